@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_BASE_ARENA_H
+#define FSDP_BASE_ARENA_H
+
+#include <stdbool.h>
+
+#include "base/span.h"
+
+/*
+ * Memory that is given back all at once.
+ *
+ * A budget counts the bytes that all arenas of one checkpoint have taken from the
+ * system and stops them at a ceiling. An arena takes doubling blocks (64 KiB to
+ * 64 MiB) by anonymous mmap; blocks of 2 MiB and more ask for huge pages, which
+ * are several times cheaper to touch. Pages never touched cost nothing.
+ *
+ * Under address sanitizer what has not been handed out is poisoned, with a red
+ * zone behind each piece.
+ */
+struct fsdp_budget {
+	uint64_t used;
+	uint64_t ceiling;
+	bool over; /* the ceiling, not the system, refused last */
+};
+
+struct fsdp_arena {
+	struct fsdp_budget *budget;
+	struct fsdp_arena_block *block; /* newest first */
+	size_t next_size;
+};
+
+void fsdp_arena_init(struct fsdp_arena *arena, struct fsdp_budget *budget);
+
+/* Zeroed, because it is fresh and never handed out twice. align is a power of two up
+ * to 4096. NULL when the budget or the system refuses; a size of 0 gives a valid
+ * pointer. */
+void *fsdp_arena_take(struct fsdp_arena *arena, size_t size, size_t align)
+	__attribute__((warn_unused_result));
+
+/* A copy with a zero byte behind it, so that it may be used as a C string too.
+ * data == NULL on failure. */
+struct fsdp_span fsdp_arena_copy(struct fsdp_arena *arena, struct fsdp_span span)
+	__attribute__((warn_unused_result));
+
+/* The error that belongs to a NULL from this arena: the limit, or out of memory. */
+struct fsdp_error;
+bool fsdp_arena_fail(const struct fsdp_arena *arena, struct fsdp_error **ret_error);
+
+void fsdp_arena_done(struct fsdp_arena *arena);
+
+#endif

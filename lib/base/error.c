@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows how a failure is put into words and kept; knows nothing of what failed.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <fsdp/checkpoint.h>
+
+#include "base/error.h"
+#include "base/limits.h"
+
+struct fsdp_error {
+	enum fsdp_error_code code;
+	uint64_t offset;
+	char *message;
+	char *hint;
+	char *path;
+	char *member;
+	const char *limit; /* from the table of limits */
+	const char *rule;  /* a literal */
+};
+
+/* Never freed and never written, so it can be made when nothing else can. */
+static struct fsdp_error out_of_memory = {
+	.code = FSDP_ERROR_MEMORY,
+	.offset = FSDP_UNKNOWN,
+};
+
+static const char *const code_names[FSDP_ERROR_CODE_COUNT] = {
+	[FSDP_ERROR_USAGE] = "usage",
+	[FSDP_ERROR_SYSTEM] = "system",
+	[FSDP_ERROR_NOT_A_CHECKPOINT] = "not_a_checkpoint",
+	[FSDP_ERROR_DAMAGED] = "damaged",
+	[FSDP_ERROR_UNSUPPORTED] = "unsupported",
+	[FSDP_ERROR_LIMIT] = "limit",
+	[FSDP_ERROR_MEMORY] = "memory",
+	[FSDP_ERROR_INTERNAL] = "internal",
+};
+
+const char *fsdp_error_code_name(enum fsdp_error_code code)
+{
+	return (size_t)code < FSDP_ERROR_CODE_COUNT ? code_names[code] : "internal";
+}
+
+enum fsdp_error_code fsdp_error_code(const struct fsdp_error *error)
+{
+	return error->code;
+}
+
+const char *fsdp_error_message(const struct fsdp_error *error)
+{
+	return error->message != NULL ? error->message : "out of memory";
+}
+
+const char *fsdp_error_hint(const struct fsdp_error *error)
+{
+	return error->hint;
+}
+
+const char *fsdp_error_path(const struct fsdp_error *error)
+{
+	return error->path;
+}
+
+const char *fsdp_error_member(const struct fsdp_error *error)
+{
+	return error->member;
+}
+
+uint64_t fsdp_error_offset(const struct fsdp_error *error)
+{
+	return error->offset;
+}
+
+const char *fsdp_error_limit(const struct fsdp_error *error)
+{
+	return error->limit;
+}
+
+const char *fsdp_error_rule(const struct fsdp_error *error)
+{
+	return error->rule;
+}
+
+void fsdp_error_free(struct fsdp_error *error)
+{
+	if (error == NULL || error == &out_of_memory)
+		return;
+	free(error->message);
+	free(error->hint);
+	free(error->path);
+	free(error->member);
+	free(error);
+}
+
+void fsdp_error_cleanup(struct fsdp_error **error)
+{
+	fsdp_error_free(*error);
+	*error = NULL;
+}
+
+static char *format_text(const char *format, va_list arguments)
+{
+	va_list again;
+	va_copy(again, arguments);
+	int size = vsnprintf(NULL, 0, format, again);
+	va_end(again);
+	if (size < 0)
+		return NULL;
+	char *text = malloc((size_t)size + 1);
+	if (text != NULL)
+		vsnprintf(text, (size_t)size + 1, format, arguments);
+	return text;
+}
+
+bool fsdp_fail_memory(struct fsdp_error **ret_error)
+{
+	if (ret_error != NULL && *ret_error == NULL)
+		*ret_error = &out_of_memory;
+	return false;
+}
+
+bool fsdp_fail(struct fsdp_error **ret_error, enum fsdp_error_code code, uint64_t offset,
+	const char *format, ...)
+{
+	if (ret_error == NULL || *ret_error != NULL)
+		return false;
+	struct fsdp_error *error = calloc(1, sizeof *error);
+	if (error == NULL)
+		return fsdp_fail_memory(ret_error);
+	error->code = code;
+	error->offset = offset;
+	va_list arguments;
+	va_start(arguments, format);
+	error->message = format_text(format, arguments);
+	va_end(arguments);
+	if (error->message == NULL) {
+		fsdp_error_free(error);
+		return fsdp_fail_memory(ret_error);
+	}
+	*ret_error = error;
+	return false;
+}
+
+bool fsdp_fail_errno(
+	struct fsdp_error **ret_error, int number, uint64_t offset, const char *what)
+{
+	char room[128];
+	const char *text = strerror_r(number, room, sizeof room); /* the GNU one */
+	fsdp_fail(ret_error, FSDP_ERROR_SYSTEM, offset, "%s: %s", what, text);
+	fsdp_error_add_rule(ret_error, "FI9003");
+	return false;
+}
+
+bool fsdp_fail_limit(struct fsdp_error **ret_error, unsigned limit, uint64_t value)
+{
+	if (ret_error == NULL || *ret_error != NULL)
+		return false;
+	const struct fsdp_limit_row *row = fsdp_limit_row(limit);
+	fsdp_fail(ret_error, FSDP_ERROR_LIMIT, FSDP_UNKNOWN, "limit %s (%llu) reached",
+		row->name, (unsigned long long)value);
+	fsdp_error_add_hint(ret_error, "raise it with --limit %s=VALUE (0 is none)", row->name);
+	fsdp_error_add_rule(ret_error, "FI9001");
+	if (*ret_error != &out_of_memory)
+		(*ret_error)->limit = row->name;
+	return false;
+}
+
+static struct fsdp_error *writable(struct fsdp_error **error)
+{
+	if (error == NULL || *error == NULL || *error == &out_of_memory)
+		return NULL;
+	return *error;
+}
+
+void fsdp_error_add_path(struct fsdp_error **error, const char *path)
+{
+	struct fsdp_error *target = writable(error);
+	if (target != NULL && target->path == NULL)
+		target->path = strdup(path);
+}
+
+void fsdp_error_add_member(struct fsdp_error **error, struct fsdp_span member)
+{
+	struct fsdp_error *target = writable(error);
+	if (target != NULL && target->member == NULL && member.data != NULL)
+		target->member = strndup((const char *)member.data, member.size);
+}
+
+void fsdp_error_add_hint(struct fsdp_error **error, const char *format, ...)
+{
+	struct fsdp_error *target = writable(error);
+	if (target == NULL || target->hint != NULL)
+		return;
+	va_list arguments;
+	va_start(arguments, format);
+	target->hint = format_text(format, arguments);
+	va_end(arguments);
+}
+
+void fsdp_error_add_rule(struct fsdp_error **error, const char *rule)
+{
+	struct fsdp_error *target = writable(error);
+	if (target != NULL && target->rule == NULL)
+		target->rule = rule;
+}
+
+void fsdp_error_shift_offset(struct fsdp_error **error, uint64_t base)
+{
+	struct fsdp_error *target = writable(error);
+	if (target != NULL && target->offset != FSDP_UNKNOWN)
+		target->offset += base;
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows the table of rules and how findings are kept and counted; knows nothing of
+ * how anything is found.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/finding.h"
+
+static const struct fsdp_rule rules[] = {
+#define FSDP_RULE(index, id, slug, severity, category, title, cause, fix)                    \
+	{ id, slug, FSDP_##severity, category, title, cause, fix },
+#include "base/rules.def"
+#undef FSDP_RULE
+};
+
+/* How many findings of one rule in one file were made; `kept` of them are stored. */
+struct tally {
+	struct fsdp_span file;
+	uint32_t rule;
+	uint64_t made, kept;
+};
+
+const char *fsdp_severity_name(enum fsdp_severity severity)
+{
+	static const char *const names[] = { "note", "warning", "error" };
+	return (size_t)severity < FSDP_SEVERITY_COUNT ? names[severity] : "error";
+}
+
+size_t fsdp_rule_count(void)
+{
+	return FSDP_RULE_COUNT;
+}
+
+const struct fsdp_rule *fsdp_rule(size_t index)
+{
+	return index < FSDP_RULE_COUNT ? &rules[index] : NULL;
+}
+
+const struct fsdp_rule *fsdp_rule_find(const char *id_or_slug)
+{
+	for (size_t i = 0; i < FSDP_RULE_COUNT; i++)
+		if (strcmp(rules[i].id, id_or_slug) == 0 ||
+			strcmp(rules[i].slug, id_or_slug) == 0)
+			return &rules[i];
+	return NULL;
+}
+
+void fsdp_findings_init(struct fsdp_findings *findings, struct fsdp_arena *arena,
+	const struct fsdp_limits *limits)
+{
+	*findings = (struct fsdp_findings){
+		.arena = arena,
+		.ceiling = fsdp_limit(limits, FSDP_LIMIT_FINDINGS),
+	};
+	fsdp_vec_init(&findings->list, arena, sizeof(struct fsdp_finding));
+	fsdp_vec_init(&findings->tallies, arena, sizeof(struct tally));
+}
+
+static struct fsdp_span keep(struct fsdp_findings *findings, struct fsdp_span span)
+{
+	if (span.data == NULL)
+		return span;
+	struct fsdp_span copy = fsdp_arena_copy(findings->arena, span);
+	if (copy.data == NULL)
+		findings->lost = true;
+	return copy;
+}
+
+static size_t hash_place(uint32_t rule, struct fsdp_span file)
+{
+	uint64_t hash = UINT64_C(0xcbf29ce484222325) ^ rule;
+	for (size_t i = 0; i < file.size; i++)
+		hash = (hash ^ file.data[i]) * UINT64_C(0x100000001b3);
+	return (size_t)(hash ^ (hash >> 32));
+}
+
+static bool grow_slots(struct fsdp_findings *findings)
+{
+	size_t count = findings->slot_count == 0 ? 64 : findings->slot_count * 2;
+	uint32_t *slots = fsdp_arena_take(findings->arena, count * sizeof *slots, 4);
+	if (slots == NULL)
+		return false;
+	for (size_t i = 0; i < findings->tallies.count; i++) {
+		const struct tally *tally = fsdp_vec_at(&findings->tallies, i);
+		size_t slot = hash_place(tally->rule, tally->file) & (count - 1);
+		while (slots[slot] != 0)
+			slot = (slot + 1) & (count - 1);
+		slots[slot] = (uint32_t)i + 1;
+	}
+	findings->slots = slots;
+	findings->slot_count = count;
+	return true;
+}
+
+static struct tally *add_tally(
+	struct fsdp_findings *findings, enum fsdp_rule_index rule, struct fsdp_span file)
+{
+	struct tally *tally = fsdp_vec_push(&findings->tallies);
+	if (tally == NULL) {
+		findings->lost = true;
+		return NULL;
+	}
+	*tally = (struct tally){ .file = keep(findings, file), .rule = rule };
+	return tally;
+}
+
+static struct tally *find_tally(
+	struct fsdp_findings *findings, enum fsdp_rule_index rule, struct fsdp_span file)
+{
+	if (findings->tallies.count * 2 >= findings->slot_count && !grow_slots(findings)) {
+		findings->lost = true;
+		return NULL;
+	}
+	size_t mask = findings->slot_count - 1;
+	size_t slot = hash_place(rule, file) & mask;
+	for (; findings->slots[slot] != 0; slot = (slot + 1) & mask) {
+		struct tally *tally =
+			fsdp_vec_at(&findings->tallies, findings->slots[slot] - 1);
+		if (tally->rule == rule && fsdp_span_equal(tally->file, file))
+			return tally;
+	}
+	findings->slots[slot] = (uint32_t)findings->tallies.count + 1;
+	return add_tally(findings, rule, file);
+}
+
+static struct fsdp_span format_message(
+	struct fsdp_findings *findings, const char *format, va_list arguments)
+{
+	char text[1024];
+	int size = vsnprintf(text, sizeof text, format, arguments);
+	if (size < 0)
+		size = 0;
+	if ((size_t)size >= sizeof text)
+		size = sizeof text - 1;
+	return keep(findings, fsdp_span(text, (size_t)size));
+}
+
+void fsdp_find(struct fsdp_findings *findings, enum fsdp_rule_index rule,
+	const struct fsdp_place_of *place, const char *format, ...)
+{
+	struct tally *tally = find_tally(findings, rule, place->file);
+	if (tally == NULL)
+		return;
+	tally->made++;
+	if (tally->kept >= findings->ceiling)
+		return;
+	struct fsdp_finding *finding = fsdp_vec_push(&findings->list);
+	if (finding == NULL) {
+		findings->lost = true;
+		return;
+	}
+	tally->kept++;
+	va_list arguments;
+	va_start(arguments, format);
+	*finding = (struct fsdp_finding){
+		.rule = &rules[rule],
+		.severity = place->severity == 0
+				    ? rules[rule].severity
+				    : (enum fsdp_severity)(place->severity - 1),
+		.file = tally->file,
+		.member = keep(findings, place->member),
+		.tensor = keep(findings, place->tensor),
+		.module = keep(findings, place->module),
+		.offset = place->offset,
+		.length = place->length,
+		.rank = place->rank,
+		.message = format_message(findings, format, arguments),
+		.next = keep(findings, fsdp_span_text(place->next != NULL ? place->next
+									  : rules[rule].fix)),
+	};
+	va_end(arguments);
+}
+
+size_t fsdp_findings_omitted_count(const struct fsdp_findings *findings)
+{
+	size_t count = 0;
+	for (size_t i = 0; i < findings->tallies.count; i++) {
+		const struct tally *tally = fsdp_vec_at(&findings->tallies, i);
+		count += tally->made > tally->kept;
+	}
+	return count;
+}
+
+struct fsdp_omitted fsdp_findings_omitted(const struct fsdp_findings *findings, size_t index)
+{
+	for (size_t i = 0; i < findings->tallies.count; i++) {
+		const struct tally *tally = fsdp_vec_at(&findings->tallies, i);
+		if (tally->made > tally->kept && index-- == 0)
+			return (struct fsdp_omitted){ &rules[tally->rule], tally->file,
+				tally->made - tally->kept };
+	}
+	return (struct fsdp_omitted){ 0 };
+}

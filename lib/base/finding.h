@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_BASE_FINDING_H
+#define FSDP_BASE_FINDING_H
+
+#include <fsdp/finding.h>
+
+#include "base/limits.h"
+#include "base/vec.h"
+
+/* One constant for each row of rules.def: FSDP_RULE_TRUNCATED_FILE … */
+enum fsdp_rule_index {
+#define FSDP_RULE(index, id, slug, severity, category, title, cause, fix) FSDP_RULE_##index,
+#include "base/rules.def"
+#undef FSDP_RULE
+	FSDP_RULE_COUNT
+};
+
+/*
+ * A list of findings. It copies all texts into its arena. Of one rule in one
+ * file it keeps as many as the limit allows and counts the rest.
+ */
+struct fsdp_findings {
+	struct fsdp_arena *arena;
+	uint64_t ceiling;
+	struct fsdp_vec list;    /* struct fsdp_finding */
+	struct fsdp_vec tallies; /* one for each (rule, file), in order of first use */
+	uint32_t *slots;         /* hash of (rule, file) to tally + 1 */
+	size_t slot_count;
+	bool lost;               /* a finding could not be stored: out of memory */
+};
+
+void fsdp_findings_init(struct fsdp_findings *findings, struct fsdp_arena *arena,
+	const struct fsdp_limits *limits);
+
+/*
+ * Where a finding lies; what is not set is absent. Build one with FSDP_PLACE(…):
+ *
+ *	fsdp_find(findings, FSDP_RULE_STORAGE_SIZE,
+ *		FSDP_PLACE(.file = path, .offset = at, .tensor = name), "record has …");
+ */
+struct fsdp_place_of {
+	struct fsdp_span file, member, tensor, module;
+	uint64_t offset, length;
+	uint32_t rank;
+	const char *next; /* what to do, or NULL for the rule's own fix */
+	int severity;     /* 0: the rule's own; else severity + 1 */
+};
+#define FSDP_PLACE(...)                                                                      \
+	(&(struct fsdp_place_of){                                                            \
+		.offset = FSDP_UNKNOWN, .length = FSDP_UNKNOWN, .rank = FSDP_NONE, __VA_ARGS__ })
+
+/* If it cannot be stored, `lost` is set; the door turns that into an error. */
+void fsdp_find(struct fsdp_findings *findings, enum fsdp_rule_index rule,
+	const struct fsdp_place_of *place, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+
+size_t fsdp_findings_omitted_count(const struct fsdp_findings *findings);
+struct fsdp_omitted fsdp_findings_omitted(const struct fsdp_findings *findings, size_t index);
+
+#endif

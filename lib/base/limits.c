@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows the names and defaults of all ceilings; knows nothing of what they bound.
+ */
+#include <string.h>
+
+#include <fsdp/checkpoint.h>
+
+#include "base/limits.h"
+
+static const struct fsdp_limit_row rows[] = {
+#define FSDP_LIMIT(id, name, value, unit, what) { name, value, unit, what },
+#include "base/limits.def"
+#undef FSDP_LIMIT
+};
+
+size_t fsdp_limit_row_count(void)
+{
+	return sizeof rows / sizeof *rows;
+}
+
+const struct fsdp_limit_row *fsdp_limit_row(size_t index)
+{
+	return index < sizeof rows / sizeof *rows ? &rows[index] : NULL;
+}
+
+void fsdp_limits_init(struct fsdp_limits *limits)
+{
+	for (size_t i = 0; i < FSDP_LIMIT_COUNT; i++)
+		limits->value[i] = rows[i].value;
+}
+
+bool fsdp_limits_set(struct fsdp_limits *limits, const char *name, uint64_t value)
+{
+	for (size_t i = 0; i < FSDP_LIMIT_COUNT; i++) {
+		if (strcmp(rows[i].name, name) == 0) {
+			limits->value[i] = value == 0 ? UINT64_MAX : value;
+			return true;
+		}
+	}
+	return false;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_BASE_LIMITS_H
+#define FSDP_BASE_LIMITS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * The table of named ceilings (limits.def). A set of limits is a plain value:
+ * the door copies the defaults, applies the caller's changes and hands a
+ * pointer down. There is no global set.
+ */
+enum fsdp_limit {
+#define FSDP_LIMIT(id, name, value, unit, what) FSDP_LIMIT_##id,
+#include "base/limits.def"
+#undef FSDP_LIMIT
+	FSDP_LIMIT_COUNT
+};
+
+struct fsdp_limits {
+	uint64_t value[FSDP_LIMIT_COUNT]; /* 0 is never stored: none is UINT64_MAX */
+};
+
+void fsdp_limits_init(struct fsdp_limits *limits);
+
+/* False if there is no such name. A value of 0 means none. */
+bool fsdp_limits_set(struct fsdp_limits *limits, const char *name, uint64_t value);
+
+static inline uint64_t fsdp_limit(const struct fsdp_limits *limits, enum fsdp_limit which)
+{
+	return limits->value[which];
+}
+
+#endif

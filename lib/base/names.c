@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows dotted names as chains of interned segments; knows nothing of modules.
+ */
+#include <sys/random.h>
+
+#include "base/names.h"
+
+enum { FIRST_SLOTS = 256 };
+
+static uint32_t hash_segment(uint64_t seed, uint32_t parent, const unsigned char *text, size_t size)
+{
+	uint64_t hash = seed ^ ((uint64_t)parent * UINT64_C(0x9E3779B97F4A7C15)) ^ size;
+	while (size >= 8) {
+		uint64_t word;
+		memcpy(&word, text, 8);
+		hash = (hash ^ word) * UINT64_C(0xff51afd7ed558ccd);
+		hash ^= hash >> 32;
+		text += 8;
+		size -= 8;
+	}
+	uint64_t rest = 0;
+	if (size != 0)
+		memcpy(&rest, text, size);
+	hash = (hash ^ rest) * UINT64_C(0xff51afd7ed558ccd);
+	hash ^= hash >> 29;
+	hash *= UINT64_C(0xc4ceb9fe1a85ec53);
+	return (uint32_t)(hash >> 32);
+}
+
+bool fsdp_names_init(struct fsdp_names *names, struct fsdp_arena *arena)
+{
+	*names = (struct fsdp_names){ .arena = arena, .slot_count = FIRST_SLOTS };
+	/* A weak seed when the system has none: only speed is at stake. */
+	if (getrandom(&names->seed, sizeof names->seed, GRND_NONBLOCK) < 0)
+		names->seed = (uint64_t)(uintptr_t)names;
+	fsdp_vec_init(&names->list, arena, sizeof(struct fsdp_name));
+	names->slots = fsdp_arena_take(arena, FIRST_SLOTS * sizeof *names->slots, 4);
+	struct fsdp_name *root = fsdp_vec_push(&names->list);
+	if (names->slots == NULL || root == NULL)
+		return false;
+	*root = (struct fsdp_name){ .text = (const unsigned char *)"", .parent = FSDP_NONE };
+	return true;
+}
+
+static size_t find_slot(const struct fsdp_names *names, uint32_t hash, uint32_t parent,
+	struct fsdp_span segment)
+{
+	size_t mask = names->slot_count - 1;
+	for (size_t slot = hash & mask;; slot = (slot + 1) & mask) {
+		uint32_t entry = names->slots[slot];
+		if (entry == 0)
+			return slot;
+		const struct fsdp_name *name = fsdp_names_at(names, entry - 1);
+		if (name->hash == hash && name->parent == parent &&
+			name->size == segment.size &&
+			(segment.size == 0 ||
+				memcmp(name->text, segment.data, segment.size) == 0))
+			return slot;
+	}
+}
+
+/* Old tables stay in the arena: together they are as large as the last one. */
+static bool grow(struct fsdp_names *names)
+{
+	size_t count = names->slot_count * 2;
+	uint32_t *slots = fsdp_arena_take(names->arena, count * sizeof *slots, 4);
+	if (slots == NULL)
+		return false;
+	for (size_t id = 1; id < names->list.count; id++) {
+		const struct fsdp_name *name = fsdp_names_at(names, (uint32_t)id);
+		size_t slot = name->hash & (count - 1);
+		while (slots[slot] != 0)
+			slot = (slot + 1) & (count - 1);
+		slots[slot] = (uint32_t)id + 1;
+	}
+	names->slots = slots;
+	names->slot_count = count;
+	return true;
+}
+
+uint32_t fsdp_names_child(struct fsdp_names *names, uint32_t parent, struct fsdp_span segment)
+{
+	if (parent == FSDP_NONE || segment.size >= UINT32_MAX ||
+		names->list.count >= FSDP_NONE - 1)
+		return FSDP_NONE;
+	uint32_t hash = hash_segment(names->seed, parent, segment.data, segment.size);
+	size_t slot = find_slot(names, hash, parent, segment);
+	if (names->slots[slot] != 0)
+		return names->slots[slot] - 1;
+	if (names->list.count * 3 >= names->slot_count * 2) {
+		if (!grow(names))
+			return FSDP_NONE;
+		slot = find_slot(names, hash, parent, segment);
+	}
+	uint32_t depth = fsdp_names_at(names, parent)->depth + 1;
+	uint32_t id = (uint32_t)names->list.count;
+	struct fsdp_name *name = fsdp_vec_push(&names->list);
+	if (name == NULL)
+		return FSDP_NONE;
+	*name = (struct fsdp_name){ segment.data, (uint32_t)segment.size, parent, hash, depth };
+	names->slots[slot] = id + 1;
+	return id;
+}
+
+/* The next segment of a dotted name; false when there is none left. */
+static bool next_segment(struct fsdp_span *rest, bool *more, struct fsdp_span *ret_segment)
+{
+	if (!*more)
+		return false;
+	const unsigned char *dot =
+		rest->size != 0 ? memchr(rest->data, '.', rest->size) : NULL;
+	size_t size = dot != NULL ? (size_t)(dot - rest->data) : rest->size;
+	*ret_segment = fsdp_span(rest->data, size);
+	*more = dot != NULL;
+	if (dot != NULL)
+		*rest = fsdp_span(dot + 1, rest->size - size - 1);
+	return true;
+}
+
+uint32_t fsdp_names_intern(struct fsdp_names *names, uint32_t parent, struct fsdp_span dotted)
+{
+	struct fsdp_span segment;
+	bool more = true;
+	while (parent != FSDP_NONE && next_segment(&dotted, &more, &segment))
+		parent = fsdp_names_child(names, parent, segment);
+	return parent;
+}
+
+uint32_t fsdp_names_find(const struct fsdp_names *names, uint32_t parent, struct fsdp_span dotted)
+{
+	struct fsdp_span segment;
+	bool more = true;
+	while (next_segment(&dotted, &more, &segment)) {
+		uint32_t hash =
+			hash_segment(names->seed, parent, segment.data, segment.size);
+		uint32_t entry = names->slots[find_slot(names, hash, parent, segment)];
+		if (entry == 0)
+			return FSDP_NONE;
+		parent = entry - 1;
+	}
+	return parent;
+}
+
+size_t fsdp_names_length(const struct fsdp_names *names, uint32_t id)
+{
+	size_t length = 0;
+	for (const struct fsdp_name *name = fsdp_names_at(names, id); name->parent != FSDP_NONE;
+		name = fsdp_names_at(names, name->parent))
+		length += name->size + (name->depth > 1 ? 1 : 0);
+	return length;
+}
+
+size_t fsdp_names_write(
+	const struct fsdp_names *names, uint32_t id, char *buffer, size_t size)
+{
+	size_t length = fsdp_names_length(names, id);
+	if (length > size)
+		return length;
+	size_t at = length;
+	for (const struct fsdp_name *name = fsdp_names_at(names, id); name->parent != FSDP_NONE;
+		name = fsdp_names_at(names, name->parent)) {
+		at -= name->size;
+		if (name->size != 0)
+			memcpy(buffer + at, name->text, name->size);
+		if (name->depth > 1)
+			buffer[--at] = '.';
+	}
+	return length;
+}
+
+static bool is_digit(unsigned char byte)
+{
+	return byte >= '0' && byte <= '9';
+}
+
+static size_t digits(struct fsdp_span span, size_t at)
+{
+	size_t end = at;
+	while (end < span.size && is_digit(span.data[end]))
+		end++;
+	return end - at;
+}
+
+static int compare_numbers(struct fsdp_span a, struct fsdp_span b)
+{
+	while (a.size > 1 && a.data[0] == '0')
+		a = fsdp_span(a.data + 1, a.size - 1);
+	while (b.size > 1 && b.data[0] == '0')
+		b = fsdp_span(b.data + 1, b.size - 1);
+	if (a.size != b.size)
+		return a.size < b.size ? -1 : 1;
+	return memcmp(a.data, b.data, a.size);
+}
+
+int fsdp_natural_compare(struct fsdp_span a, struct fsdp_span b)
+{
+	size_t i = 0, j = 0;
+	while (i < a.size && j < b.size) {
+		size_t left = digits(a, i), right = digits(b, j);
+		if (left != 0 && right != 0) {
+			int order = compare_numbers(fsdp_span(a.data + i, left),
+				fsdp_span(b.data + j, right));
+			if (order != 0)
+				return order;
+			i += left;
+			j += right;
+		} else {
+			if (a.data[i] != b.data[j])
+				return a.data[i] < b.data[j] ? -1 : 1;
+			i++;
+			j++;
+		}
+	}
+	if (i < a.size || j < b.size)
+		return i < a.size ? 1 : -1;
+	/* "01" and "1" are equal by value; bytes decide, so the order is total. */
+	return fsdp_span_compare(a, b);
+}

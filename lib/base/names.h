@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_BASE_NAMES_H
+#define FSDP_BASE_NAMES_H
+
+#include <stdbool.h>
+
+#include "base/vec.h"
+
+/*
+ * Dotted names as integers. A name is (parent, segment): "layers.0.weight" is
+ * the segment "weight" below the name "layers.0", and what a million names share
+ * is stored once. Id 0 is the root, the name without segments; it is not the same
+ * as the name "" , which is the empty segment below the root.
+ *
+ * Segments are compared as bytes. The bytes are borrowed: the caller keeps them
+ * alive (usually in the same arena). The hash is seeded per table and no result
+ * ever depends on it: ids count up in order of first use.
+ */
+struct fsdp_name {
+	const unsigned char *text;
+	uint32_t size;
+	uint32_t parent;
+	uint32_t hash;
+	uint32_t depth; /* segments; the root has 0 */
+};
+
+struct fsdp_names {
+	struct fsdp_arena *arena;
+	struct fsdp_vec list; /* struct fsdp_name */
+	uint32_t *slots;      /* id + 1, 0 is free */
+	size_t slot_count;    /* a power of two */
+	uint64_t seed;
+};
+
+bool fsdp_names_init(struct fsdp_names *names, struct fsdp_arena *arena);
+
+/* FSDP_NONE when out of memory or when a segment or the table is too long. */
+uint32_t fsdp_names_child(struct fsdp_names *names, uint32_t parent, struct fsdp_span segment);
+
+/* Splits at every dot; the empty span is the name "". */
+uint32_t fsdp_names_intern(struct fsdp_names *names, uint32_t parent, struct fsdp_span dotted);
+
+/* As above without making anything: FSDP_NONE if it is not there. */
+uint32_t fsdp_names_find(const struct fsdp_names *names, uint32_t parent, struct fsdp_span dotted);
+
+static inline const struct fsdp_name *fsdp_names_at(const struct fsdp_names *names, uint32_t id)
+{
+	return fsdp_vec_at(&names->list, id);
+}
+
+static inline struct fsdp_span fsdp_names_segment(const struct fsdp_names *names, uint32_t id)
+{
+	const struct fsdp_name *name = fsdp_names_at(names, id);
+	return fsdp_span(name->text, name->size);
+}
+
+/* Bytes of the whole dotted name, dots included. */
+size_t fsdp_names_length(const struct fsdp_names *names, uint32_t id);
+
+/* Writes the whole name into buffer if it fits (no zero byte behind it) and returns
+ * its length either way. */
+size_t fsdp_names_write(
+	const struct fsdp_names *names, uint32_t id, char *buffer, size_t size);
+
+/* Natural order of two segments: runs of digits by value, so "2" is before "10". */
+int fsdp_natural_compare(struct fsdp_span a, struct fsdp_span b);
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_BASE_NUM_H
+#define FSDP_BASE_NUM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Checked arithmetic on numbers that a file claims. All return false on overflow
+ * and then leave *ret untouched. */
+
+static inline bool fsdp_add(uint64_t a, uint64_t b, uint64_t *ret)
+{
+	uint64_t sum;
+	if (__builtin_add_overflow(a, b, &sum))
+		return false;
+	*ret = sum;
+	return true;
+}
+
+static inline bool fsdp_mul(uint64_t a, uint64_t b, uint64_t *ret)
+{
+	uint64_t product;
+	if (__builtin_mul_overflow(a, b, &product))
+		return false;
+	*ret = product;
+	return true;
+}
+
+/* Elements of a shape; 1 for no dimensions, 0 as soon as one of them is 0. */
+static inline bool fsdp_numel(const int64_t *shape, size_t dims, uint64_t *ret)
+{
+	uint64_t product = 1;
+	bool overflow = false, zero = false;
+	for (size_t i = 0; i < dims; i++) {
+		if (shape[i] < 0)
+			return false;
+		if (shape[i] == 0)
+			zero = true;
+		if (!overflow && !fsdp_mul(product, (uint64_t)shape[i], &product))
+			overflow = true;
+	}
+	if (overflow && !zero)
+		return false;
+	*ret = zero ? 0 : product;
+	return true;
+}
+
+static inline uint64_t fsdp_min(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+#endif

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_BASE_SPAN_H
+#define FSDP_BASE_SPAN_H
+
+#include <stdbool.h>
+#include <string.h>
+
+#include <fsdp/span.h>
+
+static inline struct fsdp_span fsdp_span(const void *data, size_t size)
+{
+	return (struct fsdp_span){ data, size };
+}
+
+static inline struct fsdp_span fsdp_span_text(const char *text)
+{
+	return (struct fsdp_span){ (const unsigned char *)text, strlen(text) };
+}
+
+/* A literal, its length known to the compiler. */
+#define FSDP_SPAN(literal) fsdp_span("" literal, sizeof(literal) - 1)
+
+static inline bool fsdp_span_equal(struct fsdp_span a, struct fsdp_span b)
+{
+	return a.size == b.size && (a.size == 0 || memcmp(a.data, b.data, a.size) == 0);
+}
+
+static inline bool fsdp_span_is(struct fsdp_span a, const char *text)
+{
+	return fsdp_span_equal(a, fsdp_span_text(text));
+}
+
+static inline bool fsdp_span_begins(struct fsdp_span a, struct fsdp_span prefix)
+{
+	return a.size >= prefix.size &&
+	       (prefix.size == 0 || memcmp(a.data, prefix.data, prefix.size) == 0);
+}
+
+static inline bool fsdp_span_ends(struct fsdp_span a, struct fsdp_span suffix)
+{
+	return a.size >= suffix.size &&
+	       (suffix.size == 0 ||
+		       memcmp(a.data + a.size - suffix.size, suffix.data, suffix.size) == 0);
+}
+
+/* Bytewise; a shorter one that is a prefix comes first. */
+static inline int fsdp_span_compare(struct fsdp_span a, struct fsdp_span b)
+{
+	size_t common = a.size < b.size ? a.size : b.size;
+	int order = common == 0 ? 0 : memcmp(a.data, b.data, common);
+	if (order != 0)
+		return order;
+	return a.size < b.size ? -1 : a.size > b.size;
+}
+
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_BASE_VEC_H
+#define FSDP_BASE_VEC_H
+
+#include <stdbool.h>
+
+#include "base/arena.h"
+
+/*
+ * A growable array of equal items, addressed by index. It grows by pages taken
+ * from an arena: growing never moves an item and never doubles what is held, and
+ * a page not needed is never touched. The memory goes back with the arena.
+ */
+struct fsdp_vec {
+	struct fsdp_arena *arena;
+	unsigned char **pages;
+	size_t page_room; /* entries in `pages` */
+	size_t page_count;
+	size_t count;
+	unsigned item_size;
+	unsigned shift; /* items a page: 1 << shift */
+};
+
+/* item_size: up to 4096 bytes. Takes no memory yet. */
+void fsdp_vec_init(struct fsdp_vec *vec, struct fsdp_arena *arena, size_t item_size);
+
+/* One more item, zeroed unless the array was longer before; NULL when out of memory. */
+void *fsdp_vec_push(struct fsdp_vec *vec) __attribute__((warn_unused_result));
+
+/* Index must be below the count: callers hold ids that they got from push. */
+static inline void *fsdp_vec_at(const struct fsdp_vec *vec, size_t index)
+{
+	size_t mask = ((size_t)1 << vec->shift) - 1;
+	return vec->pages[index >> vec->shift] + (index & mask) * vec->item_size;
+}
+
+/* How many items from `index` on lie one behind the other in memory. */
+static inline size_t fsdp_vec_run(const struct fsdp_vec *vec, size_t index)
+{
+	size_t mask = ((size_t)1 << vec->shift) - 1;
+	size_t in_page = mask + 1 - (index & mask);
+	size_t left = vec->count - index;
+	return in_page < left ? in_page : left;
+}
+
+/* Forgets the items from `count` on; pages stay for later pushes. */
+static inline void fsdp_vec_truncate(struct fsdp_vec *vec, size_t count)
+{
+	if (count < vec->count)
+		vec->count = count;
+}
+
+/* `size` new items that lie one behind the other, at most one page of them (64 KiB);
+ * the index of the first goes to *ret_index. Skipped slots before it stay unused. */
+void *fsdp_vec_push_run(struct fsdp_vec *vec, size_t size, size_t *ret_index)
+	__attribute__((warn_unused_result));
+
+#endif

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_CHECKPOINT_H
+#define FSDP_CHECKPOINT_H
+
+#include <stdbool.h>
+
+#include <fsdp/error.h>
+#include <fsdp/finding.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/**
+ * A checkpoint that was read and frozen: nothing in it changes any more, so any
+ * number of threads may look. No getter allocates, and every pointer lives until
+ * fsdp_checkpoint_free. Payload bytes are not held.
+ */
+struct fsdp_checkpoint;
+
+/* ---- limits ---- */
+
+/** A named ceiling. unit is "bytes" or "count". */
+struct fsdp_limit_row {
+	const char *name;
+	uint64_t value; /* the default */
+	const char *unit;
+	const char *what;
+};
+
+FSDP_API size_t fsdp_limit_row_count(void);
+FSDP_API const struct fsdp_limit_row *fsdp_limit_row(size_t index);
+
+/** One ceiling changed by the caller; 0 is none. */
+struct fsdp_limit_setting {
+	const char *name;
+	uint64_t value;
+};
+
+/* ---- opening ---- */
+
+/** All zero but `size` means defaults. */
+struct fsdp_options {
+	size_t size; /* of this struct, as the caller knows it */
+
+	const struct fsdp_limit_setting *limits;
+	size_t limit_count;
+
+	const char *plan_path; /* a sharding plan, or NULL: the one beside the checkpoint */
+	bool no_plan;          /* look for none */
+
+	/* Read the values of entries that are not tensors even where each costs a read
+	 * (DCP). Without it they have a name and a place, but no value. */
+	bool read_values;
+
+	/* The checkpoint is this part of the file; offsets count from its start. */
+	bool slice;
+	uint64_t slice_offset;
+	uint64_t slice_length; /* FSDP_UNKNOWN: to the end */
+};
+
+/**
+ * Opens what the paths name: one file, one directory, or several files of one
+ * checkpoint. "-" is standard input, read into memory. The format is told by
+ * content, never by name. Nothing from the input is executed, nothing outside of
+ * what was named is opened.
+ */
+FSDP_API bool fsdp_checkpoint_open(const char *const *paths, size_t count,
+	const struct fsdp_options *options, struct fsdp_checkpoint **ret_checkpoint,
+	struct fsdp_error **ret_error);
+
+/** NULL is fine. */
+FSDP_API void fsdp_checkpoint_free(struct fsdp_checkpoint *checkpoint);
+
+/* ---- what it is ---- */
+
+/** What kind of checkpoint, in the words of `info`. Absent texts are NULL. */
+struct fsdp_format {
+	const char *family;      /* "torch-zip", "dcp", "fsdp-plan" */
+	const char *title;       /* for people */
+	const char *writer;      /* the program that wrote it, if it says so */
+	const char *torch_guess; /* "2.1 or later" */
+};
+
+FSDP_API struct fsdp_format fsdp_checkpoint_format(const struct fsdp_checkpoint *checkpoint);
+
+/** FSDP_NONE if nothing tells. */
+FSDP_API uint32_t fsdp_checkpoint_world_size(const struct fsdp_checkpoint *checkpoint);
+
+/** Ranks that own at least one piece, ascending. */
+FSDP_API const uint32_t *fsdp_checkpoint_ranks(
+	const struct fsdp_checkpoint *checkpoint, size_t *ret_count);
+
+/** The sharding plan in use. */
+struct fsdp_plan_facts {
+	const char *path; /* as it was named or found */
+	bool found;       /* beside the checkpoint, not named by the user */
+	const char *torch;  /* or NULL */
+	uint32_t world_size;
+	uint32_t unit_count;
+	uint32_t mesh; /* index of a mesh (model.h), or FSDP_NONE */
+};
+
+/** False if there is none. */
+FSDP_API bool fsdp_checkpoint_plan(
+	const struct fsdp_checkpoint *checkpoint, struct fsdp_plan_facts *ret_plan);
+
+/** A remark on how it was opened ("two plans beside it: neither is used"), for people.
+ * NULL past the end. */
+FSDP_API const char *fsdp_checkpoint_note(const struct fsdp_checkpoint *checkpoint, size_t index);
+
+/* ---- files and bytes ---- */
+
+struct fsdp_file {
+	struct fsdp_span path; /* under the root */
+	uint64_t size;         /* FSDP_UNKNOWN if it is absent */
+	uint32_t rank;         /* whose it is, or FSDP_NONE */
+};
+
+FSDP_API size_t fsdp_file_count(const struct fsdp_checkpoint *checkpoint);
+FSDP_API struct fsdp_file fsdp_file(const struct fsdp_checkpoint *checkpoint, size_t index);
+
+struct fsdp_bytes {
+	uint64_t payload;     /* bytes of storages, as stored */
+	uint64_t on_disk;     /* all files */
+	uint64_t records;     /* directories, headers, pickles, padding */
+	uint64_t unaccounted; /* bytes that nothing refers to */
+	uint64_t unused;      /* stored, but viewed by no tensor */
+};
+
+FSDP_API struct fsdp_bytes fsdp_checkpoint_bytes(const struct fsdp_checkpoint *checkpoint);
+
+/** A segment that wrappers put into names, and in how many tensors it occurs. */
+struct fsdp_prefix {
+	const char *prefix;
+	uint64_t count;
+};
+
+FSDP_API size_t fsdp_prefix_count(const struct fsdp_checkpoint *checkpoint);
+FSDP_API struct fsdp_prefix fsdp_prefix(const struct fsdp_checkpoint *checkpoint, size_t index);
+
+/* ---- findings and partial failures ---- */
+
+FSDP_API size_t fsdp_finding_count(const struct fsdp_checkpoint *checkpoint);
+FSDP_API const struct fsdp_finding *fsdp_finding(
+	const struct fsdp_checkpoint *checkpoint, size_t index);
+FSDP_API size_t fsdp_omitted_count(const struct fsdp_checkpoint *checkpoint);
+FSDP_API struct fsdp_omitted fsdp_omitted(const struct fsdp_checkpoint *checkpoint, size_t index);
+
+/** What could not be read or understood though the rest could. */
+FSDP_API size_t fsdp_checkpoint_error_count(const struct fsdp_checkpoint *checkpoint);
+FSDP_API const struct fsdp_error *fsdp_checkpoint_error(
+	const struct fsdp_checkpoint *checkpoint, size_t index);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

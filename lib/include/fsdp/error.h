@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_ERROR_H
+#define FSDP_ERROR_H
+
+#include <fsdp/span.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/**
+ * An error says "I cannot go on". It is filled once, at the lowest level that
+ * knows the byte offset; upper levels add the path or the member and never
+ * replace the message. What was merely noticed is a finding (finding.h).
+ *
+ * Functions that can fail return false (or NULL) and store an error through
+ * their last argument, which may be NULL if the caller does not care. On
+ * failure all other outputs are left untouched.
+ */
+struct fsdp_error;
+
+/** Whose fault it is. */
+enum fsdp_error_code {
+	FSDP_ERROR_USAGE,            /* the caller asked for something impossible */
+	FSDP_ERROR_SYSTEM,           /* the operating system refused */
+	FSDP_ERROR_NOT_A_CHECKPOINT, /* the input is something else, or nothing */
+	FSDP_ERROR_DAMAGED,          /* the input breaks the rules of its own format */
+	FSDP_ERROR_UNSUPPORTED,      /* we do not understand; the input may be fine */
+	FSDP_ERROR_LIMIT,            /* a named ceiling was reached */
+	FSDP_ERROR_MEMORY,           /* out of memory */
+	FSDP_ERROR_INTERNAL,         /* a bug in this library */
+	FSDP_ERROR_CODE_COUNT
+};
+
+/** The code's name as it stands in JSON: "usage", "not_a_checkpoint", … */
+FSDP_API const char *fsdp_error_code_name(enum fsdp_error_code code);
+
+FSDP_API enum fsdp_error_code fsdp_error_code(const struct fsdp_error *error);
+
+/** What is wrong, with the numbers; one sentence without a full stop. */
+FSDP_API const char *fsdp_error_message(const struct fsdp_error *error);
+
+/** The next step for the user, or NULL. */
+FSDP_API const char *fsdp_error_hint(const struct fsdp_error *error);
+
+/** The path of the file, as the user would type it, or NULL. */
+FSDP_API const char *fsdp_error_path(const struct fsdp_error *error);
+
+/** The member of an archive, or NULL. */
+FSDP_API const char *fsdp_error_member(const struct fsdp_error *error);
+
+/** Byte offset in the file (or in the member, if there is one), or FSDP_UNKNOWN. */
+FSDP_API uint64_t fsdp_error_offset(const struct fsdp_error *error);
+
+/** The name of the ceiling that was reached (FSDP_ERROR_LIMIT), or NULL. */
+FSDP_API const char *fsdp_error_limit(const struct fsdp_error *error);
+
+/** The id of the rule this failure falls under ("FI9001"), or NULL. */
+FSDP_API const char *fsdp_error_rule(const struct fsdp_error *error);
+
+/** NULL is fine. The out-of-memory error is static and may be freed like any other. */
+FSDP_API void fsdp_error_free(struct fsdp_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_FINDING_H
+#define FSDP_FINDING_H
+
+#include <stdbool.h>
+
+#include <fsdp/span.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/**
+ * A finding says "I noticed". It never stops the reading, and it is never made
+ * smaller: if it cannot be stored, that is an error.
+ */
+enum fsdp_severity {
+	FSDP_NOTE,
+	FSDP_WARNING,
+	FSDP_ERROR,
+	FSDP_SEVERITY_COUNT
+};
+
+/** "note", "warning", "error". */
+FSDP_API const char *fsdp_severity_name(enum fsdp_severity severity);
+
+/**
+ * A rule: one row of a fixed table. An id keeps its meaning for ever, is never
+ * reused, and nothing is read from its digits. All texts are static.
+ */
+struct fsdp_rule {
+	const char *id;   /* "FI1004" */
+	const char *slug; /* "truncated-file" */
+	enum fsdp_severity severity;
+	const char *category; /* "structure", "integrity", "safety", … */
+	const char *title;
+	const char *cause;
+	const char *fix;
+};
+
+FSDP_API size_t fsdp_rule_count(void);
+
+/** In order of ids; NULL past the end. */
+FSDP_API const struct fsdp_rule *fsdp_rule(size_t index);
+
+/** By id or slug; NULL if there is none. */
+FSDP_API const struct fsdp_rule *fsdp_rule_find(const char *id_or_slug);
+
+/**
+ * One finding. Absent spans have data == NULL, absent numbers are FSDP_UNKNOWN,
+ * an absent rank is FSDP_NONE. Everything borrows from the checkpoint.
+ */
+struct fsdp_finding {
+	const struct fsdp_rule *rule;
+	enum fsdp_severity severity; /* may differ from the rule's own */
+	struct fsdp_span file;       /* path under the root */
+	struct fsdp_span member;     /* of an archive */
+	struct fsdp_span tensor;     /* clean name, or module.name of a global */
+	struct fsdp_span module;
+	uint64_t offset, length; /* a byte range that holds the fault */
+	uint32_t rank;
+	struct fsdp_span message;
+	struct fsdp_span next; /* what to do */
+};
+
+/** Findings beyond the ceiling: only counted. */
+struct fsdp_omitted {
+	const struct fsdp_rule *rule;
+	struct fsdp_span file;
+	uint64_t count;
+};
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_MODEL_H
+#define FSDP_MODEL_H
+
+#include <fsdp/checkpoint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/**
+ * The frozen facts. Everything is addressed by 32-bit indices; FSDP_NONE is none.
+ * Getters fill small plain values whose pointers live as long as the checkpoint.
+ */
+
+/* ---- names ---- */
+
+/**
+ * A dotted name. Clean names are as PyTorch's clean_tensor_name leaves them
+ * (`_fsdp_wrapped_module.` and `_checkpoint_wrapped_module.` removed, nothing
+ * else); raw names are as stored. Both have ids in one table, so a name that
+ * cleaning did not change has one id.
+ *
+ * Writes it into buffer if it fits, without a zero byte, and returns its length.
+ */
+FSDP_API size_t fsdp_name_write(const struct fsdp_checkpoint *checkpoint, uint32_t name,
+	char *buffer, size_t size);
+
+/** Natural order: layers.2 before layers.10. */
+FSDP_API int fsdp_name_compare(const struct fsdp_checkpoint *checkpoint, uint32_t a, uint32_t b);
+
+/** FSDP_NONE if the checkpoint has no such name at all. */
+FSDP_API uint32_t fsdp_name_find(const struct fsdp_checkpoint *checkpoint, struct fsdp_span name);
+
+/** A part of a container path: the text of a dict key, or a position or integer key. */
+struct fsdp_path_part {
+	bool is_integer;
+	int64_t integer;
+	struct fsdp_span text; /* within the name, borrowed from the caller's buffer */
+};
+
+/**
+ * The path of a stored name, part by part; `name` is the whole text that
+ * fsdp_name_write gave for the raw name. Start with *state = 0; false at the end.
+ */
+FSDP_API bool fsdp_path_next(const struct fsdp_checkpoint *checkpoint, uint32_t path,
+	struct fsdp_span name, uint64_t *state, struct fsdp_path_part *ret_part);
+
+/** Whether splitting the name at its dots gives exactly the path, all parts text. */
+FSDP_API bool fsdp_path_is_plain(
+	const struct fsdp_checkpoint *checkpoint, uint32_t path, struct fsdp_span name);
+
+/* ---- dtypes ---- */
+
+struct fsdp_dtype {
+	const char *name;       /* torch's spelling, "float32" */
+	uint32_t item_bits;     /* bits of one element of the logical tensor */
+	uint32_t storage_bytes; /* bytes of one element of the storage */
+	bool is_floating;
+	bool is_complex;
+	bool is_signed; /* integers */
+};
+
+/** name is "unknown" past the end. */
+FSDP_API const struct fsdp_dtype *fsdp_dtype(uint32_t dtype);
+FSDP_API size_t fsdp_dtype_count(void);
+
+/* ---- tensors ---- */
+
+enum fsdp_role {
+	FSDP_ROLE_PARAM,
+	FSDP_ROLE_BUFFER,
+	FSDP_ROLE_OPTIM,
+	FSDP_ROLE_OTHER,
+	FSDP_ROLE_COUNT
+};
+
+/** "param", "buffer", "optim", "other". */
+FSDP_API const char *fsdp_role_name(enum fsdp_role role);
+
+enum fsdp_tensor_flag {
+	FSDP_TENSOR_GRAD_KNOWN = 1 << 0, /* requires_grad is recorded … */
+	FSDP_TENSOR_GRAD = 1 << 1,       /* … and true */
+	FSDP_TENSOR_CONJ = 1 << 2,       /* the value is the conjugate of the bytes */
+	FSDP_TENSOR_NEG = 1 << 3,        /* the value is the negative of the bytes */
+	FSDP_TENSOR_FLATTENED = 1 << 4,  /* a FlatParameter, or one rank's run of it */
+	FSDP_TENSOR_NO_DATA = 1 << 5,    /* meta: no bytes in any file */
+	FSDP_TENSOR_ROLE_INFERRED = 1 << 6,
+	FSDP_TENSOR_SHAPE_INFERRED = 1 << 7,
+	FSDP_TENSOR_CLASS_INFERRED = 1 << 8,
+	FSDP_TENSOR_COALESCED = 1 << 9,
+};
+
+struct fsdp_tensor {
+	uint32_t name;          /* clean */
+	uint32_t raw_name;      /* as stored; equals name if cleaning changed nothing */
+	uint32_t path;          /* container path of the raw name */
+	const char *class_name; /* "Tensor", "Parameter", "DTensor", … or NULL */
+	uint32_t dtype;
+	const char *dtype_raw; /* when the file spells it differently, else NULL */
+	const char *layout;    /* "sparse_coo", … NULL: strided */
+	const char *device;    /* where recorded, else NULL */
+	const int64_t *shape;  /* global */
+	uint32_t dims;
+	uint64_t numel;
+	uint64_t bytes; /* of the logical tensor */
+	enum fsdp_role role;
+	uint32_t flags;
+	uint32_t alias;  /* first tensor with the same view of the same storage */
+	uint32_t module; /* that owns it, or FSDP_NONE */
+	uint32_t unit;   /* that shards it, or FSDP_NONE */
+	uint32_t first_piece, piece_count;
+	uint32_t first_component, component_count; /* tensors past fsdp_tensor_count */
+	uint32_t quantizer;
+	uint32_t placement;
+};
+
+/** Tensors in natural order of their clean names. Components of sparse and quantised
+ * tensors are not counted; they follow behind and can be fetched by their index. */
+FSDP_API size_t fsdp_tensor_count(const struct fsdp_checkpoint *checkpoint);
+FSDP_API struct fsdp_tensor fsdp_tensor(const struct fsdp_checkpoint *checkpoint, uint32_t index);
+
+/** By clean or raw name; FSDP_NONE if there is none. */
+FSDP_API uint32_t fsdp_tensor_find(
+	const struct fsdp_checkpoint *checkpoint, struct fsdp_span name);
+
+/** The next tensor on the same storage, around a ring that ends where it began. */
+FSDP_API uint32_t fsdp_tensor_storage_next(
+	const struct fsdp_checkpoint *checkpoint, uint32_t index);
+
+struct fsdp_quantizer {
+	const char *scheme; /* "per_tensor_affine", … */
+	double scale;
+	int64_t zero_point;
+	int64_t axis; /* -1 for per-tensor schemes */
+};
+
+FSDP_API struct fsdp_quantizer fsdp_quantizer(
+	const struct fsdp_checkpoint *checkpoint, uint32_t index);
+
+/* ---- pieces ---- */
+
+/**
+ * Where a part of a tensor is. Boxes are offsets and sizes in the global shape.
+ * The payload's own place may need another read: fsdp_piece_locate.
+ */
+struct fsdp_piece {
+	uint32_t tensor;
+	uint32_t rank;          /* whose part it is, or FSDP_NONE */
+	const int64_t *offsets; /* NULL: the whole tensor */
+	const int64_t *sizes;
+	const int64_t *strides; /* elements, in the storage; NULL: contiguous */
+	uint32_t dims;
+	uint32_t file;                   /* index of a file, or FSDP_NONE */
+	struct fsdp_span storage;        /* key of the storage, absent if it has none */
+	uint64_t storage_offset;         /* elements; FSDP_UNKNOWN if not known yet */
+	uint64_t storage_bytes;          /* FSDP_UNKNOWN if not known yet */
+	uint64_t item_offset, item_length; /* the range that the container names, or FSDP_UNKNOWN */
+};
+
+FSDP_API size_t fsdp_piece_count(const struct fsdp_checkpoint *checkpoint);
+FSDP_API struct fsdp_piece fsdp_piece(const struct fsdp_checkpoint *checkpoint, uint32_t index);
+
+/** Where the payload of one piece is, to the byte. */
+struct fsdp_place {
+	uint64_t offset;      /* in the file, of the first element (deflated: of the record) */
+	uint64_t length;      /* to the end of the last element, as stored; 0 and 0 if empty */
+	const char *method;   /* NULL: stored; "deflate" */
+	struct fsdp_span storage; /* lives as long as the checkpoint */
+	uint64_t storage_offset;  /* elements */
+	uint64_t storage_bytes;   /* after inflating */
+	bool strided;             /* the item says that the piece is not contiguous */
+	int64_t strides[64];
+	uint32_t dims;
+};
+
+/**
+ * Reads what must be read to know where the payload of a piece begins: the local
+ * header of a zip member, the directory of a DCP item. It changes nothing in
+ * the checkpoint. Ask in order of files and offsets: neighbours are read together.
+ *
+ * False with an error if the container is damaged there.
+ */
+struct fsdp_locator;
+FSDP_API bool fsdp_locator_new(const struct fsdp_checkpoint *checkpoint,
+	struct fsdp_locator **ret_locator, struct fsdp_error **ret_error);
+FSDP_API bool fsdp_piece_locate(struct fsdp_locator *locator, uint32_t piece,
+	struct fsdp_place *ret_place, struct fsdp_error **ret_error);
+FSDP_API void fsdp_locator_free(struct fsdp_locator *locator);
+
+/**
+ * The first elements of a tensor in C order of its global shape, read into buffer:
+ * at most `count` elements of the dtype's storage size each. *ret_count says how many.
+ */
+FSDP_API bool fsdp_tensor_read_first(struct fsdp_locator *locator, uint32_t tensor,
+	uint64_t count, void *buffer, uint64_t *ret_count, struct fsdp_error **ret_error);
+
+/* ---- placements ---- */
+
+struct fsdp_mesh {
+	const int64_t *shape;
+	uint32_t dims;
+	const struct fsdp_span *dim_names; /* NULL: none recorded */
+	const int64_t *ranks;              /* in C order of the mesh; NULL: 0, 1, … */
+	uint64_t rank_count;
+};
+
+FSDP_API struct fsdp_mesh fsdp_mesh(const struct fsdp_checkpoint *checkpoint, uint32_t index);
+
+/** How a tensor lies on a mesh, in torch's text form, one per mesh dimension. */
+struct fsdp_placement {
+	const struct fsdp_span *texts; /* "Shard(dim=0)", "Replicate()", … */
+	uint32_t count;
+	uint32_t mesh;
+};
+
+FSDP_API struct fsdp_placement fsdp_placement(
+	const struct fsdp_checkpoint *checkpoint, uint32_t index);
+
+/* ---- modules and units ---- */
+
+enum fsdp_wrapper {
+	FSDP_WRAPPER_NONE,
+	FSDP_WRAPPER_FSDP1,
+	FSDP_WRAPPER_CHECKPOINT,
+	FSDP_WRAPPER_COMPILE,
+	FSDP_WRAPPER_DDP,
+	FSDP_WRAPPER_DMP,
+	FSDP_WRAPPER_OTHER,
+	FSDP_WRAPPER_COUNT
+};
+
+FSDP_API const char *fsdp_wrapper_name(enum fsdp_wrapper wrapper);
+
+/**
+ * A visit of a module, in depth-first pre-order: parents come before children and
+ * index 0 is the root. A module reached by two paths has two visits. Wrapper
+ * visits hold one child and nothing else; views fold them into that child.
+ */
+struct fsdp_module {
+	uint32_t name;         /* clean */
+	uint32_t raw_name;
+	const char *class_name; /* or NULL; may hold hostile bytes */
+	const char *original_class; /* what fully_shard replaced, or NULL */
+	enum fsdp_wrapper wrapper;
+	uint32_t parent;
+	uint32_t depth;       /* of the visit; the root has 0 */
+	uint32_t shown_depth; /* with wrappers folded */
+	uint32_t same_as;     /* the first visit of the same module, or FSDP_NONE */
+	uint32_t unit;        /* that this module is fully sharded by, or FSDP_NONE */
+	uint32_t first_tensor, tensor_count; /* own tensors: fsdp_module_tensor */
+	uint64_t parameters;  /* elements of parameters here and below, tied ones once */
+	uint64_t bytes;       /* of them */
+	bool unit_inferred;   /* marked from placements, not from a record */
+	bool class_inferred;
+};
+
+FSDP_API size_t fsdp_module_count(const struct fsdp_checkpoint *checkpoint);
+FSDP_API struct fsdp_module fsdp_module(const struct fsdp_checkpoint *checkpoint, uint32_t index);
+
+/** The n-th own tensor of a module, 0 ≤ n < tensor_count. */
+FSDP_API uint32_t fsdp_module_tensor(
+	const struct fsdp_checkpoint *checkpoint, const struct fsdp_module *module, uint32_t n);
+
+struct fsdp_text_pair {
+	const char *key;
+	const char *value;
+};
+
+struct fsdp_unit {
+	uint32_t module;    /* visit that is fully sharded */
+	const char *api;    /* "fsdp1", "fsdp2" */
+	const char *strategy;
+	uint32_t shard_world_size, replicate_world_size;
+	uint32_t mesh;
+	const struct fsdp_text_pair *mixed_precision;
+	uint32_t mixed_precision_count;
+	int use_orig_params; /* -1 unknown, 0, 1 */
+	uint32_t first_fqn, fqn_count; /* parameters, in order: fsdp_unit_fqn */
+	uint64_t parameters;           /* elements */
+	uint64_t bytes;
+	bool inferred;
+	bool has_flat;
+};
+
+FSDP_API size_t fsdp_unit_count(const struct fsdp_checkpoint *checkpoint);
+FSDP_API struct fsdp_unit fsdp_unit(const struct fsdp_checkpoint *checkpoint, uint32_t index);
+
+/** The n-th parameter of a unit relative to its module, clean, as a name id. */
+FSDP_API uint32_t fsdp_unit_fqn(
+	const struct fsdp_checkpoint *checkpoint, const struct fsdp_unit *unit, uint32_t n);
+
+/**
+ * PyTorch's own traversal over the visits of the plan
+ * (torch/distributed/fsdp/_debug_utils.py): the prefix under which each visit is
+ * printed. Level is the visit's depth. The prefix has no trailing dot.
+ */
+FSDP_API uint32_t fsdp_module_torch_prefix(
+	const struct fsdp_checkpoint *checkpoint, uint32_t module);
+
+/** The names that model.named_parameters() gave, in order (raw). From the plan. */
+FSDP_API bool fsdp_has_visits(const struct fsdp_checkpoint *checkpoint);
+
+/* ---- values ---- */
+
+/**
+ * An entry that is no tensor, as a list of tokens in pre-order: a container token is
+ * followed by its items (dicts: key, value, key, value …). Never evaluated.
+ */
+enum fsdp_token_kind {
+	FSDP_TOKEN_NONE,
+	FSDP_TOKEN_BOOL,
+	FSDP_TOKEN_INTEGER,     /* 64 bits */
+	FSDP_TOKEN_BIG_INTEGER, /* text: decimal, or hexadecimal behind 0x when very long */
+	FSDP_TOKEN_FLOAT,
+	FSDP_TOKEN_TEXT,
+	FSDP_TOKEN_BYTES,
+	FSDP_TOKEN_LIST,
+	FSDP_TOKEN_TUPLE,
+	FSDP_TOKEN_SET,
+	FSDP_TOKEN_DICT,
+	FSDP_TOKEN_OBJECT, /* text: class; items: arguments, then state */
+	FSDP_TOKEN_TENSOR, /* text: "tensor(float32, 3x4)" */
+	FSDP_TOKEN_GLOBAL, /* text: module.name */
+	FSDP_TOKEN_CUT,    /* more was there: too deep, too long, or a cycle */
+};
+
+struct fsdp_token {
+	enum fsdp_token_kind kind;
+	uint32_t count; /* items of a container (dict: pairs) */
+	int64_t integer;
+	double number;
+	struct fsdp_span text;
+};
+
+struct fsdp_value {
+	uint32_t name, raw_name, path;
+	const char *type; /* Python's name: "int", "list", "PosixPath"; may be hostile */
+	const struct fsdp_token *tokens; /* NULL: not read */
+	size_t token_count;
+	uint32_t file; /* or FSDP_NONE */
+	uint64_t offset, length; /* of the item that holds it, or FSDP_UNKNOWN */
+	uint32_t rank;
+};
+
+FSDP_API size_t fsdp_value_count(const struct fsdp_checkpoint *checkpoint);
+FSDP_API struct fsdp_value fsdp_value(const struct fsdp_checkpoint *checkpoint, uint32_t index);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_VERSION_H
+#define FSDP_VERSION_H
+
+#include <fsdp/span.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** The version these headers belong to. */
+#define FSDP_VERSION "0.1.0"
+
+/** The version of the library that runs. */
+FSDP_API const char *fsdp_version(void);
+
+/** A library inside this one, and its version at run time. */
+struct fsdp_library {
+	const char *name;
+	const char *version;
+};
+
+FSDP_API size_t fsdp_library_count(void);
+
+/** name == NULL past the end. */
+FSDP_API struct fsdp_library fsdp_library(size_t index);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

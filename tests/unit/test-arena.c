@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include "base/error.h"
+#include "base/vec.h"
+
+static void pieces_are_aligned_zeroed_and_apart(void **state)
+{
+	(void)state;
+	struct fsdp_budget budget = { .ceiling = 1 << 20 };
+	struct fsdp_arena arena;
+	fsdp_arena_init(&arena, &budget);
+	unsigned char *a = fsdp_arena_take(&arena, 3, 1);
+	unsigned char *b = fsdp_arena_take(&arena, 8, 8);
+	assert_non_null(a);
+	assert_non_null(b);
+	assert_int_equal((uintptr_t)b % 8, 0);
+	assert_true(b >= a + 3 || a >= b + 8);
+	for (size_t i = 0; i < 8; i++)
+		assert_int_equal(b[i], 0);
+	assert_non_null(fsdp_arena_take(&arena, 0, 1));
+	fsdp_arena_done(&arena);
+	assert_int_equal(budget.used, 0);
+}
+
+static void ceiling_holds_on_both_sides_of_its_edge(void **state)
+{
+	(void)state;
+	struct fsdp_budget budget = { .ceiling = 64 << 10 };
+	struct fsdp_arena arena;
+	fsdp_arena_init(&arena, &budget);
+	assert_non_null(fsdp_arena_take(&arena, 1, 1));
+	assert_int_equal(budget.used, 64 << 10);
+	assert_null(fsdp_arena_take(&arena, 64 << 10, 1));
+	struct fsdp_error *error = NULL;
+	assert_false(fsdp_arena_fail(&arena, &error));
+	assert_int_equal(fsdp_error_code(error), FSDP_ERROR_LIMIT);
+	assert_string_equal(fsdp_error_limit(error), "memory");
+	fsdp_error_free(error);
+	fsdp_arena_done(&arena);
+	assert_null(fsdp_arena_take(&arena, SIZE_MAX - 8, 1));
+}
+
+static void copies_end_with_a_zero_byte(void **state)
+{
+	(void)state;
+	struct fsdp_budget budget = { .ceiling = 1 << 20 };
+	struct fsdp_arena arena;
+	fsdp_arena_init(&arena, &budget);
+	struct fsdp_span copy = fsdp_arena_copy(&arena, FSDP_SPAN("a\0b"));
+	assert_int_equal(copy.size, 3);
+	assert_int_equal(copy.data[3], 0);
+	assert_memory_equal(copy.data, "a\0b", 3);
+	fsdp_arena_done(&arena);
+}
+
+static void a_vec_keeps_its_items_while_it_grows(void **state)
+{
+	(void)state;
+	struct fsdp_budget budget = { .ceiling = UINT64_MAX };
+	struct fsdp_arena arena;
+	fsdp_arena_init(&arena, &budget);
+	struct fsdp_vec vec;
+	fsdp_vec_init(&vec, &arena, sizeof(uint64_t));
+	uint64_t *first = fsdp_vec_push(&vec);
+	*first = 7;
+	for (uint64_t i = 1; i < 1000000; i++) {
+		uint64_t *item = fsdp_vec_push(&vec);
+		assert_non_null(item);
+		*item = i;
+	}
+	assert_ptr_equal(first, fsdp_vec_at(&vec, 0));
+	for (uint64_t i = 1; i < 1000000; i += 997)
+		assert_int_equal(*(uint64_t *)fsdp_vec_at(&vec, i), i);
+	size_t index;
+	uint64_t *run = fsdp_vec_push_run(&vec, 8192, &index);
+	assert_non_null(run);
+	assert_ptr_equal(fsdp_vec_at(&vec, index + 8191), run + 8191);
+	assert_null(fsdp_vec_push_run(&vec, 8193, &index));
+	fsdp_arena_done(&arena);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(pieces_are_aligned_zeroed_and_apart),
+		cmocka_unit_test(ceiling_holds_on_both_sides_of_its_edge),
+		cmocka_unit_test(copies_end_with_a_zero_byte),
+		cmocka_unit_test(a_vec_keeps_its_items_while_it_grows),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

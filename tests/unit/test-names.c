@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <stdio.h>
+
+#include "base/names.h"
+
+static struct fsdp_budget budget = { .ceiling = UINT64_MAX };
+static struct fsdp_arena arena;
+static struct fsdp_names names;
+
+static int setup(void **state)
+{
+	(void)state;
+	fsdp_arena_init(&arena, &budget);
+	return fsdp_names_init(&names, &arena) ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	fsdp_arena_done(&arena);
+	return 0;
+}
+
+static void check_round_trip(const char *text)
+{
+	char buffer[64];
+	uint32_t id = fsdp_names_intern(&names, 0, fsdp_span_text(text));
+	assert_int_not_equal(id, FSDP_NONE);
+	assert_int_equal(fsdp_names_write(&names, id, buffer, sizeof buffer), strlen(text));
+	assert_memory_equal(buffer, text, strlen(text));
+	assert_int_equal(fsdp_names_find(&names, 0, fsdp_span_text(text)), id);
+	assert_int_equal(fsdp_names_intern(&names, 0, fsdp_span_text(text)), id);
+}
+
+static void names_come_back_as_they_went_in(void **state)
+{
+	(void)state;
+	check_round_trip("");
+	check_round_trip(".");
+	check_round_trip("..");
+	check_round_trip("a");
+	check_round_trip("a.b");
+	check_round_trip("a..b");
+	check_round_trip(".a");
+	check_round_trip("a.");
+	assert_int_equal(fsdp_names_find(&names, 0, FSDP_SPAN("a.c")), FSDP_NONE);
+	assert_int_equal(fsdp_names_length(&names, 0), 0);
+	assert_int_not_equal(fsdp_names_find(&names, 0, FSDP_SPAN("")), 0);
+}
+
+static void prefixes_are_shared(void **state)
+{
+	(void)state;
+	uint32_t a = fsdp_names_intern(&names, 0, FSDP_SPAN("layers.0.weight"));
+	size_t count = names.list.count;
+	uint32_t b = fsdp_names_intern(&names, 0, FSDP_SPAN("layers.0.bias"));
+	assert_int_equal(names.list.count, count + 1);
+	assert_int_equal(
+		fsdp_names_at(&names, a)->parent, fsdp_names_at(&names, b)->parent);
+}
+
+static void a_name_of_4096_segments_is_no_deeper_stack(void **state)
+{
+	(void)state;
+	uint32_t id = 0;
+	for (int i = 0; i < 4096; i++)
+		id = fsdp_names_child(&names, id, FSDP_SPAN("x"));
+	assert_int_equal(fsdp_names_length(&names, id), 2 * 4096 - 1);
+	assert_int_equal(fsdp_names_at(&names, id)->depth, 4096);
+}
+
+static void many_siblings_are_found_again(void **state)
+{
+	(void)state;
+	static char texts[100000][8];
+	for (int i = 0; i < 100000; i++) {
+		snprintf(texts[i], sizeof texts[i], "%d", i);
+		fsdp_names_child(&names, 0, fsdp_span_text(texts[i]));
+	}
+	char text[8];
+	for (int i = 0; i < 100000; i += 77) {
+		snprintf(text, sizeof text, "%d", i);
+		uint32_t id = fsdp_names_find(&names, 0, fsdp_span_text(text));
+		assert_int_equal(id, i + 1);
+	}
+}
+
+static int order(const char *a, const char *b)
+{
+	int result = fsdp_natural_compare(fsdp_span_text(a), fsdp_span_text(b));
+	int opposite = fsdp_natural_compare(fsdp_span_text(b), fsdp_span_text(a));
+	assert_int_equal(result < 0, opposite > 0);
+	return result < 0 ? -1 : result > 0;
+}
+
+static void order_is_natural(void **state)
+{
+	(void)state;
+	assert_int_equal(order("2", "10"), -1);
+	assert_int_equal(order("layer2", "layer10"), -1);
+	assert_int_equal(order("a", "b"), -1);
+	assert_int_equal(order("a", "a"), 0);
+	assert_int_equal(order("a", "a1"), -1);
+	assert_int_equal(order("007", "8"), -1);
+	assert_int_equal(order("01", "1"), -1);
+	assert_int_equal(order("", "a"), -1);
+	assert_int_equal(order("99999999999999999999", "100000000000000000000"), -1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(names_come_back_as_they_went_in, setup, teardown),
+		cmocka_unit_test_setup_teardown(prefixes_are_shared, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			a_name_of_4096_segments_is_no_deeper_stack, setup, teardown),
+		cmocka_unit_test_setup_teardown(many_siblings_are_found_again, setup, teardown),
+		cmocka_unit_test(order_is_natural),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
