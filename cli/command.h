@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COMMAND_H
+#define COMMAND_H
+
+#include <fsdp/model.h>
+
+#include "option.h"
+#include "render/out.h"
+
+/*
+ * A command is a row: what it is called, what it takes, what it emits, and the function
+ * that does it. Each cmd-*.c exports one; commands.c lists them. Help, completion,
+ * `commands --json`, "did you mean" and the drift test of the manual read these rows.
+ */
+enum command_group {
+	GROUP_START, /* Start here */
+	GROUP_LOOK,  /* Look closer */
+	GROUP_ABOUT, /* About */
+	GROUP_COUNT
+};
+
+/* How many inputs the command takes. */
+enum command_inputs {
+	INPUTS_NONE,       /* only words of its own */
+	INPUTS_ONE,        /* one checkpoint: all arguments together */
+	INPUTS_ONE_NAMES,  /* the first argument; the rest are names (show) */
+	INPUTS_MANY,       /* one checkpoint; with --separate each argument is its own */
+};
+
+enum { STATUS_GOOD = 0, STATUS_BAD = 1, STATUS_FAILED = 2, STATUS_PARTIAL = 3 };
+
+/* 2 beats 1 beats 3 beats 0. */
+int status_worse(int a, int b);
+
+struct run;
+
+struct command {
+	const char *name;
+	enum command_group group;
+	const char *summary;  /* one line, lower case: "what is this checkpoint?" */
+	const char *synopsis; /* "[-d N] [--sizes] CHECKPOINT" */
+	const char *example;  /* arguments of the overview: "tree --fold step-1000/" */
+	const char *examples[3]; /* for COMMAND --help; NULL ends */
+	const char *exit_1;   /* what status 1 means, or NULL: never */
+	const struct option *options; /* its own; the last has name NULL */
+	bool selectors;               /* takes the selectors of select.h too */
+	unsigned shapes;              /* SHAPE_… that it emits */
+	const char *output;           /* default: "text", "json" */
+	enum command_inputs inputs;
+	bool read_values; /* needs values of entries that are not tensors */
+	size_t options_size; /* of the struct that `options` point into */
+
+	/* Answers for an opened checkpoint: decides the status, calls run_begin, emits.
+	 * False: out of memory or a read failed, *ret_error says which; the caller reports it.
+	 * For INPUTS_NONE run->checkpoint is NULL. */
+	bool (*run)(struct run *run, struct fsdp_error **ret_error);
+};
+
+/* NULL past the end. */
+const struct command *command(size_t index);
+const struct command *command_find(const char *name);
+
+/* What a command is handed. */
+struct run {
+	const struct command *command;
+	const void *options; /* the command's own struct, filled */
+	const struct common_options *common;
+	const struct select_options *select; /* zero if it takes no selectors */
+	const struct fsdp_checkpoint *checkpoint;
+	const char *path;    /* of the checkpoint as the user typed it */
+	char *const *words;  /* arguments that are not checkpoints */
+	size_t word_count;
+	struct out *out;
+	int status; /* set by run_begin */
+
+	/* internal to main.c */
+	struct session *session;
+};
+
+/* The answer begins: its status is known. Writes the envelope's head. */
+void run_begin(struct run *run, int status);
+
+/* A remark on stderr (a note; -q hides it): one line without a full stop. */
+void run_note(struct run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* The totals of a table, on stderr, only for text outputs on stdout. */
+void run_total(struct run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* An error that did not prevent the answer: on stderr and in `errors`. */
+void run_failure(struct run *run, const char *code, const char *hint, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+
+#endif

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef RENDER_OUT_H
+#define RENDER_OUT_H
+
+#include <stdio.h>
+
+#include "render/shape.h"
+
+/*
+ * An output takes what a command emits and shows it. A command is handed one `out`
+ * and does not know which format it is, nor whether there are several (out_many).
+ *
+ * Order of calls:
+ *
+ *	out_begin                     once; the status is known by then
+ *	  any of: object, array, field, table, tree, line …
+ *	out_end                       once; findings, failures and the status
+ *
+ * Machine outputs show fields, tables and trees; text shows lines, tables and trees. So a
+ * fact that people read as a sentence is emitted as `out_line` (text) next to its
+ * `out_field`s (machine), in one place of the command.
+ *
+ * Nothing is built as a document: each call writes what it can into a buffer of
+ * 256 KiB. A write that fails is remembered; out_finish reports it.
+ */
+struct out;
+
+/* How things should look; one for the whole run. */
+struct looks {
+	int width;      /* columns for text; 0: none (a pipe, or --width=none) */
+	bool color;     /* for this stream */
+	bool ascii;     /* no characters beyond ASCII of our own (ellipsis) */
+	bool exact_bytes; /* --bytes */
+	bool null_names;  /* -0: names raw, each ended by a zero byte */
+	int verbosity;    /* -q is -1, -v is 1 … */
+};
+
+/* What is known before the first byte of an answer. */
+struct out_header {
+	const char *command;
+	int status; /* the command's own; 0 is good */
+	const struct input_record *inputs;
+	size_t input_count;
+	bool has_data; /* false: the command failed, there is no answer */
+};
+
+struct out_footer {
+	int status;
+	const struct finding *findings;
+	size_t finding_count;
+	const struct failure *failures;
+	size_t failure_count;
+	const struct omission *omissions;
+	size_t omission_count;
+};
+
+/* Bits: which shapes a command emits and an output takes. */
+enum {
+	SHAPE_FACTS = 1 << 0,
+	SHAPE_TABLE = 1 << 1,
+	SHAPE_TREE = 1 << 2,
+	SHAPE_FINDINGS = 1 << 3,
+	SHAPE_SPANS = 1 << 4,
+};
+
+/* A row of the table of outputs. */
+struct out_format {
+	const char *name;
+	unsigned shapes; /* takes any of these */
+	const char *summary;
+	const struct out_functions *functions;
+};
+
+/* NULL past the end; by name NULL if there is none. */
+const struct out_format *out_format(size_t index);
+const struct out_format *out_format_find(const char *name);
+
+/* Writes to `stream`, which the caller opened and closes. NULL when out of memory. */
+struct out *out_new(const struct out_format *format, FILE *stream, const struct looks *looks);
+
+/* An output that passes everything on to several; takes them over. */
+struct out *out_many(struct out **outs, size_t count);
+
+/* Flushes. 0, or the errno of the first write that failed. */
+int out_finish(struct out *out);
+
+/* NULL is fine. */
+void out_free(struct out *out);
+
+/* ---- what commands call ---- */
+
+void out_begin(struct out *out, const struct out_header *header);
+void out_end(struct out *out, const struct out_footer *footer);
+
+/* Machine only. key is NULL inside arrays. Values that are absent are left out. */
+void out_object_begin(struct out *out, const char *key);
+void out_object_end(struct out *out);
+void out_array_begin(struct out *out, const char *key);
+void out_array_end(struct out *out);
+void out_field(struct out *out, const char *key, struct value value);
+/* A key that comes from a file (the map of fqns). */
+void out_field_named(struct out *out, struct text key, struct value value);
+void out_array_begin_named(struct out *out, struct text key);
+
+/*
+ * Text only. A fact: label padded to a column, then a composed sentence made of our words
+ * and of escaped names. label NULL: the sentence alone, not indented.
+ */
+void out_line(struct out *out, const char *label, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* Pieces of a line, for sentences that hold names: begin, text and names, end. */
+void out_line_begin(struct out *out, const char *label);
+void out_line_text(struct out *out, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+void out_line_name(struct out *out, struct text name);
+void out_line_value(struct out *out, struct value value);
+void out_line_end(struct out *out);
+
+/* Text written as it is (byte-exact styles); still passes the escaping of names. */
+void out_verbatim(struct out *out, struct text text);
+
+/*
+ * A table. In JSON an array of objects under `key`; in text columns; in csv and tsv
+ * rows; in `name` the first column that is a name. `indent` is of the text form.
+ * main: this table is the command's main array (jsonl, csv, tsv and name take only it).
+ * Text needs the widths: it keeps rows back until table_end, at most 1,000, then goes on with the
+ * widths of those.
+ */
+struct table {
+	const char *key;
+	const struct column *columns;
+	size_t column_count;
+	bool main;
+	unsigned indent;
+	bool no_header;
+	/* From --columns: order and choice; NULL: all that the output shows by default. */
+	const size_t *chosen;
+	size_t chosen_count;
+};
+void out_table_begin(struct out *out, const struct table *table);
+void out_row(struct out *out, const struct value *values);
+void out_table_end(struct out *out);
+
+/*
+ * A tree, parents before children. The same columns as a table in machine outputs; in text
+ * four spaces a level, then `text` (name, class, mark: already composed), then `trail`
+ * right-aligned if it is not absent. Beyond 256 levels text writes the level
+ * instead of indenting.
+ */
+struct tree_node {
+	uint32_t depth;
+	struct text name;       /* shown */
+	struct text class_name; /* absent: no brackets */
+	bool class_guessed;     /* [~Class] */
+	const char *mark;       /* "FULLY SHARDED" or NULL */
+	const struct value *trail; /* sizes, or NULL */
+	size_t trail_count;
+};
+void out_tree_begin(struct out *out, const struct table *table);
+void out_node(struct out *out, const struct tree_node *node, const struct value *values);
+void out_tree_end(struct out *out);
+
+#endif

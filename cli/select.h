@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SELECT_H
+#define SELECT_H
+
+#include <fsdp/model.h>
+
+#include "option.h"
+
+/*
+ * Which tensors and modules are meant. Patterns are compiled once. A dotted glob: `*`
+ * within one segment, `**` across segments (also none), `?`, `[0-9]`; a leading ! excludes.
+ * Any include suffices, an exclude wins. A pattern that names a module selects all
+ * that lies below it. -e is PCRE2, searched anywhere in the name.
+ */
+struct selection;
+
+/* False: a pattern or a word is wrong; *ret_message (to be freed) says which. */
+bool selection_new(const struct select_options *options, struct selection **ret_selection,
+	char **ret_message);
+void selection_free(struct selection *selection);
+
+/* Whether there is any selector at all (depth, sort, columns and head are none). */
+bool selection_is_all(const struct selection *selection);
+
+/* By all criteria. The name is the one that is shown (clean, or raw under --raw). */
+bool selection_takes_tensor(const struct selection *selection,
+	const struct fsdp_checkpoint *checkpoint, uint32_t tensor, struct fsdp_span name);
+
+/* By -g and -e only. */
+bool selection_takes_name(const struct selection *selection, struct fsdp_span name);
+
+/* By --rank and --file only. */
+bool selection_takes_piece(const struct selection *selection,
+	const struct fsdp_checkpoint *checkpoint, const struct fsdp_piece *piece);
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_STORE_ARCHIVE_H
+#define FSDP_STORE_ARCHIVE_H
+
+#include "base/finding.h"
+#include "store/source.h"
+
+/*
+ * Everything that is packed around a checkpoint: tar (ustar, pax, gnu) and the
+ * compressions gz, zst, xz, bz2, lz4, read by libarchive into memory. Nothing is
+ * ever written to disk. Zip is not read here (store/zip.h).
+ */
+struct fsdp_packed {
+	struct fsdp_span name;  /* of the member; absent for a bare compressed file */
+	struct fsdp_span bytes; /* in the arena */
+};
+
+/* Whether the first bytes (up to 512 are looked at) are a compression or a tar. */
+bool fsdp_archive_is_compressed(struct fsdp_span head);
+bool fsdp_archive_is_tar(struct fsdp_span head);
+
+/* "gzip", "zstd", … or "tar"; NULL if it is neither. */
+const char *fsdp_archive_kind(struct fsdp_span head);
+
+/*
+ * Unpacks all regular members into the arena, in archive order. The sum is bounded by
+ * `stdin-bytes`, the number by `members`. Links, devices and unsafe names are findings
+ * and left out. A bare compressed file gives one member without a name.
+ */
+bool fsdp_archive_unpack(const struct fsdp_source *source, struct fsdp_arena *arena,
+	const struct fsdp_limits *limits, struct fsdp_span file,
+	struct fsdp_findings *findings, struct fsdp_vec *ret_packed /* struct fsdp_packed */,
+	struct fsdp_error **ret_error);
+
+/* "libarchive 3.6.2" */
+const char *fsdp_archive_version(void);
+
+#endif

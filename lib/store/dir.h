@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_STORE_DIR_H
+#define FSDP_STORE_DIR_H
+
+#include "base/vec.h"
+#include "base/limits.h"
+#include "store/source.h"
+
+/*
+ * A directory of a checkpoint: the one place that opens files by name. The user's
+ * path is opened as it is (a link on the command line is followed). Every name below
+ * it is opened from its descriptor with O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC |
+ * O_NOCTTY, and only regular files are accepted. A symbolic link inside is followed
+ * once when its target stays inside the root, or when it is a link of the Hugging
+ * Face cache (…/snapshots/<rev>/<name> to ../../blobs/<40 or 64 hex digits>).
+ *
+ * At most 64 descriptors are open at a time; least recently used ones are closed.
+ */
+enum fsdp_entry_kind {
+	FSDP_ENTRY_FILE,
+	FSDP_ENTRY_DIRECTORY,
+	FSDP_ENTRY_LINK_OUTSIDE, /* a link that leaves the root or is broken */
+	FSDP_ENTRY_SPECIAL,      /* pipe, socket, device */
+};
+
+struct fsdp_entry {
+	struct fsdp_span name; /* zero-terminated; bytes of the file system */
+	enum fsdp_entry_kind kind;
+	uint64_t size; /* of a file (of a link's target) */
+	int64_t mtime_s;
+	uint32_t mtime_ns;
+};
+
+struct fsdp_dir {
+	struct fsdp_arena *arena;
+	int fd;              /* -1: a list without a file system (an unpacked tar) */
+	const char *path;    /* as the user named it; for messages */
+	struct fsdp_vec entries; /* struct fsdp_entry, sorted bytewise */
+	struct fsdp_dir_cache *cache;
+};
+
+/* Lists once. `limits` bounds the number of entries. */
+bool fsdp_dir_open(const char *path, struct fsdp_arena *arena, const struct fsdp_limits *limits,
+	struct fsdp_dir *ret_dir, struct fsdp_error **ret_error);
+
+/* A sub-directory by a plain name in the list. */
+bool fsdp_dir_open_child(const struct fsdp_dir *dir, const char *name, struct fsdp_arena *arena,
+	const struct fsdp_limits *limits, struct fsdp_dir *ret_dir, struct fsdp_error **ret_error);
+
+size_t fsdp_dir_count(const struct fsdp_dir *dir);
+const struct fsdp_entry *fsdp_dir_entry(const struct fsdp_dir *dir, size_t index);
+
+/* By name; NULL if it is not there. Binary search. */
+const struct fsdp_entry *fsdp_dir_find(const struct fsdp_dir *dir, struct fsdp_span name);
+
+/* A source over a regular file of the list. It is valid until 64 others were asked for:
+ * ask again instead of keeping it. Not thread safe. */
+bool fsdp_dir_source(const struct fsdp_dir *dir, struct fsdp_span name,
+	struct fsdp_source *ret_source, struct fsdp_error **ret_error);
+
+/*
+ * Whether a name that content gives may be opened at all: a plain relative name, no
+ * empty, "." or ".." component, no leading "/", no backslash, no drive, no control
+ * byte, at most 4,096 bytes. (It says nothing about whether the file is there.)
+ */
+bool fsdp_name_is_safe(struct fsdp_span name);
+
+void fsdp_dir_close(struct fsdp_dir *dir);
+
+#endif

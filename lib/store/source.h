@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_STORE_SOURCE_H
+#define FSDP_STORE_SOURCE_H
+
+#include <stdbool.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+
+/*
+ * A source answers: which bytes are at this offset? A file, memory, or a part of
+ * another source. Short reads and EINTR end in here: a read gives all bytes or fails
+ * with the offset. Inputs are never mapped. A source is a small value; it owns
+ * nothing but the descriptor that its `file` says it owns.
+ */
+struct fsdp_source {
+	int fd;                    /* -1: memory */
+	const unsigned char *data; /* memory, borrowed */
+	uint64_t base;             /* where this part begins in the file or memory */
+	uint64_t size;
+};
+
+/* Memory is borrowed: the caller keeps it. */
+struct fsdp_source fsdp_source_memory(struct fsdp_span bytes);
+
+/* Of a file that is open; size comes from fstat. Fails if it is no regular file. */
+bool fsdp_source_file(int fd, struct fsdp_source *ret_source, struct fsdp_error **ret_error);
+
+/* A part of a source; fails (damaged, offset) if it does not lie inside. */
+bool fsdp_source_slice(const struct fsdp_source *source, uint64_t offset, uint64_t length,
+	struct fsdp_source *ret_slice, struct fsdp_error **ret_error);
+
+/* Exactly `size` bytes or failure. Offsets in errors count from this source's start. */
+bool fsdp_source_read(const struct fsdp_source *source, uint64_t offset, void *buffer,
+	size_t size, struct fsdp_error **ret_error);
+
+/* The same into memory of the arena. `limit` (base/limits.h) bounds the size. */
+bool fsdp_source_read_all(const struct fsdp_source *source, uint64_t offset, uint64_t size,
+	struct fsdp_arena *arena, struct fsdp_span *ret_bytes, struct fsdp_error **ret_error);
+
+/* All of a descriptor that cannot seek (a pipe), up to `ceiling` bytes into the arena. */
+bool fsdp_source_drain(int fd, uint64_t ceiling, struct fsdp_arena *arena,
+	struct fsdp_span *ret_bytes, struct fsdp_error **ret_error);
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_SYNTAX_JSON_TREE_H
+#define FSDP_SYNTAX_JSON_TREE_H
+
+#include "base/error.h"
+#include "base/arena.h"
+
+/*
+ * A small JSON document as a tree in an arena (read by jansson, then copied, so that
+ * nothing outside of this file knows jansson). Objects keep their order. Duplicate keys,
+ * integers beyond 64 bits and anything after the document are errors with a byte offset.
+ * For documents that do not grow with the model.
+ */
+enum fsdp_json_kind {
+	FSDP_JSON_NULL,
+	FSDP_JSON_BOOL,
+	FSDP_JSON_INTEGER,
+	FSDP_JSON_REAL,
+	FSDP_JSON_TEXT,
+	FSDP_JSON_ARRAY,
+	FSDP_JSON_OBJECT,
+};
+
+struct fsdp_json {
+	enum fsdp_json_kind kind;
+	uint32_t count;        /* items or members */
+	struct fsdp_span key;  /* if it is a member of an object; zero-terminated */
+	struct fsdp_span text; /* zero-terminated; may hold zero bytes inside */
+	int64_t integer;       /* also 0 and 1 of a BOOL */
+	double real;
+	const struct fsdp_json *items; /* count of them, one behind the other */
+};
+
+bool fsdp_json_read(struct fsdp_span bytes, uint64_t depth_limit, struct fsdp_arena *arena,
+	const struct fsdp_json **ret_root, struct fsdp_error **ret_error);
+
+/* A member of an object by key; NULL if it is absent or `object` is NULL or no object. */
+const struct fsdp_json *fsdp_json_get(const struct fsdp_json *object, const char *key);
+
+/* "jansson 2.14" */
+const char *fsdp_json_version(void);
+
+#endif

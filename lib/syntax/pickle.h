@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_SYNTAX_PICKLE_H
+#define FSDP_SYNTAX_PICKLE_H
+
+#include "base/error.h"
+#include "base/finding.h"
+
+/*
+ * One pickle (protocols 0 to 5) as an inert tree. The machine resolves nothing and
+ * calls nothing: a global is two texts, a call is "this applied to these". It knows
+ * no tensor and no PyTorch; what a class means is told by the caller's fold table.
+ *
+ * Values are 32-bit references. Small integers, constants, globals and folded
+ * values sit in the reference itself; everything else is one or more cells of 16 bytes
+ * in a paged array. Texts are (offset, length) into the stream, which the caller keeps.
+ *
+ * Two passes. The first lexes: it checks every length against what is left, finds
+ * STOP, and notes which memo slots are ever read back, because the pickler memoizes
+ * everything and reads back little. The second builds. When a call or a BUILD
+ * completes a value of a class in the fold table, the family's `fold` packs it into a
+ * number of its own and the machine forgets the children (unless something else
+ * still refers to them). So a stream of millions of records needs no tree of them.
+ *
+ * Time and memory are linear in the stream: every opcode is at least one byte and
+ * makes at most one value. Nothing here recurses.
+ *
+ * Origin: CPython Lib/pickletools.py (opcodes, arguments); Modules/_pickle.c (what the
+ * machine does); torch/_weights_only_unpickler.py (what torch accepts).
+ */
+typedef uint32_t fsdp_ref;
+
+/* No value: absent state, an item past the end. */
+#define FSDP_REF_NONE UINT32_MAX
+
+enum fsdp_pickle_kind {
+	FSDP_PICKLE_NOTHING, /* of FSDP_REF_NONE */
+	FSDP_PICKLE_NULL,    /* Python's None */
+	FSDP_PICKLE_BOOL,
+	FSDP_PICKLE_INTEGER,     /* fits 64 bits */
+	FSDP_PICKLE_BIG_INTEGER, /* span: little-endian two's complement, or decimal text */
+	FSDP_PICKLE_FLOAT,
+	FSDP_PICKLE_TEXT, /* span: UTF-8 as found (surrogates may be encoded) */
+	FSDP_PICKLE_BYTES,
+	FSDP_PICKLE_BYTEARRAY,
+	FSDP_PICKLE_TUPLE,
+	FSDP_PICKLE_LIST,
+	FSDP_PICKLE_SET,
+	FSDP_PICKLE_FROZENSET,
+	FSDP_PICKLE_DICT,
+	FSDP_PICKLE_GLOBAL,
+	FSDP_PICKLE_PERSISTENT, /* what a persistent id stands for; see fsdp_pickle_argument */
+	FSDP_PICKLE_CALL,       /* REDUCE, NEWOBJ, NEWOBJ_EX, OBJ, INST; then items and states */
+	FSDP_PICKLE_BUFFER,     /* out-of-band */
+	FSDP_PICKLE_FOLDED,     /* the family's own: see fsdp_pickle_folded */
+	FSDP_PICKLE_KIND_COUNT
+};
+
+struct fsdp_pickle;
+
+/* A global by its two names, after the Python-2 mapping. */
+struct fsdp_pickle_global {
+	struct fsdp_span module, name;
+	uint64_t offset;   /* of the opcode that named it first */
+	uint8_t uses;      /* FSDP_USE_… */
+	uint8_t via;       /* opcode */
+	int32_t fold_row;  /* of the fold table, or -1 */
+};
+
+enum {
+	FSDP_USE_VALUE = 1 << 0,  /* stands as a value */
+	FSDP_USE_CALLED = 1 << 1, /* REDUCE, OBJ, INST */
+	FSDP_USE_BUILT = 1 << 2,  /* NEWOBJ */
+};
+
+/* When a fold is asked. */
+enum fsdp_fold_when {
+	FSDP_FOLD_CALL,  /* after REDUCE, NEWOBJ, OBJ, INST: arguments are complete */
+	FSDP_FOLD_BUILD, /* after the first BUILD on such a call: state is complete */
+};
+
+/*
+ * One recognised class or function. `fold` may look at `arguments` and `state` (values of
+ * this pickle) and answers true with a number below 2^29, or false: then the value stays
+ * symbolic. It must keep no reference to what it looked at, only what it copied or
+ * numbers of earlier folds. To fail for good (out of memory) it fills *ret_error.
+ * Module may be NULL: any module whose text begins with one in `modules`.
+ */
+struct fsdp_fold {
+	const char *module, *name;
+	enum fsdp_fold_when when;
+	bool (*fold)(void *context, struct fsdp_pickle *pickle, const struct fsdp_fold *row,
+		fsdp_ref callable, fsdp_ref arguments, fsdp_ref state, uint32_t *ret_number,
+		struct fsdp_error **ret_error);
+	uint32_t what; /* the family's own tag, for rows that share a function */
+};
+
+struct fsdp_pickle_options {
+	const struct fsdp_fold *folds;
+	size_t fold_count;
+
+	/* A persistent id (its tuple or text) was met; same answer as a fold. NULL: stays
+	 * symbolic. */
+	bool (*fold_persistent)(void *context, struct fsdp_pickle *pickle, fsdp_ref id,
+		uint32_t *ret_number, struct fsdp_error **ret_error);
+	void *context;
+
+	const struct fsdp_limits *limits;
+	struct fsdp_findings *findings; /* what is odd goes here */
+	struct fsdp_span file, member;  /* for findings */
+	uint64_t base;                  /* added to offsets in findings and errors */
+	bool may_trail; /* further bytes after STOP are normal (legacy streams) */
+};
+
+/*
+ * Reads one pickle from the start of `stream`. The pickle lives in the arena and
+ * borrows the stream.
+ *
+ * On damage it fails; what was understood until then (globals, the partial
+ * tree) is still there: *ret_pickle is set whenever memory sufficed, also on failure.
+ */
+bool fsdp_pickle_read(struct fsdp_span stream, struct fsdp_arena *arena,
+	const struct fsdp_pickle_options *options, struct fsdp_pickle **ret_pickle,
+	struct fsdp_error **ret_error);
+
+/* The value that STOP left, FSDP_REF_NONE if it never came. */
+fsdp_ref fsdp_pickle_top(const struct fsdp_pickle *pickle);
+
+/* Bytes of the stream up to and with STOP. */
+uint64_t fsdp_pickle_length(const struct fsdp_pickle *pickle);
+
+/* The highest protocol a PROTO opcode declared; 0 if there was none. */
+unsigned fsdp_pickle_protocol(const struct fsdp_pickle *pickle);
+
+/* Globals in order of first appearance, each (module, name) once. */
+size_t fsdp_pickle_global_count(const struct fsdp_pickle *pickle);
+const struct fsdp_pickle_global *fsdp_pickle_global(const struct fsdp_pickle *pickle, size_t index);
+
+/* ---- looking at values ---- */
+
+enum fsdp_pickle_kind fsdp_pickle_kind(const struct fsdp_pickle *pickle, fsdp_ref ref);
+
+/* True and the value for BOOL (0, 1) and INTEGER; false for all others. */
+bool fsdp_pickle_integer(const struct fsdp_pickle *pickle, fsdp_ref ref, int64_t *ret_value);
+bool fsdp_pickle_boolean(const struct fsdp_pickle *pickle, fsdp_ref ref, bool *ret_value);
+bool fsdp_pickle_float(const struct fsdp_pickle *pickle, fsdp_ref ref, double *ret_value);
+
+/* Of TEXT, BYTES, BYTEARRAY, BIG_INTEGER; absent for all others. Texts of the stream
+ * are borrowed from it; escaped ones (protocol 0) were decoded into the arena. */
+struct fsdp_span fsdp_pickle_span(const struct fsdp_pickle *pickle, fsdp_ref ref);
+
+/* As above, but only TEXT. */
+struct fsdp_span fsdp_pickle_text(const struct fsdp_pickle *pickle, fsdp_ref ref);
+
+/* The global that a GLOBAL is, or that a CALL applies; NULL otherwise. */
+const struct fsdp_pickle_global *fsdp_pickle_named(const struct fsdp_pickle *pickle, fsdp_ref ref);
+bool fsdp_pickle_is_global(const struct fsdp_pickle *pickle, fsdp_ref ref, const char *module,
+	const char *name);
+
+/* The number a fold answered with; false for all others. */
+bool fsdp_pickle_folded(const struct fsdp_pickle *pickle, fsdp_ref ref, uint32_t *ret_number);
+
+/* CALL: callable, arguments (a tuple; NEWOBJ_EX: then keywords). PERSISTENT: the id. */
+fsdp_ref fsdp_pickle_callable(const struct fsdp_pickle *pickle, fsdp_ref ref);
+fsdp_ref fsdp_pickle_argument(const struct fsdp_pickle *pickle, fsdp_ref ref);
+
+/* States that BUILD gave to a value, first to last; FSDP_REF_NONE past the end. */
+fsdp_ref fsdp_pickle_state(const struct fsdp_pickle *pickle, fsdp_ref ref, size_t index);
+
+/* Items of TUPLE, LIST, SET, FROZENSET; pairs of DICT; items or pairs that were put into
+ * a CALL (an OrderedDict). */
+uint64_t fsdp_pickle_count(const struct fsdp_pickle *pickle, fsdp_ref ref);
+
+/* Walks them in constant memory: zero the iterator, set `ref`. For pairs (DICT, and CALLs
+ * filled by SETITEM) *ret_key is the key, else FSDP_REF_NONE. */
+struct fsdp_pickle_iterator {
+	fsdp_ref ref;
+	uint32_t run; /* internal */
+	uint32_t at;  /* internal */
+	bool begun;   /* internal */
+};
+bool fsdp_pickle_next(const struct fsdp_pickle *pickle, struct fsdp_pickle_iterator *iterator,
+	fsdp_ref *ret_key, fsdp_ref *ret_value);
+
+/* The index-th item of a TUPLE (constant time up to 3 and for one run; lists walk). */
+fsdp_ref fsdp_pickle_item(const struct fsdp_pickle *pickle, fsdp_ref ref, size_t index);
+
+/* The last value under a text key; FSDP_REF_NONE if there is none. Linear. */
+fsdp_ref fsdp_pickle_get(const struct fsdp_pickle *pickle, fsdp_ref ref, const char *key);
+
+/* A number that is equal for the same container object and differs between objects:
+ * for marking what was visited. 0 for values without identity. */
+uint32_t fsdp_pickle_identity(const struct fsdp_pickle *pickle, fsdp_ref ref);
+
+/* Bound for identities: all are below it. */
+uint32_t fsdp_pickle_identity_bound(const struct fsdp_pickle *pickle);
+
+#endif
