@@ -127,18 +127,20 @@ uint32_t fsdp_names_intern(struct fsdp_names *names, uint32_t parent, struct fsd
 	return parent;
 }
 
+uint32_t fsdp_names_find_child(
+	const struct fsdp_names *names, uint32_t parent, struct fsdp_span segment)
+{
+	uint32_t hash = hash_segment(names->seed, parent, segment.data, segment.size);
+	uint32_t entry = names->slots[find_slot(names, hash, parent, segment)];
+	return entry == 0 ? FSDP_NONE : entry - 1;
+}
+
 uint32_t fsdp_names_find(const struct fsdp_names *names, uint32_t parent, struct fsdp_span dotted)
 {
 	struct fsdp_span segment;
 	bool more = true;
-	while (next_segment(&dotted, &more, &segment)) {
-		uint32_t hash =
-			hash_segment(names->seed, parent, segment.data, segment.size);
-		uint32_t entry = names->slots[find_slot(names, hash, parent, segment)];
-		if (entry == 0)
-			return FSDP_NONE;
-		parent = entry - 1;
-	}
+	while (parent != FSDP_NONE && next_segment(&dotted, &more, &segment))
+		parent = fsdp_names_find_child(names, parent, segment);
 	return parent;
 }
 

@@ -43,6 +43,10 @@ uint32_t fsdp_names_intern(struct fsdp_names *names, uint32_t parent, struct fsd
 /* As above without making anything: FSDP_NONE if it is not there. */
 uint32_t fsdp_names_find(const struct fsdp_names *names, uint32_t parent, struct fsdp_span dotted);
 
+/* One segment, which may hold dots. FSDP_NONE if it is not there. */
+uint32_t fsdp_names_find_child(
+	const struct fsdp_names *names, uint32_t parent, struct fsdp_span segment);
+
 static inline const struct fsdp_name *fsdp_names_at(const struct fsdp_names *names, uint32_t id)
 {
 	return fsdp_vec_at(&names->list, id);
