@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Shared by the scripts beside it; source it, do not run it. Knows what the build needs
+# on Debian 12 and how to keep a build folder up to date. Everything it says goes to
+# stderr, and of the chatter of apt, meson and ninja only what explains a failure.
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+
+# Where build folders go: the source tree, unless it cannot be written to.
+if [ -w "$root" ]; then
+	build_root=$root
+else
+	build_root=${TMPDIR:-/tmp}/fsdp-inspect-$(id -u)-$(printf %s "$root" | cksum | cut -d' ' -f1)
+	mkdir -p -m 700 "$build_root"
+	[ -O "$build_root" ] || { echo "setup: $build_root belongs to somebody else" >&2; exit 2; }
+fi
+
+say() {
+	printf 'setup: %s\n' "$*" >&2
+}
+
+# What is needed: package, and a probe that says whether it is there already, whoever
+# installed it.
+needs_build='
+gcc                command:cc
+libc6-dev          file:/usr/include/stdio.h
+meson              command:meson
+ninja-build        command:ninja
+pkg-config         command:pkg-config
+zlib1g-dev         module:zlib
+libarchive-dev     module:libarchive
+libjansson-dev     module:jansson
+libpopt-dev        module:popt
+libpcre2-dev       module:libpcre2-8
+libutf8proc-dev    module:libutf8proc
+libssl-dev         module:libcrypto
+'
+needs_test='
+g++                command:c++
+binutils           command:nm
+libcmocka-dev      module:cmocka
+bats               command:bats
+mandoc             command:mandoc
+jq                 command:jq
+libxml2-utils      command:xmllint
+python3-jsonschema python:jsonschema
+git                command:git
+'
+needs_fuzz='
+clang              command:clang
+'
+
+present() {
+	local what=${1#*:}
+	case $1 in
+	command:*) command -v "$what" >/dev/null ;;
+	module:*) pkg-config --exists "$what" 2>/dev/null ;;
+	python:*) python3 -c "import $what" 2>/dev/null ;;
+	file:*) [ -e "$what" ] ;;
+	esac
+}
+
+# quietly WHAT COMMAND… : its output is shown only if it fails.
+quietly() {
+	local what=$1 log status=0
+	shift
+	log=$(mktemp "${TMPDIR:-/tmp}/fsdp-inspect.XXXXXX") || return
+	"$@" </dev/null >"$log" 2>&1 || status=$?
+	if [ "$status" -ne 0 ]; then
+		cat "$log" >&2
+		say "$what failed with status $status"
+	fi
+	rm -f "$log"
+	return "$status"
+}
+
+as_root() {
+	if [ "$(id -u)" -eq 0 ]; then
+		"$@"
+	else
+		sudo -n "$@"
+	fi
+}
+
+# install TABLE… : the packages of these tables that are missing, if any. A machine
+# without apt is left alone: meson names what it misses.
+install() {
+	local package probe missing=()
+	while read -r package probe; do
+		[ -z "$package" ] || present "$probe" || missing+=("$package")
+	done <<<"$(printf '%s\n' "$@")"
+	[ ${#missing[@]} -gt 0 ] || return 0
+	if ! command -v apt-get >/dev/null; then
+		say "not found, and no apt-get to install them with: ${missing[*]}"
+		return 0
+	fi
+	say "installing ${missing[*]}"
+	local apt=(env DEBIAN_FRONTEND=noninteractive apt-get -q -y
+		-o DPkg::Lock::Timeout=300 -o Acquire::Retries=3)
+	# Stale lists may still do; if not, the installation says so.
+	quietly 'apt-get update' as_root "${apt[@]}" update || true
+	quietly 'apt-get install' as_root "${apt[@]}" install --no-install-recommends \
+		"${missing[@]}"
+}
+
+# configured FOLDER: it was set up, to the end, for this source tree.
+configured() {
+	[ -f "$1/build.ninja" ] &&
+		grep -qF "\"source\": \"$root\"" "$1/meson-info/meson-info.json" 2>/dev/null
+}
+
+# build FOLDER TARGETS [MESON OPTION…] : up to date, or status 1 after saying why.
+# TARGETS are words for ninja; empty is everything.
+build() {
+	local folder=$1 targets=$2
+	shift 2
+	if ! configured "$folder"; then
+		rm -rf "$folder"
+		quietly 'meson setup' meson setup "$folder" "$root" "$@" || {
+			rm -rf "$folder"
+			return 1
+		}
+	fi
+	# shellcheck disable=SC2086
+	quietly 'the build' ninja --quiet -C "$folder" $targets
+}
+
+# One at a time: a second call waits for the first instead of breaking its folders.
+lock() {
+	exec 9<"$build_root"
+	flock 9
+}
+
+unlock() {
+	exec 9<&-
+}
