@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The include law: which room may know which, and which file may know what is outside.
+
+If a wall is in the way, move the code; or change these tables in a commit that argues
+why the house was wrong. There are no exceptions.
+"""
+
+import os
+import re
+
+import law
+
+# room -> rooms whose headers it may include (its own always).
+ROOMS = {
+    "base": set(),
+    "store": {"base"},
+    "syntax": {"base"},
+    "model": {"base"},
+    "format": {"base", "store", "syntax", "model"},
+    "trace": {"base", "store", "syntax"},
+    "sweep": {"base", "store", "model"},
+    "analysis": {"base", "model", "sweep"},
+    "doors": {"base", "store", "syntax", "model", "format", "trace", "sweep", "analysis"},
+}
+
+# public header -> the room whose words it holds; that room and those above may use it.
+PUBLIC = {
+    "audit.h": "analysis",
+    "checkpoint.h": "base",  # limits, and plain structs that every room may fill
+    "compare.h": "analysis",
+    "elements.h": "sweep",
+    "error.h": "base",
+    "finding.h": "base",
+    "model.h": "model",
+    "pickle.h": "syntax",
+    "result.h": "doors",
+    "span.h": "base",
+    "sweep.h": "sweep",
+    "trace.h": "trace",
+    "version.h": "base",
+}
+
+# Folders whose files are strangers to each other -> the headers they do share. A file may
+# always include the header of its own name; `free` files hold the table of the others.
+STRANGERS = {
+    "lib/format": {"shared": {"format.h", "torch-value.h"}, "free": {"registry.c"}},
+    "lib/trace": {"shared": {"event.h"}, "free": {"registry.c", "profile.c", "order.c"}},
+    "lib/analysis/checks": {"shared": {"check.h"}, "free": set()},
+}
+
+# outside header -> name of the library, and the only files that may know it.
+OUTSIDE = [
+    (r"zlib\.h", "zlib", {"lib/store/inflate.c", "lib/store/zip.c", "lib/sweep/crc.c"}),
+    (r"archive(_entry)?\.h", "libarchive", {"lib/store/archive.c"}),
+    (r"isa-l.*|crc\.h|igzip_lib\.h", "ISA-L", {"lib/store/inflate.c", "lib/sweep/crc.c"}),
+    (r"jansson\.h", "jansson", {"lib/syntax/json-tree.c"}),
+    (r"openssl/.*", "libcrypto", {"lib/sweep/sha256.c", "cli/fingerprint.c"}),
+    (r"popt\.h", "popt", {"cli/option.c"}),
+    (r"pcre2.*\.h", "PCRE2", {"cli/select.c"}),
+    (r"utf8proc\.h", "utf8proc", {"cli/render/width.c", "cli/render/escape.c"}),
+    (r"seccomp\.h|linux/(seccomp|landlock|filter|bpf.*|audit)\.h", "the sandbox", {"cli/sandbox.c"}),
+    (r"pthread\.h|threads\.h", "threads", {"lib/base/pool.c", "lib/store/ahead.c"}),
+    (r"sanitizer/.*", "the sanitizers", {"lib/base/arena.c"}),
+]
+
+# The C library and the system's own calls.
+SYSTEM = re.compile(
+    r"(assert|ctype|errno|fenv|float|inttypes|iso646|limits|locale|math|setjmp|signal|stdalign"
+    r"|stdarg|stdatomic|stdbool|stddef|stdint|stdio|stdlib|stdnoreturn|string|time|uchar|wchar"
+    r"|byteswap|dirent|endian|fcntl|fnmatch|getopt|langinfo|poll|strings|termios|unistd"
+    r"|sys/[a-z]+|linux/(prctl|fs|stat))\.h"
+)
+
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]')
+
+
+def room_of(path):
+    """The room a file lives in, or None: not under this law."""
+    parts = path.split("/")
+    if parts[0] == "cli":
+        return "cli/render" if parts[1] == "render" else "cli"
+    if parts[0] != "lib":
+        return None
+    if parts[1] == "include":
+        return "public"
+    return parts[1] if len(parts) > 2 else "doors"
+
+
+def resolve(root, path, name):
+    """The file that a quoted include means, whether or not the compiler would find it."""
+    for folder in (os.path.dirname(path), path.split("/")[0], "lib", "cli"):
+        candidate = os.path.normpath(os.path.join(folder, name))
+        if os.path.exists(os.path.join(root, candidate)):
+            return candidate
+    return name
+
+
+def quoted(root, path, name):
+    if ".." in name.split("/"):
+        return "an include names its room; it does not climb with .."
+    room, target = room_of(path), resolve(root, path, name)
+    other = room_of(target)
+    if room == "public":
+        return "a public header includes <fsdp/…> and the C library only"
+    if other in (None, "public"):
+        return f"{target} is no header of a room"
+    if room == "cli":
+        if other not in ("cli", "cli/render"):
+            return f"cli sees the library through <fsdp/…>, not {target}"
+        if os.path.basename(target).startswith("cmd-") and stem(path) != stem(target):
+            return f"commands are strangers: {target}"
+        return None
+    if room == "cli/render":
+        return None if other == room else f"cli/render knows libc and its own room, not {target}"
+    if other not in ROOMS.get(room, set()) | {room}:
+        return f"{room} may not know {other} ({target})"
+    return stranger(path, target)
+
+
+def stem(path):
+    return os.path.basename(path).rsplit(".", 1)[0]
+
+
+def stranger(path, target):
+    folder = os.path.dirname(path)
+    rule = STRANGERS.get(folder)
+    if rule is None or os.path.dirname(target) != folder or stem(path) == stem(target):
+        return None
+    if os.path.basename(path) in rule["free"] or os.path.basename(target) in rule["shared"]:
+        return None
+    return f"files of {folder} are strangers: {target}"
+
+
+def angled(path, name):
+    room = room_of(path)
+    if name.startswith("fsdp/"):
+        home = PUBLIC.get(name[len("fsdp/"):])
+        if home is None:
+            return f"<{name}> is in no row of the table of public headers"
+        if room == "cli/render":
+            return "cli/render knows libc and its own room, not the library"
+        if room in ROOMS and home not in ROOMS[room] | {room}:
+            return f"{room} may not know {home} (<{name}>)"
+        return None
+    for pattern, library, files in OUTSIDE:
+        if re.fullmatch(pattern, name):
+            if path in files:
+                return None
+            return f"{library} (<{name}>) belongs to {', '.join(sorted(files))} alone"
+    if not SYSTEM.fullmatch(name):
+        return f"<{name}> is in no row of the table of outside headers"
+    return None
+
+
+def check(root):
+    broken = []
+    for path in law.tracked(root):
+        if not path.endswith((".c", ".h", ".def")) or room_of(path) is None:
+            continue
+        for number, line in enumerate(law.text(root, path).split("\n"), 1):
+            found = INCLUDE.match(line)
+            if not found:
+                continue
+            kind, name = found.groups()
+            why = quoted(root, path, name) if kind == '"' else angled(path, name)
+            if why:
+                broken.append(f"{path}:{number}: {why}")
+    return broken
+
+
+if __name__ == "__main__":
+    law.main(check)

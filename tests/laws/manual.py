@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The manual: lint-clean, a page a command, every option in its page and back.
+
+manual.py [ROOT [BINARY]]: with the command at hand, its own tables (commands --json) are
+compared with the OPTIONS of the pages, as mandoc shows them.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import law
+
+
+def pages(root):
+    return [p for p in law.tracked(root) if re.fullmatch(r"man/.*\.[1-9]", p)]
+
+
+def lint(root):
+    found = pages(root)
+    if not found:
+        return []
+    result = subprocess.run(
+        ["mandoc", "-T", "lint", "-W", "warning"] + found, cwd=root,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+    )
+    # Our own pages refer to each other before they are installed; the newest date wins.
+    lines = [w for w in result.stdout.splitlines() if w.strip()]
+    return [re.sub(r"^mandoc: ", "", w) for w in lines]
+
+
+def options_of(root, page):
+    """Long names that the page's OPTIONS section explains (not those it mentions)."""
+    shown = subprocess.run(
+        ["mandoc", "-T", "ascii", "-O", "width=200,indent=5", os.path.join(root, page)],
+        stdout=subprocess.PIPE, text=True, check=True,
+    ).stdout
+    shown = re.sub(r".\x08", "", shown)
+    names, inside = set(), False
+    for line in shown.splitlines():
+        if re.match(r"\S", line):
+            inside = line.strip() in ("OPTIONS", "SELECTORS")
+        elif inside and re.match(r" {1,5}-", line):
+            tag = re.split(r"\s{3,}", line.strip())[0]
+            names |= set(re.findall(r"(?<![\w-])--([a-z0-9][a-z0-9-]*)", tag))
+    return names
+
+
+def drift(root, commands):
+    """Differences between the tables of the command and its pages."""
+    main_page = "man/fsdp-inspect.1"
+    broken = []
+    if not os.path.exists(os.path.join(root, main_page)):
+        return [f"{main_page} is missing"]
+    everywhere = options_of(root, main_page)
+    known = set()
+    for command in commands:
+        page = f"man/fsdp-inspect-{command['name']}.1"
+        table = {option["name"] for option in command["options"]}
+        known |= table
+        if not os.path.exists(os.path.join(root, page)):
+            broken.append(f"{page} is missing")
+            continue
+        explained = options_of(root, page)
+        for name in sorted(table - explained - everywhere):
+            broken.append(f"{page}: --{name} is not explained")
+        for name in sorted(explained - table - everywhere):
+            broken.append(f"{page}: explains --{name}, which {command['name']} does not have")
+    # The common options are in the tables only if a row such as --help is.
+    if "help" in known:
+        for name in sorted(everywhere - known):
+            broken.append(f"{main_page}: explains --{name}, which no command has")
+    return broken
+
+
+def tables(binary):
+    out = subprocess.run([binary, "commands", "--json"], stdout=subprocess.PIPE, check=True).stdout
+    return json.loads(out)["data"]["commands"]
+
+
+def check(root, binary=None):
+    broken = lint(root)
+    if binary:
+        broken += drift(root, tables(binary))
+    return broken
+
+
+def main():
+    root = sys.argv[1] if len(sys.argv) > 1 else law.ROOT
+    if not shutil.which("mandoc") or not pages(root):
+        print("no mandoc, or no manual yet")
+        return law.SKIP
+    return law.verdict(check(root, sys.argv[2] if len(sys.argv) > 2 else None))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,199 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Each law is shown small trees: ones that break it, which it must name by file and
+line, and the nearest ones that do not, which it must let pass. Prints TAP."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import formatting
+import headers
+import includes
+import manual
+import provenance
+import symbols
+import words
+
+EMPTY_SHA = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+PAGE = (
+    "# Samples\n\n| case | what | by | licence |\n| --- | --- | --- | --- |\n"
+    "| `a/b` | nothing | hand | Apache-2.0 |\n\n" + provenance.HEAD
+)
+ROW = f"| `a/b/f` | {EMPTY_SHA} |\n"
+LATER = "/* TO" + "DO */\n"
+CLANG_FORMAT = "---\nBasedOnStyle: LLVM\nIndentWidth: 8\n...\n"
+
+
+def mdoc(name, *items):
+    tags = "".join(f".It {item}\nIs explained.\n" for item in items)
+    return (
+        f".Dd November 21, 2026\n.Dt {name.upper()} 1\n.Os\n.Sh NAME\n.Nm {name}\n.Nd a page\n"
+        f".Sh OPTIONS\n.Bl -tag -width Ds\n{tags}.El\n"
+    )
+
+
+MANUAL = {
+    "man/fsdp-inspect.1": mdoc("fsdp-inspect", "Fl h , Fl -help"),
+    "man/fsdp-inspect-ls.1": mdoc("fsdp-inspect-ls", "Fl d , Fl -depth Ns = Ns Ar N"),
+}
+
+
+def table(*names):
+    return [{"name": "ls", "options": [{"name": name} for name in names]}]
+
+
+def drift(*names):
+    return lambda root: manual.drift(root, table(*names))
+
+
+def archive(root):
+    """symbols.check of what root/x.c compiles to."""
+    where = os.path.join(root, "x")
+    subprocess.run(["cc", "-c", where + ".c", "-o", where + ".o"], check=True)
+    subprocess.run(["ar", "rcs", where + ".a", where + ".o"], check=True)
+    return symbols.check(where + ".a")
+
+
+def need(*programs):
+    return all(shutil.which(program) for program in programs)
+
+
+BASE, ZIP = "lib/base/arena.h", "lib/store/zip.h"
+
+# law, runs here, tree, what each line of the verdict begins with (none: it passes).
+CASES = [
+    ("includes", includes.check, True, {BASE: "", ZIP: '#include "base/arena.h"\n'}, []),
+    ("includes", includes.check, True,
+     {BASE: '\n#include "store/zip.h"\n', ZIP: ""}, ["lib/base/arena.h:2: base may not know store"]),
+    ("includes", includes.check, True,
+     {"lib/model/x.c": '#include "syntax/pickle.h"\n', "lib/syntax/pickle.h": ""},
+     ["lib/model/x.c:1: model may not know syntax"]),
+    ("includes", includes.check, True,
+     {"lib/model/x.c": '#include "../syntax/pickle.h"\n', "lib/syntax/pickle.h": ""},
+     ["lib/model/x.c:1: an include names its room"]),
+    ("includes", includes.check, True,
+     {"lib/format/dcp.c": '#include "format/zip.h"\n', "lib/format/zip.h": ""},
+     ["lib/format/dcp.c:1: files of lib/format are strangers"]),
+    ("includes", includes.check, True,
+     {"lib/format/dcp.c": '#include "format/torch-value.h"\n#include "format/dcp.h"\n',
+      "lib/format/dcp.h": "", "lib/format/torch-value.h": ""}, []),
+    ("includes", includes.check, True,
+     {"lib/checkpoint.c": '#include "format/format.h"\n#include <fsdp/model.h>\n', "lib/format/format.h": ""}, []),
+    ("includes", includes.check, True,
+     {"lib/store/zip.c": "#include <fsdp/model.h>\n"}, ["lib/store/zip.c:1: store may not know model"]),
+    ("includes", includes.check, True,
+     {"lib/include/fsdp/a.h": '#include "base/arena.h"\n', BASE: ""},
+     ["lib/include/fsdp/a.h:1: a public header"]),
+    ("includes", includes.check, True,
+     {"cli/main.c": '#include "base/arena.h"\n', BASE: ""}, ["cli/main.c:1: "]),
+    ("includes", includes.check, True,
+     {"cli/cmd-ls.c": '#include "cmd-info.h"\n', "cli/cmd-info.h": ""},
+     ["cli/cmd-ls.c:1: commands are strangers"]),
+    ("includes", includes.check, True,
+     {"cli/main.c": '#include <fsdp/model.h>\n#include "render/out.h"\n#include "option.h"\n',
+      "cli/render/out.h": '#include <stdio.h>\n#include "render/shape.h"\n',
+      "cli/render/shape.h": "", "cli/option.h": ""}, []),
+    ("includes", includes.check, True,
+     {"cli/render/out.c": '#include <fsdp/model.h>\n#include "option.h"\n', "cli/option.h": ""},
+     ["cli/render/out.c:1: cli/render knows", "cli/render/out.c:2: cli/render knows"]),
+    ("includes", includes.check, True,
+     {"lib/store/dir.c": "#include <zlib.h>\n"}, ["lib/store/dir.c:1: zlib"]),
+    ("includes", includes.check, True, {"lib/store/inflate.c": "#include <zlib.h>\n"}, []),
+    ("includes", includes.check, True,
+     {"cli/main.c": "#include <openssl/evp.h>\n# include <pthread.h>\n#include <curl/curl.h>\n"},
+     ["cli/main.c:1: libcrypto", "cli/main.c:2: threads", "cli/main.c:3: <curl/curl.h> is in no row"]),
+    ("headers", headers.check, need("cc", "c++"),
+     {"lib/include/fsdp/a.h": "struct a { int b; };\n"},
+     ["lib/include/fsdp/a.h alone with cc", "lib/include/fsdp/a.h alone with c++"]),
+    ("headers", headers.check, need("cc", "c++"),
+     {"lib/include/fsdp/a.h": "#ifndef A\n#define A\nint a(int new_one);\n#endif\n"}, []),
+    ("headers", headers.check, need("cc", "c++"),
+     {"lib/include/fsdp/a.h": "#ifndef A\n#define A\nint a(int new);\n#endif\n"},
+     ["lib/include/fsdp/a.h alone with c++"]),
+    ("symbols", archive, need("cc", "nm", "ar"),
+     {"x.c": '#include <stdio.h>\n#include <stdlib.h>\nvoid fsdp_a(void) { printf("%d", 1); exit(1); }\n'},
+     ["x.o: the library may not use exit", "x.o: the library may not use printf"]),
+    ("symbols", archive, need("cc", "nm", "ar"),
+     {"x.c": "extern char *getenv(const char *);\nint execvp(const char *, char **);\n"
+             'int fsdp_a(char **b) { return execvp(getenv("A"), b); }\n'},
+     ["x.o: the library may not use execvp", "x.o: the library may not use getenv"]),
+    ("symbols", archive, need("cc", "nm", "ar"),
+     {"x.c": "int helper(void) { return 1; }\n"}, ["x.o: helper does not begin with fsdp_"]),
+    ("symbols", archive, need("cc", "nm", "ar"),
+     {"x.c": "#include <stdio.h>\nstatic int helper(char *a) { return snprintf(a, 4, \"%p\", (void *)a); }\n"
+             "int fsdp_a(char *a) { return helper(a); }\n"}, []),
+    ("manual", manual.lint, need("mandoc"), {"man/a.1": mdoc("a", "Fl b") + ".Bogus\n"}, ["man/a.1:"]),
+    ("manual", manual.lint, need("mandoc"), {}, []),
+    ("manual", drift("depth", "help"), need("mandoc"), MANUAL, []),
+    ("manual", drift("depth", "help", "head"), need("mandoc"), MANUAL,
+     ["man/fsdp-inspect-ls.1: --head is not explained"]),
+    ("manual", drift("help"), need("mandoc"), MANUAL,
+     ["man/fsdp-inspect-ls.1: explains --depth, which ls does not have"]),
+    ("manual", drift(), need("mandoc"), {"man/fsdp-inspect.1": MANUAL["man/fsdp-inspect.1"]},
+     ["man/fsdp-inspect-ls.1 is missing"]),
+    ("provenance", provenance.check, True, {"testdata/README.md": PAGE + ROW, "testdata/a/b/f": ""}, []),
+    ("provenance", provenance.check, True, {"testdata/README.md": PAGE + ROW, "testdata/a/b/f": "x"},
+     ["testdata/a/b/f: is not what its row"]),
+    ("provenance", provenance.check, True,
+     {"testdata/README.md": PAGE + ROW, "testdata/a/b/f": "", "testdata/a/b/.g": ""},
+     ["testdata/a/b/.g: has no row"]),
+    ("provenance", provenance.check, True,
+     {"testdata/README.md": PAGE + ROW + ROW.replace("a/b/f", "a/c/f"), "testdata/a/b/f": "", "testdata/a/c/f": ""},
+     ["testdata/a/c/f: belongs to no case"]),
+    ("provenance", provenance.check, True, {"testdata/README.md": PAGE + ROW},
+     ["testdata/README.md: has a row for a/b/f", "testdata/README.md: case a/b has no file"]),
+    ("provenance", provenance.check, True,
+     {"testdata/README.md": PAGE.replace("| hand |", "|  |") + ROW, "testdata/a/b/f": ""},
+     ["testdata/README.md: case a/b does not say"]),
+    ("words", words.check, True, {"lib/a.c": "\n" + LATER}, ["lib/a.c:2: a promise"]),
+    ("words", words.check, True,
+     {"scripts/a": "cd /wo" + "rk/x\n", "README.md": "see ../sha" + "red\n", "tests/a.py": "'../sha" + "red'\n"},
+     ["README.md:1: a path", "scripts/a:1: a path"]),
+    ("words", words.check, True,
+     {"lib/a.c": "/* network/x, mktemp name.XXXXXX, TODOS */\n", "testdata/a/b": LATER}, []),
+    ("formatting", formatting.check, formatting.formatter() is not None,
+     {".clang-format": CLANG_FORMAT, "lib/a.c": "int a;\nint  b;\n"}, ["lib/a.c:2: "]),
+    ("formatting", formatting.check, formatting.formatter() is not None,
+     {".clang-format": CLANG_FORMAT, "lib/a.c": "int a;\nint b;\n"}, []),
+]
+
+
+def plant(root, tree):
+    for path, content in tree.items():
+        where = os.path.join(root, path)
+        os.makedirs(os.path.dirname(where), exist_ok=True)
+        with open(where, "w", encoding="utf-8") as stream:
+            stream.write(content)
+
+
+def holds(said, wanted):
+    return len(said) == len(wanted) and all(s.startswith(w) for s, w in zip(sorted(said), sorted(wanted)))
+
+
+def main():
+    print(f"1..{len(CASES)}")
+    failed = 0
+    for number, (name, check, here, tree, wanted) in enumerate(CASES, 1):
+        what = f"{name} {'names ' + wanted[0] if wanted else 'lets pass ' + ' '.join(tree)}".rstrip()
+        what = what.replace("#", "")
+        if not here:
+            print(f"ok {number} - {what} # SKIP its tool is not installed")
+            continue
+        with tempfile.TemporaryDirectory() as root:
+            plant(root, tree)
+            said = check(root)
+        if holds(said, wanted):
+            print(f"ok {number} - {what}")
+        else:
+            failed += 1
+            print(f"not ok {number} - {what}")
+            for line in said or ["(nothing)"]:
+                print(f"#   said {line}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
