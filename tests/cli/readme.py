@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The tutorial of README.md cannot rot: in each block fenced as ```console every line
+that begins with `$ ` is run as it stands, and what it prints (stdout, then stderr) must
+be the lines that follow. A line that is only `...` stands for any number of lines.
+Prints TAP.
+
+readme.py BINARY [PAGE]
+"""
+
+import os
+import re
+import sys
+
+import sandbox
+
+
+def commands(page):
+    """(line number, command, [expected line…])."""
+    found, inside = [], False
+    for number, line in enumerate(page.split("\n"), 1):
+        if line.startswith("```"):
+            inside = line.strip() == "```console"
+        elif inside and line.startswith("$ "):
+            found.append((number, line[2:], []))
+        elif inside and found:
+            found[-1][2].append(line.rstrip())
+        elif inside:
+            found.append((number, "false # a block begins with its command", []))
+    return found
+
+
+def matches(expected, said):
+    parts = [r"(?:.*\n)*?" if line == "..." else re.escape(line) + "\n" for line in expected]
+    return re.fullmatch("".join(parts), "".join(line.rstrip() + "\n" for line in said)) is not None
+
+
+def trimmed(lines):
+    """Without the blank lines at the end that only set the next command apart."""
+    while lines and not lines[-1].strip():
+        lines = lines[:-1]
+    return lines
+
+
+def main():
+    page = sys.argv[2] if len(sys.argv) > 2 else os.path.join(sandbox.ROOT, "README.md")
+    found = []
+    if os.path.exists(page):
+        with open(page, encoding="utf-8") as stream:
+            found = commands(stream.read())
+    print(f"1..{len(found)}" if found else "1..0 # SKIP no tutorial")
+    failed = 0
+    for index, (number, line, expected) in enumerate(found, 1):
+        out, err, _ = sandbox.run(sys.argv[1], line)
+        said = trimmed((out + err).decode("utf-8", "backslashreplace").splitlines())
+        good = matches(trimmed(expected), said)
+        failed += not good
+        print(f"{'ok' if good else 'not ok'} {index} - README line {number}")
+        if not good:
+            print(f"#  {line}")
+            for text in said:
+                print(f"#  | {text}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

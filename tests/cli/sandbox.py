@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the command the way every test sees it: in an empty folder of its own where the
+samples are testdata/, with an environment that nobody's shell has touched."""
+
+import os
+import subprocess
+import tempfile
+
+ROOT = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+KEPT = ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "LD_LIBRARY_PATH")
+TIMEOUT = 60
+
+
+def environment(folder):
+    kept = {name: os.environ[name] for name in KEPT if name in os.environ}
+    return {
+        **kept,
+        "PATH": f"{folder}/.bin:/usr/local/bin:/usr/bin:/bin",
+        "HOME": folder,
+        "TMPDIR": folder,
+        "LC_ALL": "C.UTF-8",
+        "TZ": "UTC",
+        "TERM": "dumb",
+    }
+
+
+def furnish(folder, binary):
+    """testdata/, and the command under both names that a reader of our pages types."""
+    binary = os.path.abspath(binary)
+    os.symlink(os.path.join(ROOT, "testdata"), os.path.join(folder, "testdata"))
+    os.mkdir(os.path.join(folder, ".bin"))
+    os.symlink(binary, os.path.join(folder, ".bin", "fsdp-inspect"))
+    os.mkdir(os.path.join(folder, "scripts"))
+    os.symlink(binary, os.path.join(folder, "scripts", "run"))
+
+
+def run(binary, line):
+    """(stdout, stderr, status) of a shell line. A signal is a status below zero."""
+    with tempfile.TemporaryDirectory(prefix="fsdp-inspect-") as folder:
+        furnish(folder, binary)
+        try:
+            done = subprocess.run(
+                ["/bin/sh", "-c", line], cwd=folder, env=environment(folder),
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                timeout=TIMEOUT, check=False,
+            )
+        except subprocess.TimeoutExpired as late:
+            return late.stdout or b"", b"(no end after %d seconds)\n" % TIMEOUT, -1
+    return done.stdout, done.stderr, done.returncode

@@ -1,0 +1,96 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# What one pinned run cannot show: pipes, full disks, closed streams, environment.
+
+setup() {
+	cd "$BATS_TEST_TMPDIR" || return
+	ln -s "$TESTDATA" testdata
+	sample=testdata/torch-zip/state-dict/model.pt
+	dcp=testdata/demo/step-1234
+	export LC_ALL=C.UTF-8
+	unset COLUMNS NO_COLOR FORCE_COLOR CLICOLOR CLICOLOR_FORCE TERM
+}
+
+inspect() {
+	"$FSDP_INSPECT" "$@"
+}
+
+# stderr of a command alone
+errors() {
+	inspect "$@" 2>&1 >/dev/null
+}
+
+@test "without a command: the overview on stderr, status 2" {
+	run inspect
+	[ "$status" -eq 2 ]
+	[[ $output == *usage:* ]]
+	[ -z "$(inspect 2>/dev/null)" ]
+}
+
+@test "help and version on stdout, status 0" {
+	run inspect --help
+	[ "$status" -eq 0 ]
+	[ "${#lines[@]}" -gt 5 ]
+	[ "${#lines[@]}" -le 40 ]
+	[ -z "$(errors --help)" ]
+	run inspect --version
+	[ "$status" -eq 0 ]
+	[ -z "$(errors --version)" ]
+}
+
+@test "a reader that leaves early is no error" {
+	run bash -o pipefail -c '"$FSDP_INSPECT" ls -l "$1" 2>err | head -1; exit ${PIPESTATUS[0]}' - "$dcp"
+	[ "$status" -eq 0 ] || [ "$status" -eq 141 ]
+	[ "${#lines[@]}" -eq 1 ]
+	[ "$(grep -ci pipe err)" -eq 0 ]
+}
+
+@test "a full disk is status 2 and a message" {
+	run bash -c '"$FSDP_INSPECT" ls --json "$1" >/dev/full' - "$sample"
+	[ "$status" -eq 2 ]
+	[[ $output == fsdp-inspect:* ]]
+}
+
+@test "a closed stdout is status 2, not a crash" {
+	run bash -c '"$FSDP_INSPECT" ls "$1" >&-' - "$sample"
+	[ "$status" -eq 2 ]
+}
+
+@test "closed stdin and stderr change nothing" {
+	inspect ls --json "$sample" >plain 2>/dev/null
+	inspect ls --json "$sample" >closed <&- 2>&-
+	[ -s plain ]
+	cmp plain closed
+}
+
+@test "the same bytes give the same output in any locale, zone, width and number of threads" {
+	inspect info --json "$dcp" >expected
+	[ -s expected ]
+	LC_ALL=C inspect info --json "$dcp" | cmp - expected
+	LC_ALL=tr_TR.UTF-8 LANG=tr_TR.UTF-8 inspect info --json "$dcp" | cmp - expected
+	TZ=Asia/Kathmandu COLUMNS=20 inspect info --json "$dcp" | cmp - expected
+	env -i "$FSDP_INSPECT" info --json "$dcp" | cmp - expected
+	inspect info --json -j 1 "$dcp" | cmp - expected
+	inspect info --json -j 7 "$dcp" | cmp - expected
+}
+
+@test "no colour in a pipe; --color wins over NO_COLOR" {
+	[ "$(inspect tree "$dcp" | grep -c $'\033')" -eq 0 ]
+	NO_COLOR=1 inspect tree --color=always "$dcp" | grep -q $'\033'
+}
+
+@test "an output file is there whole or not at all" {
+	run inspect ls -o json=out.json "$sample"
+	[ "$status" -eq 0 ]
+	jq -e .ok out.json
+	run inspect ls -o json=no/such/folder/out.json "$sample"
+	[ "$status" -eq 2 ]
+	[ "$(ls)" = "$(printf 'out.json\ntestdata')" ]
+}
+
+@test "JSON is one document, also when the work failed" {
+	run bash -c '"$FSDP_INSPECT" info --json no-such-file 2>/dev/null'
+	[ "$status" -eq 2 ]
+	jq -e '.ok == false and (.errors | length) == 1' <<<"$output"
+}
