@@ -1,0 +1,251 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Whole commands under failing calls. For each command and each n, the n-th allocation
+(alone, and with all later ones) or read fails, reads come in bits or interrupted, output
+has no room. What must hold each time: the fault is told in one message with status 2, or
+it made no difference; nothing crashed, nothing is still held. Prints TAP.
+
+run.py [--all] SHIM BINARY            the command
+run.py --selftest SHIM PATIENT        a program with chosen manners
+  --all tries every n; without it a long row of them is thinned evenly.
+"""
+
+import argparse
+import concurrent.futures
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+MOST = 120  # runs of one kind for one command, without --all
+TIMEOUT = 30
+
+ZIP = "testdata/torch-zip/views/model.pt"
+DCP = "testdata/dcp/scalars/checkpoint"
+PLAN = "testdata/plan/dcp-fsdp1-w2-adam/plan.fsdp-plan.json"
+PLANNED = ["--plan=" + PLAN, "testdata/dcp/fsdp2-w4-small/checkpoint"]
+COMMANDS = [
+    ["info", ZIP],
+    ["info", "--json", DCP],
+    ["tree", DCP],
+    ["tree", PLAN],
+    ["tree", "--sizes"] + PLANNED,
+    ["fqns", PLAN],
+    ["ls", ZIP],
+    ["ls", "-l", DCP],
+    ["ls", "-g", "*", "-e", ".", "-s", "-bytes", ZIP],
+    ["ls", "-o", "json=out.json", ZIP],
+    ["show", ZIP, "base"],
+    ["info", "testdata/broken/dcp-truncated-metadata/checkpoint"],
+    ["help"],
+    ["version"],
+    ["commands", "--json"],
+    ["schema", "info"],
+    ["completion", "bash"],
+]
+
+
+class Run:
+    """One run of a command: what it said, how it ended, what the shim counted."""
+
+    def __init__(self, shim, command, room=None, **faults):
+        with tempfile.TemporaryDirectory(prefix="fsdp-faults-") as folder:
+            reading, report = os.pipe()
+            work = os.path.join(folder, "work")
+            os.mkdir(work)
+            os.symlink(os.path.join(ROOT, "testdata"), os.path.join(work, "testdata"))
+            env = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", "TZ": "UTC", "LD_PRELOAD": shim,
+                   "FSDP_REPORT": str(report)}
+            env.update({"FSDP_" + name.upper(): str(value) for name, value in faults.items()})
+            with open(os.path.join(folder, ".stdout"), "w+b") as out:
+                try:
+                    done = subprocess.run(
+                        command, cwd=work, env=env, stdin=subprocess.DEVNULL, stdout=out,
+                        stderr=subprocess.PIPE, timeout=TIMEOUT, check=False, pass_fds=(report,),
+                        preexec_fn=(lambda: limit(room)) if room is not None else None,
+                    )
+                    self.status, self.err = done.returncode, done.stderr.decode("utf-8", "replace")
+                except subprocess.TimeoutExpired:
+                    self.status, self.err = None, ""
+                os.close(report)
+                out.seek(0)
+                self.out = out.read()
+            self.files = {}
+            for name in sorted(os.listdir(work)):
+                if name != "testdata":
+                    with open(os.path.join(work, name), "rb") as stream:
+                        self.files[name] = stream.read()
+            with open(reading, encoding="ascii") as stream:
+                words = stream.read().split()
+            # None: it ended without passing exit().
+            self.counts = {name: int(n) for name, _, n in (w.partition("=") for w in words)} or None
+
+    def answer(self):
+        return self.status, self.out, self.files
+
+
+def limit(room):
+    """Files end at `room` bytes: a write that goes further is cut short, then refused."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
+
+
+def one_message(err):
+    lines = err.splitlines()
+    return bool(lines) and lines[0].startswith("fsdp-inspect: ") and (
+        len(lines) == 1 or (len(lines) == 2 and lines[1].startswith("  next: "))
+    )
+
+
+def wrong(run, clean, statuses=(2,), counted=True):
+    """What is wrong with a run that met a fault, or None."""
+    if run.status is None:
+        return f"no end after {TIMEOUT} s"
+    if run.status < 0:
+        return f"ended by signal {-run.status}: {run.err.strip()[:200]}"
+    for name, content in run.files.items():
+        if content != clean.files.get(name):
+            return f"left a file {name} that is not whole"
+    if counted and run.counts is None:
+        return "ended without passing exit()"
+    if counted and (run.counts["blocks"] or run.counts["mappings"]):
+        return f"still holds {run.counts['blocks']} blocks and {run.counts['mappings']} mappings"
+    if counted and run.counts["libc_blocks"] > clean.counts["libc_blocks"]:
+        return f"still holds {run.counts['libc_blocks']} blocks of the C library, without a fault " \
+            f"{clean.counts['libc_blocks']}"
+    if run.answer() == clean.answer():
+        return None
+    if run.status not in statuses:
+        return f"status {run.status} and another answer than without the fault"
+    if not one_message(run.err):
+        return f"status {run.status}, but not one message: {run.err!r}"
+    return None
+
+
+def thinned(count, every):
+    """1…count, or MOST of them evenly, the first and the last among them."""
+    if every or count <= MOST:
+        return range(1, count + 1)
+    return sorted({1 + i * (count - 1) // (MOST - 1) for i in range(MOST)})
+
+
+class Suite:
+    def __init__(self, shim, every):
+        self.shim, self.every = os.path.abspath(shim), every
+        self.pool = concurrent.futures.ThreadPoolExecutor(os.cpu_count())
+
+    def tries(self, command, clean, faults):
+        """First complaint over runs with each of these faults; None if all is well."""
+        def one(fault):
+            fault = dict(fault)
+            statuses, met = fault.pop("statuses", (2,)), fault.pop("met", None)
+            run = Run(self.shim, command, **fault)
+            what = wrong(run, clean, statuses)
+            if what is None and met and not run.counts[met]:
+                what = "the fault was not met"
+            told = run.answer() != clean.answer()
+            return told, what and f"{' '.join(f'{k}={v}' for k, v in fault.items())}: {what}"
+
+        results = list(self.pool.map(one, faults))
+        complaints = [what for _, what in results if what]
+        return complaints, sum(told for told, _ in results), len(results)
+
+    def kinds(self, clean):
+        """(name, faults, must one of them be told)."""
+        allocs = thinned(clean.counts["allocs"], self.every)
+        reads = thinned(clean.counts["reads"], self.every)
+        yield "an allocation fails", [{"fail_alloc": n, "met": "alloc_faults"} for n in allocs], True
+        yield "all allocations fail from one on", [
+            {"fail_alloc": f"{n}+", "met": "alloc_faults"} for n in allocs], True
+        if clean.counts["reads"]:
+            yield "a read fails", [
+                {"fail_read": n, "met": "read_faults", "statuses": (2, 3)} for n in reads], True
+            yield "reads are short", [{"short_read": n, "met": "read_faults", "statuses": ()} for n in (1, 2)], False
+            yield "reads are interrupted", [{"eintr": 1, "met": "read_faults", "statuses": ()}], False
+        size = max([len(clean.out)] + [len(content) for content in clean.files.values()])
+        if size:
+            rooms = sorted({0, 1, size // 2, size - 1})
+            yield "output has no room", [{"room": room} for room in rooms], True
+
+    def command(self, command):
+        """(name, complaints) of each kind of fault."""
+        clean = Run(self.shim, command)
+        if clean.status not in (0, 1, 2, 3) or clean.counts is None or not clean.counts["allocs"]:
+            yield "runs without a fault", [f"status {clean.status}: {clean.err.strip()[:200]}"]
+            return
+        what = wrong(clean, clean)
+        yield "holds nothing at exit", [what] if what else []
+        for name, faults, must in self.kinds(clean):
+            complaints, told, count = self.tries(command, clean, faults)
+            if must and not told and not complaints:
+                complaints = [f"none of {count} faults was ever told"]
+            yield f"{name} ({count} runs, {told} told)", complaints
+
+
+def report(number, name, complaints):
+    print(f"{'not ok' if complaints else 'ok'} {number} - {name}", flush=True)
+    for line in complaints[:5]:
+        print(f"#   {line}")
+    if len(complaints) > 5:
+        print(f"#   and {len(complaints) - 5} more")
+
+
+def all_commands(suite, binary):
+    number = failed = 0
+    for words in COMMANDS:
+        for name, complaints in suite.command([binary] + words):
+            number += 1
+            failed += bool(complaints)
+            report(number, f"{' '.join(words)}: {name}".replace("#", ""), complaints)
+    print(f"1..{number}")
+    return failed
+
+
+# manners -> part of the complaint they must earn, and under which fault.
+MANNERS = [
+    ("good", None, None),
+    ("silent", "an allocation fails", "another answer"),
+    ("crash", "an allocation fails", "ended by signal 6"),
+    ("chatty", "an allocation fails", "not one message"),
+    ("leaky", "all allocations fail", "still holds 1 blocks"),
+    ("blind", "a read fails", "another answer"),
+    ("impatient", "reads are short", "another answer"),
+    ("hasty", "reads are interrupted", "another answer"),
+    ("blind", "output has no room", "another answer"),
+]
+
+
+def selftest(suite, patient):
+    print(f"1..{len(MANNERS)}")
+    failed = 0
+    for number, (manners, fault, complaint) in enumerate(MANNERS, 1):
+        found = list(suite.command([patient, manners, "testdata/broken/pt-html/checkpoint/model.pt"]))
+        if fault is None:
+            good = not any(complaints for _, complaints in found)
+        else:
+            good = any(name.startswith(fault) and any(complaint in c for c in complaints)
+                       for name, complaints in found)
+        failed += not good
+        print(f"{'ok' if good else 'not ok'} {number} - {manners} manners {'pass' if fault is None else 'are seen'}")
+        for name, complaints in found if not good else []:
+            print(f"#   {name}: {complaints[:2]}")
+    return failed
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--selftest", action="store_true")
+    parser.add_argument("shim")
+    parser.add_argument("binary")
+    options = parser.parse_args()
+    suite = Suite(options.shim, options.all)
+    binary = os.path.abspath(options.binary)
+    return 1 if (selftest if options.selftest else all_commands)(suite, binary) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Preloaded into a command, it makes chosen calls fail and tells at exit what was still
+ * held. Knows the C library of Debian; knows nothing of the command, whose code has no
+ * hooks for this.
+ *
+ *	FSDP_FAIL_ALLOC=N   the N-th allocation fails; N+: that one and all later
+ *	FSDP_FAIL_READ=N    the N-th read of a regular file fails with EIO
+ *	FSDP_SHORT_READ=1   each read gives one byte; 2: a few, always different
+ *	FSDP_EINTR=1        every second read is interrupted first
+ *	FSDP_REPORT=FD      where the report goes, one line of NAME=NUMBER
+ *
+ * Allocations are the malloc family and anonymous mmap, counted from main on. What the C
+ * library takes for itself (locale, stream buffers) may fail like anything else, but it
+ * keeps some of it by design, so at exit that is counted apart.
+ */
+/* Both names of each call are defined here, so neither may be a macro for the other. */
+#undef _FILE_OFFSET_BITS
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <malloc.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+extern void *__libc_malloc(size_t size);
+extern void *__libc_calloc(size_t count, size_t size);
+extern void *__libc_realloc(void *old, size_t size);
+extern void *__libc_memalign(size_t align, size_t size);
+extern void __libc_free(void *block);
+
+static struct {
+	unsigned long fail_alloc, fail_read, short_read, interrupt;
+	bool fail_on; /* all later ones too */
+	int report;   /* 0: nobody asked */
+	uintptr_t libc_start, libc_end;
+} set;
+
+static atomic_bool active;
+static atomic_ulong allocs, alloc_faults, reads, read_faults;
+
+/* ---- what is held: an open-addressing table of addresses ---- */
+
+enum { HELD_BITS = 17, HELD_SIZE = 1 << HELD_BITS, GONE = 1 };
+
+enum kind { BLOCK, BLOCK_OF_LIBC, MAPPING };
+
+static struct {
+	uintptr_t address; /* 0: never used; GONE: used once */
+	enum kind kind;
+} held[HELD_SIZE];
+static atomic_flag held_lock = ATOMIC_FLAG_INIT;
+
+static void lock(void)
+{
+	while (atomic_flag_test_and_set_explicit(&held_lock, memory_order_acquire))
+		;
+}
+
+static void unlock(void)
+{
+	atomic_flag_clear_explicit(&held_lock, memory_order_release);
+}
+
+static size_t slot(uintptr_t address)
+{
+	return (address >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> (64 - HELD_BITS);
+}
+
+static void hold(const void *address, enum kind kind)
+{
+	if (!address || !active)
+		return;
+	lock();
+	size_t i = slot((uintptr_t)address), seen = 0;
+	while (held[i].address > GONE && ++seen < HELD_SIZE)
+		i = (i + 1) % HELD_SIZE;
+	if (seen == HELD_SIZE)
+		abort(); /* a larger table, then */
+	held[i].address = (uintptr_t)address;
+	held[i].kind = kind;
+	unlock();
+}
+
+static void release(const void *address)
+{
+	if (!address)
+		return;
+	lock();
+	size_t i = slot((uintptr_t)address);
+	for (size_t seen = 0; held[i].address && seen < HELD_SIZE; seen++) {
+		if (held[i].address == (uintptr_t)address) {
+			held[i].address = GONE;
+			break;
+		}
+		i = (i + 1) % HELD_SIZE;
+	}
+	unlock();
+}
+
+static unsigned long still_held(enum kind kind)
+{
+	unsigned long count = 0;
+	for (size_t i = 0; i < HELD_SIZE; i++)
+		count += held[i].address > GONE && held[i].kind == kind;
+	return count;
+}
+
+/* ---- allocations ---- */
+
+static bool alloc_fails(void)
+{
+	if (!active)
+		return false;
+	unsigned long n = atomic_fetch_add(&allocs, 1) + 1;
+	if (!set.fail_alloc || n < set.fail_alloc || (n > set.fail_alloc && !set.fail_on))
+		return false;
+	atomic_fetch_add(&alloc_faults, 1);
+	errno = ENOMEM;
+	return true;
+}
+
+static enum kind owner(const void *caller)
+{
+	uintptr_t address = (uintptr_t)caller;
+	return address >= set.libc_start && address < set.libc_end ? BLOCK_OF_LIBC
+								   : BLOCK;
+}
+
+static void *kept(void *block, const void *caller)
+{
+	hold(block, owner(caller));
+	return block;
+}
+
+#define CALLER __builtin_return_address(0)
+
+EXPORT void *malloc(size_t size)
+{
+	return alloc_fails() ? NULL : kept(__libc_malloc(size), CALLER);
+}
+
+EXPORT void *calloc(size_t count, size_t size)
+{
+	return alloc_fails() ? NULL : kept(__libc_calloc(count, size), CALLER);
+}
+
+EXPORT void *realloc(void *old, size_t size)
+{
+	if (alloc_fails())
+		return NULL;
+	void *block = __libc_realloc(old, size);
+	if (block || size == 0) {
+		release(old);
+		hold(block, owner(CALLER));
+	}
+	return block;
+}
+
+EXPORT void *reallocarray(void *old, size_t count, size_t size)
+{
+	size_t bytes;
+	if (__builtin_mul_overflow(count, size, &bytes)) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	return realloc(old, bytes);
+}
+
+EXPORT void *memalign(size_t align, size_t size)
+{
+	return alloc_fails() ? NULL : kept(__libc_memalign(align, size), CALLER);
+}
+
+EXPORT void *aligned_alloc(size_t align, size_t size)
+{
+	return alloc_fails() ? NULL : kept(__libc_memalign(align, size), CALLER);
+}
+
+EXPORT int posix_memalign(void **ret_block, size_t align, size_t size)
+{
+	if (alloc_fails())
+		return ENOMEM;
+	void *block = kept(__libc_memalign(align, size), CALLER);
+	if (!block)
+		return ENOMEM;
+	*ret_block = block;
+	return 0;
+}
+
+/* Here, so that a copy counts as its caller's and not as the C library's. */
+EXPORT char *strndup(const char *text, size_t size)
+{
+	size_t length = strnlen(text, size);
+	char *copy = alloc_fails() ? NULL : kept(__libc_malloc(length + 1), CALLER);
+	if (copy) {
+		memcpy(copy, text, length);
+		copy[length] = '\0';
+	}
+	return copy;
+}
+
+EXPORT char *strdup(const char *text)
+{
+	size_t size = strlen(text) + 1;
+	char *copy = alloc_fails() ? NULL : kept(__libc_malloc(size), CALLER);
+	return copy ? memcpy(copy, text, size) : NULL;
+}
+
+EXPORT void free(void *block)
+{
+	release(block);
+	__libc_free(block);
+}
+
+EXPORT void *mmap(
+	void *address, size_t size, int protection, int flags, int fd, off_t offset)
+{
+	bool anonymous = flags & MAP_ANONYMOUS;
+	if (anonymous && alloc_fails())
+		return MAP_FAILED;
+	/* NOLINTNEXTLINE: the system call's own way of giving a pointer */
+	void *memory =
+		(void *)syscall(SYS_mmap, address, size, protection, flags, fd, offset);
+	if (memory != MAP_FAILED && anonymous)
+		hold(memory, MAPPING);
+	return memory;
+}
+
+EXPORT void *mmap64(void *address, size_t size, int protection, int flags, int fd,
+	off_t offset) __attribute__((alias("mmap")));
+
+EXPORT int munmap(void *address, size_t size)
+{
+	release(address);
+	return (int)syscall(SYS_munmap, address, size);
+}
+
+/* ---- reads ---- */
+
+/* How many bytes this read may ask for; 0 with errno set: it fails. */
+static size_t allowed(int fd, size_t size)
+{
+	struct stat status;
+	if (!active || size == 0 || fstat(fd, &status) != 0 || !S_ISREG(status.st_mode))
+		return size;
+	unsigned long n = atomic_fetch_add(&reads, 1) + 1;
+	if (n == set.fail_read || (set.interrupt && n % 2)) {
+		atomic_fetch_add(&read_faults, 1);
+		errno = n == set.fail_read ? EIO : EINTR;
+		return 0;
+	}
+	size_t most = set.short_read == 1 ? 1
+		      : set.short_read    ? 1 + n * 2654435761u % 97
+					  : size;
+	if (most >= size)
+		return size;
+	atomic_fetch_add(&read_faults, 1);
+	return most;
+}
+
+EXPORT ssize_t read(int fd, void *buffer, size_t size)
+{
+	size_t most = allowed(fd, size);
+	return size && !most ? -1 : syscall(SYS_read, fd, buffer, most);
+}
+
+EXPORT ssize_t pread(int fd, void *buffer, size_t size, off_t offset)
+{
+	size_t most = allowed(fd, size);
+	return size && !most ? -1 : syscall(SYS_pread64, fd, buffer, most, offset);
+}
+
+EXPORT ssize_t pread64(int fd, void *buffer, size_t size, off_t offset)
+	__attribute__((alias("pread")));
+
+/* What a fortified build calls instead. The sizes were the compiler's to check. */
+EXPORT ssize_t __read_chk(int fd, void *buffer, size_t size, size_t room);
+EXPORT ssize_t __pread64_chk(
+	int fd, void *buffer, size_t size, off_t offset, size_t room);
+
+EXPORT ssize_t __read_chk(int fd, void *buffer, size_t size, size_t room)
+{
+	return size > room ? (abort(), -1) : read(fd, buffer, size);
+}
+
+EXPORT ssize_t __pread64_chk(int fd, void *buffer, size_t size, off_t offset, size_t room)
+{
+	return size > room ? (abort(), -1) : pread(fd, buffer, size, offset);
+}
+
+/* ---- beginning and end ---- */
+
+static int (*command_main)(int, char **, char **);
+
+static void report(void)
+{
+	active = false;
+	char line[256];
+	int length = snprintf(line, sizeof line,
+		"allocs=%lu alloc_faults=%lu reads=%lu read_faults=%lu blocks=%lu "
+		"libc_blocks=%lu "
+		"mappings=%lu\n",
+		allocs, alloc_faults, reads, read_faults, still_held(BLOCK),
+		still_held(BLOCK_OF_LIBC), still_held(MAPPING));
+	if (set.report > 0 && length > 0)
+		(void)syscall(SYS_write, set.report, line, (size_t)length);
+}
+
+static unsigned long number(const char *name)
+{
+	const char *text = getenv(name);
+	return text ? strtoul(text, NULL, 10) : 0;
+}
+
+static int find_libc(struct dl_phdr_info *info, size_t size, void *data)
+{
+	(void)size;
+	(void)data;
+	if (!strstr(info->dlpi_name, "/libc.so"))
+		return 0;
+	for (size_t i = 0; i < info->dlpi_phnum; i++)
+		if (info->dlpi_phdr[i].p_type == PT_LOAD &&
+			info->dlpi_phdr[i].p_flags & PF_X) {
+			set.libc_start = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+			set.libc_end = set.libc_start + info->dlpi_phdr[i].p_memsz;
+		}
+	return 1;
+}
+
+static int counted_main(int argc, char **argv, char **environment)
+{
+	const char *fail = getenv("FSDP_FAIL_ALLOC");
+	set.fail_alloc = number("FSDP_FAIL_ALLOC");
+	set.fail_on = fail && strchr(fail, '+');
+	set.fail_read = number("FSDP_FAIL_READ");
+	set.short_read = number("FSDP_SHORT_READ");
+	set.interrupt = number("FSDP_EINTR");
+	set.report = (int)number("FSDP_REPORT");
+	dl_iterate_phdr(find_libc, NULL);
+	/* First in, last out: after everything that the command itself does at exit. */
+	atexit(report);
+	active = true;
+	return command_main(argc, argv, environment);
+}
+
+EXPORT int __libc_start_main(int (*main)(int, char **, char **), int argc, char **argv,
+	void (*init)(void), void (*fini)(void), void (*rtld_fini)(void), void *stack_end);
+
+EXPORT int __libc_start_main(int (*main)(int, char **, char **), int argc, char **argv,
+	void (*init)(void), void (*fini)(void), void (*rtld_fini)(void), void *stack_end)
+{
+	__typeof__(&__libc_start_main) next;
+	*(void **)&next = dlsym(RTLD_NEXT, "__libc_start_main");
+	command_main = main;
+	return next(counted_main, argc, argv, init, fini, rtld_fini, stack_end);
+}
