@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The tutorial of README.md cannot rot: in each block fenced as ```console every line
-that begins with `$ ` is run as it stands, and what it prints (stdout, then stderr) must
-be the lines that follow. A line that is only `...` stands for any number of lines.
+"""The tutorial of README.md cannot rot: in each fenced block without a language,
+every line that begins with `$ fsdp-inspect` or `$ scripts/run` is run as it stands, and
+what it prints (stdout, then stderr) must be the lines that follow. No other line is run. A line that is only `...` stands for any number of lines.
 Prints TAP.
 
 readme.py BINARY [PAGE]
@@ -14,19 +14,20 @@ import sys
 
 import sandbox
 
+OURS = re.compile(r"\$ (fsdp-inspect|scripts/run)\b[^;&`]*$")
 
 def commands(page):
-    """(line number, command, [expected line…])."""
-    found, inside = [], False
+    """(line number, command, [expected line…]) of each command that a block shows."""
+    found, fence, inside = [], None, False
     for number, line in enumerate(page.split("\n"), 1):
         if line.startswith("```"):
-            inside = line.strip() == "```console"
-        elif inside and line.startswith("$ "):
-            found.append((number, line[2:], []))
-        elif inside and found:
-            found[-1][2].append(line.rstrip())
+            fence, inside = (line.strip() if fence is None else None), False
+        elif fence == "```" and line.startswith("$ "):
+            inside = OURS.match(line) is not None
+            if inside:
+                found.append((number, line[2:], []))
         elif inside:
-            found.append((number, "false # a block begins with its command", []))
+            found[-1][2].append(line.rstrip())
     return found
 
 
