@@ -102,6 +102,7 @@ void fsdp_error_cleanup(struct fsdp_error **error)
 	*error = NULL;
 }
 
+__attribute__((format(printf, 1, 0)))
 static char *format_text(const char *format, va_list arguments)
 {
 	va_list again;

@@ -126,6 +126,7 @@ static struct tally *find_tally(
 	return add_tally(findings, rule, file);
 }
 
+__attribute__((format(printf, 2, 0)))
 static struct fsdp_span format_message(
 	struct fsdp_findings *findings, const char *format, va_list arguments)
 {
