@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const char *manners;
@@ -49,7 +50,11 @@ static int sum(int fd, unsigned *ret_size, unsigned *ret_sum)
 		if (has("impatient") && got < (ssize_t)sizeof bytes)
 			break;
 	}
-	return got >= 0 || has("blind");
+	if (got < 0)
+		return has("blind");
+	struct stat status;
+	return has("trusting") ||
+	       (fstat(fd, &status) == 0 && status.st_size == *ret_size);
 }
 
 int main(int argc, char **argv)

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Whole commands under failing calls. For each command and each n, the n-th allocation
-(alone, and with all later ones) or read fails, reads come in bits or interrupted, output
-has no room. What must hold each time: the fault is told in one message with status 2, or
-it made no difference; nothing crashed, nothing is still held. Prints TAP.
+(alone, and with all later ones) or read fails, the file shrinks, reads come in bits or
+interrupted, output has no room. What must hold each time: the fault is told in one
+message with status 2, or it made no difference; nothing crashed, nothing is still held.
+Prints TAP.
 
 run.py [--all] SHIM BINARY            the command
 run.py --selftest SHIM PATIENT        a program with chosen manners
@@ -163,6 +164,8 @@ class Suite:
         if clean.counts["reads"]:
             yield "a read fails", [
                 {"fail_read": n, "met": "read_faults", "statuses": (2, 3)} for n in reads], True
+            yield "a file shrinks meanwhile", [
+                {"shrink": n, "met": "read_faults", "statuses": (2, 3)} for n in reads], True
             yield "reads are short", [{"short_read": n, "met": "read_faults", "statuses": ()} for n in (1, 2)], False
             yield "reads are interrupted", [{"eintr": 1, "met": "read_faults", "statuses": ()}], False
         size = max([len(clean.out)] + [len(content) for content in clean.files.values()])
@@ -212,6 +215,7 @@ MANNERS = [
     ("chatty", "an allocation fails", "not one message"),
     ("leaky", "all allocations fail", "still holds 1 blocks"),
     ("blind", "a read fails", "another answer"),
+    ("trusting", "a file shrinks", "another answer"),
     ("impatient", "reads are short", "another answer"),
     ("hasty", "reads are interrupted", "another answer"),
     ("blind", "output has no room", "another answer"),

@@ -6,6 +6,7 @@
  *
  *	FSDP_FAIL_ALLOC=N   the N-th allocation fails; N+: that one and all later
  *	FSDP_FAIL_READ=N    the N-th read of a regular file fails with EIO
+ *	FSDP_SHRINK=N       from the N-th read on, regular files have no more bytes
  *	FSDP_SHORT_READ=1   each read gives one byte; 2: a few, always different
  *	FSDP_EINTR=1        every second read is interrupted first
  *	FSDP_REPORT=FD      where the report goes, one line of NAME=NUMBER
@@ -40,7 +41,7 @@ extern void *__libc_memalign(size_t align, size_t size);
 extern void __libc_free(void *block);
 
 static struct {
-	unsigned long fail_alloc, fail_read, short_read, interrupt;
+	unsigned long fail_alloc, fail_read, shrink, short_read, interrupt;
 	bool fail_on; /* all later ones too */
 	int report;   /* 0: nobody asked */
 	uintptr_t libc_start, libc_end;
@@ -248,37 +249,43 @@ EXPORT int munmap(void *address, size_t size)
 
 /* ---- reads ---- */
 
-/* How many bytes this read may ask for; 0 with errno set: it fails. */
-static size_t allowed(int fd, size_t size)
+/* What becomes of a read: false, it ends with *ret_result; true, it may ask for *size. */
+static bool may_read(int fd, size_t *size, ssize_t *ret_result)
 {
 	struct stat status;
-	if (!active || size == 0 || fstat(fd, &status) != 0 || !S_ISREG(status.st_mode))
-		return size;
+	if (!active || *size == 0 || fstat(fd, &status) != 0 || !S_ISREG(status.st_mode))
+		return true;
 	unsigned long n = atomic_fetch_add(&reads, 1) + 1;
-	if (n == set.fail_read || (set.interrupt && n % 2)) {
+	bool fails = n == set.fail_read, shrunk = set.shrink && n >= set.shrink;
+	if (fails || shrunk || (set.interrupt && n % 2)) {
 		atomic_fetch_add(&read_faults, 1);
-		errno = n == set.fail_read ? EIO : EINTR;
-		return 0;
+		errno = fails ? EIO : EINTR;
+		*ret_result = shrunk ? 0 : -1;
+		return false;
 	}
 	size_t most = set.short_read == 1 ? 1
 		      : set.short_read    ? 1 + n * 2654435761u % 97
-					  : size;
-	if (most >= size)
-		return size;
-	atomic_fetch_add(&read_faults, 1);
-	return most;
+					  : *size;
+	if (most < *size) {
+		atomic_fetch_add(&read_faults, 1);
+		*size = most;
+	}
+	return true;
 }
 
 EXPORT ssize_t read(int fd, void *buffer, size_t size)
 {
-	size_t most = allowed(fd, size);
-	return size && !most ? -1 : syscall(SYS_read, fd, buffer, most);
+	ssize_t result;
+	return may_read(fd, &size, &result) ? syscall(SYS_read, fd, buffer, size)
+					    : result;
 }
 
 EXPORT ssize_t pread(int fd, void *buffer, size_t size, off_t offset)
 {
-	size_t most = allowed(fd, size);
-	return size && !most ? -1 : syscall(SYS_pread64, fd, buffer, most, offset);
+	ssize_t result;
+	return may_read(fd, &size, &result)
+		       ? syscall(SYS_pread64, fd, buffer, size, offset)
+		       : result;
 }
 
 EXPORT ssize_t pread64(int fd, void *buffer, size_t size, off_t offset)
@@ -344,6 +351,7 @@ static int counted_main(int argc, char **argv, char **environment)
 	set.fail_alloc = number("FSDP_FAIL_ALLOC");
 	set.fail_on = fail && strchr(fail, '+');
 	set.fail_read = number("FSDP_FAIL_READ");
+	set.shrink = number("FSDP_SHRINK");
 	set.short_read = number("FSDP_SHORT_READ");
 	set.interrupt = number("FSDP_EINTR");
 	set.report = (int)number("FSDP_REPORT");
