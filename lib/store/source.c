@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows how bytes at an offset are fetched from a file or from memory; knows nothing
+ * of names and of what the bytes mean.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/limits.h"
+#include "base/num.h"
+#include "store/gather.h"
+#include "store/source.h"
+
+struct fsdp_source fsdp_source_memory(struct fsdp_span bytes)
+{
+	return (struct fsdp_source){ .fd = -1, .data = bytes.data, .size = bytes.size };
+}
+
+bool fsdp_source_file(
+	int fd, struct fsdp_source *ret_source, struct fsdp_error **ret_error)
+{
+	struct stat status;
+	if (fstat(fd, &status) != 0)
+		return fsdp_fail_errno(ret_error, errno, FSDP_UNKNOWN, "cannot look at");
+	if (!S_ISREG(status.st_mode)) {
+		fsdp_fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
+			"not a regular file");
+		fsdp_error_add_rule(ret_error, "FI3065");
+		return false;
+	}
+	*ret_source = (struct fsdp_source){ .fd = fd, .size = (uint64_t)status.st_size };
+	return true;
+}
+
+static bool lies_inside(const struct fsdp_source *source, uint64_t offset,
+	uint64_t length, struct fsdp_error **ret_error)
+{
+	if (offset <= source->size && length <= source->size - offset)
+		return true;
+	fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, offset,
+		"%llu bytes are needed here, but the end is at byte %llu",
+		(unsigned long long)length, (unsigned long long)source->size);
+	fsdp_error_add_rule(ret_error, "FI1004");
+	return false;
+}
+
+bool fsdp_source_slice(const struct fsdp_source *source, uint64_t offset, uint64_t length,
+	struct fsdp_source *ret_slice, struct fsdp_error **ret_error)
+{
+	if (!lies_inside(source, offset, length, ret_error))
+		return false;
+	struct fsdp_source slice = *source;
+	slice.base += offset;
+	slice.size = length;
+	*ret_slice = slice;
+	return true;
+}
+
+/* The file was long enough when it was opened, so an early end is a change. */
+static bool fail_shrunk(
+	const struct fsdp_source *source, uint64_t offset, struct fsdp_error **ret_error)
+{
+	fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, offset,
+		"the file ends here, but it had %llu bytes when it was opened",
+		(unsigned long long)(source->base + source->size));
+	fsdp_error_add_hint(ret_error, "run again when nothing writes to it");
+	fsdp_error_add_rule(ret_error, "FI2004");
+	return false;
+}
+
+static bool read_file(const struct fsdp_source *source, uint64_t offset,
+	unsigned char *bytes, size_t size, struct fsdp_error **ret_error)
+{
+	size_t done = 0;
+	while (done < size) {
+		ssize_t got = pread(source->fd, bytes + done, size - done,
+			(off_t)(source->base + offset + done));
+		if (got == 0)
+			return fail_shrunk(source, offset + done, ret_error);
+		if (got > 0)
+			done += (size_t)got;
+		else if (errno != EINTR)
+			return fsdp_fail_errno(
+				ret_error, errno, offset + done, "cannot read");
+	}
+	return true;
+}
+
+bool fsdp_source_read(const struct fsdp_source *source, uint64_t offset, void *buffer,
+	size_t size, struct fsdp_error **ret_error)
+{
+	if (!lies_inside(source, offset, size, ret_error))
+		return false;
+	if (source->fd >= 0)
+		return read_file(source, offset, buffer, size, ret_error);
+	if (size != 0)
+		memcpy(buffer, source->data + source->base + offset, size);
+	return true;
+}
+
+bool fsdp_source_read_all(const struct fsdp_source *source, uint64_t offset,
+	uint64_t size, struct fsdp_arena *arena, struct fsdp_span *ret_bytes,
+	struct fsdp_error **ret_error)
+{
+	if (!lies_inside(source, offset, size, ret_error))
+		return false;
+	unsigned char *bytes = fsdp_arena_take(arena, (size_t)size, 64);
+	if (bytes == NULL)
+		return fsdp_arena_fail(arena, ret_error);
+	if (!fsdp_source_read(source, offset, bytes, (size_t)size, ret_error))
+		return false;
+	*ret_bytes = fsdp_span(bytes, (size_t)size);
+	return true;
+}
+
+/* Somebody may have handed us a pipe that does not block. */
+static bool wait_readable(int fd)
+{
+	struct pollfd one = { .fd = fd, .events = POLLIN };
+	return poll(&one, 1, -1) >= 0 || errno == EINTR;
+}
+
+/* What the arena may still take, so that the budget stops us before the bytes do. */
+static uint64_t room_in_budget(const struct fsdp_arena *arena)
+{
+	const struct fsdp_budget *budget = arena->budget;
+	return budget->ceiling > budget->used ? budget->ceiling - budget->used : 0;
+}
+
+static bool drain(int fd, uint64_t ceiling, const struct fsdp_arena *arena,
+	struct fsdp_gather *gather, struct fsdp_error **ret_error)
+{
+	for (;;) {
+		if (gather->size > ceiling)
+			return fsdp_fail_limit(
+				ret_error, FSDP_LIMIT_STDIN_BYTES, ceiling);
+		if (gather->size > room_in_budget(arena))
+			return fsdp_fail_limit(
+				ret_error, FSDP_LIMIT_MEMORY, arena->budget->ceiling);
+		size_t room;
+		unsigned char *bytes = fsdp_gather_room(gather, &room);
+		if (bytes == NULL)
+			return fsdp_fail_memory(ret_error);
+		ssize_t got = read(fd, bytes, room);
+		if (got == 0)
+			return true;
+		if (got > 0)
+			fsdp_gather_filled(gather, (size_t)got);
+		else if (errno == EAGAIN && wait_readable(fd))
+			continue;
+		else if (errno != EINTR)
+			return fsdp_fail_errno(
+				ret_error, errno, gather->size, "cannot read");
+	}
+}
+
+bool fsdp_source_drain(int fd, uint64_t ceiling, struct fsdp_arena *arena,
+	struct fsdp_span *ret_bytes, struct fsdp_error **ret_error)
+{
+	struct fsdp_gather gather = { 0 };
+	bool ok = drain(fd, ceiling, arena, &gather, ret_error) &&
+		  fsdp_gather_take(&gather, arena, ret_bytes, ret_error);
+	fsdp_gather_done(&gather);
+	return ok;
+}

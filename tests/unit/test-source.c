@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store-setup.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "store/gather.h"
+
+static int open_temporary(char *path, const void *bytes, size_t size)
+{
+	int fd = mkstemp(path);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, bytes, size), (ssize_t)size);
+	return fd;
+}
+
+static void reads_end_where_the_source_ends(void **state)
+{
+	(void)state;
+	struct setup setup;
+	setup_init(&setup);
+	char path[] = "/tmp/fsdp-source-XXXXXX";
+	int fd = open_temporary(path, "0123456789", 10);
+	struct fsdp_source sources[2];
+	sources[0] = fsdp_source_memory(FSDP_SPAN("0123456789"));
+	assert_true(fsdp_source_file(fd, &sources[1], &setup.error));
+	for (size_t i = 0; i < 2; i++) {
+		const struct fsdp_source *source = &sources[i];
+		char bytes[16] = { 0 };
+		assert_int_equal(source->size, 10);
+		assert_true(fsdp_source_read(source, 0, bytes, 10, &setup.error));
+		assert_memory_equal(bytes, "0123456789", 10);
+		assert_true(fsdp_source_read(source, 10, bytes, 0, &setup.error));
+		assert_true(fsdp_source_read(source, 9, bytes, 1, &setup.error));
+		assert_int_equal(bytes[0], '9');
+		assert_false(fsdp_source_read(source, 9, bytes, 2, &setup.error));
+		setup_expect(&setup, FSDP_ERROR_DAMAGED, "FI1004");
+		assert_false(fsdp_source_read(source, 11, bytes, 0, &setup.error));
+		setup_expect(&setup, FSDP_ERROR_DAMAGED, "FI1004");
+		assert_false(fsdp_source_read(source, UINT64_MAX, bytes, 1, NULL));
+		assert_false(fsdp_source_read(source, 1, bytes, SIZE_MAX, NULL));
+	}
+	close(fd);
+	unlink(path);
+	setup_done(&setup);
+}
+
+static void slices_of_slices_stay_inside(void **state)
+{
+	(void)state;
+	struct setup setup;
+	setup_init(&setup);
+	struct fsdp_source whole = fsdp_source_memory(FSDP_SPAN("0123456789"));
+	struct fsdp_source part, inner;
+	assert_true(fsdp_source_slice(&whole, 2, 6, &part, &setup.error));
+	assert_true(fsdp_source_slice(&part, 1, 5, &inner, &setup.error));
+	char bytes[8];
+	assert_true(fsdp_source_read(&inner, 0, bytes, 5, &setup.error));
+	assert_memory_equal(bytes, "34567", 5);
+	assert_false(fsdp_source_read(&inner, 1, bytes, 5, &setup.error));
+	setup_expect(&setup, FSDP_ERROR_DAMAGED, "FI1004");
+	assert_false(fsdp_source_slice(&part, 1, 6, &inner, NULL));
+	assert_false(fsdp_source_slice(&part, 7, 0, &inner, NULL));
+	assert_false(fsdp_source_slice(&part, 2, UINT64_MAX - 1, &inner, NULL));
+	assert_true(fsdp_source_slice(&part, 6, 0, &inner, NULL));
+	assert_int_equal(inner.size, 0);
+	setup_done(&setup);
+}
+
+static void a_file_that_shrinks_is_told(void **state)
+{
+	(void)state;
+	struct setup setup;
+	setup_init(&setup);
+	char path[] = "/tmp/fsdp-source-XXXXXX";
+	int fd = open_temporary(path, "0123456789", 10);
+	struct fsdp_source source;
+	assert_true(fsdp_source_file(fd, &source, &setup.error));
+	assert_int_equal(ftruncate(fd, 4), 0);
+	char bytes[10];
+	assert_true(fsdp_source_read(&source, 0, bytes, 4, &setup.error));
+	assert_false(fsdp_source_read(&source, 2, bytes, 8, &setup.error));
+	assert_int_equal(fsdp_error_offset(setup.error), 4);
+	setup_expect(&setup, FSDP_ERROR_DAMAGED, "FI2004");
+	close(fd);
+	assert_false(fsdp_source_read(&source, 0, bytes, 4, &setup.error));
+	setup_expect(&setup, FSDP_ERROR_SYSTEM, "FI9003");
+	unlink(path);
+	setup_done(&setup);
+}
+
+static void only_regular_files_are_sources(void **state)
+{
+	(void)state;
+	struct setup setup;
+	setup_init(&setup);
+	struct fsdp_source source;
+	int pipes[2];
+	assert_int_equal(pipe(pipes), 0);
+	assert_false(fsdp_source_file(pipes[0], &source, &setup.error));
+	setup_expect(&setup, FSDP_ERROR_NOT_A_CHECKPOINT, "FI3065");
+	close(pipes[0]);
+	close(pipes[1]);
+	int fd = open("/tmp", O_RDONLY | O_DIRECTORY);
+	assert_false(fsdp_source_file(fd, &source, &setup.error));
+	setup_expect(&setup, FSDP_ERROR_NOT_A_CHECKPOINT, "FI3065");
+	close(fd);
+	assert_false(fsdp_source_file(-1, &source, &setup.error));
+	setup_expect(&setup, FSDP_ERROR_SYSTEM, "FI9003");
+	setup_done(&setup);
+}
+
+static void all_of_it_goes_into_the_arena(void **state)
+{
+	(void)state;
+	struct setup setup;
+	setup_init(&setup);
+	struct fsdp_source source = fsdp_source_memory(FSDP_SPAN("0123456789"));
+	struct fsdp_span bytes;
+	assert_true(
+		fsdp_source_read_all(&source, 3, 4, &setup.arena, &bytes, &setup.error));
+	assert_true(fsdp_span_is(bytes, "3456"));
+	assert_true(
+		fsdp_source_read_all(&source, 10, 0, &setup.arena, &bytes, &setup.error));
+	assert_int_equal(bytes.size, 0);
+	assert_non_null(bytes.data);
+	assert_false(fsdp_source_read_all(
+		&source, 0, UINT64_C(1) << 62, &setup.arena, &bytes, &setup.error));
+	setup_expect(&setup, FSDP_ERROR_DAMAGED, "FI1004");
+	setup.budget.ceiling = setup.budget.used;
+	char big[100000] = { 0 };
+	source = fsdp_source_memory(fsdp_span(big, sizeof big));
+	assert_false(fsdp_source_read_all(
+		&source, 0, sizeof big, &setup.arena, &bytes, &setup.error));
+	assert_string_equal(fsdp_error_limit(setup.error), "memory");
+	setup_expect(&setup, FSDP_ERROR_LIMIT, "FI9001");
+	setup_done(&setup);
+}
+
+static bool drain_bytes(
+	struct setup *setup, size_t size, uint64_t ceiling, struct fsdp_span *ret_bytes)
+{
+	FILE *file = tmpfile();
+	assert_non_null(file);
+	for (size_t i = 0; i < size; i++)
+		putc((int)(i * 7 % 251), file);
+	fflush(file);
+	rewind(file);
+	bool ok = fsdp_source_drain(
+		fileno(file), ceiling, &setup->arena, ret_bytes, &setup->error);
+	fclose(file);
+	return ok;
+}
+
+static void a_pipe_is_drained_up_to_the_ceiling(void **state)
+{
+	(void)state;
+	struct setup setup;
+	setup_init(&setup);
+	struct fsdp_span bytes;
+	const size_t sizes[] = { 0, 1, 65535, 65536, 65537, 1000000 };
+	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+		assert_true(drain_bytes(&setup, sizes[i], sizes[i], &bytes));
+		assert_int_equal(bytes.size, sizes[i]);
+		for (size_t k = 0; k < bytes.size; k++)
+			assert_int_equal(bytes.data[k], k * 7 % 251);
+		if (sizes[i] == 0)
+			continue;
+		assert_false(drain_bytes(&setup, sizes[i], sizes[i] - 1, &bytes));
+		assert_string_equal(fsdp_error_limit(setup.error), "stdin-bytes");
+		setup_expect(&setup, FSDP_ERROR_LIMIT, "FI9001");
+	}
+	setup.budget.ceiling = setup.budget.used + 70000;
+	assert_false(drain_bytes(&setup, 1000000, UINT64_MAX, &bytes));
+	assert_string_equal(fsdp_error_limit(setup.error), "memory");
+	setup_expect(&setup, FSDP_ERROR_LIMIT, "FI9001");
+	setup_done(&setup);
+}
+
+static void a_pipe_that_does_not_block_is_waited_for(void **state)
+{
+	(void)state;
+	struct setup setup;
+	setup_init(&setup);
+	int pipes[2];
+	assert_int_equal(pipe2(pipes, O_NONBLOCK), 0);
+	pid_t child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		usleep(20000);
+		_exit(write(pipes[1], "late", 4) == 4 ? 0 : 1);
+	}
+	close(pipes[1]);
+	struct fsdp_span bytes;
+	assert_true(fsdp_source_drain(pipes[0], 100, &setup.arena, &bytes, &setup.error));
+	assert_true(fsdp_span_is(bytes, "late"));
+	close(pipes[0]);
+	setup_done(&setup);
+}
+
+static void gathered_bytes_keep_their_order(void **state)
+{
+	(void)state;
+	struct setup setup;
+	setup_init(&setup);
+	struct fsdp_gather gather = { 0 };
+	for (uint32_t i = 0; i < 300000; i++)
+		assert_true(fsdp_gather_add(&gather, &i, sizeof i));
+	struct fsdp_span bytes;
+	assert_true(fsdp_gather_take(&gather, &setup.arena, &bytes, &setup.error));
+	assert_int_equal(bytes.size, 1200000);
+	for (uint32_t i = 0; i < 300000; i++)
+		assert_memory_equal(bytes.data + 4 * i, &i, 4);
+	assert_true(fsdp_gather_add(&gather, "again", 5));
+	fsdp_gather_done(&gather);
+	setup_done(&setup);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(reads_end_where_the_source_ends),
+		cmocka_unit_test(slices_of_slices_stay_inside),
+		cmocka_unit_test(a_file_that_shrinks_is_told),
+		cmocka_unit_test(only_regular_files_are_sources),
+		cmocka_unit_test(all_of_it_goes_into_the_arena),
+		cmocka_unit_test(a_pipe_is_drained_up_to_the_ceiling),
+		cmocka_unit_test(a_pipe_that_does_not_block_is_waited_for),
+		cmocka_unit_test(gathered_bytes_keep_their_order),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
