@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows raw deflate and where its stored bytes lie; knows nothing of containers.
+ * The only file that includes zlib.
+ *
+ * Memory is one input buffer and zlib's own window, whatever the stream says.
+ */
+#include <stdlib.h>
+#include <zlib.h>
+
+#include "base/num.h"
+#include "store/inflate.h"
+
+enum { INPUT = 64 << 10 };
+
+struct fsdp_inflate {
+	struct fsdp_source source;
+	uint64_t at;   /* of the next stored byte to read */
+	uint64_t left; /* stored bytes not read yet */
+	uint64_t due;  /* declared bytes not handed out yet */
+	bool ended;    /* the stream said so */
+	z_stream zlib;
+	unsigned char input[INPUT];
+};
+
+bool fsdp_inflate_new(const struct fsdp_source *source, uint64_t offset,
+	uint64_t stored_size, uint64_t size, struct fsdp_inflate **ret_inflate,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_source stored;
+	if (!fsdp_source_slice(source, offset, stored_size, &stored, ret_error))
+		return false;
+	struct fsdp_inflate *stream = malloc(sizeof *stream);
+	if (stream == NULL)
+		return fsdp_fail_memory(ret_error);
+	stream->source = *source;
+	stream->at = offset;
+	stream->left = stored_size;
+	stream->due = size;
+	stream->ended = false;
+	stream->zlib = (z_stream){ .next_in = stream->input };
+	if (inflateInit2(&stream->zlib, -MAX_WBITS) != Z_OK) {
+		free(stream);
+		return fsdp_fail_memory(ret_error);
+	}
+	*ret_inflate = stream;
+	return true;
+}
+
+void fsdp_inflate_free(struct fsdp_inflate *stream)
+{
+	if (stream == NULL)
+		return;
+	(void)inflateEnd(&stream->zlib);
+	free(stream);
+}
+
+static bool refill(struct fsdp_inflate *stream, struct fsdp_error **ret_error)
+{
+	size_t size = (size_t)fsdp_min(stream->left, INPUT);
+	if (!fsdp_source_read(
+		    &stream->source, stream->at, stream->input, size, ret_error))
+		return false;
+	stream->zlib.next_in = stream->input;
+	stream->zlib.avail_in = (uInt)size;
+	stream->at += size;
+	stream->left -= size;
+	return true;
+}
+
+static bool fail_broken(struct fsdp_inflate *stream, const char *rule,
+	struct fsdp_error **ret_error, const char *what)
+{
+	fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, stream->at - stream->zlib.avail_in, "%s",
+		what);
+	fsdp_error_add_rule(ret_error, rule);
+	return false;
+}
+
+/* Fills what zlib's output has room for, or stops at the end of the stream. */
+static bool run(struct fsdp_inflate *stream, struct fsdp_error **ret_error)
+{
+	z_stream *zlib = &stream->zlib;
+	while (zlib->avail_out != 0 && !stream->ended) {
+		if (zlib->avail_in == 0 && stream->left != 0 &&
+			!refill(stream, ret_error))
+			return false;
+		int status = inflate(zlib, Z_NO_FLUSH);
+		if (status == Z_STREAM_END)
+			stream->ended = true;
+		else if (status == Z_MEM_ERROR)
+			return fsdp_fail_memory(ret_error);
+		else if (status == Z_BUF_ERROR && zlib->avail_in == 0 &&
+			 stream->left == 0)
+			return fail_broken(stream, "FI2003", ret_error,
+				"the deflated data stops in the middle");
+		else if (status != Z_OK && status != Z_BUF_ERROR)
+			return fail_broken(stream, "FI2003", ret_error,
+				"the deflated data is broken");
+	}
+	return true;
+}
+
+bool fsdp_inflate_read(struct fsdp_inflate *stream, void *buffer, size_t size,
+	struct fsdp_error **ret_error)
+{
+	if (size > stream->due)
+		return fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
+			"%llu bytes are asked for where %llu are left",
+			(unsigned long long)size, (unsigned long long)stream->due);
+	unsigned char *to = buffer;
+	while (size != 0) {
+		uInt part = (uInt)fsdp_min(size, 1u << 30);
+		stream->zlib.next_out = to;
+		stream->zlib.avail_out = part;
+		if (!run(stream, ret_error))
+			return false;
+		if (stream->zlib.avail_out != 0)
+			return fail_broken(stream, "FI2003", ret_error,
+				"the deflated data ends before its declared size");
+		to += part;
+		size -= part;
+		stream->due -= part;
+	}
+	return true;
+}
+
+bool fsdp_inflate_finish(struct fsdp_inflate *stream, struct fsdp_error **ret_error)
+{
+	if (stream->due != 0)
+		return fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
+			"%llu declared bytes were not read",
+			(unsigned long long)stream->due);
+	unsigned char beyond;
+	stream->zlib.next_out = &beyond;
+	stream->zlib.avail_out = 1;
+	if (!run(stream, ret_error))
+		return false;
+	if (stream->zlib.avail_out == 0)
+		return fail_broken(stream, "FI2003", ret_error,
+			"the deflated data goes on after its declared size");
+	if (stream->zlib.avail_in != 0 || stream->left != 0)
+		return fail_broken(stream, "FI3049", ret_error,
+			"bytes are left after the end of the deflated data");
+	return true;
+}
