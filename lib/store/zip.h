@@ -15,10 +15,11 @@
  * PyTorch 2.13 builds it.
  */
 struct fsdp_zip_member {
-	struct fsdp_span name; /* borrowed from the directory's bytes, which the arena holds */
-	uint64_t header;       /* offset of the local header in the source */
-	uint64_t stored_size;  /* compressed size */
-	uint64_t size;         /* after inflating */
+	struct fsdp_span
+		name;    /* borrowed from the directory's bytes, which the arena holds */
+	uint64_t header; /* offset of the local header in the source */
+	uint64_t stored_size; /* compressed size */
+	uint64_t size;        /* after inflating */
 	uint32_t crc;
 	uint16_t method; /* 0 stored, 8 deflated */
 	uint16_t flags;
@@ -27,9 +28,22 @@ struct fsdp_zip_member {
 struct fsdp_zip {
 	struct fsdp_source source;
 	struct fsdp_vec members; /* struct fsdp_zip_member, in central order */
-	uint64_t directory_offset, directory_size, end_size; /* end_size: records behind it */
-	uint32_t *by_name; /* members sorted by name, made by the first find */
-	bool no_crc;       /* all CRCs are 0 although members have bytes */
+	uint64_t directory_offset, directory_size,
+		end_size;     /* end_size: records behind it */
+	uint64_t members_end; /* of the last member's stored bytes, as far as is known */
+	bool no_crc;          /* all CRCs are 0 although members have bytes */
+
+	/* An index of names, and the order of headers if it is not the central one. Both
+	 * lie where the directory's entries were: a member costs nothing beyond those and
+	 * its 48 bytes. */
+	struct fsdp_zip_index {
+		uint32_t *slots;
+		size_t mask;
+		uint64_t seed[3];
+		unsigned bits; /* of a slot that hold a member's number */
+		bool folded;   /* the hash takes no notice of ASCII case */
+	} index;
+	uint32_t *by_header; /* or NULL */
 };
 
 /*
@@ -49,13 +63,14 @@ static inline const struct fsdp_zip_member *fsdp_zip_member(
 }
 
 /* By exact name; NULL if it is not there. Of two equal ones the later in central order.
- * The first call sorts (the arena must have room: false through *ret_ok otherwise). */
-const struct fsdp_zip_member *fsdp_zip_find(struct fsdp_zip *zip, struct fsdp_arena *arena,
-	struct fsdp_span name, bool *ret_ok);
+ * A hash look-up: opening made the index, so that *ret_ok is always true. */
+const struct fsdp_zip_member *fsdp_zip_find(struct fsdp_zip *zip,
+	struct fsdp_arena *arena, struct fsdp_span name, bool *ret_ok);
 
 /* Where the member's (stored) bytes begin: reads its local header. */
-bool fsdp_zip_locate(const struct fsdp_source *source, const struct fsdp_zip_member *member,
-	uint64_t *ret_offset, struct fsdp_error **ret_error);
+bool fsdp_zip_locate(const struct fsdp_source *source,
+	const struct fsdp_zip_member *member, uint64_t *ret_offset,
+	struct fsdp_error **ret_error);
 
 /*
  * Reads window-wise: for many members asked in order of their headers, headers that lie
@@ -63,12 +78,23 @@ bool fsdp_zip_locate(const struct fsdp_source *source, const struct fsdp_zip_mem
  */
 struct fsdp_zip_window {
 	struct fsdp_source source;
-	uint64_t begin, end; /* what `bytes` holds */
+	uint64_t begin, end;  /* what `bytes` holds */
 	unsigned char *bytes; /* window_size bytes, owned by the caller's arena */
 	size_t window_size;
 };
-bool fsdp_zip_locate_in(struct fsdp_zip_window *window, uint64_t header, uint64_t stored_size,
-	uint64_t *ret_offset, struct fsdp_error **ret_error);
+bool fsdp_zip_locate_in(struct fsdp_zip_window *window, uint64_t header,
+	uint64_t stored_size, uint64_t *ret_offset, struct fsdp_error **ret_error);
+
+/*
+ * Visits every local header once, in order of the headers and window-wise, and finds
+ * where it contradicts the directory (name, method, flags, CRC, sizes), local headers
+ * that the directory does not name, and bytes between members that are not padding.
+ * ret_offsets, if not NULL, has a place for each member: where its stored bytes begin,
+ * or FSDP_UNKNOWN if its header is broken. Fails only if the file cannot be read.
+ */
+bool fsdp_zip_check_headers(const struct fsdp_zip *zip, struct fsdp_span file,
+	struct fsdp_findings *findings, uint64_t *ret_offsets,
+	struct fsdp_error **ret_error);
 
 /* All bytes of a member, inflated if need be, into the arena. Refuses a declared size
  * above `ceiling` and a ratio that deflate cannot reach. The CRC is not checked. */
