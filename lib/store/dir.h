@@ -2,8 +2,8 @@
 #ifndef FSDP_STORE_DIR_H
 #define FSDP_STORE_DIR_H
 
-#include "base/vec.h"
 #include "base/limits.h"
+#include "base/vec.h"
 #include "store/source.h"
 
 /*
@@ -14,13 +14,15 @@
  * once when its target stays inside the root, or when it is a link of the Hugging
  * Face cache (…/snapshots/<rev>/<name> to ../../blobs/<40 or 64 hex digits>).
  *
- * At most 64 descriptors are open at a time; least recently used ones are closed.
+ * At most 64 descriptors of files are open at a time in all directories of one root;
+ * least recently used ones are closed.
  */
 enum fsdp_entry_kind {
 	FSDP_ENTRY_FILE,
 	FSDP_ENTRY_DIRECTORY,
-	FSDP_ENTRY_LINK_OUTSIDE, /* a link that leaves the root or is broken */
-	FSDP_ENTRY_SPECIAL,      /* pipe, socket, device */
+	FSDP_ENTRY_LINK_OUTSIDE,   /* a link that leaves the root or is broken */
+	FSDP_ENTRY_SPECIAL,        /* pipe, socket, device */
+	FSDP_ENTRY_LINK_DIRECTORY, /* a link to a directory inside: open it, do not walk it */
 };
 
 struct fsdp_entry {
@@ -33,8 +35,9 @@ struct fsdp_entry {
 
 struct fsdp_dir {
 	struct fsdp_arena *arena;
-	int fd;              /* -1: a list without a file system (an unpacked tar) */
-	const char *path;    /* as the user named it; for messages */
+	int fd;                  /* -1: a list without a file system (an unpacked tar) */
+	const char *path;        /* as the user named it; for messages */
+	const char *below;       /* the same from the root on; "" for the root */
 	struct fsdp_vec entries; /* struct fsdp_entry, sorted bytewise */
 	struct fsdp_dir_cache *cache;
 };
@@ -43,7 +46,7 @@ struct fsdp_dir {
 bool fsdp_dir_open(const char *path, struct fsdp_arena *arena, const struct fsdp_limits *limits,
 	struct fsdp_dir *ret_dir, struct fsdp_error **ret_error);
 
-/* A sub-directory by a plain name in the list. */
+/* A sub-directory by a plain name in the list. It may outlive its parent. */
 bool fsdp_dir_open_child(const struct fsdp_dir *dir, const char *name, struct fsdp_arena *arena,
 	const struct fsdp_limits *limits, struct fsdp_dir *ret_dir, struct fsdp_error **ret_error);
 
@@ -53,10 +56,21 @@ const struct fsdp_entry *fsdp_dir_entry(const struct fsdp_dir *dir, size_t index
 /* By name; NULL if it is not there. Binary search. */
 const struct fsdp_entry *fsdp_dir_find(const struct fsdp_dir *dir, struct fsdp_span name);
 
-/* A source over a regular file of the list. It is valid until 64 others were asked for:
- * ask again instead of keeping it. Not thread safe. */
+/*
+ * A source over a regular file: one of the list, or one in a folder below ("sub/file",
+ * by a safe name). It is valid until 64 others were asked for: ask again instead of
+ * keeping it. Not thread safe. A file that is not there fails with "no such file"; one
+ * of the list that changed since then with rule FI2004.
+ */
 bool fsdp_dir_source(const struct fsdp_dir *dir, struct fsdp_span name,
 	struct fsdp_source *ret_source, struct fsdp_error **ret_error);
+
+/*
+ * A file that the user named, wherever it is; links are followed. The caller closes
+ * ret_source->fd.
+ */
+bool fsdp_file_open(
+	const char *path, struct fsdp_source *ret_source, struct fsdp_error **ret_error);
 
 /*
  * Whether a name that content gives may be opened at all: a plain relative name, no

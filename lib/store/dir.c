@@ -1,0 +1,759 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows how names below a directory are opened without ever leaving it, and keeps few
+ * descriptors open. Knows nothing of what the files hold. The only file of the library
+ * that opens anything by name.
+ *
+ * Every component of a path is opened by itself, from the descriptor of the one before
+ * and without following links. The one link that may be followed is the last component
+ * as it was asked for: its text is resolved to a path below the root first, and that
+ * path is walked in the same way, so a second link on it ends the walk.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "store/dir.h"
+
+enum {
+	MOST_OPEN = 64,
+	NAME_MOST = 4096,
+	FLAGS_FILE = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY,
+	FLAGS_LIST = O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY,
+	FLAGS_STEP = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
+	FLAGS_LOOK = O_PATH | O_NOFOLLOW | O_CLOEXEC,
+};
+
+struct open_file {
+	char *below; /* NULL: free */
+	int fd;
+	uint64_t used;
+};
+
+/* What the directories of one root share. */
+struct fsdp_dir_cache {
+	unsigned users;
+	int root;
+	char *path; /* of the root, as the user named it */
+	uint64_t clock;
+	struct open_file files[MOST_OPEN];
+};
+
+/* ---- descriptors ---- */
+
+static void close_file(struct open_file *file)
+{
+	if (file->below == NULL)
+		return;
+	close(file->fd);
+	free(file->below);
+	*file = (struct open_file){ 0 };
+}
+
+static struct fsdp_dir_cache *cache_new(const char *path, int fd)
+{
+	struct fsdp_dir_cache *cache = calloc(1, sizeof *cache);
+	if (cache == NULL)
+		return NULL;
+	cache->users = 1;
+	cache->path = strdup(path);
+	cache->root = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (cache->path != NULL && cache->root >= 0)
+		return cache;
+	if (cache->root >= 0)
+		close(cache->root);
+	free(cache->path);
+	free(cache);
+	return NULL;
+}
+
+static void cache_leave(struct fsdp_dir_cache *cache)
+{
+	if (cache == NULL || --cache->users != 0)
+		return;
+	for (size_t i = 0; i < MOST_OPEN; i++)
+		close_file(&cache->files[i]);
+	close(cache->root);
+	free(cache->path);
+	free(cache);
+}
+
+static struct open_file *find_file(struct fsdp_dir_cache *cache, const char *below)
+{
+	for (size_t i = 0; i < MOST_OPEN; i++)
+		if (cache->files[i].below != NULL &&
+			strcmp(cache->files[i].below, below) == 0)
+			return &cache->files[i];
+	return NULL;
+}
+
+/* A free place, or the one that was not used for the longest time. */
+static struct open_file *oldest_file(struct fsdp_dir_cache *cache)
+{
+	struct open_file *oldest = &cache->files[0];
+	for (size_t i = 1; i < MOST_OPEN; i++)
+		if (cache->files[i].used < oldest->used)
+			oldest = &cache->files[i];
+	return oldest;
+}
+
+/* Other parts of the program hold descriptors too: gives up ours before failing. */
+static bool make_room(struct fsdp_dir_cache *cache)
+{
+	struct open_file *oldest = NULL;
+	for (size_t i = 0; i < MOST_OPEN; i++)
+		if (cache->files[i].below != NULL &&
+			(oldest == NULL || cache->files[i].used < oldest->used))
+			oldest = &cache->files[i];
+	if (oldest == NULL)
+		return false;
+	close_file(oldest);
+	return true;
+}
+
+/* ---- paths below the root ---- */
+
+/* Where a name is: the open folder that holds it, and the path of that folder. */
+struct spot {
+	int fd;
+	bool owned;
+	char below[PATH_MAX];
+	char last[NAME_MAX + 1];
+};
+
+static void leave_spot(struct spot *spot)
+{
+	if (spot->owned)
+		close(spot->fd);
+	spot->owned = false;
+}
+
+static bool append(char *path, const char *name, size_t size)
+{
+	size_t have = strlen(path);
+	if (size > NAME_MAX || have + 1 + size >= PATH_MAX)
+		return false;
+	if (have != 0)
+		path[have++] = '/';
+	memcpy(path + have, name, size);
+	path[have + size] = '\0';
+	return true;
+}
+
+/* Walks all but the last component of `path`, which holds no "." and no "..". */
+static bool walk(int from, const char *below, const char *path, struct spot *ret_spot)
+{
+	struct spot spot = { .fd = from };
+	size_t length = strlen(below);
+	if (length >= PATH_MAX) {
+		errno = ENAMETOOLONG;
+		return false;
+	}
+	memcpy(spot.below, below, length + 1);
+	for (;;) {
+		size_t size = strcspn(path, "/");
+		bool fits = size <= NAME_MAX;
+		if (fits) {
+			memcpy(spot.last, path, size);
+			spot.last[size] = '\0';
+		}
+		if (fits && path[size] == '\0') {
+			*ret_spot = spot;
+			return true;
+		}
+		fits = fits && append(spot.below, path, size);
+		int next = fits ? openat(spot.fd, spot.last, FLAGS_STEP) : -1;
+		int number = fits ? errno : ENAMETOOLONG;
+		leave_spot(&spot);
+		if (next < 0) {
+			errno = number;
+			return false;
+		}
+		spot.fd = next;
+		spot.owned = true;
+		path += size + 1;
+	}
+}
+
+/* `text` seen from the folder `below`; false if it climbs out of the root. */
+static bool join(const char *below, const char *text, char *ret_path)
+{
+	char path[PATH_MAX];
+	memcpy(path, below, strlen(below) + 1);
+	while (*text != '\0') {
+		size_t size = strcspn(text, "/");
+		if (size == 2 && memcmp(text, "..", 2) == 0) {
+			if (path[0] == '\0')
+				return false;
+			char *slash = strrchr(path, '/');
+			*(slash != NULL ? slash : path) = '\0';
+		} else if (size != 0 && !(size == 1 && text[0] == '.') &&
+			   !append(path, text, size)) {
+			return false;
+		}
+		text += size + (text[size] == '/');
+	}
+	memcpy(ret_path, path, strlen(path) + 1);
+	return path[0] != '\0';
+}
+
+/* An absolute link is inside if its text says so; nothing is opened to find out. */
+static bool strip_root(const struct fsdp_dir_cache *cache, const char **text)
+{
+	char *real = realpath(cache->path, NULL);
+	size_t length = real != NULL ? strlen(real) : 0;
+	bool inside =
+		length > 1 && strncmp(*text, real, length) == 0 && (*text)[length] == '/';
+	free(real);
+	if (inside)
+		*text += length + 1;
+	return inside;
+}
+
+/* "../../blobs/<hex>" with as many "../" as lead there. Gives the part after them. */
+static const char *blob_of(const char *text, unsigned *ret_up)
+{
+	unsigned up = 0;
+	for (; strncmp(text, "../", 3) == 0; text += 3)
+		up++;
+	if (up < 2 || strncmp(text, "blobs/", 6) != 0)
+		return NULL;
+	size_t digits = strspn(text + 6, "0123456789abcdefABCDEF");
+	if ((digits != 40 && digits != 64) || text[6 + digits] != '\0')
+		return NULL;
+	*ret_up = up;
+	return text + 6;
+}
+
+static int step(int from, const char *name, int flags)
+{
+	int next = openat(from, name, flags);
+	close(from);
+	return next;
+}
+
+/* The link of a download cache: the one way that leads out of the root. */
+static int open_blob(const struct spot *spot, unsigned up, const char *hex, int flags)
+{
+	int fd = openat(spot->fd, "..", FLAGS_STEP);
+	for (unsigned i = 1; i < up && fd >= 0; i++)
+		fd = step(fd, "..", FLAGS_STEP);
+	if (fd >= 0)
+		fd = step(fd, "blobs", FLAGS_STEP);
+	if (fd >= 0)
+		fd = step(fd, hex, flags);
+	struct stat status;
+	if (fd >= 0 && (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode))) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+/*
+ * Opens what the link at this spot leads to; -1 if that is not to be followed. The path
+ * below the root goes to ret_below, "" for a blob.
+ */
+static int follow(const struct fsdp_dir_cache *cache, const struct spot *spot, int flags,
+	char *ret_below)
+{
+	char room[PATH_MAX];
+	ssize_t size = readlinkat(spot->fd, spot->last, room, sizeof room);
+	if (size <= 0 || (size_t)size >= sizeof room)
+		return -1;
+	room[size] = '\0';
+	const char *text = room, *from = spot->below;
+	unsigned up;
+	const char *hex = blob_of(text, &up);
+	ret_below[0] = '\0';
+	if (hex != NULL)
+		return open_blob(spot, up, hex, flags);
+	if (text[0] == '/') {
+		if (!strip_root(cache, &text))
+			return -1;
+		from = "";
+	}
+	struct spot target;
+	if (!join(from, text, ret_below) || !walk(cache->root, "", ret_below, &target))
+		return -1;
+	int fd = openat(target.fd, target.last, flags);
+	leave_spot(&target);
+	return fd;
+}
+
+/* ---- listing ---- */
+
+struct list {
+	struct fsdp_entry *entries;
+	size_t count, room;
+};
+
+static void look_behind(const struct fsdp_dir *dir, const char *name,
+	struct fsdp_entry *entry, struct stat *status)
+{
+	struct spot spot;
+	char below[PATH_MAX];
+	int fd = -1;
+	entry->kind = FSDP_ENTRY_LINK_OUTSIDE;
+	if (walk(dir->fd, dir->below, name, &spot))
+		fd = follow(dir->cache, &spot, FLAGS_LOOK, below);
+	if (fd < 0)
+		return;
+	if (fstat(fd, status) == 0) {
+		if (S_ISREG(status->st_mode))
+			entry->kind = FSDP_ENTRY_FILE;
+		else if (S_ISDIR(status->st_mode))
+			entry->kind = FSDP_ENTRY_LINK_DIRECTORY;
+		else if (!S_ISLNK(status->st_mode))
+			entry->kind = FSDP_ENTRY_SPECIAL;
+	}
+	close(fd);
+}
+
+static void describe(const struct fsdp_dir *dir, const char *name, struct stat *status,
+	struct fsdp_entry *entry)
+{
+	if (S_ISREG(status->st_mode))
+		entry->kind = FSDP_ENTRY_FILE;
+	else if (S_ISDIR(status->st_mode))
+		entry->kind = FSDP_ENTRY_DIRECTORY;
+	else if (S_ISLNK(status->st_mode))
+		look_behind(dir, name, entry, status);
+	else
+		entry->kind = FSDP_ENTRY_SPECIAL;
+	if (entry->kind == FSDP_ENTRY_FILE)
+		entry->size = (uint64_t)status->st_size;
+	entry->mtime_s = status->st_mtim.tv_sec;
+	entry->mtime_ns = (uint32_t)status->st_mtim.tv_nsec;
+}
+
+static struct fsdp_entry *push(struct list *list)
+{
+	if (list->count == list->room) {
+		size_t room = list->room == 0 ? 64 : list->room * 2;
+		struct fsdp_entry *entries =
+			reallocarray(list->entries, room, sizeof *entries);
+		if (entries == NULL)
+			return NULL;
+		list->entries = entries;
+		list->room = room;
+	}
+	list->entries[list->count] = (struct fsdp_entry){ 0 };
+	return &list->entries[list->count++];
+}
+
+static bool add_entry(const struct fsdp_dir *dir, const char *name, uint64_t most,
+	struct list *list, struct fsdp_error **ret_error)
+{
+	struct stat status;
+	if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+		return true;
+	if (fstatat(dir->fd, name, &status, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) != 0)
+		return errno == ENOENT || fsdp_fail_errno(ret_error, errno, FSDP_UNKNOWN,
+						  "cannot look at an entry");
+	if (list->count >= most)
+		return fsdp_fail_limit(ret_error, FSDP_LIMIT_FILES, most);
+	struct fsdp_entry *entry = push(list);
+	if (entry == NULL)
+		return fsdp_fail_memory(ret_error);
+	entry->name = fsdp_arena_copy(dir->arena, fsdp_span_text(name));
+	if (entry->name.data == NULL)
+		return fsdp_arena_fail(dir->arena, ret_error);
+	describe(dir, name, &status, entry);
+	return true;
+}
+
+static bool read_names(const struct fsdp_dir *dir, DIR *stream, uint64_t most,
+	struct list *list, struct fsdp_error **ret_error)
+{
+	for (;;) {
+		errno = 0;
+		const struct dirent *found = readdir(stream);
+		if (found == NULL)
+			return errno == 0 || fsdp_fail_errno(ret_error, errno,
+						     FSDP_UNKNOWN, "cannot list");
+		if (!add_entry(dir, found->d_name, most, list, ret_error))
+			return false;
+	}
+}
+
+static int compare_entries(const void *left, const void *right)
+{
+	const struct fsdp_entry *a = left, *b = right;
+	return fsdp_span_compare(a->name, b->name);
+}
+
+static bool keep_sorted(
+	struct fsdp_dir *dir, struct list *list, struct fsdp_error **ret_error)
+{
+	if (list->count != 0)
+		qsort(list->entries, list->count, sizeof *list->entries, compare_entries);
+	for (size_t i = 0; i < list->count; i++) {
+		struct fsdp_entry *entry = fsdp_vec_push(&dir->entries);
+		if (entry == NULL)
+			return fsdp_arena_fail(dir->arena, ret_error);
+		*entry = list->entries[i];
+	}
+	return true;
+}
+
+static bool list_entries(struct fsdp_dir *dir, const struct fsdp_limits *limits,
+	struct fsdp_error **ret_error)
+{
+	int fd = openat(dir->fd, ".", FLAGS_LIST);
+	DIR *stream = fd >= 0 ? fdopendir(fd) : NULL;
+	if (stream == NULL) {
+		int number = errno;
+		if (fd >= 0)
+			close(fd);
+		return fsdp_fail_errno(ret_error, number, FSDP_UNKNOWN, "cannot list");
+	}
+	struct list list = { 0 };
+	bool ok = read_names(dir, stream, fsdp_limit(limits, FSDP_LIMIT_FILES), &list,
+			  ret_error) &&
+		  keep_sorted(dir, &list, ret_error);
+	free(list.entries);
+	closedir(stream);
+	return ok;
+}
+
+/* ---- opening ---- */
+
+static bool fail_open(struct fsdp_error **ret_error, int number)
+{
+	if (number == ENOENT) {
+		fsdp_fail(ret_error, FSDP_ERROR_SYSTEM, FSDP_UNKNOWN, "no such file");
+		fsdp_error_add_rule(ret_error, "FI9003");
+		return false;
+	}
+	return fsdp_fail_errno(ret_error, number, FSDP_UNKNOWN, "cannot open");
+}
+
+static bool fail_kind(struct fsdp_error **ret_error, const char *what)
+{
+	fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN, "%s; it was not opened",
+		what);
+	fsdp_error_add_rule(ret_error, "FI3065");
+	return false;
+}
+
+/* "folder/name" in `room` bytes of the size that path_size says. */
+static size_t path_size(const char *folder, const char *name)
+{
+	return strlen(folder) + 1 + strlen(name) + 1;
+}
+
+static char *write_path(char *room, const char *folder, const char *name)
+{
+	size_t size = strlen(folder);
+	memcpy(room, folder, size);
+	if (size != 0 && folder[size - 1] != '/')
+		room[size++] = '/';
+	memcpy(room + size, name, strlen(name) + 1);
+	return room;
+}
+
+static const char *copy_path(
+	struct fsdp_arena *arena, const char *folder, const char *name)
+{
+	char *room = fsdp_arena_take(arena, path_size(folder, name), 1);
+	return room != NULL ? write_path(room, folder, name) : NULL;
+}
+
+/* Takes the descriptor and one use of the cache, also when it fails. */
+static bool begin_dir(struct fsdp_dir *dir, const struct fsdp_limits *limits,
+	struct fsdp_dir *ret_dir, struct fsdp_error **ret_error)
+{
+	fsdp_vec_init(&dir->entries, dir->arena, sizeof(struct fsdp_entry));
+	bool ok = dir->path != NULL && dir->below != NULL;
+	if (!ok)
+		fsdp_arena_fail(dir->arena, ret_error);
+	if (!ok || !list_entries(dir, limits, ret_error)) {
+		fsdp_error_add_path(ret_error, dir->path != NULL ? dir->path : "");
+		fsdp_dir_close(dir);
+		return false;
+	}
+	*ret_dir = *dir;
+	return true;
+}
+
+bool fsdp_dir_open(const char *path, struct fsdp_arena *arena,
+	const struct fsdp_limits *limits, struct fsdp_dir *ret_dir,
+	struct fsdp_error **ret_error)
+{
+	int fd = open(path, FLAGS_LIST);
+	if (fd < 0) {
+		fail_open(ret_error, errno);
+		fsdp_error_add_path(ret_error, path);
+		return false;
+	}
+	struct fsdp_dir_cache *cache = cache_new(path, fd);
+	if (cache == NULL) {
+		fail_open(ret_error, errno);
+		close(fd);
+		return false;
+	}
+	struct fsdp_dir dir = {
+		.arena = arena,
+		.fd = fd,
+		.path = copy_path(arena, "", path),
+		.below = "",
+		.cache = cache,
+	};
+	return begin_dir(&dir, limits, ret_dir, ret_error);
+}
+
+/* The folder or the link to one; its path from the root on goes to ret_below. */
+static int open_folder(
+	const struct fsdp_dir *dir, const struct fsdp_entry *entry, char *ret_below)
+{
+	const char *name = (const char *)entry->name.data;
+	struct spot spot;
+	if (!walk(dir->fd, dir->below, name, &spot))
+		return -1;
+	if (entry->kind == FSDP_ENTRY_LINK_DIRECTORY)
+		return follow(dir->cache, &spot, FLAGS_LIST | O_NOFOLLOW, ret_below);
+	if (!join(dir->below, name, ret_below)) {
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	return openat(dir->fd, name, FLAGS_LIST | O_NOFOLLOW);
+}
+
+bool fsdp_dir_open_child(const struct fsdp_dir *dir, const char *name,
+	struct fsdp_arena *arena, const struct fsdp_limits *limits,
+	struct fsdp_dir *ret_dir, struct fsdp_error **ret_error)
+{
+	const struct fsdp_entry *entry = fsdp_dir_find(dir, fsdp_span_text(name));
+	char below[PATH_MAX] = "";
+	int fd = -1;
+	errno = ENOENT;
+	if (entry != NULL && dir->fd >= 0)
+		errno = ENOTDIR;
+	if (entry != NULL && dir->fd >= 0 &&
+		(entry->kind == FSDP_ENTRY_DIRECTORY ||
+			entry->kind == FSDP_ENTRY_LINK_DIRECTORY))
+		fd = open_folder(dir, entry, below);
+	if (fd < 0) {
+		fail_open(ret_error, errno);
+		fsdp_error_add_path(ret_error, dir->path);
+		return false;
+	}
+	dir->cache->users++;
+	struct fsdp_dir child = {
+		.arena = arena,
+		.fd = fd,
+		.path = copy_path(arena, dir->path, name),
+		.below = copy_path(arena, "", below),
+		.cache = dir->cache,
+	};
+	return begin_dir(&child, limits, ret_dir, ret_error);
+}
+
+void fsdp_dir_close(struct fsdp_dir *dir)
+{
+	if (dir->fd >= 0)
+		close(dir->fd);
+	dir->fd = -1;
+	cache_leave(dir->cache);
+	dir->cache = NULL;
+}
+
+size_t fsdp_dir_count(const struct fsdp_dir *dir)
+{
+	return dir->entries.count;
+}
+
+const struct fsdp_entry *fsdp_dir_entry(const struct fsdp_dir *dir, size_t index)
+{
+	return fsdp_vec_at(&dir->entries, index);
+}
+
+const struct fsdp_entry *fsdp_dir_find(const struct fsdp_dir *dir, struct fsdp_span name)
+{
+	size_t low = 0, high = dir->entries.count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		const struct fsdp_entry *entry = fsdp_dir_entry(dir, middle);
+		int order = fsdp_span_compare(name, entry->name);
+		if (order == 0)
+			return entry;
+		if (order < 0)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return NULL;
+}
+
+/* -1 with errno, which is ELOOP for a link that is not to be followed. */
+static int open_regular(const struct fsdp_dir *dir, const char *name)
+{
+	struct spot spot;
+	char below[PATH_MAX];
+	if (!walk(dir->fd, dir->below, name, &spot)) {
+		if (errno == ENOTDIR) /* a link on the way, or a file */
+			errno = ELOOP;
+		return -1;
+	}
+	int fd = openat(spot.fd, spot.last, FLAGS_FILE);
+	int number = errno;
+	if (fd < 0 && number == ELOOP) {
+		fd = follow(dir->cache, &spot, FLAGS_FILE, below);
+		if (errno == EMFILE || errno == ENFILE)
+			number = errno;
+	}
+	leave_spot(&spot);
+	errno = number;
+	return fd;
+}
+
+static bool open_cached(const struct fsdp_dir *dir, const char *name, int *ret_fd,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_dir_cache *cache = dir->cache;
+	char below[PATH_MAX];
+	if (!join(dir->below, name, below))
+		return fail_open(ret_error, ENAMETOOLONG);
+	struct open_file *file = find_file(cache, below);
+	if (file == NULL) {
+		int fd = open_regular(dir, name);
+		while (fd < 0 && (errno == EMFILE || errno == ENFILE) && make_room(cache))
+			fd = open_regular(dir, name);
+		if (fd < 0 && errno == ELOOP)
+			return fail_kind(ret_error,
+				"it is a link that leads out of the folder, or "
+				"is reached through one");
+		if (fd < 0)
+			return fail_open(ret_error, errno);
+		file = oldest_file(cache);
+		close_file(file);
+		file->below = strdup(below);
+		if (file->below == NULL) {
+			close(fd);
+			return fsdp_fail_memory(ret_error);
+		}
+		file->fd = fd;
+	}
+	file->used = ++cache->clock;
+	*ret_fd = file->fd;
+	return true;
+}
+
+static bool is_unchanged(
+	const struct fsdp_entry *entry, int fd, struct fsdp_error **ret_error)
+{
+	struct stat status;
+	if (fstat(fd, &status) == 0 && (uint64_t)status.st_size == entry->size &&
+		status.st_mtim.tv_sec == entry->mtime_s &&
+		(uint32_t)status.st_mtim.tv_nsec == entry->mtime_ns)
+		return true;
+	fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
+		"the file changed since the folder was listed");
+	fsdp_error_add_hint(ret_error, "run again when nothing writes to it");
+	fsdp_error_add_rule(ret_error, "FI2004");
+	return false;
+}
+
+/* What the list or the name itself already says no to. */
+static bool may_open(const struct fsdp_dir *dir, const struct fsdp_entry *entry,
+	struct fsdp_span name, struct fsdp_error **ret_error)
+{
+	if (dir->fd < 0)
+		return fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
+			"this folder has no file system behind it");
+	if (entry == NULL && !fsdp_name_is_safe(name)) {
+		fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
+			"not a plain name below the folder; it was not opened");
+		fsdp_error_add_rule(ret_error, "FI3064");
+		return false;
+	}
+	if (entry == NULL)
+		return memchr(name.data, '/', name.size) != NULL ||
+		       fail_open(ret_error, ENOENT);
+	if (entry->kind == FSDP_ENTRY_LINK_OUTSIDE)
+		return fail_kind(ret_error,
+			"it is a link that leads out of the folder or nowhere");
+	if (entry->kind != FSDP_ENTRY_FILE)
+		return fail_kind(ret_error, "it is not a regular file");
+	return true;
+}
+
+static bool open_source(const struct fsdp_dir *dir, struct fsdp_span name,
+	const char *text, struct fsdp_source *ret_source, struct fsdp_error **ret_error)
+{
+	const struct fsdp_entry *entry = fsdp_dir_find(dir, name);
+	struct fsdp_source source;
+	int fd;
+	if (!may_open(dir, entry, name, ret_error) ||
+		!open_cached(dir, text, &fd, ret_error) ||
+		!fsdp_source_file(fd, &source, ret_error) ||
+		(entry != NULL && !is_unchanged(entry, fd, ret_error)))
+		return false;
+	*ret_source = source;
+	return true;
+}
+
+bool fsdp_dir_source(const struct fsdp_dir *dir, struct fsdp_span name,
+	struct fsdp_source *ret_source, struct fsdp_error **ret_error)
+{
+	char *text = strndup((const char *)name.data, name.size);
+	if (text == NULL)
+		return fsdp_fail_memory(ret_error);
+	bool ok = open_source(dir, name, text, ret_source, ret_error);
+	if (!ok) {
+		const char *folder = dir->path != NULL ? dir->path : "";
+		char *path = malloc(path_size(folder, text));
+		if (path != NULL)
+			fsdp_error_add_path(ret_error, write_path(path, folder, text));
+		free(path);
+	}
+	free(text);
+	return ok;
+}
+
+bool fsdp_file_open(
+	const char *path, struct fsdp_source *ret_source, struct fsdp_error **ret_error)
+{
+	int fd = open(path, FLAGS_FILE & ~O_NOFOLLOW);
+	bool ok = fd >= 0 ? fsdp_source_file(fd, ret_source, ret_error)
+			  : fail_open(ret_error, errno);
+	if (!ok && fd >= 0)
+		close(fd);
+	if (!ok)
+		fsdp_error_add_path(ret_error, path);
+	return ok;
+}
+
+/* ---- names ---- */
+
+static bool is_plain_component(const unsigned char *name, size_t size)
+{
+	return size != 0 && !(size == 1 && name[0] == '.') &&
+	       !(size == 2 && name[0] == '.' && name[1] == '.');
+}
+
+bool fsdp_name_is_safe(struct fsdp_span name)
+{
+	if (name.size == 0 || name.size > NAME_MOST)
+		return false;
+	unsigned char first = name.data[0] | 0x20;
+	if (name.size >= 2 && name.data[1] == ':' && first >= 'a' && first <= 'z')
+		return false;
+	size_t begin = 0;
+	for (size_t i = 0; i < name.size; i++) {
+		unsigned char byte = name.data[i];
+		if (byte < 0x20 || byte == 0x7f || byte == '\\')
+			return false;
+		if (byte != '/')
+			continue;
+		if (!is_plain_component(name.data + begin, i - begin))
+			return false;
+		begin = i + 1;
+	}
+	return is_plain_component(name.data + begin, name.size - begin);
+}
