@@ -33,11 +33,12 @@ typedef uint32_t fsdp_ref;
 #define FSDP_REF_NONE UINT32_MAX
 
 enum fsdp_pickle_kind {
-	FSDP_PICKLE_NOTHING, /* of FSDP_REF_NONE */
+	FSDP_PICKLE_NOTHING, /* FSDP_REF_NONE; also what a damaged stream never gave, EXT codes
+				and computed globals */
 	FSDP_PICKLE_NULL,    /* Python's None */
 	FSDP_PICKLE_BOOL,
 	FSDP_PICKLE_INTEGER,     /* fits 64 bits */
-	FSDP_PICKLE_BIG_INTEGER, /* span: little-endian two's complement, or decimal text */
+	FSDP_PICKLE_BIG_INTEGER, /* span: little-endian two's complement, or text */
 	FSDP_PICKLE_FLOAT,
 	FSDP_PICKLE_TEXT, /* span: UTF-8 as found (surrogates may be encoded) */
 	FSDP_PICKLE_BYTES,
@@ -57,17 +58,20 @@ enum fsdp_pickle_kind {
 
 struct fsdp_pickle;
 
-/* A global by its two names, after the Python-2 mapping. */
+/* A global by its two names, after the Python-2 mapping (below protocol 3, as CPython). Names
+ * that no identifier can have (empty, blanks, control, not ASCII) are reported by the
+ * machine; what a dot in `name` means and what is allowed is the caller's to judge. */
 struct fsdp_pickle_global {
 	struct fsdp_span module, name;
-	uint64_t offset;   /* of the opcode that named it first */
-	uint8_t uses;      /* FSDP_USE_… */
-	uint8_t via;       /* opcode */
-	int32_t fold_row;  /* of the fold table, or -1 */
+	struct fsdp_span written_module, written_name; /* as the stream has them */
+	uint64_t offset;  /* of the opcode that named it first, within the stream */
+	uint8_t uses;     /* FSDP_USE_…; complete when the reading is */
+	uint8_t via;      /* opcode */
+	int32_t fold_row; /* the first of the fold table for it, or -1 */
 };
 
 enum {
-	FSDP_USE_VALUE = 1 << 0,  /* stands as a value */
+	FSDP_USE_VALUE = 1 << 0,  /* stands as a value, or was named and dropped */
 	FSDP_USE_CALLED = 1 << 1, /* REDUCE, OBJ, INST */
 	FSDP_USE_BUILT = 1 << 2,  /* NEWOBJ */
 };
@@ -82,8 +86,12 @@ enum fsdp_fold_when {
  * One recognised class or function. `fold` may look at `arguments` and `state` (values of
  * this pickle) and answers true with a number below 2^29, or false: then the value stays
  * symbolic. It must keep no reference to what it looked at, only what it copied or
- * numbers of earlier folds. To fail for good (out of memory) it fills *ret_error.
- * Module may be NULL: any module whose text begins with one in `modules`.
+ * numbers of earlier folds; texts that lie in the stream may be kept as spans. To fail for
+ * good (out of memory) it fills *ret_error and answers false.
+ *
+ * A module that ends in `*` stands for every module that begins so. Of several rows for one
+ * global the first of each `when` counts. BUILD is not asked for a call into which items
+ * were put, nor for one with keywords (NEWOBJ_EX): neither is CALL.
  */
 struct fsdp_fold {
 	const char *module, *name;
@@ -122,7 +130,8 @@ bool fsdp_pickle_read(struct fsdp_span stream, struct fsdp_arena *arena,
 	const struct fsdp_pickle_options *options, struct fsdp_pickle **ret_pickle,
 	struct fsdp_error **ret_error);
 
-/* The value that STOP left, FSDP_REF_NONE if it never came. */
+/* The value that STOP left. If the reading failed before STOP: what lay at the bottom of the
+ * stack, so the outermost value as far as it was filled, or FSDP_REF_NONE. */
 fsdp_ref fsdp_pickle_top(const struct fsdp_pickle *pickle);
 
 /* Bytes of the stream up to and with STOP. */
@@ -131,9 +140,59 @@ uint64_t fsdp_pickle_length(const struct fsdp_pickle *pickle);
 /* The highest protocol a PROTO opcode declared; 0 if there was none. */
 unsigned fsdp_pickle_protocol(const struct fsdp_pickle *pickle);
 
-/* Globals in order of first appearance, each (module, name) once. */
+/* Where an opcode stands first (FSDP_UNKNOWN if nowhere). */
+uint64_t fsdp_pickle_first(const struct fsdp_pickle *pickle, uint8_t opcode);
+
+/* Globals in order of first appearance, each written (module, name) once. */
 size_t fsdp_pickle_global_count(const struct fsdp_pickle *pickle);
 const struct fsdp_pickle_global *fsdp_pickle_global(const struct fsdp_pickle *pickle, size_t index);
+
+/* ---- looking at opcodes ---- */
+
+/* What stands behind an opcode. Little-endian but for F8. COUNTED: a count, then so many
+ * bytes. LINE: text up to a newline; LINES: two of them. */
+enum fsdp_pickle_argument {
+	FSDP_ARGUMENT_NONE,
+	FSDP_ARGUMENT_U1,
+	FSDP_ARGUMENT_U2,
+	FSDP_ARGUMENT_I4,
+	FSDP_ARGUMENT_U4,
+	FSDP_ARGUMENT_U8,
+	FSDP_ARGUMENT_F8,
+	FSDP_ARGUMENT_COUNTED_U1,
+	FSDP_ARGUMENT_COUNTED_U4,
+	FSDP_ARGUMENT_COUNTED_I4,
+	FSDP_ARGUMENT_COUNTED_U8,
+	FSDP_ARGUMENT_LINE,
+	FSDP_ARGUMENT_LINES,
+};
+
+/* FSDP_OP_PROTO, … */
+enum fsdp_pickle_op {
+#define FSDP_PICKLE_OP(code, name, protocol, argument, torch) FSDP_OP_##name = code,
+#include "syntax/pickle-op.def"
+#undef FSDP_PICKLE_OP
+};
+
+struct fsdp_pickle_opcode {
+	const char *name; /* "BINUNICODE" */
+	uint8_t code;
+	uint8_t protocol; /* the first that has it */
+	uint8_t argument; /* enum fsdp_pickle_argument */
+	bool torch;       /* the restricted unpickler of torch takes it */
+};
+
+/* NULL if there is no such opcode. */
+const struct fsdp_pickle_opcode *fsdp_pickle_opcode(uint8_t code);
+
+/*
+ * The opcode at *offset of a stream: its row, and the bytes of its argument (without count
+ * or newline; of LINES both lines and the newline between). Moves *offset behind it.
+ * After STOP, at the end and at the first fault it answers NULL; only the last fills
+ * *ret_error.
+ */
+const struct fsdp_pickle_opcode *fsdp_pickle_next_opcode(struct fsdp_span stream,
+	uint64_t *offset, struct fsdp_span *ret_argument, struct fsdp_error **ret_error);
 
 /* ---- looking at values ---- */
 
@@ -143,6 +202,9 @@ enum fsdp_pickle_kind fsdp_pickle_kind(const struct fsdp_pickle *pickle, fsdp_re
 bool fsdp_pickle_integer(const struct fsdp_pickle *pickle, fsdp_ref ref, int64_t *ret_value);
 bool fsdp_pickle_boolean(const struct fsdp_pickle *pickle, fsdp_ref ref, bool *ret_value);
 bool fsdp_pickle_float(const struct fsdp_pickle *pickle, fsdp_ref ref, double *ret_value);
+
+/* Whether the span of a BIG_INTEGER is text as written (INT, LONG), not two's complement. */
+bool fsdp_pickle_is_written(const struct fsdp_pickle *pickle, fsdp_ref ref);
 
 /* Of TEXT, BYTES, BYTEARRAY, BIG_INTEGER; absent for all others. Texts of the stream
  * are borrowed from it; escaped ones (protocol 0) were decoded into the arena. */
@@ -159,9 +221,12 @@ bool fsdp_pickle_is_global(const struct fsdp_pickle *pickle, fsdp_ref ref, const
 /* The number a fold answered with; false for all others. */
 bool fsdp_pickle_folded(const struct fsdp_pickle *pickle, fsdp_ref ref, uint32_t *ret_number);
 
-/* CALL: callable, arguments (a tuple; NEWOBJ_EX: then keywords). PERSISTENT: the id. */
+/* CALL: callable and arguments (a tuple from every honest writer). PERSISTENT: the id. */
 fsdp_ref fsdp_pickle_callable(const struct fsdp_pickle *pickle, fsdp_ref ref);
 fsdp_ref fsdp_pickle_argument(const struct fsdp_pickle *pickle, fsdp_ref ref);
+
+/* NEWOBJ_EX: the keywords; FSDP_REF_NONE for all others. */
+fsdp_ref fsdp_pickle_keywords(const struct fsdp_pickle *pickle, fsdp_ref ref);
 
 /* States that BUILD gave to a value, first to last; FSDP_REF_NONE past the end. */
 fsdp_ref fsdp_pickle_state(const struct fsdp_pickle *pickle, fsdp_ref ref, size_t index);

@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The walk over what remains once STOP has been reached: how deep it is nested, how large
+ * it would be without sharing, whether it holds itself, which keys stand twice. Knows
+ * values by their shape only.
+ *
+ * Every container is walked once, whatever its parents: results of those that have
+ * several (CELL_SHARED) are kept in a hash, and a sum that would overflow stays at the
+ * largest number. No recursion: the path is a stack of frames, at most as long as the
+ * limit of depth.
+ */
+#include "syntax/pickle-internal.h"
+
+static const uint64_t UNFOLD_LIMIT = 1000000000, UNFOLD_FACTOR = 1000000;
+
+enum { FIRST_FRAMES = 64, FIRST_RESULTS = 64, FEW_KEYS = 8 };
+
+/* One container on the path, and how far its children have been looked at. */
+struct frame {
+	uint64_t size;   /* unfolded, so far */
+	uint32_t cell;   /* index */
+	uint32_t height; /* of the tallest child so far */
+	uint32_t run, at;
+	uint8_t stage;
+};
+
+/* What is known of a container with several parents. */
+struct result {
+	uint64_t size;
+	uint32_t cell; /* 0: free */
+	uint32_t height;
+	bool open; /* on the path now */
+};
+
+struct walk {
+	const struct fsdp_pickle *pickle;
+	const struct fsdp_pickle_options *options;
+	struct fsdp_arena *scratch;
+	uint64_t depth_limit;
+	uint64_t seed;
+	uint64_t real;
+	bool cycle, deep;
+	struct frame *frames;
+	size_t frame_count, frame_room;
+	struct result *results;
+	size_t result_count, result_room;
+	fsdp_ref *keys; /* hash for one container at a time; FSDP_REF_NONE: free */
+	size_t key_room;
+};
+
+static uint64_t saturating_add(uint64_t a, uint64_t b)
+{
+	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+/* ---- results of shared containers ---- */
+
+static size_t result_at(const struct walk *walk, uint32_t cell)
+{
+	uint64_t hash = (cell ^ walk->seed) * UINT64_C(0x9e3779b97f4a7c15);
+	size_t at = (size_t)(hash >> 32) & (walk->result_room - 1);
+	while (walk->results[at].cell != 0 && walk->results[at].cell != cell)
+		at = (at + 1) & (walk->result_room - 1);
+	return at;
+}
+
+static bool grow_results(struct walk *walk)
+{
+	struct walk new = *walk;
+	new.result_room = walk->result_room == 0 ? FIRST_RESULTS : walk->result_room * 2;
+	new.results =
+		fsdp_arena_take(walk->scratch, new.result_room * sizeof *new.results, 8);
+	if (new.results == NULL)
+		return false;
+	for (size_t i = 0; i < walk->result_room; i++)
+		if (walk->results[i].cell != 0)
+			new.results[result_at(&new, walk->results[i].cell)] =
+				walk->results[i];
+	*walk = new;
+	return true;
+}
+
+/* The place for a container's result; `cell` is 0 in one that is new. */
+static struct result *result_of(struct walk *walk, uint32_t cell)
+{
+	if (walk->result_count * 2 >= walk->result_room && !grow_results(walk))
+		return NULL;
+	return &walk->results[result_at(walk, cell)];
+}
+
+/* ---- children ---- */
+
+static bool next_in_run(const struct walk *walk, struct frame *frame, fsdp_ref *ret_child)
+{
+	while (frame->run != 0) {
+		struct cell *run = cell_at(walk->pickle, frame->run);
+		if (frame->at < run->a) {
+			*ret_child = run_refs(run)[frame->at++];
+			return true;
+		}
+		frame->run = run->b;
+		frame->at = 0;
+	}
+	return false;
+}
+
+static bool next_of_small(
+	const struct cell *cell, struct frame *frame, fsdp_ref *ret_child)
+{
+	if (frame->at >= cell->x)
+		return false;
+	*ret_child = frame->at == 0 ? cell->a : frame->at == 1 ? cell->b : cell->c;
+	frame->at++;
+	return true;
+}
+
+/* callable, arguments, items, keywords, first state, further states */
+static bool next_of_call(const struct walk *walk, const struct cell *cell,
+	struct frame *frame, fsdp_ref *ret_child)
+{
+	const struct cell *more = cell->c != 0 ? cell_at(walk->pickle, cell->c) : NULL;
+	for (;;) {
+		if (next_in_run(walk, frame, ret_child))
+			return true;
+		unsigned stage = frame->stage++;
+		*ret_child = FSDP_REF_NONE;
+		if (stage == 0)
+			*ret_child = cell->a;
+		else if (stage == 1)
+			*ret_child = cell->b;
+		else if (more == NULL || stage > 5)
+			return false;
+		else if (stage == 2)
+			frame->run = more[0].b;
+		else if (stage == 3)
+			*ret_child = more[1].a;
+		else if (stage == 4)
+			*ret_child = more[1].b;
+		else if (more[1].c != 0)
+			frame->run = cell_at(walk->pickle, more[1].c)->b;
+		if (*ret_child != FSDP_REF_NONE)
+			return true;
+	}
+}
+
+static bool next_child(const struct walk *walk, struct frame *frame, fsdp_ref *ret_child)
+{
+	struct cell *cell = cell_at(walk->pickle, frame->cell);
+	if (cell->kind == FSDP_PICKLE_CALL)
+		return next_of_call(walk, cell, frame, ret_child);
+	if (cell->kind == FSDP_PICKLE_PERSISTENT) {
+		*ret_child = cell->a;
+		return frame->at++ == 0;
+	}
+	if (cell->kind == FSDP_PICKLE_TUPLE && cell->x != 0)
+		return next_of_small(cell, frame, ret_child);
+	if (frame->stage == 0) {
+		frame->stage = 1;
+		frame->run = cell->b;
+	}
+	return next_in_run(walk, frame, ret_child);
+}
+
+/* ---- duplicate keys ---- */
+
+static bool same_key(const struct walk *walk, fsdp_ref a, fsdp_ref b)
+{
+	int64_t x, y;
+	struct fsdp_span text = fsdp_pickle_text(walk->pickle, a);
+	if (text.data != NULL) {
+		struct fsdp_span other = fsdp_pickle_text(walk->pickle, b);
+		return other.data != NULL && fsdp_span_equal(text, other);
+	}
+	return fsdp_pickle_integer(walk->pickle, a, &x) &&
+	       fsdp_pickle_integer(walk->pickle, b, &y) && x == y;
+}
+
+/* False of keys that are neither text nor integer: those are not compared. */
+static bool hash_key(const struct walk *walk, fsdp_ref key, uint64_t *ret_hash)
+{
+	int64_t number;
+	uint64_t hash = walk->seed, word;
+	struct fsdp_span text = fsdp_pickle_text(walk->pickle, key);
+	if (text.data == NULL) {
+		if (!fsdp_pickle_integer(walk->pickle, key, &number))
+			return false;
+		hash = (hash ^ (uint64_t)number) * UINT64_C(0xff51afd7ed558ccd);
+		*ret_hash = hash ^ hash >> 32;
+		return true;
+	}
+	for (; text.size >= sizeof word;
+		text.data += sizeof word, text.size -= sizeof word) {
+		memcpy(&word, text.data, sizeof word);
+		hash = (hash ^ word) * UINT64_C(0xff51afd7ed558ccd);
+		hash ^= hash >> 32;
+	}
+	word = text.size;
+	for (size_t i = 0; i < text.size; i++)
+		word = word << 8 | text.data[i];
+	hash = (hash ^ word) * UINT64_C(0xff51afd7ed558ccd);
+	*ret_hash = hash ^ hash >> 32;
+	return true;
+}
+
+static void report_key(const struct walk *walk, fsdp_ref key)
+{
+	struct fsdp_span text = fsdp_pickle_text(walk->pickle, key);
+	const unsigned char *begin = walk->pickle->stream.data;
+	bool placed =
+		text.data >= begin && text.data <= begin + walk->pickle->stream.size;
+	PICKLE_FIND(walk->options, FSDP_RULE_PICKLE_ODD,
+		placed ? (uint64_t)(text.data - begin) : 0, FSDP_WARNING,
+		"a key stands twice in one dict: the last one counts");
+}
+
+static bool few_keys(const struct walk *walk, const fsdp_ref *keys, size_t count)
+{
+	for (size_t i = 1; i < count; i++)
+		for (size_t j = 0; j < i; j++)
+			if (same_key(walk, keys[i], keys[j])) {
+				report_key(walk, keys[i]);
+				break;
+			}
+	return true;
+}
+
+static bool key_table(struct walk *walk, uint64_t count)
+{
+	size_t room = 32;
+	while (room < count * 2)
+		room *= 2;
+	if (room > walk->key_room) {
+		walk->keys = fsdp_arena_take(walk->scratch, room * sizeof *walk->keys, 4);
+		if (walk->keys == NULL)
+			return false;
+		walk->key_room = room;
+	}
+	memset(walk->keys, 0xff, room * sizeof *walk->keys);
+	return true;
+}
+
+static bool many_keys(struct walk *walk, fsdp_ref dict, uint64_t count)
+{
+	if (!key_table(walk, count))
+		return false;
+	size_t mask = 31;
+	while (mask + 1 < count * 2)
+		mask = mask * 2 + 1;
+	struct fsdp_pickle_iterator iterator = { .ref = dict };
+	fsdp_ref key, value;
+	while (fsdp_pickle_next(walk->pickle, &iterator, &key, &value)) {
+		uint64_t hash;
+		if (!hash_key(walk, key, &hash))
+			continue;
+		size_t at = (size_t)hash & mask;
+		while (walk->keys[at] != FSDP_REF_NONE &&
+			!same_key(walk, walk->keys[at], key))
+			at = (at + 1) & mask;
+		if (walk->keys[at] != FSDP_REF_NONE)
+			report_key(walk, key);
+		walk->keys[at] = key;
+	}
+	return true;
+}
+
+static bool check_keys(struct walk *walk, uint32_t cell)
+{
+	fsdp_ref dict = REF(TAG_CELL, cell), keys[FEW_KEYS], value;
+	uint64_t count = fsdp_pickle_count(walk->pickle, dict);
+	if (count < 2)
+		return true;
+	if (count > FEW_KEYS)
+		return many_keys(walk, dict, count);
+	struct fsdp_pickle_iterator iterator = { .ref = dict };
+	size_t used = 0;
+	while (fsdp_pickle_next(walk->pickle, &iterator, &keys[used], &value))
+		used++;
+	return few_keys(walk, keys, used);
+}
+
+/* ---- the walk ---- */
+
+static bool grow_frames(struct walk *walk)
+{
+	size_t room = walk->frame_room == 0 ? FIRST_FRAMES : walk->frame_room * 2;
+	struct frame *frames = fsdp_arena_take(walk->scratch, room * sizeof *frames, 8);
+	if (frames == NULL)
+		return false;
+	if (walk->frame_count != 0)
+		memcpy(frames, walk->frames, walk->frame_count * sizeof *frames);
+	walk->frames = frames;
+	walk->frame_room = room;
+	return true;
+}
+
+static bool enter(struct walk *walk, uint32_t cell)
+{
+	if (walk->frame_count == walk->frame_room && !grow_frames(walk))
+		return false;
+	walk->frames[walk->frame_count++] = (struct frame){ .size = 1, .cell = cell };
+	uint8_t kind = cell_at(walk->pickle, cell)->kind;
+	if (kind == FSDP_PICKLE_DICT || kind == FSDP_PICKLE_CALL)
+		return check_keys(walk, cell);
+	return true;
+}
+
+static void add_child(struct frame *parent, uint64_t size, uint32_t height)
+{
+	parent->size = saturating_add(parent->size, size);
+	if (height > parent->height)
+		parent->height = height;
+}
+
+/* A child of the frame on top: counted if that is known already, else entered. */
+static bool visit(struct walk *walk, fsdp_ref child)
+{
+	struct frame *parent = &walk->frames[walk->frame_count - 1];
+	uint32_t cell = fsdp_pickle_identity(walk->pickle, child);
+	walk->real++;
+	if (cell == 0) {
+		add_child(parent, 1, 0);
+		return true;
+	}
+	if ((cell_at(walk->pickle, cell)->flags & CELL_SHARED) != 0) {
+		struct result *result = result_of(walk, cell);
+		if (result == NULL)
+			return false;
+		if (result->cell != 0) {
+			walk->cycle |= result->open;
+			add_child(
+				parent, result->open ? 1 : result->size, result->height);
+			return true;
+		}
+		*result = (struct result){ .cell = cell, .open = true };
+		walk->result_count++;
+	}
+	if (walk->frame_count >= walk->depth_limit) {
+		walk->deep = true;
+		add_child(parent, 1, 1);
+		return true;
+	}
+	return enter(walk, cell);
+}
+
+/* The frame on top has no more children. */
+static bool leave(struct walk *walk)
+{
+	struct frame done = walk->frames[--walk->frame_count];
+	uint32_t height = done.height < UINT32_MAX ? done.height + 1 : done.height;
+	if ((cell_at(walk->pickle, done.cell)->flags & CELL_SHARED) != 0) {
+		struct result *result = result_of(walk, done.cell);
+		if (result == NULL)
+			return false;
+		walk->result_count += result->cell == 0;
+		*result = (struct result){ done.size, done.cell, height, false };
+	}
+	walk->deep |= height > walk->depth_limit;
+	if (walk->frame_count > 0)
+		add_child(&walk->frames[walk->frame_count - 1], done.size, height);
+	else
+		walk->frames[0].size = done.size;
+	return true;
+}
+
+static void report(const struct walk *walk, uint64_t size)
+{
+	if (walk->cycle)
+		PICKLE_FIND(walk->options, FSDP_RULE_PICKLE_EXPANSION, 0, FSDP_NOTE,
+			"a value holds itself");
+	if (walk->deep)
+		PICKLE_FIND(walk->options, FSDP_RULE_PICKLE_EXPANSION, 0, FSDP_ERROR,
+			"values are nested more than %llu levels deep",
+			(unsigned long long)walk->depth_limit);
+	if (size > UNFOLD_LIMIT || size / UNFOLD_FACTOR > walk->real)
+		PICKLE_FIND(walk->options, FSDP_RULE_PICKLE_EXPANSION, 0, FSDP_ERROR,
+			"%llu values would unfold to %s%llu",
+			(unsigned long long)walk->real,
+			size == UINT64_MAX ? "more than " : "", (unsigned long long)size);
+}
+
+bool fsdp_pickle_check(const struct fsdp_pickle *pickle,
+	const struct fsdp_pickle_options *options, const struct fsdp_limits *limits,
+	struct fsdp_arena *scratch, uint64_t seed)
+{
+	struct walk walk = {
+		.pickle = pickle,
+		.options = options,
+		.scratch = scratch,
+		.depth_limit = fsdp_limit(limits, FSDP_LIMIT_PICKLE_DEPTH),
+		.seed = seed,
+		.real = 1,
+	};
+	uint32_t cell = fsdp_pickle_identity(pickle, pickle->top);
+	if (cell == 0)
+		return true;
+	if (!enter(&walk, cell))
+		return false;
+	if ((cell_at(pickle, cell)->flags & CELL_SHARED) != 0) {
+		struct result *result = result_of(&walk, cell);
+		if (result == NULL)
+			return false;
+		*result = (struct result){ .cell = cell, .open = true };
+		walk.result_count++;
+	}
+	while (walk.frame_count > 0) {
+		fsdp_ref child;
+		bool more = next_child(&walk, &walk.frames[walk.frame_count - 1], &child);
+		if (more ? !visit(&walk, child) : !leave(&walk))
+			return false;
+	}
+	report(&walk, walk.frames[0].size);
+	return true;
+}

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_SYNTAX_PICKLE_INTERNAL_H
+#define FSDP_SYNTAX_PICKLE_INTERNAL_H
+
+#include "base/limits.h"
+#include "base/vec.h"
+#include "syntax/pickle.h"
+
+/*
+ * What the files of the pickle machine share: how a value is kept, and the doors
+ * between lexing (pickle-lex.c), memo, names, text, the machine itself (pickle.c), the
+ * walk at the end (pickle-check.c) and the getters (pickle-value.c).
+ */
+
+/* ---- references: three bits say what, 29 bits say which ---- */
+
+enum {
+	TAG_CELL = 0,   /* index of a cell */
+	TAG_SMALL = 1,  /* an integer of 29 bits */
+	TAG_CONST = 2,  /* one of the constants below */
+	TAG_GLOBAL = 3, /* index of a global */
+	TAG_FOLDED = 4, /* the family's number */
+	TAG_BITS = 3,
+};
+
+#define REF(tag, payload) ((fsdp_ref)(payload) << TAG_BITS | (fsdp_ref)(tag))
+
+enum {
+	CONST_NULL,
+	CONST_FALSE,
+	CONST_TRUE,
+	CONST_EMPTY_TUPLE,
+	CONST_BUFFER,
+	CONST_UNKNOWN
+};
+
+#define REF_NULL REF(TAG_CONST, CONST_NULL)
+#define REF_FALSE REF(TAG_CONST, CONST_FALSE)
+#define REF_TRUE REF(TAG_CONST, CONST_TRUE)
+#define REF_EMPTY_TUPLE REF(TAG_CONST, CONST_EMPTY_TUPLE)
+#define REF_BUFFER REF(TAG_CONST, CONST_BUFFER)
+#define REF_UNKNOWN REF(TAG_CONST, CONST_UNKNOWN)
+
+/* Payloads below this fit. */
+#define REF_PAYLOADS (UINT32_C(1) << (32 - TAG_BITS))
+
+static inline unsigned ref_tag(fsdp_ref ref)
+{
+	return ref & ((1u << TAG_BITS) - 1);
+}
+
+static inline uint32_t ref_payload(fsdp_ref ref)
+{
+	return ref >> TAG_BITS;
+}
+
+static inline bool ref_is_cell(fsdp_ref ref)
+{
+	return ref_tag(ref) == TAG_CELL;
+}
+
+/* ---- cells ---- */
+
+/*
+ * kind            x         a          b             c
+ * INTEGER, FLOAT  -         -          64 bits in b and c
+ * texts, bytes    length    length     64 bits: offset in the stream, or (CELL_DECODED)
+ *                 bits 32…  bits 0…31  the address in the arena
+ * TUPLE           1…3       items
+ * TUPLE           0         count      first run     last run
+ * LIST SET FROZENSET DICT   the same; DICT counts pairs
+ * CALL            -         callable   arguments     0, or index of two cells of ITEMS,
+ * STATES PERSISTENT      -         id         -             - CELL_FORWARD    - number of
+ * the fold that this call became CELL_ITEMS      -         count      first run     last
+ * run CELL_STATES     -         keywords   first state   0, or index of a LIST of further
+ * states CELL_RUN        room      used       next run      1 if key and value alternate
+ *
+ * A run is followed by room / 4 cells of 4 references each, all in one page. Cell 0
+ * is never used, so that 0 means none.
+ */
+struct cell {
+	uint8_t kind; /* enum fsdp_pickle_kind, or one of those below */
+	uint8_t flags;
+	uint16_t x;
+	uint32_t a, b, c;
+};
+
+enum {
+	CELL_FORWARD = FSDP_PICKLE_KIND_COUNT,
+	CELL_ITEMS,
+	CELL_STATES,
+	CELL_RUN,
+};
+
+enum {
+	CELL_SHARED =
+		1 << 0, /* came out of the memo, or was doubled: more than one parent */
+	CELL_DECODED = 1 << 1, /* text in the arena, not in the stream */
+	CELL_WRITTEN = 1 << 2, /* a big integer as text */
+};
+
+enum {
+	CELL_BYTES = 16,
+	CELLS_SHIFT = 12, /* cells a page of the array: 4096 */
+	RUN_ROOM = 1020,  /* references in the largest run: 256 cells with its header */
+};
+
+static inline uint64_t cell_wide(const struct cell *cell)
+{
+	return (uint64_t)cell->c << 32 | cell->b;
+}
+
+/* ---- globals ---- */
+
+struct global {
+	struct fsdp_pickle_global
+		shown;                 /* first, so that a pointer to it is one to this */
+	uint32_t pushed;               /* how often it came onto the stack */
+	uint32_t applied;              /* how often it left as a callable */
+	int32_t fold_call, fold_build; /* rows of the fold table, or -1 */
+	bool python2;                  /* the mapping was applied */
+};
+
+/* ---- the pickle ---- */
+
+struct fsdp_pickle {
+	struct fsdp_span stream;
+	struct fsdp_vec cells;   /* struct cell */
+	struct fsdp_vec globals; /* struct global */
+	uint64_t first[256];     /* where each opcode stands first */
+	uint64_t length;
+	fsdp_ref top;
+	unsigned protocol;
+};
+
+static inline struct cell *cell_at(const struct fsdp_pickle *pickle, uint32_t index)
+{
+	return (struct cell *)(void *)(pickle->cells.pages[index >> CELLS_SHIFT] +
+				       (size_t)(index & ((1u << CELLS_SHIFT) - 1)) *
+					       CELL_BYTES);
+}
+
+static inline struct global *global_at(const struct fsdp_pickle *pickle, uint32_t index)
+{
+	return fsdp_vec_at(&pickle->globals, index);
+}
+
+static inline fsdp_ref *run_refs(struct cell *run)
+{
+	return (fsdp_ref *)(void *)(run + 1);
+}
+
+/* The {count, first run, last run} of a container; NULL of what has none. */
+static inline struct cell *cell_holder(
+	const struct fsdp_pickle *pickle, struct cell *cell)
+{
+	switch (cell->kind) {
+	case FSDP_PICKLE_LIST:
+	case FSDP_PICKLE_SET:
+	case FSDP_PICKLE_FROZENSET:
+	case FSDP_PICKLE_DICT:
+		return cell;
+	case FSDP_PICKLE_TUPLE:
+		return cell->x == 0 ? cell : NULL;
+	case FSDP_PICKLE_CALL:
+		return cell->c != 0 ? cell_at(pickle, cell->c) : NULL;
+	default:
+		return NULL;
+	}
+}
+
+/* A finding in a pickle. how_bad is an enum fsdp_severity. */
+#define PICKLE_FIND(options, rule, at, how_bad, ...)                                         \
+	do {                                                                                 \
+		if ((options)->findings != NULL)                                             \
+			fsdp_find((options)->findings, rule,                                 \
+				&(struct fsdp_place_of){                                     \
+					.file = (options)->file,                             \
+					.member = (options)->member,                         \
+					.offset = (options)->base + (at),                    \
+					.length = FSDP_UNKNOWN,                              \
+					.rank = FSDP_NONE,                                   \
+					.severity = (how_bad) + 1,                           \
+				},                                                           \
+				__VA_ARGS__);                                                \
+	} while (0)
+
+/* ---- memo (pickle-memo.c) ---- */
+
+/*
+ * Two questions, one for each pass. Lexing: which slots are ever read? Building: which
+ * value lies in a slot that is? What is never read is never kept.
+ *
+ * Slots that a pickler would hand out (fewer than twice the PUTs seen so far) are bits;
+ * of each word `before` says how many bits stand before it, so the n-th read slot is the
+ * n-th of `values`. All other slots are a sorted list, as long as the GETs that name
+ * them.
+ */
+struct memo {
+	struct fsdp_arena *arena; /* scratch */
+	uint64_t *bits;
+	uint32_t *before;
+	fsdp_ref *values;
+	size_t words;
+	uint32_t *far; /* slots beyond the bits */
+	fsdp_ref *far_values;
+	size_t far_count, far_room;
+
+	/* Which slots are filled, for MEMOIZE takes the number of them: [low, high) and,
+	 * of a hand-made stream, others. */
+	bool numbers; /* there is a MEMOIZE at all */
+	uint64_t low, high;
+	uint64_t others_count; /* that lie outside of [low, high) */
+	uint32_t *others;      /* a hash */
+	size_t others_used, others_room;
+	bool last_filled; /* the slot 2^32 - 1 */
+	uint64_t seed;
+};
+
+void fsdp_memo_init(struct memo *memo, struct fsdp_arena *scratch, uint64_t seed);
+bool fsdp_memo_note_read(struct memo *memo, uint32_t slot, uint64_t puts)
+	__attribute__((warn_unused_result));
+bool fsdp_memo_seal(struct memo *memo, bool numbers) __attribute__((warn_unused_result));
+
+/* Where the value of a slot is kept; NULL of a slot that is never read. */
+fsdp_ref *fsdp_memo_place(const struct memo *memo, uint32_t slot);
+
+/* The slot is filled from now on. False when out of memory. */
+bool fsdp_memo_fill(struct memo *memo, uint32_t slot) __attribute__((warn_unused_result));
+
+static inline uint64_t memo_size(const struct memo *memo)
+{
+	return memo->high - memo->low + memo->others_count;
+}
+
+/* ---- lexing (pickle-lex.c) ---- */
+
+struct lexed {
+	size_t end;   /* every opcode before it is whole */
+	bool stopped; /* the last of them is STOP */
+};
+
+/* The first pass. False only when memory runs out; damage goes to *ret_error, and what is
+ * before `end` is good. */
+bool fsdp_pickle_lex(struct fsdp_pickle *pickle,
+	const struct fsdp_pickle_options *options, struct memo *memo,
+	struct lexed *ret_lexed, struct fsdp_error **ret_error)
+	__attribute__((warn_unused_result));
+
+/* Whether an opcode that names a global stands before the first fault or STOP. */
+bool fsdp_pickle_names_globals(struct fsdp_span stream);
+
+/* A memo slot written as decimal text. */
+bool fsdp_pickle_slot_text(struct fsdp_span line, uint32_t *ret_slot);
+
+static inline uint32_t load_u2(const unsigned char *at)
+{
+	return (uint32_t)at[0] | (uint32_t)at[1] << 8;
+}
+
+static inline uint32_t load_u4(const unsigned char *at)
+{
+	return load_u2(at) | load_u2(at + 2) << 16;
+}
+
+static inline uint64_t load_u8(const unsigned char *at)
+{
+	return load_u4(at) | (uint64_t)load_u4(at + 4) << 32;
+}
+
+/* ---- names (pickle-globals.c) ---- */
+
+struct globals_table {
+	struct fsdp_arena *arena; /* scratch */
+	uint32_t *slots;          /* index of a global + 1 */
+	size_t slot_count;
+	uint64_t seed;
+	struct fold_key *folds;
+	size_t fold_count;
+};
+
+bool fsdp_globals_init(struct globals_table *table, struct fsdp_arena *scratch,
+	uint64_t seed, const struct fsdp_pickle_options *options)
+	__attribute__((warn_unused_result));
+
+/* The index of a global, made if it is new; UINT32_MAX when out of memory. */
+uint32_t fsdp_globals_intern(struct globals_table *table, struct fsdp_pickle *pickle,
+	const struct fsdp_pickle_options *options, struct fsdp_span module,
+	struct fsdp_span name, bool python2, uint64_t offset);
+
+/* ---- text forms of protocol 0 (pickle-text.c) ---- */
+
+enum number_kind {
+	NUMBER_BAD,
+	NUMBER_PLAIN,
+	NUMBER_PREFIXED, /* 0x1f, 017: read, but no pickler writes it */
+	NUMBER_BIG,      /* does not fit 64 bits */
+};
+
+enum number_kind fsdp_pickle_text_integer(
+	struct fsdp_span line, bool octal, int64_t *ret_value);
+bool fsdp_pickle_text_is_float(struct fsdp_span line);
+
+/* Decoded texts lie in the arena unless nothing was to be decoded. False: bad escape or
+ * (data == NULL and *ret_memory) out of memory. */
+bool fsdp_pickle_text_string(struct fsdp_span line, struct fsdp_arena *arena,
+	struct fsdp_span *ret_text, bool *ret_memory);
+bool fsdp_pickle_text_unicode(struct fsdp_span line, struct fsdp_arena *arena,
+	struct fsdp_span *ret_text, bool *ret_memory);
+
+/* ---- the walk at the end (pickle-check.c) ---- */
+
+/* Depth, unfolded size, cycles, duplicate keys. False when out of memory. */
+bool fsdp_pickle_check(const struct fsdp_pickle *pickle,
+	const struct fsdp_pickle_options *options, const struct fsdp_limits *limits,
+	struct fsdp_arena *scratch, uint64_t seed) __attribute__((warn_unused_result));
+
+#endif

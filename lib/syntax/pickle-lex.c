@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows where one opcode ends and the next begins, and the rules of frames and
+ * protocols; knows nothing of what an opcode does to the stack.
+ *
+ * Every declared length is compared with what is left before anything else happens, so
+ * whoever reads the stream again up to `end` needs no further check.
+ */
+#include "syntax/pickle-internal.h"
+
+static const struct fsdp_pickle_opcode opcodes[256] = {
+#define FSDP_PICKLE_OP(code, name, protocol, argument, torch) \
+	[code] = { #name, code, protocol, FSDP_ARGUMENT_##argument, torch },
+#include "syntax/pickle-op.def"
+#undef FSDP_PICKLE_OP
+};
+
+enum { HIGHEST_PROTOCOL = 5 };
+
+/* What can be wrong with one opcode. */
+enum fault {
+	SOUND,
+	UNKNOWN,  /* no such opcode */
+	CUT,      /* `need` bytes, `left` are there */
+	UNENDED,  /* a line without newline */
+	NEGATIVE, /* a length below zero */
+};
+
+struct token {
+	const unsigned char *argument;
+	const unsigned char *next;
+	uint64_t size; /* of the argument; of CUT: what it needs */
+};
+
+const struct fsdp_pickle_opcode *fsdp_pickle_opcode(uint8_t code)
+{
+	return opcodes[code].name != NULL ? &opcodes[code] : NULL;
+}
+
+static inline enum fault take(struct token *token, const unsigned char *at,
+	const unsigned char *end, uint64_t size)
+{
+	token->argument = at;
+	token->size = size;
+	if (size > (uint64_t)(end - at))
+		return CUT;
+	token->next = at + size;
+	return SOUND;
+}
+
+static inline enum fault take_line(
+	struct token *token, const unsigned char *at, const unsigned char *end)
+{
+	const unsigned char *newline =
+		at < end ? memchr(at, '\n', (size_t)(end - at)) : NULL;
+	if (newline == NULL)
+		return UNENDED;
+	token->argument = at;
+	token->size = (uint64_t)(newline - at);
+	token->next = newline + 1;
+	return SOUND;
+}
+
+static enum fault take_lines(
+	struct token *token, const unsigned char *at, const unsigned char *end)
+{
+	if (take_line(token, at, end) != SOUND ||
+		take_line(token, token->next, end) != SOUND)
+		return UNENDED;
+	token->argument = at;
+	token->size = (uint64_t)(token->next - 1 - at);
+	return SOUND;
+}
+
+/* The whole opcode at `at`, which lies before `end`. */
+static inline enum fault lex(
+	struct token *token, const unsigned char *at, const unsigned char *end)
+{
+	const struct fsdp_pickle_opcode *row = &opcodes[*at++];
+	uint64_t left = (uint64_t)(end - at);
+	switch ((enum fsdp_pickle_argument)row->argument) {
+	case FSDP_ARGUMENT_NONE:
+		token->argument = token->next = at;
+		token->size = 0;
+		return row->name != NULL ? SOUND : UNKNOWN;
+	case FSDP_ARGUMENT_U1:
+		return take(token, at, end, 1);
+	case FSDP_ARGUMENT_U2:
+		return take(token, at, end, 2);
+	case FSDP_ARGUMENT_I4:
+	case FSDP_ARGUMENT_U4:
+		return take(token, at, end, 4);
+	case FSDP_ARGUMENT_U8:
+	case FSDP_ARGUMENT_F8:
+		return take(token, at, end, 8);
+	case FSDP_ARGUMENT_COUNTED_U1:
+		if (left < 1)
+			return take(token, at, end, 1);
+		return take(token, at + 1, end, *at);
+	case FSDP_ARGUMENT_COUNTED_U4:
+		if (left < 4)
+			return take(token, at, end, 4);
+		return take(token, at + 4, end, load_u4(at));
+	case FSDP_ARGUMENT_COUNTED_I4:
+		if (left < 4)
+			return take(token, at, end, 4);
+		if (at[3] >= 0x80)
+			return NEGATIVE;
+		return take(token, at + 4, end, load_u4(at));
+	case FSDP_ARGUMENT_COUNTED_U8:
+		if (left < 8)
+			return take(token, at, end, 8);
+		return take(token, at + 8, end, load_u8(at));
+	case FSDP_ARGUMENT_LINE:
+		return take_line(token, at, end);
+	case FSDP_ARGUMENT_LINES:
+		return take_lines(token, at, end);
+	}
+	return UNKNOWN;
+}
+
+static bool fail_token(struct fsdp_error **ret_error, enum fault fault, uint64_t offset,
+	const unsigned char *at, const unsigned char *end, const struct token *token)
+{
+	const char *name = opcodes[*at].name;
+	if (fault == UNKNOWN)
+		fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, offset,
+			"the pickle has an unknown opcode 0x%02x", *at);
+	else if (fault == UNENDED)
+		fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, offset,
+			"the pickle stops inside the line of %s", name);
+	else if (fault == NEGATIVE)
+		fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, offset,
+			"the length of %s is negative", name);
+	else
+		fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, offset,
+			"%s needs %llu more bytes of the pickle, %llu are left", name,
+			(unsigned long long)token->size,
+			(unsigned long long)(end - token->argument));
+	fsdp_error_add_rule(ret_error, fault == UNKNOWN ? "FI3013" : "FI3014");
+	return false;
+}
+
+const struct fsdp_pickle_opcode *fsdp_pickle_next_opcode(struct fsdp_span stream,
+	uint64_t *offset, struct fsdp_span *ret_argument, struct fsdp_error **ret_error)
+{
+	if (*offset >= stream.size)
+		return NULL;
+	const unsigned char *at = stream.data + *offset, *end = stream.data + stream.size;
+	struct token token;
+	enum fault fault = lex(&token, at, end);
+	if (fault != SOUND) {
+		fail_token(ret_error, fault, *offset, at, end, &token);
+		return NULL;
+	}
+	*ret_argument = fsdp_span(token.argument, (size_t)token.size);
+	*offset =
+		*at == FSDP_OP_STOP ? stream.size : (uint64_t)(token.next - stream.data);
+	return &opcodes[*at];
+}
+
+bool fsdp_pickle_names_globals(struct fsdp_span stream)
+{
+	const unsigned char *at = stream.data, *end = at + stream.size;
+	struct token token;
+	while (at < end && *at != FSDP_OP_STOP && lex(&token, at, end) == SOUND) {
+		if (*at == FSDP_OP_GLOBAL || *at == FSDP_OP_STACK_GLOBAL ||
+			*at == FSDP_OP_INST)
+			return true;
+		at = token.next;
+	}
+	return false;
+}
+
+bool fsdp_pickle_slot_text(struct fsdp_span line, uint32_t *ret_slot)
+{
+	uint64_t value = 0;
+	if (line.size == 0 || line.size > 20)
+		return false;
+	for (size_t i = 0; i < line.size; i++) {
+		if (line.data[i] < '0' || line.data[i] > '9')
+			return false;
+		value = value * 10 + (line.data[i] - '0');
+		if (value > UINT32_MAX)
+			return false;
+	}
+	*ret_slot = (uint32_t)value;
+	return true;
+}
+
+/* ---- the first pass ---- */
+
+struct pass {
+	struct fsdp_pickle *pickle;
+	const struct fsdp_pickle_options *options;
+	struct memo *memo;
+	const unsigned char *begin, *end;
+	const unsigned char *frame_end; /* NULL outside of frames */
+	uint64_t puts;
+	bool odd_text; /* reported once */
+};
+
+/* True of UTF-8; surrogates count as odd, though Python lets them pass. */
+static bool is_utf8(const unsigned char *at, const unsigned char *end)
+{
+	while (at < end) {
+		unsigned char lead = *at++;
+		if (lead < 0x80)
+			continue;
+		unsigned more = lead >= 0xf0 ? 3 : lead >= 0xe0 ? 2 : 1;
+		if (lead < 0xc2 || lead > 0xf4 || (size_t)(end - at) < more)
+			return false;
+		unsigned char low = 0x80, high = 0xbf;
+		if (lead == 0xe0)
+			low = 0xa0;
+		else if (lead == 0xed)
+			high = 0x9f;
+		else if (lead == 0xf0)
+			low = 0x90;
+		else if (lead == 0xf4)
+			high = 0x8f;
+		if (*at < low || *at > high)
+			return false;
+		for (at++; --more > 0; at++)
+			if (*at < 0x80 || *at > 0xbf)
+				return false;
+	}
+	return true;
+}
+
+static bool is_ascii(const unsigned char *at, uint64_t size)
+{
+	uint64_t seen = 0, word;
+	for (; size >= sizeof word; at += sizeof word, size -= sizeof word) {
+		memcpy(&word, at, sizeof word);
+		seen |= word;
+	}
+	for (; size > 0; size--)
+		seen |= *at++;
+	return (seen & UINT64_C(0x8080808080808080)) == 0;
+}
+
+static inline void look_at_text(
+	struct pass *pass, const unsigned char *at, const struct token *token)
+{
+	if (pass->odd_text || is_ascii(token->argument, token->size) ||
+		is_utf8(token->argument, token->argument + token->size))
+		return;
+	pass->odd_text = true;
+	PICKLE_FIND(pass->options, FSDP_RULE_PICKLE_ODD, (uint64_t)(at - pass->begin),
+		FSDP_NOTE, "a text is not UTF-8 or holds lone surrogates");
+}
+
+static void enter_frame(
+	struct pass *pass, const unsigned char *at, const struct token *token)
+{
+	uint64_t offset = (uint64_t)(at - pass->begin);
+	uint64_t size = load_u8(token->argument);
+	uint64_t left = (uint64_t)(pass->end - token->next);
+	if (pass->frame_end != NULL)
+		PICKLE_FIND(pass->options, FSDP_RULE_PICKLE_FRAME, offset, FSDP_ERROR,
+			"a frame begins %llu bytes before the end of another",
+			(unsigned long long)(pass->frame_end - at));
+	pass->frame_end = NULL;
+	if (size > left)
+		PICKLE_FIND(pass->options, FSDP_RULE_PICKLE_FRAME, offset, FSDP_ERROR,
+			"a frame of %llu bytes, but %llu are left",
+			(unsigned long long)size, (unsigned long long)left);
+	else
+		pass->frame_end = token->next + size;
+}
+
+/* `at` is at or behind the end of the frame; `last` is the opcode before it. */
+static void leave_frame(
+	struct pass *pass, const unsigned char *at, const unsigned char *last)
+{
+	if (at > pass->frame_end)
+		PICKLE_FIND(pass->options, FSDP_RULE_PICKLE_FRAME,
+			(uint64_t)(last - pass->begin), FSDP_ERROR,
+			"%s crosses the end of its frame by %llu bytes",
+			opcodes[*last].name, (unsigned long long)(at - pass->frame_end));
+	pass->frame_end = NULL;
+}
+
+static void declare_protocol(
+	struct pass *pass, const unsigned char *at, const struct token *token)
+{
+	unsigned protocol = *token->argument;
+	uint64_t offset = (uint64_t)(at - pass->begin);
+	if (protocol > HIGHEST_PROTOCOL)
+		PICKLE_FIND(pass->options, FSDP_RULE_PICKLE_ODD, offset, FSDP_ERROR,
+			"the pickle says protocol %u; %d is the highest known", protocol,
+			HIGHEST_PROTOCOL);
+	else if (at != pass->begin)
+		PICKLE_FIND(pass->options, FSDP_RULE_PICKLE_ODD, offset, FSDP_WARNING,
+			"PROTO is not the first opcode, or not the only one");
+	if (protocol > pass->pickle->protocol)
+		pass->pickle->protocol = protocol;
+}
+
+static bool note_line_read(struct pass *pass, const struct token *token)
+{
+	uint32_t slot;
+	struct fsdp_span line = fsdp_span(token->argument, (size_t)token->size);
+	if (!fsdp_pickle_slot_text(line, &slot))
+		return true; /* the second pass will say so */
+	return fsdp_memo_note_read(pass->memo, slot, pass->puts);
+}
+
+/* What the first pass does with one opcode; false when out of memory. */
+static inline bool note(
+	struct pass *pass, const unsigned char *at, const struct token *token)
+{
+	switch (*at) {
+	case FSDP_OP_MEMOIZE:
+	case FSDP_OP_PUT:
+	case FSDP_OP_BINPUT:
+	case FSDP_OP_LONG_BINPUT:
+		pass->puts++;
+		return true;
+	case FSDP_OP_BINGET:
+		return fsdp_memo_note_read(pass->memo, *token->argument, pass->puts);
+	case FSDP_OP_LONG_BINGET:
+		return fsdp_memo_note_read(
+			pass->memo, load_u4(token->argument), pass->puts);
+	case FSDP_OP_GET:
+		return note_line_read(pass, token);
+	case FSDP_OP_BINUNICODE:
+	case FSDP_OP_SHORT_BINUNICODE:
+	case FSDP_OP_BINUNICODE8:
+		look_at_text(pass, at, token);
+		return true;
+	case FSDP_OP_PROTO:
+		declare_protocol(pass, at, token);
+		return true;
+	case FSDP_OP_FRAME:
+		enter_frame(pass, at, token);
+		return true;
+	default:
+		return true;
+	}
+}
+
+/* Opcodes that no writer of this protocol uses: each once, where it stands first. */
+static void judge_opcodes(
+	const struct fsdp_pickle *pickle, const struct fsdp_pickle_options *options)
+{
+	for (unsigned code = 0; code < 256; code++) {
+		const struct fsdp_pickle_opcode *row = &opcodes[code];
+		uint64_t at = pickle->first[code];
+		if (at == FSDP_UNKNOWN || code == FSDP_OP_PROTO)
+			continue;
+		if (code == FSDP_OP_POP || code == FSDP_OP_POP_MARK ||
+			code == FSDP_OP_DUP)
+			PICKLE_FIND(options, FSDP_RULE_PICKLE_ODD, at, FSDP_WARNING,
+				"%s, which no writer of checkpoints uses", row->name);
+		if (pickle->first[FSDP_OP_PROTO] == FSDP_UNKNOWN)
+			continue;
+		if (row->protocol > pickle->protocol)
+			PICKLE_FIND(options, FSDP_RULE_PICKLE_ODD, at, FSDP_WARNING,
+				"%s belongs to protocol %u, the pickle says %u",
+				row->name, row->protocol, pickle->protocol);
+		if (row->argument == FSDP_ARGUMENT_LINE && pickle->protocol >= 2)
+			PICKLE_FIND(options, FSDP_RULE_PICKLE_ODD, at, FSDP_WARNING,
+				"%s, an opcode of text, in a pickle of protocol %u",
+				row->name, pickle->protocol);
+	}
+}
+
+bool fsdp_pickle_lex(struct fsdp_pickle *pickle,
+	const struct fsdp_pickle_options *options, struct memo *memo,
+	struct lexed *ret_lexed, struct fsdp_error **ret_error)
+{
+	struct pass pass = {
+		.pickle = pickle,
+		.options = options,
+		.memo = memo,
+		.begin = pickle->stream.data,
+		.end = pickle->stream.data + pickle->stream.size,
+	};
+	const unsigned char *at = pass.begin, *last = at;
+	enum fault fault = SOUND;
+	while (at < pass.end) {
+		if (pass.frame_end != NULL && at >= pass.frame_end)
+			leave_frame(&pass, at, last);
+		struct token token;
+		fault = lex(&token, at, pass.end);
+		if (fault != SOUND) {
+			fail_token(ret_error, fault, (uint64_t)(at - pass.begin), at,
+				pass.end, &token);
+			break;
+		}
+		if (pickle->first[*at] == FSDP_UNKNOWN)
+			pickle->first[*at] = (uint64_t)(at - pass.begin);
+		if (!note(&pass, at, &token))
+			return false;
+		last = at;
+		at = token.next;
+		if (*last == FSDP_OP_STOP) {
+			ret_lexed->stopped = true;
+			break;
+		}
+	}
+	ret_lexed->end = (size_t)(at - pass.begin);
+	if (fault == SOUND && !ret_lexed->stopped) {
+		fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, ret_lexed->end,
+			"the pickle ends after %zu bytes without STOP", ret_lexed->end);
+		fsdp_error_add_rule(ret_error, "FI3014");
+	}
+	judge_opcodes(pickle, options);
+	return true;
+}

@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows how to look at a finished (or, inside a fold, a half-finished) tree of values.
+ * Never allocates, never follows more than one reference, and answers "nothing" to a
+ * reference it does not know.
+ */
+#include "syntax/pickle-internal.h"
+
+static struct cell *known_cell(const struct fsdp_pickle *pickle, fsdp_ref ref)
+{
+	if (!ref_is_cell(ref) || ref_payload(ref) == 0 ||
+		ref_payload(ref) >= pickle->cells.count)
+		return NULL;
+	return cell_at(pickle, ref_payload(ref));
+}
+
+static const struct cell *cell_of_kind(
+	const struct fsdp_pickle *pickle, fsdp_ref ref, enum fsdp_pickle_kind kind)
+{
+	const struct cell *cell = known_cell(pickle, ref);
+	return cell != NULL && cell->kind == kind ? cell : NULL;
+}
+
+static enum fsdp_pickle_kind kind_of_constant(uint32_t which)
+{
+	switch (which) {
+	case CONST_NULL:
+		return FSDP_PICKLE_NULL;
+	case CONST_FALSE:
+	case CONST_TRUE:
+		return FSDP_PICKLE_BOOL;
+	case CONST_EMPTY_TUPLE:
+		return FSDP_PICKLE_TUPLE;
+	case CONST_BUFFER:
+		return FSDP_PICKLE_BUFFER;
+	default:
+		return FSDP_PICKLE_NOTHING;
+	}
+}
+
+enum fsdp_pickle_kind fsdp_pickle_kind(const struct fsdp_pickle *pickle, fsdp_ref ref)
+{
+	const struct cell *cell;
+	switch (ref_tag(ref)) {
+	case TAG_CELL:
+		cell = known_cell(pickle, ref);
+		if (cell == NULL)
+			return FSDP_PICKLE_NOTHING;
+		if (cell->kind < FSDP_PICKLE_KIND_COUNT)
+			return (enum fsdp_pickle_kind)cell->kind;
+		return cell->kind == CELL_FORWARD ? FSDP_PICKLE_FOLDED
+						  : FSDP_PICKLE_NOTHING;
+	case TAG_SMALL:
+		return FSDP_PICKLE_INTEGER;
+	case TAG_CONST:
+		return kind_of_constant(ref_payload(ref));
+	case TAG_GLOBAL:
+		return ref_payload(ref) < pickle->globals.count ? FSDP_PICKLE_GLOBAL
+								: FSDP_PICKLE_NOTHING;
+	case TAG_FOLDED:
+		return FSDP_PICKLE_FOLDED;
+	default:
+		return FSDP_PICKLE_NOTHING;
+	}
+}
+
+bool fsdp_pickle_integer(
+	const struct fsdp_pickle *pickle, fsdp_ref ref, int64_t *ret_value)
+{
+	if (ref_tag(ref) == TAG_SMALL) {
+		*ret_value = (int32_t)ref >> TAG_BITS;
+		return true;
+	}
+	if (ref == REF_FALSE || ref == REF_TRUE) {
+		*ret_value = ref == REF_TRUE;
+		return true;
+	}
+	const struct cell *cell = cell_of_kind(pickle, ref, FSDP_PICKLE_INTEGER);
+	if (cell != NULL)
+		*ret_value = (int64_t)cell_wide(cell);
+	return cell != NULL;
+}
+
+bool fsdp_pickle_boolean(const struct fsdp_pickle *pickle, fsdp_ref ref, bool *ret_value)
+{
+	(void)pickle;
+	if (ref != REF_FALSE && ref != REF_TRUE)
+		return false;
+	*ret_value = ref == REF_TRUE;
+	return true;
+}
+
+bool fsdp_pickle_float(const struct fsdp_pickle *pickle, fsdp_ref ref, double *ret_value)
+{
+	const struct cell *cell = cell_of_kind(pickle, ref, FSDP_PICKLE_FLOAT);
+	if (cell == NULL)
+		return false;
+	uint64_t bits = cell_wide(cell);
+	memcpy(ret_value, &bits, sizeof bits);
+	return true;
+}
+
+static struct fsdp_span span_of(const struct fsdp_pickle *pickle, const struct cell *cell)
+{
+	size_t size = (size_t)((uint64_t)cell->x << 32 | cell->a);
+	if ((cell->flags & CELL_DECODED) != 0)
+		return fsdp_span((const void *)(uintptr_t)cell_wide(cell), size);
+	return fsdp_span(pickle->stream.data + cell_wide(cell), size);
+}
+
+struct fsdp_span fsdp_pickle_span(const struct fsdp_pickle *pickle, fsdp_ref ref)
+{
+	const struct cell *cell = known_cell(pickle, ref);
+	if (cell == NULL ||
+		(cell->kind != FSDP_PICKLE_TEXT && cell->kind != FSDP_PICKLE_BYTES &&
+			cell->kind != FSDP_PICKLE_BYTEARRAY &&
+			cell->kind != FSDP_PICKLE_BIG_INTEGER))
+		return (struct fsdp_span){ 0 };
+	return span_of(pickle, cell);
+}
+
+struct fsdp_span fsdp_pickle_text(const struct fsdp_pickle *pickle, fsdp_ref ref)
+{
+	const struct cell *cell = cell_of_kind(pickle, ref, FSDP_PICKLE_TEXT);
+	return cell != NULL ? span_of(pickle, cell) : (struct fsdp_span){ 0 };
+}
+
+bool fsdp_pickle_is_written(const struct fsdp_pickle *pickle, fsdp_ref ref)
+{
+	const struct cell *cell = cell_of_kind(pickle, ref, FSDP_PICKLE_BIG_INTEGER);
+	return cell != NULL && (cell->flags & CELL_WRITTEN) != 0;
+}
+
+const struct fsdp_pickle_global *fsdp_pickle_named(
+	const struct fsdp_pickle *pickle, fsdp_ref ref)
+{
+	const struct cell *cell = cell_of_kind(pickle, ref, FSDP_PICKLE_CALL);
+	if (cell != NULL)
+		ref = cell->a;
+	if (ref_tag(ref) != TAG_GLOBAL)
+		return NULL;
+	return fsdp_pickle_global(pickle, ref_payload(ref));
+}
+
+bool fsdp_pickle_is_global(const struct fsdp_pickle *pickle, fsdp_ref ref,
+	const char *module, const char *name)
+{
+	if (ref_tag(ref) != TAG_GLOBAL)
+		return false;
+	const struct fsdp_pickle_global *global =
+		fsdp_pickle_global(pickle, ref_payload(ref));
+	return global != NULL && fsdp_span_is(global->name, name) &&
+	       fsdp_span_is(global->module, module);
+}
+
+bool fsdp_pickle_folded(
+	const struct fsdp_pickle *pickle, fsdp_ref ref, uint32_t *ret_number)
+{
+	if (ref_tag(ref) == TAG_FOLDED) {
+		*ret_number = ref_payload(ref);
+		return true;
+	}
+	const struct cell *cell = known_cell(pickle, ref);
+	if (cell == NULL || cell->kind != CELL_FORWARD)
+		return false;
+	*ret_number = cell->a;
+	return true;
+}
+
+fsdp_ref fsdp_pickle_callable(const struct fsdp_pickle *pickle, fsdp_ref ref)
+{
+	const struct cell *cell = cell_of_kind(pickle, ref, FSDP_PICKLE_CALL);
+	return cell != NULL ? cell->a : FSDP_REF_NONE;
+}
+
+fsdp_ref fsdp_pickle_argument(const struct fsdp_pickle *pickle, fsdp_ref ref)
+{
+	const struct cell *cell = known_cell(pickle, ref);
+	if (cell != NULL && cell->kind == FSDP_PICKLE_CALL)
+		return cell->b;
+	if (cell != NULL && cell->kind == FSDP_PICKLE_PERSISTENT)
+		return cell->a;
+	return FSDP_REF_NONE;
+}
+
+static const struct cell *states_of(const struct fsdp_pickle *pickle, fsdp_ref ref)
+{
+	const struct cell *cell = cell_of_kind(pickle, ref, FSDP_PICKLE_CALL);
+	return cell != NULL && cell->c != 0 ? cell_at(pickle, cell->c + 1) : NULL;
+}
+
+fsdp_ref fsdp_pickle_keywords(const struct fsdp_pickle *pickle, fsdp_ref ref)
+{
+	const struct cell *states = states_of(pickle, ref);
+	return states != NULL ? states->a : FSDP_REF_NONE;
+}
+
+/* The index-th reference of a holder, run by run. */
+static fsdp_ref walk_to(
+	const struct fsdp_pickle *pickle, const struct cell *holder, size_t index)
+{
+	for (uint32_t at = holder->b; at != 0;) {
+		struct cell *run = cell_at(pickle, at);
+		if (index < run->a)
+			return run_refs(run)[index];
+		index -= run->a;
+		at = run->b;
+	}
+	return FSDP_REF_NONE;
+}
+
+fsdp_ref fsdp_pickle_state(const struct fsdp_pickle *pickle, fsdp_ref ref, size_t index)
+{
+	const struct cell *states = states_of(pickle, ref);
+	if (states == NULL)
+		return FSDP_REF_NONE;
+	if (index == 0)
+		return states->b;
+	if (states->c == 0)
+		return FSDP_REF_NONE;
+	return walk_to(pickle, cell_at(pickle, states->c), index - 1);
+}
+
+/* ---- containers ---- */
+
+uint64_t fsdp_pickle_count(const struct fsdp_pickle *pickle, fsdp_ref ref)
+{
+	struct cell *cell = known_cell(pickle, ref);
+	if (cell == NULL)
+		return 0;
+	if (cell->kind == FSDP_PICKLE_TUPLE && cell->x != 0)
+		return cell->x;
+	const struct cell *holder = cell_holder(pickle, cell);
+	return holder != NULL ? holder->a : 0;
+}
+
+static fsdp_ref small_item(const struct cell *cell, size_t index)
+{
+	if (index >= cell->x)
+		return FSDP_REF_NONE;
+	return index == 0 ? cell->a : index == 1 ? cell->b : cell->c;
+}
+
+fsdp_ref fsdp_pickle_item(const struct fsdp_pickle *pickle, fsdp_ref ref, size_t index)
+{
+	struct cell *cell = known_cell(pickle, ref);
+	if (cell == NULL)
+		return FSDP_REF_NONE;
+	if (cell->kind == FSDP_PICKLE_TUPLE && cell->x != 0)
+		return small_item(cell, index);
+	const struct cell *holder = cell_holder(pickle, cell);
+	return holder != NULL ? walk_to(pickle, holder, index) : FSDP_REF_NONE;
+}
+
+static bool next_small(const struct cell *cell, struct fsdp_pickle_iterator *iterator,
+	fsdp_ref *ret_key, fsdp_ref *ret_value)
+{
+	if (iterator->at >= cell->x)
+		return false;
+	*ret_key = FSDP_REF_NONE;
+	*ret_value = small_item(cell, iterator->at++);
+	return true;
+}
+
+bool fsdp_pickle_next(const struct fsdp_pickle *pickle,
+	struct fsdp_pickle_iterator *iterator, fsdp_ref *ret_key, fsdp_ref *ret_value)
+{
+	struct cell *cell = known_cell(pickle, iterator->ref);
+	if (cell == NULL)
+		return false;
+	if (cell->kind == FSDP_PICKLE_TUPLE && cell->x != 0)
+		return next_small(cell, iterator, ret_key, ret_value);
+	if (!iterator->begun) {
+		const struct cell *holder = cell_holder(pickle, cell);
+		iterator->begun = true;
+		iterator->run = holder != NULL ? holder->b : 0;
+	}
+	while (iterator->run != 0) {
+		struct cell *run = cell_at(pickle, iterator->run);
+		uint32_t step = run->c != 0 ? 2 : 1;
+		if (iterator->at < run->a) {
+			const fsdp_ref *refs = run_refs(run) + iterator->at;
+			*ret_key = step == 2 ? refs[0] : FSDP_REF_NONE;
+			*ret_value = refs[step - 1];
+			iterator->at += step;
+			return true;
+		}
+		iterator->run = run->b;
+		iterator->at = 0;
+	}
+	return false;
+}
+
+fsdp_ref fsdp_pickle_get(const struct fsdp_pickle *pickle, fsdp_ref ref, const char *key)
+{
+	struct fsdp_pickle_iterator iterator = { .ref = ref };
+	struct fsdp_span wanted = fsdp_span_text(key);
+	fsdp_ref found = FSDP_REF_NONE, name, value;
+	while (fsdp_pickle_next(pickle, &iterator, &name, &value)) {
+		struct fsdp_span text = fsdp_pickle_text(pickle, name);
+		if (text.data != NULL && fsdp_span_equal(text, wanted))
+			found = value;
+	}
+	return found;
+}
+
+uint32_t fsdp_pickle_identity(const struct fsdp_pickle *pickle, fsdp_ref ref)
+{
+	switch (fsdp_pickle_kind(pickle, ref)) {
+	case FSDP_PICKLE_TUPLE:
+	case FSDP_PICKLE_LIST:
+	case FSDP_PICKLE_SET:
+	case FSDP_PICKLE_FROZENSET:
+	case FSDP_PICKLE_DICT:
+	case FSDP_PICKLE_PERSISTENT:
+	case FSDP_PICKLE_CALL:
+		return ref_is_cell(ref) ? ref_payload(ref) : 0;
+	case FSDP_PICKLE_NOTHING:
+	case FSDP_PICKLE_NULL:
+	case FSDP_PICKLE_BOOL:
+	case FSDP_PICKLE_INTEGER:
+	case FSDP_PICKLE_BIG_INTEGER:
+	case FSDP_PICKLE_FLOAT:
+	case FSDP_PICKLE_TEXT:
+	case FSDP_PICKLE_BYTES:
+	case FSDP_PICKLE_BYTEARRAY:
+	case FSDP_PICKLE_GLOBAL:
+	case FSDP_PICKLE_BUFFER:
+	case FSDP_PICKLE_FOLDED:
+	case FSDP_PICKLE_KIND_COUNT:
+		return 0;
+	}
+	return 0;
+}
+
+uint32_t fsdp_pickle_identity_bound(const struct fsdp_pickle *pickle)
+{
+	return (uint32_t)pickle->cells.count;
+}
+
+/* ---- the pickle itself ---- */
+
+fsdp_ref fsdp_pickle_top(const struct fsdp_pickle *pickle)
+{
+	return pickle->top;
+}
+
+uint64_t fsdp_pickle_length(const struct fsdp_pickle *pickle)
+{
+	return pickle->length;
+}
+
+unsigned fsdp_pickle_protocol(const struct fsdp_pickle *pickle)
+{
+	return pickle->protocol;
+}
+
+uint64_t fsdp_pickle_first(const struct fsdp_pickle *pickle, uint8_t opcode)
+{
+	return pickle->first[opcode];
+}
+
+size_t fsdp_pickle_global_count(const struct fsdp_pickle *pickle)
+{
+	return pickle->globals.count;
+}
+
+const struct fsdp_pickle_global *fsdp_pickle_global(
+	const struct fsdp_pickle *pickle, size_t index)
+{
+	if (index >= pickle->globals.count)
+		return NULL;
+	return &global_at(pickle, (uint32_t)index)->shown;
+}
