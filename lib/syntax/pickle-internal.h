@@ -170,19 +170,19 @@ static inline struct cell *cell_holder(
 }
 
 /* A finding in a pickle. how_bad is an enum fsdp_severity. */
-#define PICKLE_FIND(options, rule, at, how_bad, ...)                                         \
-	do {                                                                                 \
-		if ((options)->findings != NULL)                                             \
-			fsdp_find((options)->findings, rule,                                 \
-				&(struct fsdp_place_of){                                     \
-					.file = (options)->file,                             \
-					.member = (options)->member,                         \
-					.offset = (options)->base + (at),                    \
-					.length = FSDP_UNKNOWN,                              \
-					.rank = FSDP_NONE,                                   \
-					.severity = (how_bad) + 1,                           \
-				},                                                           \
-				__VA_ARGS__);                                                \
+#define PICKLE_FIND(options, rule, at, how_bad, ...)                      \
+	do {                                                              \
+		if ((options)->findings != NULL)                          \
+			fsdp_find((options)->findings, rule,              \
+				&(struct fsdp_place_of){                  \
+					.file = (options)->file,          \
+					.member = (options)->member,      \
+					.offset = (options)->base + (at), \
+					.length = FSDP_UNKNOWN,           \
+					.rank = FSDP_NONE,                \
+					.severity = (how_bad) + 1,        \
+				},                                        \
+				__VA_ARGS__);                             \
 	} while (0)
 
 /* ---- memo (pickle-memo.c) ---- */
@@ -218,15 +218,53 @@ struct memo {
 };
 
 void fsdp_memo_init(struct memo *memo, struct fsdp_arena *scratch, uint64_t seed);
-bool fsdp_memo_note_read(struct memo *memo, uint32_t slot, uint64_t puts)
+bool fsdp_memo_note_new(struct memo *memo, uint32_t slot, uint64_t puts)
 	__attribute__((warn_unused_result));
+
+/* The slot is read where `puts` PUTs came before. False when out of memory. */
+static inline bool memo_note_read(struct memo *memo, uint32_t slot, uint64_t puts)
+{
+	if (slot >> 6 >= memo->words)
+		return fsdp_memo_note_new(memo, slot, puts);
+	memo->bits[slot >> 6] |= UINT64_C(1) << (slot & 63);
+	return true;
+}
+
 bool fsdp_memo_seal(struct memo *memo, bool numbers) __attribute__((warn_unused_result));
 
+fsdp_ref *fsdp_memo_far_place(const struct memo *memo, uint32_t slot);
+bool fsdp_memo_fill_other(struct memo *memo, uint32_t slot)
+	__attribute__((warn_unused_result));
+
+static inline unsigned ones(uint64_t word)
+{
+	word -= word >> 1 & UINT64_C(0x5555555555555555);
+	word = (word & UINT64_C(0x3333333333333333)) +
+	       (word >> 2 & UINT64_C(0x3333333333333333));
+	word = (word + (word >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f);
+	return (unsigned)(word * UINT64_C(0x0101010101010101) >> 56);
+}
+
 /* Where the value of a slot is kept; NULL of a slot that is never read. */
-fsdp_ref *fsdp_memo_place(const struct memo *memo, uint32_t slot);
+static inline fsdp_ref *memo_place(const struct memo *memo, uint32_t slot)
+{
+	size_t word = slot >> 6;
+	if (word < memo->words) {
+		uint64_t bits = memo->bits[word], bit = UINT64_C(1) << (slot & 63);
+		if ((bits & bit) != 0)
+			return &memo->values[memo->before[word] + ones(bits & (bit - 1))];
+	}
+	return memo->far_count != 0 ? fsdp_memo_far_place(memo, slot) : NULL;
+}
 
 /* The slot is filled from now on. False when out of memory. */
-bool fsdp_memo_fill(struct memo *memo, uint32_t slot) __attribute__((warn_unused_result));
+static inline bool memo_fill(struct memo *memo, uint32_t slot)
+{
+	if (slot != memo->high || memo->others_count != 0)
+		return fsdp_memo_fill_other(memo, slot);
+	memo->high++;
+	return true;
+}
 
 static inline uint64_t memo_size(const struct memo *memo)
 {

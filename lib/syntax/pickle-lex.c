@@ -72,17 +72,15 @@ static enum fault take_lines(
 	return SOUND;
 }
 
-/* The whole opcode at `at`, which lies before `end`. */
-static inline enum fault lex(
-	struct token *token, const unsigned char *at, const unsigned char *end)
+/* The argument at `at`. Inlined where the kind is a constant: see lex_pass. */
+static inline __attribute__((always_inline)) enum fault take_argument(
+	enum fsdp_pickle_argument kind, struct token *token, const unsigned char *at,
+	const unsigned char *end)
 {
-	const struct fsdp_pickle_opcode *row = &opcodes[*at++];
 	uint64_t left = (uint64_t)(end - at);
-	switch ((enum fsdp_pickle_argument)row->argument) {
+	switch (kind) {
 	case FSDP_ARGUMENT_NONE:
-		token->argument = token->next = at;
-		token->size = 0;
-		return row->name != NULL ? SOUND : UNKNOWN;
+		return take(token, at, end, 0);
 	case FSDP_ARGUMENT_U1:
 		return take(token, at, end, 1);
 	case FSDP_ARGUMENT_U2:
@@ -117,6 +115,17 @@ static inline enum fault lex(
 		return take_lines(token, at, end);
 	}
 	return UNKNOWN;
+}
+
+/* The whole opcode at `at`, which lies before `end`. */
+static enum fault lex(
+	struct token *token, const unsigned char *at, const unsigned char *end)
+{
+	const struct fsdp_pickle_opcode *row = &opcodes[*at];
+	if (row->name == NULL)
+		return UNKNOWN;
+	return take_argument(
+		(enum fsdp_pickle_argument)row->argument, token, at + 1, end);
 }
 
 static bool fail_token(struct fsdp_error **ret_error, enum fault fault, uint64_t offset,
@@ -304,14 +313,14 @@ static bool note_line_read(struct pass *pass, const struct token *token)
 	struct fsdp_span line = fsdp_span(token->argument, (size_t)token->size);
 	if (!fsdp_pickle_slot_text(line, &slot))
 		return true; /* the second pass will say so */
-	return fsdp_memo_note_read(pass->memo, slot, pass->puts);
+	return memo_note_read(pass->memo, slot, pass->puts);
 }
 
 /* What the first pass does with one opcode; false when out of memory. */
-static inline bool note(
-	struct pass *pass, const unsigned char *at, const struct token *token)
+static inline __attribute__((always_inline)) bool note(struct pass *pass, unsigned code,
+	const unsigned char *at, const struct token *token)
 {
-	switch (*at) {
+	switch (code) {
 	case FSDP_OP_MEMOIZE:
 	case FSDP_OP_PUT:
 	case FSDP_OP_BINPUT:
@@ -319,10 +328,9 @@ static inline bool note(
 		pass->puts++;
 		return true;
 	case FSDP_OP_BINGET:
-		return fsdp_memo_note_read(pass->memo, *token->argument, pass->puts);
+		return memo_note_read(pass->memo, *token->argument, pass->puts);
 	case FSDP_OP_LONG_BINGET:
-		return fsdp_memo_note_read(
-			pass->memo, load_u4(token->argument), pass->puts);
+		return memo_note_read(pass->memo, load_u4(token->argument), pass->puts);
 	case FSDP_OP_GET:
 		return note_line_read(pass, token);
 	case FSDP_OP_BINUNICODE:
@@ -367,6 +375,54 @@ static void judge_opcodes(
 	}
 }
 
+/*
+ * One opcode of the first pass: *ret_fault and *token say how it is made. False when out
+ * of memory. One switch whose cases are made from the table, so that in each the kind of
+ * argument and what is to be noted are constants: this loop sees every byte.
+ */
+static inline __attribute__((always_inline)) bool lex_one(struct pass *pass,
+	const unsigned char *at, struct token *token, enum fault *ret_fault)
+{
+	switch (*at) {
+#define FSDP_PICKLE_OP(code, name, protocol, argument, torch)                \
+	case code:                                                           \
+		*ret_fault = take_argument(                                  \
+			FSDP_ARGUMENT_##argument, token, at + 1, pass->end); \
+		return *ret_fault != SOUND || note(pass, code, at, token);
+#include "syntax/pickle-op.def"
+#undef FSDP_PICKLE_OP
+	default:
+		*ret_fault = UNKNOWN;
+		return true;
+	}
+}
+
+/* Up to STOP, the end, or the first fault; `next` is where that is. */
+static bool lex_pass(struct pass *pass, const unsigned char **ret_next,
+	enum fault *ret_fault, struct token *token)
+{
+	const unsigned char *at = pass->begin, *last = at;
+	uint64_t *first = pass->pickle->first;
+	enum fault fault = SOUND;
+	while (at < pass->end) {
+		if (pass->frame_end != NULL && at >= pass->frame_end)
+			leave_frame(pass, at, last);
+		if (!lex_one(pass, at, token, &fault))
+			return false;
+		if (fault != SOUND)
+			break;
+		if (first[*at] == FSDP_UNKNOWN)
+			first[*at] = (uint64_t)(at - pass->begin);
+		last = at;
+		at = token->next;
+		if (*last == FSDP_OP_STOP)
+			break;
+	}
+	*ret_next = at;
+	*ret_fault = fault;
+	return true;
+}
+
 bool fsdp_pickle_lex(struct fsdp_pickle *pickle,
 	const struct fsdp_pickle_options *options, struct memo *memo,
 	struct lexed *ret_lexed, struct fsdp_error **ret_error)
@@ -378,31 +434,16 @@ bool fsdp_pickle_lex(struct fsdp_pickle *pickle,
 		.begin = pickle->stream.data,
 		.end = pickle->stream.data + pickle->stream.size,
 	};
-	const unsigned char *at = pass.begin, *last = at;
-	enum fault fault = SOUND;
-	while (at < pass.end) {
-		if (pass.frame_end != NULL && at >= pass.frame_end)
-			leave_frame(&pass, at, last);
-		struct token token;
-		fault = lex(&token, at, pass.end);
-		if (fault != SOUND) {
-			fail_token(ret_error, fault, (uint64_t)(at - pass.begin), at,
-				pass.end, &token);
-			break;
-		}
-		if (pickle->first[*at] == FSDP_UNKNOWN)
-			pickle->first[*at] = (uint64_t)(at - pass.begin);
-		if (!note(&pass, at, &token))
-			return false;
-		last = at;
-		at = token.next;
-		if (*last == FSDP_OP_STOP) {
-			ret_lexed->stopped = true;
-			break;
-		}
-	}
-	ret_lexed->end = (size_t)(at - pass.begin);
-	if (fault == SOUND && !ret_lexed->stopped) {
+	const unsigned char *next;
+	enum fault fault;
+	struct token token;
+	if (!lex_pass(&pass, &next, &fault, &token))
+		return false;
+	ret_lexed->end = (size_t)(next - pass.begin);
+	ret_lexed->stopped = pickle->first[FSDP_OP_STOP] != FSDP_UNKNOWN;
+	if (fault != SOUND) {
+		fail_token(ret_error, fault, ret_lexed->end, next, pass.end, &token);
+	} else if (!ret_lexed->stopped) {
 		fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, ret_lexed->end,
 			"the pickle ends after %zu bytes without STOP", ret_lexed->end);
 		fsdp_error_add_rule(ret_error, "FI3014");

@@ -51,16 +51,12 @@ static bool note_far(struct memo *memo, uint32_t slot)
 	return true;
 }
 
-bool fsdp_memo_note_read(struct memo *memo, uint32_t slot, uint64_t puts)
+/* A slot beyond the bits there are. */
+bool fsdp_memo_note_new(struct memo *memo, uint32_t slot, uint64_t puts)
 {
-	if (slot >> 6 >= memo->words) {
-		if (slot > 2 * puts + 64)
-			return note_far(memo, slot);
-		if (!grow_bits(memo, (slot >> 6) + 1))
-			return false;
-	}
-	memo->bits[slot >> 6] |= UINT64_C(1) << (slot & 63);
-	return true;
+	if (slot > 2 * puts + 64)
+		return note_far(memo, slot);
+	return grow_bits(memo, (slot >> 6) + 1) && memo_note_read(memo, slot, puts);
 }
 
 /* By bytes, lowest first: linear whatever the stream says, and without recursion. */
@@ -110,7 +106,7 @@ bool fsdp_memo_seal(struct memo *memo, bool numbers)
 	uint32_t count = 0;
 	for (size_t i = 0; i < memo->words; i++) {
 		memo->before[i] = count;
-		count += (uint32_t)__builtin_popcountll(memo->bits[i]);
+		count += ones(memo->bits[i]);
 	}
 	memo->values = empty_places(memo, count);
 	if (memo->values == NULL || (memo->far_count != 0 && !sort_far(memo)))
@@ -119,7 +115,7 @@ bool fsdp_memo_seal(struct memo *memo, bool numbers)
 	return memo->far_values != NULL;
 }
 
-static fsdp_ref *far_place(const struct memo *memo, uint32_t slot)
+fsdp_ref *fsdp_memo_far_place(const struct memo *memo, uint32_t slot)
 {
 	size_t low = 0, high = memo->far_count;
 	while (low < high) {
@@ -132,19 +128,6 @@ static fsdp_ref *far_place(const struct memo *memo, uint32_t slot)
 	if (low == memo->far_count || memo->far[low] != slot)
 		return NULL;
 	return &memo->far_values[low];
-}
-
-fsdp_ref *fsdp_memo_place(const struct memo *memo, uint32_t slot)
-{
-	size_t word = slot >> 6;
-	if (word < memo->words) {
-		uint64_t bits = memo->bits[word], bit = UINT64_C(1) << (slot & 63);
-		if ((bits & bit) != 0)
-			return &memo->values[memo->before[word] +
-					     (uint32_t)__builtin_popcountll(
-						     bits & (bit - 1))];
-	}
-	return memo->far_count != 0 ? far_place(memo, slot) : NULL;
 }
 
 /* ---- which slots are filled ---- */
@@ -190,22 +173,17 @@ static bool add_other(struct memo *memo, uint32_t slot, bool *ret_known)
 	return true;
 }
 
-bool fsdp_memo_fill(struct memo *memo, uint32_t slot)
+/* Not the next one. The interval may begin anywhere: Python 2 counts from 1. */
+bool fsdp_memo_fill_other(struct memo *memo, uint32_t slot)
 {
-	if (!memo->numbers)
+	if (!memo->numbers || (slot >= memo->low && slot < memo->high))
 		return true;
 	if (memo->low == memo->high) {
 		memo->low = slot;
 		memo->high = (uint64_t)slot + 1;
 		return true;
 	}
-	if (slot >= memo->low && slot < memo->high)
-		return true;
 	bool known = false;
-	if (slot == memo->high && memo->others_count == 0) {
-		memo->high++;
-		return true;
-	}
 	if (slot == UINT32_MAX) {
 		known = memo->last_filled;
 		memo->last_filled = true;

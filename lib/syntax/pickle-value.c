@@ -291,15 +291,38 @@ bool fsdp_pickle_next(const struct fsdp_pickle *pickle,
 	return false;
 }
 
-fsdp_ref fsdp_pickle_get(const struct fsdp_pickle *pickle, fsdp_ref ref, const char *key)
+/* Keys are short: a call of memcmp would cost more than this. */
+static inline bool same_bytes(const unsigned char *a, const unsigned char *b, size_t size)
 {
-	struct fsdp_pickle_iterator iterator = { .ref = ref };
-	struct fsdp_span wanted = fsdp_span_text(key);
-	fsdp_ref found = FSDP_REF_NONE, name, value;
-	while (fsdp_pickle_next(pickle, &iterator, &name, &value)) {
-		struct fsdp_span text = fsdp_pickle_text(pickle, name);
-		if (text.data != NULL && fsdp_span_equal(text, wanted))
-			found = value;
+	while (size > 0 && a[size - 1] == b[size - 1])
+		size--;
+	return size == 0;
+}
+
+/* Straight over the runs: families ask this of every small state. */
+fsdp_ref fsdp_pickle_get_span(
+	const struct fsdp_pickle *pickle, fsdp_ref ref, struct fsdp_span key)
+{
+	struct cell *cell = known_cell(pickle, ref);
+	const struct cell *holder = cell != NULL ? cell_holder(pickle, cell) : NULL;
+	fsdp_ref found = FSDP_REF_NONE;
+	if (holder == NULL ||
+		(cell->kind != FSDP_PICKLE_DICT && cell->kind != FSDP_PICKLE_CALL))
+		return found;
+	for (uint32_t at = holder->b; at != 0;) {
+		struct cell *run = cell_at(pickle, at);
+		const fsdp_ref *refs = run_refs(run);
+		for (uint32_t i = 0; run->c != 0 && i < run->a; i += 2) {
+			const struct cell *name =
+				cell_of_kind(pickle, refs[i], FSDP_PICKLE_TEXT);
+			if (name == NULL || name->a != (uint32_t)key.size)
+				continue;
+			struct fsdp_span text = span_of(pickle, name);
+			if (text.size == key.size &&
+				same_bytes(text.data, key.data, key.size))
+				found = refs[i + 1];
+		}
+		at = run->b;
 	}
 	return found;
 }

@@ -535,7 +535,8 @@ static struct slot *op_put_all(struct machine *m, struct slot *top, enum putting
 
 /* ---- memo ---- */
 
-static struct slot *op_memoize(struct machine *m, struct slot *top, uint64_t slot)
+static inline __attribute__((always_inline)) struct slot *op_memoize(
+	struct machine *m, struct slot *top, uint64_t slot)
 {
 	NEED(m, top, 1);
 	if (unlikely(slot > UINT32_MAX)) {
@@ -543,9 +544,9 @@ static struct slot *op_memoize(struct machine *m, struct slot *top, uint64_t slo
 			(unsigned long long)slot);
 		return top;
 	}
-	if (unlikely(!fsdp_memo_fill(&m->memo, (uint32_t)slot)))
+	if (unlikely(!memo_fill(&m->memo, (uint32_t)slot)))
 		return stop_for_memory(m);
-	fsdp_ref *place = fsdp_memo_place(&m->memo, (uint32_t)slot);
+	fsdp_ref *place = memo_place(&m->memo, (uint32_t)slot);
 	if (place == NULL)
 		return top;
 	*place = top[-1].ref;
@@ -571,7 +572,7 @@ static inline fsdp_ref share(struct machine *m, fsdp_ref ref)
 
 static inline struct slot *op_recall(struct machine *m, struct slot *top, uint32_t slot)
 {
-	const fsdp_ref *place = fsdp_memo_place(&m->memo, slot);
+	const fsdp_ref *place = memo_place(&m->memo, slot);
 	if (unlikely(place == NULL || *place == FSDP_REF_NONE)) {
 		DAMAGED(m, "%s reads memo slot %u, which is empty", op_name(m), slot);
 		return push(m, top, REF_UNKNOWN);
@@ -1101,11 +1102,13 @@ static struct slot *do_line(
 static inline struct slot *step(
 	struct machine *m, struct slot *top, const unsigned char **ret_next)
 {
-	const unsigned char *at = m->at;
-	const unsigned char *argument = at + 1;
+	const unsigned char *argument = m->at + 1;
+	const unsigned char *behind =
+		argument; /* its address escapes; *ret_next stays in a register */
 	uint64_t size;
 	*ret_next = argument;
-	switch ((enum fsdp_pickle_op) * at) {
+	enum fsdp_pickle_op op = argument[-1];
+	switch (op) {
 	case FSDP_OP_MEMOIZE:
 		return op_memoize(m, top, memo_size(&m->memo));
 	case FSDP_OP_BINPUT:
@@ -1221,11 +1224,15 @@ static inline struct slot *step(
 	case FSDP_OP_OBJ:
 		return op_obj(m, top);
 	case FSDP_OP_INST:
-		return op_inst(m, top, ret_next);
+		top = op_inst(m, top, &behind);
+		*ret_next = behind;
+		return top;
 	case FSDP_OP_BUILD:
 		return op_build(m, top);
 	case FSDP_OP_GLOBAL:
-		return op_global(m, top, ret_next);
+		top = op_global(m, top, &behind);
+		*ret_next = behind;
+		return top;
 	case FSDP_OP_STACK_GLOBAL:
 		return op_stack_global(m, top);
 	case FSDP_OP_BINPERSID:
@@ -1259,7 +1266,9 @@ static inline struct slot *step(
 	case FSDP_OP_PERSID:
 	case FSDP_OP_GET:
 	case FSDP_OP_PUT:
-		return do_line(m, top, ret_next);
+		top = do_line(m, top, &behind);
+		*ret_next = behind;
+		return top;
 	}
 	return top; /* not reached: the lexer knows all codes */
 }

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/finding.h"
+#include "base/span.h"
 
 /*
  * One pickle (protocols 0 to 5) as an inert tree. The machine resolves nothing and
@@ -250,7 +251,16 @@ bool fsdp_pickle_next(const struct fsdp_pickle *pickle, struct fsdp_pickle_itera
 fsdp_ref fsdp_pickle_item(const struct fsdp_pickle *pickle, fsdp_ref ref, size_t index);
 
 /* The last value under a text key; FSDP_REF_NONE if there is none. Linear. */
-fsdp_ref fsdp_pickle_get(const struct fsdp_pickle *pickle, fsdp_ref ref, const char *key);
+fsdp_ref fsdp_pickle_get_span(
+	const struct fsdp_pickle *pickle, fsdp_ref ref, struct fsdp_span key);
+
+/* Inline, so that the length of a literal is a constant: families ask this millions of
+ * times. */
+static inline fsdp_ref fsdp_pickle_get(
+	const struct fsdp_pickle *pickle, fsdp_ref ref, const char *key)
+{
+	return fsdp_pickle_get_span(pickle, ref, fsdp_span_text(key));
+}
 
 /* A number that is equal for the same container object and differs between objects:
  * for marking what was visited. 0 for values without identity. */
