@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows how globals are named, applied and given a state, when a fold is asked and what
+ * is forgotten then; knows nothing of what any global means.
+ */
+#include "syntax/pickle-machine.h"
+
+static fsdp_ref intern(struct machine *m, struct fsdp_span module, struct fsdp_span name)
+{
+	uint32_t index = fsdp_globals_intern(&m->globals, m->pickle, m->options, module,
+		name, m->protocol < 3, offset_of(m));
+	if (index == UINT32_MAX) {
+		fsdp_machine_stop(m);
+		return FSDP_REF_NONE;
+	}
+	global_at(m->pickle, index)->pushed++;
+	return REF(TAG_GLOBAL, index);
+}
+
+/* Two lines: module and name. */
+static fsdp_ref intern_lines(
+	struct machine *m, const unsigned char *lines, const unsigned char **ret_next)
+{
+	const unsigned char *middle = memchr(lines, '\n', (size_t)(m->end - lines));
+	const unsigned char *end =
+		memchr(middle + 1, '\n', (size_t)(m->end - middle - 1));
+	*ret_next = end + 1;
+	return intern(m, fsdp_span(lines, (size_t)(middle - lines)),
+		fsdp_span(middle + 1, (size_t)(end - middle - 1)));
+}
+
+struct slot *fsdp_machine_global(
+	struct machine *m, struct slot *top, const unsigned char **ret_next)
+{
+	fsdp_ref ref = intern_lines(m, m->at + 1, ret_next);
+	return ref != FSDP_REF_NONE ? push(m, top, ref) : NULL;
+}
+
+struct slot *fsdp_machine_stack_global(struct machine *m, struct slot *top)
+{
+	NEED(m, top, 2);
+	struct fsdp_span module = fsdp_pickle_text(m->pickle, top[-2].ref);
+	struct fsdp_span name = fsdp_pickle_text(m->pickle, top[-1].ref);
+	fsdp_ref ref = REF_UNKNOWN;
+	if (module.data == NULL || name.data == NULL) {
+		FIND(m, PICKLE_COMPUTED_GLOBAL, FSDP_ERROR,
+			"STACK_GLOBAL takes its names from values that are no texts");
+	} else {
+		ref = intern(m, module, name);
+		if (ref == FSDP_REF_NONE)
+			return NULL;
+	}
+	forget(m, top - 2, ref);
+	return top - 1;
+}
+
+struct slot *fsdp_machine_extension(struct machine *m, struct slot *top, uint32_t code)
+{
+	FIND(m, PICKLE_COMPUTED_GLOBAL, FSDP_ERROR,
+		"%s takes a global from a registry of the loading process (code %d)",
+		op_name(m), (int32_t)code);
+	return push(m, top, REF_UNKNOWN);
+}
+
+/* ---- calls ---- */
+
+static struct slot *fail_fold(struct machine *m, struct fsdp_error *error)
+{
+	fsdp_error_free(m->error); /* damage is less than not being able to go on */
+	m->error = error;
+	return NULL;
+}
+
+enum folded { NOT_FOLDED, FOLDED, FOLD_FAILED };
+
+static enum folded ask_fold(struct machine *m, int32_t row_index, fsdp_ref callable,
+	fsdp_ref arguments, fsdp_ref state, fsdp_ref *ret_ref)
+{
+	const struct fsdp_fold *row = &m->options->folds[row_index];
+	struct fsdp_error *error = NULL;
+	uint32_t number = 0;
+	if (!row->fold(m->options->context, m->pickle, row, callable, arguments, state,
+		    &number, &error)) {
+		if (likely(error == NULL))
+			return NOT_FOLDED;
+		fail_fold(m, error);
+		return FOLD_FAILED;
+	}
+	if (unlikely(number >= REF_PAYLOADS)) {
+		fsdp_fail(&m->error, FSDP_ERROR_INTERNAL, offset_of(m),
+			"a fold answered %u, which is too large", number);
+		return FOLD_FAILED;
+	}
+	*ret_ref = REF(TAG_FOLDED, number);
+	return FOLDED;
+}
+
+/* The callable is applied to arguments; both are in `slot` and above it, and the result
+ * takes the place of `slot`. */
+static inline struct slot *apply(struct machine *m, struct slot *slot, fsdp_ref callable,
+	fsdp_ref arguments, uint8_t use)
+{
+	if (likely(ref_tag(callable) == TAG_GLOBAL)) {
+		struct global *global = global_at(m->pickle, ref_payload(callable));
+		global->applied++;
+		global->shown.uses |= use;
+		if (global->fold_call >= 0) {
+			fsdp_ref ref;
+			switch (ask_fold(m, global->fold_call, callable, arguments,
+				FSDP_REF_NONE, &ref)) {
+			case FOLDED:
+				forget(m, slot, ref);
+				return slot + 1;
+			case FOLD_FAILED:
+				return NULL;
+			case NOT_FOLDED:
+				break;
+			}
+		}
+	}
+	struct cell *cell = new_cell(m);
+	if (unlikely(cell == NULL))
+		return NULL;
+	*cell = (struct cell){ .kind = FSDP_PICKLE_CALL, .a = callable, .b = arguments };
+	slot->ref = REF(TAG_CELL, cell_count(m) - 1);
+	return slot + 1;
+}
+
+/* REDUCE and NEWOBJ: callable, arguments. */
+struct slot *fsdp_machine_call(struct machine *m, struct slot *top, uint8_t use)
+{
+	NEED(m, top, 2);
+	return apply(m, top - 2, top[-2].ref, top[-1].ref, use);
+}
+
+struct slot *fsdp_machine_call_keywords(struct machine *m, struct slot *top)
+{
+	NEED(m, top, 3);
+	struct slot *slot = top - 3;
+	fsdp_ref callable = slot[0].ref;
+	if (ref_tag(callable) == TAG_GLOBAL) {
+		struct global *global = global_at(m->pickle, ref_payload(callable));
+		global->applied++;
+		global->shown.uses |= FSDP_USE_BUILT;
+	}
+	uint32_t index = cell_count(m);
+	struct cell *cell = new_cell(m);
+	if (cell == NULL)
+		return NULL;
+	*cell = (struct cell){
+		.kind = FSDP_PICKLE_CALL, .a = callable, .b = slot[1].ref
+	};
+	struct cell *more = fsdp_machine_more_of_call(m, cell);
+	if (more == NULL)
+		return NULL;
+	more[1].a = slot[2].ref;
+	slot->ref = REF(TAG_CELL, index);
+	return slot + 1;
+}
+
+/* The values from `begin` on, as the tuple of arguments in the place of the first. */
+static struct slot *arguments_of(struct machine *m, struct slot *begin, struct slot *top)
+{
+	size_t count = (size_t)(top - begin);
+	if (count == 0)
+		return push(m, begin, REF_EMPTY_TUPLE);
+	if (count > 3)
+		return fsdp_machine_collect(m, begin, top, FSDP_PICKLE_TUPLE, false);
+	return small_tuple(m, top, (unsigned)count);
+}
+
+/* mark, callable, arguments … */
+struct slot *fsdp_machine_obj(struct machine *m, struct slot *top)
+{
+	struct slot *begin = take_mark(m);
+	if (unlikely(begin == top)) {
+		DAMAGED(m, "OBJ finds no class above its mark");
+		top = push(m, top, REF_UNKNOWN);
+		if (top == NULL)
+			return NULL;
+		begin = top - 1;
+	}
+	ptrdiff_t place = begin - m->stack; /* the stack may move */
+	top = arguments_of(m, begin + 1, top);
+	if (top == NULL)
+		return NULL;
+	begin = m->stack + place;
+	return apply(m, begin, begin[0].ref, begin[1].ref, FSDP_USE_CALLED);
+}
+
+/* mark, arguments …; the class is in the opcode. */
+struct slot *fsdp_machine_inst(
+	struct machine *m, struct slot *top, const unsigned char **ret_next)
+{
+	fsdp_ref callable = intern_lines(m, m->at + 1, ret_next);
+	if (callable == FSDP_REF_NONE)
+		return NULL;
+	struct slot *begin = take_mark(m);
+	top = arguments_of(m, begin, top);
+	if (top == NULL)
+		return NULL;
+	return apply(m, top - 1, callable, top[-1].ref, FSDP_USE_CALLED);
+}
+
+/* ---- states ---- */
+
+/* One more state of a call that has one. */
+static bool add_state(struct machine *m, struct cell *states, const struct slot *state)
+{
+	FIND(m, PICKLE_STATE, FSDP_WARNING, "an object is given its state a second time");
+	if (states->c == 0) {
+		uint32_t index;
+		struct cell *list = fsdp_machine_new_cells(m, 1, &index);
+		if (list == NULL)
+			return false;
+		*list = (struct cell){ .kind = FSDP_PICKLE_LIST };
+		states->c = index;
+	}
+	return fsdp_machine_add_items(m, cell_at(m->pickle, states->c), state, 1, false);
+}
+
+/* True if the family made a number of it; false also if that failed (*ret_failed). */
+static bool fold_instance(struct machine *m, struct slot *slot, struct cell *call,
+	fsdp_ref state, bool *ret_failed)
+{
+	if (call->c != 0 || ref_tag(call->a) != TAG_GLOBAL)
+		return false;
+	int32_t row = global_at(m->pickle, ref_payload(call->a))->fold_build;
+	fsdp_ref ref;
+	if (row < 0)
+		return false;
+	switch (ask_fold(m, row, call->a, call->b, state, &ref)) {
+	case FOLDED:
+		*call = (struct cell){ .kind = CELL_FORWARD, .a = ref_payload(ref) };
+		forget(m, slot, ref);
+		return true;
+	case FOLD_FAILED:
+		*ret_failed = true;
+		return false;
+	case NOT_FOLDED:
+		return false;
+	}
+	return false;
+}
+
+struct slot *fsdp_machine_build(struct machine *m, struct slot *top)
+{
+	NEED(m, top, 2);
+	struct slot *slot = top - 2;
+	struct cell *cell = ref_is_cell(slot->ref) ? ref_cell(m, slot->ref) : NULL;
+	if (unlikely(cell == NULL || cell->kind != FSDP_PICKLE_CALL)) {
+		if (slot->ref != REF_UNKNOWN)
+			FIND(m, PICKLE_STATE, FSDP_ERROR,
+				"a state is given to something that is no fresh object");
+		return top - 1;
+	}
+	bool failed = false;
+	if (fold_instance(m, slot, cell, top[-1].ref, &failed))
+		return top - 1;
+	struct cell *more = failed ? NULL : fsdp_machine_more_of_call(m, cell);
+	if (more == NULL)
+		return NULL;
+	if (likely(more[1].b == FSDP_REF_NONE))
+		more[1].b = top[-1].ref;
+	else if (!add_state(m, &more[1], top - 1))
+		return NULL;
+	pin_if_old(m, slot, ref_payload(slot->ref));
+	return top - 1;
+}
+
+/* ---- persistent ids ---- */
+
+/* The value on top is a persistent id. */
+struct slot *fsdp_machine_persistent(struct machine *m, struct slot *top)
+{
+	NEED(m, top, 1);
+	struct slot *slot = top - 1;
+	const struct fsdp_pickle_options *options = m->options;
+	struct fsdp_error *error = NULL;
+	uint32_t number = 0;
+	if (options->fold_persistent != NULL) {
+		if (options->fold_persistent(
+			    options->context, m->pickle, slot->ref, &number, &error) &&
+			number < REF_PAYLOADS) {
+			forget(m, slot, REF(TAG_FOLDED, number));
+			return top;
+		}
+		if (error != NULL)
+			return fail_fold(m, error);
+	}
+	struct cell *cell = new_cell(m);
+	if (cell == NULL)
+		return NULL;
+	*cell = (struct cell){ .kind = FSDP_PICKLE_PERSISTENT, .a = slot->ref };
+	slot->ref = REF(TAG_CELL, cell_count(m) - 1);
+	return top;
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows how values are gathered into tuples, lists, sets and dicts and put into those
+ * that are there; knows nothing of calls but that items may be put into their result.
+ */
+#include "syntax/pickle-machine.h"
+
+/* A run behind the last of `holder`. One item at a time doubles; a batch gets what it
+ * asks for, because picklers write batches of a thousand and then the rest. */
+static struct cell *add_run(
+	struct machine *m, struct cell *holder, size_t want, bool batch, bool pairs)
+{
+	size_t room = batch ? want : 2 * (size_t)fsdp_min(holder->a, RUN_ROOM / 2);
+	if (room < want)
+		room = want;
+	if (room > RUN_ROOM)
+		room = RUN_ROOM;
+	room = (room + 3) & ~(size_t)3;
+	uint32_t index;
+	struct cell *run = fsdp_machine_new_cells(m, 1 + room / 4, &index);
+	if (run == NULL)
+		return NULL;
+	*run = (struct cell){ .kind = CELL_RUN, .x = (uint16_t)room, .c = pairs };
+	if (holder->c != 0)
+		cell_at(m->pickle, holder->c)->b = index;
+	else
+		holder->b = index;
+	holder->c = index;
+	return run;
+}
+
+/* The values of `count` slots become items of `holder`, or keys and values in turn. */
+bool fsdp_machine_add_items(struct machine *m, struct cell *holder,
+	const struct slot *from, size_t count, bool pairs)
+{
+	bool batch = count > 1u + pairs;
+	struct cell *run = holder->c != 0 ? cell_at(m->pickle, holder->c) : NULL;
+	holder->a += (uint32_t)(pairs ? count / 2 : count);
+	while (count > 0) {
+		if (run == NULL || run->a == run->x || run->c != pairs) {
+			run = add_run(m, holder, count, batch, pairs);
+			if (run == NULL)
+				return false;
+		}
+		size_t fit = (size_t)fsdp_min(run->x - run->a, count);
+		fsdp_ref *refs = run_refs(run) + run->a;
+		for (size_t i = 0; i < fit; i++)
+			refs[i] = from[i].ref;
+		run->a += (uint32_t)fit;
+		from += fit;
+		count -= fit;
+	}
+	return true;
+}
+
+/* A fresh container of all values from `begin` to `top`, in the place of the first. */
+struct slot *fsdp_machine_collect(
+	struct machine *m, struct slot *begin, struct slot *top, uint8_t kind, bool pairs)
+{
+	uint32_t index = cell_count(m);
+	struct cell *cell = new_cell(m);
+	if (cell == NULL)
+		return NULL;
+	*cell = (struct cell){ .kind = kind };
+	if (!fsdp_machine_add_items(m, cell, begin, (size_t)(top - begin), pairs))
+		return NULL;
+	uint32_t mark = top > begin ? begin->mark : index;
+	return push_marked(m, begin, REF(TAG_CELL, index), mark);
+}
+
+struct slot *fsdp_machine_tuple(struct machine *m, struct slot *top)
+{
+	struct slot *begin = take_mark(m);
+	size_t count = (size_t)(top - begin);
+	if (count == 0)
+		return push(m, top, REF_EMPTY_TUPLE);
+	if (count <= 3)
+		return small_tuple(m, top, (unsigned)count);
+	return fsdp_machine_collect(m, begin, top, FSDP_PICKLE_TUPLE, false);
+}
+
+/* A key that Python cannot hash would stop any loader. Looks one level deep. */
+static void judge_keys(
+	struct machine *m, const struct slot *from, const struct slot *to, unsigned step)
+{
+	for (; from < to; from += step) {
+		if (!ref_is_cell(from->ref))
+			continue;
+		uint8_t kind = ref_cell(m, from->ref)->kind;
+		if (unlikely(kind == FSDP_PICKLE_LIST || kind == FSDP_PICKLE_DICT ||
+			     kind == FSDP_PICKLE_SET || kind == FSDP_PICKLE_BYTEARRAY))
+			FIND(m, PICKLE_TARGET, FSDP_ERROR,
+				"%s uses something as a key that cannot be one",
+				op_name(m));
+	}
+}
+
+/* Pairs only: the last key of an odd number has no value and is dropped. */
+static struct slot *even(struct machine *m, const struct slot *begin, struct slot *top)
+{
+	if (likely((top - begin) % 2 == 0))
+		return top;
+	FIND(m, PICKLE_TARGET, FSDP_ERROR, "%s with an odd number of keys and values",
+		op_name(m));
+	return top - 1;
+}
+
+struct slot *fsdp_machine_gather(struct machine *m, struct slot *top, uint8_t kind)
+{
+	struct slot *begin = take_mark(m);
+	bool pairs = kind == FSDP_PICKLE_DICT;
+	if (pairs)
+		top = even(m, begin, top);
+	if (kind != FSDP_PICKLE_LIST)
+		judge_keys(m, begin, top, 1 + pairs);
+	return fsdp_machine_collect(m, begin, top, kind, pairs);
+}
+
+static bool is_collections(const struct machine *m, fsdp_ref callable)
+{
+	static const char *const names[] = { "OrderedDict", "Counter", "defaultdict" };
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (fsdp_pickle_is_global(m->pickle, callable, "collections", names[i]))
+			return true;
+	return false;
+}
+
+static bool is_meant(const struct machine *m, const struct cell *target, enum putting how)
+{
+	if (how == APPENDING)
+		return target->kind == FSDP_PICKLE_LIST;
+	if (how == ADDING)
+		return target->kind == FSDP_PICKLE_SET;
+	return target->kind == FSDP_PICKLE_DICT ||
+	       (target->kind == FSDP_PICKLE_CALL && is_collections(m, target->a));
+}
+
+/* The two cells behind a call that got more than its arguments. */
+struct cell *fsdp_machine_more_of_call(struct machine *m, struct cell *call)
+{
+	if (call->c != 0)
+		return cell_at(m->pickle, call->c);
+	uint32_t index;
+	struct cell *more = fsdp_machine_new_cells(m, 2, &index);
+	if (more == NULL)
+		return NULL;
+	more[0] = (struct cell){ .kind = CELL_ITEMS };
+	more[1] = (struct cell){
+		.kind = CELL_STATES, .a = FSDP_REF_NONE, .b = FSDP_REF_NONE
+	};
+	call->c = index;
+	return more;
+}
+
+/* The values between target + 1 and top go into the target, which is the new top. Into
+ * what is no such container they go nevertheless if there is a place for them, so that
+ * they are seen; the finding says that it is wrong. */
+static struct slot *put_items(
+	struct machine *m, struct slot *target, struct slot *top, enum putting how)
+{
+	bool pairs = how == PAIRING;
+	if (unlikely(target->ref == REF_UNKNOWN))
+		return target + 1;
+	if (pairs)
+		top = even(m, target + 1, top);
+	if (how != APPENDING)
+		judge_keys(m, target + 1, top, 1 + pairs);
+	struct cell *cell = ref_is_cell(target->ref) ? ref_cell(m, target->ref) : NULL;
+	if (unlikely(cell == NULL || !is_meant(m, cell, how)))
+		FIND(m, PICKLE_TARGET, FSDP_ERROR, "%s on something that is no %s%s",
+			op_name(m),
+			how == APPENDING ? "list"
+			: how == ADDING  ? "set"
+					 : "dict",
+			how == PAIRING ? " (CVE-2026-24747 in torch before 2.10)" : "");
+	if (cell == NULL || top == target + 1)
+		return target + 1;
+	if (cell->kind == FSDP_PICKLE_CALL && fsdp_machine_more_of_call(m, cell) == NULL)
+		return NULL;
+	struct cell *holder = cell_holder(m->pickle, cell);
+	if (holder == NULL)
+		return target + 1;
+	if (!fsdp_machine_add_items(
+		    m, holder, target + 1, (size_t)(top - target - 1), pairs))
+		return NULL;
+	pin_if_old(m, target, ref_payload(target->ref));
+	return target + 1;
+}
+
+/* APPEND and SETITEM: a target and one item or pair. */
+struct slot *fsdp_machine_put(struct machine *m, struct slot *top, enum putting how)
+{
+	ptrdiff_t count = how == PAIRING ? 3 : 2;
+	NEED(m, top, count);
+	return put_items(m, top - count, top, how);
+}
+
+/* APPENDS, ADDITEMS, SETITEMS: a target, a mark, and any number. */
+struct slot *fsdp_machine_put_all(struct machine *m, struct slot *top, enum putting how)
+{
+	struct slot *begin = take_mark(m);
+	if (unlikely(begin == m->floor)) {
+		/* No target below the mark. */
+		DAMAGED(m, "%s finds nothing below its mark", op_name(m));
+		return push(m, begin, REF_UNKNOWN);
+	}
+	return put_items(m, begin - 1, top, how);
+}

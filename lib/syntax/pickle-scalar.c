@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows how the arguments of numbers and texts become values; knows nothing of the stack
+ * but its top.
+ */
+#include <stdlib.h>
+
+#include "syntax/pickle-machine.h"
+
+static struct slot *push_big(
+	struct machine *m, struct slot *top, struct fsdp_span span, bool written)
+{
+	top = push_span(m, top, FSDP_PICKLE_BIG_INTEGER, span.data, span.size);
+	if (top != NULL && written)
+		ref_cell(m, top[-1].ref)->flags = CELL_WRITTEN;
+	return top;
+}
+
+struct slot *fsdp_machine_integer_text(
+	struct machine *m, struct slot *top, struct fsdp_span line)
+{
+	bool is_int = *m->at == FSDP_OP_INT;
+	if (is_int && fsdp_span_is(line, "01"))
+		return push(m, top, REF_TRUE);
+	if (is_int && fsdp_span_is(line, "00"))
+		return push(m, top, REF_FALSE);
+	if (!is_int && fsdp_span_ends(line, FSDP_SPAN("L")))
+		line.size--;
+	int64_t value = 0;
+	switch (fsdp_pickle_text_integer(line, is_int, &value)) {
+	case NUMBER_BAD:
+		DAMAGED(m, "the text of %s is no integer", op_name(m));
+		return push(m, top, REF_UNKNOWN);
+	case NUMBER_BIG:
+		return push_big(m, top, line, true);
+	case NUMBER_PREFIXED:
+		FIND(m, PICKLE_ODD, FSDP_NOTE, "the text of %s has a base prefix",
+			op_name(m));
+		break;
+	case NUMBER_PLAIN:
+		break;
+	}
+	return push_integer(m, top, value);
+}
+
+/* Two's complement of any length. */
+struct slot *fsdp_machine_integer_bytes(
+	struct machine *m, struct slot *top, const unsigned char *at, uint32_t size)
+{
+	struct fsdp_span span = fsdp_span(at, size);
+	while (size > 1 && ((at[size - 1] == 0 && at[size - 2] < 0x80) ||
+				   (at[size - 1] == 0xff && at[size - 2] >= 0x80)))
+		size--;
+	if (size > 8)
+		return push_big(m, top, span, false);
+	uint64_t value = size > 0 && at[size - 1] >= 0x80 ? UINT64_MAX : 0;
+	for (uint32_t i = size; i-- > 0;)
+		value = value << 8 | at[i];
+	return push_integer(m, top, (int64_t)value);
+}
+
+static struct slot *push_float(struct machine *m, struct slot *top, double value)
+{
+	uint64_t bits;
+	memcpy(&bits, &value, sizeof bits);
+	if (unlikely(value != value) && !m->nan_seen) {
+		m->nan_seen = true;
+		FIND(m, PICKLE_ODD, FSDP_NOTE, "a float is not a number (NaN)");
+	}
+	return push_wide(m, top, FSDP_PICKLE_FLOAT, bits);
+}
+
+struct slot *fsdp_machine_float_bytes(struct machine *m, struct slot *top)
+{
+	uint64_t bits = __builtin_bswap64(load_u8(m->at + 1));
+	double value;
+	memcpy(&value, &bits, sizeof value);
+	return push_float(m, top, value);
+}
+
+/* The number is followed by its newline, so strtod stops inside the stream. The process's
+ * locale is none of our business and must not be: hence a locale of our own. */
+struct slot *fsdp_machine_float_text(
+	struct machine *m, struct slot *top, struct fsdp_span line)
+{
+	if (!fsdp_pickle_text_is_float(line)) {
+		DAMAGED(m, "the text of FLOAT is no number");
+		return push(m, top, REF_UNKNOWN);
+	}
+	if (m->locale == (locale_t)0)
+		m->locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+	if (m->locale == (locale_t)0)
+		return fsdp_machine_stop(m);
+	return push_float(m, top, strtod_l((const char *)line.data, NULL, m->locale));
+}
+
+/* A text that was decoded may lie in the arena. */
+struct slot *fsdp_machine_push_text(
+	struct machine *m, struct slot *top, struct fsdp_span text)
+{
+	if (text.data >= m->begin && text.data <= m->end)
+		return push_span(m, top, FSDP_PICKLE_TEXT, text.data, text.size);
+	uint64_t address = (uintptr_t)text.data;
+	return push_cell(m, top,
+		(struct cell){ .kind = FSDP_PICKLE_TEXT,
+			.flags = CELL_DECODED,
+			.x = (uint16_t)((uint64_t)text.size >> 32),
+			.a = (uint32_t)text.size,
+			.b = (uint32_t)address,
+			.c = (uint32_t)(address >> 32) });
+}
+
+struct slot *fsdp_machine_text_line(
+	struct machine *m, struct slot *top, struct fsdp_span line)
+{
+	struct fsdp_span text = line;
+	bool memory = false;
+	bool good = *m->at == FSDP_OP_STRING
+			    ? fsdp_pickle_text_string(line, m->arena, &text, &memory)
+			    : fsdp_pickle_text_unicode(line, m->arena, &text, &memory);
+	if (memory)
+		return fsdp_machine_stop(m);
+	if (good)
+		return fsdp_machine_push_text(m, top, text);
+	DAMAGED(m, "the text of %s is badly quoted or escaped", op_name(m));
+	return push(m, top, REF_UNKNOWN);
+}
