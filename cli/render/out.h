@@ -21,7 +21,8 @@
  * `out_field`s (machine), in one place of the command.
  *
  * Nothing is built as a document: each call writes what it can into a buffer of
- * 256 KiB. A write that fails is remembered; out_finish reports it.
+ * 256 KiB. A write that fails is remembered, nothing more is written, and out_finish
+ * reports it. Calls that an output has no use for do nothing.
  */
 struct out;
 
@@ -38,14 +39,17 @@ struct looks {
 /* What is known before the first byte of an answer. */
 struct out_header {
 	const char *command;
+	const char *version; /* of the tool: "0.1.0" */
 	int status; /* the command's own; 0 is good */
 	const struct input_record *inputs;
 	size_t input_count;
 	bool has_data; /* false: the command failed, there is no answer */
+	bool bare;     /* json: the members of `data` alone, no envelope (fqns --bare) */
 };
 
 struct out_footer {
 	int status;
+	bool interrupted; /* by a signal: jsonl says so in its last record */
 	const struct finding *findings;
 	size_t finding_count;
 	const struct failure *failures;
@@ -67,6 +71,7 @@ enum {
 struct out_format {
 	const char *name;
 	unsigned shapes; /* takes any of these */
+	bool machine;    /* for programs: fields, no lines */
 	const char *summary;
 	const struct out_functions *functions;
 };
@@ -92,19 +97,31 @@ void out_free(struct out *out);
 void out_begin(struct out *out, const struct out_header *header);
 void out_end(struct out *out, const struct out_footer *footer);
 
-/* Machine only. key is NULL inside arrays. Values that are absent are left out. */
+/*
+ * Machine only. key is NULL inside arrays. Values that are absent are left out. A field
+ * called "name" with a VALUE_NAME that is not valid UTF-8 gets a sibling "name_b64".
+ * Objects and arrays nest to 48 levels: deep data travels as VALUE_TOKENS.
+ */
 void out_object_begin(struct out *out, const char *key);
 void out_object_end(struct out *out);
 void out_array_begin(struct out *out, const char *key);
 void out_array_end(struct out *out);
 void out_field(struct out *out, const char *key, struct value value);
+/*
+ * The command's main array, if its elements hold arrays or objects of their own and so
+ * are no rows: out_object_begin(out, NULL) … for each, then out_array_end. jsonl makes an
+ * item of each.
+ */
+void out_items_begin(struct out *out, const char *key);
 /* A key that comes from a file (the map of fqns). */
 void out_field_named(struct out *out, struct text key, struct value value);
 void out_array_begin_named(struct out *out, struct text key);
 
 /*
  * Text only. A fact: label padded to a column, then a composed sentence made of our words
- * and of escaped names. label NULL: the sentence alone, not indented.
+ * and of escaped names. label NULL: the sentence alone, not indented; label "": below
+ * the sentence before it. What `format` makes is escaped like a name, so a newline
+ * in it would show as \x0a: one call is one line.
  */
 void out_line(struct out *out, const char *label, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -117,13 +134,15 @@ void out_line_name(struct out *out, struct text name);
 void out_line_value(struct out *out, struct value value);
 void out_line_end(struct out *out);
 
-/* Text written as it is (byte-exact styles); still passes the escaping of names. */
+/* Text only. Written as it is, newlines too (byte-exact styles); all else that a name may
+ * not hold is escaped. */
 void out_verbatim(struct out *out, struct text text);
 
 /*
  * A table. In JSON an array of objects under `key`; in text columns; in csv and tsv
  * rows; in `name` the first column that is a name. `indent` is of the text form.
  * main: this table is the command's main array (jsonl, csv, tsv and name take only it).
+ * text_only, machine_only: the other kind of output leaves the whole table out.
  * Text needs the widths: it keeps rows back until table_end, at most 1,000, then goes on with the
  * widths of those.
  */
@@ -132,7 +151,9 @@ struct table {
 	const struct column *columns;
 	size_t column_count;
 	bool main;
-	unsigned indent;
+	bool text_only;
+	bool machine_only;
+	unsigned indent; /* spaces */
 	bool no_header;
 	/* From --columns: order and choice; NULL: all that the output shows by default. */
 	const size_t *chosen;

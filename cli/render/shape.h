@@ -186,6 +186,7 @@ struct column {
 	bool machine_only; /* not in text unless asked for by --columns */
 	bool text_only;    /* never in machine outputs */
 	bool right;        /* numbers */
+	const char *header; /* of the text form, if not the name in capitals */
 };
 
 /* A message that stands beside the answer: a finding, an error or a note. */
