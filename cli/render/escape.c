@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows which characters may be shown and how the others are written; knows nothing of
+ * values, tables or colours. The only way from a name to a terminal.
+ */
+#include <stdlib.h>
+
+#include <utf8proc.h>
+
+#include "render/escape.h"
+
+#define EACH_BYTE(byte) (UINT64_C(0x0101010101010101) * (byte))
+
+static uint64_t load(const char *data)
+{
+	uint64_t word;
+	memcpy(&word, data, sizeof word);
+	return word;
+}
+
+/* The high bit of a byte is set if that byte is a control, DEL or not ASCII; after the
+ * first such byte the others may be wrong, which does not matter for "any". */
+static uint64_t suspicious(uint64_t word)
+{
+	uint64_t control = word - EACH_BYTE(0x20);
+	uint64_t delete = (word ^ EACH_BYTE(0x7f)) - EACH_BYTE(0x01);
+	return (control | delete | word) & EACH_BYTE(0x80);
+}
+
+static bool is_plain(const char *data, size_t size)
+{
+	size_t at = 0;
+	for (; size - at >= sizeof(uint64_t); at += sizeof(uint64_t))
+		if (suspicious(load(data + at)) != 0)
+			return false;
+	for (; at < size; at++)
+		if ((unsigned char)data[at] < 0x20 || (unsigned char)data[at] >= 0x7f)
+			return false;
+	return true;
+}
+
+size_t character_take(const char *data, size_t size, uint32_t *ret_character)
+{
+	/* Bounds of the second byte are narrower behind some first bytes: no overlong
+	 * forms, no surrogates, nothing beyond U+10FFFF. */
+	const unsigned char *bytes = (const unsigned char *)data;
+	unsigned first = bytes[0];
+	unsigned low = 0x80, high = 0xbf;
+	size_t length;
+	*ret_character = CHARACTER_NONE;
+	if (first < 0x80) {
+		*ret_character = first;
+		return 1;
+	}
+	if (first < 0xc2 || first > 0xf4)
+		return 1;
+	if (first < 0xe0) {
+		length = 2;
+	} else if (first < 0xf0) {
+		length = 3;
+		low = first == 0xe0 ? 0xa0 : low;
+		high = first == 0xed ? 0x9f : high;
+	} else {
+		length = 4;
+		low = first == 0xf0 ? 0x90 : low;
+		high = first == 0xf4 ? 0x8f : high;
+	}
+	uint32_t character = first & (0x7fu >> length);
+	for (size_t i = 1; i < length; i++) {
+		if (i == size || bytes[i] < low || bytes[i] > high)
+			return i;
+		character = character << 6 | (bytes[i] & 0x3fu);
+		low = 0x80;
+		high = 0xbf;
+	}
+	*ret_character = character;
+	return length;
+}
+
+bool escape_needed(uint32_t character)
+{
+	if (character >= 0x20 && character < 0x7f)
+		return false;
+	if (character < 0xa0 || character > 0x10ffff)
+		return true;
+	const utf8proc_property_t *property =
+		utf8proc_get_property((utf8proc_int32_t)character);
+	int category = property->category;
+	return property->ignorable || category == UTF8PROC_CATEGORY_CC ||
+	       category == UTF8PROC_CATEGORY_CF || category == UTF8PROC_CATEGORY_CS ||
+	       category == UTF8PROC_CATEGORY_CN || category == UTF8PROC_CATEGORY_ZL ||
+	       category == UTF8PROC_CATEGORY_ZP;
+}
+
+static void put_byte(struct writer *writer, unsigned char byte)
+{
+	static const char digits[] = "0123456789abcdef";
+	const char text[4] = { '\\', 'x', digits[byte >> 4], digits[byte & 15] };
+	writer_put(writer, text, sizeof text);
+}
+
+static void put_code(struct writer *writer, uint32_t character)
+{
+	char text[16];
+	int size = snprintf(text, sizeof text, "\\u{%04x}", (unsigned)character);
+	writer_put(writer, text, (size_t)size);
+}
+
+static bool put_short(struct writer *writer, uint32_t character)
+{
+	if (character != '\t' && character != '\n' && character != '\r')
+		return false;
+	writer_char(writer, '\\');
+	writer_char(writer, character == '\t' ? 't' : character == '\n' ? 'n' : 'r');
+	return true;
+}
+
+static bool any_needed(const char *data, size_t size)
+{
+	while (size != 0) {
+		uint32_t character;
+		size_t length = character_take(data, size, &character);
+		if (character == CHARACTER_NONE || escape_needed(character))
+			return true;
+		data += length;
+		size -= length;
+	}
+	return false;
+}
+
+static void put_escaped(
+	struct writer *writer, const char *data, size_t size, enum escape_style style)
+{
+	while (size != 0) {
+		uint32_t character;
+		size_t length = character_take(data, size, &character);
+		if (character == CHARACTER_NONE)
+			for (size_t i = 0; i < length; i++)
+				put_byte(writer, (unsigned char)data[i]);
+		else if (character == '\\')
+			writer_put(writer, "\\\\", 2);
+		else if (!escape_needed(character))
+			writer_put(writer, data, length);
+		else if (style == ESCAPE_TSV && put_short(writer, character))
+			;
+		else if (character < 0x80)
+			put_byte(writer, (unsigned char)character);
+		else
+			put_code(writer, character);
+		data += length;
+		size -= length;
+	}
+}
+
+void escape_put(
+	struct writer *writer, const char *data, size_t size, enum escape_style style)
+{
+	bool doubled =
+		style == ESCAPE_TSV && size != 0 && memchr(data, '\\', size) != NULL;
+	if (!doubled && (is_plain(data, size) || !any_needed(data, size)))
+		writer_put(writer, data, size);
+	else
+		put_escaped(writer, data, size, style);
+}
+
+char *escape_new(const char *data, size_t size)
+{
+	struct writer writer;
+	if (!writer_init(&writer, NULL))
+		return NULL;
+	escape_put(&writer, data, size, ESCAPE_TEXT);
+	writer_char(&writer, '\0');
+	if (writer.error == 0)
+		return writer.data;
+	writer_done(&writer);
+	return NULL;
+}
+
+size_t escape_cut(const char *data, size_t size, size_t limit)
+{
+	if (size <= limit)
+		return size;
+	/* A character has at most three bytes behind its first. */
+	size_t begin = limit;
+	while (begin != 0 && limit - begin < 3 &&
+		((unsigned char)data[begin] & 0xc0) == 0x80)
+		begin--;
+	uint32_t character;
+	size_t length = character_take(data + begin, size - begin, &character);
+	return character != CHARACTER_NONE && begin + length > limit ? begin : limit;
+}

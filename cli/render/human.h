@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef RENDER_HUMAN_H
+#define RENDER_HUMAN_H
+
+#include <stdint.h>
+
+/* Numbers as people read them, the same in every locale. */
+enum { HUMAN_ROOM = 32 };
+
+/* 96 B, 1.5 KiB, 112.0 MiB, 12.44 GiB: powers of 1024, two decimals from GiB on. */
+const char *human_bytes(uint64_t count, char buffer[HUMAN_ROOM]);
+
+/* 999, 12.3 k, 58.7 M, 8.03 B, 1.20 T: powers of 1000, two decimals from B on. */
+const char *human_elements(uint64_t count, char buffer[HUMAN_ROOM]);
+
+#endif

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows how many columns a character takes; knows nothing of who put it there. Takes
+ * escaped text only, which is valid UTF-8.
+ */
+#include <utf8proc.h>
+
+#include "render/width.h"
+
+static size_t step(const char *data, size_t size, size_t *ret_width)
+{
+	if ((unsigned char)data[0] < 0x80) {
+		*ret_width = 1;
+		return 1;
+	}
+	utf8proc_int32_t character;
+	utf8proc_ssize_t length = utf8proc_iterate(
+		(const utf8proc_uint8_t *)data, (utf8proc_ssize_t)size, &character);
+	if (length <= 0) {
+		*ret_width = 1;
+		return 1;
+	}
+	int width = utf8proc_charwidth(character);
+	*ret_width = width > 0 ? (size_t)width : 0;
+	return (size_t)length;
+}
+
+size_t width_of(const char *data, size_t size)
+{
+	size_t width = 0;
+	for (size_t at = 0; at < size;) {
+		size_t columns;
+		at += step(data + at, size - at, &columns);
+		width += columns;
+	}
+	return width;
+}
+
+size_t width_front(const char *data, size_t size, size_t columns)
+{
+	size_t at = 0;
+	while (at < size) {
+		size_t width;
+		size_t length = step(data + at, size - at, &width);
+		if (width > columns)
+			break;
+		columns -= width;
+		at += length;
+	}
+	return at;
+}
+
+size_t width_back(const char *data, size_t size, size_t columns)
+{
+	size_t begin = size;
+	while (begin != 0) {
+		size_t at = begin - 1;
+		while (at != 0 && ((unsigned char)data[at] & 0xc0) == 0x80)
+			at--;
+		size_t width;
+		step(data + at, begin - at, &width);
+		if (width > columns)
+			break;
+		columns -= width;
+		begin = at;
+	}
+	return size - begin;
+}

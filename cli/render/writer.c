@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows how bytes gather and leave, and how numbers are spelled in every locale; knows
+ * nothing of values, formats or escaping.
+ */
+#include <errno.h>
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "render/writer.h"
+
+bool writer_init(struct writer *writer, FILE *stream)
+{
+	*writer = (struct writer){
+		.room = stream != NULL ? WRITER_STREAM_ROOM : WRITER_MEMORY_ROOM,
+		.stream = stream,
+	};
+	writer->data = malloc(writer->room);
+	return writer->data != NULL;
+}
+
+void writer_done(struct writer *writer)
+{
+	free(writer->data);
+	*writer = (struct writer){ 0 };
+}
+
+static void send(struct writer *writer, const char *data, size_t size)
+{
+	while (size != 0 && writer->error == 0) {
+		errno = 0;
+		size_t sent = fwrite(data, 1, size, writer->stream);
+		data += sent;
+		size -= sent;
+		if (size != 0 && errno == EINTR)
+			clearerr(writer->stream);
+		else if (size != 0)
+			writer->error = errno != 0 ? errno : EIO;
+	}
+}
+
+static void empty(struct writer *writer)
+{
+	send(writer, writer->data, writer->size);
+	writer->size = 0;
+}
+
+void writer_flush(struct writer *writer)
+{
+	if (writer->stream == NULL)
+		return;
+	empty(writer);
+	if (writer->error == 0 && fflush(writer->stream) != 0)
+		writer->error = errno != 0 ? errno : EIO;
+}
+
+static void grow(struct writer *writer, size_t size)
+{
+	size_t room = writer->room;
+	while (room - writer->size < size && room <= SIZE_MAX / 2)
+		room *= 2;
+	char *data = NULL;
+	if (writer->error == 0 && room - writer->size >= size)
+		data = realloc(writer->data, room);
+	if (data == NULL) {
+		writer->error = ENOMEM;
+		writer->size = 0;
+		return;
+	}
+	writer->data = data;
+	writer->room = room;
+}
+
+void writer_make_room(struct writer *writer, size_t size)
+{
+	if (writer->stream != NULL)
+		empty(writer);
+	else
+		grow(writer, size);
+}
+
+void writer_put_long(struct writer *writer, const char *data, size_t size)
+{
+	writer_make_room(writer, size);
+	if (writer->room - writer->size >= size) {
+		memcpy(writer->data + writer->size, data, size);
+		writer->size += size;
+	} else if (writer->stream != NULL) {
+		send(writer, data, size);
+	}
+}
+
+void writer_spaces(struct writer *writer, size_t count)
+{
+	while (count != 0) {
+		size_t piece = count < WRITER_PIECE ? count : WRITER_PIECE;
+		memset(writer_room(writer, piece), ' ', piece);
+		writer->size += piece;
+		count -= piece;
+	}
+}
+
+void writer_count(struct writer *writer, uint64_t count)
+{
+	static const char pairs[] = "0001020304050607080910111213141516171819"
+				    "2021222324252627282930313233343536373839"
+				    "4041424344454647484950515253545556575859"
+				    "6061626364656667686970717273747576777879"
+				    "8081828384858687888990919293949596979899";
+	char digits[20];
+	size_t at = sizeof digits;
+	while (count >= 100) {
+		at -= 2;
+		memcpy(digits + at, pairs + count % 100 * 2, 2);
+		count /= 100;
+	}
+	if (count >= 10) {
+		at -= 2;
+		memcpy(digits + at, pairs + count * 2, 2);
+	} else {
+		digits[--at] = (char)('0' + count);
+	}
+	writer_put(writer, digits + at, sizeof digits - at);
+}
+
+void writer_integer(struct writer *writer, int64_t integer)
+{
+	if (integer < 0)
+		writer_char(writer, '-');
+	writer_count(writer, integer < 0 ? 0 - (uint64_t)integer : (uint64_t)integer);
+}
+
+/* Fifteen digits are enough for most doubles and seventeen for all; a subnormal
+ * number may need fewer than fifteen. Reads back in the locale that wrote. */
+static void spell(double number, char *digits, size_t room)
+{
+	int precision = fabs(number) < DBL_MIN ? 1 : DBL_DIG;
+	for (; precision < DBL_DECIMAL_DIG; precision++) {
+		snprintf(digits, room, "%.*g", precision, number);
+		double back = strtod(digits, NULL);
+		if (memcmp(&back, &number, sizeof back) == 0)
+			return;
+	}
+	snprintf(digits, room, "%.*g", DBL_DECIMAL_DIG, number);
+}
+
+void writer_number(struct writer *writer, double number)
+{
+	if (isnan(number)) {
+		writer_text(writer, "NaN");
+		return;
+	}
+	if (isinf(number)) {
+		writer_text(writer, number < 0 ? "-Infinity" : "Infinity");
+		return;
+	}
+	char digits[64];
+	spell(number, digits, sizeof digits);
+	/* Whatever stands between the digits is the locale's decimal point. */
+	bool point = false;
+	for (const char *c = digits; *c != '\0'; c++) {
+		bool ours =
+			(*c >= '0' && *c <= '9') || *c == 'e' || *c == '-' || *c == '+';
+		if (ours)
+			writer_char(writer, *c);
+		else if (!point)
+			writer_char(writer, '.');
+		point = !ours;
+	}
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef RENDER_WRITER_H
+#define RENDER_WRITER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+/*
+ * A buffer in front of a stream, or one that stays in memory and grows. The first
+ * failure is remembered; from then on everything is taken and thrown away, so callers
+ * write straight on and ask once at the end. In memory a failure also loses what was
+ * there: look at `error` before reading it back.
+ */
+struct writer {
+	char *data;
+	size_t size, room;
+	FILE *stream; /* NULL: memory */
+	int error;    /* errno of the first failure, or 0 */
+};
+
+enum {
+	WRITER_STREAM_ROOM = 256 << 10,
+	WRITER_MEMORY_ROOM = 4 << 10,
+	WRITER_PIECE = 4 << 10, /* the most that writer_room promises */
+};
+
+/* False: out of memory, and then writer_done is not needed but harmless. */
+bool writer_init(struct writer *writer, FILE *stream);
+void writer_done(struct writer *writer);
+
+/* Hands everything to the stream and flushes that. */
+void writer_flush(struct writer *writer);
+
+/* Slow paths of the functions below. */
+void writer_make_room(struct writer *writer, size_t size);
+void writer_put_long(struct writer *writer, const char *data, size_t size);
+
+/* Room for `size` bytes, at most WRITER_PIECE, behind writer->size. Never NULL. */
+static inline char *writer_room(struct writer *writer, size_t size)
+{
+	if (writer->room - writer->size < size)
+		writer_make_room(writer, size);
+	return writer->data + writer->size;
+}
+
+static inline void writer_put(struct writer *writer, const char *data, size_t size)
+{
+	if (writer->room - writer->size < size) {
+		writer_put_long(writer, data, size);
+		return;
+	}
+	if (size != 0)
+		memcpy(writer->data + writer->size, data, size);
+	writer->size += size;
+}
+
+static inline void writer_char(struct writer *writer, char c)
+{
+	*writer_room(writer, 1) = c;
+	writer->size++;
+}
+
+static inline void writer_text(struct writer *writer, const char *text)
+{
+	writer_put(writer, text, strlen(text));
+}
+
+void writer_spaces(struct writer *writer, size_t count);
+
+/* Numbers are the same in every locale. */
+void writer_count(struct writer *writer, uint64_t count);
+void writer_integer(struct writer *writer, int64_t integer);
+
+/* The shortest decimal that reads back the same; NaN, Infinity, -Infinity as these
+ * words. */
+void writer_number(struct writer *writer, double number);
+
+#endif
