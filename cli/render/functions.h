@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef RENDER_FUNCTIONS_H
+#define RENDER_FUNCTIONS_H
+
+#include <stdarg.h>
+
+#include "render/out.h"
+
+/*
+ * What an output is made of; inside this room only. Every output's own struct begins with
+ * a struct out. A function that is NULL means: this output has no use for that.
+ */
+struct out_functions {
+	struct out *(*new)(FILE *stream, const struct looks *looks);
+	int (*finish)(struct out *out);
+	void (*free)(struct out *out);
+	void (*begin)(struct out *out, const struct out_header *header);
+	void (*end)(struct out *out, const struct out_footer *footer);
+
+	/* key.data NULL: none. named: the key comes from a file. */
+	void (*object_begin)(struct out *out, struct text key);
+	void (*object_end)(struct out *out);
+	void (*array_begin)(struct out *out, struct text key, bool named);
+	void (*items_begin)(struct out *out, struct text key);
+	void (*array_end)(struct out *out);
+	void (*field)(
+		struct out *out, struct text key, const struct value *value, bool named);
+
+	void (*line_begin)(struct out *out, const char *label);
+	void (*line_text)(struct out *out, const char *format, va_list arguments);
+	void (*line_name)(struct out *out, struct text name);
+	void (*line_value)(struct out *out, const struct value *value);
+	void (*line_end)(struct out *out);
+	void (*verbatim)(struct out *out, struct text text);
+
+	void (*table_begin)(struct out *out, const struct table *table);
+	void (*row)(struct out *out, const struct value *values);
+	void (*table_end)(struct out *out);
+	void (*tree_begin)(struct out *out, const struct table *table);
+	void (*node)(struct out *out, const struct tree_node *node,
+		const struct value *values);
+	void (*tree_end)(struct out *out);
+};
+
+struct out {
+	const struct out_functions *functions;
+};
+
+extern const struct out_functions csv_functions;
+extern const struct out_functions json_functions;
+extern const struct out_functions jsonl_functions;
+extern const struct out_functions name_functions;
+extern const struct out_functions text_functions;
+extern const struct out_functions tsv_functions;
+
+/* The columns that a machine output shows of a table: indexes, in order. */
+enum { COLUMNS_MAX = 64 };
+struct columns {
+	size_t count;
+	size_t items[COLUMNS_MAX];
+};
+void columns_for_machine(const struct table *table, struct columns *ret_columns);
+void columns_for_text(const struct table *table, struct columns *ret_columns);
+
+#endif

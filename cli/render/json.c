@@ -1,0 +1,562 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows the envelope, as one document (json) or as one object a line (jsonl), and where
+ * commas and newlines stand; knows nothing of what the members mean.
+ *
+ * Levels of a document: 1 the envelope, 2 `data`, 3 what is in data. Each member of data
+ * and each element of an array in it begins a line, so that two results can be compared
+ * by lines. In jsonl rows of the main array leave at once and everything else that
+ * belongs to data waits in `rest` for the last record.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "render/functions.h"
+#include "render/json-value.h"
+
+enum { LEVELS = 64, IN_ENVELOPE = 1, IN_DATA = 2 };
+
+struct json {
+	struct out base;
+	bool lines; /* jsonl */
+	bool bare;  /* no envelope */
+	bool has_data;
+	int error;            /* beyond LEVELS */
+	struct writer stream; /* what leaves */
+	struct writer rest;   /* jsonl: data without its main array */
+	struct writer *to;    /* one of the two */
+
+	unsigned depth;
+	bool filled[LEVELS];
+	char closers[LEVELS];
+
+	/* The table that is open: `,"key":` of each column, one behind the other. */
+	struct columns columns;
+	struct writer keys;
+	size_t key_ends[COLUMNS_MAX];
+	bool is_name[COLUMNS_MAX];
+	const char *of; /* jsonl: key of the main array that is open, or NULL */
+	unsigned of_depth;
+	bool row_is_item;
+	bool hidden; /* the table is for people */
+	uint64_t items;
+};
+
+static struct json *json_of(struct out *out)
+{
+	return (struct json *)out;
+}
+
+/* ---- levels, commas, keys ---- */
+
+static void level_begin(struct json *json, char opener, char closer, bool filled)
+{
+	writer_char(json->to, opener);
+	if (json->depth + 1 < LEVELS)
+		json->depth++;
+	else
+		json->error = EOVERFLOW;
+	json->filled[json->depth] = filled;
+	json->closers[json->depth] = closer;
+}
+
+static void level_end(struct json *json)
+{
+	if (json->depth == 0)
+		return;
+	writer_char(json->to, json->closers[json->depth]);
+	json->depth--;
+}
+
+static void comma(struct json *json, bool newline)
+{
+	if (json->filled[json->depth])
+		writer_char(json->to, ',');
+	json->filled[json->depth] = true;
+	if (newline && !json->lines)
+		writer_char(json->to, '\n');
+}
+
+static void member(struct json *json, struct text key, bool newline)
+{
+	comma(json, newline);
+	if (key.data == NULL)
+		return;
+	spell_string(json->to, key.data, key.size);
+	writer_char(json->to, ':');
+}
+
+/* Whether a member of the innermost level begins a line. */
+static bool own_line(const struct json *json, struct text key, bool named)
+{
+	return json->depth == IN_DATA ||
+	       (json->depth == IN_DATA + 1 && (key.data == NULL || named));
+}
+
+static void put(struct json *json, const char *key, struct value value)
+{
+	if (value.type == VALUE_ABSENT)
+		return;
+	member(json, text_of(key), false);
+	spell_value(json->to, &value);
+}
+
+static void put_known(struct json *json, const char *key, uint64_t count)
+{
+	put(json, key, value_count(count));
+}
+
+static void array(struct json *json, const char *key)
+{
+	member(json, text_of(key), true);
+	level_begin(json, '[', ']', false);
+}
+
+/* An element that is an object: a line of its own, in jsonl a record of its own. */
+static void element_begin(struct json *json, const char *type)
+{
+	if (type == NULL) {
+		comma(json, true);
+		level_begin(json, '{', '}', false);
+		return;
+	}
+	level_begin(json, '{', '}', false);
+	put(json, "type", value_word(type));
+}
+
+static void record_end(struct json *json)
+{
+	level_end(json);
+	writer_char(json->to, '\n');
+}
+
+/* ---- the envelope ---- */
+
+static void put_input(struct json *json, const struct input_record *input)
+{
+	element_begin(json, NULL);
+	put_known(json, "id", input->id);
+	put(json, "path", value_text(input->path));
+	put(json, "kind", value_word(input->kind));
+	put(json, "format", value_word(input->format));
+	if (input->status >= 0)
+		put(json, "status", value_integer(input->status));
+	if (input->found)
+		put(json, "found", value_bool(true));
+	level_end(json);
+}
+
+static void put_schema(struct json *json, const char *command)
+{
+	member(json, text_of("schema"), false);
+	writer_text(json->to, "\"fsdp-inspect.");
+	writer_text(json->to, command);
+	writer_char(json->to, '"');
+	put(json, "schema_version", value_word("1.0"));
+}
+
+static void put_head(struct json *json, const struct out_header *header)
+{
+	put_schema(json, header->command);
+	member(json, text_of("tool"), false);
+	level_begin(json, '{', '}', false);
+	put(json, "name", value_word("fsdp-inspect"));
+	put(json, "version", value_word(header->version));
+	level_end(json);
+	put(json, "ok", value_bool(header->status == 0));
+	array(json, "inputs");
+	for (size_t i = 0; i < header->input_count; i++)
+		put_input(json, &header->inputs[i]);
+	level_end(json);
+}
+
+static void begin(struct out *out, const struct out_header *header)
+{
+	struct json *json = json_of(out);
+	json->bare = header->bare && !json->lines;
+	json->has_data = header->has_data;
+	json->depth = 0;
+	if (json->lines) {
+		element_begin(json, "header");
+		put_head(json, header);
+		record_end(json);
+	} else if (!json->bare) {
+		level_begin(json, '{', '}', false);
+		put_head(json, header);
+		member(json, text_of("data"), true);
+	}
+	if (!json->lines && !header->has_data)
+		writer_text(json->to, "null");
+	/* Without data, whatever is emitted all the same goes to `rest` and is dropped.
+	 */
+	if (json->lines || !header->has_data)
+		json->to = &json->rest;
+	json->depth = IN_ENVELOPE;
+	level_begin(json, '{', '}', false);
+}
+
+static void put_finding(struct json *json, const struct finding *finding)
+{
+	static const char *const severities[] = { "note", "warning", "error" };
+	put(json, "rule", value_word(finding->rule));
+	put(json, "slug", value_word(finding->slug));
+	put(json, "severity", value_word(severities[finding->severity]));
+	put_known(json, "input", finding->input);
+	put(json, "file", value_text(finding->file));
+	put(json, "member", value_text(finding->member));
+	put_known(json, "offset", finding->offset);
+	put_known(json, "length", finding->length);
+	put(json, "tensor", value_text(finding->tensor));
+	put(json, "module", value_text(finding->module));
+	put(json, "rank", value_id(finding->rank));
+	put(json, "message", value_text(finding->message));
+	put(json, "next", value_text(finding->next));
+	put(json, "fingerprint", value_word(finding->fingerprint));
+}
+
+static void put_failure(struct json *json, const struct failure *failure)
+{
+	put(json, "code", value_word(failure->code));
+	put(json, "rule", value_word(failure->rule));
+	put(json, "input", value_id(failure->input));
+	put(json, "path", value_text(failure->path));
+	put(json, "member", value_text(failure->member));
+	put_known(json, "offset", failure->offset);
+	put(json, "limit", value_word(failure->limit));
+	put(json, "message", value_text(failure->message));
+	put(json, "hint", value_text(failure->hint));
+}
+
+static void put_omissions(struct json *json, const struct out_footer *footer)
+{
+	if (footer->omission_count == 0)
+		return;
+	array(json, "omitted");
+	for (size_t i = 0; i < footer->omission_count; i++) {
+		const struct omission *omission = &footer->omissions[i];
+		element_begin(json, NULL);
+		put(json, "rule", value_word(omission->rule));
+		put(json, "file", value_text(omission->file));
+		put_known(json, "count", omission->count);
+		level_end(json);
+	}
+	level_end(json);
+}
+
+static void item_end(struct json *json)
+{
+	record_end(json);
+	json->to = &json->rest;
+	json->items++;
+}
+
+/* Whatever a command that failed half-way left open. */
+static void close_data(struct json *json)
+{
+	if (json->of != NULL && json->depth > json->of_depth) {
+		while (json->depth > json->of_depth + 1)
+			level_end(json);
+		item_end(json);
+	}
+	while (json->depth >= IN_DATA)
+		level_end(json);
+}
+
+static void end_document(struct json *json, const struct out_footer *footer)
+{
+	close_data(json);
+	json->to = &json->stream;
+	if (!json->bare) {
+		array(json, "findings");
+		for (size_t i = 0; i < footer->finding_count; i++) {
+			element_begin(json, NULL);
+			put_finding(json, &footer->findings[i]);
+			level_end(json);
+		}
+		level_end(json);
+		array(json, "errors");
+		for (size_t i = 0; i < footer->failure_count; i++) {
+			element_begin(json, NULL);
+			put_failure(json, &footer->failures[i]);
+			level_end(json);
+		}
+		level_end(json);
+		put_omissions(json, footer);
+		level_end(json);
+	}
+	writer_char(json->to, '\n');
+}
+
+static void end_lines(struct json *json, const struct out_footer *footer)
+{
+	close_data(json);
+	json->to = &json->stream;
+	json->depth = 0;
+	for (size_t i = 0; i < footer->finding_count; i++) {
+		element_begin(json, "finding");
+		put_finding(json, &footer->findings[i]);
+		record_end(json);
+	}
+	for (size_t i = 0; i < footer->failure_count; i++) {
+		element_begin(json, "error");
+		put_failure(json, &footer->failures[i]);
+		record_end(json);
+	}
+	element_begin(json, "end");
+	put_known(json, "items", json->items);
+	put_known(json, "findings", footer->finding_count);
+	put_known(json, "errors", footer->failure_count);
+	put(json, "ok", value_bool(footer->status == 0));
+	put(json, "status", value_integer(footer->status));
+	if (footer->interrupted)
+		put(json, "interrupted", value_bool(true));
+	put_omissions(json, footer);
+	member(json, text_of("data"), false);
+	if (json->has_data && json->rest.error == 0)
+		writer_put(json->to, json->rest.data, json->rest.size);
+	else
+		writer_text(json->to, "null");
+	record_end(json);
+}
+
+static void end(struct out *out, const struct out_footer *footer)
+{
+	struct json *json = json_of(out);
+	if (json->lines)
+		end_lines(json, footer);
+	else
+		end_document(json, footer);
+	writer_flush(&json->stream);
+}
+
+/* ---- data ---- */
+
+/* jsonl: whether what comes now is an element of the main array. */
+static bool at_items(const struct json *json)
+{
+	return json->of != NULL && json->depth == json->of_depth;
+}
+
+static void item_begin(struct json *json)
+{
+	json->to = &json->stream;
+	level_begin(json, '{', '}', true);
+	writer_text(json->to, "\"type\":\"item\",\"of\":");
+	spell_string(json->to, json->of, strlen(json->of));
+}
+
+static void object_begin(struct out *out, struct text key)
+{
+	struct json *json = json_of(out);
+	if (at_items(json)) {
+		item_begin(json);
+		return;
+	}
+	member(json, key, own_line(json, key, false));
+	level_begin(json, '{', '}', false);
+}
+
+static void object_end(struct out *out)
+{
+	struct json *json = json_of(out);
+	if (json->of != NULL && json->depth == json->of_depth + 1)
+		item_end(json);
+	else if (json->depth > IN_DATA)
+		level_end(json);
+}
+
+static void array_begin(struct out *out, struct text key, bool named)
+{
+	struct json *json = json_of(out);
+	member(json, key, own_line(json, key, named));
+	level_begin(json, '[', ']', false);
+}
+
+static void items_begin(struct out *out, struct text key)
+{
+	struct json *json = json_of(out);
+	if (json->lines) {
+		json->of = key.data;
+		json->of_depth = json->depth;
+	} else {
+		array_begin(out, key, false);
+	}
+}
+
+static void array_end(struct out *out)
+{
+	struct json *json = json_of(out);
+	if (at_items(json))
+		json->of = NULL;
+	else if (json->depth > IN_DATA)
+		level_end(json);
+}
+
+static void field(struct out *out, struct text key, const struct value *value, bool named)
+{
+	struct json *json = json_of(out);
+	if (value->type == VALUE_ABSENT)
+		return;
+	bool item = at_items(json);
+	if (item) {
+		item_begin(json);
+		key = text_of("value");
+	}
+	member(json, key, own_line(json, key, named));
+	bool valid = spell_value(json->to, value);
+	bool is_name = value->type == VALUE_NAME && !named && key.size == 4 &&
+		       memcmp(key.data, "name", 4) == 0;
+	if (!valid && is_name) {
+		member(json, text_of("name_b64"), false);
+		spell_base64(json->to, value->text);
+	}
+	if (item)
+		item_end(json);
+}
+
+/* ---- tables ---- */
+
+static void spell_keys(struct json *json, const struct table *table)
+{
+	json->keys.size = 0;
+	for (size_t i = 0; i < json->columns.count; i++) {
+		const char *name = table->columns[json->columns.items[i]].name;
+		writer_char(&json->keys, ',');
+		spell_string(&json->keys, name, strlen(name));
+		writer_char(&json->keys, ':');
+		json->key_ends[i] = json->keys.size;
+		json->is_name[i] = strcmp(name, "name") == 0;
+	}
+	if (json->keys.error != 0) {
+		json->error = json->keys.error;
+		json->columns.count = 0;
+	}
+}
+
+static void table_begin(struct out *out, const struct table *table)
+{
+	struct json *json = json_of(out);
+	json->hidden = table->text_only;
+	if (json->hidden)
+		return;
+	columns_for_machine(table, &json->columns);
+	spell_keys(json, table);
+	json->row_is_item = json->lines && table->main;
+	if (json->row_is_item)
+		items_begin(out, text_of(table->key));
+	else
+		array_begin(out, text_of(table->key), false);
+}
+
+static void put_columns(struct json *json, const struct value *values)
+{
+	struct writer *to = json->to;
+	const char *keys = json->keys.data;
+	size_t skipped = json->filled[json->depth] ? 0 : 1; /* the first comma */
+	size_t key = 0;
+	for (size_t i = 0; i < json->columns.count; key = json->key_ends[i++]) {
+		const struct value *value = &values[json->columns.items[i]];
+		if (value->type == VALUE_ABSENT)
+			continue;
+		writer_put(to, keys + key + skipped, json->key_ends[i] - key - skipped);
+		skipped = 0;
+		bool valid = spell_value(to, value);
+		if (!valid && json->is_name[i] && value->type == VALUE_NAME) {
+			writer_text(to, ",\"name_b64\":");
+			spell_base64(to, value->text);
+		}
+	}
+}
+
+static void row(struct out *out, const struct value *values)
+{
+	struct json *json = json_of(out);
+	if (json->hidden)
+		return;
+	if (json->row_is_item) {
+		item_begin(json);
+		put_columns(json, values);
+		item_end(json);
+	} else {
+		comma(json, json->depth == IN_DATA + 1);
+		level_begin(json, '{', '}', false);
+		put_columns(json, values);
+		level_end(json);
+	}
+}
+
+static void table_end(struct out *out)
+{
+	struct json *json = json_of(out);
+	json->row_is_item = false;
+	if (!json->hidden)
+		array_end(out);
+	json->hidden = false;
+}
+
+static void node(
+	struct out *out, const struct tree_node *tree_node, const struct value *values)
+{
+	(void)tree_node;
+	row(out, values);
+}
+
+/* ---- life ---- */
+
+static void free_json(struct out *out)
+{
+	struct json *json = json_of(out);
+	writer_done(&json->stream);
+	writer_done(&json->rest);
+	writer_done(&json->keys);
+	free(json);
+}
+
+static struct out *new_json(
+	const struct out_functions *functions, FILE *stream, bool lines)
+{
+	struct json *json = calloc(1, sizeof *json);
+	if (json == NULL)
+		return NULL;
+	json->base.functions = functions;
+	json->lines = lines;
+	bool ok = writer_init(&json->stream, stream);
+	ok = writer_init(&json->rest, NULL) && ok;
+	ok = writer_init(&json->keys, NULL) && ok;
+	json->to = &json->stream;
+	if (ok)
+		return &json->base;
+	free_json(&json->base);
+	return NULL;
+}
+
+static struct out *new_document(FILE *stream, const struct looks *looks)
+{
+	(void)looks;
+	return new_json(&json_functions, stream, false);
+}
+
+static struct out *new_lines(FILE *stream, const struct looks *looks)
+{
+	(void)looks;
+	return new_json(&jsonl_functions, stream, true);
+}
+
+static int finish(struct out *out)
+{
+	struct json *json = json_of(out);
+	writer_flush(&json->stream);
+	if (json->stream.error != 0)
+		return json->stream.error;
+	return json->rest.error != 0 && json->lines ? json->rest.error : json->error;
+}
+
+#define SHARED_FUNCTIONS                                                                \
+	.finish = finish, .free = free_json, .begin = begin, .end = end,                \
+	.object_begin = object_begin, .object_end = object_end,                         \
+	.array_begin = array_begin, .items_begin = items_begin, .array_end = array_end, \
+	.field = field, .table_begin = table_begin, .row = row, .table_end = table_end, \
+	.tree_begin = table_begin, .node = node, .tree_end = table_end
+
+const struct out_functions json_functions = { .new = new_document, SHARED_FUNCTIONS };
+const struct out_functions jsonl_functions = { .new = new_lines, SHARED_FUNCTIONS };
