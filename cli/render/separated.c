@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows rows of cells between commas (csv, RFC 4180) or tabs (tsv); knows nothing of
+ * anything but the main table. A text that a spreadsheet would take for a formula gets
+ * a ' in front; a number never does.
+ */
+#include <stdlib.h>
+
+#include "render/escape.h"
+#include "render/functions.h"
+#include "render/json-value.h"
+#include "render/plain.h"
+
+struct separated {
+	struct out base;
+	bool tabs;
+	bool active; /* in the main table */
+	struct columns columns;
+	struct writer stream;
+	struct writer raw;  /* a list, before it is escaped */
+	struct writer cell; /* a cell, before it is quoted */
+};
+
+static struct separated *separated_of(struct out *out)
+{
+	return (struct separated *)out;
+}
+
+static bool is_formula(const char *data, size_t size)
+{
+	return size != 0 && memchr("=+-@\t\r", data[0], 6) != NULL;
+}
+
+/* A lone empty cell would be an empty line, which readers skip. */
+static bool needs_quotes(const struct separated *separated, const char *data, size_t size)
+{
+	if (size == 0)
+		return separated->columns.count == 1;
+	return memchr(data, ',', size) != NULL || memchr(data, '"', size) != NULL;
+}
+
+static void put_quoted(struct separated *separated, const char *data, size_t size)
+{
+	struct writer *to = &separated->stream;
+	if (separated->tabs || !needs_quotes(separated, data, size)) {
+		writer_put(to, data, size);
+		return;
+	}
+	writer_char(to, '"');
+	for (size_t i = 0; i < size; i++) {
+		if (data[i] == '"')
+			writer_char(to, '"');
+		writer_char(to, data[i]);
+	}
+	writer_char(to, '"');
+}
+
+static void put_text(struct separated *separated, const char *data, size_t size)
+{
+	struct writer *cell = &separated->cell;
+	cell->size = 0;
+	if (is_formula(data, size))
+		writer_char(cell, '\'');
+	escape_put(cell, data, size, separated->tabs ? ESCAPE_TSV : ESCAPE_TEXT);
+	put_quoted(separated, cell->data, cell->size);
+}
+
+static void put_list(struct separated *separated, const struct value *value)
+{
+	struct writer *raw = &separated->raw;
+	raw->size = 0;
+	if (value->type == VALUE_TEXTS)
+		plain_texts(raw, value->texts.items, value->texts.count, ",");
+	else
+		spell_value(raw, value);
+	put_text(separated, raw->data, raw->size);
+}
+
+static void put_value(struct separated *separated, const struct value *value)
+{
+	struct writer *to = &separated->stream;
+	switch (value->type) {
+	case VALUE_ABSENT:
+	case VALUE_NULL:
+		put_quoted(separated, "", 0);
+		break;
+	case VALUE_BOOL:
+		writer_text(to, value->boolean ? "true" : "false");
+		break;
+	case VALUE_COUNT:
+	case VALUE_BYTES:
+	case VALUE_ELEMENTS:
+		writer_count(to, value->count);
+		break;
+	case VALUE_INTEGER:
+		writer_integer(to, value->integer);
+		break;
+	case VALUE_NUMBER:
+		writer_number(to, value->number);
+		break;
+	case VALUE_TEXT:
+	case VALUE_NAME:
+		put_text(separated, value->text.data, value->text.size);
+		break;
+	case VALUE_SHAPE:
+		plain_shape(to, value->shape.items, value->shape.count);
+		break;
+	case VALUE_TEXTS:
+	case VALUE_PATH:
+	case VALUE_TOKENS:
+		put_list(separated, value);
+		break;
+	}
+}
+
+static void end_line(struct separated *separated)
+{
+	if (separated->tabs)
+		writer_char(&separated->stream, '\n');
+	else
+		writer_put(&separated->stream, "\r\n", 2);
+}
+
+static void put_separator(struct separated *separated, size_t index)
+{
+	if (index != 0)
+		writer_char(&separated->stream, separated->tabs ? '\t' : ',');
+}
+
+static void table_begin(struct out *out, const struct table *table)
+{
+	struct separated *separated = separated_of(out);
+	separated->active = table->main && !table->text_only;
+	if (!separated->active)
+		return;
+	columns_for_machine(table, &separated->columns);
+	if (table->no_header)
+		return;
+	for (size_t i = 0; i < separated->columns.count; i++) {
+		put_separator(separated, i);
+		writer_text(&separated->stream,
+			table->columns[separated->columns.items[i]].name);
+	}
+	end_line(separated);
+}
+
+static void row(struct out *out, const struct value *values)
+{
+	struct separated *separated = separated_of(out);
+	if (!separated->active)
+		return;
+	for (size_t i = 0; i < separated->columns.count; i++) {
+		put_separator(separated, i);
+		put_value(separated, &values[separated->columns.items[i]]);
+	}
+	end_line(separated);
+}
+
+static void table_end(struct out *out)
+{
+	separated_of(out)->active = false;
+}
+
+static void node(
+	struct out *out, const struct tree_node *tree_node, const struct value *values)
+{
+	(void)tree_node;
+	row(out, values);
+}
+
+static int finish(struct out *out)
+{
+	struct separated *separated = separated_of(out);
+	writer_flush(&separated->stream);
+	if (separated->stream.error != 0)
+		return separated->stream.error;
+	return separated->raw.error != 0 ? separated->raw.error : separated->cell.error;
+}
+
+static void end(struct out *out, const struct out_footer *footer)
+{
+	(void)footer;
+	writer_flush(&separated_of(out)->stream);
+}
+
+static void free_separated(struct out *out)
+{
+	struct separated *separated = separated_of(out);
+	writer_done(&separated->stream);
+	writer_done(&separated->raw);
+	writer_done(&separated->cell);
+	free(separated);
+}
+
+static struct out *new_separated(
+	const struct out_functions *functions, FILE *stream, bool tabs)
+{
+	struct separated *separated = calloc(1, sizeof *separated);
+	if (separated == NULL)
+		return NULL;
+	separated->base.functions = functions;
+	separated->tabs = tabs;
+	bool ok = writer_init(&separated->stream, stream);
+	ok = writer_init(&separated->raw, NULL) && ok;
+	ok = writer_init(&separated->cell, NULL) && ok;
+	if (ok)
+		return &separated->base;
+	free_separated(&separated->base);
+	return NULL;
+}
+
+static struct out *new_csv(FILE *stream, const struct looks *looks)
+{
+	(void)looks;
+	return new_separated(&csv_functions, stream, false);
+}
+
+static struct out *new_tsv(FILE *stream, const struct looks *looks)
+{
+	(void)looks;
+	return new_separated(&tsv_functions, stream, true);
+}
+
+#define SHARED_FUNCTIONS                                                \
+	.finish = finish, .free = free_separated, .end = end,           \
+	.table_begin = table_begin, .row = row, .table_end = table_end, \
+	.tree_begin = table_begin, .node = node, .tree_end = table_end
+
+const struct out_functions csv_functions = { .new = new_csv, SHARED_FUNCTIONS };
+const struct out_functions tsv_functions = { .new = new_tsv, SHARED_FUNCTIONS };
