@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows cells, their widths and how they line up; knows nothing of values and of
+ * escaping, which is done when a cell comes in.
+ */
+#include "render/grid.h"
+#include "render/width.h"
+
+enum {
+	KEPT_ROWS = 1000,
+	KEPT_BYTES = 448 << 10, /* so that the buffer stays at 512 KiB */
+	NARROWEST_NAME = 16,
+	GAP = 2,
+};
+
+struct cell {
+	uint32_t size;
+	uint32_t width;
+	bool is_name;
+};
+
+bool grid_init(struct grid *grid, struct writer *to, const struct looks *looks)
+{
+	*grid = (struct grid){ .to = to, .looks = looks };
+	return writer_init(&grid->kept, NULL);
+}
+
+void grid_done(struct grid *grid)
+{
+	writer_done(&grid->kept);
+}
+
+void grid_begin(struct grid *grid, size_t column_count, size_t indent)
+{
+	grid->indent = indent;
+	grid->column_count = column_count < COLUMNS_MAX ? column_count : COLUMNS_MAX;
+	memset(grid->columns, 0, sizeof grid->columns);
+	grid->settled = false;
+	grid->slack = 0;
+	grid_drop(grid);
+}
+
+void grid_drop(struct grid *grid)
+{
+	grid->kept.size = 0;
+	grid->kept_rows = 0;
+	grid->cell_index = 0;
+}
+
+struct writer *grid_cell_begin(struct grid *grid)
+{
+	const struct cell none = { 0 };
+	grid->cell = grid->kept.size;
+	grid->hidden = 0;
+	writer_put(&grid->kept, (const char *)&none, sizeof none);
+	return &grid->kept;
+}
+
+void grid_style(struct grid *grid, const char *sequence)
+{
+	if (!grid->looks->color)
+		return;
+	writer_text(&grid->kept, sequence);
+	grid->hidden += strlen(sequence);
+}
+
+void grid_cell_end(struct grid *grid, bool is_name)
+{
+	/* After a failure nothing in `kept` is what it was. */
+	if (grid->kept.error != 0)
+		return;
+	size_t begin = grid->cell + sizeof(struct cell);
+	size_t size = grid->kept.size - begin;
+	size_t width = width_of(grid->kept.data + begin, size) - grid->hidden;
+	struct cell cell = {
+		.size = (uint32_t)size,
+		.width = (uint32_t)width,
+		.is_name = is_name && grid->hidden == 0,
+	};
+	memcpy(grid->kept.data + grid->cell, &cell, sizeof cell);
+	struct grid_column *column = &grid->columns[grid->cell_index++];
+	if (grid->settled)
+		return;
+	column->names |= is_name;
+	if (column->width < width)
+		column->width = width;
+}
+
+size_t grid_put_short(
+	struct writer *writer, const char *data, size_t size, size_t columns, bool ascii)
+{
+	const char *mark = ascii ? "..." : "\xe2\x80\xa6";
+	size_t mark_width = ascii ? 3 : 1;
+	size_t room = columns > mark_width ? columns - mark_width : 0;
+	/* Names differ at their ends more often than at their beginnings. */
+	size_t front = width_front(data, size, room / 2);
+	size_t back = width_back(data, size, room - room / 2);
+	writer_put(writer, data, front);
+	writer_text(writer, mark);
+	writer_put(writer, data + size - back, back);
+	return width_of(data, front) + mark_width + width_of(data + size - back, back);
+}
+
+static size_t put_cell(struct grid *grid, const struct grid_column *column,
+	struct cell cell, const char *text)
+{
+	size_t most = column->width + grid->slack;
+	if (grid->looks->width <= 0 || !cell.is_name || cell.width <= most) {
+		writer_put(grid->to, text, cell.size);
+		return cell.width;
+	}
+	return grid_put_short(grid->to, text, cell.size, most, grid->looks->ascii);
+}
+
+/* Returns what follows the row in `kept`. */
+static const char *put_row(struct grid *grid, const char *data)
+{
+	size_t pending = grid->indent;
+	for (size_t i = 0; i < grid->column_count; i++) {
+		const struct grid_column *column = &grid->columns[i];
+		struct cell cell;
+		memcpy(&cell, data, sizeof cell);
+		const char *text = data + sizeof cell;
+		data = text + cell.size;
+		size_t width = 0;
+		if (cell.size != 0) {
+			if (column->right && cell.width < column->width) {
+				pending += column->width - cell.width;
+				width = column->width - cell.width;
+			}
+			writer_spaces(grid->to, pending);
+			pending = 0;
+			width += put_cell(grid, column, cell, text);
+		}
+		if (width < column->width)
+			pending += column->width - width;
+		if (column->width != 0 || width != 0)
+			pending += GAP;
+	}
+	writer_char(grid->to, '\n');
+	return data;
+}
+
+static struct grid_column *widest_names(struct grid *grid)
+{
+	struct grid_column *widest = NULL;
+	for (size_t i = 0; i < grid->column_count; i++) {
+		struct grid_column *column = &grid->columns[i];
+		if (column->names && column->width > NARROWEST_NAME &&
+			(widest == NULL || column->width > widest->width))
+			widest = column;
+	}
+	return widest;
+}
+
+static void fit_terminal(struct grid *grid)
+{
+	if (grid->looks->width <= 0)
+		return;
+	size_t most = (size_t)grid->looks->width;
+	size_t total = grid->indent;
+	for (size_t i = 0; i < grid->column_count; i++)
+		total += grid->columns[i].width + (i != 0 ? GAP : 0);
+	grid->slack = total < most ? most - total : 0;
+	for (; total > most; total--) {
+		struct grid_column *column = widest_names(grid);
+		if (column == NULL)
+			return;
+		column->width--;
+	}
+}
+
+static void put_kept(struct grid *grid)
+{
+	const char *data = grid->kept.data;
+	for (size_t i = 0; i < grid->kept_rows && grid->kept.error == 0; i++)
+		data = put_row(grid, data);
+	grid_drop(grid);
+}
+
+void grid_row_end(struct grid *grid)
+{
+	grid->cell_index = 0;
+	grid->kept_rows++;
+	if (!grid->settled && grid->kept_rows < KEPT_ROWS && grid->kept.size < KEPT_BYTES)
+		return;
+	if (!grid->settled)
+		fit_terminal(grid);
+	grid->settled = true;
+	put_kept(grid);
+}
+
+void grid_end(struct grid *grid)
+{
+	if (!grid->settled)
+		fit_terminal(grid);
+	put_kept(grid);
+}

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows which outputs there are and passes calls on to one or to several; knows nothing
+ * of how any of them looks.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "render/functions.h"
+
+static const struct out_format formats[] = {
+	{
+		.name = "text",
+		.shapes = SHAPE_FACTS | SHAPE_TABLE | SHAPE_TREE | SHAPE_FINDINGS |
+			  SHAPE_SPANS,
+		.summary = "for people; may change",
+		.functions = &text_functions,
+	},
+	{
+		.name = "json",
+		.shapes = SHAPE_FACTS | SHAPE_TABLE | SHAPE_TREE | SHAPE_FINDINGS |
+			  SHAPE_SPANS,
+		.machine = true,
+		.summary = "one document, also when the work failed",
+		.functions = &json_functions,
+	},
+	{
+		.name = "jsonl",
+		.shapes = SHAPE_TABLE | SHAPE_TREE | SHAPE_FINDINGS,
+		.machine = true,
+		.summary = "one object a line, from header to end, in constant memory",
+		.functions = &jsonl_functions,
+	},
+	{
+		.name = "csv",
+		.shapes = SHAPE_TABLE,
+		.machine = true,
+		.summary = "RFC 4180, with a header row",
+		.functions = &csv_functions,
+	},
+	{
+		.name = "tsv",
+		.shapes = SHAPE_TABLE,
+		.machine = true,
+		.summary = "tabs between, \\t \\n \\r \\\\ escaped; for awk and cut",
+		.functions = &tsv_functions,
+	},
+	{
+		.name = "name",
+		.shapes = SHAPE_TABLE | SHAPE_TREE,
+		.machine = true,
+		.summary = "one name a line; -0 for raw bytes",
+		.functions = &name_functions,
+	},
+};
+
+const struct out_format *out_format(size_t index)
+{
+	return index < sizeof formats / sizeof *formats ? &formats[index] : NULL;
+}
+
+const struct out_format *out_format_find(const char *name)
+{
+	for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+		if (strcmp(formats[i].name, name) == 0)
+			return &formats[i];
+	return NULL;
+}
+
+static void choose_columns(
+	const struct table *table, bool machine, struct columns *ret_columns)
+{
+	size_t count = table->chosen != NULL ? table->chosen_count : table->column_count;
+	ret_columns->count = 0;
+	for (size_t i = 0; i < count && ret_columns->count < COLUMNS_MAX; i++) {
+		size_t index = table->chosen != NULL ? table->chosen[i] : i;
+		if (index >= table->column_count)
+			continue;
+		const struct column *column = &table->columns[index];
+		bool hidden = machine ? column->text_only
+				      : column->machine_only && table->chosen == NULL;
+		if (!hidden)
+			ret_columns->items[ret_columns->count++] = index;
+	}
+}
+
+void columns_for_machine(const struct table *table, struct columns *ret_columns)
+{
+	choose_columns(table, true, ret_columns);
+}
+
+void columns_for_text(const struct table *table, struct columns *ret_columns)
+{
+	choose_columns(table, false, ret_columns);
+}
+
+/* Passes a call on to each output behind `out`, if that output has a use for it. The
+ * arguments come in parentheses and begin with *each. */
+#define PASS_ON(out, function, arguments)                                            \
+	do {                                                                         \
+		struct out *alone = (out);                                           \
+		struct out **each = &alone;                                          \
+		for (size_t left = outs_of(alone, &each); left != 0; left--, each++) \
+			if ((*each)->functions->function != NULL)                    \
+				(*each)->functions->function arguments;              \
+	} while (0)
+
+struct many {
+	struct out base;
+	size_t count;
+	struct out *outs[];
+};
+
+static int finish_many(struct out *out);
+static void free_many(struct out *out);
+
+static const struct out_functions many_functions = {
+	.finish = finish_many,
+	.free = free_many,
+};
+
+/* An output that is not many stands for itself. */
+static inline size_t outs_of(struct out *out, struct out ***ret_outs)
+{
+	if (out->functions != &many_functions)
+		return 1;
+	struct many *many = (struct many *)out;
+	*ret_outs = many->outs;
+	return many->count;
+}
+
+static int finish_many(struct out *out)
+{
+	struct many *many = (struct many *)out;
+	int first = 0;
+	for (size_t i = 0; i < many->count; i++) {
+		int error = out_finish(many->outs[i]);
+		if (first == 0)
+			first = error;
+	}
+	return first;
+}
+
+static void free_many(struct out *out)
+{
+	struct many *many = (struct many *)out;
+	for (size_t i = 0; i < many->count; i++)
+		out_free(many->outs[i]);
+	free(many);
+}
+
+struct out *out_new(
+	const struct out_format *format, FILE *stream, const struct looks *looks)
+{
+	return format->functions->new (stream, looks);
+}
+
+struct out *out_many(struct out **outs, size_t count)
+{
+	struct many *many = malloc(sizeof *many + count * sizeof(struct out *));
+	if (many == NULL) {
+		for (size_t i = 0; i < count; i++)
+			out_free(outs[i]);
+		return NULL;
+	}
+	many->base.functions = &many_functions;
+	many->count = count;
+	if (count != 0)
+		memcpy(many->outs, outs, count * sizeof(struct out *));
+	return &many->base;
+}
+
+int out_finish(struct out *out)
+{
+	return out->functions->finish(out);
+}
+
+void out_free(struct out *out)
+{
+	if (out != NULL)
+		out->functions->free(out);
+}
+
+void out_begin(struct out *out, const struct out_header *header)
+{
+	PASS_ON(out, begin, (*each, header));
+}
+
+void out_end(struct out *out, const struct out_footer *footer)
+{
+	PASS_ON(out, end, (*each, footer));
+}
+
+void out_object_begin(struct out *out, const char *key)
+{
+	PASS_ON(out, object_begin, (*each, text_of(key)));
+}
+
+void out_object_end(struct out *out)
+{
+	PASS_ON(out, object_end, (*each));
+}
+
+void out_array_begin(struct out *out, const char *key)
+{
+	PASS_ON(out, array_begin, (*each, text_of(key), false));
+}
+
+void out_array_begin_named(struct out *out, struct text key)
+{
+	PASS_ON(out, array_begin, (*each, key, true));
+}
+
+void out_items_begin(struct out *out, const char *key)
+{
+	PASS_ON(out, items_begin, (*each, text_of(key)));
+}
+
+void out_array_end(struct out *out)
+{
+	PASS_ON(out, array_end, (*each));
+}
+
+void out_field(struct out *out, const char *key, struct value value)
+{
+	PASS_ON(out, field, (*each, text_of(key), &value, false));
+}
+
+void out_field_named(struct out *out, struct text key, struct value value)
+{
+	PASS_ON(out, field, (*each, key, &value, true));
+}
+
+void out_line_begin(struct out *out, const char *label)
+{
+	PASS_ON(out, line_begin, (*each, label));
+}
+
+/* Each output walks the arguments from their beginning. */
+__attribute__((format(printf, 2, 0))) static void pass_text(
+	struct out *out, const char *format, va_list arguments)
+{
+	struct out *alone = out;
+	struct out **each = &alone;
+	for (size_t left = outs_of(out, &each); left != 0; left--, each++) {
+		if ((*each)->functions->line_text == NULL)
+			continue;
+		va_list own;
+		va_copy(own, arguments);
+		(*each)->functions->line_text(*each, format, own);
+		va_end(own);
+	}
+}
+
+void out_line_text(struct out *out, const char *format, ...)
+{
+	va_list arguments;
+	va_start(arguments, format);
+	pass_text(out, format, arguments);
+	va_end(arguments);
+}
+
+void out_line(struct out *out, const char *label, const char *format, ...)
+{
+	out_line_begin(out, label);
+	va_list arguments;
+	va_start(arguments, format);
+	pass_text(out, format, arguments);
+	va_end(arguments);
+	out_line_end(out);
+}
+
+void out_line_name(struct out *out, struct text name)
+{
+	PASS_ON(out, line_name, (*each, name));
+}
+
+void out_line_value(struct out *out, struct value value)
+{
+	PASS_ON(out, line_value, (*each, &value));
+}
+
+void out_line_end(struct out *out)
+{
+	PASS_ON(out, line_end, (*each));
+}
+
+void out_verbatim(struct out *out, struct text text)
+{
+	PASS_ON(out, verbatim, (*each, text));
+}
+
+void out_table_begin(struct out *out, const struct table *table)
+{
+	PASS_ON(out, table_begin, (*each, table));
+}
+
+void out_row(struct out *out, const struct value *values)
+{
+	PASS_ON(out, row, (*each, values));
+}
+
+void out_table_end(struct out *out)
+{
+	PASS_ON(out, table_end, (*each));
+}
+
+void out_tree_begin(struct out *out, const struct table *table)
+{
+	PASS_ON(out, tree_begin, (*each, table));
+}
+
+void out_node(struct out *out, const struct tree_node *node, const struct value *values)
+{
+	PASS_ON(out, node, (*each, node, values));
+}
+
+void out_tree_end(struct out *out)
+{
+	PASS_ON(out, tree_end, (*each));
+}
