@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Law: the JSON Schemas are sound, and what they share is the same in each.
+"""The JSON Schemas: sound, alike in what they share, and told field by field in the manual.
 
 Each file stands alone, so that one document is enough to check one answer. The price is
-that shared objects are written once per file; this test keeps the copies equal.
+that shared objects are written once per file; this keeps the copies equal.
 
-usage: schemas.py SCHEMA-DIRECTORY
+schemas.py [SCHEMA-FOLDER]
 """
 
 import json
@@ -15,18 +15,21 @@ import sys
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
-# Definitions that every file may fill in its own way.
+# Definitions that every file fills in its own way.
 OWN = {"data", "record", "header_record"}
 
 # Objects whose keys come from checkpoints.
 OPEN_KEYS = {"mixed_precision", "modules", "names"}
+
+HERE = pathlib.Path(__file__).resolve()
+PAGE = "man/fsdp-inspect-json.5"
 
 
 def no_duplicates(pairs):
     keys = [key for key, _ in pairs]
     for key in keys:
         if keys.count(key) > 1:
-            raise ValueError(f"the key {key!r} comes twice")
+            raise ValueError(f"the key {key} comes twice")
     return dict(pairs)
 
 
@@ -44,89 +47,108 @@ def walk(node, place="#"):
             yield from walk(node[key], f"{place}/{key}")
 
 
-def resolve(document, reference):
+def leads_somewhere(document, reference):
     node = document
     for step in reference.removeprefix("#/").split("/"):
+        if step not in node:
+            return False
         node = node[step]
-    return node
+    return True
 
 
-def check_file(path, complain):
-    document = json.loads(path.read_text("utf-8"), object_pairs_hook=no_duplicates)
-    command, major = re.fullmatch(r"([a-z]+)-([0-9]+)\.json", path.name).groups()
+def node_faults(document, place, node):
+    is_property = place.split("/")[-2:-1] == ["properties"]
+    if is_property and not {"description", "$ref", "const"} & set(node):
+        yield "has no description"
+    if "$ref" in node and not leads_somewhere(document, node["$ref"]):
+        yield f"refers to {node['$ref']}, which is not there"
+    if node.get("additionalProperties") is False:
+        yield "forbids unknown fields, which readers ignore"
+    if "additionalProperties" in node and place.rsplit("/", 1)[1] not in OPEN_KEYS:
+        yield "has keys of its own, but is not known for that"
+    for name in node.get("required", []):
+        if name not in node.get("properties", {}):
+            yield f"requires {name}, which it does not describe"
+
+
+def file_faults(path, document):
+    command, major = re.fullmatch(r"([a-z]+)-([0-9]+)\.json", path).groups()
     if document.get("$schema") != DRAFT:
-        complain(f"{path.name}: $schema is not {DRAFT}")
+        yield f"$schema is not {DRAFT}"
     if document.get("$id") != f"urn:fsdp-inspect:schema:{command}:{major}":
-        complain(f"{path.name}: wrong $id {document.get('$id')!r}")
-    if document["properties"]["schema"] != {
-        "description": "Which command wrote the document.",
-        "const": f"fsdp-inspect.{command}",
-    }:
-        complain(f"{path.name}: the property schema names another command")
-    used = set()
+        yield f"wrong $id {document.get('$id')}"
+    word = document.get("properties", {}).get("schema", {}).get("const")
+    if word != f"fsdp-inspect.{command}":
+        yield f"its documents say that they are {word}"
+    used = {"record"}
     for place, node in walk(document):
-        described = "description" in node or "$ref" in node
-        if place.split("/")[-2:-1] == ["properties"] and not described and "const" not in node:
-            complain(f"{path.name}: {place} has no description")
+        for fault in node_faults(document, place, node):
+            yield f"{place} {fault}"
         if "$ref" in node:
-            used.add(node["$ref"].split("/")[2])
-            try:
-                resolve(document, node["$ref"])
-            except KeyError:
-                complain(f"{path.name}: {place} refers to {node['$ref']}, which is not there")
-        if node.get("additionalProperties") is False:
-            complain(f"{path.name}: {place} forbids unknown fields; readers ignore them")
-        if "additionalProperties" in node and place.rsplit("/", 1)[1] not in OPEN_KEYS:
-            complain(f"{path.name}: {place} has keys of its own, but is not known for that")
-        for name in node.get("required", []):
-            if name not in node["properties"]:
-                complain(f"{path.name}: {place} requires {name}, which it does not describe")
-    for name in document["$defs"]:
-        if name not in used and name != "record":
-            complain(f"{path.name}: nothing refers to $defs/{name}")
-    return document
+            used.add((node["$ref"].split("/") + ["", ""])[2])
+    for name in document.get("$defs", {}):
+        if name not in used:
+            yield f"nothing refers to $defs/{name}"
 
 
-def check_shared(documents, complain):
+def shared_faults(documents):
     first = {}
-    for name, document in sorted(documents.items()):
-        for key, definition in document["$defs"].items():
-            if key in OWN:
-                continue
-            home, known = first.setdefault(key, (name, definition))
-            if definition != known:
-                complain(f"$defs/{key} differs between {home} and {name}")
-        top = {key: value for key, value in document["properties"].items() if key != "schema"}
-        home, known = first.setdefault("", (name, (document["required"], top)))
-        if (document["required"], top) != known:
-            complain(f"the envelope differs between {home} and {name}")
+    for path, document in sorted(documents.items()):
+        parts = {f"$defs/{k}": v for k, v in document.get("$defs", {}).items() if k not in OWN}
+        rest = {k: v for k, v in document.get("properties", {}).items() if k != "schema"}
+        parts["the envelope"] = (document.get("required"), rest)
+        for name, part in parts.items():
+            home, known = first.setdefault(name, (path, part))
+            if part != known:
+                yield f"{path}: {name} is not as in {home}"
 
 
-def check_meta(documents, complain):
+def draft_faults(documents):
     try:
         import jsonschema
     except ImportError:
-        print("schemas: jsonschema is not installed, so the drafts are not checked")
         return
-    for name, document in documents.items():
+    for path, document in documents.items():
         try:
             jsonschema.Draft202012Validator.check_schema(document)
         except jsonschema.SchemaError as error:
-            complain(f"{name}: {error.message}")
+            yield f"{path}: {error.message}"
+
+
+def page_faults(page, documents):
+    """Fields that the manual does not name. It names them as variables."""
+    variables = re.findall(r"(?m)^\.(?:It )?Va (.*)$", page)
+    told = {word for line in variables for word in line.split(" Pq ")[0].split()}
+    for path, document in sorted(documents.items()):
+        fields = {name for _, node in walk(document) for name in node.get("properties", {})}
+        for name in sorted(fields - told):
+            yield f"{PAGE}: {name} of {path} is not told"
+
+
+def check(folder):
+    documents, broken = {}, []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            document = json.loads(path.read_text("utf-8"), object_pairs_hook=no_duplicates)
+        except ValueError as error:
+            broken.append(f"{path.name}: {error}")
+            continue
+        documents[path.name] = document
+        broken += [f"{path.name}: {fault}" for fault in file_faults(path.name, document)]
+    broken += shared_faults(documents)
+    broken += draft_faults(documents)
+    page = folder.parent / PAGE
+    if page.exists():
+        broken += page_faults(page.read_text("utf-8"), documents)
+    return broken
 
 
 def main():
-    folder = pathlib.Path(sys.argv[1])
-    complaints = []
-    paths = sorted(folder.glob("*.json"))
-    if not paths:
-        complaints.append(f"{folder}: there are no schemas")
-    documents = {path.name: check_file(path, complaints.append) for path in paths}
-    check_shared(documents, complaints.append)
-    check_meta(documents, complaints.append)
-    for line in complaints:
-        print(line, file=sys.stderr)
-    return 1 if complaints else 0
+    folder = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else HERE.parents[2] / "schema"
+    broken = check(folder.resolve())
+    for line in broken:
+        print(line)
+    return 1 if broken else 0
 
 
 if __name__ == "__main__":
