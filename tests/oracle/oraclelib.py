@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the oracle tests share: samples, runs of the program, TAP.
+
+Knows where samples are and how a program is run under bounds. Refuses to know what any
+answer means: that is each test's own business.
+
+Every test takes --bin PROGRAM --data DIR..., prints TAP, and skips what it cannot judge.
+A sample is a folder with `expected/` in it; FSDP_FIXTURES names a further, larger collection.
+"""
+import argparse
+import concurrent.futures
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+SANITIZER_MARKS = (b"AddressSanitizer", b"LeakSanitizer", b"runtime error:", b"UndefinedBehavior",
+                   b"MemorySanitizer", b"ThreadSanitizer")
+
+
+# ---- TAP
+
+class Tap:
+    """Prints a result a line and the plan at the end."""
+
+    def __init__(self):
+        self.count = 0
+        self.failed = 0
+
+    @staticmethod
+    def _plain(text):
+        return str(text).encode("unicode_escape").decode().replace("#", "\\#")
+
+    def ok(self, good, name, problems=()):
+        self.count += 1
+        self.failed += not good
+        print(f"{'ok' if good else 'not ok'} {self.count} - {self._plain(name)}")
+        if not good:
+            problems = list(problems)
+            for line in problems[:12]:
+                print(f"#   {self._plain(line)[:600]}")
+            if len(problems) > 12:
+                print(f"#   and {len(problems) - 12} more")
+        sys.stdout.flush()
+
+    def none(self, name, problems):
+        """Passes when there are no problems."""
+        self.ok(not problems, name, problems)
+
+    def skip(self, name, reason):
+        self.count += 1
+        print(f"ok {self.count} - {self._plain(name)} # SKIP {reason}")
+
+    def done(self):
+        if self.count:
+            print(f"1..{self.count}")
+        else:
+            print("1..0 # SKIP no samples")
+        sys.exit(0)
+
+
+def skip_all(reason):
+    print(f"1..0 # SKIP {reason}")
+    sys.exit(0)
+
+
+# ---- arguments and samples
+
+def arguments(doc, **extra):
+    parser = argparse.ArgumentParser(description=doc,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", required=True)
+    parser.add_argument("--data", nargs="*", default=[], metavar="DIR")
+    parser.add_argument("--only", help="samples whose name contains this")
+    for name, default in extra.items():
+        parser.add_argument("--" + name, default=default)
+    args = parser.parse_args()
+    args.bin = os.path.abspath(args.bin)
+    if not os.access(args.bin, os.X_OK):
+        skip_all(f"no program at {args.bin}")
+    larger = os.environ.get("FSDP_FIXTURES")
+    if larger is None:
+        larger = os.path.join(os.path.dirname(SOURCE), "shared", "fixtures")
+    args.fixtures = os.path.abspath(larger) if larger and os.path.isdir(larger) else None
+    args.roots = [os.path.abspath(d) for d in args.data if os.path.isdir(d)]
+    if args.fixtures:
+        args.roots.append(args.fixtures)
+    return args
+
+
+def load(path):
+    with open(path, encoding="utf-8") as f:
+        return json.load(f)
+
+
+class Case:
+    """A sample: its folder, its name (family/case) and what is expected of it."""
+
+    def __init__(self, root, folder):
+        self.folder = folder
+        self.expected = os.path.join(folder, "expected")
+        self.name = "/".join(os.path.relpath(folder, root).split(os.sep)[-2:])
+        self.family = self.name.split("/")[0]
+        self.short = self.name.split("/")[-1]
+
+    def has(self, name):
+        return os.path.exists(os.path.join(self.expected, name))
+
+    def file(self, name):
+        return os.path.join(self.expected, name)
+
+    def load(self, name):
+        return load(self.file(name))
+
+    def checkpoint(self, truth=None):
+        """The file or folder to be inspected; None if the sample is a plan alone."""
+        tries = []
+        if truth and truth.get("file"):
+            tries = [os.path.join(self.folder, truth["file"]),
+                     os.path.join(self.folder, "checkpoint", truth["file"])]
+        tries += [os.path.join(self.folder, "checkpoint"), os.path.join(self.folder, "model.pt")]
+        return next((t for t in tries if os.path.exists(t)), None)
+
+
+def cases(args):
+    """Every sample once, in order of names; the roots given first win."""
+    seen = {}
+    for root in args.roots:
+        for folder, below, _ in os.walk(root):
+            if "expected" in below:
+                case = Case(root, folder)
+                if args.only is None or args.only in case.name:
+                    seen.setdefault(case.name, case)
+                below[:] = []
+            else:
+                below[:] = sorted(d for d in below if not d.startswith(".") and d != "hostile")
+    return [seen[name] for name in sorted(seen)]
+
+
+def first_case(args, names):
+    """The first of these samples that is here."""
+    here = {c.name: c for c in cases(args)}
+    return next((here[n] for n in names if n in here), None)
+
+
+# ---- running
+
+class Run:
+    """One finished run."""
+
+    def __init__(self, argv, status, out, err, seconds, cpu, max_rss):
+        self.argv, self.status, self.out, self.err = argv, status, out, err
+        self.seconds, self.cpu, self.max_rss = seconds, cpu, max_rss
+
+    @property
+    def words(self):
+        return " ".join(os.path.basename(self.argv[0]) if i == 0 else repr(a)[1:-1][-90:]
+                        for i, a in enumerate(self.argv))
+
+    @property
+    def crash(self):
+        """Why this was no orderly end, or None."""
+        if self.status is None:
+            return f"{self.words}: did not end in time"
+        if self.status < 0:
+            return f"{self.words}: ended by signal {-self.status}: {self.tail}"
+        if any(mark in self.err for mark in SANITIZER_MARKS):
+            return f"{self.words}: sanitizer report: {self.tail}"
+        if self.status > 3:
+            return f"{self.words}: exit status {self.status}: {self.tail}"
+        return None
+
+    @property
+    def tail(self):
+        text = self.err.decode("utf-8", "replace")
+        for mark in ("runtime error:", "ERROR: "):
+            if mark in text:
+                return text[max(0, text.index(mark) - 80):][:300]
+        return text[-300:]
+
+    def json(self):
+        return strict_json(self.out)
+
+
+def strict_json(data):
+    """Refuses invalid UTF-8, duplicate keys, NaN and infinities."""
+    def pairs(items):
+        out = dict(items)
+        if len(out) != len(items):
+            raise ValueError("duplicate key in " + ", ".join(k for k, _ in items)[:200])
+        return out
+
+    def constant(name):
+        raise ValueError(name + " in JSON")
+    return json.loads(data.decode("utf-8"), object_pairs_hook=pairs, parse_constant=constant)
+
+
+def environment(**more):
+    keep = ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "LLVM_PROFILE_FILE", "GCOV_PREFIX")
+    env = {k: os.environ[k] for k in keep if k in os.environ}
+    env.update(LC_ALL="C.UTF-8", TERM="dumb")
+    env["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "") + ":exitcode=99:detect_leaks=1"
+    env["UBSAN_OPTIONS"] = os.environ.get("UBSAN_OPTIONS", "") + ":print_stacktrace=1"
+    env.update(more)
+    return env
+
+
+def run(args, *words, stdin=None, cwd=None, timeout=60, cpu=None, stack=None, env=None):
+    """Runs the program. stdin: bytes or an open file. cpu: seconds; stack: bytes."""
+    argv = [args.bin] + [os.fsdecode(w) if isinstance(w, bytes) else str(w) for w in words]
+
+    def bounds():
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if cpu:
+            resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))
+        if stack:
+            resource.setrlimit(resource.RLIMIT_STACK, (stack, stack))
+
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, \
+            tempfile.TemporaryFile() as given:
+        if isinstance(stdin, bytes):
+            given.write(stdin)
+            given.seek(0)
+            stdin = given
+        start = time.monotonic()
+        child = subprocess.Popen(argv, stdin=stdin or subprocess.DEVNULL, stdout=out, stderr=err,
+                                 cwd=cwd, env=env or environment(), preexec_fn=bounds)
+        status, usage = wait(child, timeout)
+        seconds = time.monotonic() - start
+        out.seek(0)
+        err.seek(0)
+        return Run(argv, status, out.read(), err.read(), seconds,
+                   usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)
+
+
+def wait(child, timeout):
+    """(status or None when it had to be killed, rusage)"""
+    late = []
+    timer = threading.Timer(timeout, lambda: (late.append(True), child.kill()))
+    timer.start()
+    try:
+        _, status, usage = os.wait4(child.pid, 0)
+    finally:
+        timer.cancel()
+    child.returncode = os.waitstatus_to_exitcode(status)
+    return (None if late else child.returncode), usage
+
+
+def in_parallel(work, items, workers=2):
+    """work(item) for each, two at a time; results in order."""
+    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+        return list(pool.map(work, items))
+
+
+def envelope(run_, problems, statuses=(0,)):
+    """The JSON document of a run, or None with the reason among the problems."""
+    if run_.crash:
+        problems.append(run_.crash)
+        return None
+    if run_.status not in statuses:
+        problems.append(f"{run_.words}: exit status {run_.status}: {run_.tail}")
+    try:
+        return run_.json()
+    except ValueError as e:
+        problems.append(f"{run_.words}: stdout is no JSON: {e}; stderr: {run_.tail}")
+        return None
+
+
+def same(problems, what, found, expected):
+    if found != expected or type(found) is not type(expected):
+        problems.append(f"{what}: found {found!r}, expected {expected!r}")
+
+
+def clean(name):
+    """clean_tensor_name of PyTorch."""
+    return name.replace("_fsdp_wrapped_module.", "").replace("_checkpoint_wrapped_module.", "")
+
+
+def clean_module(name):
+    """The same for the name of a module: segments go with their dot."""
+    return clean(name + ".")[:-1] if name else name
+
+
+def product(numbers):
+    out = 1
+    for n in numbers:
+        out *= n
+    return out

@@ -1,0 +1,271 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Every JSON answer is what schema/ says, and schema/ says nothing that never comes.
+
+Each output over all samples is validated, then walked beside its schema a second time: a
+field that no schema names is a failure (the schemas themselves let unknown fields pass, for
+the sake of later versions), and so is, at the end, a field that was never seen.
+"""
+import collections
+import glob
+import json
+import os
+import re
+import sys
+
+from oraclelib import SOURCE, Tap, arguments, cases, in_parallel, run, skip_all
+
+try:
+    import jsonschema
+    import referencing
+    import referencing.jsonschema
+except ImportError:
+    skip_all("no python3-jsonschema")
+
+# Fields that no sample can show today, and why. A name is schema:path; * stands for a prefix.
+NEVER_SEEN = {}
+
+SHAPES = [
+    ("info",), ("info", "--waste"), ("tree",), ("tree", "--sizes"), ("tree", "--raw"), ("fqns",), ("fqns", "--flat"),
+    ("fqns", "--raw-map"), ("ls",), ("ls", "-l"), ("ls", "--objects"), ("ls", "--by=file"),
+    ("ls", "--by=rank"), ("ls", "--by=dtype"),
+]
+ABOUT = [("version", "--json"), ("commands", "--json")]
+
+
+class Schemas:
+    """The documents of schema/, found by the name that an answer gives."""
+
+    def __init__(self, folder):
+        self.by_name = {}
+        resources = []
+        for path in sorted(glob.glob(os.path.join(folder, "*.json"))):
+            with open(path, encoding="utf-8") as f:
+                doc = json.load(f)
+            name = os.path.basename(path)
+            self.by_name[name] = doc
+            made = referencing.Resource.from_contents(
+                doc, default_specification=referencing.jsonschema.DRAFT202012)
+            resources.append((name, made))
+            if doc.get("$id"):
+                resources.append((doc["$id"], made))
+        self.registry = referencing.Registry().with_resources(resources)
+        self.validators = {}
+
+    def find(self, schema):
+        """The file for "fsdp-inspect.ls"."""
+        word = schema.rsplit(".", 1)[-1]
+        for name in self.by_name:
+            stem = name[:-len(".json")]
+            if stem in (word, schema) or stem.startswith((word + "-", word + ".", schema + "-", schema + ".")):
+                return name
+        return None
+
+    def validator(self, name):
+        if name not in self.validators:
+            doc = self.by_name[name]
+            jsonschema.Draft202012Validator.check_schema(doc)
+            self.validators[name] = jsonschema.Draft202012Validator(doc, registry=self.registry)
+        return self.validators[name]
+
+
+class Walk:
+    """Walks an instance beside its schema. Applicable subschemas are those that a reader
+    of the document would consult: references, all of allOf, the matching ones of anyOf,
+    oneOf and if."""
+
+    def __init__(self, schemas):
+        self.schemas = schemas
+        self.seen = set()
+        self.unknown = set()
+
+    def parts(self, schema, resolver, where, instance):
+        """All (schema, resolver, where) that apply here, references followed."""
+        todo, out = [(schema, resolver, where)], []
+        while todo:
+            schema, resolver, where = todo.pop()
+            if not isinstance(schema, dict):
+                continue
+            out.append((schema, resolver, where))
+            if "$ref" in schema:
+                found = resolver.lookup(schema["$ref"])
+                base = schema["$ref"].split("#")[0] or where.split("#")[0]
+                todo.append((found.contents, found.resolver,
+                             os.path.basename(base) + "#" + schema["$ref"].partition("#")[2]))
+            for i, inner in enumerate(schema.get("allOf", ())):
+                todo.append((inner, resolver, f"{where}/allOf/{i}"))
+            for key in ("anyOf", "oneOf"):
+                for i, inner in enumerate(schema.get(key, ())):
+                    if self.fits(inner, resolver, instance):
+                        todo.append((inner, resolver, f"{where}/{key}/{i}"))
+            if "if" in schema:
+                branch = "then" if self.fits(schema["if"], resolver, instance) else "else"
+                if branch in schema:
+                    todo.append((schema[branch], resolver, f"{where}/{branch}"))
+        return out
+
+    def fits(self, schema, resolver, instance):
+        v = jsonschema.Draft202012Validator(schema, registry=self.schemas.registry, _resolver=resolver)
+        return v.is_valid(instance)
+
+    def walk(self, name, instance):
+        resolver = self.schemas.registry.resolver(base_uri=self.schemas.by_name[name].get("$id", name))
+        self.visit([(self.schemas.by_name[name], resolver, name + "#")], instance, name)
+
+    def visit(self, given, instance, path):
+        parts = [p for g in given for p in self.parts(*g, instance)]
+        if isinstance(instance, dict):
+            self.visit_object(parts, instance, path)
+        elif isinstance(instance, list):
+            for i, value in enumerate(instance):
+                inner = []
+                for schema, resolver, where in parts:
+                    prefix = schema.get("prefixItems", [])
+                    if i < len(prefix):
+                        inner.append((prefix[i], resolver, f"{where}/prefixItems/{i}"))
+                    elif isinstance(schema.get("items"), dict):
+                        inner.append((schema["items"], resolver, where + "/items"))
+                if inner:
+                    self.visit(inner, value, path + "[]")
+
+    def visit_object(self, parts, instance, path):
+        described = any("properties" in s for s, _, _ in parts)
+        for key, value in instance.items():
+            inner, known = [], False
+            for schema, resolver, where in parts:
+                if key in schema.get("properties", {}):
+                    known = True
+                    at = f"{where}/properties/{key}"
+                    self.seen.add(at)
+                    inner.append((schema["properties"][key], resolver, at))
+                    continue
+                for pattern, sub in schema.get("patternProperties", {}).items():
+                    if re.search(pattern, key):
+                        known = True
+                        inner.append((sub, resolver, f"{where}/patternProperties"))
+                if isinstance(schema.get("additionalProperties"), dict):
+                    known = True
+                    inner.append((schema["additionalProperties"], resolver, where + "/additionalProperties"))
+                elif schema.get("additionalProperties") is True and "properties" not in schema:
+                    known = True
+            if described and not known:
+                self.unknown.add(f"{path}.{key}")
+            if inner:
+                self.visit(inner, value, f"{path}.{key}")
+
+
+def declared(schemas):
+    """Where each named field stands: {place}."""
+    out = set()
+
+    def go(value, where):
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                if key == "properties" and isinstance(inner, dict):
+                    for name, sub in inner.items():
+                        out.add(f"{where}/properties/{name}")
+                        go(sub, f"{where}/properties/{name}")
+                elif key in ("const", "enum", "default", "examples", "required"):
+                    continue
+                else:
+                    go(inner, f"{where}/{key}")
+        elif isinstance(value, list):
+            for i, inner in enumerate(value):
+                go(inner, f"{where}/{i}")
+    for name, doc in schemas.by_name.items():
+        go(doc, name + "#")
+    return out
+
+
+def jobs(args):
+    """Every command line over every sample."""
+    out = [words for words in ABOUT]
+    for case in cases(args):
+        truth = case.load("truth.json") if case.has("truth.json") else {}
+        checkpoint = case.checkpoint(truth)
+        plan = case.file("plan.fsdp-plan.json") if case.has("plan.fsdp-plan.json") else None
+        names = [t.get("clean_fqn") for t in (truth.get("tensors") or [])][:40]
+        names += [o.get("fqn") for o in (truth.get("objects") or [])][:10]
+        if plan:
+            out += [("--json", w, plan) for w in ("tree", "info", "fqns")]
+        if checkpoint is None:
+            continue
+        many = truth.get("kind") in ("torch-zip", "fsdp1-full", "dcp", "dcp-per-rank-metadata")
+        for words in SHAPES if many else SHAPES[:1] + SHAPES[8:9]:
+            out.append(("--json", *words, *(["--plan", plan] if plan and many else []), checkpoint))
+        if names and many:
+            names = [n for n in names if n is not None]
+            out.append(("--json", "show", "--values=3", "--", checkpoint, *names))
+        out.append(("--json", "ls", checkpoint + ".absent")) if case.short == "views" else None
+        out.append(("--json", "show", checkpoint, "no.such.name")) if case.short == "views" else None
+    hostile = os.path.join(args.fixtures, "hostile") if args.fixtures else ""
+    for folder in ("zip", "tensor", "dcp", "plan"):
+        for path in sorted(glob.glob(os.path.join(hostile, folder, "*"))):
+            out.append(("--json", "info", path))
+            out.append(("--json", "ls", "-l", path))
+    return [w for w in out if w]
+
+
+def main():
+    args = arguments(__doc__, schema=os.path.join(SOURCE, "schema"))
+    schemas = Schemas(args.schema)
+    if not schemas.by_name:
+        skip_all("no schemas")
+    tap = Tap()
+    walk = Walk(schemas)
+    per_command = collections.defaultdict(list)
+    counts = collections.Counter()
+
+    def one(words):
+        return words, run(args, *words)
+    for words, r in in_parallel(one, jobs(args)):
+        what = r.words
+        if r.crash:
+            per_command["crashes"].append(r.crash)
+            continue
+        try:
+            doc = r.json()
+        except ValueError as e:
+            per_command["JSON"].append(f"{what}: {e}; status {r.status}: {r.tail}")
+            continue
+        name = schemas.find(doc.get("schema", ""))
+        if name is None:
+            per_command["schema"].append(f"{what}: no document for {doc.get('schema')!r}")
+            continue
+        counts[doc["schema"]] += 1
+        errors = sorted(schemas.validator(name).iter_errors(doc), key=lambda e: list(map(str, e.path)))
+        for e in errors[:2]:
+            per_command[doc["schema"]].append(f"{what}: {'/'.join(map(str, e.path))}: {e.message[:200]}")
+        same_status = doc["ok"] == (r.status == 0)
+        if not same_status:
+            per_command[doc["schema"]].append(f"{what}: ok is {doc['ok']}, status {r.status}")
+        if not errors:
+            walk.walk(name, doc)
+    tap.none("no run crashes", per_command.pop("crashes", []))
+    tap.none("stdout is always one JSON document", per_command.pop("JSON", []))
+    tap.none("every answer has a schema", per_command.pop("schema", []))
+    for schema in sorted(set(counts) | set(per_command)):
+        tap.none(f"{schema}: {counts[schema]} answers are as the schema says", per_command[schema])
+    tap.none("no field is undocumented", sorted(walk.unknown))
+    unseen = declared(schemas) - walk.seen
+    unexplained = sorted(w for w in unseen if not excepted(w))
+    if args.fixtures:
+        tap.none("every documented field occurs", unexplained)
+    else:
+        tap.skip("every documented field occurs", f"only the small samples are here; {len(unexplained)} were not seen")
+    stale = sorted(k for k in NEVER_SEEN if not any(matches(k, w) for w in unseen))
+    if args.fixtures:
+        tap.none("no exception is stale", stale)
+    tap.done()
+
+
+def matches(pattern, where):
+    return where.startswith(pattern[:-1]) if pattern.endswith("*") else where == pattern
+
+
+def excepted(where):
+    return any(matches(k, where) for k in NEVER_SEEN)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
