@@ -257,7 +257,7 @@ def in_parallel(work, items, workers=2):
         return list(pool.map(work, items))
 
 
-def envelope(run_, problems, statuses=(0,)):
+def envelope(run_, problems, statuses=(0,), need_data=True):
     """The JSON document of a run, or None with the reason among the problems."""
     if run_.crash:
         problems.append(run_.crash)
@@ -265,10 +265,14 @@ def envelope(run_, problems, statuses=(0,)):
     if run_.status not in statuses:
         problems.append(f"{run_.words}: exit status {run_.status}: {run_.tail}")
     try:
-        return run_.json()
+        doc = run_.json()
     except ValueError as e:
         problems.append(f"{run_.words}: stdout is no JSON: {e}; stderr: {run_.tail}")
         return None
+    if need_data and not isinstance(doc.get("data"), dict):
+        problems.append(f"{run_.words}: no data: {doc.get('errors')}")
+        return None
+    return doc
 
 
 def same(problems, what, found, expected):

@@ -38,6 +38,7 @@ class Schemas:
 
     def __init__(self, folder):
         self.by_name = {}
+        self.file_of = {}
         resources = []
         for path in sorted(glob.glob(os.path.join(folder, "*.json"))):
             with open(path, encoding="utf-8") as f:
@@ -47,6 +48,7 @@ class Schemas:
             made = referencing.Resource.from_contents(
                 doc, default_specification=referencing.jsonschema.DRAFT202012)
             resources.append((name, made))
+            self.file_of[name] = self.file_of[doc.get("$id", name)] = name
             if doc.get("$id"):
                 resources.append((doc["$id"], made))
         self.registry = referencing.Registry().with_resources(resources)
@@ -60,6 +62,19 @@ class Schemas:
             if stem in (word, schema) or stem.startswith((word + "-", word + ".", schema + "-", schema + ".")):
                 return name
         return None
+
+    def place(self, base, fragment):
+        """Where something stands. A definition that several documents repeat word for word
+        stands in the first of them."""
+        name = self.file_of[base]
+        head = fragment.split("/")[:3]
+        if head[:2] == ["", "$defs"]:
+            text = json.dumps(self.by_name[name]["$defs"][head[2]])
+            for other, doc in self.by_name.items():
+                if json.dumps(doc.get("$defs", {}).get(head[2])) == text:
+                    name = other
+                    break
+        return f"{name}#{fragment}"
 
     def validator(self, name):
         if name not in self.validators:
@@ -90,8 +105,9 @@ class Walk:
             if "$ref" in schema:
                 found = resolver.lookup(schema["$ref"])
                 base = schema["$ref"].split("#")[0] or where.split("#")[0]
-                todo.append((found.contents, found.resolver,
-                             os.path.basename(base) + "#" + schema["$ref"].partition("#")[2]))
+                at = self.schemas.place(base, schema["$ref"].partition("#")[2])
+                self.seen.add(at)
+                todo.append((found.contents, found.resolver, at))
             for i, inner in enumerate(schema.get("allOf", ())):
                 todo.append((inner, resolver, f"{where}/allOf/{i}"))
             for key in ("anyOf", "oneOf"):
@@ -155,25 +171,39 @@ class Walk:
 
 
 def declared(schemas):
-    """Where each named field stands: {place}."""
-    out = set()
+    """Where each field that a document can have is named: {place}."""
+    out, visited = set(), set()
 
-    def go(value, where):
-        if isinstance(value, dict):
-            for key, inner in value.items():
-                if key == "properties" and isinstance(inner, dict):
-                    for name, sub in inner.items():
-                        out.add(f"{where}/properties/{name}")
-                        go(sub, f"{where}/properties/{name}")
-                elif key in ("const", "enum", "default", "examples", "required"):
-                    continue
-                else:
-                    go(inner, f"{where}/{key}")
-        elif isinstance(value, list):
-            for i, inner in enumerate(value):
-                go(inner, f"{where}/{i}")
+    def follow(ref, here, resolver):
+        base, _, fragment = ref.partition("#")
+        at = schemas.place(base or here.split("#")[0], fragment)
+        if "/properties/" in fragment:
+            out.add(at)
+        if at not in visited:
+            visited.add(at)
+            found = resolver.lookup(ref)
+            go(found.contents, at, found.resolver)
+
+    def go(schema, where, resolver):
+        if not isinstance(schema, dict):
+            return
+        if "$ref" in schema:
+            follow(schema["$ref"], where, resolver)
+        for key, inner in schema.items():
+            if key == "properties":
+                for name, sub in inner.items():
+                    out.add(f"{where}/properties/{name}")
+                    go(sub, f"{where}/properties/{name}", resolver)
+            elif key in ("allOf", "anyOf", "oneOf", "prefixItems"):
+                for i, sub in enumerate(inner):
+                    go(sub, f"{where}/{key}/{i}", resolver)
+            elif key in ("items", "additionalProperties", "then", "else"):
+                go(inner, f"{where}/{key}", resolver)
+            elif key == "patternProperties":
+                for sub in inner.values():
+                    go(sub, f"{where}/{key}", resolver)
     for name, doc in schemas.by_name.items():
-        go(doc, name + "#")
+        go(doc, name + "#", schemas.registry.resolver(base_uri=doc.get("$id", name)))
     return out
 
 
@@ -196,12 +226,15 @@ def jobs(args):
         if names and many:
             names = [n for n in names if n is not None]
             out.append(("--json", "show", "--values=3", "--", checkpoint, *names))
+        if case.short == "views":
+            out.append(("--json", "--limit=findings=1", "--limit=pickle-bytes=64", "info", checkpoint))
         out.append(("--json", "ls", checkpoint + ".absent")) if case.short == "views" else None
         out.append(("--json", "show", checkpoint, "no.such.name")) if case.short == "views" else None
     hostile = os.path.join(args.fixtures, "hostile") if args.fixtures else ""
     for folder in ("zip", "tensor", "dcp", "plan"):
         for path in sorted(glob.glob(os.path.join(hostile, folder, "*"))):
             out.append(("--json", "info", path))
+            out.append(("--json", "--limit=findings=1", "info", path))
             out.append(("--json", "ls", "-l", path))
     return [w for w in out if w]
 

@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Hostile files end in an orderly answer.
+
+Every file and folder of hostile/, through info, tree, ls, ls --json and show: exit status
+0 to 3, no sanitizer report, bounded CPU, clean text, one valid JSON object, nothing written.
+Which verdict each one deserves is the business of another test.
+"""
+import os
+import shutil
+import tempfile
+import time
+import unicodedata
+
+from oraclelib import Tap, arguments, in_parallel, run, skip_all, strict_json
+
+CPU_SECONDS = 10
+TOTAL_SECONDS = 85
+BIDI = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+def dirty(data):
+    """Why this text must not reach a terminal, or None."""
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as e:
+        return f"invalid UTF-8 at byte {e.start}"
+    for i, c in enumerate(text):
+        if c in BIDI or (unicodedata.category(c) == "Cc" and c not in "\n\t"):
+            return f"U+{ord(c):04X} at character {i}"
+    return None
+
+
+def inventory(folder):
+    return sorted((os.path.join(d, n), os.lstat(os.path.join(d, n)).st_size)
+                  for d, below, files in os.walk(folder) for n in below + files)
+
+
+def listed(root):
+    """(name in the manifest, path) of every row; without a manifest, every file."""
+    out = []
+    with open(os.path.join(root, "MANIFEST.tsv"), encoding="utf-8") as f:
+        for line in list(f)[1:]:
+            name = line.split("\t")[0]
+            out.append((name, os.path.join(root, name.rstrip("/"))))
+    return [(n, p) for n, p in out if os.path.lexists(p)]
+
+
+def judge(args, job):
+    name, path, deadline = job
+    problems = []
+    if time.monotonic() > deadline:
+        return name, ["not reached: out of time"]
+    with tempfile.TemporaryDirectory() as cwd:
+        def go(*words):
+            r = run(args, *words, cwd=cwd, timeout=30, cpu=CPU_SECONDS)
+            if r.crash:
+                problems.append(r.crash)
+            elif r.cpu > CPU_SECONDS:
+                problems.append(f"{r.words}: {r.cpu:.1f} s of CPU")
+            for stream, data in (("stdout", r.out), ("stderr", r.err)):
+                why = dirty(data)
+                if why:
+                    problems.append(f"{r.words}: {stream}: {why}")
+            return r
+        for command in ("info", "tree", "ls"):
+            go(command, path)
+        r = go("ls", "--json", path)
+        first = None
+        try:
+            doc = strict_json(r.out)
+            for key in ("findings", "errors"):
+                if not isinstance(doc.get(key), list):
+                    problems.append(f"ls --json: no array {key}")
+            if doc.get("ok") != (r.status == 0):
+                problems.append(f"ls --json: ok is {doc.get('ok')}, status {r.status}")
+            if doc.get("errors") and r.status == 0:
+                problems.append("ls --json: errors and status 0")
+            tensors = (doc.get("data") or {}).get("tensors") or []
+            first = tensors[0]["name"] if tensors else None
+        except (ValueError, UnicodeDecodeError, AttributeError) as e:
+            problems.append(f"ls --json: {e}: {r.out[:80]!r} {r.tail}")
+        if first is not None and "\0" not in first:
+            go("show", "--", path, first)
+        left = inventory(cwd)
+        if left:
+            problems.append(f"left behind: {left[:3]}")
+    return name, problems
+
+
+def main():
+    args = arguments(__doc__)
+    source = next((p for p in (os.path.join(r, "hostile") for r in args.roots)
+                   if os.path.exists(os.path.join(p, "MANIFEST.tsv"))), None)
+    if source is None:
+        skip_all("no hostile samples")
+    tap = Tap()
+    with tempfile.TemporaryDirectory() as folder:
+        copy = os.path.join(folder, "hostile")
+        shutil.copytree(source, copy, symlinks=True)
+        for d, _, files in os.walk(copy):
+            os.chmod(d, 0o755)
+            for n in files:
+                os.chmod(os.path.join(d, n), 0o644)
+        before = inventory(folder)
+        deadline = time.monotonic() + TOTAL_SECONDS
+        rows = [(n, p, deadline) for n, p in listed(copy) if args.only is None or args.only in n]
+        done = in_parallel(lambda job: judge(args, job), rows)
+        groups = {}
+        for name, problems in done:
+            groups.setdefault(name.split("/")[0], []).append((name, problems))
+        for group in sorted(groups):
+            bad = [f"{n}: {p}" for n, ps in groups[group] for p in ps]
+            tap.none(f"{group}: {len(groups[group])} hostile inputs", bad)
+        after = inventory(folder)
+        tap.none("nothing is written beside an input", [str(x) for x in set(after) ^ set(before)])
+    tap.done()
+
+
+main()
