@@ -5,7 +5,8 @@ Knows where samples are and how a program is run under bounds. Refuses to know w
 answer means: that is each test's own business.
 
 Every test takes --bin PROGRAM --data DIR..., prints TAP, and skips what it cannot judge.
-A sample is a folder with `expected/` in it; FSDP_FIXTURES names a further, larger collection.
+A sample is a folder with `expected/` in it, or a plan with PyTorch's text beside it; the
+environment's FSDP_FIXTURES names a further, larger collection.
 """
 import argparse
 import concurrent.futures
@@ -101,9 +102,9 @@ def load(path):
 class Case:
     """A sample: its folder, its name (family/case) and what is expected of it."""
 
-    def __init__(self, root, folder):
+    def __init__(self, root, folder, expected):
         self.folder = folder
-        self.expected = os.path.join(folder, "expected")
+        self.expected = expected
         self.name = "/".join(os.path.relpath(folder, root).split(os.sep)[-2:])
         self.family = self.name.split("/")[0]
         self.short = self.name.split("/")[-1]
@@ -131,9 +132,10 @@ def cases(args):
     """Every sample once, in order of names; the roots given first win."""
     seen = {}
     for root in args.roots:
-        for folder, below, _ in os.walk(root):
-            if "expected" in below:
-                case = Case(root, folder)
+        for folder, below, files in os.walk(root):
+            expected = os.path.join(folder, "expected") if "expected" in below else folder
+            if expected != folder or "tree.torch.txt" in files:
+                case = Case(root, folder, expected)
                 if args.only is None or args.only in case.name:
                     seen.setdefault(case.name, case)
                 below[:] = []
