@@ -17,7 +17,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SANITIZER_MARKS = (b"AddressSanitizer", b"LeakSanitizer", b"runtime error:", b"UndefinedBehavior",
@@ -155,9 +154,9 @@ def first_case(args, names):
 class Run:
     """One finished run."""
 
-    def __init__(self, argv, status, out, err, seconds, cpu, max_rss):
+    def __init__(self, argv, status, out, err, cpu):
         self.argv, self.status, self.out, self.err = argv, status, out, err
-        self.seconds, self.cpu, self.max_rss = seconds, cpu, max_rss
+        self.cpu = cpu
 
     @property
     def words(self):
@@ -229,15 +228,12 @@ def run(args, *words, stdin=None, cwd=None, timeout=60, cpu=None, stack=None, en
             given.write(stdin)
             given.seek(0)
             stdin = given
-        start = time.monotonic()
         child = subprocess.Popen(argv, stdin=stdin or subprocess.DEVNULL, stdout=out, stderr=err,
                                  cwd=cwd, env=env or environment(), preexec_fn=bounds)
         status, usage = wait(child, timeout)
-        seconds = time.monotonic() - start
         out.seek(0)
         err.seek(0)
-        return Run(argv, status, out.read(), err.read(), seconds,
-                   usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)
+        return Run(argv, status, out.read(), err.read(), usage.ru_utime + usage.ru_stime)
 
 
 def wait(child, timeout):
