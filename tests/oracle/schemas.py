@@ -209,7 +209,7 @@ def declared(schemas):
 
 def jobs(args):
     """Every command line over every sample."""
-    out = [words for words in ABOUT]
+    out = list(ABOUT)
     for case in cases(args):
         truth = case.load("truth.json") if case.has("truth.json") else {}
         checkpoint = case.checkpoint(truth)
@@ -228,15 +228,15 @@ def jobs(args):
             out.append(("--json", "show", "--values=3", "--", checkpoint, *names))
         if case.short == "views":
             out.append(("--json", "--limit=findings=1", "--limit=pickle-bytes=64", "info", checkpoint))
-        out.append(("--json", "ls", checkpoint + ".absent")) if case.short == "views" else None
-        out.append(("--json", "show", checkpoint, "no.such.name")) if case.short == "views" else None
+            out.append(("--json", "show", checkpoint, "no.such.name"))
+            out.append(("--json", "ls", checkpoint + ".absent"))
     hostile = os.path.join(args.fixtures, "hostile") if args.fixtures else ""
     for folder in ("zip", "tensor", "dcp", "plan"):
         for path in sorted(glob.glob(os.path.join(hostile, folder, "*"))):
             out.append(("--json", "info", path))
             out.append(("--json", "--limit=findings=1", "info", path))
             out.append(("--json", "ls", "-l", path))
-    return [w for w in out if w]
+    return out
 
 
 def main():
