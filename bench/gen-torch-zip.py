@@ -34,7 +34,7 @@ def decoder(i):
 
 def siblings(i):
     """One node that has all the children."""
-    return f"table.row_{i}"
+    return f"table.row_{i}.weight"
 
 
 def deep(i):

@@ -158,7 +158,8 @@ def main():
             continue
         for fmt, read in (("csv", read_csv), ("tsv", read_tsv)):
             tap.none(f"{name}: {fmt}", check_table(args, fmt, read, short["data"]["tensors"], COLUMNS, ("ls", path)))
-            tap.none(f"{name}: {fmt} -l", check_table(args, fmt, read, long["data"]["pieces"], LONG, ("ls", "-l", path)))
+            tap.none(f"{name}: {fmt} -l",
+                     check_table(args, fmt, read, long["data"]["pieces"], LONG, ("ls", "-l", path)))
         tap.none(f"{name}: jsonl", check_jsonl(args, short, "tensors", ("ls", path)))
         tap.none(f"{name}: jsonl -l", check_jsonl(args, long, "pieces", ("ls", "-l", path)))
         tap.none(f"{name}: name", check_names(args, short, ("ls", path)))
