@@ -49,7 +49,8 @@ void fsdp_arena_init(struct fsdp_arena *arena, struct fsdp_budget *budget)
 
 static bool spend(struct fsdp_budget *budget, size_t size)
 {
-	budget->over = budget->ceiling < budget->used || size > budget->ceiling - budget->used;
+	budget->over =
+		budget->ceiling < budget->used || size > budget->ceiling - budget->used;
 	if (budget->over)
 		return false;
 	budget->used += size;
@@ -60,8 +61,8 @@ static struct fsdp_arena_block *add_block(struct fsdp_arena *arena, size_t size)
 {
 	if (!spend(arena->budget, size))
 		return NULL;
-	void *memory =
-		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *memory = mmap(
+		NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (memory == MAP_FAILED) {
 		arena->budget->used -= size;
 		return NULL;
@@ -93,8 +94,9 @@ void *fsdp_arena_take(struct fsdp_arena *arena, size_t size, size_t align)
 	size_t begin = block != NULL ? place(block, size, align) : 0;
 	if (begin == 0) {
 		size_t need = size + sizeof *block + align;
-		size_t room = arena->next_size > need ? arena->next_size
-						      : (need + PAGE - 1) & ~(size_t)(PAGE - 1);
+		size_t room = arena->next_size > need
+				      ? arena->next_size
+				      : (need + PAGE - 1) & ~(size_t)(PAGE - 1);
 		block = add_block(arena, room);
 		if (block == NULL)
 			return NULL;
@@ -122,8 +124,37 @@ struct fsdp_span fsdp_arena_copy(struct fsdp_arena *arena, struct fsdp_span span
 bool fsdp_arena_fail(const struct fsdp_arena *arena, struct fsdp_error **ret_error)
 {
 	if (arena->budget->over)
-		return fsdp_fail_limit(ret_error, FSDP_LIMIT_MEMORY, arena->budget->ceiling);
+		return fsdp_fail_limit(
+			ret_error, FSDP_LIMIT_MEMORY, arena->budget->ceiling);
 	return fsdp_fail_memory(ret_error);
+}
+
+static void drop_block(struct fsdp_arena *arena, struct fsdp_arena_block *block)
+{
+	size_t size = block->size;
+	arena->budget->used -= size;
+	UNPOISON(block, size);
+	munmap(block, size);
+}
+
+void fsdp_arena_reset(struct fsdp_arena *arena)
+{
+	struct fsdp_arena_block *block = arena->block;
+	while (block != NULL && block->older != NULL) {
+		struct fsdp_arena_block *older = block->older;
+		drop_block(arena, block);
+		block = older;
+	}
+	arena->block = block;
+	if (block == NULL)
+		return;
+	char *begin = (char *)block + sizeof *block;
+	size_t used = block->used - sizeof *block;
+	UNPOISON(begin, used);
+	memset(begin, 0, used);
+	POISON(begin, block->size - sizeof *block);
+	block->used = sizeof *block;
+	arena->next_size = block->size < LARGEST_BLOCK ? block->size * 2 : LARGEST_BLOCK;
 }
 
 void fsdp_arena_done(struct fsdp_arena *arena)
@@ -131,10 +162,7 @@ void fsdp_arena_done(struct fsdp_arena *arena)
 	struct fsdp_arena_block *block = arena->block;
 	while (block != NULL) {
 		struct fsdp_arena_block *older = block->older;
-		size_t size = block->size;
-		arena->budget->used -= size;
-		UNPOISON(block, size);
-		munmap(block, size);
+		drop_block(arena, block);
 		block = older;
 	}
 	arena->block = NULL;

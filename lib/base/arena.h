@@ -46,6 +46,9 @@ struct fsdp_span fsdp_arena_copy(struct fsdp_arena *arena, struct fsdp_span span
 struct fsdp_error;
 bool fsdp_arena_fail(const struct fsdp_arena *arena, struct fsdp_error **ret_error);
 
+/* Forgets all pieces but keeps a first block for the next ones, zeroed again. */
+void fsdp_arena_reset(struct fsdp_arena *arena);
+
 void fsdp_arena_done(struct fsdp_arena *arena);
 
 #endif

@@ -29,7 +29,8 @@ static inline size_t fsdp_cursor_left(const struct fsdp_cursor *cursor)
 	return cursor->size - cursor->at;
 }
 
-static inline const unsigned char *fsdp_cursor_take(struct fsdp_cursor *cursor, size_t size)
+static inline const unsigned char *fsdp_cursor_take(
+	struct fsdp_cursor *cursor, size_t size)
 {
 	if (!cursor->ok || size > cursor->size - cursor->at) {
 		if (cursor->ok)
@@ -72,7 +73,8 @@ static inline uint64_t fsdp_cursor_take_u64le(struct fsdp_cursor *cursor)
 	return fsdp_cursor_take_le(cursor, 8);
 }
 
-static inline struct fsdp_span fsdp_cursor_take_span(struct fsdp_cursor *cursor, size_t size)
+static inline struct fsdp_span fsdp_cursor_take_span(
+	struct fsdp_cursor *cursor, size_t size)
 {
 	const unsigned char *bytes = fsdp_cursor_take(cursor, size);
 	return fsdp_span(bytes, bytes != NULL ? size : 0);

@@ -102,8 +102,8 @@ void fsdp_error_cleanup(struct fsdp_error **error)
 	*error = NULL;
 }
 
-__attribute__((format(printf, 1, 0)))
-static char *format_text(const char *format, va_list arguments)
+__attribute__((format(printf, 1, 0))) static char *format_text(
+	const char *format, va_list arguments)
 {
 	va_list again;
 	va_copy(again, arguments);
@@ -163,7 +163,8 @@ bool fsdp_fail_limit(struct fsdp_error **ret_error, unsigned limit, uint64_t val
 	const struct fsdp_limit_row *row = fsdp_limit_row(limit);
 	fsdp_fail(ret_error, FSDP_ERROR_LIMIT, FSDP_UNKNOWN, "limit %s (%llu) reached",
 		row->name, (unsigned long long)value);
-	fsdp_error_add_hint(ret_error, "raise it with --limit %s=VALUE (0 is none)", row->name);
+	fsdp_error_add_hint(
+		ret_error, "raise it with --limit %s=VALUE (0 is none)", row->name);
 	fsdp_error_add_rule(ret_error, "FI9001");
 	if (*ret_error != &out_of_memory)
 		(*ret_error)->limit = row->name;
@@ -182,6 +183,30 @@ void fsdp_error_add_path(struct fsdp_error **error, const char *path)
 	struct fsdp_error *target = writable(error);
 	if (target != NULL && target->path == NULL)
 		target->path = strdup(path);
+}
+
+void fsdp_error_put_below(struct fsdp_error **error, const char *root)
+{
+	struct fsdp_error *target = writable(error);
+	if (target == NULL)
+		return;
+	if (target->path == NULL) {
+		target->path = strdup(root);
+		return;
+	}
+	size_t size = strlen(root);
+	if (strncmp(target->path, root, size) == 0)
+		return;
+	bool slash = size != 0 && root[size - 1] == '/';
+	char *joined = malloc(size + 1 + strlen(target->path) + 1);
+	if (joined == NULL)
+		return;
+	memcpy(joined, root, size);
+	if (!slash)
+		joined[size++] = '/';
+	memcpy(joined + size, target->path, strlen(target->path) + 1);
+	free(target->path);
+	target->path = joined;
 }
 
 void fsdp_error_add_member(struct fsdp_error **error, struct fsdp_span member)

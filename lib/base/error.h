@@ -28,6 +28,9 @@ bool fsdp_fail_limit(struct fsdp_error **ret_error, unsigned limit, uint64_t val
 /* Additions by upper levels. Each keeps what is already there; each tolerates
  * a NULL slot, an empty slot and the static error. */
 void fsdp_error_add_path(struct fsdp_error **error, const char *path);
+/* A path that was given below `root` becomes root/path, unless it begins with the root
+ * already; without one it is the root. */
+void fsdp_error_put_below(struct fsdp_error **error, const char *root);
 void fsdp_error_add_member(struct fsdp_error **error, struct fsdp_span member);
 void fsdp_error_add_hint(struct fsdp_error **error, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));

@@ -10,7 +10,7 @@
 #include "base/finding.h"
 
 static const struct fsdp_rule rules[] = {
-#define FSDP_RULE(index, id, slug, severity, category, title, cause, fix)                    \
+#define FSDP_RULE(index, id, slug, severity, category, title, cause, fix) \
 	{ id, slug, FSDP_##severity, category, title, cause, fix },
 #include "base/rules.def"
 #undef FSDP_RULE
@@ -110,7 +110,8 @@ static struct tally *add_tally(
 static struct tally *find_tally(
 	struct fsdp_findings *findings, enum fsdp_rule_index rule, struct fsdp_span file)
 {
-	if (findings->tallies.count * 2 >= findings->slot_count && !grow_slots(findings)) {
+	if (findings->tallies.count * 2 >= findings->slot_count &&
+		!grow_slots(findings)) {
 		findings->lost = true;
 		return NULL;
 	}
@@ -126,8 +127,7 @@ static struct tally *find_tally(
 	return add_tally(findings, rule, file);
 }
 
-__attribute__((format(printf, 2, 0)))
-static struct fsdp_span format_message(
+__attribute__((format(printf, 2, 0))) static struct fsdp_span format_message(
 	struct fsdp_findings *findings, const char *format, va_list arguments)
 {
 	char text[1024];
@@ -169,8 +169,9 @@ void fsdp_find(struct fsdp_findings *findings, enum fsdp_rule_index rule,
 		.length = place->length,
 		.rank = place->rank,
 		.message = format_message(findings, format, arguments),
-		.next = keep(findings, fsdp_span_text(place->next != NULL ? place->next
-									  : rules[rule].fix)),
+		.next = keep(findings,
+			fsdp_span_text(
+				place->next != NULL ? place->next : rules[rule].fix)),
 	};
 	va_end(arguments);
 }
@@ -185,7 +186,8 @@ size_t fsdp_findings_omitted_count(const struct fsdp_findings *findings)
 	return count;
 }
 
-struct fsdp_omitted fsdp_findings_omitted(const struct fsdp_findings *findings, size_t index)
+struct fsdp_omitted fsdp_findings_omitted(
+	const struct fsdp_findings *findings, size_t index)
 {
 	for (size_t i = 0; i < findings->tallies.count; i++) {
 		const struct tally *tally = fsdp_vec_at(&findings->tallies, i);

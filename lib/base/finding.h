@@ -9,7 +9,8 @@
 
 /* One constant for each row of rules.def: FSDP_RULE_TRUNCATED_FILE … */
 enum fsdp_rule_index {
-#define FSDP_RULE(index, id, slug, severity, category, title, cause, fix) FSDP_RULE_##index,
+#define FSDP_RULE(index, id, slug, severity, category, title, cause, fix) \
+	FSDP_RULE_##index,
 #include "base/rules.def"
 #undef FSDP_RULE
 	FSDP_RULE_COUNT
@@ -26,7 +27,7 @@ struct fsdp_findings {
 	struct fsdp_vec tallies; /* one for each (rule, file), in order of first use */
 	uint32_t *slots;         /* hash of (rule, file) to tally + 1 */
 	size_t slot_count;
-	bool lost;               /* a finding could not be stored: out of memory */
+	bool lost; /* a finding could not be stored: out of memory */
 };
 
 void fsdp_findings_init(struct fsdp_findings *findings, struct fsdp_arena *arena,
@@ -45,9 +46,11 @@ struct fsdp_place_of {
 	const char *next; /* what to do, or NULL for the rule's own fix */
 	int severity;     /* 0: the rule's own; else severity + 1 */
 };
-#define FSDP_PLACE(...)                                                                      \
-	(&(struct fsdp_place_of){                                                            \
-		.offset = FSDP_UNKNOWN, .length = FSDP_UNKNOWN, .rank = FSDP_NONE, __VA_ARGS__ })
+#define FSDP_PLACE(...)                                   \
+	(&(struct fsdp_place_of){ .offset = FSDP_UNKNOWN, \
+		.length = FSDP_UNKNOWN,                   \
+		.rank = FSDP_NONE,                        \
+		__VA_ARGS__ })
 
 /* If it cannot be stored, `lost` is set; the door turns that into an error. */
 void fsdp_find(struct fsdp_findings *findings, enum fsdp_rule_index rule,
@@ -55,6 +58,7 @@ void fsdp_find(struct fsdp_findings *findings, enum fsdp_rule_index rule,
 	__attribute__((format(printf, 4, 5)));
 
 size_t fsdp_findings_omitted_count(const struct fsdp_findings *findings);
-struct fsdp_omitted fsdp_findings_omitted(const struct fsdp_findings *findings, size_t index);
+struct fsdp_omitted fsdp_findings_omitted(
+	const struct fsdp_findings *findings, size_t index);
 
 #endif

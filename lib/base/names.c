@@ -8,7 +8,8 @@
 
 enum { FIRST_SLOTS = 256 };
 
-static uint32_t hash_segment(uint64_t seed, uint32_t parent, const unsigned char *text, size_t size)
+static uint32_t hash_segment(
+	uint64_t seed, uint32_t parent, const unsigned char *text, size_t size)
 {
 	uint64_t hash = seed ^ ((uint64_t)parent * UINT64_C(0x9E3779B97F4A7C15)) ^ size;
 	while (size >= 8) {
@@ -39,7 +40,8 @@ bool fsdp_names_init(struct fsdp_names *names, struct fsdp_arena *arena)
 	struct fsdp_name *root = fsdp_vec_push(&names->list);
 	if (names->slots == NULL || root == NULL)
 		return false;
-	*root = (struct fsdp_name){ .text = (const unsigned char *)"", .parent = FSDP_NONE };
+	*root = (struct fsdp_name){ .text = (const unsigned char *)"",
+		.parent = FSDP_NONE };
 	return true;
 }
 
@@ -79,7 +81,8 @@ static bool grow(struct fsdp_names *names)
 	return true;
 }
 
-uint32_t fsdp_names_child(struct fsdp_names *names, uint32_t parent, struct fsdp_span segment)
+uint32_t fsdp_names_child(
+	struct fsdp_names *names, uint32_t parent, struct fsdp_span segment)
 {
 	if (parent == FSDP_NONE || segment.size >= UINT32_MAX ||
 		names->list.count >= FSDP_NONE - 1)
@@ -98,13 +101,15 @@ uint32_t fsdp_names_child(struct fsdp_names *names, uint32_t parent, struct fsdp
 	struct fsdp_name *name = fsdp_vec_push(&names->list);
 	if (name == NULL)
 		return FSDP_NONE;
-	*name = (struct fsdp_name){ segment.data, (uint32_t)segment.size, parent, hash, depth };
+	*name = (struct fsdp_name){ segment.data, (uint32_t)segment.size, parent, hash,
+		depth };
 	names->slots[slot] = id + 1;
 	return id;
 }
 
 /* The next segment of a dotted name; false when there is none left. */
-static bool next_segment(struct fsdp_span *rest, bool *more, struct fsdp_span *ret_segment)
+static bool next_segment(
+	struct fsdp_span *rest, bool *more, struct fsdp_span *ret_segment)
 {
 	if (!*more)
 		return false;
@@ -118,7 +123,8 @@ static bool next_segment(struct fsdp_span *rest, bool *more, struct fsdp_span *r
 	return true;
 }
 
-uint32_t fsdp_names_intern(struct fsdp_names *names, uint32_t parent, struct fsdp_span dotted)
+uint32_t fsdp_names_intern(
+	struct fsdp_names *names, uint32_t parent, struct fsdp_span dotted)
 {
 	struct fsdp_span segment;
 	bool more = true;
@@ -135,7 +141,8 @@ uint32_t fsdp_names_find_child(
 	return entry == 0 ? FSDP_NONE : entry - 1;
 }
 
-uint32_t fsdp_names_find(const struct fsdp_names *names, uint32_t parent, struct fsdp_span dotted)
+uint32_t fsdp_names_find(
+	const struct fsdp_names *names, uint32_t parent, struct fsdp_span dotted)
 {
 	struct fsdp_span segment;
 	bool more = true;
@@ -147,8 +154,8 @@ uint32_t fsdp_names_find(const struct fsdp_names *names, uint32_t parent, struct
 size_t fsdp_names_length(const struct fsdp_names *names, uint32_t id)
 {
 	size_t length = 0;
-	for (const struct fsdp_name *name = fsdp_names_at(names, id); name->parent != FSDP_NONE;
-		name = fsdp_names_at(names, name->parent))
+	for (const struct fsdp_name *name = fsdp_names_at(names, id);
+		name->parent != FSDP_NONE; name = fsdp_names_at(names, name->parent))
 		length += name->size + (name->depth > 1 ? 1 : 0);
 	return length;
 }
@@ -160,8 +167,8 @@ size_t fsdp_names_write(
 	if (length > size)
 		return length;
 	size_t at = length;
-	for (const struct fsdp_name *name = fsdp_names_at(names, id); name->parent != FSDP_NONE;
-		name = fsdp_names_at(names, name->parent)) {
+	for (const struct fsdp_name *name = fsdp_names_at(names, id);
+		name->parent != FSDP_NONE; name = fsdp_names_at(names, name->parent)) {
 		at -= name->size;
 		if (name->size != 0)
 			memcpy(buffer + at, name->text, name->size);

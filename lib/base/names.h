@@ -35,24 +35,29 @@ struct fsdp_names {
 bool fsdp_names_init(struct fsdp_names *names, struct fsdp_arena *arena);
 
 /* FSDP_NONE when out of memory or when a segment or the table is too long. */
-uint32_t fsdp_names_child(struct fsdp_names *names, uint32_t parent, struct fsdp_span segment);
+uint32_t fsdp_names_child(
+	struct fsdp_names *names, uint32_t parent, struct fsdp_span segment);
 
 /* Splits at every dot; the empty span is the name "". */
-uint32_t fsdp_names_intern(struct fsdp_names *names, uint32_t parent, struct fsdp_span dotted);
+uint32_t fsdp_names_intern(
+	struct fsdp_names *names, uint32_t parent, struct fsdp_span dotted);
 
 /* As above without making anything: FSDP_NONE if it is not there. */
-uint32_t fsdp_names_find(const struct fsdp_names *names, uint32_t parent, struct fsdp_span dotted);
+uint32_t fsdp_names_find(
+	const struct fsdp_names *names, uint32_t parent, struct fsdp_span dotted);
 
 /* One segment, which may hold dots. FSDP_NONE if it is not there. */
 uint32_t fsdp_names_find_child(
 	const struct fsdp_names *names, uint32_t parent, struct fsdp_span segment);
 
-static inline const struct fsdp_name *fsdp_names_at(const struct fsdp_names *names, uint32_t id)
+static inline const struct fsdp_name *fsdp_names_at(
+	const struct fsdp_names *names, uint32_t id)
 {
 	return fsdp_vec_at(&names->list, id);
 }
 
-static inline struct fsdp_span fsdp_names_segment(const struct fsdp_names *names, uint32_t id)
+static inline struct fsdp_span fsdp_names_segment(
+	const struct fsdp_names *names, uint32_t id)
 {
 	const struct fsdp_name *name = fsdp_names_at(names, id);
 	return fsdp_span(name->text, name->size);

@@ -39,8 +39,8 @@ static inline bool fsdp_span_begins(struct fsdp_span a, struct fsdp_span prefix)
 static inline bool fsdp_span_ends(struct fsdp_span a, struct fsdp_span suffix)
 {
 	return a.size >= suffix.size &&
-	       (suffix.size == 0 ||
-		       memcmp(a.data + a.size - suffix.size, suffix.data, suffix.size) == 0);
+	       (suffix.size == 0 || memcmp(a.data + a.size - suffix.size, suffix.data,
+					    suffix.size) == 0);
 }
 
 /* Bytewise; a shorter one that is a prefix comes first. */

@@ -23,8 +23,8 @@ void fsdp_vec_init(struct fsdp_vec *vec, struct fsdp_arena *arena, size_t item_s
 static bool grow_table(struct fsdp_vec *vec)
 {
 	size_t room = vec->page_room == 0 ? FIRST_ROOM : vec->page_room * 2;
-	unsigned char **pages =
-		fsdp_arena_take(vec->arena, room * sizeof *pages, _Alignof(unsigned char *));
+	unsigned char **pages = fsdp_arena_take(
+		vec->arena, room * sizeof *pages, _Alignof(unsigned char *));
 	if (pages == NULL)
 		return false;
 	if (vec->page_count != 0)

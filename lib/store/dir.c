@@ -729,6 +729,12 @@ bool fsdp_file_open(
 	return ok;
 }
 
+bool fsdp_dir_is(const char *path)
+{
+	struct stat state;
+	return stat(path, &state) == 0 && S_ISDIR(state.st_mode);
+}
+
 /* ---- names ---- */
 
 static bool is_plain_component(const unsigned char *name, size_t size)

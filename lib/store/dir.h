@@ -72,6 +72,9 @@ bool fsdp_dir_source(const struct fsdp_dir *dir, struct fsdp_span name,
 bool fsdp_file_open(
 	const char *path, struct fsdp_source *ret_source, struct fsdp_error **ret_error);
 
+/* Whether the user's path leads to a directory. */
+bool fsdp_dir_is(const char *path);
+
 /*
  * Whether a name that content gives may be opened at all: a plain relative name, no
  * empty, "." or ".." component, no leading "/", no backslash, no drive, no control

@@ -144,3 +144,8 @@ bool fsdp_inflate_finish(struct fsdp_inflate *stream, struct fsdp_error **ret_er
 			"bytes are left after the end of the deflated data");
 	return true;
 }
+
+const char *fsdp_inflate_version(void)
+{
+	return zlibVersion();
+}

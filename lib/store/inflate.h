@@ -22,4 +22,7 @@ bool fsdp_inflate_finish(struct fsdp_inflate *inflate, struct fsdp_error **ret_e
 
 void fsdp_inflate_free(struct fsdp_inflate *inflate);
 
+/* "1.2.13" */
+const char *fsdp_inflate_version(void);
+
 #endif

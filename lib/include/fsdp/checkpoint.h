@@ -46,8 +46,9 @@ struct fsdp_options {
 	const struct fsdp_limit_setting *limits;
 	size_t limit_count;
 
-	const char *plan_path; /* a sharding plan, or NULL: the one beside the checkpoint */
-	bool no_plan;          /* look for none */
+	const char
+		*plan_path; /* a sharding plan, or NULL: the one beside the checkpoint */
+	bool no_plan;       /* look for none */
 
 	/* Read the values of entries that are not tensors even where each costs a read
 	 * (DCP). Without it they have a name and a place, but no value. */
@@ -82,7 +83,8 @@ struct fsdp_format {
 	const char *torch_guess; /* "2.1 or later" */
 };
 
-FSDP_API struct fsdp_format fsdp_checkpoint_format(const struct fsdp_checkpoint *checkpoint);
+FSDP_API struct fsdp_format fsdp_checkpoint_format(
+	const struct fsdp_checkpoint *checkpoint);
 
 /** FSDP_NONE if nothing tells. */
 FSDP_API uint32_t fsdp_checkpoint_world_size(const struct fsdp_checkpoint *checkpoint);
@@ -93,9 +95,9 @@ FSDP_API const uint32_t *fsdp_checkpoint_ranks(
 
 /** The sharding plan in use. */
 struct fsdp_plan_facts {
-	const char *path; /* as it was named or found */
-	bool found;       /* beside the checkpoint, not named by the user */
-	const char *torch;  /* or NULL */
+	const char *path;  /* as it was named or found */
+	bool found;        /* beside the checkpoint, not named by the user */
+	const char *torch; /* or NULL */
 	uint32_t world_size;
 	uint32_t unit_count;
 	uint32_t mesh; /* index of a mesh (model.h), or FSDP_NONE */
@@ -107,7 +109,8 @@ FSDP_API bool fsdp_checkpoint_plan(
 
 /** A remark on how it was opened ("two plans beside it: neither is used"), for people.
  * NULL past the end. */
-FSDP_API const char *fsdp_checkpoint_note(const struct fsdp_checkpoint *checkpoint, size_t index);
+FSDP_API const char *fsdp_checkpoint_note(
+	const struct fsdp_checkpoint *checkpoint, size_t index);
 
 /* ---- files and bytes ---- */
 
@@ -118,7 +121,8 @@ struct fsdp_file {
 };
 
 FSDP_API size_t fsdp_file_count(const struct fsdp_checkpoint *checkpoint);
-FSDP_API struct fsdp_file fsdp_file(const struct fsdp_checkpoint *checkpoint, size_t index);
+FSDP_API struct fsdp_file fsdp_file(
+	const struct fsdp_checkpoint *checkpoint, size_t index);
 
 struct fsdp_bytes {
 	uint64_t payload;     /* bytes of storages, as stored */
@@ -128,7 +132,8 @@ struct fsdp_bytes {
 	uint64_t unused;      /* stored, but viewed by no tensor */
 };
 
-FSDP_API struct fsdp_bytes fsdp_checkpoint_bytes(const struct fsdp_checkpoint *checkpoint);
+FSDP_API struct fsdp_bytes fsdp_checkpoint_bytes(
+	const struct fsdp_checkpoint *checkpoint);
 
 /** A segment that wrappers put into names, and in how many tensors it occurs. */
 struct fsdp_prefix {
@@ -137,7 +142,8 @@ struct fsdp_prefix {
 };
 
 FSDP_API size_t fsdp_prefix_count(const struct fsdp_checkpoint *checkpoint);
-FSDP_API struct fsdp_prefix fsdp_prefix(const struct fsdp_checkpoint *checkpoint, size_t index);
+FSDP_API struct fsdp_prefix fsdp_prefix(
+	const struct fsdp_checkpoint *checkpoint, size_t index);
 
 /* ---- findings and partial failures ---- */
 
@@ -145,7 +151,8 @@ FSDP_API size_t fsdp_finding_count(const struct fsdp_checkpoint *checkpoint);
 FSDP_API const struct fsdp_finding *fsdp_finding(
 	const struct fsdp_checkpoint *checkpoint, size_t index);
 FSDP_API size_t fsdp_omitted_count(const struct fsdp_checkpoint *checkpoint);
-FSDP_API struct fsdp_omitted fsdp_omitted(const struct fsdp_checkpoint *checkpoint, size_t index);
+FSDP_API struct fsdp_omitted fsdp_omitted(
+	const struct fsdp_checkpoint *checkpoint, size_t index);
 
 /** What could not be read or understood though the rest could. */
 FSDP_API size_t fsdp_checkpoint_error_count(const struct fsdp_checkpoint *checkpoint);

@@ -14,12 +14,7 @@ extern "C" {
  * A finding says "I noticed". It never stops the reading, and it is never made
  * smaller: if it cannot be stored, that is an error.
  */
-enum fsdp_severity {
-	FSDP_NOTE,
-	FSDP_WARNING,
-	FSDP_ERROR,
-	FSDP_SEVERITY_COUNT
-};
+enum fsdp_severity { FSDP_NOTE, FSDP_WARNING, FSDP_ERROR, FSDP_SEVERITY_COUNT };
 
 /** "note", "warning", "error". */
 FSDP_API const char *fsdp_severity_name(enum fsdp_severity severity);

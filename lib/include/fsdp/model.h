@@ -27,10 +27,12 @@ FSDP_API size_t fsdp_name_write(const struct fsdp_checkpoint *checkpoint, uint32
 	char *buffer, size_t size);
 
 /** Natural order: layers.2 before layers.10. */
-FSDP_API int fsdp_name_compare(const struct fsdp_checkpoint *checkpoint, uint32_t a, uint32_t b);
+FSDP_API int fsdp_name_compare(
+	const struct fsdp_checkpoint *checkpoint, uint32_t a, uint32_t b);
 
 /** FSDP_NONE if the checkpoint has no such name at all. */
-FSDP_API uint32_t fsdp_name_find(const struct fsdp_checkpoint *checkpoint, struct fsdp_span name);
+FSDP_API uint32_t fsdp_name_find(
+	const struct fsdp_checkpoint *checkpoint, struct fsdp_span name);
 
 /** A part of a container path: the text of a dict key, or a position or integer key. */
 struct fsdp_path_part {
@@ -118,7 +120,8 @@ struct fsdp_tensor {
 /** Tensors in natural order of their clean names. Components of sparse and quantised
  * tensors are not counted; they follow behind and can be fetched by their index. */
 FSDP_API size_t fsdp_tensor_count(const struct fsdp_checkpoint *checkpoint);
-FSDP_API struct fsdp_tensor fsdp_tensor(const struct fsdp_checkpoint *checkpoint, uint32_t index);
+FSDP_API struct fsdp_tensor fsdp_tensor(
+	const struct fsdp_checkpoint *checkpoint, uint32_t index);
 
 /** By clean or raw name; FSDP_NONE if there is none. */
 FSDP_API uint32_t fsdp_tensor_find(
@@ -151,24 +154,29 @@ struct fsdp_piece {
 	const int64_t *sizes;
 	const int64_t *strides; /* elements, in the storage; NULL: contiguous */
 	uint32_t dims;
-	uint32_t file;                   /* index of a file, or FSDP_NONE */
-	struct fsdp_span storage;        /* key of the storage, absent if it has none */
-	uint64_t storage_offset;         /* elements; FSDP_UNKNOWN if not known yet */
-	uint64_t storage_bytes;          /* FSDP_UNKNOWN if not known yet */
-	uint64_t item_offset, item_length; /* the range that the container names, or FSDP_UNKNOWN */
+	uint32_t file;            /* index of a file, or FSDP_NONE */
+	struct fsdp_span storage; /* key of the storage, absent if it has none */
+	uint64_t storage_offset;  /* elements; FSDP_UNKNOWN if not known yet */
+	uint64_t storage_bytes;   /* FSDP_UNKNOWN if not known yet */
+	uint64_t item_offset,
+		item_length; /* the range that the container names, or FSDP_UNKNOWN */
 };
 
 FSDP_API size_t fsdp_piece_count(const struct fsdp_checkpoint *checkpoint);
-FSDP_API struct fsdp_piece fsdp_piece(const struct fsdp_checkpoint *checkpoint, uint32_t index);
+FSDP_API struct fsdp_piece fsdp_piece(
+	const struct fsdp_checkpoint *checkpoint, uint32_t index);
 
 /** Where the payload of one piece is, to the byte. */
 struct fsdp_place {
-	uint64_t offset;      /* in the file, of the first element (deflated: of the record) */
-	uint64_t length;      /* to the end of the last element, as stored; 0 and 0 if empty */
-	const char *method;   /* NULL: stored; "deflate" */
+	uint64_t offset; /* in the file, of the first element (deflated: of the record) */
+	uint64_t length; /* to the end of the last element, as stored; 0 and 0 if empty */
+	const char *method;       /* NULL: stored; "deflate" */
 	struct fsdp_span storage; /* lives as long as the checkpoint */
 	uint64_t storage_offset;  /* elements */
 	uint64_t storage_bytes;   /* after inflating */
+	uint64_t item_offset;     /* of the storage's record in the file */
+	uint64_t item_length;     /* of the record as stored */
+	bool big_endian;          /* byte order of the elements */
 	bool strided;             /* the item says that the piece is not contiguous */
 	int64_t strides[64];
 	uint32_t dims;
@@ -205,7 +213,8 @@ struct fsdp_mesh {
 	uint64_t rank_count;
 };
 
-FSDP_API struct fsdp_mesh fsdp_mesh(const struct fsdp_checkpoint *checkpoint, uint32_t index);
+FSDP_API struct fsdp_mesh fsdp_mesh(
+	const struct fsdp_checkpoint *checkpoint, uint32_t index);
 
 /** How a tensor lies on a mesh, in torch's text form, one per mesh dimension. */
 struct fsdp_placement {
@@ -238,9 +247,9 @@ FSDP_API const char *fsdp_wrapper_name(enum fsdp_wrapper wrapper);
  * visits hold one child and nothing else; views fold them into that child.
  */
 struct fsdp_module {
-	uint32_t name;         /* clean */
+	uint32_t name; /* clean */
 	uint32_t raw_name;
-	const char *class_name; /* or NULL; may hold hostile bytes */
+	const char *class_name;     /* or NULL; may hold hostile bytes */
 	const char *original_class; /* what fully_shard replaced, or NULL */
 	enum fsdp_wrapper wrapper;
 	uint32_t parent;
@@ -249,18 +258,19 @@ struct fsdp_module {
 	uint32_t same_as;     /* the first visit of the same module, or FSDP_NONE */
 	uint32_t unit;        /* that this module is fully sharded by, or FSDP_NONE */
 	uint32_t first_tensor, tensor_count; /* own tensors: fsdp_module_tensor */
-	uint64_t parameters;  /* elements of parameters here and below, tied ones once */
-	uint64_t bytes;       /* of them */
-	bool unit_inferred;   /* marked from placements, not from a record */
+	uint64_t parameters; /* elements of parameters here and below, tied ones once */
+	uint64_t bytes;      /* of them */
+	bool unit_inferred;  /* marked from placements, not from a record */
 	bool class_inferred;
 };
 
 FSDP_API size_t fsdp_module_count(const struct fsdp_checkpoint *checkpoint);
-FSDP_API struct fsdp_module fsdp_module(const struct fsdp_checkpoint *checkpoint, uint32_t index);
+FSDP_API struct fsdp_module fsdp_module(
+	const struct fsdp_checkpoint *checkpoint, uint32_t index);
 
 /** The n-th own tensor of a module, 0 ≤ n < tensor_count. */
-FSDP_API uint32_t fsdp_module_tensor(
-	const struct fsdp_checkpoint *checkpoint, const struct fsdp_module *module, uint32_t n);
+FSDP_API uint32_t fsdp_module_tensor(const struct fsdp_checkpoint *checkpoint,
+	const struct fsdp_module *module, uint32_t n);
 
 struct fsdp_text_pair {
 	const char *key;
@@ -268,14 +278,14 @@ struct fsdp_text_pair {
 };
 
 struct fsdp_unit {
-	uint32_t module;    /* visit that is fully sharded */
-	const char *api;    /* "fsdp1", "fsdp2" */
+	uint32_t module; /* visit that is fully sharded */
+	const char *api; /* "fsdp1", "fsdp2" */
 	const char *strategy;
 	uint32_t shard_world_size, replicate_world_size;
 	uint32_t mesh;
 	const struct fsdp_text_pair *mixed_precision;
 	uint32_t mixed_precision_count;
-	int use_orig_params; /* -1 unknown, 0, 1 */
+	int use_orig_params;           /* -1 unknown, 0, 1 */
 	uint32_t first_fqn, fqn_count; /* parameters, in order: fsdp_unit_fqn */
 	uint64_t parameters;           /* elements */
 	uint64_t bytes;
@@ -284,11 +294,16 @@ struct fsdp_unit {
 };
 
 FSDP_API size_t fsdp_unit_count(const struct fsdp_checkpoint *checkpoint);
-FSDP_API struct fsdp_unit fsdp_unit(const struct fsdp_checkpoint *checkpoint, uint32_t index);
+FSDP_API struct fsdp_unit fsdp_unit(
+	const struct fsdp_checkpoint *checkpoint, uint32_t index);
 
-/** The n-th parameter of a unit relative to its module, clean, as a name id. */
-FSDP_API uint32_t fsdp_unit_fqn(
-	const struct fsdp_checkpoint *checkpoint, const struct fsdp_unit *unit, uint32_t n);
+/**
+ * The n-th parameter of a unit as a name id, clean and relative to the unit's module; if
+ * it does not lie below that (a group over several modules), its full name, and
+ * *ret_is_full is set.
+ */
+FSDP_API uint32_t fsdp_unit_fqn(const struct fsdp_checkpoint *checkpoint,
+	const struct fsdp_unit *unit, uint32_t n, bool *ret_is_full);
 
 /**
  * PyTorch's own traversal over the visits of the plan
@@ -311,7 +326,8 @@ enum fsdp_token_kind {
 	FSDP_TOKEN_NONE,
 	FSDP_TOKEN_BOOL,
 	FSDP_TOKEN_INTEGER,     /* 64 bits */
-	FSDP_TOKEN_BIG_INTEGER, /* text: decimal, or hexadecimal behind 0x when very long */
+	FSDP_TOKEN_BIG_INTEGER, /* text: decimal, or hexadecimal behind 0x when very long
+				 */
 	FSDP_TOKEN_FLOAT,
 	FSDP_TOKEN_TEXT,
 	FSDP_TOKEN_BYTES,
@@ -338,13 +354,14 @@ struct fsdp_value {
 	const char *type; /* Python's name: "int", "list", "PosixPath"; may be hostile */
 	const struct fsdp_token *tokens; /* NULL: not read */
 	size_t token_count;
-	uint32_t file; /* or FSDP_NONE */
+	uint32_t file;           /* or FSDP_NONE */
 	uint64_t offset, length; /* of the item that holds it, or FSDP_UNKNOWN */
 	uint32_t rank;
 };
 
 FSDP_API size_t fsdp_value_count(const struct fsdp_checkpoint *checkpoint);
-FSDP_API struct fsdp_value fsdp_value(const struct fsdp_checkpoint *checkpoint, uint32_t index);
+FSDP_API struct fsdp_value fsdp_value(
+	const struct fsdp_checkpoint *checkpoint, uint32_t index);
 
 #ifdef __cplusplus
 }

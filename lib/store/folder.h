@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_STORE_FOLDER_H
+#define FSDP_STORE_FOLDER_H
+
+#include "store/archive.h"
+#include "store/dir.h"
+
+/*
+ * The files of a checkpoint by name, whether they lie in a directory or were unpacked
+ * from an archive into memory. Readers of formats see no difference.
+ */
+struct fsdp_folder {
+	struct fsdp_dir *dir;    /* NULL: unpacked */
+	struct fsdp_vec *packed; /* struct fsdp_packed */
+	size_t strip;            /* bytes of the folder that all members lie in */
+	uint32_t *sorted;        /* of packed, by name */
+	size_t count;
+};
+
+void fsdp_folder_of_dir(struct fsdp_folder *folder, struct fsdp_dir *dir);
+
+/* Members of an archive; a directory that all of them lie in is taken away. */
+bool fsdp_folder_of_packed(struct fsdp_folder *folder, struct fsdp_vec *packed,
+	struct fsdp_arena *arena, struct fsdp_error **ret_error);
+
+/* In bytewise order of names. */
+struct fsdp_entry fsdp_folder_entry(const struct fsdp_folder *folder, size_t index);
+
+/* False if there is no such name. */
+bool fsdp_folder_find(const struct fsdp_folder *folder, struct fsdp_span name,
+	struct fsdp_entry *ret_entry);
+
+/* As fsdp_dir_source: valid until 64 others were asked for. */
+bool fsdp_folder_source(const struct fsdp_folder *folder, struct fsdp_span name,
+	struct fsdp_source *ret_source, struct fsdp_error **ret_error);
+
+#endif
