@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows how facts are packed while a checkpoint is read; knows nothing of where they
+ * come from or what they are asked for.
+ */
+#include "model/build.h"
+#include "model/dtype.h"
+#include "model/name.h"
+#include "base/num.h"
+
+bool fsdp_build_init(struct fsdp_model *model, struct fsdp_arena *arena,
+	const struct fsdp_limits *limits, struct fsdp_error **ret_error)
+{
+	*model = (struct fsdp_model){
+		.arena = arena,
+		.limits = limits,
+		.world_size = FSDP_NONE,
+	};
+	fsdp_findings_init(&model->findings, arena, limits);
+	fsdp_vec_init(&model->ints, arena, sizeof(int64_t));
+	fsdp_vec_init(&model->files, arena, sizeof(struct fsdp_file_record));
+	fsdp_vec_init(&model->extents, arena, sizeof(struct fsdp_extent));
+	fsdp_vec_init(&model->tensors, arena, sizeof(struct fsdp_tensor_record));
+	fsdp_vec_init(&model->pieces, arena, sizeof(struct fsdp_piece_record));
+	fsdp_vec_init(&model->values, arena, sizeof(struct fsdp_value_record));
+	fsdp_vec_init(&model->extras, arena, sizeof(struct fsdp_extra));
+	fsdp_vec_init(&model->modules, arena, sizeof(struct fsdp_module_record));
+	fsdp_vec_init(&model->units, arena, sizeof(struct fsdp_unit_record));
+	fsdp_vec_init(&model->unit_fqns, arena, sizeof(struct fsdp_unit_fqn_record));
+	fsdp_vec_init(&model->flats, arena, sizeof(struct fsdp_flat_record));
+	fsdp_vec_init(&model->flat_entries, arena, sizeof(struct fsdp_flat_entry));
+	fsdp_vec_init(&model->planned, arena, sizeof(struct fsdp_planned));
+	fsdp_vec_init(&model->meshes, arena, sizeof(struct fsdp_mesh_record));
+	fsdp_vec_init(&model->placements, arena, sizeof(struct fsdp_placement_record));
+	fsdp_vec_init(&model->quantizers, arena, sizeof(struct fsdp_quantizer));
+	fsdp_vec_init(&model->class_hints, arena, sizeof(struct fsdp_class_hint));
+	if (!fsdp_names_init(&model->names, arena))
+		return fsdp_arena_fail(arena, ret_error);
+	return true;
+}
+
+fsdp_ints fsdp_build_ints(struct fsdp_model *model, const int64_t *items, size_t count,
+	struct fsdp_error **ret_error)
+{
+	size_t at = 0;
+	int64_t *place = NULL;
+	if (model->ints.count < FSDP_NONE - 1 - count)
+		place = fsdp_vec_push_run(&model->ints, count, &at);
+	if (place == NULL) {
+		fsdp_arena_fail(model->arena, ret_error);
+		return FSDP_NONE;
+	}
+	if (count != 0)
+		memcpy(place, items, count * sizeof *items);
+	return (fsdp_ints)at;
+}
+
+struct fsdp_span fsdp_build_span(
+	struct fsdp_model *model, struct fsdp_span text, struct fsdp_error **ret_error)
+{
+	struct fsdp_span copy = fsdp_arena_copy(model->arena, text);
+	if (copy.data == NULL)
+		fsdp_arena_fail(model->arena, ret_error);
+	return copy;
+}
+
+const char *fsdp_build_text(
+	struct fsdp_model *model, struct fsdp_span text, struct fsdp_error **ret_error)
+{
+	return (const char *)fsdp_build_span(model, text, ret_error).data;
+}
+
+void *fsdp_build_push(struct fsdp_model *model, struct fsdp_vec *vec, uint32_t *ret_id,
+	struct fsdp_error **ret_error)
+{
+	size_t id = vec->count;
+	void *record = id < FSDP_NONE - 1 ? fsdp_vec_push(vec) : NULL;
+	if (record == NULL) {
+		fsdp_arena_fail(model->arena, ret_error);
+		return NULL;
+	}
+	memset(record, 0, vec->item_size);
+	if (ret_id != NULL)
+		*ret_id = (uint32_t)id;
+	return record;
+}
+
+uint32_t fsdp_build_file(struct fsdp_model *model, struct fsdp_span path, uint64_t size,
+	uint32_t rank, struct fsdp_error **ret_error)
+{
+	struct fsdp_span copy = fsdp_build_span(model, path, ret_error);
+	uint32_t id = FSDP_NONE;
+	struct fsdp_file_record *file =
+		copy.data != NULL ? fsdp_build_push(model, &model->files, &id, ret_error)
+				  : NULL;
+	if (file == NULL)
+		return FSDP_NONE;
+	*file = (struct fsdp_file_record){ copy, size, rank };
+	return id;
+}
+
+uint32_t fsdp_build_extent(struct fsdp_model *model, const struct fsdp_extent *extent,
+	struct fsdp_error **ret_error)
+{
+	uint32_t id;
+	struct fsdp_extent *place =
+		fsdp_build_push(model, &model->extents, &id, ret_error);
+	if (place == NULL)
+		return FSDP_NONE;
+	*place = *extent;
+	return id;
+}
+
+bool fsdp_build_path(struct fsdp_model *model, const struct fsdp_path_builder *path,
+	uint32_t *ret_path, struct fsdp_error **ret_error)
+{
+	if (path->count == 1 && !path->parts[0].is_integer) {
+		*ret_path = FSDP_NONE;
+		return true;
+	}
+	int64_t packed[FSDP_PATH_DEPTH + 1];
+	packed[0] = (int64_t)path->count;
+	for (size_t i = 0; i < path->count; i++)
+		packed[i + 1] =
+			(int64_t)path->parts[i].length * 2 + path->parts[i].is_integer;
+	*ret_path = fsdp_build_ints(model, packed, path->count + 1, ret_error);
+	return *ret_path != FSDP_NONE;
+}
+
+bool fsdp_build_names(struct fsdp_model *model, uint32_t raw_parent, struct fsdp_span raw,
+	uint32_t *ret_name, uint32_t *ret_raw_name, struct fsdp_error **ret_error)
+{
+	uint32_t raw_name = fsdp_names_intern(&model->names, raw_parent, raw);
+	uint32_t name = raw_name;
+	if (raw_name != FSDP_NONE && fsdp_name_is_dirty(raw)) {
+		struct fsdp_span whole = fsdp_model_name(model, raw_name, model->arena);
+		char *buffer = fsdp_arena_take(model->arena, whole.size + 1, 1);
+		if (whole.data == NULL || buffer == NULL)
+			return fsdp_arena_fail(model->arena, ret_error);
+		size_t size = fsdp_name_clean(whole, buffer);
+		name = fsdp_names_intern(&model->names, 0, fsdp_span(buffer, size));
+	}
+	if (name == FSDP_NONE || raw_name == FSDP_NONE)
+		return fsdp_arena_fail(model->arena, ret_error);
+	*ret_name = name;
+	*ret_raw_name = raw_name;
+	return true;
+}
+
+uint32_t fsdp_build_tensor(struct fsdp_model *model,
+	const struct fsdp_tensor_record *record, struct fsdp_error **ret_error)
+{
+	uint64_t ceiling = fsdp_limit(model->limits, FSDP_LIMIT_TENSORS);
+	if (model->tensors.count >= ceiling) {
+		fsdp_fail_limit(ret_error, FSDP_LIMIT_TENSORS, ceiling);
+		return FSDP_NONE;
+	}
+	uint32_t id;
+	struct fsdp_tensor_record *place =
+		fsdp_build_push(model, &model->tensors, &id, ret_error);
+	if (place == NULL)
+		return FSDP_NONE;
+	*place = *record;
+	place->first_piece = (uint32_t)model->pieces.count;
+	place->piece_count = 0;
+	place->module = place->unit = place->alias = FSDP_NONE;
+	place->storage_next = id;
+	return id;
+}
+
+uint32_t fsdp_build_piece(struct fsdp_model *model,
+	const struct fsdp_piece_record *record, struct fsdp_error **ret_error)
+{
+	uint64_t ceiling = fsdp_limit(model->limits, FSDP_LIMIT_CHUNKS);
+	if (model->pieces.count >= ceiling) {
+		fsdp_fail_limit(ret_error, FSDP_LIMIT_CHUNKS, ceiling);
+		return FSDP_NONE;
+	}
+	uint32_t id;
+	struct fsdp_piece_record *place =
+		fsdp_build_push(model, &model->pieces, &id, ret_error);
+	if (place == NULL)
+		return FSDP_NONE;
+	*place = *record;
+	struct fsdp_tensor_record *tensor = fsdp_vec_at(&model->tensors, record->tensor);
+	if (tensor->piece_count == 0)
+		tensor->first_piece = id;
+	tensor->piece_count++;
+	return id;
+}
+
+uint32_t fsdp_build_value(struct fsdp_model *model,
+	const struct fsdp_value_record *record, struct fsdp_error **ret_error)
+{
+	uint32_t id;
+	struct fsdp_value_record *place =
+		fsdp_build_push(model, &model->values, &id, ret_error);
+	if (place == NULL)
+		return FSDP_NONE;
+	*place = *record;
+	return id;
+}
+
+void fsdp_model_forget_plan(struct fsdp_model *model)
+{
+	struct fsdp_vec *vecs[] = { &model->modules, &model->units, &model->unit_fqns,
+		&model->flats, &model->flat_entries, &model->planned };
+	for (size_t i = 0; i < sizeof vecs / sizeof *vecs; i++)
+		fsdp_vec_truncate(vecs[i], 0);
+	model->has_plan = false;
+	model->plan = (struct fsdp_plan_facts){ .mesh = FSDP_NONE };
+}
+
+/* Subclasses and shells that ordinary files hold. */
+static const char *const classes[] = {
+	NULL,
+	"Tensor",
+	"Parameter",
+	"DTensor",
+	"ShardedTensor",
+	"NestedTensor",
+};
+
+const char *fsdp_model_class(uint8_t index)
+{
+	return index < sizeof classes / sizeof *classes ? classes[index] : NULL;
+}
+
+uint8_t fsdp_model_class_find(struct fsdp_span name)
+{
+	for (uint8_t i = 1; i < sizeof classes / sizeof *classes; i++)
+		if (fsdp_span_is(name, classes[i]))
+			return i;
+	return 0;
+}
+
+uint64_t fsdp_model_numel(
+	const struct fsdp_model *model, const struct fsdp_tensor_record *tensor)
+{
+	uint64_t numel = 0;
+	(void)fsdp_numel(fsdp_model_ints(model, tensor->shape), tensor->dims, &numel);
+	return numel;
+}
+
+uint64_t fsdp_model_bytes(
+	const struct fsdp_model *model, const struct fsdp_tensor_record *tensor)
+{
+	uint64_t bytes = 0;
+	(void)fsdp_dtype_bytes(tensor->dtype, fsdp_model_numel(model, tensor), &bytes);
+	return bytes;
+}
+
+struct fsdp_span fsdp_model_name(
+	const struct fsdp_model *model, uint32_t name, struct fsdp_arena *arena)
+{
+	size_t size = fsdp_names_length(&model->names, name);
+	char *buffer = fsdp_arena_take(arena, size + 1, 1);
+	if (buffer == NULL)
+		return (struct fsdp_span){ 0 };
+	fsdp_names_write(&model->names, name, buffer, size);
+	return fsdp_span(buffer, size);
+}

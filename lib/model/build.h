@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_MODEL_BUILD_H
+#define FSDP_MODEL_BUILD_H
+
+#include "model/model.h"
+
+/*
+ * How families add facts to a model that is not frozen yet. All functions return
+ * FSDP_NONE (or false) and fill the error when memory or a limit ends; texts and
+ * integers are copied where the text says so, else borrowed for the model's life.
+ */
+bool fsdp_build_init(struct fsdp_model *model, struct fsdp_arena *arena,
+	const struct fsdp_limits *limits, struct fsdp_error **ret_error);
+
+/* Copies integers into the pool. count 0 gives a valid place. */
+fsdp_ints fsdp_build_ints(struct fsdp_model *model, const int64_t *items, size_t count,
+	struct fsdp_error **ret_error);
+
+/* Zero-terminated copies. NULL on failure. */
+const char *fsdp_build_text(
+	struct fsdp_model *model, struct fsdp_span text, struct fsdp_error **ret_error);
+struct fsdp_span fsdp_build_span(
+	struct fsdp_model *model, struct fsdp_span text, struct fsdp_error **ret_error);
+
+uint32_t fsdp_build_file(struct fsdp_model *model, struct fsdp_span path, uint64_t size,
+	uint32_t rank, struct fsdp_error **ret_error);
+
+uint32_t fsdp_build_extent(struct fsdp_model *model, const struct fsdp_extent *extent,
+	struct fsdp_error **ret_error);
+
+/*
+ * Container paths. A stored name is its parts joined by dots; the path keeps where
+ * the parts begin and which were integers. Paths are made by appending.
+ */
+enum { FSDP_PATH_DEPTH = 512 };
+
+struct fsdp_path_builder {
+	struct {
+		uint32_t length;
+		bool is_integer;
+	} parts[FSDP_PATH_DEPTH];
+	size_t count;
+};
+
+/* The path as an id: FSDP_NONE for a single text part that is the whole name (the
+ * commonest); else a place in the pool of integers. */
+bool fsdp_build_path(struct fsdp_model *model, const struct fsdp_path_builder *path,
+	uint32_t *ret_path, struct fsdp_error **ret_error);
+
+/* Both names of an entry: interns `raw` (borrowed text) and its clean form. */
+bool fsdp_build_names(struct fsdp_model *model, uint32_t raw_parent, struct fsdp_span raw,
+	uint32_t *ret_name, uint32_t *ret_raw_name, struct fsdp_error **ret_error);
+
+/* The record is copied; returns its id. Pieces of it must be added directly after it
+ * (first_piece and piece_count are set by fsdp_build_piece). */
+uint32_t fsdp_build_tensor(struct fsdp_model *model,
+	const struct fsdp_tensor_record *record, struct fsdp_error **ret_error);
+uint32_t fsdp_build_piece(struct fsdp_model *model,
+	const struct fsdp_piece_record *record, struct fsdp_error **ret_error);
+uint32_t fsdp_build_value(struct fsdp_model *model,
+	const struct fsdp_value_record *record, struct fsdp_error **ret_error);
+
+/* Takes back what a plan that turned out to be unusable has added. */
+void fsdp_model_forget_plan(struct fsdp_model *model);
+
+/* A zeroed record to fill, its id through *ret_id. */
+void *fsdp_build_push(struct fsdp_model *model, struct fsdp_vec *vec, uint32_t *ret_id,
+	struct fsdp_error **ret_error);
+
+#endif

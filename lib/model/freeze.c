@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows the order in which a model is sorted, linked, joined and counted; the steps know
+ * the rest.
+ */
+#include "model/internal.h"
+#include "model/name.h"
+#include "base/num.h"
+#include "model/dtype.h"
+
+static size_t wrapper_segment(struct fsdp_span segment)
+{
+	const char *text;
+	for (size_t i = 0; (text = fsdp_name_wrapper_segment(i)) != NULL; i++)
+		if (segment.size + 1 == strlen(text) &&
+			memcmp(segment.data, text, segment.size) == 0)
+			return i + 1;
+	return 0;
+}
+
+/* In how many tensors each wrapper segment occurs: flags travel from names to the names
+ * below them, so each segment is compared once. */
+static bool count_prefixes(struct fsdp_model *model, struct fsdp_arena *scratch)
+{
+	size_t names = model->names.list.count;
+	size_t kinds = 0;
+	while (fsdp_name_wrapper_segment(kinds) != NULL)
+		kinds++;
+	unsigned char *flags = fsdp_arena_take(scratch, names, 1);
+	model->prefixes =
+		fsdp_arena_take(model->arena, kinds * sizeof *model->prefixes, 8);
+	if (flags == NULL || model->prefixes == NULL)
+		return false;
+	for (uint32_t id = 1; id < names; id++) {
+		size_t found = wrapper_segment(fsdp_names_segment(&model->names, id));
+		flags[id] = flags[fsdp_names_at(&model->names, id)->parent];
+		if (found != 0)
+			flags[id] |= (unsigned char)(1u << (found - 1));
+	}
+	uint64_t counts[8] = { 0 };
+	for (uint32_t i = 0; i < model->tensor_count; i++) {
+		uint32_t parent = fsdp_names_at(
+			&model->names, fsdp_model_tensor(model, i)->raw_name)
+					  ->parent;
+		for (size_t k = 0; k < kinds && flags[parent] != 0; k++)
+			counts[k] += flags[parent] >> k & 1;
+	}
+	for (size_t k = 0; k < kinds; k++)
+		if (counts[k] != 0)
+			model->prefixes[model->prefix_count++] =
+				(struct fsdp_prefix){ fsdp_name_wrapper_segment(k),
+					counts[k] };
+	return true;
+}
+
+static bool list_ranks(struct fsdp_model *model, struct fsdp_arena *scratch)
+{
+	uint32_t highest = 0;
+	bool any = false;
+	for (uint32_t i = 0; i < model->pieces.count; i++) {
+		const struct fsdp_piece_record *piece = fsdp_vec_at(&model->pieces, i);
+		if (piece->rank == FSDP_NONE)
+			continue;
+		any = true;
+		if (piece->rank > highest)
+			highest = piece->rank;
+	}
+	if (!any)
+		return true;
+	/* Families refuse ranks beyond 2^24, so this is bounded. */
+	unsigned char *seen = fsdp_arena_take(scratch, (size_t)highest + 1, 1);
+	if (seen == NULL)
+		return false;
+	size_t count = 0;
+	for (uint32_t i = 0; i < model->pieces.count; i++) {
+		const struct fsdp_piece_record *piece = fsdp_vec_at(&model->pieces, i);
+		if (piece->rank == FSDP_NONE || seen[piece->rank])
+			continue;
+		seen[piece->rank] = 1;
+		count++;
+	}
+	model->ranks = fsdp_arena_take(model->arena, count * sizeof *model->ranks, 4);
+	if (model->ranks == NULL)
+		return false;
+	for (uint32_t rank = 0; rank <= highest; rank++)
+		if (seen[rank])
+			model->ranks[model->rank_count++] = rank;
+	return true;
+}
+
+/* Bytes of one view: from its first element to the end of its last. */
+static uint64_t view_end(const struct fsdp_model *model,
+	const struct fsdp_tensor_record *tensor, const struct fsdp_piece_record *piece)
+{
+	const int64_t *shape = fsdp_model_ints(model, tensor->shape);
+	const int64_t *strides = fsdp_model_ints(model, piece->strides);
+	uint64_t end = piece->storage_offset;
+	if (strides == NULL)
+		end += fsdp_model_numel(model, tensor);
+	else {
+		for (size_t i = 0; i < tensor->dims; i++)
+			end += (uint64_t)(shape[i] - 1) * (uint64_t)strides[i];
+		end++;
+	}
+	uint64_t bytes = 0;
+	return fsdp_dtype_bytes(tensor->dtype, end, &bytes) ? bytes : UINT64_MAX;
+}
+
+struct use {
+	uint64_t begin, end;
+};
+
+/*
+ * Payload and what of it nobody views. A storage counts as used from the first byte of
+ * its lowest view to the last byte of its highest; the inside of strided views counts
+ * too.
+ */
+static bool count_storages(struct fsdp_model *model, struct fsdp_arena *scratch)
+{
+	size_t count = model->extents.count;
+	struct use *uses = fsdp_arena_take(scratch, (count + 1) * sizeof *uses, 8);
+	if (uses == NULL)
+		return false;
+	for (uint32_t i = 0; i < model->pieces.count; i++) {
+		const struct fsdp_piece_record *piece = fsdp_vec_at(&model->pieces, i);
+		if (piece->extent == FSDP_NONE)
+			continue;
+		const struct fsdp_extent *extent =
+			fsdp_vec_at(&model->extents, piece->extent);
+		const struct fsdp_tensor_record *tensor =
+			fsdp_model_tensor(model, piece->tensor);
+		if (extent->kind == FSDP_EXTENT_ITEM) {
+			uint64_t numel = fsdp_model_numel(model, tensor), bytes = 0;
+			if (piece->box != FSDP_NONE)
+				(void)fsdp_numel(
+					fsdp_model_ints(model, piece->box) + tensor->dims,
+					tensor->dims, &numel);
+			(void)fsdp_dtype_bytes(tensor->dtype, numel, &bytes);
+			model->payload += fsdp_min(bytes, extent->length);
+			continue;
+		}
+		struct use *use = &uses[piece->extent];
+		uint64_t begin = 0;
+		(void)fsdp_dtype_bytes(tensor->dtype, piece->storage_offset, &begin);
+		uint64_t end = fsdp_min(view_end(model, tensor, piece), extent->size);
+		if (fsdp_model_numel(model, tensor) == 0 || end <= begin)
+			continue;
+		if (use->end == 0 || begin < use->begin)
+			use->begin = begin;
+		if (end > use->end)
+			use->end = end;
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		const struct fsdp_extent *extent = fsdp_vec_at(&model->extents, i);
+		if (extent->kind == FSDP_EXTENT_ITEM || extent->missing)
+			continue;
+		model->payload += extent->length;
+		model->unused += extent->size - (uses[i].end - uses[i].begin);
+	}
+	return true;
+}
+
+static void count_files(struct fsdp_model *model)
+{
+	for (uint32_t i = 0; i < model->files.count; i++) {
+		const struct fsdp_file_record *file = fsdp_vec_at(&model->files, i);
+		if (file->size != FSDP_UNKNOWN)
+			model->on_disk += file->size;
+	}
+}
+
+bool fsdp_model_freeze(struct fsdp_model *model, struct fsdp_arena *scratch,
+	struct fsdp_error **ret_error)
+{
+	bool done =
+		fsdp_freeze_visits(model, scratch) && fsdp_freeze_keys(model, scratch) &&
+		fsdp_freeze_names(model, scratch) && fsdp_freeze_order(model, scratch) &&
+		fsdp_freeze_aliases(model, scratch) && fsdp_freeze_join(model, scratch) &&
+		fsdp_freeze_tree(model, scratch) && count_prefixes(model, scratch) &&
+		list_ranks(model, scratch) && count_storages(model, scratch);
+	if (done)
+		count_files(model);
+	if (!done || model->findings.lost)
+		return fsdp_arena_fail(model->arena, ret_error);
+	return true;
+}

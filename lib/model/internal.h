@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_MODEL_INTERNAL_H
+#define FSDP_MODEL_INTERNAL_H
+
+#include "model/model.h"
+
+/* The steps of freezing, in their order; each file knows one. */
+
+enum { FSDP_TENSOR_COMPONENT = 1 << 15 }; /* in flags: part of a structured tensor */
+
+/* order.c: natural order of all names, then of tensors and values. */
+bool fsdp_freeze_names(struct fsdp_model *model, struct fsdp_arena *scratch);
+bool fsdp_freeze_order(struct fsdp_model *model, struct fsdp_arena *scratch);
+
+/* alias.c: which tensors share storages and views. */
+bool fsdp_freeze_aliases(struct fsdp_model *model, struct fsdp_arena *scratch);
+
+/* compare.c: what plan and checkpoint say differently, as findings. `prefix` is the name
+ * of the container that holds the model's tensors (0: none). */
+void fsdp_freeze_compare(
+	struct fsdp_model *model, uint32_t prefix, struct fsdp_arena *scratch);
+
+/* tree.c: modules out of names (before the order exists), then links and totals. */
+bool fsdp_freeze_visits(struct fsdp_model *model, struct fsdp_arena *scratch);
+bool fsdp_freeze_tree(struct fsdp_model *model, struct fsdp_arena *scratch);
+
+/* join.c: names of the plan without wrapper segments (before the order exists), then the
+ * plan against the tensors. */
+bool fsdp_freeze_keys(struct fsdp_model *model, struct fsdp_arena *scratch);
+bool fsdp_freeze_join(struct fsdp_model *model, struct fsdp_arena *scratch);
+
+/* Adds a parameter to the module that owns it; a tied one is taken back where the two
+ * names meet. */
+void fsdp_model_count_parameter(struct fsdp_model *model, uint32_t module,
+	uint32_t tied_module, uint64_t numel, uint64_t bytes);
+
+/* Ids of pieces of a tensor whose boxes lie on more than one rank. */
+bool fsdp_model_is_sharded(
+	const struct fsdp_model *model, const struct fsdp_tensor_record *tensor);
+
+/* Distinct ranks of its pieces, counted up to the number of pieces. */
+uint32_t fsdp_model_shard_count(
+	const struct fsdp_model *model, const struct fsdp_tensor_record *tensor);
+
+#endif

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows how the names of a plan and of a checkpoint meet: raw names first, then clean
+ * ones, then names without the segments of wrappers; each also below the container
+ * that a checkpoint keeps its model in. What does not meet is told by compare.c.
+ */
+#include "base/num.h"
+#include "model/dtype.h"
+#include "model/internal.h"
+
+static struct fsdp_module_record *module_at(
+	const struct fsdp_model *model, uint32_t index)
+{
+	return fsdp_vec_at(&model->modules, index);
+}
+
+static struct fsdp_planned *planned_at(const struct fsdp_model *model, uint32_t index)
+{
+	return fsdp_vec_at(&model->planned, index);
+}
+
+static uint32_t *name_table(
+	const struct fsdp_model *model, struct fsdp_arena *scratch, size_t room)
+{
+	uint32_t *table =
+		fsdp_arena_take(scratch, (model->names.list.count + room) * 4, 4);
+	if (table != NULL)
+		memset(table, 0xff, (model->names.list.count + room) * 4);
+	return table;
+}
+
+/* The first visit that is shown under each clean name. */
+static void index_visits(const struct fsdp_model *model, uint32_t *visit_of)
+{
+	for (uint32_t i = (uint32_t)model->modules.count; i-- > 0;) {
+		const struct fsdp_module_record *module = module_at(model, i);
+		if (module->wrapper == FSDP_WRAPPER_NONE ||
+			visit_of[module->name] == FSDP_NONE)
+			visit_of[module->name] = i;
+	}
+}
+
+/* Names of visits without the segments that stand below a wrapper. */
+static bool strip_visits(struct fsdp_model *model, uint32_t *stripped)
+{
+	stripped[0] = 0;
+	for (uint32_t i = 1; i < model->modules.count; i++) {
+		const struct fsdp_module_record *module = module_at(model, i);
+		if (module_at(model, module->parent)->wrapper != FSDP_WRAPPER_NONE)
+			stripped[i] = stripped[module->parent];
+		else
+			stripped[i] = fsdp_names_child(&model->names,
+				stripped[module->parent],
+				fsdp_names_segment(&model->names, module->raw_name));
+		if (stripped[i] == FSDP_NONE)
+			return false;
+	}
+	return true;
+}
+
+bool fsdp_freeze_keys(struct fsdp_model *model, struct fsdp_arena *scratch)
+{
+	if (!model->has_plan)
+		return true;
+	uint32_t *visit_of = name_table(model, scratch, 0);
+	uint32_t *stripped = fsdp_arena_take(
+		scratch, (model->modules.count + 1) * sizeof *stripped, 4);
+	if (visit_of == NULL || stripped == NULL || !strip_visits(model, stripped))
+		return false;
+	index_visits(model, visit_of);
+	for (uint32_t i = 0; i < model->planned.count; i++) {
+		struct fsdp_planned *planned = planned_at(model, i);
+		const struct fsdp_name *name =
+			fsdp_names_at(&model->names, planned->name);
+		planned->module =
+			name->parent == FSDP_NONE ? FSDP_NONE : visit_of[name->parent];
+		planned->key = planned->name;
+		if (planned->module == FSDP_NONE)
+			continue;
+		planned->key = fsdp_names_child(&model->names, stripped[planned->module],
+			fsdp_names_segment(&model->names, planned->name));
+		if (planned->key == FSDP_NONE)
+			return false;
+	}
+	return true;
+}
+
+struct join {
+	struct fsdp_model *model;
+	struct fsdp_arena *scratch;
+	uint32_t *by_name; /* planned, by clean name */
+	uint32_t *by_key;  /* planned, by name without wrapper segments */
+	char *text;        /* room for the longest name */
+	size_t room;
+	uint32_t prefix; /* name of the container of the first joined tensor; FSDP_NONE:
+			    none yet */
+};
+
+static uint32_t planned_of(const struct join *join, uint32_t name)
+{
+	if (name == FSDP_NONE)
+		return FSDP_NONE;
+	if (join->by_name[name] != FSDP_NONE)
+		return join->by_name[name];
+	return join->by_key[name];
+}
+
+static bool make_room(struct join *join, size_t size)
+{
+	if (size <= join->room)
+		return true;
+	join->text = fsdp_arena_take(join->scratch, size * 2, 1);
+	join->room = size * 2;
+	return join->text != NULL;
+}
+
+static uint32_t ancestor(const struct fsdp_names *names, uint32_t name, size_t levels)
+{
+	while (levels-- > 0)
+		name = fsdp_names_at(names, name)->parent;
+	return name;
+}
+
+static size_t count_dots(const char *text, size_t size)
+{
+	size_t count = 0;
+	for (size_t i = 0; i < size; i++)
+		count += text[i] == '.';
+	return count;
+}
+
+/* A container's key that people use where no path is stored. */
+static bool is_container_word(struct fsdp_span word)
+{
+	static const char *const words[] = { "model", "module", "state_dict",
+		"model_state_dict", "model_state", "app", "net", "network", "_orig_mod" };
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+		if (fsdp_span_is(word, words[i]))
+			return true;
+	return false;
+}
+
+/* Tries the name without its first parts: at the borders of the container path, or
+ * after one well-known word. */
+static uint32_t join_below(
+	struct join *join, const struct fsdp_tensor_record *tensor, uint32_t name)
+{
+	const struct fsdp_names *names = &join->model->names;
+	size_t size = fsdp_names_length(names, name);
+	if (!make_room(join, size))
+		return FSDP_NONE;
+	fsdp_names_write(names, name, join->text, size);
+	const int64_t *path = fsdp_model_ints(join->model, tensor->path);
+	size_t parts = path != NULL ? (size_t)path[0] : 1;
+	size_t at = 0;
+	for (size_t i = 1; i < (parts > 1 ? parts : 2); i++) {
+		const char *dot = memchr(join->text + at, '.', size - at);
+		size_t length = parts > 1     ? (size_t)(path[i] >> 1)
+				: dot != NULL ? (size_t)(dot - join->text)
+					      : size;
+		if (at + length >= size)
+			break;
+		if (parts <= 1 && !is_container_word(fsdp_span(join->text, length)))
+			break;
+		at += length + 1;
+		uint32_t found = planned_of(join,
+			fsdp_names_find(names, 0, fsdp_span(join->text + at, size - at)));
+		if (found == FSDP_NONE)
+			continue;
+		if (join->prefix == FSDP_NONE)
+			join->prefix = ancestor(
+				names, name, count_dots(join->text + at, size - at) + 1);
+		return found;
+	}
+	return FSDP_NONE;
+}
+
+static uint32_t join_one(struct join *join, const struct fsdp_tensor_record *tensor)
+{
+	uint32_t found = planned_of(join, tensor->raw_name);
+	if (found == FSDP_NONE)
+		found = planned_of(join, tensor->name);
+	if (found != FSDP_NONE) {
+		if (join->prefix == FSDP_NONE)
+			join->prefix = 0;
+		return found;
+	}
+	return join_below(join, tensor, tensor->name);
+}
+
+/* What the file records about the placement itself comes first. */
+static bool take_placement(struct fsdp_model *model, struct fsdp_tensor_record *tensor,
+	const struct fsdp_planned *planned)
+{
+	if (planned->placement == FSDP_NONE || tensor->piece_count < 2)
+		return true;
+	if (tensor->extra == FSDP_NONE) {
+		struct fsdp_extra *extra = fsdp_vec_push(&model->extras);
+		if (extra == NULL)
+			return false;
+		*extra = (struct fsdp_extra){ .quantizer = FSDP_NONE,
+			.placement = FSDP_NONE };
+		tensor->extra = (uint32_t)model->extras.count - 1;
+	}
+	struct fsdp_extra *extra = fsdp_vec_at(&model->extras, tensor->extra);
+	if (extra->placement == FSDP_NONE)
+		extra->placement = planned->placement;
+	return true;
+}
+
+static bool take_facts(struct fsdp_model *model, struct fsdp_tensor_record *tensor,
+	const struct fsdp_planned *planned)
+{
+	tensor->module = planned->module;
+	tensor->unit = planned->unit;
+	tensor->role = planned->is_buffer ? FSDP_ROLE_BUFFER : FSDP_ROLE_PARAM;
+	tensor->flags &= (uint16_t)~FSDP_TENSOR_ROLE_INFERRED;
+	return take_placement(model, tensor, planned);
+}
+
+static void index_units(struct fsdp_model *model, const uint32_t *by_name)
+{
+	for (uint32_t i = 0; i < model->units.count; i++) {
+		const struct fsdp_unit_record *unit = fsdp_vec_at(&model->units, i);
+		for (uint32_t n = 0; n < unit->fqn_count; n++) {
+			const struct fsdp_unit_fqn_record *fqn =
+				fsdp_vec_at(&model->unit_fqns, unit->first_fqn + n);
+			uint32_t planned = by_name[fqn->full];
+			if (planned == FSDP_NONE)
+				continue;
+			planned_at(model, planned)->unit = i;
+			planned_at(model, planned)->placement = fqn->placement;
+		}
+	}
+	/* A tied name belongs to the unit of the name that is stored. */
+	for (uint32_t i = 0; i < model->planned.count; i++) {
+		struct fsdp_planned *planned = planned_at(model, i);
+		if (planned->unit == FSDP_NONE && planned->shared_with != FSDP_NONE &&
+			by_name[planned->shared_with] != FSDP_NONE)
+			planned->unit =
+				planned_at(model, by_name[planned->shared_with])->unit;
+	}
+}
+
+static void count_planned(struct fsdp_model *model, const uint32_t *by_name)
+{
+	for (uint32_t i = 0; i < model->planned.count; i++) {
+		const struct fsdp_planned *planned = planned_at(model, i);
+		uint64_t numel = 0, bytes = 0;
+		if (planned->is_buffer || planned->module == FSDP_NONE ||
+			!fsdp_numel(fsdp_model_ints(model, planned->shape), planned->dims,
+				&numel) ||
+			!fsdp_dtype_bytes(planned->dtype, numel, &bytes))
+			continue;
+		uint32_t tied = FSDP_NONE;
+		if (planned->shared_with != FSDP_NONE &&
+			by_name[planned->shared_with] != FSDP_NONE)
+			tied = planned_at(model, by_name[planned->shared_with])->module;
+		fsdp_model_count_parameter(model, planned->module, tied, numel, bytes);
+		if (planned->unit == FSDP_NONE || planned->shared_with != FSDP_NONE)
+			continue;
+		struct fsdp_unit_record *unit = fsdp_vec_at(&model->units, planned->unit);
+		unit->parameters += numel;
+		unit->bytes += bytes;
+	}
+}
+
+static bool join_tensors(struct join *join)
+{
+	struct fsdp_model *model = join->model;
+	for (uint32_t i = 0; i < model->tensor_count; i++) {
+		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		if (tensor->role == FSDP_ROLE_OPTIM)
+			continue;
+		uint32_t found = join_one(join, tensor);
+		if (join->text == NULL && join->room != 0)
+			return false;
+		if (found == FSDP_NONE)
+			continue;
+		struct fsdp_planned *planned = planned_at(model, found);
+		if (planned->tensor == FSDP_NONE)
+			planned->tensor = i;
+		if (!take_facts(model, tensor, planned))
+			return false;
+	}
+	return true;
+}
+
+bool fsdp_freeze_join(struct fsdp_model *model, struct fsdp_arena *scratch)
+{
+	if (!model->has_plan)
+		return true;
+	struct join join = { .model = model, .scratch = scratch, .prefix = FSDP_NONE };
+	join.by_name = name_table(model, scratch, 0);
+	join.by_key = name_table(model, scratch, 0);
+	if (join.by_name == NULL || join.by_key == NULL)
+		return false;
+	for (uint32_t i = (uint32_t)model->planned.count; i-- > 0;) {
+		struct fsdp_planned *planned = planned_at(model, i);
+		planned->tensor = planned->unit = FSDP_NONE;
+		join.by_name[planned->name] = i;
+		join.by_key[planned->key] = i;
+	}
+	index_units(model, join.by_name);
+	count_planned(model, join.by_name);
+	if (!join_tensors(&join))
+		return false;
+	if (!model->plan_only)
+		fsdp_freeze_compare(model, join.prefix, scratch);
+	return true;
+}

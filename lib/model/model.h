@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_MODEL_MODEL_H
+#define FSDP_MODEL_MODEL_H
+
+#include <fsdp/model.h>
+
+#include "base/error.h"
+#include "base/finding.h"
+#include "base/names.h"
+
+/*
+ * What is true of a checkpoint, packed: records in paged arrays, addressed by 32-bit
+ * ids. Shapes, strides and offsets live in one pool of 64-bit integers; names are
+ * interned. While a checkpoint is read, build.h adds to it; freeze.c sorts and links it
+ * once; after that it never changes.
+ */
+
+/* A place in the pool of integers; FSDP_NONE: absent. */
+typedef uint32_t fsdp_ints;
+
+struct fsdp_file_record {
+	struct fsdp_span path;
+	uint64_t size; /* FSDP_UNKNOWN: absent */
+	uint32_t rank;
+};
+
+/* A run of bytes of a file with one purpose. */
+enum fsdp_extent_kind {
+	FSDP_EXTENT_BYTES,  /* the payload itself */
+	FSDP_EXTENT_MEMBER, /* a zip member: offset is that of its local header */
+	FSDP_EXTENT_ITEM,   /* a whole torch zip (DCP item): the payload is inside */
+};
+
+struct fsdp_extent {
+	uint64_t offset;
+	uint64_t length; /* as stored */
+	uint64_t size;   /* of the storage after inflating; FSDP_UNKNOWN: not known */
+	struct fsdp_span key;
+	uint32_t file;
+	uint8_t kind;   /* enum fsdp_extent_kind */
+	uint8_t method; /* 0 stored, 8 deflated */
+	bool big_endian;
+	bool missing; /* the file does not have these bytes: a finding says so */
+};
+
+struct fsdp_tensor_record {
+	uint32_t name, raw_name, path;
+	fsdp_ints shape;
+	uint32_t first_piece, piece_count;
+	uint32_t module, unit;
+	uint32_t alias;        /* first tensor with the same view */
+	uint32_t storage_next; /* ring of tensors on one storage */
+	uint32_t extra;        /* rare facts, or FSDP_NONE */
+	uint16_t flags;
+	uint8_t dims, dtype, role, class_index;
+};
+
+/* What only few tensors have. */
+struct fsdp_extra {
+	const char *class_name; /* when it is none of the known classes */
+	const char *dtype_raw, *layout, *device;
+	uint32_t first_component, component_count;
+	uint32_t quantizer, placement;
+};
+
+struct fsdp_piece_record {
+	uint32_t tensor;
+	uint32_t extent; /* FSDP_NONE: no bytes */
+	fsdp_ints box;   /* dims offsets, then dims sizes; FSDP_NONE: the whole tensor */
+	fsdp_ints strides; /* FSDP_NONE: contiguous (or not known yet) */
+	uint32_t rank;
+	uint64_t storage_offset; /* elements */
+};
+
+struct fsdp_value_record {
+	uint32_t name, raw_name, path;
+	uint32_t file, rank;
+	uint32_t token_count;
+	const struct fsdp_token *tokens;
+	const char *type;
+	uint64_t offset, length;
+};
+
+struct fsdp_module_record {
+	uint32_t name, raw_name;
+	uint32_t parent, depth, shown_depth;
+	uint32_t same_as, unit;
+	uint32_t first_tensor, tensor_count; /* in owned */
+	uint32_t torch_prefix;               /* name id */
+	uint8_t wrapper;
+	bool unit_inferred, class_inferred;
+	const char *class_name, *original_class;
+	uint64_t parameters, bytes;
+};
+
+struct fsdp_unit_record {
+	uint32_t module;
+	uint32_t mesh;
+	uint32_t shard_world_size, replicate_world_size;
+	uint32_t first_fqn, fqn_count; /* in unit_fqns */
+	uint32_t mixed_count, flat;
+	int8_t use_orig_params, reshard_after_forward;
+	bool inferred;
+	const char *api, *strategy;
+	const struct fsdp_text_pair *mixed;
+	uint64_t parameters, bytes;
+};
+
+/* One parameter of a unit. */
+struct fsdp_unit_fqn_record {
+	uint32_t relative; /* to the unit's module; FSDP_NONE if it does not lie below */
+	uint32_t full;
+	uint32_t placement;
+};
+
+/* A module that a whole pickled model names with its class. */
+struct fsdp_class_hint {
+	uint32_t raw_name;
+	const char *class_name;
+};
+
+/* A FlatParameter as the plan records it; entries in fsdp_flat_entry. */
+struct fsdp_flat_record {
+	uint32_t dtype;
+	uint32_t first_entry, entry_count;
+	bool requires_grad;
+	uint64_t unpadded_unsharded_numel, unsharded_numel, sharded_numel;
+};
+
+struct fsdp_flat_entry {
+	uint32_t fqn; /* full, clean; FSDP_NONE: padding */
+	uint32_t dims;
+	fsdp_ints shape;
+	uint64_t numel;
+};
+
+/* A parameter or buffer that the plan lists. */
+struct fsdp_planned {
+	uint32_t name;
+	fsdp_ints shape;
+	uint8_t dims, dtype;
+	bool is_buffer, persistent, grad;
+	uint32_t shared_with; /* name id, or FSDP_NONE */
+	uint32_t key;         /* name without wrapper segments; set by freeze */
+	uint32_t module;      /* visit that owns it, or FSDP_NONE; set by freeze */
+	uint32_t unit;        /* that shards it, or FSDP_NONE; set by freeze */
+	uint32_t placement;   /* in that unit, or FSDP_NONE; set by freeze */
+	uint32_t tensor;      /* found in the checkpoint, or FSDP_NONE; set by freeze */
+};
+
+struct fsdp_mesh_record {
+	fsdp_ints shape, ranks; /* ranks FSDP_NONE: 0, 1, … */
+	uint32_t dims;
+	uint64_t rank_count;
+	const struct fsdp_span *names; /* NULL: none */
+};
+
+struct fsdp_placement_record {
+	const struct fsdp_span *texts;
+	uint32_t count, mesh;
+};
+
+struct fsdp_model {
+	struct fsdp_arena *arena;
+	const struct fsdp_limits *limits;
+	struct fsdp_findings findings;
+	struct fsdp_names names;
+
+	struct fsdp_vec ints; /* int64_t */
+	struct fsdp_vec files, extents, tensors, pieces, values, extras;
+	struct fsdp_vec modules, units, unit_fqns, flats, flat_entries, planned;
+	struct fsdp_vec meshes, placements, quantizers, class_hints;
+	uint32_t component_base; /* tensors from here on are components; set by freeze */
+
+	bool has_plan;  /* modules and units come from a plan */
+	bool plan_only; /* and so do the tensors */
+	bool no_visits; /* modules were not visited by anyone: made from names */
+	struct fsdp_format format;
+	uint32_t world_size;
+	uint64_t on_disk, payload, unaccounted, unused;
+	struct fsdp_plan_facts plan;
+
+	/* made by freeze */
+	struct fsdp_tensor_record *sorted; /* NULL: `tensors` is in order already */
+	struct fsdp_value_record *sorted_values;
+	uint32_t *name_rank; /* natural order of all names */
+	uint32_t *owned;     /* tensors grouped by module */
+	uint32_t *ranks;
+	size_t rank_count;
+	struct fsdp_prefix *prefixes;
+	size_t prefix_count;
+	size_t tensor_count; /* without components */
+};
+
+static inline struct fsdp_tensor_record *fsdp_model_tensor(
+	const struct fsdp_model *model, uint32_t index)
+{
+	return model->sorted != NULL ? &model->sorted[index]
+				     : fsdp_vec_at(&model->tensors, index);
+}
+
+static inline const int64_t *fsdp_model_ints(const struct fsdp_model *model, fsdp_ints at)
+{
+	return at == FSDP_NONE ? NULL : fsdp_vec_at(&model->ints, at);
+}
+
+/* Class names that need no record of their own; index 0 is "not known". */
+const char *fsdp_model_class(uint8_t index);
+uint8_t fsdp_model_class_find(struct fsdp_span name);
+
+/* Elements and bytes of the whole logical tensor. Both were checked when it was added. */
+uint64_t fsdp_model_numel(
+	const struct fsdp_model *model, const struct fsdp_tensor_record *tensor);
+uint64_t fsdp_model_bytes(
+	const struct fsdp_model *model, const struct fsdp_tensor_record *tensor);
+
+/* The whole name in scratch memory; zero-terminated. data NULL: out of memory. */
+struct fsdp_span fsdp_model_name(
+	const struct fsdp_model *model, uint32_t name, struct fsdp_arena *arena);
+
+/* ---- freeze.c ---- */
+
+/* Sorts, links, joins and counts. Nothing may be added afterwards. `scratch` is only used
+ * during the call. */
+bool fsdp_model_freeze(struct fsdp_model *model, struct fsdp_arena *scratch,
+	struct fsdp_error **ret_error);
+
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows which segments wrappers put into names; knows nothing of where names are from.
+ */
+#include "base/span.h"
+#include "model/name.h"
+
+#define FSDP_SEGMENT "_fsdp_wrapped_module"
+#define CHECKPOINT_SEGMENT "_checkpoint_wrapped_module"
+
+static const char *const segments[] = {
+	FSDP_SEGMENT ".",
+	CHECKPOINT_SEGMENT ".",
+	"_orig_mod.",
+	"module.",
+	"_forward_module.",
+	"_fpw_module.",
+	"lightning_module.",
+};
+
+const char *fsdp_name_wrapper_segment(size_t index)
+{
+	return index < sizeof segments / sizeof *segments ? segments[index] : NULL;
+}
+
+enum fsdp_wrapper fsdp_name_wrapper_of(struct fsdp_span segment)
+{
+	if (fsdp_span_is(segment, FSDP_SEGMENT))
+		return FSDP_WRAPPER_FSDP1;
+	if (fsdp_span_is(segment, CHECKPOINT_SEGMENT))
+		return FSDP_WRAPPER_CHECKPOINT;
+	return FSDP_WRAPPER_NONE;
+}
+
+static const unsigned char *find(struct fsdp_span text, struct fsdp_span what)
+{
+	return text.size < what.size ? NULL
+				     : memmem(text.data, text.size, what.data, what.size);
+}
+
+bool fsdp_name_is_dirty(struct fsdp_span name)
+{
+	/* Both contain this, and hardly anything else does. */
+	if (find(name, FSDP_SPAN("_wrapped_module.")) == NULL)
+		return false;
+	return find(name, FSDP_SPAN(FSDP_SEGMENT ".")) != NULL ||
+	       find(name, FSDP_SPAN(CHECKPOINT_SEGMENT ".")) != NULL;
+}
+
+/* Non-overlapping occurrences from left to right, as str.replace removes them. */
+static size_t remove_all(char *text, size_t size, struct fsdp_span what)
+{
+	size_t from = 0, to = 0;
+	while (from < size) {
+		const unsigned char *hit =
+			find(fsdp_span(text + from, size - from), what);
+		size_t keep = hit != NULL ? (size_t)((const char *)hit - (text + from))
+					  : size - from;
+		memmove(text + to, text + from, keep);
+		to += keep;
+		from += keep + (hit != NULL ? what.size : 0);
+	}
+	return to;
+}
+
+size_t fsdp_name_clean(struct fsdp_span name, char *buffer)
+{
+	if (name.size != 0)
+		memcpy(buffer, name.data, name.size);
+	size_t size = remove_all(buffer, name.size, FSDP_SPAN(FSDP_SEGMENT "."));
+	return remove_all(buffer, size, FSDP_SPAN(CHECKPOINT_SEGMENT "."));
+}

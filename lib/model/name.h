@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_MODEL_NAME_H
+#define FSDP_MODEL_NAME_H
+
+#include <fsdp/model.h>
+
+#include "base/arena.h"
+
+/*
+ * Names as PyTorch cleans them (clean_tensor_name in
+ * torch/distributed/fsdp/_common_utils.py): every occurrence of
+ * "_fsdp_wrapped_module." is removed, then every occurrence of
+ * "_checkpoint_wrapped_module."; nothing else.
+ */
+
+/* Whether cleaning would change the name. */
+bool fsdp_name_is_dirty(struct fsdp_span name);
+
+/* Writes the clean name; `buffer` has room for name.size bytes. Returns its length. */
+size_t fsdp_name_clean(struct fsdp_span name, char *buffer);
+
+/* Segments that wrappers put into names, PyTorch's two first; NULL past the end. */
+const char *fsdp_name_wrapper_segment(size_t index);
+
+/* What kind of wrapper a segment below a module tells of, or FSDP_WRAPPER_NONE. Only
+ * PyTorch's own two prove it: "module" may be anybody's name. */
+enum fsdp_wrapper fsdp_name_wrapper_of(struct fsdp_span segment);
+
+#endif

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows how placements cut a dimension; knows nothing of tensors.
+ */
+#include "model/placement.h"
+
+static int64_t least(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Appends positions [from, to) of the old list to the new one. */
+static bool take_range(
+	const struct fsdp_runs *old, int64_t from, int64_t to, struct fsdp_runs *taken)
+{
+	int64_t at = 0;
+	for (size_t i = 0; i < old->count && at < to; i++) {
+		const struct fsdp_run *run = &old->runs[i];
+		int64_t begin = from > at ? from - at : 0;
+		int64_t end = least(run->count, to - at);
+		at += run->count;
+		if (begin >= end)
+			continue;
+		if (taken->count == FSDP_RUNS_MAX)
+			return false;
+		taken->runs[taken->count++] =
+			(struct fsdp_run){ run->begin + begin, end - begin };
+		taken->total += end - begin;
+	}
+	return true;
+}
+
+/* The part of `length` positions that belongs to one of `ranks`. */
+static void chunk(
+	int64_t length, int64_t ranks, int64_t rank, int64_t *ret_begin, int64_t *ret_end)
+{
+	int64_t size = length / ranks + (length % ranks != 0);
+	/* rank * size cannot overflow below length; beyond it the part is empty. */
+	*ret_begin =
+		size != 0 && rank > length / size ? length : least(length, rank * size);
+	*ret_end = length - *ret_begin < size ? length : *ret_begin + size;
+}
+
+static bool cut(const struct fsdp_runs *old, const struct fsdp_placed *placed,
+	int64_t ranks, int64_t rank, struct fsdp_runs *taken)
+{
+	int64_t parts = placed->kind == FSDP_STRIDED_SHARD ? placed->factor : 1;
+	if (parts < 1 || parts > FSDP_RUNS_MAX)
+		return false;
+	for (int64_t part = 0; part < parts; part++) {
+		int64_t part_begin, part_end, begin, end;
+		chunk(old->total, parts, part, &part_begin, &part_end);
+		chunk(part_end - part_begin, ranks, rank, &begin, &end);
+		if (!take_range(old, part_begin + begin, part_begin + end, taken))
+			return false;
+	}
+	return true;
+}
+
+/* Most runs that a cut can leave: each part touches at most all old runs, and together
+ * they cover them once. */
+static size_t most_runs(const struct fsdp_runs *old, const struct fsdp_placed *placed)
+{
+	uint64_t parts = placed->kind == FSDP_STRIDED_SHARD && placed->factor > 0
+				 ? (uint64_t)least(placed->factor, FSDP_RUNS_MAX)
+				 : 1;
+	uint64_t most = old->count + parts;
+	return most < FSDP_RUNS_MAX ? (size_t)most : FSDP_RUNS_MAX;
+}
+
+bool fsdp_placement_runs(int64_t length, int64_t dim, const struct fsdp_placed *placed,
+	const int64_t *mesh_shape, const int64_t *coordinates, size_t mesh_dims,
+	struct fsdp_arena *arena, struct fsdp_runs *ret_runs)
+{
+	struct fsdp_runs runs = { fsdp_arena_take(arena, sizeof(struct fsdp_run), 8), 1,
+		length };
+	if (runs.runs == NULL)
+		return false;
+	runs.runs[0] = (struct fsdp_run){ 0, length };
+	for (size_t i = 0; i < mesh_dims; i++) {
+		if ((placed[i].kind != FSDP_SHARD &&
+			    placed[i].kind != FSDP_STRIDED_SHARD) ||
+			placed[i].dim != dim)
+			continue;
+		if (mesh_shape[i] < 1 || coordinates[i] < 0 ||
+			coordinates[i] >= mesh_shape[i])
+			return false;
+		struct fsdp_runs taken = { 0 };
+		size_t room = most_runs(&runs, &placed[i]);
+		taken.runs = fsdp_arena_take(arena, (room + 1) * sizeof *taken.runs, 8);
+		if (taken.runs == NULL ||
+			!cut(&runs, &placed[i], mesh_shape[i], coordinates[i], &taken))
+			return false;
+		runs = taken;
+	}
+	if (runs.count == 0) {
+		runs.runs[0] = (struct fsdp_run){ length, 0 };
+		runs.count = 1;
+	}
+	*ret_runs = runs;
+	return true;
+}

@@ -1,0 +1,517 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows how modules follow from dotted names, who owns which tensor, and what lies below
+ * a module; knows nothing of plans. Every walk is a loop over an array in which parents
+ * stand before children.
+ */
+#include "model/internal.h"
+#include "model/name.h"
+
+static struct fsdp_module_record *module_at(
+	const struct fsdp_model *model, uint32_t index)
+{
+	return fsdp_vec_at(&model->modules, index);
+}
+
+/* Optimizer states are named by paths that are no modules, unless there is nothing else.
+ */
+static bool shows_in_tree(const struct fsdp_model *model,
+	const struct fsdp_tensor_record *tensor, bool only_optimizer)
+{
+	(void)model;
+	if (tensor->flags & FSDP_TENSOR_COMPONENT)
+		return false;
+	return only_optimizer || tensor->role != FSDP_ROLE_OPTIM;
+}
+
+static bool is_only_optimizer(const struct fsdp_model *model)
+{
+	for (size_t i = 0; i < model->tensors.count; i++) {
+		const struct fsdp_tensor_record *tensor = fsdp_vec_at(&model->tensors, i);
+		if (shows_in_tree(model, tensor, false))
+			return false;
+	}
+	return true;
+}
+
+/* Marks a name and all above it; stops where somebody was before. */
+static void mark_up(const struct fsdp_names *names, unsigned char *marks, uint32_t name)
+{
+	while (name != FSDP_NONE && !marks[name]) {
+		marks[name] = 1;
+		name = fsdp_names_at(names, name)->parent;
+	}
+}
+
+static void mark_modules(const struct fsdp_model *model, unsigned char *marks)
+{
+	bool only_optimizer = is_only_optimizer(model);
+	marks[0] = 1;
+	for (size_t i = 0; i < model->tensors.count; i++) {
+		const struct fsdp_tensor_record *tensor = fsdp_vec_at(&model->tensors, i);
+		if (shows_in_tree(model, tensor, only_optimizer))
+			mark_up(&model->names, marks,
+				fsdp_names_at(&model->names, tensor->raw_name)->parent);
+	}
+	for (size_t i = 0; i < model->class_hints.count; i++) {
+		const struct fsdp_class_hint *hint = fsdp_vec_at(&model->class_hints, i);
+		mark_up(&model->names, marks, hint->raw_name);
+	}
+}
+
+/* The clean name of every marked name: wrapper segments fall away with their dots. */
+static bool clean_modules(struct fsdp_model *model, const unsigned char *marks,
+	uint32_t *clean, size_t count)
+{
+	for (uint32_t id = 1; id < count; id++) {
+		if (!marks[id])
+			continue;
+		uint32_t parent = fsdp_names_at(&model->names, id)->parent;
+		struct fsdp_span segment = fsdp_names_segment(&model->names, id);
+		if (fsdp_name_wrapper_of(segment) != FSDP_WRAPPER_NONE)
+			clean[id] = clean[parent];
+		else if (clean[parent] == parent)
+			clean[id] = id;
+		else
+			clean[id] =
+				fsdp_names_child(&model->names, clean[parent], segment);
+		if (clean[id] == FSDP_NONE)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Without a plan: one visit for every raw name above a tensor. They are added in order of
+ * ids, which puts parents before children; fsdp_freeze_tree puts them into natural
+ * order once that exists.
+ */
+bool fsdp_freeze_visits(struct fsdp_model *model, struct fsdp_arena *scratch)
+{
+	if (model->has_plan)
+		return true;
+	model->no_visits = true;
+	size_t count = model->names.list.count;
+	unsigned char *marks = fsdp_arena_take(scratch, count, 1);
+	uint32_t *clean = fsdp_arena_take(scratch, count * sizeof *clean, 4);
+	if (marks == NULL || clean == NULL)
+		return false;
+	mark_modules(model, marks);
+	if (!clean_modules(model, marks, clean, count))
+		return false;
+	for (uint32_t id = 0; id < count; id++) {
+		if (!marks[id])
+			continue;
+		struct fsdp_module_record *module = fsdp_vec_push(&model->modules);
+		if (module == NULL)
+			return false;
+		*module = (struct fsdp_module_record){
+			.name = clean[id],
+			.raw_name = id,
+			.torch_prefix = id,
+			.depth = fsdp_names_at(&model->names, id)->depth,
+			.parent = FSDP_NONE,
+			.same_as = FSDP_NONE,
+			.unit = FSDP_NONE,
+		};
+	}
+	return true;
+}
+
+/* Visits by rank of their raw names are in depth-first pre-order. */
+static bool order_visits(
+	struct fsdp_model *model, uint32_t *visit_of, struct fsdp_arena *scratch)
+{
+	size_t names = model->names.list.count, count = model->modules.count;
+	uint32_t *by_rank = fsdp_arena_take(scratch, names * sizeof *by_rank, 4);
+	struct fsdp_module_record *copy =
+		fsdp_arena_take(scratch, count * sizeof *copy, 8);
+	if (by_rank == NULL || copy == NULL)
+		return false;
+	for (uint32_t i = 0; i < count; i++) {
+		copy[i] = *module_at(model, i);
+		by_rank[model->name_rank[copy[i].raw_name]] = i + 1;
+	}
+	uint32_t at = 0;
+	for (size_t rank = 0; rank < names; rank++) {
+		if (by_rank[rank] == 0)
+			continue;
+		struct fsdp_module_record *module = module_at(model, at);
+		*module = copy[by_rank[rank] - 1];
+		visit_of[module->raw_name] = at++;
+		uint32_t parent = fsdp_names_at(&model->names, module->raw_name)->parent;
+		module->parent = parent == FSDP_NONE ? FSDP_NONE : visit_of[parent];
+	}
+	return true;
+}
+
+/* A visit whose only content is the module under a wrapper's segment is that wrapper. */
+static bool mark_wrappers(struct fsdp_model *model, struct fsdp_arena *scratch)
+{
+	size_t count = model->modules.count;
+	uint32_t *children = fsdp_arena_take(scratch, count * sizeof *children, 4);
+	if (children == NULL)
+		return false;
+	for (uint32_t i = 1; i < count; i++)
+		children[module_at(model, i)->parent]++;
+	for (uint32_t i = 1; i < count; i++) {
+		const struct fsdp_module_record *module = module_at(model, i);
+		enum fsdp_wrapper wrapper = fsdp_name_wrapper_of(
+			fsdp_names_segment(&model->names, module->raw_name));
+		struct fsdp_module_record *parent = module_at(model, module->parent);
+		if (wrapper != FSDP_WRAPPER_NONE && children[module->parent] == 1 &&
+			parent->tensor_count == 0)
+			parent->wrapper = (uint8_t)wrapper;
+	}
+	return true;
+}
+
+static void apply_hints(struct fsdp_model *model, const uint32_t *visit_of)
+{
+	for (size_t i = 0; i < model->class_hints.count; i++) {
+		const struct fsdp_class_hint *hint = fsdp_vec_at(&model->class_hints, i);
+		module_at(model, visit_of[hint->raw_name])->class_name = hint->class_name;
+	}
+}
+
+static bool own_by_names(struct fsdp_model *model, struct fsdp_arena *scratch)
+{
+	size_t names = model->names.list.count;
+	uint32_t *visit_of = fsdp_arena_take(scratch, names * sizeof *visit_of, 4);
+	if (visit_of == NULL)
+		return false;
+	memset(visit_of, 0xff, names * sizeof *visit_of);
+	if (!order_visits(model, visit_of, scratch))
+		return false;
+	bool only_optimizer = is_only_optimizer(model);
+	for (uint32_t i = 0; i < model->tensor_count; i++) {
+		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		if (shows_in_tree(model, tensor, only_optimizer))
+			tensor->module =
+				visit_of[fsdp_names_at(&model->names, tensor->raw_name)
+						 ->parent];
+	}
+	apply_hints(model, visit_of);
+	return true;
+}
+
+/* Own tensors of each module, in order, one list behind the other. */
+static bool group_owned(struct fsdp_model *model)
+{
+	model->owned = fsdp_arena_take(
+		model->arena, (model->tensor_count + 1) * sizeof(uint32_t), 4);
+	if (model->owned == NULL)
+		return false;
+	for (uint32_t i = 0; i < model->tensor_count; i++) {
+		uint32_t module = fsdp_model_tensor(model, i)->module;
+		if (module != FSDP_NONE)
+			module_at(model, module)->tensor_count++;
+	}
+	uint32_t next = 0;
+	for (uint32_t i = 0; i < model->modules.count; i++) {
+		struct fsdp_module_record *module = module_at(model, i);
+		module->first_tensor = next;
+		next += module->tensor_count;
+		module->tensor_count = 0;
+	}
+	for (uint32_t i = 0; i < model->tensor_count; i++) {
+		uint32_t owner = fsdp_model_tensor(model, i)->module;
+		if (owner == FSDP_NONE)
+			continue;
+		struct fsdp_module_record *module = module_at(model, owner);
+		model->owned[module->first_tensor + module->tensor_count++] = i;
+	}
+	return true;
+}
+
+static void set_shown_depths(struct fsdp_model *model)
+{
+	for (uint32_t i = 1; i < model->modules.count; i++) {
+		struct fsdp_module_record *module = module_at(model, i);
+		const struct fsdp_module_record *parent =
+			module_at(model, module->parent);
+		module->shown_depth = parent->shown_depth +
+				      (parent->wrapper == FSDP_WRAPPER_NONE ? 1 : 0);
+	}
+}
+
+/* The lowest visit above both. */
+static uint32_t meet(const struct fsdp_model *model, uint32_t a, uint32_t b)
+{
+	while (a != b) {
+		if (module_at(model, a)->depth < module_at(model, b)->depth)
+			b = module_at(model, b)->parent;
+		else
+			a = module_at(model, a)->parent;
+	}
+	return a;
+}
+
+/*
+ * Parameters here and below, a tied one counted once: each name counts where it is, and
+ * where two names of one parameter meet it is taken back. Unsigned arithmetic wraps and
+ * comes out right, because the sum of each subtree is never negative.
+ */
+void fsdp_model_count_parameter(struct fsdp_model *model, uint32_t module,
+	uint32_t tied_module, uint64_t numel, uint64_t bytes)
+{
+	struct fsdp_module_record *owner = module_at(model, module);
+	owner->parameters += numel;
+	owner->bytes += bytes;
+	if (tied_module == FSDP_NONE)
+		return;
+	struct fsdp_module_record *above =
+		module_at(model, meet(model, module, tied_module));
+	above->parameters -= numel;
+	above->bytes -= bytes;
+}
+
+static void count_tensors(struct fsdp_model *model)
+{
+	for (uint32_t i = 0; i < model->tensor_count; i++) {
+		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		if (tensor->module == FSDP_NONE || tensor->role == FSDP_ROLE_BUFFER)
+			continue;
+		uint32_t tied = FSDP_NONE;
+		if (tensor->alias != FSDP_NONE)
+			tied = fsdp_model_tensor(model, tensor->alias)->module;
+		fsdp_model_count_parameter(model, tensor->module, tied,
+			fsdp_model_numel(model, tensor), fsdp_model_bytes(model, tensor));
+	}
+}
+
+static void add_up(struct fsdp_model *model)
+{
+	for (uint32_t i = (uint32_t)model->modules.count; i-- > 1;) {
+		const struct fsdp_module_record *module = module_at(model, i);
+		struct fsdp_module_record *parent = module_at(model, module->parent);
+		parent->parameters += module->parameters;
+		parent->bytes += module->bytes;
+	}
+}
+
+static uint32_t piece_rank(const struct fsdp_model *model, uint32_t piece)
+{
+	return ((const struct fsdp_piece_record *)fsdp_vec_at(&model->pieces, piece))
+		->rank;
+}
+
+bool fsdp_model_is_sharded(
+	const struct fsdp_model *model, const struct fsdp_tensor_record *tensor)
+{
+	for (uint32_t i = 1; i < tensor->piece_count; i++)
+		if (piece_rank(model, tensor->first_piece + i) !=
+			piece_rank(model, tensor->first_piece))
+			return true;
+	return false;
+}
+
+uint32_t fsdp_model_shard_count(
+	const struct fsdp_model *model, const struct fsdp_tensor_record *tensor)
+{
+	uint32_t count = 0;
+	uint32_t last = FSDP_NONE;
+	for (uint32_t i = 0; i < tensor->piece_count; i++) {
+		uint32_t rank = piece_rank(model, tensor->first_piece + i);
+		count += i == 0 || rank != last;
+		last = rank;
+	}
+	return count;
+}
+
+static bool is_flat_key(struct fsdp_span segment)
+{
+	return fsdp_span_is(segment, "_flat_param") ||
+	       fsdp_span_is(segment, "flat_param");
+}
+
+static struct fsdp_unit_record *infer_unit(
+	struct fsdp_model *model, uint32_t module, const char *api, uint32_t world_size)
+{
+	struct fsdp_unit_record *unit = fsdp_vec_push(&model->units);
+	if (unit == NULL)
+		return NULL;
+	*unit = (struct fsdp_unit_record){
+		.module = module,
+		.mesh = FSDP_NONE,
+		.flat = FSDP_NONE,
+		.shard_world_size = world_size,
+		.replicate_world_size = 1,
+		.use_orig_params = -1,
+		.reshard_after_forward = -1,
+		.inferred = true,
+		.api = api,
+		.strategy = "FULL_SHARD",
+	};
+	struct fsdp_module_record *record = module_at(model, module);
+	record->unit = (uint32_t)model->units.count - 1;
+	record->unit_inferred = true;
+	return unit;
+}
+
+/* What counts for inference: how many parameters lie below, how many of them sharded. */
+struct tally {
+	uint32_t parameters, sharded, world_size;
+};
+
+static void tally_own(struct fsdp_model *model, struct tally *tallies)
+{
+	for (uint32_t i = 0; i < model->tensor_count; i++) {
+		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		if (tensor->module == FSDP_NONE || tensor->role != FSDP_ROLE_PARAM)
+			continue;
+		struct tally *tally = &tallies[tensor->module];
+		tally->parameters++;
+		if (!fsdp_model_is_sharded(model, tensor))
+			continue;
+		tally->sharded++;
+		uint32_t shards = fsdp_model_shard_count(model, tensor);
+		if (shards > tally->world_size)
+			tally->world_size = shards;
+	}
+	for (uint32_t i = (uint32_t)model->modules.count; i-- > 1;) {
+		struct tally *parent = &tallies[module_at(model, i)->parent];
+		parent->parameters += tallies[i].parameters;
+		parent->sharded += tallies[i].sharded;
+		if (tallies[i].world_size > parent->world_size)
+			parent->world_size = tallies[i].world_size;
+	}
+}
+
+static bool all_sharded(const struct tally *tally)
+{
+	return tally->parameters != 0 && tally->sharded == tally->parameters;
+}
+
+/* The topmost modules under which every parameter is sharded. Wrappers pass it on to
+ * what they wrap. */
+static bool infer_from_placements(struct fsdp_model *model, struct fsdp_arena *scratch)
+{
+	size_t count = model->modules.count;
+	struct tally *tallies =
+		fsdp_arena_take(scratch, (count + 1) * sizeof *tallies, 4);
+	if (tallies == NULL)
+		return false;
+	tally_own(model, tallies);
+	for (uint32_t i = 0; i < count; i++) {
+		const struct fsdp_module_record *module = module_at(model, i);
+		if (module->wrapper != FSDP_WRAPPER_NONE || !all_sharded(&tallies[i]))
+			continue;
+		uint32_t above = module->parent;
+		while (above != FSDP_NONE &&
+			module_at(model, above)->wrapper != FSDP_WRAPPER_NONE)
+			above = module_at(model, above)->parent;
+		if (above != FSDP_NONE && all_sharded(&tallies[above]))
+			continue;
+		if (infer_unit(model, i, "fsdp2", tallies[i].world_size) == NULL)
+			return false;
+	}
+	return true;
+}
+
+/* A flat parameter proves its unit. */
+static bool infer_from_flat_keys(struct fsdp_model *model, bool *ret_any)
+{
+	for (uint32_t i = 0; i < model->tensor_count; i++) {
+		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		if (tensor->module == FSDP_NONE ||
+			!is_flat_key(fsdp_names_segment(&model->names, tensor->name)) ||
+			module_at(model, tensor->module)->unit != FSDP_NONE)
+			continue;
+		*ret_any = true;
+		if (infer_unit(model, tensor->module, "fsdp1",
+			    fsdp_model_shard_count(model, tensor)) == NULL)
+			return false;
+	}
+	return true;
+}
+
+/* Every tensor belongs to the unit of the nearest sharded module above it. */
+static bool spread_units(struct fsdp_model *model, struct fsdp_arena *scratch)
+{
+	size_t count = model->modules.count;
+	uint32_t *nearest = fsdp_arena_take(scratch, (count + 1) * sizeof *nearest, 4);
+	if (nearest == NULL)
+		return false;
+	for (uint32_t i = 0; i < count; i++) {
+		const struct fsdp_module_record *module = module_at(model, i);
+		nearest[i] = module->unit != FSDP_NONE     ? module->unit
+			     : module->parent == FSDP_NONE ? FSDP_NONE
+							   : nearest[module->parent];
+	}
+	for (uint32_t i = 0; i < model->tensor_count; i++) {
+		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		if (tensor->module == FSDP_NONE || tensor->role != FSDP_ROLE_PARAM)
+			continue;
+		tensor->unit = nearest[tensor->module];
+		if (tensor->unit == FSDP_NONE || tensor->alias != FSDP_NONE)
+			continue;
+		struct fsdp_unit_record *unit = fsdp_vec_at(&model->units, tensor->unit);
+		unit->parameters += fsdp_model_numel(model, tensor);
+		unit->bytes += fsdp_model_bytes(model, tensor);
+	}
+	return true;
+}
+
+/* The parameters of inferred units, in order of tensors. */
+static bool list_unit_fqns(struct fsdp_model *model)
+{
+	for (uint32_t unit_id = 0; unit_id < model->units.count; unit_id++) {
+		struct fsdp_unit_record *unit = fsdp_vec_at(&model->units, unit_id);
+		unit->first_fqn = (uint32_t)model->unit_fqns.count;
+	}
+	/* Units are in pre-order and tensors in natural order of names, so the tensors of
+	 * one unit are mostly neighbours; a counting pass keeps it linear in any case. */
+	for (uint32_t i = 0; i < model->tensor_count; i++) {
+		uint32_t unit = fsdp_model_tensor(model, i)->unit;
+		if (unit != FSDP_NONE)
+			((struct fsdp_unit_record *)fsdp_vec_at(&model->units, unit))
+				->fqn_count++;
+	}
+	uint32_t next = 0;
+	for (uint32_t unit_id = 0; unit_id < model->units.count; unit_id++) {
+		struct fsdp_unit_record *unit = fsdp_vec_at(&model->units, unit_id);
+		unit->first_fqn = next;
+		next += unit->fqn_count;
+		for (uint32_t i = 0; i < unit->fqn_count; i++)
+			if (fsdp_vec_push(&model->unit_fqns) == NULL)
+				return false;
+		unit->fqn_count = 0;
+	}
+	for (uint32_t i = 0; i < model->tensor_count; i++) {
+		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		if (tensor->unit == FSDP_NONE)
+			continue;
+		struct fsdp_unit_record *unit = fsdp_vec_at(&model->units, tensor->unit);
+		struct fsdp_unit_fqn_record *fqn = fsdp_vec_at(
+			&model->unit_fqns, unit->first_fqn + unit->fqn_count++);
+		*fqn = (struct fsdp_unit_fqn_record){ FSDP_NONE, tensor->name,
+			FSDP_NONE };
+	}
+	return true;
+}
+
+static bool infer_units(struct fsdp_model *model, struct fsdp_arena *scratch)
+{
+	bool flat = false;
+	if (!infer_from_flat_keys(model, &flat))
+		return false;
+	if (!flat && !infer_from_placements(model, scratch))
+		return false;
+	return spread_units(model, scratch) && list_unit_fqns(model);
+}
+
+bool fsdp_freeze_tree(struct fsdp_model *model, struct fsdp_arena *scratch)
+{
+	if (!model->has_plan && !own_by_names(model, scratch))
+		return false;
+	if (!group_owned(model))
+		return false;
+	if (!model->has_plan && !mark_wrappers(model, scratch))
+		return false;
+	set_shown_depths(model);
+	if (!model->has_plan)
+		count_tensors(model);
+	add_up(model);
+	return model->has_plan || infer_units(model, scratch);
+}
