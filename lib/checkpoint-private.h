@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_CHECKPOINT_PRIVATE_H
+#define FSDP_CHECKPOINT_PRIVATE_H
+
+#include "model/model.h"
+#include "store/folder.h"
+
+/* What the doors share about an open checkpoint. */
+struct fsdp_checkpoint {
+	struct fsdp_budget budget;
+	struct fsdp_arena arena;
+	struct fsdp_limits limits;
+	struct fsdp_model model;
+
+	/* Where its bytes are: one source, or a folder by names. */
+	struct fsdp_source source;
+	struct fsdp_folder folder;
+	bool is_folder;
+	struct fsdp_dir dir; /* of the folder; open if has_dir */
+	bool has_dir;
+	struct fsdp_vec packed; /* members of an archive, in the arena */
+
+	struct fsdp_vec errors; /* struct fsdp_error *, owned */
+	struct fsdp_vec notes;  /* const char * */
+	const char *plan_path;
+	bool plan_found;
+};
+
+/* The source of a file of the model; valid until 64 others were asked for. */
+bool fsdp_checkpoint_source(const struct fsdp_checkpoint *checkpoint, uint32_t file,
+	struct fsdp_source *ret_source, struct fsdp_error **ret_error);
+
+#endif

@@ -1,0 +1,643 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The door: knows in which order a checkpoint is opened. It looks, lets the registry
+ * choose a family, lets it read into a model, finds the plan, freezes. It knows no
+ * format.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "checkpoint-private.h"
+#include "format/format.h"
+
+enum { HEAD_BYTES = 4096, PEEK_FILES = 64 };
+
+/* While it opens. */
+struct opening {
+	struct fsdp_checkpoint *checkpoint;
+	const struct fsdp_options *options;
+	struct fsdp_arena scratch;
+	struct fsdp_reading reading;
+	struct fsdp_look look;
+	const char *path;        /* as the user named it */
+	const char *folder_path; /* of the folder that is read; "" is the current one */
+	const char *beside_path; /* of the one beside */
+	struct fsdp_dir beside;  /* the folder of a file, for its plan */
+	bool has_beside;
+	unsigned char head[HEAD_BYTES];
+	unsigned wrapped; /* how many archives were peeled off */
+};
+
+static void __attribute__((format(printf, 2, 3)))
+note(struct opening *opening, const char *format, ...)
+{
+	char text[512];
+	va_list arguments;
+	va_start(arguments, format);
+	vsnprintf(text, sizeof text, format, arguments);
+	va_end(arguments);
+	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
+	const char **place = fsdp_vec_push(&checkpoint->notes);
+	struct fsdp_span copy = fsdp_arena_copy(&checkpoint->arena, fsdp_span_text(text));
+	if (place == NULL || copy.data == NULL) {
+		if (place != NULL)
+			checkpoint->notes.count--;
+		checkpoint->model.findings.lost = true;
+		return;
+	}
+	*place = (const char *)copy.data;
+}
+
+/* ---- looking ---- */
+
+static bool look_at_source(struct opening *opening, struct fsdp_source source,
+	struct fsdp_span path, struct fsdp_error **ret_error)
+{
+	size_t size = source.size < HEAD_BYTES ? (size_t)source.size : HEAD_BYTES;
+	if (!fsdp_source_read(&source, 0, opening->head, size, ret_error))
+		return false;
+	opening->look = (struct fsdp_look){
+		.path = path,
+		.source = source,
+		.head = fsdp_span(opening->head, size),
+	};
+	opening->checkpoint->source = source;
+	opening->checkpoint->is_folder = false;
+	return true;
+}
+
+static void look_at_folder(struct opening *opening)
+{
+	opening->checkpoint->is_folder = true;
+	opening->look = (struct fsdp_look){
+		.path = fsdp_span("", 0),
+		.folder = &opening->checkpoint->folder,
+	};
+}
+
+static struct fsdp_span base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	return fsdp_span_text(slash != NULL ? slash + 1 : path);
+}
+
+static struct fsdp_span last_component(struct fsdp_span name)
+{
+	for (size_t i = name.size; i-- > 0;)
+		if (name.data[i] == '/')
+			return fsdp_span(name.data + i + 1, name.size - i - 1);
+	return name;
+}
+
+/* Peels compressed wrappers and tars off, as long as they lead somewhere. */
+static bool unwrap(struct opening *opening, struct fsdp_error **ret_error)
+{
+	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
+	uint64_t most = fsdp_limit(&checkpoint->limits, FSDP_LIMIT_NESTING);
+	while (opening->look.folder == NULL &&
+		fsdp_archive_kind(opening->look.head) != NULL) {
+		if (opening->wrapped++ >= most)
+			return fsdp_fail_limit(ret_error, FSDP_LIMIT_NESTING, most);
+		fsdp_vec_init(&checkpoint->packed, &checkpoint->arena,
+			sizeof(struct fsdp_packed));
+		if (!fsdp_archive_unpack(&opening->look.source, &checkpoint->arena,
+			    &checkpoint->limits, opening->look.path,
+			    &checkpoint->model.findings, &checkpoint->packed, ret_error))
+			return false;
+		if (checkpoint->packed.count == 0) {
+			fsdp_fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
+				"this archive holds no files");
+			return false;
+		}
+		if (checkpoint->packed.count > 1) {
+			if (!fsdp_folder_of_packed(&checkpoint->folder,
+				    &checkpoint->packed, &checkpoint->arena, ret_error))
+				return false;
+			look_at_folder(opening);
+			return true;
+		}
+		const struct fsdp_packed *only = fsdp_vec_at(&checkpoint->packed, 0);
+		struct fsdp_span name = only->name.data != NULL
+						? last_component(only->name)
+						: opening->look.path;
+		if (!look_at_source(
+			    opening, fsdp_source_memory(only->bytes), name, ret_error))
+			return false;
+	}
+	return true;
+}
+
+/* ---- directories that only lead to a checkpoint ---- */
+
+static bool bids_on_child(struct opening *opening, const struct fsdp_entry *entry)
+{
+	struct fsdp_dir child;
+	struct fsdp_folder folder;
+	if (!fsdp_dir_open_child(&opening->checkpoint->dir,
+		    (const char *)entry->name.data, &opening->scratch,
+		    &opening->checkpoint->limits, &child, NULL))
+		return false;
+	fsdp_folder_of_dir(&folder, &child);
+	struct fsdp_look look = { .folder = &folder };
+	bool bids = fsdp_registry_choose(&look) != NULL;
+	fsdp_dir_close(&child);
+	return bids;
+}
+
+static bool bids_on_file(struct opening *opening, const struct fsdp_entry *entry)
+{
+	struct fsdp_source source;
+	unsigned char head[HEAD_BYTES];
+	if (entry->size == 0 || !fsdp_folder_source(&opening->checkpoint->folder,
+					entry->name, &source, NULL))
+		return false;
+	size_t size = source.size < HEAD_BYTES ? (size_t)source.size : HEAD_BYTES;
+	if (!fsdp_source_read(&source, 0, head, size, NULL))
+		return false;
+	struct fsdp_look look = { .source = source, .head = fsdp_span(head, size) };
+	const struct fsdp_family *family = fsdp_registry_choose(&look);
+	return family != NULL && family != &fsdp_family_plan;
+}
+
+struct candidates {
+	struct fsdp_entry only;
+	size_t count;
+	char list[200];
+};
+
+static void add_candidate(struct candidates *candidates, const struct fsdp_entry *entry)
+{
+	size_t at = strlen(candidates->list);
+	candidates->only = *entry;
+	if (candidates->count++ < 5)
+		snprintf(candidates->list + at, sizeof candidates->list - at, "%s%s",
+			at == 0 ? "" : ", ", (const char *)entry->name.data);
+}
+
+static bool enter(struct opening *opening, const struct fsdp_entry *entry,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
+	note(opening, "%s only leads to %s, which was opened", opening->path,
+		(const char *)entry->name.data);
+	if (entry->kind == FSDP_ENTRY_FILE) {
+		struct fsdp_source source;
+		return fsdp_folder_source(
+			       &checkpoint->folder, entry->name, &source, ret_error) &&
+		       look_at_source(opening, source, entry->name, ret_error);
+	}
+	struct fsdp_dir child;
+	if (!fsdp_dir_open_child(&checkpoint->dir, (const char *)entry->name.data,
+		    &checkpoint->arena, &checkpoint->limits, &child, ret_error))
+		return false;
+	opening->beside = checkpoint->dir;
+	opening->has_beside = true;
+	opening->beside_path = opening->path;
+	opening->folder_path = child.path;
+	checkpoint->dir = child;
+	fsdp_folder_of_dir(&checkpoint->folder, &checkpoint->dir);
+	look_at_folder(opening);
+	return true;
+}
+
+/* One level down, if nothing is here and exactly one thing is there. */
+static bool search_below(struct opening *opening, struct fsdp_error **ret_error)
+{
+	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
+	struct candidates folders = { .count = 0 }, files = { .count = 0 };
+	if (opening->look.folder == NULL || !checkpoint->has_dir ||
+		fsdp_registry_choose(&opening->look) != NULL)
+		return true;
+	for (size_t i = 0; i < checkpoint->folder.count; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(&checkpoint->folder, i);
+		if (i >= PEEK_FILES * 16)
+			break;
+		if (entry.kind == FSDP_ENTRY_DIRECTORY && bids_on_child(opening, &entry))
+			add_candidate(&folders, &entry);
+		else if (entry.kind == FSDP_ENTRY_FILE &&
+			 checkpoint->folder.count <= PEEK_FILES &&
+			 bids_on_file(opening, &entry))
+			add_candidate(&files, &entry);
+	}
+	struct candidates *found = folders.count != 0 ? &folders : &files;
+	if (found->count == 1)
+		return enter(opening, &found->only, ret_error);
+	if (found == &folders && found->count > 1) {
+		fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
+			"this directory holds %zu checkpoints (%s%s)", found->count,
+			found->list, found->count > 5 ? ", …" : "");
+		fsdp_error_add_hint(ret_error, "give one of them");
+		return false;
+	}
+	return true;
+}
+
+/* ---- opening what the user named ---- */
+
+static bool open_directory(struct opening *opening, struct fsdp_error **ret_error)
+{
+	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
+	if (!fsdp_dir_open(opening->path, &checkpoint->arena, &checkpoint->limits,
+		    &checkpoint->dir, ret_error))
+		return false;
+	checkpoint->has_dir = true;
+	opening->folder_path = opening->path;
+	fsdp_folder_of_dir(&checkpoint->folder, &checkpoint->dir);
+	look_at_folder(opening);
+	return true;
+}
+
+/* The directory a file lies in: its plan may be there. That it cannot be listed is no
+ * reason to refuse the file. */
+static void open_beside(struct opening *opening)
+{
+	const char *slash = strrchr(opening->path, '/');
+	const char *parent = NULL;
+	if (slash != NULL) {
+		size_t size =
+			slash == opening->path ? 1 : (size_t)(slash - opening->path);
+		parent = (const char *)fsdp_arena_copy(
+			&opening->scratch, fsdp_span(opening->path, size))
+				 .data;
+		if (parent == NULL)
+			return;
+	}
+	opening->beside_path = parent != NULL ? parent : "";
+	opening->has_beside = fsdp_dir_open(parent != NULL ? parent : ".",
+		&opening->scratch, &opening->checkpoint->limits, &opening->beside, NULL);
+}
+
+/* A metadata or data file of a DCP directory stands for its directory. */
+static bool open_whole_directory(struct opening *opening, struct fsdp_error **ret_error)
+{
+	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
+	struct fsdp_span name = base_name(opening->path);
+	bool member = fsdp_span_ends(name, FSDP_SPAN(".metadata")) ||
+		      fsdp_span_ends(name, FSDP_SPAN(".distcp"));
+	if (!member || !opening->has_beside)
+		return true;
+	struct fsdp_folder folder;
+	fsdp_folder_of_dir(&folder, &opening->beside);
+	struct fsdp_look look = { .folder = &folder };
+	if (fsdp_registry_choose(&look) != &fsdp_family_dcp)
+		return true;
+	note(opening, "%s belongs to the directory it lies in, which was opened",
+		opening->path);
+	struct fsdp_span parent = fsdp_span(opening->path,
+		name.data == (const unsigned char *)opening->path
+			? 0
+			: (size_t)((const char *)name.data - opening->path) - 1);
+	struct fsdp_span path = fsdp_arena_copy(
+		&checkpoint->arena, parent.size != 0 ? parent : FSDP_SPAN("."));
+	if (path.data == NULL)
+		return fsdp_arena_fail(&checkpoint->arena, ret_error);
+	fsdp_dir_close(&opening->beside);
+	opening->has_beside = false;
+	close(checkpoint->source.fd);
+	checkpoint->source.fd = -1;
+	opening->path = (const char *)path.data;
+	return open_directory(opening, ret_error);
+}
+
+static bool open_file(struct opening *opening, struct fsdp_error **ret_error)
+{
+	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
+	struct fsdp_source source;
+	if (!fsdp_file_open(opening->path, &source, ret_error))
+		return false;
+	checkpoint->source = source;
+	const struct fsdp_options *options = opening->options;
+	if (options->slice) {
+		uint64_t length = options->slice_length;
+		if (length == FSDP_UNKNOWN && options->slice_offset <= source.size)
+			length = source.size - options->slice_offset;
+		if (!fsdp_source_slice(
+			    &source, options->slice_offset, length, &source, ret_error))
+			return false;
+	}
+	if (!look_at_source(opening, source, base_name(opening->path), ret_error))
+		return false;
+	if (!options->no_plan || fsdp_registry_choose(&opening->look) == NULL)
+		open_beside(opening);
+	return open_whole_directory(opening, ret_error);
+}
+
+static bool open_stdin(struct opening *opening, struct fsdp_error **ret_error)
+{
+	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
+	struct fsdp_span bytes;
+	if (!fsdp_source_drain(STDIN_FILENO,
+		    fsdp_limit(&checkpoint->limits, FSDP_LIMIT_STDIN_BYTES),
+		    &checkpoint->arena, &bytes, ret_error))
+		return false;
+	struct fsdp_source source = fsdp_source_memory(bytes);
+	const struct fsdp_options *options = opening->options;
+	if (options->slice) {
+		uint64_t length = options->slice_length;
+		if (length == FSDP_UNKNOWN && options->slice_offset <= source.size)
+			length = source.size - options->slice_offset;
+		if (!fsdp_source_slice(
+			    &source, options->slice_offset, length, &source, ret_error))
+			return false;
+	}
+	return look_at_source(opening, source, FSDP_SPAN("-"), ret_error);
+}
+
+static bool open_input(struct opening *opening, struct fsdp_error **ret_error)
+{
+	bool opened;
+	if (strcmp(opening->path, "-") == 0)
+		opened = open_stdin(opening, ret_error);
+	else if (fsdp_dir_is(opening->path))
+		opened = open_directory(opening, ret_error);
+	else
+		opened = open_file(opening, ret_error);
+	return opened && unwrap(opening, ret_error) && search_below(opening, ret_error);
+}
+
+/* ---- the plan ---- */
+
+static bool read_plan_file(struct opening *opening, struct fsdp_source *source,
+	const char *path, struct fsdp_error **ret_error)
+{
+	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
+	uint64_t limit = fsdp_limit(&checkpoint->limits, FSDP_LIMIT_PLAN_BYTES);
+	struct fsdp_span bytes;
+	if (source->size > limit)
+		return fsdp_fail_limit(ret_error, FSDP_LIMIT_PLAN_BYTES, limit);
+	if (!fsdp_source_read_all(
+		    source, 0, source->size, &checkpoint->arena, &bytes, ret_error))
+		return false;
+	checkpoint->plan_path = path;
+	return fsdp_plan_read(&opening->reading, bytes, fsdp_span_text(path), ret_error);
+}
+
+static bool read_named_plan(struct opening *opening, struct fsdp_error **ret_error)
+{
+	struct fsdp_source source;
+	struct fsdp_span path = fsdp_arena_copy(
+		&opening->checkpoint->arena, fsdp_span_text(opening->options->plan_path));
+	if (path.data == NULL)
+		return fsdp_arena_fail(&opening->checkpoint->arena, ret_error);
+	bool read = fsdp_file_open((const char *)path.data, &source, ret_error);
+	if (read) {
+		read = read_plan_file(
+			opening, &source, (const char *)path.data, ret_error);
+		close(source.fd);
+	}
+	if (!read)
+		fsdp_error_add_path(ret_error, (const char *)path.data);
+	return read;
+}
+
+/* The path of an entry as the user would type it. */
+static const char *join_path(
+	struct opening *opening, const char *root, struct fsdp_span name)
+{
+	size_t size = strlen(root);
+	while (size > 1 && root[size - 1] == '/')
+		size--;
+	char *path =
+		fsdp_arena_take(&opening->checkpoint->arena, size + 1 + name.size + 1, 1);
+	if (path == NULL)
+		return NULL;
+	memcpy(path, root, size);
+	if (size != 0 && path[size - 1] != '/')
+		path[size++] = '/';
+	memcpy(path + size, name.data, name.size);
+	path[size + name.size] = '\0';
+	return path;
+}
+
+/* The one plan of a folder; several are none, and said. */
+static bool find_plan(struct opening *opening, const struct fsdp_folder *folder,
+	struct fsdp_entry *ret_entry, bool *ret_found)
+{
+	size_t count = 0;
+	for (size_t i = 0; i < folder->count; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+		if (entry.kind != FSDP_ENTRY_FILE ||
+			!fsdp_span_ends(entry.name, FSDP_SPAN(".fsdp-plan.json")))
+			continue;
+		count++;
+		*ret_entry = entry;
+	}
+	*ret_found = count == 1;
+	if (count > 1)
+		note(opening,
+			"%zu sharding plans lie beside the checkpoint: none is used; "
+			"choose one "
+			"with --plan",
+			count);
+	return true;
+}
+
+/* A plan beside the checkpoint that cannot be used is a finding, not a failure. */
+static bool read_found_plan(struct opening *opening, const struct fsdp_folder *folder,
+	const char *root, struct fsdp_span name, struct fsdp_error **ret_error)
+{
+	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
+	struct fsdp_source source;
+	struct fsdp_error *error = NULL;
+	const char *path = join_path(opening, root, name);
+	if (path == NULL)
+		return fsdp_arena_fail(&checkpoint->arena, ret_error);
+	if (fsdp_folder_source(folder, name, &source, &error) &&
+		read_plan_file(opening, &source, path, &error)) {
+		checkpoint->plan_found = true;
+		return true;
+	}
+	if (error == NULL || fsdp_error_code(error) == FSDP_ERROR_MEMORY) {
+		fsdp_error_free(error);
+		return fsdp_arena_fail(&checkpoint->arena, ret_error);
+	}
+	checkpoint->plan_path = NULL;
+	fsdp_model_forget_plan(&checkpoint->model);
+	fsdp_find(&checkpoint->model.findings, FSDP_RULE_PLAN_INVALID,
+		FSDP_PLACE(.file = name, .offset = fsdp_error_offset(error)), "%s",
+		fsdp_error_message(error));
+	note(opening, "the plan %s is not used: %s", path, fsdp_error_message(error));
+	fsdp_error_free(error);
+	return true;
+}
+
+static bool read_plan(struct opening *opening, struct fsdp_error **ret_error)
+{
+	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
+	struct fsdp_entry entry;
+	bool found = false;
+	if (checkpoint->model.has_plan || opening->options->no_plan)
+		return true;
+	if (opening->options->plan_path != NULL)
+		return read_named_plan(opening, ret_error);
+	if (checkpoint->is_folder || checkpoint->has_dir) {
+		if (!find_plan(opening, &checkpoint->folder, &entry, &found))
+			return false;
+		if (found)
+			return read_found_plan(opening, &checkpoint->folder,
+				opening->folder_path != NULL ? opening->folder_path
+							     : opening->path,
+				entry.name, ret_error);
+	}
+	if (!opening->has_beside || opening->wrapped != 0)
+		return true;
+	struct fsdp_folder beside;
+	fsdp_folder_of_dir(&beside, &opening->beside);
+	if (!find_plan(opening, &beside, &entry, &found))
+		return false;
+	return !found || read_found_plan(opening, &beside, opening->beside_path,
+				 entry.name, ret_error);
+}
+
+/* ---- the whole ---- */
+
+static void set_limits(struct fsdp_checkpoint *checkpoint)
+{
+	long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+	uint64_t ceiling = fsdp_limit(&checkpoint->limits, FSDP_LIMIT_MEMORY);
+	uint64_t half =
+		pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size / 2 : UINT64_MAX;
+	/* "None" really means none; any other value never more than half of the machine.
+	 */
+	if (ceiling != UINT64_MAX && half < ceiling)
+		ceiling = half;
+	checkpoint->budget.ceiling = ceiling;
+}
+
+static bool apply_limits(struct fsdp_checkpoint *checkpoint,
+	const struct fsdp_options *options, struct fsdp_error **ret_error)
+{
+	fsdp_limits_init(&checkpoint->limits);
+	for (size_t i = 0; i < options->limit_count; i++)
+		if (!fsdp_limits_set(&checkpoint->limits, options->limits[i].name,
+			    options->limits[i].value))
+			return fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
+				"no limit is called %s", options->limits[i].name);
+	set_limits(checkpoint);
+	return true;
+}
+
+static bool read_checkpoint(struct opening *opening, struct fsdp_error **ret_error)
+{
+	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
+	const struct fsdp_family *family = fsdp_registry_choose(&opening->look);
+	if (family == NULL)
+		return fsdp_foreign(&opening->look, ret_error);
+	opening->reading = (struct fsdp_reading){
+		.model = &checkpoint->model,
+		.scratch = &opening->scratch,
+		.limits = &checkpoint->limits,
+		.read_values = opening->options->read_values,
+		.errors = &checkpoint->errors,
+	};
+	if (!family->read(&opening->reading, &opening->look, ret_error)) {
+		if (checkpoint->is_folder)
+			fsdp_error_put_below(ret_error, opening->path);
+		return false;
+	}
+	if (checkpoint->model.plan_only)
+		checkpoint->plan_path = opening->path;
+	return read_plan(opening, ret_error);
+}
+
+static bool open_all(struct opening *opening, struct fsdp_error **ret_error)
+{
+	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
+	bool opened = open_input(opening, ret_error) &&
+		      read_checkpoint(opening, ret_error) &&
+		      fsdp_model_freeze(&checkpoint->model, &opening->scratch, ret_error);
+	if (!opened)
+		fsdp_error_add_path(ret_error, opening->path);
+	return opened;
+}
+
+static bool begin(struct fsdp_checkpoint *checkpoint, const struct fsdp_options *options,
+	struct fsdp_error **ret_error)
+{
+	checkpoint->source.fd = -1;
+	fsdp_arena_init(&checkpoint->arena, &checkpoint->budget);
+	fsdp_vec_init(
+		&checkpoint->errors, &checkpoint->arena, sizeof(struct fsdp_error *));
+	fsdp_vec_init(&checkpoint->notes, &checkpoint->arena, sizeof(const char *));
+	return apply_limits(checkpoint, options, ret_error) &&
+	       fsdp_build_init(&checkpoint->model, &checkpoint->arena,
+		       &checkpoint->limits, ret_error);
+}
+
+bool fsdp_checkpoint_open(const char *const *paths, size_t count,
+	const struct fsdp_options *options, struct fsdp_checkpoint **ret_checkpoint,
+	struct fsdp_error **ret_error)
+{
+	static const struct fsdp_options defaults = { .size = sizeof defaults };
+	struct fsdp_error *local = NULL;
+	if (ret_error == NULL)
+		ret_error = &local;
+	if (options == NULL)
+		options = &defaults;
+	if (count != 1) {
+		fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+			"%zu inputs were given; this version reads one checkpoint at a "
+			"time",
+			count);
+		fsdp_error_free(local);
+		return false;
+	}
+	struct fsdp_checkpoint *checkpoint = calloc(1, sizeof *checkpoint);
+	struct opening *opening = calloc(1, sizeof *opening);
+	bool opened = checkpoint != NULL && opening != NULL;
+	if (!opened)
+		fsdp_fail_memory(ret_error);
+	if (opened) {
+		opening->checkpoint = checkpoint;
+		opening->options = options;
+		opening->path = paths[0];
+		fsdp_arena_init(&opening->scratch, &checkpoint->budget);
+		opened = begin(checkpoint, options, ret_error) &&
+			 open_all(opening, ret_error);
+		if (opening->has_beside)
+			fsdp_dir_close(&opening->beside);
+		fsdp_arena_done(&opening->scratch);
+	}
+	free(opening);
+	if (opened)
+		*ret_checkpoint = checkpoint;
+	else
+		fsdp_checkpoint_free(checkpoint);
+	fsdp_error_free(local);
+	return opened;
+}
+
+void fsdp_checkpoint_free(struct fsdp_checkpoint *checkpoint)
+{
+	if (checkpoint == NULL)
+		return;
+	for (size_t i = 0; i < checkpoint->errors.count; i++)
+		fsdp_error_free(
+			*(struct fsdp_error **)fsdp_vec_at(&checkpoint->errors, i));
+	if (checkpoint->has_dir)
+		fsdp_dir_close(&checkpoint->dir);
+	else if (checkpoint->source.fd >= 0)
+		close(checkpoint->source.fd);
+	fsdp_arena_done(&checkpoint->arena);
+	free(checkpoint);
+}
+
+bool fsdp_checkpoint_source(const struct fsdp_checkpoint *checkpoint, uint32_t file,
+	struct fsdp_source *ret_source, struct fsdp_error **ret_error)
+{
+	const struct fsdp_file_record *record =
+		fsdp_vec_at(&checkpoint->model.files, file);
+	if (record->size == FSDP_UNKNOWN)
+		return fsdp_fail(
+			ret_error, FSDP_ERROR_SYSTEM, FSDP_UNKNOWN, "the file is absent");
+	if (!checkpoint->is_folder) {
+		*ret_source = checkpoint->source;
+		return true;
+	}
+	if (fsdp_folder_source(&checkpoint->folder, record->path, ret_source, ret_error))
+		return true;
+	fsdp_error_add_path(ret_error, (const char *)record->path.data);
+	return false;
+}

@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The door's getters: hands frozen facts out as plain values. Allocates nothing, knows no
+ * question.
+ */
+#include "base/num.h"
+#include "checkpoint-private.h"
+#include "model/dtype.h"
+
+struct fsdp_format fsdp_checkpoint_format(const struct fsdp_checkpoint *checkpoint)
+{
+	return checkpoint->model.format;
+}
+
+uint32_t fsdp_checkpoint_world_size(const struct fsdp_checkpoint *checkpoint)
+{
+	return checkpoint->model.world_size;
+}
+
+const uint32_t *fsdp_checkpoint_ranks(
+	const struct fsdp_checkpoint *checkpoint, size_t *ret_count)
+{
+	*ret_count = checkpoint->model.rank_count;
+	return checkpoint->model.ranks;
+}
+
+bool fsdp_checkpoint_plan(
+	const struct fsdp_checkpoint *checkpoint, struct fsdp_plan_facts *ret_plan)
+{
+	if (!checkpoint->model.has_plan)
+		return false;
+	*ret_plan = checkpoint->model.plan;
+	ret_plan->path = checkpoint->plan_path;
+	ret_plan->found = checkpoint->plan_found;
+	return true;
+}
+
+const char *fsdp_checkpoint_note(const struct fsdp_checkpoint *checkpoint, size_t index)
+{
+	if (index >= checkpoint->notes.count)
+		return NULL;
+	return *(const char **)fsdp_vec_at(&checkpoint->notes, index);
+}
+
+size_t fsdp_file_count(const struct fsdp_checkpoint *checkpoint)
+{
+	return checkpoint->model.files.count;
+}
+
+struct fsdp_file fsdp_file(const struct fsdp_checkpoint *checkpoint, size_t index)
+{
+	const struct fsdp_file_record *file =
+		fsdp_vec_at(&checkpoint->model.files, index);
+	return (struct fsdp_file){ file->path, file->size, file->rank };
+}
+
+struct fsdp_bytes fsdp_checkpoint_bytes(const struct fsdp_checkpoint *checkpoint)
+{
+	const struct fsdp_model *model = &checkpoint->model;
+	uint64_t known = model->payload + model->unaccounted;
+	return (struct fsdp_bytes){
+		.payload = model->payload,
+		.on_disk = model->on_disk,
+		.records = model->on_disk > known ? model->on_disk - known : 0,
+		.unaccounted = model->unaccounted,
+		.unused = model->unused,
+	};
+}
+
+size_t fsdp_prefix_count(const struct fsdp_checkpoint *checkpoint)
+{
+	return checkpoint->model.prefix_count;
+}
+
+struct fsdp_prefix fsdp_prefix(const struct fsdp_checkpoint *checkpoint, size_t index)
+{
+	return checkpoint->model.prefixes[index];
+}
+
+size_t fsdp_finding_count(const struct fsdp_checkpoint *checkpoint)
+{
+	return checkpoint->model.findings.list.count;
+}
+
+const struct fsdp_finding *fsdp_finding(
+	const struct fsdp_checkpoint *checkpoint, size_t index)
+{
+	return fsdp_vec_at(&checkpoint->model.findings.list, index);
+}
+
+size_t fsdp_omitted_count(const struct fsdp_checkpoint *checkpoint)
+{
+	return fsdp_findings_omitted_count(&checkpoint->model.findings);
+}
+
+struct fsdp_omitted fsdp_omitted(const struct fsdp_checkpoint *checkpoint, size_t index)
+{
+	return fsdp_findings_omitted(&checkpoint->model.findings, index);
+}
+
+size_t fsdp_checkpoint_error_count(const struct fsdp_checkpoint *checkpoint)
+{
+	return checkpoint->errors.count;
+}
+
+const struct fsdp_error *fsdp_checkpoint_error(
+	const struct fsdp_checkpoint *checkpoint, size_t index)
+{
+	return *(struct fsdp_error **)fsdp_vec_at(&checkpoint->errors, index);
+}
+
+/* ---- names ---- */
+
+size_t fsdp_name_write(const struct fsdp_checkpoint *checkpoint, uint32_t name,
+	char *buffer, size_t size)
+{
+	return fsdp_names_write(&checkpoint->model.names, name, buffer, size);
+}
+
+int fsdp_name_compare(const struct fsdp_checkpoint *checkpoint, uint32_t a, uint32_t b)
+{
+	uint32_t first = checkpoint->model.name_rank[a],
+		 second = checkpoint->model.name_rank[b];
+	return first < second ? -1 : first > second;
+}
+
+uint32_t fsdp_name_find(const struct fsdp_checkpoint *checkpoint, struct fsdp_span name)
+{
+	return fsdp_names_find(&checkpoint->model.names, 0, name);
+}
+
+/* The state packs the next part (low half) and where its text begins (high half). */
+bool fsdp_path_next(const struct fsdp_checkpoint *checkpoint, uint32_t path,
+	struct fsdp_span name, uint64_t *state, struct fsdp_path_part *ret_part)
+{
+	const int64_t *packed = fsdp_model_ints(&checkpoint->model, path);
+	uint32_t index = (uint32_t)*state;
+	size_t at = (size_t)(*state >> 32);
+	if (packed == NULL) {
+		if (index != 0)
+			return false;
+		*state = 1;
+		*ret_part = (struct fsdp_path_part){ .text = name };
+		return true;
+	}
+	if (index >= (uint64_t)packed[0] || at > name.size)
+		return false;
+	size_t length = (size_t)(packed[index + 1] >> 1);
+	if (length > name.size - at)
+		return false;
+	*ret_part = (struct fsdp_path_part){
+		.is_integer = packed[index + 1] & 1,
+		.text = fsdp_span(name.data + at, length),
+	};
+	if (ret_part->is_integer) {
+		bool negative = length != 0 && name.data[at] == '-';
+		int64_t value = 0;
+		for (size_t i = negative; i < length; i++)
+			value = value * 10 + (name.data[at + i] - '0');
+		ret_part->integer = negative ? -value : value;
+	}
+	*state = (uint64_t)(at + length + 1) << 32 | (index + 1);
+	return true;
+}
+
+bool fsdp_path_is_plain(
+	const struct fsdp_checkpoint *checkpoint, uint32_t path, struct fsdp_span name)
+{
+	uint64_t state = 0;
+	struct fsdp_path_part part;
+	size_t parts = 0;
+	while (fsdp_path_next(checkpoint, path, name, &state, &part)) {
+		parts++;
+		if (part.is_integer ||
+			(part.text.size != 0 &&
+				memchr(part.text.data, '.', part.text.size) != NULL))
+			return false;
+	}
+	return parts != 0;
+}
+
+/* ---- tensors ---- */
+
+const char *fsdp_role_name(enum fsdp_role role)
+{
+	static const char *const names[] = { "param", "buffer", "optim", "other" };
+	return (size_t)role < FSDP_ROLE_COUNT ? names[role] : "other";
+}
+
+size_t fsdp_tensor_count(const struct fsdp_checkpoint *checkpoint)
+{
+	return checkpoint->model.tensor_count;
+}
+
+static void add_extra(
+	const struct fsdp_model *model, uint32_t index, struct fsdp_tensor *tensor)
+{
+	const struct fsdp_extra *extra = fsdp_vec_at(&model->extras, index);
+	if (extra->class_name != NULL)
+		tensor->class_name = extra->class_name;
+	tensor->dtype_raw = extra->dtype_raw;
+	tensor->layout = extra->layout;
+	tensor->device = extra->device;
+	tensor->first_component = extra->first_component;
+	tensor->component_count = extra->component_count;
+	tensor->quantizer = extra->quantizer;
+	tensor->placement = extra->placement;
+}
+
+struct fsdp_tensor fsdp_tensor(const struct fsdp_checkpoint *checkpoint, uint32_t index)
+{
+	const struct fsdp_model *model = &checkpoint->model;
+	const struct fsdp_tensor_record *record = fsdp_model_tensor(model, index);
+	struct fsdp_tensor tensor = {
+		.name = record->name,
+		.raw_name = record->raw_name,
+		.path = record->path,
+		.class_name = fsdp_model_class(record->class_index),
+		.dtype = record->dtype,
+		.shape = fsdp_model_ints(model, record->shape),
+		.dims = record->dims,
+		.numel = fsdp_model_numel(model, record),
+		.role = (enum fsdp_role)record->role,
+		.flags = record->flags & 0x7fffu,
+		.alias = record->alias,
+		.module = record->module,
+		.unit = record->unit,
+		.first_piece = record->first_piece,
+		.piece_count = record->piece_count,
+		.quantizer = FSDP_NONE,
+		.placement = FSDP_NONE,
+	};
+	(void)fsdp_dtype_bytes(record->dtype, tensor.numel, &tensor.bytes);
+	if (record->extra != FSDP_NONE)
+		add_extra(model, record->extra, &tensor);
+	return tensor;
+}
+
+/* Tensors are in order of the ranks of their names, so a name is found by halving. */
+static uint32_t find_by_name(const struct fsdp_model *model, uint32_t name)
+{
+	size_t low = 0, high = model->tensor_count;
+	uint32_t rank = model->name_rank[name];
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		uint32_t other =
+			model->name_rank[fsdp_model_tensor(model, (uint32_t)middle)
+						 ->name];
+		if (other < rank)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low < model->tensor_count &&
+		fsdp_model_tensor(model, (uint32_t)low)->name == name)
+		return (uint32_t)low;
+	return FSDP_NONE;
+}
+
+uint32_t fsdp_tensor_find(const struct fsdp_checkpoint *checkpoint, struct fsdp_span name)
+{
+	const struct fsdp_model *model = &checkpoint->model;
+	uint32_t id = fsdp_names_find(&model->names, 0, name);
+	if (id == FSDP_NONE)
+		return FSDP_NONE;
+	uint32_t found = find_by_name(model, id);
+	/* A raw name that cleaning changed is rare: looked for one by one. */
+	for (uint32_t i = 0; found == FSDP_NONE && i < model->tensor_count; i++)
+		if (fsdp_model_tensor(model, i)->raw_name == id)
+			found = i;
+	return found;
+}
+
+uint32_t fsdp_tensor_storage_next(
+	const struct fsdp_checkpoint *checkpoint, uint32_t index)
+{
+	return fsdp_model_tensor(&checkpoint->model, index)->storage_next;
+}
+
+struct fsdp_quantizer fsdp_quantizer(
+	const struct fsdp_checkpoint *checkpoint, uint32_t index)
+{
+	return *(const struct fsdp_quantizer *)fsdp_vec_at(
+		&checkpoint->model.quantizers, index);
+}
+
+/* ---- pieces ---- */
+
+size_t fsdp_piece_count(const struct fsdp_checkpoint *checkpoint)
+{
+	return checkpoint->model.pieces.count;
+}
+
+struct fsdp_piece fsdp_piece(const struct fsdp_checkpoint *checkpoint, uint32_t index)
+{
+	const struct fsdp_model *model = &checkpoint->model;
+	const struct fsdp_piece_record *record = fsdp_vec_at(&model->pieces, index);
+	const struct fsdp_tensor_record *tensor =
+		fsdp_model_tensor(model, record->tensor);
+	const int64_t *box = fsdp_model_ints(model, record->box);
+	struct fsdp_piece piece = {
+		.tensor = record->tensor,
+		.rank = record->rank,
+		.offsets = box,
+		.sizes = box != NULL ? box + tensor->dims : NULL,
+		.strides = fsdp_model_ints(model, record->strides),
+		.dims = tensor->dims,
+		.file = FSDP_NONE,
+		.storage_offset = FSDP_UNKNOWN,
+		.storage_bytes = FSDP_UNKNOWN,
+		.item_offset = FSDP_UNKNOWN,
+		.item_length = FSDP_UNKNOWN,
+	};
+	if (record->extent == FSDP_NONE)
+		return piece;
+	const struct fsdp_extent *extent = fsdp_vec_at(&model->extents, record->extent);
+	piece.file = extent->file;
+	if (extent->kind == FSDP_EXTENT_ITEM) {
+		piece.item_offset = extent->offset;
+		piece.item_length = extent->length;
+		return piece;
+	}
+	piece.storage = extent->key;
+	piece.storage_offset = record->storage_offset;
+	piece.storage_bytes = extent->size;
+	return piece;
+}
+
+/* ---- meshes and placements ---- */
+
+struct fsdp_mesh fsdp_mesh(const struct fsdp_checkpoint *checkpoint, uint32_t index)
+{
+	const struct fsdp_model *model = &checkpoint->model;
+	const struct fsdp_mesh_record *mesh = fsdp_vec_at(&model->meshes, index);
+	return (struct fsdp_mesh){
+		.shape = fsdp_model_ints(model, mesh->shape),
+		.dims = mesh->dims,
+		.dim_names = mesh->names,
+		.ranks = fsdp_model_ints(model, mesh->ranks),
+		.rank_count = mesh->rank_count,
+	};
+}
+
+struct fsdp_placement fsdp_placement(
+	const struct fsdp_checkpoint *checkpoint, uint32_t index)
+{
+	const struct fsdp_placement_record *record =
+		fsdp_vec_at(&checkpoint->model.placements, index);
+	return (struct fsdp_placement){ record->texts, record->count, record->mesh };
+}
+
+/* ---- modules and units ---- */
+
+const char *fsdp_wrapper_name(enum fsdp_wrapper wrapper)
+{
+	static const char *const names[] = { "", "fsdp1", "checkpoint", "compile", "ddp",
+		"dmp", "other" };
+	return (size_t)wrapper < FSDP_WRAPPER_COUNT ? names[wrapper] : "other";
+}
+
+size_t fsdp_module_count(const struct fsdp_checkpoint *checkpoint)
+{
+	return checkpoint->model.modules.count;
+}
+
+struct fsdp_module fsdp_module(const struct fsdp_checkpoint *checkpoint, uint32_t index)
+{
+	const struct fsdp_module_record *record =
+		fsdp_vec_at(&checkpoint->model.modules, index);
+	return (struct fsdp_module){
+		.name = record->name,
+		.raw_name = record->raw_name,
+		.class_name = record->class_name,
+		.original_class = record->original_class,
+		.wrapper = (enum fsdp_wrapper)record->wrapper,
+		.parent = record->parent,
+		.depth = record->depth,
+		.shown_depth = record->shown_depth,
+		.same_as = record->same_as,
+		.unit = record->unit,
+		.first_tensor = record->first_tensor,
+		.tensor_count = record->tensor_count,
+		.parameters = record->parameters,
+		.bytes = record->bytes,
+		.unit_inferred = record->unit_inferred,
+		.class_inferred = record->class_inferred,
+	};
+}
+
+uint32_t fsdp_module_tensor(const struct fsdp_checkpoint *checkpoint,
+	const struct fsdp_module *module, uint32_t n)
+{
+	return checkpoint->model.owned[module->first_tensor + n];
+}
+
+uint32_t fsdp_module_torch_prefix(
+	const struct fsdp_checkpoint *checkpoint, uint32_t module)
+{
+	const struct fsdp_module_record *record =
+		fsdp_vec_at(&checkpoint->model.modules, module);
+	return record->torch_prefix;
+}
+
+bool fsdp_has_visits(const struct fsdp_checkpoint *checkpoint)
+{
+	return checkpoint->model.has_plan;
+}
+
+size_t fsdp_unit_count(const struct fsdp_checkpoint *checkpoint)
+{
+	return checkpoint->model.units.count;
+}
+
+struct fsdp_unit fsdp_unit(const struct fsdp_checkpoint *checkpoint, uint32_t index)
+{
+	const struct fsdp_unit_record *record =
+		fsdp_vec_at(&checkpoint->model.units, index);
+	return (struct fsdp_unit){
+		.module = record->module,
+		.api = record->api,
+		.strategy = record->strategy,
+		.shard_world_size = record->shard_world_size,
+		.replicate_world_size = record->replicate_world_size,
+		.mesh = record->mesh,
+		.mixed_precision = record->mixed,
+		.mixed_precision_count = record->mixed_count,
+		.use_orig_params = record->use_orig_params,
+		.first_fqn = record->first_fqn,
+		.fqn_count = record->fqn_count,
+		.parameters = record->parameters,
+		.bytes = record->bytes,
+		.inferred = record->inferred,
+		.has_flat = record->flat != FSDP_NONE,
+	};
+}
+
+uint32_t fsdp_unit_fqn(const struct fsdp_checkpoint *checkpoint,
+	const struct fsdp_unit *unit, uint32_t n, bool *ret_is_full)
+{
+	const struct fsdp_unit_fqn_record *record =
+		fsdp_vec_at(&checkpoint->model.unit_fqns, unit->first_fqn + n);
+	*ret_is_full = record->relative == FSDP_NONE;
+	return *ret_is_full ? record->full : record->relative;
+}
+
+/* ---- values ---- */
+
+size_t fsdp_value_count(const struct fsdp_checkpoint *checkpoint)
+{
+	return checkpoint->model.values.count;
+}
+
+struct fsdp_value fsdp_value(const struct fsdp_checkpoint *checkpoint, uint32_t index)
+{
+	const struct fsdp_model *model = &checkpoint->model;
+	const struct fsdp_value_record *record =
+		model->sorted_values != NULL ? &model->sorted_values[index]
+					     : fsdp_vec_at(&model->values, index);
+	return (struct fsdp_value){
+		.name = record->name,
+		.raw_name = record->raw_name,
+		.path = record->path,
+		.type = record->type,
+		.tokens = record->tokens,
+		.token_count = record->token_count,
+		.file = record->file,
+		.offset = record->offset,
+		.length = record->length,
+		.rank = record->rank,
+	};
+}

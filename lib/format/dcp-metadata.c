@@ -1,0 +1,837 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows the classes of DCP's metadata in their three generations of names; knows nothing
+ * of directories and data files.
+ *
+ *	Metadata               {state_dict_metadata, planner_data, storage_data,
+ *storage_meta, version} TensorStorageMetadata  {properties, size, chunks}
+ *	ChunkStorageMetadata   {offsets, sizes}
+ *	BytesStorageMetadata   no state
+ *	TensorProperties       (dtype, layout, requires_grad, memory format, pin_memory,
+ *…) MetadataIndex          {fqn, offset (absent for objects), index} _StorageInfo
+ *{relative_path, offset, length, [transform_descriptors]}
+ *
+ * Every class but the first folds into a record, so the tree of a large file is never
+ * built. Origin: torch/distributed/checkpoint/metadata.py, filesystem.py (PyTorch 1.13 to
+ * 2.13).
+ */
+#include "base/num.h"
+#include "format/dcp-metadata.h"
+#include "format/torch-value.h"
+#include "model/dtype.h"
+
+enum { DIMS_MAX = 64 };
+
+/* What a folded number is: the kind in its low three bits. */
+enum kind { SIZE, CHUNK, PROPERTIES, TENSOR_META, BYTES_META, INDEX, INFO };
+
+struct size_record {
+	fsdp_ints at;
+	uint32_t count;
+};
+
+struct properties {
+	uint8_t dtype;
+	bool grad, grad_known;
+};
+
+struct tensor_meta {
+	struct properties properties;
+	uint32_t size;
+	uint32_t first_chunk, chunk_count;
+};
+
+struct index_record {
+	struct fsdp_span fqn;
+	uint32_t size; /* FSDP_NONE: an object */
+	int32_t hint;
+};
+
+static uint32_t pack(size_t index, enum kind kind)
+{
+	return (uint32_t)index << 3 | kind;
+}
+
+static bool folded(
+	struct fsdp_pickle *pickle, fsdp_ref ref, enum kind kind, uint32_t *ret_index)
+{
+	uint32_t number;
+	if (!fsdp_pickle_folded(pickle, ref, &number) || (number & 7) != kind)
+		return false;
+	*ret_index = number >> 3;
+	return true;
+}
+
+static bool add(struct fsdp_dcp *dcp, struct fsdp_vec *vec, enum kind kind,
+	void **ret_record, uint32_t *ret_number, struct fsdp_error **ret_error)
+{
+	size_t index = vec->count;
+	void *record = index < (1u << 26) ? fsdp_vec_push(vec) : NULL;
+	if (record == NULL)
+		return fsdp_arena_fail(dcp->scratch, ret_error);
+	*ret_record = record;
+	*ret_number = pack(index, kind);
+	return true;
+}
+
+/* ---- folds ---- */
+
+static bool read_ints(
+	struct fsdp_pickle *pickle, fsdp_ref ref, int64_t *items, size_t *ret_count)
+{
+	enum fsdp_pickle_kind kind = fsdp_pickle_kind(pickle, ref);
+	if ((kind != FSDP_PICKLE_TUPLE && kind != FSDP_PICKLE_LIST) ||
+		fsdp_pickle_count(pickle, ref) > DIMS_MAX)
+		return false;
+	struct fsdp_pickle_iterator iterator = { .ref = ref };
+	fsdp_ref key, value;
+	size_t count = 0;
+	while (fsdp_pickle_next(pickle, &iterator, &key, &value)) {
+		if (fsdp_pickle_kind(pickle, value) != FSDP_PICKLE_INTEGER ||
+			!fsdp_pickle_integer(pickle, value, &items[count]))
+			return false;
+		count++;
+	}
+	*ret_count = count;
+	return true;
+}
+
+static const int64_t *size_items(
+	const struct fsdp_dcp *dcp, uint32_t size, size_t *ret_count)
+{
+	const struct size_record *record = fsdp_vec_at(&dcp->sizes, size);
+	*ret_count = record->count;
+	return fsdp_model_ints(dcp->model, record->at);
+}
+
+/* Neighbouring chunks mostly have equal sizes: the newest few are looked at again. */
+static bool find_recent(const struct fsdp_dcp *dcp, const int64_t *items, size_t count,
+	uint32_t *ret_size)
+{
+	for (size_t i = dcp->sizes.count; i-- > 0 && dcp->sizes.count - i <= 3;) {
+		size_t other;
+		const int64_t *known = size_items(dcp, (uint32_t)i, &other);
+		if (other == count &&
+			(count == 0 || memcmp(known, items, count * 8) == 0)) {
+			*ret_size = (uint32_t)i;
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool fold_size(void *context, struct fsdp_pickle *pickle,
+	const struct fsdp_fold *row, fsdp_ref callable, fsdp_ref arguments,
+	fsdp_ref state, uint32_t *ret_number, struct fsdp_error **ret_error)
+{
+	struct fsdp_dcp *dcp = context;
+	int64_t items[DIMS_MAX];
+	size_t count;
+	uint32_t recent;
+	void *record;
+	(void)row, (void)callable, (void)state;
+	if (fsdp_pickle_count(pickle, arguments) != 1 ||
+		!read_ints(pickle, fsdp_pickle_item(pickle, arguments, 0), items, &count))
+		return false;
+	if (find_recent(dcp, items, count, &recent)) {
+		*ret_number = pack(recent, SIZE);
+		return true;
+	}
+	if (!add(dcp, &dcp->sizes, SIZE, &record, ret_number, ret_error))
+		return false;
+	struct size_record *size = record;
+	size->at = fsdp_build_ints(dcp->model, items, count, ret_error);
+	size->count = (uint32_t)count;
+	return size->at != FSDP_NONE;
+}
+
+static bool fold_chunk(void *context, struct fsdp_pickle *pickle,
+	const struct fsdp_fold *row, fsdp_ref callable, fsdp_ref arguments,
+	fsdp_ref state, uint32_t *ret_number, struct fsdp_error **ret_error)
+{
+	struct fsdp_dcp *dcp = context;
+	uint32_t offsets, sizes;
+	size_t count, size_count;
+	int64_t box[2 * DIMS_MAX];
+	void *record;
+	(void)row, (void)callable, (void)arguments;
+	if (fsdp_pickle_kind(pickle, state) != FSDP_PICKLE_DICT ||
+		!folded(pickle, fsdp_pickle_get(pickle, state, "offsets"), SIZE,
+			&offsets) ||
+		!folded(pickle, fsdp_pickle_get(pickle, state, "sizes"), SIZE, &sizes))
+		return false;
+	const int64_t *items = size_items(dcp, offsets, &count);
+	if (count != 0)
+		memcpy(box, items, count * sizeof *box);
+	items = size_items(dcp, sizes, &size_count);
+	if (count != size_count)
+		return false;
+	if (count != 0)
+		memcpy(box + count, items, count * sizeof *box);
+	if (!add(dcp, &dcp->chunks, CHUNK, &record, ret_number, ret_error))
+		return false;
+	struct fsdp_dcp_chunk *chunk = record;
+	*chunk = (struct fsdp_dcp_chunk){ .dims = (uint32_t)count, .info = FSDP_NONE };
+	chunk->box = fsdp_build_ints(dcp->model, box, 2 * count, ret_error);
+	return chunk->box != FSDP_NONE;
+}
+
+static bool read_properties(
+	struct fsdp_pickle *pickle, fsdp_ref state, struct properties *ret_properties)
+{
+	fsdp_ref dtype, grad;
+	bool set;
+	*ret_properties = (struct properties){ 0 };
+	if (fsdp_pickle_kind(pickle, state) == FSDP_PICKLE_DICT) {
+		dtype = fsdp_pickle_get(pickle, state, "dtype");
+		grad = fsdp_pickle_get(pickle, state, "requires_grad");
+	} else {
+		dtype = fsdp_pickle_item(pickle, state, 0);
+		grad = fsdp_pickle_item(pickle, state, 2);
+	}
+	ret_properties->dtype = (uint8_t)fsdp_torch_dtype(pickle, dtype);
+	ret_properties->grad_known = fsdp_pickle_boolean(pickle, grad, &set);
+	ret_properties->grad = ret_properties->grad_known && set;
+	return ret_properties->dtype != FSDP_DTYPE_UNKNOWN;
+}
+
+/* The packed facts fit into the number itself. */
+static bool fold_properties(void *context, struct fsdp_pickle *pickle,
+	const struct fsdp_fold *row, fsdp_ref callable, fsdp_ref arguments,
+	fsdp_ref state, uint32_t *ret_number, struct fsdp_error **ret_error)
+{
+	struct properties properties;
+	(void)context, (void)row, (void)callable, (void)arguments, (void)ret_error;
+	if (!read_properties(pickle, state, &properties))
+		return false;
+	*ret_number = pack((uint32_t)properties.dtype | (uint32_t)properties.grad << 8 |
+				   (uint32_t)properties.grad_known << 9,
+		PROPERTIES);
+	return true;
+}
+
+static struct properties unpack_properties(uint32_t index)
+{
+	return (struct properties){ (uint8_t)index, index >> 8 & 1, index >> 9 & 1 };
+}
+
+/* Chunks fold one behind the other while their list is built, so a list is nearly always
+ * a run. One that is not (a chunk shared between lists) is copied behind. */
+static bool take_chunks(struct fsdp_dcp *dcp, struct fsdp_pickle *pickle, fsdp_ref list,
+	struct tensor_meta *meta, struct fsdp_error **ret_error)
+{
+	if (fsdp_pickle_kind(pickle, list) != FSDP_PICKLE_LIST)
+		return false;
+	uint64_t count = fsdp_pickle_count(pickle, list);
+	struct fsdp_pickle_iterator iterator = { .ref = list };
+	fsdp_ref key, value;
+	uint32_t first = 0, expected = 0, chunk;
+	bool run = true, begun = false;
+	while (fsdp_pickle_next(pickle, &iterator, &key, &value)) {
+		if (!folded(pickle, value, CHUNK, &chunk))
+			return false;
+		if (!begun)
+			first = expected = chunk;
+		begun = true;
+		run &= chunk == expected;
+		expected = chunk + 1;
+	}
+	meta->chunk_count = (uint32_t)count;
+	meta->first_chunk = first;
+	if (run)
+		return true;
+	meta->first_chunk = (uint32_t)dcp->chunks.count;
+	iterator = (struct fsdp_pickle_iterator){ .ref = list };
+	while (fsdp_pickle_next(pickle, &iterator, &key, &value)) {
+		(void)folded(pickle, value, CHUNK, &chunk);
+		struct fsdp_dcp_chunk *copy = fsdp_vec_push(&dcp->chunks);
+		if (copy == NULL || dcp->chunks.count >= (1u << 26))
+			return fsdp_arena_fail(dcp->scratch, ret_error);
+		*copy = *(const struct fsdp_dcp_chunk *)fsdp_vec_at(&dcp->chunks, chunk);
+	}
+	return true;
+}
+
+static bool fold_tensor_meta(void *context, struct fsdp_pickle *pickle,
+	const struct fsdp_fold *row, fsdp_ref callable, fsdp_ref arguments,
+	fsdp_ref state, uint32_t *ret_number, struct fsdp_error **ret_error)
+{
+	struct fsdp_dcp *dcp = context;
+	struct tensor_meta meta = { .size = FSDP_NONE };
+	uint32_t properties;
+	void *record;
+	(void)row, (void)callable, (void)arguments;
+	if (fsdp_pickle_kind(pickle, state) != FSDP_PICKLE_DICT ||
+		!folded(pickle, fsdp_pickle_get(pickle, state, "size"), SIZE,
+			&meta.size) ||
+		!folded(pickle, fsdp_pickle_get(pickle, state, "properties"), PROPERTIES,
+			&properties) ||
+		!take_chunks(dcp, pickle, fsdp_pickle_get(pickle, state, "chunks"), &meta,
+			ret_error))
+		return false;
+	meta.properties = unpack_properties(properties);
+	if (!add(dcp, &dcp->metas, TENSOR_META, &record, ret_number, ret_error))
+		return false;
+	memcpy(record, &meta, sizeof meta);
+	return true;
+}
+
+static bool fold_bytes_meta(void *context, struct fsdp_pickle *pickle,
+	const struct fsdp_fold *row, fsdp_ref callable, fsdp_ref arguments,
+	fsdp_ref state, uint32_t *ret_number, struct fsdp_error **ret_error)
+{
+	(void)context, (void)pickle, (void)row, (void)callable, (void)arguments,
+		(void)state;
+	(void)ret_error;
+	*ret_number = pack(0, BYTES_META);
+	return true;
+}
+
+static bool fold_index(void *context, struct fsdp_pickle *pickle,
+	const struct fsdp_fold *row, fsdp_ref callable, fsdp_ref arguments,
+	fsdp_ref state, uint32_t *ret_number, struct fsdp_error **ret_error)
+{
+	struct fsdp_dcp *dcp = context;
+	struct index_record index = { .size = FSDP_NONE, .hint = -1 };
+	int64_t hint;
+	void *record;
+	(void)row, (void)callable, (void)arguments;
+	if (fsdp_pickle_kind(pickle, state) != FSDP_PICKLE_DICT)
+		return false;
+	index.fqn = fsdp_pickle_text(pickle, fsdp_pickle_get(pickle, state, "fqn"));
+	fsdp_ref offset = fsdp_pickle_get(pickle, state, "offset");
+	if (index.fqn.data == NULL)
+		return false;
+	if (offset != FSDP_REF_NONE &&
+		fsdp_pickle_kind(pickle, offset) != FSDP_PICKLE_NULL &&
+		!folded(pickle, offset, SIZE, &index.size))
+		return false;
+	if (fsdp_pickle_integer(pickle, fsdp_pickle_get(pickle, state, "index"), &hint) &&
+		hint >= 0 && hint < INT32_MAX)
+		index.hint = (int32_t)hint;
+	if (!add(dcp, &dcp->indexes, INDEX, &record, ret_number, ret_error))
+		return false;
+	memcpy(record, &index, sizeof index);
+	return true;
+}
+
+static bool is_plain_transform(struct fsdp_pickle *pickle, fsdp_ref transforms)
+{
+	enum fsdp_pickle_kind kind = fsdp_pickle_kind(pickle, transforms);
+	return kind == FSDP_PICKLE_NOTHING || kind == FSDP_PICKLE_NULL ||
+	       fsdp_pickle_count(pickle, transforms) == 0;
+}
+
+static bool fold_info(void *context, struct fsdp_pickle *pickle,
+	const struct fsdp_fold *row, fsdp_ref callable, fsdp_ref arguments,
+	fsdp_ref state, uint32_t *ret_number, struct fsdp_error **ret_error)
+{
+	struct fsdp_dcp *dcp = context;
+	int64_t offset = -1, length = -1;
+	void *record;
+	(void)row, (void)callable, (void)arguments;
+	if (fsdp_pickle_kind(pickle, state) != FSDP_PICKLE_DICT)
+		return false;
+	struct fsdp_span path =
+		fsdp_pickle_text(pickle, fsdp_pickle_get(pickle, state, "relative_path"));
+	if (path.data == NULL)
+		return false;
+	bool numbers = fsdp_pickle_integer(pickle,
+			       fsdp_pickle_get(pickle, state, "offset"), &offset) &&
+		       fsdp_pickle_integer(
+			       pickle, fsdp_pickle_get(pickle, state, "length"), &length);
+	uint32_t id = fsdp_names_child(&dcp->paths, 0, path);
+	if (id == FSDP_NONE)
+		return fsdp_arena_fail(dcp->scratch, ret_error);
+	if (!add(dcp, &dcp->infos, INFO, &record, ret_number, ret_error))
+		return false;
+	*(struct fsdp_dcp_info *)record = (struct fsdp_dcp_info){
+		.path = id,
+		.bad = !numbers || offset < 0 || length < 0,
+		.offset = offset < 0 ? 0 : (uint64_t)offset,
+		.length = length < 0 ? 0 : (uint64_t)length,
+		.transformed = !is_plain_transform(
+			pickle, fsdp_pickle_get(pickle, state, "transform_descriptors")),
+	};
+	return true;
+}
+
+#define NEW "torch.distributed.checkpoint."
+#define OLD "torch.distributed._shard.checkpoint."
+#define SHARD "torch.distributed._shard.sharded_tensor.metadata"
+
+static const struct fsdp_fold folds[] = {
+	{ "torch", "Size", FSDP_FOLD_CALL, fold_size, 0 },
+	{ NEW "metadata", "ChunkStorageMetadata", FSDP_FOLD_BUILD, fold_chunk, 0 },
+	{ OLD "metadata", "ChunkStorageMetadata", FSDP_FOLD_BUILD, fold_chunk, 0 },
+	{ NEW "metadata", "TensorProperties", FSDP_FOLD_BUILD, fold_properties, 0 },
+	{ OLD "metadata", "TensorProperties", FSDP_FOLD_BUILD, fold_properties, 0 },
+	{ SHARD, "TensorProperties", FSDP_FOLD_BUILD, fold_properties, 0 },
+	{ NEW "metadata", "TensorStorageMetadata", FSDP_FOLD_BUILD, fold_tensor_meta, 0 },
+	{ OLD "metadata", "TensorStorageMetadata", FSDP_FOLD_BUILD, fold_tensor_meta, 0 },
+	{ NEW "metadata", "BytesStorageMetadata", FSDP_FOLD_CALL, fold_bytes_meta, 0 },
+	{ OLD "metadata", "BytesStorageMetadata", FSDP_FOLD_CALL, fold_bytes_meta, 0 },
+	{ NEW "metadata", "MetadataIndex", FSDP_FOLD_BUILD, fold_index, 0 },
+	{ OLD "metadata", "MetadataIndex", FSDP_FOLD_BUILD, fold_index, 0 },
+	{ NEW "filesystem", "_StorageInfo", FSDP_FOLD_BUILD, fold_info, 0 },
+	{ OLD "filesystem", "_StorageInfo", FSDP_FOLD_BUILD, fold_info, 0 },
+	{ NEW "_hf_utils", "_HFStorageInfo", FSDP_FOLD_BUILD, fold_info, 0 },
+};
+
+/* ---- from records to items ---- */
+
+struct parse {
+	struct fsdp_dcp *dcp;
+	struct fsdp_pickle *pickle;
+	uint32_t *path_of; /* planner_data's path by name id */
+	size_t path_room;
+	struct fsdp_error **error;
+};
+
+static bool damaged(struct parse *parse, const char *what)
+{
+	fsdp_fail(parse->error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
+		"this is not the metadata of a distributed checkpoint: %s", what);
+	fsdp_error_add_rule(parse->error, "FI1020");
+	return false;
+}
+
+/* A table by name id that grows with the names. */
+static bool make_room(
+	struct fsdp_arena *scratch, uint32_t **table, size_t *room, uint32_t name)
+{
+	if (name < *room)
+		return true;
+	size_t grown = *room == 0 ? 1024 : *room;
+	while (grown <= name)
+		grown *= 2;
+	uint32_t *wider = fsdp_arena_take(scratch, grown * sizeof *wider, 4);
+	if (wider == NULL)
+		return false;
+	if (*room != 0)
+		memcpy(wider, *table, *room * sizeof *wider);
+	memset(wider + *room, 0xff, (grown - *room) * sizeof *wider);
+	*table = wider;
+	*room = grown;
+	return true;
+}
+
+static struct fsdp_dcp_item *find_item(struct fsdp_dcp *dcp, uint32_t name)
+{
+	if (name >= dcp->item_room || dcp->item_of[name] == FSDP_NONE)
+		return NULL;
+	return fsdp_vec_at(&dcp->items, dcp->item_of[name]);
+}
+
+/* planner_data: the path of each key, kept only if its parts joined give the key. */
+static bool read_path(
+	struct parse *parse, struct fsdp_span key, fsdp_ref tuple, uint32_t *ret_path)
+{
+	struct fsdp_pickle *pickle = parse->pickle;
+	uint64_t count = fsdp_pickle_count(pickle, tuple);
+	*ret_path = FSDP_NONE;
+	if (fsdp_pickle_kind(pickle, tuple) != FSDP_PICKLE_TUPLE ||
+		count > FSDP_PATH_DEPTH)
+		return true;
+	int64_t packed[FSDP_PATH_DEPTH + 1];
+	size_t at = 0, parts = 0;
+	struct fsdp_pickle_iterator iterator = { .ref = tuple };
+	fsdp_ref none, part;
+	while (fsdp_pickle_next(pickle, &iterator, &none, &part)) {
+		struct fsdp_span text = fsdp_pickle_text(pickle, part);
+		int64_t integer;
+		char digits[24];
+		bool is_integer = text.data == NULL;
+		if (is_integer) {
+			if (!fsdp_pickle_integer(pickle, part, &integer) || integer < 0)
+				return true;
+			size_t size = sizeof digits;
+			do
+				digits[--size] = (char)('0' + integer % 10);
+			while ((integer /= 10) != 0);
+			text = fsdp_span(digits + size, sizeof digits - size);
+		}
+		if (parts != 0 && (at >= key.size || key.data[at++] != '.'))
+			return true;
+		if (text.size > key.size - at ||
+			(text.size != 0 &&
+				memcmp(key.data + at, text.data, text.size) != 0))
+			return true;
+		at += text.size;
+		packed[++parts] = (int64_t)text.size * 2 + is_integer;
+	}
+	if (at != key.size || (parts == 1 && !(packed[1] & 1)))
+		return true;
+	packed[0] = (int64_t)parts;
+	*ret_path = fsdp_build_ints(parse->dcp->model, packed, parts + 1, parse->error);
+	return *ret_path != FSDP_NONE;
+}
+
+static bool read_planner(struct parse *parse, fsdp_ref planner)
+{
+	struct fsdp_dcp *dcp = parse->dcp;
+	if (fsdp_pickle_kind(parse->pickle, planner) != FSDP_PICKLE_DICT)
+		return true;
+	struct fsdp_pickle_iterator iterator = { .ref = planner };
+	fsdp_ref key, value;
+	while (fsdp_pickle_next(parse->pickle, &iterator, &key, &value)) {
+		struct fsdp_span text = fsdp_pickle_text(parse->pickle, key);
+		uint32_t path;
+		if (text.data == NULL)
+			continue;
+		uint32_t name = fsdp_names_intern(&dcp->model->names, 0, text);
+		if (name == FSDP_NONE || !make_room(dcp->scratch, &parse->path_of,
+						 &parse->path_room, name))
+			return fsdp_arena_fail(dcp->scratch, parse->error);
+		if (!read_path(parse, text, value, &path))
+			return false;
+		parse->path_of[name] = path;
+	}
+	return true;
+}
+
+/* The item of a name, made if it is new. */
+static struct fsdp_dcp_item *get_item(struct parse *parse, struct fsdp_span text)
+{
+	struct fsdp_dcp *dcp = parse->dcp;
+	uint32_t name = fsdp_names_intern(&dcp->model->names, 0, text);
+	if (name == FSDP_NONE ||
+		!make_room(dcp->scratch, &dcp->item_of, &dcp->item_room, name)) {
+		fsdp_arena_fail(dcp->scratch, parse->error);
+		return NULL;
+	}
+	if (dcp->item_of[name] != FSDP_NONE)
+		return fsdp_vec_at(&dcp->items, dcp->item_of[name]);
+	struct fsdp_dcp_item *item = fsdp_vec_push(&dcp->items);
+	if (item == NULL) {
+		fsdp_arena_fail(dcp->scratch, parse->error);
+		return NULL;
+	}
+	dcp->item_of[name] = (uint32_t)dcp->items.count - 1;
+	*item = (struct fsdp_dcp_item){
+		.name = name,
+		.text = text,
+		.path_ref = name < parse->path_room ? parse->path_of[name] : FSDP_NONE,
+		.first_list = FSDP_NONE,
+		.last_list = FSDP_NONE,
+		.info = FSDP_NONE,
+		.shape = FSDP_NONE,
+	};
+	return item;
+}
+
+static void say(struct fsdp_dcp *dcp, enum fsdp_rule_index rule, struct fsdp_span tensor,
+	const char *what)
+{
+	fsdp_find(&dcp->model->findings, rule,
+		FSDP_PLACE(.file = dcp->file, .tensor = tensor), "%s", what);
+}
+
+static void set_shape(
+	struct parse *parse, struct fsdp_dcp_item *item, const struct tensor_meta *meta)
+{
+	struct fsdp_dcp *dcp = parse->dcp;
+	size_t count;
+	uint64_t numel, bytes;
+	const int64_t *shape = size_items(dcp, meta->size, &count);
+	const struct size_record *size = fsdp_vec_at(&dcp->sizes, meta->size);
+	bool bad = !fsdp_numel(shape, count, &numel) || numel > INT64_MAX ||
+		   !fsdp_dtype_bytes(meta->properties.dtype, numel, &bytes);
+	if (bad) {
+		say(dcp, FSDP_RULE_CHUNK_BOUNDS, item->text,
+			"the tensor's size is negative or overflows");
+		item->bad = true;
+	}
+	if (item->shape != FSDP_NONE) {
+		const int64_t *known = fsdp_model_ints(dcp->model, item->shape);
+		if (item->dims != count || item->dtype != meta->properties.dtype ||
+			(count != 0 && memcmp(known, shape, count * sizeof *shape) != 0))
+			say(dcp, FSDP_RULE_SHARDS_DISAGREE, item->text,
+				"metadata of two ranks disagree about the tensor's size "
+				"or dtype");
+		return;
+	}
+	item->shape = size->at;
+	item->dims = (uint8_t)count;
+	item->dtype = meta->properties.dtype;
+	item->grad = meta->properties.grad;
+	item->grad_known = meta->properties.grad_known;
+}
+
+static bool add_list(
+	struct parse *parse, struct fsdp_dcp_item *item, const struct tensor_meta *meta)
+{
+	struct fsdp_dcp *dcp = parse->dcp;
+	uint32_t id = (uint32_t)dcp->lists.count;
+	struct fsdp_dcp_list *list = fsdp_vec_push(&dcp->lists);
+	if (list == NULL)
+		return fsdp_arena_fail(dcp->scratch, parse->error);
+	*list = (struct fsdp_dcp_list){
+		.first = meta->first_chunk,
+		.count = meta->chunk_count,
+		.next = FSDP_NONE,
+		.file = dcp->file_number,
+	};
+	if (item->last_list != FSDP_NONE)
+		((struct fsdp_dcp_list *)fsdp_vec_at(&dcp->lists, item->last_list))
+			->next = id;
+	else
+		item->first_list = id;
+	item->last_list = id;
+	return true;
+}
+
+static bool read_entries(struct parse *parse, fsdp_ref entries)
+{
+	struct fsdp_pickle_iterator iterator = { .ref = entries };
+	fsdp_ref key, value;
+	uint32_t meta;
+	while (fsdp_pickle_next(parse->pickle, &iterator, &key, &value)) {
+		struct fsdp_span text = fsdp_pickle_text(parse->pickle, key);
+		if (text.data == NULL) {
+			say(parse->dcp, FSDP_RULE_METADATA_UNREADABLE,
+				(struct fsdp_span){ 0 },
+				"a key of the state dict is no text");
+			continue;
+		}
+		bool is_tensor = folded(parse->pickle, value, TENSOR_META, &meta);
+		uint32_t unused;
+		if (!is_tensor && !folded(parse->pickle, value, BYTES_META, &unused)) {
+			say(parse->dcp, FSDP_RULE_METADATA_UNREADABLE, text,
+				"the entry is neither a tensor nor an object");
+			continue;
+		}
+		struct fsdp_dcp_item *item = get_item(parse, text);
+		if (item == NULL)
+			return false;
+		item->is_object = !is_tensor;
+		if (!is_tensor)
+			continue;
+		const struct tensor_meta *record = fsdp_vec_at(&parse->dcp->metas, meta);
+		set_shape(parse, item, record);
+		if (!add_list(parse, item, record))
+			return false;
+	}
+	return true;
+}
+
+/* ---- which chunk an index means ---- */
+
+struct match {
+	struct parse *parse;
+	uint32_t *slots; /* chunk + 1, by (item, offsets); made when a hint fails */
+	size_t slot_count;
+};
+
+static bool same_offset(const struct fsdp_dcp *dcp, uint32_t chunk_id, uint32_t size)
+{
+	const struct fsdp_dcp_chunk *chunk = fsdp_vec_at(&dcp->chunks, chunk_id);
+	size_t count;
+	const int64_t *offset = size_items(dcp, size, &count);
+	return chunk->dims == count &&
+	       (count == 0 || memcmp(fsdp_model_ints(dcp->model, chunk->box), offset,
+				      count * sizeof *offset) == 0);
+}
+
+static size_t hash_offset(
+	uint64_t seed, uint32_t name, const int64_t *offset, size_t count)
+{
+	uint64_t hash = seed ^ name;
+	for (size_t i = 0; i < count; i++) {
+		hash = (hash ^ (uint64_t)offset[i]) * UINT64_C(0xff51afd7ed558ccd);
+		hash ^= hash >> 32;
+	}
+	hash *= UINT64_C(0xc4ceb9fe1a85ec53);
+	return (size_t)(hash ^ hash >> 32);
+}
+
+/* The newest list of an item is the one of this file. */
+static const struct fsdp_dcp_list *own_list(
+	const struct fsdp_dcp *dcp, const struct fsdp_dcp_item *item)
+{
+	if (item->last_list == FSDP_NONE)
+		return NULL;
+	const struct fsdp_dcp_list *list = fsdp_vec_at(&dcp->lists, item->last_list);
+	return list->file == dcp->file_number ? list : NULL;
+}
+
+static bool build_slots(struct match *match)
+{
+	struct fsdp_dcp *dcp = match->parse->dcp;
+	size_t count = 16;
+	while (count < dcp->chunks.count * 2)
+		count *= 2;
+	match->slots = fsdp_arena_take(dcp->scratch, count * sizeof *match->slots, 4);
+	match->slot_count = count;
+	if (match->slots == NULL)
+		return fsdp_arena_fail(dcp->scratch, match->parse->error);
+	for (size_t i = 0; i < dcp->items.count; i++) {
+		const struct fsdp_dcp_item *item = fsdp_vec_at(&dcp->items, i);
+		const struct fsdp_dcp_list *list = own_list(dcp, item);
+		for (uint32_t k = 0; list != NULL && k < list->count; k++) {
+			const struct fsdp_dcp_chunk *chunk =
+				fsdp_vec_at(&dcp->chunks, list->first + k);
+			size_t slot = hash_offset(dcp->paths.seed, item->name,
+					      fsdp_model_ints(dcp->model, chunk->box),
+					      chunk->dims) &
+				      (count - 1);
+			while (match->slots[slot] != 0)
+				slot = (slot + 1) & (count - 1);
+			match->slots[slot] = list->first + k + 1;
+		}
+	}
+	return true;
+}
+
+static bool search_chunk(struct match *match, const struct fsdp_dcp_item *item,
+	uint32_t size, uint32_t *ret_chunk)
+{
+	struct fsdp_dcp *dcp = match->parse->dcp;
+	const struct fsdp_dcp_list *list = own_list(dcp, item);
+	*ret_chunk = FSDP_NONE;
+	if (match->slots == NULL && !build_slots(match))
+		return false;
+	size_t count;
+	const int64_t *offset = size_items(dcp, size, &count);
+	size_t slot = hash_offset(dcp->paths.seed, item->name, offset, count) &
+		      (match->slot_count - 1);
+	for (; match->slots[slot] != 0; slot = (slot + 1) & (match->slot_count - 1)) {
+		uint32_t chunk = match->slots[slot] - 1;
+		if (chunk < list->first || chunk - list->first >= list->count ||
+			!same_offset(dcp, chunk, size))
+			continue;
+		*ret_chunk = chunk;
+		return true;
+	}
+	return true;
+}
+
+/* The hint is believed only if the chunk it names has the offset. */
+static bool find_chunk(struct match *match, const struct fsdp_dcp_item *item,
+	const struct index_record *index, uint32_t *ret_chunk)
+{
+	struct fsdp_dcp *dcp = match->parse->dcp;
+	const struct fsdp_dcp_list *list = own_list(dcp, item);
+	*ret_chunk = FSDP_NONE;
+	if (list == NULL || index->size == FSDP_NONE)
+		return true;
+	if (index->hint >= 0 && (uint32_t)index->hint < list->count &&
+		same_offset(dcp, list->first + (uint32_t)index->hint, index->size)) {
+		*ret_chunk = list->first + (uint32_t)index->hint;
+		return true;
+	}
+	return search_chunk(match, item, index->size, ret_chunk);
+}
+
+static bool place(struct match *match, const struct index_record *index, uint32_t info)
+{
+	struct fsdp_dcp *dcp = match->parse->dcp;
+	uint32_t name = fsdp_names_find(&dcp->model->names, 0, index->fqn);
+	struct fsdp_dcp_item *item = name == FSDP_NONE ? NULL : find_item(dcp, name);
+	uint32_t chunk = FSDP_NONE;
+	if (item != NULL && item->is_object) {
+		item->info = info;
+		return true;
+	}
+	if (item != NULL && !find_chunk(match, item, index, &chunk))
+		return false;
+	if (chunk == FSDP_NONE) {
+		say(dcp, FSDP_RULE_METADATA_INCONSISTENT, index->fqn,
+			"storage is recorded for something that the state dict does not "
+			"have");
+		return true;
+	}
+	((struct fsdp_dcp_chunk *)fsdp_vec_at(&dcp->chunks, chunk))->info = info;
+	return true;
+}
+
+static bool read_storage(struct parse *parse, fsdp_ref storage)
+{
+	struct match match = { .parse = parse };
+	if (fsdp_pickle_kind(parse->pickle, storage) != FSDP_PICKLE_DICT)
+		return damaged(parse, "it has no storage data");
+	struct fsdp_pickle_iterator iterator = { .ref = storage };
+	fsdp_ref key, value;
+	uint32_t index, info;
+	while (fsdp_pickle_next(parse->pickle, &iterator, &key, &value)) {
+		if (!folded(parse->pickle, key, INDEX, &index) ||
+			!folded(parse->pickle, value, INFO, &info)) {
+			say(parse->dcp, FSDP_RULE_METADATA_UNREADABLE,
+				(struct fsdp_span){ 0 },
+				"an entry of the storage data is of no known class");
+			continue;
+		}
+		if (!place(&match, fsdp_vec_at(&parse->dcp->indexes, index), info))
+			return false;
+	}
+	return true;
+}
+
+static bool read_top(struct parse *parse)
+{
+	struct fsdp_pickle *pickle = parse->pickle;
+	fsdp_ref top = fsdp_pickle_top(pickle);
+	const struct fsdp_pickle_global *global = fsdp_pickle_named(pickle, top);
+	if (fsdp_pickle_kind(pickle, top) != FSDP_PICKLE_CALL || global == NULL ||
+		!fsdp_span_is(global->name, "Metadata"))
+		return damaged(parse, "the pickle is no Metadata object");
+	fsdp_ref state = fsdp_pickle_state(pickle, top, 0);
+	if (fsdp_pickle_kind(pickle, state) != FSDP_PICKLE_DICT)
+		return damaged(parse, "the Metadata object has no fields");
+	fsdp_ref entries = fsdp_pickle_get(pickle, state, "state_dict_metadata");
+	if (fsdp_pickle_kind(pickle, entries) != FSDP_PICKLE_DICT)
+		return damaged(parse, "it has no state dict");
+	parse->dcp->has_version |=
+		fsdp_pickle_get(pickle, state, "version") != FSDP_REF_NONE;
+	parse->dcp->has_storage_meta |=
+		fsdp_pickle_get(pickle, state, "storage_meta") != FSDP_REF_NONE;
+	return read_planner(parse, fsdp_pickle_get(pickle, state, "planner_data")) &&
+	       read_entries(parse, entries) &&
+	       read_storage(parse, fsdp_pickle_get(pickle, state, "storage_data"));
+}
+
+bool fsdp_dcp_init(
+	struct fsdp_dcp *dcp, struct fsdp_reading *reading, struct fsdp_error **ret_error)
+{
+	*dcp = (struct fsdp_dcp){
+		.reading = reading,
+		.model = reading->model,
+		.scratch = reading->scratch,
+	};
+	fsdp_vec_init(&dcp->sizes, dcp->scratch, sizeof(struct size_record));
+	fsdp_vec_init(&dcp->chunks, dcp->scratch, sizeof(struct fsdp_dcp_chunk));
+	fsdp_vec_init(&dcp->metas, dcp->scratch, sizeof(struct tensor_meta));
+	fsdp_vec_init(&dcp->indexes, dcp->scratch, sizeof(struct index_record));
+	fsdp_vec_init(&dcp->infos, dcp->scratch, sizeof(struct fsdp_dcp_info));
+	fsdp_vec_init(&dcp->lists, dcp->scratch, sizeof(struct fsdp_dcp_list));
+	fsdp_vec_init(&dcp->items, dcp->scratch, sizeof(struct fsdp_dcp_item));
+	if (!fsdp_names_init(&dcp->paths, dcp->scratch))
+		return fsdp_arena_fail(dcp->scratch, ret_error);
+	return true;
+}
+
+bool fsdp_dcp_read(struct fsdp_dcp *dcp, struct fsdp_span stream, struct fsdp_span file,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_torch judge = {
+		.model = dcp->model, .scratch = dcp->scratch, .file = file
+	};
+	struct parse parse = { .dcp = dcp, .error = ret_error };
+	struct fsdp_pickle_options options = {
+		.folds = folds,
+		.fold_count = sizeof folds / sizeof *folds,
+		.context = dcp,
+		.limits = dcp->reading->limits,
+		.findings = &dcp->model->findings,
+		.file = file,
+	};
+	dcp->file = file;
+	bool read = fsdp_pickle_read(
+		stream, dcp->scratch, &options, &parse.pickle, ret_error);
+	judge.pickle = parse.pickle;
+	fsdp_torch_judge(&judge, FSDP_PROFILE_METADATA, 0);
+	if (!read || !read_top(&parse))
+		return false;
+	dcp->file_number++;
+	return true;
+}

@@ -1,0 +1,594 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows the directory of a distributed checkpoint (DCP): its metadata files, its data
+ * files and what lies beside them; knows nothing of how metadata is pickled
+ * (dcp-metadata.h).
+ *
+ *	.metadata              one Metadata; commits the save
+ *	__<rank>.metadata      one a rank, where ranks did not talk to each other
+ *	__<rank>_<n>.distcp    items one behind the other: torch zips of one value each
+ *
+ * Origin: torch/distributed/checkpoint/filesystem.py, default_planner.py (PyTorch 1.13 to
+ * 2.13).
+ */
+#include "base/num.h"
+#include "format/dcp-metadata.h"
+#include "format/torch-value.h"
+#include "model/dtype.h"
+#include "store/zip.h"
+
+enum { RANK_MAX = 1 << 24, ITEM_MAX = 16 << 20 };
+
+/* A data file as the model sees it. */
+struct data_file {
+	uint32_t id;   /* of the model */
+	uint64_t size; /* FSDP_UNKNOWN: not to be read */
+	uint64_t used; /* sum of its items */
+	uint64_t needed;
+	uint32_t first_bad; /* item whose range ends behind the file, or FSDP_NONE */
+	uint32_t bad_count;
+	uint32_t rank;
+};
+
+struct dcp {
+	struct fsdp_dcp meta;
+	struct fsdp_reading *reading;
+	const struct fsdp_folder *folder;
+	struct fsdp_vec files; /* struct data_file, by path id */
+};
+
+/* ---- names ---- */
+
+static bool take_number(struct fsdp_span *rest, uint32_t *ret_number)
+{
+	uint64_t number = 0;
+	size_t size = 0;
+	while (size < rest->size && rest->data[size] >= '0' && rest->data[size] <= '9') {
+		number = number * 10 + (uint64_t)(rest->data[size++] - '0');
+		if (number >= RANK_MAX)
+			return false;
+	}
+	*rest = fsdp_span(rest->data + size, rest->size - size);
+	*ret_number = (uint32_t)number;
+	return size != 0;
+}
+
+static bool take(struct fsdp_span *rest, struct fsdp_span word)
+{
+	if (!fsdp_span_begins(*rest, word))
+		return false;
+	*rest = fsdp_span(rest->data + word.size, rest->size - word.size);
+	return true;
+}
+
+/* "__3_0.distcp" */
+static bool is_data_name(struct fsdp_span name, uint32_t *ret_rank)
+{
+	uint32_t number;
+	return take(&name, FSDP_SPAN("__")) && take_number(&name, ret_rank) &&
+	       take(&name, FSDP_SPAN("_")) && take_number(&name, &number) &&
+	       fsdp_span_is(name, ".distcp");
+}
+
+/* "__3.metadata" */
+static bool is_rank_metadata(struct fsdp_span name, uint32_t *ret_rank)
+{
+	return take(&name, FSDP_SPAN("__")) && take_number(&name, ret_rank) &&
+	       fsdp_span_is(name, ".metadata");
+}
+
+static bool is_leftover(struct fsdp_span name)
+{
+	return fsdp_span_ends(name, FSDP_SPAN(".metadata.tmp"));
+}
+
+static int bid(const struct fsdp_look *look)
+{
+	struct fsdp_entry entry;
+	uint32_t rank;
+	if (look->folder == NULL)
+		return 0;
+	if (fsdp_folder_find(look->folder, FSDP_SPAN(".metadata"), &entry))
+		return 90;
+	int best = 0;
+	for (size_t i = 0; i < look->folder->count; i++) {
+		struct fsdp_span name = fsdp_folder_entry(look->folder, i).name;
+		if (is_rank_metadata(name, &rank))
+			return 85;
+		if (is_data_name(name, &rank))
+			best = 70;
+	}
+	return best;
+}
+
+/* ---- metadata files ---- */
+
+static bool read_metadata(
+	struct dcp *dcp, struct fsdp_span name, struct fsdp_error **ret_error)
+{
+	struct fsdp_source source;
+	struct fsdp_span stream;
+	struct fsdp_model *model = dcp->reading->model;
+	uint64_t limit = fsdp_limit(dcp->reading->limits, FSDP_LIMIT_PICKLE_BYTES);
+	if (!fsdp_folder_source(dcp->folder, name, &source, ret_error))
+		return false;
+	if (source.size > limit)
+		return fsdp_fail_limit(ret_error, FSDP_LIMIT_PICKLE_BYTES, limit);
+	if (source.size == 0) {
+		fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, 0, "the file is empty");
+		fsdp_error_add_rule(ret_error, "FI1002");
+		fsdp_error_add_hint(ret_error, "copy this file again");
+		return false;
+	}
+	uint32_t file = fsdp_build_file(model, name, source.size, FSDP_NONE, ret_error);
+	if (file == FSDP_NONE || !fsdp_source_read_all(&source, 0, source.size,
+					 model->arena, &stream, ret_error))
+		return false;
+	const char *stand_in = fsdp_foreign_stand_in(stream, dcp->reading->scratch);
+	if (stand_in != NULL) {
+		fsdp_fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
+			"this is %s", stand_in);
+		fsdp_error_add_rule(ret_error, "FI4001");
+		return false;
+	}
+	const struct fsdp_file_record *record = fsdp_vec_at(&model->files, file);
+	return fsdp_dcp_read(&dcp->meta, stream, record->path, ret_error);
+}
+
+static bool say_uncommitted(struct dcp *dcp, bool leftover, struct fsdp_error **ret_error)
+{
+	fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
+		"%zu files, but no .metadata: the save was not committed%s",
+		dcp->folder->count, leftover ? " (a .metadata.tmp was left behind)" : "");
+	fsdp_error_add_rule(ret_error, "FI1003");
+	fsdp_error_add_hint(
+		ret_error, "use an earlier checkpoint, or wait for the save to end");
+	return false;
+}
+
+static bool read_all_metadata(struct dcp *dcp, struct fsdp_error **ret_error)
+{
+	struct fsdp_entry entry;
+	bool any = false, leftover = false;
+	uint32_t rank;
+	bool whole = fsdp_folder_find(dcp->folder, FSDP_SPAN(".metadata"), &entry);
+	for (size_t i = 0; i < dcp->folder->count; i++) {
+		entry = fsdp_folder_entry(dcp->folder, i);
+		leftover |= is_leftover(entry.name);
+		if (whole ? !fsdp_span_is(entry.name, ".metadata")
+			  : !is_rank_metadata(entry.name, &rank))
+			continue;
+		any = true;
+		if (!read_metadata(dcp, entry.name, ret_error)) {
+			fsdp_error_add_path(ret_error, (const char *)entry.name.data);
+			return false;
+		}
+	}
+	if (!any)
+		return say_uncommitted(dcp, leftover, ret_error);
+	if (leftover)
+		fsdp_find(&dcp->reading->model->findings, FSDP_RULE_COMMIT_LEFTOVER,
+			FSDP_PLACE(.file = FSDP_SPAN(".metadata.tmp")),
+			"a temporary metadata file of an unfinished save lies beside the "
+			"checkpoint");
+	return true;
+}
+
+/* ---- data files ---- */
+
+static struct data_file *file_of(const struct dcp *dcp, uint32_t path)
+{
+	return fsdp_vec_at(&dcp->files, path - 1);
+}
+
+/* Whether a name from the metadata may be opened, and what it is. */
+static bool open_entry(struct dcp *dcp, struct fsdp_span path, uint64_t *ret_size)
+{
+	struct fsdp_findings *findings = &dcp->reading->model->findings;
+	struct fsdp_entry entry;
+	*ret_size = FSDP_UNKNOWN;
+	if (!fsdp_name_is_safe(path)) {
+		fsdp_find(findings, FSDP_RULE_PATH_ESCAPE,
+			FSDP_PLACE(.file = FSDP_SPAN(".metadata")),
+			"the metadata names the file \"%.*s\", which is not opened",
+			path.size > 200 ? 200 : (int)path.size, (const char *)path.data);
+		return true;
+	}
+	if (!fsdp_folder_find(dcp->folder, path, &entry)) {
+		struct fsdp_source source;
+		/* A name with folders in it is not in the list. */
+		if (memchr(path.data, '/', path.size) != NULL &&
+			fsdp_folder_source(dcp->folder, path, &source, NULL)) {
+			*ret_size = source.size;
+			return true;
+		}
+		fsdp_find(findings, FSDP_RULE_MISSING_FILE, FSDP_PLACE(.file = path),
+			"the metadata names this file, but it is absent");
+		return true;
+	}
+	if (entry.kind != FSDP_ENTRY_FILE) {
+		fsdp_find(findings, FSDP_RULE_LINK_OR_SPECIAL, FSDP_PLACE(.file = path),
+			"this is no regular file of the checkpoint; it was not opened");
+		return true;
+	}
+	*ret_size = entry.size;
+	return true;
+}
+
+static bool add_data_files(struct dcp *dcp, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = dcp->reading->model;
+	for (uint32_t id = 1; id < dcp->meta.paths.list.count; id++) {
+		struct fsdp_span path = fsdp_names_segment(&dcp->meta.paths, id);
+		struct data_file *file = fsdp_vec_push(&dcp->files);
+		if (file == NULL)
+			return fsdp_arena_fail(dcp->reading->scratch, ret_error);
+		*file = (struct data_file){ .first_bad = FSDP_NONE, .rank = FSDP_NONE };
+		if (!is_data_name(path, &file->rank))
+			file->rank = FSDP_NONE;
+		if (!open_entry(dcp, path, &file->size))
+			return false;
+		file->id =
+			fsdp_build_file(model, path, file->size, file->rank, ret_error);
+		if (file->id == FSDP_NONE)
+			return false;
+	}
+	return true;
+}
+
+/* Adds an item's range to its file. False: the range is outside of it. */
+static bool use_range(struct dcp *dcp, const struct fsdp_dcp_info *info, uint32_t item)
+{
+	struct data_file *file = file_of(dcp, info->path);
+	uint64_t end;
+	if (info->bad || !fsdp_add(info->offset, info->length, &end)) {
+		const struct fsdp_dcp_item *record = fsdp_vec_at(&dcp->meta.items, item);
+		fsdp_find(&dcp->reading->model->findings, FSDP_RULE_STORAGE_RANGE,
+			FSDP_PLACE(.file = fsdp_names_segment(
+					   &dcp->meta.paths, info->path),
+				.tensor = record->text),
+			"the item's byte range is negative, not a number or overflows");
+		return false;
+	}
+	file->used += info->length;
+	if (end > file->needed)
+		file->needed = end;
+	if (file->size == FSDP_UNKNOWN)
+		return false;
+	if (end <= file->size)
+		return true;
+	if (file->first_bad == FSDP_NONE)
+		file->first_bad = item;
+	file->bad_count++;
+	return false;
+}
+
+static uint32_t add_extent(
+	struct dcp *dcp, uint32_t info_id, uint32_t item, struct fsdp_error **ret_error)
+{
+	const struct fsdp_dcp_info *info = fsdp_vec_at(&dcp->meta.infos, info_id);
+	struct fsdp_extent extent = {
+		.kind = FSDP_EXTENT_ITEM,
+		.offset = info->offset,
+		.length = info->length,
+		.size = FSDP_UNKNOWN,
+		.file = file_of(dcp, info->path)->id,
+		.missing = !use_range(dcp, info, item),
+	};
+	if (info->transformed) {
+		extent.missing = true;
+		if (dcp->reading->errors->count < 8) {
+			struct fsdp_error *error = NULL;
+			fsdp_fail(&error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+				"items of this checkpoint are stored transformed, which "
+				"this "
+				"version does not read");
+			fsdp_error_add_rule(&error, "FI9004");
+			fsdp_reading_keep_error(dcp->reading, error);
+		}
+	}
+	return fsdp_build_extent(dcp->reading->model, &extent, ret_error);
+}
+
+/* ---- tensors ---- */
+
+static bool chunk_fits(const struct dcp *dcp, const struct fsdp_dcp_item *item,
+	const struct fsdp_dcp_chunk *chunk)
+{
+	const int64_t *box = fsdp_model_ints(dcp->reading->model, chunk->box);
+	const int64_t *shape = fsdp_model_ints(dcp->reading->model, item->shape);
+	if (chunk->dims != item->dims)
+		return false;
+	for (size_t i = 0; i < chunk->dims; i++) {
+		int64_t offset = box[i], size = box[chunk->dims + i];
+		if (offset < 0 || size < 0 || offset > shape[i] ||
+			size > shape[i] - offset)
+			return false;
+	}
+	return true;
+}
+
+static bool add_piece(struct dcp *dcp, uint32_t tensor, uint32_t item_id,
+	const struct fsdp_dcp_chunk *chunk, struct fsdp_error **ret_error)
+{
+	const struct fsdp_dcp_item *item = fsdp_vec_at(&dcp->meta.items, item_id);
+	struct fsdp_findings *findings = &dcp->reading->model->findings;
+	struct fsdp_piece_record piece = {
+		.tensor = tensor,
+		.extent = FSDP_NONE,
+		.box = chunk->box,
+		.strides = FSDP_NONE,
+		.rank = FSDP_NONE,
+		.storage_offset = 0,
+	};
+	if (!chunk_fits(dcp, item, chunk)) {
+		fsdp_find(findings, FSDP_RULE_CHUNK_BOUNDS,
+			FSDP_PLACE(.file = dcp->meta.file, .tensor = item->text),
+			"a chunk lies outside of its tensor; it is left out");
+		return true;
+	}
+	if (chunk->info == FSDP_NONE) {
+		fsdp_find(findings, FSDP_RULE_STORAGE_ENTRY_MISSING,
+			FSDP_PLACE(.file = dcp->meta.file, .tensor = item->text),
+			"the metadata does not say where a chunk is stored");
+	} else {
+		const struct fsdp_dcp_info *info =
+			fsdp_vec_at(&dcp->meta.infos, chunk->info);
+		piece.rank = file_of(dcp, info->path)->rank;
+		piece.extent = add_extent(dcp, chunk->info, item_id, ret_error);
+		if (piece.extent == FSDP_NONE)
+			return false;
+	}
+	return fsdp_build_piece(dcp->reading->model, &piece, ret_error) != FSDP_NONE;
+}
+
+/* The first part of the path tells optimizer states apart: "optim", "optimizer", … */
+static bool is_optimizer(const struct dcp *dcp, const struct fsdp_dcp_item *item)
+{
+	(void)dcp;
+	return fsdp_span_begins(item->text, FSDP_SPAN("optim"));
+}
+
+static bool add_names(struct dcp *dcp, const struct fsdp_dcp_item *item,
+	uint32_t *ret_name, uint32_t *ret_raw_name, struct fsdp_error **ret_error)
+{
+	return fsdp_build_names(
+		dcp->reading->model, 0, item->text, ret_name, ret_raw_name, ret_error);
+}
+
+static bool add_tensor(struct dcp *dcp, uint32_t item_id, struct fsdp_error **ret_error)
+{
+	const struct fsdp_dcp_item *item = fsdp_vec_at(&dcp->meta.items, item_id);
+	struct fsdp_tensor_record record = {
+		.path = item->path_ref,
+		.shape = item->shape,
+		.dims = item->dims,
+		.dtype = item->dtype,
+		.extra = FSDP_NONE,
+		.role = is_optimizer(dcp, item) ? FSDP_ROLE_OPTIM : FSDP_ROLE_PARAM,
+	};
+	if (record.role == FSDP_ROLE_PARAM)
+		record.flags |= FSDP_TENSOR_ROLE_INFERRED;
+	if (item->grad_known)
+		record.flags |=
+			FSDP_TENSOR_GRAD_KNOWN | (item->grad ? FSDP_TENSOR_GRAD : 0);
+	if (!add_names(dcp, item, &record.name, &record.raw_name, ret_error))
+		return false;
+	uint32_t tensor = fsdp_build_tensor(dcp->reading->model, &record, ret_error);
+	if (tensor == FSDP_NONE)
+		return false;
+	for (uint32_t list_id = item->first_list; list_id != FSDP_NONE;) {
+		const struct fsdp_dcp_list *list = fsdp_vec_at(&dcp->meta.lists, list_id);
+		for (uint32_t i = 0; i < list->count; i++)
+			if (!add_piece(dcp, tensor, item_id,
+				    fsdp_vec_at(&dcp->meta.chunks, list->first + i),
+				    ret_error))
+				return false;
+		list_id = list->next;
+	}
+	return true;
+}
+
+/* ---- objects ---- */
+
+/* A value inside an item: a small torch zip. What cannot be read costs the value only. */
+static bool read_object(struct dcp *dcp, const struct fsdp_dcp_info *info,
+	struct fsdp_span path, struct fsdp_value_record *value,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = dcp->reading->model;
+	struct fsdp_arena *scratch = dcp->reading->scratch;
+	struct fsdp_source source, item;
+	struct fsdp_span bytes, stream;
+	struct fsdp_zip zip;
+	struct fsdp_torch torch;
+	if (info->length > ITEM_MAX)
+		return fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, info->offset,
+			"an object of %llu bytes is not read",
+			(unsigned long long)info->length);
+	if (!fsdp_folder_source(dcp->folder, path, &source, ret_error) ||
+		!fsdp_source_read_all(&source, info->offset, info->length, model->arena,
+			&bytes, ret_error))
+		return false;
+	item = fsdp_source_memory(bytes);
+	if (!fsdp_zip_open(&item, scratch, dcp->reading->limits, path, &model->findings,
+		    &zip, ret_error))
+		return false;
+	for (size_t i = 0; i < zip.members.count; i++) {
+		const struct fsdp_zip_member *member = fsdp_zip_member(&zip, i);
+		if (!fsdp_span_ends(member->name, FSDP_SPAN("/data.pkl")))
+			continue;
+		if (!fsdp_zip_read(
+			    &zip, member, ITEM_MAX, model->arena, &stream, ret_error) ||
+			!fsdp_torch_init(
+				&torch, model, scratch, path, member->name, ret_error))
+			return false;
+		bool read =
+			fsdp_torch_read(&torch, stream, info->offset, false, ret_error);
+		fsdp_torch_judge(&torch, FSDP_PROFILE_TENSORS, info->offset);
+		return read && fsdp_torch_tokens(&torch, fsdp_pickle_top(torch.pickle),
+				       value, ret_error);
+	}
+	return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, info->offset,
+		"the item of an object holds no pickle");
+}
+
+static bool add_object(struct dcp *dcp, uint32_t item_id, struct fsdp_error **ret_error)
+{
+	const struct fsdp_dcp_item *item = fsdp_vec_at(&dcp->meta.items, item_id);
+	struct fsdp_value_record value = {
+		.path = item->path_ref,
+		.file = FSDP_NONE,
+		.rank = FSDP_NONE,
+		.offset = FSDP_UNKNOWN,
+		.length = FSDP_UNKNOWN,
+		.type = "object",
+	};
+	if (!add_names(dcp, item, &value.name, &value.raw_name, ret_error))
+		return false;
+	if (item->info == FSDP_NONE) {
+		fsdp_find(&dcp->reading->model->findings, FSDP_RULE_STORAGE_ENTRY_MISSING,
+			FSDP_PLACE(.file = dcp->meta.file, .tensor = item->text),
+			"the metadata does not say where the object is stored");
+		return fsdp_build_value(dcp->reading->model, &value, ret_error) !=
+		       FSDP_NONE;
+	}
+	const struct fsdp_dcp_info *info = fsdp_vec_at(&dcp->meta.infos, item->info);
+	value.file = file_of(dcp, info->path)->id;
+	value.rank = file_of(dcp, info->path)->rank;
+	bool readable = use_range(dcp, info, item_id) && !info->transformed;
+	if (!info->bad) {
+		value.offset = info->offset;
+		value.length = info->length;
+	}
+	struct fsdp_error *error = NULL;
+	struct fsdp_span path = fsdp_names_segment(&dcp->meta.paths, info->path);
+	if (readable && dcp->reading->read_values &&
+		!read_object(dcp, info, path, &value, &error)) {
+		if (error == NULL || fsdp_error_code(error) == FSDP_ERROR_MEMORY ||
+			(fsdp_error_limit(error) != NULL &&
+				strcmp(fsdp_error_limit(error), "memory") == 0)) {
+			if (ret_error != NULL)
+				*ret_error = error;
+			return false;
+		}
+		fsdp_error_add_path(&error, (const char *)path.data);
+		fsdp_reading_keep_error(dcp->reading, error);
+	}
+	return fsdp_build_value(dcp->reading->model, &value, ret_error) != FSDP_NONE;
+}
+
+/* ---- what the directory says ---- */
+
+static void judge_files(struct dcp *dcp)
+{
+	struct fsdp_findings *findings = &dcp->reading->model->findings;
+	for (uint32_t id = 1; id <= dcp->files.count; id++) {
+		const struct data_file *file = file_of(dcp, id);
+		struct fsdp_span path = fsdp_names_segment(&dcp->meta.paths, id);
+		if (file->size == FSDP_UNKNOWN)
+			continue;
+		if (file->bad_count != 0) {
+			const struct fsdp_dcp_item *item =
+				fsdp_vec_at(&dcp->meta.items, file->first_bad);
+			fsdp_find(findings,
+				file->size == 0 ? FSDP_RULE_EMPTY_FILE
+						: FSDP_RULE_TRUNCATED_FILE,
+				FSDP_PLACE(.file = path, .offset = file->size,
+					.length = file->needed - file->size,
+					.tensor = item->text),
+				"the metadata needs %llu bytes, the file has %llu; %u "
+				"items reach "
+				"beyond its end",
+				(unsigned long long)file->needed,
+				(unsigned long long)file->size, file->bad_count);
+		} else if (file->used < file->size) {
+			dcp->reading->model->unaccounted += file->size - file->used;
+		}
+	}
+}
+
+static void judge_listing(struct dcp *dcp)
+{
+	struct fsdp_model *model = dcp->reading->model;
+	uint32_t highest = 0, rank;
+	bool any = false;
+	for (size_t i = 0; i < dcp->folder->count; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(dcp->folder, i);
+		if (!is_data_name(entry.name, &rank))
+			continue;
+		any = true;
+		if (rank > highest)
+			highest = rank;
+		if (entry.kind == FSDP_ENTRY_FILE && entry.size != 0 &&
+			fsdp_names_find_child(&dcp->meta.paths, 0, entry.name) ==
+				FSDP_NONE)
+			fsdp_find(&model->findings, FSDP_RULE_ORPHAN_FILE,
+				FSDP_PLACE(.file = entry.name),
+				"no entry of the metadata names this file (%llu bytes)",
+				(unsigned long long)entry.size);
+	}
+	for (uint32_t id = 1; id <= dcp->files.count; id++) {
+		const struct data_file *file = file_of(dcp, id);
+		if (file->rank == FSDP_NONE)
+			continue;
+		any = true;
+		if (file->rank > highest)
+			highest = file->rank;
+	}
+	if (any)
+		model->world_size = highest + 1;
+}
+
+static void set_format(struct dcp *dcp)
+{
+	dcp->reading->model->format = (struct fsdp_format){
+		.family = "dcp",
+		.title = "PyTorch distributed checkpoint (DCP)",
+		.writer = "torch.distributed.checkpoint",
+		.torch_guess = dcp->meta.has_version        ? "2.7 or later"
+			       : dcp->meta.has_storage_meta ? "2.3 or later"
+							    : "1.13 or later",
+	};
+}
+
+static bool build(struct dcp *dcp, struct fsdp_error **ret_error)
+{
+	for (uint32_t i = 0; i < dcp->meta.items.count; i++) {
+		const struct fsdp_dcp_item *item = fsdp_vec_at(&dcp->meta.items, i);
+		if (item->bad)
+			continue;
+		if (item->is_object ? !add_object(dcp, i, ret_error)
+				    : !add_tensor(dcp, i, ret_error))
+			return false;
+	}
+	return true;
+}
+
+static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
+	struct fsdp_error **ret_error)
+{
+	struct dcp *dcp =
+		fsdp_arena_take(reading->scratch, sizeof *dcp, _Alignof(struct dcp));
+	if (dcp == NULL)
+		return fsdp_arena_fail(reading->scratch, ret_error);
+	dcp->reading = reading;
+	dcp->folder = look->folder;
+	fsdp_vec_init(&dcp->files, reading->scratch, sizeof(struct data_file));
+	if (!fsdp_dcp_init(&dcp->meta, reading, ret_error) ||
+		!read_all_metadata(dcp, ret_error))
+		return false;
+	set_format(dcp);
+	if (!add_data_files(dcp, ret_error) || !build(dcp, ret_error))
+		return false;
+	judge_files(dcp);
+	judge_listing(dcp);
+	return true;
+}
+
+const struct fsdp_family fsdp_family_dcp = {
+	.name = "dcp",
+	.title = "PyTorch distributed checkpoint (DCP)",
+	.bid = bid,
+	.read = read,
+};

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows what other files look like and what to tell a user who has one; reads none of
+ * them. One row each.
+ */
+#include <ctype.h>
+#include <stdio.h>
+
+#include "format/format.h"
+
+struct foreign {
+	const char *magic;
+	size_t offset, size;
+	enum fsdp_error_code code;
+	const char *rule;
+	const char *what; /* "this is …" */
+	const char *hint; /* or NULL */
+};
+
+#define MAGIC(text, offset) text, offset, sizeof(text) - 1
+#define UNSUPPORTED FSDP_ERROR_UNSUPPORTED, "FI9002"
+#define WRAPPED FSDP_ERROR_UNSUPPORTED, "FI3060"
+#define NOTHING FSDP_ERROR_NOT_A_CHECKPOINT, "FI4001"
+#define OTHER FSDP_ERROR_NOT_A_CHECKPOINT, "FI9005"
+
+static const struct foreign table[] = {
+	{ MAGIC("\200\002\212\012l\374\234F\371 j\250P\031.", 0), UNSUPPORTED,
+		"a PyTorch file in the legacy stream format (before 1.6)",
+		"write it again with torch.save(torch.load(FILE), NEW_FILE)" },
+	{ MAGIC("PK\005\006", 0), NOTHING, "an empty zip archive", NULL },
+	{ MAGIC("GGUF", 0), UNSUPPORTED, "a GGUF model (llama.cpp)", "use a GGUF tool" },
+	{ MAGIC("\x93NUMPY", 0), UNSUPPORTED, "a NumPy array (.npy)", NULL },
+	{ MAGIC("\211HDF\r\n\032\n", 0), UNSUPPORTED, "an HDF5 file (Keras, TensorFlow)",
+		NULL },
+	{ MAGIC("\014\333\072\052", 0), UNSUPPORTED, "an OCDBT manifest (Orbax, JAX)",
+		NULL },
+	{ MAGIC("7z\274\257\047\034", 0), WRAPPED, "a 7z archive", "unpack it first" },
+	{ MAGIC("Rar!", 0), WRAPPED, "a rar archive", "unpack it first" },
+	{ MAGIC("MSCF", 0), WRAPPED, "a cabinet archive", "unpack it first" },
+	{ MAGIC("\177ELF", 0), OTHER, "a program (ELF), not data", NULL },
+	{ MAGIC("MZ", 0), OTHER, "a program (PE), not data", NULL },
+	{ MAGIC("#!", 0), OTHER, "a script, not data", NULL },
+	{ MAGIC("\211PNG", 0), OTHER, "a picture (PNG)", NULL },
+	{ MAGIC("%PDF", 0), OTHER, "a PDF document", NULL },
+	{ MAGIC("SQLite format 3", 0), OTHER, "an SQLite database", NULL },
+	{ MAGIC("PAR1", 0), OTHER, "a Parquet file", NULL },
+};
+
+static bool is_blank(unsigned char byte)
+{
+	return byte == ' ' || byte == '\t' || byte == '\n' || byte == '\r';
+}
+
+static struct fsdp_span without_blanks(struct fsdp_span head)
+{
+	if (fsdp_span_begins(head, FSDP_SPAN("\xef\xbb\xbf")))
+		head = fsdp_span(head.data + 3, head.size - 3);
+	while (head.size != 0 && is_blank(*head.data))
+		head = fsdp_span(head.data + 1, head.size - 1);
+	return head;
+}
+
+static bool begins_in_any_case(struct fsdp_span text, const char *lower)
+{
+	size_t size = strlen(lower);
+	if (text.size < size)
+		return false;
+	for (size_t i = 0; i < size; i++)
+		if (tolower(text.data[i]) != lower[i])
+			return false;
+	return true;
+}
+
+/* "size 5678" on a line of a pointer. */
+static uint64_t pointer_size(struct fsdp_span head)
+{
+	const unsigned char *at = memmem(head.data, head.size, "\nsize ", 6);
+	uint64_t size = 0;
+	if (at == NULL)
+		return 0;
+	for (at += 6;
+		at < head.data + head.size && isdigit(*at) && size < UINT64_MAX / 16;
+		at++)
+		size = size * 10 + (uint64_t)(*at - '0');
+	return size;
+}
+
+static void describe_size(uint64_t size, char *text, size_t room)
+{
+	static const char *const units[] = { "bytes", "KiB", "MiB", "GiB", "TiB" };
+	double value = (double)size;
+	size_t unit = 0;
+	while (value >= 1024 && unit < 4) {
+		value /= 1024;
+		unit++;
+	}
+	snprintf(text, room, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
+}
+
+/* The title of a page, for the message. */
+static struct fsdp_span title_of(struct fsdp_span head)
+{
+	const unsigned char *begin = memmem(head.data, head.size, "<title>", 7);
+	if (begin == NULL)
+		return (struct fsdp_span){ 0 };
+	begin += 7;
+	size_t left = head.size - (size_t)(begin - head.data);
+	const unsigned char *end = memmem(begin, left, "<", 1);
+	size_t size = end != NULL ? (size_t)(end - begin) : left;
+	return fsdp_span(begin, size > 80 ? 80 : size);
+}
+
+const char *fsdp_foreign_stand_in(struct fsdp_span head, struct fsdp_arena *arena)
+{
+	static const char *const pages[] = { "<!doctype html", "<html", "<?xml",
+		"{\"error\"", "entry not found", "repository not found",
+		"invalid username or password" };
+	char text[256], size[48];
+	struct fsdp_span body = without_blanks(head);
+	if (fsdp_span_begins(body, FSDP_SPAN("version https://git-lfs"))) {
+		describe_size(pointer_size(body), size, sizeof size);
+		snprintf(text, sizeof text,
+			"a Git LFS pointer, not the file (the real one has %s)", size);
+		return (const char *)fsdp_arena_copy(arena, fsdp_span_text(text)).data;
+	}
+	for (size_t i = 0; i < sizeof pages / sizeof *pages; i++) {
+		if (!begins_in_any_case(body, pages[i]))
+			continue;
+		struct fsdp_span title = title_of(body);
+		if (title.data != NULL)
+			snprintf(text, sizeof text,
+				"an HTML page, probably a failed download (\"%.*s\")",
+				(int)title.size, (const char *)title.data);
+		else
+			snprintf(text, sizeof text, "%s, probably a failed download",
+				i < 3 ? "an HTML page" : "an error message");
+		return (const char *)fsdp_arena_copy(arena, fsdp_span_text(text)).data;
+	}
+	return NULL;
+}
+
+static bool say(struct fsdp_error **ret_error, enum fsdp_error_code code,
+	const char *rule, const char *what, const char *hint)
+{
+	fsdp_fail(ret_error, code, FSDP_UNKNOWN, "this is %s", what);
+	fsdp_error_add_rule(ret_error, rule);
+	if (hint != NULL)
+		fsdp_error_add_hint(ret_error, "%s", hint);
+	return false;
+}
+
+/* u64 N, then N bytes of JSON: there is no magic. */
+static bool is_safetensors(const struct fsdp_look *look)
+{
+	if (look->head.size < 10)
+		return false;
+	uint64_t size = 0;
+	for (size_t i = 8; i-- > 0;)
+		size = size << 8 | look->head.data[i];
+	if (size < 2 || size > look->source.size - 8)
+		return false;
+	struct fsdp_span body =
+		without_blanks(fsdp_span(look->head.data + 8, look->head.size - 8));
+	return body.size != 0 && *body.data == '{';
+}
+
+static bool is_zero(struct fsdp_span head)
+{
+	for (size_t i = 0; i < head.size; i++)
+		if (head.data[i] != 0)
+			return false;
+	return true;
+}
+
+static bool say_unknown(const struct fsdp_look *look, struct fsdp_error **ret_error)
+{
+	char bytes[64] = "";
+	for (size_t i = 0; i < 16 && i < look->head.size; i++)
+		snprintf(
+			bytes + 3 * i, sizeof bytes - 3 * i, "%02x ", look->head.data[i]);
+	fsdp_fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, 0,
+		"nothing known begins like this: %s", bytes);
+	fsdp_error_add_rule(ret_error, "FI9005");
+	fsdp_error_add_hint(ret_error, "give a file of torch.save, a directory of a "
+				       "distributed checkpoint, or a "
+				       "sharding plan");
+	return false;
+}
+
+static bool say_file(const struct fsdp_look *look, struct fsdp_error **ret_error)
+{
+	if (look->source.size == 0)
+		return say(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, "FI4001",
+			"an empty file", "copy or download it again");
+	if (is_safetensors(look))
+		return say(ret_error, UNSUPPORTED,
+			"a safetensors file, which this version does not read", NULL);
+	for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+		const struct foreign *row = &table[i];
+		if (look->head.size >= row->offset + row->size &&
+			memcmp(look->head.data + row->offset, row->magic, row->size) == 0)
+			return say(ret_error, row->code, row->rule, row->what, row->hint);
+	}
+	struct fsdp_span body = without_blanks(look->head);
+	if (look->head.size >= 2 && look->head.data[0] == 0x80 && look->head.data[1] <= 5)
+		return say(ret_error, UNSUPPORTED,
+			"a bare pickle, not a checkpoint of torch.save", NULL);
+	if (body.size != 0 && (*body.data == '{' || *body.data == '['))
+		return say(ret_error, OTHER, "a JSON document that is no sharding plan",
+			NULL);
+	if (is_zero(look->head))
+		return say(ret_error, OTHER, "a file that begins with zeros only",
+			"copy it again; its data was probably never written");
+	return say_unknown(look, ret_error);
+}
+
+/* ---- directories ---- */
+
+struct evidence {
+	const char *suffix;
+	const char *what;
+	const char *hint;
+};
+
+static const struct evidence directories[] = {
+	{ ".safetensors.index.json",
+		"a Hugging Face folder of safetensors shards, which this version does "
+		"not read",
+		NULL },
+	{ ".bin.index.json", "a Hugging Face folder of sharded .bin files",
+		"give one of its .bin files" },
+	{ ".safetensors",
+		"a folder of safetensors files, which this version does not read", NULL },
+	{ "_optim_states.pt",
+		"a DeepSpeed checkpoint, which this version does not read as one",
+		"give one of its files" },
+	{ "_model_states.pt",
+		"a DeepSpeed checkpoint, which this version does not read as one",
+		"give one of its files" },
+	{ "manifest.ocdbt", "an Orbax checkpoint (JAX)", NULL },
+	{ ".distcp", "a distributed checkpoint without .metadata", NULL },
+	{ ".pt",
+		"a folder of PyTorch files, but not one checkpoint that this version can "
+		"join",
+		"give one of its files" },
+	{ ".pth",
+		"a folder of PyTorch files, but not one checkpoint that this version can "
+		"join",
+		"give one of its files" },
+	{ ".bin",
+		"a folder of PyTorch files, but not one checkpoint that this version can "
+		"join",
+		"give one of its files" },
+};
+
+static bool say_directory(const struct fsdp_look *look, struct fsdp_error **ret_error)
+{
+	if (look->folder->count == 0)
+		return say(ret_error, OTHER, "an empty directory", NULL);
+	for (size_t row = 0; row < sizeof directories / sizeof *directories; row++) {
+		for (size_t i = 0; i < look->folder->count; i++) {
+			struct fsdp_entry entry = fsdp_folder_entry(look->folder, i);
+			if (fsdp_span_ends(
+				    entry.name, fsdp_span_text(directories[row].suffix)))
+				return say(ret_error, FSDP_ERROR_UNSUPPORTED, "FI9002",
+					directories[row].what, directories[row].hint);
+		}
+	}
+	fsdp_fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
+		"this directory holds no checkpoint (%zu entries, first \"%s\")",
+		look->folder->count,
+		(const char *)fsdp_folder_entry(look->folder, 0).name.data);
+	fsdp_error_add_rule(ret_error, "FI9005");
+	fsdp_error_add_hint(ret_error,
+		"give the directory that holds .metadata, or a file of torch.save");
+	return false;
+}
+
+bool fsdp_foreign(const struct fsdp_look *look, struct fsdp_error **ret_error)
+{
+	struct fsdp_budget budget = { .ceiling = 1 << 20 };
+	struct fsdp_arena arena;
+	if (look->folder != NULL)
+		return say_directory(look, ret_error);
+	fsdp_arena_init(&arena, &budget);
+	const char *stand_in = fsdp_foreign_stand_in(look->head, &arena);
+	if (stand_in != NULL)
+		say(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, "FI4001", stand_in,
+			strstr(stand_in, "LFS") != NULL ? "git lfs pull"
+							: "download it again");
+	else
+		say_file(look, ret_error);
+	fsdp_arena_done(&arena);
+	return false;
+}

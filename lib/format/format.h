@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_FORMAT_FORMAT_H
+#define FSDP_FORMAT_FORMAT_H
+
+#include "model/build.h"
+#include "store/folder.h"
+
+/*
+ * A family of checkpoints: how to recognise it, how to read it into a model. Families
+ * are strangers to each other: one that finds another inside names it as a child, and the
+ * door asks the registry again.
+ */
+
+/* What the door saw of an input before anybody read it. */
+struct fsdp_look {
+	struct fsdp_span
+		path; /* under the root; what findings call it. Empty: the root itself */
+	const struct fsdp_folder *folder; /* a directory; NULL: a file */
+	struct fsdp_source source;        /* a file */
+	struct fsdp_span head;            /* its first 4,096 bytes */
+};
+
+/* Everything a family needs while it reads. */
+struct fsdp_reading {
+	struct fsdp_model *model;
+	struct fsdp_arena *scratch; /* gone when the checkpoint is frozen */
+	const struct fsdp_limits *limits;
+	bool read_values;
+	bool plan_is_checkpoint; /* a plan stands for itself, there is nothing else */
+	struct fsdp_vec *errors; /* struct fsdp_error *: what could not be read though the
+				    rest could */
+};
+
+/* What could not be read though the rest could; takes the error. */
+void fsdp_reading_keep_error(struct fsdp_reading *reading, struct fsdp_error *error);
+
+struct fsdp_family {
+	const char *name;  /* "torch-zip" */
+	const char *title; /* for people */
+	/* 0: not mine; else how sure, up to 100. Reads nothing but the look (and, for
+	 * directories, the list of names). */
+	int (*bid)(const struct fsdp_look *look);
+	bool (*read)(struct fsdp_reading *reading, const struct fsdp_look *look,
+		struct fsdp_error **ret_error);
+};
+
+/* The family with the highest bid; NULL: none. */
+const struct fsdp_family *fsdp_registry_choose(const struct fsdp_look *look);
+
+/* The table of families; NULL past the end. */
+const struct fsdp_family *fsdp_registry_at(size_t index);
+
+/* foreign.c: fills the error with what the input seems to be and what to do. Always
+ * false. */
+bool fsdp_foreign(const struct fsdp_look *look, struct fsdp_error **ret_error);
+
+/* Whether a file's content is a pointer or a page instead of data ("a Git LFS pointer,
+ * not the file (the real one has 4.9 GB)"); NULL if not. In the arena. */
+const char *fsdp_foreign_stand_in(struct fsdp_span head, struct fsdp_arena *arena);
+
+/* plan.c: whether a file that lies beside a checkpoint is a sharding plan. */
+bool fsdp_plan_read(struct fsdp_reading *reading, struct fsdp_span bytes,
+	struct fsdp_span path, struct fsdp_error **ret_error);
+
+extern const struct fsdp_family fsdp_family_torch_zip;
+extern const struct fsdp_family fsdp_family_dcp;
+extern const struct fsdp_family fsdp_family_plan;
+
+#endif

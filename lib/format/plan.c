@@ -1,0 +1,983 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows the sharding plan, version 1 (fsdp-inspect-plan(5)): the module tree, the units
+ * and the flat parameters of a live model; knows nothing of checkpoints.
+ *
+ * What breaks the plan's own rules is a finding; what cannot be read at all is a failure.
+ * The traversal by which PyTorch prints its tree is done here once, so that it can be
+ * shown byte by byte later (torch/distributed/fsdp/_debug_utils.py, _common_utils.py).
+ */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/num.h"
+#include "format/format.h"
+#include "model/dtype.h"
+#include "model/name.h"
+#include "syntax/json-tree.h"
+
+enum { DIMS_MAX = 64, RANKS_MAX = 1 << 24 };
+
+struct plan {
+	struct fsdp_reading *reading;
+	struct fsdp_model *model;
+	struct fsdp_span path;
+	const struct fsdp_json *root;
+	uint32_t *visit_of; /* first visit by raw name id */
+	size_t name_room;
+	struct fsdp_error **error;
+};
+
+/* ---- small parts ---- */
+
+static bool invalid(struct plan *plan, const char *what)
+{
+	fsdp_fail(plan->error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
+		"the sharding plan is not valid: %s", what);
+	fsdp_error_add_rule(plan->error, "FI1080");
+	fsdp_error_add_hint(
+		plan->error, "export the plan again; see fsdp-inspect-plan(5)");
+	return false;
+}
+
+static void __attribute__((format(printf, 3, 4)))
+say(struct plan *plan, struct fsdp_span module, const char *format, ...)
+{
+	char text[512];
+	va_list arguments;
+	va_start(arguments, format);
+	vsnprintf(text, sizeof text, format, arguments);
+	va_end(arguments);
+	fsdp_find(&plan->model->findings, FSDP_RULE_PLAN_INVALID,
+		FSDP_PLACE(.file = plan->path, .module = module), "%s", text);
+}
+
+static bool is_kind(const struct fsdp_json *value, enum fsdp_json_kind kind)
+{
+	return value != NULL && value->kind == kind;
+}
+
+static struct fsdp_span text_of(const struct fsdp_json *object, const char *key)
+{
+	const struct fsdp_json *value = fsdp_json_get(object, key);
+	return is_kind(value, FSDP_JSON_TEXT) ? value->text : (struct fsdp_span){ 0 };
+}
+
+static bool integer_of(const struct fsdp_json *object, const char *key, int64_t least,
+	int64_t most, int64_t *ret)
+{
+	const struct fsdp_json *value = fsdp_json_get(object, key);
+	if (!is_kind(value, FSDP_JSON_INTEGER) || value->integer < least ||
+		value->integer > most)
+		return false;
+	*ret = value->integer;
+	return true;
+}
+
+static int tristate_of(const struct fsdp_json *object, const char *key)
+{
+	const struct fsdp_json *value = fsdp_json_get(object, key);
+	return is_kind(value, FSDP_JSON_BOOL) ? (int)value->integer : -1;
+}
+
+static const char *keep(struct plan *plan, struct fsdp_span text)
+{
+	return text.data == NULL ? NULL : fsdp_build_text(plan->model, text, plan->error);
+}
+
+/* ---- names ---- */
+
+static bool make_room(struct plan *plan, uint32_t name)
+{
+	if (name < plan->name_room)
+		return true;
+	size_t room = plan->name_room == 0 ? 1024 : plan->name_room;
+	while (room <= name)
+		room *= 2;
+	uint32_t *wider =
+		fsdp_arena_take(plan->reading->scratch, room * sizeof *wider, 4);
+	if (wider == NULL)
+		return fsdp_arena_fail(plan->reading->scratch, plan->error);
+	memset(wider, 0xff, room * sizeof *wider);
+	if (plan->name_room != 0)
+		memcpy(wider, plan->visit_of, plan->name_room * sizeof *wider);
+	plan->visit_of = wider;
+	plan->name_room = room;
+	return true;
+}
+
+/* The name of a module: the empty text is the root, not the name "". */
+static uint32_t intern_module(struct plan *plan, struct fsdp_span name)
+{
+	uint32_t id =
+		name.size == 0 ? 0 : fsdp_names_intern(&plan->model->names, 0, name);
+	if (id == FSDP_NONE)
+		fsdp_arena_fail(plan->model->arena, plan->error);
+	return id;
+}
+
+/* A module's clean name: segments are removed with their dots, so one is put behind. */
+static uint32_t clean_module(struct plan *plan, struct fsdp_span raw)
+{
+	struct fsdp_arena *arena = plan->model->arena;
+	char *dotted = fsdp_arena_take(plan->reading->scratch, raw.size + 2, 1);
+	char *clean = fsdp_arena_take(arena, raw.size + 2, 1);
+	if (dotted == NULL || clean == NULL) {
+		fsdp_arena_fail(arena, plan->error);
+		return FSDP_NONE;
+	}
+	if (raw.size == 0)
+		return 0;
+	memcpy(dotted, raw.data, raw.size);
+	dotted[raw.size] = '.';
+	size_t size = fsdp_name_clean(fsdp_span(dotted, raw.size + 1), clean);
+	if (size != 0)
+		size--; /* the dot */
+	return intern_module(plan, fsdp_span(clean, size));
+}
+
+/* ---- modules ---- */
+
+static enum fsdp_wrapper wrapper_of(struct fsdp_span word)
+{
+	if (word.data == NULL)
+		return FSDP_WRAPPER_NONE;
+	for (int i = 1; i < FSDP_WRAPPER_OTHER; i++)
+		if (fsdp_span_is(word, fsdp_wrapper_name((enum fsdp_wrapper)i)))
+			return (enum fsdp_wrapper)i;
+	return FSDP_WRAPPER_OTHER;
+}
+
+static bool read_module(struct plan *plan, const struct fsdp_json *json, uint32_t index)
+{
+	struct fsdp_model *model = plan->model;
+	struct fsdp_span name = text_of(json, "name");
+	if (name.data == NULL)
+		return invalid(plan, "a module has no name");
+	uint32_t raw = intern_module(plan, name);
+	uint32_t clean = clean_module(plan, name);
+	struct fsdp_module_record *module =
+		fsdp_build_push(model, &model->modules, NULL, plan->error);
+	if (raw == FSDP_NONE || clean == FSDP_NONE || module == NULL ||
+		!make_room(plan, raw))
+		return false;
+	*module = (struct fsdp_module_record){
+		.name = clean,
+		.raw_name = raw,
+		.parent = FSDP_NONE,
+		.same_as = FSDP_NONE,
+		.unit = FSDP_NONE,
+		.wrapper = (uint8_t)wrapper_of(text_of(json, "wrapper")),
+		.class_name = keep(plan, text_of(json, "class")),
+		.original_class = keep(plan, text_of(json, "orig_class")),
+	};
+	if (index == 0 && raw != 0)
+		return invalid(plan, "the first module is not the root");
+	if (index != 0) {
+		uint32_t above =
+			raw == 0 ? FSDP_NONE : fsdp_names_at(&model->names, raw)->parent;
+		if (above == FSDP_NONE || above >= plan->name_room ||
+			plan->visit_of[above] == FSDP_NONE)
+			return invalid(plan, "a module stands before the one it lies in");
+		module->parent = plan->visit_of[above];
+		const struct fsdp_module_record *parent =
+			fsdp_vec_at(&model->modules, module->parent);
+		module->depth = parent->depth + 1;
+	}
+	if (plan->visit_of[raw] != FSDP_NONE)
+		return invalid(plan, "two modules have the same name");
+	plan->visit_of[raw] = index;
+	int64_t same_as;
+	if (integer_of(json, "same_as", 0, (int64_t)index - 1, &same_as))
+		module->same_as = (uint32_t)same_as;
+	else if (fsdp_json_get(json, "same_as") != NULL &&
+		 fsdp_json_get(json, "same_as")->kind != FSDP_JSON_NULL)
+		say(plan, name, "same_as is not the index of an earlier module");
+	return *plan->error == NULL;
+}
+
+static bool read_modules(struct plan *plan)
+{
+	const struct fsdp_json *modules = fsdp_json_get(plan->root, "modules");
+	if (!is_kind(modules, FSDP_JSON_ARRAY) || modules->count == 0)
+		return invalid(plan, "it lists no modules");
+	for (uint32_t i = 0; i < modules->count; i++)
+		if (!read_module(plan, &modules->items[i], i))
+			return false;
+	return true;
+}
+
+/* ---- PyTorch's traversal ---- */
+
+static bool mark_parameters(
+	struct plan *plan, unsigned char **ret_marks, size_t *ret_count)
+{
+	const struct fsdp_json *names = fsdp_json_get(plan->root, "parameter_names");
+	struct fsdp_names *table = &plan->model->names;
+	if (names != NULL && names->kind != FSDP_JSON_ARRAY)
+		return invalid(plan, "parameter_names is no list");
+	for (uint32_t i = 0; names != NULL && i < names->count; i++) {
+		if (names->items[i].kind != FSDP_JSON_TEXT)
+			return invalid(
+				plan, "parameter_names holds something that is no text");
+		if (fsdp_names_intern(table, 0, names->items[i].text) == FSDP_NONE)
+			return fsdp_arena_fail(plan->model->arena, plan->error);
+	}
+	/* Prefixes are interned below, so there may be one new name for each module. */
+	size_t count = table->list.count + plan->model->modules.count + 1;
+	unsigned char *marks = fsdp_arena_take(plan->reading->scratch, count, 1);
+	if (marks == NULL)
+		return fsdp_arena_fail(plan->reading->scratch, plan->error);
+	for (uint32_t i = 0; names != NULL && i < names->count; i++) {
+		uint32_t name = fsdp_names_find(table, 0, names->items[i].text);
+		name = fsdp_names_at(table, name)->parent;
+		while (name != FSDP_NONE && !marks[name]) {
+			marks[name] = 1;
+			name = fsdp_names_at(table, name)->parent;
+		}
+	}
+	*ret_marks = marks;
+	*ret_count = count;
+	return true;
+}
+
+/* Segments that PyTorch drops from the prefix when no parameter begins with it. */
+static bool may_drop(struct fsdp_span segment)
+{
+	return fsdp_span_is(segment, "_fsdp_wrapped_module") ||
+	       fsdp_span_is(segment, "_dmp_wrapped_module") ||
+	       fsdp_span_is(segment, "module");
+}
+
+static bool set_prefixes(struct plan *plan)
+{
+	struct fsdp_model *model = plan->model;
+	unsigned char *marks;
+	size_t count;
+	if (!mark_parameters(plan, &marks, &count))
+		return false;
+	for (uint32_t i = 1; i < model->modules.count; i++) {
+		struct fsdp_module_record *module = fsdp_vec_at(&model->modules, i);
+		const struct fsdp_module_record *parent =
+			fsdp_vec_at(&model->modules, module->parent);
+		struct fsdp_span segment =
+			fsdp_names_segment(&model->names, module->raw_name);
+		uint32_t prefix =
+			fsdp_names_child(&model->names, parent->torch_prefix, segment);
+		if (prefix == FSDP_NONE)
+			return fsdp_arena_fail(model->arena, plan->error);
+		bool marked = prefix < count && marks[prefix];
+		module->torch_prefix =
+			!marked && may_drop(segment) ? parent->torch_prefix : prefix;
+	}
+	return true;
+}
+
+/* ---- shapes ---- */
+
+static bool read_shape(struct plan *plan, const struct fsdp_json *json,
+	fsdp_ints *ret_shape, uint8_t *ret_dims)
+{
+	int64_t shape[DIMS_MAX];
+	uint64_t numel;
+	if (!is_kind(json, FSDP_JSON_ARRAY) || json->count > DIMS_MAX)
+		return invalid(plan, "a shape is no list of integers");
+	for (uint32_t i = 0; i < json->count; i++) {
+		if (json->items[i].kind != FSDP_JSON_INTEGER)
+			return invalid(plan, "a shape is no list of integers");
+		shape[i] = json->items[i].integer;
+	}
+	if (!fsdp_numel(shape, json->count, &numel) || numel > INT64_MAX / 16)
+		return invalid(plan, "a shape is negative or overflows");
+	*ret_dims = (uint8_t)json->count;
+	*ret_shape = fsdp_build_ints(plan->model, shape, json->count, plan->error);
+	return *ret_shape != FSDP_NONE;
+}
+
+/* ---- parameters and buffers ---- */
+
+static bool read_planned(struct plan *plan, const struct fsdp_json *json, bool is_buffer)
+{
+	struct fsdp_model *model = plan->model;
+	struct fsdp_span fqn = text_of(json, "fqn");
+	struct fsdp_span shared = text_of(json, "shared_with");
+	if (fqn.data == NULL)
+		return invalid(plan, "a parameter has no fqn");
+	struct fsdp_planned *planned =
+		fsdp_build_push(model, &model->planned, NULL, plan->error);
+	if (planned == NULL)
+		return false;
+	*planned = (struct fsdp_planned){
+		.name = fsdp_names_intern(&model->names, 0, fqn),
+		.shared_with = FSDP_NONE,
+		.tensor = FSDP_NONE,
+		.module = FSDP_NONE,
+		.unit = FSDP_NONE,
+		.placement = FSDP_NONE,
+		.is_buffer = is_buffer,
+		.persistent = tristate_of(json, "persistent") != 0,
+		.grad = tristate_of(json, "requires_grad") == 1,
+		.dtype = (uint8_t)fsdp_dtype_find(text_of(json, "dtype")),
+	};
+	if (shared.data != NULL)
+		planned->shared_with = fsdp_names_intern(&model->names, 0, shared);
+	if (planned->name == FSDP_NONE)
+		return fsdp_arena_fail(model->arena, plan->error);
+	if (planned->dtype == FSDP_DTYPE_UNKNOWN)
+		say(plan, fqn, "%.*s has no known dtype", (int)fqn.size,
+			(const char *)fqn.data);
+	return read_shape(
+		plan, fsdp_json_get(json, "shape"), &planned->shape, &planned->dims);
+}
+
+static bool read_planned_list(struct plan *plan, const char *key, bool is_buffer)
+{
+	const struct fsdp_json *list = fsdp_json_get(plan->root, key);
+	if (list == NULL)
+		return true;
+	if (list->kind != FSDP_JSON_ARRAY)
+		return invalid(plan, "parameters and buffers are lists");
+	for (uint32_t i = 0; i < list->count; i++)
+		if (!read_planned(plan, &list->items[i], is_buffer))
+			return false;
+	return true;
+}
+
+/* ---- meshes ---- */
+
+static bool read_mesh(struct plan *plan, uint32_t *ret_mesh)
+{
+	const struct fsdp_json *mesh = fsdp_json_get(plan->root, "mesh");
+	const struct fsdp_json *shape = fsdp_json_get(mesh, "shape");
+	const struct fsdp_json *names = fsdp_json_get(mesh, "dim_names");
+	int64_t sizes[8];
+	uint64_t ranks;
+	*ret_mesh = FSDP_NONE;
+	if (!is_kind(mesh, FSDP_JSON_OBJECT))
+		return true;
+	if (!is_kind(shape, FSDP_JSON_ARRAY) || shape->count == 0 || shape->count > 8)
+		return invalid(plan, "the mesh has no shape");
+	for (uint32_t i = 0; i < shape->count; i++) {
+		if (shape->items[i].kind != FSDP_JSON_INTEGER ||
+			shape->items[i].integer < 1)
+			return invalid(plan, "the mesh has no shape");
+		sizes[i] = shape->items[i].integer;
+	}
+	if (!fsdp_numel(sizes, shape->count, &ranks) || ranks > RANKS_MAX)
+		return invalid(plan, "the mesh is too large");
+	struct fsdp_mesh_record *record =
+		fsdp_build_push(plan->model, &plan->model->meshes, ret_mesh, plan->error);
+	if (record == NULL)
+		return false;
+	*record = (struct fsdp_mesh_record){
+		.shape = fsdp_build_ints(plan->model, sizes, shape->count, plan->error),
+		.ranks = FSDP_NONE,
+		.dims = shape->count,
+		.rank_count = ranks,
+	};
+	if (record->shape == FSDP_NONE)
+		return false;
+	if (!is_kind(names, FSDP_JSON_ARRAY) || names->count != shape->count)
+		return true;
+	struct fsdp_span *texts = fsdp_arena_take(plan->model->arena,
+		names->count * sizeof *texts, _Alignof(struct fsdp_span));
+	if (texts == NULL)
+		return fsdp_arena_fail(plan->model->arena, plan->error);
+	for (uint32_t i = 0; i < names->count; i++) {
+		if (names->items[i].kind != FSDP_JSON_TEXT)
+			return true;
+		texts[i] = names->items[i].text;
+	}
+	record->names = texts;
+	return true;
+}
+
+/* The mesh of some placements: dimensions of the plan's mesh by name, in their order. */
+static bool sub_mesh(struct plan *plan, const struct fsdp_json *names, uint32_t *ret_mesh)
+{
+	struct fsdp_model *model = plan->model;
+	*ret_mesh = model->plan.mesh;
+	if (model->plan.mesh == FSDP_NONE || !is_kind(names, FSDP_JSON_ARRAY))
+		return true;
+	const struct fsdp_mesh_record *whole =
+		fsdp_vec_at(&model->meshes, model->plan.mesh);
+	if (whole->names == NULL || names->count == 0 || names->count >= whole->dims)
+		return true;
+	/* Sub-meshes are few; they stand behind the whole one. */
+	int64_t shape[8];
+	uint64_t ranks = 1;
+	struct fsdp_span texts[8];
+	for (uint32_t i = 0; i < names->count; i++) {
+		uint32_t dim = 0;
+		while (dim < whole->dims &&
+			!(names->items[i].kind == FSDP_JSON_TEXT &&
+				fsdp_span_equal(whole->names[dim], names->items[i].text)))
+			dim++;
+		if (dim == whole->dims) {
+			*ret_mesh = FSDP_NONE;
+			return true;
+		}
+		shape[i] = fsdp_model_ints(model, whole->shape)[dim];
+		ranks *= (uint64_t)shape[i];
+		texts[i] = whole->names[dim];
+	}
+	for (uint32_t i = 0; i < model->meshes.count; i++) {
+		const struct fsdp_mesh_record *mesh = fsdp_vec_at(&model->meshes, i);
+		bool same = mesh->names != NULL && mesh->dims == names->count;
+		for (uint32_t k = 0; same && k < mesh->dims; k++)
+			same = fsdp_span_equal(mesh->names[k], texts[k]);
+		if (same) {
+			*ret_mesh = i;
+			return true;
+		}
+	}
+	struct fsdp_span *kept = fsdp_arena_take(
+		model->arena, names->count * sizeof *kept, _Alignof(struct fsdp_span));
+	struct fsdp_mesh_record *record =
+		fsdp_build_push(model, &model->meshes, ret_mesh, plan->error);
+	if (record == NULL || kept == NULL)
+		return fsdp_arena_fail(model->arena, plan->error);
+	memcpy(kept, texts, names->count * sizeof *kept);
+	*record = (struct fsdp_mesh_record){
+		.shape = fsdp_build_ints(model, shape, names->count, plan->error),
+		.ranks = FSDP_NONE,
+		.dims = names->count,
+		.rank_count = ranks,
+		.names = kept,
+	};
+	return record->shape != FSDP_NONE;
+}
+
+/* ---- units ---- */
+
+static const char *known_word(struct fsdp_span word, const char *const *words)
+{
+	for (; *words != NULL; words++)
+		if (word.data != NULL && fsdp_span_is(word, *words))
+			return *words;
+	return NULL;
+}
+
+static const char *const apis[] = { "fsdp1", "fsdp2", NULL };
+static const char *const strategies[] = { "FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD",
+	"HYBRID_SHARD", "_HYBRID_SHARD_ZERO2", NULL };
+
+/* Full name of a unit's parameter: clean(module + ".") + fqn. */
+static uint32_t full_name(struct plan *plan, uint32_t module, struct fsdp_span fqn)
+{
+	const struct fsdp_module_record *record =
+		fsdp_vec_at(&plan->model->modules, module);
+	return fsdp_names_intern(&plan->model->names, record->name, fqn);
+}
+
+static struct fsdp_unit_fqn_record *add_fqn(
+	struct plan *plan, struct fsdp_unit_record *unit)
+{
+	struct fsdp_unit_fqn_record *fqn =
+		fsdp_build_push(plan->model, &plan->model->unit_fqns, NULL, plan->error);
+	if (fqn == NULL)
+		return NULL;
+	*fqn = (struct fsdp_unit_fqn_record){ FSDP_NONE, FSDP_NONE, FSDP_NONE };
+	unit->fqn_count++;
+	return fqn;
+}
+
+static bool add_placement(
+	struct plan *plan, const struct fsdp_json *param, uint32_t *ret_placement)
+{
+	const struct fsdp_json *list = fsdp_json_get(param, "placements");
+	struct fsdp_model *model = plan->model;
+	if (!is_kind(list, FSDP_JSON_ARRAY) || list->count == 0 || list->count > 8)
+		return true;
+	struct fsdp_span *texts = fsdp_arena_take(
+		model->arena, list->count * sizeof *texts, _Alignof(struct fsdp_span));
+	struct fsdp_placement_record *record =
+		fsdp_build_push(model, &model->placements, ret_placement, plan->error);
+	if (record == NULL || texts == NULL)
+		return fsdp_arena_fail(model->arena, plan->error);
+	for (uint32_t i = 0; i < list->count; i++)
+		texts[i] = list->items[i].kind == FSDP_JSON_TEXT ? list->items[i].text
+								 : FSDP_SPAN("?");
+	*record = (struct fsdp_placement_record){ .texts = texts, .count = list->count };
+	return sub_mesh(plan, fsdp_json_get(param, "mesh_dim_names"), &record->mesh);
+}
+
+/* fsdp2: full names; what lies below the unit's module has a relative one too. */
+static bool read_params(
+	struct plan *plan, const struct fsdp_json *json, struct fsdp_unit_record *unit)
+{
+	const struct fsdp_json *params = fsdp_json_get(json, "params");
+	const struct fsdp_module_record *module =
+		fsdp_vec_at(&plan->model->modules, unit->module);
+	size_t skip = fsdp_names_length(&plan->model->names, module->name);
+	for (uint32_t i = 0; is_kind(params, FSDP_JSON_ARRAY) && i < params->count; i++) {
+		struct fsdp_span fqn = text_of(&params->items[i], "fqn");
+		if (fqn.data == NULL)
+			return invalid(plan, "a parameter of a unit has no fqn");
+		struct fsdp_unit_fqn_record *record = add_fqn(plan, unit);
+		if (record == NULL)
+			return false;
+		record->full = fsdp_names_intern(&plan->model->names, 0, fqn);
+		uint32_t above = record->full;
+		while (above != FSDP_NONE && above != module->name)
+			above = fsdp_names_at(&plan->model->names, above)->parent;
+		size_t from = module->name == 0 ? 0 : skip + 1;
+		if (above == module->name && from <= fqn.size)
+			record->relative = fsdp_names_intern(&plan->model->names, 0,
+				fsdp_span(fqn.data + from, fqn.size - from));
+		if (record->full == FSDP_NONE)
+			return fsdp_arena_fail(plan->model->arena, plan->error);
+		if (!add_placement(plan, &params->items[i], &record->placement))
+			return false;
+	}
+	return true;
+}
+
+static bool read_flat_entries(struct plan *plan, const struct fsdp_json *flat,
+	struct fsdp_unit_record *unit, struct fsdp_span unit_name)
+{
+	const struct fsdp_json *fqns = fsdp_json_get(flat, "fqns");
+	const struct fsdp_json *shapes = fsdp_json_get(flat, "shapes");
+	const struct fsdp_json *numels = fsdp_json_get(flat, "numels");
+	if (!is_kind(fqns, FSDP_JSON_ARRAY) || !is_kind(shapes, FSDP_JSON_ARRAY) ||
+		!is_kind(numels, FSDP_JSON_ARRAY) || fqns->count != shapes->count ||
+		fqns->count != numels->count)
+		return invalid(plan,
+			"fqns, shapes and numels of a flat parameter differ in length");
+	for (uint32_t i = 0; i < fqns->count; i++) {
+		if (fqns->items[i].kind != FSDP_JSON_TEXT ||
+			numels->items[i].kind != FSDP_JSON_INTEGER)
+			return invalid(
+				plan, "a flat parameter's entry has no name or numel");
+		struct fsdp_unit_fqn_record *record = add_fqn(plan, unit);
+		struct fsdp_flat_entry *entry = fsdp_build_push(
+			plan->model, &plan->model->flat_entries, NULL, plan->error);
+		uint8_t dims;
+		uint64_t numel;
+		if (record == NULL || entry == NULL ||
+			!read_shape(plan, &shapes->items[i], &entry->shape, &dims))
+			return false;
+		record->relative =
+			fsdp_names_intern(&plan->model->names, 0, fqns->items[i].text);
+		record->full = full_name(plan, unit->module, fqns->items[i].text);
+		if (record->relative == FSDP_NONE || record->full == FSDP_NONE)
+			return fsdp_arena_fail(plan->model->arena, plan->error);
+		(void)fsdp_numel(
+			fsdp_model_ints(plan->model, entry->shape), dims, &numel);
+		entry->fqn = record->full;
+		entry->dims = dims;
+		entry->numel = numel;
+		if (numels->items[i].integer < 0 ||
+			(uint64_t)numels->items[i].integer != numel)
+			say(plan, unit_name,
+				"%.*s: numel %lld is not the product of its shape",
+				(int)fqns->items[i].text.size,
+				(const char *)fqns->items[i].text.data,
+				(long long)numels->items[i].integer);
+	}
+	return true;
+}
+
+static bool read_flat(struct plan *plan, const struct fsdp_json *json,
+	struct fsdp_unit_record *unit, struct fsdp_span unit_name)
+{
+	const struct fsdp_json *flat = fsdp_json_get(json, "flat_parameter");
+	struct fsdp_model *model = plan->model;
+	int64_t unpadded = 0, whole = 0, shard = 0;
+	if (!is_kind(flat, FSDP_JSON_OBJECT))
+		return true;
+	struct fsdp_flat_record *record =
+		fsdp_build_push(model, &model->flats, &unit->flat, plan->error);
+	if (record == NULL)
+		return false;
+	record->first_entry = (uint32_t)model->flat_entries.count;
+	record->dtype = fsdp_dtype_find(text_of(flat, "dtype"));
+	record->requires_grad = tristate_of(flat, "requires_grad") != 0;
+	if (!read_flat_entries(plan, flat, unit, unit_name))
+		return false;
+	record->entry_count = (uint32_t)model->flat_entries.count - record->first_entry;
+	if (!integer_of(flat, "unpadded_unsharded_numel", 0, INT64_MAX / 16, &unpadded) ||
+		!integer_of(flat, "unsharded_numel", 0, INT64_MAX / 16, &whole) ||
+		!integer_of(flat, "sharded_numel", 0, INT64_MAX / 16, &shard))
+		return invalid(plan, "a flat parameter lacks its sizes");
+	record->unpadded_unsharded_numel = (uint64_t)unpadded;
+	record->unsharded_numel = (uint64_t)whole;
+	record->sharded_numel = (uint64_t)shard;
+	int64_t ranks = unit->shard_world_size;
+	int64_t expected = unpadded / ranks + (unpadded % ranks != 0);
+	if (shard != expected)
+		say(plan, unit_name,
+			"sharded_numel is %lld, but %lld elements over %lld ranks are "
+			"%lld",
+			(long long)shard, (long long)unpadded, (long long)ranks,
+			(long long)expected);
+	return true;
+}
+
+static bool read_mixed(
+	struct plan *plan, const struct fsdp_json *json, struct fsdp_unit_record *unit)
+{
+	const struct fsdp_json *mixed = fsdp_json_get(json, "mixed_precision");
+	if (!is_kind(mixed, FSDP_JSON_OBJECT))
+		return true;
+	struct fsdp_text_pair *pairs = fsdp_arena_take(plan->model->arena,
+		(mixed->count + 1) * sizeof *pairs, _Alignof(struct fsdp_text_pair));
+	if (pairs == NULL)
+		return fsdp_arena_fail(plan->model->arena, plan->error);
+	for (uint32_t i = 0; i < mixed->count; i++) {
+		if (mixed->items[i].kind != FSDP_JSON_TEXT)
+			continue;
+		pairs[unit->mixed_count].key = (const char *)mixed->items[i].key.data;
+		pairs[unit->mixed_count++].value =
+			(const char *)mixed->items[i].text.data;
+	}
+	unit->mixed = pairs;
+	return true;
+}
+
+static uint32_t find_visit(struct plan *plan, struct fsdp_span raw)
+{
+	uint32_t name = raw.size == 0 ? 0 : fsdp_names_find(&plan->model->names, 0, raw);
+	return name == FSDP_NONE || name >= plan->name_room ? FSDP_NONE
+							    : plan->visit_of[name];
+}
+
+static void mark_unit(
+	struct plan *plan, uint32_t visit, uint32_t unit, struct fsdp_span name)
+{
+	struct fsdp_module_record *module = fsdp_vec_at(&plan->model->modules, visit);
+	if (module->unit != FSDP_NONE)
+		say(plan, name, "two units shard the module \"%.*s\"", (int)name.size,
+			(const char *)name.data);
+	module->unit = unit;
+}
+
+/* A group over several modules marks each of them. */
+static void mark_group(struct plan *plan, const struct fsdp_json *json, uint32_t unit)
+{
+	const struct fsdp_json *modules = fsdp_json_get(json, "modules");
+	for (uint32_t i = 0; is_kind(modules, FSDP_JSON_ARRAY) && i < modules->count;
+		i++) {
+		if (modules->items[i].kind != FSDP_JSON_TEXT)
+			continue;
+		uint32_t visit = find_visit(plan, modules->items[i].text);
+		if (visit == FSDP_NONE)
+			say(plan, modules->items[i].text,
+				"a unit names the module \"%.*s\", which the plan does "
+				"not list",
+				(int)modules->items[i].text.size,
+				(const char *)modules->items[i].text.data);
+		else if (((const struct fsdp_module_record *)fsdp_vec_at(
+				  &plan->model->modules, visit))
+				 ->unit != unit)
+			mark_unit(plan, visit, unit, modules->items[i].text);
+	}
+}
+
+static bool read_unit(struct plan *plan, const struct fsdp_json *json)
+{
+	struct fsdp_model *model = plan->model;
+	struct fsdp_span name = text_of(json, "module");
+	int64_t shards = 1, copies = 1, visit;
+	if (name.data == NULL)
+		return invalid(plan, "a unit names no module");
+	uint32_t module = find_visit(plan, name);
+	if (module == FSDP_NONE) {
+		say(plan, name,
+			"a unit shards the module \"%.*s\", which the plan does not list",
+			(int)name.size, (const char *)name.data);
+		return true;
+	}
+	if (integer_of(json, "visit", 0, (int64_t)model->modules.count - 1, &visit) &&
+		(uint32_t)visit != module)
+		say(plan, name, "the unit's visit %lld is not that of its module",
+			(long long)visit);
+	const char *api = known_word(text_of(json, "api"), apis);
+	const char *strategy = known_word(text_of(json, "strategy"), strategies);
+	if (api == NULL || strategy == NULL)
+		return invalid(plan, "a unit has an unknown api or strategy");
+	if (!integer_of(json, "shard_world_size", 1, RANKS_MAX, &shards) ||
+		(fsdp_json_get(json, "replicate_world_size") != NULL &&
+			!integer_of(json, "replicate_world_size", 1, RANKS_MAX, &copies)))
+		return invalid(plan, "a unit has no world size");
+	uint32_t id;
+	struct fsdp_unit_record *unit =
+		fsdp_build_push(model, &model->units, &id, plan->error);
+	if (unit == NULL)
+		return false;
+	*unit = (struct fsdp_unit_record){
+		.module = module,
+		.mesh = model->plan.mesh,
+		.flat = FSDP_NONE,
+		.api = api,
+		.strategy = strategy,
+		.shard_world_size = (uint32_t)shards,
+		.replicate_world_size = (uint32_t)copies,
+		.use_orig_params = (int8_t)tristate_of(json, "use_orig_params"),
+		.reshard_after_forward =
+			(int8_t)tristate_of(json, "reshard_after_forward"),
+		.first_fqn = (uint32_t)model->unit_fqns.count,
+	};
+	mark_unit(plan, module, id, name);
+	mark_group(plan, json, id);
+	return read_mixed(plan, json, unit) && read_flat(plan, json, unit, name) &&
+	       read_params(plan, json, unit);
+}
+
+static bool read_units(struct plan *plan)
+{
+	const struct fsdp_json *units = fsdp_json_get(plan->root, "units");
+	if (units == NULL)
+		return true;
+	if (units->kind != FSDP_JSON_ARRAY)
+		return invalid(plan, "units is no list");
+	for (uint32_t i = 0; i < units->count; i++)
+		if (!read_unit(plan, &units->items[i]))
+			return false;
+	/* Later visits of a sharded module are sharded too. */
+	for (uint32_t i = 0; i < plan->model->modules.count; i++) {
+		struct fsdp_module_record *module = fsdp_vec_at(&plan->model->modules, i);
+		if (module->same_as != FSDP_NONE && module->unit == FSDP_NONE)
+			module->unit = ((const struct fsdp_module_record *)fsdp_vec_at(
+						&plan->model->modules, module->same_as))
+					       ->unit;
+	}
+	return true;
+}
+
+/* ---- the plan against itself ---- */
+
+/* Every parameter of a unit is listed, and in one unit only. */
+static bool check_units(struct plan *plan)
+{
+	struct fsdp_model *model = plan->model;
+	size_t names = model->names.list.count;
+	unsigned char *marks = fsdp_arena_take(plan->reading->scratch, names, 1);
+	if (marks == NULL)
+		return fsdp_arena_fail(plan->reading->scratch, plan->error);
+	enum { LISTED = 1, IN_UNIT = 2 };
+	for (uint32_t i = 0; i < model->planned.count; i++)
+		marks[((const struct fsdp_planned *)fsdp_vec_at(&model->planned, i))
+				->name] |= LISTED;
+	for (uint32_t i = 0; i < model->unit_fqns.count; i++) {
+		uint32_t name = ((const struct fsdp_unit_fqn_record *)fsdp_vec_at(
+					 &model->unit_fqns, i))
+					->full;
+		struct fsdp_span text;
+		if ((marks[name] & LISTED) && !(marks[name] & IN_UNIT)) {
+			marks[name] |= IN_UNIT;
+			continue;
+		}
+		text = fsdp_model_name(model, name, plan->reading->scratch);
+		if (text.data == NULL)
+			return fsdp_arena_fail(plan->reading->scratch, plan->error);
+		say(plan, (struct fsdp_span){ 0 },
+			marks[name] & LISTED
+				? "parameter %.*s is in two units"
+				: "a unit holds %.*s, which is no parameter of the plan",
+			(int)text.size, (const char *)text.data);
+	}
+	return true;
+}
+
+/* Whether PyTorch wrapped this module: below a wrapper of FSDP1, or a class that
+ * fully_shard replaced. */
+static bool is_wrapped(
+	const struct fsdp_model *model, const struct fsdp_module_record *module)
+{
+	if (module->parent != FSDP_NONE &&
+		((const struct fsdp_module_record *)fsdp_vec_at(
+			 &model->modules, module->parent))
+				->wrapper == FSDP_WRAPPER_FSDP1)
+		return true;
+	return module->original_class != NULL && module->class_name != NULL &&
+	       strncmp(module->class_name, "FSDP", 4) == 0;
+}
+
+/* A wrapped module with parameters has a unit; one without may have none. */
+static bool check_wrappers(struct plan *plan)
+{
+	struct fsdp_model *model = plan->model;
+	uint32_t *nearest = fsdp_arena_take(
+		plan->reading->scratch, (model->modules.count + 1) * sizeof *nearest, 4);
+	unsigned char *said =
+		fsdp_arena_take(plan->reading->scratch, model->modules.count + 1, 1);
+	if (nearest == NULL || said == NULL)
+		return fsdp_arena_fail(plan->reading->scratch, plan->error);
+	uint32_t *shown = fsdp_arena_take(
+		plan->reading->scratch, (model->names.list.count + 1) * sizeof *shown, 4);
+	if (shown == NULL)
+		return fsdp_arena_fail(plan->reading->scratch, plan->error);
+	for (uint32_t i = 0; i < model->modules.count; i++) {
+		const struct fsdp_module_record *module = fsdp_vec_at(&model->modules, i);
+		nearest[i] = module->unit != FSDP_NONE || is_wrapped(model, module) ? i
+			     : module->parent == FSDP_NONE ? FSDP_NONE
+							   : nearest[module->parent];
+		shown[module->name] = i + 1;
+	}
+	for (uint32_t i = 0; i < model->planned.count; i++) {
+		const struct fsdp_planned *planned = fsdp_vec_at(&model->planned, i);
+		uint32_t parent = fsdp_names_at(&model->names, planned->name)->parent;
+		if (planned->is_buffer || planned->shared_with != FSDP_NONE ||
+			parent == FSDP_NONE || shown[parent] == 0)
+			continue;
+		uint32_t holder = nearest[shown[parent] - 1];
+		if (holder == FSDP_NONE || said[holder])
+			continue;
+		const struct fsdp_module_record *module =
+			fsdp_vec_at(&model->modules, holder);
+		if (module->unit != FSDP_NONE)
+			continue;
+		said[holder] = 1;
+		struct fsdp_span name =
+			fsdp_model_name(model, module->name, plan->reading->scratch);
+		if (name.data == NULL)
+			return fsdp_arena_fail(plan->reading->scratch, plan->error);
+		say(plan, name,
+			"module \"%.*s\" is wrapped by FSDP, but the plan has no unit "
+			"for it",
+			(int)name.size, (const char *)name.data);
+	}
+	return true;
+}
+
+/* ---- the whole ---- */
+
+static bool read_head(struct plan *plan)
+{
+	int64_t version, world = 0;
+	if (!is_kind(plan->root, FSDP_JSON_OBJECT) ||
+		text_of(plan->root, "format").data == NULL ||
+		!fsdp_span_is(text_of(plan->root, "format"), "fsdp-plan"))
+		return invalid(plan, "its format is not \"fsdp-plan\"");
+	if (!integer_of(plan->root, "version", 1, INT64_MAX, &version))
+		return invalid(plan, "it has no version");
+	if (version > 1) {
+		fsdp_fail(plan->error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+			"the sharding plan has version %lld; this program reads version "
+			"1",
+			(long long)version);
+		fsdp_error_add_rule(plan->error, "FI9004");
+		return false;
+	}
+	if (!integer_of(plan->root, "world_size", 1, RANKS_MAX, &world))
+		return invalid(plan, "it has no world size");
+	plan->model->plan.world_size = (uint32_t)world;
+	plan->model->plan.torch = keep(plan, text_of(plan->root, "torch"));
+	return read_mesh(plan, &plan->model->plan.mesh);
+}
+
+/* A plan that stands for itself shows its parameters as tensors without bytes. */
+static bool add_tensors(struct plan *plan)
+{
+	struct fsdp_model *model = plan->model;
+	for (uint32_t i = 0; i < model->planned.count; i++) {
+		const struct fsdp_planned *planned = fsdp_vec_at(&model->planned, i);
+		struct fsdp_tensor_record record = {
+			.name = planned->name,
+			.raw_name = planned->name,
+			.path = FSDP_NONE,
+			.shape = planned->shape,
+			.dims = planned->dims,
+			.dtype = planned->dtype,
+			.extra = FSDP_NONE,
+			.role = planned->is_buffer ? FSDP_ROLE_BUFFER : FSDP_ROLE_PARAM,
+			.class_index =
+				planned->is_buffer
+					? 0
+					: fsdp_model_class_find(FSDP_SPAN("Parameter")),
+			.flags = FSDP_TENSOR_NO_DATA,
+		};
+		if (!planned->is_buffer)
+			record.flags |= FSDP_TENSOR_GRAD_KNOWN |
+					(planned->grad ? FSDP_TENSOR_GRAD : 0);
+		if (fsdp_build_tensor(model, &record, plan->error) == FSDP_NONE)
+			return false;
+	}
+	return true;
+}
+
+static bool read_document(struct plan *plan)
+{
+	struct fsdp_model *model = plan->model;
+	if (!read_head(plan) || !read_modules(plan) || !set_prefixes(plan) ||
+		!read_planned_list(plan, "parameters", false) ||
+		!read_planned_list(plan, "buffers", true) || !read_units(plan) ||
+		!check_units(plan) || !check_wrappers(plan))
+		return false;
+	model->has_plan = true;
+	model->plan.unit_count = (uint32_t)model->units.count;
+	if (!plan->reading->plan_is_checkpoint)
+		return true;
+	model->plan_only = true;
+	model->world_size = model->plan.world_size;
+	model->format = (struct fsdp_format){
+		.family = "fsdp-plan",
+		.title = "sharding plan",
+		.torch_guess = model->plan.torch,
+	};
+	return add_tensors(plan);
+}
+
+bool fsdp_plan_read(struct fsdp_reading *reading, struct fsdp_span bytes,
+	struct fsdp_span path, struct fsdp_error **ret_error)
+{
+	struct fsdp_error *local = NULL;
+	struct plan plan = {
+		.reading = reading,
+		.model = reading->model,
+		.path = path,
+		.error = ret_error != NULL ? ret_error : &local,
+	};
+	uint64_t limit = fsdp_limit(reading->limits, FSDP_LIMIT_PLAN_BYTES);
+	if (bytes.size > limit)
+		return fsdp_fail_limit(ret_error, FSDP_LIMIT_PLAN_BYTES, limit);
+	bool read =
+		fsdp_json_read(bytes, fsdp_limit(reading->limits, FSDP_LIMIT_JSON_DEPTH),
+			reading->model->arena, &plan.root, plan.error) &&
+		read_document(&plan);
+	fsdp_error_free(local);
+	return read;
+}
+
+static bool is_blank(unsigned char byte)
+{
+	return byte == ' ' || byte == '\t' || byte == '\n' || byte == '\r';
+}
+
+/* The key may stand anywhere, but every exporter writes it first. */
+static int bid(const struct fsdp_look *look)
+{
+	size_t at = 0;
+	if (look->folder != NULL)
+		return 0;
+	while (at < look->head.size && is_blank(look->head.data[at]))
+		at++;
+	if (at == look->head.size || look->head.data[at] != '{')
+		return 0;
+	struct fsdp_span mark = FSDP_SPAN("\"fsdp-plan\"");
+	return memmem(look->head.data, look->head.size, mark.data, mark.size) != NULL ? 80
+										      : 0;
+}
+
+static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_span bytes;
+	uint64_t limit = fsdp_limit(reading->limits, FSDP_LIMIT_PLAN_BYTES);
+	if (look->source.size > limit)
+		return fsdp_fail_limit(ret_error, FSDP_LIMIT_PLAN_BYTES, limit);
+	reading->plan_is_checkpoint = true;
+	return fsdp_build_file(reading->model, look->path, look->source.size, FSDP_NONE,
+		       ret_error) != FSDP_NONE &&
+	       fsdp_source_read_all(&look->source, 0, look->source.size,
+		       reading->model->arena, &bytes, ret_error) &&
+	       fsdp_plan_read(reading, bytes, look->path, ret_error);
+}
+
+const struct fsdp_family fsdp_family_plan = {
+	.name = "fsdp-plan",
+	.title = "sharding plan",
+	.bid = bid,
+	.read = read,
+};

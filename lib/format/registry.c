@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows which families there are; knows nothing of what they read.
+ */
+#include "format/format.h"
+
+static const struct fsdp_family *const families[] = {
+	&fsdp_family_dcp,
+	&fsdp_family_plan,
+	&fsdp_family_torch_zip,
+};
+
+const struct fsdp_family *fsdp_registry_at(size_t index)
+{
+	return index < sizeof families / sizeof *families ? families[index] : NULL;
+}
+
+const struct fsdp_family *fsdp_registry_choose(const struct fsdp_look *look)
+{
+	const struct fsdp_family *best = NULL;
+	int highest = 0;
+	for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+		int bid = families[i]->bid(look);
+		if (bid > highest) {
+			highest = bid;
+			best = families[i];
+		}
+	}
+	return best;
+}
+
+void fsdp_reading_keep_error(struct fsdp_reading *reading, struct fsdp_error *error)
+{
+	struct fsdp_error **place = error != NULL ? fsdp_vec_push(reading->errors) : NULL;
+	if (place == NULL) {
+		/* Losing one of these would be silence: the model refuses to freeze. */
+		reading->model->findings.lost |= error != NULL;
+		fsdp_error_free(error);
+		return;
+	}
+	*place = error;
+}

@@ -1,0 +1,658 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows how DTensors and ShardedTensors are pickled and where their local parts lie in
+ * the global tensor; knows nothing of names and files.
+ *
+ *	DTensor        (None, {_local_tensor, _spec: DTensorSpec})
+ *	DTensorSpec    {mesh, placements, …}
+ *	DeviceMesh     2.13: {_layout, _rank_map, _mesh_dim_names, _rank,
+ *_coordinate_on_dim, …} before: {mesh, mesh_dim_names, …} ShardedTensor  (local_shards,
+ *metadata, pg_state, sharding_spec, init_rrefs) Shard          (None, {tensor, metadata:
+ *ShardMetadata}) ShardMetadata  (None, {shard_offsets, shard_sizes, placement})
+ *
+ * Origin: torch/distributed/tensor, torch/distributed/device_mesh.py,
+ * torch/distributed/_mesh_layout.py, torch/distributed/_shard (PyTorch 2.13, and files of
+ * older releases).
+ */
+#include <stdio.h>
+
+#include "base/num.h"
+#include "format/torch-value.h"
+#include "model/dtype.h"
+#include "model/placement.h"
+
+enum { DIMS_MAX = 64, MESH_DIMS = 8, MESH_RANKS = 1 << 24 };
+
+/* A field of an object, whichever way its state was given: a dict, or (dict or None,
+ * dict of slots). */
+static fsdp_ref field(struct fsdp_pickle *pickle, fsdp_ref object, const char *name)
+{
+	fsdp_ref state = fsdp_pickle_state(pickle, object, 0);
+	if (fsdp_pickle_kind(pickle, state) == FSDP_PICKLE_TUPLE) {
+		fsdp_ref slots = fsdp_pickle_item(pickle, state, 1);
+		if (fsdp_pickle_kind(pickle, slots) == FSDP_PICKLE_DICT) {
+			fsdp_ref value = fsdp_pickle_get(pickle, slots, name);
+			if (value != FSDP_REF_NONE)
+				return value;
+		}
+		state = fsdp_pickle_item(pickle, state, 0);
+	}
+	if (fsdp_pickle_kind(pickle, state) != FSDP_PICKLE_DICT)
+		return FSDP_REF_NONE;
+	return fsdp_pickle_get(pickle, state, name);
+}
+
+static bool is_tensor(struct fsdp_pickle *pickle, fsdp_ref ref, uint32_t *ret_index)
+{
+	uint32_t number;
+	if (!fsdp_pickle_folded(pickle, ref, &number) ||
+		fsdp_torch_kind(number) != FSDP_TORCH_TENSOR)
+		return false;
+	*ret_index = fsdp_torch_index(number);
+	return true;
+}
+
+static struct fsdp_torch_rare *rare_of(
+	const struct fsdp_torch *torch, const struct fsdp_torch_tensor *tensor)
+{
+	return fsdp_vec_at(&torch->rares, tensor->rare);
+}
+
+/* ---- ShardedTensor ---- */
+
+static bool read_local_shard(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
+	fsdp_ref shard, const struct fsdp_torch_tensor *tensor,
+	struct fsdp_error **ret_error)
+{
+	int64_t box[2 * DIMS_MAX];
+	size_t offsets, sizes;
+	uint32_t local;
+	fsdp_ref metadata = field(pickle, shard, "metadata");
+	if (!is_tensor(pickle, field(pickle, shard, "tensor"), &local) ||
+		!fsdp_torch_ints(torch, pickle, field(pickle, metadata, "shard_offsets"),
+			box, &offsets) ||
+		offsets != tensor->dims ||
+		!fsdp_torch_ints(torch, pickle, field(pickle, metadata, "shard_sizes"),
+			box + offsets, &sizes) ||
+		sizes != offsets)
+		return false;
+	struct fsdp_torch_local *part = fsdp_vec_push(&torch->locals);
+	if (part == NULL)
+		return fsdp_arena_fail(torch->scratch, ret_error);
+	*part = (struct fsdp_torch_local){ .tensor = local, .rank = torch->rank };
+	part->box = fsdp_build_ints(torch->model, box, 2 * offsets, ret_error);
+	return part->box != FSDP_NONE;
+}
+
+static bool read_sharded_tensor(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
+	fsdp_ref state, const struct fsdp_torch_tensor *tensor,
+	struct fsdp_error **ret_error)
+{
+	int64_t rank;
+	fsdp_ref shards = fsdp_pickle_item(pickle, state, 0);
+	if (fsdp_pickle_kind(pickle, shards) != FSDP_PICKLE_LIST)
+		return false;
+	fsdp_ref group = fsdp_pickle_item(pickle, state, 2);
+	if (fsdp_pickle_integer(pickle, field(pickle, group, "global_rank"), &rank) &&
+		rank >= 0 && rank < MESH_RANKS)
+		torch->rank = (uint32_t)rank;
+	int64_t world;
+	if (fsdp_pickle_integer(
+		    pickle, field(pickle, group, "global_world_size"), &world) &&
+		world > 0 && world < MESH_RANKS)
+		torch->model->world_size = (uint32_t)world;
+	uint32_t first = (uint32_t)torch->locals.count;
+	struct fsdp_pickle_iterator iterator = { .ref = shards };
+	fsdp_ref key, shard;
+	while (fsdp_pickle_next(pickle, &iterator, &key, &shard))
+		if (!read_local_shard(torch, pickle, shard, tensor, ret_error))
+			return false;
+	struct fsdp_torch_rare *rare = rare_of(torch, tensor);
+	rare->sharded = true;
+	rare->first_local = first;
+	rare->local_count = (uint32_t)torch->locals.count - first;
+	return true;
+}
+
+/* ---- DTensor ---- */
+
+static bool read_names(struct fsdp_torch *torch, struct fsdp_pickle *pickle, fsdp_ref ref,
+	struct fsdp_torch_mesh *mesh, struct fsdp_error **ret_error)
+{
+	if (fsdp_pickle_kind(pickle, ref) != FSDP_PICKLE_TUPLE ||
+		fsdp_pickle_count(pickle, ref) != mesh->dims)
+		return true;
+	struct fsdp_span *names = fsdp_arena_take(torch->model->arena,
+		(mesh->dims + 1) * sizeof *names, _Alignof(struct fsdp_span));
+	if (names == NULL)
+		return fsdp_arena_fail(torch->model->arena, ret_error);
+	for (size_t i = 0; i < mesh->dims; i++) {
+		struct fsdp_span text =
+			fsdp_pickle_text(pickle, fsdp_pickle_item(pickle, ref, i));
+		if (text.data == NULL)
+			return true;
+		names[i] = fsdp_build_span(torch->model, text, ret_error);
+		if (names[i].data == NULL)
+			return false;
+	}
+	mesh->names = names;
+	return true;
+}
+
+static bool product(const int64_t *items, size_t count, int64_t *ret_product)
+{
+	uint64_t numel;
+	if (!fsdp_numel(items, count, &numel) || numel == 0 || numel > MESH_RANKS)
+		return false;
+	*ret_product = (int64_t)numel;
+	return true;
+}
+
+/* `_layout`: one axis for each mesh dimension, or (2.12 and before) shape and stride. */
+static bool read_layout(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
+	fsdp_ref layout, struct fsdp_torch_mesh *mesh)
+{
+	fsdp_ref axes = field(pickle, layout, "axes");
+	int64_t shape[DIMS_MAX], stride[DIMS_MAX];
+	size_t count, stride_count;
+	if (fsdp_pickle_kind(pickle, axes) != FSDP_PICKLE_TUPLE) {
+		if (!fsdp_torch_ints(torch, pickle, field(pickle, layout, "shape"), shape,
+			    &count) ||
+			!fsdp_torch_ints(torch, pickle, field(pickle, layout, "stride"),
+				stride, &stride_count) ||
+			count != stride_count || count > MESH_DIMS || count == 0)
+			return false;
+		memcpy(mesh->shape, shape, count * sizeof *shape);
+		memcpy(mesh->stride, stride, count * sizeof *stride);
+		mesh->dims = (uint32_t)count;
+		return true;
+	}
+	uint64_t dims = fsdp_pickle_count(pickle, axes);
+	if (dims == 0 || dims > MESH_DIMS)
+		return false;
+	for (size_t i = 0; i < dims; i++) {
+		fsdp_ref axis = fsdp_pickle_item(pickle, axes, i);
+		if (!fsdp_torch_ints(
+			    torch, pickle, field(pickle, axis, "shape"), shape, &count) ||
+			!fsdp_torch_ints(torch, pickle, field(pickle, axis, "stride"),
+				stride, &stride_count) ||
+			count == 0 || count != stride_count ||
+			!product(shape, count, &mesh->shape[i]))
+			return false;
+		/* A flattened axis of several parts: its last part runs fastest. */
+		mesh->stride[i] = stride[count - 1];
+	}
+	mesh->dims = (uint32_t)dims;
+	return true;
+}
+
+static bool read_old_mesh(const struct fsdp_torch *torch, struct fsdp_torch_mesh *mesh)
+{
+	const struct fsdp_torch_tensor *map = fsdp_torch_tensor(torch, mesh->rank_map);
+	if (map->broken != NULL || map->dims == 0 || map->dims > MESH_DIMS)
+		return false;
+	memcpy(mesh->shape, fsdp_model_ints(torch->model, map->shape),
+		map->dims * sizeof *mesh->shape);
+	mesh->dims = map->dims;
+	int64_t stride = 1;
+	for (size_t i = mesh->dims; i-- > 0;) {
+		mesh->stride[i] = stride;
+		stride *= mesh->shape[i];
+	}
+	return true;
+}
+
+static bool read_mesh(struct fsdp_torch *torch, struct fsdp_pickle *pickle, fsdp_ref ref,
+	struct fsdp_torch_mesh *mesh, struct fsdp_error **ret_error)
+{
+	*mesh = (struct fsdp_torch_mesh){
+		.rank_map = FSDP_NONE, .rank = -1, .mesh = FSDP_NONE
+	};
+	fsdp_ref layout = field(pickle, ref, "_layout");
+	if (layout != FSDP_REF_NONE && read_layout(torch, pickle, layout, mesh))
+		(void)is_tensor(pickle, field(pickle, ref, "_rank_map"), &mesh->rank_map);
+	else if (!is_tensor(pickle, field(pickle, ref, "mesh"), &mesh->rank_map) ||
+		 !read_old_mesh(torch, mesh))
+		return false;
+	int64_t ranks;
+	if (!product(mesh->shape, mesh->dims, &ranks))
+		return false;
+	(void)fsdp_pickle_integer(pickle, field(pickle, ref, "_rank"), &mesh->rank);
+	int64_t coordinates[DIMS_MAX];
+	size_t count;
+	if (fsdp_torch_ints(torch, pickle, field(pickle, ref, "_coordinate_on_dim"),
+		    coordinates, &count) &&
+		count == mesh->dims) {
+		memcpy(mesh->coordinates, coordinates, count * sizeof *coordinates);
+		mesh->has_coordinates = true;
+	}
+	fsdp_ref names = field(pickle, ref, "_mesh_dim_names");
+	if (names == FSDP_REF_NONE)
+		names = field(pickle, ref, "mesh_dim_names");
+	return read_names(torch, pickle, names, mesh, ret_error);
+}
+
+static bool same_names(const struct fsdp_torch_mesh *a, const struct fsdp_torch_mesh *b)
+{
+	if (a->names == NULL || b->names == NULL)
+		return a->names == b->names;
+	for (size_t i = 0; i < a->dims; i++)
+		if (!fsdp_span_equal(a->names[i], b->names[i]))
+			return false;
+	return true;
+}
+
+static bool same_mesh(const struct fsdp_torch *torch, const struct fsdp_torch_mesh *a,
+	const struct fsdp_torch_mesh *b)
+{
+	if (a->dims != b->dims || a->rank != b->rank ||
+		a->has_coordinates != b->has_coordinates || !same_names(a, b) ||
+		memcmp(a->shape, b->shape, sizeof a->shape) != 0 ||
+		memcmp(a->stride, b->stride, sizeof a->stride) != 0 ||
+		memcmp(a->coordinates, b->coordinates, sizeof a->coordinates) != 0)
+		return false;
+	if (a->rank_map == FSDP_NONE || b->rank_map == FSDP_NONE)
+		return a->rank_map == b->rank_map;
+	return fsdp_torch_tensor(torch, a->rank_map)->storage ==
+	       fsdp_torch_tensor(torch, b->rank_map)->storage;
+}
+
+/* Meshes are few and mostly shared; equal ones are kept once. Only the newest few are
+ * compared, so a file of a million different meshes stays linear. */
+static bool keep_mesh(struct fsdp_torch *torch, const struct fsdp_torch_mesh *mesh,
+	uint32_t *ret_index, struct fsdp_error **ret_error)
+{
+	size_t count = torch->meshes.count;
+	for (size_t i = count; i-- > 0 && count - i <= 16;) {
+		if (same_mesh(torch, fsdp_vec_at(&torch->meshes, i), mesh)) {
+			*ret_index = (uint32_t)i;
+			return true;
+		}
+	}
+	struct fsdp_torch_mesh *place = fsdp_vec_push(&torch->meshes);
+	if (place == NULL)
+		return fsdp_arena_fail(torch->scratch, ret_error);
+	*place = *mesh;
+	*ret_index = (uint32_t)count;
+	return true;
+}
+
+static bool read_placement(struct fsdp_pickle *pickle, fsdp_ref ref,
+	struct fsdp_placed *placed, char *text, size_t size)
+{
+	const struct fsdp_pickle_global *global = fsdp_pickle_named(pickle, ref);
+	if (fsdp_pickle_kind(pickle, ref) != FSDP_PICKLE_CALL || global == NULL)
+		return false;
+	*placed = (struct fsdp_placed){ .kind = FSDP_REPLICATE, .factor = 1 };
+	if (fsdp_span_is(global->name, "Replicate")) {
+		snprintf(text, size, "Replicate()");
+		return true;
+	}
+	if (fsdp_span_is(global->name, "Partial") ||
+		fsdp_span_is(global->name, "_Partial")) {
+		struct fsdp_span op =
+			fsdp_pickle_text(pickle, field(pickle, ref, "reduce_op"));
+		placed->kind = FSDP_PARTIAL;
+		snprintf(text, size, "Partial(%.*s)", op.size > 32 ? 32 : (int)op.size,
+			op.data != NULL ? (const char *)op.data : "");
+		return true;
+	}
+	if (!fsdp_pickle_integer(pickle, field(pickle, ref, "dim"), &placed->dim))
+		return false;
+	if (fsdp_span_is(global->name, "_StridedShard")) {
+		placed->kind = FSDP_STRIDED_SHARD;
+		if (!fsdp_pickle_integer(
+			    pickle, field(pickle, ref, "split_factor"), &placed->factor))
+			return false;
+		snprintf(text, size, "_StridedShard(dim=%lld, sf=%lld)",
+			(long long)placed->dim, (long long)placed->factor);
+		return true;
+	}
+	placed->kind = FSDP_SHARD;
+	snprintf(text, size, "Shard(dim=%lld)", (long long)placed->dim);
+	return fsdp_span_is(global->name, "Shard");
+}
+
+static bool read_placements(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
+	fsdp_ref ref, size_t count, struct fsdp_torch_dtensor *dtensor,
+	struct fsdp_error **ret_error)
+{
+	if (fsdp_pickle_count(pickle, ref) != count)
+		return false;
+	struct fsdp_span *texts = fsdp_arena_take(torch->model->arena,
+		(count + 1) * sizeof *texts, _Alignof(struct fsdp_span));
+	if (texts == NULL)
+		return fsdp_arena_fail(torch->model->arena, ret_error);
+	dtensor->first_placed = (uint32_t)torch->placed.count;
+	dtensor->placed_count = (uint32_t)count;
+	dtensor->texts = texts;
+	for (size_t i = 0; i < count; i++) {
+		char text[96];
+		struct fsdp_placed *placed = fsdp_vec_push(&torch->placed);
+		if (placed == NULL)
+			return fsdp_arena_fail(torch->scratch, ret_error);
+		if (!read_placement(pickle, fsdp_pickle_item(pickle, ref, i), placed,
+			    text, sizeof text))
+			return false;
+		texts[i] = fsdp_build_span(torch->model, fsdp_span_text(text), ret_error);
+		if (texts[i].data == NULL)
+			return false;
+	}
+	return true;
+}
+
+static bool read_dtensor(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
+	fsdp_ref state, const struct fsdp_torch_tensor *tensor,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_torch_mesh mesh;
+	struct fsdp_torch_dtensor dtensor = { 0 };
+	fsdp_ref fields = fsdp_pickle_item(pickle, state, 1);
+	if (fsdp_pickle_kind(pickle, fields) != FSDP_PICKLE_DICT ||
+		!is_tensor(pickle, fsdp_pickle_get(pickle, fields, "_local_tensor"),
+			&dtensor.local))
+		return false;
+	fsdp_ref spec = fsdp_pickle_get(pickle, fields, "_spec");
+	if (!read_mesh(torch, pickle, field(pickle, spec, "mesh"), &mesh, ret_error) ||
+		!keep_mesh(torch, &mesh, &dtensor.mesh, ret_error) ||
+		!read_placements(torch, pickle, field(pickle, spec, "placements"),
+			mesh.dims, &dtensor, ret_error))
+		return false;
+	struct fsdp_torch_rare *rare = rare_of(torch, tensor);
+	rare->sharded = true;
+	rare->dtensor = (uint32_t)torch->dtensors.count;
+	struct fsdp_torch_dtensor *place = fsdp_vec_push(&torch->dtensors);
+	if (place == NULL)
+		return fsdp_arena_fail(torch->scratch, ret_error);
+	*place = dtensor;
+	return true;
+}
+
+bool fsdp_torch_sharded(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
+	fsdp_ref state, struct fsdp_torch_tensor *tensor, struct fsdp_error **ret_error)
+{
+	if (fsdp_pickle_kind(pickle, state) != FSDP_PICKLE_TUPLE ||
+		tensor->rare == FSDP_NONE)
+		return false;
+	if (fsdp_pickle_count(pickle, state) == 5)
+		return read_sharded_tensor(torch, pickle, state, tensor, ret_error);
+	if (fsdp_pickle_count(pickle, state) == 2)
+		return read_dtensor(torch, pickle, state, tensor, ret_error);
+	return false;
+}
+
+/* ---- after the pickle: the ranks of meshes, and who holds what ---- */
+
+static bool read_rank_map(struct fsdp_torch *torch, const struct fsdp_torch_mesh *mesh,
+	fsdp_torch_read_storage read, void *context, int64_t **ret_ranks,
+	uint64_t *ret_count, struct fsdp_error **ret_error)
+{
+	const struct fsdp_torch_tensor *map = fsdp_torch_tensor(torch, mesh->rank_map);
+	uint64_t count;
+	uint32_t width = fsdp_dtype(map->dtype)->storage_bytes;
+	if (map->broken != NULL || map->storage == FSDP_NONE ||
+		(width != 4 && width != 8) ||
+		!fsdp_numel(
+			fsdp_model_ints(torch->model, map->shape), map->dims, &count) ||
+		count > MESH_RANKS)
+		return false;
+	unsigned char *bytes =
+		fsdp_arena_take(torch->scratch, (size_t)count * width + 1, 8);
+	int64_t *ranks =
+		fsdp_arena_take(torch->scratch, (size_t)count * sizeof *ranks + 1, 8);
+	if (bytes == NULL || ranks == NULL)
+		return fsdp_arena_fail(torch->scratch, ret_error);
+	if (!read(context, map->storage, map->offset * width, bytes,
+		    (size_t)count * width, ret_error))
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		uint64_t word = 0;
+		for (size_t b = width; b-- > 0;)
+			word = word << 8 | bytes[i * width + b];
+		ranks[i] = width == 4 ? (int64_t)(int32_t)(uint32_t)word : (int64_t)word;
+	}
+	*ret_ranks = ranks;
+	*ret_count = count;
+	return true;
+}
+
+static int64_t position(const struct fsdp_torch_mesh *mesh, const int64_t *coordinates)
+{
+	int64_t at = 0;
+	for (size_t i = 0; i < mesh->dims; i++)
+		at += coordinates[i] * mesh->stride[i];
+	return at;
+}
+
+/* The next coordinates in C order; false after the last. */
+static bool advance(const int64_t *shape, size_t dims, int64_t *coordinates)
+{
+	for (size_t i = dims; i-- > 0;) {
+		if (++coordinates[i] < shape[i])
+			return true;
+		coordinates[i] = 0;
+	}
+	return false;
+}
+
+/*
+ * Where this file's rank stands. A sub-mesh keeps the ranks of its root and has only its
+ * own axes: each file means the slice through its own rank, which begins at `base`.
+ */
+static bool find_coordinates(struct fsdp_torch_mesh *mesh, const int64_t *ranks,
+	uint64_t count, int64_t *ret_base)
+{
+	*ret_base = 0;
+	int64_t index = -1;
+	for (size_t i = 0; i < count && mesh->rank >= 0; i++)
+		if (ranks[i] == mesh->rank)
+			index = (int64_t)i;
+	if (mesh->has_coordinates) {
+		for (size_t i = 0; i < mesh->dims; i++)
+			if (mesh->coordinates[i] < 0 ||
+				mesh->coordinates[i] >= mesh->shape[i])
+				return false;
+		if (index >= 0)
+			*ret_base = index - position(mesh, mesh->coordinates);
+		return *ret_base >= 0;
+	}
+	if (index < 0)
+		return false;
+	int64_t coordinates[MESH_DIMS] = { 0 };
+	do {
+		if (position(mesh, coordinates) == index) {
+			memcpy(mesh->coordinates, coordinates, sizeof coordinates);
+			mesh->has_coordinates = true;
+			return true;
+		}
+	} while (advance(mesh->shape, mesh->dims, coordinates));
+	return false;
+}
+
+static bool add_model_mesh(struct fsdp_torch *torch, struct fsdp_torch_mesh *mesh,
+	const int64_t *ranks, uint64_t count, int64_t base, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = torch->model;
+	struct fsdp_mesh_record *record =
+		fsdp_build_push(model, &model->meshes, &mesh->mesh, ret_error);
+	int64_t total = 0;
+	if (record == NULL)
+		return false;
+	(void)product(mesh->shape, mesh->dims, &total);
+	*record = (struct fsdp_mesh_record){
+		.shape = fsdp_build_ints(model, mesh->shape, mesh->dims, ret_error),
+		.ranks = FSDP_NONE,
+		.dims = mesh->dims,
+		.rank_count = (uint64_t)total,
+		.names = mesh->names,
+	};
+	if (record->shape == FSDP_NONE)
+		return false;
+	/* One page of the pool; larger meshes go without their list. */
+	if (ranks == NULL || total > 4096)
+		return true;
+	int64_t listed[4096], coordinates[MESH_DIMS] = { 0 };
+	size_t at = 0;
+	do {
+		int64_t place = base + position(mesh, coordinates);
+		if (place < 0 || (uint64_t)place >= count)
+			return true;
+		listed[at++] = ranks[place];
+	} while (advance(mesh->shape, mesh->dims, coordinates) && at < 4096);
+	record->ranks = fsdp_build_ints(model, listed, at, ret_error);
+	return record->ranks != FSDP_NONE;
+}
+
+static bool resolve_mesh(struct fsdp_torch *torch, struct fsdp_torch_mesh *mesh,
+	fsdp_torch_read_storage read, void *context, struct fsdp_error **ret_error)
+{
+	int64_t *ranks = NULL, base = 0;
+	uint64_t count = 0;
+	struct fsdp_error *error = NULL;
+	if (mesh->rank_map != FSDP_NONE &&
+		!read_rank_map(torch, mesh, read, context, &ranks, &count, &error)) {
+		/* Unreadable ranks cost the mesh its ranks, not the file its tensors. */
+		if (error != NULL && fsdp_error_code(error) == FSDP_ERROR_MEMORY) {
+			fsdp_error_free(error);
+			return fsdp_arena_fail(torch->scratch, ret_error);
+		}
+		fsdp_error_free(error);
+		ranks = NULL;
+	}
+	mesh->has_coordinates = find_coordinates(mesh, ranks, count, &base);
+	if (mesh->rank >= 0 && mesh->rank < MESH_RANKS)
+		torch->rank = (uint32_t)mesh->rank;
+	return add_model_mesh(torch, mesh, ranks, count, base, ret_error);
+}
+
+static bool add_local(struct fsdp_torch *torch, uint32_t tensor, const int64_t *box,
+	size_t dims, uint64_t offset, struct fsdp_error **ret_error)
+{
+	struct fsdp_torch_local *local = fsdp_vec_push(&torch->locals);
+	if (local == NULL)
+		return fsdp_arena_fail(torch->scratch, ret_error);
+	*local = (struct fsdp_torch_local){
+		.tensor = tensor,
+		.offset = offset,
+		.rank = torch->rank,
+		.box = fsdp_build_ints(torch->model, box, 2 * dims, ret_error),
+	};
+	return local->box != FSDP_NONE;
+}
+
+/* One part for each box that the owned runs of all dimensions span. */
+static bool add_boxes(struct fsdp_torch *torch, const struct fsdp_torch_tensor *local,
+	uint32_t local_index, const struct fsdp_runs *runs, struct fsdp_error **ret_error)
+{
+	size_t dims = local->dims;
+	const int64_t *shape = fsdp_model_ints(torch->model, local->shape);
+	int64_t stride[DIMS_MAX], counts[DIMS_MAX], which[DIMS_MAX] = { 0 };
+	int64_t expected = 1, boxes = 1;
+	for (size_t i = dims; i-- > 0;) {
+		stride[i] = local->contiguous ? expected : shape[dims + i];
+		expected *= shape[i] > 0 ? shape[i] : 1;
+		counts[i] = (int64_t)runs[i].count;
+		if (__builtin_mul_overflow(boxes, counts[i], &boxes) ||
+			boxes > FSDP_RUNS_MAX)
+			return false;
+	}
+	do {
+		int64_t box[2 * DIMS_MAX];
+		uint64_t offset = 0;
+		for (size_t i = 0; i < dims; i++) {
+			int64_t before = 0;
+			for (int64_t k = 0; k < which[i]; k++)
+				before += runs[i].runs[k].count;
+			box[i] = runs[i].runs[which[i]].begin;
+			box[dims + i] = runs[i].runs[which[i]].count;
+			offset += (uint64_t)(before * stride[i]);
+		}
+		if (!add_local(torch, local_index, box, dims, offset, ret_error))
+			return false;
+	} while (advance(counts, dims, which));
+	return true;
+}
+
+/* False without an error: the local tensor is not what mesh and placements give. */
+static bool place_dtensor(struct fsdp_torch *torch,
+	const struct fsdp_torch_tensor *tensor, const struct fsdp_torch_dtensor *dtensor,
+	const struct fsdp_torch_mesh *mesh, struct fsdp_error **ret_error)
+{
+	const struct fsdp_torch_tensor *local = fsdp_torch_tensor(torch, dtensor->local);
+	struct fsdp_runs runs[DIMS_MAX];
+	struct fsdp_placed copy[MESH_DIMS];
+	if (!mesh->has_coordinates || local->broken != NULL ||
+		local->dims != tensor->dims)
+		return false;
+	for (size_t i = 0; i < mesh->dims; i++) {
+		copy[i] = *(const struct fsdp_placed *)fsdp_vec_at(
+			&torch->placed, dtensor->first_placed + i);
+		if (copy[i].dim < 0)
+			copy[i].dim += tensor->dims;
+	}
+	const int64_t *global = fsdp_model_ints(torch->model, tensor->shape);
+	const int64_t *shape = fsdp_model_ints(torch->model, local->shape);
+	for (size_t i = 0; i < tensor->dims; i++) {
+		if (!fsdp_placement_runs(global[i], (int64_t)i, copy, mesh->shape,
+			    mesh->coordinates, mesh->dims, torch->scratch, &runs[i]))
+			return false;
+		if (runs[i].total != shape[i])
+			return false;
+	}
+	return add_boxes(torch, local, dtensor->local, runs, ret_error);
+}
+
+static bool resolve_dtensor(struct fsdp_torch *torch,
+	const struct fsdp_torch_tensor *tensor, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = torch->model;
+	struct fsdp_torch_rare *rare = rare_of(torch, tensor);
+	const struct fsdp_torch_dtensor *dtensor =
+		fsdp_vec_at(&torch->dtensors, rare->dtensor);
+	const struct fsdp_torch_mesh *mesh = fsdp_vec_at(&torch->meshes, dtensor->mesh);
+	struct fsdp_placement_record *placement =
+		fsdp_build_push(model, &model->placements, &rare->placement, ret_error);
+	if (placement == NULL)
+		return false;
+	*placement = (struct fsdp_placement_record){
+		.texts = dtensor->texts,
+		.count = dtensor->placed_count,
+		.mesh = mesh->mesh,
+	};
+	struct fsdp_error *error = NULL;
+	rare->first_local = (uint32_t)torch->locals.count;
+	if (!place_dtensor(torch, tensor, dtensor, mesh, &error)) {
+		if (error != NULL) {
+			fsdp_error_free(error);
+			return fsdp_arena_fail(torch->scratch, ret_error);
+		}
+		torch->locals.count = rare->first_local;
+		fsdp_find(&model->findings, FSDP_RULE_DTENSOR_LAYOUT,
+			FSDP_PLACE(.file = torch->file),
+			"a DTensor's local part is not what its mesh and placements "
+			"give");
+	}
+	rare->local_count = (uint32_t)torch->locals.count - rare->first_local;
+	return true;
+}
+
+bool fsdp_torch_resolve(struct fsdp_torch *torch, fsdp_torch_read_storage read,
+	void *context, struct fsdp_error **ret_error)
+{
+	for (size_t i = 0; i < torch->meshes.count; i++)
+		if (!resolve_mesh(torch, fsdp_vec_at(&torch->meshes, i), read, context,
+			    ret_error))
+			return false;
+	for (size_t i = 0; i < torch->tensors.count; i++) {
+		const struct fsdp_torch_tensor *tensor = fsdp_vec_at(&torch->tensors, i);
+		if (tensor->rare == FSDP_NONE || tensor->broken != NULL ||
+			rare_of(torch, tensor)->dtensor == FSDP_NONE)
+			continue;
+		/* A Parameter around a DTensor shares its rare facts. */
+		if (rare_of(torch, tensor)->placement != FSDP_NONE)
+			continue;
+		if (!resolve_dtensor(torch, tensor, ret_error))
+			return false;
+	}
+	return true;
+}

@@ -1,0 +1,831 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows the rebuild functions of PyTorch and what their arguments mean; knows nothing of
+ * containers, files, and of how a sharded tensor's parts lie (torch-sharded.c).
+ *
+ *	function                                arguments
+ *	_rebuild_tensor                         storage, offset, size, stride
+ *	_rebuild_tensor_v2                      the same, requires_grad, hooks, [metadata]
+ *	_rebuild_tensor_v3                      the same, requires_grad, hooks, dtype,
+ *[metadata] _rebuild_parameter[_with_state]         tensor, requires_grad, hooks, [state]
+ *	_rebuild_from_type_v2                   function, type, arguments, state
+ *	_rebuild_wrapper_subclass               class, dtype, size, stride, offset,
+ *layout, device, grad _rebuild_qtensor                        storage, offset, size,
+ *stride, quantizer, grad, hooks _rebuild_sparse_tensor                  layout, parts
+ *	_rebuild_meta_tensor_no_storage         dtype, size, stride, requires_grad
+ *	_rebuild_nested_tensor                  buffer, sizes, strides, offsets
+ *	_rebuild_device_tensor_from_cpu_tensor  tensor, dtype, device, requires_grad
+ *
+ * Origin: torch/_utils.py, torch/_tensor.py (PyTorch 2.13).
+ */
+#include "format/torch-value.h"
+
+#include "base/num.h"
+#include "model/dtype.h"
+#include "model/placement.h"
+
+enum rebuild {
+	TENSOR_V1,
+	TENSOR_V2,
+	TENSOR_V3,
+	PARAMETER,
+	FROM_TYPE,
+	WRAPPER_SUBCLASS,
+	QUANTISED,
+	SPARSE,
+	META,
+	NESTED,
+	FROM_CPU,
+};
+
+enum { DIMS_MAX = 64 };
+
+/* A torch.Size: where its integers are and how many. */
+struct size_record {
+	fsdp_ints at;
+	uint32_t count;
+};
+
+bool fsdp_torch_init(struct fsdp_torch *torch, struct fsdp_model *model,
+	struct fsdp_arena *scratch, struct fsdp_span file, struct fsdp_span member,
+	struct fsdp_error **ret_error)
+{
+	*torch = (struct fsdp_torch){
+		.model = model,
+		.scratch = scratch,
+		.file = file,
+		.member = member,
+		.rank = FSDP_NONE,
+	};
+	fsdp_vec_init(&torch->storages, scratch, sizeof(struct fsdp_torch_storage));
+	fsdp_vec_init(&torch->tensors, scratch, sizeof(struct fsdp_torch_tensor));
+	fsdp_vec_init(&torch->rares, scratch, sizeof(struct fsdp_torch_rare));
+	fsdp_vec_init(&torch->locals, scratch, sizeof(struct fsdp_torch_local));
+	fsdp_vec_init(&torch->dtensors, scratch, sizeof(struct fsdp_torch_dtensor));
+	fsdp_vec_init(&torch->meshes, scratch, sizeof(struct fsdp_torch_mesh));
+	fsdp_vec_init(&torch->placed, scratch, sizeof(struct fsdp_placed));
+	fsdp_vec_init(&torch->sizes, scratch, sizeof(struct size_record));
+	if (!fsdp_names_init(&torch->keys, scratch))
+		return fsdp_arena_fail(scratch, ret_error);
+	return true;
+}
+
+/* ---- small parts ---- */
+
+static bool is_folded(struct fsdp_pickle *pickle, fsdp_ref ref, enum fsdp_torch_kind kind,
+	uint32_t *ret_index)
+{
+	uint32_t number;
+	if (!fsdp_pickle_folded(pickle, ref, &number) || fsdp_torch_kind(number) != kind)
+		return false;
+	*ret_index = fsdp_torch_index(number);
+	return true;
+}
+
+bool fsdp_torch_ints(const struct fsdp_torch *torch, struct fsdp_pickle *pickle,
+	fsdp_ref ref, int64_t *items, size_t *ret_count)
+{
+	uint32_t index;
+	if (is_folded(pickle, ref, FSDP_TORCH_SIZE, &index)) {
+		const struct size_record *size = fsdp_vec_at(&torch->sizes, index);
+		memcpy(items, fsdp_model_ints(torch->model, size->at),
+			size->count * sizeof *items);
+		*ret_count = size->count;
+		return true;
+	}
+	enum fsdp_pickle_kind kind = fsdp_pickle_kind(pickle, ref);
+	if (kind != FSDP_PICKLE_TUPLE && kind != FSDP_PICKLE_LIST)
+		return false;
+	if (fsdp_pickle_count(pickle, ref) > DIMS_MAX)
+		return false;
+	struct fsdp_pickle_iterator iterator = { .ref = ref };
+	fsdp_ref key, value;
+	size_t count = 0;
+	while (fsdp_pickle_next(pickle, &iterator, &key, &value)) {
+		if (fsdp_pickle_kind(pickle, value) != FSDP_PICKLE_INTEGER ||
+			!fsdp_pickle_integer(pickle, value, &items[count]))
+			return false;
+		count++;
+	}
+	*ret_count = count;
+	return true;
+}
+
+uint32_t fsdp_torch_dtype(struct fsdp_pickle *pickle, fsdp_ref ref)
+{
+	if (fsdp_pickle_kind(pickle, ref) != FSDP_PICKLE_GLOBAL)
+		return FSDP_DTYPE_UNKNOWN;
+	const struct fsdp_pickle_global *global = fsdp_pickle_named(pickle, ref);
+	if (!fsdp_span_is(global->module, "torch"))
+		return FSDP_DTYPE_UNKNOWN;
+	return fsdp_dtype_find(global->name);
+}
+
+static const char *keep_text(struct fsdp_torch *torch, struct fsdp_span text)
+{
+	return fsdp_build_text(torch->model, text, &torch->error);
+}
+
+const char *fsdp_torch_layout(
+	struct fsdp_torch *torch, struct fsdp_pickle *pickle, fsdp_ref ref)
+{
+	const struct fsdp_pickle_global *global = fsdp_pickle_named(pickle, ref);
+	if (fsdp_pickle_kind(pickle, ref) != FSDP_PICKLE_CALL || global == NULL ||
+		!fsdp_span_is(global->name, "_get_layout"))
+		return NULL;
+	struct fsdp_span text = fsdp_pickle_text(
+		pickle, fsdp_pickle_item(pickle, fsdp_pickle_argument(pickle, ref), 0));
+	struct fsdp_span prefix = FSDP_SPAN("torch.");
+	if (text.data == NULL || !fsdp_span_begins(text, prefix))
+		return NULL;
+	return keep_text(
+		torch, fsdp_span(text.data + prefix.size, text.size - prefix.size));
+}
+
+/* "cuda:1" out of `torch.device("cuda", 1)`; NULL if it is something else. */
+static const char *device_text(
+	struct fsdp_torch *torch, struct fsdp_pickle *pickle, fsdp_ref ref)
+{
+	struct fsdp_span plain = fsdp_pickle_text(pickle, ref);
+	if (plain.data != NULL)
+		return keep_text(torch, plain);
+	if (fsdp_pickle_kind(pickle, ref) != FSDP_PICKLE_CALL)
+		return NULL;
+	fsdp_ref arguments = fsdp_pickle_argument(pickle, ref);
+	struct fsdp_span name =
+		fsdp_pickle_text(pickle, fsdp_pickle_item(pickle, arguments, 0));
+	if (name.data == NULL || name.size > 32)
+		return NULL;
+	int64_t index;
+	if (!fsdp_pickle_integer(pickle, fsdp_pickle_item(pickle, arguments, 1), &index))
+		return keep_text(torch, name);
+	char text[64];
+	size_t size = name.size;
+	memcpy(text, name.data, size);
+	text[size++] = ':';
+	char digits[24];
+	size_t count = 0;
+	uint64_t rest = index < 0 ? 0 : (uint64_t)index;
+	do
+		digits[count++] = (char)('0' + rest % 10);
+	while ((rest /= 10) != 0);
+	while (count != 0)
+		text[size++] = digits[--count];
+	return keep_text(torch, fsdp_span(text, size));
+}
+
+uint32_t fsdp_torch_add(struct fsdp_torch *torch, const struct fsdp_torch_tensor *tensor,
+	struct fsdp_error **ret_error)
+{
+	size_t index = torch->tensors.count;
+	struct fsdp_torch_tensor *place =
+		index < (1u << 27) ? fsdp_vec_push(&torch->tensors) : NULL;
+	if (place == NULL) {
+		fsdp_arena_fail(torch->scratch, ret_error);
+		return FSDP_NONE;
+	}
+	*place = *tensor;
+	return (uint32_t)index;
+}
+
+struct fsdp_torch_rare *fsdp_torch_add_rare(
+	struct fsdp_torch *torch, uint32_t *ret_index, struct fsdp_error **ret_error)
+{
+	*ret_index = (uint32_t)torch->rares.count;
+	struct fsdp_torch_rare *rare = fsdp_vec_push(&torch->rares);
+	if (rare == NULL) {
+		fsdp_arena_fail(torch->scratch, ret_error);
+		return NULL;
+	}
+	*rare = (struct fsdp_torch_rare){
+		.quantizer = FSDP_NONE,
+		.placement = FSDP_NONE,
+		.dtensor = FSDP_NONE,
+	};
+	return rare;
+}
+
+/* ---- storages ---- */
+
+bool fsdp_torch_fold_persistent(void *context, struct fsdp_pickle *pickle, fsdp_ref id,
+	uint32_t *ret_number, struct fsdp_error **ret_error)
+{
+	struct fsdp_torch *torch = context;
+	int64_t numel;
+	if (fsdp_pickle_kind(pickle, id) != FSDP_PICKLE_TUPLE ||
+		fsdp_pickle_count(pickle, id) != 5 ||
+		!fsdp_span_is(fsdp_pickle_text(pickle, fsdp_pickle_item(pickle, id, 0)),
+			"storage"))
+		return false;
+	const struct fsdp_pickle_global *global =
+		fsdp_pickle_kind(pickle, fsdp_pickle_item(pickle, id, 1)) ==
+				FSDP_PICKLE_GLOBAL
+			? fsdp_pickle_named(pickle, fsdp_pickle_item(pickle, id, 1))
+			: NULL;
+	struct fsdp_span key = fsdp_pickle_text(pickle, fsdp_pickle_item(pickle, id, 2));
+	struct fsdp_span location =
+		fsdp_pickle_text(pickle, fsdp_pickle_item(pickle, id, 3));
+	if (global == NULL || key.data == NULL || location.data == NULL ||
+		!fsdp_pickle_integer(pickle, fsdp_pickle_item(pickle, id, 4), &numel) ||
+		numel < 0)
+		return false;
+	if (!fsdp_span_is(global->module, "torch") &&
+		!fsdp_span_is(global->module, "torch.cuda") &&
+		!fsdp_span_is(global->module, "torch.storage"))
+		return false;
+	uint32_t dtype = fsdp_dtype_of_storage(global->name);
+	if (dtype == FSDP_DTYPE_UNKNOWN)
+		return false;
+	uint32_t name = fsdp_names_child(&torch->keys, 0, key);
+	if (name == FSDP_NONE)
+		return fsdp_arena_fail(torch->scratch, ret_error);
+	uint32_t index = name - 1;
+	if (index == torch->storages.count) {
+		struct fsdp_torch_storage *storage = fsdp_vec_push(&torch->storages);
+		if (storage == NULL || index >= (1u << 27))
+			return fsdp_arena_fail(torch->scratch, ret_error);
+		*storage = (struct fsdp_torch_storage){
+			.key = key,
+			.location = location,
+			.numel = (uint64_t)numel,
+			.extent = FSDP_NONE,
+			.dtype = (uint8_t)dtype,
+			.untyped = fsdp_span_is(global->name, "UntypedStorage"),
+		};
+	} else {
+		struct fsdp_torch_storage *storage = fsdp_torch_storage(torch, index);
+		if (storage->numel != (uint64_t)numel || storage->dtype != dtype ||
+			!fsdp_span_equal(storage->location, location))
+			storage->conflict = true;
+	}
+	*ret_number = index << 2 | FSDP_TORCH_STORAGE;
+	return true;
+}
+
+/* ---- tensors ---- */
+
+/* Puts shape and strides into the pool; what cannot be a tensor is said, not refused,
+ * because only the walk knows its name. */
+static bool set_view(struct fsdp_torch *torch, struct fsdp_torch_tensor *tensor,
+	const int64_t *shape, size_t dims, const int64_t *stride, size_t stride_dims,
+	struct fsdp_error **ret_error)
+{
+	int64_t packed[2 * DIMS_MAX];
+	uint64_t numel;
+	tensor->shape = FSDP_NONE;
+	tensor->contiguous = true;
+	if (dims != stride_dims) {
+		tensor->broken = "size and stride have different numbers of dimensions";
+		return true;
+	}
+	if (!fsdp_numel(shape, dims, &numel) || numel > INT64_MAX) {
+		tensor->broken = "its size is negative or overflows";
+		return true;
+	}
+	uint64_t expected = 1;
+	for (size_t i = dims; i-- > 0;) {
+		if (stride[i] < 0) {
+			tensor->broken = "it has a negative stride";
+			return true;
+		}
+		if (numel != 0 && shape[i] != 1 && (uint64_t)stride[i] != expected)
+			tensor->contiguous = false;
+		if (numel != 0)
+			expected *= (uint64_t)shape[i];
+		packed[i] = shape[i];
+		packed[dims + i] = stride[i];
+	}
+	tensor->dims = (uint8_t)dims;
+	tensor->shape = fsdp_build_ints(
+		torch->model, packed, tensor->contiguous ? dims : 2 * dims, ret_error);
+	return tensor->shape != FSDP_NONE;
+}
+
+static bool view_arguments(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
+	fsdp_ref arguments, size_t first, struct fsdp_torch_tensor *tensor,
+	struct fsdp_error **ret_error)
+{
+	int64_t shape[DIMS_MAX], stride[DIMS_MAX], offset;
+	size_t dims, stride_dims;
+	if (!fsdp_pickle_integer(
+		    pickle, fsdp_pickle_item(pickle, arguments, first), &offset) ||
+		!fsdp_torch_ints(torch, pickle,
+			fsdp_pickle_item(pickle, arguments, first + 1), shape, &dims) ||
+		!fsdp_torch_ints(torch, pickle,
+			fsdp_pickle_item(pickle, arguments, first + 2), stride,
+			&stride_dims))
+		return false;
+	if (!set_view(torch, tensor, shape, dims, stride, stride_dims, ret_error))
+		return false;
+	if (offset < 0)
+		tensor->broken = "its storage offset is negative";
+	tensor->offset = offset < 0 ? 0 : (uint64_t)offset;
+	return true;
+}
+
+static void set_grad(
+	struct fsdp_pickle *pickle, fsdp_ref ref, struct fsdp_torch_tensor *tensor)
+{
+	bool grad;
+	if (!fsdp_pickle_boolean(pickle, ref, &grad))
+		return;
+	tensor->flags &= (uint16_t)~FSDP_TENSOR_GRAD;
+	tensor->flags |= FSDP_TENSOR_GRAD_KNOWN | (grad ? FSDP_TENSOR_GRAD : 0);
+}
+
+/* The optional last argument: {"conj": bool, "neg": bool}. */
+static void set_bits(
+	struct fsdp_pickle *pickle, fsdp_ref metadata, struct fsdp_torch_tensor *tensor)
+{
+	bool set;
+	if (fsdp_pickle_kind(pickle, metadata) != FSDP_PICKLE_DICT)
+		return;
+	if (fsdp_pickle_boolean(
+		    pickle, fsdp_pickle_get(pickle, metadata, "conj"), &set) &&
+		set)
+		tensor->flags |= FSDP_TENSOR_CONJ;
+	if (fsdp_pickle_boolean(pickle, fsdp_pickle_get(pickle, metadata, "neg"), &set) &&
+		set)
+		tensor->flags |= FSDP_TENSOR_NEG;
+}
+
+static bool rebuild_dense(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
+	enum rebuild what, fsdp_ref arguments, struct fsdp_torch_tensor *tensor,
+	struct fsdp_error **ret_error)
+{
+	uint64_t count = fsdp_pickle_count(pickle, arguments);
+	uint64_t least = what == TENSOR_V1 ? 4 : what == TENSOR_V2 ? 6 : 7;
+	if (count < least || count > least + (what != TENSOR_V1))
+		return false;
+	if (!is_folded(pickle, fsdp_pickle_item(pickle, arguments, 0), FSDP_TORCH_STORAGE,
+		    &tensor->storage) ||
+		!view_arguments(torch, pickle, arguments, 1, tensor, ret_error))
+		return false;
+	const struct fsdp_torch_storage *storage =
+		fsdp_torch_storage(torch, tensor->storage);
+	tensor->dtype = storage->dtype;
+	if (what == TENSOR_V3) {
+		tensor->dtype = (uint8_t)fsdp_torch_dtype(
+			pickle, fsdp_pickle_item(pickle, arguments, 6));
+		if (tensor->dtype == FSDP_DTYPE_UNKNOWN)
+			return false;
+	}
+	if (what == TENSOR_V1)
+		return true;
+	set_grad(pickle, fsdp_pickle_item(pickle, arguments, 4), tensor);
+	if (count > least)
+		set_bits(pickle, fsdp_pickle_item(pickle, arguments, (size_t)least),
+			tensor);
+	if (fsdp_span_is(storage->location, "meta"))
+		tensor->flags |= FSDP_TENSOR_NO_DATA;
+	return true;
+}
+
+static bool rebuild_parameter(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
+	fsdp_ref arguments, struct fsdp_torch_tensor *tensor)
+{
+	uint32_t inner;
+	if (!is_folded(pickle, fsdp_pickle_item(pickle, arguments, 0), FSDP_TORCH_TENSOR,
+		    &inner))
+		return false;
+	*tensor = *fsdp_torch_tensor(torch, inner);
+	tensor->class_index = fsdp_model_class_find(FSDP_SPAN("Parameter"));
+	set_grad(pickle, fsdp_pickle_item(pickle, arguments, 1), tensor);
+	return true;
+}
+
+static bool rebuild_quantised(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
+	fsdp_ref arguments, struct fsdp_torch_tensor *tensor,
+	struct fsdp_error **ret_error)
+{
+	if (fsdp_pickle_count(pickle, arguments) != 7 ||
+		!is_folded(pickle, fsdp_pickle_item(pickle, arguments, 0),
+			FSDP_TORCH_STORAGE, &tensor->storage) ||
+		!view_arguments(torch, pickle, arguments, 1, tensor, ret_error))
+		return false;
+	tensor->dtype = fsdp_torch_storage(torch, tensor->storage)->dtype;
+	set_grad(pickle, fsdp_pickle_item(pickle, arguments, 5), tensor);
+	fsdp_ref parts = fsdp_pickle_item(pickle, arguments, 4);
+	fsdp_ref scheme = fsdp_pickle_item(pickle, parts, 0);
+	if (fsdp_pickle_kind(pickle, parts) != FSDP_PICKLE_TUPLE ||
+		fsdp_pickle_kind(pickle, scheme) != FSDP_PICKLE_GLOBAL)
+		return false;
+	struct fsdp_torch_rare *rare =
+		fsdp_torch_add_rare(torch, &tensor->rare, ret_error);
+	struct fsdp_quantizer *quantizer =
+		rare == NULL ? NULL
+			     : fsdp_build_push(torch->model, &torch->model->quantizers,
+				       &rare->quantizer, ret_error);
+	if (quantizer == NULL)
+		return false;
+	quantizer->scheme = keep_text(torch, fsdp_pickle_named(pickle, scheme)->name);
+	quantizer->axis = -1;
+	if (fsdp_pickle_count(pickle, parts) == 3)
+		return fsdp_pickle_float(pickle, fsdp_pickle_item(pickle, parts, 1),
+			       &quantizer->scale) &&
+		       fsdp_pickle_integer(pickle, fsdp_pickle_item(pickle, parts, 2),
+			       &quantizer->zero_point);
+	if (fsdp_pickle_count(pickle, parts) != 4 ||
+		!fsdp_pickle_integer(
+			pickle, fsdp_pickle_item(pickle, parts, 3), &quantizer->axis))
+		return false;
+	static const char *const names[] = { "scales", "zero_points" };
+	for (size_t i = 0; i < 2; i++) {
+		uint32_t part;
+		if (!is_folded(pickle, fsdp_pickle_item(pickle, parts, i + 1),
+			    FSDP_TORCH_TENSOR, &part))
+			continue; /* lists of numbers, in old files */
+		rare->component_name[rare->component_count] = names[i];
+		rare->component[rare->component_count++] = part;
+	}
+	return true;
+}
+
+static bool rebuild_sparse(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
+	fsdp_ref arguments, struct fsdp_torch_tensor *tensor,
+	struct fsdp_error **ret_error)
+{
+	static const char *const coo[] = { "indices", "values" };
+	static const char *const rows[] = { "crow_indices", "col_indices", "values" };
+	static const char *const columns[] = { "ccol_indices", "row_indices", "values" };
+	fsdp_ref parts = fsdp_pickle_item(pickle, arguments, 1);
+	if (fsdp_pickle_count(pickle, arguments) != 2 ||
+		fsdp_pickle_kind(pickle, parts) != FSDP_PICKLE_TUPLE)
+		return false;
+	const char *layout =
+		fsdp_torch_layout(torch, pickle, fsdp_pickle_item(pickle, arguments, 0));
+	if (layout == NULL)
+		return false;
+	bool is_coo = strcmp(layout, "sparse_coo") == 0;
+	bool is_row =
+		strcmp(layout, "sparse_csr") == 0 || strcmp(layout, "sparse_bsr") == 0;
+	const char *const *names = is_coo ? coo : is_row ? rows : columns;
+	size_t count = is_coo ? 2 : 3;
+	int64_t shape[DIMS_MAX], stride[DIMS_MAX] = { 0 };
+	size_t dims;
+	if (!fsdp_torch_ints(
+		    torch, pickle, fsdp_pickle_item(pickle, parts, count), shape, &dims))
+		return false;
+	struct fsdp_torch_rare *rare =
+		fsdp_torch_add_rare(torch, &tensor->rare, ret_error);
+	if (rare == NULL)
+		return false;
+	rare->layout = layout;
+	for (size_t i = 0; i < count; i++) {
+		if (!is_folded(pickle, fsdp_pickle_item(pickle, parts, i),
+			    FSDP_TORCH_TENSOR, &rare->component[i]))
+			return false;
+		rare->component_name[i] = names[i];
+	}
+	rare->component_count = (uint32_t)count;
+	const struct fsdp_torch_tensor *values =
+		fsdp_torch_tensor(torch, rare->component[count - 1]);
+	tensor->dtype = values->dtype;
+	tensor->flags = values->flags & (FSDP_TENSOR_GRAD | FSDP_TENSOR_GRAD_KNOWN);
+	bool coalesced;
+	if (is_coo &&
+		fsdp_pickle_boolean(
+			pickle, fsdp_pickle_item(pickle, parts, 3), &coalesced) &&
+		coalesced)
+		tensor->flags |= FSDP_TENSOR_COALESCED;
+	if (!set_view(torch, tensor, shape, dims, stride, dims, ret_error))
+		return false;
+	tensor->contiguous = true;
+	return true;
+}
+
+static bool rebuild_meta(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
+	fsdp_ref arguments, struct fsdp_torch_tensor *tensor,
+	struct fsdp_error **ret_error)
+{
+	int64_t shape[DIMS_MAX], stride[DIMS_MAX];
+	size_t dims, stride_dims;
+	if (fsdp_pickle_count(pickle, arguments) != 4 ||
+		!fsdp_torch_ints(torch, pickle, fsdp_pickle_item(pickle, arguments, 1),
+			shape, &dims) ||
+		!fsdp_torch_ints(torch, pickle, fsdp_pickle_item(pickle, arguments, 2),
+			stride, &stride_dims))
+		return false;
+	tensor->dtype =
+		(uint8_t)fsdp_torch_dtype(pickle, fsdp_pickle_item(pickle, arguments, 0));
+	tensor->flags |= FSDP_TENSOR_NO_DATA;
+	set_grad(pickle, fsdp_pickle_item(pickle, arguments, 3), tensor);
+	struct fsdp_torch_rare *rare =
+		fsdp_torch_add_rare(torch, &tensor->rare, ret_error);
+	if (rare == NULL)
+		return false;
+	rare->device = "meta";
+	return tensor->dtype != FSDP_DTYPE_UNKNOWN &&
+	       set_view(torch, tensor, shape, dims, stride, stride_dims, ret_error);
+}
+
+static bool rebuild_nested(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
+	fsdp_ref arguments, struct fsdp_torch_tensor *tensor,
+	struct fsdp_error **ret_error)
+{
+	static const char *const names[] = { "buffer", "sizes", "strides", "offsets" };
+	uint32_t buffer;
+	if (fsdp_pickle_count(pickle, arguments) != 4 ||
+		!is_folded(pickle, fsdp_pickle_item(pickle, arguments, 0),
+			FSDP_TORCH_TENSOR, &buffer))
+		return false;
+	/* Its rows differ in length, so it has no shape; what is stored has. */
+	*tensor = *fsdp_torch_tensor(torch, buffer);
+	struct fsdp_torch_rare *rare =
+		fsdp_torch_add_rare(torch, &tensor->rare, ret_error);
+	if (rare == NULL)
+		return false;
+	tensor->class_index = fsdp_model_class_find(FSDP_SPAN("NestedTensor"));
+	tensor->flags |= FSDP_TENSOR_SHAPE_INFERRED;
+	rare->layout = "jagged";
+	for (size_t i = 1; i < 4; i++) {
+		uint32_t part;
+		if (!is_folded(pickle, fsdp_pickle_item(pickle, arguments, i),
+			    FSDP_TORCH_TENSOR, &part))
+			continue;
+		rare->component_name[rare->component_count] = names[i];
+		rare->component[rare->component_count++] = part;
+	}
+	return true;
+}
+
+static bool rebuild_wrapper(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
+	fsdp_ref arguments, struct fsdp_torch_tensor *tensor,
+	struct fsdp_error **ret_error)
+{
+	int64_t shape[DIMS_MAX], stride[DIMS_MAX];
+	size_t dims, stride_dims;
+	if (fsdp_pickle_count(pickle, arguments) != 8 ||
+		!fsdp_torch_ints(torch, pickle, fsdp_pickle_item(pickle, arguments, 2),
+			shape, &dims) ||
+		!fsdp_torch_ints(torch, pickle, fsdp_pickle_item(pickle, arguments, 3),
+			stride, &stride_dims))
+		return false;
+	tensor->dtype =
+		(uint8_t)fsdp_torch_dtype(pickle, fsdp_pickle_item(pickle, arguments, 1));
+	set_grad(pickle, fsdp_pickle_item(pickle, arguments, 7), tensor);
+	if (tensor->dtype == FSDP_DTYPE_UNKNOWN ||
+		!set_view(torch, tensor, shape, dims, stride, stride_dims, ret_error))
+		return false;
+	struct fsdp_torch_rare *rare =
+		fsdp_torch_add_rare(torch, &tensor->rare, ret_error);
+	if (rare == NULL)
+		return false;
+	rare->device = device_text(torch, pickle, fsdp_pickle_item(pickle, arguments, 6));
+	const char *layout =
+		fsdp_torch_layout(torch, pickle, fsdp_pickle_item(pickle, arguments, 5));
+	if (layout != NULL && strcmp(layout, "strided") != 0)
+		rare->layout = layout;
+	return true;
+}
+
+static bool rebuild_from_cpu(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
+	fsdp_ref arguments, struct fsdp_torch_tensor *tensor,
+	struct fsdp_error **ret_error)
+{
+	uint32_t inner;
+	if (fsdp_pickle_count(pickle, arguments) != 4 ||
+		!is_folded(pickle, fsdp_pickle_item(pickle, arguments, 0),
+			FSDP_TORCH_TENSOR, &inner))
+		return false;
+	*tensor = *fsdp_torch_tensor(torch, inner);
+	set_grad(pickle, fsdp_pickle_item(pickle, arguments, 3), tensor);
+	struct fsdp_torch_rare *rare =
+		fsdp_torch_add_rare(torch, &tensor->rare, ret_error);
+	if (rare == NULL)
+		return false;
+	rare->device = device_text(torch, pickle, fsdp_pickle_item(pickle, arguments, 2));
+	return true;
+}
+
+static bool rebuild(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
+	enum rebuild what, fsdp_ref arguments, struct fsdp_torch_tensor *tensor,
+	struct fsdp_error **ret_error);
+
+static void set_class(struct fsdp_torch *torch, struct fsdp_torch_tensor *tensor,
+	struct fsdp_span name, struct fsdp_error **ret_error)
+{
+	uint8_t known = fsdp_model_class_find(name);
+	/* A plain Tensor with attributes stays what it was (a Parameter, say). */
+	if (known != 0) {
+		if (!fsdp_span_is(name, "Tensor"))
+			tensor->class_index = known;
+		return;
+	}
+	struct fsdp_torch_rare *rare =
+		tensor->rare != FSDP_NONE
+			? fsdp_vec_at(&torch->rares, tensor->rare)
+			: fsdp_torch_add_rare(torch, &tensor->rare, ret_error);
+	if (rare != NULL)
+		rare->class_name = keep_text(torch, name);
+}
+
+static bool rebuild_from_type(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
+	fsdp_ref arguments, struct fsdp_torch_tensor *tensor,
+	struct fsdp_error **ret_error)
+{
+	size_t fold_count;
+	const struct fsdp_fold *folds = fsdp_torch_folds(&fold_count);
+	fsdp_ref function = fsdp_pickle_item(pickle, arguments, 0);
+	fsdp_ref type = fsdp_pickle_item(pickle, arguments, 1);
+	if (fsdp_pickle_count(pickle, arguments) != 4 ||
+		fsdp_pickle_kind(pickle, function) != FSDP_PICKLE_GLOBAL ||
+		fsdp_pickle_kind(pickle, type) != FSDP_PICKLE_GLOBAL)
+		return false;
+	int32_t row = fsdp_pickle_named(pickle, function)->fold_row;
+	/* One level: the function is never this one again. */
+	if (row < 0 || (size_t)row >= fold_count || folds[row].what == FROM_TYPE ||
+		folds[row].when != FSDP_FOLD_CALL)
+		return false;
+	if (!rebuild(torch, pickle, (enum rebuild)folds[row].what,
+		    fsdp_pickle_item(pickle, arguments, 2), tensor, ret_error))
+		return false;
+	struct fsdp_span class_name = fsdp_pickle_named(pickle, type)->name;
+	set_class(torch, tensor, class_name, ret_error);
+	if (folds[row].what != WRAPPER_SUBCLASS)
+		return *ret_error == NULL;
+	return fsdp_torch_sharded(
+		torch, pickle, fsdp_pickle_item(pickle, arguments, 3), tensor, ret_error);
+}
+
+static bool rebuild(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
+	enum rebuild what, fsdp_ref arguments, struct fsdp_torch_tensor *tensor,
+	struct fsdp_error **ret_error)
+{
+	switch (what) {
+	case TENSOR_V1:
+	case TENSOR_V2:
+	case TENSOR_V3:
+		return rebuild_dense(torch, pickle, what, arguments, tensor, ret_error);
+	case PARAMETER:
+		return rebuild_parameter(torch, pickle, arguments, tensor);
+	case FROM_TYPE:
+		return rebuild_from_type(torch, pickle, arguments, tensor, ret_error);
+	case WRAPPER_SUBCLASS:
+		return rebuild_wrapper(torch, pickle, arguments, tensor, ret_error);
+	case QUANTISED:
+		return rebuild_quantised(torch, pickle, arguments, tensor, ret_error);
+	case SPARSE:
+		return rebuild_sparse(torch, pickle, arguments, tensor, ret_error);
+	case META:
+		return rebuild_meta(torch, pickle, arguments, tensor, ret_error);
+	case NESTED:
+		return rebuild_nested(torch, pickle, arguments, tensor, ret_error);
+	case FROM_CPU:
+		return rebuild_from_cpu(torch, pickle, arguments, tensor, ret_error);
+	}
+	return false;
+}
+
+static struct fsdp_torch_tensor new_tensor(void)
+{
+	return (struct fsdp_torch_tensor){
+		.storage = FSDP_NONE,
+		.shape = FSDP_NONE,
+		.rare = FSDP_NONE,
+		.class_index = 1, /* Tensor */
+		.contiguous = true,
+	};
+}
+
+static bool fold_tensor(void *context, struct fsdp_pickle *pickle,
+	const struct fsdp_fold *row, fsdp_ref callable, fsdp_ref arguments,
+	fsdp_ref state, uint32_t *ret_number, struct fsdp_error **ret_error)
+{
+	struct fsdp_torch *torch = context;
+	struct fsdp_torch_tensor tensor = new_tensor();
+	struct fsdp_error *local = NULL;
+	struct fsdp_error **error = ret_error != NULL ? ret_error : &local;
+	(void)callable;
+	(void)state;
+	if (!rebuild(torch, pickle, (enum rebuild)row->what, arguments, &tensor, error))
+		return false;
+	uint32_t index = fsdp_torch_add(torch, &tensor, error);
+	if (index == FSDP_NONE)
+		return false;
+	*ret_number = index << 2 | FSDP_TORCH_TENSOR;
+	return true;
+}
+
+static bool fold_size(void *context, struct fsdp_pickle *pickle,
+	const struct fsdp_fold *row, fsdp_ref callable, fsdp_ref arguments,
+	fsdp_ref state, uint32_t *ret_number, struct fsdp_error **ret_error)
+{
+	struct fsdp_torch *torch = context;
+	int64_t items[DIMS_MAX];
+	size_t count;
+	(void)row;
+	(void)callable;
+	(void)state;
+	if (fsdp_pickle_count(pickle, arguments) != 1 ||
+		!fsdp_torch_ints(torch, pickle, fsdp_pickle_item(pickle, arguments, 0),
+			items, &count))
+		return false;
+	size_t index = torch->sizes.count;
+	struct size_record *size =
+		index < (1u << 27) ? fsdp_vec_push(&torch->sizes) : NULL;
+	if (size == NULL)
+		return fsdp_arena_fail(torch->scratch, ret_error);
+	size->at = fsdp_build_ints(torch->model, items, count, ret_error);
+	size->count = (uint32_t)count;
+	*ret_number = (uint32_t)index << 2 | FSDP_TORCH_SIZE;
+	return size->at != FSDP_NONE;
+}
+
+/* `torch FloatTensor` from before version 0.4: NEWOBJ, then BUILD (storage, offset, size,
+ * stride). */
+static bool fold_old_tensor(void *context, struct fsdp_pickle *pickle,
+	const struct fsdp_fold *row, fsdp_ref callable, fsdp_ref arguments,
+	fsdp_ref state, uint32_t *ret_number, struct fsdp_error **ret_error)
+{
+	(void)arguments;
+	if (fsdp_dtype_of_tensor_class(fsdp_pickle_named(pickle, callable)->name) ==
+		FSDP_DTYPE_UNKNOWN)
+		return false;
+	return fold_tensor(context, pickle, row, callable, state, FSDP_REF_NONE,
+		ret_number, ret_error);
+}
+
+/* `Parameter` from before _rebuild_parameter: BUILD (data, requires_grad, …). */
+static bool fold_old_parameter(void *context, struct fsdp_pickle *pickle,
+	const struct fsdp_fold *row, fsdp_ref callable, fsdp_ref arguments,
+	fsdp_ref state, uint32_t *ret_number, struct fsdp_error **ret_error)
+{
+	(void)arguments;
+	return fold_tensor(context, pickle, row, callable, state, FSDP_REF_NONE,
+		ret_number, ret_error);
+}
+
+#define CALL(name, what)                                                \
+	{                                                               \
+		"torch._utils", name, FSDP_FOLD_CALL, fold_tensor, what \
+	}
+#define OLD(name)                                                                        \
+	{ "torch", name "Tensor", FSDP_FOLD_BUILD, fold_old_tensor, TENSOR_V1 },         \
+	{                                                                                \
+		"torch.cuda", name "Tensor", FSDP_FOLD_BUILD, fold_old_tensor, TENSOR_V1 \
+	}
+
+static const struct fsdp_fold folds_table[] = {
+	CALL("_rebuild_tensor", TENSOR_V1),
+	CALL("_rebuild_tensor_v2", TENSOR_V2),
+	CALL("_rebuild_tensor_v3", TENSOR_V3),
+	CALL("_rebuild_parameter", PARAMETER),
+	CALL("_rebuild_parameter_with_state", PARAMETER),
+	CALL("_rebuild_wrapper_subclass", WRAPPER_SUBCLASS),
+	CALL("_rebuild_qtensor", QUANTISED),
+	CALL("_rebuild_sparse_tensor", SPARSE),
+	CALL("_rebuild_meta_tensor_no_storage", META),
+	CALL("_rebuild_nested_tensor", NESTED),
+	CALL("_rebuild_device_tensor_from_cpu_tensor", FROM_CPU),
+	{ "torch._tensor", "_rebuild_from_type_v2", FSDP_FOLD_CALL, fold_tensor,
+		FROM_TYPE },
+	{ "torch.nn.parameter", "Parameter", FSDP_FOLD_CALL, fold_tensor, PARAMETER },
+	{ "torch.nn.parameter", "Parameter", FSDP_FOLD_BUILD, fold_old_parameter,
+		PARAMETER },
+	{ "torch", "Size", FSDP_FOLD_CALL, fold_size, 0 },
+	OLD("Double"),
+	OLD("Float"),
+	OLD("Half"),
+	OLD("BFloat16"),
+	OLD("Long"),
+	OLD("Int"),
+	OLD("Short"),
+	OLD("Char"),
+	OLD("Byte"),
+	OLD("Bool"),
+};
+
+const struct fsdp_fold *fsdp_torch_folds(size_t *ret_count)
+{
+	*ret_count = sizeof folds_table / sizeof *folds_table;
+	return folds_table;
+}
+
+bool fsdp_torch_read(struct fsdp_torch *torch, struct fsdp_span stream, uint64_t base,
+	bool may_trail, struct fsdp_error **ret_error)
+{
+	struct fsdp_pickle_options options = {
+		.fold_persistent = fsdp_torch_fold_persistent,
+		.context = torch,
+		.limits = torch->model->limits,
+		.findings = &torch->model->findings,
+		.file = torch->file,
+		.member = torch->member,
+		.base = base,
+		.may_trail = may_trail,
+	};
+	options.folds = fsdp_torch_folds(&options.fold_count);
+	bool read = fsdp_pickle_read(
+		stream, torch->scratch, &options, &torch->pickle, ret_error);
+	if (torch->error != NULL) {
+		if (read && ret_error != NULL) {
+			*ret_error = torch->error;
+			torch->error = NULL;
+		}
+		fsdp_error_free(torch->error);
+		torch->error = NULL;
+		return false;
+	}
+	return read;
+}

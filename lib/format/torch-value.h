@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_FORMAT_TORCH_VALUE_H
+#define FSDP_FORMAT_TORCH_VALUE_H
+
+#include "model/build.h"
+#include "syntax/pickle.h"
+
+/*
+ * What PyTorch's pickles share, whatever file they lie in: how a tensor, a size, a dtype,
+ * a storage, a DTensor and a ShardedTensor are spelled. The recognised shapes are folds
+ * of the pickle machine; everything else stays a symbolic value.
+ *
+ * Origin: torch/_utils.py, torch/_tensor.py, torch/serialization.py,
+ * torch/distributed/_shard, torch/distributed/tensor of PyTorch 2.13, and files written
+ * by it.
+ */
+
+/* A storage that a persistent id named. Ids count up in order of first use. */
+struct fsdp_torch_storage {
+	struct fsdp_span key;
+	struct fsdp_span location;
+	uint64_t numel; /* of the storage class's dtype */
+	uint32_t extent;
+	uint8_t dtype;
+	bool untyped;  /* numel counts bytes */
+	bool conflict; /* two ids say different things */
+};
+
+/* A tensor as a rebuild function describes it. */
+struct fsdp_torch_tensor {
+	uint32_t storage; /* FSDP_NONE: no data */
+	fsdp_ints shape;  /* then strides, unless contiguous; FSDP_NONE: broken */
+	uint32_t rare;    /* FSDP_NONE: nothing rare */
+	uint64_t offset;  /* elements */
+	uint16_t flags;   /* enum fsdp_tensor_flag */
+	uint8_t dims, dtype, class_index;
+	bool contiguous;
+	const char *broken; /* why it cannot be a tensor, or NULL: a literal */
+};
+
+/* One local part of a sharded tensor. */
+struct fsdp_torch_local {
+	uint32_t tensor; /* a torch tensor */
+	fsdp_ints box;   /* offsets, then sizes, in the global shape */
+	uint64_t offset; /* elements from the local tensor's first */
+	uint32_t rank;
+};
+
+struct fsdp_torch_rare {
+	const char *class_name, *layout, *device;
+	uint32_t quantizer, placement;
+	uint32_t component[4]; /* torch tensors; names in component_name */
+	const char *component_name[4];
+	uint32_t component_count;
+	uint32_t first_local, local_count; /* parts of a sharded tensor */
+	bool sharded;     /* its parts are the locals, even if there are none */
+	uint32_t dtensor; /* index of struct fsdp_torch_dtensor, or FSDP_NONE */
+};
+
+/* A DTensor before the ranks of its mesh were read from their storage. */
+struct fsdp_torch_dtensor {
+	uint32_t local; /* torch tensor */
+	uint32_t first_placed, placed_count;
+	const struct fsdp_span *texts; /* of the placements, in the model's arena */
+	uint32_t mesh;                 /* index of struct fsdp_torch_mesh */
+};
+
+struct fsdp_torch_mesh {
+	int64_t shape[8], stride[8], coordinates[8];
+	uint32_t dims;
+	uint32_t rank_map; /* torch tensor of the ranks, or FSDP_NONE */
+	int64_t rank;      /* whose file this is, or -1 */
+	bool has_coordinates;
+	const struct fsdp_span *names; /* in the model's arena; NULL: none */
+	uint32_t mesh;                 /* of the model, once made; FSDP_NONE before */
+};
+
+/* Everything about one pickle while it is read. Scratch, except what went to the model.
+ */
+struct fsdp_torch {
+	struct fsdp_model *model;
+	struct fsdp_arena *scratch;
+	struct fsdp_span file, member;
+	uint32_t rank; /* whose file, once known; FSDP_NONE before */
+
+	struct fsdp_names keys; /* keys of storages; id 1 is storage 0 */
+	struct fsdp_vec storages, tensors, rares, locals, dtensors, meshes, placed, sizes;
+	struct fsdp_pickle *pickle;
+	struct fsdp_error *error; /* of a fold that ran out of memory */
+};
+
+bool fsdp_torch_init(struct fsdp_torch *torch, struct fsdp_model *model,
+	struct fsdp_arena *scratch, struct fsdp_span file, struct fsdp_span member,
+	struct fsdp_error **ret_error);
+
+/* The fold table, and the fold of persistent ids; the context is the struct fsdp_torch.
+ */
+const struct fsdp_fold *fsdp_torch_folds(size_t *ret_count);
+bool fsdp_torch_fold_persistent(void *context, struct fsdp_pickle *pickle, fsdp_ref id,
+	uint32_t *ret_number, struct fsdp_error **ret_error);
+
+/* Reads one pickle with these folds. As fsdp_pickle_read: torch->pickle is set even when
+ * it fails. `base` is added to offsets. */
+bool fsdp_torch_read(struct fsdp_torch *torch, struct fsdp_span stream, uint64_t base,
+	bool may_trail, struct fsdp_error **ret_error);
+
+/* What a folded number is. */
+enum fsdp_torch_kind { FSDP_TORCH_SIZE, FSDP_TORCH_STORAGE, FSDP_TORCH_TENSOR };
+static inline enum fsdp_torch_kind fsdp_torch_kind(uint32_t number)
+{
+	return (enum fsdp_torch_kind)(number & 3);
+}
+static inline uint32_t fsdp_torch_index(uint32_t number)
+{
+	return number >> 2;
+}
+
+static inline struct fsdp_torch_storage *fsdp_torch_storage(
+	const struct fsdp_torch *torch, uint32_t index)
+{
+	return fsdp_vec_at(&torch->storages, index);
+}
+
+static inline struct fsdp_torch_tensor *fsdp_torch_tensor(
+	const struct fsdp_torch *torch, uint32_t index)
+{
+	return fsdp_vec_at(&torch->tensors, index);
+}
+
+/* Integers of a tuple, a list or a torch.Size, at most 64. */
+bool fsdp_torch_ints(const struct fsdp_torch *torch, struct fsdp_pickle *pickle,
+	fsdp_ref ref, int64_t *items, size_t *ret_count);
+
+/* The dtype that a global is (`torch float32`); FSDP_DTYPE_UNKNOWN otherwise. */
+uint32_t fsdp_torch_dtype(struct fsdp_pickle *pickle, fsdp_ref ref);
+
+/* The text inside `torch.serialization._get_layout(…)` without "torch."; or NULL. */
+const char *fsdp_torch_layout(
+	struct fsdp_torch *torch, struct fsdp_pickle *pickle, fsdp_ref ref);
+
+/* Keeps a torch tensor, answers with its index or FSDP_NONE. */
+uint32_t fsdp_torch_add(struct fsdp_torch *torch, const struct fsdp_torch_tensor *tensor,
+	struct fsdp_error **ret_error);
+
+/* A record for rare facts, all absent. */
+struct fsdp_torch_rare *fsdp_torch_add_rare(
+	struct fsdp_torch *torch, uint32_t *ret_index, struct fsdp_error **ret_error);
+
+/* ---- torch-sharded.c ---- */
+
+/* Completes a wrapper subclass (DTensor, ShardedTensor) from its state. False: the state
+ * is of no known form. */
+bool fsdp_torch_sharded(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
+	fsdp_ref state, struct fsdp_torch_tensor *tensor, struct fsdp_error **ret_error);
+
+/* How the ranks of meshes are read: `read` gives bytes of a storage. Turns DTensors
+ * into local parts. Called once after the pickle was read. */
+typedef bool (*fsdp_torch_read_storage)(void *context, uint32_t storage, uint64_t offset,
+	void *buffer, size_t size, struct fsdp_error **ret_error);
+bool fsdp_torch_resolve(struct fsdp_torch *torch, fsdp_torch_read_storage read,
+	void *context, struct fsdp_error **ret_error);
+
+/* ---- torch-walk.c ---- */
+
+/* Adds all tensors and values below the pickle's top to the model. Storages must have
+ * their extents. Names begin below `parent`. */
+bool fsdp_torch_walk(struct fsdp_torch *torch, struct fsdp_error **ret_error);
+
+/* One value as tokens (in the model's arena), for entries that are no tensors. */
+bool fsdp_torch_tokens(struct fsdp_torch *torch, fsdp_ref ref,
+	struct fsdp_value_record *value, struct fsdp_error **ret_error);
+
+/* ---- torch-globals.c ---- */
+
+/* Which globals count as data. */
+enum fsdp_profile {
+	FSDP_PROFILE_TENSORS,  /* what torch.load(weights_only=True) takes, and our
+				  relatives */
+	FSDP_PROFILE_METADATA, /* DCP's .metadata */
+};
+
+/* Judges every global of the pickle and what is applied: findings FI3001 to FI3012. */
+void fsdp_torch_judge(struct fsdp_torch *torch, enum fsdp_profile profile, uint64_t base);
+
+#endif

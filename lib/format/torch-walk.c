@@ -1,0 +1,1071 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows how the leaves of a saved value get their names, and turns them into tensors
+ * and values of the model; knows nothing of files.
+ *
+ * A leaf's name is its path joined by dots: keys of dicts as text, positions in lists and
+ * tuples. A pickled nn.Module is walked as its state dict would be: its parameters, its
+ * buffers, then its modules. The walk is a loop with a stack of its own; shared
+ * containers are entered again, but only so often that the work stays linear in the
+ * pickle.
+ */
+#include <stdio.h>
+
+#include "base/num.h"
+#include "format/torch-value.h"
+#include "model/dtype.h"
+
+enum { TOKENS_MAX = 16384, TOKEN_DEPTH = 256, VALUE_BYTES = 64 << 10 };
+
+/* How a container hands out its items. */
+enum frame_kind {
+	FRAME_PAIRS,
+	FRAME_ITEMS,
+	FRAME_MODULE, /* an nn.Module: parts _parameters, _buffers, _modules in turn */
+	FRAME_PART,   /* one of these dicts */
+};
+
+struct frame {
+	struct fsdp_pickle_iterator iterator;
+	fsdp_ref object;
+	uint32_t name; /* of the container, raw */
+	uint64_t index;
+	uint32_t path_count;
+	uint8_t kind;
+	uint8_t part;  /* of FRAME_MODULE: the next one; of FRAME_PART: which one it is */
+	fsdp_ref skip; /* of a part _buffers: the set of names that are not persistent */
+	uint32_t identity;
+};
+
+struct walk {
+	struct fsdp_torch *torch;
+	struct fsdp_vec stack; /* struct frame */
+	struct fsdp_path_builder path;
+	unsigned char *visits; /* by identity: 1 open, 2 seen before */
+	uint64_t entered, ceiling;
+	bool optim; /* the first part of the path begins with "optim" */
+	bool said;  /* that something was left out */
+	struct fsdp_error **error;
+};
+
+/* ---- tensors ---- */
+
+static struct fsdp_span name_text(struct walk *walk, uint32_t name)
+{
+	return fsdp_model_name(walk->torch->model, name, walk->torch->scratch);
+}
+
+static uint64_t storage_bytes(const struct fsdp_torch_storage *storage)
+{
+	uint64_t bytes = 0;
+	uint64_t width = storage->untyped ? 1 : fsdp_dtype(storage->dtype)->storage_bytes;
+	return fsdp_mul(storage->numel, width, &bytes) ? bytes : UINT64_MAX;
+}
+
+/* Whether the view lies inside its storage. */
+static bool view_fits(const struct fsdp_torch *torch,
+	const struct fsdp_torch_tensor *tensor, uint64_t *ret_end)
+{
+	const int64_t *shape = fsdp_model_ints(torch->model, tensor->shape);
+	uint64_t numel, end = tensor->offset, bytes;
+	if (!fsdp_numel(shape, tensor->dims, &numel))
+		return false;
+	*ret_end = end;
+	if (numel == 0)
+		return true;
+	for (size_t i = 0; i < tensor->dims; i++) {
+		uint64_t reach;
+		uint64_t stride =
+			tensor->contiguous ? 0 : (uint64_t)shape[tensor->dims + i];
+		if (!fsdp_mul((uint64_t)shape[i] - 1, stride, &reach) ||
+			!fsdp_add(end, reach, &end))
+			return false;
+	}
+	if (!fsdp_add(end, tensor->contiguous ? numel : 1, &end))
+		return false;
+	*ret_end = end;
+	return fsdp_dtype_bytes(tensor->dtype, end, &bytes) &&
+	       bytes <= storage_bytes(fsdp_torch_storage(torch, tensor->storage));
+}
+
+static bool say_broken(struct walk *walk, uint32_t name, const char *why,
+	const struct fsdp_torch_tensor *tensor)
+{
+	struct fsdp_torch *torch = walk->torch;
+	(void)tensor;
+	fsdp_find(&torch->model->findings, FSDP_RULE_VIEW_OUT_OF_STORAGE,
+		FSDP_PLACE(.file = torch->file, .member = torch->member,
+			.tensor = name_text(walk, name)),
+		"tensor cannot be: %s", why);
+	return true;
+}
+
+static uint32_t view_extent(
+	struct walk *walk, const struct fsdp_torch_tensor *view, uint32_t name)
+{
+	struct fsdp_torch *torch = walk->torch;
+	uint64_t end;
+	if (view->storage == FSDP_NONE || (view->flags & FSDP_TENSOR_NO_DATA))
+		return FSDP_NONE;
+	const struct fsdp_torch_storage *storage =
+		fsdp_torch_storage(torch, view->storage);
+	if (view_fits(torch, view, &end))
+		return storage->extent;
+	fsdp_find(&torch->model->findings, FSDP_RULE_VIEW_OUT_OF_STORAGE,
+		FSDP_PLACE(.file = torch->file, .member = torch->member,
+			.tensor = name_text(walk, name)),
+		"the tensor reaches to element %llu of storage %.*s, which has %llu "
+		"bytes",
+		(unsigned long long)end,
+		storage->key.size > 64 ? 64 : (int)storage->key.size,
+		(const char *)storage->key.data,
+		(unsigned long long)storage_bytes(storage));
+	return FSDP_NONE;
+}
+
+static fsdp_ints strides_of(struct walk *walk, const struct fsdp_torch_tensor *view)
+{
+	if (view->contiguous || view->dims == 0)
+		return FSDP_NONE;
+	/* They stand behind the shape in the same run of the pool. */
+	(void)walk;
+	return view->shape + view->dims;
+}
+
+static bool add_whole_piece(struct walk *walk, uint32_t tensor,
+	const struct fsdp_torch_tensor *view, uint32_t name)
+{
+	if (view->storage == FSDP_NONE)
+		return true;
+	struct fsdp_piece_record piece = {
+		.tensor = tensor,
+		.extent = view_extent(walk, view, name),
+		.box = FSDP_NONE,
+		.strides = strides_of(walk, view),
+		.rank = walk->torch->rank,
+		.storage_offset = view->offset,
+	};
+	if (view->flags & FSDP_TENSOR_NO_DATA)
+		return true;
+	return fsdp_build_piece(walk->torch->model, &piece, walk->error) != FSDP_NONE;
+}
+
+/* Strides of a part: those of the local tensor, unless the part is all of it. */
+static bool part_strides(struct walk *walk, const struct fsdp_torch_tensor *view,
+	const int64_t *sizes, fsdp_ints *ret_strides)
+{
+	const int64_t *shape = fsdp_model_ints(walk->torch->model, view->shape);
+	*ret_strides = strides_of(walk, view);
+	if (!view->contiguous || view->dims == 0 ||
+		memcmp(shape, sizes, view->dims * sizeof *shape) == 0)
+		return true;
+	int64_t strides[64], expected = 1;
+	for (size_t i = view->dims; i-- > 0;) {
+		strides[i] = expected;
+		expected *= shape[i] > 0 ? shape[i] : 1;
+	}
+	*ret_strides =
+		fsdp_build_ints(walk->torch->model, strides, view->dims, walk->error);
+	return *ret_strides != FSDP_NONE;
+}
+
+static bool box_inside(const int64_t *box, const int64_t *shape, size_t dims)
+{
+	for (size_t i = 0; i < dims; i++)
+		if (box[i] < 0 || box[dims + i] < 0 || box[i] > shape[i] ||
+			box[dims + i] > shape[i] - box[i])
+			return false;
+	return true;
+}
+
+static bool add_local_piece(struct walk *walk, uint32_t tensor_id,
+	const struct fsdp_torch_tensor *tensor, const struct fsdp_torch_local *local,
+	uint32_t name)
+{
+	struct fsdp_torch *torch = walk->torch;
+	const struct fsdp_torch_tensor *view = fsdp_torch_tensor(torch, local->tensor);
+	const int64_t *box = fsdp_model_ints(torch->model, local->box);
+	const int64_t *shape = fsdp_model_ints(torch->model, tensor->shape);
+	struct fsdp_piece_record piece = {
+		.tensor = tensor_id,
+		.box = local->box,
+		.rank = local->rank != FSDP_NONE ? local->rank : torch->rank,
+		.storage_offset = view->offset + local->offset,
+	};
+	if (view->broken != NULL || view->dims != tensor->dims ||
+		!box_inside(box, shape, tensor->dims)) {
+		fsdp_find(&torch->model->findings, FSDP_RULE_CHUNK_BOUNDS,
+			FSDP_PLACE(.file = torch->file, .member = torch->member,
+				.tensor = name_text(walk, name)),
+			"a shard lies outside of its tensor");
+		return true;
+	}
+	piece.extent = view_extent(walk, view, name);
+	return part_strides(walk, view, box + tensor->dims, &piece.strides) &&
+	       fsdp_build_piece(torch->model, &piece, walk->error) != FSDP_NONE;
+}
+
+static bool add_components(
+	struct walk *walk, uint32_t extra, const struct fsdp_torch_rare *rare);
+
+static bool add_pieces(struct walk *walk, uint32_t id,
+	const struct fsdp_torch_tensor *tensor, uint32_t name)
+{
+	const struct fsdp_torch_rare *rare =
+		tensor->rare != FSDP_NONE ? fsdp_vec_at(&walk->torch->rares, tensor->rare)
+					  : NULL;
+	if (rare == NULL || !rare->sharded)
+		return add_whole_piece(walk, id, tensor, name);
+	for (uint32_t i = 0; i < rare->local_count; i++)
+		if (!add_local_piece(walk, id, tensor,
+			    fsdp_vec_at(&walk->torch->locals, rare->first_local + i),
+			    name))
+			return false;
+	return true;
+}
+
+static bool add_extra(
+	struct walk *walk, const struct fsdp_torch_tensor *tensor, uint32_t *ret_extra)
+{
+	const struct fsdp_torch *torch = walk->torch;
+	const struct fsdp_torch_storage *storage =
+		tensor->storage != FSDP_NONE ? fsdp_torch_storage(torch, tensor->storage)
+					     : NULL;
+	bool elsewhere = storage != NULL && !fsdp_span_is(storage->location, "cpu");
+	*ret_extra = FSDP_NONE;
+	if (tensor->rare == FSDP_NONE && !elsewhere)
+		return true;
+	struct fsdp_extra *extra = fsdp_build_push(
+		torch->model, &torch->model->extras, ret_extra, walk->error);
+	if (extra == NULL)
+		return false;
+	*extra = (struct fsdp_extra){ .quantizer = FSDP_NONE, .placement = FSDP_NONE };
+	if (elsewhere)
+		extra->device =
+			fsdp_build_text(torch->model, storage->location, walk->error);
+	if (tensor->rare == FSDP_NONE)
+		return true;
+	const struct fsdp_torch_rare *rare = fsdp_vec_at(&torch->rares, tensor->rare);
+	extra->class_name = rare->class_name;
+	extra->layout = rare->layout;
+	if (rare->device != NULL)
+		extra->device = rare->device;
+	extra->quantizer = rare->quantizer;
+	extra->placement = rare->placement;
+	return true;
+}
+
+static bool is_flat_key(struct fsdp_span segment)
+{
+	return fsdp_span_is(segment, "_flat_param") ||
+	       fsdp_span_is(segment, "flat_param");
+}
+
+static uint32_t add_record(struct walk *walk, const struct fsdp_torch_tensor *tensor,
+	uint32_t name, uint32_t raw_name, uint32_t path, uint16_t more_flags)
+{
+	struct fsdp_model *model = walk->torch->model;
+	struct fsdp_tensor_record record = {
+		.name = name,
+		.raw_name = raw_name,
+		.path = path,
+		.shape = tensor->shape,
+		.dims = tensor->dims,
+		.dtype = tensor->dtype,
+		.class_index = tensor->class_index,
+		.flags = tensor->flags | more_flags,
+		.role = walk->optim ? FSDP_ROLE_OPTIM : FSDP_ROLE_PARAM,
+	};
+	if (!walk->optim && fsdp_model_class(tensor->class_index) != NULL &&
+		strcmp(fsdp_model_class(tensor->class_index), "Parameter") != 0)
+		record.flags |= FSDP_TENSOR_ROLE_INFERRED;
+	if (is_flat_key(fsdp_names_segment(&model->names, raw_name)))
+		record.flags |= FSDP_TENSOR_FLATTENED;
+	if (!add_extra(walk, tensor, &record.extra))
+		return FSDP_NONE;
+	return fsdp_build_tensor(model, &record, walk->error);
+}
+
+static bool add_tensor(
+	struct walk *walk, uint32_t index, uint32_t name, uint32_t raw_name)
+{
+	struct fsdp_torch *torch = walk->torch;
+	const struct fsdp_torch_tensor *tensor = fsdp_torch_tensor(torch, index);
+	if (tensor->broken != NULL)
+		return say_broken(walk, name, tensor->broken, tensor);
+	uint64_t numel, bytes;
+	if (!fsdp_numel(
+		    fsdp_model_ints(torch->model, tensor->shape), tensor->dims, &numel) ||
+		!fsdp_dtype_bytes(tensor->dtype, numel, &bytes))
+		return say_broken(walk, name, "its size overflows", tensor);
+	uint32_t path;
+	if (!fsdp_build_path(torch->model, &walk->path, &path, walk->error))
+		return false;
+	uint32_t id = add_record(walk, tensor, name, raw_name, path, 0);
+	if (id == FSDP_NONE || !add_pieces(walk, id, tensor, name))
+		return false;
+	if (tensor->rare == FSDP_NONE)
+		return true;
+	const struct fsdp_torch_rare *rare = fsdp_vec_at(&torch->rares, tensor->rare);
+	const struct fsdp_tensor_record *record = fsdp_vec_at(&torch->model->tensors, id);
+	return rare->component_count == 0 || add_components(walk, record->extra, rare);
+}
+
+/* Parts of a structured tensor: tensors of their own, behind all others. Components of
+ * components do not occur and are not followed. */
+static bool add_components(
+	struct walk *walk, uint32_t extra_id, const struct fsdp_torch_rare *rare)
+{
+	struct fsdp_model *model = walk->torch->model;
+	for (uint32_t i = 0; i < rare->component_count; i++) {
+		const struct fsdp_torch_tensor *part =
+			fsdp_torch_tensor(walk->torch, rare->component[i]);
+		uint32_t name = fsdp_names_child(
+			&model->names, 0, fsdp_span_text(rare->component_name[i]));
+		if (name == FSDP_NONE)
+			return fsdp_arena_fail(model->arena, walk->error);
+		if (part->broken != NULL)
+			return say_broken(walk, name, part->broken, part);
+		uint64_t numel, bytes;
+		if (!fsdp_numel(
+			    fsdp_model_ints(model, part->shape), part->dims, &numel) ||
+			!fsdp_dtype_bytes(part->dtype, numel, &bytes))
+			return say_broken(walk, name, "its size overflows", part);
+		uint32_t id = add_record(
+			walk, part, name, name, FSDP_NONE, (uint16_t)(1 << 15));
+		if (id == FSDP_NONE || !add_whole_piece(walk, id, part, name))
+			return false;
+		struct fsdp_extra *extra = fsdp_vec_at(&model->extras, extra_id);
+		if (extra->component_count++ == 0)
+			extra->first_component = id;
+	}
+	return true;
+}
+
+/* ---- values as tokens ---- */
+
+struct spelling {
+	struct fsdp_torch *torch;
+	struct fsdp_token *tokens;
+	size_t count, room;
+	uint64_t text_bytes;
+	bool cut;
+	struct fsdp_error **error;
+};
+
+static struct fsdp_token *add_token(struct spelling *spelling, enum fsdp_token_kind kind)
+{
+	if (spelling->count == spelling->room) {
+		size_t room = spelling->room == 0 ? 8 : spelling->room * 2;
+		struct fsdp_token *grown = fsdp_arena_take(spelling->torch->scratch,
+			room * sizeof *grown, _Alignof(struct fsdp_token));
+		if (grown == NULL) {
+			fsdp_arena_fail(spelling->torch->scratch, spelling->error);
+			return NULL;
+		}
+		if (spelling->count != 0)
+			memcpy(grown, spelling->tokens, spelling->count * sizeof *grown);
+		spelling->tokens = grown;
+		spelling->room = room;
+	}
+	struct fsdp_token *token = &spelling->tokens[spelling->count++];
+	*token = (struct fsdp_token){ .kind = kind };
+	return token;
+}
+
+/* Codes U+0000 to U+00FF of UTF-8 text as the bytes that latin-1 makes of them. */
+static struct fsdp_span latin1(struct fsdp_torch *torch, struct fsdp_span text)
+{
+	unsigned char *bytes = fsdp_arena_take(torch->model->arena, text.size + 1, 1);
+	size_t size = 0;
+	if (bytes == NULL)
+		return (struct fsdp_span){ 0 };
+	for (size_t i = 0; i < text.size; i++) {
+		unsigned char byte = text.data[i];
+		if ((byte == 0xc2 || byte == 0xc3) && i + 1 < text.size)
+			byte = (unsigned char)((byte & 3) << 6 | (text.data[++i] & 0x3f));
+		bytes[size++] = byte;
+	}
+	return fsdp_span(bytes, size);
+}
+
+static struct fsdp_span describe_tensor(struct fsdp_torch *torch, uint32_t index)
+{
+	const struct fsdp_torch_tensor *tensor = fsdp_torch_tensor(torch, index);
+	char text[256];
+	size_t at = (size_t)snprintf(
+		text, sizeof text, "tensor(%s, [", fsdp_dtype(tensor->dtype)->name);
+	const int64_t *shape = fsdp_model_ints(torch->model, tensor->shape);
+	for (size_t i = 0; shape != NULL && i < tensor->dims && at < 200; i++)
+		at += (size_t)snprintf(text + at, sizeof text - at,
+			i == 0 ? "%lld" : ", %lld", (long long)shape[i]);
+	at += (size_t)snprintf(text + at, sizeof text - at, "])");
+	return fsdp_arena_copy(torch->model->arena, fsdp_span(text, at));
+}
+
+static struct fsdp_span describe_global(
+	struct fsdp_torch *torch, const struct fsdp_pickle_global *global)
+{
+	size_t size = global->module.size + 1 + global->name.size;
+	char *text = fsdp_arena_take(torch->model->arena, size + 1, 1);
+	if (text == NULL)
+		return (struct fsdp_span){ 0 };
+	if (global->module.size != 0)
+		memcpy(text, global->module.data, global->module.size);
+	text[global->module.size] = '.';
+	if (global->name.size != 0)
+		memcpy(text + global->module.size + 1, global->name.data,
+			global->name.size);
+	return fsdp_span(text, size);
+}
+
+static struct fsdp_span last_part(struct fsdp_span name)
+{
+	for (size_t i = name.size; i-- > 0;)
+		if (name.data[i] == '.')
+			return fsdp_span(name.data + i + 1, name.size - i - 1);
+	return name;
+}
+
+/* One container that is being spelled. */
+struct open {
+	struct fsdp_pickle_iterator iterator;
+	size_t token;
+	bool pairs;
+	/* A call's arguments and first state still to come behind its items. */
+	fsdp_ref argument, state;
+};
+
+static bool is_builtin(const struct fsdp_pickle_global *global, const char *name)
+{
+	return fsdp_span_is(global->module, "builtins") &&
+	       fsdp_span_is(global->name, name);
+}
+
+/* A folded torch.Size is a tuple of integers. */
+static bool spell_size(struct spelling *spelling, fsdp_ref ref)
+{
+	int64_t items[64];
+	size_t count;
+	struct fsdp_torch *torch = spelling->torch;
+	if (!fsdp_torch_ints(torch, torch->pickle, ref, items, &count))
+		return false;
+	struct fsdp_token *token = add_token(spelling, FSDP_TOKEN_TUPLE);
+	if (token == NULL)
+		return false;
+	token->count = (uint32_t)count;
+	for (size_t i = 0; i < count; i++) {
+		token = add_token(spelling, FSDP_TOKEN_INTEGER);
+		if (token == NULL)
+			return false;
+		token->integer = items[i];
+	}
+	return true;
+}
+
+static bool spell_folded(struct spelling *spelling, fsdp_ref ref)
+{
+	uint32_t number;
+	struct fsdp_torch *torch = spelling->torch;
+	(void)fsdp_pickle_folded(torch->pickle, ref, &number);
+	if (fsdp_torch_kind(number) == FSDP_TORCH_SIZE)
+		return spell_size(spelling, ref);
+	struct fsdp_token *token = add_token(spelling, FSDP_TOKEN_TENSOR);
+	if (token == NULL)
+		return false;
+	if (fsdp_torch_kind(number) == FSDP_TORCH_TENSOR)
+		token->text = describe_tensor(torch, fsdp_torch_index(number));
+	else
+		token->text = FSDP_SPAN("storage");
+	return token->text.data != NULL ||
+	       fsdp_arena_fail(torch->scratch, spelling->error);
+}
+
+/* A value without items of its own. False: it is a container (or memory ended). */
+static bool spell_leaf(struct spelling *spelling, fsdp_ref ref, bool *ret_done)
+{
+	struct fsdp_pickle *pickle = spelling->torch->pickle;
+	struct fsdp_token *token;
+	enum fsdp_pickle_kind kind = fsdp_pickle_kind(pickle, ref);
+	*ret_done = true;
+	switch (kind) {
+	case FSDP_PICKLE_NOTHING:
+	case FSDP_PICKLE_BUFFER:
+	case FSDP_PICKLE_PERSISTENT:
+		return add_token(spelling, FSDP_TOKEN_CUT) != NULL;
+	case FSDP_PICKLE_NULL:
+		return add_token(spelling, FSDP_TOKEN_NONE) != NULL;
+	case FSDP_PICKLE_BOOL:
+		token = add_token(spelling, FSDP_TOKEN_BOOL);
+		return token != NULL && fsdp_pickle_integer(pickle, ref, &token->integer);
+	case FSDP_PICKLE_INTEGER:
+		token = add_token(spelling, FSDP_TOKEN_INTEGER);
+		return token != NULL && fsdp_pickle_integer(pickle, ref, &token->integer);
+	case FSDP_PICKLE_FLOAT:
+		token = add_token(spelling, FSDP_TOKEN_FLOAT);
+		return token != NULL && fsdp_pickle_float(pickle, ref, &token->number);
+	case FSDP_PICKLE_BIG_INTEGER:
+	case FSDP_PICKLE_TEXT:
+	case FSDP_PICKLE_BYTES:
+	case FSDP_PICKLE_BYTEARRAY:
+		token = add_token(spelling, kind == FSDP_PICKLE_TEXT ? FSDP_TOKEN_TEXT
+					    : kind == FSDP_PICKLE_BIG_INTEGER
+						    ? FSDP_TOKEN_BIG_INTEGER
+						    : FSDP_TOKEN_BYTES);
+		if (token == NULL)
+			return false;
+		token->text = fsdp_pickle_span(pickle, ref);
+		spelling->text_bytes += token->text.size;
+		return true;
+	case FSDP_PICKLE_GLOBAL:
+		token = add_token(spelling, FSDP_TOKEN_GLOBAL);
+		if (token == NULL)
+			return false;
+		token->text =
+			describe_global(spelling->torch, fsdp_pickle_named(pickle, ref));
+		return token->text.data != NULL ||
+		       fsdp_arena_fail(spelling->torch->scratch, spelling->error);
+	case FSDP_PICKLE_FOLDED:
+		return spell_folded(spelling, ref);
+	case FSDP_PICKLE_TUPLE:
+	case FSDP_PICKLE_LIST:
+	case FSDP_PICKLE_SET:
+	case FSDP_PICKLE_FROZENSET:
+	case FSDP_PICKLE_DICT:
+	case FSDP_PICKLE_CALL:
+	case FSDP_PICKLE_KIND_COUNT:
+		break;
+	}
+	*ret_done = false;
+	return true;
+}
+
+/* Calls that stand for plain data are spelled as it. */
+static bool spell_plain_call(struct spelling *spelling, fsdp_ref ref, bool *ret_done,
+	fsdp_ref *ret_inside, enum fsdp_token_kind *ret_kind)
+{
+	struct fsdp_torch *torch = spelling->torch;
+	struct fsdp_pickle *pickle = torch->pickle;
+	const struct fsdp_pickle_global *global = fsdp_pickle_named(pickle, ref);
+	fsdp_ref first = fsdp_pickle_item(pickle, fsdp_pickle_argument(pickle, ref), 0);
+	*ret_done = false;
+	if (global == NULL)
+		return true;
+	if (fsdp_span_is(global->module, "_codecs") &&
+		fsdp_span_is(global->name, "encode") &&
+		fsdp_pickle_text(pickle, first).data != NULL) {
+		struct fsdp_token *token = add_token(spelling, FSDP_TOKEN_BYTES);
+		if (token == NULL)
+			return false;
+		token->text = latin1(torch, fsdp_pickle_text(pickle, first));
+		*ret_done = true;
+		return token->text.data != NULL ||
+		       fsdp_arena_fail(torch->scratch, spelling->error);
+	}
+	bool is_set = is_builtin(global, "set") || is_builtin(global, "frozenset");
+	if (is_set && fsdp_pickle_kind(pickle, first) == FSDP_PICKLE_LIST) {
+		*ret_inside = first;
+		*ret_kind = FSDP_TOKEN_SET;
+	}
+	return true;
+}
+
+static enum fsdp_token_kind container_kind(enum fsdp_pickle_kind kind)
+{
+	return kind == FSDP_PICKLE_TUPLE  ? FSDP_TOKEN_TUPLE
+	       : kind == FSDP_PICKLE_LIST ? FSDP_TOKEN_LIST
+	       : kind == FSDP_PICKLE_DICT ? FSDP_TOKEN_DICT
+	       : kind == FSDP_PICKLE_CALL ? FSDP_TOKEN_OBJECT
+					  : FSDP_TOKEN_SET;
+}
+
+/* Begins a container: its token, and where its items come from. */
+static bool open_container(
+	struct spelling *spelling, fsdp_ref ref, struct open *open, bool *ret_done)
+{
+	struct fsdp_pickle *pickle = spelling->torch->pickle;
+	enum fsdp_pickle_kind kind = fsdp_pickle_kind(pickle, ref);
+	enum fsdp_token_kind token_kind = container_kind(kind);
+	fsdp_ref inside = ref;
+	*ret_done = false;
+	if (kind == FSDP_PICKLE_CALL &&
+		!spell_plain_call(spelling, ref, ret_done, &inside, &token_kind))
+		return false;
+	if (*ret_done)
+		return true;
+	*open = (struct open){
+		.iterator = { .ref = inside },
+		.token = spelling->count,
+		.pairs = kind == FSDP_PICKLE_DICT,
+		.argument = FSDP_REF_NONE,
+		.state = FSDP_REF_NONE,
+	};
+	struct fsdp_token *token = add_token(spelling, token_kind);
+	if (token == NULL)
+		return false;
+	if (token_kind != FSDP_TOKEN_OBJECT)
+		return true;
+	const struct fsdp_pickle_global *global = fsdp_pickle_named(pickle, ref);
+	token->text = global != NULL ? describe_global(spelling->torch, global)
+				     : FSDP_SPAN("object");
+	open->argument = fsdp_pickle_argument(pickle, ref);
+	open->state = fsdp_pickle_state(pickle, ref, 0);
+	return token->text.data != NULL ||
+	       fsdp_arena_fail(spelling->torch->scratch, spelling->error);
+}
+
+static bool spell_one(
+	struct spelling *spelling, fsdp_ref ref, struct open *stack, size_t *depth)
+{
+	bool done;
+	if (spelling->count >= TOKENS_MAX || spelling->text_bytes > VALUE_BYTES) {
+		spelling->cut = true;
+		return add_token(spelling, FSDP_TOKEN_CUT) != NULL;
+	}
+	if (!spell_leaf(spelling, ref, &done))
+		return false;
+	if (done)
+		return true;
+	if (*depth == TOKEN_DEPTH)
+		return add_token(spelling, FSDP_TOKEN_CUT) != NULL;
+	if (!open_container(spelling, ref, &stack[*depth], &done))
+		return false;
+	if (!done)
+		++*depth;
+	return true;
+}
+
+/* One step of the innermost container; closes it when nothing is left. Objects give
+ * their arguments, then their state, then what was put into them. */
+static bool spell_step(struct spelling *spelling, struct open *stack, size_t *depth)
+{
+	struct fsdp_pickle *pickle = spelling->torch->pickle;
+	struct open *open = &stack[*depth - 1];
+	fsdp_ref key, value, next = FSDP_REF_NONE;
+	if (open->argument != FSDP_REF_NONE) {
+		next = open->argument;
+		open->argument = FSDP_REF_NONE;
+	} else if (open->state != FSDP_REF_NONE) {
+		next = open->state;
+		open->state = FSDP_REF_NONE;
+	}
+	if (next != FSDP_REF_NONE) {
+		spelling->tokens[open->token].count++;
+		return spell_one(spelling, next, stack, depth);
+	}
+	if (spelling->cut || !fsdp_pickle_next(pickle, &open->iterator, &key, &value)) {
+		--*depth;
+		return true;
+	}
+	size_t here = *depth - 1;
+	spelling->tokens[open->token].count +=
+		key != FSDP_REF_NONE && !open->pairs ? 2 : 1;
+	if (key != FSDP_REF_NONE) {
+		/* Keys are hashable, so they hold no open containers but tuples. */
+		size_t before = *depth;
+		if (!spell_one(spelling, key, stack, depth))
+			return false;
+		while (*depth > before)
+			if (!spell_step(spelling, stack, depth))
+				return false;
+		(void)here;
+	}
+	return spell_one(spelling, value, stack, depth);
+}
+
+static struct fsdp_span type_name(struct fsdp_torch *torch, fsdp_ref ref)
+{
+	static const char *const names[FSDP_PICKLE_KIND_COUNT] = {
+		[FSDP_PICKLE_NOTHING] = "object",
+		[FSDP_PICKLE_NULL] = "NoneType",
+		[FSDP_PICKLE_BOOL] = "bool",
+		[FSDP_PICKLE_INTEGER] = "int",
+		[FSDP_PICKLE_BIG_INTEGER] = "int",
+		[FSDP_PICKLE_FLOAT] = "float",
+		[FSDP_PICKLE_TEXT] = "str",
+		[FSDP_PICKLE_BYTES] = "bytes",
+		[FSDP_PICKLE_BYTEARRAY] = "bytearray",
+		[FSDP_PICKLE_TUPLE] = "tuple",
+		[FSDP_PICKLE_LIST] = "list",
+		[FSDP_PICKLE_SET] = "set",
+		[FSDP_PICKLE_FROZENSET] = "frozenset",
+		[FSDP_PICKLE_DICT] = "dict",
+		[FSDP_PICKLE_GLOBAL] = "type",
+		[FSDP_PICKLE_PERSISTENT] = "object",
+		[FSDP_PICKLE_CALL] = "object",
+		[FSDP_PICKLE_BUFFER] = "buffer",
+		[FSDP_PICKLE_FOLDED] = "Size",
+	};
+	enum fsdp_pickle_kind kind = fsdp_pickle_kind(torch->pickle, ref);
+	const struct fsdp_pickle_global *global = fsdp_pickle_named(torch->pickle, ref);
+	if (kind == FSDP_PICKLE_GLOBAL && global != NULL &&
+		fsdp_torch_dtype(torch->pickle, ref) != FSDP_DTYPE_UNKNOWN)
+		return FSDP_SPAN("dtype");
+	if (kind == FSDP_PICKLE_CALL && global != NULL) {
+		if (fsdp_span_is(global->module, "_codecs"))
+			return FSDP_SPAN("bytes");
+		return last_part(global->name);
+	}
+	uint32_t number;
+	if (fsdp_pickle_folded(torch->pickle, ref, &number) &&
+		fsdp_torch_kind(number) == FSDP_TORCH_STORAGE)
+		return FSDP_SPAN("UntypedStorage");
+	return fsdp_span_text(names[kind]);
+}
+
+bool fsdp_torch_tokens(struct fsdp_torch *torch, fsdp_ref ref,
+	struct fsdp_value_record *value, struct fsdp_error **ret_error)
+{
+	struct spelling spelling = { .torch = torch, .error = ret_error };
+	struct open *stack = fsdp_arena_take(
+		torch->scratch, TOKEN_DEPTH * sizeof *stack, _Alignof(struct open));
+	size_t depth = 0;
+	if (stack == NULL)
+		return fsdp_arena_fail(torch->scratch, ret_error);
+	if (!spell_one(&spelling, ref, stack, &depth))
+		return false;
+	while (depth != 0)
+		if (!spell_step(&spelling, stack, &depth))
+			return false;
+	struct fsdp_token *tokens = fsdp_arena_take(torch->model->arena,
+		spelling.count * sizeof *tokens, _Alignof(struct fsdp_token));
+	if (tokens == NULL)
+		return fsdp_arena_fail(torch->model->arena, ret_error);
+	memcpy(tokens, spelling.tokens, spelling.count * sizeof *tokens);
+	value->tokens = tokens;
+	value->token_count = (uint32_t)spelling.count;
+	value->type = fsdp_build_text(torch->model, type_name(torch, ref), ret_error);
+	return value->type != NULL;
+}
+
+static bool add_value(struct walk *walk, fsdp_ref ref, uint32_t name, uint32_t raw_name)
+{
+	struct fsdp_value_record value = {
+		.name = name,
+		.raw_name = raw_name,
+		.file = FSDP_NONE,
+		.rank = walk->torch->rank,
+		.offset = FSDP_UNKNOWN,
+		.length = FSDP_UNKNOWN,
+	};
+	return fsdp_build_path(
+		       walk->torch->model, &walk->path, &value.path, walk->error) &&
+	       fsdp_torch_tokens(walk->torch, ref, &value, walk->error) &&
+	       fsdp_build_value(walk->torch->model, &value, walk->error) != FSDP_NONE;
+}
+
+/* ---- the walk ---- */
+
+static const char *const module_parts[] = { "_parameters", "_buffers", "_modules" };
+
+/* The dict that a BUILD gave to an object, if it looks like an nn.Module's. */
+static fsdp_ref module_state(struct fsdp_pickle *pickle, fsdp_ref ref)
+{
+	fsdp_ref state = fsdp_pickle_state(pickle, ref, 0);
+	if (fsdp_pickle_kind(pickle, state) != FSDP_PICKLE_DICT)
+		return FSDP_REF_NONE;
+	for (size_t i = 0; i < 3; i++)
+		if (fsdp_pickle_get(pickle, state, module_parts[i]) == FSDP_REF_NONE)
+			return FSDP_REF_NONE;
+	return state;
+}
+
+static bool is_mapping(struct fsdp_pickle *pickle, fsdp_ref ref)
+{
+	const struct fsdp_pickle_global *global = fsdp_pickle_named(pickle, ref);
+	return global != NULL && fsdp_span_is(global->module, "collections") &&
+	       (fsdp_span_is(global->name, "OrderedDict") ||
+		       fsdp_span_is(global->name, "defaultdict") ||
+		       fsdp_span_is(global->name, "Counter"));
+}
+
+/* How to enter a value, or false: it is a leaf. */
+static bool enter_kind(
+	struct fsdp_pickle *pickle, fsdp_ref ref, enum frame_kind *ret_kind)
+{
+	enum fsdp_pickle_kind kind = fsdp_pickle_kind(pickle, ref);
+	bool filled = fsdp_pickle_count(pickle, ref) != 0;
+	*ret_kind = FRAME_PAIRS;
+	if (kind == FSDP_PICKLE_DICT)
+		return filled;
+	if (kind == FSDP_PICKLE_TUPLE || kind == FSDP_PICKLE_LIST) {
+		*ret_kind = FRAME_ITEMS;
+		return filled;
+	}
+	if (kind != FSDP_PICKLE_CALL)
+		return false;
+	if (module_state(pickle, ref) != FSDP_REF_NONE) {
+		*ret_kind = FRAME_MODULE;
+		return true;
+	}
+	return is_mapping(pickle, ref) && filled;
+}
+
+/* Whether a container may be entered (again): never while it is open, and not so often
+ * that a small file unfolds to a large one. */
+static bool may_enter(struct walk *walk, uint32_t identity)
+{
+	if (identity == 0)
+		return true;
+	if (walk->visits[identity] & 1)
+		return false;
+	return !(walk->visits[identity] & 2) || walk->entered < walk->ceiling;
+}
+
+static void say_left_out(struct walk *walk, uint32_t name, const char *why)
+{
+	if (walk->said)
+		return;
+	walk->said = true;
+	struct fsdp_torch *torch = walk->torch;
+	fsdp_find(&torch->model->findings, FSDP_RULE_PICKLE_EXPANSION,
+		FSDP_PLACE(.file = torch->file, .member = torch->member,
+			.tensor = name_text(walk, name)),
+		"%s; what lies there is not listed", why);
+}
+
+static bool push_frame(struct walk *walk, fsdp_ref ref, enum frame_kind kind,
+	uint32_t name, bool *ret_entered)
+{
+	struct fsdp_pickle *pickle = walk->torch->pickle;
+	uint32_t identity = fsdp_pickle_identity(pickle, ref);
+	*ret_entered = false;
+	if (!may_enter(walk, identity)) {
+		say_left_out(walk, name,
+			walk->visits[identity] & 1
+				? "a container holds itself"
+				: "shared containers unfold to too much");
+		return true;
+	}
+	if (walk->path.count == FSDP_PATH_DEPTH) {
+		say_left_out(walk, name, "containers are nested deeper than 512");
+		return true;
+	}
+	struct frame *frame = fsdp_vec_push(&walk->stack);
+	if (frame == NULL)
+		return fsdp_arena_fail(walk->torch->scratch, walk->error);
+	*frame = (struct frame){
+		.iterator = { .ref = ref },
+		.object = ref,
+		.name = name,
+		.path_count = (uint32_t)walk->path.count,
+		.kind = (uint8_t)kind,
+		.skip = FSDP_REF_NONE,
+		.identity = identity,
+	};
+	if (identity != 0)
+		walk->visits[identity] |= 3;
+	walk->entered += fsdp_pickle_count(pickle, ref) + 1;
+	*ret_entered = true;
+	return true;
+}
+
+static void pop_frame(struct walk *walk)
+{
+	const struct frame *frame = fsdp_vec_at(&walk->stack, walk->stack.count - 1);
+	if (frame->identity != 0)
+		walk->visits[frame->identity] &= (unsigned char)~1;
+	walk->path.count = frame->path_count;
+	walk->stack.count--;
+}
+
+/* The text of a key that is no text. */
+static bool spell_key(
+	struct walk *walk, fsdp_ref key, struct fsdp_span *ret_text, bool *ret_integer)
+{
+	struct fsdp_pickle *pickle = walk->torch->pickle;
+	char text[64];
+	int64_t integer;
+	bool boolean;
+	double number;
+	*ret_integer = false;
+	int size;
+	if (fsdp_pickle_boolean(pickle, key, &boolean))
+		size = snprintf(text, sizeof text, "%s", boolean ? "True" : "False");
+	else if (fsdp_pickle_integer(pickle, key, &integer)) {
+		*ret_integer = true;
+		size = snprintf(text, sizeof text, "%lld", (long long)integer);
+	} else if (fsdp_pickle_float(pickle, key, &number))
+		size = snprintf(text, sizeof text, "%.17g", number);
+	else if (fsdp_pickle_kind(pickle, key) == FSDP_PICKLE_NULL)
+		size = snprintf(text, sizeof text, "None");
+	else {
+		*ret_text = fsdp_pickle_span(pickle, key);
+		if (ret_text->data != NULL)
+			return true;
+		struct fsdp_span type = type_name(walk->torch, key);
+		size = snprintf(text, sizeof text, "<%.*s>",
+			type.size > 48 ? 48 : (int)type.size, (const char *)type.data);
+	}
+	*ret_text =
+		fsdp_arena_copy(walk->torch->model->arena, fsdp_span(text, (size_t)size));
+	return ret_text->data != NULL ||
+	       fsdp_arena_fail(walk->torch->scratch, walk->error);
+}
+
+static bool spell_index(struct walk *walk, uint64_t index, struct fsdp_span *ret_text)
+{
+	char text[24];
+	int size = snprintf(text, sizeof text, "%llu", (unsigned long long)index);
+	*ret_text =
+		fsdp_arena_copy(walk->torch->model->arena, fsdp_span(text, (size_t)size));
+	return ret_text->data != NULL ||
+	       fsdp_arena_fail(walk->torch->scratch, walk->error);
+}
+
+static void set_optim(struct walk *walk, struct fsdp_span first)
+{
+	walk->optim = fsdp_span_begins(first, FSDP_SPAN("optim"));
+}
+
+/* A class is remembered for the module whose pickled object this is. */
+static bool hint_class(struct walk *walk, fsdp_ref ref, uint32_t raw_name)
+{
+	struct fsdp_model *model = walk->torch->model;
+	const struct fsdp_pickle_global *global =
+		fsdp_pickle_named(walk->torch->pickle, ref);
+	if (global == NULL)
+		return true;
+	struct fsdp_class_hint *hint =
+		fsdp_build_push(model, &model->class_hints, NULL, walk->error);
+	if (hint == NULL)
+		return false;
+	hint->raw_name = raw_name;
+	hint->class_name = fsdp_build_text(model, last_part(global->name), walk->error);
+	return hint->class_name != NULL;
+}
+
+/* One value under a name: enter it, or add it. */
+static bool meet(struct walk *walk, fsdp_ref ref, uint32_t name, uint32_t raw_name)
+{
+	struct fsdp_pickle *pickle = walk->torch->pickle;
+	enum frame_kind kind;
+	uint32_t number;
+	bool entered;
+	if (enter_kind(pickle, ref, &kind)) {
+		if (kind == FRAME_MODULE && !hint_class(walk, ref, raw_name))
+			return false;
+		return push_frame(walk, ref, kind, raw_name, &entered);
+	}
+	if (fsdp_pickle_folded(pickle, ref, &number) &&
+		fsdp_torch_kind(number) == FSDP_TORCH_TENSOR)
+		return add_tensor(walk, fsdp_torch_index(number), name, raw_name);
+	return add_value(walk, ref, name, raw_name);
+}
+
+static bool is_in_set(struct fsdp_pickle *pickle, fsdp_ref set, struct fsdp_span text)
+{
+	if (fsdp_pickle_kind(pickle, set) == FSDP_PICKLE_CALL)
+		set = fsdp_pickle_item(pickle, fsdp_pickle_argument(pickle, set), 0);
+	struct fsdp_pickle_iterator iterator = { .ref = set };
+	fsdp_ref key, value;
+	enum fsdp_pickle_kind kind = fsdp_pickle_kind(pickle, set);
+	if (kind != FSDP_PICKLE_SET && kind != FSDP_PICKLE_LIST)
+		return false;
+	/* Names of buffers that are not saved are few; a hostile set is cut off. */
+	for (size_t i = 0; i < 64 && fsdp_pickle_next(pickle, &iterator, &key, &value);
+		i++)
+		if (fsdp_span_equal(fsdp_pickle_text(pickle, value), text))
+			return true;
+	return false;
+}
+
+/* A module's next part. Parameters and buffers that are None are not saved. */
+static bool step_module(struct walk *walk, struct frame *frame)
+{
+	struct fsdp_pickle *pickle = walk->torch->pickle;
+	if (frame->part == 3) {
+		pop_frame(walk);
+		return true;
+	}
+	uint8_t part = frame->part++;
+	uint32_t name = frame->name;
+	fsdp_ref state = module_state(pickle, frame->object);
+	fsdp_ref dict = fsdp_pickle_get(pickle, state, module_parts[part]);
+	bool entered;
+	if (!push_frame(walk, dict, FRAME_PART, name, &entered))
+		return false;
+	if (!entered)
+		return true;
+	struct frame *inner = fsdp_vec_at(&walk->stack, walk->stack.count - 1);
+	inner->part = part;
+	if (part == 1)
+		inner->skip =
+			fsdp_pickle_get(pickle, state, "_non_persistent_buffers_set");
+	return true;
+}
+
+static bool step(struct walk *walk)
+{
+	struct fsdp_pickle *pickle = walk->torch->pickle;
+	struct frame *frame = fsdp_vec_at(&walk->stack, walk->stack.count - 1);
+	fsdp_ref key, value;
+	if (frame->kind == FRAME_MODULE)
+		return step_module(walk, frame);
+	if (!fsdp_pickle_next(pickle, &frame->iterator, &key, &value)) {
+		pop_frame(walk);
+		return true;
+	}
+	struct fsdp_span text;
+	bool integer = false;
+	if (frame->kind == FRAME_ITEMS) {
+		integer = true;
+		if (!spell_index(walk, frame->index++, &text))
+			return false;
+	} else {
+		text = fsdp_pickle_text(pickle, key);
+		if (text.data == NULL && !spell_key(walk, key, &text, &integer))
+			return false;
+	}
+	if (frame->kind == FRAME_PART &&
+		(fsdp_pickle_kind(pickle, value) == FSDP_PICKLE_NULL ||
+			(frame->part == 1 && is_in_set(pickle, frame->skip, text))))
+		return true;
+	walk->path.count = frame->path_count;
+	walk->path.parts[walk->path.count].length = (uint32_t)text.size;
+	walk->path.parts[walk->path.count].is_integer = integer;
+	walk->path.count++;
+	if (walk->path.count == 1)
+		set_optim(walk, text);
+	uint32_t name, raw_name;
+	return fsdp_build_names(walk->torch->model, frame->name, text, &name, &raw_name,
+		       walk->error) &&
+	       meet(walk, value, name, raw_name);
+}
+
+static bool begin(
+	struct walk *walk, struct fsdp_torch *torch, struct fsdp_error **ret_error)
+{
+	*walk = (struct walk){ .torch = torch, .error = ret_error };
+	uint32_t bound = fsdp_pickle_identity_bound(torch->pickle);
+	walk->ceiling = 16 * (uint64_t)bound + 4096;
+	fsdp_vec_init(&walk->stack, torch->scratch, sizeof(struct frame));
+	walk->visits = fsdp_arena_take(torch->scratch, (size_t)bound + 1, 1);
+	return walk->visits != NULL || fsdp_arena_fail(torch->scratch, ret_error);
+}
+
+bool fsdp_torch_walk(struct fsdp_torch *torch, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = torch->model;
+	fsdp_ref top = fsdp_pickle_top(torch->pickle);
+	struct walk *walk =
+		fsdp_arena_take(torch->scratch, sizeof *walk, _Alignof(struct walk));
+	if (walk == NULL || !begin(walk, torch, ret_error))
+		return fsdp_arena_fail(torch->scratch, ret_error);
+	if (top == FSDP_REF_NONE)
+		return true;
+	uint32_t name = 0;
+	enum frame_kind kind;
+	/* A value without a container has the empty name; containers are the root. */
+	if (!enter_kind(torch->pickle, top, &kind)) {
+		name = fsdp_names_child(&model->names, 0, FSDP_SPAN(""));
+		if (name == FSDP_NONE)
+			return fsdp_arena_fail(model->arena, ret_error);
+	}
+	if (!meet(walk, top, name, name))
+		return false;
+	while (walk->stack.count != 0)
+		if (!step(walk))
+			return false;
+	return true;
+}

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows the records of the container that torch.save writes; knows nothing of what the
+ * pickle inside means (torch-value.h).
+ *
+ *	ROOT/data.pkl                one pickle
+ *	ROOT/data/<key>              the bytes of one storage
+ *	ROOT/version                 decimal text, 1 … 10 (or .data/version)
+ *	ROOT/byteorder               "little" or "big", of the storages; absent: little
+ *	ROOT/.format_version         "1": storages lie in numeric order of their keys
+ *	ROOT/.storage_alignment      decimal text
+ *	ROOT/.data/serialization_id  40 digits
+ *	ROOT/constants.pkl           it is a TorchScript archive instead
+ *
+ * Origin: torch/serialization.py and caffe2/serialize/inline_container.cc (PyTorch 2.13),
+ * and files of torch 1.6 to 2.13.
+ */
+#include "format/format.h"
+#include "format/torch-value.h"
+#include "model/dtype.h"
+#include "store/zip.h"
+
+struct torch_zip {
+	struct fsdp_reading *reading;
+	struct fsdp_zip zip;
+	struct fsdp_span root; /* with its slash */
+	const struct fsdp_zip_member *pickle, *version, *byteorder;
+	bool format_version, serialization_id, alignment;
+	bool constants, numpy;
+	size_t outside; /* members that are not below the root */
+	struct fsdp_span file;
+	uint32_t file_id;
+	bool big_endian;
+	struct fsdp_torch torch;
+};
+
+static int bid(const struct fsdp_look *look)
+{
+	if (look->folder != NULL)
+		return 0;
+	return fsdp_span_begins(look->head, FSDP_SPAN("PK\003\004")) ? 80 : 0;
+}
+
+/* ---- records ---- */
+
+static struct fsdp_span root_of(struct fsdp_span name)
+{
+	const unsigned char *slash =
+		name.size != 0 ? memchr(name.data, '/', name.size) : NULL;
+	return fsdp_span(name.data, slash != NULL ? (size_t)(slash - name.data) + 1 : 0);
+}
+
+static void note_member(struct torch_zip *file, const struct fsdp_zip_member *member)
+{
+	struct fsdp_span name = member->name;
+	if (file->root.size == 0 || !fsdp_span_begins(name, file->root)) {
+		file->outside++;
+		file->numpy |= fsdp_span_ends(name, FSDP_SPAN(".npy"));
+		return;
+	}
+	name = fsdp_span(name.data + file->root.size, name.size - file->root.size);
+	if (name.size > 5 && memcmp(name.data, "data/", 5) == 0)
+		return;
+	if (fsdp_span_is(name, "data.pkl"))
+		file->pickle = member;
+	else if (fsdp_span_is(name, "version") || fsdp_span_is(name, ".data/version"))
+		file->version = member;
+	else if (fsdp_span_is(name, "byteorder"))
+		file->byteorder = member;
+	else if (fsdp_span_is(name, ".format_version"))
+		file->format_version = true;
+	else if (fsdp_span_is(name, ".storage_alignment"))
+		file->alignment = true;
+	else if (fsdp_span_is(name, ".data/serialization_id"))
+		file->serialization_id = true;
+	else if (fsdp_span_is(name, "constants.pkl"))
+		file->constants = true;
+}
+
+static bool read_members(struct torch_zip *file, struct fsdp_error **ret_error)
+{
+	struct fsdp_findings *findings = &file->reading->model->findings;
+	if (file->zip.members.count == 0)
+		return fsdp_fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
+			"this is a zip archive without members");
+	file->root = root_of(fsdp_zip_member(&file->zip, 0)->name);
+	for (size_t i = 0; i < file->zip.members.count; i++)
+		note_member(file, fsdp_zip_member(&file->zip, i));
+	if (file->constants) {
+		fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+			"this is a TorchScript archive (torch.jit.save), which holds "
+			"code");
+		fsdp_error_add_rule(ret_error, "FI9002");
+		fsdp_error_add_hint(
+			ret_error, "save the state dict of the model instead: "
+				   "torch.save(model.state_dict(), …)");
+		return false;
+	}
+	if (file->pickle == NULL) {
+		fsdp_fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
+			file->numpy ? "this is a NumPy archive (.npz), not a checkpoint"
+				    : "this is a zip archive without a data.pkl, so "
+				      "torch.save "
+				      "did not write it");
+		fsdp_error_add_rule(ret_error, "FI9005");
+		return false;
+	}
+	if (file->outside != 0)
+		fsdp_find(findings, FSDP_RULE_ZIP_ROOT, FSDP_PLACE(.file = file->file),
+			"%zu members lie outside of %.*s", file->outside,
+			(int)file->root.size, (const char *)file->root.data);
+	return true;
+}
+
+/* A small record as text. */
+static bool read_small(struct torch_zip *file, const struct fsdp_zip_member *member,
+	struct fsdp_span *ret_text, struct fsdp_error **ret_error)
+{
+	return fsdp_zip_read(
+		&file->zip, member, 4096, file->reading->scratch, ret_text, ret_error);
+}
+
+static bool check_version(struct torch_zip *file, struct fsdp_error **ret_error)
+{
+	struct fsdp_findings *findings = &file->reading->model->findings;
+	struct fsdp_span text;
+	if (file->version == NULL) {
+		fsdp_find(findings, FSDP_RULE_TORCH_RECORD,
+			FSDP_PLACE(.file = file->file),
+			"the record version is missing; torch refuses such a file");
+		return true;
+	}
+	if (!read_small(file, file->version, &text, ret_error))
+		return false;
+	unsigned version = 0;
+	for (size_t i = 0; i < text.size && i < 9; i++) {
+		if (text.data[i] < '0' || text.data[i] > '9')
+			break;
+		version = version * 10 + (unsigned)(text.data[i] - '0');
+	}
+	if (version < 1 || version > 10)
+		fsdp_find(findings, FSDP_RULE_TORCH_RECORD,
+			FSDP_PLACE(.file = file->file, .member = file->version->name),
+			"the version is %u; torch accepts 1 to 10", version);
+	return true;
+}
+
+static bool check_byteorder(struct torch_zip *file, struct fsdp_error **ret_error)
+{
+	struct fsdp_span text;
+	if (file->byteorder == NULL)
+		return true;
+	if (!read_small(file, file->byteorder, &text, ret_error))
+		return false;
+	file->big_endian = fsdp_span_is(text, "big");
+	if (!file->big_endian && !fsdp_span_is(text, "little"))
+		fsdp_find(&file->reading->model->findings, FSDP_RULE_TORCH_RECORD,
+			FSDP_PLACE(.file = file->file, .member = file->byteorder->name),
+			"the byte order is neither little nor big");
+	return true;
+}
+
+/* ---- storages ---- */
+
+static uint64_t expected_bytes(const struct fsdp_torch_storage *storage)
+{
+	uint64_t bytes = UINT64_MAX;
+	uint64_t width = storage->untyped ? 1 : fsdp_dtype(storage->dtype)->storage_bytes;
+	if (__builtin_mul_overflow(storage->numel, width, &bytes))
+		return UINT64_MAX;
+	return bytes;
+}
+
+static bool add_extents(struct torch_zip *file, struct fsdp_error **ret_error)
+{
+	for (size_t i = 0; i < file->torch.storages.count; i++) {
+		struct fsdp_torch_storage *storage =
+			fsdp_torch_storage(&file->torch, (uint32_t)i);
+		struct fsdp_extent extent = {
+			.kind = FSDP_EXTENT_MEMBER,
+			.key = storage->key,
+			.file = file->file_id,
+			.size = expected_bytes(storage),
+			.offset = FSDP_UNKNOWN,
+			.big_endian = file->big_endian,
+			.missing = true,
+		};
+		storage->extent =
+			fsdp_build_extent(file->reading->model, &extent, ret_error);
+		if (storage->extent == FSDP_NONE)
+			return false;
+		if (storage->conflict)
+			fsdp_find(&file->reading->model->findings,
+				FSDP_RULE_STORAGE_CONFLICT,
+				FSDP_PLACE(.file = file->file),
+				"storage %.*s is described in two ways; torch keeps the "
+				"first",
+				storage->key.size > 64 ? 64 : (int)storage->key.size,
+				(const char *)storage->key.data);
+	}
+	return true;
+}
+
+/* Gives a storage its record. A record of another length is not used. */
+static void match_storage(struct torch_zip *file, struct fsdp_torch_storage *storage,
+	const struct fsdp_zip_member *member)
+{
+	struct fsdp_model *model = file->reading->model;
+	struct fsdp_extent *extent = fsdp_vec_at(&model->extents, storage->extent);
+	uint64_t expected = expected_bytes(storage);
+	extent->offset = member->header;
+	extent->length = member->stored_size;
+	extent->method = (uint8_t)member->method;
+	extent->missing = member->size < expected || member->method > 8;
+	if (member->size != expected)
+		fsdp_find(&model->findings, FSDP_RULE_STORAGE_SIZE,
+			FSDP_PLACE(.file = file->file, .member = member->name,
+				.offset = member->header),
+			"the record has %llu bytes, its storage needs %llu",
+			(unsigned long long)member->size, (unsigned long long)expected);
+	if (member->method != 0)
+		fsdp_find(&model->findings, FSDP_RULE_ZIP_STORAGE_COMPRESSED,
+			FSDP_PLACE(.file = file->file, .member = member->name,
+				.offset = member->header),
+			"the storage is compressed; mmap=True would map compressed "
+			"bytes");
+}
+
+/* One pass over the directory: keys are looked up by hash, members are never sorted. */
+static void match_members(struct torch_zip *file)
+{
+	for (size_t i = 0; i < file->zip.members.count; i++) {
+		const struct fsdp_zip_member *member = fsdp_zip_member(&file->zip, i);
+		size_t skip = file->root.size + 5;
+		if (member->name.size <= skip ||
+			!fsdp_span_begins(member->name, file->root) ||
+			memcmp(member->name.data + file->root.size, "data/", 5) != 0)
+			continue;
+		uint32_t name = fsdp_names_find_child(&file->torch.keys, 0,
+			fsdp_span(member->name.data + skip, member->name.size - skip));
+		if (name != FSDP_NONE)
+			match_storage(
+				file, fsdp_torch_storage(&file->torch, name - 1), member);
+	}
+}
+
+static void say_missing(struct torch_zip *file)
+{
+	struct fsdp_model *model = file->reading->model;
+	for (size_t i = 0; i < file->torch.storages.count; i++) {
+		struct fsdp_torch_storage *storage =
+			fsdp_torch_storage(&file->torch, (uint32_t)i);
+		const struct fsdp_extent *extent =
+			fsdp_vec_at(&model->extents, storage->extent);
+		if (!extent->missing)
+			continue;
+		bool absent = extent->offset == FSDP_UNKNOWN;
+		if (fsdp_span_is(storage->location, "meta"))
+			continue;
+		if (absent)
+			fsdp_find(&model->findings, FSDP_RULE_TORCH_RECORD,
+				FSDP_PLACE(.file = file->file),
+				"record data/%.*s is missing",
+				storage->key.size > 64 ? 64 : (int)storage->key.size,
+				(const char *)storage->key.data);
+	}
+}
+
+static bool read_storage(void *context, uint32_t index, uint64_t offset, void *buffer,
+	size_t size, struct fsdp_error **ret_error)
+{
+	struct torch_zip *file = context;
+	const struct fsdp_torch_storage *storage =
+		fsdp_torch_storage(&file->torch, index);
+	const struct fsdp_extent *extent =
+		fsdp_vec_at(&file->reading->model->extents, storage->extent);
+	uint64_t begin;
+	struct fsdp_zip_member member = {
+		.header = extent->offset,
+		.stored_size = extent->length,
+		.size = extent->size,
+		.method = extent->method,
+	};
+	if (extent->missing)
+		return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
+			"a storage is missing");
+	if (!fsdp_zip_locate(&file->zip.source, &member, &begin, ret_error))
+		return false;
+	return fsdp_zip_read_part(&file->zip.source, begin, extent->length,
+		extent->method, offset, buffer, size, ret_error);
+}
+
+/* ---- the whole ---- */
+
+static void set_format(struct torch_zip *file)
+{
+	struct fsdp_model *model = file->reading->model;
+	model->format = (struct fsdp_format){
+		.family = "torch-zip",
+		.title = "PyTorch file (torch.save, zip)",
+		.writer = "torch.save",
+		.torch_guess = file->format_version && file->alignment ? "2.7 or later"
+			       : file->serialization_id                ? "2.1 or later"
+			       : file->byteorder != NULL               ? "2.1 or later"
+								       : "1.6 or later",
+	};
+}
+
+static bool read_pickle(struct torch_zip *file, struct fsdp_error **ret_error)
+{
+	struct fsdp_reading *reading = file->reading;
+	struct fsdp_span stream;
+	uint64_t begin = 0;
+	if (!fsdp_zip_read(&file->zip, file->pickle,
+		    fsdp_limit(reading->limits, FSDP_LIMIT_PICKLE_BYTES),
+		    reading->model->arena, &stream, ret_error))
+		return false;
+	/* Offsets count in the file if the pickle is stored, else in the pickle. */
+	if (file->pickle->method == 0 &&
+		!fsdp_zip_locate(&file->zip.source, file->pickle, &begin, ret_error))
+		return false;
+	if (!fsdp_torch_init(&file->torch, reading->model, reading->scratch, file->file,
+		    file->pickle->name, ret_error))
+		return false;
+	bool read = fsdp_torch_read(&file->torch, stream, begin, false, ret_error);
+	fsdp_torch_judge(&file->torch, FSDP_PROFILE_TENSORS, begin);
+	if (!read)
+		fsdp_error_add_member(ret_error, file->pickle->name);
+	return read;
+}
+
+static bool read_all(struct torch_zip *file, const struct fsdp_look *look,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_reading *reading = file->reading;
+	file->file = look->path;
+	file->file_id = fsdp_build_file(
+		reading->model, look->path, look->source.size, FSDP_NONE, ret_error);
+	if (file->file_id == FSDP_NONE ||
+		!fsdp_zip_open(&look->source, reading->scratch, reading->limits,
+			file->file, &reading->model->findings, &file->zip, ret_error) ||
+		!read_members(file, ret_error))
+		return false;
+	set_format(file);
+	if (!check_version(file, ret_error) || !check_byteorder(file, ret_error) ||
+		!read_pickle(file, ret_error) || !add_extents(file, ret_error))
+		return false;
+	match_members(file);
+	say_missing(file);
+	return fsdp_torch_resolve(&file->torch, read_storage, file, ret_error) &&
+	       fsdp_torch_walk(&file->torch, ret_error);
+}
+
+static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
+	struct fsdp_error **ret_error)
+{
+	struct torch_zip *file = fsdp_arena_take(
+		reading->scratch, sizeof *file, _Alignof(struct torch_zip));
+	if (file == NULL)
+		return fsdp_arena_fail(reading->scratch, ret_error);
+	file->reading = reading;
+	return read_all(file, look, ret_error);
+}
+
+const struct fsdp_family fsdp_family_torch_zip = {
+	.name = "torch-zip",
+	.title = "PyTorch file (torch.save, zip)",
+	.bid = bid,
+	.read = read,
+};
