@@ -48,6 +48,7 @@ struct command {
 	const char *output;           /* default: "text", "json" */
 	enum command_inputs inputs;
 	bool read_values; /* needs values of entries that are not tensors */
+	bool shows_plan;  /* says itself which plan is used: no note about it */
 	size_t options_size; /* of the struct that `options` point into */
 
 	/* Answers for an opened checkpoint: decides the status, calls run_begin, emits.
@@ -80,13 +81,23 @@ struct run {
 /* The answer begins: its status is known. Writes the envelope's head. */
 void run_begin(struct run *run, int status);
 
+/*
+ * Commands with no shapes (help, schema, completion) print a text of their own making as
+ * it is: here. Their run->out is NULL.
+ */
+FILE *run_stream(struct run *run);
+
 /* A remark on stderr (a note; -q hides it): one line without a full stop. */
 void run_note(struct run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The totals of a table, on stderr, only for text outputs on stdout. */
 void run_total(struct run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* An error that did not prevent the answer: on stderr and in `errors`. */
+/*
+ * An error that did not prevent the answer: on stderr and in `errors`. Call it before
+ * run_begin where that can be, so that the head of the answer already tells; a status of
+ * 0 becomes 3.
+ */
 void run_failure(struct run *run, const char *code, const char *hint, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "owned.h"
+
 /*
  * An option is a row: what it is called, what it takes, where its value lands. option.c
  * turns rows into a popt table whose arg pointers are all NULL: popt lexes (exact long
@@ -85,5 +87,79 @@ struct select_options {
 
 extern const struct option common_options[];
 extern const struct option select_options[];
+
+/* Rows and the struct they fill. */
+struct option_group {
+	const struct option *rows;
+	void *values;
+};
+
+/* A wrong command line: what is wrong, and what was probably meant. Both are cut
+ * rather than allocated, so they can always be said. hint is "" if there is none. */
+struct usage {
+	char what[320];
+	char hint[320];
+};
+
+void usage_what(struct usage *usage, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+void usage_hint(struct usage *usage, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+enum option_result {
+	OPTIONS_GOOD,
+	OPTIONS_UNKNOWN, /* ret_unknown says which; usage is not filled */
+	OPTIONS_WRONG,   /* usage says what */
+	OPTIONS_MEMORY,
+};
+
+/* An option that no row knows, as typed but without its value: "--name" or "-x". */
+struct option_unknown {
+	char name[128];
+};
+
+/*
+ * Defaults. Without `initial`: false, 0 times, NULL, no texts; -1 for OPTION_INTEGER and
+ * UINT64_MAX for OPTION_SIZE, which mean "not given".
+ */
+enum option_result options_init(const struct option_group *group,
+	struct owned *owned, struct usage *usage);
+
+/*
+ * Lexes argv and fills the groups. Words are all that is no option, in order; after `--`
+ * everything is a word. With values NULL in a group its options are lexed and forgotten.
+ */
+enum option_result options_parse(int argc, char **argv, const struct option_group *groups,
+	size_t group_count, struct texts *ret_words, struct owned *owned,
+	struct option_unknown *ret_unknown, struct usage *usage);
+
+/*
+ * The first look, before the command is known: all rows of all commands are lexed, nothing
+ * is converted and nothing is wrong.
+ */
+enum option_result options_peek(int argc, char **argv, const struct option_group *groups,
+	size_t group_count, struct texts *ret_words, struct owned *owned,
+	bool *ret_help, bool *ret_version);
+
+/* The row of that long name or, if name is NULL, of that letter; or NULL. */
+const struct option *option_find(const struct option *rows, const char *name, char letter);
+
+/* One more value for one option, as if it had been typed. text belongs to the caller. */
+enum option_result option_set(const struct option *row, void *values, const char *text,
+	struct owned *owned, struct usage *usage);
+
+/* Frees the lists of a group; its texts are owned elsewhere. */
+void options_done(const struct option_group *group);
+
+/* False when out of memory. The text is borrowed. */
+bool texts_add(struct texts *texts, const char *text);
+
+/* 4096, 4K, 4KiB (powers of 1024), 4KB (powers of 1000), up to E. */
+bool option_size(const char *text, uint64_t *ret_size);
+bool option_integer(const char *text, int64_t minimum, int64_t maximum, int64_t *ret_integer);
+/* OFFSET[:LENGTH], both sizes. Without LENGTH: UINT64_MAX. */
+bool option_range(const char *text, uint64_t *ret_offset, uint64_t *ret_length);
+/* NAME=VALUE; the name is the first *ret_name_size bytes. */
+bool option_assignment(const char *text, size_t *ret_name_size, const char **ret_value);
 
 #endif
