@@ -310,6 +310,27 @@ static enum option_result fill(
 	return result;
 }
 
+/* Options but no command: which of them is wrong, if any. */
+static enum arguments_result refuse_options(
+	int argc, char **argv, struct arguments *arguments, struct usage *usage)
+{
+	struct option_group groups[MOST_GROUPS];
+	struct option_unknown unknown;
+	struct texts words = { 0 };
+	enum option_result result = options_parse(argc, argv, groups, every_group(groups),
+		&words, &arguments->owned, &unknown, usage);
+
+	free(words.items);
+	if (result == OPTIONS_MEMORY)
+		return ARGUMENTS_MEMORY;
+	if (result == OPTIONS_UNKNOWN)
+		usage_what(usage, "unknown option %s", unknown.name);
+	else if (result == OPTIONS_GOOD)
+		usage_what(usage, "no command given");
+	usage_hint(usage, "fsdp-inspect help");
+	return ARGUMENTS_WRONG;
+}
+
 enum arguments_result arguments_read(
 	int argc, char **argv, struct arguments *arguments, struct usage *usage)
 {
@@ -322,8 +343,10 @@ enum arguments_result arguments_read(
 		return ARGUMENTS_HELP;
 	if (version)
 		return ARGUMENTS_VERSION;
-	if (word == NULL)
+	if (word == NULL && argc <= 1)
 		return ARGUMENTS_NONE;
+	if (word == NULL)
+		return refuse_options(argc, argv, arguments, usage);
 	if (arguments->command == NULL) {
 		usage_command(usage, word);
 		return ARGUMENTS_WRONG;

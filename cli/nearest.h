@@ -6,8 +6,8 @@
 
 /*
  * "Did you mean": feed it candidates, it keeps the one with the fewest edits (insert,
- * delete, replace, swap of neighbours), the first among equals. Farther than two edits, or than
- * half of the word, is no resemblance.
+ * delete, replace, swap of neighbours), the first among equals. Farther than two edits,
+ * or than half of the word, is no resemblance.
  */
 struct nearest {
 	const char *word;

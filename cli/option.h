@@ -33,12 +33,12 @@ struct option {
 	const char *name; /* long, without dashes */
 	char letter;      /* or 0 */
 	enum option_kind kind;
-	const char *argument;      /* "N", "FILE"; NULL for flags */
-	size_t offset;             /* in the options struct */
-	const char *const *words;  /* NULL ends */
-	int64_t minimum, maximum;  /* OPTION_INTEGER */
-	const char *initial;       /* default, as text, or NULL */
-	const char *help;          /* one line */
+	const char *argument;     /* "N", "FILE"; NULL for flags */
+	size_t offset;            /* in the options struct */
+	const char *const *words; /* NULL ends */
+	int64_t minimum, maximum; /* OPTION_INTEGER */
+	const char *initial;      /* default, as text, or NULL */
+	const char *help;         /* one line */
 	bool hidden;
 };
 
@@ -57,18 +57,18 @@ struct common_options {
 	bool no_plan;
 	bool raw;
 	int quiet, verbose;
-	const char *color;    /* auto, always, never */
+	const char *color; /* auto, always, never */
 	bool ascii;
-	const char *width;    /* N, none or NULL */
+	const char *width; /* N, none or NULL */
 	bool bytes;
 	const char *progress; /* auto, always, never, plain */
 	int64_t jobs;
 	const char *files0_from;
-	struct texts limits;  /* NAME=VALUE */
+	struct texts limits; /* NAME=VALUE */
 	bool no_sandbox;
 	bool separate;
-	const char *range;    /* OFFSET[:LENGTH]: the checkpoint is this part of the file */
-	bool null;            /* -0 */
+	const char *range; /* OFFSET[:LENGTH]: the checkpoint is this part of the file */
+	bool null;         /* -0 */
 };
 
 /* Selectors; select.h says what they mean. */
@@ -76,13 +76,13 @@ struct select_options {
 	struct texts globs;   /* -g, a leading ! excludes */
 	struct texts regexes; /* -e */
 	struct texts dtypes, roles;
-	const char *ranks;    /* 0,4-7 */
+	const char *ranks; /* 0,4-7 */
 	struct texts files;
 	uint64_t min_bytes, max_bytes; /* UINT64_MAX: not given */
-	int64_t depth;        /* -1: not given */
-	struct texts sort;    /* column names, - reverses */
+	int64_t depth;                 /* -1: not given */
+	struct texts sort;             /* column names, - reverses */
 	struct texts columns;
-	int64_t head;         /* -1: not given */
+	int64_t head; /* -1: not given */
 };
 
 extern const struct option common_options[];
@@ -122,8 +122,8 @@ struct option_unknown {
  * Defaults. Without `initial`: false, 0 times, NULL, no texts; -1 for OPTION_INTEGER and
  * UINT64_MAX for OPTION_SIZE, which mean "not given".
  */
-enum option_result options_init(const struct option_group *group,
-	struct owned *owned, struct usage *usage);
+enum option_result options_init(
+	const struct option_group *group, struct owned *owned, struct usage *usage);
 
 /*
  * Lexes argv and fills the groups. Words are all that is no option, in order; after `--`
@@ -134,15 +134,16 @@ enum option_result options_parse(int argc, char **argv, const struct option_grou
 	struct option_unknown *ret_unknown, struct usage *usage);
 
 /*
- * The first look, before the command is known: all rows of all commands are lexed, nothing
- * is converted and nothing is wrong.
+ * The first look, before the command is known: all rows of all commands are lexed,
+ * nothing is converted and nothing is wrong.
  */
 enum option_result options_peek(int argc, char **argv, const struct option_group *groups,
-	size_t group_count, struct texts *ret_words, struct owned *owned,
-	bool *ret_help, bool *ret_version);
+	size_t group_count, struct texts *ret_words, struct owned *owned, bool *ret_help,
+	bool *ret_version);
 
 /* The row of that long name or, if name is NULL, of that letter; or NULL. */
-const struct option *option_find(const struct option *rows, const char *name, char letter);
+const struct option *option_find(
+	const struct option *rows, const char *name, char letter);
 
 /* One more value for one option, as if it had been typed. text belongs to the caller. */
 enum option_result option_set(const struct option *row, void *values, const char *text,
@@ -156,7 +157,8 @@ bool texts_add(struct texts *texts, const char *text);
 
 /* 4096, 4K, 4KiB (powers of 1024), 4KB (powers of 1000), up to E. */
 bool option_size(const char *text, uint64_t *ret_size);
-bool option_integer(const char *text, int64_t minimum, int64_t maximum, int64_t *ret_integer);
+bool option_integer(
+	const char *text, int64_t minimum, int64_t maximum, int64_t *ret_integer);
 /* OFFSET[:LENGTH], both sizes. Without LENGTH: UINT64_MAX. */
 bool option_range(const char *text, uint64_t *ret_offset, uint64_t *ret_length);
 /* NAME=VALUE; the name is the first *ret_name_size bytes. */

@@ -10,7 +10,8 @@ struct owned {
 	size_t count;
 };
 
-/* Takes a text from malloc over, also when it fails. NULL: out of memory (or text is NULL). */
+/* Takes a text from malloc over, also when it fails. NULL: out of memory (or text is
+ * NULL). */
 char *owned_take(struct owned *owned, char *text);
 
 /* A copy with a zero byte behind it. */
