@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef OUTPUT_H
+#define OUTPUT_H
+
+#include "command.h"
+#include "temporary.h"
+
+/* Where one answer goes: a format, and stdout or a file. */
+struct sink {
+	const struct out_format *format;
+	const char *file; /* as typed; NULL: stdout */
+	FILE *stream;
+	struct temporary temporary;
+	bool has_temporary;
+};
+
+/* All outputs of a run. */
+struct outputs {
+	struct sink *sinks;
+	size_t count;
+	struct out *out;  /* one that feeds them all; NULL if there are none */
+	bool broken_pipe; /* nobody reads stdout any more */
+};
+
+enum output_result { OUTPUT_GOOD, OUTPUT_WRONG, OUTPUT_UNWRITABLE, OUTPUT_MEMORY };
+
+/* Which outputs were asked for, and whether they fit the command. */
+enum output_result outputs_choose(struct outputs *outputs, const struct command *command,
+	const struct common_options *common, struct owned *owned, struct usage *usage);
+
+/* Opens them. Inputs are compared with the files: no output replaces what is read. */
+enum output_result outputs_open(struct outputs *outputs,
+	const struct common_options *common, const struct texts *inputs,
+	struct usage *usage);
+
+/*
+ * Flushes and closes all; files get their names, those of formats that cannot say
+ * "failed" only if there was an answer. One that failed is told through `complain`,
+ * unless it is a stdout that nobody reads any more. False if any failed.
+ */
+bool outputs_finish(struct outputs *outputs, bool answered,
+	void (*complain)(void *context, const char *file, int error), void *context);
+
+/* Whether text goes to stdout. */
+bool outputs_show_text(const struct outputs *outputs);
+bool outputs_have_files(const struct outputs *outputs);
+
+/* Whatever is unfinished is removed. All zero is fine. */
+void outputs_done(struct outputs *outputs);
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TEMPORARY_H
+#define TEMPORARY_H
+
+#include <stdbool.h>
+
+/*
+ * A file that appears complete or not at all: written under a name of its own in
+ * the directory where it belongs, renamed when it is done. SIGHUP, SIGINT and SIGTERM
+ * remove all that are not done, then end the process as they would have.
+ *
+ * What exists and is no regular file (a pipe, a terminal, /dev/null) is written
+ * to directly: there is nothing to replace.
+ */
+struct temporary {
+	char *target;   /* where it will be */
+	char *path;     /* where it is now; NULL: written directly, or done */
+	int descriptor; /* to be written to; closed by the caller */
+	struct temporary *next;
+};
+
+/* False with errno. The struct stays where it is until commit or remove. */
+bool temporary_open(struct temporary *temporary, const char *target);
+
+/* The bytes are written and the descriptor closed: gives the file its name. False with
+ * errno; the temporary file is gone then. */
+bool temporary_commit(struct temporary *temporary);
+
+/* Not wanted after all. Fine after commit too: then nothing is removed. */
+void temporary_done(struct temporary *temporary);
+
+#endif
