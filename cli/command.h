@@ -21,10 +21,10 @@ enum command_group {
 
 /* How many inputs the command takes. */
 enum command_inputs {
-	INPUTS_NONE,       /* only words of its own */
-	INPUTS_ONE,        /* one checkpoint: all arguments together */
-	INPUTS_ONE_NAMES,  /* the first argument; the rest are names (show) */
-	INPUTS_MANY,       /* one checkpoint; with --separate each argument is its own */
+	INPUTS_NONE,      /* only words of its own */
+	INPUTS_ONE,       /* one checkpoint: all arguments together */
+	INPUTS_ONE_NAMES, /* the first argument; the rest are names (show) */
+	INPUTS_MANY,      /* one checkpoint; with --separate each argument is its own */
 };
 
 enum { STATUS_GOOD = 0, STATUS_BAD = 1, STATUS_FAILED = 2, STATUS_PARTIAL = 3 };
@@ -37,22 +37,23 @@ struct run;
 struct command {
 	const char *name;
 	enum command_group group;
-	const char *summary;  /* one line, lower case: "what is this checkpoint?" */
-	const char *synopsis; /* "[-d N] [--sizes] CHECKPOINT" */
-	const char *example;  /* arguments of the overview: "tree --fold step-1000/" */
+	const char *summary;     /* one line, lower case: "what is this checkpoint?" */
+	const char *synopsis;    /* "[-d N] [--sizes] CHECKPOINT" */
+	const char *example;     /* arguments of the overview: "tree --fold step-1000/" */
 	const char *examples[3]; /* for COMMAND --help; NULL ends */
-	const char *exit_1;   /* what status 1 means, or NULL: never */
+	const char *exit_1;      /* what status 1 means, or NULL: never */
 	const struct option *options; /* its own; the last has name NULL */
 	bool selectors;               /* takes the selectors of select.h too */
 	unsigned shapes;              /* SHAPE_… that it emits */
 	const char *output;           /* default: "text", "json" */
 	enum command_inputs inputs;
-	bool read_values; /* needs values of entries that are not tensors */
-	bool shows_plan;  /* says itself which plan is used: no note about it */
+	bool read_values;    /* needs values of entries that are not tensors */
+	bool shows_plan;     /* says itself which plan is used: no note about it */
 	size_t options_size; /* of the struct that `options` point into */
 
 	/* Answers for an opened checkpoint: decides the status, calls run_begin, emits.
-	 * False: out of memory or a read failed, *ret_error says which; the caller reports it.
+	 * False: out of memory or a read failed, *ret_error says which (left NULL: out of
+	 * memory); the caller reports it. STATUS_FAILED in run_begin: there is no answer.
 	 * For INPUTS_NONE run->checkpoint is NULL. */
 	bool (*run)(struct run *run, struct fsdp_error **ret_error);
 };
@@ -68,13 +69,14 @@ struct run {
 	const struct common_options *common;
 	const struct select_options *select; /* zero if it takes no selectors */
 	const struct fsdp_checkpoint *checkpoint;
-	const char *path;    /* of the checkpoint as the user typed it */
-	char *const *words;  /* arguments that are not checkpoints */
+	const char *path;   /* of the checkpoint as the user typed it */
+	char *const *words; /* arguments that are not checkpoints */
 	size_t word_count;
 	struct out *out;
+	bool bare;  /* set before run_begin: json without the envelope */
 	int status; /* set by run_begin */
 
-	/* internal to main.c */
+	/* internal to session.c */
 	struct session *session;
 };
 
@@ -88,17 +90,19 @@ void run_begin(struct run *run, int status);
 FILE *run_stream(struct run *run);
 
 /* A remark on stderr (a note; -q hides it): one line without a full stop. */
-void run_note(struct run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void run_note(struct run *run, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
 
 /* The totals of a table, on stderr, only for text outputs on stdout. */
-void run_total(struct run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void run_total(struct run *run, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
 
 /*
  * An error that did not prevent the answer: on stderr and in `errors`. Call it before
  * run_begin where that can be, so that the head of the answer already tells; a status of
  * 0 becomes 3.
  */
-void run_failure(struct run *run, const char *code, const char *hint, const char *format, ...)
-	__attribute__((format(printf, 4, 5)));
+void run_failure(struct run *run, const char *code, const char *hint, const char *format,
+	...) __attribute__((format(printf, 4, 5)));
 
 #endif

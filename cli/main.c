@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows how the process begins and ends. Everything between is elsewhere.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <locale.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <fsdp/version.h>
+
+#include "help.h"
+#include "looks.h"
+#include "message.h"
+#include "session.h"
+
+/*
+ * A descriptor that was closed would be given to the first file opened, and messages
+ * would go there. The stand-ins fail when used: what cannot be written must not be lost
+ * in silence.
+ */
+static void fill_standard_descriptors(void)
+{
+	for (int descriptor = 0; descriptor <= 2; descriptor++) {
+		if (fcntl(descriptor, F_GETFD) == -1 && errno == EBADF)
+			open("/dev/null", descriptor == 0 ? O_WRONLY : O_RDONLY);
+	}
+}
+
+static void prepare_process(void)
+{
+	const struct rlimit none = { 0, 0 };
+
+	fill_standard_descriptors();
+	/* A reader that has seen enough ends us quietly, whatever our parent thinks. */
+	signal(SIGPIPE, SIG_DFL);
+	setlocale(LC_CTYPE, "");
+	/* Without it libarchive looks for the zone anew with every member. */
+	setenv("TZ", ":/etc/localtime", 0);
+	/* Else the environment could change how popt orders arguments. */
+	unsetenv("POSIXLY_CORRECT");
+	unsetenv("POSIX_ME_HARDER");
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	setrlimit(RLIMIT_CORE, &none);
+}
+
+/* stdout is complete only once it is closed. */
+static int close_output(int status)
+{
+	int error = 0;
+
+	errno = 0;
+	if (ferror(stdout) || fflush(stdout) != 0)
+		error = errno != 0 ? errno : EIO;
+	if (fclose(stdout) != 0 && error == 0)
+		error = errno;
+	if (error == 0 || error == EPIPE)
+		return status;
+	if (status != STATUS_FAILED)
+		fprintf(stderr, "fsdp-inspect: standard output: %s\n", strerror(error));
+	return STATUS_FAILED;
+}
+
+static int wrong(const struct arguments *arguments, const struct usage *usage)
+{
+	struct looks looks = looks_for(&arguments->common, STDERR_FILENO);
+
+	message_usage(&looks, usage);
+	return STATUS_FAILED;
+}
+
+static int no_memory(void)
+{
+	message_out_of_memory();
+	return STATUS_FAILED;
+}
+
+static int open_and_run(const struct arguments *arguments, const struct inputs *inputs,
+	struct outputs *outputs, struct usage *usage)
+{
+	struct looks looks = looks_for(&arguments->common, STDERR_FILENO);
+
+	usage->hint[0] = '\0';
+	switch (outputs_open(outputs, &arguments->common, &inputs->paths, usage)) {
+	case OUTPUT_GOOD:
+		break;
+	case OUTPUT_WRONG:
+	case OUTPUT_UNWRITABLE:
+		return wrong(arguments, usage);
+	case OUTPUT_MEMORY:
+		return no_memory();
+	}
+	/* Files are to be finished even if nobody reads stdout any more. */
+	if (outputs_have_files(outputs))
+		signal(SIGPIPE, SIG_IGN);
+	return session_run(arguments, inputs, outputs, &looks);
+}
+
+static int choose_and_run(struct arguments *arguments, const struct inputs *inputs,
+	struct outputs *outputs, struct usage *usage)
+{
+	switch (outputs_choose(outputs, arguments->command, &arguments->common,
+		&arguments->owned, usage)) {
+	case OUTPUT_GOOD:
+		return open_and_run(arguments, inputs, outputs, usage);
+	case OUTPUT_WRONG:
+	case OUTPUT_UNWRITABLE:
+		return wrong(arguments, usage);
+	case OUTPUT_MEMORY:
+		break;
+	}
+	return no_memory();
+}
+
+static int collect_and_run(struct arguments *arguments, struct usage *usage)
+{
+	struct inputs inputs = { 0 };
+	struct outputs outputs = { 0 };
+	int status = STATUS_FAILED;
+
+	switch (inputs_collect(&inputs, arguments, usage)) {
+	case INPUT_GOOD:
+		status = choose_and_run(arguments, &inputs, &outputs, usage);
+		break;
+	case INPUT_WRONG:
+	case INPUT_UNREADABLE:
+		status = wrong(arguments, usage);
+		break;
+	case INPUT_MEMORY:
+		status = no_memory();
+		break;
+	}
+	outputs_done(&outputs);
+	inputs_done(&inputs);
+	if (outputs.broken_pipe) {
+		signal(SIGPIPE, SIG_DFL);
+		raise(SIGPIPE);
+	}
+	return status;
+}
+
+static int act(
+	enum arguments_result result, struct arguments *arguments, struct usage *usage)
+{
+	switch (result) {
+	case ARGUMENTS_RUN:
+		return collect_and_run(arguments, usage);
+	case ARGUMENTS_HELP:
+		if (arguments->command != NULL)
+			help_command(stdout, arguments->command);
+		else
+			help_overview(stdout);
+		return STATUS_GOOD;
+	case ARGUMENTS_VERSION:
+		printf("fsdp-inspect %s\n", fsdp_version());
+		return STATUS_GOOD;
+	case ARGUMENTS_NONE:
+		help_overview(stderr);
+		return STATUS_FAILED;
+	case ARGUMENTS_WRONG:
+		return wrong(arguments, usage);
+	case ARGUMENTS_MEMORY:
+		break;
+	}
+	return no_memory();
+}
+
+int main(int argc, char **argv)
+{
+	struct arguments arguments = { 0 };
+	struct usage usage = { "", "" };
+	int status;
+
+	prepare_process();
+	status = act(arguments_read(argc, argv, &arguments, &usage), &arguments, &usage);
+	arguments_done(&arguments);
+	return close_output(status);
+}

@@ -1,0 +1,626 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows the order of a run: open, answer, end, tell; collects what is said beside the
+ * answer (inputs, findings, failures, notes) for the envelope and for stderr. Knows
+ * nothing of what commands answer, nor of how it looks.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <fsdp/version.h>
+
+#include "fingerprint.h"
+#include "message.h"
+#include "sandbox.h"
+#include "session.h"
+
+struct session {
+	const struct command *command;
+	const struct arguments *arguments;
+	const struct inputs *inputs;
+	struct outputs *outputs;
+	const struct looks *error_looks;
+
+	/* Checkpoints that are open; their facts are borrowed below, so they stay. */
+	struct fsdp_checkpoint **checkpoints;
+	size_t checkpoint_count;
+
+	struct input_record *records;
+	size_t record_count;
+	struct finding *findings;
+	size_t finding_count;
+	struct omission *omissions;
+	size_t omission_count;
+	struct failure *failures;
+	size_t failure_count;
+	struct texts notes, totals;
+	struct owned owned;
+
+	int status;
+	bool separate; /* each input is a checkpoint of its own */
+	bool begun;    /* the envelope's head is written */
+	bool answered; /* there is data */
+	bool out_of_memory;
+};
+
+/* The list with room for `more` zeroed elements, or NULL. */
+static void *grown(
+	struct session *session, void *items, size_t count, size_t more, size_t size)
+{
+	char *bigger = reallocarray(items, count + more, size);
+
+	if (bigger == NULL)
+		session->out_of_memory = true;
+	else
+		memset(bigger + count * size, 0, more * size);
+	return bigger;
+}
+
+/* ---- what is said beside the answer ---- */
+
+static struct text kept(struct session *session, const char *text)
+{
+	if (text == NULL)
+		return (struct text){ 0 };
+	text = owned_copy(&session->owned, text, strlen(text));
+	if (text == NULL)
+		session->out_of_memory = true;
+	return text_of(text);
+}
+
+static struct failure *add_failure(struct session *session, const char *code)
+{
+	struct failure *failures = grown(
+		session, session->failures, session->failure_count, 1, sizeof *failures);
+
+	if (failures == NULL)
+		return NULL;
+	session->failures = failures;
+	failures = &failures[session->failure_count++];
+	failures->code = code;
+	failures->input = UINT32_MAX;
+	failures->offset = UINT64_MAX;
+	return failures;
+}
+
+static void add_error(
+	struct session *session, const struct fsdp_error *error, uint32_t input)
+{
+	struct failure *failure;
+
+	if (error == NULL || fsdp_error_code(error) == FSDP_ERROR_MEMORY) {
+		session->out_of_memory = true;
+		return;
+	}
+	failure = add_failure(session, fsdp_error_code_name(fsdp_error_code(error)));
+	if (failure == NULL)
+		return;
+	failure->input = input;
+	failure->rule = fsdp_error_rule(error);
+	failure->limit = fsdp_error_limit(error);
+	failure->path = kept(session, fsdp_error_path(error));
+	failure->member = kept(session, fsdp_error_member(error));
+	failure->offset = fsdp_error_offset(error);
+	failure->message = kept(session, fsdp_error_message(error));
+	failure->hint = kept(session, fsdp_error_hint(error));
+}
+
+/* Running out of memory needs no memory to be told. */
+static void add_out_of_memory(struct session *session, struct failure *failure)
+{
+	static const struct failure fixed = {
+		.code = "memory",
+		.input = UINT32_MAX,
+		.offset = UINT64_MAX,
+		.message = { "out of memory", sizeof "out of memory" - 1 },
+	};
+
+	*failure = fixed;
+	session->status = STATUS_FAILED;
+}
+
+__attribute__((format(printf, 3, 0))) static void add_line(struct session *session,
+	struct texts *texts, const char *format, va_list arguments)
+{
+	char *line;
+
+	if (vasprintf(&line, format, arguments) < 0)
+		line = NULL;
+	line = owned_take(&session->owned, line);
+	/* Of several checkpoints, or by a command and here: once is enough. */
+	for (size_t i = 0; texts == &session->notes && line != NULL && i < texts->count;
+		i++) {
+		if (strcmp(texts->items[i], line) == 0)
+			return;
+	}
+	if (line == NULL || !texts_add(texts, line))
+		session->out_of_memory = true;
+}
+
+__attribute__((format(printf, 2, 3))) static void add_note(
+	struct session *session, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	add_line(session, &session->notes, format, arguments);
+	va_end(arguments);
+}
+
+void run_note(struct run *run, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	add_line(run->session, &run->session->notes, format, arguments);
+	va_end(arguments);
+}
+
+void run_total(struct run *run, const char *format, ...)
+{
+	va_list arguments;
+
+	if (!outputs_show_text(run->session->outputs))
+		return;
+	va_start(arguments, format);
+	add_line(run->session, &run->session->totals, format, arguments);
+	va_end(arguments);
+}
+
+void run_failure(
+	struct run *run, const char *code, const char *hint, const char *format, ...)
+{
+	struct session *session = run->session;
+	struct failure *failure = add_failure(session, code);
+	va_list arguments;
+	char *message;
+
+	va_start(arguments, format);
+	if (vasprintf(&message, format, arguments) < 0)
+		message = NULL;
+	va_end(arguments);
+	message = owned_take(&session->owned, message);
+	if (message == NULL)
+		session->out_of_memory = true;
+	session->status = status_worse(session->status, STATUS_PARTIAL);
+	run->status = status_worse(run->status, STATUS_PARTIAL);
+	if (failure == NULL)
+		return;
+	/* What was typed wrong is no fault of the checkpoint. */
+	if (run->path != NULL && strcmp(code, "usage") != 0)
+		failure->path = kept(session, run->path);
+	failure->message = text_of(message != NULL ? message : "out of memory");
+	failure->hint = kept(session, hint);
+}
+
+FILE *run_stream(struct run *run)
+{
+	(void)run;
+	return stdout;
+}
+
+/* ---- findings of a checkpoint ---- */
+
+static struct text text_of_span(struct fsdp_span span)
+{
+	return (struct text){ (const char *)span.data, span.size };
+}
+
+static enum severity severity_of(enum fsdp_severity severity)
+{
+	switch (severity) {
+	case FSDP_ERROR:
+		return SEVERITY_ERROR;
+	case FSDP_WARNING:
+		return SEVERITY_WARNING;
+	case FSDP_NOTE:
+	case FSDP_SEVERITY_COUNT:
+		break;
+	}
+	return SEVERITY_NOTE;
+}
+
+static struct finding finding_of(const struct fsdp_finding *from, uint32_t input)
+{
+	return (struct finding){
+		.rule = from->rule->id,
+		.slug = from->rule->slug,
+		.severity = severity_of(from->severity),
+		.input = input,
+		.file = text_of_span(from->file),
+		.member = text_of_span(from->member),
+		.tensor = text_of_span(from->tensor),
+		.module = text_of_span(from->module),
+		.offset = from->offset,
+		.length = from->length,
+		.rank = from->rank,
+		.message = text_of_span(from->message),
+		.next = text_of_span(from->next),
+	};
+}
+
+static void add_findings(
+	struct session *session, const struct fsdp_checkpoint *checkpoint, uint32_t input)
+{
+	size_t count = fsdp_finding_count(checkpoint);
+	struct finding *findings;
+
+	if (count == 0)
+		return;
+	findings = grown(session, session->findings, session->finding_count, count,
+		sizeof *findings);
+	if (findings == NULL)
+		return;
+	session->findings = findings;
+	for (size_t i = 0; i < count; i++) {
+		struct finding *finding = &findings[session->finding_count++];
+
+		*finding = finding_of(fsdp_finding(checkpoint, i), input);
+		if (!fingerprint_set(finding))
+			session->out_of_memory = true;
+	}
+}
+
+static void add_omissions(
+	struct session *session, const struct fsdp_checkpoint *checkpoint)
+{
+	size_t count = fsdp_omitted_count(checkpoint);
+	struct omission *omissions;
+
+	if (count == 0)
+		return;
+	omissions = grown(session, session->omissions, session->omission_count, count,
+		sizeof *omissions);
+	if (omissions == NULL)
+		return;
+	session->omissions = omissions;
+	for (size_t i = 0; i < count; i++) {
+		struct fsdp_omitted from = fsdp_omitted(checkpoint, i);
+
+		omissions[session->omission_count++] = (struct omission){
+			.rule = from.rule->id,
+			.file = text_of_span(from.file),
+			.count = from.count,
+		};
+	}
+}
+
+/* ---- inputs ---- */
+
+static uint32_t add_record(struct session *session, const char *path, const char *kind)
+{
+	struct input_record *records = grown(
+		session, session->records, session->record_count, 1, sizeof *records);
+
+	if (records == NULL)
+		return UINT32_MAX;
+	session->records = records;
+	records[session->record_count] = (struct input_record){
+		.id = (uint32_t)session->record_count,
+		.path = text_of(path),
+		.kind = kind,
+		.status = -1,
+	};
+	return (uint32_t)session->record_count++;
+}
+
+static void set_records(struct session *session, size_t first, size_t count,
+	const char *format, int status)
+{
+	for (size_t i = first; i < first + count && i < session->record_count; i++) {
+		session->records[i].format = format;
+		session->records[i].status = status;
+	}
+}
+
+static void note_plan(struct session *session, const struct fsdp_checkpoint *checkpoint)
+{
+	struct fsdp_plan_facts plan;
+	uint32_t record;
+
+	if (!fsdp_checkpoint_plan(checkpoint, &plan) || plan.path == NULL)
+		return;
+	record = add_record(session, plan.path, "plan");
+	if (record == UINT32_MAX)
+		return;
+	session->records[record].found = plan.found;
+	if (plan.found && !session->command->shows_plan)
+		add_note(session, "classes and marks from %s", plan.path);
+}
+
+static void note_opening(
+	struct session *session, const struct fsdp_checkpoint *checkpoint)
+{
+	const char *note;
+
+	for (size_t i = 0; (note = fsdp_checkpoint_note(checkpoint, i)) != NULL; i++)
+		add_note(session, "%s", note);
+}
+
+/*
+ * Opens the paths as one checkpoint and takes in all that it says of itself. first is the
+ * record of the first path. NULL if it cannot be opened: that was added to the failures.
+ */
+static struct fsdp_checkpoint *open_checkpoint(
+	struct session *session, const char *const *paths, size_t count, size_t first)
+{
+	struct fsdp_checkpoint *checkpoint, **checkpoints;
+	struct fsdp_error *error = NULL;
+	size_t error_count;
+
+	checkpoints = grown(session, session->checkpoints, session->checkpoint_count, 1,
+		sizeof *checkpoints);
+	if (checkpoints == NULL)
+		return NULL;
+	session->checkpoints = checkpoints;
+	if (!fsdp_checkpoint_open(
+		    paths, count, &session->inputs->options, &checkpoint, &error)) {
+		add_error(session, error, (uint32_t)first);
+		fsdp_error_free(error);
+		set_records(session, first, count, NULL, STATUS_FAILED);
+		return NULL;
+	}
+	checkpoints[session->checkpoint_count++] = checkpoint;
+	add_findings(session, checkpoint, (uint32_t)first);
+	add_omissions(session, checkpoint);
+	note_opening(session, checkpoint);
+	error_count = fsdp_checkpoint_error_count(checkpoint);
+	for (size_t i = 0; i < error_count; i++)
+		add_error(session, fsdp_checkpoint_error(checkpoint, i), (uint32_t)first);
+	set_records(session, first, count, fsdp_checkpoint_format(checkpoint).family,
+		error_count > 0 ? STATUS_PARTIAL : STATUS_GOOD);
+	note_plan(session, checkpoint);
+	return checkpoint;
+}
+
+/* ---- the answer ---- */
+
+static struct run new_run(struct session *session)
+{
+	return (struct run){
+		.command = session->command,
+		.options = session->arguments->options,
+		.common = &session->arguments->common,
+		.select = &session->arguments->select,
+		.words = session->inputs->words,
+		.word_count = session->inputs->word_count,
+		.out = session->outputs->out,
+		.session = session,
+	};
+}
+
+static void begin(struct session *session, bool has_data, bool bare)
+{
+	struct out_header header = {
+		.command = session->command->name,
+		.version = fsdp_version(),
+		.status = session->status,
+		.inputs = session->records,
+		.input_count = session->record_count,
+		.has_data = has_data,
+		.bare = bare,
+	};
+
+	session->begun = true;
+	session->answered = has_data;
+	if (session->outputs->out != NULL)
+		out_begin(session->outputs->out, &header);
+}
+
+void run_begin(struct run *run, int status)
+{
+	struct session *session = run->session;
+
+	run->status = status_worse(run->status, status);
+	session->status = status_worse(session->status, status);
+	/* With several checkpoints the head was written before the first. */
+	if (session->begun)
+		return;
+	for (size_t i = 0; i < session->record_count; i++) {
+		if (session->records[i].status >= 0)
+			session->records[i].status = session->status;
+	}
+	begin(session, session->status != STATUS_FAILED, run->bare);
+}
+
+static void call(struct session *session, struct run *run)
+{
+	struct fsdp_error *error = NULL;
+
+	if (!session->command->run(run, &error)) {
+		add_error(session, error, session->record_count > 0 ? 0 : UINT32_MAX);
+		fsdp_error_free(error);
+		session->status = STATUS_FAILED;
+		return;
+	}
+	/* An answer that nothing began is an empty one. */
+	if (!session->begun)
+		run_begin(run, STATUS_GOOD);
+}
+
+static void add_records(struct session *session)
+{
+	const struct texts *paths = &session->inputs->paths;
+
+	for (size_t i = 0; i < paths->count; i++)
+		add_record(session, paths->items[i], "checkpoint");
+}
+
+static void answer_one(struct session *session)
+{
+	const struct texts *paths = &session->inputs->paths;
+	struct run run = new_run(session);
+
+	if (session->command->inputs != INPUTS_NONE) {
+		run.path = paths->items[0];
+		run.checkpoint = open_checkpoint(session, paths->items, paths->count, 0);
+		if (run.checkpoint == NULL || session->out_of_memory) {
+			session->status = STATUS_FAILED;
+			return;
+		}
+		if (session->failure_count > 0)
+			session->status = STATUS_PARTIAL;
+	}
+	call(session, &run);
+}
+
+/*
+ * --separate: {"checkpoints": [{"input": 0, …}, …]}, and in text one block after another.
+ * The head holds the status, so all are opened before the first is answered; for such
+ * commands (info) opening is all that can go wrong.
+ */
+static void answer_each(struct session *session)
+{
+	const struct texts *paths = &session->inputs->paths;
+	struct out *out = session->outputs->out;
+	struct fsdp_checkpoint **opened = calloc(paths->count, sizeof *opened);
+	bool any = false;
+
+	if (opened == NULL) {
+		session->out_of_memory = true;
+		return;
+	}
+	for (size_t i = 0; i < paths->count && !session->out_of_memory; i++) {
+		size_t failures = session->failure_count;
+		int status = STATUS_GOOD;
+
+		opened[i] = open_checkpoint(session, &paths->items[i], 1, i);
+		if (opened[i] == NULL)
+			status = STATUS_FAILED;
+		else if (session->failure_count > failures)
+			status = STATUS_PARTIAL;
+		session->status = status_worse(session->status, status);
+		any |= opened[i] != NULL;
+	}
+	if (any && !session->out_of_memory) {
+		begin(session, true, false);
+		out_array_begin(out, "checkpoints");
+		for (size_t i = 0, shown = 0; i < paths->count; i++) {
+			struct run run = new_run(session);
+
+			if (opened[i] == NULL)
+				continue;
+			if (shown++ > 0)
+				out_line(out, NULL, "%s", "");
+			run.path = paths->items[i];
+			run.checkpoint = opened[i];
+			out_object_begin(out, NULL);
+			out_field(out, "input", value_count(i));
+			call(session, &run);
+			out_object_end(out);
+		}
+		out_array_end(out);
+	}
+	free(opened);
+}
+
+/* The envelope's tail; and its head, if there is no answer. */
+static void end(struct session *session)
+{
+	struct failure memory;
+	struct out_footer footer;
+
+	if (session->out_of_memory)
+		add_out_of_memory(session, &memory);
+	if (session->outputs->out == NULL)
+		return;
+	if (!session->begun)
+		begin(session, false, false);
+	footer = (struct out_footer){
+		.status = session->status,
+		.findings = session->findings,
+		.finding_count = session->finding_count,
+		.failures = session->out_of_memory ? &memory : session->failures,
+		.failure_count = session->out_of_memory ? 1 : session->failure_count,
+		.omissions = session->omissions,
+		.omission_count = session->omission_count,
+	};
+	out_end(session->outputs->out, &footer);
+}
+
+/* ---- after the answer ---- */
+
+static void complain(void *context, const char *file, int error)
+{
+	struct session *session = context;
+	struct failure *failure;
+
+	session->status = STATUS_FAILED;
+	failure = add_failure(session, "system");
+	if (failure == NULL)
+		return;
+	failure->path = kept(session, file != NULL ? file : "standard output");
+	failure->message = kept(session, strerror(error));
+}
+
+static void tell(struct session *session)
+{
+	const struct looks *looks = session->error_looks;
+
+	for (size_t i = 0; i < session->totals.count; i++)
+		message_total(looks, session->totals.items[i]);
+	for (size_t i = 0; i < session->notes.count; i++)
+		message_note(looks, session->notes.items[i]);
+	message_findings(looks, session->findings, session->finding_count,
+		session->omissions, session->omission_count,
+		session->separate ? session->records : NULL);
+	message_failures(looks, session->failures, session->failure_count);
+	if (session->out_of_memory)
+		message_out_of_memory();
+}
+
+static void session_done(struct session *session)
+{
+	for (size_t i = 0; i < session->checkpoint_count; i++)
+		fsdp_checkpoint_free(session->checkpoints[i]);
+	free(session->checkpoints);
+	free(session->records);
+	free(session->findings);
+	free(session->omissions);
+	free(session->failures);
+	free(session->notes.items);
+	free(session->totals.items);
+	owned_free(&session->owned);
+}
+
+static void lock_up(struct session *session)
+{
+	const struct common_options *common = &session->arguments->common;
+
+	if (common->no_sandbox || !sandbox_is_built())
+		return;
+	if (!sandbox_enter(outputs_have_files(session->outputs)) &&
+		session->error_looks->verbosity >= 2)
+		add_note(session, "the kernel does not let this process lock itself up");
+}
+
+int session_run(const struct arguments *arguments, const struct inputs *inputs,
+	struct outputs *outputs, const struct looks *error_looks)
+{
+	struct session session = {
+		.command = arguments->command,
+		.arguments = arguments,
+		.inputs = inputs,
+		.outputs = outputs,
+		.error_looks = error_looks,
+		.separate = arguments->common.separate && inputs->paths.count > 0,
+	};
+	int status;
+
+	lock_up(&session);
+	add_records(&session);
+	if (session.separate)
+		answer_each(&session);
+	else
+		answer_one(&session);
+	end(&session);
+	if (!outputs_finish(outputs, session.answered, complain, &session))
+		session.status = STATUS_FAILED;
+	tell(&session);
+	status = session.status;
+	session_done(&session);
+	return status;
+}
