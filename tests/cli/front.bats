@@ -1,0 +1,362 @@
+# SPDX-License-Identifier: Apache-2.0
+# What holds for every command, whatever it answers.
+
+bats_require_minimum_version 1.5.0
+
+setup() {
+	: "${FSDP_INSPECT:?}"
+	cd "$BATS_TEST_TMPDIR"
+	# The smallest thing that is a checkpoint: three elements of float32.
+	header='{"weight":{"dtype":"F32","shape":[3],"data_offsets":[0,12]}}'
+	length=$(printf '\\%03o' "${#header}")
+	printf '%b\0\0\0\0\0\0\0%s\0\0\0\0\0\0\0\0\0\0\0\0' "$length" "$header" \
+		>model.safetensors
+	unset FSDP_INSPECT_COLOR FSDP_INSPECT_JOBS FSDP_INSPECT_PROGRESS
+	unset NO_COLOR FORCE_COLOR CLICOLOR CLICOLOR_FORCE COLUMNS
+}
+
+inspect() {
+	run --separate-stderr "$FSDP_INSPECT" "$@"
+}
+
+# A usage error: status 2, nothing on stdout, two lines on stderr.
+refused() {
+	[ "$status" -eq 2 ]
+	[ -z "$output" ]
+	[ "${#stderr_lines[@]}" -eq 2 ]
+	[[ ${stderr_lines[0]} == "fsdp-inspect: "* ]]
+	[[ ${stderr_lines[1]} == "  next: "* ]]
+}
+
+# There is no reader for the sample in every build; these tests are about the front.
+needs_sample() {
+	"$FSDP_INSPECT" info model.safetensors >/dev/null 2>&1 || skip "no reader for it"
+}
+
+@test "without arguments the overview is on stderr, status 2" {
+	inspect
+	[ "$status" -eq 2 ]
+	[ -z "$output" ]
+	[[ ${stderr_lines[0]} == "fsdp-inspect "* ]]
+}
+
+@test "the overview fits 40 lines of 80 columns and names every command" {
+	inspect --help
+	[ "$status" -eq 0 ]
+	[ -z "$stderr" ]
+	[ "$(printf '%s\n' "$output" | wc -l)" -le 40 ]
+	for command in $("$FSDP_INSPECT" commands --json | jq -r '.data.commands[].name'); do
+		[[ $output == *$'\n'"  $command "* ]]
+	done
+}
+
+@test "-h wins wherever it stands, then --version" {
+	for arguments in "-h" "ls -h" "-h ls" "ls --nope -h" "--nope=1 ls x -qh" "-h --version"; do
+		inspect $arguments
+		[ "$status" -eq 0 ]
+		[[ $output == "fsdp-inspect"*usage:* ]]
+	done
+	inspect ls --nope --version
+	[ "$status" -eq 0 ]
+	[[ $output =~ ^fsdp-inspect\ [0-9.]+$ ]]
+	inspect ls -- -h
+	[ "$status" -eq 2 ]
+}
+
+@test "help of a command is what its --help says" {
+	for command in $("$FSDP_INSPECT" commands --json | jq -r '.data.commands[].name'); do
+		inspect help "$command"
+		[ "$status" -eq 0 ]
+		[ "$output" = "$("$FSDP_INSPECT" "$command" --help)" ]
+		[[ $output == *"usage: fsdp-inspect $command"* ]]
+	done
+}
+
+@test "help knows its topics and offers the nearest" {
+	for topic in limits selectors outputs status environment FI1004 truncated-file; do
+		inspect help "$topic"
+		[ "$status" -eq 0 ]
+		[ -n "$output" ]
+	done
+	inspect help limts
+	[ "$status" -eq 1 ]
+	[[ $stderr == *"did you mean: fsdp-inspect help limits"* ]]
+}
+
+@test "unknown commands: the nearest, and what other tools call it" {
+	inspect treee x
+	refused
+	[[ $stderr == *"fsdp-inspect tree"* ]]
+	inspect list x
+	refused
+	[[ $stderr == *"fsdp-inspect ls"* ]]
+	inspect du x
+	refused
+	[[ $stderr == *"fsdp-inspect ls --by file"* ]]
+	inspect verify x
+	refused
+	[[ $stderr == *audit* ]]
+	inspect zzzzzz
+	refused
+}
+
+@test "a path where the command belongs" {
+	inspect model.safetensors
+	refused
+	[[ ${stderr_lines[1]} == *"fsdp-inspect info model.safetensors" ]]
+}
+
+@test "bad options: what, and what was probably meant" {
+	inspect ls --dept 3 x
+	refused
+	[[ $stderr == *"--depth"* ]]
+	inspect ls --nope x
+	refused
+	inspect --nope
+	refused
+	inspect info --glob 'x' x
+	refused
+	[[ $stderr == *"it is an option of"*ls* ]]
+	inspect ls --glob
+	refused
+	inspect info --json=3 x
+	refused
+	inspect info --js x
+	refused
+}
+
+@test "bad values" {
+	for option in --min-bytes=4Q --min-bytes=-1 --min-bytes=99999999999999999999 --depth=-1 \
+		--depth=x --role=prm --jobs=0 --jobs=1025 --color=red --width=3 --range=x \
+		--range=4: --limit=memory --limit=memry=1 --limit=memory=x -otxt -ojson= \
+		--progress=loud; do
+		inspect ls "$option" x
+		refused
+	done
+	inspect ls --limit=memry=1 x
+	[[ $stderr == *"did you mean memory?"* ]]
+	inspect ls --plan a --no-plan x
+	refused
+}
+
+@test "outputs that do not fit are refused with those that do" {
+	inspect version -o csv
+	refused
+	[[ $stderr == *"one of text, json"* ]]
+	inspect ls -o jsn x
+	refused
+	[[ $stderr == *"did you mean json"* ]]
+	inspect ls --json -o text x
+	refused
+	inspect ls -o json=a -o csv=a x
+	refused
+}
+
+@test "missing arguments" {
+	inspect ls
+	refused
+	inspect show model.safetensors
+	refused
+	inspect ls --separate a b
+	refused
+	inspect ls - --files0-from=-
+	refused
+}
+
+@test "environment: wrong values are told by name, options win" {
+	FSDP_INSPECT_COLOR=red inspect version
+	refused
+	[[ $stderr == *FSDP_INSPECT_COLOR=red* ]]
+	FSDP_INSPECT_JOBS=many inspect version
+	refused
+	POSIXLY_CORRECT=1 inspect version --json
+	[ "$status" -eq 0 ]
+}
+
+@test "a missing file: one message, status 2, the same in JSON" {
+	inspect ls nowhere.pt
+	[ "$status" -eq 2 ]
+	[ -z "$output" ]
+	[[ ${stderr_lines[0]} == "fsdp-inspect: nowhere.pt: "* ]]
+	inspect ls --json nowhere.pt
+	[ "$status" -eq 2 ]
+	[ "$(jq -r '[.ok, .data, (.errors | length), .errors[0].path] | @json' <<<"$output")" = \
+		'[false,null,1,"nowhere.pt"]' ]
+}
+
+@test "a directory without a checkpoint" {
+	mkdir empty
+	inspect info empty
+	[ "$status" -eq 2 ]
+	[ -z "$output" ]
+	[[ ${stderr_lines[0]} == "fsdp-inspect: empty"* ]]
+}
+
+@test "hostile names in messages are escaped" {
+	inspect ls $'a\e[31mb\nc.pt'
+	[ "$status" -eq 2 ]
+	[[ $stderr == *'a\x1b[31mb\x0ac.pt'* ]]
+	[[ $stderr != *$'\e'* ]]
+	inspect ls --role=$'\e]0;x'
+	[[ $stderr != *$'\e'* ]]
+}
+
+@test "a full disk is one message and status 2" {
+	[ -c /dev/full ] || skip "no /dev/full"
+	for arguments in "help" "-h" "version" "version --json" "commands --json" "schema"; do
+		run --separate-stderr bash -c "\"$FSDP_INSPECT\" $arguments >/dev/full"
+		[ "$status" -eq 2 ]
+		[ "${#stderr_lines[@]}" -eq 1 ]
+	done
+	inspect version -o json=/dev/full
+	[ "$status" -eq 2 ]
+	[[ $stderr == *"/dev/full: "* ]]
+	[ -c /dev/full ]
+}
+
+@test "a closed stdout is a failure, a closed stdin or stderr is none" {
+	run --separate-stderr bash -c "\"$FSDP_INSPECT\" version >&-"
+	[ "$status" -eq 2 ]
+	run --separate-stderr bash -c "\"$FSDP_INSPECT\" version <&- 2>&-"
+	[ "$status" -eq 0 ]
+	[[ $output == fsdp-inspect* ]]
+	run --separate-stderr bash -c "\"$FSDP_INSPECT\" version -o json=v.json <&- >&- 2>&-"
+	[ "$status" -eq 0 ]
+	jq -e .ok v.json
+}
+
+@test "a closed pipe is quiet" {
+	run --separate-stderr bash -c "\"$FSDP_INSPECT\" commands --json | head -c 1"
+	[ "$output" = "{" ]
+	[ -z "$stderr" ]
+	# Files are finished all the same.
+	run --separate-stderr bash -c \
+		"\"$FSDP_INSPECT\" commands --json -o text=c.txt | (exec <&-; sleep 0.1)"
+	[ -z "$stderr" ]
+	[ -s c.txt ]
+}
+
+@test "a file appears complete or not at all" {
+	umask 027
+	inspect version -o json=v.json -o text=v.txt
+	[ "$status" -eq 0 ]
+	[ -z "$output" ]
+	jq -e '.schema == "fsdp-inspect.version" and .ok' v.json
+	[ "$(stat -c %a v.json)" = 640 ]
+	[[ $(head -1 v.txt) == fsdp-inspect* ]]
+	# No answer: json says so, the others do not appear.
+	inspect ls nowhere.pt -o json=n.json -o csv=n.csv
+	[ "$status" -eq 2 ]
+	jq -e '.ok == false and .data == null' n.json
+	[ ! -e n.csv ]
+	inspect version -o json=no/such/folder.json
+	[ "$status" -eq 2 ]
+	[ -z "$(find . -name '.fsdp-inspect*')" ]
+}
+
+@test "what is no regular file is written to, not replaced" {
+	inspect version -o json=/dev/null
+	[ "$status" -eq 0 ]
+	[ -c /dev/null ]
+	ln -s real.json link.json
+	echo old >real.json
+	inspect version -o json=link.json
+	[ "$status" -eq 0 ]
+	[ -L link.json ]
+	jq -e .ok real.json
+	run --separate-stderr bash -c "\"$FSDP_INSPECT\" version -o json=/dev/stdout | jq .ok"
+	[ "$output" = true ]
+}
+
+@test "an output never replaces an input" {
+	cp model.safetensors before
+	inspect info model.safetensors -o json=./model.safetensors
+	[ "$status" -eq 2 ]
+	cmp model.safetensors before
+}
+
+@test "signals leave no file behind" {
+	mkfifo pipe
+	"$FSDP_INSPECT" ls - -o json=s.json <pipe 2>/dev/null &
+	pid=$!
+	exec 9>pipe
+	for _ in $(seq 100); do
+		[ -n "$(find . -name '.fsdp-inspect*')" ] && break
+		sleep 0.05
+	done
+	[ -n "$(find . -name '.fsdp-inspect*')" ]
+	kill -TERM "$pid"
+	ended=0
+	wait "$pid" || ended=$?
+	exec 9>&-
+	[ "$ended" -eq 143 ]
+	[ ! -e s.json ]
+	[ -z "$(find . -name '.fsdp-inspect*')" ]
+}
+
+@test "lists of inputs" {
+	needs_sample
+	printf 'model.safetensors\0' >list
+	inspect ls --files0-from=list -o name
+	[ "$status" -eq 0 ]
+	[ "$output" = weight ]
+	printf 'model.safetensors\0\0' >list
+	inspect ls --files0-from=list
+	[ "$status" -eq 2 ]
+	inspect ls --files0-from=nowhere
+	[ "$status" -eq 2 ]
+}
+
+@test "separate checkpoints each have a status" {
+	needs_sample
+	inspect info --json --separate model.safetensors nowhere.pt
+	[ "$status" -eq 2 ]
+	[ "$(jq -c '[.inputs[].status, (.data.checkpoints | length), .data.checkpoints[0].input]' \
+		<<<"$output")" = '[0,2,1,0]' ]
+}
+
+@test "the same bytes give the same output in any locale" {
+	LC_ALL=C "$FSDP_INSPECT" commands --json >a
+	LC_ALL=C.UTF-8 TZ=Asia/Tokyo "$FSDP_INSPECT" commands --json >b
+	cmp a b
+}
+
+@test "every schema is a document, and every JSON output names one" {
+	"$FSDP_INSPECT" schema | while read -r name major; do
+		"$FSDP_INSPECT" schema "$name" --schema="$major" | jq -e '."$schema"'
+	done
+	inspect schema nope
+	[ "$status" -eq 1 ]
+	inspect schema ls --schema=999
+	[ "$status" -eq 1 ]
+}
+
+@test "completion is syntax that its shell accepts" {
+	for shell in bash zsh fish; do
+		inspect completion "$shell"
+		[ "$status" -eq 0 ]
+		printf '%s\n' "$output" >"completion.$shell"
+		if command -v "$shell" >/dev/null; then
+			"$shell" -n "completion.$shell"
+		fi
+	done
+	inspect completion tcsh
+	[ "$status" -eq 1 ]
+	inspect completion
+	[ "$status" -eq 2 ]
+}
+
+@test "bash completion offers commands, options and words" {
+	complete_line() {
+		COMP_WORDS=("$@")
+		COMP_CWORD=$(($# - 1))
+		_fsdp_inspect
+		printf '%s\n' "${COMPREPLY[@]}"
+	}
+	eval "$("$FSDP_INSPECT" completion bash)"
+	[ "$(complete_line fsdp-inspect tr)" = tree ]
+	[ "$(complete_line fsdp-inspect ls --min)" = --min-bytes ]
+	[ "$(complete_line fsdp-inspect ls --role opt)" = optim ]
+	[ "$(complete_line fsdp-inspect ls --role = opt)" = optim ]
+	[ "$(complete_line fsdp-inspect help lim)" = limits ]
+}

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How the words of a command line become values. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "nearest.h"
+#include "option.h"
+
+struct values {
+	bool flag;
+	int counted;
+	int64_t integer;
+	uint64_t size;
+	const char *word;
+	const char *text;
+	struct texts list;
+	struct texts words;
+};
+
+static const char *const colours[] = { "red", "green", "blue", NULL };
+
+#define AT(field) offsetof(struct values, field)
+static const struct option rows[] = {
+	{ "help", 'h', OPTION_FLAG, .offset = AT(flag), .help = "" },
+	{ "version", 'V', OPTION_FLAG, .offset = AT(flag), .help = "" },
+	{ "counted", 'c', OPTION_COUNTED, .offset = AT(counted), .help = "" },
+	{ "integer", 'i', OPTION_INTEGER, "N", AT(integer), NULL, 1, 8, .help = "" },
+	{ "size", 0, OPTION_SIZE, "SIZE", AT(size), .help = "" },
+	{ "word", 'w', OPTION_WORD, "WORD", AT(word), colours, .initial = "blue",
+		.help = "" },
+	{ "text", 't', OPTION_TEXT, "TEXT", AT(text), .help = "" },
+	{ "list", 'l', OPTION_LIST, "TEXT", AT(list), .help = "" },
+	{ "words", 0, OPTION_WORDS, "LIST", AT(words), colours, .help = "" },
+	{ 0 },
+};
+
+/* What one command line came to. */
+struct outcome {
+	struct values values;
+	struct texts words;
+	struct owned owned;
+	struct usage usage;
+	struct option_unknown unknown;
+	enum option_result result;
+};
+
+static void parse(struct outcome *outcome, int argc, const char *const *arguments)
+{
+	struct option_group group = { rows, &outcome->values };
+	char *argv[24] = { 0 };
+
+	*outcome = (struct outcome){ .result = OPTIONS_GOOD };
+	argv[0] = owned_copy(&outcome->owned, "test", 4);
+	for (int i = 0; i < argc; i++)
+		argv[1 + i] =
+			owned_copy(&outcome->owned, arguments[i], strlen(arguments[i]));
+	assert_int_equal(
+		options_init(&group, &outcome->owned, &outcome->usage), OPTIONS_GOOD);
+	outcome->result = options_parse(1 + argc, argv, &group, 1, &outcome->words,
+		&outcome->owned, &outcome->unknown, &outcome->usage);
+}
+
+static void done(struct outcome *outcome)
+{
+	struct option_group group = { rows, &outcome->values };
+
+	options_done(&group);
+	free(outcome->words.items);
+	owned_free(&outcome->owned);
+}
+
+#define PARSE(outcome, ...)                                                   \
+	do {                                                                  \
+		const char *const arguments_[] = { __VA_ARGS__ };             \
+		parse(outcome, (int)(sizeof arguments_ / sizeof *arguments_), \
+			arguments_);                                          \
+	} while (0)
+
+static void sizes(void **state)
+{
+	static const struct {
+		const char *text;
+		uint64_t value;
+	} good[] = {
+		{ "0", 0 },
+		{ "4096", 4096 },
+		{ "4K", 4096 },
+		{ "4KiB", 4096 },
+		{ "4KB", 4000 },
+		{ "3M", 3u << 20 },
+		{ "1GB", 1000000000 },
+		{ "8E", UINT64_C(8) << 60 },
+		{ "18446744073709551614", UINT64_MAX - 1 },
+	};
+	static const char *const bad[] = { "", "-1", "+1", " 1", "1 ", "K", "4k", "4B",
+		"4KIB", "4KiBs", "1.5G", "0x10", "16E", "18446744073709551615",
+		"18446744073709551616", "99999999999999999999999" };
+	uint64_t value;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+		assert_true(option_size(good[i].text, &value));
+		assert_int_equal(value, good[i].value);
+	}
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		assert_false(option_size(bad[i], &value));
+}
+
+static void integers(void **state)
+{
+	int64_t value;
+
+	(void)state;
+	assert_true(option_integer("1", 1, 1024, &value));
+	assert_int_equal(value, 1);
+	assert_true(option_integer("1024", 1, 1024, &value));
+	assert_false(option_integer("0", 1, 1024, &value));
+	assert_false(option_integer("1025", 1, 1024, &value));
+	assert_false(option_integer("", 0, 9, &value));
+	assert_false(option_integer("-", -9, 9, &value));
+	assert_false(option_integer("1x", 0, 9, &value));
+	assert_true(option_integer("-5", -9, 9, &value));
+	assert_int_equal(value, -5);
+	assert_true(option_integer("9223372036854775807", 0, INT64_MAX, &value));
+	assert_false(option_integer("9223372036854775808", 0, INT64_MAX, &value));
+}
+
+static void ranges(void **state)
+{
+	uint64_t offset, length;
+
+	(void)state;
+	assert_true(option_range("4K", &offset, &length));
+	assert_int_equal(offset, 4096);
+	assert_true(length == UINT64_MAX);
+	assert_true(option_range("0:1MiB", &offset, &length));
+	assert_int_equal(offset, 0);
+	assert_int_equal(length, 1 << 20);
+	assert_false(option_range("", &offset, &length));
+	assert_false(option_range(":5", &offset, &length));
+	assert_false(option_range("5:", &offset, &length));
+	assert_false(option_range("5:6:7", &offset, &length));
+	assert_false(option_range("-5:6", &offset, &length));
+	assert_false(option_range(
+		"0000000000000000000000000000000000000005", &offset, &length));
+}
+
+static void assignments(void **state)
+{
+	const char *value;
+	size_t size;
+
+	(void)state;
+	assert_true(option_assignment("memory=4G", &size, &value));
+	assert_int_equal(size, 6);
+	assert_string_equal(value, "4G");
+	assert_false(option_assignment("memory", &size, &value));
+	assert_false(option_assignment("=4G", &size, &value));
+	assert_false(option_assignment("memory=", &size, &value));
+}
+
+static void defaults(void **state)
+{
+	struct outcome outcome;
+
+	(void)state;
+	parse(&outcome, 0, NULL);
+	assert_int_equal(outcome.result, OPTIONS_GOOD);
+	assert_false(outcome.values.flag);
+	assert_int_equal(outcome.values.integer, -1);
+	assert_true(outcome.values.size == UINT64_MAX);
+	assert_string_equal(outcome.values.word, "blue");
+	assert_null(outcome.values.text);
+	assert_int_equal(outcome.values.list.count, 0);
+	done(&outcome);
+}
+
+static void any_order(void **state)
+{
+	struct outcome outcome;
+
+	(void)state;
+	PARSE(&outcome, "one", "-cc", "--integer=8", "two", "--text", "-x", "-l", "a",
+		"--list=", "-wred", "--words", "red,blue", "-", "--", "-c", "--nope");
+	assert_int_equal(outcome.result, OPTIONS_GOOD);
+	assert_int_equal(outcome.values.counted, 2);
+	assert_int_equal(outcome.values.integer, 8);
+	assert_string_equal(outcome.values.text, "-x");
+	assert_string_equal(outcome.values.word, "red");
+	assert_int_equal(outcome.values.list.count, 2);
+	assert_string_equal(outcome.values.list.items[0], "a");
+	assert_string_equal(outcome.values.list.items[1], "");
+	assert_int_equal(outcome.values.words.count, 2);
+	assert_string_equal(outcome.values.words.items[1], "blue");
+	assert_int_equal(outcome.words.count, 5);
+	assert_string_equal(outcome.words.items[2], "-");
+	assert_string_equal(outcome.words.items[4], "--nope");
+	done(&outcome);
+}
+
+static void last_one_wins(void **state)
+{
+	struct outcome outcome;
+
+	(void)state;
+	PARSE(&outcome, "-i", "3", "-i4", "--word=red", "--word=green");
+	assert_int_equal(outcome.result, OPTIONS_GOOD);
+	assert_int_equal(outcome.values.integer, 4);
+	assert_string_equal(outcome.values.word, "green");
+	done(&outcome);
+}
+
+static void unknown_options(void **state)
+{
+	static const struct {
+		const char *typed, *name;
+	} cases[] = {
+		{ "--nope", "--nope" },
+		{ "--nope=3", "--nope" },
+		{ "--integ=3", "--integ" }, /* no prefixes */
+		{ "-x", "-x" },
+		{ "-cx", "-x" },
+	};
+	struct outcome outcome;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		PARSE(&outcome, cases[i].typed);
+		assert_int_equal(outcome.result, OPTIONS_UNKNOWN);
+		assert_string_equal(outcome.unknown.name, cases[i].name);
+		done(&outcome);
+	}
+}
+
+static void wrong_values(void **state)
+{
+	static const char *const cases[] = { "--integer=0", "--integer=9",
+		"--integer=", "--integer=x", "--size=-1", "--size=4Q", "--word=pink",
+		"--word=", "--words=red,", "--words=red,,blue", "--words=pink",
+		"--help=1", "--text", "-i" };
+	struct outcome outcome;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		PARSE(&outcome, cases[i]);
+		assert_int_equal(outcome.result, OPTIONS_WRONG);
+		assert_true(outcome.usage.what[0] != '\0');
+		done(&outcome);
+	}
+}
+
+static void a_near_word_is_offered(void **state)
+{
+	struct outcome outcome;
+
+	(void)state;
+	PARSE(&outcome, "--word=gren");
+	assert_int_equal(outcome.result, OPTIONS_WRONG);
+	assert_non_null(strstr(outcome.usage.hint, "did you mean green?"));
+	done(&outcome);
+}
+
+/* A long value may cut the message, never overrun it. */
+static void long_values(void **state)
+{
+	char argument[2000] = "--word=";
+	struct outcome outcome;
+
+	(void)state;
+	memset(argument + strlen("--word="), 'a', sizeof argument - sizeof "--word=");
+	PARSE(&outcome, argument);
+	assert_int_equal(outcome.result, OPTIONS_WRONG);
+	assert_true(strlen(outcome.usage.what) < sizeof outcome.usage.what);
+	done(&outcome);
+	argument[0] = '-';
+	argument[2] = 'z';
+	PARSE(&outcome, argument);
+	assert_int_equal(outcome.result, OPTIONS_UNKNOWN);
+	done(&outcome);
+}
+
+static void a_peek_forgives(void **state)
+{
+	char program[] = "test", bad[] = "--nope", value[] = "-t", text[] = "word",
+	     help[] = "-ch", name[] = "name";
+	char *argv[] = { program, bad, value, text, help, name, NULL };
+	struct option_group group = { rows, NULL };
+	struct texts words = { 0 };
+	struct owned owned = { 0 };
+	bool wants_help = false, wants_version = false;
+
+	(void)state;
+	assert_int_equal(options_peek(6, argv, &group, 1, &words, &owned, &wants_help,
+				 &wants_version),
+		OPTIONS_GOOD);
+	assert_true(wants_help);
+	assert_false(wants_version);
+	assert_int_equal(words.count, 1);
+	assert_string_equal(words.items[0], "name");
+	free(words.items);
+	owned_free(&owned);
+}
+
+static void nearest_words(void **state)
+{
+	static const char *const candidates[] = { "info", "tree", "ls", "show", "fqns" };
+	static const struct {
+		const char *word, *best;
+	} cases[] = {
+		{ "treee", "tree" },
+		{ "rtee", "tree" },
+		{ "inof", "info" },
+		{ "s", NULL },
+		{ "sl", "ls" },
+		{ "", NULL },
+		{ "reshard", NULL },
+		{ "show", "show" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct nearest nearest;
+
+		nearest_init(&nearest, cases[i].word);
+		for (size_t j = 0; j < sizeof candidates / sizeof *candidates; j++)
+			nearest_try(&nearest, candidates[j]);
+		if (cases[i].best == NULL)
+			assert_null(nearest.best);
+		else
+			assert_string_equal(nearest.best, cases[i].best);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(sizes),
+		cmocka_unit_test(integers),
+		cmocka_unit_test(ranges),
+		cmocka_unit_test(assignments),
+		cmocka_unit_test(defaults),
+		cmocka_unit_test(any_order),
+		cmocka_unit_test(last_one_wins),
+		cmocka_unit_test(unknown_options),
+		cmocka_unit_test(wrong_values),
+		cmocka_unit_test(a_near_word_is_offered),
+		cmocka_unit_test(long_values),
+		cmocka_unit_test(a_peek_forgives),
+		cmocka_unit_test(nearest_words),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
