@@ -209,15 +209,15 @@ enum output_result outputs_open(struct outputs *outputs,
 		if (outs[i] == NULL)
 			result = OUTPUT_MEMORY;
 	}
-	if (result == OUTPUT_GOOD && outputs->count > 0) {
+	if (result != OUTPUT_GOOD) {
+		for (size_t i = 0; outs != NULL && i < outputs->count; i++)
+			out_free(outs[i]);
+	} else if (outputs->count > 0) {
+		/* Takes them over, also when it fails. */
 		outputs->out =
 			outputs->count == 1 ? outs[0] : out_many(outs, outputs->count);
 		if (outputs->out == NULL)
 			result = OUTPUT_MEMORY;
-	}
-	if (result != OUTPUT_GOOD && outs != NULL) {
-		for (size_t i = 0; i < outputs->count; i++)
-			out_free(outs[i]);
 	}
 	free(outs);
 	return result;
