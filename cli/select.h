@@ -22,15 +22,22 @@ void selection_free(struct selection *selection);
 /* Whether there is any selector at all (depth, sort, columns and head are none). */
 bool selection_is_all(const struct selection *selection);
 
+/* Whether names alone decide: nothing but -g and -e, or nothing at all. */
+bool selection_is_by_name(const struct selection *selection);
+
+/* Whether a pattern needed too many steps on some name, which then counted as not
+ * matched: the answer is partial and the user is told. */
+bool selection_gave_up(const struct selection *selection);
+
 /* By all criteria. The name is the one that is shown (clean, or raw under --raw). */
-bool selection_takes_tensor(const struct selection *selection,
+bool selection_takes_tensor(struct selection *selection,
 	const struct fsdp_checkpoint *checkpoint, uint32_t tensor, struct fsdp_span name);
 
 /* By -g and -e only. */
-bool selection_takes_name(const struct selection *selection, struct fsdp_span name);
+bool selection_takes_name(struct selection *selection, struct fsdp_span name);
 
 /* By --rank and --file only. */
-bool selection_takes_piece(const struct selection *selection,
+bool selection_takes_piece(struct selection *selection,
 	const struct fsdp_checkpoint *checkpoint, const struct fsdp_piece *piece);
 
 #endif
