@@ -19,7 +19,8 @@ bool refuse(struct run *run, const char *hint, const char *format, ...)
 	if (vasprintf(&message, format, arguments) < 0)
 		message = NULL;
 	va_end(arguments);
-	run_failure(run, "usage", hint, "%s", message != NULL ? message : "out of memory");
+	run_failure(
+		run, "usage", hint, "%s", message != NULL ? message : "out of memory");
 	free(message);
 	run_begin(run, STATUS_FAILED);
 	return true;
@@ -37,12 +38,14 @@ bool answer_selection(struct run *run, struct selection **ret_selection)
 	return false;
 }
 
-int answer_selection_status(struct run *run, const struct selection *selection, int status)
+int answer_selection_status(
+	struct run *run, const struct selection *selection, int status)
 {
 	if (!selection_gave_up(selection))
 		return status;
 	run_failure(run, "limit", "use a simpler pattern, with fewer ** in it",
-		"a pattern took too many steps on some names, which count as not matched");
+		"a pattern took too many steps on some names, which count as not "
+		"matched");
 	return status_worse(status, STATUS_PARTIAL);
 }
 
@@ -64,7 +67,7 @@ bool answer_has_output(const struct run *run, const char *format)
 		if (names_format(common->outputs.items[i], format))
 			return true;
 	return !common->json && !common->jsonl && common->outputs.count == 0 &&
-		strcmp(run->command->output, format) == 0;
+	       strcmp(run->command->output, format) == 0;
 }
 
 bool answer_is_machine(const struct run *run)

@@ -34,8 +34,8 @@ char *name_buffer_reserve(struct name_buffer *buffer, size_t size)
 	return data;
 }
 
-struct text name_text(struct name_buffer *buffer, const struct fsdp_checkpoint *checkpoint,
-	uint32_t name)
+struct text name_text(struct name_buffer *buffer,
+	const struct fsdp_checkpoint *checkpoint, uint32_t name)
 {
 	size_t length;
 

@@ -80,20 +80,22 @@ static void add(struct expression *expression, const char *text)
 
 static bool is_word(char c)
 {
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-		c == '_';
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+	       (c >= '0' && c <= '9') || c == '_';
 }
 
 static void add_literal(struct expression *expression, char c)
 {
-	/* A backslash before any byte that is no letter or digit makes it stand for itself. */
+	/* A backslash before any byte that is no letter or digit makes it stand for
+	 * itself. */
 	if (!is_word(c) && (unsigned char)c < 0x80)
 		expression->data[expression->size++] = '\\';
 	expression->data[expression->size++] = c;
 }
 
 /* [a-z], [!0-9]: never matches the separator when negated. NULL if it is not closed. */
-static const char *add_class(struct expression *expression, const char *at, char separator)
+static const char *add_class(
+	struct expression *expression, const char *at, char separator)
 {
 	bool first = true;
 	expression->data[expression->size++] = '[';
@@ -118,8 +120,8 @@ static const char *add_class(struct expression *expression, const char *at, char
 }
 
 /* A segment that is just two stars stands for any number of segments, also none. */
-static const char *add_stars(struct expression *expression, const char *glob, const char *at,
-	char separator)
+static const char *add_stars(
+	struct expression *expression, const char *glob, const char *at, char separator)
 {
 	bool begins = at == glob || at[-1] == separator;
 	const char *behind = at + 2;
@@ -130,7 +132,8 @@ static const char *add_stars(struct expression *expression, const char *glob, co
 		add(expression, separator == '.' ? "(?:.*\\.)?" : "(?:.*/)?");
 		return behind + 1;
 	}
-	if (begins && *behind == '\0' && expression->data[expression->size - 1] == separator) {
+	if (begins && *behind == '\0' &&
+		expression->data[expression->size - 1] == separator) {
 		/* The separator is there already: it goes with the segments. */
 		expression->size -= 2;
 		add(expression, separator == '.' ? "(?:\\..*)?" : "(?:/.*)?");
@@ -163,7 +166,8 @@ static bool translate(struct expression *ret_expression, const char *glob, char 
 			at = add_class(&expression, at + 1, separator);
 			if (at == NULL) {
 				free(expression.data);
-				return fail(ret_message, "pattern \"%s\": [ without ]", glob);
+				return fail(
+					ret_message, "pattern \"%s\": [ without ]", glob);
 			}
 		} else {
 			if (*at == '\\' && at[1] != '\0')
@@ -185,7 +189,8 @@ static bool compile(struct pattern *pattern, const char *expression, size_t size
 	unsigned char why[256];
 
 	pattern->code = pcre2_compile((PCRE2_SPTR)expression, size,
-		PCRE2_DOTALL | PCRE2_NEVER_UTF | PCRE2_NEVER_BACKSLASH_C, &code, &offset, NULL);
+		PCRE2_DOTALL | PCRE2_NEVER_UTF | PCRE2_NEVER_BACKSLASH_C, &code, &offset,
+		NULL);
 	if (pattern->code == NULL) {
 		if (pcre2_get_error_message(code, why, sizeof why) < 0)
 			why[0] = '\0';
@@ -215,12 +220,13 @@ static bool compile_glob(
 	return good;
 }
 
-static bool matches(struct selection *selection, const struct pattern *pattern,
-	struct fsdp_span name)
+static bool matches(
+	struct selection *selection, const struct pattern *pattern, struct fsdp_span name)
 {
-	const unsigned char *data = name.data != NULL ? name.data : (const unsigned char *)"";
-	int result = pcre2_match(
-		pattern->code, data, name.size, 0, 0, selection->match, selection->limits);
+	const unsigned char *data =
+		name.data != NULL ? name.data : (const unsigned char *)"";
+	int result = pcre2_match(pattern->code, data, name.size, 0, 0, selection->match,
+		selection->limits);
 
 	if (result < 0 && result != PCRE2_ERROR_NOMATCH)
 		selection->gave_up = true;
@@ -244,10 +250,12 @@ static bool take_dtypes(
 		size_t found = 0;
 		if (strncmp(word, "torch.", 6) == 0)
 			word += 6;
-		while (found < count && strcmp(fsdp_dtype((uint32_t)found)->name, word) != 0)
+		while (found < count &&
+			strcmp(fsdp_dtype((uint32_t)found)->name, word) != 0)
 			found++;
 		if (found == count)
-			return fail(ret_message, "--dtype: there is no dtype \"%s\"", word);
+			return fail(
+				ret_message, "--dtype: there is no dtype \"%s\"", word);
 		selection->dtypes[found] = true;
 	}
 	return true;
@@ -259,7 +267,8 @@ static bool take_roles(
 	for (size_t i = 0; i < words->count; i++) {
 		size_t role = 0;
 		while (role < FSDP_ROLE_COUNT &&
-			strcmp(fsdp_role_name((enum fsdp_role)role), words->items[i]) != 0)
+			strcmp(fsdp_role_name((enum fsdp_role)role), words->items[i]) !=
+				0)
 			role++;
 		if (role == FSDP_ROLE_COUNT)
 			return fail(ret_message,
@@ -307,10 +316,12 @@ static bool take_ranks(struct selection *selection, const char *list, char **ret
 		range->last = range->first;
 		if (good && *at == '-') {
 			at++;
-			good = take_rank(&at, &range->last) && range->last >= range->first;
+			good = take_rank(&at, &range->last) &&
+			       range->last >= range->first;
 		}
 		if (!good || (*at != ',' && *at != '\0'))
-			return fail(ret_message, "--rank: \"%s\" is no list like 0,4-7", list);
+			return fail(ret_message, "--rank: \"%s\" is no list like 0,4-7",
+				list);
 		selection->rank_count++;
 		if (*at++ == '\0')
 			return true;
@@ -319,8 +330,8 @@ static bool take_ranks(struct selection *selection, const char *list, char **ret
 
 /* ---- making one ---- */
 
-static bool take_patterns(
-	struct selection *selection, const struct select_options *options, char **ret_message)
+static bool take_patterns(struct selection *selection,
+	const struct select_options *options, char **ret_message)
 {
 	size_t count = options->globs.count + options->regexes.count;
 
@@ -333,7 +344,8 @@ static bool take_patterns(
 		const char *text;
 		selection->name_count = i + 1;
 		if (i < options->globs.count) {
-			if (!compile_glob(pattern, options->globs.items[i], '.', ret_message))
+			if (!compile_glob(
+				    pattern, options->globs.items[i], '.', ret_message))
 				return false;
 		} else {
 			text = options->regexes.items[i - options->globs.count];
@@ -344,8 +356,8 @@ static bool take_patterns(
 	}
 	for (size_t i = 0; i < options->files.count; i++) {
 		selection->file_count = i + 1;
-		if (!compile_glob(
-			    &selection->files[i], options->files.items[i], '/', ret_message))
+		if (!compile_glob(&selection->files[i], options->files.items[i], '/',
+			    ret_message))
 			return false;
 	}
 	return true;
@@ -408,8 +420,8 @@ void selection_free(struct selection *selection)
 bool selection_is_by_name(const struct selection *selection)
 {
 	return selection->dtypes == NULL && !selection->has_roles &&
-		selection->rank_count == 0 && selection->file_count == 0 &&
-		selection->min_bytes == 0 && selection->max_bytes == UINT64_MAX;
+	       selection->rank_count == 0 && selection->file_count == 0 &&
+	       selection->min_bytes == 0 && selection->max_bytes == UINT64_MAX;
 }
 
 bool selection_is_all(const struct selection *selection)
@@ -504,5 +516,5 @@ bool selection_takes_tensor(struct selection *selection,
 	if (!selection_takes_name(selection, name))
 		return false;
 	return (selection->rank_count == 0 && selection->file_count == 0) ||
-		takes_some_piece(selection, checkpoint, &facts);
+	       takes_some_piece(selection, checkpoint, &facts);
 }

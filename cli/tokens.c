@@ -79,7 +79,7 @@ static void put_word(struct writer *writer, const char *word)
 static void put_quoted(struct writer *writer, struct fsdp_span text, bool bytes)
 {
 	bool doubled = text.size > 0 && memchr(text.data, '\'', text.size) != NULL &&
-		memchr(text.data, '"', text.size) == NULL;
+		       memchr(text.data, '"', text.size) == NULL;
 	char quote = doubled ? '"' : '\'';
 	char escape[8];
 
@@ -167,8 +167,9 @@ static void put_scalar(struct writer *writer, const struct fsdp_token *token)
 
 static bool is_container(enum fsdp_token_kind kind)
 {
-	return kind == FSDP_TOKEN_LIST || kind == FSDP_TOKEN_TUPLE || kind == FSDP_TOKEN_SET ||
-		kind == FSDP_TOKEN_DICT || kind == FSDP_TOKEN_OBJECT;
+	return kind == FSDP_TOKEN_LIST || kind == FSDP_TOKEN_TUPLE ||
+	       kind == FSDP_TOKEN_SET || kind == FSDP_TOKEN_DICT ||
+	       kind == FSDP_TOKEN_OBJECT;
 }
 
 static uint64_t item_count(const struct fsdp_token *token)
@@ -222,7 +223,8 @@ static void put_separator(struct writer *writer)
 	level = &writer->levels[writer->depth - 1];
 	if (level->done == 0)
 		return;
-	put_word(writer, level->kind == FSDP_TOKEN_DICT && level->done % 2 == 1 ? ": " : ", ");
+	put_word(writer,
+		level->kind == FSDP_TOKEN_DICT && level->done % 2 == 1 ? ": " : ", ");
 }
 
 /* An item is complete: closes every container that it completes. */
@@ -295,7 +297,8 @@ bool json_tokens_add(struct json_tokens *json, struct token token)
 
 static struct text text_of_token(const struct fsdp_token *token)
 {
-	return (struct text){ token->text.data != NULL ? (const char *)token->text.data : "",
+	return (struct text){ token->text.data != NULL ? (const char *)token->text.data
+						       : "",
 		token->text.size };
 }
 
@@ -404,10 +407,11 @@ static bool convert_one(struct converter *converter, const struct fsdp_token *so
 	bool inside = converter->depth > 0;
 	size_t top = inside ? converter->depth - 1 : 0;
 	bool is_key = inside && converter->levels[top].dict != FSDP_NONE &&
-		converter->levels[top].done % 2 == 0;
+		      converter->levels[top].done % 2 == 0;
 
 	if (is_key) {
-		if (!convert_key(source, converter->json->texts + converter->key_count * KEY_SIZE,
+		if (!convert_key(source,
+			    converter->json->texts + converter->key_count * KEY_SIZE,
 			    &token))
 			return false;
 		converter->keys[converter->key_count++] =
@@ -416,7 +420,8 @@ static bool convert_one(struct converter *converter, const struct fsdp_token *so
 		return false;
 	}
 	converter->bytes += 8 + token.text.size;
-	if (converter->bytes > TOKENS_JSON_MAX || !json_tokens_add(converter->json, token))
+	if (converter->bytes > TOKENS_JSON_MAX ||
+		!json_tokens_add(converter->json, token))
 		return false;
 	if (token.type == TOKEN_ARRAY || token.type == TOKEN_OBJECT) {
 		if (converter->depth == DEPTH_MAX)
@@ -444,7 +449,8 @@ static bool keys_differ(struct converter *converter)
 {
 	if (converter->key_count < 2)
 		return true;
-	qsort(converter->keys, converter->key_count, sizeof *converter->keys, by_dict_and_bytes);
+	qsort(converter->keys, converter->key_count, sizeof *converter->keys,
+		by_dict_and_bytes);
 	for (size_t i = 1; i < converter->key_count; i++)
 		if (by_dict_and_bytes(&converter->keys[i - 1], &converter->keys[i]) == 0)
 			return false;
@@ -474,5 +480,6 @@ struct value tokens_json(
 	free(converter.keys);
 	if (!good)
 		return value_absent();
-	return (struct value){ .type = VALUE_TOKENS, .tokens = { json->items, json->count } };
+	return (struct value){ .type = VALUE_TOKENS,
+		.tokens = { json->items, json->count } };
 }
