@@ -783,6 +783,7 @@ const struct command command_tree = {
 	.shapes = SHAPE_TREE,
 	.output = "text",
 	.inputs = INPUTS_MANY,
+	.shows_plan = true,
 	.options_size = sizeof(struct tree_options),
 	.run = run_tree,
 };

@@ -22,6 +22,13 @@ enum {
 
 size_t number_text(double number, char *buffer, size_t size)
 {
+	return number_text_within(number, number, number, buffer, size);
+}
+
+size_t number_text_within(
+	double number, double above, double below, char *buffer, size_t size)
+{
+	double read;
 	char scientific[40];
 	int precision = 0, exponent, length;
 
@@ -29,9 +36,12 @@ size_t number_text(double number, char *buffer, size_t size)
 		return (size_t)snprintf(buffer, size, "nan");
 	if (isinf(number))
 		return (size_t)snprintf(buffer, size, number < 0 ? "-inf" : "inf");
-	do
+	for (;; precision++) {
 		snprintf(scientific, sizeof scientific, "%.*e", precision, number);
-	while (strtod(scientific, NULL) != number && ++precision < 17);
+		read = strtod(scientific, NULL);
+		if (read == number || (read > above && read < below) || precision == 17)
+			break;
+	}
 	exponent = atoi(strchr(scientific, 'e') + 1);
 	if (exponent < -4 || exponent >= 16)
 		return (size_t)snprintf(buffer, size, "%s", scientific);

@@ -42,4 +42,9 @@ bool json_tokens_add(struct json_tokens *json, struct token token);
  * Returns its length; size 32 is enough. */
 size_t number_text(double number, char *buffer, size_t size);
 
+/* The same where all that lies between two bounds is read as this number: for types that
+ * are coarser than double. */
+size_t number_text_within(
+	double number, double above, double below, char *buffer, size_t size);
+
 #endif

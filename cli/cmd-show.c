@@ -1,0 +1,810 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Shows everything about a few tensors or values. Knows which facts belong to one of
+ * them; the fields themselves are tensor-row.c's.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "answer.h"
+#include "elements.h"
+#include "places.h"
+#include "similar.h"
+#include "tensor-row.h"
+#include "units.h"
+
+enum {
+	VALUES_MAX = 1 << 20, /* elements that --values shows */
+	LINE_WIDTH = 80,
+	STATES_MAX = 64,
+	MESH_ROWS_MAX = 32,
+};
+
+struct show_options {
+	int64_t values;
+};
+
+static const struct option OPTIONS[] = {
+	{ "values", 0, OPTION_INTEGER, "N", offsetof(struct show_options, values),
+		.minimum = 1, .maximum = VALUES_MAX,
+		.help = "the first N elements, exactly as stored" },
+	{ NULL },
+};
+
+/* One thing that was asked for. */
+struct item {
+	bool is_value;
+	uint32_t index;
+};
+
+struct show {
+	struct run *run;
+	const struct show_options *options;
+	struct selection *selection;
+	struct row_buffers buffers;
+	struct item *items;
+	size_t item_count;
+
+	uint32_t *pieces; /* of all items, one behind the other */
+	struct place_facts *facts;
+	size_t piece_count;
+	struct fsdp_locator *locator;
+	int status;
+};
+
+static struct fsdp_tensor tensor_at(const struct show *show, uint32_t index)
+{
+	return fsdp_tensor(show->run->checkpoint, index);
+}
+
+/* ---- what was asked for ---- */
+
+static bool find_value(const struct show *show, uint32_t name, uint32_t *ret_index)
+{
+	size_t count = fsdp_value_count(show->run->checkpoint);
+
+	for (uint32_t i = 0; i < count && name != FSDP_NONE; i++) {
+		struct fsdp_value value = fsdp_value(show->run->checkpoint, i);
+		if (value.name == name || value.raw_name == name) {
+			*ret_index = i;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* One look at all names for each word that was not found. */
+static void tell_missing(struct show *show, const char *word)
+{
+	const struct fsdp_checkpoint *checkpoint = show->run->checkpoint;
+	size_t tensors = fsdp_tensor_count(checkpoint), values = fsdp_value_count(checkpoint);
+	struct name_buffer list = { NULL, 0, false };
+	struct similar similar;
+	size_t length = 0;
+
+	similar_init(&similar, text_of(word));
+	for (uint32_t i = 0; i < tensors; i++) {
+		uint32_t name = tensor_at(show, i).name;
+		similar_try(&similar, name, name_text(&show->buffers.name, checkpoint, name));
+	}
+	for (uint32_t i = 0; i < values; i++) {
+		uint32_t name = fsdp_value(checkpoint, i).name;
+		similar_try(&similar, name, name_text(&show->buffers.name, checkpoint, name));
+	}
+	for (size_t i = 0; i < similar.count; i++) {
+		name_buffer_append(&list, &length, text_of(i > 0 ? ", " : "did you mean "));
+		name_buffer_append(&list, &length,
+			name_text(&show->buffers.name, checkpoint, similar.best[i].name));
+	}
+	name_buffer_append(&list, &length, (struct text){ "", 1 });
+	run_note(show->run, "no tensor or value %s%s%s", word,
+		similar.count > 0 ? "; " : "", list.data != NULL ? list.data : "");
+	name_buffer_done(&list);
+	show->status = status_worse(show->status, STATUS_BAD);
+}
+
+static bool find_items(struct show *show)
+{
+	struct run *run = show->run;
+
+	show->items = calloc(run->word_count + 1, sizeof *show->items);
+	if (show->items == NULL)
+		return false;
+	for (size_t i = 0; i < run->word_count; i++) {
+		struct fsdp_span word = span_of_text(text_of(run->words[i]));
+		struct item *item = &show->items[show->item_count];
+		item->index = fsdp_tensor_find(run->checkpoint, word);
+		if (item->index != FSDP_NONE) {
+			show->item_count++;
+		} else if (find_value(show, fsdp_name_find(run->checkpoint, word),
+				   &item->index)) {
+			item->is_value = true;
+			show->item_count++;
+		} else {
+			tell_missing(show, run->words[i]);
+		}
+	}
+	return true;
+}
+
+/* ---- pieces ---- */
+
+static bool keep_facts(void *context, size_t position, const struct fsdp_place *place)
+{
+	struct show *show = context;
+	return place_facts_take(&show->facts[position], place);
+}
+
+static size_t count_pieces(const struct show *show, uint32_t tensor)
+{
+	struct fsdp_tensor facts = tensor_at(show, tensor);
+	size_t count = facts.piece_count;
+
+	for (uint32_t i = 0; i < facts.component_count; i++)
+		count += tensor_at(show, facts.first_component + i).piece_count;
+	return count;
+}
+
+static void list_pieces(struct show *show, const struct fsdp_tensor *tensor)
+{
+	for (uint32_t i = 0; i < tensor->piece_count; i++)
+		show->pieces[show->piece_count++] = tensor->first_piece + i;
+}
+
+static bool locate(struct show *show, struct fsdp_error **ret_error)
+{
+	size_t count = 0;
+	bool partial = false;
+
+	for (size_t i = 0; i < show->item_count; i++)
+		if (!show->items[i].is_value)
+			count += count_pieces(show, show->items[i].index);
+	show->pieces = malloc((count + 1) * sizeof *show->pieces);
+	show->facts = malloc((count + 1) * sizeof *show->facts);
+	if (show->pieces == NULL || show->facts == NULL)
+		return false;
+	for (size_t i = 0; i < show->item_count; i++) {
+		struct fsdp_tensor tensor;
+		if (show->items[i].is_value)
+			continue;
+		tensor = tensor_at(show, show->items[i].index);
+		list_pieces(show, &tensor);
+		for (uint32_t j = 0; j < tensor.component_count; j++) {
+			struct fsdp_tensor part = tensor_at(show, tensor.first_component + j);
+			list_pieces(show, &part);
+		}
+	}
+	for (size_t i = 0; i < count; i++)
+		show->facts[i] = place_unknown;
+	if (!places_find(show->run, show->pieces, count, keep_facts, show, &partial, ret_error))
+		return false;
+	if (partial)
+		show->status = status_worse(show->status, STATUS_PARTIAL);
+	return true;
+}
+
+/* Pieces of one tensor; *first is where its facts begin, and is moved behind them. */
+static void emit_pieces(struct show *show, const struct fsdp_tensor *tensor, size_t *first)
+{
+	struct run *run = show->run;
+	struct column columns[PIECE_COLUMNS];
+	struct table table = { .key = "pieces", .columns = columns,
+		.column_count = PIECE_COLUMNS, .indent = 2 };
+	struct value values[PIECE_COLUMNS];
+
+	memcpy(columns, piece_columns, sizeof columns);
+	out_table_begin(run->out, &table);
+	for (uint32_t i = 0; i < tensor->piece_count; i++) {
+		uint32_t index = tensor->first_piece + i;
+		struct fsdp_piece piece = fsdp_piece(run->checkpoint, index);
+		if (!selection_takes_piece(show->selection, run->checkpoint, &piece))
+			continue;
+		piece_row(run, &show->buffers, tensor, &piece, &show->facts[*first + i], values);
+		out_row(run->out, values);
+	}
+	out_table_end(run->out);
+	*first += tensor->piece_count;
+}
+
+/* ---- placement ---- */
+
+static void emit_placement(struct show *show, const struct fsdp_tensor *tensor)
+{
+	struct fsdp_placement placement;
+	struct out *out = show->run->out;
+
+	if (tensor->placement == FSDP_NONE)
+		return;
+	placement = fsdp_placement(show->run->checkpoint, tensor->placement);
+	out_object_begin(out, "placement");
+	out_array_begin(out, "placements");
+	for (uint32_t i = 0; i < placement.count; i++)
+		out_field(out, NULL, value_text(text_of_span(placement.texts[i])));
+	out_array_end(out);
+	mesh_field(show->run, placement.mesh, true);
+	out_object_end(out);
+}
+
+static int64_t mesh_rank(const struct fsdp_mesh *mesh, uint64_t position)
+{
+	return mesh->ranks != NULL ? mesh->ranks[position] : (int64_t)position;
+}
+
+/* "|0|1|…|7|": as many as fit into the width, the middle left out. */
+static void draw_ranks(
+	struct show *show, const struct fsdp_mesh *mesh, uint64_t first, uint64_t count, int width)
+{
+	struct out *out = show->run->out;
+	uint64_t room = (LINE_WIDTH - 24) / (uint64_t)(width + 1);
+
+	for (uint64_t i = 0; i < count; i++) {
+		if (count > room && i == room / 2) {
+			out_line_text(out, "|...");
+			i = count - room / 2 + 1;
+		}
+		out_line_text(out, "|%*" PRId64, width, mesh_rank(mesh, first + i));
+	}
+	out_line_text(out, "|");
+}
+
+static int widest_rank(const struct fsdp_mesh *mesh)
+{
+	int width = 1;
+
+	for (uint64_t i = 0; i < mesh->rank_count; i++) {
+		char digits[24];
+		int size = snprintf(digits, sizeof digits, "%" PRId64, mesh_rank(mesh, i));
+		if (size > width)
+			width = size;
+	}
+	return width;
+}
+
+static const char *direction(struct fsdp_span placement)
+{
+	static const char SHARD[] = "Shard(dim=";
+	const unsigned char *at =
+		placement.size > 0 ? memmem(placement.data, placement.size, SHARD,
+					     sizeof SHARD - 1) :
+				     NULL;
+
+	if (at == NULL || (size_t)(at - placement.data) + sizeof SHARD > placement.size)
+		return "ranks";
+	at += sizeof SHARD - 1;
+	return *at == '0' ? "rows" : *at == '1' ? "columns" : "shards";
+}
+
+/* A grid of ranks: the first dimension down, the second across. */
+static void draw_grid(struct show *show, const struct fsdp_mesh *mesh)
+{
+	uint64_t rows = (uint64_t)mesh->shape[0], columns = (uint64_t)mesh->shape[1];
+	int width = widest_rank(mesh);
+
+	for (uint64_t i = 0; i < rows; i++) {
+		out_line_begin(show->run->out, i == 0 ? "mesh" : "");
+		if (rows > MESH_ROWS_MAX && i == MESH_ROWS_MAX / 2) {
+			out_line_text(show->run->out, "...");
+			i = rows - MESH_ROWS_MAX / 2;
+		} else {
+			draw_ranks(show, mesh, i * columns, columns, width);
+		}
+		out_line_end(show->run->out);
+	}
+}
+
+static void tell_placement(struct show *show, const struct fsdp_tensor *tensor)
+{
+	struct fsdp_placement placement;
+	struct out *out = show->run->out;
+	struct fsdp_mesh mesh;
+
+	if (tensor->placement == FSDP_NONE)
+		return;
+	placement = fsdp_placement(show->run->checkpoint, tensor->placement);
+	out_line_begin(out, "placement");
+	for (uint32_t i = 0; i < placement.count; i++) {
+		out_line_text(out, "%s", i > 0 ? ", " : "");
+		out_line_name(out, text_of_span(placement.texts[i]));
+	}
+	if (placement.mesh == FSDP_NONE) {
+		out_line_end(out);
+		return;
+	}
+	out_line_text(out, " on ");
+	mesh_line(show->run, placement.mesh);
+	mesh = fsdp_mesh(show->run->checkpoint, placement.mesh);
+	if (mesh.dims == 1 && mesh.rank_count > 1) {
+		out_line_text(out, "        %s ",
+			placement.count > 0 ? direction(placement.texts[0]) : "ranks");
+		draw_ranks(show, &mesh, 0, mesh.rank_count, widest_rank(&mesh));
+	}
+	out_line_end(out);
+	if (mesh.dims == 2 && mesh.rank_count > 0 &&
+		(uint64_t)mesh.shape[0] * (uint64_t)mesh.shape[1] == mesh.rank_count)
+		draw_grid(show, &mesh);
+}
+
+/* ---- what belongs to it ---- */
+
+static bool ends_with(struct text text, struct text end)
+{
+	return text.size >= end.size &&
+		memcmp(text.data + text.size - end.size, end.data, end.size) == 0;
+}
+
+static struct text without_end(struct text text, size_t size)
+{
+	return (struct text){ text.data, text.size - size };
+}
+
+/* The last segment; the text before its dot is left in *rest. */
+static struct text split_last(struct text text, struct text *rest)
+{
+	const char *dot = text.size > 0 ? memrchr(text.data, '.', text.size) : NULL;
+
+	*rest = (struct text){ text.data, dot != NULL ? (size_t)(dot - text.data) : 0 };
+	return dot != NULL ? (struct text){ dot + 1, text.size - rest->size - 1 } : text;
+}
+
+static bool is_below_state(struct text text)
+{
+	return text_is(text, text_of("state")) || ends_with(text, text_of(".state"));
+}
+
+/* The key of an optimizer's tensor for a parameter: KEY of "….state.<parameter>.KEY" and
+ * of "….state.KEY.<parameter>", or absent. The word before it tells the parameter "weight"
+ * from the end of "head.weight". */
+static struct text state_key(struct text name, struct text parameter)
+{
+	struct text rest, above, last = split_last(name, &rest);
+
+	if (parameter.size == 0 || name.size <= parameter.size)
+		return (struct text){ NULL, 0 };
+	if (ends_with(rest, parameter) && rest.size > parameter.size &&
+		rest.data[rest.size - parameter.size - 1] == '.' &&
+		is_below_state(without_end(rest, parameter.size + 1)))
+		return last;
+	if (!ends_with(name, parameter) || name.data[name.size - parameter.size - 1] != '.')
+		return (struct text){ NULL, 0 };
+	last = split_last(without_end(name, parameter.size + 1), &above);
+	return is_below_state(above) ? last : (struct text){ NULL, 0 };
+}
+
+static size_t find_states(
+	struct show *show, const struct fsdp_tensor *tensor, uint32_t *states)
+{
+	const struct fsdp_checkpoint *checkpoint = show->run->checkpoint;
+	size_t tensors = fsdp_tensor_count(checkpoint), count = 0;
+	struct text parameter = name_text(&show->buffers.alias, checkpoint, tensor->name);
+
+	if (tensor->role == FSDP_ROLE_OPTIM)
+		return 0;
+	for (uint32_t i = 0; i < tensors && count < STATES_MAX; i++) {
+		struct fsdp_tensor other = tensor_at(show, i);
+		if (other.role != FSDP_ROLE_OPTIM)
+			continue;
+		if (state_key(name_text(&show->buffers.name, checkpoint, other.name), parameter)
+				.data != NULL)
+			states[count++] = i;
+	}
+	return count;
+}
+
+static void emit_states(struct show *show, const uint32_t *states, size_t count,
+	struct text parameter)
+{
+	const struct fsdp_checkpoint *checkpoint = show->run->checkpoint;
+	struct out *out = show->run->out;
+
+	out_array_begin(out, "states");
+	for (size_t i = 0; i < count; i++) {
+		struct fsdp_tensor state = tensor_at(show, states[i]);
+		struct text name = name_text(&show->buffers.name, checkpoint, state.name);
+		out_object_begin(out, NULL);
+		out_field(out, "key", value_text(state_key(name, parameter)));
+		out_field(out, "name",
+			value_name(tensor_shown_name(show->run, &show->buffers.raw, &state)));
+		out_field(out, "dtype", value_word(fsdp_dtype(state.dtype)->name));
+		out_field(out, "shape", value_shape(state.shape, state.dims));
+		out_object_end(out);
+	}
+	out_array_end(out);
+}
+
+static void tell_states(struct show *show, const uint32_t *states, size_t count,
+	struct text parameter)
+{
+	const struct fsdp_checkpoint *checkpoint = show->run->checkpoint;
+	struct out *out = show->run->out;
+
+	if (count == 0)
+		return;
+	out_line_begin(out, "states");
+	for (size_t i = 0; i < count; i++) {
+		struct fsdp_tensor state = tensor_at(show, states[i]);
+		struct text name = name_text(&show->buffers.name, checkpoint, state.name);
+		out_line_text(out, "%s", i > 0 ? ", " : "");
+		out_line_name(out, state_key(name, parameter));
+		if (state.dims > 0)
+			out_line_text(out, " %s", fsdp_dtype(state.dtype)->name);
+	}
+	out_line_end(out);
+}
+
+/* All other names on the storage; the ring is as long as there are names. */
+static void show_aliases(struct show *show, uint32_t index)
+{
+	const struct fsdp_checkpoint *checkpoint = show->run->checkpoint;
+	struct out *out = show->run->out;
+	size_t left = fsdp_tensor_count(checkpoint);
+	bool some = false;
+
+	out_array_begin(out, "aliases");
+	for (uint32_t i = fsdp_tensor_storage_next(checkpoint, index);
+		i != index && i != FSDP_NONE && left-- > 0;
+		i = fsdp_tensor_storage_next(checkpoint, i)) {
+		struct fsdp_tensor other = tensor_at(show, i);
+		struct text name = tensor_shown_name(show->run, &show->buffers.name, &other);
+		out_field(out, NULL, value_name(name));
+		if (!some)
+			out_line_begin(out, "storage");
+		out_line_text(out, "%s", some ? ", " : "shared with ");
+		out_line_name(out, name);
+		some = true;
+	}
+	if (some)
+		out_line_end(out);
+	out_array_end(out);
+}
+
+static void emit_fields(struct show *show, const struct fsdp_tensor *tensor)
+{
+	struct value values[TENSOR_COLUMNS];
+
+	tensor_row(show->run, &show->buffers, tensor, true, values);
+	for (size_t i = 0; i < TENSOR_COLUMNS; i++)
+		out_field(show->run->out, tensor_columns[i].name, values[i]);
+}
+
+static void show_components(
+	struct show *show, const struct fsdp_tensor *tensor, size_t *first)
+{
+	struct out *out = show->run->out;
+
+	if (tensor->component_count == 0)
+		return;
+	out_array_begin(out, "components");
+	for (uint32_t i = 0; i < tensor->component_count; i++) {
+		struct fsdp_tensor part = tensor_at(show, tensor->first_component + i);
+		out_object_begin(out, NULL);
+		emit_fields(show, &part);
+		out_line_begin(out, "component");
+		out_line_name(out, tensor_shown_name(show->run, &show->buffers.name, &part));
+		out_line_text(out, ": %s, ", fsdp_dtype(part.dtype)->name);
+		out_line_value(out, value_shape(part.shape, part.dims));
+		out_line_end(out);
+		emit_pieces(show, &part, first);
+		out_object_end(out);
+	}
+	out_array_end(out);
+}
+
+static void show_quantizer(struct show *show, const struct fsdp_tensor *tensor)
+{
+	struct out *out = show->run->out;
+	struct fsdp_quantizer quantizer;
+
+	if (tensor->quantizer == FSDP_NONE)
+		return;
+	quantizer = fsdp_quantizer(show->run->checkpoint, tensor->quantizer);
+	out_object_begin(out, "quantizer");
+	out_field(out, "scheme", value_word(quantizer.scheme));
+	out_line_begin(out, "quantizer");
+	out_line_text(out, "%s", quantizer.scheme);
+	if (quantizer.axis < 0) {
+		out_field(out, "scale", value_number(quantizer.scale));
+		out_field(out, "zero_point", value_integer(quantizer.zero_point));
+		out_line_text(out, ", scale ");
+		out_line_value(out, value_number(quantizer.scale));
+		out_line_text(out, ", zero point %" PRId64, quantizer.zero_point);
+	} else {
+		out_field(out, "axis", value_integer(quantizer.axis));
+		out_line_text(out, ", axis %" PRId64, quantizer.axis);
+	}
+	out_line_end(out);
+	out_object_end(out);
+}
+
+/* ---- elements ---- */
+
+static void tell_elements(struct show *show, uint32_t dtype, const unsigned char *bytes,
+	uint64_t count)
+{
+	struct out *out = show->run->out;
+	size_t size = fsdp_dtype(dtype)->storage_bytes, column = 0;
+	char buffer[ELEMENT_ROOM];
+
+	out_line_begin(out, "values");
+	for (uint64_t i = 0; i < count; i++) {
+		struct text text = element_text(dtype, bytes + i * size, buffer);
+		if (column > 0 && column + text.size + 2 > LINE_WIDTH - 16) {
+			out_line_text(out, ",");
+			out_line_end(out);
+			out_line_begin(out, "");
+			column = 0;
+		}
+		out_line_text(out, "%s%.*s", column > 0 ? ", " : "", (int)text.size, text.data);
+		column += text.size + 2;
+	}
+	if (count == 0)
+		out_line_text(out, "none");
+	out_line_end(out);
+}
+
+static void emit_elements(struct show *show, uint32_t dtype, const unsigned char *bytes,
+	uint64_t count)
+{
+	struct out *out = show->run->out;
+	size_t size = fsdp_dtype(dtype)->storage_bytes;
+	char buffer[ELEMENT_ROOM];
+
+	out_array_begin(out, "elements");
+	for (uint64_t i = 0; i < count; i++) {
+		struct token token = element_token(dtype, bytes + i * size, buffer);
+		out_field(out, NULL,
+			(struct value){ .type = VALUE_TOKENS, .tokens = { &token, 1 } });
+	}
+	out_array_end(out);
+}
+
+/* Reading is the last thing done for an item: what cannot be read is said, the rest of the
+ * answer stands. */
+static bool show_elements(struct show *show, uint32_t index,
+	const struct fsdp_tensor *tensor, struct fsdp_error **ret_error)
+{
+	uint64_t wanted = (uint64_t)show->options->values, count = 0;
+	size_t size = fsdp_dtype(tensor->dtype)->storage_bytes;
+	struct fsdp_error *error = NULL;
+	unsigned char *bytes;
+
+	if (show->options->values <= 0 || size == 0)
+		return true;
+	if (show->locator == NULL &&
+		!fsdp_locator_new(show->run->checkpoint, &show->locator, ret_error))
+		return false;
+	if (wanted > tensor->numel)
+		wanted = tensor->numel;
+	bytes = malloc(wanted * size + 1);
+	if (bytes == NULL)
+		return false;
+	if (fsdp_tensor_read_first(show->locator, index, wanted, bytes, &count, &error)) {
+		tell_elements(show, tensor->dtype, bytes, count);
+		emit_elements(show, tensor->dtype, bytes, count);
+	} else {
+		run_failure(show->run, fsdp_error_code_name(fsdp_error_code(error)),
+			fsdp_error_hint(error), "%s%s%s",
+			fsdp_error_path(error) != NULL ? fsdp_error_path(error) : "",
+			fsdp_error_path(error) != NULL ? ": " : "", fsdp_error_message(error));
+		fsdp_error_free(error);
+	}
+	free(bytes);
+	return true;
+}
+
+/* ---- items ---- */
+
+static void tell_what_it_is(struct show *show, const struct fsdp_tensor *tensor)
+{
+	static const char *const ROLES[] = { "parameter", "buffer", "optimizer state",
+		"tensor" };
+	struct out *out = show->run->out;
+
+	out_line_begin(out, "is");
+	out_line_text(out, "%s, ", ROLES[tensor->role]);
+	if (tensor->layout != NULL)
+		out_line_text(out, "%s, ", tensor->layout);
+	out_line_text(out, "%s", fsdp_dtype(tensor->dtype)->name);
+	if (tensor->dtype_raw != NULL) {
+		out_line_text(out, " (");
+		out_line_name(out, text_of(tensor->dtype_raw));
+		out_line_text(out, ")");
+	}
+	out_line_text(out, ", ");
+	out_line_value(out, value_shape(tensor->shape, tensor->dims));
+	out_line_text(out, ", ");
+	out_line_value(out, value_elements(tensor->numel));
+	out_line_text(out, " element%s, ", tensor->numel == 1 ? "" : "s");
+	out_line_value(out, value_bytes(tensor->bytes));
+	if (tensor->piece_count > 1)
+		out_line_text(out, ", in %" PRIu32 " pieces", tensor->piece_count);
+	if ((tensor->flags & FSDP_TENSOR_NO_DATA) != 0)
+		out_line_text(out, ", without data");
+	if ((tensor->flags & FSDP_TENSOR_FLATTENED) != 0)
+		out_line_text(out, ", flattened");
+	if ((tensor->flags & FSDP_TENSOR_GRAD_KNOWN) != 0 &&
+		(tensor->flags & FSDP_TENSOR_GRAD) == 0)
+		out_line_text(out, ", frozen");
+	if ((tensor->flags & FSDP_TENSOR_CONJ) != 0)
+		out_line_text(out, ", conjugated");
+	if ((tensor->flags & FSDP_TENSOR_NEG) != 0)
+		out_line_text(out, ", negated");
+	out_line_end(out);
+}
+
+static void tell_module(struct show *show, const struct fsdp_tensor *tensor)
+{
+	const struct fsdp_checkpoint *checkpoint = show->run->checkpoint;
+	struct out *out = show->run->out;
+	struct fsdp_module module;
+
+	if (tensor->module == FSDP_NONE)
+		return;
+	module = fsdp_module(checkpoint, tensor->module);
+	out_line_begin(out, "module");
+	out_line_name(out, name_text(&show->buffers.module, checkpoint, module.name));
+	if (module.class_name != NULL) {
+		out_line_text(out, module.class_inferred ? "[~" : "[");
+		out_line_name(out, text_of(module.class_name));
+		out_line_text(out, "]");
+	} else if (module.parent == FSDP_NONE) {
+		out_line_text(out, "(root)");
+	}
+	if (tensor->unit != FSDP_NONE) {
+		struct fsdp_unit unit = fsdp_unit(checkpoint, tensor->unit);
+		struct text name = { "", 0 };
+		if (unit.module != FSDP_NONE)
+			name = name_text(&show->buffers.unit, checkpoint,
+				fsdp_module(checkpoint, unit.module).name);
+		out_line_text(out, ", unit %s", name.size == 0 ? "(root)" : "");
+		out_line_name(out, name);
+	}
+	out_line_end(out);
+}
+
+static void tell_head(struct show *show, const struct fsdp_tensor *tensor)
+{
+	struct run *run = show->run;
+	struct out *out = run->out;
+
+	out_line_begin(out, NULL);
+	out_line_name(out, tensor_shown_name(run, &show->buffers.name, tensor));
+	out_line_end(out);
+	if (!run->common->raw && tensor->raw_name != tensor->name) {
+		out_line_begin(out, "stored as");
+		out_line_name(out,
+			name_text(&show->buffers.raw, run->checkpoint, tensor->raw_name));
+		out_line_end(out);
+	}
+	tell_what_it_is(show, tensor);
+	if (tensor->alias != FSDP_NONE) {
+		struct fsdp_tensor other = tensor_at(show, tensor->alias);
+		out_line_begin(out, "same as");
+		out_line_name(out, tensor_shown_name(run, &show->buffers.alias, &other));
+		out_line_end(out);
+	}
+	tell_module(show, tensor);
+	tell_placement(show, tensor);
+}
+
+static bool show_tensor(
+	struct show *show, uint32_t index, size_t *first, struct fsdp_error **ret_error)
+{
+	struct fsdp_tensor tensor = tensor_at(show, index);
+	uint32_t states[STATES_MAX];
+	struct text parameter;
+	size_t state_count;
+
+	out_field(show->run->out, "kind", value_word("tensor"));
+	emit_fields(show, &tensor);
+	tell_head(show, &tensor);
+	emit_pieces(show, &tensor, first);
+	emit_placement(show, &tensor);
+	state_count = find_states(show, &tensor, states);
+	parameter = name_text(&show->buffers.alias, show->run->checkpoint, tensor.name);
+	emit_states(show, states, state_count, parameter);
+	tell_states(show, states, state_count, parameter);
+	show_aliases(show, index);
+	show_components(show, &tensor, first);
+	show_quantizer(show, &tensor);
+	return show_elements(show, index, &tensor, ret_error);
+}
+
+static void show_value(struct show *show, uint32_t index)
+{
+	struct fsdp_value value = fsdp_value(show->run->checkpoint, index);
+	struct value values[ENTRY_COLUMNS];
+	struct out *out = show->run->out;
+
+	entry_row(show->run, &show->buffers, &value, values);
+	out_field(out, "kind", value_word("value"));
+	for (size_t i = 0; i < ENTRY_COLUMNS; i++)
+		out_field(out, entry_columns[i].name, values[i]);
+	out_line_begin(out, NULL);
+	out_line_name(out, values[ENTRY_NAME].text);
+	out_line_end(out);
+	out_line_begin(out, "is");
+	out_line_name(out, text_of(value.type != NULL ? value.type : "value"));
+	if (values[ENTRY_TEXT].type != VALUE_ABSENT) {
+		out_line_text(out, ": ");
+		out_line_name(out, values[ENTRY_TEXT].text);
+	}
+	out_line_end(out);
+	if (value.file == FSDP_NONE)
+		return;
+	out_line_begin(out, "file");
+	out_line_name(out, values[ENTRY_FILE].text);
+	if (value.offset != FSDP_UNKNOWN && value.length != FSDP_UNKNOWN)
+		out_line_text(out, ", offset %" PRIu64 ", length %" PRIu64, value.offset,
+			value.length);
+	out_line_end(out);
+}
+
+static bool show_items(struct show *show, struct fsdp_error **ret_error)
+{
+	struct out *out = show->run->out;
+	size_t first = 0;
+	bool good = true;
+
+	out_items_begin(out, "items");
+	for (size_t i = 0; i < show->item_count && good; i++) {
+		out_object_begin(out, NULL);
+		if (show->items[i].is_value)
+			show_value(show, show->items[i].index);
+		else
+			good = show_tensor(show, show->items[i].index, &first, ret_error);
+		out_object_end(out);
+	}
+	out_array_end(out);
+	return good;
+}
+
+static void show_done(struct show *show)
+{
+	for (size_t i = 0; show->facts != NULL && i < show->piece_count; i++)
+		free(show->facts[i].strides);
+	free(show->facts);
+	free(show->pieces);
+	free(show->items);
+	fsdp_locator_free(show->locator);
+	row_buffers_done(&show->buffers);
+	selection_free(show->selection);
+}
+
+static bool run_show(struct run *run, struct fsdp_error **ret_error)
+{
+	struct show show = { .run = run, .options = run->options };
+	bool good;
+
+	if (run->word_count == 0)
+		return refuse(run, "fsdp-inspect ls lists the names",
+			"show needs the name of a tensor or value behind the checkpoint");
+	if (!answer_selection(run, &show.selection))
+		return true;
+	good = find_items(&show) && locate(&show, ret_error);
+	if (good) {
+		run_begin(run, show.status);
+		good = show_items(&show, ret_error) && !row_buffers_failed(&show.buffers);
+	}
+	show_done(&show);
+	return good;
+}
+
+const struct command command_show = {
+	.name = "show",
+	.group = GROUP_LOOK,
+	.summary = "everything about these tensors or values",
+	.synopsis = "[--values=N] [--rank=LIST] CHECKPOINT NAME...",
+	.example = "show step-1000/ lm_head.weight",
+	.examples = { "show step-1000/ lm_head.weight", "show --values 8 model.pt fc.bias" },
+	.exit_1 = "a name is absent",
+	.options = OPTIONS,
+	.selectors = true,
+	.shapes = SHAPE_FACTS,
+	.output = "text",
+	.inputs = INPUTS_ONE_NAMES,
+	.read_values = true,
+	.options_size = sizeof(struct show_options),
+	.run = run_show,
+};
