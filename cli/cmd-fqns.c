@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Maps modules that are fully sharded to the names of their parameters. Knows the keys and
- * their order, PyTorch's own form among them; knows no output.
+ * Maps modules that are fully sharded to the names of their parameters. Knows the keys
+ * and their order, PyTorch's own form among them; knows no output.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -17,7 +17,8 @@ struct fqns_options {
 
 static const struct option OPTIONS[] = {
 	{ "bare", 0, OPTION_FLAG, NULL, offsetof(struct fqns_options, bare),
-		.help = "exactly PyTorch's map: raw keys, FSDP1 units only, no envelope" },
+		.help = "exactly PyTorch's map: raw keys, FSDP1 units only, no "
+			"envelope" },
 	{ "flat", 0, OPTION_FLAG, NULL, offsetof(struct fqns_options, flat),
 		.help = "only the names of parameters" },
 	{ "raw-map", 0, OPTION_FLAG, NULL, offsetof(struct fqns_options, raw_map),
@@ -44,13 +45,13 @@ struct map {
 	bool skipped_fsdp2, inferred;
 };
 
-static struct text write_key(
-	struct map *map, struct name_buffer *buffer, const struct fsdp_module *module, uint32_t index)
+static struct text write_key(struct map *map, struct name_buffer *buffer,
+	const struct fsdp_module *module, uint32_t index)
 {
 	const struct fsdp_checkpoint *checkpoint = map->run->checkpoint;
-	uint32_t id = map->options->bare ? fsdp_module_torch_prefix(checkpoint, index) :
-		map->run->common->raw ? module->raw_name :
-					module->name;
+	uint32_t id = map->options->bare ? fsdp_module_torch_prefix(checkpoint, index)
+		      : map->run->common->raw ? module->raw_name
+					      : module->name;
 	struct text name = name_text(&map->module, checkpoint, id);
 	size_t length = 0;
 
@@ -166,8 +167,8 @@ static void emit_fqn(struct map *map, struct text fqn)
 
 /* Where the parameter is from the root: below the visit, or, in a group over several
  * modules, wherever its name says. */
-static struct text full_name(
-	struct map *map, const struct fsdp_module *module, const struct fsdp_unit *unit, uint32_t fqn)
+static struct text full_name(struct map *map, const struct fsdp_module *module,
+	const struct fsdp_unit *unit, uint32_t fqn)
 {
 	const struct fsdp_checkpoint *checkpoint = map->run->checkpoint;
 	struct text own = name_text(&map->name, checkpoint, fqn), full;
@@ -202,7 +203,8 @@ static void emit_below(struct map *map, uint32_t first)
 			struct fsdp_tensor tensor = fsdp_tensor(
 				checkpoint, fsdp_module_tensor(checkpoint, &module, j));
 			if (tensor.role == FSDP_ROLE_PARAM)
-				emit_fqn(map, name_text(&map->name, checkpoint, tensor.name));
+				emit_fqn(map,
+					name_text(&map->name, checkpoint, tensor.name));
 		}
 	}
 }
@@ -216,8 +218,8 @@ static void emit_visit(struct map *map, uint32_t index)
 	if (unit.inferred && unit.fqn_count == 0)
 		emit_below(map, index);
 	for (uint32_t i = 0; i < unit.fqn_count; i++)
-		emit_fqn(map,
-			full_name(map, &module, &unit, fsdp_unit_fqn(checkpoint, &unit, i)));
+		emit_fqn(map, full_name(map, &module, &unit,
+				      fsdp_unit_fqn(checkpoint, &unit, i)));
 }
 
 static void emit_map(struct map *map)
@@ -250,9 +252,9 @@ static void tell_absence(struct map *map)
 	struct fsdp_plan_facts plan;
 
 	if (map->skipped_fsdp2)
-		run_note(map->run,
-			"PyTorch's own map has FSDP1 units only, so the FSDP2 units of this "
-			"model are not in it (they are without --bare)");
+		run_note(map->run, "PyTorch's own map has FSDP1 units only, so the FSDP2 "
+				   "units of this "
+				   "model are not in it (they are without --bare)");
 	else if (map->inferred)
 		run_note(map->run,
 			"units were inferred from placements; a sharding plan has them: "
@@ -273,19 +275,20 @@ static bool show_map(struct map *map)
 
 	if (!collect(map))
 		return false;
-	none = map->count == 0 && !map->skipped_fsdp2 && !selection_is_all(map->selection);
+	none = map->count == 0 && !map->skipped_fsdp2 &&
+	       !selection_is_all(map->selection);
 	tell_absence(map);
 	map->run->bare = map->options->bare;
-	run_begin(map->run,
-		answer_selection_status(
-			map->run, map->selection, none ? STATUS_BAD : STATUS_GOOD));
+	run_begin(map->run, answer_selection_status(map->run, map->selection,
+				    none ? STATUS_BAD : STATUS_GOOD));
 	emit_map(map);
 	return true;
 }
 
 /* ---- plain lists ---- */
 
-static bool takes_tensor(struct map *map, uint32_t index, const struct fsdp_tensor *tensor)
+static bool takes_tensor(
+	struct map *map, uint32_t index, const struct fsdp_tensor *tensor)
 {
 	struct text name = tensor_shown_name(map->run, &map->name, tensor);
 	return selection_takes_tensor(
@@ -299,18 +302,19 @@ static bool has_only_flattened(const struct map *map)
 
 	for (uint32_t i = 0; i < count; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(map->run->checkpoint, i);
-		if (tensor.role == FSDP_ROLE_PARAM && (tensor.flags & FSDP_TENSOR_FLATTENED) == 0)
+		if (tensor.role == FSDP_ROLE_PARAM &&
+			(tensor.flags & FSDP_TENSOR_FLATTENED) == 0)
 			return false;
 	}
 	return true;
 }
 
-static bool is_listed(struct map *map, uint32_t index, const struct fsdp_tensor *tensor,
-	bool flattened)
+static bool is_listed(
+	struct map *map, uint32_t index, const struct fsdp_tensor *tensor, bool flattened)
 {
 	return tensor->role == FSDP_ROLE_PARAM &&
-		((tensor->flags & FSDP_TENSOR_FLATTENED) != 0) == flattened &&
-		takes_tensor(map, index, tensor);
+	       ((tensor->flags & FSDP_TENSOR_FLATTENED) != 0) == flattened &&
+	       takes_tensor(map, index, tensor);
 }
 
 static void emit_flat(struct map *map, bool flattened)
@@ -359,8 +363,8 @@ static bool lists_something(struct map *map, bool flattened)
 
 	for (uint32_t i = 0; i < count; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(map->run->checkpoint, i);
-		if (map->options->flat ? is_listed(map, i, &tensor, flattened) :
-					 takes_tensor(map, i, &tensor))
+		if (map->options->flat ? is_listed(map, i, &tensor, flattened)
+				       : takes_tensor(map, i, &tensor))
 			return true;
 	}
 	return false;
@@ -373,7 +377,8 @@ static bool show_list(struct map *map)
 	int status = STATUS_GOOD;
 
 	if (!lists_something(map, flattened)) {
-		run_note(run, map->options->flat ? "no parameter was found" : "no tensor was found");
+		run_note(run, map->options->flat ? "no parameter was found"
+						 : "no tensor was found");
 		if (!selection_is_all(map->selection))
 			status = STATUS_BAD;
 	}
@@ -399,13 +404,14 @@ static bool run_fqns(struct run *run, struct fsdp_error **ret_error)
 
 	(void)ret_error; /* nothing here reads */
 	if (map.options->bare + map.options->flat + map.options->raw_map > 1)
-		return refuse(
-			run, "give one of them", "--bare, --flat and --raw-map exclude each other");
+		return refuse(run, "give one of them",
+			"--bare, --flat and --raw-map exclude each other");
 	if (!answer_selection(run, &map.selection))
 		return true;
-	good = map.options->flat || map.options->raw_map ? show_list(&map) : show_map(&map);
+	good = map.options->flat || map.options->raw_map ? show_list(&map)
+							 : show_map(&map);
 	good = good && !map.key.failed && !map.other.failed && !map.module.failed &&
-		!map.name.failed && !map.full.failed;
+	       !map.name.failed && !map.full.failed;
 	free(map.keys);
 	free(map.nexts);
 	free(map.slots);

@@ -15,7 +15,7 @@
 #include "waste.h"
 
 enum {
-	KINDS_MAX = 8,   /* ways of sharding, optimizer states, suffixes of files */
+	KINDS_MAX = 8, /* ways of sharding, optimizer states, suffixes of files */
 	KINDS_SHOWN = 4,
 	VALUES_SHOWN = 4,
 	PREFIXES_SHOWN = 4,
@@ -60,8 +60,8 @@ struct info {
 	struct row_buffers buffers;
 	struct total totals[FSDP_ROLE_COUNT];
 	struct kinds states, shardings, suffixes;
-	uint64_t whole;       /* tensors in one piece, in a checkpoint of several ranks */
-	uint32_t whole_rank;  /* the rank that keeps all of them, or FSDP_NONE */
+	uint64_t whole;      /* tensors in one piece, in a checkpoint of several ranks */
+	uint32_t whole_rank; /* the rank that keeps all of them, or FSDP_NONE */
 	uint32_t whole_seen;
 	struct grouping by_dtype, by_role, by_rank;
 	struct waste *waste;
@@ -108,7 +108,8 @@ static void take_word(struct kind *kind, const char *data, size_t size)
 
 static void add_state(struct info *info, const struct fsdp_tensor *tensor)
 {
-	struct text name = name_text(&info->buffers.name, info->run->checkpoint, tensor->name);
+	struct text name =
+		name_text(&info->buffers.name, info->run->checkpoint, tensor->name);
 	const char *dot = name.size > 0 ? memrchr(name.data, '.', name.size) : NULL;
 	size_t skip = dot != NULL ? (size_t)(dot - name.data) + 1 : 0;
 	struct kind kind = { .dtype = tensor->dtype, .scalar = tensor->dims == 0 };
@@ -118,13 +119,14 @@ static void add_state(struct info *info, const struct fsdp_tensor *tensor)
 }
 
 /* The one dimension that is cut; FSDP_NONE if none is, or more than one. */
-static uint32_t cut_dimension(
-	const struct fsdp_tensor *tensor, const struct fsdp_piece *piece, uint32_t *ret_cuts)
+static uint32_t cut_dimension(const struct fsdp_tensor *tensor,
+	const struct fsdp_piece *piece, uint32_t *ret_cuts)
 {
 	uint32_t dim = FSDP_NONE;
 
 	*ret_cuts = 0;
-	for (uint32_t i = 0; piece->sizes != NULL && i < piece->dims && i < tensor->dims; i++) {
+	for (uint32_t i = 0; piece->sizes != NULL && i < piece->dims && i < tensor->dims;
+		i++) {
 		if (piece->sizes[i] == tensor->shape[i])
 			continue;
 		dim = i;
@@ -144,9 +146,10 @@ static void add_sharding(struct info *info, const struct fsdp_tensor *tensor)
 	piece = fsdp_piece(info->run->checkpoint, tensor->first_piece);
 	kind.dim = cut_dimension(tensor, &piece, &cuts);
 	if (tensor->piece_count == 1) {
-		info->whole_rank = info->whole_seen++ == 0 || info->whole_rank == piece.rank ?
-			piece.rank :
-			FSDP_NONE;
+		info->whole_rank =
+			info->whole_seen++ == 0 || info->whole_rank == piece.rank
+				? piece.rank
+				: FSDP_NONE;
 		info->whole++;
 		return;
 	}
@@ -185,7 +188,8 @@ static void add_files(struct info *info)
 
 	for (uint32_t i = 0; i < count; i++) {
 		struct text path = text_of_span(fsdp_file(info->run->checkpoint, i).path);
-		const char *slash = path.size > 0 ? memrchr(path.data, '/', path.size) : NULL;
+		const char *slash =
+			path.size > 0 ? memrchr(path.data, '/', path.size) : NULL;
 		const char *base = slash != NULL ? slash + 1 : path.data;
 		size_t size = path.size - (size_t)(base - path.data);
 		const char *dot = size > 0 ? memrchr(base, '.', size) : NULL;
@@ -210,7 +214,8 @@ static void emit_format(struct info *info)
 	out_field(out, "writer", value_word(format.writer));
 	out_field(out, "torch_guess", value_word(format.torch_guess));
 	out_object_end(out);
-	out_field(out, "world_size", value_id(fsdp_checkpoint_world_size(info->run->checkpoint)));
+	out_field(out, "world_size",
+		value_id(fsdp_checkpoint_world_size(info->run->checkpoint)));
 }
 
 static void emit_ranks(struct info *info)
@@ -281,7 +286,8 @@ static void emit_counts(struct info *info)
 	out_object_end(out);
 }
 
-static void emit_groups(struct info *info, const char *key, const struct grouping *grouping)
+static void emit_groups(
+	struct info *info, const char *key, const struct grouping *grouping)
 {
 	struct out *out = info->run->out;
 
@@ -291,7 +297,8 @@ static void emit_groups(struct info *info, const char *key, const struct groupin
 		if (group->tensors == 0)
 			continue;
 		out_object_begin(out, NULL);
-		out_field(out, "key", grouping_key(grouping, i, &info->buffers.name, false));
+		out_field(out, "key",
+			grouping_key(grouping, i, &info->buffers.name, false));
 		out_field(out, "tensors", value_count(group->tensors));
 		out_field(out, "pieces", value_count(group->pieces));
 		out_field(out, "bytes", value_bytes(group->bytes));
@@ -320,8 +327,11 @@ static void emit_bytes(struct info *info)
 static void emit_values(struct info *info)
 {
 	size_t count = fsdp_value_count(info->run->checkpoint);
-	struct table table = { .key = "values", .columns = entry_columns,
-		.column_count = ENTRY_COLUMNS, .main = true, .machine_only = true };
+	struct table table = { .key = "values",
+		.columns = entry_columns,
+		.column_count = ENTRY_COLUMNS,
+		.main = true,
+		.machine_only = true };
 	struct value values[ENTRY_COLUMNS];
 
 	out_table_begin(info->run->out, &table);
@@ -367,8 +377,8 @@ static void tell_head(struct info *info)
 	out_line_text(out, ": ");
 	out_line_name(out, text_of(format.title != NULL ? format.title : format.family));
 	if (world_size != FSDP_NONE)
-		out_line_text(
-			out, ", %" PRIu32 " rank%s", world_size, world_size == 1 ? "" : "s");
+		out_line_text(out, ", %" PRIu32 " rank%s", world_size,
+			world_size == 1 ? "" : "s");
 	if (format.writer != NULL) {
 		out_line_text(out, ", written by ");
 		out_line_name(out, text_of(format.writer));
@@ -495,8 +505,8 @@ static void tell_values(struct info *info)
 	out_line_begin(out, "values");
 	for (uint32_t i = 0; i < count && i < VALUES_SHOWN; i++) {
 		struct fsdp_value value = fsdp_value(checkpoint, i);
-		struct text text = tokens_text(
-			&info->buffers.text, value.tokens, value.token_count);
+		struct text text =
+			tokens_text(&info->buffers.text, value.tokens, value.token_count);
 		out_line_text(out, "%s", i > 0 ? ", " : "");
 		out_line_name(out,
 			name_text(&info->buffers.name, checkpoint,
@@ -527,9 +537,10 @@ static void tell_sharding(struct info *info)
 		else if (kind->dim == FSDP_NONE)
 			out_line_text(out, "several dims over %" PRIu32, kind->over);
 		else
-			out_line_text(out, "dim %" PRIu32 " over %" PRIu32, kind->dim, kind->over);
-		out_line_text(out, ": %" PRIu64 " tensor%s in %" PRIu64 " pieces", kind->count,
-			kind->count == 1 ? "" : "s", kind->pieces);
+			out_line_text(out, "dim %" PRIu32 " over %" PRIu32, kind->dim,
+				kind->over);
+		out_line_text(out, ": %" PRIu64 " tensor%s in %" PRIu64 " pieces",
+			kind->count, kind->count == 1 ? "" : "s", kind->pieces);
 	}
 	if (kinds->count > KINDS_SHOWN || kinds->others > 0)
 		out_line_text(out, "; others otherwise");
@@ -592,8 +603,9 @@ static void tell_balance(struct info *info)
 	}
 	if (count < 2 || total == 0)
 		return;
-	out_line(info->run->out, "balance", "most on rank %" PRIu32 ", +%.2f %% of the mean",
-		ranks->ranks[largest], (double)most * count / (double)total * 100 - 100);
+	out_line(info->run->out, "balance",
+		"most on rank %" PRIu32 ", +%.2f %% of the mean", ranks->ranks[largest],
+		(double)most * count / (double)total * 100 - 100);
 }
 
 static const char *wrapper_of(const char *prefix)
@@ -617,7 +629,7 @@ static const char *wrapper_of(const char *prefix)
 static bool is_cleaned(const char *prefix)
 {
 	return strcmp(prefix, "_fsdp_wrapped_module.") == 0 ||
-		strcmp(prefix, "_checkpoint_wrapped_module.") == 0;
+	       strcmp(prefix, "_checkpoint_wrapped_module.") == 0;
 }
 
 static void tell_names(struct info *info)
@@ -669,7 +681,8 @@ static void tell_findings(struct info *info)
 		if (!some)
 			out_line_begin(out, "findings");
 		out_line_text(out, "%s%" PRIu64 " %s%s", some ? ", " : "", counts[i],
-			fsdp_severity_name((enum fsdp_severity)i), counts[i] == 1 ? "" : "s");
+			fsdp_severity_name((enum fsdp_severity)i),
+			counts[i] == 1 ? "" : "s");
 		some = true;
 	}
 	if (some)
@@ -719,7 +732,8 @@ static bool prepare(struct info *info, struct fsdp_error **ret_error)
 		return false;
 	add_tensors(info);
 	add_files(info);
-	if (info->options->waste && !waste_new(info->run, &info->waste, &partial, ret_error))
+	if (info->options->waste &&
+		!waste_new(info->run, &info->waste, &partial, ret_error))
 		return false;
 	if (partial)
 		info->status = STATUS_PARTIAL;

@@ -63,7 +63,7 @@ struct listing {
 	/* Places of one-piece tensors, or of the rows under -l; NULL: not wanted. */
 	struct {
 		uint64_t offset, length;
-	} *spots;
+	} * spots;
 	struct place_facts *facts;
 	uint32_t *asked;
 	size_t fact_count;
@@ -95,8 +95,8 @@ static bool takes(struct listing *listing, uint32_t index)
 	tensor = fsdp_tensor(listing->run->checkpoint, index);
 	name = tensor_shown_name(listing->run, &listing->buffers.name, &tensor);
 	return (listing->options->by != NULL || within_depth(listing->run, name)) &&
-		selection_takes_tensor(listing->selection, listing->run->checkpoint, index,
-			span_of_text(name));
+	       selection_takes_tensor(listing->selection, listing->run->checkpoint, index,
+		       span_of_text(name));
 }
 
 static int by_number(const void *a, const void *b)
@@ -166,22 +166,23 @@ static uint64_t tensor_key(const void *context, size_t column, uint32_t row)
 	case LS_FILE:
 		return piece.file == FSDP_NONE ? UINT64_MAX : piece.file;
 	case LS_OFFSET:
-		return tensor.piece_count == 1 && listing->spots != NULL ?
-			listing->spots[row].offset :
-			UINT64_MAX;
+		return tensor.piece_count == 1 && listing->spots != NULL
+			       ? listing->spots[row].offset
+			       : UINT64_MAX;
 	case LS_LENGTH:
-		return tensor.piece_count == 1 && listing->spots != NULL ?
-			listing->spots[row].length :
-			UINT64_MAX;
+		return tensor.piece_count == 1 && listing->spots != NULL
+			       ? listing->spots[row].length
+			       : UINT64_MAX;
 	default:
 		return row;
 	}
 }
 
-static const uint64_t TENSOR_SORTABLE = 1ULL << TENSOR_NAME | 1ULL << TENSOR_DTYPE |
-	1ULL << TENSOR_NUMEL | 1ULL << TENSOR_BYTES | 1ULL << TENSOR_ROLE |
-	1ULL << TENSOR_MODULE | 1ULL << TENSOR_UNIT | 1ULL << LS_PIECES | 1ULL << LS_RANK |
-	1ULL << LS_FILE | 1ULL << LS_OFFSET | 1ULL << LS_LENGTH;
+static const uint64_t TENSOR_SORTABLE =
+	1ULL << TENSOR_NAME | 1ULL << TENSOR_DTYPE | 1ULL << TENSOR_NUMEL |
+	1ULL << TENSOR_BYTES | 1ULL << TENSOR_ROLE | 1ULL << TENSOR_MODULE |
+	1ULL << TENSOR_UNIT | 1ULL << LS_PIECES | 1ULL << LS_RANK | 1ULL << LS_FILE |
+	1ULL << LS_OFFSET | 1ULL << LS_LENGTH;
 
 /* ---- places ---- */
 
@@ -239,8 +240,8 @@ static bool locate_pieces(struct listing *listing, struct fsdp_error **ret_error
 	for (size_t i = 0; i < listing->row_count; i++)
 		listing->facts[i] = place_unknown;
 	listing->fact_count = listing->row_count;
-	good = places_find(listing->run, listing->rows, listing->row_count, keep_facts, listing,
-		&partial, ret_error);
+	good = places_find(listing->run, listing->rows, listing->row_count, keep_facts,
+		listing, &partial, ret_error);
 	if (partial)
 		listing->status = status_worse(listing->status, STATUS_PARTIAL);
 	return good;
@@ -251,13 +252,15 @@ static bool locate_pieces(struct listing *listing, struct fsdp_error **ret_error
 static void tensor_table(struct column *columns, bool fold)
 {
 	memcpy(columns, tensor_columns, sizeof tensor_columns);
-	columns[LS_TENSORS] = (struct column){ "tensors",
-		.machine_only = !fold, .text_only = true, .right = true };
+	columns[LS_TENSORS] = (struct column){ "tensors", .machine_only = !fold,
+		.text_only = true, .right = true };
 	columns[LS_PIECES] = (struct column){ "pieces", .right = true };
 	columns[LS_RANK] = (struct column){ "rank", .machine_only = true, .right = true };
 	columns[LS_FILE] = (struct column){ "file", .machine_only = true };
-	columns[LS_OFFSET] = (struct column){ "offset", .machine_only = true, .right = true };
-	columns[LS_LENGTH] = (struct column){ "length", .machine_only = true, .right = true };
+	columns[LS_OFFSET] =
+		(struct column){ "offset", .machine_only = true, .right = true };
+	columns[LS_LENGTH] =
+		(struct column){ "length", .machine_only = true, .right = true };
 }
 
 static void add_place(
@@ -267,8 +270,8 @@ static void add_place(
 
 	values[LS_RANK] = value_id(piece.rank);
 	if (piece.file != FSDP_NONE)
-		values[LS_FILE] = value_name(
-			text_of_span(fsdp_file(listing->run->checkpoint, piece.file).path));
+		values[LS_FILE] = value_name(text_of_span(
+			fsdp_file(listing->run->checkpoint, piece.file).path));
 	if (listing->spots != NULL) {
 		values[LS_OFFSET] = value_count(listing->spots[row].offset);
 		values[LS_LENGTH] = value_count(listing->spots[row].length);
@@ -299,7 +302,8 @@ static bool emit_folded(struct listing *listing, size_t head)
 		return false;
 	for (size_t i = 0; i < head && i < folding_count(folding); i++) {
 		struct folded folded = folding_at(folding, i);
-		struct fsdp_tensor tensor = fsdp_tensor(listing->run->checkpoint, folded.first);
+		struct fsdp_tensor tensor =
+			fsdp_tensor(listing->run->checkpoint, folded.first);
 		tensor_row(listing->run, &listing->buffers, &tensor,
 			listing->all && folded.count == 1, values);
 		for (size_t j = LS_TENSORS; j < LS_COLUMNS; j++)
@@ -339,8 +343,9 @@ static void tell_total(struct listing *listing)
 	size_t unit = 0;
 
 	if (listing->run->common->bytes || listing->bytes < 1024) {
-		run_total(listing->run, "%" PRIu64 " tensor%s, %" PRIu64 " B", listing->tensors,
-			listing->tensors == 1 ? "" : "s", listing->bytes);
+		run_total(listing->run, "%" PRIu64 " tensor%s, %" PRIu64 " B",
+			listing->tensors, listing->tensors == 1 ? "" : "s",
+			listing->bytes);
 		return;
 	}
 	while (size >= 1024 && unit < 5) {
@@ -354,14 +359,15 @@ static void tell_total(struct listing *listing)
 static void tell_none(struct listing *listing)
 {
 	if (listing->row_count == 0)
-		run_note(listing->run,
-			selection_is_all(listing->selection) ? "there are no tensors" :
-							       "no tensor was selected");
+		run_note(listing->run, selection_is_all(listing->selection)
+					       ? "there are no tensors"
+					       : "no tensor was selected");
 }
 
 static void begin(struct listing *listing)
 {
-	/* A checkpoint without tensors is an answer; a selector without a match is none. */
+	/* A checkpoint without tensors is an answer; a selector without a match is none.
+	 */
 	if (listing->row_count == 0 && !selection_is_all(listing->selection))
 		listing->status = status_worse(listing->status, STATUS_BAD);
 	listing->status = answer_selection_status(
@@ -379,7 +385,7 @@ static bool wants_places(const struct listing *listing, const struct column *col
 		return true;
 	if (listing->choice.count > 0)
 		return choice_has(&listing->choice, offset) ||
-			choice_has(&listing->choice, length);
+		       choice_has(&listing->choice, length);
 	return answer_is_machine(listing->run);
 }
 
@@ -387,8 +393,10 @@ static bool list_tensors(struct listing *listing, struct fsdp_error **ret_error)
 {
 	struct run *run = listing->run;
 	struct column columns[LS_COLUMNS];
-	struct table table = { .key = "tensors", .columns = columns,
-		.column_count = LS_COLUMNS, .main = true };
+	struct table table = { .key = "tensors",
+		.columns = columns,
+		.column_count = LS_COLUMNS,
+		.main = true };
 	bool memory, good = true;
 	size_t head;
 
@@ -449,10 +457,11 @@ static uint64_t long_key(const void *context, size_t column, uint32_t row)
 	}
 }
 
-static const uint64_t LONG_SORTABLE = 1ULL << TENSOR_NAME | 1ULL << TENSOR_DTYPE |
-	1ULL << TENSOR_NUMEL | 1ULL << TENSOR_BYTES | 1ULL << TENSOR_ROLE |
-	1ULL << TENSOR_MODULE | 1ULL << TENSOR_UNIT |
-	1ULL << (TENSOR_COLUMNS + PIECE_RANK) | 1ULL << (TENSOR_COLUMNS + PIECE_FILE) |
+static const uint64_t LONG_SORTABLE =
+	1ULL << TENSOR_NAME | 1ULL << TENSOR_DTYPE | 1ULL << TENSOR_NUMEL |
+	1ULL << TENSOR_BYTES | 1ULL << TENSOR_ROLE | 1ULL << TENSOR_MODULE |
+	1ULL << TENSOR_UNIT | 1ULL << (TENSOR_COLUMNS + PIECE_RANK) |
+	1ULL << (TENSOR_COLUMNS + PIECE_FILE) |
 	1ULL << (TENSOR_COLUMNS + PIECE_ITEM_OFFSET);
 
 /* From the selected tensors to those of their pieces that are selected. */
@@ -470,7 +479,8 @@ static bool select_pieces(struct listing *listing)
 	for (size_t i = 0; i < listing->row_count; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, listing->rows[i]);
 		for (uint32_t j = 0; j < tensor.piece_count; j++) {
-			struct fsdp_piece piece = fsdp_piece(checkpoint, tensor.first_piece + j);
+			struct fsdp_piece piece =
+				fsdp_piece(checkpoint, tensor.first_piece + j);
 			if (selection_takes_piece(listing->selection, checkpoint, &piece))
 				pieces[count++] = tensor.first_piece + j;
 		}
@@ -498,8 +508,10 @@ static bool list_pieces(struct listing *listing, struct fsdp_error **ret_error)
 {
 	struct run *run = listing->run;
 	struct column columns[LONG_COLUMNS];
-	struct table table = { .key = "pieces", .columns = columns,
-		.column_count = LONG_COLUMNS, .main = true };
+	struct table table = { .key = "pieces",
+		.columns = columns,
+		.column_count = LONG_COLUMNS,
+		.main = true };
 	bool memory;
 	size_t head;
 
@@ -539,8 +551,8 @@ enum {
 };
 
 static const uint64_t GROUP_SORTABLE = 1ULL << GROUP_NAME | 1ULL << GROUP_KEY |
-	1ULL << GROUP_TENSORS | 1ULL << GROUP_PIECES | 1ULL << GROUP_NUMEL |
-	1ULL << GROUP_BYTES;
+				       1ULL << GROUP_TENSORS | 1ULL << GROUP_PIECES |
+				       1ULL << GROUP_NUMEL | 1ULL << GROUP_BYTES;
 
 static uint64_t group_sort_key(const void *context, size_t column, uint32_t row)
 {
@@ -565,7 +577,8 @@ static void group_table(const struct listing *listing, struct column *columns)
 	const char *by = listing->options->by;
 	bool by_place = strcmp(by, "rank") == 0 || strcmp(by, "file") == 0;
 
-	columns[GROUP_NAME] = (struct column){ by, .text_only = true, .right = strcmp(by, "rank") == 0 };
+	columns[GROUP_NAME] = (struct column){ by, .text_only = true,
+		.right = strcmp(by, "rank") == 0 };
 	columns[GROUP_KEY] = (struct column){ "key", .machine_only = true };
 	columns[GROUP_TENSORS] =
 		(struct column){ "tensors", .machine_only = by_place, .right = true };
@@ -576,8 +589,8 @@ static void group_table(const struct listing *listing, struct column *columns)
 	columns[GROUP_BYTES] = (struct column){ "bytes", .right = true };
 }
 
-static void emit_groups(
-	struct listing *listing, const struct grouping *grouping, const uint32_t *rows, size_t count)
+static void emit_groups(struct listing *listing, const struct grouping *grouping,
+	const uint32_t *rows, size_t count)
 {
 	struct run *run = listing->run;
 
@@ -601,8 +614,10 @@ static bool show_groups(struct listing *listing, struct grouping *grouping)
 {
 	struct run *run = listing->run;
 	struct column columns[GROUP_COLUMNS];
-	struct table table = { .key = "groups", .columns = columns,
-		.column_count = GROUP_COLUMNS, .main = true };
+	struct table table = { .key = "groups",
+		.columns = columns,
+		.column_count = GROUP_COLUMNS,
+		.main = true };
 	uint32_t *rows = malloc(grouping->count * sizeof *rows);
 	size_t count = 0;
 	bool memory = false;
@@ -614,8 +629,8 @@ static bool show_groups(struct listing *listing, struct grouping *grouping)
 			rows[count++] = i;
 	group_table(listing, columns);
 	if (choice_new(run, columns, GROUP_COLUMNS, &listing->choice) &&
-		sort_rows(run, columns, GROUP_COLUMNS, GROUP_SORTABLE, group_sort_key, grouping,
-			rows, count, &memory)) {
+		sort_rows(run, columns, GROUP_COLUMNS, GROUP_SORTABLE, group_sort_key,
+			grouping, rows, count, &memory)) {
 		begin(listing);
 		table.chosen = listing->choice.columns;
 		table.chosen_count = listing->choice.count;
@@ -637,7 +652,8 @@ static bool list_groups(struct listing *listing)
 
 	while (strcmp(BY_WORDS[by], listing->options->by) != 0)
 		by++;
-	if (!grouping_init(&grouping, by, listing->run->checkpoint, listing->run->select->depth))
+	if (!grouping_init(
+		    &grouping, by, listing->run->checkpoint, listing->run->select->depth))
 		return false;
 	for (size_t i = 0; i < listing->row_count; i++)
 		grouping_add(&grouping, listing->rows[i], listing->selection);
@@ -689,14 +705,17 @@ static uint64_t entry_key(const void *context, size_t column, uint32_t row)
 }
 
 static const uint64_t ENTRY_SORTABLE = 1ULL << ENTRY_NAME | 1ULL << ENTRY_FILE |
-	1ULL << ENTRY_OFFSET | 1ULL << ENTRY_LENGTH | 1ULL << ENTRY_RANK;
+				       1ULL << ENTRY_OFFSET | 1ULL << ENTRY_LENGTH |
+				       1ULL << ENTRY_RANK;
 
 static bool list_values(struct listing *listing)
 {
 	struct run *run = listing->run;
 	struct value values[ENTRY_COLUMNS];
-	struct table table = { .key = "values", .columns = entry_columns,
-		.column_count = ENTRY_COLUMNS, .main = true };
+	struct table table = { .key = "values",
+		.columns = entry_columns,
+		.column_count = ENTRY_COLUMNS,
+		.main = true };
 	bool memory;
 	size_t head;
 
@@ -704,16 +723,16 @@ static bool list_values(struct listing *listing)
 		return true;
 	if (!select_values(listing))
 		return false;
-	if (!sort_rows(run, entry_columns, ENTRY_COLUMNS, ENTRY_SORTABLE, entry_key, listing,
-		    listing->rows, listing->row_count, &memory))
+	if (!sort_rows(run, entry_columns, ENTRY_COLUMNS, ENTRY_SORTABLE, entry_key,
+		    listing, listing->rows, listing->row_count, &memory))
 		return !memory;
 	if (listing->row_count == 0)
 		run_note(run, "no value was selected");
 	run_begin(run,
 		answer_selection_status(run, listing->selection,
-			listing->row_count == 0 && !selection_is_all(listing->selection) ?
-				STATUS_BAD :
-				STATUS_GOOD));
+			listing->row_count == 0 && !selection_is_all(listing->selection)
+				? STATUS_BAD
+				: STATUS_GOOD));
 	table.chosen = listing->choice.columns;
 	table.chosen_count = listing->choice.count;
 	out_table_begin(run->out, &table);
@@ -724,7 +743,8 @@ static bool list_values(struct listing *listing)
 		out_row(run->out, values);
 	}
 	out_table_end(run->out);
-	run_total(run, "%zu value%s", listing->row_count, listing->row_count == 1 ? "" : "s");
+	run_total(run, "%zu value%s", listing->row_count,
+		listing->row_count == 1 ? "" : "s");
 	return true;
 }
 
@@ -762,7 +782,8 @@ static bool run_ls(struct run *run, struct fsdp_error **ret_error)
 	bool good;
 
 	if ((options->by != NULL) + options->objects + options->pieces > 1 ||
-		(options->fold && (options->by != NULL || options->objects || options->pieces)))
+		(options->fold &&
+			(options->by != NULL || options->objects || options->pieces)))
 		return refuse(run, "give one of them",
 			"-l, --by, --fold and --objects exclude each other");
 	if (!answer_selection(run, &listing.selection))
@@ -776,7 +797,8 @@ const struct command command_ls = {
 	.name = "ls",
 	.group = GROUP_LOOK,
 	.summary = "which tensors?",
-	.synopsis = "[-l] [--by=rank|file|dtype|role|module] [--fold] [--objects] CHECKPOINT",
+	.synopsis =
+		"[-l] [--by=rank|file|dtype|role|module] [--fold] [--objects] CHECKPOINT",
 	.example = "ls -g 'layers.31.mlp.*' step-1000/",
 	.examples = { "ls -s -bytes --head 10 step-1000/", "ls --by=file step-1000/" },
 	.exit_1 = "a selector matched nothing",

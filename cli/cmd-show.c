@@ -79,7 +79,8 @@ static bool find_value(const struct show *show, uint32_t name, uint32_t *ret_ind
 static void tell_missing(struct show *show, const char *word)
 {
 	const struct fsdp_checkpoint *checkpoint = show->run->checkpoint;
-	size_t tensors = fsdp_tensor_count(checkpoint), values = fsdp_value_count(checkpoint);
+	size_t tensors = fsdp_tensor_count(checkpoint),
+	       values = fsdp_value_count(checkpoint);
 	struct name_buffer list = { NULL, 0, false };
 	struct similar similar;
 	size_t length = 0;
@@ -87,14 +88,17 @@ static void tell_missing(struct show *show, const char *word)
 	similar_init(&similar, text_of(word));
 	for (uint32_t i = 0; i < tensors; i++) {
 		uint32_t name = tensor_at(show, i).name;
-		similar_try(&similar, name, name_text(&show->buffers.name, checkpoint, name));
+		similar_try(
+			&similar, name, name_text(&show->buffers.name, checkpoint, name));
 	}
 	for (uint32_t i = 0; i < values; i++) {
 		uint32_t name = fsdp_value(checkpoint, i).name;
-		similar_try(&similar, name, name_text(&show->buffers.name, checkpoint, name));
+		similar_try(
+			&similar, name, name_text(&show->buffers.name, checkpoint, name));
 	}
 	for (size_t i = 0; i < similar.count; i++) {
-		name_buffer_append(&list, &length, text_of(i > 0 ? ", " : "did you mean "));
+		name_buffer_append(
+			&list, &length, text_of(i > 0 ? ", " : "did you mean "));
 		name_buffer_append(&list, &length,
 			name_text(&show->buffers.name, checkpoint, similar.best[i].name));
 	}
@@ -172,13 +176,15 @@ static bool locate(struct show *show, struct fsdp_error **ret_error)
 		tensor = tensor_at(show, show->items[i].index);
 		list_pieces(show, &tensor);
 		for (uint32_t j = 0; j < tensor.component_count; j++) {
-			struct fsdp_tensor part = tensor_at(show, tensor.first_component + j);
+			struct fsdp_tensor part =
+				tensor_at(show, tensor.first_component + j);
 			list_pieces(show, &part);
 		}
 	}
 	for (size_t i = 0; i < count; i++)
 		show->facts[i] = place_unknown;
-	if (!places_find(show->run, show->pieces, count, keep_facts, show, &partial, ret_error))
+	if (!places_find(show->run, show->pieces, count, keep_facts, show, &partial,
+		    ret_error))
 		return false;
 	if (partial)
 		show->status = status_worse(show->status, STATUS_PARTIAL);
@@ -186,12 +192,15 @@ static bool locate(struct show *show, struct fsdp_error **ret_error)
 }
 
 /* Pieces of one tensor; *first is where its facts begin, and is moved behind them. */
-static void emit_pieces(struct show *show, const struct fsdp_tensor *tensor, size_t *first)
+static void emit_pieces(
+	struct show *show, const struct fsdp_tensor *tensor, size_t *first)
 {
 	struct run *run = show->run;
 	struct column columns[PIECE_COLUMNS];
-	struct table table = { .key = "pieces", .columns = columns,
-		.column_count = PIECE_COLUMNS, .indent = 2 };
+	struct table table = { .key = "pieces",
+		.columns = columns,
+		.column_count = PIECE_COLUMNS,
+		.indent = 2 };
 	struct value values[PIECE_COLUMNS];
 
 	memcpy(columns, piece_columns, sizeof columns);
@@ -201,7 +210,8 @@ static void emit_pieces(struct show *show, const struct fsdp_tensor *tensor, siz
 		struct fsdp_piece piece = fsdp_piece(run->checkpoint, index);
 		if (!selection_takes_piece(show->selection, run->checkpoint, &piece))
 			continue;
-		piece_row(run, &show->buffers, tensor, &piece, &show->facts[*first + i], values);
+		piece_row(run, &show->buffers, tensor, &piece, &show->facts[*first + i],
+			values);
 		out_row(run->out, values);
 	}
 	out_table_end(run->out);
@@ -233,8 +243,8 @@ static int64_t mesh_rank(const struct fsdp_mesh *mesh, uint64_t position)
 }
 
 /* "|0|1|…|7|": as many as fit into the width, the middle left out. */
-static void draw_ranks(
-	struct show *show, const struct fsdp_mesh *mesh, uint64_t first, uint64_t count, int width)
+static void draw_ranks(struct show *show, const struct fsdp_mesh *mesh, uint64_t first,
+	uint64_t count, int width)
 {
 	struct out *out = show->run->out;
 	uint64_t room = (LINE_WIDTH - 24) / (uint64_t)(width + 1);
@@ -255,7 +265,8 @@ static int widest_rank(const struct fsdp_mesh *mesh)
 
 	for (uint64_t i = 0; i < mesh->rank_count; i++) {
 		char digits[24];
-		int size = snprintf(digits, sizeof digits, "%" PRId64, mesh_rank(mesh, i));
+		int size =
+			snprintf(digits, sizeof digits, "%" PRId64, mesh_rank(mesh, i));
 		if (size > width)
 			width = size;
 	}
@@ -266,9 +277,9 @@ static const char *direction(struct fsdp_span placement)
 {
 	static const char SHARD[] = "Shard(dim=";
 	const unsigned char *at =
-		placement.size > 0 ? memmem(placement.data, placement.size, SHARD,
-					     sizeof SHARD - 1) :
-				     NULL;
+		placement.size > 0
+			? memmem(placement.data, placement.size, SHARD, sizeof SHARD - 1)
+			: NULL;
 
 	if (at == NULL || (size_t)(at - placement.data) + sizeof SHARD > placement.size)
 		return "ranks";
@@ -331,7 +342,7 @@ static void tell_placement(struct show *show, const struct fsdp_tensor *tensor)
 static bool ends_with(struct text text, struct text end)
 {
 	return text.size >= end.size &&
-		memcmp(text.data + text.size - end.size, end.data, end.size) == 0;
+	       memcmp(text.data + text.size - end.size, end.data, end.size) == 0;
 }
 
 static struct text without_end(struct text text, size_t size)
@@ -354,8 +365,8 @@ static bool is_below_state(struct text text)
 }
 
 /* The key of an optimizer's tensor for a parameter: KEY of "….state.<parameter>.KEY" and
- * of "….state.KEY.<parameter>", or absent. The word before it tells the parameter "weight"
- * from the end of "head.weight". */
+ * of "….state.KEY.<parameter>", or absent. The word before it tells the parameter
+ * "weight" from the end of "head.weight". */
 static struct text state_key(struct text name, struct text parameter)
 {
 	struct text rest, above, last = split_last(name, &rest);
@@ -366,7 +377,8 @@ static struct text state_key(struct text name, struct text parameter)
 		rest.data[rest.size - parameter.size - 1] == '.' &&
 		is_below_state(without_end(rest, parameter.size + 1)))
 		return last;
-	if (!ends_with(name, parameter) || name.data[name.size - parameter.size - 1] != '.')
+	if (!ends_with(name, parameter) ||
+		name.data[name.size - parameter.size - 1] != '.')
 		return (struct text){ NULL, 0 };
 	last = split_last(without_end(name, parameter.size + 1), &above);
 	return is_below_state(above) ? last : (struct text){ NULL, 0 };
@@ -385,15 +397,16 @@ static size_t find_states(
 		struct fsdp_tensor other = tensor_at(show, i);
 		if (other.role != FSDP_ROLE_OPTIM)
 			continue;
-		if (state_key(name_text(&show->buffers.name, checkpoint, other.name), parameter)
+		if (state_key(name_text(&show->buffers.name, checkpoint, other.name),
+			    parameter)
 				.data != NULL)
 			states[count++] = i;
 	}
 	return count;
 }
 
-static void emit_states(struct show *show, const uint32_t *states, size_t count,
-	struct text parameter)
+static void emit_states(
+	struct show *show, const uint32_t *states, size_t count, struct text parameter)
 {
 	const struct fsdp_checkpoint *checkpoint = show->run->checkpoint;
 	struct out *out = show->run->out;
@@ -405,7 +418,8 @@ static void emit_states(struct show *show, const uint32_t *states, size_t count,
 		out_object_begin(out, NULL);
 		out_field(out, "key", value_text(state_key(name, parameter)));
 		out_field(out, "name",
-			value_name(tensor_shown_name(show->run, &show->buffers.raw, &state)));
+			value_name(tensor_shown_name(
+				show->run, &show->buffers.raw, &state)));
 		out_field(out, "dtype", value_word(fsdp_dtype(state.dtype)->name));
 		out_field(out, "shape", value_shape(state.shape, state.dims));
 		out_object_end(out);
@@ -413,8 +427,8 @@ static void emit_states(struct show *show, const uint32_t *states, size_t count,
 	out_array_end(out);
 }
 
-static void tell_states(struct show *show, const uint32_t *states, size_t count,
-	struct text parameter)
+static void tell_states(
+	struct show *show, const uint32_t *states, size_t count, struct text parameter)
 {
 	const struct fsdp_checkpoint *checkpoint = show->run->checkpoint;
 	struct out *out = show->run->out;
@@ -446,7 +460,8 @@ static void show_aliases(struct show *show, uint32_t index)
 		i != index && i != FSDP_NONE && left-- > 0;
 		i = fsdp_tensor_storage_next(checkpoint, i)) {
 		struct fsdp_tensor other = tensor_at(show, i);
-		struct text name = tensor_shown_name(show->run, &show->buffers.name, &other);
+		struct text name =
+			tensor_shown_name(show->run, &show->buffers.name, &other);
 		out_field(out, NULL, value_name(name));
 		if (!some)
 			out_line_begin(out, "storage");
@@ -481,7 +496,8 @@ static void show_components(
 		out_object_begin(out, NULL);
 		emit_fields(show, &part);
 		out_line_begin(out, "component");
-		out_line_name(out, tensor_shown_name(show->run, &show->buffers.name, &part));
+		out_line_name(
+			out, tensor_shown_name(show->run, &show->buffers.name, &part));
 		out_line_text(out, ": %s, ", fsdp_dtype(part.dtype)->name);
 		out_line_value(out, value_shape(part.shape, part.dims));
 		out_line_end(out);
@@ -519,8 +535,8 @@ static void show_quantizer(struct show *show, const struct fsdp_tensor *tensor)
 
 /* ---- elements ---- */
 
-static void tell_elements(struct show *show, uint32_t dtype, const unsigned char *bytes,
-	uint64_t count)
+static void tell_elements(
+	struct show *show, uint32_t dtype, const unsigned char *bytes, uint64_t count)
 {
 	struct out *out = show->run->out;
 	size_t size = fsdp_dtype(dtype)->storage_bytes, column = 0;
@@ -535,7 +551,8 @@ static void tell_elements(struct show *show, uint32_t dtype, const unsigned char
 			out_line_begin(out, "");
 			column = 0;
 		}
-		out_line_text(out, "%s%.*s", column > 0 ? ", " : "", (int)text.size, text.data);
+		out_line_text(
+			out, "%s%.*s", column > 0 ? ", " : "", (int)text.size, text.data);
 		column += text.size + 2;
 	}
 	if (count == 0)
@@ -543,8 +560,8 @@ static void tell_elements(struct show *show, uint32_t dtype, const unsigned char
 	out_line_end(out);
 }
 
-static void emit_elements(struct show *show, uint32_t dtype, const unsigned char *bytes,
-	uint64_t count)
+static void emit_elements(
+	struct show *show, uint32_t dtype, const unsigned char *bytes, uint64_t count)
 {
 	struct out *out = show->run->out;
 	size_t size = fsdp_dtype(dtype)->storage_bytes;
@@ -559,8 +576,8 @@ static void emit_elements(struct show *show, uint32_t dtype, const unsigned char
 	out_array_end(out);
 }
 
-/* Reading is the last thing done for an item: what cannot be read is said, the rest of the
- * answer stands. */
+/* Reading is the last thing done for an item: what cannot be read is said, the rest of
+ * the answer stands. */
 static bool show_elements(struct show *show, uint32_t index,
 	const struct fsdp_tensor *tensor, struct fsdp_error **ret_error)
 {
@@ -586,7 +603,8 @@ static bool show_elements(struct show *show, uint32_t index,
 		run_failure(show->run, fsdp_error_code_name(fsdp_error_code(error)),
 			fsdp_error_hint(error), "%s%s%s",
 			fsdp_error_path(error) != NULL ? fsdp_error_path(error) : "",
-			fsdp_error_path(error) != NULL ? ": " : "", fsdp_error_message(error));
+			fsdp_error_path(error) != NULL ? ": " : "",
+			fsdp_error_message(error));
 		fsdp_error_free(error);
 	}
 	free(bytes);
@@ -797,7 +815,8 @@ const struct command command_show = {
 	.summary = "everything about these tensors or values",
 	.synopsis = "[--values=N] [--rank=LIST] CHECKPOINT NAME...",
 	.example = "show step-1000/ lm_head.weight",
-	.examples = { "show step-1000/ lm_head.weight", "show --values 8 model.pt fc.bias" },
+	.examples = { "show step-1000/ lm_head.weight",
+		"show --values 8 model.pt fc.bias" },
 	.exit_1 = "a name is absent",
 	.options = OPTIONS,
 	.selectors = true,

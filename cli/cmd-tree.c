@@ -27,7 +27,8 @@ static const struct option OPTIONS[] = {
 		.help = "parameters, bytes, and bytes a rank" },
 	{ "fold", 0, OPTION_FLAG, NULL, offsetof(struct tree_options, fold),
 		.help = "one line for siblings that differ only in a number or a word" },
-	{ "sharded-only", 0, OPTION_FLAG, NULL, offsetof(struct tree_options, sharded_only),
+	{ "sharded-only", 0, OPTION_FLAG, NULL,
+		offsetof(struct tree_options, sharded_only),
 		.help = "only modules that are fully sharded, and those above them" },
 	{ "params", 0, OPTION_FLAG, NULL, offsetof(struct tree_options, params),
 		.help = "each module's own parameters below it" },
@@ -72,7 +73,7 @@ static const struct column COLUMNS[TREE_COLUMNS] = {
 /* A visit that is shown. Indices are of this list. */
 struct shown {
 	uint32_t module;
-	uint32_t parent;  /* FSDP_NONE: none */
+	uint32_t parent; /* FSDP_NONE: none */
 	uint32_t depth;
 	uint32_t end;     /* behind the last one below it */
 	uint32_t jump;    /* where the walk goes on instead of here, or 0 */
@@ -177,11 +178,12 @@ static bool keep_selected(struct tree *tree)
 }
 
 /* A wrapper stands for the one module that it holds. */
-static bool is_folded_wrapper(const struct tree *tree, const struct fsdp_module *module,
-	uint32_t index)
+static bool is_folded_wrapper(
+	const struct tree *tree, const struct fsdp_module *module, uint32_t index)
 {
 	return !tree->run->common->raw && module->wrapper != FSDP_WRAPPER_NONE &&
-		index + 1 < tree->module_count && module_at(tree, index + 1).parent == index;
+	       index + 1 < tree->module_count &&
+	       module_at(tree, index + 1).parent == index;
 }
 
 /* Where a visit hangs, and whether it hangs at all. */
@@ -222,7 +224,8 @@ static bool choose_shown(struct tree *tree)
 		struct shown *shown = &tree->shown[i];
 		if (shown->end == 0)
 			shown->end = (uint32_t)i + 1;
-		if (shown->parent != FSDP_NONE && tree->shown[shown->parent].end < shown->end)
+		if (shown->parent != FSDP_NONE &&
+			tree->shown[shown->parent].end < shown->end)
 			tree->shown[shown->parent].end = shown->end;
 	}
 	return true;
@@ -239,7 +242,8 @@ static uint64_t rank_bytes(const struct tree *tree, const struct fsdp_tensor *te
 
 	for (uint32_t i = 0; i < tensor->piece_count; i++) {
 		struct fsdp_piece piece = fsdp_piece(checkpoint, tensor->first_piece + i);
-		uint64_t bytes = elements_bytes(tensor->dtype, piece_numel(tensor, &piece));
+		uint64_t bytes =
+			elements_bytes(tensor->dtype, piece_numel(tensor, &piece));
 		known |= piece.rank != FSDP_NONE;
 		if (bytes > most)
 			most = bytes;
@@ -305,7 +309,8 @@ static bool sum_sizes(struct tree *tree)
 		return false;
 	for (size_t i = 0; i < tree->shown_count; i++) {
 		struct fsdp_module module = module_at(tree, tree->shown[i].module);
-		tree->sums[i] = (struct sums){ module.parameters, module.bytes, FSDP_UNKNOWN };
+		tree->sums[i] =
+			(struct sums){ module.parameters, module.bytes, FSDP_UNKNOWN };
 	}
 	return !tree->options->sizes || sum_rank_bytes(tree);
 }
@@ -366,14 +371,16 @@ static uint64_t hash_module(struct tree *tree, uint32_t index)
 	struct fsdp_module module = module_at(tree, index);
 	uint64_t hash = mix(module.tensor_count, module.wrapper);
 
-	hash = mix(hash, (uint64_t)(module.unit != FSDP_NONE) | (uint64_t)module.unit_inferred << 1 |
-			(uint64_t)(module.same_as != FSDP_NONE) << 2);
+	hash = mix(hash, (uint64_t)(module.unit != FSDP_NONE) |
+				 (uint64_t)module.unit_inferred << 1 |
+				 (uint64_t)(module.same_as != FSDP_NONE) << 2);
 	hash = mix_text(hash, text_of(module.class_name));
 	for (uint32_t i = 0; i < module.tensor_count; i++) {
-		struct fsdp_tensor tensor =
-			fsdp_tensor(checkpoint, fsdp_module_tensor(checkpoint, &module, i));
+		struct fsdp_tensor tensor = fsdp_tensor(
+			checkpoint, fsdp_module_tensor(checkpoint, &module, i));
 		struct text name = tensor_shown_name(tree->run, &tree->name, &tensor);
-		hash = mix_text(mix(mix(hash, tensor.dtype), tensor.dims), last_segment(name));
+		hash = mix_text(
+			mix(mix(hash, tensor.dtype), tensor.dims), last_segment(name));
 		for (uint32_t j = 0; tree->options->params && j < tensor.dims; j++)
 			hash = mix(hash, (uint64_t)tensor.shape[j]);
 	}
@@ -407,8 +414,8 @@ static bool same_module(struct tree *tree, uint32_t a, uint32_t b)
 	const char *right_class = right.class_name != NULL ? right.class_name : "";
 
 	return strcmp(left_class, right_class) == 0 && left.wrapper == right.wrapper &&
-		(left.unit != FSDP_NONE) == (right.unit != FSDP_NONE) &&
-		left.unit_inferred == right.unit_inferred;
+	       (left.unit != FSDP_NONE) == (right.unit != FSDP_NONE) &&
+	       left.unit_inferred == right.unit_inferred;
 }
 
 /* Equal hashes are a guess; this is what counts. Each visit is compared at most once a
@@ -420,8 +427,10 @@ static bool same_below(struct tree *tree, uint32_t a, uint32_t b)
 	if (tree->shown[b].end - b != size)
 		return false;
 	for (uint32_t i = 0; i < size; i++) {
-		const struct shown *left = &tree->shown[a + i], *right = &tree->shown[b + i];
-		if (left->depth != right->depth || tree->hashes[a + i] != tree->hashes[b + i] ||
+		const struct shown *left = &tree->shown[a + i],
+				   *right = &tree->shown[b + i];
+		if (left->depth != right->depth ||
+			tree->hashes[a + i] != tree->hashes[b + i] ||
 			!same_module(tree, left->module, right->module))
 			return false;
 		if (i > 0 && !text_is(own_name(tree, &tree->name, a + i),
@@ -453,7 +462,8 @@ static void join_siblings(struct tree *tree, uint32_t first)
 	join_begin(&tree->join, own_name(tree, &tree->other, first));
 	while (next < tree->shown_count &&
 		tree->shown[next].parent == tree->shown[first].parent &&
-		tree->hashes[next] == tree->hashes[first] && same_below(tree, first, next) &&
+		tree->hashes[next] == tree->hashes[first] &&
+		same_below(tree, first, next) &&
 		join_add(&tree->join, own_name(tree, &tree->other, next))) {
 		if (!tree->summed)
 			add_sums(tree, first, next);
@@ -498,8 +508,8 @@ static struct value unit_name(struct tree *tree, uint32_t index)
 	unit = fsdp_unit(tree->run->checkpoint, index);
 	if (unit.module == FSDP_NONE)
 		return value_absent();
-	return value_name(name_text(&tree->unit, tree->run->checkpoint,
-		module_at(tree, unit.module).name));
+	return value_name(name_text(
+		&tree->unit, tree->run->checkpoint, module_at(tree, unit.module).name));
 }
 
 static struct value same_as(const struct tree *tree, uint32_t module)
@@ -535,9 +545,9 @@ static void emit_module(struct tree *tree, size_t index, struct text name)
 		[TREE_NAME] = value_name(name),
 		[TREE_CLASS] = value_word(module.class_name),
 		[TREE_DEPTH] = value_count(shown->depth),
-		[TREE_PARENT] = shown->parent == FSDP_NONE ?
-			value_null() :
-			value_id(tree->shown[shown->parent].emitted),
+		[TREE_PARENT] = shown->parent == FSDP_NONE
+					? value_null()
+					: value_id(tree->shown[shown->parent].emitted),
 		[TREE_UNIT] = unit_name(tree, module.unit),
 		[TREE_FULLY_SHARDED] = value_bool(module.unit != FSDP_NONE),
 		[TREE_INFERRED] = value_texts(words, inferred_words(&module, words)),
@@ -556,7 +566,8 @@ static void emit_module(struct tree *tree, size_t index, struct text name)
 		.trail_count = tree->options->sizes ? 3 : 0,
 	};
 
-	if (!tree->run->common->raw && module.raw_name != module.name && !tree->options->fold)
+	if (!tree->run->common->raw && module.raw_name != module.name &&
+		!tree->options->fold)
 		values[TREE_NAME_RAW] = value_name(
 			name_text(&tree->raw, tree->run->checkpoint, module.raw_name));
 	if (module.wrapper != FSDP_WRAPPER_NONE)
@@ -574,15 +585,16 @@ static void emit_params(struct tree *tree, size_t index, struct text module_show
 	struct fsdp_module module = module_at(tree, shown->module);
 
 	for (uint32_t i = 0; i < module.tensor_count; i++) {
-		struct fsdp_tensor tensor =
-			fsdp_tensor(checkpoint, fsdp_module_tensor(checkpoint, &module, i));
+		struct fsdp_tensor tensor = fsdp_tensor(
+			checkpoint, fsdp_module_tensor(checkpoint, &module, i));
 		struct text own =
 			last_segment(tensor_shown_name(tree->run, &tree->name, &tensor));
 		struct value trail[2] = { value_word(fsdp_dtype(tensor.dtype)->name),
 			value_shape(tensor.shape, tensor.dims) };
 		struct value values[TREE_COLUMNS] = { [TREE_NAME] = value_absent() };
-		struct tree_node node = { .depth = shown->depth + 1, .trail = trail,
-			.trail_count = 2 };
+		struct tree_node node = {
+			.depth = shown->depth + 1, .trail = trail, .trail_count = 2
+		};
 		size_t length = 0;
 		if (tensor.role != FSDP_ROLE_PARAM && tensor.role != FSDP_ROLE_BUFFER)
 			continue;
@@ -641,24 +653,27 @@ static void tell_origin(struct tree *tree)
 		return;
 	}
 	if (tree->inferred_classes)
-		run_note(tree->run, "classes written [~Class] were inferred from config.json");
+		run_note(tree->run,
+			"classes written [~Class] were inferred from config.json");
 	if (tree->inferred_units)
-		run_note(tree->run,
-			"marks were inferred from placements, since unit borders are not stored; "
-			"a sharding plan has them: man fsdp-inspect-plan");
+		run_note(tree->run, "marks were inferred from placements, since unit "
+				    "borders are not stored; "
+				    "a sharding plan has them: man fsdp-inspect-plan");
 	else
-		run_note(tree->run,
-			"without a sharding plan there are no classes, and units only where the "
-			"checkpoint names them: man fsdp-inspect-plan");
+		run_note(tree->run, "without a sharding plan there are no classes, and "
+				    "units only where the "
+				    "checkpoint names them: man fsdp-inspect-plan");
 }
 
 static bool show_tree(struct tree *tree)
 {
-	struct table table = { .key = "modules", .columns = COLUMNS,
-		.column_count = TREE_COLUMNS, .main = true };
-	int status = tree->shown_count == 0 && !selection_is_all(tree->selection) ?
-		STATUS_BAD :
-		STATUS_GOOD;
+	struct table table = { .key = "modules",
+		.columns = COLUMNS,
+		.column_count = TREE_COLUMNS,
+		.main = true };
+	int status = tree->shown_count == 0 && !selection_is_all(tree->selection)
+			     ? STATUS_BAD
+			     : STATUS_GOOD;
 
 	if (tree->options->sharded_only && tree->shown_count == 0) {
 		run_note(tree->run, "no module is fully sharded");
@@ -678,8 +693,8 @@ static bool show_tree(struct tree *tree)
 	if (tree->shown_count > 0)
 		tell_origin(tree);
 	return !tree->name.failed && !tree->other.failed && !tree->raw.failed &&
-		!tree->unit.failed && !tree->path.failed && !tree->join.first.failed &&
-		!tree->join.braces.failed;
+	       !tree->unit.failed && !tree->path.failed && !tree->join.first.failed &&
+	       !tree->join.braces.failed;
 }
 
 /* ---- PyTorch's own form ---- */
@@ -701,7 +716,8 @@ static bool show_as_torch(struct tree *tree)
 
 	if (!fsdp_has_visits(run->checkpoint))
 		return refuse(run, "name one with --plan FILE: man fsdp-inspect-plan",
-			"--style=torch needs a sharding plan: the checkpoint has no classes");
+			"--style=torch needs a sharding plan: the checkpoint has no "
+			"classes");
 	run_begin(run, STATUS_GOOD);
 	for (uint32_t i = 0; i < tree->module_count; i++) {
 		struct fsdp_module module = module_at(tree, i);
@@ -710,9 +726,9 @@ static bool show_as_torch(struct tree *tree)
 		out_line_begin(run->out, NULL);
 		if (module.depth > 0)
 			out_line_text(run->out, "%*s", (int)(4 * module.depth), "");
-		out_line_name(run->out,
-			name_text(&tree->name, run->checkpoint,
-				fsdp_module_torch_prefix(run->checkpoint, i)));
+		out_line_name(
+			run->out, name_text(&tree->name, run->checkpoint,
+					  fsdp_module_torch_prefix(run->checkpoint, i)));
 		out_line_text(run->out, "[");
 		if (module.class_name != NULL)
 			out_line_name(run->out, text_of(module.class_name));
@@ -754,7 +770,8 @@ static bool prepare(struct tree *tree)
 
 static bool run_tree(struct run *run, struct fsdp_error **ret_error)
 {
-	struct tree tree = { .run = run, .options = run->options,
+	struct tree tree = { .run = run,
+		.options = run->options,
 		.module_count = fsdp_module_count(run->checkpoint) };
 	bool good;
 
@@ -776,7 +793,8 @@ const struct command command_tree = {
 	.synopsis = "[-d N] [--sizes] [--fold] [--sharded-only] [--params] "
 		    "[--style=default|torch] CHECKPOINT",
 	.example = "tree --fold step-1000/",
-	.examples = { "tree --fold step-1000/", "tree --style=torch --plan net.fsdp-plan.json rank*.pt" },
+	.examples = { "tree --fold step-1000/",
+		"tree --style=torch --plan net.fsdp-plan.json rank*.pt" },
 	.exit_1 = "a selector matched nothing",
 	.options = OPTIONS,
 	.selectors = true,

@@ -18,8 +18,8 @@ static size_t find(const struct column *columns, size_t count, const char *name)
 }
 
 /* "name, dtype, shape": what could have been meant. Names too long are left out. */
-static const char *list_columns(
-	const struct column *columns, size_t count, uint64_t mask, char *buffer, size_t size)
+static const char *list_columns(const struct column *columns, size_t count, uint64_t mask,
+	char *buffer, size_t size)
 {
 	size_t used = 0;
 
@@ -57,8 +57,10 @@ bool choice_new(struct run *run, const struct column *columns, size_t count,
 		if (column == count) {
 			choice_done(ret_choice);
 			refuse(run,
-				list_columns(columns, count, UINT64_MAX, known, sizeof known),
-				"--columns: there is no column \"%s\" here", names->items[i]);
+				list_columns(
+					columns, count, UINT64_MAX, known, sizeof known),
+				"--columns: there is no column \"%s\" here",
+				names->items[i]);
 			return false;
 		}
 		ret_choice->columns[ret_choice->count++] = column;
@@ -98,8 +100,8 @@ static int by_key(const void *a, const void *b)
 }
 
 /* The last key of the list is sorted by first, so that earlier ones rule. */
-static void sort_by(struct slot *slots, size_t column, bool reverse, sort_key_function *key,
-	const void *context, uint32_t *rows, size_t row_count)
+static void sort_by(struct slot *slots, size_t column, bool reverse,
+	sort_key_function *key, const void *context, uint32_t *rows, size_t row_count)
 {
 	for (size_t i = 0; i < row_count; i++) {
 		uint64_t number = key(context, column, rows[i]);
@@ -139,8 +141,8 @@ bool sort_rows(struct run *run, const struct column *columns, size_t count,
 	}
 	for (size_t i = names->count; i-- > 0;) {
 		bool reverse = names->items[i][0] == '-';
-		sort_by(slots, find(columns, count, names->items[i] + reverse), reverse, key,
-			context, rows, row_count);
+		sort_by(slots, find(columns, count, names->items[i] + reverse), reverse,
+			key, context, rows, row_count);
 	}
 	free(slots);
 	return true;
@@ -151,7 +153,8 @@ bool sort_uses(const struct run *run, const struct column *column)
 	const struct texts *names = &run->select->sort;
 
 	for (size_t i = 0; i < names->count; i++)
-		if (strcmp(names->items[i] + (names->items[i][0] == '-'), column->name) == 0)
+		if (strcmp(names->items[i] + (names->items[i][0] == '-'), column->name) ==
+			0)
 			return true;
 	return false;
 }

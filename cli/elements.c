@@ -3,9 +3,9 @@
  * Knows how bytes of a dtype are a number. Knows nothing of where they came from.
  *
  * Layouts: IEEE 754 for float16, float32, float64; bfloat16 is the upper half of float32;
- * the 8-bit floats are those of the OCP specification "OFP8" (e4m3fn, e5m2), of its "fnuz"
- * variants (bias one larger, one NaN, no infinities, no negative zero), and of the OCP "MX"
- * specification (e8m0: powers of two).
+ * the 8-bit floats are those of the OCP specification "OFP8" (e4m3fn, e5m2), of its
+ * "fnuz" variants (bias one larger, one NaN, no infinities, no negative zero), and of the
+ * OCP "MX" specification (e8m0: powers of two).
  */
 #include <inttypes.h>
 #include <math.h>
@@ -17,8 +17,8 @@
 #include "tokens.h"
 
 enum special {
-	IEEE,      /* the largest exponent is infinity and NaN */
-	ALL_ONES,  /* only all ones is NaN */
+	IEEE,          /* the largest exponent is infinity and NaN */
+	ALL_ONES,      /* only all ones is NaN */
 	UNSIGNED_ZERO, /* the pattern of minus zero is NaN */
 };
 
@@ -109,7 +109,8 @@ static size_t spell_small(
 	if (negative && !isnan(value))
 		buffer[length++] = '-';
 	down = pattern > 0 ? magnitude(format, pattern - 1) : 0;
-	up = pattern + 1 < 1ULL << sign_bit ? magnitude(format, pattern + 1) : (double)INFINITY;
+	up = pattern + 1 < 1ULL << sign_bit ? magnitude(format, pattern + 1)
+					    : (double)INFINITY;
 	if (!isfinite(up))
 		up = value + (value - down);
 	return length + number_text_within(value, value - (value - down) / 2,
@@ -141,12 +142,14 @@ static size_t spell_float(
 
 	if (format != NULL)
 		return spell_small(format,
-			take(bytes, (1 + format->exponent + format->fraction) / 8), buffer, size);
+			take(bytes, (1 + format->exponent + format->fraction) / 8),
+			buffer, size);
 	if (strcmp(name, "float64") == 0)
 		return spell_double(bytes, buffer, size);
 	if (strcmp(name, "float8_e8m0fnu") == 0)
-		return number_text(bytes[0] == 0xff ? (double)NAN : ldexp(1, bytes[0] - 127),
-			buffer, size);
+		return number_text(
+			bytes[0] == 0xff ? (double)NAN : ldexp(1, bytes[0] - 127), buffer,
+			size);
 	return 0;
 }
 
@@ -192,7 +195,8 @@ static size_t spell_bytes(
 	size_t length = (size_t)snprintf(buffer, size, "0x");
 
 	for (size_t i = count; i-- > 0 && length + 3 <= size;)
-		length += (size_t)snprintf(buffer + length, size - length, "%02x", bytes[i]);
+		length += (size_t)snprintf(
+			buffer + length, size - length, "%02x", bytes[i]);
 	return length;
 }
 
@@ -210,9 +214,10 @@ struct text element_text(
 		length = (size_t)snprintf(
 			buffer, ELEMENT_ROOM, "%s", bytes[0] != 0 ? "True" : "False");
 	if (length == 0 && find_integer(dtype, bytes, &integer, &large))
-		length = large ?
-			(size_t)snprintf(buffer, ELEMENT_ROOM, "%" PRIu64, (uint64_t)integer) :
-			(size_t)snprintf(buffer, ELEMENT_ROOM, "%" PRId64, integer);
+		length = large ? (size_t)snprintf(buffer, ELEMENT_ROOM, "%" PRIu64,
+					 (uint64_t)integer)
+			       : (size_t)snprintf(
+					 buffer, ELEMENT_ROOM, "%" PRId64, integer);
 	if (length == 0)
 		length = spell_bytes(bytes, dtype->storage_bytes, buffer, ELEMENT_ROOM);
 	return (struct text){ buffer, length };
@@ -230,6 +235,8 @@ struct token element_token(
 	if (find_integer(dtype, bytes, &integer, &large) && !large)
 		return (struct token){ .type = TOKEN_INTEGER, .integer = integer };
 	if (spell_float(dtype->name, bytes, buffer, ELEMENT_ROOM) > 0)
-		return (struct token){ .type = TOKEN_NUMBER, .number = strtod(buffer, NULL) };
-	return (struct token){ .type = TOKEN_TEXT, .text = element_text(index, bytes, buffer) };
+		return (struct token){ .type = TOKEN_NUMBER,
+			.number = strtod(buffer, NULL) };
+	return (struct token){ .type = TOKEN_TEXT,
+		.text = element_text(index, bytes, buffer) };
 }

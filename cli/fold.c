@@ -13,8 +13,8 @@
 #include "tensor-row.h"
 
 enum {
-	DIGITS_MAX = 9,     /* of a number that may stand in a range */
-	POSITIONS_MAX = 8,  /* numbers in one name */
+	DIGITS_MAX = 9,    /* of a number that may stand in a range */
+	POSITIONS_MAX = 8, /* numbers in one name */
 };
 
 static bool is_digit(char c)
@@ -27,7 +27,8 @@ static bool parse_number(struct text text, uint64_t *ret_number)
 {
 	uint64_t number = 0;
 
-	if (text.size == 0 || text.size > DIGITS_MAX || (text.data[0] == '0' && text.size > 1))
+	if (text.size == 0 || text.size > DIGITS_MAX ||
+		(text.data[0] == '0' && text.size > 1))
 		return false;
 	for (size_t i = 0; i < text.size; i++) {
 		if (!is_digit(text.data[i]))
@@ -119,7 +120,8 @@ static bool find_words(struct join *join, struct text a, struct text b)
 		front--;
 	while (back > 0 && a.data[a.size - back] != '_')
 		back--;
-	if (!is_plain_word(middle(a, front, back)) || !is_plain_word(middle(b, front, back)))
+	if (!is_plain_word(middle(a, front, back)) ||
+		!is_plain_word(middle(b, front, back)))
 		return false;
 	join->prefix = front;
 	join->suffix = back;
@@ -144,7 +146,8 @@ static bool add_number(struct join *join, struct text part)
 	if (!parse_number(part, &number))
 		return false;
 	if (number == join->last_number + 1) {
-		snprintf(range, sizeof range, "%" PRIu64 "-%" PRIu64, join->range_start, number);
+		snprintf(range, sizeof range, "%" PRIu64 "-%" PRIu64, join->range_start,
+			number);
 		join->braces_size = join->last_part;
 		name_buffer_append(&join->braces, &join->braces_size, text_of(range));
 		join->last_number = number;
@@ -162,9 +165,9 @@ static bool fits(const struct join *join, struct text name)
 	struct text first = first_of(join);
 
 	return name.size > join->prefix + join->suffix &&
-		memcmp(name.data, first.data, join->prefix) == 0 &&
-		memcmp(name.data + name.size - join->suffix,
-			first.data + first.size - join->suffix, join->suffix) == 0;
+	       memcmp(name.data, first.data, join->prefix) == 0 &&
+	       memcmp(name.data + name.size - join->suffix,
+		       first.data + first.size - join->suffix, join->suffix) == 0;
 }
 
 bool join_add(struct join *join, struct text name)
@@ -174,7 +177,8 @@ bool join_add(struct join *join, struct text name)
 	if (join->first.failed || join->braces.failed)
 		return false;
 	if (join->members == 1) {
-		if (!find_numbers(join, first, name) && !find_words(join, first, name))
+		if (text_is(first, name) || (!find_numbers(join, first, name) &&
+						    !find_words(join, first, name)))
 			return false;
 		join->parts = 0;
 		join->braces_size = 0;
@@ -205,7 +209,8 @@ void join_write(const struct join *join, struct name_buffer *buffer, size_t *len
 	}
 	name_buffer_append(buffer, length, (struct text){ first.data, join->prefix });
 	name_buffer_append(buffer, length, text_of("{"));
-	name_buffer_append(buffer, length, (struct text){ join->braces.data, join->braces_size });
+	name_buffer_append(
+		buffer, length, (struct text){ join->braces.data, join->braces_size });
 	name_buffer_append(buffer, length, text_of("}"));
 	name_buffer_append(buffer, length,
 		(struct text){ first.data + first.size - join->suffix, join->suffix });
@@ -243,11 +248,12 @@ static bool next_segment(struct segments *segments, struct text *ret, bool *ret_
 
 	if (segments->done)
 		return false;
-	dot = segments->rest.size > 0 ?
-		memchr(segments->rest.data, '.', segments->rest.size) :
-		NULL;
+	dot = segments->rest.size > 0
+		      ? memchr(segments->rest.data, '.', segments->rest.size)
+		      : NULL;
 	ret->data = segments->rest.data;
-	ret->size = dot != NULL ? (size_t)(dot - segments->rest.data) : segments->rest.size;
+	ret->size =
+		dot != NULL ? (size_t)(dot - segments->rest.data) : segments->rest.size;
 	segments->done = dot == NULL;
 	if (dot != NULL) {
 		segments->rest.data += ret->size + 1;
@@ -313,17 +319,18 @@ static bool same_pattern(struct text a, struct text b)
 	return right.done;
 }
 
-static bool belongs(struct folding *folding, const struct fold_entry *entry, struct text name,
-	const struct fsdp_tensor *tensor)
+static bool belongs(struct folding *folding, const struct fold_entry *entry,
+	struct text name, const struct fsdp_tensor *tensor)
 {
-	struct fsdp_tensor first = fsdp_tensor(folding->run->checkpoint, entry->sums.first);
+	struct fsdp_tensor first =
+		fsdp_tensor(folding->run->checkpoint, entry->sums.first);
 
 	return first.dtype == tensor->dtype && first.role == tensor->role &&
-		first.dims == tensor->dims &&
-		(first.dims == 0 ||
-			memcmp(first.shape, tensor->shape,
-				first.dims * sizeof *first.shape) == 0) &&
-		same_pattern(tensor_shown_name(folding->run, &folding->other, &first), name);
+	       first.dims == tensor->dims &&
+	       (first.dims == 0 || memcmp(first.shape, tensor->shape,
+					   first.dims * sizeof *first.shape) == 0) &&
+	       same_pattern(
+		       tensor_shown_name(folding->run, &folding->other, &first), name);
 }
 
 static struct fold_entry *find_entry(struct folding *folding, struct text name,
@@ -331,7 +338,8 @@ static struct fold_entry *find_entry(struct folding *folding, struct text name,
 {
 	size_t slot = (size_t)hash & folding->slot_mask;
 
-	for (; folding->slots[slot] != FSDP_NONE; slot = (slot + 1) & folding->slot_mask) {
+	for (; folding->slots[slot] != FSDP_NONE;
+		slot = (slot + 1) & folding->slot_mask) {
 		struct fold_entry *entry = &folding->entries[folding->slots[slot]];
 		if (entry->hash == hash && belongs(folding, entry, name, tensor))
 			return entry;
@@ -369,8 +377,8 @@ static void add_tensor(struct folding *folding, uint32_t index)
 	entry->sums.bytes += tensor.bytes;
 }
 
-bool folding_new(
-	struct run *run, const uint32_t *tensors, size_t count, struct folding **ret_folding)
+bool folding_new(struct run *run, const uint32_t *tensors, size_t count,
+	struct folding **ret_folding)
 {
 	struct folding *folding = calloc(1, sizeof *folding);
 	size_t slots = 64;
@@ -427,8 +435,8 @@ static bool is_complete(const struct fold_entry *entry)
 	uint64_t product = 1;
 
 	for (uint32_t i = 0; i < entry->positions; i++)
-		if (__builtin_mul_overflow(
-			    product, (uint64_t)entry->high[i] - entry->low[i] + 1, &product))
+		if (__builtin_mul_overflow(product,
+			    (uint64_t)entry->high[i] - entry->low[i] + 1, &product))
 			return false;
 	return product == entry->sums.count;
 }
@@ -436,7 +444,8 @@ static bool is_complete(const struct fold_entry *entry)
 struct text folding_name(struct folding *folding, size_t index)
 {
 	const struct fold_entry *entry = &folding->entries[index];
-	struct fsdp_tensor first = fsdp_tensor(folding->run->checkpoint, entry->sums.first);
+	struct fsdp_tensor first =
+		fsdp_tensor(folding->run->checkpoint, entry->sums.first);
 	struct segments segments = {
 		tensor_shown_name(folding->run, &folding->name, &first), false
 	};
@@ -455,7 +464,8 @@ struct text folding_name(struct folding *folding, size_t index)
 			position++;
 			if (low != high) {
 				snprintf(range, sizeof range,
-					complete ? "{%" PRIu32 "-%" PRIu32 "}" : "*", low, high);
+					complete ? "{%" PRIu32 "-%" PRIu32 "}" : "*", low,
+					high);
 				segment = text_of(range);
 			}
 		}

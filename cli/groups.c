@@ -33,7 +33,8 @@ static size_t key_count(struct grouping *grouping)
 bool grouping_init(struct grouping *grouping, enum group_by by,
 	const struct fsdp_checkpoint *checkpoint, int64_t depth)
 {
-	*grouping = (struct grouping){ .by = by, .checkpoint = checkpoint, .depth = depth };
+	*grouping =
+		(struct grouping){ .by = by, .checkpoint = checkpoint, .depth = depth };
 	grouping->count = (uint32_t)key_count(grouping) + 1;
 	grouping->groups = calloc(grouping->count, sizeof *grouping->groups);
 	if (grouping->groups == NULL)
@@ -76,8 +77,8 @@ static uint32_t module_slot(const struct grouping *grouping, uint32_t index)
 	return index;
 }
 
-static void add(struct grouping *grouping, uint32_t slot, uint32_t tensor, uint64_t pieces,
-	uint64_t numel, uint64_t bytes)
+static void add(struct grouping *grouping, uint32_t slot, uint32_t tensor,
+	uint64_t pieces, uint64_t numel, uint64_t bytes)
 {
 	struct group *group =
 		&grouping->groups[slot < grouping->count ? slot : grouping->count - 1];
@@ -103,7 +104,8 @@ static void add_pieces(struct grouping *grouping, uint32_t tensor,
 		if (facts->alias == FSDP_NONE)
 			numel = piece_numel(facts, &piece);
 		add(grouping,
-			grouping->by == BY_RANK ? rank_slot(grouping, piece.rank) : piece.file,
+			grouping->by == BY_RANK ? rank_slot(grouping, piece.rank)
+						: piece.file,
 			tensor, 1, numel, elements_bytes(facts->dtype, numel));
 	}
 }
@@ -117,10 +119,11 @@ void grouping_add(struct grouping *grouping, uint32_t tensor, struct selection *
 		add_pieces(grouping, tensor, &facts, selection);
 		return;
 	}
-	slot = grouping->by == BY_DTYPE ? facts.dtype :
-		grouping->by == BY_ROLE ? (uint32_t)facts.role :
-		module_slot(grouping, facts.module);
-	add(grouping, slot, tensor, facts.piece_count, facts.alias == FSDP_NONE ? facts.numel : 0,
+	slot = grouping->by == BY_DTYPE  ? facts.dtype
+	       : grouping->by == BY_ROLE ? (uint32_t)facts.role
+					 : module_slot(grouping, facts.module);
+	add(grouping, slot, tensor, facts.piece_count,
+		facts.alias == FSDP_NONE ? facts.numel : 0,
 		facts.alias == FSDP_NONE ? facts.bytes : 0);
 }
 
@@ -135,7 +138,8 @@ struct value grouping_key(const struct grouping *grouping, uint32_t group,
 	case BY_RANK:
 		return value_id(grouping->ranks[group]);
 	case BY_FILE:
-		return value_name(text_of_span(fsdp_file(grouping->checkpoint, group).path));
+		return value_name(
+			text_of_span(fsdp_file(grouping->checkpoint, group).path));
 	case BY_DTYPE:
 		return value_word(fsdp_dtype(group)->name);
 	case BY_ROLE:
@@ -144,6 +148,6 @@ struct value grouping_key(const struct grouping *grouping, uint32_t group,
 		break;
 	}
 	module = fsdp_module(grouping->checkpoint, group);
-	return value_name(
-		name_text(buffer, grouping->checkpoint, raw ? module.raw_name : module.name));
+	return value_name(name_text(
+		buffer, grouping->checkpoint, raw ? module.raw_name : module.name));
 }

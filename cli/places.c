@@ -52,7 +52,8 @@ static size_t collect(const struct fsdp_checkpoint *checkpoint, const uint32_t *
 		piece = fsdp_piece(checkpoint, pieces[i]);
 		if (piece.file == FSDP_NONE)
 			continue;
-		questions[asked] = (struct question){ piece.item_offset, piece.file, (uint32_t)i };
+		questions[asked] =
+			(struct question){ piece.item_offset, piece.file, (uint32_t)i };
 		if (asked > 0 && by_place(&questions[asked - 1], &questions[asked]) > 0)
 			sorted = false;
 		asked++;
@@ -144,7 +145,8 @@ static bool ask(const uint32_t *pieces, const struct question *questions, size_t
 }
 
 bool places_find(struct run *run, const uint32_t *pieces, size_t count,
-	place_function *found, void *context, bool *ret_partial, struct fsdp_error **ret_error)
+	place_function *found, void *context, bool *ret_partial,
+	struct fsdp_error **ret_error)
 {
 	struct fsdp_locator *locator = NULL;
 	struct failures failures = { .count = 0 };

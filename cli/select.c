@@ -128,6 +128,10 @@ static const char *add_stars(
 
 	while (*behind == '*')
 		behind++;
+	/* Any number of segments twice is still any number of segments. */
+	while (begins && behind[0] == separator && behind[1] == '*' && behind[2] == '*')
+		for (behind += 3; *behind == '*';)
+			behind++;
 	if (begins && *behind == separator) {
 		add(expression, separator == '.' ? "(?:.*\\.)?" : "(?:.*/)?");
 		return behind + 1;

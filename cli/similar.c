@@ -22,7 +22,7 @@ void similar_init(struct similar *similar, struct text word)
 static bool ends_with(struct text text, struct text end)
 {
 	return end.size < text.size && text.data[text.size - end.size - 1] == '.' &&
-		memcmp(text.data + text.size - end.size, end.data, end.size) == 0;
+	       memcmp(text.data + text.size - end.size, end.data, end.size) == 0;
 }
 
 /* Edits within a band of EDITS_MAX around the diagonal: linear in the length. */
@@ -48,7 +48,7 @@ static uint32_t edits(struct text a, struct text b)
 			}
 			if (shifted > EDITS_MAX + 1)
 				best = row[k] +
-					(a.data[i - 1] != b.data[shifted - EDITS_MAX - 2]);
+				       (a.data[i - 1] != b.data[shifted - EDITS_MAX - 2]);
 			if (row[k + 1] + 1 < best)
 				best = row[k + 1] + 1;
 			if (row[k - 1] + 1 < best && shifted > EDITS_MAX + 1)

@@ -45,7 +45,8 @@ const struct column piece_columns[PIECE_COLUMNS] = {
 	[PIECE_STRIDES] = { "strides", .machine_only = true },
 	[PIECE_METHOD] = { "method", .machine_only = true },
 	[PIECE_STORAGE] = { "storage", .machine_only = true },
-	[PIECE_STORAGE_OFFSET] = { "storage_offset", .machine_only = true, .right = true },
+	[PIECE_STORAGE_OFFSET] = { "storage_offset", .machine_only = true,
+		.right = true },
 	[PIECE_STORAGE_BYTES] = { "storage_bytes", .machine_only = true, .right = true },
 	[PIECE_ITEM_OFFSET] = { "item_offset", .machine_only = true, .right = true },
 	[PIECE_ITEM_LENGTH] = { "item_length", .machine_only = true, .right = true },
@@ -91,8 +92,8 @@ void row_buffers_done(struct row_buffers *buffers)
 bool row_buffers_failed(const struct row_buffers *buffers)
 {
 	return buffers->failed || buffers->name.failed || buffers->raw.failed ||
-		buffers->alias.failed || buffers->module.failed || buffers->unit.failed ||
-		buffers->text.failed || buffers->json.failed;
+	       buffers->alias.failed || buffers->module.failed || buffers->unit.failed ||
+	       buffers->text.failed || buffers->json.failed;
 }
 
 bool place_facts_take(struct place_facts *facts, const struct fsdp_place *place)
@@ -136,8 +137,8 @@ uint64_t elements_bytes(uint32_t dtype, uint64_t numel)
 struct text tensor_shown_name(const struct run *run, struct name_buffer *buffer,
 	const struct fsdp_tensor *tensor)
 {
-	return name_text(
-		buffer, run->checkpoint, run->common->raw ? tensor->raw_name : tensor->name);
+	return name_text(buffer, run->checkpoint,
+		run->common->raw ? tensor->raw_name : tensor->name);
 }
 
 static struct value path_value(const struct run *run, struct row_buffers *buffers,
@@ -153,7 +154,8 @@ static struct value path_value(const struct run *run, struct row_buffers *buffer
 	while (fsdp_path_next(run->checkpoint, path, span, &state, &part)) {
 		if (count == buffers->part_size) {
 			size_t size = count == 0 ? 16 : count * 2;
-			struct path_part *parts = realloc(buffers->parts, size * sizeof *parts);
+			struct path_part *parts =
+				realloc(buffers->parts, size * sizeof *parts);
 			if (parts == NULL) {
 				buffers->failed = true;
 				return value_absent();
@@ -161,8 +163,8 @@ static struct value path_value(const struct run *run, struct row_buffers *buffer
 			buffers->parts = parts;
 			buffers->part_size = size;
 		}
-		buffers->parts[count++] = (struct path_part){ part.is_integer, part.integer,
-			text_of_span(part.text) };
+		buffers->parts[count++] = (struct path_part){ part.is_integer,
+			part.integer, text_of_span(part.text) };
 	}
 	return (struct value){ .type = VALUE_PATH, .path = { buffers->parts, count } };
 }
@@ -252,7 +254,8 @@ void tensor_row(const struct run *run, struct row_buffers *buffers,
 	if ((tensor->flags & FSDP_TENSOR_GRAD_KNOWN) != 0)
 		values[TENSOR_REQUIRES_GRAD] =
 			value_bool((tensor->flags & FSDP_TENSOR_GRAD) != 0);
-	values[TENSOR_FLATTENED] = true_or_absent((tensor->flags & FSDP_TENSOR_FLATTENED) != 0);
+	values[TENSOR_FLATTENED] =
+		true_or_absent((tensor->flags & FSDP_TENSOR_FLATTENED) != 0);
 	values[TENSOR_ALIAS] = alias_value(run, buffers, tensor->alias);
 	values[TENSOR_MODULE] = module_value(run, buffers, tensor->module);
 	values[TENSOR_UNIT] = unit_value(run, buffers, tensor->unit);
@@ -261,8 +264,8 @@ void tensor_row(const struct run *run, struct row_buffers *buffers,
 /* ---- pieces ---- */
 
 /* "0-511" if only rows are cut, else all ranges: "0-511, 0-255". Inclusive. */
-static struct value rows_value(struct row_buffers *buffers, const struct fsdp_tensor *tensor,
-	const struct fsdp_piece *piece)
+static struct value rows_value(struct row_buffers *buffers,
+	const struct fsdp_tensor *tensor, const struct fsdp_piece *piece)
 {
 	size_t used = 0, size = sizeof buffers->rows;
 	uint32_t dims = 1;
@@ -308,7 +311,8 @@ void piece_row(const struct run *run, struct row_buffers *buffers,
 	const struct fsdp_tensor *tensor, const struct fsdp_piece *piece,
 	const struct place_facts *facts, struct value *values)
 {
-	struct fsdp_span storage = facts->storage.data != NULL ? facts->storage : piece->storage;
+	struct fsdp_span storage =
+		facts->storage.data != NULL ? facts->storage : piece->storage;
 
 	for (size_t i = 0; i < PIECE_COLUMNS; i++)
 		values[i] = value_absent();
@@ -326,10 +330,12 @@ void piece_row(const struct run *run, struct row_buffers *buffers,
 		values[PIECE_STRIDES] = value_shape(piece->strides, piece->dims);
 	values[PIECE_METHOD] = value_word(facts->method);
 	values[PIECE_STORAGE] = value_text(text_of_span(storage));
-	values[PIECE_STORAGE_OFFSET] = value_count(facts->storage_offset != FSDP_UNKNOWN ?
-			facts->storage_offset : piece->storage_offset);
-	values[PIECE_STORAGE_BYTES] = value_count(facts->storage_bytes != FSDP_UNKNOWN ?
-			facts->storage_bytes : piece->storage_bytes);
+	values[PIECE_STORAGE_OFFSET] = value_count(facts->storage_offset != FSDP_UNKNOWN
+							   ? facts->storage_offset
+							   : piece->storage_offset);
+	values[PIECE_STORAGE_BYTES] =
+		value_count(facts->storage_bytes != FSDP_UNKNOWN ? facts->storage_bytes
+								 : piece->storage_bytes);
 	values[PIECE_ITEM_OFFSET] = value_count(piece->item_offset);
 	values[PIECE_ITEM_LENGTH] = value_count(piece->item_length);
 }
@@ -344,13 +350,15 @@ void entry_row(const struct run *run, struct row_buffers *buffers,
 
 	for (size_t i = 0; i < ENTRY_COLUMNS; i++)
 		values[i] = value_absent();
-	values[ENTRY_NAME] = value_name(run->common->raw ?
-			raw : name_text(&buffers->name, checkpoint, value->name));
+	values[ENTRY_NAME] = value_name(
+		run->common->raw ? raw
+				 : name_text(&buffers->name, checkpoint, value->name));
 	values[ENTRY_PATH] = path_value(run, buffers, value->path, raw);
 	values[ENTRY_TYPE] = value_word(value->type);
-	values[ENTRY_VALUE] = tokens_json(&buffers->json, value->tokens, value->token_count);
-	values[ENTRY_TEXT] =
-		value_text(tokens_text(&buffers->text, value->tokens, value->token_count));
+	values[ENTRY_VALUE] =
+		tokens_json(&buffers->json, value->tokens, value->token_count);
+	values[ENTRY_TEXT] = value_text(
+		tokens_text(&buffers->text, value->tokens, value->token_count));
 	if (value->file != FSDP_NONE)
 		values[ENTRY_FILE] =
 			value_name(text_of_span(fsdp_file(checkpoint, value->file).path));

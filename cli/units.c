@@ -20,7 +20,8 @@ void mesh_field(struct run *run, uint32_t index, bool ranks)
 	} else {
 		out_array_begin(run->out, "dim_names");
 		for (uint32_t i = 0; i < mesh.dims; i++)
-			out_field(run->out, NULL, value_text(text_of_span(mesh.dim_names[i])));
+			out_field(run->out, NULL,
+				value_text(text_of_span(mesh.dim_names[i])));
 		out_array_end(run->out);
 	}
 	out_field(run->out, "shape", value_shape(mesh.shape, mesh.dims));
@@ -39,7 +40,8 @@ void mesh_line(struct run *run, uint32_t index)
 			out_line_name(run->out, text_of_span(mesh.dim_names[i]));
 			out_line_text(run->out, "=%" PRId64, mesh.shape[i]);
 		} else {
-			out_line_text(run->out, "%s%" PRId64, i > 0 ? "x" : "", mesh.shape[i]);
+			out_line_text(
+				run->out, "%s%" PRId64, i > 0 ? "x" : "", mesh.shape[i]);
 		}
 	}
 }
@@ -65,7 +67,8 @@ void unit_fields(struct run *run, uint32_t index, struct name_buffer *name,
 
 	if (unit.module != FSDP_NONE) {
 		struct fsdp_module module = fsdp_module(checkpoint, unit.module);
-		out_field(out, "unit", value_name(name_text(name, checkpoint, module.name)));
+		out_field(out, "unit",
+			value_name(name_text(name, checkpoint, module.name)));
 		if (module.raw_name != module.name)
 			out_field(out, "name_raw",
 				value_name(name_text(raw, checkpoint, module.raw_name)));

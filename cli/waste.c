@@ -18,7 +18,8 @@ enum { NAMES_MAX = 1000 }; /* told of one storage */
 /* What one piece sees of its storage, in bytes. */
 struct view {
 	struct fsdp_span storage;
-	uint64_t item; /* where the container's item begins: a storage key is unique in it */
+	uint64_t item; /* where the container's item begins: a storage key is unique in it
+			*/
 	uint64_t begin, end, storage_bytes;
 	uint32_t file, tensor;
 };
@@ -71,9 +72,9 @@ static bool keep_place(void *context, size_t position, const struct fsdp_place *
 	view->storage = place->storage;
 	view->storage_bytes = place->storage_bytes;
 	set_range(view, &tensor, place->storage_offset,
-		place->length / (fsdp_dtype(tensor.dtype)->storage_bytes > 0 ?
-					fsdp_dtype(tensor.dtype)->storage_bytes :
-					1));
+		place->length / (fsdp_dtype(tensor.dtype)->storage_bytes > 0
+						? fsdp_dtype(tensor.dtype)->storage_bytes
+						: 1));
 	return true;
 }
 
@@ -87,15 +88,18 @@ static void collect(struct waste *waste, uint32_t *asked)
 		struct view *view = &waste->views[waste->count];
 		struct fsdp_tensor tensor = fsdp_tensor(waste->checkpoint, piece.tensor);
 		bool known = piece.storage_bytes != FSDP_UNKNOWN &&
-			piece.storage_offset != FSDP_UNKNOWN;
+			     piece.storage_offset != FSDP_UNKNOWN;
 		if (piece.file == FSDP_NONE)
 			continue;
-		*view = (struct view){ .storage = piece.storage, .file = piece.file,
-			.tensor = piece.tensor, .storage_bytes = FSDP_UNKNOWN };
+		*view = (struct view){ .storage = piece.storage,
+			.file = piece.file,
+			.tensor = piece.tensor,
+			.storage_bytes = FSDP_UNKNOWN };
 		view->item = known ? 0 : piece.item_offset;
 		if (known) {
 			view->storage_bytes = piece.storage_bytes;
-			set_range(view, &tensor, piece.storage_offset, extent(&tensor, &piece));
+			set_range(view, &tensor, piece.storage_offset,
+				extent(&tensor, &piece));
 		}
 		asked[waste->count++] = known ? FSDP_NONE : i;
 	}
@@ -103,8 +107,8 @@ static void collect(struct waste *waste, uint32_t *asked)
 
 static int by_storage(const struct view *left, const struct view *right)
 {
-	size_t size = left->storage.size < right->storage.size ? left->storage.size :
-								 right->storage.size;
+	size_t size = left->storage.size < right->storage.size ? left->storage.size
+							       : right->storage.size;
 	int order;
 
 	if (left->file != right->file)
@@ -115,7 +119,7 @@ static int by_storage(const struct view *left, const struct view *right)
 	if (order != 0)
 		return order;
 	return (left->storage.size > right->storage.size) -
-		(left->storage.size < right->storage.size);
+	       (left->storage.size < right->storage.size);
 }
 
 static int by_storage_and_begin(const void *a, const void *b)
@@ -195,11 +199,11 @@ bool waste_new(struct run *run, struct waste **ret_waste, bool *ret_partial,
 		waste->rows = malloc((pieces + 1) * sizeof *waste->rows);
 		waste->names = calloc(NAMES_MAX, sizeof *waste->names);
 	}
-	if (waste != NULL && asked != NULL && waste->views != NULL && waste->rows != NULL &&
-		waste->names != NULL) {
+	if (waste != NULL && asked != NULL && waste->views != NULL &&
+		waste->rows != NULL && waste->names != NULL) {
 		collect(waste, asked);
-		good = places_find(
-			run, asked, waste->count, keep_place, waste, ret_partial, ret_error);
+		good = places_find(run, asked, waste->count, keep_place, waste,
+			ret_partial, ret_error);
 	}
 	free(asked);
 	if (!good) {
@@ -224,8 +228,8 @@ void waste_free(struct waste *waste)
 }
 
 /* Names of the views of one storage, one behind the other in the buffer. */
-static size_t list_names(
-	struct waste *waste, struct run *run, size_t first, size_t views, struct text *names)
+static size_t list_names(struct waste *waste, struct run *run, size_t first, size_t views,
+	struct text *names)
 {
 	struct name_buffer *all = &waste->buffers.text;
 	size_t count = views < NAMES_MAX ? views : NAMES_MAX, length = 0;
@@ -272,8 +276,10 @@ void waste_show(struct waste *waste, struct run *run)
 		{ "used_bytes", .right = true },
 		{ "names" },
 	};
-	struct table table = { .key = "waste", .columns = COLUMNS,
-		.column_count = sizeof COLUMNS / sizeof COLUMNS[0], .indent = 2 };
+	struct table table = { .key = "waste",
+		.columns = COLUMNS,
+		.column_count = sizeof COLUMNS / sizeof COLUMNS[0],
+		.indent = 2 };
 
 	out_table_begin(run->out, &table);
 	for (size_t i = 0; i < waste->row_count; i++)

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Selecting by name: what globs and expressions take, and what is no pattern at all. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "select.h"
+
+/* Options with nothing given, as the front makes them. */
+static struct select_options nothing(void)
+{
+	return (struct select_options){
+		.min_bytes = UINT64_MAX, .max_bytes = UINT64_MAX, .depth = -1, .head = -1
+	};
+}
+
+static struct selection *selection_of(const char **globs, const char **regexes)
+{
+	struct select_options options = nothing();
+	struct selection *selection = NULL;
+	char *message = NULL;
+
+	options.globs.items = globs;
+	while (globs != NULL && globs[options.globs.count] != NULL)
+		options.globs.count++;
+	options.regexes.items = regexes;
+	while (regexes != NULL && regexes[options.regexes.count] != NULL)
+		options.regexes.count++;
+	if (!selection_new(&options, &selection, &message))
+		fail_msg("%s", message);
+	return selection;
+}
+
+static bool takes(struct selection *selection, const char *name)
+{
+	struct fsdp_span span = { (const unsigned char *)name, strlen(name) };
+	return selection_takes_name(selection, span);
+}
+
+static bool glob_takes(const char *glob, const char *name)
+{
+	const char *globs[] = { glob, NULL };
+	struct selection *selection = selection_of(globs, NULL);
+	bool taken = takes(selection, name);
+	selection_free(selection);
+	return taken;
+}
+
+static void test_nothing_takes_all(void **state)
+{
+	struct selection *selection = selection_of(NULL, NULL);
+	(void)state;
+	assert_true(selection_is_all(selection));
+	assert_true(selection_is_by_name(selection));
+	assert_true(takes(selection, ""));
+	assert_true(takes(selection, "a.b"));
+	selection_free(selection);
+}
+
+static void test_star_stays_in_its_segment(void **state)
+{
+	(void)state;
+	assert_true(glob_takes("layers.*.weight", "layers.0.weight"));
+	assert_false(glob_takes("layers.*.weight", "layers.0.mlp.weight"));
+	assert_false(glob_takes("layers.*.weight", "layers.weight"));
+	assert_true(glob_takes("layers.1*", "layers.12"));
+	assert_false(glob_takes("layers.1*", "layers.2"));
+}
+
+static void test_two_stars_cross_segments(void **state)
+{
+	(void)state;
+	assert_true(glob_takes("layers.**.weight", "layers.weight"));
+	assert_true(glob_takes("layers.**.weight", "layers.0.weight"));
+	assert_true(glob_takes("layers.**.weight", "layers.0.mlp.weight"));
+	assert_false(glob_takes("layers.**.weight", "layers.0.mlp.bias"));
+	assert_true(glob_takes("**.bias", "bias"));
+	assert_true(glob_takes("**.bias", "a.b.bias"));
+	assert_false(glob_takes("**.bias", "a.b.unbias"));
+	assert_true(glob_takes("a.**", "a"));
+	assert_true(glob_takes("a.**", "a.b.c"));
+	assert_false(glob_takes("a.**", "ab.c"));
+	assert_true(glob_takes("**", ""));
+	assert_true(glob_takes("**", "a.b"));
+	assert_true(glob_takes("a.**.**", "a"));
+	assert_true(glob_takes("**.**", "a.b"));
+	assert_true(glob_takes("lay**ght", "layers.0.weight"));
+}
+
+static void test_a_module_takes_what_is_below(void **state)
+{
+	(void)state;
+	assert_true(glob_takes("layers.0", "layers.0"));
+	assert_true(glob_takes("layers.0", "layers.0.mlp.weight"));
+	assert_false(glob_takes("layers.0", "layers.01"));
+	assert_false(glob_takes("layers.0", "model.layers.0"));
+	assert_true(glob_takes("layers.31.mlp.*", "layers.31.mlp.down_proj.weight"));
+}
+
+static void test_question_and_classes(void **state)
+{
+	(void)state;
+	assert_true(glob_takes("layers.?", "layers.7"));
+	assert_false(glob_takes("layers.?", "layers.17"));
+	assert_false(glob_takes("a?b", "a.b"));
+	assert_true(glob_takes("layers.[0-3]", "layers.2"));
+	assert_false(glob_takes("layers.[0-3]", "layers.4"));
+	assert_true(glob_takes("layers.[!0-3]", "layers.4"));
+	assert_false(glob_takes("a[!b]c", "a.c"));
+	assert_true(glob_takes("x[]]", "x]"));
+	assert_true(glob_takes("x[a-]", "x-"));
+}
+
+static void test_all_else_stands_for_itself(void **state)
+{
+	(void)state;
+	assert_true(glob_takes("a+b(c)|{d}^$", "a+b(c)|{d}^$"));
+	assert_false(glob_takes("a+", "aa"));
+	assert_false(glob_takes("a.b", "axb"));
+	assert_true(glob_takes("a\\*", "a*"));
+	assert_false(glob_takes("a\\*", "ab"));
+	assert_true(glob_takes("\xff\xfe", "\xff\xfe"));
+	assert_true(glob_takes("a\nb", "a\nb"));
+}
+
+static void test_an_exclude_wins(void **state)
+{
+	const char *globs[] = { "layers.**", "!layers.0", NULL };
+	const char *only[] = { "!**.bias", NULL };
+	struct selection *selection = selection_of(globs, NULL);
+	(void)state;
+	assert_true(takes(selection, "layers.1.weight"));
+	assert_false(takes(selection, "layers.0.weight"));
+	assert_false(takes(selection, "head.weight"));
+	selection_free(selection);
+	selection = selection_of(only, NULL);
+	assert_true(takes(selection, "head.weight"));
+	assert_false(takes(selection, "head.bias"));
+	selection_free(selection);
+}
+
+static void test_an_expression_is_searched(void **state)
+{
+	const char *regexes[] = { "q_proj|k_proj", NULL };
+	const char *globs[] = { "head", NULL };
+	struct selection *selection = selection_of(NULL, regexes);
+	(void)state;
+	assert_true(takes(selection, "layers.0.q_proj.weight"));
+	assert_false(takes(selection, "layers.0.v_proj.weight"));
+	selection_free(selection);
+	selection = selection_of(globs, regexes);
+	assert_true(takes(selection, "head.weight"));
+	assert_true(takes(selection, "k_proj"));
+	assert_false(takes(selection, "tail"));
+	selection_free(selection);
+}
+
+/* Nested repeats over a long name end, and say that they did not. */
+static void test_a_match_that_never_ends_is_given_up(void **state)
+{
+	const char *regexes[] = { "^(a+)+$", NULL };
+	struct selection *selection = selection_of(NULL, regexes);
+	char name[64];
+	(void)state;
+	memset(name, 'a', sizeof name);
+	name[sizeof name - 2] = 'b';
+	name[sizeof name - 1] = '\0';
+	assert_false(takes(selection, name));
+	assert_true(selection_gave_up(selection));
+	selection_free(selection);
+}
+
+static void refuses(const struct select_options *options, const char *part)
+{
+	struct selection *selection = NULL;
+	char *message = NULL;
+	assert_false(selection_new(options, &selection, &message));
+	assert_null(selection);
+	assert_non_null(message);
+	assert_non_null(strstr(message, part));
+	free(message);
+}
+
+static void test_what_is_wrong_is_said(void **state)
+{
+	const char *open[] = { "a[b", NULL }, *empty[] = { "!", NULL },
+		   *bad[] = { "a(", NULL };
+	const char *dtype[] = { "float33", NULL }, *role[] = { "weights", NULL };
+	struct select_options options = nothing();
+	(void)state;
+	options.globs = (struct texts){ open, 1 };
+	refuses(&options, "[ without ]");
+	options.globs = (struct texts){ empty, 1 };
+	refuses(&options, "empty");
+	options = nothing();
+	options.regexes = (struct texts){ bad, 1 };
+	refuses(&options, "a(");
+	options = nothing();
+	options.dtypes = (struct texts){ dtype, 1 };
+	refuses(&options, "float33");
+	options = nothing();
+	options.roles = (struct texts){ role, 1 };
+	refuses(&options, "weights");
+	for (const char *const *list = (const char *const[]){ "", "1,", "2-1", "a", "-1",
+		     "1--2", "4294967295", "99999999999999999999", NULL };
+		*list != NULL; list++) {
+		options = nothing();
+		options.ranks = *list;
+		refuses(&options, "--rank");
+	}
+}
+
+static void test_ranks(void **state)
+{
+	struct select_options options = nothing();
+	struct selection *selection = NULL;
+	char *message = NULL;
+	struct fsdp_piece piece = { .file = FSDP_NONE };
+	static const struct {
+		uint32_t rank;
+		bool taken;
+	} cases[] = { { 0, true }, { 1, false }, { 4, true }, { 7, true }, { 8, false },
+		{ FSDP_NONE, false } };
+	(void)state;
+	options.ranks = "0,4-7";
+	assert_true(selection_new(&options, &selection, &message));
+	assert_false(selection_is_by_name(selection));
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		piece.rank = cases[i].rank;
+		assert_int_equal(
+			selection_takes_piece(selection, NULL, &piece), cases[i].taken);
+	}
+	selection_free(selection);
+	selection_free(NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_nothing_takes_all),
+		cmocka_unit_test(test_star_stays_in_its_segment),
+		cmocka_unit_test(test_two_stars_cross_segments),
+		cmocka_unit_test(test_a_module_takes_what_is_below),
+		cmocka_unit_test(test_question_and_classes),
+		cmocka_unit_test(test_all_else_stands_for_itself),
+		cmocka_unit_test(test_an_exclude_wins),
+		cmocka_unit_test(test_an_expression_is_searched),
+		cmocka_unit_test(test_a_match_that_never_ends_is_given_up),
+		cmocka_unit_test(test_what_is_wrong_is_said),
+		cmocka_unit_test(test_ranks),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
