@@ -21,7 +21,8 @@ bool refuse(struct run *run, const char *hint, const char *format, ...)
 bool answer_selection(struct run *run, struct selection **ret_selection);
 
 /* After matching: a pattern that was given up makes the answer partial. */
-int answer_selection_status(struct run *run, const struct selection *selection, int status);
+int answer_selection_status(
+	struct run *run, const struct selection *selection, int status);
 
 /* Whether some output of this run is of the given format ("json"). */
 bool answer_has_output(const struct run *run, const char *format);
@@ -41,7 +42,8 @@ static inline struct fsdp_span span_of_text(struct text text)
 
 static inline bool text_is(struct text a, struct text b)
 {
-	return a.size == b.size && (a.size == 0 || __builtin_memcmp(a.data, b.data, a.size) == 0);
+	return a.size == b.size &&
+	       (a.size == 0 || __builtin_memcmp(a.data, b.data, a.size) == 0);
 }
 
 #endif

@@ -45,21 +45,44 @@ struct map {
 	bool skipped_fsdp2, inferred;
 };
 
-static struct text write_key(struct map *map, struct name_buffer *buffer,
-	const struct fsdp_module *module, uint32_t index)
+/* Wrappers stand for the one module that they hold, as in `tree`. */
+static uint32_t shown_visit(const struct map *map, uint32_t index)
 {
 	const struct fsdp_checkpoint *checkpoint = map->run->checkpoint;
-	uint32_t id = map->options->bare ? fsdp_module_torch_prefix(checkpoint, index)
-		      : map->run->common->raw ? module->raw_name
-					      : module->name;
-	struct text name = name_text(&map->module, checkpoint, id);
+	size_t count = fsdp_module_count(checkpoint);
+
+	while (!map->run->common->raw && index + 1 < count &&
+		fsdp_module(checkpoint, index).wrapper != FSDP_WRAPPER_NONE &&
+		fsdp_module(checkpoint, index + 1).parent == index)
+		index++;
+	return index;
+}
+
+static uint32_t key_name(
+	const struct map *map, const struct fsdp_module *module, uint32_t index)
+{
+	if (map->options->bare)
+		return fsdp_module_torch_prefix(map->run->checkpoint, index);
+	return map->run->common->raw ? module->raw_name : module->name;
+}
+
+static struct text write_key(struct map *map, struct name_buffer *buffer, uint32_t index)
+{
+	const struct fsdp_checkpoint *checkpoint = map->run->checkpoint;
+	uint32_t shown = map->options->bare ? index : shown_visit(map, index);
+	struct fsdp_module module = fsdp_module(checkpoint, shown);
+	struct text name =
+		name_text(&map->module, checkpoint, key_name(map, &module, shown));
+	const char *class_name = map->options->bare
+					 ? module.class_name
+					 : module_shown_class(map->run, &module);
 	size_t length = 0;
 
 	name_buffer_append(buffer, &length, name);
-	if (module->class_name != NULL || map->options->bare) {
+	if (class_name != NULL || map->options->bare) {
 		name_buffer_append(buffer, &length, text_of("["));
-		if (module->class_name != NULL)
-			name_buffer_append(buffer, &length, text_of(module->class_name));
+		if (class_name != NULL)
+			name_buffer_append(buffer, &length, text_of(class_name));
 		name_buffer_append(buffer, &length, text_of("]"));
 	}
 	return (struct text){ length > 0 ? buffer->data : "", length };
@@ -106,20 +129,18 @@ static uint64_t hash_text(struct text text)
 }
 
 /* JSON has no key twice, so visits with the same key are chained here. */
-static void add_visit(struct map *map, const struct fsdp_module *module, uint32_t index)
+static void add_visit(struct map *map, uint32_t index)
 {
-	struct text text = write_key(map, &map->key, module, index);
+	struct text text = write_key(map, &map->key, index);
 	uint64_t hash = hash_text(text);
 	size_t slot = (size_t)hash & map->slot_mask;
 
 	map->nexts[index] = FSDP_NONE;
 	for (; map->slots[slot] != FSDP_NONE; slot = (slot + 1) & map->slot_mask) {
 		struct key *key = &map->keys[map->slots[slot]];
-		struct fsdp_module first;
 		if (key->hash != hash)
 			continue;
-		first = fsdp_module(map->run->checkpoint, key->first);
-		if (!text_is(write_key(map, &map->other, &first, key->first), text))
+		if (!text_is(write_key(map, &map->other, key->first), text))
 			continue;
 		map->nexts[key->last] = index;
 		key->last = index;
@@ -149,7 +170,7 @@ static bool collect(struct map *map)
 	for (uint32_t i = 0; i < modules; i++) {
 		struct fsdp_module module = fsdp_module(map->run->checkpoint, i);
 		if (takes_visit(map, &module, i))
-			add_visit(map, &module, i);
+			add_visit(map, i);
 	}
 	return true;
 }
@@ -224,14 +245,12 @@ static void emit_visit(struct map *map, uint32_t index)
 
 static void emit_map(struct map *map)
 {
-	const struct fsdp_checkpoint *checkpoint = map->run->checkpoint;
 	struct out *out = map->run->out;
 
 	if (!map->options->bare)
 		out_object_begin(out, "modules");
 	for (size_t i = 0; i < map->count; i++) {
-		struct fsdp_module module = fsdp_module(checkpoint, map->keys[i].first);
-		struct text key = write_key(map, &map->key, &module, map->keys[i].first);
+		struct text key = write_key(map, &map->key, map->keys[i].first);
 		out_line_begin(out, NULL);
 		if (key.size == 0)
 			out_line_text(out, "(root)");

@@ -218,15 +218,19 @@ static void emit_format(struct info *info)
 		value_id(fsdp_checkpoint_world_size(info->run->checkpoint)));
 }
 
-static void emit_ranks(struct info *info)
+static bool emit_ranks(struct info *info)
 {
 	size_t count = 0;
 	const uint32_t *ranks = fsdp_checkpoint_ranks(info->run->checkpoint, &count);
+	int64_t *list = malloc((count + 1) * sizeof *list);
 
-	out_array_begin(info->run->out, "ranks_seen");
+	if (list == NULL)
+		return false;
 	for (size_t i = 0; i < count; i++)
-		out_field(info->run->out, NULL, value_id(ranks[i]));
-	out_array_end(info->run->out);
+		list[i] = ranks[i];
+	out_field(info->run->out, "ranks_seen", value_shape(list, count));
+	free(list);
+	return true;
 }
 
 /* The strategies of the units, each once, in order. */
@@ -604,7 +608,7 @@ static void tell_balance(struct info *info)
 	if (count < 2 || total == 0)
 		return;
 	out_line(info->run->out, "balance",
-		"most on rank %" PRIu32 ", +%.2f %% of the mean", ranks->ranks[largest],
+		"most on rank %" PRIu32 ", %.2f %% above the mean", ranks->ranks[largest],
 		(double)most * count / (double)total * 100 - 100);
 }
 
@@ -696,8 +700,10 @@ static void tell_findings(struct info *info)
 
 /* ---- the command ---- */
 
-static void show(struct info *info)
+static bool show(struct info *info)
 {
+	bool good;
+
 	tell_head(info);
 	tell_plan(info);
 	tell_role(info, FSDP_ROLE_PARAM, "parameters", true);
@@ -711,7 +717,7 @@ static void show(struct info *info)
 	tell_names(info);
 	tell_findings(info);
 	emit_format(info);
-	emit_ranks(info);
+	good = emit_ranks(info);
 	emit_plan(info);
 	emit_counts(info);
 	emit_bytes(info);
@@ -719,6 +725,7 @@ static void show(struct info *info)
 	emit_names(info);
 	if (info->waste != NULL)
 		waste_show(info->waste, info->run);
+	return good;
 }
 
 static bool prepare(struct info *info, struct fsdp_error **ret_error)
@@ -747,8 +754,7 @@ static bool run_info(struct run *run, struct fsdp_error **ret_error)
 
 	if (good) {
 		run_begin(run, info.status);
-		show(&info);
-		good = !row_buffers_failed(&info.buffers);
+		good = show(&info) && !row_buffers_failed(&info.buffers);
 	}
 	waste_free(info.waste);
 	grouping_done(&info.by_dtype);

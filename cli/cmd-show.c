@@ -662,9 +662,9 @@ static void tell_module(struct show *show, const struct fsdp_tensor *tensor)
 	module = fsdp_module(checkpoint, tensor->module);
 	out_line_begin(out, "module");
 	out_line_name(out, name_text(&show->buffers.module, checkpoint, module.name));
-	if (module.class_name != NULL) {
+	if (module_shown_class(show->run, &module) != NULL) {
 		out_line_text(out, module.class_inferred ? "[~" : "[");
-		out_line_name(out, text_of(module.class_name));
+		out_line_name(out, text_of(module_shown_class(show->run, &module)));
 		out_line_text(out, "]");
 	} else if (module.parent == FSDP_NONE) {
 		out_line_text(out, "(root)");

@@ -78,6 +78,7 @@ struct shown {
 	uint32_t end;     /* behind the last one below it */
 	uint32_t jump;    /* where the walk goes on instead of here, or 0 */
 	uint32_t emitted; /* its index in the output, or FSDP_NONE */
+	uint32_t marked;  /* the visit that is fully sharded: it or a wrapper around it */
 };
 
 struct sums {
@@ -91,6 +92,7 @@ struct tree {
 	size_t module_count;
 
 	bool *kept;       /* by module: selected, or something below it is */
+	uint32_t *marks;  /* by module: as in struct shown */
 	uint32_t *places; /* by module: index of a shown visit, NOT_SHOWN or CUT_OFF */
 	struct shown *shown;
 	size_t shown_count;
@@ -124,7 +126,48 @@ static struct text module_name(
 	return name_text(buffer, tree->run->checkpoint, shown_name_id(tree, &module));
 }
 
+enum mark { MARK_NONE, MARK_SHARDED, MARK_INFERRED };
+
+static const char *const MARKS[] = { NULL, "FULLY SHARDED", "FULLY SHARDED (inferred)" };
+
+static enum mark mark_at(const struct tree *tree, const struct shown *shown)
+{
+	if (shown->marked == FSDP_NONE)
+		return MARK_NONE;
+	return module_at(tree, shown->marked).unit_inferred ? MARK_INFERRED
+							    : MARK_SHARDED;
+}
+
 /* ---- which visits are shown ---- */
+
+/* A wrapper stands for the one module that it holds. */
+static bool is_folded_wrapper(
+	const struct tree *tree, const struct fsdp_module *module, uint32_t index)
+{
+	return !tree->run->common->raw && module->wrapper != FSDP_WRAPPER_NONE &&
+	       index + 1 < tree->module_count &&
+	       module_at(tree, index + 1).parent == index;
+}
+
+/* A unit may belong to a wrapper (activation checkpointing inside of FSDP): its mark goes
+ * to the module that stands for both. */
+static bool mark_modules(struct tree *tree)
+{
+	tree->marks = malloc((tree->module_count + 1) * sizeof *tree->marks);
+	if (tree->marks == NULL)
+		return false;
+	for (uint32_t i = 0; i < tree->module_count; i++) {
+		struct fsdp_module module = module_at(tree, i), parent;
+		tree->marks[i] = module.unit != FSDP_NONE ? i : FSDP_NONE;
+		if (module.unit != FSDP_NONE || module.parent == FSDP_NONE ||
+			module.parent >= i)
+			continue;
+		parent = module_at(tree, module.parent);
+		if (is_folded_wrapper(tree, &parent, module.parent))
+			tree->marks[i] = tree->marks[module.parent];
+	}
+	return true;
+}
 
 /* With more than names to go by, a module is selected if one of its own tensors is. */
 static bool takes_some_tensor(struct tree *tree, const struct fsdp_module *module)
@@ -146,7 +189,7 @@ static bool is_selected(struct tree *tree, uint32_t index)
 {
 	struct fsdp_module module = module_at(tree, index);
 
-	if (tree->options->sharded_only && module.unit == FSDP_NONE)
+	if (tree->options->sharded_only && tree->marks[index] == FSDP_NONE)
 		return false;
 	if (selection_is_all(tree->selection))
 		return true;
@@ -177,15 +220,6 @@ static bool keep_selected(struct tree *tree)
 	return true;
 }
 
-/* A wrapper stands for the one module that it holds. */
-static bool is_folded_wrapper(
-	const struct tree *tree, const struct fsdp_module *module, uint32_t index)
-{
-	return !tree->run->common->raw && module->wrapper != FSDP_WRAPPER_NONE &&
-	       index + 1 < tree->module_count &&
-	       module_at(tree, index + 1).parent == index;
-}
-
 /* Where a visit hangs, and whether it hangs at all. */
 static uint32_t place_module(struct tree *tree, uint32_t index)
 {
@@ -206,6 +240,7 @@ static uint32_t place_module(struct tree *tree, uint32_t index)
 		return (uint32_t)CUT_OFF;
 	shown = &tree->shown[tree->shown_count];
 	*shown = (struct shown){ .module = index, .depth = depth, .emitted = FSDP_NONE };
+	shown->marked = tree->marks[index];
 	shown->parent = parent == (uint32_t)NOT_SHOWN ? FSDP_NONE : parent;
 	if (depth > tree->deepest)
 		tree->deepest = depth;
@@ -365,16 +400,14 @@ static struct text last_segment(struct text name)
 
 /* What of a module must be equal: what is shown of it. Sizes of own tensors are not, so
  * that q_proj and k_proj of a grouped attention are one line; their number is. */
-static uint64_t hash_module(struct tree *tree, uint32_t index)
+static uint64_t hash_module(struct tree *tree, const struct shown *shown)
 {
 	const struct fsdp_checkpoint *checkpoint = tree->run->checkpoint;
-	struct fsdp_module module = module_at(tree, index);
+	struct fsdp_module module = module_at(tree, shown->module);
 	uint64_t hash = mix(module.tensor_count, module.wrapper);
 
-	hash = mix(hash, (uint64_t)(module.unit != FSDP_NONE) |
-				 (uint64_t)module.unit_inferred << 1 |
-				 (uint64_t)(module.same_as != FSDP_NONE) << 2);
-	hash = mix_text(hash, text_of(module.class_name));
+	hash = mix(mix(hash, mark_at(tree, shown)), module.same_as != FSDP_NONE);
+	hash = mix_text(hash, text_of(module_shown_class(tree->run, &module)));
 	for (uint32_t i = 0; i < module.tensor_count; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(
 			checkpoint, fsdp_module_tensor(checkpoint, &module, i));
@@ -398,7 +431,7 @@ static bool hash_all(struct tree *tree)
 	}
 	for (size_t i = tree->shown_count; i-- > 0;) {
 		uint32_t parent = tree->shown[i].parent;
-		tree->hashes[i] = mix(hash_module(tree, tree->shown[i].module), below[i]);
+		tree->hashes[i] = mix(hash_module(tree, &tree->shown[i]), below[i]);
 		if (parent != FSDP_NONE)
 			below[parent] = mix_text(mix(below[parent], tree->hashes[i]),
 				own_name(tree, &tree->other, i));
@@ -407,15 +440,15 @@ static bool hash_all(struct tree *tree)
 	return true;
 }
 
-static bool same_module(struct tree *tree, uint32_t a, uint32_t b)
+static bool same_module(struct tree *tree, const struct shown *a, const struct shown *b)
 {
-	struct fsdp_module left = module_at(tree, a), right = module_at(tree, b);
-	const char *left_class = left.class_name != NULL ? left.class_name : "";
-	const char *right_class = right.class_name != NULL ? right.class_name : "";
+	struct fsdp_module left = module_at(tree, a->module);
+	struct fsdp_module right = module_at(tree, b->module);
+	struct text left_class = text_of(module_shown_class(tree->run, &left));
+	struct text right_class = text_of(module_shown_class(tree->run, &right));
 
-	return strcmp(left_class, right_class) == 0 && left.wrapper == right.wrapper &&
-	       (left.unit != FSDP_NONE) == (right.unit != FSDP_NONE) &&
-	       left.unit_inferred == right.unit_inferred;
+	return text_is(left_class, right_class) && left.wrapper == right.wrapper &&
+	       mark_at(tree, a) == mark_at(tree, b);
 }
 
 /* Equal hashes are a guess; this is what counts. Each visit is compared at most once a
@@ -431,7 +464,7 @@ static bool same_below(struct tree *tree, uint32_t a, uint32_t b)
 				   *right = &tree->shown[b + i];
 		if (left->depth != right->depth ||
 			tree->hashes[a + i] != tree->hashes[b + i] ||
-			!same_module(tree, left->module, right->module))
+			!same_module(tree, left, right))
 			return false;
 		if (i > 0 && !text_is(own_name(tree, &tree->name, a + i),
 				     own_name(tree, &tree->other, b + i)))
@@ -492,20 +525,13 @@ static struct text name_of(struct tree *tree, size_t index)
 
 /* ---- what is shown of each ---- */
 
-static const char *mark_of(const struct fsdp_module *module)
-{
-	if (module->unit == FSDP_NONE)
-		return NULL;
-	return module->unit_inferred ? "FULLY SHARDED (inferred)" : "FULLY SHARDED";
-}
-
-static struct value unit_name(struct tree *tree, uint32_t index)
+static struct value unit_name(struct tree *tree, uint32_t marked)
 {
 	struct fsdp_unit unit;
 
-	if (index == FSDP_NONE)
+	if (marked == FSDP_NONE)
 		return value_absent();
-	unit = fsdp_unit(tree->run->checkpoint, index);
+	unit = fsdp_unit(tree->run->checkpoint, module_at(tree, marked).unit);
 	if (unit.module == FSDP_NONE)
 		return value_absent();
 	return value_name(name_text(
@@ -524,13 +550,14 @@ static struct value same_as(const struct tree *tree, uint32_t module)
 	return value_id(tree->shown[place].emitted);
 }
 
-static size_t inferred_words(const struct fsdp_module *module, struct text *words)
+static size_t inferred_words(
+	const struct fsdp_module *module, enum mark mark, struct text *words)
 {
 	size_t count = 0;
 
 	if (module->class_inferred)
 		words[count++] = text_of("class");
-	if (module->unit != FSDP_NONE && module->unit_inferred)
+	if (mark == MARK_INFERRED)
 		words[count++] = text_of("fully_sharded");
 	return count;
 }
@@ -540,17 +567,19 @@ static void emit_module(struct tree *tree, size_t index, struct text name)
 	const struct shown *shown = &tree->shown[index];
 	struct fsdp_module module = module_at(tree, shown->module);
 	struct sums sums = sums_of(tree, index);
+	enum mark mark = mark_at(tree, shown);
 	struct text words[2];
 	struct value values[TREE_COLUMNS] = {
 		[TREE_NAME] = value_name(name),
-		[TREE_CLASS] = value_word(module.class_name),
+		[TREE_CLASS] = value_word(module_shown_class(tree->run, &module)),
 		[TREE_DEPTH] = value_count(shown->depth),
 		[TREE_PARENT] = shown->parent == FSDP_NONE
 					? value_null()
 					: value_id(tree->shown[shown->parent].emitted),
-		[TREE_UNIT] = unit_name(tree, module.unit),
-		[TREE_FULLY_SHARDED] = value_bool(module.unit != FSDP_NONE),
-		[TREE_INFERRED] = value_texts(words, inferred_words(&module, words)),
+		[TREE_UNIT] = unit_name(tree, shown->marked),
+		[TREE_FULLY_SHARDED] = value_bool(mark != MARK_NONE),
+		[TREE_INFERRED] =
+			value_texts(words, inferred_words(&module, mark, words)),
 		[TREE_SAME_AS] = same_as(tree, module.same_as),
 		[TREE_PARAMETERS] = value_elements(sums.parameters),
 		[TREE_BYTES] = value_bytes(sums.bytes),
@@ -559,9 +588,9 @@ static void emit_module(struct tree *tree, size_t index, struct text name)
 	struct tree_node node = {
 		.depth = shown->depth,
 		.name = name,
-		.class_name = text_of(module.class_name),
+		.class_name = text_of(module_shown_class(tree->run, &module)),
 		.class_guessed = module.class_inferred,
-		.mark = mark_of(&module),
+		.mark = MARKS[mark],
 		.trail = tree->options->sizes ? &values[TREE_PARAMETERS] : NULL,
 		.trail_count = tree->options->sizes ? 3 : 0,
 	};
@@ -572,7 +601,7 @@ static void emit_module(struct tree *tree, size_t index, struct text name)
 			name_text(&tree->raw, tree->run->checkpoint, module.raw_name));
 	if (module.wrapper != FSDP_WRAPPER_NONE)
 		values[TREE_WRAPPER] = value_word(fsdp_wrapper_name(module.wrapper));
-	tree->inferred_units |= module.unit != FSDP_NONE && module.unit_inferred;
+	tree->inferred_units |= mark == MARK_INFERRED;
 	tree->inferred_classes |= module.class_inferred;
 	out_node(tree->run->out, &node, values);
 }
@@ -744,6 +773,7 @@ static bool show_as_torch(struct tree *tree)
 static void tree_done(struct tree *tree)
 {
 	free(tree->kept);
+	free(tree->marks);
 	free(tree->places);
 	free(tree->shown);
 	free(tree->sums);
@@ -760,7 +790,8 @@ static void tree_done(struct tree *tree)
 
 static bool prepare(struct tree *tree)
 {
-	if (!keep_selected(tree) || !choose_shown(tree) || !sum_sizes(tree))
+	if (!mark_modules(tree) || !keep_selected(tree) || !choose_shown(tree) ||
+		!sum_sizes(tree))
 		return false;
 	if (!tree->options->fold)
 		return true;

@@ -25,9 +25,9 @@ bool choice_has(const struct choice *choice, size_t column);
 typedef uint64_t sort_key_function(const void *context, size_t column, uint32_t row);
 
 /*
- * Puts rows in the order of --sort; rows that are equal stay as they are. `sortable` has a
- * bit for each column that has a key. False: a column is unknown or cannot be sorted by,
- * and refuse() was called; or *ret_memory says that there was not enough.
+ * Puts rows in the order of --sort; rows that are equal stay as they are. `sortable` has
+ * a bit for each column that has a key. False: a column is unknown or cannot be sorted
+ * by, and refuse() was called; or *ret_memory says that there was not enough.
  */
 bool sort_rows(struct run *run, const struct column *columns, size_t count,
 	uint64_t sortable, sort_key_function *key, const void *context, uint32_t *rows,

@@ -17,7 +17,8 @@ enum { ELEMENT_ROOM = 96 };
 struct text element_text(
 	uint32_t dtype, const unsigned char *bytes, char buffer[ELEMENT_ROOM]);
 
-/* For programs: the same as a number, a truth value, or else a text that lives in buffer. */
+/* For programs: the same as a number, a truth value, or else a text that lives in buffer.
+ */
 struct token element_token(
 	uint32_t dtype, const unsigned char *bytes, char buffer[ELEMENT_ROOM]);
 

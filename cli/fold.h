@@ -11,8 +11,8 @@
  */
 
 /*
- * Joins the differing segments of siblings into one; false if they differ in more than one
- * run of digits or one word between underscores, or if the result would be long.
+ * Joins the differing segments of siblings into one; false if they differ in more than
+ * one run of digits or one word between underscores, or if the result would be long.
  */
 enum { JOIN_MAX = 16 }; /* words, or ranges of numbers, in one pair of braces */
 
@@ -32,12 +32,13 @@ void join_done(struct join *join);
 void join_begin(struct join *join, struct text name);
 bool join_add(struct join *join, struct text name);
 
-/* "layers.{0-31}" or, with one member, its own name; appended to a text of *length bytes. */
+/* "layers.{0-31}" or, with one member, its own name; appended to a text of *length bytes.
+ */
 void join_write(const struct join *join, struct name_buffer *buffer, size_t *length);
 
 /*
- * Tensors of a list that differ only in segments that are numbers, and are otherwise alike
- * (dtype, shape, role): one entry each, in the order of the first of them.
+ * Tensors of a list that differ only in segments that are numbers, and are otherwise
+ * alike (dtype, shape, role): one entry each, in the order of the first of them.
  */
 struct folding;
 
@@ -47,8 +48,8 @@ struct folded {
 };
 
 /* False: out of memory. */
-bool folding_new(
-	struct run *run, const uint32_t *tensors, size_t count, struct folding **ret_folding);
+bool folding_new(struct run *run, const uint32_t *tensors, size_t count,
+	struct folding **ret_folding);
 void folding_free(struct folding *folding);
 size_t folding_count(const struct folding *folding);
 struct folded folding_at(const struct folding *folding, size_t index);

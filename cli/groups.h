@@ -28,7 +28,8 @@ struct grouping {
 	struct group *groups;
 	uint32_t count;
 	const uint32_t *ranks;
-	int64_t depth; /* BY_MODULE: the deepest level that is a key of its own; -1: any */
+	int64_t depth; /* BY_MODULE: the deepest level that is a key of its own; -1: any
+			*/
 };
 
 /* False: out of memory. */
@@ -37,7 +38,8 @@ bool grouping_init(struct grouping *grouping, enum group_by by,
 void grouping_done(struct grouping *grouping);
 
 /* Adds a tensor, or those of its pieces that are selected (NULL: all). */
-void grouping_add(struct grouping *grouping, uint32_t tensor, struct selection *selection);
+void grouping_add(
+	struct grouping *grouping, uint32_t tensor, struct selection *selection);
 
 /* What a group has in common; null for the last. The text lives in buffer. */
 struct value grouping_key(const struct grouping *grouping, uint32_t group,

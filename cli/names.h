@@ -20,8 +20,8 @@ struct name_buffer {
 void name_buffer_done(struct name_buffer *buffer);
 
 /* The name, valid until the buffer's next use. FSDP_NONE gives an absent text. */
-struct text name_text(struct name_buffer *buffer, const struct fsdp_checkpoint *checkpoint,
-	uint32_t name);
+struct text name_text(struct name_buffer *buffer,
+	const struct fsdp_checkpoint *checkpoint, uint32_t name);
 
 /* A place for at least `size` bytes; what was there is kept. NULL: out of memory. */
 char *name_buffer_reserve(struct name_buffer *buffer, size_t size);

@@ -9,15 +9,17 @@
  * and offsets, so that neighbours are read together, whatever order they are shown in.
  */
 
-/* Called for each piece that was found; `position` is its place in the list. False: out of
- * memory. */
-typedef bool place_function(void *context, size_t position, const struct fsdp_place *place);
+/* Called for each piece that was found; `position` is its place in the list. False: out
+ * of memory. */
+typedef bool place_function(
+	void *context, size_t position, const struct fsdp_place *place);
 
 /*
  * Pieces that cannot be located are told once a message, through run_failure, and make
  * *ret_partial true. False: nothing more can be done (out of memory).
  */
 bool places_find(struct run *run, const uint32_t *pieces, size_t count,
-	place_function *found, void *context, bool *ret_partial, struct fsdp_error **ret_error);
+	place_function *found, void *context, bool *ret_partial,
+	struct fsdp_error **ret_error);
 
 #endif

@@ -8,9 +8,9 @@
 
 /*
  * Which tensors and modules are meant. Patterns are compiled once. A dotted glob: `*`
- * within one segment, `**` across segments (also none), `?`, `[0-9]`; a leading ! excludes.
- * Any include suffices, an exclude wins. A pattern that names a module selects all
- * that lies below it. -e is PCRE2, searched anywhere in the name.
+ * within one segment, `**` across segments (also none), `?`, `[0-9]`; a leading !
+ * excludes. Any include suffices, an exclude wins. A pattern that names a module selects
+ * all that lies below it. -e is PCRE2, searched anywhere in the name.
  */
 struct selection;
 

@@ -141,6 +141,13 @@ struct text tensor_shown_name(const struct run *run, struct name_buffer *buffer,
 		run->common->raw ? tensor->raw_name : tensor->name);
 }
 
+const char *module_shown_class(const struct run *run, const struct fsdp_module *module)
+{
+	if (!run->common->raw && module->original_class != NULL)
+		return module->original_class;
+	return module->class_name;
+}
+
 static struct value path_value(const struct run *run, struct row_buffers *buffers,
 	uint32_t path, struct text name)
 {

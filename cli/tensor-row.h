@@ -104,6 +104,9 @@ bool place_facts_take(struct place_facts *facts, const struct fsdp_place *place)
 struct text tensor_shown_name(const struct run *run, struct name_buffer *buffer,
 	const struct fsdp_tensor *tensor);
 
+/* The class that is shown: what fully_shard replaced, or as stored under --raw. */
+const char *module_shown_class(const struct run *run, const struct fsdp_module *module);
+
 /* Fills the columns of one tensor; `all` false: only those that text shows by itself. */
 void tensor_row(const struct run *run, struct row_buffers *buffers,
 	const struct fsdp_tensor *tensor, bool all, struct value *values);

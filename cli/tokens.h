@@ -30,8 +30,9 @@ struct json_tokens {
 
 void json_tokens_done(struct json_tokens *json);
 
-/* The value, or absent if JSON cannot say it: objects, sets, bytes, tensors, something cut,
- * two keys that would be one, or more than TOKENS_JSON_MAX. Borrows from json and tokens. */
+/* The value, or absent if JSON cannot say it: objects, sets, bytes, tensors, something
+ * cut, two keys that would be one, or more than TOKENS_JSON_MAX. Borrows from json and
+ * tokens. */
 struct value tokens_json(
 	struct json_tokens *json, const struct fsdp_token *tokens, size_t count);
 

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 
 #include "answer.h"
+#include "tensor-row.h"
 #include "units.h"
 
 void mesh_field(struct run *run, uint32_t index, bool ranks)
@@ -72,7 +73,7 @@ void unit_fields(struct run *run, uint32_t index, struct name_buffer *name,
 		if (module.raw_name != module.name)
 			out_field(out, "name_raw",
 				value_name(name_text(raw, checkpoint, module.raw_name)));
-		out_field(out, "class", value_word(module.class_name));
+		out_field(out, "class", value_word(module_shown_class(run, &module)));
 	}
 	out_field(out, "api", value_word(unit.api));
 	out_field(out, "strategy", value_word(unit.strategy));
