@@ -105,7 +105,9 @@ static bool takes_visit(struct map *map, const struct fsdp_module *module, uint3
 	if (module->unit == FSDP_NONE)
 		return false;
 	unit = fsdp_unit(map->run->checkpoint, module->unit);
-	if (!is_module_of_unit(module, index, &unit))
+	if (!is_module_of_unit(module, index, &unit) ||
+		(map->run->select->depth >= 0 &&
+			module->shown_depth > (uint64_t)map->run->select->depth))
 		return false;
 	name = name_text(&map->name, map->run->checkpoint,
 		map->run->common->raw ? module->raw_name : module->name);
@@ -292,6 +294,13 @@ static bool show_map(struct map *map)
 {
 	bool none;
 
+	if (!selection_is_by_name(map->selection))
+		return refuse(map->run, "with --flat they select parameters",
+			"units are selected by name: only -g, -e and -d are of use here");
+	if (map->options->bare && !fsdp_has_visits(map->run->checkpoint))
+		return refuse(map->run,
+			"name one with --plan FILE: man fsdp-inspect-plan",
+			"--bare needs a sharding plan: the checkpoint has no classes");
 	if (!collect(map))
 		return false;
 	none = map->count == 0 && !map->skipped_fsdp2 &&
@@ -306,12 +315,23 @@ static bool show_map(struct map *map)
 
 /* ---- plain lists ---- */
 
+static bool within_depth(const struct map *map, struct text name)
+{
+	int64_t segments = 1;
+
+	for (size_t i = 0; i < name.size; i++)
+		segments += name.data[i] == '.';
+	return map->run->select->depth < 0 || segments <= map->run->select->depth;
+}
+
 static bool takes_tensor(
 	struct map *map, uint32_t index, const struct fsdp_tensor *tensor)
 {
 	struct text name = tensor_shown_name(map->run, &map->name, tensor);
-	return selection_takes_tensor(
-		map->selection, map->run->checkpoint, index, span_of_text(name));
+
+	return within_depth(map, name) &&
+	       selection_takes_tensor(
+		       map->selection, map->run->checkpoint, index, span_of_text(name));
 }
 
 /* FlatParameters are listed only where there is nothing else. */

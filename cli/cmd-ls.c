@@ -743,6 +743,7 @@ static bool list_values(struct listing *listing)
 		out_row(run->out, values);
 	}
 	out_table_end(run->out);
+	emit_total(listing);
 	run_total(run, "%zu value%s", listing->row_count,
 		listing->row_count == 1 ? "" : "s");
 	return true;

@@ -790,6 +790,14 @@ static void show_done(struct show *show)
 	selection_free(show->selection);
 }
 
+static bool has_other_selectors(const struct select_options *select)
+{
+	return select->globs.count > 0 || select->regexes.count > 0 ||
+	       select->dtypes.count > 0 || select->roles.count > 0 ||
+	       select->depth >= 0 || select->min_bytes != UINT64_MAX ||
+	       select->max_bytes != UINT64_MAX;
+}
+
 static bool run_show(struct run *run, struct fsdp_error **ret_error)
 {
 	struct show show = { .run = run, .options = run->options };
@@ -798,6 +806,10 @@ static bool run_show(struct run *run, struct fsdp_error **ret_error)
 	if (run->word_count == 0)
 		return refuse(run, "fsdp-inspect ls lists the names",
 			"show needs the name of a tensor or value behind the checkpoint");
+	if (has_other_selectors(run->select))
+		return refuse(run, "fsdp-inspect ls takes them",
+			"show is told what to show by names: only --rank and --file "
+			"select, among pieces");
 	if (!answer_selection(run, &show.selection))
 		return true;
 	good = find_items(&show) && locate(&show, ret_error);

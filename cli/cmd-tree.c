@@ -747,6 +747,10 @@ static bool show_as_torch(struct tree *tree)
 		return refuse(run, "name one with --plan FILE: man fsdp-inspect-plan",
 			"--style=torch needs a sharding plan: the checkpoint has no "
 			"classes");
+	if (!selection_is_all(tree->selection))
+		return refuse(run, "leave out --style=torch",
+			"PyTorch's own form shows all modules, so there is nothing to "
+			"select");
 	run_begin(run, STATUS_GOOD);
 	for (uint32_t i = 0; i < tree->module_count; i++) {
 		struct fsdp_module module = module_at(tree, i);
