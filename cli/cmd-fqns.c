@@ -188,27 +188,26 @@ static void emit_fqn(struct map *map, struct text fqn)
 	out_line_end(map->run->out);
 }
 
-/* Where the parameter is from the root: below the visit, or, in a group over several
- * modules, wherever its name says. */
-static struct text full_name(struct map *map, const struct fsdp_module *module,
-	const struct fsdp_unit *unit, uint32_t fqn)
+/* Where the parameter is from the root: below the visit (in PyTorch's map below the prefix
+ * of its traversal), or, in a group over several modules, wherever its name says. */
+static struct text full_name(struct map *map, uint32_t visit, const struct fsdp_unit *unit, uint32_t n)
 {
 	const struct fsdp_checkpoint *checkpoint = map->run->checkpoint;
-	struct text own = name_text(&map->name, checkpoint, fqn), full;
-	struct text above = name_text(&map->module, checkpoint, module->name);
+	bool is_full;
+	uint32_t fqn = fsdp_unit_fqn(checkpoint, unit, n, &is_full);
+	struct text own = name_text(&map->name, checkpoint, fqn);
+	uint32_t prefix = map->options->bare
+				  ? fsdp_module_torch_clean_prefix(checkpoint, visit)
+				  : fsdp_module(checkpoint, visit).name;
+	struct text above = name_text(&map->module, checkpoint, prefix);
 	size_t length = 0;
 
-	if (above.size == 0)
+	if (is_full || above.size == 0)
 		return own;
 	name_buffer_append(&map->full, &length, above);
 	name_buffer_append(&map->full, &length, text_of("."));
 	name_buffer_append(&map->full, &length, own);
-	full = (struct text){ map->full.data, length };
-	if (unit->api != NULL && strcmp(unit->api, "fsdp2") == 0 &&
-		fsdp_name_find(checkpoint, span_of_text(full)) == FSDP_NONE &&
-		fsdp_tensor_find(checkpoint, span_of_text(own)) != FSDP_NONE)
-		return own;
-	return full;
+	return (struct text){ map->full.data, length };
 }
 
 /* An inferred unit has no list of its own: parameters at and below its module. */
@@ -241,8 +240,7 @@ static void emit_visit(struct map *map, uint32_t index)
 	if (unit.inferred && unit.fqn_count == 0)
 		emit_below(map, index);
 	for (uint32_t i = 0; i < unit.fqn_count; i++)
-		emit_fqn(map, full_name(map, &module, &unit,
-				      fsdp_unit_fqn(checkpoint, &unit, i)));
+		emit_fqn(map, full_name(map, index, &unit, i));
 }
 
 static void emit_map(struct map *map)

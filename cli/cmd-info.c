@@ -110,11 +110,10 @@ static void add_state(struct info *info, const struct fsdp_tensor *tensor)
 {
 	struct text name =
 		name_text(&info->buffers.name, info->run->checkpoint, tensor->name);
-	const char *dot = name.size > 0 ? memrchr(name.data, '.', name.size) : NULL;
-	size_t skip = dot != NULL ? (size_t)(dot - name.data) + 1 : 0;
+	struct text key = text_last(name, '.');
 	struct kind kind = { .dtype = tensor->dtype, .scalar = tensor->dims == 0 };
 
-	take_word(&kind, name.data + skip, name.size - skip);
+	take_word(&kind, key.data, key.size);
 	count_kind(&info->states, &kind, 0);
 }
 
@@ -187,16 +186,14 @@ static void add_files(struct info *info)
 	size_t count = fsdp_file_count(info->run->checkpoint);
 
 	for (uint32_t i = 0; i < count; i++) {
-		struct text path = text_of_span(fsdp_file(info->run->checkpoint, i).path);
-		const char *slash =
-			path.size > 0 ? memrchr(path.data, '/', path.size) : NULL;
-		const char *base = slash != NULL ? slash + 1 : path.data;
-		size_t size = path.size - (size_t)(base - path.data);
-		const char *dot = size > 0 ? memrchr(base, '.', size) : NULL;
+		struct fsdp_file file = fsdp_file(info->run->checkpoint, i);
+		struct text base = text_last(text_of_span(file.path), '/');
+		struct text suffix = text_last(base, '.');
 		struct kind kind = { .over = 0 };
-		if (dot != NULL)
-			take_word(&kind, dot, size - (size_t)(dot - base));
-		kind.scalar = dot == base; /* ".metadata" is a name, not a suffix */
+		/* ".metadata" is a name, not a suffix. */
+		kind.scalar = suffix.size + 1 == base.size;
+		if (suffix.size < base.size)
+			take_word(&kind, suffix.data - 1, suffix.size + 1);
 		count_kind(&info->suffixes, &kind, 0);
 	}
 }

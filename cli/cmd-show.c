@@ -353,10 +353,11 @@ static struct text without_end(struct text text, size_t size)
 /* The last segment; the text before its dot is left in *rest. */
 static struct text split_last(struct text text, struct text *rest)
 {
-	const char *dot = text.size > 0 ? memrchr(text.data, '.', text.size) : NULL;
+	struct text last = text_last(text, '.');
+	bool dotted = last.size < text.size;
 
-	*rest = (struct text){ text.data, dot != NULL ? (size_t)(dot - text.data) : 0 };
-	return dot != NULL ? (struct text){ dot + 1, text.size - rest->size - 1 } : text;
+	*rest = without_end(text, dotted ? last.size + 1 : text.size);
+	return last;
 }
 
 static bool is_below_state(struct text text)

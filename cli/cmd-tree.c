@@ -391,13 +391,6 @@ static struct text own_name(struct tree *tree, struct name_buffer *buffer, size_
 	return (struct text){ name.data + parent.size + 1, name.size - parent.size - 1 };
 }
 
-static struct text last_segment(struct text name)
-{
-	const char *dot = name.size > 0 ? memrchr(name.data, '.', name.size) : NULL;
-	size_t skip = dot != NULL ? (size_t)(dot - name.data) + 1 : 0;
-	return (struct text){ name.data + skip, name.size - skip };
-}
-
 /* What of a module must be equal: what is shown of it. Sizes of own tensors are not, so
  * that q_proj and k_proj of a grouped attention are one line; their number is. */
 static uint64_t hash_module(struct tree *tree, const struct shown *shown)
@@ -413,7 +406,7 @@ static uint64_t hash_module(struct tree *tree, const struct shown *shown)
 			checkpoint, fsdp_module_tensor(checkpoint, &module, i));
 		struct text name = tensor_shown_name(tree->run, &tree->name, &tensor);
 		hash = mix_text(
-			mix(mix(hash, tensor.dtype), tensor.dims), last_segment(name));
+			mix(mix(hash, tensor.dtype), tensor.dims), text_last(name, '.'));
 		for (uint32_t j = 0; tree->options->params && j < tensor.dims; j++)
 			hash = mix(hash, (uint64_t)tensor.shape[j]);
 	}
@@ -616,8 +609,8 @@ static void emit_params(struct tree *tree, size_t index, struct text module_show
 	for (uint32_t i = 0; i < module.tensor_count; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(
 			checkpoint, fsdp_module_tensor(checkpoint, &module, i));
-		struct text own =
-			last_segment(tensor_shown_name(tree->run, &tree->name, &tensor));
+		struct text own = text_last(
+			tensor_shown_name(tree->run, &tree->name, &tensor), '.');
 		struct value trail[2] = { value_word(fsdp_dtype(tensor.dtype)->name),
 			value_shape(tensor.shape, tensor.dims) };
 		struct value values[TREE_COLUMNS] = { [TREE_NAME] = value_absent() };

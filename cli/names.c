@@ -61,3 +61,14 @@ void name_buffer_append(struct name_buffer *buffer, size_t *length, struct text 
 		memcpy(buffer->data + *length, text.data, text.size);
 	*length += text.size;
 }
+
+struct text text_last(struct text text, char separator)
+{
+	size_t begin = text.size;
+
+	while (begin > 0 && text.data[begin - 1] != separator)
+		begin--;
+	if (begin == 0)
+		return text;
+	return (struct text){ text.data + begin, text.size - begin };
+}

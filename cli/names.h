@@ -29,4 +29,7 @@ char *name_buffer_reserve(struct name_buffer *buffer, size_t size);
 /* Appends to the text of *length bytes that the buffer holds. */
 void name_buffer_append(struct name_buffer *buffer, size_t *length, struct text text);
 
+/* What stands behind the last separator: all of it if there is none. */
+struct text text_last(struct text text, char separator);
+
 #endif

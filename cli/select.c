@@ -209,7 +209,7 @@ static bool compile(struct pattern *pattern, const char *expression, size_t size
 static bool compile_glob(
 	struct pattern *pattern, const char *glob, char separator, char **ret_message)
 {
-	struct expression expression;
+	struct expression expression = { NULL, 0 };
 	bool good;
 
 	pattern->exclude = glob[0] == '!';

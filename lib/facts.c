@@ -401,6 +401,14 @@ uint32_t fsdp_module_torch_prefix(
 	return record->torch_prefix;
 }
 
+uint32_t fsdp_module_torch_clean_prefix(
+	const struct fsdp_checkpoint *checkpoint, uint32_t module)
+{
+	const struct fsdp_module_record *record =
+		fsdp_vec_at(&checkpoint->model.modules, module);
+	return record->torch_clean;
+}
+
 bool fsdp_has_visits(const struct fsdp_checkpoint *checkpoint)
 {
 	return checkpoint->model.has_plan;

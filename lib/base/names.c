@@ -8,33 +8,38 @@
 
 enum { FIRST_SLOTS = 256 };
 
-static uint32_t hash_segment(
-	uint64_t seed, uint32_t parent, const unsigned char *text, size_t size)
+/* A product of 128 bits folded to 64: with secret factors nobody can aim at a slot. */
+static uint64_t mix(uint64_t a, uint64_t b)
 {
-	uint64_t hash = seed ^ ((uint64_t)parent * UINT64_C(0x9E3779B97F4A7C15)) ^ size;
-	while (size >= 8) {
-		uint64_t word;
+	__extension__ unsigned __int128 product = (unsigned __int128)a * b;
+	return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+static uint32_t hash_segment(
+	const struct fsdp_names *names, uint32_t parent, const unsigned char *text, size_t size)
+{
+	uint64_t hash = mix(names->seed ^ parent, names->seed_too ^ size);
+	uint64_t word = 0;
+	for (; size >= 8; text += 8, size -= 8) {
 		memcpy(&word, text, 8);
-		hash = (hash ^ word) * UINT64_C(0xff51afd7ed558ccd);
-		hash ^= hash >> 32;
-		text += 8;
-		size -= 8;
+		hash = mix(hash ^ word, names->seed_too);
 	}
-	uint64_t rest = 0;
+	word = 0;
 	if (size != 0)
-		memcpy(&rest, text, size);
-	hash = (hash ^ rest) * UINT64_C(0xff51afd7ed558ccd);
-	hash ^= hash >> 29;
-	hash *= UINT64_C(0xc4ceb9fe1a85ec53);
-	return (uint32_t)(hash >> 32);
+		memcpy(&word, text, size);
+	hash = mix(hash ^ word ^ names->seed, names->seed_too);
+	return (uint32_t)(hash ^ hash >> 32);
 }
 
 bool fsdp_names_init(struct fsdp_names *names, struct fsdp_arena *arena)
 {
 	*names = (struct fsdp_names){ .arena = arena, .slot_count = FIRST_SLOTS };
 	/* A weak seed when the system has none: only speed is at stake. */
-	if (getrandom(&names->seed, sizeof names->seed, GRND_NONBLOCK) < 0)
-		names->seed = (uint64_t)(uintptr_t)names;
+	uint64_t seeds[2] = { (uint64_t)(uintptr_t)names, UINT64_C(0x9E3779B97F4A7C15) };
+	if (getrandom(seeds, sizeof seeds, GRND_NONBLOCK) < 0)
+		seeds[1] ^= (uint64_t)(uintptr_t)seeds;
+	names->seed = seeds[0];
+	names->seed_too = seeds[1] | 1;
 	fsdp_vec_init(&names->list, arena, sizeof(struct fsdp_name));
 	names->slots = fsdp_arena_take(arena, FIRST_SLOTS * sizeof *names->slots, 4);
 	struct fsdp_name *root = fsdp_vec_push(&names->list);
@@ -87,7 +92,7 @@ uint32_t fsdp_names_child(
 	if (parent == FSDP_NONE || segment.size >= UINT32_MAX ||
 		names->list.count >= FSDP_NONE - 1)
 		return FSDP_NONE;
-	uint32_t hash = hash_segment(names->seed, parent, segment.data, segment.size);
+	uint32_t hash = hash_segment(names, parent, segment.data, segment.size);
 	size_t slot = find_slot(names, hash, parent, segment);
 	if (names->slots[slot] != 0)
 		return names->slots[slot] - 1;
@@ -136,7 +141,7 @@ uint32_t fsdp_names_intern(
 uint32_t fsdp_names_find_child(
 	const struct fsdp_names *names, uint32_t parent, struct fsdp_span segment)
 {
-	uint32_t hash = hash_segment(names->seed, parent, segment.data, segment.size);
+	uint32_t hash = hash_segment(names, parent, segment.data, segment.size);
 	uint32_t entry = names->slots[find_slot(names, hash, parent, segment)];
 	return entry == 0 ? FSDP_NONE : entry - 1;
 }

@@ -29,7 +29,7 @@ struct fsdp_names {
 	struct fsdp_vec list; /* struct fsdp_name */
 	uint32_t *slots;      /* id + 1, 0 is free */
 	size_t slot_count;    /* a power of two */
-	uint64_t seed;
+	uint64_t seed, seed_too;
 };
 
 bool fsdp_names_init(struct fsdp_names *names, struct fsdp_arena *arena);

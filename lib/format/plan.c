@@ -249,6 +249,20 @@ static bool may_drop(struct fsdp_span segment)
 	       fsdp_span_is(segment, "module");
 }
 
+/* Mostly the prefix is the module's own raw name, whose clean form is known. */
+static bool clean_prefix(struct plan *plan, struct fsdp_module_record *module)
+{
+	module->torch_clean = module->name;
+	if (module->torch_prefix == module->raw_name)
+		return true;
+	struct fsdp_span text = fsdp_model_name(
+		plan->model, module->torch_prefix, plan->reading->scratch);
+	if (text.data == NULL)
+		return fsdp_arena_fail(plan->reading->scratch, plan->error);
+	module->torch_clean = clean_module(plan, text);
+	return module->torch_clean != FSDP_NONE;
+}
+
 static bool set_prefixes(struct plan *plan)
 {
 	struct fsdp_model *model = plan->model;
@@ -269,6 +283,8 @@ static bool set_prefixes(struct plan *plan)
 		bool marked = prefix < count && marks[prefix];
 		module->torch_prefix =
 			!marked && may_drop(segment) ? parent->torch_prefix : prefix;
+		if (!clean_prefix(plan, module))
+			return false;
 	}
 	return true;
 }

@@ -86,7 +86,7 @@ struct fsdp_module_record {
 	uint32_t parent, depth, shown_depth;
 	uint32_t same_as, unit;
 	uint32_t first_tensor, tensor_count; /* in owned */
-	uint32_t torch_prefix;               /* name id */
+	uint32_t torch_prefix, torch_clean;  /* name ids */
 	uint8_t wrapper;
 	bool unit_inferred, class_inferred;
 	const char *class_name, *original_class;

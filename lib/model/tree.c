@@ -109,6 +109,7 @@ bool fsdp_freeze_visits(struct fsdp_model *model, struct fsdp_arena *scratch)
 			.name = clean[id],
 			.raw_name = id,
 			.torch_prefix = id,
+			.torch_clean = clean[id],
 			.depth = fsdp_names_at(&model->names, id)->depth,
 			.parent = FSDP_NONE,
 			.same_as = FSDP_NONE,

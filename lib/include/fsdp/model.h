@@ -313,7 +313,11 @@ FSDP_API uint32_t fsdp_unit_fqn(const struct fsdp_checkpoint *checkpoint,
 FSDP_API uint32_t fsdp_module_torch_prefix(
 	const struct fsdp_checkpoint *checkpoint, uint32_t module);
 
-/** The names that model.named_parameters() gave, in order (raw). From the plan. */
+/** The same prefix as PyTorch's map writes it before parameters: clean. */
+FSDP_API uint32_t fsdp_module_torch_clean_prefix(
+	const struct fsdp_checkpoint *checkpoint, uint32_t module);
+
+/** Whether modules are visits of a live model, from a plan, and not made from names. */
 FSDP_API bool fsdp_has_visits(const struct fsdp_checkpoint *checkpoint);
 
 /* ---- values ---- */
