@@ -65,6 +65,13 @@ bool fsdp_gather_add(struct fsdp_gather *gather, const void *bytes, size_t size)
 	return true;
 }
 
+bool fsdp_gather_fits(const struct fsdp_gather *gather, const struct fsdp_arena *arena)
+{
+	const struct fsdp_budget *budget = arena->budget;
+	return budget->used <= budget->ceiling &&
+	       gather->size <= budget->ceiling - budget->used;
+}
+
 bool fsdp_gather_take(struct fsdp_gather *gather, struct fsdp_arena *arena,
 	struct fsdp_span *ret_bytes, struct fsdp_error **ret_error)
 {

@@ -23,6 +23,9 @@ void fsdp_gather_filled(struct fsdp_gather *gather, size_t size);
 
 bool fsdp_gather_add(struct fsdp_gather *gather, const void *bytes, size_t size);
 
+/* Whether the arena's budget has room for what is there: asked before more comes. */
+bool fsdp_gather_fits(const struct fsdp_gather *gather, const struct fsdp_arena *arena);
+
 /* Moves everything into the arena and leaves the gather empty. */
 bool fsdp_gather_take(struct fsdp_gather *gather, struct fsdp_arena *arena,
 	struct fsdp_span *ret_bytes, struct fsdp_error **ret_error);

@@ -122,13 +122,6 @@ static bool wait_readable(int fd)
 	return poll(&one, 1, -1) >= 0 || errno == EINTR;
 }
 
-/* What the arena may still take, so that the budget stops us before the bytes do. */
-static uint64_t room_in_budget(const struct fsdp_arena *arena)
-{
-	const struct fsdp_budget *budget = arena->budget;
-	return budget->ceiling > budget->used ? budget->ceiling - budget->used : 0;
-}
-
 static bool drain(int fd, uint64_t ceiling, const struct fsdp_arena *arena,
 	struct fsdp_gather *gather, struct fsdp_error **ret_error)
 {
@@ -136,7 +129,7 @@ static bool drain(int fd, uint64_t ceiling, const struct fsdp_arena *arena,
 		if (gather->size > ceiling)
 			return fsdp_fail_limit(
 				ret_error, FSDP_LIMIT_STDIN_BYTES, ceiling);
-		if (gather->size > room_in_budget(arena))
+		if (!fsdp_gather_fits(gather, arena))
 			return fsdp_fail_limit(
 				ret_error, FSDP_LIMIT_MEMORY, arena->budget->ceiling);
 		size_t room;

@@ -1,0 +1,499 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows libarchive, and nothing else does. Knows of tar and of compressions only what
+ * their first bytes look like; refuses to know any other format, to run any program and
+ * to write anything to disk.
+ *
+ *	gzip   1f 8b 08             xz     fd "7zXZ" 00
+ *	zstd   28 b5 2f fd          bzip2  "BZh" '1'-'9', then 31 41 59 26 53 59, or
+ *	lz4    04 22 4d 18                 17 72 45 38 50 90 for nothing compressed
+ *	tar    at 148 six octal digits: the sum of all 512 bytes with these eight as
+ *spaces
+ */
+#include <archive.h>
+#include <archive_entry.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/num.h"
+#include "store/archive.h"
+#include "store/dir.h"
+#include "store/gather.h"
+
+enum {
+	BLOCK = 256 << 10,
+	TAR_HEADER = 512,
+	TAR_SUM = 148,
+	BEHIND_MOST = 1 << 20, /* looked at behind the end of a tar */
+};
+
+struct kind {
+	const char *name;
+	const char *magic;
+	size_t size;
+	int (*support)(struct archive *archive);
+};
+
+static const struct kind kinds[] = {
+	{ "gzip", "\x1f\x8b\x08", 3, archive_read_support_filter_gzip },
+	{ "zstd", "\x28\xb5\x2f\xfd", 4, archive_read_support_filter_zstd },
+	{ "xz", "\xfd\x37zXZ\0", 6, archive_read_support_filter_xz },
+	{ "bzip2", "BZh", 3, archive_read_support_filter_bzip2 },
+	{ "lz4", "\x04\x22\x4d\x18", 4, archive_read_support_filter_lz4 },
+};
+
+/* ---- what it is ---- */
+
+/* "BZh" alone could begin a text. */
+static bool is_bzip2(struct fsdp_span head)
+{
+	if (head.size < 10 || head.data[3] < '1' || head.data[3] > '9')
+		return false;
+	return memcmp(head.data + 4, "\x31\x41\x59\x26\x53\x59", 6) == 0 ||
+	       memcmp(head.data + 4, "\x17\x72\x45\x38\x50\x90", 6) == 0;
+}
+
+static const struct kind *find_kind(struct fsdp_span head)
+{
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+		if (fsdp_span_begins(head, fsdp_span(kinds[i].magic, kinds[i].size)) &&
+			(kinds[i].support != archive_read_support_filter_bzip2 ||
+				is_bzip2(head)))
+			return &kinds[i];
+	return NULL;
+}
+
+bool fsdp_archive_is_compressed(struct fsdp_span head)
+{
+	return find_kind(head) != NULL;
+}
+
+static bool parse_sum(const unsigned char *field, unsigned *ret_sum)
+{
+	size_t at = 0, digits = 0;
+	unsigned sum = 0;
+	while (at < 8 && field[at] == ' ')
+		at++;
+	for (; at < 8 && field[at] >= '0' && field[at] <= '7'; at++, digits++)
+		sum = sum * 8 + (unsigned)(field[at] - '0');
+	*ret_sum = sum;
+	return digits != 0;
+}
+
+bool fsdp_archive_is_tar(struct fsdp_span head)
+{
+	unsigned claimed, sum = 0;
+	int with_signs = 0; /* as some old writers add */
+	if (head.size < TAR_HEADER || head.data[0] == '\0' ||
+		!parse_sum(head.data + TAR_SUM, &claimed))
+		return false;
+	for (size_t i = 0; i < TAR_HEADER; i++) {
+		bool in_sum = i >= TAR_SUM && i < TAR_SUM + 8;
+		sum += in_sum ? ' ' : head.data[i];
+		with_signs += in_sum ? ' ' : (signed char)head.data[i];
+	}
+	return sum == claimed || with_signs == (int)claimed;
+}
+
+const char *fsdp_archive_kind(struct fsdp_span head)
+{
+	const struct kind *kind = find_kind(head);
+	if (kind != NULL)
+		return kind->name;
+	return fsdp_archive_is_tar(head) ? "tar" : NULL;
+}
+
+const char *fsdp_archive_version(void)
+{
+	return archive_version_string();
+}
+
+/* ---- unpacking ---- */
+
+struct unpacker {
+	const struct fsdp_source *source;
+	struct fsdp_arena *arena;
+	const struct fsdp_limits *limits;
+	struct fsdp_span file;
+	struct fsdp_findings *findings;
+	struct fsdp_vec *packed;
+	struct fsdp_error **error;
+
+	const struct kind *kind; /* NULL: a bare tar */
+	struct archive *archive;
+	unsigned char *block; /* NULL for memory: handed over where it lies */
+	uint64_t at;
+	struct fsdp_error *read_error;
+	uint64_t unpacked;
+};
+
+#define FIND(unpacker, rule, name, severity_, ...)                     \
+	fsdp_find((unpacker)->findings, FSDP_RULE_##rule,              \
+		FSDP_PLACE(.file = (unpacker)->file, .member = (name), \
+			.severity = (severity_)),                      \
+		__VA_ARGS__)
+
+static la_ssize_t read_block(
+	struct archive *archive, void *context, const void **ret_block)
+{
+	struct unpacker *unpacker = context;
+	const struct fsdp_source *source = unpacker->source;
+	size_t size = (size_t)fsdp_min(source->size - unpacker->at, BLOCK);
+	*ret_block = unpacker->block;
+	if (source->fd < 0 && size != 0)
+		*ret_block = source->data + source->base + unpacker->at;
+	else if (!fsdp_source_read(source, unpacker->at, unpacker->block, size,
+			 &unpacker->read_error)) {
+		archive_set_error(archive, EIO, "cannot read");
+		return ARCHIVE_FATAL;
+	}
+	unpacker->at += size;
+	return (la_ssize_t)size;
+}
+
+static bool fail_archive(struct unpacker *unpacker)
+{
+	if (unpacker->read_error != NULL) {
+		if (unpacker->error != NULL && *unpacker->error == NULL) {
+			*unpacker->error = unpacker->read_error;
+			unpacker->read_error = NULL;
+		}
+		return false;
+	}
+	if (archive_errno(unpacker->archive) == ENOMEM)
+		return fsdp_fail_memory(unpacker->error);
+	const char *text = archive_error_string(unpacker->archive);
+	fsdp_fail(unpacker->error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
+		"cannot unpack this %s: %s",
+		unpacker->kind != NULL ? unpacker->kind->name : "tar",
+		text != NULL ? text : "it is broken or cut off");
+	fsdp_error_add_hint(unpacker->error, "copy this file again");
+	fsdp_error_add_rule(
+		unpacker->error, unpacker->kind != NULL ? "FI2003" : "FI1004");
+	return false;
+}
+
+static void close_archive(struct unpacker *unpacker)
+{
+	if (unpacker->archive != NULL)
+		archive_read_free(unpacker->archive);
+	unpacker->archive = NULL;
+	unpacker->at = 0;
+}
+
+static bool set_format(struct archive *archive, bool tar)
+{
+	if (tar)
+		return archive_read_support_format_tar(archive) == ARCHIVE_OK;
+	return archive_read_support_format_raw(archive) == ARCHIVE_OK &&
+	       archive_read_support_format_empty(archive) == ARCHIVE_OK;
+}
+
+/* libarchive may fall back on a program of that name: a warning says so, and that is not
+ * an answer here. What is compressed within is not looked into. */
+static bool open_archive(struct unpacker *unpacker, bool tar)
+{
+	close_archive(unpacker);
+	struct archive *archive = unpacker->archive = archive_read_new();
+	if (archive == NULL)
+		return fsdp_fail_memory(unpacker->error);
+	if (unpacker->kind != NULL && unpacker->kind->support(archive) != ARCHIVE_OK)
+		return fsdp_fail(unpacker->error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+			"this libarchive cannot read %s", unpacker->kind->name);
+	if (!set_format(archive, tar) || archive_read_open(archive, unpacker, NULL,
+						 read_block, NULL) != ARCHIVE_OK)
+		return fail_archive(unpacker);
+	int filters = archive_filter_count(archive) - 1;
+	if (filters > 1)
+		return fsdp_fail(unpacker->error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+			"compressed more than once");
+	return filters == (unpacker->kind != NULL) || fail_archive(unpacker);
+}
+
+/* Looked at by ourselves: libarchive takes anything that begins with zeros for a tar. */
+static bool is_tar_within(struct unpacker *unpacker, bool *ret_tar)
+{
+	unsigned char head[TAR_HEADER];
+	struct archive_entry *entry;
+	*ret_tar = false;
+	if (!open_archive(unpacker, false))
+		return false;
+	int status = archive_read_next_header(unpacker->archive, &entry);
+	if (status == ARCHIVE_EOF)
+		return true;
+	if (status < ARCHIVE_WARN)
+		return fail_archive(unpacker);
+	la_ssize_t size = archive_read_data(unpacker->archive, head, sizeof head);
+	if (size < 0)
+		return fail_archive(unpacker);
+	*ret_tar = fsdp_archive_is_tar(fsdp_span(head, (size_t)size));
+	return true;
+}
+
+/* That a name is not of the locale's characters is no concern: bytes are what counts. */
+static void judge_warning(struct unpacker *unpacker, struct fsdp_span name)
+{
+	const char *text = archive_error_string(unpacker->archive);
+	if (text == NULL)
+		text = "something is odd about it";
+	if (strstr(text, "can't be converted") == NULL)
+		FIND(unpacker, TAR_CHECKPOINT, name, 0, "%s", text);
+}
+
+static struct fsdp_span name_of(struct archive_entry *entry)
+{
+	const char *name = archive_entry_pathname(entry);
+	if (name == NULL)
+		name = archive_entry_pathname_utf8(entry);
+	if (name == NULL)
+		return FSDP_SPAN("");
+	while (name[0] == '.' && name[1] == '/' && name[2] != '\0')
+		name += 2;
+	return fsdp_span_text(name);
+}
+
+/* False for what is left out; everything but a folder is told. */
+static bool is_wanted(
+	struct unpacker *unpacker, struct archive_entry *entry, struct fsdp_span name)
+{
+	int error = FSDP_ERROR + 1;
+	if (archive_entry_filetype(entry) == AE_IFDIR)
+		return false;
+	if (!fsdp_name_is_safe(name)) {
+		FIND(unpacker, UNSAFE_NAME, name, 0,
+			"its name is not a plain relative path; it was left out");
+		return false;
+	}
+	if (archive_entry_hardlink(entry) != NULL ||
+		archive_entry_hardlink_utf8(entry) != NULL ||
+		archive_entry_filetype(entry) == AE_IFLNK) {
+		FIND(unpacker, TAR_CHECKPOINT, name, error,
+			"it is a link; it was left out");
+		return false;
+	}
+	if (archive_entry_filetype(entry) != AE_IFREG) {
+		FIND(unpacker, TAR_CHECKPOINT, name, error,
+			"it is a device or a pipe; it was left out");
+		return false;
+	}
+	if (archive_entry_sparse_count(entry) != 0) {
+		FIND(unpacker, TAR_CHECKPOINT, name, error,
+			"it is stored with holes; it was left out");
+		return false;
+	}
+	return true;
+}
+
+/* Puts the member's bytes to `place`, which has `size`, or else to the gather, or else
+ * nowhere: what is left out counts as well, for somebody has to inflate it. */
+static bool take_bytes(struct unpacker *unpacker, struct fsdp_gather *gather,
+	unsigned char *place, uint64_t size, struct fsdp_span name)
+{
+	uint64_t most = fsdp_limit(unpacker->limits, FSDP_LIMIT_STDIN_BYTES), done = 0;
+	bool wanted = place != NULL || gather != NULL;
+	for (;;) {
+		const void *bytes;
+		size_t count;
+		la_int64_t offset;
+		int status = archive_read_data_block(
+			unpacker->archive, &bytes, &count, &offset);
+		if (status == ARCHIVE_EOF)
+			return place == NULL || done == size || fail_archive(unpacker);
+		if (status < ARCHIVE_WARN)
+			return fail_archive(unpacker);
+		if (status == ARCHIVE_WARN)
+			judge_warning(unpacker, name);
+		if (wanted && ((uint64_t)offset != done ||
+				      (place != NULL && count > size - done)))
+			return fail_archive(unpacker);
+		unpacker->unpacked += count;
+		if (unpacker->unpacked > most)
+			return fsdp_fail_limit(
+				unpacker->error, FSDP_LIMIT_STDIN_BYTES, most);
+		if (place != NULL)
+			memcpy(place + done, bytes, count);
+		else if (gather != NULL && !fsdp_gather_add(gather, bytes, count))
+			return fsdp_fail_memory(unpacker->error);
+		if (gather != NULL && !fsdp_gather_fits(gather, unpacker->arena))
+			return fsdp_fail_limit(unpacker->error, FSDP_LIMIT_MEMORY,
+				unpacker->arena->budget->ceiling);
+		done += count;
+	}
+}
+
+/* Of a bare tar the size is known to be there; what a compressed one claims is not. */
+static bool take_plain(
+	struct unpacker *unpacker, uint64_t size, struct fsdp_packed *packed)
+{
+	if (size > unpacker->source->size) {
+		fsdp_fail(unpacker->error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
+			"a member of %llu bytes is in a tar of %llu",
+			(unsigned long long)size,
+			(unsigned long long)unpacker->source->size);
+		fsdp_error_add_hint(unpacker->error, "copy this file again");
+		fsdp_error_add_rule(unpacker->error, "FI1004");
+		return false;
+	}
+	uint64_t most = fsdp_limit(unpacker->limits, FSDP_LIMIT_STDIN_BYTES);
+	if (size > most - unpacker->unpacked)
+		return fsdp_fail_limit(unpacker->error, FSDP_LIMIT_STDIN_BYTES, most);
+	unsigned char *place = fsdp_arena_take(unpacker->arena, (size_t)size, 64);
+	if (place == NULL)
+		return fsdp_arena_fail(unpacker->arena, unpacker->error);
+	packed->bytes = fsdp_span(place, (size_t)size);
+	return take_bytes(unpacker, NULL, place, size, packed->name);
+}
+
+static bool take_gathered(struct unpacker *unpacker, struct fsdp_packed *packed)
+{
+	struct fsdp_gather gather = { 0 };
+	bool ok = take_bytes(unpacker, &gather, NULL, 0, packed->name) &&
+		  fsdp_gather_take(
+			  &gather, unpacker->arena, &packed->bytes, unpacker->error);
+	fsdp_gather_done(&gather);
+	return ok;
+}
+
+static bool add_packed(struct unpacker *unpacker, struct fsdp_packed packed)
+{
+	struct fsdp_packed *kept = fsdp_vec_push(unpacker->packed);
+	if (kept == NULL)
+		return fsdp_arena_fail(unpacker->arena, unpacker->error);
+	*kept = packed;
+	return true;
+}
+
+static bool take_member(struct unpacker *unpacker, struct archive_entry *entry)
+{
+	struct fsdp_packed packed = { 0 };
+	uint64_t most = fsdp_limit(unpacker->limits, FSDP_LIMIT_MEMBERS);
+	if (unpacker->packed->count >= most)
+		return fsdp_fail_limit(unpacker->error, FSDP_LIMIT_MEMBERS, most);
+	if (archive_format(unpacker->archive) != ARCHIVE_FORMAT_RAW) {
+		struct fsdp_span name = name_of(entry);
+		if (!is_wanted(unpacker, entry, name))
+			return take_bytes(unpacker, NULL, NULL, 0, name);
+		packed.name = fsdp_arena_copy(unpacker->arena, name);
+		if (packed.name.data == NULL)
+			return fsdp_arena_fail(unpacker->arena, unpacker->error);
+	}
+	bool ok = unpacker->kind == NULL
+			  ? take_plain(unpacker, (uint64_t)archive_entry_size(entry),
+				    &packed)
+			  : take_gathered(unpacker, &packed);
+	if (!ok)
+		fsdp_error_add_member(unpacker->error, packed.name);
+	return ok && add_packed(unpacker, packed);
+}
+
+/* A tar ends with zero blocks. Where the file ends instead, right behind a member, whole
+ * members may be lost, and libarchive says nothing. */
+static bool judge_end(struct unpacker *unpacker)
+{
+	struct archive *archive = unpacker->archive;
+	la_int64_t passed = archive_filter_bytes(archive, 0);
+	if (archive_format(archive) == ARCHIVE_FORMAT_RAW ||
+		archive_format(archive) == ARCHIVE_FORMAT_EMPTY)
+		return true;
+	struct fsdp_span none = { 0 };
+	if (passed <= archive_read_header_position(archive))
+		FIND(unpacker, TRUNCATED_FILE, none, FSDP_WARNING + 1,
+			"the tar has no end: it stops right behind a member");
+	if (unpacker->kind != NULL)
+		return true;
+	uint64_t at = (uint64_t)passed, size = unpacker->source->size;
+	uint64_t end = size - fsdp_min(size, at) > BEHIND_MOST ? at + BEHIND_MOST : size;
+	for (; at < end; at += TAR_HEADER) {
+		static const unsigned char zeros[TAR_HEADER];
+		unsigned char bytes[TAR_HEADER];
+		size_t count = (size_t)fsdp_min(end - at, TAR_HEADER);
+		if (!fsdp_source_read(
+			    unpacker->source, at, bytes, count, unpacker->error))
+			return false;
+		if (memcmp(bytes, zeros, count) != 0) {
+			FIND(unpacker, ZIP_STRAY_BYTES, none, 0,
+				"%llu bytes behind the end of the tar are not padding",
+				(unsigned long long)(size - at));
+			return true;
+		}
+	}
+	return true;
+}
+
+static bool take_members(struct unpacker *unpacker)
+{
+	for (;;) {
+		struct archive_entry *entry;
+		int status = archive_read_next_header(unpacker->archive, &entry);
+		if (status == ARCHIVE_EOF)
+			break;
+		if (status < ARCHIVE_WARN)
+			return fail_archive(unpacker);
+		if (archive_filter_count(unpacker->archive) >
+			(unpacker->kind != NULL ? 2 : 1))
+			return fsdp_fail(unpacker->error, FSDP_ERROR_UNSUPPORTED,
+				FSDP_UNKNOWN, "compressed more than once");
+		if (status == ARCHIVE_WARN)
+			judge_warning(unpacker, name_of(entry));
+		if (!take_member(unpacker, entry))
+			return false;
+	}
+	if (!judge_end(unpacker))
+		return false;
+	struct fsdp_packed nothing = { .bytes = FSDP_SPAN("") };
+	return archive_format(unpacker->archive) != ARCHIVE_FORMAT_EMPTY ||
+	       add_packed(unpacker, nothing);
+}
+
+static bool unpack(struct unpacker *unpacker)
+{
+	bool tar = true;
+	if (unpacker->source->fd >= 0) {
+		unpacker->block = malloc(BLOCK);
+		if (unpacker->block == NULL)
+			return fsdp_fail_memory(unpacker->error);
+	}
+	return (unpacker->kind == NULL || is_tar_within(unpacker, &tar)) &&
+	       open_archive(unpacker, tar) && take_members(unpacker);
+}
+
+static bool look(const struct fsdp_source *source, unsigned char *bytes,
+	struct fsdp_span *ret_head, struct fsdp_error **ret_error)
+{
+	size_t size = (size_t)fsdp_min(source->size, TAR_HEADER);
+	*ret_head = fsdp_span(bytes, size);
+	return fsdp_source_read(source, 0, bytes, size, ret_error);
+}
+
+bool fsdp_archive_unpack(const struct fsdp_source *source, struct fsdp_arena *arena,
+	const struct fsdp_limits *limits, struct fsdp_span file,
+	struct fsdp_findings *findings, struct fsdp_vec *ret_packed,
+	struct fsdp_error **ret_error)
+{
+	unsigned char bytes[TAR_HEADER];
+	struct fsdp_span head;
+	if (!look(source, bytes, &head, ret_error))
+		return false;
+	if (fsdp_archive_kind(head) == NULL)
+		return fsdp_fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, 0,
+			"neither a tar nor compressed");
+	struct fsdp_vec packed;
+	fsdp_vec_init(&packed, arena, sizeof(struct fsdp_packed));
+	struct unpacker unpacker = {
+		.source = source,
+		.arena = arena,
+		.limits = limits,
+		.file = file,
+		.findings = findings,
+		.packed = &packed,
+		.error = ret_error,
+		.kind = find_kind(head),
+	};
+	bool ok = unpack(&unpacker);
+	close_archive(&unpacker);
+	free(unpacker.block);
+	fsdp_error_free(unpacker.read_error);
+	if (ok)
+		*ret_packed = packed;
+	return ok;
+}

@@ -1,0 +1,496 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store-setup.h"
+
+#include <zlib.h>
+
+#include "store/archive.h"
+
+/* ---- a tar written by hand ---- */
+
+struct builder {
+	unsigned char bytes[64 << 10];
+	size_t size;
+};
+
+static void put(struct builder *builder, const void *bytes, size_t size)
+{
+	assert_true(builder->size + size <= sizeof builder->bytes);
+	memcpy(builder->bytes + builder->size, bytes, size);
+	builder->size += size;
+}
+
+static void put_header(struct builder *builder, const char *name, char type,
+	const char *link, const char *size)
+{
+	unsigned char header[512] = { 0 };
+	unsigned sum = 0;
+	memcpy(header, name, strnlen(name, 100));
+	memcpy(header + 100, "0000644", 8);
+	memcpy(header + 108, "0000000", 8);
+	memcpy(header + 116, "0000000", 8);
+	memcpy(header + 124, size, strlen(size));
+	memcpy(header + 136, "00000000000", 12);
+	memset(header + 148, ' ', 8);
+	header[156] = (unsigned char)type;
+	memcpy(header + 157, link, strlen(link));
+	memcpy(header + 257, "ustar\00000", 8);
+	for (size_t i = 0; i < sizeof header; i++)
+		sum += header[i];
+	snprintf((char *)header + 148, 8, "%06o", sum);
+	put(builder, header, sizeof header);
+}
+
+static void add(struct builder *builder, const char *name, char type, const char *link,
+	const char *text)
+{
+	static const unsigned char zeros[512];
+	char size[12];
+	snprintf(size, sizeof size, "%011o", (unsigned)strlen(text));
+	put_header(builder, name, type, link, size);
+	put(builder, text, strlen(text));
+	put(builder, zeros, -strlen(text) % 512);
+}
+
+static void finish(struct builder *builder)
+{
+	static const unsigned char zeros[1024];
+	put(builder, zeros, sizeof zeros);
+}
+
+static bool unpack(struct setup *setup, struct fsdp_span bytes, struct fsdp_vec *packed)
+{
+	struct fsdp_source source = fsdp_source_memory(bytes);
+	return fsdp_archive_unpack(&source, &setup->arena, &setup->limits,
+		FSDP_SPAN("f.tar"), &setup->findings, packed, &setup->error);
+}
+
+static bool unpack_built(
+	struct setup *setup, const struct builder *builder, struct fsdp_vec *packed)
+{
+	return unpack(setup, fsdp_span(builder->bytes, builder->size), packed);
+}
+
+static struct fsdp_packed at(const struct fsdp_vec *packed, size_t index)
+{
+	return *(const struct fsdp_packed *)fsdp_vec_at(packed, index);
+}
+
+static void free_testdata(struct fsdp_span bytes)
+{
+	free((void *)(uintptr_t)bytes.data);
+}
+
+/* ---- what is right ---- */
+
+static void check_two(const struct fsdp_vec *packed)
+{
+	assert_int_equal(packed->count, 2);
+	assert_true(fsdp_span_is(at(packed, 0).name, "a.txt"));
+	assert_true(fsdp_span_is(at(packed, 0).bytes, "hello\n"));
+	assert_true(fsdp_span_is(at(packed, 1).name, "sub/b.txt"));
+	assert_int_equal(at(packed, 1).bytes.size, 692);
+	assert_memory_equal(at(packed, 1).bytes.data + 688, "200\n", 4);
+}
+
+static const char *const compressed[][2] = {
+	{ "archive/two.tar.gz", "gzip" },
+	{ "archive/two.tar.zst", "zstd" },
+	{ "archive/two.tar.xz", "xz" },
+	{ "archive/two.tar.bz2", "bzip2" },
+	{ "archive/two.tar.lz4", "lz4" },
+};
+
+static void members_of_a_compressed_tar_are_unpacked(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof compressed / sizeof *compressed; i++) {
+		struct setup setup;
+		setup_init(&setup);
+		struct fsdp_span file = setup_testdata(compressed[i][0]);
+		struct fsdp_vec packed;
+		assert_string_equal(fsdp_archive_kind(file), compressed[i][1]);
+		assert_true(fsdp_archive_is_compressed(file));
+		assert_false(fsdp_archive_is_tar(file));
+		assert_true(unpack(&setup, file, &packed));
+		check_two(&packed);
+		assert_int_equal(setup.findings.list.count, 0);
+		free_testdata(file);
+		setup_done(&setup);
+	}
+}
+
+static void a_tar_is_unpacked_from_memory_and_from_a_file(void **state)
+{
+	(void)state;
+	struct setup setup;
+	setup_init(&setup);
+	struct builder builder = { 0 };
+	char long_text[2001];
+	memset(long_text, 'x', 2000);
+	long_text[2000] = '\0';
+	add(&builder, "./a", '0', "", "aaa");
+	add(&builder, "./", '5', "", "");
+	add(&builder, "empty", '0', "", "");
+	add(&builder, "sub/long", '0', "", long_text);
+	finish(&builder);
+	FILE *file = tmpfile();
+	assert_non_null(file);
+	assert_int_equal(fwrite(builder.bytes, 1, builder.size, file), builder.size);
+	fflush(file);
+	for (int from_file = 0; from_file < 2; from_file++) {
+		struct fsdp_source source =
+			fsdp_source_memory(fsdp_span(builder.bytes, builder.size));
+		if (from_file)
+			assert_true(
+				fsdp_source_file(fileno(file), &source, &setup.error));
+		struct fsdp_vec packed;
+		assert_true(fsdp_archive_unpack(&source, &setup.arena, &setup.limits,
+			FSDP_SPAN("f.tar"), &setup.findings, &packed, &setup.error));
+		assert_int_equal(packed.count, 3);
+		assert_true(fsdp_span_is(at(&packed, 0).name, "a"));
+		assert_true(fsdp_span_is(at(&packed, 0).bytes, "aaa"));
+		assert_int_equal(at(&packed, 1).bytes.size, 0);
+		assert_true(fsdp_span_is(at(&packed, 2).bytes, long_text));
+		assert_int_equal(setup.findings.list.count, 0);
+	}
+	fclose(file);
+	setup_done(&setup);
+}
+
+static void a_bare_compressed_file_has_no_name(void **state)
+{
+	(void)state;
+	struct setup setup;
+	setup_init(&setup);
+	struct fsdp_span file = setup_testdata("archive/text.gz");
+	struct fsdp_vec packed;
+	assert_true(unpack(&setup, file, &packed));
+	assert_int_equal(packed.count, 1);
+	assert_null(at(&packed, 0).name.data);
+	assert_true(fsdp_span_is(at(&packed, 0).bytes, "plain text, only compressed\n"));
+	free_testdata(file);
+
+	static const unsigned char nothing[] = { 0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 3, 0,
+		0, 0, 0, 0, 0, 0, 0, 0 };
+	assert_true(unpack(&setup, fsdp_span(nothing, sizeof nothing), &packed));
+	assert_int_equal(packed.count, 1);
+	assert_int_equal(at(&packed, 0).bytes.size, 0);
+	assert_int_equal(setup.findings.list.count, 0);
+	setup_done(&setup);
+}
+
+static void first_bytes_tell_the_kind(void **state)
+{
+	(void)state;
+	assert_null(fsdp_archive_kind(FSDP_SPAN("")));
+	assert_null(fsdp_archive_kind(FSDP_SPAN("\x1f\x8b")));
+	assert_null(fsdp_archive_kind(FSDP_SPAN("BZh91AY&SX")));
+	assert_null(fsdp_archive_kind(FSDP_SPAN("BZhello, world")));
+	assert_string_equal(fsdp_archive_kind(FSDP_SPAN("BZh91AY&SY")), "bzip2");
+	assert_null(fsdp_archive_kind(FSDP_SPAN("PK\3\4")));
+	struct builder builder = { 0 };
+	add(&builder, "name", '0', "", "text");
+	struct fsdp_span head = fsdp_span(builder.bytes, 512);
+	assert_true(fsdp_archive_is_tar(head));
+	assert_string_equal(fsdp_archive_kind(head), "tar");
+	assert_false(fsdp_archive_is_tar(fsdp_span(builder.bytes, 511)));
+	builder.bytes[300] ^= 1;
+	assert_false(fsdp_archive_is_tar(head));
+	memset(builder.bytes, 0, 512);
+	assert_false(fsdp_archive_is_tar(head));
+	assert_non_null(strstr(fsdp_archive_version(), "libarchive"));
+
+	struct setup setup;
+	setup_init(&setup);
+	struct fsdp_vec packed;
+	assert_false(unpack(&setup, FSDP_SPAN("neither"), &packed));
+	setup_expect(&setup, FSDP_ERROR_NOT_A_CHECKPOINT, NULL);
+	assert_false(unpack(&setup, FSDP_SPAN(""), &packed));
+	setup_expect(&setup, FSDP_ERROR_NOT_A_CHECKPOINT, NULL);
+	setup_done(&setup);
+}
+
+/* The tests run in the locale C, where none of these bytes is a character. */
+static void names_are_bytes(void **state)
+{
+	(void)state;
+	struct setup setup;
+	setup_init(&setup);
+	struct builder builder = { 0 };
+	add(&builder, "gr\303\274n", '0', "", "one");
+	add(&builder, "\377\376", '0', "", "two");
+	add(&builder, "header", 'x', "", "19 path=gr\303\274\303\237e.pt\n");
+	add(&builder, "short", '0', "", "three");
+	finish(&builder);
+	struct fsdp_vec packed;
+	assert_true(unpack_built(&setup, &builder, &packed));
+	assert_int_equal(packed.count, 3);
+	assert_true(fsdp_span_is(at(&packed, 0).name, "gr\303\274n"));
+	assert_true(fsdp_span_is(at(&packed, 1).name, "\377\376"));
+	assert_true(fsdp_span_is(at(&packed, 2).name, "gr\303\274\303\237e.pt"));
+	assert_int_equal(setup.findings.list.count, 0);
+	setup_done(&setup);
+}
+
+/* ---- what is wrong ---- */
+
+static void what_is_no_plain_file_is_left_out(void **state)
+{
+	(void)state;
+	struct setup setup;
+	setup_init(&setup);
+	struct builder builder = { 0 };
+	add(&builder, "first", '0', "", "1");
+	add(&builder, "symbolic", '2', "/etc/passwd", "");
+	add(&builder, "hard", '1', "first", "");
+	add(&builder, "device", '3', "", "");
+	add(&builder, "block", '4', "", "");
+	add(&builder, "pipe", '6', "", "");
+	add(&builder, "/absolute", '0', "", "x");
+	add(&builder, "../up", '0', "", "x");
+	add(&builder, "a/../../up", '0', "", "x");
+	add(&builder, "back\\slash", '0', "", "x");
+	add(&builder, "", '0', "", "x");
+	add(&builder, "head", 'x', "",
+		"23 GNU.sparse.size=600\n26 GNU.sparse.numblocks=1\n"
+		"24 GNU.sparse.map=512,3\n");
+	add(&builder, "holes", '0', "", "abc");
+	add(&builder, "last", '0', "", "2");
+	finish(&builder);
+	struct fsdp_vec packed;
+	if (!unpack_built(&setup, &builder, &packed))
+		fail_msg("%s", fsdp_error_message(setup.error));
+	assert_true(fsdp_span_is(at(&packed, 0).name, "first"));
+	assert_true(fsdp_span_is(at(&packed, packed.count - 1).name, "last"));
+	assert_int_equal(packed.count, 2);
+	assert_int_equal(setup_found(&setup, "FI3043"), 5);
+	assert_true(setup_found(&setup, "FI3061") >= 6);
+	for (size_t i = 0; i < setup.findings.list.count; i++) {
+		const struct fsdp_finding *finding = fsdp_vec_at(&setup.findings.list, i);
+		if (i < 5)
+			assert_int_equal(finding->severity, FSDP_ERROR);
+	}
+	setup_done(&setup);
+}
+
+static void every_truncation_of_a_tar_is_told(void **state)
+{
+	(void)state;
+	struct builder builder = { 0 };
+	add(&builder, "a", '0', "", "some text");
+	add(&builder, "b", '0', "", "some more text");
+	size_t end = builder.size;
+	finish(&builder);
+	for (size_t size = 0; size < end + 512; size++) {
+		struct setup setup;
+		setup_init(&setup);
+		struct fsdp_vec packed;
+		unsigned char *exact = malloc(size + 1);
+		assert_non_null(exact);
+		memcpy(exact, builder.bytes, size);
+		bool ok = unpack(&setup, fsdp_span(exact, size), &packed);
+		if (ok && setup.findings.list.count == 0)
+			fail_msg("the first %zu bytes of %zu seem whole", size, end);
+		free(exact);
+		setup_done(&setup);
+	}
+}
+
+static void every_truncation_of_a_compressed_tar_is_told(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof compressed / sizeof *compressed; i++) {
+		struct fsdp_span file = setup_testdata(compressed[i][0]);
+		for (size_t size = 0; size + 8 < file.size; size++) {
+			struct setup setup;
+			setup_init(&setup);
+			struct fsdp_vec packed;
+			unsigned char *exact = malloc(size + 1);
+			assert_non_null(exact);
+			memcpy(exact, file.data, size);
+			if (unpack(&setup, fsdp_span(exact, size), &packed))
+				fail_msg("the first %zu bytes of %s seem whole", size,
+					compressed[i][0]);
+			free(exact);
+			setup_done(&setup);
+		}
+		free_testdata(file);
+	}
+}
+
+static void every_flipped_byte_is_survived(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof compressed / sizeof *compressed; i++) {
+		struct fsdp_span file = setup_testdata(compressed[i][0]);
+		unsigned char *copy = malloc(file.size);
+		assert_non_null(copy);
+		for (size_t byte = 0; byte < file.size; byte++) {
+			struct setup setup;
+			setup_init(&setup);
+			assert_true(
+				fsdp_limits_set(&setup.limits, "stdin-bytes", 1 << 20));
+			struct fsdp_vec packed;
+			memcpy(copy, file.data, file.size);
+			copy[byte] ^= 0xff;
+			(void)unpack(&setup, fsdp_span(copy, file.size), &packed);
+			setup_done(&setup);
+		}
+		free(copy);
+		free_testdata(file);
+	}
+}
+
+static void claims_are_not_believed(void **state)
+{
+	(void)state;
+	struct setup setup;
+	setup_init(&setup);
+	struct builder builder = { 0 };
+	put_header(&builder, "big", '0', "", "77777777777");
+	put(&builder, "text", 4);
+	struct fsdp_vec packed;
+	assert_false(unpack_built(&setup, &builder, &packed));
+	assert_string_equal(fsdp_error_member(setup.error), "big");
+	setup_expect(&setup, FSDP_ERROR_DAMAGED, "FI1004");
+
+	/* The same compressed: nothing is known, so nothing is taken before it comes. */
+	unsigned char stored[4096];
+	z_stream stream = { .next_in = builder.bytes,
+		.avail_in = (uInt)builder.size,
+		.next_out = stored,
+		.avail_out = sizeof stored };
+	assert_int_equal(
+		deflateInit2(&stream, 9, Z_DEFLATED, 31, 8, Z_DEFAULT_STRATEGY), Z_OK);
+	assert_int_equal(deflate(&stream, Z_FINISH), Z_STREAM_END);
+	deflateEnd(&stream);
+	uint64_t used = setup.budget.used;
+	assert_false(unpack(
+		&setup, fsdp_span(stored, sizeof stored - stream.avail_out), &packed));
+	setup_expect(&setup, FSDP_ERROR_DAMAGED, "FI2003");
+	assert_true(setup.budget.used <= used + (1 << 20));
+	setup_done(&setup);
+}
+
+static size_t compress_zeros(size_t size, unsigned char *stored, size_t room)
+{
+	static unsigned char zeros[64 << 10];
+	z_stream stream = { .next_out = stored, .avail_out = (uInt)room };
+	assert_int_equal(
+		deflateInit2(&stream, 9, Z_DEFLATED, 31, 8, Z_DEFAULT_STRATEGY), Z_OK);
+	for (size_t done = 0; done < size; done += sizeof zeros) {
+		stream.next_in = zeros;
+		stream.avail_in = sizeof zeros;
+		assert_int_equal(deflate(&stream, Z_NO_FLUSH), Z_OK);
+	}
+	assert_int_equal(deflate(&stream, Z_FINISH), Z_STREAM_END);
+	deflateEnd(&stream);
+	return room - stream.avail_out;
+}
+
+static void ceilings_hold(void **state)
+{
+	(void)state;
+	struct setup setup;
+	setup_init(&setup);
+	unsigned char stored[64 << 10];
+	size_t size = compress_zeros(16 << 20, stored, sizeof stored);
+	struct fsdp_vec packed;
+	assert_true(unpack(&setup, fsdp_span(stored, size), &packed));
+	assert_int_equal(at(&packed, 0).bytes.size, 16 << 20);
+	assert_true(fsdp_limits_set(&setup.limits, "stdin-bytes", (16 << 20) - 1));
+	assert_false(unpack(&setup, fsdp_span(stored, size), &packed));
+	assert_string_equal(fsdp_error_limit(setup.error), "stdin-bytes");
+	setup_expect(&setup, FSDP_ERROR_LIMIT, "FI9001");
+	fsdp_limits_init(&setup.limits);
+	setup.budget.ceiling = setup.budget.used + (1 << 20);
+	assert_false(unpack(&setup, fsdp_span(stored, size), &packed));
+	assert_string_equal(fsdp_error_limit(setup.error), "memory");
+	setup_expect(&setup, FSDP_ERROR_LIMIT, "FI9001");
+	setup.budget.ceiling = UINT64_MAX;
+
+	struct builder builder = { 0 };
+	for (int i = 0; i < 10; i++)
+		add(&builder, "name", '0', "", "0123456789");
+	finish(&builder);
+	assert_true(fsdp_limits_set(&setup.limits, "members", 9));
+	assert_false(unpack_built(&setup, &builder, &packed));
+	assert_string_equal(fsdp_error_limit(setup.error), "members");
+	setup_expect(&setup, FSDP_ERROR_LIMIT, "FI9001");
+	assert_true(fsdp_limits_set(&setup.limits, "members", 10));
+	assert_true(fsdp_limits_set(&setup.limits, "stdin-bytes", 100));
+	assert_true(unpack_built(&setup, &builder, &packed));
+	assert_int_equal(packed.count, 10);
+	assert_true(fsdp_limits_set(&setup.limits, "stdin-bytes", 99));
+	assert_false(unpack_built(&setup, &builder, &packed));
+	assert_string_equal(fsdp_error_limit(setup.error), "stdin-bytes");
+	setup_expect(&setup, FSDP_ERROR_LIMIT, "FI9001");
+	setup_done(&setup);
+}
+
+static void a_tar_without_end_or_with_more_behind_it_is_told(void **state)
+{
+	(void)state;
+	struct setup setup;
+	setup_init(&setup);
+	struct builder builder = { 0 };
+	add(&builder, "a", '0', "", "text");
+	struct fsdp_vec packed;
+	assert_true(unpack_built(&setup, &builder, &packed));
+	assert_int_equal(setup_found(&setup, "FI1004"), 1);
+	finish(&builder);
+	assert_true(unpack_built(&setup, &builder, &packed));
+	assert_int_equal(setup.findings.list.count, 1);
+	add(&builder, "hidden", '0', "", "text");
+	assert_true(unpack_built(&setup, &builder, &packed));
+	assert_int_equal(packed.count, 1);
+	assert_int_equal(setup_found(&setup, "FI3049"), 1);
+	setup_done(&setup);
+}
+
+static void what_is_compressed_twice_is_not_looked_into(void **state)
+{
+	(void)state;
+	struct setup setup;
+	setup_init(&setup);
+	struct fsdp_span file = setup_testdata("archive/text.gz");
+	unsigned char stored[4096];
+	unsigned char *inner = malloc(file.size);
+	assert_non_null(inner);
+	memcpy(inner, file.data, file.size);
+	z_stream stream = { .next_in = inner,
+		.avail_in = (uInt)file.size,
+		.next_out = stored,
+		.avail_out = sizeof stored };
+	assert_int_equal(
+		deflateInit2(&stream, 9, Z_DEFLATED, 31, 8, Z_DEFAULT_STRATEGY), Z_OK);
+	assert_int_equal(deflate(&stream, Z_FINISH), Z_STREAM_END);
+	deflateEnd(&stream);
+	struct fsdp_vec packed;
+	assert_false(unpack(
+		&setup, fsdp_span(stored, sizeof stored - stream.avail_out), &packed));
+	setup_expect(&setup, FSDP_ERROR_UNSUPPORTED, NULL);
+	free(inner);
+	free_testdata(file);
+	setup_done(&setup);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(members_of_a_compressed_tar_are_unpacked),
+		cmocka_unit_test(a_tar_is_unpacked_from_memory_and_from_a_file),
+		cmocka_unit_test(a_bare_compressed_file_has_no_name),
+		cmocka_unit_test(first_bytes_tell_the_kind),
+		cmocka_unit_test(names_are_bytes),
+		cmocka_unit_test(what_is_no_plain_file_is_left_out),
+		cmocka_unit_test(every_truncation_of_a_tar_is_told),
+		cmocka_unit_test(every_truncation_of_a_compressed_tar_is_told),
+		cmocka_unit_test(every_flipped_byte_is_survived),
+		cmocka_unit_test(claims_are_not_believed),
+		cmocka_unit_test(ceilings_hold),
+		cmocka_unit_test(a_tar_without_end_or_with_more_behind_it_is_told),
+		cmocka_unit_test(what_is_compressed_twice_is_not_looked_into),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
