@@ -99,22 +99,12 @@ static bool takes(struct listing *listing, uint32_t index)
 		       span_of_text(name));
 }
 
-static int by_number(const void *a, const void *b)
-{
-	uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
-	return (left > right) - (left < right);
-}
-
-/* A tied tensor's bytes count once, as long as its other name is in the list too. */
+/* What the rows add up to: tied tensors count for each of their names, as they are listed. */
 static void add_up(struct listing *listing)
 {
 	for (size_t i = 0; i < listing->row_count; i++) {
 		struct fsdp_tensor tensor =
 			fsdp_tensor(listing->run->checkpoint, listing->rows[i]);
-		if (tensor.alias != FSDP_NONE &&
-			bsearch(&tensor.alias, listing->rows, listing->row_count,
-				sizeof *listing->rows, by_number) != NULL)
-			continue;
 		listing->numel += tensor.numel;
 		listing->bytes += tensor.bytes;
 	}

@@ -50,7 +50,6 @@ struct show {
 	uint32_t *pieces; /* of all items, one behind the other */
 	struct place_facts *facts;
 	size_t piece_count;
-	struct fsdp_locator *locator;
 	int status;
 };
 
@@ -589,15 +588,15 @@ static bool show_elements(struct show *show, uint32_t index,
 
 	if (show->options->values <= 0 || size == 0)
 		return true;
-	if (show->locator == NULL &&
-		!fsdp_locator_new(show->run->checkpoint, &show->locator, ret_error))
+	if (show->run->locator == NULL &&
+		!fsdp_locator_new(show->run->checkpoint, &show->run->locator, ret_error))
 		return false;
 	if (wanted > tensor->numel)
 		wanted = tensor->numel;
 	bytes = malloc(wanted * size + 1);
 	if (bytes == NULL)
 		return false;
-	if (fsdp_tensor_read_first(show->locator, index, wanted, bytes, &count, &error)) {
+	if (fsdp_tensor_read_first(show->run->locator, index, wanted, bytes, &count, &error)) {
 		tell_elements(show, tensor->dtype, bytes, count);
 		emit_elements(show, tensor->dtype, bytes, count);
 	} else {
@@ -786,7 +785,6 @@ static void show_done(struct show *show)
 	free(show->facts);
 	free(show->pieces);
 	free(show->items);
-	fsdp_locator_free(show->locator);
 	row_buffers_done(&show->buffers);
 	selection_free(show->selection);
 }

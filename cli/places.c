@@ -148,7 +148,6 @@ bool places_find(struct run *run, const uint32_t *pieces, size_t count,
 	place_function *found, void *context, bool *ret_partial,
 	struct fsdp_error **ret_error)
 {
-	struct fsdp_locator *locator = NULL;
 	struct failures failures = { .count = 0 };
 	struct question *questions;
 	bool good = false;
@@ -156,15 +155,16 @@ bool places_find(struct run *run, const uint32_t *pieces, size_t count,
 	if (count == 0)
 		return true;
 	questions = malloc(count * sizeof *questions);
-	if (questions != NULL && fsdp_locator_new(run->checkpoint, &locator, ret_error)) {
+	if (questions != NULL && (run->locator != NULL ||
+					 fsdp_locator_new(run->checkpoint, &run->locator,
+						 ret_error))) {
 		size_t asked = collect(run->checkpoint, pieces, count, questions);
-		good = ask(pieces, questions, asked, locator, found, context, &failures,
+		good = ask(pieces, questions, asked, run->locator, found, context, &failures,
 			ret_error);
 	}
 	if (failures.count > 0 || failures.others > 0)
 		*ret_partial = true;
 	tell(run, &failures);
-	fsdp_locator_free(locator);
 	free(questions);
 	return good;
 }

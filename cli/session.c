@@ -429,8 +429,11 @@ void run_begin(struct run *run, int status)
 static void call(struct session *session, struct run *run)
 {
 	struct fsdp_error *error = NULL;
+	bool done = session->command->run(run, &error);
 
-	if (!session->command->run(run, &error)) {
+	fsdp_locator_free(run->locator);
+	run->locator = NULL;
+	if (!done) {
 		add_error(session, error, session->record_count > 0 ? 0 : UINT32_MAX);
 		fsdp_error_free(error);
 		session->status = STATUS_FAILED;

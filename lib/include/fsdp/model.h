@@ -171,7 +171,7 @@ struct fsdp_place {
 	uint64_t offset; /* in the file, of the first element (deflated: of the record) */
 	uint64_t length; /* to the end of the last element, as stored; 0 and 0 if empty */
 	const char *method;       /* NULL: stored; "deflate" */
-	struct fsdp_span storage; /* lives as long as the checkpoint */
+	struct fsdp_span storage; /* lives as long as the locator */
 	uint64_t storage_offset;  /* elements */
 	uint64_t storage_bytes;   /* after inflating */
 	uint64_t item_offset;     /* of the storage's record in the file */
