@@ -106,21 +106,34 @@ static void put_code(struct writer *writer, uint32_t character)
 	writer_put(writer, text, (size_t)size);
 }
 
+static bool is_line_or_tab(uint32_t character)
+{
+	return character == '\t' || character == '\n' || character == '\r';
+}
+
 static bool put_short(struct writer *writer, uint32_t character)
 {
-	if (character != '\t' && character != '\n' && character != '\r')
+	if (!is_line_or_tab(character))
 		return false;
 	writer_char(writer, '\\');
 	writer_char(writer, character == '\t' ? 't' : character == '\n' ? 'n' : 'r');
 	return true;
 }
 
-static bool any_needed(const char *data, size_t size)
+static bool stays(uint32_t character, enum escape_style style)
+{
+	if (character == CHARACTER_NONE)
+		return false;
+	return !escape_needed(character) ||
+	       (style == ESCAPE_CSV && is_line_or_tab(character));
+}
+
+static bool any_needed(const char *data, size_t size, enum escape_style style)
 {
 	while (size != 0) {
 		uint32_t character;
 		size_t length = character_take(data, size, &character);
-		if (character == CHARACTER_NONE || escape_needed(character))
+		if (!stays(character, style))
 			return true;
 		data += length;
 		size -= length;
@@ -139,7 +152,7 @@ static void put_escaped(
 				put_byte(writer, (unsigned char)data[i]);
 		else if (character == '\\')
 			writer_put(writer, "\\\\", 2);
-		else if (!escape_needed(character))
+		else if (stays(character, style))
 			writer_put(writer, data, length);
 		else if (style == ESCAPE_TSV && put_short(writer, character))
 			;
@@ -157,7 +170,7 @@ void escape_put(
 {
 	bool doubled =
 		style == ESCAPE_TSV && size != 0 && memchr(data, '\\', size) != NULL;
-	if (!doubled && (is_plain(data, size) || !any_needed(data, size)))
+	if (!doubled && (is_plain(data, size) || !any_needed(data, size, style)))
 		writer_put(writer, data, size);
 	else
 		put_escaped(writer, data, size, style);

@@ -17,6 +17,7 @@
 enum escape_style {
 	ESCAPE_TEXT,
 	ESCAPE_TSV, /* and \t \n \r, backslashes doubled always */
+	ESCAPE_CSV, /* tab and line ends stay: cells are quoted */
 };
 
 void escape_put(

@@ -36,7 +36,10 @@ static bool needs_quotes(const struct separated *separated, const char *data, si
 {
 	if (size == 0)
 		return separated->columns.count == 1;
-	return memchr(data, ',', size) != NULL || memchr(data, '"', size) != NULL;
+	for (size_t i = 0; i < size; i++)
+		if (data[i] == ',' || data[i] == '"' || data[i] == '\n' || data[i] == '\r')
+			return true;
+	return false;
 }
 
 static void put_quoted(struct separated *separated, const char *data, size_t size)
@@ -61,7 +64,7 @@ static void put_text(struct separated *separated, const char *data, size_t size)
 	cell->size = 0;
 	if (is_formula(data, size))
 		writer_char(cell, '\'');
-	escape_put(cell, data, size, separated->tabs ? ESCAPE_TSV : ESCAPE_TEXT);
+	escape_put(cell, data, size, separated->tabs ? ESCAPE_TSV : ESCAPE_CSV);
 	put_quoted(separated, cell->data, cell->size);
 }
 

@@ -42,7 +42,7 @@ PUBLIC = {
 }
 
 # Folders whose files are strangers to each other -> the headers they do share. A file may
-# always include the header of its own name; `free` files hold the table of the others.
+# always include the header of its own name, and of a part of it (dcp.c, dcp-metadata.h); `free` files hold the table of the others.
 STRANGERS = {
     "lib/format": {"shared": {"format.h", "torch-value.h"}, "free": {"registry.c"}},
     "lib/trace": {"shared": {"event.h"}, "free": {"registry.c", "profile.c", "order.c"}},
@@ -126,6 +126,8 @@ def stranger(path, target):
     folder = os.path.dirname(path)
     rule = STRANGERS.get(folder)
     if rule is None or os.path.dirname(target) != folder or stem(path) == stem(target):
+        return None
+    if stem(target).startswith(stem(path).split("-")[0] + "-"):
         return None
     if os.path.basename(path) in rule["free"] or os.path.basename(target) in rule["shared"]:
         return None

@@ -17,7 +17,7 @@ FORBIDDEN = re.compile(
     r"|stdout|stderr|err|errx|warn|warnx|syslog"
     r"|exit|_exit|_Exit|quick_exit|atexit|abort|raise|kill|longjmp"
     r"|getenv|secure_getenv|setenv|putenv|unsetenv|environ"
-    r"|setlocale|newlocale|uselocale|signal|sigaction|sigprocmask|chdir|fchdir|umask|srand|srandom"
+    r"|setlocale|uselocale|signal|sigaction|sigprocmask|chdir|fchdir|umask|srand|srandom"
     r"|system|popen|fork|vfork|clone|posix_spawnp?|(f?exec[vl][a-z]*)|dlopen|dlmopen"
     r"|socket|connect"
 )

@@ -413,8 +413,7 @@ static void no_locale_has_a_say(void **state)
 	const char *set = NULL;
 	for (size_t i = 0; i < 3 && set == NULL; i++)
 		set = setlocale(LC_NUMERIC, locales[i]);
-	if (set == NULL)
-		skip();
+	/* Where no such locale is installed this says no more than the tests above. */
 	assert_string_equal(spelled(value_number(-1234.5e-30)), "-1.2345e-27");
 	setlocale(LC_NUMERIC, "C");
 }
