@@ -201,9 +201,10 @@ static fsdp_ref walk_to(
 {
 	for (uint32_t at = holder->b; at != 0;) {
 		struct cell *run = cell_at(pickle, at);
-		if (index < run->a)
+		uint32_t items = run->c == 0 ? run->a : 0; /* pairs are no items */
+		if (index < items)
 			return run_refs(run)[index];
-		index -= run->a;
+		index -= items;
 		at = run->b;
 	}
 	return FSDP_REF_NONE;

@@ -247,7 +247,8 @@ struct fsdp_pickle_iterator {
 bool fsdp_pickle_next(const struct fsdp_pickle *pickle, struct fsdp_pickle_iterator *iterator,
 	fsdp_ref *ret_key, fsdp_ref *ret_value);
 
-/* The index-th item of a TUPLE (constant time up to 3 and for one run; lists walk). */
+/* The index-th item of a TUPLE, LIST, SET … that is no pair; FSDP_REF_NONE past the end. Walks
+ * in steps of up to a thousand. */
 fsdp_ref fsdp_pickle_item(const struct fsdp_pickle *pickle, fsdp_ref ref, size_t index);
 
 /* The last value under a text key; FSDP_REF_NONE if there is none. Linear. */
