@@ -54,6 +54,7 @@ static bool check_depth(
 	return true;
 }
 
+/* The offset is where the parser stood: behind the token that it refused. */
 static bool fail_parse(const json_error_t *error, struct fsdp_error **ret_error)
 {
 	if (json_error_code(error) == json_error_out_of_memory)

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <stdlib.h>
+
+#include "syntax/json-tree.h"
+
+struct reading {
+	struct fsdp_budget budget;
+	struct fsdp_arena arena;
+	const struct fsdp_json *root;
+	struct fsdp_error *error;
+	char *bytes; /* exactly as long as the document */
+	bool good;
+};
+
+static void read_sized(struct reading *reading, const void *data, size_t size,
+	uint64_t depth, uint64_t memory)
+{
+	*reading = (struct reading){ .budget = { .ceiling = memory } };
+	fsdp_arena_init(&reading->arena, &reading->budget);
+	reading->bytes = malloc(size != 0 ? size : 1);
+	if (size != 0)
+		memcpy(reading->bytes, data, size);
+	reading->good = fsdp_json_read(fsdp_span(reading->bytes, size), depth,
+		&reading->arena, &reading->root, &reading->error);
+	free(reading->bytes); /* the tree borrows nothing from it */
+}
+
+static void read_text(struct reading *reading, const char *text)
+{
+	read_sized(reading, text, strlen(text), 512, UINT64_MAX);
+}
+
+static void reading_done(struct reading *reading)
+{
+	fsdp_error_free(reading->error);
+	fsdp_arena_done(&reading->arena);
+	assert_int_equal(reading->budget.used, 0);
+}
+
+static void values_of_every_kind(void **state)
+{
+	(void)state;
+	struct reading reading;
+	read_text(&reading,
+		" {\"z\": [1, -2.5e3, true, false, null, \"x\\u00e9\\u0000y\"],"
+		" \"a\": {}, \"min\": -9223372036854775808, \"e\": [] } \n");
+	assert_true(reading.good);
+	assert_int_equal(reading.root->kind, FSDP_JSON_OBJECT);
+	assert_int_equal(reading.root->count, 4);
+	assert_true(fsdp_span_is(reading.root->items[0].key, "z"));
+	assert_true(fsdp_span_is(reading.root->items[1].key, "a"));
+	const struct fsdp_json *items = fsdp_json_get(reading.root, "z")->items;
+	assert_int_equal(items[0].integer, 1);
+	assert_true(items[0].real > 0.5);
+	assert_int_equal(items[1].kind, FSDP_JSON_REAL);
+	assert_true(items[1].real < -2499 && items[1].real > -2501);
+	assert_int_equal(items[2].kind, FSDP_JSON_BOOL);
+	assert_int_equal(items[2].integer, 1);
+	assert_int_equal(items[3].integer, 0);
+	assert_int_equal(items[4].kind, FSDP_JSON_NULL);
+	assert_true(fsdp_span_equal(items[5].text, FSDP_SPAN("x\xc3\xa9\0y")));
+	assert_int_equal(items[5].text.data[items[5].text.size], 0);
+	assert_int_equal(fsdp_json_get(reading.root, "a")->count, 0);
+	assert_null(fsdp_json_get(reading.root, "a")->items);
+	assert_int_equal(fsdp_json_get(reading.root, "min")->integer, INT64_MIN);
+	assert_null(fsdp_json_get(reading.root, "absent"));
+	assert_null(fsdp_json_get(items, "z"));
+	assert_null(fsdp_json_get(NULL, "z"));
+	reading_done(&reading);
+}
+
+static void what_is_no_document(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *text, *message;
+	} cases[] = {
+		{ "", "line 1, column 0: unexpected token near end of file" },
+		{ "{\"a\":1,\"a\":2}",
+			"line 1, column 10: duplicate object key near '\"a\"'" },
+		{ "[123456789012345678901]", "line 1, column 22: too big integer" },
+		{ "[1e999]", "line 1, column 6: real number overflow near '1e999'" },
+		{ "{}\nx", "line 2, column 1: end of file expected near 'x'" },
+		{ "{\"a\":", "line 1, column 5: unexpected token near end of file" },
+		{ "[\"\xff\"]",
+			"line 1, column 2: unable to decode byte 0xff near '\"'" },
+		{ "[NaN]", "line 1, column 4: invalid token near 'NaN'" },
+		{ "[1,]", "line 1, column 4: unexpected token near ']'" },
+		{ "{\"a\\u0000\":1}",
+			"line 1, column 10: NUL byte in object key not supported near "
+			"'\"a\\u0000\"'" },
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct reading reading;
+		read_text(&reading, cases[i].text);
+		assert_false(reading.good);
+		assert_null(reading.root);
+		assert_int_equal(fsdp_error_code(reading.error), FSDP_ERROR_DAMAGED);
+		assert_true(fsdp_error_offset(reading.error) <= strlen(cases[i].text));
+		assert_string_equal(fsdp_error_message(reading.error), cases[i].message);
+		reading_done(&reading);
+	}
+	struct reading reading;
+	read_text(&reading, "{\n  \"a\": 1,\n  \"a\": 2\n}");
+	assert_string_equal(fsdp_error_message(reading.error),
+		"line 3, column 5: duplicate object key near '\"a\"'");
+	assert_int_equal(fsdp_error_offset(reading.error), 17);
+	reading_done(&reading);
+}
+
+static char *nested(size_t levels, char open, char close)
+{
+	char *text = malloc(levels * 2 + 1);
+	memset(text, open, levels);
+	memset(text + levels, close, levels);
+	text[levels * 2] = '\0';
+	return text;
+}
+
+static void depth_is_counted_before_the_parser_runs(void **state)
+{
+	(void)state;
+	static const struct {
+		size_t levels;
+		uint64_t limit;
+		bool good;
+	} cases[] = { { 512, 512, true }, { 513, 512, false }, { 1, 1, true },
+		{ 2, 1, false }, { 2048, UINT64_MAX, true }, { 2049, UINT64_MAX, false },
+		{ 5000000, UINT64_MAX, false } };
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		char *text = nested(cases[i].levels, '[', ']');
+		struct reading reading;
+		read_sized(&reading, text, strlen(text), cases[i].limit, UINT64_MAX);
+		assert_int_equal(reading.good, cases[i].good);
+		if (!cases[i].good)
+			assert_string_equal(
+				fsdp_error_limit(reading.error), "json-depth");
+		reading_done(&reading);
+		free(text);
+	}
+	struct reading reading;
+	read_sized(&reading, "[\"[[[\\\"[[\",{\"{\":\"]\"}]", 21, 2, UINT64_MAX);
+	assert_true(reading.good);
+	reading_done(&reading);
+}
+
+static void each_prefix_is_damaged(void **state)
+{
+	(void)state;
+	static const char text[] = "{\"a\":[1,2.5,{\"b\":\"\\u20ac\"}],\"c\":null}";
+	for (size_t size = 0; size < sizeof text - 1; size++) {
+		struct reading reading;
+		read_sized(&reading, text, size, 512, UINT64_MAX);
+		assert_false(reading.good);
+		reading_done(&reading);
+	}
+}
+
+static void memory_may_end(void **state)
+{
+	(void)state;
+	char *text = malloc(200002);
+	memset(text, '0', 200001);
+	for (size_t i = 0; i < 200000; i += 2)
+		text[i] = i == 0 ? '[' : ',';
+	text[200000] = ']';
+	bool good = false;
+	for (uint64_t memory = 0; !good; memory += 1 << 20) {
+		struct reading reading;
+		read_sized(&reading, text, 200001, 512, memory);
+		good = reading.good;
+		if (good)
+			assert_int_equal(reading.root->count, 100000);
+		else
+			assert_int_equal(
+				fsdp_error_code(reading.error), FSDP_ERROR_LIMIT);
+		reading_done(&reading);
+		assert_true(memory < UINT64_C(1) << 30);
+	}
+	free(text);
+}
+
+static void the_version_is_named(void **state)
+{
+	(void)state;
+	assert_int_equal(strncmp(fsdp_json_version(), "jansson 2.", 10), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(values_of_every_kind),
+		cmocka_unit_test(what_is_no_document),
+		cmocka_unit_test(depth_is_counted_before_the_parser_runs),
+		cmocka_unit_test(each_prefix_is_damaged),
+		cmocka_unit_test(memory_may_end),
+		cmocka_unit_test(the_version_is_named),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
