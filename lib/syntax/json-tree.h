@@ -31,8 +31,9 @@ struct fsdp_json {
 	const struct fsdp_json *items; /* count of them, one behind the other */
 };
 
-bool fsdp_json_read(struct fsdp_span bytes, uint64_t depth_limit, struct fsdp_arena *arena,
-	const struct fsdp_json **ret_root, struct fsdp_error **ret_error);
+bool fsdp_json_read(struct fsdp_span bytes, uint64_t depth_limit,
+	struct fsdp_arena *arena, const struct fsdp_json **ret_root,
+	struct fsdp_error **ret_error);
 
 /* A member of an object by key; NULL if it is absent or `object` is NULL or no object. */
 const struct fsdp_json *fsdp_json_get(const struct fsdp_json *object, const char *key);

@@ -337,7 +337,11 @@ enum number_kind {
 
 enum number_kind fsdp_pickle_text_integer(
 	struct fsdp_span line, bool octal, int64_t *ret_value);
-bool fsdp_pickle_text_is_float(struct fsdp_span line);
+
+/* Decimal digits, inf or nan; the same in every locale. Long texts are copied to the
+ * scratch arena. False: no number, or (*ret_memory) out of memory. */
+bool fsdp_pickle_text_float(struct fsdp_span line, struct fsdp_arena *scratch,
+	double *ret_value, bool *ret_memory);
 
 /* Decoded texts lie in the arena unless nothing was to be decoded. False: bad escape or
  * (data == NULL and *ret_memory) out of memory. */

@@ -2,8 +2,6 @@
 #ifndef FSDP_SYNTAX_PICKLE_MACHINE_H
 #define FSDP_SYNTAX_PICKLE_MACHINE_H
 
-#include <locale.h>
-
 #include "base/num.h"
 #include "syntax/pickle-internal.h"
 
@@ -77,7 +75,6 @@ struct machine {
 	unsigned protocol; /* declared last */
 	struct memo memo;
 	struct globals_table globals;
-	locale_t locale; /* "C", for FLOAT; made when first needed */
 	bool nan_seen;
 	bool stopped;
 	struct fsdp_error *error; /* the first */

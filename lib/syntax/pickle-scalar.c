@@ -3,8 +3,6 @@
  * Knows how the arguments of numbers and texts become values; knows nothing of the stack
  * but its top.
  */
-#include <stdlib.h>
-
 #include "syntax/pickle-machine.h"
 
 static struct slot *push_big(
@@ -78,20 +76,17 @@ struct slot *fsdp_machine_float_bytes(struct machine *m, struct slot *top)
 	return push_float(m, top, value);
 }
 
-/* The number is followed by its newline, so strtod stops inside the stream. The process's
- * locale is none of our business and must not be: hence a locale of our own. */
 struct slot *fsdp_machine_float_text(
 	struct machine *m, struct slot *top, struct fsdp_span line)
 {
-	if (!fsdp_pickle_text_is_float(line)) {
-		DAMAGED(m, "the text of FLOAT is no number");
-		return push(m, top, REF_UNKNOWN);
-	}
-	if (m->locale == (locale_t)0)
-		m->locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-	if (m->locale == (locale_t)0)
+	double value = 0;
+	bool memory = false;
+	if (fsdp_pickle_text_float(line, &m->scratch, &value, &memory))
+		return push_float(m, top, value);
+	if (memory)
 		return fsdp_machine_stop(m);
-	return push_float(m, top, strtod_l((const char *)line.data, NULL, m->locale));
+	DAMAGED(m, "the text of FLOAT is no number");
+	return push(m, top, REF_UNKNOWN);
 }
 
 /* A text that was decoded may lie in the arena. */

@@ -5,7 +5,12 @@
  * Strings are Python 2's repr (STRING) or raw-unicode-escape (UNICODE). Both only shrink,
  * or grow from Latin-1 to UTF-8 by at most half of the escape or twice the byte.
  */
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "syntax/pickle-internal.h"
+
+enum { ROOM_FOR_EXPONENT = 32 };
 
 static int digit_of(unsigned char c)
 {
@@ -56,13 +61,6 @@ enum number_kind fsdp_pickle_text_integer(
 	return base == 10 || value == 0 ? NUMBER_PLAIN : NUMBER_PREFIXED;
 }
 
-static const unsigned char *skip_digits(const unsigned char *at, const unsigned char *end)
-{
-	while (at < end && *at >= '0' && *at <= '9')
-		at++;
-	return at;
-}
-
 static bool is_word(const unsigned char *at, const unsigned char *end, const char *word)
 {
 	size_t size = strlen(word);
@@ -74,34 +72,86 @@ static bool is_word(const unsigned char *at, const unsigned char *end, const cha
 	return true;
 }
 
-bool fsdp_pickle_text_is_float(struct fsdp_span line)
+/* Digits go to *out; how many there were. */
+static size_t take_digits(const unsigned char **at, const unsigned char *end, char **out)
 {
-	const unsigned char *at = line.data, *end = at + line.size;
-	if (at < end && (*at == '-' || *at == '+'))
-		at++;
-	if (is_word(at, end, "inf") || is_word(at, end, "infinity") ||
-		is_word(at, end, "nan"))
-		return true;
-	const unsigned char *whole = at;
-	at = skip_digits(at, end);
-	size_t digits = (size_t)(at - whole);
-	if (at < end && *at == '.') {
-		const unsigned char *part = ++at;
-		at = skip_digits(at, end);
-		digits += (size_t)(at - part);
-	}
-	if (digits == 0)
+	const unsigned char *begin = *at;
+	while (*at < end && **at >= '0' && **at <= '9')
+		*(*out)++ = (char)*(*at)++;
+	return (size_t)(*at - begin);
+}
+
+/* The number behind `e`; what no double has is cut off at a thousand million. */
+static bool take_exponent(
+	const unsigned char **at, const unsigned char *end, int64_t *ret_exponent)
+{
+	static const int64_t enough = 1000000000;
+	bool negative = *at < end && **at == '-';
+	if (*at < end && (**at == '-' || **at == '+'))
+		(*at)++;
+	if (*at == end)
 		return false;
-	if (at < end && (*at | 0x20) == 'e') {
+	int64_t exponent = 0;
+	for (; *at < end; (*at)++) {
+		if (**at < '0' || **at > '9')
+			return false;
+		exponent = exponent * 10 + (**at - '0');
+		if (exponent > enough)
+			exponent = enough;
+	}
+	*ret_exponent = negative ? -exponent : exponent;
+	return true;
+}
+
+/*
+ * strtod reads the decimal point of the process's locale, which is none of our business.
+ * So it gets none: 1.25e3 becomes 125e1, which is the same number and rounds the same.
+ */
+static bool without_point(
+	const unsigned char *at, const unsigned char *end, char *out, double *ret_value)
+{
+	char *begin = out;
+	int64_t exponent = 0;
+	size_t digits = take_digits(&at, end, &out), behind = 0;
+	if (at < end && *at == '.') {
 		at++;
-		if (at < end && (*at == '-' || *at == '+'))
-			at++;
-		const unsigned char *power = at;
-		at = skip_digits(at, end);
-		if (at == power)
+		behind = take_digits(&at, end, &out);
+	}
+	if (digits + behind == 0)
+		return false;
+	if (at < end) {
+		if ((*at++ | 0x20) != 'e' || !take_exponent(&at, end, &exponent))
 			return false;
 	}
-	return at == end;
+	snprintf(
+		out, ROOM_FOR_EXPONENT, "e%lld", (long long)(exponent - (int64_t)behind));
+	*ret_value = strtod(begin, NULL);
+	return true;
+}
+
+bool fsdp_pickle_text_float(struct fsdp_span line, struct fsdp_arena *scratch,
+	double *ret_value, bool *ret_memory)
+{
+	const unsigned char *at = line.data, *end = at + line.size;
+	bool negative = at < end && *at == '-';
+	if (at < end && (*at == '-' || *at == '+'))
+		at++;
+	double value = __builtin_inf();
+	if (is_word(at, end, "nan")) {
+		value = __builtin_nan("");
+	} else if (!is_word(at, end, "inf") && !is_word(at, end, "infinity")) {
+		char few[64 + ROOM_FOR_EXPONENT], *room = few;
+		if (line.size > 64)
+			room = fsdp_arena_take(scratch, line.size + ROOM_FOR_EXPONENT, 1);
+		if (room == NULL) {
+			*ret_memory = true;
+			return false;
+		}
+		if (!without_point(at, end, room, &value))
+			return false;
+	}
+	*ret_value = negative ? -value : value;
+	return true;
 }
 
 /* `count` hexadecimal digits at *at, which it moves behind them. */

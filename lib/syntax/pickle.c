@@ -435,8 +435,6 @@ bool fsdp_pickle_read(struct fsdp_span stream, struct fsdp_arena *arena,
 	fsdp_arena_init(&m.scratch, arena->budget);
 	bool good = read_pickle(&m);
 	fsdp_arena_done(&m.scratch);
-	if (m.locale != (locale_t)0)
-		freelocale(m.locale);
 	*ret_pickle = m.pickle;
 	fsdp_error_shift_offset(&m.error, options->base);
 	if (ret_error != NULL && *ret_error == NULL)

@@ -34,8 +34,8 @@ typedef uint32_t fsdp_ref;
 #define FSDP_REF_NONE UINT32_MAX
 
 enum fsdp_pickle_kind {
-	FSDP_PICKLE_NOTHING, /* FSDP_REF_NONE; also what a damaged stream never gave, EXT codes
-				and computed globals */
+	FSDP_PICKLE_NOTHING, /* FSDP_REF_NONE; also what a damaged stream never gave, EXT
+				codes and computed globals */
 	FSDP_PICKLE_NULL,    /* Python's None */
 	FSDP_PICKLE_BOOL,
 	FSDP_PICKLE_INTEGER,     /* fits 64 bits */
@@ -50,18 +50,21 @@ enum fsdp_pickle_kind {
 	FSDP_PICKLE_FROZENSET,
 	FSDP_PICKLE_DICT,
 	FSDP_PICKLE_GLOBAL,
-	FSDP_PICKLE_PERSISTENT, /* what a persistent id stands for; see fsdp_pickle_argument */
-	FSDP_PICKLE_CALL,       /* REDUCE, NEWOBJ, NEWOBJ_EX, OBJ, INST; then items and states */
-	FSDP_PICKLE_BUFFER,     /* out-of-band */
-	FSDP_PICKLE_FOLDED,     /* the family's own: see fsdp_pickle_folded */
+	FSDP_PICKLE_PERSISTENT, /* what a persistent id stands for; see
+				   fsdp_pickle_argument */
+	FSDP_PICKLE_CALL,   /* REDUCE, NEWOBJ, NEWOBJ_EX, OBJ, INST; then items and states
+			     */
+	FSDP_PICKLE_BUFFER, /* out-of-band */
+	FSDP_PICKLE_FOLDED, /* the family's own: see fsdp_pickle_folded */
 	FSDP_PICKLE_KIND_COUNT
 };
 
 struct fsdp_pickle;
 
-/* A global by its two names, after the Python-2 mapping (below protocol 3, as CPython). Names
- * that no identifier can have (empty, blanks, control, not ASCII) are reported by the
- * machine; what a dot in `name` means and what is allowed is the caller's to judge. */
+/* A global by its two names, after the Python-2 mapping (below protocol 3, as CPython).
+ * Names that no identifier can have (empty, blanks, control, not ASCII) are reported by
+ * the machine; what a dot in `name` means and what is allowed is the caller's to judge.
+ */
 struct fsdp_pickle_global {
 	struct fsdp_span module, name;
 	struct fsdp_span written_module, written_name; /* as the stream has them */
@@ -87,19 +90,19 @@ enum fsdp_fold_when {
  * One recognised class or function. `fold` may look at `arguments` and `state` (values of
  * this pickle) and answers true with a number below 2^29, or false: then the value stays
  * symbolic. It must keep no reference to what it looked at, only what it copied or
- * numbers of earlier folds; texts that lie in the stream may be kept as spans. To fail for
- * good (out of memory) it fills *ret_error and answers false.
+ * numbers of earlier folds; texts that lie in the stream may be kept as spans. To fail
+ * for good (out of memory) it fills *ret_error and answers false.
  *
- * A module that ends in `*` stands for every module that begins so. Of several rows for one
- * global the first of each `when` counts. BUILD is not asked for a call into which items
- * were put, nor for one with keywords (NEWOBJ_EX): neither is CALL.
+ * A module that ends in `*` stands for every module that begins so. Of several rows for
+ * one global the first of each `when` counts. BUILD is not asked for a call into which
+ * items were put, nor for one with keywords (NEWOBJ_EX): neither is CALL.
  */
 struct fsdp_fold {
 	const char *module, *name;
 	enum fsdp_fold_when when;
-	bool (*fold)(void *context, struct fsdp_pickle *pickle, const struct fsdp_fold *row,
-		fsdp_ref callable, fsdp_ref arguments, fsdp_ref state, uint32_t *ret_number,
-		struct fsdp_error **ret_error);
+	bool (*fold)(void *context, struct fsdp_pickle *pickle,
+		const struct fsdp_fold *row, fsdp_ref callable, fsdp_ref arguments,
+		fsdp_ref state, uint32_t *ret_number, struct fsdp_error **ret_error);
 	uint32_t what; /* the family's own tag, for rows that share a function */
 };
 
@@ -131,8 +134,8 @@ bool fsdp_pickle_read(struct fsdp_span stream, struct fsdp_arena *arena,
 	const struct fsdp_pickle_options *options, struct fsdp_pickle **ret_pickle,
 	struct fsdp_error **ret_error);
 
-/* The value that STOP left. If the reading failed before STOP: what lay at the bottom of the
- * stack, so the outermost value as far as it was filled, or FSDP_REF_NONE. */
+/* The value that STOP left. If the reading failed before STOP: what lay at the bottom of
+ * the stack, so the outermost value as far as it was filled, or FSDP_REF_NONE. */
 fsdp_ref fsdp_pickle_top(const struct fsdp_pickle *pickle);
 
 /* Bytes of the stream up to and with STOP. */
@@ -146,7 +149,8 @@ uint64_t fsdp_pickle_first(const struct fsdp_pickle *pickle, uint8_t opcode);
 
 /* Globals in order of first appearance, each written (module, name) once. */
 size_t fsdp_pickle_global_count(const struct fsdp_pickle *pickle);
-const struct fsdp_pickle_global *fsdp_pickle_global(const struct fsdp_pickle *pickle, size_t index);
+const struct fsdp_pickle_global *fsdp_pickle_global(
+	const struct fsdp_pickle *pickle, size_t index);
 
 /* ---- looking at opcodes ---- */
 
@@ -187,9 +191,9 @@ struct fsdp_pickle_opcode {
 const struct fsdp_pickle_opcode *fsdp_pickle_opcode(uint8_t code);
 
 /*
- * The opcode at *offset of a stream: its row, and the bytes of its argument (without count
- * or newline; of LINES both lines and the newline between). Moves *offset behind it.
- * After STOP, at the end and at the first fault it answers NULL; only the last fills
+ * The opcode at *offset of a stream: its row, and the bytes of its argument (without
+ * count or newline; of LINES both lines and the newline between). Moves *offset behind
+ * it. After STOP, at the end and at the first fault it answers NULL; only the last fills
  * *ret_error.
  */
 const struct fsdp_pickle_opcode *fsdp_pickle_next_opcode(struct fsdp_span stream,
@@ -200,11 +204,13 @@ const struct fsdp_pickle_opcode *fsdp_pickle_next_opcode(struct fsdp_span stream
 enum fsdp_pickle_kind fsdp_pickle_kind(const struct fsdp_pickle *pickle, fsdp_ref ref);
 
 /* True and the value for BOOL (0, 1) and INTEGER; false for all others. */
-bool fsdp_pickle_integer(const struct fsdp_pickle *pickle, fsdp_ref ref, int64_t *ret_value);
+bool fsdp_pickle_integer(
+	const struct fsdp_pickle *pickle, fsdp_ref ref, int64_t *ret_value);
 bool fsdp_pickle_boolean(const struct fsdp_pickle *pickle, fsdp_ref ref, bool *ret_value);
 bool fsdp_pickle_float(const struct fsdp_pickle *pickle, fsdp_ref ref, double *ret_value);
 
-/* Whether the span of a BIG_INTEGER is text as written (INT, LONG), not two's complement. */
+/* Whether the span of a BIG_INTEGER is text as written (INT, LONG), not two's complement.
+ */
 bool fsdp_pickle_is_written(const struct fsdp_pickle *pickle, fsdp_ref ref);
 
 /* Of TEXT, BYTES, BYTEARRAY, BIG_INTEGER; absent for all others. Texts of the stream
@@ -215,12 +221,14 @@ struct fsdp_span fsdp_pickle_span(const struct fsdp_pickle *pickle, fsdp_ref ref
 struct fsdp_span fsdp_pickle_text(const struct fsdp_pickle *pickle, fsdp_ref ref);
 
 /* The global that a GLOBAL is, or that a CALL applies; NULL otherwise. */
-const struct fsdp_pickle_global *fsdp_pickle_named(const struct fsdp_pickle *pickle, fsdp_ref ref);
-bool fsdp_pickle_is_global(const struct fsdp_pickle *pickle, fsdp_ref ref, const char *module,
-	const char *name);
+const struct fsdp_pickle_global *fsdp_pickle_named(
+	const struct fsdp_pickle *pickle, fsdp_ref ref);
+bool fsdp_pickle_is_global(const struct fsdp_pickle *pickle, fsdp_ref ref,
+	const char *module, const char *name);
 
 /* The number a fold answered with; false for all others. */
-bool fsdp_pickle_folded(const struct fsdp_pickle *pickle, fsdp_ref ref, uint32_t *ret_number);
+bool fsdp_pickle_folded(
+	const struct fsdp_pickle *pickle, fsdp_ref ref, uint32_t *ret_number);
 
 /* CALL: callable and arguments (a tuple from every honest writer). PERSISTENT: the id. */
 fsdp_ref fsdp_pickle_callable(const struct fsdp_pickle *pickle, fsdp_ref ref);
@@ -244,11 +252,11 @@ struct fsdp_pickle_iterator {
 	uint32_t at;  /* internal */
 	bool begun;   /* internal */
 };
-bool fsdp_pickle_next(const struct fsdp_pickle *pickle, struct fsdp_pickle_iterator *iterator,
-	fsdp_ref *ret_key, fsdp_ref *ret_value);
+bool fsdp_pickle_next(const struct fsdp_pickle *pickle,
+	struct fsdp_pickle_iterator *iterator, fsdp_ref *ret_key, fsdp_ref *ret_value);
 
-/* The index-th item of a TUPLE, LIST, SET … that is no pair; FSDP_REF_NONE past the end. Walks
- * in steps of up to a thousand. */
+/* The index-th item of a TUPLE, LIST, SET … that is no pair; FSDP_REF_NONE past the end.
+ * Walks in steps of up to a thousand. */
 fsdp_ref fsdp_pickle_item(const struct fsdp_pickle *pickle, fsdp_ref ref, size_t index);
 
 /* The last value under a text key; FSDP_REF_NONE if there is none. Linear. */

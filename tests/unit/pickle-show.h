@@ -77,7 +77,7 @@ text_add(struct text *text, const char *format, ...)
 	va_list arguments;
 	va_start(arguments, format);
 	if (text->room - text->size < 256) {
-		text->room = text->room * 2 + 4096;
+		text->room = text->room * 2 + 512;
 		text->data = realloc(text->data, text->room);
 	}
 	int size = vsnprintf(text->data + text->size, 256, format, arguments);

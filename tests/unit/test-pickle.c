@@ -229,6 +229,17 @@ static void numbers_as_text(void **state)
 	EXPECT("F-1e-3\n.", "float:bf50624dd2f1a9fc");
 	EXPECT("F.5\n.", "float:3fe0000000000000");
 	EXPECT("F-inf\n.", "float:fff0000000000000");
+	EXPECT("F-0.0\n.", "float:8000000000000000");
+	EXPECT("F0.1\n.", "float:3fb999999999999a");
+	EXPECT("F1.\n.", "float:3ff0000000000000");
+	EXPECT("F1e400\n.", "float:7ff0000000000000");
+	EXPECT("F1e-99999999999999999999\n.", "float:0000000000000000");
+	EXPECT("F4.9406564584124654e-324\n.", "float:0000000000000001");
+	EXPECT("F0."
+	       "00000000000000000000000000000000000000000000000000000000000000000001e68\n"
+	       ".",
+		"float:3ff0000000000000");
+	EXPECT("FInfinity\n.", "float:7ff0000000000000");
 	FAILS("F\n.", "FI3013", 0);
 	FAILS("F1,5\n.", "FI3013", 0);
 	FAILS("F0x1p3\n.", "FI3013", 0);
