@@ -26,6 +26,11 @@ def plain(value):
     return str(value)
 
 
+def shown(text):
+    """As people see a hostile name: control characters spelled out."""
+    return "".join(f"\\x{ord(c):02x}" if ord(c) < 32 or 127 <= ord(c) < 160 else c for c in text)
+
+
 def unescape(text):
     out, chars = [], iter(text)
     for c in chars:
@@ -65,6 +70,8 @@ def check_table(args, fmt, read, expected, columns, words):
             if row[column] != plain(want.get(column)):
                 if column == "shape" and not want["shape"]:
                     continue  # how a scalar is written is the table's own choice
+                if fmt == "csv" and row[column] == shown(plain(want.get(column))):
+                    continue  # csv has quotes and no escapes; control characters are spelled out
                 problems.append(f"{r.words}: row {i}: {column}: {row[column]!r}, JSON has {want.get(column)!r}")
     return problems
 

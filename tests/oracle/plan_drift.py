@@ -84,13 +84,15 @@ def add_unit(plan):
     return out, {"stray", "stray.weight"}
 
 
+def is_one_of(found, names):
+    """The checkpoint may hold the model below a prefix, such as model."""
+    return found is not None and any(found == n or found.endswith("." + n) for n in names)
+
+
 def said(doc, names):
     """Whether a finding of the rule carries one of the names."""
-    for f in doc["findings"]:
-        if f["rule"] == RULE and (f.get("tensor") in names or f.get("module") in names or
-                                  names & set(f.get("affected", ()))):
-            return True
-    return False
+    return any(is_one_of(said, names) for f in doc["findings"] if f["rule"] == RULE
+               for said in (f.get("tensor"), f.get("module"), *f.get("affected", ())))
 
 
 def drift(tap, args, name, folder):
