@@ -297,13 +297,13 @@ static bool locate_item(struct fsdp_locator *locator, const struct fsdp_extent *
 		return item_error(ret_error, extent, "the item holds no data.pkl");
 	if (!fsdp_zip_read(
 		    &zip, pickle, SMALL_PICKLE, &locator->arena, &stream, ret_error) ||
-		!fsdp_torch_init(&torch, &model, &locator->arena, (struct fsdp_span){ 0 },
-			pickle->name, ret_error) ||
+		!fsdp_torch_init(&torch, &model, &locator->arena, &locator->arena,
+			(struct fsdp_span){ 0 }, pickle->name, ret_error) ||
 		!fsdp_torch_read(&torch, stream, extent->offset, false, ret_error))
 		return false;
 	if (!read_item_view(locator, &torch, view, &storage))
 		return item_error(ret_error, extent, "the item is no tensor");
-	struct fsdp_span key = fsdp_torch_storage(&torch, storage)->key;
+	struct fsdp_span key = fsdp_torch_key(&torch, storage);
 	const struct fsdp_zip_member *member = find_member(&zip, "data/", key);
 	if (member == NULL)
 		return item_error(

@@ -128,7 +128,7 @@ static bool fold_size(void *context, struct fsdp_pickle *pickle,
 	int64_t items[DIMS_MAX];
 	size_t count;
 	uint32_t recent;
-	void *record;
+	void *record = NULL;
 	(void)row, (void)callable, (void)state;
 	if (fsdp_pickle_count(pickle, arguments) != 1 ||
 		!read_ints(pickle, fsdp_pickle_item(pickle, arguments, 0), items, &count))
@@ -153,7 +153,7 @@ static bool fold_chunk(void *context, struct fsdp_pickle *pickle,
 	uint32_t offsets, sizes;
 	size_t count, size_count;
 	int64_t box[2 * DIMS_MAX];
-	void *record;
+	void *record = NULL;
 	(void)row, (void)callable, (void)arguments;
 	if (fsdp_pickle_kind(pickle, state) != FSDP_PICKLE_DICT ||
 		!folded(pickle, fsdp_pickle_get(pickle, state, "offsets"), SIZE,
@@ -259,7 +259,7 @@ static bool fold_tensor_meta(void *context, struct fsdp_pickle *pickle,
 	struct fsdp_dcp *dcp = context;
 	struct tensor_meta meta = { .size = FSDP_NONE };
 	uint32_t properties;
-	void *record;
+	void *record = NULL;
 	(void)row, (void)callable, (void)arguments;
 	if (fsdp_pickle_kind(pickle, state) != FSDP_PICKLE_DICT ||
 		!folded(pickle, fsdp_pickle_get(pickle, state, "size"), SIZE,
@@ -294,7 +294,7 @@ static bool fold_index(void *context, struct fsdp_pickle *pickle,
 	struct fsdp_dcp *dcp = context;
 	struct index_record index = { .size = FSDP_NONE, .hint = -1 };
 	int64_t hint;
-	void *record;
+	void *record = NULL;
 	(void)row, (void)callable, (void)arguments;
 	if (fsdp_pickle_kind(pickle, state) != FSDP_PICKLE_DICT)
 		return false;
@@ -328,7 +328,7 @@ static bool fold_info(void *context, struct fsdp_pickle *pickle,
 {
 	struct fsdp_dcp *dcp = context;
 	int64_t offset = -1, length = -1;
-	void *record;
+	void *record = NULL;
 	(void)row, (void)callable, (void)arguments;
 	if (fsdp_pickle_kind(pickle, state) != FSDP_PICKLE_DICT)
 		return false;

@@ -34,7 +34,8 @@ struct dcp {
 	struct fsdp_dcp meta;
 	struct fsdp_reading *reading;
 	const struct fsdp_folder *folder;
-	struct fsdp_vec files; /* struct data_file, by path id */
+	struct fsdp_vec files;  /* struct data_file, by path id */
+	struct fsdp_arena item; /* of one object; reset before the next */
 };
 
 /* ---- names ---- */
@@ -397,7 +398,7 @@ static bool read_object(struct dcp *dcp, const struct fsdp_dcp_info *info,
 	struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = dcp->reading->model;
-	struct fsdp_arena *scratch = dcp->reading->scratch;
+	struct fsdp_arena *scratch = &dcp->item;
 	struct fsdp_source source, item;
 	struct fsdp_span bytes, stream;
 	struct fsdp_zip zip;
@@ -406,9 +407,10 @@ static bool read_object(struct dcp *dcp, const struct fsdp_dcp_info *info,
 		return fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, info->offset,
 			"an object of %llu bytes is not read",
 			(unsigned long long)info->length);
+	fsdp_arena_reset(scratch);
 	if (!fsdp_folder_source(dcp->folder, path, &source, ret_error) ||
-		!fsdp_source_read_all(&source, info->offset, info->length, model->arena,
-			&bytes, ret_error))
+		!fsdp_source_read_all(
+			&source, info->offset, info->length, scratch, &bytes, ret_error))
 		return false;
 	item = fsdp_source_memory(bytes);
 	if (!fsdp_zip_open(&item, scratch, dcp->reading->limits, path, &model->findings,
@@ -420,8 +422,8 @@ static bool read_object(struct dcp *dcp, const struct fsdp_dcp_info *info,
 			continue;
 		if (!fsdp_zip_read(
 			    &zip, member, ITEM_MAX, model->arena, &stream, ret_error) ||
-			!fsdp_torch_init(
-				&torch, model, scratch, path, member->name, ret_error))
+			!fsdp_torch_init(&torch, model, scratch, scratch, path,
+				member->name, ret_error))
 			return false;
 		bool read =
 			fsdp_torch_read(&torch, stream, info->offset, false, ret_error);
@@ -456,15 +458,16 @@ static bool add_object(struct dcp *dcp, uint32_t item_id, struct fsdp_error **re
 	const struct fsdp_dcp_info *info = fsdp_vec_at(&dcp->meta.infos, item->info);
 	value.file = file_of(dcp, info->path)->id;
 	value.rank = file_of(dcp, info->path)->rank;
+	const struct fsdp_file_record *file =
+		fsdp_vec_at(&dcp->reading->model->files, value.file);
 	bool readable = use_range(dcp, info, item_id) && !info->transformed;
 	if (!info->bad) {
 		value.offset = info->offset;
 		value.length = info->length;
 	}
 	struct fsdp_error *error = NULL;
-	struct fsdp_span path = fsdp_names_segment(&dcp->meta.paths, info->path);
 	if (readable && dcp->reading->read_values &&
-		!read_object(dcp, info, path, &value, &error)) {
+		!read_object(dcp, info, file->path, &value, &error)) {
 		if (error == NULL || fsdp_error_code(error) == FSDP_ERROR_MEMORY ||
 			(fsdp_error_limit(error) != NULL &&
 				strcmp(fsdp_error_limit(error), "memory") == 0)) {
@@ -472,7 +475,7 @@ static bool add_object(struct dcp *dcp, uint32_t item_id, struct fsdp_error **re
 				*ret_error = error;
 			return false;
 		}
-		fsdp_error_add_path(&error, (const char *)path.data);
+		fsdp_error_add_path(&error, (const char *)file->path.data);
 		fsdp_reading_keep_error(dcp->reading, error);
 	}
 	return fsdp_build_value(dcp->reading->model, &value, ret_error) != FSDP_NONE;
@@ -579,7 +582,10 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 		!read_all_metadata(dcp, ret_error))
 		return false;
 	set_format(dcp);
-	if (!add_data_files(dcp, ret_error) || !build(dcp, ret_error))
+	fsdp_arena_init(&dcp->item, reading->scratch->budget);
+	bool built = add_data_files(dcp, ret_error) && build(dcp, ret_error);
+	fsdp_arena_done(&dcp->item);
+	if (!built)
 		return false;
 	judge_files(dcp);
 	judge_listing(dcp);

@@ -266,8 +266,8 @@ static bool clean_prefix(struct plan *plan, struct fsdp_module_record *module)
 static bool set_prefixes(struct plan *plan)
 {
 	struct fsdp_model *model = plan->model;
-	unsigned char *marks;
-	size_t count;
+	unsigned char *marks = NULL;
+	size_t count = 0;
 	if (!mark_parameters(plan, &marks, &count))
 		return false;
 	for (uint32_t i = 1; i < model->modules.count; i++) {
@@ -568,8 +568,8 @@ static bool read_flat_entries(struct plan *plan, const struct fsdp_json *flat,
 		struct fsdp_unit_fqn_record *record = add_fqn(plan, unit);
 		struct fsdp_flat_entry *entry = fsdp_build_push(
 			plan->model, &plan->model->flat_entries, NULL, plan->error);
-		uint8_t dims;
-		uint64_t numel;
+		uint8_t dims = 0;
+		uint64_t numel = 0;
 		if (record == NULL || entry == NULL ||
 			!read_shape(plan, &shapes->items[i], &entry->shape, &dims))
 			return false;

@@ -47,17 +47,19 @@ struct size_record {
 };
 
 bool fsdp_torch_init(struct fsdp_torch *torch, struct fsdp_model *model,
-	struct fsdp_arena *scratch, struct fsdp_span file, struct fsdp_span member,
-	struct fsdp_error **ret_error)
+	struct fsdp_arena *scratch, struct fsdp_arena *kept, struct fsdp_span file,
+	struct fsdp_span member, struct fsdp_error **ret_error)
 {
 	*torch = (struct fsdp_torch){
 		.model = model,
 		.scratch = scratch,
+		.kept = kept,
 		.file = file,
 		.member = member,
 		.rank = FSDP_NONE,
 	};
-	fsdp_vec_init(&torch->storages, scratch, sizeof(struct fsdp_torch_storage));
+	fsdp_vec_init(&torch->storages, kept, sizeof(struct fsdp_torch_storage));
+	fsdp_vec_init(&torch->locations, kept, sizeof(struct fsdp_torch_location));
 	fsdp_vec_init(&torch->tensors, scratch, sizeof(struct fsdp_torch_tensor));
 	fsdp_vec_init(&torch->rares, scratch, sizeof(struct fsdp_torch_rare));
 	fsdp_vec_init(&torch->locals, scratch, sizeof(struct fsdp_torch_local));
@@ -65,8 +67,8 @@ bool fsdp_torch_init(struct fsdp_torch *torch, struct fsdp_model *model,
 	fsdp_vec_init(&torch->meshes, scratch, sizeof(struct fsdp_torch_mesh));
 	fsdp_vec_init(&torch->placed, scratch, sizeof(struct fsdp_placed));
 	fsdp_vec_init(&torch->sizes, scratch, sizeof(struct size_record));
-	if (!fsdp_names_init(&torch->keys, scratch))
-		return fsdp_arena_fail(scratch, ret_error);
+	if (!fsdp_names_init(&torch->keys, kept))
+		return fsdp_arena_fail(kept, ret_error);
 	return true;
 }
 
@@ -207,6 +209,34 @@ struct fsdp_torch_rare *fsdp_torch_add_rare(
 
 /* ---- storages ---- */
 
+uint64_t fsdp_torch_storage_bytes(const struct fsdp_torch_storage *storage)
+{
+	uint64_t bytes;
+	uint64_t width = storage->untyped ? 1 : fsdp_dtype(storage->dtype)->storage_bytes;
+	return fsdp_mul(storage->numel, width, &bytes) ? bytes : UINT64_MAX;
+}
+
+/* Nearly all storages of a file have one location, and neighbours the same one. */
+static bool keep_location(struct fsdp_torch *torch, struct fsdp_span location,
+	uint32_t *ret_index, struct fsdp_error **ret_error)
+{
+	size_t count = torch->locations.count;
+	for (size_t i = count; i-- > 0 && count - i <= 16;) {
+		const struct fsdp_torch_location *known =
+			fsdp_vec_at(&torch->locations, i);
+		if (fsdp_span_equal(known->text, location)) {
+			*ret_index = (uint32_t)i;
+			return true;
+		}
+	}
+	struct fsdp_torch_location *place = fsdp_vec_push(&torch->locations);
+	if (place == NULL)
+		return fsdp_arena_fail(torch->kept, ret_error);
+	*place = (struct fsdp_torch_location){ location, FSDP_NONE };
+	*ret_index = (uint32_t)count;
+	return true;
+}
+
 bool fsdp_torch_fold_persistent(void *context, struct fsdp_pickle *pickle, fsdp_ref id,
 	uint32_t *ret_number, struct fsdp_error **ret_error)
 {
@@ -237,25 +267,27 @@ bool fsdp_torch_fold_persistent(void *context, struct fsdp_pickle *pickle, fsdp_
 	if (dtype == FSDP_DTYPE_UNKNOWN)
 		return false;
 	uint32_t name = fsdp_names_child(&torch->keys, 0, key);
+	uint32_t where = 0;
 	if (name == FSDP_NONE)
-		return fsdp_arena_fail(torch->scratch, ret_error);
+		return fsdp_arena_fail(torch->kept, ret_error);
+	if (!keep_location(torch, location, &where, ret_error))
+		return false;
 	uint32_t index = name - 1;
 	if (index == torch->storages.count) {
 		struct fsdp_torch_storage *storage = fsdp_vec_push(&torch->storages);
 		if (storage == NULL || index >= (1u << 27))
-			return fsdp_arena_fail(torch->scratch, ret_error);
+			return fsdp_arena_fail(torch->kept, ret_error);
 		*storage = (struct fsdp_torch_storage){
-			.key = key,
-			.location = location,
 			.numel = (uint64_t)numel,
-			.extent = FSDP_NONE,
+			.location = where,
 			.dtype = (uint8_t)dtype,
 			.untyped = fsdp_span_is(global->name, "UntypedStorage"),
 		};
 	} else {
 		struct fsdp_torch_storage *storage = fsdp_torch_storage(torch, index);
 		if (storage->numel != (uint64_t)numel || storage->dtype != dtype ||
-			!fsdp_span_equal(storage->location, location))
+			!fsdp_span_equal(
+				fsdp_torch_location(torch, index)->text, location))
 			storage->conflict = true;
 	}
 	*ret_number = index << 2 | FSDP_TORCH_STORAGE;
@@ -376,7 +408,7 @@ static bool rebuild_dense(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 	if (count > least)
 		set_bits(pickle, fsdp_pickle_item(pickle, arguments, (size_t)least),
 			tensor);
-	if (fsdp_span_is(storage->location, "meta"))
+	if (fsdp_span_is(fsdp_torch_location(torch, tensor->storage)->text, "meta"))
 		tensor->flags |= FSDP_TENSOR_NO_DATA;
 	return true;
 }

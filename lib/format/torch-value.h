@@ -15,12 +15,11 @@
  * by it.
  */
 
-/* A storage that a persistent id named. Ids count up in order of first use. */
+/* A storage that a persistent id named. Ids count up in order of first use; the key is
+ * the name id + 1 in `keys`. Small, because a file may have millions. */
 struct fsdp_torch_storage {
-	struct fsdp_span key;
-	struct fsdp_span location;
-	uint64_t numel; /* of the storage class's dtype */
-	uint32_t extent;
+	uint64_t numel;    /* of the storage class's dtype */
+	uint32_t location; /* in `locations` */
 	uint8_t dtype;
 	bool untyped;  /* numel counts bytes */
 	bool conflict; /* two ids say different things */
@@ -75,6 +74,13 @@ struct fsdp_torch_mesh {
 	uint32_t mesh;                 /* of the model, once made; FSDP_NONE before */
 };
 
+/* Where storages were when they were saved. */
+struct fsdp_torch_location {
+	struct fsdp_span text;
+	uint32_t extra; /* of tensors about which only this is special; FSDP_NONE: none
+			   yet */
+};
+
 /* Everything about one pickle while it is read. Scratch, except what went to the model.
  */
 struct fsdp_torch {
@@ -83,15 +89,22 @@ struct fsdp_torch {
 	struct fsdp_span file, member;
 	uint32_t rank; /* whose file, once known; FSDP_NONE before */
 
+	/* These two outlive the pickle: a container matches its records with them. */
+	struct fsdp_arena *kept;
 	struct fsdp_names keys; /* keys of storages; id 1 is storage 0 */
-	struct fsdp_vec storages, tensors, rares, locals, dtensors, meshes, placed, sizes;
+	struct fsdp_vec storages, locations;
+
+	uint32_t first_extent; /* extent of storage 0; the others follow */
+	struct fsdp_vec tensors, rares, locals, dtensors, meshes, placed, sizes;
 	struct fsdp_pickle *pickle;
 	struct fsdp_error *error; /* of a fold that ran out of memory */
 };
 
+/* What is needed only while the pickle lives goes to `scratch`, keys and storages to
+ * `kept` (which may be the same). Texts of the stream are borrowed by all. */
 bool fsdp_torch_init(struct fsdp_torch *torch, struct fsdp_model *model,
-	struct fsdp_arena *scratch, struct fsdp_span file, struct fsdp_span member,
-	struct fsdp_error **ret_error);
+	struct fsdp_arena *scratch, struct fsdp_arena *kept, struct fsdp_span file,
+	struct fsdp_span member, struct fsdp_error **ret_error);
 
 /* The fold table, and the fold of persistent ids; the context is the struct fsdp_torch.
  */
@@ -120,6 +133,22 @@ static inline struct fsdp_torch_storage *fsdp_torch_storage(
 {
 	return fsdp_vec_at(&torch->storages, index);
 }
+
+static inline struct fsdp_span fsdp_torch_key(
+	const struct fsdp_torch *torch, uint32_t storage)
+{
+	return fsdp_names_segment(&torch->keys, storage + 1);
+}
+
+static inline struct fsdp_torch_location *fsdp_torch_location(
+	const struct fsdp_torch *torch, uint32_t storage)
+{
+	return fsdp_vec_at(
+		&torch->locations, fsdp_torch_storage(torch, storage)->location);
+}
+
+/* Bytes that the storage's record must have; UINT64_MAX on overflow. */
+uint64_t fsdp_torch_storage_bytes(const struct fsdp_torch_storage *storage);
 
 static inline struct fsdp_torch_tensor *fsdp_torch_tensor(
 	const struct fsdp_torch *torch, uint32_t index)
@@ -162,8 +191,8 @@ bool fsdp_torch_resolve(struct fsdp_torch *torch, fsdp_torch_read_storage read,
 
 /* ---- torch-walk.c ---- */
 
-/* Adds all tensors and values below the pickle's top to the model. Storages must have
- * their extents. Names begin below `parent`. */
+/* Adds all tensors and values below the pickle's top to the model. Their pieces name
+ * extents from first_extent on, which the caller adds afterwards, one a storage. */
 bool fsdp_torch_walk(struct fsdp_torch *torch, struct fsdp_error **ret_error);
 
 /* One value as tokens (in the model's arena), for entries that are no tensors. */

@@ -55,13 +55,6 @@ static struct fsdp_span name_text(struct walk *walk, uint32_t name)
 	return fsdp_model_name(walk->torch->model, name, walk->torch->scratch);
 }
 
-static uint64_t storage_bytes(const struct fsdp_torch_storage *storage)
-{
-	uint64_t bytes = 0;
-	uint64_t width = storage->untyped ? 1 : fsdp_dtype(storage->dtype)->storage_bytes;
-	return fsdp_mul(storage->numel, width, &bytes) ? bytes : UINT64_MAX;
-}
-
 /* Whether the view lies inside its storage. */
 static bool view_fits(const struct fsdp_torch *torch,
 	const struct fsdp_torch_tensor *tensor, uint64_t *ret_end)
@@ -85,7 +78,8 @@ static bool view_fits(const struct fsdp_torch *torch,
 		return false;
 	*ret_end = end;
 	return fsdp_dtype_bytes(tensor->dtype, end, &bytes) &&
-	       bytes <= storage_bytes(fsdp_torch_storage(torch, tensor->storage));
+	       bytes <= fsdp_torch_storage_bytes(
+				fsdp_torch_storage(torch, tensor->storage));
 }
 
 static bool say_broken(struct walk *walk, uint32_t name, const char *why,
@@ -104,22 +98,22 @@ static uint32_t view_extent(
 	struct walk *walk, const struct fsdp_torch_tensor *view, uint32_t name)
 {
 	struct fsdp_torch *torch = walk->torch;
-	uint64_t end;
+	uint64_t end = 0;
 	if (view->storage == FSDP_NONE || (view->flags & FSDP_TENSOR_NO_DATA))
 		return FSDP_NONE;
 	const struct fsdp_torch_storage *storage =
 		fsdp_torch_storage(torch, view->storage);
+	struct fsdp_span key = fsdp_torch_key(torch, view->storage);
 	if (view_fits(torch, view, &end))
-		return storage->extent;
+		return torch->first_extent + view->storage;
 	fsdp_find(&torch->model->findings, FSDP_RULE_VIEW_OUT_OF_STORAGE,
 		FSDP_PLACE(.file = torch->file, .member = torch->member,
 			.tensor = name_text(walk, name)),
 		"the tensor reaches to element %llu of storage %.*s, which has %llu "
 		"bytes",
-		(unsigned long long)end,
-		storage->key.size > 64 ? 64 : (int)storage->key.size,
-		(const char *)storage->key.data,
-		(unsigned long long)storage_bytes(storage));
+		(unsigned long long)end, key.size > 64 ? 64 : (int)key.size,
+		(const char *)key.data,
+		(unsigned long long)fsdp_torch_storage_bytes(storage));
 	return FSDP_NONE;
 }
 
@@ -228,23 +222,32 @@ static bool add_extra(
 	struct walk *walk, const struct fsdp_torch_tensor *tensor, uint32_t *ret_extra)
 {
 	const struct fsdp_torch *torch = walk->torch;
-	const struct fsdp_torch_storage *storage =
-		tensor->storage != FSDP_NONE ? fsdp_torch_storage(torch, tensor->storage)
+	struct fsdp_torch_location *location =
+		tensor->storage != FSDP_NONE ? fsdp_torch_location(torch, tensor->storage)
 					     : NULL;
-	bool elsewhere = storage != NULL && !fsdp_span_is(storage->location, "cpu");
+	bool elsewhere = location != NULL && !fsdp_span_is(location->text, "cpu");
 	*ret_extra = FSDP_NONE;
 	if (tensor->rare == FSDP_NONE && !elsewhere)
 		return true;
+	if (tensor->rare == FSDP_NONE && location->extra != FSDP_NONE) {
+		*ret_extra = location->extra;
+		return true;
+	}
 	struct fsdp_extra *extra = fsdp_build_push(
 		torch->model, &torch->model->extras, ret_extra, walk->error);
 	if (extra == NULL)
 		return false;
 	*extra = (struct fsdp_extra){ .quantizer = FSDP_NONE, .placement = FSDP_NONE };
-	if (elsewhere)
+	if (elsewhere) {
 		extra->device =
-			fsdp_build_text(torch->model, storage->location, walk->error);
-	if (tensor->rare == FSDP_NONE)
+			fsdp_build_text(torch->model, location->text, walk->error);
+		if (extra->device == NULL)
+			return false;
+	}
+	if (tensor->rare == FSDP_NONE) {
+		location->extra = *ret_extra;
 		return true;
+	}
 	const struct fsdp_torch_rare *rare = fsdp_vec_at(&torch->rares, tensor->rare);
 	extra->class_name = rare->class_name;
 	extra->layout = rare->layout;

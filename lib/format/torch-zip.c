@@ -31,6 +31,7 @@ struct torch_zip {
 	struct fsdp_span file;
 	uint32_t file_id;
 	bool big_endian;
+	struct fsdp_arena pickles; /* what the pickle needs while it is read and walked */
 	struct fsdp_torch torch;
 };
 
@@ -91,9 +92,9 @@ static bool read_members(struct torch_zip *file, struct fsdp_error **ret_error)
 			"this is a TorchScript archive (torch.jit.save), which holds "
 			"code");
 		fsdp_error_add_rule(ret_error, "FI9002");
-		fsdp_error_add_hint(
-			ret_error, "save the state dict of the model instead: "
-				   "torch.save(model.state_dict(), …)");
+		fsdp_error_add_hint(ret_error,
+			"save the state dict of the model instead: "
+			"torch.save(model.state_dict(), …)");
 		return false;
 	}
 	if (file->pickle == NULL) {
@@ -162,32 +163,23 @@ static bool check_byteorder(struct torch_zip *file, struct fsdp_error **ret_erro
 
 /* ---- storages ---- */
 
-static uint64_t expected_bytes(const struct fsdp_torch_storage *storage)
-{
-	uint64_t bytes = UINT64_MAX;
-	uint64_t width = storage->untyped ? 1 : fsdp_dtype(storage->dtype)->storage_bytes;
-	if (__builtin_mul_overflow(storage->numel, width, &bytes))
-		return UINT64_MAX;
-	return bytes;
-}
-
 static bool add_extents(struct torch_zip *file, struct fsdp_error **ret_error)
 {
-	for (size_t i = 0; i < file->torch.storages.count; i++) {
-		struct fsdp_torch_storage *storage =
-			fsdp_torch_storage(&file->torch, (uint32_t)i);
+	for (uint32_t i = 0; i < file->torch.storages.count; i++) {
+		const struct fsdp_torch_storage *storage =
+			fsdp_torch_storage(&file->torch, i);
+		struct fsdp_span key = fsdp_torch_key(&file->torch, i);
 		struct fsdp_extent extent = {
 			.kind = FSDP_EXTENT_MEMBER,
-			.key = storage->key,
+			.key = key,
 			.file = file->file_id,
-			.size = expected_bytes(storage),
+			.size = fsdp_torch_storage_bytes(storage),
 			.offset = FSDP_UNKNOWN,
 			.big_endian = file->big_endian,
 			.missing = true,
 		};
-		storage->extent =
-			fsdp_build_extent(file->reading->model, &extent, ret_error);
-		if (storage->extent == FSDP_NONE)
+		if (fsdp_build_extent(file->reading->model, &extent, ret_error) ==
+			FSDP_NONE)
 			return false;
 		if (storage->conflict)
 			fsdp_find(&file->reading->model->findings,
@@ -195,19 +187,20 @@ static bool add_extents(struct torch_zip *file, struct fsdp_error **ret_error)
 				FSDP_PLACE(.file = file->file),
 				"storage %.*s is described in two ways; torch keeps the "
 				"first",
-				storage->key.size > 64 ? 64 : (int)storage->key.size,
-				(const char *)storage->key.data);
+				key.size > 64 ? 64 : (int)key.size,
+				(const char *)key.data);
 	}
 	return true;
 }
 
 /* Gives a storage its record. A record of another length is not used. */
-static void match_storage(struct torch_zip *file, struct fsdp_torch_storage *storage,
-	const struct fsdp_zip_member *member)
+static void match_storage(
+	struct torch_zip *file, uint32_t storage, const struct fsdp_zip_member *member)
 {
 	struct fsdp_model *model = file->reading->model;
-	struct fsdp_extent *extent = fsdp_vec_at(&model->extents, storage->extent);
-	uint64_t expected = expected_bytes(storage);
+	struct fsdp_extent *extent =
+		fsdp_vec_at(&model->extents, file->torch.first_extent + storage);
+	uint64_t expected = extent->size;
 	extent->offset = member->header;
 	extent->length = member->stored_size;
 	extent->method = (uint8_t)member->method;
@@ -239,55 +232,49 @@ static void match_members(struct torch_zip *file)
 		uint32_t name = fsdp_names_find_child(&file->torch.keys, 0,
 			fsdp_span(member->name.data + skip, member->name.size - skip));
 		if (name != FSDP_NONE)
-			match_storage(
-				file, fsdp_torch_storage(&file->torch, name - 1), member);
+			match_storage(file, name - 1, member);
 	}
 }
 
 static void say_missing(struct torch_zip *file)
 {
 	struct fsdp_model *model = file->reading->model;
-	for (size_t i = 0; i < file->torch.storages.count; i++) {
-		struct fsdp_torch_storage *storage =
-			fsdp_torch_storage(&file->torch, (uint32_t)i);
+	for (uint32_t i = 0; i < file->torch.storages.count; i++) {
+		struct fsdp_span key = fsdp_torch_key(&file->torch, i);
 		const struct fsdp_extent *extent =
-			fsdp_vec_at(&model->extents, storage->extent);
-		if (!extent->missing)
+			fsdp_vec_at(&model->extents, file->torch.first_extent + i);
+		if (extent->offset != FSDP_UNKNOWN ||
+			fsdp_span_is(fsdp_torch_location(&file->torch, i)->text, "meta"))
 			continue;
-		bool absent = extent->offset == FSDP_UNKNOWN;
-		if (fsdp_span_is(storage->location, "meta"))
-			continue;
-		if (absent)
-			fsdp_find(&model->findings, FSDP_RULE_TORCH_RECORD,
-				FSDP_PLACE(.file = file->file),
-				"record data/%.*s is missing",
-				storage->key.size > 64 ? 64 : (int)storage->key.size,
-				(const char *)storage->key.data);
+		fsdp_find(&model->findings, FSDP_RULE_TORCH_RECORD,
+			FSDP_PLACE(.file = file->file), "record data/%.*s is missing",
+			key.size > 64 ? 64 : (int)key.size, (const char *)key.data);
 	}
 }
 
+/* A storage before it has an extent: its record by name. */
 static bool read_storage(void *context, uint32_t index, uint64_t offset, void *buffer,
 	size_t size, struct fsdp_error **ret_error)
 {
 	struct torch_zip *file = context;
-	const struct fsdp_torch_storage *storage =
-		fsdp_torch_storage(&file->torch, index);
-	const struct fsdp_extent *extent =
-		fsdp_vec_at(&file->reading->model->extents, storage->extent);
+	struct fsdp_span key = fsdp_torch_key(&file->torch, index);
+	size_t room = file->root.size + 5 + key.size;
+	char *name = fsdp_arena_take(file->reading->scratch, room, 1);
+	bool ok = true;
 	uint64_t begin;
-	struct fsdp_zip_member member = {
-		.header = extent->offset,
-		.stored_size = extent->length,
-		.size = extent->size,
-		.method = extent->method,
-	};
-	if (extent->missing)
+	if (name == NULL)
+		return fsdp_arena_fail(file->reading->scratch, ret_error);
+	memcpy(name, file->root.data, file->root.size);
+	memcpy(name + file->root.size, "data/", 5);
+	memcpy(name + file->root.size + 5, key.data, key.size);
+	const struct fsdp_zip_member *member = fsdp_zip_find(
+		&file->zip, file->reading->scratch, fsdp_span(name, room), &ok);
+	if (member == NULL)
 		return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
 			"a storage is missing");
-	if (!fsdp_zip_locate(&file->zip.source, &member, &begin, ret_error))
-		return false;
-	return fsdp_zip_read_part(&file->zip.source, begin, extent->length,
-		extent->method, offset, buffer, size, ret_error);
+	return fsdp_zip_locate(&file->zip.source, member, &begin, ret_error) &&
+	       fsdp_zip_read_part(&file->zip.source, begin, member->stored_size,
+		       member->method, offset, buffer, size, ret_error);
 }
 
 /* ---- the whole ---- */
@@ -319,14 +306,16 @@ static bool read_pickle(struct torch_zip *file, struct fsdp_error **ret_error)
 	if (file->pickle->method == 0 &&
 		!fsdp_zip_locate(&file->zip.source, file->pickle, &begin, ret_error))
 		return false;
-	if (!fsdp_torch_init(&file->torch, reading->model, reading->scratch, file->file,
-		    file->pickle->name, ret_error))
+	if (!fsdp_torch_init(&file->torch, reading->model, &file->pickles,
+		    reading->scratch, file->file, file->pickle->name, ret_error))
 		return false;
+	file->torch.first_extent = (uint32_t)reading->model->extents.count;
 	bool read = fsdp_torch_read(&file->torch, stream, begin, false, ret_error);
 	fsdp_torch_judge(&file->torch, FSDP_PROFILE_TENSORS, begin);
 	if (!read)
 		fsdp_error_add_member(ret_error, file->pickle->name);
-	return read;
+	return read && fsdp_torch_resolve(&file->torch, read_storage, file, ret_error) &&
+	       fsdp_torch_walk(&file->torch, ret_error);
 }
 
 static bool read_all(struct torch_zip *file, const struct fsdp_look *look,
@@ -342,13 +331,18 @@ static bool read_all(struct torch_zip *file, const struct fsdp_look *look,
 		!read_members(file, ret_error))
 		return false;
 	set_format(file);
-	if (!check_version(file, ret_error) || !check_byteorder(file, ret_error) ||
-		!read_pickle(file, ret_error) || !add_extents(file, ret_error))
+	if (!check_version(file, ret_error) || !check_byteorder(file, ret_error))
+		return false;
+	/* The pickle's values are gone before the extents come: a million storages need
+	 * not stand beside them. */
+	fsdp_arena_init(&file->pickles, reading->scratch->budget);
+	bool read = read_pickle(file, ret_error);
+	fsdp_arena_done(&file->pickles);
+	if (!read || !add_extents(file, ret_error))
 		return false;
 	match_members(file);
 	say_missing(file);
-	return fsdp_torch_resolve(&file->torch, read_storage, file, ret_error) &&
-	       fsdp_torch_walk(&file->torch, ret_error);
+	return true;
 }
 
 static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,

@@ -188,23 +188,25 @@ static uint32_t join_one(struct join *join, const struct fsdp_tensor_record *ten
 	return join_below(join, tensor, tensor->name);
 }
 
-/* What the file records about the placement itself comes first. */
+/* What the file records about the placement itself comes first. Extras may be shared, so
+ * the tensor gets one of its own. */
 static bool take_placement(struct fsdp_model *model, struct fsdp_tensor_record *tensor,
 	const struct fsdp_planned *planned)
 {
+	struct fsdp_extra facts = { .quantizer = FSDP_NONE, .placement = FSDP_NONE };
 	if (planned->placement == FSDP_NONE || tensor->piece_count < 2)
 		return true;
-	if (tensor->extra == FSDP_NONE) {
-		struct fsdp_extra *extra = fsdp_vec_push(&model->extras);
-		if (extra == NULL)
-			return false;
-		*extra = (struct fsdp_extra){ .quantizer = FSDP_NONE,
-			.placement = FSDP_NONE };
-		tensor->extra = (uint32_t)model->extras.count - 1;
-	}
-	struct fsdp_extra *extra = fsdp_vec_at(&model->extras, tensor->extra);
-	if (extra->placement == FSDP_NONE)
-		extra->placement = planned->placement;
+	if (tensor->extra != FSDP_NONE)
+		facts = *(const struct fsdp_extra *)fsdp_vec_at(
+			&model->extras, tensor->extra);
+	if (facts.placement != FSDP_NONE)
+		return true;
+	facts.placement = planned->placement;
+	struct fsdp_extra *extra = fsdp_vec_push(&model->extras);
+	if (extra == NULL)
+		return false;
+	*extra = facts;
+	tensor->extra = (uint32_t)model->extras.count - 1;
 	return true;
 }
 
