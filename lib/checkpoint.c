@@ -547,7 +547,7 @@ static bool open_all(struct opening *opening, struct fsdp_error **ret_error)
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
 	bool opened = open_input(opening, ret_error) &&
 		      read_checkpoint(opening, ret_error) &&
-		      fsdp_model_freeze(&checkpoint->model, &opening->scratch, ret_error);
+		      fsdp_model_freeze(&checkpoint->model, &checkpoint->budget, ret_error);
 	if (!opened)
 		fsdp_error_add_path(ret_error, opening->path);
 	return opened;

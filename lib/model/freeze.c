@@ -169,15 +169,33 @@ static void count_files(struct fsdp_model *model)
 	}
 }
 
-bool fsdp_model_freeze(struct fsdp_model *model, struct fsdp_arena *scratch,
+typedef bool (*freeze_step)(struct fsdp_model *model, struct fsdp_arena *scratch);
+
+static const freeze_step steps[] = {
+	fsdp_freeze_visits,
+	fsdp_freeze_keys,
+	fsdp_freeze_names,
+	fsdp_freeze_order,
+	fsdp_freeze_aliases,
+	fsdp_freeze_join,
+	fsdp_freeze_tree,
+	count_prefixes,
+	list_ranks,
+	count_storages,
+};
+
+bool fsdp_model_freeze(struct fsdp_model *model, struct fsdp_budget *budget,
 	struct fsdp_error **ret_error)
 {
-	bool done =
-		fsdp_freeze_visits(model, scratch) && fsdp_freeze_keys(model, scratch) &&
-		fsdp_freeze_names(model, scratch) && fsdp_freeze_order(model, scratch) &&
-		fsdp_freeze_aliases(model, scratch) && fsdp_freeze_join(model, scratch) &&
-		fsdp_freeze_tree(model, scratch) && count_prefixes(model, scratch) &&
-		list_ranks(model, scratch) && count_storages(model, scratch);
+	bool done = true;
+	for (size_t i = 0; done && i < sizeof steps / sizeof *steps; i++) {
+		/* What one step needed is gone before the next: at a million tensors the
+		 * steps together would take as much again as the model. */
+		struct fsdp_arena scratch;
+		fsdp_arena_init(&scratch, budget);
+		done = steps[i](model, &scratch);
+		fsdp_arena_done(&scratch);
+	}
 	if (done)
 		count_files(model);
 	if (!done || model->findings.lost)

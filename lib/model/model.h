@@ -195,8 +195,7 @@ struct fsdp_model {
 static inline struct fsdp_tensor_record *fsdp_model_tensor(
 	const struct fsdp_model *model, uint32_t index)
 {
-	return model->sorted != NULL ? &model->sorted[index]
-				     : fsdp_vec_at(&model->tensors, index);
+	return fsdp_vec_at(&model->tensors, index);
 }
 
 static inline const int64_t *fsdp_model_ints(const struct fsdp_model *model, fsdp_ints at)
@@ -220,9 +219,9 @@ struct fsdp_span fsdp_model_name(
 
 /* ---- freeze.c ---- */
 
-/* Sorts, links, joins and counts. Nothing may be added afterwards. `scratch` is only used
- * during the call. */
-bool fsdp_model_freeze(struct fsdp_model *model, struct fsdp_arena *scratch,
+/* Sorts, links, joins and counts. Nothing may be added afterwards. What it needs
+ * meanwhile is taken from the budget and given back. */
+bool fsdp_model_freeze(struct fsdp_model *model, struct fsdp_budget *budget,
 	struct fsdp_error **ret_error);
 
 #endif

@@ -167,43 +167,51 @@ static void renumber(struct fsdp_model *model, const uint32_t *new_index)
 		if (extra->component_count != 0)
 			extra->first_component = new_index[extra->first_component];
 	}
-	for (size_t i = 0; i < model->tensors.count; i++)
-		model->sorted[i].storage_next = (uint32_t)i;
+}
+
+/* Moves every record to its new place, cycle by cycle, without a second array of them.
+ * A place that is done keeps its own number in new_index. */
+static void permute(struct fsdp_model *model, uint32_t *new_index)
+{
+	for (uint32_t i = 0; i < model->tensors.count; i++) {
+		while (new_index[i] != i) {
+			uint32_t to = new_index[i];
+			struct fsdp_tensor_record *here = fsdp_model_tensor(model, i);
+			struct fsdp_tensor_record *there = fsdp_model_tensor(model, to);
+			struct fsdp_tensor_record moved = *there;
+			*there = *here;
+			*here = moved;
+			new_index[i] = new_index[to];
+			new_index[to] = to;
+		}
+	}
 }
 
 /* Components keep their order and go behind all others. */
 static bool sort_tensors(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
-	size_t count = model->tensors.count;
+	uint32_t count = (uint32_t)model->tensors.count;
 	struct order order = { model, tensor_name, count };
 	model->tensor_count = count;
 	if (in_order(&order) && !has_components(model))
 		return true;
 	uint32_t *sorted = sort_by_rank(&order, scratch);
 	uint32_t *new_index =
-		fsdp_arena_take(scratch, (count + 1) * sizeof *new_index, 4);
-	model->sorted =
-		fsdp_arena_take(model->arena, (count + 1) * sizeof *model->sorted, 8);
-	if (sorted == NULL || new_index == NULL || model->sorted == NULL)
+		fsdp_arena_take(scratch, ((size_t)count + 1) * sizeof *new_index, 4);
+	if (sorted == NULL || new_index == NULL)
 		return false;
-	size_t at = 0;
-	for (size_t i = 0; i < count; i++) {
-		const struct fsdp_tensor_record *tensor =
-			fsdp_vec_at(&model->tensors, sorted[i]);
-		if (tensor->flags & FSDP_TENSOR_COMPONENT)
-			continue;
-		new_index[sorted[i]] = (uint32_t)at;
-		model->sorted[at++] = *tensor;
-	}
+	uint32_t at = 0;
+	for (uint32_t i = 0; i < count; i++)
+		if (!(fsdp_model_tensor(model, sorted[i])->flags & FSDP_TENSOR_COMPONENT))
+			new_index[sorted[i]] = at++;
 	model->tensor_count = at;
-	for (size_t i = 0; i < count; i++) {
-		const struct fsdp_tensor_record *tensor = fsdp_vec_at(&model->tensors, i);
-		if (!(tensor->flags & FSDP_TENSOR_COMPONENT))
-			continue;
-		new_index[i] = (uint32_t)at;
-		model->sorted[at++] = *tensor;
-	}
+	for (uint32_t i = 0; i < count; i++)
+		if (fsdp_model_tensor(model, i)->flags & FSDP_TENSOR_COMPONENT)
+			new_index[i] = at++;
 	renumber(model, new_index);
+	permute(model, new_index);
+	for (uint32_t i = 0; i < count; i++)
+		fsdp_model_tensor(model, i)->storage_next = i;
 	return true;
 }
 

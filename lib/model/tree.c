@@ -82,9 +82,8 @@ static bool clean_modules(struct fsdp_model *model, const unsigned char *marks,
 }
 
 /*
- * Without a plan: one visit for every raw name above a tensor. They are added in order of
- * ids, which puts parents before children; fsdp_freeze_tree puts them into natural
- * order once that exists.
+ * Without a plan: one visit for every raw name above a tensor. Clean names are made
+ * before names are put into order; the visits come after that, in pre-order at once.
  */
 bool fsdp_freeze_visits(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
@@ -97,52 +96,50 @@ bool fsdp_freeze_visits(struct fsdp_model *model, struct fsdp_arena *scratch)
 	if (marks == NULL || clean == NULL)
 		return false;
 	mark_modules(model, marks);
-	if (!clean_modules(model, marks, clean, count))
+	return clean_modules(model, marks, clean, count);
+}
+
+static bool add_visit(
+	struct fsdp_model *model, uint32_t raw, uint32_t clean, uint32_t *visit_of)
+{
+	const struct fsdp_name *name = fsdp_names_at(&model->names, raw);
+	uint32_t index = (uint32_t)model->modules.count;
+	struct fsdp_module_record *module = fsdp_vec_push(&model->modules);
+	if (module == NULL)
 		return false;
-	for (uint32_t id = 0; id < count; id++) {
-		if (!marks[id])
-			continue;
-		struct fsdp_module_record *module = fsdp_vec_push(&model->modules);
-		if (module == NULL)
-			return false;
-		*module = (struct fsdp_module_record){
-			.name = clean[id],
-			.raw_name = id,
-			.torch_prefix = id,
-			.torch_clean = clean[id],
-			.depth = fsdp_names_at(&model->names, id)->depth,
-			.parent = FSDP_NONE,
-			.same_as = FSDP_NONE,
-			.unit = FSDP_NONE,
-		};
-	}
+	*module = (struct fsdp_module_record){
+		.name = clean,
+		.raw_name = raw,
+		.torch_prefix = raw,
+		.torch_clean = clean,
+		.depth = name->depth,
+		.parent = name->parent == FSDP_NONE ? FSDP_NONE : visit_of[name->parent],
+		.same_as = FSDP_NONE,
+		.unit = FSDP_NONE,
+	};
+	visit_of[raw] = index;
 	return true;
 }
 
-/* Visits by rank of their raw names are in depth-first pre-order. */
-static bool order_visits(
+/* Raw names by rank are in depth-first pre-order. */
+static bool add_visits(
 	struct fsdp_model *model, uint32_t *visit_of, struct fsdp_arena *scratch)
 {
-	size_t names = model->names.list.count, count = model->modules.count;
-	uint32_t *by_rank = fsdp_arena_take(scratch, names * sizeof *by_rank, 4);
-	struct fsdp_module_record *copy =
-		fsdp_arena_take(scratch, count * sizeof *copy, 8);
-	if (by_rank == NULL || copy == NULL)
+	size_t count = model->names.list.count;
+	unsigned char *marks = fsdp_arena_take(scratch, count, 1);
+	uint32_t *clean = fsdp_arena_take(scratch, count * sizeof *clean, 4);
+	uint32_t *by_rank = fsdp_arena_take(scratch, count * sizeof *by_rank, 4);
+	if (marks == NULL || clean == NULL || by_rank == NULL)
 		return false;
-	for (uint32_t i = 0; i < count; i++) {
-		copy[i] = *module_at(model, i);
-		by_rank[model->name_rank[copy[i].raw_name]] = i + 1;
-	}
-	uint32_t at = 0;
-	for (size_t rank = 0; rank < names; rank++) {
-		if (by_rank[rank] == 0)
-			continue;
-		struct fsdp_module_record *module = module_at(model, at);
-		*module = copy[by_rank[rank] - 1];
-		visit_of[module->raw_name] = at++;
-		uint32_t parent = fsdp_names_at(&model->names, module->raw_name)->parent;
-		module->parent = parent == FSDP_NONE ? FSDP_NONE : visit_of[parent];
-	}
+	mark_modules(model, marks);
+	if (!clean_modules(model, marks, clean, count))
+		return false;
+	for (uint32_t id = 0; id < count; id++)
+		by_rank[model->name_rank[id]] = id;
+	for (size_t rank = 0; rank < count; rank++)
+		if (marks[by_rank[rank]] &&
+			!add_visit(model, by_rank[rank], clean[by_rank[rank]], visit_of))
+			return false;
 	return true;
 }
 
@@ -182,7 +179,7 @@ static bool own_by_names(struct fsdp_model *model, struct fsdp_arena *scratch)
 	if (visit_of == NULL)
 		return false;
 	memset(visit_of, 0xff, names * sizeof *visit_of);
-	if (!order_visits(model, visit_of, scratch))
+	if (!add_visits(model, visit_of, scratch))
 		return false;
 	bool only_optimizer = is_only_optimizer(model);
 	for (uint32_t i = 0; i < model->tensor_count; i++) {
