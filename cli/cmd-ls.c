@@ -99,7 +99,8 @@ static bool takes(struct listing *listing, uint32_t index)
 		       span_of_text(name));
 }
 
-/* What the rows add up to: tied tensors count for each of their names, as they are listed. */
+/* What the rows add up to: tied tensors count for each of their names, as they are
+ * listed. */
 static void add_up(struct listing *listing)
 {
 	for (size_t i = 0; i < listing->row_count; i++) {

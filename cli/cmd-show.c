@@ -586,7 +586,9 @@ static bool show_elements(struct show *show, uint32_t index,
 	struct fsdp_error *error = NULL;
 	unsigned char *bytes;
 
-	if (show->options->values <= 0 || size == 0)
+	/* Sparse and meta tensors have no elements of their own in any file. */
+	if (show->options->values <= 0 || size == 0 || tensor->layout != NULL ||
+		(tensor->flags & FSDP_TENSOR_NO_DATA) != 0)
 		return true;
 	if (show->run->locator == NULL &&
 		!fsdp_locator_new(show->run->checkpoint, &show->run->locator, ret_error))
@@ -596,7 +598,8 @@ static bool show_elements(struct show *show, uint32_t index,
 	bytes = malloc(wanted * size + 1);
 	if (bytes == NULL)
 		return false;
-	if (fsdp_tensor_read_first(show->run->locator, index, wanted, bytes, &count, &error)) {
+	if (fsdp_tensor_read_first(
+		    show->run->locator, index, wanted, bytes, &count, &error)) {
 		tell_elements(show, tensor->dtype, bytes, count);
 		emit_elements(show, tensor->dtype, bytes, count);
 	} else {
@@ -641,8 +644,10 @@ static void tell_what_it_is(struct show *show, const struct fsdp_tensor *tensor)
 		out_line_text(out, ", without data");
 	if ((tensor->flags & FSDP_TENSOR_FLATTENED) != 0)
 		out_line_text(out, ", flattened");
+	/* In a state dict all is detached; only of a Parameter it says something. */
 	if ((tensor->flags & FSDP_TENSOR_GRAD_KNOWN) != 0 &&
-		(tensor->flags & FSDP_TENSOR_GRAD) == 0)
+		(tensor->flags & FSDP_TENSOR_GRAD) == 0 && tensor->class_name != NULL &&
+		strcmp(tensor->class_name, "Parameter") == 0)
 		out_line_text(out, ", frozen");
 	if ((tensor->flags & FSDP_TENSOR_CONJ) != 0)
 		out_line_text(out, ", conjugated");

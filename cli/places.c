@@ -155,12 +155,12 @@ bool places_find(struct run *run, const uint32_t *pieces, size_t count,
 	if (count == 0)
 		return true;
 	questions = malloc(count * sizeof *questions);
-	if (questions != NULL && (run->locator != NULL ||
-					 fsdp_locator_new(run->checkpoint, &run->locator,
-						 ret_error))) {
+	if (questions != NULL &&
+		(run->locator != NULL ||
+			fsdp_locator_new(run->checkpoint, &run->locator, ret_error))) {
 		size_t asked = collect(run->checkpoint, pieces, count, questions);
-		good = ask(pieces, questions, asked, run->locator, found, context, &failures,
-			ret_error);
+		good = ask(pieces, questions, asked, run->locator, found, context,
+			&failures, ret_error);
 	}
 	if (failures.count > 0 || failures.others > 0)
 		*ret_partial = true;
