@@ -580,25 +580,35 @@ static void group_table(const struct listing *listing, struct column *columns)
 	columns[GROUP_BYTES] = (struct column){ "bytes", .right = true };
 }
 
+static struct value shown_key(struct value key)
+{
+	if (key.type == VALUE_NULL)
+		return value_absent();
+	return key.type == VALUE_NAME && key.text.size == 0 ? value_word("(root)") : key;
+}
+
 static void emit_groups(struct listing *listing, const struct grouping *grouping,
-	const uint32_t *rows, size_t count)
+	const uint32_t *rows, size_t count, const struct table *table)
 {
 	struct run *run = listing->run;
 
+	out_table_begin(run->out, table);
 	for (size_t i = 0; i < count; i++) {
 		const struct group *group = &grouping->groups[rows[i]];
 		struct value key = grouping_key(
 			grouping, rows[i], &listing->buffers.module, run->common->raw);
 		struct value values[GROUP_COLUMNS] = {
-			[GROUP_NAME] = key.type == VALUE_NULL ? value_absent() : key,
+			[GROUP_NAME] = shown_key(key),
 			[GROUP_KEY] = key,
 			[GROUP_TENSORS] = value_count(group->tensors),
 			[GROUP_PIECES] = value_count(group->pieces),
 			[GROUP_NUMEL] = value_count(group->numel),
 			[GROUP_BYTES] = value_bytes(group->bytes),
 		};
-		out_row(run->out, values);
+		if (!table->machine_only || key.type != VALUE_NULL)
+			out_row(run->out, values);
 	}
+	out_table_end(run->out);
 }
 
 static bool show_groups(struct listing *listing, struct grouping *grouping)
@@ -625,9 +635,13 @@ static bool show_groups(struct listing *listing, struct grouping *grouping)
 		begin(listing);
 		table.chosen = listing->choice.columns;
 		table.chosen_count = listing->choice.count;
-		out_table_begin(run->out, &table);
-		emit_groups(listing, grouping, rows, head_of(run, count));
-		out_table_end(run->out);
+		/* What has no rank (file, module) is a row for people; programs have keys
+		 * alone, and the total. */
+		table.machine_only = true;
+		emit_groups(listing, grouping, rows, head_of(run, count), &table);
+		table.machine_only = false;
+		table.text_only = true;
+		emit_groups(listing, grouping, rows, head_of(run, count), &table);
 		emit_total(listing);
 		tell_total(listing);
 	}
@@ -648,6 +662,12 @@ static bool list_groups(struct listing *listing)
 		return false;
 	for (size_t i = 0; i < listing->row_count; i++)
 		grouping_add(&grouping, listing->rows[i], listing->selection);
+	/* The total is that of the rows, where tied tensors count once. */
+	listing->numel = listing->bytes = 0;
+	for (uint32_t i = 0; i < grouping.count; i++) {
+		listing->numel += grouping.groups[i].numel;
+		listing->bytes += grouping.groups[i].bytes;
+	}
 	good = show_groups(listing, &grouping);
 	grouping_done(&grouping);
 	return good;

@@ -361,11 +361,14 @@ void entry_row(const struct run *run, struct row_buffers *buffers,
 		run->common->raw ? raw
 				 : name_text(&buffers->name, checkpoint, value->name));
 	values[ENTRY_PATH] = path_value(run, buffers, value->path, raw);
-	values[ENTRY_TYPE] = value_word(value->type);
+	/* What could not be read has a name and a place all the same. */
+	values[ENTRY_TYPE] = value_word(value->type != NULL ? value->type : "object");
 	values[ENTRY_VALUE] =
 		tokens_json(&buffers->json, value->tokens, value->token_count);
-	values[ENTRY_TEXT] = value_text(
-		tokens_text(&buffers->text, value->tokens, value->token_count));
+	values[ENTRY_TEXT] = value->tokens == NULL
+				     ? value_word("...")
+				     : value_text(tokens_text(&buffers->text,
+					       value->tokens, value->token_count));
 	if (value->file != FSDP_NONE)
 		values[ENTRY_FILE] =
 			value_name(text_of_span(fsdp_file(checkpoint, value->file).path));
