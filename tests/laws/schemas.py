@@ -4,14 +4,13 @@
 
 Each file stands alone, so that one document is enough to check one answer. The price is
 that shared objects are written once per file; this keeps the copies equal.
-
-schemas.py [SCHEMA-FOLDER]
 """
 
 import json
-import pathlib
+import os
 import re
-import sys
+
+import law
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -21,7 +20,6 @@ OWN = {"data", "record", "header_record"}
 # Objects whose keys come from checkpoints.
 OPEN_KEYS = {"mixed_precision", "modules", "names"}
 
-HERE = pathlib.Path(__file__).resolve()
 PAGE = "man/fsdp-inspect-json.5"
 
 
@@ -72,7 +70,7 @@ def node_faults(document, place, node):
 
 
 def file_faults(path, document):
-    command, major = re.fullmatch(r"([a-z]+)-([0-9]+)\.json", path).groups()
+    command, major = re.fullmatch(r"schema/([a-z]+)-([0-9]+)\.json", path).groups()
     if document.get("$schema") != DRAFT:
         yield f"$schema is not {DRAFT}"
     if document.get("$id") != f"urn:fsdp-inspect:schema:{command}:{major}":
@@ -125,31 +123,24 @@ def page_faults(page, documents):
             yield f"{PAGE}: {name} of {path} is not told"
 
 
-def check(folder):
+def check(root):
     documents, broken = {}, []
-    for path in sorted(folder.glob("*.json")):
-        try:
-            document = json.loads(path.read_text("utf-8"), object_pairs_hook=no_duplicates)
-        except ValueError as error:
-            broken.append(f"{path.name}: {error}")
+    for path in law.tracked(root):
+        if not re.fullmatch(r"schema/.*\.json", path):
             continue
-        documents[path.name] = document
-        broken += [f"{path.name}: {fault}" for fault in file_faults(path.name, document)]
+        try:
+            document = json.loads(law.text(root, path), object_pairs_hook=no_duplicates)
+        except ValueError as error:
+            broken.append(f"{path}: {error}")
+            continue
+        documents[path] = document
+        broken += [f"{path}: {fault}" for fault in file_faults(path, document)]
     broken += shared_faults(documents)
     broken += draft_faults(documents)
-    page = folder.parent / PAGE
-    if page.exists():
-        broken += page_faults(page.read_text("utf-8"), documents)
+    if os.path.exists(os.path.join(root, PAGE)):
+        broken += page_faults(law.text(root, PAGE), documents)
     return broken
 
 
-def main():
-    folder = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else HERE.parents[2] / "schema"
-    broken = check(folder.resolve())
-    for line in broken:
-        print(line)
-    return 1 if broken else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    law.main(check)

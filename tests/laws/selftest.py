@@ -3,6 +3,7 @@
 """Each law is shown small trees: ones that break it, which it must name by file and
 line, and the nearest ones that do not, which it must let pass. Prints TAP."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -14,6 +15,7 @@ import headers
 import includes
 import manual
 import provenance
+import schemas
 import symbols
 import words
 
@@ -47,6 +49,20 @@ def table(*names):
 
 def drift(*names):
     return lambda root: manual.drift(root, table(*names))
+
+
+def schema(command="ls", end="x", **fields):
+    """The smallest schema that is lawful, with more properties of data."""
+    return json.dumps({
+        "$schema": schemas.DRAFT,
+        "$id": f"urn:fsdp-inspect:schema:{command}:1",
+        "required": ["schema"],
+        "properties": {"schema": {"const": f"fsdp-inspect.{command}"}, "data": {"$ref": "#/$defs/data"}},
+        "$defs": {
+            "data": {"properties": {"end": {"$ref": "#/$defs/end"}, **fields}},
+            "end": {"description": end},
+        },
+    })
 
 
 def archive(root):
@@ -148,6 +164,23 @@ CASES = [
     ("provenance", provenance.check, True,
      {"testdata/README.md": PAGE.replace("| hand |", "|  |") + ROW, "testdata/a/b/f": ""},
      ["testdata/README.md: case a/b does not say"]),
+    ("schemas", schemas.check, True,
+     {"schema/ls-1.json": schema(), "schema/info-1.json": schema("info", a={"description": "b"})}, []),
+    ("schemas", schemas.check, True, {"schema/ls-1.json": schema("info")},
+     ["schema/ls-1.json: its documents say", "schema/ls-1.json: wrong $id"]),
+    ("schemas", schemas.check, True, {"schema/ls-1.json": schema(), "schema/info-1.json": schema("info", "y")},
+     ["schema/ls-1.json: $defs/end is not as in schema/info-1.json"]),
+    ("schemas", schemas.check, True,
+     {"schema/ls-1.json": schema(a={}, b={"$ref": "#/$defs/c"}, d={"description": "e", "additionalProperties": False})},
+     ["schema/ls-1.json: #/$defs/data/properties/a has no description",
+      "schema/ls-1.json: #/$defs/data/properties/b refers to #/$defs/c",
+      "schema/ls-1.json: #/$defs/data/properties/d forbids unknown fields",
+      "schema/ls-1.json: #/$defs/data/properties/d has keys of its own"]),
+    ("schemas", schemas.check, True, {"schema/ls-1.json": '{"a": 1, "a": 2}'},
+     ["schema/ls-1.json: the key a comes twice"]),
+    ("schemas", schemas.check, True,
+     {"schema/ls-1.json": schema(), schemas.PAGE: ".It Va schema , data Pq end\n.Va ends\n"},
+     ["man/fsdp-inspect-json.5: end of schema/ls-1.json is not told"]),
     ("words", words.check, True, {"lib/a.c": "\n" + LATER}, ["lib/a.c:2: a promise"]),
     ("words", words.check, True,
      {"scripts/a": "cd /wo" + "rk/x\n", "README.md": "see ../sha" + "red\n", "tests/a.py": "'../sha" + "red'\n"},
