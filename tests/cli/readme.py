@@ -5,7 +5,8 @@ every line that begins with `$ fsdp-inspect` or `$ scripts/run` is run as it sta
 what it prints (stdout, then stderr) must be the lines that follow. No other line is run. A line that is only `...` stands for any number of lines.
 Prints TAP.
 
-readme.py BINARY [PAGE]
+readme.py [--update] BINARY [PAGE]
+  --update writes down what the binary says now; read the diff before you commit it.
 """
 
 import os
@@ -43,17 +44,39 @@ def trimmed(lines):
     return lines
 
 
+def said_by(binary, line):
+    out, err, _ = sandbox.run(binary, line)
+    return trimmed((out + err).decode("utf-8", "backslashreplace").splitlines())
+
+
+def updated(page, binary):
+    """The page with what the binary says now behind each command."""
+    lines = page.split("\n")
+    for number, line, expected in reversed(commands(page)):
+        after = number + len(expected)
+        blank = lines[number + len(trimmed(expected)) : after]
+        lines[number:after] = said_by(binary, line) + blank
+    return "\n".join(lines)
+
+
 def main():
+    update = sys.argv[1:2] == ["--update"]
+    if update:
+        del sys.argv[1]
     page = sys.argv[2] if len(sys.argv) > 2 else os.path.join(sandbox.ROOT, "README.md")
     found = []
+    if update:
+        with open(page, encoding="utf-8") as stream:
+            text = updated(stream.read(), sys.argv[1])
+        with open(page, "w", encoding="utf-8") as stream:
+            stream.write(text)
     if os.path.exists(page):
         with open(page, encoding="utf-8") as stream:
             found = commands(stream.read())
     print(f"1..{len(found)}" if found else "1..0 # SKIP no tutorial")
     failed = 0
     for index, (number, line, expected) in enumerate(found, 1):
-        out, err, _ = sandbox.run(sys.argv[1], line)
-        said = trimmed((out + err).decode("utf-8", "backslashreplace").splitlines())
+        said = said_by(sys.argv[1], line)
         good = matches(trimmed(expected), said)
         failed += not good
         print(f"{'ok' if good else 'not ok'} {index} - README line {number}")
