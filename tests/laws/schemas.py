@@ -15,7 +15,7 @@ import law
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 # Definitions that every file fills in its own way.
-OWN = {"answer", "data", "header_record", "record"}
+OWN = {"answers", "data", "header_record", "record"}
 
 # Objects whose keys come from checkpoints.
 OPEN_KEYS = {"mixed_precision", "modules", "names"}
