@@ -2,8 +2,10 @@
 /*
  * How fast the pickle machine reads a file, and in how much memory, with fold rows as a
  * family would give them: sizes, chunks, indexes and places of a DCP `.metadata`;
- *storages, tensors and their empty hooks of a data.pkl.
+ * storages, tensors and their empty hooks of a data.pkl.
  *
+ *	cc -O2 -Ilib -Ilib/include bench/bench-pickle.c \
+ *		build/lib/libfsdpinspect-internal.a -ljansson -o bench-pickle
  *	bench-pickle FILE [ROUNDS]
  */
 #include <stdio.h>
