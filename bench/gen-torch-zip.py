@@ -47,7 +47,12 @@ def scattered(i):
     return f"experts.{i % 64}.{i // 64 % 128}.part_{i // 8192}.weight"
 
 
-NAMES = {f.__name__: f for f in (decoder, siblings, deep, scattered)}
+def wrapped(i):
+    """With the segments that FSDP and activation checkpointing put in."""
+    return f"_fsdp_wrapped_module.layers.{i // len(BLOCK)}._checkpoint_wrapped_module.{BLOCK[i % len(BLOCK)]}.weight"
+
+
+NAMES = {f.__name__: f for f in (decoder, siblings, deep, scattered, wrapped)}
 
 
 # ---- the pickle

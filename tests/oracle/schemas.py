@@ -11,9 +11,12 @@ import glob
 import json
 import os
 import re
+import shutil
+import subprocess
 import sys
+import tempfile
 
-from oraclelib import SOURCE, Tap, arguments, cases, in_parallel, run, skip_all
+from oraclelib import SOURCE, Tap, arguments, cases, first_case, in_parallel, run, skip_all, strict_json
 
 try:
     import jsonschema
@@ -30,6 +33,7 @@ SHAPES = [
     ("fqns", "--raw-map"), ("ls",), ("ls", "-l"), ("ls", "--objects"), ("ls", "--by=file"),
     ("ls", "--by=rank"), ("ls", "--by=dtype"),
 ]
+LINES = [("tree",), ("info",), ("ls",), ("ls", "-l"), ("ls", "--objects"), ("ls", "--by=file")]
 ABOUT = [("version", "--json"), ("commands", "--json")]
 
 
@@ -76,12 +80,18 @@ class Schemas:
                     break
         return f"{name}#{fragment}"
 
-    def validator(self, name):
-        if name not in self.validators:
+    def has_records(self, name):
+        return "record" in self.by_name[name].get("$defs", {})
+
+    def validator(self, name, fragment=""):
+        """Of a whole document, or of one definition in it."""
+        if (name, fragment) not in self.validators:
             doc = self.by_name[name]
             jsonschema.Draft202012Validator.check_schema(doc)
-            self.validators[name] = jsonschema.Draft202012Validator(doc, registry=self.registry)
-        return self.validators[name]
+            if fragment:
+                doc = {"$ref": f"{doc.get('$id', name)}#{fragment}"}
+            self.validators[name, fragment] = jsonschema.Draft202012Validator(doc, registry=self.registry)
+        return self.validators[name, fragment]
 
 
 class Walk:
@@ -124,9 +134,10 @@ class Walk:
         v = jsonschema.Draft202012Validator(schema, registry=self.schemas.registry, _resolver=resolver)
         return v.is_valid(instance)
 
-    def walk(self, name, instance):
+    def walk(self, name, instance, fragment=""):
         resolver = self.schemas.registry.resolver(base_uri=self.schemas.by_name[name].get("$id", name))
-        self.visit([(self.schemas.by_name[name], resolver, name + "#")], instance, name)
+        schema = {"$ref": "#" + fragment} if fragment else self.schemas.by_name[name]
+        self.visit([(schema, resolver, name + "#")], instance, name)
 
     def visit(self, given, instance, path):
         parts = [p for g in given for p in self.parts(*g, instance)]
@@ -203,40 +214,105 @@ def declared(schemas):
                 for sub in inner.values():
                     go(sub, f"{where}/{key}", resolver)
     for name, doc in schemas.by_name.items():
-        go(doc, name + "#", schemas.registry.resolver(base_uri=doc.get("$id", name)))
+        resolver = schemas.registry.resolver(base_uri=doc.get("$id", name))
+        go(doc, name + "#", resolver)
+        if schemas.has_records(name):
+            follow("#/$defs/record", name + "#", resolver)
     return out
 
 
-def jobs(args):
-    """Every command line over every sample."""
+def jobs_of_case(case):
+    """Command lines over one sample."""
+    truth = case.load("truth.json") if case.has("truth.json") else {}
+    checkpoint = case.checkpoint(truth)
+    plan = case.file("plan.fsdp-plan.json") if case.has("plan.fsdp-plan.json") else None
+    if plan:
+        yield from (("--json", w, plan) for w in ("tree", "info", "fqns"))
+    if checkpoint is None or case.family == "plan":
+        return
+    many = truth.get("kind") in ("torch-zip", "fsdp1-full", "dcp", "dcp-per-rank-metadata")
+    given = ["--plan", plan] if plan and many else []
+    for words in SHAPES if many else SHAPES[:1] + SHAPES[8:9]:
+        yield "--json", *words, *given, checkpoint
+    if not many:
+        return
+    for words in LINES:
+        yield "--jsonl", *words, *given, checkpoint
+    names = [t["clean_fqn"] for t in truth["tensors"] or ()][:40]
+    names += [o["fqn"] for o in truth["objects"] or ()][:10]
+    if names:
+        yield "--json", "show", "--values=3", *given, "--", checkpoint, *names
+    if case.short == "views":
+        yield "--json", "--limit=pickle-bytes=64", "info", checkpoint
+        yield "--json", "show", checkpoint, "no.such.name"
+        yield "--json", "ls", checkpoint + ".absent"
+        yield "--json", "--separate", "info", "--waste", checkpoint, checkpoint
+
+
+def made_jobs(args, folder):
+    """Command lines over what no sample shows, made here."""
+    wrapped = os.path.join(folder, "wrapped.pt")
+    generator = os.path.join(SOURCE, "bench", "gen-torch-zip.py")
+    subprocess.run([sys.executable, generator, wrapped, "--tensors=20", "--names=wrapped"], check=True)
+    for words in SHAPES:
+        yield "--json", *words, wrapped
+    for words in LINES:
+        yield "--jsonl", *words, wrapped
+    yield "--json", "show", wrapped, "layers.0.norm_1.weight"
+    case = first_case(args, ["dcp/fsdp2-w2", "dcp/fsdp2-w4-small"])
+    if case:
+        beside = os.path.join(folder, "beside")
+        shutil.copytree(case.checkpoint(), beside)
+        shutil.copyfile(case.file("plan.fsdp-plan.json"), os.path.join(beside, "model.fsdp-plan.json"))
+        for words in SHAPES:
+            yield "--json", *words, beside
+        yield "--json", "--separate", "info", "--waste", beside, wrapped
+
+
+def jobs(args, folder):
+    """Every command line."""
     out = list(ABOUT)
     for case in cases(args):
-        truth = case.load("truth.json") if case.has("truth.json") else {}
-        checkpoint = case.checkpoint(truth)
-        plan = case.file("plan.fsdp-plan.json") if case.has("plan.fsdp-plan.json") else None
-        names = [t.get("clean_fqn") for t in (truth.get("tensors") or [])][:40]
-        names += [o.get("fqn") for o in (truth.get("objects") or [])][:10]
-        if plan:
-            out += [("--json", w, plan) for w in ("tree", "info", "fqns")]
-        if checkpoint is None:
-            continue
-        many = truth.get("kind") in ("torch-zip", "fsdp1-full", "dcp", "dcp-per-rank-metadata")
-        for words in SHAPES if many else SHAPES[:1] + SHAPES[8:9]:
-            out.append(("--json", *words, *(["--plan", plan] if plan and many else []), checkpoint))
-        if names and many:
-            names = [n for n in names if n is not None]
-            out.append(("--json", "show", "--values=3", "--", checkpoint, *names))
-        if case.short == "views":
-            out.append(("--json", "--limit=findings=1", "--limit=pickle-bytes=64", "info", checkpoint))
-            out.append(("--json", "show", checkpoint, "no.such.name"))
-            out.append(("--json", "ls", checkpoint + ".absent"))
+        out += jobs_of_case(case)
+    out += made_jobs(args, folder)
     hostile = os.path.join(args.fixtures, "hostile") if args.fixtures else ""
-    for folder in ("zip", "tensor", "dcp", "plan"):
-        for path in sorted(glob.glob(os.path.join(hostile, folder, "*"))):
-            out.append(("--json", "info", path))
+    for part in ("zip", "tensor", "dcp", "plan"):
+        for path in sorted(glob.glob(os.path.join(hostile, part, "*"))):
             out.append(("--json", "--limit=findings=1", "info", path))
             out.append(("--json", "ls", "-l", path))
     return out
+
+
+def check_document(schemas, walk, r, doc, problems):
+    name = schemas.find(doc.get("schema", ""))
+    if name is None:
+        problems["schema"].append(f"{r.words}: no document for {doc.get('schema')!r}")
+        return
+    if doc["ok"] != (r.status == 0):
+        problems[doc["schema"]].append(f"{r.words}: ok is {doc['ok']}, status {r.status}")
+    error = jsonschema.exceptions.best_match(schemas.validator(name).iter_errors(doc))
+    if error:
+        place = "/".join(map(str, error.absolute_path))
+        problems[doc["schema"]].append(f"{r.words}: {place}: {error.message[:200]}")
+    else:
+        walk.walk(name, doc)
+
+
+def check_lines(schemas, walk, r, lines, problems):
+    """JSON Lines: each a record of the schema that the header names."""
+    name = schemas.find(lines[0].get("schema", "")) if lines else None
+    if name is None:
+        problems["schema"].append(f"{r.words}: no document for the header")
+        return
+    if not schemas.has_records(name):
+        problems["schema"].append(f"{name}: says nothing of JSON Lines")
+        return
+    for line in lines:
+        error = jsonschema.exceptions.best_match(schemas.validator(name, "/$defs/record").iter_errors(line))
+        if error:
+            problems[lines[0]["schema"]].append(f"{r.words}: {line.get('type')}: {error.message[:200]}")
+            return
+        walk.walk(name, line, "/$defs/record")
 
 
 def main():
@@ -246,50 +322,41 @@ def main():
         skip_all("no schemas")
     tap = Tap()
     walk = Walk(schemas)
-    per_command = collections.defaultdict(list)
+    problems = collections.defaultdict(list)
     counts = collections.Counter()
 
     def one(words):
         return words, run(args, *words)
-    for words, r in in_parallel(one, jobs(args)):
-        what = r.words
+    with tempfile.TemporaryDirectory() as folder:
+        done = in_parallel(one, jobs(args, folder))
+    for words, r in done:
         if r.crash:
-            per_command["crashes"].append(r.crash)
+            problems["crashes"].append(r.crash)
             continue
         try:
-            doc = r.json()
+            if "--jsonl" in words:
+                lines = [strict_json(line) for line in r.out.splitlines()]
+                check_lines(schemas, walk, r, lines, problems)
+            else:
+                doc = strict_json(r.out)
+                counts[doc.get("schema")] += 1
+                check_document(schemas, walk, r, doc, problems)
         except ValueError as e:
-            per_command["JSON"].append(f"{what}: {e}; status {r.status}: {r.tail}")
-            continue
-        name = schemas.find(doc.get("schema", ""))
-        if name is None:
-            per_command["schema"].append(f"{what}: no document for {doc.get('schema')!r}")
-            continue
-        counts[doc["schema"]] += 1
-        error = jsonschema.exceptions.best_match(schemas.validator(name).iter_errors(doc))
-        if error:
-            place = "/".join(map(str, error.absolute_path))
-            per_command[doc["schema"]].append(f"{what}: {place}: {error.message[:200]}")
-        same_status = doc["ok"] == (r.status == 0)
-        if not same_status:
-            per_command[doc["schema"]].append(f"{what}: ok is {doc['ok']}, status {r.status}")
-        if not error:
-            walk.walk(name, doc)
-    tap.none("no run crashes", per_command.pop("crashes", []))
-    tap.none("stdout is always one JSON document", per_command.pop("JSON", []))
-    tap.none("every answer has a schema", per_command.pop("schema", []))
-    for schema in sorted(set(counts) | set(per_command)):
-        tap.none(f"{schema}: {counts[schema]} answers are as the schema says", per_command[schema])
+            problems["JSON"].append(f"{r.words}: {e}; status {r.status}: {r.tail}")
+    tap.none("no run crashes", problems.pop("crashes", []))
+    tap.none("stdout is always one JSON document", problems.pop("JSON", []))
+    tap.none("every answer has a schema", problems.pop("schema", []))
+    for schema in sorted(set(counts) | set(problems)):
+        tap.none(f"{schema}: {counts[schema]} answers are as the schema says", problems[schema])
     tap.none("no field is undocumented", sorted(walk.unknown))
     unseen = declared(schemas) - walk.seen
     unexplained = sorted(w for w in unseen if not excepted(w))
-    if args.fixtures:
-        tap.none("every documented field occurs", unexplained)
-    else:
-        tap.skip("every documented field occurs", f"only the small samples are here; {len(unexplained)} were not seen")
     stale = sorted(k for k in NEVER_SEEN if not any(matches(k, w) for w in unseen))
     if args.fixtures:
+        tap.none("every documented field occurs", unexplained)
         tap.none("no exception is stale", stale)
+    else:
+        tap.skip("every documented field occurs", f"only the small samples are here; {len(unexplained)} were not seen")
     tap.done()
 
 

@@ -392,6 +392,10 @@ def check(args, case, truth, checkpoint):
     short = envelope(run(args, "ls", "--json", checkpoint), problems)
     long = envelope(run(args, "ls", "-l", "--json", checkpoint), problems)
     by_name = check_ls(short, tensors, totals, problems) if short else {}
+    if short and "globals" not in truth and not truth.get("stale_files"):
+        for f in short["findings"]:
+            if f["severity"] != "note":
+                problems.append(f"a sound checkpoint, but {f['rule']} {f['message']}")
     if short:
         check_alias(by_name, tensors, problems)
     names = [t["clean_fqn"] for t in tensors] + [o["fqn"] for o in objects]
