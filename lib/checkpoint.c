@@ -545,9 +545,15 @@ static bool read_checkpoint(struct opening *opening, struct fsdp_error **ret_err
 static bool open_all(struct opening *opening, struct fsdp_error **ret_error)
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
-	bool opened = open_input(opening, ret_error) &&
-		      read_checkpoint(opening, ret_error) &&
-		      fsdp_model_freeze(&checkpoint->model, &checkpoint->budget, ret_error);
+	bool opened =
+		open_input(opening, ret_error) && read_checkpoint(opening, ret_error);
+	/* What reading needed and what freezing needs never stand side by side. */
+	if (opening->has_beside)
+		fsdp_dir_close(&opening->beside);
+	opening->has_beside = false;
+	fsdp_arena_done(&opening->scratch);
+	opened = opened &&
+		 fsdp_model_freeze(&checkpoint->model, &checkpoint->budget, ret_error);
 	if (!opened)
 		fsdp_error_add_path(ret_error, opening->path);
 	return opened;
