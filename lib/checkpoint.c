@@ -276,7 +276,7 @@ static bool open_whole_directory(struct opening *opening, struct fsdp_error **re
 	struct fsdp_span name = base_name(opening->path);
 	bool member = fsdp_span_ends(name, FSDP_SPAN(".metadata")) ||
 		      fsdp_span_ends(name, FSDP_SPAN(".distcp"));
-	if (!member || !opening->has_beside)
+	if (!member || !opening->has_beside || opening->options->slice)
 		return true;
 	struct fsdp_folder folder;
 	fsdp_folder_of_dir(&folder, &opening->beside);

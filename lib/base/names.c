@@ -15,8 +15,8 @@ static uint64_t mix(uint64_t a, uint64_t b)
 	return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-static uint32_t hash_segment(
-	const struct fsdp_names *names, uint32_t parent, const unsigned char *text, size_t size)
+static uint32_t hash_segment(const struct fsdp_names *names, uint32_t parent,
+	const unsigned char *text, size_t size)
 {
 	uint64_t hash = mix(names->seed ^ parent, names->seed_too ^ size);
 	uint64_t word = 0;

@@ -357,6 +357,40 @@ static bool add_names(struct dcp *dcp, const struct fsdp_dcp_item *item,
 		dcp->reading->model, 0, item->text, ret_name, ret_raw_name, ret_error);
 }
 
+/*
+ * Elements of all chunks against elements of the tensor. Boxes are not compared with each
+ * other here: fewer elements prove a gap, more prove an overlap, and equal numbers prove
+ * nothing. Ranks that wrote alone keep replicas, which count twice.
+ */
+static void judge_volume(struct dcp *dcp, const struct fsdp_dcp_item *item)
+{
+	const struct fsdp_model *model = dcp->reading->model;
+	uint64_t numel = 0, held = 0, volume = 0;
+	bool replicas = dcp->meta.file_number > 1;
+	for (uint32_t id = item->first_list; id != FSDP_NONE;) {
+		const struct fsdp_dcp_list *list = fsdp_vec_at(&dcp->meta.lists, id);
+		for (uint32_t i = 0; i < list->count; i++) {
+			const struct fsdp_dcp_chunk *chunk =
+				fsdp_vec_at(&dcp->meta.chunks, list->first + i);
+			if (!chunk_fits(dcp, item, chunk))
+				return; /* said already */
+			(void)fsdp_numel(fsdp_model_ints(model, chunk->box) + chunk->dims,
+				chunk->dims, &volume);
+			if (!fsdp_add(held, volume, &held))
+				return;
+		}
+		id = list->next;
+	}
+	(void)fsdp_numel(fsdp_model_ints(model, item->shape), item->dims, &numel);
+	if (held == numel || (replicas && held > numel))
+		return;
+	fsdp_find(&dcp->reading->model->findings,
+		held < numel ? FSDP_RULE_CHUNK_GAP : FSDP_RULE_CHUNK_OVERLAP,
+		FSDP_PLACE(.file = dcp->meta.file, .tensor = item->text),
+		"the chunks hold %llu of %llu elements", (unsigned long long)held,
+		(unsigned long long)numel);
+}
+
 static bool add_tensor(struct dcp *dcp, uint32_t item_id, struct fsdp_error **ret_error)
 {
 	const struct fsdp_dcp_item *item = fsdp_vec_at(&dcp->meta.items, item_id);
@@ -378,6 +412,7 @@ static bool add_tensor(struct dcp *dcp, uint32_t item_id, struct fsdp_error **re
 	uint32_t tensor = fsdp_build_tensor(dcp->reading->model, &record, ret_error);
 	if (tensor == FSDP_NONE)
 		return false;
+	judge_volume(dcp, item);
 	for (uint32_t list_id = item->first_list; list_id != FSDP_NONE;) {
 		const struct fsdp_dcp_list *list = fsdp_vec_at(&dcp->meta.lists, list_id);
 		for (uint32_t i = 0; i < list->count; i++)
@@ -483,6 +518,26 @@ static bool add_object(struct dcp *dcp, uint32_t item_id, struct fsdp_error **re
 
 /* ---- what the directory says ---- */
 
+/* A small file in place of a large one is often a pointer to it. */
+static bool say_stand_in(
+	struct dcp *dcp, const struct data_file *file, struct fsdp_span path)
+{
+	unsigned char head[1024];
+	struct fsdp_source source;
+	if (file->size == 0 || file->size > sizeof head ||
+		!fsdp_folder_source(dcp->folder, path, &source, NULL) ||
+		!fsdp_source_read(&source, 0, head, (size_t)file->size, NULL))
+		return false;
+	const char *what = fsdp_foreign_stand_in(
+		fsdp_span(head, (size_t)file->size), dcp->reading->scratch);
+	if (what == NULL)
+		return false;
+	fsdp_find(&dcp->reading->model->findings, FSDP_RULE_NOT_A_CHECKPOINT,
+		FSDP_PLACE(.file = path), "this is %s; the metadata needs %llu bytes",
+		what, (unsigned long long)file->needed);
+	return true;
+}
+
 static void judge_files(struct dcp *dcp)
 {
 	struct fsdp_findings *findings = &dcp->reading->model->findings;
@@ -491,7 +546,7 @@ static void judge_files(struct dcp *dcp)
 		struct fsdp_span path = fsdp_names_segment(&dcp->meta.paths, id);
 		if (file->size == FSDP_UNKNOWN)
 			continue;
-		if (file->bad_count != 0) {
+		if (file->bad_count != 0 && !say_stand_in(dcp, file, path)) {
 			const struct fsdp_dcp_item *item =
 				fsdp_vec_at(&dcp->meta.items, file->first_bad);
 			fsdp_find(findings,
@@ -505,7 +560,7 @@ static void judge_files(struct dcp *dcp)
 				"beyond its end",
 				(unsigned long long)file->needed,
 				(unsigned long long)file->size, file->bad_count);
-		} else if (file->used < file->size) {
+		} else if (file->bad_count == 0 && file->used < file->size) {
 			dcp->reading->model->unaccounted += file->size - file->used;
 		}
 	}

@@ -11,6 +11,7 @@
  */
 #include <stdio.h>
 
+#include "base/big.h"
 #include "base/num.h"
 #include "format/torch-value.h"
 #include "model/dtype.h"
@@ -519,7 +520,12 @@ static bool spell_leaf(struct spelling *spelling, fsdp_ref ref, bool *ret_done)
 			return false;
 		token->text = fsdp_pickle_span(pickle, ref);
 		spelling->text_bytes += token->text.size;
-		return true;
+		if (kind != FSDP_PICKLE_BIG_INTEGER ||
+			fsdp_pickle_is_written(pickle, ref))
+			return true;
+		token->text = fsdp_big_text(token->text, spelling->torch->model->arena);
+		return token->text.data != NULL ||
+		       fsdp_arena_fail(spelling->torch->scratch, spelling->error);
 	case FSDP_PICKLE_GLOBAL:
 		token = add_token(spelling, FSDP_TOKEN_GLOBAL);
 		if (token == NULL)
