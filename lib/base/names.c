@@ -42,23 +42,34 @@ bool fsdp_names_init(struct fsdp_names *names, struct fsdp_arena *arena)
 	names->seed_too = seeds[1] | 1;
 	fsdp_vec_init(&names->list, arena, sizeof(struct fsdp_name));
 	names->slots = fsdp_arena_take(arena, FIRST_SLOTS * sizeof *names->slots, 4);
+	names->tags = fsdp_arena_take(arena, FIRST_SLOTS, 1);
 	struct fsdp_name *root = fsdp_vec_push(&names->list);
-	if (names->slots == NULL || root == NULL)
+	if (names->slots == NULL || names->tags == NULL || root == NULL)
 		return false;
 	*root = (struct fsdp_name){ .text = (const unsigned char *)"",
 		.parent = FSDP_NONE };
 	return true;
 }
 
+/* What a slot says of its name without a look at it: a table of a million names does
+ * not fit the caches, one byte each nearly does. */
+static unsigned char tag_of(uint32_t hash)
+{
+	return (unsigned char)(hash >> 24 | 1);
+}
+
+/* The slot of a name, or the free one where it belongs. */
 static size_t find_slot(const struct fsdp_names *names, uint32_t hash, uint32_t parent,
 	struct fsdp_span segment)
 {
 	size_t mask = names->slot_count - 1;
+	unsigned char tag = tag_of(hash);
 	for (size_t slot = hash & mask;; slot = (slot + 1) & mask) {
-		uint32_t entry = names->slots[slot];
-		if (entry == 0)
+		if (names->tags[slot] == 0)
 			return slot;
-		const struct fsdp_name *name = fsdp_names_at(names, entry - 1);
+		if (names->tags[slot] != tag)
+			continue;
+		const struct fsdp_name *name = fsdp_names_at(names, names->slots[slot]);
 		if (name->hash == hash && name->parent == parent &&
 			name->size == segment.size &&
 			(segment.size == 0 ||
@@ -72,16 +83,19 @@ static bool grow(struct fsdp_names *names)
 {
 	size_t count = names->slot_count * 2;
 	uint32_t *slots = fsdp_arena_take(names->arena, count * sizeof *slots, 4);
-	if (slots == NULL)
+	unsigned char *tags = fsdp_arena_take(names->arena, count, 1);
+	if (slots == NULL || tags == NULL)
 		return false;
 	for (size_t id = 1; id < names->list.count; id++) {
-		const struct fsdp_name *name = fsdp_names_at(names, (uint32_t)id);
-		size_t slot = name->hash & (count - 1);
-		while (slots[slot] != 0)
+		uint32_t hash = fsdp_names_at(names, (uint32_t)id)->hash;
+		size_t slot = hash & (count - 1);
+		while (tags[slot] != 0)
 			slot = (slot + 1) & (count - 1);
-		slots[slot] = (uint32_t)id + 1;
+		slots[slot] = (uint32_t)id;
+		tags[slot] = tag_of(hash);
 	}
 	names->slots = slots;
+	names->tags = tags;
 	names->slot_count = count;
 	return true;
 }
@@ -94,8 +108,8 @@ uint32_t fsdp_names_child(
 		return FSDP_NONE;
 	uint32_t hash = hash_segment(names, parent, segment.data, segment.size);
 	size_t slot = find_slot(names, hash, parent, segment);
-	if (names->slots[slot] != 0)
-		return names->slots[slot] - 1;
+	if (names->tags[slot] != 0)
+		return names->slots[slot];
 	if (names->list.count * 3 >= names->slot_count * 2) {
 		if (!grow(names))
 			return FSDP_NONE;
@@ -108,7 +122,8 @@ uint32_t fsdp_names_child(
 		return FSDP_NONE;
 	*name = (struct fsdp_name){ segment.data, (uint32_t)segment.size, parent, hash,
 		depth };
-	names->slots[slot] = id + 1;
+	names->slots[slot] = id;
+	names->tags[slot] = tag_of(hash);
 	return id;
 }
 
@@ -128,22 +143,58 @@ static bool next_segment(
 	return true;
 }
 
+/* How many of the last name's leading segments this one has too. */
+static uint32_t shared_segments(
+	const struct fsdp_names *names, uint32_t parent, struct fsdp_span dotted)
+{
+	const struct fsdp_names_last *last = &names->last;
+	uint32_t shared = 0;
+	if (last->count == 0 || last->parent != parent)
+		return 0;
+	size_t common = 0;
+	size_t most = dotted.size < last->text.size ? dotted.size : last->text.size;
+	while (common < most && dotted.data[common] == last->text.data[common])
+		common++;
+	/* Of a segment the dot behind it must be the same too. */
+	while (shared < last->count && last->segments[shared].end < common)
+		shared++;
+	return shared;
+}
+
 uint32_t fsdp_names_intern(
 	struct fsdp_names *names, uint32_t parent, struct fsdp_span dotted)
 {
-	struct fsdp_span segment;
+	struct fsdp_names_last *last = &names->last;
+	struct fsdp_span segment, whole = dotted;
+	uint32_t shared = shared_segments(names, parent, dotted), id = parent;
 	bool more = true;
-	while (parent != FSDP_NONE && next_segment(&dotted, &more, &segment))
-		parent = fsdp_names_child(names, parent, segment);
-	return parent;
+	if (shared != 0) {
+		size_t skip = (size_t)last->segments[shared - 1].end + 1;
+		id = last->segments[shared - 1].id;
+		dotted = fsdp_span(dotted.data + skip, dotted.size - skip);
+	}
+	last->text = whole;
+	last->parent = parent;
+	last->count = shared;
+	while (id != FSDP_NONE && next_segment(&dotted, &more, &segment)) {
+		id = fsdp_names_child(names, id, segment);
+		if (!more || last->count >= FSDP_NAMES_LAST)
+			continue;
+		last->segments[last->count].end =
+			(uint32_t)(segment.data + segment.size - whole.data);
+		last->segments[last->count++].id = id;
+	}
+	if (id == FSDP_NONE || whole.size >= UINT32_MAX)
+		last->count = 0;
+	return id;
 }
 
 uint32_t fsdp_names_find_child(
 	const struct fsdp_names *names, uint32_t parent, struct fsdp_span segment)
 {
 	uint32_t hash = hash_segment(names, parent, segment.data, segment.size);
-	uint32_t entry = names->slots[find_slot(names, hash, parent, segment)];
-	return entry == 0 ? FSDP_NONE : entry - 1;
+	size_t slot = find_slot(names, hash, parent, segment);
+	return names->tags[slot] == 0 ? FSDP_NONE : names->slots[slot];
 }
 
 uint32_t fsdp_names_find(

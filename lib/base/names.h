@@ -24,12 +24,27 @@ struct fsdp_name {
 	uint32_t depth; /* segments; the root has 0 */
 };
 
+enum { FSDP_NAMES_LAST = 16 };
+
 struct fsdp_names {
 	struct fsdp_arena *arena;
 	struct fsdp_vec list; /* struct fsdp_name */
-	uint32_t *slots;      /* id + 1, 0 is free */
-	size_t slot_count;    /* a power of two */
+	uint32_t *slots;      /* ids */
+	unsigned char
+		*tags;     /* of each slot: 7 bits of the hash and one more, 0 is free */
+	size_t slot_count; /* a power of two */
 	uint64_t seed, seed_too;
+
+	/* The last dotted name that was interned, and where its segments end: the next
+	 * one mostly begins with the same segments. */
+	struct fsdp_names_last {
+		struct fsdp_span text;
+		uint32_t parent;
+		uint32_t count;
+		struct {
+			uint32_t end, id;
+		} segments[FSDP_NAMES_LAST];
+	} last;
 };
 
 bool fsdp_names_init(struct fsdp_names *names, struct fsdp_arena *arena);

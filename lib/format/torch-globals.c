@@ -50,6 +50,8 @@ static const struct known table[] = {
 		"per_channel_symmetric "
 		"per_channel_affine_float_qparams",
 		STRICT },
+	{ "torch", "strided sparse_coo sparse_csr sparse_csc sparse_bsr sparse_bsc",
+		METADATA },
 	{ "torch.cuda", STORAGES " " TENSORS " BoolTensor", STRICT },
 	{ "torch.sparse", TENSORS, STRICT },
 	{ "torch.cuda.sparse", TENSORS, STRICT },

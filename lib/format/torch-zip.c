@@ -219,20 +219,36 @@ static void match_storage(
 			"bytes");
 }
 
+/* The storage of a key. Records mostly come in the order in which the pickle names them,
+ * so the one behind the last is tried first. */
+static uint32_t find_storage(
+	const struct torch_zip *file, struct fsdp_span key, uint32_t guess)
+{
+	if (guess < file->torch.storages.count &&
+		fsdp_span_equal(fsdp_torch_key(&file->torch, guess), key))
+		return guess;
+	uint32_t name = fsdp_names_find_child(&file->torch.keys, 0, key);
+	return name == FSDP_NONE ? FSDP_NONE : name - 1;
+}
+
 /* One pass over the directory: keys are looked up by hash, members are never sorted. */
 static void match_members(struct torch_zip *file)
 {
+	uint32_t next = 0;
+	size_t skip = file->root.size + 5;
 	for (size_t i = 0; i < file->zip.members.count; i++) {
 		const struct fsdp_zip_member *member = fsdp_zip_member(&file->zip, i);
-		size_t skip = file->root.size + 5;
 		if (member->name.size <= skip ||
 			!fsdp_span_begins(member->name, file->root) ||
 			memcmp(member->name.data + file->root.size, "data/", 5) != 0)
 			continue;
-		uint32_t name = fsdp_names_find_child(&file->torch.keys, 0,
-			fsdp_span(member->name.data + skip, member->name.size - skip));
-		if (name != FSDP_NONE)
-			match_storage(file, name - 1, member);
+		uint32_t storage = find_storage(file,
+			fsdp_span(member->name.data + skip, member->name.size - skip),
+			next);
+		if (storage == FSDP_NONE)
+			continue;
+		match_storage(file, storage, member);
+		next = storage + 1;
 	}
 }
 

@@ -30,7 +30,8 @@ static void check_round_trip(const char *text)
 	char buffer[64];
 	uint32_t id = fsdp_names_intern(&names, 0, fsdp_span_text(text));
 	assert_int_not_equal(id, FSDP_NONE);
-	assert_int_equal(fsdp_names_write(&names, id, buffer, sizeof buffer), strlen(text));
+	assert_int_equal(
+		fsdp_names_write(&names, id, buffer, sizeof buffer), strlen(text));
 	assert_memory_equal(buffer, text, strlen(text));
 	assert_int_equal(fsdp_names_find(&names, 0, fsdp_span_text(text)), id);
 	assert_int_equal(fsdp_names_intern(&names, 0, fsdp_span_text(text)), id);
@@ -50,6 +51,26 @@ static void names_come_back_as_they_went_in(void **state)
 	assert_int_equal(fsdp_names_find(&names, 0, FSDP_SPAN("a.c")), FSDP_NONE);
 	assert_int_equal(fsdp_names_length(&names, 0), 0);
 	assert_int_not_equal(fsdp_names_find(&names, 0, FSDP_SPAN("")), 0);
+}
+
+/* Interning remembers the last name: every pair of neighbours must come out right. */
+static void neighbours_do_not_mislead(void **state)
+{
+	(void)state;
+	static const char *const texts[] = { "a.b.c", "a.b", "a.b.c", "a.bc", "a.b.cd",
+		"a.b.", "a.b..c", "", "a", "a.", "a.b.c.d.e.f.g.h.i.j.k.l.m.n.o.p.q.r.s",
+		"a.b.c.d.e.f.g.h.i.j.k.l.m.n.o.p.q.r.t", "ab.c", "a.b.c" };
+	size_t count = sizeof texts / sizeof *texts;
+	for (size_t i = 0; i < count; i++)
+		for (size_t j = 0; j < count; j++) {
+			check_round_trip(texts[i]);
+			check_round_trip(texts[j]);
+		}
+	uint32_t below = fsdp_names_intern(&names, 0, FSDP_SPAN("x"));
+	uint32_t first = fsdp_names_intern(&names, 0, FSDP_SPAN("a.b.c"));
+	uint32_t second = fsdp_names_intern(&names, below, FSDP_SPAN("a.b.c"));
+	assert_int_not_equal(first, second);
+	assert_int_equal(fsdp_names_length(&names, second), 7);
 }
 
 static void prefixes_are_shared(void **state)
@@ -93,7 +114,7 @@ static int order(const char *a, const char *b)
 {
 	int result = fsdp_natural_compare(fsdp_span_text(a), fsdp_span_text(b));
 	int opposite = fsdp_natural_compare(fsdp_span_text(b), fsdp_span_text(a));
-	assert_int_equal(result < 0, opposite > 0);
+	assert_int_equal(result<0, opposite> 0);
 	return result < 0 ? -1 : result > 0;
 }
 
@@ -114,11 +135,15 @@ static void order_is_natural(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(names_come_back_as_they_went_in, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			names_come_back_as_they_went_in, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			neighbours_do_not_mislead, setup, teardown),
 		cmocka_unit_test_setup_teardown(prefixes_are_shared, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			a_name_of_4096_segments_is_no_deeper_stack, setup, teardown),
-		cmocka_unit_test_setup_teardown(many_siblings_are_found_again, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			many_siblings_are_found_again, setup, teardown),
 		cmocka_unit_test(order_is_natural),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
