@@ -337,6 +337,17 @@ static bool at_items(const struct json *json)
 	return json->of != NULL && json->depth == json->of_depth;
 }
 
+/* A record has a `type` and an `of` of its own; an element that has one too (a value: its
+ * type in Python) says which it means. */
+static struct text item_key(struct text key)
+{
+	if (key.data != NULL && key.size == 4 && memcmp(key.data, "type", 4) == 0)
+		return text_of("value_type");
+	if (key.data != NULL && key.size == 2 && memcmp(key.data, "of", 2) == 0)
+		return text_of("value_of");
+	return key;
+}
+
 static void item_begin(struct json *json)
 {
 	json->to = &json->stream;
@@ -401,6 +412,8 @@ static void field(struct out *out, struct text key, const struct value *value, b
 	if (item) {
 		item_begin(json);
 		key = text_of("value");
+	} else if (json->of != NULL && json->depth == json->of_depth + 1) {
+		key = item_key(key);
 	}
 	member(json, key, own_line(json, key, named));
 	bool valid = spell_value(json->to, value);
@@ -421,8 +434,11 @@ static void spell_keys(struct json *json, const struct table *table)
 	json->keys.size = 0;
 	for (size_t i = 0; i < json->columns.count; i++) {
 		const char *name = table->columns[json->columns.items[i]].name;
+		struct text key = text_of(name);
+		if (json->row_is_item)
+			key = item_key(key);
 		writer_char(&json->keys, ',');
-		spell_string(&json->keys, name, strlen(name));
+		spell_string(&json->keys, key.data, key.size);
 		writer_char(&json->keys, ':');
 		json->key_ends[i] = json->keys.size;
 		json->is_name[i] = strcmp(name, "name") == 0;
@@ -440,8 +456,8 @@ static void table_begin(struct out *out, const struct table *table)
 	if (json->hidden)
 		return;
 	columns_for_machine(table, &json->columns);
-	spell_keys(json, table);
 	json->row_is_item = json->lines && table->main;
+	spell_keys(json, table);
 	if (json->row_is_item)
 		items_begin(out, text_of(table->key));
 	else

@@ -239,6 +239,44 @@ static void nested_items_are_items_too(void **state)
 		"\"status\":0,\"data\":{\"before\":1,\"after\":false}}\n");
 }
 
+/* A value: its fields by themselves, or as a row. */
+static void emit_values(struct out *out)
+{
+	static const struct column of_value[] = { { .name = "name" },
+		{ .name = "type" } };
+	const struct table table = {
+		.key = "values", .columns = of_value, .column_count = 2, .main = true
+	};
+	const struct value row[] = { NAME("b"), value_word("str") };
+	out_items_begin(out, "items");
+	out_object_begin(out, NULL);
+	out_field(out, "type", value_word("int"));
+	out_field(out, "of", value_word("x"));
+	out_object_begin(out, "inner");
+	out_field(out, "type", value_word("dict"));
+	out_object_end(out);
+	out_object_end(out);
+	out_array_end(out);
+	out_table_begin(out, &table);
+	out_row(out, row);
+	out_table_end(out);
+}
+
+static void records_keep_their_own_type(void **state)
+{
+	(void)state;
+	struct capture capture;
+	capture_open(&capture, "jsonl", plain_looks);
+	begin_and_end(capture.out, emit_values);
+	assert_captured(&capture,
+		LINES_HEADER "{\"type\":\"item\",\"of\":\"items\",\"value_type\":\"int\","
+			     "\"value_of\":\"x\",\"inner\":{\"type\":\"dict\"}}\n"
+			     "{\"type\":\"item\",\"of\":\"values\",\"name\":\"b\","
+			     "\"value_type\":\"str\"}\n"
+			     "{\"type\":\"end\",\"items\":2,\"findings\":0,\"errors\":0,"
+			     "\"ok\":true,\"status\":0,\"data\":{}}\n");
+}
+
 static void each_line_of_lines_is_an_object(void **state)
 {
 	(void)state;
@@ -685,6 +723,7 @@ int main(void)
 		cmocka_unit_test(a_bare_document_is_its_data),
 		cmocka_unit_test(lines_carry_the_main_array_and_end_with_the_rest),
 		cmocka_unit_test(nested_items_are_items_too),
+		cmocka_unit_test(records_keep_their_own_type),
 		cmocka_unit_test(each_line_of_lines_is_an_object),
 		cmocka_unit_test(texts_come_back_as_they_went_in),
 		cmocka_unit_test(invalid_bytes_become_one_mark_a_subpart),
