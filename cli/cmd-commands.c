@@ -103,7 +103,7 @@ static bool run_commands(struct run *run, struct fsdp_error **ret_error)
 {
 	(void)ret_error;
 	run_begin(run, STATUS_GOOD);
-	out_array_begin(run->out, "commands");
+	out_items_begin(run->out, "commands");
 	for (size_t i = 0; command(i) != NULL; i++)
 		emit_command(run->out, command(i));
 	out_array_end(run->out);
@@ -117,7 +117,7 @@ const struct command command_commands = {
 	.synopsis = "",
 	.example = "commands --json",
 	.examples = { "commands", "commands --json" },
-	.shapes = SHAPE_FACTS,
+	.shapes = SHAPE_FACTS | SHAPE_ITEMS,
 	.output = "text",
 	.inputs = INPUTS_NONE,
 	.run = run_commands,

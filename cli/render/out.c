@@ -26,7 +26,7 @@ static const struct out_format formats[] = {
 	},
 	{
 		.name = "jsonl",
-		.shapes = SHAPE_TABLE | SHAPE_TREE | SHAPE_FINDINGS,
+		.shapes = SHAPE_TABLE | SHAPE_TREE | SHAPE_FINDINGS | SHAPE_ITEMS,
 		.machine = true,
 		.summary = "one object a line, from header to end, in constant memory",
 		.functions = &jsonl_functions,

@@ -65,6 +65,7 @@ enum {
 	SHAPE_TREE = 1 << 2,
 	SHAPE_FINDINGS = 1 << 3,
 	SHAPE_SPANS = 1 << 4,
+	SHAPE_ITEMS = 1 << 5, /* facts with a main array among them */
 };
 
 /* A row of the table of outputs. */
