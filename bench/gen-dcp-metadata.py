@@ -269,7 +269,7 @@ def main():
     parser.add_argument("--tensors", type=int, required=True)
     parser.add_argument("--world", type=int, required=True)
     parser.add_argument("--states", type=int, default=0, choices=range(len(STATES) + 1))
-    parser.add_argument("--values", type=int, default=4)
+    parser.add_argument("--values", type=int, default=0, help="entries that are no tensors; holes too")
     a = parser.parse_args()
     os.makedirs(a.folder, exist_ok=True)
     with open(os.path.join(a.folder, ".metadata"), "wb", buffering=1 << 20) as f:
