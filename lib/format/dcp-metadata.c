@@ -23,7 +23,7 @@
 enum { DIMS_MAX = 64 };
 
 /* What a folded number is: the kind in its low three bits. */
-enum kind { SIZE, CHUNK, PROPERTIES, TENSOR_META, BYTES_META, INDEX, INFO };
+enum kind { SIZE, CHUNK, PROPERTIES, TENSOR_META, INDEX, INFO };
 
 struct size_record {
 	fsdp_ints at;
@@ -276,15 +276,13 @@ static bool fold_tensor_meta(void *context, struct fsdp_pickle *pickle,
 	return true;
 }
 
-static bool fold_bytes_meta(void *context, struct fsdp_pickle *pickle,
-	const struct fsdp_fold *row, fsdp_ref callable, fsdp_ref arguments,
-	fsdp_ref state, uint32_t *ret_number, struct fsdp_error **ret_error)
+/* An object's entry has no fields, so it stays a symbolic value: some writers give it an
+ * empty state, some none. */
+static bool is_bytes_meta(const struct fsdp_pickle *pickle, fsdp_ref ref)
 {
-	(void)context, (void)pickle, (void)row, (void)callable, (void)arguments,
-		(void)state;
-	(void)ret_error;
-	*ret_number = pack(0, BYTES_META);
-	return true;
+	const struct fsdp_pickle_global *global = fsdp_pickle_named(pickle, ref);
+	return fsdp_pickle_kind(pickle, ref) == FSDP_PICKLE_CALL && global != NULL &&
+	       fsdp_span_is(global->name, "BytesStorageMetadata");
 }
 
 static bool fold_index(void *context, struct fsdp_pickle *pickle,
@@ -369,8 +367,6 @@ static const struct fsdp_fold folds[] = {
 	{ SHARD, "TensorProperties", FSDP_FOLD_BUILD, fold_properties, 0 },
 	{ NEW "metadata", "TensorStorageMetadata", FSDP_FOLD_BUILD, fold_tensor_meta, 0 },
 	{ OLD "metadata", "TensorStorageMetadata", FSDP_FOLD_BUILD, fold_tensor_meta, 0 },
-	{ NEW "metadata", "BytesStorageMetadata", FSDP_FOLD_CALL, fold_bytes_meta, 0 },
-	{ OLD "metadata", "BytesStorageMetadata", FSDP_FOLD_CALL, fold_bytes_meta, 0 },
 	{ NEW "metadata", "MetadataIndex", FSDP_FOLD_BUILD, fold_index, 0 },
 	{ OLD "metadata", "MetadataIndex", FSDP_FOLD_BUILD, fold_index, 0 },
 	{ NEW "filesystem", "_StorageInfo", FSDP_FOLD_BUILD, fold_info, 0 },
@@ -595,8 +591,7 @@ static bool read_entries(struct parse *parse, fsdp_ref entries)
 			continue;
 		}
 		bool is_tensor = folded(parse->pickle, value, TENSOR_META, &meta);
-		uint32_t unused;
-		if (!is_tensor && !folded(parse->pickle, value, BYTES_META, &unused)) {
+		if (!is_tensor && !is_bytes_meta(parse->pickle, value)) {
 			say(parse->dcp, FSDP_RULE_METADATA_UNREADABLE, text,
 				"the entry is neither a tensor nor an object");
 			continue;
@@ -621,6 +616,8 @@ struct match {
 	struct parse *parse;
 	uint32_t *slots; /* chunk + 1, by (item, offsets); made when a hint fails */
 	size_t slot_count;
+	struct fsdp_span last_fqn; /* the writer shares the text of a tensor's entries */
+	uint32_t last_name;
 };
 
 static bool same_offset(const struct fsdp_dcp *dcp, uint32_t chunk_id, uint32_t size)
@@ -726,7 +723,12 @@ static bool find_chunk(struct match *match, const struct fsdp_dcp_item *item,
 static bool place(struct match *match, const struct index_record *index, uint32_t info)
 {
 	struct fsdp_dcp *dcp = match->parse->dcp;
-	uint32_t name = fsdp_names_find(&dcp->model->names, 0, index->fqn);
+	if (index->fqn.data != match->last_fqn.data ||
+		index->fqn.size != match->last_fqn.size) {
+		match->last_fqn = index->fqn;
+		match->last_name = fsdp_names_find(&dcp->model->names, 0, index->fqn);
+	}
+	uint32_t name = match->last_name;
 	struct fsdp_dcp_item *item = name == FSDP_NONE ? NULL : find_item(dcp, name);
 	uint32_t chunk = FSDP_NONE;
 	if (item != NULL && item->is_object) {
