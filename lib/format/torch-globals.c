@@ -252,40 +252,82 @@ static void say(struct fsdp_torch *torch, const struct fsdp_pickle_global *globa
 		use_text(global->uses), what);
 }
 
+/* What torch.load(weights_only=True) would refuse, as one remark on the file. */
+struct refused {
+	size_t count;
+	bool only_dtensors; /* an import of torch.distributed.tensor is enough */
+	char names[360];
+	size_t size;
+};
+
+static void add_refused(
+	struct refused *refused, const struct fsdp_pickle_global *global, bool dtensor)
+{
+	size_t need = global->module.size + 1 + global->name.size + 2;
+	refused->only_dtensors &= dtensor;
+	if (refused->count++ != 0 && refused->size + need < sizeof refused->names) {
+		memcpy(refused->names + refused->size, ", ", 2);
+		refused->size += 2;
+	}
+	if (refused->size + need >= sizeof refused->names)
+		return;
+	memcpy(refused->names + refused->size, global->module.data, global->module.size);
+	refused->size += global->module.size;
+	refused->names[refused->size++] = '.';
+	memcpy(refused->names + refused->size, global->name.data, global->name.size);
+	refused->size += global->name.size;
+}
+
+static void say_refused(struct fsdp_torch *torch, const struct refused *refused)
+{
+	if (refused->count == 0)
+		return;
+	fsdp_find(&torch->model->findings, FSDP_RULE_WEIGHTS_ONLY_REFUSES,
+		FSDP_PLACE(.file = torch->file, .member = torch->member,
+			.next = refused->only_dtensors
+					? "import torch.distributed.tensor first"
+					: NULL),
+		"torch.load(weights_only=True) refuses %zu of its classes: %.*s",
+		refused->count, (int)refused->size, refused->names);
+}
+
+static bool is_known(const struct fsdp_torch *torch,
+	const struct fsdp_pickle_global *global, unsigned *ret_home)
+{
+	bool found = false;
+	*ret_home = find_home(table, sizeof table / sizeof *table, global, &found);
+	if (is_dtype(global))
+		*ret_home |= STRICT;
+	if (is_numpy_type(global))
+		*ret_home |= NUMPY;
+	if (is_getattr(global) && has_getattr_class(torch->pickle))
+		*ret_home |= SHARDED | METADATA;
+	return found || *ret_home != 0;
+}
+
 void fsdp_torch_judge(struct fsdp_torch *torch, enum fsdp_profile profile, uint64_t base)
 {
 	const struct fsdp_pickle *pickle = torch->pickle;
+	struct refused refused = { .only_dtensors = true };
 	if (pickle == NULL)
 		return;
 	for (size_t i = 0; i < fsdp_pickle_global_count(pickle); i++) {
 		const struct fsdp_pickle_global *global = fsdp_pickle_global(pickle, i);
-		bool found = false, gadget = false;
-		unsigned home =
-			find_home(table, sizeof table / sizeof *table, global, &found);
-		if (is_dtype(global)) {
-			found = true;
-			home |= STRICT;
-		}
-		if (is_numpy_type(global)) {
-			found = true;
-			home |= NUMPY;
-		}
-		if (is_getattr(global) && has_getattr_class(pickle)) {
-			found = true;
-			home |= SHARDED | METADATA;
+		bool gadget = false;
+		unsigned home;
+		if (is_known(torch, global, &home)) {
+			if (!(home & STRICT))
+				add_refused(&refused, global, home & DTENSOR);
+			continue;
 		}
 		(void)find_home(
 			gadgets, sizeof gadgets / sizeof *gadgets, global, &gadget);
-		if (!found) {
-			say(torch, global, base,
-				gadget ? FSDP_RULE_PICKLE_GADGET
-				       : FSDP_RULE_PICKLE_GLOBAL,
-				gadget ? "which can run commands or code"
-				       : "which is not on the list of known data");
-			continue;
-		}
-		if (profile == FSDP_PROFILE_TENSORS && !(home & (STRICT | DTENSOR)))
-			say(torch, global, base, FSDP_RULE_WEIGHTS_ONLY_REFUSES,
-				"which torch.load(weights_only=True) refuses");
+		say(torch, global, base,
+			gadget ? FSDP_RULE_PICKLE_GADGET : FSDP_RULE_PICKLE_GLOBAL,
+			gadget ? "which can run commands or code"
+			       : "which is not on the list of known data");
 	}
+	/* Metadata is never loaded that way. */
+	if (profile == FSDP_PROFILE_TENSORS)
+		say_refused(torch, &refused);
 }

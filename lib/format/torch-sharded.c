@@ -519,6 +519,14 @@ static bool resolve_mesh(struct fsdp_torch *torch, struct fsdp_torch_mesh *mesh,
 		fsdp_error_free(error);
 		ranks = NULL;
 	}
+	if (mesh->rank_map != FSDP_NONE) {
+		const struct fsdp_torch_tensor *map =
+			fsdp_torch_tensor(torch, mesh->rank_map);
+		if (map->storage != FSDP_NONE)
+			fsdp_torch_storage(torch, map->storage)->is_mesh = true;
+	}
+	if (ranks != NULL && count != 0)
+		torch->model->world_size = (uint32_t)count;
 	mesh->has_coordinates = find_coordinates(mesh, ranks, count, &base);
 	if (mesh->rank >= 0 && mesh->rank < MESH_RANKS)
 		torch->rank = (uint32_t)mesh->rank;

@@ -23,6 +23,7 @@ struct fsdp_torch_storage {
 	uint8_t dtype;
 	bool untyped;  /* numel counts bytes */
 	bool conflict; /* two ids say different things */
+	bool is_mesh;  /* ranks of a device mesh, no tensor of the state dict */
 };
 
 /* A tensor as a rebuild function describes it. */

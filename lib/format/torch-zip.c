@@ -176,6 +176,7 @@ static bool add_extents(struct torch_zip *file, struct fsdp_error **ret_error)
 			.size = fsdp_torch_storage_bytes(storage),
 			.offset = FSDP_UNKNOWN,
 			.big_endian = file->big_endian,
+			.is_record = storage->is_mesh,
 			.missing = true,
 		};
 		if (fsdp_build_extent(file->reading->model, &extent, ret_error) ==

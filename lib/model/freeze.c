@@ -152,7 +152,8 @@ static bool count_storages(struct fsdp_model *model, struct fsdp_arena *scratch)
 	}
 	for (uint32_t i = 0; i < count; i++) {
 		const struct fsdp_extent *extent = fsdp_vec_at(&model->extents, i);
-		if (extent->kind == FSDP_EXTENT_ITEM || extent->missing)
+		if (extent->kind == FSDP_EXTENT_ITEM || extent->missing ||
+			extent->is_record)
 			continue;
 		model->payload += extent->length;
 		model->unused += extent->size - (uses[i].end - uses[i].begin);

@@ -40,7 +40,8 @@ struct fsdp_extent {
 	uint8_t kind;   /* enum fsdp_extent_kind */
 	uint8_t method; /* 0 stored, 8 deflated */
 	bool big_endian;
-	bool missing; /* the file does not have these bytes: a finding says so */
+	bool missing;   /* the file does not have these bytes: a finding says so */
+	bool is_record; /* not payload: the ranks of a mesh */
 };
 
 struct fsdp_tensor_record {
