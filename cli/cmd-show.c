@@ -12,13 +12,14 @@
 #include "elements.h"
 #include "places.h"
 #include "similar.h"
+#include "states.h"
 #include "tensor-row.h"
 #include "units.h"
 
 enum {
 	VALUES_MAX = 1 << 20, /* elements that --values shows */
 	LINE_WIDTH = 80,
-	STATES_MAX = 64,
+	STATES_SHOWN = 16,
 	MESH_ROWS_MAX = 32,
 };
 
@@ -46,6 +47,7 @@ struct show {
 	struct row_buffers buffers;
 	struct item *items;
 	size_t item_count;
+	struct states *states;
 
 	uint32_t *pieces; /* of all items, one behind the other */
 	struct place_facts *facts;
@@ -338,85 +340,22 @@ static void tell_placement(struct show *show, const struct fsdp_tensor *tensor)
 
 /* ---- what belongs to it ---- */
 
-static bool ends_with(struct text text, struct text end)
+static struct text key_of(struct text name, const struct state *state)
 {
-	return text.size >= end.size &&
-	       memcmp(text.data + text.size - end.size, end.data, end.size) == 0;
+	return (struct text){ name.data + state->key_offset, state->key_size };
 }
 
-static struct text without_end(struct text text, size_t size)
-{
-	return (struct text){ text.data, text.size - size };
-}
-
-/* The last segment; the text before its dot is left in *rest. */
-static struct text split_last(struct text text, struct text *rest)
-{
-	struct text last = text_last(text, '.');
-	bool dotted = last.size < text.size;
-
-	*rest = without_end(text, dotted ? last.size + 1 : text.size);
-	return last;
-}
-
-static bool is_below_state(struct text text)
-{
-	return text_is(text, text_of("state")) || ends_with(text, text_of(".state"));
-}
-
-/* The key of an optimizer's tensor for a parameter: KEY of "….state.<parameter>.KEY" and
- * of "….state.KEY.<parameter>", or absent. The word before it tells the parameter
- * "weight" from the end of "head.weight". */
-static struct text state_key(struct text name, struct text parameter)
-{
-	struct text rest, above, last = split_last(name, &rest);
-
-	if (parameter.size == 0 || name.size <= parameter.size)
-		return (struct text){ NULL, 0 };
-	if (ends_with(rest, parameter) && rest.size > parameter.size &&
-		rest.data[rest.size - parameter.size - 1] == '.' &&
-		is_below_state(without_end(rest, parameter.size + 1)))
-		return last;
-	if (!ends_with(name, parameter) ||
-		name.data[name.size - parameter.size - 1] != '.')
-		return (struct text){ NULL, 0 };
-	last = split_last(without_end(name, parameter.size + 1), &above);
-	return is_below_state(above) ? last : (struct text){ NULL, 0 };
-}
-
-static size_t find_states(
-	struct show *show, const struct fsdp_tensor *tensor, uint32_t *states)
-{
-	const struct fsdp_checkpoint *checkpoint = show->run->checkpoint;
-	size_t tensors = fsdp_tensor_count(checkpoint), count = 0;
-	struct text parameter = name_text(&show->buffers.alias, checkpoint, tensor->name);
-
-	if (tensor->role == FSDP_ROLE_OPTIM)
-		return 0;
-	for (uint32_t i = 0; i < tensors && count < STATES_MAX; i++) {
-		struct fsdp_tensor other = tensor_at(show, i);
-		if (other.role != FSDP_ROLE_OPTIM)
-			continue;
-		if (state_key(name_text(&show->buffers.name, checkpoint, other.name),
-			    parameter)
-				.data != NULL)
-			states[count++] = i;
-	}
-	return count;
-}
-
-static void emit_states(
-	struct show *show, const uint32_t *states, size_t count, struct text parameter)
+static void emit_states(struct show *show, const struct state *states, size_t count)
 {
 	const struct fsdp_checkpoint *checkpoint = show->run->checkpoint;
 	struct out *out = show->run->out;
 
 	out_array_begin(out, "states");
 	for (size_t i = 0; i < count; i++) {
-		struct fsdp_tensor state = tensor_at(show, states[i]);
+		struct fsdp_tensor state = tensor_at(show, states[i].tensor);
 		struct text name = name_text(&show->buffers.name, checkpoint, state.name);
 		out_object_begin(out, NULL);
-		out_field(out, "key", value_text(state_key(name, parameter)));
+		out_field(out, "key", value_text(key_of(name, &states[i])));
 		out_field(out, "name",
 			value_name(tensor_shown_name(
 				show->run, &show->buffers.raw, &state)));
@@ -427,8 +366,7 @@ static void emit_states(
 	out_array_end(out);
 }
 
-static void tell_states(
-	struct show *show, const uint32_t *states, size_t count, struct text parameter)
+static void tell_states(struct show *show, const struct state *states, size_t count)
 {
 	const struct fsdp_checkpoint *checkpoint = show->run->checkpoint;
 	struct out *out = show->run->out;
@@ -436,15 +374,42 @@ static void tell_states(
 	if (count == 0)
 		return;
 	out_line_begin(out, "states");
-	for (size_t i = 0; i < count; i++) {
-		struct fsdp_tensor state = tensor_at(show, states[i]);
+	for (size_t i = 0; i < count && i < STATES_SHOWN; i++) {
+		struct fsdp_tensor state = tensor_at(show, states[i].tensor);
 		struct text name = name_text(&show->buffers.name, checkpoint, state.name);
 		out_line_text(out, "%s", i > 0 ? ", " : "");
-		out_line_name(out, state_key(name, parameter));
+		out_line_name(out, key_of(name, &states[i]));
 		if (state.dims > 0)
 			out_line_text(out, " %s", fsdp_dtype(state.dtype)->name);
 	}
+	if (count > STATES_SHOWN)
+		out_line_text(out, ", and %zu more", count - STATES_SHOWN);
 	out_line_end(out);
+}
+
+static void show_states(struct show *show, uint32_t index)
+{
+	size_t count;
+	const struct state *states = states_of(show->states, index, &count);
+
+	emit_states(show, states, count);
+	tell_states(show, states, count);
+}
+
+static bool find_states(struct show *show)
+{
+	uint32_t *tensors = malloc((show->item_count + 1) * sizeof *tensors);
+	size_t count = 0;
+	bool good;
+
+	if (tensors == NULL)
+		return false;
+	for (size_t i = 0; i < show->item_count; i++)
+		if (!show->items[i].is_value)
+			tensors[count++] = show->items[i].index;
+	good = states_find(show->run->checkpoint, tensors, count, &show->states);
+	free(tensors);
+	return good;
 }
 
 /* All other names on the storage; the ring is as long as there are names. */
@@ -715,19 +680,13 @@ static bool show_tensor(
 	struct show *show, uint32_t index, size_t *first, struct fsdp_error **ret_error)
 {
 	struct fsdp_tensor tensor = tensor_at(show, index);
-	uint32_t states[STATES_MAX];
-	struct text parameter;
-	size_t state_count;
 
 	out_field(show->run->out, "kind", value_word("tensor"));
 	emit_fields(show, &tensor);
 	tell_head(show, &tensor);
 	emit_pieces(show, &tensor, first);
 	emit_placement(show, &tensor);
-	state_count = find_states(show, &tensor, states);
-	parameter = name_text(&show->buffers.alias, show->run->checkpoint, tensor.name);
-	emit_states(show, states, state_count, parameter);
-	tell_states(show, states, state_count, parameter);
+	show_states(show, index);
 	show_aliases(show, index);
 	show_components(show, &tensor, first);
 	show_quantizer(show, &tensor);
@@ -790,6 +749,7 @@ static void show_done(struct show *show)
 	free(show->facts);
 	free(show->pieces);
 	free(show->items);
+	states_free(show->states);
 	row_buffers_done(&show->buffers);
 	selection_free(show->selection);
 }
@@ -816,7 +776,7 @@ static bool run_show(struct run *run, struct fsdp_error **ret_error)
 			"select, among pieces");
 	if (!answer_selection(run, &show.selection))
 		return true;
-	good = find_items(&show) && locate(&show, ret_error);
+	good = find_items(&show) && find_states(&show) && locate(&show, ret_error);
 	if (good) {
 		run_begin(run, show.status);
 		good = show_items(&show, ret_error) && !row_buffers_failed(&show.buffers);
