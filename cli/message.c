@@ -209,7 +209,8 @@ static void put_rule(const struct looks *looks, const struct finding *const *gro
 
 static bool is_hidden(const struct looks *looks, enum severity severity)
 {
-	return (severity == SEVERITY_NOTE && looks->verbosity < 0) ||
+	/* What is ordinary is for those who ask; info counts it. */
+	return (severity == SEVERITY_NOTE && looks->verbosity < 1) ||
 	       (severity == SEVERITY_WARNING && looks->verbosity < -1);
 }
 

@@ -519,6 +519,58 @@ static bool apply_limits(struct fsdp_checkpoint *checkpoint,
 	return true;
 }
 
+/* Children are read one by one into the same model. One that is damaged costs itself. */
+static bool read_child(struct opening *opening, const struct fsdp_child *child,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_source source;
+	if (!fsdp_folder_source(
+		    &opening->checkpoint->folder, child->name, &source, ret_error))
+		return false;
+	size_t size = source.size < HEAD_BYTES ? (size_t)source.size : HEAD_BYTES;
+	if (!fsdp_source_read(&source, 0, opening->head, size, ret_error))
+		return false;
+	struct fsdp_look look = {
+		.path = child->name,
+		.source = source,
+		.head = fsdp_span(opening->head, size),
+	};
+	const struct fsdp_family *family = fsdp_registry_choose(&look);
+	opening->reading.rank = child->rank;
+	if (family == NULL)
+		return fsdp_foreign(&look, ret_error);
+	return family->read(&opening->reading, &look, ret_error);
+}
+
+static bool read_children(struct opening *opening, struct fsdp_error **ret_error)
+{
+	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
+	uint64_t most = fsdp_limit(&checkpoint->limits, FSDP_LIMIT_CHILDREN);
+	size_t count = opening->reading.children.count, failed = 0;
+	if (count > most)
+		return fsdp_fail_limit(ret_error, FSDP_LIMIT_CHILDREN, most);
+	for (size_t i = 0; i < count; i++) {
+		const struct fsdp_child *child =
+			fsdp_vec_at(&opening->reading.children, i);
+		struct fsdp_error *error = NULL;
+		if (read_child(opening, child, &error))
+			continue;
+		fsdp_error_add_path(&error, (const char *)child->name.data);
+		fsdp_error_put_below(&error, opening->path);
+		bool fatal = error == NULL ||
+			     fsdp_error_code(error) == FSDP_ERROR_MEMORY ||
+			     fsdp_error_code(error) == FSDP_ERROR_LIMIT;
+		if (fatal || ++failed == count) {
+			*ret_error = error;
+			if (error == NULL)
+				fsdp_arena_fail(&checkpoint->arena, ret_error);
+			return false;
+		}
+		fsdp_reading_keep_error(&opening->reading, error);
+	}
+	return true;
+}
+
 static bool read_checkpoint(struct opening *opening, struct fsdp_error **ret_error)
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
@@ -530,13 +582,19 @@ static bool read_checkpoint(struct opening *opening, struct fsdp_error **ret_err
 		.scratch = &opening->scratch,
 		.limits = &checkpoint->limits,
 		.read_values = opening->options->read_values,
+		.rank = FSDP_NONE,
 		.errors = &checkpoint->errors,
 	};
+	fsdp_vec_init(
+		&opening->reading.children, &opening->scratch, sizeof(struct fsdp_child));
 	if (!family->read(&opening->reading, &opening->look, ret_error)) {
 		if (checkpoint->is_folder)
 			fsdp_error_put_below(ret_error, opening->path);
 		return false;
 	}
+	if (!read_children(opening, ret_error) ||
+		(family->finish != NULL && !family->finish(&opening->reading, ret_error)))
+		return false;
 	if (checkpoint->model.plan_only)
 		checkpoint->plan_path = opening->path;
 	return read_plan(opening, ret_error);

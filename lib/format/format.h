@@ -20,6 +20,12 @@ struct fsdp_look {
 	struct fsdp_span head;            /* its first 4,096 bytes */
 };
 
+/* Another input inside this one, which the door reads into the same model. */
+struct fsdp_child {
+	struct fsdp_span name; /* in the folder */
+	uint32_t rank;         /* that its name tells, or FSDP_NONE */
+};
+
 /* Everything a family needs while it reads. */
 struct fsdp_reading {
 	struct fsdp_model *model;
@@ -27,6 +33,8 @@ struct fsdp_reading {
 	const struct fsdp_limits *limits;
 	bool read_values;
 	bool plan_is_checkpoint; /* a plan stands for itself, there is nothing else */
+	uint32_t rank; /* of the child that is read, by its name; FSDP_NONE: no child */
+	struct fsdp_vec children; /* struct fsdp_child: what `read` names */
 	struct fsdp_vec *errors; /* struct fsdp_error *: what could not be read though the
 				    rest could */
 };
@@ -42,6 +50,8 @@ struct fsdp_family {
 	int (*bid)(const struct fsdp_look *look);
 	bool (*read)(struct fsdp_reading *reading, const struct fsdp_look *look,
 		struct fsdp_error **ret_error);
+	/* After all children were read; may be NULL. */
+	bool (*finish)(struct fsdp_reading *reading, struct fsdp_error **ret_error);
 };
 
 /* The family with the highest bid; NULL: none. */
@@ -65,5 +75,6 @@ bool fsdp_plan_read(struct fsdp_reading *reading, struct fsdp_span bytes,
 extern const struct fsdp_family fsdp_family_torch_zip;
 extern const struct fsdp_family fsdp_family_dcp;
 extern const struct fsdp_family fsdp_family_plan;
+extern const struct fsdp_family fsdp_family_rank_set;
 
 #endif

@@ -7,6 +7,7 @@
 static const struct fsdp_family *const families[] = {
 	&fsdp_family_dcp,
 	&fsdp_family_plan,
+	&fsdp_family_rank_set,
 	&fsdp_family_torch_zip,
 };
 

@@ -310,6 +310,22 @@ static void set_format(struct torch_zip *file)
 	};
 }
 
+/* Whose file it is: what it says itself, else what its name says. */
+static void settle_rank(struct torch_zip *file)
+{
+	struct fsdp_model *model = file->reading->model;
+	uint32_t named = file->reading->rank;
+	struct fsdp_file_record *record = fsdp_vec_at(&model->files, file->file_id);
+	if (file->torch.rank == FSDP_NONE)
+		file->torch.rank = named;
+	else if (named != FSDP_NONE && named != file->torch.rank)
+		fsdp_find(&model->findings, FSDP_RULE_RANK_IDENTITY,
+			FSDP_PLACE(.file = file->file, .rank = file->torch.rank),
+			"the file is of rank %u, its name says %u", file->torch.rank,
+			named);
+	record->rank = file->torch.rank;
+}
+
 static bool read_pickle(struct torch_zip *file, struct fsdp_error **ret_error)
 {
 	struct fsdp_reading *reading = file->reading;
@@ -331,8 +347,10 @@ static bool read_pickle(struct torch_zip *file, struct fsdp_error **ret_error)
 	fsdp_torch_judge(&file->torch, FSDP_PROFILE_TENSORS, begin);
 	if (!read)
 		fsdp_error_add_member(ret_error, file->pickle->name);
-	return read && fsdp_torch_resolve(&file->torch, read_storage, file, ret_error) &&
-	       fsdp_torch_walk(&file->torch, ret_error);
+	if (!read || !fsdp_torch_resolve(&file->torch, read_storage, file, ret_error))
+		return false;
+	settle_rank(file);
+	return fsdp_torch_walk(&file->torch, ret_error);
 }
 
 static bool read_all(struct torch_zip *file, const struct fsdp_look *look,

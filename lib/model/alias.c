@@ -5,10 +5,12 @@
  */
 #include "model/internal.h"
 
-static const struct fsdp_piece_record *only_piece(
+/* The piece that stands for its tensor: the only one, or the first rank's. A DCP item is
+ * nobody else's, so its tensors never share a storage. */
+static const struct fsdp_piece_record *first_piece(
 	const struct fsdp_model *model, const struct fsdp_tensor_record *tensor)
 {
-	if (tensor->piece_count != 1)
+	if (tensor->piece_count == 0)
 		return NULL;
 	const struct fsdp_piece_record *piece =
 		fsdp_vec_at(&model->pieces, tensor->first_piece);
@@ -48,7 +50,7 @@ static bool same_view(const struct fsdp_model *model, const struct fsdp_tensor_r
 		fsdp_vec_at(&model->pieces, a->first_piece);
 	const struct fsdp_piece_record *second =
 		fsdp_vec_at(&model->pieces, b->first_piece);
-	return first->extent == second->extent &&
+	return first->extent == second->extent && a->piece_count == b->piece_count &&
 	       first->storage_offset == second->storage_offset && a->dtype == b->dtype &&
 	       a->dims == b->dims &&
 	       ((a->flags ^ b->flags) & (FSDP_TENSOR_CONJ | FSDP_TENSOR_NEG)) == 0 &&
@@ -65,7 +67,7 @@ static size_t make_rings(struct fsdp_model *model, uint32_t *last)
 	size_t shared = 0;
 	for (size_t i = 0; i < model->tensor_count; i++) {
 		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, (uint32_t)i);
-		const struct fsdp_piece_record *piece = only_piece(model, tensor);
+		const struct fsdp_piece_record *piece = first_piece(model, tensor);
 		if (piece == NULL)
 			continue;
 		uint32_t before = last[piece->extent];
@@ -99,7 +101,7 @@ bool fsdp_freeze_aliases(struct fsdp_model *model, struct fsdp_arena *scratch)
 		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, (uint32_t)i);
 		if (tensor->storage_next == i)
 			continue;
-		const struct fsdp_piece_record *piece = only_piece(model, tensor);
+		const struct fsdp_piece_record *piece = first_piece(model, tensor);
 		size_t slot = hash_view(model, tensor, piece) & (slots - 1);
 		while (table[slot] != 0 &&
 			!same_view(

@@ -8,6 +8,9 @@
 
 enum { FSDP_TENSOR_COMPONENT = 1 << 15 }; /* in flags: part of a structured tensor */
 
+/* merge.c: rank files as one checkpoint. */
+bool fsdp_freeze_merge(struct fsdp_model *model, struct fsdp_arena *scratch);
+
 /* order.c: natural order of all names, then of tensors and values. */
 bool fsdp_freeze_names(struct fsdp_model *model, struct fsdp_arena *scratch);
 bool fsdp_freeze_order(struct fsdp_model *model, struct fsdp_arena *scratch);

@@ -175,6 +175,7 @@ struct fsdp_model {
 
 	bool has_plan;  /* modules and units come from a plan */
 	bool plan_only; /* and so do the tensors */
+	bool is_set;    /* files of several ranks: tensors of one name are one */
 	bool no_visits; /* modules were not visited by anyone: made from names */
 	struct fsdp_format format;
 	uint32_t world_size;

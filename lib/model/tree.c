@@ -288,20 +288,28 @@ static void add_up(struct fsdp_model *model)
 	}
 }
 
-static uint32_t piece_rank(const struct fsdp_model *model, uint32_t piece)
+static const struct fsdp_piece_record *piece_at(
+	const struct fsdp_model *model, uint32_t piece)
 {
-	return ((const struct fsdp_piece_record *)fsdp_vec_at(&model->pieces, piece))
-		->rank;
+	return fsdp_vec_at(&model->pieces, piece);
 }
 
+static uint32_t piece_rank(const struct fsdp_model *model, uint32_t piece)
+{
+	return piece_at(model, piece)->rank;
+}
+
+/* Replicas lie on several ranks too, but each of them is whole. */
 bool fsdp_model_is_sharded(
 	const struct fsdp_model *model, const struct fsdp_tensor_record *tensor)
 {
-	for (uint32_t i = 1; i < tensor->piece_count; i++)
-		if (piece_rank(model, tensor->first_piece + i) !=
-			piece_rank(model, tensor->first_piece))
-			return true;
-	return false;
+	bool parts = false, ranks = false;
+	for (uint32_t i = 0; i < tensor->piece_count; i++) {
+		parts |= piece_at(model, tensor->first_piece + i)->box != FSDP_NONE;
+		ranks |= piece_rank(model, tensor->first_piece + i) !=
+			 piece_rank(model, tensor->first_piece);
+	}
+	return parts && ranks;
 }
 
 uint32_t fsdp_model_shard_count(

@@ -99,7 +99,9 @@ def main():
         targets = [] if twin else [((path,), "plan alone")]
         truth = case.load("truth.json") if case.has("truth.json") else {}
         checkpoint = case.checkpoint(truth)
-        if checkpoint and truth.get("kind") in ("dcp", "dcp-per-rank-metadata", "torch-zip", "fsdp1-full"):
+        if checkpoint and truth.get("kind") in (
+            "dcp", "dcp-per-rank-metadata", "torch-zip", "fsdp1-full", "fsdp1-local", "fsdp1-sharded", "fsdp2-ranks"
+        ):
             targets.append((("--plan", path, checkpoint), "plan and checkpoint"))
         for words, how in targets:
             if case.has("tree.torch.txt"):
