@@ -38,6 +38,8 @@ static const struct option OPTIONS[] = {
 struct item {
 	bool is_value;
 	uint32_t index;
+	unsigned char *elements; /* for --values; NULL: there are none */
+	uint64_t element_count;
 };
 
 struct show {
@@ -541,42 +543,66 @@ static void emit_elements(
 	out_array_end(out);
 }
 
-/* Reading is the last thing done for an item: what cannot be read is said, the rest of
- * the answer stands. */
-static bool show_elements(struct show *show, uint32_t index,
-	const struct fsdp_tensor *tensor, struct fsdp_error **ret_error)
+static bool has_elements(const struct fsdp_tensor *tensor)
 {
-	uint64_t wanted = (uint64_t)show->options->values, count = 0;
-	size_t size = fsdp_dtype(tensor->dtype)->storage_bytes;
-	struct fsdp_error *error = NULL;
-	unsigned char *bytes;
-
 	/* Sparse and meta tensors have no elements of their own in any file. */
-	if (show->options->values <= 0 || size == 0 || tensor->layout != NULL ||
-		(tensor->flags & FSDP_TENSOR_NO_DATA) != 0)
+	return fsdp_dtype(tensor->dtype)->storage_bytes > 0 && tensor->layout == NULL &&
+	       (tensor->flags & FSDP_TENSOR_NO_DATA) == 0;
+}
+
+/* What cannot be read is said; the rest of the answer stands. */
+static bool read_elements(
+	struct show *show, struct item *item, struct fsdp_error **ret_error)
+{
+	struct fsdp_tensor tensor = tensor_at(show, item->index);
+	uint64_t wanted = (uint64_t)show->options->values;
+	struct fsdp_error *error = NULL;
+	struct text name;
+	const char *path;
+
+	if (!has_elements(&tensor))
 		return true;
 	if (show->run->locator == NULL &&
 		!fsdp_locator_new(show->run->checkpoint, &show->run->locator, ret_error))
 		return false;
-	if (wanted > tensor->numel)
-		wanted = tensor->numel;
-	bytes = malloc(wanted * size + 1);
-	if (bytes == NULL)
+	if (wanted > tensor.numel)
+		wanted = tensor.numel;
+	item->elements = malloc(wanted * fsdp_dtype(tensor.dtype)->storage_bytes + 1);
+	if (item->elements == NULL)
 		return false;
-	if (fsdp_tensor_read_first(
-		    show->run->locator, index, wanted, bytes, &count, &error)) {
-		tell_elements(show, tensor->dtype, bytes, count);
-		emit_elements(show, tensor->dtype, bytes, count);
-	} else {
-		run_failure(show->run, fsdp_error_code_name(fsdp_error_code(error)),
-			fsdp_error_hint(error), "%s%s%s",
-			fsdp_error_path(error) != NULL ? fsdp_error_path(error) : "",
-			fsdp_error_path(error) != NULL ? ": " : "",
-			fsdp_error_message(error));
-		fsdp_error_free(error);
-	}
-	free(bytes);
+	if (fsdp_tensor_read_first(show->run->locator, item->index, wanted,
+		    item->elements, &item->element_count, &error))
+		return true;
+	free(item->elements);
+	item->elements = NULL;
+	name = tensor_shown_name(show->run, &show->buffers.name, &tensor);
+	path = fsdp_error_path(error);
+	run_failure(show->run, fsdp_error_code_name(fsdp_error_code(error)),
+		fsdp_error_hint(error), "%s%s%s (elements of %.*s)",
+		path != NULL ? path : "", path != NULL ? ": " : "",
+		fsdp_error_message(error), (int)name.size, name.data);
+	fsdp_error_free(error);
 	return true;
+}
+
+/* All are read before the answer begins, whose head says whether that went well. */
+static bool read_all_elements(struct show *show, struct fsdp_error **ret_error)
+{
+	bool good = true;
+
+	for (size_t i = 0; i < show->item_count && show->options->values > 0 && good; i++)
+		if (!show->items[i].is_value)
+			good = read_elements(show, &show->items[i], ret_error);
+	return good;
+}
+
+static void show_elements(
+	struct show *show, const struct item *item, const struct fsdp_tensor *tensor)
+{
+	if (item->elements == NULL)
+		return;
+	tell_elements(show, tensor->dtype, item->elements, item->element_count);
+	emit_elements(show, tensor->dtype, item->elements, item->element_count);
 }
 
 /* ---- items ---- */
@@ -676,21 +702,20 @@ static void tell_head(struct show *show, const struct fsdp_tensor *tensor)
 	tell_placement(show, tensor);
 }
 
-static bool show_tensor(
-	struct show *show, uint32_t index, size_t *first, struct fsdp_error **ret_error)
+static void show_tensor(struct show *show, const struct item *item, size_t *first)
 {
-	struct fsdp_tensor tensor = tensor_at(show, index);
+	struct fsdp_tensor tensor = tensor_at(show, item->index);
 
 	out_field(show->run->out, "kind", value_word("tensor"));
 	emit_fields(show, &tensor);
 	tell_head(show, &tensor);
 	emit_pieces(show, &tensor, first);
 	emit_placement(show, &tensor);
-	show_states(show, index);
-	show_aliases(show, index);
+	show_states(show, item->index);
+	show_aliases(show, item->index);
 	show_components(show, &tensor, first);
 	show_quantizer(show, &tensor);
-	return show_elements(show, index, &tensor, ret_error);
+	show_elements(show, item, &tensor);
 }
 
 static void show_value(struct show *show, uint32_t index)
@@ -723,23 +748,21 @@ static void show_value(struct show *show, uint32_t index)
 	out_line_end(out);
 }
 
-static bool show_items(struct show *show, struct fsdp_error **ret_error)
+static void show_items(struct show *show)
 {
 	struct out *out = show->run->out;
 	size_t first = 0;
-	bool good = true;
 
 	out_items_begin(out, "items");
-	for (size_t i = 0; i < show->item_count && good; i++) {
+	for (size_t i = 0; i < show->item_count; i++) {
 		out_object_begin(out, NULL);
 		if (show->items[i].is_value)
 			show_value(show, show->items[i].index);
 		else
-			good = show_tensor(show, show->items[i].index, &first, ret_error);
+			show_tensor(show, &show->items[i], &first);
 		out_object_end(out);
 	}
 	out_array_end(out);
-	return good;
 }
 
 static void show_done(struct show *show)
@@ -748,6 +771,8 @@ static void show_done(struct show *show)
 		free(show->facts[i].strides);
 	free(show->facts);
 	free(show->pieces);
+	for (size_t i = 0; show->items != NULL && i < show->item_count; i++)
+		free(show->items[i].elements);
 	free(show->items);
 	states_free(show->states);
 	row_buffers_done(&show->buffers);
@@ -776,10 +801,12 @@ static bool run_show(struct run *run, struct fsdp_error **ret_error)
 			"select, among pieces");
 	if (!answer_selection(run, &show.selection))
 		return true;
-	good = find_items(&show) && find_states(&show) && locate(&show, ret_error);
+	good = find_items(&show) && find_states(&show) && locate(&show, ret_error) &&
+	       read_all_elements(&show, ret_error);
 	if (good) {
 		run_begin(run, show.status);
-		good = show_items(&show, ret_error) && !row_buffers_failed(&show.buffers);
+		show_items(&show);
+		good = !row_buffers_failed(&show.buffers);
 	}
 	show_done(&show);
 	return good;
