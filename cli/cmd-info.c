@@ -761,6 +761,12 @@ static bool run_info(struct run *run, struct fsdp_error **ret_error)
 	return good;
 }
 
+static bool wants_values(const void *options)
+{
+	(void)options;
+	return true;
+}
+
 const struct command command_info = {
 	.name = "info",
 	.group = GROUP_START,
@@ -773,7 +779,7 @@ const struct command command_info = {
 	.output = "text",
 	.inputs = INPUTS_MANY,
 	.shows_plan = true,
-	.read_values = true,
+	.wants_values = wants_values,
 	.options_size = sizeof(struct info_options),
 	.run = run_info,
 };

@@ -805,6 +805,11 @@ static bool run_ls(struct run *run, struct fsdp_error **ret_error)
 	return good;
 }
 
+static bool wants_values(const void *options)
+{
+	return ((const struct ls_options *)options)->objects;
+}
+
 const struct command command_ls = {
 	.name = "ls",
 	.group = GROUP_LOOK,
@@ -819,7 +824,7 @@ const struct command command_ls = {
 	.shapes = SHAPE_TABLE,
 	.output = "text",
 	.inputs = INPUTS_MANY,
-	.read_values = true,
+	.wants_values = wants_values,
 	.options_size = sizeof(struct ls_options),
 	.run = run_ls,
 };

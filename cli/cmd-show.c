@@ -812,6 +812,12 @@ static bool run_show(struct run *run, struct fsdp_error **ret_error)
 	return good;
 }
 
+static bool wants_values(const void *options)
+{
+	(void)options;
+	return true;
+}
+
 const struct command command_show = {
 	.name = "show",
 	.group = GROUP_LOOK,
@@ -826,7 +832,7 @@ const struct command command_show = {
 	.shapes = SHAPE_FACTS | SHAPE_ITEMS,
 	.output = "text",
 	.inputs = INPUTS_ONE_NAMES,
-	.read_values = true,
+	.wants_values = wants_values,
 	.options_size = sizeof(struct show_options),
 	.run = run_show,
 };

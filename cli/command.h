@@ -47,9 +47,12 @@ struct command {
 	unsigned shapes;              /* SHAPE_… that it emits */
 	const char *output;           /* default: "text", "json" */
 	enum command_inputs inputs;
-	bool read_values;    /* needs values of entries that are not tensors */
 	bool shows_plan;     /* says itself which plan is used: no note about it */
 	size_t options_size; /* of the struct that `options` point into */
+
+	/* Whether it needs the values of entries that are not tensors, each of which may
+	 * cost a read. NULL: never. */
+	bool (*wants_values)(const void *options);
 
 	/* Answers for an opened checkpoint: decides the status, calls run_begin, emits.
 	 * False: out of memory or a read failed, *ret_error says which (left NULL: out of

@@ -248,11 +248,13 @@ static enum input_result check_words(const struct inputs *inputs,
 static void set_options(struct inputs *inputs, const struct arguments *arguments)
 {
 	const struct common_options *common = &arguments->common;
+	const struct command *command = arguments->command;
 
 	inputs->options.size = sizeof inputs->options;
 	inputs->options.plan_path = common->plan;
 	inputs->options.no_plan = common->no_plan;
-	inputs->options.read_values = arguments->command->read_values;
+	inputs->options.read_values = command->wants_values != NULL &&
+				      command->wants_values(arguments->options);
 	/* Whether it is a range was asked with the other options. */
 	if (common->range != NULL)
 		inputs->options.slice = option_range(common->range,
