@@ -115,7 +115,6 @@ const struct command command_commands = {
 	.group = GROUP_ABOUT,
 	.summary = "every command, option and word",
 	.synopsis = "",
-	.example = "commands --json",
 	.examples = { "commands", "commands --json" },
 	.shapes = SHAPE_FACTS | SHAPE_ITEMS,
 	.output = "text",

@@ -150,7 +150,7 @@ static void put_bash(FILE *stream)
 	      "\tcase $1 in\n",
 		stream);
 	for (size_t i = 0; command(i) != NULL; i++) {
-		if (command(i)->inputs != INPUTS_NONE)
+		if (takes_checkpoint(command(i)->inputs))
 			continue;
 		fprintf(stream, "\t%s) words='", command(i)->name);
 		put_arguments(stream, command(i));
@@ -267,7 +267,7 @@ static void put_zsh(FILE *stream)
 	for (size_t i = 0; command(i) != NULL; i++) {
 		fprintf(stream, "\t%s)\n\t\t_arguments -s", command(i)->name);
 		each_option(stream, command(i), zsh_option);
-		if (command(i)->inputs != INPUTS_NONE) {
+		if (takes_checkpoint(command(i)->inputs)) {
 			fputs(" \\\n\t\t'*:file:_files' ;;\n", stream);
 			continue;
 		}
@@ -318,7 +318,7 @@ static void put_fish(FILE *stream)
 			command(i)->name);
 		put_quoted(stream, command(i)->summary);
 		fputs("'\n", stream);
-		if (command(i)->inputs == INPUTS_NONE) {
+		if (!takes_checkpoint(command(i)->inputs)) {
 			fprintf(stream,
 				"complete -c fsdp-inspect -n "
 				"'__fish_seen_subcommand_from %s' -f -a '",
@@ -367,11 +367,10 @@ const struct command command_completion = {
 	.group = GROUP_ABOUT,
 	.summary = "completion for bash, zsh or fish",
 	.synopsis = "bash | zsh | fish",
-	.example = "completion bash",
 	.examples = { "completion bash", "completion zsh > _fsdp-inspect",
 		"completion fish | source" },
 	.exit_1 = "there is none for that shell",
 	.output = "text",
-	.inputs = INPUTS_NONE,
+	.inputs = INPUTS_WORDS,
 	.run = run_completion,
 };

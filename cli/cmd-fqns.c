@@ -466,7 +466,6 @@ const struct command command_fqns = {
 	.group = GROUP_LOOK,
 	.summary = "module -> parameter names, JSON",
 	.synopsis = "[--bare | --flat | --raw-map] CHECKPOINT",
-	.example = "fqns step-1000/ | jq '.data.modules | keys'",
 	.examples = { "fqns -g layers.0 step-1000/", "fqns --flat -o text step-1000/" },
 	.exit_1 = "a selector matched nothing",
 	.options = OPTIONS,

@@ -32,8 +32,11 @@ static void put_group(FILE *stream, enum command_group group)
 		if (!any)
 			fprintf(stream, "%s\n", group_titles[group]);
 		any = true;
-		fprintf(stream, "  %-11s %-36s fsdp-inspect %s\n", row->name,
-			row->summary, row->example != NULL ? row->example : row->name);
+		if (row->example != NULL)
+			fprintf(stream, "  %-11s %-34s fsdp-inspect %s\n", row->name,
+				row->summary, row->example);
+		else
+			fprintf(stream, "  %-11s %s\n", row->name, row->summary);
 	}
 }
 
@@ -317,10 +320,9 @@ const struct command command_help = {
 	.summary = "a command, a rule, or a topic",
 	.synopsis = "[COMMAND | RULE | limits | selectors | outputs | status | "
 		    "environment]...",
-	.example = "help tree",
 	.examples = { "help tree", "help limits", "help FI1004" },
 	.exit_1 = "there is no help on that",
 	.output = "text",
-	.inputs = INPUTS_NONE,
+	.inputs = INPUTS_WORDS,
 	.run = run_help,
 };

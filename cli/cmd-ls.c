@@ -27,7 +27,7 @@ static const struct option OPTIONS[] = {
 	{ "long", 'l', OPTION_FLAG, NULL, offsetof(struct ls_options, pieces),
 		.help = "one row a piece: rank, file, offset, length" },
 	{ "by", 0, OPTION_WORD, "KEY", offsetof(struct ls_options, by), BY_WORDS,
-		.help = "sums by rank, file, dtype, role or module" },
+		.help = "sums for each" },
 	{ "fold", 0, OPTION_FLAG, NULL, offsetof(struct ls_options, fold),
 		.help = "one row for tensors that differ only in a number" },
 	{ "objects", 0, OPTION_FLAG, NULL, offsetof(struct ls_options, objects),
@@ -816,7 +816,6 @@ const struct command command_ls = {
 	.summary = "which tensors?",
 	.synopsis =
 		"[-l] [--by=rank|file|dtype|role|module] [--fold] [--objects] CHECKPOINT",
-	.example = "ls -g 'layers.31.mlp.*' step-1000/",
 	.examples = { "ls -s -bytes --head 10 step-1000/", "ls --by=file step-1000/" },
 	.exit_1 = "a selector matched nothing",
 	.options = OPTIONS,

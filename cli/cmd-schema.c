@@ -78,12 +78,11 @@ const struct command command_schema = {
 	.group = GROUP_ABOUT,
 	.summary = "JSON Schema of a command's output",
 	.synopsis = "[--schema=N] [COMMAND]...",
-	.example = "schema ls",
 	.examples = { "schema", "schema ls" },
 	.exit_1 = "there is no such schema",
 	.options = options,
 	.options_size = sizeof(struct schema_options),
 	.output = "text",
-	.inputs = INPUTS_NONE,
+	.inputs = INPUTS_WORDS,
 	.run = run_schema,
 };

@@ -823,7 +823,6 @@ const struct command command_show = {
 	.group = GROUP_LOOK,
 	.summary = "everything about these tensors or values",
 	.synopsis = "[--values=N] [--rank=LIST] CHECKPOINT NAME...",
-	.example = "show step-1000/ lm_head.weight",
 	.examples = { "show step-1000/ lm_head.weight",
 		"show --values 8 model.pt fc.bias" },
 	.exit_1 = "a name is absent",

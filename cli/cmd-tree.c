@@ -33,7 +33,7 @@ static const struct option OPTIONS[] = {
 	{ "params", 0, OPTION_FLAG, NULL, offsetof(struct tree_options, params),
 		.help = "each module's own parameters below it" },
 	{ "style", 0, OPTION_WORD, "STYLE", offsetof(struct tree_options, style), STYLES,
-		.initial = "default", .help = "torch: exactly as PyTorch prints it" },
+		.initial = "default", .help = "torch is PyTorch's own form" },
 	{ NULL },
 };
 
@@ -820,7 +820,7 @@ const struct command command_tree = {
 	.summary = "modules, with FULLY SHARDED marks",
 	.synopsis = "[-d N] [--sizes] [--fold] [--sharded-only] [--params] "
 		    "[--style=default|torch] CHECKPOINT",
-	.example = "tree --fold step-1000/",
+	.example = "tree step-1000/",
 	.examples = { "tree --fold step-1000/",
 		"tree --style=torch --plan net.fsdp-plan.json rank*.pt" },
 	.exit_1 = "a selector matched nothing",

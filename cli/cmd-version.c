@@ -62,7 +62,6 @@ const struct command command_version = {
 	.group = GROUP_ABOUT,
 	.summary = "version, features, libraries",
 	.synopsis = "",
-	.example = "version",
 	.examples = { "version", "version --json" },
 	.shapes = SHAPE_FACTS,
 	.output = "text",

@@ -21,11 +21,17 @@ enum command_group {
 
 /* How many inputs the command takes. */
 enum command_inputs {
-	INPUTS_NONE,      /* only words of its own */
+	INPUTS_NONE,      /* no arguments at all */
+	INPUTS_WORDS,     /* only words of its own */
 	INPUTS_ONE,       /* one checkpoint: all arguments together */
 	INPUTS_ONE_NAMES, /* the first argument; the rest are names (show) */
 	INPUTS_MANY,      /* one checkpoint; with --separate each argument is its own */
 };
+
+static inline bool takes_checkpoint(enum command_inputs inputs)
+{
+	return inputs != INPUTS_NONE && inputs != INPUTS_WORDS;
+}
 
 enum { STATUS_GOOD = 0, STATUS_BAD = 1, STATUS_FAILED = 2, STATUS_PARTIAL = 3 };
 
@@ -39,7 +45,7 @@ struct command {
 	enum command_group group;
 	const char *summary;     /* one line, lower case: "what is this checkpoint?" */
 	const char *synopsis;    /* "[-d N] [--sizes] CHECKPOINT" */
-	const char *example;     /* arguments of the overview: "tree --fold step-1000/" */
+	const char *example;     /* of GROUP_START, for the overview: "info step-1000/" */
 	const char *examples[3]; /* for COMMAND --help; NULL ends */
 	const char *exit_1;      /* what status 1 means, or NULL: never */
 	const struct option *options; /* its own; the last has name NULL */
@@ -57,7 +63,7 @@ struct command {
 	/* Answers for an opened checkpoint: decides the status, calls run_begin, emits.
 	 * False: out of memory or a read failed, *ret_error says which (left NULL: out of
 	 * memory); the caller reports it. STATUS_FAILED in run_begin: there is no answer.
-	 * For INPUTS_NONE run->checkpoint is NULL. */
+	 * Without inputs run->checkpoint is NULL. */
 	bool (*run)(struct run *run, struct fsdp_error **ret_error);
 };
 

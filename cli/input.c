@@ -176,7 +176,7 @@ static enum input_result split_words(
 	const struct texts *words = &arguments->words;
 	size_t path_count = words->count - 1;
 
-	if (arguments->command->inputs == INPUTS_NONE)
+	if (!takes_checkpoint(arguments->command->inputs))
 		path_count = 0;
 	else if (arguments->command->inputs == INPUTS_ONE_NAMES && path_count > 1)
 		path_count = 1;
@@ -212,7 +212,12 @@ static enum input_result check_words(const struct inputs *inputs,
 	const struct command *command = arguments->command;
 	const struct common_options *common = &arguments->common;
 
-	if (command->inputs == INPUTS_NONE)
+	if (command->inputs == INPUTS_NONE && inputs->word_count > 0) {
+		usage_what(usage, "%s takes no arguments", command->name);
+		usage_hint(usage, "fsdp-inspect help %s", command->name);
+		return INPUT_WRONG;
+	}
+	if (!takes_checkpoint(command->inputs))
 		return INPUT_GOOD;
 	if (inputs->paths.count == 0) {
 		usage_what(usage, "%s needs a checkpoint", command->name);

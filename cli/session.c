@@ -457,7 +457,7 @@ static void answer_one(struct session *session)
 	const struct texts *paths = &session->inputs->paths;
 	struct run run = new_run(session);
 
-	if (session->command->inputs != INPUTS_NONE) {
+	if (takes_checkpoint(session->command->inputs)) {
 		run.path = paths->items[0];
 		run.checkpoint = open_checkpoint(session, paths->items, paths->count, 0);
 		if (run.checkpoint == NULL || session->out_of_memory) {
