@@ -188,9 +188,11 @@ static void emit_fqn(struct map *map, struct text fqn)
 	out_line_end(map->run->out);
 }
 
-/* Where the parameter is from the root: below the visit (in PyTorch's map below the prefix
- * of its traversal), or, in a group over several modules, wherever its name says. */
-static struct text full_name(struct map *map, uint32_t visit, const struct fsdp_unit *unit, uint32_t n)
+/* Where the parameter is from the root: below the visit (in PyTorch's map below the
+ * prefix of its traversal), or, in a group over several modules, wherever its name says.
+ */
+static struct text full_name(
+	struct map *map, uint32_t visit, const struct fsdp_unit *unit, uint32_t n)
 {
 	const struct fsdp_checkpoint *checkpoint = map->run->checkpoint;
 	bool is_full;

@@ -78,7 +78,8 @@ struct run {
 	const struct common_options *common;
 	const struct select_options *select; /* zero if it takes no selectors */
 	const struct fsdp_checkpoint *checkpoint;
-	struct fsdp_locator *locator; /* made by the first who needs it, freed behind the run */
+	struct fsdp_locator
+		*locator;   /* made by the first who needs it, freed behind the run */
 	const char *path;   /* of the checkpoint as the user typed it */
 	char *const *words; /* arguments that are not checkpoints */
 	size_t word_count;
