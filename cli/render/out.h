@@ -28,9 +28,9 @@ struct out;
 
 /* How things should look; one for the whole run. */
 struct looks {
-	int width;      /* columns for text; 0: none (a pipe, or --width=none) */
-	bool color;     /* for this stream */
-	bool ascii;     /* no characters beyond ASCII of our own (ellipsis) */
+	int width;        /* columns for text; 0: none (a pipe, or --width=none) */
+	bool color;       /* for this stream */
+	bool ascii;       /* no characters beyond ASCII of our own (ellipsis) */
 	bool exact_bytes; /* --bytes */
 	bool null_names;  /* -0: names raw, each ended by a zero byte */
 	int verbosity;    /* -q is -1, -v is 1 … */
@@ -40,7 +40,7 @@ struct looks {
 struct out_header {
 	const char *command;
 	const char *version; /* of the tool: "0.1.0" */
-	int status; /* the command's own; 0 is good */
+	int status;          /* the command's own; 0 is good */
 	const struct input_record *inputs;
 	size_t input_count;
 	bool has_data; /* false: the command failed, there is no answer */
@@ -82,7 +82,8 @@ const struct out_format *out_format(size_t index);
 const struct out_format *out_format_find(const char *name);
 
 /* Writes to `stream`, which the caller opened and closes. NULL when out of memory. */
-struct out *out_new(const struct out_format *format, FILE *stream, const struct looks *looks);
+struct out *out_new(
+	const struct out_format *format, FILE *stream, const struct looks *looks);
 
 /* An output that passes everything on to several; takes them over. */
 struct out *out_many(struct out **outs, size_t count);
@@ -144,8 +145,8 @@ void out_verbatim(struct out *out, struct text text);
  * rows; in `name` the first column that is a name. `indent` is of the text form.
  * main: this table is the command's main array (jsonl, csv, tsv and name take only it).
  * text_only, machine_only: the other kind of output leaves the whole table out.
- * Text needs the widths: it keeps rows back until table_end, at most 1,000, then goes on with the
- * widths of those.
+ * Text needs the widths: it keeps rows back until table_end, at most 1,000, then goes on
+ * with the widths of those.
  */
 struct table {
 	const char *key;
@@ -156,7 +157,8 @@ struct table {
 	bool machine_only;
 	unsigned indent; /* spaces */
 	bool no_header;
-	/* From --columns: order and choice; NULL: all that the output shows by default. */
+	/* From --columns: order and choice; NULL: all that the output shows by default.
+	 */
 	const size_t *chosen;
 	size_t chosen_count;
 };
@@ -165,17 +167,17 @@ void out_row(struct out *out, const struct value *values);
 void out_table_end(struct out *out);
 
 /*
- * A tree, parents before children. The same columns as a table in machine outputs; in text
- * four spaces a level, then `text` (name, class, mark: already composed), then `trail`
- * right-aligned if it is not absent. Beyond 256 levels text writes the level
+ * A tree, parents before children. The same columns as a table in machine outputs; in
+ * text four spaces a level, then `text` (name, class, mark: already composed), then
+ * `trail` right-aligned if it is not absent. Beyond 256 levels text writes the level
  * instead of indenting.
  */
 struct tree_node {
 	uint32_t depth;
-	struct text name;       /* shown */
-	struct text class_name; /* absent: no brackets */
-	bool class_guessed;     /* [~Class] */
-	const char *mark;       /* "FULLY SHARDED" or NULL */
+	struct text name;          /* shown */
+	struct text class_name;    /* absent: no brackets */
+	bool class_guessed;        /* [~Class] */
+	const char *mark;          /* "FULLY SHARDED" or NULL */
 	const struct value *trail; /* sizes, or NULL */
 	size_t trail_count;
 };

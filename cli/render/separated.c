@@ -37,7 +37,8 @@ static bool needs_quotes(const struct separated *separated, const char *data, si
 	if (size == 0)
 		return separated->columns.count == 1;
 	for (size_t i = 0; i < size; i++)
-		if (data[i] == ',' || data[i] == '"' || data[i] == '\n' || data[i] == '\r')
+		if (data[i] == ',' || data[i] == '"' || data[i] == '\n' ||
+			data[i] == '\r')
 			return true;
 	return false;
 }
