@@ -17,20 +17,20 @@ struct text {
 };
 
 enum value_type {
-	VALUE_ABSENT,    /* unknown: left out of JSON, "-" in tables */
-	VALUE_NULL,      /* known to be none */
+	VALUE_ABSENT, /* unknown: left out of JSON, "-" in tables */
+	VALUE_NULL,   /* known to be none */
 	VALUE_BOOL,
-	VALUE_COUNT,     /* a plain integer */
-	VALUE_INTEGER,   /* signed */
-	VALUE_BYTES,     /* text: 12.4 GiB (or integers under --bytes) */
-	VALUE_ELEMENTS,  /* number of elements; text facts may write 8.03 B */
-	VALUE_NUMBER,    /* double: shortest that reads back */
-	VALUE_TEXT,      /* a message or a word of ours */
-	VALUE_NAME,      /* an FQN or a path: long ones may lose their middle on a terminal */
-	VALUE_SHAPE,     /* integers; text 4096x14336, scalar []; JSON array */
-	VALUE_TEXTS,     /* list of texts; JSON array; text: joined by commas */
-	VALUE_PATH,      /* list of parts, texts and integers; JSON array */
-	VALUE_TOKENS,    /* any JSON value, as a pre-order list of tokens */
+	VALUE_COUNT,    /* a plain integer */
+	VALUE_INTEGER,  /* signed */
+	VALUE_BYTES,    /* text: 12.4 GiB (or integers under --bytes) */
+	VALUE_ELEMENTS, /* number of elements; text facts may write 8.03 B */
+	VALUE_NUMBER,   /* double: shortest that reads back */
+	VALUE_TEXT,     /* a message or a word of ours */
+	VALUE_NAME,  /* an FQN or a path: long ones may lose their middle on a terminal */
+	VALUE_SHAPE, /* integers; text 4096x14336, scalar []; JSON array */
+	VALUE_TEXTS, /* list of texts; JSON array; text: joined by commas */
+	VALUE_PATH,  /* list of parts, texts and integers; JSON array */
+	VALUE_TOKENS, /* any JSON value, as a pre-order list of tokens */
 };
 
 struct path_part {
@@ -186,7 +186,6 @@ struct column {
 	bool machine_only; /* not in text unless asked for by --columns */
 	bool text_only;    /* never in machine outputs */
 	bool right;        /* numbers */
-	const char *header; /* of the text form, if not the name in capitals */
 };
 
 /* A message that stands beside the answer: a finding, an error or a note. */

@@ -236,13 +236,9 @@ static void verbatim(struct out *out, struct text lines)
 
 static void put_heading(struct writer *to, const struct column *column)
 {
-	if (column->header != NULL) {
-		writer_text(to, column->header);
-		return;
-	}
 	for (const char *c = column->name; *c != '\0'; c++) {
 		bool lower = *c >= 'a' && *c <= 'z';
-		writer_char(to, lower ? (char)(*c - 'a' + 'A') : *c == '_' ? ' ' : *c);
+		writer_char(to, lower ? (char)(*c - 'a' + 'A') : *c);
 	}
 }
 

@@ -84,7 +84,7 @@ static void verbatim_keeps_its_lines(void **state)
 
 static const struct column columns[] = {
 	{ .name = "name" },
-	{ .name = "data_type", .header = "DTYPE" },
+	{ .name = "dtype" },
 	{ .name = "shape" },
 	{ .name = "bytes", .right = true },
 	{ .name = "file_name", .machine_only = true },
@@ -145,7 +145,7 @@ static void tables_line_up(void **state)
 	emit_table(capture.out, &table);
 	table.machine_only = true;
 	emit_table(capture.out, &table);
-	assert_captured(&capture, "      BYTES  FILE NAME\n"
+	assert_captured(&capture, "      BYTES  FILE_NAME\n"
 				  "  117440512  f\n"
 				  "         96  f\n"
 				  "         96  f\n"
