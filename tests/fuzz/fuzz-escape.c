@@ -131,7 +131,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 	check_output(name, "text", 40, "\n");
 	check_output(name, "json", 0, "\n");
 	check_output(name, "jsonl", 0, "\n");
-	check_output(name, "csv", 0, "\r\n");
+	check_output(name, "csv", 0, "\r\n\t");
 	check_output(name, "tsv", 0, "\t\n");
 	check_output(name, "name", 0, "\n");
 	return 0;
