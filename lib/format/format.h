@@ -34,6 +34,7 @@ struct fsdp_reading {
 	bool read_values;
 	bool plan_is_checkpoint; /* a plan stands for itself, there is nothing else */
 	uint32_t rank; /* of the child that is read, by its name; FSDP_NONE: no child */
+	size_t ranks_told;        /* files that said themselves whose they are */
 	struct fsdp_vec children; /* struct fsdp_child: what `read` names */
 	struct fsdp_vec *errors; /* struct fsdp_error *: what could not be read though the
 				    rest could */

@@ -97,12 +97,25 @@ static size_t count_members(const struct fsdp_folder *folder, struct pattern *re
 	return count;
 }
 
+/* A word that only the names of rank files hold. Epochs and steps are counted too. */
+static bool names_a_rank(struct fsdp_span name)
+{
+	static const char *const words[] = { "rank", "shard", "consolidated.", "mp_",
+		"tp_" };
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+		if (memmem(name.data, name.size, words[i], strlen(words[i])) != NULL)
+			return true;
+	return false;
+}
+
 static int bid(const struct fsdp_look *look)
 {
 	struct pattern pattern;
 	if (look->folder == NULL)
 		return 0;
-	return count_members(look->folder, &pattern) >= 2 ? 30 : 0;
+	size_t count = count_members(look->folder, &pattern);
+	/* One file that is called a rank's is a set of which the others are missing. */
+	return count >= 2 || (count == 1 && names_a_rank(pattern.prefix)) ? 30 : 0;
 }
 
 static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
@@ -152,10 +165,30 @@ static void judge_ranks(
 				rank, world_size);
 }
 
+/* Files that differ in a number and say nothing of ranks may be anything. */
+static bool check_evidence(struct fsdp_reading *reading, struct fsdp_error **ret_error)
+{
+	const struct fsdp_child *first = fsdp_vec_at(&reading->children, 0);
+	if (reading->ranks_told != 0 || names_a_rank(first->name))
+		return true;
+	fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+		"these %zu files differ in one number of their names, but nothing says "
+		"that "
+		"they are ranks of one save",
+		reading->children.count);
+	fsdp_error_add_rule(ret_error, "FI9002");
+	fsdp_error_add_hint(ret_error, "give one of them");
+	return false;
+}
+
 static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 {
+	if (!check_evidence(reading, ret_error))
+		return false;
 	struct fsdp_model *model = reading->model;
 	uint32_t world_size = model->world_size;
+	model->format.family = "rank-set";
+	model->format.title = "PyTorch rank files (one torch.save a rank)";
 	if (world_size == FSDP_NONE) {
 		/* Nothing in the files tells: as many as there are files. */
 		model->world_size = (uint32_t)reading->children.count;
@@ -166,8 +199,6 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 	if (seen == NULL)
 		return fsdp_arena_fail(reading->scratch, ret_error);
 	judge_ranks(reading, seen, world_size);
-	model->format.family = "rank-set";
-	model->format.title = "PyTorch rank files (one torch.save a rank)";
 	return true;
 }
 

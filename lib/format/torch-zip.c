@@ -316,6 +316,7 @@ static void settle_rank(struct torch_zip *file)
 	struct fsdp_model *model = file->reading->model;
 	uint32_t named = file->reading->rank;
 	struct fsdp_file_record *record = fsdp_vec_at(&model->files, file->file_id);
+	file->reading->ranks_told += file->torch.rank != FSDP_NONE;
 	if (file->torch.rank == FSDP_NONE)
 		file->torch.rank = named;
 	else if (named != FSDP_NONE && named != file->torch.rank)
