@@ -550,15 +550,26 @@ static bool has_elements(const struct fsdp_tensor *tensor)
 	       (tensor->flags & FSDP_TENSOR_NO_DATA) == 0;
 }
 
-/* What cannot be read is said; the rest of the answer stands. */
+/* The rest of the answer stands. */
+static void tell_unread(struct show *show, const struct fsdp_tensor *tensor,
+	const struct fsdp_error *error)
+{
+	struct text name = tensor_shown_name(show->run, &show->buffers.name, tensor);
+	char *message = place_error_text(error);
+
+	run_failure(show->run, fsdp_error_code_name(fsdp_error_code(error)),
+		fsdp_error_hint(error), "%s (elements of %.*s)",
+		message != NULL ? message : fsdp_error_message(error), (int)name.size,
+		name.data);
+	free(message);
+}
+
 static bool read_elements(
 	struct show *show, struct item *item, struct fsdp_error **ret_error)
 {
 	struct fsdp_tensor tensor = tensor_at(show, item->index);
 	uint64_t wanted = (uint64_t)show->options->values;
 	struct fsdp_error *error = NULL;
-	struct text name;
-	const char *path;
 
 	if (!has_elements(&tensor))
 		return true;
@@ -575,12 +586,11 @@ static bool read_elements(
 		return true;
 	free(item->elements);
 	item->elements = NULL;
-	name = tensor_shown_name(show->run, &show->buffers.name, &tensor);
-	path = fsdp_error_path(error);
-	run_failure(show->run, fsdp_error_code_name(fsdp_error_code(error)),
-		fsdp_error_hint(error), "%s%s%s (elements of %.*s)",
-		path != NULL ? path : "", path != NULL ? ": " : "",
-		fsdp_error_message(error), (int)name.size, name.data);
+	if (fsdp_error_code(error) == FSDP_ERROR_MEMORY) {
+		*ret_error = error;
+		return false;
+	}
+	tell_unread(show, &tensor, error);
 	fsdp_error_free(error);
 	return true;
 }

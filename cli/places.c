@@ -63,7 +63,7 @@ static size_t collect(const struct fsdp_checkpoint *checkpoint, const uint32_t *
 	return asked;
 }
 
-static char *describe(const struct fsdp_error *error)
+char *place_error_text(const struct fsdp_error *error)
 {
 	const char *path = fsdp_error_path(error), *member = fsdp_error_member(error);
 	uint64_t offset = fsdp_error_offset(error);
@@ -80,7 +80,7 @@ static char *describe(const struct fsdp_error *error)
 
 static void remember(struct failures *failures, const struct fsdp_error *error)
 {
-	char *message = describe(error);
+	char *message = place_error_text(error);
 	const char *hint = fsdp_error_hint(error);
 	size_t i = 0;
 

@@ -22,4 +22,7 @@ bool places_find(struct run *run, const uint32_t *pieces, size_t count,
 	place_function *found, void *context, bool *ret_partial,
 	struct fsdp_error **ret_error);
 
+/* "FILE: MEMBER: offset N: what is wrong", to be freed; NULL: out of memory. */
+char *place_error_text(const struct fsdp_error *error);
+
 #endif
