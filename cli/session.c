@@ -40,9 +40,10 @@ struct session {
 	struct owned owned;
 
 	int status;
-	bool separate; /* each input is a checkpoint of its own */
-	bool begun;    /* the envelope's head is written */
-	bool answered; /* there is data */
+	uint32_t input; /* whose checkpoint is answered for, or UINT32_MAX */
+	bool separate;  /* each input is a checkpoint of its own */
+	bool begun;     /* the envelope's head is written */
+	bool answered;  /* there is data */
 	bool out_of_memory;
 };
 
@@ -170,14 +171,29 @@ void run_total(struct run *run, const char *format, ...)
 	va_end(arguments);
 }
 
+/* Of several checkpoints, each refuses what was typed wrong. */
+static bool was_told(const struct session *session, const char *code, const char *message)
+{
+	for (size_t i = 0; i < session->failure_count; i++) {
+		const struct failure *failure = &session->failures[i];
+		if (failure->path.data == NULL && strcmp(failure->code, code) == 0 &&
+			strcmp(failure->message.data, message) == 0)
+			return true;
+	}
+	return false;
+}
+
 void run_failure(
 	struct run *run, const char *code, const char *hint, const char *format, ...)
 {
 	struct session *session = run->session;
-	struct failure *failure = add_failure(session, code);
+	bool typed = strcmp(code, "usage") == 0;
+	struct failure *failure;
 	va_list arguments;
 	char *message;
 
+	session->status = status_worse(session->status, STATUS_PARTIAL);
+	run->status = status_worse(run->status, STATUS_PARTIAL);
 	va_start(arguments, format);
 	if (vasprintf(&message, format, arguments) < 0)
 		message = NULL;
@@ -185,15 +201,18 @@ void run_failure(
 	message = owned_take(&session->owned, message);
 	if (message == NULL)
 		session->out_of_memory = true;
-	session->status = status_worse(session->status, STATUS_PARTIAL);
-	run->status = status_worse(run->status, STATUS_PARTIAL);
+	if (message == NULL || (typed && was_told(session, code, message)))
+		return;
+	failure = add_failure(session, code);
 	if (failure == NULL)
 		return;
-	/* What was typed wrong is no fault of the checkpoint. */
-	if (run->path != NULL && strcmp(code, "usage") != 0)
-		failure->path = kept(session, run->path);
-	failure->message = text_of(message != NULL ? message : "out of memory");
+	failure->message = text_of(message);
 	failure->hint = kept(session, hint);
+	/* What was typed wrong is no fault of the checkpoint. */
+	if (typed || run->path == NULL)
+		return;
+	failure->path = kept(session, run->path);
+	failure->input = session->input;
 }
 
 FILE *run_stream(struct run *run)
@@ -434,7 +453,7 @@ static void call(struct session *session, struct run *run)
 	fsdp_locator_free(run->locator);
 	run->locator = NULL;
 	if (!done) {
-		add_error(session, error, session->record_count > 0 ? 0 : UINT32_MAX);
+		add_error(session, error, session->input);
 		fsdp_error_free(error);
 		session->status = STATUS_FAILED;
 		return;
@@ -466,56 +485,108 @@ static void answer_one(struct session *session)
 		}
 		if (session->failure_count > 0)
 			session->status = STATUS_PARTIAL;
+		session->input = 0;
 	}
 	call(session, &run);
 }
 
+static void answer_input(struct session *session, struct fsdp_checkpoint *checkpoint,
+	size_t input, struct out *out)
+{
+	struct run run = new_run(session);
+
+	run.out = out;
+	run.path = session->inputs->paths.items[input];
+	run.checkpoint = checkpoint;
+	session->input = (uint32_t)input;
+	call(session, &run);
+}
+
+/* Opens each input and answers for it to nobody; what there is to say is said here. Sets
+ * the status of each; those without an answer are NULL in `opened`. */
+static bool rehearse(struct session *session, struct fsdp_checkpoint **opened)
+{
+	struct out *nobody = out_many(NULL, 0);
+	int worst = STATUS_GOOD;
+
+	if (nobody == NULL)
+		return false;
+	session->begun = true;
+	for (size_t i = 0; i < session->inputs->paths.count && !session->out_of_memory;
+		i++) {
+		size_t failures = session->failure_count;
+		session->status = STATUS_GOOD;
+		opened[i] =
+			open_checkpoint(session, &session->inputs->paths.items[i], 1, i);
+		if (session->failure_count > failures)
+			session->status = STATUS_PARTIAL;
+		if (opened[i] != NULL)
+			answer_input(session, opened[i], i, nobody);
+		else
+			session->status = STATUS_FAILED;
+		if (session->status == STATUS_FAILED)
+			opened[i] = NULL;
+		session->records[i].status = session->status;
+		worst = status_worse(worst, session->status);
+	}
+	session->begun = false;
+	session->status = worst;
+	out_free(nobody);
+	return !session->out_of_memory;
+}
+
+static void show_each(struct session *session, struct fsdp_checkpoint *const *opened)
+{
+	struct out *out = session->outputs->out;
+	bool some = false;
+
+	out_array_begin(out, "checkpoints");
+	for (size_t i = 0; i < session->inputs->paths.count; i++) {
+		if (opened[i] == NULL)
+			continue;
+		if (some)
+			out_line(out, NULL, "%s", "");
+		some = true;
+		out_object_begin(out, NULL);
+		out_field(out, "input", value_count(i));
+		answer_input(session, opened[i], i, out);
+		out_object_end(out);
+	}
+	out_array_end(out);
+}
+
 /*
  * --separate: {"checkpoints": [{"input": 0, …}, …]}, and in text one block after another.
- * The head holds the status, so all are opened before the first is answered; for such
- * commands (info) opening is all that can go wrong.
+ * The head holds the status of all, which only the answers decide, and those do not fit
+ * into memory: so each is given twice, the first time to nobody.
  */
 static void answer_each(struct session *session)
 {
-	const struct texts *paths = &session->inputs->paths;
-	struct out *out = session->outputs->out;
-	struct fsdp_checkpoint **opened = calloc(paths->count, sizeof *opened);
+	struct fsdp_checkpoint **opened =
+		calloc(session->inputs->paths.count, sizeof *opened);
+	size_t failures, notes, totals;
 	bool any = false;
+	int status;
 
-	if (opened == NULL) {
+	if (opened == NULL || !rehearse(session, opened)) {
 		session->out_of_memory = true;
+		free(opened);
 		return;
 	}
-	for (size_t i = 0; i < paths->count && !session->out_of_memory; i++) {
-		size_t failures = session->failure_count;
-		int status = STATUS_GOOD;
-
-		opened[i] = open_checkpoint(session, &paths->items[i], 1, i);
-		if (opened[i] == NULL)
-			status = STATUS_FAILED;
-		else if (session->failure_count > failures)
-			status = STATUS_PARTIAL;
-		session->status = status_worse(session->status, status);
+	for (size_t i = 0; i < session->inputs->paths.count; i++)
 		any |= opened[i] != NULL;
-	}
-	if (any && !session->out_of_memory) {
+	failures = session->failure_count;
+	notes = session->notes.count;
+	totals = session->totals.count;
+	status = session->status;
+	if (any) {
 		begin(session, true, false);
-		out_array_begin(out, "checkpoints");
-		for (size_t i = 0, shown = 0; i < paths->count; i++) {
-			struct run run = new_run(session);
-
-			if (opened[i] == NULL)
-				continue;
-			if (shown++ > 0)
-				out_line(out, NULL, "%s", "");
-			run.path = paths->items[i];
-			run.checkpoint = opened[i];
-			out_object_begin(out, NULL);
-			out_field(out, "input", value_count(i));
-			call(session, &run);
-			out_object_end(out);
-		}
-		out_array_end(out);
+		show_each(session, opened);
+		/* All was said before. */
+		session->failure_count = failures;
+		session->notes.count = notes;
+		session->totals.count = totals;
+		session->status = status;
 	}
 	free(opened);
 }
@@ -609,6 +680,7 @@ int session_run(const struct arguments *arguments, const struct inputs *inputs,
 		.inputs = inputs,
 		.outputs = outputs,
 		.error_looks = error_looks,
+		.input = UINT32_MAX,
 		.separate = arguments->common.separate && inputs->paths.count > 0,
 	};
 	int status;
