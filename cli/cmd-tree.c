@@ -293,8 +293,28 @@ static uint64_t rank_bytes(const struct tree *tree, const struct fsdp_tensor *te
 	return FSDP_UNKNOWN;
 }
 
-static void add_rank_bytes(
-	const struct tree *tree, uint64_t *sum, uint32_t module_index, bool *ret_unknown)
+/* The lowest visit above both. */
+static uint32_t meet(const struct tree *tree, uint32_t a, uint32_t b)
+{
+	while (a != b) {
+		struct fsdp_module left = module_at(tree, a), right = module_at(tree, b);
+		if (left.depth < right.depth)
+			b = right.parent;
+		else
+			a = left.parent;
+	}
+	return a;
+}
+
+/* Of one visit and all below: what its tensors have, and the most of it on one rank. */
+struct share {
+	uint64_t bytes, rank_bytes;
+};
+
+/* As parameters and bytes are counted: each name where it is, and where two names of one
+ * parameter meet it is taken back. What wraps comes out right in the sum. */
+static void add_share(const struct tree *tree, struct share *shares,
+	uint32_t module_index, bool *ret_unknown)
 {
 	const struct fsdp_checkpoint *checkpoint = tree->run->checkpoint;
 	struct fsdp_module module = module_at(tree, module_index);
@@ -302,36 +322,46 @@ static void add_rank_bytes(
 	for (uint32_t i = 0; i < module.tensor_count; i++) {
 		uint32_t index = fsdp_module_tensor(checkpoint, &module, i);
 		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, index);
-		uint64_t bytes;
-		if (tensor.role != FSDP_ROLE_PARAM || tensor.alias != FSDP_NONE)
+		uint64_t most = rank_bytes(tree, &tensor);
+		uint32_t tied = FSDP_NONE;
+		if (tensor.role == FSDP_ROLE_BUFFER)
 			continue;
-		bytes = rank_bytes(tree, &tensor);
-		if (bytes == FSDP_UNKNOWN)
-			*ret_unknown = true;
-		else
-			*sum += bytes;
+		*ret_unknown |= most == FSDP_UNKNOWN;
+		shares[module_index].bytes += tensor.bytes;
+		shares[module_index].rank_bytes += most;
+		if (tensor.alias != FSDP_NONE)
+			tied = fsdp_tensor(checkpoint, tensor.alias).module;
+		if (tied == FSDP_NONE)
+			continue;
+		tied = meet(tree, module_index, tied);
+		shares[tied].bytes -= tensor.bytes;
+		shares[tied].rank_bytes -= most;
 	}
 }
 
-/* Bytes a rank are summed over all visits, shown or not, then upwards. */
+/* Over all visits, shown or not, then upwards. Where the bytes do not come out as those
+ * of the module, a plan knows of more, or of ties that no file records: the share of a
+ * rank is not known there. */
 static bool sum_rank_bytes(struct tree *tree)
 {
-	uint64_t *sums = calloc(tree->module_count + 1, sizeof *sums);
+	struct share *shares = calloc(tree->module_count + 1, sizeof *shares);
 	bool unknown = false;
 
-	if (sums == NULL)
+	if (shares == NULL)
 		return false;
-	for (size_t i = tree->module_count; i-- > 0;) {
-		struct fsdp_module module = module_at(tree, (uint32_t)i);
-		if (module.same_as == FSDP_NONE)
-			add_rank_bytes(tree, &sums[i], (uint32_t)i, &unknown);
-		if (module.parent != FSDP_NONE && module.parent < i)
-			sums[module.parent] += sums[i];
+	for (uint32_t i = 0; i < tree->module_count && !unknown; i++)
+		add_share(tree, shares, i, &unknown);
+	for (size_t i = tree->module_count; i-- > 1;) {
+		struct share *parent = &shares[module_at(tree, (uint32_t)i).parent];
+		parent->bytes += shares[i].bytes;
+		parent->rank_bytes += shares[i].rank_bytes;
 	}
-	for (size_t i = 0; i < tree->shown_count; i++)
-		tree->sums[i].rank_bytes =
-			unknown ? FSDP_UNKNOWN : sums[tree->shown[i].module];
-	free(sums);
+	for (size_t i = 0; i < tree->shown_count && !unknown; i++) {
+		const struct share *share = &shares[tree->shown[i].module];
+		if (share->bytes == tree->sums[i].bytes)
+			tree->sums[i].rank_bytes = share->rank_bytes;
+	}
+	free(shares);
 	return true;
 }
 
@@ -476,7 +506,9 @@ static void add_sums(struct tree *tree, uint32_t to, uint32_t from)
 		sum->parameters += other->parameters;
 		sum->bytes += other->bytes;
 		if (sum->rank_bytes != FSDP_UNKNOWN)
-			sum->rank_bytes += other->rank_bytes;
+			sum->rank_bytes = other->rank_bytes != FSDP_UNKNOWN
+						  ? sum->rank_bytes + other->rank_bytes
+						  : FSDP_UNKNOWN;
 	}
 }
 
