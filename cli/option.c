@@ -556,7 +556,7 @@ const struct option common_options[] = {
 	{ "no-plan", 0, OPTION_FLAG, .offset = AT(no_plan), .help = "use no sharding plan" },
 	{ "raw", 0, OPTION_FLAG, .offset = AT(raw), .help = "names exactly as stored" },
 	{ "quiet", 'q', OPTION_COUNTED, .offset = AT(quiet),
-		.help = "no notes on stderr; twice: no warnings either" },
+		.help = "no notes and totals on stderr; twice: no warnings either" },
 	{ "verbose", 'v', OPTION_COUNTED, .offset = AT(verbose),
 		.help = "all members of grouped messages; twice: more detail" },
 	{ "color", 0, OPTION_WORD, "WHEN", AT(color), color_words, .help = "colour" },
