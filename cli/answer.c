@@ -19,8 +19,8 @@ bool refuse(struct run *run, const char *hint, const char *format, ...)
 	if (vasprintf(&message, format, arguments) < 0)
 		message = NULL;
 	va_end(arguments);
-	run_failure(
-		run, "usage", hint, "%s", message != NULL ? message : "out of memory");
+	run_failure(run, message != NULL ? "usage" : "memory", hint, "%s",
+		message != NULL ? message : "out of memory");
 	free(message);
 	run_begin(run, STATUS_FAILED);
 	return true;
@@ -48,8 +48,12 @@ bool answer_selection(struct run *run, struct selection **ret_selection)
 		return false;
 	if (selection_new(run->select, ret_selection, &message))
 		return true;
-	refuse(run, "fsdp-inspect help selectors", "%s",
-		message != NULL ? message : "out of memory");
+	if (message != NULL) {
+		refuse(run, "fsdp-inspect help selectors", "%s", message);
+	} else {
+		run_failure(run, "memory", NULL, "out of memory");
+		run_begin(run, STATUS_FAILED);
+	}
 	free(message);
 	return false;
 }
@@ -57,6 +61,10 @@ bool answer_selection(struct run *run, struct selection **ret_selection)
 int answer_selection_status(
 	struct run *run, const struct selection *selection, int status)
 {
+	if (selection_ran_out_of_memory(selection)) {
+		run_failure(run, "memory", NULL, "out of memory");
+		return STATUS_FAILED;
+	}
 	if (!selection_gave_up(selection))
 		return status;
 	run_failure(run, "limit", "use a simpler pattern, with fewer ** in it",

@@ -49,7 +49,8 @@ bool choice_new(struct run *run, const struct column *columns, size_t count,
 		return true;
 	ret_choice->columns = calloc(names->count, sizeof *ret_choice->columns);
 	if (ret_choice->columns == NULL) {
-		refuse(run, NULL, "out of memory");
+		run_failure(run, "memory", NULL, "out of memory");
+		run_begin(run, STATUS_FAILED);
 		return false;
 	}
 	for (size_t i = 0; i < names->count; i++) {

@@ -16,9 +16,12 @@ static void put(struct text text)
 {
 	char *escaped = text.data != NULL ? escape_new(text.data, text.size) : NULL;
 
-	/* Without memory rather nothing than raw bytes. */
 	if (escaped != NULL)
 		fputs(escaped, stderr);
+	/* Without memory rather less than raw bytes. */
+	for (size_t i = 0; escaped == NULL && i < text.size; i++)
+		fputc(text.data[i] >= ' ' && text.data[i] <= '~' ? text.data[i] : '?',
+			stderr);
 	free(escaped);
 }
 
@@ -214,17 +217,15 @@ static bool is_hidden(const struct looks *looks, enum severity severity)
 	       (severity == SEVERITY_WARNING && looks->verbosity < -1);
 }
 
-void message_findings(const struct looks *looks, const struct finding *findings,
+bool message_findings(const struct looks *looks, const struct finding *findings,
 	size_t count, const struct omission *omissions, size_t omission_count,
 	const struct input_record *inputs)
 {
 	const struct finding **sorted = calloc(count + 1, sizeof *sorted);
 	size_t begin = 0;
 
-	if (sorted == NULL) {
-		message_out_of_memory();
-		return;
-	}
+	if (sorted == NULL)
+		return false;
 	for (size_t i = 0; i < count; i++)
 		sorted[i] = &findings[i];
 	qsort(sorted, count, sizeof *sorted, compare_findings);
@@ -242,4 +243,5 @@ void message_findings(const struct looks *looks, const struct finding *findings,
 		begin = end;
 	}
 	free(sorted);
+	return true;
 }

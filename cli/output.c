@@ -255,7 +255,7 @@ bool outputs_finish(struct outputs *outputs, bool answered,
 		struct sink *sink = &outputs->sinks[i];
 		int error = finish_stream(sink, out_error);
 
-		if (sink->has_temporary && error == 0 &&
+		if (sink->has_temporary && error == 0 && !outputs->spoilt &&
 			(answered || says_failed(sink)) &&
 			!temporary_commit(&sink->temporary))
 			error = errno;

@@ -26,6 +26,7 @@ struct failures {
 	uint64_t counts[TOLD_MAX];
 	size_t count;
 	uint64_t others;
+	bool out_of_memory;
 };
 
 static int by_place(const void *a, const void *b)
@@ -88,6 +89,7 @@ static void remember(struct failures *failures, const struct fsdp_error *error)
 		strcmp(failures->messages[i], message) != 0)
 		i++;
 	if (message == NULL || i == TOLD_MAX) {
+		failures->out_of_memory |= message == NULL;
 		failures->others++;
 		free(message);
 		return;
@@ -115,7 +117,9 @@ static void tell(struct run *run, struct failures *failures)
 		free(failures->messages[i]);
 		free(failures->hints[i]);
 	}
-	if (failures->others > 0)
+	if (failures->out_of_memory)
+		run_failure(run, "memory", NULL, "out of memory");
+	else if (failures->others > 0)
 		run_failure(run, "damaged", NULL,
 			"%" PRIu64 " more pieces could not be located", failures->others);
 }

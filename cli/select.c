@@ -47,7 +47,7 @@ struct selection {
 	uint64_t min_bytes, max_bytes;
 	pcre2_match_context *limits;
 	pcre2_match_data *match;
-	bool gave_up;
+	bool gave_up, out_of_memory;
 };
 
 __attribute__((format(printf, 2, 3))) static bool fail(
@@ -58,6 +58,13 @@ __attribute__((format(printf, 2, 3))) static bool fail(
 	if (vasprintf(ret_message, format, arguments) < 0)
 		*ret_message = NULL;
 	va_end(arguments);
+	return false;
+}
+
+/* No text: that is how the caller knows. */
+static bool fail_memory(char **ret_message)
+{
+	*ret_message = NULL;
 	return false;
 }
 
@@ -155,7 +162,7 @@ static bool translate(struct expression *ret_expression, const char *glob, char 
 	struct expression expression = { malloc(length * GROWTH + 64), 0 };
 
 	if (expression.data == NULL)
-		return fail(ret_message, "out of memory");
+		return fail_memory(ret_message);
 	add(&expression, "\\A(?:");
 	for (const char *at = glob; *at != '\0';) {
 		if (at[0] == '*' && at[1] == '*') {
@@ -196,6 +203,8 @@ static bool compile(struct pattern *pattern, const char *expression, size_t size
 		PCRE2_DOTALL | PCRE2_NEVER_UTF | PCRE2_NEVER_BACKSLASH_C, &code, &offset,
 		NULL);
 	if (pattern->code == NULL) {
+		if (code == PCRE2_ERROR_HEAP_FAILED)
+			return fail_memory(ret_message);
 		if (pcre2_get_error_message(code, why, sizeof why) < 0)
 			why[0] = '\0';
 		return fail(ret_message, "pattern \"%s\": %s (at character %zu)", shown,
@@ -232,7 +241,9 @@ static bool matches(
 	int result = pcre2_match(pattern->code, data, name.size, 0, 0, selection->match,
 		selection->limits);
 
-	if (result < 0 && result != PCRE2_ERROR_NOMATCH)
+	if (result == PCRE2_ERROR_NOMEMORY)
+		selection->out_of_memory = true;
+	else if (result < 0 && result != PCRE2_ERROR_NOMATCH)
 		selection->gave_up = true;
 	return result >= 0;
 }
@@ -248,7 +259,7 @@ static bool take_dtypes(
 		return true;
 	selection->dtypes = calloc(count + 1, sizeof *selection->dtypes);
 	if (selection->dtypes == NULL)
-		return fail(ret_message, "out of memory");
+		return fail_memory(ret_message);
 	for (size_t i = 0; i < words->count; i++) {
 		const char *word = words->items[i];
 		size_t found = 0;
@@ -313,7 +324,7 @@ static bool take_ranks(struct selection *selection, const char *list, char **ret
 		return fail(ret_message, "--rank: more than %d ranges", RANK_RANGES_MAX);
 	selection->ranks = calloc(commas + 1, sizeof *selection->ranks);
 	if (selection->ranks == NULL)
-		return fail(ret_message, "out of memory");
+		return fail_memory(ret_message);
 	for (;;) {
 		struct rank_range *range = &selection->ranks[selection->rank_count];
 		bool good = take_rank(&at, &range->first);
@@ -342,7 +353,7 @@ static bool take_patterns(struct selection *selection,
 	selection->names = calloc(count + 1, sizeof *selection->names);
 	selection->files = calloc(options->files.count + 1, sizeof *selection->files);
 	if (selection->names == NULL || selection->files == NULL)
-		return fail(ret_message, "out of memory");
+		return fail_memory(ret_message);
 	for (size_t i = 0; i < count; i++) {
 		struct pattern *pattern = &selection->names[i];
 		const char *text;
@@ -372,7 +383,7 @@ static bool prepare_matching(struct selection *selection, char **ret_message)
 	selection->limits = pcre2_match_context_create(NULL);
 	selection->match = pcre2_match_data_create(1, NULL);
 	if (selection->limits == NULL || selection->match == NULL)
-		return fail(ret_message, "out of memory");
+		return fail_memory(ret_message);
 	pcre2_set_match_limit(selection->limits, MATCH_LIMIT);
 	pcre2_set_heap_limit(selection->limits, HEAP_LIMIT_KIB);
 	return true;
@@ -384,7 +395,7 @@ bool selection_new(const struct select_options *options, struct selection **ret_
 	struct selection *selection = calloc(1, sizeof *selection);
 
 	if (selection == NULL)
-		return fail(ret_message, "out of memory");
+		return fail_memory(ret_message);
 	selection->min_bytes = options->min_bytes == UINT64_MAX ? 0 : options->min_bytes;
 	selection->max_bytes = options->max_bytes;
 	if (!take_patterns(selection, options, ret_message) ||
@@ -436,6 +447,11 @@ bool selection_is_all(const struct selection *selection)
 bool selection_gave_up(const struct selection *selection)
 {
 	return selection->gave_up;
+}
+
+bool selection_ran_out_of_memory(const struct selection *selection)
+{
+	return selection->out_of_memory;
 }
 
 bool selection_takes_name(struct selection *selection, struct fsdp_span name)

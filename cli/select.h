@@ -14,7 +14,8 @@
  */
 struct selection;
 
-/* False: a pattern or a word is wrong; *ret_message (to be freed) says which. */
+/* False: a pattern or a word is wrong; *ret_message (to be freed) says which. It is
+ * NULL when memory ran out. */
 bool selection_new(const struct select_options *options, struct selection **ret_selection,
 	char **ret_message);
 void selection_free(struct selection *selection);
@@ -28,6 +29,9 @@ bool selection_is_by_name(const struct selection *selection);
 /* Whether a pattern needed too many steps on some name, which then counted as not
  * matched: the answer is partial and the user is told. */
 bool selection_gave_up(const struct selection *selection);
+
+/* Whether memory ran out while matching, and the answer is worth nothing. */
+bool selection_ran_out_of_memory(const struct selection *selection);
 
 /* By all criteria. The name is the one that is shown (clean, or raw under --raw). */
 bool selection_takes_tensor(struct selection *selection,

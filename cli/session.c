@@ -192,6 +192,11 @@ void run_failure(
 	va_list arguments;
 	char *message;
 
+	if (strcmp(code, "memory") == 0) {
+		session->out_of_memory = true;
+		session->status = run->status = STATUS_FAILED;
+		return;
+	}
 	session->status = status_worse(session->status, STATUS_PARTIAL);
 	run->status = status_worse(run->status, STATUS_PARTIAL);
 	va_start(arguments, format);
@@ -456,6 +461,7 @@ static void call(struct session *session, struct run *run)
 		add_error(session, error, session->input);
 		fsdp_error_free(error);
 		session->status = STATUS_FAILED;
+		session->outputs->spoilt |= session->answered;
 		return;
 	}
 	/* An answer that nothing began is an empty one. */
@@ -597,8 +603,10 @@ static void end(struct session *session)
 	struct failure memory;
 	struct out_footer footer;
 
-	if (session->out_of_memory)
+	if (session->out_of_memory) {
 		add_out_of_memory(session, &memory);
+		session->outputs->spoilt |= session->answered;
+	}
 	if (session->outputs->out == NULL)
 		return;
 	if (!session->begun)
@@ -638,12 +646,16 @@ static void tell(struct session *session)
 		message_total(looks, session->totals.items[i]);
 	for (size_t i = 0; i < session->notes.count; i++)
 		message_note(looks, session->notes.items[i]);
-	message_findings(looks, session->findings, session->finding_count,
-		session->omissions, session->omission_count,
-		session->separate ? session->records : NULL);
-	message_failures(looks, session->failures, session->failure_count);
-	if (session->out_of_memory)
+	if (!message_findings(looks, session->findings, session->finding_count,
+		    session->omissions, session->omission_count,
+		    session->separate ? session->records : NULL))
+		session->out_of_memory = true;
+	if (session->out_of_memory) {
 		message_out_of_memory();
+		session->status = STATUS_FAILED;
+	} else {
+		message_failures(looks, session->failures, session->failure_count);
+	}
 }
 
 static void session_done(struct session *session)
