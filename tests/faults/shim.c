@@ -13,7 +13,10 @@
  *
  * Allocations are the malloc family and anonymous mmap, counted from main on. What the C
  * library takes for itself (locale, stream buffers) may fail like anything else, but it
- * keeps some of it by design, so at exit that is counted apart.
+ * keeps some of it by design, so at exit that is counted apart. What libseccomp
+ * (2.5) and libarchive (3.6) take for themselves is left alone: refused it, they loop for
+ * ever, follow a null pointer or end the process, which tells nothing about the command
+ * and cannot be mended in it. The libraries that libarchive unpacks with do count.
  */
 /* Both names of each call are defined here, so neither may be a macro for the other. */
 #undef _FILE_OFFSET_BITS
@@ -44,8 +47,13 @@ static struct {
 	unsigned long fail_alloc, fail_read, shrink, short_read, interrupt;
 	bool fail_on; /* all later ones too */
 	int report;   /* 0: nobody asked */
-	uintptr_t libc_start, libc_end;
 } set;
+
+struct code {
+	uintptr_t start, end;
+};
+
+static struct code libc, excused[2];
 
 static atomic_bool active;
 static atomic_ulong allocs, alloc_faults, reads, read_faults;
@@ -119,9 +127,16 @@ static unsigned long still_held(enum kind kind)
 
 /* ---- allocations ---- */
 
-static bool alloc_fails(void)
+#define CALLER __builtin_return_address(0)
+
+static bool is_in(const struct code *code, const void *caller)
 {
-	if (!active)
+	return (uintptr_t)caller >= code->start && (uintptr_t)caller < code->end;
+}
+
+static bool alloc_fails(const void *caller)
+{
+	if (!active || is_in(&excused[0], caller) || is_in(&excused[1], caller))
 		return false;
 	unsigned long n = atomic_fetch_add(&allocs, 1) + 1;
 	if (!set.fail_alloc || n < set.fail_alloc || (n > set.fail_alloc && !set.fail_on))
@@ -133,9 +148,7 @@ static bool alloc_fails(void)
 
 static enum kind owner(const void *caller)
 {
-	uintptr_t address = (uintptr_t)caller;
-	return address >= set.libc_start && address < set.libc_end ? BLOCK_OF_LIBC
-								   : BLOCK;
+	return is_in(&libc, caller) ? BLOCK_OF_LIBC : BLOCK;
 }
 
 static void *kept(void *block, const void *caller)
@@ -144,21 +157,19 @@ static void *kept(void *block, const void *caller)
 	return block;
 }
 
-#define CALLER __builtin_return_address(0)
-
 EXPORT void *malloc(size_t size)
 {
-	return alloc_fails() ? NULL : kept(__libc_malloc(size), CALLER);
+	return alloc_fails(CALLER) ? NULL : kept(__libc_malloc(size), CALLER);
 }
 
 EXPORT void *calloc(size_t count, size_t size)
 {
-	return alloc_fails() ? NULL : kept(__libc_calloc(count, size), CALLER);
+	return alloc_fails(CALLER) ? NULL : kept(__libc_calloc(count, size), CALLER);
 }
 
 EXPORT void *realloc(void *old, size_t size)
 {
-	if (alloc_fails())
+	if (alloc_fails(CALLER))
 		return NULL;
 	void *block = __libc_realloc(old, size);
 	if (block || size == 0) {
@@ -180,17 +191,17 @@ EXPORT void *reallocarray(void *old, size_t count, size_t size)
 
 EXPORT void *memalign(size_t align, size_t size)
 {
-	return alloc_fails() ? NULL : kept(__libc_memalign(align, size), CALLER);
+	return alloc_fails(CALLER) ? NULL : kept(__libc_memalign(align, size), CALLER);
 }
 
 EXPORT void *aligned_alloc(size_t align, size_t size)
 {
-	return alloc_fails() ? NULL : kept(__libc_memalign(align, size), CALLER);
+	return alloc_fails(CALLER) ? NULL : kept(__libc_memalign(align, size), CALLER);
 }
 
 EXPORT int posix_memalign(void **ret_block, size_t align, size_t size)
 {
-	if (alloc_fails())
+	if (alloc_fails(CALLER))
 		return ENOMEM;
 	void *block = kept(__libc_memalign(align, size), CALLER);
 	if (!block)
@@ -203,7 +214,7 @@ EXPORT int posix_memalign(void **ret_block, size_t align, size_t size)
 EXPORT char *strndup(const char *text, size_t size)
 {
 	size_t length = strnlen(text, size);
-	char *copy = alloc_fails() ? NULL : kept(__libc_malloc(length + 1), CALLER);
+	char *copy = alloc_fails(CALLER) ? NULL : kept(__libc_malloc(length + 1), CALLER);
 	if (copy) {
 		memcpy(copy, text, length);
 		copy[length] = '\0';
@@ -214,7 +225,7 @@ EXPORT char *strndup(const char *text, size_t size)
 EXPORT char *strdup(const char *text)
 {
 	size_t size = strlen(text) + 1;
-	char *copy = alloc_fails() ? NULL : kept(__libc_malloc(size), CALLER);
+	char *copy = alloc_fails(CALLER) ? NULL : kept(__libc_malloc(size), CALLER);
 	return copy ? memcpy(copy, text, size) : NULL;
 }
 
@@ -228,7 +239,7 @@ EXPORT void *mmap(
 	void *address, size_t size, int protection, int flags, int fd, off_t offset)
 {
 	bool anonymous = flags & MAP_ANONYMOUS;
-	if (anonymous && alloc_fails())
+	if (anonymous && alloc_fails(CALLER))
 		return MAP_FAILED;
 	/* NOLINTNEXTLINE: the system call's own way of giving a pointer */
 	void *memory =
@@ -330,19 +341,27 @@ static unsigned long number(const char *name)
 	return text ? strtoul(text, NULL, 10) : 0;
 }
 
-static int find_libc(struct dl_phdr_info *info, size_t size, void *data)
+static void take_code(struct code *code, const struct dl_phdr_info *info)
 {
-	(void)size;
-	(void)data;
-	if (!strstr(info->dlpi_name, "/libc.so"))
-		return 0;
 	for (size_t i = 0; i < info->dlpi_phnum; i++)
 		if (info->dlpi_phdr[i].p_type == PT_LOAD &&
 			info->dlpi_phdr[i].p_flags & PF_X) {
-			set.libc_start = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
-			set.libc_end = set.libc_start + info->dlpi_phdr[i].p_memsz;
+			code->start = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+			code->end = code->start + info->dlpi_phdr[i].p_memsz;
 		}
-	return 1;
+}
+
+static int find_libraries(struct dl_phdr_info *info, size_t size, void *data)
+{
+	(void)size;
+	(void)data;
+	if (strstr(info->dlpi_name, "/libc.so"))
+		take_code(&libc, info);
+	else if (strstr(info->dlpi_name, "/libseccomp.so"))
+		take_code(&excused[0], info);
+	else if (strstr(info->dlpi_name, "/libarchive.so"))
+		take_code(&excused[1], info);
+	return 0;
 }
 
 static int counted_main(int argc, char **argv, char **environment)
@@ -355,7 +374,7 @@ static int counted_main(int argc, char **argv, char **environment)
 	set.short_read = number("FSDP_SHORT_READ");
 	set.interrupt = number("FSDP_EINTR");
 	set.report = (int)number("FSDP_REPORT");
-	dl_iterate_phdr(find_libc, NULL);
+	dl_iterate_phdr(find_libraries, NULL);
 	/* First in, last out: after everything that the command itself does at exit. */
 	atexit(report);
 	active = true;
