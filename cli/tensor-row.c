@@ -156,7 +156,7 @@ static struct value path_value(const struct run *run, struct row_buffers *buffer
 	uint64_t state = 0;
 	size_t count = 0;
 
-	if (path == FSDP_NONE || fsdp_path_is_plain(run->checkpoint, path, span))
+	if (fsdp_path_is_plain(run->checkpoint, path, span))
 		return value_absent();
 	while (fsdp_path_next(run->checkpoint, path, span, &state, &part)) {
 		if (count == buffers->part_size) {
