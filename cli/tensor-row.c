@@ -365,9 +365,10 @@ void entry_row(const struct run *run, struct row_buffers *buffers,
 	values[ENTRY_TYPE] = value_word(value->type != NULL ? value->type : "object");
 	values[ENTRY_VALUE] =
 		tokens_json(&buffers->json, value->tokens, value->token_count);
+	/* Cut on a terminal as a name is: a list may be long. */
 	values[ENTRY_TEXT] = value->tokens == NULL
 				     ? value_word("...")
-				     : value_text(tokens_text(&buffers->text,
+				     : value_name(tokens_text(&buffers->text,
 					       value->tokens, value->token_count));
 	if (value->file != FSDP_NONE)
 		values[ENTRY_FILE] =
