@@ -333,6 +333,9 @@ static void tell_total(struct listing *listing)
 	double size = (double)listing->bytes / 1024;
 	size_t unit = 0;
 
+	/* That there are none was said. */
+	if (listing->row_count == 0)
+		return;
 	if (listing->run->common->bytes || listing->bytes < 1024) {
 		run_total(listing->run, "%" PRIu64 " tensor%s, %" PRIu64 " B",
 			listing->tensors, listing->tensors == 1 ? "" : "s",

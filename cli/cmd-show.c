@@ -106,8 +106,10 @@ static void tell_missing(struct show *show, const char *word)
 			name_text(&show->buffers.name, checkpoint, similar.best[i].name));
 	}
 	name_buffer_append(&list, &length, (struct text){ "", 1 });
-	run_note(show->run, "no tensor or value %s%s%s", word,
-		similar.count > 0 ? "; " : "", list.data != NULL ? list.data : "");
+	run_note(show->run, "no tensor or value %s; %s", word,
+		similar.count > 0 && list.data != NULL
+			? list.data
+			: "fsdp-inspect ls lists the names");
 	name_buffer_done(&list);
 	show->status = status_worse(show->status, STATUS_BAD);
 }
