@@ -82,7 +82,7 @@ static bool pattern_at(
  */
 static size_t count_members(const struct fsdp_folder *folder, struct pattern *ret_pattern)
 {
-	struct pattern pattern;
+	struct pattern pattern = { 0 };
 	size_t count = 0;
 	for (size_t i = 0; i < folder->count; i++) {
 		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
@@ -110,7 +110,7 @@ static bool names_a_rank(struct fsdp_span name)
 
 static int bid(const struct fsdp_look *look)
 {
-	struct pattern pattern;
+	struct pattern pattern = { 0 };
 	if (look->folder == NULL)
 		return 0;
 	size_t count = count_members(look->folder, &pattern);
