@@ -7,6 +7,7 @@
  * is made level by level: the items of a container lie one behind the other, and the row
  * of containers still to be filled is a list threaded through the copies themselves.
  */
+#include <errno.h>
 #include <jansson.h>
 
 #include "base/limits.h"
@@ -54,10 +55,11 @@ static bool check_depth(
 	return true;
 }
 
-/* The offset is where the parser stood: behind the token that it refused. */
+/* The offset is where the parser stood: behind the token that it refused. A token for
+ * which it had no memory is one that it refuses; malloc knows better. */
 static bool fail_parse(const json_error_t *error, struct fsdp_error **ret_error)
 {
-	if (json_error_code(error) == json_error_out_of_memory)
+	if (errno == ENOMEM || json_error_code(error) == json_error_out_of_memory)
 		return fsdp_fail_memory(ret_error);
 	uint64_t offset = error->position >= 0 ? (uint64_t)error->position : FSDP_UNKNOWN;
 	return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, offset, "line %d, column %d: %s",
@@ -189,6 +191,7 @@ bool fsdp_json_read(struct fsdp_span bytes, uint64_t depth_limit,
 	if (!check_depth(bytes, depth_limit, ret_error))
 		return false;
 	json_error_t error;
+	errno = 0;
 	__attribute__((cleanup(json_cleanup))) json_t *document = json_loadb(
 		bytes.data != NULL ? (const char *)bytes.data : "", bytes.size,
 		JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
