@@ -26,7 +26,7 @@ import tarfile
 import tempfile
 
 ROOT = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-MOST = 120  # runs of one kind for one command, without --all
+MOST = 80  # runs of one kind for one command, without --all
 TIMEOUT = 20
 FINDING = re.compile(r"(error|warning|note) +FI\d{4} | {9}")
 
