@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""One sample, every view pinned: writes the `cmd` of each pair of a sample and a view
-that has none yet, as tests/cli/COMMAND/SAMPLE[-VIEW]/cmd. Record what the command says
+"""A sample or two of each kind with every view pinned, the others with those in which they
+differ: writes the `cmd` of each pair of a sample and a view that has none yet, as tests/cli/COMMAND/SAMPLE[-VIEW]/cmd. Record what the command says
 with run-goldens.py --update, and read it.
 
 make-cases.py [--list]
@@ -41,9 +41,14 @@ VIEWS = [
 OF_PLANS = {"torch", "bare"}
 # A checkpoint that cannot be opened says the same to every command: two are enough.
 OF_BROKEN = {("info", ""), ("info", "json"), ("ls", "")}
+# Every view of these. The other samples differ from one of them in what they hold, and that
+# is seen in four.
+IN_FULL = {"demo", "dcp-fsdp2-w4-hsdp", "dcp-odd-names", "dcp-scalars", "plan-fsdp1-local-w2-conv",
+           "torch-zip-nested-checkpoint", "torch-zip-odd-keys", "torch-zip-views"}
+OF_OTHERS = {("info", ""), ("ls", "long"), ("show", "json"), ("tree", "")}
 # These differ from torch-zip-state-dict in their bytes and not in what they hold.
 TWINS = {f"torch-zip-{n}" for n in ("no-crc", "protocol-3", "protocol-4", "protocol-5", "skip-data")}
-OF_TWINS = {("info", ""), ("ls", "long"), ("ls", "objects")}
+OF_TWINS = {("info", ""), ("ls", "long")}
 
 
 def samples():
@@ -61,7 +66,8 @@ def samples():
             plan = os.path.join("testdata", family, case, "expected", "plan.fsdp-plan.json")
             has_plan = os.path.exists(os.path.join(sandbox.ROOT, plan))
             yield f"{family}-{case}", path, plan if has_plan else None, first(truth)
-    yield "demo", "testdata/demo/step-1234", "", "norm.weight"
+    yield "plan-fsdp1-local-w2-conv", "testdata/plan/fsdp1-local-w2-conv/plan.fsdp-plan.json", "", None
+    yield "demo", "testdata/demo/step-1234", "", "model.norm.weight"
 
 
 def first(truth):
@@ -77,6 +83,8 @@ def wanted(name, plan, tensor, command, view, named):
         return (command, view) in OF_BROKEN
     if name in TWINS:
         return (command, view) in OF_TWINS
+    if name not in IN_FULL and (command, view) not in OF_OTHERS:
+        return False
     return (plan is not None or view not in OF_PLANS) and (tensor is not None or not named)
 
 
