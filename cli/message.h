@@ -22,7 +22,8 @@ void message_failures(
 	const struct looks *looks, const struct failure *failures, size_t count);
 
 /* By severity and rule; of each rule the first three, all with -v. Notes are hidden by
- * -q, warnings by -qq. With inputs, each says whose it is. False: no memory, none told. */
+ * -q, warnings by -qq. With inputs, each says whose it is. False: no memory, none told.
+ */
 bool message_findings(const struct looks *looks, const struct finding *findings,
 	size_t count, const struct omission *omissions, size_t omission_count,
 	const struct input_record *inputs);

@@ -18,8 +18,8 @@ struct sink {
 struct outputs {
 	struct sink *sinks;
 	size_t count;
-	struct out *out; /* one that feeds them all; NULL if there are none */
-	bool spoilt; /* the head promised an answer that broke off: no file stays */
+	struct out *out;  /* one that feeds them all; NULL if there are none */
+	bool spoilt;      /* the head promised an answer that broke off: no file stays */
 	bool broken_pipe; /* nobody reads stdout any more */
 };
 
