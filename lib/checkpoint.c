@@ -592,6 +592,8 @@ static bool read_checkpoint(struct opening *opening, struct fsdp_error **ret_err
 			fsdp_error_put_below(ret_error, opening->path);
 		return false;
 	}
+	for (size_t i = 0; checkpoint->is_folder && i < checkpoint->errors.count; i++)
+		fsdp_error_put_below(fsdp_vec_at(&checkpoint->errors, i), opening->path);
 	if (!read_children(opening, ret_error) ||
 		(family->finish != NULL && !family->finish(&opening->reading, ret_error)))
 		return false;

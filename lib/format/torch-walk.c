@@ -713,6 +713,8 @@ static struct fsdp_span type_name(struct fsdp_torch *torch, fsdp_ref ref)
 	if (kind == FSDP_PICKLE_CALL && global != NULL) {
 		if (fsdp_span_is(global->module, "_codecs"))
 			return FSDP_SPAN("bytes");
+		if (fsdp_span_is(global->name, "_reconstruct"))
+			return FSDP_SPAN("ndarray");
 		return last_part(global->name);
 	}
 	uint32_t number;
