@@ -29,7 +29,8 @@ const char *fsdp_archive_kind(struct fsdp_span head);
  */
 bool fsdp_archive_unpack(const struct fsdp_source *source, struct fsdp_arena *arena,
 	const struct fsdp_limits *limits, struct fsdp_span file,
-	struct fsdp_findings *findings, struct fsdp_vec *ret_packed /* struct fsdp_packed */,
+	struct fsdp_findings *findings,
+	struct fsdp_vec *ret_packed /* struct fsdp_packed */,
 	struct fsdp_error **ret_error);
 
 /* "libarchive 3.6.2" */

@@ -22,7 +22,7 @@ enum fsdp_entry_kind {
 	FSDP_ENTRY_DIRECTORY,
 	FSDP_ENTRY_LINK_OUTSIDE,   /* a link that leaves the root or is broken */
 	FSDP_ENTRY_SPECIAL,        /* pipe, socket, device */
-	FSDP_ENTRY_LINK_DIRECTORY, /* a link to a directory inside: open it, do not walk it */
+	FSDP_ENTRY_LINK_DIRECTORY, /* a link to one inside: open it, do not walk it */
 };
 
 struct fsdp_entry {
@@ -43,12 +43,14 @@ struct fsdp_dir {
 };
 
 /* Lists once. `limits` bounds the number of entries. */
-bool fsdp_dir_open(const char *path, struct fsdp_arena *arena, const struct fsdp_limits *limits,
-	struct fsdp_dir *ret_dir, struct fsdp_error **ret_error);
+bool fsdp_dir_open(const char *path, struct fsdp_arena *arena,
+	const struct fsdp_limits *limits, struct fsdp_dir *ret_dir,
+	struct fsdp_error **ret_error);
 
 /* A sub-directory by a plain name in the list. It may outlive its parent. */
-bool fsdp_dir_open_child(const struct fsdp_dir *dir, const char *name, struct fsdp_arena *arena,
-	const struct fsdp_limits *limits, struct fsdp_dir *ret_dir, struct fsdp_error **ret_error);
+bool fsdp_dir_open_child(const struct fsdp_dir *dir, const char *name,
+	struct fsdp_arena *arena, const struct fsdp_limits *limits,
+	struct fsdp_dir *ret_dir, struct fsdp_error **ret_error);
 
 size_t fsdp_dir_count(const struct fsdp_dir *dir);
 const struct fsdp_entry *fsdp_dir_entry(const struct fsdp_dir *dir, size_t index);

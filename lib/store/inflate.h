@@ -10,8 +10,9 @@
  */
 struct fsdp_inflate;
 
-bool fsdp_inflate_new(const struct fsdp_source *source, uint64_t offset, uint64_t stored_size,
-	uint64_t size, struct fsdp_inflate **ret_inflate, struct fsdp_error **ret_error);
+bool fsdp_inflate_new(const struct fsdp_source *source, uint64_t offset,
+	uint64_t stored_size, uint64_t size, struct fsdp_inflate **ret_inflate,
+	struct fsdp_error **ret_error);
 
 /* Exactly `size` bytes, or failure (damaged: broken data, ends early). */
 bool fsdp_inflate_read(struct fsdp_inflate *inflate, void *buffer, size_t size,

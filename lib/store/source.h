@@ -24,7 +24,8 @@ struct fsdp_source {
 struct fsdp_source fsdp_source_memory(struct fsdp_span bytes);
 
 /* Of a file that is open; size comes from fstat. Fails if it is no regular file. */
-bool fsdp_source_file(int fd, struct fsdp_source *ret_source, struct fsdp_error **ret_error);
+bool fsdp_source_file(
+	int fd, struct fsdp_source *ret_source, struct fsdp_error **ret_error);
 
 /* A part of a source; fails (damaged, offset) if it does not lie inside. */
 bool fsdp_source_slice(const struct fsdp_source *source, uint64_t offset, uint64_t length,
@@ -35,8 +36,9 @@ bool fsdp_source_read(const struct fsdp_source *source, uint64_t offset, void *b
 	size_t size, struct fsdp_error **ret_error);
 
 /* The same into memory of the arena. `limit` (base/limits.h) bounds the size. */
-bool fsdp_source_read_all(const struct fsdp_source *source, uint64_t offset, uint64_t size,
-	struct fsdp_arena *arena, struct fsdp_span *ret_bytes, struct fsdp_error **ret_error);
+bool fsdp_source_read_all(const struct fsdp_source *source, uint64_t offset,
+	uint64_t size, struct fsdp_arena *arena, struct fsdp_span *ret_bytes,
+	struct fsdp_error **ret_error);
 
 /* All of a descriptor that cannot seek (a pipe), up to `ceiling` bytes into the arena. */
 bool fsdp_source_drain(int fd, uint64_t ceiling, struct fsdp_arena *arena,

@@ -34,9 +34,10 @@ static void findings_beyond_the_ceiling_are_counted(void **state)
 	struct fsdp_findings findings;
 	fsdp_findings_init(&findings, &arena, &limits);
 	for (int i = 0; i < 5; i++)
-		fsdp_find(&findings, FSDP_RULE_CHUNK_GAP, FSDP_PLACE(.file = FSDP_SPAN("a")),
-			"number %d", i);
-	fsdp_find(&findings, FSDP_RULE_CHUNK_GAP, FSDP_PLACE(.file = FSDP_SPAN("b")), "other");
+		fsdp_find(&findings, FSDP_RULE_CHUNK_GAP,
+			FSDP_PLACE(.file = FSDP_SPAN("a")), "number %d", i);
+	fsdp_find(&findings, FSDP_RULE_CHUNK_GAP, FSDP_PLACE(.file = FSDP_SPAN("b")),
+		"other");
 	assert_int_equal(findings.list.count, 4);
 	assert_int_equal(fsdp_findings_omitted_count(&findings), 1);
 	struct fsdp_omitted omitted = fsdp_findings_omitted(&findings, 0);
