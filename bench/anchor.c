@@ -166,7 +166,7 @@ static double best_memory(void)
 	for (int i = 0; i < TRIES; i++) {
 		double start = seconds();
 
-		keep += add_up(bytes, size);
+		keep = keep + add_up(bytes, size);
 		double rate = (double)size / 1e9 / (seconds() - start);
 		if (rate > best)
 			best = rate;
@@ -185,7 +185,7 @@ static double best_crc(void)
 		double start = seconds();
 
 		for (int k = 0; k < 256; k++)
-			keep ^= crc32_z(0, bytes, sizeof(bytes));
+			keep = keep ^ crc32_z(0, bytes, sizeof(bytes));
 		double rate = 256.0 * BUFFER / 1e9 / (seconds() - start);
 		if (rate > best)
 			best = rate;
