@@ -13,7 +13,7 @@
 enum { TOLD_MAX = 3 };
 
 struct question {
-	uint64_t offset;
+	uint64_t order;
 	uint32_t file;
 	uint32_t position;
 };
@@ -35,8 +35,8 @@ static int by_place(const void *a, const void *b)
 
 	if (left->file != right->file)
 		return left->file < right->file ? -1 : 1;
-	if (left->offset != right->offset)
-		return left->offset < right->offset ? -1 : 1;
+	if (left->order != right->order)
+		return left->order < right->order ? -1 : 1;
 	return left->position < right->position ? -1 : 1;
 }
 
@@ -54,7 +54,7 @@ static size_t collect(const struct fsdp_checkpoint *checkpoint, const uint32_t *
 		if (piece.file == FSDP_NONE)
 			continue;
 		questions[asked] =
-			(struct question){ piece.item_offset, piece.file, (uint32_t)i };
+			(struct question){ piece.order, piece.file, (uint32_t)i };
 		if (asked > 0 && by_place(&questions[asked - 1], &questions[asked]) > 0)
 			sorted = false;
 		asked++;

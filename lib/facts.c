@@ -315,6 +315,7 @@ struct fsdp_piece fsdp_piece(const struct fsdp_checkpoint *checkpoint, uint32_t 
 		return piece;
 	const struct fsdp_extent *extent = fsdp_vec_at(&model->extents, record->extent);
 	piece.file = extent->file;
+	piece.order = extent->offset;
 	if (extent->kind == FSDP_EXTENT_ITEM) {
 		piece.item_offset = extent->offset;
 		piece.item_length = extent->length;

@@ -160,6 +160,7 @@ struct fsdp_piece {
 	uint64_t storage_bytes;   /* FSDP_UNKNOWN if not known yet */
 	uint64_t item_offset,
 		item_length; /* the range that the container names, or FSDP_UNKNOWN */
+	uint64_t order;      /* pieces of a file lie in it as these numbers say */
 };
 
 FSDP_API size_t fsdp_piece_count(const struct fsdp_checkpoint *checkpoint);
@@ -185,7 +186,8 @@ struct fsdp_place {
 /**
  * Reads what must be read to know where the payload of a piece begins: the local
  * header of a zip member, the directory of a DCP item. It changes nothing in
- * the checkpoint. Ask in order of files and offsets: neighbours are read together.
+ * the checkpoint. Ask in order of files and of `order`: neighbours are
+ * read together.
  *
  * False with an error if the container is damaged there.
  */
