@@ -9,23 +9,32 @@ static int64_t least(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
+/* How far the old list was walked: the parts of a cut follow each other, so that all of
+ * them together walk it once. */
+struct reach {
+	size_t run;
+	int64_t at; /* positions before that run */
+};
+
 /* Appends positions [from, to) of the old list to the new one. */
-static bool take_range(
-	const struct fsdp_runs *old, int64_t from, int64_t to, struct fsdp_runs *taken)
+static bool take_range(const struct fsdp_runs *old, struct reach *reach, int64_t from,
+	int64_t to, struct fsdp_runs *taken)
 {
-	int64_t at = 0;
-	for (size_t i = 0; i < old->count && at < to; i++) {
-		const struct fsdp_run *run = &old->runs[i];
-		int64_t begin = from > at ? from - at : 0;
-		int64_t end = least(run->count, to - at);
-		at += run->count;
-		if (begin >= end)
-			continue;
-		if (taken->count == FSDP_RUNS_MAX)
-			return false;
-		taken->runs[taken->count++] =
-			(struct fsdp_run){ run->begin + begin, end - begin };
-		taken->total += end - begin;
+	while (reach->run < old->count && reach->at < to) {
+		const struct fsdp_run *run = &old->runs[reach->run];
+		int64_t begin = from > reach->at ? from - reach->at : 0;
+		int64_t end = least(run->count, to - reach->at);
+		if (begin < end) {
+			if (taken->count == FSDP_RUNS_MAX)
+				return false;
+			taken->runs[taken->count++] =
+				(struct fsdp_run){ run->begin + begin, end - begin };
+			taken->total += end - begin;
+		}
+		if (end < run->count)
+			return true;
+		reach->at += run->count;
+		reach->run++;
 	}
 	return true;
 }
@@ -47,11 +56,12 @@ static bool cut(const struct fsdp_runs *old, const struct fsdp_placed *placed,
 	int64_t parts = placed->kind == FSDP_STRIDED_SHARD ? placed->factor : 1;
 	if (parts < 1 || parts > FSDP_RUNS_MAX)
 		return false;
+	struct reach reach = { 0, 0 };
 	for (int64_t part = 0; part < parts; part++) {
 		int64_t part_begin, part_end, begin, end;
 		chunk(old->total, parts, part, &part_begin, &part_end);
 		chunk(part_end - part_begin, ranks, rank, &begin, &end);
-		if (!take_range(old, part_begin + begin, part_begin + end, taken))
+		if (!take_range(old, &reach, part_begin + begin, part_begin + end, taken))
 			return false;
 	}
 	return true;
