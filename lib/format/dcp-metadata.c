@@ -20,7 +20,7 @@
 #include "format/torch-value.h"
 #include "model/dtype.h"
 
-enum { DIMS_MAX = 64 };
+enum { DIMS_MAX = 64, PATH_MAX_BYTES = 4096 };
 
 /* What a folded number is: the kind in its low three bits. */
 enum kind { SIZE, CHUNK, PROPERTIES, TENSOR_META, INDEX, INFO };
@@ -334,6 +334,10 @@ static bool fold_info(void *context, struct fsdp_pickle *pickle,
 		fsdp_pickle_text(pickle, fsdp_pickle_get(pickle, state, "relative_path"));
 	if (path.data == NULL)
 		return false;
+	/* Any number of entries may share one text. What is too long to be opened stays
+	 * too long, and is not looked at to its end each time. */
+	if (path.size > PATH_MAX_BYTES)
+		path.size = PATH_MAX_BYTES + 1;
 	bool numbers = fsdp_pickle_integer(pickle,
 			       fsdp_pickle_get(pickle, state, "offset"), &offset) &&
 		       fsdp_pickle_integer(
