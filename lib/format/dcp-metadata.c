@@ -562,6 +562,11 @@ static bool add_list(
 	struct parse *parse, struct fsdp_dcp_item *item, const struct tensor_meta *meta)
 {
 	struct fsdp_dcp *dcp = parse->dcp;
+	/* Keys may share a list, so what is listed does not follow from what was read. */
+	uint64_t ceiling = fsdp_limit(dcp->model->limits, FSDP_LIMIT_CHUNKS);
+	dcp->listed += meta->chunk_count;
+	if (dcp->listed > ceiling)
+		return fsdp_fail_limit(parse->error, FSDP_LIMIT_CHUNKS, ceiling);
 	uint32_t id = (uint32_t)dcp->lists.count;
 	struct fsdp_dcp_list *list = fsdp_vec_push(&dcp->lists);
 	if (list == NULL)

@@ -51,6 +51,8 @@ struct fsdp_dcp {
 	struct fsdp_vec sizes;   /* torch.Size: place and count */
 	struct fsdp_vec chunks;  /* struct fsdp_dcp_chunk */
 	struct fsdp_vec metas;   /* TensorStorageMetadata */
+	size_t first_meta;       /* of the metadata file that is being read */
+	uint64_t listed;         /* chunks of all keys so far */
 	struct fsdp_vec indexes; /* MetadataIndex */
 	struct fsdp_vec infos;   /* struct fsdp_dcp_info */
 	struct fsdp_vec lists, items;
