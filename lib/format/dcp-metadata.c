@@ -623,7 +623,7 @@ static bool read_entries(struct parse *parse, fsdp_ref entries)
 
 struct match {
 	struct parse *parse;
-	uint32_t *slots; /* chunk + 1, by (item, offsets); made when a hint fails */
+	uint32_t *slots; /* chunk + 1, by (list, offsets); made when a hint fails */
 	size_t slot_count;
 	struct fsdp_span last_fqn; /* the writer shares the text of a tensor's entries */
 	uint32_t last_name;
@@ -640,9 +640,9 @@ static bool same_offset(const struct fsdp_dcp *dcp, uint32_t chunk_id, uint32_t 
 }
 
 static size_t hash_offset(
-	uint64_t seed, uint32_t name, const int64_t *offset, size_t count)
+	uint64_t seed, uint32_t first, const int64_t *offset, size_t count)
 {
-	uint64_t hash = seed ^ name;
+	uint64_t hash = seed ^ first;
 	for (size_t i = 0; i < count; i++) {
 		hash = (hash ^ (uint64_t)offset[i]) * UINT64_C(0xff51afd7ed558ccd);
 		hash ^= hash >> 32;
@@ -661,54 +661,66 @@ static const struct fsdp_dcp_list *own_list(
 	return list->file == dcp->file_number ? list : NULL;
 }
 
+/* The slot of the chunk that a run of chunks has at an offset, or the free one where it
+ * belongs. Of several at one offset the first is found, so equal ones make no chain. */
+static size_t find_slot(const struct match *match, uint32_t first, uint32_t count,
+	const int64_t *offset, size_t dims)
+{
+	const struct fsdp_dcp *dcp = match->parse->dcp;
+	size_t mask = match->slot_count - 1;
+	size_t slot = hash_offset(dcp->paths.seed, first, offset, dims) & mask;
+	for (; match->slots[slot] != 0; slot = (slot + 1) & mask) {
+		uint32_t id = match->slots[slot] - 1;
+		const struct fsdp_dcp_chunk *chunk = fsdp_vec_at(&dcp->chunks, id);
+		if (id >= first && id - first < count && chunk->dims == dims &&
+			(dims == 0 || memcmp(fsdp_model_ints(dcp->model, chunk->box),
+					      offset, dims * sizeof *offset) == 0))
+			break;
+	}
+	return slot;
+}
+
+/* Every chunk of every list that this file wrote out: any number of keys may share one,
+ * so the table follows what was pickled and not what the keys refer to. */
 static bool build_slots(struct match *match)
 {
 	struct fsdp_dcp *dcp = match->parse->dcp;
-	size_t count = 16;
-	while (count < dcp->chunks.count * 2)
+	size_t count = 16, listed = 0;
+	for (size_t i = dcp->first_meta; i < dcp->metas.count; i++)
+		listed += ((const struct tensor_meta *)fsdp_vec_at(&dcp->metas, i))
+				  ->chunk_count;
+	while (count < listed * 2)
 		count *= 2;
 	match->slots = fsdp_arena_take(dcp->scratch, count * sizeof *match->slots, 4);
 	match->slot_count = count;
 	if (match->slots == NULL)
 		return fsdp_arena_fail(dcp->scratch, match->parse->error);
-	for (size_t i = 0; i < dcp->items.count; i++) {
-		const struct fsdp_dcp_item *item = fsdp_vec_at(&dcp->items, i);
-		const struct fsdp_dcp_list *list = own_list(dcp, item);
-		for (uint32_t k = 0; list != NULL && k < list->count; k++) {
+	for (size_t i = dcp->first_meta; i < dcp->metas.count; i++) {
+		const struct tensor_meta *meta = fsdp_vec_at(&dcp->metas, i);
+		for (uint32_t k = 0; k < meta->chunk_count; k++) {
+			uint32_t id = meta->first_chunk + k;
 			const struct fsdp_dcp_chunk *chunk =
-				fsdp_vec_at(&dcp->chunks, list->first + k);
-			size_t slot = hash_offset(dcp->paths.seed, item->name,
-					      fsdp_model_ints(dcp->model, chunk->box),
-					      chunk->dims) &
-				      (count - 1);
-			while (match->slots[slot] != 0)
-				slot = (slot + 1) & (count - 1);
-			match->slots[slot] = list->first + k + 1;
+				fsdp_vec_at(&dcp->chunks, id);
+			size_t slot = find_slot(match, meta->first_chunk,
+				meta->chunk_count,
+				fsdp_model_ints(dcp->model, chunk->box), chunk->dims);
+			if (match->slots[slot] == 0)
+				match->slots[slot] = id + 1;
 		}
 	}
 	return true;
 }
 
-static bool search_chunk(struct match *match, const struct fsdp_dcp_item *item,
+static bool search_chunk(struct match *match, const struct fsdp_dcp_list *list,
 	uint32_t size, uint32_t *ret_chunk)
 {
 	struct fsdp_dcp *dcp = match->parse->dcp;
-	const struct fsdp_dcp_list *list = own_list(dcp, item);
-	*ret_chunk = FSDP_NONE;
+	size_t dims;
 	if (match->slots == NULL && !build_slots(match))
 		return false;
-	size_t count;
-	const int64_t *offset = size_items(dcp, size, &count);
-	size_t slot = hash_offset(dcp->paths.seed, item->name, offset, count) &
-		      (match->slot_count - 1);
-	for (; match->slots[slot] != 0; slot = (slot + 1) & (match->slot_count - 1)) {
-		uint32_t chunk = match->slots[slot] - 1;
-		if (chunk < list->first || chunk - list->first >= list->count ||
-			!same_offset(dcp, chunk, size))
-			continue;
-		*ret_chunk = chunk;
-		return true;
-	}
+	const int64_t *offset = size_items(dcp, size, &dims);
+	size_t slot = find_slot(match, list->first, list->count, offset, dims);
+	*ret_chunk = match->slots[slot] != 0 ? match->slots[slot] - 1 : FSDP_NONE;
 	return true;
 }
 
@@ -726,7 +738,7 @@ static bool find_chunk(struct match *match, const struct fsdp_dcp_item *item,
 		*ret_chunk = list->first + (uint32_t)index->hint;
 		return true;
 	}
-	return search_chunk(match, item, index->size, ret_chunk);
+	return search_chunk(match, list, index->size, ret_chunk);
 }
 
 static bool place(struct match *match, const struct index_record *index, uint32_t info)
@@ -837,6 +849,7 @@ bool fsdp_dcp_read(struct fsdp_dcp *dcp, struct fsdp_span stream, struct fsdp_sp
 		.file = file,
 	};
 	dcp->file = file;
+	dcp->first_meta = dcp->metas.count;
 	bool read = fsdp_pickle_read(
 		stream, dcp->scratch, &options, &parse.pickle, ret_error);
 	judge.pickle = parse.pickle;
