@@ -16,6 +16,9 @@ static const struct fsdp_rule rules[] = {
 #undef FSDP_RULE
 };
 
+/* Of a place that a file chose, no more than this is kept and compared. */
+enum { PLACE_MAX = 4096 };
+
 /* How many findings of one rule in one file were made; `kept` of them are stored. */
 struct tally {
 	struct fsdp_span file;
@@ -139,10 +142,17 @@ __attribute__((format(printf, 2, 0))) static struct fsdp_span format_message(
 	return keep(findings, fsdp_span(text, (size_t)size));
 }
 
+static struct fsdp_span shorten(struct fsdp_span span)
+{
+	if (span.size > PLACE_MAX)
+		span.size = PLACE_MAX;
+	return span;
+}
+
 void fsdp_find(struct fsdp_findings *findings, enum fsdp_rule_index rule,
 	const struct fsdp_place_of *place, const char *format, ...)
 {
-	struct tally *tally = find_tally(findings, rule, place->file);
+	struct tally *tally = find_tally(findings, rule, shorten(place->file));
 	if (tally == NULL)
 		return;
 	tally->made++;
@@ -162,9 +172,9 @@ void fsdp_find(struct fsdp_findings *findings, enum fsdp_rule_index rule,
 				    ? rules[rule].severity
 				    : (enum fsdp_severity)(place->severity - 1),
 		.file = tally->file,
-		.member = keep(findings, place->member),
-		.tensor = keep(findings, place->tensor),
-		.module = keep(findings, place->module),
+		.member = keep(findings, shorten(place->member)),
+		.tensor = keep(findings, shorten(place->tensor)),
+		.module = keep(findings, shorten(place->module)),
 		.offset = place->offset,
 		.length = place->length,
 		.rank = place->rank,
