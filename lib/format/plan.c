@@ -419,12 +419,13 @@ static bool sub_mesh(struct plan *plan, const struct fsdp_json *names, uint32_t 
 		fsdp_vec_at(&model->meshes, model->plan.mesh);
 	if (whole->names == NULL || names->count == 0 || names->count >= whole->dims)
 		return true;
-	/* Sub-meshes are few; they stand behind the whole one. */
+	/* Its dimensions in their order, so there are at most 254 of them; they stand
+	 * behind the whole one. */
 	int64_t shape[8];
 	uint64_t ranks = 1;
 	struct fsdp_span texts[8];
-	for (uint32_t i = 0; i < names->count; i++) {
-		uint32_t dim = 0;
+	uint32_t dim = 0;
+	for (uint32_t i = 0; i < names->count; i++, dim++) {
 		while (dim < whole->dims &&
 			!(names->items[i].kind == FSDP_JSON_TEXT &&
 				fsdp_span_equal(whole->names[dim], names->items[i].text)))
