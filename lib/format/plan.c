@@ -16,7 +16,13 @@
 #include "model/name.h"
 #include "syntax/json-tree.h"
 
-enum { DIMS_MAX = 64, RANKS_MAX = 1 << 24 };
+enum {
+	DIMS_MAX = 64,
+	RANKS_MAX = 1 << 24,
+	NAME_SHOWN = 200,
+	NAME_LONG = 4096,
+	NAMES_SAID = 1000
+};
 
 struct plan {
 	struct fsdp_reading *reading;
@@ -50,6 +56,12 @@ say(struct plan *plan, struct fsdp_span module, const char *format, ...)
 	va_end(arguments);
 	fsdp_find(&plan->model->findings, FSDP_RULE_PLAN_INVALID,
 		FSDP_PLACE(.file = plan->path, .module = module), "%s", text);
+}
+
+/* How much of a name a message shows: printf looks at all of what it is given. */
+static int shown(struct fsdp_span name)
+{
+	return name.size > NAME_SHOWN ? NAME_SHOWN : (int)name.size;
 }
 
 static bool is_kind(const struct fsdp_json *value, enum fsdp_json_kind kind)
@@ -337,10 +349,11 @@ static bool read_planned(struct plan *plan, const struct fsdp_json *json, bool i
 	};
 	if (shared.data != NULL)
 		planned->shared_with = fsdp_names_intern(&model->names, 0, shared);
-	if (planned->name == FSDP_NONE)
+	if (planned->name == FSDP_NONE ||
+		(shared.data != NULL && planned->shared_with == FSDP_NONE))
 		return fsdp_arena_fail(model->arena, plan->error);
 	if (planned->dtype == FSDP_DTYPE_UNKNOWN)
-		say(plan, fqn, "%.*s has no known dtype", (int)fqn.size,
+		say(plan, fqn, "%.*s has no known dtype", shown(fqn),
 			(const char *)fqn.data);
 	return read_shape(
 		plan, fsdp_json_get(json, "shape"), &planned->shape, &planned->dims);
@@ -588,7 +601,7 @@ static bool read_flat_entries(struct plan *plan, const struct fsdp_json *flat,
 			(uint64_t)numels->items[i].integer != numel)
 			say(plan, unit_name,
 				"%.*s: numel %lld is not the product of its shape",
-				(int)fqns->items[i].text.size,
+				shown(fqns->items[i].text),
 				(const char *)fqns->items[i].text.data,
 				(long long)numels->items[i].integer);
 	}
@@ -664,7 +677,7 @@ static void mark_unit(
 {
 	struct fsdp_module_record *module = fsdp_vec_at(&plan->model->modules, visit);
 	if (module->unit != FSDP_NONE)
-		say(plan, name, "two units shard the module \"%.*s\"", (int)name.size,
+		say(plan, name, "two units shard the module \"%.*s\"", shown(name),
 			(const char *)name.data);
 	module->unit = unit;
 }
@@ -682,7 +695,7 @@ static void mark_group(struct plan *plan, const struct fsdp_json *json, uint32_t
 			say(plan, modules->items[i].text,
 				"a unit names the module \"%.*s\", which the plan does "
 				"not list",
-				(int)modules->items[i].text.size,
+				shown(modules->items[i].text),
 				(const char *)modules->items[i].text.data);
 		else if (((const struct fsdp_module_record *)fsdp_vec_at(
 				  &plan->model->modules, visit))
@@ -702,7 +715,7 @@ static bool read_unit(struct plan *plan, const struct fsdp_json *json)
 	if (module == FSDP_NONE) {
 		say(plan, name,
 			"a unit shards the module \"%.*s\", which the plan does not list",
-			(int)name.size, (const char *)name.data);
+			shown(name), (const char *)name.data);
 		return true;
 	}
 	if (integer_of(json, "visit", 0, (int64_t)model->modules.count - 1, &visit) &&
@@ -773,6 +786,7 @@ static bool check_units(struct plan *plan)
 	if (marks == NULL)
 		return fsdp_arena_fail(plan->reading->scratch, plan->error);
 	enum { LISTED = 1, IN_UNIT = 2 };
+	size_t said = 0;
 	for (uint32_t i = 0; i < model->planned.count; i++)
 		marks[((const struct fsdp_planned *)fsdp_vec_at(&model->planned, i))
 				->name] |= LISTED;
@@ -785,14 +799,19 @@ static bool check_units(struct plan *plan)
 			marks[name] |= IN_UNIT;
 			continue;
 		}
-		text = fsdp_model_name(model, name, plan->reading->scratch);
+		/* Names below a long one are long: beyond the findings that are kept
+		 * nobody sees them. */
+		text = FSDP_SPAN("");
+		if (said++ < NAMES_SAID &&
+			fsdp_names_length(&model->names, name) <= NAME_LONG)
+			text = fsdp_model_name(model, name, plan->reading->scratch);
 		if (text.data == NULL)
 			return fsdp_arena_fail(plan->reading->scratch, plan->error);
 		say(plan, (struct fsdp_span){ 0 },
 			marks[name] & LISTED
 				? "parameter %.*s is in two units"
 				: "a unit holds %.*s, which is no parameter of the plan",
-			(int)text.size, (const char *)text.data);
+			shown(text), (const char *)text.data);
 	}
 	return true;
 }
@@ -821,24 +840,24 @@ static bool check_wrappers(struct plan *plan)
 		fsdp_arena_take(plan->reading->scratch, model->modules.count + 1, 1);
 	if (nearest == NULL || said == NULL)
 		return fsdp_arena_fail(plan->reading->scratch, plan->error);
-	uint32_t *shown = fsdp_arena_take(
-		plan->reading->scratch, (model->names.list.count + 1) * sizeof *shown, 4);
-	if (shown == NULL)
+	uint32_t *visit = fsdp_arena_take(
+		plan->reading->scratch, (model->names.list.count + 1) * sizeof *visit, 4);
+	if (visit == NULL)
 		return fsdp_arena_fail(plan->reading->scratch, plan->error);
 	for (uint32_t i = 0; i < model->modules.count; i++) {
 		const struct fsdp_module_record *module = fsdp_vec_at(&model->modules, i);
 		nearest[i] = module->unit != FSDP_NONE || is_wrapped(model, module) ? i
 			     : module->parent == FSDP_NONE ? FSDP_NONE
 							   : nearest[module->parent];
-		shown[module->name] = i + 1;
+		visit[module->name] = i + 1;
 	}
 	for (uint32_t i = 0; i < model->planned.count; i++) {
 		const struct fsdp_planned *planned = fsdp_vec_at(&model->planned, i);
 		uint32_t parent = fsdp_names_at(&model->names, planned->name)->parent;
 		if (planned->is_buffer || planned->shared_with != FSDP_NONE ||
-			parent == FSDP_NONE || shown[parent] == 0)
+			parent == FSDP_NONE || visit[parent] == 0)
 			continue;
-		uint32_t holder = nearest[shown[parent] - 1];
+		uint32_t holder = nearest[visit[parent] - 1];
 		if (holder == FSDP_NONE || said[holder])
 			continue;
 		const struct fsdp_module_record *module =
@@ -853,7 +872,7 @@ static bool check_wrappers(struct plan *plan)
 		say(plan, name,
 			"module \"%.*s\" is wrapped by FSDP, but the plan has no unit "
 			"for it",
-			(int)name.size, (const char *)name.data);
+			shown(name), (const char *)name.data);
 	}
 	return true;
 }
