@@ -191,14 +191,25 @@ static bool read_old_mesh(const struct fsdp_torch *torch, struct fsdp_torch_mesh
 	const struct fsdp_torch_tensor *map = fsdp_torch_tensor(torch, mesh->rank_map);
 	if (map->broken != NULL || map->dims == 0 || map->dims > MESH_DIMS)
 		return false;
-	memcpy(mesh->shape, fsdp_model_ints(torch->model, map->shape),
-		map->dims * sizeof *mesh->shape);
+	const int64_t *shape = fsdp_model_ints(torch->model, map->shape);
+	int64_t ranks, stride = 1;
+	if (!product(shape, map->dims, &ranks))
+		return false;
+	memcpy(mesh->shape, shape, map->dims * sizeof *mesh->shape);
 	mesh->dims = map->dims;
-	int64_t stride = 1;
 	for (size_t i = mesh->dims; i-- > 0;) {
 		mesh->stride[i] = stride;
 		stride *= mesh->shape[i];
 	}
+	return true;
+}
+
+/* Positions are sums of products with them: within these bounds none overflows. */
+static bool sound_strides(const struct fsdp_torch_mesh *mesh)
+{
+	for (size_t i = 0; i < mesh->dims; i++)
+		if (mesh->stride[i] < 0 || mesh->stride[i] > MESH_RANKS)
+			return false;
 	return true;
 }
 
@@ -215,7 +226,7 @@ static bool read_mesh(struct fsdp_torch *torch, struct fsdp_pickle *pickle, fsdp
 		 !read_old_mesh(torch, mesh))
 		return false;
 	int64_t ranks;
-	if (!product(mesh->shape, mesh->dims, &ranks))
+	if (!product(mesh->shape, mesh->dims, &ranks) || !sound_strides(mesh))
 		return false;
 	(void)fsdp_pickle_integer(pickle, field(pickle, ref, "_rank"), &mesh->rank);
 	int64_t coordinates[DIMS_MAX];
