@@ -23,6 +23,9 @@
 
 enum { DIMS_MAX = 64, MESH_DIMS = 8, MESH_RANKS = 1 << 24 };
 
+/* What all meshes of a file may cost together, in ranks, and all DTensors, in runs. */
+enum { MESH_WORK = 2 * MESH_RANKS, PLACE_WORK = 1 << 22 };
+
 /* A field of an object, whichever way its state was given: a dict, or (dict or None,
  * dict of slots). */
 static fsdp_ref field(struct fsdp_pickle *pickle, fsdp_ref object, const char *name)
@@ -514,13 +517,31 @@ static bool add_model_mesh(struct fsdp_torch *torch, struct fsdp_torch_mesh *mes
 	return record->ranks != FSDP_NONE;
 }
 
+/* A mesh of millions of ranks is believed, a thousand of them in one file are not. */
+static bool pay_for_mesh(struct fsdp_torch *torch, const struct fsdp_torch_mesh *mesh)
+{
+	int64_t ranks = 0;
+	uint64_t mapped = 0;
+	(void)product(mesh->shape, mesh->dims, &ranks);
+	if (mesh->rank_map != FSDP_NONE) {
+		const struct fsdp_torch_tensor *map =
+			fsdp_torch_tensor(torch, mesh->rank_map);
+		if (map->broken == NULL)
+			(void)fsdp_numel(fsdp_model_ints(torch->model, map->shape),
+				map->dims, &mapped);
+	}
+	torch->mesh_work += (uint64_t)ranks + fsdp_min(mapped, MESH_RANKS);
+	return torch->mesh_work <= MESH_WORK;
+}
+
 static bool resolve_mesh(struct fsdp_torch *torch, struct fsdp_torch_mesh *mesh,
 	fsdp_torch_read_storage read, void *context, struct fsdp_error **ret_error)
 {
 	int64_t *ranks = NULL, base = 0;
 	uint64_t count = 0;
 	struct fsdp_error *error = NULL;
-	if (mesh->rank_map != FSDP_NONE &&
+	bool affordable = pay_for_mesh(torch, mesh);
+	if (mesh->rank_map != FSDP_NONE && affordable &&
 		!read_rank_map(torch, mesh, read, context, &ranks, &count, &error)) {
 		/* Unreadable ranks cost the mesh its ranks, not the file its tensors. */
 		if (error != NULL && fsdp_error_code(error) == FSDP_ERROR_MEMORY) {
@@ -538,7 +559,7 @@ static bool resolve_mesh(struct fsdp_torch *torch, struct fsdp_torch_mesh *mesh,
 	}
 	if (ranks != NULL && count != 0)
 		torch->model->world_size = (uint32_t)count;
-	mesh->has_coordinates = find_coordinates(mesh, ranks, count, &base);
+	mesh->has_coordinates = affordable && find_coordinates(mesh, ranks, count, &base);
 	if (mesh->rank >= 0 && mesh->rank < MESH_RANKS)
 		torch->rank = (uint32_t)mesh->rank;
 	return add_model_mesh(torch, mesh, ranks, count, base, ret_error);
@@ -559,36 +580,67 @@ static bool add_local(struct fsdp_torch *torch, uint32_t tensor, const int64_t *
 	return local->box != FSDP_NONE;
 }
 
+/* Which run of each dimension a box is made of, and how many elements of the local
+ * tensor lie before it there. */
+struct boxes {
+	const struct fsdp_runs *runs;
+	size_t dims;
+	size_t which[DIMS_MAX];
+	int64_t before[DIMS_MAX];
+};
+
+/* The next box in C order; false after the last. */
+static bool next_box(struct boxes *boxes)
+{
+	for (size_t i = boxes->dims; i-- > 0;) {
+		const struct fsdp_runs *runs = &boxes->runs[i];
+		boxes->before[i] += runs->runs[boxes->which[i]].count;
+		if (++boxes->which[i] < runs->count)
+			return true;
+		boxes->which[i] = 0;
+		boxes->before[i] = 0;
+	}
+	return false;
+}
+
+static bool pay_for_boxes(
+	struct fsdp_torch *torch, const struct fsdp_runs *runs, size_t dims)
+{
+	uint64_t count = 1;
+	for (size_t i = 0; i < dims; i++)
+		if (!fsdp_mul(count, runs[i].count, &count) || count > FSDP_RUNS_MAX)
+			return false;
+	torch->place_work += count;
+	return torch->place_work <= PLACE_WORK;
+}
+
 /* One part for each box that the owned runs of all dimensions span. */
 static bool add_boxes(struct fsdp_torch *torch, const struct fsdp_torch_tensor *local,
 	uint32_t local_index, const struct fsdp_runs *runs, struct fsdp_error **ret_error)
 {
 	size_t dims = local->dims;
 	const int64_t *shape = fsdp_model_ints(torch->model, local->shape);
-	int64_t stride[DIMS_MAX], counts[DIMS_MAX], which[DIMS_MAX] = { 0 };
-	int64_t expected = 1, boxes = 1;
+	uint64_t stride[DIMS_MAX], expected = 1;
+	struct boxes boxes = { .runs = runs, .dims = dims };
+	if (!pay_for_boxes(torch, runs, dims))
+		return false;
+	/* Of an empty tensor the products may wrap, and nobody follows them. */
 	for (size_t i = dims; i-- > 0;) {
-		stride[i] = local->contiguous ? expected : shape[dims + i];
-		expected *= shape[i] > 0 ? shape[i] : 1;
-		counts[i] = (int64_t)runs[i].count;
-		if (__builtin_mul_overflow(boxes, counts[i], &boxes) ||
-			boxes > FSDP_RUNS_MAX)
-			return false;
+		stride[i] = local->contiguous ? expected : (uint64_t)shape[dims + i];
+		expected *= shape[i] > 0 ? (uint64_t)shape[i] : 1;
 	}
 	do {
 		int64_t box[2 * DIMS_MAX];
 		uint64_t offset = 0;
 		for (size_t i = 0; i < dims; i++) {
-			int64_t before = 0;
-			for (int64_t k = 0; k < which[i]; k++)
-				before += runs[i].runs[k].count;
-			box[i] = runs[i].runs[which[i]].begin;
-			box[dims + i] = runs[i].runs[which[i]].count;
-			offset += (uint64_t)(before * stride[i]);
+			const struct fsdp_run *run = &runs[i].runs[boxes.which[i]];
+			box[i] = run->begin;
+			box[dims + i] = run->count;
+			offset += (uint64_t)boxes.before[i] * stride[i];
 		}
 		if (!add_local(torch, local_index, box, dims, offset, ret_error))
 			return false;
-	} while (advance(counts, dims, which));
+	} while (next_box(&boxes));
 	return true;
 }
 
@@ -601,7 +653,7 @@ static bool place_dtensor(struct fsdp_torch *torch,
 	struct fsdp_runs runs[DIMS_MAX];
 	struct fsdp_placed copy[MESH_DIMS];
 	if (!mesh->has_coordinates || local->broken != NULL ||
-		local->dims != tensor->dims)
+		local->dims != tensor->dims || torch->place_work > PLACE_WORK)
 		return false;
 	for (size_t i = 0; i < mesh->dims; i++) {
 		copy[i] = *(const struct fsdp_placed *)fsdp_vec_at(
@@ -615,7 +667,8 @@ static bool place_dtensor(struct fsdp_torch *torch,
 		if (!fsdp_placement_runs(global[i], (int64_t)i, copy, mesh->shape,
 			    mesh->coordinates, mesh->dims, torch->scratch, &runs[i]))
 			return false;
-		if (runs[i].total != shape[i])
+		torch->place_work += runs[i].count;
+		if (runs[i].total != shape[i] || torch->place_work > PLACE_WORK)
 			return false;
 	}
 	return add_boxes(torch, local, dtensor->local, runs, ret_error);

@@ -88,7 +88,15 @@ struct fsdp_torch {
 	struct fsdp_model *model;
 	struct fsdp_arena *scratch;
 	struct fsdp_span file, member;
-	uint32_t rank; /* whose file, once known; FSDP_NONE before */
+	uint32_t rank;                  /* whose file, once known; FSDP_NONE before */
+	uint64_t mesh_work, place_work; /* what meshes and placements cost so far */
+	uint64_t value_work;            /* tokens and bytes of all values so far */
+	size_t stream_size;
+
+	/* Room in which one value after the other is spelled (torch-walk.c). */
+	struct fsdp_token *tokens;
+	size_t token_room;
+	void *open;
 
 	/* These two outlive the pickle: a container matches its records with them. */
 	struct fsdp_arena *kept;
