@@ -67,6 +67,13 @@ struct fsdp_span fsdp_build_span(
 const char *fsdp_build_text(
 	struct fsdp_model *model, struct fsdp_span text, struct fsdp_error **ret_error)
 {
+	struct fsdp_span mark = FSDP_SPAN("…");
+	char word[FSDP_WORD_MAX];
+	if (text.size > sizeof word) {
+		memcpy(word, text.data, sizeof word - mark.size);
+		memcpy(word + sizeof word - mark.size, mark.data, mark.size);
+		text = fsdp_span(word, sizeof word);
+	}
 	return (const char *)fsdp_build_span(model, text, ret_error).data;
 }
 

@@ -16,7 +16,10 @@ bool fsdp_build_init(struct fsdp_model *model, struct fsdp_arena *arena,
 fsdp_ints fsdp_build_ints(struct fsdp_model *model, const int64_t *items, size_t count,
 	struct fsdp_error **ret_error);
 
-/* Zero-terminated copies. NULL on failure. */
+/* Zero-terminated copies. NULL on failure. The first is for words (classes, devices,
+ * layouts): a few bytes of a pickle may ask for the same one again and again, so what is
+ * longer than FSDP_WORD_MAX is cut with a mark. */
+enum { FSDP_WORD_MAX = 256 };
 const char *fsdp_build_text(
 	struct fsdp_model *model, struct fsdp_span text, struct fsdp_error **ret_error);
 struct fsdp_span fsdp_build_span(
