@@ -353,8 +353,8 @@ static bool is_optimizer(const struct dcp *dcp, const struct fsdp_dcp_item *item
 static bool add_names(struct dcp *dcp, const struct fsdp_dcp_item *item,
 	uint32_t *ret_name, uint32_t *ret_raw_name, struct fsdp_error **ret_error)
 {
-	return fsdp_build_names(
-		dcp->reading->model, 0, item->text, ret_name, ret_raw_name, ret_error);
+	return fsdp_build_names(dcp->reading->model, 0, item->text, false, ret_name,
+		ret_raw_name, ret_error);
 }
 
 /*

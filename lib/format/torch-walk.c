@@ -15,6 +15,7 @@
 #include "base/num.h"
 #include "format/torch-value.h"
 #include "model/dtype.h"
+#include "model/name.h"
 
 enum { TOKENS_MAX = 16384, TOKEN_DEPTH = 256, VALUE_BYTES = 64 << 10 };
 
@@ -36,6 +37,7 @@ struct frame {
 	uint8_t part;  /* of FRAME_MODULE: the next one; of FRAME_PART: which one it is */
 	fsdp_ref skip; /* of a part _buffers: the set of names that are not persistent */
 	uint32_t identity;
+	bool wrapped; /* its name holds a wrapper's segment, or ends in one */
 };
 
 struct walk {
@@ -44,8 +46,9 @@ struct walk {
 	struct fsdp_path_builder path;
 	unsigned char *visits; /* by identity: 1 open, 2 seen before */
 	uint64_t entered, ceiling;
-	bool optim; /* the first part of the path begins with "optim" */
-	bool said;  /* that something was left out */
+	bool optim;   /* the first part of the path begins with "optim" */
+	bool said;    /* that something was left out */
+	bool wrapped; /* of the entry that is met: what its frame, if any, takes over */
 	struct fsdp_error **error;
 };
 
@@ -863,6 +866,7 @@ static bool push_frame(struct walk *walk, fsdp_ref ref, enum frame_kind kind,
 		.kind = (uint8_t)kind,
 		.skip = FSDP_REF_NONE,
 		.identity = identity,
+		.wrapped = walk->wrapped,
 	};
 	if (identity != 0)
 		walk->visits[identity] |= 3;
@@ -991,6 +995,7 @@ static bool step_module(struct walk *walk, struct frame *frame)
 	}
 	uint8_t part = frame->part++;
 	uint32_t name = frame->name;
+	walk->wrapped = frame->wrapped;
 	fsdp_ref state = module_state(pickle, frame->object);
 	fsdp_ref dict = fsdp_pickle_get(pickle, state, module_parts[part]);
 	bool entered;
@@ -1004,6 +1009,13 @@ static bool step_module(struct walk *walk, struct frame *frame)
 		inner->skip =
 			fsdp_pickle_get(pickle, state, "_non_persistent_buffers_set");
 	return true;
+}
+
+/* The dot that completes a wrapper's segment may be the one before the next key. */
+static bool holds_wrapper(struct fsdp_span text)
+{
+	struct fsdp_span mark = FSDP_SPAN("_wrapped_module");
+	return fsdp_name_is_dirty(text) || fsdp_span_ends(text, mark);
 }
 
 static bool step(struct walk *walk)
@@ -1039,8 +1051,10 @@ static bool step(struct walk *walk)
 	if (walk->path.count == 1)
 		set_optim(walk, text);
 	uint32_t name, raw_name;
-	return fsdp_build_names(walk->torch->model, frame->name, text, &name, &raw_name,
-		       walk->error) &&
+	bool wrapped = frame->wrapped;
+	walk->wrapped = wrapped || holds_wrapper(text);
+	return fsdp_build_names(walk->torch->model, frame->name, text, wrapped, &name,
+		       &raw_name, walk->error) &&
 	       meet(walk, value, name, raw_name);
 }
 

@@ -135,11 +135,12 @@ bool fsdp_build_path(struct fsdp_model *model, const struct fsdp_path_builder *p
 }
 
 bool fsdp_build_names(struct fsdp_model *model, uint32_t raw_parent, struct fsdp_span raw,
-	uint32_t *ret_name, uint32_t *ret_raw_name, struct fsdp_error **ret_error)
+	bool wrapped, uint32_t *ret_name, uint32_t *ret_raw_name,
+	struct fsdp_error **ret_error)
 {
 	uint32_t raw_name = fsdp_names_intern(&model->names, raw_parent, raw);
 	uint32_t name = raw_name;
-	if (raw_name != FSDP_NONE && fsdp_name_is_dirty(raw)) {
+	if (raw_name != FSDP_NONE && (wrapped || fsdp_name_is_dirty(raw))) {
 		struct fsdp_span whole = fsdp_model_name(model, raw_name, model->arena);
 		char *buffer = fsdp_arena_take(model->arena, whole.size + 1, 1);
 		if (whole.data == NULL || buffer == NULL)

@@ -50,9 +50,11 @@ struct fsdp_path_builder {
 bool fsdp_build_path(struct fsdp_model *model, const struct fsdp_path_builder *path,
 	uint32_t *ret_path, struct fsdp_error **ret_error);
 
-/* Both names of an entry: interns `raw` (borrowed text) and its clean form. */
+/* Both names of an entry: interns `raw` (borrowed text) and its clean form. `wrapped`:
+ * the names above hold a wrapper's segment, or end in what may become one. */
 bool fsdp_build_names(struct fsdp_model *model, uint32_t raw_parent, struct fsdp_span raw,
-	uint32_t *ret_name, uint32_t *ret_raw_name, struct fsdp_error **ret_error);
+	bool wrapped, uint32_t *ret_name, uint32_t *ret_raw_name,
+	struct fsdp_error **ret_error);
 
 /* The record is copied; returns its id. Pieces of it must be added directly after it
  * (first_piece and piece_count are set by fsdp_build_piece). */
