@@ -154,10 +154,11 @@ bool fsdp_path_next(const struct fsdp_checkpoint *checkpoint, uint32_t path,
 	};
 	if (ret_part->is_integer) {
 		bool negative = length != 0 && name.data[at] == '-';
-		int64_t value = 0;
+		/* Unsigned, because the least integer has no positive twin. */
+		uint64_t value = 0;
 		for (size_t i = negative; i < length; i++)
-			value = value * 10 + (name.data[at + i] - '0');
-		ret_part->integer = negative ? -value : value;
+			value = value * 10 + (uint64_t)(name.data[at + i] - '0');
+		ret_part->integer = (int64_t)(negative ? -value : value);
 	}
 	*state = (uint64_t)(at + length + 1) << 32 | (index + 1);
 	return true;

@@ -93,10 +93,10 @@ static bool view_bytes(const struct view *view, uint64_t *ret_begin, uint64_t *r
 
 static void set_contiguous(struct view *view)
 {
-	int64_t stride = 1;
+	uint64_t stride = 1; /* may wrap if there are no elements: nobody follows it */
 	for (size_t i = view->dims; i-- > 0;) {
-		view->strides[i] = stride;
-		stride *= view->shape[i] > 0 ? view->shape[i] : 1;
+		view->strides[i] = (int64_t)stride;
+		stride *= view->shape[i] > 0 ? (uint64_t)view->shape[i] : 1;
 	}
 }
 
@@ -458,13 +458,19 @@ static uint64_t run_length(const struct reader *reader, const int64_t *index)
 			  (index[last] - reader->offsets[last]));
 }
 
-static uint64_t element_at(const struct reader *reader, const int64_t *index)
+/* False: beyond anything that a storage could hold. */
+static bool element_at(
+	const struct reader *reader, const int64_t *index, uint64_t *ret_element)
 {
 	uint64_t at = reader->view.storage_offset;
-	for (size_t i = 0; i < reader->view.dims; i++)
-		at += (uint64_t)(index[i] - reader->offsets[i]) *
-		      (uint64_t)reader->view.strides[i];
-	return at;
+	for (size_t i = 0; i < reader->view.dims; i++) {
+		uint64_t steps = (uint64_t)(index[i] - reader->offsets[i]), reach;
+		if (!fsdp_mul(steps, (uint64_t)reader->view.strides[i], &reach) ||
+			!fsdp_add(at, reach, &at))
+			return false;
+	}
+	*ret_element = at;
+	return true;
 }
 
 static void swap_bytes(unsigned char *bytes, size_t count, size_t width)
@@ -504,10 +510,9 @@ bool fsdp_tensor_read_first(struct fsdp_locator *locator, uint32_t tensor, uint6
 		if (!turn_to(&reader, index, ret_error))
 			return false;
 		uint64_t run = fsdp_min(run_length(&reader, index), count - done);
-		uint64_t from = element_at(&reader, index);
-		uint64_t end;
-		if (!fsdp_add(from, run, &end) || !fsdp_mul(end, width, &end) ||
-			end > reader.view.storage_bytes)
+		uint64_t from, end;
+		if (!element_at(&reader, index, &from) || !fsdp_add(from, run, &end) ||
+			!fsdp_mul(end, width, &end) || end > reader.view.storage_bytes)
 			return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED,
 				reader.view.record,
 				"the tensor reaches beyond its storage");

@@ -157,10 +157,11 @@ static bool part_strides(struct walk *walk, const struct fsdp_torch_tensor *view
 	if (!view->contiguous || view->dims == 0 ||
 		memcmp(shape, sizes, view->dims * sizeof *shape) == 0)
 		return true;
-	int64_t strides[64], expected = 1;
+	int64_t strides[64];
+	uint64_t expected = 1; /* may wrap if there are no elements: nobody follows it */
 	for (size_t i = view->dims; i-- > 0;) {
-		strides[i] = expected;
-		expected *= shape[i] > 0 ? shape[i] : 1;
+		strides[i] = (int64_t)expected;
+		expected *= shape[i] > 0 ? (uint64_t)shape[i] : 1;
 	}
 	*ret_strides =
 		fsdp_build_ints(walk->torch->model, strides, view->dims, walk->error);
