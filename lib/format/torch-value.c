@@ -730,9 +730,10 @@ static bool fold_tensor(void *context, struct fsdp_pickle *pickle,
 	struct fsdp_error **error = ret_error != NULL ? ret_error : &local;
 	(void)callable;
 	(void)state;
-	if (!rebuild(torch, pickle, (enum rebuild)row->what, arguments, &tensor, error))
-		return false;
-	uint32_t index = fsdp_torch_add(torch, &tensor, error);
+	uint32_t index = FSDP_NONE;
+	if (rebuild(torch, pickle, (enum rebuild)row->what, arguments, &tensor, error))
+		index = fsdp_torch_add(torch, &tensor, error);
+	fsdp_error_free(local);
 	if (index == FSDP_NONE)
 		return false;
 	*ret_number = index << 2 | FSDP_TORCH_TENSOR;
@@ -848,6 +849,7 @@ bool fsdp_torch_read(struct fsdp_torch *torch, struct fsdp_span stream, uint64_t
 		.may_trail = may_trail,
 	};
 	options.folds = fsdp_torch_folds(&options.fold_count);
+	torch->stream_size = stream.size;
 	bool read = fsdp_pickle_read(
 		stream, torch->scratch, &options, &torch->pickle, ret_error);
 	if (torch->error != NULL) {

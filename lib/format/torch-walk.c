@@ -19,6 +19,9 @@
 
 enum { TOKENS_MAX = 16384, TOKEN_DEPTH = 256, VALUE_BYTES = 64 << 10 };
 
+/* What all values of a file may take beyond twice its pickle, in tokens and bytes. */
+enum { VALUES_WORK = 1 << 20, LAST_PART = 4096 };
+
 /* How a container hands out its items. */
 enum frame_kind {
 	FRAME_PAIRS,
@@ -357,6 +360,7 @@ struct spelling {
 	struct fsdp_token *tokens;
 	size_t count, room;
 	uint64_t text_bytes;
+	uint64_t ceiling; /* of tokens and bytes, what other values left over */
 	bool cut;
 	struct fsdp_error **error;
 };
@@ -427,9 +431,12 @@ static struct fsdp_span describe_global(
 	return fsdp_span(text, size);
 }
 
+/* A class behind its outer classes. Of a name that goes on for ever only the end is
+ * searched: many values may be of one class. */
 static struct fsdp_span last_part(struct fsdp_span name)
 {
-	for (size_t i = name.size; i-- > 0;)
+	size_t end = name.size > LAST_PART ? name.size - LAST_PART : 0;
+	for (size_t i = name.size; i-- > end;)
 		if (name.data[i] == '.')
 			return fsdp_span(name.data + i + 1, name.size - i - 1);
 	return name;
@@ -536,6 +543,7 @@ static bool spell_leaf(struct spelling *spelling, fsdp_ref ref, bool *ret_done)
 			return false;
 		token->text =
 			describe_global(spelling->torch, fsdp_pickle_named(pickle, ref));
+		spelling->text_bytes += token->text.size;
 		return token->text.data != NULL ||
 		       fsdp_arena_fail(spelling->torch->scratch, spelling->error);
 	case FSDP_PICKLE_FOLDED:
@@ -571,6 +579,7 @@ static bool spell_plain_call(struct spelling *spelling, fsdp_ref ref, bool *ret_
 		if (token == NULL)
 			return false;
 		token->text = latin1(torch, fsdp_pickle_text(pickle, first));
+		spelling->text_bytes += token->text.size;
 		*ret_done = true;
 		return token->text.data != NULL ||
 		       fsdp_arena_fail(torch->scratch, spelling->error);
@@ -621,6 +630,7 @@ static bool open_container(
 	const struct fsdp_pickle_global *global = fsdp_pickle_named(pickle, ref);
 	token->text = global != NULL ? describe_global(spelling->torch, global)
 				     : FSDP_SPAN("object");
+	spelling->text_bytes += token->text.size;
 	open->argument = fsdp_pickle_argument(pickle, ref);
 	open->state = fsdp_pickle_state(pickle, ref, 0);
 	return token->text.data != NULL ||
@@ -631,7 +641,8 @@ static bool spell_one(
 	struct spelling *spelling, fsdp_ref ref, struct open *stack, size_t *depth)
 {
 	bool done;
-	if (spelling->count >= TOKENS_MAX || spelling->text_bytes > VALUE_BYTES) {
+	if (spelling->count >= TOKENS_MAX || spelling->text_bytes > VALUE_BYTES ||
+		spelling->count + spelling->text_bytes >= spelling->ceiling) {
 		spelling->cut = true;
 		return add_token(spelling, FSDP_TOKEN_CUT) != NULL;
 	}
@@ -732,8 +743,16 @@ bool fsdp_torch_tokens(struct fsdp_torch *torch, fsdp_ref ref,
 	struct fsdp_value_record *value, struct fsdp_error **ret_error)
 {
 	struct spelling spelling = { .torch = torch, .error = ret_error };
-	struct open *stack = fsdp_arena_take(
-		torch->scratch, TOKEN_DEPTH * sizeof *stack, _Alignof(struct open));
+	/* Values may share what they hold, so each of them is small and all of them are
+	 * not. Unshared, no pickle has more of them than it has bytes. */
+	uint64_t most = VALUES_WORK + 2 * (uint64_t)torch->stream_size;
+	spelling.ceiling = torch->value_work < most ? most - torch->value_work : 0;
+	spelling.tokens = torch->tokens;
+	spelling.room = torch->token_room;
+	if (torch->open == NULL)
+		torch->open = fsdp_arena_take(torch->scratch,
+			TOKEN_DEPTH * sizeof(struct open), _Alignof(struct open));
+	struct open *stack = torch->open;
 	size_t depth = 0;
 	if (stack == NULL)
 		return fsdp_arena_fail(torch->scratch, ret_error);
@@ -747,6 +766,9 @@ bool fsdp_torch_tokens(struct fsdp_torch *torch, fsdp_ref ref,
 	if (tokens == NULL)
 		return fsdp_arena_fail(torch->model->arena, ret_error);
 	memcpy(tokens, spelling.tokens, spelling.count * sizeof *tokens);
+	torch->value_work += spelling.count + spelling.text_bytes;
+	torch->tokens = spelling.tokens;
+	torch->token_room = spelling.room;
 	value->tokens = tokens;
 	value->token_count = (uint32_t)spelling.count;
 	value->type = fsdp_build_text(torch->model, type_name(torch, ref), ret_error);
