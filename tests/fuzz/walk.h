@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_FUZZ_WALK_H
+#define FSDP_FUZZ_WALK_H
+
+/*
+ * What the targets of whole checkpoints share: bytes become a file that only this process
+ * can name, the door opens it, and every getter is asked for everything. What the public
+ * headers promise of the answers is insisted upon.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <fsdp/checkpoint.h>
+#include <fsdp/model.h>
+
+enum { WALK_NAME = 1 << 12, WALK_NAMES = 1 << 19, WALK_FIRST = 16, WALK_MOST = 20000 };
+
+static inline void must(bool held)
+{
+	if (!held)
+		abort();
+}
+
+/* ---- bytes as a file ---- */
+
+struct walk_file {
+	int fd;
+	char path[32];
+};
+
+static inline struct walk_file walk_file_new(const void *data, size_t size)
+{
+	struct walk_file file = { .fd = memfd_create("fuzz", MFD_CLOEXEC) };
+	must(file.fd >= 0);
+	for (size_t done = 0; done < size;) {
+		ssize_t wrote = write(file.fd, (const char *)data + done, size - done);
+		must(wrote > 0);
+		done += (size_t)wrote;
+	}
+	snprintf(file.path, sizeof file.path, "/proc/self/fd/%d", file.fd);
+	return file;
+}
+
+/* ---- looking at everything ---- */
+
+struct walk {
+	struct fsdp_checkpoint *checkpoint;
+	struct fsdp_locator *locator;
+	volatile unsigned sink;
+	char *name;     /* room for the longest that is looked at */
+	size_t written; /* into it, in all: names of deep trees are long */
+};
+
+static inline void walk_span(struct walk *walk, struct fsdp_span span)
+{
+	must(span.data != NULL || span.size == 0);
+	for (size_t i = 0; i < span.size; i++)
+		walk->sink += span.data[i];
+}
+
+static inline void walk_text(struct walk *walk, const char *text)
+{
+	if (text != NULL)
+		walk->sink += (unsigned)strlen(text);
+}
+
+static inline void walk_ints(struct walk *walk, const int64_t *items, size_t count)
+{
+	for (size_t i = 0; items != NULL && i < count; i++)
+		walk->sink += (unsigned)items[i];
+}
+
+static inline struct fsdp_span walk_name(struct walk *walk, uint32_t name)
+{
+	if (walk->written > WALK_NAMES)
+		return (struct fsdp_span){ 0 };
+	size_t size = fsdp_name_write(walk->checkpoint, name, walk->name, WALK_NAME);
+	walk->written += size;
+	if (size > WALK_NAME)
+		return (struct fsdp_span){ 0 };
+	struct fsdp_span text = { (const unsigned char *)walk->name, size };
+	if (size != 0)
+		must(fsdp_name_find(walk->checkpoint, text) == name);
+	return text;
+}
+
+static inline void walk_path(struct walk *walk, uint32_t raw_name, uint32_t path)
+{
+	struct fsdp_span text = walk_name(walk, raw_name);
+	uint64_t state = 0;
+	struct fsdp_path_part part;
+	if (text.data == NULL)
+		return;
+	(void)fsdp_path_is_plain(walk->checkpoint, path, text);
+	while (fsdp_path_next(walk->checkpoint, path, text, &state, &part))
+		walk_span(walk, part.text);
+}
+
+static inline void walk_placement(struct walk *walk, uint32_t index)
+{
+	if (index == FSDP_NONE)
+		return;
+	struct fsdp_placement placement = fsdp_placement(walk->checkpoint, index);
+	for (uint32_t i = 0; i < placement.count; i++)
+		walk_span(walk, placement.texts[i]);
+	if (placement.mesh == FSDP_NONE)
+		return;
+	struct fsdp_mesh mesh = fsdp_mesh(walk->checkpoint, placement.mesh);
+	walk_ints(walk, mesh.shape, mesh.dims);
+	walk_ints(walk, mesh.ranks, mesh.rank_count);
+	for (uint32_t i = 0; mesh.dim_names != NULL && i < mesh.dims; i++)
+		walk_span(walk, mesh.dim_names[i]);
+}
+
+static inline void walk_piece(struct walk *walk, uint32_t index)
+{
+	struct fsdp_piece piece = fsdp_piece(walk->checkpoint, index);
+	struct fsdp_place place;
+	struct fsdp_error *error = NULL;
+	must(piece.dims <= 64);
+	walk_ints(walk, piece.offsets, piece.dims);
+	walk_ints(walk, piece.sizes, piece.dims);
+	walk_ints(walk, piece.strides, piece.dims);
+	walk_span(walk, piece.storage);
+	if (piece.file != FSDP_NONE)
+		must(piece.file < fsdp_file_count(walk->checkpoint));
+	if (fsdp_piece_locate(walk->locator, index, &place, &error)) {
+		uint64_t size = fsdp_file(walk->checkpoint, piece.file).size;
+		must(place.length <= size && place.offset <= size - place.length);
+		must(place.item_length <= size &&
+			place.item_offset <= size - place.item_length);
+		walk_span(walk, place.storage);
+		walk_ints(walk, place.strides, place.dims);
+	} else {
+		must(error != NULL);
+		walk_text(walk, fsdp_error_message(error));
+	}
+	fsdp_error_free(error);
+}
+
+static inline void walk_elements(struct walk *walk, uint32_t index)
+{
+	unsigned char bytes[WALK_FIRST * 16];
+	struct fsdp_error *error = NULL;
+	uint64_t count = 0;
+	if (fsdp_tensor_read_first(
+		    walk->locator, index, WALK_FIRST, bytes, &count, &error))
+		must(count <= WALK_FIRST);
+	else
+		must(error != NULL);
+	fsdp_error_free(error);
+}
+
+static inline void walk_tensor(struct walk *walk, uint32_t index)
+{
+	const struct fsdp_checkpoint *checkpoint = walk->checkpoint;
+	struct fsdp_tensor tensor = fsdp_tensor(checkpoint, index);
+	size_t count = fsdp_tensor_count(checkpoint);
+	must(tensor.dims <= 64);
+	walk_ints(walk, tensor.shape, tensor.dims);
+	walk_text(walk, tensor.class_name);
+	walk_text(walk, tensor.dtype_raw);
+	walk_text(walk, tensor.layout);
+	walk_text(walk, tensor.device);
+	walk_text(walk, fsdp_dtype(tensor.dtype)->name);
+	walk_text(walk, fsdp_role_name(tensor.role));
+	walk_path(walk, tensor.raw_name, tensor.path);
+	struct fsdp_span name = walk_name(walk, tensor.name);
+	if (index < count && name.size != 0) {
+		uint32_t found = fsdp_tensor_find(checkpoint, name);
+		must(found < count && fsdp_tensor(checkpoint, found).name == tensor.name);
+	}
+	if (tensor.alias != FSDP_NONE)
+		must(tensor.alias < index);
+	if (tensor.module != FSDP_NONE)
+		must(tensor.module < fsdp_module_count(checkpoint));
+	if (tensor.unit != FSDP_NONE)
+		must(tensor.unit < fsdp_unit_count(checkpoint));
+	if (tensor.quantizer != FSDP_NONE)
+		walk_text(walk, fsdp_quantizer(checkpoint, tensor.quantizer).scheme);
+	must((uint64_t)tensor.first_piece + tensor.piece_count <=
+		fsdp_piece_count(checkpoint));
+	if (tensor.component_count != 0)
+		must(tensor.first_component >= count);
+	walk_placement(walk, tensor.placement);
+	walk_elements(walk, index);
+	for (uint32_t i = 0; i < tensor.component_count && index < count; i++)
+		walk_text(walk,
+			fsdp_tensor(checkpoint, tensor.first_component + i).class_name);
+}
+
+static inline void walk_tensors(struct walk *walk)
+{
+	const struct fsdp_checkpoint *checkpoint = walk->checkpoint;
+	size_t count = fsdp_tensor_count(checkpoint);
+	for (uint32_t i = 0; i < count && i < WALK_MOST; i++) {
+		walk_tensor(walk, i);
+		if (i != 0)
+			must(fsdp_name_compare(checkpoint,
+				     fsdp_tensor(checkpoint, i - 1).name,
+				     fsdp_tensor(checkpoint, i).name) <= 0);
+	}
+	if (count == 0)
+		return;
+	/* Once around the ring of the first tensor. */
+	uint32_t at = 0;
+	size_t steps = 0;
+	do {
+		at = fsdp_tensor_storage_next(checkpoint, at);
+		must(at < count && steps++ < count);
+	} while (at != 0);
+}
+
+static inline void walk_modules(struct walk *walk)
+{
+	const struct fsdp_checkpoint *checkpoint = walk->checkpoint;
+	size_t count = fsdp_module_count(checkpoint);
+	for (uint32_t i = 0; i < count && i < WALK_MOST; i++) {
+		struct fsdp_module module = fsdp_module(checkpoint, i);
+		must(i == 0 ? module.parent == FSDP_NONE : module.parent < i);
+		if (i != 0)
+			must(module.depth ==
+				fsdp_module(checkpoint, module.parent).depth + 1);
+		must(module.shown_depth <= module.depth);
+		must(module.same_as == FSDP_NONE || module.same_as < i);
+		must(module.unit == FSDP_NONE ||
+			module.unit < fsdp_unit_count(checkpoint));
+		walk_text(walk, module.class_name);
+		walk_text(walk, module.original_class);
+		walk_text(walk, fsdp_wrapper_name(module.wrapper));
+		walk_name(walk, module.name);
+		walk_name(walk, module.raw_name);
+		walk_name(walk, fsdp_module_torch_prefix(checkpoint, i));
+		walk_name(walk, fsdp_module_torch_clean_prefix(checkpoint, i));
+		for (uint32_t k = 0; k < module.tensor_count; k++)
+			must(fsdp_tensor(checkpoint,
+				     fsdp_module_tensor(checkpoint, &module, k))
+					.module == i);
+	}
+}
+
+static inline void walk_units(struct walk *walk)
+{
+	const struct fsdp_checkpoint *checkpoint = walk->checkpoint;
+	size_t count = fsdp_unit_count(checkpoint);
+	for (uint32_t i = 0; i < count && i < WALK_MOST; i++) {
+		struct fsdp_unit unit = fsdp_unit(checkpoint, i);
+		bool full;
+		must(unit.module < fsdp_module_count(checkpoint));
+		walk_text(walk, unit.api);
+		walk_text(walk, unit.strategy);
+		for (uint32_t k = 0; k < unit.mixed_precision_count; k++) {
+			walk_text(walk, unit.mixed_precision[k].key);
+			walk_text(walk, unit.mixed_precision[k].value);
+		}
+		for (uint32_t k = 0; k < unit.fqn_count && k < WALK_MOST; k++)
+			walk_name(walk, fsdp_unit_fqn(checkpoint, &unit, k, &full));
+		if (unit.mesh != FSDP_NONE)
+			walk_ints(walk, fsdp_mesh(checkpoint, unit.mesh).shape, 1);
+	}
+}
+
+/* Tokens stand in pre-order: what the containers count is what follows. */
+static inline void walk_tokens(struct walk *walk, const struct fsdp_value *value)
+{
+	uint64_t open = value->token_count != 0;
+	for (size_t i = 0; i < value->token_count; i++) {
+		const struct fsdp_token *token = &value->tokens[i];
+		must(open != 0);
+		open += token->kind == FSDP_TOKEN_DICT ? 2 * (uint64_t)token->count
+			: token->kind >= FSDP_TOKEN_LIST &&
+					token->kind <= FSDP_TOKEN_OBJECT
+				? token->count
+				: 0;
+		open--;
+		walk_span(walk, token->text);
+	}
+	must(open == 0);
+}
+
+static inline void walk_values(struct walk *walk)
+{
+	size_t count = fsdp_value_count(walk->checkpoint);
+	for (uint32_t i = 0; i < count && i < WALK_MOST; i++) {
+		struct fsdp_value value = fsdp_value(walk->checkpoint, i);
+		walk_path(walk, value.raw_name, value.path);
+		walk_name(walk, value.name);
+		walk_text(walk, value.type);
+		if (value.tokens != NULL)
+			walk_tokens(walk, &value);
+		if (value.file != FSDP_NONE)
+			must(value.file < fsdp_file_count(walk->checkpoint));
+	}
+}
+
+static inline void walk_head(struct walk *walk)
+{
+	const struct fsdp_checkpoint *checkpoint = walk->checkpoint;
+	struct fsdp_format format = fsdp_checkpoint_format(checkpoint);
+	struct fsdp_plan_facts plan;
+	size_t count;
+	const uint32_t *ranks = fsdp_checkpoint_ranks(checkpoint, &count);
+	for (size_t i = 1; i < count; i++)
+		must(ranks[i - 1] < ranks[i]);
+	walk_text(walk, format.family);
+	walk_text(walk, format.title);
+	walk_text(walk, format.writer);
+	walk_text(walk, format.torch_guess);
+	if (fsdp_checkpoint_plan(checkpoint, &plan)) {
+		walk_text(walk, plan.path);
+		walk_text(walk, plan.torch);
+	}
+	(void)fsdp_checkpoint_bytes(checkpoint);
+	for (size_t i = 0; fsdp_checkpoint_note(checkpoint, i) != NULL; i++)
+		walk_text(walk, fsdp_checkpoint_note(checkpoint, i));
+	for (size_t i = 0; i < fsdp_file_count(checkpoint); i++)
+		walk_span(walk, fsdp_file(checkpoint, i).path);
+	for (size_t i = 0; i < fsdp_prefix_count(checkpoint); i++)
+		walk_text(walk, fsdp_prefix(checkpoint, i).prefix);
+	for (size_t i = 0; i < fsdp_checkpoint_error_count(checkpoint); i++)
+		walk_text(walk, fsdp_error_message(fsdp_checkpoint_error(checkpoint, i)));
+	for (size_t i = 0; i < fsdp_omitted_count(checkpoint); i++)
+		must(fsdp_omitted(checkpoint, i).count != 0);
+	for (size_t i = 0; i < fsdp_finding_count(checkpoint); i++) {
+		const struct fsdp_finding *finding = fsdp_finding(checkpoint, i);
+		walk_span(walk, finding->message);
+		walk_span(walk, finding->tensor);
+		walk_span(walk, finding->module);
+		walk_span(walk, finding->file);
+		walk_span(walk, finding->member);
+	}
+}
+
+static inline void walk_open(const char *path, const char *plan_path)
+{
+	static const struct fsdp_limit_setting limits[] = {
+		{ "memory", UINT64_C(512) << 20 },
+		{ "inflate-bytes", 64 << 20 },
+		{ "stdin-bytes", 64 << 20 },
+	};
+	struct fsdp_options options = {
+		.size = sizeof options,
+		.limits = limits,
+		.limit_count = sizeof limits / sizeof *limits,
+		.plan_path = plan_path,
+		.no_plan = plan_path == NULL,
+		.read_values = true,
+	};
+	struct walk walk = { 0 };
+	struct fsdp_error *error = NULL;
+	if (!fsdp_checkpoint_open(&path, 1, &options, &walk.checkpoint, &error)) {
+		must(error != NULL && walk.checkpoint == NULL);
+		walk_text(&walk, fsdp_error_message(error));
+		fsdp_error_free(error);
+		return;
+	}
+	must(error == NULL);
+	walk.name = malloc(WALK_NAME);
+	must(walk.name != NULL &&
+		fsdp_locator_new(walk.checkpoint, &walk.locator, &error));
+	walk_head(&walk);
+	walk_tensors(&walk);
+	for (uint32_t i = 0; i < fsdp_piece_count(walk.checkpoint) && i < 1000; i++)
+		walk_piece(&walk, i);
+	walk_modules(&walk);
+	walk_units(&walk);
+	walk_values(&walk);
+	free(walk.name);
+	fsdp_locator_free(walk.locator);
+	fsdp_checkpoint_free(walk.checkpoint);
+}
+
+#endif
