@@ -847,6 +847,7 @@ bool fsdp_dcp_read(struct fsdp_dcp *dcp, struct fsdp_span stream, struct fsdp_sp
 		.limits = dcp->reading->limits,
 		.findings = &dcp->model->findings,
 		.file = file,
+		.texts = dcp->model->arena,
 	};
 	dcp->file = file;
 	dcp->first_meta = dcp->metas.count;

@@ -847,6 +847,7 @@ bool fsdp_torch_read(struct fsdp_torch *torch, struct fsdp_span stream, uint64_t
 		.member = torch->member,
 		.base = base,
 		.may_trail = may_trail,
+		.texts = torch->model->arena,
 	};
 	options.folds = fsdp_torch_folds(&options.fold_count);
 	torch->stream_size = stream.size;

@@ -110,9 +110,11 @@ struct slot *fsdp_machine_text_line(
 {
 	struct fsdp_span text = line;
 	bool memory = false;
+	struct fsdp_arena *texts =
+		m->options->texts != NULL ? m->options->texts : m->arena;
 	bool good = *m->at == FSDP_OP_STRING
-			    ? fsdp_pickle_text_string(line, m->arena, &text, &memory)
-			    : fsdp_pickle_text_unicode(line, m->arena, &text, &memory);
+			    ? fsdp_pickle_text_string(line, texts, &text, &memory)
+			    : fsdp_pickle_text_unicode(line, texts, &text, &memory);
 	if (memory)
 		return fsdp_machine_stop(m);
 	if (good)

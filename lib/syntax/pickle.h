@@ -121,6 +121,11 @@ struct fsdp_pickle_options {
 	struct fsdp_span file, member;  /* for findings */
 	uint64_t base;                  /* added to offsets in findings and errors */
 	bool may_trail; /* further bytes after STOP are normal (legacy streams) */
+
+	/* Where texts are decoded to that cannot be borrowed from the stream; whoever
+	 * keeps texts longer than the pickle names an arena that lives as long. NULL: the
+	 * pickle's own. */
+	struct fsdp_arena *texts;
 };
 
 /*
@@ -214,7 +219,7 @@ bool fsdp_pickle_float(const struct fsdp_pickle *pickle, fsdp_ref ref, double *r
 bool fsdp_pickle_is_written(const struct fsdp_pickle *pickle, fsdp_ref ref);
 
 /* Of TEXT, BYTES, BYTEARRAY, BIG_INTEGER; absent for all others. Texts of the stream
- * are borrowed from it; escaped ones (protocol 0) were decoded into the arena. */
+ * are borrowed from it; escaped ones (protocol 0) were decoded into `texts`. */
 struct fsdp_span fsdp_pickle_span(const struct fsdp_pickle *pickle, fsdp_ref ref);
 
 /* As above, but only TEXT. */
