@@ -87,6 +87,12 @@ static struct failure *add_failure(struct session *session, const char *code)
 	return failures;
 }
 
+/* What helps in most cases, where nothing better is known. */
+static const char *const usual_hints[FSDP_ERROR_CODE_COUNT] = {
+	[FSDP_ERROR_DAMAGED] = "copy this file again, or use an earlier checkpoint",
+	[FSDP_ERROR_UNSUPPORTED] = "see fsdp-inspect(1) for the formats that are read",
+};
+
 static void add_error(
 	struct session *session, const struct fsdp_error *error, uint32_t input)
 {
@@ -107,6 +113,8 @@ static void add_error(
 	failure->offset = fsdp_error_offset(error);
 	failure->message = kept(session, fsdp_error_message(error));
 	failure->hint = kept(session, fsdp_error_hint(error));
+	if (failure->hint.data == NULL)
+		failure->hint = text_of(usual_hints[fsdp_error_code(error)]);
 }
 
 /* Running out of memory needs no memory to be told. */
