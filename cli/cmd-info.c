@@ -604,6 +604,10 @@ static void tell_balance(struct info *info)
 	}
 	if (count < 2 || total == 0)
 		return;
+	if (most == total / count && total % count == 0) {
+		out_line(info->run->out, "balance", "even");
+		return;
+	}
 	out_line(info->run->out, "balance",
 		"most on rank %" PRIu32 ", %.2f %% above the mean", ranks->ranks[largest],
 		(double)most * count / (double)total * 100 - 100);
