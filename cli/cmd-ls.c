@@ -352,10 +352,14 @@ static void tell_total(struct listing *listing)
 
 static void tell_none(struct listing *listing)
 {
-	if (listing->row_count == 0)
-		run_note(listing->run, selection_is_all(listing->selection)
-					       ? "there are no tensors"
-					       : "no tensor was selected");
+	if (listing->row_count != 0)
+		return;
+	if (!selection_is_all(listing->selection))
+		run_note(listing->run, "no tensor was selected");
+	else if (fsdp_tensor_count(listing->run->checkpoint) == 0)
+		run_note(listing->run, "there are no tensors");
+	else
+		run_note(listing->run, "no tensor has a place here");
 }
 
 static void begin(struct listing *listing)
