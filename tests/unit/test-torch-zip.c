@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Torch zips through the door: samples by torch 2.13, whole and cut. */
+#include "open-bytes.h"
+
+static void check_view(const struct fsdp_checkpoint *checkpoint, const char *name,
+	uint64_t offset, const int64_t *strides)
+{
+	uint32_t index = find_tensor(checkpoint, name);
+	assert_int_not_equal(index, FSDP_NONE);
+	struct fsdp_tensor tensor = fsdp_tensor(checkpoint, index);
+	assert_int_equal(tensor.piece_count, 1);
+	struct fsdp_piece piece = fsdp_piece(checkpoint, tensor.first_piece);
+	assert_int_equal(piece.storage_offset, offset);
+	assert_null(piece.offsets);
+	if (strides == NULL) {
+		assert_null(piece.strides);
+		return;
+	}
+	assert_non_null(piece.strides);
+	assert_memory_equal(piece.strides, strides, tensor.dims * sizeof *strides);
+}
+
+static size_t ring_length(const struct fsdp_checkpoint *checkpoint, const char *name)
+{
+	uint32_t first = find_tensor(checkpoint, name), at = first;
+	size_t length = 0;
+	do {
+		at = fsdp_tensor_storage_next(checkpoint, at);
+		length++;
+	} while (at != first && length < 100);
+	return length;
+}
+
+static void test_views(void **state)
+{
+	(void)state;
+	struct fsdp_checkpoint *checkpoint = open_sample("torch-zip/views/model.pt");
+	assert_int_equal(fsdp_tensor_count(checkpoint), 11);
+	check_view(checkpoint, "matrix", 0, NULL);
+	check_view(checkpoint, "transposed", 0, (int64_t[]){ 1, 6 });
+	check_view(checkpoint, "column", 2, (int64_t[]){ 6 });
+	check_view(checkpoint, "row", 6, NULL);
+	check_view(checkpoint, "strided", 1, (int64_t[]){ 12, 2 });
+	check_view(checkpoint, "expanded", 0, (int64_t[]){ 0, 1 });
+	check_view(checkpoint, "channels_last", 0, (int64_t[]){ 60, 1, 15, 3 });
+	assert_int_equal(ring_length(checkpoint, "base"), 8);
+	assert_int_equal(ring_length(checkpoint, "alone"), 1);
+	/* Eight on one storage, but no two of them are the same view. */
+	for (uint32_t i = 0; i < fsdp_tensor_count(checkpoint); i++)
+		assert_int_equal(fsdp_tensor(checkpoint, i).alias, FSDP_NONE);
+	fsdp_checkpoint_free(checkpoint);
+}
+
+static void test_components(void **state)
+{
+	(void)state;
+	struct fsdp_checkpoint *checkpoint = open_sample("torch-zip/sparse/model.pt");
+	assert_int_equal(fsdp_tensor_count(checkpoint), 4);
+	struct fsdp_tensor csr = fsdp_tensor(checkpoint, find_tensor(checkpoint, "csr"));
+	assert_string_equal(csr.layout, "sparse_csr");
+	assert_int_equal(csr.component_count, 3);
+	assert_true(csr.first_component >= 4);
+	assert_int_equal(find_tensor(checkpoint, "values"), FSDP_NONE);
+	fsdp_checkpoint_free(checkpoint);
+	checkpoint = open_sample("torch-zip/quantised/model.pt");
+	struct fsdp_tensor tensor =
+		fsdp_tensor(checkpoint, find_tensor(checkpoint, "per_channel.qint8"));
+	assert_int_not_equal(tensor.quantizer, FSDP_NONE);
+	assert_string_equal(fsdp_quantizer(checkpoint, tensor.quantizer).scheme,
+		"per_channel_affine");
+	fsdp_checkpoint_free(checkpoint);
+}
+
+static void test_odd_shapes(void **state)
+{
+	(void)state;
+	struct fsdp_checkpoint *checkpoint = open_sample("torch-zip/odd-shapes/model.pt");
+	struct fsdp_tensor empty =
+		fsdp_tensor(checkpoint, find_tensor(checkpoint, "empty2"));
+	assert_int_equal(empty.numel, 0);
+	assert_int_equal(empty.dims, 3);
+	struct fsdp_tensor scalar =
+		fsdp_tensor(checkpoint, find_tensor(checkpoint, "scalar"));
+	assert_int_equal(scalar.dims, 0);
+	assert_int_equal(scalar.numel, 1);
+	struct fsdp_tensor conj =
+		fsdp_tensor(checkpoint, find_tensor(checkpoint, "conj"));
+	assert_true(conj.flags & FSDP_TENSOR_CONJ);
+	struct fsdp_tensor meta =
+		fsdp_tensor(checkpoint, find_tensor(checkpoint, "meta"));
+	assert_true(meta.flags & FSDP_TENSOR_NO_DATA);
+	assert_int_equal(meta.piece_count, 0);
+	fsdp_checkpoint_free(checkpoint);
+}
+
+/* The directory is at the end, so nothing but the whole opens without complaint. */
+static void test_truncated(void **state)
+{
+	(void)state;
+	static const char *const samples[] = {
+		"torch-zip/views/model.pt",
+		"torch-zip/sparse/model.pt",
+		"torch-zip/list-top/model.pt",
+	};
+	for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) {
+		size_t size;
+		unsigned char *data = read_sample(samples[i], &size);
+		for (size_t cut = 0; cut < size; cut += cut + 64 < size ? 64 : 1) {
+			struct fsdp_error *error = NULL;
+			struct fsdp_checkpoint *checkpoint =
+				open_bytes(data, cut, &error);
+			if (checkpoint != NULL)
+				assert_true(fsdp_finding_count(checkpoint) != 0 ||
+					    fsdp_checkpoint_error_count(checkpoint) != 0);
+			fsdp_checkpoint_free(checkpoint);
+			fsdp_error_free(error);
+		}
+		free(data);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_views),
+		cmocka_unit_test(test_components),
+		cmocka_unit_test(test_odd_shapes),
+		cmocka_unit_test(test_truncated),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
