@@ -301,6 +301,19 @@ static bool open_whole_directory(struct opening *opening, struct fsdp_error **re
 	return open_directory(opening, ret_error);
 }
 
+/* The part of the input that was asked for. */
+static bool cut_slice(const struct fsdp_options *options, struct fsdp_source *source,
+	struct fsdp_error **ret_error)
+{
+	if (!options->slice)
+		return true;
+	uint64_t length = options->slice_length;
+	if (length == FSDP_UNKNOWN && options->slice_offset <= source->size)
+		length = source->size - options->slice_offset;
+	return fsdp_source_slice(
+		source, options->slice_offset, length, source, ret_error);
+}
+
 static bool open_file(struct opening *opening, struct fsdp_error **ret_error)
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
@@ -309,14 +322,8 @@ static bool open_file(struct opening *opening, struct fsdp_error **ret_error)
 		return false;
 	checkpoint->source = source;
 	const struct fsdp_options *options = opening->options;
-	if (options->slice) {
-		uint64_t length = options->slice_length;
-		if (length == FSDP_UNKNOWN && options->slice_offset <= source.size)
-			length = source.size - options->slice_offset;
-		if (!fsdp_source_slice(
-			    &source, options->slice_offset, length, &source, ret_error))
-			return false;
-	}
+	if (!cut_slice(options, &source, ret_error))
+		return false;
 	if (!look_at_source(opening, source, base_name(opening->path), ret_error))
 		return false;
 	if (!options->no_plan || fsdp_registry_choose(&opening->look) == NULL)
@@ -333,15 +340,8 @@ static bool open_stdin(struct opening *opening, struct fsdp_error **ret_error)
 		    &checkpoint->arena, &bytes, ret_error))
 		return false;
 	struct fsdp_source source = fsdp_source_memory(bytes);
-	const struct fsdp_options *options = opening->options;
-	if (options->slice) {
-		uint64_t length = options->slice_length;
-		if (length == FSDP_UNKNOWN && options->slice_offset <= source.size)
-			length = source.size - options->slice_offset;
-		if (!fsdp_source_slice(
-			    &source, options->slice_offset, length, &source, ret_error))
-			return false;
-	}
+	if (!cut_slice(opening->options, &source, ret_error))
+		return false;
 	return look_at_source(opening, source, FSDP_SPAN("-"), ret_error);
 }
 
