@@ -306,23 +306,14 @@ static void judge_extra(
 	struct check *check, const struct fsdp_zip_member *member, struct fsdp_span extra)
 {
 	struct fsdp_cursor cursor = fsdp_cursor(extra);
-	while (fsdp_cursor_left(&cursor) >= 4) {
-		uint16_t id = fsdp_cursor_take_u16le(&cursor);
-		uint16_t size = fsdp_cursor_take_u16le(&cursor);
-		struct fsdp_cursor field =
-			fsdp_cursor(fsdp_cursor_take_span(&cursor, size));
-		if (!cursor.ok)
-			break;
-		if (id != FSDP_ZIP_UNICODE_PATH)
-			continue;
-		fsdp_cursor_skip(&field, 5);
-		if (!fsdp_span_equal(
-			    fsdp_cursor_take_span(&field, fsdp_cursor_left(&field)),
-			    member->name))
+	struct fsdp_cursor field;
+	uint16_t id;
+	while (fsdp_zip_next_extra(&cursor, &id, &field))
+		if (id == FSDP_ZIP_UNICODE_PATH &&
+			!fsdp_zip_same_unicode_path(field, member))
 			FIND(check, ZIP_NAME_DIFFERS, member,
 				"an extra field of its header gives the member another "
 				"name");
-	}
 	if (!cursor.ok)
 		FIND(check, ZIP_FIELDS, member,
 			"the extra fields of its header are longer than their area");

@@ -21,6 +21,15 @@ enum {
 #define FSDP_ZIP_CENTRAL_MAGIC "PK\1\2"
 #define FSDP_ZIP_DESCRIPTOR_MAGIC "PK\7\10"
 
+/* The next extra field of an area, wherever it stands: false when none is left, or, with
+ * the cursor no longer ok, when it claims more than the area has. */
+bool fsdp_zip_next_extra(
+	struct fsdp_cursor *area, uint16_t *ret_id, struct fsdp_cursor *ret_field);
+
+/* Whether a field FSDP_ZIP_UNICODE_PATH gives the member the name that it has. */
+bool fsdp_zip_same_unicode_path(
+	struct fsdp_cursor field, const struct fsdp_zip_member *member);
+
 /*
  * What the records at the end of a zip say, and where the directory truly lies.
  * What contradicts itself is a finding, as long as one reading is possible.

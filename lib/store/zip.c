@@ -84,31 +84,38 @@ static void take_zip64(struct fsdp_cursor *field, struct fsdp_zip_member *member
 	*ret_odd = *ret_odd || !field->ok;
 }
 
-static bool same_unicode_path(
-	struct fsdp_cursor *field, const struct fsdp_zip_member *member)
+bool fsdp_zip_next_extra(
+	struct fsdp_cursor *area, uint16_t *ret_id, struct fsdp_cursor *ret_field)
 {
-	fsdp_cursor_skip(field, 5); /* version, CRC of the plain name */
-	struct fsdp_span name = fsdp_cursor_take_span(field, fsdp_cursor_left(field));
-	return field->ok && fsdp_span_equal(name, member->name);
+	if (fsdp_cursor_left(area) < 4)
+		return false;
+	*ret_id = fsdp_cursor_take_u16le(area);
+	uint16_t size = fsdp_cursor_take_u16le(area);
+	*ret_field = fsdp_cursor(fsdp_cursor_take_span(area, size));
+	return area->ok;
+}
+
+bool fsdp_zip_same_unicode_path(
+	struct fsdp_cursor field, const struct fsdp_zip_member *member)
+{
+	fsdp_cursor_skip(&field, 5); /* version, CRC of the plain name */
+	struct fsdp_span name = fsdp_cursor_take_span(&field, fsdp_cursor_left(&field));
+	return field.ok && fsdp_span_equal(name, member->name);
 }
 
 static void take_extra(
 	struct reader *reader, struct fsdp_zip_member *member, struct entry *entry)
 {
 	struct fsdp_cursor cursor = fsdp_cursor(entry->extra);
+	struct fsdp_cursor field;
+	uint16_t id;
 	bool odd = false, zip64 = false;
-	while (fsdp_cursor_left(&cursor) >= 4) {
-		uint16_t id = fsdp_cursor_take_u16le(&cursor);
-		uint16_t size = fsdp_cursor_take_u16le(&cursor);
-		struct fsdp_cursor field =
-			fsdp_cursor(fsdp_cursor_take_span(&cursor, size));
-		if (!cursor.ok)
-			break;
+	while (fsdp_zip_next_extra(&cursor, &id, &field)) {
 		if (id == EXTRA_ZIP64 && !zip64) {
 			zip64 = true;
 			take_zip64(&field, member, entry, &odd);
 		} else if (id == FSDP_ZIP_UNICODE_PATH &&
-			   !same_unicode_path(&field, member)) {
+			   !fsdp_zip_same_unicode_path(field, member)) {
 			FIND(reader, ZIP_NAME_DIFFERS, member,
 				"an extra field gives the member another name");
 		}
