@@ -76,26 +76,6 @@ static bool add(struct fsdp_dcp *dcp, struct fsdp_vec *vec, enum kind kind,
 
 /* ---- folds ---- */
 
-static bool read_ints(
-	struct fsdp_pickle *pickle, fsdp_ref ref, int64_t *items, size_t *ret_count)
-{
-	enum fsdp_pickle_kind kind = fsdp_pickle_kind(pickle, ref);
-	if ((kind != FSDP_PICKLE_TUPLE && kind != FSDP_PICKLE_LIST) ||
-		fsdp_pickle_count(pickle, ref) > DIMS_MAX)
-		return false;
-	struct fsdp_pickle_iterator iterator = { .ref = ref };
-	fsdp_ref key, value;
-	size_t count = 0;
-	while (fsdp_pickle_next(pickle, &iterator, &key, &value)) {
-		if (fsdp_pickle_kind(pickle, value) != FSDP_PICKLE_INTEGER ||
-			!fsdp_pickle_integer(pickle, value, &items[count]))
-			return false;
-		count++;
-	}
-	*ret_count = count;
-	return true;
-}
-
 static const int64_t *size_items(
 	const struct fsdp_dcp *dcp, uint32_t size, size_t *ret_count)
 {
@@ -131,7 +111,8 @@ static bool fold_size(void *context, struct fsdp_pickle *pickle,
 	void *record = NULL;
 	(void)row, (void)callable, (void)state;
 	if (fsdp_pickle_count(pickle, arguments) != 1 ||
-		!read_ints(pickle, fsdp_pickle_item(pickle, arguments, 0), items, &count))
+		!fsdp_pickle_ints(pickle, fsdp_pickle_item(pickle, arguments, 0), items,
+			DIMS_MAX, &count))
 		return false;
 	if (find_recent(dcp, items, count, &recent)) {
 		*ret_number = pack(recent, SIZE);

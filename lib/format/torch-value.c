@@ -95,22 +95,7 @@ bool fsdp_torch_ints(const struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 		*ret_count = size->count;
 		return true;
 	}
-	enum fsdp_pickle_kind kind = fsdp_pickle_kind(pickle, ref);
-	if (kind != FSDP_PICKLE_TUPLE && kind != FSDP_PICKLE_LIST)
-		return false;
-	if (fsdp_pickle_count(pickle, ref) > DIMS_MAX)
-		return false;
-	struct fsdp_pickle_iterator iterator = { .ref = ref };
-	fsdp_ref key, value;
-	size_t count = 0;
-	while (fsdp_pickle_next(pickle, &iterator, &key, &value)) {
-		if (fsdp_pickle_kind(pickle, value) != FSDP_PICKLE_INTEGER ||
-			!fsdp_pickle_integer(pickle, value, &items[count]))
-			return false;
-		count++;
-	}
-	*ret_count = count;
-	return true;
+	return fsdp_pickle_ints(pickle, ref, items, DIMS_MAX, ret_count);
 }
 
 uint32_t fsdp_torch_dtype(struct fsdp_pickle *pickle, fsdp_ref ref)

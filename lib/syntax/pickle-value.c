@@ -292,6 +292,26 @@ bool fsdp_pickle_next(const struct fsdp_pickle *pickle,
 	return false;
 }
 
+bool fsdp_pickle_ints(const struct fsdp_pickle *pickle, fsdp_ref ref, int64_t *items,
+	size_t room, size_t *ret_count)
+{
+	enum fsdp_pickle_kind kind = fsdp_pickle_kind(pickle, ref);
+	if ((kind != FSDP_PICKLE_TUPLE && kind != FSDP_PICKLE_LIST) ||
+		fsdp_pickle_count(pickle, ref) > room)
+		return false;
+	struct fsdp_pickle_iterator iterator = { .ref = ref };
+	fsdp_ref key, value;
+	size_t count = 0;
+	while (fsdp_pickle_next(pickle, &iterator, &key, &value)) {
+		if (fsdp_pickle_kind(pickle, value) != FSDP_PICKLE_INTEGER ||
+			!fsdp_pickle_integer(pickle, value, &items[count]))
+			return false;
+		count++;
+	}
+	*ret_count = count;
+	return true;
+}
+
 /* Keys are short: two words that may overlap cost less than a call of memcmp. */
 static inline bool same_bytes(const unsigned char *a, const unsigned char *b, size_t size)
 {

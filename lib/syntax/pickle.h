@@ -264,6 +264,10 @@ bool fsdp_pickle_next(const struct fsdp_pickle *pickle,
  * Walks in steps of up to a thousand. */
 fsdp_ref fsdp_pickle_item(const struct fsdp_pickle *pickle, fsdp_ref ref, size_t index);
 
+/* All items of a tuple or list, if they are integers of 64 bits and at most `room`. */
+bool fsdp_pickle_ints(const struct fsdp_pickle *pickle, fsdp_ref ref, int64_t *items,
+	size_t room, size_t *ret_count);
+
 /* The last value under a text key; FSDP_REF_NONE if there is none. Linear. */
 fsdp_ref fsdp_pickle_get_span(
 	const struct fsdp_pickle *pickle, fsdp_ref ref, struct fsdp_span key);
