@@ -318,21 +318,29 @@ static bool set_view(struct fsdp_torch *torch, struct fsdp_torch_tensor *tensor,
 	return tensor->shape != FSDP_NONE;
 }
 
+/* A size and the stride behind it. */
+static bool size_and_stride(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
+	fsdp_ref arguments, size_t first, struct fsdp_torch_tensor *tensor,
+	struct fsdp_error **ret_error)
+{
+	int64_t shape[DIMS_MAX], stride[DIMS_MAX];
+	size_t dims, stride_dims;
+	return fsdp_torch_ints(torch, pickle, fsdp_pickle_item(pickle, arguments, first),
+		       shape, &dims) &&
+	       fsdp_torch_ints(torch, pickle,
+		       fsdp_pickle_item(pickle, arguments, first + 1), stride,
+		       &stride_dims) &&
+	       set_view(torch, tensor, shape, dims, stride, stride_dims, ret_error);
+}
+
 static bool view_arguments(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 	fsdp_ref arguments, size_t first, struct fsdp_torch_tensor *tensor,
 	struct fsdp_error **ret_error)
 {
-	int64_t shape[DIMS_MAX], stride[DIMS_MAX], offset;
-	size_t dims, stride_dims;
+	int64_t offset;
 	if (!fsdp_pickle_integer(
 		    pickle, fsdp_pickle_item(pickle, arguments, first), &offset) ||
-		!fsdp_torch_ints(torch, pickle,
-			fsdp_pickle_item(pickle, arguments, first + 1), shape, &dims) ||
-		!fsdp_torch_ints(torch, pickle,
-			fsdp_pickle_item(pickle, arguments, first + 2), stride,
-			&stride_dims))
-		return false;
-	if (!set_view(torch, tensor, shape, dims, stride, stride_dims, ret_error))
+		!size_and_stride(torch, pickle, arguments, first + 1, tensor, ret_error))
 		return false;
 	if (offset < 0)
 		tensor->broken = "its storage offset is negative";
@@ -511,20 +519,24 @@ static bool rebuild_sparse(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 	return true;
 }
 
+/* What has no storage of its own says its dtype in front of its size. */
+static bool typed_view(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
+	fsdp_ref arguments, size_t first, struct fsdp_torch_tensor *tensor,
+	struct fsdp_error **ret_error)
+{
+	tensor->dtype = (uint8_t)fsdp_torch_dtype(
+		pickle, fsdp_pickle_item(pickle, arguments, first));
+	return tensor->dtype != FSDP_DTYPE_UNKNOWN &&
+	       size_and_stride(torch, pickle, arguments, first + 1, tensor, ret_error);
+}
+
 static bool rebuild_meta(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 	fsdp_ref arguments, struct fsdp_torch_tensor *tensor,
 	struct fsdp_error **ret_error)
 {
-	int64_t shape[DIMS_MAX], stride[DIMS_MAX];
-	size_t dims, stride_dims;
 	if (fsdp_pickle_count(pickle, arguments) != 4 ||
-		!fsdp_torch_ints(torch, pickle, fsdp_pickle_item(pickle, arguments, 1),
-			shape, &dims) ||
-		!fsdp_torch_ints(torch, pickle, fsdp_pickle_item(pickle, arguments, 2),
-			stride, &stride_dims))
+		!typed_view(torch, pickle, arguments, 0, tensor, ret_error))
 		return false;
-	tensor->dtype =
-		(uint8_t)fsdp_torch_dtype(pickle, fsdp_pickle_item(pickle, arguments, 0));
 	tensor->flags |= FSDP_TENSOR_NO_DATA;
 	set_grad(pickle, fsdp_pickle_item(pickle, arguments, 3), tensor);
 	struct fsdp_torch_rare *rare =
@@ -532,8 +544,7 @@ static bool rebuild_meta(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 	if (rare == NULL)
 		return false;
 	rare->device = "meta";
-	return tensor->dtype != FSDP_DTYPE_UNKNOWN &&
-	       set_view(torch, tensor, shape, dims, stride, stride_dims, ret_error);
+	return true;
 }
 
 static bool rebuild_nested(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
@@ -570,20 +581,10 @@ static bool rebuild_wrapper(struct fsdp_torch *torch, struct fsdp_pickle *pickle
 	fsdp_ref arguments, struct fsdp_torch_tensor *tensor,
 	struct fsdp_error **ret_error)
 {
-	int64_t shape[DIMS_MAX], stride[DIMS_MAX];
-	size_t dims, stride_dims;
 	if (fsdp_pickle_count(pickle, arguments) != 8 ||
-		!fsdp_torch_ints(torch, pickle, fsdp_pickle_item(pickle, arguments, 2),
-			shape, &dims) ||
-		!fsdp_torch_ints(torch, pickle, fsdp_pickle_item(pickle, arguments, 3),
-			stride, &stride_dims))
+		!typed_view(torch, pickle, arguments, 1, tensor, ret_error))
 		return false;
-	tensor->dtype =
-		(uint8_t)fsdp_torch_dtype(pickle, fsdp_pickle_item(pickle, arguments, 1));
 	set_grad(pickle, fsdp_pickle_item(pickle, arguments, 7), tensor);
-	if (tensor->dtype == FSDP_DTYPE_UNKNOWN ||
-		!set_view(torch, tensor, shape, dims, stride, stride_dims, ret_error))
-		return false;
 	struct fsdp_torch_rare *rare =
 		fsdp_torch_add_rare(torch, &tensor->rare, ret_error);
 	if (rare == NULL)
