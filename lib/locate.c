@@ -12,7 +12,7 @@
 #include "model/dtype.h"
 #include "store/zip.h"
 
-enum { WINDOW = 256 << 10, DIMS_MAX = 64, SMALL_PICKLE = 16 << 20 };
+enum { WINDOW = 256 << 10, SMALL_PICKLE = 16 << 20 };
 
 struct fsdp_locator {
 	const struct fsdp_checkpoint *checkpoint;
@@ -63,7 +63,7 @@ struct view {
 	uint64_t storage_bytes, storage_offset; /* bytes, elements */
 	uint16_t method;
 	uint32_t dtype, dims;
-	int64_t shape[DIMS_MAX], strides[DIMS_MAX];
+	int64_t shape[FSDP_DIMS_MAX], strides[FSDP_DIMS_MAX];
 };
 
 /* First and last byte of the view within its storage; false: overflow. */
@@ -394,7 +394,7 @@ struct reader {
 	uint32_t current; /* piece that `view` is of, or FSDP_NONE */
 	struct view view;
 	const struct fsdp_extent *extent;
-	int64_t offsets[DIMS_MAX];
+	int64_t offsets[FSDP_DIMS_MAX];
 	struct fsdp_source source;
 };
 
@@ -505,7 +505,7 @@ bool fsdp_tensor_read_first(struct fsdp_locator *locator, uint32_t tensor, uint6
 	if (count > numel)
 		count = numel;
 	for (uint64_t done = 0; done < count;) {
-		int64_t index[DIMS_MAX];
+		int64_t index[FSDP_DIMS_MAX];
 		unravel(shape, reader.tensor->dims, done, index);
 		if (!turn_to(&reader, index, ret_error))
 			return false;

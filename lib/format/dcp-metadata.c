@@ -20,7 +20,7 @@
 #include "format/torch-value.h"
 #include "model/dtype.h"
 
-enum { DIMS_MAX = 64, PATH_MAX_BYTES = 4096 };
+enum { PATH_MAX_BYTES = 4096 };
 
 /* What a folded number is: the kind in its low three bits. */
 enum kind { SIZE, CHUNK, PROPERTIES, TENSOR_META, INDEX, INFO };
@@ -105,14 +105,14 @@ static bool fold_size(void *context, struct fsdp_pickle *pickle,
 	fsdp_ref state, uint32_t *ret_number, struct fsdp_error **ret_error)
 {
 	struct fsdp_dcp *dcp = context;
-	int64_t items[DIMS_MAX];
+	int64_t items[FSDP_DIMS_MAX];
 	size_t count;
 	uint32_t recent;
 	void *record = NULL;
 	(void)row, (void)callable, (void)state;
 	if (fsdp_pickle_count(pickle, arguments) != 1 ||
 		!fsdp_pickle_ints(pickle, fsdp_pickle_item(pickle, arguments, 0), items,
-			DIMS_MAX, &count))
+			FSDP_DIMS_MAX, &count))
 		return false;
 	if (find_recent(dcp, items, count, &recent)) {
 		*ret_number = pack(recent, SIZE);
@@ -133,7 +133,7 @@ static bool fold_chunk(void *context, struct fsdp_pickle *pickle,
 	struct fsdp_dcp *dcp = context;
 	uint32_t offsets, sizes;
 	size_t count, size_count;
-	int64_t box[2 * DIMS_MAX];
+	int64_t box[2 * FSDP_DIMS_MAX];
 	void *record = NULL;
 	(void)row, (void)callable, (void)arguments;
 	if (fsdp_pickle_kind(pickle, state) != FSDP_PICKLE_DICT ||

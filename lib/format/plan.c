@@ -16,13 +16,7 @@
 #include "model/name.h"
 #include "syntax/json-tree.h"
 
-enum {
-	DIMS_MAX = 64,
-	RANKS_MAX = 1 << 24,
-	NAME_SHOWN = 200,
-	NAME_LONG = 4096,
-	NAMES_SAID = 1000
-};
+enum { RANKS_MAX = 1 << 24, NAME_SHOWN = 200, NAME_LONG = 4096, NAMES_SAID = 1000 };
 
 struct plan {
 	struct fsdp_reading *reading;
@@ -306,9 +300,9 @@ static bool set_prefixes(struct plan *plan)
 static bool read_shape(struct plan *plan, const struct fsdp_json *json,
 	fsdp_ints *ret_shape, uint8_t *ret_dims)
 {
-	int64_t shape[DIMS_MAX];
+	int64_t shape[FSDP_DIMS_MAX];
 	uint64_t numel;
-	if (!is_kind(json, FSDP_JSON_ARRAY) || json->count > DIMS_MAX)
+	if (!is_kind(json, FSDP_JSON_ARRAY) || json->count > FSDP_DIMS_MAX)
 		return invalid(plan, "a shape is no list of integers");
 	for (uint32_t i = 0; i < json->count; i++) {
 		if (json->items[i].kind != FSDP_JSON_INTEGER)

@@ -21,7 +21,7 @@
 #include "model/dtype.h"
 #include "model/placement.h"
 
-enum { DIMS_MAX = 64, MESH_DIMS = 8, MESH_RANKS = 1 << 24 };
+enum { MESH_DIMS = 8, MESH_RANKS = 1 << 24 };
 
 /* What all meshes of a file may cost together, in ranks, and all DTensors, in runs. */
 enum { MESH_WORK = 2 * MESH_RANKS, PLACE_WORK = 1 << 22 };
@@ -67,7 +67,7 @@ static bool read_local_shard(struct fsdp_torch *torch, struct fsdp_pickle *pickl
 	fsdp_ref shard, const struct fsdp_torch_tensor *tensor,
 	struct fsdp_error **ret_error)
 {
-	int64_t box[2 * DIMS_MAX];
+	int64_t box[2 * FSDP_DIMS_MAX];
 	size_t offsets, sizes;
 	uint32_t local;
 	fsdp_ref metadata = field(pickle, shard, "metadata");
@@ -156,7 +156,7 @@ static bool read_layout(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 	fsdp_ref layout, struct fsdp_torch_mesh *mesh)
 {
 	fsdp_ref axes = field(pickle, layout, "axes");
-	int64_t shape[DIMS_MAX], stride[DIMS_MAX];
+	int64_t shape[FSDP_DIMS_MAX], stride[FSDP_DIMS_MAX];
 	size_t count, stride_count;
 	if (fsdp_pickle_kind(pickle, axes) != FSDP_PICKLE_TUPLE) {
 		if (!fsdp_torch_ints(torch, pickle, field(pickle, layout, "shape"), shape,
@@ -232,7 +232,7 @@ static bool read_mesh(struct fsdp_torch *torch, struct fsdp_pickle *pickle, fsdp
 	if (!product(mesh->shape, mesh->dims, &ranks) || !sound_strides(mesh))
 		return false;
 	(void)fsdp_pickle_integer(pickle, field(pickle, ref, "_rank"), &mesh->rank);
-	int64_t coordinates[DIMS_MAX];
+	int64_t coordinates[FSDP_DIMS_MAX];
 	size_t count;
 	if (fsdp_torch_ints(torch, pickle, field(pickle, ref, "_coordinate_on_dim"),
 		    coordinates, &count) &&
@@ -585,8 +585,8 @@ static bool add_local(struct fsdp_torch *torch, uint32_t tensor, const int64_t *
 struct boxes {
 	const struct fsdp_runs *runs;
 	size_t dims;
-	size_t which[DIMS_MAX];
-	int64_t before[DIMS_MAX];
+	size_t which[FSDP_DIMS_MAX];
+	int64_t before[FSDP_DIMS_MAX];
 };
 
 /* The next box in C order; false after the last. */
@@ -620,7 +620,7 @@ static bool add_boxes(struct fsdp_torch *torch, const struct fsdp_torch_tensor *
 {
 	size_t dims = local->dims;
 	const int64_t *shape = fsdp_model_ints(torch->model, local->shape);
-	uint64_t stride[DIMS_MAX], expected = 1;
+	uint64_t stride[FSDP_DIMS_MAX], expected = 1;
 	struct boxes boxes = { .runs = runs, .dims = dims };
 	if (!pay_for_boxes(torch, runs, dims))
 		return false;
@@ -630,7 +630,7 @@ static bool add_boxes(struct fsdp_torch *torch, const struct fsdp_torch_tensor *
 		expected *= shape[i] > 0 ? (uint64_t)shape[i] : 1;
 	}
 	do {
-		int64_t box[2 * DIMS_MAX];
+		int64_t box[2 * FSDP_DIMS_MAX];
 		uint64_t offset = 0;
 		for (size_t i = 0; i < dims; i++) {
 			const struct fsdp_run *run = &runs[i].runs[boxes.which[i]];
@@ -650,7 +650,7 @@ static bool place_dtensor(struct fsdp_torch *torch,
 	const struct fsdp_torch_mesh *mesh, struct fsdp_error **ret_error)
 {
 	const struct fsdp_torch_tensor *local = fsdp_torch_tensor(torch, dtensor->local);
-	struct fsdp_runs runs[DIMS_MAX];
+	struct fsdp_runs runs[FSDP_DIMS_MAX];
 	struct fsdp_placed copy[MESH_DIMS];
 	if (!mesh->has_coordinates || local->broken != NULL ||
 		local->dims != tensor->dims || torch->place_work > PLACE_WORK)

@@ -38,8 +38,6 @@ enum rebuild {
 	FROM_CPU,
 };
 
-enum { DIMS_MAX = 64 };
-
 /* A torch.Size: where its integers are and how many. */
 struct size_record {
 	fsdp_ints at;
@@ -95,7 +93,7 @@ bool fsdp_torch_ints(const struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 		*ret_count = size->count;
 		return true;
 	}
-	return fsdp_pickle_ints(pickle, ref, items, DIMS_MAX, ret_count);
+	return fsdp_pickle_ints(pickle, ref, items, FSDP_DIMS_MAX, ret_count);
 }
 
 uint32_t fsdp_torch_dtype(struct fsdp_pickle *pickle, fsdp_ref ref)
@@ -287,7 +285,7 @@ static bool set_view(struct fsdp_torch *torch, struct fsdp_torch_tensor *tensor,
 	const int64_t *shape, size_t dims, const int64_t *stride, size_t stride_dims,
 	struct fsdp_error **ret_error)
 {
-	int64_t packed[2 * DIMS_MAX];
+	int64_t packed[2 * FSDP_DIMS_MAX];
 	uint64_t numel;
 	tensor->shape = FSDP_NONE;
 	tensor->contiguous = true;
@@ -323,7 +321,7 @@ static bool size_and_stride(struct fsdp_torch *torch, struct fsdp_pickle *pickle
 	fsdp_ref arguments, size_t first, struct fsdp_torch_tensor *tensor,
 	struct fsdp_error **ret_error)
 {
-	int64_t shape[DIMS_MAX], stride[DIMS_MAX];
+	int64_t shape[FSDP_DIMS_MAX], stride[FSDP_DIMS_MAX];
 	size_t dims, stride_dims;
 	return fsdp_torch_ints(torch, pickle, fsdp_pickle_item(pickle, arguments, first),
 		       shape, &dims) &&
@@ -486,7 +484,7 @@ static bool rebuild_sparse(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 		strcmp(layout, "sparse_csr") == 0 || strcmp(layout, "sparse_bsr") == 0;
 	const char *const *names = is_coo ? coo : is_row ? rows : columns;
 	size_t count = is_coo ? 2 : 3;
-	int64_t shape[DIMS_MAX], stride[DIMS_MAX] = { 0 };
+	int64_t shape[FSDP_DIMS_MAX], stride[FSDP_DIMS_MAX] = { 0 };
 	size_t dims;
 	if (!fsdp_torch_ints(
 		    torch, pickle, fsdp_pickle_item(pickle, parts, count), shape, &dims))
@@ -731,7 +729,7 @@ static bool fold_size(void *context, struct fsdp_pickle *pickle,
 	fsdp_ref state, uint32_t *ret_number, struct fsdp_error **ret_error)
 {
 	struct fsdp_torch *torch = context;
-	int64_t items[DIMS_MAX];
+	int64_t items[FSDP_DIMS_MAX];
 	size_t count;
 	(void)row;
 	(void)callable;

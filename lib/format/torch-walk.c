@@ -160,7 +160,7 @@ static bool part_strides(struct walk *walk, const struct fsdp_torch_tensor *view
 	if (!view->contiguous || view->dims == 0 ||
 		memcmp(shape, sizes, view->dims * sizeof *shape) == 0)
 		return true;
-	int64_t strides[64];
+	int64_t strides[FSDP_DIMS_MAX];
 	uint64_t expected = 1; /* may wrap if there are no elements: nobody follows it */
 	for (size_t i = view->dims; i-- > 0;) {
 		strides[i] = (int64_t)expected;
@@ -460,7 +460,7 @@ static bool is_builtin(const struct fsdp_pickle_global *global, const char *name
 /* A folded torch.Size is a tuple of integers. */
 static bool spell_size(struct spelling *spelling, fsdp_ref ref)
 {
-	int64_t items[64];
+	int64_t items[FSDP_DIMS_MAX];
 	size_t count;
 	struct fsdp_torch *torch = spelling->torch;
 	if (!fsdp_torch_ints(torch, torch->pickle, ref, items, &count))

@@ -167,6 +167,9 @@ FSDP_API size_t fsdp_piece_count(const struct fsdp_checkpoint *checkpoint);
 FSDP_API struct fsdp_piece fsdp_piece(
 	const struct fsdp_checkpoint *checkpoint, uint32_t index);
 
+/** No tensor that is read has more dimensions. */
+enum { FSDP_DIMS_MAX = 64 };
+
 /** Where the payload of one piece is, to the byte. */
 struct fsdp_place {
 	uint64_t offset; /* in the file, of the first element (deflated: of the record) */
@@ -179,7 +182,7 @@ struct fsdp_place {
 	uint64_t item_length;     /* of the record as stored */
 	bool big_endian;          /* byte order of the elements */
 	bool strided;             /* the item says that the piece is not contiguous */
-	int64_t strides[64];
+	int64_t strides[FSDP_DIMS_MAX];
 	uint32_t dims;
 };
 
