@@ -12,6 +12,7 @@
 
 #include "answer.h"
 #include "fold.h"
+#include "mix.h"
 #include "tensor-row.h"
 #include "units.h"
 
@@ -391,19 +392,6 @@ static struct sums sums_of(const struct tree *tree, size_t index)
 }
 
 /* ---- folding ---- */
-
-static uint64_t mix(uint64_t hash, uint64_t word)
-{
-	hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
-	return hash ^ hash >> 29;
-}
-
-static uint64_t mix_text(uint64_t hash, struct text text)
-{
-	for (size_t i = 0; i < text.size; i++)
-		hash = mix(hash, (unsigned char)text.data[i]);
-	return mix(hash, text.size);
-}
 
 /* The name of a shown visit below its parent. */
 static struct text own_name(struct tree *tree, struct name_buffer *buffer, size_t index)

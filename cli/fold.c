@@ -10,6 +10,7 @@
 
 #include "answer.h"
 #include "fold.h"
+#include "mix.h"
 #include "tensor-row.h"
 
 enum {
@@ -261,19 +262,6 @@ static bool next_segment(struct segments *segments, struct text *ret, bool *ret_
 	}
 	*ret_number = parse_number(*ret, ret_value);
 	return true;
-}
-
-static uint64_t mix(uint64_t hash, uint64_t word)
-{
-	hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
-	return hash ^ hash >> 29;
-}
-
-static uint64_t mix_text(uint64_t hash, struct text text)
-{
-	for (size_t i = 0; i < text.size; i++)
-		hash = mix(hash, (unsigned char)text.data[i]);
-	return mix(hash, text.size);
 }
 
 /* Hash of what members have in common, and the numbers in the name. */
