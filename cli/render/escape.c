@@ -7,16 +7,8 @@
 
 #include <utf8proc.h>
 
+#include "render/eight.h"
 #include "render/escape.h"
-
-#define EACH_BYTE(byte) (UINT64_C(0x0101010101010101) * (byte))
-
-static uint64_t load(const char *data)
-{
-	uint64_t word;
-	memcpy(&word, data, sizeof word);
-	return word;
-}
 
 /* The high bit of a byte is set if that byte is a control, DEL or not ASCII; after the
  * first such byte the others may be wrong, which does not matter for "any". */
@@ -31,7 +23,7 @@ static bool is_plain(const char *data, size_t size)
 {
 	size_t at = 0;
 	for (; size - at >= sizeof(uint64_t); at += sizeof(uint64_t))
-		if (suspicious(load(data + at)) != 0)
+		if (suspicious(load_eight(data + at)) != 0)
 			return false;
 	for (; at < size; at++)
 		if ((unsigned char)data[at] < 0x20 || (unsigned char)data[at] >= 0x7f)

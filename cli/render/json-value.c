@@ -3,17 +3,9 @@
  * Knows how one value is spelled in JSON (RFC 8259); knows nothing of documents, keys and
  * commas between them.
  */
+#include "render/eight.h"
 #include "render/escape.h"
 #include "render/json-value.h"
-
-#define EACH_BYTE(byte) (UINT64_C(0x0101010101010101) * (byte))
-
-static uint64_t load(const char *data)
-{
-	uint64_t word;
-	memcpy(&word, data, sizeof word);
-	return word;
-}
 
 /* Zero if none of the eight bytes is a control, a quote, a backslash, DEL or not
  * ASCII. A subtraction borrows from the next byte only where one of them is. */
@@ -35,13 +27,13 @@ static bool is_special(unsigned char byte)
 static size_t plain_run(const char *data, size_t size)
 {
 	size_t at = 0;
-	while (size - at >= 16 &&
-		(special(load(data + at)) | special(load(data + at + 8))) == 0)
+	while (size - at >= 16 && (special(load_eight(data + at)) |
+					  special(load_eight(data + at + 8))) == 0)
 		at += 16;
-	if (size - at >= 8 && special(load(data + at)) == 0)
+	if (size - at >= 8 && special(load_eight(data + at)) == 0)
 		at += 8;
 	/* The last word once more rather than its bytes one by one. */
-	if (size >= 8 && size - at < 8 && special(load(data + size - 8)) == 0)
+	if (size >= 8 && size - at < 8 && special(load_eight(data + size - 8)) == 0)
 		return size;
 	while (at < size && !is_special((unsigned char)data[at]))
 		at++;
