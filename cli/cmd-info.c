@@ -152,7 +152,9 @@ static void add_sharding(struct info *info, const struct fsdp_tensor *tensor)
 		info->whole++;
 		return;
 	}
-	kind.scalar = cuts == 0; /* replicated */
+	kind.scalar = cuts == 0 && !piece.is_run; /* replicated */
+	if (piece.is_run)
+		take_word(&kind, "flattened", strlen("flattened"));
 	count_kind(&info->shardings, &kind, tensor->piece_count);
 }
 
@@ -535,6 +537,8 @@ static void tell_sharding(struct info *info)
 		out_line_text(out, "%s", i > 0 ? "; " : "");
 		if (kind->scalar)
 			out_line_text(out, "on each of %" PRIu32, kind->over);
+		else if (kind->word[0] != '\0')
+			out_line_text(out, "%s over %" PRIu32, kind->word, kind->over);
 		else if (kind->dim == FSDP_NONE)
 			out_line_text(out, "several dims over %" PRIu32, kind->over);
 		else

@@ -39,6 +39,8 @@ const struct column piece_columns[PIECE_COLUMNS] = {
 	[PIECE_ROWS] = { "rows", .text_only = true },
 	[PIECE_OFFSETS] = { "offsets", .machine_only = true },
 	[PIECE_SIZES] = { "sizes", .machine_only = true },
+	[PIECE_PARAM_START] = { "param_start", .machine_only = true, .right = true },
+	[PIECE_PARAM_END] = { "param_end", .machine_only = true, .right = true },
 	[PIECE_FILE] = { "file" },
 	[PIECE_OFFSET] = { "offset", .right = true },
 	[PIECE_LENGTH] = { "length", .right = true },
@@ -50,6 +52,8 @@ const struct column piece_columns[PIECE_COLUMNS] = {
 	[PIECE_STORAGE_BYTES] = { "storage_bytes", .machine_only = true, .right = true },
 	[PIECE_ITEM_OFFSET] = { "item_offset", .machine_only = true, .right = true },
 	[PIECE_ITEM_LENGTH] = { "item_length", .machine_only = true, .right = true },
+	[PIECE_FLAT_START] = { "flat_start", .machine_only = true, .right = true },
+	[PIECE_FLAT_END] = { "flat_end", .machine_only = true, .right = true },
 };
 
 const struct column entry_columns[ENTRY_COLUMNS] = {
@@ -120,6 +124,8 @@ uint64_t piece_numel(const struct fsdp_tensor *tensor, const struct fsdp_piece *
 {
 	uint64_t numel = 1;
 
+	if (piece->is_run)
+		return piece->param_numel;
 	if (piece->sizes == NULL)
 		return tensor->numel;
 	for (uint32_t i = 0; i < piece->dims; i++)
@@ -270,6 +276,16 @@ void tensor_row(const struct run *run, struct row_buffers *buffers,
 
 /* ---- pieces ---- */
 
+/* Elements of the flattened parameter. */
+static struct value run_rows(struct row_buffers *buffers, const struct fsdp_piece *piece)
+{
+	if (piece->param_numel == 0)
+		return value_word("none");
+	snprintf(buffers->rows, sizeof buffers->rows, "[%" PRIu64 "-%" PRIu64 "]",
+		piece->param_start, piece->param_start + piece->param_numel - 1);
+	return value_word(buffers->rows);
+}
+
 /* "0-511" if only rows are cut, else all ranges: "0-511, 0-255". Inclusive. */
 static struct value rows_value(struct row_buffers *buffers,
 	const struct fsdp_tensor *tensor, const struct fsdp_piece *piece)
@@ -277,6 +293,8 @@ static struct value rows_value(struct row_buffers *buffers,
 	size_t used = 0, size = sizeof buffers->rows;
 	uint32_t dims = 1;
 
+	if (piece->is_run)
+		return run_rows(buffers, piece);
 	if (piece->offsets == NULL || piece->dims == 0)
 		return value_word("all");
 	for (uint32_t i = 1; i < piece->dims; i++)
@@ -300,11 +318,27 @@ static struct value rows_value(struct row_buffers *buffers,
 	return value_word(buffers->rows);
 }
 
+/* A run without elements is nowhere. */
+static void run_values(const struct fsdp_piece *piece, struct value *values)
+{
+	if (piece->param_numel == 0)
+		return;
+	values[PIECE_PARAM_START] = value_count(piece->param_start);
+	values[PIECE_PARAM_END] =
+		value_count(piece->param_start + piece->param_numel - 1);
+	values[PIECE_FLAT_START] = value_count(piece->flat_start);
+	values[PIECE_FLAT_END] = value_count(piece->flat_start + piece->param_numel - 1);
+}
+
 static void box_values(const struct fsdp_tensor *tensor, const struct fsdp_piece *piece,
 	struct value *values)
 {
 	values[PIECE_OFFSETS] = value_null();
 	values[PIECE_SIZES] = value_null();
+	if (piece->is_run) {
+		run_values(piece, values);
+		return;
+	}
 	if (piece->offsets != NULL && piece->sizes != NULL) {
 		values[PIECE_OFFSETS] = value_shape(piece->offsets, piece->dims);
 		values[PIECE_SIZES] = value_shape(piece->sizes, piece->dims);

@@ -39,6 +39,8 @@ enum piece_column {
 	PIECE_ROWS, /* text only: the box in words */
 	PIECE_OFFSETS,
 	PIECE_SIZES,
+	PIECE_PARAM_START, /* of a run, which has no box */
+	PIECE_PARAM_END,
 	PIECE_FILE,
 	PIECE_OFFSET,
 	PIECE_LENGTH,
@@ -49,6 +51,8 @@ enum piece_column {
 	PIECE_STORAGE_BYTES,
 	PIECE_ITEM_OFFSET,
 	PIECE_ITEM_LENGTH,
+	PIECE_FLAT_START,
+	PIECE_FLAT_END,
 	PIECE_COLUMNS
 };
 

@@ -43,7 +43,7 @@ static uint64_t extent(const struct fsdp_tensor *tensor, const struct fsdp_piece
 
 	if (piece_numel(tensor, piece) == 0)
 		return 0;
-	if (piece->strides == NULL)
+	if (piece->strides == NULL || piece->is_run)
 		return piece_numel(tensor, piece);
 	for (uint32_t i = 0; i < dims; i++)
 		elements += (uint64_t)(sizes[i] - 1) * (uint64_t)piece->strides[i];

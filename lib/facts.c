@@ -298,7 +298,8 @@ struct fsdp_piece fsdp_piece(const struct fsdp_checkpoint *checkpoint, uint32_t 
 	const struct fsdp_piece_record *record = fsdp_vec_at(&model->pieces, index);
 	const struct fsdp_tensor_record *tensor =
 		fsdp_model_tensor(model, record->tensor);
-	const int64_t *box = fsdp_model_ints(model, record->box);
+	const int64_t *box = fsdp_model_box(model, record);
+	const int64_t *run = fsdp_model_run(model, record);
 	struct fsdp_piece piece = {
 		.tensor = record->tensor,
 		.rank = record->rank,
@@ -312,6 +313,12 @@ struct fsdp_piece fsdp_piece(const struct fsdp_checkpoint *checkpoint, uint32_t 
 		.item_offset = FSDP_UNKNOWN,
 		.item_length = FSDP_UNKNOWN,
 	};
+	if (run != NULL) {
+		piece.is_run = true;
+		piece.param_start = (uint64_t)run[0];
+		piece.param_numel = (uint64_t)run[1];
+		piece.flat_start = (uint64_t)run[2];
+	}
 	if (record->extent == FSDP_NONE)
 		return piece;
 	const struct fsdp_extent *extent = fsdp_vec_at(&model->extents, record->extent);

@@ -148,11 +148,13 @@ static void piece_view(const struct fsdp_checkpoint *checkpoint,
 {
 	const struct fsdp_model *model = &checkpoint->model;
 	const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, piece->tensor);
-	const int64_t *box = fsdp_model_ints(model, piece->box);
-	const int64_t *shape =
-		box != NULL ? box + tensor->dims : fsdp_model_ints(model, tensor->shape);
+	const int64_t *box = fsdp_model_box(model, piece);
+	const int64_t *run = fsdp_model_run(model, piece);
+	const int64_t *shape = run != NULL   ? run + 1
+			       : box != NULL ? box + tensor->dims
+					     : fsdp_model_ints(model, tensor->shape);
 	const int64_t *strides = fsdp_model_ints(model, piece->strides);
-	view->dims = tensor->dims;
+	view->dims = run != NULL ? 1 : tensor->dims;
 	view->dtype = tensor->dtype;
 	view->storage_offset = piece->storage_offset;
 	memcpy(view->shape, shape, view->dims * sizeof *shape);
@@ -395,6 +397,7 @@ struct reader {
 	struct view view;
 	const struct fsdp_extent *extent;
 	int64_t offsets[FSDP_DIMS_MAX];
+	bool is_run; /* the view has one dimension, whatever the tensor has */
 	struct fsdp_source source;
 };
 
@@ -416,9 +419,14 @@ static bool box_holds(const int64_t *box, size_t dims, const int64_t *index)
 	return true;
 }
 
+static bool run_holds(const int64_t *run, uint64_t linear)
+{
+	return linear >= (uint64_t)run[0] && linear - (uint64_t)run[0] < (uint64_t)run[1];
+}
+
 /* Makes the piece that holds this element the current one. */
-static bool turn_to(
-	struct reader *reader, const int64_t *index, struct fsdp_error **ret_error)
+static bool turn_to(struct reader *reader, const int64_t *index, uint64_t linear,
+	struct fsdp_error **ret_error)
 {
 	const struct fsdp_model *model = &reader->locator->checkpoint->model;
 	size_t dims = reader->tensor->dims;
@@ -426,8 +434,9 @@ static bool turn_to(
 		uint32_t piece_id = reader->tensor->first_piece + i;
 		const struct fsdp_piece_record *piece =
 			fsdp_vec_at(&model->pieces, piece_id);
-		const int64_t *box = fsdp_model_ints(model, piece->box);
-		if (!box_holds(box, dims, index))
+		const int64_t *box = fsdp_model_box(model, piece);
+		const int64_t *run = fsdp_model_run(model, piece);
+		if (run != NULL ? !run_holds(run, linear) : !box_holds(box, dims, index))
 			continue;
 		if (piece_id == reader->current)
 			return true;
@@ -437,6 +446,9 @@ static bool turn_to(
 			return false;
 		for (size_t k = 0; k < dims; k++)
 			reader->offsets[k] = box != NULL ? box[k] : 0;
+		reader->is_run = run != NULL;
+		if (run != NULL)
+			reader->offsets[0] = run[0];
 		reader->current = piece_id;
 		return fsdp_checkpoint_source(reader->locator->checkpoint,
 			reader->extent->file, &reader->source, ret_error);
@@ -507,8 +519,10 @@ bool fsdp_tensor_read_first(struct fsdp_locator *locator, uint32_t tensor, uint6
 	for (uint64_t done = 0; done < count;) {
 		int64_t index[FSDP_DIMS_MAX];
 		unravel(shape, reader.tensor->dims, done, index);
-		if (!turn_to(&reader, index, ret_error))
+		if (!turn_to(&reader, index, done, ret_error))
 			return false;
+		if (reader.is_run)
+			index[0] = (int64_t)done;
 		uint64_t run = fsdp_min(run_length(&reader, index), count - done);
 		uint64_t from, end;
 		if (!element_at(&reader, index, &from) || !fsdp_add(from, run, &end) ||

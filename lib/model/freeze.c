@@ -94,8 +94,11 @@ static uint64_t view_end(const struct fsdp_model *model,
 {
 	const int64_t *shape = fsdp_model_ints(model, tensor->shape);
 	const int64_t *strides = fsdp_model_ints(model, piece->strides);
+	const int64_t *run = fsdp_model_run(model, piece);
 	uint64_t end = piece->storage_offset;
-	if (strides == NULL)
+	if (run != NULL)
+		end += (uint64_t)run[1];
+	else if (strides == NULL)
 		end += fsdp_model_numel(model, tensor);
 	else {
 		for (size_t i = 0; i < tensor->dims; i++)
@@ -131,10 +134,10 @@ static bool count_storages(struct fsdp_model *model, struct fsdp_arena *scratch)
 			fsdp_model_tensor(model, piece->tensor);
 		if (extent->kind == FSDP_EXTENT_ITEM) {
 			uint64_t numel = fsdp_model_numel(model, tensor), bytes = 0;
-			if (piece->box != FSDP_NONE)
+			const int64_t *box = fsdp_model_box(model, piece);
+			if (box != NULL)
 				(void)fsdp_numel(
-					fsdp_model_ints(model, piece->box) + tensor->dims,
-					tensor->dims, &numel);
+					box + tensor->dims, tensor->dims, &numel);
 			(void)fsdp_dtype_bytes(tensor->dtype, numel, &bytes);
 			model->payload += fsdp_min(bytes, extent->length);
 			continue;

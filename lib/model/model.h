@@ -70,6 +70,7 @@ struct fsdp_piece_record {
 	fsdp_ints box;   /* dims offsets, then dims sizes; FSDP_NONE: the whole tensor */
 	fsdp_ints strides; /* FSDP_NONE: contiguous (or not known yet) */
 	uint32_t rank;
+	bool is_run; /* `box` is: start in the parameter, elements, start in the shard */
 	uint64_t storage_offset; /* elements */
 };
 
@@ -203,6 +204,19 @@ static inline struct fsdp_tensor_record *fsdp_model_tensor(
 static inline const int64_t *fsdp_model_ints(const struct fsdp_model *model, fsdp_ints at)
 {
 	return at == FSDP_NONE ? NULL : fsdp_vec_at(&model->ints, at);
+}
+
+/* The three integers of a run, or the box of a piece; see fsdp_piece_record. */
+static inline const int64_t *fsdp_model_run(
+	const struct fsdp_model *model, const struct fsdp_piece_record *piece)
+{
+	return piece->is_run ? fsdp_model_ints(model, piece->box) : NULL;
+}
+
+static inline const int64_t *fsdp_model_box(
+	const struct fsdp_model *model, const struct fsdp_piece_record *piece)
+{
+	return piece->is_run ? NULL : fsdp_model_ints(model, piece->box);
 }
 
 /* Class names that need no record of their own; index 0 is "not known". */

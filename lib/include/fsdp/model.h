@@ -144,14 +144,21 @@ FSDP_API struct fsdp_quantizer fsdp_quantizer(
 /* ---- pieces ---- */
 
 /**
- * Where a part of a tensor is. Boxes are offsets and sizes in the global shape.
- * The payload's own place may need another read: fsdp_piece_locate.
+ * Where a part of a tensor is. Boxes are offsets and sizes in the global shape. A piece
+ * of a parameter that FSDP flattened is no box: it is a run of the elements in C order,
+ * and lies as one row in its storage. The payload's own place may need another read:
+ * fsdp_piece_locate.
  */
 struct fsdp_piece {
 	uint32_t tensor;
 	uint32_t rank;          /* whose part it is, or FSDP_NONE */
-	const int64_t *offsets; /* NULL: the whole tensor */
+	const int64_t *offsets; /* NULL: the whole tensor, or a run */
 	const int64_t *sizes;
+	bool is_run;
+	uint64_t
+		param_start; /* of a run: its first element in the flattened parameter, */
+	uint64_t param_numel;   /* how many there are (maybe none), */
+	uint64_t flat_start;    /* and where it begins in its rank's flat shard */
 	const int64_t *strides; /* elements, in the storage; NULL: contiguous */
 	uint32_t dims;
 	uint32_t file;            /* index of a file, or FSDP_NONE */
