@@ -2,16 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Make the .metadata of a distributed checkpoint of any size, in constant memory.
 
-    bench/gen-dcp-metadata.py FOLDER --tensors=T --world=W [--states=S] [--values=V]
+    bench/gen-dcp-metadata.py FOLDER --tensors=T --world=W [--states=S] [--values=V] [--shuffle=SEED]
 
 T tensors are cut along dimension 0 over W ranks, and so are S optimizer states of each, so
 there are T x W x (S + 1) chunks and as many storage entries. FOLDER gets .metadata and the
 ranks' files, which are holes of the length that .metadata promises: everything but payloads
 can be asked. The stream is what torch 2.13 writes (protocol 4, frames of 64 KiB, every
-object memoised, batches of 1000, no two ranks sharing a name). Same arguments, same bytes.
+object memoised, batches of 1000, no two ranks sharing a name). With --shuffle the same storage entries stand in no order, and
+most of their hints are wrong, which torch allows. Same arguments, same bytes.
 """
 import argparse
 import os
+import random
 import struct
 
 FRAME = 64 << 10
@@ -239,8 +241,12 @@ def write(a, file):
                 length = ROWS * max(columns, 1) * width + AROUND
                 yield name, rank, box(columns, rank * ROWS, 0), path, used[rank], length
                 used[rank] += length
+    listed = entries()
+    if a.shuffle:
+        listed = [(n, i if i is None else i * 7 % a.world, *rest) for n, i, *rest in listed]
+        random.Random(a.shuffle).shuffle(listed)
     chunks = 0
-    for entry in s.batches(entries(), b"u"):
+    for entry in s.batches(listed, b"u"):
         storage_entry(s, *entry)
         chunks += entry[2] is not None
     s.once("storage_meta")
@@ -270,6 +276,7 @@ def main():
     parser.add_argument("--world", type=int, required=True)
     parser.add_argument("--states", type=int, default=0, choices=range(len(STATES) + 1))
     parser.add_argument("--values", type=int, default=0, help="entries that are no tensors; holes too")
+    parser.add_argument("--shuffle", type=int, default=0, metavar="SEED", help="storage entries in no order")
     a = parser.parse_args()
     os.makedirs(a.folder, exist_ok=True)
     with open(os.path.join(a.folder, ".metadata"), "wb", buffering=1 << 20) as f:

@@ -20,7 +20,11 @@
 #include "format/torch-value.h"
 #include "model/dtype.h"
 
-enum { PATH_MAX_BYTES = 4096 };
+enum {
+	PATH_MAX_BYTES = 4096,
+	SEEN_PATHS = 4096,        /* two to the n */
+	FQN_MAX_BYTES = 64 << 10, /* any number of entries may share one text */
+};
 
 /* What a folded number is: the kind in its low three bits. */
 enum kind { SIZE, CHUNK, PROPERTIES, TENSOR_META, INDEX, INFO };
@@ -84,6 +88,14 @@ static const int64_t *size_items(
 	return fsdp_model_ints(dcp->model, record->at);
 }
 
+/* A few numbers: a call of memcmp costs more than looking at them. */
+static bool same_ints(const int64_t *a, const int64_t *b, size_t count)
+{
+	while (count > 0 && a[count - 1] == b[count - 1])
+		count--;
+	return count == 0;
+}
+
 /* Neighbouring chunks mostly have equal sizes: the newest few are looked at again. */
 static bool find_recent(const struct fsdp_dcp *dcp, const int64_t *items, size_t count,
 	uint32_t *ret_size)
@@ -91,8 +103,7 @@ static bool find_recent(const struct fsdp_dcp *dcp, const int64_t *items, size_t
 	for (size_t i = dcp->sizes.count; i-- > 0 && dcp->sizes.count - i <= 3;) {
 		size_t other;
 		const int64_t *known = size_items(dcp, (uint32_t)i, &other);
-		if (other == count &&
-			(count == 0 || memcmp(known, items, count * 8) == 0)) {
+		if (other == count && same_ints(known, items, count)) {
 			*ret_size = (uint32_t)i;
 			return true;
 		}
@@ -301,6 +312,20 @@ static bool is_plain_transform(struct fsdp_pickle *pickle, fsdp_ref transforms)
 	       fsdp_pickle_count(pickle, transforms) == 0;
 }
 
+/* Every entry names a file, and there are a thousand entries to a file: the text that the
+ * entries share is hashed once. */
+static uint32_t path_id(struct fsdp_dcp *dcp, struct fsdp_span path)
+{
+	struct fsdp_dcp_path *seen =
+		&dcp->seen_paths[(uintptr_t)path.data / 8 % SEEN_PATHS];
+	if (seen->text.data == path.data && seen->text.size == path.size)
+		return seen->id;
+	uint32_t id = fsdp_names_child(&dcp->paths, 0, path);
+	if (id != FSDP_NONE)
+		*seen = (struct fsdp_dcp_path){ path, id };
+	return id;
+}
+
 static bool fold_info(void *context, struct fsdp_pickle *pickle,
 	const struct fsdp_fold *row, fsdp_ref callable, fsdp_ref arguments,
 	fsdp_ref state, uint32_t *ret_number, struct fsdp_error **ret_error)
@@ -323,7 +348,7 @@ static bool fold_info(void *context, struct fsdp_pickle *pickle,
 			       fsdp_pickle_get(pickle, state, "offset"), &offset) &&
 		       fsdp_pickle_integer(
 			       pickle, fsdp_pickle_get(pickle, state, "length"), &length);
-	uint32_t id = fsdp_names_child(&dcp->paths, 0, path);
+	uint32_t id = path_id(dcp, path);
 	if (id == FSDP_NONE)
 		return fsdp_arena_fail(dcp->scratch, ret_error);
 	if (!add(dcp, &dcp->infos, INFO, &record, ret_number, ret_error))
@@ -496,6 +521,7 @@ static struct fsdp_dcp_item *get_item(struct parse *parse, struct fsdp_span text
 		.first_list = FSDP_NONE,
 		.last_list = FSDP_NONE,
 		.info = FSDP_NONE,
+		.after = FSDP_NONE,
 		.shape = FSDP_NONE,
 	};
 	return item;
@@ -526,7 +552,7 @@ static void set_shape(
 	if (item->shape != FSDP_NONE) {
 		const int64_t *known = fsdp_model_ints(dcp->model, item->shape);
 		if (item->dims != count || item->dtype != meta->properties.dtype ||
-			(count != 0 && memcmp(known, shape, count * sizeof *shape) != 0))
+			!same_ints(known, shape, count))
 			say(dcp, FSDP_RULE_SHARDS_DISAGREE, item->text,
 				"metadata of two ranks disagree about the tensor's size "
 				"or dtype");
@@ -606,8 +632,7 @@ struct match {
 	struct parse *parse;
 	uint32_t *slots; /* chunk + 1, by (list, offsets); made when a hint fails */
 	size_t slot_count;
-	struct fsdp_span last_fqn; /* the writer shares the text of a tensor's entries */
-	uint32_t last_name;
+	struct fsdp_dcp_item *last; /* of the entry before this one */
 };
 
 static bool same_offset(const struct fsdp_dcp *dcp, uint32_t chunk_id, uint32_t size)
@@ -616,8 +641,7 @@ static bool same_offset(const struct fsdp_dcp *dcp, uint32_t chunk_id, uint32_t 
 	size_t count;
 	const int64_t *offset = size_items(dcp, size, &count);
 	return chunk->dims == count &&
-	       (count == 0 || memcmp(fsdp_model_ints(dcp->model, chunk->box), offset,
-				      count * sizeof *offset) == 0);
+	       same_ints(fsdp_model_ints(dcp->model, chunk->box), offset, count);
 }
 
 static size_t hash_offset(
@@ -633,12 +657,12 @@ static size_t hash_offset(
 }
 
 /* The newest list of an item is the one of this file. */
-static const struct fsdp_dcp_list *own_list(
+static struct fsdp_dcp_list *own_list(
 	const struct fsdp_dcp *dcp, const struct fsdp_dcp_item *item)
 {
 	if (item->last_list == FSDP_NONE)
 		return NULL;
-	const struct fsdp_dcp_list *list = fsdp_vec_at(&dcp->lists, item->last_list);
+	struct fsdp_dcp_list *list = fsdp_vec_at(&dcp->lists, item->last_list);
 	return list->file == dcp->file_number ? list : NULL;
 }
 
@@ -654,8 +678,7 @@ static size_t find_slot(const struct match *match, uint32_t first, uint32_t coun
 		uint32_t id = match->slots[slot] - 1;
 		const struct fsdp_dcp_chunk *chunk = fsdp_vec_at(&dcp->chunks, id);
 		if (id >= first && id - first < count && chunk->dims == dims &&
-			(dims == 0 || memcmp(fsdp_model_ints(dcp->model, chunk->box),
-					      offset, dims * sizeof *offset) == 0))
+			same_ints(fsdp_model_ints(dcp->model, chunk->box), offset, dims))
 			break;
 	}
 	return slot;
@@ -705,33 +728,70 @@ static bool search_chunk(struct match *match, const struct fsdp_dcp_list *list,
 	return true;
 }
 
-/* The hint is believed only if the chunk it names has the offset. */
+/* Whether the chunk at a place of the list has the offset. */
+static bool try_place(const struct fsdp_dcp *dcp, const struct fsdp_dcp_list *list,
+	uint32_t place, uint32_t size, uint32_t *ret_chunk)
+{
+	if (place >= list->count || !same_offset(dcp, list->first + place, size))
+		return false;
+	*ret_chunk = list->first + place;
+	return true;
+}
+
+/* The index's hint, and then the place after the one found last, are believed only if the
+ * chunk there has the offset: ranks write in turn, so one of them is nearly always right
+ * and spares the search. */
 static bool find_chunk(struct match *match, const struct fsdp_dcp_item *item,
 	const struct index_record *index, uint32_t *ret_chunk)
 {
 	struct fsdp_dcp *dcp = match->parse->dcp;
-	const struct fsdp_dcp_list *list = own_list(dcp, item);
+	struct fsdp_dcp_list *list = own_list(dcp, item);
 	*ret_chunk = FSDP_NONE;
 	if (list == NULL || index->size == FSDP_NONE)
 		return true;
-	if (index->hint >= 0 && (uint32_t)index->hint < list->count &&
-		same_offset(dcp, list->first + (uint32_t)index->hint, index->size)) {
-		*ret_chunk = list->first + (uint32_t)index->hint;
-		return true;
+	bool guessed = index->hint >= 0 && try_place(dcp, list, (uint32_t)index->hint,
+						   index->size, ret_chunk);
+	if (!guessed && !try_place(dcp, list, list->due, index->size, ret_chunk) &&
+		!search_chunk(match, list, index->size, ret_chunk))
+		return false;
+	if (*ret_chunk != FSDP_NONE)
+		list->due = *ret_chunk - list->first + 1;
+	return true;
+}
+
+static bool is_named(const struct fsdp_dcp_item *item, struct fsdp_span fqn)
+{
+	return item->text.size == fqn.size &&
+	       (item->text.data == fqn.data || fqn.size == 0 ||
+		       memcmp(item->text.data, fqn.data, fqn.size) == 0);
+}
+
+/* The item of an entry. Every rank writes its tensors in the same order, so what came
+ * after the last item before likely comes after it again. */
+static struct fsdp_dcp_item *entry_item(struct match *match, struct fsdp_span fqn)
+{
+	struct fsdp_dcp *dcp = match->parse->dcp;
+	struct fsdp_dcp_item *last = match->last, *item;
+	if (fqn.size > FQN_MAX_BYTES)
+		return NULL;
+	if (last != NULL && last->after != FSDP_NONE) {
+		item = fsdp_vec_at(&dcp->items, last->after);
+		if (is_named(item, fqn))
+			return match->last = item;
 	}
-	return search_chunk(match, list, index->size, ret_chunk);
+	uint32_t name = fsdp_names_find(&dcp->model->names, 0, fqn);
+	item = name == FSDP_NONE ? NULL : find_item(dcp, name);
+	if (item == NULL)
+		return NULL;
+	if (last != NULL)
+		last->after = dcp->item_of[name];
+	return match->last = item;
 }
 
 static bool place(struct match *match, const struct index_record *index, uint32_t info)
 {
 	struct fsdp_dcp *dcp = match->parse->dcp;
-	if (index->fqn.data != match->last_fqn.data ||
-		index->fqn.size != match->last_fqn.size) {
-		match->last_fqn = index->fqn;
-		match->last_name = fsdp_names_find(&dcp->model->names, 0, index->fqn);
-	}
-	uint32_t name = match->last_name;
-	struct fsdp_dcp_item *item = name == FSDP_NONE ? NULL : find_item(dcp, name);
+	struct fsdp_dcp_item *item = entry_item(match, index->fqn);
 	uint32_t chunk = FSDP_NONE;
 	if (item != NULL && item->is_object) {
 		item->info = info;
@@ -809,7 +869,10 @@ bool fsdp_dcp_init(
 	fsdp_vec_init(&dcp->infos, dcp->scratch, sizeof(struct fsdp_dcp_info));
 	fsdp_vec_init(&dcp->lists, dcp->scratch, sizeof(struct fsdp_dcp_list));
 	fsdp_vec_init(&dcp->items, dcp->scratch, sizeof(struct fsdp_dcp_item));
-	if (!fsdp_names_init(&dcp->paths, dcp->scratch))
+	size_t seen_bytes = SEEN_PATHS * sizeof *dcp->seen_paths;
+	dcp->seen_paths =
+		fsdp_arena_take(dcp->scratch, seen_bytes, _Alignof(struct fsdp_dcp_path));
+	if (dcp->seen_paths == NULL || !fsdp_names_init(&dcp->paths, dcp->scratch))
 		return fsdp_arena_fail(dcp->scratch, ret_error);
 	return true;
 }

@@ -21,11 +21,18 @@ struct fsdp_dcp_info {
 	uint64_t offset, length;
 };
 
+/* A relative path by the place of its text, which a pickler writes once. */
+struct fsdp_dcp_path {
+	struct fsdp_span text;
+	uint32_t id;
+};
+
 /* The chunks that one metadata file lists for one tensor. */
 struct fsdp_dcp_list {
 	uint32_t first, count;
 	uint32_t next; /* of the same tensor, in another file; FSDP_NONE */
 	uint32_t file; /* number of the metadata file */
+	uint32_t due;  /* which of them the next storage entry likely means */
 };
 
 /* A key of state_dict_metadata. */
@@ -35,7 +42,8 @@ struct fsdp_dcp_item {
 	struct fsdp_span text;
 	fsdp_ints shape;
 	uint32_t first_list, last_list;
-	uint32_t info; /* of an object */
+	uint32_t info;  /* of an object */
+	uint32_t after; /* item whose storage entry came next the last time, FSDP_NONE */
 	uint8_t dims, dtype;
 	bool is_object, grad, grad_known;
 	bool bad; /* its size cannot be */
@@ -56,8 +64,9 @@ struct fsdp_dcp {
 	struct fsdp_vec indexes; /* MetadataIndex */
 	struct fsdp_vec infos;   /* struct fsdp_dcp_info */
 	struct fsdp_vec lists, items;
-	struct fsdp_names paths; /* relative paths, one segment each */
-	uint32_t *item_of;       /* by name id */
+	struct fsdp_names paths;          /* relative paths, one segment each */
+	struct fsdp_dcp_path *seen_paths; /* those looked up last, by address */
+	uint32_t *item_of;                /* by name id */
 	size_t item_room;
 	bool has_version, has_storage_meta;
 };

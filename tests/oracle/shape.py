@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Names 4,096 levels deep, and 20,000 children of one node, on a stack of 256 KiB."""
+"""Names 4,096 levels deep, 20,000 children of one node, entries in no order: on a stack of 256 KiB."""
 import json
 import os
 import subprocess
@@ -15,8 +15,8 @@ SIBLINGS = 20000
 SECONDS = 60
 
 
-def generate(path, *words):
-    script = os.path.join(SOURCE, "bench", "gen-torch-zip.py")
+def generate(path, *words, script="gen-torch-zip.py"):
+    script = os.path.join(SOURCE, "bench", script)
     subprocess.run([sys.executable, script, path, *words], check=True, stdout=subprocess.DEVNULL)
 
 
@@ -60,6 +60,16 @@ def deep_plan(path):
         json.dump(plan, f)
 
 
+def stored(args, folder, problems, *words):
+    """Where each chunk of a generated folder lies: its items are holes, hence status 3."""
+    generate(folder, "--tensors=40", "--world=5", "--states=1", "--values=2", *words, script="gen-dcp-metadata.py")
+    r = ask(args, "ls", "-l", "--json", folder)
+    if r.crash or r.status != 3:
+        problems.append(r.crash or f"{r.words}: exit status {r.status}: {r.tail}")
+        return []
+    return json.loads(r.out)["data"]["pieces"]
+
+
 def main():
     args = arguments(__doc__)
     tap = Tap()
@@ -77,6 +87,14 @@ def main():
             if doc and doc["data"]["items"][0]["name"] != want[i].decode():
                 problems.append(f"show: another name, {len(doc['data']['items'][0]['name'])} characters")
         tap.none("whole names, where no limit cuts them", problems)
+
+        problems = []
+        ordered = stored(args, os.path.join(folder, "ordered"), problems)
+        same(problems, "chunks", len(ordered), 400)
+        shuffled = stored(args, os.path.join(folder, "shuffled"), problems, "--shuffle=1")
+        if shuffled != ordered:
+            problems.append("the order of storage entries changes where chunks lie")
+        tap.none("storage entries in no order, with wrong hints", problems)
 
         alone = os.path.join(folder, "plan")  # beside a checkpoint it would be taken for its plan
         os.mkdir(alone)
