@@ -181,6 +181,9 @@ static bool locate_member(struct fsdp_locator *locator, const struct fsdp_extent
 	view->stored_size = extent->length;
 	view->storage_bytes = extent->size;
 	view->method = extent->method;
+	view->record = extent->offset;
+	if (extent->kind == FSDP_EXTENT_BYTES)
+		return true;
 	return fsdp_zip_locate_in(&locator->window, extent->offset, extent->length,
 		&view->record, ret_error);
 }

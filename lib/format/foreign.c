@@ -24,9 +24,6 @@ struct foreign {
 #define OTHER FSDP_ERROR_NOT_A_CHECKPOINT, "FI9005"
 
 static const struct foreign table[] = {
-	{ MAGIC("\200\002\212\012l\374\234F\371 j\250P\031.", 0), UNSUPPORTED,
-		"a PyTorch file in the legacy stream format (before 1.6)",
-		"write it again with torch.save(torch.load(FILE), NEW_FILE)" },
 	{ MAGIC("PK\005\006", 0), NOTHING, "an empty zip archive", NULL },
 	{ MAGIC("GGUF", 0), UNSUPPORTED, "a GGUF model (llama.cpp)", "use a GGUF tool" },
 	{ MAGIC("\x93NUMPY", 0), UNSUPPORTED, "a NumPy array (.npy)", NULL },
@@ -202,9 +199,6 @@ static bool say_file(const struct fsdp_look *look, struct fsdp_error **ret_error
 			return say(ret_error, row->code, row->rule, row->what, row->hint);
 	}
 	struct fsdp_span body = without_blanks(look->head);
-	if (look->head.size >= 2 && look->head.data[0] == 0x80 && look->head.data[1] <= 5)
-		return say(ret_error, UNSUPPORTED,
-			"a bare pickle, not a checkpoint of torch.save", NULL);
 	if (body.size != 0 && (*body.data == '{' || *body.data == '['))
 		return say(ret_error, OTHER, "a JSON document that is no sharding plan",
 			NULL);

@@ -43,6 +43,10 @@ struct fsdp_reading {
 /* What could not be read though the rest could; takes the error. */
 void fsdp_reading_keep_error(struct fsdp_reading *reading, struct fsdp_error *error);
 
+/* Whose file this is: *rank, which it says itself, else what its name says. */
+void fsdp_reading_settle_rank(
+	struct fsdp_reading *reading, uint32_t file, uint32_t *rank);
+
 struct fsdp_family {
 	const char *name;  /* "torch-zip" */
 	const char *title; /* for people */
@@ -73,6 +77,9 @@ const char *fsdp_foreign_stand_in(struct fsdp_span head, struct fsdp_arena *aren
 bool fsdp_plan_read(struct fsdp_reading *reading, struct fsdp_span bytes,
 	struct fsdp_span path, struct fsdp_error **ret_error);
 
+extern const struct fsdp_family fsdp_family_pickle;
+extern const struct fsdp_family fsdp_family_torch_legacy;
+extern const struct fsdp_family fsdp_family_torch_tar;
 extern const struct fsdp_family fsdp_family_torch_zip;
 extern const struct fsdp_family fsdp_family_dcp;
 extern const struct fsdp_family fsdp_family_plan;

@@ -6,8 +6,11 @@
 
 static const struct fsdp_family *const families[] = {
 	&fsdp_family_dcp,
+	&fsdp_family_pickle,
 	&fsdp_family_plan,
 	&fsdp_family_rank_set,
+	&fsdp_family_torch_legacy,
+	&fsdp_family_torch_tar,
 	&fsdp_family_torch_zip,
 };
 
@@ -40,4 +43,19 @@ void fsdp_reading_keep_error(struct fsdp_reading *reading, struct fsdp_error *er
 		return;
 	}
 	*place = error;
+}
+
+void fsdp_reading_settle_rank(struct fsdp_reading *reading, uint32_t file, uint32_t *rank)
+{
+	struct fsdp_model *model = reading->model;
+	struct fsdp_file_record *record = fsdp_vec_at(&model->files, file);
+	uint32_t named = reading->rank;
+	reading->ranks_told += *rank != FSDP_NONE;
+	if (*rank == FSDP_NONE)
+		*rank = named;
+	else if (named != FSDP_NONE && named != *rank)
+		fsdp_find(&model->findings, FSDP_RULE_RANK_IDENTITY,
+			FSDP_PLACE(.file = record->path, .rank = *rank),
+			"the file is of rank %u, its name says %u", *rank, named);
+	record->rank = *rank;
 }

@@ -16,7 +16,8 @@ enum home {
 	SHARDED = 4, /* rank files of FSDP */
 	METADATA = 8,
 	NUMPY = 16,
-	PLAIN = 32, /* constructors of plain data */
+	PLAIN = 32,  /* constructors of plain data */
+	SCRIPT = 64, /* TorchScript only: classes that its own code defines */
 };
 
 struct known {
@@ -115,6 +116,11 @@ static const struct known table[] = {
 	{ "argparse", "Namespace", PLAIN },
 	{ "types", "SimpleNamespace", PLAIN },
 	{ "datetime", "datetime timedelta", PLAIN },
+	{ "__torch__*", "*", SCRIPT },
+	{ "torch.jit._pickle",
+		"build_boollist build_doublelist build_intlist build_tensor_from_id "
+		"build_tensorlist restore_type_tag",
+		SCRIPT },
 };
 
 /* Names that make the message stronger; being absent here means nothing. */
@@ -291,11 +297,13 @@ static void say_refused(struct fsdp_torch *torch, const struct refused *refused)
 		refused->count, (int)refused->size, refused->names);
 }
 
-static bool is_known(const struct fsdp_torch *torch,
+static bool is_known(const struct fsdp_torch *torch, enum fsdp_profile profile,
 	const struct fsdp_pickle_global *global, unsigned *ret_home)
 {
 	bool found = false;
 	*ret_home = find_home(table, sizeof table / sizeof *table, global, &found);
+	if (*ret_home == SCRIPT)
+		return profile == FSDP_PROFILE_SCRIPT;
 	if (is_dtype(global))
 		*ret_home |= STRICT;
 	if (is_numpy_type(global))
@@ -315,7 +323,7 @@ void fsdp_torch_judge(struct fsdp_torch *torch, enum fsdp_profile profile, uint6
 		const struct fsdp_pickle_global *global = fsdp_pickle_global(pickle, i);
 		bool gadget = false;
 		unsigned home;
-		if (is_known(torch, global, &home)) {
+		if (is_known(torch, profile, global, &home)) {
 			if (!(home & STRICT))
 				add_refused(&refused, global, home & DTENSOR);
 			continue;

@@ -55,9 +55,11 @@ bool fsdp_torch_init(struct fsdp_torch *torch, struct fsdp_model *model,
 		.file = file,
 		.member = member,
 		.rank = FSDP_NONE,
+		.fold_persistent = fsdp_torch_fold_persistent,
 	};
 	fsdp_vec_init(&torch->storages, kept, sizeof(struct fsdp_torch_storage));
 	fsdp_vec_init(&torch->locations, kept, sizeof(struct fsdp_torch_location));
+	fsdp_vec_init(&torch->parts, scratch, sizeof(struct fsdp_torch_part));
 	fsdp_vec_init(&torch->tensors, scratch, sizeof(struct fsdp_torch_tensor));
 	fsdp_vec_init(&torch->rares, scratch, sizeof(struct fsdp_torch_rare));
 	fsdp_vec_init(&torch->locals, scratch, sizeof(struct fsdp_torch_local));
@@ -220,28 +222,10 @@ static bool keep_location(struct fsdp_torch *torch, struct fsdp_span location,
 	return true;
 }
 
-bool fsdp_torch_fold_persistent(void *context, struct fsdp_pickle *pickle, fsdp_ref id,
-	uint32_t *ret_number, struct fsdp_error **ret_error)
+bool fsdp_torch_add_storage(struct fsdp_torch *torch, struct fsdp_span key,
+	const struct fsdp_pickle_global *global, struct fsdp_span location,
+	uint64_t numel, uint32_t *ret_index, struct fsdp_error **ret_error)
 {
-	struct fsdp_torch *torch = context;
-	int64_t numel;
-	if (fsdp_pickle_kind(pickle, id) != FSDP_PICKLE_TUPLE ||
-		fsdp_pickle_count(pickle, id) != 5 ||
-		!fsdp_span_is(fsdp_pickle_text(pickle, fsdp_pickle_item(pickle, id, 0)),
-			"storage"))
-		return false;
-	const struct fsdp_pickle_global *global =
-		fsdp_pickle_kind(pickle, fsdp_pickle_item(pickle, id, 1)) ==
-				FSDP_PICKLE_GLOBAL
-			? fsdp_pickle_named(pickle, fsdp_pickle_item(pickle, id, 1))
-			: NULL;
-	struct fsdp_span key = fsdp_pickle_text(pickle, fsdp_pickle_item(pickle, id, 2));
-	struct fsdp_span location =
-		fsdp_pickle_text(pickle, fsdp_pickle_item(pickle, id, 3));
-	if (global == NULL || key.data == NULL || location.data == NULL ||
-		!fsdp_pickle_integer(pickle, fsdp_pickle_item(pickle, id, 4), &numel) ||
-		numel < 0)
-		return false;
 	if (!fsdp_span_is(global->module, "torch") &&
 		!fsdp_span_is(global->module, "torch.cuda") &&
 		!fsdp_span_is(global->module, "torch.storage"))
@@ -261,19 +245,92 @@ bool fsdp_torch_fold_persistent(void *context, struct fsdp_pickle *pickle, fsdp_
 		if (storage == NULL || index >= (1u << 27))
 			return fsdp_arena_fail(torch->kept, ret_error);
 		*storage = (struct fsdp_torch_storage){
-			.numel = (uint64_t)numel,
+			.numel = numel,
 			.location = where,
 			.dtype = (uint8_t)dtype,
 			.untyped = fsdp_span_is(global->name, "UntypedStorage"),
 		};
 	} else {
 		struct fsdp_torch_storage *storage = fsdp_torch_storage(torch, index);
-		if (storage->numel != (uint64_t)numel || storage->dtype != dtype ||
+		if (storage->numel != numel || storage->dtype != dtype ||
 			!fsdp_span_equal(
 				fsdp_torch_location(torch, index)->text, location))
 			storage->conflict = true;
 	}
-	*ret_number = index << 2 | FSDP_TORCH_STORAGE;
+	*ret_index = index;
+	return true;
+}
+
+bool fsdp_torch_add_part(struct fsdp_torch *torch, uint32_t storage, uint64_t offset,
+	uint64_t numel, uint32_t *ret_number, struct fsdp_error **ret_error)
+{
+	size_t index = torch->parts.count;
+	struct fsdp_torch_part *part =
+		index < (1u << 27) ? fsdp_vec_push(&torch->parts) : NULL;
+	if (part == NULL)
+		return fsdp_arena_fail(torch->scratch, ret_error);
+	*part = (struct fsdp_torch_part){ storage, offset, numel };
+	*ret_number = (uint32_t)index << 2 | FSDP_TORCH_PART;
+	return true;
+}
+
+/* A sixth item of the id, if it is there and no None: (key, offset, numel) of a part of
+ * the storage. */
+static bool fold_part(struct fsdp_torch *torch, struct fsdp_pickle *pickle, fsdp_ref id,
+	uint32_t storage, uint32_t *ret_number, struct fsdp_error **ret_error)
+{
+	fsdp_ref view = fsdp_pickle_item(pickle, id, 5);
+	int64_t offset, numel;
+	*ret_number = storage << 2 | FSDP_TORCH_STORAGE;
+	if (fsdp_pickle_kind(pickle, view) != FSDP_PICKLE_TUPLE)
+		return true;
+	return fsdp_pickle_integer(pickle, fsdp_pickle_item(pickle, view, 1), &offset) &&
+	       fsdp_pickle_integer(pickle, fsdp_pickle_item(pickle, view, 2), &numel) &&
+	       offset >= 0 && numel >= 0 &&
+	       fsdp_torch_add_part(torch, storage, (uint64_t)offset, (uint64_t)numel,
+		       ret_number, ret_error);
+}
+
+bool fsdp_torch_fold_persistent(void *context, struct fsdp_pickle *pickle, fsdp_ref id,
+	uint32_t *ret_number, struct fsdp_error **ret_error)
+{
+	struct fsdp_torch *torch = context;
+	int64_t numel;
+	uint64_t count = fsdp_pickle_count(pickle, id);
+	if (fsdp_pickle_kind(pickle, id) != FSDP_PICKLE_TUPLE || count < 5 || count > 6 ||
+		!fsdp_span_is(fsdp_pickle_text(pickle, fsdp_pickle_item(pickle, id, 0)),
+			"storage"))
+		return false;
+	const struct fsdp_pickle_global *global =
+		fsdp_pickle_kind(pickle, fsdp_pickle_item(pickle, id, 1)) ==
+				FSDP_PICKLE_GLOBAL
+			? fsdp_pickle_named(pickle, fsdp_pickle_item(pickle, id, 1))
+			: NULL;
+	struct fsdp_span key = fsdp_pickle_text(pickle, fsdp_pickle_item(pickle, id, 2));
+	struct fsdp_span location =
+		fsdp_pickle_text(pickle, fsdp_pickle_item(pickle, id, 3));
+	uint32_t index;
+	if (global == NULL || key.data == NULL || location.data == NULL ||
+		!fsdp_pickle_integer(pickle, fsdp_pickle_item(pickle, id, 4), &numel) ||
+		numel < 0)
+		return false;
+	return fsdp_torch_add_storage(torch, key, global, location, (uint64_t)numel,
+		       &index, ret_error) &&
+	       fold_part(torch, pickle, id, index, ret_number, ret_error);
+}
+
+/* The storage of a tensor, and where in it the tensor's own part begins. */
+static bool take_storage(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
+	fsdp_ref ref, struct fsdp_torch_tensor *tensor)
+{
+	uint32_t part;
+	if (is_folded(pickle, ref, FSDP_TORCH_STORAGE, &tensor->storage))
+		return true;
+	if (!is_folded(pickle, ref, FSDP_TORCH_PART, &part))
+		return false;
+	const struct fsdp_torch_part *record = fsdp_vec_at(&torch->parts, part);
+	tensor->storage = record->storage;
+	tensor->offset = record->offset;
 	return true;
 }
 
@@ -342,7 +399,8 @@ static bool view_arguments(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 		return false;
 	if (offset < 0)
 		tensor->broken = "its storage offset is negative";
-	tensor->offset = offset < 0 ? 0 : (uint64_t)offset;
+	else if (!fsdp_add(tensor->offset, (uint64_t)offset, &tensor->offset))
+		tensor->broken = "its storage offset overflows";
 	return true;
 }
 
@@ -380,8 +438,8 @@ static bool rebuild_dense(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 	uint64_t least = what == TENSOR_V1 ? 4 : what == TENSOR_V2 ? 6 : 7;
 	if (count < least || count > least + (what != TENSOR_V1))
 		return false;
-	if (!is_folded(pickle, fsdp_pickle_item(pickle, arguments, 0), FSDP_TORCH_STORAGE,
-		    &tensor->storage) ||
+	if (!take_storage(
+		    torch, pickle, fsdp_pickle_item(pickle, arguments, 0), tensor) ||
 		!view_arguments(torch, pickle, arguments, 1, tensor, ret_error))
 		return false;
 	const struct fsdp_torch_storage *storage =
@@ -422,8 +480,8 @@ static bool rebuild_quantised(struct fsdp_torch *torch, struct fsdp_pickle *pick
 	struct fsdp_error **ret_error)
 {
 	if (fsdp_pickle_count(pickle, arguments) != 7 ||
-		!is_folded(pickle, fsdp_pickle_item(pickle, arguments, 0),
-			FSDP_TORCH_STORAGE, &tensor->storage) ||
+		!take_storage(
+			torch, pickle, fsdp_pickle_item(pickle, arguments, 0), tensor) ||
 		!view_arguments(torch, pickle, arguments, 1, tensor, ret_error))
 		return false;
 	tensor->dtype = fsdp_torch_storage(torch, tensor->storage)->dtype;
@@ -704,6 +762,19 @@ static struct fsdp_torch_tensor new_tensor(void)
 	};
 }
 
+uint32_t fsdp_torch_add_view(struct fsdp_torch *torch, uint32_t storage, uint64_t offset,
+	const int64_t *shape, const int64_t *stride, size_t dims,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_torch_tensor tensor = new_tensor();
+	tensor.storage = storage;
+	tensor.offset = offset;
+	tensor.dtype = fsdp_torch_storage(torch, storage)->dtype;
+	if (!set_view(torch, &tensor, shape, dims, stride, dims, ret_error))
+		return FSDP_NONE;
+	return fsdp_torch_add(torch, &tensor, ret_error);
+}
+
 static bool fold_tensor(void *context, struct fsdp_pickle *pickle,
 	const struct fsdp_fold *row, fsdp_ref callable, fsdp_ref arguments,
 	fsdp_ref state, uint32_t *ret_number, struct fsdp_error **ret_error)
@@ -823,7 +894,7 @@ bool fsdp_torch_read(struct fsdp_torch *torch, struct fsdp_span stream, uint64_t
 	bool may_trail, struct fsdp_error **ret_error)
 {
 	struct fsdp_pickle_options options = {
-		.fold_persistent = fsdp_torch_fold_persistent,
+		.fold_persistent = torch->fold_persistent,
 		.context = torch,
 		.limits = torch->model->limits,
 		.findings = &torch->model->findings,

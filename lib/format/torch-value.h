@@ -3,6 +3,7 @@
 #define FSDP_FORMAT_TORCH_VALUE_H
 
 #include "model/build.h"
+#include "store/source.h"
 #include "syntax/pickle.h"
 
 /*
@@ -24,6 +25,12 @@ struct fsdp_torch_storage {
 	bool untyped;  /* numel counts bytes */
 	bool conflict; /* two ids say different things */
 	bool is_mesh;  /* ranks of a device mesh, no tensor of the state dict */
+};
+
+/* A part of a storage that streams from before 1.6 name by itself. */
+struct fsdp_torch_part {
+	uint32_t storage;
+	uint64_t offset, numel; /* elements */
 };
 
 /* A tensor as a rebuild function describes it. */
@@ -104,9 +111,15 @@ struct fsdp_torch {
 	struct fsdp_vec storages, locations;
 
 	uint32_t first_extent; /* extent of storage 0; the others follow */
-	struct fsdp_vec tensors, rares, locals, dtensors, meshes, placed, sizes;
+	struct fsdp_vec parts, tensors, rares, locals, dtensors, meshes, placed, sizes;
 	struct fsdp_pickle *pickle;
 	struct fsdp_error *error; /* of a fold that ran out of memory */
+
+	/* What persistent ids stand for; fsdp_torch_init sets the usual one. The context
+	 * is the struct fsdp_torch, `owner` is the container's. */
+	bool (*fold_persistent)(void *context, struct fsdp_pickle *pickle, fsdp_ref id,
+		uint32_t *ret_number, struct fsdp_error **ret_error);
+	void *owner;
 };
 
 /* What is needed only while the pickle lives goes to `scratch`, keys and storages to
@@ -127,7 +140,12 @@ bool fsdp_torch_read(struct fsdp_torch *torch, struct fsdp_span stream, uint64_t
 	bool may_trail, struct fsdp_error **ret_error);
 
 /* What a folded number is. */
-enum fsdp_torch_kind { FSDP_TORCH_SIZE, FSDP_TORCH_STORAGE, FSDP_TORCH_TENSOR };
+enum fsdp_torch_kind {
+	FSDP_TORCH_SIZE,
+	FSDP_TORCH_STORAGE,
+	FSDP_TORCH_TENSOR,
+	FSDP_TORCH_PART
+};
 static inline enum fsdp_torch_kind fsdp_torch_kind(uint32_t number)
 {
 	return (enum fsdp_torch_kind)(number & 3);
@@ -180,6 +198,20 @@ const char *fsdp_torch_layout(
 uint32_t fsdp_torch_add(struct fsdp_torch *torch, const struct fsdp_torch_tensor *tensor,
 	struct fsdp_error **ret_error);
 
+/* A storage by its key. False without an error: no storage class of torch. */
+bool fsdp_torch_add_storage(struct fsdp_torch *torch, struct fsdp_span key,
+	const struct fsdp_pickle_global *global, struct fsdp_span location,
+	uint64_t numel, uint32_t *ret_index, struct fsdp_error **ret_error);
+
+/* A part of a storage; *ret_number is what a fold answers with. */
+bool fsdp_torch_add_part(struct fsdp_torch *torch, uint32_t storage, uint64_t offset,
+	uint64_t numel, uint32_t *ret_number, struct fsdp_error **ret_error);
+
+/* A plain tensor that no rebuild function describes. Its index, or FSDP_NONE. */
+uint32_t fsdp_torch_add_view(struct fsdp_torch *torch, uint32_t storage, uint64_t offset,
+	const int64_t *shape, const int64_t *stride, size_t dims,
+	struct fsdp_error **ret_error);
+
 /* A record for rare facts, all absent. */
 struct fsdp_torch_rare *fsdp_torch_add_rare(
 	struct fsdp_torch *torch, uint32_t *ret_index, struct fsdp_error **ret_error);
@@ -208,13 +240,23 @@ bool fsdp_torch_walk(struct fsdp_torch *torch, struct fsdp_error **ret_error);
 bool fsdp_torch_tokens(struct fsdp_torch *torch, fsdp_ref ref,
 	struct fsdp_value_record *value, struct fsdp_error **ret_error);
 
+/* ---- torch-stream.c ---- */
+
+/* Of several pickles in a row, none of which says how long it is: the one at *offset,
+ * from PROTO to STOP, in the arena. Moves *offset behind it. Reads little more than the
+ * pickle, whatever follows. */
+bool fsdp_torch_next_pickle(const struct fsdp_source *source, uint64_t *offset,
+	const struct fsdp_limits *limits, struct fsdp_arena *arena,
+	struct fsdp_span *ret_stream, struct fsdp_error **ret_error);
+
 /* ---- torch-globals.c ---- */
 
 /* Which globals count as data. */
 enum fsdp_profile {
 	FSDP_PROFILE_TENSORS,  /* what torch.load(weights_only=True) takes, and our
 				  relatives */
-	FSDP_PROFILE_METADATA, /* DCP's .metadata */
+	FSDP_PROFILE_METADATA, /* DCP's .metadata, and facts around a checkpoint */
+	FSDP_PROFILE_SCRIPT,   /* TorchScript: and what its own code defines */
 };
 
 /* Judges every global of the pickle and what is applied: findings FI3001 to FI3012. */

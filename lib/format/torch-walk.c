@@ -734,7 +734,8 @@ static struct fsdp_span type_name(struct fsdp_torch *torch, fsdp_ref ref)
 	}
 	uint32_t number;
 	if (fsdp_pickle_folded(torch->pickle, ref, &number) &&
-		fsdp_torch_kind(number) == FSDP_TORCH_STORAGE)
+		(fsdp_torch_kind(number) == FSDP_TORCH_STORAGE ||
+			fsdp_torch_kind(number) == FSDP_TORCH_PART))
 		return FSDP_SPAN("UntypedStorage");
 	return fsdp_span_text(names[kind]);
 }
@@ -849,7 +850,8 @@ static bool may_enter(struct walk *walk, uint32_t identity)
 	return !(walk->visits[identity] & 2) || walk->entered < walk->ceiling;
 }
 
-static void say_left_out(struct walk *walk, uint32_t name, const char *why)
+static void say_left_out(
+	struct walk *walk, uint32_t name, enum fsdp_severity severity, const char *why)
 {
 	if (walk->said)
 		return;
@@ -857,7 +859,7 @@ static void say_left_out(struct walk *walk, uint32_t name, const char *why)
 	struct fsdp_torch *torch = walk->torch;
 	fsdp_find(&torch->model->findings, FSDP_RULE_PICKLE_EXPANSION,
 		FSDP_PLACE(.file = torch->file, .member = torch->member,
-			.tensor = name_text(walk, name)),
+			.tensor = name_text(walk, name), .severity = (int)severity + 1),
 		"%s; what lies there is not listed", why);
 }
 
@@ -868,14 +870,16 @@ static bool push_frame(struct walk *walk, fsdp_ref ref, enum frame_kind kind,
 	uint32_t identity = fsdp_pickle_identity(pickle, ref);
 	*ret_entered = false;
 	if (!may_enter(walk, identity)) {
-		say_left_out(walk, name,
-			walk->visits[identity] & 1
-				? "a container holds itself"
-				: "shared containers unfold to too much");
+		/* A list in itself is legal, and harmless where nobody follows it. */
+		bool open = walk->visits[identity] & 1;
+		say_left_out(walk, name, open ? FSDP_NOTE : FSDP_ERROR,
+			open ? "a container holds itself"
+			     : "shared containers unfold to too much");
 		return true;
 	}
 	if (walk->path.count == FSDP_PATH_DEPTH) {
-		say_left_out(walk, name, "containers are nested deeper than 512");
+		say_left_out(
+			walk, name, FSDP_ERROR, "containers are nested deeper than 512");
 		return true;
 	}
 	struct frame *frame = fsdp_vec_push(&walk->stack);
@@ -973,6 +977,20 @@ static bool hint_class(struct walk *walk, fsdp_ref ref, uint32_t raw_name)
 	return hint->class_name != NULL;
 }
 
+/* The attributes of a TorchScript object, whose class the archive's code defines. */
+static fsdp_ref script_state(struct fsdp_pickle *pickle, fsdp_ref ref)
+{
+	const struct fsdp_pickle_global *global =
+		fsdp_pickle_kind(pickle, ref) == FSDP_PICKLE_CALL
+			? fsdp_pickle_named(pickle, ref)
+			: NULL;
+	if (global == NULL || !fsdp_span_begins(global->module, FSDP_SPAN("__torch__")))
+		return FSDP_REF_NONE;
+	fsdp_ref state = fsdp_pickle_state(pickle, ref, 0);
+	return fsdp_pickle_kind(pickle, state) == FSDP_PICKLE_DICT ? state
+								   : FSDP_REF_NONE;
+}
+
 /* One value under a name: enter it, or add it. */
 static bool meet(struct walk *walk, fsdp_ref ref, uint32_t name, uint32_t raw_name)
 {
@@ -980,6 +998,10 @@ static bool meet(struct walk *walk, fsdp_ref ref, uint32_t name, uint32_t raw_na
 	enum frame_kind kind;
 	uint32_t number;
 	bool entered;
+	fsdp_ref attributes = script_state(pickle, ref);
+	if (attributes != FSDP_REF_NONE)
+		return hint_class(walk, ref, raw_name) &&
+		       push_frame(walk, attributes, FRAME_PAIRS, raw_name, &entered);
 	if (enter_kind(pickle, ref, &kind)) {
 		if (kind == FRAME_MODULE && !hint_class(walk, ref, raw_name))
 			return false;
@@ -1105,7 +1127,8 @@ bool fsdp_torch_walk(struct fsdp_torch *torch, struct fsdp_error **ret_error)
 	uint32_t name = 0;
 	enum frame_kind kind;
 	/* A value without a container has the empty name; containers are the root. */
-	if (!enter_kind(torch->pickle, top, &kind)) {
+	if (script_state(torch->pickle, top) == FSDP_REF_NONE &&
+		!enter_kind(torch->pickle, top, &kind)) {
 		name = fsdp_names_child(&model->names, 0, FSDP_SPAN(""));
 		if (name == FSDP_NONE)
 			return fsdp_arena_fail(model->arena, ret_error);

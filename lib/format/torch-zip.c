@@ -10,7 +10,7 @@
  *	ROOT/.format_version         "1": storages lie in numeric order of their keys
  *	ROOT/.storage_alignment      decimal text
  *	ROOT/.data/serialization_id  40 digits
- *	ROOT/constants.pkl           it is a TorchScript archive instead
+ *	ROOT/constants.pkl           it is a TorchScript archive, which holds code too
  *
  * Origin: torch/serialization.py and caffe2/serialize/inline_container.cc (PyTorch 2.13),
  * and files of torch 1.6 to 2.13.
@@ -87,16 +87,6 @@ static bool read_members(struct torch_zip *file, struct fsdp_error **ret_error)
 	file->root = root_of(fsdp_zip_member(&file->zip, 0)->name);
 	for (size_t i = 0; i < file->zip.members.count; i++)
 		note_member(file, fsdp_zip_member(&file->zip, i));
-	if (file->constants) {
-		fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
-			"this is a TorchScript archive (torch.jit.save), which holds "
-			"code");
-		fsdp_error_add_rule(ret_error, "FI9002");
-		fsdp_error_add_hint(ret_error,
-			"save the state dict of the model instead: "
-			"torch.save(model.state_dict(), …)");
-		return false;
-	}
 	if (file->pickle == NULL) {
 		fsdp_fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
 			file->numpy ? "this is a NumPy archive (.npz), not a checkpoint"
@@ -106,6 +96,10 @@ static bool read_members(struct torch_zip *file, struct fsdp_error **ret_error)
 		fsdp_error_add_rule(ret_error, "FI9005");
 		return false;
 	}
+	if (file->constants)
+		fsdp_find(findings, FSDP_RULE_TORCHSCRIPT, FSDP_PLACE(.file = file->file),
+			"this is a TorchScript archive (torch.jit.save), which holds "
+			"code");
 	if (file->outside != 0)
 		fsdp_find(findings, FSDP_RULE_ZIP_ROOT, FSDP_PLACE(.file = file->file),
 			"%zu members lie outside of %.*s", file->outside,
@@ -308,23 +302,24 @@ static void set_format(struct torch_zip *file)
 			       : file->byteorder != NULL               ? "2.1 or later"
 								       : "1.6 or later",
 	};
+	if (!file->constants)
+		return;
+	model->format.family = "torchscript";
+	model->format.title = "TorchScript archive";
+	model->format.writer = "torch.jit.save";
 }
 
-/* Whose file it is: what it says itself, else what its name says. */
-static void settle_rank(struct torch_zip *file)
+/* Its tensors are listed; what its code would do, nobody here can say. */
+static void refuse_code(struct torch_zip *file)
 {
-	struct fsdp_model *model = file->reading->model;
-	uint32_t named = file->reading->rank;
-	struct fsdp_file_record *record = fsdp_vec_at(&model->files, file->file_id);
-	file->reading->ranks_told += file->torch.rank != FSDP_NONE;
-	if (file->torch.rank == FSDP_NONE)
-		file->torch.rank = named;
-	else if (named != FSDP_NONE && named != file->torch.rank)
-		fsdp_find(&model->findings, FSDP_RULE_RANK_IDENTITY,
-			FSDP_PLACE(.file = file->file, .rank = file->torch.rank),
-			"the file is of rank %u, its name says %u", file->torch.rank,
-			named);
-	record->rank = file->torch.rank;
+	struct fsdp_error *error = NULL;
+	fsdp_fail(&error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+		"the code of a TorchScript archive is not judged");
+	fsdp_error_add_path(&error, (const char *)file->file.data);
+	fsdp_error_add_rule(&error, "FI9002");
+	fsdp_error_add_hint(&error, "save the state dict of the model instead: "
+				    "torch.save(model.state_dict(), …)");
+	fsdp_reading_keep_error(file->reading, error);
 }
 
 static bool read_pickle(struct torch_zip *file, struct fsdp_error **ret_error)
@@ -345,12 +340,13 @@ static bool read_pickle(struct torch_zip *file, struct fsdp_error **ret_error)
 		return false;
 	file->torch.first_extent = (uint32_t)reading->model->extents.count;
 	bool read = fsdp_torch_read(&file->torch, stream, begin, false, ret_error);
-	fsdp_torch_judge(&file->torch, FSDP_PROFILE_TENSORS, begin);
+	fsdp_torch_judge(&file->torch,
+		file->constants ? FSDP_PROFILE_SCRIPT : FSDP_PROFILE_TENSORS, begin);
 	if (!read)
 		fsdp_error_add_member(ret_error, file->pickle->name);
 	if (!read || !fsdp_torch_resolve(&file->torch, read_storage, file, ret_error))
 		return false;
-	settle_rank(file);
+	fsdp_reading_settle_rank(file->reading, file->file_id, &file->torch.rank);
 	return fsdp_torch_walk(&file->torch, ret_error);
 }
 
@@ -378,6 +374,8 @@ static bool read_all(struct torch_zip *file, const struct fsdp_look *look,
 		return false;
 	match_members(file);
 	say_missing(file);
+	if (file->constants)
+		refuse_code(file);
 	return true;
 }
 

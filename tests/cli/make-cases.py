@@ -54,9 +54,14 @@ OF_TWINS = {("info", ""), ("ls", "long")}
 def samples():
     """(name, path, plan: None or where, "" beside it, name of a tensor in it or None)."""
     data = os.path.join(sandbox.ROOT, "testdata")
-    for family in ("broken", "dcp", "torch-zip"):
+    for family in ("broken", "dcp", "torch-tar", "torch-zip"):
         for case in sorted(os.listdir(os.path.join(data, family))):
             folder = os.path.join(data, family, case)
+            alone = [n for n in os.listdir(folder) if n != "expected"]
+            if len(alone) == 1 and alone[0].startswith("model."):
+                truth = os.path.join(folder, "expected", "truth.json")
+                yield f"{family}-{case}", f"testdata/{family}/{case}/{alone[0]}", None, first(truth)
+                continue
             path = f"testdata/{family}/{case}/"
             path += "model.pt" if os.path.exists(os.path.join(folder, "model.pt")) else "checkpoint"
             inside = os.path.join(data, "..", path, "model.pt")

@@ -32,6 +32,8 @@ FINDING = re.compile(r"(error|warning|note) +FI\d{4} | {9}")
 
 ZIP = "testdata/torch-zip/views/model.pt"
 DCP = "testdata/dcp/scalars/checkpoint"
+STREAM = "testdata/torch-zip/legacy/model.pt"
+OLD_TAR = "testdata/torch-tar/tar-views/model.pth"
 PLAN = "testdata/plan/dcp-fsdp1-w2-adam/plan.fsdp-plan.json"
 PLANNED = ["--plan=" + PLAN, "testdata/dcp/fsdp2-w4-small/checkpoint"]
 TAR = "checkpoint.tar.gz"  # of DCP, made when it is wanted
@@ -41,6 +43,8 @@ COMMANDS = [
     ["info", "--json", DCP],
     ["info", TAR],
     ["info", "-", "<", ZIP],
+    ["info", STREAM],
+    ["ls", OLD_TAR],
     ["tree", DCP],
     ["tree", PLAN],
     ["tree", "--style=torch", PLAN],

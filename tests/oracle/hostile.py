@@ -16,7 +16,7 @@ import unicodedata
 from oraclelib import Tap, arguments, in_parallel, run, skip_all, strict_json
 
 CPU_SECONDS = 10
-READ = ("dcp", "plan", "tensor", "zip")  # folders of formats that the command reads
+READ = ("dcp", "legacy", "pickle", "plan", "tensor", "zip")  # folders of formats that the command reads
 TOTAL_SECONDS = 240
 BIDI = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 

@@ -16,7 +16,7 @@ import zipfile
 
 from oraclelib import Tap, arguments, cases, envelope, product, run, same
 
-KINDS = ("torch-zip", "fsdp1-full", "dcp", "dcp-per-rank-metadata")
+KINDS = ("torch-zip", "torch-legacy", "fsdp1-full", "dcp", "dcp-per-rank-metadata")
 ITEM_BYTES = {
     "float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "complex128": 16, "complex64": 8,
     "complex32": 4, "int64": 8, "int32": 4, "int16": 2, "int8": 1, "uint64": 8, "uint32": 4,

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows a file that is nothing but pickles, one behind the other: values, no storages.
+ * Knows nothing of what they mean (torch-value.h).
+ *
+ * Origin: Python's pickle.dump; the files beside checkpoints (arguments, states of
+ * random generators) that are written with it.
+ */
+#include "format/format.h"
+#include "format/torch-value.h"
+
+/* Protocols 0 and 1 begin with anything, so all of it must be a pickle. */
+static bool is_old_pickle(const struct fsdp_look *look)
+{
+	struct fsdp_error *error = NULL;
+	struct fsdp_span argument;
+	const struct fsdp_pickle_opcode *opcode;
+	uint64_t at = 0, last = 0;
+	if (look->head.size < 2 || look->head.size != look->source.size)
+		return false;
+	do {
+		last = at;
+		opcode = fsdp_pickle_next_opcode(look->head, &at, &argument, &error);
+		fsdp_error_free(error);
+		error = NULL;
+	} while (opcode != NULL && opcode->code != FSDP_OP_STOP);
+	return opcode != NULL && last + 1 == look->head.size;
+}
+
+static int bid(const struct fsdp_look *look)
+{
+	if (look->folder != NULL || look->head.size < 2)
+		return 0;
+	/* The legacy stream begins like this too, and is more than pickles. */
+	if (look->head.data[0] == 0x80 && look->head.data[1] >= 2 &&
+		look->head.data[1] <= 5)
+		return 20;
+	return is_old_pickle(look) ? 10 : 0;
+}
+
+struct pickles {
+	struct fsdp_reading *reading;
+	const struct fsdp_look *look;
+	struct fsdp_torch torch;
+	uint64_t at;
+};
+
+static bool read_one(
+	struct pickles *file, struct fsdp_arena *arena, struct fsdp_error **ret_error)
+{
+	struct fsdp_reading *reading = file->reading;
+	struct fsdp_span stream;
+	uint64_t begin = file->at;
+	if (!fsdp_torch_next_pickle(&file->look->source, &file->at, reading->limits,
+		    reading->model->arena, &stream, ret_error) ||
+		!fsdp_torch_init(&file->torch, reading->model, arena, arena,
+			file->look->path, (struct fsdp_span){ 0 }, ret_error))
+		return false;
+	file->torch.rank = reading->rank;
+	bool read = fsdp_torch_read(&file->torch, stream, begin, false, ret_error);
+	fsdp_torch_judge(&file->torch, FSDP_PROFILE_TENSORS, begin);
+	/* Only the first is what torch.load would give. */
+	return read && (begin != 0 || fsdp_torch_walk(&file->torch, ret_error));
+}
+
+static void say_trailing(const struct pickles *file, uint64_t begin)
+{
+	fsdp_find(&file->reading->model->findings, FSDP_RULE_PICKLE_TRAILING,
+		FSDP_PLACE(.file = file->look->path, .offset = begin,
+			.length = file->look->source.size - begin),
+		"%llu bytes follow the pickle",
+		(unsigned long long)(file->look->source.size - begin));
+}
+
+/* What follows the first is looked at for what it would call, as long as it is
+ * pickles. */
+static bool read_all(struct pickles *file, struct fsdp_error **ret_error)
+{
+	uint64_t most = fsdp_limit(file->reading->limits, FSDP_LIMIT_PICKLE_STREAMS);
+	for (uint64_t count = 0; file->at < file->look->source.size; count++) {
+		struct fsdp_error *error = NULL;
+		struct fsdp_arena arena;
+		if (count == most)
+			return fsdp_fail_limit(
+				ret_error, FSDP_LIMIT_PICKLE_STREAMS, most);
+		if (count == 1)
+			say_trailing(file, file->at);
+		fsdp_arena_init(&arena, file->reading->scratch->budget);
+		bool read = read_one(file, &arena, count == 0 ? ret_error : &error);
+		fsdp_arena_done(&arena);
+		bool fatal = error != NULL && fsdp_error_code(error) == FSDP_ERROR_MEMORY;
+		fsdp_error_free(error);
+		if (fatal)
+			return fsdp_arena_fail(file->reading->scratch, ret_error);
+		if (!read)
+			return count != 0;
+	}
+	return true;
+}
+
+static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
+	struct fsdp_error **ret_error)
+{
+	struct pickles *file =
+		fsdp_arena_take(reading->scratch, sizeof *file, _Alignof(struct pickles));
+	if (file == NULL)
+		return fsdp_arena_fail(reading->scratch, ret_error);
+	file->reading = reading;
+	file->look = look;
+	reading->model->format = (struct fsdp_format){
+		.family = fsdp_family_pickle.name,
+		.title = fsdp_family_pickle.title,
+	};
+	return fsdp_build_file(reading->model, look->path, look->source.size,
+		       reading->rank, ret_error) != FSDP_NONE &&
+	       read_all(file, ret_error);
+}
+
+const struct fsdp_family fsdp_family_pickle = {
+	.name = "pickle",
+	.title = "bare pickle (no file of torch.save)",
+	.bid = bid,
+	.read = read,
+};

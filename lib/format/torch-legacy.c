@@ -1,0 +1,672 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows the two forms in which torch saved before it packed zips: a stream of pickles
+ * with the storages behind them, and before that a tar. Knows nothing of what the
+ * pickles mean (torch-value.h).
+ *
+ * The stream, nothing framed:
+ *
+ *	pickle   an integer of ten bytes, the magic
+ *	pickle   1001, the protocol
+ *	pickle   {"protocol_version": 1001, "little_endian": bool, "type_sizes": {…}}
+ *	pickle   the object; ids are ("storage", class, key, location, numel, part)
+ *	pickle   the list of the storages' keys
+ *	for each key: i64 elements, then so many elements
+ *
+ * The tar, members by name:
+ *
+ *	sys_info  pickle  as above
+ *	storages  pickle  how many; for each: pickle (key, location, class),
+ *	                  i64 elements, the elements;
+ *	                  then pickle [(part, key, offset, numel), …]
+ *	tensors   pickle  how many; for each: pickle (key, storage, class),
+ *	                  i32 dimensions, 4 bytes, i64 sizes, strides, offset
+ *	pickle    pickle  the object; ids are texts of keys of tensors, storages
+ *
+ * Counts and elements are little-endian whatever the machine was: its order is recorded,
+ * and torch swaps when it writes.
+ *
+ * Origin: torch/serialization.py (PyTorch 2.13, _legacy_save, _legacy_load,
+ * legacy_load), torch/csrc/serialization.cpp.
+ */
+#include <stdio.h>
+
+#include "base/num.h"
+#include "format/format.h"
+#include "format/torch-value.h"
+#include "model/dtype.h"
+
+#define MAGIC "\200\002\212\012l\374\234F\371 j\250P\031."
+
+enum { PROTOCOL = 1001 };
+
+struct legacy {
+	struct fsdp_reading *reading;
+	const struct fsdp_folder *folder; /* of the tar's members */
+	struct fsdp_source source, storages;
+	struct fsdp_span file;
+	uint32_t file_id;
+	uint64_t at;
+	struct fsdp_arena pickles; /* what the object's pickle needs until it is walked */
+	struct fsdp_arena small;   /* one pickle of those around it */
+	struct fsdp_torch facts;   /* with which these are read; they hold no tensors */
+	struct fsdp_torch torch;
+	uint32_t extent_count; /* of storages that have one */
+
+	/* The tar only: what an id stands for. */
+	struct fsdp_names keys;
+	struct fsdp_vec numbers; /* uint32_t, by name - 1 */
+};
+
+static struct fsdp_findings *findings_of(const struct legacy *legacy)
+{
+	return &legacy->reading->model->findings;
+}
+
+#define SAY(legacy, where, ...)                                 \
+	fsdp_find(findings_of(legacy), FSDP_RULE_LEGACY_STREAM, \
+		FSDP_PLACE(.file = (legacy)->file, .offset = where), __VA_ARGS__)
+
+static bool fail(
+	const struct legacy *legacy, const char *what, struct fsdp_error **ret_error)
+{
+	fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, legacy->at, "%s", what);
+	fsdp_error_add_rule(ret_error, "FI1047");
+	return false;
+}
+
+/* ---- the pickles around the object ---- */
+
+/* Reads and judges the next one; *ret_top is its value. */
+static bool next_fact(
+	struct legacy *legacy, fsdp_ref *ret_top, struct fsdp_error **ret_error)
+{
+	struct fsdp_reading *reading = legacy->reading;
+	struct fsdp_span stream;
+	uint64_t begin = legacy->at;
+	fsdp_arena_reset(&legacy->small);
+	if (!fsdp_torch_next_pickle(&legacy->source, &legacy->at, reading->limits,
+		    &legacy->small, &stream, ret_error))
+		return false;
+	struct fsdp_pickle_options options = {
+		.limits = reading->limits,
+		.findings = findings_of(legacy),
+		.file = legacy->file,
+		.base = begin,
+	};
+	bool read = fsdp_pickle_read(
+		stream, &legacy->small, &options, &legacy->facts.pickle, ret_error);
+	if (!read)
+		return false;
+	fsdp_torch_judge(&legacy->facts, FSDP_PROFILE_METADATA, begin);
+	*ret_top = fsdp_pickle_top(legacy->facts.pickle);
+	return true;
+}
+
+/* What follows can be read even if this is wrong, so it is said and no more. */
+static bool read_facts(struct legacy *legacy, struct fsdp_error **ret_error)
+{
+	uint64_t begin = legacy->at;
+	fsdp_ref top;
+	if (!next_fact(legacy, &top, ret_error))
+		return false;
+	if (fsdp_pickle_kind(legacy->facts.pickle, top) != FSDP_PICKLE_DICT)
+		SAY(legacy, begin, "the facts of the machine are no dict");
+	return true;
+}
+
+static bool read_protocol(struct legacy *legacy, struct fsdp_error **ret_error)
+{
+	uint64_t begin = legacy->at;
+	fsdp_ref top;
+	int64_t version;
+	if (!next_fact(legacy, &top, ret_error))
+		return false;
+	if (!fsdp_pickle_integer(legacy->facts.pickle, top, &version) ||
+		version != PROTOCOL)
+		SAY(legacy, begin, "the protocol version is not 1001");
+	return true;
+}
+
+/* ---- storages ---- */
+
+static struct fsdp_extent *extent_of(const struct legacy *legacy, uint32_t storage)
+{
+	return fsdp_vec_at(
+		&legacy->reading->model->extents, legacy->torch.first_extent + storage);
+}
+
+/* An extent for every storage that was named so far; none has a place yet. */
+static bool add_extents(struct legacy *legacy, struct fsdp_error **ret_error)
+{
+	struct fsdp_torch *torch = &legacy->torch;
+	while (legacy->extent_count < torch->storages.count) {
+		uint32_t i = legacy->extent_count++;
+		struct fsdp_extent extent = {
+			.kind = FSDP_EXTENT_BYTES,
+			.key = fsdp_torch_key(torch, i),
+			.file = legacy->file_id,
+			.size = fsdp_torch_storage_bytes(fsdp_torch_storage(torch, i)),
+			.offset = FSDP_UNKNOWN,
+			.missing = true,
+		};
+		if (fsdp_build_extent(legacy->reading->model, &extent, ret_error) ==
+			FSDP_NONE)
+			return false;
+	}
+	return true;
+}
+
+static bool take_count(
+	struct legacy *legacy, uint64_t *ret_count, struct fsdp_error **ret_error)
+{
+	unsigned char bytes[8];
+	*ret_count = 0;
+	if (!fsdp_source_read(&legacy->source, legacy->at, bytes, 8, ret_error))
+		return false;
+	for (size_t i = 8; i-- > 0;)
+		*ret_count = *ret_count << 8 | bytes[i];
+	legacy->at += 8;
+	return true;
+}
+
+static int shown(struct fsdp_span key)
+{
+	return key.size > 64 ? 64 : (int)key.size;
+}
+
+/* Gives a storage its bytes, which begin here, and moves behind them. False: the file
+ * ends first, which is said. */
+static bool place_storage(struct legacy *legacy, uint32_t storage, uint64_t count)
+{
+	struct fsdp_extent *extent = extent_of(legacy, storage);
+	const struct fsdp_torch_storage *record =
+		fsdp_torch_storage(&legacy->torch, storage);
+	uint64_t width = record->untyped ? 1 : fsdp_dtype(record->dtype)->storage_bytes;
+	uint64_t left = legacy->source.size - legacy->at, length;
+	struct fsdp_span key = extent->key;
+	bool whole = fsdp_mul(count, width, &length) && length <= left;
+	if (extent->offset != FSDP_UNKNOWN)
+		SAY(legacy, legacy->at, "storage %.*s comes twice", shown(key),
+			(const char *)key.data);
+	extent->offset = legacy->at;
+	extent->length = whole ? length : left;
+	extent->missing = extent->length < extent->size;
+	if (!whole)
+		SAY(legacy, legacy->at,
+			"the file ends inside storage %.*s: it has %llu elements of %llu "
+			"bytes, and %llu bytes are left",
+			shown(key), (const char *)key.data, (unsigned long long)count,
+			(unsigned long long)width, (unsigned long long)left);
+	else if (length != extent->size)
+		fsdp_find(findings_of(legacy), FSDP_RULE_STORAGE_SIZE,
+			FSDP_PLACE(.file = legacy->file, .offset = legacy->at),
+			"storage %.*s has %llu bytes, its id says %llu", shown(key),
+			(const char *)key.data, (unsigned long long)length,
+			(unsigned long long)extent->size);
+	legacy->at += extent->length;
+	return whole;
+}
+
+static void say_unplaced(struct legacy *legacy)
+{
+	for (uint32_t i = 0; i < legacy->extent_count; i++) {
+		const struct fsdp_extent *extent = extent_of(legacy, i);
+		if (extent->offset == FSDP_UNKNOWN && extent->size != 0)
+			SAY(legacy, FSDP_UNKNOWN, "storage %.*s is missing",
+				shown(extent->key), (const char *)extent->key.data);
+	}
+}
+
+/* The storages behind the list of their keys. Where one cannot be stepped over, the
+ * others cannot be found. */
+static bool place_listed(
+	struct legacy *legacy, fsdp_ref keys, struct fsdp_error **ret_error)
+{
+	struct fsdp_pickle *pickle = legacy->facts.pickle;
+	struct fsdp_pickle_iterator iterator = { .ref = keys };
+	fsdp_ref none, item;
+	while (fsdp_pickle_next(pickle, &iterator, &none, &item)) {
+		struct fsdp_span key = fsdp_pickle_text(pickle, item);
+		uint32_t name = key.data != NULL ? fsdp_names_find_child(
+							   &legacy->torch.keys, 0, key)
+						 : FSDP_NONE;
+		uint64_t count;
+		if (name == FSDP_NONE) {
+			SAY(legacy, legacy->at,
+				"the list names storage %.*s, which no tensor has",
+				shown(key),
+				key.data != NULL ? (const char *)key.data : "");
+			return true;
+		}
+		if (legacy->source.size - legacy->at < 8) {
+			SAY(legacy, legacy->at, "the file ends before storage %.*s",
+				shown(key), (const char *)key.data);
+			return true;
+		}
+		if (!take_count(legacy, &count, ret_error))
+			return false;
+		if (!place_storage(legacy, name - 1, count))
+			return true;
+	}
+	uint64_t left = legacy->source.size - legacy->at;
+	legacy->reading->model->unaccounted += left;
+	if (left != 0)
+		fsdp_find(findings_of(legacy), FSDP_RULE_PICKLE_TRAILING,
+			FSDP_PLACE(.file = legacy->file, .offset = legacy->at,
+				.length = left),
+			"%llu bytes follow the last storage", (unsigned long long)left);
+	return true;
+}
+
+static bool read_listed(struct legacy *legacy, struct fsdp_error **ret_error)
+{
+	uint64_t begin = legacy->at;
+	fsdp_ref top;
+	if (!next_fact(legacy, &top, ret_error))
+		return false;
+	if (fsdp_pickle_kind(legacy->facts.pickle, top) == FSDP_PICKLE_LIST)
+		return place_listed(legacy, top, ret_error);
+	SAY(legacy, begin, "the keys of the storages are no list");
+	return true;
+}
+
+/* ---- the object ---- */
+
+static bool read_storage(void *context, uint32_t storage, uint64_t offset, void *buffer,
+	size_t size, struct fsdp_error **ret_error)
+{
+	struct legacy *legacy = context;
+	const struct fsdp_extent *extent = extent_of(legacy, storage);
+	struct fsdp_source part;
+	if (extent->missing)
+		return fail(legacy, "a storage is missing", ret_error);
+	return fsdp_source_slice(&legacy->storages, extent->offset, extent->length, &part,
+		       ret_error) &&
+	       fsdp_source_read(&part, offset, buffer, size, ret_error);
+}
+
+static bool read_object(struct legacy *legacy, struct fsdp_error **ret_error)
+{
+	struct fsdp_span stream;
+	uint64_t begin = legacy->at;
+	if (!fsdp_torch_next_pickle(&legacy->source, &legacy->at, legacy->reading->limits,
+		    legacy->reading->model->arena, &stream, ret_error))
+		return false;
+	bool read = fsdp_torch_read(&legacy->torch, stream, begin, false, ret_error);
+	fsdp_torch_judge(&legacy->torch, FSDP_PROFILE_TENSORS, begin);
+	return read;
+}
+
+static bool walk_object(struct legacy *legacy, struct fsdp_error **ret_error)
+{
+	if (!fsdp_torch_resolve(&legacy->torch, read_storage, legacy, ret_error))
+		return false;
+	fsdp_reading_settle_rank(legacy->reading, legacy->file_id, &legacy->torch.rank);
+	return fsdp_torch_walk(&legacy->torch, ret_error);
+}
+
+static bool init_torch(struct legacy *legacy, struct fsdp_error **ret_error)
+{
+	struct fsdp_reading *reading = legacy->reading;
+	if (!fsdp_torch_init(&legacy->facts, reading->model, reading->scratch,
+		    reading->scratch, legacy->file, (struct fsdp_span){ 0 }, ret_error) ||
+		!fsdp_torch_init(&legacy->torch, reading->model, &legacy->pickles,
+			reading->scratch, legacy->file, (struct fsdp_span){ 0 },
+			ret_error))
+		return false;
+	legacy->torch.first_extent = (uint32_t)reading->model->extents.count;
+	legacy->torch.owner = legacy;
+	return true;
+}
+
+/* ---- the stream ---- */
+
+static int bid_stream(const struct fsdp_look *look)
+{
+	return look->folder == NULL && fsdp_span_begins(look->head, FSDP_SPAN(MAGIC)) ? 80
+										      : 0;
+}
+
+static bool read_all(struct legacy *legacy, struct fsdp_error **ret_error)
+{
+	legacy->at = sizeof MAGIC - 1;
+	if (!init_torch(legacy, ret_error) || !read_protocol(legacy, ret_error) ||
+		!read_facts(legacy, ret_error) || !read_object(legacy, ret_error) ||
+		!add_extents(legacy, ret_error) || !read_listed(legacy, ret_error))
+		return false;
+	say_unplaced(legacy);
+	return walk_object(legacy, ret_error);
+}
+
+typedef bool (*reader)(struct legacy *legacy, struct fsdp_error **ret_error);
+
+static bool run(struct legacy *legacy, reader read, struct fsdp_error **ret_error)
+{
+	fsdp_arena_init(&legacy->pickles, legacy->reading->scratch->budget);
+	fsdp_arena_init(&legacy->small, legacy->reading->scratch->budget);
+	bool done = read(legacy, ret_error);
+	fsdp_arena_done(&legacy->small);
+	fsdp_arena_done(&legacy->pickles);
+	return done;
+}
+
+static struct legacy *new_legacy(
+	struct fsdp_reading *reading, struct fsdp_error **ret_error)
+{
+	struct legacy *legacy = fsdp_arena_take(
+		reading->scratch, sizeof *legacy, _Alignof(struct legacy));
+	if (legacy == NULL) {
+		fsdp_arena_fail(reading->scratch, ret_error);
+		return NULL;
+	}
+	legacy->reading = reading;
+	return legacy;
+}
+
+static bool read_stream(struct fsdp_reading *reading, const struct fsdp_look *look,
+	struct fsdp_error **ret_error)
+{
+	struct legacy *legacy = new_legacy(reading, ret_error);
+	if (legacy == NULL)
+		return false;
+	legacy->source = legacy->storages = look->source;
+	legacy->file = look->path;
+	legacy->file_id = fsdp_build_file(
+		reading->model, look->path, look->source.size, FSDP_NONE, ret_error);
+	reading->model->format = (struct fsdp_format){
+		.family = fsdp_family_torch_legacy.name,
+		.title = fsdp_family_torch_legacy.title,
+		.writer = "torch.save",
+	};
+	return legacy->file_id != FSDP_NONE && run(legacy, read_all, ret_error);
+}
+
+const struct fsdp_family fsdp_family_torch_legacy = {
+	.name = "torch-legacy",
+	.title = "PyTorch file (torch.save, stream from before 1.6)",
+	.bid = bid_stream,
+	.read = read_stream,
+};
+
+/* ---- the tar ---- */
+
+static bool has_file(const struct fsdp_folder *folder, const char *name)
+{
+	struct fsdp_entry entry;
+	return fsdp_folder_find(folder, fsdp_span_text(name), &entry) &&
+	       entry.kind == FSDP_ENTRY_FILE;
+}
+
+static int bid_tar(const struct fsdp_look *look)
+{
+	return look->folder != NULL && has_file(look->folder, "pickle") &&
+			       has_file(look->folder, "storages") &&
+			       has_file(look->folder, "sys_info")
+		       ? 70
+		       : 0;
+}
+
+/* The next member is read from its start. */
+static bool open_member(
+	struct legacy *legacy, const char *name, struct fsdp_error **ret_error)
+{
+	if (!fsdp_folder_source(
+		    legacy->folder, fsdp_span_text(name), &legacy->source, ret_error))
+		return false;
+	legacy->at = 0;
+	legacy->file = fsdp_span_text(name);
+	legacy->facts.file = legacy->torch.file = legacy->file;
+	legacy->file_id = fsdp_build_file(legacy->reading->model, legacy->file,
+		legacy->source.size, FSDP_NONE, ret_error);
+	return legacy->file_id != FSDP_NONE;
+}
+
+/* Keys are numbers, and texts in the ids. */
+static bool key_text(struct legacy *legacy, fsdp_ref key, struct fsdp_span *ret_text,
+	struct fsdp_error **ret_error)
+{
+	const struct fsdp_pickle *pickle = legacy->facts.pickle;
+	struct fsdp_arena *arena = legacy->reading->model->arena;
+	char text[24];
+	int64_t number;
+	*ret_text = fsdp_pickle_text(pickle, key);
+	if (fsdp_pickle_integer(pickle, key, &number))
+		*ret_text = fsdp_span(text,
+			(size_t)snprintf(text, sizeof text, "%lld", (long long)number));
+	if (ret_text->data == NULL)
+		return fail(legacy, "a key is no number", ret_error);
+	*ret_text = fsdp_arena_copy(arena, *ret_text);
+	return ret_text->data != NULL || fsdp_arena_fail(arena, ret_error);
+}
+
+/* What the id of this text stands for, from now on. */
+static bool set_number(struct legacy *legacy, struct fsdp_span key, uint32_t number,
+	struct fsdp_error **ret_error)
+{
+	uint32_t name = fsdp_names_child(&legacy->keys, 0, key);
+	if (name == FSDP_NONE)
+		return fsdp_arena_fail(legacy->reading->scratch, ret_error);
+	if (name > legacy->numbers.count && fsdp_vec_push(&legacy->numbers) == NULL)
+		return fsdp_arena_fail(legacy->reading->scratch, ret_error);
+	*(uint32_t *)fsdp_vec_at(&legacy->numbers, name - 1) = number;
+	return true;
+}
+
+static bool find_number(
+	const struct legacy *legacy, struct fsdp_span key, uint32_t *ret_number)
+{
+	uint32_t name = fsdp_names_find_child(&legacy->keys, 0, key);
+	if (name == FSDP_NONE)
+		return false;
+	*ret_number = *(const uint32_t *)fsdp_vec_at(&legacy->numbers, name - 1);
+	return true;
+}
+
+static bool read_records(struct legacy *legacy,
+	bool (*read_record)(
+		struct legacy *legacy, fsdp_ref top, struct fsdp_error **ret_error),
+	struct fsdp_error **ret_error)
+{
+	fsdp_ref top;
+	int64_t count;
+	if (!next_fact(legacy, &top, ret_error))
+		return false;
+	if (!fsdp_pickle_integer(legacy->facts.pickle, top, &count))
+		return fail(legacy, "the member does not begin with a count", ret_error);
+	for (int64_t i = 0; i < count; i++)
+		if (!next_fact(legacy, &top, ret_error) ||
+			!read_record(legacy, top, ret_error))
+			return false;
+	return true;
+}
+
+static bool read_tar_storage(
+	struct legacy *legacy, fsdp_ref top, struct fsdp_error **ret_error)
+{
+	struct fsdp_pickle *pickle = legacy->facts.pickle;
+	struct fsdp_arena *arena = legacy->reading->model->arena;
+	fsdp_ref class = fsdp_pickle_item(pickle, top, 2);
+	struct fsdp_span key,
+		location = fsdp_pickle_text(pickle, fsdp_pickle_item(pickle, top, 1));
+	uint64_t numel;
+	uint32_t storage;
+	if (fsdp_pickle_kind(pickle, class) != FSDP_PICKLE_GLOBAL ||
+		location.data == NULL)
+		return fail(legacy, "a storage is not described as one", ret_error);
+	location = fsdp_arena_copy(arena, location);
+	if (location.data == NULL)
+		return fsdp_arena_fail(arena, ret_error);
+	if (!key_text(legacy, fsdp_pickle_item(pickle, top, 0), &key, ret_error) ||
+		!take_count(legacy, &numel, ret_error))
+		return false;
+	if (!fsdp_torch_add_storage(&legacy->torch, key, fsdp_pickle_named(pickle, class),
+		    location, numel, &storage, ret_error))
+		return fail(legacy, "a storage is of no class of torch", ret_error);
+	if (!add_extents(legacy, ret_error))
+		return false;
+	if (!place_storage(legacy, storage, numel))
+		return fail(legacy, "the member ends inside a storage", ret_error);
+	return set_number(legacy, key, storage << 2 | FSDP_TORCH_STORAGE, ret_error);
+}
+
+static bool read_tar_part(
+	struct legacy *legacy, fsdp_ref item, struct fsdp_error **ret_error)
+{
+	struct fsdp_pickle *pickle = legacy->facts.pickle;
+	struct fsdp_span key, root;
+	uint32_t number;
+	int64_t offset, numel;
+	if (!key_text(legacy, fsdp_pickle_item(pickle, item, 0), &key, ret_error) ||
+		!key_text(legacy, fsdp_pickle_item(pickle, item, 1), &root, ret_error))
+		return false;
+	if (!find_number(legacy, root, &number) ||
+		fsdp_torch_kind(number) != FSDP_TORCH_STORAGE ||
+		!fsdp_pickle_integer(
+			pickle, fsdp_pickle_item(pickle, item, 2), &offset) ||
+		!fsdp_pickle_integer(pickle, fsdp_pickle_item(pickle, item, 3), &numel) ||
+		offset < 0 || numel < 0)
+		return fail(
+			legacy, "a part of a storage is not described as one", ret_error);
+	return fsdp_torch_add_part(&legacy->torch, fsdp_torch_index(number),
+		       (uint64_t)offset, (uint64_t)numel, &number, ret_error) &&
+	       set_number(legacy, key, number, ret_error);
+}
+
+static bool read_tar_parts(struct legacy *legacy, struct fsdp_error **ret_error)
+{
+	fsdp_ref top, none, item;
+	if (!next_fact(legacy, &top, ret_error))
+		return false;
+	struct fsdp_pickle_iterator iterator = { .ref = top };
+	while (fsdp_pickle_next(legacy->facts.pickle, &iterator, &none, &item))
+		if (!read_tar_part(legacy, item, ret_error))
+			return false;
+	return true;
+}
+
+/* i32 dimensions, 4 bytes of an older layout, sizes, strides, offset. */
+static bool take_view(struct legacy *legacy, int64_t *shape, int64_t *stride,
+	size_t *ret_dims, uint64_t *ret_offset, struct fsdp_error **ret_error)
+{
+	uint64_t number;
+	if (!take_count(legacy, &number, ret_error))
+		return false;
+	size_t dims = *ret_dims = number & 0xffffffff;
+	if (dims > FSDP_DIMS_MAX)
+		return fail(legacy, "a tensor has more than 64 dimensions", ret_error);
+	for (size_t i = 0; i < 2 * dims; i++) {
+		if (!take_count(legacy, &number, ret_error))
+			return false;
+		*(i < dims ? &shape[i] : &stride[i - dims]) = (int64_t)number;
+	}
+	return take_count(legacy, ret_offset, ret_error);
+}
+
+static bool read_tar_tensor(
+	struct legacy *legacy, fsdp_ref top, struct fsdp_error **ret_error)
+{
+	struct fsdp_pickle *pickle = legacy->facts.pickle;
+	int64_t shape[FSDP_DIMS_MAX], stride[FSDP_DIMS_MAX];
+	struct fsdp_span key, root;
+	size_t dims;
+	uint64_t offset, begin = 0;
+	uint32_t number;
+	if (!key_text(legacy, fsdp_pickle_item(pickle, top, 0), &key, ret_error) ||
+		!key_text(legacy, fsdp_pickle_item(pickle, top, 1), &root, ret_error) ||
+		!take_view(legacy, shape, stride, &dims, &offset, ret_error))
+		return false;
+	if (!find_number(legacy, root, &number) ||
+		fsdp_torch_kind(number) == FSDP_TORCH_TENSOR)
+		return fail(
+			legacy, "a tensor is on a storage that is not there", ret_error);
+	uint32_t storage = fsdp_torch_index(number);
+	if (fsdp_torch_kind(number) == FSDP_TORCH_PART) {
+		const struct fsdp_torch_part *part =
+			fsdp_vec_at(&legacy->torch.parts, storage);
+		storage = part->storage;
+		begin = part->offset;
+	}
+	if (!fsdp_add(begin, offset, &offset))
+		return fail(legacy, "a tensor begins nowhere", ret_error);
+	uint32_t tensor = fsdp_torch_add_view(
+		&legacy->torch, storage, offset, shape, stride, dims, ret_error);
+	return tensor != FSDP_NONE &&
+	       set_number(legacy, key, tensor << 2 | FSDP_TORCH_TENSOR, ret_error);
+}
+
+/* Ids are texts of keys; some files made by hand spell storages as the stream does. */
+static bool fold_key(void *context, struct fsdp_pickle *pickle, fsdp_ref id,
+	uint32_t *ret_number, struct fsdp_error **ret_error)
+{
+	struct fsdp_torch *torch = context;
+	struct fsdp_span key = fsdp_pickle_text(pickle, id);
+	if (key.data != NULL)
+		return find_number(torch->owner, key, ret_number);
+	return fsdp_torch_fold_persistent(context, pickle, id, ret_number, ret_error);
+}
+
+static bool read_storages(struct legacy *legacy, struct fsdp_error **ret_error)
+{
+	if (!open_member(legacy, "storages", ret_error))
+		return false;
+	legacy->storages = legacy->source;
+	return read_records(legacy, read_tar_storage, ret_error) &&
+	       read_tar_parts(legacy, ret_error);
+}
+
+static bool read_members(struct legacy *legacy, struct fsdp_error **ret_error)
+{
+	if (!open_member(legacy, "sys_info", ret_error) ||
+		!read_facts(legacy, ret_error) || !read_storages(legacy, ret_error))
+		return false;
+	if (has_file(legacy->folder, "tensors") &&
+		(!open_member(legacy, "tensors", ret_error) ||
+			!read_records(legacy, read_tar_tensor, ret_error)))
+		return false;
+	return open_member(legacy, "pickle", ret_error) &&
+	       read_object(legacy, ret_error) && add_extents(legacy, ret_error);
+}
+
+static bool read_tar_all(struct legacy *legacy, struct fsdp_error **ret_error)
+{
+	struct fsdp_arena *scratch = legacy->reading->scratch;
+	fsdp_vec_init(&legacy->numbers, scratch, sizeof(uint32_t));
+	if (!fsdp_names_init(&legacy->keys, scratch))
+		return fsdp_arena_fail(scratch, ret_error);
+	if (!init_torch(legacy, ret_error))
+		return false;
+	legacy->torch.fold_persistent = fold_key;
+	if (!read_members(legacy, ret_error)) {
+		fsdp_error_add_member(ret_error, legacy->file);
+		return false;
+	}
+	say_unplaced(legacy);
+	return walk_object(legacy, ret_error);
+}
+
+static bool read_tar(struct fsdp_reading *reading, const struct fsdp_look *look,
+	struct fsdp_error **ret_error)
+{
+	struct legacy *legacy = new_legacy(reading, ret_error);
+	if (legacy == NULL)
+		return false;
+	legacy->folder = look->folder;
+	reading->model->format = (struct fsdp_format){
+		.family = fsdp_family_torch_tar.name,
+		.title = fsdp_family_torch_tar.title,
+		.writer = "torch.save",
+	};
+	fsdp_find(findings_of(legacy), FSDP_RULE_TAR_CHECKPOINT,
+		FSDP_PLACE(.file = { 0 }),
+		"this is the tar of torch 0.1, which torch loads without restrictions "
+		"before 2.6 and refuses since");
+	return run(legacy, read_tar_all, ret_error);
+}
+
+const struct fsdp_family fsdp_family_torch_tar = {
+	.name = "torch-tar",
+	.title = "PyTorch file (tar of torch 0.1)",
+	.bid = bid_tar,
+	.read = read_tar,
+};

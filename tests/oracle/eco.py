@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checkpoints of PyTorch's relatives, as their own libraries write them.
+
+Names, dtypes, shapes, roles, world size, scalars against what was taken from the live model;
+and the bytes at the places that `show` names, gathered here without the program's help, have to
+hash to the live tensor's digest.
+"""
+import hashlib
+import itertools
+import os
+import shutil
+import tarfile
+import tempfile
+
+from oraclelib import Tap, arguments, cases, envelope, product, run, same
+
+WIDTH = {"64": 8, "32": 4, "16": 2, "128": 16}
+WHOLE_BYTES = {"complex64": 8, "complex128": 16, "bool": 1}
+# Layouts that say which tensors are buffers; elsewhere a buffer is as good as a parameter.
+LIST_BUFFERS = ("deepspeed", "fairscale", "xla")
+# What the program reads. The others are recognised and said (`foreign`).
+READ = ("torch-tar", "cross/model-a-legacy", "cross/model-a-pt", "cross/model-a-changed",
+        "cross/model-a-dcp-w2")
+
+
+def wanted(name):
+    return any(name == r or name.startswith(r + "/") for r in READ)
+
+
+def item_bytes(dtype):
+    if dtype in WHOLE_BYTES:
+        return WHOLE_BYTES[dtype]
+    for bits, width in WIDTH.items():
+        if dtype.endswith(bits):
+            return width
+    return 1
+
+
+class Files:
+    """The bytes of a checkpoint, read without the program."""
+
+    def __init__(self, path):
+        self.path, self.cache = path, {}
+        if os.path.isfile(path) and tarfile.is_tarfile(path):
+            with tarfile.open(path) as tar:
+                self.cache = {m.name: tar.extractfile(m).read() for m in tar if m.isfile()}
+
+    def __getitem__(self, name):
+        if name not in self.cache:
+            path = self.path if os.path.isfile(self.path) else os.path.join(self.path, name)
+            with open(path, "rb") as f:
+                self.cache[name] = f.read()
+        return self.cache[name]
+
+
+def contiguous(shape):
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    return strides[::-1]
+
+
+def assemble(item, files):
+    """The whole tensor's bytes from the pieces that `show` names."""
+    shape, pieces = item["shape"], item["pieces"]
+    first = pieces[0] if pieces else None
+    if product(shape) == 0:
+        return b""
+    if first and first.get("sizes") in (None, shape) and "param_start" not in first and not first.get("strides"):
+        return files[first["file"]][first["offset"]:first["offset"] + first["length"]]
+    width = item_bytes(item["dtype"])
+    out, steps = [None] * product(shape), contiguous(shape)
+    for piece in pieces:
+        data = files[piece["file"]]
+        if "param_start" in piece:
+            for i in range(piece["param_start"], piece["param_end"] + 1):
+                at = piece["offset"] + (i - piece["param_start"]) * width
+                out[i] = data[at:at + width]
+            continue
+        sizes = shape if piece.get("sizes") is None else piece["sizes"]
+        offsets = [0] * len(shape) if piece.get("offsets") is None else piece["offsets"]
+        strides = piece.get("strides") or contiguous(sizes)
+        for index in itertools.product(*map(range, sizes)):
+            at = piece["offset"] + sum(i * s for i, s in zip(index, strides)) * width
+            out[sum((i + o) * s for i, o, s in zip(index, offsets, steps))] = data[at:at + width]
+    if None in out:
+        raise ValueError(f"{out.count(None)} of {len(out)} elements are in no piece")
+    return b"".join(out)
+
+
+def path_of(case):
+    """The one file of the case, or its folder."""
+    below = [n for n in os.listdir(case.folder) if n != "expected"]
+    only = os.path.join(case.folder, below[0])
+    return only if len(below) == 1 and os.path.isfile(only) else case.folder
+
+
+def check_tensors(item_of, want, truth, files, problems):
+    for name, tensor in want.items():
+        item = item_of.get(name)
+        if item is None:
+            continue
+        for key in ("dtype", "shape"):
+            same(problems, f"{name}: {key}", item[key], tensor[key])
+        role = tensor["role"]
+        if role == "buffer" and not truth["expected_format_name"].startswith(LIST_BUFFERS):
+            role = "param"
+        same(problems, f"{name}: role", item["role"], role)
+        if tensor.get("sha256") is None:
+            continue
+        try:
+            found = hashlib.sha256(assemble(item, files)).hexdigest()
+        except (ValueError, KeyError, OSError, TypeError, IndexError) as e:
+            problems.append(f"{name}: bytes cannot be gathered: {type(e).__name__}: {e}")
+            continue
+        if found != tensor["sha256"]:
+            problems.append(f"{name}: the bytes at its places are not its values")
+
+
+def expected(truth):
+    return {t["fqn"]: t for t in truth["tensors"]}
+
+
+def check(args, path, truth):
+    problems = []
+    want = expected(truth)
+    info = envelope(run(args, "info", "--json", path), problems)
+    listed = envelope(run(args, "ls", "--json", path), problems)
+    if info is None or listed is None:
+        return problems
+    same(problems, "format", info["data"]["format"]["family"], truth["expected_format_name"])
+    same(problems, "world size", info["data"].get("world_size", 1), truth["world_size"])
+    names = [t["name"] for t in listed["data"]["tensors"]]
+    same(problems, "names", sorted(names), sorted(want))
+    if not names:
+        return problems
+    doc = envelope(run(args, "show", "--json", "--", path, *names), problems)
+    if doc is not None:
+        check_tensors({i["name"]: i for i in doc["data"]["items"]}, want, truth, Files(path), problems)
+    for f in info["findings"] if truth["complete"] else ():
+        if f["severity"] == "error":
+            problems.append(f"a sound checkpoint, but {f['rule']} {f['message']}")
+    return problems
+
+
+def main():
+    args = arguments(__doc__)
+    tap = Tap()
+    for case in cases(args):
+        if not wanted(case.name) or not case.has("truth.json"):
+            continue
+        truth = case.load("truth.json")
+        path = path_of(case)
+        tap.none(case.name, check(args, path, truth))
+        if os.path.isfile(path):
+            with tempfile.TemporaryDirectory() as folder:
+                renamed = os.path.join(folder, "another name.bin")
+                shutil.copy(path, renamed)
+                tap.none(f"{case.name}: under another name", check(args, renamed, truth))
+    tap.done()
+
+
+main()
