@@ -5,12 +5,9 @@
  * Strings are Python 2's repr (STRING) or raw-unicode-escape (UNICODE). Both only shrink,
  * or grow from Latin-1 to UTF-8 by at most half of the escape or twice the byte.
  */
-#include <stdio.h>
-#include <stdlib.h>
-
+#include "syntax/decimal.h"
 #include "syntax/pickle-internal.h"
-
-enum { ROOM_FOR_EXPONENT = 32 };
+#include "syntax/utf8.h"
 
 static int digit_of(unsigned char c)
 {
@@ -72,63 +69,6 @@ static bool is_word(const unsigned char *at, const unsigned char *end, const cha
 	return true;
 }
 
-/* Digits go to *out; how many there were. */
-static size_t take_digits(const unsigned char **at, const unsigned char *end, char **out)
-{
-	const unsigned char *begin = *at;
-	while (*at < end && **at >= '0' && **at <= '9')
-		*(*out)++ = (char)*(*at)++;
-	return (size_t)(*at - begin);
-}
-
-/* The number behind `e`; what no double has is cut off at a thousand million. */
-static bool take_exponent(
-	const unsigned char **at, const unsigned char *end, int64_t *ret_exponent)
-{
-	static const int64_t enough = 1000000000;
-	bool negative = *at < end && **at == '-';
-	if (*at < end && (**at == '-' || **at == '+'))
-		(*at)++;
-	if (*at == end)
-		return false;
-	int64_t exponent = 0;
-	for (; *at < end; (*at)++) {
-		if (**at < '0' || **at > '9')
-			return false;
-		exponent = exponent * 10 + (**at - '0');
-		if (exponent > enough)
-			exponent = enough;
-	}
-	*ret_exponent = negative ? -exponent : exponent;
-	return true;
-}
-
-/*
- * strtod reads the decimal point of the process's locale, which is none of our business.
- * So it gets none: 1.25e3 becomes 125e1, which is the same number and rounds the same.
- */
-static bool without_point(
-	const unsigned char *at, const unsigned char *end, char *out, double *ret_value)
-{
-	char *begin = out;
-	int64_t exponent = 0;
-	size_t digits = take_digits(&at, end, &out), behind = 0;
-	if (at < end && *at == '.') {
-		at++;
-		behind = take_digits(&at, end, &out);
-	}
-	if (digits + behind == 0)
-		return false;
-	if (at < end) {
-		if ((*at++ | 0x20) != 'e' || !take_exponent(&at, end, &exponent))
-			return false;
-	}
-	snprintf(
-		out, ROOM_FOR_EXPONENT, "e%lld", (long long)(exponent - (int64_t)behind));
-	*ret_value = strtod(begin, NULL);
-	return true;
-}
-
 bool fsdp_pickle_text_float(struct fsdp_span line, struct fsdp_arena *scratch,
 	double *ret_value, bool *ret_memory)
 {
@@ -137,37 +77,11 @@ bool fsdp_pickle_text_float(struct fsdp_span line, struct fsdp_arena *scratch,
 	if (at < end && (*at == '-' || *at == '+'))
 		at++;
 	double value = __builtin_inf();
-	if (is_word(at, end, "nan")) {
+	if (is_word(at, end, "nan"))
 		value = __builtin_nan("");
-	} else if (!is_word(at, end, "inf") && !is_word(at, end, "infinity")) {
-		char few[64 + ROOM_FOR_EXPONENT], *room = few;
-		if (line.size > 64)
-			room = fsdp_arena_take(scratch, line.size + ROOM_FOR_EXPONENT, 1);
-		if (room == NULL) {
-			*ret_memory = true;
-			return false;
-		}
-		if (!without_point(at, end, room, &value))
-			return false;
-	}
+	else if (!is_word(at, end, "inf") && !is_word(at, end, "infinity"))
+		return fsdp_decimal_real(line, scratch, ret_value, ret_memory);
 	*ret_value = negative ? -value : value;
-	return true;
-}
-
-/* `count` hexadecimal digits at *at, which it moves behind them. */
-static bool take_hex(const unsigned char **at, const unsigned char *end, int count,
-	uint32_t *ret_value)
-{
-	if (end - *at < count)
-		return false;
-	uint32_t value = 0;
-	for (int i = 0; i < count; i++) {
-		int digit = digit_of(*(*at)++);
-		if (digit > 15)
-			return false;
-		value = value << 4 | (uint32_t)digit;
-	}
-	*ret_value = value;
 	return true;
 }
 
@@ -188,7 +102,7 @@ static bool take_escape(
 		}
 	uint32_t value;
 	if (c == 'x') {
-		if (!take_hex(at, end, 2, &value))
+		if (!fsdp_hex_take(at, end, 2, &value))
 			return false;
 		*(*out)++ = (unsigned char)value;
 		return true;
@@ -235,28 +149,6 @@ bool fsdp_pickle_text_string(struct fsdp_span line, struct fsdp_arena *arena,
 
 /* ---- UNICODE ---- */
 
-/* Surrogates are written like any other code point, as Python's surrogatepass does. */
-static unsigned char *put_utf8(unsigned char *out, uint32_t point)
-{
-	if (point < 0x80) {
-		*out++ = (unsigned char)point;
-		return out;
-	}
-	if (point < 0x800) {
-		*out++ = (unsigned char)(0xc0 | point >> 6);
-	} else {
-		if (point < 0x10000) {
-			*out++ = (unsigned char)(0xe0 | point >> 12);
-		} else {
-			*out++ = (unsigned char)(0xf0 | point >> 18);
-			*out++ = (unsigned char)(0x80 | (point >> 12 & 0x3f));
-		}
-		*out++ = (unsigned char)(0x80 | (point >> 6 & 0x3f));
-	}
-	*out++ = (unsigned char)(0x80 | (point & 0x3f));
-	return out;
-}
-
 static bool needs_decoding(struct fsdp_span line)
 {
 	for (size_t i = 0; i < line.size; i++)
@@ -281,13 +173,13 @@ bool fsdp_pickle_text_unicode(struct fsdp_span line, struct fsdp_arena *arena,
 		uint32_t point = *at++;
 		if (point == '\\' && at < end && (*at == 'u' || *at == 'U')) {
 			int digits = *at++ == 'u' ? 4 : 8;
-			if (!take_hex(&at, end, digits, &point) || point > 0x10ffff)
+			if (!fsdp_hex_take(&at, end, digits, &point) || point > 0x10ffff)
 				return false;
 		} else if (point == '\\' && at < end) {
 			*out++ = '\\';
 			point = *at++;
 		}
-		out = put_utf8(out, point);
+		out = fsdp_utf8_put(out, point);
 	}
 	*ret_text = fsdp_span(begin, (size_t)(out - begin));
 	return true;
