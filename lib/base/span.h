@@ -20,6 +20,12 @@ static inline struct fsdp_span fsdp_span_text(const char *text)
 /* A literal, its length known to the compiler. */
 #define FSDP_SPAN(literal) fsdp_span("" literal, sizeof(literal) - 1)
 
+/* The same for what is initialised when the program is built. */
+#define FSDP_SPAN_INIT(literal)                                     \
+	{                                                           \
+		(const unsigned char *)literal, sizeof(literal) - 1 \
+	}
+
 static inline bool fsdp_span_equal(struct fsdp_span a, struct fsdp_span b)
 {
 	return a.size == b.size && (a.size == 0 || memcmp(a.data, b.data, a.size) == 0);

@@ -1,0 +1,786 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows JSON byte by byte, and how to pass over it quickly; knows nothing of what any
+ * document means.
+ *
+ * Strings and blanks are passed sixteen bytes at a time. The zero bytes behind the window
+ * are neither blank nor part of any token, so every loop over bytes stops there and asks
+ * for more; positions and not pointers survive that, for the window slides.
+ */
+#include "base/num.h"
+#include "syntax/json-internal.h"
+#include "syntax/utf8.h"
+
+enum { BLANK = 1, DIGIT = 2, NUMBER = 4, WORD = 8 };
+
+/* clang-format off */
+static const unsigned char classes[256] = {
+	[' '] = BLANK, ['\t'] = BLANK, ['\n'] = BLANK, ['\r'] = BLANK,
+	['0'] = DIGIT | NUMBER | WORD, ['1'] = DIGIT | NUMBER | WORD,
+	['2'] = DIGIT | NUMBER | WORD, ['3'] = DIGIT | NUMBER | WORD,
+	['4'] = DIGIT | NUMBER | WORD, ['5'] = DIGIT | NUMBER | WORD,
+	['6'] = DIGIT | NUMBER | WORD, ['7'] = DIGIT | NUMBER | WORD,
+	['8'] = DIGIT | NUMBER | WORD, ['9'] = DIGIT | NUMBER | WORD,
+	['+'] = NUMBER, ['-'] = NUMBER, ['.'] = NUMBER,
+	['A'] = WORD, ['B'] = WORD, ['C'] = WORD, ['D'] = WORD, ['E'] = NUMBER | WORD,
+	['F'] = WORD, ['G'] = WORD, ['H'] = WORD, ['I'] = WORD, ['J'] = WORD,
+	['K'] = WORD, ['L'] = WORD, ['M'] = WORD, ['N'] = WORD, ['O'] = WORD,
+	['P'] = WORD, ['Q'] = WORD, ['R'] = WORD, ['S'] = WORD, ['T'] = WORD,
+	['U'] = WORD, ['V'] = WORD, ['W'] = WORD, ['X'] = WORD, ['Y'] = WORD,
+	['Z'] = WORD, ['_'] = WORD, ['/'] = WORD,
+	['a'] = WORD, ['b'] = WORD, ['c'] = WORD, ['d'] = WORD, ['e'] = NUMBER | WORD,
+	['f'] = WORD, ['g'] = WORD, ['h'] = WORD, ['i'] = WORD, ['j'] = WORD,
+	['k'] = WORD, ['l'] = WORD, ['m'] = WORD, ['n'] = WORD, ['o'] = WORD,
+	['p'] = WORD, ['q'] = WORD, ['r'] = WORD, ['s'] = WORD, ['t'] = WORD,
+	['u'] = WORD, ['v'] = WORD, ['w'] = WORD, ['x'] = WORD, ['y'] = WORD,
+	['z'] = WORD,
+};
+/* clang-format on */
+
+static bool is(unsigned char c, unsigned char class)
+{
+	return (classes[c] & class) != 0;
+}
+
+/* ---- the window ---- */
+
+enum fetched fsdp_json_more(struct fsdp_json_scan *scan)
+{
+	enum { LOOK_BACK = 128 }; /* what a resync looks at before a brace */
+	if (scan->window.ended)
+		return FETCHED_NONE;
+	size_t from = (size_t)fsdp_min(scan->mark, scan->hold);
+	from = from > LOOK_BACK ? from - LOOK_BACK : 0;
+	size_t before = scan->window.size - from;
+	bool good = fsdp_window_more(&scan->window, from, scan->error);
+	scan->at -= from;
+	scan->mark -= from;
+	if (scan->hold != SIZE_MAX)
+		scan->hold -= from;
+	return !good                        ? FETCHED_FAILED
+	       : scan->window.size > before ? FETCHED_SOME
+					    : FETCHED_NONE;
+}
+
+/* ---- many bytes at once ---- */
+
+#if defined __SSE2__
+/* The compilers' own vectors: what they make of these is SSE2. */
+typedef unsigned char sixteen __attribute__((vector_size(16)));
+typedef char signs __attribute__((vector_size(16)));
+
+static sixteen load(const unsigned char *at)
+{
+	sixteen bytes;
+	memcpy(&bytes, at, sizeof bytes);
+	return bytes;
+}
+
+/* A bit a byte. */
+static unsigned bits(sixteen bytes)
+{
+	return (unsigned)__builtin_ia32_pmovmskb128((signs)bytes);
+}
+
+/* The next quote, backslash, control byte or zero. *high: bytes before it with the eighth
+ * bit. */
+static const unsigned char *find_special(const unsigned char *at, unsigned *high)
+{
+	for (;; at += 16) {
+		sixteen bytes = load(at);
+		unsigned special = bits(
+			(sixteen)((bytes == '"') | (bytes == '\\') | (bytes < 0x20)));
+		if (special != 0) {
+			unsigned count = (unsigned)__builtin_ctz(special);
+			*high |= bits(bytes) & ((1u << count) - 1);
+			return at + count;
+		}
+		*high |= bits(bytes);
+	}
+}
+
+static const unsigned char *find_not_blank(const unsigned char *at)
+{
+	for (;; at += 16) {
+		sixteen bytes = load(at);
+		unsigned other = ~bits((sixteen)((bytes == ' ') | (bytes == '\n') |
+						 (bytes == '\r') | (bytes == '\t'))) &
+				 0xffff;
+		if (other != 0)
+			return at + __builtin_ctz(other);
+	}
+}
+#else
+static const unsigned char *find_special(const unsigned char *at, unsigned *high)
+{
+	for (; *at != '"' && *at != '\\' && *at >= 0x20; at++)
+		*high |= *at & 0x80;
+	return at;
+}
+
+static const unsigned char *find_not_blank(const unsigned char *at)
+{
+	while (is(*at, BLANK))
+		at++;
+	return at;
+}
+#endif
+
+/* ---- what is next ---- */
+
+int fsdp_json_peek_slowly(struct fsdp_json_scan *scan, bool forget)
+{
+	for (;;) {
+		const unsigned char *from = scan->window.bytes + scan->at;
+		scan->at += (size_t)(find_not_blank(from) - from);
+		if (scan->at < scan->window.size)
+			return scan->window.bytes[scan->at];
+		scan->at = scan->window.size;
+		if (forget)
+			scan->mark = scan->at;
+		enum fetched fetched = fsdp_json_more(scan);
+		if (fetched != FETCHED_SOME)
+			return fetched == FETCHED_NONE ? PEEK_END : PEEK_FAILED;
+	}
+}
+
+/* The next byte that is not blank; `at` is there then. forget: the blanks before it are
+ * of no use to anybody. */
+static inline int peek(struct fsdp_json_scan *scan, bool forget)
+{
+	const unsigned char *at = scan->window.bytes + scan->at;
+	if (at[0] > ' ')
+		return at[0];
+	if (at[0] == ' ' && at[1] > ' ') {
+		scan->at++;
+		return at[1];
+	}
+	return fsdp_json_peek_slowly(scan, forget);
+}
+
+static uint64_t offset_of(const struct fsdp_json_scan *scan, size_t position)
+{
+	return scan->window.base + position;
+}
+
+/* ---- what is wrong ---- */
+
+static bool give_up(
+	struct fsdp_json_scan *scan, struct fsdp_json_token *token, const char *what)
+{
+	token->offset = offset_of(scan, scan->at);
+	if (scan->lenient) {
+		token->kind = FSDP_SCAN_BAD;
+		return true;
+	}
+	return fsdp_fail(scan->error, FSDP_ERROR_DAMAGED, token->offset, "%s", what);
+}
+
+static bool cut(struct fsdp_json_scan *scan, struct fsdp_json_token *token)
+{
+	token->offset = offset_of(scan, scan->window.size);
+	if (scan->lenient) {
+		token->kind = FSDP_SCAN_CUT;
+		return true;
+	}
+	return fsdp_fail(scan->error, FSDP_ERROR_DAMAGED, token->offset,
+		"the JSON stops in the middle");
+}
+
+static bool unexpected(struct fsdp_json_scan *scan, struct fsdp_json_token *token,
+	int byte, const char *what)
+{
+	if (byte == PEEK_FAILED)
+		return false;
+	return byte == PEEK_END ? cut(scan, token) : give_up(scan, token, what);
+}
+
+void fsdp_json_odd(struct fsdp_json_scan *scan, enum fsdp_json_oddity oddity)
+{
+	scan->oddities[oddity]++;
+	scan->oddity_sum++;
+}
+
+/* ---- nesting ---- */
+
+static bool in_object(const struct fsdp_json_scan *scan)
+{
+	uint32_t level = scan->depth - 1;
+	return scan->depth != 0 && (scan->objects[level / 64] >> level % 64 & 1) != 0;
+}
+
+static void after_value(struct fsdp_json_scan *scan)
+{
+	scan->next = scan->depth == 0 ? WANT_NOTHING : WANT_COMMA;
+}
+
+static bool begin(struct fsdp_json_scan *scan, struct fsdp_json_token *token, bool object)
+{
+	if (scan->depth >= scan->depth_limit)
+		return scan->lenient ? give_up(scan, token, "nested too deep")
+				     : fsdp_fail_limit(scan->error, FSDP_LIMIT_JSON_DEPTH,
+					       scan->depth_limit);
+	uint64_t bit = UINT64_C(1) << scan->depth % 64;
+	if (object)
+		scan->objects[scan->depth / 64] |= bit;
+	else
+		scan->objects[scan->depth / 64] &= ~bit;
+	scan->depth++;
+	scan->at++;
+	scan->next = object ? WANT_FIRST_KEY : WANT_FIRST_ELEMENT;
+	token->kind = object ? FSDP_SCAN_OBJECT : FSDP_SCAN_ARRAY;
+	return true;
+}
+
+static bool end(struct fsdp_json_scan *scan, struct fsdp_json_token *token)
+{
+	token->kind = in_object(scan) ? FSDP_SCAN_OBJECT_END : FSDP_SCAN_ARRAY_END;
+	scan->depth--;
+	scan->at++;
+	after_value(scan);
+	return true;
+}
+
+/* ---- strings ---- */
+
+/* Behind the backslash at `text`; 0: no escape that JSON knows. */
+static size_t escape_size(const unsigned char *text)
+{
+	if (text[1] != 'u')
+		return text[1] != '\0' && strchr("\"\\/bfnrt", text[1]) != NULL ? 2 : 0;
+	const unsigned char *digits = text + 2;
+	uint32_t value;
+	return fsdp_hex_take(&digits, text + 6, 4, &value) ? 6 : 0;
+}
+
+/* Finds the quote that ends the string which begins at `mark`; a position relative to it,
+ * or 0: there is none, and *fetched says why. */
+static size_t find_quote(
+	struct fsdp_json_scan *scan, struct text_marks *marks, enum fetched *fetched)
+{
+	size_t size = 1;
+	for (;;) {
+		const unsigned char *text = scan->window.bytes + scan->mark;
+		size_t there = scan->window.size - scan->mark;
+		size = (size_t)(find_special(text + size, &marks->high) - text);
+		/* An escape is looked at whole. */
+		if (size < there && text[size] == '"')
+			return size;
+		if (size + 6 > there && !scan->window.ended) {
+			if (size > there)
+				size = there;
+			*fetched = fsdp_json_more(scan);
+			if (*fetched == FETCHED_FAILED)
+				return 0;
+			continue;
+		}
+		if (size >= there || (text[size] == '\\' && size + 1 >= there)) {
+			*fetched = FETCHED_NONE;
+			return 0;
+		}
+		if (text[size] == '\\') {
+			size_t escape = escape_size(text + size);
+			marks->escaped = true;
+			marks->bad_escape |= escape == 0;
+			if (escape == 0 && !scan->lenient)
+				break;
+			size += escape != 0 ? escape : 2;
+		} else {
+			marks->control = true;
+			if (!scan->lenient)
+				break;
+			size++;
+		}
+	}
+	scan->at = scan->mark + size;
+	*fetched = FETCHED_SOME;
+	return 0;
+}
+
+void fsdp_json_text_marks(struct fsdp_span text, struct text_marks *marks)
+{
+	*marks = (struct text_marks){ 0 };
+	for (size_t i = 0; i < text.size; i++) {
+		unsigned char c = text.data[i];
+		marks->high |= c & 0x80;
+		marks->control |= c < 0x20;
+		if (c != '\\')
+			continue;
+		marks->escaped = true;
+		/* What is behind the text can be read and is a quote. */
+		size_t escape = escape_size(text.data + i);
+		marks->bad_escape |= escape == 0 || escape > text.size - i;
+		i += escape == 0 ? 1 : escape - 1;
+	}
+}
+
+/* The token is complete: its text is what lies between `mark` and the quote. */
+static void take_text(struct fsdp_json_scan *scan, struct fsdp_json_token *token,
+	size_t size, const struct text_marks *marks)
+{
+	token->span = fsdp_span(scan->window.bytes + scan->mark + 1, size - 1);
+	token->escaped = marks->escaped;
+	token->not_utf8 = marks->high != 0 && !fsdp_utf8_is_valid(token->span);
+	if (!scan->lenient)
+		return;
+	if (marks->bad_escape)
+		fsdp_json_odd(scan, FSDP_ODD_BAD_ESCAPE);
+	if (marks->control)
+		fsdp_json_odd(scan, FSDP_ODD_CONTROL_CHAR);
+	if (token->not_utf8)
+		fsdp_json_odd(scan, FSDP_ODD_NOT_UTF8);
+}
+
+static bool no_text(struct fsdp_json_scan *scan, struct fsdp_json_token *token,
+	const struct text_marks *marks, enum fetched fetched)
+{
+	if (fetched == FETCHED_FAILED)
+		return false;
+	if (fetched == FETCHED_NONE)
+		return cut(scan, token);
+	return give_up(scan, token,
+		marks->bad_escape ? "an escape that JSON does not have"
+				  : "a control byte inside a string");
+}
+
+/* `at` is at the opening quote. */
+static inline bool take_string(struct fsdp_json_scan *scan, struct fsdp_json_token *token)
+{
+	struct text_marks marks = { 0 };
+	enum fetched fetched = FETCHED_SOME;
+	bool member = scan->next == WANT_VALUE && scan->depth != 0;
+	scan->mark = scan->at;
+	size_t size = find_quote(scan, &marks, &fetched);
+	if (size == 0)
+		return no_text(scan, token, &marks, fetched);
+	scan->at = scan->mark + size + 1;
+	if (scan->lenient && member) {
+		switch (fsdp_json_check_quote(scan, &size, &marks)) {
+		case QUOTE_GOOD:
+			break;
+		case QUOTE_BAD:
+			return give_up(scan, token, "");
+		case QUOTE_FAILED:
+			return false;
+		}
+	}
+	token->kind = FSDP_SCAN_TEXT;
+	take_text(scan, token, size, &marks);
+	after_value(scan);
+	return true;
+}
+
+static inline bool take_key(struct fsdp_json_scan *scan, struct fsdp_json_token *token)
+{
+	struct text_marks marks = { 0 };
+	enum fetched fetched = FETCHED_SOME;
+	scan->mark = scan->at;
+	size_t size = find_quote(scan, &marks, &fetched);
+	if (size == 0)
+		return no_text(scan, token, &marks, fetched);
+	scan->at = scan->mark + size + 1;
+	int byte = peek(scan, false);
+	token->kind = FSDP_SCAN_KEY;
+	take_text(scan, token, size, &marks);
+	if (byte != ':')
+		return unexpected(scan, token, byte, "a colon is missing behind a key");
+	scan->at++;
+	scan->next = WANT_VALUE;
+	return true;
+}
+
+/* ---- numbers and words ---- */
+
+/* How many bytes of a number that JSON knows stand here; 0: none. */
+static size_t number_size(const unsigned char *text)
+{
+	const unsigned char *at = text;
+	if (*at == '-')
+		at++;
+	if (*at == '0')
+		at++;
+	else if (is(*at, DIGIT))
+		while (is(*at, DIGIT))
+			at++;
+	else
+		return 0;
+	if (*at == '.') {
+		if (!is(*++at, DIGIT))
+			return 0;
+		while (is(*at, DIGIT))
+			at++;
+	}
+	if (*at == 'e' || *at == 'E') {
+		at++;
+		if (*at == '+' || *at == '-')
+			at++;
+		if (!is(*at, DIGIT))
+			return 0;
+		while (is(*at, DIGIT))
+			at++;
+	}
+	return (size_t)(at - text);
+}
+
+/* All bytes of a class from `mark` on, past the end of the window if need be. */
+static bool take_run(
+	struct fsdp_json_scan *scan, size_t size, unsigned char class, size_t *ret_size)
+{
+	for (;;) {
+		while (is(scan->window.bytes[scan->mark + size], class))
+			size++;
+		if (scan->mark + size < scan->window.size)
+			break;
+		enum fetched fetched = fsdp_json_more(scan);
+		if (fetched == FETCHED_FAILED)
+			return false;
+		if (fetched == FETCHED_NONE)
+			break;
+	}
+	*ret_size = size;
+	return true;
+}
+
+static bool take_odd_number(struct fsdp_json_scan *scan, struct fsdp_json_token *token)
+{
+	size_t size;
+	int64_t value;
+	if (!take_run(scan, 0, NUMBER, &size))
+		return false;
+	const unsigned char *text = scan->window.bytes + scan->mark;
+	if (scan->lenient && scan->mark + size == scan->window.size)
+		return cut(scan, token);
+	token->span = fsdp_span(text, size);
+	if (number_size(text) != size) {
+		/* Whether it is a decimal at all: one that is too large is one too. */
+		struct fsdp_budget none = { 0 };
+		struct fsdp_arena scratch;
+		double real;
+		bool memory = false;
+		fsdp_arena_init(&scratch, &none);
+		if (!scan->lenient || (!fsdp_decimal_fixed(token->span, 0, &value) &&
+					      !fsdp_decimal_real(token->span, &scratch,
+						      &real, &memory)))
+			return give_up(scan, token, "not a number that JSON knows");
+		fsdp_json_odd(scan, FSDP_ODD_NUMBER);
+	}
+	scan->at = scan->mark + size;
+	token->kind = FSDP_SCAN_NUMBER;
+	after_value(scan);
+	return true;
+}
+
+static inline bool take_number(struct fsdp_json_scan *scan, struct fsdp_json_token *token)
+{
+	scan->mark = scan->at;
+	const unsigned char *text = scan->window.bytes + scan->at;
+	size_t size = number_size(text);
+	/* The end of the window may not be the end of the number. */
+	if (size == 0 || scan->at + size >= scan->window.size || is(text[size], NUMBER))
+		return take_odd_number(scan, token);
+	token->kind = FSDP_SCAN_NUMBER;
+	token->span = fsdp_span(text, size);
+	scan->at += size;
+	after_value(scan);
+	return true;
+}
+
+static bool take_word(struct fsdp_json_scan *scan, struct fsdp_json_token *token)
+{
+	size_t size;
+	scan->mark = scan->at;
+	if (!take_run(
+		    scan, is(scan->window.bytes[scan->at], NUMBER) ? 1 : 0, WORD, &size))
+		return false;
+	if (scan->lenient && scan->mark + size == scan->window.size)
+		return cut(scan, token);
+	token->span = fsdp_span(scan->window.bytes + scan->mark, size);
+	if (fsdp_span_equal(token->span, FSDP_SPAN("true"))) {
+		token->kind = FSDP_SCAN_TRUE;
+	} else if (fsdp_span_equal(token->span, FSDP_SPAN("false"))) {
+		token->kind = FSDP_SCAN_FALSE;
+	} else if (fsdp_span_equal(token->span, FSDP_SPAN("null"))) {
+		token->kind = FSDP_SCAN_NULL;
+	} else {
+		/* Between events stands what another program wrote. */
+		if (!scan->lenient ||
+			(scan->events_depth != 0 && scan->depth == scan->events_depth))
+			return give_up(scan, token, "a word that JSON does not have");
+		fsdp_json_odd(scan, FSDP_ODD_BARE_WORD);
+		token->kind = FSDP_SCAN_WORD;
+	}
+	scan->at = scan->mark + size;
+	after_value(scan);
+	return true;
+}
+
+/* ---- tokens ---- */
+
+static bool is_word_here(const struct fsdp_json_scan *scan, int byte)
+{
+	const unsigned char *text = scan->window.bytes + scan->at;
+	if (byte == '+' || byte == '-')
+		return is(text[1], WORD) && !is(text[1], DIGIT) && text[1] != '/';
+	return is(text[0], WORD) && !is(text[0], DIGIT) && text[0] != '/';
+}
+
+static inline bool take_value(
+	struct fsdp_json_scan *scan, struct fsdp_json_token *token, int byte)
+{
+	enum { LENIENT_DEPTH = 200 };
+	token->offset = offset_of(scan, scan->at);
+	if (scan->lenient && scan->depth > scan->events_depth + LENIENT_DEPTH)
+		return give_up(scan, token, "");
+	if (byte >= '0' && byte <= '9')
+		return take_number(scan, token);
+	switch (byte) {
+	case '"':
+		return take_string(scan, token);
+	case '{':
+		return begin(scan, token, true);
+	case '[':
+		return begin(scan, token, false);
+	case '+':
+	case '-':
+	case '.':
+		if (scan->at + 1 >= scan->window.size) {
+			/* What is behind the sign decides. */
+			scan->mark = scan->at;
+			if (fsdp_json_more(scan) == FETCHED_FAILED)
+				return false;
+		}
+		if (byte != '.' && is_word_here(scan, byte))
+			return take_word(scan, token);
+		return take_number(scan, token);
+	case PEEK_END:
+	case PEEK_FAILED:
+		return unexpected(scan, token, byte, "");
+	default:
+		if (is_word_here(scan, byte))
+			return take_word(scan, token);
+		return give_up(scan, token, "a value is missing");
+	}
+}
+
+/* The end of an object or array that may be here; what else is here is wrong. */
+static bool take_end(struct fsdp_json_scan *scan, struct fsdp_json_token *token, int byte,
+	const char *what)
+{
+	token->offset = offset_of(scan, scan->at);
+	if (byte != (in_object(scan) ? '}' : ']'))
+		return unexpected(scan, token, byte, what);
+	return end(scan, token);
+}
+
+static bool take_behind_comma(
+	struct fsdp_json_scan *scan, struct fsdp_json_token *token, int byte)
+{
+	bool object = in_object(scan);
+	if (scan->lenient && byte == (object ? '}' : ']')) {
+		fsdp_json_odd(scan, FSDP_ODD_TRAILING_COMMA);
+		return take_end(scan, token, byte, "");
+	}
+	scan->next = object ? WANT_KEY : WANT_ELEMENT;
+	if (!object)
+		return take_value(scan, token, byte);
+	token->offset = offset_of(scan, scan->at);
+	return byte == '"' ? take_key(scan, token)
+			   : unexpected(scan, token, byte, "a key is missing");
+}
+
+static bool is_between_events(const struct fsdp_json_scan *scan, int byte)
+{
+	return scan->lenient && byte == '{' && scan->events_depth != 0 &&
+	       scan->depth == scan->events_depth;
+}
+
+static inline bool take(struct fsdp_json_scan *scan, struct fsdp_json_token *token)
+{
+	scan->mark = scan->at;
+	token->escaped = token->not_utf8 = false;
+	int byte = peek(scan, true);
+	switch (scan->next) {
+	case WANT_COMMA:
+		if (byte == ',') {
+			scan->mark = ++scan->at;
+			return take_behind_comma(scan, token, peek(scan, true));
+		}
+		if (is_between_events(scan, byte)) {
+			fsdp_json_odd(scan, FSDP_ODD_MISSING_COMMA);
+			return take_value(scan, token, byte);
+		}
+		return take_end(scan, token, byte, "a comma is missing");
+	case WANT_FIRST_KEY:
+	case WANT_KEY:
+		token->offset = offset_of(scan, scan->at);
+		if (byte == '"')
+			return take_key(scan, token);
+		if (scan->next == WANT_KEY)
+			return unexpected(scan, token, byte, "a key is missing");
+		return take_end(scan, token, byte, "a key is missing");
+	case WANT_FIRST_ELEMENT:
+		if (byte == ']')
+			return take_end(scan, token, byte, "");
+		return take_value(scan, token, byte);
+	case WANT_NOTHING:
+		token->kind = FSDP_SCAN_END;
+		token->offset = offset_of(scan, scan->at);
+		if (byte == PEEK_FAILED)
+			return false;
+		return byte == PEEK_END || scan->lenient ||
+		       give_up(scan, token, "more bytes behind the end of the JSON");
+	default:
+		return take_value(scan, token, byte);
+	}
+}
+
+bool fsdp_json_scan_next(struct fsdp_json_scan *scan, struct fsdp_json_token *token,
+	struct fsdp_error **ret_error)
+{
+	scan->error = ret_error;
+	return take(scan, token);
+}
+
+bool fsdp_json_scan_skip(struct fsdp_json_scan *scan, struct fsdp_json_token *token,
+	struct fsdp_error **ret_error)
+{
+	scan->error = ret_error;
+	uint32_t depth = scan->depth;
+	if (token->kind == FSDP_SCAN_KEY) {
+		if (!take(scan, token))
+			return false;
+	} else if (token->kind == FSDP_SCAN_OBJECT || token->kind == FSDP_SCAN_ARRAY) {
+		depth--;
+	}
+	while (scan->depth > depth) {
+		if (!take(scan, token))
+			return false;
+		if (token->kind == FSDP_SCAN_BAD || token->kind == FSDP_SCAN_CUT)
+			return true;
+	}
+	return true;
+}
+
+/* ---- begin and end ---- */
+
+static void set_up(struct fsdp_json_scan *scan, const struct fsdp_limits *limits)
+{
+	scan->hold = SIZE_MAX;
+	scan->depth_limit = (uint32_t)fsdp_min(
+		fsdp_limit(limits, FSDP_LIMIT_JSON_DEPTH), FSDP_SCAN_DEPTH);
+	scan->next = WANT_VALUE;
+}
+
+bool fsdp_json_scan_init(struct fsdp_json_scan *scan, fsdp_refill refill, void *context,
+	const struct fsdp_limits *limits, struct fsdp_error **ret_error)
+{
+	*scan = (struct fsdp_json_scan){ 0 };
+	set_up(scan, limits);
+	return fsdp_window_init(&scan->window, refill, context,
+		fsdp_limit(limits, FSDP_LIMIT_EVENT_BYTES), FSDP_LIMIT_EVENT_BYTES,
+		ret_error);
+}
+
+void fsdp_json_scan_over(struct fsdp_json_scan *scan, unsigned char *bytes, size_t size,
+	const struct fsdp_limits *limits)
+{
+	*scan = (struct fsdp_json_scan){ 0 };
+	set_up(scan, limits);
+	fsdp_window_over(&scan->window, bytes, size);
+}
+
+void fsdp_json_scan_done(struct fsdp_json_scan *scan)
+{
+	fsdp_window_done(&scan->window);
+}
+
+void fsdp_json_scan_hold(struct fsdp_json_scan *scan)
+{
+	scan->hold = scan->mark;
+}
+
+void fsdp_json_scan_release(struct fsdp_json_scan *scan)
+{
+	scan->hold = SIZE_MAX;
+}
+
+/* ---- what texts mean ---- */
+
+/* The code point of \uXXXX at *at, which it moves behind; a pair of surrogates is one. */
+static uint32_t take_point(const unsigned char **at, const unsigned char *end)
+{
+	enum { REPLACEMENT = 0xfffd };
+	uint32_t high = 0, low = 0;
+	const unsigned char *digits = *at + 2;
+	fsdp_hex_take(&digits, end, 4, &high);
+	*at = digits;
+	if (high < 0xd800 || high > 0xdfff)
+		return high;
+	if (high > 0xdbff || end - digits < 6 || digits[0] != '\\' || digits[1] != 'u')
+		return REPLACEMENT;
+	digits += 2;
+	if (!fsdp_hex_take(&digits, end, 4, &low) || low < 0xdc00 || low > 0xdfff)
+		return REPLACEMENT;
+	*at = digits;
+	return 0x10000 + ((high & 0x3ff) << 10 | (low & 0x3ff));
+}
+
+/* What stands at *at, which it moves behind: a byte or an escape. Up to four bytes. */
+static size_t decode(
+	const unsigned char **at, const unsigned char *end, unsigned char *out)
+{
+	static const char letters[] = "\"\"\\\\//b\bf\fn\nr\rt\t";
+	const unsigned char *text = *at;
+	if (*text == '\\' && end - text > 1) {
+		const unsigned char *digits = text + 2;
+		uint32_t value;
+		if (text[1] == 'u' && fsdp_hex_take(&digits, end, 4, &value))
+			return (size_t)(fsdp_utf8_put(out, take_point(at, end)) - out);
+		for (size_t i = 0; i + 1 < sizeof letters; i += 2) {
+			if (text[1] == (unsigned char)letters[i]) {
+				*out = (unsigned char)letters[i + 1];
+				*at = text + 2;
+				return 1;
+			}
+		}
+	}
+	*out = *text;
+	*at = text + 1;
+	return 1;
+}
+
+size_t fsdp_json_text(struct fsdp_span span, unsigned char *out)
+{
+	const unsigned char *at = span.data, *end = at + span.size;
+	unsigned char *begin = out;
+	while (at < end)
+		out += decode(&at, end, out);
+	return (size_t)(out - begin);
+}
+
+struct fsdp_span fsdp_json_text_copy(
+	const struct fsdp_json_token *token, struct fsdp_arena *arena)
+{
+	if (!token->escaped)
+		return fsdp_arena_copy(arena, token->span);
+	unsigned char *out = fsdp_arena_take(arena, token->span.size + 1, 1);
+	if (out == NULL)
+		return (struct fsdp_span){ 0 };
+	return fsdp_span(out, fsdp_json_text(token->span, out));
+}
+
+bool fsdp_json_text_is(const struct fsdp_json_token *token, struct fsdp_span text)
+{
+	if (!token->escaped)
+		return fsdp_span_equal(token->span, text);
+	const unsigned char *at = token->span.data, *end = at + token->span.size;
+	size_t done = 0;
+	while (at < end) {
+		unsigned char bytes[4];
+		size_t size = decode(&at, end, bytes);
+		if (size > text.size - done || memcmp(bytes, text.data + done, size) != 0)
+			return false;
+		done += size;
+	}
+	return done == text.size;
+}

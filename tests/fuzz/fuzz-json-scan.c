@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Any bytes as a stream of JSON tokens: strictly, where jansson must agree about what is
+ * JSON, and leniently with going on after whatever is wrong. The first byte says how many
+ * bytes come at a time, which must make no difference.
+ */
+#include <jansson.h>
+#include <stdlib.h>
+
+#include "base/num.h"
+#include "syntax/json-scan.h"
+
+struct stream {
+	struct fsdp_span bytes;
+	size_t at, step;
+};
+
+static const struct fsdp_span keys[] = { FSDP_SPAN_INIT("ph"), FSDP_SPAN_INIT("ts"),
+	{ 0 } };
+
+static void require(bool good)
+{
+	if (!good)
+		abort();
+}
+
+static bool refill(void *context, void *buffer, size_t size, size_t *ret_size,
+	struct fsdp_error **ret_error)
+{
+	struct stream *stream = context;
+	(void)ret_error;
+	*ret_size = (size_t)fsdp_min(
+		fsdp_min(size, stream->bytes.size - stream->at), stream->step);
+	if (*ret_size != 0)
+		memcpy(buffer, stream->bytes.data + stream->at, *ret_size);
+	stream->at += *ret_size;
+	return true;
+}
+
+static void look_at(const struct fsdp_json_token *token, uint64_t *digest)
+{
+	*digest = (*digest ^ token->kind ^ token->offset << 4) * 0x9e3779b97f4a7c15u;
+	if (token->kind != FSDP_SCAN_KEY && token->kind != FSDP_SCAN_TEXT)
+		return;
+	unsigned char *text = malloc(token->span.size + 1);
+	size_t size = fsdp_json_text(token->span, text);
+	require(size <= token->span.size);
+	require(!token->escaped || fsdp_json_text_is(token, fsdp_span(text, size)));
+	*digest ^= size;
+	free(text);
+}
+
+/* False: not JSON. */
+static bool read_all(struct fsdp_span bytes, size_t step, bool lenient, uint64_t *digest)
+{
+	struct stream stream = { bytes, 0, step };
+	struct fsdp_limits limits;
+	struct fsdp_json_scan scan;
+	struct fsdp_json_token token = { .kind = FSDP_SCAN_NULL };
+	struct fsdp_error *error = NULL;
+	bool good = true, found = true;
+	fsdp_limits_init(&limits);
+	require(fsdp_json_scan_init(&scan, refill, &stream, &limits, NULL));
+	scan.lenient = lenient;
+	scan.event_keys = keys;
+	scan.depth_limit = FSDP_SCAN_DEPTH; /* more than jansson has */
+	while (good && found && token.kind != FSDP_SCAN_END) {
+		good = fsdp_json_scan_next(&scan, &token, &error);
+		require(good == (error == NULL) && (!lenient || good));
+		if (good)
+			look_at(&token, digest);
+		if (token.kind == FSDP_SCAN_CUT)
+			break;
+		if (token.kind == FSDP_SCAN_ARRAY && scan.depth <= 2)
+			scan.events_depth = scan.depth;
+		if (token.kind == FSDP_SCAN_BAD)
+			require(scan.events_depth != 0
+					? fsdp_json_scan_resync(&scan, &found, &error)
+					: fsdp_json_scan_seek(
+						  &scan, FSDP_SPAN("e"), &found, &error));
+	}
+	fsdp_json_scan_done(&scan);
+	fsdp_error_free(error);
+	return good;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	if (size == 0)
+		return 0;
+	size_t step = data[0] == 0 ? 1 : data[0];
+	struct fsdp_span bytes = fsdp_span(data + 1, size - 1);
+	uint64_t digests[4] = { 0 };
+	bool good = read_all(bytes, SIZE_MAX, false, &digests[0]);
+	require(read_all(bytes, step, false, &digests[1]) == good);
+	read_all(bytes, SIZE_MAX, true, &digests[2]);
+	read_all(bytes, step, true, &digests[3]);
+	require(digests[0] == digests[1] && digests[2] == digests[3]);
+
+	/* jansson wants UTF-8 and numbers that fit; what it takes, we take too. */
+	json_t *document = json_loadb((const char *)bytes.data, bytes.size,
+		JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+	require(document == NULL || good);
+	json_decref(document);
+	return 0;
+}

@@ -1,0 +1,514 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/num.h"
+#include "syntax/json-scan.h"
+
+/* A stream that gives no more than `step` bytes at a time. */
+struct stream {
+	struct fsdp_span bytes;
+	size_t at, step;
+};
+
+static bool refill(void *context, void *buffer, size_t size, size_t *ret_size,
+	struct fsdp_error **ret_error)
+{
+	struct stream *stream = context;
+	(void)ret_error;
+	size_t left = stream->bytes.size - stream->at;
+	*ret_size = (size_t)fsdp_min(fsdp_min(size, left), stream->step);
+	memcpy(buffer, stream->bytes.data + stream->at, *ret_size);
+	stream->at += *ret_size;
+	return true;
+}
+
+static const size_t steps[] = { 1, 2, 7, 16, 1000, SIZE_MAX };
+enum { STEPS = sizeof steps / sizeof *steps };
+
+struct reading {
+	struct stream stream;
+	struct fsdp_json_scan scan;
+	struct fsdp_error *error;
+	struct fsdp_limits limits;
+};
+
+static void open_sized(
+	struct reading *reading, const void *data, size_t size, size_t step)
+{
+	*reading = (struct reading){
+		.stream = { .bytes = fsdp_span(data, size), .step = step },
+	};
+	fsdp_limits_init(&reading->limits);
+	assert_true(fsdp_json_scan_init(&reading->scan, refill, &reading->stream,
+		&reading->limits, &reading->error));
+}
+
+static void open_text(struct reading *reading, const char *text, size_t step)
+{
+	open_sized(reading, text, strlen(text), step);
+}
+
+static void reading_done(struct reading *reading)
+{
+	fsdp_json_scan_done(&reading->scan);
+	fsdp_error_free(reading->error);
+}
+
+/* All tokens in short: what they are and what they hold. */
+static bool spell(struct reading *reading, char *out)
+{
+	static const char marks[] = ".{}[]kt#TFNw!?";
+	struct fsdp_json_token token;
+	do {
+		if (!fsdp_json_scan_next(&reading->scan, &token, &reading->error))
+			return false;
+		*out++ = marks[token.kind];
+		if (token.kind == FSDP_SCAN_KEY || token.kind == FSDP_SCAN_TEXT ||
+			token.kind == FSDP_SCAN_NUMBER || token.kind == FSDP_SCAN_WORD) {
+			memcpy(out, token.span.data, token.span.size);
+			out += token.span.size;
+			*out++ = token.not_utf8 ? '*' : token.escaped ? '~' : ' ';
+		}
+		*out = '\0';
+	} while (token.kind != FSDP_SCAN_END && token.kind != FSDP_SCAN_BAD &&
+		 token.kind != FSDP_SCAN_CUT);
+	return true;
+}
+
+static void expect(const char *text, bool lenient, const char *expected)
+{
+	for (size_t i = 0; i < STEPS; i++) {
+		struct reading reading;
+		char out[2048];
+		open_text(&reading, text, steps[i]);
+		reading.scan.lenient = lenient;
+		assert_true(spell(&reading, out));
+		assert_string_equal(out, expected);
+		reading_done(&reading);
+	}
+}
+
+static void tokens_of_every_kind(void **state)
+{
+	(void)state;
+	expect("{}", false, "{}.");
+	expect(" [ ] \n", false, "[].");
+	expect("5", false, "#5 .");
+	expect("-0.5e+10 ", false, "#-0.5e+10 .");
+	expect("\"\"", false, "t .");
+	expect("{\"a\": [1, -2.5E3, true, false, null, \"x\\u00e9\\\"y\"],\r\n\t"
+	       "\"a long key \xc3\xa9 of more than sixteen bytes\" : {\"b\":{}}}",
+		false,
+		"{ka [#1 #-2.5E3 TFNtx\\u00e9\\\"y~]ka long key \xc3\xa9 of more than "
+		"sixteen bytes {kb {}}}.");
+	expect("[\"\xff\xfe\", \"\xed\xa0\x80\", \"\xf0\x9f\x98\x80\"]", false,
+		"[t\xff\xfe*t\xed\xa0\x80*t\xf0\x9f\x98\x80 ].");
+}
+
+static void offsets_count_from_the_start_of_the_stream(void **state)
+{
+	(void)state;
+	enum { COUNT = 100000 };
+	char *text = malloc(16 * COUNT), *at = text;
+	*at++ = '[';
+	for (int i = 0; i < COUNT; i++)
+		at += sprintf(at, "%s{\"k\": %7d}", i == 0 ? "" : ",", i);
+	*at++ = ']';
+	struct reading reading;
+	open_sized(&reading, text, (size_t)(at - text), 5000);
+	struct fsdp_json_token token;
+	for (uint64_t i = 0; i < 4 * COUNT + 3; i++) {
+		assert_true(fsdp_json_scan_next(&reading.scan, &token, &reading.error));
+		if (token.kind != FSDP_SCAN_NUMBER)
+			continue;
+		int64_t value, here = strtol(text + token.offset, NULL, 10);
+		assert_true(fsdp_decimal_integer(token.span, &value));
+		assert_int_equal(value, here);
+		assert_int_equal(value, i / 4);
+	}
+	assert_int_equal(token.kind, FSDP_SCAN_END);
+	assert_int_equal(reading.scan.window.room, FSDP_WINDOW_BYTES);
+	reading_done(&reading);
+	free(text);
+}
+
+static void refuses_what_is_not_json(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *text;
+		uint64_t offset;
+	} cases[] = {
+		{ "", 0 },
+		{ "  ", 2 },
+		{ "{", 1 },
+		{ "[1", 2 },
+		{ "\"abc", 4 },
+		{ "\"abc\\", 5 },
+		{ "{\"a\"}", 4 },
+		{ "{\"a\" 1}", 5 },
+		{ "{\"a\":1,}", 7 },
+		{ "{1:1}", 1 },
+		{ "{\"a\":}", 5 },
+		{ "[1,]", 3 },
+		{ "[,1]", 1 },
+		{ "[1 2]", 3 },
+		{ "[1}", 2 },
+		{ "{\"a\":1]", 6 },
+		{ "]", 0 },
+		{ "01", 0 },
+		{ "[1.]", 1 },
+		{ "[.5]", 1 },
+		{ "[+1]", 1 },
+		{ "[-]", 1 },
+		{ "[1e]", 1 },
+		{ "[1-2]", 1 },
+		{ "[--1]", 1 },
+		{ "[tru]", 1 },
+		{ "[nulll]", 1 },
+		{ "[NaN]", 1 },
+		{ "[-Infinity]", 1 },
+		{ "[\"\t\"]", 2 },
+		{ "[\"\\x\"]", 2 },
+		{ "[\"\\u12g4\"]", 2 },
+		{ "[\"\\u12\"]", 2 },
+		{ "{} {}", 3 },
+		{ "[1]]", 3 },
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		for (size_t j = 0; j < STEPS; j++) {
+			struct reading reading;
+			char out[256];
+			open_text(&reading, cases[i].text, steps[j]);
+			assert_false(spell(&reading, out));
+			assert_int_equal(
+				fsdp_error_code(reading.error), FSDP_ERROR_DAMAGED);
+			assert_int_equal(
+				fsdp_error_offset(reading.error), cases[i].offset);
+			reading_done(&reading);
+		}
+	}
+	struct reading reading;
+	char out[64];
+	open_sized(&reading, "[1\0]", 4, SIZE_MAX);
+	assert_false(spell(&reading, out));
+	assert_int_equal(fsdp_error_offset(reading.error), 2);
+	reading_done(&reading);
+}
+
+static void depth_has_a_limit(void **state)
+{
+	(void)state;
+	for (int over = 0; over < 2; over++) {
+		struct reading reading;
+		char text[26], out[64];
+		size_t deep = 12 + (size_t)over;
+		memset(text, '[', deep);
+		memset(text + deep, ']', deep);
+		open_sized(&reading, text, 2 * deep, 1);
+		reading.scan.depth_limit = 12;
+		assert_int_equal(spell(&reading, out), over == 0);
+		if (over == 1)
+			assert_string_equal(
+				fsdp_error_limit(reading.error), "json-depth");
+		reading_done(&reading);
+	}
+}
+
+static void skips_what_nobody_wants(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < STEPS; i++) {
+		struct reading reading;
+		struct fsdp_json_token token;
+		open_text(&reading, "{\"a\":{\"b\":[1,{}]},\"c\":[[],2],\"d\":3}",
+			steps[i]);
+		struct fsdp_json_scan *scan = &reading.scan;
+		assert_true(fsdp_json_scan_next(scan, &token, &reading.error));
+		for (const char *key = "acd"; *key != '\0'; key++) {
+			assert_true(fsdp_json_scan_next(scan, &token, &reading.error));
+			assert_int_equal(token.kind, FSDP_SCAN_KEY);
+			assert_int_equal(token.span.data[0], *key);
+			if (*key == 'c')
+				assert_true(fsdp_json_scan_next(
+					scan, &token, &reading.error));
+			assert_true(fsdp_json_scan_skip(scan, &token, &reading.error));
+			if (*key == 'd')
+				assert_int_equal(token.kind, FSDP_SCAN_NUMBER);
+		}
+		assert_true(fsdp_json_scan_next(scan, &token, &reading.error));
+		assert_int_equal(token.kind, FSDP_SCAN_OBJECT_END);
+		reading_done(&reading);
+
+		open_text(&reading, "[[1,x]]", steps[i]);
+		assert_true(fsdp_json_scan_next(scan, &token, &reading.error));
+		assert_false(fsdp_json_scan_skip(scan, &token, &reading.error));
+		reading_done(&reading);
+	}
+}
+
+static void holds_what_is_long_up_to_the_limit(void **state)
+{
+	(void)state;
+	size_t size = 5 << 20;
+	char *text = malloc(size);
+	memset(text, 'x', size);
+	memcpy(text, "[\"first\", \"", 11);
+	memcpy(text + size - 2, "\"]", 2);
+	for (int small = 0; small < 2; small++) {
+		struct reading reading;
+		struct fsdp_json_token token;
+		open_sized(&reading, text, size, 100000);
+		reading.scan.window.ceiling = (small ? 5 : 6) << 20;
+		struct fsdp_json_scan *scan = &reading.scan;
+		assert_true(fsdp_json_scan_next(scan, &token, &reading.error));
+		assert_true(fsdp_json_scan_next(scan, &token, &reading.error));
+		fsdp_json_scan_hold(scan);
+		assert_int_equal(
+			fsdp_json_scan_next(scan, &token, &reading.error), !small);
+		if (small) {
+			assert_string_equal(
+				fsdp_error_limit(reading.error), "event-bytes");
+		} else {
+			assert_int_equal(token.span.size, size - 13);
+			assert_true(
+				fsdp_span_is(fsdp_json_scan_span(scan, 2, 5), "first"));
+			fsdp_json_scan_release(scan);
+			assert_true(fsdp_json_scan_next(scan, &token, &reading.error));
+		}
+		reading_done(&reading);
+	}
+	free(text);
+}
+
+static void decodes_escapes(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *raw, *text;
+	} cases[] = {
+		{ "plain", "plain" },
+		{ "\\\"\\\\\\/\\b\\f\\n\\r\\t", "\"\\/\b\f\n\r\t" },
+		{ "\\u0041\\u00e9\\u20AC", "A\xc3\xa9\xe2\x82\xac" },
+		{ "\\ud83d\\ude00", "\xf0\x9f\x98\x80" },
+		{ "\\ud83d", "\xef\xbf\xbd" },
+		{ "\\ud83dx", "\xef\xbf\xbdx" },
+		{ "\\ud83d\\u0041", "\xef\xbf\xbd"
+				    "A" },
+		{ "\\ude00\\ud83d", "\xef\xbf\xbd\xef\xbf\xbd" },
+		{ "C:\\cuda\\x", "C:\\cuda\\x" },
+		{ "\\u12", "\\u12" },
+		{ "end\\", "end\\" },
+	};
+	struct fsdp_budget budget = { .ceiling = UINT64_MAX };
+	struct fsdp_arena arena;
+	fsdp_arena_init(&arena, &budget);
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct fsdp_json_token token = { .span = fsdp_span_text(cases[i].raw),
+			.escaped = true };
+		struct fsdp_span text = fsdp_json_text_copy(&token, &arena);
+		assert_true(fsdp_span_is(text, cases[i].text));
+		assert_true(fsdp_json_text_is(&token, text));
+		text.size--;
+		assert_false(fsdp_json_text_is(&token, text));
+		assert_false(fsdp_json_text_is(&token, FSDP_SPAN("something else")));
+	}
+	fsdp_arena_done(&arena);
+}
+
+/* ---- lenient ---- */
+
+static const struct fsdp_span keys[] = { FSDP_SPAN_INIT("ph"), FSDP_SPAN_INIT("name"),
+	FSDP_SPAN_INIT("args"), { 0 } };
+
+static void reads_and_counts_what_others_write(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *text, *expected;
+		enum fsdp_json_oddity oddity;
+		unsigned count;
+	} cases[] = {
+		{ "[NaN, -inf, N/A, nan] ", "[wNaN w-inf wN/A wnan ].",
+			FSDP_ODD_BARE_WORD, 4 },
+		{ "[01., +.5, .5, 1e999, -007] ", "[#01. #+.5 #.5 #1e999 #-007 ].",
+			FSDP_ODD_NUMBER, 4 },
+		{ "[\"a\tb\nc\", \"d\"]", "[ta\tb\nc td ].", FSDP_ODD_CONTROL_CHAR, 1 },
+		{ "[\"C:\\cuda\\_\\q\"]", "[tC:\\cuda\\_\\q~].", FSDP_ODD_BAD_ESCAPE, 1 },
+		{ "[\"caf\xe9\"]", "[tcaf\xe9*].", FSDP_ODD_NOT_UTF8, 1 },
+		{ "{\"a\":[1,],}", "{ka [#1 ]}.", FSDP_ODD_TRAILING_COMMA, 2 },
+		{ "{\"a\":\"x \"y\" {\"b\": 1}\", \"name\":1}",
+			"{ka tx \"y\" {\"b\": 1} kname #1 }.", FSDP_ODD_BARE_QUOTE, 1 },
+		{ "{\"a\":\"f(\"x\", y)\"}", "{ka tf(\"x\", y) }.", FSDP_ODD_BARE_QUOTE,
+			1 },
+		{ "{\"a\": 1= }", "{ka #1 !", FSDP_ODD_BARE_WORD, 0 },
+		{ "{\"a\": \"x\" y\n\"}", "{ka !", FSDP_ODD_BARE_QUOTE, 0 },
+		{ "{\"a\": --1}", "{ka !", FSDP_ODD_NUMBER, 0 },
+		{ "{\"a\": [1", "{ka [?", FSDP_ODD_NUMBER, 0 },
+		{ "{\"a\": \"b", "{ka ?", FSDP_ODD_NUMBER, 0 },
+		{ "{} {}", "{}.", FSDP_ODD_MISSING_COMMA, 0 },
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		for (size_t j = 0; j < STEPS; j++) {
+			struct reading reading;
+			char out[256];
+			open_text(&reading, cases[i].text, steps[j]);
+			reading.scan.lenient = true;
+			reading.scan.event_keys = keys;
+			assert_true(spell(&reading, out));
+			assert_string_equal(out, cases[i].expected);
+			assert_int_equal(
+				reading.scan.oddities[cases[i].oddity], cases[i].count);
+			assert_int_equal(reading.scan.oddity_sum, cases[i].count);
+			reading_done(&reading);
+		}
+	}
+}
+
+/* Reads an array of events, going on after whatever is wrong. */
+static unsigned salvage(const char *text, size_t step, uint64_t *ret_missing)
+{
+	struct reading reading;
+	struct fsdp_json_token token;
+	unsigned bad = 0, events = 0;
+	bool found = true;
+	open_text(&reading, text, step);
+	reading.scan.lenient = true;
+	reading.scan.event_keys = keys;
+	assert_true(fsdp_json_scan_next(&reading.scan, &token, &reading.error));
+	reading.scan.events_depth = 1;
+	while (found) {
+		assert_true(fsdp_json_scan_next(&reading.scan, &token, &reading.error));
+		if (token.kind == FSDP_SCAN_END || token.kind == FSDP_SCAN_CUT)
+			break;
+		events += token.kind == FSDP_SCAN_OBJECT && reading.scan.depth == 2;
+		if (token.kind != FSDP_SCAN_BAD)
+			continue;
+		bad++;
+		assert_true(fsdp_json_scan_resync(&reading.scan, &found, &reading.error));
+	}
+	*ret_missing = reading.scan.oddities[FSDP_ODD_MISSING_COMMA];
+	reading_done(&reading);
+	return events * 10 + bad;
+}
+
+static void goes_on_at_the_next_event(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *text;
+		unsigned events, bad, missing;
+	} cases[] = {
+		{ "[{\"ph\":1},{\"ph\":2}]", 2, 0, 0 },
+		{ "[{\"ph\":1}{\"ph\":2}]", 2, 0, 1 },
+		{ "[{\"ph\":=},{\"ph\":2}]", 2, 1, 0 },
+		{ "[{\"ph\":=, \"args\": {\"name\": 1}},{\"ph\":2}]", 2, 1, 0 },
+		{ "[Traceback (most):\n{\"ph\":1}]", 1, 1, 0 },
+		{ "[{\"ph\":1},{\"ph\":=}]", 2, 1, 0 },
+		{ "[{\"ph\":1},{\"ph\":=} , ]", 2, 1, 0 },
+		{ "[{\"ph\":1, {\"ph\":2}]", 2, 1, 0 },
+		{ "[{\"ph\":1, {\"other\":2}}", 1, 1, 0 },
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		for (size_t j = 0; j < STEPS; j++) {
+			uint64_t missing;
+			assert_int_equal(salvage(cases[i].text, steps[j], &missing),
+				cases[i].events * 10 + cases[i].bad);
+			assert_int_equal(missing, cases[i].missing);
+		}
+	}
+}
+
+static void seeks_a_member(void **state)
+{
+	(void)state;
+	struct reading reading;
+	char out[64];
+	bool found;
+	open_text(&reading, "{\"x\" 1, \"name\" : [2]}", 1);
+	reading.scan.lenient = true;
+	assert_true(spell(&reading, out));
+	assert_string_equal(out, "{!");
+	assert_true(fsdp_json_scan_seek(
+		&reading.scan, FSDP_SPAN("name"), &found, &reading.error));
+	assert_true(found);
+	assert_true(spell(&reading, out));
+	assert_string_equal(out, "kname [#2 ]}.");
+	assert_true(fsdp_json_scan_seek(
+		&reading.scan, FSDP_SPAN("name"), &found, &reading.error));
+	assert_false(found);
+	reading_done(&reading);
+}
+
+/* ---- numbers ---- */
+
+static void fixed_point_is_exact(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *text;
+		int power;
+		bool good;
+		int64_t value;
+	} cases[] = {
+		{ "1712195495519689.047", 3, true, 1712195495519689047 },
+		{ "0.0005", 3, true, 1 },
+		{ "0.00049999", 3, true, 0 },
+		{ "-0.0005", 3, true, -1 },
+		{ "1.5e-3", 3, true, 2 },
+		{ "2E2", 3, true, 200000 },
+		{ "+.5", 0, true, 1 },
+		{ "0.05", 0, true, 0 },
+		{ "5.", 0, true, 5 },
+		{ "9223372036854775807", 0, true, INT64_MAX },
+		{ "-9223372036854775808", 0, true, INT64_MIN },
+		{ "9223372036854775808", 0, false, 0 },
+		{ "9223372036854775.8079", 3, false, 0 },
+		{ "0e999999999999", 3, true, 0 },
+		{ "1e999999999999", 3, false, 0 },
+		{ "1e-999999999999", 3, true, 0 },
+		{ "", 3, false, 0 },
+		{ ".", 3, false, 0 },
+		{ "1e", 3, false, 0 },
+		{ "1.2.3", 3, false, 0 },
+		{ "0x10", 0, false, 0 },
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		int64_t value = 0;
+		assert_int_equal(fsdp_decimal_fixed(fsdp_span_text(cases[i].text),
+					 cases[i].power, &value),
+			cases[i].good);
+		assert_int_equal(value, cases[i].value);
+	}
+	int64_t value;
+	assert_true(fsdp_decimal_integer(FSDP_SPAN("-12.00"), &value));
+	assert_int_equal(value, -12);
+	assert_false(fsdp_decimal_integer(FSDP_SPAN("+1"), &value));
+	assert_false(fsdp_decimal_integer(FSDP_SPAN("1.5"), &value));
+	assert_false(fsdp_decimal_integer(FSDP_SPAN("1e3"), &value));
+	assert_false(fsdp_decimal_integer(FSDP_SPAN("-"), &value));
+	assert_false(fsdp_decimal_integer(FSDP_SPAN("-9223372036854775809"), &value));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(tokens_of_every_kind),
+		cmocka_unit_test(offsets_count_from_the_start_of_the_stream),
+		cmocka_unit_test(refuses_what_is_not_json),
+		cmocka_unit_test(depth_has_a_limit),
+		cmocka_unit_test(skips_what_nobody_wants),
+		cmocka_unit_test(holds_what_is_long_up_to_the_limit),
+		cmocka_unit_test(decodes_escapes),
+		cmocka_unit_test(reads_and_counts_what_others_write),
+		cmocka_unit_test(goes_on_at_the_next_event),
+		cmocka_unit_test(seeks_a_member),
+		cmocka_unit_test(fixed_point_is_exact),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
