@@ -179,7 +179,7 @@ def ddp():
     return nn.parallel.DistributedDataParallel(CompositeModel())
 
 
-# ---- name of the sample -> how to build it; the world size stands in the name
+# ---- name of the sample -> how to build it
 
 BF16 = {"param_dtype": torch.bfloat16, "reduce_dtype": torch.float32}
 TP_MESH = functools.partial(mesh, ("dp", 2), ("tp", 2))
@@ -234,15 +234,33 @@ RECIPES = {
     "fsdp2-w4-tp": of(fsdp2, TensorParallelNet, shape=TP_MESH, tp=True),
     "fsdp2-w4-transformer": of(fsdp2, transformer),
     "fsdp2-w4-uneven": of(fsdp2, composite5),
+    "fsdp1-sharded-w2-verl-names": of(fsdp1, transformer1, device_mesh=dp),
+    "fsdp1-sharded-w4-optim-dtensor": of(fsdp1, transformer1, device_mesh=dp),
+    "dcp-async": of(fsdp2, Pair),
     "dcp-ddp-w2": ddp,
+    "dcp-ddp-w2-dedup-lowest": ddp,
+    "dcp-file-per-item": of(fsdp2, Pair),
+    "dcp-fsdp1-w2": of(fsdp1, composite),
+    "dcp-fsdp1-w2-ac": of(fsdp1, transformer1, checkpointed="blocks"),
     "dcp-fsdp1-w2-adam": of(fsdp1, Pair),
+    "dcp-fsdp1-w4-flat": of(fsdp1, composite5, orig=False),
+    "dcp-fsdp1-w4-hybrid": of(fsdp1, composite5, strategy="HYBRID_SHARD", device_mesh=hybrid),
     "dcp-fsdp2-w1": of(fsdp2, transformer1),
+    "dcp-fsdp2-w2": of(fsdp2, transformer1),
+    "dcp-fsdp2-w2-sgd": of(fsdp2, composite),
+    "dcp-fsdp2-w4": of(fsdp2, transformer1),
+    "dcp-fsdp2-w4-conv": of(fsdp2, ConvNet),
+    "dcp-fsdp2-w4-hsdp": of(fsdp2, composite, shape=hybrid),
     "dcp-fsdp2-w4-small": of(fsdp2, Pair),
+    "dcp-fsdp2-w4-tp": of(fsdp2, TensorParallelNet, shape=TP_MESH, tp=True),
+    "dcp-threads": of(fsdp2, transformer1),
 }
 
 
 def world_of(name):
-    return next(int(part[1:]) for part in name.split("-") if part[0] == "w" and part[1:].isdigit())
+    """As the name says, else 2."""
+    said = [int(part[1:]) for part in name.split("-") if part[0] == "w" and part[1:].isdigit()]
+    return said[0] if said else 2
 
 
 # ---- models that no sample has

@@ -115,7 +115,7 @@ def plans_of_samples(data):
     """Each rank writes its plan; parts of a plan that name the rank are its own."""
     def work(here):
         for name, make in models.RECIPES.items():
-            sample = os.path.join(data, "plan", name, "plan.fsdp-plan.json")
+            sample = os.path.join(data, name, "plan.fsdp-plan.json")
             if models.world_of(name) != here.world or not os.path.exists(sample):
                 continue
             with here.test(f"{name}: the plan of the sample") as problems:
@@ -294,10 +294,41 @@ def ask_about_profiles(tap, args, folder):
         path = os.path.join(folder, f"profile-{work.__name__}.rank0")
         problems = []
         doc = envelope(run(args, "replay", "--json", path), problems, statuses=(0, 1))
-        for dump, (message, seconds) in zip(doc["data"]["dumps"], load(path + ".torch")) if doc else ():
-            same(problems, "message", dump["msg"], message)
+        dumps, truth = doc["data"]["dumps"] if doc else [], load(path + ".torch")
+        same(problems, "messages", [dump["msg"] for dump in dumps], [message for message, _ in truth])
+        for dump, (message, seconds) in zip(dumps, truth):
             compare_seconds(problems, message, dict(map(tuple, dump["results"])), seconds)
         tap.none(f"the program replays SimpleProfiler: {work.__name__.replace('_', ' ')}", problems)
+
+
+# ---- what the README shows
+
+def first_example(page):
+    with open(os.path.join(SOURCE, page), encoding="utf-8") as f:
+        return f.read().split("```python\n")[1].split("```")[0]
+
+
+def readme_example(here):
+    with here.test("the example of the README") as problems:
+        example = first_example("README.md")
+        same(problems, "in contrib/python", first_example("contrib/python/README.md"), example)
+        same(problems, "lines", example.count("\n"), 5)
+        model = models.fsdp1(models.composite)
+        optimizer = torch.optim.Adam(model.parameters())
+
+        def train(model):
+            model(torch.ones(2, 6)).sum().backward()
+            optimizer.step()
+
+        os.makedirs(here.path(f"example{here.rank}/step-1000"))
+        os.chdir(here.path(f"example{here.rank}"))
+        exec(example, {"model": model, "optimizer": optimizer, "train": train, "save": FSDP.optim_state_dict})
+        plan = ["step-1000/model.fsdp-plan.json"] if here.rank == 0 else []
+        same(problems, "files", sorted(p for p in glob.glob("**", recursive=True) if os.path.isfile(p)),
+             [f"order_rank{here.rank}.jsonl", f"profile_rank{here.rank}.jsonl", *plan])
+        same(problems, "regions", replay.Profiler(replay.read(f"profile_rank{here.rank}.jsonl")[1]).problems, [])
+        same(problems, "forwards", replay.ExecOrder(*replay.read(f"order_rank{here.rank}.jsonl")).pre, [0, 1, 2])
+        os.chdir(here.folder)
 
 
 # ---- fx
@@ -588,7 +619,10 @@ def main():
     args = arguments(__doc__)
     tap = Tap()
     known = commands(args)
-    data = next(root for root in args.roots if os.path.isdir(os.path.join(root, "plan")))
+    data = next((d for root in args.roots if os.path.isdir(d := os.path.join(root, "plan"))), None)
+    if data is None:
+        skip_all("no plans to compare with")
+    tap.none("every plan among the samples is built anew", sorted(set(os.listdir(data)) - set(models.RECIPES)))
     samples = args.fixtures and os.path.join(args.fixtures, "traces", "exec_order")
     with tempfile.TemporaryDirectory() as folder:
         plan_without_ranks(tap, folder)
@@ -598,7 +632,7 @@ def main():
             if together(tap, here, world, "OFF", plans_of_samples(data), *odd) and odd:
                 ask_about_plans(tap, args, here)
         info = os.path.join(folder, "info")
-        if together(tap, info, 2, "INFO", profiler, handles(HANDLES_AT_INFO, "INFO", samples)) and "replay" in known:
+        if together(tap, info, 2, "INFO", profiler, readme_example, handles(HANDLES_AT_INFO, "INFO", samples)) and "replay" in known:
             ask_about_profiles(tap, args, info)
         detail = os.path.join(folder, "detail")
         if together(tap, detail, 2, "DETAIL", handles(HANDLES, "DETAIL", samples), handles_otherwise) and \
