@@ -221,9 +221,10 @@ def save_optimizer(here):
     optimizer = torch.optim.Adam(model.parameters())
     model(torch.ones(2, 6)).sum().backward()
     optimizer.step()
-    FSDP.set_state_dict_type(model, StateDictType.FULL_STATE_DICT, FullStateDictConfig(),
-                             FullOptimStateDictConfig(rank0_only=False))
-    FSDP.optim_state_dict(model, optimizer)
+    for rank0_only in (False, True):  # the second leaves a region to the garbage collector
+        FSDP.set_state_dict_type(model, StateDictType.FULL_STATE_DICT, FullStateDictConfig(),
+                                 FullOptimStateDictConfig(rank0_only=rank0_only))
+        FSDP.optim_state_dict(model, optimizer)
 
 
 def edges(here):

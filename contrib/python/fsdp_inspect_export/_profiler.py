@@ -105,8 +105,12 @@ def _patch(patches: Patches, out: Recording) -> None:
     clock = _Clock(_debug_utils.time)
     profile, reset, dump = profiler.profile, profiler.reset, profiler.dump_and_reset
 
-    def recorded_profile(cls: Any, profile_type: str) -> _Region:
-        return _Region(profile(profile_type), _name(profile_type), out, clock)
+    # A generator, as PyTorch's own is: a region that is dropped instead of ended (what
+    # _optim_state_dict does on ranks that save nothing) ends when it is collected.
+    @contextmanager
+    def recorded_profile(cls: Any, profile_type: str) -> Iterator[None]:
+        with _Region(profile(profile_type), _name(profile_type), out, clock):
+            yield
 
     def recorded_reset(cls: Any) -> None:
         out.put(ev="reset", t_ns=time.monotonic_ns())
