@@ -377,6 +377,8 @@ static void tell_head(struct info *info)
 		path.size--;
 	out_line_begin(out, NULL);
 	out_line_name(out, path);
+	if (info->run->path_count > 1)
+		out_line_text(out, " and %zu more", info->run->path_count - 1);
 	out_line_text(out, ": ");
 	out_line_name(out, text_of(format.title != NULL ? format.title : format.family));
 	if (world_size != FSDP_NONE)

@@ -80,7 +80,8 @@ struct run {
 	const struct fsdp_checkpoint *checkpoint;
 	struct fsdp_locator
 		*locator;   /* made by the first who needs it, freed behind the run */
-	const char *path;   /* of the checkpoint as the user typed it */
+	const char *path;   /* of the checkpoint as the user typed it: the first … */
+	size_t path_count;  /* … of so many */
 	char *const *words; /* arguments that are not checkpoints */
 	size_t word_count;
 	struct out *out;

@@ -231,7 +231,8 @@ static enum input_result check_words(const struct inputs *inputs,
 			command->synopsis);
 		return INPUT_WRONG;
 	}
-	if (common->separate && command->inputs != INPUTS_MANY) {
+	if (common->separate && command->inputs == INPUTS_ONE &&
+		inputs->paths.count > 1) {
 		usage_what(usage, "%s takes one checkpoint, so --separate has no meaning",
 			command->name);
 		usage_hint(usage, "run it once for each");
@@ -258,6 +259,7 @@ static void set_options(struct inputs *inputs, const struct arguments *arguments
 	inputs->options.size = sizeof inputs->options;
 	inputs->options.plan_path = common->plan;
 	inputs->options.no_plan = common->no_plan;
+	inputs->options.alone = common->separate;
 	inputs->options.read_values = command->wants_values != NULL &&
 				      command->wants_values(arguments->options);
 	/* Whether it is a range was asked with the other options. */

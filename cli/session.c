@@ -363,6 +363,20 @@ static void note_plan(struct session *session, const struct fsdp_checkpoint *che
 		add_note(session, "classes and marks from %s", plan.path);
 }
 
+/* Files that were read though only another of their set was named. */
+static void note_siblings(
+	struct session *session, const struct fsdp_checkpoint *checkpoint)
+{
+	const char *path;
+
+	for (size_t i = 0; (path = fsdp_checkpoint_sibling(checkpoint, i)) != NULL; i++) {
+		uint32_t record = add_record(session, path, "checkpoint");
+		if (record == UINT32_MAX)
+			return;
+		session->records[record].found = true;
+	}
+}
+
 static void note_opening(
 	struct session *session, const struct fsdp_checkpoint *checkpoint)
 {
@@ -404,6 +418,7 @@ static struct fsdp_checkpoint *open_checkpoint(
 		add_error(session, fsdp_checkpoint_error(checkpoint, i), (uint32_t)first);
 	set_records(session, first, count, fsdp_checkpoint_format(checkpoint).family,
 		error_count > 0 ? STATUS_PARTIAL : STATUS_GOOD);
+	note_siblings(session, checkpoint);
 	note_plan(session, checkpoint);
 	return checkpoint;
 }
@@ -492,6 +507,7 @@ static void answer_one(struct session *session)
 
 	if (takes_checkpoint(session->command->inputs)) {
 		run.path = paths->items[0];
+		run.path_count = paths->count;
 		run.checkpoint = open_checkpoint(session, paths->items, paths->count, 0);
 		if (run.checkpoint == NULL || session->out_of_memory) {
 			session->status = STATUS_FAILED;
@@ -511,6 +527,7 @@ static void answer_input(struct session *session, struct fsdp_checkpoint *checkp
 
 	run.out = out;
 	run.path = session->inputs->paths.items[input];
+	run.path_count = 1;
 	run.checkpoint = checkpoint;
 	session->input = (uint32_t)input;
 	call(session, &run);
@@ -701,7 +718,8 @@ int session_run(const struct arguments *arguments, const struct inputs *inputs,
 		.outputs = outputs,
 		.error_looks = error_looks,
 		.input = UINT32_MAX,
-		.separate = arguments->common.separate && inputs->paths.count > 0,
+		.separate = arguments->common.separate &&
+			    arguments->command->inputs == INPUTS_MANY,
 	};
 	int status;
 

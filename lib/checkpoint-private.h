@@ -20,8 +20,10 @@ struct fsdp_checkpoint {
 	bool has_dir;
 	struct fsdp_vec packed; /* members of an archive, in the arena */
 
-	struct fsdp_vec errors; /* struct fsdp_error *, owned */
-	struct fsdp_vec notes;  /* const char * */
+	struct fsdp_vec errors;   /* struct fsdp_error *, owned */
+	struct fsdp_vec notes;    /* const char * */
+	struct fsdp_vec siblings; /* const char *: files that were found beside the named
+				     one */
 	const char *plan_path;
 	bool plan_found;
 };

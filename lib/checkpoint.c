@@ -11,6 +11,7 @@
 
 #include "checkpoint-private.h"
 #include "format/format.h"
+#include "pick.h"
 
 enum { HEAD_BYTES = 4096, PEEK_FILES = 64 };
 
@@ -21,13 +22,17 @@ struct opening {
 	struct fsdp_arena scratch;
 	struct fsdp_reading reading;
 	struct fsdp_look look;
-	const char *path;        /* as the user named it */
+	const char *const *paths; /* as the user named them */
+	size_t path_count;
+	const char *path;        /* the one, or the folder that all lie in */
 	const char *folder_path; /* of the folder that is read; "" is the current one */
 	const char *beside_path; /* of the one beside */
 	struct fsdp_dir beside;  /* the folder of a file, for its plan */
 	bool has_beside;
 	unsigned char head[HEAD_BYTES];
 	unsigned wrapped; /* how many archives were peeled off */
+	bool as_set;      /* the one file is a rank's: open its set */
+	bool wants_set;   /* that is what came out */
 };
 
 static void __attribute__((format(printf, 2, 3)))
@@ -127,6 +132,138 @@ static bool unwrap(struct opening *opening, struct fsdp_error **ret_error)
 			return false;
 	}
 	return true;
+}
+
+/* The path of an entry as the user would type it. */
+static const char *join_path(
+	struct opening *opening, const char *root, struct fsdp_span name)
+{
+	size_t size = strlen(root);
+	while (size > 1 && root[size - 1] == '/')
+		size--;
+	char *path =
+		fsdp_arena_take(&opening->checkpoint->arena, size + 1 + name.size + 1, 1);
+	if (path == NULL)
+		return NULL;
+	memcpy(path, root, size);
+	if (size != 0 && path[size - 1] != '/')
+		path[size++] = '/';
+	memcpy(path + size, name.data, name.size);
+	path[size + name.size] = '\0';
+	return path;
+}
+
+/* A name that only files of a DCP directory have. */
+static bool is_dcp_member(struct fsdp_span name)
+{
+	return fsdp_span_ends(name, FSDP_SPAN(".metadata")) ||
+	       fsdp_span_ends(name, FSDP_SPAN(".distcp"));
+}
+
+/* ---- several files as one checkpoint ---- */
+
+/* Only these files of the folder; the rest of it is not there. */
+static void look_at_picked(struct opening *opening, const struct fsdp_pick *pick)
+{
+	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
+	opening->path = pick->folder;
+	opening->folder_path = pick->folder;
+	fsdp_folder_pick(
+		&checkpoint->folder, &checkpoint->dir, pick->positions, pick->count);
+	look_at_folder(opening);
+}
+
+/* Whether the folder is a DCP directory, of which these files are only parts. */
+static bool are_of_dcp(const struct fsdp_folder *picked, const struct fsdp_folder *whole)
+{
+	struct fsdp_look look = { .folder = whole };
+	for (size_t i = 0; i < picked->count; i++)
+		if (!is_dcp_member(fsdp_folder_entry(picked, i).name))
+			return false;
+	return fsdp_registry_choose(&look) == &fsdp_family_dcp;
+}
+
+static bool open_several(struct opening *opening, struct fsdp_error **ret_error)
+{
+	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
+	struct fsdp_pick pick;
+	struct fsdp_folder whole;
+	if (opening->options->slice)
+		return fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
+			"a range of bytes is of one file, and several were given");
+	if (!fsdp_pick_paths(
+		    checkpoint, opening->paths, opening->path_count, &pick, ret_error))
+		return false;
+	look_at_picked(opening, &pick);
+	fsdp_folder_of_dir(&whole, &checkpoint->dir);
+	if (are_of_dcp(&checkpoint->folder, &whole)) {
+		note(opening, "these files belong to the directory they lie in, which "
+			      "was opened");
+		checkpoint->folder = whole;
+	}
+	return true;
+}
+
+/* What is read though the user named only one file is said. */
+static bool tell_siblings(struct opening *opening, struct fsdp_error **ret_error)
+{
+	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
+	struct fsdp_span own = base_name(opening->paths[0]);
+	const char *first = "", *last = "";
+	size_t count = 0;
+	for (size_t i = 0; i < checkpoint->folder.count; i++) {
+		struct fsdp_span name = fsdp_folder_entry(&checkpoint->folder, i).name;
+		if (fsdp_span_equal(name, own))
+			continue;
+		const char *path = strchr(opening->paths[0], '/') != NULL
+					   ? join_path(opening, opening->path, name)
+					   : (const char *)name.data;
+		const char **place = fsdp_vec_push(&checkpoint->siblings);
+		if (place == NULL || path == NULL)
+			return fsdp_arena_fail(&checkpoint->arena, ret_error);
+		*place = path;
+		last = (const char *)name.data;
+		if (count++ == 0)
+			first = last;
+	}
+	note(opening,
+		"%s is one file of a set: %zu more beside it %s read too (%s%s%s); "
+		"--separate reads it alone",
+		opening->paths[0], count, count == 1 ? "was" : "were", first,
+		count == 1  ? ""
+		: count > 2 ? " … "
+			    : ", ",
+		count == 1 ? "" : last);
+	return true;
+}
+
+/* The set of the one file that was named. */
+static bool open_set(struct opening *opening, struct fsdp_error **ret_error)
+{
+	struct fsdp_pick pick;
+	if (!fsdp_pick_set(opening->checkpoint, opening->path, &pick, ret_error))
+		return false;
+	look_at_picked(opening, &pick);
+	return tell_siblings(opening, ret_error);
+}
+
+/* Whether the file is one of a set: its name says so, or (once it was read) it does so
+ * itself; and others of the set lie beside it. */
+static bool has_set(struct opening *opening, bool told)
+{
+	struct fsdp_folder folder;
+	bool sure = false;
+	if (opening->as_set || opening->path_count != 1 || opening->options->alone ||
+		opening->options->slice || !opening->has_beside ||
+		opening->wrapped != 0 || opening->look.folder != NULL)
+		return false;
+	fsdp_folder_of_dir(&folder, &opening->beside);
+	uint32_t *positions = fsdp_arena_take(&opening->scratch,
+		(folder.count + 1) * sizeof *positions, sizeof *positions);
+	return positions != NULL &&
+	       fsdp_rank_siblings(&folder, base_name(opening->path), positions, &sure) >
+		       1 &&
+	       (sure || told);
 }
 
 /* ---- directories that only lead to a checkpoint ---- */
@@ -274,9 +411,7 @@ static bool open_whole_directory(struct opening *opening, struct fsdp_error **re
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
 	struct fsdp_span name = base_name(opening->path);
-	bool member = fsdp_span_ends(name, FSDP_SPAN(".metadata")) ||
-		      fsdp_span_ends(name, FSDP_SPAN(".distcp"));
-	if (!member || !opening->has_beside || opening->options->slice)
+	if (!is_dcp_member(name) || !opening->has_beside || opening->options->slice)
 		return true;
 	struct fsdp_folder folder;
 	fsdp_folder_of_dir(&folder, &opening->beside);
@@ -326,7 +461,7 @@ static bool open_file(struct opening *opening, struct fsdp_error **ret_error)
 		return false;
 	if (!look_at_source(opening, source, base_name(opening->path), ret_error))
 		return false;
-	if (!options->no_plan || fsdp_registry_choose(&opening->look) == NULL)
+	if (!options->no_plan || !options->alone)
 		open_beside(opening);
 	return open_whole_directory(opening, ret_error);
 }
@@ -348,6 +483,10 @@ static bool open_stdin(struct opening *opening, struct fsdp_error **ret_error)
 static bool open_input(struct opening *opening, struct fsdp_error **ret_error)
 {
 	bool opened;
+	if (opening->as_set)
+		return open_set(opening, ret_error);
+	if (opening->path_count > 1)
+		return open_several(opening, ret_error);
 	if (strcmp(opening->path, "-") == 0)
 		opened = open_stdin(opening, ret_error);
 	else if (fsdp_dir_is(opening->path))
@@ -390,25 +529,6 @@ static bool read_named_plan(struct opening *opening, struct fsdp_error **ret_err
 	if (!read)
 		fsdp_error_add_path(ret_error, (const char *)path.data);
 	return read;
-}
-
-/* The path of an entry as the user would type it. */
-static const char *join_path(
-	struct opening *opening, const char *root, struct fsdp_span name)
-{
-	size_t size = strlen(root);
-	while (size > 1 && root[size - 1] == '/')
-		size--;
-	char *path =
-		fsdp_arena_take(&opening->checkpoint->arena, size + 1 + name.size + 1, 1);
-	if (path == NULL)
-		return NULL;
-	memcpy(path, root, size);
-	if (size != 0 && path[size - 1] != '/')
-		path[size++] = '/';
-	memcpy(path + size, name.data, name.size);
-	path[size + name.size] = '\0';
-	return path;
 }
 
 /* The one plan of a folder; several are none, and said. */
@@ -475,8 +595,15 @@ static bool read_plan(struct opening *opening, struct fsdp_error **ret_error)
 	if (checkpoint->is_folder || checkpoint->has_dir) {
 		if (!find_plan(opening, &checkpoint->folder, &entry, &found))
 			return false;
+		struct fsdp_folder whole = checkpoint->folder;
+		/* Beside the files that were named, if it is not one of them. */
+		if (!found && whole.picked != NULL) {
+			fsdp_folder_of_dir(&whole, &checkpoint->dir);
+			if (!find_plan(opening, &whole, &entry, &found))
+				return false;
+		}
 		if (found)
-			return read_found_plan(opening, &checkpoint->folder,
+			return read_found_plan(opening, &whole,
 				opening->folder_path != NULL ? opening->folder_path
 							     : opening->path,
 				entry.name, ret_error);
@@ -582,11 +709,15 @@ static bool read_checkpoint(struct opening *opening, struct fsdp_error **ret_err
 		.scratch = &opening->scratch,
 		.limits = &checkpoint->limits,
 		.read_values = opening->options->read_values,
+		.named = opening->path_count > 1,
 		.rank = FSDP_NONE,
 		.errors = &checkpoint->errors,
 	};
 	fsdp_vec_init(
 		&opening->reading.children, &opening->scratch, sizeof(struct fsdp_child));
+	opening->wants_set = family != &fsdp_family_plan && has_set(opening, false);
+	if (opening->wants_set)
+		return false;
 	if (!family->read(&opening->reading, &opening->look, ret_error)) {
 		if (checkpoint->is_folder)
 			fsdp_error_put_below(ret_error, opening->path);
@@ -594,6 +725,10 @@ static bool read_checkpoint(struct opening *opening, struct fsdp_error **ret_err
 	}
 	for (size_t i = 0; checkpoint->is_folder && i < checkpoint->errors.count; i++)
 		fsdp_error_put_below(fsdp_vec_at(&checkpoint->errors, i), opening->path);
+	opening->wants_set = opening->reading.ranks_told != 0 &&
+			     checkpoint->model.world_size > 1 && has_set(opening, true);
+	if (opening->wants_set)
+		return false;
 	if (!read_children(opening, ret_error) ||
 		(family->finish != NULL && !family->finish(&opening->reading, ret_error)))
 		return false;
@@ -614,7 +749,7 @@ static bool open_all(struct opening *opening, struct fsdp_error **ret_error)
 	fsdp_arena_done(&opening->scratch);
 	opened = opened &&
 		 fsdp_model_freeze(&checkpoint->model, &checkpoint->budget, ret_error);
-	if (!opened)
+	if (!opened && !opening->wants_set)
 		fsdp_error_add_path(ret_error, opening->path);
 	return opened;
 }
@@ -627,29 +762,17 @@ static bool begin(struct fsdp_checkpoint *checkpoint, const struct fsdp_options 
 	fsdp_vec_init(
 		&checkpoint->errors, &checkpoint->arena, sizeof(struct fsdp_error *));
 	fsdp_vec_init(&checkpoint->notes, &checkpoint->arena, sizeof(const char *));
+	fsdp_vec_init(&checkpoint->siblings, &checkpoint->arena, sizeof(const char *));
 	return apply_limits(checkpoint, options, ret_error) &&
 	       fsdp_build_init(&checkpoint->model, &checkpoint->arena,
 		       &checkpoint->limits, ret_error);
 }
 
-bool fsdp_checkpoint_open(const char *const *paths, size_t count,
-	const struct fsdp_options *options, struct fsdp_checkpoint **ret_checkpoint,
-	struct fsdp_error **ret_error)
+/* *ret_wants_set: it is one file of a set, and nothing was opened. */
+static bool open_once(const char *const *paths, size_t count,
+	const struct fsdp_options *options, bool *ret_wants_set,
+	struct fsdp_checkpoint **ret_checkpoint, struct fsdp_error **ret_error)
 {
-	static const struct fsdp_options defaults = { .size = sizeof defaults };
-	struct fsdp_error *local = NULL;
-	if (ret_error == NULL)
-		ret_error = &local;
-	if (options == NULL)
-		options = &defaults;
-	if (count != 1) {
-		fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
-			"%zu inputs were given; this version reads one checkpoint at a "
-			"time",
-			count);
-		fsdp_error_free(local);
-		return false;
-	}
 	struct fsdp_checkpoint *checkpoint = calloc(1, sizeof *checkpoint);
 	struct opening *opening = calloc(1, sizeof *opening);
 	bool opened = checkpoint != NULL && opening != NULL;
@@ -658,19 +781,47 @@ bool fsdp_checkpoint_open(const char *const *paths, size_t count,
 	if (opened) {
 		opening->checkpoint = checkpoint;
 		opening->options = options;
+		opening->paths = paths;
+		opening->path_count = count;
 		opening->path = paths[0];
+		opening->as_set = *ret_wants_set;
+		*ret_wants_set = false;
 		fsdp_arena_init(&opening->scratch, &checkpoint->budget);
 		opened = begin(checkpoint, options, ret_error) &&
 			 open_all(opening, ret_error);
 		if (opening->has_beside)
 			fsdp_dir_close(&opening->beside);
 		fsdp_arena_done(&opening->scratch);
+		*ret_wants_set = opening->wants_set;
 	}
 	free(opening);
 	if (opened)
 		*ret_checkpoint = checkpoint;
 	else
 		fsdp_checkpoint_free(checkpoint);
+	return opened;
+}
+
+bool fsdp_checkpoint_open(const char *const *paths, size_t count,
+	const struct fsdp_options *options, struct fsdp_checkpoint **ret_checkpoint,
+	struct fsdp_error **ret_error)
+{
+	static const struct fsdp_options defaults = { .size = sizeof defaults };
+	struct fsdp_error *local = NULL;
+	bool wants_set = false, opened = false;
+	if (ret_error == NULL)
+		ret_error = &local;
+	if (options == NULL)
+		options = &defaults;
+	if (count == 0)
+		fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
+			"no checkpoint was named");
+	else
+		opened = open_once(
+			paths, count, options, &wants_set, ret_checkpoint, ret_error);
+	if (wants_set)
+		opened = open_once(
+			paths, count, options, &wants_set, ret_checkpoint, ret_error);
 	fsdp_error_free(local);
 	return opened;
 }

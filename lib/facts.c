@@ -42,6 +42,14 @@ const char *fsdp_checkpoint_note(const struct fsdp_checkpoint *checkpoint, size_
 	return *(const char **)fsdp_vec_at(&checkpoint->notes, index);
 }
 
+const char *fsdp_checkpoint_sibling(
+	const struct fsdp_checkpoint *checkpoint, size_t index)
+{
+	if (index >= checkpoint->siblings.count)
+		return NULL;
+	return *(const char **)fsdp_vec_at(&checkpoint->siblings, index);
+}
+
 size_t fsdp_file_count(const struct fsdp_checkpoint *checkpoint)
 {
 	return checkpoint->model.files.count;

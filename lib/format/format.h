@@ -33,6 +33,7 @@ struct fsdp_reading {
 	const struct fsdp_limits *limits;
 	bool read_values;
 	bool plan_is_checkpoint; /* a plan stands for itself, there is nothing else */
+	bool named;              /* the files of the folder were named one by one */
 	uint32_t rank; /* of the child that is read, by its name; FSDP_NONE: no child */
 	size_t ranks_told;        /* files that said themselves whose they are */
 	struct fsdp_vec children; /* struct fsdp_child: what `read` names */
@@ -46,6 +47,11 @@ void fsdp_reading_keep_error(struct fsdp_reading *reading, struct fsdp_error *er
 /* Whose file this is: *rank, which it says itself, else what its name says. */
 void fsdp_reading_settle_rank(
 	struct fsdp_reading *reading, uint32_t file, uint32_t *rank);
+
+/* Of how many ranks the save is that this file says it is of: at least, or (whole)
+ * exactly. FSDP_NONE: it says nothing. */
+void fsdp_reading_settle_world(
+	struct fsdp_reading *reading, uint32_t file, uint32_t world_size, bool whole);
 
 struct fsdp_family {
 	const char *name;  /* "torch-zip" */
@@ -72,6 +78,12 @@ bool fsdp_foreign(const struct fsdp_look *look, struct fsdp_error **ret_error);
 /* Whether a file's content is a pointer or a page instead of data ("a Git LFS pointer,
  * not the file (the real one has 4.9 GB)"); NULL if not. In the arena. */
 const char *fsdp_foreign_stand_in(struct fsdp_span head, struct fsdp_arena *arena);
+
+/* rank-set.c: the files of a folder whose names differ from this one in one number only,
+ * itself among them: their positions, ascending, of which there is room for all. 0: the
+ * name holds no number. *ret_sure: the names alone say that these are ranks. */
+size_t fsdp_rank_siblings(const struct fsdp_folder *folder, struct fsdp_span name,
+	uint32_t *positions, bool *ret_sure);
 
 /* plan.c: whether a file that lies beside a checkpoint is a sharding plan. */
 bool fsdp_plan_read(struct fsdp_reading *reading, struct fsdp_span bytes,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Knows when files of one folder are the ranks of one save: their names differ in one
- * number. Reads none of them: it names them as children, and the door reads each.
+ * number, or the user named them together. Reads none of them: it names them as children,
+ * and the door reads each.
  *
  *	rank0.pt rank1.pt …                      free naming
  *	model_world_size_2_rank_0.pt …           verl
@@ -10,9 +11,15 @@
  * What the files say of themselves (the process group of a ShardedTensor, the mesh of a
  * DTensor) is believed; the number in the name only where they say nothing.
  */
+#include <stdio.h>
+
+#include "base/num.h"
 #include "format/format.h"
 
-enum { RANK_MAX = 1 << 24 };
+enum { RANK_MAX = 1 << 24, NAMED_MAX = 1 << 16 };
+
+/* Files of one rank that are told apart by name; beyond that nobody looks. */
+enum { KINDS_MAX = 64 };
 
 /* A name with one number taken out. */
 struct pattern {
@@ -70,14 +77,6 @@ static bool same_pattern(const struct pattern *a, const struct pattern *b)
 	       fsdp_span_equal(a->suffix, b->suffix);
 }
 
-static bool pattern_at(
-	const struct fsdp_folder *folder, size_t index, struct pattern *ret_pattern)
-{
-	struct fsdp_entry entry = fsdp_folder_entry(folder, index);
-	return entry.kind == FSDP_ENTRY_FILE && has_torch_suffix(entry.name) &&
-	       take_pattern(entry.name, ret_pattern);
-}
-
 /* All torch files of the folder have one pattern; the first one's goes to *ret_pattern.
  */
 static size_t count_members(const struct fsdp_folder *folder, struct pattern *ret_pattern)
@@ -108,61 +107,287 @@ static bool names_a_rank(struct fsdp_span name)
 	return false;
 }
 
+/* verl and others write it into the name; FSDP_NONE if it is not there. */
+static uint32_t named_world_size(struct fsdp_span name)
+{
+	static const char word[] = "world_size_";
+	const unsigned char *at = memmem(name.data, name.size, word, sizeof word - 1);
+	uint64_t size = 0;
+	if (at == NULL)
+		return FSDP_NONE;
+	for (at += sizeof word - 1;
+		at < name.data + name.size && is_digit(*at) && size < RANK_MAX; at++)
+		size = size * 10 + (uint64_t)(*at - '0');
+	return size != 0 && size < RANK_MAX ? (uint32_t)size : FSDP_NONE;
+}
+
+static bool is_plan(struct fsdp_span name)
+{
+	return fsdp_span_ends(name, FSDP_SPAN(".fsdp-plan.json"));
+}
+
 static int bid(const struct fsdp_look *look)
 {
 	struct pattern pattern = { 0 };
 	if (look->folder == NULL)
 		return 0;
+	/* What was named together is read together. */
+	if (look->folder->picked != NULL)
+		return 20;
 	size_t count = count_members(look->folder, &pattern);
 	/* One file that is called a rank's is a set of which the others are missing. */
 	return count >= 2 || (count == 1 && names_a_rank(pattern.prefix)) ? 30 : 0;
 }
 
+size_t fsdp_rank_siblings(const struct fsdp_folder *folder, struct fsdp_span name,
+	uint32_t *positions, bool *ret_sure)
+{
+	struct pattern own, pattern;
+	size_t count = 0;
+	if (!take_pattern(name, &own))
+		return 0;
+	for (size_t i = 0; i < folder->count; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+		if (entry.kind == FSDP_ENTRY_FILE && take_pattern(entry.name, &pattern) &&
+			same_pattern(&pattern, &own))
+			positions[count++] = (uint32_t)i;
+	}
+	*ret_sure = names_a_rank(own.prefix);
+	return count;
+}
+
+static bool is_child(const struct fsdp_folder *folder, const struct fsdp_entry *entry)
+{
+	if (entry->kind != FSDP_ENTRY_FILE)
+		return false;
+	return folder->picked != NULL ? !is_plan(entry->name)
+				      : has_torch_suffix(entry->name);
+}
+
 static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	struct fsdp_error **ret_error)
 {
-	struct pattern pattern;
+	struct pattern pattern, first = { 0 };
+	bool uniform = true;
 	for (size_t i = 0; i < look->folder->count; i++) {
-		if (!pattern_at(look->folder, i, &pattern))
+		struct fsdp_entry entry = fsdp_folder_entry(look->folder, i);
+		if (!is_child(look->folder, &entry))
 			continue;
 		struct fsdp_child *child = fsdp_vec_push(&reading->children);
 		if (child == NULL)
 			return fsdp_arena_fail(reading->scratch, ret_error);
+		bool numbered = take_pattern(entry.name, &pattern);
 		*child = (struct fsdp_child){
-			.name = fsdp_folder_entry(look->folder, i).name,
-			.rank = pattern.number,
+			.name = entry.name,
+			.rank = numbered ? pattern.number : FSDP_NONE,
 		};
+		if (reading->children.count == 1)
+			first = pattern;
+		uniform &= numbered && same_pattern(&pattern, &first);
+	}
+	/* Of names that differ in more than a number, only the word tells a rank. */
+	for (size_t i = 0; i < reading->children.count && !uniform; i++) {
+		struct fsdp_child *child = fsdp_vec_at(&reading->children, i);
+		if (!names_a_rank(child->name))
+			child->rank = FSDP_NONE;
 	}
 	reading->model->is_set = true;
 	return true;
 }
 
-/* ---- after all files were read ---- */
+/* ---- after all files were read: is it one save? ---- */
 
-static void judge_ranks(
-	struct fsdp_reading *reading, unsigned char *seen, uint32_t world_size)
+static struct fsdp_file_record *file_at(const struct fsdp_model *model, uint32_t index)
+{
+	return fsdp_vec_at(&model->files, index);
+}
+
+/* Of a world size: the files that tell it. */
+struct claim {
+	uint32_t world_size;
+	uint32_t files;
+	uint32_t ranks; /* below it, with a file that tells it */
+};
+
+/* Distinct world sizes are few; of more than these the rest is left out anyway. */
+enum { CLAIMS_MAX = 16 };
+
+struct claims {
+	struct claim items[CLAIMS_MAX];
+	size_t count;
+};
+
+static void add_claim(struct claims *claims, const struct fsdp_file_record *file)
+{
+	size_t i = 0;
+	if (file->world_size == FSDP_NONE || !file->world_whole)
+		return;
+	while (i < claims->count && claims->items[i].world_size != file->world_size)
+		i++;
+	if (i == CLAIMS_MAX)
+		return;
+	if (i == claims->count)
+		claims->items[claims->count++] =
+			(struct claim){ .world_size = file->world_size };
+	claims->items[i].files++;
+	claims->items[i].ranks += file->rank < file->world_size;
+}
+
+/* Whether more of its ranks are there; of equal ones, whether it has more files. */
+static bool is_likelier(const struct claim *a, const struct claim *b)
+{
+	uint64_t left = (uint64_t)a->ranks * b->world_size;
+	uint64_t right = (uint64_t)b->ranks * a->world_size;
+	return left != right ? left > right : a->files > b->files;
+}
+
+/* The one world size that the files tell; of several the one that is most complete. Files
+ * of another world are of another save: their tensors are not put among these. */
+static void settle_world(struct fsdp_model *model)
+{
+	struct claims claims = { .count = 0 };
+	const struct claim *best = &claims.items[0];
+	for (uint32_t i = 0; i < model->files.count; i++)
+		add_claim(&claims, file_at(model, i));
+	if (claims.count < 2)
+		return;
+	for (size_t i = 1; i < claims.count; i++)
+		if (is_likelier(&claims.items[i], best))
+			best = &claims.items[i];
+	model->world_size = best->world_size;
+	for (uint32_t i = 0; i < model->files.count; i++) {
+		struct fsdp_file_record *file = file_at(model, i);
+		if (!file->world_whole || file->world_size == best->world_size)
+			continue;
+		file->left_out = true;
+		fsdp_find(&model->findings, FSDP_RULE_RANK_IDENTITY,
+			FSDP_PLACE(.file = file->path, .rank = file->rank),
+			"the file is of a save by %u ranks, %u other file%s by %u: it is "
+			"of another save and was left out",
+			file->world_size, best->files, best->files == 1 ? " is" : "s are",
+			best->world_size);
+	}
+}
+
+static bool same_kind(const struct fsdp_file_record *a, const struct fsdp_file_record *b)
+{
+	struct pattern left, right;
+	return take_pattern(a->path, &left) && take_pattern(b->path, &right)
+		       ? same_pattern(&left, &right)
+		       : fsdp_span_equal(a->path, b->path);
+}
+
+/* The files of each rank, as lists: by rank the first, by file the next. */
+struct ranks {
+	uint32_t *first, *next;
+	uint32_t world_size;
+};
+
+static const struct fsdp_file_record *find_double(const struct fsdp_model *model,
+	const struct ranks *ranks, const struct fsdp_file_record *file)
+{
+	uint32_t other = ranks->first[file->rank];
+	for (size_t i = 0; other != 0 && i < KINDS_MAX; i++) {
+		if (same_kind(file_at(model, other - 1), file))
+			return file_at(model, other - 1);
+		other = ranks->next[other - 1];
+	}
+	return NULL;
+}
+
+static void judge_file(struct fsdp_model *model, struct ranks *ranks, uint32_t index)
+{
+	struct fsdp_file_record *file = file_at(model, index);
+	uint32_t named = named_world_size(file->path);
+	if (file->rank == FSDP_NONE || file->left_out)
+		return;
+	if (named != FSDP_NONE && file->world_whole && named != file->world_size)
+		fsdp_find(&model->findings, FSDP_RULE_RANK_IDENTITY,
+			FSDP_PLACE(.file = file->path, .rank = file->rank),
+			"the file is of a save by %u ranks, its name says %u",
+			file->world_size, named);
+	if (file->rank >= ranks->world_size) {
+		fsdp_find(&model->findings, FSDP_RULE_RANK_IDENTITY,
+			FSDP_PLACE(.file = file->path, .rank = file->rank),
+			"this file is of rank %u, but the world has %u ranks", file->rank,
+			ranks->world_size);
+		return;
+	}
+	const struct fsdp_file_record *other = find_double(model, ranks, file);
+	if (other == NULL) {
+		ranks->next[index] = ranks->first[file->rank];
+		ranks->first[file->rank] = index + 1;
+		return;
+	}
+	file->left_out = true;
+	fsdp_find(&model->findings, FSDP_RULE_RANK_IDENTITY,
+		FSDP_PLACE(.file = file->path, .rank = file->rank),
+		"another file is of rank %u too (%.*s); this one was left out",
+		file->rank, (int)fsdp_min(other->path.size, 256),
+		(const char *)other->path.data);
+}
+
+/* "1-3, 5" of the ranks without a file; *ret_only is the rank if it is just one. */
+static uint32_t write_missing(
+	const struct ranks *ranks, char *text, size_t size, uint32_t *ret_only)
+{
+	uint32_t count = 0;
+	size_t at = 0;
+	text[0] = '\0';
+	for (uint32_t rank = 0; rank < ranks->world_size; rank++) {
+		uint32_t end = rank;
+		if (ranks->first[rank] != 0)
+			continue;
+		while (end + 1 < ranks->world_size && ranks->first[end + 1] == 0)
+			end++;
+		count += end - rank + 1;
+		*ret_only = count == 1 ? rank : FSDP_NONE;
+		const char *comma = at == 0 ? "" : ", ";
+		if (at + 32 > size)
+			at = size;
+		else if (at + 64 > size)
+			at += (size_t)snprintf(text + at, size - at, "%s…", comma) + 32;
+		else if (end == rank)
+			at += (size_t)snprintf(text + at, size - at, "%s%u", comma, rank);
+		else
+			at += (size_t)snprintf(
+				text + at, size - at, "%s%u-%u", comma, rank, end);
+		rank = end;
+	}
+	return count;
+}
+
+static void judge_missing(struct fsdp_model *model, const struct ranks *ranks, bool named)
+{
+	char text[256];
+	uint32_t only = FSDP_NONE;
+	uint32_t count = write_missing(ranks, text, sizeof text, &only);
+	if (count != 0)
+		fsdp_find(&model->findings, FSDP_RULE_RANK_MISSING,
+			FSDP_PLACE(.rank = only,
+				.next = named ? "name the files of these ranks too"
+					      : NULL),
+			"%s file of rank%s %s%s; the world has %u ranks",
+			named ? "no" : "there is no", count == 1 ? "" : "s", text,
+			named ? " was named" : "", ranks->world_size);
+}
+
+static bool judge_ranks(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = reading->model;
-	for (uint32_t i = 0; i < model->files.count; i++) {
-		const struct fsdp_file_record *file = fsdp_vec_at(&model->files, i);
-		if (file->rank == FSDP_NONE)
-			continue;
-		if (file->rank >= world_size)
-			fsdp_find(&model->findings, FSDP_RULE_RANK_IDENTITY,
-				FSDP_PLACE(.file = file->path, .rank = file->rank),
-				"this file is of rank %u, but the world has %u ranks",
-				file->rank, world_size);
-		else if (seen[file->rank]++ == 1)
-			fsdp_find(&model->findings, FSDP_RULE_RANK_IDENTITY,
-				FSDP_PLACE(.file = file->path, .rank = file->rank),
-				"another file is of rank %u too", file->rank);
-	}
-	for (uint32_t rank = 0; rank < world_size; rank++)
-		if (seen[rank] == 0)
-			fsdp_find(&model->findings, FSDP_RULE_RANK_MISSING,
-				FSDP_PLACE(.file = { 0 }, .rank = rank),
-				"there is no file of rank %u; the world has %u ranks",
-				rank, world_size);
+	struct ranks ranks = {
+		.first = fsdp_arena_take(reading->scratch,
+			((size_t)model->world_size + 1) * sizeof(uint32_t), 4),
+		.next = fsdp_arena_take(
+			reading->scratch, (model->files.count + 1) * sizeof(uint32_t), 4),
+		.world_size = model->world_size,
+	};
+	if (ranks.first == NULL || ranks.next == NULL)
+		return fsdp_arena_fail(reading->scratch, ret_error);
+	for (uint32_t i = 0; i < model->files.count; i++)
+		judge_file(model, &ranks, i);
+	judge_missing(model, &ranks, reading->named);
+	return true;
 }
 
 /* Files that differ in a number and say nothing of ranks may be anything. */
@@ -172,34 +397,48 @@ static bool check_evidence(struct fsdp_reading *reading, struct fsdp_error **ret
 	if (reading->ranks_told != 0 || names_a_rank(first->name))
 		return true;
 	fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
-		"these %zu files differ in one number of their names, but nothing says "
-		"that "
-		"they are ranks of one save",
+		"nothing says that these %zu files are ranks of one save",
 		reading->children.count);
 	fsdp_error_add_rule(ret_error, "FI9002");
 	fsdp_error_add_hint(ret_error, "give one of them");
 	return false;
 }
 
+/* What the names say where the files say nothing. */
+static uint32_t guess_world_size(const struct fsdp_reading *reading)
+{
+	uint32_t size = (uint32_t)reading->children.count, highest = 0;
+	for (size_t i = 0; i < reading->children.count; i++) {
+		const struct fsdp_child *child = fsdp_vec_at(&reading->children, i);
+		uint32_t named = named_world_size(child->name);
+		if (named != FSDP_NONE)
+			return named;
+		if (child->rank == FSDP_NONE)
+			return size;
+		if (child->rank > highest)
+			highest = child->rank;
+	}
+	/* Numbers far apart are no ranks. */
+	return highest >= size && highest < NAMED_MAX ? highest + 1 : size;
+}
+
 static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 {
+	struct fsdp_model *model = reading->model;
+	/* One file beside its plan. */
+	if (reading->children.count == 1 && reading->ranks_told == 0 &&
+		!names_a_rank(
+			((const struct fsdp_child *)fsdp_vec_at(&reading->children, 0))
+				->name))
+		return true;
 	if (!check_evidence(reading, ret_error))
 		return false;
-	struct fsdp_model *model = reading->model;
-	uint32_t world_size = model->world_size;
 	model->format.family = "rank-set";
 	model->format.title = "PyTorch rank files (one torch.save a rank)";
-	if (world_size == FSDP_NONE) {
-		/* Nothing in the files tells: as many as there are files. */
-		model->world_size = (uint32_t)reading->children.count;
-		return true;
-	}
-	unsigned char *seen =
-		fsdp_arena_take(reading->scratch, (size_t)world_size + 1, 1);
-	if (seen == NULL)
-		return fsdp_arena_fail(reading->scratch, ret_error);
-	judge_ranks(reading, seen, world_size);
-	return true;
+	settle_world(model);
+	if (model->world_size == FSDP_NONE)
+		model->world_size = guess_world_size(reading);
+	return judge_ranks(reading, ret_error);
 }
 
 const struct fsdp_family fsdp_family_rank_set = {

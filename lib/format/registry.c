@@ -59,3 +59,15 @@ void fsdp_reading_settle_rank(struct fsdp_reading *reading, uint32_t file, uint3
 			"the file is of rank %u, its name says %u", *rank, named);
 	record->rank = *rank;
 }
+
+void fsdp_reading_settle_world(
+	struct fsdp_reading *reading, uint32_t file, uint32_t world_size, bool whole)
+{
+	struct fsdp_model *model = reading->model;
+	struct fsdp_file_record *record = fsdp_vec_at(&model->files, file);
+	record->world_size = world_size;
+	record->world_whole = whole;
+	if (world_size != FSDP_NONE &&
+		(model->world_size == FSDP_NONE || model->world_size < world_size))
+		model->world_size = world_size;
+}

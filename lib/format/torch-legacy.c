@@ -303,6 +303,8 @@ static bool walk_object(struct legacy *legacy, struct fsdp_error **ret_error)
 	if (!fsdp_torch_resolve(&legacy->torch, read_storage, legacy, ret_error))
 		return false;
 	fsdp_reading_settle_rank(legacy->reading, legacy->file_id, &legacy->torch.rank);
+	fsdp_reading_settle_world(legacy->reading, legacy->file_id,
+		legacy->torch.world_size, legacy->torch.world_whole);
 	return fsdp_torch_walk(&legacy->torch, ret_error);
 }
 

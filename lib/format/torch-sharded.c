@@ -61,6 +61,16 @@ static struct fsdp_torch_rare *rare_of(
 	return fsdp_vec_at(&torch->rares, tensor->rare);
 }
 
+/* The largest world that a file tells of. A mesh may be of some ranks only: then the
+ * world has at least as many as its highest rank says. */
+static void tell_world(struct fsdp_torch *torch, uint32_t size, bool whole)
+{
+	if (torch->world_size != FSDP_NONE && torch->world_size > size)
+		return;
+	torch->world_whole = whole || (torch->world_size == size && torch->world_whole);
+	torch->world_size = size;
+}
+
 /* ---- ShardedTensor ---- */
 
 static bool read_local_shard(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
@@ -103,7 +113,7 @@ static bool read_sharded_tensor(struct fsdp_torch *torch, struct fsdp_pickle *pi
 	if (fsdp_pickle_integer(
 		    pickle, field(pickle, group, "global_world_size"), &world) &&
 		world > 0 && world < MESH_RANKS)
-		torch->model->world_size = (uint32_t)world;
+		tell_world(torch, (uint32_t)world, true);
 	uint32_t first = (uint32_t)torch->locals.count;
 	struct fsdp_pickle_iterator iterator = { .ref = shards };
 	fsdp_ref key, shard;
@@ -534,6 +544,20 @@ static bool pay_for_mesh(struct fsdp_torch *torch, const struct fsdp_torch_mesh 
 	return torch->mesh_work <= MESH_WORK;
 }
 
+static void tell_world_of_mesh(
+	struct fsdp_torch *torch, const int64_t *ranks, uint64_t count)
+{
+	int64_t highest = -1;
+	for (uint64_t i = 0; i < count; i++) {
+		if (ranks[i] < 0 || ranks[i] >= MESH_RANKS)
+			return;
+		if (ranks[i] > highest)
+			highest = ranks[i];
+	}
+	if (highest >= 0)
+		tell_world(torch, (uint32_t)highest + 1, (uint64_t)highest + 1 == count);
+}
+
 static bool resolve_mesh(struct fsdp_torch *torch, struct fsdp_torch_mesh *mesh,
 	fsdp_torch_read_storage read, void *context, struct fsdp_error **ret_error)
 {
@@ -557,8 +581,8 @@ static bool resolve_mesh(struct fsdp_torch *torch, struct fsdp_torch_mesh *mesh,
 		if (map->storage != FSDP_NONE)
 			fsdp_torch_storage(torch, map->storage)->is_mesh = true;
 	}
-	if (ranks != NULL && count != 0)
-		torch->model->world_size = (uint32_t)count;
+	if (ranks != NULL)
+		tell_world_of_mesh(torch, ranks, count);
 	mesh->has_coordinates = affordable && find_coordinates(mesh, ranks, count, &base);
 	if (mesh->rank >= 0 && mesh->rank < MESH_RANKS)
 		torch->rank = (uint32_t)mesh->rank;

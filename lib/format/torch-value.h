@@ -96,6 +96,8 @@ struct fsdp_torch {
 	struct fsdp_arena *scratch;
 	struct fsdp_span file, member;
 	uint32_t rank;                  /* whose file, once known; FSDP_NONE before */
+	uint32_t world_size;            /* at least, once known; FSDP_NONE before */
+	bool world_whole;               /* and exactly: it names all ranks below */
 	uint64_t mesh_work, place_work; /* what meshes and placements cost so far */
 	uint64_t value_work;            /* tokens and bytes of all values so far */
 	size_t stream_size;

@@ -347,6 +347,8 @@ static bool read_pickle(struct torch_zip *file, struct fsdp_error **ret_error)
 	if (!read || !fsdp_torch_resolve(&file->torch, read_storage, file, ret_error))
 		return false;
 	fsdp_reading_settle_rank(file->reading, file->file_id, &file->torch.rank);
+	fsdp_reading_settle_world(file->reading, file->file_id, file->torch.world_size,
+		file->torch.world_whole);
 	return fsdp_torch_walk(&file->torch, ret_error);
 }
 
@@ -356,7 +358,7 @@ static bool read_all(struct torch_zip *file, const struct fsdp_look *look,
 	struct fsdp_reading *reading = file->reading;
 	file->file = look->path;
 	file->file_id = fsdp_build_file(
-		reading->model, look->path, look->source.size, FSDP_NONE, ret_error);
+		reading->model, look->path, look->source.size, reading->rank, ret_error);
 	if (file->file_id == FSDP_NONE ||
 		!fsdp_zip_open(&look->source, reading->scratch, reading->limits,
 			file->file, &reading->model->findings, &file->zip, ret_error) ||

@@ -102,7 +102,14 @@ uint32_t fsdp_build_file(struct fsdp_model *model, struct fsdp_span path, uint64
 				  : NULL;
 	if (file == NULL)
 		return FSDP_NONE;
-	*file = (struct fsdp_file_record){ copy, size, rank };
+	*file = (struct fsdp_file_record){
+		.path = copy,
+		.size = size,
+		.rank = rank,
+		.world_size = FSDP_NONE,
+		.first_tensor = (uint32_t)model->tensors.count,
+		.first_value = (uint32_t)model->values.count,
+	};
 	return id;
 }
 

@@ -212,6 +212,19 @@ static void compare_units(const struct compare *compare)
 	}
 }
 
+/* Rank files are of as many ranks as wrote them; what was saved whole may be loaded by
+ * any number. */
+static void compare_worlds(const struct compare *compare)
+{
+	struct fsdp_model *model = compare->model;
+	if (!model->is_set || model->world_size == FSDP_NONE ||
+		model->plan.world_size == model->world_size)
+		return;
+	fsdp_find(&model->findings, FSDP_RULE_PLAN_MISMATCH, FSDP_PLACE(.file = { 0 }),
+		"the plan is of %u ranks, the rank files are of %u",
+		model->plan.world_size, model->world_size);
+}
+
 static bool holds_flat_parameters(const struct compare *compare)
 {
 	for (uint32_t i = 0; i < compare->model->tensor_count; i++)
@@ -225,6 +238,7 @@ void fsdp_freeze_compare(
 {
 	struct compare compare = { model, scratch, prefix, false };
 	compare.flattened = holds_flat_parameters(&compare);
+	compare_worlds(&compare);
 	if (prefix == FSDP_NONE && compare.flattened)
 		return;
 	if (prefix == FSDP_NONE) {

@@ -8,13 +8,18 @@
  * dimension and a length of their own in every file: they are put behind each other in
  * order of ranks, which is the parameter in its flattened form.
  */
+#include <stdio.h>
+
+#include "base/num.h"
 #include "model/build.h"
+#include "model/dtype.h"
 #include "model/internal.h"
 
 struct merge {
 	struct fsdp_model *model;
 	uint32_t *first;  /* of a raw name: its first tensor, or FSDP_NONE */
-	uint32_t *target; /* of a tensor: the one it becomes part of */
+	uint32_t *target; /* of a tensor: the one it becomes part of; FSDP_NONE: none */
+	uint32_t *file;   /* of a tensor: the one that holds it */
 	bool *fragments;  /* of a first tensor: its parts are runs */
 };
 
@@ -49,6 +54,41 @@ static bool holds_flat_parameters(const struct fsdp_model *model)
 	return false;
 }
 
+/* ---- what does not count ---- */
+
+/* Tensors of files that were left out, and the parts of structured ones among them,
+ * become nothing. */
+static void leave_out(struct merge *merge)
+{
+	struct fsdp_model *model = merge->model;
+	for (uint32_t i = 0; i < model->files.count; i++) {
+		const struct fsdp_file_record *file = fsdp_vec_at(&model->files, i);
+		const struct fsdp_file_record *next =
+			i + 1 < model->files.count ? fsdp_vec_at(&model->files, i + 1)
+						   : NULL;
+		uint32_t end = next != NULL ? next->first_tensor
+					    : (uint32_t)model->tensors.count;
+		for (uint32_t k = file->first_tensor; k < end; k++) {
+			merge->file[k] = i;
+			if (file->left_out)
+				merge->target[k] = FSDP_NONE;
+		}
+	}
+}
+
+/* The parts of a structured tensor that became part of another go with it. */
+static void drop_components(struct merge *merge, const struct fsdp_tensor_record *tensor)
+{
+	if (tensor->extra == FSDP_NONE)
+		return;
+	const struct fsdp_extra *extra =
+		fsdp_vec_at(&merge->model->extras, tensor->extra);
+	for (uint32_t i = 0; i < extra->component_count; i++)
+		merge->target[extra->first_component + i] = FSDP_NONE;
+}
+
+/* ---- what meets ---- */
+
 /* Text of a name for a finding. */
 static struct fsdp_span name_of(
 	struct fsdp_model *model, uint32_t name, struct fsdp_arena *scratch)
@@ -57,6 +97,41 @@ static struct fsdp_span name_of(
 	if (text.data == NULL)
 		model->findings.lost = true;
 	return text;
+}
+
+static const struct fsdp_file_record *file_of(const struct merge *merge, uint32_t index)
+{
+	return fsdp_vec_at(&merge->model->files, merge->file[index]);
+}
+
+static void write_kind(const struct fsdp_model *model,
+	const struct fsdp_tensor_record *tensor, char *text, size_t size)
+{
+	const int64_t *shape = fsdp_model_ints(model, tensor->shape);
+	size_t at = (size_t)snprintf(text, size, "%s [", fsdp_dtype(tensor->dtype)->name);
+	for (size_t i = 0; i < tensor->dims && at < size; i++)
+		at += (size_t)snprintf(text + at, size - at, i == 0 ? "%lld" : ", %lld",
+			(long long)shape[i]);
+	if (at < size)
+		snprintf(text + at, size - at, "]");
+}
+
+/* Two files, one name, two tensors: which of them is right nobody can tell. */
+static void find_disagreement(
+	struct merge *merge, uint32_t index, uint32_t first, struct fsdp_arena *scratch)
+{
+	struct fsdp_model *model = merge->model;
+	const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, index);
+	const struct fsdp_file_record *here = file_of(merge, index);
+	const struct fsdp_file_record *there = file_of(merge, first);
+	char ours[200], theirs[200];
+	write_kind(model, tensor, ours, sizeof ours);
+	write_kind(model, fsdp_model_tensor(model, first), theirs, sizeof theirs);
+	fsdp_find(&model->findings, FSDP_RULE_SHARDS_DISAGREE,
+		FSDP_PLACE(.file = here->path, .rank = here->rank,
+			.tensor = name_of(model, tensor->name, scratch)),
+		"rank files disagree about the tensor: %s here, %s in %.*s", ours, theirs,
+		(int)fsdp_min(there->path.size, 256), (const char *)there->path.data);
 }
 
 static void meet(
@@ -74,12 +149,114 @@ static void meet(
 	merge->target[index] = first;
 	merge->fragments[first] &= may_be_run(model, tensor);
 	if (tensor->dtype == known->dtype &&
-		(same_shape(model, tensor, known) || merge->fragments[first]))
+		(same_shape(model, tensor, known) || merge->fragments[first])) {
+		drop_components(merge, tensor);
 		return;
+	}
 	merge->target[index] = index;
+	find_disagreement(merge, index, first, scratch);
+}
+
+/* ---- who lacks what ---- */
+
+/* Tensors looked at for files that lack some: what is beyond is not said. */
+enum { SHARES_WORK = 1 << 28 };
+
+/* Tensors of which every rank of a save has a share, if only an empty one. */
+static bool is_everywhere(const struct fsdp_tensor_record *tensor)
+{
+	const char *name = fsdp_model_class(tensor->class_index);
+	return (tensor->flags & FSDP_TENSOR_FLATTENED) ||
+	       (name != NULL && (strcmp(name, "DTensor") == 0 ||
+					strcmp(name, "ShardedTensor") == 0));
+}
+
+/* Whether the mesh that the tensor lies on has this rank. */
+static bool is_on_mesh(const struct fsdp_model *model,
+	const struct fsdp_tensor_record *tensor, uint32_t rank)
+{
+	if (tensor->extra == FSDP_NONE)
+		return true;
+	const struct fsdp_extra *extra = fsdp_vec_at(&model->extras, tensor->extra);
+	if (extra->placement == FSDP_NONE)
+		return true;
+	const struct fsdp_placement_record *placement =
+		fsdp_vec_at(&model->placements, extra->placement);
+	const struct fsdp_mesh_record *mesh =
+		fsdp_vec_at(&model->meshes, placement->mesh);
+	const int64_t *ranks = fsdp_model_ints(model, mesh->ranks);
+	for (uint64_t i = 0; ranks != NULL && i < mesh->rank_count; i++)
+		if (ranks[i] == (int64_t)rank)
+			return true;
+	return ranks == NULL && rank < mesh->rank_count;
+}
+
+/* Of one file: what others have and it has not. */
+static void find_lacks(
+	struct merge *merge, uint32_t file, const bool *has, struct fsdp_arena *scratch)
+{
+	struct fsdp_model *model = merge->model;
+	const struct fsdp_file_record *record = fsdp_vec_at(&model->files, file);
+	uint32_t count = 0, first = FSDP_NONE;
+	for (uint32_t i = 0; i < model->tensors.count; i++) {
+		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		if (merge->target[i] != i || has[i] || !is_everywhere(tensor) ||
+			(tensor->flags & FSDP_TENSOR_COMPONENT) ||
+			!is_on_mesh(model, tensor, record->rank))
+			continue;
+		if (count++ == 0)
+			first = i;
+	}
+	if (count == 0)
+		return;
+	const struct fsdp_file_record *other = file_of(merge, first);
 	fsdp_find(&model->findings, FSDP_RULE_SHARDS_DISAGREE,
-		FSDP_PLACE(.tensor = name_of(model, tensor->name, scratch)),
-		"rank files disagree about the tensor's shape or dtype");
+		FSDP_PLACE(.file = record->path, .rank = record->rank,
+			.tensor = name_of(
+				model, fsdp_model_tensor(model, first)->name, scratch)),
+		"the file has no share of %u sharded tensor%s that other ranks have, "
+		"this "
+		"one in %.*s",
+		count, count == 1 ? "" : "s", (int)fsdp_min(other->path.size, 256),
+		(const char *)other->path.data);
+}
+
+/*
+ * Each rank of one save holds a share of every sharded tensor. Most sets are whole: files
+ * with as many of them as there are need no look at which.
+ */
+static bool judge_shares(struct merge *merge, struct fsdp_arena *scratch)
+{
+	struct fsdp_model *model = merge->model;
+	uint32_t count = (uint32_t)model->tensors.count, all = 0;
+	uint64_t work = 0;
+	bool *has = fsdp_arena_take(scratch, (size_t)count + 1, 1);
+	if (has == NULL)
+		return false;
+	for (uint32_t i = 0; i < count; i++)
+		all += merge->target[i] == i &&
+		       is_everywhere(fsdp_model_tensor(model, i));
+	for (uint32_t begin = 0, end; begin < count; begin = end) {
+		uint32_t file = merge->file[begin], held = 0;
+		const struct fsdp_file_record *record = fsdp_vec_at(&model->files, file);
+		for (end = begin; end < count && merge->file[end] == file; end++) {
+			uint32_t target = merge->target[end];
+			if (target == FSDP_NONE ||
+				!is_everywhere(fsdp_model_tensor(model, target)))
+				continue;
+			held += !has[target];
+			has[target] = true;
+		}
+		/* A file without any is another thing: an empty one of rank0_only. */
+		work += count;
+		if (held != 0 && held < all && !record->left_out &&
+			record->rank != FSDP_NONE && work < SHARES_WORK)
+			find_lacks(merge, file, has, scratch);
+		for (uint32_t i = begin; i < end; i++)
+			if (merge->target[i] != FSDP_NONE)
+				has[merge->target[i]] = false;
+	}
+	return true;
 }
 
 static uint32_t extent_of(
@@ -112,7 +289,7 @@ static bool keep_backed(struct merge *merge, struct fsdp_arena *scratch)
 	}
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t extent = extent_of(model, fsdp_model_tensor(model, i));
-		if (extent != FSDP_NONE && flat[extent])
+		if (extent != FSDP_NONE && flat[extent] && merge->target[i] != FSDP_NONE)
 			backed[merge->target[i]] = true;
 	}
 	for (uint32_t i = 0; i < count; i++)
@@ -132,15 +309,19 @@ static bool regroup(struct merge *merge, struct fsdp_arena *scratch)
 	if (begin == NULL)
 		return false;
 	for (uint32_t i = 0; i < count; i++)
-		begin[merge->target[i] + 1] += fsdp_model_tensor(model, i)->piece_count;
+		if (merge->target[i] != FSDP_NONE)
+			begin[merge->target[i] + 1] +=
+				fsdp_model_tensor(model, i)->piece_count;
 	for (uint32_t i = 0; i < count; i++)
 		begin[i + 1] += begin[i];
-	for (size_t i = 0; i < model->pieces.count; i++)
+	for (uint32_t i = 0; i < begin[count]; i++)
 		if (fsdp_vec_push(&pieces) == NULL)
 			return false;
 	for (uint32_t i = 0; i < count; i++) {
 		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
 		uint32_t target = merge->target[i];
+		if (target == FSDP_NONE)
+			continue;
 		for (uint32_t k = 0; k < tensor->piece_count; k++) {
 			struct fsdp_piece_record piece =
 				*(const struct fsdp_piece_record *)fsdp_vec_at(
@@ -198,6 +379,8 @@ static bool line_up_runs(
 	/* Tensors were met in order of files, and so are the pieces of their targets. */
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t target = merge->target[i];
+		if (target == FSDP_NONE)
+			continue;
 		const struct fsdp_tensor_record *tensor =
 			fsdp_model_tensor(model, target);
 		if (merge->fragments[target] && filled[target] < tensor->piece_count)
@@ -214,11 +397,15 @@ static bool line_up_runs(
 	return true;
 }
 
-/* Takes out the tensors that became part of others. */
-static void compact(struct merge *merge)
+/* Takes out the tensors that became part of others or of nothing. */
+static bool compact(struct merge *merge, struct fsdp_arena *scratch)
 {
 	struct fsdp_model *model = merge->model;
 	uint32_t at = 0, count = (uint32_t)model->tensors.count;
+	uint32_t *moved =
+		fsdp_arena_take(scratch, ((size_t)count + 1) * sizeof *moved, 4);
+	if (moved == NULL)
+		return false;
 	for (uint32_t i = 0; i < count; i++) {
 		if (merge->target[i] != i)
 			continue;
@@ -229,23 +416,139 @@ static void compact(struct merge *merge)
 			((struct fsdp_piece_record *)fsdp_vec_at(
 				 &model->pieces, tensor->first_piece + k))
 				->tensor = at;
-		at++;
+		moved[i] = at++;
 	}
 	fsdp_vec_truncate(&model->tensors, at);
+	for (uint32_t i = 0; i < at; i++) {
+		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		if (tensor->extra == FSDP_NONE)
+			continue;
+		struct fsdp_extra *extra = fsdp_vec_at(&model->extras, tensor->extra);
+		if (extra->component_count != 0)
+			extra->first_component = moved[extra->first_component];
+	}
+	return true;
 }
 
-/* A value that every rank has is shown once. */
-static void merge_values(struct fsdp_model *model, uint32_t *first)
+/* ---- values ---- */
+
+static bool same_token(const struct fsdp_token *a, const struct fsdp_token *b)
+{
+	return a->kind == b->kind && a->count == b->count && a->integer == b->integer &&
+	       memcmp(&a->number, &b->number, sizeof a->number) == 0 &&
+	       fsdp_span_equal(a->text, b->text);
+}
+
+static bool same_value(
+	const struct fsdp_value_record *a, const struct fsdp_value_record *b)
+{
+	if (a->token_count != b->token_count)
+		return false;
+	for (uint32_t i = 0; i < a->token_count; i++)
+		if (!same_token(&a->tokens[i], &b->tokens[i]))
+			return false;
+	return true;
+}
+
+static bool counts_progress(
+	const struct fsdp_model *model, const struct fsdp_value_record *value)
+{
+	static const char *const words[] = { "step", "global_step", "global_steps",
+		"epoch", "iteration" };
+	struct fsdp_span word = fsdp_names_segment(&model->names, value->name);
+	if (value->token_count != 1 || (value->tokens->kind != FSDP_TOKEN_INTEGER &&
+					       value->tokens->kind != FSDP_TOKEN_FLOAT))
+		return false;
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+		if (word.size == strlen(words[i]) &&
+			memcmp(word.data, words[i], word.size) == 0)
+			return true;
+	return false;
+}
+
+static void write_number(const struct fsdp_token *token, char *text, size_t size)
+{
+	if (token->kind == FSDP_TOKEN_FLOAT)
+		snprintf(text, size, "%g", token->number);
+	else
+		snprintf(text, size, "%lld", (long long)token->integer);
+}
+
+static void find_other_step(struct fsdp_model *model,
+	const struct fsdp_value_record *first, const struct fsdp_value_record *other,
+	const struct fsdp_file_record *file, struct fsdp_arena *scratch)
+{
+	char ours[32], theirs[32];
+	struct fsdp_span name = name_of(model, other->name, scratch);
+	write_number(other->tokens, ours, sizeof ours);
+	write_number(first->tokens, theirs, sizeof theirs);
+	fsdp_find(&model->findings, FSDP_RULE_STEP_DISAGREES,
+		FSDP_PLACE(.file = file->path, .rank = other->rank),
+		"%.*s is %s here, %s in the file of rank %u", (int)name.size,
+		(const char *)name.data, ours, theirs, first->rank);
+}
+
+/*
+ * A value that every rank has is shown once; those that differ from the first one stay,
+ * each with its rank.
+ */
+static void merge_values(
+	struct fsdp_model *model, uint32_t *first, struct fsdp_arena *scratch)
 {
 	size_t at = 0;
+	uint32_t index = 0;
+	const struct fsdp_file_record *file = NULL;
 	for (size_t i = 0; i < model->values.count; i++) {
-		struct fsdp_value_record *value = fsdp_vec_at(&model->values, i);
-		if (first[value->raw_name] != FSDP_NONE)
+		struct fsdp_value_record value =
+			*(struct fsdp_value_record *)fsdp_vec_at(&model->values, i);
+		while (index < model->files.count) {
+			const struct fsdp_file_record *next =
+				fsdp_vec_at(&model->files, index);
+			if (next->first_value > i)
+				break;
+			file = next;
+			index++;
+		}
+		if (file != NULL && file->left_out)
 			continue;
-		first[value->raw_name] = (uint32_t)at;
-		*(struct fsdp_value_record *)fsdp_vec_at(&model->values, at++) = *value;
+		uint32_t known = first[value.raw_name];
+		if (known != FSDP_NONE) {
+			const struct fsdp_value_record *same =
+				fsdp_vec_at(&model->values, known);
+			if (same_value(same, &value))
+				continue;
+			if (file != NULL && counts_progress(model, &value) &&
+				same->token_count == 1)
+				find_other_step(model, same, &value, file, scratch);
+		} else {
+			first[value.raw_name] = (uint32_t)at;
+		}
+		*(struct fsdp_value_record *)fsdp_vec_at(&model->values, at++) = value;
 	}
 	fsdp_vec_truncate(&model->values, at);
+}
+
+static bool merge_tensors(struct merge *merge, struct fsdp_arena *scratch)
+{
+	struct fsdp_model *model = merge->model;
+	uint32_t count = (uint32_t)model->tensors.count;
+	fsdp_ints *shapes =
+		fsdp_arena_take(scratch, ((size_t)count + 1) * sizeof *shapes, 4);
+	if (shapes == NULL)
+		return false;
+	bool flat = holds_flat_parameters(model);
+	for (uint32_t i = 0; i < count; i++) {
+		merge->target[i] = i;
+		shapes[i] = fsdp_model_tensor(model, i)->shape;
+	}
+	leave_out(merge);
+	for (uint32_t i = 0; i < count; i++)
+		if (merge->target[i] != FSDP_NONE &&
+			!(fsdp_model_tensor(model, i)->flags & FSDP_TENSOR_COMPONENT))
+			meet(merge, i, flat, scratch);
+	return keep_backed(merge, scratch) && judge_shares(merge, scratch) &&
+	       regroup(merge, scratch) && line_up_runs(merge, shapes, scratch) &&
+	       compact(merge, scratch);
 }
 
 bool fsdp_freeze_merge(struct fsdp_model *model, struct fsdp_arena *scratch)
@@ -253,32 +556,21 @@ bool fsdp_freeze_merge(struct fsdp_model *model, struct fsdp_arena *scratch)
 	if (!model->is_set)
 		return true;
 	size_t names = model->names.list.count;
-	uint32_t count = (uint32_t)model->tensors.count;
+	size_t count = model->tensors.count;
 	struct merge merge = {
 		.model = model,
 		.first = fsdp_arena_take(scratch, names * sizeof(uint32_t), 4),
-		.target = fsdp_arena_take(
-			scratch, ((size_t)count + 1) * sizeof(uint32_t), 4),
-		.fragments = fsdp_arena_take(scratch, (size_t)count + 1, 1),
+		.target = fsdp_arena_take(scratch, (count + 1) * sizeof(uint32_t), 4),
+		.file = fsdp_arena_take(scratch, (count + 1) * sizeof(uint32_t), 4),
+		.fragments = fsdp_arena_take(scratch, count + 1, 1),
 	};
-	fsdp_ints *shapes =
-		fsdp_arena_take(scratch, ((size_t)count + 1) * sizeof *shapes, 4);
-	if (merge.first == NULL || merge.target == NULL || merge.fragments == NULL ||
-		shapes == NULL)
+	if (merge.first == NULL || merge.target == NULL || merge.file == NULL ||
+		merge.fragments == NULL)
 		return false;
-	bool flat = holds_flat_parameters(model);
 	memset(merge.first, 0xff, names * sizeof *merge.first);
-	for (uint32_t i = 0; i < count; i++) {
-		merge.target[i] = i;
-		shapes[i] = fsdp_model_tensor(model, i)->shape;
-		if (!(fsdp_model_tensor(model, i)->flags & FSDP_TENSOR_COMPONENT))
-			meet(&merge, i, flat, scratch);
-	}
-	if (!keep_backed(&merge, scratch) || !regroup(&merge, scratch) ||
-		!line_up_runs(&merge, shapes, scratch))
+	if (!merge_tensors(&merge, scratch))
 		return false;
-	compact(&merge);
 	memset(merge.first, 0xff, names * sizeof *merge.first);
-	merge_values(model, merge.first);
+	merge_values(model, merge.first, scratch);
 	return true;
 }

@@ -22,6 +22,11 @@ struct fsdp_file_record {
 	struct fsdp_span path;
 	uint64_t size; /* FSDP_UNKNOWN: absent */
 	uint32_t rank;
+	uint32_t world_size;   /* that it tells, at least; FSDP_NONE: it tells none */
+	bool world_whole;      /* and exactly */
+	uint32_t first_tensor; /* tensors from here on are its own, in a rank set */
+	uint32_t first_value;
+	bool left_out; /* of a rank set: a finding says why its contents do not count */
 };
 
 /* A run of bytes of a file with one purpose. */

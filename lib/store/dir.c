@@ -573,21 +573,30 @@ const struct fsdp_entry *fsdp_dir_entry(const struct fsdp_dir *dir, size_t index
 	return fsdp_vec_at(&dir->entries, index);
 }
 
-const struct fsdp_entry *fsdp_dir_find(const struct fsdp_dir *dir, struct fsdp_span name)
+bool fsdp_dir_position(
+	const struct fsdp_dir *dir, struct fsdp_span name, size_t *ret_position)
 {
 	size_t low = 0, high = dir->entries.count;
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
-		const struct fsdp_entry *entry = fsdp_dir_entry(dir, middle);
-		int order = fsdp_span_compare(name, entry->name);
-		if (order == 0)
-			return entry;
+		int order = fsdp_span_compare(name, fsdp_dir_entry(dir, middle)->name);
+		if (order == 0) {
+			*ret_position = middle;
+			return true;
+		}
 		if (order < 0)
 			high = middle;
 		else
 			low = middle + 1;
 	}
-	return NULL;
+	return false;
+}
+
+const struct fsdp_entry *fsdp_dir_find(const struct fsdp_dir *dir, struct fsdp_span name)
+{
+	size_t position;
+	return fsdp_dir_position(dir, name, &position) ? fsdp_dir_entry(dir, position)
+						       : NULL;
 }
 
 /* -1 with errno, which is ELOOP for a link that is not to be followed. */
@@ -733,6 +742,14 @@ bool fsdp_dir_is(const char *path)
 {
 	struct stat state;
 	return stat(path, &state) == 0 && S_ISDIR(state.st_mode);
+}
+
+bool fsdp_dir_is_same(const char *a, const char *b)
+{
+	struct stat first, second;
+	return strcmp(a, b) == 0 ||
+	       (stat(a, &first) == 0 && stat(b, &second) == 0 &&
+		       first.st_dev == second.st_dev && first.st_ino == second.st_ino);
 }
 
 /* ---- names ---- */

@@ -55,7 +55,11 @@ bool fsdp_dir_open_child(const struct fsdp_dir *dir, const char *name,
 size_t fsdp_dir_count(const struct fsdp_dir *dir);
 const struct fsdp_entry *fsdp_dir_entry(const struct fsdp_dir *dir, size_t index);
 
-/* By name; NULL if it is not there. Binary search. */
+/* By name; false if it is not there. Binary search. */
+bool fsdp_dir_position(
+	const struct fsdp_dir *dir, struct fsdp_span name, size_t *ret_position);
+
+/* The same; NULL if it is not there. */
 const struct fsdp_entry *fsdp_dir_find(const struct fsdp_dir *dir, struct fsdp_span name);
 
 /*
@@ -76,6 +80,9 @@ bool fsdp_file_open(
 
 /* Whether the user's path leads to a directory. */
 bool fsdp_dir_is(const char *path);
+
+/* Whether two of the user's paths lead to one directory. */
+bool fsdp_dir_is_same(const char *a, const char *b);
 
 /*
  * Whether a name that content gives may be opened at all: a plain relative name, no

@@ -10,6 +10,12 @@ void fsdp_folder_of_dir(struct fsdp_folder *folder, struct fsdp_dir *dir)
 	*folder = (struct fsdp_folder){ .dir = dir, .count = fsdp_dir_count(dir) };
 }
 
+void fsdp_folder_pick(struct fsdp_folder *folder, struct fsdp_dir *dir,
+	const uint32_t *picked, size_t count)
+{
+	*folder = (struct fsdp_folder){ .dir = dir, .picked = picked, .count = count };
+}
+
 static const struct fsdp_packed *packed_at(const struct fsdp_folder *folder, size_t index)
 {
 	return fsdp_vec_at(folder->packed, folder->sorted[index]);
@@ -91,7 +97,8 @@ bool fsdp_folder_of_packed(struct fsdp_folder *folder, struct fsdp_vec *packed,
 struct fsdp_entry fsdp_folder_entry(const struct fsdp_folder *folder, size_t index)
 {
 	if (folder->dir != NULL)
-		return *fsdp_dir_entry(folder->dir, index);
+		return *fsdp_dir_entry(folder->dir,
+			folder->picked != NULL ? folder->picked[index] : index);
 	return (struct fsdp_entry){
 		.name = packed_name(folder, index),
 		.kind = FSDP_ENTRY_FILE,
@@ -99,13 +106,19 @@ struct fsdp_entry fsdp_folder_entry(const struct fsdp_folder *folder, size_t ind
 	};
 }
 
-static bool find_packed(
+static struct fsdp_span name_at(const struct fsdp_folder *folder, size_t index)
+{
+	return folder->dir != NULL ? fsdp_folder_entry(folder, index).name
+				   : packed_name(folder, index);
+}
+
+static bool find_name(
 	const struct fsdp_folder *folder, struct fsdp_span name, size_t *ret_index)
 {
 	size_t low = 0, high = folder->count;
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
-		int order = fsdp_span_compare(packed_name(folder, middle), name);
+		int order = fsdp_span_compare(name_at(folder, middle), name);
 		if (order == 0) {
 			*ret_index = middle;
 			return true;
@@ -122,13 +135,7 @@ bool fsdp_folder_find(const struct fsdp_folder *folder, struct fsdp_span name,
 	struct fsdp_entry *ret_entry)
 {
 	size_t index;
-	if (folder->dir != NULL) {
-		const struct fsdp_entry *entry = fsdp_dir_find(folder->dir, name);
-		if (entry != NULL)
-			*ret_entry = *entry;
-		return entry != NULL;
-	}
-	if (!find_packed(folder, name, &index))
+	if (!find_name(folder, name, &index))
 		return false;
 	*ret_entry = fsdp_folder_entry(folder, index);
 	return true;
@@ -138,11 +145,15 @@ bool fsdp_folder_source(const struct fsdp_folder *folder, struct fsdp_span name,
 	struct fsdp_source *ret_source, struct fsdp_error **ret_error)
 {
 	size_t index;
+	if (folder->dir != NULL && folder->picked == NULL)
+		return fsdp_dir_source(folder->dir, name, ret_source, ret_error);
+	if (!find_name(folder, name, &index))
+		return fsdp_fail(ret_error, FSDP_ERROR_SYSTEM, FSDP_UNKNOWN,
+			"no such file %s",
+			folder->dir != NULL ? "among those that were named"
+					    : "in the archive");
 	if (folder->dir != NULL)
 		return fsdp_dir_source(folder->dir, name, ret_source, ret_error);
-	if (!find_packed(folder, name, &index))
-		return fsdp_fail(ret_error, FSDP_ERROR_SYSTEM, FSDP_UNKNOWN,
-			"no such file in the archive");
 	*ret_source = fsdp_source_memory(packed_at(folder, index)->bytes);
 	return true;
 }

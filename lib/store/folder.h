@@ -11,6 +11,7 @@
  */
 struct fsdp_folder {
 	struct fsdp_dir *dir;    /* NULL: unpacked */
+	const uint32_t *picked;  /* the entries of it that count; NULL: all */
 	struct fsdp_vec *packed; /* struct fsdp_packed */
 	size_t strip;            /* bytes of the folder that all members lie in */
 	uint32_t *sorted;        /* of packed, by name */
@@ -18,6 +19,11 @@ struct fsdp_folder {
 };
 
 void fsdp_folder_of_dir(struct fsdp_folder *folder, struct fsdp_dir *dir);
+
+/* Only these of its entries: ascending positions in its list, each once, which the caller
+ * keeps. The others are not there. */
+void fsdp_folder_pick(struct fsdp_folder *folder, struct fsdp_dir *dir,
+	const uint32_t *picked, size_t count);
 
 /* Members of an archive; a directory that all of them lie in is taken away. */
 bool fsdp_folder_of_packed(struct fsdp_folder *folder, struct fsdp_vec *packed,

@@ -54,8 +54,10 @@ OF_TWINS = {("info", ""), ("ls", "long")}
 def samples():
     """(name, path, plan: None or where, "" beside it, name of a tensor in it or None)."""
     data = os.path.join(sandbox.ROOT, "testdata")
-    for family in ("broken", "dcp", "torch-tar", "torch-zip"):
+    for family in ("broken", "dcp", "fsdp1", "fsdp2", "torch-tar", "torch-zip"):
         for case in sorted(os.listdir(os.path.join(data, family))):
+            if case.startswith("local-"):
+                continue  # what they hold is seen in `flat`
             folder = os.path.join(data, family, case)
             alone = [n for n in os.listdir(folder) if n != "expected"]
             if len(alone) == 1 and alone[0].startswith("model."):

@@ -50,6 +50,9 @@ struct fsdp_options {
 		*plan_path; /* a sharding plan, or NULL: the one beside the checkpoint */
 	bool no_plan;       /* look for none */
 
+	/* One path is one checkpoint: the other files of its set are not looked for. */
+	bool alone;
+
 	/* Read the values of entries that are not tensors even where each costs a read
 	 * (DCP). Without it they have a name and a place, but no value. */
 	bool read_values;
@@ -62,9 +65,10 @@ struct fsdp_options {
 
 /**
  * Opens what the paths name: one file, one directory, or several files of one
- * checkpoint. "-" is standard input, read into memory. The format is told by
- * content, never by name. Nothing from the input is executed, nothing outside of
- * what was named is opened.
+ * folder that are one checkpoint. One rank's file stands for all of its set: those
+ * beside it whose names differ in one number only. "-" is standard input, read into
+ * memory. The format is told by content, never by name. Nothing from the input is
+ * executed, nothing outside of the folder of what was named is opened.
  */
 FSDP_API bool fsdp_checkpoint_open(const char *const *paths, size_t count,
 	const struct fsdp_options *options, struct fsdp_checkpoint **ret_checkpoint,
@@ -110,6 +114,11 @@ FSDP_API bool fsdp_checkpoint_plan(
 /** A remark on how it was opened ("two plans beside it: neither is used"), for people.
  * NULL past the end. */
 FSDP_API const char *fsdp_checkpoint_note(
+	const struct fsdp_checkpoint *checkpoint, size_t index);
+
+/** A file that was read because it belongs to the set of the one that was named, as the
+ * user would type it. NULL past the end. */
+FSDP_API const char *fsdp_checkpoint_sibling(
 	const struct fsdp_checkpoint *checkpoint, size_t index);
 
 /* ---- files and bytes ---- */

@@ -1,0 +1,176 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# Files of several ranks: which are read together, and what is said of those that do not
+# belong together.
+
+bats_require_minimum_version 1.5.0
+
+setup() {
+	cd "$BATS_TEST_TMPDIR" || return
+	export LC_ALL=C.UTF-8
+	mkdir set
+	cp "$TESTDATA"/fsdp1/local-w3-uneven/checkpoint/rank?.pt set/
+	cp "$TESTDATA"/fsdp2/w4-tp/checkpoint/rank0.pt other.pt
+}
+
+inspect() {
+	run --separate-stderr "$FSDP_INSPECT" "$@"
+}
+
+# The data of ls, whatever the inputs are called.
+data() {
+	"$FSDP_INSPECT" ls -l --json --no-plan "$@" 2>/dev/null | jq -cS .data
+}
+
+rules() {
+	"$FSDP_INSPECT" info --json "$@" 2>/dev/null | jq -r '[.findings[] | select(.severity != "note") | .rule] | join(" ")'
+}
+
+# The message of the first finding of a rule.
+message() {
+	local rule=$1
+	shift
+	"$FSDP_INSPECT" info --json "$@" 2>/dev/null |
+		jq -r --arg rule "$rule" 'first(.findings[] | select(.rule == $rule)) | .message'
+}
+
+@test "a folder, all its files and one of them are one checkpoint" {
+	whole=$(data set)
+	[ "$(data set/rank0.pt set/rank1.pt set/rank2.pt)" = "$whole" ]
+	[ "$(data set/rank2.pt set/rank0.pt set/rank1.pt set/rank0.pt)" = "$whole" ]
+	[ "$(data set/rank1.pt)" = "$whole" ]
+	(cd set && [ "$(data rank1.pt)" = "$whole" ] && [ "$(data ./rank1.pt rank0.pt rank2.pt)" = "$whole" ])
+}
+
+@test "siblings of one file are named in a note and in inputs" {
+	inspect ls --json set/rank1.pt
+	[ "$status" -eq 0 ]
+	[[ $stderr == *"set/rank1.pt is one file of a set: 2 more beside it were read too (rank0.pt, rank2.pt)"* ]]
+	[ "$(jq -c '[.inputs[] | [.path, .kind, .found // false]]' <<<"$output")" = \
+		'[["set/rank1.pt","checkpoint",false],["set/rank0.pt","checkpoint",true],["set/rank2.pt","checkpoint",true]]' ]
+	inspect -q ls set/rank1.pt
+	[[ $stderr != *"one file of a set"* ]]
+}
+
+@test "--separate reads one file alone, or each" {
+	inspect show --separate --json set/rank1.pt u1._flat_param
+	[ "$status" -eq 0 ]
+	[ "$(jq -c '[.data.items[0].pieces[].rank]' <<<"$output")" = '[1]' ]
+	[ "$(jq -c '.inputs | length' <<<"$output")" = 1 ]
+	inspect ls --separate --json set/rank0.pt set/rank2.pt
+	[ "$status" -eq 0 ]
+	[ "$(jq -c '[.data.checkpoints[].input]' <<<"$output")" = '[0,1]' ]
+	[ "$(rules --separate set/rank0.pt)" = "" ]
+}
+
+@test "files without a word for ranks are a set where their contents say so" {
+	mkdir plain
+	for i in 0 1 2; do cp set/rank$i.pt plain/part$i.pt; done
+	inspect info plain/part1.pt
+	[ "$status" -eq 0 ]
+	[[ $output == *"3 ranks"* ]]
+	[[ $stderr == *"part1.pt is one file of a set"* ]]
+	cp "$TESTDATA"/torch-zip/state-dict/model.pt plain/epoch1.pt
+	cp "$TESTDATA"/torch-zip/state-dict/model.pt plain/epoch2.pt
+	inspect info plain/epoch1.pt
+	[ "$status" -eq 0 ]
+	[[ $stderr != *"one file of a set"* ]]
+	inspect info plain/epoch1.pt plain/epoch2.pt
+	[ "$status" -eq 2 ]
+	[[ $stderr == *"nothing says that these 2 files are ranks of one save"* ]]
+}
+
+@test "a plan beside the set serves the set" {
+	cp "$TESTDATA"/fsdp1/local-w3-uneven/expected/plan.fsdp-plan.json set/net.fsdp-plan.json
+	for arguments in "set" "set/rank0.pt" "set/rank0.pt set/rank1.pt set/rank2.pt" \
+		"set/net.fsdp-plan.json set/rank0.pt set/rank1.pt set/rank2.pt"; do
+		inspect info --json $arguments
+		[ "$status" -eq 0 ]
+		[ "$(jq -r .data.plan.path <<<"$output")" = set/net.fsdp-plan.json ]
+	done
+}
+
+@test "a missing rank is named, and one that was not named differently" {
+	[ "$(rules set/rank0.pt set/rank2.pt)" = FI1008 ]
+	[ "$(message FI1008 set/rank0.pt set/rank2.pt)" = \
+		"no file of rank 1 was named; the world has 3 ranks" ]
+	rm set/rank0.pt set/rank1.pt
+	[ "$(rules set)" = FI1008 ]
+	[ "$(message FI1008 set)" = "there is no file of ranks 0-1; the world has 3 ranks" ]
+}
+
+@test "of a doubled rank the second file is left out" {
+	whole=$(data set)
+	cp set/rank1.pt set/rank7.pt
+	[[ $(rules set) == "FI1009 FI1009" ]]
+	[[ $(data set) == "$whole" ]]
+	"$FSDP_INSPECT" info --json set 2>/dev/null |
+		grep -q 'another file is of rank 1 too (rank1.pt); this one was left out'
+}
+
+@test "files of another world are left out" {
+	whole=$(data set)
+	cp "$TESTDATA"/fsdp2/w4-tp/checkpoint/rank3.pt set/rank3.pt
+	[[ $(rules set) == "FI1009" ]]
+	[[ $(message FI1009 set) == \
+		"the file is of a save by 4 ranks, 3 other files are by 3: it is of another save and was left out" ]]
+	[ "$(data set)" = "$whole" ]
+}
+
+@test "files of two models in one world disagree, and it is said how" {
+	mkdir two
+	cp "$TESTDATA"/fsdp2/w4-tp/checkpoint/rank[012].pt two/
+	cp "$TESTDATA"/fsdp2/w4-empty-shard/checkpoint/rank3.pt two/
+	[[ $(rules two) == *FI1031* ]]
+	[[ $(message FI1031 two) == "the file has no share of "*" that other ranks have, this one in rank"* ]]
+}
+
+@test "a plan of another world size is said for rank files" {
+	cp "$TESTDATA"/fsdp1/local-w3-uneven/expected/plan.fsdp-plan.json plan.json
+	inspect info --json --plan plan.json "$TESTDATA"/fsdp1/sharded-w2-orig/checkpoint
+	[ "$status" -eq 0 ]
+	jq -e 'any(.findings[]; .rule == "FI1081" and .message == "the plan is of 3 ranks, the rank files are of 2")' \
+		<<<"$output"
+}
+
+@test "what is no file of one folder is refused" {
+	inspect ls set/rank0.pt other.pt
+	[ "$status" -eq 2 ]
+	[[ $stderr == *"other.pt: the files of one checkpoint lie in one folder"*"next: --separate"* ]]
+	inspect ls set/rank0.pt set
+	[ "$status" -eq 2 ]
+	[[ $stderr == *"a directory is a checkpoint of its own"* ]]
+	inspect ls set/rank0.pt - </dev/null
+	[ "$status" -eq 2 ]
+	inspect ls set/rank0.pt set/rank9.pt
+	[ "$status" -eq 2 ]
+	[[ $stderr == *"set/rank9.pt: no such file"* ]]
+}
+
+@test "nothing outside of the folder is opened" {
+	ln -s ../other.pt set/rank3.pt
+	inspect ls set/rank0.pt
+	[ "$status" -eq 0 ]
+	[[ $stderr == *"2 more beside it"* ]]
+	inspect ls set/rank0.pt set/rank3.pt
+	[ "$status" -eq 2 ]
+	[[ $stderr == *"leads out of the folder"* ]]
+}
+
+@test "files of a distributed checkpoint stand for its directory" {
+	dcp=$TESTDATA/dcp/fsdp2-w4-hsdp/checkpoint
+	inspect ls --json "$dcp"/*.distcp
+	[ "$status" -eq 0 ]
+	[ "$(jq -cS .data <<<"$output")" = "$("$FSDP_INSPECT" ls --json "$dcp" | jq -cS .data)" ]
+	[[ $stderr == *"belong to the directory"* ]]
+}
+
+@test "1,023 ranks without a file are said in one line" {
+	mkdir large
+	cp "$TESTDATA"/torch-zip/state-dict/model.pt large/model_world_size_1024_rank_0.pt
+	[ "$(rules large)" = FI1008 ]
+	[ "$(message FI1008 large)" = "there is no file of ranks 1-1023; the world has 1024 ranks" ]
+	cp set/rank0.pt large/model_world_size_1024_rank_0.pt
+	[ "$(message FI1009 large)" = "the file is of a save by 3 ranks, its name says 1024" ]
+}
