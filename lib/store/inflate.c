@@ -125,6 +125,11 @@ bool fsdp_inflate_read(struct fsdp_inflate *stream, void *buffer, size_t size,
 	return true;
 }
 
+void fsdp_inflate_move(struct fsdp_inflate *stream, const struct fsdp_source *source)
+{
+	stream->source = *source;
+}
+
 bool fsdp_inflate_finish(struct fsdp_inflate *stream, struct fsdp_error **ret_error)
 {
 	if (stream->due != 0)

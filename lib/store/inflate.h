@@ -18,6 +18,9 @@ bool fsdp_inflate_new(const struct fsdp_source *source, uint64_t offset,
 bool fsdp_inflate_read(struct fsdp_inflate *inflate, void *buffer, size_t size,
 	struct fsdp_error **ret_error);
 
+/* The same bytes through another source: descriptors do not stay open for ever. */
+void fsdp_inflate_move(struct fsdp_inflate *inflate, const struct fsdp_source *source);
+
 /* After all declared bytes: fails if the stream goes on or stored bytes are left. */
 bool fsdp_inflate_finish(struct fsdp_inflate *inflate, struct fsdp_error **ret_error);
 

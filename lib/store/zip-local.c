@@ -221,6 +221,17 @@ static bool inflate_part(struct fsdp_inflate *inflate, uint64_t skip, void *buff
 	return fsdp_inflate_read(inflate, buffer, size, ret_error);
 }
 
+bool fsdp_zip_check_method(
+	uint16_t method, uint64_t offset, struct fsdp_error **ret_error)
+{
+	if (method == FSDP_ZIP_STORED || method == FSDP_ZIP_DEFLATED)
+		return true;
+	fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, offset,
+		"compressed with method %u: only 0 and 8 can be read", method);
+	fsdp_error_add_rule(ret_error, "FI3044");
+	return false;
+}
+
 bool fsdp_zip_read_part(const struct fsdp_source *source, uint64_t data_offset,
 	uint64_t stored_size, uint16_t method, uint64_t skip, void *buffer, size_t size,
 	struct fsdp_error **ret_error)
@@ -235,12 +246,8 @@ bool fsdp_zip_read_part(const struct fsdp_source *source, uint64_t data_offset,
 			fsdp_error_shift_offset(ret_error, data_offset);
 		return ok;
 	}
-	if (method != FSDP_ZIP_DEFLATED) {
-		fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, data_offset,
-			"compressed with method %u: only 0 and 8 can be read", method);
-		fsdp_error_add_rule(ret_error, "FI3044");
+	if (!fsdp_zip_check_method(method, data_offset, ret_error))
 		return false;
-	}
 	if (!fsdp_add(skip, size, &end) || end / FSDP_ZIP_RATIO > stored_size)
 		return fail_damaged(ret_error, data_offset, "FI3053",
 			"its stored bytes cannot inflate to so many");

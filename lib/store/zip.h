@@ -102,6 +102,10 @@ bool fsdp_zip_read(const struct fsdp_zip *zip, const struct fsdp_zip_member *mem
 	uint64_t ceiling, struct fsdp_arena *arena, struct fsdp_span *ret_bytes,
 	struct fsdp_error **ret_error);
 
+/* Whether a member of this method can be read; its bytes begin at `offset`. */
+bool fsdp_zip_check_method(
+	uint16_t method, uint64_t offset, struct fsdp_error **ret_error);
+
 /* The first `size` bytes from `skip` on of a member, inflated if need be. */
 bool fsdp_zip_read_part(const struct fsdp_source *source, uint64_t data_offset,
 	uint64_t stored_size, uint16_t method, uint64_t skip, void *buffer, size_t size,
