@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <fsdp/elements.h>
+
 #include "answer.h"
 #include "elements.h"
 #include "places.h"
@@ -566,6 +568,31 @@ static void tell_unread(struct show *show, const struct fsdp_tensor *tensor,
 	free(message);
 }
 
+static bool copy_elements(struct show *show, struct item *item, uint64_t wanted,
+	struct fsdp_error **ret_error)
+{
+	const struct fsdp_elements_options options = {
+		.size = sizeof options,
+		.count = wanted,
+	};
+	size_t width = fsdp_dtype(tensor_at(show, item->index).dtype)->storage_bytes,
+	       size = 0;
+	struct fsdp_elements *elements = NULL;
+	struct fsdp_span bytes = { NULL, 0 };
+	bool good = wanted == 0 || fsdp_elements_open(show->run->locator, item->index,
+					   &options, &elements, ret_error);
+
+	while (good && size < wanted * width) {
+		good = fsdp_elements_next(elements, &bytes, ret_error);
+		if (good)
+			memcpy(item->elements + size, bytes.data, bytes.size);
+		size += bytes.size;
+	}
+	fsdp_elements_close(elements);
+	item->element_count = wanted;
+	return good;
+}
+
 static bool read_elements(
 	struct show *show, struct item *item, struct fsdp_error **ret_error)
 {
@@ -583,8 +610,7 @@ static bool read_elements(
 	item->elements = malloc(wanted * fsdp_dtype(tensor.dtype)->storage_bytes + 1);
 	if (item->elements == NULL)
 		return false;
-	if (fsdp_tensor_read_first(show->run->locator, item->index, wanted,
-		    item->elements, &item->element_count, &error))
+	if (copy_elements(show, item, wanted, &error))
 		return true;
 	free(item->elements);
 	item->elements = NULL;

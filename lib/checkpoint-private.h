@@ -4,6 +4,7 @@
 
 #include "model/model.h"
 #include "store/folder.h"
+#include "sweep/view.h"
 
 /* What the doors share about an open checkpoint. */
 struct fsdp_checkpoint {
@@ -31,5 +32,11 @@ struct fsdp_checkpoint {
 /* The source of a file of the model; valid until 64 others were asked for. */
 bool fsdp_checkpoint_source(const struct fsdp_checkpoint *checkpoint, uint32_t file,
 	struct fsdp_source *ret_source, struct fsdp_error **ret_error);
+
+/* How a piece lies in its storage, and where that is (locate.c). */
+struct fsdp_locator;
+bool fsdp_locator_view(struct fsdp_locator *locator, uint32_t piece,
+	struct fsdp_view *ret_view, struct fsdp_error **ret_error);
+const struct fsdp_checkpoint *fsdp_locator_checkpoint(const struct fsdp_locator *locator);
 
 #endif

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include <fsdp/checkpoint.h>
+#include <fsdp/elements.h>
 #include <fsdp/model.h>
 
 enum { WALK_NAME = 1 << 12, WALK_NAMES = 1 << 19, WALK_FIRST = 16, WALK_MOST = 20000 };
@@ -144,14 +145,24 @@ static inline void walk_piece(struct walk *walk, uint32_t index)
 
 static inline void walk_elements(struct walk *walk, uint32_t index)
 {
-	unsigned char bytes[WALK_FIRST * 16];
+	const struct fsdp_elements_options options = {
+		.size = sizeof options,
+		.count = WALK_FIRST,
+		.resolve = index % 2 != 0,
+	};
+	struct fsdp_tensor tensor = fsdp_tensor(walk->checkpoint, index);
+	struct fsdp_elements *elements = NULL;
 	struct fsdp_error *error = NULL;
-	uint64_t count = 0;
-	if (fsdp_tensor_read_first(
-		    walk->locator, index, WALK_FIRST, bytes, &count, &error))
-		must(count <= WALK_FIRST);
-	else
-		must(error != NULL);
+	struct fsdp_span bytes = { NULL, 1 };
+	uint64_t most = tensor.numel < WALK_FIRST ? tensor.numel : WALK_FIRST, size = 0;
+	if (fsdp_elements_open(walk->locator, index, &options, &elements, &error))
+		while (bytes.size != 0 && fsdp_elements_next(elements, &bytes, &error)) {
+			walk_span(walk, bytes);
+			size += bytes.size;
+		}
+	must((error == NULL) == (elements != NULL && bytes.size == 0));
+	must(size <= most * fsdp_dtype(tensor.dtype)->storage_bytes);
+	fsdp_elements_close(elements);
 	fsdp_error_free(error);
 }
 

@@ -208,13 +208,6 @@ FSDP_API bool fsdp_piece_locate(struct fsdp_locator *locator, uint32_t piece,
 	struct fsdp_place *ret_place, struct fsdp_error **ret_error);
 FSDP_API void fsdp_locator_free(struct fsdp_locator *locator);
 
-/**
- * The first elements of a tensor in C order of its global shape, read into buffer:
- * at most `count` elements of the dtype's storage size each. *ret_count says how many.
- */
-FSDP_API bool fsdp_tensor_read_first(struct fsdp_locator *locator, uint32_t tensor,
-	uint64_t count, void *buffer, uint64_t *ret_count, struct fsdp_error **ret_error);
-
 /* ---- placements ---- */
 
 struct fsdp_mesh {

@@ -1,0 +1,837 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows how boxes and runs of one tensor become its elements in C order. Knows nothing
+ * of names, of formats and of whether a checkpoint is good: what lacks or overlaps ends
+ * it here and is judged elsewhere.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/num.h"
+#include "model/dtype.h"
+#include "store/zip.h"
+#include "sweep/assemble.h"
+#include "sweep/marks.h"
+#include "sweep/nest.h"
+
+enum {
+	CHUNK_LEAST = 256 << 10, /* of what is read in order: it stays in the cache */
+	CHUNK_A_PIECE = 128 << 10,
+	CHUNK_MOST = 32 << 20,
+	CHUNK_INFLATED = 48 << 20, /* every one inflates the whole record anew */
+};
+
+struct place {
+	uint64_t first; /* element */
+	uint32_t piece;
+};
+
+/* A piece that chunks touch, once somebody has located it. */
+struct active {
+	uint64_t first, last; /* elements */
+	struct fsdp_part part;
+	struct fsdp_record record;
+	uint64_t base; /* of its first element in the storage, bytes */
+	uint32_t piece;
+	bool located, big_endian;
+	uint64_t steps[]; /* of each dimension in the storage, bytes */
+};
+
+/* What one piece gives to a chunk. */
+struct task {
+	struct active *active;
+	uint64_t at, end; /* in the file, or in the inflated record */
+	uint64_t until;   /* as far as it is worth reading ahead */
+	bool dense;
+};
+
+/* Elements first to first + count - 1: the box low to high. */
+struct chunk {
+	uint64_t first, count;
+	uint64_t low[FSDP_DIMS_MAX], high[FSDP_DIMS_MAX];
+};
+
+struct fsdp_assembly {
+	struct fsdp_assemble_input input;
+	int64_t shape[FSDP_DIMS_MAX];
+	uint64_t steps[FSDP_DIMS_MAX]; /* of each dimension in the tensor, elements */
+	unsigned width;                /* bytes of an element */
+	unsigned packed;               /* elements in a byte, which is then the element */
+	uint64_t at, end;              /* elements: next, and behind the last one */
+
+	struct place *places; /* in order */
+	uint32_t place_count, place_next;
+	struct active **active;
+	struct task *tasks;
+	size_t active_count, active_room, task_count, task_room;
+
+	struct fsdp_marks marks;
+	struct fsdp_fetch fetch;
+	unsigned char *chunk;
+	size_t chunk_room, chunk_most;
+	uint32_t file; /* in work */
+	bool big_endian, order_known, failed;
+};
+
+/* ---- where pieces are ---- */
+
+static struct fsdp_part part_at(const struct fsdp_assembly *assembly, uint32_t piece)
+{
+	const struct fsdp_assemble_input *input = &assembly->input;
+	struct fsdp_part part = input->part(input->context, piece);
+	if (assembly->packed != 0)
+		part = (struct fsdp_part){
+			.count = (uint64_t)assembly->shape[0],
+			.missing = part.missing,
+		};
+	return part;
+}
+
+/* False: it does not lie in the tensor. */
+static bool lies_inside(
+	const struct fsdp_assembly *assembly, const struct fsdp_part *part)
+{
+	uint64_t numel = assembly->input.numel;
+	if (part->offsets == NULL)
+		return part->start <= numel && part->count <= numel - part->start;
+	for (size_t i = 0; i < assembly->input.dims; i++)
+		if (part->offsets[i] < 0 || part->sizes[i] < 0 ||
+			part->offsets[i] > assembly->shape[i] ||
+			part->sizes[i] > assembly->shape[i] - part->offsets[i])
+			return false;
+	return true;
+}
+
+static bool is_empty(const struct fsdp_assembly *assembly, const struct fsdp_part *part)
+{
+	if (part->offsets == NULL)
+		return part->count == 0;
+	for (size_t i = 0; i < assembly->input.dims; i++)
+		if (part->sizes[i] == 0)
+			return true;
+	return false;
+}
+
+static uint64_t first_of(
+	const struct fsdp_assembly *assembly, const struct fsdp_part *part)
+{
+	uint64_t first = part->start;
+	for (size_t i = 0; part->offsets != NULL && i < assembly->input.dims; i++)
+		first += (uint64_t)part->offsets[i] * assembly->steps[i];
+	return first;
+}
+
+static uint64_t last_of(
+	const struct fsdp_assembly *assembly, const struct fsdp_part *part)
+{
+	uint64_t last = first_of(assembly, part);
+	if (part->offsets == NULL)
+		return last + part->count - 1;
+	for (size_t i = 0; i < assembly->input.dims; i++)
+		last += ((uint64_t)part->sizes[i] - 1) * assembly->steps[i];
+	return last;
+}
+
+static int compare_parts(const struct fsdp_assembly *assembly, const struct fsdp_part *a,
+	const struct fsdp_part *b)
+{
+	if (a->offsets == NULL || b->offsets == NULL) {
+		if ((a->offsets == NULL) != (b->offsets == NULL))
+			return a->offsets == NULL ? -1 : 1;
+		return a->count < b->count ? -1 : a->count > b->count;
+	}
+	for (size_t i = 0; i < assembly->input.dims; i++)
+		if (a->offsets[i] != b->offsets[i] || a->sizes[i] != b->sizes[i])
+			return a->offsets[i] < b->offsets[i] ||
+					       (a->offsets[i] == b->offsets[i] &&
+						       a->sizes[i] < b->sizes[i])
+				       ? -1
+				       : 1;
+	return 0;
+}
+
+/* In order of their first elements; the same places beside each other, those with bytes
+ * before those without. */
+static int compare_places(const void *left, const void *right, void *context)
+{
+	const struct place *a = left, *b = right;
+	if (a->first != b->first)
+		return a->first < b->first ? -1 : 1;
+	struct fsdp_part of_a = part_at(context, a->piece),
+			 of_b = part_at(context, b->piece);
+	int order = compare_parts(context, &of_a, &of_b);
+	if (order != 0)
+		return order;
+	if (of_a.missing != of_b.missing)
+		return of_a.missing ? 1 : -1;
+	return a->piece < b->piece ? -1 : a->piece > b->piece;
+}
+
+/* Whether a piece is a part of one run of the tensor. */
+static bool is_in_one_row(
+	const struct fsdp_assembly *assembly, const struct fsdp_part *part)
+{
+	for (size_t i = 1; part->offsets != NULL && i < assembly->input.dims; i++)
+		if (part->sizes[i] != assembly->shape[i])
+			return false;
+	return true;
+}
+
+static bool list_places(struct fsdp_assembly *assembly, struct fsdp_error **ret_error)
+{
+	uint32_t count = assembly->input.piece_count;
+	bool rows = true, sorted = true;
+	assembly->places = malloc(((size_t)count + 1) * sizeof *assembly->places);
+	if (assembly->places == NULL)
+		return fsdp_fail_memory(ret_error);
+	for (uint32_t i = 0; i < count; i++) {
+		struct fsdp_part part = part_at(assembly, i);
+		if (!lies_inside(assembly, &part))
+			return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
+				"a piece does not lie within the tensor's shape");
+		if (is_empty(assembly, &part))
+			continue;
+		struct place *place = &assembly->places[assembly->place_count++];
+		*place = (struct place){ first_of(assembly, &part), i };
+		rows = rows && is_in_one_row(assembly, &part);
+		sorted =
+			sorted && (assembly->place_count == 1 ||
+					  compare_places(place - 1, place, assembly) < 0);
+	}
+	if (!sorted)
+		qsort_r(assembly->places, assembly->place_count, sizeof *assembly->places,
+			compare_places, assembly);
+	uint64_t most = rows ? 0 : (uint64_t)assembly->place_count * CHUNK_A_PIECE;
+	assembly->chunk_most =
+		(size_t)fsdp_min(most < CHUNK_LEAST ? CHUNK_LEAST : most, CHUNK_MOST);
+	return true;
+}
+
+/* ---- making one ---- */
+
+static void set_steps(struct fsdp_assembly *assembly)
+{
+	uint64_t step = 1; /* may wrap if there are no elements */
+	for (size_t i = assembly->input.dims; i-- > 0;) {
+		assembly->steps[i] = step;
+		step *= (uint64_t)assembly->shape[i];
+	}
+}
+
+/* Several elements a byte: the bytes are what is assembled, and only as they are. */
+static bool pack(struct fsdp_assembly *assembly, struct fsdp_error **ret_error)
+{
+	struct fsdp_assemble_input *input = &assembly->input;
+	assembly->packed = 8 / fsdp_dtype(input->dtype)->item_bits;
+	for (uint32_t i = 0; i < input->piece_count; i++) {
+		struct fsdp_part part = input->part(input->context, i);
+		bool whole = part.offsets != NULL ||
+			     (part.start == 0 && part.count == input->numel);
+		for (size_t k = 0; part.offsets != NULL && k < input->dims; k++)
+			whole = whole && part.offsets[k] == 0 &&
+				part.sizes[k] == assembly->shape[k];
+		if (!whole)
+			return fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+				"a tensor of several elements a byte is cut into pieces");
+	}
+	if (input->first % assembly->packed != 0)
+		return fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
+			"element %" PRIu64 " does not begin a byte", input->first);
+	uint64_t end = assembly->end;
+	assembly->at = input->first / assembly->packed;
+	assembly->end = end / assembly->packed + (end % assembly->packed != 0);
+	input->numel =
+		input->numel / assembly->packed + (input->numel % assembly->packed != 0);
+	input->dims = 1;
+	assembly->shape[0] = (int64_t)input->numel;
+	return true;
+}
+
+static bool prepare(struct fsdp_assembly *assembly, struct fsdp_error **ret_error)
+{
+	const struct fsdp_assemble_input *input = &assembly->input;
+	const struct fsdp_dtype *dtype = fsdp_dtype(input->dtype);
+	uint64_t bytes;
+	if (dtype->storage_bytes == 0)
+		return fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+			"elements of this dtype have no known size");
+	if (!fsdp_mul(input->numel, dtype->storage_bytes, &bytes) || bytes > INT64_MAX)
+		return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
+			"the tensor claims more bytes than can be");
+	assembly->width = dtype->storage_bytes;
+	assembly->at = fsdp_min(input->first, input->numel);
+	assembly->end =
+		assembly->at + fsdp_min(input->count, input->numel - assembly->at);
+	if (dtype->item_bits < 8 && !pack(assembly, ret_error))
+		return false;
+	set_steps(assembly);
+	if (assembly->at == assembly->end)
+		return true;
+	if (input->piece_count == 0)
+		return fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+			"the tensor has no bytes of its own");
+	return list_places(assembly, ret_error) &&
+	       fsdp_fetch_init(&assembly->fetch, ret_error);
+}
+
+bool fsdp_assembly_new(const struct fsdp_assemble_input *input,
+	struct fsdp_assembly **ret_assembly, struct fsdp_error **ret_error)
+{
+	struct fsdp_assembly *assembly = calloc(1, sizeof *assembly);
+	if (assembly == NULL)
+		return fsdp_fail_memory(ret_error);
+	assembly->input = *input;
+	assembly->file = FSDP_NONE;
+	if (input->dims != 0)
+		memcpy(assembly->shape, input->shape, input->dims * sizeof *input->shape);
+	assembly->fetch.source_of = input->source;
+	assembly->fetch.context = input->context;
+	assembly->fetch.inflate_ceiling = input->inflate_ceiling;
+	if (!prepare(assembly, ret_error)) {
+		fsdp_assembly_free(assembly);
+		return false;
+	}
+	*ret_assembly = assembly;
+	return true;
+}
+
+void fsdp_assembly_free(struct fsdp_assembly *assembly)
+{
+	if (assembly == NULL)
+		return;
+	for (size_t i = 0; i < assembly->active_count; i++)
+		free(assembly->active[i]);
+	free(assembly->active);
+	free(assembly->tasks);
+	free(assembly->places);
+	free(assembly->chunk);
+	fsdp_marks_done(&assembly->marks);
+	fsdp_fetch_done(&assembly->fetch);
+	free(assembly);
+}
+
+uint32_t fsdp_assembly_file(const struct fsdp_assembly *assembly)
+{
+	return assembly->file;
+}
+
+/* ---- chunks ---- */
+
+/* The largest box that begins at `at`, has its elements in C order one behind the other
+ * and is no larger than a chunk may be. */
+static void choose_chunk(const struct fsdp_assembly *assembly, struct chunk *chunk)
+{
+	size_t dims = assembly->input.dims;
+	uint64_t most = fsdp_min(
+		assembly->end - assembly->at, assembly->chunk_most / assembly->width);
+	uint64_t rest = assembly->at;
+	chunk->first = assembly->at;
+	chunk->count = 1;
+	for (size_t i = 0; i < dims; i++) {
+		chunk->low[i] = rest / assembly->steps[i];
+		chunk->high[i] = chunk->low[i] + 1;
+		rest %= assembly->steps[i];
+	}
+	for (size_t i = dims; i-- > 0;) {
+		uint64_t size = (uint64_t)assembly->shape[i], low = chunk->low[i];
+		uint64_t turns = fsdp_min(size - low, most / chunk->count);
+		chunk->high[i] = low + turns;
+		chunk->count *= turns;
+		if (low != 0 || turns < size)
+			break;
+	}
+}
+
+/* ---- pieces in work ---- */
+
+static bool make_room(void **list, size_t *room, size_t count, size_t size,
+	struct fsdp_error **ret_error)
+{
+	if (count < *room)
+		return true;
+	size_t more = *room == 0 ? 64 : *room * 2;
+	void *grown = realloc(*list, more * size);
+	if (grown == NULL)
+		return fsdp_fail_memory(ret_error);
+	*list = grown;
+	*room = more;
+	return true;
+}
+
+static bool activate(struct fsdp_assembly *assembly, const struct place *place,
+	const struct fsdp_part *part, struct fsdp_error **ret_error)
+{
+	size_t dims = part->offsets != NULL ? assembly->input.dims : 1;
+	void *list = assembly->active;
+	bool room = make_room(&list, &assembly->active_room, assembly->active_count,
+		sizeof *assembly->active, ret_error);
+	assembly->active = list;
+	if (!room)
+		return false;
+	struct active *active = malloc(sizeof *active + dims * sizeof *active->steps);
+	if (active == NULL)
+		return fsdp_fail_memory(ret_error);
+	*active = (struct active){
+		.first = place->first,
+		.last = last_of(assembly, part),
+		.part = *part,
+		.piece = place->piece,
+	};
+	assembly->active[assembly->active_count++] = active;
+	return true;
+}
+
+/* Whether the next piece has the place of the one before. */
+static bool is_replica(const struct fsdp_assembly *assembly, const struct fsdp_part *part,
+	uint64_t first)
+{
+	if (assembly->place_next == assembly->place_count ||
+		assembly->places[assembly->place_next].first != first)
+		return false;
+	struct fsdp_part next =
+		part_at(assembly, assembly->places[assembly->place_next].piece);
+	return compare_parts(assembly, part, &next) == 0;
+}
+
+/* Lets go of what lies behind, and takes up what begins before the end of the chunk: of
+ * the same places the first. */
+static bool update_active(struct fsdp_assembly *assembly, const struct chunk *chunk,
+	struct fsdp_error **ret_error)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < assembly->active_count; i++) {
+		struct active *active = assembly->active[i];
+		if (active->last < chunk->first)
+			free(active);
+		else
+			assembly->active[kept++] = active;
+	}
+	assembly->active_count = kept;
+	while (assembly->place_next < assembly->place_count) {
+		const struct place *place = &assembly->places[assembly->place_next];
+		if (place->first >= chunk->first + chunk->count)
+			break;
+		struct fsdp_part part = part_at(assembly, place->piece);
+		if (last_of(assembly, &part) >= chunk->first &&
+			!activate(assembly, place, &part, ret_error))
+			return false;
+		do
+			assembly->place_next++;
+		while (is_replica(assembly, &part, place->first));
+	}
+	return true;
+}
+
+/* Whether a view has the shape that its part says. */
+static bool has_shape(const struct fsdp_assembly *assembly, const struct fsdp_part *part,
+	const struct fsdp_view *view)
+{
+	if (view->dtype != assembly->input.dtype)
+		return false;
+	if (part->offsets == NULL)
+		return view->dims == 1 && (uint64_t)view->shape[0] == part->count;
+	return view->dims == assembly->input.dims &&
+	       (view->dims == 0 || memcmp(view->shape, part->sizes,
+					   view->dims * sizeof *view->shape) == 0);
+}
+
+static bool unpack(const struct fsdp_assembly *assembly, struct fsdp_view *view,
+	struct fsdp_error **ret_error)
+{
+	if (!fsdp_view_is_contiguous(view) ||
+		view->storage_offset % assembly->packed != 0)
+		return fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, view->record,
+			"a tensor of several elements a byte is a strided view");
+	view->storage_offset /= assembly->packed;
+	view->dims = 1;
+	view->shape[0] = assembly->shape[0];
+	view->strides[0] = 1;
+	return true;
+}
+
+/* Whether C order goes back and forth in the storage. */
+static bool is_scattered(
+	const struct active *active, const struct fsdp_view *view, unsigned width)
+{
+	uint64_t span = width;
+	for (size_t i = view->dims; i-- > 0;) {
+		if (view->shape[i] == 1)
+			continue;
+		if (active->steps[i] < span)
+			return true;
+		span += ((uint64_t)view->shape[i] - 1) * active->steps[i];
+	}
+	return false;
+}
+
+static bool check_view(
+	const struct fsdp_view *view, uint64_t *ret_base, struct fsdp_error **ret_error)
+{
+	uint64_t end;
+	if (!fsdp_view_bytes(view, ret_base, &end))
+		return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, view->record,
+			"the tensor reaches beyond its storage");
+	if (!fsdp_zip_check_method(view->method, view->record, ret_error))
+		return false;
+	if (view->method == 0 && end > view->stored_size)
+		return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, view->record,
+			"the storage's record is shorter than the tensor");
+	return true;
+}
+
+static bool locate(struct fsdp_assembly *assembly, struct active *active,
+	struct fsdp_error **ret_error)
+{
+	const struct fsdp_assemble_input *input = &assembly->input;
+	struct fsdp_view view;
+	if (!input->view(input->context, active->piece, &view, ret_error))
+		return false;
+	assembly->file = view.file;
+	if (!check_view(&view, &active->base, ret_error) ||
+		(assembly->packed != 0 && !unpack(assembly, &view, ret_error)))
+		return false;
+	if (assembly->packed == 0 && !has_shape(assembly, &active->part, &view))
+		return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, view.record,
+			"the piece has another shape or dtype than the tensor says");
+	for (size_t i = 0; i < view.dims; i++)
+		active->steps[i] = view.shape[i] > 1
+					   ? (uint64_t)view.strides[i] * assembly->width
+					   : 0;
+	bool scattered = is_scattered(active, &view, assembly->width);
+	active->record = (struct fsdp_record){
+		.offset = view.record,
+		.stored_size = view.stored_size,
+		.size = view.storage_bytes,
+		.file = view.file,
+		.piece = active->piece,
+		.deflated = view.method != 0,
+		.keep = scattered,
+	};
+	if (assembly->order_known && view.big_endian != assembly->big_endian)
+		return fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, view.record,
+			"the pieces differ in their byte order");
+	assembly->big_endian = view.big_endian;
+	assembly->order_known = true;
+	if (scattered && assembly->chunk_most < CHUNK_MOST)
+		assembly->chunk_most = CHUNK_MOST;
+	if (scattered && view.method != 0 && view.storage_bytes > FSDP_FETCH_KEPT)
+		assembly->chunk_most = CHUNK_INFLATED;
+	active->located = true;
+	return true;
+}
+
+/* ---- what a piece gives to a chunk ---- */
+
+/* Loops with the steps of the tensor alone: `mark` counts elements. False: nothing. */
+static bool make_nest(const struct fsdp_assembly *assembly, const struct active *active,
+	const struct chunk *chunk, bool mark, struct fsdp_nest *nest)
+{
+	const struct fsdp_part *part = &active->part;
+	uint64_t width = mark ? 1 : assembly->width;
+	uint64_t from = active->base, to = 0;
+	fsdp_nest_init(nest, 0, 0, (size_t)width);
+	if (part->offsets == NULL) {
+		uint64_t begin = part->start > chunk->first ? part->start : chunk->first;
+		uint64_t end =
+			fsdp_min(part->start + part->count, chunk->first + chunk->count);
+		if (begin >= end)
+			return false;
+		uint64_t step = mark ? 1 : active->steps[0];
+		fsdp_nest_add(nest, end - begin, step, width);
+		from += (begin - part->start) * step;
+		to = begin;
+	}
+	for (size_t i = 0; part->offsets != NULL && i < assembly->input.dims; i++) {
+		uint64_t offset = (uint64_t)part->offsets[i];
+		uint64_t begin = offset > chunk->low[i] ? offset : chunk->low[i];
+		uint64_t end =
+			fsdp_min(offset + (uint64_t)part->sizes[i], chunk->high[i]);
+		if (begin >= end)
+			return false;
+		uint64_t step = mark ? assembly->steps[i] : active->steps[i];
+		fsdp_nest_add(nest, end - begin, step, assembly->steps[i] * width);
+		from += (begin - offset) * step;
+		to += begin * assembly->steps[i];
+	}
+	nest->from = from;
+	nest->to = (to - chunk->first) * width;
+	fsdp_nest_settle(nest);
+	return true;
+}
+
+static bool add_task(struct fsdp_assembly *assembly, struct active *active,
+	const struct fsdp_nest *nest, struct fsdp_error **ret_error)
+{
+	void *list = assembly->tasks;
+	bool room = make_room(&list, &assembly->task_room, assembly->task_count,
+		sizeof *assembly->tasks, ret_error);
+	assembly->tasks = list;
+	if (!room)
+		return false;
+	struct task *task = &assembly->tasks[assembly->task_count++];
+	uint64_t base = active->record.deflated ? 0 : active->record.offset;
+	*task = (struct task){ .active = active, .at = base + nest->from };
+	task->end = task->until = base + fsdp_nest_end(nest, &task->dense);
+	return true;
+}
+
+static int compare_tasks(const void *left, const void *right)
+{
+	const struct task *a = left, *b = right;
+	const struct fsdp_record *of_a = &a->active->record, *of_b = &b->active->record;
+	if (of_a->file != of_b->file)
+		return of_a->file < of_b->file ? -1 : 1;
+	if (of_a->deflated != of_b->deflated)
+		return of_a->deflated ? 1 : -1;
+	if (a->at != b->at)
+		return a->at < b->at ? -1 : 1;
+	return of_a->piece < of_b->piece ? -1 : of_a->piece > of_b->piece;
+}
+
+/* Pieces that lie near each other in a file are read together. */
+static void join_tasks(struct fsdp_assembly *assembly)
+{
+	for (size_t i = assembly->task_count; i-- > 1;) {
+		struct task *before = &assembly->tasks[i - 1], *task = before + 1;
+		const struct fsdp_record *record = &task->active->record;
+		if (record->file == before->active->record.file && !record->deflated &&
+			!before->active->record.deflated && before->dense &&
+			task->until > before->until &&
+			task->at <= before->end + FSDP_FETCH_NEAR)
+			before->until = task->until;
+	}
+}
+
+/* Which pieces the chunk is made of. *ret_again: it should be another chunk. */
+static bool list_tasks(struct fsdp_assembly *assembly, const struct chunk *chunk,
+	bool *ret_again, struct fsdp_error **ret_error)
+{
+	size_t most = assembly->chunk_most;
+	assembly->task_count = 0;
+	*ret_again = false;
+	if (!update_active(assembly, chunk, ret_error))
+		return false;
+	for (size_t i = 0; i < assembly->active_count; i++) {
+		struct active *active = assembly->active[i];
+		struct fsdp_nest nest;
+		if (!make_nest(assembly, active, chunk, true, &nest))
+			continue;
+		if (!active->located && !locate(assembly, active, ret_error))
+			return false;
+		make_nest(assembly, active, chunk, false, &nest);
+		if (!add_task(assembly, active, &nest, ret_error))
+			return false;
+	}
+	*ret_again = assembly->chunk_most > most;
+	return true;
+}
+
+/* ---- whether nothing lacks ---- */
+
+static const char *index_text(
+	const struct fsdp_assembly *assembly, uint64_t element, char *buffer, size_t size)
+{
+	size_t length = 0;
+	if (assembly->input.dims > 8) {
+		snprintf(buffer, size, "number %" PRIu64, element);
+		return buffer;
+	}
+	buffer[length++] = '[';
+	for (size_t i = 0; i < assembly->input.dims; i++) {
+		length += (size_t)snprintf(buffer + length, size - length, "%s%" PRIu64,
+			i > 0 ? ", " : "", element / assembly->steps[i]);
+		element %= assembly->steps[i];
+	}
+	snprintf(buffer + length, size - length, "]");
+	return buffer;
+}
+
+static bool fail_lacking(struct fsdp_assembly *assembly, uint64_t first, uint64_t count,
+	struct fsdp_error **ret_error)
+{
+	char from[192], to[192];
+	index_text(assembly, first, from, sizeof from);
+	index_text(assembly, first + count - 1, to, sizeof to);
+	if (count == 1)
+		fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
+			"no piece holds element %s", from);
+	else
+		fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
+			"no piece holds the %" PRIu64 " elements from %s to %s", count,
+			from, to);
+	fsdp_error_add_rule(ret_error, "FI1021");
+	return false;
+}
+
+static bool fail_overlap(
+	struct fsdp_assembly *assembly, uint64_t element, struct fsdp_error **ret_error)
+{
+	char at[192];
+	fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
+		"two different pieces hold element %s, or one behind it",
+		index_text(assembly, element, at, sizeof at));
+	fsdp_error_add_rule(ret_error, "FI1022");
+	return false;
+}
+
+static bool mark_piece(struct fsdp_assembly *assembly, const struct active *active,
+	const struct chunk *chunk, struct fsdp_error **ret_error)
+{
+	struct fsdp_nest nest;
+	struct fsdp_odometer odometer;
+	make_nest(assembly, active, chunk, true, &nest);
+	fsdp_odometer_init(&odometer, nest.loops, nest.loop_count);
+	do {
+		uint64_t at = nest.to + odometer.to;
+		if (!fsdp_marks_set(&assembly->marks, at, nest.row))
+			return fail_overlap(assembly, chunk->first + at, ret_error);
+	} while (fsdp_odometer_next(&odometer));
+	return true;
+}
+
+/* One piece that holds all of it needs no marks. */
+static bool holds_all(const struct fsdp_assembly *assembly, const struct chunk *chunk)
+{
+	struct fsdp_nest nest;
+	return assembly->task_count == 1 &&
+	       make_nest(assembly, assembly->tasks[0].active, chunk, true, &nest) &&
+	       nest.loop_count == 0 && nest.row == chunk->count;
+}
+
+static bool check_tasks(struct fsdp_assembly *assembly, const struct chunk *chunk,
+	struct fsdp_error **ret_error)
+{
+	uint64_t first, count;
+	if (holds_all(assembly, chunk))
+		return true;
+	assembly->file = FSDP_NONE;
+	if (!fsdp_marks_reset(&assembly->marks, chunk->count, ret_error))
+		return false;
+	for (size_t i = 0; i < assembly->task_count; i++)
+		if (!mark_piece(assembly, assembly->tasks[i].active, chunk, ret_error))
+			return false;
+	if (fsdp_marks_lacking(&assembly->marks, &first, &count))
+		return fail_lacking(assembly, chunk->first + first, count, ret_error);
+	return true;
+}
+
+/* ---- bytes ---- */
+
+static bool run_tasks(struct fsdp_assembly *assembly, const struct chunk *chunk,
+	struct fsdp_error **ret_error)
+{
+	for (size_t i = 0; i < assembly->task_count; i++) {
+		const struct task *task = &assembly->tasks[i];
+		const struct fsdp_record *record = &task->active->record;
+		uint64_t base = record->deflated ? 0 : record->offset;
+		struct fsdp_nest nest;
+		assembly->file = record->file;
+		make_nest(assembly, task->active, chunk, false, &nest);
+		if (!fsdp_fetch_turn(&assembly->fetch, record, ret_error) ||
+			!fsdp_nest_run(&nest, &assembly->fetch, task->until - base,
+				assembly->chunk, ret_error))
+			return false;
+	}
+	return true;
+}
+
+static void swap_bytes(unsigned char *bytes, uint64_t count, size_t width)
+{
+	for (uint64_t i = 0; i < count; i++, bytes += width)
+		for (size_t a = 0, b = width - 1; a < b; a++, b--) {
+			unsigned char byte = bytes[a];
+			bytes[a] = bytes[b];
+			bytes[b] = byte;
+		}
+}
+
+/* Little-endian two's complement. */
+static void negate_integers(unsigned char *bytes, uint64_t count, size_t width)
+{
+	for (uint64_t i = 0; i < count; i++, bytes += width) {
+		unsigned carry = 1;
+		for (size_t k = 0; k < width; k++) {
+			unsigned byte = (unsigned char)~bytes[k] + carry;
+			bytes[k] = (unsigned char)byte;
+			carry = byte >> 8;
+		}
+	}
+}
+
+/* The sign is the highest bit of the last byte. */
+static void flip_signs(unsigned char *bytes, uint64_t count, size_t width, size_t every)
+{
+	for (uint64_t i = 0; i < count; i++, bytes += every)
+		bytes[width - 1] ^= 0x80;
+}
+
+/* What the bytes are to what the values are. */
+static void resolve(const struct fsdp_assembly *assembly, uint64_t count)
+{
+	const struct fsdp_dtype *dtype = fsdp_dtype(assembly->input.dtype);
+	size_t width = assembly->width, part = dtype->is_complex ? width / 2 : width;
+	unsigned char *bytes = assembly->chunk;
+	if (assembly->big_endian)
+		swap_bytes(bytes, count * (width / part), part);
+	if (assembly->input.conj && dtype->is_complex)
+		flip_signs(bytes + part, count, part, width);
+	if (!assembly->input.neg)
+		return;
+	if (dtype->is_complex || dtype->is_floating)
+		flip_signs(bytes, count * (width / part), part, part);
+	else
+		negate_integers(bytes, count, width);
+}
+
+static bool make_chunk(struct fsdp_assembly *assembly, const struct chunk *chunk,
+	struct fsdp_error **ret_error)
+{
+	size_t size = (size_t)chunk->count * assembly->width;
+	if (!check_tasks(assembly, chunk, ret_error))
+		return false;
+	if (size > assembly->chunk_room) {
+		free(assembly->chunk);
+		assembly->chunk_room = 0;
+		assembly->chunk = malloc(size);
+		if (assembly->chunk == NULL)
+			return fsdp_fail_memory(ret_error);
+		assembly->chunk_room = size;
+	}
+	if (assembly->task_count > 1)
+		qsort(assembly->tasks, assembly->task_count, sizeof *assembly->tasks,
+			compare_tasks);
+	join_tasks(assembly);
+	if (!run_tasks(assembly, chunk, ret_error))
+		return false;
+	resolve(assembly, chunk->count);
+	return true;
+}
+
+bool fsdp_assembly_next(struct fsdp_assembly *assembly, struct fsdp_span *ret_bytes,
+	struct fsdp_error **ret_error)
+{
+	struct chunk chunk;
+	bool again = true;
+	if (assembly->failed)
+		return fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
+			"the elements before these could not be read");
+	if (assembly->at == assembly->end) {
+		*ret_bytes = (struct fsdp_span){ 0 };
+		return true;
+	}
+	while (again) {
+		choose_chunk(assembly, &chunk);
+		if (!list_tasks(assembly, &chunk, &again, ret_error)) {
+			assembly->failed = true;
+			return false;
+		}
+	}
+	if (!make_chunk(assembly, &chunk, ret_error)) {
+		assembly->failed = true;
+		return false;
+	}
+	assembly->at += chunk.count;
+	*ret_bytes = fsdp_span(assembly->chunk, (size_t)chunk.count * assembly->width);
+	return true;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_SWEEP_ASSEMBLE_H
+#define FSDP_SWEEP_ASSEMBLE_H
+
+#include "store/source.h"
+#include "sweep/view.h"
+
+/*
+ * The elements of one tensor in C order of its global shape, out of its pieces, as a
+ * stream of bytes in bounded memory. Of pieces with the same place the first one that
+ * has bytes is taken; elements that no piece holds, and pieces that overlap otherwise,
+ * are refused.
+ *
+ * The tensor is made chunk by chunk. A chunk is a box of the global shape whose elements
+ * follow each other in C order, so that what a piece gives to it are nested loops. All
+ * pieces of a chunk are read in the order of their files.
+ *
+ * Bounds: 64 MiB and about 100 bytes a piece that a chunk touches, 16 a piece else.
+ */
+
+/* Where a piece is in the tensor: a box, or a run of the elements in C order. */
+struct fsdp_part {
+	const int64_t *offsets, *sizes; /* NULL: it is a run */
+	uint64_t start, count;          /* of a run */
+	bool missing;                   /* it has no bytes */
+};
+
+struct fsdp_assemble_input {
+	uint32_t dtype, dims;
+	const int64_t *shape;
+	uint64_t numel;
+	bool conj, neg; /* to be applied */
+	uint32_t piece_count;
+	uint64_t first, count; /* the elements that are wanted */
+	uint64_t inflate_ceiling;
+
+	/* What the door knows. Pieces count from 0; a source is valid until others were
+	 * asked for. The shape of a run's view has one dimension. */
+	void *context;
+	struct fsdp_part (*part)(void *context, uint32_t piece);
+	bool (*view)(void *context, uint32_t piece, struct fsdp_view *ret_view,
+		struct fsdp_error **ret_error);
+	bool (*source)(void *context, uint32_t file, struct fsdp_source *ret_source,
+		struct fsdp_error **ret_error);
+};
+
+struct fsdp_assembly;
+
+/* The input is copied; what it points to stays the caller's. */
+bool fsdp_assembly_new(const struct fsdp_assemble_input *input,
+	struct fsdp_assembly **ret_assembly, struct fsdp_error **ret_error);
+
+/* The next bytes, little-endian; valid until the next call. None at the end. After a
+ * failure there is nothing more to be had. */
+bool fsdp_assembly_next(struct fsdp_assembly *assembly, struct fsdp_span *ret_bytes,
+	struct fsdp_error **ret_error);
+
+/* The file that was read last, or FSDP_NONE: whose it is if that failed. */
+uint32_t fsdp_assembly_file(const struct fsdp_assembly *assembly);
+
+/* NULL is fine. */
+void fsdp_assembly_free(struct fsdp_assembly *assembly);
+
+#endif
