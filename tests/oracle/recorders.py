@@ -321,7 +321,7 @@ def readme_example(here):
             model(torch.ones(2, 6)).sum().backward()
             optimizer.step()
 
-        os.makedirs(here.path(f"example{here.rank}/step-1000"))
+        os.makedirs(here.path(f"example{here.rank}"))
         os.chdir(here.path(f"example{here.rank}"))
         exec(example, {"model": model, "optimizer": optimizer, "train": train, "save": FSDP.optim_state_dict})
         plan = ["step-1000/model.fsdp-plan.json"] if here.rank == 0 else []

@@ -28,7 +28,8 @@ def path_of_rank(path: Path, rank: int) -> Optional[str]:
 
 
 class Draft:
-    """A file under a temporary name beside its own, until it is kept or dropped.
+    """A file under a temporary name beside its own, until it is kept or dropped. Folders
+    that are missing are made, as torch's own saving does.
 
     Nothing is buffered here: a process that is forked meanwhile has no bytes of ours to
     write a second time, and what a killed process leaves behind ends with its last line.
@@ -37,6 +38,8 @@ class Draft:
     def __init__(self, path: str) -> None:
         folder, name = os.path.split(path)
         self.path = path
+        if folder:
+            os.makedirs(folder, exist_ok=True)
         self._draft = os.path.join(folder, f".{name}.{os.getpid()}-{secrets.token_hex(4)}.part")
         # Not tempfile: that would keep the file from everybody but its owner.
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)

@@ -136,9 +136,15 @@ class RecordingTest(Folder):
         self.assertIn("full", str(seen[0].message))
         self.assertEqual(self.listing(), [])
 
-    def test_a_missing_folder_is_told_at_once(self):
-        with self.assertRaises(FileNotFoundError):
-            _files.Recording(self.path("no/log"))
+    def test_a_missing_folder_is_made(self):
+        with _files.Recording(self.path("a/b/log")) as out:
+            out.put(n=1)
+        self.assertEqual(self.lines("a/b/log"), [{"n": 1}])
+
+    def test_an_impossible_path_is_told_at_once(self):
+        _files.write_text(self.path("file"), "")
+        with self.assertRaises(OSError):
+            _files.Recording(self.path("file/log"))
 
     def test_lines_of_threads_do_not_mix(self):
         def many(number):
