@@ -58,6 +58,36 @@ static unsigned char tag_of(uint32_t hash)
 	return (unsigned char)(hash >> 24 | 1);
 }
 
+static bool is_name(const struct fsdp_name *name, uint32_t hash, uint32_t parent,
+	struct fsdp_span segment)
+{
+	return name->hash == hash && name->parent == parent &&
+	       name->size == segment.size &&
+	       (segment.size == 0 || memcmp(name->text, segment.data, segment.size) == 0);
+}
+
+/*
+ * The child of that name in the parent's list; else 0, *ret_last is the last of the list
+ * or 0, and *ret_full says that there may be more of them in the table.
+ */
+static uint32_t find_listed(const struct fsdp_names *names, uint32_t hash,
+	uint32_t parent, struct fsdp_span segment, uint32_t *ret_last, bool *ret_full)
+{
+	unsigned count = 0;
+	uint32_t id = fsdp_names_at(names, parent)->child;
+	*ret_last = 0;
+	while (id != 0) {
+		const struct fsdp_name *name = fsdp_names_at(names, id);
+		if (is_name(name, hash, parent, segment))
+			return id;
+		*ret_last = id;
+		id = name->next;
+		count++;
+	}
+	*ret_full = count >= FSDP_NAMES_LISTED;
+	return 0;
+}
+
 /* The slot of a name, or the free one where it belongs. */
 static size_t find_slot(const struct fsdp_names *names, uint32_t hash, uint32_t parent,
 	struct fsdp_span segment)
@@ -69,11 +99,8 @@ static size_t find_slot(const struct fsdp_names *names, uint32_t hash, uint32_t 
 			return slot;
 		if (names->tags[slot] != tag)
 			continue;
-		const struct fsdp_name *name = fsdp_names_at(names, names->slots[slot]);
-		if (name->hash == hash && name->parent == parent &&
-			name->size == segment.size &&
-			(segment.size == 0 ||
-				memcmp(name->text, segment.data, segment.size) == 0))
+		if (is_name(fsdp_names_at(names, names->slots[slot]), hash, parent,
+			    segment))
 			return slot;
 	}
 }
@@ -86,12 +113,14 @@ static bool grow(struct fsdp_names *names)
 	unsigned char *tags = fsdp_arena_take(names->arena, count, 1);
 	if (slots == NULL || tags == NULL)
 		return false;
-	for (size_t id = 1; id < names->list.count; id++) {
-		uint32_t hash = fsdp_names_at(names, (uint32_t)id)->hash;
+	for (size_t old = 0; old < names->slot_count; old++) {
+		if (names->tags[old] == 0)
+			continue;
+		uint32_t hash = fsdp_names_at(names, names->slots[old])->hash;
 		size_t slot = hash & (count - 1);
 		while (tags[slot] != 0)
 			slot = (slot + 1) & (count - 1);
-		slots[slot] = (uint32_t)id;
+		slots[slot] = names->slots[old];
 		tags[slot] = tag_of(hash);
 	}
 	names->slots = slots;
@@ -100,31 +129,70 @@ static bool grow(struct fsdp_names *names)
 	return true;
 }
 
+static uint32_t new_name(struct fsdp_names *names, uint32_t hash, uint32_t parent,
+	struct fsdp_span segment)
+{
+	uint32_t depth = fsdp_names_at(names, parent)->depth + 1;
+	uint32_t id = (uint32_t)names->list.count;
+	struct fsdp_name *name = fsdp_vec_push(&names->list);
+	if (name == NULL)
+		return FSDP_NONE;
+	*name = (struct fsdp_name){
+		.text = segment.data,
+		.size = (uint32_t)segment.size,
+		.parent = parent,
+		.hash = hash,
+		.depth = depth,
+	};
+	return id;
+}
+
+/* The new name is the last of the parent's list, behind `last` if that is not 0. */
+static uint32_t add_listed(struct fsdp_names *names, uint32_t hash, uint32_t parent,
+	struct fsdp_span segment, uint32_t last)
+{
+	uint32_t id = new_name(names, hash, parent, segment);
+	if (id == FSDP_NONE)
+		return id;
+	struct fsdp_name *before = fsdp_vec_at(&names->list, last != 0 ? last : parent);
+	*(last != 0 ? &before->next : &before->child) = id;
+	return id;
+}
+
+static uint32_t add_in_slot(struct fsdp_names *names, uint32_t hash, uint32_t parent,
+	struct fsdp_span segment, size_t slot)
+{
+	if (names->slots_used * 3 >= names->slot_count * 2) {
+		if (!grow(names))
+			return FSDP_NONE;
+		slot = find_slot(names, hash, parent, segment);
+	}
+	uint32_t id = new_name(names, hash, parent, segment);
+	if (id == FSDP_NONE)
+		return id;
+	names->slots_used++;
+	names->slots[slot] = id;
+	names->tags[slot] = tag_of(hash);
+	return id;
+}
+
 uint32_t fsdp_names_child(
 	struct fsdp_names *names, uint32_t parent, struct fsdp_span segment)
 {
 	if (parent == FSDP_NONE || segment.size >= UINT32_MAX ||
 		names->list.count >= FSDP_NONE - 1)
 		return FSDP_NONE;
-	uint32_t hash = hash_segment(names, parent, segment.data, segment.size);
+	uint32_t hash = hash_segment(names, parent, segment.data, segment.size), last;
+	bool full = false;
+	uint32_t id = find_listed(names, hash, parent, segment, &last, &full);
+	if (id != 0)
+		return id;
+	if (!full)
+		return add_listed(names, hash, parent, segment, last);
 	size_t slot = find_slot(names, hash, parent, segment);
 	if (names->tags[slot] != 0)
 		return names->slots[slot];
-	if (names->list.count * 3 >= names->slot_count * 2) {
-		if (!grow(names))
-			return FSDP_NONE;
-		slot = find_slot(names, hash, parent, segment);
-	}
-	uint32_t depth = fsdp_names_at(names, parent)->depth + 1;
-	uint32_t id = (uint32_t)names->list.count;
-	struct fsdp_name *name = fsdp_vec_push(&names->list);
-	if (name == NULL)
-		return FSDP_NONE;
-	*name = (struct fsdp_name){ segment.data, (uint32_t)segment.size, parent, hash,
-		depth };
-	names->slots[slot] = id;
-	names->tags[slot] = tag_of(hash);
-	return id;
+	return add_in_slot(names, hash, parent, segment, slot);
 }
 
 /* The next segment of a dotted name; false when there is none left. */
@@ -192,7 +260,13 @@ uint32_t fsdp_names_intern(
 uint32_t fsdp_names_find_child(
 	const struct fsdp_names *names, uint32_t parent, struct fsdp_span segment)
 {
-	uint32_t hash = hash_segment(names, parent, segment.data, segment.size);
+	uint32_t hash = hash_segment(names, parent, segment.data, segment.size), last;
+	bool full = false;
+	uint32_t id = find_listed(names, hash, parent, segment, &last, &full);
+	if (id != 0)
+		return id;
+	if (!full)
+		return FSDP_NONE;
 	size_t slot = find_slot(names, hash, parent, segment);
 	return names->tags[slot] == 0 ? FSDP_NONE : names->slots[slot];
 }

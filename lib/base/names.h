@@ -22,7 +22,14 @@ struct fsdp_name {
 	uint32_t parent;
 	uint32_t hash;
 	uint32_t depth; /* segments; the root has 0 */
+	uint32_t child; /* the first below it, 0: none */
+	uint32_t next;  /* the next below the same name, 0: none, or in the table */
 };
+
+/* A name's first children are a list: they were made one soon after the other, so they
+ * lie together in memory, where slots of a hash do not. Only what has more of them goes
+ * through the table. */
+enum { FSDP_NAMES_LISTED = 4 };
 
 enum { FSDP_NAMES_LAST = 16 };
 
@@ -33,6 +40,7 @@ struct fsdp_names {
 	unsigned char
 		*tags;     /* of each slot: 7 bits of the hash and one more, 0 is free */
 	size_t slot_count; /* a power of two */
+	size_t slots_used;
 	uint64_t seed, seed_too;
 
 	/* The last dotted name that was interned, and where its segments end: the next

@@ -118,6 +118,38 @@ static int order(const char *a, const char *b)
 	return result < 0 ? -1 : result > 0;
 }
 
+/* Families of every size around that at which the list ends and the table begins, made
+ * in turns, so that no family lies together. */
+static void small_and_large_families_are_alike(void **state)
+{
+	(void)state;
+	enum { FAMILIES = 12 };
+	uint32_t parents[FAMILIES], children[FAMILIES][FAMILIES];
+	char letters[FAMILIES] = "abcdefghijkl";
+	for (size_t i = 0; i < FAMILIES; i++)
+		parents[i] = fsdp_names_child(&names, 0, fsdp_span(letters + i, 1));
+	for (size_t k = 0; k < FAMILIES; k++)
+		for (size_t i = k; i < FAMILIES; i++)
+			children[i][k] = fsdp_names_child(
+				&names, parents[i], fsdp_span(letters + k, 1));
+	for (size_t i = 0; i < FAMILIES; i++) {
+		for (size_t k = 0; k < FAMILIES; k++) {
+			struct fsdp_span name = fsdp_span(letters + k, 1);
+			uint32_t found = fsdp_names_find_child(&names, parents[i], name);
+			if (k > i) {
+				assert_int_equal(found, FSDP_NONE);
+				continue;
+			}
+			assert_int_equal(found, children[i][k]);
+			assert_int_equal(
+				fsdp_names_child(&names, parents[i], name), found);
+			assert_int_equal(
+				fsdp_names_at(&names, found)->parent, parents[i]);
+		}
+	}
+	assert_int_equal(names.list.count, 1 + FAMILIES + FAMILIES * (FAMILIES + 1) / 2);
+}
+
 static void order_is_natural(void **state)
 {
 	(void)state;
@@ -144,6 +176,8 @@ int main(void)
 			a_name_of_4096_segments_is_no_deeper_stack, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			many_siblings_are_found_again, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			small_and_large_families_are_alike, setup, teardown),
 		cmocka_unit_test(order_is_natural),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
