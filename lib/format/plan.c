@@ -154,12 +154,20 @@ static enum fsdp_wrapper wrapper_of(struct fsdp_span word)
 	return FSDP_WRAPPER_OTHER;
 }
 
+static bool holds_zero(struct fsdp_span text)
+{
+	return text.size != 0 && memchr(text.data, '\0', text.size) != NULL;
+}
+
 static bool read_module(struct plan *plan, const struct fsdp_json *json, uint32_t index)
 {
 	struct fsdp_model *model = plan->model;
 	struct fsdp_span name = text_of(json, "name");
 	if (name.data == NULL)
 		return invalid(plan, "a module has no name");
+	/* No class of Python's has one, and behind it the name would be lost. */
+	if (holds_zero(text_of(json, "class")) || holds_zero(text_of(json, "orig_class")))
+		return invalid(plan, "the name of a class holds a zero byte");
 	uint32_t raw = intern_module(plan, name);
 	uint32_t clean = clean_module(plan, name);
 	struct fsdp_module_record *module =
@@ -698,6 +706,17 @@ static void mark_group(struct plan *plan, const struct fsdp_json *json, uint32_t
 	}
 }
 
+/* Groups of ranks cut the world into equal parts: a mesh is of all ranks or a slice of
+ * such a one, and so are process groups. */
+static void check_group(
+	struct plan *plan, struct fsdp_span unit, const char *what, int64_t ranks)
+{
+	int64_t world = plan->model->plan.world_size;
+	if (world % ranks != 0)
+		say(plan, unit, "%s %lld ranks, which do not divide the world of %lld",
+			what, (long long)ranks, (long long)world);
+}
+
 static bool read_unit(struct plan *plan, const struct fsdp_json *json)
 {
 	struct fsdp_model *model = plan->model;
@@ -712,10 +731,10 @@ static bool read_unit(struct plan *plan, const struct fsdp_json *json)
 			shown(name), (const char *)name.data);
 		return true;
 	}
-	if (integer_of(json, "visit", 0, (int64_t)model->modules.count - 1, &visit) &&
-		(uint32_t)visit != module)
-		say(plan, name, "the unit's visit %lld is not that of its module",
-			(long long)visit);
+	if (integer_of(json, "visit", INT64_MIN, INT64_MAX, &visit) && visit != module)
+		say(plan, name,
+			"the unit's visit %lld is not that of its module, which is %u",
+			(long long)visit, module);
 	const char *api = known_word(text_of(json, "api"), apis);
 	const char *strategy = known_word(text_of(json, "strategy"), strategies);
 	if (api == NULL || strategy == NULL)
@@ -724,6 +743,7 @@ static bool read_unit(struct plan *plan, const struct fsdp_json *json)
 		(fsdp_json_get(json, "replicate_world_size") != NULL &&
 			!integer_of(json, "replicate_world_size", 1, RANKS_MAX, &copies)))
 		return invalid(plan, "a unit has no world size");
+	check_group(plan, name, "the unit lies on", shards * copies);
 	uint32_t id;
 	struct fsdp_unit_record *unit =
 		fsdp_build_push(model, &model->units, &id, plan->error);
@@ -894,7 +914,15 @@ static bool read_head(struct plan *plan)
 		return invalid(plan, "it has no world size");
 	plan->model->plan.world_size = (uint32_t)world;
 	plan->model->plan.torch = keep(plan, text_of(plan->root, "torch"));
-	return read_mesh(plan, &plan->model->plan.mesh);
+	if (!read_mesh(plan, &plan->model->plan.mesh))
+		return false;
+	if (plan->model->plan.mesh == FSDP_NONE)
+		return true;
+	const struct fsdp_mesh_record *mesh =
+		fsdp_vec_at(&plan->model->meshes, plan->model->plan.mesh);
+	check_group(
+		plan, (struct fsdp_span){ 0 }, "the mesh has", (int64_t)mesh->rank_count);
+	return true;
 }
 
 /* A plan that stands for itself shows its parameters as tensors without bytes. */
