@@ -311,10 +311,17 @@ bool fsdp_torch_fold_persistent(void *context, struct fsdp_pickle *pickle, fsdp_
 	struct fsdp_span location =
 		fsdp_pickle_text(pickle, fsdp_pickle_item(pickle, id, 3));
 	uint32_t index;
-	if (global == NULL || key.data == NULL || location.data == NULL ||
-		!fsdp_pickle_integer(pickle, fsdp_pickle_item(pickle, id, 4), &numel) ||
-		numel < 0)
+	if (global == NULL || key.data == NULL || location.data == NULL)
 		return false;
+	if (!fsdp_pickle_integer(pickle, fsdp_pickle_item(pickle, id, 4), &numel) ||
+		numel < 0) {
+		fsdp_find(&torch->model->findings, FSDP_RULE_STORAGE_SIZE,
+			FSDP_PLACE(.file = torch->file, .member = torch->member),
+			"the number of elements of storage %.*s is negative or no 64-bit "
+			"integer",
+			key.size > 64 ? 64 : (int)key.size, (const char *)key.data);
+		return false;
+	}
 	return fsdp_torch_add_storage(torch, key, global, location, (uint64_t)numel,
 		       &index, ret_error) &&
 	       fold_part(torch, pickle, id, index, ret_number, ret_error);
@@ -389,6 +396,15 @@ static bool size_and_stride(struct fsdp_torch *torch, struct fsdp_pickle *pickle
 	       set_view(torch, tensor, shape, dims, stride, stride_dims, ret_error);
 }
 
+/* A call that only tensors make, with what no tensor has: the walk says so by its name.
+ */
+static bool misread(struct fsdp_torch_tensor *tensor)
+{
+	tensor->shape = FSDP_NONE;
+	tensor->broken = "its offset, size or stride is no list of 64-bit integers";
+	return true;
+}
+
 static bool view_arguments(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 	fsdp_ref arguments, size_t first, struct fsdp_torch_tensor *tensor,
 	struct fsdp_error **ret_error)
@@ -397,7 +413,7 @@ static bool view_arguments(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 	if (!fsdp_pickle_integer(
 		    pickle, fsdp_pickle_item(pickle, arguments, first), &offset) ||
 		!size_and_stride(torch, pickle, arguments, first + 1, tensor, ret_error))
-		return false;
+		return *ret_error == NULL && misread(tensor);
 	if (offset < 0)
 		tensor->broken = "its storage offset is negative";
 	else if (!fsdp_add(tensor->offset, (uint64_t)offset, &tensor->offset))
