@@ -402,6 +402,20 @@ static bool damaged(struct parse *parse, const char *what)
 	return false;
 }
 
+/* The pickle makes something else: what, is worth a name. */
+static bool calls_other(
+	const struct parse *parse, const struct fsdp_pickle_global *global)
+{
+	fsdp_fail(parse->error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
+		"this is not the metadata of a distributed checkpoint: the pickle calls "
+		"%.*s.%.*s; nothing was run",
+		(int)fsdp_min(global->module.size, 100),
+		(const char *)global->module.data, (int)fsdp_min(global->name.size, 100),
+		(const char *)global->name.data);
+	fsdp_error_add_rule(parse->error, "FI1020");
+	return false;
+}
+
 /* A table by name id that grows with the names. */
 static bool make_room(
 	struct fsdp_arena *scratch, uint32_t **table, size_t *room, uint32_t name)
@@ -836,8 +850,10 @@ static bool read_top(struct parse *parse)
 	struct fsdp_pickle *pickle = parse->pickle;
 	fsdp_ref top = fsdp_pickle_top(pickle);
 	const struct fsdp_pickle_global *global = fsdp_pickle_named(pickle, top);
-	if (fsdp_pickle_kind(pickle, top) != FSDP_PICKLE_CALL || global == NULL ||
+	if (fsdp_pickle_kind(pickle, top) == FSDP_PICKLE_CALL && global != NULL &&
 		!fsdp_span_is(global->name, "Metadata"))
+		return calls_other(parse, global);
+	if (fsdp_pickle_kind(pickle, top) != FSDP_PICKLE_CALL || global == NULL)
 		return damaged(parse, "the pickle is no Metadata object");
 	fsdp_ref state = fsdp_pickle_state(pickle, top, 0);
 	if (fsdp_pickle_kind(pickle, state) != FSDP_PICKLE_DICT)
