@@ -205,6 +205,19 @@ static bool item_error(
 	return false;
 }
 
+/* The length of a header, and its first byte. */
+static bool is_safetensors(const struct fsdp_source *source)
+{
+	unsigned char head[9];
+	uint64_t length = 0;
+	if (source->size < sizeof head ||
+		!fsdp_source_read(source, 0, head, sizeof head, NULL))
+		return false;
+	for (size_t i = 8; i-- > 0;)
+		length = length << 8 | head[i];
+	return head[8] == '{' && length <= source->size - 8;
+}
+
 static bool open_item(struct fsdp_locator *locator, const struct fsdp_extent *extent,
 	struct fsdp_model *model, struct fsdp_source *item, struct fsdp_zip *zip,
 	struct fsdp_error **ret_error)
@@ -223,6 +236,19 @@ static bool open_item(struct fsdp_locator *locator, const struct fsdp_extent *ex
 	if (fsdp_zip_open(item, &locator->arena, &locator->checkpoint->limits, file->path,
 		    &model->findings, zip, ret_error))
 		return true;
+	if (is_safetensors(&source)) {
+		fsdp_error_free(*ret_error);
+		*ret_error = NULL;
+		fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+			"the file is one safetensors file "
+			"(SerializationFormat.SAFETENSORS), "
+			"of which .metadata tells no places");
+		fsdp_error_add_rule(ret_error, "FI9004");
+		fsdp_error_add_hint(ret_error,
+			"torch itself cannot read it back; open the .distcp file "
+			"with a safetensors reader");
+		return false;
+	}
 	fsdp_error_add_rule(ret_error, "FI1029");
 	fsdp_error_shift_offset(ret_error, extent->offset);
 	return false;
