@@ -44,6 +44,10 @@ struct fsdp_reading {
 /* What could not be read though the rest could; takes the error. */
 void fsdp_reading_keep_error(struct fsdp_reading *reading, struct fsdp_error *error);
 
+/* A limit that cost only a part of the file: takes *error, which may be NULL. */
+void fsdp_reading_keep_limit(
+	struct fsdp_reading *reading, struct fsdp_error **error, struct fsdp_span file);
+
 /* Whose file this is: *rank, which it says itself, else what its name says. */
 void fsdp_reading_settle_rank(
 	struct fsdp_reading *reading, uint32_t file, uint32_t *rank);

@@ -45,6 +45,16 @@ void fsdp_reading_keep_error(struct fsdp_reading *reading, struct fsdp_error *er
 	*place = error;
 }
 
+void fsdp_reading_keep_limit(
+	struct fsdp_reading *reading, struct fsdp_error **error, struct fsdp_span file)
+{
+	if (*error == NULL)
+		return;
+	fsdp_error_add_path(error, (const char *)file.data);
+	fsdp_reading_keep_error(reading, *error);
+	*error = NULL;
+}
+
 void fsdp_reading_settle_rank(struct fsdp_reading *reading, uint32_t file, uint32_t *rank)
 {
 	struct fsdp_model *model = reading->model;

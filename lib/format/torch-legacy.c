@@ -300,7 +300,10 @@ static bool read_object(struct legacy *legacy, struct fsdp_error **ret_error)
 
 static bool walk_object(struct legacy *legacy, struct fsdp_error **ret_error)
 {
-	if (!fsdp_torch_resolve(&legacy->torch, read_storage, legacy, ret_error))
+	bool resolved =
+		fsdp_torch_resolve(&legacy->torch, read_storage, legacy, ret_error);
+	fsdp_reading_keep_limit(legacy->reading, &legacy->torch.over_limit, legacy->file);
+	if (!resolved)
 		return false;
 	fsdp_reading_settle_rank(legacy->reading, legacy->file_id, &legacy->torch.rank);
 	fsdp_reading_settle_world(legacy->reading, legacy->file_id,

@@ -23,8 +23,19 @@
 
 enum { MESH_DIMS = 8, MESH_RANKS = 1 << 24 };
 
-/* What all meshes of a file may cost together, in ranks, and all DTensors, in runs. */
-enum { MESH_WORK = 2 * MESH_RANKS, PLACE_WORK = 1 << 22 };
+/* Of all that one file has of a kind. What is beyond costs the place, not the tensor; the
+ * first time it is kept as an error, which the container takes. */
+static bool pay(
+	struct fsdp_torch *torch, enum fsdp_limit limit, uint64_t *spent, uint64_t cost)
+{
+	uint64_t most = fsdp_limit(torch->model->limits, limit);
+	*spent += fsdp_min(cost, UINT64_MAX - *spent);
+	if (*spent <= most)
+		return true;
+	if (torch->over_limit == NULL)
+		fsdp_fail_limit(&torch->over_limit, limit, most);
+	return false;
+}
 
 /* A field of an object, whichever way its state was given: a dict, or (dict or None,
  * dict of slots). */
@@ -540,8 +551,8 @@ static bool pay_for_mesh(struct fsdp_torch *torch, const struct fsdp_torch_mesh 
 			(void)fsdp_numel(fsdp_model_ints(torch->model, map->shape),
 				map->dims, &mapped);
 	}
-	torch->mesh_work += (uint64_t)ranks + fsdp_min(mapped, MESH_RANKS);
-	return torch->mesh_work <= MESH_WORK;
+	return pay(torch, FSDP_LIMIT_MESH_RANKS, &torch->mesh_work,
+		(uint64_t)ranks + fsdp_min(mapped, MESH_RANKS));
 }
 
 static void tell_world_of_mesh(
@@ -583,6 +594,7 @@ static bool resolve_mesh(struct fsdp_torch *torch, struct fsdp_torch_mesh *mesh,
 	}
 	if (ranks != NULL)
 		tell_world_of_mesh(torch, ranks, count);
+	mesh->too_large = !affordable;
 	mesh->has_coordinates = affordable && find_coordinates(mesh, ranks, count, &base);
 	if (mesh->rank >= 0 && mesh->rank < MESH_RANKS)
 		torch->rank = (uint32_t)mesh->rank;
@@ -634,8 +646,7 @@ static bool pay_for_boxes(
 	for (size_t i = 0; i < dims; i++)
 		if (!fsdp_mul(count, runs[i].count, &count) || count > FSDP_RUNS_MAX)
 			return false;
-	torch->place_work += count;
-	return torch->place_work <= PLACE_WORK;
+	return pay(torch, FSDP_LIMIT_PLACEMENT_RUNS, &torch->place_work, count);
 }
 
 /* One part for each box that the owned runs of all dimensions span. */
@@ -677,7 +688,8 @@ static bool place_dtensor(struct fsdp_torch *torch,
 	struct fsdp_runs runs[FSDP_DIMS_MAX];
 	struct fsdp_placed copy[MESH_DIMS];
 	if (!mesh->has_coordinates || local->broken != NULL ||
-		local->dims != tensor->dims || torch->place_work > PLACE_WORK)
+		local->dims != tensor->dims ||
+		!pay(torch, FSDP_LIMIT_PLACEMENT_RUNS, &torch->place_work, 1))
 		return false;
 	for (size_t i = 0; i < mesh->dims; i++) {
 		copy[i] = *(const struct fsdp_placed *)fsdp_vec_at(
@@ -691,8 +703,9 @@ static bool place_dtensor(struct fsdp_torch *torch,
 		if (!fsdp_placement_runs(global[i], (int64_t)i, copy, mesh->shape,
 			    mesh->coordinates, mesh->dims, torch->scratch, &runs[i]))
 			return false;
-		torch->place_work += runs[i].count;
-		if (runs[i].total != shape[i] || torch->place_work > PLACE_WORK)
+		if (!pay(torch, FSDP_LIMIT_PLACEMENT_RUNS, &torch->place_work,
+			    runs[i].count) ||
+			runs[i].total != shape[i])
 			return false;
 	}
 	return add_boxes(torch, local, dtensor->local, runs, ret_error);
@@ -723,6 +736,12 @@ static bool resolve_dtensor(struct fsdp_torch *torch,
 			return fsdp_arena_fail(torch->scratch, ret_error);
 		}
 		torch->locals.count = rare->first_local;
+		rare->local_count = 0;
+		/* A limit is no fault of the file, and said elsewhere. */
+		if (mesh->too_large ||
+			torch->place_work >
+				fsdp_limit(model->limits, FSDP_LIMIT_PLACEMENT_RUNS))
+			return true;
 		fsdp_find(&model->findings, FSDP_RULE_DTENSOR_LAYOUT,
 			FSDP_PLACE(.file = torch->file),
 			"a DTensor's local part is not what its mesh and placements "

@@ -78,6 +78,7 @@ struct fsdp_torch_mesh {
 	uint32_t rank_map; /* torch tensor of the ranks, or FSDP_NONE */
 	int64_t rank;      /* whose file this is, or -1 */
 	bool has_coordinates;
+	bool too_large; /* a limit was reached before its ranks were looked at */
 	const struct fsdp_span *names; /* in the model's arena; NULL: none */
 	uint32_t mesh;                 /* of the model, once made; FSDP_NONE before */
 };
@@ -115,7 +116,9 @@ struct fsdp_torch {
 	uint32_t first_extent; /* extent of storage 0; the others follow */
 	struct fsdp_vec parts, tensors, rares, locals, dtensors, meshes, placed, sizes;
 	struct fsdp_pickle *pickle;
-	struct fsdp_error *error; /* of a fold that ran out of memory */
+	struct fsdp_error *error;      /* of a fold that ran out of memory */
+	struct fsdp_error *over_limit; /* kept by fsdp_torch_resolve: places that were not
+					  worked out. The container takes it */
 
 	/* What persistent ids stand for; fsdp_torch_init sets the usual one. The context
 	 * is the struct fsdp_torch, `owner` is the container's. */

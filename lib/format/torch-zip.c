@@ -344,7 +344,10 @@ static bool read_pickle(struct torch_zip *file, struct fsdp_error **ret_error)
 		file->constants ? FSDP_PROFILE_SCRIPT : FSDP_PROFILE_TENSORS, begin);
 	if (!read)
 		fsdp_error_add_member(ret_error, file->pickle->name);
-	if (!read || !fsdp_torch_resolve(&file->torch, read_storage, file, ret_error))
+	bool resolved =
+		read && fsdp_torch_resolve(&file->torch, read_storage, file, ret_error);
+	fsdp_reading_keep_limit(reading, &file->torch.over_limit, file->file);
+	if (!resolved)
 		return false;
 	fsdp_reading_settle_rank(file->reading, file->file_id, &file->torch.rank);
 	fsdp_reading_settle_world(file->reading, file->file_id, file->torch.world_size,
