@@ -15,10 +15,15 @@
  * Origin: torch/serialization.py and caffe2/serialize/inline_container.cc (PyTorch 2.13),
  * and files of torch 1.6 to 2.13.
  */
+#include <strings.h>
+
 #include "format/format.h"
 #include "format/torch-value.h"
 #include "model/dtype.h"
 #include "store/zip.h"
+
+/* Of a pickle that only its calls are looked for. */
+enum { OTHER_BYTES = 16 << 20 };
 
 struct torch_zip {
 	struct fsdp_reading *reading;
@@ -35,11 +40,27 @@ struct torch_zip {
 	struct fsdp_torch torch;
 };
 
+/* The last 22 bytes are the end of a zip directory. */
+static bool ends_as_zip(const struct fsdp_look *look)
+{
+	unsigned char end[22];
+	struct fsdp_error *error = NULL;
+	bool read = look->source.size > sizeof end &&
+		    fsdp_source_read(&look->source, look->source.size - sizeof end, end,
+			    sizeof end, &error);
+	fsdp_error_free(error);
+	return read && memcmp(end, "PK\005\006", 4) == 0;
+}
+
 static int bid(const struct fsdp_look *look)
 {
 	if (look->folder != NULL)
 		return 0;
-	return fsdp_span_begins(look->head, FSDP_SPAN("PK\003\004")) ? 80 : 0;
+	if (fsdp_span_begins(look->head, FSDP_SPAN("PK\003\004")))
+		return 80;
+	/* Something stands before it: torch refuses that, other readers of zips do not.
+	 */
+	return ends_as_zip(look) ? 5 : 0;
 }
 
 /* ---- records ---- */
@@ -355,6 +376,55 @@ static bool read_pickle(struct torch_zip *file, struct fsdp_error **ret_error)
 	return fsdp_torch_walk(&file->torch, ret_error);
 }
 
+/* A pickle beside the one that is read: torch.load leaves it alone, other readers may
+ * not. Only what it would call is looked at, and what cannot be read says nothing. */
+static bool judge_other(struct torch_zip *file, const struct fsdp_zip_member *member)
+{
+	struct fsdp_reading *reading = file->reading;
+	struct fsdp_error *error = NULL;
+	struct fsdp_torch torch;
+	struct fsdp_span stream;
+	struct fsdp_arena arena;
+	uint64_t begin = 0;
+	fsdp_arena_init(&arena, reading->scratch->budget);
+	if (fsdp_zip_read(&file->zip, member, OTHER_BYTES, &arena, &stream, &error) &&
+		(member->method != 0 ||
+			fsdp_zip_locate(&file->zip.source, member, &begin, &error)) &&
+		fsdp_torch_init(&torch, reading->model, &arena, &arena, file->file,
+			member->name, &error)) {
+		(void)fsdp_torch_read(&torch, stream, begin, false, &error);
+		fsdp_torch_judge(&torch, FSDP_PROFILE_TENSORS, begin);
+	}
+	bool lost = error != NULL && fsdp_error_code(error) == FSDP_ERROR_MEMORY;
+	fsdp_error_free(error);
+	fsdp_arena_done(&arena);
+	return !lost;
+}
+
+static bool is_pickle(struct fsdp_span name)
+{
+	static const char suffix[] = ".pkl";
+	return name.size >= sizeof suffix - 1 &&
+	       strncasecmp((const char *)name.data + name.size - (sizeof suffix - 1),
+		       suffix, sizeof suffix - 1) == 0;
+}
+
+static bool judge_others(struct torch_zip *file, struct fsdp_error **ret_error)
+{
+	uint64_t most = fsdp_limit(file->reading->limits, FSDP_LIMIT_PICKLE_STREAMS);
+	/* An archive of TorchScript has several, all its own. */
+	for (size_t i = 0; !file->constants && i < file->zip.members.count; i++) {
+		const struct fsdp_zip_member *member = fsdp_zip_member(&file->zip, i);
+		if (!is_pickle(member->name) || member->header == file->pickle->header)
+			continue;
+		if (most-- == 0)
+			break;
+		if (!judge_other(file, member))
+			return fsdp_arena_fail(file->reading->scratch, ret_error);
+	}
+	return true;
+}
+
 static bool read_all(struct torch_zip *file, const struct fsdp_look *look,
 	struct fsdp_error **ret_error)
 {
@@ -379,6 +449,8 @@ static bool read_all(struct torch_zip *file, const struct fsdp_look *look,
 		return false;
 	match_members(file);
 	say_missing(file);
+	if (!judge_others(file, ret_error))
+		return false;
 	if (file->constants)
 		refuse_code(file);
 	return true;
