@@ -93,6 +93,14 @@ static const char *const usual_hints[FSDP_ERROR_CODE_COUNT] = {
 	[FSDP_ERROR_UNSUPPORTED] = "see fsdp-inspect(1) for the formats that are read",
 };
 
+static struct text usual_hint(const char *code)
+{
+	for (size_t i = 0; i < FSDP_ERROR_CODE_COUNT; i++)
+		if (strcmp(fsdp_error_code_name((enum fsdp_error_code)i), code) == 0)
+			return text_of(usual_hints[i]);
+	return (struct text){ 0 };
+}
+
 static void add_error(
 	struct session *session, const struct fsdp_error *error, uint32_t input)
 {
@@ -114,7 +122,7 @@ static void add_error(
 	failure->message = kept(session, fsdp_error_message(error));
 	failure->hint = kept(session, fsdp_error_hint(error));
 	if (failure->hint.data == NULL)
-		failure->hint = text_of(usual_hints[fsdp_error_code(error)]);
+		failure->hint = usual_hint(failure->code);
 }
 
 /* Running out of memory needs no memory to be told. */
@@ -220,7 +228,7 @@ void run_failure(
 	if (failure == NULL)
 		return;
 	failure->message = text_of(message);
-	failure->hint = kept(session, hint);
+	failure->hint = hint != NULL ? kept(session, hint) : usual_hint(code);
 	/* What was typed wrong is no fault of the checkpoint. */
 	if (typed || run->path == NULL)
 		return;
