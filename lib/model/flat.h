@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_MODEL_FLAT_H
+#define FSDP_MODEL_FLAT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * The arithmetic of FlatParameters (FSDP1): how parameters are laid behind each other,
+ * how the whole is cut into shards, and both ways between a parameter and a rank.
+ * Integers in, integers out: it holds no names and takes no memory.
+ *
+ * All ranges are half open here. Sizes are those of a layout that fsdp_flat_add built, so
+ * they stay below FSDP_FLAT_MAX and no sum of two of them overflows.
+ *
+ * Origin: torch/distributed/fsdp/_flat_param.py (PyTorch 2.13).
+ */
+#define FSDP_FLAT_MAX ((uint64_t)1 << 60)
+
+/* What a unit puts between its parameters and behind them. */
+struct fsdp_flat_rules {
+	uint64_t alignment; /* elements; 0: nothing between */
+	uint64_t multiple;  /* the whole is filled up to one of these; 0: nothing behind */
+};
+
+/*
+ * With use_orig_params every parameter begins at 16 bytes of the dtype it is computed in,
+ * and the whole is filled up to a multiple of the process group; else there is no padding
+ * at all. item_bytes 0: a dtype that is not known, nothing is aligned.
+ */
+struct fsdp_flat_rules fsdp_flat_rules(
+	bool use_orig_params, uint32_t item_bytes, uint32_t group);
+
+/* A layout that grows; all zero is empty. */
+struct fsdp_flat_layout {
+	struct fsdp_flat_rules rules;
+	uint64_t numel; /* so far, padding included */
+};
+
+/* Elements of padding that come before the next parameter. */
+uint64_t fsdp_flat_gap(const struct fsdp_flat_layout *layout);
+
+/* Elements of padding that end the layout. */
+uint64_t fsdp_flat_rest(const struct fsdp_flat_layout *layout);
+
+/* `numel` elements more, whatever they are. False: beyond FSDP_FLAT_MAX. */
+bool fsdp_flat_add(struct fsdp_flat_layout *layout, uint64_t numel);
+
+/* How the layout is cut: every rank's shard has the same length, the last ones are filled
+ * up behind their end or lie past it altogether. */
+struct fsdp_flat_cut {
+	uint64_t numel;       /* unpadded_unsharded_numel */
+	uint64_t shard_numel; /* of each rank, what fills it up included */
+	uint32_t shards;      /* at least 1 */
+};
+
+struct fsdp_flat_cut fsdp_flat_cut(uint64_t numel, uint32_t shards);
+
+struct fsdp_flat_range {
+	uint64_t begin, end;
+};
+
+/* What of the layout a rank holds; empty where the rank lies past the end. */
+struct fsdp_flat_range fsdp_flat_shard(const struct fsdp_flat_cut *cut, uint32_t rank);
+
+/* Elements at the end of a rank's shard that are no part of the layout. */
+uint64_t fsdp_flat_padding(const struct fsdp_flat_cut *cut, uint32_t rank);
+
+/* The part of a parameter in one shard. */
+struct fsdp_flat_part {
+	uint64_t shard_start; /* in the rank's shard */
+	uint64_t param_start; /* in the flattened parameter */
+	uint64_t numel;
+};
+
+/* Of a parameter that begins at `start` of the layout: what lies on the rank. False:
+ * nothing. */
+bool fsdp_flat_part(const struct fsdp_flat_cut *cut, uint32_t rank, uint64_t start,
+	uint64_t numel, struct fsdp_flat_part *ret_part);
+
+/* The rank that holds an element of the layout, and where in its shard. False: there is
+ * no such element. */
+bool fsdp_flat_find(const struct fsdp_flat_cut *cut, uint64_t element, uint32_t *ret_rank,
+	uint64_t *ret_shard_offset);
+
+/* Which element of the layout lies at an offset of a rank's shard. False: none, it is
+ * what fills the shard up, or beyond its end. */
+bool fsdp_flat_element(const struct fsdp_flat_cut *cut, uint32_t rank,
+	uint64_t shard_offset, uint64_t *ret_element);
+
+#endif
