@@ -12,6 +12,7 @@ extern const struct command command_tree;
 extern const struct command command_ls;
 extern const struct command command_show;
 extern const struct command command_fqns;
+extern const struct command command_flat;
 extern const struct command command_help;
 extern const struct command command_version;
 extern const struct command command_commands;
@@ -24,6 +25,7 @@ static const struct command *const table[] = {
 	&command_ls,
 	&command_show,
 	&command_fqns,
+	&command_flat,
 	&command_help,
 	&command_version,
 	&command_commands,

@@ -83,6 +83,8 @@ void unit_fields(struct run *run, uint32_t index, struct name_buffer *name,
 	mixed_precision_field(run, &unit);
 	if (unit.use_orig_params >= 0)
 		out_field(out, "use_orig_params", value_bool(unit.use_orig_params != 0));
+	if (unit.cpu_offload >= 0)
+		out_field(out, "cpu_offload", value_bool(unit.cpu_offload != 0));
 	out_field(out, "parameters", value_count(unit.parameters));
 	out_field(out, "bytes", value_bytes(unit.bytes));
 	if (unit.inferred)

@@ -450,6 +450,7 @@ struct fsdp_unit fsdp_unit(const struct fsdp_checkpoint *checkpoint, uint32_t in
 		.mixed_precision = record->mixed,
 		.mixed_precision_count = record->mixed_count,
 		.use_orig_params = record->use_orig_params,
+		.cpu_offload = record->cpu_offload,
 		.first_fqn = record->first_fqn,
 		.fqn_count = record->fqn_count,
 		.parameters = record->parameters,

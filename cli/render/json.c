@@ -452,7 +452,7 @@ static void spell_keys(struct json *json, const struct table *table)
 static void table_begin(struct out *out, const struct table *table)
 {
 	struct json *json = json_of(out);
-	json->hidden = table->text_only;
+	json->hidden = table->text_only || table->rows_only;
 	if (json->hidden)
 		return;
 	columns_for_machine(table, &json->columns);

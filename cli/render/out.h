@@ -145,6 +145,8 @@ void out_verbatim(struct out *out, struct text text);
  * rows; in `name` the first column that is a name. `indent` is of the text form.
  * main: this table is the command's main array (jsonl, csv, tsv and name take only it).
  * text_only, machine_only: the other kind of output leaves the whole table out.
+ * rows_only: for outputs that know nothing but rows (csv, tsv, name), beside items that
+ * tell the same to all others.
  * Text needs the widths: it keeps rows back until table_end, at most 1,000, then goes on
  * with the widths of those.
  */
@@ -155,6 +157,7 @@ struct table {
 	bool main;
 	bool text_only;
 	bool machine_only;
+	bool rows_only;
 	unsigned indent; /* spaces */
 	bool no_header;
 	/* From --columns: order and choice; NULL: all that the output shows by default.

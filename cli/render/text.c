@@ -258,7 +258,7 @@ static void put_header(struct text_out *text, const struct table *table)
 static void table_begin(struct out *out, const struct table *table)
 {
 	struct text_out *text = text_out_of(out);
-	text->hidden = table->machine_only;
+	text->hidden = table->machine_only || table->rows_only;
 	if (text->hidden)
 		return;
 	columns_for_text(table, &text->columns);

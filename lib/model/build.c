@@ -28,7 +28,8 @@ bool fsdp_build_init(struct fsdp_model *model, struct fsdp_arena *arena,
 	fsdp_vec_init(&model->units, arena, sizeof(struct fsdp_unit_record));
 	fsdp_vec_init(&model->unit_fqns, arena, sizeof(struct fsdp_unit_fqn_record));
 	fsdp_vec_init(&model->flats, arena, sizeof(struct fsdp_flat_record));
-	fsdp_vec_init(&model->flat_entries, arena, sizeof(struct fsdp_flat_entry));
+	fsdp_vec_init(&model->flat_entries, arena, sizeof(struct fsdp_flat_entry_record));
+	fsdp_vec_init(&model->flat_ties, arena, sizeof(struct fsdp_flat_tie_record));
 	fsdp_vec_init(&model->planned, arena, sizeof(struct fsdp_planned));
 	fsdp_vec_init(&model->meshes, arena, sizeof(struct fsdp_mesh_record));
 	fsdp_vec_init(&model->placements, arena, sizeof(struct fsdp_placement_record));
@@ -219,7 +220,7 @@ uint32_t fsdp_build_value(struct fsdp_model *model,
 void fsdp_model_forget_plan(struct fsdp_model *model)
 {
 	struct fsdp_vec *vecs[] = { &model->modules, &model->units, &model->unit_fqns,
-		&model->flats, &model->flat_entries, &model->planned };
+		&model->flats, &model->flat_entries, &model->flat_ties, &model->planned };
 	for (size_t i = 0; i < sizeof vecs / sizeof *vecs; i++)
 		fsdp_vec_truncate(vecs[i], 0);
 	model->has_plan = false;

@@ -20,7 +20,7 @@
 /* What a unit puts between its parameters and behind them. */
 struct fsdp_flat_rules {
 	uint64_t alignment; /* elements; 0: nothing between */
-	uint64_t multiple;  /* the whole is filled up to one of these; 0: nothing behind */
+	uint64_t multiple; /* the whole is filled up to one of these; 0: nothing behind */
 };
 
 /*

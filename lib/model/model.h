@@ -106,7 +106,7 @@ struct fsdp_unit_record {
 	uint32_t shard_world_size, replicate_world_size;
 	uint32_t first_fqn, fqn_count; /* in unit_fqns */
 	uint32_t mixed_count, flat;
-	int8_t use_orig_params, reshard_after_forward;
+	int8_t use_orig_params, reshard_after_forward, cpu_offload;
 	bool inferred;
 	const char *api, *strategy;
 	const struct fsdp_text_pair *mixed;
@@ -126,19 +126,30 @@ struct fsdp_class_hint {
 	const char *class_name;
 };
 
-/* A FlatParameter as the plan records it; entries in fsdp_flat_entry. */
+/* A FlatParameter; what follows from these few numbers is worked out where it is asked
+ * for (flat.h, ledger.h). */
 struct fsdp_flat_record {
 	uint32_t dtype;
-	uint32_t first_entry, entry_count;
-	bool requires_grad;
-	uint64_t unpadded_unsharded_numel, unsharded_numel, sharded_numel;
+	uint32_t shards; /* at least 1 */
+	uint64_t numel;  /* unpadded_unsharded_numel: its entries end here */
+	uint32_t first_entry, entry_count; /* none: what it holds is not known */
+	uint32_t first_tie, tie_count;
+	int8_t requires_grad; /* -1: not known */
+	bool from_plan;
+	bool from_files; /* its shards are in the checkpoint */
 };
 
-struct fsdp_flat_entry {
+/* What lies one behind the other in it. */
+struct fsdp_flat_entry_record {
 	uint32_t fqn; /* full, clean; FSDP_NONE: padding */
 	uint32_t dims;
-	fsdp_ints shape;
-	uint64_t numel;
+	fsdp_ints shape; /* FSDP_NONE: not known */
+	uint64_t start, numel;
+};
+
+/* A further name of a parameter of the unit; both full and clean. */
+struct fsdp_flat_tie_record {
+	uint32_t fqn, same_as;
 };
 
 /* A parameter or buffer that the plan lists. */
@@ -175,7 +186,8 @@ struct fsdp_model {
 
 	struct fsdp_vec ints; /* int64_t */
 	struct fsdp_vec files, extents, tensors, pieces, values, extras;
-	struct fsdp_vec modules, units, unit_fqns, flats, flat_entries, planned;
+	struct fsdp_vec modules, units, unit_fqns, planned;
+	struct fsdp_vec flats, flat_entries, flat_ties;
 	struct fsdp_vec meshes, placements, quantizers, class_hints;
 	uint32_t component_base; /* tensors from here on are components; set by freeze */
 

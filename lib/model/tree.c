@@ -345,6 +345,7 @@ static struct fsdp_unit_record *infer_unit(
 		.replicate_world_size = 1,
 		.use_orig_params = -1,
 		.reshard_after_forward = -1,
+		.cpu_offload = -1,
 		.inferred = true,
 		.api = api,
 		.strategy = "FULL_SHARD",

@@ -35,6 +35,7 @@ DCP = "testdata/dcp/scalars/checkpoint"
 STREAM = "testdata/torch-zip/legacy/model.pt"
 OLD_TAR = "testdata/torch-tar/tar-views/model.pth"
 PLAN = "testdata/plan/dcp-fsdp1-w2-adam/plan.fsdp-plan.json"
+LAYOUT = "testdata/fsdp1/local-w3-uneven/expected/plan.fsdp-plan.json"
 PLANNED = ["--plan=" + PLAN, "testdata/dcp/fsdp2-w4-small/checkpoint"]
 TAR = "checkpoint.tar.gz"  # of DCP, made when it is wanted
 # Words of a command; "<" and a path: what it reads from its standard input.
@@ -51,6 +52,8 @@ COMMANDS = [
     ["tree", "--sizes"] + PLANNED,
     ["fqns", PLAN],
     ["fqns", "--bare", PLAN],
+    ["flat", PLAN],
+    ["flat", "--json", "--param=l1.weight:4,3", LAYOUT],
     ["ls", ZIP],
     ["ls", "--json", TAR],
     ["ls", "-l", DCP],

@@ -42,6 +42,7 @@ NEVER_SEEN = {
     "*/piece/properties/flat_start": RUNS,
     "*/piece/properties/param_end": RUNS,
     "*/piece/properties/param_start": RUNS,
+    "flat-1.json#/$defs/flat_rank/properties/file": RUNS,
     "*/piece/properties/replica": "copies are told by an audit",
     "*/tensor/properties/dtype_raw": "PyTorch spells dtypes one way",
 }
@@ -247,7 +248,13 @@ def jobs_of_case(case):
     checkpoint = case.checkpoint(truth)
     plan = case.file("plan.fsdp-plan.json") if case.has("plan.fsdp-plan.json") else None
     if plan:
-        yield from (("--json", w, plan) for w in ("tree", "info", "fqns"))
+        yield from (("--json", w, plan) for w in ("tree", "info", "fqns", "flat"))
+    if plan and case.has("flat.json"):
+        first = case.load("flat.json")["units"][0]
+        yield "--jsonl", "flat", plan
+        yield "--json", "flat", "--unit", first["module"], "--at", "0:0", plan
+        if checkpoint:
+            yield "--json", "--separate", "flat", plan, plan
     if checkpoint is None or case.family == "plan":
         return
     many = truth.get("kind", "").startswith(READ) and not truth["kind"].startswith(NOT_READ)
@@ -323,6 +330,8 @@ def jobs(args, folder):
         for path in sorted(glob.glob(os.path.join(hostile, part, "*"))):
             out.append(("--json", "--limit=findings=1", "info", path))
             out.append(("--json", "ls", "-l", path))
+            if part == "plan":
+                out.append(("--json", "--limit=findings=1", "flat", path))
     return out
 
 

@@ -129,9 +129,14 @@ static void test_more_ranks_than_elements(void **state)
 		},
 	});
 	check(&(struct unit){
-		.item_bytes = 4, .shards = 3, .group = 3, .count = 1,
-		.numels = { 1 }, .with_padding = { 1 },
-		.shard_numel = 1, .padding = { 0, 1, 1 },
+		.item_bytes = 4,
+		.shards = 3,
+		.group = 3,
+		.count = 1,
+		.numels = { 1 },
+		.with_padding = { 1 },
+		.shard_numel = 1,
+		.padding = { 0, 1, 1 },
 		.parts = { { { 0, 1, 0 } }, { { NONE } }, { { NONE } } },
 	});
 }
@@ -155,9 +160,13 @@ static void test_no_shard(void **state)
 {
 	(void)state;
 	check(&(struct unit){
-		.use_orig_params = true, .item_bytes = 4, .shards = 1, .group = 2,
+		.use_orig_params = true,
+		.item_bytes = 4,
+		.shards = 1,
+		.group = 2,
 		.count = 1,
-		.numels = { 5 }, .with_padding = { 5, 1 },
+		.numels = { 5 },
+		.with_padding = { 5, 1 },
 		.shard_numel = 6,
 		.parts = { { { 0, 5, 0 } } },
 	});
@@ -222,8 +231,7 @@ static void test_edges(void **state)
 	assert_false(fsdp_flat_add(&layout, UINT64_MAX));
 	struct fsdp_flat_cut cut = fsdp_flat_cut(FSDP_FLAT_MAX, 1u << 24);
 	struct fsdp_flat_part part;
-	assert_true(
-		fsdp_flat_part(&cut, (1u << 24) - 1, FSDP_FLAT_MAX - 1, 1, &part));
+	assert_true(fsdp_flat_part(&cut, (1u << 24) - 1, FSDP_FLAT_MAX - 1, 1, &part));
 	assert_int_equal(part.numel, 1);
 	assert_int_equal(part.shard_start, cut.shard_numel - 1);
 }

@@ -291,6 +291,7 @@ struct fsdp_unit {
 	const struct fsdp_text_pair *mixed_precision;
 	uint32_t mixed_precision_count;
 	int use_orig_params;           /* -1 unknown, 0, 1 */
+	int cpu_offload;               /* the same */
 	uint32_t first_fqn, fqn_count; /* parameters, in order: fsdp_unit_fqn */
 	uint64_t parameters;           /* elements */
 	uint64_t bytes;
@@ -309,6 +310,101 @@ FSDP_API struct fsdp_unit fsdp_unit(
  */
 FSDP_API uint32_t fsdp_unit_fqn(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_unit *unit, uint32_t n, bool *ret_is_full);
+
+/* ---- flat parameters ---- */
+
+/**
+ * The FlatParameter of an FSDP1 unit: parameters and padding one behind the other, cut
+ * into shards of one length. Which rank holds what is worked out when it is asked for.
+ */
+struct fsdp_flat {
+	uint32_t unit;
+	uint32_t dtype;
+	int requires_grad;                 /* -1 unknown, 0, 1 */
+	uint32_t shards;                   /* ranks that share one copy */
+	uint64_t unpadded_unsharded_numel; /* PyTorch's: without what fills up shards */
+	uint64_t unsharded_numel;          /* with it: shards * sharded_numel */
+	uint64_t sharded_numel;            /* of every rank */
+	uint32_t entry_count;              /* 0: which parameters it holds is not known */
+	uint32_t tie_count;                /* further names of parameters */
+	bool from_plan;                    /* a sharding plan describes it */
+	bool from_files;                   /* its shards are in the checkpoint */
+	uint32_t record;                   /* internal */
+};
+
+/** False: the unit has none, or nothing is known of it. */
+FSDP_API bool fsdp_unit_flat(const struct fsdp_checkpoint *checkpoint, uint32_t unit,
+	struct fsdp_flat *ret_flat);
+
+/** What lies in it, in order. */
+struct fsdp_flat_entry {
+	uint32_t fqn;         /* full clean name, or FSDP_NONE: padding */
+	const int64_t *shape; /* NULL: padding, or not known */
+	uint32_t dims;
+	uint64_t start, numel; /* in the unsharded flat parameter */
+};
+
+FSDP_API struct fsdp_flat_entry fsdp_flat_entry(const struct fsdp_checkpoint *checkpoint,
+	const struct fsdp_flat *flat, uint32_t n);
+
+/** A further name of one of its parameters. */
+struct fsdp_flat_tie {
+	uint32_t fqn, same_as;
+};
+
+FSDP_API struct fsdp_flat_tie fsdp_flat_tie(const struct fsdp_checkpoint *checkpoint,
+	const struct fsdp_flat *flat, uint32_t n);
+
+/** What of an entry lies in one rank's shard. */
+struct fsdp_flat_span {
+	uint32_t entry;
+	uint64_t shard_start; /* in the rank's shard */
+	uint64_t param_start; /* in the flattened parameter */
+	uint64_t numel;       /* never 0 */
+};
+
+/**
+ * The spans of a shard rank, padding among them, in order. Start with *state = 0; false
+ * at the end.
+ */
+FSDP_API bool fsdp_flat_span_next(const struct fsdp_checkpoint *checkpoint,
+	const struct fsdp_flat *flat, uint32_t rank, uint32_t *state,
+	struct fsdp_flat_span *ret_span);
+
+/** Elements at the end of a rank's shard that only fill it up. */
+FSDP_API uint64_t fsdp_flat_fill(const struct fsdp_flat *flat, uint32_t rank);
+
+/** One element, known from every side. */
+struct fsdp_flat_place {
+	uint32_t entry; /* FSDP_NONE: it only fills the shard up, or is not known */
+	uint64_t param_offset; /* in the flattened parameter */
+	uint64_t flat_offset;  /* in the unsharded flat parameter */
+	uint32_t rank;         /* shard rank */
+	uint64_t shard_offset; /* in its shard */
+	bool is_padding;
+};
+
+/** Where an element of a parameter lies; false: it has no such element. */
+FSDP_API bool fsdp_flat_place_of(const struct fsdp_checkpoint *checkpoint,
+	const struct fsdp_flat *flat, uint32_t entry, uint64_t param_offset,
+	struct fsdp_flat_place *ret_place);
+
+/** What lies at a place of a rank's shard; false: the shard ends before. */
+FSDP_API bool fsdp_flat_place_at(const struct fsdp_checkpoint *checkpoint,
+	const struct fsdp_flat *flat, uint32_t rank, uint64_t shard_offset,
+	struct fsdp_flat_place *ret_place);
+
+/**
+ * Ranks of the job and shard ranks of a unit: copies stand behind each other. FSDP_NONE:
+ * there is no such rank, or the world is more than this unit's shards and copies, and
+ * nothing tells which ranks they are.
+ */
+FSDP_API uint32_t fsdp_unit_global_rank(const struct fsdp_checkpoint *checkpoint,
+	uint32_t unit, uint32_t shard_rank, uint32_t copy);
+FSDP_API uint32_t fsdp_unit_shard_rank(
+	const struct fsdp_checkpoint *checkpoint, uint32_t unit, uint32_t global_rank);
+
+/* ---- PyTorch's traversal ---- */
 
 /**
  * PyTorch's own traversal over the visits of the plan

@@ -1,0 +1,190 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""FlatParameters: what `flat` says is what PyTorch's own records say, for all ranks, from a plan that has lost
+everything that can be worked out; a recorded span that was changed is one finding; and both questions about one
+element answer each other."""
+import json
+import os
+import re
+import tempfile
+
+from oraclelib import Tap, arguments, cases, envelope, run
+
+CLEAN = re.compile(r"_fsdp_wrapped_module\.|_checkpoint_wrapped_module\.")
+WORKED_OUT = ("numels_with_padding", "is_padding", "shard_numel_padded", "ranks")
+VIEWS = (("info", "--json"), ("tree", "--json"), ("flat", "--json"))
+
+
+def clean(name):
+    return CLEAN.sub("", name + ".")[:-1]
+
+
+def full(unit, fqn):
+    return f"{unit}.{fqn}" if unit else fqn
+
+
+def expected_entries(truth, unit):
+    at, names, out = 0, iter(zip(truth["_fqns"], truth["_shapes"])), []
+    for numel, padding in zip(truth["_numels_with_padding"], truth["_is_padding_mask"]):
+        entry = {"fqn": None, "is_padding": padding}
+        if not padding:
+            name, shape = next(names)
+            entry.update(fqn=clean(full(unit, name)), shape=shape)
+        entry.update(numel=numel, flat_start=at, flat_end=at + numel - 1)
+        out.append(entry)
+        at += numel
+    return out
+
+
+def expected_spans(truth, unit, rank):
+    out = []
+    for name, info in zip(truth["_fqns"], rank["_shard_param_infos"]):
+        if info["in_shard"] and info["numel_in_shard"]:
+            start = info["offset_in_shard"]
+            out.append({"fqn": clean(full(unit, name)), "flat_start": start,
+                        "flat_end": start + info["numel_in_shard"] - 1,
+                        "param_start": info["intra_param_start_idx"], "param_end": info["intra_param_end_idx"]})
+    return out
+
+
+def compare(problems, truth, found):
+    unit = clean(truth["module"]) if truth["module"] else ""
+    if found["unit"] != unit:
+        problems.append(f"unit {found['unit']!r}, expected {unit!r}")
+        return
+
+    def same(key, value, expected):
+        if value != expected:
+            problems.append(f"{unit!r} {key}: {value}, expected {expected}")
+    for key, theirs in (("strategy", "strategy"), ("use_orig_params", "use_orig_params"), ("dtype", "dtype"),
+                        ("requires_grad", "requires_grad"), ("shard_world_size", "shard_world_size"),
+                        ("unpadded_unsharded_numel", "_unpadded_unsharded_size"),
+                        ("sharded_numel", "_sharded_size")):
+        same(key, found.get(key), truth[theirs])
+    same("unsharded_numel", found["unsharded_numel"], found["sharded_numel"] * found["shard_world_size"])
+    same("entries", found["entries"], expected_entries(truth, unit))
+    by_global = {g: r for r in found["ranks"] for g in r["global_ranks"]}
+    for rank in truth["ranks"]:
+        row = by_global.get(rank["rank"])
+        if row is None:
+            problems.append(f"{unit!r}: no rank {rank['rank']}")
+            continue
+        same("shard rank", row["rank"], rank["shard_rank"])
+        same(f"rank {rank['rank']}", row["spans"], expected_spans(truth, unit, rank))
+        same("padding", found["shard_numel_padded"][row["rank"]], rank["_shard_numel_padded"])
+
+
+def ledger(args, problems, *words):
+    doc = envelope(run(args, "flat", "--json", *words), problems)
+    return doc["data"]["units"] if doc is not None else []
+
+
+def truth_test(args, tap, case, plan):
+    problems = []
+    units = ledger(args, problems, plan)
+    truth = case.load("flat.json")["units"]
+    if len(units) != len(truth):
+        problems.append(f"{len(units)} units, expected {len(truth)}")
+    for expected, found in zip(truth, units):
+        compare(problems, expected, found)
+    tap.none(f"{case.name}: as PyTorch has it", problems)
+
+
+def write(folder, plan):
+    path = os.path.join(folder, "plan.fsdp-plan.json")
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump(plan, f)
+    return path
+
+
+def lost_test(args, tap, case, folder):
+    """Without `ranks`, and without all that follows from the rest, nothing that is shown changes by a byte."""
+    plan = case.load("plan.fsdp-plan.json")
+    problems = []
+
+    def answers():
+        path = write(folder, plan)
+        return [run(args, *words, path).out for words in VIEWS]
+    whole = answers()
+    for keys in (("ranks",), WORKED_OUT):
+        for unit in plan["units"]:
+            for key in keys:
+                unit.get("flat_parameter", {}).pop(key, None)
+        sizes = [len(a) for a in whole]
+        for words, before, after in zip(VIEWS, whole, answers()):
+            # The plan's own size on disk is a fact about the plan.
+            if words[0] == "info":
+                before, after = (re.sub(rb'"on_disk":\d+|"records":\d+', b"", t) for t in (before, after))
+            if before != after:
+                problems.append(f"{' '.join(words)} without {', '.join(keys)}: differs ({sizes})")
+    tap.none(f"{case.name}: nothing is lost with what can be worked out", problems)
+
+
+def span_test(args, tap, case, folder):
+    """Each number of one span changed by one: one finding, with unit, rank and parameter."""
+    plan = case.load("plan.fsdp-plan.json")
+    problems, tried = [], 0
+    for unit in plan["units"]:
+        flat = unit.get("flat_parameter") or {}
+        name = clean(unit["module"]) if unit["module"] else ""
+        for rank in flat.get("ranks", ())[-1:]:
+            for span in rank["spans"][:1]:
+                for key in ("flat_start", "flat_end", "param_start", "param_end"):
+                    span[key] += 1
+                    doc = envelope(run(args, "flat", "--json", write(folder, plan)), problems)
+                    span[key] -= 1
+                    tried += 1
+                    found = [(f["rule"], f.get("module"), f.get("rank"), f.get("tensor")) for f in doc["findings"]]
+                    expected = [("FI1080", name, rank["rank"], full(name, span["fqn"]))]
+                    if found != expected:
+                        problems.append(f"{name} {rank['rank']} {key}: {found}, expected {expected}")
+        if tried:
+            break
+    if tried:
+        tap.none(f"{case.name}: a span that was changed", problems)
+
+
+def question_test(args, tap, case, plan):
+    """Elements at the borders of spans, from the parameter to the rank and back."""
+    problems = []
+    for unit in ledger(args, problems, plan)[-1:]:
+        for rank in unit["ranks"]:
+            for span in rank["spans"][:2]:
+                for which, param in (("flat_end", "param_end"),):
+                    one = envelope(run(args, "flat", "--json", "--param", f"{span['fqn']}:{span[param]}", plan),
+                                   problems)["data"]["answer"]
+                    rank_at = f"{rank['global_ranks'][-1]}:{span[which]}"
+                    two = envelope(run(args, "flat", "--json", f"--unit={unit['unit']}", "--at", rank_at, plan),
+                                   problems)["data"]["answer"]
+                    expected = {"fqn": span["fqn"], "param_offset": span[param], "unit": unit["unit"],
+                                "rank": rank["rank"], "global_ranks": rank["global_ranks"],
+                                "shard_offset": span[which],
+                                "flat_offset": rank["rank"] * unit["sharded_numel"] + span[which],
+                                "is_padding": False}
+                    for answer in (one, two):
+                        index = answer.pop("index")
+                        shape = next(e["shape"] for e in unit["entries"] if e["fqn"] == span["fqn"])
+                        at = 0
+                        for i, n in zip(index, shape):
+                            at = at * n + i
+                        if answer != expected or at != span[param]:
+                            problems.append(f"{answer} {index}, expected {expected}")
+    tap.none(f"{case.name}: both questions", problems)
+
+
+def main():
+    args = arguments(__doc__)
+    tap = Tap()
+    with tempfile.TemporaryDirectory() as folder:
+        for case in cases(args):
+            if not case.has("flat.json") or not case.has("plan.fsdp-plan.json"):
+                continue
+            plan = case.file("plan.fsdp-plan.json")
+            truth_test(args, tap, case, plan)
+            lost_test(args, tap, case, folder)
+            span_test(args, tap, case, folder)
+            question_test(args, tap, case, plan)
+    tap.done()
+
+
+main()
