@@ -979,13 +979,34 @@ static bool find_place(struct ledger *ledger, bool *ret_refused)
 	return unravel(ledger, &entry);
 }
 
+/* A layout that is not that of the files is not shown as theirs. */
+static bool tell_refused(struct ledger *ledger)
+{
+	size_t count = fsdp_unit_count(ledger->run->checkpoint), refused = 0;
+
+	for (uint32_t i = 0; i < count; i++)
+		refused += fsdp_unit(ledger->run->checkpoint, i).flat_refused;
+	if (refused == 0)
+		return false;
+	run_note(ledger->run,
+		"%zu unit%s left out: the plan is not of this checkpoint (see the "
+		"findings)",
+		refused, refused == 1 ? " is" : "s are");
+	ledger->status = STATUS_BAD;
+	return true;
+}
+
 static bool find_what(struct ledger *ledger, bool *ret_refused)
 {
+	bool told;
+
 	*ret_refused = false;
 	if (!find_units(ledger) || !find_files(ledger))
 		return false;
+	told = tell_refused(ledger);
 	if (ledger->unit_count == 0) {
-		tell_no_unit(ledger);
+		if (!told)
+			tell_no_unit(ledger);
 		return true;
 	}
 	if (ledger->options->param != NULL)

@@ -170,7 +170,7 @@ static void add_tensors(struct info *info)
 			total->mixed = true;
 		total->tensors++;
 		total->dtype = tensor.dtype;
-		if (tensor.alias == FSDP_NONE) {
+		if (tensor_counts(&tensor)) {
 			total->numel += tensor.numel;
 			total->bytes += tensor.bytes;
 		}

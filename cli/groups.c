@@ -101,7 +101,7 @@ static void add_pieces(struct grouping *grouping, uint32_t tensor,
 		if (selection != NULL &&
 			!selection_takes_piece(selection, grouping->checkpoint, &piece))
 			continue;
-		if (facts->alias == FSDP_NONE)
+		if (tensor_counts(facts))
 			numel = piece_numel(facts, &piece);
 		add(grouping,
 			grouping->by == BY_RANK ? rank_slot(grouping, piece.rank)
@@ -123,8 +123,8 @@ void grouping_add(struct grouping *grouping, uint32_t tensor, struct selection *
 	       : grouping->by == BY_ROLE ? (uint32_t)facts.role
 					 : module_slot(grouping, facts.module);
 	add(grouping, slot, tensor, facts.piece_count,
-		facts.alias == FSDP_NONE ? facts.numel : 0,
-		facts.alias == FSDP_NONE ? facts.bytes : 0);
+		tensor_counts(&facts) ? facts.numel : 0,
+		tensor_counts(&facts) ? facts.bytes : 0);
 }
 
 struct value grouping_key(const struct grouping *grouping, uint32_t group,

@@ -120,6 +120,11 @@ bool place_facts_take(struct place_facts *facts, const struct fsdp_place *place)
 	return true;
 }
 
+bool tensor_counts(const struct fsdp_tensor *tensor)
+{
+	return tensor->alias == FSDP_NONE && (tensor->flags & FSDP_TENSOR_SPREAD) == 0;
+}
+
 uint64_t piece_numel(const struct fsdp_tensor *tensor, const struct fsdp_piece *piece)
 {
 	uint64_t numel = 1;

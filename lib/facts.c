@@ -456,6 +456,7 @@ struct fsdp_unit fsdp_unit(const struct fsdp_checkpoint *checkpoint, uint32_t in
 		.parameters = record->parameters,
 		.bytes = record->bytes,
 		.inferred = record->inferred,
+		.flat_refused = record->flat_refused,
 		.has_flat = record->flat != FSDP_NONE,
 	};
 }

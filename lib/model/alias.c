@@ -5,16 +5,40 @@
  */
 #include "model/internal.h"
 
-/* The piece that stands for its tensor: the only one, or the first rank's. A DCP item is
- * nobody else's, so its tensors never share a storage. */
+static const struct fsdp_piece_record *piece_at(const struct fsdp_model *model,
+	const struct fsdp_tensor_record *tensor, uint32_t n)
+{
+	return fsdp_vec_at(&model->pieces, tensor->first_piece + n);
+}
+
+/* A rank's part without elements may lie on a storage that all such parts share. */
+static bool is_empty_part(const struct fsdp_model *model,
+	const struct fsdp_tensor_record *tensor, const struct fsdp_piece_record *piece)
+{
+	const int64_t *box = fsdp_model_box(model, piece);
+	const int64_t *run = fsdp_model_run(model, piece);
+	if (run != NULL)
+		return run[1] == 0;
+	for (size_t i = 0; box != NULL && i < tensor->dims; i++)
+		if (box[tensor->dims + i] == 0)
+			return true;
+	return false;
+}
+
+/* The piece that stands for its tensor: the only one, or that of the first rank that has
+ * elements. A DCP item is nobody else's, so its tensors never share a storage. */
 static const struct fsdp_piece_record *first_piece(
 	const struct fsdp_model *model, const struct fsdp_tensor_record *tensor)
 {
+	uint32_t n = 0;
 	if (tensor->piece_count == 0)
 		return NULL;
-	const struct fsdp_piece_record *piece =
-		fsdp_vec_at(&model->pieces, tensor->first_piece);
-	return piece->extent != FSDP_NONE ? piece : NULL;
+	while (n + 1 < tensor->piece_count &&
+		is_empty_part(model, tensor, piece_at(model, tensor, n)))
+		n++;
+	return piece_at(model, tensor, n)->extent != FSDP_NONE
+		       ? piece_at(model, tensor, n)
+		       : NULL;
 }
 
 static uint64_t mix(uint64_t hash, uint64_t word)
@@ -43,21 +67,38 @@ static bool same_ints(const int64_t *a, const int64_t *b, size_t count)
 	return count == 0 || memcmp(a, b, count * sizeof *a) == 0;
 }
 
+/* A tensor of several ranks is the same as another only if all of its pieces are: the
+ * first ones may both be empty. Parts without elements are nowhere, and nobody's. */
+static bool same_pieces(const struct fsdp_model *model,
+	const struct fsdp_tensor_record *a, const struct fsdp_tensor_record *b)
+{
+	if (a->piece_count != b->piece_count)
+		return false;
+	for (uint32_t i = 0; i < a->piece_count; i++) {
+		const struct fsdp_piece_record *first = piece_at(model, a, i);
+		const struct fsdp_piece_record *second = piece_at(model, b, i);
+		if (first->extent != second->extent ||
+			first->storage_offset != second->storage_offset ||
+			!same_ints(fsdp_model_box(model, first),
+				fsdp_model_box(model, second), 2 * (size_t)a->dims) ||
+			!same_ints(fsdp_model_run(model, first),
+				fsdp_model_run(model, second), 3) ||
+			!same_ints(fsdp_model_ints(model, first->strides),
+				fsdp_model_ints(model, second->strides),
+				first->is_run ? 1 : a->dims))
+			return false;
+	}
+	return !piece_at(model, a, 0)->is_run || fsdp_model_numel(model, a) != 0;
+}
+
 static bool same_view(const struct fsdp_model *model, const struct fsdp_tensor_record *a,
 	const struct fsdp_tensor_record *b)
 {
-	const struct fsdp_piece_record *first =
-		fsdp_vec_at(&model->pieces, a->first_piece);
-	const struct fsdp_piece_record *second =
-		fsdp_vec_at(&model->pieces, b->first_piece);
-	return first->extent == second->extent && a->piece_count == b->piece_count &&
-	       first->storage_offset == second->storage_offset && a->dtype == b->dtype &&
-	       a->dims == b->dims &&
+	return a->dtype == b->dtype && a->dims == b->dims &&
 	       ((a->flags ^ b->flags) & (FSDP_TENSOR_CONJ | FSDP_TENSOR_NEG)) == 0 &&
 	       same_ints(fsdp_model_ints(model, a->shape),
 		       fsdp_model_ints(model, b->shape), a->dims) &&
-	       same_ints(fsdp_model_ints(model, first->strides),
-		       fsdp_model_ints(model, second->strides), a->dims);
+	       same_pieces(model, a, b);
 }
 
 /* Every tensor goes into the ring of the one before it on its storage. Returns how many

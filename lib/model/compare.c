@@ -159,6 +159,14 @@ static bool could_be_sharded(
 	return fsdp_model_ints(compare->model, planned->shape)[0] >= 2;
 }
 
+/* A rank's part of a flat parameter may be whole parameters. */
+static bool lies_flat(const struct fsdp_model *model, const struct fsdp_unit_record *unit)
+{
+	return unit->flat != FSDP_NONE &&
+	       ((const struct fsdp_flat_record *)fsdp_vec_at(&model->flats, unit->flat))
+		       ->from_files;
+}
+
 enum { SAID = 1, SHARDED = 2, WHOLE = 4 };
 
 /* Where parameters of most units are cut and those of one are not (or the reverse), plan
@@ -200,7 +208,8 @@ static void compare_units(const struct compare *compare)
 	}
 	for (uint32_t i = 0; any_sharded && i < units; i++) {
 		const struct fsdp_unit_record *unit = fsdp_vec_at(&model->units, i);
-		if (unit_marks[i] != WHOLE || unit->shard_world_size < 2)
+		if (unit_marks[i] != WHOLE || unit->shard_world_size < 2 ||
+			lies_flat(model, unit))
 			continue;
 		struct fsdp_span name = module_name(compare, unit->module);
 		fsdp_find(&model->findings, FSDP_RULE_PLAN_MISMATCH,

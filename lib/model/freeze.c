@@ -179,6 +179,7 @@ static const freeze_step steps[] = {
 	fsdp_freeze_merge,
 	fsdp_freeze_visits,
 	fsdp_freeze_keys,
+	fsdp_freeze_local,
 	fsdp_freeze_names,
 	fsdp_freeze_order,
 	fsdp_freeze_aliases,

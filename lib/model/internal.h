@@ -11,6 +11,14 @@ enum { FSDP_TENSOR_COMPONENT = 1 << 15 }; /* in flags: part of a structured tens
 /* merge.c: rank files as one checkpoint. */
 bool fsdp_freeze_merge(struct fsdp_model *model, struct fsdp_arena *scratch);
 
+/* local.c: flat parameters of LOCAL state dicts against the plan: the places of the
+ * original parameters (before the order exists). */
+bool fsdp_freeze_local(struct fsdp_model *model, struct fsdp_arena *scratch);
+
+/* The same where there is no plan, once units were inferred: sizes, and the order of
+ * parameters as far as their runs tell it. */
+bool fsdp_model_infer_flats(struct fsdp_model *model, struct fsdp_arena *scratch);
+
 /* order.c: natural order of all names, then of tensors and values. */
 bool fsdp_freeze_names(struct fsdp_model *model, struct fsdp_arena *scratch);
 bool fsdp_freeze_order(struct fsdp_model *model, struct fsdp_arena *scratch);

@@ -108,6 +108,7 @@ struct fsdp_unit_record {
 	uint32_t mixed_count, flat;
 	int8_t use_orig_params, reshard_after_forward, cpu_offload;
 	bool inferred;
+	bool flat_refused; /* the checkpoint contradicts what the plan says of it */
 	const char *api, *strategy;
 	const struct fsdp_text_pair *mixed;
 	uint64_t parameters, bytes;

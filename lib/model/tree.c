@@ -268,7 +268,8 @@ static void count_tensors(struct fsdp_model *model)
 {
 	for (uint32_t i = 0; i < model->tensor_count; i++) {
 		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
-		if (tensor->module == FSDP_NONE || tensor->role == FSDP_ROLE_BUFFER)
+		if (tensor->module == FSDP_NONE || tensor->role == FSDP_ROLE_BUFFER ||
+			(tensor->flags & FSDP_TENSOR_SPREAD))
 			continue;
 		uint32_t tied = FSDP_NONE;
 		if (tensor->alias != FSDP_NONE)
@@ -451,7 +452,8 @@ static bool spread_units(struct fsdp_model *model, struct fsdp_arena *scratch)
 		if (tensor->module == FSDP_NONE || tensor->role != FSDP_ROLE_PARAM)
 			continue;
 		tensor->unit = nearest[tensor->module];
-		if (tensor->unit == FSDP_NONE || tensor->alias != FSDP_NONE)
+		if (tensor->unit == FSDP_NONE || tensor->alias != FSDP_NONE ||
+			(tensor->flags & FSDP_TENSOR_SPREAD))
 			continue;
 		struct fsdp_unit_record *unit = fsdp_vec_at(&model->units, tensor->unit);
 		unit->parameters += fsdp_model_numel(model, tensor);
@@ -503,7 +505,8 @@ static bool infer_units(struct fsdp_model *model, struct fsdp_arena *scratch)
 	bool flat = false;
 	if (!infer_from_flat_keys(model, &flat))
 		return false;
-	if (!flat && !infer_from_placements(model, scratch))
+	if (flat ? !fsdp_model_infer_flats(model, scratch)
+		 : !infer_from_placements(model, scratch))
 		return false;
 	return spread_units(model, scratch) && list_unit_fqns(model);
 }
@@ -517,8 +520,10 @@ bool fsdp_freeze_tree(struct fsdp_model *model, struct fsdp_arena *scratch)
 	if (!model->has_plan && !mark_wrappers(model, scratch))
 		return false;
 	set_shown_depths(model);
+	if (!model->has_plan && !infer_units(model, scratch))
+		return false;
 	if (!model->has_plan)
 		count_tensors(model);
 	add_up(model);
-	return model->has_plan || infer_units(model, scratch);
+	return true;
 }

@@ -3,6 +3,7 @@
 """FlatParameters: what `flat` says is what PyTorch's own records say, for all ranks, from a plan that has lost
 everything that can be worked out; a recorded span that was changed is one finding; and both questions about one
 element answer each other."""
+import hashlib
 import json
 import os
 import re
@@ -172,6 +173,63 @@ def question_test(args, tap, case, plan):
     tap.none(f"{case.name}: both questions", problems)
 
 
+def bytes_of(folder, rows, numel, width):
+    """The elements that the pieces of one tensor hold, in C order."""
+    out = bytearray(numel * width)
+    for r in rows:
+        start = r.get("param_start", 0) if r["offsets"] is None else 0
+        with open(os.path.join(folder, r["file"]), "rb") as f:
+            f.seek(r["offset"])
+            data = f.read(r["length"])
+        out[start * width:start * width + len(data)] = data
+    return bytes(out)
+
+
+def local_test(args, tap, case, truth):
+    """Original parameters out of the shards: shape, dtype and bytes are those of the live model."""
+    problems = []
+    folder = os.path.join(case.folder, "checkpoint")
+    plan = case.load("plan.fsdp-plan.json")
+    doc = envelope(run(args, "ls", "-l", "--json", "--plan", case.file("plan.fsdp-plan.json"), folder), problems)
+    if any(f["rule"] in ("FI1080", "FI1081") for f in doc["findings"]):
+        problems.append(f"findings: {[f['message'] for f in doc['findings']]}")
+    rows = {}
+    for r in doc["data"]["pieces"]:
+        rows.setdefault(r["name"], []).append(r)
+    for p in plan["parameters"]:
+        found = rows.get(p["fqn"])
+        if not found:
+            problems.append(f"{p['fqn']}: not listed")
+            continue
+        if found[0]["shape"] != p["shape"] or found[0]["dtype"] != p["dtype"]:
+            problems.append(f"{p['fqn']}: {found[0]['dtype']} {found[0]['shape']}, expected {p['dtype']} {p['shape']}")
+            continue
+        digest = hashlib.sha256(bytes_of(folder, found, found[0]["numel"], 4)).hexdigest()
+        if p["dtype"] == "float32" and digest != truth["live_full_state_sha256"][p["fqn"]]:
+            problems.append(f"{p['fqn']}: other bytes than in the live model")
+    tap.none(f"{case.name}: original parameters in the shards", problems)
+
+
+def files_test(args, tap, case, plan):
+    """What the files tell without a plan is what the plan tells, as far as it goes."""
+    problems = []
+    with_plan = ledger(args, problems, "--plan", plan, os.path.join(case.folder, "checkpoint"))
+    alone = ledger(args, problems, "--no-plan", os.path.join(case.folder, "checkpoint"))
+    for whole, found in zip(with_plan, alone):
+        for key in ("unit", "unpadded_unsharded_numel", "unsharded_numel", "sharded_numel", "shard_numel_padded", "dtype"):
+            if whole[key] != found[key]:
+                problems.append(f"{whole['unit']!r} {key}: {found[key]}, with the plan {whole[key]}")
+        if whole["source"] != ["plan", "files"] or found["source"] != ["files"]:
+            problems.append(f"source {whole['source']} and {found['source']}")
+        for entry in whole["entries"]:
+            entry.pop("shape", None)
+        if whole["use_orig_params"] and (found["entries"], found["ranks"]) != (whole["entries"], whole["ranks"]):
+            problems.append(f"{whole['unit']!r}: {found['entries']}, with the plan {whole['entries']}")
+    if len(alone) != len(with_plan) or not alone:
+        problems.append(f"{len(alone)} units, with the plan {len(with_plan)}")
+    tap.none(f"{case.name}: without a plan", problems)
+
+
 def main():
     args = arguments(__doc__)
     tap = Tap()
@@ -184,6 +242,11 @@ def main():
             lost_test(args, tap, case, folder)
             span_test(args, tap, case, folder)
             question_test(args, tap, case, plan)
+            truth = case.load("truth.json") if case.has("truth.json") else {}
+            if truth.get("kind") == "fsdp1-local":
+                local_test(args, tap, case, truth)
+                if truth.get("strategy") != "NO_SHARD":
+                    files_test(args, tap, case, plan)
     tap.done()
 
 

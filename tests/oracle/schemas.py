@@ -27,7 +27,6 @@ except ImportError:
     skip_all("no python3-jsonschema")
 
 # Fields that no input can show today, and why. A leading * stands for what is before.
-RUNS = "where a run lies in a flat parameter is told by a later version"
 AUDIT = "filled by rules that only an audit runs"
 NOTHING_READ = "reads no checkpoint, so finds nothing"
 NEVER_SEEN = {
@@ -38,11 +37,6 @@ NEVER_SEEN = {
     "*/finding/properties/lost_bytes": AUDIT,
     "commands-1.json#/properties/omitted": NOTHING_READ,
     "version-1.json#/properties/omitted": NOTHING_READ,
-    "*/piece/properties/flat_end": RUNS,
-    "*/piece/properties/flat_start": RUNS,
-    "*/piece/properties/param_end": RUNS,
-    "*/piece/properties/param_start": RUNS,
-    "flat-1.json#/$defs/flat_rank/properties/file": RUNS,
     "*/piece/properties/replica": "copies are told by an audit",
     "*/tensor/properties/dtype_raw": "PyTorch spells dtypes one way",
 }
@@ -255,6 +249,7 @@ def jobs_of_case(case):
         yield "--json", "flat", "--unit", first["module"], "--at", "0:0", plan
         if checkpoint:
             yield "--json", "--separate", "flat", plan, plan
+            yield "--json", "flat", *(["--plan", plan] if many else []), checkpoint
     if checkpoint is None or case.family == "plan":
         return
     many = truth.get("kind", "").startswith(READ) and not truth["kind"].startswith(NOT_READ)

@@ -91,6 +91,8 @@ enum fsdp_tensor_flag {
 	FSDP_TENSOR_SHAPE_INFERRED = 1 << 7,
 	FSDP_TENSOR_CLASS_INFERRED = 1 << 8,
 	FSDP_TENSOR_COALESCED = 1 << 9,
+	FSDP_TENSOR_SPREAD =
+		1 << 10, /* a FlatParameter whose parameters are listed too */
 };
 
 struct fsdp_tensor {
@@ -297,6 +299,7 @@ struct fsdp_unit {
 	uint64_t bytes;
 	bool inferred;
 	bool has_flat;
+	bool flat_refused; /* the plan has one, but the checkpoint contradicts it */
 };
 
 FSDP_API size_t fsdp_unit_count(const struct fsdp_checkpoint *checkpoint);
