@@ -6,12 +6,15 @@
 #include <errno.h>
 #include <poll.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/limits.h"
 #include "base/num.h"
 #include "store/gather.h"
 #include "store/source.h"
+
+enum { ROWS_MOST = 64 };
 
 struct fsdp_source fsdp_source_memory(struct fsdp_span bytes)
 {
@@ -97,6 +100,56 @@ bool fsdp_source_read(const struct fsdp_source *source, uint64_t offset, void *b
 		return read_file(source, offset, buffer, size, ret_error);
 	if (size != 0)
 		memcpy(buffer, source->data + source->base + offset, size);
+	return true;
+}
+
+/* As many of the rows as one call takes. What it leaves over of the last one that it
+ * began is read by itself. */
+static bool read_some_rows(const struct fsdp_source *source, uint64_t offset,
+	unsigned char *to, size_t row, size_t step, size_t count, size_t *ret_done,
+	struct fsdp_error **ret_error)
+{
+	struct iovec rows[ROWS_MOST];
+	if (count > ROWS_MOST)
+		count = ROWS_MOST;
+	for (size_t i = 0; i < count; i++)
+		rows[i] = (struct iovec){ to + i * step, row };
+	ssize_t got =
+		preadv(source->fd, rows, (int)count, (off_t)(source->base + offset));
+	if (got == 0)
+		return fail_shrunk(source, offset, ret_error);
+	if (got < 0 && errno != EINTR)
+		return fsdp_fail_errno(ret_error, errno, offset, "cannot read");
+	size_t read = got < 0 ? 0 : (size_t)got, part = read % row;
+	*ret_done = read / row;
+	if (part == 0)
+		return true;
+	to += *ret_done * step + part;
+	*ret_done += 1;
+	return read_file(source, offset + read, to, row - part, ret_error);
+}
+
+bool fsdp_source_read_rows(const struct fsdp_source *source, uint64_t offset,
+	unsigned char *to, size_t row, size_t step, size_t count,
+	struct fsdp_error **ret_error)
+{
+	uint64_t size;
+	if (!fsdp_mul(row, count, &size))
+		size = UINT64_MAX;
+	if (!lies_inside(source, offset, size, ret_error))
+		return false;
+	for (size_t done = 0; count != 0; count -= done) {
+		if (source->fd >= 0) {
+			if (!read_some_rows(source, offset, to, row, step, count, &done,
+				    ret_error))
+				return false;
+		} else {
+			memcpy(to, source->data + source->base + offset, row);
+			done = 1;
+		}
+		offset += done * row;
+		to += done * step;
+	}
 	return true;
 }
 

@@ -35,7 +35,13 @@ bool fsdp_source_slice(const struct fsdp_source *source, uint64_t offset, uint64
 bool fsdp_source_read(const struct fsdp_source *source, uint64_t offset, void *buffer,
 	size_t size, struct fsdp_error **ret_error);
 
-/* The same into memory of the arena. `limit` (base/limits.h) bounds the size. */
+/* Rows that follow each other, `row` bytes each, put into memory `step` bytes apart: what
+ * is to be scattered in long rows needs no copy on the way. */
+bool fsdp_source_read_rows(const struct fsdp_source *source, uint64_t offset,
+	unsigned char *to, size_t row, size_t step, size_t count,
+	struct fsdp_error **ret_error);
+
+/* Exactly that, into memory of the arena. `limit` (base/limits.h) bounds the size. */
 bool fsdp_source_read_all(const struct fsdp_source *source, uint64_t offset,
 	uint64_t size, struct fsdp_arena *arena, struct fsdp_span *ret_bytes,
 	struct fsdp_error **ret_error);

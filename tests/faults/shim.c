@@ -35,6 +35,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
@@ -310,6 +311,26 @@ EXPORT ssize_t pread(int fd, void *buffer, size_t size, off_t offset)
 
 EXPORT ssize_t pread64(int fd, void *buffer, size_t size, off_t offset)
 	__attribute__((alias("pread")));
+
+/* Fewer bytes than all parts hold come from the first part alone. */
+EXPORT ssize_t preadv(int fd, const struct iovec *parts, int count, off_t offset)
+{
+	ssize_t result;
+	size_t all = 0;
+	for (int i = 0; i < count; i++)
+		all += parts[i].iov_len;
+	size_t size = all;
+	if (!may_read(fd, &size, &result))
+		return result;
+	if (size == all)
+		return syscall(SYS_preadv, fd, parts, count, offset, 0);
+	if (size > parts[0].iov_len)
+		size = parts[0].iov_len;
+	return syscall(SYS_pread64, fd, parts[0].iov_base, size, offset);
+}
+
+EXPORT ssize_t preadv64(int fd, const struct iovec *parts, int count, off_t offset)
+	__attribute__((alias("preadv")));
 
 /* What a fortified build calls instead. The sizes were the compiler's to check. */
 EXPORT ssize_t __read_chk(int fd, void *buffer, size_t size, size_t room);

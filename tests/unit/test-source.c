@@ -217,6 +217,51 @@ static void gathered_bytes_keep_their_order(void **state)
 	setup_done(&setup);
 }
 
+/* Rows of 3 bytes, 5 apart in memory. */
+static void check_rows(struct setup *setup, const struct fsdp_source *source)
+{
+	unsigned char memory[5 * 100], expected[5 * 100];
+	memset(memory, '.', sizeof memory);
+	memset(expected, '.', sizeof expected);
+	for (size_t i = 0; i < 100; i++)
+		for (size_t k = 0; k < 3; k++)
+			expected[i * 5 + k] = (unsigned char)(7 + i * 3 + k);
+	assert_true(fsdp_source_read_rows(source, 7, memory, 3, 5, 100, &setup->error));
+	assert_memory_equal(memory, expected, sizeof memory);
+	assert_true(fsdp_source_read_rows(source, 307, memory, 3, 5, 0, &setup->error));
+	assert_false(fsdp_source_read_rows(source, 8, memory, 3, 5, 100, &setup->error));
+	setup_expect(setup, FSDP_ERROR_DAMAGED, "FI1004");
+	fsdp_error_free(setup->error);
+	setup->error = NULL;
+	assert_false(fsdp_source_read_rows(
+		source, 0, memory, SIZE_MAX / 2, 5, 4, &setup->error));
+	setup_expect(setup, FSDP_ERROR_DAMAGED, "FI1004");
+	fsdp_error_free(setup->error);
+	setup->error = NULL;
+}
+
+static void rows_are_scattered(void **state)
+{
+	(void)state;
+	struct setup setup;
+	setup_init(&setup);
+	unsigned char bytes[307];
+	for (size_t i = 0; i < sizeof bytes; i++)
+		bytes[i] = (unsigned char)i;
+	struct fsdp_source source = fsdp_source_memory(fsdp_span(bytes, sizeof bytes));
+	check_rows(&setup, &source);
+	char path[] = "/tmp/fsdp-test-XXXXXX";
+	int fd = open_temporary(path, bytes, sizeof bytes);
+	assert_true(fsdp_source_file(fd, &source, &setup.error));
+	check_rows(&setup, &source);
+	assert_int_equal(ftruncate(fd, 200), 0);
+	assert_false(fsdp_source_read_rows(&source, 7, bytes, 3, 3, 100, &setup.error));
+	setup_expect(&setup, FSDP_ERROR_DAMAGED, "FI2004");
+	close(fd);
+	unlink(path);
+	setup_done(&setup);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -228,6 +273,7 @@ int main(void)
 		cmocka_unit_test(a_pipe_is_drained_up_to_the_ceiling),
 		cmocka_unit_test(a_pipe_that_does_not_block_is_waited_for),
 		cmocka_unit_test(gathered_bytes_keep_their_order),
+		cmocka_unit_test(rows_are_scattered),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
