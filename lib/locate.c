@@ -13,7 +13,7 @@
 #include "store/zip.h"
 #include "sweep/view.h"
 
-enum { WINDOW = 256 << 10, SMALL_PICKLE = 16 << 20 };
+enum { WINDOW = 256 << 10, SMALL_PICKLE = 16 << 20, ITEM_ROOM = 1 << 20 };
 
 struct fsdp_locator {
 	const struct fsdp_checkpoint *checkpoint;
@@ -36,6 +36,9 @@ bool fsdp_locator_new(const struct fsdp_checkpoint *checkpoint,
 	locator->budget.ceiling = checkpoint->budget.ceiling;
 	fsdp_arena_init(&locator->arena, &locator->budget);
 	fsdp_arena_init(&locator->kept, &locator->budget);
+	/* The first block stays for all items, so let it be enough for most of them. */
+	if (fsdp_arena_take(&locator->arena, ITEM_ROOM, 16) != NULL)
+		fsdp_arena_reset(&locator->arena);
 	locator->window.window_size = WINDOW;
 	locator->window.bytes = fsdp_arena_take(&locator->kept, WINDOW, 16);
 	if (locator->window.bytes == NULL ||

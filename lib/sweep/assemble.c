@@ -19,6 +19,7 @@ enum {
 	CHUNK_LEAST = 256 << 10, /* of what is read in order: it stays in the cache */
 	CHUNK_A_PIECE = 128 << 10,
 	CHUNK_MOST = 32 << 20,
+	PAGE = 4096,
 	CHUNK_INFLATED = 48 << 20, /* every one inflates the whole record anew */
 };
 
@@ -68,6 +69,9 @@ struct fsdp_assembly {
 
 	struct fsdp_marks marks;
 	struct fsdp_fetch fetch;
+	struct fsdp_budget budget;
+	struct fsdp_arena
+		arena; /* of the chunk alone: large pages are cheap to scatter to */
 	unsigned char *chunk;
 	size_t chunk_room, chunk_most;
 	uint32_t file; /* in work */
@@ -283,6 +287,8 @@ bool fsdp_assembly_new(const struct fsdp_assemble_input *input,
 		return fsdp_fail_memory(ret_error);
 	assembly->input = *input;
 	assembly->file = FSDP_NONE;
+	assembly->budget.ceiling = UINT64_MAX;
+	fsdp_arena_init(&assembly->arena, &assembly->budget);
 	if (input->dims != 0)
 		memcpy(assembly->shape, input->shape, input->dims * sizeof *input->shape);
 	assembly->fetch.source_of = input->source;
@@ -305,7 +311,7 @@ void fsdp_assembly_free(struct fsdp_assembly *assembly)
 	free(assembly->active);
 	free(assembly->tasks);
 	free(assembly->places);
-	free(assembly->chunk);
+	fsdp_arena_done(&assembly->arena);
 	fsdp_marks_done(&assembly->marks);
 	fsdp_fetch_done(&assembly->fetch);
 	free(assembly);
@@ -721,6 +727,7 @@ static bool check_tasks(struct fsdp_assembly *assembly, const struct chunk *chun
 static bool run_tasks(struct fsdp_assembly *assembly, const struct chunk *chunk,
 	struct fsdp_error **ret_error)
 {
+	fsdp_fetch_forget_source(&assembly->fetch);
 	for (size_t i = 0; i < assembly->task_count; i++) {
 		const struct task *task = &assembly->tasks[i];
 		const struct fsdp_record *record = &task->active->record;
@@ -791,11 +798,12 @@ static bool make_chunk(struct fsdp_assembly *assembly, const struct chunk *chunk
 	if (!check_tasks(assembly, chunk, ret_error))
 		return false;
 	if (size > assembly->chunk_room) {
-		free(assembly->chunk);
+		fsdp_arena_done(&assembly->arena);
+		fsdp_arena_init(&assembly->arena, &assembly->budget);
 		assembly->chunk_room = 0;
-		assembly->chunk = malloc(size);
+		assembly->chunk = fsdp_arena_take(&assembly->arena, size, PAGE);
 		if (assembly->chunk == NULL)
-			return fsdp_fail_memory(ret_error);
+			return fsdp_arena_fail(&assembly->arena, ret_error);
 		assembly->chunk_room = size;
 	}
 	if (assembly->task_count > 1)

@@ -16,6 +16,7 @@ enum { BEHIND = 64 << 10 };
 bool fsdp_fetch_init(struct fsdp_fetch *fetch, struct fsdp_error **ret_error)
 {
 	fetch->file = fetch->piece = fetch->kept_file = FSDP_NONE;
+	fetch->source_file = FSDP_NONE;
 	fetch->window = malloc(FSDP_FETCH_WINDOW);
 	return fetch->window != NULL || fsdp_fail_memory(ret_error);
 }
@@ -180,13 +181,23 @@ static bool fill_stored(struct fsdp_fetch *fetch, uint64_t at, uint64_t end,
 
 /* ---- both ---- */
 
+void fsdp_fetch_forget_source(struct fsdp_fetch *fetch)
+{
+	fetch->source_file = FSDP_NONE;
+}
+
 bool fsdp_fetch_turn(struct fsdp_fetch *fetch, const struct fsdp_record *record,
 	struct fsdp_error **ret_error)
 {
 	fetch->record = *record;
 	fetch->turns++;
-	if (!fetch->source_of(fetch->context, record->file, &fetch->source, ret_error))
-		return false;
+	if (fetch->source_file != record->file) {
+		fetch->source_file = FSDP_NONE;
+		if (!fetch->source_of(
+			    fetch->context, record->file, &fetch->source, ret_error))
+			return false;
+		fetch->source_file = record->file;
+	}
 	if (!record->deflated)
 		return true;
 	if (record->keep && record->size <= FSDP_FETCH_KEPT)

@@ -18,6 +18,7 @@
 enum {
 	FSDP_FETCH_PART = 256 << 10, /* the most that can be asked for at a time */
 	FSDP_FETCH_WINDOW = 384 << 10,
+	FSDP_FETCH_LONG = 2 << 10,  /* a row that is read where it belongs */
 	FSDP_FETCH_NEAR = 16 << 10, /* a shorter gap is read, not skipped */
 	FSDP_FETCH_STREAMS = 64,
 	FSDP_FETCH_KEPT = 16 << 20,
@@ -48,6 +49,7 @@ struct fsdp_fetch {
 
 	struct fsdp_record record;
 	struct fsdp_source source;
+	uint32_t source_file; /* whose it is; FSDP_NONE: nobody's any more */
 
 	/* Bytes begin to end: of the file, or of the record that a piece inflates. */
 	unsigned char *window;
@@ -66,6 +68,9 @@ struct fsdp_fetch {
 /* The fields of the first block are filled in by the caller before. */
 bool fsdp_fetch_init(struct fsdp_fetch *fetch, struct fsdp_error **ret_error);
 void fsdp_fetch_done(struct fsdp_fetch *fetch);
+
+/* Somebody else has asked for sources since: the one in hand may be closed. */
+void fsdp_fetch_forget_source(struct fsdp_fetch *fetch);
 
 /* From now on bytes of this record are asked for. */
 bool fsdp_fetch_turn(struct fsdp_fetch *fetch, const struct fsdp_record *record,

@@ -285,9 +285,27 @@ static void make_block(struct runner *runner, uint64_t turns)
 	order_for_memory(runner->block, runner->block_count);
 }
 
+/* Long rows that follow each other in the file. */
+static bool is_rows(const struct runner *runner)
+{
+	return runner->block_count == 1 && !runner->fetch->record.deflated &&
+	       runner->block[0].from == runner->nest->row &&
+	       runner->nest->row >= FSDP_FETCH_LONG;
+}
+
+static bool run_rows(struct runner *runner, uint64_t from, uint64_t to)
+{
+	const struct fsdp_fetch *fetch = runner->fetch;
+	return fsdp_source_read_rows(&fetch->source, fetch->record.offset + from,
+		runner->memory + to, runner->nest->row, (size_t)runner->block[0].to,
+		(size_t)runner->block[0].count, runner->error);
+}
+
 static bool run_block(
 	struct runner *runner, uint64_t from, uint64_t to, uint64_t span, uint64_t until)
 {
+	if (is_rows(runner))
+		return run_rows(runner, from, to);
 	if (runner->block_count == 0)
 		return fsdp_fetch_into(runner->fetch, from, span, runner->memory + to,
 			until, runner->error);
