@@ -12,7 +12,7 @@
 #include "tensor-row.h"
 
 struct fqns_options {
-	bool bare, flat, raw_map;
+	bool bare, flat, raw_map, by_parameter;
 };
 
 static const struct option OPTIONS[] = {
@@ -23,6 +23,9 @@ static const struct option OPTIONS[] = {
 		.help = "only the names of parameters" },
 	{ "raw-map", 0, OPTION_FLAG, NULL, offsetof(struct fqns_options, raw_map),
 		.help = "names as stored, each with its clean name" },
+	{ "by-parameter", 0, OPTION_FLAG, NULL,
+		offsetof(struct fqns_options, by_parameter),
+		.help = "each parameter with all its names, tied ones included" },
 	{ NULL },
 };
 
@@ -374,6 +377,184 @@ static void emit_flat(struct map *map, bool flattened)
 	}
 }
 
+/* ---- by parameter ---- */
+
+/* Names of one parameter behind each other: where each begins, and the names. */
+struct ties {
+	uint32_t *begin, *tensors;
+};
+
+static bool ties_new(const struct map *map, struct ties *ties)
+{
+	const struct fsdp_checkpoint *checkpoint = map->run->checkpoint;
+	size_t count = fsdp_tensor_count(checkpoint);
+
+	ties->begin = calloc(count + 2, sizeof *ties->begin);
+	ties->tensors = malloc((count + 1) * sizeof *ties->tensors);
+	if (ties->begin == NULL || ties->tensors == NULL)
+		return false;
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t alias = fsdp_tensor(checkpoint, i).alias;
+		ties->begin[(alias != FSDP_NONE ? alias : i) + 2]++;
+	}
+	for (size_t i = 2; i < count + 2; i++)
+		ties->begin[i] += ties->begin[i - 1];
+	/* The first name of each, then the others in their order. */
+	for (uint32_t i = 0; i < count; i++)
+		if (fsdp_tensor(checkpoint, i).alias == FSDP_NONE)
+			ties->tensors[ties->begin[i + 1]++] = i;
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t alias = fsdp_tensor(checkpoint, i).alias;
+		if (alias != FSDP_NONE)
+			ties->tensors[ties->begin[alias + 1]++] = i;
+	}
+	return true;
+}
+
+/* PyTorch knows the parameters of such a unit as one, the FlatParameter. */
+static bool hides_parameters(const struct fsdp_checkpoint *checkpoint, uint32_t unit)
+{
+	struct fsdp_flat flat;
+
+	return unit != FSDP_NONE && fsdp_unit(checkpoint, unit).use_orig_params == 0 &&
+	       fsdp_unit_flat(checkpoint, unit, &flat) && flat.entry_count > 0;
+}
+
+static void begin_parameter(struct map *map)
+{
+	out_array_begin(map->run->out, NULL);
+	out_line_begin(map->run->out, NULL);
+}
+
+static void end_parameter(struct map *map)
+{
+	out_line_end(map->run->out);
+	out_array_end(map->run->out);
+}
+
+static void put_name(struct map *map, struct text name, bool first)
+{
+	out_field(map->run->out, NULL, value_name(name));
+	out_line_text(map->run->out, "%s", first ? "" : ", ");
+	out_line_name(map->run->out, name);
+}
+
+/* Takes all names of a parameter if one is selected. */
+static bool takes_tied(struct map *map, const struct ties *ties, uint32_t index)
+{
+	const struct fsdp_checkpoint *checkpoint = map->run->checkpoint;
+
+	for (uint32_t i = ties->begin[index]; i < ties->begin[index + 1]; i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, ties->tensors[i]);
+		if (takes_tensor(map, ties->tensors[i], &tensor))
+			return true;
+	}
+	return false;
+}
+
+static bool takes_flat(struct map *map, const struct fsdp_flat *flat)
+{
+	const struct fsdp_checkpoint *checkpoint = map->run->checkpoint;
+
+	for (uint32_t i = 0; i < flat->entry_count; i++) {
+		uint32_t fqn = fsdp_flat_entry(checkpoint, flat, i).fqn;
+		struct text name;
+		if (fqn == FSDP_NONE)
+			continue;
+		name = name_text(&map->name, checkpoint, fqn);
+		if (within_depth(map, name) &&
+			selection_takes_name(map->selection, span_of_text(name)))
+			return true;
+	}
+	return false;
+}
+
+static void emit_flat_parameters(struct map *map)
+{
+	const struct fsdp_checkpoint *checkpoint = map->run->checkpoint;
+	size_t units = fsdp_unit_count(checkpoint);
+
+	for (uint32_t i = 0; i < units; i++) {
+		struct fsdp_flat flat;
+		bool first = true;
+		if (!hides_parameters(checkpoint, i))
+			continue;
+		(void)fsdp_unit_flat(checkpoint, i, &flat);
+		if (!takes_flat(map, &flat))
+			continue;
+		begin_parameter(map);
+		for (uint32_t n = 0; n < flat.entry_count; n++) {
+			uint32_t fqn = fsdp_flat_entry(checkpoint, &flat, n).fqn;
+			if (fqn == FSDP_NONE)
+				continue;
+			put_name(map, name_text(&map->name, checkpoint, fqn), first);
+			first = false;
+		}
+		end_parameter(map);
+	}
+}
+
+static void emit_parameters(struct map *map, const struct ties *ties)
+{
+	const struct fsdp_checkpoint *checkpoint = map->run->checkpoint;
+	size_t tensors = fsdp_tensor_count(checkpoint);
+	bool flattened = has_only_flattened(map);
+
+	for (uint32_t i = 0; i < tensors; i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
+		if (tensor.role != FSDP_ROLE_PARAM || tensor.alias != FSDP_NONE ||
+			((tensor.flags & FSDP_TENSOR_FLATTENED) != 0) != flattened ||
+			hides_parameters(checkpoint, tensor.unit) ||
+			!takes_tied(map, ties, i))
+			continue;
+		begin_parameter(map);
+		for (uint32_t n = ties->begin[i]; n < ties->begin[i + 1]; n++) {
+			struct fsdp_tensor tied =
+				fsdp_tensor(checkpoint, ties->tensors[n]);
+			put_name(map, tensor_shown_name(map->run, &map->name, &tied),
+				n == ties->begin[i]);
+		}
+		end_parameter(map);
+	}
+}
+
+static bool takes_any_parameter(struct map *map, const struct ties *ties)
+{
+	const struct fsdp_checkpoint *checkpoint = map->run->checkpoint;
+	size_t tensors = fsdp_tensor_count(checkpoint);
+
+	for (uint32_t i = 0; i < tensors; i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
+		if (tensor.role == FSDP_ROLE_PARAM && takes_tied(map, ties, i))
+			return true;
+	}
+	return false;
+}
+
+static bool show_by_parameter(struct map *map)
+{
+	struct run *run = map->run;
+	struct ties ties = { NULL, NULL };
+	int status = STATUS_GOOD;
+	bool good = ties_new(map, &ties);
+
+	if (good && !takes_any_parameter(map, &ties)) {
+		run_note(run, "no parameter was found");
+		if (!selection_is_all(map->selection))
+			status = STATUS_BAD;
+	}
+	if (good) {
+		run_begin(run, answer_selection_status(run, map->selection, status));
+		out_array_begin(run->out, "parameters");
+		emit_flat_parameters(map);
+		emit_parameters(map, &ties);
+		out_array_end(run->out);
+	}
+	free(ties.begin);
+	free(ties.tensors);
+	return good;
+}
+
 static void emit_raw_map(struct map *map)
 {
 	const struct fsdp_checkpoint *checkpoint = map->run->checkpoint;
@@ -442,13 +623,17 @@ static bool run_fqns(struct run *run, struct fsdp_error **ret_error)
 	bool good;
 
 	(void)ret_error; /* nothing here reads */
-	if (map.options->bare + map.options->flat + map.options->raw_map > 1)
+	if (map.options->bare + map.options->flat + map.options->raw_map +
+			map.options->by_parameter >
+		1)
 		return refuse(run, "give one of them",
-			"--bare, --flat and --raw-map exclude each other");
+			"--bare, --flat, --raw-map and --by-parameter exclude each "
+			"other");
 	if (!answer_selection(run, &map.selection))
 		return true;
-	good = map.options->flat || map.options->raw_map ? show_list(&map)
-							 : show_map(&map);
+	good = map.options->by_parameter                   ? show_by_parameter(&map)
+	       : map.options->flat || map.options->raw_map ? show_list(&map)
+							   : show_map(&map);
 	good = good && !map.key.failed && !map.other.failed && !map.module.failed &&
 	       !map.name.failed && !map.full.failed;
 	free(map.keys);
@@ -467,7 +652,7 @@ const struct command command_fqns = {
 	.name = "fqns",
 	.group = GROUP_LOOK,
 	.summary = "module -> parameter names, JSON",
-	.synopsis = "[--bare | --flat | --raw-map] CHECKPOINT",
+	.synopsis = "[--bare | --flat | --raw-map | --by-parameter] CHECKPOINT",
 	.examples = { "fqns -g layers.0 step-1000/", "fqns --flat -o text step-1000/" },
 	.exit_1 = "a selector matched nothing",
 	.options = OPTIONS,

@@ -91,6 +91,15 @@ static void add(struct grouping *grouping, uint32_t slot, uint32_t tensor,
 	group->bytes += bytes;
 }
 
+/* Ranks and files hold bytes: a tied name that was stored for itself has some. */
+static bool has_bytes(
+	const struct grouping *grouping, uint32_t tensor, const struct fsdp_tensor *facts)
+{
+	return tensor_counts(facts) ||
+	       (facts->alias != FSDP_NONE &&
+		       fsdp_tensor_storage_next(grouping->checkpoint, tensor) == tensor);
+}
+
 static void add_pieces(struct grouping *grouping, uint32_t tensor,
 	const struct fsdp_tensor *facts, struct selection *selection)
 {
@@ -101,7 +110,7 @@ static void add_pieces(struct grouping *grouping, uint32_t tensor,
 		if (selection != NULL &&
 			!selection_takes_piece(selection, grouping->checkpoint, &piece))
 			continue;
-		if (tensor_counts(facts))
+		if (has_bytes(grouping, tensor, facts))
 			numel = piece_numel(facts, &piece);
 		add(grouping,
 			grouping->by == BY_RANK ? rank_slot(grouping, piece.rank)

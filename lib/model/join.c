@@ -288,6 +288,38 @@ static bool join_tensors(struct join *join)
 	return true;
 }
 
+/* Names that the plan ties are one tensor, also where each was stored for itself. */
+static void tie_tensors(const struct join *join)
+{
+	struct fsdp_model *model = join->model;
+	for (uint32_t i = 0; i < model->planned.count; i++) {
+		const struct fsdp_planned *planned = planned_at(model, i);
+		uint32_t first = planned->shared_with == FSDP_NONE
+					 ? FSDP_NONE
+					 : join->by_name[planned->shared_with];
+		if (first == FSDP_NONE || planned->tensor == FSDP_NONE ||
+			planned_at(model, first)->tensor == FSDP_NONE ||
+			planned_at(model, first)->tensor == planned->tensor)
+			continue;
+		struct fsdp_tensor_record *tensor =
+			fsdp_model_tensor(model, planned->tensor);
+		const struct fsdp_tensor_record *other =
+			fsdp_model_tensor(model, planned_at(model, first)->tensor);
+		if (tensor->alias == FSDP_NONE && other->alias == FSDP_NONE &&
+			tensor->dtype == other->dtype && tensor->dims == other->dims &&
+			fsdp_model_numel(model, tensor) == fsdp_model_numel(model, other))
+			tensor->alias = planned_at(model, first)->tensor;
+	}
+	for (uint32_t i = 0; i < model->tensor_count; i++) {
+		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		uint32_t above = tensor->alias == FSDP_NONE
+					 ? FSDP_NONE
+					 : fsdp_model_tensor(model, tensor->alias)->alias;
+		if (above != FSDP_NONE)
+			tensor->alias = above;
+	}
+}
+
 bool fsdp_freeze_join(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
 	if (!model->has_plan)
@@ -307,6 +339,7 @@ bool fsdp_freeze_join(struct fsdp_model *model, struct fsdp_arena *scratch)
 	count_planned(model, join.by_name);
 	if (!join_tensors(&join))
 		return false;
+	tie_tensors(&join);
 	if (!model->plan_only)
 		fsdp_freeze_compare(model, join.prefix, scratch);
 	return true;

@@ -52,6 +52,7 @@ COMMANDS = [
     ["tree", "--sizes"] + PLANNED,
     ["fqns", PLAN],
     ["fqns", "--bare", PLAN],
+    ["fqns", "--by-parameter", PLAN],
     ["flat", PLAN],
     ["flat", "--json", "--param=l1.weight:4,3", LAYOUT],
     ["ls", ZIP],

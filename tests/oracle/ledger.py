@@ -7,9 +7,11 @@ import hashlib
 import json
 import os
 import re
+import subprocess
+import sys
 import tempfile
 
-from oraclelib import Tap, arguments, cases, envelope, run
+from oraclelib import SOURCE, Tap, arguments, cases, envelope, run
 
 CLEAN = re.compile(r"_fsdp_wrapped_module\.|_checkpoint_wrapped_module\.")
 WORKED_OUT = ("numels_with_padding", "is_padding", "shard_numel_padded", "ranks")
@@ -230,6 +232,103 @@ def files_test(args, tap, case, plan):
     tap.none(f"{case.name}: without a plan", problems)
 
 
+# Models of many shapes, wrapped by FSDP1 in a world that is only pretended; prints for each its plan, and what
+# PyTorch's own handles and _get_param_to_fqns hold.
+LIVE = """
+import json, random, sys, warnings
+warnings.simplefilter("ignore")
+sys.path.insert(0, sys.argv[1])
+import torch, torch.distributed as dist, torch.nn as nn
+from torch.distributed.fsdp import FullyShardedDataParallel as FSDP, MixedPrecision
+from torch.distributed.fsdp._common_utils import _get_param_to_fqns, clean_tensor_name
+from torch.testing._internal.distributed.fake_pg import FakeStore
+from fsdp_inspect_export import sharding_plan
+
+class Odd(nn.Module):
+    def __init__(self, r):
+        super().__init__()
+        for i in range(r.randint(1, 5)):
+            shape = [r.choice((0, 1, 1, 2, 3, 5, 7)) if r.random() < .3 else r.randint(1, 6) for _ in range(r.randint(1, 3))]
+            self.register_parameter(f"p{i}", nn.Parameter(torch.zeros(shape)))
+
+class Net(nn.Module):
+    def __init__(self, r, wrap):
+        super().__init__()
+        self.first = Odd(r)
+        self.layers = nn.ModuleList(wrap(Odd(r)) for _ in range(r.randint(0, 3)))
+        self.one = nn.Parameter(torch.zeros(1))
+        self.embed = nn.Embedding(5, 3)
+        self.head = nn.Linear(3, 5, bias=False)
+        if r.random() < .5:
+            self.head.weight = self.embed.weight
+
+out = []
+for seed in range(12):
+    r = random.Random(seed)
+    world = r.choice((1, 2, 3, 4, 5, 8, 16))
+    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=world)
+    half = r.random() < .3
+    def wrap(m):
+        return FSDP(m, use_orig_params=seed % 2 == 0, device_id=torch.device("cpu"),
+                    mixed_precision=MixedPrecision(param_dtype=torch.bfloat16) if half else None)
+    try:
+        model = wrap(Net(r, wrap))
+    except (ValueError, RuntimeError, AssertionError) as e:
+        dist.destroy_process_group()
+        continue
+    units = []
+    for m in FSDP.fsdp_modules(model):
+        h = m._handle
+        if h is None:
+            continue
+        f = h.flat_param
+        ranks = []
+        for rank in range(world):
+            infos = h._get_shard_metadata(rank * f._sharded_size.numel(), (rank + 1) * f._sharded_size.numel() - 1)
+            ranks.append([[i.in_shard, i.offset_in_shard, i.numel_in_shard, i.intra_param_start_idx, i.intra_param_end_idx]
+                          for i in infos])
+        units.append({"fqns": list(f._fqns), "numels": list(f._numels_with_padding), "mask": list(f._is_padding_mask),
+                      "sharded": f._sharded_size.numel(), "ranks": ranks})
+    names = [list(v) for v in _get_param_to_fqns(model, dedup_shared_params=False).values()]
+    out.append({"seed": seed, "world": world, "plan": sharding_plan(model), "units": units, "names": names})
+    dist.destroy_process_group()
+print(json.dumps(out))
+"""
+
+
+def live_test(args, tap, folder):
+    """PyTorch's own records of models made now, if it is here."""
+    exporter = os.path.join(SOURCE, "contrib", "python")
+    r = subprocess.run([sys.executable, "-c", LIVE, exporter], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                       text=True, check=False)
+    if r.returncode != 0:
+        tap.skip("live models", (r.stderr.strip().splitlines() or ["no PyTorch"])[-1])
+        return
+    for made in json.loads(r.stdout):
+        problems = []
+        for unit in made["plan"]["units"]:
+            for key in WORKED_OUT:
+                unit["flat_parameter"].pop(key, None)
+        plan = write(folder, made["plan"])
+        units = ledger(args, problems, plan)
+        if len(units) != len(made["units"]):
+            problems.append(f"{len(units)} units, expected {len(made['units'])}")
+        for live, found in zip(made["units"], units):
+            same = [e["numel"] for e in found["entries"]] == [n for n in live["numels"]]
+            if not same or [e["is_padding"] for e in found["entries"]] != live["mask"]:
+                problems.append(f"{found['unit']!r}: {found['entries']}, expected {live}")
+            for rank, infos in enumerate(live["ranks"]):
+                expected = [[full(found["unit"], n)] + i[1:] for n, i in zip(live["fqns"], infos) if i[0] and i[2]]
+                spans = [[s["fqn"], s["flat_start"], s["flat_end"] - s["flat_start"] + 1, s["param_start"], s["param_end"]]
+                         for s in found["ranks"][rank]["spans"]] if rank < len(found["ranks"]) else None
+                if found["strategy"] != "NO_SHARD" and spans != expected:
+                    problems.append(f"{found['unit']!r} rank {rank}: {spans}, expected {expected}")
+        doc = envelope(run(args, "fqns", "--by-parameter", "--json", plan), problems)
+        if sorted(doc["data"]["parameters"]) != sorted(made["names"]):
+            problems.append(f"{sorted(doc['data']['parameters'])}, expected {sorted(made['names'])}")
+        tap.none(f"live model {made['seed']}, world size {made['world']}", problems)
+
+
 def main():
     args = arguments(__doc__)
     tap = Tap()
@@ -247,6 +346,7 @@ def main():
                 local_test(args, tap, case, truth)
                 if truth.get("strategy") != "NO_SHARD":
                     files_test(args, tap, case, plan)
+        live_test(args, tap, folder)
     tap.done()
 
 

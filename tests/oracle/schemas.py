@@ -46,7 +46,7 @@ NOT_READ = ("dcp-safetensors",)
 
 SHAPES = [
     ("info",), ("info", "--waste"), ("tree",), ("tree", "--sizes"), ("tree", "--raw"), ("fqns",), ("fqns", "--flat"),
-    ("fqns", "--raw-map"), ("ls",), ("ls", "-l"), ("ls", "--objects"), ("ls", "--by=file"),
+    ("fqns", "--raw-map"), ("fqns", "--by-parameter"), ("ls",), ("ls", "-l"), ("ls", "--objects"), ("ls", "--by=file"),
     ("ls", "--by=rank"), ("ls", "--by=dtype"),
 ]
 LINES = [("tree",), ("ls",), ("ls", "-l"), ("ls", "--objects"), ("ls", "--by=file")]
@@ -303,7 +303,7 @@ def made_jobs(args, folder):
         shutil.copyfile(case.file("plan.fsdp-plan.json"), os.path.join(beside, "model.fsdp-plan.json"))
         for words in SHAPES:
             yield "--json", *words, beside
-        for words in (("info", "--waste"), ("ls",), ("tree",), ("fqns",), ("fqns", "--flat")):
+        for words in (("info", "--waste"), ("ls",), ("tree",), ("fqns",), ("fqns", "--flat"), ("fqns", "--by-parameter")):
             yield "--json", "--separate", *words, beside, wrapped
         twice = case.load("plan.fsdp-plan.json")
         last = twice["modules"][-1]
