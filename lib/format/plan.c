@@ -617,19 +617,19 @@ static bool add_padding(struct plan *plan, struct flat_reading *reading, uint64_
 /* Recorded padding up to the next parameter, or up to the end. */
 static bool add_recorded_padding(struct plan *plan, struct flat_reading *reading)
 {
+	int64_t numel;
 	for (; reading->at < reading->mask->count &&
 		reading->mask->items[reading->at].integer;
 		reading->at++)
-		if (!add_padding(plan, reading,
-			    (uint64_t)reading->numels->items[reading->at].integer))
+		if (!fsdp_json_integer_at(reading->numels, reading->at, &numel) ||
+			!add_padding(plan, reading, (uint64_t)numel))
 			return false;
 	reading->at++; /* the parameter itself */
 	return true;
 }
 
 static bool read_flat_entry(struct plan *plan, struct flat_reading *reading,
-	struct fsdp_span fqn, const struct fsdp_json *shape,
-	const struct fsdp_json *recorded)
+	struct fsdp_span fqn, const struct fsdp_json *shape, int64_t recorded)
 {
 	struct fsdp_flat_entry_record entry = { 0 };
 	struct fsdp_unit_fqn_record *record = add_fqn(plan, reading->unit);
@@ -643,10 +643,10 @@ static bool read_flat_entry(struct plan *plan, struct flat_reading *reading,
 	(void)fsdp_numel(fsdp_model_ints(plan->model, entry.shape), dims, &entry.numel);
 	entry.fqn = record->full;
 	entry.dims = dims;
-	if (recorded->integer < 0 || (uint64_t)recorded->integer != entry.numel)
+	if (recorded < 0 || (uint64_t)recorded != entry.numel)
 		say(plan, reading->name,
 			"%.*s: numel %lld is not the product of its shape", shown(fqn),
-			(const char *)fqn.data, (long long)recorded->integer);
+			(const char *)fqn.data, (long long)recorded);
 	if (reading->mask != NULL
 			? !add_recorded_padding(plan, reading)
 			: !add_padding(plan, reading, fsdp_flat_gap(&reading->layout)))
@@ -663,10 +663,10 @@ static bool padding_fits(
 		return false;
 	for (uint32_t i = 0; i < reading->mask->count; i++) {
 		const struct fsdp_json *mask = &reading->mask->items[i];
-		const struct fsdp_json *numel = &reading->numels->items[i];
+		int64_t numel;
 		uint64_t product = 1;
-		if (mask->kind != FSDP_JSON_BOOL || numel->kind != FSDP_JSON_INTEGER ||
-			numel->integer < 0)
+		if (mask->kind != FSDP_JSON_BOOL ||
+			!fsdp_json_integer_at(reading->numels, i, &numel) || numel < 0)
 			return false;
 		if (mask->integer)
 			continue;
@@ -678,7 +678,7 @@ static bool padding_fits(
 				!fsdp_mul(product, (uint64_t)shape->items[k].integer,
 					&product))
 				return false;
-		if (product != (uint64_t)numel->integer)
+		if (product != (uint64_t)numel)
 			return false;
 	}
 	return parameters == shapes->count;
@@ -698,7 +698,7 @@ static void choose_padding(
 	reading->mask = fsdp_json_get(reading->json, "is_padding");
 	if (reading->numels == NULL && reading->mask == NULL)
 		return;
-	if (is_kind(reading->numels, FSDP_JSON_ARRAY) &&
+	if (fsdp_json_is_list(reading->numels) &&
 		is_kind(reading->mask, FSDP_JSON_ARRAY) && padding_fits(reading, shapes))
 		return;
 	reading->numels = reading->mask = NULL;
@@ -713,18 +713,19 @@ static bool read_flat_entries(struct plan *plan, struct flat_reading *reading)
 	const struct fsdp_json *shapes = fsdp_json_get(reading->json, "shapes");
 	const struct fsdp_json *numels = fsdp_json_get(reading->json, "numels");
 	if (!is_kind(fqns, FSDP_JSON_ARRAY) || !is_kind(shapes, FSDP_JSON_ARRAY) ||
-		!is_kind(numels, FSDP_JSON_ARRAY) || fqns->count != shapes->count ||
+		!fsdp_json_is_list(numels) || fqns->count != shapes->count ||
 		fqns->count != numels->count)
 		return invalid(plan,
 			"fqns, shapes and numels of a flat parameter differ in length");
 	choose_padding(plan, reading, shapes);
 	for (uint32_t i = 0; i < fqns->count; i++) {
+		int64_t numel;
 		if (fqns->items[i].kind != FSDP_JSON_TEXT ||
-			numels->items[i].kind != FSDP_JSON_INTEGER)
+			!fsdp_json_integer_at(numels, i, &numel))
 			return invalid(
 				plan, "a flat parameter's entry has no name or numel");
-		if (!read_flat_entry(plan, reading, fqns->items[i].text,
-			    &shapes->items[i], &numels->items[i]))
+		if (!read_flat_entry(
+			    plan, reading, fqns->items[i].text, &shapes->items[i], numel))
 			return false;
 	}
 	return reading->mask != NULL
@@ -778,14 +779,14 @@ static bool compare_sizes(struct plan *plan, const struct flat_reading *reading)
 		!compare_size(
 			plan, reading, "unsharded_numel", cut.shard_numel * cut.shards))
 		return false;
-	if (!is_kind(padded, FSDP_JSON_ARRAY))
+	if (!fsdp_json_is_list(padded))
 		return true;
 	bool same = padded->count == cut.shards;
+	int64_t recorded;
 	uint32_t rank = 0;
 	for (; same && rank < padded->count; rank += same)
-		same = padded->items[rank].kind == FSDP_JSON_INTEGER &&
-		       (uint64_t)padded->items[rank].integer ==
-			       fsdp_flat_padding(&cut, rank);
+		same = fsdp_json_integer_at(padded, rank, &recorded) &&
+		       (uint64_t)recorded == fsdp_flat_padding(&cut, rank);
 	if (!same)
 		say(plan, reading->name,
 			"shard_numel_padded is not what %llu elements over %u ranks "

@@ -6,11 +6,18 @@
  * jansson's parser calls itself, so brackets are counted before it sees a byte. The copy
  * is made level by level: the items of a container lie one behind the other, and the row
  * of containers still to be filled is a list threaded through the copies themselves.
+ *
+ * A long array of integers would cost a hundred bytes an integer: it is taken out before
+ * jansson sees the document, and a mark of the same length is put in its place, so that
+ * offsets, lines and columns stay what they are. The mark holds an escaped control
+ * character; a document that has this escape itself is not packed.
  */
 #include <errno.h>
 #include <jansson.h>
+#include <stdio.h>
 
 #include "base/limits.h"
+#include "base/vec.h"
 #include "syntax/json-tree.h"
 
 enum { JANSSON_DEPTH = 2048 }; /* its own ceiling, fixed when it is built */
@@ -55,6 +62,144 @@ static bool check_depth(
 	return true;
 }
 
+/* ---- long arrays of integers ---- */
+
+#define MARK "\\u0001"
+
+struct packed {
+	const int64_t *integers;
+	uint32_t count;
+};
+
+struct packing {
+	struct fsdp_span bytes; /* as given, or with marks in place of arrays */
+	unsigned char *marked;  /* NULL: nothing was packed */
+	struct fsdp_vec lists;  /* struct packed */
+};
+
+static size_t skip_blanks(struct fsdp_span bytes, size_t at)
+{
+	while (at < bytes.size &&
+		(bytes.data[at] == ' ' || bytes.data[at] == '\n' ||
+			bytes.data[at] == '\t' || bytes.data[at] == '\r'))
+		at++;
+	return at;
+}
+
+/* One integer as JSON writes it, within 64 bits; 0: it is something else. */
+static size_t read_integer(struct fsdp_span bytes, size_t at, int64_t *ret)
+{
+	size_t begin = at;
+	bool negative = at < bytes.size && bytes.data[at] == '-';
+	uint64_t value = 0;
+	at += negative;
+	size_t first = at;
+	for (; at < bytes.size && bytes.data[at] >= '0' && bytes.data[at] <= '9'; at++) {
+		if (value > INT64_MAX / 10 - 1)
+			return 0;
+		value = value * 10 + (uint64_t)(bytes.data[at] - '0');
+	}
+	if (at == first || (bytes.data[first] == '0' && at - first > 1) ||
+		at == bytes.size || memchr(".eE", bytes.data[at], 3) != NULL)
+		return 0;
+	*ret = negative ? -(int64_t)value : (int64_t)value;
+	return at - begin;
+}
+
+/* The end of an array of integers that begins behind `at`; 0: it holds something else.
+ * `into` NULL: they are only counted. */
+static size_t read_list(
+	struct fsdp_span bytes, size_t at, int64_t *into, uint64_t *ret_count)
+{
+	uint64_t count = 0;
+	int64_t integer;
+	for (;; at++) {
+		at = skip_blanks(bytes, at);
+		size_t size = read_integer(bytes, at, &integer);
+		if (size == 0)
+			return 0;
+		if (into != NULL)
+			into[count] = integer;
+		count++;
+		at = skip_blanks(bytes, at + size);
+		if (at == bytes.size || (bytes.data[at] != ',' && bytes.data[at] != ']'))
+			return 0;
+		if (bytes.data[at] == ']')
+			break;
+	}
+	*ret_count = count;
+	return at + 1;
+}
+
+static bool make_marked(struct packing *packing, struct fsdp_arena *scratch)
+{
+	if (packing->marked != NULL)
+		return true;
+	packing->marked = fsdp_arena_take(scratch, packing->bytes.size, 1);
+	if (packing->marked == NULL)
+		return false;
+	memcpy(packing->marked, packing->bytes.data, packing->bytes.size);
+	packing->bytes = fsdp_span(packing->marked, packing->bytes.size);
+	return true;
+}
+
+/* Blanks keep the length, and lines stay lines. */
+static void put_mark(struct packing *packing, size_t begin, size_t end)
+{
+	char mark[48];
+	size_t size = (size_t)snprintf(
+		mark, sizeof mark, "{\"" MARK "\":%zu}", packing->lists.count - 1);
+	for (size_t i = begin; i < end; i++)
+		if (packing->marked[i] != '\n')
+			packing->marked[i] = ' ';
+	memcpy(packing->marked + begin, mark, size);
+}
+
+static bool pack(struct packing *packing, size_t begin, size_t end, uint64_t count,
+	struct fsdp_arena *arena, struct fsdp_arena *scratch)
+{
+	int64_t *integers =
+		fsdp_arena_take(arena, count * sizeof *integers, sizeof *integers);
+	struct packed *list = fsdp_vec_push(&packing->lists);
+	if (integers == NULL || list == NULL || !make_marked(packing, scratch))
+		return false;
+	read_list(packing->bytes, begin + 1, integers, &count);
+	*list = (struct packed){ integers, (uint32_t)count };
+	put_mark(packing, begin, end);
+	return true;
+}
+
+static bool pack_lists(
+	struct packing *packing, struct fsdp_arena *arena, struct fsdp_arena *scratch)
+{
+	struct fsdp_span bytes = packing->bytes;
+	bool quoted = false;
+	fsdp_vec_init(&packing->lists, scratch, sizeof(struct packed));
+	if (bytes.size == 0 ||
+		memmem(bytes.data, bytes.size, MARK, sizeof MARK - 1) != NULL)
+		return true;
+	for (size_t i = 0; i < bytes.size; i++) {
+		uint64_t count;
+		if (quoted) {
+			if (bytes.data[i] == '\\')
+				i++;
+			else if (bytes.data[i] == '"')
+				quoted = false;
+			continue;
+		}
+		quoted = bytes.data[i] == '"';
+		if (bytes.data[i] != '[')
+			continue;
+		size_t end = read_list(bytes, i + 1, NULL, &count);
+		if (end == 0 || count <= FSDP_JSON_PACKED || count > UINT32_MAX)
+			continue;
+		if (!pack(packing, i, end, count, arena, scratch))
+			return false;
+		i = end - 1;
+	}
+	return true;
+}
+
 /* The offset is where the parser stood: behind the token that it refused. A token for
  * which it had no memory is one that it refuses; malloc knows better. */
 static bool fail_parse(const json_error_t *error, struct fsdp_error **ret_error)
@@ -80,6 +225,7 @@ struct pending {
 
 struct copy {
 	struct fsdp_arena *arena;
+	const struct packing *packing;
 	struct fsdp_arena scratch;
 	struct pending *first, *last; /* containers with items, still to be filled */
 };
@@ -104,6 +250,22 @@ static bool postpone(struct copy *copy, json_t *from, struct fsdp_json *to, size
 	return true;
 }
 
+/* Whether an object is the mark of a packed array. */
+static bool copy_packed(const struct copy *copy, json_t *from, struct fsdp_json *to)
+{
+	void *only = json_object_iter(from);
+	if (copy->packing->marked == NULL || json_object_size(from) != 1 ||
+		json_object_iter_key_len(only) != 1 ||
+		*json_object_iter_key(only) != '\001')
+		return false;
+	const struct packed *list = fsdp_vec_at(&copy->packing->lists,
+		(size_t)json_integer_value(json_object_iter_value(only)));
+	to->kind = FSDP_JSON_INTEGERS;
+	to->count = list->count;
+	to->integers = list->integers;
+	return true;
+}
+
 static bool copy_value(struct copy *copy, json_t *from, struct fsdp_json *to)
 {
 	switch (json_typeof(from)) {
@@ -118,7 +280,6 @@ static bool copy_value(struct copy *copy, json_t *from, struct fsdp_json *to)
 	case JSON_INTEGER:
 		to->kind = FSDP_JSON_INTEGER;
 		to->integer = json_integer_value(from);
-		to->real = (double)to->integer;
 		return true;
 	case JSON_REAL:
 		to->kind = FSDP_JSON_REAL;
@@ -133,6 +294,8 @@ static bool copy_value(struct copy *copy, json_t *from, struct fsdp_json *to)
 		to->kind = FSDP_JSON_ARRAY;
 		return postpone(copy, from, to, json_array_size(from));
 	case JSON_OBJECT:
+		if (copy_packed(copy, from, to))
+			return true;
 		to->kind = FSDP_JSON_OBJECT;
 		return postpone(copy, from, to, json_object_size(from));
 	}
@@ -184,12 +347,10 @@ static struct fsdp_json *copy_tree(struct copy *copy, json_t *from)
 	return root;
 }
 
-bool fsdp_json_read(struct fsdp_span bytes, uint64_t depth_limit,
-	struct fsdp_arena *arena, const struct fsdp_json **ret_root,
+static bool read_document(struct copy *copy, const struct fsdp_json **ret_root,
 	struct fsdp_error **ret_error)
 {
-	if (!check_depth(bytes, depth_limit, ret_error))
-		return false;
+	struct fsdp_span bytes = copy->packing->bytes;
 	json_error_t error;
 	errno = 0;
 	__attribute__((cleanup(json_cleanup))) json_t *document = json_loadb(
@@ -197,14 +358,27 @@ bool fsdp_json_read(struct fsdp_span bytes, uint64_t depth_limit,
 		JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
 	if (document == NULL)
 		return fail_parse(&error, ret_error);
-	struct copy copy = { .arena = arena };
-	fsdp_arena_init(&copy.scratch, arena->budget);
-	const struct fsdp_json *root = copy_tree(&copy, document);
-	fsdp_arena_done(&copy.scratch);
+	const struct fsdp_json *root = copy_tree(copy, document);
 	if (root == NULL)
-		return fsdp_arena_fail(arena, ret_error);
+		return fsdp_arena_fail(copy->arena, ret_error);
 	*ret_root = root;
 	return true;
+}
+
+bool fsdp_json_read(struct fsdp_span bytes, uint64_t depth_limit,
+	struct fsdp_arena *arena, const struct fsdp_json **ret_root,
+	struct fsdp_error **ret_error)
+{
+	if (!check_depth(bytes, depth_limit, ret_error))
+		return false;
+	struct packing packing = { .bytes = bytes };
+	struct copy copy = { .arena = arena, .packing = &packing };
+	fsdp_arena_init(&copy.scratch, arena->budget);
+	bool read = pack_lists(&packing, arena, &copy.scratch)
+			    ? read_document(&copy, ret_root, ret_error)
+			    : fsdp_arena_fail(arena, ret_error);
+	fsdp_arena_done(&copy.scratch);
+	return read;
 }
 
 const struct fsdp_json *fsdp_json_get(const struct fsdp_json *object, const char *key)

@@ -19,17 +19,41 @@ enum fsdp_json_kind {
 	FSDP_JSON_TEXT,
 	FSDP_JSON_ARRAY,
 	FSDP_JSON_OBJECT,
+	FSDP_JSON_INTEGERS, /* a long array of nothing but integers, packed */
 };
 
 struct fsdp_json {
 	enum fsdp_json_kind kind;
-	uint32_t count;        /* items or members */
-	struct fsdp_span key;  /* if it is a member of an object; zero-terminated */
-	struct fsdp_span text; /* zero-terminated; may hold zero bytes inside */
-	int64_t integer;       /* also 0 and 1 of a BOOL */
-	double real;
-	const struct fsdp_json *items; /* count of them, one behind the other */
+	uint32_t count;       /* items or members */
+	struct fsdp_span key; /* if it is a member of an object; zero-terminated */
+	union {               /* by kind */
+		struct fsdp_span text; /* zero-terminated; may hold zero bytes inside */
+		int64_t integer;       /* also 0 and 1 of a BOOL */
+		double real;
+		const struct fsdp_json *items; /* count of them, behind each other */
+		const int64_t *integers;       /* the same */
+	};
 };
+
+/* No array of integers is packed up to this length: shapes and the like stay arrays. */
+enum { FSDP_JSON_PACKED = 64 };
+
+static inline bool fsdp_json_is_list(const struct fsdp_json *value)
+{
+	return value != NULL &&
+	       (value->kind == FSDP_JSON_ARRAY || value->kind == FSDP_JSON_INTEGERS);
+}
+
+/* An item of a list, packed or not, below its count. False: it is no integer. */
+static inline bool fsdp_json_integer_at(
+	const struct fsdp_json *list, uint32_t n, int64_t *ret)
+{
+	if (list->kind == FSDP_JSON_ARRAY && list->items[n].kind != FSDP_JSON_INTEGER)
+		return false;
+	*ret = list->kind == FSDP_JSON_INTEGERS ? list->integers[n]
+						: list->items[n].integer;
+	return true;
+}
 
 bool fsdp_json_read(struct fsdp_span bytes, uint64_t depth_limit,
 	struct fsdp_arena *arena, const struct fsdp_json **ret_root,
