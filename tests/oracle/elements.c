@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * elements PATH: the elements of every tensor of a checkpoint, as the library assembles
- * them. A line "ok BYTES NAME" or "no 0 NAME: WHY", the name in hexadecimal, then the
- * bytes.
+ * elements PATH [PLAN]: the elements of every tensor of a checkpoint, as the library
+ * assembles them. A line "ok BYTES NAME" or "no 0 NAME: WHY", the name in hexadecimal,
+ * then the bytes.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,9 +75,13 @@ int main(int count, char **arguments)
 	struct fsdp_checkpoint *checkpoint = NULL;
 	struct fsdp_locator *locator = NULL;
 	struct fsdp_error *error = NULL;
-	const char *path = count == 2 ? arguments[1] : "";
+	const char *path = count > 1 ? arguments[1] : "";
+	const struct fsdp_options options = {
+		.size = sizeof options,
+		.plan_path = count > 2 ? arguments[2] : NULL,
+	};
 
-	if (!fsdp_checkpoint_open(&path, 1, NULL, &checkpoint, &error) ||
+	if (!fsdp_checkpoint_open(&path, 1, &options, &checkpoint, &error) ||
 		!fsdp_locator_new(checkpoint, &locator, &error))
 		die(error);
 	for (uint32_t i = 0; i < fsdp_tensor_count(checkpoint); i++)

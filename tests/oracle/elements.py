@@ -15,9 +15,9 @@ UNSUPPORTED = 3  # status of the helper
 NOT_READ = ("dcp-safetensors",)
 
 
-def assembled(program, path):
+def assembled(*command):
     """name -> sha256, or None and why not."""
-    run = subprocess.run([program, path], capture_output=True, timeout=120, check=False)
+    run = subprocess.run(command, capture_output=True, timeout=120, check=False)
     if run.returncode == UNSUPPORTED:
         return {}, run.stderr.decode(errors="replace").strip()
     if run.returncode != 0:
@@ -34,13 +34,34 @@ def assembled(program, path):
     return found, None
 
 
-def problems_of(truth, found):
-    for tensor in truth["tensors"]:
+def problems_of(tensors, found):
+    for tensor in tensors:
         if "sha256" not in tensor or any(key in tensor for key in NO_TENSOR):
             continue
         digest, why = found.get(tensor["fqn"], (None, "there is no such tensor"))
         if digest != tensor["sha256"]:
             yield f"{tensor['fqn']}: {why or 'other bytes'}"
+
+
+def whole_parameters(truth, plan):
+    """Of every original parameter, under its name: those that only the plan knows too."""
+    tensors = list(truth["tensors"])
+    if plan:
+        known = {t["fqn"] for t in tensors}
+        live = truth.get("live_full_state_sha256") or {}
+        tensors += [{"fqn": name, "sha256": digest} for name, digest in live.items() if name not in known]
+    return tensors
+
+
+def judge(tap, args, case, truth, path, *plan):
+    name = f"{case.name}: assembled bytes{' with the plan' if plan else ''}"
+    found, why = assembled(args.helper, path, *plan)
+    if found == {} or truth.get("kind") in NOT_READ:
+        tap.skip(name, why or "not read yet")
+    elif found is None:
+        tap.ok(False, name, [why])
+    else:
+        tap.none(name, list(problems_of(whole_parameters(truth, plan), found)))
 
 
 def main():
@@ -53,14 +74,10 @@ def main():
         path = case.checkpoint(truth)
         if path is None or not any("sha256" in t for t in truth.get("tensors") or ()):
             continue
-        name = f"{case.name}: assembled bytes"
-        found, why = assembled(args.helper, path)
-        if found == {} or truth.get("kind") in NOT_READ:
-            tap.skip(name, why or "not read yet")
-        elif found is None:
-            tap.ok(False, name, [why])
-        else:
-            tap.none(name, list(problems_of(truth, found)))
+        judge(tap, args, case, truth, path)
+        # With its plan a flattened parameter is what it was before.
+        if "fsdp1-local" in truth.get("kind", "") and case.has("plan.fsdp-plan.json"):
+            judge(tap, args, case, truth, path, case.file("plan.fsdp-plan.json"))
     tap.done()
 
 
