@@ -12,6 +12,7 @@
 #include "fold.h"
 #include "groups.h"
 #include "places.h"
+#include "replicas.h"
 #include "tensor-row.h"
 
 struct ls_options {
@@ -65,6 +66,8 @@ struct listing {
 		uint64_t offset, length;
 	} * spots;
 	struct place_facts *facts;
+	struct replicas replicas;
+	uint32_t *copies; /* numbers of all pieces; NULL: there are no copies */
 	uint32_t *asked;
 	size_t fact_count;
 
@@ -462,6 +465,29 @@ static const uint64_t LONG_SORTABLE =
 	1ULL << (TENSOR_COLUMNS + PIECE_FILE) |
 	1ULL << (TENSOR_COLUMNS + PIECE_ITEM_OFFSET);
 
+/* Numbers the copies among the pieces of a tensor. */
+static bool number_copies(struct listing *listing, const struct fsdp_tensor *tensor)
+{
+	const struct fsdp_checkpoint *checkpoint = listing->run->checkpoint;
+	size_t all = fsdp_piece_count(checkpoint);
+	bool some;
+
+	if (!replicas_find(&listing->replicas, checkpoint, tensor, &some))
+		return false;
+	if (!some)
+		return true;
+	if (listing->copies == NULL) {
+		listing->copies = malloc(all * sizeof *listing->copies);
+		if (listing->copies == NULL)
+			return false;
+		for (size_t i = 0; i < all; i++)
+			listing->copies[i] = FSDP_NONE;
+	}
+	for (uint32_t i = 0; i < tensor->piece_count; i++)
+		listing->copies[tensor->first_piece + i] = listing->replicas.numbers[i];
+	return true;
+}
+
 /* From the selected tensors to those of their pieces that are selected. */
 static bool select_pieces(struct listing *listing)
 {
@@ -476,6 +502,10 @@ static bool select_pieces(struct listing *listing)
 		return false;
 	for (size_t i = 0; i < listing->row_count; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, listing->rows[i]);
+		if (!number_copies(listing, &tensor)) {
+			free(pieces);
+			return false;
+		}
 		for (uint32_t j = 0; j < tensor.piece_count; j++) {
 			struct fsdp_piece piece =
 				fsdp_piece(checkpoint, tensor.first_piece + j);
@@ -499,6 +529,9 @@ static void emit_piece(struct listing *listing, size_t row)
 	tensor_row(listing->run, &listing->buffers, &tensor, true, values);
 	piece_row(listing->run, &listing->buffers, &tensor, &piece, &listing->facts[row],
 		values + TENSOR_COLUMNS);
+	if (listing->copies != NULL)
+		values[TENSOR_COLUMNS + PIECE_REPLICA] =
+			value_id(listing->copies[listing->rows[row]]);
 	out_row(listing->run->out, values);
 }
 
@@ -775,6 +808,8 @@ static void listing_done(struct listing *listing)
 		free(listing->facts[i].strides);
 	free(listing->facts);
 	free(listing->spots);
+	free(listing->copies);
+	replicas_done(&listing->replicas);
 	free(listing->rows);
 	choice_done(&listing->choice);
 	row_buffers_done(&listing->buffers);

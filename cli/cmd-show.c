@@ -12,7 +12,9 @@
 
 #include "answer.h"
 #include "elements.h"
+#include "picture.h"
 #include "places.h"
+#include "replicas.h"
 #include "similar.h"
 #include "states.h"
 #include "tensor-row.h"
@@ -22,7 +24,9 @@ enum {
 	VALUES_MAX = 1 << 20, /* elements that --values shows */
 	LINE_WIDTH = 80,
 	STATES_SHOWN = 16,
-	MESH_ROWS_MAX = 32,
+	MESH_ROWS_MAX = 16,
+	LABEL_WIDTH = 15, /* of a line in front of its text */
+	PICTURE_GAP = 8,
 };
 
 struct show_options {
@@ -56,6 +60,8 @@ struct show {
 	uint32_t *pieces; /* of all items, one behind the other */
 	struct place_facts *facts;
 	size_t piece_count;
+	struct replicas replicas;
+	bool failed; /* out of memory */
 	int status;
 };
 
@@ -209,8 +215,11 @@ static void emit_pieces(
 		.column_count = PIECE_COLUMNS,
 		.indent = 2 };
 	struct value values[PIECE_COLUMNS];
+	bool copies = false;
 
+	show->failed |= !replicas_find(&show->replicas, run->checkpoint, tensor, &copies);
 	memcpy(columns, piece_columns, sizeof columns);
+	columns[PIECE_REPLICA].machine_only = !copies;
 	out_table_begin(run->out, &table);
 	for (uint32_t i = 0; i < tensor->piece_count; i++) {
 		uint32_t index = tensor->first_piece + i;
@@ -219,6 +228,7 @@ static void emit_pieces(
 			continue;
 		piece_row(run, &show->buffers, tensor, &piece, &show->facts[*first + i],
 			values);
+		values[PIECE_REPLICA] = replicas_value(&show->replicas, i);
 		out_row(run->out, values);
 	}
 	out_table_end(run->out);
@@ -280,20 +290,6 @@ static int widest_rank(const struct fsdp_mesh *mesh)
 	return width;
 }
 
-static const char *direction(struct fsdp_span placement)
-{
-	static const char SHARD[] = "Shard(dim=";
-	const unsigned char *at =
-		placement.size > 0
-			? memmem(placement.data, placement.size, SHARD, sizeof SHARD - 1)
-			: NULL;
-
-	if (at == NULL || (size_t)(at - placement.data) + sizeof SHARD > placement.size)
-		return "ranks";
-	at += sizeof SHARD - 1;
-	return *at == '0' ? "rows" : *at == '1' ? "columns" : "shards";
-}
-
 /* A grid of ranks: the first dimension down, the second across. */
 static void draw_grid(struct show *show, const struct fsdp_mesh *mesh)
 {
@@ -312,36 +308,95 @@ static void draw_grid(struct show *show, const struct fsdp_mesh *mesh)
 	}
 }
 
-static void tell_placement(struct show *show, const struct fsdp_tensor *tensor)
+/* Columns that "placement" takes so far. */
+static size_t placement_width(
+	const struct fsdp_placement *placement, const struct fsdp_mesh *mesh)
+{
+	size_t width = LABEL_WIDTH + sizeof " on ";
+	char digits[24];
+
+	for (uint32_t i = 0; i < placement->count; i++)
+		width += placement->texts[i].size + 2;
+	for (uint32_t i = 0; i < mesh->dims; i++) {
+		if (mesh->dim_names != NULL)
+			width += mesh->dim_names[i].size + 1;
+		width += 3 + (size_t)snprintf(
+				     digits, sizeof digits, "%" PRId64, mesh->shape[i]);
+	}
+	return width;
+}
+
+/* The picture behind a placement that leaves room for it, else below. */
+static bool put_picture(const struct show *show, const struct picture *picture,
+	const struct fsdp_placement *placement, const struct fsdp_mesh *mesh)
+{
+	size_t width = picture != NULL ? picture_width(picture) : 0;
+
+	if (width == 0 ||
+		placement_width(placement, mesh) + PICTURE_GAP + width > LINE_WIDTH)
+		return false;
+	out_line_text(show->run->out, "%*s", PICTURE_GAP, "");
+	picture_put(picture, show->run->out);
+	return true;
+}
+
+static void tell_mesh(struct show *show, const struct fsdp_placement *placement,
+	const struct picture *picture)
+{
+	struct out *out = show->run->out;
+	struct fsdp_mesh mesh = fsdp_mesh(show->run->checkpoint, placement->mesh);
+	bool drawn = false;
+
+	out_line_text(out, " on ");
+	mesh_line(show->run, placement->mesh);
+	if (mesh.dims == 1)
+		drawn = put_picture(show, picture, placement, &mesh);
+	out_line_end(out);
+	if (picture != NULL && !drawn)
+		picture_lines(picture, out);
+	if (mesh.dims == 2 && mesh.rank_count > 0 &&
+		(uint64_t)mesh.shape[0] * (uint64_t)mesh.shape[1] == mesh.rank_count)
+		draw_grid(show, &mesh);
+}
+
+static void tell_placement(struct show *show, const struct fsdp_tensor *tensor,
+	const struct picture *picture)
 {
 	struct fsdp_placement placement;
 	struct out *out = show->run->out;
-	struct fsdp_mesh mesh;
 
-	if (tensor->placement == FSDP_NONE)
+	if (tensor->placement == FSDP_NONE) {
+		if (picture != NULL)
+			picture_lines(picture, out);
 		return;
+	}
 	placement = fsdp_placement(show->run->checkpoint, tensor->placement);
 	out_line_begin(out, "placement");
 	for (uint32_t i = 0; i < placement.count; i++) {
 		out_line_text(out, "%s", i > 0 ? ", " : "");
 		out_line_name(out, text_of_span(placement.texts[i]));
 	}
-	if (placement.mesh == FSDP_NONE) {
-		out_line_end(out);
+	if (placement.mesh != FSDP_NONE) {
+		tell_mesh(show, &placement, picture);
 		return;
 	}
-	out_line_text(out, " on ");
-	mesh_line(show->run, placement.mesh);
-	mesh = fsdp_mesh(show->run->checkpoint, placement.mesh);
-	if (mesh.dims == 1 && mesh.rank_count > 1) {
-		out_line_text(out, "        %s ",
-			placement.count > 0 ? direction(placement.texts[0]) : "ranks");
-		draw_ranks(show, &mesh, 0, mesh.rank_count, widest_rank(&mesh));
-	}
 	out_line_end(out);
-	if (mesh.dims == 2 && mesh.rank_count > 0 &&
-		(uint64_t)mesh.shape[0] * (uint64_t)mesh.shape[1] == mesh.rank_count)
-		draw_grid(show, &mesh);
+	if (picture != NULL)
+		picture_lines(picture, out);
+}
+
+/* False: out of memory. */
+static bool draw_tensor(struct show *show, const struct fsdp_tensor *tensor)
+{
+	struct picture *picture;
+
+	if (!picture_new(show->run->checkpoint, tensor, &picture))
+		return false;
+	tell_placement(show, tensor, picture);
+	if (picture != NULL)
+		picture_empty_line(picture, show->run->out);
+	picture_free(picture);
+	return true;
 }
 
 /* ---- what belongs to it ---- */
@@ -737,7 +792,7 @@ static void tell_head(struct show *show, const struct fsdp_tensor *tensor)
 		out_line_end(out);
 	}
 	tell_module(show, tensor);
-	tell_placement(show, tensor);
+	show->failed |= !draw_tensor(show, tensor);
 }
 
 static void show_tensor(struct show *show, const struct item *item, size_t *first)
@@ -813,6 +868,7 @@ static void show_done(struct show *show)
 		free(show->items[i].elements);
 	free(show->items);
 	states_free(show->states);
+	replicas_done(&show->replicas);
 	row_buffers_done(&show->buffers);
 	selection_free(show->selection);
 }
@@ -844,7 +900,7 @@ static bool run_show(struct run *run, struct fsdp_error **ret_error)
 	if (good) {
 		run_begin(run, show.status);
 		show_items(&show);
-		good = !row_buffers_failed(&show.buffers);
+		good = !show.failed && !row_buffers_failed(&show.buffers);
 	}
 	show_done(&show);
 	return good;

@@ -54,6 +54,7 @@ const struct column piece_columns[PIECE_COLUMNS] = {
 	[PIECE_ITEM_LENGTH] = { "item_length", .machine_only = true, .right = true },
 	[PIECE_FLAT_START] = { "flat_start", .machine_only = true, .right = true },
 	[PIECE_FLAT_END] = { "flat_end", .machine_only = true, .right = true },
+	[PIECE_REPLICA] = { "replica", .machine_only = true, .right = true },
 };
 
 const struct column entry_columns[ENTRY_COLUMNS] = {

@@ -53,6 +53,7 @@ enum piece_column {
 	PIECE_ITEM_LENGTH,
 	PIECE_FLAT_START,
 	PIECE_FLAT_END,
+	PIECE_REPLICA, /* replicas.h: the caller knows it */
 	PIECE_COLUMNS
 };
 

@@ -667,6 +667,8 @@ static bool fail_lacking(struct fsdp_assembly *assembly, uint64_t first, uint64_
 			"no piece holds the %" PRIu64 " elements from %s to %s", count,
 			from, to);
 	fsdp_error_add_rule(ret_error, "FI1021");
+	fsdp_error_add_hint(
+		ret_error, "look for files of other ranks, or use an earlier checkpoint");
 	return false;
 }
 

@@ -37,7 +37,6 @@ NEVER_SEEN = {
     "*/finding/properties/lost_bytes": AUDIT,
     "commands-1.json#/properties/omitted": NOTHING_READ,
     "version-1.json#/properties/omitted": NOTHING_READ,
-    "*/piece/properties/replica": "copies are told by an audit",
     "*/tensor/properties/dtype_raw": "PyTorch spells dtypes one way",
 }
 
