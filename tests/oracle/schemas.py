@@ -240,6 +240,7 @@ def jobs_of_case(case):
     truth = case.load("truth.json") if case.has("truth.json") else {}
     checkpoint = case.checkpoint(truth)
     plan = case.file("plan.fsdp-plan.json") if case.has("plan.fsdp-plan.json") else None
+    many = truth.get("kind", "").startswith(READ) and not truth["kind"].startswith(NOT_READ)
     if plan:
         yield from (("--json", w, plan) for w in ("tree", "info", "fqns", "flat"))
     if plan and case.has("flat.json"):
@@ -251,7 +252,6 @@ def jobs_of_case(case):
             yield "--json", "flat", *(["--plan", plan] if many else []), checkpoint
     if checkpoint is None or case.family == "plan":
         return
-    many = truth.get("kind", "").startswith(READ) and not truth["kind"].startswith(NOT_READ)
     given = ["--plan", plan] if plan and many else []
     for words in SHAPES if many else SHAPES[:1] + SHAPES[8:9]:
         yield "--json", *words, *given, checkpoint
