@@ -75,6 +75,12 @@ static bool fill_place(const struct fsdp_view *view, struct fsdp_place *place,
 	place->dims = view->dims;
 	place->strided = !fsdp_view_is_contiguous(view);
 	memcpy(place->strides, view->strides, view->dims * sizeof *view->strides);
+	if (view->dtype == FSDP_DTYPE_UNKNOWN) {
+		/* How wide an element is nobody knows; where they lie is known. */
+		place->offset = view->stored_size != 0 ? view->record : 0;
+		place->length = view->stored_size;
+		return true;
+	}
 	if (end == 0)
 		return true;
 	if (view->method != 0) {

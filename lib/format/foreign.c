@@ -146,27 +146,37 @@ static bool say(struct fsdp_error **ret_error, enum fsdp_error_code code,
 	return false;
 }
 
-/* u64 N, then N bytes of JSON: there is no magic. */
-static bool is_safetensors(const struct fsdp_look *look)
-{
-	if (look->head.size < 10)
-		return false;
-	uint64_t size = 0;
-	for (size_t i = 8; i-- > 0;)
-		size = size << 8 | look->head.data[i];
-	if (size < 2 || size > look->source.size - 8)
-		return false;
-	struct fsdp_span body =
-		without_blanks(fsdp_span(look->head.data + 8, look->head.size - 8));
-	return body.size != 0 && *body.data == '{';
-}
-
 static bool is_zero(struct fsdp_span head)
 {
 	for (size_t i = 0; i < head.size; i++)
 		if (head.data[i] != 0)
 			return false;
 	return true;
+}
+
+/* A file of this name that is none: only its first bytes can tell what is wrong. */
+static bool say_broken_header(const struct fsdp_look *look, struct fsdp_error **ret_error)
+{
+	uint64_t size = 0;
+	for (size_t i = 8; i-- > 0 && look->head.size >= 8;)
+		size = size << 8 | look->head.data[i];
+	if (look->head.size < 8)
+		fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, 0,
+			"a safetensors file has a header of eight bytes or more, this "
+			"file "
+			"has %zu",
+			look->head.size);
+	else if (size > look->source.size - 8)
+		fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, 0,
+			"the safetensors header should have %llu bytes, the file has "
+			"%llu",
+			(unsigned long long)size, (unsigned long long)look->source.size);
+	else
+		fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, 8,
+			"the safetensors header does not begin with a brace");
+	fsdp_error_add_rule(ret_error, "FI1050");
+	fsdp_error_add_hint(ret_error, "copy this file again");
+	return false;
 }
 
 static bool say_unknown(const struct fsdp_look *look, struct fsdp_error **ret_error)
@@ -189,9 +199,6 @@ static bool say_file(const struct fsdp_look *look, struct fsdp_error **ret_error
 	if (look->source.size == 0)
 		return say(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, "FI4001",
 			"an empty file", "copy or download it again");
-	if (is_safetensors(look))
-		return say(ret_error, UNSUPPORTED,
-			"a safetensors file, which this version does not read", NULL);
 	for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
 		const struct foreign *row = &table[i];
 		if (look->head.size >= row->offset + row->size &&
@@ -202,6 +209,8 @@ static bool say_file(const struct fsdp_look *look, struct fsdp_error **ret_error
 	if (body.size != 0 && (*body.data == '{' || *body.data == '['))
 		return say(ret_error, OTHER, "a JSON document that is no sharding plan",
 			NULL);
+	if (fsdp_span_ends(look->path, FSDP_SPAN(".safetensors")))
+		return say_broken_header(look, ret_error);
 	if (is_zero(look->head))
 		return say(ret_error, OTHER, "a file that begins with zeros only",
 			"copy it again; its data was probably never written");

@@ -94,6 +94,7 @@ bool fsdp_plan_read(struct fsdp_reading *reading, struct fsdp_span bytes,
 	struct fsdp_span path, struct fsdp_error **ret_error);
 
 extern const struct fsdp_family fsdp_family_pickle;
+extern const struct fsdp_family fsdp_family_safetensors;
 extern const struct fsdp_family fsdp_family_torch_legacy;
 extern const struct fsdp_family fsdp_family_torch_tar;
 extern const struct fsdp_family fsdp_family_torch_zip;

@@ -9,6 +9,7 @@ static const struct fsdp_family *const families[] = {
 	&fsdp_family_pickle,
 	&fsdp_family_plan,
 	&fsdp_family_rank_set,
+	&fsdp_family_safetensors,
 	&fsdp_family_torch_legacy,
 	&fsdp_family_torch_tar,
 	&fsdp_family_torch_zip,

@@ -4,7 +4,8 @@
  *
  * Origin: c10/core/ScalarType.h and torch/storage.py of PyTorch 2.13. Packed dtypes
  * (quint4x2, quint2x4) hold several elements in a byte; of bits1x8 … and
- * float4_e2m1fn_x2 torch counts one element for a byte.
+ * float4_e2m1fn_x2 torch counts one element for a byte. The two of six bits are
+ * safetensors' own; torch has none.
  */
 #include "base/num.h"
 #include "model/dtype.h"
@@ -46,6 +47,8 @@ static const struct row rows[] = {
 	ROW("float8_e5m2fnuz",    8, 1, true,  false, true,  NULL,      NULL),
 	ROW("float8_e8m0fnu",     8, 1, true,  false, false, NULL,      NULL),
 	ROW("float4_e2m1fn_x2",   8, 1, true,  false, true,  NULL,      NULL),
+	ROW("F6_E2M3",            6, 1, true,  false, true,  NULL,      NULL),
+	ROW("F6_E3M2",            6, 1, true,  false, true,  NULL,      NULL),
 	ROW("bits8",              8, 1, false, false, false, NULL,      NULL),
 	ROW("bits1x8",            8, 1, false, false, false, NULL,      NULL),
 	ROW("bits2x4",            8, 1, false, false, false, NULL,      NULL),
@@ -124,6 +127,10 @@ bool fsdp_dtype_bytes(uint32_t dtype, uint64_t numel, uint64_t *ret_bytes)
 		return fsdp_mul(numel, facts->item_bits / 8, ret_bytes);
 	if (facts->item_bits == 0)
 		return fsdp_mul(numel, 0, ret_bytes);
+	if (facts->item_bits == 6) {
+		*ret_bytes = numel / 4 * 3 + (numel % 4 * 6 + 7) / 8;
+		return true;
+	}
 	uint64_t per_byte = 8 / facts->item_bits;
 	*ret_bytes = numel / per_byte + (numel % per_byte != 0);
 	return true;

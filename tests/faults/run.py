@@ -33,6 +33,7 @@ FINDING = re.compile(r"(error|warning|note) +FI\d{4} | {9}")
 ZIP = "testdata/torch-zip/views/model.pt"
 DCP = "testdata/dcp/scalars/checkpoint"
 STREAM = "testdata/torch-zip/legacy/model.pt"
+TENSORS = "testdata/safetensors/all-dtypes/model.safetensors"
 OLD_TAR = "testdata/torch-tar/tar-views/model.pth"
 PLAN = "testdata/plan/dcp-fsdp1-w2-adam/plan.fsdp-plan.json"
 LAYOUT = "testdata/fsdp1/local-w3-uneven/expected/plan.fsdp-plan.json"
@@ -46,6 +47,7 @@ COMMANDS = [
     ["info", "-", "<", ZIP],
     ["info", STREAM],
     ["ls", OLD_TAR],
+    ["info", TENSORS],
     ["tree", DCP],
     ["tree", PLAN],
     ["tree", "--style=torch", PLAN],

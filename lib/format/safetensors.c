@@ -1,0 +1,980 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows the header of a safetensors file; knows nothing of folders and of who names it.
+ *
+ *	u64            bytes of the header
+ *	header         {"__metadata__": {text: text}, "<tensor>": {"dtype": text,
+ *	               "shape": [u64 …], "data_offsets": [begin, end]}, …}, then blanks
+ *	buffer         the elements, C order; begin and end count from here
+ *
+ * There is no magic, no hole, no overlap and nothing behind the last tensor. A file of a
+ * distributed save says in its metadata where its tensors lie in the whole ones:
+ *
+ *	DCP_SHARDING_INFO  text of {"<tensor>": {"saved_offsets": [u64 …], ["fqn": text]}}
+ *
+ * Origin: safetensors/src/tensor.rs (safetensors 0.8);
+ * torch/distributed/checkpoint/hf_storage.py (PyTorch 2.13).
+ */
+#include <stdlib.h>
+
+#include "base/num.h"
+#include "format/format.h"
+#include "model/dtype.h"
+#include "syntax/json-scan.h"
+
+/* The reference reader refuses larger headers, and deeper ones. */
+enum { REFERENCE_BYTES = 100000000, REFERENCE_DEPTH = 128 };
+
+struct dtype_row {
+	const char *name;
+	const char *torch;
+	unsigned bits;
+};
+
+static const struct dtype_row dtypes[] = {
+	{ "BF16", "bfloat16", 16 },
+	{ "F32", "float32", 32 },
+	{ "F16", "float16", 16 },
+	{ "I64", "int64", 64 },
+	{ "U8", "uint8", 8 },
+	{ "I8", "int8", 8 },
+	{ "I32", "int32", 32 },
+	{ "F8_E4M3", "float8_e4m3fn", 8 },
+	{ "F8_E5M2", "float8_e5m2", 8 },
+	{ "F8_E8M0", "float8_e8m0fnu", 8 },
+	{ "F8_E4M3FNUZ", "float8_e4m3fnuz", 8 },
+	{ "F8_E5M2FNUZ", "float8_e5m2fnuz", 8 },
+	{ "F4", "float4_e2m1fn_x2", 4 },
+	{ "F6_E2M3", "F6_E2M3", 6 },
+	{ "F6_E3M2", "F6_E3M2", 6 },
+	{ "BOOL", "bool", 8 },
+	{ "I16", "int16", 16 },
+	{ "U16", "uint16", 16 },
+	{ "U32", "uint32", 32 },
+	{ "U64", "uint64", 64 },
+	{ "F64", "float64", 64 },
+	{ "C64", "complex64", 64 },
+};
+
+enum { DTYPES = sizeof dtypes / sizeof *dtypes };
+
+/* One tensor while it is read. */
+struct entry {
+	struct fsdp_span name;
+	uint64_t offset; /* of its key in the file */
+	const struct dtype_row *dtype;
+	struct fsdp_span dtype_text; /* if it has no row */
+	uint64_t shape[FSDP_DIMS_MAX];
+	size_t dims;
+	uint64_t range[2];
+	bool has_dtype, has_shape, has_range;
+	bool broken; /* said already; it is left out */
+};
+
+struct header {
+	struct fsdp_reading *reading;
+	struct fsdp_source source;
+	struct fsdp_span file;
+	uint32_t file_id;
+	uint64_t size, fetched;
+	uint64_t buffer; /* bytes behind the header */
+
+	struct fsdp_limits limits;
+	struct fsdp_json_scan scan;
+	struct fsdp_json_token token;
+	uint8_t dtype_ids[DTYPES];
+	struct entry entry;
+
+	uint32_t first_tensor;
+	uint32_t *owners; /* by raw name: its tensor + 1 */
+	size_t owner_room;
+	uint64_t end; /* of the tensor before */
+	bool unordered, truncated, has_metadata;
+	bool left_out;             /* a tensor; what it would own is then no hole */
+	struct fsdp_span sharding; /* the text of DCP_SHARDING_INFO */
+};
+
+static struct fsdp_findings *findings_of(const struct header *header)
+{
+	return &header->reading->model->findings;
+}
+
+#define SAY(header, rule, where, ...)        \
+	fsdp_find(findings_of(header), rule, \
+		FSDP_PLACE(.file = (header)->file, .offset = where), __VA_ARGS__)
+#define SAY_OF(header, rule, entry, ...)                                      \
+	fsdp_find(findings_of(header), rule,                                  \
+		FSDP_PLACE(.file = (header)->file, .offset = (entry)->offset, \
+			.tensor = (entry)->name),                             \
+		__VA_ARGS__)
+
+/* ---- tokens ---- */
+
+static bool refill(void *context, void *buffer, size_t size, size_t *ret_size,
+	struct fsdp_error **ret_error)
+{
+	struct header *header = context;
+	*ret_size = (size_t)fsdp_min(size, header->size - header->fetched);
+	if (!fsdp_source_read(
+		    &header->source, 8 + header->fetched, buffer, *ret_size, ret_error))
+		return false;
+	header->fetched += *ret_size;
+	return true;
+}
+
+static bool fail_json(struct fsdp_error **ret_error)
+{
+	fsdp_error_shift_offset(ret_error, 8);
+	fsdp_error_add_rule(ret_error, "FI1051");
+	fsdp_error_add_hint(ret_error, "copy this file again");
+	return false;
+}
+
+static bool next(struct header *header, struct fsdp_error **ret_error)
+{
+	return fsdp_json_scan_next(&header->scan, &header->token, ret_error) ||
+	       fail_json(ret_error);
+}
+
+static bool skip(struct header *header, struct fsdp_error **ret_error)
+{
+	return fsdp_json_scan_skip(&header->scan, &header->token, ret_error) ||
+	       fail_json(ret_error);
+}
+
+static uint64_t place(const struct header *header)
+{
+	return 8 + header->token.offset;
+}
+
+/* A value of another kind than is due: said and passed over. */
+static bool unexpected(
+	struct header *header, const char *what, struct fsdp_error **ret_error)
+{
+	struct entry *entry = &header->entry;
+	if (!entry->broken)
+		fsdp_find(findings_of(header), FSDP_RULE_SAFETENSORS_JSON,
+			FSDP_PLACE(.file = header->file, .offset = place(header),
+				.tensor = entry->name),
+			"%s", what);
+	entry->broken = true;
+	return skip(header, ret_error);
+}
+
+/* Digits only: the format knows no other numbers. */
+static bool parse_count(struct fsdp_span text, uint64_t *ret_value)
+{
+	uint64_t value = 0;
+	for (size_t i = 0; i < text.size; i++) {
+		unsigned digit = (unsigned)text.data[i] - '0';
+		if (digit > 9 || !fsdp_mul(value, 10, &value) ||
+			!fsdp_add(value, digit, &value))
+			return false;
+	}
+	*ret_value = value;
+	return true;
+}
+
+/* A list of counts, at most `room` of them. */
+static bool read_counts(struct header *header, uint64_t *items, size_t room,
+	size_t *ret_count, struct fsdp_error **ret_error)
+{
+	*ret_count = 0;
+	if (!next(header, ret_error))
+		return false;
+	if (header->token.kind != FSDP_SCAN_ARRAY)
+		return unexpected(header, "this is no list of numbers", ret_error);
+	for (;;) {
+		if (!next(header, ret_error))
+			return false;
+		if (header->token.kind == FSDP_SCAN_ARRAY_END)
+			return true;
+		if (header->token.kind != FSDP_SCAN_NUMBER || *ret_count == room) {
+			if (!unexpected(header,
+				    header->token.kind != FSDP_SCAN_NUMBER
+					    ? "this is no number"
+					    : "this list is too long",
+				    ret_error))
+				return false;
+			continue;
+		}
+		if (!parse_count(header->token.span, &items[*ret_count]) &&
+			!unexpected(header, "this is no number that can be a size",
+				ret_error))
+			return false;
+		++*ret_count;
+	}
+}
+
+/* ---- what a tensor says ---- */
+
+static bool read_dtype(struct header *header, struct fsdp_error **ret_error)
+{
+	struct entry *entry = &header->entry;
+	entry->has_dtype = true;
+	if (!next(header, ret_error))
+		return false;
+	if (header->token.kind != FSDP_SCAN_TEXT)
+		return unexpected(header, "the dtype is no text", ret_error);
+	for (size_t i = 0; i < DTYPES; i++)
+		if (fsdp_json_text_is(&header->token, fsdp_span_text(dtypes[i].name))) {
+			entry->dtype = &dtypes[i];
+			return true;
+		}
+	entry->dtype_text =
+		fsdp_json_text_copy(&header->token, header->reading->model->arena);
+	return entry->dtype_text.data != NULL ||
+	       fsdp_arena_fail(header->reading->model->arena, ret_error);
+}
+
+static bool read_shape(struct header *header, struct fsdp_error **ret_error)
+{
+	struct entry *entry = &header->entry;
+	entry->has_shape = true;
+	return read_counts(header, entry->shape, FSDP_DIMS_MAX, &entry->dims, ret_error);
+}
+
+static bool read_range(struct header *header, struct fsdp_error **ret_error)
+{
+	struct entry *entry = &header->entry;
+	size_t count;
+	entry->has_range = true;
+	if (!read_counts(header, entry->range, 2, &count, ret_error))
+		return false;
+	if (count != 2 && !entry->broken) {
+		SAY_OF(header, FSDP_RULE_SAFETENSORS_JSON, entry,
+			"data_offsets has %zu numbers instead of two", count);
+		entry->broken = true;
+	}
+	return true;
+}
+
+static const struct {
+	struct fsdp_span name;
+	size_t seen; /* where in the entry is said that it came */
+	bool (*read)(struct header *header, struct fsdp_error **ret_error);
+} members[] = {
+	{ { (const unsigned char *)"dtype", 5 }, offsetof(struct entry, has_dtype),
+		read_dtype },
+	{ { (const unsigned char *)"shape", 5 }, offsetof(struct entry, has_shape),
+		read_shape },
+	{ { (const unsigned char *)"data_offsets", 12 },
+		offsetof(struct entry, has_range), read_range },
+};
+
+static bool read_member(struct header *header, struct fsdp_error **ret_error)
+{
+	struct entry *entry = &header->entry;
+	for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+		if (!fsdp_json_text_is(&header->token, members[i].name))
+			continue;
+		if (*(const bool *)((const char *)entry + members[i].seen)) {
+			SAY_OF(header, FSDP_RULE_SAFETENSORS_JSON, entry,
+				"%s comes twice; readers disagree which one counts",
+				(const char *)members[i].name.data);
+			entry->broken = true;
+		}
+		return members[i].read(header, ret_error);
+	}
+	fsdp_find(findings_of(header), FSDP_RULE_SAFETENSORS_STYLE,
+		FSDP_PLACE(.file = header->file, .offset = place(header),
+			.tensor = entry->name, .severity = FSDP_WARNING + 1),
+		"the tensor has a member that the format does not know: %.*s",
+		header->token.span.size > 64 ? 64 : (int)header->token.span.size,
+		(const char *)header->token.span.data);
+	return skip(header, ret_error);
+}
+
+/* ---- what follows from it ---- */
+
+/* Elements and bytes of what was said; what cannot be is said. */
+static bool measure(struct header *header, int64_t *shape, uint64_t *ret_bytes)
+{
+	struct entry *entry = &header->entry;
+	uint64_t numel, bits;
+	bool fits = true;
+	for (size_t i = 0; i < entry->dims; i++) {
+		fits &= entry->shape[i] <= INT64_MAX;
+		shape[i] = (int64_t)entry->shape[i];
+	}
+	if (!fits || !fsdp_numel(shape, entry->dims, &numel)) {
+		SAY_OF(header, FSDP_RULE_SAFETENSORS_OFFSETS, entry,
+			"the shape overflows");
+		return false;
+	}
+	*ret_bytes = entry->range[1] - entry->range[0];
+	if (entry->dtype == NULL)
+		return true;
+	if (!fsdp_mul(numel, entry->dtype->bits, &bits) || bits % 8 != 0) {
+		SAY_OF(header, FSDP_RULE_SAFETENSORS_OFFSETS, entry,
+			"%llu elements of %u bits are no whole number of bytes",
+			(unsigned long long)numel, entry->dtype->bits);
+		return false;
+	}
+	if (bits / 8 == *ret_bytes)
+		return true;
+	SAY_OF(header, FSDP_RULE_SAFETENSORS_OFFSETS, entry,
+		"shape and dtype need %llu bytes, data_offsets give %llu",
+		(unsigned long long)(bits / 8), (unsigned long long)*ret_bytes);
+	return false;
+}
+
+/* What there is of the bytes that a tensor should have. */
+static bool add_extent(struct header *header, uint64_t bytes, uint32_t *ret_extent,
+	struct fsdp_error **ret_error)
+{
+	struct entry *entry = &header->entry;
+	uint64_t begin = fsdp_min(entry->range[0], header->buffer);
+	uint64_t end = fsdp_min(entry->range[1], header->buffer);
+	struct fsdp_extent extent = {
+		.kind = FSDP_EXTENT_BYTES,
+		.file = header->file_id,
+		.offset = 8 + header->size + begin,
+		.length = end - begin,
+		.size = bytes,
+		.missing = entry->range[1] > header->buffer,
+	};
+	if (extent.missing && !header->truncated)
+		SAY_OF(header, FSDP_RULE_TRUNCATED_FILE, entry,
+			"the tensor ends at byte %llu, the file has %llu",
+			(unsigned long long)(8 + header->size + entry->range[1]),
+			(unsigned long long)header->source.size);
+	header->truncated |= extent.missing;
+	*ret_extent = fsdp_build_extent(header->reading->model, &extent, ret_error);
+	return *ret_extent != FSDP_NONE;
+}
+
+/* Rare facts of a dtype without a row. */
+static bool add_unknown(
+	struct header *header, uint32_t *ret_extra, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = header->reading->model;
+	struct entry *entry = &header->entry;
+	struct fsdp_extra *extra =
+		fsdp_build_push(model, &model->extras, ret_extra, ret_error);
+	if (extra == NULL)
+		return false;
+	*extra = (struct fsdp_extra){ .quantizer = FSDP_NONE, .placement = FSDP_NONE };
+	extra->dtype_raw = fsdp_build_text(model, entry->dtype_text, ret_error);
+	SAY_OF(header, FSDP_RULE_DTYPE_UNKNOWN, entry, "the dtype %.*s is not known",
+		entry->dtype_text.size > 64 ? 64 : (int)entry->dtype_text.size,
+		(const char *)entry->dtype_text.data);
+	return extra->dtype_raw != NULL;
+}
+
+/* Room for a name in the table of owners; doubles. */
+static bool reach(struct header *header, uint32_t name, struct fsdp_error **ret_error)
+{
+	struct fsdp_arena *scratch = header->reading->scratch;
+	if (name < header->owner_room)
+		return true;
+	size_t room = header->owner_room == 0 ? 1024 : header->owner_room;
+	while (room <= name)
+		room *= 2;
+	uint32_t *owners = fsdp_arena_take(scratch, room * sizeof *owners, 4);
+	if (owners == NULL)
+		return fsdp_arena_fail(scratch, ret_error);
+	if (header->owner_room != 0)
+		memcpy(owners, header->owners, header->owner_room * sizeof *owners);
+	header->owners = owners;
+	header->owner_room = room;
+	return true;
+}
+
+static bool add_record(struct header *header, const int64_t *shape, uint64_t bytes,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = header->reading->model;
+	struct entry *entry = &header->entry;
+	bool optim = fsdp_span_begins(entry->name, FSDP_SPAN("optim"));
+	struct fsdp_tensor_record record = {
+		.path = FSDP_NONE,
+		.dims = (uint8_t)entry->dims,
+		.extra = FSDP_NONE,
+		.flags = FSDP_TENSOR_ROLE_INFERRED,
+		.role = optim ? FSDP_ROLE_OPTIM : FSDP_ROLE_PARAM,
+		.dtype = entry->dtype != NULL ? header->dtype_ids[entry->dtype - dtypes]
+					      : FSDP_DTYPE_UNKNOWN,
+	};
+	struct fsdp_piece_record piece = {
+		.box = FSDP_NONE,
+		.strides = FSDP_NONE,
+		.rank = header->reading->rank,
+	};
+	record.shape = fsdp_build_ints(model, shape, entry->dims, ret_error);
+	if (record.shape == FSDP_NONE ||
+		!fsdp_build_names(model, 0, entry->name, false, &record.name,
+			&record.raw_name, ret_error) ||
+		(entry->dtype == NULL &&
+			!add_unknown(header, &record.extra, ret_error)) ||
+		!reach(header, record.raw_name, ret_error) ||
+		!add_extent(header, bytes, &piece.extent, ret_error))
+		return false;
+	piece.tensor = fsdp_build_tensor(model, &record, ret_error);
+	if (piece.tensor == FSDP_NONE)
+		return false;
+	uint32_t *owner = &header->owners[record.raw_name];
+	if (*owner != 0)
+		SAY_OF(header, FSDP_RULE_SAFETENSORS_JSON, entry,
+			"the tensor comes twice; readers disagree which one counts");
+	*owner = piece.tensor + 1;
+	return fsdp_build_piece(model, &piece, ret_error) != FSDP_NONE;
+}
+
+/* Two elements of four bits are one of torch's. */
+static bool pack_halves(struct header *header, int64_t *shape)
+{
+	const struct entry *entry = &header->entry;
+	if (entry->dtype == NULL || entry->dtype->bits != 4 || entry->dims == 0)
+		return true;
+	if (shape[entry->dims - 1] % 2 != 0) {
+		SAY_OF(header, FSDP_RULE_SAFETENSORS_OFFSETS, entry,
+			"its last dimension is odd, so its rows share bytes");
+		return false;
+	}
+	shape[entry->dims - 1] /= 2;
+	return true;
+}
+
+/* Whether it can be a tensor; why not is said. */
+static bool is_sound(struct header *header, int64_t *shape, uint64_t *ret_bytes)
+{
+	struct entry *entry = &header->entry;
+	if (entry->broken)
+		return false;
+	if (!entry->has_dtype || !entry->has_shape || !entry->has_range) {
+		SAY_OF(header, FSDP_RULE_SAFETENSORS_JSON, entry, "the tensor has no %s",
+			!entry->has_dtype   ? "dtype"
+			: !entry->has_shape ? "shape"
+					    : "data_offsets");
+		return false;
+	}
+	if (entry->range[1] < entry->range[0] ||
+		entry->range[1] > INT64_MAX - 8 - header->size) {
+		SAY_OF(header, FSDP_RULE_SAFETENSORS_OFFSETS, entry,
+			"data_offsets are no range of bytes");
+		return false;
+	}
+	return measure(header, shape, ret_bytes) && pack_halves(header, shape);
+}
+
+static bool add_tensor(struct header *header, struct fsdp_error **ret_error)
+{
+	struct entry *entry = &header->entry;
+	int64_t shape[FSDP_DIMS_MAX];
+	uint64_t bytes;
+	if (!is_sound(header, shape, &bytes)) {
+		header->left_out = true;
+		return true;
+	}
+	header->unordered |= entry->range[0] != header->end;
+	header->end = entry->range[1];
+	return add_record(header, shape, bytes, ret_error);
+}
+
+static bool read_tensor(struct header *header, struct fsdp_error **ret_error)
+{
+	struct entry *entry = &header->entry;
+	struct fsdp_arena *arena = header->reading->model->arena;
+	*entry = (struct entry){
+		.name = fsdp_json_text_copy(&header->token, arena),
+		.offset = place(header),
+	};
+	if (entry->name.data == NULL)
+		return fsdp_arena_fail(arena, ret_error);
+	if (header->token.not_utf8)
+		SAY_OF(header, FSDP_RULE_SAFETENSORS_JSON, entry,
+			"the tensor's name is not UTF-8");
+	if (!next(header, ret_error))
+		return false;
+	if (header->token.kind != FSDP_SCAN_OBJECT) {
+		header->left_out = true;
+		return unexpected(header, "the tensor is no object", ret_error);
+	}
+	for (;;) {
+		if (!next(header, ret_error))
+			return false;
+		if (header->token.kind == FSDP_SCAN_OBJECT_END)
+			return add_tensor(header, ret_error);
+		if (!read_member(header, ret_error))
+			return false;
+	}
+}
+
+/* ---- metadata ---- */
+
+static bool add_text(struct header *header, struct fsdp_span key, struct fsdp_span text,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = header->reading->model;
+	struct fsdp_token *token =
+		fsdp_arena_take(model->arena, sizeof *token, _Alignof(struct fsdp_token));
+	struct fsdp_value_record value = {
+		.file = header->file_id,
+		.rank = header->reading->rank,
+		.token_count = 1,
+		.tokens = token,
+		.type = "str",
+		.offset = FSDP_UNKNOWN,
+		.length = FSDP_UNKNOWN,
+	};
+	static const struct fsdp_span root = { (const unsigned char *)"__metadata__",
+		12 };
+	struct fsdp_path_builder *path = fsdp_arena_take(header->reading->scratch,
+		sizeof *path, _Alignof(struct fsdp_path_builder));
+	if (token == NULL || path == NULL)
+		return fsdp_arena_fail(model->arena, ret_error);
+	*token = (struct fsdp_token){ .kind = FSDP_TOKEN_TEXT, .text = text };
+	path->parts[0].length = (uint32_t)root.size;
+	path->parts[1].length = (uint32_t)key.size;
+	path->count = 2;
+	uint32_t parent = fsdp_names_child(&model->names, 0, root);
+	if (parent == FSDP_NONE)
+		return fsdp_arena_fail(model->arena, ret_error);
+	return fsdp_build_names(model, parent, key, false, &value.name, &value.raw_name,
+		       ret_error) &&
+	       fsdp_build_path(model, path, &value.path, ret_error) &&
+	       fsdp_build_value(model, &value, ret_error) != FSDP_NONE;
+}
+
+static bool read_note(
+	struct header *header, struct fsdp_names *seen, struct fsdp_error **ret_error)
+{
+	struct fsdp_arena *arena = header->reading->model->arena;
+	struct fsdp_span key = fsdp_json_text_copy(&header->token, arena);
+	size_t known = seen->list.count;
+	uint64_t where = place(header);
+	if (key.data == NULL || fsdp_names_child(seen, 0, key) == FSDP_NONE)
+		return fsdp_arena_fail(arena, ret_error);
+	if (seen->list.count == known)
+		fsdp_find(findings_of(header), FSDP_RULE_SAFETENSORS_JSON,
+			FSDP_PLACE(.file = header->file, .offset = where,
+				.severity = FSDP_WARNING + 1),
+			"the metadata has a key twice");
+	if (!next(header, ret_error))
+		return false;
+	if (header->token.kind != FSDP_SCAN_TEXT)
+		return unexpected(header, "the metadata is not text alone", ret_error);
+	struct fsdp_span text = fsdp_json_text_copy(&header->token, arena);
+	if (text.data == NULL)
+		return fsdp_arena_fail(arena, ret_error);
+	/* What says where the tensors lie is no note for people. */
+	if (fsdp_span_is(key, "DCP_SHARDING_INFO")) {
+		header->sharding = text;
+		return true;
+	}
+	return add_text(header, key, text, ret_error);
+}
+
+static bool read_metadata(struct header *header, struct fsdp_error **ret_error)
+{
+	struct fsdp_names seen;
+	header->entry = (struct entry){ .offset = place(header) };
+	if (header->has_metadata)
+		SAY(header, FSDP_RULE_SAFETENSORS_JSON, place(header),
+			"__metadata__ comes twice");
+	header->has_metadata = true;
+	if (!fsdp_names_init(&seen, header->reading->scratch))
+		return fsdp_arena_fail(header->reading->scratch, ret_error);
+	if (!next(header, ret_error))
+		return false;
+	if (header->token.kind == FSDP_SCAN_NULL)
+		return true;
+	if (header->token.kind != FSDP_SCAN_OBJECT)
+		return unexpected(header, "the metadata is no object", ret_error);
+	for (;;) {
+		if (!next(header, ret_error))
+			return false;
+		if (header->token.kind == FSDP_SCAN_OBJECT_END)
+			return true;
+		if (!read_note(header, &seen, ret_error))
+			return false;
+	}
+}
+
+/* ---- where the tensors lie in the whole ones ---- */
+
+/* What is said of one tensor of this file. */
+struct shard {
+	struct header *header;
+	struct fsdp_json_scan scan;
+	struct fsdp_json_token token;
+	uint64_t offsets[FSDP_DIMS_MAX];
+	size_t count;
+	bool has_offsets;
+	struct fsdp_span fqn;
+};
+
+static bool shard_next(struct shard *shard, struct fsdp_error **ret_error)
+{
+	return fsdp_json_scan_next(&shard->scan, &shard->token, ret_error);
+}
+
+static bool read_saved_offsets(struct shard *shard, struct fsdp_error **ret_error)
+{
+	shard->has_offsets = true;
+	if (!shard_next(shard, ret_error))
+		return false;
+	if (shard->token.kind != FSDP_SCAN_ARRAY) {
+		shard->has_offsets = false;
+		return fsdp_json_scan_skip(&shard->scan, &shard->token, ret_error);
+	}
+	for (;;) {
+		if (!shard_next(shard, ret_error))
+			return false;
+		if (shard->token.kind == FSDP_SCAN_ARRAY_END)
+			return true;
+		if (shard->token.kind == FSDP_SCAN_NUMBER &&
+			shard->count < FSDP_DIMS_MAX &&
+			parse_count(shard->token.span, &shard->offsets[shard->count])) {
+			shard->count++;
+			continue;
+		}
+		shard->has_offsets = false;
+		if (!fsdp_json_scan_skip(&shard->scan, &shard->token, ret_error))
+			return false;
+	}
+}
+
+static bool read_shard_member(struct shard *shard, struct fsdp_error **ret_error)
+{
+	struct fsdp_arena *arena = shard->header->reading->model->arena;
+	if (fsdp_json_text_is(&shard->token, FSDP_SPAN("saved_offsets")))
+		return read_saved_offsets(shard, ret_error);
+	bool names = fsdp_json_text_is(&shard->token, FSDP_SPAN("fqn")) ||
+		     fsdp_json_text_is(&shard->token, FSDP_SPAN("logical_fqn"));
+	if (!names)
+		return fsdp_json_scan_skip(&shard->scan, &shard->token, ret_error);
+	if (!shard_next(shard, ret_error))
+		return false;
+	if (shard->token.kind != FSDP_SCAN_TEXT)
+		return fsdp_json_scan_skip(&shard->scan, &shard->token, ret_error);
+	shard->fqn = fsdp_json_text_copy(&shard->token, arena);
+	return shard->fqn.data != NULL || fsdp_arena_fail(arena, ret_error);
+}
+
+/* The tensor's one piece gets its box; the tensor is at least as large as this. */
+static bool place_shard(
+	struct shard *shard, struct fsdp_span name, struct fsdp_error **ret_error)
+{
+	struct header *header = shard->header;
+	struct fsdp_model *model = header->reading->model;
+	int64_t box[2 * FSDP_DIMS_MAX], whole[FSDP_DIMS_MAX];
+	uint32_t id = fsdp_names_find(&model->names, 0, name);
+	if (id == FSDP_NONE || id >= header->owner_room || header->owners[id] == 0)
+		return true;
+	struct fsdp_tensor_record *tensor =
+		fsdp_model_tensor(model, header->owners[id] - 1);
+	const int64_t *shape = fsdp_model_ints(model, tensor->shape);
+	bool fits = shard->has_offsets && shard->count == tensor->dims;
+	for (size_t i = 0; fits && i < tensor->dims; i++) {
+		fits = shard->offsets[i] <= (uint64_t)(INT64_MAX - shape[i]);
+		box[i] = fits ? (int64_t)shard->offsets[i] : 0;
+		box[tensor->dims + i] = shape[i];
+		whole[i] = box[i] + shape[i];
+	}
+	uint64_t numel;
+	if (!fits || !fsdp_numel(whole, tensor->dims, &numel)) {
+		fsdp_find(findings_of(header), FSDP_RULE_CHUNK_BOUNDS,
+			FSDP_PLACE(.file = header->file, .tensor = name),
+			"DCP_SHARDING_INFO does not say where this part lies");
+		return true;
+	}
+	struct fsdp_piece_record *piece =
+		fsdp_vec_at(&model->pieces, tensor->first_piece);
+	piece->box = fsdp_build_ints(model, box, 2 * (size_t)tensor->dims, ret_error);
+	tensor->shape = fsdp_build_ints(model, whole, tensor->dims, ret_error);
+	tensor->flags |= FSDP_TENSOR_SHAPE_INFERRED;
+	if (piece->box == FSDP_NONE || tensor->shape == FSDP_NONE)
+		return false;
+	return shard->fqn.data == NULL ||
+	       fsdp_build_names(model, 0, shard->fqn, false, &tensor->name,
+		       &tensor->raw_name, ret_error);
+}
+
+static bool read_shard(struct shard *shard, struct fsdp_error **ret_error)
+{
+	struct fsdp_arena *arena = shard->header->reading->model->arena;
+	struct fsdp_span name = fsdp_json_text_copy(&shard->token, arena);
+	shard->count = 0;
+	shard->has_offsets = false;
+	shard->fqn = (struct fsdp_span){ 0 };
+	if (name.data == NULL)
+		return fsdp_arena_fail(arena, ret_error);
+	if (!shard_next(shard, ret_error))
+		return false;
+	if (shard->token.kind != FSDP_SCAN_OBJECT)
+		return fsdp_json_scan_skip(&shard->scan, &shard->token, ret_error);
+	for (;;) {
+		if (!shard_next(shard, ret_error))
+			return false;
+		if (shard->token.kind == FSDP_SCAN_OBJECT_END)
+			return place_shard(shard, name, ret_error);
+		if (!read_shard_member(shard, ret_error))
+			return false;
+	}
+}
+
+static bool read_shards(struct shard *shard, struct fsdp_error **ret_error)
+{
+	if (!shard_next(shard, ret_error))
+		return false;
+	if (shard->token.kind != FSDP_SCAN_OBJECT)
+		return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
+			"DCP_SHARDING_INFO is no object");
+	for (;;) {
+		if (!shard_next(shard, ret_error))
+			return false;
+		if (shard->token.kind == FSDP_SCAN_OBJECT_END)
+			return true;
+		if (!read_shard(shard, ret_error))
+			return false;
+	}
+}
+
+static bool read_sharding(struct header *header, struct fsdp_error **ret_error)
+{
+	struct fsdp_arena *scratch = header->reading->scratch;
+	size_t size = header->sharding.size;
+	if (header->sharding.data == NULL)
+		return true;
+	unsigned char *text = fsdp_arena_take(scratch, size + FSDP_WINDOW_PADDING, 1);
+	struct shard *shard =
+		fsdp_arena_take(scratch, sizeof *shard, _Alignof(struct shard));
+	if (text == NULL || shard == NULL)
+		return fsdp_arena_fail(scratch, ret_error);
+	memcpy(text, header->sharding.data, size);
+	shard->header = header;
+	fsdp_json_scan_over(&shard->scan, text, size, &header->limits);
+	struct fsdp_error *error = NULL;
+	if (read_shards(shard, &error))
+		return true;
+	if (error == NULL || fsdp_error_code(error) == FSDP_ERROR_MEMORY ||
+		fsdp_error_code(error) == FSDP_ERROR_LIMIT) {
+		*ret_error = error;
+		return error != NULL ? false : fsdp_arena_fail(scratch, ret_error);
+	}
+	SAY(header, FSDP_RULE_SAFETENSORS_JSON, FSDP_UNKNOWN, "DCP_SHARDING_INFO: %s",
+		fsdp_error_message(error));
+	fsdp_error_free(error);
+	return true;
+}
+
+/* ---- the whole ---- */
+
+struct range {
+	uint64_t begin, end;
+	uint32_t tensor;
+};
+
+static int compare_ranges(const void *a, const void *b)
+{
+	const struct range *left = a, *right = b;
+	if (left->begin != right->begin)
+		return left->begin < right->begin ? -1 : 1;
+	if (left->end != right->end)
+		return left->end < right->end ? -1 : 1;
+	return left->tensor < right->tensor ? -1 : left->tensor > right->tensor;
+}
+
+static struct fsdp_span tensor_name(const struct header *header, uint32_t tensor)
+{
+	struct fsdp_model *model = header->reading->model;
+	struct fsdp_span name = fsdp_model_name(
+		model, fsdp_model_tensor(model, tensor)->name, header->reading->scratch);
+	model->findings.lost |= name.data == NULL;
+	return name;
+}
+
+/* The first hole or overlap; all holes count as bytes that nobody owns. */
+static void judge_sorted(struct header *header, const struct range *ranges, size_t count)
+{
+	uint64_t end = 8 + header->size;
+	bool said = false;
+	for (size_t i = 0; i < count; i++) {
+		if (ranges[i].begin > end)
+			header->reading->model->unaccounted += ranges[i].begin - end;
+		if (ranges[i].begin != end && !said) {
+			bool hole = ranges[i].begin > end;
+			said = true;
+			fsdp_find(findings_of(header), FSDP_RULE_SAFETENSORS_OFFSETS,
+				FSDP_PLACE(.file = header->file,
+					.offset = fsdp_min(ranges[i].begin, end),
+					.length = hole ? ranges[i].begin - end
+						       : end - ranges[i].begin,
+					.tensor = tensor_name(header, ranges[i].tensor)),
+				hole ? "%llu bytes before the tensor belong to none"
+				     : "the tensor shares %llu bytes with the one before",
+				(unsigned long long)(hole ? ranges[i].begin - end
+							  : end - ranges[i].begin));
+		}
+		if (ranges[i].end > end)
+			end = ranges[i].end;
+	}
+	header->end = end - 8 - header->size;
+}
+
+/* Headers list tensors in the order of their bytes, or nearly: only then no sorting. */
+static bool judge_order(struct header *header, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = header->reading->model;
+	size_t count = model->tensors.count - header->first_tensor;
+	if (!header->unordered || header->left_out)
+		return true;
+	struct fsdp_arena arena;
+	fsdp_arena_init(&arena, header->reading->scratch->budget);
+	struct range *ranges = fsdp_arena_take(&arena, (count + 1) * sizeof *ranges, 8);
+	for (size_t i = 0; ranges != NULL && i < count; i++) {
+		uint32_t id = header->first_tensor + (uint32_t)i;
+		const struct fsdp_piece_record *piece = fsdp_vec_at(
+			&model->pieces, fsdp_model_tensor(model, id)->first_piece);
+		const struct fsdp_extent *extent =
+			fsdp_vec_at(&model->extents, piece->extent);
+		ranges[i] = (struct range){ extent->offset,
+			extent->offset + extent->length, id };
+	}
+	if (ranges != NULL) {
+		qsort(ranges, count, sizeof *ranges, compare_ranges);
+		judge_sorted(header, ranges, count);
+	}
+	fsdp_arena_done(&arena);
+	return ranges != NULL || fsdp_arena_fail(header->reading->scratch, ret_error);
+}
+
+static void judge_end(struct header *header)
+{
+	if (header->truncated || header->left_out || header->end >= header->buffer)
+		return;
+	uint64_t left = header->buffer - header->end;
+	header->reading->model->unaccounted += left;
+	fsdp_find(findings_of(header), FSDP_RULE_SAFETENSORS_OFFSETS,
+		FSDP_PLACE(.file = header->file, .offset = 8 + header->size + header->end,
+			.length = left),
+		"%llu bytes follow the last tensor", (unsigned long long)left);
+}
+
+static bool read_members(struct header *header, struct fsdp_error **ret_error)
+{
+	if (!next(header, ret_error))
+		return false;
+	if (header->token.offset != 0)
+		SAY(header, FSDP_RULE_SAFETENSORS_STYLE, 8,
+			"the header begins with blanks");
+	if (header->token.kind != FSDP_SCAN_OBJECT) {
+		fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, header->token.offset,
+			"the header is no object");
+		return fail_json(ret_error);
+	}
+	for (;;) {
+		if (!next(header, ret_error))
+			return false;
+		if (header->token.kind == FSDP_SCAN_OBJECT_END)
+			return next(header, ret_error);
+		bool metadata =
+			fsdp_json_text_is(&header->token, FSDP_SPAN("__metadata__"));
+		if (!(metadata ? read_metadata : read_tensor)(header, ret_error))
+			return false;
+	}
+}
+
+static bool scan_header(struct header *header, struct fsdp_error **ret_error)
+{
+	if (!fsdp_json_scan_init(
+		    &header->scan, refill, header, &header->limits, ret_error))
+		return false;
+	bool read = read_members(header, ret_error);
+	fsdp_json_scan_done(&header->scan);
+	return read;
+}
+
+static bool take_size(struct header *header, struct fsdp_error **ret_error)
+{
+	unsigned char bytes[8];
+	uint64_t limit = fsdp_limit(header->reading->limits, FSDP_LIMIT_HEADER_BYTES);
+	if (!fsdp_source_read(&header->source, 0, bytes, 8, ret_error))
+		return false;
+	for (size_t i = 8; i-- > 0;)
+		header->size = header->size << 8 | bytes[i];
+	if (header->size > header->source.size - 8) {
+		fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, 0,
+			"the header should have %llu bytes, the file has %llu",
+			(unsigned long long)header->size,
+			(unsigned long long)header->source.size);
+		fsdp_error_add_rule(ret_error, "FI1050");
+		return false;
+	}
+	if (header->size > limit)
+		return fsdp_fail_limit(ret_error, FSDP_LIMIT_HEADER_BYTES, limit);
+	header->buffer = header->source.size - 8 - header->size;
+	if (header->size > REFERENCE_BYTES)
+		fsdp_find(findings_of(header), FSDP_RULE_SAFETENSORS_HEADER,
+			FSDP_PLACE(.file = header->file, .offset = 0, .length = 8,
+				.severity = FSDP_WARNING + 1),
+			"the header has %llu bytes; the reference reader refuses more "
+			"than %d",
+			(unsigned long long)header->size, REFERENCE_BYTES);
+	return true;
+}
+
+static void set_limits(struct header *header)
+{
+	header->limits = *header->reading->limits;
+	if (fsdp_limit(&header->limits, FSDP_LIMIT_JSON_DEPTH) > REFERENCE_DEPTH)
+		(void)fsdp_limits_set(&header->limits, "json-depth", REFERENCE_DEPTH);
+}
+
+static bool read_all(struct header *header, struct fsdp_error **ret_error)
+{
+	for (size_t i = 0; i < DTYPES; i++)
+		header->dtype_ids[i] =
+			(uint8_t)fsdp_dtype_find(fsdp_span_text(dtypes[i].torch));
+	set_limits(header);
+	header->first_tensor = (uint32_t)header->reading->model->tensors.count;
+	if (!take_size(header, ret_error) || !scan_header(header, ret_error) ||
+		!judge_order(header, ret_error))
+		return false;
+	judge_end(header);
+	return read_sharding(header, ret_error);
+}
+
+/* Before zips and pickles: the length may look like either. */
+static int bid(const struct fsdp_look *look)
+{
+	uint64_t size = 0;
+	if (look->folder != NULL || look->head.size < 10)
+		return 0;
+	for (size_t i = 8; i-- > 0;)
+		size = size << 8 | look->head.data[i];
+	if (size < 2 || size > look->source.size - 8)
+		return 0;
+	for (size_t i = 8; i < look->head.size && i < 8 + size; i++)
+		if (memchr(" \t\n\r", look->head.data[i], 4) == NULL)
+			return look->head.data[i] == '{' ? 95 : 0;
+	return 0;
+}
+
+static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
+	struct fsdp_error **ret_error)
+{
+	struct header *header = fsdp_arena_take(
+		reading->scratch, sizeof *header, _Alignof(struct header));
+	if (header == NULL)
+		return fsdp_arena_fail(reading->scratch, ret_error);
+	header->reading = reading;
+	header->source = look->source;
+	header->file = look->path;
+	header->file_id = fsdp_build_file(
+		reading->model, look->path, look->source.size, reading->rank, ret_error);
+	reading->model->format = (struct fsdp_format){
+		.family = fsdp_family_safetensors.name,
+		.title = fsdp_family_safetensors.title,
+	};
+	return header->file_id != FSDP_NONE && read_all(header, ret_error);
+}
+
+const struct fsdp_family fsdp_family_safetensors = {
+	.name = "safetensors",
+	.title = "safetensors file",
+	.bid = bid,
+	.read = read,
+};
