@@ -9,11 +9,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/num.h"
 #include "checkpoint-private.h"
 #include "format/format.h"
 #include "pick.h"
 
-enum { HEAD_BYTES = 4096, PEEK_FILES = 64 };
+enum { HEAD_BYTES = 4096, PEEK_FILES = 64, NESTING_MAX = 64 };
 
 /* While it opens. */
 struct opening {
@@ -33,6 +34,7 @@ struct opening {
 	unsigned wrapped; /* how many archives were peeled off */
 	bool as_set;      /* the one file is a rank's: open its set */
 	bool wants_set;   /* that is what came out */
+	uint64_t child_count;
 };
 
 static void __attribute__((format(printf, 2, 3)))
@@ -646,13 +648,14 @@ static bool apply_limits(struct fsdp_checkpoint *checkpoint,
 	return true;
 }
 
-/* Children are read one by one into the same model. One that is damaged costs itself. */
-static bool read_child(struct opening *opening, const struct fsdp_child *child,
-	struct fsdp_error **ret_error)
+static bool read_look(struct opening *opening, const struct fsdp_family *family,
+	const struct fsdp_look *look, unsigned depth, struct fsdp_error **ret_error);
+
+static bool read_file_child(struct opening *opening, const struct fsdp_folder *folder,
+	const struct fsdp_child *child, unsigned depth, struct fsdp_error **ret_error)
 {
 	struct fsdp_source source;
-	if (!fsdp_folder_source(
-		    &opening->checkpoint->folder, child->name, &source, ret_error))
+	if (!fsdp_folder_source(folder, child->name, &source, ret_error))
 		return false;
 	size_t size = source.size < HEAD_BYTES ? (size_t)source.size : HEAD_BYTES;
 	if (!fsdp_source_read(&source, 0, opening->head, size, ret_error))
@@ -663,31 +666,78 @@ static bool read_child(struct opening *opening, const struct fsdp_child *child,
 		.head = fsdp_span(opening->head, size),
 	};
 	const struct fsdp_family *family = fsdp_registry_choose(&look);
-	opening->reading.rank = child->rank;
-	if (family == NULL)
-		return fsdp_foreign(&look, ret_error);
-	return family->read(&opening->reading, &look, ret_error);
+	return family != NULL ? read_look(opening, family, &look, depth, ret_error)
+			      : fsdp_foreign(&look, ret_error);
 }
 
-static bool read_children(struct opening *opening, struct fsdp_error **ret_error)
+/* A folder below: while it is read, its files are named from the root on. */
+static bool read_folder_child(struct opening *opening, const struct fsdp_folder *folder,
+	const struct fsdp_child *child, unsigned depth, struct fsdp_error **ret_error)
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
-	uint64_t most = fsdp_limit(&checkpoint->limits, FSDP_LIMIT_CHILDREN);
-	size_t count = opening->reading.children.count, failed = 0;
-	if (count > most)
-		return fsdp_fail_limit(ret_error, FSDP_LIMIT_CHILDREN, most);
-	for (size_t i = 0; i < count; i++) {
-		const struct fsdp_child *child =
-			fsdp_vec_at(&opening->reading.children, i);
+	struct fsdp_span *below = &checkpoint->model.findings.below, before = *below;
+	struct fsdp_dir dir;
+	struct fsdp_folder inside;
+	if (!fsdp_dir_open_child(folder->dir, (const char *)child->name.data,
+		    &opening->scratch, &checkpoint->limits, &dir, ret_error))
+		return false;
+	fsdp_folder_of_dir(&inside, &dir);
+	char *path = fsdp_arena_take(
+		&checkpoint->arena, before.size + child->name.size + 2, 1);
+	bool read = path != NULL || fsdp_arena_fail(&checkpoint->arena, ret_error);
+	if (read) {
+		if (before.size != 0)
+			memcpy(path, before.data, before.size);
+		memcpy(path + before.size, child->name.data, child->name.size);
+		path[before.size + child->name.size] = '/';
+		*below = fsdp_span(path, before.size + child->name.size + 1);
+		struct fsdp_look look = { .folder = &inside };
+		const struct fsdp_family *family = fsdp_registry_choose(&look);
+		read = family != NULL
+			       ? read_look(opening, family, &look, depth, ret_error)
+			       : fsdp_foreign(&look, ret_error);
+		*below = before;
+	}
+	fsdp_dir_close(&dir);
+	return read;
+}
+
+/* Children are read one by one into the same model. */
+static bool read_child(struct opening *opening, const struct fsdp_folder *folder,
+	const struct fsdp_child *child, unsigned depth, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = &opening->checkpoint->model;
+	size_t first_tensor = model->tensors.count, first_value = model->values.count;
+	struct fsdp_entry entry;
+	bool is_folder = folder->dir != NULL &&
+			 fsdp_folder_find(folder, child->name, &entry) &&
+			 (entry.kind == FSDP_ENTRY_DIRECTORY ||
+				 entry.kind == FSDP_ENTRY_LINK_DIRECTORY);
+	opening->reading.rank = child->rank;
+	return (is_folder ? read_folder_child : read_file_child)(
+		       opening, folder, child, depth, ret_error) &&
+	       (child->strip.size == 0 ||
+		       fsdp_build_strip(model, first_tensor, first_value, child->strip,
+			       child->is_optim ? FSDP_ROLE_OPTIM : -1, ret_error));
+}
+
+/* One that is damaged costs itself. */
+static bool read_children(struct opening *opening, const struct fsdp_folder *folder,
+	const struct fsdp_vec *children, unsigned depth, struct fsdp_error **ret_error)
+{
+	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
+	size_t failed = 0;
+	for (size_t i = 0; i < children->count; i++) {
+		const struct fsdp_child *child = fsdp_vec_at(children, i);
 		struct fsdp_error *error = NULL;
-		if (read_child(opening, child, &error))
+		if (read_child(opening, folder, child, depth, &error))
 			continue;
 		fsdp_error_add_path(&error, (const char *)child->name.data);
 		fsdp_error_put_below(&error, opening->path);
 		bool fatal = error == NULL ||
 			     fsdp_error_code(error) == FSDP_ERROR_MEMORY ||
 			     fsdp_error_code(error) == FSDP_ERROR_LIMIT;
-		if (fatal || ++failed == count) {
+		if (fatal || ++failed == children->count) {
 			*ret_error = error;
 			if (error == NULL)
 				fsdp_arena_fail(&checkpoint->arena, ret_error);
@@ -696,6 +746,40 @@ static bool read_children(struct opening *opening, struct fsdp_error **ret_error
 		fsdp_reading_keep_error(&opening->reading, error);
 	}
 	return true;
+}
+
+/* The children that the family named, then its end. The depth of checkpoints in
+ * checkpoints is a limit, so this may call itself. */
+static bool read_below(struct opening *opening, const struct fsdp_family *family,
+	const struct fsdp_look *look, unsigned depth, struct fsdp_error **ret_error)
+{
+	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
+	struct fsdp_reading *reading = &opening->reading;
+	uint64_t most = fsdp_limit(&checkpoint->limits, FSDP_LIMIT_CHILDREN);
+	uint64_t deepest = fsdp_limit(&checkpoint->limits, FSDP_LIMIT_NESTING);
+	struct fsdp_vec children = reading->children;
+	void *state = reading->state;
+	opening->child_count += children.count;
+	if (opening->child_count > most)
+		return fsdp_fail_limit(ret_error, FSDP_LIMIT_CHILDREN, most);
+	if (children.count != 0 && depth >= fsdp_min(deepest, NESTING_MAX))
+		return fsdp_fail_limit(ret_error, FSDP_LIMIT_NESTING, deepest);
+	if (!read_children(opening, look->folder, &children, depth + 1, ret_error))
+		return false;
+	reading->children = children;
+	reading->state = state;
+	return family->finish == NULL || family->finish(reading, ret_error);
+}
+
+/* A child and what is in it. */
+static bool read_look(struct opening *opening, const struct fsdp_family *family,
+	const struct fsdp_look *look, unsigned depth, struct fsdp_error **ret_error)
+{
+	struct fsdp_reading *reading = &opening->reading;
+	fsdp_vec_init(&reading->children, &opening->scratch, sizeof(struct fsdp_child));
+	reading->state = NULL;
+	return family->read(reading, look, ret_error) &&
+	       read_below(opening, family, look, depth, ret_error);
 }
 
 static bool read_checkpoint(struct opening *opening, struct fsdp_error **ret_error)
@@ -729,8 +813,7 @@ static bool read_checkpoint(struct opening *opening, struct fsdp_error **ret_err
 			     checkpoint->model.world_size > 1 && has_set(opening, true);
 	if (opening->wants_set)
 		return false;
-	if (!read_children(opening, ret_error) ||
-		(family->finish != NULL && !family->finish(&opening->reading, ret_error)))
+	if (!read_below(opening, family, &opening->look, 0, ret_error))
 		return false;
 	if (checkpoint->model.plan_only)
 		checkpoint->plan_path = opening->path;

@@ -149,10 +149,26 @@ static struct fsdp_span shorten(struct fsdp_span span)
 	return span;
 }
 
+/* The file's path from the root on. */
+static struct fsdp_span from_root(
+	const struct fsdp_findings *findings, struct fsdp_span file, char *room)
+{
+	struct fsdp_span below = findings->below;
+	file = shorten(file);
+	if (file.size == 0 || below.size == 0 || below.size > PLACE_MAX ||
+		fsdp_span_begins(file, below))
+		return file;
+	memcpy(room, below.data, below.size);
+	memcpy(room + below.size, file.data, file.size);
+	return fsdp_span(room, below.size + file.size);
+}
+
 void fsdp_find(struct fsdp_findings *findings, enum fsdp_rule_index rule,
 	const struct fsdp_place_of *place, const char *format, ...)
 {
-	struct tally *tally = find_tally(findings, rule, shorten(place->file));
+	char room[2 * PLACE_MAX];
+	struct tally *tally =
+		find_tally(findings, rule, from_root(findings, place->file, room));
 	if (tally == NULL)
 		return;
 	tally->made++;

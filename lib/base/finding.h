@@ -27,7 +27,9 @@ struct fsdp_findings {
 	struct fsdp_vec tallies; /* one for each (rule, file), in order of first use */
 	uint32_t *slots;         /* hash of (rule, file) to tally + 1 */
 	size_t slot_count;
-	bool lost; /* a finding could not be stored: out of memory */
+	bool lost;              /* a finding could not be stored: out of memory */
+	struct fsdp_span below; /* put in front of files: "folder/" of a checkpoint inside
+				   of another, while that is read */
 };
 
 void fsdp_findings_init(struct fsdp_findings *findings, struct fsdp_arena *arena,

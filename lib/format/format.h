@@ -22,8 +22,11 @@ struct fsdp_look {
 
 /* Another input inside this one, which the door reads into the same model. */
 struct fsdp_child {
-	struct fsdp_span name; /* in the folder */
+	struct fsdp_span name; /* in the folder: of a file, or of a folder below */
 	uint32_t rank;         /* that its name tells, or FSDP_NONE */
+	struct fsdp_span
+		strip; /* a container's key that its names do without, or empty */
+	bool is_optim; /* what had that key is the optimizer's */
 };
 
 /* Everything a family needs while it reads. */
@@ -37,9 +40,14 @@ struct fsdp_reading {
 	uint32_t rank; /* of the child that is read, by its name; FSDP_NONE: no child */
 	size_t ranks_told;        /* files that said themselves whose they are */
 	struct fsdp_vec children; /* struct fsdp_child: what `read` names */
+	void *state;              /* the family's own, from `read` to `finish` */
 	struct fsdp_vec *errors; /* struct fsdp_error *: what could not be read though the
 				    rest could */
 };
+
+/* Names a child of which there is nothing more to say. */
+bool fsdp_reading_add_child(struct fsdp_reading *reading, struct fsdp_span name,
+	uint32_t rank, struct fsdp_error **ret_error);
 
 /* What could not be read though the rest could; takes the error. */
 void fsdp_reading_keep_error(struct fsdp_reading *reading, struct fsdp_error *error);
@@ -93,6 +101,8 @@ size_t fsdp_rank_siblings(const struct fsdp_folder *folder, struct fsdp_span nam
 bool fsdp_plan_read(struct fsdp_reading *reading, struct fsdp_span bytes,
 	struct fsdp_span path, struct fsdp_error **ret_error);
 
+extern const struct fsdp_family fsdp_family_dcp_safetensors;
+extern const struct fsdp_family fsdp_family_hugging_face;
 extern const struct fsdp_family fsdp_family_pickle;
 extern const struct fsdp_family fsdp_family_safetensors;
 extern const struct fsdp_family fsdp_family_torch_legacy;

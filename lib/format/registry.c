@@ -6,6 +6,8 @@
 
 static const struct fsdp_family *const families[] = {
 	&fsdp_family_dcp,
+	&fsdp_family_dcp_safetensors,
+	&fsdp_family_hugging_face,
 	&fsdp_family_pickle,
 	&fsdp_family_plan,
 	&fsdp_family_rank_set,
@@ -32,6 +34,16 @@ const struct fsdp_family *fsdp_registry_choose(const struct fsdp_look *look)
 		}
 	}
 	return best;
+}
+
+bool fsdp_reading_add_child(struct fsdp_reading *reading, struct fsdp_span name,
+	uint32_t rank, struct fsdp_error **ret_error)
+{
+	struct fsdp_child *child = fsdp_vec_push(&reading->children);
+	if (child == NULL)
+		return fsdp_arena_fail(reading->scratch, ret_error);
+	*child = (struct fsdp_child){ .name = name, .rank = rank };
+	return true;
 }
 
 void fsdp_reading_keep_error(struct fsdp_reading *reading, struct fsdp_error *error)

@@ -25,6 +25,9 @@
 /* The reference reader refuses larger headers, and deeper ones. */
 enum { REFERENCE_BYTES = 100000000, REFERENCE_DEPTH = 128 };
 
+/* Values of the files before that are compared. */
+enum { NOTES_MAX = 64 };
+
 struct dtype_row {
 	const char *name;
 	const char *torch;
@@ -86,6 +89,7 @@ struct header {
 	struct entry entry;
 
 	uint32_t first_tensor;
+	size_t first_value;
 	uint32_t *owners; /* by raw name: its tensor + 1 */
 	size_t owner_room;
 	uint64_t end; /* of the tensor before */
@@ -503,6 +507,20 @@ static bool read_tensor(struct header *header, struct fsdp_error **ret_error)
 
 /* ---- metadata ---- */
 
+/* Files of one export say the same: once is enough. */
+static bool is_known(
+	const struct header *header, uint32_t raw_name, struct fsdp_span text)
+{
+	const struct fsdp_model *model = header->reading->model;
+	for (size_t i = 0; i < header->first_value && i < NOTES_MAX; i++) {
+		const struct fsdp_value_record *value = fsdp_vec_at(&model->values, i);
+		if (value->raw_name == raw_name && value->token_count == 1 &&
+			fsdp_span_equal(value->tokens->text, text))
+			return true;
+	}
+	return false;
+}
+
 static bool add_text(struct header *header, struct fsdp_span key, struct fsdp_span text,
 	struct fsdp_error **ret_error)
 {
@@ -531,10 +549,12 @@ static bool add_text(struct header *header, struct fsdp_span key, struct fsdp_sp
 	uint32_t parent = fsdp_names_child(&model->names, 0, root);
 	if (parent == FSDP_NONE)
 		return fsdp_arena_fail(model->arena, ret_error);
-	return fsdp_build_names(model, parent, key, false, &value.name, &value.raw_name,
-		       ret_error) &&
-	       fsdp_build_path(model, path, &value.path, ret_error) &&
-	       fsdp_build_value(model, &value, ret_error) != FSDP_NONE;
+	if (!fsdp_build_names(
+		    model, parent, key, false, &value.name, &value.raw_name, ret_error))
+		return false;
+	return is_known(header, value.raw_name, text) ||
+	       (fsdp_build_path(model, path, &value.path, ret_error) &&
+		       fsdp_build_value(model, &value, ret_error) != FSDP_NONE);
 }
 
 static bool read_note(
@@ -930,6 +950,7 @@ static bool read_all(struct header *header, struct fsdp_error **ret_error)
 			(uint8_t)fsdp_dtype_find(fsdp_span_text(dtypes[i].torch));
 	set_limits(header);
 	header->first_tensor = (uint32_t)header->reading->model->tensors.count;
+	header->first_value = header->reading->model->values.count;
 	if (!take_size(header, ret_error) || !scan_header(header, ret_error) ||
 		!judge_order(header, ret_error))
 		return false;

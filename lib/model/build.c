@@ -4,6 +4,7 @@
  * come from or what they are asked for.
  */
 #include "model/build.h"
+#include "model/internal.h"
 #include "model/dtype.h"
 #include "model/name.h"
 #include "base/num.h"
@@ -93,10 +94,28 @@ void *fsdp_build_push(struct fsdp_model *model, struct fsdp_vec *vec, uint32_t *
 	return record;
 }
 
+/* Paths are kept from the root on. */
+static struct fsdp_span path_from_root(
+	struct fsdp_model *model, struct fsdp_span path, struct fsdp_error **ret_error)
+{
+	struct fsdp_span below = model->findings.below;
+	if (below.size == 0)
+		return fsdp_build_span(model, path, ret_error);
+	char *copy = fsdp_arena_take(model->arena, below.size + path.size + 1, 1);
+	if (copy == NULL) {
+		fsdp_arena_fail(model->arena, ret_error);
+		return (struct fsdp_span){ 0 };
+	}
+	memcpy(copy, below.data, below.size);
+	memcpy(copy + below.size, path.data, path.size);
+	copy[below.size + path.size] = '\0';
+	return fsdp_span(copy, below.size + path.size);
+}
+
 uint32_t fsdp_build_file(struct fsdp_model *model, struct fsdp_span path, uint64_t size,
 	uint32_t rank, struct fsdp_error **ret_error)
 {
-	struct fsdp_span copy = fsdp_build_span(model, path, ret_error);
+	struct fsdp_span copy = path_from_root(model, path, ret_error);
 	uint32_t id = FSDP_NONE;
 	struct fsdp_file_record *file =
 		copy.data != NULL ? fsdp_build_push(model, &model->files, &id, ret_error)
@@ -275,4 +294,83 @@ struct fsdp_span fsdp_model_name(
 		return (struct fsdp_span){ 0 };
 	fsdp_names_write(&model->names, name, buffer, size);
 	return fsdp_span(buffer, size);
+}
+
+/* ---- what a child was read as ---- */
+
+/* The name without its first segment, if that is `strip`; else the name itself. */
+static uint32_t without_first(struct fsdp_model *model, uint32_t name,
+	struct fsdp_span strip, struct fsdp_error **ret_error)
+{
+	const struct fsdp_name *first = fsdp_names_at(&model->names, name);
+	if (name == 0 || first->depth < 2)
+		return name;
+	struct fsdp_span whole = fsdp_model_name(model, name, model->arena);
+	if (whole.data == NULL) {
+		fsdp_arena_fail(model->arena, ret_error);
+		return FSDP_NONE;
+	}
+	if (!fsdp_span_begins(whole, strip) || whole.data[strip.size] != '.')
+		return name;
+	uint32_t id = fsdp_names_intern(&model->names, 0,
+		fsdp_span(whole.data + strip.size + 1, whole.size - strip.size - 1));
+	if (id == FSDP_NONE)
+		fsdp_arena_fail(model->arena, ret_error);
+	return id;
+}
+
+/* A path less its first part. */
+static bool shorten_path(
+	struct fsdp_model *model, uint32_t *path, struct fsdp_error **ret_error)
+{
+	int64_t packed[FSDP_PATH_DEPTH + 1];
+	const int64_t *parts = fsdp_model_ints(model, *path);
+	if (parts == NULL || parts[0] < 2)
+		return true;
+	size_t count = (size_t)parts[0] - 1;
+	packed[0] = (int64_t)count;
+	memcpy(packed + 1, parts + 2, count * sizeof *packed);
+	*path = FSDP_NONE;
+	if (count == 1 && (packed[1] & 1) == 0)
+		return true;
+	*path = fsdp_build_ints(model, packed, count + 1, ret_error);
+	return *path != FSDP_NONE;
+}
+
+static bool strip_entry(struct fsdp_model *model, struct fsdp_span strip, uint32_t *name,
+	uint32_t *raw_name, uint32_t *path, bool *ret_stripped,
+	struct fsdp_error **ret_error)
+{
+	uint32_t old = *raw_name;
+	*ret_stripped = false;
+	*raw_name = without_first(model, old, strip, ret_error);
+	*name = *name == old ? *raw_name : without_first(model, *name, strip, ret_error);
+	if (*name == FSDP_NONE || *raw_name == FSDP_NONE)
+		return false;
+	*ret_stripped = *raw_name != old;
+	return !*ret_stripped || shorten_path(model, path, ret_error);
+}
+
+bool fsdp_build_strip(struct fsdp_model *model, size_t first_tensor, size_t first_value,
+	struct fsdp_span strip, int role, struct fsdp_error **ret_error)
+{
+	for (size_t i = first_tensor; i < model->tensors.count; i++) {
+		struct fsdp_tensor_record *tensor = fsdp_vec_at(&model->tensors, i);
+		bool stripped;
+		if (tensor->flags & FSDP_TENSOR_COMPONENT)
+			continue;
+		if (!strip_entry(model, strip, &tensor->name, &tensor->raw_name,
+			    &tensor->path, &stripped, ret_error))
+			return false;
+		if (stripped && role >= 0)
+			tensor->role = (uint8_t)role;
+	}
+	for (size_t i = first_value; i < model->values.count; i++) {
+		struct fsdp_value_record *value = fsdp_vec_at(&model->values, i);
+		bool stripped;
+		if (!strip_entry(model, strip, &value->name, &value->raw_name,
+			    &value->path, &stripped, ret_error))
+			return false;
+	}
+	return true;
 }

@@ -121,9 +121,11 @@ struct fsdp_unit_fqn_record {
 	uint32_t placement;
 };
 
-/* A module that a whole pickled model names with its class. */
+/* A module that a whole pickled model names with its class, or whose class follows from
+ * the architecture. */
 struct fsdp_class_hint {
 	uint32_t raw_name;
+	bool inferred;
 	const char *class_name;
 };
 

@@ -168,7 +168,10 @@ static void apply_hints(struct fsdp_model *model, const uint32_t *visit_of)
 {
 	for (size_t i = 0; i < model->class_hints.count; i++) {
 		const struct fsdp_class_hint *hint = fsdp_vec_at(&model->class_hints, i);
-		module_at(model, visit_of[hint->raw_name])->class_name = hint->class_name;
+		struct fsdp_module_record *module =
+			module_at(model, visit_of[hint->raw_name]);
+		module->class_name = hint->class_name;
+		module->class_inferred = hint->inferred;
 	}
 }
 

@@ -54,7 +54,8 @@ OF_TWINS = {("info", ""), ("ls", "long")}
 def samples():
     """(name, path, plan: None or where, "" beside it, name of a tensor in it or None)."""
     data = os.path.join(sandbox.ROOT, "testdata")
-    for family in ("broken", "dcp", "fsdp1", "fsdp2", "safetensors", "torch-tar", "torch-zip"):
+    for family in ("broken", "cross", "dcp", "fsdp1", "fsdp2", "hf", "safetensors", "torch-tar",
+                   "torch-zip"):
         for case in sorted(os.listdir(os.path.join(data, family))):
             if case.startswith("local-"):
                 continue  # what they hold is seen in `flat`
@@ -63,6 +64,10 @@ def samples():
             if len(alone) == 1 and alone[0].startswith("model."):
                 truth = os.path.join(folder, "expected", "truth.json")
                 yield f"{family}-{case}", f"testdata/{family}/{case}/{alone[0]}", None, first(truth)
+                continue
+            if not any(n in alone for n in ("checkpoint", "model.pt")):
+                truth = os.path.join(folder, "expected", "truth.json")
+                yield f"{family}-{case}", f"testdata/{family}/{case}", None, first(truth)
                 continue
             path = f"testdata/{family}/{case}/"
             path += "model.pt" if os.path.exists(os.path.join(folder, "model.pt")) else "checkpoint"

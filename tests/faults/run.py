@@ -48,6 +48,8 @@ COMMANDS = [
     ["info", STREAM],
     ["ls", OLD_TAR],
     ["info", TENSORS],
+    ["tree", "testdata/hf/llama-sharded"],
+    ["ls", "testdata/cross/model-a-dcp-safetensors-w2"],
     ["tree", DCP],
     ["tree", PLAN],
     ["tree", "--style=torch", PLAN],

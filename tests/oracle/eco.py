@@ -20,7 +20,7 @@ WHOLE_BYTES = {"complex64": 8, "complex128": 16, "bool": 1}
 # Layouts that say which tensors are buffers; elsewhere a buffer is as good as a parameter.
 LIST_BUFFERS = ("deepspeed", "fairscale", "xla")
 # What the program reads. The others are recognised and said (`foreign`).
-READ = ("safetensors", "torch-tar", "cross/model-a-safetensors", "wrong/flat-shard-as-weight",
+READ = ("hf", "safetensors", "cross/model-a-hf", "cross/model-a-dcp-safetensors-w2", "wrong/index-shard-lost", "torch-tar", "cross/model-a-safetensors", "wrong/flat-shard-as-weight",
         "wrong/missing-keys", "wrong/norms-concatenated", "wrong/rank-order-swapped",
         "wrong/zero3-placeholders", "cross/model-a-legacy", "cross/model-a-pt", "cross/model-a-changed",
         "cross/model-a-dcp-w2")

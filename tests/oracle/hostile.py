@@ -16,7 +16,7 @@ import unicodedata
 from oraclelib import Tap, arguments, in_parallel, run, skip_all, strict_json
 
 CPU_SECONDS = 10
-READ = ("dcp", "legacy", "pickle", "plan", "safetensors", "tensor", "zip")  # folders of formats that the command reads
+READ = ("dcp", "index", "legacy", "pickle", "plan", "safetensors", "tensor", "zip")  # folders of formats that the command reads
 # Wrong in what only a look at all items, all bytes or the whole plan shows.
 LATER = ("dcp/store-overlap", "dcp/store-path-self", "dcp/store-swapped", "pickle/call-getattr-dunder",
          "pickle/pid-key-number", "pickle/stream-cut-string", "pickle/stream-no-stop", "plan/flat-mask",

@@ -1,0 +1,747 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows the folders that Hugging Face's libraries write: which files are parts of one
+ * model, what the index beside them says, and what config.json tells of classes. Reads
+ * none of the parts: it names them as children.
+ *
+ *	*.safetensors.index.json  {"metadata": {"total_size": n, …},
+ *	*.bin.index.json           "weight_map": {"<tensor>": "<file>"}}
+ *	model.safetensors, pytorch_model.bin        one file, beside config.json
+ *	adapter_model.safetensors, adapter_model.bin  beside adapter_config.json
+ *	config.json               {"architectures": ["LlamaForCausalLM"], …}
+ *
+ * Origin: huggingface_hub/serialization (2.4), transformers/modeling_utils.py (5.23),
+ * peft (0.21); files of them.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/num.h"
+#include "format/format.h"
+#include "model/dtype.h"
+#include "syntax/json-scan.h"
+#include "syntax/json-tree.h"
+
+enum { CONFIG_BYTES = 16 << 20 };
+
+struct hf {
+	struct fsdp_reading *reading;
+	const struct fsdp_folder *folder;
+	struct fsdp_span index; /* name of the index; empty: a single file */
+	bool is_bin;
+
+	/* of the index */
+	struct fsdp_source source;
+	uint64_t fetched;
+	struct fsdp_json_scan scan;
+	struct fsdp_json_token token;
+	struct fsdp_names files; /* that the map names; id - 1 is their number */
+	uint32_t *mapped;        /* by raw name of a tensor: number of its file + 1 */
+	size_t mapped_room;
+	struct fsdp_vec map; /* uint32_t: names of tensors in its order */
+	uint64_t total_size; /* UINT64_MAX: not said, or no integer */
+	bool has_map, lacks_file;
+};
+
+/* ---- recognising ---- */
+
+static bool has_file(const struct fsdp_folder *folder, const char *name)
+{
+	struct fsdp_entry entry;
+	return fsdp_folder_find(folder, fsdp_span_text(name), &entry) &&
+	       entry.kind == FSDP_ENTRY_FILE;
+}
+
+/* The one index of the folder; of a variant beside it the plain one counts. */
+static struct fsdp_span find_index(const struct fsdp_folder *folder)
+{
+	static const char *const names[] = { "model.safetensors.index.json",
+		"pytorch_model.bin.index.json" };
+	struct fsdp_span found = { 0 };
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (has_file(folder, names[i]))
+			return fsdp_span_text(names[i]);
+	for (size_t i = 0; i < folder->count && found.data == NULL; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+		if (entry.kind == FSDP_ENTRY_FILE &&
+			(fsdp_span_ends(
+				 entry.name, FSDP_SPAN(".safetensors.index.json")) ||
+				fsdp_span_ends(entry.name, FSDP_SPAN(".bin.index.json"))))
+			found = entry.name;
+	}
+	return found;
+}
+
+/* The weights that go with a configuration. */
+static const struct single {
+	const char *file, *beside, *family, *title;
+} singles[] = {
+	{ "model.safetensors", "config.json", "hf-safetensors",
+		"Hugging Face model (safetensors)" },
+	{ "pytorch_model.bin", "config.json", "hf-bin", "Hugging Face model (.bin)" },
+	{ "adapter_model.safetensors", "adapter_config.json", "peft-adapter",
+		"PEFT adapter (safetensors)" },
+	{ "adapter_model.bin", "adapter_config.json", "peft-adapter",
+		"PEFT adapter (.bin)" },
+};
+
+static const struct single *find_single(const struct fsdp_folder *folder)
+{
+	for (size_t i = 0; i < sizeof singles / sizeof *singles; i++)
+		if (has_file(folder, singles[i].file) &&
+			has_file(folder, singles[i].beside))
+			return &singles[i];
+	return NULL;
+}
+
+static int bid(const struct fsdp_look *look)
+{
+	if (look->folder == NULL)
+		return 0;
+	return find_index(look->folder).data != NULL ? 60
+	       : find_single(look->folder) != NULL   ? 55
+						     : 0;
+}
+
+/* ---- the index ---- */
+
+static bool refill(void *context, void *buffer, size_t size, size_t *ret_size,
+	struct fsdp_error **ret_error)
+{
+	struct hf *hf = context;
+	*ret_size = (size_t)fsdp_min(size, hf->source.size - hf->fetched);
+	if (!fsdp_source_read(&hf->source, hf->fetched, buffer, *ret_size, ret_error))
+		return false;
+	hf->fetched += *ret_size;
+	return true;
+}
+
+static bool next(struct hf *hf, struct fsdp_error **ret_error)
+{
+	return fsdp_json_scan_next(&hf->scan, &hf->token, ret_error);
+}
+
+static bool skip(struct hf *hf, struct fsdp_error **ret_error)
+{
+	return fsdp_json_scan_skip(&hf->scan, &hf->token, ret_error);
+}
+
+static void say(const struct hf *hf, enum fsdp_rule_index rule, const char *what)
+{
+	fsdp_find(&hf->reading->model->findings, rule,
+		FSDP_PLACE(.file = hf->index, .offset = hf->token.offset), "%s", what);
+}
+
+/* A table by name grows to hold this one. */
+static bool reach(struct hf *hf, uint32_t name, struct fsdp_error **ret_error)
+{
+	struct fsdp_arena *scratch = hf->reading->scratch;
+	size_t room = hf->mapped_room == 0 ? 1024 : hf->mapped_room;
+	if (name < hf->mapped_room)
+		return true;
+	while (room <= name)
+		room *= 2;
+	uint32_t *mapped = fsdp_arena_take(scratch, room * sizeof *mapped, 4);
+	if (mapped == NULL)
+		return fsdp_arena_fail(scratch, ret_error);
+	if (hf->mapped_room != 0)
+		memcpy(mapped, hf->mapped, hf->mapped_room * sizeof *mapped);
+	hf->mapped = mapped;
+	hf->mapped_room = room;
+	return true;
+}
+
+/* A file of the map, seen for the first time. What leaves the folder or is of another
+ * kind is never opened. */
+static bool add_file(struct hf *hf, struct fsdp_span name, struct fsdp_error **ret_error)
+{
+	struct fsdp_findings *findings = &hf->reading->model->findings;
+	struct fsdp_entry entry;
+	bool fits = fsdp_span_ends(
+		name, hf->is_bin ? FSDP_SPAN(".bin") : FSDP_SPAN(".safetensors"));
+	if (!fsdp_name_is_safe(name) || !fits) {
+		fsdp_find(findings, FSDP_RULE_PATH_ESCAPE,
+			FSDP_PLACE(.file = hf->index, .offset = hf->token.offset),
+			"the index names the file %.*s, which %s",
+			name.size > 256 ? 256 : (int)name.size, (const char *)name.data,
+			fits ? "is no plain name" : "is of another kind than the index");
+		return true;
+	}
+	if (!fsdp_folder_find(hf->folder, name, &entry) &&
+		memchr(name.data, '/', name.size) == NULL) {
+		fsdp_find(findings, FSDP_RULE_MISSING_FILE, FSDP_PLACE(.file = name),
+			"the index names this file, which is not there");
+		return true;
+	}
+	return fsdp_reading_add_child(hf->reading, name, FSDP_NONE, ret_error);
+}
+
+static bool read_entry(struct hf *hf, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = hf->reading->model;
+	struct fsdp_span key = fsdp_json_text_copy(&hf->token, model->arena);
+	uint32_t name, raw_name;
+	if (key.data == NULL)
+		return fsdp_arena_fail(model->arena, ret_error);
+	if (!next(hf, ret_error))
+		return false;
+	if (hf->token.kind != FSDP_SCAN_TEXT) {
+		say(hf, FSDP_RULE_SAFETENSORS_JSON, "the map names no file here");
+		return skip(hf, ret_error);
+	}
+	struct fsdp_span file = fsdp_json_text_copy(&hf->token, model->arena);
+	size_t known = hf->files.list.count;
+	if (file.data == NULL)
+		return fsdp_arena_fail(model->arena, ret_error);
+	uint32_t number = fsdp_names_child(&hf->files, 0, file);
+	if (number == FSDP_NONE)
+		return fsdp_arena_fail(hf->reading->scratch, ret_error);
+	if (hf->files.list.count != known && !add_file(hf, file, ret_error))
+		return false;
+	if (!fsdp_build_names(model, 0, key, false, &name, &raw_name, ret_error) ||
+		!reach(hf, raw_name, ret_error))
+		return false;
+	uint32_t *place = fsdp_vec_push(&hf->map);
+	if (place == NULL)
+		return fsdp_arena_fail(hf->reading->scratch, ret_error);
+	*place = raw_name;
+	if (hf->mapped[raw_name] != 0)
+		fsdp_find(&model->findings, FSDP_RULE_SAFETENSORS_JSON,
+			FSDP_PLACE(.file = hf->index, .offset = hf->token.offset,
+				.tensor = key),
+			"the map has the tensor twice; readers disagree which one "
+			"counts");
+	hf->mapped[raw_name] = number;
+	return true;
+}
+
+static bool read_map(struct hf *hf, struct fsdp_error **ret_error)
+{
+	if (!next(hf, ret_error))
+		return false;
+	if (hf->token.kind != FSDP_SCAN_OBJECT) {
+		say(hf, FSDP_RULE_SAFETENSORS_JSON, "weight_map is no object");
+		return skip(hf, ret_error);
+	}
+	hf->has_map = true;
+	for (;;) {
+		if (!next(hf, ret_error))
+			return false;
+		if (hf->token.kind == FSDP_SCAN_OBJECT_END)
+			return true;
+		if (!read_entry(hf, ret_error))
+			return false;
+	}
+}
+
+static bool read_total(struct hf *hf, struct fsdp_error **ret_error)
+{
+	int64_t size;
+	if (!next(hf, ret_error))
+		return false;
+	if (hf->token.kind == FSDP_SCAN_NUMBER &&
+		fsdp_decimal_integer(hf->token.span, &size) && size >= 0) {
+		hf->total_size = (uint64_t)size;
+		return true;
+	}
+	/* Older writers count bool as an eighth of a byte. */
+	if (hf->token.kind != FSDP_SCAN_NUMBER)
+		say(hf, FSDP_RULE_INDEX_TOTALS, "total_size is no number");
+	return skip(hf, ret_error);
+}
+
+static bool read_metadata(struct hf *hf, struct fsdp_error **ret_error)
+{
+	if (!next(hf, ret_error))
+		return false;
+	if (hf->token.kind != FSDP_SCAN_OBJECT)
+		return skip(hf, ret_error);
+	for (;;) {
+		if (!next(hf, ret_error))
+			return false;
+		if (hf->token.kind == FSDP_SCAN_OBJECT_END)
+			return true;
+		bool total = fsdp_json_text_is(&hf->token, FSDP_SPAN("total_size"));
+		if (!(total ? read_total : skip)(hf, ret_error))
+			return false;
+	}
+}
+
+static bool read_index(struct hf *hf, struct fsdp_error **ret_error)
+{
+	if (!next(hf, ret_error))
+		return false;
+	if (hf->token.kind != FSDP_SCAN_OBJECT)
+		return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, hf->token.offset,
+			"the index is no object");
+	for (;;) {
+		if (!next(hf, ret_error))
+			return false;
+		if (hf->token.kind == FSDP_SCAN_OBJECT_END)
+			return next(hf, ret_error);
+		bool map = fsdp_json_text_is(&hf->token, FSDP_SPAN("weight_map"));
+		bool metadata = fsdp_json_text_is(&hf->token, FSDP_SPAN("metadata"));
+		if (!(map ? read_map : metadata ? read_metadata : skip)(hf, ret_error))
+			return false;
+	}
+}
+
+static bool open_index(struct hf *hf, struct fsdp_error **ret_error)
+{
+	struct fsdp_reading *reading = hf->reading;
+	fsdp_vec_init(&hf->map, reading->scratch, sizeof(uint32_t));
+	if (!fsdp_names_init(&hf->files, reading->scratch))
+		return fsdp_arena_fail(reading->scratch, ret_error);
+	uint64_t limit = fsdp_limit(reading->limits, FSDP_LIMIT_JSON_BYTES);
+	if (!fsdp_folder_source(hf->folder, hf->index, &hf->source, ret_error))
+		return false;
+	if (hf->source.size > limit)
+		return fsdp_fail_limit(ret_error, FSDP_LIMIT_JSON_BYTES, limit);
+	if (fsdp_build_file(reading->model, hf->index, hf->source.size, FSDP_NONE,
+		    ret_error) == FSDP_NONE ||
+		!fsdp_json_scan_init(&hf->scan, refill, hf, reading->limits, ret_error))
+		return false;
+	bool read = read_index(hf, ret_error);
+	fsdp_json_scan_done(&hf->scan);
+	if (!read)
+		fsdp_error_add_path(ret_error, (const char *)hf->index.data);
+	return read;
+}
+
+/* ---- the index against what the files hold ---- */
+
+static struct fsdp_span name_of(const struct hf *hf, uint32_t name)
+{
+	struct fsdp_model *model = hf->reading->model;
+	struct fsdp_span text = fsdp_model_name(model, name, hf->reading->scratch);
+	model->findings.lost |= text.data == NULL;
+	return text;
+}
+
+static const struct fsdp_file_record *file_of(
+	const struct fsdp_model *model, const struct fsdp_tensor_record *tensor)
+{
+	if (tensor->piece_count == 0)
+		return NULL;
+	const struct fsdp_piece_record *piece =
+		fsdp_vec_at(&model->pieces, tensor->first_piece);
+	if (piece->extent == FSDP_NONE)
+		return NULL;
+	const struct fsdp_extent *extent = fsdp_vec_at(&model->extents, piece->extent);
+	return fsdp_vec_at(&model->files, extent->file);
+}
+
+static struct fsdp_span mapped_file(const struct hf *hf, uint32_t raw_name)
+{
+	return fsdp_names_segment(&hf->files, hf->mapped[raw_name]);
+}
+
+#define SEEN (UINT32_C(1) << 31)
+
+/* Where a tensor is and where the index says it is. */
+static void judge_tensor(struct hf *hf, const struct fsdp_tensor_record *tensor)
+{
+	struct fsdp_model *model = hf->reading->model;
+	const struct fsdp_file_record *file = file_of(model, tensor);
+	uint32_t mapped =
+		tensor->raw_name < hf->mapped_room ? hf->mapped[tensor->raw_name] : 0;
+	if (file == NULL)
+		return;
+	if (mapped == 0) {
+		struct fsdp_span name = name_of(hf, tensor->name);
+		fsdp_find(&model->findings, FSDP_RULE_INDEX_UNINDEXED,
+			FSDP_PLACE(.file = file->path, .tensor = name),
+			"the index does not name %.*s",
+			name.size > 256 ? 256 : (int)name.size, (const char *)name.data);
+		return;
+	}
+	hf->mapped[tensor->raw_name] |= SEEN;
+	struct fsdp_span said = fsdp_names_segment(&hf->files, mapped & ~SEEN);
+	bool again = mapped & SEEN;
+	if (!again && fsdp_span_ends(file->path, said))
+		return;
+	struct fsdp_span name = name_of(hf, tensor->name);
+	fsdp_find(&model->findings, FSDP_RULE_INDEX_MISPLACED,
+		FSDP_PLACE(.file = file->path, .tensor = name),
+		again ? "%.*s is in another file too; the index says it is in %.*s"
+		      : "%.*s is here; the index says it is in %.*s",
+		name.size > 256 ? 256 : (int)name.size, (const char *)name.data,
+		said.size > 256 ? 256 : (int)said.size, (const char *)said.data);
+}
+
+/* Whether a file of the map was opened; what one that was not would hold is no news. */
+static bool was_opened(const struct hf *hf, struct fsdp_span name)
+{
+	const struct fsdp_model *model = hf->reading->model;
+	for (size_t i = 0; i < model->files.count; i++) {
+		const struct fsdp_file_record *file = fsdp_vec_at(&model->files, i);
+		if (fsdp_span_ends(file->path, name))
+			return true;
+	}
+	return false;
+}
+
+static bool judge_map(struct hf *hf, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = hf->reading->model;
+	size_t files = hf->files.list.count;
+	bool *opened = fsdp_arena_take(hf->reading->scratch, files + 1, 1);
+	if (opened == NULL)
+		return fsdp_arena_fail(hf->reading->scratch, ret_error);
+	for (uint32_t i = 1; i < files; i++) {
+		opened[i] = was_opened(hf, fsdp_names_segment(&hf->files, i));
+		hf->lacks_file |= !opened[i];
+	}
+	for (size_t i = 0; i < model->tensors.count; i++)
+		judge_tensor(hf, fsdp_vec_at(&model->tensors, i));
+	for (size_t i = 0; i < hf->map.count; i++) {
+		uint32_t name = *(const uint32_t *)fsdp_vec_at(&hf->map, i);
+		if ((hf->mapped[name] & SEEN) || !opened[hf->mapped[name]])
+			continue;
+		struct fsdp_span file = mapped_file(hf, name);
+		struct fsdp_span tensor = name_of(hf, name);
+		fsdp_find(&model->findings, FSDP_RULE_INDEX_MISSING,
+			FSDP_PLACE(.file = file, .tensor = tensor),
+			"the index says that %.*s is here, but no file has it",
+			tensor.size > 256 ? 256 : (int)tensor.size,
+			(const char *)tensor.data);
+	}
+	return true;
+}
+
+/* Bytes of all storages, each once. */
+static uint64_t stored_bytes(const struct fsdp_model *model)
+{
+	uint64_t sum = 0;
+	for (size_t i = 0; i < model->extents.count; i++) {
+		const struct fsdp_extent *extent = fsdp_vec_at(&model->extents, i);
+		if (!extent->is_record && extent->size != FSDP_UNKNOWN &&
+			!fsdp_add(sum, extent->size, &sum))
+			return UINT64_MAX;
+	}
+	return sum;
+}
+
+static void judge_total(struct hf *hf)
+{
+	struct fsdp_model *model = hf->reading->model;
+	uint64_t sum = stored_bytes(model);
+	if (hf->total_size == UINT64_MAX || hf->total_size == sum || hf->lacks_file)
+		return;
+	fsdp_find(&model->findings, FSDP_RULE_INDEX_TOTALS, FSDP_PLACE(.file = hf->index),
+		"total_size is %llu, the tensors have %llu bytes",
+		(unsigned long long)hf->total_size, (unsigned long long)sum);
+}
+
+/* ---- the configuration ---- */
+
+/* Segments of a decoder's names and the classes that transformers gives to them; "{}"
+ * is the architecture without its head. */
+static const struct {
+	const char *segment, *class_name;
+} classes[] = {
+	{ "model", "{}Model" },
+	{ "embed_tokens", "Embedding" },
+	{ "layers", "ModuleList" },
+	{ "self_attn", "{}Attention" },
+	{ "mlp", "{}MLP" },
+	{ "lm_head", "Linear" },
+	{ "norm", "{}RMSNorm" },
+	{ "input_layernorm", "{}RMSNorm" },
+	{ "post_attention_layernorm", "{}RMSNorm" },
+};
+
+/* Architectures whose modules are called so. */
+static const char *const decoders[] = { "Llama", "Mistral", "Qwen2", "Qwen3", "Gemma",
+	"Gemma2", "Phi3", "Granite", "Olmo2" };
+
+static struct fsdp_span base_of(struct fsdp_span architecture)
+{
+	static const char *const heads[] = { "ForCausalLM", "ForSequenceClassification",
+		"Model" };
+	for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+		if (fsdp_span_ends(architecture, fsdp_span_text(heads[i])))
+			return fsdp_span(
+				architecture.data, architecture.size - strlen(heads[i]));
+	return architecture;
+}
+
+static bool is_decoder(struct fsdp_span base)
+{
+	for (size_t i = 0; i < sizeof decoders / sizeof *decoders; i++)
+		if (fsdp_span_is(base, decoders[i]))
+			return true;
+	return false;
+}
+
+static bool is_number(struct fsdp_span text)
+{
+	for (size_t i = 0; i < text.size; i++)
+		if (text.data[i] < '0' || text.data[i] > '9')
+			return false;
+	return text.size != 0;
+}
+
+/* The class that a module of this name has; NULL: nobody can tell. */
+static const char *class_of(const struct fsdp_model *model, uint32_t name)
+{
+	struct fsdp_span segment = fsdp_names_segment(&model->names, name);
+	uint32_t parent = fsdp_names_at(&model->names, name)->parent;
+	if (is_number(segment) && parent != 0 &&
+		fsdp_span_is(fsdp_names_segment(&model->names, parent), "layers"))
+		return "{}DecoderLayer";
+	if (fsdp_span_ends(segment, FSDP_SPAN("_proj")))
+		return "Linear";
+	for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
+		if (fsdp_span_is(segment, classes[i].segment))
+			return classes[i].class_name;
+	return NULL;
+}
+
+static bool add_hint(struct hf *hf, uint32_t name, struct fsdp_span base,
+	const char *class_name, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = hf->reading->model;
+	char text[FSDP_WORD_MAX];
+	bool own = strncmp(class_name, "{}", 2) == 0;
+	snprintf(text, sizeof text, "%.*s%s", own ? (int)fsdp_min(base.size, 64) : 0,
+		(const char *)base.data, class_name + (own ? 2 : 0));
+	struct fsdp_class_hint *hint =
+		fsdp_build_push(model, &model->class_hints, NULL, ret_error);
+	if (hint == NULL)
+		return false;
+	hint->raw_name = name;
+	hint->inferred = true;
+	hint->class_name = fsdp_build_text(model, fsdp_span_text(text), ret_error);
+	return hint->class_name != NULL;
+}
+
+/* Every name above a tensor is a module. */
+static bool guess_classes(
+	struct hf *hf, struct fsdp_span architecture, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = hf->reading->model;
+	struct fsdp_span base = base_of(architecture);
+	size_t count = model->names.list.count;
+	unsigned char *seen = fsdp_arena_take(hf->reading->scratch, count + 1, 1);
+	if (seen == NULL)
+		return fsdp_arena_fail(hf->reading->scratch, ret_error);
+	if (!add_hint(hf, 0, architecture, "{}", ret_error))
+		return false;
+	for (size_t i = 0; i < model->tensors.count && is_decoder(base); i++) {
+		uint32_t name = fsdp_names_at(
+			&model->names, fsdp_model_tensor(model, (uint32_t)i)->raw_name)
+					->parent;
+		for (; name != 0 && name != FSDP_NONE && !seen[name];
+			name = fsdp_names_at(&model->names, name)->parent) {
+			const char *class_name = class_of(model, name);
+			seen[name] = 1;
+			if (class_name != NULL &&
+				!add_hint(hf, name, base, class_name, ret_error))
+				return false;
+		}
+	}
+	return true;
+}
+
+static bool read_json(struct hf *hf, const char *name, const struct fsdp_json **ret_root,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_reading *reading = hf->reading;
+	struct fsdp_source source;
+	struct fsdp_span bytes;
+	*ret_root = NULL;
+	if (!has_file(hf->folder, name))
+		return true;
+	if (!fsdp_folder_source(hf->folder, fsdp_span_text(name), &source, ret_error))
+		return false;
+	if (source.size > CONFIG_BYTES)
+		return true;
+	return fsdp_build_file(reading->model, fsdp_span_text(name), source.size,
+		       FSDP_NONE, ret_error) != FSDP_NONE &&
+	       fsdp_source_read_all(
+		       &source, 0, source.size, reading->scratch, &bytes, ret_error) &&
+	       fsdp_json_read(bytes, fsdp_limit(reading->limits, FSDP_LIMIT_JSON_DEPTH),
+		       reading->scratch, ret_root, ret_error);
+}
+
+/* A scalar of the configuration as a value. */
+static bool add_value(struct hf *hf, const char *group, const struct fsdp_json *json,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = hf->reading->model;
+	struct fsdp_token *token =
+		fsdp_arena_take(model->arena, sizeof *token, _Alignof(struct fsdp_token));
+	struct fsdp_path_builder *path = fsdp_arena_take(
+		hf->reading->scratch, sizeof *path, _Alignof(struct fsdp_path_builder));
+	uint32_t parent = fsdp_names_child(&model->names, 0, fsdp_span_text(group));
+	if (token == NULL || path == NULL || parent == FSDP_NONE)
+		return fsdp_arena_fail(model->arena, ret_error);
+	struct fsdp_value_record value = {
+		.file = FSDP_NONE,
+		.rank = FSDP_NONE,
+		.token_count = 1,
+		.tokens = token,
+		.offset = FSDP_UNKNOWN,
+		.length = FSDP_UNKNOWN,
+	};
+	struct fsdp_span key = fsdp_build_span(model, json->key, ret_error);
+	token->text = fsdp_build_span(model, json->text, ret_error);
+	token->integer = json->integer;
+	switch (json->kind) {
+	case FSDP_JSON_TEXT:
+		token->kind = FSDP_TOKEN_TEXT;
+		value.type = "str";
+		break;
+	case FSDP_JSON_BOOL:
+		token->kind = FSDP_TOKEN_BOOL;
+		value.type = "bool";
+		break;
+	case FSDP_JSON_INTEGER:
+		token->kind = FSDP_TOKEN_INTEGER;
+		value.type = "int";
+		break;
+	case FSDP_JSON_NULL:
+	case FSDP_JSON_REAL:
+	case FSDP_JSON_ARRAY:
+	case FSDP_JSON_INTEGERS:
+	case FSDP_JSON_OBJECT:
+		return true;
+	}
+	path->parts[0].length = (uint32_t)strlen(group);
+	path->parts[1].length = (uint32_t)key.size;
+	path->count = 2;
+	return key.data != NULL &&
+	       fsdp_build_names(model, parent, key, false, &value.name, &value.raw_name,
+		       ret_error) &&
+	       fsdp_build_path(model, path, &value.path, ret_error) &&
+	       fsdp_build_value(model, &value, ret_error) != FSDP_NONE;
+}
+
+static bool add_values(struct hf *hf, const char *group, const struct fsdp_json *root,
+	const char *const *keys, struct fsdp_error **ret_error)
+{
+	for (; *keys != NULL; keys++) {
+		const struct fsdp_json *value = fsdp_json_get(root, *keys);
+		if (value != NULL && !add_value(hf, group, value, ret_error))
+			return false;
+	}
+	return true;
+}
+
+/* A configuration that cannot be read costs the classes and no more. */
+static bool forgive(struct hf *hf, const char *name, struct fsdp_error *error,
+	struct fsdp_error **ret_error)
+{
+	if (error == NULL || fsdp_error_code(error) == FSDP_ERROR_MEMORY ||
+		fsdp_error_code(error) == FSDP_ERROR_LIMIT) {
+		*ret_error = error;
+		return error != NULL ? false
+				     : fsdp_arena_fail(hf->reading->scratch, ret_error);
+	}
+	fsdp_find(&hf->reading->model->findings, FSDP_RULE_METADATA_INCONSISTENT,
+		FSDP_PLACE(.file = fsdp_span_text(name),
+			.offset = fsdp_error_offset(error)),
+		"the configuration cannot be read: %s", fsdp_error_message(error));
+	fsdp_error_free(error);
+	return true;
+}
+
+static bool read_config(struct hf *hf, struct fsdp_error **ret_error)
+{
+	static const char *const keys[] = { "model_type", "dtype", "torch_dtype",
+		"num_hidden_layers", "tie_word_embeddings", "transformers_version",
+		NULL };
+	const struct fsdp_json *root, *list;
+	struct fsdp_error *error = NULL;
+	if (!read_json(hf, "config.json", &root, &error))
+		return forgive(hf, "config.json", error, ret_error);
+	list = fsdp_json_get(root, "architectures");
+	if (list != NULL && list->kind == FSDP_JSON_ARRAY && list->count != 0 &&
+		list->items[0].kind == FSDP_JSON_TEXT) {
+		struct fsdp_json first = list->items[0];
+		first.key = FSDP_SPAN("architecture");
+		if (!guess_classes(hf, first.text, ret_error) ||
+			!add_value(hf, "config", &first, ret_error))
+			return false;
+	}
+	return add_values(hf, "config", root, keys, ret_error);
+}
+
+static bool read_adapter(struct hf *hf, struct fsdp_error **ret_error)
+{
+	static const char *const keys[] = { "peft_type", "base_model_name_or_path", "r",
+		"lora_alpha", "task_type", "peft_version", NULL };
+	const struct fsdp_json *root;
+	struct fsdp_error *error = NULL;
+	if (!read_json(hf, "adapter_config.json", &root, &error))
+		return forgive(hf, "adapter_config.json", error, ret_error);
+	return add_values(hf, "adapter_config", root, keys, ret_error);
+}
+
+/* ---- the whole ---- */
+
+static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
+	struct fsdp_error **ret_error)
+{
+	struct hf *hf =
+		fsdp_arena_take(reading->scratch, sizeof *hf, _Alignof(struct hf));
+	const struct single *single = find_single(look->folder);
+	if (hf == NULL)
+		return fsdp_arena_fail(reading->scratch, ret_error);
+	hf->reading = reading;
+	hf->folder = look->folder;
+	hf->total_size = UINT64_MAX;
+	hf->index = find_index(look->folder);
+	reading->state = hf;
+	if (hf->index.data == NULL)
+		return fsdp_reading_add_child(
+			reading, fsdp_span_text(single->file), FSDP_NONE, ret_error);
+	hf->is_bin = fsdp_span_ends(hf->index, FSDP_SPAN(".bin.index.json"));
+	if (!open_index(hf, ret_error))
+		return false;
+	if (!hf->has_map || reading->children.count == 0) {
+		fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
+			hf->has_map ? "no file that the index names is there"
+				    : "the index has no weight_map");
+		fsdp_error_add_path(ret_error, (const char *)hf->index.data);
+		return false;
+	}
+	return true;
+}
+
+static void set_format(const struct hf *hf)
+{
+	const struct single *single = find_single(hf->folder);
+	struct fsdp_format *format = &hf->reading->model->format;
+	bool sharded = hf->index.data != NULL;
+	*format = (struct fsdp_format){
+		.family = !sharded     ? single->family
+			  : hf->is_bin ? "hf-bin-sharded"
+				       : "hf-safetensors-sharded",
+		.title = !sharded     ? single->title
+			 : hf->is_bin ? "Hugging Face model (.bin, by index)"
+				      : "Hugging Face model (safetensors, by index)",
+	};
+}
+
+static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
+{
+	struct hf *hf = reading->state;
+	set_format(hf);
+	if (hf->index.data != NULL) {
+		if (!judge_map(hf, ret_error))
+			return false;
+		judge_total(hf);
+	}
+	return has_file(hf->folder, "adapter_config.json") ? read_adapter(hf, ret_error)
+							   : read_config(hf, ret_error);
+}
+
+const struct fsdp_family fsdp_family_hugging_face = {
+	.name = "hf-safetensors",
+	.title = "Hugging Face model",
+	.bid = bid,
+	.read = read,
+	.finish = finish,
+};
