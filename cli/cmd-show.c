@@ -623,6 +623,18 @@ static void tell_unread(struct show *show, const struct fsdp_tensor *tensor,
 	free(message);
 }
 
+/* Several elements a byte become one each, the first from the lowest bits: from the end
+ * on, for they lie where they come from. */
+static void unpack_elements(unsigned char *elements, uint64_t count, unsigned bits)
+{
+	unsigned mask = (1u << bits) - 1;
+
+	for (uint64_t i = count; i-- > 0;) {
+		uint64_t bit = i * bits;
+		elements[i] = (unsigned char)(elements[bit / 8] >> bit % 8 & mask);
+	}
+}
+
 static bool copy_elements(struct show *show, struct item *item, uint64_t wanted,
 	struct fsdp_error **ret_error)
 {
@@ -630,20 +642,24 @@ static bool copy_elements(struct show *show, struct item *item, uint64_t wanted,
 		.size = sizeof options,
 		.count = wanted,
 	};
-	size_t width = fsdp_dtype(tensor_at(show, item->index).dtype)->storage_bytes,
-	       size = 0;
+	const struct fsdp_dtype *dtype = fsdp_dtype(tensor_at(show, item->index).dtype);
 	struct fsdp_elements *elements = NULL;
-	struct fsdp_span bytes = { NULL, 0 };
-	bool good = wanted == 0 || fsdp_elements_open(show->run->locator, item->index,
-					   &options, &elements, ret_error);
+	struct fsdp_span bytes = { NULL, 1 };
+	size_t size = 0;
+	bool good = true;
 
-	while (good && size < wanted * width) {
+	if (wanted > 0)
+		good = fsdp_elements_open(
+			show->run->locator, item->index, &options, &elements, ret_error);
+	while (good && elements != NULL && bytes.size > 0) {
 		good = fsdp_elements_next(elements, &bytes, ret_error);
-		if (good)
+		if (good && bytes.size > 0)
 			memcpy(item->elements + size, bytes.data, bytes.size);
 		size += bytes.size;
 	}
 	fsdp_elements_close(elements);
+	if (good && dtype->item_bits < 8)
+		unpack_elements(item->elements, wanted, dtype->item_bits);
 	item->element_count = wanted;
 	return good;
 }

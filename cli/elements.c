@@ -58,6 +58,8 @@ static const struct {
 	{ "int8", 1, true },
 	{ "qint32", 4, true },
 	{ "qint8", 1, true },
+	{ "quint2x4", 1, false },
+	{ "quint4x2", 1, false },
 	{ "quint8", 1, false },
 	{ "uint16", 2, false },
 	{ "uint32", 4, false },

@@ -6,7 +6,8 @@
 
 #include "render/shape.h"
 
-/* One element of a tensor, as it is stored (little-endian). */
+/* One element of a tensor, as it is stored (little-endian); one of several in a byte has
+ * a byte of its own here. */
 enum { ELEMENT_ROOM = 96 };
 
 /*
