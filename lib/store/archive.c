@@ -497,3 +497,105 @@ bool fsdp_archive_unpack(const struct fsdp_source *source, struct fsdp_arena *ar
 		*ret_packed = packed;
 	return ok;
 }
+
+/* ---- as a stream ---- */
+
+struct fsdp_unpack {
+	fsdp_refill refill;
+	void *context;
+	struct archive *archive;
+	struct fsdp_error *error; /* of the refill */
+	bool opened, ended, cut;
+	unsigned char block[BLOCK];
+};
+
+static la_ssize_t read_stream(
+	struct archive *archive, void *context, const void **ret_block)
+{
+	struct fsdp_unpack *unpack = context;
+	size_t size = 0;
+	*ret_block = unpack->block;
+	if (unpack->refill(unpack->context, unpack->block, BLOCK, &size, &unpack->error))
+		return (la_ssize_t)size;
+	archive_set_error(archive, EIO, "cannot read");
+	return ARCHIVE_FATAL;
+}
+
+bool fsdp_unpack_new(struct fsdp_span head, fsdp_refill refill, void *context,
+	struct fsdp_unpack **ret_unpack, struct fsdp_error **ret_error)
+{
+	const struct kind *kind = find_kind(head);
+	struct fsdp_unpack *unpack = malloc(sizeof *unpack);
+	if (unpack == NULL)
+		return fsdp_fail_memory(ret_error);
+	unpack->refill = refill;
+	unpack->context = context;
+	unpack->error = NULL;
+	unpack->opened = unpack->ended = unpack->cut = false;
+	unpack->archive = archive_read_new();
+	if (unpack->archive != NULL && kind != NULL &&
+		kind->support(unpack->archive) == ARCHIVE_OK &&
+		set_format(unpack->archive, false)) {
+		*ret_unpack = unpack;
+		return true;
+	}
+	bool memory = unpack->archive == NULL;
+	fsdp_unpack_free(unpack);
+	return memory ? fsdp_fail_memory(ret_error)
+		      : fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+				"this libarchive cannot read what this is compressed "
+				"with");
+}
+
+/* The bytes come from our own stream, so this waits until somebody wants them. */
+static bool open_stream(struct fsdp_unpack *unpack)
+{
+	struct archive_entry *entry;
+	unpack->opened = true;
+	return archive_read_open(unpack->archive, unpack, NULL, read_stream, NULL) ==
+		       ARCHIVE_OK &&
+	       archive_read_next_header(unpack->archive, &entry) == ARCHIVE_OK;
+}
+
+bool fsdp_unpack_refill(void *context, void *buffer, size_t size, size_t *ret_size,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_unpack *unpack = context;
+	la_ssize_t count = -1;
+	*ret_size = 0;
+	if (unpack->ended)
+		return true;
+	if (unpack->opened || open_stream(unpack))
+		count = archive_read_data(unpack->archive, buffer, size);
+	if (count > 0) {
+		*ret_size = (size_t)count;
+		return true;
+	}
+	unpack->ended = true;
+	if (count == 0)
+		return true;
+	if (unpack->error != NULL && ret_error != NULL && *ret_error == NULL) {
+		*ret_error = unpack->error;
+		unpack->error = NULL;
+		return false;
+	}
+	if (archive_errno(unpack->archive) == ENOMEM)
+		return fsdp_fail_memory(ret_error);
+	unpack->cut = true;
+	return true;
+}
+
+bool fsdp_unpack_is_cut(const struct fsdp_unpack *unpack)
+{
+	return unpack->cut;
+}
+
+void fsdp_unpack_free(struct fsdp_unpack *unpack)
+{
+	if (unpack == NULL)
+		return;
+	if (unpack->archive != NULL)
+		archive_read_free(unpack->archive);
+	fsdp_error_free(unpack->error);
+	free(unpack);
+}

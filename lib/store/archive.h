@@ -3,6 +3,7 @@
 #define FSDP_STORE_ARCHIVE_H
 
 #include "base/finding.h"
+#include "base/window.h"
 #include "store/source.h"
 
 /*
@@ -32,6 +33,20 @@ bool fsdp_archive_unpack(const struct fsdp_source *source, struct fsdp_arena *ar
 	struct fsdp_findings *findings,
 	struct fsdp_vec *ret_packed /* struct fsdp_packed */,
 	struct fsdp_error **ret_error);
+
+/*
+ * One compressed file as a stream out of another stream. Where it breaks off it ends,
+ * behind all that could be had. `head` is its first bytes.
+ */
+struct fsdp_unpack;
+
+bool fsdp_unpack_new(struct fsdp_span head, fsdp_refill refill, void *context,
+	struct fsdp_unpack **ret_unpack, struct fsdp_error **ret_error);
+/* A fsdp_refill; context is the struct fsdp_unpack. */
+bool fsdp_unpack_refill(void *context, void *buffer, size_t size, size_t *ret_size,
+	struct fsdp_error **ret_error);
+bool fsdp_unpack_is_cut(const struct fsdp_unpack *unpack);
+void fsdp_unpack_free(struct fsdp_unpack *unpack);
 
 /* "libarchive 3.6.2" */
 const char *fsdp_archive_version(void);

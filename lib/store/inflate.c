@@ -150,6 +150,108 @@ bool fsdp_inflate_finish(struct fsdp_inflate *stream, struct fsdp_error **ret_er
 	return true;
 }
 
+/* ---- gzip ---- */
+
+struct fsdp_gunzip {
+	fsdp_refill refill;
+	void *context;
+	bool input_ended; /* nothing more is stored */
+	bool ended, cut;
+	z_stream zlib;
+	unsigned char input[INPUT];
+};
+
+bool fsdp_gunzip_is(struct fsdp_span head)
+{
+	return head.size >= 2 && head.data[0] == 0x1f && head.data[1] == 0x8b;
+}
+
+bool fsdp_gunzip_new(fsdp_refill refill_, void *context, struct fsdp_gunzip **ret_gunzip,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_gunzip *gunzip = malloc(sizeof *gunzip);
+	if (gunzip == NULL)
+		return fsdp_fail_memory(ret_error);
+	gunzip->refill = refill_;
+	gunzip->context = context;
+	gunzip->input_ended = gunzip->ended = gunzip->cut = false;
+	gunzip->zlib = (z_stream){ .next_in = gunzip->input };
+	if (inflateInit2(&gunzip->zlib, MAX_WBITS + 16) != Z_OK) {
+		free(gunzip);
+		return fsdp_fail_memory(ret_error);
+	}
+	*ret_gunzip = gunzip;
+	return true;
+}
+
+void fsdp_gunzip_free(struct fsdp_gunzip *gunzip)
+{
+	if (gunzip == NULL)
+		return;
+	(void)inflateEnd(&gunzip->zlib);
+	free(gunzip);
+}
+
+bool fsdp_gunzip_is_cut(const struct fsdp_gunzip *gunzip)
+{
+	return gunzip->cut;
+}
+
+/* At least `least` stored bytes are at hand, or all that are left. */
+static bool have(struct fsdp_gunzip *gunzip, uInt least, struct fsdp_error **ret_error)
+{
+	z_stream *zlib = &gunzip->zlib;
+	while (zlib->avail_in < least && !gunzip->input_ended) {
+		size_t count = 0;
+		memmove(gunzip->input, zlib->next_in, zlib->avail_in);
+		zlib->next_in = gunzip->input;
+		if (!gunzip->refill(gunzip->context, gunzip->input + zlib->avail_in,
+			    INPUT - zlib->avail_in, &count, ret_error))
+			return false;
+		zlib->avail_in += (uInt)count;
+		gunzip->input_ended = count == 0;
+	}
+	return true;
+}
+
+/* Behind a member: another one, or the end. What is no member there is padding. */
+static bool next_member(struct fsdp_gunzip *gunzip, struct fsdp_error **ret_error)
+{
+	if (!have(gunzip, 2, ret_error))
+		return false;
+	if (fsdp_gunzip_is(fsdp_span(gunzip->zlib.next_in, gunzip->zlib.avail_in)))
+		(void)inflateReset(&gunzip->zlib);
+	else
+		gunzip->ended = true;
+	return true;
+}
+
+bool fsdp_gunzip_refill(void *context, void *buffer, size_t size, size_t *ret_size,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_gunzip *gunzip = context;
+	z_stream *zlib = &gunzip->zlib;
+	uInt room = (uInt)fsdp_min(size, 1u << 30);
+	zlib->next_out = buffer;
+	zlib->avail_out = room;
+	while (zlib->avail_out == room && !gunzip->ended) {
+		if (!have(gunzip, 1, ret_error))
+			return false;
+		int status = inflate(zlib, Z_NO_FLUSH);
+		if (status == Z_STREAM_END) {
+			if (!next_member(gunzip, ret_error))
+				return false;
+		} else if (status == Z_MEM_ERROR) {
+			return fsdp_fail_memory(ret_error);
+		} else if (status != Z_OK &&
+			   (status != Z_BUF_ERROR || gunzip->input_ended)) {
+			gunzip->ended = gunzip->cut = true;
+		}
+	}
+	*ret_size = room - zlib->avail_out;
+	return true;
+}
+
 const char *fsdp_inflate_version(void)
 {
 	return zlibVersion();

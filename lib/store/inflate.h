@@ -2,6 +2,7 @@
 #ifndef FSDP_STORE_INFLATE_H
 #define FSDP_STORE_INFLATE_H
 
+#include "base/window.h"
 #include "store/source.h"
 
 /*
@@ -25,6 +26,21 @@ void fsdp_inflate_move(struct fsdp_inflate *inflate, const struct fsdp_source *s
 bool fsdp_inflate_finish(struct fsdp_inflate *inflate, struct fsdp_error **ret_error);
 
 void fsdp_inflate_free(struct fsdp_inflate *inflate);
+
+/*
+ * A gzip file read from another stream, members one behind the other as one. Where it
+ * breaks off or a checksum is wrong it ends, behind all that could be had.
+ */
+struct fsdp_gunzip;
+
+bool fsdp_gunzip_is(struct fsdp_span head);
+bool fsdp_gunzip_new(fsdp_refill refill, void *context, struct fsdp_gunzip **ret_gunzip,
+	struct fsdp_error **ret_error);
+/* A fsdp_refill; context is the struct fsdp_gunzip. */
+bool fsdp_gunzip_refill(void *context, void *buffer, size_t size, size_t *ret_size,
+	struct fsdp_error **ret_error);
+bool fsdp_gunzip_is_cut(const struct fsdp_gunzip *gunzip);
+void fsdp_gunzip_free(struct fsdp_gunzip *gunzip);
 
 /* "1.2.13" */
 const char *fsdp_inflate_version(void);
