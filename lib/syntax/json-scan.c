@@ -149,11 +149,14 @@ int fsdp_json_peek_slowly(struct fsdp_json_scan *scan, bool forget)
 static inline int peek(struct fsdp_json_scan *scan, bool forget)
 {
 	const unsigned char *at = scan->window.bytes + scan->at;
-	if (at[0] > ' ')
-		return at[0];
-	if (at[0] == ' ' && at[1] > ' ') {
-		scan->at++;
-		return at[1];
+	/* Behind memory of a caller there may be more than zeros. */
+	if (scan->at + 1 < scan->window.size) {
+		if (at[0] > ' ')
+			return at[0];
+		if (at[0] == ' ' && at[1] > ' ') {
+			scan->at++;
+			return at[1];
+		}
 	}
 	return fsdp_json_peek_slowly(scan, forget);
 }
@@ -437,6 +440,8 @@ static bool take_run(
 		if (fetched == FETCHED_NONE)
 			break;
 	}
+	if (size > scan->window.size - scan->mark)
+		size = scan->window.size - scan->mark;
 	*ret_size = size;
 	return true;
 }
@@ -665,6 +670,8 @@ bool fsdp_json_scan_skip(struct fsdp_json_scan *scan, struct fsdp_json_token *to
 
 static void set_up(struct fsdp_json_scan *scan, const struct fsdp_limits *limits)
 {
+	/* Levels are written before they are read. */
+	memset(scan, 0, offsetof(struct fsdp_json_scan, objects));
 	scan->hold = SIZE_MAX;
 	scan->depth_limit = (uint32_t)fsdp_min(
 		fsdp_limit(limits, FSDP_LIMIT_JSON_DEPTH), FSDP_SCAN_DEPTH);
@@ -674,7 +681,6 @@ static void set_up(struct fsdp_json_scan *scan, const struct fsdp_limits *limits
 bool fsdp_json_scan_init(struct fsdp_json_scan *scan, fsdp_refill refill, void *context,
 	const struct fsdp_limits *limits, struct fsdp_error **ret_error)
 {
-	*scan = (struct fsdp_json_scan){ 0 };
 	set_up(scan, limits);
 	return fsdp_window_init(&scan->window, refill, context,
 		fsdp_limit(limits, FSDP_LIMIT_EVENT_BYTES), FSDP_LIMIT_EVENT_BYTES,
@@ -684,7 +690,6 @@ bool fsdp_json_scan_init(struct fsdp_json_scan *scan, fsdp_refill refill, void *
 void fsdp_json_scan_over(struct fsdp_json_scan *scan, unsigned char *bytes, size_t size,
 	const struct fsdp_limits *limits)
 {
-	*scan = (struct fsdp_json_scan){ 0 };
 	set_up(scan, limits);
 	fsdp_window_over(&scan->window, bytes, size);
 }
@@ -692,6 +697,11 @@ void fsdp_json_scan_over(struct fsdp_json_scan *scan, unsigned char *bytes, size
 void fsdp_json_scan_done(struct fsdp_json_scan *scan)
 {
 	fsdp_window_done(&scan->window);
+}
+
+bool fsdp_json_scan_wants_comma(const struct fsdp_json_scan *scan)
+{
+	return scan->next == WANT_COMMA;
 }
 
 void fsdp_json_scan_hold(struct fsdp_json_scan *scan)

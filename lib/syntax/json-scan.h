@@ -64,7 +64,6 @@ struct fsdp_json_scan {
 	size_t hold;        /* what may not leave the window; SIZE_MAX: nothing */
 	unsigned char next; /* what is expected, json-scan.c */
 	uint32_t depth, depth_limit;
-	uint64_t objects[FSDP_SCAN_DEPTH / 64]; /* a bit a level: it is an object */
 
 	struct fsdp_error **error;
 
@@ -74,6 +73,8 @@ struct fsdp_json_scan {
 	const struct fsdp_span *event_keys; /* of an event itself; empty ends */
 	uint64_t oddities[FSDP_ODD_COUNT];
 	uint64_t oddity_sum;
+
+	uint64_t objects[FSDP_SCAN_DEPTH / 64]; /* a bit a level: it is an object */
 };
 
 /* depth_limit is the nesting of arrays and objects (`json-depth` for documents). */
@@ -97,6 +98,9 @@ bool fsdp_json_scan_next(struct fsdp_json_scan *scan, struct fsdp_json_token *re
  */
 bool fsdp_json_scan_skip(struct fsdp_json_scan *scan, struct fsdp_json_token *token,
 	struct fsdp_error **ret_error) __attribute__((warn_unused_result));
+
+/* Lenient, after BAD: the value before it was read, but what should follow it was not. */
+bool fsdp_json_scan_wants_comma(const struct fsdp_json_scan *scan);
 
 /* From the last token on all bytes stay in the window until release, so that spans of it
  * can be had again: by the offset of a byte and a size. */
