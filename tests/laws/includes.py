@@ -45,7 +45,12 @@ PUBLIC = {
 # always include the header of its own name, and of a part of it (dcp.c, dcp-metadata.h); `free` files hold the table of the others.
 STRANGERS = {
     "lib/format": {"shared": {"format.h", "torch-value.h"}, "free": {"registry.c"}},
-    "lib/trace": {"shared": {"event.h"}, "free": {"registry.c", "profile.c", "order.c"}},
+    # What readers share: an event and what it is read from, types of time, sums of times,
+    # Python's way of printing; and what the three files of Kineto's reader share.
+    "lib/trace": {
+        "shared": {"event.h", "types.h", "durations.h", "intervals.h", "python.h", "kineto.h"},
+        "free": {"registry.c", "profile.c", "order.c", "match.c"},
+    },
     "lib/analysis/checks": {"shared": {"check.h"}, "free": set()},
 }
 

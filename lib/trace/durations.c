@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows how durations become sums and percentiles; knows nothing of what took so long.
+ */
+#include <stdlib.h>
+
+#include "base/num.h"
+#include "trace/durations.h"
+
+/* Cells: 128 between two powers of two, so each is within 0.8 % of its values. */
+enum { CELL_BITS = 7, CELLS = (64 - CELL_BITS) << CELL_BITS };
+
+void fsdp_durations_init(struct fsdp_durations *durations, struct fsdp_budget *budget)
+{
+	*durations = (struct fsdp_durations){ .budget = budget };
+	fsdp_arena_init(&durations->arena, budget);
+	fsdp_vec_init(&durations->moments, &durations->arena, sizeof(struct fsdp_moment));
+}
+
+void fsdp_durations_done(struct fsdp_durations *durations)
+{
+	if (durations->budget != NULL)
+		fsdp_arena_done(&durations->arena);
+	free(durations->histogram);
+	durations->histogram = NULL;
+}
+
+void fsdp_durations_move(struct fsdp_durations *to, struct fsdp_durations *from)
+{
+	*to = *from;
+	to->moments.arena = &to->arena;
+	*from = (struct fsdp_durations){ 0 };
+}
+
+static size_t cell_of(int64_t ns)
+{
+	uint64_t value = ns < 0 ? 0 : (uint64_t)ns;
+	if (value < 1u << CELL_BITS)
+		return (size_t)value;
+	unsigned shift = 63 - (unsigned)__builtin_clzll(value) - CELL_BITS;
+	return ((size_t)(shift + 1) << CELL_BITS) + (size_t)(value >> shift) -
+	       (1u << CELL_BITS);
+}
+
+/* The middle of a cell. */
+static int64_t value_of(size_t cell)
+{
+	if (cell < 1u << CELL_BITS)
+		return (int64_t)cell;
+	unsigned shift = (unsigned)(cell >> CELL_BITS) - 1;
+	uint64_t first = ((cell & ((1u << CELL_BITS) - 1)) | 1u << CELL_BITS) << shift;
+	return (int64_t)(first + (UINT64_C(1) << shift) / 2);
+}
+
+static bool give_up_exactness(struct fsdp_durations *durations)
+{
+	uint64_t *histogram = calloc(CELLS, sizeof *histogram);
+	if (histogram == NULL)
+		return false;
+	for (size_t i = 0; i < durations->moments.count; i++) {
+		const struct fsdp_moment *moment = fsdp_vec_at(&durations->moments, i);
+		histogram[cell_of(moment->dur_ns)]++;
+	}
+	durations->histogram = histogram;
+	fsdp_arena_done(&durations->arena);
+	fsdp_arena_init(&durations->arena, durations->budget);
+	fsdp_vec_init(&durations->moments, &durations->arena, sizeof(struct fsdp_moment));
+	return true;
+}
+
+bool fsdp_durations_add(struct fsdp_durations *durations, int64_t ts_ns, int64_t dur_ns)
+{
+	if (fsdp_durations_is_full(durations) && !give_up_exactness(durations))
+		return false;
+	if (durations->histogram != NULL) {
+		durations->histogram[cell_of(dur_ns)]++;
+	} else {
+		struct fsdp_moment *moment = fsdp_vec_push(&durations->moments);
+		if (moment == NULL)
+			return false;
+		*moment = (struct fsdp_moment){ ts_ns, dur_ns };
+	}
+	if (durations->count++ == 0)
+		durations->min_ns = durations->max_ns = dur_ns;
+	if (dur_ns < durations->min_ns)
+		durations->min_ns = dur_ns;
+	if (dur_ns > durations->max_ns)
+		durations->max_ns = dur_ns;
+	fsdp_sum_ns(&durations->sum_ns, dur_ns, &durations->overflow);
+	return true;
+}
+
+static bool join_histogram(
+	struct fsdp_durations *durations, const struct fsdp_durations *more)
+{
+	if (durations->histogram == NULL && !give_up_exactness(durations))
+		return false;
+	for (size_t i = 0; i < CELLS; i++)
+		durations->histogram[i] += more->histogram[i];
+	if (durations->count == 0 || more->min_ns < durations->min_ns)
+		durations->min_ns = more->min_ns;
+	if (durations->count == 0 || more->max_ns > durations->max_ns)
+		durations->max_ns = more->max_ns;
+	durations->count += more->count;
+	fsdp_sum_ns(&durations->sum_ns, more->sum_ns, &durations->overflow);
+	durations->overflow |= more->overflow;
+	return true;
+}
+
+bool fsdp_durations_join(
+	struct fsdp_durations *durations, const struct fsdp_durations *more)
+{
+	if (more->histogram != NULL)
+		return join_histogram(durations, more);
+	for (size_t i = 0; i < more->moments.count; i++) {
+		const struct fsdp_moment *moment = fsdp_vec_at(&more->moments, i);
+		if (!fsdp_durations_add(durations, moment->ts_ns, moment->dur_ns))
+			return false;
+	}
+	return true;
+}
+
+/* ---- percentiles ---- */
+
+static void swap(int64_t *a, int64_t *b)
+{
+	int64_t other = *a;
+	*a = *b;
+	*b = other;
+}
+
+static int64_t middle(int64_t a, int64_t b, int64_t c)
+{
+	if (a > b)
+		swap(&a, &b);
+	return c < a ? a : c > b ? b : c;
+}
+
+/*
+ * The value that would be at `nth` if they were sorted. Three ways, so that equal values
+ * cost nothing; after many bad halves the rest is sorted, for times may be chosen badly
+ * on purpose.
+ */
+static int compare(const void *a, const void *b)
+{
+	const int64_t *left = a, *right = b;
+	return *left < *right ? -1 : *left > *right;
+}
+
+static int64_t select_nth(int64_t *values, size_t count, size_t nth)
+{
+	size_t begin = 0, end = count;
+	for (unsigned rounds = 0; end - begin > 1; rounds++) {
+		if (rounds > 64) {
+			qsort(values + begin, end - begin, sizeof *values, compare);
+			break;
+		}
+		int64_t pivot = middle(values[begin], values[begin + (end - begin) / 2],
+			values[end - 1]);
+		size_t low = begin, at = begin, high = end;
+		while (at < high) {
+			if (values[at] < pivot)
+				swap(&values[at++], &values[low++]);
+			else if (values[at] > pivot)
+				swap(&values[at], &values[--high]);
+			else
+				at++;
+		}
+		if (nth < low)
+			end = low;
+		else if (nth >= high)
+			begin = high;
+		else
+			return pivot;
+	}
+	return values[nth];
+}
+
+static size_t nearest_rank(uint64_t count, unsigned percent)
+{
+	return (size_t)((percent * count + 99) / 100 - 1);
+}
+
+static int64_t from_histogram(const struct fsdp_durations *durations, unsigned percent)
+{
+	uint64_t nth = nearest_rank(durations->count, percent);
+	size_t cell = 0;
+	for (uint64_t below = durations->histogram[0]; below <= nth && cell + 1 < CELLS;)
+		below += durations->histogram[++cell];
+	int64_t value = value_of(cell);
+	return value < durations->min_ns   ? durations->min_ns
+	       : value > durations->max_ns ? durations->max_ns
+					   : value;
+}
+
+static bool exact(const struct fsdp_durations *durations, struct fsdp_times *times)
+{
+	size_t count = durations->moments.count;
+	int64_t *values = malloc(count * sizeof *values);
+	if (values == NULL)
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		const struct fsdp_moment *moment = fsdp_vec_at(&durations->moments, i);
+		values[i] = moment->dur_ns;
+	}
+	times->p50_ns = select_nth(values, count, nearest_rank(count, 50));
+	times->p95_ns = select_nth(values, count, nearest_rank(count, 95));
+	free(values);
+	return true;
+}
+
+bool fsdp_durations_times(
+	const struct fsdp_durations *durations, struct fsdp_times *ret_times)
+{
+	*ret_times = (struct fsdp_times){ durations->count, FSDP_ABSENT, FSDP_ABSENT,
+		FSDP_ABSENT, FSDP_ABSENT, FSDP_ABSENT, durations->histogram != NULL };
+	if (durations->count == 0)
+		return true;
+	if (!durations->overflow)
+		ret_times->sum_ns = durations->sum_ns;
+	ret_times->min_ns = durations->min_ns;
+	ret_times->max_ns = durations->max_ns;
+	if (durations->histogram == NULL)
+		return exact(durations, ret_times);
+	ret_times->p50_ns = from_histogram(durations, 50);
+	ret_times->p95_ns = from_histogram(durations, 95);
+	return true;
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_TRACE_EVENT_H
+#define FSDP_TRACE_EVENT_H
+
+#include <fsdp/trace.h>
+
+#include "base/finding.h"
+#include "base/names.h"
+#include "store/stream.h"
+#include "syntax/json-scan.h"
+#include "trace/durations.h"
+#include "trace/types.h"
+
+/*
+ * One recording while it is read. A reader fills `recording` with what lives in `arena`,
+ * and `durations` where percentiles over ranks need them.
+ */
+struct fsdp_reading {
+	struct fsdp_stream *stream;
+	struct fsdp_budget budget;
+	struct fsdp_arena arena;
+	const struct fsdp_limits *limits;
+	const struct fsdp_recording_options *options;
+	struct fsdp_findings findings;
+	struct fsdp_recording recording;
+	struct fsdp_durations *durations; /* one for each of recording.types, or NULL */
+	struct fsdp_error *error;
+};
+
+/* A kind of recording: a row of registry.c. */
+struct fsdp_trace_reader {
+	/* Whether it reads what begins so (blanks and byte order mark are left out). */
+	bool (*bid)(struct fsdp_span head);
+	/* False: reading->error says why. */
+	bool (*read)(struct fsdp_reading *reading);
+};
+
+extern const struct fsdp_trace_reader fsdp_trace_native;
+extern const struct fsdp_trace_reader fsdp_trace_kineto;
+extern const struct fsdp_trace_reader fsdp_trace_log;
+
+const struct fsdp_trace_reader *fsdp_trace_reader(struct fsdp_span head);
+
+/* Native recordings go on in one of these, by the kind in their header, whose bytes are
+ * there until the next line is asked for. */
+struct fsdp_lines;
+struct fsdp_record;
+bool fsdp_trace_profile(struct fsdp_reading *reading, struct fsdp_lines *lines,
+	const struct fsdp_record *header);
+bool fsdp_trace_fx(struct fsdp_reading *reading, struct fsdp_lines *lines,
+	const struct fsdp_record *header);
+bool fsdp_trace_handles(struct fsdp_reading *reading, struct fsdp_lines *lines,
+	const struct fsdp_record *header);
+
+/* ---- lines ---- */
+
+/* A text stream line by line; the last one needs no end. */
+struct fsdp_lines {
+	struct fsdp_window window;
+	size_t at;
+	uint64_t number;     /* of the line that was handed out; the first is 1 */
+	struct fsdp_vec bad; /* uint64_t: numbers of lines that say nothing */
+};
+
+bool fsdp_lines_init(struct fsdp_lines *lines, struct fsdp_reading *reading);
+void fsdp_lines_done(struct fsdp_lines *lines);
+
+/* Without its LF and a CR before that; data NULL at the end. The line may be written to,
+ * and FSDP_WINDOW_PADDING bytes behind it may be read. */
+bool fsdp_lines_next(struct fsdp_lines *lines, struct fsdp_span *ret_line,
+	struct fsdp_error **ret_error);
+
+bool fsdp_lines_is_blank(struct fsdp_span line);
+
+/* Puts the numbers of bad lines into the recording. */
+bool fsdp_lines_finish(struct fsdp_lines *lines, struct fsdp_reading *reading);
+
+/* ---- records ---- */
+
+/* One JSON object on a line: its members, whose values may be objects again. */
+struct fsdp_member {
+	struct fsdp_json_token key, value; /* of an object or array: the span of it all */
+};
+
+enum { FSDP_RECORD_MEMBERS = 64 };
+
+struct fsdp_record {
+	struct fsdp_member members[FSDP_RECORD_MEMBERS];
+	size_t count;
+	bool more; /* than fit */
+};
+
+/* False: not an object. What lies in the span is borrowed. */
+bool fsdp_record_read(struct fsdp_span text, const struct fsdp_limits *limits,
+	struct fsdp_record *ret_record);
+
+/* The next object of a native recording; false at the end, or with reading->error. Lines
+ * that are no objects are kept as bad. */
+bool fsdp_record_next(struct fsdp_reading *reading, struct fsdp_lines *lines,
+	struct fsdp_record *ret_record);
+
+/* The value of a member, the last one of that name, or NULL. */
+const struct fsdp_json_token *fsdp_record_get(
+	const struct fsdp_record *record, const char *key);
+
+bool fsdp_record_is(const struct fsdp_record *record, const char *key, const char *text);
+bool fsdp_record_has_text(const struct fsdp_record *record, const char *key);
+bool fsdp_record_integer(
+	const struct fsdp_record *record, const char *key, int64_t *ret_value);
+
+/* In the arena; data NULL and no error: absent or no text. */
+bool fsdp_record_text(struct fsdp_reading *reading, const struct fsdp_record *record,
+	const char *key, struct fsdp_span *ret_text);
+
+/* The elements of an array, one by one. */
+struct fsdp_items {
+	struct fsdp_json_scan scan;
+	bool done;
+};
+bool fsdp_items_begin(struct fsdp_items *elements, const struct fsdp_json_token *array,
+	const struct fsdp_limits *limits);
+/* False at the end. Objects and arrays as a span of it all. */
+bool fsdp_items_next(struct fsdp_items *elements, struct fsdp_json_token *ret_value);
+
+/* What the header says of itself. */
+bool fsdp_trace_header(struct fsdp_reading *reading, const struct fsdp_record *header);
+
+/* ---- shared ---- */
+
+bool fsdp_trace_memory(struct fsdp_reading *reading);
+
+/* The items of a vec one behind the other, in the arena. NULL: out of memory. */
+void *fsdp_trace_flat(struct fsdp_reading *reading, const struct fsdp_vec *vec);
+
+/* Fills recording.types: those with names of their own first, in the order of reports,
+ * then the others as they come; those without any durations are left out. The durations
+ * are the reading's from then on. */
+bool fsdp_trace_types(struct fsdp_reading *reading, const struct fsdp_span *names,
+	struct fsdp_durations *const *durations, size_t count);
+
+#define FSDP_TRACE_FIND(reading, rule, ...)                                    \
+	fsdp_find(&(reading)->findings, FSDP_RULE_##rule,                      \
+		FSDP_PLACE(.file = fsdp_span_text((reading)->recording.path)), \
+		__VA_ARGS__)
+
+#endif

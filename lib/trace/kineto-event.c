@@ -1,0 +1,728 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows what one event of a Kineto trace counts as. What can only be known at the end
+ * (which collective a kernel was, which step) is kept for kineto-settle.c.
+ */
+#include <stdlib.h>
+
+#include "base/num.h"
+#include "trace/kineto.h"
+
+static const int64_t WEEK = INT64_C(7) * 86400 * 1000000000;
+/* So far from zero that differences and sums of two still fit. */
+static const int64_t FARTHEST = INT64_C(1) << 62;
+
+/* Name spaces of the table of words. */
+enum { SPACE_CAT = 1, SPACE_PHASE, SPACE_KERNEL, SPACE_THREAD, SPACE_GROUP };
+
+enum cat {
+	CAT_OTHER,
+	CAT_ABSENT,
+	CAT_TRACE,
+	CAT_ANNOTATION,
+	CAT_OP,
+	CAT_PYTHON,
+	CAT_RUNTIME,
+	CAT_KERNEL,
+	CAT_COPY,
+	CAT_SET,
+};
+
+static const struct {
+	const char *name;
+	enum cat cat;
+} cats[] = {
+	{ "python_function", CAT_PYTHON },
+	{ "cpu_op", CAT_OP },
+	{ "Operator", CAT_OP },
+	{ "user_annotation", CAT_ANNOTATION },
+	{ "kernel", CAT_KERNEL },
+	{ "Kernel", CAT_KERNEL },
+	{ "cuda_runtime", CAT_RUNTIME },
+	{ "cuda_driver", CAT_RUNTIME },
+	{ "Runtime", CAT_RUNTIME },
+	{ "Driver", CAT_RUNTIME },
+	{ "gpu_memcpy", CAT_COPY },
+	{ "Memcpy", CAT_COPY },
+	{ "gpu_memset", CAT_SET },
+	{ "Memset", CAT_SET },
+	{ "Trace", CAT_TRACE },
+};
+
+/* ---- words ---- */
+
+static bool make_spaces(struct fsdp_kineto *kineto)
+{
+	static const char *const spaces[] = { "cat", "ph", "kernel", "thread", "group" };
+	for (uint32_t i = 0; i < sizeof spaces / sizeof *spaces; i++)
+		if (fsdp_names_child(&kineto->words, 0, fsdp_span_text(spaces[i])) !=
+			i + SPACE_CAT)
+			return false;
+	return true;
+}
+
+/* The id of a word, and a place for what is known of it: 0 when it is new. */
+static uint32_t *word(struct fsdp_kineto *kineto, uint32_t space, struct fsdp_span text,
+	uint32_t *ret_id)
+{
+	if (kineto->words.list.count == 1 && !make_spaces(kineto))
+		return NULL;
+	uint32_t id = fsdp_names_find_child(&kineto->words, space, text);
+	if (id == FSDP_NONE) {
+		struct fsdp_span kept = fsdp_arena_copy(&kineto->reading->arena, text);
+		if (kept.data == NULL)
+			return NULL;
+		id = fsdp_names_child(&kineto->words, space, kept);
+	}
+	if (id == FSDP_NONE)
+		return NULL;
+	while (kineto->known.count <= id) {
+		uint32_t *fresh = fsdp_vec_push(&kineto->known);
+		if (fresh == NULL)
+			return NULL;
+		*fresh = 0;
+	}
+	*ret_id = id;
+	return fsdp_vec_at(&kineto->known, id);
+}
+
+/* A text with its escapes resolved; valid until the next call. */
+static bool text_of(struct fsdp_kineto *kineto, const struct fsdp_kineto_value *value,
+	struct fsdp_span *ret_text)
+{
+	*ret_text = value->span;
+	if (!value->escaped)
+		return true;
+	if (value->span.size > kineto->scratch_room) {
+		unsigned char *scratch = realloc(kineto->scratch, value->span.size);
+		if (scratch == NULL)
+			return fsdp_fail_memory(&kineto->reading->error);
+		kineto->scratch = scratch;
+		kineto->scratch_room = value->span.size;
+	}
+	*ret_text =
+		fsdp_span(kineto->scratch, fsdp_json_text(value->span, kineto->scratch));
+	return true;
+}
+
+static struct fsdp_tally *tally_of(struct fsdp_kineto *kineto, struct fsdp_vec *tallies,
+	uint32_t space, struct fsdp_span text)
+{
+	uint32_t id;
+	/* The few that there are mostly stand in front. */
+	for (size_t i = 0; i < tallies->count && i < 16; i++) {
+		struct fsdp_tally *tally = fsdp_vec_at(tallies, i);
+		if (fsdp_span_equal(tally->name, text))
+			return tally;
+	}
+	uint32_t *index = word(kineto, space, text, &id);
+	if (index == NULL)
+		return NULL;
+	if (*index != 0)
+		return fsdp_vec_at(tallies, *index - 1);
+	struct fsdp_tally *tally = fsdp_vec_push(tallies);
+	if (tally == NULL)
+		return NULL;
+	tally->name = fsdp_names_segment(&kineto->words, id);
+	*index = (uint32_t)tallies->count;
+	return tally;
+}
+
+/* As the file has pid and tid; a text and a number are not the same thread. */
+static bool thread_of(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *event,
+	uint32_t *ret_id)
+{
+	const struct fsdp_kineto_value *const values[] = { &event->pid, &event->tid };
+	unsigned char text[sizeof kineto->thread.text];
+	size_t size = 0;
+	uint32_t id;
+	for (size_t i = 0; i < 2; i++) {
+		size_t part = values[i]->kind == FSDP_SCAN_END ? 0 : values[i]->span.size;
+		if (part > sizeof text / 2 - 2)
+			part = sizeof text / 2 - 2;
+		text[size++] = (unsigned char)('0' + values[i]->kind);
+		if (part != 0)
+			memcpy(text + size, values[i]->span.data, part);
+		size += part;
+		text[size++] = '\n';
+	}
+	if (size == kineto->thread.size && memcmp(text, kineto->thread.text, size) == 0) {
+		*ret_id = kineto->thread.id;
+		return true;
+	}
+	if (word(kineto, SPACE_THREAD, fsdp_span(text, size), &id) == NULL)
+		return fsdp_kineto_memory(kineto);
+	memcpy(kineto->thread.text, text, size);
+	kineto->thread.size = size;
+	kineto->thread.id = *ret_id = id;
+	return true;
+}
+
+/* ---- args ---- */
+
+static struct fsdp_kineto_value *place_of(
+	struct fsdp_kineto_args *args, const struct fsdp_json_token *key)
+{
+	const struct {
+		struct fsdp_span name;
+		struct fsdp_kineto_value *value;
+	} places[] = {
+		{ FSDP_SPAN("correlation"), &args->correlation },
+		{ FSDP_SPAN("Collective name"), &args->collective },
+		{ FSDP_SPAN("kind"), &args->kind },
+		{ FSDP_SPAN("Process Group Name"), &args->group },
+		{ FSDP_SPAN("Seq"), &args->seq },
+		{ FSDP_SPAN("Group size"), &args->group_size },
+		{ FSDP_SPAN("dtype"), &args->dtype },
+		{ FSDP_SPAN("In msg nelems"), &args->in_elements },
+		{ FSDP_SPAN("Out msg nelems"), &args->out_elements },
+	};
+	for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+		if ((key->escaped || key->span.size == places[i].name.size) &&
+			fsdp_json_text_is(key, places[i].name))
+			return places[i].value;
+	return NULL;
+}
+
+/* What stands in the args of an event; they were scanned once, so nothing in there is
+ * worse than odd. */
+static void read_args(struct fsdp_kineto *kineto, const struct fsdp_kineto_value *value,
+	struct fsdp_kineto_args *args)
+{
+	struct fsdp_json_scan *scan = &kineto->args;
+	struct fsdp_json_token token;
+	union {
+		const unsigned char *is;
+		unsigned char *was; /* nothing is written */
+	} data = { value->span.data };
+	*args = (struct fsdp_kineto_args){ 0 };
+	if (value->kind != FSDP_SCAN_OBJECT)
+		return;
+	fsdp_json_scan_over(scan, data.was, value->span.size, kineto->reading->limits);
+	scan->lenient = true;
+	scan->event_keys = kineto->scan.event_keys;
+	scan->depth_limit = FSDP_SCAN_DEPTH;
+	if (!fsdp_json_scan_next(scan, &token, NULL))
+		return;
+	while (fsdp_json_scan_next(scan, &token, NULL) && token.kind == FSDP_SCAN_KEY) {
+		struct fsdp_kineto_value *place = place_of(args, &token);
+		if (!fsdp_json_scan_skip(scan, &token, NULL))
+			return;
+		if (place != NULL)
+			*place = (struct fsdp_kineto_value){ token.kind, token.escaped,
+				token.span };
+	}
+}
+
+static bool whole(const struct fsdp_kineto_value *value, int64_t *ret_value)
+{
+	return (value->kind == FSDP_SCAN_NUMBER || value->kind == FSDP_SCAN_TEXT) &&
+	       fsdp_decimal_integer(value->span, ret_value);
+}
+
+/* A text or number as a text of its own. */
+static bool keep(struct fsdp_kineto *kineto, const struct fsdp_kineto_value *value,
+	struct fsdp_span *ret_text)
+{
+	struct fsdp_span text;
+	uint32_t id;
+	*ret_text = (struct fsdp_span){ 0 };
+	if (value->kind != FSDP_SCAN_TEXT && value->kind != FSDP_SCAN_NUMBER)
+		return true;
+	if (!text_of(kineto, value, &text))
+		return false;
+	if (word(kineto, SPACE_GROUP, text, &id) == NULL)
+		return fsdp_kineto_memory(kineto);
+	*ret_text = fsdp_names_segment(&kineto->words, id);
+	return true;
+}
+
+static int64_t bytes_of(const struct fsdp_kineto_value *elements, unsigned size)
+{
+	int64_t count, bytes;
+	if (size == 0 || !whole(elements, &count) || count < 0 ||
+		__builtin_mul_overflow(count, (int64_t)size, &bytes))
+		return FSDP_ABSENT;
+	return bytes;
+}
+
+static bool describe(struct fsdp_kineto *kineto, const struct fsdp_kineto_args *args,
+	struct fsdp_kineto_comm *comm)
+{
+	struct fsdp_span dtype = { 0 };
+	if (args->dtype.kind == FSDP_SCAN_TEXT && !text_of(kineto, &args->dtype, &dtype))
+		return false;
+	unsigned size = fsdp_element_size(dtype);
+	comm->bytes_in = bytes_of(&args->in_elements, size);
+	comm->bytes_out = bytes_of(&args->out_elements, size);
+	comm->group_size = FSDP_ABSENT;
+	whole(&args->group_size, &comm->group_size);
+	comm->has_correlation = whole(&args->correlation, &comm->correlation);
+	return keep(kineto, &args->group, &comm->group) &&
+	       keep(kineto, &args->seq, &comm->seq);
+}
+
+/* ---- types ---- */
+
+static bool leave_exactness(struct fsdp_kineto *kineto, enum fsdp_time_type type)
+{
+	const struct fsdp_vec *moments = &kineto->durations[type].moments;
+	if (!fsdp_kineto_sort_steps(kineto))
+		return false;
+	for (size_t i = 0; i < moments->count; i++) {
+		const struct fsdp_moment *moment = fsdp_vec_at(moments, i);
+		if (moment->ts_ns > kineto->last_full_ts)
+			kineto->last_full_ts = moment->ts_ns;
+		if (!fsdp_kineto_into_step(kineto, type, moment->ts_ns, moment->dur_ns))
+			return false;
+	}
+	return true;
+}
+
+static bool add(struct fsdp_kineto *kineto, enum fsdp_time_type type, int64_t ts_ns,
+	int64_t dur_ns)
+{
+	struct fsdp_durations *durations = &kineto->durations[type];
+	if (kineto->second)
+		return durations->histogram == NULL || !kineto->steps_late ||
+		       fsdp_kineto_into_step(kineto, type, ts_ns, dur_ns);
+	if (fsdp_durations_is_full(durations) && !leave_exactness(kineto, type))
+		return false;
+	if (!fsdp_durations_add(durations, ts_ns, dur_ns))
+		return fsdp_kineto_memory(kineto);
+	if (durations->histogram == NULL)
+		return true;
+	if (ts_ns > kineto->last_full_ts)
+		kineto->last_full_ts = ts_ns;
+	return kineto->steps_late || fsdp_kineto_into_step(kineto, type, ts_ns, dur_ns);
+}
+
+static bool busy(struct fsdp_kineto *kineto, struct fsdp_intervals *intervals,
+	int64_t ts_ns, int64_t dur_ns)
+{
+	return kineto->second || fsdp_intervals_add(intervals, ts_ns, ts_ns + dur_ns) ||
+	       fsdp_kineto_memory(kineto);
+}
+
+/* ---- what is on the device ---- */
+
+static bool take_comm(struct fsdp_kineto *kineto, struct fsdp_span name,
+	const struct fsdp_kineto_args *args, struct fsdp_kineto_comm comm)
+{
+	struct fsdp_span collective;
+	if (kineto->second)
+		return true;
+	enum fsdp_time_type type = FSDP_TIME_OTHER;
+	comm.by_name = (unsigned char)fsdp_collective_of_kernel(name);
+	if (args->collective.kind == FSDP_SCAN_TEXT) {
+		if (!text_of(kineto, &args->collective, &collective))
+			return false;
+		type = fsdp_collective_type(collective);
+	}
+	comm.type = (unsigned char)type;
+	comm.how = FSDP_BY_ARGS;
+	comm.unresolved = type == FSDP_TIME_OTHER;
+	struct fsdp_kineto_comm *kept = fsdp_vec_push(&kineto->comm);
+	if (kept == NULL || !describe(kineto, args, &comm))
+		return kineto->reading->error == NULL && fsdp_kineto_memory(kineto);
+	*kept = comm;
+	return busy(kineto, &kineto->comm_busy, comm.ts_ns, comm.dur_ns);
+}
+
+static bool take_copy(struct fsdp_kineto *kineto, struct fsdp_span name,
+	const struct fsdp_kineto_event *event, int64_t ts_ns, int64_t dur_ns)
+{
+	enum fsdp_time_type type = fsdp_copy_type(name);
+	if (type == FSDP_TIME_OTHER) {
+		struct fsdp_kineto_args args;
+		struct fsdp_span kind;
+		read_args(kineto, &event->args, &args);
+		if (args.kind.kind == FSDP_SCAN_TEXT) {
+			if (!text_of(kineto, &args.kind, &kind))
+				return false;
+			type = fsdp_copy_type(kind);
+		}
+	}
+	if (type == FSDP_TIME_OTHER)
+		type = FSDP_TIME_D2D;
+	return add(kineto, type, ts_ns, dur_ns) &&
+	       busy(kineto, &kineto->mem_busy, ts_ns, dur_ns);
+}
+
+/* What the name of a kernel tells, found out once for each name. */
+enum { KERNEL_KNOWN = 1, KERNEL_COMM = 2, KERNEL_COPY = 4 };
+
+static uint32_t judge_kernel(struct fsdp_span name)
+{
+	uint32_t what = KERNEL_KNOWN;
+	if (fsdp_span_has(name, "MEMORY_COPY_", false) ||
+		fsdp_span_has(name, "__amd_rocclr_copyBuffer", false))
+		what |= KERNEL_COPY;
+	else if (fsdp_is_comm_kernel(name))
+		what |= KERNEL_COMM;
+	return what;
+}
+
+/* Whether the args may hold such a key, however it is written. */
+static bool may_have(const struct fsdp_kineto_value *args, struct fsdp_span key)
+{
+	return args->kind == FSDP_SCAN_OBJECT &&
+	       (memmem(args->span.data, args->span.size, key.data, key.size) != NULL ||
+		       memchr(args->span.data, '\\', args->span.size) != NULL);
+}
+
+static bool take_kernel(struct fsdp_kineto *kineto, struct fsdp_span name,
+	const struct fsdp_kineto_event *event, int64_t ts_ns, int64_t dur_ns)
+{
+	struct fsdp_kineto_args args = { 0 };
+	uint32_t id, *what = word(kineto, SPACE_KERNEL, name, &id);
+	if (what == NULL)
+		return fsdp_kineto_memory(kineto);
+	if (*what == 0)
+		*what = judge_kernel(name);
+	if ((*what & KERNEL_COPY) != 0)
+		return take_copy(kineto, name, event, ts_ns, dur_ns);
+	bool comm = (*what & KERNEL_COMM) != 0;
+	if (comm || may_have(&event->args, FSDP_SPAN("Collective name")))
+		read_args(kineto, &event->args, &args);
+	if (comm || args.collective.kind == FSDP_SCAN_TEXT) {
+		name = fsdp_names_segment(&kineto->words, id);
+		return take_comm(kineto, name, &args,
+			(struct fsdp_kineto_comm){ .ts_ns = ts_ns, .dur_ns = dur_ns });
+	}
+	return add(kineto, FSDP_TIME_COMPUTE, ts_ns, dur_ns) &&
+	       busy(kineto, &kineto->compute_busy, ts_ns, dur_ns);
+}
+
+/* ---- what is on the host ---- */
+
+static bool take_step(
+	struct fsdp_kineto *kineto, struct fsdp_span name, int64_t ts_ns, int64_t dur_ns)
+{
+	static const char prefix[] = "ProfilerStep#";
+	size_t size = sizeof prefix - 1;
+	int64_t number;
+	struct fsdp_span digits = fsdp_span(name.data + size, name.size - size);
+	if (kineto->second || !fsdp_decimal_integer(digits, &number) ||
+		digits.data[0] == '-' || memchr(digits.data, '.', digits.size) != NULL)
+		return true;
+	/* What was put into steps already would have looked here as well. */
+	if (kineto->last_full_ts > INT64_MIN &&
+		(kineto->steps_late || ts_ns <= kineto->last_full_ts))
+		kineto->steps_late = true;
+	struct fsdp_kineto_step *step = fsdp_vec_push(&kineto->steps);
+	if (step == NULL)
+		return fsdp_kineto_memory(kineto);
+	*step = (struct fsdp_kineto_step){ number, ts_ns, dur_ns, kineto->order, NULL };
+	kineto->steps_sorted = false;
+	return true;
+}
+
+static bool take_note(struct fsdp_kineto *kineto, struct fsdp_span name,
+	const struct fsdp_kineto_event *event, int64_t ts_ns, int64_t dur_ns)
+{
+	struct fsdp_kineto_args args;
+	struct fsdp_kineto_comm note = { .ts_ns = ts_ns, .dur_ns = dur_ns };
+	if (kineto->second)
+		return true;
+	note.type = (unsigned char)fsdp_collective_type(name);
+	note.how = FSDP_BY_NAME;
+	read_args(kineto, &event->args, &args);
+	if (!thread_of(kineto, event, &note.thread))
+		return false;
+	struct fsdp_kineto_comm *kept = fsdp_vec_push(&kineto->notes);
+	if (kept == NULL)
+		return fsdp_kineto_memory(kineto);
+	if (!describe(kineto, &args, &note))
+		return false;
+	*kept = note;
+	return busy(kineto, &kineto->host_busy, ts_ns, dur_ns);
+}
+
+static bool is_resharding(struct fsdp_span name)
+{
+	static const char hook[] = "FSDP::post_backward_reshard";
+	size_t size = sizeof hook - 1;
+	if (fsdp_span_is(name, "resharding") ||
+		fsdp_span_is(name,
+			"FullyShardedDataParallel._post_backward_hook_reshard_only"))
+		return true;
+	if (name.size < size || memcmp(name.data, hook, size) != 0)
+		return false;
+	return name.size == size ||
+	       (name.size >= size + 3 && name.data[size] == ' ' &&
+		       name.data[size + 1] == '(' && name.data[name.size - 1] == ')');
+}
+
+static bool take_annotation(
+	struct fsdp_kineto *kineto, struct fsdp_span name, int64_t ts_ns, int64_t dur_ns)
+{
+	if (is_resharding(name))
+		return add(kineto, FSDP_TIME_RESHARDING, ts_ns, dur_ns);
+	enum fsdp_time_type type = fsdp_time_type_of(name);
+	if (type == FSDP_TIME_ALL_GATHER_OBJECT || fsdp_time_type_is_region(type))
+		return add(kineto, type, ts_ns, dur_ns);
+	return true;
+}
+
+/* …distributed_c10d.py(N): all_gather_object */
+static bool is_object_gather(struct fsdp_span name)
+{
+	struct fsdp_span end = FSDP_SPAN("): all_gather_object");
+	struct fsdp_span file = FSDP_SPAN("distributed_c10d.py(");
+	if (!fsdp_span_ends(name, end))
+		return false;
+	size_t at = name.size - end.size, digits = 0;
+	while (at > 0 && name.data[at - 1] >= '0' && name.data[at - 1] <= '9') {
+		at--;
+		digits++;
+	}
+	return digits != 0 && fsdp_span_ends(fsdp_span(name.data, at), file);
+}
+
+static bool take_host(struct fsdp_kineto *kineto, enum cat cat, struct fsdp_span name,
+	const struct fsdp_kineto_event *event, int64_t ts_ns, int64_t dur_ns)
+{
+	if (fsdp_span_begins(name, FSDP_SPAN("ProfilerStep#")) &&
+		!take_step(kineto, name, ts_ns, dur_ns))
+		return false;
+	if (fsdp_is_backend_note(name) && !take_note(kineto, name, event, ts_ns, dur_ns))
+		return false;
+	if (cat != CAT_OP)
+		return take_annotation(kineto, name, ts_ns, dur_ns);
+	if (fsdp_span_is(name, "c10d::_reduce_scatter_base_"))
+		kineto->any_reduce_scatter_op = true;
+	return true;
+}
+
+/* ---- launches ---- */
+
+static bool take_launch(struct fsdp_kineto *kineto, struct fsdp_span name,
+	const struct fsdp_kineto_event *event, int64_t ts_ns)
+{
+	struct fsdp_kineto_launch launch = { .ts_ns = ts_ns };
+	struct fsdp_kineto_args args;
+	if (kineto->second && !kineto->launches_lost)
+		return true;
+	launch.is_launch = fsdp_span_has(name, "Launch", false);
+	read_args(kineto, &event->args, &args);
+	if (!whole(&args.correlation, &launch.correlation))
+		return true;
+	if (!thread_of(kineto, event, &launch.thread))
+		return false;
+	if (kineto->launches.count >= kineto->launch_ceiling &&
+		!fsdp_kineto_prune(kineto))
+		return false;
+	struct fsdp_kineto_launch *kept = fsdp_vec_push(&kineto->launches);
+	if (kept == NULL)
+		return fsdp_kineto_memory(kineto);
+	*kept = launch;
+	return true;
+}
+
+/* ---- events ---- */
+
+static bool nanoseconds(const struct fsdp_kineto_value *value, int64_t *ret_ns)
+{
+	struct fsdp_span text = value->span;
+	if (value->kind == FSDP_SCAN_TEXT) {
+		while (text.size != 0 && text.data[0] <= ' ')
+			text = fsdp_span(text.data + 1, text.size - 1);
+		while (text.size != 0 && text.data[text.size - 1] <= ' ')
+			text.size--;
+	} else if (value->kind != FSDP_SCAN_NUMBER) {
+		return false;
+	}
+	return fsdp_decimal_fixed(text, 3, ret_ns) && *ret_ns > -FARTHEST &&
+	       *ret_ns < FARTHEST;
+}
+
+static enum cat cat_of(struct fsdp_span name)
+{
+	for (size_t i = 0; i < sizeof cats / sizeof *cats; i++)
+		if (fsdp_span_is(name, cats[i].name))
+			return cats[i].cat;
+	return CAT_OTHER;
+}
+
+static bool count_cat(struct fsdp_kineto *kineto, struct fsdp_span cat, int64_t dur_ns)
+{
+	struct fsdp_tally *tally = tally_of(kineto, &kineto->cats, SPACE_CAT, cat);
+	if (tally == NULL)
+		return fsdp_kineto_memory(kineto);
+	tally->count++;
+	fsdp_sum_ns(&tally->sum_ns, dur_ns, &kineto->overflow);
+	return true;
+}
+
+/* A span of time that is complete. */
+static bool take_span(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *event,
+	bool has_times, int64_t ts_ns, int64_t dur_ns)
+{
+	struct fsdp_recording *recording = &kineto->reading->recording;
+	struct fsdp_span text = FSDP_SPAN("None");
+	enum cat cat = CAT_ABSENT;
+	kineto->order++;
+	if (event->cat.kind == FSDP_SCAN_TEXT) {
+		if (!text_of(kineto, &event->cat, &text))
+			return false;
+		cat = cat_of(text);
+	}
+	if (!has_times || dur_ns < 0 || dur_ns > WEEK) {
+		if (cat != CAT_TRACE && !kineto->second)
+			recording->bad_dur++;
+		return true;
+	}
+	if (!kineto->second && !count_cat(kineto, text, dur_ns))
+		return false;
+	if (cat == CAT_TRACE)
+		return true;
+	if (recording->first_ts_ns == FSDP_ABSENT || ts_ns < recording->first_ts_ns)
+		recording->first_ts_ns = ts_ns;
+	if (recording->last_end_ns == FSDP_ABSENT ||
+		ts_ns + dur_ns > recording->last_end_ns)
+		recording->last_end_ns = ts_ns + dur_ns;
+	struct fsdp_span name = FSDP_SPAN("");
+	if (cat == CAT_OTHER || (event->name.kind == FSDP_SCAN_TEXT &&
+					!text_of(kineto, &event->name, &name)))
+		return cat == CAT_OTHER;
+	switch (cat) {
+	case CAT_KERNEL:
+		return take_kernel(kineto, name, event, ts_ns, dur_ns);
+	case CAT_COPY:
+		return take_copy(kineto, name, event, ts_ns, dur_ns);
+	case CAT_SET:
+		return add(kineto, FSDP_TIME_MEMSET, ts_ns, dur_ns) &&
+		       busy(kineto, &kineto->mem_busy, ts_ns, dur_ns);
+	case CAT_RUNTIME:
+		return take_launch(kineto, name, event, ts_ns);
+	case CAT_PYTHON:
+		return !is_object_gather(name) ||
+		       add(kineto, FSDP_TIME_ALL_GATHER_OBJECT, ts_ns, dur_ns);
+	case CAT_ANNOTATION:
+	case CAT_ABSENT:
+	case CAT_OP:
+		return take_host(kineto, cat, name, event, ts_ns, dur_ns);
+	case CAT_TRACE:
+	case CAT_OTHER:
+		break;
+	}
+	return true;
+}
+
+/* ---- begins and ends ---- */
+
+static void copy_value(struct fsdp_kineto_value *value, unsigned char **room)
+{
+	if (value->kind == FSDP_SCAN_END || value->span.size == 0)
+		return;
+	memcpy(*room, value->span.data, value->span.size);
+	value->span.data = *room;
+	*room += value->span.size;
+}
+
+static struct fsdp_kineto_open **stack_of(
+	struct fsdp_kineto *kineto, const struct fsdp_kineto_event *event)
+{
+	uint32_t thread;
+	if (!thread_of(kineto, event, &thread))
+		return NULL;
+	uint32_t *index = fsdp_vec_at(&kineto->known, thread);
+	if (*index == 0) {
+		struct fsdp_kineto_open **fresh = fsdp_vec_push(&kineto->opens);
+		if (fresh == NULL) {
+			fsdp_kineto_memory(kineto);
+			return NULL;
+		}
+		*fresh = NULL;
+		*index = (uint32_t)kineto->opens.count;
+	}
+	return fsdp_vec_at(&kineto->opens, *index - 1);
+}
+
+static bool begin(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *event)
+{
+	struct fsdp_kineto_open **stack = stack_of(kineto, event);
+	if (stack == NULL)
+		return false;
+	size_t size = event->cat.span.size + event->name.span.size + event->ts.span.size +
+		      event->pid.span.size + event->tid.span.size + event->args.span.size;
+	struct fsdp_kineto_open *open = malloc(sizeof *open + size + FSDP_WINDOW_PADDING);
+	if (open == NULL)
+		return fsdp_fail_memory(&kineto->reading->error);
+	unsigned char *room = (unsigned char *)(open + 1);
+	memset(room + size, 0, FSDP_WINDOW_PADDING);
+	*open = (struct fsdp_kineto_open){ *stack, *event };
+	open->event.dur = (struct fsdp_kineto_value){ 0 };
+	copy_value(&open->event.cat, &room);
+	copy_value(&open->event.name, &room);
+	copy_value(&open->event.ts, &room);
+	copy_value(&open->event.pid, &room);
+	copy_value(&open->event.tid, &room);
+	copy_value(&open->event.args, &room);
+	*stack = open;
+	return true;
+}
+
+static bool end(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *event)
+{
+	struct fsdp_kineto_open **stack = stack_of(kineto, event);
+	if (stack == NULL)
+		return false;
+	struct fsdp_kineto_open *open = *stack;
+	if (open == NULL) {
+		kineto->reading->recording.unpaired += !kineto->second;
+		return true;
+	}
+	*stack = open->below;
+	int64_t from = 0, to = 0;
+	bool has_times =
+		nanoseconds(&open->event.ts, &from) && nanoseconds(&event->ts, &to);
+	bool good = take_span(kineto, &open->event, has_times, from, to - from);
+	free(open);
+	return good;
+}
+
+uint64_t fsdp_kineto_forget_open(struct fsdp_kineto *kineto)
+{
+	uint64_t count = 0;
+	for (size_t i = 0; i < kineto->opens.count; i++) {
+		struct fsdp_kineto_open **stack = fsdp_vec_at(&kineto->opens, i);
+		while (*stack != NULL) {
+			struct fsdp_kineto_open *below = (*stack)->below;
+			free(*stack);
+			*stack = below;
+			count++;
+		}
+	}
+	return count;
+}
+
+bool fsdp_kineto_take(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *event)
+{
+	struct fsdp_span phase = FSDP_SPAN("?");
+	if (event->ph.kind == FSDP_SCAN_TEXT && !text_of(kineto, &event->ph, &phase))
+		return false;
+	char what = phase.size == 1 ? (char)phase.data[0] : '\0';
+	if (!kineto->second) {
+		struct fsdp_tally *tally =
+			tally_of(kineto, &kineto->phases, SPACE_PHASE, phase);
+		if (tally == NULL)
+			return fsdp_kineto_memory(kineto);
+		tally->count++;
+	}
+	int64_t ts_ns = 0, dur_ns = 0;
+	bool has_times;
+	switch (what) {
+	case 'X':
+		has_times = nanoseconds(&event->ts, &ts_ns) &&
+			    nanoseconds(&event->dur, &dur_ns);
+		return take_span(kineto, event, has_times, ts_ns, dur_ns);
+	case 'B':
+		return begin(kineto, event);
+	case 'E':
+		return end(kineto, event);
+	default:
+		return true;
+	}
+}

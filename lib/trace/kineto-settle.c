@@ -1,0 +1,620 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows what can only be told when all of a trace was read: which layer the collectives
+ * are counted on, which collective each kernel was, and which step everything lies in.
+ */
+#include <stdlib.h>
+
+#include "base/num.h"
+#include "trace/kineto.h"
+
+static struct fsdp_kineto_comm *comm_at(const struct fsdp_vec *vec, size_t index)
+{
+	return fsdp_vec_at(vec, index);
+}
+
+/* ---- notes by thread ---- */
+
+/*
+ * Notes in order of thread and time, to ask for the shortest one round a moment. Moments
+ * are asked for in the same order, so each note is looked at once: those that have begun
+ * lie in a heap, the shortest on top, and leave it when they turn out to have ended.
+ */
+struct asked {
+	uint32_t thread;
+	int64_t ts_ns;
+	uint32_t index; /* the caller's */
+};
+
+static int compare_asked(const void *a, const void *b)
+{
+	const struct asked *left = a, *right = b;
+	if (left->thread != right->thread)
+		return left->thread < right->thread ? -1 : 1;
+	if (left->ts_ns != right->ts_ns)
+		return left->ts_ns < right->ts_ns ? -1 : 1;
+	return left->index < right->index ? -1 : left->index > right->index;
+}
+
+struct heap {
+	const struct fsdp_vec *notes;
+	uint32_t *items;
+	size_t count;
+};
+
+static bool is_shorter(const struct heap *heap, uint32_t a, uint32_t b)
+{
+	const struct fsdp_kineto_comm *left = comm_at(heap->notes, a);
+	const struct fsdp_kineto_comm *right = comm_at(heap->notes, b);
+	if (left->dur_ns != right->dur_ns)
+		return left->dur_ns < right->dur_ns;
+	if (left->ts_ns != right->ts_ns)
+		return left->ts_ns < right->ts_ns;
+	return a < b;
+}
+
+static void heap_push(struct heap *heap, uint32_t item)
+{
+	size_t at = heap->count++;
+	for (; at > 0 && is_shorter(heap, item, heap->items[(at - 1) / 2]);
+		at = (at - 1) / 2)
+		heap->items[at] = heap->items[(at - 1) / 2];
+	heap->items[at] = item;
+}
+
+static void heap_pop(struct heap *heap)
+{
+	uint32_t item = heap->items[--heap->count];
+	size_t at = 0;
+	for (size_t child; (child = 2 * at + 1) < heap->count; at = child) {
+		if (child + 1 < heap->count &&
+			is_shorter(heap, heap->items[child + 1], heap->items[child]))
+			child++;
+		if (!is_shorter(heap, heap->items[child], item))
+			break;
+		heap->items[at] = heap->items[child];
+	}
+	heap->items[at] = item;
+}
+
+/* For each of `asked`, which it sorts, the note that is meant: its index + 1, or 0. */
+static bool find_notes(struct fsdp_kineto *kineto, struct asked *asked, size_t count,
+	uint32_t *ret_notes /* by asked.index */)
+{
+	size_t note_count = kineto->notes.count, next = 0;
+	struct asked *notes = malloc((note_count + 1) * sizeof *notes);
+	struct heap heap = { &kineto->notes,
+		malloc((note_count + 1) * sizeof *heap.items), 0 };
+	bool good = notes != NULL && heap.items != NULL;
+	for (size_t i = 0; good && i < note_count; i++) {
+		const struct fsdp_kineto_comm *note = comm_at(&kineto->notes, i);
+		notes[i] = (struct asked){ note->thread, note->ts_ns, (uint32_t)i };
+	}
+	if (good) {
+		qsort(notes, note_count, sizeof *notes, compare_asked);
+		qsort(asked, count, sizeof *asked, compare_asked);
+	}
+	for (size_t i = 0; good && i < count; i++) {
+		if (i != 0 && asked[i].thread != asked[i - 1].thread)
+			heap.count = 0;
+		while (next < note_count &&
+			(notes[next].thread < asked[i].thread ||
+				(notes[next].thread == asked[i].thread &&
+					notes[next].ts_ns <= asked[i].ts_ns))) {
+			if (notes[next].thread == asked[i].thread)
+				heap_push(&heap, notes[next].index);
+			next++;
+		}
+		const struct fsdp_kineto_comm *top = NULL;
+		while (heap.count != 0) {
+			top = comm_at(&kineto->notes, heap.items[0]);
+			if (top->ts_ns + top->dur_ns >= asked[i].ts_ns)
+				break;
+			heap_pop(&heap);
+		}
+		ret_notes[asked[i].index] = heap.count != 0 ? heap.items[0] + 1 : 0;
+	}
+	free(notes);
+	free(heap.items);
+	return good || fsdp_fail_memory(&kineto->reading->error);
+}
+
+/* ---- launches ---- */
+
+/* The notes round all launches, or none of them kept. */
+static uint32_t *notes_of_launches(struct fsdp_kineto *kineto)
+{
+	size_t count = kineto->launches.count;
+	struct asked *asked = malloc((count + 1) * sizeof *asked);
+	uint32_t *notes = malloc((count + 1) * sizeof *notes);
+	bool good = asked != NULL && notes != NULL;
+	if (!good)
+		fsdp_fail_memory(&kineto->reading->error);
+	for (size_t i = 0; good && i < count; i++) {
+		const struct fsdp_kineto_launch *launch =
+			fsdp_vec_at(&kineto->launches, i);
+		asked[i] = (struct asked){ launch->thread, launch->ts_ns, (uint32_t)i };
+	}
+	good = good && find_notes(kineto, asked, count, notes);
+	free(asked);
+	if (!good) {
+		free(notes);
+		return NULL;
+	}
+	return notes;
+}
+
+/* Launches outside of all notes mean nothing, unless a note comes late: that is seen when
+ * a kernel finds no launch. If too many are left, more may be kept. */
+bool fsdp_kineto_prune(struct fsdp_kineto *kineto)
+{
+	uint32_t *notes = notes_of_launches(kineto);
+	size_t kept = 0;
+	if (notes == NULL)
+		return false;
+	for (size_t i = 0; i < kineto->launches.count; i++) {
+		if (notes[i] == 0)
+			continue;
+		struct fsdp_kineto_launch *to = fsdp_vec_at(&kineto->launches, kept++);
+		*to = *(struct fsdp_kineto_launch *)fsdp_vec_at(&kineto->launches, i);
+	}
+	free(notes);
+	fsdp_vec_truncate(&kineto->launches, kept);
+	kineto->launches_forgotten = true;
+	if (kept > kineto->launch_ceiling / 2)
+		kineto->launch_ceiling *= 2;
+	return true;
+}
+
+/* By correlation; of several the one that is a launch by name, else the first. */
+struct found {
+	int64_t correlation;
+	uint32_t index;
+	bool is_launch;
+};
+
+static int compare_found(const void *a, const void *b)
+{
+	const struct found *left = a, *right = b;
+	if (left->correlation != right->correlation)
+		return left->correlation < right->correlation ? -1 : 1;
+	if (left->is_launch != right->is_launch)
+		return left->is_launch ? -1 : 1;
+	return left->index < right->index ? -1 : left->index > right->index;
+}
+
+static struct found *sort_launches(struct fsdp_kineto *kineto)
+{
+	size_t count = kineto->launches.count;
+	struct found *list = malloc((count + 1) * sizeof *list);
+	if (list == NULL) {
+		fsdp_fail_memory(&kineto->reading->error);
+		return NULL;
+	}
+	for (size_t i = 0; i < count; i++) {
+		const struct fsdp_kineto_launch *launch =
+			fsdp_vec_at(&kineto->launches, i);
+		list[i] = (struct found){ launch->correlation, (uint32_t)i,
+			launch->is_launch };
+	}
+	qsort(list, count, sizeof *list, compare_found);
+	return list;
+}
+
+/* The place of the first one with this correlation, or count. */
+static size_t find_launch(const struct found *list, size_t count, int64_t correlation)
+{
+	size_t low = 0, high = count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (list[middle].correlation < correlation)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < count && list[low].correlation == correlation ? low : count;
+}
+
+static bool any_unresolved(const struct fsdp_kineto *kineto)
+{
+	for (size_t i = 0; i < kineto->comm.count; i++)
+		if (comm_at(&kineto->comm, i)->unresolved)
+			return true;
+	return false;
+}
+
+static bool resolve_by_launch(struct fsdp_kineto *kineto)
+{
+	size_t count = kineto->launches.count;
+	if (!any_unresolved(kineto) || count == 0)
+		return true;
+	struct found *list = sort_launches(kineto);
+	uint32_t *notes = list != NULL ? notes_of_launches(kineto) : NULL;
+	for (size_t i = 0; notes != NULL && i < kineto->comm.count; i++) {
+		struct fsdp_kineto_comm *comm = comm_at(&kineto->comm, i);
+		if (!comm->unresolved || !comm->has_correlation)
+			continue;
+		size_t at = find_launch(list, count, comm->correlation);
+		uint32_t note = at < count ? notes[list[at].index] : 0;
+		if (note == 0)
+			continue;
+		comm->type = comm_at(&kineto->notes, note - 1)->type;
+		comm->how = FSDP_BY_LAUNCH;
+		comm->unresolved = comm->type == FSDP_TIME_OTHER;
+	}
+	bool good = notes != NULL;
+	free(list);
+	free(notes);
+	return good;
+}
+
+static void resolve_by_name(struct fsdp_kineto_comm *comm)
+{
+	if (comm->type != FSDP_TIME_OTHER)
+		return;
+	comm->type = comm->by_name;
+	comm->how = FSDP_BY_NAME;
+	if (comm->by_name != FSDP_TIME_OTHER)
+		return;
+	comm->type = FSDP_TIME_COMM_UNKNOWN;
+	comm->how = FSDP_BY_NONE;
+}
+
+static bool misses_launches(struct fsdp_kineto *kineto)
+{
+	if (!kineto->launches_forgotten || !any_unresolved(kineto))
+		return false;
+	struct found *list = sort_launches(kineto);
+	bool missing = false;
+	for (size_t i = 0; list != NULL && i < kineto->comm.count && !missing; i++) {
+		const struct fsdp_kineto_comm *comm = comm_at(&kineto->comm, i);
+		missing = comm->unresolved && comm->has_correlation &&
+			  find_launch(list, kineto->launches.count, comm->correlation) ==
+				  kineto->launches.count;
+	}
+	free(list);
+	return missing;
+}
+
+bool fsdp_kineto_needs_second(struct fsdp_kineto *kineto)
+{
+	kineto->launches_lost = misses_launches(kineto);
+	if (kineto->launches_lost) {
+		fsdp_vec_truncate(&kineto->launches, 0);
+		kineto->launches_forgotten = false;
+	}
+	if (kineto->steps_late) {
+		for (size_t i = 0; i < kineto->steps.count; i++) {
+			struct fsdp_kineto_step *step = fsdp_vec_at(&kineto->steps, i);
+			step->sums = NULL;
+		}
+	}
+	return kineto->launches_lost || kineto->steps_late;
+}
+
+/* ---- steps ---- */
+
+static int compare_steps(const void *a, const void *b)
+{
+	const struct fsdp_kineto_step *left = a, *right = b;
+	if (left->ts_ns != right->ts_ns)
+		return left->ts_ns < right->ts_ns ? -1 : 1;
+	return left->order < right->order ? -1 : left->order > right->order;
+}
+
+bool fsdp_kineto_sort_steps(struct fsdp_kineto *kineto)
+{
+	size_t count = kineto->steps.count;
+	if (kineto->steps_sorted || count == 0)
+		return true;
+	kineto->steps_sorted = true;
+	struct fsdp_kineto_step *list = malloc(count * sizeof *list);
+	if (list == NULL)
+		return fsdp_fail_memory(&kineto->reading->error);
+	for (size_t i = 0; i < count; i++)
+		list[i] = *(struct fsdp_kineto_step *)fsdp_vec_at(&kineto->steps, i);
+	qsort(list, count, sizeof *list, compare_steps);
+	for (size_t i = 0; i < count; i++)
+		*(struct fsdp_kineto_step *)fsdp_vec_at(&kineto->steps, i) = list[i];
+	free(list);
+	return true;
+}
+
+bool fsdp_kineto_into_step(struct fsdp_kineto *kineto, enum fsdp_time_type type,
+	int64_t ts_ns, int64_t dur_ns)
+{
+	if (!fsdp_kineto_sort_steps(kineto))
+		return false;
+	size_t low = 0, high = kineto->steps.count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		const struct fsdp_kineto_step *step = fsdp_vec_at(&kineto->steps, middle);
+		if (step->ts_ns <= ts_ns)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low == 0)
+		return true;
+	struct fsdp_kineto_step *step = fsdp_vec_at(&kineto->steps, low - 1);
+	if (ts_ns >= step->ts_ns + step->dur_ns)
+		return true;
+	if (step->sums == NULL)
+		step->sums = fsdp_arena_take(&kineto->reading->arena,
+			FSDP_TIME_COUNT * sizeof *step->sums,
+			_Alignof(struct fsdp_tally));
+	if (step->sums == NULL)
+		return fsdp_kineto_memory(kineto);
+	step->sums[type].count++;
+	fsdp_sum_ns(&step->sums[type].sum_ns, dur_ns, &kineto->overflow);
+	return true;
+}
+
+static bool fill_steps(struct fsdp_kineto *kineto)
+{
+	if (kineto->steps.count == 0)
+		return true;
+	for (int type = 0; type < FSDP_TIME_COUNT; type++) {
+		const struct fsdp_vec *moments = &kineto->durations[type].moments;
+		for (size_t i = 0; i < moments->count; i++) {
+			const struct fsdp_moment *moment = fsdp_vec_at(moments, i);
+			if (!fsdp_kineto_into_step(kineto, (enum fsdp_time_type)type,
+				    moment->ts_ns, moment->dur_ns))
+				return false;
+		}
+	}
+	return true;
+}
+
+/* What each step says of itself, types without anything left out. */
+static bool take_steps(struct fsdp_kineto *kineto)
+{
+	struct fsdp_reading *reading = kineto->reading;
+	size_t count = kineto->steps.count;
+	struct fsdp_step *steps = fsdp_arena_take(
+		&reading->arena, count * sizeof *steps, _Alignof(struct fsdp_step));
+	if (steps == NULL)
+		return fsdp_kineto_memory(kineto);
+	for (size_t i = 0; i < count; i++) {
+		struct fsdp_kineto_step *step = fsdp_vec_at(&kineto->steps, i);
+		size_t used = 0;
+		for (int type = 0; step->sums != NULL && type < FSDP_TIME_COUNT; type++) {
+			if (step->sums[type].count == 0)
+				continue;
+			step->sums[used] = step->sums[type];
+			step->sums[used++].name =
+				fsdp_time_type_name((enum fsdp_time_type)type);
+		}
+		steps[i] = (struct fsdp_step){ step->number, step->ts_ns, step->dur_ns,
+			step->sums, used };
+	}
+	reading->recording.steps = steps;
+	reading->recording.step_count = count;
+	return true;
+}
+
+/* The type `all`: the steps, or else all that there is. */
+static bool take_all(struct fsdp_kineto *kineto)
+{
+	struct fsdp_recording *recording = &kineto->reading->recording;
+	struct fsdp_durations *all = &kineto->durations[FSDP_TIME_ALL];
+	recording->all_source = "none";
+	for (size_t i = 0; i < kineto->steps.count; i++) {
+		const struct fsdp_kineto_step *step = fsdp_vec_at(&kineto->steps, i);
+		if (!fsdp_durations_add(all, step->ts_ns, step->dur_ns))
+			return fsdp_kineto_memory(kineto);
+	}
+	if (kineto->steps.count != 0) {
+		recording->all_source = "ProfilerStep";
+	} else if (recording->first_ts_ns != FSDP_ABSENT) {
+		recording->all_source = "span";
+		if (!fsdp_durations_add(all, recording->first_ts_ns,
+			    recording->last_end_ns - recording->first_ts_ns))
+			return fsdp_kineto_memory(kineto);
+	}
+	return true;
+}
+
+/* ---- collectives ---- */
+
+static int64_t bytes_of(const struct fsdp_kineto_comm *comm)
+{
+	return comm->type == FSDP_TIME_ALL_GATHER ? comm->bytes_out : comm->bytes_in;
+}
+
+/* In order of start; what starts together in the order of the file. */
+static bool take_collectives(struct fsdp_kineto *kineto, const struct fsdp_vec *comm)
+{
+	struct fsdp_recording *recording = &kineto->reading->recording;
+	struct fsdp_collective *list = fsdp_arena_take(&kineto->reading->arena,
+		comm->count * sizeof *list, _Alignof(struct fsdp_collective));
+	struct asked *order = malloc((comm->count + 1) * sizeof *order);
+	if (list == NULL || order == NULL) {
+		free(order);
+		return fsdp_fail_memory(&kineto->reading->error);
+	}
+	for (size_t i = 0; i < comm->count; i++)
+		order[i] = (struct asked){ 0, comm_at(comm, i)->ts_ns, (uint32_t)i };
+	qsort(order, comm->count, sizeof *order, compare_asked);
+	for (size_t i = 0; i < comm->count; i++) {
+		const struct fsdp_kineto_comm *one = comm_at(comm, order[i].index);
+		list[i] = (struct fsdp_collective){ one->ts_ns, one->dur_ns,
+			fsdp_time_type_name((enum fsdp_time_type)one->type),
+			(enum fsdp_comm_how)one->how, one->group, one->seq, bytes_of(one),
+			one->group_size };
+	}
+	free(order);
+	recording->collectives = list;
+	recording->collective_count = comm->count;
+	return true;
+}
+
+static bool count_collectives(struct fsdp_kineto *kineto, const struct fsdp_vec *comm)
+{
+	for (size_t i = 0; i < comm->count; i++) {
+		struct fsdp_kineto_comm *one = comm_at(comm, i);
+		resolve_by_name(one);
+		kineto->reading->recording.resolution[one->how]++;
+		enum fsdp_time_type type = (enum fsdp_time_type)one->type;
+		struct fsdp_durations *durations = &kineto->durations[type];
+		/* Beyond what is exact nothing is kept that could be put there later. */
+		bool kept = durations->histogram == NULL &&
+			    !fsdp_durations_is_full(durations);
+		if (!kept &&
+			!fsdp_kineto_into_step(kineto, type, one->ts_ns, one->dur_ns))
+			return false;
+		if (fsdp_durations_is_full(durations)) {
+			for (size_t j = 0; j < durations->moments.count; j++) {
+				const struct fsdp_moment *moment =
+					fsdp_vec_at(&durations->moments, j);
+				if (!fsdp_kineto_into_step(
+					    kineto, type, moment->ts_ns, moment->dur_ns))
+					return false;
+			}
+		}
+		if (!fsdp_durations_add(durations, one->ts_ns, one->dur_ns))
+			return fsdp_kineto_memory(kineto);
+	}
+	return take_collectives(kineto, comm);
+}
+
+static bool take_layer(struct fsdp_kineto *kineto)
+{
+	struct fsdp_recording *recording = &kineto->reading->recording;
+	const struct fsdp_vec *comm = &kineto->comm;
+	if (kineto->comm.count != 0) {
+		recording->layer = FSDP_LAYER_DEVICE;
+		if (!resolve_by_launch(kineto))
+			return false;
+	} else if (kineto->notes.count != 0) {
+		recording->layer = FSDP_LAYER_HOST;
+		comm = &kineto->notes;
+	}
+	return count_collectives(kineto, comm);
+}
+
+/* ---- the device ---- */
+
+static bool settle_all(struct fsdp_kineto *kineto)
+{
+	return (fsdp_intervals_settle(&kineto->comm_busy) &&
+		       fsdp_intervals_settle(&kineto->compute_busy) &&
+		       fsdp_intervals_settle(&kineto->mem_busy) &&
+		       fsdp_intervals_settle(&kineto->host_busy)) ||
+	       fsdp_kineto_memory(kineto);
+}
+
+/* Busy with anything at all, without making that union: |a ∪ b ∪ c| by the pieces. The
+ * three are walked together. */
+static int64_t union_length(const struct fsdp_intervals *const *lists, size_t count,
+	int64_t *ret_first, int64_t *ret_last)
+{
+	size_t at[3] = { 0 };
+	int64_t sum = 0, begin = 0, end = 0;
+	bool any = false;
+	for (;;) {
+		size_t next = count;
+		for (size_t i = 0; i < count; i++)
+			if (at[i] < lists[i]->count &&
+				(next == count ||
+					lists[i]->list[at[i]].begin <
+						lists[next]->list[at[next]].begin))
+				next = i;
+		if (next == count)
+			break;
+		const struct fsdp_interval *one = &lists[next]->list[at[next]++];
+		if (!any) {
+			*ret_first = begin = one->begin;
+			end = one->end;
+			any = true;
+		} else if (one->begin > end) {
+			sum += end - begin;
+			begin = one->begin;
+			end = one->end;
+		} else if (one->end > end) {
+			end = one->end;
+		}
+	}
+	*ret_last = end;
+	return sum + end - begin;
+}
+
+static bool take_device(struct fsdp_kineto *kineto)
+{
+	struct fsdp_recording *recording = &kineto->reading->recording;
+	struct fsdp_device_times *device = &recording->device;
+	const struct fsdp_intervals *lists[] = { &kineto->comm_busy,
+		&kineto->compute_busy, &kineto->mem_busy };
+	if (!settle_all(kineto))
+		return false;
+	if (recording->layer == FSDP_LAYER_HOST)
+		recording->host_comm_busy_ns = fsdp_intervals_length(&kineto->host_busy);
+	recording->has_device = lists[0]->count + lists[1]->count + lists[2]->count != 0;
+	if (!recording->has_device)
+		return true;
+	recording->host_comm_busy_ns = FSDP_ABSENT;
+	int64_t first = 0, last = 0;
+	device->busy_ns = union_length(lists, 3, &first, &last);
+	device->span_ns = last - first;
+	device->idle_ns = device->span_ns - device->busy_ns;
+	device->comm_busy_ns = fsdp_intervals_length(lists[0]);
+	device->compute_busy_ns = fsdp_intervals_length(lists[1]);
+	device->mem_busy_ns = fsdp_intervals_length(lists[2]);
+	device->overlap_ns = fsdp_intervals_common(lists[0], lists[1]);
+	device->exposed_ns = device->comm_busy_ns - device->overlap_ns;
+	return true;
+}
+
+/* ---- the end ---- */
+
+static int compare_tallies(const void *a, const void *b)
+{
+	const struct fsdp_tally *left = a, *right = b;
+	return fsdp_span_compare(left->name, right->name);
+}
+
+static const struct fsdp_tally *take_tallies(
+	struct fsdp_kineto *kineto, const struct fsdp_vec *vec)
+{
+	struct fsdp_tally *list = fsdp_trace_flat(kineto->reading, vec);
+	if (list != NULL)
+		qsort(list, vec->count, sizeof *list, compare_tallies);
+	return list;
+}
+
+static bool take_types(struct fsdp_kineto *kineto)
+{
+	struct fsdp_span names[FSDP_TIME_COUNT];
+	struct fsdp_durations *durations[FSDP_TIME_COUNT];
+	for (int i = 0; i < FSDP_TIME_COUNT; i++) {
+		names[i] = fsdp_time_type_name((enum fsdp_time_type)i);
+		durations[i] = &kineto->durations[i];
+	}
+	return fsdp_trace_types(kineto->reading, names, durations, FSDP_TIME_COUNT);
+}
+
+bool fsdp_kineto_settle(struct fsdp_kineto *kineto)
+{
+	struct fsdp_recording *recording = &kineto->reading->recording;
+	recording->categories = take_tallies(kineto, &kineto->cats);
+	recording->category_count = kineto->cats.count;
+	recording->phases = take_tallies(kineto, &kineto->phases);
+	recording->phase_count = kineto->phases.count;
+	if (recording->categories == NULL || recording->phases == NULL)
+		return false;
+	/* What comm and the rest kept goes into the steps before `all` is made of them.
+	 */
+	if (!fsdp_kineto_sort_steps(kineto) || !take_layer(kineto) ||
+		!fill_steps(kineto) || !take_all(kineto) || !take_steps(kineto) ||
+		!take_device(kineto))
+		return false;
+	recording->reduce_scatter_as_all_reduce =
+		kineto->any_reduce_scatter_op && recording->layer == FSDP_LAYER_HOST &&
+		kineto->durations[FSDP_TIME_REDUCE_SCATTER].count == 0;
+	if (!take_types(kineto))
+		return false;
+	if (kineto->overflow)
+		FSDP_TRACE_FIND(kineto->reading, TIMES_UNUSABLE,
+			"a sum of times does not fit 64 bits of nanoseconds");
+	return true;
+}

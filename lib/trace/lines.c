@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows lines, and objects on lines; knows nothing of what they record.
+ */
+#include "trace/event.h"
+
+bool fsdp_trace_memory(struct fsdp_reading *reading)
+{
+	return fsdp_arena_fail(&reading->arena, &reading->error);
+}
+
+bool fsdp_lines_init(struct fsdp_lines *lines, struct fsdp_reading *reading)
+{
+	*lines = (struct fsdp_lines){ 0 };
+	fsdp_vec_init(&lines->bad, &reading->arena, sizeof(uint64_t));
+	return fsdp_window_init(&lines->window, fsdp_stream_refill, reading->stream,
+		fsdp_limit(reading->limits, FSDP_LIMIT_EVENT_BYTES),
+		FSDP_LIMIT_EVENT_BYTES, &reading->error);
+}
+
+void fsdp_lines_done(struct fsdp_lines *lines)
+{
+	fsdp_window_done(&lines->window);
+}
+
+static struct fsdp_span without_cr(const unsigned char *data, size_t size)
+{
+	return fsdp_span(data, size != 0 && data[size - 1] == '\r' ? size - 1 : size);
+}
+
+bool fsdp_lines_next(struct fsdp_lines *lines, struct fsdp_span *ret_line,
+	struct fsdp_error **ret_error)
+{
+	static const unsigned char mark[] = { 0xef, 0xbb, 0xbf };
+	size_t looked = 0;
+	lines->number++;
+	for (;;) {
+		if (lines->number == 1 && lines->at == 0 &&
+			lines->window.size >= sizeof mark &&
+			memcmp(lines->window.bytes, mark, sizeof mark) == 0) {
+			lines->at = sizeof mark;
+			looked = 0;
+		}
+		const unsigned char *line = lines->window.bytes + lines->at;
+		size_t there = lines->window.size - lines->at;
+		const unsigned char *end = memchr(line + looked, '\n', there - looked);
+		if (end != NULL) {
+			lines->at += (size_t)(end - line) + 1;
+			*ret_line = without_cr(line, (size_t)(end - line));
+			return true;
+		}
+		if (lines->window.ended) {
+			lines->at = lines->window.size;
+			*ret_line = there != 0 ? without_cr(line, there)
+					       : (struct fsdp_span){ 0 };
+			return true;
+		}
+		looked = there;
+		if (!fsdp_window_more(&lines->window, lines->at, ret_error))
+			return false;
+		lines->at = 0;
+	}
+}
+
+bool fsdp_lines_is_blank(struct fsdp_span line)
+{
+	for (size_t i = 0; i < line.size; i++)
+		if (line.data[i] != ' ' && line.data[i] != '\t' && line.data[i] != '\r')
+			return false;
+	return true;
+}
+
+bool fsdp_lines_finish(struct fsdp_lines *lines, struct fsdp_reading *reading)
+{
+	reading->recording.bad_lines = fsdp_trace_flat(reading, &lines->bad);
+	reading->recording.bad_line_count = lines->bad.count;
+	reading->recording.truncated = fsdp_stream_is_cut(reading->stream);
+	return reading->recording.bad_lines != NULL;
+}
+
+void *fsdp_trace_flat(struct fsdp_reading *reading, const struct fsdp_vec *vec)
+{
+	unsigned char *flat = fsdp_arena_take(
+		&reading->arena, vec->count * vec->item_size, _Alignof(max_align_t));
+	if (flat == NULL)
+		fsdp_trace_memory(reading);
+	else
+		for (size_t i = 0; i < vec->count; i++)
+			memcpy(flat + i * vec->item_size, fsdp_vec_at(vec, i),
+				vec->item_size);
+	return flat;
+}
+
+bool fsdp_trace_types(struct fsdp_reading *reading, const struct fsdp_span *names,
+	struct fsdp_durations *const *durations, size_t count)
+{
+	struct fsdp_recording *recording = &reading->recording;
+	struct fsdp_type_times *types = fsdp_arena_take(
+		&reading->arena, count * sizeof *types, _Alignof(struct fsdp_type_times));
+	reading->durations = fsdp_arena_take(&reading->arena,
+		count * sizeof *reading->durations, _Alignof(struct fsdp_durations));
+	if (types == NULL || reading->durations == NULL)
+		return fsdp_trace_memory(reading);
+	recording->types = types;
+	for (unsigned wanted = 0; wanted <= FSDP_TIME_OTHER; wanted++) {
+		for (size_t i = 0; i < count; i++) {
+			if (durations[i]->count == 0 ||
+				fsdp_time_type_of(names[i]) != wanted)
+				continue;
+			size_t used = recording->type_count++;
+			types[used].name = names[i];
+			fsdp_durations_move(&reading->durations[used], durations[i]);
+			if (!fsdp_durations_times(
+				    &reading->durations[used], &types[used].times))
+				return fsdp_fail_memory(&reading->error);
+		}
+	}
+	return true;
+}
+
+/* ---- records ---- */
+
+/* An object or array becomes a span of it all. */
+static bool take_value(struct fsdp_json_scan *scan, struct fsdp_json_token *value)
+{
+	if (!fsdp_json_scan_next(scan, value, NULL))
+		return false;
+	if (value->kind != FSDP_SCAN_OBJECT && value->kind != FSDP_SCAN_ARRAY)
+		return true;
+	struct fsdp_json_token last = *value;
+	if (!fsdp_json_scan_skip(scan, &last, NULL))
+		return false;
+	value->span = fsdp_json_scan_span(
+		scan, value->offset, (size_t)(last.offset + 1 - value->offset));
+	return true;
+}
+
+/* The scan writes nothing; what it looks at behind the span is there. */
+static void scan_over(struct fsdp_json_scan *scan, struct fsdp_span text,
+	const struct fsdp_limits *limits)
+{
+	union {
+		const unsigned char *is;
+		unsigned char *was;
+	} data = { text.data };
+	fsdp_json_scan_over(scan, data.was, text.size, limits);
+}
+
+bool fsdp_record_read(struct fsdp_span text, const struct fsdp_limits *limits,
+	struct fsdp_record *record)
+{
+	struct fsdp_json_scan scan;
+	struct fsdp_json_token token;
+	scan_over(&scan, text, limits);
+	record->count = 0;
+	record->more = false;
+	if (!fsdp_json_scan_next(&scan, &token, NULL) || token.kind != FSDP_SCAN_OBJECT)
+		return false;
+	for (;;) {
+		struct fsdp_member member;
+		if (!fsdp_json_scan_next(&scan, &member.key, NULL))
+			return false;
+		if (member.key.kind == FSDP_SCAN_OBJECT_END)
+			return fsdp_json_scan_next(&scan, &token, NULL);
+		if (!take_value(&scan, &member.value))
+			return false;
+		if (record->count < FSDP_RECORD_MEMBERS)
+			record->members[record->count++] = member;
+		else
+			record->more = true;
+	}
+}
+
+bool fsdp_record_next(struct fsdp_reading *reading, struct fsdp_lines *lines,
+	struct fsdp_record *record)
+{
+	for (;;) {
+		struct fsdp_span line;
+		if (!fsdp_lines_next(lines, &line, &reading->error))
+			return false;
+		if (line.data == NULL)
+			return false;
+		if (fsdp_lines_is_blank(line))
+			continue;
+		if (fsdp_record_read(line, reading->limits, record))
+			return true;
+		uint64_t *number = fsdp_vec_push(&lines->bad);
+		if (number == NULL)
+			return fsdp_trace_memory(reading);
+		*number = lines->number;
+	}
+}
+
+const struct fsdp_json_token *fsdp_record_get(
+	const struct fsdp_record *record, const char *key)
+{
+	for (size_t i = record->count; i-- > 0;)
+		if (fsdp_json_text_is(&record->members[i].key, fsdp_span_text(key)))
+			return &record->members[i].value;
+	return NULL;
+}
+
+bool fsdp_record_is(const struct fsdp_record *record, const char *key, const char *text)
+{
+	const struct fsdp_json_token *value = fsdp_record_get(record, key);
+	return value != NULL && value->kind == FSDP_SCAN_TEXT &&
+	       fsdp_json_text_is(value, fsdp_span_text(text));
+}
+
+bool fsdp_record_has_text(const struct fsdp_record *record, const char *key)
+{
+	const struct fsdp_json_token *value = fsdp_record_get(record, key);
+	return value != NULL && value->kind == FSDP_SCAN_TEXT;
+}
+
+bool fsdp_record_integer(
+	const struct fsdp_record *record, const char *key, int64_t *ret_value)
+{
+	const struct fsdp_json_token *value = fsdp_record_get(record, key);
+	return value != NULL && value->kind == FSDP_SCAN_NUMBER &&
+	       fsdp_decimal_integer(value->span, ret_value);
+}
+
+bool fsdp_record_text(struct fsdp_reading *reading, const struct fsdp_record *record,
+	const char *key, struct fsdp_span *ret_text)
+{
+	*ret_text = (struct fsdp_span){ 0 };
+	const struct fsdp_json_token *value = fsdp_record_get(record, key);
+	if (value == NULL || value->kind != FSDP_SCAN_TEXT)
+		return true;
+	*ret_text = fsdp_json_text_copy(value, &reading->arena);
+	return ret_text->data != NULL || fsdp_trace_memory(reading);
+}
+
+bool fsdp_items_begin(struct fsdp_items *elements, const struct fsdp_json_token *array,
+	const struct fsdp_limits *limits)
+{
+	struct fsdp_json_token token;
+	elements->done = true;
+	if (array == NULL || array->kind != FSDP_SCAN_ARRAY)
+		return false;
+	scan_over(&elements->scan, array->span, limits);
+	elements->done = !fsdp_json_scan_next(&elements->scan, &token, NULL);
+	return !elements->done;
+}
+
+bool fsdp_items_next(struct fsdp_items *elements, struct fsdp_json_token *ret_value)
+{
+	if (elements->done || !take_value(&elements->scan, ret_value) ||
+		ret_value->kind == FSDP_SCAN_ARRAY_END)
+		elements->done = true;
+	return !elements->done;
+}
+
+bool fsdp_trace_header(struct fsdp_reading *reading, const struct fsdp_record *header)
+{
+	struct fsdp_recording *recording = &reading->recording;
+	if (fsdp_record_integer(header, "rank", &recording->rank))
+		recording->rank_from = FSDP_RANK_FROM_FILE;
+	fsdp_record_integer(header, "world_size", &recording->world_size);
+	return fsdp_record_text(reading, header, "debug_level", &recording->debug_level);
+}

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Lines that SimpleProfiler's dump leaves in a training log, behind whatever prefix the
+ * logger has (torch/distributed/fsdp/_debug_utils.py; WARNING before 2.13, INFO since):
+ *
+ *	FSDP _optim_state_dict() profiling:  defaultdict(<class 'float'>, {K: V, …})
+ *
+ * K is <Type.NAME: 'value'> or the repr of a string, V the repr of a float. Everything
+ * else in the log is passed over.
+ */
+#include "syntax/utf8.h"
+#include "trace/event.h"
+
+static const char opening[] = "defaultdict(<class 'float'>, ";
+
+struct log {
+	struct fsdp_reading *reading;
+	struct fsdp_lines lines;
+	struct fsdp_vec dumps, names, durations;
+	struct fsdp_names known;
+	bool any;  /* some line is not blank */
+	bool seen; /* some line is a record, good or bad */
+};
+
+static bool bid(struct fsdp_span head)
+{
+	/* What begins with a bracket may be a log as well: "[rank0]:I1121 …". */
+	if (head.size == 0 || head.data[0] == '{')
+		return false;
+	if (head.data[0] != '[')
+		return true;
+	for (size_t i = 1; i < head.size; i++) {
+		unsigned char c = head.data[i];
+		if (c == ' ' || c == '\n' || c == '\r' || c == '\t')
+			continue;
+		return c != '{' && c != '[' && c != ']' && c != '"' && c != '-' &&
+		       !(c >= '0' && c <= '9' && i + 1 < head.size &&
+			       (head.data[i + 1] == ',' || head.data[i + 1] == ']'));
+	}
+	return false;
+}
+
+/* ---- a dict ---- */
+
+struct text {
+	const unsigned char *at, *end;
+};
+
+static bool take(struct text *text, const char *what)
+{
+	size_t size = strlen(what);
+	if ((size_t)(text->end - text->at) < size || memcmp(text->at, what, size) != 0)
+		return false;
+	text->at += size;
+	return true;
+}
+
+static void blanks(struct text *text)
+{
+	while (text->at < text->end && *text->at == ' ')
+		text->at++;
+}
+
+/* An escape of Python's repr, behind the backslash. */
+static bool take_escape(struct text *text, unsigned char **out)
+{
+	static const char letters[] = "\\\\''\"\"n\nr\rt\t";
+	if (text->at == text->end)
+		return false;
+	unsigned char c = *text->at++;
+	int digits = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : 0;
+	for (size_t i = 0; i + 1 < sizeof letters; i += 2) {
+		if (c == (unsigned char)letters[i]) {
+			*(*out)++ = (unsigned char)letters[i + 1];
+			return true;
+		}
+	}
+	uint32_t point;
+	if (digits == 0 || !fsdp_hex_take(&text->at, text->end, digits, &point) ||
+		point > 0x10ffff)
+		return false;
+	*out = fsdp_utf8_put(*out, point);
+	return true;
+}
+
+/* 'text' or "text", decoded into the arena. */
+static bool take_string(struct log *log, struct text *text, struct fsdp_span *ret_text)
+{
+	if (text->at == text->end || (*text->at != '\'' && *text->at != '"'))
+		return false;
+	unsigned char quote = *text->at++;
+	unsigned char *begin = fsdp_arena_take(
+		&log->reading->arena, (size_t)(text->end - text->at) + 1, 1);
+	unsigned char *out = begin;
+	if (begin == NULL)
+		return fsdp_trace_memory(log->reading);
+	while (text->at < text->end && *text->at != quote) {
+		unsigned char c = *text->at++;
+		if (c != '\\')
+			*out++ = c;
+		else if (!take_escape(text, &out))
+			return false;
+	}
+	if (text->at == text->end)
+		return false;
+	text->at++;
+	*ret_text = fsdp_span(begin, (size_t)(out - begin));
+	return true;
+}
+
+static bool take_key(struct log *log, struct text *text, struct fsdp_span *ret_key)
+{
+	if (!take(text, "<Type."))
+		return take_string(log, text, ret_key);
+	while (text->at < text->end && *text->at != ':' && *text->at != '>')
+		text->at++;
+	return take(text, ": ") && take_string(log, text, ret_key) && take(text, ">");
+}
+
+static bool take_number(
+	struct log *log, struct text *text, struct fsdp_dump_result *result)
+{
+	const unsigned char *begin = text->at;
+	while (text->at < text->end && *text->at != ',' && *text->at != '}' &&
+		*text->at != ' ')
+		text->at++;
+	struct fsdp_span number = fsdp_span(begin, (size_t)(text->at - begin));
+	result->ns = FSDP_ABSENT;
+	if (!fsdp_decimal_fixed(number, 9, &result->ns) && !fsdp_span_is(number, "inf") &&
+		!fsdp_span_is(number, "-inf") && !fsdp_span_is(number, "nan"))
+		return false;
+	result->text = fsdp_arena_copy(&log->reading->arena, number);
+	return result->text.data != NULL || fsdp_trace_memory(log->reading);
+}
+
+/* {K: V, …} and the parenthesis behind it. */
+static bool take_dict(struct log *log, struct text text, struct fsdp_vec *results)
+{
+	if (!take(&text, "{"))
+		return false;
+	blanks(&text);
+	while (!take(&text, "}")) {
+		struct fsdp_dump_result *result = fsdp_vec_push(results);
+		if (result == NULL)
+			return fsdp_trace_memory(log->reading);
+		if (!take_key(log, &text, &result->type) || !take(&text, ":"))
+			return false;
+		blanks(&text);
+		if (!take_number(log, &text, result))
+			return false;
+		blanks(&text);
+		if (text.at < text.end && *text.at == ',')
+			text.at++;
+		else if (text.at == text.end || *text.at != '}')
+			return false;
+		blanks(&text);
+	}
+	return take(&text, ")") && text.at == text.end;
+}
+
+/* ---- lines ---- */
+
+static const unsigned char *find(struct fsdp_span text, const char *what)
+{
+	return memmem(text.data, text.size, what, strlen(what));
+}
+
+/* Where the message begins: at the last "FSDP ", or behind what looks like a prefix. */
+static const unsigned char *message_of(
+	const unsigned char *line, const unsigned char *end)
+{
+	for (const unsigned char *at = end; at-- > line;)
+		if (end - at >= 5 && memcmp(at, "FSDP ", 5) == 0)
+			return at;
+	for (const unsigned char *at = end - 1; at-- > line;)
+		if (*at == ':' || *at == ']')
+			return at + 1 + (at[1] == ' ');
+	return line;
+}
+
+static bool add_times(struct log *log, const struct fsdp_dump *dump)
+{
+	for (size_t i = 0; i < dump->result_count; i++) {
+		const struct fsdp_dump_result *result = &dump->results[i];
+		uint32_t id = fsdp_names_child(&log->known, 0, result->type);
+		if (id == FSDP_NONE)
+			return fsdp_trace_memory(log->reading);
+		if (id > log->names.count) {
+			struct fsdp_span *name = fsdp_vec_push(&log->names);
+			struct fsdp_durations *fresh = fsdp_vec_push(&log->durations);
+			if (name == NULL || fresh == NULL)
+				return fsdp_trace_memory(log->reading);
+			*name = result->type;
+			fsdp_durations_init(fresh, &log->reading->budget);
+		}
+		if (result->ns != FSDP_ABSENT &&
+			!fsdp_durations_add(
+				fsdp_vec_at(&log->durations, id - 1), 0, result->ns))
+			return fsdp_trace_memory(log->reading);
+	}
+	return true;
+}
+
+static bool add_bad(struct log *log)
+{
+	uint64_t *number = fsdp_vec_push(&log->lines.bad);
+	if (number == NULL)
+		return fsdp_trace_memory(log->reading);
+	*number = log->lines.number;
+	return true;
+}
+
+static bool add_dump(struct log *log, struct fsdp_span line, const unsigned char *dict,
+	const unsigned char *msg, const unsigned char *msg_end)
+{
+	struct fsdp_reading *reading = log->reading;
+	struct fsdp_vec results;
+	fsdp_vec_init(&results, &reading->arena, sizeof(struct fsdp_dump_result));
+	struct text text = { dict, line.data + line.size };
+	log->seen = true;
+	if (!take_dict(log, text, &results))
+		return reading->error == NULL && add_bad(log);
+	struct fsdp_dump *dump = fsdp_vec_push(&log->dumps);
+	if (dump == NULL)
+		return fsdp_trace_memory(reading);
+	*dump = (struct fsdp_dump){ .line = log->lines.number,
+		.emitted = true,
+		.msg = fsdp_arena_copy(
+			&reading->arena, fsdp_span(msg, (size_t)(msg_end - msg))),
+		.results = fsdp_trace_flat(reading, &results),
+		.result_count = results.count,
+		.log_message = fsdp_arena_copy(&reading->arena,
+			fsdp_span(msg, (size_t)(line.data + line.size - msg))) };
+	if (dump->msg.data == NULL || dump->log_message.data == NULL)
+		return fsdp_trace_memory(reading);
+	return dump->results != NULL && add_times(log, dump);
+}
+
+static bool take_line(struct log *log, struct fsdp_span line)
+{
+	log->any |= !fsdp_lines_is_blank(line);
+	const unsigned char *dict = find(line, opening);
+	if (dict == NULL)
+		return true;
+	const unsigned char *end = dict;
+	while (end > line.data && end[-1] == ' ')
+		end--;
+	static const char word[] = "profiling:";
+	size_t size = sizeof word - 1;
+	if ((size_t)(end - line.data) < size || memcmp(end - size, word, size) != 0)
+		return true;
+	return add_dump(
+		log, line, dict + sizeof opening - 1, message_of(line.data, end), end);
+}
+
+static bool fail_none(struct log *log)
+{
+	if (!log->any)
+		return fsdp_fail(&log->reading->error, FSDP_ERROR_NOT_A_CHECKPOINT, 0,
+			"empty: there is nothing in this recording");
+	fsdp_fail(&log->reading->error, FSDP_ERROR_NOT_A_CHECKPOINT, 0,
+		"not_json: neither a trace, nor a recording, nor a log with a line of "
+		"SimpleProfiler");
+	fsdp_error_add_hint(&log->reading->error,
+		"PyTorch 2.13 writes that line with TORCH_DISTRIBUTED_DEBUG=INFO and "
+		"TORCH_LOGS=torch.distributed.fsdp._debug_utils");
+	return false;
+}
+
+static bool finish(struct log *log)
+{
+	struct fsdp_reading *reading = log->reading;
+	if (!log->seen)
+		return fail_none(log);
+	reading->recording.kind = FSDP_RECORDING_LOG;
+	reading->recording.dumps = fsdp_trace_flat(reading, &log->dumps);
+	reading->recording.dump_count = log->dumps.count;
+	struct fsdp_span *names = fsdp_trace_flat(reading, &log->names);
+	struct fsdp_durations **durations = fsdp_arena_take(&reading->arena,
+		log->durations.count * sizeof(struct fsdp_durations *), _Alignof(void *));
+	if (durations == NULL)
+		return fsdp_trace_memory(reading);
+	if (reading->recording.dumps == NULL || names == NULL)
+		return false;
+	for (size_t i = 0; i < log->durations.count; i++)
+		durations[i] = fsdp_vec_at(&log->durations, i);
+	return fsdp_trace_types(reading, names, durations, log->names.count) &&
+	       fsdp_lines_finish(&log->lines, reading);
+}
+
+static bool read_log(struct fsdp_reading *reading)
+{
+	struct log log = { .reading = reading };
+	struct fsdp_span line;
+	struct fsdp_arena *arena = &reading->arena;
+	fsdp_vec_init(&log.dumps, arena, sizeof(struct fsdp_dump));
+	fsdp_vec_init(&log.names, arena, sizeof(struct fsdp_span));
+	fsdp_vec_init(&log.durations, arena, sizeof(struct fsdp_durations));
+	bool good = fsdp_lines_init(&log.lines, reading) &&
+		    (fsdp_names_init(&log.known, arena) || fsdp_trace_memory(reading));
+	while (good && (good = fsdp_lines_next(&log.lines, &line, &reading->error)) &&
+		line.data != NULL)
+		good = take_line(&log, line);
+	good = good && finish(&log);
+	fsdp_lines_done(&log.lines);
+	for (size_t i = 0; i < log.durations.count; i++)
+		fsdp_durations_done(fsdp_vec_at(&log.durations, i));
+	return good;
+}
+
+const struct fsdp_trace_reader fsdp_trace_log = { bid, read_log };

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows how the collectives of several ranks are set against each other; knows nothing of
+ * files. Ranks are only as aligned as the clocks of their hosts.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/num.h"
+#include "syntax/decimal.h"
+#include "trace/durations.h"
+#include "trace/match.h"
+#include "trace/types.h"
+
+/* A collective of one rank, and what it is matched by. */
+struct entry {
+	struct fsdp_span group;
+	int64_t key;        /* Seq, or the place within the group */
+	uint32_t recording; /* index */
+	uint32_t index;     /* of the collective */
+	int64_t ts_ns;      /* absolute */
+};
+
+/* Entries that belong together: a run of them. */
+struct run {
+	size_t first, count;
+	int64_t ts_ns; /* the earliest */
+};
+
+struct matcher {
+	struct fsdp_recording *const *recordings;
+	size_t recording_count;
+	struct fsdp_arena *arena;
+	struct entry *entries;
+	size_t entry_count;
+	struct run *runs;
+	size_t run_count;
+	bool grouped, by_seq;
+	uint64_t ranks; /* traces among the recordings */
+};
+
+static const struct fsdp_collective *collective_of(
+	const struct matcher *matcher, const struct entry *entry)
+{
+	return &matcher->recordings[entry->recording]->collectives[entry->index];
+}
+
+static int compare_keys(const struct entry *left, const struct entry *right)
+{
+	int order = fsdp_span_compare(left->group, right->group);
+	if (order != 0)
+		return order;
+	return left->key < right->key ? -1 : left->key > right->key;
+}
+
+static int compare_entries(const void *a, const void *b)
+{
+	const struct entry *left = a, *right = b;
+	int order = compare_keys(left, right);
+	if (order != 0)
+		return order;
+	if (left->recording != right->recording)
+		return left->recording < right->recording ? -1 : 1;
+	return left->index < right->index ? -1 : left->index > right->index;
+}
+
+/* How they can be matched: by what every one of them has. */
+static void judge(struct matcher *matcher)
+{
+	matcher->grouped = matcher->by_seq = true;
+	for (size_t i = 0; i < matcher->recording_count; i++) {
+		const struct fsdp_recording *recording = matcher->recordings[i];
+		matcher->ranks += recording->kind == FSDP_RECORDING_KINETO;
+		matcher->entry_count += recording->collective_count;
+		for (size_t j = 0; j < recording->collective_count; j++) {
+			const struct fsdp_collective *one = &recording->collectives[j];
+			int64_t seq;
+			matcher->grouped &= one->group.data != NULL;
+			matcher->by_seq &= one->seq.data != NULL &&
+					   fsdp_decimal_integer(one->seq, &seq);
+		}
+	}
+	matcher->by_seq &= matcher->grouped;
+}
+
+static int64_t absolute(const struct fsdp_recording *recording, int64_t ts_ns)
+{
+	int64_t base = recording->base_ns != FSDP_ABSENT ? recording->base_ns : 0, sum;
+	return __builtin_add_overflow(ts_ns, base, &sum) ? ts_ns : sum;
+}
+
+/* Without Seq the key is the place among those of the group. */
+static void number(struct entry *entries, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		bool same = i != 0 &&
+			    fsdp_span_equal(entries[i].group, entries[i - 1].group) &&
+			    entries[i].recording == entries[i - 1].recording;
+		entries[i].key = same ? entries[i - 1].key + 1 : 0;
+	}
+}
+
+static void collect(struct matcher *matcher)
+{
+	size_t count = 0;
+	for (uint32_t i = 0; i < matcher->recording_count; i++) {
+		const struct fsdp_recording *recording = matcher->recordings[i];
+		for (uint32_t j = 0; j < recording->collective_count; j++) {
+			const struct fsdp_collective *one = &recording->collectives[j];
+			struct entry *entry = &matcher->entries[count++];
+			*entry = (struct entry){ .recording = i,
+				.index = j,
+				.ts_ns = absolute(recording, one->ts_ns) };
+			if (matcher->grouped)
+				entry->group = one->group;
+			if (matcher->by_seq)
+				fsdp_decimal_integer(one->seq, &entry->key);
+		}
+	}
+	qsort(matcher->entries, count, sizeof *matcher->entries, compare_entries);
+	if (matcher->by_seq)
+		return;
+	number(matcher->entries, count);
+	qsort(matcher->entries, count, sizeof *matcher->entries, compare_entries);
+}
+
+/* Of several of one rank with the same key the last one counts. */
+static void cut_runs(struct matcher *matcher)
+{
+	struct entry *entries = matcher->entries;
+	size_t kept = 0;
+	for (size_t i = 0; i < matcher->entry_count; i++) {
+		if (kept != 0 && compare_keys(&entries[kept - 1], &entries[i]) == 0 &&
+			entries[kept - 1].recording == entries[i].recording)
+			kept--;
+		entries[kept++] = entries[i];
+	}
+	for (size_t i = 0; i < kept; i++) {
+		struct run *last = &matcher->runs[matcher->run_count - 1];
+		if (i == 0 || compare_keys(&entries[i - 1], &entries[i]) != 0) {
+			matcher->runs[matcher->run_count++] =
+				(struct run){ i, 1, entries[i].ts_ns };
+			continue;
+		}
+		last->count++;
+		if (entries[i].ts_ns < last->ts_ns)
+			last->ts_ns = entries[i].ts_ns;
+	}
+}
+
+/* Runs were made in order of keys, which decides between equal times. */
+static int compare_runs(const void *a, const void *b)
+{
+	const struct run *left = a, *right = b;
+	if (left->ts_ns != right->ts_ns)
+		return left->ts_ns < right->ts_ns ? -1 : 1;
+	return left->first < right->first ? -1 : left->first > right->first;
+}
+
+static bool same_types(const struct matcher *matcher, const struct run *run)
+{
+	const struct entry *entries = &matcher->entries[run->first];
+	for (size_t i = 1; i < run->count; i++)
+		if (!fsdp_span_equal(collective_of(matcher, &entries[i])->type,
+			    collective_of(matcher, &entries[0])->type))
+			return false;
+	return true;
+}
+
+/* What all of a run spent, and who was last. */
+static bool measure(
+	struct matcher *matcher, const struct run *run, struct fsdp_match *match)
+{
+	const struct entry *entries = &matcher->entries[run->first];
+	const struct fsdp_collective *first = collective_of(matcher, &entries[0]);
+	int64_t early = INT64_MAX, late = INT64_MIN, end_early = INT64_MAX,
+		end_late = INT64_MIN;
+	size_t last = 0, foremost = 0;
+	uint32_t *recordings = fsdp_arena_take(
+		matcher->arena, run->count * sizeof *recordings, _Alignof(uint32_t));
+	if (recordings == NULL)
+		return false;
+	*match = (struct fsdp_match){ .type = first->type,
+		.group = matcher->grouped ? first->group : (struct fsdp_span){ 0 },
+		.seq = matcher->by_seq ? first->seq : (struct fsdp_span){ 0 },
+		.recordings = recordings,
+		.recording_count = run->count,
+		.transfer_ns = INT64_MAX,
+		.bytes = first->bytes,
+		.group_size = first->group_size };
+	for (size_t i = 0; i < run->count; i++) {
+		int64_t dur = collective_of(matcher, &entries[i])->dur_ns;
+		int64_t begin = entries[i].ts_ns, end = begin + dur;
+		recordings[i] = entries[i].recording;
+		if (begin < early) {
+			early = begin;
+			foremost = i;
+		}
+		if (begin > late) {
+			late = begin;
+			last = i;
+		}
+		end_early = end < end_early ? end : end_early;
+		end_late = end > end_late ? end : end_late;
+		match->transfer_ns = dur < match->transfer_ns ? dur : match->transfer_ns;
+		match->max_dur_ns = dur > match->max_dur_ns ? dur : match->max_dur_ns;
+	}
+	match->start_skew_ns = late - early;
+	match->end_skew_ns = end_late - end_early;
+	match->first_rank = matcher->recordings[recordings[foremost]]->rank;
+	match->last_rank = matcher->recordings[recordings[last]]->rank;
+	matcher->recordings[recordings[last]]->times_last++;
+	for (size_t i = 0; i < run->count; i++) {
+		bool overflow = false;
+		fsdp_sum_ns(&matcher->recordings[recordings[i]]->wait_ns,
+			late - entries[i].ts_ns, &overflow);
+	}
+	return true;
+}
+
+static bool match_runs(struct matcher *matcher, struct fsdp_matching *matching)
+{
+	struct fsdp_match *matches = fsdp_arena_take(matcher->arena,
+		matcher->run_count * sizeof *matches, _Alignof(struct fsdp_match));
+	if (matches == NULL)
+		return false;
+	matching->matches = matches;
+	for (size_t i = 0; i < matcher->run_count; i++) {
+		const struct run *run = &matcher->runs[i];
+		bool all = run->count == matcher->ranks, same = same_types(matcher, run);
+		if (!matcher->grouped && (!all || !same)) {
+			matching->stopped = (int64_t)i;
+			matching->stopped_why = all ? "type" : "missing";
+			break;
+		}
+		if (run->count < 2 || !same)
+			continue;
+		if (!measure(matcher, run, &matches[matching->match_count]))
+			return false;
+		matches[matching->match_count++].index = i;
+	}
+	return true;
+}
+
+/* Most often last; then who waited least; then the lowest. */
+static void find_straggler(const struct matcher *matcher, struct fsdp_matching *matching)
+{
+	const struct fsdp_recording *worst = NULL;
+	bool waits = false;
+	for (size_t i = 0; i < matcher->recording_count; i++) {
+		const struct fsdp_recording *one = matcher->recordings[i];
+		if (one->kind != FSDP_RECORDING_KINETO)
+			continue;
+		waits |= one->wait_ns != 0;
+		if (worst == NULL || one->times_last > worst->times_last ||
+			(one->times_last == worst->times_last &&
+				one->wait_ns < worst->wait_ns))
+			worst = one;
+	}
+	if (waits && matching->match_count != 0)
+		matching->straggler = worst->rank;
+}
+
+bool fsdp_match_collectives(struct fsdp_recording *const *recordings, size_t count,
+	struct fsdp_arena *arena, struct fsdp_matching *matching)
+{
+	struct matcher matcher = {
+		.recordings = recordings, .recording_count = count, .arena = arena
+	};
+	*matching = (struct fsdp_matching){ .stopped = FSDP_ABSENT,
+		.straggler = FSDP_ABSENT };
+	judge(&matcher);
+	if (matcher.ranks < 2)
+		return true;
+	matching->by = matcher.by_seq ? "seq" : matcher.grouped ? "group" : "position";
+	matcher.entries = malloc((matcher.entry_count + 1) * sizeof *matcher.entries);
+	matcher.runs = malloc((matcher.entry_count + 1) * sizeof *matcher.runs);
+	bool good = matcher.entries != NULL && matcher.runs != NULL;
+	if (good) {
+		collect(&matcher);
+		cut_runs(&matcher);
+		if (matcher.grouped)
+			qsort(matcher.runs, matcher.run_count, sizeof *matcher.runs,
+				compare_runs);
+		good = match_runs(&matcher, matching);
+		find_straggler(&matcher, matching);
+	}
+	free(matcher.entries);
+	free(matcher.runs);
+	return good;
+}
+
+/* ---- bandwidths ---- */
+
+__extension__ typedef unsigned __int128 wide;
+
+/* a / b with six decimals, halves up. */
+static void put_quotient(wide a, wide b, char text[32])
+{
+	wide value = (2 * a * 1000000 + b) / (2 * b);
+	unsigned long long whole = (unsigned long long)(value / 1000000);
+	unsigned rest = (unsigned)(value % 1000000);
+	snprintf(text, 32, "%llu.%06u", whole, rest);
+}
+
+bool fsdp_bandwidth(const struct fsdp_span *type, int64_t bytes, int64_t group_size,
+	int64_t ns, char ret_algbw[32], char ret_busbw[32])
+{
+	enum fsdp_time_type what = fsdp_time_type_of(*type);
+	ret_algbw[0] = ret_busbw[0] = '\0';
+	/* 2 bytes (n - 1) × 10^6 fits 128 bits by far. */
+	if (bytes == FSDP_ABSENT || bytes < 0 || ns <= 0 || group_size == FSDP_ABSENT ||
+		group_size <= 0)
+		return false;
+	wide size = (uint64_t)bytes, n = (uint64_t)group_size, time = (uint64_t)ns;
+	if (n > UINT32_MAX)
+		return false;
+	put_quotient(size, time, ret_algbw);
+	if (what == FSDP_TIME_ALL_REDUCE)
+		put_quotient(size * 2 * (n - 1), time * n, ret_busbw);
+	else if (what == FSDP_TIME_ALL_GATHER || what == FSDP_TIME_REDUCE_SCATTER ||
+		 what == FSDP_TIME_ALL_TO_ALL)
+		put_quotient(size * (n - 1), time * n, ret_busbw);
+	else if (what == FSDP_TIME_BROADCAST || what == FSDP_TIME_REDUCE)
+		put_quotient(size, time, ret_busbw);
+	return true;
+}

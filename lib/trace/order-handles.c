@@ -1,0 +1,581 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The order in which FSDP1's handles were used, replayed as _ExecOrderData does
+ * (torch/distributed/fsdp/_exec_order_utils.py, 2.13), and the training states that its
+ * functions assign:
+ *
+ *	{"ev":"pre_forward","handle":H,"training":B}  {"ev":"post_forward","handle":H}
+ *	{"ev":"next_iter"}  {"ev":"state","handle":H,"training_state":S,"handle_state":S}
+ *
+ * A handle that is null is a unit without parameters, which changes nothing.
+ */
+#include <stdlib.h>
+
+#include "base/num.h"
+#include "trace/event.h"
+#include "trace/python.h"
+
+enum status { STATUS_NONE, STATUS_WARNING, STATUS_WARNED };
+static const char *const status_names[] = { "NONE", "WARNING", "WARNED" };
+
+static const char *const training_names[FSDP_TRAINING_STATES] = { "IDLE",
+	"FORWARD_BACKWARD", "SUMMON_FULL_PARAMS" };
+static const char *const handle_names[FSDP_HANDLE_STATES] = { "IDLE", "FORWARD",
+	"BACKWARD_PRE", "BACKWARD_POST", "SUMMON_FULL_PARAMS" };
+enum { IDLE, FORWARD_BACKWARD, SUMMON };
+enum { H_IDLE, H_FORWARD, H_PRE, H_POST, H_SUMMON };
+
+const char *fsdp_training_state_name(unsigned state)
+{
+	return state < FSDP_TRAINING_STATES ? training_names[state] : NULL;
+}
+
+const char *fsdp_handle_state_name(unsigned state)
+{
+	return state < FSDP_HANDLE_STATES ? handle_names[state] : NULL;
+}
+
+struct handle {
+	struct fsdp_handle shown;
+	struct fsdp_span names; /* as Python prints a list of them; data NULL: lost */
+	int64_t pre_index, post_index;
+	uint64_t used_in; /* the forward it was used in last */
+	struct fsdp_vec changes;
+	struct fsdp_state_lane lane;
+};
+
+struct handles {
+	struct fsdp_reading *reading;
+	struct fsdp_lines *lines;
+	struct fsdp_exec_order *order;
+	struct handle *list;
+	size_t count;
+	struct fsdp_vec pre, post; /* int64_t */
+	struct fsdp_vec snapshots, warnings, problems, forwards;
+	int64_t limits[2]; /* of prefetching: backward, forward */
+	enum status status;
+	uint64_t iter, cursor, line;
+	uint64_t forward, in_iteration;
+	bool checks, has_states;
+};
+
+static bool out_of_memory(struct handles *handles)
+{
+	return fsdp_trace_memory(handles->reading);
+}
+
+static int64_t at(const struct fsdp_vec *vec, size_t index)
+{
+	return *(const int64_t *)fsdp_vec_at(vec, index);
+}
+
+static bool push(struct handles *handles, struct fsdp_vec *vec, int64_t value)
+{
+	int64_t *item = fsdp_vec_push(vec);
+	if (item == NULL)
+		return out_of_memory(handles);
+	*item = value;
+	return true;
+}
+
+/* ---- snapshots ---- */
+
+static int64_t target_backward(const struct handles *handles, size_t index, int64_t limit)
+{
+	int64_t place = handles->list[index].post_index;
+	if (place == FSDP_ABSENT || place <= 0)
+		return FSDP_ABSENT;
+	return at(&handles->post, place > limit ? (size_t)(place - limit) : 0);
+}
+
+static int64_t target_forward(const struct handles *handles, size_t index, int64_t limit)
+{
+	int64_t place = handles->list[index].pre_index;
+	int64_t count = (int64_t)handles->pre.count;
+	if (place == FSDP_ABSENT || place + 1 >= count)
+		return FSDP_ABSENT;
+	return at(&handles->pre,
+		limit < count - place ? (size_t)(place + limit) : (size_t)(count - 1));
+}
+
+static int64_t *new_numbers(struct handles *handles, size_t count)
+{
+	int64_t *numbers = fsdp_arena_take(
+		&handles->reading->arena, count * sizeof *numbers, _Alignof(int64_t));
+	if (numbers == NULL)
+		out_of_memory(handles);
+	return numbers;
+}
+
+/* 1 to 3 and the recording's own limit, in order. */
+static size_t limits_of(int64_t own, int64_t limits[4])
+{
+	size_t count = 0;
+	if (own != FSDP_ABSENT && own < 1)
+		limits[count++] = own;
+	for (int64_t i = 1; i <= 3; i++)
+		limits[count++] = i;
+	if (own != FSDP_ABSENT && own > 3)
+		limits[count++] = own;
+	return count;
+}
+
+static bool take_prefetches(struct handles *handles, struct fsdp_order_snapshot *snapshot)
+{
+	struct fsdp_prefetch *list = fsdp_arena_take(&handles->reading->arena,
+		8 * sizeof *list, _Alignof(struct fsdp_prefetch));
+	if (list == NULL)
+		return out_of_memory(handles);
+	snapshot->prefetches = list;
+	for (int way = 0; way < 2; way++) {
+		int64_t limits[4];
+		size_t count = limits_of(handles->limits[way], limits);
+		for (size_t i = 0; i < count; i++) {
+			int64_t *targets = new_numbers(handles, handles->count);
+			if (targets == NULL)
+				return false;
+			for (size_t j = 0; j < handles->count; j++)
+				targets[j] =
+					way == 0 ? target_backward(handles, j, limits[i])
+						 : target_forward(handles, j, limits[i]);
+			list[snapshot->prefetch_count++] =
+				(struct fsdp_prefetch){ way == 0, limits[i], targets };
+		}
+	}
+	return true;
+}
+
+static bool take_snapshot(struct handles *handles, uint64_t line)
+{
+	struct fsdp_order_snapshot *snapshot = fsdp_vec_push(&handles->snapshots);
+	int64_t *pre_index = new_numbers(handles, handles->count);
+	int64_t *post_index = new_numbers(handles, handles->count);
+	if (snapshot == NULL || pre_index == NULL || post_index == NULL)
+		return out_of_memory(handles);
+	for (size_t i = 0; i < handles->count; i++) {
+		pre_index[i] = handles->list[i].pre_index;
+		post_index[i] = handles->list[i].post_index;
+	}
+	*snapshot = (struct fsdp_order_snapshot){ .iter = handles->iter,
+		.at_line = line,
+		.cursor = handles->cursor,
+		.pre = fsdp_trace_flat(handles->reading, &handles->pre),
+		.post = fsdp_trace_flat(handles->reading, &handles->post),
+		.pre_count = handles->pre.count,
+		.post_count = handles->post.count,
+		.pre_index = pre_index,
+		.post_index = post_index,
+		.status = status_names[handles->status] };
+	return snapshot->pre != NULL && snapshot->post != NULL &&
+	       take_prefetches(handles, snapshot);
+}
+
+/* ---- the check of PyTorch ---- */
+
+static bool warn(struct handles *handles, int64_t handle, const struct handle *expected)
+{
+	struct fsdp_order_warning *warning = fsdp_vec_push(&handles->warnings);
+	const struct handle *found = &handles->list[handle];
+	struct fsdp_python text = { .arena = &handles->reading->arena };
+	if (warning == NULL)
+		return out_of_memory(handles);
+	fsdp_python_put(&text,
+		"Forward order differs from that of the first iteration on rank %lld. "
+		"Collectives are unchecked and may give incorrect results or hang.\n",
+		(long long)handles->reading->recording.rank);
+	if (expected == NULL) {
+		fsdp_python_put(&text,
+			"Expected to not all-gather any more parameters in the forward "
+			"but trying to all-gather parameters for ");
+	} else {
+		fsdp_python_put(&text, "Expected to all-gather for [");
+		fsdp_python_add(&text, expected->names);
+		fsdp_python_put(&text, "] but trying to all-gather parameters for ");
+	}
+	if (found->names.data == NULL) {
+		fsdp_python_put(&text, "a newly-added parameter since construction time");
+	} else {
+		fsdp_python_put(&text, "[");
+		fsdp_python_add(&text, found->names);
+		fsdp_python_put(&text, "]");
+	}
+	*warning = (struct fsdp_order_warning){ handles->iter, handles->line, handle,
+		fsdp_python_take(&text) };
+	handles->status = STATUS_WARNING;
+	return warning->message.data != NULL || out_of_memory(handles);
+}
+
+static bool check(struct handles *handles, int64_t handle)
+{
+	uint64_t place = handles->cursor++;
+	if (place >= handles->pre.count)
+		return warn(handles, handle, NULL);
+	int64_t expected = at(&handles->pre, (size_t)place);
+	return expected == handle || warn(handles, handle, &handles->list[expected]);
+}
+
+/* ---- events of a forward ---- */
+
+static bool pre_forward(
+	struct handles *handles, int64_t index, const struct fsdp_record *record)
+{
+	struct handle *handle = &handles->list[index];
+	const struct fsdp_json_token *training = fsdp_record_get(record, "training");
+	bool trains = training != NULL && training->kind == FSDP_SCAN_TRUE;
+	if (trains) {
+		struct fsdp_forward *forward = fsdp_vec_push(&handles->forwards);
+		if (forward == NULL)
+			return out_of_memory(handles);
+		*forward = (struct fsdp_forward){ handles->iter, index };
+		handles->order->unchecked += !handles->checks;
+		handles->in_iteration++;
+		/* A forward begins with the unit that began the first one. */
+		if (handles->pre.count == 0 || at(&handles->pre, 0) == index)
+			handles->forward++;
+		else if (handle->used_in == handles->forward)
+			handles->order->reused++;
+		handle->used_in = handles->forward;
+	}
+	if (handles->checks && trains && handles->iter > 0 &&
+		handles->status != STATUS_WARNED && !check(handles, index))
+		return false;
+	if (handles->iter != 0 || handle->pre_index != FSDP_ABSENT)
+		return true;
+	handle->pre_index = (int64_t)handles->pre.count;
+	return push(handles, &handles->pre, index);
+}
+
+static bool post_forward(struct handles *handles, int64_t index)
+{
+	struct handle *handle = &handles->list[index];
+	if (handle->post_index == FSDP_ABSENT || handle->post_index == 0)
+		handle->post_index = (int64_t)handles->post.count;
+	return push(handles, &handles->post, index);
+}
+
+static bool next_iteration(struct handles *handles)
+{
+	if (!take_snapshot(handles, handles->line - 1))
+		return false;
+	if (handles->iter > 0 && handles->in_iteration != 0 &&
+		handles->in_iteration < handles->pre.count)
+		handles->order->stopped_early++;
+	handles->iter++;
+	handles->in_iteration = 0;
+	fsdp_vec_truncate(&handles->post, 0);
+	for (size_t i = 0; i < handles->count; i++)
+		handles->list[i].post_index = FSDP_ABSENT;
+	if (!handles->checks)
+		return true;
+	handles->cursor = 0;
+	if (handles->status == STATUS_WARNING)
+		handles->status = STATUS_WARNED;
+	return true;
+}
+
+/* ---- training states ---- */
+
+struct refusal {
+	const char *kind, *error, *message;
+	const char *state; /* behind the message, or NULL */
+};
+
+/* Whether PyTorch would raise where (s, h) becomes (s2, h2); -1 is what is not given. The
+ * first row that holds. */
+static struct refusal refused(unsigned s, unsigned h, int s2, int h2)
+{
+	static const char assertion[] = "AssertionError", value[] = "ValueError";
+	unsigned after = s2 >= 0 ? (unsigned)s2 : s;
+	if (s2 == SUMMON && s == FORWARD_BACKWARD)
+		return (struct refusal){ "summon_in_step", assertion,
+			"Cannot manually unshard parameters during forward/backward",
+			NULL };
+	if (s2 == SUMMON && s == SUMMON)
+		return (struct refusal){ "summon_in_summon", assertion,
+			"Cannot manually unshard parameters when already unsharding "
+			"parameters",
+			NULL };
+	if (h2 == H_SUMMON && h != H_IDLE && h != H_SUMMON)
+		return (struct refusal){ "unshard_not_idle", assertion,
+			"Expects the handle training to be IDLE but got "
+			"HandleTrainingState.",
+			handle_names[h] };
+	if (h2 == H_PRE && h != H_PRE && s != IDLE)
+		return (struct refusal){ "backward_not_idle", value,
+			"expected to be in states [<TrainingState.IDLE: 1>] but current "
+			"state is TrainingState.",
+			training_names[s] };
+	if (h2 == H_POST && h != H_POST && after != FORWARD_BACKWARD)
+		return (struct refusal){ "post_backward_outside", value,
+			"expected to be in states [<TrainingState.FORWARD_BACKWARD: 2>] "
+			"but current state is TrainingState.",
+			training_names[s] };
+	if (h2 == H_POST && h != H_POST && s == FORWARD_BACKWARD && h != H_PRE)
+		return (struct refusal){ "post_backward_without_pre", assertion,
+			"Expects `BACKWARD_PRE` or `BACKWARD_POST` state but got "
+			"HandleTrainingState.",
+			handle_names[h] };
+	return (struct refusal){ 0 };
+}
+
+/* The number of a state by name: -1 absent, -2 in neither class. */
+static int state_of(const struct fsdp_record *record, const char *key,
+	const char *const *names, size_t count)
+{
+	const struct fsdp_json_token *value = fsdp_record_get(record, key);
+	if (value == NULL || value->kind == FSDP_SCAN_NULL)
+		return -1;
+	for (size_t i = 0; i < count; i++)
+		if (value->kind == FSDP_SCAN_TEXT &&
+			fsdp_json_text_is(value, fsdp_span_text(names[i])))
+			return (int)i;
+	return -2;
+}
+
+static bool add_problem(struct handles *handles, int64_t index, struct refusal refusal,
+	const struct fsdp_json_token *unknown, const unsigned to[2])
+{
+	struct fsdp_state_lane *lane = &handles->list[index].lane;
+	struct fsdp_state_problem *problem = fsdp_vec_push(&handles->problems);
+	struct fsdp_python text = { .arena = &handles->reading->arena };
+	if (problem == NULL)
+		return out_of_memory(handles);
+	fsdp_python_put(&text, "%s%s", refusal.message,
+		refusal.state != NULL ? refusal.state : "");
+	if (unknown != NULL)
+		fsdp_python_add(&text, unknown->span);
+	*problem = (struct fsdp_state_problem){ handles->line, index, refusal.kind,
+		{ lane->last_training, lane->last_handle }, { to[0], to[1] },
+		refusal.error, fsdp_python_take(&text) };
+	return problem->message.data != NULL || out_of_memory(handles);
+}
+
+static bool change(
+	struct handles *handles, int64_t index, const unsigned to[2], bool problem)
+{
+	struct handle *handle = &handles->list[index];
+	struct fsdp_state_lane *lane = &handle->lane;
+	bool training = to[0] != lane->last_training, other = to[1] != lane->last_handle;
+	if (!training && !other)
+		return true;
+	struct fsdp_state_change *entry = fsdp_vec_push(&handle->changes);
+	if (entry == NULL)
+		return out_of_memory(handles);
+	bool prefetch = other && (to[1] == H_FORWARD || to[1] == H_PRE) && to[0] == IDLE;
+	*entry = (struct fsdp_state_change){ handles->line, to[0], to[1], problem,
+		prefetch, handles->iter };
+	lane->training_counts[to[0]] += training;
+	lane->handle_counts[to[1]] += other;
+	lane->prefetches += prefetch;
+	lane->last_training = to[0];
+	lane->last_handle = to[1];
+	return true;
+}
+
+static bool take_states(
+	struct handles *handles, int64_t index, const struct fsdp_record *record)
+{
+	static const char first[] = "training_state", second[] = "handle_state";
+	struct fsdp_state_lane *lane = &handles->list[index].lane;
+	int s = state_of(record, first, training_names, FSDP_TRAINING_STATES);
+	int h = state_of(record, second, handle_names, FSDP_HANDLE_STATES);
+	if (s == -1 && h == -1)
+		return true;
+	handles->has_states = true;
+	struct refusal refusal = { 0 };
+	const struct fsdp_json_token *unknown = NULL;
+	if (s == -2 || h == -2) {
+		refusal = (struct refusal){ "unknown_state", NULL,
+			s == -2 ? "unknown training_state " : "unknown handle_state ",
+			NULL };
+		unknown = fsdp_record_get(record, s == -2 ? first : second);
+	}
+	s = s < 0 ? -1 : s;
+	h = h < 0 ? -1 : h;
+	if (refusal.kind == NULL && fsdp_record_is(record, "ev", "state"))
+		refusal = refused(lane->last_training, lane->last_handle, s, h);
+	const unsigned to[2] = { s >= 0 ? (unsigned)s : lane->last_training,
+		h >= 0 ? (unsigned)h : lane->last_handle };
+	if (refusal.kind != NULL && !add_problem(handles, index, refusal, unknown, to))
+		return false;
+	return change(handles, index, to, refusal.kind != NULL);
+}
+
+/* ---- lines ---- */
+
+static bool skip(struct handles *handles)
+{
+	handles->reading->recording.skipped++;
+	return true;
+}
+
+static bool take_event(struct handles *handles, const struct fsdp_record *record)
+{
+	int64_t index = FSDP_ABSENT;
+	handles->line = handles->lines->number;
+	if (fsdp_record_is(record, "ev", "next_iter"))
+		return next_iteration(handles);
+	bool pre = fsdp_record_is(record, "ev", "pre_forward");
+	bool post = fsdp_record_is(record, "ev", "post_forward");
+	if (!pre && !post && !fsdp_record_is(record, "ev", "state"))
+		return skip(handles);
+	const struct fsdp_json_token *value = fsdp_record_get(record, "handle");
+	if (value == NULL || value->kind == FSDP_SCAN_NULL)
+		return true;
+	if (!fsdp_record_integer(record, "handle", &index) || index < 0 ||
+		(uint64_t)index >= handles->count)
+		return skip(handles);
+	if (!take_states(handles, index, record))
+		return false;
+	return pre ? pre_forward(handles, index, record)
+		   : !post || post_forward(handles, index);
+}
+
+/* ---- the header ---- */
+
+/* The texts of an array, in the arena; data NULL of the printed list if it is none. */
+static bool read_texts(struct handles *handles, const struct fsdp_json_token *array,
+	struct fsdp_vec *list, struct fsdp_span *ret_printed)
+{
+	struct fsdp_items elements;
+	struct fsdp_json_token text;
+	struct fsdp_python printed = { .arena = &handles->reading->arena };
+	if (!fsdp_items_begin(&elements, array, handles->reading->limits))
+		return true;
+	fsdp_python_put(&printed, "[");
+	while (fsdp_items_next(&elements, &text)) {
+		struct fsdp_span *kept = fsdp_vec_push(list);
+		if (kept == NULL)
+			return out_of_memory(handles);
+		*kept = fsdp_json_text_copy(&text, &handles->reading->arena);
+		if (kept->data == NULL)
+			return out_of_memory(handles);
+		fsdp_python_put(&printed, "%s", list->count > 1 ? ", " : "");
+		fsdp_python_repr(&printed, *kept);
+	}
+	fsdp_python_put(&printed, "]");
+	*ret_printed = fsdp_python_take(&printed);
+	return ret_printed->data != NULL || out_of_memory(handles);
+}
+
+static bool read_handle(struct handles *handles, const struct fsdp_json_token *object,
+	struct handle *handle)
+{
+	struct fsdp_reading *reading = handles->reading;
+	struct fsdp_record record = { 0 };
+	struct fsdp_span printed;
+	struct fsdp_vec fqns, names;
+	fsdp_vec_init(&fqns, &reading->arena, sizeof(struct fsdp_span));
+	fsdp_vec_init(&names, &reading->arena, sizeof(struct fsdp_span));
+	if (object->kind != FSDP_SCAN_OBJECT ||
+		!fsdp_record_read(object->span, reading->limits, &record))
+		return true;
+	fsdp_record_integer(&record, "id", &handle->shown.id);
+	if (!read_texts(handles, fsdp_record_get(&record, "fqns"), &fqns, &printed) ||
+		!read_texts(handles, fsdp_record_get(&record, "names"), &names,
+			&handle->names) ||
+		!fsdp_record_text(reading, &record, "module", &handle->shown.module))
+		return false;
+	handle->shown.fqns = fsdp_trace_flat(reading, &fqns);
+	handle->shown.fqn_count = fqns.count;
+	return handle->shown.fqns != NULL;
+}
+
+static bool take_header(struct handles *handles, const struct fsdp_record *header)
+{
+	struct fsdp_reading *reading = handles->reading;
+	struct fsdp_items elements;
+	struct fsdp_json_token object;
+	struct fsdp_vec list;
+	fsdp_vec_init(&list, &reading->arena, sizeof(struct handle));
+	handles->limits[0] = handles->limits[1] = FSDP_ABSENT;
+	fsdp_record_integer(header, "backward_prefetch_limit", &handles->limits[0]);
+	fsdp_record_integer(header, "forward_prefetch_limit", &handles->limits[1]);
+	for (int i = 0; i < 2; i++)
+		if (handles->limits[i] < 0 && handles->limits[i] != FSDP_ABSENT)
+			handles->limits[i] = 0;
+	fsdp_items_begin(&elements, fsdp_record_get(header, "handles"), reading->limits);
+	while (fsdp_items_next(&elements, &object)) {
+		struct handle *handle = fsdp_vec_push(&list);
+		if (handle == NULL)
+			return out_of_memory(handles);
+		*handle = (struct handle){ .shown.id = (int64_t)list.count - 1,
+			.pre_index = FSDP_ABSENT,
+			.post_index = FSDP_ABSENT };
+		fsdp_vec_init(&handle->changes, &reading->arena,
+			sizeof(struct fsdp_state_change));
+		if (!read_handle(handles, &object, handle))
+			return false;
+	}
+	handles->list = fsdp_trace_flat(reading, &list);
+	handles->count = list.count;
+	return handles->list != NULL;
+}
+
+/* ---- the end ---- */
+
+static bool take_handles(struct handles *handles)
+{
+	struct fsdp_arena *arena = &handles->reading->arena;
+	struct fsdp_handle *shown = fsdp_arena_take(
+		arena, handles->count * sizeof *shown, _Alignof(struct fsdp_handle));
+	struct fsdp_state_lane *lanes = fsdp_arena_take(
+		arena, handles->count * sizeof *lanes, _Alignof(struct fsdp_state_lane));
+	if (shown == NULL || lanes == NULL)
+		return out_of_memory(handles);
+	for (size_t i = 0; i < handles->count; i++) {
+		shown[i] = handles->list[i].shown;
+		lanes[i] = handles->list[i].lane;
+		lanes[i].changes =
+			fsdp_trace_flat(handles->reading, &handles->list[i].changes);
+		lanes[i].change_count = handles->list[i].changes.count;
+		if (lanes[i].changes == NULL)
+			return false;
+	}
+	handles->order->handles = shown;
+	handles->order->handle_count = handles->count;
+	if (handles->has_states)
+		handles->order->lanes = lanes;
+	return true;
+}
+
+static bool finish(struct handles *handles)
+{
+	struct fsdp_exec_order *order = handles->order;
+	if (!take_snapshot(handles, handles->line))
+		return false;
+	order->snapshots = fsdp_trace_flat(handles->reading, &handles->snapshots);
+	order->snapshot_count = handles->snapshots.count;
+	order->warnings = fsdp_trace_flat(handles->reading, &handles->warnings);
+	order->warning_count = handles->warnings.count;
+	order->problems = fsdp_trace_flat(handles->reading, &handles->problems);
+	order->problem_count = handles->problems.count;
+	order->forwards = fsdp_trace_flat(handles->reading, &handles->forwards);
+	order->forward_count = handles->forwards.count;
+	handles->reading->recording.order = order;
+	return order->snapshots != NULL && order->warnings != NULL &&
+	       order->problems != NULL && order->forwards != NULL &&
+	       take_handles(handles);
+}
+
+bool fsdp_trace_handles(struct fsdp_reading *reading, struct fsdp_lines *lines,
+	const struct fsdp_record *header)
+{
+	struct fsdp_arena *arena = &reading->arena;
+	struct handles handles = { .reading = reading, .lines = lines, .line = 1 };
+	struct fsdp_record record;
+	fsdp_vec_init(&handles.pre, arena, sizeof(int64_t));
+	fsdp_vec_init(&handles.post, arena, sizeof(int64_t));
+	fsdp_vec_init(&handles.snapshots, arena, sizeof(struct fsdp_order_snapshot));
+	fsdp_vec_init(&handles.warnings, arena, sizeof(struct fsdp_order_warning));
+	fsdp_vec_init(&handles.problems, arena, sizeof(struct fsdp_state_problem));
+	fsdp_vec_init(&handles.forwards, arena, sizeof(struct fsdp_forward));
+	handles.checks = fsdp_span_is(reading->recording.debug_level, "DETAIL");
+	handles.order = fsdp_arena_take(
+		arena, sizeof *handles.order, _Alignof(struct fsdp_exec_order));
+	bool good = (handles.order != NULL || out_of_memory(&handles)) &&
+		    take_header(&handles, header);
+	while (good && fsdp_record_next(reading, lines, &record))
+		good = take_event(&handles, &record);
+	return good && reading->error == NULL && finish(&handles);
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows where the orders of several ranks part; knows nothing of how they were read.
+ */
+#include <stdlib.h>
+
+#include "trace/match.h"
+#include "trace/python.h"
+
+/* The training forwards of one iteration of a rank. */
+struct sequence {
+	const struct fsdp_recording *recording;
+	const struct fsdp_forward *forwards;
+	size_t count;
+};
+
+static struct sequence iteration_of(const struct fsdp_recording *recording, uint64_t iter)
+{
+	const struct fsdp_exec_order *order = recording->order;
+	size_t low = 0, high = order->forward_count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (order->forwards[middle].iter < iter)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	struct sequence sequence = { recording, order->forwards + low, 0 };
+	while (low + sequence.count < order->forward_count &&
+		order->forwards[low + sequence.count].iter == iter)
+		sequence.count++;
+	return sequence;
+}
+
+static int64_t handle_at(const struct sequence *sequence, size_t position)
+{
+	return position < sequence->count ? sequence->forwards[position].handle
+					  : FSDP_ABSENT;
+}
+
+/* The first place where two differ; the longer count if nowhere. */
+static size_t part(const struct sequence *a, const struct sequence *b)
+{
+	size_t count = a->count > b->count ? a->count : b->count, at = 0;
+	while (at < count && handle_at(a, at) == handle_at(b, at))
+		at++;
+	return at;
+}
+
+static void put_fqns(
+	struct fsdp_python *text, const struct sequence *sequence, size_t position)
+{
+	int64_t index = handle_at(sequence, position);
+	fsdp_python_put(text, "[");
+	if (index != FSDP_ABSENT) {
+		const struct fsdp_handle *handle =
+			&sequence->recording->order->handles[index];
+		fsdp_python_put(text, "[");
+		for (size_t i = 0; i < handle->fqn_count; i++) {
+			fsdp_python_put(text, "%s", i != 0 ? ", " : "");
+			fsdp_python_repr(text, handle->fqns[i]);
+		}
+		fsdp_python_put(text, "]");
+	}
+	fsdp_python_put(text, "]");
+}
+
+static bool tell(struct fsdp_divergence *divergence, const struct sequence *a,
+	const struct sequence *b, size_t position, struct fsdp_arena *arena)
+{
+	struct fsdp_python text = { .arena = arena };
+	*divergence = (struct fsdp_divergence){ .position = (int64_t)position,
+		.ranks = { a->recording->rank, b->recording->rank },
+		.handles = { handle_at(a, position), handle_at(b, position) } };
+	fsdp_python_put(&text,
+		"Forward order differs across ranks: rank %lld is all-gathering "
+		"parameters for ",
+		(long long)a->recording->rank);
+	put_fqns(&text, a, position);
+	fsdp_python_put(&text, " while rank %lld is all-gathering parameters for ",
+		(long long)b->recording->rank);
+	put_fqns(&text, b, position);
+	divergence->message = fsdp_python_take(&text);
+	return divergence->message.data != NULL;
+}
+
+/* PyTorch compares call by call: (0,1), (0,2), … and whoever differs first is named. */
+static bool compare_first(const struct sequence *ranks, size_t count,
+	struct fsdp_arena *arena, struct fsdp_divergence *divergence)
+{
+	size_t best = SIZE_MAX, left = 0, right = 0;
+	for (size_t i = 0; i < count; i++) {
+		/* Whoever agrees with the first agrees with the others as far as that. */
+		for (size_t j = i + 1; j < count && i == 0; j++) {
+			size_t at = part(&ranks[i], &ranks[j]);
+			size_t most = ranks[i].count > ranks[j].count ? ranks[i].count
+								      : ranks[j].count;
+			if (at < most && at < best) {
+				best = at;
+				left = i;
+				right = j;
+			}
+		}
+	}
+	return best == SIZE_MAX ||
+	       tell(divergence, &ranks[left], &ranks[right], best, arena);
+}
+
+static uint64_t last_iteration(const struct fsdp_recording *recording)
+{
+	const struct fsdp_exec_order *order = recording->order;
+	return order->forward_count == 0 ? 0
+					 : order->forwards[order->forward_count - 1].iter;
+}
+
+/* The iteration is the first in which any two differ; the place the first there. */
+static bool find_first(const struct fsdp_recording *const *recordings,
+	struct sequence *ranks, size_t count, struct fsdp_arena *arena,
+	struct fsdp_first_diff *diff)
+{
+	uint64_t last = 0;
+	int64_t *handles =
+		fsdp_arena_take(arena, count * sizeof *handles, _Alignof(int64_t));
+	if (handles == NULL)
+		return false;
+	diff->handles = handles;
+	diff->count = count;
+	for (size_t i = 0; i < count; i++)
+		if (last_iteration(recordings[i]) > last)
+			last = last_iteration(recordings[i]);
+	for (uint64_t iter = 0; iter <= last && !diff->found; iter++) {
+		size_t best = SIZE_MAX;
+		for (size_t i = 0; i < count; i++)
+			ranks[i] = iteration_of(recordings[i], iter);
+		for (size_t i = 1; i < count; i++) {
+			size_t at = part(&ranks[0], &ranks[i]);
+			size_t most = ranks[0].count > ranks[i].count ? ranks[0].count
+								      : ranks[i].count;
+			if (at < most && at < best)
+				best = at;
+		}
+		if (best == SIZE_MAX)
+			continue;
+		diff->found = true;
+		diff->iteration = iter;
+		diff->position = best;
+		for (size_t i = 0; i < count; i++)
+			handles[i] = handle_at(&ranks[i], best);
+	}
+	return true;
+}
+
+bool fsdp_match_orders(struct fsdp_recording *const *recordings, size_t count,
+	struct fsdp_arena *arena, struct fsdp_divergence *divergence,
+	struct fsdp_first_diff *diff)
+{
+	struct sequence *ranks = malloc((count + 1) * sizeof *ranks);
+	const struct fsdp_recording **orders = malloc((count + 1) * sizeof *orders);
+	size_t used = 0;
+	bool good = ranks != NULL && orders != NULL;
+	*divergence = (struct fsdp_divergence){ .agree = true, .position = FSDP_ABSENT };
+	*diff = (struct fsdp_first_diff){ 0 };
+	for (size_t i = 0; good && i < count; i++)
+		if (recordings[i]->order != NULL) {
+			orders[used] = recordings[i];
+			ranks[used++] = iteration_of(recordings[i], 0);
+		}
+	if (good && used > 1)
+		good = compare_first(ranks, used, arena, divergence) &&
+		       find_first(orders, ranks, used, arena, diff);
+	free(ranks);
+	free(orders);
+	return good;
+}

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * SimpleProfiler's events, replayed (torch/distributed/fsdp/_debug_utils.py, 2.13):
+ *
+ *	{"ev":"begin","type":T,"t_ns":N}   {"ev":"end","type":T,"t_ns":N}
+ *	{"ev":"span","type":T,"dur_ns":N}  {"ev":"reset"}  {"ev":"dump","msg":M}
+ *
+ * `t`, decimal seconds, may stand for `t_ns`. Three things are not the same: `results`,
+ * which a dump prints and a reset clears; the set of active types, which a reset clears
+ * too; and the open frames, which live in the callers and survive it.
+ */
+#include <stdlib.h>
+
+#include "trace/event.h"
+#include "trace/python.h"
+
+struct frame {
+	struct frame *below;
+	int64_t t_ns;
+};
+
+struct type {
+	struct fsdp_span name;
+	struct frame *frames;
+	uint64_t active; /* the round in which it became active, or 0 */
+	uint64_t round;  /* of the results it is in */
+	int64_t sum_ns;
+};
+
+struct profile {
+	struct fsdp_reading *reading;
+	struct fsdp_lines *lines;
+	struct fsdp_names names;
+	struct fsdp_vec types;     /* struct type; index is the id of the name less one */
+	struct fsdp_vec durations; /* struct fsdp_durations, the same */
+	struct fsdp_vec results;   /* uint32_t, in order of first end */
+	struct fsdp_vec dumps, problems;
+	struct frame *spare;
+	uint64_t round;
+	bool emits;
+	bool overflow;
+};
+
+static bool out_of_memory(struct profile *profile)
+{
+	return fsdp_trace_memory(profile->reading);
+}
+
+/* ---- types ---- */
+
+/* A type that was not there before. */
+static bool add_type(struct profile *profile, struct fsdp_span name)
+{
+	struct type *type = fsdp_vec_push(&profile->types);
+	struct fsdp_durations *durations = fsdp_vec_push(&profile->durations);
+	if (type == NULL || durations == NULL)
+		return out_of_memory(profile);
+	*type = (struct type){ .name = name };
+	fsdp_durations_init(durations, &profile->reading->budget);
+	return true;
+}
+
+/* The index of the type of an event; FSDP_NONE with an error, or without: no type. */
+static uint32_t type_of(struct profile *profile, const struct fsdp_record *record)
+{
+	struct fsdp_span name;
+	const struct fsdp_json_token *value = fsdp_record_get(record, "type");
+	if (value == NULL || value->kind != FSDP_SCAN_TEXT)
+		return FSDP_NONE;
+	if (!value->escaped) {
+		uint32_t id = fsdp_names_find_child(&profile->names, 0, value->span);
+		if (id != FSDP_NONE)
+			return id - 1;
+	}
+	if (!fsdp_record_text(profile->reading, record, "type", &name))
+		return FSDP_NONE;
+	uint32_t id = fsdp_names_child(&profile->names, 0, name);
+	if (id == FSDP_NONE) {
+		out_of_memory(profile);
+		return FSDP_NONE;
+	}
+	if (id > profile->types.count && !add_type(profile, name))
+		return FSDP_NONE;
+	return id - 1;
+}
+
+static bool time_of(const struct fsdp_record *record, int64_t *ret_ns)
+{
+	const struct fsdp_json_token *t;
+	if (fsdp_record_get(record, "t_ns") != NULL)
+		return fsdp_record_integer(record, "t_ns", ret_ns);
+	t = fsdp_record_get(record, "t");
+	return t != NULL && t->kind == FSDP_SCAN_NUMBER &&
+	       fsdp_decimal_fixed(t->span, 9, ret_ns);
+}
+
+static bool add_time(struct profile *profile, uint32_t index, int64_t t_ns, int64_t ns)
+{
+	struct type *type = fsdp_vec_at(&profile->types, index);
+	if (type->round != profile->round) {
+		uint32_t *place = fsdp_vec_push(&profile->results);
+		if (place == NULL)
+			return out_of_memory(profile);
+		*place = index;
+		type->round = profile->round;
+		type->sum_ns = 0;
+	}
+	fsdp_sum_ns(&type->sum_ns, ns, &profile->overflow);
+	return fsdp_durations_add(fsdp_vec_at(&profile->durations, index), t_ns, ns) ||
+	       out_of_memory(profile);
+}
+
+/* ---- events ---- */
+
+static bool add_problem(
+	struct profile *profile, const char *kind, uint32_t index, const char *message)
+{
+	struct fsdp_profile_problem *problem = fsdp_vec_push(&profile->problems);
+	if (problem == NULL)
+		return out_of_memory(profile);
+	struct type *type = fsdp_vec_at(&profile->types, index);
+	*problem = (struct fsdp_profile_problem){ profile->lines->number, kind,
+		type->name, message };
+	return true;
+}
+
+static bool begin_type(struct profile *profile, uint32_t index, int64_t t_ns)
+{
+	struct type *type = fsdp_vec_at(&profile->types, index);
+	if (type->active == profile->round)
+		return add_problem(profile, "reentry", index,
+			"this type was active already: PyTorch raises an AssertionError");
+	struct frame *frame = profile->spare;
+	if (frame != NULL)
+		profile->spare = frame->below;
+	else
+		frame = fsdp_arena_take(
+			&profile->reading->arena, sizeof *frame, _Alignof(struct frame));
+	if (frame == NULL)
+		return out_of_memory(profile);
+	*frame = (struct frame){ type->frames, t_ns };
+	type->frames = frame;
+	type->active = profile->round;
+	return true;
+}
+
+static bool end_type(struct profile *profile, uint32_t index, int64_t t_ns)
+{
+	struct type *type = fsdp_vec_at(&profile->types, index);
+	struct frame *frame = type->frames;
+	int64_t ns;
+	if (frame == NULL)
+		return add_problem(
+			profile, "end_without_begin", index, "an end without a begin");
+	type->frames = frame->below;
+	frame->below = profile->spare;
+	profile->spare = frame;
+	if (__builtin_sub_overflow(t_ns, frame->t_ns, &ns)) {
+		profile->overflow = true;
+		ns = 0;
+	}
+	if (!add_time(profile, index, frame->t_ns, ns))
+		return false;
+	if (type->active != profile->round)
+		return add_problem(profile, "end_after_reset", index,
+			"this type ends after a reset: PyTorch raises a KeyError, but "
+			"the time counts");
+	type->active = 0;
+	return true;
+}
+
+static void reset(struct profile *profile)
+{
+	profile->round++;
+	fsdp_vec_truncate(&profile->results, 0);
+}
+
+/* The results as they stand, in the arena. */
+static struct fsdp_dump_result *take_results(struct profile *profile)
+{
+	size_t count = profile->results.count;
+	struct fsdp_dump_result *results = fsdp_arena_take(&profile->reading->arena,
+		count * sizeof *results, _Alignof(struct fsdp_dump_result));
+	if (results == NULL) {
+		out_of_memory(profile);
+		return NULL;
+	}
+	for (size_t i = 0; i < count; i++) {
+		uint32_t *index = fsdp_vec_at(&profile->results, i);
+		struct type *type = fsdp_vec_at(&profile->types, *index);
+		results[i] = (struct fsdp_dump_result){ .type = type->name,
+			.ns = type->sum_ns };
+	}
+	return results;
+}
+
+/* As PyTorch prints them; of a type that has a name there it prints that. */
+static void put_type(struct fsdp_python *text, struct fsdp_span name)
+{
+	static const char *const names[FSDP_TIME_NAMED] = { "ALL", "ALLGATHER",
+		"ALLGATHER_OBJ", "RESHARDING", "H2D", "D2H" };
+	enum fsdp_time_type type = fsdp_time_type_of(name);
+	if (type < FSDP_TIME_NAMED)
+		fsdp_python_put(text, "<Type.%s: ", names[type]);
+	fsdp_python_repr(text, name);
+	if (type < FSDP_TIME_NAMED)
+		fsdp_python_put(text, ">");
+}
+
+static bool put_log_message(struct profile *profile, struct fsdp_dump *dump)
+{
+	struct fsdp_python text = { .arena = &profile->reading->arena };
+	fsdp_python_add(&text, dump->msg);
+	fsdp_python_put(&text, " defaultdict(<class 'float'>, {");
+	for (size_t i = 0; i < dump->result_count; i++) {
+		fsdp_python_put(&text, "%s", i != 0 ? ", " : "");
+		put_type(&text, dump->results[i].type);
+		fsdp_python_put(&text, ": ");
+		fsdp_python_seconds(&text, dump->results[i].ns);
+	}
+	fsdp_python_put(&text, "})");
+	dump->log_message = fsdp_python_take(&text);
+	return dump->log_message.data != NULL || out_of_memory(profile);
+}
+
+static bool dump(struct profile *profile, const struct fsdp_record *record)
+{
+	struct fsdp_dump *one = fsdp_vec_push(&profile->dumps);
+	if (one == NULL)
+		return out_of_memory(profile);
+	*one = (struct fsdp_dump){ .line = profile->lines->number,
+		.emitted = profile->emits,
+		.result_count = profile->results.count };
+	one->results = take_results(profile);
+	if (one->results == NULL ||
+		!fsdp_record_text(profile->reading, record, "msg", &one->msg) ||
+		!put_log_message(profile, one))
+		return false;
+	reset(profile);
+	return true;
+}
+
+static bool skip(struct profile *profile)
+{
+	profile->reading->recording.skipped++;
+	return true;
+}
+
+static bool take_event(struct profile *profile, const struct fsdp_record *record)
+{
+	if (fsdp_record_is(record, "ev", "reset")) {
+		reset(profile);
+		return true;
+	}
+	if (fsdp_record_is(record, "ev", "dump"))
+		return dump(profile, record);
+	bool begins = fsdp_record_is(record, "ev", "begin");
+	bool ends = fsdp_record_is(record, "ev", "end");
+	bool spans = fsdp_record_is(record, "ev", "span");
+	if (!begins && !ends && !spans)
+		return skip(profile);
+	int64_t ns = 0, t_ns = 0;
+	uint32_t index = type_of(profile, record);
+	if (index == FSDP_NONE)
+		return profile->reading->error == NULL && skip(profile);
+	if (spans) {
+		time_of(record, &t_ns);
+		return fsdp_record_integer(record, "dur_ns", &ns)
+			       ? add_time(profile, index, t_ns, ns)
+			       : skip(profile);
+	}
+	if (!time_of(record, &t_ns))
+		return skip(profile);
+	return begins ? begin_type(profile, index, t_ns) : end_type(profile, index, t_ns);
+}
+
+/* ---- the end ---- */
+
+static int compare_names(const void *a, const void *b)
+{
+	return fsdp_span_compare(
+		*(const struct fsdp_span *)a, *(const struct fsdp_span *)b);
+}
+
+static bool take_still_open(struct profile *profile)
+{
+	struct fsdp_recording *recording = &profile->reading->recording;
+	struct fsdp_vec open;
+	fsdp_vec_init(&open, &profile->reading->arena, sizeof(struct fsdp_span));
+	for (size_t i = 0; i < profile->types.count; i++) {
+		struct type *type = fsdp_vec_at(&profile->types, i);
+		for (struct frame *at = type->frames; at != NULL; at = at->below) {
+			struct fsdp_span *name = fsdp_vec_push(&open);
+			if (name == NULL)
+				return out_of_memory(profile);
+			*name = type->name;
+		}
+	}
+	struct fsdp_span *names = fsdp_trace_flat(profile->reading, &open);
+	if (names == NULL)
+		return false;
+	qsort(names, open.count, sizeof *names, compare_names);
+	recording->still_open = names;
+	recording->still_open_count = open.count;
+	return true;
+}
+
+static bool take_types(struct profile *profile)
+{
+	struct fsdp_reading *reading = profile->reading;
+	size_t count = profile->types.count;
+	struct fsdp_span *names = fsdp_arena_take(
+		&reading->arena, count * sizeof *names, _Alignof(struct fsdp_span));
+	struct fsdp_durations **durations = fsdp_arena_take(&reading->arena,
+		count * sizeof(struct fsdp_durations *), _Alignof(void *));
+	if (names == NULL || durations == NULL)
+		return out_of_memory(profile);
+	for (size_t i = 0; i < count; i++) {
+		names[i] = ((struct type *)fsdp_vec_at(&profile->types, i))->name;
+		durations[i] = fsdp_vec_at(&profile->durations, i);
+	}
+	return fsdp_trace_types(reading, names, durations, count);
+}
+
+static bool finish(struct profile *profile)
+{
+	struct fsdp_recording *recording = &profile->reading->recording;
+	recording->dumps = fsdp_trace_flat(profile->reading, &profile->dumps);
+	recording->dump_count = profile->dumps.count;
+	recording->problems = fsdp_trace_flat(profile->reading, &profile->problems);
+	recording->problem_count = profile->problems.count;
+	recording->residual = take_results(profile);
+	recording->residual_count = profile->results.count;
+	if (profile->overflow)
+		FSDP_TRACE_FIND(profile->reading, TIMES_UNUSABLE,
+			"a sum of times does not fit 64 bits of nanoseconds");
+	return recording->dumps != NULL && recording->problems != NULL &&
+	       recording->residual != NULL && take_still_open(profile) &&
+	       take_types(profile);
+}
+
+bool fsdp_trace_profile(struct fsdp_reading *reading, struct fsdp_lines *lines,
+	const struct fsdp_record *header)
+{
+	struct profile profile = { .reading = reading, .lines = lines, .round = 1 };
+	struct fsdp_record record;
+	struct fsdp_arena *arena = &reading->arena;
+	fsdp_vec_init(&profile.types, arena, sizeof(struct type));
+	fsdp_vec_init(&profile.durations, arena, sizeof(struct fsdp_durations));
+	fsdp_vec_init(&profile.results, arena, sizeof(uint32_t));
+	fsdp_vec_init(&profile.dumps, arena, sizeof(struct fsdp_dump));
+	fsdp_vec_init(&profile.problems, arena, sizeof(struct fsdp_profile_problem));
+	(void)header;
+	profile.emits = reading->recording.rank == 0 &&
+			fsdp_span_is(reading->recording.debug_level, "INFO");
+	bool good = fsdp_names_init(&profile.names, arena) || out_of_memory(&profile);
+	while (good && fsdp_record_next(reading, lines, &record))
+		good = take_event(&profile, &record);
+	good = good && reading->error == NULL && finish(&profile);
+	for (size_t i = 0; i < profile.durations.count; i++)
+		fsdp_durations_done(fsdp_vec_at(&profile.durations, i));
+	return good;
+}

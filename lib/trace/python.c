@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows how Python prints strings and floats; knows nothing of what is printed.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "trace/python.h"
+
+static bool make_room(struct fsdp_python *python, size_t size)
+{
+	if (python->room - python->size > size)
+		return true;
+	size_t room = 2 * (python->size + size) + 64;
+	unsigned char *text = fsdp_arena_take(python->arena, room, 1);
+	if (text == NULL) {
+		python->failed = true;
+		return false;
+	}
+	if (python->size != 0)
+		memcpy(text, python->text, python->size);
+	python->text = text;
+	python->room = room;
+	return true;
+}
+
+void fsdp_python_add(struct fsdp_python *python, struct fsdp_span text)
+{
+	if (!make_room(python, text.size))
+		return;
+	if (text.size != 0)
+		memcpy(python->text + python->size, text.data, text.size);
+	python->size += text.size;
+}
+
+void fsdp_python_put(struct fsdp_python *python, const char *format, ...)
+{
+	char text[512];
+	va_list arguments;
+	va_start(arguments, format);
+	int size = vsnprintf(text, sizeof text, format, arguments);
+	va_end(arguments);
+	if (size > 0)
+		fsdp_python_add(python,
+			fsdp_span(text, (size_t)size < sizeof text ? (size_t)size
+								   : sizeof text - 1));
+}
+
+struct fsdp_span fsdp_python_take(struct fsdp_python *python)
+{
+	if (!make_room(python, 1) || python->failed)
+		return (struct fsdp_span){ 0 };
+	python->text[python->size] = '\0';
+	return fsdp_span(python->text, python->size);
+}
+
+void fsdp_python_repr(struct fsdp_python *python, struct fsdp_span text)
+{
+	bool single = text.size != 0 && memchr(text.data, '\'', text.size) != NULL;
+	bool twice = text.size != 0 && memchr(text.data, '"', text.size) != NULL;
+	unsigned char quote = single && !twice ? '"' : '\'';
+	fsdp_python_put(python, "%c", quote);
+	for (size_t i = 0; i < text.size; i++) {
+		unsigned char c = text.data[i];
+		if (c == quote || c == '\\')
+			fsdp_python_put(python, "\\%c", c);
+		else if (c == '\n' || c == '\r' || c == '\t')
+			fsdp_python_put(python, "\\%c",
+				c == '\n'   ? 'n'
+				: c == '\r' ? 'r'
+					    : 't');
+		else if (c < 0x20 || c == 0x7f)
+			fsdp_python_put(python, "\\x%02x", c);
+		else
+			fsdp_python_add(python, fsdp_span(&c, 1));
+	}
+	fsdp_python_put(python, "%c", quote);
+}
+
+/*
+ * A float prints as the shortest decimal that reads back the same, which is the decimal
+ * with nine places itself: such a number of seconds has at most sixteen digits for four
+ * months.
+ */
+void fsdp_python_seconds(struct fsdp_python *python, int64_t ns)
+{
+	char digits[24];
+	uint64_t left = ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns;
+	int places = 9;
+	if (ns < 0)
+		fsdp_python_put(python, "-");
+	if (left == 0) {
+		fsdp_python_put(python, "0.0");
+		return;
+	}
+	for (; places > 0 && left % 10 == 0; places--)
+		left /= 10;
+	int size = snprintf(digits, sizeof digits, "%llu", (unsigned long long)left);
+	int point = size - places; /* so many digits stand before it */
+	if (point > 0) {
+		fsdp_python_put(python, "%.*s.%s", point, digits,
+			places > 0 ? digits + point : "0");
+	} else if (point > -4) {
+		fsdp_python_put(python, "0.%.*s%s", -point, "0000", digits);
+	} else {
+		fsdp_python_put(python, "%c%s%se-%02d", digits[0], size > 1 ? "." : "",
+			digits + 1, 1 - point);
+	}
+}

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows how PyTorch and its backends call what takes time. Origin: SimpleProfiler.Type in
+ * torch/distributed/fsdp/_debug_utils.py (2.13), the collectives' names in
+ * torch/csrc/distributed/c10d, the kernels of NCCL 2.4 to 2.27, RCCL, HCCL and CNCL.
+ */
+#include <fsdp/trace.h>
+
+#include "trace/types.h"
+
+static const char *const names[FSDP_TIME_COUNT] = {
+	[FSDP_TIME_ALL] = "all",
+	[FSDP_TIME_ALL_GATHER] = "all_gather",
+	[FSDP_TIME_ALL_GATHER_OBJECT] = "all_gather_object",
+	[FSDP_TIME_RESHARDING] = "resharding",
+	[FSDP_TIME_H2D] = "H2D",
+	[FSDP_TIME_D2H] = "D2H",
+	[FSDP_TIME_REDUCE_SCATTER] = "reduce_scatter",
+	[FSDP_TIME_ALL_REDUCE] = "all_reduce",
+	[FSDP_TIME_BROADCAST] = "broadcast",
+	[FSDP_TIME_REDUCE] = "reduce",
+	[FSDP_TIME_ALL_TO_ALL] = "all_to_all",
+	[FSDP_TIME_SEND_RECV] = "send_recv",
+	[FSDP_TIME_GATHER] = "gather",
+	[FSDP_TIME_SCATTER] = "scatter",
+	[FSDP_TIME_BARRIER] = "barrier",
+	[FSDP_TIME_COALESCED] = "coalesced",
+	[FSDP_TIME_COMM_UNKNOWN] = "comm_unknown",
+	[FSDP_TIME_COMPUTE] = "compute",
+	[FSDP_TIME_D2D] = "D2D",
+	[FSDP_TIME_P2P] = "P2P",
+	[FSDP_TIME_HTOH] = "HtoH",
+	[FSDP_TIME_MEMSET] = "memset",
+	[FSDP_TIME_ENTER_UNSHARD] = "_enter_unshard_params_ctx",
+	[FSDP_TIME_EXIT_UNSHARD] = "_exit_unshard_params_ctx",
+	[FSDP_TIME_CLONE] = "clone",
+	[FSDP_TIME_NONE_FSDP_MANAGED_COPY] = "none_fsdp_managed_copy",
+	[FSDP_TIME_PREPROCESSING] = "preprocessing",
+	[FSDP_TIME_PREPROCESSING_WITH_COMM] = "preprocessing_with_comm",
+	[FSDP_TIME_STATE_CONVERTING] = "state_converting",
+};
+
+struct fsdp_span fsdp_time_type_name(enum fsdp_time_type type)
+{
+	return fsdp_span_text(names[type]);
+}
+
+enum fsdp_time_type fsdp_time_type_of(struct fsdp_span name)
+{
+	for (int i = 0; i < FSDP_TIME_COUNT; i++)
+		if (fsdp_span_is(name, names[i]))
+			return (enum fsdp_time_type)i;
+	return FSDP_TIME_OTHER;
+}
+
+bool fsdp_type_is_named(struct fsdp_span type)
+{
+	return fsdp_time_type_of(type) < FSDP_TIME_NAMED;
+}
+
+/* ---- texts ---- */
+
+static unsigned char lower(unsigned char c)
+{
+	return c >= 'A' && c <= 'Z' ? (unsigned char)(c | 0x20) : c;
+}
+
+static bool begins(struct fsdp_span text, size_t at, const char *what, bool fold)
+{
+	size_t size = strlen(what);
+	if (at > text.size || text.size - at < size)
+		return false;
+	for (size_t i = 0; i < size; i++) {
+		unsigned char c = text.data[at + i];
+		if ((fold ? lower(c) : c) != (unsigned char)what[i])
+			return false;
+	}
+	return true;
+}
+
+bool fsdp_span_has(struct fsdp_span text, const char *what, bool fold)
+{
+	for (size_t at = 0; at < text.size; at++)
+		if (begins(text, at, what, fold))
+			return true;
+	return false;
+}
+
+/* ---- collectives ---- */
+
+/* Folded names, by type. */
+static const struct {
+	enum fsdp_time_type type;
+	const char *names; /* a blank behind each */
+} spellings[] = {
+	{ FSDP_TIME_ALL_GATHER,
+		"all_gather allgather all_gather_base allgather_base "
+		"all_gather_into_tensor allgather_into_tensor "
+		"all_gather_into_tensor_coalesced allgather_into_tensor_coalesced "
+		"all_gather_coalesced allgather_coalesced all_gather_single " },
+	{ FSDP_TIME_REDUCE_SCATTER,
+		"reduce_scatter reducescatter reduce_scatter_base reducescatter_base "
+		"reduce_scatter_tensor reduce_scatter_tensor_coalesced "
+		"reduce_scatter_coalesced reduce_scatter_single " },
+	{ FSDP_TIME_ALL_REDUCE,
+		"all_reduce allreduce all_reduce_coalesced allreduce_coalesced "
+		"all_reduce_sparse " },
+	{ FSDP_TIME_ALL_TO_ALL, "all_to_all alltoall all_to_allv alltoallv alltoall_base "
+				"all_to_all_single " },
+	{ FSDP_TIME_BROADCAST, "broadcast broadcast_oop broadcast_coalesced " },
+	{ FSDP_TIME_REDUCE, "reduce reduce_oop " },
+	{ FSDP_TIME_SEND_RECV, "send recv sendrecv send_recv " },
+	{ FSDP_TIME_GATHER, "gather " },
+	{ FSDP_TIME_SCATTER, "scatter " },
+	{ FSDP_TIME_BARRIER, "barrier all_reduce_barrier " },
+	{ FSDP_TIME_COALESCED, "coalesced " },
+};
+
+/* Behind "c10d::" or "backend:". */
+static struct fsdp_span without_prefix(struct fsdp_span name)
+{
+	size_t at = 0;
+	if (begins(name, 0, "c10d::", false)) {
+		at = 6;
+	} else {
+		while (at < name.size && name.data[at] >= 'a' && name.data[at] <= 'z')
+			at++;
+		at = at > 0 && at < name.size && name.data[at] == ':' ? at + 1 : 0;
+	}
+	return fsdp_span(name.data + at, name.size - at);
+}
+
+enum fsdp_time_type fsdp_collective_type(struct fsdp_span name)
+{
+	char folded[40];
+	name = without_prefix(name);
+	while (name.size > 0 && name.data[0] == '_')
+		name = fsdp_span(name.data + 1, name.size - 1);
+	while (name.size > 0 && name.data[name.size - 1] == '_')
+		name.size--;
+	if (name.size == 0 || name.size > sizeof folded - 2)
+		return FSDP_TIME_OTHER;
+	for (size_t i = 0; i < name.size; i++)
+		folded[i] = (char)lower(name.data[i]);
+	folded[name.size] = ' ';
+	folded[name.size + 1] = '\0';
+	for (size_t i = 0; i < sizeof spellings / sizeof *spellings; i++)
+		for (const char *at = spellings[i].names; *at != '\0';
+			at = strchr(at, ' ') + 1)
+			if (strncmp(at, folded, name.size + 1) == 0)
+				return spellings[i].type;
+	return FSDP_TIME_OTHER;
+}
+
+/* nccl[Dev][Kernel][_]NAME, the longer of two first. */
+static const struct {
+	const char *name;
+	enum fsdp_time_type type;
+} kernels[] = {
+	{ "AllGatherV", FSDP_TIME_ALL_GATHER },
+	{ "AllGather", FSDP_TIME_ALL_GATHER },
+	{ "AllReduce", FSDP_TIME_ALL_REDUCE },
+	{ "ReduceScatter", FSDP_TIME_REDUCE_SCATTER },
+	{ "Broadcast", FSDP_TIME_BROADCAST },
+	{ "Reduce", FSDP_TIME_REDUCE },
+	{ "SendRecv", FSDP_TIME_SEND_RECV },
+};
+
+static enum fsdp_time_type nccl_kernel(struct fsdp_span name, size_t at)
+{
+	at += 4;
+	if (begins(name, at, "Dev", false))
+		at += 3;
+	if (begins(name, at, "Kernel", false))
+		at += 6;
+	if (begins(name, at, "_", false))
+		at += 1;
+	for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
+		if (begins(name, at, kernels[i].name, false))
+			return kernels[i].type;
+	return FSDP_TIME_OTHER;
+}
+
+enum fsdp_time_type fsdp_collective_of_kernel(struct fsdp_span name)
+{
+	for (size_t at = 0; at < name.size; at++) {
+		enum fsdp_time_type type = FSDP_TIME_OTHER;
+		if (begins(name, at, "nccl", false))
+			type = nccl_kernel(name, at);
+		if (type != FSDP_TIME_OTHER)
+			return type;
+	}
+	if (fsdp_span_has(name, "cross_device_reduce", false) ||
+		fsdp_span_has(name, "multimem_all_reduce", false))
+		return FSDP_TIME_ALL_REDUCE;
+	if (fsdp_span_has(name, "multimem_all_gather", false))
+		return FSDP_TIME_ALL_GATHER;
+	return FSDP_TIME_OTHER;
+}
+
+bool fsdp_is_comm_kernel(struct fsdp_span name)
+{
+	static const char *const parts[] = { "nccl", "rccl", "msccl",
+		"cross_device_reduce", "multimem_all_" };
+	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+		if (fsdp_span_has(name, parts[i], true))
+			return true;
+	return begins(name, 0, "hccl", true) || begins(name, 0, "cncl", true);
+}
+
+bool fsdp_is_backend_note(struct fsdp_span name)
+{
+	static const char *const backends[] = { "nccl:", "rccl:", "gloo:", "mpi:", "ucc:",
+		"xccl:", "hccl:", "cncl:", "oneccl:" };
+	for (size_t i = 0; i < sizeof backends / sizeof *backends; i++) {
+		size_t size = strlen(backends[i]);
+		if (begins(name, 0, backends[i], false))
+			return name.size > size && name.data[size] != ':';
+	}
+	return false;
+}
+
+/* ---- copies ---- */
+
+enum fsdp_time_type fsdp_copy_type(struct fsdp_span text)
+{
+	static const struct {
+		const char *word;
+		enum fsdp_time_type type;
+	} words[] = {
+		{ "HtoD", FSDP_TIME_H2D },
+		{ "DtoH", FSDP_TIME_D2H },
+		{ "DtoD", FSDP_TIME_D2D },
+		{ "PtoP", FSDP_TIME_P2P },
+		{ "HtoH", FSDP_TIME_HTOH },
+		{ "Host -> Device", FSDP_TIME_H2D },
+		{ "Device -> Host", FSDP_TIME_D2H },
+		{ "Device -> Device", FSDP_TIME_D2D },
+		{ "HOST_TO_DEVICE", FSDP_TIME_H2D },
+		{ "DEVICE_TO_HOST", FSDP_TIME_D2H },
+		{ "DEVICE_TO_DEVICE", FSDP_TIME_D2D },
+	};
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+		if (fsdp_span_has(text, words[i].word, false))
+			return words[i].type;
+	return FSDP_TIME_OTHER;
+}
+
+unsigned fsdp_element_size(struct fsdp_span dtype)
+{
+	static const struct {
+		const char *name;
+		unsigned size;
+	} sizes[] = {
+		{ "Float", 4 },
+		{ "Int", 4 },
+		{ "Long", 8 },
+		{ "Double", 8 },
+		{ "Half", 2 },
+		{ "BFloat16", 2 },
+		{ "Short", 2 },
+		{ "Byte", 1 },
+		{ "Char", 1 },
+		{ "Bool", 1 },
+	};
+	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+		if (fsdp_span_is(dtype, sizes[i].name))
+			return sizes[i].size;
+	return begins(dtype, 0, "Float8", false) ? 1 : 0;
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_TRACE_TYPES_H
+#define FSDP_TRACE_TYPES_H
+
+#include "base/span.h"
+
+/* The types of time that have names of their own, in the order of reports. */
+enum fsdp_time_type {
+	FSDP_TIME_ALL,
+	FSDP_TIME_ALL_GATHER,
+	FSDP_TIME_ALL_GATHER_OBJECT,
+	FSDP_TIME_RESHARDING,
+	FSDP_TIME_H2D,
+	FSDP_TIME_D2H,
+	FSDP_TIME_NAMED, /* so many have names in SimpleProfiler */
+	FSDP_TIME_REDUCE_SCATTER = FSDP_TIME_NAMED,
+	FSDP_TIME_ALL_REDUCE,
+	FSDP_TIME_BROADCAST,
+	FSDP_TIME_REDUCE,
+	FSDP_TIME_ALL_TO_ALL,
+	FSDP_TIME_SEND_RECV,
+	FSDP_TIME_GATHER,
+	FSDP_TIME_SCATTER,
+	FSDP_TIME_BARRIER,
+	FSDP_TIME_COALESCED,
+	FSDP_TIME_COMM_UNKNOWN,
+	FSDP_TIME_COMPUTE,
+	FSDP_TIME_D2D,
+	FSDP_TIME_P2P,
+	FSDP_TIME_HTOH,
+	FSDP_TIME_MEMSET,
+	FSDP_TIME_ENTER_UNSHARD,
+	FSDP_TIME_EXIT_UNSHARD,
+	FSDP_TIME_CLONE,
+	FSDP_TIME_NONE_FSDP_MANAGED_COPY,
+	FSDP_TIME_PREPROCESSING,
+	FSDP_TIME_PREPROCESSING_WITH_COMM,
+	FSDP_TIME_STATE_CONVERTING,
+	FSDP_TIME_COUNT,
+	FSDP_TIME_OTHER = FSDP_TIME_COUNT, /* any other string */
+};
+
+struct fsdp_span fsdp_time_type_name(enum fsdp_time_type type);
+
+/* FSDP_TIME_OTHER if it has none of these names. */
+enum fsdp_time_type fsdp_time_type_of(struct fsdp_span name);
+
+/* Named regions of the host, beyond the six. */
+static inline bool fsdp_time_type_is_region(enum fsdp_time_type type)
+{
+	return type >= FSDP_TIME_ENTER_UNSHARD && type < FSDP_TIME_COUNT;
+}
+
+/*
+ * The collective that a name means, in any spelling: "c10d::_allgather_base_",
+ * "nccl:all_gather". FSDP_TIME_OTHER if it is in no table.
+ */
+enum fsdp_time_type fsdp_collective_type(struct fsdp_span name);
+
+/* Of the name of a kernel: FSDP_TIME_OTHER if it tells nothing. */
+enum fsdp_time_type fsdp_collective_of_kernel(struct fsdp_span name);
+
+/* By the names that kernels of collectives have. */
+bool fsdp_is_comm_kernel(struct fsdp_span name);
+
+/* "nccl:all_gather" and the like: what a backend notes on the host. */
+bool fsdp_is_backend_note(struct fsdp_span name);
+
+/* H2D and so on; FSDP_TIME_OTHER if the text names no direction. */
+enum fsdp_time_type fsdp_copy_type(struct fsdp_span text);
+
+/* Bytes of an element, by the word that traces use; 0: unknown. */
+unsigned fsdp_element_size(struct fsdp_span dtype);
+
+/* Finds `what` in a text; without regard to case if `fold` (what is lower case then). */
+bool fsdp_span_has(struct fsdp_span text, const char *what, bool fold);
+
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Any bytes as a recording, through the door: native ones, logs and traces alike. What is
+ * said of it must hold together.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <fsdp/trace.h>
+
+#include "walk.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void require(bool good)
+{
+	if (!good)
+		abort();
+}
+
+static void look_at(const struct fsdp_recording *one)
+{
+	for (size_t i = 0; i < one->type_count; i++) {
+		const struct fsdp_times *times = &one->types[i].times;
+		require(times->count != 0);
+		require(times->min_ns <= times->p50_ns &&
+			times->p50_ns <= times->p95_ns && times->p95_ns <= times->max_ns);
+	}
+	if (one->has_device) {
+		const struct fsdp_device_times *device = &one->device;
+		require(device->idle_ns >= 0 && device->overlap_ns >= 0 &&
+			device->exposed_ns >= 0);
+		require(device->busy_ns + device->idle_ns == device->span_ns);
+	}
+	for (size_t i = 1; i < one->collective_count; i++)
+		require(one->collectives[i - 1].ts_ns <= one->collectives[i].ts_ns);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct walk_file file = walk_file_new(data, size);
+	const char *const paths[] = { file.path, file.path };
+	struct fsdp_recordings *set = NULL;
+	struct fsdp_error *error = NULL;
+	const struct fsdp_recording_options options = { .size = sizeof options,
+		.jobs = 1 };
+	bool good = fsdp_recordings_read(paths, 2, &options, &set, &error);
+	require(good == (error == NULL) && good == (set != NULL));
+	for (size_t i = 0; good && i < fsdp_recording_count(set); i++)
+		look_at(fsdp_recording(set, i));
+	/* The same file twice has no skew. */
+	for (size_t i = 0; good && i < fsdp_recordings_matching(set)->match_count; i++)
+		require(fsdp_recordings_matching(set)->matches[i].start_skew_ns == 0);
+	fsdp_recordings_free(set);
+	fsdp_error_free(error);
+	close(file.fd);
+	return 0;
+}
