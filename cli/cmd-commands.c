@@ -13,6 +13,7 @@ enum { MOST_WORDS = 64 };
 static const char *const group_names[GROUP_COUNT] = {
 	[GROUP_START] = "start",
 	[GROUP_LOOK] = "look",
+	[GROUP_TRACE] = "recordings",
 	[GROUP_ABOUT] = "about",
 };
 

@@ -17,6 +17,7 @@
 static const char *const group_titles[GROUP_COUNT] = {
 	[GROUP_START] = "Start here",
 	[GROUP_LOOK] = "Look closer",
+	[GROUP_TRACE] = "Recordings",
 	[GROUP_ABOUT] = "About",
 };
 

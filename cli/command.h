@@ -3,6 +3,7 @@
 #define COMMAND_H
 
 #include <fsdp/model.h>
+#include <fsdp/trace.h>
 
 #include "option.h"
 #include "render/out.h"
@@ -15,19 +16,22 @@
 enum command_group {
 	GROUP_START, /* Start here */
 	GROUP_LOOK,  /* Look closer */
+	GROUP_TRACE, /* Recordings */
 	GROUP_ABOUT, /* About */
 	GROUP_COUNT
 };
 
 /* How many inputs the command takes. */
 enum command_inputs {
-	INPUTS_NONE,      /* no arguments at all */
-	INPUTS_WORDS,     /* only words of its own */
-	INPUTS_ONE,       /* one checkpoint: all arguments together */
-	INPUTS_ONE_NAMES, /* the first argument; the rest are names (show) */
-	INPUTS_MANY,      /* one checkpoint; with --separate each argument is its own */
+	INPUTS_NONE,       /* no arguments at all */
+	INPUTS_WORDS,      /* only words of its own */
+	INPUTS_ONE,        /* one checkpoint: all arguments together */
+	INPUTS_ONE_NAMES,  /* the first argument; the rest are names (show) */
+	INPUTS_MANY,       /* one checkpoint; with --separate each argument is its own */
+	INPUTS_RECORDINGS, /* recordings of a run: all arguments together */
 };
 
+/* Or recordings: files in any case. */
 static inline bool takes_checkpoint(enum command_inputs inputs)
 {
 	return inputs != INPUTS_NONE && inputs != INPUTS_WORDS;
@@ -60,6 +64,11 @@ struct command {
 	 * cost a read. NULL: never. */
 	bool (*wants_values)(const void *options);
 
+	/* INPUTS_RECORDINGS: fills what its options say about reading. False: they are
+	 * wrong, and refuse() was called. NULL: nothing. */
+	bool (*prepare)(struct run *run, struct fsdp_recording_options *options);
+	void (*release)(void *prepared); /* what it made; NULL: nothing */
+
 	/* Answers for an opened checkpoint: decides the status, calls run_begin, emits.
 	 * False: out of memory or a read failed, *ret_error says which (left NULL: out of
 	 * memory); the caller reports it. STATUS_FAILED in run_begin: there is no answer.
@@ -78,6 +87,8 @@ struct run {
 	const struct common_options *common;
 	const struct select_options *select; /* zero if it takes no selectors */
 	const struct fsdp_checkpoint *checkpoint;
+	const struct fsdp_recordings *recordings;
+	void *prepared; /* the command's own, from prepare */
 	struct fsdp_locator
 		*locator;   /* made by the first who needs it, freed behind the run */
 	const char *path;   /* of the checkpoint as the user typed it: the first … */
@@ -104,6 +115,10 @@ FILE *run_stream(struct run *run);
 /* A remark on stderr (a note; -q hides it): one line without a full stop. */
 void run_note(struct run *run, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
+
+/* A finding of the command's own, by rule; call it before run_begin. */
+void run_finding(struct run *run, const char *rule, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
 
 /* The totals of a table, on stderr, only for text outputs on stdout. */
 void run_total(struct run *run, const char *format, ...)

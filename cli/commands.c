@@ -13,6 +13,8 @@ extern const struct command command_ls;
 extern const struct command command_show;
 extern const struct command command_fqns;
 extern const struct command command_flat;
+extern const struct command command_order;
+extern const struct command command_replay;
 extern const struct command command_help;
 extern const struct command command_version;
 extern const struct command command_commands;
@@ -26,6 +28,8 @@ static const struct command *const table[] = {
 	&command_show,
 	&command_fqns,
 	&command_flat,
+	&command_order,
+	&command_replay,
 	&command_help,
 	&command_version,
 	&command_commands,

@@ -220,7 +220,9 @@ static enum input_result check_words(const struct inputs *inputs,
 	if (!takes_checkpoint(command->inputs))
 		return INPUT_GOOD;
 	if (inputs->paths.count == 0) {
-		usage_what(usage, "%s needs a checkpoint", command->name);
+		usage_what(usage, "%s needs a %s", command->name,
+			command->inputs == INPUTS_RECORDINGS ? "recording"
+							     : "checkpoint");
 		usage_hint(usage, "usage: fsdp-inspect %s %s", command->name,
 			command->synopsis);
 		return INPUT_WRONG;

@@ -150,6 +150,11 @@ static int collect_and_run(struct arguments *arguments, struct usage *usage)
 	}
 	outputs_done(&outputs);
 	inputs_done(&inputs);
+	if (outputs.interrupted != 0) {
+		fflush(stdout);
+		signal(outputs.interrupted, SIG_DFL);
+		raise(outputs.interrupted);
+	}
 	if (outputs.broken_pipe) {
 		signal(SIGPIPE, SIG_DFL);
 		raise(SIGPIPE);

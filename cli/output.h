@@ -21,6 +21,7 @@ struct outputs {
 	struct out *out;  /* one that feeds them all; NULL if there are none */
 	bool spoilt;      /* the head promised an answer that broke off: no file stays */
 	bool broken_pipe; /* nobody reads stdout any more */
+	int interrupted;  /* by this signal, while reading; 0: not */
 };
 
 enum output_result { OUTPUT_GOOD, OUTPUT_WRONG, OUTPUT_UNWRITABLE, OUTPUT_MEMORY };

@@ -16,6 +16,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
+#include "rank-pattern.h"
 #include "select.h"
 
 enum {
@@ -537,4 +538,70 @@ bool selection_takes_tensor(struct selection *selection,
 		return false;
 	return (selection->rank_count == 0 && selection->file_count == 0) ||
 	       takes_some_piece(selection, checkpoint, &facts);
+}
+
+/* ---- ranks in paths ---- */
+
+struct rank_pattern {
+	pcre2_code *code;
+	pcre2_match_context *limits;
+};
+
+void *rank_pattern_new(const char *expression)
+{
+	struct rank_pattern *pattern = calloc(1, sizeof *pattern);
+	int error;
+	PCRE2_SIZE offset;
+
+	if (pattern == NULL)
+		return NULL;
+	pattern->code = pcre2_compile(
+		(PCRE2_SPTR)expression, PCRE2_ZERO_TERMINATED, 0, &error, &offset, NULL);
+	pattern->limits = pcre2_match_context_create(NULL);
+	if (pattern->code == NULL || pattern->limits == NULL) {
+		rank_pattern_free(pattern);
+		return NULL;
+	}
+	pcre2_set_match_limit(pattern->limits, MATCH_LIMIT);
+	pcre2_set_heap_limit(pattern->limits, HEAP_LIMIT_KIB);
+	return pattern;
+}
+
+void rank_pattern_free(void *context)
+{
+	struct rank_pattern *pattern = context;
+
+	if (pattern == NULL)
+		return;
+	pcre2_code_free(pattern->code);
+	pcre2_match_context_free(pattern->limits);
+	free(pattern);
+}
+
+int64_t rank_pattern_find(void *context, const char *path)
+{
+	const struct rank_pattern *pattern = context;
+	pcre2_match_data *match = pcre2_match_data_create(2, NULL);
+	int64_t rank = INT64_MIN;
+	char digits[16];
+	int groups;
+
+	if (match == NULL)
+		return rank;
+	groups = pcre2_match(pattern->code, (PCRE2_SPTR)path, strlen(path), 0, 0, match,
+		pattern->limits);
+	if (groups > 0 || groups == 0) {
+		const PCRE2_SIZE *ends = pcre2_get_ovector_pointer(match);
+		size_t group = groups == 1 ? 0 : 1;
+		size_t size = ends[2 * group + 1] - ends[2 * group];
+
+		if (ends[2 * group] != PCRE2_UNSET && size < sizeof digits) {
+			memcpy(digits, path + ends[2 * group], size);
+			digits[size] = '\0';
+			if (!option_integer(digits, 0, INT32_MAX, &rank))
+				rank = INT64_MIN;
+		}
+	}
+	pcre2_match_data_free(match);
+	return rank;
 }

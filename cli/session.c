@@ -9,11 +9,13 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <fsdp/version.h>
 
 #include "fingerprint.h"
 #include "message.h"
+#include "progress.h"
 #include "sandbox.h"
 #include "session.h"
 
@@ -27,6 +29,7 @@ struct session {
 	/* Checkpoints that are open; their facts are borrowed below, so they stay. */
 	struct fsdp_checkpoint **checkpoints;
 	size_t checkpoint_count;
+	struct fsdp_recordings *recordings; /* in their place */
 
 	struct input_record *records;
 	size_t record_count;
@@ -45,6 +48,7 @@ struct session {
 	bool begun;     /* the envelope's head is written */
 	bool answered;  /* there is data */
 	bool out_of_memory;
+	int interrupted; /* by this signal */
 };
 
 /* The list with room for `more` zeroed elements, or NULL. */
@@ -282,50 +286,75 @@ static struct finding finding_of(const struct fsdp_finding *from, uint32_t input
 	};
 }
 
-static void add_findings(
-	struct session *session, const struct fsdp_checkpoint *checkpoint, uint32_t input)
+static void add_finding(struct session *session, struct finding finding)
 {
-	size_t count = fsdp_finding_count(checkpoint);
-	struct finding *findings;
+	struct finding *findings = grown(
+		session, session->findings, session->finding_count, 1, sizeof *findings);
 
-	if (count == 0)
-		return;
-	findings = grown(session, session->findings, session->finding_count, count,
-		sizeof *findings);
 	if (findings == NULL)
 		return;
 	session->findings = findings;
-	for (size_t i = 0; i < count; i++) {
-		struct finding *finding = &findings[session->finding_count++];
+	if (!fingerprint_set(&finding))
+		session->out_of_memory = true;
+	findings[session->finding_count++] = finding;
+}
 
-		*finding = finding_of(fsdp_finding(checkpoint, i), input);
-		if (!fingerprint_set(finding))
-			session->out_of_memory = true;
-	}
+static void add_omission(struct session *session, const struct fsdp_omitted *from)
+{
+	struct omission *omissions = grown(session, session->omissions,
+		session->omission_count, 1, sizeof *omissions);
+
+	if (omissions == NULL)
+		return;
+	session->omissions = omissions;
+	omissions[session->omission_count++] = (struct omission){
+		.rule = from->rule->id,
+		.file = text_of_span(from->file),
+		.count = from->count,
+	};
+}
+
+static void add_findings(
+	struct session *session, const struct fsdp_checkpoint *checkpoint, uint32_t input)
+{
+	for (size_t i = 0; i < fsdp_finding_count(checkpoint); i++)
+		add_finding(session, finding_of(fsdp_finding(checkpoint, i), input));
 }
 
 static void add_omissions(
 	struct session *session, const struct fsdp_checkpoint *checkpoint)
 {
-	size_t count = fsdp_omitted_count(checkpoint);
-	struct omission *omissions;
-
-	if (count == 0)
-		return;
-	omissions = grown(session, session->omissions, session->omission_count, count,
-		sizeof *omissions);
-	if (omissions == NULL)
-		return;
-	session->omissions = omissions;
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < fsdp_omitted_count(checkpoint); i++) {
 		struct fsdp_omitted from = fsdp_omitted(checkpoint, i);
 
-		omissions[session->omission_count++] = (struct omission){
-			.rule = from.rule->id,
-			.file = text_of_span(from.file),
-			.count = from.count,
-		};
+		add_omission(session, &from);
 	}
+}
+
+void run_finding(struct run *run, const char *rule, const char *format, ...)
+{
+	const struct fsdp_rule *row = fsdp_rule_find(rule);
+	struct session *session = run->session;
+	va_list arguments;
+	char *message;
+
+	va_start(arguments, format);
+	if (vasprintf(&message, format, arguments) < 0)
+		message = NULL;
+	va_end(arguments);
+	message = owned_take(&session->owned, message);
+	if (message == NULL)
+		session->out_of_memory = true;
+	add_finding(session,
+		(struct finding){ .rule = row->id,
+			.slug = row->slug,
+			.severity = severity_of(row->severity),
+			.input = session->input != UINT32_MAX ? session->input : 0,
+			.offset = UINT64_MAX,
+			.length = UINT64_MAX,
+			.rank = UINT32_MAX,
+			.message = text_of(message),
+			.next = text_of(row->fix) });
 }
 
 /* ---- inputs ---- */
@@ -504,8 +533,96 @@ static void add_records(struct session *session)
 {
 	const struct texts *paths = &session->inputs->paths;
 
+	const char *kind =
+		session->command->inputs == INPUTS_RECORDINGS ? "trace" : "checkpoint";
+
 	for (size_t i = 0; i < paths->count; i++)
-		add_record(session, paths->items[i], "checkpoint");
+		add_record(session, paths->items[i], kind);
+}
+
+/* ---- recordings ---- */
+
+static uint32_t input_of(const struct session *session, const char *path)
+{
+	for (size_t i = 0; i < session->inputs->paths.count; i++)
+		if (strcmp(session->inputs->paths.items[i], path) == 0)
+			return (uint32_t)i;
+	return 0;
+}
+
+/* What each recording says of itself, by which some answers are partial. */
+static void take_recordings(struct session *session)
+{
+	const struct fsdp_recordings *recordings = session->recordings;
+
+	for (size_t i = 0; i < fsdp_recordings_finding_count(recordings); i++) {
+		const struct fsdp_finding *finding =
+			fsdp_recordings_finding(recordings, i);
+
+		add_finding(session,
+			finding_of(finding,
+				input_of(session, (const char *)finding->file.data)));
+	}
+	for (size_t i = 0; i < fsdp_recordings_omitted_count(recordings); i++) {
+		struct fsdp_omitted from = fsdp_recordings_omitted(recordings, i);
+
+		add_omission(session, &from);
+	}
+	for (size_t i = 0; i < fsdp_recording_count(recordings); i++) {
+		const struct fsdp_recording *one = fsdp_recording(recordings, i);
+
+		if (one->kind == FSDP_RECORDING_LOG)
+			session->records[i].kind = "log";
+		set_records(
+			session, i, 1, fsdp_recording_kind_name(one->kind), STATUS_GOOD);
+	}
+}
+
+static bool read_recordings(struct session *session, struct run *run)
+{
+	const struct common_options *common = &session->arguments->common;
+	const struct texts *paths = &session->inputs->paths;
+	struct fsdp_recording_progress progress = { 0 };
+	struct fsdp_recording_options options = {
+		.size = sizeof options,
+		.limits = session->inputs->options.limits,
+		.limit_count = session->inputs->options.limit_count,
+		.jobs = (unsigned)common->jobs,
+		.progress = &progress,
+	};
+	struct fsdp_error *error = NULL;
+	const char *path;
+	bool good;
+
+	if (common->jobs <= 0) {
+		long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+
+		options.jobs = cpus < 1 ? 1 : cpus < 8 ? (unsigned)cpus : 8;
+	}
+	if (session->command->prepare != NULL &&
+		!session->command->prepare(run, &options))
+		return false;
+	progress_begin(common, &progress);
+	good = fsdp_recordings_read(
+		paths->items, paths->count, &options, &session->recordings, &error);
+	session->interrupted = progress_end();
+	run->recordings = session->recordings;
+	if (good) {
+		take_recordings(session);
+		return true;
+	}
+	path = error != NULL ? fsdp_error_path(error) : NULL;
+	add_error(session, error, path != NULL ? input_of(session, path) : 0);
+	fsdp_error_free(error);
+	set_records(session, 0, paths->count, NULL, STATUS_FAILED);
+	session->status = STATUS_FAILED;
+	return false;
+}
+
+static void release(struct run *run)
+{
+	if (run->command->release != NULL)
+		run->command->release(run->prepared);
 }
 
 static void answer_one(struct session *session)
@@ -513,7 +630,16 @@ static void answer_one(struct session *session)
 	const struct texts *paths = &session->inputs->paths;
 	struct run run = new_run(session);
 
-	if (takes_checkpoint(session->command->inputs)) {
+	if (session->command->inputs == INPUTS_RECORDINGS) {
+		run.path = paths->items[0];
+		run.path_count = paths->count;
+		session->input = 0;
+		if (!read_recordings(session, &run) || session->out_of_memory) {
+			session->status = STATUS_FAILED;
+			release(&run);
+			return;
+		}
+	} else if (takes_checkpoint(session->command->inputs)) {
 		run.path = paths->items[0];
 		run.path_count = paths->count;
 		run.checkpoint = open_checkpoint(session, paths->items, paths->count, 0);
@@ -526,6 +652,7 @@ static void answer_one(struct session *session)
 		session->input = 0;
 	}
 	call(session, &run);
+	release(&run);
 }
 
 static void answer_input(struct session *session, struct fsdp_checkpoint *checkpoint,
@@ -646,6 +773,7 @@ static void end(struct session *session)
 		begin(session, false, false);
 	footer = (struct out_footer){
 		.status = session->status,
+		.interrupted = session->interrupted != 0,
 		.findings = session->findings,
 		.finding_count = session->finding_count,
 		.failures = session->out_of_memory ? &memory : session->failures,
@@ -695,6 +823,7 @@ static void session_done(struct session *session)
 {
 	for (size_t i = 0; i < session->checkpoint_count; i++)
 		fsdp_checkpoint_free(session->checkpoints[i]);
+	fsdp_recordings_free(session->recordings);
 	free(session->checkpoints);
 	free(session->records);
 	free(session->findings);
@@ -737,6 +866,8 @@ int session_run(const struct arguments *arguments, const struct inputs *inputs,
 		answer_each(&session);
 	else
 		answer_one(&session);
+	outputs->interrupted = session.interrupted;
+	outputs->spoilt |= session.interrupted != 0;
 	end(&session);
 	if (!outputs_finish(outputs, session.answered, complain, &session))
 		session.status = STATUS_FAILED;

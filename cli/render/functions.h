@@ -18,7 +18,7 @@ struct out_functions {
 	void (*end)(struct out *out, const struct out_footer *footer);
 
 	/* key.data NULL: none. named: the key comes from a file. */
-	void (*object_begin)(struct out *out, struct text key);
+	void (*object_begin)(struct out *out, struct text key, bool named);
 	void (*object_end)(struct out *out);
 	void (*array_begin)(struct out *out, struct text key, bool named);
 	void (*items_begin)(struct out *out, struct text key);

@@ -356,14 +356,14 @@ static void item_begin(struct json *json)
 	spell_string(json->to, json->of, strlen(json->of));
 }
 
-static void object_begin(struct out *out, struct text key)
+static void object_begin(struct out *out, struct text key, bool named)
 {
 	struct json *json = json_of(out);
 	if (at_items(json)) {
 		item_begin(json);
 		return;
 	}
-	member(json, key, own_line(json, key, false));
+	member(json, key, own_line(json, key, named));
 	level_begin(json, '{', '}', false);
 }
 

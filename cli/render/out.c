@@ -193,7 +193,12 @@ void out_end(struct out *out, const struct out_footer *footer)
 
 void out_object_begin(struct out *out, const char *key)
 {
-	PASS_ON(out, object_begin, (*each, text_of(key)));
+	PASS_ON(out, object_begin, (*each, text_of(key), false));
+}
+
+void out_object_begin_named(struct out *out, struct text key)
+{
+	PASS_ON(out, object_begin, (*each, key, true));
 }
 
 void out_object_end(struct out *out)

@@ -117,6 +117,7 @@ void out_field(struct out *out, const char *key, struct value value);
 void out_items_begin(struct out *out, const char *key);
 /* A key that comes from a file (the map of fqns). */
 void out_field_named(struct out *out, struct text key, struct value value);
+void out_object_begin_named(struct out *out, struct text key);
 void out_array_begin_named(struct out *out, struct text key);
 
 /*

@@ -38,6 +38,7 @@ OLD_TAR = "testdata/torch-tar/tar-views/model.pth"
 PLAN = "testdata/plan/dcp-fsdp1-w2-adam/plan.fsdp-plan.json"
 LAYOUT = "testdata/fsdp1/local-w3-uneven/expected/plan.fsdp-plan.json"
 PLANNED = ["--plan=" + PLAN, "testdata/dcp/fsdp2-w4-small/checkpoint"]
+TRACES = "testdata/traces/"
 TAR = "checkpoint.tar.gz"  # of DCP, made when it is wanted
 # Words of a command; "<" and a path: what it reads from its standard input.
 COMMANDS = [
@@ -67,6 +68,11 @@ COMMANDS = [
     ["show", ZIP, "base"],
     ["show", "--json", "--values=2", DCP, "list.1"],
     ["info", "testdata/broken/dcp-truncated-metadata/checkpoint"],
+    ["replay", TRACES + "malformed/bare_quote.json"],
+    ["replay", "--json", TRACES + "malformed/gz_cut.json.gz"],
+    ["replay", "--json", TRACES + "simple_profiler/reentry_rank0.jsonl", TRACES + "simple_profiler/keys_rank0.log"],
+    ["order", "--json", TRACES + "exec_order/ranks_differ_rank0.jsonl", TRACES + "exec_order/ranks_differ_rank1.jsonl"],
+    ["order", TRACES + "fx/config_args.jsonl"],
     ["help"],
     ["version"],
     ["commands", "--json"],

@@ -18,7 +18,9 @@ DRAFT = "https://json-schema.org/draft/2020-12/schema"
 OWN = {"answers", "data", "header_record", "record"}
 
 # Objects whose keys come from checkpoints.
-OPEN_KEYS = {"mixed_precision", "modules", "names"}
+OPEN_KEYS = {"mixed_precision", "modules", "names",
+             # words that traces and PyTorch have, and that may become more
+             "categories", "deviations", "phases", "types", "handle_state", "prefetch", "training_state"}
 
 PAGE = "man/fsdp-inspect-json.5"
 
