@@ -30,6 +30,7 @@ MOST = 80  # runs of one kind for one command, without --all
 TIMEOUT = 20
 FINDING = re.compile(r"(error|warning|note) +FI\d{4} | {9}")
 
+CUT = "testdata/dcp/fsdp2-w4-tp/checkpoint"
 ZIP = "testdata/torch-zip/views/model.pt"
 DCP = "testdata/dcp/scalars/checkpoint"
 STREAM = "testdata/torch-zip/legacy/model.pt"
@@ -67,6 +68,7 @@ COMMANDS = [
     ["ls", "-o", "json=out.json", ZIP],
     ["show", ZIP, "base"],
     ["show", "--json", "--values=2", DCP, "list.1"],
+    ["show", "--values=100", CUT, "model.mlp1.down.weight"],
     ["info", "testdata/broken/dcp-truncated-metadata/checkpoint"],
     ["replay", TRACES + "malformed/bare_quote.json"],
     ["replay", "--json", TRACES + "malformed/gz_cut.json.gz"],
