@@ -651,6 +651,25 @@ static bool apply_limits(struct fsdp_checkpoint *checkpoint,
 static bool read_look(struct opening *opening, const struct fsdp_family *family,
 	const struct fsdp_look *look, unsigned depth, struct fsdp_error **ret_error);
 
+/* One of many files that repeat what the others say: none of it stays. */
+static bool read_member(struct opening *opening, const struct fsdp_family *family,
+	const struct fsdp_look *look, unsigned depth, struct fsdp_error **ret_error)
+{
+	struct fsdp_names *names = &opening->checkpoint->model.names;
+	struct fsdp_arena own;
+	fsdp_arena_init(&own, &opening->checkpoint->budget);
+	opening->reading.scratch = &own;
+	opening->reading.is_one_of_many = true;
+	names->copies = &opening->checkpoint->arena;
+	bool read = read_look(opening, family, look, depth, ret_error);
+	names->copies = NULL;
+	fsdp_names_let_go(names);
+	opening->reading.is_one_of_many = false;
+	opening->reading.scratch = &opening->scratch;
+	fsdp_arena_done(&own);
+	return read;
+}
+
 static bool read_file_child(struct opening *opening, const struct fsdp_folder *folder,
 	const struct fsdp_child *child, unsigned depth, struct fsdp_error **ret_error)
 {
@@ -666,8 +685,11 @@ static bool read_file_child(struct opening *opening, const struct fsdp_folder *f
 		.head = fsdp_span(opening->head, size),
 	};
 	const struct fsdp_family *family = fsdp_registry_choose(&look);
-	return family != NULL ? read_look(opening, family, &look, depth, ret_error)
-			      : fsdp_foreign(&look, ret_error);
+	if (family == NULL)
+		return fsdp_foreign(&look, ret_error);
+	return opening->checkpoint->model.is_set
+		       ? read_member(opening, family, &look, depth, ret_error)
+		       : read_look(opening, family, &look, depth, ret_error);
 }
 
 /* A folder below: while it is read, its files are named from the root on. */
@@ -721,16 +743,50 @@ static bool read_child(struct opening *opening, const struct fsdp_folder *folder
 			       child->is_optim ? FSDP_ROLE_OPTIM : -1, ret_error));
 }
 
+/* Without a plan only all files together tell what lies where. */
+static bool wants_few(const struct opening *opening, const struct fsdp_folder *folder)
+{
+	size_t plans = opening->options->plan_path != NULL;
+	if (folder == NULL || !opening->options->few_ranks || opening->options->no_plan ||
+		!opening->checkpoint->model.is_set)
+		return false;
+	for (size_t i = 0; i < folder->count && opening->options->plan_path == NULL; i++)
+		plans += fsdp_span_ends(
+			fsdp_folder_entry(folder, i).name, FSDP_SPAN(".fsdp-plan.json"));
+	return plans == 1;
+}
+
+static bool is_wanted(const struct opening *opening, const struct fsdp_child *child)
+{
+	for (size_t i = 0; i < opening->options->rank_count; i++)
+		if (opening->options->ranks[i] == child->rank)
+			return true;
+	return child->rank == FSDP_NONE;
+}
+
+/* A file that is there and is not read. */
+static bool note_child(struct opening *opening, const struct fsdp_folder *folder,
+	const struct fsdp_child *child, struct fsdp_error **ret_error)
+{
+	struct fsdp_entry entry;
+	return !fsdp_folder_find(folder, child->name, &entry) ||
+	       fsdp_build_file(&opening->checkpoint->model, child->name, entry.size,
+		       child->rank, ret_error) != FSDP_NONE;
+}
+
 /* One that is damaged costs itself. */
 static bool read_children(struct opening *opening, const struct fsdp_folder *folder,
 	const struct fsdp_vec *children, unsigned depth, struct fsdp_error **ret_error)
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
+	bool few = wants_few(opening, folder);
 	size_t failed = 0;
 	for (size_t i = 0; i < children->count; i++) {
 		const struct fsdp_child *child = fsdp_vec_at(children, i);
 		struct fsdp_error *error = NULL;
-		if (read_child(opening, folder, child, depth, &error))
+		bool skipped = few && i != 0 && !is_wanted(opening, child);
+		if (skipped ? note_child(opening, folder, child, &error)
+			    : read_child(opening, folder, child, depth, &error))
 			continue;
 		fsdp_error_add_path(&error, (const char *)child->name.data);
 		fsdp_error_put_below(&error, opening->path);

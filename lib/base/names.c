@@ -134,6 +134,10 @@ static uint32_t new_name(struct fsdp_names *names, uint32_t hash, uint32_t paren
 {
 	uint32_t depth = fsdp_names_at(names, parent)->depth + 1;
 	uint32_t id = (uint32_t)names->list.count;
+	if (names->copies != NULL)
+		segment = fsdp_arena_copy(names->copies, segment);
+	if (names->copies != NULL && segment.data == NULL)
+		return FSDP_NONE;
 	struct fsdp_name *name = fsdp_vec_push(&names->list);
 	if (name == NULL)
 		return FSDP_NONE;

@@ -35,8 +35,9 @@ enum { FSDP_NAMES_LAST = 16 };
 
 struct fsdp_names {
 	struct fsdp_arena *arena;
-	struct fsdp_vec list; /* struct fsdp_name */
-	uint32_t *slots;      /* ids */
+	struct fsdp_arena *copies; /* segments of new names go there; NULL: borrowed */
+	struct fsdp_vec list;      /* struct fsdp_name */
+	uint32_t *slots;           /* ids */
 	unsigned char
 		*tags;     /* of each slot: 7 bits of the hash and one more, 0 is free */
 	size_t slot_count; /* a power of two */
@@ -54,6 +55,13 @@ struct fsdp_names {
 		} segments[FSDP_NAMES_LAST];
 	} last;
 };
+
+/* What was interned so far is no longer borrowed from but by the names themselves. */
+static inline void fsdp_names_let_go(struct fsdp_names *names)
+{
+	names->last.text = (struct fsdp_span){ 0 };
+	names->last.count = 0;
+}
 
 bool fsdp_names_init(struct fsdp_names *names, struct fsdp_arena *arena);
 

@@ -32,7 +32,8 @@ struct fsdp_child {
 /* Everything a family needs while it reads. */
 struct fsdp_reading {
 	struct fsdp_model *model;
-	struct fsdp_arena *scratch; /* gone when the checkpoint is frozen */
+	struct fsdp_arena *scratch; /* gone when the family has read its input */
+	bool is_one_of_many; /* what a file's bytes say is copied, so that they can go */
 	const struct fsdp_limits *limits;
 	bool read_values;
 	bool plan_is_checkpoint; /* a plan stands for itself, there is nothing else */

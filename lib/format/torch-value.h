@@ -102,6 +102,7 @@ struct fsdp_torch {
 	uint64_t mesh_work, place_work; /* what meshes and placements cost so far */
 	uint64_t value_work;            /* tokens and bytes of all values so far */
 	size_t stream_size;
+	bool copies; /* the stream goes when it is read: texts that stay are copied */
 
 	/* Room in which one value after the other is spelled (torch-walk.c). */
 	struct fsdp_token *tokens;

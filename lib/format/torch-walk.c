@@ -531,6 +531,13 @@ static bool spell_leaf(struct spelling *spelling, fsdp_ref ref, bool *ret_done)
 			return false;
 		token->text = fsdp_pickle_span(pickle, ref);
 		spelling->text_bytes += token->text.size;
+		if (spelling->torch->copies) {
+			token->text = fsdp_arena_copy(
+				spelling->torch->model->arena, token->text);
+			if (token->text.data == NULL)
+				return fsdp_arena_fail(
+					spelling->torch->model->arena, spelling->error);
+		}
 		if (kind != FSDP_PICKLE_BIG_INTEGER ||
 			fsdp_pickle_is_written(pickle, ref))
 			return true;

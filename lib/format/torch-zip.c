@@ -350,7 +350,8 @@ static bool read_pickle(struct torch_zip *file, struct fsdp_error **ret_error)
 	uint64_t begin = 0;
 	if (!fsdp_zip_read(&file->zip, file->pickle,
 		    fsdp_limit(reading->limits, FSDP_LIMIT_PICKLE_BYTES),
-		    reading->model->arena, &stream, ret_error))
+		    reading->is_one_of_many ? &file->pickles : reading->model->arena,
+		    &stream, ret_error))
 		return false;
 	/* Offsets count in the file if the pickle is stored, else in the pickle. */
 	if (file->pickle->method == 0 &&
@@ -359,6 +360,9 @@ static bool read_pickle(struct torch_zip *file, struct fsdp_error **ret_error)
 	if (!fsdp_torch_init(&file->torch, reading->model, &file->pickles,
 		    reading->scratch, file->file, file->pickle->name, ret_error))
 		return false;
+	file->torch.copies = reading->is_one_of_many;
+	if (reading->is_one_of_many)
+		file->torch.keys.copies = reading->model->arena;
 	file->torch.first_extent = (uint32_t)reading->model->extents.count;
 	bool read = fsdp_torch_read(&file->torch, stream, begin, false, ret_error);
 	fsdp_torch_judge(&file->torch,

@@ -57,6 +57,13 @@ struct fsdp_options {
 	 * (DCP). Without it they have a name and a place, but no value. */
 	bool read_values;
 
+	/* Of a set of rank files beside which lies a sharding plan, or for which one is
+	 * named, only the first and those of these ranks are read. The others count as
+	 * being there. */
+	bool few_ranks;
+	const uint32_t *ranks;
+	size_t rank_count;
+
 	/* The checkpoint is this part of the file; offsets count from its start. */
 	bool slice;
 	uint64_t slice_offset;
