@@ -940,6 +940,24 @@ static bool read_place(const char *text, uint32_t *ret_rank, uint64_t *ret_offse
 	return true;
 }
 
+/* A question about one rank, or about a parameter, needs no other rank's file. */
+static bool wants_rank(
+	const void *values, const struct select_options *select, uint32_t *ret_rank)
+{
+	const struct flat_options *options = values;
+	char *end = NULL;
+	uint64_t offset;
+
+	*ret_rank = FSDP_NONE;
+	if (options->at != NULL)
+		return read_place(options->at, ret_rank, &offset);
+	if (select->ranks == NULL)
+		return options->param != NULL;
+	if (*select->ranks >= '0' && *select->ranks <= '9')
+		*ret_rank = (uint32_t)strtoul(select->ranks, &end, 10);
+	return end != NULL && *end == '\0';
+}
+
 static bool find_place(struct ledger *ledger, bool *ret_refused)
 {
 	const struct fsdp_checkpoint *checkpoint = ledger->run->checkpoint;
@@ -1076,6 +1094,7 @@ const struct command command_flat = {
 	.shapes = SHAPE_FACTS | SHAPE_ITEMS | SHAPE_TABLE,
 	.output = "text",
 	.inputs = INPUTS_MANY,
+	.wants_rank = wants_rank,
 	.options_size = sizeof(struct flat_options),
 	.run = run_flat,
 };

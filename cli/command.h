@@ -69,6 +69,10 @@ struct command {
 	bool (*prepare)(struct run *run, struct fsdp_recording_options *options);
 	void (*release)(void *prepared); /* what it made; NULL: nothing */
 
+	/* Whether one rank of a set is enough, and which; FSDP_NONE: any. NULL: never. */
+	bool (*wants_rank)(const void *options, const struct select_options *select,
+		uint32_t *ret_rank);
+
 	/* Answers for an opened checkpoint: decides the status, calls run_begin, emits.
 	 * False: out of memory or a read failed, *ret_error says which (left NULL: out of
 	 * memory); the caller reports it. STATUS_FAILED in run_begin: there is no answer.

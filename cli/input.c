@@ -264,6 +264,12 @@ static void set_options(struct inputs *inputs, const struct arguments *arguments
 	inputs->options.alone = common->separate;
 	inputs->options.read_values = command->wants_values != NULL &&
 				      command->wants_values(arguments->options);
+	if (command->wants_rank != NULL && command->wants_rank(arguments->options,
+						   &arguments->select, &inputs->rank)) {
+		inputs->options.few_ranks = true;
+		inputs->options.ranks = &inputs->rank;
+		inputs->options.rank_count = inputs->rank != FSDP_NONE;
+	}
 	/* Whether it is a range was asked with the other options. */
 	if (common->range != NULL)
 		inputs->options.slice = option_range(common->range,

@@ -14,6 +14,7 @@ struct inputs {
 	struct owned owned;
 	struct fsdp_options options; /* for opening, limits and all */
 	struct fsdp_limit_setting *limits;
+	uint32_t rank; /* the only one that is needed; see command.h */
 };
 
 enum input_result { INPUT_GOOD, INPUT_WRONG, INPUT_UNREADABLE, INPUT_MEMORY };

@@ -217,6 +217,10 @@ def files_test(args, tap, case, plan):
     problems = []
     with_plan = ledger(args, problems, "--plan", plan, os.path.join(case.folder, "checkpoint"))
     alone = ledger(args, problems, "--no-plan", os.path.join(case.folder, "checkpoint"))
+    last = with_plan[-1]["ranks"][-1]["rank"] if with_plan else 0
+    few = ledger(args, problems, "--plan", plan, f"--rank={last}", os.path.join(case.folder, "checkpoint"))
+    if [u["ranks"] for u in few] != [[r for r in u["ranks"] if r["rank"] == last] for u in with_plan]:
+        problems.append(f"rank {last} from few files is another than from all")
     for whole, found in zip(with_plan, alone):
         for key in ("unit", "unpadded_unsharded_numel", "unsharded_numel", "sharded_numel", "shard_numel_padded", "dtype"):
             if whole[key] != found[key]:
