@@ -70,7 +70,7 @@ def judge(args, job):
                 if why:
                     problems.append(f"{r.words}: {stream}: {why}")
             return r
-        for command in ("info", "tree", "ls"):
+        for command in ("info", "tree", "ls", "flat"):
             go(command, path)
         r = go("ls", "--json", path)
         first = None

@@ -210,6 +210,72 @@ static void test_units(void **state)
 	refuse(with_units("{}"), FSDP_ERROR_DAMAGED);
 }
 
+#define SPAN(fqn, flat, flat_end, param, param_end)                             \
+	"{\"fqn\":\"" fqn "\",\"flat_start\":" #flat ",\"flat_end\":" #flat_end \
+	",\"param_start\":" #param ",\"param_end\":" #param_end "}"
+#define RANK(rank, spans) "{\"rank\":" #rank ",\"spans\":[" spans "]}"
+
+static size_t count_findings(const char *ranks, uint32_t *ret_rank)
+{
+	char units[2048];
+	struct fsdp_error *error = NULL;
+	snprintf(units, sizeof units, "[%s%s]}}]",
+		"{\"module\":\"" INNER "\",\"api\":\"fsdp1\",\"strategy\":\"FULL_SHARD\","
+		"\"shard_world_size\":4,\"flat_parameter\":{\"fqns\":[\"a.w\"],"
+		"\"shapes\":[[2,5]],\"numels\":[10],\"unpadded_unsharded_numel\":10,"
+		"\"unsharded_numel\":12,\"sharded_numel\":3,\"ranks\":[",
+		ranks);
+	struct fsdp_checkpoint *checkpoint = NULL;
+	struct parts parts = with_units(units);
+	checkpoint = open_plan(&parts, &error);
+	assert_non_null(checkpoint);
+	size_t count = fsdp_finding_count(checkpoint);
+	*ret_rank = count != 0 ? fsdp_finding(checkpoint, 0)->rank : FSDP_NONE;
+	/* Whatever is recorded, this is what the rank holds. */
+	struct fsdp_flat flat;
+	struct fsdp_flat_span span;
+	uint32_t state = 0;
+	assert_true(fsdp_unit_flat(checkpoint, 0, &flat));
+	assert_true(fsdp_flat_span_next(checkpoint, &flat, 3, &state, &span));
+	assert_int_equal(span.param_start, 9);
+	assert_int_equal(span.numel, 1);
+	assert_false(fsdp_flat_span_next(checkpoint, &flat, 3, &state, &span));
+	fsdp_checkpoint_free(checkpoint);
+	return count;
+}
+
+/* One finding, and of that rank (FSDP_NONE: of none). */
+static void one_finding(const char *ranks, uint32_t rank)
+{
+	uint32_t found;
+	assert_int_equal(count_findings(ranks, &found), 1);
+	assert_int_equal(found, rank);
+}
+
+#define FIRST RANK(0, SPAN("a.w", 0, 2, 0, 2))
+#define LAST RANK(3, SPAN("a.w", 0, 0, 9, 9))
+
+static void test_spans(void **state)
+{
+	(void)state;
+	uint32_t rank;
+	assert_int_equal(count_findings(FIRST "," LAST, &rank), 0);
+	assert_int_equal(count_findings(FIRST, &rank), 0);
+	one_finding(FIRST "," RANK(3, SPAN("a.w", 0, 0, 8, 9)), 3);
+	one_finding(FIRST "," RANK(3, SPAN("a.w", 0, 1, 9, 9)), 3);
+	one_finding(FIRST "," RANK(3, SPAN("a.w", -1, 0, 9, 9)), 3);
+	one_finding(FIRST "," RANK(3, SPAN("a.w", 0, 9223372036854775807, 9, 9)), 3);
+	one_finding(FIRST "," RANK(3, ""), 3);
+	one_finding(FIRST "," RANK(3, SPAN("a.x", 0, 0, 9, 9)), 3);
+	one_finding(FIRST "," RANK(3, "{}"), 3);
+	one_finding(RANK(3, SPAN("a.w", 0, 0, 9, 9) "," SPAN("a.w", 0, 0, 9, 9)), 3);
+	one_finding(LAST "," FIRST, FSDP_NONE);
+	one_finding(FIRST "," FIRST, FSDP_NONE);
+	one_finding(RANK(4, ""), FSDP_NONE);
+	one_finding(RANK(-1, ""), FSDP_NONE);
+	one_finding("7", FSDP_NONE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -219,6 +285,7 @@ int main(void)
 		cmocka_unit_test(test_modules),
 		cmocka_unit_test(test_parameters),
 		cmocka_unit_test(test_units),
+		cmocka_unit_test(test_spans),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
