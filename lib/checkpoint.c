@@ -724,6 +724,14 @@ static bool read_folder_child(struct opening *opening, const struct fsdp_folder 
 	return read;
 }
 
+/* What lies in the folder besides what its own family knows. */
+static bool read_same_folder(struct opening *opening, const struct fsdp_folder *folder,
+	const struct fsdp_child *child, unsigned depth, struct fsdp_error **ret_error)
+{
+	struct fsdp_look look = { .folder = folder };
+	return read_look(opening, fsdp_registry_find(child->as), &look, depth, ret_error);
+}
+
 /* Children are read one by one into the same model. */
 static bool read_child(struct opening *opening, const struct fsdp_folder *folder,
 	const struct fsdp_child *child, unsigned depth, struct fsdp_error **ret_error)
@@ -736,11 +744,14 @@ static bool read_child(struct opening *opening, const struct fsdp_folder *folder
 			 (entry.kind == FSDP_ENTRY_DIRECTORY ||
 				 entry.kind == FSDP_ENTRY_LINK_DIRECTORY);
 	opening->reading.rank = child->rank;
-	return (is_folder ? read_folder_child : read_file_child)(
-		       opening, folder, child, depth, ret_error) &&
-	       (child->strip.size == 0 ||
-		       fsdp_build_strip(model, first_tensor, first_value, child->strip,
-			       child->is_optim ? FSDP_ROLE_OPTIM : -1, ret_error));
+	bool (*read)(struct opening * opening, const struct fsdp_folder *folder,
+		const struct fsdp_child *child, unsigned depth,
+		struct fsdp_error **ret_error) = child->name.size == 0 ? read_same_folder
+						 : is_folder           ? read_folder_child
+								       : read_file_child;
+	return read(opening, folder, child, depth, ret_error) &&
+	       fsdp_build_strip(model, first_tensor, first_value, child->strip,
+		       child->role, ret_error);
 }
 
 /* Without a plan only all files together tell what lies where. */
@@ -788,7 +799,8 @@ static bool read_children(struct opening *opening, const struct fsdp_folder *fol
 		if (skipped ? note_child(opening, folder, child, &error)
 			    : read_child(opening, folder, child, depth, &error))
 			continue;
-		fsdp_error_add_path(&error, (const char *)child->name.data);
+		if (child->name.size != 0)
+			fsdp_error_add_path(&error, (const char *)child->name.data);
 		fsdp_error_put_below(&error, opening->path);
 		bool fatal = error == NULL ||
 			     fsdp_error_code(error) == FSDP_ERROR_MEMORY ||
@@ -842,8 +854,12 @@ static bool read_checkpoint(struct opening *opening, struct fsdp_error **ret_err
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
 	const struct fsdp_family *family = fsdp_registry_choose(&opening->look);
-	if (family == NULL)
-		return fsdp_foreign(&opening->look, ret_error);
+	if (family == NULL) {
+		fsdp_foreign(&opening->look, ret_error);
+		if (checkpoint->is_folder)
+			fsdp_error_put_below(ret_error, opening->path);
+		return false;
+	}
 	opening->reading = (struct fsdp_reading){
 		.model = &checkpoint->model,
 		.scratch = &opening->scratch,
@@ -871,6 +887,8 @@ static bool read_checkpoint(struct opening *opening, struct fsdp_error **ret_err
 		return false;
 	if (!read_below(opening, family, &opening->look, 0, ret_error))
 		return false;
+	for (size_t i = 0; checkpoint->is_folder && i < checkpoint->errors.count; i++)
+		fsdp_error_put_below(fsdp_vec_at(&checkpoint->errors, i), opening->path);
 	if (checkpoint->model.plan_only)
 		checkpoint->plan_path = opening->path;
 	return read_plan(opening, ret_error);

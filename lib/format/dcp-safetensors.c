@@ -12,44 +12,14 @@
  */
 #include "format/format.h"
 
-enum { RANK_MAX = 1 << 24 };
-
-/* Digits at *at, which moves behind them. */
-static bool take_number(struct fsdp_span name, size_t *at, uint32_t *ret_number)
-{
-	size_t begin = *at;
-	uint32_t number = 0;
-	while (*at < name.size && name.data[*at] >= '0' && name.data[*at] <= '9' &&
-		number < RANK_MAX)
-		number = number * 10 + (name.data[(*at)++] - '0');
-	*ret_number = number;
-	return *at != begin && number < RANK_MAX;
-}
-
-static bool take_word(struct fsdp_span name, size_t *at, struct fsdp_span word)
-{
-	struct fsdp_span rest = fsdp_span(name.data + *at, name.size - *at);
-	if (!fsdp_span_begins(rest, word))
-		return false;
-	*at += word.size;
-	return true;
-}
-
 /* Which rank's file it is. */
 static bool parse(struct fsdp_span name, uint32_t *ret_rank)
 {
-	size_t at = 0;
-	uint32_t shard, number;
-	if (!take_word(name, &at, FSDP_SPAN("shard-")) ||
-		!take_number(name, &at, &shard) ||
-		!take_word(name, &at, FSDP_SPAN("-model-")) ||
-		!take_number(name, &at, &number) ||
-		!take_word(name, &at, FSDP_SPAN("-of-")) ||
-		!take_number(name, &at, &number) ||
-		!take_word(name, &at, FSDP_SPAN(".safetensors")))
+	uint32_t numbers[3];
+	if (!fsdp_pattern_takes(name, "shard-#-model-#-of-#.safetensors", numbers))
 		return false;
-	*ret_rank = shard - 1;
-	return shard != 0 && at == name.size;
+	*ret_rank = numbers[0] - 1;
+	return numbers[0] != 0;
 }
 
 static int bid(const struct fsdp_look *look)
@@ -71,7 +41,7 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 		struct fsdp_entry entry = fsdp_folder_entry(look->folder, i);
 		if (entry.kind != FSDP_ENTRY_FILE || !parse(entry.name, &rank))
 			continue;
-		if (!fsdp_reading_add_child(reading, entry.name, rank, ret_error))
+		if (fsdp_reading_add_child(reading, entry.name, rank, ret_error) == NULL)
 			return false;
 		if (rank > highest)
 			highest = rank;

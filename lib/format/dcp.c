@@ -443,7 +443,9 @@ static bool read_object(struct dcp *dcp, const struct fsdp_dcp_info *info,
 			"an object of %llu bytes is not read",
 			(unsigned long long)info->length);
 	fsdp_arena_reset(scratch);
-	if (!fsdp_folder_source(dcp->folder, path, &source, ret_error) ||
+	if (!fsdp_folder_source(dcp->folder,
+		    fsdp_names_segment(&dcp->meta.paths, info->path), &source,
+		    ret_error) ||
 		!fsdp_source_read_all(
 			&source, info->offset, info->length, scratch, &bytes, ret_error))
 		return false;

@@ -23,14 +23,30 @@ struct foreign {
 #define NOTHING FSDP_ERROR_NOT_A_CHECKPOINT, "FI4001"
 #define OTHER FSDP_ERROR_NOT_A_CHECKPOINT, "FI9005"
 
+/* A protobuf has no magic: the version of the format, then the producer's name. */
+#define ONNX                                    \
+	"an ONNX model", "save the state dict " \
+			 "of the model instead"
+
 static const struct foreign table[] = {
 	{ MAGIC("PK\005\006", 0), NOTHING, "an empty zip archive", NULL },
-	{ MAGIC("GGUF", 0), UNSUPPORTED, "a GGUF model (llama.cpp)", "use a GGUF tool" },
-	{ MAGIC("\x93NUMPY", 0), UNSUPPORTED, "a NumPy array (.npy)", NULL },
+	{ MAGIC("GGUF", 0), UNSUPPORTED, "a GGUF model (llama.cpp)",
+		"look at it with gguf-dump; the checkpoint it was made from can be "
+		"read" },
+	{ MAGIC("\x93NUMPY", 0), UNSUPPORTED, "a NumPy array (.npy)",
+		"load it with numpy.load(FILE, allow_pickle=False)" },
 	{ MAGIC("\211HDF\r\n\032\n", 0), UNSUPPORTED, "an HDF5 file (Keras, TensorFlow)",
-		NULL },
+		"look at it with h5dump" },
 	{ MAGIC("\014\333\072\052", 0), UNSUPPORTED, "an OCDBT manifest (Orbax, JAX)",
-		NULL },
+		"load it with Orbax" },
+	{ MAGIC("\010\003\022", 0), UNSUPPORTED, ONNX },
+	{ MAGIC("\010\004\022", 0), UNSUPPORTED, ONNX },
+	{ MAGIC("\010\005\022", 0), UNSUPPORTED, ONNX },
+	{ MAGIC("\010\006\022", 0), UNSUPPORTED, ONNX },
+	{ MAGIC("\010\007\022", 0), UNSUPPORTED, ONNX },
+	{ MAGIC("\010\010\022", 0), UNSUPPORTED, ONNX },
+	{ MAGIC("\010\011\022", 0), UNSUPPORTED, ONNX },
+	{ MAGIC("\010\012\022", 0), UNSUPPORTED, ONNX },
 	{ MAGIC("7z\274\257\047\034", 0), WRAPPED, "a 7z archive", "unpack it first" },
 	{ MAGIC("Rar!", 0), WRAPPED, "a rar archive", "unpack it first" },
 	{ MAGIC("MSCF", 0), WRAPPED, "a cabinet archive", "unpack it first" },
@@ -206,6 +222,11 @@ static bool say_file(const struct fsdp_look *look, struct fsdp_error **ret_error
 			return say(ret_error, row->code, row->rule, row->what, row->hint);
 	}
 	struct fsdp_span body = without_blanks(look->head);
+	if (body.size != 0 && *body.data == '{' &&
+		memmem(body.data, body.size, "\"sharding_type\"", 15) != NULL)
+		return say(ret_error, UNSUPPORTED,
+			"a TorchRec sharding plan: its tables have a sharding_type",
+			"a plan of FSDP is described in fsdp-inspect-plan(5)");
 	if (body.size != 0 && (*body.data == '{' || *body.data == '['))
 		return say(ret_error, OTHER, "a JSON document that is no sharding plan",
 			NULL);
@@ -218,6 +239,49 @@ static bool say_file(const struct fsdp_look *look, struct fsdp_error **ret_error
 }
 
 /* ---- directories ---- */
+
+/* Folders that others would take for theirs. */
+static const struct folder_row {
+	const char *pattern, *beside; /* an entry, and another one or NULL */
+	const char *what, *hint;
+} folders[] = {
+	{ "model-rank-#-part-#.safetensors", NULL,
+		"a sharded state of vLLM: model-rank-R-part-P.safetensors, each rank its "
+		"own "
+		"slices under the same names",
+		"give one of its files, or the checkpoint it was made from" },
+	{ "rank#.safetensors", "config.json",
+		"a TensorRT-LLM checkpoint: rankN.safetensors beside config.json",
+		"give one of its files, or the checkpoint it was made from" },
+	{ "consolidated.#.pth", "params.json",
+		"a checkpoint in Meta's own form: consolidated.NN.pth beside "
+		"params.json, each "
+		"a slice of every tensor",
+		"give one of its files, or convert it with transformers" },
+	{ "_CHECKPOINT_METADATA", NULL, "an Orbax checkpoint (JAX): _CHECKPOINT_METADATA",
+		"load it with Orbax" },
+	{ "manifest.ocdbt", NULL, "an Orbax checkpoint (JAX): manifest.ocdbt",
+		"load it with Orbax" },
+	{ "_METADATA", NULL, "an Orbax checkpoint (JAX): _METADATA",
+		"load it with Orbax" },
+	{ ".zarray", NULL, "a zarr array: .zarray", "load it with zarr" },
+	{ "saved_model.pb", NULL, "a TensorFlow SavedModel: saved_model.pb",
+		"load it with TensorFlow" },
+};
+
+static const struct folder_row *find_folder(const struct fsdp_folder *folder)
+{
+	struct fsdp_entry entry;
+	for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+		const struct folder_row *row = &folders[i];
+		if (fsdp_pattern_in(folder, FSDP_ENTRY_FILE, row->pattern) &&
+			(row->beside == NULL ||
+				fsdp_folder_find(
+					folder, fsdp_span_text(row->beside), &entry)))
+			return row;
+	}
+	return NULL;
+}
 
 struct evidence {
 	const char *suffix;
@@ -256,17 +320,72 @@ static const struct evidence directories[] = {
 		"give one of its files" },
 };
 
+enum { LOOKED_AT = 64, HEAD = 512 };
+
+/* Pages and pointers in place of files are one kind, whatever they say. */
+static bool is_same_kind(const struct fsdp_error *a, const struct fsdp_error *b)
+{
+	return strcmp(fsdp_error_rule(a), fsdp_error_rule(b)) == 0 &&
+	       (strcmp(fsdp_error_rule(a), "FI4001") == 0 ||
+		       strcmp(fsdp_error_message(a), fsdp_error_message(b)) == 0);
+}
+
+/* What the files of a folder are, if all that are known by content are the same. */
+static bool say_one_kind(const struct fsdp_look *look, struct fsdp_error **ret_error)
+{
+	struct fsdp_error *first = NULL;
+	bool same = true;
+	for (size_t i = 0; i < look->folder->count && i < LOOKED_AT && same; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(look->folder, i);
+		struct fsdp_error *error = NULL;
+		struct fsdp_source source;
+		unsigned char bytes[HEAD];
+		if (entry.kind != FSDP_ENTRY_FILE || entry.size == 0)
+			continue;
+		size_t size = entry.size < HEAD ? (size_t)entry.size : HEAD;
+		if (fsdp_folder_source(look->folder, entry.name, &source, &error) &&
+			fsdp_source_read(&source, 0, bytes, size, &error)) {
+			struct fsdp_look file = {
+				.path = entry.name,
+				.source = source,
+				.head = fsdp_span(bytes, size),
+			};
+			fsdp_foreign(&file, &error);
+		}
+		bool known = error != NULL && fsdp_error_rule(error) != NULL &&
+			     strcmp(fsdp_error_rule(error), "FI9005") != 0 &&
+			     strcmp(fsdp_error_rule(error), "FI1050") != 0;
+		if (known && first == NULL) {
+			fsdp_error_add_path(&error, (const char *)entry.name.data);
+			first = error;
+			continue;
+		}
+		same = !known || is_same_kind(error, first);
+		fsdp_error_free(error);
+	}
+	if (first != NULL && same && ret_error != NULL && *ret_error == NULL)
+		*ret_error = first;
+	else
+		fsdp_error_free(first);
+	return first != NULL && same;
+}
+
 static bool say_directory(const struct fsdp_look *look, struct fsdp_error **ret_error)
 {
+	const struct folder_row *row = find_folder(look->folder);
+	if (row != NULL)
+		return say(ret_error, UNSUPPORTED, row->what, row->hint);
 	if (look->folder->count == 0)
 		return say(ret_error, OTHER, "an empty directory", NULL);
-	for (size_t row = 0; row < sizeof directories / sizeof *directories; row++) {
+	if (say_one_kind(look, ret_error))
+		return false;
+	for (size_t k = 0; k < sizeof directories / sizeof *directories; k++) {
 		for (size_t i = 0; i < look->folder->count; i++) {
 			struct fsdp_entry entry = fsdp_folder_entry(look->folder, i);
 			if (fsdp_span_ends(
-				    entry.name, fsdp_span_text(directories[row].suffix)))
+				    entry.name, fsdp_span_text(directories[k].suffix)))
 				return say(ret_error, FSDP_ERROR_UNSUPPORTED, "FI9002",
-					directories[row].what, directories[row].hint);
+					directories[k].what, directories[k].hint);
 		}
 	}
 	fsdp_fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
@@ -278,6 +397,25 @@ static bool say_directory(const struct fsdp_look *look, struct fsdp_error **ret_
 		"give the directory that holds .metadata, or a file of torch.save");
 	return false;
 }
+
+static int bid(const struct fsdp_look *look)
+{
+	return look->folder != NULL && find_folder(look->folder) != NULL ? 90 : 0;
+}
+
+static bool refuse(struct fsdp_reading *reading, const struct fsdp_look *look,
+	struct fsdp_error **ret_error)
+{
+	(void)reading;
+	return say_directory(look, ret_error);
+}
+
+const struct fsdp_family fsdp_family_foreign = {
+	.name = "foreign",
+	.title = "checkpoint of another program",
+	.bid = bid,
+	.read = refuse,
+};
 
 bool fsdp_foreign(const struct fsdp_look *look, struct fsdp_error **ret_error)
 {

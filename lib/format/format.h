@@ -22,11 +22,13 @@ struct fsdp_look {
 
 /* Another input inside this one, which the door reads into the same model. */
 struct fsdp_child {
-	struct fsdp_span name; /* in the folder: of a file, or of a folder below */
+	struct fsdp_span name; /* in the folder: of a file, of a folder below; empty: the
+				  folder itself, as another family */
+	const char *as;        /* that family's name; NULL: whoever bids most */
 	uint32_t rank;         /* that its name tells, or FSDP_NONE */
 	struct fsdp_span
 		strip; /* a container's key that its names do without, or empty */
-	bool is_optim; /* what had that key is the optimizer's */
+	int role;      /* of all its tensors; -1: what they are */
 };
 
 /* Everything a family needs while it reads. */
@@ -46,9 +48,9 @@ struct fsdp_reading {
 				    rest could */
 };
 
-/* Names a child of which there is nothing more to say. */
-bool fsdp_reading_add_child(struct fsdp_reading *reading, struct fsdp_span name,
-	uint32_t rank, struct fsdp_error **ret_error);
+/* Names a child; NULL is out of memory. What is not plain about it the caller sets. */
+struct fsdp_child *fsdp_reading_add_child(struct fsdp_reading *reading,
+	struct fsdp_span name, uint32_t rank, struct fsdp_error **ret_error);
 
 /* What could not be read though the rest could; takes the error. */
 void fsdp_reading_keep_error(struct fsdp_reading *reading, struct fsdp_error *error);
@@ -81,8 +83,20 @@ struct fsdp_family {
 /* The family with the highest bid; NULL: none. */
 const struct fsdp_family *fsdp_registry_choose(const struct fsdp_look *look);
 
+/* By its name; NULL: there is none. */
+const struct fsdp_family *fsdp_registry_find(const char *name);
+
 /* The table of families; NULL past the end. */
 const struct fsdp_family *fsdp_registry_at(size_t index);
+
+/* pattern.c: whether a name is `pattern`, in which "#" stands for digits, at most
+ * FSDP_PATTERN_NUMBERS times; what they say. */
+enum { FSDP_PATTERN_NUMBERS = 4, FSDP_PATTERN_MAX = 1 << 24 };
+bool fsdp_pattern_takes(
+	struct fsdp_span name, const char *pattern, uint32_t *ret_numbers);
+/* Whether the folder has such an entry. */
+bool fsdp_pattern_in(
+	const struct fsdp_folder *folder, enum fsdp_entry_kind kind, const char *pattern);
 
 /* foreign.c: fills the error with what the input seems to be and what to do. Always
  * false. */
@@ -103,7 +117,9 @@ bool fsdp_plan_read(struct fsdp_reading *reading, struct fsdp_span bytes,
 	struct fsdp_span path, struct fsdp_error **ret_error);
 
 extern const struct fsdp_family fsdp_family_dcp_safetensors;
+extern const struct fsdp_family fsdp_family_foreign;
 extern const struct fsdp_family fsdp_family_hugging_face;
+extern const struct fsdp_family fsdp_family_layout;
 extern const struct fsdp_family fsdp_family_pickle;
 extern const struct fsdp_family fsdp_family_safetensors;
 extern const struct fsdp_family fsdp_family_torch_legacy;

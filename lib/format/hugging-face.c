@@ -173,7 +173,7 @@ static bool add_file(struct hf *hf, struct fsdp_span name, struct fsdp_error **r
 			"the index names this file, which is not there");
 		return true;
 	}
-	return fsdp_reading_add_child(hf->reading, name, FSDP_NONE, ret_error);
+	return fsdp_reading_add_child(hf->reading, name, FSDP_NONE, ret_error) != NULL;
 }
 
 static bool read_entry(struct hf *hf, struct fsdp_error **ret_error)
@@ -695,8 +695,8 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	hf->index = find_index(look->folder);
 	reading->state = hf;
 	if (hf->index.data == NULL)
-		return fsdp_reading_add_child(
-			reading, fsdp_span_text(single->file), FSDP_NONE, ret_error);
+		return fsdp_reading_add_child(reading, fsdp_span_text(single->file),
+			       FSDP_NONE, ret_error) != NULL;
 	hf->is_bin = fsdp_span_ends(hf->index, FSDP_SPAN(".bin.index.json"));
 	if (!open_index(hf, ret_error))
 		return false;

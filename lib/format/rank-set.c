@@ -178,6 +178,7 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 			return fsdp_arena_fail(reading->scratch, ret_error);
 		bool numbered = take_pattern(entry.name, &pattern);
 		*child = (struct fsdp_child){
+			.role = -1,
 			.name = entry.name,
 			.rank = numbered ? pattern.number : FSDP_NONE,
 		};

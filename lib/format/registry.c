@@ -7,7 +7,9 @@
 static const struct fsdp_family *const families[] = {
 	&fsdp_family_dcp,
 	&fsdp_family_dcp_safetensors,
+	&fsdp_family_foreign,
 	&fsdp_family_hugging_face,
+	&fsdp_family_layout,
 	&fsdp_family_pickle,
 	&fsdp_family_plan,
 	&fsdp_family_rank_set,
@@ -20,6 +22,14 @@ static const struct fsdp_family *const families[] = {
 const struct fsdp_family *fsdp_registry_at(size_t index)
 {
 	return index < sizeof families / sizeof *families ? families[index] : NULL;
+}
+
+const struct fsdp_family *fsdp_registry_find(const char *name)
+{
+	for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+		if (strcmp(families[i]->name, name) == 0)
+			return families[i];
+	return NULL;
 }
 
 const struct fsdp_family *fsdp_registry_choose(const struct fsdp_look *look)
@@ -36,14 +46,16 @@ const struct fsdp_family *fsdp_registry_choose(const struct fsdp_look *look)
 	return best;
 }
 
-bool fsdp_reading_add_child(struct fsdp_reading *reading, struct fsdp_span name,
-	uint32_t rank, struct fsdp_error **ret_error)
+struct fsdp_child *fsdp_reading_add_child(struct fsdp_reading *reading,
+	struct fsdp_span name, uint32_t rank, struct fsdp_error **ret_error)
 {
 	struct fsdp_child *child = fsdp_vec_push(&reading->children);
-	if (child == NULL)
-		return fsdp_arena_fail(reading->scratch, ret_error);
-	*child = (struct fsdp_child){ .name = name, .rank = rank };
-	return true;
+	if (child == NULL) {
+		fsdp_arena_fail(reading->scratch, ret_error);
+		return NULL;
+	}
+	*child = (struct fsdp_child){ .name = name, .rank = rank, .role = -1 };
+	return child;
 }
 
 void fsdp_reading_keep_error(struct fsdp_reading *reading, struct fsdp_error *error)

@@ -104,6 +104,10 @@ static const struct known table[] = {
 	{ "torch.distributed.checkpoint._hf_utils", "_HFStorageInfo", METADATA },
 	{ "torch.distributed._shard.checkpoint.metadata", METADATA_CLASSES, METADATA },
 	{ "torch.distributed._shard.checkpoint.filesystem", "_StorageInfo", METADATA },
+	{ "torch.distributed.checkpoint.planner",
+		"SavePlan WriteItem WriteItemType TensorWriteData BytesIOWriteData",
+		METADATA },
+	{ "megatron.core.dist_checkpointing*", "MCoreMetadata", METADATA },
 	{ "pathlib", PATHS, METADATA | PLAIN },
 	{ "pathlib._local", PATHS, METADATA | PLAIN },
 	{ "numpy", "ndarray dtype", NUMPY },
@@ -113,6 +117,7 @@ static const struct known table[] = {
 	{ "numpy._core.numeric", "_frombuffer", NUMPY },
 	{ "numpy.random._pickle",
 		"__randomstate_ctor __generator_ctor __bit_generator_ctor", NUMPY },
+	{ "_io", "BytesIO", PLAIN }, /* Megatron's extra states: bytes */
 	{ "argparse", "Namespace", PLAIN },
 	{ "types", "SimpleNamespace", PLAIN },
 	{ "datetime", "datetime timedelta", PLAIN },

@@ -115,6 +115,9 @@ static bool read_members(struct torch_zip *file, struct fsdp_error **ret_error)
 				      "torch.save "
 				      "did not write it");
 		fsdp_error_add_rule(ret_error, "FI9005");
+		if (file->numpy)
+			fsdp_error_add_hint(ret_error,
+				"load it with numpy.load(FILE, allow_pickle=False)");
 		return false;
 	}
 	if (file->constants)
@@ -343,6 +346,62 @@ static void refuse_code(struct torch_zip *file)
 	fsdp_reading_keep_error(file->reading, error);
 }
 
+/* Rank files of relatives, whose flattened parameters only they can take apart. */
+static bool refuse_relatives(struct torch_zip *file, struct fsdp_error **ret_error)
+{
+	struct fsdp_pickle *pickle = file->torch.pickle;
+	fsdp_ref top = fsdp_pickle_top(pickle);
+	fsdp_ref facts = fsdp_pickle_get(pickle, top, "shard_metadata");
+	if (facts == FSDP_REF_NONE)
+		facts = fsdp_pickle_get(pickle, top, "meta");
+	bool xla = fsdp_pickle_get(pickle, facts, "shard_info") != FSDP_REF_NONE;
+	bool fairscale =
+		fsdp_pickle_get(pickle, facts, "param_metadata") != FSDP_REF_NONE;
+	if (!xla && !fairscale)
+		return true;
+	fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+		"this is a rank file of %s: its shard_metadata has %s",
+		xla ? "torch_xla FSDP" : "fairscale FSDP",
+		xla ? "shard_info" : "param_metadata");
+	fsdp_error_add_rule(ret_error, "FI9002");
+	fsdp_error_add_hint(ret_error, "consolidate the rank files with %s first",
+		xla ? "torch_xla's consolidate_sharded_model_checkpoints"
+		    : "fairscale's consolidate_shard_weights");
+	return false;
+}
+
+/* The first segment of a name. */
+static struct fsdp_span first_segment(const struct fsdp_model *model, uint32_t name)
+{
+	while (fsdp_names_at(&model->names, name)->depth > 1)
+		name = fsdp_names_at(&model->names, name)->parent;
+	return fsdp_names_segment(&model->names, name);
+}
+
+/* What Lightning's Trainer saves says so. What callbacks keep is nobody's parameter. */
+static bool settle_lightning(struct torch_zip *file, size_t first_tensor,
+	size_t first_value, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = file->reading->model;
+	struct fsdp_pickle *pickle = file->torch.pickle;
+	fsdp_ref version = fsdp_pickle_get(
+		pickle, fsdp_pickle_top(pickle), "pytorch-lightning_version");
+	if (fsdp_pickle_text(pickle, version).data == NULL)
+		return true;
+	model->format.family = "lightning-ckpt";
+	model->format.title = "Lightning checkpoint (.ckpt)";
+	model->format.writer = "Lightning";
+	for (size_t i = first_tensor; i < model->tensors.count; i++) {
+		struct fsdp_tensor_record *tensor = fsdp_vec_at(&model->tensors, i);
+		if (tensor->role != FSDP_ROLE_OPTIM &&
+			!fsdp_span_is(
+				first_segment(model, tensor->raw_name), "state_dict"))
+			tensor->role = FSDP_ROLE_OTHER;
+	}
+	return fsdp_build_strip(
+		model, first_tensor, first_value, FSDP_SPAN("state_dict"), -1, ret_error);
+}
+
 static bool read_pickle(struct torch_zip *file, struct fsdp_error **ret_error)
 {
 	struct fsdp_reading *reading = file->reading;
@@ -369,15 +428,18 @@ static bool read_pickle(struct torch_zip *file, struct fsdp_error **ret_error)
 		file->constants ? FSDP_PROFILE_SCRIPT : FSDP_PROFILE_TENSORS, begin);
 	if (!read)
 		fsdp_error_add_member(ret_error, file->pickle->name);
-	bool resolved =
-		read && fsdp_torch_resolve(&file->torch, read_storage, file, ret_error);
+	size_t first_tensor = reading->model->tensors.count;
+	size_t first_value = reading->model->values.count;
+	bool resolved = read && refuse_relatives(file, ret_error) &&
+			fsdp_torch_resolve(&file->torch, read_storage, file, ret_error);
 	fsdp_reading_keep_limit(reading, &file->torch.over_limit, file->file);
 	if (!resolved)
 		return false;
 	fsdp_reading_settle_rank(file->reading, file->file_id, &file->torch.rank);
 	fsdp_reading_settle_world(file->reading, file->file_id, file->torch.world_size,
 		file->torch.world_whole);
-	return fsdp_torch_walk(&file->torch, ret_error);
+	return fsdp_torch_walk(&file->torch, ret_error) &&
+	       settle_lightning(file, first_tensor, first_value, ret_error);
 }
 
 /* A pickle beside the one that is read: torch.load leaves it alone, other readers may

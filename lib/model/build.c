@@ -359,13 +359,15 @@ bool fsdp_build_strip(struct fsdp_model *model, size_t first_tensor, size_t firs
 		bool stripped;
 		if (tensor->flags & FSDP_TENSOR_COMPONENT)
 			continue;
+		if (role >= 0)
+			tensor->role = (uint8_t)role;
+		if (strip.size == 0)
+			continue;
 		if (!strip_entry(model, strip, &tensor->name, &tensor->raw_name,
 			    &tensor->path, &stripped, ret_error))
 			return false;
-		if (stripped && role >= 0)
-			tensor->role = (uint8_t)role;
 	}
-	for (size_t i = first_value; i < model->values.count; i++) {
+	for (size_t i = first_value; strip.size != 0 && i < model->values.count; i++) {
 		struct fsdp_value_record *value = fsdp_vec_at(&model->values, i);
 		bool stripped;
 		if (!strip_entry(model, strip, &value->name, &value->raw_name,

@@ -65,8 +65,9 @@ uint32_t fsdp_build_piece(struct fsdp_model *model,
 uint32_t fsdp_build_value(struct fsdp_model *model,
 	const struct fsdp_value_record *record, struct fsdp_error **ret_error);
 
-/* Takes the container's key `strip` from the names of all tensors and values from these
- * on that have it, and gives such tensors the role (-1: they keep theirs). */
+/* Takes the container's key `strip` (empty: nothing) from the names of all tensors and
+ * values from these on that have it, and gives the tensors the role (-1: they keep
+ * theirs). */
 bool fsdp_build_strip(struct fsdp_model *model, size_t first_tensor, size_t first_value,
 	struct fsdp_span strip, int role, struct fsdp_error **ret_error);
 

@@ -51,6 +51,8 @@ COMMANDS = [
     ["ls", OLD_TAR],
     ["info", TENSORS],
     ["tree", "testdata/hf/llama-sharded"],
+    ["info", "testdata/lightning/trainer-ckpt"],
+    ["info", "testdata/foreign/orbax"],
     ["ls", "testdata/cross/model-a-dcp-safetensors-w2"],
     ["tree", DCP],
     ["tree", PLAN],
