@@ -85,9 +85,36 @@ static bool with_sign(uint64_t value, bool negative, int64_t *ret_value)
 	return true;
 }
 
+/* What nearly all times look like: no sign, no exponent, no more digits behind the point
+ * than the power has, and nineteen in all at most, which 64 bits hold. */
+static bool take_plain(struct fsdp_span text, int power, int64_t *ret_value)
+{
+	enum { MOST = 19 };
+	uint64_t value = 0;
+	size_t i = 0;
+	while (i < text.size && i <= MOST && is_digit(text.data[i]))
+		value = value * 10 + (text.data[i++] - '0');
+	if (i == 0 || power < 0 || i + (size_t)power > MOST)
+		return false;
+	if (i < text.size && text.data[i] == '.')
+		for (i++; i < text.size && power > 0 && is_digit(text.data[i]); i++) {
+			value = value * 10 + (text.data[i] - '0');
+			power--;
+		}
+	for (; power > 0; power--)
+		value *= 10;
+	*ret_value = (int64_t)value;
+	return i == text.size && value <= INT64_MAX;
+}
+
 bool fsdp_decimal_fixed(struct fsdp_span text, int power, int64_t *ret_value)
 {
 	struct decimal number;
+	int64_t plain;
+	if (take_plain(text, power, &plain)) {
+		*ret_value = plain;
+		return true;
+	}
 	if (!take_apart(text, &number))
 		return false;
 	/* So many of the digits stand before the point of the result. */

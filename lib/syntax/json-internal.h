@@ -25,6 +25,9 @@ enum fetched fsdp_json_more(struct fsdp_json_scan *scan);
 /* The next byte that is not blank, or PEEK_…. */
 int fsdp_json_peek_slowly(struct fsdp_json_scan *scan, bool forget);
 
+/* Behind the brace or bracket that ended what was innermost. */
+void fsdp_json_leave(struct fsdp_json_scan *scan);
+
 void fsdp_json_odd(struct fsdp_json_scan *scan, enum fsdp_json_oddity oddity);
 
 /* What was seen inside a string. */

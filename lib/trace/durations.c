@@ -110,6 +110,14 @@ static bool join_histogram(
 bool fsdp_durations_join(
 	struct fsdp_durations *durations, const struct fsdp_durations *more)
 {
+	if (more->only_sum || durations->only_sum) {
+		int64_t sum = durations->sum_ns;
+		bool overflow = durations->overflow || more->overflow;
+		fsdp_sum_ns(&sum, more->sum_ns, &overflow);
+		fsdp_durations_set(durations, durations->count + more->count, sum);
+		durations->overflow = overflow;
+		return true;
+	}
 	if (more->histogram != NULL)
 		return join_histogram(durations, more);
 	for (size_t i = 0; i < more->moments.count; i++) {
@@ -118,6 +126,16 @@ bool fsdp_durations_join(
 			return false;
 	}
 	return true;
+}
+
+void fsdp_durations_set(struct fsdp_durations *durations, uint64_t count, int64_t sum_ns)
+{
+	struct fsdp_budget *budget = durations->budget;
+	fsdp_durations_done(durations);
+	fsdp_durations_init(durations, budget);
+	durations->count = count;
+	durations->sum_ns = sum_ns;
+	durations->only_sum = true;
 }
 
 /* ---- percentiles ---- */
@@ -218,6 +236,9 @@ bool fsdp_durations_times(
 		return true;
 	if (!durations->overflow)
 		ret_times->sum_ns = durations->sum_ns;
+	ret_times->approx |= durations->only_sum;
+	if (durations->only_sum)
+		return true;
 	ret_times->min_ns = durations->min_ns;
 	ret_times->max_ns = durations->max_ns;
 	if (durations->histogram == NULL)

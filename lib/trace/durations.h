@@ -25,6 +25,7 @@ struct fsdp_durations {
 	uint64_t count;
 	int64_t sum_ns, min_ns, max_ns;
 	bool overflow; /* the sum does not fit: absent */
+	bool only_sum;
 };
 
 void fsdp_durations_init(struct fsdp_durations *durations, struct fsdp_budget *budget);
@@ -45,6 +46,9 @@ bool fsdp_durations_add(struct fsdp_durations *durations, int64_t ts_ns, int64_t
 /* All of `more` as well. */
 bool fsdp_durations_join(
 	struct fsdp_durations *durations, const struct fsdp_durations *more);
+
+/* So many of this sum, and nothing is known of each. */
+void fsdp_durations_set(struct fsdp_durations *durations, uint64_t count, int64_t sum_ns);
 
 /* False when out of memory. */
 bool fsdp_durations_times(

@@ -141,6 +141,30 @@ bool fsdp_intervals_join(
 	return true;
 }
 
+bool fsdp_intervals_clip(
+	struct fsdp_intervals *intervals, const struct fsdp_intervals *to)
+{
+	struct fsdp_intervals clipped;
+	size_t i = 0, j = 0;
+	bool good = true;
+	fsdp_intervals_init(&clipped, intervals->budget);
+	while (good && i < intervals->count && j < to->count) {
+		const struct fsdp_interval *one = &intervals->list[i],
+					   *other = &to->list[j];
+		int64_t begin = one->begin > other->begin ? one->begin : other->begin;
+		int64_t end = one->end < other->end ? one->end : other->end;
+		if (begin < end)
+			good = fsdp_intervals_add(&clipped, begin, end);
+		if (one->end < other->end)
+			i++;
+		else
+			j++;
+	}
+	fsdp_intervals_done(intervals);
+	*intervals = clipped;
+	return good;
+}
+
 int64_t fsdp_intervals_length(const struct fsdp_intervals *intervals)
 {
 	int64_t sum = 0;

@@ -537,19 +537,36 @@ static bool nanoseconds(const struct fsdp_kineto_value *value, int64_t *ret_ns)
 	       *ret_ns < FARTHEST;
 }
 
-static enum cat cat_of(struct fsdp_span name)
+/* Neighbours mostly have the same one. */
+static enum cat cat_of(struct fsdp_kineto *kineto, struct fsdp_span name)
 {
+	if (name.size == kineto->cat.size &&
+		memcmp(name.data, kineto->cat.text, name.size) == 0)
+		return (enum cat)kineto->cat.cat;
+	enum cat cat = CAT_OTHER;
 	for (size_t i = 0; i < sizeof cats / sizeof *cats; i++)
 		if (fsdp_span_is(name, cats[i].name))
-			return cats[i].cat;
-	return CAT_OTHER;
+			cat = cats[i].cat;
+	if (name.size <= sizeof kineto->cat.text) {
+		memcpy(kineto->cat.text, name.data, name.size);
+		kineto->cat.size = name.size;
+		kineto->cat.cat = cat;
+		kineto->cat.tally = NULL;
+	}
+	return cat;
 }
 
 static bool count_cat(struct fsdp_kineto *kineto, struct fsdp_span cat, int64_t dur_ns)
 {
-	struct fsdp_tally *tally = tally_of(kineto, &kineto->cats, SPACE_CAT, cat);
+	bool known = cat.size == kineto->cat.size &&
+		     memcmp(cat.data, kineto->cat.text, cat.size) == 0;
+	struct fsdp_tally *tally = known ? kineto->cat.tally : NULL;
+	if (tally == NULL)
+		tally = tally_of(kineto, &kineto->cats, SPACE_CAT, cat);
 	if (tally == NULL)
 		return fsdp_kineto_memory(kineto);
+	if (known)
+		kineto->cat.tally = tally;
 	tally->count++;
 	fsdp_sum_ns(&tally->sum_ns, dur_ns, &kineto->overflow);
 	return true;
@@ -566,7 +583,7 @@ static bool take_span(struct fsdp_kineto *kineto, const struct fsdp_kineto_event
 	if (event->cat.kind == FSDP_SCAN_TEXT) {
 		if (!text_of(kineto, &event->cat, &text))
 			return false;
-		cat = cat_of(text);
+		cat = cat_of(kineto, text);
 	}
 	if (!has_times || dur_ns < 0 || dur_ns > WEEK) {
 		if (cat != CAT_TRACE && !kineto->second)

@@ -320,11 +320,9 @@ bool fsdp_kineto_sort_steps(struct fsdp_kineto *kineto)
 	return true;
 }
 
-bool fsdp_kineto_into_step(struct fsdp_kineto *kineto, enum fsdp_time_type type,
-	int64_t ts_ns, int64_t dur_ns)
+/* The step that holds a moment, or NULL. */
+static struct fsdp_kineto_step *step_at(const struct fsdp_kineto *kineto, int64_t ts_ns)
 {
-	if (!fsdp_kineto_sort_steps(kineto))
-		return false;
 	size_t low = 0, high = kineto->steps.count;
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
@@ -335,9 +333,18 @@ bool fsdp_kineto_into_step(struct fsdp_kineto *kineto, enum fsdp_time_type type,
 			high = middle;
 	}
 	if (low == 0)
-		return true;
+		return NULL;
 	struct fsdp_kineto_step *step = fsdp_vec_at(&kineto->steps, low - 1);
-	if (ts_ns >= step->ts_ns + step->dur_ns)
+	return ts_ns < step->ts_ns + step->dur_ns ? step : NULL;
+}
+
+bool fsdp_kineto_into_step(struct fsdp_kineto *kineto, enum fsdp_time_type type,
+	int64_t ts_ns, int64_t dur_ns)
+{
+	if (!fsdp_kineto_sort_steps(kineto))
+		return false;
+	struct fsdp_kineto_step *step = step_at(kineto, ts_ns);
+	if (step == NULL)
 		return true;
 	if (step->sums == NULL)
 		step->sums = fsdp_arena_take(&kineto->reading->arena,
@@ -364,6 +371,117 @@ static bool fill_steps(struct fsdp_kineto *kineto)
 		}
 	}
 	return true;
+}
+
+/* ---- some steps only ---- */
+
+static bool is_wanted(const struct fsdp_recording_options *options, int64_t number)
+{
+	for (size_t i = 0; i < options->step_range_count; i++)
+		if (number >= options->steps[2 * i] &&
+			number <= options->steps[2 * i + 1])
+			return true;
+	return false;
+}
+
+static bool is_chosen(const struct fsdp_kineto *kineto, int64_t ts_ns)
+{
+	const struct fsdp_kineto_step *step = step_at(kineto, ts_ns);
+	return step != NULL && step->chosen;
+}
+
+/* Beyond what is exact there are only the sums of steps. */
+static void choose_sums(struct fsdp_kineto *kineto, enum fsdp_time_type type)
+{
+	uint64_t count = 0;
+	int64_t sum = 0;
+	for (size_t i = 0; i < kineto->steps.count; i++) {
+		const struct fsdp_kineto_step *step = fsdp_vec_at(&kineto->steps, i);
+		if (!step->chosen || step->sums == NULL)
+			continue;
+		count += step->sums[type].count;
+		fsdp_sum_ns(&sum, step->sums[type].sum_ns, &kineto->overflow);
+	}
+	fsdp_durations_set(&kineto->durations[type], count, sum);
+}
+
+/* Calls of a type that lie in a chosen step. */
+static bool choose_durations(struct fsdp_kineto *kineto, enum fsdp_time_type type)
+{
+	struct fsdp_durations *durations = &kineto->durations[type], chosen;
+	if (durations->histogram != NULL) {
+		choose_sums(kineto, type);
+		return true;
+	}
+	fsdp_durations_init(&chosen, durations->budget);
+	for (size_t i = 0; i < durations->moments.count; i++) {
+		const struct fsdp_moment *moment = fsdp_vec_at(&durations->moments, i);
+		if (is_chosen(kineto, moment->ts_ns) &&
+			!fsdp_durations_add(&chosen, moment->ts_ns, moment->dur_ns)) {
+			fsdp_durations_done(&chosen);
+			return fsdp_kineto_memory(kineto);
+		}
+	}
+	fsdp_durations_done(durations);
+	fsdp_durations_move(durations, &chosen);
+	return true;
+}
+
+static void choose_comm(const struct fsdp_kineto *kineto, struct fsdp_vec *comm)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < comm->count; i++) {
+		const struct fsdp_kineto_comm *one = comm_at(comm, i);
+		if (is_chosen(kineto, one->ts_ns))
+			*comm_at(comm, kept++) = *one;
+	}
+	fsdp_vec_truncate(comm, kept);
+}
+
+/* Busy times within the chosen steps, and no other steps. */
+static bool choose_times(struct fsdp_kineto *kineto)
+{
+	struct fsdp_intervals chosen;
+	size_t kept = 0;
+	bool good = true;
+	fsdp_intervals_init(&chosen, &kineto->reading->budget);
+	for (size_t i = 0; good && i < kineto->steps.count; i++) {
+		const struct fsdp_kineto_step *step = fsdp_vec_at(&kineto->steps, i);
+		if (!step->chosen)
+			continue;
+		good = fsdp_intervals_add(
+			&chosen, step->ts_ns, step->ts_ns + step->dur_ns);
+		*(struct fsdp_kineto_step *)fsdp_vec_at(&kineto->steps, kept++) = *step;
+	}
+	fsdp_vec_truncate(&kineto->steps, kept);
+	good = good && fsdp_intervals_settle(&chosen) &&
+	       fsdp_intervals_clip(&kineto->comm_busy, &chosen) &&
+	       fsdp_intervals_clip(&kineto->compute_busy, &chosen) &&
+	       fsdp_intervals_clip(&kineto->mem_busy, &chosen) &&
+	       fsdp_intervals_clip(&kineto->host_busy, &chosen);
+	fsdp_intervals_done(&chosen);
+	return good || fsdp_kineto_memory(kineto);
+}
+
+static bool chooses(const struct fsdp_kineto *kineto)
+{
+	return kineto->reading->options->step_range_count != 0;
+}
+
+static void mark_chosen(struct fsdp_kineto *kineto)
+{
+	for (size_t i = 0; i < kineto->steps.count; i++) {
+		struct fsdp_kineto_step *step = fsdp_vec_at(&kineto->steps, i);
+		step->chosen = is_wanted(kineto->reading->options, step->number);
+	}
+}
+
+static bool choose_types(struct fsdp_kineto *kineto)
+{
+	bool good = true;
+	for (int type = 0; good && type < FSDP_TIME_COUNT; type++)
+		good = choose_durations(kineto, (enum fsdp_time_type)type);
+	return good;
 }
 
 /* What each step says of itself, types without anything left out. */
@@ -481,7 +599,7 @@ static bool count_collectives(struct fsdp_kineto *kineto, const struct fsdp_vec 
 static bool take_layer(struct fsdp_kineto *kineto)
 {
 	struct fsdp_recording *recording = &kineto->reading->recording;
-	const struct fsdp_vec *comm = &kineto->comm;
+	struct fsdp_vec *comm = &kineto->comm;
 	if (kineto->comm.count != 0) {
 		recording->layer = FSDP_LAYER_DEVICE;
 		if (!resolve_by_launch(kineto))
@@ -490,19 +608,12 @@ static bool take_layer(struct fsdp_kineto *kineto)
 		recording->layer = FSDP_LAYER_HOST;
 		comm = &kineto->notes;
 	}
+	if (chooses(kineto))
+		choose_comm(kineto, comm);
 	return count_collectives(kineto, comm);
 }
 
 /* ---- the device ---- */
-
-static bool settle_all(struct fsdp_kineto *kineto)
-{
-	return (fsdp_intervals_settle(&kineto->comm_busy) &&
-		       fsdp_intervals_settle(&kineto->compute_busy) &&
-		       fsdp_intervals_settle(&kineto->mem_busy) &&
-		       fsdp_intervals_settle(&kineto->host_busy)) ||
-	       fsdp_kineto_memory(kineto);
-}
 
 /* Busy with anything at all, without making that union: |a ∪ b ∪ c| by the pieces. The
  * three are walked together. */
@@ -539,19 +650,17 @@ static int64_t union_length(const struct fsdp_intervals *const *lists, size_t co
 	return sum + end - begin;
 }
 
-static bool take_device(struct fsdp_kineto *kineto)
+static void take_device(struct fsdp_kineto *kineto)
 {
 	struct fsdp_recording *recording = &kineto->reading->recording;
 	struct fsdp_device_times *device = &recording->device;
 	const struct fsdp_intervals *lists[] = { &kineto->comm_busy,
 		&kineto->compute_busy, &kineto->mem_busy };
-	if (!settle_all(kineto))
-		return false;
 	if (recording->layer == FSDP_LAYER_HOST)
 		recording->host_comm_busy_ns = fsdp_intervals_length(&kineto->host_busy);
 	recording->has_device = lists[0]->count + lists[1]->count + lists[2]->count != 0;
 	if (!recording->has_device)
-		return true;
+		return;
 	recording->host_comm_busy_ns = FSDP_ABSENT;
 	int64_t first = 0, last = 0;
 	device->busy_ns = union_length(lists, 3, &first, &last);
@@ -562,7 +671,6 @@ static bool take_device(struct fsdp_kineto *kineto)
 	device->mem_busy_ns = fsdp_intervals_length(lists[2]);
 	device->overlap_ns = fsdp_intervals_common(lists[0], lists[1]);
 	device->exposed_ns = device->comm_busy_ns - device->overlap_ns;
-	return true;
 }
 
 /* ---- the end ---- */
@@ -593,6 +701,15 @@ static bool take_types(struct fsdp_kineto *kineto)
 	return fsdp_trace_types(kineto->reading, names, durations, FSDP_TIME_COUNT);
 }
 
+static bool settle_all(struct fsdp_kineto *kineto)
+{
+	return (fsdp_intervals_settle(&kineto->comm_busy) &&
+		       fsdp_intervals_settle(&kineto->compute_busy) &&
+		       fsdp_intervals_settle(&kineto->mem_busy) &&
+		       fsdp_intervals_settle(&kineto->host_busy)) ||
+	       fsdp_kineto_memory(kineto);
+}
+
 bool fsdp_kineto_settle(struct fsdp_kineto *kineto)
 {
 	struct fsdp_recording *recording = &kineto->reading->recording;
@@ -604,10 +721,16 @@ bool fsdp_kineto_settle(struct fsdp_kineto *kineto)
 		return false;
 	/* What comm and the rest kept goes into the steps before `all` is made of them.
 	 */
-	if (!fsdp_kineto_sort_steps(kineto) || !take_layer(kineto) ||
-		!fill_steps(kineto) || !take_all(kineto) || !take_steps(kineto) ||
-		!take_device(kineto))
+	if (!fsdp_kineto_sort_steps(kineto))
 		return false;
+	mark_chosen(kineto);
+	if (!take_layer(kineto) || !fill_steps(kineto) || !settle_all(kineto))
+		return false;
+	if (chooses(kineto) && (!choose_types(kineto) || !choose_times(kineto)))
+		return false;
+	if (!take_all(kineto) || !take_steps(kineto))
+		return false;
+	take_device(kineto);
 	recording->reduce_scatter_as_all_reduce =
 		kineto->any_reduce_scatter_op && recording->layer == FSDP_LAYER_HOST &&
 		kineto->durations[FSDP_TIME_REDUCE_SCATTER].count == 0;

@@ -49,6 +49,7 @@ struct fsdp_kineto_step {
 	int64_t number, ts_ns, dur_ns;
 	uint64_t order;
 	struct fsdp_tally *sums; /* FSDP_TIME_COUNT of them, or NULL */
+	bool chosen;             /* by --steps, or all are */
 };
 
 /* A begin that waits for its end; its texts lie behind it. */
@@ -72,6 +73,12 @@ struct fsdp_kineto {
 		size_t size;
 		uint32_t id;
 	} thread;
+	struct {
+		unsigned char text[24]; /* the category of the event before */
+		size_t size;
+		int cat;
+		struct fsdp_tally *tally;
+	} cat;
 	unsigned char *scratch; /* what an escaped text becomes */
 	size_t scratch_room;
 	struct fsdp_json_scan args; /* of one event */

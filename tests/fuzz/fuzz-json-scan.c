@@ -50,8 +50,25 @@ static void look_at(const struct fsdp_json_token *token, uint64_t *digest)
 	free(text);
 }
 
+/* Passes over an object, all members at once if that can be. */
+static void pass(struct fsdp_json_scan *scan, struct fsdp_json_token *token, bool quick,
+	struct fsdp_error **error)
+{
+	struct fsdp_json_member members[16];
+	size_t count = quick ? fsdp_json_scan_members(scan, members, 16) : 0;
+	for (size_t i = 0; i < count; i++)
+		require(members[i].kind != FSDP_SCAN_BAD &&
+			(members[i].value.size != 0 ||
+				members[i].kind == FSDP_SCAN_TEXT));
+	if (count == 0 && !fsdp_json_scan_skip(scan, token, error))
+		require(*error != NULL);
+	if (count != 0)
+		token->kind = FSDP_SCAN_OBJECT_END;
+}
+
 /* False: not JSON. */
-static bool read_all(struct fsdp_span bytes, size_t step, bool lenient, uint64_t *digest)
+static bool read_all(
+	struct fsdp_span bytes, size_t step, bool lenient, bool quick, uint64_t *digest)
 {
 	struct stream stream = { bytes, 0, step };
 	struct fsdp_limits limits;
@@ -69,6 +86,9 @@ static bool read_all(struct fsdp_span bytes, size_t step, bool lenient, uint64_t
 		require(good == (error == NULL) && (!lenient || good));
 		if (good)
 			look_at(&token, digest);
+		if (good && token.kind == FSDP_SCAN_OBJECT && scan.depth == 2)
+			pass(&scan, &token, quick, &error);
+		good = error == NULL;
 		if (token.kind == FSDP_SCAN_CUT)
 			break;
 		if (token.kind == FSDP_SCAN_ARRAY && scan.depth <= 2)
@@ -92,12 +112,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	size_t step = data[0] == 0 ? 1 : data[0];
 	struct fsdp_span bytes = fsdp_span(data + 1, size - 1);
-	uint64_t digests[4] = { 0 };
-	bool good = read_all(bytes, SIZE_MAX, false, &digests[0]);
-	require(read_all(bytes, step, false, &digests[1]) == good);
-	read_all(bytes, SIZE_MAX, true, &digests[2]);
-	read_all(bytes, step, true, &digests[3]);
-	require(digests[0] == digests[1] && digests[2] == digests[3]);
+	uint64_t digests[6] = { 0 };
+	bool good = read_all(bytes, SIZE_MAX, false, false, &digests[0]);
+	require(read_all(bytes, step, false, false, &digests[1]) == good);
+	require(read_all(bytes, SIZE_MAX, false, true, &digests[2]) == good);
+	read_all(bytes, SIZE_MAX, true, false, &digests[3]);
+	read_all(bytes, step, true, false, &digests[4]);
+	read_all(bytes, SIZE_MAX, true, true, &digests[5]);
+	require(digests[0] == digests[1] && digests[0] == digests[2]);
+	require(digests[3] == digests[4] && digests[3] == digests[5]);
 
 	/* jansson wants UTF-8 and numbers that fit; what it takes, we take too. */
 	json_t *document = json_loadb((const char *)bytes.data, bytes.size,

@@ -252,6 +252,42 @@ static void skips_what_nobody_wants(void **state)
 	}
 }
 
+static void gives_all_members_at_once(void **state)
+{
+	(void)state;
+	static const char text[] =
+		"[{\"a\" : \"x\\n\", \"b\\u0041\":[1,{\"c\":[]}],\n "
+		"\"d\":-1.5e3 , \"e\": null}, {\"a\": \"caf\xc3\xa9\"}, "
+		"{\"a\": NaN}, {}, 5]";
+	struct reading reading;
+	struct fsdp_json_token token;
+	struct fsdp_json_member members[4];
+	struct fsdp_json_scan *scan = &reading.scan;
+	open_text(&reading, text, SIZE_MAX);
+	scan->lenient = true;
+	assert_int_equal(fsdp_json_scan_members(scan, members, 4), 0);
+	for (int i = 0; i < 2; i++)
+		assert_true(fsdp_json_scan_next(scan, &token, &reading.error));
+	assert_int_equal(fsdp_json_scan_members(scan, members, 3), 0);
+	assert_int_equal(fsdp_json_scan_members(scan, members, 4), 4);
+	assert_true(fsdp_span_is(members[0].key, "a") && members[0].escaped);
+	assert_true(fsdp_span_is(members[0].value, "x\\n"));
+	assert_true(members[1].key_escaped && members[1].kind == FSDP_SCAN_ARRAY);
+	assert_true(fsdp_span_is(members[1].value, "[1,{\"c\":[]}]"));
+	assert_true(fsdp_span_is(members[2].value, "-1.5e3"));
+	assert_int_equal(members[3].kind, FSDP_SCAN_NULL);
+	/* What is not plain, or empty, is for the other way. */
+	for (int i = 0; i < 3; i++) {
+		assert_true(fsdp_json_scan_next(scan, &token, &reading.error));
+		assert_int_equal(token.kind, FSDP_SCAN_OBJECT);
+		assert_int_equal(fsdp_json_scan_members(scan, members, 4), 0);
+		assert_true(fsdp_json_scan_skip(scan, &token, &reading.error));
+	}
+	assert_true(fsdp_json_scan_next(scan, &token, &reading.error));
+	assert_int_equal(token.kind, FSDP_SCAN_NUMBER);
+	reading_done(&reading);
+}
+
 static void holds_what_is_long_up_to_the_limit(void **state)
 {
 	(void)state;
@@ -503,6 +539,7 @@ int main(void)
 		cmocka_unit_test(refuses_what_is_not_json),
 		cmocka_unit_test(depth_has_a_limit),
 		cmocka_unit_test(skips_what_nobody_wants),
+		cmocka_unit_test(gives_all_members_at_once),
 		cmocka_unit_test(holds_what_is_long_up_to_the_limit),
 		cmocka_unit_test(decodes_escapes),
 		cmocka_unit_test(reads_and_counts_what_others_write),
