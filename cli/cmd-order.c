@@ -11,6 +11,7 @@
 
 struct order_options {
 	bool first_diff;
+	const char *names;
 	bool strict;
 	int64_t head;
 };
@@ -19,6 +20,9 @@ struct order_options {
 static const struct option OPTIONS[] = {
 	{ "first-diff", 0, OPTION_FLAG, NULL, AT(first_diff),
 		.help = "only where ranks part first, in any iteration" },
+	{ "names", 0, OPTION_TEXT, "CHECKPOINT", AT(names),
+		.help = "each FlatParameter of this checkpoint or plan beside the first "
+			"use of what lies in it" },
 	{ "strict", 0, OPTION_FLAG, NULL, AT(strict),
 		.help = "warnings of PyTorch and refused states make the status 1" },
 	{ "head", 0, OPTION_INTEGER, "N", AT(head), NULL, 0, INT64_MAX,
@@ -32,6 +36,7 @@ struct listing {
 	struct run *run;
 	const struct order_options *options;
 	const struct fsdp_recordings *recordings;
+	struct fsdp_checkpoint *checkpoint; /* --names, or NULL */
 	size_t count;
 };
 
@@ -166,6 +171,125 @@ static void show_fx(struct listing *listing, const struct fsdp_fx_order *fx)
 		out_line_name(out, text_of_span(fx->never_visited[i]));
 	}
 	out_line_end(out);
+}
+
+/* ---- fx: the flat parameters of a plan ---- */
+
+/* Parameters in order of first use, sorted by name to be found. */
+struct used {
+	struct text name;
+	size_t place;
+};
+
+static int compare_used(const void *a, const void *b)
+{
+	const struct used *left = a, *right = b;
+	size_t common =
+		left->name.size < right->name.size ? left->name.size : right->name.size;
+	int order = common == 0 ? 0 : memcmp(left->name.data, right->name.data, common);
+
+	if (order != 0)
+		return order;
+	return left->name.size < right->name.size ? -1
+						  : left->name.size > right->name.size;
+}
+
+static struct used *sort_used(const struct fsdp_fx_order *fx)
+{
+	struct used *used = malloc((fx->param_count + 1) * sizeof *used);
+
+	for (size_t i = 0; used != NULL && i < fx->param_count; i++)
+		used[i] = (struct used){ text_of_span(fx->param_names[i]), i };
+	if (used != NULL)
+		qsort(used, fx->param_count, sizeof *used, compare_used);
+	return used;
+}
+
+static const struct column FLAT_TABLE[] = {
+	{ "unit" },
+	{ "in flat", .right = true },
+	{ "first use", .right = true },
+	{ "parameter" },
+	{ "note" },
+};
+
+/* Parameters of one flat parameter in the order in which they lie there, beside the order
+ * in which they are used first. */
+static void rows_flat(struct listing *listing, const struct fsdp_fx_order *fx,
+	const struct used *used, const struct fsdp_flat *flat, struct text unit)
+{
+	size_t latest = 0, place = 0;
+	char buffer[4096];
+
+	for (uint32_t i = 0; i < flat->entry_count; i++) {
+		struct fsdp_flat_entry entry =
+			fsdp_flat_entry(listing->checkpoint, flat, i);
+		struct used wanted = { { buffer, 0 }, 0 }, *found;
+		struct value values[5];
+
+		if (entry.fqn == FSDP_NONE)
+			continue;
+		wanted.name.size = fsdp_name_write(
+			listing->checkpoint, entry.fqn, buffer, sizeof buffer);
+		if (wanted.name.size > sizeof buffer)
+			wanted.name.size = sizeof buffer;
+		found = bsearch(
+			&wanted, used, fx->param_count, sizeof *used, compare_used);
+		values[0] = value_name(unit);
+		values[1] = value_count(place++);
+		values[2] = found != NULL ? value_count(found->place) : value_absent();
+		values[3] = value_name(wanted.name);
+		values[4] = value_word(found == NULL ? "never used"
+				       : found->place < latest
+					       ? "used before one in front of it"
+					       : "");
+		if (found != NULL && found->place > latest)
+			latest = found->place;
+		out_row(listing->run->out, values);
+	}
+}
+
+static bool has_flats(const struct fsdp_checkpoint *checkpoint)
+{
+	struct fsdp_flat flat;
+
+	for (uint32_t i = 0; i < fsdp_unit_count(checkpoint); i++)
+		if (fsdp_unit_flat(checkpoint, i, &flat))
+			return true;
+	return false;
+}
+
+static bool show_flats(struct listing *listing, const struct fsdp_fx_order *fx)
+{
+	const struct fsdp_checkpoint *checkpoint = listing->checkpoint;
+	struct table table = { .key = "flats",
+		.columns = FLAT_TABLE,
+		.column_count = sizeof FLAT_TABLE / sizeof *FLAT_TABLE,
+		.text_only = true,
+		.indent = 2 };
+	struct used *used = sort_used(fx);
+
+	if (used == NULL)
+		return false;
+	out_table_begin(listing->run->out, &table);
+	for (uint32_t i = 0; i < fsdp_unit_count(checkpoint); i++) {
+		struct fsdp_unit unit = fsdp_unit(checkpoint, i);
+		struct fsdp_flat flat;
+		char name[1024];
+		size_t size;
+
+		if (!fsdp_unit_flat(checkpoint, i, &flat))
+			continue;
+		size = fsdp_name_write(checkpoint,
+			fsdp_module(checkpoint, unit.module).name, name, sizeof name);
+		if (size > sizeof name)
+			size = sizeof name;
+		rows_flat(listing, fx, used, &flat,
+			size != 0 ? (struct text){ name, size } : text_of("(root)"));
+	}
+	out_table_end(listing->run->out);
+	free(used);
+	return true;
 }
 
 /* ---- handles: text ---- */
@@ -420,20 +544,25 @@ static void show_first_diff(struct listing *listing)
 			line_group(listing, diff, i);
 }
 
-static void show_text(struct listing *listing)
+static bool show_text(struct listing *listing)
 {
+	bool good = true;
+
 	if (listing->options->first_diff) {
 		show_first_diff(listing);
-		return;
+		return true;
 	}
 	for (size_t i = 0; i < listing->count; i++) {
 		const struct fsdp_recording *one = fsdp_recording(listing->recordings, i);
 		if (one->fx != NULL)
 			show_fx(listing, one->fx);
+		if (one->fx != NULL && listing->checkpoint != NULL)
+			good = good && show_flats(listing, one->fx);
 		if (one->order != NULL)
 			show_handles(listing, one);
 	}
 	show_first_diff(listing);
+	return good;
 }
 
 /* ---- machine outputs ---- */
@@ -804,14 +933,22 @@ static bool run_order(struct run *run, struct fsdp_error **ret_error)
 		.count = fsdp_recording_count(run->recordings) };
 	bool good;
 
-	(void)ret_error; /* nothing here reads */
 	if (!is_answerable(&listing))
 		return true;
+	if (listing.options->names != NULL) {
+		const struct fsdp_options options = { .size = sizeof options };
+		if (!fsdp_checkpoint_open(&listing.options->names, 1, &options,
+			    &listing.checkpoint, ret_error))
+			return false;
+		if (!has_flats(listing.checkpoint))
+			run_note(run, "%s has no flat parameter: only FSDP1 makes them",
+				listing.options->names);
+	}
 	run_begin(run, status_of(&listing));
-	show_text(&listing);
-	good = put_recordings(&listing);
+	good = show_text(&listing) && put_recordings(&listing);
 	put_divergence(&listing);
 	put_first_diff(&listing);
+	fsdp_checkpoint_free(listing.checkpoint);
 	return good;
 }
 
@@ -819,7 +956,7 @@ const struct command command_order = {
 	.name = "order",
 	.group = GROUP_TRACE,
 	.summary = "which order, where ranks part?",
-	.synopsis = "[--first-diff] [--strict] [--head=N] TRACE...",
+	.synopsis = "[--first-diff] [--names=CHECKPOINT] [--strict] [--head=N] TRACE...",
 	.example = "order rank*.order.jsonl",
 	.examples = { "order model.fx.jsonl", "order --first-diff rank*.order.jsonl" },
 	.exit_1 = "the ranks differ, or with --strict PyTorch would warn",
