@@ -7,6 +7,7 @@
  *   bench-anchor limits [FILE]      memory, page cache, CRC-32, fresh pages: one JSON
  * line bench-anchor read FILE [N]      one pass over FILE by pread, N threads (default 1)
  *   bench-anchor jansson FILE       FILE as a jansson document
+ *   bench-anchor inflate FILE       a gzip file, its output dropped
  *   bench-anchor run REPORT STDOUT COMMAND...
  *                                   what COMMAND took, as a JSON line in REPORT; measured
  *                                   from here, because a child's peak memory counts that
@@ -153,6 +154,25 @@ static int jansson_command(const char *path)
 	return status == 0 ? 0 : 2;
 }
 
+/* All members of a gzip file, the output dropped. */
+static int inflate_command(const char *path)
+{
+	static unsigned char output[256 << 10];
+	gzFile file = gzopen(path, "rb");
+	double start = seconds();
+	unsigned long long bytes = 0;
+	int count;
+
+	if (file == NULL)
+		return 2;
+	gzbuffer(file, 128 << 10);
+	while ((count = gzread(file, output, sizeof output)) > 0)
+		bytes += (unsigned)count;
+	gzclose(file);
+	printf("{\"bytes\": %llu, \"seconds\": %.6f}\n", bytes, seconds() - start);
+	return count == 0 ? 0 : 2;
+}
+
 static double best_memory(void)
 {
 	size_t size = (size_t)512 << 20;
@@ -290,7 +310,9 @@ int main(int argc, char **argv)
 	}
 	if (argc == 3 && strcmp(argv[1], "jansson") == 0)
 		return jansson_command(argv[2]);
+	if (argc == 3 && strcmp(argv[1], "inflate") == 0)
+		return inflate_command(argv[2]);
 	fprintf(stderr, "usage: bench-anchor limits [FILE] | read FILE [THREADS] | "
-			"jansson FILE\n");
+			"jansson FILE | inflate FILE\n");
 	return 2;
 }

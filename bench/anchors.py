@@ -3,7 +3,7 @@
 """What Python does with the same input. Prints {"answer": …}, and "seconds" where only a
 part of the run is the anchor.
 
-    bench/anchors.py zipfile|unpickle|torch|dump|tree FILE
+    bench/anchors.py zipfile|unpickle|torch|dump|tree|trace FILE
 """
 import collections
 import io
@@ -100,7 +100,17 @@ def tree(path):
     return {"answer": lines, "seconds": time.perf_counter() - start}
 
 
-WORK = {"zipfile": count_members, "unpickle": unpickle, "torch": torch_load, "dump": dump, "tree": tree}
+def trace(path):
+    """A trace as Python reads it, and the sum of all durations by name."""
+    with open(path, encoding="utf-8") as f:
+        doc = json.load(f)
+    sums = {}
+    for event in doc["traceEvents"]:
+        sums[event["name"]] = sums.get(event["name"], 0) + event.get("dur", 0)
+    return {"answer": len(doc["traceEvents"])}
+
+
+WORK = {"trace": trace, "zipfile": count_members, "unpickle": unpickle, "torch": torch_load, "dump": dump, "tree": tree}
 
 if __name__ == "__main__":
     print(json.dumps(WORK[sys.argv[1]](sys.argv[2])))
