@@ -113,6 +113,9 @@ struct fsdp_json_member {
 size_t fsdp_json_scan_members(
 	struct fsdp_json_scan *scan, struct fsdp_json_member *members, size_t room);
 
+/* The same for the begin of another object in an array: a comma and a brace. */
+bool fsdp_json_scan_another(struct fsdp_json_scan *scan);
+
 /* Lenient, after BAD: the value before it was read, but what should follow it was not. */
 bool fsdp_json_scan_wants_comma(const struct fsdp_json_scan *scan);
 

@@ -161,7 +161,8 @@ bool fsdp_kineto_prune(struct fsdp_kineto *kineto)
 	free(notes);
 	fsdp_vec_truncate(&kineto->launches, kept);
 	kineto->launches_forgotten = true;
-	if (kept > kineto->launch_ceiling / 2)
+	/* Each time all notes are sorted, so it shall not be often. */
+	while (kineto->launch_ceiling < 2 * (kept + kineto->notes.count))
 		kineto->launch_ceiling *= 2;
 	return true;
 }

@@ -16,7 +16,7 @@
 #include "base/num.h"
 #include "trace/kineto.h"
 
-enum { LAUNCHES_KEPT = 128 << 10 };
+enum { LAUNCHES_KEPT = 32 << 10 };
 
 static const struct fsdp_span event_keys[] = { FSDP_SPAN_INIT("ph"),
 	FSDP_SPAN_INIT("cat"), FSDP_SPAN_INIT("name"), FSDP_SPAN_INIT("pid"),
@@ -282,7 +282,9 @@ static bool take_events(struct fsdp_kineto *kineto, struct fsdp_json_token *toke
 	bool found = true;
 	kineto->scan.events_depth = depth;
 	while (found) {
-		if (!next(kineto, token))
+		if (fsdp_json_scan_another(&kineto->scan))
+			token->kind = FSDP_SCAN_OBJECT;
+		else if (!next(kineto, token))
 			return false;
 		if (token->kind == FSDP_SCAN_OBJECT) {
 			if (!take_event(kineto, token))

@@ -210,13 +210,17 @@ bool fsdp_is_comm_kernel(struct fsdp_span name)
 
 bool fsdp_is_backend_note(struct fsdp_span name)
 {
-	static const char *const backends[] = { "nccl:", "rccl:", "gloo:", "mpi:", "ucc:",
-		"xccl:", "hccl:", "cncl:", "oneccl:" };
-	for (size_t i = 0; i < sizeof backends / sizeof *backends; i++) {
-		size_t size = strlen(backends[i]);
-		if (begins(name, 0, backends[i], false))
-			return name.size > size && name.data[size] != ':';
-	}
+	static const char *const backends[] = { "nccl", "rccl", "gloo", "mpi", "ucc",
+		"xccl", "hccl", "cncl", "oneccl" };
+	size_t size = 0;
+	/* Most names have no colon so early. */
+	while (size < name.size && size < 7 && name.data[size] != ':')
+		size++;
+	if (size + 1 >= name.size || size == 7 || name.data[size + 1] == ':')
+		return false;
+	for (size_t i = 0; i < sizeof backends / sizeof *backends; i++)
+		if (strlen(backends[i]) == size && begins(name, 0, backends[i], false))
+			return true;
 	return false;
 }
 
