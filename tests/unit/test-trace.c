@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <stdlib.h>
+
+#include "base/pool.h"
+#include "trace/durations.h"
+#include "trace/intervals.h"
+#include "trace/python.h"
+#include "trace/types.h"
+
+enum { MOST = 300 };
+
+static uint32_t next_random(uint32_t *state)
+{
+	*state = *state * 1664525u + 1013904223u;
+	return *state >> 8;
+}
+
+/* ---- intervals ---- */
+
+static int64_t covered(const bool *a, const bool *b)
+{
+	int64_t sum = 0;
+	for (int i = 0; i < MOST; i++)
+		sum += a[i] && b[i];
+	return sum;
+}
+
+static void intervals_are_what_a_row_of_cells_is(void **state)
+{
+	(void)state;
+	uint32_t seed = 7;
+	struct fsdp_budget budget = { .ceiling = UINT64_MAX };
+	for (int round = 0; round < 300; round++) {
+		struct fsdp_intervals sets[2];
+		bool cells[2][MOST] = { { false } };
+		int count = round < 3 ? round : 40;
+		for (int s = 0; s < 2; s++) {
+			fsdp_intervals_init(&sets[s], &budget);
+			for (int i = 0; i < count; i++) {
+				int begin = (int)(next_random(&seed) % MOST);
+				int end = begin + (int)(next_random(&seed) % 9);
+				end = end > MOST ? MOST : end;
+				assert_true(fsdp_intervals_add(&sets[s], begin, end));
+				for (int j = begin; j < end; j++)
+					cells[s][j] = true;
+			}
+			assert_true(fsdp_intervals_settle(&sets[s]));
+			assert_int_equal(fsdp_intervals_length(&sets[s]),
+				covered(cells[s], cells[s]));
+		}
+		int64_t both = covered(cells[0], cells[1]);
+		assert_int_equal(fsdp_intervals_common(&sets[0], &sets[1]), both);
+		assert_true(fsdp_intervals_clip(&sets[0], &sets[1]));
+		assert_int_equal(fsdp_intervals_length(&sets[0]), both);
+		fsdp_intervals_done(&sets[0]);
+		fsdp_intervals_done(&sets[1]);
+	}
+	assert_int_equal(budget.used, 0);
+}
+
+static void many_late_intervals_are_merged(void **state)
+{
+	(void)state;
+	struct fsdp_budget budget = { .ceiling = 1 << 20 };
+	struct fsdp_intervals set;
+	fsdp_intervals_init(&set, &budget);
+	for (int64_t i = 20000; i > 0; i--)
+		assert_true(fsdp_intervals_add(&set, 10 * i, 10 * i + 3));
+	assert_true(fsdp_intervals_settle(&set));
+	assert_int_equal(set.count, 20000);
+	assert_int_equal(fsdp_intervals_length(&set), 60000);
+	fsdp_intervals_done(&set);
+
+	budget.ceiling = 100000;
+	bool good = true;
+	for (int64_t i = 0; good && i < 20000; i++)
+		good = fsdp_intervals_add(&set, 10 * i, 10 * i + 3);
+	assert_false(good);
+	assert_true(budget.over);
+	fsdp_intervals_done(&set);
+}
+
+/* ---- durations ---- */
+
+static int compare(const void *a, const void *b)
+{
+	const int64_t *left = a, *right = b;
+	return *left < *right ? -1 : *left > *right;
+}
+
+static void percentiles_are_those_of_the_sorted_list(void **state)
+{
+	(void)state;
+	uint32_t seed = 3;
+	struct fsdp_budget budget = { .ceiling = UINT64_MAX };
+	for (size_t count = 1; count < 250; count++) {
+		struct fsdp_durations durations;
+		struct fsdp_times times;
+		int64_t values[250], sum = 0;
+		fsdp_durations_init(&durations, &budget);
+		for (size_t i = 0; i < count; i++) {
+			values[i] = next_random(&seed) % (count % 3 == 0 ? 4 : 100000);
+			sum += values[i];
+			assert_true(fsdp_durations_add(&durations, 0, values[i]));
+		}
+		qsort(values, count, sizeof *values, compare);
+		assert_true(fsdp_durations_times(&durations, &times));
+		assert_int_equal(times.count, count);
+		assert_int_equal(times.sum_ns, sum);
+		assert_int_equal(times.min_ns, values[0]);
+		assert_int_equal(times.max_ns, values[count - 1]);
+		assert_int_equal(times.p50_ns, values[(50 * count + 99) / 100 - 1]);
+		assert_int_equal(times.p95_ns, values[(95 * count + 99) / 100 - 1]);
+		assert_false(times.approx);
+		fsdp_durations_done(&durations);
+	}
+	assert_int_equal(budget.used, 0);
+}
+
+static void beyond_a_million_there_is_a_histogram(void **state)
+{
+	(void)state;
+	struct fsdp_budget budget = { .ceiling = UINT64_MAX };
+	for (int over = 0; over < 2; over++) {
+		struct fsdp_durations durations;
+		struct fsdp_times times;
+		fsdp_durations_init(&durations, &budget);
+		for (int64_t i = 1; i <= FSDP_DURATIONS_EXACT + over; i++)
+			assert_true(fsdp_durations_add(&durations, i, 1000 * i));
+		assert_true(fsdp_durations_times(&durations, &times));
+		assert_int_equal(times.approx, over);
+		assert_int_equal(
+			times.max_ns, 1000 * (int64_t)(FSDP_DURATIONS_EXACT + over));
+		assert_in_range(times.p50_ns, 495000000, 505000000);
+		assert_in_range(times.p95_ns, 940500000, 959500000);
+		if (over == 0)
+			assert_int_equal(times.p95_ns, 950000000);
+		fsdp_durations_done(&durations);
+	}
+	assert_int_equal(budget.used, 0);
+}
+
+/* ---- names ---- */
+
+static void collectives_are_known_in_any_spelling(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *name;
+		enum fsdp_time_type type;
+	} cases[] = {
+		{ "c10d::_allgather_base_", FSDP_TIME_ALL_GATHER },
+		{ "nccl:_reduce_scatter_base", FSDP_TIME_REDUCE_SCATTER },
+		{ "AllReduce", FSDP_TIME_ALL_REDUCE },
+		{ "gloo:send", FSDP_TIME_SEND_RECV },
+		{ "nccl:all_gather_into_tensor_coalesced", FSDP_TIME_ALL_GATHER },
+		{ "all", FSDP_TIME_OTHER },
+		{ "all_gather_", FSDP_TIME_ALL_GATHER },
+		{ "", FSDP_TIME_OTHER },
+		{ "___", FSDP_TIME_OTHER },
+		{ "nccl:", FSDP_TIME_OTHER },
+		{ "a_name_that_is_longer_than_any_of_the_collectives", FSDP_TIME_OTHER },
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+		assert_int_equal(fsdp_collective_type(fsdp_span_text(cases[i].name)),
+			cases[i].type);
+	assert_true(fsdp_is_backend_note(FSDP_SPAN("nccl:all_reduce")));
+	assert_true(fsdp_is_backend_note(FSDP_SPAN("oneccl:x")));
+	assert_false(fsdp_is_backend_note(FSDP_SPAN("nccl:")));
+	assert_false(fsdp_is_backend_note(FSDP_SPAN("nccl::all")));
+	assert_false(fsdp_is_backend_note(FSDP_SPAN("aten::mm")));
+	assert_false(fsdp_is_backend_note(FSDP_SPAN("oneccls:x")));
+	assert_int_equal(
+		fsdp_collective_of_kernel(FSDP_SPAN("ncclDevKernel_ReduceScatter_Sum")),
+		FSDP_TIME_REDUCE_SCATTER);
+	assert_int_equal(fsdp_collective_of_kernel(FSDP_SPAN("ncclKernel_Reduce_Ring")),
+		FSDP_TIME_REDUCE);
+	assert_int_equal(
+		fsdp_collective_of_kernel(FSDP_SPAN("ncclGenericOp")), FSDP_TIME_OTHER);
+	assert_true(fsdp_is_comm_kernel(FSDP_SPAN("void NCCL_thing")));
+	assert_false(fsdp_is_comm_kernel(FSDP_SPAN("gemm_hccl")));
+	assert_int_equal(fsdp_copy_type(FSDP_SPAN("Memcpy DtoH (Device -> Pinned)")),
+		FSDP_TIME_D2H);
+}
+
+/* ---- Python ---- */
+
+static void prints_as_python_does(void **state)
+{
+	(void)state;
+	static const struct {
+		int64_t ns;
+		const char *text;
+	} cases[] = {
+		{ 0, "0.0" },
+		{ 1, "1e-09" },
+		{ 12, "1.2e-08" },
+		{ 15691, "1.5691e-05" },
+		{ 100000, "0.0001" },
+		{ 99999, "9.9999e-05" },
+		{ 5772908, "0.005772908" },
+		{ 1000000000, "1.0" },
+		{ 1500000000, "1.5" },
+		{ -2000000001, "-2.000000001" },
+		{ 123000000000, "123.0" },
+	};
+	struct fsdp_budget budget = { .ceiling = UINT64_MAX };
+	struct fsdp_arena arena;
+	fsdp_arena_init(&arena, &budget);
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct fsdp_python text = { .arena = &arena };
+		fsdp_python_seconds(&text, cases[i].ns);
+		assert_string_equal(
+			(const char *)fsdp_python_take(&text).data, cases[i].text);
+	}
+	static const char *const texts[][2] = {
+		{ "plain", "'plain'" },
+		{ "it's", "\"it's\"" },
+		{ "it's \"both\"", "'it\\'s \"both\"'" },
+		{ "a\\b\n\t\x01", "'a\\\\b\\n\\t\\x01'" },
+		{ "", "''" },
+	};
+	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+		struct fsdp_python text = { .arena = &arena };
+		fsdp_python_repr(&text, fsdp_span_text(texts[i][0]));
+		assert_string_equal(
+			(const char *)fsdp_python_take(&text).data, texts[i][1]);
+	}
+	fsdp_arena_done(&arena);
+}
+
+/* ---- threads ---- */
+
+static void count_call(void *context, size_t index)
+{
+	int *calls = context;
+	__atomic_fetch_add(&calls[index], 1, __ATOMIC_RELAXED);
+}
+
+static void every_task_runs_once(void **state)
+{
+	(void)state;
+	static const unsigned threads[] = { 0, 1, 2, 7, 1000 };
+	for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
+		int calls[200] = { 0 };
+		fsdp_pool_run(threads[i], 200, count_call, calls);
+		for (size_t j = 0; j < 200; j++)
+			assert_int_equal(calls[j], 1);
+		fsdp_pool_run(threads[i], 0, count_call, calls);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(intervals_are_what_a_row_of_cells_is),
+		cmocka_unit_test(many_late_intervals_are_merged),
+		cmocka_unit_test(percentiles_are_those_of_the_sorted_list),
+		cmocka_unit_test(beyond_a_million_there_is_a_histogram),
+		cmocka_unit_test(collectives_are_known_in_any_spelling),
+		cmocka_unit_test(prints_as_python_does),
+		cmocka_unit_test(every_task_runs_once),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
