@@ -287,6 +287,27 @@ refused() {
 	[ -z "$(find . -name '.fsdp-inspect*')" ]
 }
 
+@test "an interrupted replay says so and ends by the signal" {
+	mkfifo pipe
+	"$FSDP_INSPECT" replay - -o jsonl -o json=s.json <pipe >out 2>/dev/null &
+	pid=$!
+	exec 9>pipe
+	cat "$TESTDATA/traces/malformed/base.json" >&9
+	for _ in $(seq 100); do
+		[ -n "$(find . -name '.fsdp-inspect*')" ] && break
+		sleep 0.05
+	done
+	sleep 0.5
+	kill -TERM "$pid"
+	ended=0
+	wait "$pid" || ended=$?
+	exec 9>&-
+	[ "$ended" -eq 143 ]
+	[ ! -e s.json ]
+	[ -z "$(find . -name '.fsdp-inspect*')" ]
+	tail -n 1 out | grep -q '"interrupted":true'
+}
+
 @test "lists of inputs" {
 	cp "$TESTDATA/torch-zip/list-top/model.pt" model.pt
 	inspect ls model.pt -o name
