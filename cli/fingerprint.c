@@ -2,55 +2,44 @@
 /*
  * Knows how a finding is told from another; the only file here that knows libcrypto.
  */
+/* The plain functions, old as they are: those that replaced them load a provider and take
+ * memory for each digest, and crash in there when there is none left. */
+#define OPENSSL_SUPPRESS_DEPRECATED
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
+#include <openssl/sha.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "fingerprint.h"
 
-enum { DIGEST_SIZE = 32 };
-
-static bool feed(EVP_MD_CTX *digest, struct text text)
+static void feed(SHA256_CTX *digest, struct text text)
 {
-	return (text.size == 0 || EVP_DigestUpdate(digest, text.data, text.size) == 1) &&
-	       EVP_DigestUpdate(digest, "", 1) == 1;
+	if (text.size != 0)
+		SHA256_Update(digest, text.data, text.size);
+	SHA256_Update(digest, "", 1);
 }
 
-static bool digest_finding(EVP_MD_CTX *digest, const struct finding *finding,
-	unsigned char bytes[DIGEST_SIZE])
+void fingerprint_set(struct finding *finding)
 {
+	static const char digits[] = "0123456789abcdef";
+	unsigned char bytes[SHA256_DIGEST_LENGTH];
 	char rank[16] = "";
+	SHA256_CTX digest;
 
 	if (finding->rank != UINT32_MAX)
 		snprintf(rank, sizeof rank, "%u", (unsigned)finding->rank);
-	return EVP_DigestInit_ex(digest, EVP_sha256(), NULL) == 1 &&
-	       feed(digest, text_of(finding->rule)) && feed(digest, finding->file) &&
-	       feed(digest, finding->member) && feed(digest, finding->tensor) &&
-	       feed(digest, text_of(rank)) &&
-	       EVP_DigestFinal_ex(digest, bytes, NULL) == 1;
-}
-
-bool fingerprint_set(struct finding *finding)
-{
-	static const char digits[] = "0123456789abcdef";
-	unsigned char bytes[DIGEST_SIZE];
-	EVP_MD_CTX *digest;
-	bool good;
-
-	/* No configuration file may say what a digest is. */
-	OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, NULL);
-	digest = EVP_MD_CTX_new();
-	good = digest != NULL && digest_finding(digest, finding, bytes);
-	EVP_MD_CTX_free(digest);
-	if (!good)
-		return false;
+	SHA256_Init(&digest);
+	feed(&digest, text_of(finding->rule));
+	feed(&digest, finding->file);
+	feed(&digest, finding->member);
+	feed(&digest, finding->tensor);
+	feed(&digest, text_of(rank));
+	SHA256_Final(bytes, &digest);
 	for (size_t i = 0; i < 8; i++) {
 		finding->fingerprint[2 * i] = digits[bytes[i] >> 4];
 		finding->fingerprint[2 * i + 1] = digits[bytes[i] & 15];
 	}
 	finding->fingerprint[16] = '\0';
-	return true;
 }
 
 const char *fingerprint_library_version(void)

@@ -7,9 +7,9 @@
 /*
  * What stays the same of a finding when offsets, numbers and wording change: the first 16
  * hex digits of SHA-256 over rule, file, member, tensor and rank, each ended by a zero
- * byte and empty when absent. False when libcrypto refuses.
+ * byte and empty when absent.
  */
-bool fingerprint_set(struct finding *finding);
+void fingerprint_set(struct finding *finding);
 
 /* The version of libcrypto that runs. */
 const char *fingerprint_library_version(void);

@@ -294,8 +294,7 @@ static void add_finding(struct session *session, struct finding finding)
 	if (findings == NULL)
 		return;
 	session->findings = findings;
-	if (!fingerprint_set(&finding))
-		session->out_of_memory = true;
+	fingerprint_set(&finding);
 	findings[session->finding_count++] = finding;
 }
 

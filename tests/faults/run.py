@@ -72,6 +72,7 @@ COMMANDS = [
     ["show", "--json", "--values=2", DCP, "list.1"],
     ["show", "--values=100", CUT, "model.mlp1.down.weight"],
     ["info", "testdata/broken/dcp-truncated-metadata/checkpoint"],
+    ["info", "--json", "testdata/broken/dcp-chunk-gap/checkpoint"],
     ["replay", TRACES + "malformed/bare_quote.json"],
     ["replay", "--json", TRACES + "malformed/gz_cut.json.gz"],
     ["replay", "--json", TRACES + "simple_profiler/reentry_rank0.jsonl", TRACES + "simple_profiler/keys_rank0.log"],
