@@ -714,7 +714,9 @@ static bool read_folder_child(struct opening *opening, const struct fsdp_folder 
 		path[before.size + child->name.size] = '/';
 		*below = fsdp_span(path, before.size + child->name.size + 1);
 		struct fsdp_look look = { .folder = &inside };
-		const struct fsdp_family *family = fsdp_registry_choose(&look);
+		const struct fsdp_family *family = child->as != NULL
+							   ? fsdp_registry_find(child->as)
+							   : fsdp_registry_choose(&look);
 		read = family != NULL
 			       ? read_look(opening, family, &look, depth, ret_error)
 			       : fsdp_foreign(&look, ret_error);

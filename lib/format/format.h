@@ -117,6 +117,8 @@ bool fsdp_plan_read(struct fsdp_reading *reading, struct fsdp_span bytes,
 	struct fsdp_span path, struct fsdp_error **ret_error);
 
 extern const struct fsdp_family fsdp_family_dcp_safetensors;
+extern const struct fsdp_family fsdp_family_deepspeed;
+extern const struct fsdp_family fsdp_family_deepspeed_parts;
 extern const struct fsdp_family fsdp_family_foreign;
 extern const struct fsdp_family fsdp_family_hugging_face;
 extern const struct fsdp_family fsdp_family_layout;

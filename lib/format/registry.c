@@ -7,6 +7,8 @@
 static const struct fsdp_family *const families[] = {
 	&fsdp_family_dcp,
 	&fsdp_family_dcp_safetensors,
+	&fsdp_family_deepspeed,
+	&fsdp_family_deepspeed_parts,
 	&fsdp_family_foreign,
 	&fsdp_family_hugging_face,
 	&fsdp_family_layout,

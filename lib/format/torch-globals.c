@@ -119,6 +119,9 @@ static const struct known table[] = {
 		"__randomstate_ctor __generator_ctor __bit_generator_ctor", NUMPY },
 	{ "_io", "BytesIO", PLAIN }, /* Megatron's extra states: bytes */
 	{ "argparse", "Namespace", PLAIN },
+	{ "deepspeed.runtime.fp16.loss_scaler", "LossScaler DynamicLossScaler", PLAIN },
+	{ "deepspeed.runtime.zero.config", "ZeroStageEnum", PLAIN },
+	{ "deepspeed.utils.tensor_fragment", "fragment_address", PLAIN },
 	{ "types", "SimpleNamespace", PLAIN },
 	{ "datetime", "datetime timedelta", PLAIN },
 	{ "__torch__*", "*", SCRIPT },

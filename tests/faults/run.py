@@ -52,6 +52,7 @@ COMMANDS = [
     ["info", TENSORS],
     ["tree", "testdata/hf/llama-sharded"],
     ["info", "testdata/lightning/trainer-ckpt"],
+    ["ls", "testdata/deepspeed/zero2-roundrobin-w2"],
     ["info", "testdata/foreign/orbax"],
     ["ls", "testdata/cross/model-a-dcp-safetensors-w2"],
     ["tree", DCP],
