@@ -131,7 +131,8 @@ static void compare_extra(const struct compare *compare)
 	for (uint32_t i = 0; i < model->tensor_count; i++) {
 		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
 		if (tensor->module != FSDP_NONE || tensor->role == FSDP_ROLE_OPTIM ||
-			is_flat_key(compare, tensor) || !in_container(compare, tensor) ||
+			tensor->role == FSDP_ROLE_OTHER || is_flat_key(compare, tensor) ||
+			!in_container(compare, tensor) ||
 			fsdp_span_is(fsdp_names_segment(&model->names, tensor->name),
 				"_extra_state"))
 			continue;

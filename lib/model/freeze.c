@@ -39,9 +39,10 @@ static bool count_prefixes(struct fsdp_model *model, struct fsdp_arena *scratch)
 	}
 	uint64_t counts[8] = { 0 };
 	for (uint32_t i = 0; i < model->tensor_count; i++) {
-		uint32_t parent = fsdp_names_at(
-			&model->names, fsdp_model_tensor(model, i)->raw_name)
-					  ->parent;
+		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		uint32_t parent = fsdp_names_at(&model->names, tensor->raw_name)->parent;
+		if (tensor->role == FSDP_ROLE_OTHER)
+			continue; /* of no module, so nothing wraps it */
 		for (size_t k = 0; k < kinds && flags[parent] != 0; k++)
 			counts[k] += flags[parent] >> k & 1;
 	}

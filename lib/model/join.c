@@ -272,7 +272,7 @@ static bool join_tensors(struct join *join)
 	struct fsdp_model *model = join->model;
 	for (uint32_t i = 0; i < model->tensor_count; i++) {
 		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
-		if (tensor->role == FSDP_ROLE_OPTIM)
+		if (tensor->role == FSDP_ROLE_OPTIM || tensor->role == FSDP_ROLE_OTHER)
 			continue;
 		uint32_t found = join_one(join, tensor);
 		if (join->text == NULL && join->room != 0)

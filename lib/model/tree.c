@@ -13,15 +13,16 @@ static struct fsdp_module_record *module_at(
 	return fsdp_vec_at(&model->modules, index);
 }
 
-/* Optimizer states are named by paths that are no modules, unless there is nothing else.
- */
+/* Optimizer states, and what a trainer keeps beside a model, are named by paths that are
+ * no modules, unless there is nothing else. */
 static bool shows_in_tree(const struct fsdp_model *model,
 	const struct fsdp_tensor_record *tensor, bool only_optimizer)
 {
 	(void)model;
 	if (tensor->flags & FSDP_TENSOR_COMPONENT)
 		return false;
-	return only_optimizer || tensor->role != FSDP_ROLE_OPTIM;
+	return only_optimizer || tensor->role == FSDP_ROLE_PARAM ||
+	       tensor->role == FSDP_ROLE_BUFFER;
 }
 
 static bool is_only_optimizer(const struct fsdp_model *model)
@@ -373,7 +374,9 @@ static void tally_own(struct fsdp_model *model, struct tally *tallies)
 			continue;
 		struct tally *tally = &tallies[tensor->module];
 		tally->parameters++;
-		if (!fsdp_model_is_sharded(model, tensor))
+		/* Flat buffers are cut without regard to modules. */
+		if (!fsdp_model_is_sharded(model, tensor) ||
+			piece_at(model, tensor->first_piece)->is_run)
 			continue;
 		tally->sharded++;
 		uint32_t shards = fsdp_model_shard_count(model, tensor);
