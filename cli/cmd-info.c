@@ -499,28 +499,51 @@ static void tell_optimizer(struct info *info)
 	out_line_end(out);
 }
 
-static void tell_values(struct info *info)
+/* How far training was: what people look for among many values. */
+static bool is_progress(struct text name)
+{
+	static const char *const WORDS[] = { "step", "global_step", "global_steps",
+		"epoch", "iteration" };
+
+	for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++)
+		if (name.size == strlen(WORDS[i]) &&
+			memcmp(name.data, WORDS[i], name.size) == 0)
+			return true;
+	return false;
+}
+
+static void tell_value(struct info *info, uint32_t index, bool progress, size_t *shown)
 {
 	const struct fsdp_checkpoint *checkpoint = info->run->checkpoint;
-	size_t count = fsdp_value_count(checkpoint);
+	struct fsdp_value value = fsdp_value(checkpoint, index);
+	struct text name = name_text(&info->buffers.name, checkpoint,
+		info->run->common->raw ? value.raw_name : value.name);
+	struct out *out = info->run->out;
+
+	if (*shown == VALUES_SHOWN || is_progress(name) != progress)
+		return;
+	out_line_text(out, "%s", (*shown)++ > 0 ? ", " : "");
+	out_line_name(out, name);
+	struct text text =
+		tokens_text(&info->buffers.text, value.tokens, value.token_count);
+	if (text.data == NULL || text.size > WORD_SIZE)
+		return; /* long ones: see ls --objects */
+	out_line_text(out, " ");
+	out_line_name(out, text);
+}
+
+static void tell_values(struct info *info)
+{
+	size_t count = fsdp_value_count(info->run->checkpoint), shown = 0;
 	struct out *out = info->run->out;
 
 	if (count == 0)
 		return;
 	out_line_begin(out, "values");
-	for (uint32_t i = 0; i < count && i < VALUES_SHOWN; i++) {
-		struct fsdp_value value = fsdp_value(checkpoint, i);
-		struct text text =
-			tokens_text(&info->buffers.text, value.tokens, value.token_count);
-		out_line_text(out, "%s", i > 0 ? ", " : "");
-		out_line_name(out,
-			name_text(&info->buffers.name, checkpoint,
-				info->run->common->raw ? value.raw_name : value.name));
-		if (text.data == NULL || text.size > WORD_SIZE)
-			continue; /* long ones: see ls --objects */
-		out_line_text(out, " ");
-		out_line_name(out, text);
-	}
+	for (uint32_t i = 0; i < count; i++)
+		tell_value(info, i, true, &shown);
+	for (uint32_t i = 0; i < count && shown < VALUES_SHOWN; i++)
+		tell_value(info, i, false, &shown);
 	if (count > VALUES_SHOWN)
 		out_line_text(out, ", and %zu more", count - VALUES_SHOWN);
 	out_line_end(out);
