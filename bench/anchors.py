@@ -3,7 +3,7 @@
 """What Python does with the same input. Prints {"answer": …}, and "seconds" where only a
 part of the run is the anchor.
 
-    bench/anchors.py zipfile|unpickle|torch|dump|tree|trace FILE
+    bench/anchors.py zipfile|unpickle|header|torch|dump|tree|trace FILE
 """
 import collections
 import io
@@ -58,6 +58,15 @@ def unpickle(path):
     return {"answer": [len(chunks), sum(chunks)]}
 
 
+def header(path):
+    """Of a safetensors file."""
+    with open(path, "rb") as f:
+        size = int.from_bytes(f.read(8), "little")
+        tensors = json.loads(f.read(size))
+    tensors.pop("__metadata__", None)
+    return {"answer": len(tensors)}
+
+
 def torch_load(path):
     import torch
     return {"answer": len(torch.load(path, weights_only=True))}
@@ -110,7 +119,7 @@ def trace(path):
     return {"answer": len(doc["traceEvents"])}
 
 
-WORK = {"trace": trace, "zipfile": count_members, "unpickle": unpickle, "torch": torch_load, "dump": dump, "tree": tree}
+WORK = {"trace": trace, "zipfile": count_members, "unpickle": unpickle, "header": header, "torch": torch_load, "dump": dump, "tree": tree}
 
 if __name__ == "__main__":
     print(json.dumps(WORK[sys.argv[1]](sys.argv[2])))

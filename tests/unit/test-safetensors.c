@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Headers of safetensors through the door: lengths first, then what they say. */
+#include "open-bytes.h"
+
+/* A file of this header and this many zero bytes; `claim` is the length it gives. */
+static struct fsdp_checkpoint *open_header(
+	const char *header, uint64_t claim, size_t payload, struct fsdp_error **ret_error)
+{
+	size_t size = strlen(header);
+	unsigned char *data = calloc(1, 8 + size + payload);
+	assert_non_null(data);
+	for (size_t i = 0; i < 8; i++)
+		data[i] = (unsigned char)(claim >> 8 * i);
+	memcpy(data + 8, header, size);
+	struct fsdp_checkpoint *checkpoint =
+		open_bytes(data, 8 + size + payload, ret_error);
+	free(data);
+	return checkpoint;
+}
+
+static void refused(const char *header, uint64_t claim, const char *rule)
+{
+	struct fsdp_error *error = NULL;
+	assert_null(open_header(header, claim, 8, &error));
+	if (rule != NULL)
+		assert_string_equal(fsdp_error_rule(error), rule);
+	fsdp_error_free(error);
+}
+
+static void check_rule(const char *header, size_t payload, const char *rule)
+{
+	struct fsdp_error *error = NULL;
+	struct fsdp_checkpoint *checkpoint =
+		open_header(header, strlen(header), payload, &error);
+	assert_non_null(checkpoint);
+	if (rule != NULL)
+		assert_true(has_finding(checkpoint, rule));
+	else
+		assert_int_equal(fsdp_finding_count(checkpoint), 0);
+	fsdp_checkpoint_free(checkpoint);
+}
+
+#define ONE "{\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}"
+
+static void test_lengths(void **state)
+{
+	(void)state;
+	size_t size = strlen(ONE);
+	refused(ONE, 0, NULL);
+	refused(ONE, 1, NULL);
+	refused(ONE, size - 1, "FI1051");
+	refused(ONE, size + 9, NULL);
+	refused(ONE, UINT64_MAX, NULL);
+	refused(ONE, UINT64_MAX - 7, NULL);
+	check_rule(ONE, 8, NULL);
+	check_rule("{}", 0, NULL);
+	check_rule(ONE "   ", 8, NULL);
+	check_rule(" " ONE, 8, "FI4012");
+}
+
+static void test_ranges(void **state)
+{
+	(void)state;
+	check_rule(ONE, 7, "FI1004");
+	check_rule(ONE, 9, "FI1052");
+	check_rule("{\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,0]}}", 8,
+		"FI1052");
+	check_rule("{\"w\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[0,8]}}", 8,
+		"FI1052");
+	check_rule("{\"w\":{\"dtype\":\"F32\",\"shape\":[18446744073709551615],"
+		   "\"data_offsets\":[0,8]}}",
+		8, "FI1052");
+	check_rule("{\"w\":{\"dtype\":\"F32\",\"shape\":[18446744073709551616],"
+		   "\"data_offsets\":[0,8]}}",
+		8, "FI1051");
+	check_rule("{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},"
+		   "\"b\":{\"dtype\":\"U8\",\"shape\":[5],\"data_offsets\":[3,8]}}",
+		8, "FI1052");
+	/* Any order, and a tensor without elements anywhere. */
+	check_rule("{\"b\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[4,8]},"
+		   "\"e\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[4,4]},"
+		   "\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}",
+		8, NULL);
+}
+
+static void test_small_elements(void **state)
+{
+	(void)state;
+	check_rule("{\"w\":{\"dtype\":\"F4\",\"shape\":[2,4],\"data_offsets\":[0,4]}}", 4,
+		NULL);
+	check_rule("{\"w\":{\"dtype\":\"F4\",\"shape\":[2,3],\"data_offsets\":[0,3]}}", 3,
+		"FI1052");
+	check_rule("{\"w\":{\"dtype\":\"F6_E2M3\",\"shape\":[4],\"data_offsets\":[0,3]}}",
+		3, NULL);
+	check_rule("{\"w\":{\"dtype\":\"F6_E2M3\",\"shape\":[3],\"data_offsets\":[0,2]}}",
+		2, "FI1052");
+	check_rule("{\"w\":{\"dtype\":\"X9\",\"shape\":[3],\"data_offsets\":[0,2]}}", 2,
+		"FI4008");
+}
+
+/* Two parts of a tensor of a distributed save: each is as large as it reaches. */
+static void test_sharding(void **state)
+{
+	(void)state;
+	static const char header[] =
+		"{\"__metadata__\":{\"DCP_SHARDING_INFO\":"
+		"\"{\\\"w\\\":{\\\"saved_offsets\\\":[3]}}\"},"
+		"\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}";
+	struct fsdp_error *error = NULL;
+	struct fsdp_checkpoint *checkpoint =
+		open_header(header, strlen(header), 8, &error);
+	assert_non_null(checkpoint);
+	struct fsdp_tensor tensor = fsdp_tensor(checkpoint, find_tensor(checkpoint, "w"));
+	assert_int_equal(tensor.shape[0], 5);
+	struct fsdp_piece piece = fsdp_piece(checkpoint, tensor.first_piece);
+	assert_int_equal(piece.offsets[0], 3);
+	assert_int_equal(piece.sizes[0], 2);
+	fsdp_checkpoint_free(checkpoint);
+}
+
+static bool opens_with(const char *limit, uint64_t value)
+{
+	char path[] = "/tmp/safetensors-XXXXXX";
+	const char *paths[] = { path };
+	struct fsdp_limit_setting setting = { limit, value };
+	struct fsdp_options options = { .size = sizeof options,
+		.no_plan = true,
+		.limits = &setting,
+		.limit_count = 1 };
+	struct fsdp_checkpoint *checkpoint = NULL;
+	struct fsdp_error *error = NULL;
+	unsigned char head[8] = { (unsigned char)strlen(ONE) };
+	int fd = mkstemp(path);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, head, 8), 8);
+	assert_int_equal(write(fd, ONE, strlen(ONE)), strlen(ONE));
+	assert_int_equal(write(fd, "12345678", 8), 8);
+	bool opened = fsdp_checkpoint_open(paths, 1, &options, &checkpoint, &error);
+	if (!opened)
+		assert_string_equal(fsdp_error_limit(error), limit);
+	fsdp_checkpoint_free(checkpoint);
+	fsdp_error_free(error);
+	close(fd);
+	unlink(path);
+	return opened;
+}
+
+static void test_limit(void **state)
+{
+	(void)state;
+	assert_true(opens_with("header-bytes", strlen(ONE)));
+	assert_false(opens_with("header-bytes", strlen(ONE) - 1));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_lengths),
+		cmocka_unit_test(test_ranges),
+		cmocka_unit_test(test_small_elements),
+		cmocka_unit_test(test_sharding),
+		cmocka_unit_test(test_limit),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
