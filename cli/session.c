@@ -570,7 +570,7 @@ static void take_recordings(struct session *session)
 	for (size_t i = 0; i < fsdp_recording_count(recordings); i++) {
 		const struct fsdp_recording *one = fsdp_recording(recordings, i);
 
-		if (one->kind == FSDP_RECORDING_LOG)
+		if (one->kind == FSDP_RECORDING_LOG && i < session->record_count)
 			session->records[i].kind = "log";
 		set_records(
 			session, i, 1, fsdp_recording_kind_name(one->kind), STATUS_GOOD);

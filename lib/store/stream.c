@@ -19,9 +19,9 @@ enum { HEAD = 512, PART = 256 << 10 };
 
 struct fsdp_stream {
 	struct fsdp_stream_options options;
-	int fd;
+	struct fsdp_source file; /* of a pipe only the descriptor */
 	bool is_file;
-	uint64_t size, at;
+	uint64_t at;
 	unsigned char head[HEAD]; /* looked at before it is handed out */
 	size_t head_size, head_at;
 	struct fsdp_gunzip *gunzip;
@@ -37,29 +37,42 @@ static bool is_stopped(const struct fsdp_stream *stream)
 	       __atomic_load_n(stream->options.stop, __ATOMIC_RELAXED) != 0;
 }
 
-static bool read_raw(struct fsdp_stream *stream, void *buffer, size_t size,
+static bool read_file(struct fsdp_stream *stream, void *buffer, size_t size,
 	size_t *ret_size, struct fsdp_error **ret_error)
 {
+	size_t part = (size_t)fsdp_min(size, stream->file.size - stream->at);
+	*ret_size = part;
+	return fsdp_source_read(&stream->file, stream->at, buffer, part, ret_error);
+}
+
+static bool read_pipe(struct fsdp_stream *stream, void *buffer, size_t size,
+	size_t *ret_size, struct fsdp_error **ret_error)
+{
+	*ret_size = 0;
 	for (;;) {
-		ssize_t got = stream->is_file
-				      ? pread(stream->fd, buffer, size, (off_t)stream->at)
-				      : read(stream->fd, buffer, size);
+		ssize_t got = read(stream->file.fd, buffer, size);
 		if (got >= 0) {
 			*ret_size = (size_t)got;
-			stream->at += (uint64_t)got;
-			if (stream->options.read != NULL)
-				__atomic_fetch_add(stream->options.read, (uint64_t)got,
-					__ATOMIC_RELAXED);
 			return true;
 		}
 		if (errno != EINTR)
 			return fsdp_fail_errno(
 				ret_error, errno, stream->at, "cannot read");
-		if (is_stopped(stream)) {
-			*ret_size = 0;
+		if (is_stopped(stream))
 			return true;
-		}
 	}
+}
+
+static bool read_raw(struct fsdp_stream *stream, void *buffer, size_t size,
+	size_t *ret_size, struct fsdp_error **ret_error)
+{
+	if (!(stream->is_file ? read_file : read_pipe)(
+		    stream, buffer, size, ret_size, ret_error))
+		return false;
+	stream->at += *ret_size;
+	if (stream->options.read != NULL)
+		__atomic_fetch_add(stream->options.read, *ret_size, __ATOMIC_RELAXED);
+	return true;
 }
 
 /* What is stored: the head first, then what follows it. */
@@ -131,20 +144,15 @@ static bool open_descriptor(
 {
 	struct stat status;
 	if (strcmp(path, "-") != 0) {
-		struct fsdp_source source;
-		if (!fsdp_file_open(path, &source, ret_error))
-			return false;
-		stream->fd = source.fd;
-		stream->size = source.size;
-		stream->is_file = true;
-		return true;
+		stream->is_file = fsdp_file_open(path, &stream->file, ret_error);
+		return stream->is_file;
 	}
 	if (fstat(STDIN_FILENO, &status) != 0)
 		return fsdp_fail_errno(ret_error, errno, FSDP_UNKNOWN, "cannot look at");
 	if (S_ISDIR(status.st_mode))
 		return fsdp_fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
 			"a folder is no recording");
-	stream->fd = STDIN_FILENO;
+	stream->file.fd = STDIN_FILENO;
 	return true;
 }
 
@@ -154,7 +162,7 @@ bool fsdp_stream_open(const char *path, const struct fsdp_stream_options *option
 	struct fsdp_stream *stream = malloc(sizeof *stream);
 	if (stream == NULL)
 		return fsdp_fail_memory(ret_error);
-	*stream = (struct fsdp_stream){ .options = *options, .fd = -1 };
+	*stream = (struct fsdp_stream){ .options = *options, .file.fd = -1 };
 	if (!open_descriptor(stream, path, ret_error) || !take_head(stream, ret_error) ||
 		!put_together(stream, ret_error)) {
 		fsdp_error_add_path(ret_error, path);
@@ -231,7 +239,7 @@ bool fsdp_stream_rewind(struct fsdp_stream *stream, struct fsdp_error **ret_erro
 
 uint64_t fsdp_stream_size(const struct fsdp_stream *stream)
 {
-	return stream->size;
+	return stream->file.size;
 }
 
 void fsdp_stream_close(struct fsdp_stream *stream)
@@ -240,6 +248,6 @@ void fsdp_stream_close(struct fsdp_stream *stream)
 		return;
 	take_apart(stream);
 	if (stream->is_file)
-		close(stream->fd);
+		close(stream->file.fd);
 	free(stream);
 }

@@ -56,7 +56,7 @@ struct code {
 	uintptr_t start, end;
 };
 
-static struct code libc, jansson, excused[2];
+static struct code libc, loader, jansson, excused[2];
 
 static atomic_bool active;
 static atomic_ulong allocs, alloc_faults, reads, read_faults;
@@ -151,7 +151,8 @@ static bool alloc_fails(const void *caller)
 
 static enum kind owner(const void *caller)
 {
-	return is_in(&libc, caller) ? BLOCK_OF_LIBC : BLOCK;
+	/* What belongs to a thread is made by the loader and kept for the next one. */
+	return is_in(&libc, caller) || is_in(&loader, caller) ? BLOCK_OF_LIBC : BLOCK;
 }
 
 static void *kept(void *block, const void *caller)
@@ -387,6 +388,8 @@ static int find_libraries(struct dl_phdr_info *info, size_t size, void *data)
 	(void)data;
 	if (strstr(info->dlpi_name, "/libc.so"))
 		take_code(&libc, info);
+	else if (strstr(info->dlpi_name, "/ld-linux"))
+		take_code(&loader, info);
 	else if (strstr(info->dlpi_name, "/libjansson.so"))
 		take_code(&jansson, info);
 	else if (strstr(info->dlpi_name, "/libseccomp.so"))
