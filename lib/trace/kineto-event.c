@@ -715,19 +715,27 @@ uint64_t fsdp_kineto_forget_open(struct fsdp_kineto *kineto)
 	return count;
 }
 
+static bool count_phase(struct fsdp_kineto *kineto, struct fsdp_span phase, char what)
+{
+	struct fsdp_tally *tally = what > 0 ? kineto->phase[(int)what] : NULL;
+	if (tally == NULL)
+		tally = tally_of(kineto, &kineto->phases, SPACE_PHASE, phase);
+	if (tally == NULL)
+		return fsdp_kineto_memory(kineto);
+	if (what > 0)
+		kineto->phase[(int)what] = tally;
+	tally->count++;
+	return true;
+}
+
 bool fsdp_kineto_take(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *event)
 {
 	struct fsdp_span phase = FSDP_SPAN("?");
 	if (event->ph.kind == FSDP_SCAN_TEXT && !text_of(kineto, &event->ph, &phase))
 		return false;
 	char what = phase.size == 1 ? (char)phase.data[0] : '\0';
-	if (!kineto->second) {
-		struct fsdp_tally *tally =
-			tally_of(kineto, &kineto->phases, SPACE_PHASE, phase);
-		if (tally == NULL)
-			return fsdp_kineto_memory(kineto);
-		tally->count++;
-	}
+	if (!kineto->second && !count_phase(kineto, phase, what))
+		return false;
 	int64_t ts_ns = 0, dur_ns = 0;
 	bool has_times;
 	switch (what) {

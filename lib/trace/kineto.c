@@ -201,15 +201,17 @@ static bool take_members(
 
 static struct fsdp_kineto_value *value_at(struct fsdp_kineto_event *event, int place)
 {
-	struct fsdp_kineto_value *const values[PLACES] = { [PH] = &event->ph,
-		[CAT] = &event->cat,
-		[NAME] = &event->name,
-		[TS] = &event->ts,
-		[DUR] = &event->dur,
-		[PID] = &event->pid,
-		[TID] = &event->tid,
-		[ARGS] = &event->args };
-	return values[place];
+	static const size_t offsets[PLACES] = {
+		[PH] = offsetof(struct fsdp_kineto_event, ph),
+		[CAT] = offsetof(struct fsdp_kineto_event, cat),
+		[NAME] = offsetof(struct fsdp_kineto_event, name),
+		[TS] = offsetof(struct fsdp_kineto_event, ts),
+		[DUR] = offsetof(struct fsdp_kineto_event, dur),
+		[PID] = offsetof(struct fsdp_kineto_event, pid),
+		[TID] = offsetof(struct fsdp_kineto_event, tid),
+		[ARGS] = offsetof(struct fsdp_kineto_event, args),
+	};
+	return (struct fsdp_kineto_value *)(void *)((char *)event + offsets[place]);
 }
 
 /* The way that nearly all events take: plain JSON that lies in the window. */

@@ -66,8 +66,9 @@ struct fsdp_kineto {
 
 	struct fsdp_names words; /* categories, phases, kernels, threads, groups */
 	struct fsdp_vec known;   /* uint32_t, by the id of a word: what is known of it */
-	struct fsdp_vec cats, phases; /* struct fsdp_tally */
-	struct fsdp_vec opens;        /* struct fsdp_kineto_open *, a stack a thread */
+	struct fsdp_vec cats, phases;  /* struct fsdp_tally */
+	struct fsdp_tally *phase[128]; /* those of one byte */
+	struct fsdp_vec opens;         /* struct fsdp_kineto_open *, a stack a thread */
 	struct {
 		unsigned char text[64]; /* pid and tid as the event before had them */
 		size_t size;
