@@ -313,9 +313,39 @@ def made_jobs(args, folder):
         yield "--json", "tree", path
 
 
+def trace_jobs(args, folder):
+    """Command lines over recordings."""
+    for root in args.roots:
+        of = lambda *words: sorted(glob.glob(os.path.join(root, "traces", *words)))
+        for path in of("malformed", "*.json*") + of("gpu_generated", "*.gz") + of("kineto_cpu", "c*.gz"):
+            yield "--json", "replay", path
+        for path in of("simple_profiler", "*.jsonl") + of("simple_profiler", "*.log"):
+            yield "--json", "replay", path
+        for path in of("fx", "*.jsonl") + of("exec_order", "*.jsonl"):
+            yield "--json", "order", path
+        for path in of("malformed", "cut_in_args.json") + of("simple_profiler", "keys_rank0.jsonl"):
+            yield "--jsonl", "replay", path
+        for path in of("fx", "flag_abort.jsonl") + of("exec_order", "states_refused_rank0.jsonl"):
+            yield "--jsonl", "order", path
+        for path in of("malformed", "cut_in_args.json"):
+            yield "--json", "--limit=findings=1", "replay", os.path.join(os.path.dirname(path), "bare_quote.json")
+            result = os.path.join(folder, "result.json")
+            with open(result, "wb") as f:
+                f.write(run(args, "replay", "--json", path).out)
+            yield "--json", "replay", "--compare", result, os.path.join(os.path.dirname(path), "base.json")
+        for path in of("exec_order", "changes_rank0.jsonl"):
+            yield "--json", "--limit=findings=1", "order", path
+        many = of("gpu_generated", "new_args_rank?.pt.trace.json.gz")
+        differ = of("exec_order", "ranks_differ_rank?.jsonl")
+        if many:
+            yield ("--json", "replay", *many)
+        if differ:
+            yield ("--json", "order", "--first-diff", *differ)
+
+
 def jobs(args, folder):
     """Every command line."""
-    out = list(ABOUT)
+    out = list(ABOUT) + list(trace_jobs(args, folder))
     for case in cases(args):
         out += jobs_of_case(case)
     out += made_jobs(args, folder)
