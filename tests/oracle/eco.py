@@ -217,7 +217,7 @@ def rename_step(case, folder):
 
 # What is only recognised: a word that the refusal has to have.
 SAID = {"gguf": "GGUF", "hdf5": "HDF5", "html": "HTML", "lfs-pointer": "Git LFS", "npz": "NumPy",
-        "orbax": "Orbax", "vllm-sharded-state": "vLLM", "meta-consolidated": "Meta", "xla-fsdp": "torch_xla",
+        "orbax": "Orbax", "vllm-sharded-state": "vLLM", "megatron-legacy": "Megatron", "meta-consolidated": "Meta", "xla-fsdp": "torch_xla",
         "fairscale-fsdp": "fairscale", "torchrec-sharding-plan": "TorchRec"}
 
 
