@@ -240,11 +240,6 @@ static bool say_file(const struct fsdp_look *look, struct fsdp_error **ret_error
 
 /* ---- directories ---- */
 
-#define MEGATRON                                                                        \
-	"a Megatron checkpoint in the legacy form: a folder mp_rank_XX for each rank, " \
-	"which this version does not join",                                             \
-		"give one of its model_optim_rng.pt, or save it with torch_dist"
-
 /* Folders that others would take for theirs. */
 static const struct folder_row {
 	const char *pattern, *beside; /* an entry, and another one or NULL */
@@ -263,8 +258,6 @@ static const struct folder_row {
 		"params.json, each "
 		"a slice of every tensor",
 		"give one of its files, or convert it with transformers" },
-	{ "mp_rank_#", NULL, MEGATRON },
-	{ "mp_rank_#_#", NULL, MEGATRON },
 	{ "_CHECKPOINT_METADATA", NULL, "an Orbax checkpoint (JAX): _CHECKPOINT_METADATA",
 		"load it with Orbax" },
 	{ "manifest.ocdbt", NULL, "an Orbax checkpoint (JAX): manifest.ocdbt",
@@ -281,9 +274,7 @@ static const struct folder_row *find_folder(const struct fsdp_folder *folder)
 	struct fsdp_entry entry;
 	for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
 		const struct folder_row *row = &folders[i];
-		if ((fsdp_pattern_in(folder, FSDP_ENTRY_FILE, row->pattern) ||
-			    fsdp_pattern_in(
-				    folder, FSDP_ENTRY_DIRECTORY, row->pattern)) &&
+		if (fsdp_pattern_in(folder, FSDP_ENTRY_FILE, row->pattern) &&
 			(row->beside == NULL ||
 				fsdp_folder_find(
 					folder, fsdp_span_text(row->beside), &entry)))

@@ -122,6 +122,7 @@ extern const struct fsdp_family fsdp_family_deepspeed_parts;
 extern const struct fsdp_family fsdp_family_foreign;
 extern const struct fsdp_family fsdp_family_hugging_face;
 extern const struct fsdp_family fsdp_family_layout;
+extern const struct fsdp_family fsdp_family_megatron;
 extern const struct fsdp_family fsdp_family_pickle;
 extern const struct fsdp_family fsdp_family_safetensors;
 extern const struct fsdp_family fsdp_family_torch_legacy;

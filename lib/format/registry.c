@@ -12,6 +12,7 @@ static const struct fsdp_family *const families[] = {
 	&fsdp_family_foreign,
 	&fsdp_family_hugging_face,
 	&fsdp_family_layout,
+	&fsdp_family_megatron,
 	&fsdp_family_pickle,
 	&fsdp_family_plan,
 	&fsdp_family_rank_set,

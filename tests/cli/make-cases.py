@@ -54,7 +54,7 @@ OF_TWINS = {("info", ""), ("ls", "long")}
 def samples():
     """(name, path, plan: None or where, "" beside it, name of a tensor in it or None)."""
     data = os.path.join(sandbox.ROOT, "testdata")
-    for family in ("broken", "cross", "dcp", "deepspeed", "foreign", "fsdp1", "fsdp2", "hf", "lightning", "safetensors", "torch-tar",
+    for family in ("broken", "cross", "dcp", "deepspeed", "foreign", "fsdp1", "fsdp2", "hf", "lightning", "megatron", "safetensors", "torch-tar",
                    "torch-zip"):
         for case in sorted(os.listdir(os.path.join(data, family))):
             if case.startswith("local-"):

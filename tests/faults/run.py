@@ -48,6 +48,7 @@ COMMANDS = [
     ["info", TAR],
     ["info", "-", "<", ZIP],
     ["info", STREAM],
+    ["ls", "testdata/megatron/legacy-gated-tp2"],
     ["ls", OLD_TAR],
     ["info", TENSORS],
     ["tree", "testdata/hf/llama-sharded"],

@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows how Megatron-LM cut a model before it used distributed checkpoints: a file for
+ * each tensor- and pipeline-parallel rank, whose tensors are slices under one name. Reads
+ * none of the files; puts what was read of them together.
+ *
+ *	iter_<n>/mp_rank_<tp>[_<pp>]/model_optim_rng.pt
+ *		args        a Namespace: the only record of how many ranks there are
+ *		model       names; layers count from 0 in every pipeline stage
+ *		iteration, checkpoint_version, optimizer, rng_state …
+ *
+ * Along which dimension a tensor was cut is written nowhere: its module's name tells.
+ * Halves of a gated linear_fc1 were cut each for itself.
+ *
+ * Origin: megatron/training/checkpointing.py, megatron/core/tensor_parallel.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/num.h"
+#include "format/format.h"
+
+#define FILE_NAME "model_optim_rng.pt"
+
+enum { STAGES_MAX = 1 << 12, LAYER_MAX = 1 << 18 };
+
+/* Of one file. */
+struct part {
+	uint32_t tp, pp;
+	uint32_t first, end; /* its tensors */
+};
+
+struct megatron {
+	struct fsdp_model *model;
+	struct fsdp_arena *scratch;
+	uint32_t tp_size, pp_size;
+	bool is_gated;
+	uint32_t *layers; /* by stage: how many lie in the stages before */
+};
+
+/* ---- names of folders ---- */
+
+static bool takes_folder(struct fsdp_span name, uint32_t *ret_tp, uint32_t *ret_pp)
+{
+	uint32_t numbers[FSDP_PATTERN_NUMBERS] = { 0 };
+	bool taken = fsdp_pattern_takes(name, "mp_rank_#", numbers);
+	if (!taken) {
+		numbers[1] = 0;
+		taken = fsdp_pattern_takes(name, "mp_rank_#_#", numbers);
+	}
+	*ret_tp = numbers[0];
+	*ret_pp = taken ? numbers[1] : 0;
+	return taken;
+}
+
+static int bid(const struct fsdp_look *look)
+{
+	uint32_t tp, pp;
+	if (look->folder == NULL)
+		return 0;
+	for (size_t i = 0; i < look->folder->count; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(look->folder, i);
+		if (entry.kind == FSDP_ENTRY_DIRECTORY &&
+			takes_folder(entry.name, &tp, &pp))
+			return 60;
+	}
+	return 0;
+}
+
+static bool add_child(struct fsdp_reading *reading, struct fsdp_span folder,
+	uint32_t rank, struct fsdp_error **ret_error)
+{
+	size_t size = folder.size + sizeof "/" FILE_NAME;
+	char *path = fsdp_arena_take(reading->model->arena, size, 1);
+	if (path == NULL)
+		return fsdp_arena_fail(reading->model->arena, ret_error);
+	memcpy(path, folder.data, folder.size);
+	memcpy(path + folder.size, "/" FILE_NAME, sizeof "/" FILE_NAME);
+	return fsdp_reading_add_child(
+		       reading, fsdp_span(path, size - 1), rank, ret_error) != NULL;
+}
+
+static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
+	struct fsdp_error **ret_error)
+{
+	uint32_t tp, pp, tp_size = 1;
+	for (size_t i = 0; i < look->folder->count; i++)
+		if (takes_folder(fsdp_folder_entry(look->folder, i).name, &tp, &pp) &&
+			tp >= tp_size)
+			tp_size = tp + 1;
+	for (size_t i = 0; i < look->folder->count; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(look->folder, i);
+		if (entry.kind != FSDP_ENTRY_DIRECTORY ||
+			!takes_folder(entry.name, &tp, &pp))
+			continue;
+		uint64_t rank = (uint64_t)pp * tp_size + tp;
+		if (!add_child(reading, entry.name,
+			    rank < FSDP_PATTERN_MAX ? (uint32_t)rank : FSDP_NONE,
+			    ret_error))
+			return false;
+	}
+	reading->model->is_set = true;
+	return true;
+}
+
+/* ---- how the model was cut ---- */
+
+/* What an argument says, which its key stands before; 0: it is not there. */
+static int64_t argument(const struct fsdp_model *model, const char *key)
+{
+	uint32_t name = fsdp_names_find(&model->names, 0, FSDP_SPAN("args"));
+	for (size_t i = 0; name != FSDP_NONE && i < model->values.count; i++) {
+		const struct fsdp_value_record *value = fsdp_vec_at(&model->values, i);
+		for (uint32_t k = 0;
+			value->raw_name == name && k + 1 < value->token_count; k++) {
+			const struct fsdp_token *token = &value->tokens[k];
+			if (token->kind == FSDP_TOKEN_TEXT &&
+				fsdp_span_is(token->text, key) &&
+				(token[1].kind == FSDP_TOKEN_INTEGER ||
+					token[1].kind == FSDP_TOKEN_BOOL))
+				return token[1].integer;
+		}
+	}
+	return 0;
+}
+
+/* The last segments of a name: "linear_qkv", "weight". */
+static bool ends_in(struct fsdp_span name, const char *const *words, size_t count,
+	const char *parameter)
+{
+	for (size_t i = 0; i < count; i++) {
+		char text[64];
+		int size = snprintf(text, sizeof text, "%s.%s", words[i], parameter);
+		struct fsdp_span end = fsdp_span(text, (size_t)size);
+		if (fsdp_span_ends(name, end) &&
+			(name.size == end.size ||
+				name.data[name.size - end.size - 1] == '.'))
+			return true;
+	}
+	return false;
+}
+
+/* The dimension that ranks cut, or -1: each has all of it. */
+static int cut_dimension(struct fsdp_span name, uint32_t dims)
+{
+	static const char *const columns[] = { "linear_qkv", "query_key_value",
+		"linear_fc1", "dense_h_to_4h", "word_embeddings", "output_layer" };
+	static const char *const rows[] = { "linear_proj", "dense", "linear_fc2",
+		"dense_4h_to_h" };
+	size_t column_count = sizeof columns / sizeof *columns;
+	if (dims >= 1 && (ends_in(name, columns, column_count, "weight") ||
+				 ends_in(name, columns, column_count, "bias")))
+		return 0;
+	return dims == 2 && ends_in(name, rows, sizeof rows / sizeof *rows, "weight")
+		       ? 1
+		       : -1;
+}
+
+static bool is_gate(const struct megatron *megatron, struct fsdp_span name)
+{
+	static const char *const gates[] = { "linear_fc1", "dense_h_to_4h" };
+	return megatron->is_gated &&
+	       (ends_in(name, gates, 2, "weight") || ends_in(name, gates, 2, "bias"));
+}
+
+/* Where the number of a layer stands in a name. */
+static bool find_layer(
+	struct fsdp_span name, size_t *ret_begin, size_t *ret_end, uint32_t *ret_layer)
+{
+	static const char word[] = "layers.";
+	const unsigned char *at = memmem(name.data, name.size, word, sizeof word - 1);
+	uint32_t layer = 0;
+	if (at == NULL || (at != name.data && at[-1] != '.'))
+		return false;
+	size_t begin = (size_t)(at - name.data) + sizeof word - 1, end = begin;
+	while (end < name.size && name.data[end] >= '0' && name.data[end] <= '9' &&
+		layer < LAYER_MAX)
+		layer = layer * 10 + (uint32_t)(name.data[end++] - '0');
+	*ret_begin = begin;
+	*ret_end = end;
+	*ret_layer = layer;
+	return end != begin && layer < LAYER_MAX;
+}
+
+/* ---- what was read ---- */
+
+static bool find_part(
+	const struct fsdp_model *model, uint32_t index, struct part *ret_part)
+{
+	const struct fsdp_file_record *file = fsdp_vec_at(&model->files, index);
+	const struct fsdp_file_record *next =
+		index + 1 < model->files.count ? fsdp_vec_at(&model->files, index + 1)
+					       : NULL;
+	struct fsdp_span end = FSDP_SPAN("/" FILE_NAME), folder = file->path;
+	if (!fsdp_span_ends(folder, end))
+		return false;
+	folder.size -= end.size;
+	const unsigned char *slash = memrchr(folder.data, '/', folder.size);
+	size_t skip = slash != NULL ? (size_t)(slash - folder.data) + 1 : 0;
+	if (!takes_folder(fsdp_span(folder.data + skip, folder.size - skip),
+		    &ret_part->tp, &ret_part->pp))
+		return false;
+	ret_part->first = file->first_tensor;
+	ret_part->end =
+		next != NULL ? next->first_tensor : (uint32_t)model->tensors.count;
+	return true;
+}
+
+/* The name below "model". False: it lies elsewhere, or memory ended (then *ret_name is
+ * absent). */
+static bool take_name(const struct megatron *megatron,
+	const struct fsdp_tensor_record *tensor, struct fsdp_span *ret_name)
+{
+	struct fsdp_span above = FSDP_SPAN("model.");
+	*ret_name = fsdp_model_name(megatron->model, tensor->raw_name, megatron->scratch);
+	if (ret_name->data == NULL || !fsdp_span_begins(*ret_name, above))
+		return false;
+	*ret_name = fsdp_span(ret_name->data + above.size, ret_name->size - above.size);
+	return true;
+}
+
+static bool count_layers(struct megatron *megatron, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = megatron->model;
+	struct part part;
+	for (uint32_t i = 0; i < model->files.count; i++) {
+		if (!find_part(model, i, &part) || part.pp >= megatron->pp_size)
+			continue;
+		for (uint32_t k = part.first; k < part.end; k++) {
+			struct fsdp_span name;
+			size_t begin, end;
+			uint32_t layer;
+			if (take_name(megatron, fsdp_model_tensor(model, k), &name) &&
+				find_layer(name, &begin, &end, &layer) &&
+				layer >= megatron->layers[part.pp + 1])
+				megatron->layers[part.pp + 1] = layer + 1;
+			else if (name.data == NULL)
+				return fsdp_arena_fail(megatron->scratch, ret_error);
+		}
+	}
+	for (uint32_t i = 0; i < megatron->pp_size; i++)
+		megatron->layers[i + 1] += megatron->layers[i];
+	return true;
+}
+
+/* ---- the whole tensors ---- */
+
+/* The name that a tensor has in the whole model. */
+static bool set_name(struct megatron *megatron, const struct part *part,
+	struct fsdp_span name, struct fsdp_tensor_record *tensor,
+	struct fsdp_error **ret_error)
+{
+	size_t begin = name.size, end = name.size;
+	uint32_t layer = 0;
+	char number[16] = "";
+	int digits = 0;
+	if (find_layer(name, &begin, &end, &layer))
+		digits = snprintf(
+			number, sizeof number, "%u", layer + megatron->layers[part->pp]);
+	else
+		begin = end = name.size;
+	size_t size = begin + (size_t)digits + (name.size - end);
+	char *text = fsdp_arena_take(megatron->model->arena, size + 1, 1);
+	if (text == NULL)
+		return fsdp_arena_fail(megatron->model->arena, ret_error);
+	memcpy(text, name.data, begin);
+	memcpy(text + begin, number, (size_t)digits);
+	memcpy(text + begin + (size_t)digits, name.data + end, name.size - end);
+	tensor->path = FSDP_NONE;
+	return fsdp_build_names(megatron->model, 0, fsdp_span(text, size), false,
+		&tensor->name, &tensor->raw_name, ret_error);
+}
+
+/* A rank's slice as a box of the whole: `begin` and `size` along the dimension. */
+static bool set_box(struct megatron *megatron, struct fsdp_piece_record *piece,
+	const int64_t *shape, uint32_t dims, int dim, int64_t begin, int64_t size,
+	struct fsdp_error **ret_error)
+{
+	int64_t box[4] = { 0 };
+	for (uint32_t i = 0; i < dims; i++)
+		box[dims + i] = shape[i];
+	box[dim] = begin;
+	box[dims + (uint32_t)dim] = size;
+	piece->box = fsdp_build_ints(megatron->model, box, 2 * (size_t)dims, ret_error);
+	return piece->box != FSDP_NONE;
+}
+
+/* The lower half of a gate is another box of the same tensor: a record of the same name,
+ * which joins the first. */
+static bool add_lower_half(struct megatron *megatron, const struct part *part,
+	const struct fsdp_tensor_record *tensor, const struct fsdp_piece_record *upper,
+	const int64_t *shape, struct fsdp_error **ret_error)
+{
+	struct fsdp_piece_record piece = *upper;
+	int64_t half = shape[0] / (2 * (int64_t)megatron->tp_size);
+	int64_t row = tensor->dims == 2 ? shape[1] : 1;
+	uint32_t id = fsdp_build_tensor(megatron->model, tensor, ret_error);
+	if (id == FSDP_NONE)
+		return false;
+	piece.tensor = id;
+	piece.storage_offset += (uint64_t)half * (uint64_t)row;
+	return set_box(megatron, &piece, shape, tensor->dims, 0,
+		       ((int64_t)megatron->tp_size + part->tp) * half, half, ret_error) &&
+	       fsdp_build_piece(megatron->model, &piece, ret_error) != FSDP_NONE;
+}
+
+static bool widen(struct megatron *megatron, const struct part *part, uint32_t index,
+	int dim, bool gate, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = megatron->model;
+	struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, index);
+	int64_t shape[2], local;
+	if (tensor->dims > 2 || tensor->piece_count != 1)
+		return true;
+	memcpy(shape, fsdp_model_ints(model, tensor->shape),
+		tensor->dims * sizeof *shape);
+	local = shape[dim];
+	struct fsdp_piece_record *piece =
+		fsdp_vec_at(&model->pieces, tensor->first_piece);
+	if (piece->box != FSDP_NONE ||
+		__builtin_mul_overflow(local, (int64_t)megatron->tp_size, &shape[dim]))
+		return true;
+	uint64_t numel;
+	if (!fsdp_numel(shape, tensor->dims, &numel) || numel > INT64_MAX / 16)
+		return true;
+	gate &= local % 2 == 0 && piece->strides == FSDP_NONE;
+	tensor->shape = fsdp_build_ints(model, shape, tensor->dims, ret_error);
+	if (tensor->shape == FSDP_NONE)
+		return false;
+	struct fsdp_piece_record whole = *piece;
+	int64_t size = gate ? local / 2 : local;
+	if (!set_box(megatron, piece, shape, tensor->dims, dim, part->tp * size, size,
+		    ret_error))
+		return false;
+	return !gate || add_lower_half(megatron, part, tensor, &whole, shape, ret_error);
+}
+
+static bool join_part(
+	struct megatron *megatron, const struct part *part, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = megatron->model;
+	for (uint32_t i = part->first; i < part->end; i++) {
+		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		struct fsdp_span name;
+		if (!take_name(megatron, tensor, &name)) {
+			if (name.data == NULL)
+				return fsdp_arena_fail(megatron->scratch, ret_error);
+			if (tensor->role == FSDP_ROLE_PARAM)
+				tensor->role = FSDP_ROLE_OTHER;
+			continue;
+		}
+		int dim = cut_dimension(name, tensor->dims);
+		if (!set_name(megatron, part, name, tensor, ret_error) ||
+			(dim >= 0 && megatron->tp_size > 1 &&
+				!widen(megatron, part, i, dim, is_gate(megatron, name),
+					ret_error)))
+			return false;
+	}
+	return true;
+}
+
+static bool join(struct megatron *megatron, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = megatron->model;
+	uint32_t count = (uint32_t)model->files.count, found = 0;
+	struct part part;
+	if (!count_layers(megatron, ret_error))
+		return false;
+	/* What is added on the way lies behind all of these. */
+	struct part *parts =
+		fsdp_arena_take(megatron->scratch, (count + 1) * sizeof *parts, 4);
+	if (parts == NULL)
+		return fsdp_arena_fail(megatron->scratch, ret_error);
+	for (uint32_t i = 0; i < count; i++)
+		if (find_part(model, i, &part) && part.tp < megatron->tp_size &&
+			part.pp < megatron->pp_size)
+			parts[found++] = part;
+	if (found < (uint64_t)megatron->tp_size * megatron->pp_size)
+		fsdp_find(&model->findings, FSDP_RULE_RANK_MISSING,
+			FSDP_PLACE(.file = { 0 }),
+			"there are %u rank files; the model was cut for %u times %u "
+			"ranks",
+			found, megatron->tp_size, megatron->pp_size);
+	for (uint32_t i = 0; i < found; i++)
+		if (!join_part(megatron, &parts[i], ret_error))
+			return false;
+	return true;
+}
+
+static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = reading->model;
+	int64_t tp = argument(model, "tensor_model_parallel_size");
+	int64_t pp = argument(model, "pipeline_model_parallel_size");
+	struct megatron megatron = {
+		.model = model,
+		.scratch = reading->scratch,
+		.tp_size = tp > 0 && tp < STAGES_MAX ? (uint32_t)tp : 1,
+		.pp_size = pp > 0 && pp < STAGES_MAX ? (uint32_t)pp : 1,
+		.is_gated = argument(model, "swiglu") != 0 ||
+			    argument(model, "gated_linear_unit") != 0,
+	};
+	megatron.layers = fsdp_arena_take(
+		reading->scratch, (megatron.pp_size + 1) * sizeof *megatron.layers, 4);
+	if (megatron.layers == NULL)
+		return fsdp_arena_fail(reading->scratch, ret_error);
+	model->format.family = fsdp_family_megatron.name;
+	model->format.title = fsdp_family_megatron.title;
+	model->format.writer = "Megatron-LM";
+	model->world_size = megatron.tp_size * megatron.pp_size;
+	return join(&megatron, ret_error);
+}
+
+const struct fsdp_family fsdp_family_megatron = {
+	.name = "megatron-legacy",
+	.title = "Megatron-LM rank files",
+	.bid = bid,
+	.read = read,
+	.finish = finish,
+};
