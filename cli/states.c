@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "numbered.h"
 #include "states.h"
 
 /* A name that a parameter may have in an optimizer, and the states found for it. */
@@ -28,6 +29,7 @@ struct states {
 	struct match *matches;
 	size_t match_count, match_room;
 	struct state *found; /* by wanted, then in the order of tensors */
+	struct numbered *numbered;
 	bool failed;
 };
 
@@ -312,8 +314,9 @@ bool states_find(const struct fsdp_checkpoint *checkpoint, const uint32_t *tenso
 	want_all(states, tensors, count);
 	for (uint32_t i = 0; i < tensor_count && states->wanted_count > 0; i++)
 		look_at(states, i);
-	return sort_matches(states) && !states->failed && !states->name.failed &&
-	       !states->raw.failed && !states->texts.failed;
+	return sort_matches(states) && numbered_find(checkpoint, &states->numbered) &&
+	       !states->failed && !states->name.failed && !states->raw.failed &&
+	       !states->texts.failed;
 }
 
 void states_free(struct states *states)
@@ -326,6 +329,7 @@ void states_free(struct states *states)
 	free(states->wanted);
 	free(states->matches);
 	free(states->found);
+	numbered_free(states->numbered);
 	free(states);
 }
 
@@ -342,6 +346,5 @@ const struct state *states_of(struct states *states, uint32_t tensor, size_t *re
 		*ret_count = wanted->count;
 		return states->found + wanted->first;
 	}
-	*ret_count = 0;
-	return NULL;
+	return numbered_of(states->numbered, tensor, ret_count);
 }

@@ -8,6 +8,7 @@
  * Which tensors an optimizer keeps for a parameter: KEY of "….state.<parameter>.KEY", or
  * of "….state.KEY.<parameter>". A parameter is called there as in the model, without the
  * container of a checkpoint: "optim.state.fc.bias.exp_avg" is a state of "model.fc.bias".
+ * An optimizer that counts its parameters is read as numbered.h says.
  */
 
 /* One way to read a name as that of a state: parts of it. */
