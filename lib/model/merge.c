@@ -269,9 +269,42 @@ static uint32_t extent_of(
 	return piece->extent;
 }
 
+/* Whether each rank holds a part only of some flat parameter. */
+static bool holds_cut_parameters(const struct fsdp_model *model)
+{
+	for (uint32_t i = 0; i < model->tensors.count; i++) {
+		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		if (!(tensor->flags & FSDP_TENSOR_FLATTENED) || tensor->piece_count == 0)
+			continue;
+		const struct fsdp_piece_record *piece =
+			fsdp_vec_at(&model->pieces, tensor->first_piece);
+		if (piece->box != FSDP_NONE)
+			return true;
+	}
+	return false;
+}
+
 /*
- * Runs are views of their file's flat shard; a vector that lies on no such storage in any
- * file is a replica (a buffer). Only runs without elements may lie elsewhere.
+ * What torch's own optimizer keeps, which counts parameters and has never heard of flat
+ * ones: of each of its states a rank has the part for its own part. An optimizer state
+ * dict that FSDP made names them instead, and is whole or a ShardedTensor.
+ */
+static bool is_counted(
+	const struct fsdp_model *model, const struct fsdp_tensor_record *tensor)
+{
+	const int64_t *path = fsdp_model_ints(model, tensor->path);
+	if (tensor->role != FSDP_ROLE_OPTIM || path == NULL)
+		return false;
+	for (int64_t i = 1; i <= path[0]; i++)
+		if (path[i] & 1)
+			return true;
+	return false;
+}
+
+/*
+ * Runs are views of their file's flat shard, or counted states of one; a vector that lies
+ * on no such storage in any file is a replica (a buffer). Only runs without elements may
+ * lie elsewhere.
  */
 static bool keep_backed(struct merge *merge, struct fsdp_arena *scratch)
 {
@@ -287,9 +320,13 @@ static bool keep_backed(struct merge *merge, struct fsdp_arena *scratch)
 		if ((tensor->flags & FSDP_TENSOR_FLATTENED) && extent != FSDP_NONE)
 			flat[extent] = true;
 	}
+	bool cut = holds_cut_parameters(model);
 	for (uint32_t i = 0; i < count; i++) {
-		uint32_t extent = extent_of(model, fsdp_model_tensor(model, i));
-		if (extent != FSDP_NONE && flat[extent] && merge->target[i] != FSDP_NONE)
+		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		uint32_t extent = extent_of(model, tensor);
+		if (merge->target[i] != FSDP_NONE &&
+			((extent != FSDP_NONE && flat[extent]) ||
+				(cut && is_counted(model, tensor))))
 			backed[merge->target[i]] = true;
 	}
 	for (uint32_t i = 0; i < count; i++)

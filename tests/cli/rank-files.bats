@@ -174,3 +174,32 @@ message() {
 	cp set/rank0.pt large/model_world_size_1024_rank_0.pt
 	[ "$(message FI1009 large)" = "the file is of a save by 3 ranks, its name says 1024" ]
 }
+
+# What show says of the states of each parameter: NAME KEY:SHAPE …
+states() {
+	"$FSDP_INSPECT" show --json --no-plan "$@" 2>/dev/null |
+		jq -r '.data.items[] | .name + " " + ([.states[] | .key + ":" + (.shape | map(tostring) | join("x"))] | join(" "))'
+}
+
+@test "an optimizer that counts is tied to the parameters in their order" {
+	[ "$(states "$TESTDATA"/fsdp1/local-w2-adam/checkpoint model.0._flat_param model._flat_param)" = \
+		"model.0._flat_param exp_avg:20 exp_avg_sq:20 step:
+model._flat_param exp_avg:12 exp_avg_sq:12 step:" ]
+	[ "$(states "$TESTDATA"/fsdp1/local-w2-adam-orig/checkpoint model.0.weight model.0.bias model.2.weight model.2.bias)" = \
+		"model.0.weight exp_avg:15 exp_avg_sq:15 step:
+model.0.bias exp_avg:5 exp_avg_sq:5 step:
+model.2.weight exp_avg:10 exp_avg_sq:10 step:
+model.2.bias exp_avg:2 exp_avg_sq:2 step:" ]
+	[ "$(states "$TESTDATA"/torch-zip/nested-checkpoint/model.pt model.blocks.1.down.weight)" = \
+		"model.blocks.1.down.weight exp_avg:8x20 exp_avg_sq:8x20 step:" ]
+	# Tied: counted once, where it comes first.
+	[ "$(states "$TESTDATA"/torch-zip/nested-checkpoint/model.pt model.head.weight model.embed.weight | cut -d' ' -f2-)" = \
+		"exp_avg:37x8 exp_avg_sq:37x8 step:
+exp_avg:37x8 exp_avg_sq:37x8 step:" ]
+}
+
+@test "states that count are one rank's part each" {
+	[ "$("$FSDP_INSPECT" ls -l --json --no-plan "$TESTDATA"/fsdp1/local-w2-adam-orig/checkpoint 2>/dev/null |
+		jq -c '[.data.pieces[] | select(.name == "optimizer.state.2.exp_avg") | [.rank, .file, .length]]')" = \
+		'[[0,"rank0.pt",28],[1,"rank1.pt",12]]' ]
+}
