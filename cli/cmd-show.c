@@ -114,10 +114,12 @@ static void tell_missing(struct show *show, const char *word)
 			name_text(&show->buffers.name, checkpoint, similar.best[i].name));
 	}
 	name_buffer_append(&list, &length, (struct text){ "", 1 });
-	run_note(show->run, "no tensor or value %s; %s", word,
+	/* An answer that was asked for is missing: no remark that -q may hide. */
+	run_failure(show->run, "usage",
 		similar.count > 0 && list.data != NULL
 			? list.data
-			: "fsdp-inspect ls lists the names");
+			: "fsdp-inspect ls lists the names",
+		"no tensor or value %s", word);
 	name_buffer_done(&list);
 	show->status = status_worse(show->status, STATUS_BAD);
 }
@@ -734,8 +736,11 @@ static void tell_what_it_is(struct show *show, const struct fsdp_tensor *tensor)
 	}
 	out_line_text(out, ", ");
 	out_line_value(out, value_shape(tensor->shape, tensor->dims));
-	out_line_text(out, ", ");
-	out_line_value(out, value_elements(tensor->numel));
+	/* A vector's shape is the number of its elements. */
+	if (tensor->dims != 1) {
+		out_line_text(out, ", ");
+		out_line_value(out, value_elements(tensor->numel));
+	}
 	out_line_text(out, " element%s, ", tensor->numel == 1 ? "" : "s");
 	out_line_value(out, value_bytes(tensor->bytes));
 	if (tensor->piece_count > 1)

@@ -208,8 +208,7 @@ static void add_parameter(
 {
 	struct text raw =
 		name_text(&numbered->raw, numbered->checkpoint, tensor->raw_name);
-	struct text container = { raw.data,
-		container_size(numbered, tensor->path, raw) };
+	struct text container = { raw.data, container_size(numbered, tensor->path, raw) };
 	uint32_t known = tensor->alias != FSDP_NONE ? tensor->alias : index;
 
 	if (tensor->piece_count == 0)
@@ -348,8 +347,7 @@ static bool is_model_of(struct numbered *numbered, const struct owner *optimizer
 	if (model->count != wanted || optimizer->highest > wanted)
 		return false;
 	for (size_t i = 0; i < optimizer->count; i++) {
-		const struct item *item =
-			&numbered->states.list[optimizer->first + i];
+		const struct item *item = &numbered->states.list[optimizer->first + i];
 		struct fsdp_tensor state =
 			fsdp_tensor(numbered->checkpoint, item->state.tensor);
 		struct fsdp_tensor parameter = fsdp_tensor(numbered->checkpoint,
@@ -380,8 +378,7 @@ static void tie(struct numbered *numbered, const struct owner *optimizer)
 		found = model;
 	}
 	for (size_t i = 0; found != NULL && i < optimizer->count; i++) {
-		const struct item *item =
-			&numbered->states.list[optimizer->first + i];
+		const struct item *item = &numbered->states.list[optimizer->first + i];
 		numbered->ties[numbered->tie_count++] = (struct tie){
 			numbered->parameters.list[found->first + item->number]
 				.state.tensor,

@@ -42,6 +42,7 @@ const struct column piece_columns[PIECE_COLUMNS] = {
 	[PIECE_PARAM_START] = { "param_start", .machine_only = true, .right = true },
 	[PIECE_PARAM_END] = { "param_end", .machine_only = true, .right = true },
 	[PIECE_FILE] = { "file" },
+	[PIECE_MEMBER] = { "member", .machine_only = true },
 	[PIECE_OFFSET] = { "offset", .right = true },
 	[PIECE_LENGTH] = { "length", .right = true },
 	[PIECE_STRIDES] = { "strides", .machine_only = true },
@@ -78,6 +79,8 @@ const struct place_facts place_unknown = {
 	.length = FSDP_UNKNOWN,
 	.storage_offset = FSDP_UNKNOWN,
 	.storage_bytes = FSDP_UNKNOWN,
+	.item_offset = FSDP_UNKNOWN,
+	.item_length = FSDP_UNKNOWN,
 };
 
 void row_buffers_done(struct row_buffers *buffers)
@@ -88,6 +91,7 @@ void row_buffers_done(struct row_buffers *buffers)
 	name_buffer_done(&buffers->module);
 	name_buffer_done(&buffers->unit);
 	name_buffer_done(&buffers->text);
+	name_buffer_done(&buffers->member);
 	json_tokens_done(&buffers->json);
 	free(buffers->parts);
 	buffers->parts = NULL;
@@ -98,7 +102,7 @@ bool row_buffers_failed(const struct row_buffers *buffers)
 {
 	return buffers->failed || buffers->name.failed || buffers->raw.failed ||
 	       buffers->alias.failed || buffers->module.failed || buffers->unit.failed ||
-	       buffers->text.failed || buffers->json.failed;
+	       buffers->text.failed || buffers->member.failed || buffers->json.failed;
 }
 
 bool place_facts_take(struct place_facts *facts, const struct fsdp_place *place)
@@ -108,6 +112,8 @@ bool place_facts_take(struct place_facts *facts, const struct fsdp_place *place)
 		.length = place->length,
 		.storage_offset = place->storage_offset,
 		.storage_bytes = place->storage_bytes,
+		.item_offset = place->item_offset,
+		.item_length = place->item_length,
 		.storage = place->storage,
 		.method = place->method,
 	};
@@ -354,6 +360,18 @@ static void box_values(const struct fsdp_tensor *tensor, const struct fsdp_piece
 	}
 }
 
+static struct value member_value(
+	struct row_buffers *buffers, const struct fsdp_piece *piece)
+{
+	size_t length = 0;
+
+	if (piece->records.size == 0 || piece->storage.data == NULL)
+		return value_absent();
+	name_buffer_append(&buffers->member, &length, text_of_span(piece->records));
+	name_buffer_append(&buffers->member, &length, text_of_span(piece->storage));
+	return value_name((struct text){ buffers->member.data, length });
+}
+
 void piece_row(const struct run *run, struct row_buffers *buffers,
 	const struct fsdp_tensor *tensor, const struct fsdp_piece *piece,
 	const struct place_facts *facts, struct value *values)
@@ -369,6 +387,7 @@ void piece_row(const struct run *run, struct row_buffers *buffers,
 	if (piece->file != FSDP_NONE)
 		values[PIECE_FILE] = value_name(
 			text_of_span(fsdp_file(run->checkpoint, piece->file).path));
+	values[PIECE_MEMBER] = member_value(buffers, piece);
 	values[PIECE_OFFSET] = value_count(facts->offset);
 	values[PIECE_LENGTH] = value_count(facts->length);
 	if (facts->strides != NULL)
@@ -383,8 +402,12 @@ void piece_row(const struct run *run, struct row_buffers *buffers,
 	values[PIECE_STORAGE_BYTES] =
 		value_count(facts->storage_bytes != FSDP_UNKNOWN ? facts->storage_bytes
 								 : piece->storage_bytes);
-	values[PIECE_ITEM_OFFSET] = value_count(piece->item_offset);
-	values[PIECE_ITEM_LENGTH] = value_count(piece->item_length);
+	/* What the container itself names is a DCP item, else the member of the zip. */
+	bool is_item = piece->item_offset != FSDP_UNKNOWN;
+	values[PIECE_ITEM_OFFSET] =
+		value_count(is_item ? piece->item_offset : facts->item_offset);
+	values[PIECE_ITEM_LENGTH] =
+		value_count(is_item ? piece->item_length : facts->item_length);
 }
 
 /* ---- values ---- */

@@ -42,6 +42,7 @@ enum piece_column {
 	PIECE_PARAM_START, /* of a run, which has no box */
 	PIECE_PARAM_END,
 	PIECE_FILE,
+	PIECE_MEMBER,
 	PIECE_OFFSET,
 	PIECE_LENGTH,
 	PIECE_STRIDES,
@@ -76,7 +77,7 @@ extern const struct column entry_columns[ENTRY_COLUMNS];
 
 /* Where the texts and lists of one row live until the next one. All zero is empty. */
 struct row_buffers {
-	struct name_buffer name, raw, alias, module, unit, text;
+	struct name_buffer name, raw, alias, module, unit, text, member;
 	struct path_part *parts;
 	size_t part_size;
 	struct text inferred[3];
@@ -94,6 +95,7 @@ bool row_buffers_failed(const struct row_buffers *buffers);
 struct place_facts {
 	uint64_t offset, length; /* FSDP_UNKNOWN: not located */
 	uint64_t storage_offset, storage_bytes;
+	uint64_t item_offset, item_length; /* of a zip member */
 	struct fsdp_span storage;
 	const char *method;
 	int64_t *strides; /* owned by whoever keeps the facts; NULL: contiguous */

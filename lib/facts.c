@@ -337,6 +337,9 @@ struct fsdp_piece fsdp_piece(const struct fsdp_checkpoint *checkpoint, uint32_t 
 		piece.item_length = extent->length;
 		return piece;
 	}
+	piece.records = ((const struct fsdp_file_record *)fsdp_vec_at(
+				 &model->files, extent->file))
+				->records;
 	piece.storage = extent->key;
 	piece.storage_offset = record->storage_offset;
 	piece.storage_bytes = extent->size;

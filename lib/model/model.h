@@ -26,6 +26,7 @@ struct fsdp_file_record {
 	bool world_whole;      /* and exactly */
 	uint32_t first_tensor; /* tensors from here on are its own, in a rank set */
 	uint32_t first_value;
+	struct fsdp_span records; /* of a zip: folder of its storages, with the slash */
 	bool left_out; /* of a rank set: a finding says why its contents do not count */
 };
 

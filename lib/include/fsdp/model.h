@@ -164,6 +164,8 @@ struct fsdp_piece {
 	const int64_t *strides; /* elements, in the storage; NULL: contiguous */
 	uint32_t dims;
 	uint32_t file;            /* index of a file, or FSDP_NONE */
+	struct fsdp_span records; /* of a zip: what the names of its storages' members
+				     begin with; the key follows. Absent elsewhere */
 	struct fsdp_span storage; /* key of the storage, absent if it has none */
 	uint64_t storage_offset;  /* elements; FSDP_UNKNOWN if not known yet */
 	uint64_t storage_bytes;   /* FSDP_UNKNOWN if not known yet */
