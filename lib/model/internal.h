@@ -19,6 +19,9 @@ bool fsdp_freeze_local(struct fsdp_model *model, struct fsdp_arena *scratch);
  * parameters as far as their runs tell it. */
 bool fsdp_model_infer_flats(struct fsdp_model *model, struct fsdp_arena *scratch);
 
+/* role.c: parameter, buffer or neither, where nobody says it. */
+bool fsdp_freeze_roles(struct fsdp_model *model, struct fsdp_arena *scratch);
+
 /* order.c: natural order of all names, then of tensors and values. */
 bool fsdp_freeze_names(struct fsdp_model *model, struct fsdp_arena *scratch);
 bool fsdp_freeze_order(struct fsdp_model *model, struct fsdp_arena *scratch);

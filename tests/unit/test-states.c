@@ -112,12 +112,13 @@ static void states_are_found_below_a_container(void **unused)
 	fsdp_checkpoint_free(checkpoint);
 }
 
-/* An optimizer that counts its parameters does not name them. */
-static void numbers_claim_nothing(void **unused)
+/* An optimizer that counts its parameters does not name them: they are meant in the order
+ * of the model, and the states fit in no other. */
+static void numbers_follow_the_order_of_the_model(void **unused)
 {
 	struct fsdp_checkpoint *checkpoint =
 		open_sample("torch-zip/nested-checkpoint/model.pt");
-	size_t count = fsdp_tensor_count(checkpoint), none;
+	size_t count = fsdp_tensor_count(checkpoint), some;
 	struct states *states;
 	uint32_t *all = calloc(count, sizeof *all);
 
@@ -127,9 +128,19 @@ static void numbers_claim_nothing(void **unused)
 		all[i] = i;
 	assert_true(states_find(checkpoint, all, count, &states));
 	for (uint32_t i = 0; i < count; i++) {
-		assert_null(states_of(states, i, &none));
-		assert_int_equal(none, 0);
+		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
+		const struct state *found = states_of(states, i, &some);
+		assert_int_equal(some, tensor.role == FSDP_ROLE_PARAM ? 3 : 0);
+		for (size_t k = 0; k < some; k++) {
+			struct fsdp_tensor state =
+				fsdp_tensor(checkpoint, found[k].tensor);
+			assert_int_equal(state.role, FSDP_ROLE_OPTIM);
+			if (state.dims > 0)
+				assert_int_equal(state.numel, tensor.numel);
+		}
 	}
+	assert_states(checkpoint, states, tensor_of(checkpoint, "model.head.weight"),
+		"exp_avg exp_avg_sq step");
 	states_free(states);
 	free(all);
 	fsdp_checkpoint_free(checkpoint);
@@ -140,7 +151,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_state_names_its_parameter),
 		cmocka_unit_test(states_are_found_below_a_container),
-		cmocka_unit_test(numbers_claim_nothing),
+		cmocka_unit_test(numbers_follow_the_order_of_the_model),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

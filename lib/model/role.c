@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows what a tensor of a state dict most likely is where the file does not say: a state
+ * dict holds parameters and buffers side by side, all detached. A plan, which knows,
+ * comes afterwards and is believed.
+ */
+#include "model/dtype.h"
+#include "model/internal.h"
+
+/* Buffers of torch's own modules, and what nearly all models call the same thing. */
+static const char *const buffers[] = {
+	"running_mean",
+	"running_var",
+	"num_batches_tracked",
+	"inv_freq",
+	"position_ids",
+	"relative_position_index",
+	"freqs_cis",
+};
+
+/* Quantised weights are integers and parameters all the same. */
+static const char *const weights[] = { "weight", "bias", "qweight", "qzeros", "scales",
+	"weight_packed" };
+
+static bool is_one_of(struct fsdp_span word, const char *const *words, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (fsdp_span_is(word, words[i]))
+			return true;
+	return false;
+}
+
+static bool counts(uint8_t dtype)
+{
+	const struct fsdp_dtype *facts = fsdp_dtype(dtype);
+	return dtype != FSDP_DTYPE_UNKNOWN && !facts->is_floating && !facts->is_complex &&
+	       strncmp(facts->name, "q", 1) != 0 && strchr(facts->name, '_') == NULL;
+}
+
+/* The state of a random generator: bytes that belong to no module. */
+static bool is_generator(
+	const struct fsdp_tensor_record *tensor, struct fsdp_span segment)
+{
+	return tensor->dims == 1 &&
+	       strcmp(fsdp_dtype(tensor->dtype)->name, "uint8") == 0 &&
+	       memmem(segment.data, segment.size, "rng", 3) != NULL;
+}
+
+/* Where whole modules were pickled, parameters are Parameters. */
+static bool names_parameters(const struct fsdp_model *model)
+{
+	uint8_t parameter = fsdp_model_class_find(FSDP_SPAN("Parameter"));
+	for (uint32_t i = 0; i < model->tensors.count && model->class_hints.count != 0;
+		i++)
+		if (fsdp_model_tensor(model, i)->class_index == parameter)
+			return true;
+	return false;
+}
+
+static enum fsdp_role role_of(
+	const struct fsdp_model *model, const struct fsdp_tensor_record *tensor)
+{
+	struct fsdp_span segment = fsdp_names_segment(&model->names, tensor->name);
+	/* A file that is one tensor is no model's. */
+	if (segment.size == 0)
+		return FSDP_ROLE_OTHER;
+	if (is_one_of(segment, buffers, sizeof buffers / sizeof *buffers))
+		return FSDP_ROLE_BUFFER;
+	if (!counts(tensor->dtype) ||
+		is_one_of(segment, weights, sizeof weights / sizeof *weights))
+		return FSDP_ROLE_PARAM;
+	return is_generator(tensor, segment) ? FSDP_ROLE_OTHER : FSDP_ROLE_BUFFER;
+}
+
+bool fsdp_freeze_roles(struct fsdp_model *model, struct fsdp_arena *scratch)
+{
+	bool named = names_parameters(model);
+	(void)scratch;
+	for (uint32_t i = 0; i < model->tensors.count; i++) {
+		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		if ((tensor->flags & FSDP_TENSOR_ROLE_INFERRED) &&
+			tensor->role == FSDP_ROLE_PARAM &&
+			!(tensor->flags & FSDP_TENSOR_FLATTENED))
+			tensor->role = (uint8_t)(named ? FSDP_ROLE_BUFFER
+						       : role_of(model, tensor));
+	}
+	return true;
+}
