@@ -62,7 +62,7 @@ static enum fsdp_role role_of(
 {
 	struct fsdp_span segment = fsdp_names_segment(&model->names, tensor->name);
 	/* A file that is one tensor is no model's. */
-	if (segment.size == 0)
+	if (tensor->path != FSDP_NONE && fsdp_model_ints(model, tensor->path)[0] == 0)
 		return FSDP_ROLE_OTHER;
 	if (is_one_of(segment, buffers, sizeof buffers / sizeof *buffers))
 		return FSDP_ROLE_BUFFER;
