@@ -200,11 +200,11 @@ static bool read_layout(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 			    torch, pickle, field(pickle, axis, "shape"), shape, &count) ||
 			!fsdp_torch_ints(torch, pickle, field(pickle, axis, "stride"),
 				stride, &stride_count) ||
-			count == 0 || count != stride_count ||
-			!product(shape, count, &mesh->shape[i]))
+			count != stride_count || !product(shape, count, &mesh->shape[i]))
 			return false;
-		/* A flattened axis of several parts: its last part runs fastest. */
-		mesh->stride[i] = stride[count - 1];
+		/* Of a flattened axis of several parts the last one runs fastest; one of
+		 * a single rank has no parts left. */
+		mesh->stride[i] = count != 0 ? stride[count - 1] : 0;
 	}
 	mesh->dims = (uint32_t)dims;
 	return true;
