@@ -37,7 +37,7 @@ struct kind {
 	char word[WORD_SIZE];
 	uint32_t dtype;
 	bool scalar;
-	uint32_t dim, over;
+	uint32_t dim, over, copies;
 	uint64_t count, pieces;
 };
 
@@ -76,7 +76,7 @@ static struct kind *kind_of(struct kinds *kinds, const struct kind *like)
 		struct kind *kind = &kinds->items[i];
 		if (strcmp(kind->word, like->word) == 0 && kind->dtype == like->dtype &&
 			kind->scalar == like->scalar && kind->dim == like->dim &&
-			kind->over == like->over)
+			kind->over == like->over && kind->copies == like->copies)
 			return kind;
 	}
 	if (kinds->count == KINDS_MAX) {
@@ -134,6 +134,24 @@ static uint32_t cut_dimension(const struct fsdp_tensor *tensor,
 	return *ret_cuts == 1 ? dim : FSDP_NONE;
 }
 
+/* Pieces with the box of the first one, if each box has as many. */
+static uint32_t copies_of(const struct fsdp_checkpoint *checkpoint,
+	const struct fsdp_tensor *tensor, const struct fsdp_piece *first)
+{
+	size_t size = first->dims * sizeof *first->offsets;
+	uint32_t copies = 1;
+
+	if (first->offsets == NULL || first->sizes == NULL)
+		return 1;
+	for (uint32_t i = 1; i < tensor->piece_count; i++) {
+		struct fsdp_piece piece = fsdp_piece(checkpoint, tensor->first_piece + i);
+		copies += piece.offsets != NULL && piece.sizes != NULL &&
+			  memcmp(piece.offsets, first->offsets, size) == 0 &&
+			  memcmp(piece.sizes, first->sizes, size) == 0;
+	}
+	return tensor->piece_count % copies == 0 ? copies : 1;
+}
+
 static void add_sharding(struct info *info, const struct fsdp_tensor *tensor)
 {
 	struct kind kind = { .over = tensor->piece_count };
@@ -155,6 +173,10 @@ static void add_sharding(struct info *info, const struct fsdp_tensor *tensor)
 	kind.scalar = cuts == 0 && !piece.is_run; /* replicated */
 	if (piece.is_run)
 		take_word(&kind, "flattened", strlen("flattened"));
+	if (!kind.scalar)
+		kind.copies = copies_of(info->run->checkpoint, tensor, &piece);
+	if (kind.copies > 1)
+		kind.over /= kind.copies;
 	count_kind(&info->shardings, &kind, tensor->piece_count);
 }
 
@@ -569,6 +591,8 @@ static void tell_sharding(struct info *info)
 		else
 			out_line_text(out, "dim %" PRIu32 " over %" PRIu32, kind->dim,
 				kind->over);
+		if (kind->copies > 1)
+			out_line_text(out, ", %" PRIu32 " copies", kind->copies);
 		out_line_text(out, ": %" PRIu64 " tensor%s in %" PRIu64 " pieces",
 			kind->count, kind->count == 1 ? "" : "s", kind->pieces);
 	}
