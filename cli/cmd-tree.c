@@ -402,7 +402,7 @@ static struct text own_name(struct tree *tree, struct name_buffer *buffer, size_
 	if (shown->parent == FSDP_NONE)
 		return name;
 	parent = module_name(tree, &tree->raw, tree->shown[shown->parent].module);
-	if (parent.size == 0 || name.size <= parent.size + 1 ||
+	if (parent.size == 0 || name.size < parent.size + 1 ||
 		memcmp(name.data, parent.data, parent.size) != 0 ||
 		name.data[parent.size] != '.')
 		return name;

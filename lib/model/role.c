@@ -18,23 +18,12 @@ static const char *const buffers[] = {
 	"freqs_cis",
 };
 
-/* Quantised weights are integers and parameters all the same. */
-static const char *const weights[] = { "weight", "bias", "qweight", "qzeros", "scales",
-	"weight_packed" };
-
 static bool is_one_of(struct fsdp_span word, const char *const *words, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
 		if (fsdp_span_is(word, words[i]))
 			return true;
 	return false;
-}
-
-static bool counts(uint8_t dtype)
-{
-	const struct fsdp_dtype *facts = fsdp_dtype(dtype);
-	return dtype != FSDP_DTYPE_UNKNOWN && !facts->is_floating && !facts->is_complex &&
-	       strncmp(facts->name, "q", 1) != 0 && strchr(facts->name, '_') == NULL;
 }
 
 /* The state of a random generator: bytes that belong to no module. */
@@ -66,10 +55,7 @@ static enum fsdp_role role_of(
 		return FSDP_ROLE_OTHER;
 	if (is_one_of(segment, buffers, sizeof buffers / sizeof *buffers))
 		return FSDP_ROLE_BUFFER;
-	if (!counts(tensor->dtype) ||
-		is_one_of(segment, weights, sizeof weights / sizeof *weights))
-		return FSDP_ROLE_PARAM;
-	return is_generator(tensor, segment) ? FSDP_ROLE_OTHER : FSDP_ROLE_BUFFER;
+	return is_generator(tensor, segment) ? FSDP_ROLE_OTHER : FSDP_ROLE_PARAM;
 }
 
 bool fsdp_freeze_roles(struct fsdp_model *model, struct fsdp_arena *scratch)

@@ -39,8 +39,8 @@ static void generations_are_read_alike(void **state)
 	for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) {
 		struct fsdp_checkpoint *checkpoint = open_sample(samples[i]);
 		assert_true(fsdp_tensor_count(checkpoint) > 0);
-		assert_true(fsdp_piece_count(checkpoint) >=
-			    fsdp_tensor_count(checkpoint));
+		assert_true(
+			fsdp_piece_count(checkpoint) >= fsdp_tensor_count(checkpoint));
 		assert_int_equal(fsdp_checkpoint_error_count(checkpoint), 0);
 		fsdp_checkpoint_free(checkpoint);
 	}
@@ -66,7 +66,8 @@ static void pieces_are_located(void **state)
 	fsdp_checkpoint_free(checkpoint);
 }
 
-static void write_file(const char *folder, const char *name, const void *data, size_t size)
+static void write_file(
+	const char *folder, const char *name, const void *data, size_t size)
 {
 	char path[600];
 	snprintf(path, sizeof path, "%s/%s", folder, name);
