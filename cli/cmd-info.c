@@ -143,6 +143,10 @@ static uint32_t copies_of(const struct fsdp_checkpoint *checkpoint,
 
 	if (first->offsets == NULL || first->sizes == NULL)
 		return 1;
+	/* An even cut: its pieces fill the tensor, so none is there twice. */
+	if (tensor->numel % tensor->piece_count == 0 &&
+		piece_numel(tensor, first) == tensor->numel / tensor->piece_count)
+		return 1;
 	for (uint32_t i = 1; i < tensor->piece_count; i++) {
 		struct fsdp_piece piece = fsdp_piece(checkpoint, tensor->first_piece + i);
 		copies += piece.offsets != NULL && piece.sizes != NULL &&
