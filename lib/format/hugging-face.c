@@ -544,23 +544,27 @@ static bool guess_classes(
 	return true;
 }
 
+/* *ret_unread: the file system refused, which says nothing of the file. */
 static bool read_json(struct hf *hf, const char *name, const struct fsdp_json **ret_root,
-	struct fsdp_error **ret_error)
+	bool *ret_unread, struct fsdp_error **ret_error)
 {
 	struct fsdp_reading *reading = hf->reading;
 	struct fsdp_source source;
 	struct fsdp_span bytes;
 	*ret_root = NULL;
+	*ret_unread = false;
 	if (!has_file(hf->folder, name))
 		return true;
 	if (!fsdp_folder_source(hf->folder, fsdp_span_text(name), &source, ret_error))
 		return false;
 	if (source.size > CONFIG_BYTES)
 		return true;
-	return fsdp_build_file(reading->model, fsdp_span_text(name), source.size,
-		       FSDP_NONE, ret_error) != FSDP_NONE &&
-	       fsdp_source_read_all(
-		       &source, 0, source.size, reading->scratch, &bytes, ret_error) &&
+	if (fsdp_build_file(reading->model, fsdp_span_text(name), source.size, FSDP_NONE,
+		    ret_error) == FSDP_NONE)
+		return false;
+	*ret_unread = !fsdp_source_read_all(
+		&source, 0, source.size, reading->scratch, &bytes, ret_error);
+	return !*ret_unread &&
 	       fsdp_json_read(bytes, fsdp_limit(reading->limits, FSDP_LIMIT_JSON_DEPTH),
 		       reading->scratch, ret_root, ret_error);
 }
@@ -629,15 +633,21 @@ static bool add_values(struct hf *hf, const char *group, const struct fsdp_json 
 	return true;
 }
 
-/* A configuration that cannot be read costs the classes and no more. */
-static bool forgive(struct hf *hf, const char *name, struct fsdp_error *error,
-	struct fsdp_error **ret_error)
+/* A configuration that makes no sense costs the classes and no more; one that could not
+ * be read leaves the answer partial. */
+static bool forgive(struct hf *hf, const char *name, bool unread,
+	struct fsdp_error *error, struct fsdp_error **ret_error)
 {
 	if (error == NULL || fsdp_error_code(error) == FSDP_ERROR_MEMORY ||
 		fsdp_error_code(error) == FSDP_ERROR_LIMIT) {
 		*ret_error = error;
 		return error != NULL ? false
 				     : fsdp_arena_fail(hf->reading->scratch, ret_error);
+	}
+	if (unread) {
+		fsdp_error_add_path(&error, name);
+		fsdp_reading_keep_error(hf->reading, error);
+		return true;
 	}
 	fsdp_find(&hf->reading->model->findings, FSDP_RULE_METADATA_INCONSISTENT,
 		FSDP_PLACE(.file = fsdp_span_text(name),
@@ -654,8 +664,9 @@ static bool read_config(struct hf *hf, struct fsdp_error **ret_error)
 		NULL };
 	const struct fsdp_json *root, *list;
 	struct fsdp_error *error = NULL;
-	if (!read_json(hf, "config.json", &root, &error))
-		return forgive(hf, "config.json", error, ret_error);
+	bool unread;
+	if (!read_json(hf, "config.json", &root, &unread, &error))
+		return forgive(hf, "config.json", unread, error, ret_error);
 	list = fsdp_json_get(root, "architectures");
 	if (list != NULL && list->kind == FSDP_JSON_ARRAY && list->count != 0 &&
 		list->items[0].kind == FSDP_JSON_TEXT) {
@@ -674,8 +685,9 @@ static bool read_adapter(struct hf *hf, struct fsdp_error **ret_error)
 		"lora_alpha", "task_type", "peft_version", NULL };
 	const struct fsdp_json *root;
 	struct fsdp_error *error = NULL;
-	if (!read_json(hf, "adapter_config.json", &root, &error))
-		return forgive(hf, "adapter_config.json", error, ret_error);
+	bool unread;
+	if (!read_json(hf, "adapter_config.json", &root, &unread, &error))
+		return forgive(hf, "adapter_config.json", unread, error, ret_error);
 	return add_values(hf, "adapter_config", root, keys, ret_error);
 }
 
