@@ -269,7 +269,20 @@ static bool choose_shown(struct tree *tree)
 
 /* ---- sizes ---- */
 
-/* The most that one rank holds of a tensor, or FSDP_UNKNOWN. */
+/* An even share of a tensor, or FSDP_UNKNOWN. */
+static uint64_t share_of_unit(const struct tree *tree, const struct fsdp_tensor *tensor)
+{
+	uint32_t ranks = 0;
+
+	if (tensor->unit != FSDP_NONE)
+		ranks = fsdp_unit(tree->run->checkpoint, tensor->unit).shard_world_size;
+	return ranks > 0 && ranks != FSDP_NONE ? (tensor->bytes + ranks - 1) / ranks
+					       : FSDP_UNKNOWN;
+}
+
+/* The most that one rank holds of a tensor, or FSDP_UNKNOWN. A flat parameter is cut
+ * evenly, wherever that cuts the parameters in it: each counts with its share, for one
+ * rank holds most of this and another one most of that. */
 static uint64_t rank_bytes(const struct tree *tree, const struct fsdp_tensor *tensor)
 {
 	const struct fsdp_checkpoint *checkpoint = tree->run->checkpoint;
@@ -280,18 +293,13 @@ static uint64_t rank_bytes(const struct tree *tree, const struct fsdp_tensor *te
 		struct fsdp_piece piece = fsdp_piece(checkpoint, tensor->first_piece + i);
 		uint64_t bytes =
 			elements_bytes(tensor->dtype, piece_numel(tensor, &piece));
+		if (piece.is_run)
+			return share_of_unit(tree, tensor);
 		known |= piece.rank != FSDP_NONE;
 		if (bytes > most)
 			most = bytes;
 	}
-	if (known)
-		return most;
-	if (tensor->unit != FSDP_NONE) {
-		uint32_t ranks = fsdp_unit(checkpoint, tensor->unit).shard_world_size;
-		if (ranks > 0 && ranks != FSDP_NONE)
-			return (tensor->bytes + ranks - 1) / ranks;
-	}
-	return FSDP_UNKNOWN;
+	return known ? most : share_of_unit(tree, tensor);
 }
 
 /* The lowest visit above both. */
