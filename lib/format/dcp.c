@@ -577,16 +577,19 @@ static void judge_listing(struct dcp *dcp)
 		struct fsdp_entry entry = fsdp_folder_entry(dcp->folder, i);
 		if (!is_data_name(entry.name, &rank))
 			continue;
-		any = true;
-		if (rank > highest)
-			highest = rank;
+		/* Ranks that had nothing to write left an empty file. */
 		if (entry.kind == FSDP_ENTRY_FILE && entry.size != 0 &&
 			fsdp_names_find_child(&dcp->meta.paths, 0, entry.name) ==
-				FSDP_NONE)
+				FSDP_NONE) {
 			fsdp_find(&model->findings, FSDP_RULE_ORPHAN_FILE,
 				FSDP_PLACE(.file = entry.name),
 				"no entry of the metadata names this file (%llu bytes)",
 				(unsigned long long)entry.size);
+			continue;
+		}
+		any = true;
+		if (rank > highest)
+			highest = rank;
 	}
 	for (uint32_t id = 1; id <= dcp->files.count; id++) {
 		const struct data_file *file = file_of(dcp, id);

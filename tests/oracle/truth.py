@@ -417,6 +417,10 @@ def check(args, case, truth, checkpoint):
     if listed and "globals" not in truth:
         same(problems, "ls --objects: names", sorted(v["name"] for v in listed["data"]["values"]),
              sorted(o["fqn"] for o in objects))
+    # Folders of safetensors without an index's help tell no world size.
+    told = envelope(run(args, "info", "--json", checkpoint), problems)
+    if told and told["data"].get("world_size") is not None and truth.get("world_size") is not None:
+        same(problems, "info: world size", told["data"]["world_size"], truth["world_size"])
     return problems
 
 
