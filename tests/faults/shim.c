@@ -13,10 +13,10 @@
  *
  * Allocations are the malloc family and anonymous mmap, counted from main on. What the C
  * library takes for itself (locale, stream buffers) may fail like anything else, but it
- * keeps some of it by design, so at exit that is counted apart. What libseccomp
- * (2.5) and libarchive (3.6) take for themselves is left alone: refused it, they loop for
- * ever, follow a null pointer or end the process, which tells nothing about the command
- * and cannot be mended in it. The libraries that libarchive unpacks with do count.
+ * keeps some of it by design, so at exit that is counted apart. What libarchive (3.6)
+ * takes for itself is left alone: refused it, it follows a null pointer or ends the
+ * process, which tells nothing about the command and cannot be mended in it. The libraries
+ * that it unpacks with do count.
  * The lexer of jansson (2.14) loses a character when the buffer of its token cannot be
  * doubled and says nothing, so that is left alone too.
  */
@@ -56,7 +56,7 @@ struct code {
 	uintptr_t start, end;
 };
 
-static struct code libc, loader, jansson, excused[2];
+static struct code libc, loader, jansson, excused;
 
 static atomic_bool active;
 static atomic_ulong allocs, alloc_faults, reads, read_faults;
@@ -139,7 +139,7 @@ static bool is_in(const struct code *code, const void *caller)
 
 static bool alloc_fails(const void *caller)
 {
-	if (!active || is_in(&excused[0], caller) || is_in(&excused[1], caller))
+	if (!active || is_in(&excused, caller))
 		return false;
 	unsigned long n = atomic_fetch_add(&allocs, 1) + 1;
 	if (!set.fail_alloc || n < set.fail_alloc || (n > set.fail_alloc && !set.fail_on))
@@ -392,10 +392,8 @@ static int find_libraries(struct dl_phdr_info *info, size_t size, void *data)
 		take_code(&loader, info);
 	else if (strstr(info->dlpi_name, "/libjansson.so"))
 		take_code(&jansson, info);
-	else if (strstr(info->dlpi_name, "/libseccomp.so"))
-		take_code(&excused[0], info);
 	else if (strstr(info->dlpi_name, "/libarchive.so"))
-		take_code(&excused[1], info);
+		take_code(&excused, info);
 	return 0;
 }
 
