@@ -3,7 +3,8 @@
  * Knows how jansson reads a document and how its tree is copied into an arena; knows
  * nothing of what any document means. No other file knows jansson.
  *
- * jansson's parser calls itself, so brackets are counted before it sees a byte. The copy
+ * jansson's parser calls itself, so brackets are counted before it sees a byte; its lexer
+ * does not bear a lack of memory, so it is given a buffer that never grows. The copy
  * is made level by level: the items of a container lie one behind the other, and the row
  * of containers still to be filled is a list threaded through the copies themselves.
  *
@@ -17,10 +18,11 @@
 #include <stdio.h>
 
 #include "base/limits.h"
+#include "base/num.h"
 #include "base/vec.h"
 #include "syntax/json-tree.h"
 
-enum { JANSSON_DEPTH = 2048 }; /* its own ceiling, fixed when it is built */
+enum { JANSSON_DEPTH = 2048 - 1 }; /* its own ceiling, less the array we add */
 
 static void json_cleanup(json_t **value)
 {
@@ -32,33 +34,49 @@ const char *fsdp_json_version(void)
 	return "jansson " JANSSON_VERSION;
 }
 
-/* Brackets outside of strings. Quotes and escapes are all that matters here; whether the
- * rest is JSON is for the parser to say. */
-static bool check_depth(
-	struct fsdp_span bytes, uint64_t limit, struct fsdp_error **ret_error)
+/* ---- before jansson sees a byte ---- */
+
+struct survey {
+	size_t end;     /* of the one value, if it is a container that ends */
+	size_t longest; /* no token has more bytes */
+	bool ends;      /* nothing is left open */
+};
+
+/* Brackets, quotes and escapes are all that matters here; whether the rest is JSON is for
+ * the parser to say. */
+static bool survey(struct fsdp_span bytes, uint64_t limit, struct survey *ret,
+	struct fsdp_error **ret_error)
 {
 	uint64_t depth = 0;
+	size_t begin = 0; /* of what may be a token */
 	bool quoted = false;
+	*ret = (struct survey){ 0 };
 	if (limit > JANSSON_DEPTH)
 		limit = JANSSON_DEPTH;
 	for (size_t i = 0; i < bytes.size; i++) {
 		unsigned char c = bytes.data[i];
-		if (quoted) {
-			if (c == '\\')
-				i++;
-			else if (c == '"')
-				quoted = false;
+		if (quoted && c == '\\') {
+			i++;
 			continue;
 		}
 		if (c == '"')
-			quoted = true;
-		else if (c == '[' || c == '{')
+			quoted = !quoted;
+		else if (quoted || memchr("{}[],: \t\r\n", c, 10) == NULL)
+			continue;
+		if (i - begin >= ret->longest)
+			ret->longest = i - begin + 1;
+		begin = i;
+		if (c == '[' || c == '{')
 			depth++;
-		else if ((c == ']' || c == '}') && depth > 0)
-			depth--;
+		else if ((c == ']' || c == '}') && depth > 0 && --depth == 0 &&
+			 ret->end == 0)
+			ret->end = i + 1;
 		if (depth > limit)
 			return fsdp_fail_limit(ret_error, FSDP_LIMIT_JSON_DEPTH, limit);
 	}
+	if (bytes.size - begin > ret->longest)
+		ret->longest = bytes.size - begin;
+	ret->ends = ret->end != 0 || (depth == 0 && !quoted && bytes.size != 0);
 	return true;
 }
 
@@ -200,16 +218,76 @@ static bool pack_lists(
 	return true;
 }
 
+/* ---- what jansson is given ---- */
+
+/*
+ * Its lexer collects a token in a buffer that it doubles. Where it gets no memory for
+ * that it goes on as if it had: a character is lost, and behind a lost quote it reads and
+ * writes past the end. So the document is given as the second item of an array whose
+ * first is a number longer than any token of the document. All doubling is done in there,
+ * where nothing can be lost but a zero, and before the first byte of the document is
+ * handed out malloc's verdict is looked at.
+ */
+struct feed {
+	struct fsdp_span parts[4]; /* the number, what ends it, the document, a bracket */
+	size_t part, before;       /* bytes before the document */
+	bool starved;
+};
+
+static bool prepare_feed(struct feed *feed, struct fsdp_span document,
+	const struct survey *survey, struct fsdp_arena *scratch)
+{
+	static const char opening[] = "[0.";
+	size_t size = sizeof opening - 1 + survey->longest;
+	char *number = fsdp_arena_take(scratch, size, 1);
+	if (number == NULL)
+		return false;
+	memset(number, '0', size);
+	memcpy(number, opening, sizeof opening - 1);
+	if (survey->end != 0)
+		document.size = survey->end;
+	*feed = (struct feed){
+		.parts = { fsdp_span(number, size), FSDP_SPAN(",\n"), document,
+			fsdp_span("]", survey->ends) },
+		.before = size + sizeof ",\n" - 1,
+	};
+	return true;
+}
+
+/* A piece never holds bytes of two parts: when jansson asks for the second, the last
+ * digit of the number is in the buffer, or not. */
+static size_t feed_more(void *buffer, size_t size, void *context)
+{
+	struct feed *feed = context;
+	if (errno == ENOMEM) {
+		feed->starved = true;
+		return 0;
+	}
+	while (feed->part < 3 && feed->parts[feed->part].size == 0)
+		feed->part++;
+	struct fsdp_span *part = &feed->parts[feed->part];
+	size = (size_t)fsdp_min(size, part->size);
+	memcpy(buffer, part->data, size);
+	*part = fsdp_span(part->data + size, part->size - size);
+	return size;
+}
+
 /* The offset is where the parser stood: behind the token that it refused. A token for
  * which it had no memory is one that it refuses; malloc knows better. */
-static bool fail_parse(const json_error_t *error, struct fsdp_error **ret_error)
+static bool fail_parse(
+	const struct feed *feed, const json_error_t *error, struct fsdp_error **ret_error)
 {
-	if (errno == ENOMEM || json_error_code(error) == json_error_out_of_memory)
+	if (feed->starved || errno == ENOMEM ||
+		json_error_code(error) == json_error_out_of_memory)
 		return fsdp_fail_memory(ret_error);
-	uint64_t offset = error->position >= 0 ? (uint64_t)error->position : FSDP_UNKNOWN;
+	uint64_t offset = FSDP_UNKNOWN;
+	if (error->position >= 0 && (size_t)error->position >= feed->before)
+		offset = (uint64_t)error->position - feed->before;
 	return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, offset, "line %d, column %d: %s",
-		error->line, error->column, error->text);
+		error->line - 1, error->column, error->text);
 }
+
+/* ---- the copy ---- */
 
 static struct fsdp_span keep(struct fsdp_arena *arena, const char *text, size_t size)
 {
@@ -347,35 +425,64 @@ static struct fsdp_json *copy_tree(struct copy *copy, json_t *from)
 	return root;
 }
 
-static bool read_document(struct copy *copy, const struct fsdp_json **ret_root,
-	struct fsdp_error **ret_error)
+static bool fail_behind(
+	struct fsdp_span bytes, size_t offset, struct fsdp_error **ret_error)
+{
+	size_t line = 1, column = 1;
+	for (size_t i = 0; i < offset; i++) {
+		column = bytes.data[i] == '\n' ? 1 : column + 1;
+		line += bytes.data[i] == '\n';
+	}
+	return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, offset,
+		"line %zu, column %zu: end of file expected", line, column);
+}
+
+/* A scalar has no end that a survey could see, so what follows it became an item. */
+static bool copy_document(struct copy *copy, json_t *list,
+	const struct fsdp_json **ret_root, struct fsdp_error **ret_error)
+{
+	if (json_array_size(list) != 2)
+		return fail_behind(
+			copy->packing->bytes, copy->packing->bytes.size, ret_error);
+	*ret_root = copy_tree(copy, json_array_get(list, 1));
+	return *ret_root != NULL || fsdp_arena_fail(copy->arena, ret_error);
+}
+
+static bool read_document(struct copy *copy, const struct survey *survey,
+	const struct fsdp_json **ret_root, struct fsdp_error **ret_error)
 {
 	struct fsdp_span bytes = copy->packing->bytes;
+	struct feed feed;
 	json_error_t error;
-	errno = 0;
-	__attribute__((cleanup(json_cleanup))) json_t *document = json_loadb(
-		bytes.data != NULL ? (const char *)bytes.data : "", bytes.size,
-		JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
-	if (document == NULL)
-		return fail_parse(&error, ret_error);
-	const struct fsdp_json *root = copy_tree(copy, document);
-	if (root == NULL)
+	if (skip_blanks(bytes, 0) == bytes.size)
+		return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, bytes.size,
+			"the document is empty");
+	if (!prepare_feed(&feed, bytes, survey, &copy->scratch))
 		return fsdp_arena_fail(copy->arena, ret_error);
-	*ret_root = root;
-	return true;
+	size_t size = feed.parts[2].size;
+	errno = 0;
+	__attribute__((cleanup(json_cleanup))) json_t *list = json_load_callback(
+		feed_more, &feed, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
+	if (list == NULL)
+		return fail_parse(&feed, &error, ret_error);
+	size_t behind = skip_blanks(bytes, size);
+	if (behind < bytes.size)
+		return fail_behind(bytes, behind, ret_error);
+	return copy_document(copy, list, ret_root, ret_error);
 }
 
 bool fsdp_json_read(struct fsdp_span bytes, uint64_t depth_limit,
 	struct fsdp_arena *arena, const struct fsdp_json **ret_root,
 	struct fsdp_error **ret_error)
 {
-	if (!check_depth(bytes, depth_limit, ret_error))
+	struct survey seen;
+	if (!survey(bytes, depth_limit, &seen, ret_error))
 		return false;
 	struct packing packing = { .bytes = bytes };
 	struct copy copy = { .arena = arena, .packing = &packing };
 	fsdp_arena_init(&copy.scratch, arena->budget);
 	bool read = pack_lists(&packing, arena, &copy.scratch)
-			    ? read_document(&copy, ret_root, ret_error)
+			    ? read_document(&copy, &seen, ret_root, ret_error)
 			    : fsdp_arena_fail(arena, ret_error);
 	fsdp_arena_done(&copy.scratch);
 	return read;

@@ -15,10 +15,10 @@
  * library takes for itself (locale, stream buffers) may fail like anything else, but it
  * keeps some of it by design, so at exit that is counted apart. What libarchive (3.6)
  * takes for itself is left alone: refused it, it follows a null pointer or ends the
- * process, which tells nothing about the command and cannot be mended in it. The libraries
- * that it unpacks with do count.
- * The lexer of jansson (2.14) loses a character when the buffer of its token cannot be
- * doubled and says nothing, so that is left alone too.
+ * process, which tells nothing about the command and cannot be mended in it. The
+ *libraries that it unpacks with do count. The lexer of jansson (2.14) loses a character
+ *when the buffer of its token cannot be doubled and says nothing, so that is left alone
+ *too.
  */
 /* Both names of each call are defined here, so neither may be a macro for the other. */
 #undef _FILE_OFFSET_BITS
@@ -56,7 +56,7 @@ struct code {
 	uintptr_t start, end;
 };
 
-static struct code libc, loader, jansson, excused;
+static struct code libc, loader, excused;
 
 static atomic_bool active;
 static atomic_ulong allocs, alloc_faults, reads, read_faults;
@@ -161,15 +161,8 @@ static void *kept(void *block, const void *caller)
 	return block;
 }
 
-static bool is_token_buffer(size_t size, const void *caller)
-{
-	return is_in(&jansson, caller) && size >= 32 && (size & (size - 1)) == 0;
-}
-
 EXPORT void *malloc(size_t size)
 {
-	if (is_token_buffer(size, CALLER))
-		return kept(__libc_malloc(size), CALLER);
 	return alloc_fails(CALLER) ? NULL : kept(__libc_malloc(size), CALLER);
 }
 
@@ -390,8 +383,6 @@ static int find_libraries(struct dl_phdr_info *info, size_t size, void *data)
 		take_code(&libc, info);
 	else if (strstr(info->dlpi_name, "/ld-linux"))
 		take_code(&loader, info);
-	else if (strstr(info->dlpi_name, "/libjansson.so"))
-		take_code(&jansson, info);
 	else if (strstr(info->dlpi_name, "/libarchive.so"))
 		take_code(&excused, info);
 	return 0;

@@ -79,12 +79,17 @@ static void what_is_no_document(void **state)
 	static const struct {
 		const char *text, *message;
 	} cases[] = {
-		{ "", "line 1, column 0: unexpected token near end of file" },
+		{ "", "the document is empty" },
+		{ " \n", "the document is empty" },
 		{ "{\"a\":1,\"a\":2}",
 			"line 1, column 10: duplicate object key near '\"a\"'" },
 		{ "[123456789012345678901]", "line 1, column 22: too big integer" },
 		{ "[1e999]", "line 1, column 6: real number overflow near '1e999'" },
-		{ "{}\nx", "line 2, column 1: end of file expected near 'x'" },
+		{ "{}\nx", "line 2, column 1: end of file expected" },
+		{ "{} {}", "line 1, column 4: end of file expected" },
+		{ "[],", "line 1, column 3: end of file expected" },
+		{ "1, 2", "line 1, column 5: end of file expected" },
+		{ "1 2", "line 1, column 3: ']' expected near '2'" },
 		{ "{\"a\":", "line 1, column 5: unexpected token near end of file" },
 		{ "[\"\xff\"]",
 			"line 1, column 2: unable to decode byte 0xff near '\"'" },
@@ -129,7 +134,7 @@ static void depth_is_counted_before_the_parser_runs(void **state)
 		uint64_t limit;
 		bool good;
 	} cases[] = { { 512, 512, true }, { 513, 512, false }, { 1, 1, true },
-		{ 2, 1, false }, { 2048, UINT64_MAX, true }, { 2049, UINT64_MAX, false },
+		{ 2, 1, false }, { 2047, UINT64_MAX, true }, { 2048, UINT64_MAX, false },
 		{ 5000000, UINT64_MAX, false } };
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		char *text = nested(cases[i].levels, '[', ']');
