@@ -13,7 +13,7 @@ import shutil
 import tarfile
 import tempfile
 
-from oraclelib import Tap, arguments, cases, envelope, product, run, same
+from oraclelib import Tap, arguments, envelope, product, run, same, told_cases
 
 WIDTH = {"64": 8, "32": 4, "16": 2, "128": 16}
 WHOLE_BYTES = {"complex64": 8, "complex128": 16, "bool": 1}
@@ -238,10 +238,7 @@ def check_said(args, path, word):
 def main():
     args = arguments(__doc__)
     tap = Tap()
-    for case in cases(args):
-        if not case.has("truth.json"):
-            continue
-        truth = case.load("truth.json")
+    for case, truth in told_cases(args):
         word = SAID.get(truth.get("expected_format_name"))
         if word is not None:
             tap.none(f"{case.name}: said", check_said(args, case.folder, word))

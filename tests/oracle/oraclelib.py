@@ -143,6 +143,13 @@ def cases(args):
     return [seen[name] for name in sorted(seen)]
 
 
+def told_cases(args):
+    """(sample, truth) of every one whose tensors were taken from live ones."""
+    for case in cases(args):
+        if case.has("truth.json"):
+            yield case, case.load("truth.json")
+
+
 def first_case(args, names):
     """The first of these samples that is here."""
     here = {c.name: c for c in cases(args)}

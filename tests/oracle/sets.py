@@ -8,7 +8,7 @@ import hashlib
 import itertools
 import os
 
-from oraclelib import Tap, arguments, cases, envelope, run
+from oraclelib import Tap, arguments, envelope, run, told_cases
 
 KINDS = {"fsdp1-sharded", "fsdp1-local", "fsdp2-ranks"}
 SIZES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "int64": 8, "int32": 4, "uint8": 1, "bool": 1}
@@ -83,10 +83,7 @@ def compare(problems, folder, truth, rows):
 def main():
     args = arguments(__doc__)
     tap = Tap()
-    for case in cases(args):
-        if not case.has("truth.json"):
-            continue
-        truth = case.load("truth.json")
+    for case, truth in told_cases(args):
         if truth.get("kind") not in KINDS:
             continue
         folder = os.path.join(case.folder, "checkpoint")

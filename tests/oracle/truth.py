@@ -14,7 +14,7 @@ import re
 import struct
 import zipfile
 
-from oraclelib import Tap, arguments, cases, envelope, product, run, same
+from oraclelib import Tap, arguments, envelope, product, run, same, told_cases
 
 KINDS = ("torch-zip", "torch-legacy", "fsdp1-full", "dcp", "dcp-per-rank-metadata")
 ITEM_BYTES = {
@@ -427,10 +427,7 @@ def check(args, case, truth, checkpoint):
 def main():
     args = arguments(__doc__)
     tap = Tap()
-    for case in cases(args):
-        if not case.has("truth.json"):
-            continue
-        truth = case.load("truth.json")
+    for case, truth in told_cases(args):
         if truth.get("kind") not in KINDS or case.family not in ("torch-zip", "dcp", "fsdp1"):
             continue
         checkpoint = case.checkpoint(truth)
