@@ -8,20 +8,11 @@ exactly that PyTorch can be imported.
 import os
 import sys
 import tempfile
-import warnings
 
-from oraclelib import Tap, arguments, envelope, run, same, skip_all
+from oraclelib import Tap, arguments, envelope, run, same, wanted_torch
 
-WANTED = "2.13."
-warnings.filterwarnings("ignore")
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-try:
-    import torch
-    import torch.distributed as dist
-except ImportError:
-    skip_all("no torch")
-if not torch.__version__.startswith(WANTED):
-    skip_all(f"torch is {torch.__version__.split('+')[0]}, the samples are of {WANTED}0")
+torch = wanted_torch()
+dist = torch.distributed
 
 
 def leaves(value, path=()):

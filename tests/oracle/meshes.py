@@ -12,25 +12,16 @@ import os
 import random
 import sys
 import tempfile
-import warnings
 
-from oraclelib import Tap, arguments, envelope, run, same, skip_all
+from oraclelib import Tap, arguments, envelope, run, same, wanted_torch
 
-WANTED = "2.13."
-warnings.filterwarnings("ignore")
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-try:
-    import torch
-    import torch.distributed as dist
-    from torch.distributed.device_mesh import DeviceMesh
-    from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
-    from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
-    from torch.distributed.tensor.placement_types import _StridedShard
-    from torch.testing._internal.distributed.fake_pg import FakeStore
-except ImportError:
-    skip_all("no torch")
-if not torch.__version__.startswith(WANTED):
-    skip_all(f"torch is {torch.__version__.split('+')[0]}, the samples are of {WANTED}0")
+torch = wanted_torch()
+dist = torch.distributed
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
+from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
+from torch.distributed.tensor.placement_types import _StridedShard
+from torch.testing._internal.distributed.fake_pg import FakeStore
 
 # (mesh, placements, global shape); every rank of small worlds is written, some of large ones.
 CASES = [

@@ -17,7 +17,9 @@ import subprocess
 import sys
 import tempfile
 import threading
+import warnings
 
+TORCH = "2.13."
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SANITIZER_MARKS = (b"AddressSanitizer", b"LeakSanitizer", b"runtime error:", b"UndefinedBehavior",
                    b"MemorySanitizer", b"ThreadSanitizer")
@@ -67,6 +69,20 @@ class Tap:
 def skip_all(reason):
     print(f"1..0 # SKIP {reason}")
     sys.exit(0)
+
+
+def wanted_torch():
+    """The PyTorch that the samples came from, quiet and on one thread; without it the test is skipped."""
+    warnings.filterwarnings("ignore")
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    try:
+        import torch
+        import torch.distributed
+    except ImportError:
+        skip_all("no torch")
+    if not torch.__version__.startswith(TORCH):
+        skip_all(f"torch is {torch.__version__.split('+')[0]}, the samples are of {TORCH}0")
+    return torch
 
 
 # ---- arguments and samples

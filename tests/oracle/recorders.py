@@ -16,22 +16,13 @@ import sys
 import tempfile
 import time
 import traceback
-import warnings
 
-from oraclelib import SOURCE, Tap, arguments, envelope, load, run, same, skip_all
+from oraclelib import SOURCE, Tap, arguments, envelope, load, run, same, skip_all, wanted_torch
 
-WANTED = "2.13."
-warnings.filterwarnings("ignore")
-os.environ["OMP_NUM_THREADS"] = "1"
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(SOURCE, "contrib", "python"))
-try:
-    import torch
-    import torch.distributed as dist
-except ImportError:
-    skip_all("no torch")
-if not torch.__version__.startswith(WANTED):
-    skip_all(f"torch is {torch.__version__.split('+')[0]}, the samples are of {WANTED}0")
+torch = wanted_torch()
+dist = torch.distributed
 
 import recorder_models as models
 import recorder_replay as replay
