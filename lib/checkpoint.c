@@ -274,13 +274,12 @@ static bool bids_on_child(struct opening *opening, const struct fsdp_entry *entr
 {
 	struct fsdp_dir child;
 	struct fsdp_folder folder;
-	if (!fsdp_dir_open_child(&opening->checkpoint->dir,
-		    (const char *)entry->name.data, &opening->scratch,
-		    &opening->checkpoint->limits, &child, NULL))
+	if (!fsdp_folder_open_child(&opening->checkpoint->folder, entry->name,
+		    &opening->scratch, &opening->checkpoint->limits, &child, &folder,
+		    NULL))
 		return false;
-	fsdp_folder_of_dir(&folder, &child);
 	struct fsdp_look look = { .folder = &folder };
-	bool bids = fsdp_registry_choose(&look) != NULL;
+	bool bids = fsdp_registry_choose(&look) != NULL || fsdp_hub_is_cache(&folder);
 	fsdp_dir_close(&child);
 	return bids;
 }
@@ -315,62 +314,134 @@ static void add_candidate(struct candidates *candidates, const struct fsdp_entry
 			at == 0 ? "" : ", ", (const char *)entry->name.data);
 }
 
+/* A folder below becomes the one that is read. */
+static bool enter_folder(
+	struct opening *opening, struct fsdp_span name, struct fsdp_error **ret_error)
+{
+	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
+	struct fsdp_dir dir;
+	struct fsdp_folder folder;
+	if (!fsdp_folder_open_child(&checkpoint->folder, name, &checkpoint->arena,
+		    &checkpoint->limits, &dir, &folder, ret_error))
+		return false;
+	checkpoint->folder = folder;
+	if (folder.dir != NULL) {
+		if (opening->has_beside)
+			fsdp_dir_close(&opening->beside);
+		opening->beside = checkpoint->dir;
+		opening->has_beside = true;
+		opening->beside_path = opening->folder_path;
+		opening->folder_path = dir.path;
+		checkpoint->dir = dir;
+		checkpoint->folder.dir = &checkpoint->dir;
+	}
+	look_at_folder(opening);
+	return true;
+}
+
 static bool enter(struct opening *opening, const struct fsdp_entry *entry,
 	struct fsdp_error **ret_error)
 {
-	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
 	note(opening, "%s only leads to %s, which was opened", opening->path,
 		(const char *)entry->name.data);
-	if (entry->kind == FSDP_ENTRY_FILE) {
-		struct fsdp_source source;
-		return fsdp_folder_source(
-			       &checkpoint->folder, entry->name, &source, ret_error) &&
-		       look_at_source(opening, source, entry->name, ret_error);
+	struct fsdp_source source;
+	if (entry->kind != FSDP_ENTRY_FILE)
+		return enter_folder(opening, entry->name, ret_error);
+	return fsdp_folder_source(
+		       &opening->checkpoint->folder, entry->name, &source, ret_error) &&
+	       look_at_source(opening, source, entry->name, ret_error);
+}
+
+static bool fail_several(
+	const struct candidates *found, const char *what, struct fsdp_error **ret_error)
+{
+	fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
+		"this directory holds %zu %s (%s%s)", found->count, what, found->list,
+		found->count > 5 ? ", …" : "");
+	fsdp_error_add_hint(ret_error, "give one of them");
+	return false;
+}
+
+/* The revision of a download cache that its main branch is at, else the only one. */
+static bool enter_revision(struct opening *opening, struct fsdp_error **ret_error)
+{
+	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
+	struct fsdp_span said =
+		fsdp_hub_revision(&checkpoint->folder, &checkpoint->arena);
+	struct candidates found = { .count = 0 };
+	struct fsdp_dir dir;
+	struct fsdp_folder blobs;
+	struct fsdp_entry entry;
+	bool told = false;
+	if (fsdp_folder_open_child(&checkpoint->folder, FSDP_SPAN("blobs"),
+		    &checkpoint->arena, &checkpoint->limits, &dir, &blobs, NULL)) {
+		fsdp_hub_judge(&blobs, &checkpoint->model.findings);
+		fsdp_dir_close(&dir);
 	}
-	struct fsdp_dir child;
-	if (!fsdp_dir_open_child(&checkpoint->dir, (const char *)entry->name.data,
-		    &checkpoint->arena, &checkpoint->limits, &child, ret_error))
+	if (!enter_folder(opening, FSDP_SPAN("snapshots"), ret_error))
 		return false;
-	opening->beside = checkpoint->dir;
-	opening->has_beside = true;
-	opening->beside_path = opening->path;
-	opening->folder_path = child.path;
-	checkpoint->dir = child;
-	fsdp_folder_of_dir(&checkpoint->folder, &checkpoint->dir);
-	look_at_folder(opening);
-	return true;
+	for (size_t i = 0; i < checkpoint->folder.count && !told; i++) {
+		entry = fsdp_folder_entry(&checkpoint->folder, i);
+		if (entry.kind == FSDP_ENTRY_DIRECTORY)
+			add_candidate(&found, &entry);
+		told = entry.kind == FSDP_ENTRY_DIRECTORY &&
+		       fsdp_span_equal(entry.name, said);
+	}
+	if (!told && found.count == 0) {
+		fsdp_fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
+			"this download cache holds no snapshot");
+		fsdp_error_add_hint(ret_error, "download it again");
+		return false;
+	}
+	if (!told && found.count != 1)
+		return fail_several(
+			&found, "snapshots, and refs/main names none of them", ret_error);
+	note(opening, "%s is a download cache: snapshots/%s was opened, %s",
+		opening->path, (const char *)found.only.name.data,
+		told ? "as refs/main says" : "the only one");
+	return enter_folder(opening, found.only.name, ret_error);
+}
+
+/* What could be meant one level down. */
+static void list_below(struct opening *opening, struct candidates *ret_folders,
+	struct candidates *ret_files)
+{
+	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
+	for (size_t i = 0; i < checkpoint->folder.count && i < PEEK_FILES * 16; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(&checkpoint->folder, i);
+		if (entry.kind == FSDP_ENTRY_DIRECTORY && bids_on_child(opening, &entry))
+			add_candidate(ret_folders, &entry);
+		else if (entry.kind == FSDP_ENTRY_FILE &&
+			 checkpoint->folder.count <= PEEK_FILES &&
+			 bids_on_file(opening, &entry))
+			add_candidate(ret_files, &entry);
+	}
 }
 
 /* One level down, if nothing is here and exactly one thing is there. */
 static bool search_below(struct opening *opening, struct fsdp_error **ret_error)
 {
-	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
 	struct candidates folders = { .count = 0 }, files = { .count = 0 };
-	if (opening->look.folder == NULL || !checkpoint->has_dir ||
-		fsdp_registry_choose(&opening->look) != NULL)
+	if (opening->look.folder == NULL)
 		return true;
-	for (size_t i = 0; i < checkpoint->folder.count; i++) {
-		struct fsdp_entry entry = fsdp_folder_entry(&checkpoint->folder, i);
-		if (i >= PEEK_FILES * 16)
-			break;
-		if (entry.kind == FSDP_ENTRY_DIRECTORY && bids_on_child(opening, &entry))
-			add_candidate(&folders, &entry);
-		else if (entry.kind == FSDP_ENTRY_FILE &&
-			 checkpoint->folder.count <= PEEK_FILES &&
-			 bids_on_file(opening, &entry))
-			add_candidate(&files, &entry);
-	}
-	struct candidates *found = folders.count != 0 ? &folders : &files;
-	if (found->count == 1)
-		return enter(opening, &found->only, ret_error);
-	if (found == &folders && found->count > 1) {
-		fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
-			"this directory holds %zu checkpoints (%s%s)", found->count,
-			found->list, found->count > 5 ? ", …" : "");
-		fsdp_error_add_hint(ret_error, "give one of them");
+	if (fsdp_hub_is_cache(opening->look.folder) &&
+		!enter_revision(opening, ret_error))
 		return false;
-	}
-	return true;
+	if (fsdp_registry_choose(&opening->look) != NULL)
+		return true;
+	list_below(opening, &folders, &files);
+	if (folders.count > 1)
+		return fail_several(&folders, "checkpoints", ret_error);
+	const struct candidates *found = folders.count != 0 ? &folders : &files;
+	if (found->count > 1)
+		return fail_several(
+			found, "files that are checkpoints of their own", ret_error);
+	if (found->count == 0)
+		return true;
+	return enter(opening, &found->only, ret_error) &&
+	       (opening->look.folder == NULL ||
+		       !fsdp_hub_is_cache(opening->look.folder) ||
+		       enter_revision(opening, ret_error));
 }
 
 /* ---- opening what the user named ---- */
@@ -408,17 +479,46 @@ static void open_beside(struct opening *opening)
 		&opening->scratch, &opening->checkpoint->limits, &opening->beside, NULL);
 }
 
-/* A metadata or data file of a DCP directory stands for its directory. */
+static bool is_index(struct fsdp_span name)
+{
+	return fsdp_span_ends(name, FSDP_SPAN(".json")) &&
+	       memmem(name.data, name.size, ".index.", 7) != NULL;
+}
+
+/* The folder without the indexes that the user did not name. */
+static bool hide_other_indexes(
+	struct opening *opening, struct fsdp_span name, struct fsdp_error **ret_error)
+{
+	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
+	size_t count = 0, all = checkpoint->folder.count;
+	uint32_t *picked = fsdp_arena_take(
+		&checkpoint->arena, (all + 1) * sizeof *picked, sizeof *picked);
+	if (picked == NULL)
+		return fsdp_arena_fail(&checkpoint->arena, ret_error);
+	for (size_t i = 0; i < all; i++) {
+		struct fsdp_span other = fsdp_folder_entry(&checkpoint->folder, i).name;
+		if (!is_index(other) || fsdp_span_equal(other, name))
+			picked[count++] = (uint32_t)i;
+	}
+	if (count != all)
+		fsdp_folder_pick(&checkpoint->folder, &checkpoint->dir, picked, count);
+	return true;
+}
+
+/* A metadata or data file of a DCP directory and an index of shards stand for the folder
+ * they lie in. */
 static bool open_whole_directory(struct opening *opening, struct fsdp_error **ret_error)
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
 	struct fsdp_span name = base_name(opening->path);
-	if (!is_dcp_member(name) || !opening->has_beside || opening->options->slice)
+	if ((!is_dcp_member(name) && !is_index(name)) || !opening->has_beside ||
+		opening->options->slice)
 		return true;
 	struct fsdp_folder folder;
 	fsdp_folder_of_dir(&folder, &opening->beside);
 	struct fsdp_look look = { .folder = &folder };
-	if (fsdp_registry_choose(&look) != &fsdp_family_dcp)
+	if (fsdp_registry_choose(&look) !=
+		(is_index(name) ? &fsdp_family_hugging_face : &fsdp_family_dcp))
 		return true;
 	note(opening, "%s belongs to the directory it lies in, which was opened",
 		opening->path);
@@ -435,7 +535,8 @@ static bool open_whole_directory(struct opening *opening, struct fsdp_error **re
 	close(checkpoint->source.fd);
 	checkpoint->source.fd = -1;
 	opening->path = (const char *)path.data;
-	return open_directory(opening, ret_error);
+	return open_directory(opening, ret_error) &&
+	       (!is_index(name) || hide_other_indexes(opening, name, ret_error));
 }
 
 /* The part of the input that was asked for. */
@@ -700,10 +801,9 @@ static bool read_folder_child(struct opening *opening, const struct fsdp_folder 
 	struct fsdp_span *below = &checkpoint->model.findings.below, before = *below;
 	struct fsdp_dir dir;
 	struct fsdp_folder inside;
-	if (!fsdp_dir_open_child(folder->dir, (const char *)child->name.data,
-		    &opening->scratch, &checkpoint->limits, &dir, ret_error))
+	if (!fsdp_folder_open_child(folder, child->name, &opening->scratch,
+		    &checkpoint->limits, &dir, &inside, ret_error))
 		return false;
-	fsdp_folder_of_dir(&inside, &dir);
 	char *path = fsdp_arena_take(
 		&checkpoint->arena, before.size + child->name.size + 2, 1);
 	bool read = path != NULL || fsdp_arena_fail(&checkpoint->arena, ret_error);
@@ -741,8 +841,7 @@ static bool read_child(struct opening *opening, const struct fsdp_folder *folder
 	struct fsdp_model *model = &opening->checkpoint->model;
 	size_t first_tensor = model->tensors.count, first_value = model->values.count;
 	struct fsdp_entry entry;
-	bool is_folder = folder->dir != NULL &&
-			 fsdp_folder_find(folder, child->name, &entry) &&
+	bool is_folder = fsdp_folder_find(folder, child->name, &entry) &&
 			 (entry.kind == FSDP_ENTRY_DIRECTORY ||
 				 entry.kind == FSDP_ENTRY_LINK_DIRECTORY);
 	opening->reading.rank = child->rank;

@@ -112,6 +112,14 @@ const char *fsdp_foreign_stand_in(struct fsdp_span head, struct fsdp_arena *aren
 size_t fsdp_rank_siblings(const struct fsdp_folder *folder, struct fsdp_span name,
 	uint32_t *positions, bool *ret_sure);
 
+/* hub-cache.c: whether a folder is the cache of one repository of the hub; the revision
+ * that its main branch is at, in the arena (empty: it does not say); what in its blobs is
+ * left of broken downloads. */
+bool fsdp_hub_is_cache(const struct fsdp_folder *folder);
+struct fsdp_span fsdp_hub_revision(
+	const struct fsdp_folder *folder, struct fsdp_arena *arena);
+void fsdp_hub_judge(const struct fsdp_folder *blobs, struct fsdp_findings *findings);
+
 /* plan.c: whether a file that lies beside a checkpoint is a sharding plan. */
 bool fsdp_plan_read(struct fsdp_reading *reading, struct fsdp_span bytes,
 	struct fsdp_span path, struct fsdp_error **ret_error);

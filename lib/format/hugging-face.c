@@ -6,6 +6,7 @@
  *
  *	*.safetensors.index.json  {"metadata": {"total_size": n, …},
  *	*.bin.index.json           "weight_map": {"<tensor>": "<file>"}}
+ *	model-00001-of-00005.safetensors, …         its files; without it by their names
  *	model.safetensors, pytorch_model.bin        one file, beside config.json
  *	adapter_model.safetensors, adapter_model.bin  beside adapter_config.json
  *	config.json               {"architectures": ["LlamaForCausalLM"], …}
@@ -24,11 +25,20 @@
 
 enum { CONFIG_BYTES = 16 << 20 };
 
+/* Files whose names say how many they are. */
+struct split {
+	struct fsdp_span stem; /* "model" */
+	uint32_t of, count;
+	bool is_bin;
+};
+
 struct hf {
 	struct fsdp_reading *reading;
 	const struct fsdp_folder *folder;
 	struct fsdp_span index; /* name of the index; empty: a single file */
 	bool is_bin;
+	struct split
+		split; /* without an index: the files by their names; count 0: none */
 
 	/* of the index */
 	struct fsdp_source source;
@@ -52,6 +62,15 @@ static bool has_file(const struct fsdp_folder *folder, const char *name)
 	       entry.kind == FSDP_ENTRY_FILE;
 }
 
+/* "model.safetensors.index.json"; a variant stands before either of the last words. */
+static bool is_index(struct fsdp_span name, const char *kind)
+{
+	char middle[32];
+	snprintf(middle, sizeof middle, "%s.index.", kind);
+	return fsdp_span_ends(name, FSDP_SPAN(".json")) &&
+	       memmem(name.data, name.size, middle, strlen(middle)) != NULL;
+}
+
 /* The one index of the folder; of a variant beside it the plain one counts. */
 static struct fsdp_span find_index(const struct fsdp_folder *folder)
 {
@@ -64,10 +83,59 @@ static struct fsdp_span find_index(const struct fsdp_folder *folder)
 	for (size_t i = 0; i < folder->count && found.data == NULL; i++) {
 		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
 		if (entry.kind == FSDP_ENTRY_FILE &&
-			(fsdp_span_ends(
-				 entry.name, FSDP_SPAN(".safetensors.index.json")) ||
-				fsdp_span_ends(entry.name, FSDP_SPAN(".bin.index.json"))))
+			(is_index(entry.name, ".safetensors") ||
+				is_index(entry.name, ".bin")))
 			found = entry.name;
+	}
+	return found;
+}
+
+/* "stem-00001-of-00005.safetensors" */
+static bool take_split(
+	struct fsdp_span name, struct split *ret_split, uint32_t *ret_number)
+{
+	static const char *const patterns[] = { "-#-of-#.safetensors", "-#-of-#.bin" };
+	uint32_t numbers[FSDP_PATTERN_NUMBERS];
+	for (size_t i = 0; i < 2; i++) {
+		for (size_t at = name.size; at-- > 1;) {
+			if (name.data[at] != '-' ||
+				!fsdp_pattern_takes(
+					fsdp_span(name.data + at, name.size - at),
+					patterns[i], numbers))
+				continue;
+			*ret_split = (struct split){
+				.stem = fsdp_span(name.data, at),
+				.of = numbers[1],
+				.is_bin = i == 1,
+			};
+			*ret_number = numbers[0];
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool is_of_split(
+	const struct split *split, struct fsdp_span name, uint32_t *ret_number)
+{
+	struct split own;
+	return take_split(name, &own, ret_number) && own.of == split->of &&
+	       own.is_bin == split->is_bin && fsdp_span_equal(own.stem, split->stem);
+}
+
+/* The files of the first such name that say they belong together. */
+static struct split find_split(const struct fsdp_folder *folder)
+{
+	struct split found = { .count = 0 }, own;
+	uint32_t number;
+	for (size_t i = 0; i < folder->count; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+		if (entry.kind != FSDP_ENTRY_FILE)
+			continue;
+		if (found.count == 0 && take_split(entry.name, &own, &number))
+			found = own;
+		found.count += found.stem.data != NULL &&
+			       is_of_split(&found, entry.name, &number);
 	}
 	return found;
 }
@@ -100,6 +168,7 @@ static int bid(const struct fsdp_look *look)
 		return 0;
 	return find_index(look->folder).data != NULL ? 60
 	       : find_single(look->folder) != NULL   ? 55
+	       : find_split(look->folder).count != 0 ? 45
 						     : 0;
 }
 
@@ -167,10 +236,12 @@ static bool add_file(struct hf *hf, struct fsdp_span name, struct fsdp_error **r
 			fits ? "is no plain name" : "is of another kind than the index");
 		return true;
 	}
-	if (!fsdp_folder_find(hf->folder, name, &entry) &&
-		memchr(name.data, '/', name.size) == NULL) {
+	bool found = fsdp_folder_find(hf->folder, name, &entry);
+	if ((!found && memchr(name.data, '/', name.size) == NULL) ||
+		(found && entry.kind == FSDP_ENTRY_LINK_BROKEN)) {
 		fsdp_find(findings, FSDP_RULE_MISSING_FILE, FSDP_PLACE(.file = name),
-			"the index names this file, which is not there");
+			found ? "the index names this file, which is a link to nothing"
+			      : "the index names this file, which is not there");
 		return true;
 	}
 	return fsdp_reading_add_child(hf->reading, name, FSDP_NONE, ret_error) != NULL;
@@ -691,6 +762,62 @@ static bool read_adapter(struct hf *hf, struct fsdp_error **ret_error)
 	return add_values(hf, "adapter_config", root, keys, ret_error);
 }
 
+/* ---- files without an index ---- */
+
+/* What lacks of the numbers that the names promise: the first one is named. */
+static void judge_split(const struct hf *hf, const bool *here)
+{
+	const struct split *split = &hf->split;
+	struct fsdp_findings *findings = &hf->reading->model->findings;
+	char name[FSDP_WORD_MAX];
+	uint32_t first = 1;
+	if (hf->reading->named) /* what was left out was left out on purpose */
+		return;
+	while (first <= split->count && here[first])
+		first++;
+	if (split->count != split->of) {
+		snprintf(name, sizeof name, "%.*s-%05u-of-%05u.%s",
+			(int)fsdp_min(split->stem.size, 64),
+			(const char *)split->stem.data, first, split->of,
+			split->is_bin ? "bin" : "safetensors");
+		fsdp_find(findings, FSDP_RULE_MISSING_FILE,
+			FSDP_PLACE(.file = fsdp_span_text(name)),
+			"%u of %u files are there; this is the first that is not",
+			split->count, split->of);
+	}
+	snprintf(name, sizeof name, "%.*s.%s.index.json",
+		(int)fsdp_min(split->stem.size, 64), (const char *)split->stem.data,
+		split->is_bin ? "bin" : "safetensors");
+	if (split->of > 1)
+		fsdp_find(findings, FSDP_RULE_MISSING_FILE,
+			FSDP_PLACE(.file = fsdp_span_text(name)),
+			"the index of these %u files is not there; they were joined by "
+			"their names",
+			split->of);
+}
+
+static bool read_split(struct hf *hf, struct fsdp_error **ret_error)
+{
+	struct fsdp_reading *reading = hf->reading;
+	uint32_t number;
+	bool *here = fsdp_arena_take(reading->scratch, hf->split.count + 2, 1);
+	if (here == NULL)
+		return fsdp_arena_fail(reading->scratch, ret_error);
+	for (size_t i = 0; i < hf->folder->count; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(hf->folder, i);
+		if (entry.kind != FSDP_ENTRY_FILE ||
+			!is_of_split(&hf->split, entry.name, &number))
+			continue;
+		if (number <= hf->split.count)
+			here[number] = true;
+		if (fsdp_reading_add_child(reading, entry.name, FSDP_NONE, ret_error) ==
+			NULL)
+			return false;
+	}
+	judge_split(hf, here);
+	return true;
+}
+
 /* ---- the whole ---- */
 
 static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
@@ -706,10 +833,15 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	hf->total_size = UINT64_MAX;
 	hf->index = find_index(look->folder);
 	reading->state = hf;
-	if (hf->index.data == NULL)
+	if (hf->index.data == NULL && single != NULL)
 		return fsdp_reading_add_child(reading, fsdp_span_text(single->file),
 			       FSDP_NONE, ret_error) != NULL;
-	hf->is_bin = fsdp_span_ends(hf->index, FSDP_SPAN(".bin.index.json"));
+	if (hf->index.data == NULL) {
+		hf->split = find_split(look->folder);
+		hf->is_bin = hf->split.is_bin;
+		return read_split(hf, ret_error);
+	}
+	hf->is_bin = is_index(hf->index, ".bin");
 	if (!open_index(hf, ret_error))
 		return false;
 	if (!hf->has_map || reading->children.count == 0) {
@@ -726,12 +858,16 @@ static void set_format(const struct hf *hf)
 {
 	const struct single *single = find_single(hf->folder);
 	struct fsdp_format *format = &hf->reading->model->format;
-	bool sharded = hf->index.data != NULL;
+	bool sharded = hf->index.data != NULL || hf->split.count != 0;
 	*format = (struct fsdp_format){
 		.family = !sharded     ? single->family
 			  : hf->is_bin ? "hf-bin-sharded"
 				       : "hf-safetensors-sharded",
-		.title = !sharded     ? single->title
+		.title = !sharded ? single->title
+			 : hf->split.count != 0
+				 ? (hf->is_bin ? "Hugging Face model (.bin, by names)"
+					       : "Hugging Face model (safetensors, by "
+						 "names)")
 			 : hf->is_bin ? "Hugging Face model (.bin, by index)"
 				      : "Hugging Face model (safetensors, by index)",
 	};

@@ -244,11 +244,15 @@ static int open_blob(const struct spot *spot, unsigned up, const char *hex, int 
 		fd = step(fd, "..", FLAGS_STEP);
 	if (fd >= 0)
 		fd = step(fd, "blobs", FLAGS_STEP);
-	if (fd >= 0)
-		fd = step(fd, hex, flags);
+	if (fd < 0) {
+		errno = ELOOP;
+		return -1;
+	}
+	fd = step(fd, hex, flags);
 	struct stat status;
 	if (fd >= 0 && (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode))) {
 		close(fd);
+		errno = ELOOP;
 		return -1;
 	}
 	return fd;
@@ -272,13 +276,15 @@ static int follow(const struct fsdp_dir_cache *cache, const struct spot *spot, i
 	ret_below[0] = '\0';
 	if (hex != NULL)
 		return open_blob(spot, up, hex, flags);
-	if (text[0] == '/') {
-		if (!strip_root(cache, &text))
-			return -1;
+	bool inside = text[0] != '/' || strip_root(cache, &text);
+	if (text[0] == '/')
 		from = "";
+	if (!inside || !join(from, text, ret_below)) {
+		errno = ELOOP;
+		return -1;
 	}
 	struct spot target;
-	if (!join(from, text, ret_below) || !walk(cache->root, "", ret_below, &target))
+	if (!walk(cache->root, "", ret_below, &target))
 		return -1;
 	int fd = openat(target.fd, target.last, flags);
 	leave_spot(&target);
@@ -301,6 +307,8 @@ static void look_behind(const struct fsdp_dir *dir, const char *name,
 	entry->kind = FSDP_ENTRY_LINK_OUTSIDE;
 	if (walk(dir->fd, dir->below, name, &spot))
 		fd = follow(dir->cache, &spot, FLAGS_LOOK, below);
+	if (fd < 0 && errno == ENOENT)
+		entry->kind = FSDP_ENTRY_LINK_BROKEN;
 	if (fd < 0)
 		return;
 	if (fstat(fd, status) == 0) {
@@ -685,8 +693,15 @@ static bool may_open(const struct fsdp_dir *dir, const struct fsdp_entry *entry,
 		return memchr(name.data, '/', name.size) != NULL ||
 		       fail_open(ret_error, ENOENT);
 	if (entry->kind == FSDP_ENTRY_LINK_OUTSIDE)
-		return fail_kind(ret_error,
-			"it is a link that leads out of the folder or nowhere");
+		return fail_kind(ret_error, "it is a link that leads out of the folder");
+	if (entry->kind == FSDP_ENTRY_LINK_BROKEN) {
+		fsdp_fail(ret_error, FSDP_ERROR_SYSTEM, FSDP_UNKNOWN,
+			"the link leads to nothing: the file was not downloaded, or "
+			"was removed");
+		fsdp_error_add_hint(ret_error, "download it again");
+		fsdp_error_add_rule(ret_error, "FI1001");
+		return false;
+	}
 	if (entry->kind != FSDP_ENTRY_FILE)
 		return fail_kind(ret_error, "it is not a regular file");
 	return true;

@@ -20,7 +20,8 @@
 enum fsdp_entry_kind {
 	FSDP_ENTRY_FILE,
 	FSDP_ENTRY_DIRECTORY,
-	FSDP_ENTRY_LINK_OUTSIDE,   /* a link that leaves the root or is broken */
+	FSDP_ENTRY_LINK_OUTSIDE,   /* a link that leaves the root */
+	FSDP_ENTRY_LINK_BROKEN,    /* one that may be followed and leads to nothing */
 	FSDP_ENTRY_SPECIAL,        /* pipe, socket, device */
 	FSDP_ENTRY_LINK_DIRECTORY, /* a link to one inside: open it, do not walk it */
 };

@@ -3,6 +3,8 @@
  * Knows that files by name come from a directory or from memory; knows nothing of what is
  * in them.
  */
+#include <stdlib.h>
+
 #include "store/folder.h"
 
 void fsdp_folder_of_dir(struct fsdp_folder *folder, struct fsdp_dir *dir)
@@ -21,6 +23,7 @@ static const struct fsdp_packed *packed_at(const struct fsdp_folder *folder, siz
 	return fsdp_vec_at(folder->packed, folder->sorted[index]);
 }
 
+/* From the folder on: "name" or "sub/name". */
 static struct fsdp_span packed_name(const struct fsdp_folder *folder, size_t index)
 {
 	struct fsdp_span name = packed_at(folder, index)->name;
@@ -56,11 +59,11 @@ static size_t common_directory(const struct fsdp_vec *packed)
 }
 
 /* Shell sort: few lines, no stack, and archives mostly come sorted. */
-static void sort_names(struct fsdp_folder *folder)
+static void sort_names(const struct fsdp_folder *folder, uint32_t *sorted)
 {
-	for (size_t gap = folder->count / 2; gap != 0; gap /= 2) {
-		for (size_t i = gap; i < folder->count; i++) {
-			uint32_t item = folder->sorted[i];
+	for (size_t gap = folder->below / 2; gap != 0; gap /= 2) {
+		for (size_t i = gap; i < folder->below; i++) {
+			uint32_t item = sorted[i];
 			struct fsdp_span name = ((const struct fsdp_packed *)fsdp_vec_at(
 							 folder->packed, item))
 							->name;
@@ -68,54 +71,146 @@ static void sort_names(struct fsdp_folder *folder)
 			while (at >= gap &&
 				fsdp_span_compare(
 					packed_at(folder, at - gap)->name, name) > 0) {
-				folder->sorted[at] = folder->sorted[at - gap];
+				sorted[at] = sorted[at - gap];
 				at -= gap;
 			}
-			folder->sorted[at] = item;
+			sorted[at] = item;
 		}
 	}
+}
+
+/* Of a member below: bytes of the name of the folder here that it lies in; 0: none. */
+static size_t folder_part(const struct fsdp_folder *folder, size_t index)
+{
+	struct fsdp_span name = packed_name(folder, index);
+	const unsigned char *slash =
+		name.size != 0 ? memchr(name.data, '/', name.size) : NULL;
+	return slash != NULL ? (size_t)(slash - name.data) : 0;
+}
+
+/* Whether the member lies in the same folder here as the one before it. */
+static bool repeats(const struct fsdp_folder *folder, size_t index, size_t part)
+{
+	return part != 0 && index != 0 && folder_part(folder, index - 1) == part &&
+	       memcmp(packed_name(folder, index).data,
+		       packed_name(folder, index - 1).data, part) == 0;
+}
+
+static int compare_entries(const void *a, const void *b)
+{
+	const struct fsdp_entry *first = a, *second = b;
+	return fsdp_span_compare(first->name, second->name);
+}
+
+/* What a directory's list would show of the members below. */
+static bool list_packed(struct fsdp_folder *folder, struct fsdp_arena *arena,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_entry *entries = fsdp_arena_take(arena,
+		(folder->below + 1) * sizeof *entries, _Alignof(struct fsdp_entry));
+	if (entries == NULL)
+		return fsdp_arena_fail(arena, ret_error);
+	folder->count = 0;
+	for (size_t i = 0; i < folder->below; i++) {
+		size_t part = folder_part(folder, i);
+		struct fsdp_entry entry = {
+			.name = packed_name(folder, i),
+			.kind = part != 0 ? FSDP_ENTRY_DIRECTORY : FSDP_ENTRY_FILE,
+			.size = part != 0 ? 0 : packed_at(folder, i)->bytes.size,
+		};
+		if (repeats(folder, i, part))
+			continue;
+		if (part != 0)
+			entry.name =
+				fsdp_arena_copy(arena, fsdp_span(entry.name.data, part));
+		if (entry.name.data == NULL)
+			return fsdp_arena_fail(arena, ret_error);
+		entries[folder->count++] = entry;
+	}
+	/* "a/b" stands behind "a-b", but the folder "a" does not. */
+	qsort(entries, folder->count, sizeof *entries, compare_entries);
+	folder->entries = entries;
+	return true;
 }
 
 bool fsdp_folder_of_packed(struct fsdp_folder *folder, struct fsdp_vec *packed,
 	struct fsdp_arena *arena, struct fsdp_error **ret_error)
 {
+	uint32_t *sorted =
+		fsdp_arena_take(arena, (packed->count + 1) * sizeof(uint32_t), 4);
 	*folder = (struct fsdp_folder){
 		.packed = packed,
 		.strip = common_directory(packed),
-		.count = packed->count,
-		.sorted =
-			fsdp_arena_take(arena, (packed->count + 1) * sizeof(uint32_t), 4),
+		.below = packed->count,
+		.sorted = sorted,
 	};
-	if (folder->sorted == NULL)
+	if (sorted == NULL)
 		return fsdp_arena_fail(arena, ret_error);
 	for (size_t i = 0; i < packed->count; i++)
-		folder->sorted[i] = (uint32_t)i;
-	sort_names(folder);
+		sorted[i] = (uint32_t)i;
+	sort_names(folder, sorted);
+	return list_packed(folder, arena, ret_error);
+}
+
+/* The members below a folder stand together in the order of names. */
+static bool narrow(const struct fsdp_folder *folder, struct fsdp_span name,
+	struct fsdp_folder *ret_folder)
+{
+	*ret_folder = (struct fsdp_folder){
+		.packed = folder->packed,
+		.strip = folder->strip + name.size + 1,
+	};
+	for (size_t i = 0; i < folder->below; i++) {
+		if (folder_part(folder, i) != name.size ||
+			!fsdp_span_begins(packed_name(folder, i), name))
+			continue;
+		if (ret_folder->below++ == 0)
+			ret_folder->sorted = folder->sorted + i;
+	}
+	return ret_folder->below != 0;
+}
+
+bool fsdp_folder_open_child(const struct fsdp_folder *folder, struct fsdp_span name,
+	struct fsdp_arena *arena, const struct fsdp_limits *limits,
+	struct fsdp_dir *ret_dir, struct fsdp_folder *ret_folder,
+	struct fsdp_error **ret_error)
+{
+	*ret_dir = (struct fsdp_dir){ .fd = -1 };
+	if (folder->dir == NULL) {
+		if (narrow(folder, name, ret_folder))
+			return list_packed(ret_folder, arena, ret_error);
+		return fsdp_fail(ret_error, FSDP_ERROR_SYSTEM, FSDP_UNKNOWN,
+			"no such folder in the archive");
+	}
+	struct fsdp_span text = fsdp_arena_copy(arena, name);
+	if (text.data == NULL)
+		return fsdp_arena_fail(arena, ret_error);
+	if (!fsdp_dir_open_child(folder->dir, (const char *)text.data, arena, limits,
+		    ret_dir, ret_error))
+		return false;
+	fsdp_folder_of_dir(ret_folder, ret_dir);
 	return true;
 }
 
 struct fsdp_entry fsdp_folder_entry(const struct fsdp_folder *folder, size_t index)
 {
-	if (folder->dir != NULL)
-		return *fsdp_dir_entry(folder->dir,
-			folder->picked != NULL ? folder->picked[index] : index);
-	return (struct fsdp_entry){
-		.name = packed_name(folder, index),
-		.kind = FSDP_ENTRY_FILE,
-		.size = packed_at(folder, index)->bytes.size,
-	};
+	if (folder->dir == NULL)
+		return folder->entries[index];
+	return *fsdp_dir_entry(
+		folder->dir, folder->picked != NULL ? folder->picked[index] : index);
 }
 
-static struct fsdp_span name_at(const struct fsdp_folder *folder, size_t index)
+static struct fsdp_span entry_name(const struct fsdp_folder *folder, size_t index)
 {
-	return folder->dir != NULL ? fsdp_folder_entry(folder, index).name
-				   : packed_name(folder, index);
+	return fsdp_folder_entry(folder, index).name;
 }
 
-static bool find_name(
-	const struct fsdp_folder *folder, struct fsdp_span name, size_t *ret_index)
+/* Binary search in names that are sorted bytewise. */
+static bool find_name(const struct fsdp_folder *folder,
+	struct fsdp_span (*name_at)(const struct fsdp_folder *folder, size_t index),
+	size_t count, struct fsdp_span name, size_t *ret_index)
 {
-	size_t low = 0, high = folder->count;
+	size_t low = 0, high = count;
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 		int order = fsdp_span_compare(name_at(folder, middle), name);
@@ -135,7 +230,7 @@ bool fsdp_folder_find(const struct fsdp_folder *folder, struct fsdp_span name,
 	struct fsdp_entry *ret_entry)
 {
 	size_t index;
-	if (!find_name(folder, name, &index))
+	if (!find_name(folder, entry_name, folder->count, name, &index))
 		return false;
 	*ret_entry = fsdp_folder_entry(folder, index);
 	return true;
@@ -145,15 +240,16 @@ bool fsdp_folder_source(const struct fsdp_folder *folder, struct fsdp_span name,
 	struct fsdp_source *ret_source, struct fsdp_error **ret_error)
 {
 	size_t index;
-	if (folder->dir != NULL && folder->picked == NULL)
+	if (folder->dir != NULL &&
+		(folder->picked == NULL ||
+			find_name(folder, entry_name, folder->count, name, &index)))
 		return fsdp_dir_source(folder->dir, name, ret_source, ret_error);
-	if (!find_name(folder, name, &index))
-		return fsdp_fail(ret_error, FSDP_ERROR_SYSTEM, FSDP_UNKNOWN,
-			"no such file %s",
-			folder->dir != NULL ? "among those that were named"
-					    : "in the archive");
 	if (folder->dir != NULL)
-		return fsdp_dir_source(folder->dir, name, ret_source, ret_error);
+		return fsdp_fail(ret_error, FSDP_ERROR_SYSTEM, FSDP_UNKNOWN,
+			"no such file among those that were named");
+	if (!find_name(folder, packed_name, folder->below, name, &index))
+		return fsdp_fail(ret_error, FSDP_ERROR_SYSTEM, FSDP_UNKNOWN,
+			"no such file in the archive");
 	*ret_source = fsdp_source_memory(packed_at(folder, index)->bytes);
 	return true;
 }

@@ -14,7 +14,9 @@ struct fsdp_folder {
 	const uint32_t *picked;  /* the entries of it that count; NULL: all */
 	struct fsdp_vec *packed; /* struct fsdp_packed */
 	size_t strip;            /* bytes of the folder that all members lie in */
-	uint32_t *sorted;        /* of packed, by name */
+	const uint32_t *sorted;  /* of packed, by name: all below this folder */
+	size_t below;            /* how many those are */
+	const struct fsdp_entry *entries; /* of an unpacked one */
 	size_t count;
 };
 
@@ -28,6 +30,15 @@ void fsdp_folder_pick(struct fsdp_folder *folder, struct fsdp_dir *dir,
 /* Members of an archive; a directory that all of them lie in is taken away. */
 bool fsdp_folder_of_packed(struct fsdp_folder *folder, struct fsdp_vec *packed,
 	struct fsdp_arena *arena, struct fsdp_error **ret_error);
+
+/*
+ * A folder below by its name in the list. Of one on disk *ret_dir is open and the
+ * caller's to close; of an unpacked one it is not, and closing it does nothing.
+ */
+bool fsdp_folder_open_child(const struct fsdp_folder *folder, struct fsdp_span name,
+	struct fsdp_arena *arena, const struct fsdp_limits *limits,
+	struct fsdp_dir *ret_dir, struct fsdp_folder *ret_folder,
+	struct fsdp_error **ret_error);
 
 /* In bytewise order of names. */
 struct fsdp_entry fsdp_folder_entry(const struct fsdp_folder *folder, size_t index);

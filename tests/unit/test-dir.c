@@ -337,12 +337,14 @@ static void links_of_a_download_cache_are_followed(void **state)
 	assert_int_equal(kind_of(&dir, "model"), FSDP_ENTRY_FILE);
 	assert_string_equal(text_of(&setup, &dir, "model"), "blob");
 	assert_string_equal(text_of(&setup, &dir, "sub/model"), "blob");
-	static const char *const outside[] = { "too-far", "short", "absent", "crooked",
-		"secret", "link-to-link", "folder" };
+	static const char *const outside[] = { "too-far", "short", "crooked", "secret",
+		"link-to-link", "folder" };
 	for (size_t i = 0; i < sizeof outside / sizeof *outside; i++) {
 		assert_int_equal(kind_of(&dir, outside[i]), FSDP_ENTRY_LINK_OUTSIDE);
 		expect_refused(&setup, &dir, outside[i], "FI3065");
 	}
+	assert_int_equal(kind_of(&dir, "absent"), FSDP_ENTRY_LINK_BROKEN);
+	expect_refused(&setup, &dir, "absent", "FI1001");
 	fsdp_dir_close(&dir);
 	setup_done(&setup);
 }
