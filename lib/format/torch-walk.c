@@ -22,6 +22,9 @@ enum { TOKENS_MAX = 16384, TOKEN_DEPTH = 256, VALUE_BYTES = 64 << 10 };
 /* What all values of a file may take beyond twice its pickle, in tokens and bytes. */
 enum { VALUES_WORK = 1 << 20, LAST_PART = 4096 };
 
+/* More numbers than that are not listed one by one. */
+enum { SHORT_TUPLE = 64 };
+
 /* How a container hands out its items. */
 enum frame_kind {
 	FRAME_PAIRS,
@@ -47,7 +50,8 @@ struct walk {
 	struct fsdp_torch *torch;
 	struct fsdp_vec stack; /* struct frame */
 	struct fsdp_path_builder path;
-	unsigned char *visits; /* by identity: 1 open, 2 seen before */
+	/* By identity: 1 open, 2 seen before, 4 only numbers, 8 looked whether so. */
+	unsigned char *visits;
 	uint64_t entered, ceiling;
 	bool optim;   /* the first part of the path begins with "optim" */
 	bool said;    /* that something was left out */
@@ -824,6 +828,32 @@ static bool is_mapping(struct fsdp_pickle *pickle, fsdp_ref ref)
 		       fsdp_span_is(global->name, "Counter"));
 }
 
+/*
+ * A long tuple of nothing but numbers is one value: the state of Python's random
+ * generator has 625 of them. Containers are looked at once, however often they are met.
+ */
+static bool is_long_tuple(struct walk *walk, fsdp_ref ref)
+{
+	struct fsdp_pickle *pickle = walk->torch->pickle;
+	struct fsdp_pickle_iterator iterator = { .ref = ref };
+	uint32_t identity = fsdp_pickle_identity(pickle, ref);
+	fsdp_ref key, value;
+	double number;
+	int64_t integer;
+	bool numbers = true;
+	if (fsdp_pickle_kind(pickle, ref) != FSDP_PICKLE_TUPLE ||
+		fsdp_pickle_count(pickle, ref) <= SHORT_TUPLE)
+		return false;
+	if (identity != 0 && (walk->visits[identity] & 8))
+		return (walk->visits[identity] & 4) != 0;
+	while (numbers && fsdp_pickle_next(pickle, &iterator, &key, &value))
+		numbers = fsdp_pickle_integer(pickle, value, &integer) ||
+			  fsdp_pickle_float(pickle, value, &number);
+	if (identity != 0)
+		walk->visits[identity] |= (unsigned char)(numbers ? 12 : 8);
+	return numbers;
+}
+
 /* How to enter a value, or false: it is a leaf. */
 static bool enter_kind(
 	struct fsdp_pickle *pickle, fsdp_ref ref, enum frame_kind *ret_kind)
@@ -1009,7 +1039,7 @@ static bool meet(struct walk *walk, fsdp_ref ref, uint32_t name, uint32_t raw_na
 	if (attributes != FSDP_REF_NONE)
 		return hint_class(walk, ref, raw_name) &&
 		       push_frame(walk, attributes, FRAME_PAIRS, raw_name, &entered);
-	if (enter_kind(pickle, ref, &kind)) {
+	if (!is_long_tuple(walk, ref) && enter_kind(pickle, ref, &kind)) {
 		if (kind == FRAME_MODULE && !hint_class(walk, ref, raw_name))
 			return false;
 		return push_frame(walk, ref, kind, raw_name, &entered);
