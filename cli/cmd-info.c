@@ -528,8 +528,8 @@ static void tell_optimizer(struct info *info)
 /* How far training was: what people look for among many values. */
 static bool is_progress(struct text name)
 {
-	static const char *const WORDS[] = { "step", "global_step", "global_steps",
-		"epoch", "iteration" };
+	static const char *const WORDS[] = { "step", "steps", "global_step",
+		"global_steps", "epoch", "iteration" };
 
 	for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++)
 		if (name.size == strlen(WORDS[i]) &&

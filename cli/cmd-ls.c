@@ -59,7 +59,8 @@ struct listing {
 	uint32_t *rows; /* tensors, or pieces under -l */
 	size_t row_count;
 	struct choice choice;
-	bool all; /* fill all columns, not only those of plain text */
+	bool all;        /* fill all columns, not only those of plain text */
+	bool tells_rank; /* names are some ranks' own: the rank tells them apart */
 
 	/* Places of one-piece tensors, or of the rows under -l; NULL: not wanted. */
 	struct {
@@ -111,6 +112,7 @@ static void add_up(struct listing *listing)
 			fsdp_tensor(listing->run->checkpoint, listing->rows[i]);
 		listing->numel += tensor.numel;
 		listing->bytes += tensor.bytes;
+		listing->tells_rank |= (tensor.flags & FSDP_TENSOR_RANKS_OWN) != 0;
 	}
 	listing->tensors = listing->row_count;
 }
@@ -243,13 +245,14 @@ static bool locate_pieces(struct listing *listing, struct fsdp_error **ret_error
 
 /* ---- tensors ---- */
 
-static void tensor_table(struct column *columns, bool fold)
+static void tensor_table(struct column *columns, bool fold, bool tells_rank)
 {
 	memcpy(columns, tensor_columns, sizeof tensor_columns);
 	columns[LS_TENSORS] = (struct column){ "tensors", .machine_only = !fold,
 		.text_only = true, .right = true };
 	columns[LS_PIECES] = (struct column){ "pieces", .right = true };
-	columns[LS_RANK] = (struct column){ "rank", .machine_only = true, .right = true };
+	columns[LS_RANK] = (struct column){ "rank", .machine_only = fold || !tells_rank,
+		.right = true };
 	columns[LS_FILE] = (struct column){ "file", .machine_only = true };
 	columns[LS_OFFSET] =
 		(struct column){ "offset", .machine_only = true, .right = true };
@@ -281,7 +284,8 @@ static void emit_tensor(struct listing *listing, uint32_t row)
 	for (size_t i = LS_TENSORS; i < LS_COLUMNS; i++)
 		values[i] = value_absent();
 	values[LS_PIECES] = value_count(tensor.piece_count);
-	if (listing->all && tensor.piece_count == 1)
+	if ((listing->all || (tensor.flags & FSDP_TENSOR_RANKS_OWN) != 0) &&
+		tensor.piece_count == 1)
 		add_place(listing, row, tensor.first_piece, values);
 	out_row(listing->run->out, values);
 }
@@ -401,7 +405,7 @@ static bool list_tensors(struct listing *listing, struct fsdp_error **ret_error)
 	bool memory, good = true;
 	size_t head;
 
-	tensor_table(columns, listing->options->fold);
+	tensor_table(columns, listing->options->fold, listing->tells_rank);
 	if (!choice_new(run, columns, LS_COLUMNS, &listing->choice))
 		return true;
 	listing->all = listing->choice.count > 0 || answer_is_machine(run);

@@ -54,6 +54,7 @@ struct show {
 	struct selection *selection;
 	struct row_buffers buffers;
 	struct item *items;
+	size_t item_room;
 	size_t item_count;
 	struct states *states;
 
@@ -124,26 +125,61 @@ static void tell_missing(struct show *show, const char *word)
 	show->status = status_worse(show->status, STATUS_BAD);
 }
 
+static bool add_item(struct show *show, uint32_t index, bool is_value)
+{
+	if (show->item_count == show->item_room) {
+		size_t room = 2 * show->item_room + 8;
+		struct item *items = realloc(show->items, room * sizeof *items);
+		if (items == NULL)
+			return false;
+		show->items = items;
+		show->item_room = room;
+	}
+	show->items[show->item_count++] =
+		(struct item){ .index = index, .is_value = is_value };
+	return true;
+}
+
+/* What ranks have of their own goes by one name: all of it, in order of ranks. */
+static bool add_tensors(struct show *show, uint32_t first)
+{
+	size_t count = fsdp_tensor_count(show->run->checkpoint);
+	uint32_t name = tensor_at(show, first).name;
+
+	for (uint32_t i = first; i < count && tensor_at(show, i).name == name; i++)
+		if (!add_item(show, i, false))
+			return false;
+	return true;
+}
+
+static bool add_values(struct show *show, uint32_t first)
+{
+	size_t count = fsdp_value_count(show->run->checkpoint);
+	uint32_t name = fsdp_value(show->run->checkpoint, first).name;
+
+	for (uint32_t i = first;
+		i < count && fsdp_value(show->run->checkpoint, i).name == name; i++)
+		if (!add_item(show, i, true))
+			return false;
+	return true;
+}
+
 static bool find_items(struct show *show)
 {
 	struct run *run = show->run;
 
-	show->items = calloc(run->word_count + 1, sizeof *show->items);
-	if (show->items == NULL)
-		return false;
 	for (size_t i = 0; i < run->word_count; i++) {
 		struct fsdp_span word = span_of_text(text_of(run->words[i]));
-		struct item *item = &show->items[show->item_count];
-		item->index = fsdp_tensor_find(run->checkpoint, word);
-		if (item->index != FSDP_NONE) {
-			show->item_count++;
-		} else if (find_value(show, fsdp_name_find(run->checkpoint, word),
-				   &item->index)) {
-			item->is_value = true;
-			show->item_count++;
-		} else {
+		uint32_t index = fsdp_tensor_find(run->checkpoint, word);
+		bool good = true;
+		if (index != FSDP_NONE)
+			good = add_tensors(show, index);
+		else if (find_value(show, fsdp_name_find(run->checkpoint, word), &index))
+			good = add_values(show, index);
+		else
 			tell_missing(show, run->words[i]);
-		}
+		if (!good)
+			return false;
 	}
 	return true;
 }
@@ -745,6 +781,8 @@ static void tell_what_it_is(struct show *show, const struct fsdp_tensor *tensor)
 	out_line_value(out, value_bytes(tensor->bytes));
 	if (tensor->piece_count > 1)
 		out_line_text(out, ", in %" PRIu32 " pieces", tensor->piece_count);
+	if ((tensor->flags & FSDP_TENSOR_RANKS_OWN) != 0)
+		out_line_text(out, ", its rank's own");
 	if ((tensor->flags & FSDP_TENSOR_NO_DATA) != 0)
 		out_line_text(out, ", without data");
 	if ((tensor->flags & FSDP_TENSOR_FLATTENED) != 0)

@@ -11,6 +11,7 @@
 
 #include "base/num.h"
 #include "checkpoint-private.h"
+#include "counter.h"
 #include "format/format.h"
 #include "pick.h"
 
@@ -852,7 +853,9 @@ static bool read_child(struct opening *opening, const struct fsdp_folder *folder
 								       : read_file_child;
 	return read(opening, folder, child, depth, ret_error) &&
 	       fsdp_build_strip(model, first_tensor, first_value, child->strip,
-		       child->role, ret_error);
+		       child->role, ret_error) &&
+	       fsdp_build_put_below(
+		       model, first_tensor, first_value, child->below, ret_error);
 }
 
 /* Without a plan only all files together tell what lies where. */
@@ -992,7 +995,9 @@ static bool read_checkpoint(struct opening *opening, struct fsdp_error **ret_err
 		fsdp_error_put_below(fsdp_vec_at(&checkpoint->errors, i), opening->path);
 	if (checkpoint->model.plan_only)
 		checkpoint->plan_path = opening->path;
-	return read_plan(opening, ret_error);
+	return (!opening->options->read_values ||
+		       fsdp_counter_read(checkpoint, ret_error)) &&
+	       read_plan(opening, ret_error);
 }
 
 static bool open_all(struct opening *opening, struct fsdp_error **ret_error)

@@ -222,7 +222,7 @@ static bool read_tag(struct deepspeed *ds, const struct fsdp_folder *folder,
 			NULL)
 			return false;
 	}
-	return true;
+	return fsdp_reading_order_children(ds->reading, 0, ret_error);
 }
 
 static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
@@ -669,7 +669,26 @@ static bool join_parts(struct deepspeed *ds, struct fsdp_error **ret_error)
 	return true;
 }
 
-/* Parameters that are not trained: ZeRO 3 cuts them too, in files of their own. */
+/* Before ZeRO 3 the first rank has those that are not trained, whole. */
+static bool add_frozen(struct deepspeed *ds, struct fsdp_error **ret_error)
+{
+	for (size_t i = 0; i < ds->stored_count; i++) {
+		const struct stored *stored = &ds->stored[i];
+		struct fsdp_piece_record piece = stored->piece;
+		struct fsdp_span fqn;
+		if (!stored->has_piece || piece.rank != 0 ||
+			!behind(stored->name, "frozen_param_fragments.", &fqn))
+			continue;
+		piece.tensor = add_tensor(
+			ds, "", fqn, "", NULL, stored, FSDP_ROLE_PARAM, ret_error);
+		if (piece.tensor == FSDP_NONE || fsdp_build_piece(ds->reading->model,
+							 &piece, ret_error) == FSDP_NONE)
+			return false;
+	}
+	return true;
+}
+
+/* ZeRO 3 cuts parameters that are not trained too, in files of their own. */
 static bool join_frozen(struct deepspeed *ds, struct fsdp_error **ret_error)
 {
 	for (size_t i = 0; i < ds->parameter_count; i++) {
@@ -878,7 +897,11 @@ static void set_format(struct deepspeed *ds)
 	format->family = names[stage];
 	format->title = titles[stage];
 	format->writer = "DeepSpeed";
-	ds->reading->model->world_size = ds->world_size != 0 ? ds->world_size : 1;
+	ds->reading->model->world_size =
+		ds->world_size != 0 ? ds->world_size
+		: ds->data_ranks > 0 && ds->data_ranks < RANKS_MAX
+			? (uint32_t)ds->data_ranks
+			: 1;
 }
 
 static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
@@ -901,7 +924,8 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 			ds->ranks.count, ds->world_size);
 	if (ds->world_size != 0 &&
 		(!(parts ? join_parts : join_cut)(ds, ret_error) ||
-			!join_frozen(ds, ret_error) || !join_shared(ds, ret_error)))
+			!(parts ? join_frozen : add_frozen)(ds, ret_error) ||
+			!join_shared(ds, ret_error)))
 		return false;
 	if (ds->round_robin && !parts)
 		fsdp_find(&reading->model->findings, FSDP_RULE_METADATA_INCONSISTENT,

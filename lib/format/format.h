@@ -28,7 +28,8 @@ struct fsdp_child {
 	uint32_t rank;         /* that its name tells, or FSDP_NONE */
 	struct fsdp_span
 		strip; /* a container's key that its names do without, or empty */
-	int role;      /* of all its tensors; -1: what they are */
+	struct fsdp_span below; /* a name that they are put below, or empty */
+	int role;               /* of all its tensors; -1: what they are */
 };
 
 /* Everything a family needs while it reads. */
@@ -51,6 +52,11 @@ struct fsdp_reading {
 /* Names a child; NULL is out of memory. What is not plain about it the caller sets. */
 struct fsdp_child *fsdp_reading_add_child(struct fsdp_reading *reading,
 	struct fsdp_span name, uint32_t rank, struct fsdp_error **ret_error);
+
+/* Puts the children from this one on in order of their ranks: names are in that of their
+ * bytes, where rank 10 is before rank 2. */
+bool fsdp_reading_order_children(
+	struct fsdp_reading *reading, size_t first, struct fsdp_error **ret_error);
 
 /* What could not be read though the rest could; takes the error. */
 void fsdp_reading_keep_error(struct fsdp_reading *reading, struct fsdp_error *error);

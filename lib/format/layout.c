@@ -10,12 +10,26 @@
  *	                    common.pt                values that all ranks share
  *	Accelerate          pytorch_model_fsdp[_I].bin  pytorch_model_fsdp_I/
  *	                    pytorch_model_fsdp[_I]_rankR.bin  optimizer[_I].bin
- *	                    optimizer_I/  random_states_R.pkl (one a rank)
- *	verl                global_step_N/[actor|critic/]model_world_size_W_rank_R.pt
+ *	                    optimizer_I/  optimizer_I_rankR.bin
+ *	                    (before 0.25 pytorch_model… instead of pytorch_model_fsdp…)
+ *	                    random_states_R.pkl (one a rank)  scheduler[_I].bin
+ *	                    sampler[_I].bin  dl_state_dict[_I].bin  scaler.pt
+ *	                    custom_checkpoint_I.pkl
+ *	verl                global_step_N/[actor|critic/]
+ *	                    {model,optim,extra_state}_world_size_W_rank_R.pt
+ *
+ * Of several models or optimizers (I beyond 0) names may be the same: those of the later
+ * ones are put below a name with their number.
+ *
+ * Accelerate's LOCAL files have of a parameter only the elements that a rank holds. What
+ * its shape is tell the moments that the optimizer keeps of it, which are whole.
  *
  * Origin: lightning/fabric/strategies/fsdp.py (2.6), megatron/core/dist_checkpointing
  * (0.16), accelerate/utils/fsdp_utils.py (1.15), verl/utils/checkpoint.
  */
+#include <stdio.h>
+
+#include "base/num.h"
 #include "format/format.h"
 
 struct layout {
@@ -23,25 +37,20 @@ struct layout {
 	bool (*matches)(const struct fsdp_folder *folder);
 	bool (*name_children)(struct fsdp_reading *reading,
 		const struct fsdp_folder *folder, struct fsdp_error **ret_error);
+	/* Of how many the names tell; 0: of none, NULL: they never do. */
+	uint32_t (*count_ranks)(const struct fsdp_folder *folder);
+	/* After they were read; may be NULL. */
+	bool (*finish)(struct fsdp_reading *reading, struct fsdp_error **ret_error);
 };
+
+/* Of parameters whose names are longer nothing is worked out. */
+enum { NAME_BYTES = 4096 };
 
 static bool has_file(const struct fsdp_folder *folder, const char *name)
 {
 	struct fsdp_entry entry;
 	return fsdp_folder_find(folder, fsdp_span_text(name), &entry) &&
 	       entry.kind == FSDP_ENTRY_FILE;
-}
-
-static uint32_t highest_of(const struct fsdp_folder *folder, const char *pattern)
-{
-	uint32_t numbers[FSDP_PATTERN_NUMBERS], highest = 0;
-	for (size_t i = 0; i < folder->count; i++) {
-		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
-		if (fsdp_pattern_takes(entry.name, pattern, numbers) &&
-			numbers[0] + 1 > highest)
-			highest = numbers[0] + 1;
-	}
-	return highest;
 }
 
 /* ---- Lightning and Megatron: DCP and something beside it ---- */
@@ -94,40 +103,131 @@ static bool name_megatron(struct fsdp_reading *reading, const struct fsdp_folder
 		ret_error);
 }
 
+/* Tensors lie cut over ranks, but no module was wrapped. */
+static bool finish_megatron(struct fsdp_reading *reading, struct fsdp_error **ret_error)
+{
+	(void)ret_error;
+	reading->model->is_split = true;
+	return true;
+}
+
 /* ---- Accelerate ---- */
 
+enum { NO_NUMBER = -1 };
+
+/* What lies where. `index` and `rank`: which of the numbers of the name it is. */
 static const struct part {
 	const char *pattern;
 	enum fsdp_entry_kind kind;
-	const char *strip;
+	const char *strip, *below; /* "" or what all its names begin with */
 	int role;
-	int rank; /* which of the numbers is a rank; -1: none */
+	int index, rank;
 } accelerate_parts[] = {
-	{ "pytorch_model_fsdp_#", FSDP_ENTRY_DIRECTORY, "model", -1, -1 },
-	{ "pytorch_model_fsdp.bin", FSDP_ENTRY_FILE, "", -1, -1 },
-	{ "pytorch_model_fsdp_#.bin", FSDP_ENTRY_FILE, "", -1, -1 },
-	{ "pytorch_model_fsdp_rank#.bin", FSDP_ENTRY_FILE, "", -1, 0 },
-	{ "pytorch_model_fsdp_#_rank#.bin", FSDP_ENTRY_FILE, "", -1, 1 },
-	{ "optimizer_#", FSDP_ENTRY_DIRECTORY, "optimizer", FSDP_ROLE_OPTIM, -1 },
-	{ "optimizer.bin", FSDP_ENTRY_FILE, "", FSDP_ROLE_OPTIM, -1 },
-	{ "optimizer_#.bin", FSDP_ENTRY_FILE, "", FSDP_ROLE_OPTIM, -1 },
-	{ "optimizer_#_rank#.bin", FSDP_ENTRY_FILE, "", FSDP_ROLE_OPTIM, 1 },
-	{ "model.safetensors", FSDP_ENTRY_FILE, "", -1, -1 },
-	{ "model_#.safetensors", FSDP_ENTRY_FILE, "", -1, -1 },
-	{ "pytorch_model.bin", FSDP_ENTRY_FILE, "", -1, -1 },
-	{ "pytorch_model_#.bin", FSDP_ENTRY_FILE, "", -1, -1 },
+	{ "pytorch_model_fsdp_#", FSDP_ENTRY_DIRECTORY, "model", "model", -1, 0,
+		NO_NUMBER },
+	{ "pytorch_model_fsdp.bin", FSDP_ENTRY_FILE, "", "model", -1, NO_NUMBER,
+		NO_NUMBER },
+	{ "pytorch_model_fsdp_#.bin", FSDP_ENTRY_FILE, "", "model", -1, 0, NO_NUMBER },
+	{ "pytorch_model_fsdp_rank#.bin", FSDP_ENTRY_FILE, "", "model", -1, NO_NUMBER,
+		0 },
+	{ "pytorch_model_fsdp_#_rank#.bin", FSDP_ENTRY_FILE, "", "model", -1, 0, 1 },
+	{ "pytorch_model_#", FSDP_ENTRY_DIRECTORY, "model", "model", -1, 0, NO_NUMBER },
+	{ "pytorch_model.bin", FSDP_ENTRY_FILE, "", "model", -1, NO_NUMBER, NO_NUMBER },
+	{ "pytorch_model_#.bin", FSDP_ENTRY_FILE, "", "model", -1, 0, NO_NUMBER },
+	{ "pytorch_model_rank#.bin", FSDP_ENTRY_FILE, "", "model", -1, NO_NUMBER, 0 },
+	{ "pytorch_model_#_rank#.bin", FSDP_ENTRY_FILE, "", "model", -1, 0, 1 },
+	{ "model.safetensors", FSDP_ENTRY_FILE, "", "model", -1, NO_NUMBER, NO_NUMBER },
+	{ "model_#.safetensors", FSDP_ENTRY_FILE, "", "model", -1, 0, NO_NUMBER },
+	{ "optimizer_#", FSDP_ENTRY_DIRECTORY, "optimizer", "optimizer", FSDP_ROLE_OPTIM,
+		0, NO_NUMBER },
+	{ "optimizer.bin", FSDP_ENTRY_FILE, "", "optimizer", FSDP_ROLE_OPTIM, NO_NUMBER,
+		NO_NUMBER },
+	{ "optimizer_#.bin", FSDP_ENTRY_FILE, "", "optimizer", FSDP_ROLE_OPTIM, 0,
+		NO_NUMBER },
+	{ "optimizer_#_rank#.bin", FSDP_ENTRY_FILE, "", "optimizer", FSDP_ROLE_OPTIM, 0,
+		1 },
+	{ "random_states_#.pkl", FSDP_ENTRY_FILE, "", "random_states", FSDP_ROLE_OTHER,
+		NO_NUMBER, 0 },
+	{ "scheduler.bin", FSDP_ENTRY_FILE, "", "scheduler", FSDP_ROLE_OTHER, NO_NUMBER,
+		NO_NUMBER },
+	{ "scheduler_#.bin", FSDP_ENTRY_FILE, "", "scheduler", FSDP_ROLE_OTHER, 0,
+		NO_NUMBER },
+	{ "sampler.bin", FSDP_ENTRY_FILE, "", "sampler", FSDP_ROLE_OTHER, NO_NUMBER,
+		NO_NUMBER },
+	{ "sampler_#.bin", FSDP_ENTRY_FILE, "", "sampler", FSDP_ROLE_OTHER, 0,
+		NO_NUMBER },
+	{ "dl_state_dict.bin", FSDP_ENTRY_FILE, "", "dl_state_dict", FSDP_ROLE_OTHER,
+		NO_NUMBER, NO_NUMBER },
+	{ "dl_state_dict_#.bin", FSDP_ENTRY_FILE, "", "dl_state_dict", FSDP_ROLE_OTHER, 0,
+		NO_NUMBER },
+	{ "scaler.pt", FSDP_ENTRY_FILE, "", "scaler", FSDP_ROLE_OTHER, NO_NUMBER,
+		NO_NUMBER },
+	{ "custom_checkpoint_#.pkl", FSDP_ENTRY_FILE, "", "custom_checkpoint",
+		FSDP_ROLE_OTHER, 0, NO_NUMBER },
 };
 
+static bool takes_part(
+	const struct fsdp_entry *entry, const struct part *part, uint32_t *ret_numbers)
+{
+	return entry->kind == part->kind &&
+	       fsdp_pattern_takes(entry->name, part->pattern, ret_numbers);
+}
+
+static bool has_model(const struct fsdp_folder *folder, const char *stem)
+{
+	uint32_t numbers[FSDP_PATTERN_NUMBERS];
+	for (size_t i = 0; i < sizeof accelerate_parts / sizeof *accelerate_parts; i++) {
+		const struct part *part = &accelerate_parts[i];
+		if (part->role >= 0 || strncmp(part->pattern, stem, strlen(stem)) != 0)
+			continue;
+		for (size_t k = 0; k < folder->count; k++) {
+			struct fsdp_entry entry = fsdp_folder_entry(folder, k);
+			if (takes_part(&entry, part, numbers))
+				return true;
+		}
+	}
+	return false;
+}
+
+/* With DeepSpeed below, Accelerate leaves the model to it. */
 static bool is_accelerate(const struct fsdp_folder *folder)
 {
-	return fsdp_pattern_in(folder, FSDP_ENTRY_DIRECTORY, "pytorch_model_fsdp_#") ||
-	       has_file(folder, "pytorch_model_fsdp.bin") ||
-	       fsdp_pattern_in(folder, FSDP_ENTRY_FILE, "pytorch_model_fsdp_rank#.bin") ||
-	       fsdp_pattern_in(
-		       folder, FSDP_ENTRY_FILE, "pytorch_model_fsdp_#_rank#.bin") ||
+	if (has_file(folder, "latest") || has_file(folder, "zero_to_fp32.py"))
+		return false;
+	return has_model(folder, "pytorch_model_fsdp") ||
 	       (fsdp_pattern_in(folder, FSDP_ENTRY_FILE, "random_states_#.pkl") &&
-		       (has_file(folder, "model.safetensors") ||
-			       has_file(folder, "pytorch_model.bin")));
+		       has_model(folder, ""));
+}
+
+/* What the names of a part begin with: of a model or optimizer nothing, unless it is a
+ * further one. */
+static bool set_below(struct fsdp_reading *reading, const struct part *part,
+	uint32_t index, struct fsdp_child *child, struct fsdp_error **ret_error)
+{
+	char text[64];
+	bool plain = part->role != FSDP_ROLE_OTHER && (index == 0 || index == FSDP_NONE);
+	bool bare = index == FSDP_NONE;
+	int size = snprintf(text, sizeof text, bare ? "%s" : "%s_%u", part->below, index);
+	if (plain)
+		return true;
+	child->below =
+		fsdp_arena_copy(reading->model->arena, fsdp_span(text, (size_t)size));
+	return child->below.data != NULL ||
+	       fsdp_arena_fail(reading->model->arena, ret_error);
+}
+
+static bool name_part(struct fsdp_reading *reading, const struct part *part,
+	struct fsdp_span name, const uint32_t *numbers, struct fsdp_error **ret_error)
+{
+	uint32_t index = part->index != NO_NUMBER ? numbers[part->index] : FSDP_NONE;
+	uint32_t rank = part->rank != NO_NUMBER ? numbers[part->rank] : FSDP_NONE;
+	struct fsdp_child *child = fsdp_reading_add_child(reading, name, rank, ret_error);
+	if (child == NULL)
+		return false;
+	child->strip = fsdp_span_text(part->strip);
+	child->role = part->role;
+	reading->model->is_set |= rank != FSDP_NONE;
+	return set_below(reading, part, index, child, ret_error);
 }
 
 static bool name_accelerate(struct fsdp_reading *reading,
@@ -135,72 +235,171 @@ static bool name_accelerate(struct fsdp_reading *reading,
 {
 	uint32_t numbers[FSDP_PATTERN_NUMBERS];
 	for (size_t i = 0; i < sizeof accelerate_parts / sizeof *accelerate_parts; i++) {
-		const struct part *part = &accelerate_parts[i];
+		size_t first = reading->children.count;
 		for (size_t k = 0; k < folder->count; k++) {
 			struct fsdp_entry entry = fsdp_folder_entry(folder, k);
-			if (entry.kind != part->kind ||
-				!fsdp_pattern_takes(entry.name, part->pattern, numbers))
-				continue;
-			struct fsdp_child *child =
-				fsdp_reading_add_child(reading, entry.name,
-					part->rank >= 0 ? numbers[part->rank] : FSDP_NONE,
-					ret_error);
-			if (child == NULL)
+			if (takes_part(&entry, &accelerate_parts[i], numbers) &&
+				!name_part(reading, &accelerate_parts[i], entry.name,
+					numbers, ret_error))
 				return false;
-			child->strip = fsdp_span_text(part->strip);
-			child->role = part->role;
-			reading->model->is_set |= part->rank >= 0;
 		}
+		if (!fsdp_reading_order_children(reading, first, ret_error))
+			return false;
 	}
 	return true;
 }
 
+/* Every rank writes its random states. */
+static uint32_t count_accelerate(const struct fsdp_folder *folder)
+{
+	uint32_t numbers[FSDP_PATTERN_NUMBERS], highest = 0;
+	for (size_t i = 0; i < folder->count; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+		if (fsdp_pattern_takes(entry.name, "random_states_#.pkl", numbers) &&
+			numbers[0] + 1 > highest)
+			highest = numbers[0] + 1;
+	}
+	return highest;
+}
+
+/* Of "[optimizer_<i>.]state.<fqn>.<state>" the parameter: "[model_<i>.]<fqn>". */
+static bool take_owner(struct fsdp_span name, char *text, size_t size)
+{
+	uint32_t numbers[FSDP_PATTERN_NUMBERS];
+	const unsigned char *dot = memchr(name.data, '.', name.size);
+	size_t first = dot != NULL ? (size_t)(dot - name.data) : name.size, at = 0;
+	if (fsdp_pattern_takes(fsdp_span(name.data, first), "optimizer_#", numbers)) {
+		at = (size_t)snprintf(text, size, "model_%u.", numbers[0]);
+		name = fsdp_span(name.data + first, name.size - first);
+		name = fsdp_span(
+			name.data + (name.size != 0), name.size - (name.size != 0));
+	}
+	struct fsdp_span word = FSDP_SPAN("state.");
+	const unsigned char *last = memrchr(name.data, '.', name.size);
+	if (!fsdp_span_begins(name, word) || last < name.data + word.size)
+		return false;
+	size_t length = (size_t)(last - name.data) - word.size;
+	if (at + length >= size)
+		return false;
+	memcpy(text + at, name.data + word.size, length);
+	text[at + length] = '\0';
+	return true;
+}
+
+/* What the optimizer keeps of a parameter has its shape; where it has not, the number of
+ * elements differs and the hint is not used. */
+static bool hint_shapes(struct fsdp_reading *reading, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = reading->model;
+	char text[NAME_BYTES];
+	for (uint32_t i = 0; i < model->tensors.count; i++) {
+		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		if (tensor->role != FSDP_ROLE_OPTIM || tensor->dims == 0)
+			continue;
+		struct fsdp_span name =
+			fsdp_model_name(model, tensor->name, reading->scratch);
+		if (name.data == NULL)
+			return fsdp_arena_fail(reading->scratch, ret_error);
+		if (!take_owner(name, text, sizeof text))
+			continue;
+		uint32_t owner = fsdp_names_find(&model->names, 0, fsdp_span_text(text));
+		if (owner == FSDP_NONE)
+			continue;
+		struct fsdp_shape_hint *hint =
+			fsdp_build_push(model, &model->shape_hints, NULL, ret_error);
+		if (hint == NULL)
+			return false;
+		*hint = (struct fsdp_shape_hint){
+			.name = owner, .shape = tensor->shape, .dims = tensor->dims
+		};
+	}
+	return true;
+}
+
+/* How many steps were done the optimizer counts for each parameter. */
+static void find_counter(struct fsdp_model *model)
+{
+	for (uint32_t i = 0; i < model->tensors.count && model->counter == FSDP_NONE;
+		i++) {
+		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		if (tensor->role == FSDP_ROLE_OPTIM && tensor->dims == 0 &&
+			fsdp_span_is(
+				fsdp_names_segment(&model->names, tensor->name), "step"))
+			model->counter = i;
+	}
+}
+
+static bool finish_accelerate(struct fsdp_reading *reading, struct fsdp_error **ret_error)
+{
+	find_counter(reading->model);
+	return hint_shapes(reading, ret_error);
+}
+
 /* ---- verl ---- */
 
-#define VERL_MODEL "model_world_size_#_rank_#.pt"
+static const struct {
+	const char *pattern;
+	int role;
+} verl_parts[] = {
+	{ "model_world_size_#_rank_#.pt", -1 },
+	{ "optim_world_size_#_rank_#.pt", FSDP_ROLE_OPTIM },
+	{ "extra_state_world_size_#_rank_#.pt", FSDP_ROLE_OTHER },
+};
 
 static bool is_verl(const struct fsdp_folder *folder)
 {
-	return fsdp_pattern_in(folder, FSDP_ENTRY_FILE, VERL_MODEL) &&
+	return fsdp_pattern_in(folder, FSDP_ENTRY_FILE, verl_parts[0].pattern) &&
 	       (has_file(folder, "fsdp_config.json") ||
-		       fsdp_pattern_in(
-			       folder, FSDP_ENTRY_FILE, "optim_world_size_#_rank_#.pt"));
+		       fsdp_pattern_in(folder, FSDP_ENTRY_FILE, verl_parts[1].pattern));
+}
+
+static uint32_t count_verl(const struct fsdp_folder *folder)
+{
+	uint32_t numbers[FSDP_PATTERN_NUMBERS], highest = 0;
+	for (size_t i = 0; i < folder->count; i++)
+		if (fsdp_pattern_takes(fsdp_folder_entry(folder, i).name,
+			    verl_parts[0].pattern, numbers) &&
+			numbers[0] > highest)
+			highest = numbers[0];
+	return highest;
 }
 
 static bool name_verl(struct fsdp_reading *reading, const struct fsdp_folder *folder,
 	struct fsdp_error **ret_error)
 {
 	uint32_t numbers[FSDP_PATTERN_NUMBERS];
-	for (size_t i = 0; i < folder->count; i++) {
-		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
-		if (entry.kind == FSDP_ENTRY_FILE &&
-			fsdp_pattern_takes(entry.name, VERL_MODEL, numbers) &&
-			fsdp_reading_add_child(
-				reading, entry.name, numbers[1], ret_error) == NULL)
+	for (size_t i = 0; i < sizeof verl_parts / sizeof *verl_parts; i++) {
+		size_t first = reading->children.count;
+		for (size_t k = 0; k < folder->count; k++) {
+			struct fsdp_entry entry = fsdp_folder_entry(folder, k);
+			if (entry.kind != FSDP_ENTRY_FILE ||
+				!fsdp_pattern_takes(
+					entry.name, verl_parts[i].pattern, numbers))
+				continue;
+			struct fsdp_child *child = fsdp_reading_add_child(
+				reading, entry.name, numbers[1], ret_error);
+			if (child == NULL)
+				return false;
+			child->role = verl_parts[i].role;
+		}
+		if (!fsdp_reading_order_children(reading, first, ret_error))
 			return false;
 	}
 	reading->model->is_set = true;
 	return true;
 }
 
-/* A folder whose only way on is one below: global_step_N, and actor in it. */
-static const char *const steps[] = { "global_step_#", "iter_#" };
-
-static bool is_tracked(const struct fsdp_folder *folder)
-{
-	return has_file(folder, "latest_checkpointed_iteration.txt");
-}
-
 /* ---- the table ---- */
 
 static const struct layout layouts[] = {
 	{ "lightning-fsdp", "Lightning checkpoint (DCP and meta.pt)", "Lightning",
-		is_lightning, name_lightning },
+		is_lightning, name_lightning, NULL, NULL },
 	{ "megatron-torch_dist", "Megatron-core checkpoint (torch_dist)", "Megatron-core",
-		is_megatron, name_megatron },
+		is_megatron, name_megatron, NULL, finish_megatron },
 	{ "accelerate", "Accelerate checkpoint (save_state)", "accelerate", is_accelerate,
-		name_accelerate },
-	{ "verl-fsdp", "verl checkpoint (FSDP)", "verl", is_verl, name_verl },
+		name_accelerate, count_accelerate, finish_accelerate },
+	{ "verl-fsdp", "verl checkpoint (FSDP)", "verl", is_verl, name_verl, count_verl,
+		NULL },
 };
 
 static const struct layout *find_layout(const struct fsdp_folder *folder)
@@ -211,55 +410,176 @@ static const struct layout *find_layout(const struct fsdp_folder *folder)
 	return NULL;
 }
 
-/* The one folder below that leads on, of a root with a tracker or of a step of verl. */
-static bool find_way(const struct fsdp_folder *folder, struct fsdp_entry *ret_entry)
+/* ---- folders that only lead on ---- */
+
+#define TRACKER "latest_checkpointed_iteration.txt"
+
+enum { TRACKER_BYTES = 64 };
+
+/* Of a step: the number in its folder's name. */
+static bool takes_step(const struct fsdp_entry *entry, uint32_t *ret_step)
 {
 	uint32_t numbers[FSDP_PATTERN_NUMBERS];
-	size_t found = 0;
+	if (entry->kind != FSDP_ENTRY_DIRECTORY)
+		return false;
+	*ret_step = FSDP_NONE;
+	if (fsdp_span_is(entry->name, "release"))
+		return true;
+	if (!fsdp_pattern_takes(entry->name, "global_step_#", numbers) &&
+		!fsdp_pattern_takes(entry->name, "iter_#", numbers))
+		return false;
+	*ret_step = numbers[0];
+	return true;
+}
+
+static size_t count_steps(const struct fsdp_folder *folder, struct fsdp_entry *ret_last)
+{
+	size_t count = 0;
+	uint32_t step;
 	for (size_t i = 0; i < folder->count; i++) {
 		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
-		bool leads = fsdp_span_is(entry.name, "actor");
-		for (size_t k = 0; k < sizeof steps / sizeof *steps; k++)
-			leads |= is_tracked(folder) &&
-				 fsdp_pattern_takes(entry.name, steps[k], numbers);
-		if (entry.kind != FSDP_ENTRY_DIRECTORY || !leads)
+		if (!takes_step(&entry, &step))
 			continue;
-		*ret_entry = entry;
-		found++;
+		*ret_last = entry;
+		count++;
 	}
-	return found == 1;
+	return count;
 }
+
+static bool is_tracked(const struct fsdp_folder *folder)
+{
+	struct fsdp_entry entry;
+	return has_file(folder, TRACKER) && count_steps(folder, &entry) != 0;
+}
+
+/* A step of verl: a folder for each of the models that are trained. */
+static bool find_role(const struct fsdp_folder *folder, struct fsdp_entry *ret_entry)
+{
+	static const char *const roles[] = { "actor", "critic" };
+	for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
+		if (fsdp_folder_find(folder, fsdp_span_text(roles[i]), ret_entry) &&
+			ret_entry->kind == FSDP_ENTRY_DIRECTORY)
+			return true;
+	return false;
+}
+
+/* What the tracker says: a number, or "release". */
+static bool read_tracker(const struct fsdp_folder *folder, struct fsdp_arena *arena,
+	uint32_t *ret_step, struct fsdp_span *ret_text, struct fsdp_error **ret_error)
+{
+	struct fsdp_source source;
+	uint32_t numbers[FSDP_PATTERN_NUMBERS];
+	if (!fsdp_folder_source(folder, FSDP_SPAN(TRACKER), &source, ret_error) ||
+		!fsdp_source_read_all(&source, 0, fsdp_min(source.size, TRACKER_BYTES),
+			arena, ret_text, ret_error))
+		return false;
+	while (ret_text->size != 0 && ret_text->data[ret_text->size - 1] <= ' ')
+		ret_text->size--;
+	*ret_step = fsdp_pattern_takes(*ret_text, "#", numbers) ? numbers[0] : FSDP_NONE;
+	return true;
+}
+
+/* The folder that the tracker of a root names; the only one there is if it names none. */
+static bool follow_tracker(struct fsdp_reading *reading, const struct fsdp_folder *folder,
+	struct fsdp_entry *ret_entry, uint32_t *ret_step, struct fsdp_error **ret_error)
+{
+	uint32_t wanted;
+	struct fsdp_span text;
+	if (!read_tracker(folder, reading->model->arena, &wanted, &text, ret_error))
+		return false;
+	for (size_t i = 0; i < folder->count; i++) {
+		*ret_entry = fsdp_folder_entry(folder, i);
+		if (takes_step(ret_entry, ret_step) && *ret_step == wanted)
+			return true;
+	}
+	if (count_steps(folder, ret_entry) == 1) {
+		(void)takes_step(ret_entry, ret_step);
+		fsdp_find(&reading->model->findings, FSDP_RULE_MISSING_FILE,
+			FSDP_PLACE(.file = FSDP_SPAN(TRACKER),
+				.severity = FSDP_WARNING + 1),
+			"the file names %.*s, of which there is no folder; %.*s was read",
+			(int)text.size, (const char *)text.data,
+			(int)fsdp_min(ret_entry->name.size, 64),
+			(const char *)ret_entry->name.data);
+		return true;
+	}
+	fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
+		TRACKER " names %.*s, of which there is no folder", (int)text.size,
+		(const char *)text.data);
+	fsdp_error_add_rule(ret_error, "FI1001");
+	fsdp_error_add_hint(ret_error, "give the folder of another step");
+	return false;
+}
+
+/* verl writes the number of the step nowhere but in the name. */
+static bool add_step(
+	struct fsdp_model *model, uint32_t step, struct fsdp_error **ret_error)
+{
+	struct fsdp_token *token =
+		fsdp_arena_take(model->arena, sizeof *token, _Alignof(struct fsdp_token));
+	uint32_t name = fsdp_names_child(&model->names, 0, FSDP_SPAN("global_step"));
+	if (token == NULL || name == FSDP_NONE)
+		return fsdp_arena_fail(model->arena, ret_error);
+	*token = (struct fsdp_token){ .kind = FSDP_TOKEN_INTEGER, .integer = step };
+	const struct fsdp_value_record value = {
+		.name = name,
+		.raw_name = name,
+		.path = FSDP_NONE,
+		.file = FSDP_NONE,
+		.rank = FSDP_NONE,
+		.tokens = token,
+		.token_count = 1,
+		.type = "int",
+		.offset = FSDP_UNKNOWN,
+		.length = FSDP_UNKNOWN,
+	};
+	return fsdp_build_value(model, &value, ret_error) != FSDP_NONE;
+}
+
+/* ---- the family ---- */
 
 static int bid(const struct fsdp_look *look)
 {
 	struct fsdp_entry entry;
 	if (look->folder == NULL)
 		return 0;
-	return find_layout(look->folder) != NULL ? 92
-	       : find_way(look->folder, &entry)  ? 15
-						 : 0;
+	return find_layout(look->folder) != NULL                             ? 92
+	       : is_tracked(look->folder) || find_role(look->folder, &entry) ? 15
+									     : 0;
 }
 
 struct state {
 	const struct layout *layout; /* NULL: a folder that only leads on */
 	uint32_t world_size;         /* 0: whoever reads the parts knows */
+	uint32_t step;               /* by the name of the folder that it leads to */
 };
+
+static bool lead_on(struct fsdp_reading *reading, const struct fsdp_folder *folder,
+	struct state *state, struct fsdp_error **ret_error)
+{
+	struct fsdp_entry entry;
+	state->step = FSDP_NONE;
+	if (is_tracked(folder) ? !follow_tracker(
+					 reading, folder, &entry, &state->step, ret_error)
+			       : !find_role(folder, &entry))
+		return false;
+	return fsdp_reading_add_child(reading, entry.name, FSDP_NONE, ret_error) != NULL;
+}
 
 static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	struct fsdp_error **ret_error)
 {
 	struct state *state =
 		fsdp_arena_take(reading->scratch, sizeof *state, _Alignof(struct state));
-	struct fsdp_entry entry;
 	if (state == NULL)
 		return fsdp_arena_fail(reading->scratch, ret_error);
 	reading->state = state;
 	state->layout = find_layout(look->folder);
 	if (state->layout == NULL)
-		return find_way(look->folder, &entry) &&
-		       fsdp_reading_add_child(
-			       reading, entry.name, FSDP_NONE, ret_error) != NULL;
-	state->world_size = highest_of(look->folder, "random_states_#.pkl");
+		return lead_on(reading, look->folder, state, ret_error);
+	state->world_size = state->layout->count_ranks != NULL
+				    ? state->layout->count_ranks(look->folder)
+				    : 0;
 	return state->layout->name_children(reading, look->folder, ret_error);
 }
 
@@ -267,15 +587,16 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 {
 	struct state *state = reading->state;
 	struct fsdp_model *model = reading->model;
-	(void)ret_error;
 	if (state->layout == NULL)
-		return true;
+		return state->step == FSDP_NONE || model->format.family == NULL ||
+		       strcmp(model->format.family, "verl-fsdp") != 0 ||
+		       add_step(model, state->step, ret_error);
 	model->format.family = state->layout->name;
 	model->format.title = state->layout->title;
 	model->format.writer = state->layout->writer;
 	if (state->world_size != 0)
 		model->world_size = state->world_size;
-	return true;
+	return state->layout->finish == NULL || state->layout->finish(reading, ret_error);
 }
 
 const struct fsdp_family fsdp_family_layout = {

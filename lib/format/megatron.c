@@ -10,7 +10,8 @@
  *		iteration, checkpoint_version, optimizer, rng_state …
  *
  * Along which dimension a tensor was cut is written nowhere: its module's name tells.
- * Halves of a gated linear_fc1 were cut each for itself.
+ * Halves of a gated linear_fc1 were cut each for itself. What the optimizer keeps counts
+ * parameters and does not name them: it stays each rank's own.
  *
  * Origin: megatron/training/checkpointing.py, megatron/core/tensor_parallel.
  */
@@ -100,7 +101,7 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 			return false;
 	}
 	reading->model->is_set = true;
-	return true;
+	return fsdp_reading_order_children(reading, 0, ret_error);
 }
 
 /* ---- how the model was cut ---- */
@@ -347,6 +348,7 @@ static bool join_part(
 				return fsdp_arena_fail(megatron->scratch, ret_error);
 			if (tensor->role == FSDP_ROLE_PARAM)
 				tensor->role = FSDP_ROLE_OTHER;
+			tensor->flags |= FSDP_TENSOR_RANKS_OWN;
 			continue;
 		}
 		int dim = cut_dimension(name, tensor->dims);
@@ -408,6 +410,7 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 	model->format.title = fsdp_family_megatron.title;
 	model->format.writer = "Megatron-LM";
 	model->world_size = megatron.tp_size * megatron.pp_size;
+	model->is_split = true;
 	return join(&megatron, ret_error);
 }
 

@@ -193,7 +193,7 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 			child->rank = FSDP_NONE;
 	}
 	reading->model->is_set = true;
-	return true;
+	return fsdp_reading_order_children(reading, 0, ret_error);
 }
 
 /* ---- after all files were read: is it one save? ---- */

@@ -2,6 +2,9 @@
 /*
  * Knows which families there are; knows nothing of what they read.
  */
+#include <stdlib.h>
+
+#include "base/num.h"
 #include "format/format.h"
 
 static const struct fsdp_family *const families[] = {
@@ -59,6 +62,36 @@ struct fsdp_child *fsdp_reading_add_child(struct fsdp_reading *reading,
 	}
 	*child = (struct fsdp_child){ .name = name, .rank = rank, .role = -1 };
 	return child;
+}
+
+static int compare_children(const void *a, const void *b)
+{
+	const struct fsdp_child *first = a, *second = b;
+	if (first->rank != second->rank)
+		return first->rank < second->rank ? -1 : 1;
+	size_t size = fsdp_min(first->name.size, second->name.size);
+	int order = size != 0 ? memcmp(first->name.data, second->name.data, size) : 0;
+	return order != 0 ? order
+			  : (first->name.size > second->name.size) -
+				    (first->name.size < second->name.size);
+}
+
+bool fsdp_reading_order_children(
+	struct fsdp_reading *reading, size_t first, struct fsdp_error **ret_error)
+{
+	size_t count = reading->children.count - first;
+	struct fsdp_child *sorted = fsdp_arena_take(reading->scratch,
+		(count + 1) * sizeof *sorted, _Alignof(struct fsdp_child));
+	if (sorted == NULL)
+		return fsdp_arena_fail(reading->scratch, ret_error);
+	for (size_t i = 0; i < count; i++)
+		sorted[i] = *(const struct fsdp_child *)fsdp_vec_at(
+			&reading->children, first + i);
+	qsort(sorted, count, sizeof *sorted, compare_children);
+	for (size_t i = 0; i < count; i++)
+		*(struct fsdp_child *)fsdp_vec_at(&reading->children, first + i) =
+			sorted[i];
+	return true;
 }
 
 void fsdp_reading_keep_error(struct fsdp_reading *reading, struct fsdp_error *error)

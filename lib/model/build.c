@@ -16,6 +16,7 @@ bool fsdp_build_init(struct fsdp_model *model, struct fsdp_arena *arena,
 		.arena = arena,
 		.limits = limits,
 		.world_size = FSDP_NONE,
+		.counter = FSDP_NONE,
 	};
 	fsdp_findings_init(&model->findings, arena, limits);
 	fsdp_vec_init(&model->ints, arena, sizeof(int64_t));
@@ -36,6 +37,7 @@ bool fsdp_build_init(struct fsdp_model *model, struct fsdp_arena *arena,
 	fsdp_vec_init(&model->placements, arena, sizeof(struct fsdp_placement_record));
 	fsdp_vec_init(&model->quantizers, arena, sizeof(struct fsdp_quantizer));
 	fsdp_vec_init(&model->class_hints, arena, sizeof(struct fsdp_class_hint));
+	fsdp_vec_init(&model->shape_hints, arena, sizeof(struct fsdp_shape_hint));
 	if (!fsdp_names_init(&model->names, arena))
 		return fsdp_arena_fail(arena, ret_error);
 	return true;
@@ -372,6 +374,77 @@ bool fsdp_build_strip(struct fsdp_model *model, size_t first_tensor, size_t firs
 		bool stripped;
 		if (!strip_entry(model, strip, &value->name, &value->raw_name,
 			    &value->path, &stripped, ret_error))
+			return false;
+	}
+	return true;
+}
+
+/* The name below `above`; of the empty name that itself. */
+static uint32_t name_below(struct fsdp_model *model, uint32_t name,
+	struct fsdp_span above, struct fsdp_error **ret_error)
+{
+	struct fsdp_span whole = fsdp_model_name(model, name, model->arena);
+	size_t dot = whole.size != 0, size = above.size + dot + whole.size;
+	char *text = fsdp_arena_take(model->arena, size + 1, 1);
+	uint32_t id = FSDP_NONE;
+	if (whole.data != NULL && text != NULL) {
+		memcpy(text, above.data, above.size);
+		memset(text + above.size, '.', dot);
+		memcpy(text + above.size + dot, whole.data, whole.size);
+		id = fsdp_names_intern(&model->names, 0, fsdp_span(text, size));
+	}
+	if (id == FSDP_NONE)
+		fsdp_arena_fail(model->arena, ret_error);
+	return id;
+}
+
+/* A path with one more part in front. */
+static bool lengthen_path(struct fsdp_model *model, uint32_t *path, size_t name_size,
+	size_t above_size, struct fsdp_error **ret_error)
+{
+	int64_t packed[FSDP_PATH_DEPTH + 1] = { 2, (int64_t)above_size * 2,
+		(int64_t)name_size * 2 };
+	const int64_t *parts = fsdp_model_ints(model, *path);
+	size_t count = parts != NULL ? (size_t)parts[0] : 1;
+	if (count == FSDP_PATH_DEPTH)
+		count--;
+	if (parts != NULL)
+		memcpy(packed + 2, parts + 1, count * sizeof *packed);
+	packed[0] = (int64_t)count + 1;
+	*path = FSDP_NONE;
+	if (count == 0)
+		return true;
+	*path = fsdp_build_ints(model, packed, count + 2, ret_error);
+	return *path != FSDP_NONE;
+}
+
+static bool put_entry_below(struct fsdp_model *model, struct fsdp_span above,
+	uint32_t *name, uint32_t *raw_name, uint32_t *path, struct fsdp_error **ret_error)
+{
+	uint32_t old = *raw_name;
+	size_t size = fsdp_names_length(&model->names, old);
+	*raw_name = name_below(model, old, above, ret_error);
+	if (*raw_name == FSDP_NONE)
+		return false;
+	*name = *name == old ? *raw_name : name_below(model, *name, above, ret_error);
+	return *name != FSDP_NONE &&
+	       lengthen_path(model, path, size, above.size, ret_error);
+}
+
+bool fsdp_build_put_below(struct fsdp_model *model, size_t first_tensor,
+	size_t first_value, struct fsdp_span above, struct fsdp_error **ret_error)
+{
+	for (size_t i = first_tensor; above.size != 0 && i < model->tensors.count; i++) {
+		struct fsdp_tensor_record *tensor = fsdp_vec_at(&model->tensors, i);
+		if (!(tensor->flags & FSDP_TENSOR_COMPONENT) &&
+			!put_entry_below(model, above, &tensor->name, &tensor->raw_name,
+				&tensor->path, ret_error))
+			return false;
+	}
+	for (size_t i = first_value; above.size != 0 && i < model->values.count; i++) {
+		struct fsdp_value_record *value = fsdp_vec_at(&model->values, i);
+		if (!put_entry_below(model, above, &value->name, &value->raw_name,
+			    &value->path, ret_error))
 			return false;
 	}
 	return true;

@@ -71,6 +71,11 @@ uint32_t fsdp_build_value(struct fsdp_model *model,
 bool fsdp_build_strip(struct fsdp_model *model, size_t first_tensor, size_t first_value,
 	struct fsdp_span strip, int role, struct fsdp_error **ret_error);
 
+/* Puts the names of all tensors and values from these on below `above` (empty: leaves
+ * them where they are). */
+bool fsdp_build_put_below(struct fsdp_model *model, size_t first_tensor,
+	size_t first_value, struct fsdp_span above, struct fsdp_error **ret_error);
+
 /* Takes back what a plan that turned out to be unusable has added. */
 void fsdp_model_forget_plan(struct fsdp_model *model);
 

@@ -177,8 +177,8 @@ static void count_files(struct fsdp_model *model)
 typedef bool (*freeze_step)(struct fsdp_model *model, struct fsdp_arena *scratch);
 
 static const freeze_step steps[] = {
-	fsdp_freeze_merge,
 	fsdp_freeze_roles,
+	fsdp_freeze_merge,
 	fsdp_freeze_visits,
 	fsdp_freeze_keys,
 	fsdp_freeze_local,

@@ -197,6 +197,14 @@ static bool set_run(struct fsdp_model *model, struct fsdp_piece_record *piece,
 	return piece->box != FSDP_NONE;
 }
 
+/* Its runs are placed, and it is no list of elements any more. */
+static void set_shape(struct fsdp_tensor_record *tensor, fsdp_ints shape, uint32_t dims)
+{
+	tensor->shape = shape;
+	tensor->dims = (uint8_t)dims;
+	tensor->flags &= (uint16_t) ~(FSDP_TENSOR_FLATTENED | FSDP_TENSOR_SHAPE_INFERRED);
+}
+
 /* A parameter that is only in the shards: a run of each of them. */
 static bool derive(struct local *local, const struct held *held, uint32_t name,
 	const struct fsdp_flat_entry_record *entry)
@@ -292,9 +300,7 @@ static bool convert(struct local *local, const struct held *held, uint32_t id,
 		if (!set_run(model, piece, &part, &local->error))
 			return false;
 	}
-	tensor->shape = entry->shape;
-	tensor->dims = (uint8_t)entry->dims;
-	tensor->flags &= (uint16_t) ~(FSDP_TENSOR_FLATTENED | FSDP_TENSOR_SHAPE_INFERRED);
+	set_shape(tensor, entry->shape, entry->dims);
 	return true;
 }
 
@@ -468,12 +474,14 @@ struct shard {
 struct found {
 	uint32_t unit, tensor;
 	uint64_t start, numel;
+	const struct fsdp_shape_hint *hint; /* NULL: its shape is not known */
 };
 
 struct inference {
 	struct fsdp_model *model;
 	struct shard *shards; /* by extent */
 	bool *complete;       /* by unit: all of its elements are here */
+	uint32_t *hint_of;    /* by clean name: its shape hint, plus 1; NULL: no hints */
 	uint32_t *tensor_of;  /* by unit: its flat parameter */
 	struct found *found;
 	size_t count;
@@ -590,8 +598,59 @@ static int compare_found(const void *a, const void *b)
 	return first->tensor < second->tensor ? -1 : first->tensor > second->tensor;
 }
 
+static bool index_hints(struct inference *inference, struct fsdp_arena *scratch)
+{
+	const struct fsdp_model *model = inference->model;
+	size_t names = model->names.list.count;
+	if (model->shape_hints.count == 0)
+		return true;
+	inference->hint_of =
+		fsdp_arena_take(scratch, names * sizeof *inference->hint_of, 4);
+	for (uint32_t i = 0; inference->hint_of != NULL && i < model->shape_hints.count;
+		i++) {
+		const struct fsdp_shape_hint *hint = fsdp_vec_at(&model->shape_hints, i);
+		inference->hint_of[hint->name] = i + 1;
+	}
+	return inference->hint_of != NULL;
+}
+
+static const struct fsdp_shape_hint *find_hint(
+	const struct inference *inference, const struct found *found)
+{
+	const struct fsdp_model *model = inference->model;
+	const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, found->tensor);
+	uint64_t numel;
+	if (inference->hint_of == NULL || inference->hint_of[tensor->name] == 0)
+		return NULL;
+	const struct fsdp_shape_hint *hint =
+		fsdp_vec_at(&model->shape_hints, inference->hint_of[tensor->name] - 1);
+	return fsdp_numel(fsdp_model_ints(model, hint->shape), hint->dims, &numel) &&
+			       numel == found->numel
+		       ? hint
+		       : NULL;
+}
+
+static bool is_tied(const struct found *a, const struct found *b)
+{
+	return a->start == b->start && a->numel == b->numel;
+}
+
+/* A second name of a parameter has the shape that is known of the first. */
+static void set_hints(
+	const struct inference *inference, struct found *found, size_t count)
+{
+	for (size_t i = 0, next; i < count; i = next) {
+		const struct fsdp_shape_hint *hint = NULL;
+		for (next = i; next < count && is_tied(&found[i], &found[next]); next++)
+			if (hint == NULL)
+				hint = find_hint(inference, &found[next]);
+		for (size_t k = i; k < next; k++)
+			found[k].hint = hint;
+	}
+}
+
 static bool push_entry(struct inference *inference, uint32_t fqn, uint64_t start,
-	uint64_t numel, fsdp_ints shape)
+	uint64_t numel, const struct fsdp_shape_hint *hint)
 {
 	struct fsdp_model *model = inference->model;
 	struct fsdp_flat_entry_record *entry =
@@ -600,7 +659,8 @@ static bool push_entry(struct inference *inference, uint32_t fqn, uint64_t start
 		return false;
 	*entry = (struct fsdp_flat_entry_record){
 		.fqn = fqn,
-		.shape = shape,
+		.shape = hint != NULL ? hint->shape : FSDP_NONE,
+		.dims = hint != NULL ? hint->dims : 0,
 		.start = start,
 		.numel = numel,
 	};
@@ -613,9 +673,7 @@ static bool make_up(
 {
 	uint64_t end = 0;
 	for (size_t i = 0; i < count; i++) {
-		bool tied = i != 0 && found[i].start == found[i - 1].start &&
-			    found[i].numel == found[i - 1].numel;
-		if (tied)
+		if (i != 0 && is_tied(&found[i], &found[i - 1]))
 			continue;
 		if (found[i].start < end || found[i].start - end >= GAP_MAX ||
 			found[i].numel > numel - found[i].start)
@@ -650,15 +708,15 @@ static bool list_entries(struct inference *inference, const struct found *found,
 			continue;
 		}
 		if (found[i].start > end && !push_entry(inference, FSDP_NONE, end,
-						    found[i].start - end, FSDP_NONE))
+						    found[i].start - end, NULL))
 			return false;
-		if (!push_entry(
-			    inference, name, found[i].start, found[i].numel, FSDP_NONE))
+		if (!push_entry(inference, name, found[i].start, found[i].numel,
+			    found[i].hint))
 			return false;
 		end = found[i].start + found[i].numel;
 	}
 	if (flat->numel > end &&
-		!push_entry(inference, FSDP_NONE, end, flat->numel - end, FSDP_NONE))
+		!push_entry(inference, FSDP_NONE, end, flat->numel - end, NULL))
 		return false;
 	flat->entry_count = (uint32_t)model->flat_entries.count - flat->first_entry;
 	return true;
@@ -668,7 +726,7 @@ static bool set_runs(struct inference *inference, const struct found *found,
 	const struct fsdp_flat_record *flat)
 {
 	struct fsdp_model *model = inference->model;
-	const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, found->tensor);
+	struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, found->tensor);
 	struct fsdp_flat_cut cut = fsdp_ledger_cut(flat);
 	for (uint32_t i = 0; i < tensor->piece_count; i++) {
 		struct fsdp_piece_record *piece =
@@ -685,6 +743,8 @@ static bool set_runs(struct inference *inference, const struct found *found,
 		if (!set_run(model, piece, &part, &inference->error))
 			return false;
 	}
+	if (found->hint != NULL)
+		set_shape(tensor, found->hint->shape, found->hint->dims);
 	return true;
 }
 
@@ -693,7 +753,7 @@ static bool infer_entries(struct inference *inference)
 	qsort(inference->found, inference->count, sizeof *inference->found,
 		compare_found);
 	for (size_t i = 0, next; i < inference->count; i = next) {
-		const struct found *found = &inference->found[i];
+		struct found *found = &inference->found[i];
 		for (next = i; next < inference->count &&
 			       inference->found[next].unit == found->unit;)
 			next++;
@@ -704,6 +764,7 @@ static bool infer_entries(struct inference *inference)
 		if (!inference->complete[found->unit] ||
 			!make_up(found, next - i, flat->numel, flat->shards))
 			continue;
+		set_hints(inference, found, next - i);
 		if (!list_entries(inference, found, next - i, flat))
 			return false;
 		fsdp_model_tensor(inference->model, inference->tensor_of[found->unit])
@@ -731,7 +792,7 @@ bool fsdp_model_infer_flats(struct fsdp_model *model, struct fsdp_arena *scratch
 	if (inference.shards == NULL || inference.complete == NULL ||
 		inference.tensor_of == NULL || inference.found == NULL)
 		return false;
-	bool good = true;
+	bool good = index_hints(&inference, scratch);
 	for (uint32_t i = 0; i < count && good; i++)
 		if (is_flat_shard(fsdp_model_tensor(model, i)))
 			good = infer_flat(&inference, i);

@@ -3,12 +3,15 @@
  * Knows how the tensors of several rank files become one: pieces of equal names meet;
  * knows nothing of files.
  *
- * A tensor that is whole in several files keeps one piece a rank: replicas. Runs of a
+ * A tensor that is whole in several files keeps one piece a rank: replicas; but what is
+ * no model's and no optimizer's (the state of a random generator) is each rank's own, and
+ * so is what its family calls so: there are as many of it as ranks. Runs of a
  * flattened parameter (LOCAL state dicts with use_orig_params) have one name, one
  * dimension and a length of their own in every file: they are put behind each other in
  * order of ranks, which is the parameter in its flattened form.
  */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/num.h"
 #include "model/build.h"
@@ -20,6 +23,7 @@ struct merge {
 	uint32_t *first;  /* of a raw name: its first tensor, or FSDP_NONE */
 	uint32_t *target; /* of a tensor: the one it becomes part of; FSDP_NONE: none */
 	uint32_t *file;   /* of a tensor: the one that holds it */
+	uint32_t *order;  /* of tensors: by rank, then as they were read */
 	bool *fragments;  /* of a first tensor: its parts are runs */
 };
 
@@ -134,11 +138,30 @@ static void find_disagreement(
 		(int)fsdp_min(there->path.size, 256), (const char *)there->path.data);
 }
 
+/* Tensors of which every rank of a save has a share, if only an empty one. */
+static bool is_everywhere(const struct fsdp_tensor_record *tensor)
+{
+	const char *name = fsdp_model_class(tensor->class_index);
+	return (tensor->flags & FSDP_TENSOR_FLATTENED) ||
+	       (name != NULL && (strcmp(name, "DTensor") == 0 ||
+					strcmp(name, "ShardedTensor") == 0));
+}
+
+static bool is_ranks_own(const struct fsdp_tensor_record *tensor)
+{
+	return (tensor->flags & FSDP_TENSOR_RANKS_OWN) != 0 ||
+	       (tensor->role == FSDP_ROLE_OTHER && !is_everywhere(tensor));
+}
+
 static void meet(
 	struct merge *merge, uint32_t index, bool flat, struct fsdp_arena *scratch)
 {
 	struct fsdp_model *model = merge->model;
-	const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, index);
+	struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, index);
+	if (is_ranks_own(tensor)) {
+		tensor->flags |= FSDP_TENSOR_RANKS_OWN;
+		return;
+	}
 	uint32_t first = merge->first[tensor->raw_name];
 	if (first == FSDP_NONE) {
 		merge->first[tensor->raw_name] = index;
@@ -157,19 +180,39 @@ static void meet(
 	find_disagreement(merge, index, first, scratch);
 }
 
+/* ---- order ---- */
+
+static int compare_keys(const void *a, const void *b)
+{
+	const uint64_t *first = a, *second = b;
+	return *first < *second ? -1 : *first > *second;
+}
+
+/* Files come in order of their names, in which rank 10 is before rank 2. */
+static bool set_order(struct merge *merge, struct fsdp_arena *scratch)
+{
+	uint32_t count = (uint32_t)merge->model->tensors.count;
+	uint64_t *keys = fsdp_arena_take(scratch, ((size_t)count + 1) * sizeof *keys, 8);
+	bool sorted = true;
+	merge->order =
+		fsdp_arena_take(scratch, ((size_t)count + 1) * sizeof *merge->order, 4);
+	if (keys == NULL || merge->order == NULL)
+		return false;
+	for (uint32_t i = 0; i < count; i++) {
+		keys[i] = (uint64_t)file_of(merge, i)->rank << 32 | i;
+		sorted &= i == 0 || keys[i - 1] < keys[i];
+	}
+	if (!sorted)
+		qsort(keys, count, sizeof *keys, compare_keys);
+	for (uint32_t i = 0; i < count; i++)
+		merge->order[i] = (uint32_t)keys[i];
+	return true;
+}
+
 /* ---- who lacks what ---- */
 
 /* Tensors looked at for files that lack some: what is beyond is not said. */
 enum { SHARES_WORK = 1 << 28 };
-
-/* Tensors of which every rank of a save has a share, if only an empty one. */
-static bool is_everywhere(const struct fsdp_tensor_record *tensor)
-{
-	const char *name = fsdp_model_class(tensor->class_index);
-	return (tensor->flags & FSDP_TENSOR_FLATTENED) ||
-	       (name != NULL && (strcmp(name, "DTensor") == 0 ||
-					strcmp(name, "ShardedTensor") == 0));
-}
 
 /* Whether the mesh that the tensor lies on has this rank. */
 static bool is_on_mesh(const struct fsdp_model *model,
@@ -191,7 +234,7 @@ static bool is_on_mesh(const struct fsdp_model *model,
 	return ranks == NULL && rank < mesh->rank_count;
 }
 
-/* Of one file: what others have and it has not. */
+/* Of one rank, one file of which is given: what others have and it has not. */
 static void find_lacks(
 	struct merge *merge, uint32_t file, const bool *has, struct fsdp_arena *scratch)
 {
@@ -221,9 +264,14 @@ static void find_lacks(
 		(const char *)other->path.data);
 }
 
+static uint32_t file_rank(const struct merge *merge, uint32_t position)
+{
+	return file_of(merge, merge->order[position])->rank;
+}
+
 /*
- * Each rank of one save holds a share of every sharded tensor. Most sets are whole: files
- * with as many of them as there are need no look at which.
+ * Each rank of one save holds a share of every sharded tensor, in one of its files. Most
+ * sets are whole: ranks with as many of them as there are need no look at which.
  */
 static bool judge_shares(struct merge *merge, struct fsdp_arena *scratch)
 {
@@ -237,24 +285,24 @@ static bool judge_shares(struct merge *merge, struct fsdp_arena *scratch)
 		all += merge->target[i] == i &&
 		       is_everywhere(fsdp_model_tensor(model, i));
 	for (uint32_t begin = 0, end; begin < count; begin = end) {
-		uint32_t file = merge->file[begin], held = 0;
-		const struct fsdp_file_record *record = fsdp_vec_at(&model->files, file);
-		for (end = begin; end < count && merge->file[end] == file; end++) {
-			uint32_t target = merge->target[end];
+		uint32_t rank = file_rank(merge, begin), held = 0, file = FSDP_NONE;
+		for (end = begin; end < count && file_rank(merge, end) == rank; end++) {
+			uint32_t index = merge->order[end], target = merge->target[index];
 			if (target == FSDP_NONE ||
 				!is_everywhere(fsdp_model_tensor(model, target)))
 				continue;
 			held += !has[target];
 			has[target] = true;
+			if (file == FSDP_NONE)
+				file = merge->file[index];
 		}
 		/* A file without any is another thing: an empty one of rank0_only. */
 		work += count;
-		if (held != 0 && held < all && !record->left_out &&
-			record->rank != FSDP_NONE && work < SHARES_WORK)
+		if (held != 0 && held < all && rank != FSDP_NONE && work < SHARES_WORK)
 			find_lacks(merge, file, has, scratch);
 		for (uint32_t i = begin; i < end; i++)
-			if (merge->target[i] != FSDP_NONE)
-				has[merge->target[i]] = false;
+			if (merge->target[merge->order[i]] != FSDP_NONE)
+				has[merge->target[merge->order[i]]] = false;
 	}
 	return true;
 }
@@ -334,7 +382,7 @@ static bool keep_backed(struct merge *merge, struct fsdp_arena *scratch)
 	return true;
 }
 
-/* Pieces in order of the tensors they now belong to. */
+/* Pieces in order of the tensors they now belong to, and of ranks. */
 static bool regroup(struct merge *merge, struct fsdp_arena *scratch)
 {
 	struct fsdp_model *model = merge->model;
@@ -355,8 +403,9 @@ static bool regroup(struct merge *merge, struct fsdp_arena *scratch)
 		if (fsdp_vec_push(&pieces) == NULL)
 			return false;
 	for (uint32_t i = 0; i < count; i++) {
-		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
-		uint32_t target = merge->target[i];
+		struct fsdp_tensor_record *tensor =
+			fsdp_model_tensor(model, merge->order[i]);
+		uint32_t target = merge->target[merge->order[i]];
 		if (target == FSDP_NONE)
 			continue;
 		for (uint32_t k = 0; k < tensor->piece_count; k++) {
@@ -413,16 +462,16 @@ static bool line_up_runs(
 		fsdp_arena_take(scratch, (model->pieces.count + 1) * sizeof *lengths, 8);
 	if (filled == NULL || lengths == NULL)
 		return false;
-	/* Tensors were met in order of files, and so are the pieces of their targets. */
+	/* In the order in which the pieces of their targets lie. */
 	for (uint32_t i = 0; i < count; i++) {
-		uint32_t target = merge->target[i];
+		uint32_t target = merge->target[merge->order[i]];
 		if (target == FSDP_NONE)
 			continue;
 		const struct fsdp_tensor_record *tensor =
 			fsdp_model_tensor(model, target);
 		if (merge->fragments[target] && filled[target] < tensor->piece_count)
 			lengths[tensor->first_piece + filled[target]++] =
-				fsdp_model_ints(model, old_shapes[i])[0];
+				fsdp_model_ints(model, old_shapes[merge->order[i]])[0];
 	}
 	for (uint32_t i = 0; i < count; i++) {
 		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
@@ -583,9 +632,9 @@ static bool merge_tensors(struct merge *merge, struct fsdp_arena *scratch)
 		if (merge->target[i] != FSDP_NONE &&
 			!(fsdp_model_tensor(model, i)->flags & FSDP_TENSOR_COMPONENT))
 			meet(merge, i, flat, scratch);
-	return keep_backed(merge, scratch) && judge_shares(merge, scratch) &&
-	       regroup(merge, scratch) && line_up_runs(merge, shapes, scratch) &&
-	       compact(merge, scratch);
+	return keep_backed(merge, scratch) && set_order(merge, scratch) &&
+	       judge_shares(merge, scratch) && regroup(merge, scratch) &&
+	       line_up_runs(merge, shapes, scratch) && compact(merge, scratch);
 }
 
 bool fsdp_freeze_merge(struct fsdp_model *model, struct fsdp_arena *scratch)

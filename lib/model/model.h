@@ -130,6 +130,13 @@ struct fsdp_class_hint {
 	const char *class_name;
 };
 
+/* The shape of a parameter of which the files of the model have the elements only. */
+struct fsdp_shape_hint {
+	uint32_t name; /* clean */
+	fsdp_ints shape;
+	uint8_t dims;
+};
+
 /* A FlatParameter; what follows from these few numbers is worked out where it is asked
  * for (flat.h, ledger.h). */
 struct fsdp_flat_record {
@@ -192,12 +199,14 @@ struct fsdp_model {
 	struct fsdp_vec files, extents, tensors, pieces, values, extras;
 	struct fsdp_vec modules, units, unit_fqns, planned;
 	struct fsdp_vec flats, flat_entries, flat_ties;
-	struct fsdp_vec meshes, placements, quantizers, class_hints;
+	struct fsdp_vec meshes, placements, quantizers, class_hints, shape_hints;
+	uint32_t counter;        /* tensor whose one element counts steps, or FSDP_NONE */
 	uint32_t component_base; /* tensors from here on are components; set by freeze */
 
 	bool has_plan;  /* modules and units come from a plan */
 	bool plan_only; /* and so do the tensors */
 	bool is_set;    /* files of several ranks: tensors of one name are one */
+	bool is_split;  /* over ranks of tensor or pipeline parallelism, not by FSDP */
 	bool no_visits; /* modules were not visited by anyone: made from names */
 	struct fsdp_format format;
 	uint32_t world_size;

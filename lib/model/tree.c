@@ -512,7 +512,7 @@ static bool infer_units(struct fsdp_model *model, struct fsdp_arena *scratch)
 	if (!infer_from_flat_keys(model, &flat))
 		return false;
 	if (flat ? !fsdp_model_infer_flats(model, scratch)
-		 : !infer_from_placements(model, scratch))
+		 : !model->is_split && !infer_from_placements(model, scratch))
 		return false;
 	return spread_units(model, scratch) && list_unit_fqns(model);
 }

@@ -93,6 +93,8 @@ enum fsdp_tensor_flag {
 	FSDP_TENSOR_COALESCED = 1 << 9,
 	FSDP_TENSOR_SPREAD =
 		1 << 10, /* a FlatParameter whose parameters are listed too */
+	FSDP_TENSOR_RANKS_OWN =
+		1 << 11, /* of one rank: others of its name are other ranks' own */
 };
 
 struct fsdp_tensor {

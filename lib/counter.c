@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows how many steps an optimizer did: the one element of a tensor that counts them,
+ * which a family named. Adds that as a value, or nothing where it cannot be read: the
+ * tensor itself is listed in any case.
+ */
+#include "base/num.h"
+#include "checkpoint-private.h"
+#include "counter.h"
+#include "model/build.h"
+#include "model/dtype.h"
+
+enum { NUMBER_BYTES = 8 };
+
+/* Counted are whole numbers, whatever they are stored as. */
+static bool decode(const char *dtype, uint64_t bits, int64_t *ret_count)
+{
+	double number = 0;
+	float single;
+	uint32_t low = (uint32_t)bits;
+	if (strcmp(dtype, "int64") == 0) {
+		*ret_count = (int64_t)bits;
+		return *ret_count >= 0;
+	}
+	if (strcmp(dtype, "int32") == 0) {
+		*ret_count = (int32_t)low;
+		return *ret_count >= 0;
+	}
+	if (strcmp(dtype, "float64") == 0) {
+		memcpy(&number, &bits, sizeof number);
+	} else if (strcmp(dtype, "float32") == 0) {
+		memcpy(&single, &low, sizeof single);
+		number = (double)single;
+	} else {
+		return false;
+	}
+	if (!(number >= 0 && number < (double)(INT64_C(1) << 53)))
+		return false;
+	*ret_count = (int64_t)number;
+	return (double)*ret_count >= number;
+}
+
+static bool read_count(const struct fsdp_checkpoint *checkpoint,
+	struct fsdp_locator *locator, uint32_t piece, int64_t *ret_count,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_view view;
+	struct fsdp_source source;
+	unsigned char bytes[NUMBER_BYTES];
+	uint64_t begin, end, bits = 0;
+	if (!fsdp_locator_view(locator, piece, &view, ret_error) || view.method != 0 ||
+		!fsdp_view_bytes(&view, &begin, &end) || end - begin > sizeof bytes ||
+		!fsdp_checkpoint_source(checkpoint, view.file, &source, ret_error) ||
+		!fsdp_source_read(&source, view.record + begin, bytes,
+			(size_t)(end - begin), ret_error))
+		return false;
+	for (size_t i = 0; i < end - begin; i++)
+		bits |= (uint64_t)bytes[view.big_endian ? end - begin - 1 - i : i]
+			<< 8 * i;
+	return decode(fsdp_dtype(view.dtype)->name, bits, ret_count);
+}
+
+static bool add_value(struct fsdp_model *model, uint32_t file, int64_t count,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_token *token =
+		fsdp_arena_take(model->arena, sizeof *token, _Alignof(struct fsdp_token));
+	uint32_t name = fsdp_names_child(&model->names, 0, FSDP_SPAN("steps"));
+	if (token == NULL || name == FSDP_NONE)
+		return fsdp_arena_fail(model->arena, ret_error);
+	*token = (struct fsdp_token){ .kind = FSDP_TOKEN_INTEGER, .integer = count };
+	const struct fsdp_value_record value = {
+		.name = name,
+		.raw_name = name,
+		.path = FSDP_NONE,
+		.file = file,
+		.rank = FSDP_NONE,
+		.tokens = token,
+		.token_count = 1,
+		.type = "int",
+		.offset = FSDP_UNKNOWN,
+		.length = FSDP_UNKNOWN,
+	};
+	return fsdp_build_value(model, &value, ret_error) != FSDP_NONE;
+}
+
+bool fsdp_counter_read(struct fsdp_checkpoint *checkpoint, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = &checkpoint->model;
+	struct fsdp_locator *locator;
+	struct fsdp_error *error = NULL;
+	int64_t count = 0;
+	if (model->counter == FSDP_NONE)
+		return true;
+	const struct fsdp_tensor_record *tensor =
+		fsdp_model_tensor(model, model->counter);
+	if (tensor->piece_count == 0)
+		return true;
+	const struct fsdp_piece_record *piece =
+		fsdp_vec_at(&model->pieces, tensor->first_piece);
+	if (piece->extent == FSDP_NONE)
+		return true;
+	const struct fsdp_extent *extent = fsdp_vec_at(&model->extents, piece->extent);
+	if (!fsdp_locator_new(checkpoint, &locator, ret_error))
+		return false;
+	bool read = read_count(checkpoint, locator, tensor->first_piece, &count, &error);
+	bool fatal =
+		!read && error != NULL && fsdp_error_code(error) == FSDP_ERROR_MEMORY;
+	fsdp_locator_free(locator);
+	if (fatal) {
+		*ret_error = error;
+		return false;
+	}
+	fsdp_error_free(error);
+	return !read || add_value(model, extent->file, count, ret_error);
+}
