@@ -18,6 +18,7 @@
 #include "looks.h"
 #include "message.h"
 #include "session.h"
+#include "temporary.h"
 
 /*
  * A descriptor that was closed would be given to the first file opened, and messages
@@ -33,15 +34,18 @@ static void fill_standard_descriptors(void)
 }
 
 /*
- * popt ends the process when it runs out of memory, with the status of a bad answer. Only
- * main closes stdout; so who exits before that is a library that gave up.
+ * popt and libarchive end the process when they run out of memory, with the status of a
+ * bad answer. Only main closes stdout; so who exits before that is a library that gave
+ * up.
  */
 static void correct_status(int status, void *unused)
 {
 	(void)status;
 	(void)unused;
-	if (fcntl(STDOUT_FILENO, F_GETFD) != -1)
-		_exit(STATUS_FAILED);
+	if (fcntl(STDOUT_FILENO, F_GETFD) == -1)
+		return;
+	temporary_abandon_all();
+	_exit(STATUS_FAILED);
 }
 
 static void prepare_process(void)

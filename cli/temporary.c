@@ -22,10 +22,15 @@ static struct temporary *volatile unfinished;
 
 static const int deadly[] = { SIGHUP, SIGINT, SIGTERM };
 
-static void remove_and_die(int signal_number)
+void temporary_abandon_all(void)
 {
 	for (struct temporary *at = unfinished; at != NULL; at = at->next)
 		unlink(at->path);
+}
+
+static void remove_and_die(int signal_number)
+{
+	temporary_abandon_all();
 	/* Delivered, with its usual effect, when this handler returns. */
 	signal(signal_number, SIG_DFL);
 	raise(signal_number);

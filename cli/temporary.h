@@ -29,4 +29,8 @@ bool temporary_commit(struct temporary *temporary);
 /* Not wanted after all. Fine after commit too: then nothing is removed. */
 void temporary_done(struct temporary *temporary);
 
+/* For an end that nobody planned: removes all that are not done. May be called in a
+ * signal handler. */
+void temporary_abandon_all(void);
+
 #endif

@@ -121,6 +121,7 @@ struct unpacker {
 
 	const struct kind *kind; /* NULL: a bare tar */
 	struct archive *archive;
+	struct archive_entry *entry;
 	unsigned char *block; /* NULL for memory: handed over where it lies */
 	uint64_t at;
 	struct fsdp_error *read_error;
@@ -175,10 +176,30 @@ static bool fail_archive(struct unpacker *unpacker)
 
 static void close_archive(struct unpacker *unpacker)
 {
+	archive_entry_free(unpacker->entry);
 	if (unpacker->archive != NULL)
 		archive_read_free(unpacker->archive);
+	unpacker->entry = NULL;
 	unpacker->archive = NULL;
 	unpacker->at = 0;
+}
+
+/* archive_read_open() does this too, but does not look whether the context was kept. */
+static bool open_reader(
+	struct archive *archive, archive_read_callback *read, void *context)
+{
+	return archive_read_set_read_callback(archive, read) == ARCHIVE_OK &&
+	       archive_read_set_callback_data(archive, context) == ARCHIVE_OK &&
+	       archive_read_open1(archive) == ARCHIVE_OK;
+}
+
+/* Nor does archive_read_next_header() look whether it could make its entry. */
+static struct archive_entry *make_entry(struct archive *archive)
+{
+	struct archive_entry *entry = archive_entry_new2(archive);
+	if (entry == NULL)
+		archive_set_error(archive, ENOMEM, "out of memory");
+	return entry;
 }
 
 static bool set_format(struct archive *archive, bool tar)
@@ -200,8 +221,10 @@ static bool open_archive(struct unpacker *unpacker, bool tar)
 	if (unpacker->kind != NULL && unpacker->kind->support(archive) != ARCHIVE_OK)
 		return fsdp_fail(unpacker->error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
 			"this libarchive cannot read %s", unpacker->kind->name);
-	if (!set_format(archive, tar) || archive_read_open(archive, unpacker, NULL,
-						 read_block, NULL) != ARCHIVE_OK)
+	if (!set_format(archive, tar) || !open_reader(archive, read_block, unpacker))
+		return fail_archive(unpacker);
+	unpacker->entry = make_entry(archive);
+	if (unpacker->entry == NULL)
 		return fail_archive(unpacker);
 	int filters = archive_filter_count(archive) - 1;
 	if (filters > 1)
@@ -214,11 +237,10 @@ static bool open_archive(struct unpacker *unpacker, bool tar)
 static bool is_tar_within(struct unpacker *unpacker, bool *ret_tar)
 {
 	unsigned char head[TAR_HEADER];
-	struct archive_entry *entry;
 	*ret_tar = false;
 	if (!open_archive(unpacker, false))
 		return false;
-	int status = archive_read_next_header(unpacker->archive, &entry);
+	int status = archive_read_next_header2(unpacker->archive, unpacker->entry);
 	if (status == ARCHIVE_EOF)
 		return true;
 	if (status < ARCHIVE_WARN)
@@ -423,8 +445,8 @@ static bool judge_end(struct unpacker *unpacker)
 static bool take_members(struct unpacker *unpacker)
 {
 	for (;;) {
-		struct archive_entry *entry;
-		int status = archive_read_next_header(unpacker->archive, &entry);
+		struct archive_entry *entry = unpacker->entry;
+		int status = archive_read_next_header2(unpacker->archive, entry);
 		if (status == ARCHIVE_EOF)
 			break;
 		if (status < ARCHIVE_WARN)
@@ -550,11 +572,14 @@ bool fsdp_unpack_new(struct fsdp_span head, fsdp_refill refill, void *context,
 /* The bytes come from our own stream, so this waits until somebody wants them. */
 static bool open_stream(struct fsdp_unpack *unpack)
 {
-	struct archive_entry *entry;
 	unpack->opened = true;
-	return archive_read_open(unpack->archive, unpack, NULL, read_stream, NULL) ==
-		       ARCHIVE_OK &&
-	       archive_read_next_header(unpack->archive, &entry) == ARCHIVE_OK;
+	if (!open_reader(unpack->archive, read_stream, unpack))
+		return false;
+	struct archive_entry *entry = make_entry(unpack->archive);
+	bool ok = entry != NULL &&
+		  archive_read_next_header2(unpack->archive, entry) == ARCHIVE_OK;
+	archive_entry_free(entry);
+	return ok;
 }
 
 bool fsdp_unpack_refill(void *context, void *buffer, size_t size, size_t *ret_size,

@@ -13,12 +13,7 @@
  *
  * Allocations are the malloc family and anonymous mmap, counted from main on. What the C
  * library takes for itself (locale, stream buffers) may fail like anything else, but it
- * keeps some of it by design, so at exit that is counted apart. What libarchive (3.6)
- * takes for itself is left alone: refused it, it follows a null pointer or ends the
- * process, which tells nothing about the command and cannot be mended in it. The
- *libraries that it unpacks with do count. The lexer of jansson (2.14) loses a character
- *when the buffer of its token cannot be doubled and says nothing, so that is left alone
- *too.
+ * keeps some of it by design, so at exit that is counted apart.
  */
 /* Both names of each call are defined here, so neither may be a macro for the other. */
 #undef _FILE_OFFSET_BITS
@@ -56,7 +51,7 @@ struct code {
 	uintptr_t start, end;
 };
 
-static struct code libc, loader, excused;
+static struct code libc, loader;
 
 static atomic_bool active;
 static atomic_ulong allocs, alloc_faults, reads, read_faults;
@@ -137,9 +132,9 @@ static bool is_in(const struct code *code, const void *caller)
 	return (uintptr_t)caller >= code->start && (uintptr_t)caller < code->end;
 }
 
-static bool alloc_fails(const void *caller)
+static bool alloc_fails(void)
 {
-	if (!active || is_in(&excused, caller))
+	if (!active)
 		return false;
 	unsigned long n = atomic_fetch_add(&allocs, 1) + 1;
 	if (!set.fail_alloc || n < set.fail_alloc || (n > set.fail_alloc && !set.fail_on))
@@ -163,17 +158,17 @@ static void *kept(void *block, const void *caller)
 
 EXPORT void *malloc(size_t size)
 {
-	return alloc_fails(CALLER) ? NULL : kept(__libc_malloc(size), CALLER);
+	return alloc_fails() ? NULL : kept(__libc_malloc(size), CALLER);
 }
 
 EXPORT void *calloc(size_t count, size_t size)
 {
-	return alloc_fails(CALLER) ? NULL : kept(__libc_calloc(count, size), CALLER);
+	return alloc_fails() ? NULL : kept(__libc_calloc(count, size), CALLER);
 }
 
 EXPORT void *realloc(void *old, size_t size)
 {
-	if (alloc_fails(CALLER))
+	if (alloc_fails())
 		return NULL;
 	void *block = __libc_realloc(old, size);
 	if (block || size == 0) {
@@ -195,17 +190,17 @@ EXPORT void *reallocarray(void *old, size_t count, size_t size)
 
 EXPORT void *memalign(size_t align, size_t size)
 {
-	return alloc_fails(CALLER) ? NULL : kept(__libc_memalign(align, size), CALLER);
+	return alloc_fails() ? NULL : kept(__libc_memalign(align, size), CALLER);
 }
 
 EXPORT void *aligned_alloc(size_t align, size_t size)
 {
-	return alloc_fails(CALLER) ? NULL : kept(__libc_memalign(align, size), CALLER);
+	return alloc_fails() ? NULL : kept(__libc_memalign(align, size), CALLER);
 }
 
 EXPORT int posix_memalign(void **ret_block, size_t align, size_t size)
 {
-	if (alloc_fails(CALLER))
+	if (alloc_fails())
 		return ENOMEM;
 	void *block = kept(__libc_memalign(align, size), CALLER);
 	if (!block)
@@ -218,7 +213,7 @@ EXPORT int posix_memalign(void **ret_block, size_t align, size_t size)
 EXPORT char *strndup(const char *text, size_t size)
 {
 	size_t length = strnlen(text, size);
-	char *copy = alloc_fails(CALLER) ? NULL : kept(__libc_malloc(length + 1), CALLER);
+	char *copy = alloc_fails() ? NULL : kept(__libc_malloc(length + 1), CALLER);
 	if (copy) {
 		memcpy(copy, text, length);
 		copy[length] = '\0';
@@ -229,7 +224,7 @@ EXPORT char *strndup(const char *text, size_t size)
 EXPORT char *strdup(const char *text)
 {
 	size_t size = strlen(text) + 1;
-	char *copy = alloc_fails(CALLER) ? NULL : kept(__libc_malloc(size), CALLER);
+	char *copy = alloc_fails() ? NULL : kept(__libc_malloc(size), CALLER);
 	return copy ? memcpy(copy, text, size) : NULL;
 }
 
@@ -243,7 +238,7 @@ EXPORT void *mmap(
 	void *address, size_t size, int protection, int flags, int fd, off_t offset)
 {
 	bool anonymous = flags & MAP_ANONYMOUS;
-	if (anonymous && alloc_fails(CALLER))
+	if (anonymous && alloc_fails())
 		return MAP_FAILED;
 	/* NOLINTNEXTLINE: the system call's own way of giving a pointer */
 	void *memory =
@@ -383,8 +378,6 @@ static int find_libraries(struct dl_phdr_info *info, size_t size, void *data)
 		take_code(&libc, info);
 	else if (strstr(info->dlpi_name, "/ld-linux"))
 		take_code(&loader, info);
-	else if (strstr(info->dlpi_name, "/libarchive.so"))
-		take_code(&excused, info);
 	return 0;
 }
 
