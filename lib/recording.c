@@ -362,7 +362,7 @@ static void begin_reading(struct fsdp_recordings *set, size_t index)
 			.last_end_ns = FSDP_ABSENT,
 			.trailing_data_at = FSDP_ABSENT,
 			.host_comm_busy_ns = FSDP_ABSENT } };
-	fsdp_arena_init(&reading->arena, &reading->budget);
+	fsdp_arena_init_lean(&reading->arena, &reading->budget);
 	fsdp_findings_init(&reading->findings, &reading->arena, &set->limits);
 }
 

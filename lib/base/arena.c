@@ -44,7 +44,15 @@ struct fsdp_arena_block {
 
 void fsdp_arena_init(struct fsdp_arena *arena, struct fsdp_budget *budget)
 {
-	*arena = (struct fsdp_arena){ .budget = budget, .next_size = FIRST_BLOCK };
+	*arena = (struct fsdp_arena){
+		.budget = budget, .next_size = FIRST_BLOCK, .largest = LARGEST_BLOCK
+	};
+}
+
+void fsdp_arena_init_lean(struct fsdp_arena *arena, struct fsdp_budget *budget)
+{
+	fsdp_arena_init(arena, budget);
+	arena->largest = HUGE_PAGE / 2;
 }
 
 static bool spend(struct fsdp_budget *budget, size_t size)
@@ -100,7 +108,7 @@ void *fsdp_arena_take(struct fsdp_arena *arena, size_t size, size_t align)
 		block = add_block(arena, room);
 		if (block == NULL)
 			return NULL;
-		if (arena->next_size < LARGEST_BLOCK)
+		if (arena->next_size < arena->largest)
 			arena->next_size *= 2;
 		begin = place(block, size, align);
 	}
@@ -154,7 +162,8 @@ void fsdp_arena_reset(struct fsdp_arena *arena)
 	memset(begin, 0, used);
 	POISON(begin, block->size - sizeof *block);
 	block->used = sizeof *block;
-	arena->next_size = block->size < LARGEST_BLOCK ? block->size * 2 : LARGEST_BLOCK;
+	arena->next_size =
+		block->size < arena->largest ? block->size * 2 : arena->largest;
 }
 
 void fsdp_arena_done(struct fsdp_arena *arena)

@@ -26,10 +26,14 @@ struct fsdp_budget {
 struct fsdp_arena {
 	struct fsdp_budget *budget;
 	struct fsdp_arena_block *block; /* newest first */
-	size_t next_size;
+	size_t next_size, largest;      /* of a block */
 };
 
 void fsdp_arena_init(struct fsdp_arena *arena, struct fsdp_budget *budget);
+
+/* The same with blocks of 1 MiB at most, none of huge pages: slower to fill, but what it
+ * takes from the system is what it holds. */
+void fsdp_arena_init_lean(struct fsdp_arena *arena, struct fsdp_budget *budget);
 
 /* Zeroed, because it is fresh and never handed out twice. align is a power of two up
  * to 4096. NULL when the budget or the system refuses; a size of 0 gives a valid

@@ -13,7 +13,7 @@ enum { CELL_BITS = 7, CELLS = (64 - CELL_BITS) << CELL_BITS };
 void fsdp_durations_init(struct fsdp_durations *durations, struct fsdp_budget *budget)
 {
 	*durations = (struct fsdp_durations){ .budget = budget };
-	fsdp_arena_init(&durations->arena, budget);
+	fsdp_arena_init_lean(&durations->arena, budget);
 	fsdp_vec_init(&durations->moments, &durations->arena, sizeof(struct fsdp_moment));
 }
 
@@ -52,18 +52,25 @@ static int64_t value_of(size_t cell)
 	return (int64_t)(first + (UINT64_C(1) << shift) / 2);
 }
 
-static bool give_up_exactness(struct fsdp_durations *durations)
+/* How many there are in each; NULL: out of memory. */
+static uint64_t *count_cells(const struct fsdp_vec *moments)
 {
 	uint64_t *histogram = calloc(CELLS, sizeof *histogram);
-	if (histogram == NULL)
-		return false;
-	for (size_t i = 0; i < durations->moments.count; i++) {
-		const struct fsdp_moment *moment = fsdp_vec_at(&durations->moments, i);
+	for (size_t i = 0; histogram != NULL && i < moments->count; i++) {
+		const struct fsdp_moment *moment = fsdp_vec_at(moments, i);
 		histogram[cell_of(moment->dur_ns)]++;
 	}
+	return histogram;
+}
+
+static bool give_up_exactness(struct fsdp_durations *durations)
+{
+	uint64_t *histogram = count_cells(&durations->moments);
+	if (histogram == NULL)
+		return false;
 	durations->histogram = histogram;
 	fsdp_arena_done(&durations->arena);
-	fsdp_arena_init(&durations->arena, durations->budget);
+	fsdp_arena_init_lean(&durations->arena, durations->budget);
 	fsdp_vec_init(&durations->moments, &durations->arena, sizeof(struct fsdp_moment));
 	return true;
 }
@@ -199,32 +206,52 @@ static size_t nearest_rank(uint64_t count, unsigned percent)
 	return (size_t)((percent * count + 99) / 100 - 1);
 }
 
+/* The cell that holds the nth of them; *nth is its place in there then. */
+static size_t find_cell(const uint64_t *histogram, uint64_t *nth)
+{
+	size_t cell = 0;
+	while (cell + 1 < CELLS && histogram[cell] <= *nth)
+		*nth -= histogram[cell++];
+	return cell;
+}
+
 static int64_t from_histogram(const struct fsdp_durations *durations, unsigned percent)
 {
 	uint64_t nth = nearest_rank(durations->count, percent);
-	size_t cell = 0;
-	for (uint64_t below = durations->histogram[0]; below <= nth && cell + 1 < CELLS;)
-		below += durations->histogram[++cell];
-	int64_t value = value_of(cell);
+	int64_t value = value_of(find_cell(durations->histogram, &nth));
 	return value < durations->min_ns   ? durations->min_ns
 	       : value > durations->max_ns ? durations->max_ns
 					   : value;
 }
 
-static bool exact(const struct fsdp_durations *durations, struct fsdp_times *times)
+/* Only the values of one cell are looked at one by one: few as a rule, so that the answer
+ * takes next to no memory. */
+static bool exact(const struct fsdp_durations *durations, const uint64_t *histogram,
+	unsigned percent, int64_t *ret_ns)
 {
-	size_t count = durations->moments.count;
-	int64_t *values = malloc(count * sizeof *values);
+	uint64_t nth = nearest_rank(durations->count, percent);
+	size_t cell = find_cell(histogram, &nth), count = 0;
+	int64_t *values = malloc((size_t)histogram[cell] * sizeof *values);
 	if (values == NULL)
 		return false;
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < durations->moments.count; i++) {
 		const struct fsdp_moment *moment = fsdp_vec_at(&durations->moments, i);
-		values[i] = moment->dur_ns;
+		if (cell_of(moment->dur_ns) == cell)
+			values[count++] = moment->dur_ns;
 	}
-	times->p50_ns = select_nth(values, count, nearest_rank(count, 50));
-	times->p95_ns = select_nth(values, count, nearest_rank(count, 95));
+	*ret_ns = select_nth(values, count, (size_t)nth);
 	free(values);
 	return true;
+}
+
+static bool all_exact(const struct fsdp_durations *durations, struct fsdp_times *times)
+{
+	uint64_t *histogram = count_cells(&durations->moments);
+	bool good = histogram != NULL &&
+		    exact(durations, histogram, 50, &times->p50_ns) &&
+		    exact(durations, histogram, 95, &times->p95_ns);
+	free(histogram);
+	return good;
 }
 
 bool fsdp_durations_times(
@@ -242,7 +269,7 @@ bool fsdp_durations_times(
 	ret_times->min_ns = durations->min_ns;
 	ret_times->max_ns = durations->max_ns;
 	if (durations->histogram == NULL)
-		return exact(durations, ret_times);
+		return all_exact(durations, ret_times);
 	ret_times->p50_ns = from_histogram(durations, 50);
 	ret_times->p95_ns = from_histogram(durations, 95);
 	return true;
