@@ -12,7 +12,7 @@
  * Behind the last byte lie FSDP_WINDOW_PADDING zero bytes that may be read: whoever scans
  * sixteen at a time needs no second loop for the end.
  */
-enum { FSDP_WINDOW_PADDING = 64, FSDP_WINDOW_BYTES = 1 << 20 };
+enum { FSDP_WINDOW_PADDING = 64, FSDP_WINDOW_BYTES = 256 << 10 };
 
 /* Up to `size` bytes into buffer, 0 at the end of the stream. */
 typedef bool (*fsdp_refill)(void *context, void *buffer, size_t size, size_t *ret_size,

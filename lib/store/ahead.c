@@ -4,7 +4,8 @@
  *
  * Each block is owned by one side: what lies from `first` on for `filled` blocks is the
  * reader's, the rest the thread's. Bytes change hands under the lock, but are copied
- * outside of it.
+ * outside of it. Who has to wait waits for several blocks: the faster side would else be
+ * woken for each, which costs the slower one more than the block.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -13,7 +14,7 @@
 #include "base/num.h"
 #include "store/ahead.h"
 
-enum { BLOCKS = 8, BLOCK = 256 << 10 };
+enum { BLOCKS = 8, BATCH = 4, BLOCK = 128 << 10 };
 
 struct fsdp_ahead {
 	fsdp_refill refill;
@@ -34,8 +35,9 @@ struct fsdp_ahead {
 static int wait_for_room(struct fsdp_ahead *ahead)
 {
 	pthread_mutex_lock(&ahead->lock);
-	while (ahead->filled == BLOCKS && !ahead->stop)
-		pthread_cond_wait(&ahead->changed, &ahead->lock);
+	if (ahead->filled == BLOCKS)
+		while (ahead->filled > BLOCKS - BATCH && !ahead->stop)
+			pthread_cond_wait(&ahead->changed, &ahead->lock);
 	int block = ahead->stop ? -1 : (int)((ahead->first + ahead->filled) % BLOCKS);
 	pthread_mutex_unlock(&ahead->lock);
 	return block;
@@ -69,7 +71,8 @@ static void *run(void *context)
 		if (size < BLOCK)
 			good = false;
 		ahead->ended = !good;
-		pthread_cond_signal(&ahead->changed);
+		if (ahead->filled == BATCH || ahead->ended)
+			pthread_cond_signal(&ahead->changed);
 		pthread_mutex_unlock(&ahead->lock);
 	}
 	return NULL;
@@ -100,7 +103,8 @@ static void take_block(struct fsdp_ahead *ahead)
 	ahead->first = (ahead->first + 1) % BLOCKS;
 	ahead->filled--;
 	ahead->taken = 0;
-	pthread_cond_signal(&ahead->changed);
+	if (ahead->filled == BLOCKS - BATCH)
+		pthread_cond_signal(&ahead->changed);
 	pthread_mutex_unlock(&ahead->lock);
 }
 
@@ -108,8 +112,9 @@ static void take_block(struct fsdp_ahead *ahead)
 static bool wait_for_block(struct fsdp_ahead *ahead)
 {
 	pthread_mutex_lock(&ahead->lock);
-	while (ahead->filled == 0 && !ahead->ended)
-		pthread_cond_wait(&ahead->changed, &ahead->lock);
+	if (ahead->filled == 0)
+		while (ahead->filled < BATCH && !ahead->ended)
+			pthread_cond_wait(&ahead->changed, &ahead->lock);
 	bool some = ahead->filled != 0;
 	pthread_mutex_unlock(&ahead->lock);
 	return some;
