@@ -84,7 +84,8 @@ static inline size_t escape_size(const unsigned char *text)
 #if defined __SSE2__
 /* The compilers' own vectors: what they make of these is SSE2. */
 typedef unsigned char sixteen __attribute__((vector_size(16)));
-typedef char signs __attribute__((vector_size(16)));
+typedef char chars __attribute__((vector_size(16)));
+typedef signed char signs __attribute__((vector_size(16)));
 
 static inline sixteen load(const unsigned char *at)
 {
@@ -96,7 +97,18 @@ static inline sixteen load(const unsigned char *at)
 /* A bit a byte. */
 static inline unsigned bits(sixteen bytes)
 {
-	return (unsigned)__builtin_ia32_pmovmskb128((signs)bytes);
+	return (unsigned)__builtin_ia32_pmovmskb128((chars)bytes);
+}
+
+/* Quotes, backslashes, control bytes and those with the eighth bit. */
+static inline unsigned find_odd(sixteen bytes)
+{
+	return bits((sixteen)((bytes == '"') | (bytes == '\\') | ((signs)bytes < 0x20)));
+}
+
+static inline unsigned find_not_digits(sixteen bytes)
+{
+	return bits((sixteen)((bytes - '0') >= 10));
 }
 
 /* The next quote, backslash, control byte or zero. *high: bytes before it with the eighth

@@ -7,7 +7,7 @@
 #include "syntax/decimal.h"
 
 /*
- * JSON as a stream of tokens, of any length, in a window of 1 MiB. Nothing is kept and
+ * JSON as a stream of tokens, of any length, in a window of 256 KiB. Nothing is kept and
  * nothing is decoded: a token is the span of bytes that it is written in, valid until the
  * next call. One token, or what is held (below), may be as long as `event-bytes`.
  *
@@ -98,23 +98,6 @@ bool fsdp_json_scan_next(struct fsdp_json_scan *scan, struct fsdp_json_token *re
  */
 bool fsdp_json_scan_skip(struct fsdp_json_scan *scan, struct fsdp_json_token *token,
 	struct fsdp_error **ret_error) __attribute__((warn_unused_result));
-
-/*
- * The quick way: behind the begin of an object, all of its members at once, if they are
- * plain JSON that lies in the window as a whole, and no more than `room`. Values that are
- * objects or arrays are the span of it all. Returns how many, and the object is passed;
- * or 0, and nothing happened: read it token by token.
- */
-struct fsdp_json_member {
-	struct fsdp_span key, value;
-	enum fsdp_json_token_kind kind; /* of the value */
-	bool key_escaped, escaped;
-};
-size_t fsdp_json_scan_members(
-	struct fsdp_json_scan *scan, struct fsdp_json_member *members, size_t room);
-
-/* The same for the begin of another object in an array: a comma and a brace. */
-bool fsdp_json_scan_another(struct fsdp_json_scan *scan);
 
 /* Lenient, after BAD: the value before it was read, but what should follow it was not. */
 bool fsdp_json_scan_wants_comma(const struct fsdp_json_scan *scan);

@@ -87,12 +87,9 @@ static uint32_t *word(struct fsdp_kineto *kineto, uint32_t space, struct fsdp_sp
 }
 
 /* A text with its escapes resolved; valid until the next call. */
-static bool text_of(struct fsdp_kineto *kineto, const struct fsdp_kineto_value *value,
+static bool unescape(struct fsdp_kineto *kineto, const struct fsdp_json_value *value,
 	struct fsdp_span *ret_text)
 {
-	*ret_text = value->span;
-	if (!value->escaped)
-		return true;
 	if (value->span.size > kineto->scratch_room) {
 		unsigned char *scratch = realloc(kineto->scratch, value->span.size);
 		if (scratch == NULL)
@@ -103,6 +100,13 @@ static bool text_of(struct fsdp_kineto *kineto, const struct fsdp_kineto_value *
 	*ret_text =
 		fsdp_span(kineto->scratch, fsdp_json_text(value->span, kineto->scratch));
 	return true;
+}
+
+static inline bool text_of(struct fsdp_kineto *kineto,
+	const struct fsdp_json_value *value, struct fsdp_span *ret_text)
+{
+	*ret_text = value->span;
+	return !value->escaped || unescape(kineto, value, ret_text);
 }
 
 static struct fsdp_tally *tally_of(struct fsdp_kineto *kineto, struct fsdp_vec *tallies,
@@ -132,7 +136,7 @@ static struct fsdp_tally *tally_of(struct fsdp_kineto *kineto, struct fsdp_vec *
 static bool thread_of(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *event,
 	uint32_t *ret_id)
 {
-	const struct fsdp_kineto_value *const values[] = { &event->pid, &event->tid };
+	const struct fsdp_json_value *const values[] = { &event->pid, &event->tid };
 	unsigned char text[sizeof kineto->thread.text];
 	size_t size = 0;
 	uint32_t id;
@@ -160,33 +164,26 @@ static bool thread_of(struct fsdp_kineto *kineto, const struct fsdp_kineto_event
 
 /* ---- args ---- */
 
-static struct fsdp_kineto_value *place_of(
+/* In the order of struct fsdp_kineto_args. */
+const struct fsdp_span fsdp_kineto_args_keys[FSDP_KINETO_ARGS] = {
+	FSDP_SPAN_INIT("Collective name"), FSDP_SPAN_INIT("correlation"),
+	FSDP_SPAN_INIT("kind"), FSDP_SPAN_INIT("Process Group Name"),
+	FSDP_SPAN_INIT("Seq"), FSDP_SPAN_INIT("Group size"), FSDP_SPAN_INIT("dtype"),
+	FSDP_SPAN_INIT("In msg nelems"), FSDP_SPAN_INIT("Out msg nelems")
+};
+
+static struct fsdp_json_value *place_of(
 	struct fsdp_kineto_args *args, const struct fsdp_json_token *key)
 {
-	const struct {
-		struct fsdp_span name;
-		struct fsdp_kineto_value *value;
-	} places[] = {
-		{ FSDP_SPAN("correlation"), &args->correlation },
-		{ FSDP_SPAN("Collective name"), &args->collective },
-		{ FSDP_SPAN("kind"), &args->kind },
-		{ FSDP_SPAN("Process Group Name"), &args->group },
-		{ FSDP_SPAN("Seq"), &args->seq },
-		{ FSDP_SPAN("Group size"), &args->group_size },
-		{ FSDP_SPAN("dtype"), &args->dtype },
-		{ FSDP_SPAN("In msg nelems"), &args->in_elements },
-		{ FSDP_SPAN("Out msg nelems"), &args->out_elements },
-	};
-	for (size_t i = 0; i < sizeof places / sizeof *places; i++)
-		if ((key->escaped || key->span.size == places[i].name.size) &&
-			fsdp_json_text_is(key, places[i].name))
-			return places[i].value;
+	for (size_t i = 0; i < FSDP_KINETO_ARGS; i++)
+		if (fsdp_json_text_is(key, fsdp_kineto_args_keys[i]))
+			return &args->values[i];
 	return NULL;
 }
 
 /* What stands in the args of an event; they were scanned once, so nothing in there is
  * worse than odd. */
-static void read_args(struct fsdp_kineto *kineto, const struct fsdp_kineto_value *value,
+static void read_args(struct fsdp_kineto *kineto, const struct fsdp_json_value *value,
 	struct fsdp_kineto_args *args)
 {
 	struct fsdp_json_scan *scan = &kineto->args;
@@ -198,6 +195,11 @@ static void read_args(struct fsdp_kineto *kineto, const struct fsdp_kineto_value
 	*args = (struct fsdp_kineto_args){ 0 };
 	if (value->kind != FSDP_SCAN_OBJECT)
 		return;
+	if (kineto->args_at_hand) {
+		memcpy(args->values, fsdp_json_quick_inner(kineto->quick),
+			sizeof args->values);
+		return;
+	}
 	fsdp_json_scan_over(scan, data.was, value->span.size, kineto->reading->limits);
 	scan->lenient = true;
 	scan->event_keys = kineto->scan.event_keys;
@@ -205,39 +207,49 @@ static void read_args(struct fsdp_kineto *kineto, const struct fsdp_kineto_value
 	if (!fsdp_json_scan_next(scan, &token, NULL))
 		return;
 	while (fsdp_json_scan_next(scan, &token, NULL) && token.kind == FSDP_SCAN_KEY) {
-		struct fsdp_kineto_value *place = place_of(args, &token);
+		struct fsdp_json_value *place = place_of(args, &token);
 		if (!fsdp_json_scan_skip(scan, &token, NULL))
 			return;
 		if (place != NULL)
-			*place = (struct fsdp_kineto_value){ token.kind, token.escaped,
+			*place = (struct fsdp_json_value){ token.kind, token.escaped,
 				token.span };
 	}
 }
 
-static bool whole(const struct fsdp_kineto_value *value, int64_t *ret_value)
+static bool whole(const struct fsdp_json_value *value, int64_t *ret_value)
 {
 	return (value->kind == FSDP_SCAN_NUMBER || value->kind == FSDP_SCAN_TEXT) &&
 	       fsdp_decimal_integer(value->span, ret_value);
 }
 
-/* A text or number as a text of its own. */
-static bool keep(struct fsdp_kineto *kineto, const struct fsdp_kineto_value *value,
-	struct fsdp_span *ret_text)
+/* A text or number as a word; 0: neither. */
+static bool keep(struct fsdp_kineto *kineto, const struct fsdp_json_value *value,
+	uint32_t *ret_word)
 {
 	struct fsdp_span text;
-	uint32_t id;
-	*ret_text = (struct fsdp_span){ 0 };
+	*ret_word = 0;
 	if (value->kind != FSDP_SCAN_TEXT && value->kind != FSDP_SCAN_NUMBER)
 		return true;
 	if (!text_of(kineto, value, &text))
 		return false;
-	if (word(kineto, SPACE_GROUP, text, &id) == NULL)
-		return fsdp_kineto_memory(kineto);
-	*ret_text = fsdp_names_segment(&kineto->words, id);
+	return word(kineto, SPACE_GROUP, text, ret_word) != NULL ||
+	       fsdp_kineto_memory(kineto);
+}
+
+/* Each collective has another one, so what looks like a number is kept as one. */
+static bool keep_seq(struct fsdp_kineto *kineto, const struct fsdp_json_value *value,
+	uint32_t *ret_seq)
+{
+	int64_t number;
+	bool plain = value->kind == FSDP_SCAN_NUMBER && value->span.size < 10 &&
+		     (value->span.data[0] > '0' || value->span.size == 1);
+	if (!plain || !fsdp_decimal_integer(value->span, &number) || number < 0)
+		return keep(kineto, value, ret_seq);
+	*ret_seq = FSDP_KINETO_NUMBER | (uint32_t)number;
 	return true;
 }
 
-static int64_t bytes_of(const struct fsdp_kineto_value *elements, unsigned size)
+static int64_t bytes_of(const struct fsdp_json_value *elements, unsigned size)
 {
 	int64_t count, bytes;
 	if (size == 0 || !whole(elements, &count) || count < 0 ||
@@ -259,7 +271,7 @@ static bool describe(struct fsdp_kineto *kineto, const struct fsdp_kineto_args *
 	whole(&args->group_size, &comm->group_size);
 	comm->has_correlation = whole(&args->correlation, &comm->correlation);
 	return keep(kineto, &args->group, &comm->group) &&
-	       keep(kineto, &args->seq, &comm->seq);
+	       keep_seq(kineto, &args->seq, &comm->seq);
 }
 
 /* ---- types ---- */
@@ -363,9 +375,13 @@ static uint32_t judge_kernel(struct fsdp_span name)
 	return what;
 }
 
-/* Whether the args may hold such a key, however it is written. */
-static bool may_have(const struct fsdp_kineto_value *args, struct fsdp_span key)
+/* Whether the args may name a collective, however that is written. */
+static bool may_have(struct fsdp_kineto *kineto, const struct fsdp_json_value *args)
 {
+	static const struct fsdp_span key = FSDP_SPAN_INIT("Collective name");
+	if (kineto->args_at_hand)
+		return args->kind == FSDP_SCAN_OBJECT &&
+		       fsdp_json_quick_inner(kineto->quick)->kind == FSDP_SCAN_TEXT;
 	return args->kind == FSDP_SCAN_OBJECT &&
 	       (memmem(args->span.data, args->span.size, key.data, key.size) != NULL ||
 		       memchr(args->span.data, '\\', args->span.size) != NULL);
@@ -383,7 +399,7 @@ static bool take_kernel(struct fsdp_kineto *kineto, struct fsdp_span name,
 	if ((*what & KERNEL_COPY) != 0)
 		return take_copy(kineto, name, event, ts_ns, dur_ns);
 	bool comm = (*what & KERNEL_COMM) != 0;
-	if (comm || may_have(&event->args, FSDP_SPAN("Collective name")))
+	if (comm || may_have(kineto, &event->args))
 		read_args(kineto, &event->args, &args);
 	if (comm || args.collective.kind == FSDP_SCAN_TEXT) {
 		name = fsdp_names_segment(&kineto->words, id);
@@ -522,7 +538,7 @@ static bool take_launch(struct fsdp_kineto *kineto, struct fsdp_span name,
 
 /* ---- events ---- */
 
-static bool nanoseconds(const struct fsdp_kineto_value *value, int64_t *ret_ns)
+static bool nanoseconds(const struct fsdp_json_value *value, int64_t *ret_ns)
 {
 	struct fsdp_span text = value->span;
 	if (value->kind == FSDP_SCAN_TEXT) {
@@ -537,36 +553,50 @@ static bool nanoseconds(const struct fsdp_kineto_value *value, int64_t *ret_ns)
 	       *ret_ns < FARTHEST;
 }
 
-/* Neighbours mostly have the same one. */
+/* Where a category may lie that was seen before. */
+static struct fsdp_kineto_cat *cat_place(
+	struct fsdp_kineto *kineto, struct fsdp_span name)
+{
+	enum { PLACES = sizeof kineto->seen / sizeof *kineto->seen };
+	if (name.size == 0 || name.size > sizeof kineto->seen->text)
+		return NULL;
+	return &kineto->seen[(name.data[0] ^ name.size * 5) % PLACES];
+}
+
+static bool is_cat(const struct fsdp_kineto_cat *seen, struct fsdp_span name)
+{
+	return seen->size == name.size && memcmp(seen->text, name.data, name.size) == 0;
+}
+
 static enum cat cat_of(struct fsdp_kineto *kineto, struct fsdp_span name)
 {
-	if (name.size == kineto->cat.size &&
-		memcmp(name.data, kineto->cat.text, name.size) == 0)
-		return (enum cat)kineto->cat.cat;
+	struct fsdp_kineto_cat *seen = cat_place(kineto, name);
+	if (seen != NULL && is_cat(seen, name))
+		return (enum cat)seen->cat;
 	enum cat cat = CAT_OTHER;
 	for (size_t i = 0; i < sizeof cats / sizeof *cats; i++)
 		if (fsdp_span_is(name, cats[i].name))
 			cat = cats[i].cat;
-	if (name.size <= sizeof kineto->cat.text) {
-		memcpy(kineto->cat.text, name.data, name.size);
-		kineto->cat.size = name.size;
-		kineto->cat.cat = cat;
-		kineto->cat.tally = NULL;
+	if (seen != NULL) {
+		memcpy(seen->text, name.data, name.size);
+		seen->size = name.size;
+		seen->cat = cat;
+		seen->tally = NULL;
 	}
 	return cat;
 }
 
 static bool count_cat(struct fsdp_kineto *kineto, struct fsdp_span cat, int64_t dur_ns)
 {
-	bool known = cat.size == kineto->cat.size &&
-		     memcmp(cat.data, kineto->cat.text, cat.size) == 0;
-	struct fsdp_tally *tally = known ? kineto->cat.tally : NULL;
+	struct fsdp_kineto_cat *seen = cat_place(kineto, cat);
+	bool known = seen != NULL && is_cat(seen, cat);
+	struct fsdp_tally *tally = known ? seen->tally : NULL;
 	if (tally == NULL)
 		tally = tally_of(kineto, &kineto->cats, SPACE_CAT, cat);
 	if (tally == NULL)
 		return fsdp_kineto_memory(kineto);
 	if (known)
-		kineto->cat.tally = tally;
+		seen->tally = tally;
 	tally->count++;
 	fsdp_sum_ns(&tally->sum_ns, dur_ns, &kineto->overflow);
 	return true;
@@ -629,7 +659,7 @@ static bool take_span(struct fsdp_kineto *kineto, const struct fsdp_kineto_event
 
 /* ---- begins and ends ---- */
 
-static void copy_value(struct fsdp_kineto_value *value, unsigned char **room)
+static void copy_value(struct fsdp_json_value *value, unsigned char **room)
 {
 	if (value->kind == FSDP_SCAN_END || value->span.size == 0)
 		return;
@@ -670,7 +700,7 @@ static bool begin(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *ev
 	unsigned char *room = (unsigned char *)(open + 1);
 	memset(room + size, 0, FSDP_WINDOW_PADDING);
 	*open = (struct fsdp_kineto_open){ *stack, *event };
-	open->event.dur = (struct fsdp_kineto_value){ 0 };
+	open->event.dur = (struct fsdp_json_value){ 0 };
 	copy_value(&open->event.cat, &room);
 	copy_value(&open->event.name, &room);
 	copy_value(&open->event.ts, &room);
@@ -695,6 +725,7 @@ static bool end(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *even
 	int64_t from = 0, to = 0;
 	bool has_times =
 		nanoseconds(&open->event.ts, &from) && nanoseconds(&event->ts, &to);
+	kineto->args_at_hand = false; /* those are of the end */
 	bool good = take_span(kineto, &open->event, has_times, from, to - from);
 	free(open);
 	return good;

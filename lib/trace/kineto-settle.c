@@ -3,6 +3,7 @@
  * Knows what can only be told when all of a trace was read: which layer the collectives
  * are counted on, which collective each kernel was, and which step everything lies in.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/num.h"
@@ -21,8 +22,8 @@ static struct fsdp_kineto_comm *comm_at(const struct fsdp_vec *vec, size_t index
  * lie in a heap, the shortest on top, and leave it when they turn out to have ended.
  */
 struct asked {
-	uint32_t thread;
 	int64_t ts_ns;
+	uint32_t thread;
 	uint32_t index; /* the caller's */
 };
 
@@ -34,6 +35,25 @@ static int compare_asked(const void *a, const void *b)
 	if (left->ts_ns != right->ts_ns)
 		return left->ts_ns < right->ts_ns ? -1 : 1;
 	return left->index < right->index ? -1 : left->index > right->index;
+}
+
+/* They are nearly in order, mostly; qsort would not see that, and takes as much memory
+ * again. So each goes down to its place, until that turns out to be far. */
+static void sort_asked(struct asked *asked, size_t count)
+{
+	size_t moves = 0;
+	for (size_t i = 1; i < count; i++) {
+		struct asked one = asked[i];
+		size_t to = i;
+		for (; to > 0 && compare_asked(&one, &asked[to - 1]) < 0; to--)
+			asked[to] = asked[to - 1];
+		asked[to] = one;
+		moves += i - to;
+		if (moves > 4 * count) {
+			qsort(asked, count, sizeof *asked, compare_asked);
+			return;
+		}
+	}
 }
 
 struct heap {
@@ -88,11 +108,11 @@ static bool find_notes(struct fsdp_kineto *kineto, struct asked *asked, size_t c
 	bool good = notes != NULL && heap.items != NULL;
 	for (size_t i = 0; good && i < note_count; i++) {
 		const struct fsdp_kineto_comm *note = comm_at(&kineto->notes, i);
-		notes[i] = (struct asked){ note->thread, note->ts_ns, (uint32_t)i };
+		notes[i] = (struct asked){ note->ts_ns, note->thread, (uint32_t)i };
 	}
 	if (good) {
-		qsort(notes, note_count, sizeof *notes, compare_asked);
-		qsort(asked, count, sizeof *asked, compare_asked);
+		sort_asked(notes, note_count);
+		sort_asked(asked, count);
 	}
 	for (size_t i = 0; good && i < count; i++) {
 		if (i != 0 && asked[i].thread != asked[i - 1].thread)
@@ -133,7 +153,7 @@ static uint32_t *notes_of_launches(struct fsdp_kineto *kineto)
 	for (size_t i = 0; good && i < count; i++) {
 		const struct fsdp_kineto_launch *launch =
 			fsdp_vec_at(&kineto->launches, i);
-		asked[i] = (struct asked){ launch->thread, launch->ts_ns, (uint32_t)i };
+		asked[i] = (struct asked){ launch->ts_ns, launch->thread, (uint32_t)i };
 	}
 	good = good && find_notes(kineto, asked, count, notes);
 	free(asked);
@@ -142,6 +162,18 @@ static uint32_t *notes_of_launches(struct fsdp_kineto *kineto)
 		return NULL;
 	}
 	return notes;
+}
+
+/* Calls that stand for the same launch follow each other, one inside the other. */
+static bool is_one_of_two(const struct fsdp_kineto *kineto, size_t index)
+{
+	const struct fsdp_vec *launches = &kineto->launches;
+	const struct fsdp_kineto_launch *one = fsdp_vec_at(launches, index), *other;
+	other = index != 0 ? fsdp_vec_at(launches, index - 1) : one;
+	if (other != one && other->correlation == one->correlation)
+		return true;
+	other = index + 1 < launches->count ? fsdp_vec_at(launches, index + 1) : one;
+	return other != one && other->correlation == one->correlation;
 }
 
 /* Launches outside of all notes mean nothing, unless a note comes late: that is seen when
@@ -153,7 +185,7 @@ bool fsdp_kineto_prune(struct fsdp_kineto *kineto)
 	if (notes == NULL)
 		return false;
 	for (size_t i = 0; i < kineto->launches.count; i++) {
-		if (notes[i] == 0)
+		if (notes[i] == 0 && !is_one_of_two(kineto, i))
 			continue;
 		struct fsdp_kineto_launch *to = fsdp_vec_at(&kineto->launches, kept++);
 		*to = *(struct fsdp_kineto_launch *)fsdp_vec_at(&kineto->launches, i);
@@ -161,9 +193,10 @@ bool fsdp_kineto_prune(struct fsdp_kineto *kineto)
 	free(notes);
 	fsdp_vec_truncate(&kineto->launches, kept);
 	kineto->launches_forgotten = true;
-	/* Each time all notes are sorted, so it shall not be often. */
-	while (kineto->launch_ceiling < 2 * (kept + kineto->notes.count))
-		kineto->launch_ceiling *= 2;
+	/* Each time all notes are looked at, so as many launches shall come before. */
+	size_t more = kineto->notes.count > FSDP_KINETO_LAUNCHES ? kineto->notes.count
+								 : FSDP_KINETO_LAUNCHES;
+	kineto->launch_ceiling = kept + more;
 	return true;
 }
 
@@ -198,7 +231,11 @@ static struct found *sort_launches(struct fsdp_kineto *kineto)
 		list[i] = (struct found){ launch->correlation, (uint32_t)i,
 			launch->is_launch };
 	}
-	qsort(list, count, sizeof *list, compare_found);
+	size_t i = 1;
+	while (i < count && compare_found(&list[i - 1], &list[i]) < 0)
+		i++;
+	if (i < count)
+		qsort(list, count, sizeof *list, compare_found);
 	return list;
 }
 
@@ -541,6 +578,26 @@ static int64_t bytes_of(const struct fsdp_kineto_comm *comm)
 	return comm->type == FSDP_TIME_ALL_GATHER ? comm->bytes_out : comm->bytes_in;
 }
 
+static struct fsdp_span word_of(const struct fsdp_kineto *kineto, uint32_t word)
+{
+	return word != 0 ? fsdp_names_segment(&kineto->words, word)
+			 : (struct fsdp_span){ 0 };
+}
+
+/* False: out of memory. */
+static bool seq_of(struct fsdp_kineto *kineto, uint32_t seq, struct fsdp_span *ret_text)
+{
+	char digits[16];
+	*ret_text = (struct fsdp_span){ 0 };
+	if ((seq & FSDP_KINETO_NUMBER) == 0) {
+		*ret_text = word_of(kineto, seq);
+		return true;
+	}
+	snprintf(digits, sizeof digits, "%u", (unsigned)(seq & ~FSDP_KINETO_NUMBER));
+	*ret_text = fsdp_arena_copy(&kineto->reading->arena, fsdp_span_text(digits));
+	return ret_text->data != NULL;
+}
+
 /* In order of start; what starts together in the order of the file. */
 static bool take_collectives(struct fsdp_kineto *kineto, const struct fsdp_vec *comm)
 {
@@ -553,16 +610,23 @@ static bool take_collectives(struct fsdp_kineto *kineto, const struct fsdp_vec *
 		return fsdp_fail_memory(&kineto->reading->error);
 	}
 	for (size_t i = 0; i < comm->count; i++)
-		order[i] = (struct asked){ 0, comm_at(comm, i)->ts_ns, (uint32_t)i };
-	qsort(order, comm->count, sizeof *order, compare_asked);
-	for (size_t i = 0; i < comm->count; i++) {
+		order[i] = (struct asked){ comm_at(comm, i)->ts_ns, 0, (uint32_t)i };
+	sort_asked(order, comm->count);
+	bool good = true;
+	for (size_t i = 0; good && i < comm->count; i++) {
 		const struct fsdp_kineto_comm *one = comm_at(comm, order[i].index);
-		list[i] = (struct fsdp_collective){ one->ts_ns, one->dur_ns,
-			fsdp_time_type_name((enum fsdp_time_type)one->type),
-			(enum fsdp_comm_how)one->how, one->group, one->seq, bytes_of(one),
-			one->group_size };
+		list[i] = (struct fsdp_collective){ .ts_ns = one->ts_ns,
+			.dur_ns = one->dur_ns,
+			.type = fsdp_time_type_name((enum fsdp_time_type)one->type),
+			.how = (enum fsdp_comm_how)one->how,
+			.group = word_of(kineto, one->group),
+			.bytes = bytes_of(one),
+			.group_size = one->group_size };
+		good = seq_of(kineto, one->seq, &list[i].seq);
 	}
 	free(order);
+	if (!good)
+		return fsdp_kineto_memory(kineto);
 	recording->collectives = list;
 	recording->collective_count = comm->count;
 	return true;
@@ -725,7 +789,9 @@ bool fsdp_kineto_settle(struct fsdp_kineto *kineto)
 	if (!fsdp_kineto_sort_steps(kineto))
 		return false;
 	mark_chosen(kineto);
-	if (!take_layer(kineto) || !fill_steps(kineto) || !settle_all(kineto))
+	bool good = take_layer(kineto);
+	fsdp_arena_done(&kineto->pending);
+	if (!good || !fill_steps(kineto) || !settle_all(kineto))
 		return false;
 	if (chooses(kineto) && (!choose_types(kineto) || !choose_times(kineto)))
 		return false;

@@ -16,14 +16,22 @@
 #include "base/num.h"
 #include "trace/kineto.h"
 
-enum { LAUNCHES_KEPT = 32 << 10 };
-
 static const struct fsdp_span event_keys[] = { FSDP_SPAN_INIT("ph"),
 	FSDP_SPAN_INIT("cat"), FSDP_SPAN_INIT("name"), FSDP_SPAN_INIT("pid"),
 	FSDP_SPAN_INIT("tid"), FSDP_SPAN_INIT("ts"), FSDP_SPAN_INIT("dur"),
 	FSDP_SPAN_INIT("tts"), FSDP_SPAN_INIT("tdur"), FSDP_SPAN_INIT("id"),
 	FSDP_SPAN_INIT("args"), FSDP_SPAN_INIT("s"), FSDP_SPAN_INIT("bp"),
 	FSDP_SPAN_INIT("sf"), FSDP_SPAN_INIT("cname"), { 0 } };
+
+/* In the order of struct fsdp_kineto_event. */
+static const struct fsdp_span event_values[FSDP_KINETO_VALUES] = { FSDP_SPAN_INIT("ph"),
+	FSDP_SPAN_INIT("cat"), FSDP_SPAN_INIT("name"), FSDP_SPAN_INIT("ts"),
+	FSDP_SPAN_INIT("dur"), FSDP_SPAN_INIT("pid"), FSDP_SPAN_INIT("tid"),
+	FSDP_SPAN_INIT("args") };
+enum { PH, CAT, NAME, TS, DUR, PID, TID, ARGS, PLACES };
+
+static const struct fsdp_json_wanted wanted = { event_values, fsdp_kineto_args_keys,
+	PLACES, FSDP_KINETO_ARGS, ARGS };
 
 static bool bid(struct fsdp_span head)
 {
@@ -47,14 +55,12 @@ static bool skip(struct fsdp_kineto *kineto, struct fsdp_json_token *token)
 
 /* Where a value lies, until all of the event was read and the window stands still. */
 struct place {
-	struct fsdp_kineto_value *value;
+	struct fsdp_json_value *value;
 	uint64_t offset;
 	size_t size;
 	enum fsdp_json_token_kind kind;
 	bool escaped;
 };
-
-enum { PH, CAT, NAME, TS, DUR, PID, TID, ARGS, PLACES };
 
 struct event {
 	struct place places[PLACES];
@@ -125,7 +131,7 @@ static bool is_usable(const struct fsdp_kineto *kineto, const struct event *even
 }
 
 static void set_value(const struct fsdp_kineto *kineto, const struct place *place,
-	struct fsdp_kineto_value *value)
+	struct fsdp_json_value *value)
 {
 	value->kind = place->kind;
 	value->escaped = place->escaped;
@@ -199,42 +205,19 @@ static bool take_members(
 	}
 }
 
-static struct fsdp_kineto_value *value_at(struct fsdp_kineto_event *event, int place)
-{
-	static const size_t offsets[PLACES] = {
-		[PH] = offsetof(struct fsdp_kineto_event, ph),
-		[CAT] = offsetof(struct fsdp_kineto_event, cat),
-		[NAME] = offsetof(struct fsdp_kineto_event, name),
-		[TS] = offsetof(struct fsdp_kineto_event, ts),
-		[DUR] = offsetof(struct fsdp_kineto_event, dur),
-		[PID] = offsetof(struct fsdp_kineto_event, pid),
-		[TID] = offsetof(struct fsdp_kineto_event, tid),
-		[ARGS] = offsetof(struct fsdp_kineto_event, args),
-	};
-	return (struct fsdp_kineto_value *)(void *)((char *)event + offsets[place]);
-}
-
 /* The way that nearly all events take: plain JSON that lies in the window. */
 static bool take_quickly(struct fsdp_kineto *kineto, bool *ret_taken)
 {
-	enum { MEMBERS = 24 };
-	struct fsdp_json_member members[MEMBERS];
-	struct fsdp_kineto_event event = { 0 };
-	size_t count = fsdp_json_scan_members(&kineto->scan, members, MEMBERS);
-	*ret_taken = count != 0;
-	for (size_t i = 0; i < count; i++) {
-		const struct fsdp_json_token key = { .span = members[i].key,
-			.escaped = members[i].key_escaped };
-		int place = place_of(&key);
-		if (place >= 0)
-			*value_at(&event, place) =
-				(struct fsdp_kineto_value){ members[i].kind,
-					members[i].escaped, members[i].value };
-	}
-	if (count == 0)
+	struct fsdp_kineto_event event;
+	*ret_taken = fsdp_json_quick_object(kineto->quick, &kineto->scan);
+	if (!*ret_taken)
 		return true;
+	memcpy(event.values, kineto->quick->values, sizeof event.values);
+	kineto->args_at_hand = true;
 	kineto->reading->recording.events += !kineto->second;
-	return fsdp_kineto_take(kineto, &event);
+	bool good = fsdp_kineto_take(kineto, &event);
+	kineto->args_at_hand = false;
+	return good;
 }
 
 /* Behind its brace; *token is the last one of it, or what was broken. */
@@ -284,7 +267,7 @@ static bool take_events(struct fsdp_kineto *kineto, struct fsdp_json_token *toke
 	bool found = true;
 	kineto->scan.events_depth = depth;
 	while (found) {
-		if (fsdp_json_scan_another(&kineto->scan))
+		if (fsdp_json_quick_another(&kineto->scan))
 			token->kind = FSDP_SCAN_OBJECT;
 		else if (!next(kineto, token))
 			return false;
@@ -555,6 +538,7 @@ static bool read_all(struct fsdp_kineto *kineto)
 		return false;
 	if (fsdp_kineto_needs_second(kineto) && !read_second(kineto))
 		return false;
+	fsdp_json_scan_done(&kineto->scan);
 	return reading->error == NULL && fsdp_kineto_settle(kineto);
 }
 
@@ -568,6 +552,8 @@ static void done(struct fsdp_kineto *kineto)
 	fsdp_intervals_done(&kineto->compute_busy);
 	fsdp_intervals_done(&kineto->mem_busy);
 	fsdp_intervals_done(&kineto->host_busy);
+	fsdp_arena_done(&kineto->pending);
+	fsdp_json_quick_free(kineto->quick);
 	free(kineto->scratch);
 	free(kineto);
 }
@@ -579,16 +565,18 @@ static bool read_kineto(struct fsdp_reading *reading)
 	if (kineto == NULL)
 		return fsdp_fail_memory(&reading->error);
 	kineto->reading = reading;
-	kineto->launch_ceiling = LAUNCHES_KEPT;
+	kineto->launch_ceiling = FSDP_KINETO_LAUNCHES;
 	kineto->last_full_ts = INT64_MIN;
 	reading->recording.kind = FSDP_RECORDING_KINETO;
 	fsdp_vec_init(&kineto->known, arena, sizeof(uint32_t));
 	fsdp_vec_init(&kineto->cats, arena, sizeof(struct fsdp_tally));
 	fsdp_vec_init(&kineto->phases, arena, sizeof(struct fsdp_tally));
 	fsdp_vec_init(&kineto->opens, arena, sizeof(struct fsdp_kineto_open *));
-	fsdp_vec_init(&kineto->comm, arena, sizeof(struct fsdp_kineto_comm));
-	fsdp_vec_init(&kineto->notes, arena, sizeof(struct fsdp_kineto_comm));
-	fsdp_vec_init(&kineto->launches, arena, sizeof(struct fsdp_kineto_launch));
+	fsdp_arena_init_lean(&kineto->pending, &reading->budget);
+	fsdp_vec_init(&kineto->comm, &kineto->pending, sizeof(struct fsdp_kineto_comm));
+	fsdp_vec_init(&kineto->notes, &kineto->pending, sizeof(struct fsdp_kineto_comm));
+	fsdp_vec_init(
+		&kineto->launches, &kineto->pending, sizeof(struct fsdp_kineto_launch));
 	fsdp_vec_init(&kineto->steps, arena, sizeof(struct fsdp_kineto_step));
 	for (int i = 0; i < FSDP_TIME_COUNT; i++)
 		fsdp_durations_init(&kineto->durations[i], &reading->budget);
@@ -596,9 +584,10 @@ static bool read_kineto(struct fsdp_reading *reading)
 	fsdp_intervals_init(&kineto->compute_busy, &reading->budget);
 	fsdp_intervals_init(&kineto->mem_busy, &reading->budget);
 	fsdp_intervals_init(&kineto->host_busy, &reading->budget);
-	bool good =
-		(fsdp_names_init(&kineto->words, arena) || fsdp_kineto_memory(kineto)) &&
-		read_all(kineto);
+	kineto->quick = fsdp_json_quick_new(&wanted);
+	bool good = ((kineto->quick != NULL && fsdp_names_init(&kineto->words, arena)) ||
+			    fsdp_kineto_memory(kineto)) &&
+		    read_all(kineto);
 	done(kineto);
 	return good;
 }

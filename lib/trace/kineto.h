@@ -2,43 +2,53 @@
 #ifndef FSDP_TRACE_KINETO_H
 #define FSDP_TRACE_KINETO_H
 
+#include "syntax/json-quick.h"
 #include "trace/event.h"
 #include "trace/intervals.h"
 
 /* What kineto.c (reading), kineto-event.c (one event) and kineto-settle.c (the end)
  * share. */
 
-/* A value of an event or of its args: what stands in the file, if anything. */
-struct fsdp_kineto_value {
-	enum fsdp_json_token_kind kind; /* FSDP_SCAN_END: absent */
-	bool escaped;
-	struct fsdp_span span;
-};
-
 /* An event that was read: `args` is the span of the object, or absent. */
+enum { FSDP_KINETO_VALUES = 8, FSDP_KINETO_ARGS = 9 };
+
 struct fsdp_kineto_event {
-	struct fsdp_kineto_value ph, cat, name, ts, dur, pid, tid, args;
+	union {
+		struct {
+			struct fsdp_json_value ph, cat, name, ts, dur, pid, tid, args;
+		};
+		struct fsdp_json_value values[FSDP_KINETO_VALUES];
+	};
 };
 
 /* Of a collective, what its args say. */
 struct fsdp_kineto_args {
-	struct fsdp_kineto_value collective, correlation, kind, group, seq, group_size,
-		dtype, in_elements, out_elements;
+	union {
+		struct {
+			struct fsdp_json_value collective, correlation, kind, group, seq,
+				group_size, dtype, in_elements, out_elements;
+		};
+		struct fsdp_json_value values[FSDP_KINETO_ARGS];
+	};
 };
+extern const struct fsdp_span fsdp_kineto_args_keys[FSDP_KINETO_ARGS];
 
 /* A kernel or a note of a backend. */
 struct fsdp_kineto_comm {
 	int64_t ts_ns, dur_ns;
 	int64_t correlation;
 	int64_t bytes_in, bytes_out, group_size; /* FSDP_ABSENT */
-	struct fsdp_span group, seq;
+	uint32_t group;                          /* a word; 0: none */
+	uint32_t seq;       /* the same, or a number: FSDP_KINETO_NUMBER and its value */
 	uint32_t thread;    /* of a note */
 	unsigned char type; /* enum fsdp_time_type */
 	unsigned char how;  /* enum fsdp_comm_how */
-	bool has_correlation, unresolved;
 	unsigned char by_name; /* what its name says, if nothing else does */
+	bool has_correlation : 1, unresolved : 1;
 };
+#define FSDP_KINETO_NUMBER (UINT32_C(1) << 31)
 
+enum { FSDP_KINETO_LAUNCHES = 8 << 10 }; /* before they are looked through */
 struct fsdp_kineto_launch {
 	int64_t correlation, ts_ns;
 	uint32_t thread;
@@ -74,21 +84,24 @@ struct fsdp_kineto {
 		size_t size;
 		uint32_t id;
 	} thread;
-	struct {
-		unsigned char text[24]; /* the category of the event before */
+	struct fsdp_kineto_cat {
+		unsigned char text[32]; /* a category that was seen before */
 		size_t size;
 		int cat;
 		struct fsdp_tally *tally;
-	} cat;
+	} seen[32];
 	unsigned char *scratch; /* what an escaped text becomes */
 	size_t scratch_room;
+	struct fsdp_json_quick *quick;
+	bool args_at_hand;          /* those of this event are in there */
 	struct fsdp_json_scan args; /* of one event */
 
+	struct fsdp_arena pending; /* of the three below, gone when they are settled */
+	struct fsdp_vec comm;      /* struct fsdp_kineto_comm: kernels */
+	struct fsdp_vec notes;     /* the same: of backends, on the host */
+	struct fsdp_vec launches;
 	struct fsdp_durations durations[FSDP_TIME_COUNT];
 	struct fsdp_intervals comm_busy, compute_busy, mem_busy, host_busy;
-	struct fsdp_vec comm;  /* struct fsdp_kineto_comm: kernels */
-	struct fsdp_vec notes; /* the same: of backends, on the host */
-	struct fsdp_vec launches;
 	size_t launch_ceiling;
 	bool launches_forgotten, launches_lost;
 	struct fsdp_vec steps;

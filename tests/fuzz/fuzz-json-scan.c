@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "base/num.h"
-#include "syntax/json-scan.h"
+#include "syntax/json-quick.h"
 
 struct stream {
 	struct fsdp_span bytes;
@@ -50,20 +50,61 @@ static void look_at(const struct fsdp_json_token *token, uint64_t *digest)
 	free(text);
 }
 
-/* Passes over an object, all members at once if that can be. */
-static void pass(struct fsdp_json_scan *scan, struct fsdp_json_token *token, bool quick,
-	struct fsdp_error **error)
+static const struct fsdp_span inner_keys[] = { FSDP_SPAN_INIT("a") };
+static const struct fsdp_json_wanted wanted = { keys, inner_keys, 2, 1, 1 };
+
+/* What the quick way says of a value is what the tokens say. */
+static void compare(
+	const struct fsdp_json_value *value, const struct fsdp_json_value *other)
 {
-	struct fsdp_json_member members[16];
-	size_t count = quick ? fsdp_json_scan_members(scan, members, 16) : 0;
-	for (size_t i = 0; i < count; i++)
-		require(members[i].kind != FSDP_SCAN_BAD &&
-			(members[i].value.size != 0 ||
-				members[i].kind == FSDP_SCAN_TEXT));
-	if (count == 0 && !fsdp_json_scan_skip(scan, token, error))
-		require(*error != NULL);
-	if (count != 0)
+	bool nested = other->kind == FSDP_SCAN_OBJECT || other->kind == FSDP_SCAN_ARRAY;
+	require(value->kind == other->kind);
+	if (value->kind == FSDP_SCAN_END || nested)
+		return;
+	require(value->escaped == other->escaped);
+	require(value->span.size == other->span.size &&
+		memcmp(value->span.data, other->span.data, other->span.size) == 0);
+}
+
+/* Reads an object by tokens again, which must take it. */
+static void check(const struct fsdp_json_quick *quick, struct fsdp_span object)
+{
+	struct fsdp_json_value values[2] = { { 0 }, { 0 } };
+	struct fsdp_limits limits;
+	struct fsdp_json_scan scan;
+	struct fsdp_json_token token;
+	unsigned char *copy = calloc(1, object.size + FSDP_WINDOW_PADDING);
+	memcpy(copy, object.data, object.size);
+	fsdp_limits_init(&limits);
+	fsdp_json_scan_over(&scan, copy, object.size, &limits);
+	require(fsdp_json_scan_next(&scan, &token, NULL));
+	while (fsdp_json_scan_next(&scan, &token, NULL) && token.kind == FSDP_SCAN_KEY) {
+		int place = fsdp_json_text_is(&token, keys[0])   ? 0
+			    : fsdp_json_text_is(&token, keys[1]) ? 1
+								 : -1;
+		require(fsdp_json_scan_next(&scan, &token, NULL));
+		if (place >= 0)
+			values[place] = (struct fsdp_json_value){ token.kind,
+				token.escaped, token.span };
+		require(fsdp_json_scan_skip(&scan, &token, NULL));
+	}
+	require(token.kind == FSDP_SCAN_OBJECT_END);
+	compare(&quick->values[0], &values[0]);
+	compare(&quick->values[1], &values[1]);
+	free(copy);
+}
+
+/* Passes over an object, at once if that can be. */
+static void pass(struct fsdp_json_scan *scan, struct fsdp_json_token *token,
+	struct fsdp_json_quick *quick, struct fsdp_error **error)
+{
+	size_t at = scan->at;
+	if (quick != NULL && fsdp_json_quick_object(quick, scan)) {
+		check(quick, fsdp_span(scan->window.bytes + at - 1, scan->at - at + 1));
 		token->kind = FSDP_SCAN_OBJECT_END;
+	} else if (!fsdp_json_scan_skip(scan, token, error)) {
+		require(*error != NULL);
+	}
 }
 
 /* False: not JSON. */
@@ -75,6 +116,7 @@ static bool read_all(
 	struct fsdp_json_scan scan;
 	struct fsdp_json_token token = { .kind = FSDP_SCAN_NULL };
 	struct fsdp_error *error = NULL;
+	struct fsdp_json_quick *shapes = quick ? fsdp_json_quick_new(&wanted) : NULL;
 	bool good = true, found = true;
 	fsdp_limits_init(&limits);
 	require(fsdp_json_scan_init(&scan, refill, &stream, &limits, NULL));
@@ -87,7 +129,7 @@ static bool read_all(
 		if (good)
 			look_at(&token, digest);
 		if (good && token.kind == FSDP_SCAN_OBJECT && scan.depth == 2)
-			pass(&scan, &token, quick, &error);
+			pass(&scan, &token, shapes, &error);
 		good = error == NULL;
 		if (token.kind == FSDP_SCAN_CUT)
 			break;
@@ -99,6 +141,7 @@ static bool read_all(
 					: fsdp_json_scan_seek(
 						  &scan, FSDP_SPAN("e"), &found, &error));
 	}
+	fsdp_json_quick_free(shapes);
 	fsdp_json_scan_done(&scan);
 	fsdp_error_free(error);
 	return good;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "base/num.h"
-#include "syntax/json-scan.h"
+#include "syntax/json-quick.h"
 
 /* A stream that gives no more than `step` bytes at a time. */
 struct stream {
@@ -252,40 +252,154 @@ static void skips_what_nobody_wants(void **state)
 	}
 }
 
-static void gives_all_members_at_once(void **state)
+static const struct fsdp_span outer[] = { FSDP_SPAN_INIT("name"), FSDP_SPAN_INIT("ts"),
+	FSDP_SPAN_INIT("args") };
+static const struct fsdp_span inner[] = { FSDP_SPAN_INIT("stream"),
+	FSDP_SPAN_INIT("kind") };
+static const struct fsdp_json_wanted wanted = { outer, inner, 3, 2, 2 };
+
+static bool is_value(const struct fsdp_json_value *value, enum fsdp_json_token_kind kind,
+	const char *text)
+{
+	return value->kind == kind &&
+	       (kind == FSDP_SCAN_END || fsdp_span_is(value->span, text));
+}
+
+/* The next object; its two begins were not read yet. */
+static bool pass_one(struct fsdp_json_quick *quick, struct reading *reading)
+{
+	struct fsdp_json_token token;
+	assert_true(fsdp_json_scan_next(&reading->scan, &token, &reading->error));
+	assert_int_equal(token.kind, FSDP_SCAN_OBJECT);
+	return fsdp_json_quick_object(quick, &reading->scan);
+}
+
+static void passes_objects_that_look_alike(void **state)
 {
 	(void)state;
 	static const char text[] =
-		"[{\"a\" : \"x\\n\", \"b\\u0041\":[1,{\"c\":[]}],\n "
-		"\"d\":-1.5e3 , \"e\": null}, {\"a\": \"caf\xc3\xa9\"}, "
-		"{\"a\": NaN}, {}, 5]";
+		"[{\"name\": \"x\", \"ts\": -1.5e3, \"args\": {\"stream\": 7}}, "
+		"{\"name\": \"a\\n\", \"ts\": 12.25, \"args\": {\"stream\": 8}},"
+		"{\"name\": \"x\", \"ts\": 0, \"args\": {\"a\": [1, [], {\"kind\": 2}], "
+		"\"kind\": \"k\"}, \"ts\": 3, \"z\": [{}, null, true]},"
+		"{\"args\": {\"kind\": 1}, \"args\": {\"stream\": 2}},"
+		"{\"args\": 5 , \"stream\": 1}, {}, 9]";
 	struct reading reading;
 	struct fsdp_json_token token;
-	struct fsdp_json_member members[4];
-	struct fsdp_json_scan *scan = &reading.scan;
+	struct fsdp_json_quick *quick = fsdp_json_quick_new(&wanted);
+	const struct fsdp_json_value *values = quick->values, *args;
 	open_text(&reading, text, SIZE_MAX);
-	scan->lenient = true;
-	assert_int_equal(fsdp_json_scan_members(scan, members, 4), 0);
-	for (int i = 0; i < 2; i++)
-		assert_true(fsdp_json_scan_next(scan, &token, &reading.error));
-	assert_int_equal(fsdp_json_scan_members(scan, members, 3), 0);
-	assert_int_equal(fsdp_json_scan_members(scan, members, 4), 4);
-	assert_true(fsdp_span_is(members[0].key, "a") && members[0].escaped);
-	assert_true(fsdp_span_is(members[0].value, "x\\n"));
-	assert_true(members[1].key_escaped && members[1].kind == FSDP_SCAN_ARRAY);
-	assert_true(fsdp_span_is(members[1].value, "[1,{\"c\":[]}]"));
-	assert_true(fsdp_span_is(members[2].value, "-1.5e3"));
-	assert_int_equal(members[3].kind, FSDP_SCAN_NULL);
-	/* What is not plain, or empty, is for the other way. */
-	for (int i = 0; i < 3; i++) {
-		assert_true(fsdp_json_scan_next(scan, &token, &reading.error));
-		assert_int_equal(token.kind, FSDP_SCAN_OBJECT);
-		assert_int_equal(fsdp_json_scan_members(scan, members, 4), 0);
-		assert_true(fsdp_json_scan_skip(scan, &token, &reading.error));
-	}
-	assert_true(fsdp_json_scan_next(scan, &token, &reading.error));
+	assert_true(fsdp_json_scan_next(&reading.scan, &token, &reading.error));
+	assert_false(fsdp_json_quick_object(quick, &reading.scan));
+	assert_true(pass_one(quick, &reading));
+	assert_true(is_value(&values[0], FSDP_SCAN_TEXT, "x"));
+	assert_true(is_value(&values[1], FSDP_SCAN_NUMBER, "-1.5e3"));
+	assert_true(is_value(&values[2], FSDP_SCAN_OBJECT, "{\"stream\": 7}"));
+	args = fsdp_json_quick_inner(quick);
+	assert_true(is_value(&args[0], FSDP_SCAN_NUMBER, "7"));
+	assert_true(is_value(&args[1], FSDP_SCAN_END, ""));
+
+	assert_true(pass_one(quick, &reading));
+	assert_true(is_value(&values[0], FSDP_SCAN_TEXT, "a\\n") && values[0].escaped);
+	assert_true(is_value(&values[1], FSDP_SCAN_NUMBER, "12.25"));
+	assert_true(is_value(fsdp_json_quick_inner(quick), FSDP_SCAN_NUMBER, "8"));
+
+	assert_true(pass_one(quick, &reading));
+	assert_false(values[0].escaped);
+	assert_true(is_value(&values[1], FSDP_SCAN_NUMBER, "3"));
+	args = fsdp_json_quick_inner(quick);
+	assert_true(is_value(&args[0], FSDP_SCAN_END, ""));
+	assert_true(is_value(&args[1], FSDP_SCAN_TEXT, "k"));
+
+	/* The last one counts, and nothing is left of the one before. */
+	assert_true(pass_one(quick, &reading));
+	assert_true(is_value(&values[0], FSDP_SCAN_END, ""));
+	assert_true(is_value(&values[2], FSDP_SCAN_OBJECT, "{\"stream\": 2}"));
+	args = fsdp_json_quick_inner(quick);
+	assert_true(is_value(&args[0], FSDP_SCAN_NUMBER, "2"));
+	assert_true(is_value(&args[1], FSDP_SCAN_END, ""));
+
+	assert_true(pass_one(quick, &reading));
+	assert_true(is_value(&values[2], FSDP_SCAN_NUMBER, "5"));
+	assert_true(is_value(fsdp_json_quick_inner(quick), FSDP_SCAN_END, ""));
+	assert_true(pass_one(quick, &reading));
+	assert_true(is_value(&values[2], FSDP_SCAN_END, ""));
+	assert_true(fsdp_json_scan_next(&reading.scan, &token, &reading.error));
 	assert_int_equal(token.kind, FSDP_SCAN_NUMBER);
+	fsdp_json_quick_free(quick);
 	reading_done(&reading);
+}
+
+/* Seen before or not: what follows here is for the other way. */
+static void leaves_alone_what_is_not_plain(void **state)
+{
+	(void)state;
+	static const char *const odd[] = { "\"caf\xc3\xa9\"", "NaN", "01", "1.", "1.5.2",
+		".5", "-", "1e", "\"a\\x\"", "\"a\nb\"", "[1,]", "[1 2]", "{1:2}",
+		"{\"a\" 2}", "nul", "truey", "+1", "1 \"b\"", "[1}", "0x1", "\"\\ud8\"" };
+	for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+		char text[256];
+		struct reading reading;
+		struct fsdp_json_token token;
+		struct fsdp_json_quick *quick = fsdp_json_quick_new(&wanted);
+		snprintf(text, sizeof text,
+			"[{\"ts\": 1, \"b\": \"c\"}, {\"ts\": 2, \"b\": \"\"}, "
+			"{\"ts\": 3, \"b\": %s}, {\"ts\": 4, \"b\": 5}]",
+			odd[i]);
+		open_text(&reading, text, SIZE_MAX);
+		reading.scan.lenient = true;
+		assert_true(fsdp_json_scan_next(&reading.scan, &token, &reading.error));
+		assert_true(pass_one(quick, &reading));
+		assert_true(pass_one(quick, &reading));
+		size_t at = reading.scan.at + 3;
+		assert_false(pass_one(quick, &reading));
+		assert_int_equal(reading.scan.at, at);
+		fsdp_json_quick_free(quick);
+		reading_done(&reading);
+	}
+}
+
+/* More kinds of text between values than are remembered, and longer ones. */
+static void passes_objects_that_do_not_look_alike(void **state)
+{
+	(void)state;
+	enum { OBJECTS = 3000, ROOM = 400 };
+	char *text = malloc((size_t)OBJECTS * ROOM);
+	size_t size = 0;
+	text[size++] = '[';
+	for (int i = 0; i < OBJECTS; i++)
+		size += (size_t)snprintf(text + size, ROOM,
+			"%s{%*s\"x%d\": [%d], \"ts\": %d,%*s\"args\": {\"stream\": %d}}",
+			i == 0 ? "" : ",", i % 50, "", i % 700, i, i, i % 150, "", i % 9);
+	memcpy(text + size, "]", 2);
+	struct reading reading;
+	struct fsdp_json_token token;
+	struct fsdp_json_quick *quick = fsdp_json_quick_new(&wanted);
+	open_text(&reading, text, SIZE_MAX);
+	assert_true(fsdp_json_scan_next(&reading.scan, &token, &reading.error));
+	for (int i = 0; i < OBJECTS; i++) {
+		char digits[16];
+		snprintf(digits, sizeof digits, "%d", i);
+		bool cut = !pass_one(quick, &reading);
+		if (cut) {
+			/* The window ends in it. */
+			assert_true(fsdp_json_scan_skip(
+				&reading.scan, &token, &reading.error));
+			while (reading.scan.depth > 1)
+				assert_true(fsdp_json_scan_next(
+					&reading.scan, &token, &reading.error));
+			continue;
+		}
+		assert_true(is_value(&quick->values[1], FSDP_SCAN_NUMBER, digits));
+		digits[0] = (char)('0' + i % 9);
+		digits[1] = '\0';
+		assert_true(
+			is_value(fsdp_json_quick_inner(quick), FSDP_SCAN_NUMBER, digits));
+	}
+	assert_int_equal(quick->count, FSDP_QUICK_PIECES);
+	fsdp_json_quick_free(quick);
+	reading_done(&reading);
+	free(text);
 }
 
 static void holds_what_is_long_up_to_the_limit(void **state)
@@ -539,7 +653,9 @@ int main(void)
 		cmocka_unit_test(refuses_what_is_not_json),
 		cmocka_unit_test(depth_has_a_limit),
 		cmocka_unit_test(skips_what_nobody_wants),
-		cmocka_unit_test(gives_all_members_at_once),
+		cmocka_unit_test(passes_objects_that_look_alike),
+		cmocka_unit_test(leaves_alone_what_is_not_plain),
+		cmocka_unit_test(passes_objects_that_do_not_look_alike),
 		cmocka_unit_test(holds_what_is_long_up_to_the_limit),
 		cmocka_unit_test(decodes_escapes),
 		cmocka_unit_test(reads_and_counts_what_others_write),
