@@ -55,13 +55,6 @@ struct hf {
 
 /* ---- recognising ---- */
 
-static bool has_file(const struct fsdp_folder *folder, const char *name)
-{
-	struct fsdp_entry entry;
-	return fsdp_folder_find(folder, fsdp_span_text(name), &entry) &&
-	       entry.kind == FSDP_ENTRY_FILE;
-}
-
 /* "model.safetensors.index.json"; a variant stands before either of the last words. */
 static bool is_index(struct fsdp_span name, const char *kind)
 {
@@ -78,7 +71,7 @@ static struct fsdp_span find_index(const struct fsdp_folder *folder)
 		"pytorch_model.bin.index.json" };
 	struct fsdp_span found = { 0 };
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-		if (has_file(folder, names[i]))
+		if (fsdp_folder_has_file(folder, names[i]))
 			return fsdp_span_text(names[i]);
 	for (size_t i = 0; i < folder->count && found.data == NULL; i++) {
 		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
@@ -156,8 +149,8 @@ static const struct single {
 static const struct single *find_single(const struct fsdp_folder *folder)
 {
 	for (size_t i = 0; i < sizeof singles / sizeof *singles; i++)
-		if (has_file(folder, singles[i].file) &&
-			has_file(folder, singles[i].beside))
+		if (fsdp_folder_has_file(folder, singles[i].file) &&
+			fsdp_folder_has_file(folder, singles[i].beside))
 			return &singles[i];
 	return NULL;
 }
@@ -624,7 +617,7 @@ static bool read_json(struct hf *hf, const char *name, const struct fsdp_json **
 	struct fsdp_span bytes;
 	*ret_root = NULL;
 	*ret_unread = false;
-	if (!has_file(hf->folder, name))
+	if (!fsdp_folder_has_file(hf->folder, name))
 		return true;
 	if (!fsdp_folder_source(hf->folder, fsdp_span_text(name), &source, ret_error))
 		return false;
@@ -882,8 +875,9 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 			return false;
 		judge_total(hf);
 	}
-	return has_file(hf->folder, "adapter_config.json") ? read_adapter(hf, ret_error)
-							   : read_config(hf, ret_error);
+	return fsdp_folder_has_file(hf->folder, "adapter_config.json")
+		       ? read_adapter(hf, ret_error)
+		       : read_config(hf, ret_error);
 }
 
 const struct fsdp_family fsdp_family_hugging_face = {

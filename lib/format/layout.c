@@ -46,13 +46,6 @@ struct layout {
 /* Of parameters whose names are longer nothing is worked out. */
 enum { NAME_BYTES = 4096 };
 
-static bool has_file(const struct fsdp_folder *folder, const char *name)
-{
-	struct fsdp_entry entry;
-	return fsdp_folder_find(folder, fsdp_span_text(name), &entry) &&
-	       entry.kind == FSDP_ENTRY_FILE;
-}
-
 /* ---- Lightning and Megatron: DCP and something beside it ---- */
 
 static bool name_with(struct fsdp_reading *reading, const char *beside, const char *strip,
@@ -75,7 +68,8 @@ static bool name_with(struct fsdp_reading *reading, const char *beside, const ch
 
 static bool is_lightning(const struct fsdp_folder *folder)
 {
-	return has_file(folder, ".metadata") && has_file(folder, "meta.pt");
+	return fsdp_folder_has_file(folder, ".metadata") &&
+	       fsdp_folder_has_file(folder, "meta.pt");
 }
 
 static bool name_lightning(struct fsdp_reading *reading, const struct fsdp_folder *folder,
@@ -87,19 +81,21 @@ static bool name_lightning(struct fsdp_reading *reading, const struct fsdp_folde
 
 static bool is_megatron(const struct fsdp_folder *folder)
 {
-	return has_file(folder, ".metadata") &&
-	       (has_file(folder, "metadata.json") || has_file(folder, "common.pt")) &&
+	return fsdp_folder_has_file(folder, ".metadata") &&
+	       (fsdp_folder_has_file(folder, "metadata.json") ||
+		       fsdp_folder_has_file(folder, "common.pt")) &&
 	       fsdp_pattern_in(folder, FSDP_ENTRY_FILE, "__#_#.distcp");
 }
 
 static bool name_megatron(struct fsdp_reading *reading, const struct fsdp_folder *folder,
 	struct fsdp_error **ret_error)
 {
-	if (!has_file(folder, "metadata.json"))
+	if (!fsdp_folder_has_file(folder, "metadata.json"))
 		fsdp_find(&reading->model->findings, FSDP_RULE_UNCOMMITTED_SAVE,
 			FSDP_PLACE(.file = { 0 }),
 			"metadata.json, which is written last, is not there");
-	return name_with(reading, has_file(folder, "common.pt") ? "common.pt" : NULL, "",
+	return name_with(reading,
+		fsdp_folder_has_file(folder, "common.pt") ? "common.pt" : NULL, "",
 		ret_error);
 }
 
@@ -192,7 +188,8 @@ static bool has_model(const struct fsdp_folder *folder, const char *stem)
 /* With DeepSpeed below, Accelerate leaves the model to it. */
 static bool is_accelerate(const struct fsdp_folder *folder)
 {
-	if (has_file(folder, "latest") || has_file(folder, "zero_to_fp32.py"))
+	if (fsdp_folder_has_file(folder, "latest") ||
+		fsdp_folder_has_file(folder, "zero_to_fp32.py"))
 		return false;
 	return has_model(folder, "pytorch_model_fsdp") ||
 	       (fsdp_pattern_in(folder, FSDP_ENTRY_FILE, "random_states_#.pkl") &&
@@ -349,7 +346,7 @@ static const struct {
 static bool is_verl(const struct fsdp_folder *folder)
 {
 	return fsdp_pattern_in(folder, FSDP_ENTRY_FILE, verl_parts[0].pattern) &&
-	       (has_file(folder, "fsdp_config.json") ||
+	       (fsdp_folder_has_file(folder, "fsdp_config.json") ||
 		       fsdp_pattern_in(folder, FSDP_ENTRY_FILE, verl_parts[1].pattern));
 }
 
@@ -449,7 +446,7 @@ static size_t count_steps(const struct fsdp_folder *folder, struct fsdp_entry *r
 static bool is_tracked(const struct fsdp_folder *folder)
 {
 	struct fsdp_entry entry;
-	return has_file(folder, TRACKER) && count_steps(folder, &entry) != 0;
+	return fsdp_folder_has_file(folder, TRACKER) && count_steps(folder, &entry) != 0;
 }
 
 /* A step of verl: a folder for each of the models that are trained. */

@@ -396,18 +396,11 @@ const struct fsdp_family fsdp_family_torch_legacy = {
 
 /* ---- the tar ---- */
 
-static bool has_file(const struct fsdp_folder *folder, const char *name)
-{
-	struct fsdp_entry entry;
-	return fsdp_folder_find(folder, fsdp_span_text(name), &entry) &&
-	       entry.kind == FSDP_ENTRY_FILE;
-}
-
 static int bid_tar(const struct fsdp_look *look)
 {
-	return look->folder != NULL && has_file(look->folder, "pickle") &&
-			       has_file(look->folder, "storages") &&
-			       has_file(look->folder, "sys_info")
+	return look->folder != NULL && fsdp_folder_has_file(look->folder, "pickle") &&
+			       fsdp_folder_has_file(look->folder, "storages") &&
+			       fsdp_folder_has_file(look->folder, "sys_info")
 		       ? 70
 		       : 0;
 }
@@ -625,7 +618,7 @@ static bool read_members(struct legacy *legacy, struct fsdp_error **ret_error)
 	if (!open_member(legacy, "sys_info", ret_error) ||
 		!read_facts(legacy, ret_error) || !read_storages(legacy, ret_error))
 		return false;
-	if (has_file(legacy->folder, "tensors") &&
+	if (fsdp_folder_has_file(legacy->folder, "tensors") &&
 		(!open_member(legacy, "tensors", ret_error) ||
 			!read_records(legacy, read_tar_tensor, ret_error)))
 		return false;

@@ -236,6 +236,13 @@ bool fsdp_folder_find(const struct fsdp_folder *folder, struct fsdp_span name,
 	return true;
 }
 
+bool fsdp_folder_has_file(const struct fsdp_folder *folder, const char *name)
+{
+	struct fsdp_entry entry;
+	return fsdp_folder_find(folder, fsdp_span_text(name), &entry) &&
+	       entry.kind == FSDP_ENTRY_FILE;
+}
+
 bool fsdp_folder_source(const struct fsdp_folder *folder, struct fsdp_span name,
 	struct fsdp_source *ret_source, struct fsdp_error **ret_error)
 {
