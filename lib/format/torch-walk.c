@@ -270,12 +270,6 @@ static bool add_extra(
 	return true;
 }
 
-static bool is_flat_key(struct fsdp_span segment)
-{
-	return fsdp_span_is(segment, "_flat_param") ||
-	       fsdp_span_is(segment, "flat_param");
-}
-
 static uint32_t add_record(struct walk *walk, const struct fsdp_torch_tensor *tensor,
 	uint32_t name, uint32_t raw_name, uint32_t path, uint16_t more_flags)
 {
@@ -294,7 +288,7 @@ static uint32_t add_record(struct walk *walk, const struct fsdp_torch_tensor *te
 	if (!walk->optim && fsdp_model_class(tensor->class_index) != NULL &&
 		strcmp(fsdp_model_class(tensor->class_index), "Parameter") != 0)
 		record.flags |= FSDP_TENSOR_ROLE_INFERRED;
-	if (is_flat_key(fsdp_names_segment(&model->names, raw_name)))
+	if (fsdp_name_is_flat_parameter(fsdp_names_segment(&model->names, raw_name)))
 		record.flags |= FSDP_TENSOR_FLATTENED;
 	if (!add_extra(walk, tensor, &record.extra))
 		return FSDP_NONE;

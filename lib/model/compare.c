@@ -7,6 +7,7 @@
 
 #include "model/dtype.h"
 #include "model/internal.h"
+#include "model/name.h"
 
 struct compare {
 	struct fsdp_model *model;
@@ -51,7 +52,7 @@ static bool is_flat_key(
 	const struct compare *compare, const struct fsdp_tensor_record *tensor)
 {
 	struct fsdp_span last = fsdp_names_segment(&compare->model->names, tensor->name);
-	return fsdp_span_is(last, "_flat_param") || fsdp_span_is(last, "flat_param");
+	return fsdp_name_is_flat_parameter(last);
 }
 
 /* Whether a tensor lies in the container that holds the model. */

@@ -70,3 +70,9 @@ size_t fsdp_name_clean(struct fsdp_span name, char *buffer)
 	size_t size = remove_all(buffer, name.size, FSDP_SPAN(FSDP_SEGMENT "."));
 	return remove_all(buffer, size, FSDP_SPAN(CHECKPOINT_SEGMENT "."));
 }
+
+bool fsdp_name_is_flat_parameter(struct fsdp_span segment)
+{
+	return fsdp_span_is(segment, "_flat_param") ||
+	       fsdp_span_is(segment, "flat_param");
+}

@@ -26,4 +26,8 @@ const char *fsdp_name_wrapper_segment(size_t index);
  * PyTorch's own two prove it: "module" may be anybody's name. */
 enum fsdp_wrapper fsdp_name_wrapper_of(struct fsdp_span segment);
 
+/* Whether the last segment of a name is what FSDP calls a unit's flat parameter:
+ * "_flat_param", and before PyTorch 2.0 "flat_param". */
+bool fsdp_name_is_flat_parameter(struct fsdp_span segment);
+
 #endif

@@ -330,12 +330,6 @@ uint32_t fsdp_model_shard_count(
 	return count;
 }
 
-static bool is_flat_key(struct fsdp_span segment)
-{
-	return fsdp_span_is(segment, "_flat_param") ||
-	       fsdp_span_is(segment, "flat_param");
-}
-
 static struct fsdp_unit_record *infer_unit(
 	struct fsdp_model *model, uint32_t module, const char *api, uint32_t world_size)
 {
@@ -429,7 +423,8 @@ static bool infer_from_flat_keys(struct fsdp_model *model, bool *ret_any)
 	for (uint32_t i = 0; i < model->tensor_count; i++) {
 		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
 		if (tensor->module == FSDP_NONE ||
-			!is_flat_key(fsdp_names_segment(&model->names, tensor->name)) ||
+			!fsdp_name_is_flat_parameter(
+				fsdp_names_segment(&model->names, tensor->name)) ||
 			module_at(model, tensor->module)->unit != FSDP_NONE)
 			continue;
 		*ret_any = true;
