@@ -85,12 +85,6 @@ static void look_at_folder(struct opening *opening)
 	};
 }
 
-static struct fsdp_span base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	return fsdp_span_text(slash != NULL ? slash + 1 : path);
-}
-
 static struct fsdp_span last_component(struct fsdp_span name)
 {
 	for (size_t i = name.size; i-- > 0;)
@@ -211,7 +205,7 @@ static bool open_several(struct opening *opening, struct fsdp_error **ret_error)
 static bool tell_siblings(struct opening *opening, struct fsdp_error **ret_error)
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
-	struct fsdp_span own = base_name(opening->paths[0]);
+	struct fsdp_span own = fsdp_pick_name(opening->paths[0]);
 	const char *first = "", *last = "";
 	size_t count = 0;
 	for (size_t i = 0; i < checkpoint->folder.count; i++) {
@@ -264,8 +258,8 @@ static bool has_set(struct opening *opening, bool told)
 	uint32_t *positions = fsdp_arena_take(&opening->scratch,
 		(folder.count + 1) * sizeof *positions, sizeof *positions);
 	return positions != NULL &&
-	       fsdp_rank_siblings(&folder, base_name(opening->path), positions, &sure) >
-		       1 &&
+	       fsdp_rank_siblings(
+		       &folder, fsdp_pick_name(opening->path), positions, &sure) > 1 &&
 	       (sure || told);
 }
 
@@ -511,7 +505,7 @@ static bool hide_other_indexes(
 static bool open_whole_directory(struct opening *opening, struct fsdp_error **ret_error)
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
-	struct fsdp_span name = base_name(opening->path);
+	struct fsdp_span name = fsdp_pick_name(opening->path);
 	if ((!is_dcp_member(name) && !is_index(name)) || !opening->has_beside ||
 		opening->options->slice)
 		return true;
@@ -563,7 +557,7 @@ static bool open_file(struct opening *opening, struct fsdp_error **ret_error)
 	const struct fsdp_options *options = opening->options;
 	if (!cut_slice(options, &source, ret_error))
 		return false;
-	if (!look_at_source(opening, source, base_name(opening->path), ret_error))
+	if (!look_at_source(opening, source, fsdp_pick_name(opening->path), ret_error))
 		return false;
 	if (!options->no_plan || !options->alone)
 		open_beside(opening);
