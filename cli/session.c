@@ -13,6 +13,7 @@
 
 #include <fsdp/version.h>
 
+#include "answer.h"
 #include "fingerprint.h"
 #include "message.h"
 #include "progress.h"
@@ -203,6 +204,19 @@ static bool was_told(const struct session *session, const char *code, const char
 	return false;
 }
 
+/* NULL: out of memory, which the session knows then. */
+static char *format_owned(struct session *session, const char *format, va_list arguments)
+{
+	char *message;
+
+	if (vasprintf(&message, format, arguments) < 0)
+		message = NULL;
+	message = owned_take(&session->owned, message);
+	if (message == NULL)
+		session->out_of_memory = true;
+	return message;
+}
+
 void run_failure(
 	struct run *run, const char *code, const char *hint, const char *format, ...)
 {
@@ -220,12 +234,8 @@ void run_failure(
 	session->status = status_worse(session->status, STATUS_PARTIAL);
 	run->status = status_worse(run->status, STATUS_PARTIAL);
 	va_start(arguments, format);
-	if (vasprintf(&message, format, arguments) < 0)
-		message = NULL;
+	message = format_owned(session, format, arguments);
 	va_end(arguments);
-	message = owned_take(&session->owned, message);
-	if (message == NULL)
-		session->out_of_memory = true;
 	if (message == NULL || (typed && was_told(session, code, message)))
 		return;
 	failure = add_failure(session, code);
@@ -247,11 +257,6 @@ FILE *run_stream(struct run *run)
 }
 
 /* ---- findings of a checkpoint ---- */
-
-static struct text text_of_span(struct fsdp_span span)
-{
-	return (struct text){ (const char *)span.data, span.size };
-}
 
 static enum severity severity_of(enum fsdp_severity severity)
 {
@@ -338,12 +343,8 @@ void run_finding(struct run *run, const char *rule, const char *format, ...)
 	char *message;
 
 	va_start(arguments, format);
-	if (vasprintf(&message, format, arguments) < 0)
-		message = NULL;
+	message = format_owned(session, format, arguments);
 	va_end(arguments);
-	message = owned_take(&session->owned, message);
-	if (message == NULL)
-		session->out_of_memory = true;
 	add_finding(session,
 		(struct finding){ .rule = row->id,
 			.slug = row->slug,
