@@ -8,6 +8,9 @@
  *	TAG/mp_rank_00_model_states.pt                    ZeRO 0, 1, 2
  *	TAG/zero_pp_rank_R_mp_rank_00_model_states.pt     ZeRO 3, one a rank
  *	TAG/[bf16_]zero_pp_rank_R_mp_rank_00_optim_states.pt   ZeRO 1, 2, 3
+ *	TAG/layer_LL[-model_MM]-model_states.pt           a layer of a pipeline
+ *	TAG/[layer_L_]expert_E_mp_rank_00_model_states.pt  an expert
+ *	TAG/expp_rank_E_mp_rank_00_optim_states.pt        what experts' optimizers keep
  *	latest_universal                                  the tag of the universal form
  *	TAG/zero/<fqn>/fp32.pt, exp_avg.pt, …             one tensor each, in a dict or
  *bare
@@ -21,8 +24,13 @@
  * then only param_shapes follows the buffer, and the mappings point elsewhere. They are
  * never used.
  *
- * Origin: deepspeed/runtime/zero/stage_1_and_2.py, stage3.py, utils/zero_to_fp32.py
- * (0.19.8), and files of it.
+ * With tensor or pipeline parallelism (mp_rank) all of this is there once for each of its
+ * ranks. Slices of one parameter are not joined: along which dimension they were cut the
+ * model's code knows. They are listed as each rank's own; of a pipeline's stages every
+ * parameter is one stage's. Ranks are those of the save where there is no pipeline.
+ *
+ * Origin: deepspeed/runtime/zero/stage_1_and_2.py, stage3.py, utils/zero_to_fp32.py,
+ * runtime/pipe/module.py, runtime/engine.py (0.19.8), and files of it.
  */
 #include <stdio.h>
 
@@ -36,13 +44,24 @@
 #define MODEL "mp_rank_#_model_states.pt"
 #define MODEL_3 "zero_pp_rank_#_mp_rank_#_model_states.pt"
 #define OPTIM "zero_pp_rank_#_mp_rank_#_optim_states.pt"
+#define OPTIM_EXPERTS "expp_rank_#_mp_rank_#_optim_states.pt"
 
 #define STATES "optimizer_state_dict.base_optimizer_state.state."
 #define STATES_3 "optimizer_state_dict.optimizer_state_dict.state."
 #define GROUPS "optimizer_state_dict.single_partition_of_fp32_groups."
 #define GROUPS_3 "optimizer_state_dict.fp32_flat_groups."
 
-enum { GROUPS_MAX = 4096, RANKS_MAX = 65536, STATES_MAX = 16, TAG_BYTES = 256 };
+/* What tensors of files that hold only them are put below until they are joined. */
+#define LAYER "pipeline_layer"
+#define EXPERT "pipeline_expert"
+
+enum {
+	GROUPS_MAX = 4096,
+	RANKS_MAX = 65536,
+	STATES_MAX = 16,
+	TAG_BYTES = 256,
+	LAYERS_MAX = 4096
+};
 
 /* A parameter as param_shapes lists it. */
 struct parameter {
@@ -63,21 +82,10 @@ struct stored {
 	uint64_t numel;
 };
 
-struct deepspeed {
-	struct fsdp_reading *reading;
-	bool is_root, is_universal;
-	size_t first_tensor, first_piece, first_value;
-	uint32_t
-		world_size; /* by the names of the optimizer's files; 0: there are none */
-	struct fsdp_vec ranks; /* uint32_t: of these files, ascending */
-
-	struct stored *stored;
-	size_t stored_count;
-	struct fsdp_names index; /* rank, then name, of a stored tensor with bytes */
-	uint32_t *indexed;       /* which it is + 1 */
-	const char *states[STATES_MAX]; /* that the optimizer keeps of a parameter */
-	size_t state_count;
+/* What the files of one rank of tensor or pipeline parallelism say. */
+struct slice {
 	uint64_t lengths[GROUPS_MAX]; /* elements of a group, paddings too */
+	uint64_t counts[GROUPS_MAX];  /* ranks it is cut over; 0: it is not said */
 	uint32_t firsts[GROUPS_MAX];  /* its first parameter + 1 */
 	struct parameter *parameters;
 	size_t parameter_count;
@@ -86,7 +94,41 @@ struct deepspeed {
 		struct fsdp_span alias, target;
 	} * shared;
 	size_t shared_count;
-	int64_t stage, data_ranks;
+	const char *states[STATES_MAX]; /* that the optimizer keeps of a parameter */
+	size_t state_count;
+	uint32_t first_tensor; /* of those that were joined */
+};
+
+/* A value and its name. */
+struct said {
+	struct fsdp_value_record value;
+	struct fsdp_span name;
+};
+
+struct deepspeed {
+	struct fsdp_reading *reading;
+	bool is_root, is_universal;
+	size_t first_tensor, first_piece, first_value;
+	/* By the names of the files. */
+	uint32_t data_files;    /* ranks of data parallelism */
+	uint32_t optim_files;   /* those before the last whose optimizer has a file */
+	uint32_t model_ranks;   /* of tensor and pipeline parallelism */
+	uint32_t tensor_ranks;  /* of tensor parallelism */
+	uint32_t present_count; /* files of the optimizer */
+	uint32_t
+		world_size; /* over which a slice is cut; 0: the optimizer has no files */
+
+	struct stored *stored;
+	size_t stored_count;
+	struct fsdp_names index; /* rank, then name, of a stored tensor with bytes */
+	uint32_t *indexed;       /* which it is + 1 */
+	struct said *said; /* by the first data rank of each slice, in order of slices */
+	size_t *said_begin, *stored_begin; /* by slice, and where the last ends */
+	uint32_t *by_slice;                /* stored tensors in order of slices */
+	struct slice slice;
+	uint32_t slice_index;
+	uint32_t *stage_of; /* of a pipeline's layer, + 1 */
+	int64_t stage, data_ranks, slice_ranks;
 	bool round_robin;
 };
 
@@ -95,32 +137,59 @@ struct deepspeed {
 static bool is_optim(struct fsdp_span name, uint32_t *numbers)
 {
 	return fsdp_pattern_takes(name, OPTIM, numbers) ||
+	       fsdp_pattern_takes(
+		       name, "zero_pp_rank_#_mp_rank_#optim_states.pt", numbers) ||
 	       fsdp_pattern_takes(name, "bf16_" OPTIM, numbers) ||
 	       fsdp_pattern_takes(name, "fp16_" OPTIM, numbers);
 }
 
-/* The rank of data parallelism and that of the model. */
-static bool is_member(struct fsdp_span name, uint32_t *ret_rank, uint32_t *ret_mp)
+/* A file of the tag: its rank of data parallelism and that of the model. */
+struct member {
+	uint32_t rank, mp, layer;
+	bool is_layer, is_expert, is_optim;
+};
+
+static bool is_member(struct fsdp_span name, struct member *ret_member)
 {
-	uint32_t numbers[FSDP_PATTERN_NUMBERS];
+	uint32_t numbers[FSDP_PATTERN_NUMBERS] = { 0 };
+	*ret_member = (struct member){ .rank = 0 };
 	if (fsdp_pattern_takes(name, MODEL, numbers)) {
-		*ret_rank = 0;
-		*ret_mp = numbers[0];
+		ret_member->mp = numbers[0];
 		return true;
 	}
-	if (!fsdp_pattern_takes(name, MODEL_3, numbers) && !is_optim(name, numbers))
+	if (fsdp_pattern_takes(name, "layer_#-model_states.pt", numbers) ||
+		fsdp_pattern_takes(name, "layer_#-model_#-model_states.pt", numbers)) {
+		ret_member->layer = numbers[0];
+		ret_member->mp = numbers[1];
+		ret_member->is_layer = true;
+		return true;
+	}
+	if (fsdp_pattern_takes(name, "expert_#_mp_rank_#_model_states.pt", numbers)) {
+		ret_member->mp = numbers[1];
+		ret_member->is_expert = true;
+		return true;
+	}
+	if (fsdp_pattern_takes(
+		    name, "layer_#_expert_#_mp_rank_#_model_states.pt", numbers)) {
+		ret_member->mp = numbers[2];
+		ret_member->is_expert = true;
+		return true;
+	}
+	ret_member->is_optim = is_optim(name, numbers);
+	if (!ret_member->is_optim && !fsdp_pattern_takes(name, MODEL_3, numbers) &&
+		!fsdp_pattern_takes(name, OPTIM_EXPERTS, numbers))
 		return false;
-	*ret_rank = numbers[0];
-	*ret_mp = numbers[1];
+	ret_member->rank = numbers[0];
+	ret_member->mp = numbers[1];
 	return true;
 }
 
 static bool is_tag(const struct fsdp_folder *folder)
 {
-	uint32_t rank, mp;
+	struct member member;
 	for (size_t i = 0; i < folder->count; i++) {
 		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
-		if (entry.kind == FSDP_ENTRY_FILE && is_member(entry.name, &rank, &mp))
+		if (entry.kind == FSDP_ENTRY_FILE && is_member(entry.name, &member))
 			return true;
 	}
 	return false;
@@ -181,48 +250,109 @@ static bool read_root(struct deepspeed *ds, const struct fsdp_folder *folder,
 	return false;
 }
 
-static bool add_rank(struct deepspeed *ds, uint32_t rank, struct fsdp_error **ret_error)
+static bool refuse_ranks(struct fsdp_error **ret_error)
 {
-	uint32_t *place = fsdp_vec_push(&ds->ranks);
-	if (place == NULL)
-		return fsdp_arena_fail(ds->reading->scratch, ret_error);
-	*place = rank;
-	if (rank + 1 > ds->world_size)
-		ds->world_size = rank + 1;
-	return true;
+	fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+		"this is a DeepSpeed checkpoint of more than %d ranks", RANKS_MAX);
+	fsdp_error_add_rule(ret_error, "FI9002");
+	fsdp_error_add_hint(ret_error, "give one of its files");
+	return false;
+}
+
+/* How many ranks there are, by the names. */
+static bool count_ranks(struct deepspeed *ds, const struct fsdp_folder *folder,
+	struct fsdp_error **ret_error)
+{
+	struct member member;
+	uint32_t layer_ranks = 0;
+	ds->data_files = ds->model_ranks = 1;
+	for (size_t i = 0; i < folder->count; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+		if (entry.kind != FSDP_ENTRY_FILE || !is_member(entry.name, &member))
+			continue;
+		if (member.rank >= RANKS_MAX || member.mp >= RANKS_MAX)
+			return refuse_ranks(ret_error);
+		if (member.rank >= ds->data_files)
+			ds->data_files = member.rank + 1;
+		if (member.mp >= ds->model_ranks)
+			ds->model_ranks = member.mp + 1;
+		if (member.is_layer && member.mp >= layer_ranks)
+			layer_ranks = member.mp + 1;
+		if (member.is_optim && member.rank >= ds->optim_files)
+			ds->optim_files = member.rank + 1;
+	}
+	/* Without a pipeline there is one stage. */
+	ds->tensor_ranks = layer_ranks != 0 && ds->model_ranks % layer_ranks == 0
+				   ? layer_ranks
+				   : ds->model_ranks;
+	if ((uint64_t)ds->data_files * ds->model_ranks > RANKS_MAX)
+		return refuse_ranks(ret_error);
+	ds->stage_of = fsdp_arena_take(
+		ds->reading->scratch, LAYERS_MAX * sizeof *ds->stage_of, 4);
+	return ds->stage_of != NULL || fsdp_arena_fail(ds->reading->scratch, ret_error);
+}
+
+/* Ranks of a save: stages of a pipeline, in them data parallelism, in that slices. */
+static uint32_t rank_of(const struct deepspeed *ds, uint32_t data, uint32_t mp)
+{
+	return (mp / ds->tensor_ranks * ds->data_files + data) * ds->tensor_ranks +
+	       mp % ds->tensor_ranks;
+}
+
+static uint32_t data_rank_of(const struct deepspeed *ds, uint32_t rank)
+{
+	return rank / ds->tensor_ranks % ds->data_files;
+}
+
+static uint32_t slice_of(const struct deepspeed *ds, uint32_t rank)
+{
+	uint32_t slice = rank / ds->tensor_ranks / ds->data_files * ds->tensor_ranks +
+			 rank % ds->tensor_ranks;
+	/* A file may tell a rank that its name does not. */
+	return slice < ds->model_ranks ? slice : 0;
+}
+
+static bool add_member(struct deepspeed *ds, struct fsdp_span name,
+	const struct member *member, struct fsdp_error **ret_error)
+{
+	struct fsdp_arena *arena = ds->reading->model->arena;
+	struct fsdp_child *child = fsdp_reading_add_child(
+		ds->reading, name, rank_of(ds, member->rank, member->mp), ret_error);
+	char text[64];
+	if (child == NULL)
+		return false;
+	ds->present_count += member->is_optim;
+	if (!member->is_layer && !member->is_expert)
+		return true;
+	int size = member->is_layer
+			   ? snprintf(text, sizeof text, LAYER ".%u", member->layer)
+			   : snprintf(text, sizeof text, EXPERT);
+	child->below = fsdp_arena_copy(arena, fsdp_span(text, (size_t)size));
+	return child->below.data != NULL || fsdp_arena_fail(arena, ret_error);
 }
 
 static bool read_tag(struct deepspeed *ds, const struct fsdp_folder *folder,
 	struct fsdp_error **ret_error)
 {
-	uint32_t rank, mp, numbers[FSDP_PATTERN_NUMBERS];
-	ds->is_universal = is_there(folder, "zero", FSDP_ENTRY_DIRECTORY);
-	if (ds->is_universal) {
-		struct fsdp_child *child = fsdp_reading_add_child(
-			ds->reading, FSDP_SPAN("zero"), FSDP_NONE, ret_error);
-		if (child == NULL)
-			return false;
-		child->as = fsdp_family_deepspeed_parts.name;
-	}
+	struct member member;
+	if (!count_ranks(ds, folder, ret_error))
+		return false;
 	for (size_t i = 0; i < folder->count; i++) {
 		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
-		if (entry.kind != FSDP_ENTRY_FILE || !is_member(entry.name, &rank, &mp))
-			continue;
-		if (mp != 0 || rank >= RANKS_MAX) {
-			fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
-				"this is a DeepSpeed checkpoint of tensor or pipeline "
-				"parallel ranks, which this version does not join");
-			fsdp_error_add_rule(ret_error, "FI9002");
-			fsdp_error_add_hint(ret_error, "give one of its files");
-			return false;
-		}
-		if (is_optim(entry.name, numbers) && !add_rank(ds, rank, ret_error))
-			return false;
-		if (fsdp_reading_add_child(ds->reading, entry.name, rank, ret_error) ==
-			NULL)
+		if (entry.kind == FSDP_ENTRY_FILE && is_member(entry.name, &member) &&
+			!add_member(ds, entry.name, &member, ret_error))
 			return false;
 	}
-	return fsdp_reading_order_children(ds->reading, 0, ret_error);
+	if (!fsdp_reading_order_children(ds->reading, 0, ret_error))
+		return false;
+	ds->is_universal = is_there(folder, "zero", FSDP_ENTRY_DIRECTORY);
+	if (!ds->is_universal)
+		return true;
+	struct fsdp_child *child = fsdp_reading_add_child(
+		ds->reading, FSDP_SPAN("zero"), FSDP_NONE, ret_error);
+	if (child != NULL)
+		child->as = fsdp_family_deepspeed_parts.name;
+	return child != NULL;
 }
 
 static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
@@ -237,7 +367,6 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	ds->first_piece = reading->model->pieces.count;
 	ds->first_value = reading->model->values.count;
 	reading->state = ds;
-	fsdp_vec_init(&ds->ranks, reading->scratch, sizeof(uint32_t));
 	return is_tag(look->folder) ? read_tag(ds, look->folder, ret_error)
 				    : read_root(ds, look->folder, ret_error);
 }
@@ -266,16 +395,41 @@ static bool make_index(struct deepspeed *ds, struct fsdp_error **ret_error)
 		return fsdp_arena_fail(scratch, ret_error);
 	for (size_t i = 0; i < ds->stored_count; i++) {
 		const struct stored *stored = &ds->stored[i];
-		/* A flat buffer and nothing else: runs of it are counted from its first.
-		 */
-		if (!stored->has_piece || stored->piece.box != FSDP_NONE ||
-			stored->piece.strides != FSDP_NONE || stored->tensor.dims != 1)
+		if (!stored->has_piece)
 			continue;
 		uint32_t id = index_stored(ds, stored);
 		if (id == FSDP_NONE)
 			return fsdp_arena_fail(scratch, ret_error);
 		if (ds->indexed[id] == 0)
 			ds->indexed[id] = (uint32_t)i + 1;
+	}
+	return true;
+}
+
+/* A counting sort by slices; what has no rank lies in none. */
+static bool sort_stored(struct deepspeed *ds, struct fsdp_error **ret_error)
+{
+	struct fsdp_arena *scratch = ds->reading->scratch;
+	ds->by_slice = fsdp_arena_take(
+		scratch, (ds->stored_count + 1) * sizeof *ds->by_slice, 4);
+	ds->stored_begin = fsdp_arena_take(
+		scratch, ((size_t)ds->model_ranks + 2) * sizeof *ds->stored_begin, 8);
+	if (ds->by_slice == NULL || ds->stored_begin == NULL)
+		return fsdp_arena_fail(scratch, ret_error);
+	for (size_t pass = 0; pass < 2; pass++) {
+		for (size_t i = 0; i < ds->stored_count; i++) {
+			const struct stored *stored = &ds->stored[i];
+			if (!stored->has_piece || stored->piece.rank == FSDP_NONE)
+				continue;
+			size_t *place =
+				&ds->stored_begin[slice_of(ds, stored->piece.rank) + 1];
+			if (pass == 0)
+				place[1]++;
+			else
+				ds->by_slice[(*place)++] = (uint32_t)i;
+		}
+		for (uint32_t i = 0; pass == 0 && i < ds->model_ranks; i++)
+			ds->stored_begin[i + 2] += ds->stored_begin[i + 1];
 	}
 	return true;
 }
@@ -304,7 +458,7 @@ static bool take_stored(struct deepspeed *ds, struct fsdp_error **ret_error)
 	ds->stored_count = count;
 	fsdp_vec_truncate(&model->tensors, ds->first_tensor);
 	fsdp_vec_truncate(&model->pieces, ds->first_piece);
-	return make_index(ds, ret_error);
+	return make_index(ds, ret_error) && sort_stored(ds, ret_error);
 }
 
 /* What is behind a prefix of a name; false: it has another one. */
@@ -339,7 +493,7 @@ static bool add_parameter(struct deepspeed *ds, struct fsdp_span fqn, uint32_t g
 	struct fsdp_model *model = ds->reading->model;
 	int64_t shape[FSDP_DIMS_MAX];
 	const struct fsdp_token *tokens = value->tokens;
-	struct parameter *parameter = &ds->parameters[ds->parameter_count];
+	struct parameter *parameter = &ds->slice.parameters[ds->slice.parameter_count];
 	if (value->token_count == 0 || tokens[0].kind != FSDP_TOKEN_TUPLE ||
 		tokens[0].count > FSDP_DIMS_MAX ||
 		value->token_count != tokens[0].count + 1)
@@ -359,9 +513,9 @@ static bool add_parameter(struct deepspeed *ds, struct fsdp_span fqn, uint32_t g
 		parameter->numel > INT64_MAX / 16)
 		return true;
 	parameter->shape = fsdp_build_ints(model, shape, dims, ret_error);
-	ds->parameter_count++;
-	if (!frozen && ds->firsts[group] == 0)
-		ds->firsts[group] = (uint32_t)ds->parameter_count;
+	ds->slice.parameter_count++;
+	if (!frozen && ds->slice.firsts[group] == 0)
+		ds->slice.firsts[group] = (uint32_t)ds->slice.parameter_count;
 	return parameter->shape != FSDP_NONE;
 }
 
@@ -373,102 +527,12 @@ static bool is_listed(
 	return path != NULL && path[0] >= 2 && (path[2] & 1) != 0;
 }
 
-static bool take_value(struct deepspeed *ds, const struct fsdp_value_record *value,
-	struct fsdp_span name, bool *ret_keep, struct fsdp_error **ret_error)
-{
-	const struct fsdp_token *token = value->tokens;
-	struct fsdp_span rest;
-	uint32_t group = 0;
-	*ret_keep = value->rank == 0;
-	if (behind(name, "param_shapes.", &rest)) {
-		bool listed = is_listed(ds->reading->model, value);
-		bool first = *ret_keep && (!listed || take_index(&rest, &group));
-		*ret_keep = false;
-		return !first || add_parameter(ds, rest, group, value, false, ret_error);
-	}
-	if (behind(name, "frozen_param_shapes.", &rest)) {
-		bool first = *ret_keep;
-		*ret_keep = false;
-		return !first || add_parameter(ds, rest, 0, value, true, ret_error);
-	}
-	if (behind(name, "optimizer_state_dict.param_slice_mappings.", &rest))
-		*ret_keep = false;
-	else if (!*ret_keep || value->token_count != 1)
-		return true;
-	else if (behind(name, "buffer_names.", &rest) && token->kind == FSDP_TOKEN_TEXT)
-		return fsdp_names_child(&ds->buffers, 0, token->text) != FSDP_NONE ||
-		       fsdp_arena_fail(ds->reading->scratch, ret_error);
-	else if (behind(name, "shared_params.", &rest) && token->kind == FSDP_TOKEN_TEXT)
-		ds->shared[ds->shared_count++] = (struct shared){ rest, token->text };
-	else if (fsdp_span_is(name, "dp_world_size") && token->kind == FSDP_TOKEN_INTEGER)
-		ds->data_ranks = token->integer;
-	else if (fsdp_span_is(name, "ds_config.zero_optimization.stage") &&
-		 token->kind == FSDP_TOKEN_INTEGER)
-		ds->stage = token->integer;
-	else if (fsdp_span_is(name, "ds_config.zero_optimization.round_robin_gradients"))
-		ds->round_robin = token->kind == FSDP_TOKEN_BOOL && token->integer != 0;
-	return true;
-}
-
-/* Values of the first rank stay; what became shapes of tensors goes. */
-static bool take_values(struct deepspeed *ds, struct fsdp_error **ret_error)
-{
-	struct fsdp_model *model = ds->reading->model;
-	struct fsdp_arena *scratch = ds->reading->scratch;
-	size_t count = model->values.count - ds->first_value, kept = ds->first_value;
-	ds->parameters =
-		fsdp_arena_take(scratch, (count + 1) * sizeof *ds->parameters, 8);
-	ds->shared = fsdp_arena_take(scratch, (count + 1) * sizeof *ds->shared, 8);
-	if (ds->parameters == NULL || ds->shared == NULL ||
-		!fsdp_names_init(&ds->buffers, scratch))
-		return fsdp_arena_fail(scratch, ret_error);
-	for (size_t i = 0; i < count; i++) {
-		struct fsdp_value_record *value =
-			fsdp_vec_at(&model->values, ds->first_value + i);
-		struct fsdp_span name = fsdp_model_name(model, value->raw_name, scratch);
-		bool keep;
-		if (name.data == NULL)
-			return fsdp_arena_fail(scratch, ret_error);
-		if (!take_value(ds, value, name, &keep, ret_error))
-			return false;
-		if (keep)
-			*(struct fsdp_value_record *)fsdp_vec_at(&model->values, kept++) =
-				*value;
-	}
-	fsdp_vec_truncate(&model->values, kept);
-	return true;
-}
-
-/* Elements of padding behind each parameter of ZeRO 1 and 2, where they are recorded. */
-static void take_paddings(struct deepspeed *ds)
-{
-	struct fsdp_model *model = ds->reading->model;
-	for (size_t i = ds->first_value; i < model->values.count; i++) {
-		const struct fsdp_value_record *value = fsdp_vec_at(&model->values, i);
-		struct fsdp_span rest, name = fsdp_model_name(model, value->raw_name,
-					       ds->reading->scratch);
-		uint32_t group, index;
-		if (name.data == NULL || value->rank != 0 || value->token_count != 1 ||
-			value->tokens[0].kind != FSDP_TOKEN_INTEGER ||
-			value->tokens[0].integer < 0 ||
-			value->tokens[0].integer > UINT32_MAX ||
-			!behind(name, "optimizer_state_dict.param_alignment_paddings.",
-				&rest) ||
-			!take_index(&rest, &group) || !take_index(&rest, &index))
-			continue;
-		size_t at = (size_t)ds->firsts[group] + index - 1;
-		if (ds->firsts[group] != 0 && at < ds->parameter_count &&
-			ds->parameters[at].group == group)
-			ds->parameters[at].padding = (uint64_t)value->tokens[0].integer;
-	}
-}
-
 /* How long the groups are. A sum that no file could hold ends up beyond every part. */
 static void measure_groups(struct deepspeed *ds)
 {
-	for (size_t i = 0; i < ds->parameter_count; i++) {
-		const struct parameter *parameter = &ds->parameters[i];
-		uint64_t *length = &ds->lengths[parameter->group];
+	for (size_t i = 0; i < ds->slice.parameter_count; i++) {
+		const struct parameter *parameter = &ds->slice.parameters[i];
+		uint64_t *length = &ds->slice.lengths[parameter->group];
 		if (!parameter->frozen &&
 			(!fsdp_add(*length, parameter->numel + parameter->padding,
 				 length) ||
@@ -477,32 +541,220 @@ static void measure_groups(struct deepspeed *ds)
 	}
 }
 
+/* What is the same for all slices. */
+static void take_common(struct deepspeed *ds, const struct said *said)
+{
+	const struct fsdp_token *token = said->value.tokens;
+	if (said->value.token_count != 1)
+		return;
+	if (token->kind == FSDP_TOKEN_INTEGER) {
+		if (fsdp_span_is(said->name, "dp_world_size"))
+			ds->data_ranks = token->integer;
+		else if (fsdp_span_is(said->name, "mp_world_size"))
+			ds->slice_ranks = token->integer;
+		else if (fsdp_span_is(said->name, "ds_config.zero_optimization.stage"))
+			ds->stage = token->integer;
+	} else if (token->kind == FSDP_TOKEN_BOOL &&
+		   fsdp_span_is(said->name,
+			   "ds_config.zero_optimization.round_robin_gradients")) {
+		ds->round_robin = token->integer != 0;
+	}
+}
+
+/* Whether a value of the first rank is shown, not made into tensors. */
+static bool is_shown(struct fsdp_span name)
+{
+	static const char *const others[] = { "param_shapes.", "frozen_param_shapes.",
+		"optimizer_state_dict.param_slice_mappings.", LAYER ".", EXPERT "." };
+	struct fsdp_span rest;
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+		if (behind(name, others[i], &rest))
+			return false;
+	return true;
+}
+
+/* What the first data rank of a slice said, in order of slices. */
+static bool sort_said(struct deepspeed *ds, size_t count, struct fsdp_error **ret_error)
+{
+	const struct fsdp_model *model = ds->reading->model;
+	struct fsdp_arena *scratch = ds->reading->scratch;
+	ds->said = fsdp_arena_take(scratch, (count + 1) * sizeof *ds->said, 8);
+	ds->said_begin = fsdp_arena_take(
+		scratch, ((size_t)ds->model_ranks + 2) * sizeof *ds->said_begin, 8);
+	if (ds->said == NULL || ds->said_begin == NULL)
+		return fsdp_arena_fail(scratch, ret_error);
+	for (size_t pass = 0; pass < 2; pass++) {
+		for (size_t i = 0; i < count; i++) {
+			const struct fsdp_value_record *value =
+				fsdp_vec_at(&model->values, ds->first_value + i);
+			if (value->rank == FSDP_NONE ||
+				data_rank_of(ds, value->rank) != 0)
+				continue;
+			size_t *place = &ds->said_begin[slice_of(ds, value->rank) + 1];
+			if (pass == 0) {
+				place[1]++;
+				continue;
+			}
+			struct said *said = &ds->said[(*place)++];
+			said->value = *value;
+			said->name = fsdp_model_name(model, value->raw_name, scratch);
+			if (said->name.data == NULL)
+				return fsdp_arena_fail(scratch, ret_error);
+		}
+		for (uint32_t i = 0; pass == 0 && i < ds->model_ranks; i++)
+			ds->said_begin[i + 2] += ds->said_begin[i + 1];
+	}
+	return true;
+}
+
+/* Values of the first rank stay; what becomes tensors goes. */
+static bool take_values(struct deepspeed *ds, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = ds->reading->model;
+	size_t count = model->values.count - ds->first_value, kept = ds->first_value;
+	if (!sort_said(ds, count, ret_error))
+		return false;
+	for (size_t i = ds->said_begin[0]; i < ds->said_begin[1]; i++) {
+		const struct said *said = &ds->said[i];
+		take_common(ds, said);
+		if (is_shown(said->name))
+			*(struct fsdp_value_record *)fsdp_vec_at(&model->values, kept++) =
+				said->value;
+	}
+	fsdp_vec_truncate(&model->values, kept);
+	ds->world_size = ds->optim_files;
+	/* Files of the last ranks may be missing: where the others begin they decide. */
+	if (ds->optim_files != 0 && ds->data_ranks > (int64_t)ds->optim_files &&
+		ds->data_ranks < RANKS_MAX)
+		ds->world_size = (uint32_t)ds->data_ranks;
+	return true;
+}
+
+/* In which stage of a pipeline a layer lies tells the names of its parameters. */
+static void note_stage(struct deepspeed *ds, struct fsdp_span fqn)
+{
+	uint32_t layer;
+	if (take_index(&fqn, &layer) && layer < LAYERS_MAX)
+		ds->stage_of[layer] = ds->slice_index / ds->tensor_ranks + 1;
+}
+
+static bool take_shape(
+	struct deepspeed *ds, const struct said *said, struct fsdp_error **ret_error)
+{
+	const struct fsdp_token *token = said->value.tokens;
+	struct slice *slice = &ds->slice;
+	struct fsdp_span rest;
+	uint32_t group = 0;
+	if (behind(said->name, "param_shapes.", &rest)) {
+		if (is_listed(ds->reading->model, &said->value) &&
+			!take_index(&rest, &group))
+			return true;
+		note_stage(ds, rest);
+		return add_parameter(ds, rest, group, &said->value, false, ret_error);
+	}
+	if (behind(said->name, "frozen_param_shapes.", &rest))
+		return add_parameter(ds, rest, 0, &said->value, true, ret_error);
+	if (said->value.token_count != 1)
+		return true;
+	if (behind(said->name, "buffer_names.", &rest) && token->kind == FSDP_TOKEN_TEXT)
+		return fsdp_names_child(&slice->buffers, 0, token->text) != FSDP_NONE ||
+		       fsdp_arena_fail(ds->reading->scratch, ret_error);
+	if (behind(said->name, "shared_params.", &rest) && token->kind == FSDP_TOKEN_TEXT)
+		slice->shared[slice->shared_count++] =
+			(struct shared){ rest, token->text };
+	return true;
+}
+
+/* Elements of padding behind each parameter of ZeRO 1 and 2, where they are recorded;
+ * over how many ranks a group is cut. */
+static void take_number(struct deepspeed *ds, const struct said *said)
+{
+	struct slice *slice = &ds->slice;
+	struct fsdp_span rest;
+	uint32_t group, index;
+	const struct fsdp_token *token = said->value.tokens;
+	if (said->value.token_count != 1 || token->kind != FSDP_TOKEN_INTEGER ||
+		token->integer < 0 || token->integer > UINT32_MAX)
+		return;
+	if (behind(said->name, "optimizer_state_dict.partition_count.", &rest) &&
+		take_index(&rest, &group))
+		slice->counts[group] = (uint64_t)token->integer;
+	if (!behind(said->name, "optimizer_state_dict.param_alignment_paddings.",
+		    &rest) ||
+		!take_index(&rest, &group) || !take_index(&rest, &index))
+		return;
+	size_t at = (size_t)slice->firsts[group] + index - 1;
+	if (slice->firsts[group] != 0 && at < slice->parameter_count &&
+		slice->parameters[at].group == group)
+		slice->parameters[at].padding = (uint64_t)token->integer;
+}
+
+static bool begin_slice(
+	struct deepspeed *ds, uint32_t index, struct fsdp_error **ret_error)
+{
+	struct fsdp_arena *scratch = ds->reading->scratch;
+	size_t begin = ds->said_begin[index], end = ds->said_begin[index + 1];
+	size_t room = end - begin + 1;
+	memset(&ds->slice, 0, sizeof ds->slice);
+	ds->slice_index = index;
+	ds->slice.first_tensor = (uint32_t)ds->reading->model->tensors.count;
+	ds->slice.parameters =
+		fsdp_arena_take(scratch, room * sizeof *ds->slice.parameters, 8);
+	ds->slice.shared = fsdp_arena_take(scratch, room * sizeof *ds->slice.shared, 8);
+	if (ds->slice.parameters == NULL || ds->slice.shared == NULL ||
+		!fsdp_names_init(&ds->slice.buffers, scratch))
+		return fsdp_arena_fail(scratch, ret_error);
+	for (size_t i = begin; i < end; i++)
+		if (!take_shape(ds, &ds->said[i], ret_error))
+			return false;
+	for (size_t i = begin; i < end; i++)
+		take_number(ds, &ds->said[i]);
+	measure_groups(ds);
+	return true;
+}
+
 /* What the optimizer keeps of parameters: as the first rank has it of the first group. */
 static void find_states(struct deepspeed *ds, const char *prefix)
 {
 	struct fsdp_span rest;
 	uint32_t group;
-	for (size_t i = 0; i < ds->stored_count && ds->state_count < STATES_MAX; i++) {
-		const struct stored *stored = &ds->stored[i];
-		if (stored->has_piece && stored->piece.rank == 0 &&
+	size_t end = ds->stored_begin[ds->slice_index + 1];
+	for (size_t i = ds->stored_begin[ds->slice_index];
+		i < end && ds->slice.state_count < STATES_MAX; i++) {
+		const struct stored *stored = &ds->stored[ds->by_slice[i]];
+		if (stored->has_piece && data_rank_of(ds, stored->piece.rank) == 0 &&
 			stored->tensor.dims == 1 && behind(stored->name, prefix, &rest) &&
 			take_index(&rest, &group) && group == 0 && rest.size < 64)
-			ds->states[ds->state_count++] = (const char *)rest.data;
+			ds->slice.states[ds->slice.state_count++] =
+				(const char *)rest.data;
 	}
 }
 
 /* ---- tensors out of runs ---- */
 
+/* Of a rank of data parallelism, in the slice that is joined. */
+static const struct stored *find_stored(
+	const struct deepspeed *ds, struct fsdp_span name, uint32_t rank)
+{
+	char text[16];
+	int size = snprintf(text, sizeof text, "%u", rank_of(ds, rank, ds->slice_index));
+	uint32_t id = fsdp_names_find_child(&ds->index, 0, fsdp_span(text, (size_t)size));
+	if (id != FSDP_NONE)
+		id = fsdp_names_find_child(&ds->index, id, name);
+	return id != FSDP_NONE && ds->indexed[id] != 0 ? &ds->stored[ds->indexed[id] - 1]
+						       : NULL;
+}
+
+/* A flat buffer and nothing else: runs of it are counted from its first element. */
 static const struct stored *find_flat(
 	const struct deepspeed *ds, const char *name, uint32_t rank)
 {
-	char text[16];
-	int size = snprintf(text, sizeof text, "%u", rank);
-	uint32_t id = fsdp_names_find_child(&ds->index, 0, fsdp_span(text, (size_t)size));
-	if (id != FSDP_NONE)
-		id = fsdp_names_find_child(&ds->index, id, fsdp_span_text(name));
-	return id != FSDP_NONE && ds->indexed[id] != 0 ? &ds->stored[ds->indexed[id] - 1]
-						       : NULL;
+	const struct stored *stored = find_stored(ds, fsdp_span_text(name), rank);
+	return stored != NULL && stored->piece.box == FSDP_NONE &&
+			       stored->piece.strides == FSDP_NONE &&
+			       stored->tensor.dims == 1
+		       ? stored
+		       : NULL;
 }
 
 static uint32_t add_tensor(struct deepspeed *ds, const char *prefix, struct fsdp_span fqn,
@@ -536,8 +788,7 @@ static uint32_t add_tensor(struct deepspeed *ds, const char *prefix, struct fsdp
 
 /* `count` elements of a flat buffer from `at` on are the parameter's from `start` on. */
 static bool add_run(struct deepspeed *ds, uint32_t tensor, const struct stored *flat,
-	uint64_t start, uint64_t count, uint64_t at, uint32_t rank,
-	struct fsdp_error **ret_error)
+	uint64_t start, uint64_t count, uint64_t at, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = ds->reading->model;
 	int64_t run[3] = { (int64_t)start, (int64_t)count, (int64_t)at };
@@ -546,7 +797,6 @@ static bool add_run(struct deepspeed *ds, uint32_t tensor, const struct stored *
 		return true;
 	piece.tensor = tensor;
 	piece.is_run = true;
-	piece.rank = rank;
 	piece.strides = FSDP_NONE;
 	piece.box = fsdp_build_ints(model, run, 3, ret_error);
 	return piece.box != FSDP_NONE &&
@@ -562,8 +812,7 @@ static bool add_cut(struct deepspeed *ds, const struct parameter *parameter,
 	uint64_t world = ds->world_size, align = 2 * world;
 	uint64_t part = (length + align - 1) / align * align / world;
 	uint32_t tensor = FSDP_NONE;
-	for (size_t i = 0; i < ds->ranks.count; i++) {
-		uint32_t rank = *(const uint32_t *)fsdp_vec_at(&ds->ranks, i);
+	for (uint32_t rank = 0; rank < ds->optim_files; rank++) {
 		const struct stored *flat = find_flat(ds, flat_name, rank);
 		if (flat == NULL)
 			continue;
@@ -576,7 +825,7 @@ static bool add_cut(struct deepspeed *ds, const struct parameter *parameter,
 		uint64_t low = begin > own ? begin : own;
 		uint64_t high = fsdp_min(begin + parameter->numel, end);
 		if (low < high && !add_run(ds, tensor, flat, low - begin, high - low,
-					  low - own, rank, ret_error))
+					  low - own, ret_error))
 			return false;
 	}
 	return true;
@@ -591,8 +840,7 @@ static bool add_part(struct deepspeed *ds, const struct parameter *parameter,
 	uint64_t part = (parameter->numel + ds->world_size - 1) / ds->world_size;
 	uint32_t tensor = FSDP_NONE;
 	char name[256];
-	for (size_t i = 0; i < ds->ranks.count; i++) {
-		uint32_t rank = *(const uint32_t *)fsdp_vec_at(&ds->ranks, i);
+	for (uint32_t rank = 0; rank < ds->optim_files; rank++) {
 		uint64_t first = fsdp_min(rank * part, parameter->numel);
 		uint64_t own = fsdp_min(part, parameter->numel - first), done = 0, at = 0;
 		for (uint32_t group = 0; group < GROUPS_MAX; group++) {
@@ -609,7 +857,7 @@ static bool add_part(struct deepspeed *ds, const struct parameter *parameter,
 			if (done < own && low >= at && low < end) {
 				uint64_t count = fsdp_min(own - done, end - low);
 				if (!add_run(ds, tensor, flat, first + done, count,
-					    low - at, rank, ret_error))
+					    low - at, ret_error))
 					return false;
 				done += count;
 			}
@@ -619,14 +867,32 @@ static bool add_part(struct deepspeed *ds, const struct parameter *parameter,
 	return true;
 }
 
+/* Groups of experts are cut over fewer ranks, and other ranks have other experts. */
+static bool is_apart(const struct deepspeed *ds, uint32_t group)
+{
+	return ds->slice.counts[group] != 0 && ds->slice.counts[group] != ds->world_size;
+}
+
+/* The tensor as it is stored, under a name. */
+static uint32_t add_stored(struct deepspeed *ds, struct fsdp_span name,
+	const struct stored *stored, int role, struct fsdp_error **ret_error)
+{
+	struct fsdp_piece_record piece = stored->piece;
+	piece.tensor = add_tensor(ds, "", name, "", NULL, stored, role, ret_error);
+	if (piece.tensor == FSDP_NONE ||
+		fsdp_build_piece(ds->reading->model, &piece, ret_error) == FSDP_NONE)
+		return FSDP_NONE;
+	return piece.tensor;
+}
+
 static bool join_cut(struct deepspeed *ds, struct fsdp_error **ret_error)
 {
 	uint64_t begin = 0;
-	for (size_t i = 0; i < ds->parameter_count; i++) {
-		const struct parameter *parameter = &ds->parameters[i];
-		uint64_t length = ds->lengths[parameter->group];
+	for (size_t i = 0; i < ds->slice.parameter_count; i++) {
+		const struct parameter *parameter = &ds->slice.parameters[i];
+		uint64_t length = ds->slice.lengths[parameter->group];
 		char name[256], suffix[128];
-		if (parameter->frozen)
+		if (parameter->frozen || is_apart(ds, parameter->group))
 			continue;
 		if (i == 0 || parameter->group != parameter[-1].group)
 			begin = 0;
@@ -634,10 +900,10 @@ static bool join_cut(struct deepspeed *ds, struct fsdp_error **ret_error)
 		if (!add_cut(ds, parameter, begin, length, name, "", "", FSDP_ROLE_PARAM,
 			    ret_error))
 			return false;
-		for (size_t k = 0; k < ds->state_count; k++) {
+		for (size_t k = 0; k < ds->slice.state_count; k++) {
 			snprintf(name, sizeof name, STATES "%u.%s", parameter->group,
-				ds->states[k]);
-			snprintf(suffix, sizeof suffix, ".%s", ds->states[k]);
+				ds->slice.states[k]);
+			snprintf(suffix, sizeof suffix, ".%s", ds->slice.states[k]);
 			if (!add_cut(ds, parameter, begin, length, name, "state.", suffix,
 				    FSDP_ROLE_OPTIM, ret_error))
 				return false;
@@ -650,16 +916,16 @@ static bool join_cut(struct deepspeed *ds, struct fsdp_error **ret_error)
 static bool join_parts(struct deepspeed *ds, struct fsdp_error **ret_error)
 {
 	uint64_t begin = 0;
-	for (size_t i = 0; i < ds->parameter_count; i++) {
-		const struct parameter *parameter = &ds->parameters[i];
+	for (size_t i = 0; i < ds->slice.parameter_count; i++) {
+		const struct parameter *parameter = &ds->slice.parameters[i];
 		char suffix[128];
 		if (parameter->frozen)
 			continue;
 		if (!add_part(ds, parameter, begin, GROUPS_3, "", "", FSDP_ROLE_PARAM,
 			    ret_error))
 			return false;
-		for (size_t k = 0; k < ds->state_count; k++) {
-			snprintf(suffix, sizeof suffix, ".%s", ds->states[k]);
+		for (size_t k = 0; k < ds->slice.state_count; k++) {
+			snprintf(suffix, sizeof suffix, ".%s", ds->slice.states[k]);
 			if (!add_part(ds, parameter, begin, STATES_3, suffix, "state.",
 				    FSDP_ROLE_OPTIM, ret_error))
 				return false;
@@ -672,17 +938,14 @@ static bool join_parts(struct deepspeed *ds, struct fsdp_error **ret_error)
 /* Before ZeRO 3 the first rank has those that are not trained, whole. */
 static bool add_frozen(struct deepspeed *ds, struct fsdp_error **ret_error)
 {
-	for (size_t i = 0; i < ds->stored_count; i++) {
-		const struct stored *stored = &ds->stored[i];
-		struct fsdp_piece_record piece = stored->piece;
+	size_t end = ds->stored_begin[ds->slice_index + 1];
+	for (size_t i = ds->stored_begin[ds->slice_index]; i < end; i++) {
+		const struct stored *stored = &ds->stored[ds->by_slice[i]];
 		struct fsdp_span fqn;
-		if (!stored->has_piece || piece.rank != 0 ||
-			!behind(stored->name, "frozen_param_fragments.", &fqn))
-			continue;
-		piece.tensor = add_tensor(
-			ds, "", fqn, "", NULL, stored, FSDP_ROLE_PARAM, ret_error);
-		if (piece.tensor == FSDP_NONE || fsdp_build_piece(ds->reading->model,
-							 &piece, ret_error) == FSDP_NONE)
+		if (data_rank_of(ds, stored->piece.rank) == 0 &&
+			behind(stored->name, "frozen_param_fragments.", &fqn) &&
+			add_stored(ds, fqn, stored, FSDP_ROLE_PARAM, ret_error) ==
+				FSDP_NONE)
 			return false;
 	}
 	return true;
@@ -691,8 +954,8 @@ static bool add_frozen(struct deepspeed *ds, struct fsdp_error **ret_error)
 /* ZeRO 3 cuts parameters that are not trained too, in files of their own. */
 static bool join_frozen(struct deepspeed *ds, struct fsdp_error **ret_error)
 {
-	for (size_t i = 0; i < ds->parameter_count; i++) {
-		const struct parameter *parameter = &ds->parameters[i];
+	for (size_t i = 0; i < ds->slice.parameter_count; i++) {
+		const struct parameter *parameter = &ds->slice.parameters[i];
 		uint64_t part = (parameter->numel + ds->world_size - 1) /
 				(ds->world_size != 0 ? ds->world_size : 1);
 		uint32_t tensor = FSDP_NONE;
@@ -701,8 +964,7 @@ static bool join_frozen(struct deepspeed *ds, struct fsdp_error **ret_error)
 			continue;
 		snprintf(name, sizeof name, "frozen_param_fragments.%.*s",
 			(int)parameter->fqn.size, (const char *)parameter->fqn.data);
-		for (size_t k = 0; k < ds->ranks.count; k++) {
-			uint32_t rank = *(const uint32_t *)fsdp_vec_at(&ds->ranks, k);
+		for (uint32_t rank = 0; rank < ds->optim_files; rank++) {
 			const struct stored *flat = find_flat(ds, name, rank);
 			uint64_t first = fsdp_min(rank * part, parameter->numel);
 			if (flat == NULL)
@@ -713,7 +975,7 @@ static bool join_frozen(struct deepspeed *ds, struct fsdp_error **ret_error)
 			if (tensor == FSDP_NONE ||
 				!add_run(ds, tensor, flat, first,
 					fsdp_min(flat->numel, parameter->numel - first),
-					0, rank, ret_error))
+					0, ret_error))
 				return false;
 		}
 	}
@@ -750,45 +1012,199 @@ static bool join_shared(struct deepspeed *ds, struct fsdp_error **ret_error)
 		fsdp_arena_take(ds->reading->scratch, names * sizeof *owners, 4);
 	if (owners == NULL)
 		return fsdp_arena_fail(ds->reading->scratch, ret_error);
-	for (size_t i = ds->first_tensor; i < model->tensors.count; i++)
+	for (size_t i = ds->slice.first_tensor; i < model->tensors.count; i++)
 		owners[fsdp_model_tensor(model, (uint32_t)i)->raw_name] = (uint32_t)i + 1;
-	for (size_t i = 0; i < ds->shared_count; i++) {
-		uint32_t name = fsdp_names_find(&model->names, 0, ds->shared[i].target);
+	for (size_t i = 0; i < ds->slice.shared_count; i++) {
+		uint32_t name =
+			fsdp_names_find(&model->names, 0, ds->slice.shared[i].target);
 		if (name < names && owners[name] != 0 &&
-			!add_alias(ds, ds->shared[i].alias, owners[name] - 1, ret_error))
+			!add_alias(ds, ds->slice.shared[i].alias, owners[name] - 1,
+				ret_error))
+			return false;
+	}
+	return true;
+}
+
+/* Where a stored tensor belongs whose name says it. */
+enum place {
+	PLACE_NONE,
+	PLACE_MODULE,
+	PLACE_BUFFER,
+	PLACE_OPTIM,
+	PLACE_APART,
+	PLACE_OTHER
+};
+
+static enum place place_of(const struct deepspeed *ds, const struct stored *stored,
+	struct fsdp_span *ret_name)
+{
+	struct fsdp_span rest;
+	uint32_t group;
+	*ret_name = stored->name;
+	if (behind(stored->name, LAYER ".", &rest) ||
+		behind(stored->name, EXPERT ".", &rest) ||
+		behind(stored->name, "frozen_param_fragments.", &rest))
+		return PLACE_NONE;
+	if (behind(stored->name, "module.", &rest)) {
+		bool buffer =
+			fsdp_names_find_child(&ds->slice.buffers, 0, rest) != FSDP_NONE;
+		if (buffer || ds->world_size == 0)
+			*ret_name = rest;
+		return buffer ? PLACE_BUFFER : PLACE_MODULE;
+	}
+	if (behind(stored->name, "optimizer.", &rest))
+		return PLACE_OPTIM;
+	if ((behind(stored->name, GROUPS, &rest) ||
+		    behind(stored->name, STATES, &rest)) &&
+		take_index(&rest, &group) && is_apart(ds, group))
+		return PLACE_APART;
+	return behind(stored->name, "optimizer_state_dict.", &rest) ? PLACE_NONE
+								    : PLACE_OTHER;
+}
+
+/* Of ZeRO 3 each rank's file has all buffers. */
+static bool add_copies(struct deepspeed *ds, const struct stored *first, uint32_t tensor,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = ds->reading->model;
+	for (uint32_t rank = 1; rank < ds->data_files; rank++) {
+		const struct stored *stored = find_stored(ds, first->name, rank);
+		if (stored == NULL || stored->tensor.dtype != first->tensor.dtype ||
+			stored->tensor.dims != first->tensor.dims ||
+			memcmp(fsdp_model_ints(model, stored->tensor.shape),
+				fsdp_model_ints(model, first->tensor.shape),
+				first->tensor.dims * sizeof(int64_t)) != 0)
+			continue;
+		struct fsdp_piece_record piece = stored->piece;
+		piece.tensor = tensor;
+		if (fsdp_build_piece(model, &piece, ret_error) == FSDP_NONE)
 			return false;
 	}
 	return true;
 }
 
 /* Buffers are whole; without ZeRO so is everything. With it the other weights are copies
- * in the dtype of training, or placeholders. */
+ * in the dtype of training, or placeholders. What the user kept besides is each rank's
+ * own. */
 static bool add_module(struct deepspeed *ds, struct fsdp_error **ret_error)
 {
-	for (size_t i = 0; i < ds->stored_count; i++) {
-		const struct stored *stored = &ds->stored[i];
-		struct fsdp_span rest;
-		bool module = behind(stored->name, "module.", &rest);
-		bool optim = fsdp_span_begins(stored->name, FSDP_SPAN("optimizer."));
-		if (!stored->has_piece || stored->piece.rank != 0 || (!module && !optim))
+	static const int roles[] = {
+		[PLACE_BUFFER] = FSDP_ROLE_BUFFER,
+		[PLACE_OPTIM] = FSDP_ROLE_OPTIM,
+		[PLACE_APART] = FSDP_ROLE_OPTIM,
+		[PLACE_OTHER] = FSDP_ROLE_OTHER,
+	};
+	size_t end = ds->stored_begin[ds->slice_index + 1];
+	for (size_t i = ds->stored_begin[ds->slice_index]; i < end; i++) {
+		const struct stored *stored = &ds->stored[ds->by_slice[i]];
+		struct fsdp_span name;
+		enum place place = place_of(ds, stored, &name);
+		bool first = data_rank_of(ds, stored->piece.rank) == 0;
+		bool model = place == PLACE_MODULE || place == PLACE_BUFFER;
+		if (place == PLACE_NONE || (model && !first))
 			continue;
-		bool buffer = module &&
-			      fsdp_names_find_child(&ds->buffers, 0, rest) != FSDP_NONE;
-		bool whole = ds->world_size == 0 || buffer;
-		if (!whole && stored->numel == 0)
+		if (place == PLACE_MODULE && ds->world_size != 0 && stored->numel == 0)
 			continue;
-		struct fsdp_piece_record piece = stored->piece;
-		piece.tensor = add_tensor(ds, "", module && whole ? rest : stored->name,
-			"", NULL, stored,
-			buffer  ? FSDP_ROLE_BUFFER
-			: optim ? FSDP_ROLE_OPTIM
-			: whole ? FSDP_ROLE_PARAM
-				: FSDP_ROLE_OTHER,
-			ret_error);
-		if (piece.tensor == FSDP_NONE || fsdp_build_piece(ds->reading->model,
-							 &piece, ret_error) == FSDP_NONE)
+		int role = place != PLACE_MODULE ? roles[place]
+			   : ds->world_size == 0 ? FSDP_ROLE_PARAM
+						 : FSDP_ROLE_OTHER;
+		uint32_t tensor = add_stored(ds, name, stored, role, ret_error);
+		if (tensor == FSDP_NONE)
+			return false;
+		if (place == PLACE_APART)
+			fsdp_model_tensor(ds->reading->model, tensor)->flags |=
+				FSDP_TENSOR_RANKS_OWN;
+		if (place == PLACE_BUFFER && !add_copies(ds, stored, tensor, ret_error))
 			return false;
 	}
+	return true;
+}
+
+/* Whose the file of an expert is no name says. */
+static bool add_expert(struct deepspeed *ds, struct stored *stored, struct fsdp_span name,
+	struct fsdp_error **ret_error)
+{
+	if (ds->model_ranks == 1)
+		stored->piece.rank = FSDP_NONE;
+	return add_stored(ds, name, stored, FSDP_ROLE_PARAM, ret_error) != FSDP_NONE;
+}
+
+/* A layer's file tells the tensor-parallel rank; which stage it is of tell the names of
+ * the masters. Where there are masters, these are the copies of training. */
+static bool add_layer(struct deepspeed *ds, struct stored *stored, struct fsdp_span name,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_span rest = name;
+	uint32_t layer = 0, part = stored->piece.rank % ds->tensor_ranks;
+	bool copy = ds->world_size != 0;
+	uint32_t stage =
+		take_index(&rest, &layer) && layer < LAYERS_MAX ? ds->stage_of[layer] : 0;
+	if (stage != 0)
+		stored->piece.rank =
+			rank_of(ds, 0, (stage - 1) * ds->tensor_ranks + part);
+	else if (ds->tensor_ranks == 1)
+		stored->piece.rank = FSDP_NONE;
+	stored->piece.tensor = add_tensor(ds, copy ? "module." : "", name, "", NULL,
+		stored, copy ? FSDP_ROLE_OTHER : FSDP_ROLE_PARAM, ret_error);
+	return stored->piece.tensor != FSDP_NONE &&
+	       fsdp_build_piece(ds->reading->model, &stored->piece, ret_error) !=
+		       FSDP_NONE;
+}
+
+/* Layers of a pipeline and experts: files of nothing but their tensors. */
+static bool add_parts(struct deepspeed *ds, struct fsdp_error **ret_error)
+{
+	for (size_t i = 0; i < ds->stored_count; i++) {
+		struct stored *stored = &ds->stored[i];
+		struct fsdp_span name;
+		if (!stored->has_piece)
+			continue;
+		if (behind(stored->name, EXPERT ".", &name) &&
+			!add_expert(ds, stored, name, ret_error))
+			return false;
+		if (behind(stored->name, LAYER ".", &name) &&
+			!add_layer(ds, stored, name, ret_error))
+			return false;
+	}
+	return true;
+}
+
+/* Slices of one parameter have one name. */
+static bool mark_slices(struct deepspeed *ds, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = ds->reading->model;
+	uint32_t *counts = fsdp_arena_take(ds->reading->scratch,
+		model->names.list.count * sizeof *counts, sizeof *counts);
+	size_t slices = 0, apart = 0;
+	if (counts == NULL)
+		return fsdp_arena_fail(ds->reading->scratch, ret_error);
+	for (size_t i = ds->first_tensor; i < model->tensors.count; i++)
+		counts[fsdp_model_tensor(model, (uint32_t)i)->raw_name]++;
+	for (size_t i = ds->first_tensor; i < model->tensors.count; i++) {
+		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, (uint32_t)i);
+		bool own = (tensor->flags & FSDP_TENSOR_RANKS_OWN) != 0;
+		apart += own && tensor->role == FSDP_ROLE_OPTIM;
+		if (counts[tensor->raw_name] < 2 || own)
+			continue;
+		tensor->flags |= FSDP_TENSOR_RANKS_OWN;
+		slices += tensor->role == FSDP_ROLE_PARAM;
+	}
+	if (slices != 0)
+		fsdp_find(&model->findings, FSDP_RULE_UNSUPPORTED_FEATURE,
+			FSDP_PLACE(.severity = FSDP_NOTE + 1),
+			"%zu parameters are slices of %u tensor-parallel ranks; along "
+			"which "
+			"dimension they were cut is stored nowhere: each is listed as "
+			"its "
+			"rank's own",
+			slices, ds->tensor_ranks);
+	if (apart != 0)
+		fsdp_find(&model->findings, FSDP_RULE_UNSUPPORTED_FEATURE,
+			FSDP_PLACE(.severity = FSDP_NOTE + 1),
+			"%zu flat buffers are of experts, which fewer ranks share: they "
+			"are "
+			"listed as they are stored",
+			apart);
 	return true;
 }
 
@@ -821,9 +1237,10 @@ static const struct parameter *shape_of(struct deepspeed *ds,
 	const struct fsdp_names *names, struct fsdp_span fqn, const struct stored *stored)
 {
 	uint32_t id = fsdp_names_find_child(names, 0, fqn);
-	const struct parameter *parameter = id != FSDP_NONE && id <= ds->parameter_count
-						    ? &ds->parameters[id - 1]
-						    : NULL;
+	const struct parameter *parameter =
+		id != FSDP_NONE && id <= ds->slice.parameter_count
+			? &ds->slice.parameters[id - 1]
+			: NULL;
 	return parameter != NULL && stored->tensor.dims == 1 &&
 			       stored->piece.box == FSDP_NONE &&
 			       stored->piece.strides == FSDP_NONE &&
@@ -858,13 +1275,28 @@ static bool add_universal(struct deepspeed *ds, const struct fsdp_names *names,
 	       fsdp_build_piece(model, &piece, ret_error) != FSDP_NONE;
 }
 
+/* As the files say, else as their names do. */
+static void set_world(struct deepspeed *ds)
+{
+	uint32_t data = ds->data_files, model = ds->model_ranks;
+	if (ds->data_ranks > (int64_t)data && ds->data_ranks < RANKS_MAX)
+		data = (uint32_t)ds->data_ranks;
+	if (ds->slice_ranks > (int64_t)model && ds->slice_ranks < RANKS_MAX)
+		model = (uint32_t)ds->slice_ranks;
+	ds->reading->model->world_size = (uint64_t)data * model < FSDP_PATTERN_MAX
+						 ? data * model
+						 : FSDP_PATTERN_MAX;
+}
+
 static bool join_universal(struct deepspeed *ds, struct fsdp_error **ret_error)
 {
 	struct fsdp_names names;
+	if (!begin_slice(ds, 0, ret_error))
+		return false;
 	if (!fsdp_names_init(&names, ds->reading->scratch))
 		return fsdp_arena_fail(ds->reading->scratch, ret_error);
-	for (size_t i = 0; i < ds->parameter_count; i++)
-		if (fsdp_names_child(&names, 0, ds->parameters[i].fqn) == FSDP_NONE)
+	for (size_t i = 0; i < ds->slice.parameter_count; i++)
+		if (fsdp_names_child(&names, 0, ds->slice.parameters[i].fqn) == FSDP_NONE)
 			return fsdp_arena_fail(ds->reading->scratch, ret_error);
 	for (size_t i = 0; i < ds->stored_count; i++)
 		if (!add_universal(ds, &names, &ds->stored[i], ret_error))
@@ -874,10 +1306,7 @@ static bool join_universal(struct deepspeed *ds, struct fsdp_error **ret_error)
 		.title = "DeepSpeed checkpoint (universal)",
 		.writer = "DeepSpeed",
 	};
-	ds->reading->model->world_size =
-		(uint32_t)(ds->data_ranks > 0 && ds->data_ranks < RANKS_MAX
-				   ? ds->data_ranks
-				   : 1);
+	set_world(ds);
 	return true;
 }
 
@@ -897,11 +1326,40 @@ static void set_format(struct deepspeed *ds)
 	format->family = names[stage];
 	format->title = titles[stage];
 	format->writer = "DeepSpeed";
-	ds->reading->model->world_size =
-		ds->world_size != 0 ? ds->world_size
-		: ds->data_ranks > 0 && ds->data_ranks < RANKS_MAX
-			? (uint32_t)ds->data_ranks
-			: 1;
+	ds->reading->model->is_split = ds->model_ranks > 1;
+	set_world(ds);
+}
+
+static bool join_slice(
+	struct deepspeed *ds, uint32_t index, struct fsdp_error **ret_error)
+{
+	bool parts = ds->stage == 3;
+	if (!begin_slice(ds, index, ret_error))
+		return false;
+	find_states(ds, parts ? STATES_3 : STATES);
+	return (ds->world_size == 0 ||
+		       ((parts ? join_parts : join_cut)(ds, ret_error) &&
+			       (parts ? join_frozen : add_frozen)(ds, ret_error) &&
+			       join_shared(ds, ret_error))) &&
+	       add_module(ds, ret_error);
+}
+
+static void judge(struct deepspeed *ds)
+{
+	struct fsdp_findings *findings = &ds->reading->model->findings;
+	if (ds->present_count < (uint64_t)ds->world_size * ds->model_ranks)
+		fsdp_find(findings, FSDP_RULE_RANK_MISSING, FSDP_PLACE(.file = { 0 }),
+			"%u optimizer files are there, of at least %u ranks",
+			ds->present_count, ds->world_size * ds->model_ranks);
+	if (ds->round_robin && ds->stage != 3)
+		fsdp_find(findings, FSDP_RULE_METADATA_INCONSISTENT,
+			FSDP_PLACE(.next = "take the weights from here, or from "
+					   "zero_to_fp32.py"),
+			"round_robin_gradients: param_slice_mappings do not follow the "
+			"flat "
+			"buffers, and DeepSpeed's universal converter, which follows "
+			"them, "
+			"scrambles the weights");
 }
 
 static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
@@ -913,31 +1371,12 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 		return false;
 	if (ds->is_universal)
 		return join_universal(ds, ret_error);
-	bool parts = ds->stage == 3;
-	take_paddings(ds);
-	measure_groups(ds);
-	find_states(ds, parts ? STATES_3 : STATES);
-	if (ds->ranks.count < ds->world_size)
-		fsdp_find(&reading->model->findings, FSDP_RULE_RANK_MISSING,
-			FSDP_PLACE(.file = { 0 }),
-			"%zu optimizer files are there, of at least %u ranks",
-			ds->ranks.count, ds->world_size);
-	if (ds->world_size != 0 &&
-		(!(parts ? join_parts : join_cut)(ds, ret_error) ||
-			!(parts ? join_frozen : add_frozen)(ds, ret_error) ||
-			!join_shared(ds, ret_error)))
-		return false;
-	if (ds->round_robin && !parts)
-		fsdp_find(&reading->model->findings, FSDP_RULE_METADATA_INCONSISTENT,
-			FSDP_PLACE(.next = "take the weights from here, or from "
-					   "zero_to_fp32.py"),
-			"round_robin_gradients: param_slice_mappings do not follow the "
-			"flat "
-			"buffers, and DeepSpeed's universal converter, which follows "
-			"them, "
-			"scrambles the weights");
+	for (uint32_t i = 0; i < ds->model_ranks; i++)
+		if (!join_slice(ds, i, ret_error))
+			return false;
+	judge(ds);
 	set_format(ds);
-	return add_module(ds, ret_error);
+	return add_parts(ds, ret_error) && mark_slices(ds, ret_error);
 }
 
 const struct fsdp_family fsdp_family_deepspeed = {

@@ -34,9 +34,6 @@ NOT_COMPARED = {
 }
 # Known gaps: (start of the sample's name, start of the fact) and the reason. An entry that no fact needs fails.
 OPEN = {
-    ("cross/model-a-deepspeed-zero3-w2", "places of scale"): "copies of other ranks are not listed",
-    ("deepspeed/zero3-bf16-subgroups-w2", "places of scale"): "copies of other ranks are not listed",
-    ("deepspeed/zero3-fp32-w2", "places of scale"): "copies of other ranks are not listed",
     ("safetensors/aliases", "alias "): "a name that __metadata__ declares is a value alone",
     ("safetensors/all-dtypes", "stored dtype"): "the file's own spelling is not told",
     ("torch-tar/", "places of "): "members of an archive are told by their own offsets",
