@@ -765,7 +765,7 @@ static void tell_what_it_is(struct show *show, const struct fsdp_tensor *tensor)
 	if (tensor->layout != NULL)
 		out_line_text(out, "%s, ", tensor->layout);
 	out_line_text(out, "%s", fsdp_dtype(tensor->dtype)->name);
-	if (tensor->dtype_raw != NULL) {
+	if (tensor->dtype_raw != NULL && (tensor->flags & FSDP_TENSOR_SPELLED) == 0) {
 		out_line_text(out, " (");
 		out_line_name(out, text_of(tensor->dtype_raw));
 		out_line_text(out, ")");

@@ -242,6 +242,11 @@ struct fsdp_tensor fsdp_tensor(const struct fsdp_checkpoint *checkpoint, uint32_
 	(void)fsdp_dtype_bytes(record->dtype, tensor.numel, &tensor.bytes);
 	if (record->extra != FSDP_NONE)
 		add_extra(model, record->extra, &tensor);
+	const char *spelled = (record->flags & FSDP_TENSOR_SPELLED)
+				      ? model->spelled[record->dtype]
+				      : NULL;
+	if (spelled != NULL && strcmp(spelled, fsdp_dtype(record->dtype)->name) != 0)
+		tensor.dtype_raw = spelled;
 	return tensor;
 }
 

@@ -51,6 +51,7 @@ struct hf {
 	struct fsdp_vec map; /* uint32_t: names of tensors in its order */
 	uint64_t total_size; /* UINT64_MAX: not said, or no integer */
 	bool has_map, lacks_file;
+	uint32_t config; /* the file of the configuration that is read */
 };
 
 /* ---- recognising ---- */
@@ -612,6 +613,7 @@ static bool guess_classes(
 static bool read_json(struct hf *hf, const char *name, const struct fsdp_json **ret_root,
 	bool *ret_unread, struct fsdp_error **ret_error)
 {
+	hf->config = FSDP_NONE;
 	struct fsdp_reading *reading = hf->reading;
 	struct fsdp_source source;
 	struct fsdp_span bytes;
@@ -623,8 +625,9 @@ static bool read_json(struct hf *hf, const char *name, const struct fsdp_json **
 		return false;
 	if (source.size > CONFIG_BYTES)
 		return true;
-	if (fsdp_build_file(reading->model, fsdp_span_text(name), source.size, FSDP_NONE,
-		    ret_error) == FSDP_NONE)
+	hf->config = fsdp_build_file(
+		reading->model, fsdp_span_text(name), source.size, FSDP_NONE, ret_error);
+	if (hf->config == FSDP_NONE)
 		return false;
 	*ret_unread = !fsdp_source_read_all(
 		&source, 0, source.size, reading->scratch, &bytes, ret_error);
@@ -646,7 +649,7 @@ static bool add_value(struct hf *hf, const char *group, const struct fsdp_json *
 	if (token == NULL || path == NULL || parent == FSDP_NONE)
 		return fsdp_arena_fail(model->arena, ret_error);
 	struct fsdp_value_record value = {
-		.file = FSDP_NONE,
+		.file = hf->config,
 		.rank = FSDP_NONE,
 		.token_count = 1,
 		.tokens = token,

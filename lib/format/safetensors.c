@@ -395,7 +395,8 @@ static bool add_record(struct header *header, const int64_t *shape, uint64_t byt
 		.path = FSDP_NONE,
 		.dims = (uint8_t)entry->dims,
 		.extra = FSDP_NONE,
-		.flags = FSDP_TENSOR_ROLE_INFERRED,
+		.flags = FSDP_TENSOR_ROLE_INFERRED |
+			 (entry->dtype != NULL ? FSDP_TENSOR_SPELLED : 0),
 		.role = optim ? FSDP_ROLE_OPTIM : FSDP_ROLE_PARAM,
 		.dtype = entry->dtype != NULL ? header->dtype_ids[entry->dtype - dtypes]
 					      : FSDP_DTYPE_UNKNOWN,
@@ -945,9 +946,11 @@ static void set_limits(struct header *header)
 
 static bool read_all(struct header *header, struct fsdp_error **ret_error)
 {
-	for (size_t i = 0; i < DTYPES; i++)
+	for (size_t i = 0; i < DTYPES; i++) {
 		header->dtype_ids[i] =
 			(uint8_t)fsdp_dtype_find(fsdp_span_text(dtypes[i].torch));
+		header->reading->model->spelled[header->dtype_ids[i]] = dtypes[i].name;
+	}
 	set_limits(header);
 	header->first_tensor = (uint32_t)header->reading->model->tensors.count;
 	header->first_value = header->reading->model->values.count;

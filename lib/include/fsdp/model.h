@@ -95,6 +95,7 @@ enum fsdp_tensor_flag {
 		1 << 10, /* a FlatParameter whose parameters are listed too */
 	FSDP_TENSOR_RANKS_OWN =
 		1 << 11, /* of one rank: others of its name are other ranks' own */
+	FSDP_TENSOR_SPELLED = 1 << 12, /* its file has words of its own for dtypes */
 };
 
 struct fsdp_tensor {
