@@ -118,6 +118,11 @@ const char *fsdp_foreign_stand_in(struct fsdp_span head, struct fsdp_arena *aren
 size_t fsdp_rank_siblings(const struct fsdp_folder *folder, struct fsdp_span name,
 	uint32_t *positions, bool *ret_sure);
 
+/* hf-config.c: what config.json or adapter_config.json of the folder tells: values, and
+ * guesses at the classes of modules. Once all tensors are read. */
+bool fsdp_hf_config(struct fsdp_reading *reading, const struct fsdp_folder *folder,
+	struct fsdp_error **ret_error);
+
 /* hub-cache.c: whether a folder is the cache of one repository of the hub; the revision
  * that its main branch is at, in the arena (empty: it does not say); what in its blobs is
  * left of broken downloads. */

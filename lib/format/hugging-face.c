@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Knows the folders that Hugging Face's libraries write: which files are parts of one
- * model, what the index beside them says, and what config.json tells of classes. Reads
- * none of the parts: it names them as children.
+ * model, and what the index beside them says. Reads none of the parts: it names them as
+ * children; hf-config.c knows what the configuration tells.
  *
  *	*.safetensors.index.json  {"metadata": {"total_size": n, …},
  *	*.bin.index.json           "weight_map": {"<tensor>": "<file>"}}
  *	model-00001-of-00005.safetensors, …         its files; without it by their names
  *	model.safetensors, pytorch_model.bin        one file, beside config.json
  *	adapter_model.safetensors, adapter_model.bin  beside adapter_config.json
- *	config.json               {"architectures": ["LlamaForCausalLM"], …}
  *
  * Origin: huggingface_hub/serialization (2.4), transformers/modeling_utils.py (5.23),
  * peft (0.21); files of them.
@@ -21,9 +20,6 @@
 #include "format/format.h"
 #include "model/dtype.h"
 #include "syntax/json-scan.h"
-#include "syntax/json-tree.h"
-
-enum { CONFIG_BYTES = 16 << 20 };
 
 /* Files whose names say how many they are. */
 struct split {
@@ -51,7 +47,6 @@ struct hf {
 	struct fsdp_vec map; /* uint32_t: names of tensors in its order */
 	uint64_t total_size; /* UINT64_MAX: not said, or no integer */
 	bool has_map, lacks_file;
-	uint32_t config; /* the file of the configuration that is read */
 };
 
 /* ---- recognising ---- */
@@ -498,266 +493,6 @@ static void judge_total(struct hf *hf)
 		(unsigned long long)hf->total_size, (unsigned long long)sum);
 }
 
-/* ---- the configuration ---- */
-
-/* Segments of a decoder's names and the classes that transformers gives to them; "{}"
- * is the architecture without its head. */
-static const struct {
-	const char *segment, *class_name;
-} classes[] = {
-	{ "model", "{}Model" },
-	{ "embed_tokens", "Embedding" },
-	{ "layers", "ModuleList" },
-	{ "self_attn", "{}Attention" },
-	{ "mlp", "{}MLP" },
-	{ "lm_head", "Linear" },
-	{ "norm", "{}RMSNorm" },
-	{ "input_layernorm", "{}RMSNorm" },
-	{ "post_attention_layernorm", "{}RMSNorm" },
-};
-
-/* Architectures whose modules are called so. */
-static const char *const decoders[] = { "Llama", "Mistral", "Qwen2", "Qwen3", "Gemma",
-	"Gemma2", "Phi3", "Granite", "Olmo2" };
-
-static struct fsdp_span base_of(struct fsdp_span architecture)
-{
-	static const char *const heads[] = { "ForCausalLM", "ForSequenceClassification",
-		"Model" };
-	for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
-		if (fsdp_span_ends(architecture, fsdp_span_text(heads[i])))
-			return fsdp_span(
-				architecture.data, architecture.size - strlen(heads[i]));
-	return architecture;
-}
-
-static bool is_decoder(struct fsdp_span base)
-{
-	for (size_t i = 0; i < sizeof decoders / sizeof *decoders; i++)
-		if (fsdp_span_is(base, decoders[i]))
-			return true;
-	return false;
-}
-
-static bool is_number(struct fsdp_span text)
-{
-	for (size_t i = 0; i < text.size; i++)
-		if (text.data[i] < '0' || text.data[i] > '9')
-			return false;
-	return text.size != 0;
-}
-
-/* The class that a module of this name has; NULL: nobody can tell. */
-static const char *class_of(const struct fsdp_model *model, uint32_t name)
-{
-	struct fsdp_span segment = fsdp_names_segment(&model->names, name);
-	uint32_t parent = fsdp_names_at(&model->names, name)->parent;
-	if (is_number(segment) && parent != 0 &&
-		fsdp_span_is(fsdp_names_segment(&model->names, parent), "layers"))
-		return "{}DecoderLayer";
-	if (fsdp_span_ends(segment, FSDP_SPAN("_proj")))
-		return "Linear";
-	for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
-		if (fsdp_span_is(segment, classes[i].segment))
-			return classes[i].class_name;
-	return NULL;
-}
-
-static bool add_hint(struct hf *hf, uint32_t name, struct fsdp_span base,
-	const char *class_name, struct fsdp_error **ret_error)
-{
-	struct fsdp_model *model = hf->reading->model;
-	char text[FSDP_WORD_MAX];
-	bool own = strncmp(class_name, "{}", 2) == 0;
-	snprintf(text, sizeof text, "%.*s%s", own ? (int)fsdp_min(base.size, 64) : 0,
-		(const char *)base.data, class_name + (own ? 2 : 0));
-	struct fsdp_class_hint *hint =
-		fsdp_build_push(model, &model->class_hints, NULL, ret_error);
-	if (hint == NULL)
-		return false;
-	hint->raw_name = name;
-	hint->inferred = true;
-	hint->class_name = fsdp_build_text(model, fsdp_span_text(text), ret_error);
-	return hint->class_name != NULL;
-}
-
-/* Every name above a tensor is a module. */
-static bool guess_classes(
-	struct hf *hf, struct fsdp_span architecture, struct fsdp_error **ret_error)
-{
-	struct fsdp_model *model = hf->reading->model;
-	struct fsdp_span base = base_of(architecture);
-	size_t count = model->names.list.count;
-	unsigned char *seen = fsdp_arena_take(hf->reading->scratch, count + 1, 1);
-	if (seen == NULL)
-		return fsdp_arena_fail(hf->reading->scratch, ret_error);
-	if (!add_hint(hf, 0, architecture, "{}", ret_error))
-		return false;
-	for (size_t i = 0; i < model->tensors.count && is_decoder(base); i++) {
-		uint32_t name = fsdp_names_at(
-			&model->names, fsdp_model_tensor(model, (uint32_t)i)->raw_name)
-					->parent;
-		for (; name != 0 && name != FSDP_NONE && !seen[name];
-			name = fsdp_names_at(&model->names, name)->parent) {
-			const char *class_name = class_of(model, name);
-			seen[name] = 1;
-			if (class_name != NULL &&
-				!add_hint(hf, name, base, class_name, ret_error))
-				return false;
-		}
-	}
-	return true;
-}
-
-/* *ret_unread: the file system refused, which says nothing of the file. */
-static bool read_json(struct hf *hf, const char *name, const struct fsdp_json **ret_root,
-	bool *ret_unread, struct fsdp_error **ret_error)
-{
-	hf->config = FSDP_NONE;
-	struct fsdp_reading *reading = hf->reading;
-	struct fsdp_source source;
-	struct fsdp_span bytes;
-	*ret_root = NULL;
-	*ret_unread = false;
-	if (!fsdp_folder_has_file(hf->folder, name))
-		return true;
-	if (!fsdp_folder_source(hf->folder, fsdp_span_text(name), &source, ret_error))
-		return false;
-	if (source.size > CONFIG_BYTES)
-		return true;
-	hf->config = fsdp_build_file(
-		reading->model, fsdp_span_text(name), source.size, FSDP_NONE, ret_error);
-	if (hf->config == FSDP_NONE)
-		return false;
-	*ret_unread = !fsdp_source_read_all(
-		&source, 0, source.size, reading->scratch, &bytes, ret_error);
-	return !*ret_unread &&
-	       fsdp_json_read(bytes, fsdp_limit(reading->limits, FSDP_LIMIT_JSON_DEPTH),
-		       reading->scratch, ret_root, ret_error);
-}
-
-/* A scalar of the configuration as a value. */
-static bool add_value(struct hf *hf, const char *group, const struct fsdp_json *json,
-	struct fsdp_error **ret_error)
-{
-	struct fsdp_model *model = hf->reading->model;
-	struct fsdp_token *token =
-		fsdp_arena_take(model->arena, sizeof *token, _Alignof(struct fsdp_token));
-	struct fsdp_path_builder *path = fsdp_arena_take(
-		hf->reading->scratch, sizeof *path, _Alignof(struct fsdp_path_builder));
-	uint32_t parent = fsdp_names_child(&model->names, 0, fsdp_span_text(group));
-	if (token == NULL || path == NULL || parent == FSDP_NONE)
-		return fsdp_arena_fail(model->arena, ret_error);
-	struct fsdp_value_record value = {
-		.file = hf->config,
-		.rank = FSDP_NONE,
-		.token_count = 1,
-		.tokens = token,
-		.offset = FSDP_UNKNOWN,
-		.length = FSDP_UNKNOWN,
-	};
-	struct fsdp_span key = fsdp_build_span(model, json->key, ret_error);
-	token->text = fsdp_build_span(model, json->text, ret_error);
-	token->integer = json->integer;
-	switch (json->kind) {
-	case FSDP_JSON_TEXT:
-		token->kind = FSDP_TOKEN_TEXT;
-		value.type = "str";
-		break;
-	case FSDP_JSON_BOOL:
-		token->kind = FSDP_TOKEN_BOOL;
-		value.type = "bool";
-		break;
-	case FSDP_JSON_INTEGER:
-		token->kind = FSDP_TOKEN_INTEGER;
-		value.type = "int";
-		break;
-	case FSDP_JSON_NULL:
-	case FSDP_JSON_REAL:
-	case FSDP_JSON_ARRAY:
-	case FSDP_JSON_INTEGERS:
-	case FSDP_JSON_OBJECT:
-		return true;
-	}
-	path->parts[0].length = (uint32_t)strlen(group);
-	path->parts[1].length = (uint32_t)key.size;
-	path->count = 2;
-	return key.data != NULL &&
-	       fsdp_build_names(model, parent, key, false, &value.name, &value.raw_name,
-		       ret_error) &&
-	       fsdp_build_path(model, path, &value.path, ret_error) &&
-	       fsdp_build_value(model, &value, ret_error) != FSDP_NONE;
-}
-
-static bool add_values(struct hf *hf, const char *group, const struct fsdp_json *root,
-	const char *const *keys, struct fsdp_error **ret_error)
-{
-	for (; *keys != NULL; keys++) {
-		const struct fsdp_json *value = fsdp_json_get(root, *keys);
-		if (value != NULL && !add_value(hf, group, value, ret_error))
-			return false;
-	}
-	return true;
-}
-
-/* A configuration that makes no sense costs the classes and no more; one that could not
- * be read leaves the answer partial. */
-static bool forgive(struct hf *hf, const char *name, bool unread,
-	struct fsdp_error *error, struct fsdp_error **ret_error)
-{
-	if (error == NULL || fsdp_error_code(error) == FSDP_ERROR_MEMORY ||
-		fsdp_error_code(error) == FSDP_ERROR_LIMIT) {
-		*ret_error = error;
-		return error != NULL ? false
-				     : fsdp_arena_fail(hf->reading->scratch, ret_error);
-	}
-	if (unread) {
-		fsdp_error_add_path(&error, name);
-		fsdp_reading_keep_error(hf->reading, error);
-		return true;
-	}
-	fsdp_find(&hf->reading->model->findings, FSDP_RULE_METADATA_INCONSISTENT,
-		FSDP_PLACE(.file = fsdp_span_text(name),
-			.offset = fsdp_error_offset(error)),
-		"the configuration cannot be read: %s", fsdp_error_message(error));
-	fsdp_error_free(error);
-	return true;
-}
-
-static bool read_config(struct hf *hf, struct fsdp_error **ret_error)
-{
-	static const char *const keys[] = { "model_type", "dtype", "torch_dtype",
-		"num_hidden_layers", "tie_word_embeddings", "transformers_version",
-		NULL };
-	const struct fsdp_json *root, *list;
-	struct fsdp_error *error = NULL;
-	bool unread;
-	if (!read_json(hf, "config.json", &root, &unread, &error))
-		return forgive(hf, "config.json", unread, error, ret_error);
-	list = fsdp_json_get(root, "architectures");
-	if (list != NULL && list->kind == FSDP_JSON_ARRAY && list->count != 0 &&
-		list->items[0].kind == FSDP_JSON_TEXT) {
-		struct fsdp_json first = list->items[0];
-		first.key = FSDP_SPAN("architecture");
-		if (!guess_classes(hf, first.text, ret_error) ||
-			!add_value(hf, "config", &first, ret_error))
-			return false;
-	}
-	return add_values(hf, "config", root, keys, ret_error);
-}
-
-static bool read_adapter(struct hf *hf, struct fsdp_error **ret_error)
-{
-	static const char *const keys[] = { "peft_type", "base_model_name_or_path", "r",
-		"lora_alpha", "task_type", "peft_version", NULL };
-	const struct fsdp_json *root;
-	struct fsdp_error *error = NULL;
-	bool unread;
-	if (!read_json(hf, "adapter_config.json", &root, &unread, &error))
-		return forgive(hf, "adapter_config.json", unread, error, ret_error);
-	return add_values(hf, "adapter_config", root, keys, ret_error);
-}
-
 /* ---- files without an index ---- */
 
 /* What lacks of the numbers that the names promise: the first one is named. */
@@ -878,9 +613,7 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 			return false;
 		judge_total(hf);
 	}
-	return fsdp_folder_has_file(hf->folder, "adapter_config.json")
-		       ? read_adapter(hf, ret_error)
-		       : read_config(hf, ret_error);
+	return fsdp_hf_config(reading, hf->folder, ret_error);
 }
 
 const struct fsdp_family fsdp_family_hugging_face = {

@@ -200,7 +200,7 @@ struct fsdp_model {
 	struct fsdp_vec modules, units, unit_fqns, planned;
 	struct fsdp_vec flats, flat_entries, flat_ties;
 	struct fsdp_vec meshes, placements, quantizers, class_hints, shape_hints;
-	uint32_t counter;        /* tensor whose one element counts steps, or FSDP_NONE */
+	uint32_t counter; /* tensor whose one element counts steps, or FSDP_NONE */
 	const char *spelled[UINT8_MAX + 1]; /* by dtype: the word of a file for it */
 	uint32_t component_base; /* tensors from here on are components; set by freeze */
 

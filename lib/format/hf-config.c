@@ -1,0 +1,490 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows what the configuration beside a model of Hugging Face tells: classes of modules,
+ * plans of parallelism, quantisation, the base model of an adapter. All of it is what the
+ * file says of itself: values to show, and classes that are marked as guessed.
+ *
+ *	config.json          {"architectures": ["LlamaForCausalLM"], "model_type": text,
+ *	                      "text_config": {…}, "quantization_config": {…},
+ *	                      "base_model_tp_plan": {pattern: style}, …}
+ *	adapter_config.json  {"peft_type": "LORA", "base_model_name_or_path": text,
+ *	                      "r": n, "target_modules": […], …}
+ *
+ * Origin: transformers/configuration_utils.py (5.23), peft (0.21); files of them.
+ */
+#include <stdio.h>
+
+#include "base/num.h"
+#include "format/format.h"
+#include "syntax/json-tree.h"
+
+enum {
+	CONFIG_BYTES = 16 << 20,
+	SHOWN_MOST = 256, /* members of one object: a pattern is for many modules */
+	ITEMS_MOST = 1024,
+};
+
+struct config {
+	struct fsdp_reading *reading;
+	const struct fsdp_folder *folder;
+	uint32_t file;
+};
+
+/* ---- classes ---- */
+
+/* Segments of a decoder's names and the classes that transformers gives to them; "{}"
+ * is the architecture without its head. */
+static const struct {
+	const char *segment, *class_name;
+} classes[] = {
+	{ "model", "{}Model" },
+	{ "embed_tokens", "Embedding" },
+	{ "layers", "ModuleList" },
+	{ "self_attn", "{}Attention" },
+	{ "mlp", "{}MLP" },
+	{ "lm_head", "Linear" },
+	{ "norm", "{}RMSNorm" },
+	{ "input_layernorm", "{}RMSNorm" },
+	{ "post_attention_layernorm", "{}RMSNorm" },
+};
+
+/* Architectures whose modules are called so. */
+static const struct {
+	const char *model_type, *base;
+} decoders[] = {
+	{ "gemma", "Gemma" },
+	{ "gemma2", "Gemma2" },
+	{ "gemma3_text", "Gemma3" },
+	{ "granite", "Granite" },
+	{ "llama", "Llama" },
+	{ "mistral", "Mistral" },
+	{ "olmo2", "Olmo2" },
+	{ "phi3", "Phi3" },
+	{ "qwen2", "Qwen2" },
+	{ "qwen3", "Qwen3" },
+};
+
+/* Where a model of several parts keeps its decoder. */
+static const char *const towers[] = { "language_model", "text_model" };
+
+static struct fsdp_span base_of(struct fsdp_span architecture)
+{
+	static const char *const heads[] = { "ForCausalLM", "ForSequenceClassification",
+		"Model" };
+	for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+		if (fsdp_span_ends(architecture, fsdp_span_text(heads[i])))
+			return fsdp_span(
+				architecture.data, architecture.size - strlen(heads[i]));
+	return architecture;
+}
+
+static bool is_decoder(struct fsdp_span base)
+{
+	for (size_t i = 0; i < sizeof decoders / sizeof *decoders; i++)
+		if (fsdp_span_is(base, decoders[i].base))
+			return true;
+	return false;
+}
+
+/* The decoder inside a model of several parts, by its own model_type; or nothing. */
+static struct fsdp_span base_of_tower(const struct fsdp_json *root)
+{
+	const struct fsdp_json *part = fsdp_json_get(root, "text_config");
+	const struct fsdp_json *type = fsdp_json_get(part, "model_type");
+	for (size_t i = 0; i < sizeof decoders / sizeof *decoders; i++)
+		if (type != NULL && type->kind == FSDP_JSON_TEXT &&
+			fsdp_span_is(type->text, decoders[i].model_type))
+			return fsdp_span_text(decoders[i].base);
+	return (struct fsdp_span){ 0 };
+}
+
+/* Whether a module is, or lies in, the decoder of a model of several parts. */
+static bool is_in_tower(const struct fsdp_model *model, uint32_t name)
+{
+	for (; name != 0 && name != FSDP_NONE;
+		name = fsdp_names_at(&model->names, name)->parent)
+		for (size_t i = 0; i < sizeof towers / sizeof *towers; i++)
+			if (fsdp_span_is(
+				    fsdp_names_segment(&model->names, name), towers[i]))
+				return true;
+	return false;
+}
+
+static bool is_number(struct fsdp_span text)
+{
+	for (size_t i = 0; i < text.size; i++)
+		if (text.data[i] < '0' || text.data[i] > '9')
+			return false;
+	return text.size != 0;
+}
+
+/* The class that a module of this name has; NULL: nobody can tell. */
+static const char *class_of(const struct fsdp_model *model, uint32_t name)
+{
+	struct fsdp_span segment = fsdp_names_segment(&model->names, name);
+	uint32_t parent = fsdp_names_at(&model->names, name)->parent;
+	if (is_number(segment) && parent != 0 &&
+		fsdp_span_is(fsdp_names_segment(&model->names, parent), "layers"))
+		return "{}DecoderLayer";
+	if (fsdp_span_ends(segment, FSDP_SPAN("_proj")))
+		return "Linear";
+	for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
+		if (fsdp_span_is(segment, classes[i].segment))
+			return classes[i].class_name;
+	return NULL;
+}
+
+static bool add_hint(struct config *config, uint32_t name, struct fsdp_span base,
+	const char *class_name, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = config->reading->model;
+	char text[FSDP_WORD_MAX];
+	bool own = strncmp(class_name, "{}", 2) == 0;
+	snprintf(text, sizeof text, "%.*s%s", own ? (int)fsdp_min(base.size, 64) : 0,
+		(const char *)base.data, class_name + (own ? 2 : 0));
+	struct fsdp_class_hint *hint =
+		fsdp_build_push(model, &model->class_hints, NULL, ret_error);
+	if (hint == NULL)
+		return false;
+	hint->raw_name = name;
+	hint->inferred = true;
+	hint->class_name = fsdp_build_text(model, fsdp_span_text(text), ret_error);
+	return hint->class_name != NULL;
+}
+
+/* Every name above a tensor is a module. */
+static bool guess_classes(struct config *config, const struct fsdp_json *root,
+	struct fsdp_span architecture, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = config->reading->model;
+	struct fsdp_span base = base_of(architecture);
+	bool whole = is_decoder(base);
+	if (!whole)
+		base = base_of_tower(root);
+	size_t count = model->names.list.count;
+	unsigned char *seen = fsdp_arena_take(config->reading->scratch, count + 1, 1);
+	if (seen == NULL)
+		return fsdp_arena_fail(config->reading->scratch, ret_error);
+	if (!add_hint(config, 0, architecture, "{}", ret_error))
+		return false;
+	for (size_t i = 0; i < model->tensors.count && base.size != 0; i++) {
+		uint32_t name = fsdp_names_at(
+			&model->names, fsdp_model_tensor(model, (uint32_t)i)->raw_name)
+					->parent;
+		for (; name != 0 && name != FSDP_NONE && !seen[name];
+			name = fsdp_names_at(&model->names, name)->parent) {
+			const char *class_name = class_of(model, name);
+			seen[name] = 1;
+			if (class_name != NULL && (whole || is_in_tower(model, name)) &&
+				!add_hint(config, name, base, class_name, ret_error))
+				return false;
+		}
+	}
+	return true;
+}
+
+/* ---- reading ---- */
+
+/* *ret_unread: the file system refused, which says nothing of the file. */
+static bool read_json(struct config *config, const char *name,
+	const struct fsdp_json **ret_root, bool *ret_unread,
+	struct fsdp_error **ret_error)
+{
+	config->file = FSDP_NONE;
+	struct fsdp_reading *reading = config->reading;
+	struct fsdp_source source;
+	struct fsdp_span bytes;
+	*ret_root = NULL;
+	*ret_unread = false;
+	if (!fsdp_folder_has_file(config->folder, name))
+		return true;
+	if (!fsdp_folder_source(config->folder, fsdp_span_text(name), &source, ret_error))
+		return false;
+	if (source.size > CONFIG_BYTES)
+		return true;
+	config->file = fsdp_build_file(
+		reading->model, fsdp_span_text(name), source.size, FSDP_NONE, ret_error);
+	if (config->file == FSDP_NONE)
+		return false;
+	*ret_unread = !fsdp_source_read_all(
+		&source, 0, source.size, reading->scratch, &bytes, ret_error);
+	return !*ret_unread &&
+	       fsdp_json_read(bytes, fsdp_limit(reading->limits, FSDP_LIMIT_JSON_DEPTH),
+		       reading->scratch, ret_root, ret_error);
+}
+
+/* ---- values ---- */
+
+static const char *type_of(enum fsdp_json_kind kind)
+{
+	switch (kind) {
+	case FSDP_JSON_NULL:
+		return "NoneType";
+	case FSDP_JSON_BOOL:
+		return "bool";
+	case FSDP_JSON_INTEGER:
+		return "int";
+	case FSDP_JSON_REAL:
+		return "float";
+	case FSDP_JSON_TEXT:
+		return "str";
+	case FSDP_JSON_ARRAY:
+	case FSDP_JSON_INTEGERS:
+		return "list";
+	case FSDP_JSON_OBJECT:
+		return "dict";
+	}
+	return "object";
+}
+
+/* A scalar; anything else is shown as cut. */
+static bool set_token(struct fsdp_model *model, const struct fsdp_json *json,
+	struct fsdp_token *token, struct fsdp_error **ret_error)
+{
+	switch (json->kind) {
+	case FSDP_JSON_NULL:
+		token->kind = FSDP_TOKEN_NONE;
+		return true;
+	case FSDP_JSON_BOOL:
+	case FSDP_JSON_INTEGER:
+		token->kind = json->kind == FSDP_JSON_BOOL ? FSDP_TOKEN_BOOL
+							   : FSDP_TOKEN_INTEGER;
+		token->integer = json->integer;
+		return true;
+	case FSDP_JSON_REAL:
+		token->kind = FSDP_TOKEN_FLOAT;
+		token->number = json->real;
+		return true;
+	case FSDP_JSON_TEXT:
+		token->kind = FSDP_TOKEN_TEXT;
+		token->text = fsdp_build_span(model, json->text, ret_error);
+		return token->text.data != NULL;
+	case FSDP_JSON_ARRAY:
+	case FSDP_JSON_INTEGERS:
+	case FSDP_JSON_OBJECT:
+		break;
+	}
+	token->kind = FSDP_TOKEN_CUT;
+	return true;
+}
+
+static struct fsdp_json item_of(const struct fsdp_json *list, uint32_t n)
+{
+	if (list->kind == FSDP_JSON_ARRAY)
+		return list->items[n];
+	return (struct fsdp_json){
+		.kind = FSDP_JSON_INTEGER,
+		.integer = list->integers[n],
+	};
+}
+
+static uint32_t items_of(const struct fsdp_json *json)
+{
+	return fsdp_json_is_list(json) ? (uint32_t)fsdp_min(json->count, ITEMS_MOST) : 0;
+}
+
+/* A list and its items; what they hold in turn is put in by the caller, or cut. */
+static bool set_list(struct fsdp_model *model, const struct fsdp_json *json,
+	struct fsdp_token **at, struct fsdp_error **ret_error)
+{
+	uint32_t count = items_of(json);
+	if (!fsdp_json_is_list(json))
+		return set_token(model, json, (*at)++, ret_error);
+	*(*at)++ = (struct fsdp_token){ .kind = FSDP_TOKEN_LIST, .count = count };
+	for (uint32_t i = 0; i < count; i++) {
+		struct fsdp_json item = item_of(json, i);
+		if (!set_token(model, &item, (*at)++, ret_error))
+			return false;
+	}
+	return true;
+}
+
+/* The tokens of a scalar, or of a list of scalars and lists of them. */
+static bool set_tokens(struct config *config, const struct fsdp_json *json,
+	struct fsdp_value_record *value, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = config->reading->model;
+	uint32_t count = items_of(json);
+	size_t room = 1 + (size_t)count;
+	for (uint32_t i = 0; i < count; i++) {
+		struct fsdp_json item = item_of(json, i);
+		room += items_of(&item);
+	}
+	struct fsdp_token *tokens = fsdp_arena_take(
+		model->arena, room * sizeof *tokens, _Alignof(struct fsdp_token));
+	if (tokens == NULL)
+		return fsdp_arena_fail(model->arena, ret_error);
+	value->tokens = tokens;
+	value->token_count = (uint32_t)room;
+	if (!fsdp_json_is_list(json))
+		return set_token(model, json, tokens, ret_error);
+	*tokens = (struct fsdp_token){ .kind = FSDP_TOKEN_LIST, .count = count };
+	tokens++;
+	for (uint32_t i = 0; i < count; i++) {
+		struct fsdp_json item = item_of(json, i);
+		if (!set_list(model, &item, &tokens, ret_error))
+			return false;
+	}
+	return true;
+}
+
+/* Parts of a value's name: the file, perhaps a part of it, and the key. */
+struct place {
+	const char *group, *part; /* part may be NULL */
+};
+
+static bool add_value(struct config *config, struct place place,
+	const struct fsdp_json *json, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = config->reading->model;
+	const char *above[] = { place.group, place.part };
+	struct fsdp_path_builder *path = fsdp_arena_take(config->reading->scratch,
+		sizeof *path, _Alignof(struct fsdp_path_builder));
+	struct fsdp_value_record value = {
+		.file = config->file,
+		.rank = FSDP_NONE,
+		.type = type_of(json->kind),
+		.offset = FSDP_UNKNOWN,
+		.length = FSDP_UNKNOWN,
+	};
+	uint32_t parent = 0;
+	if (path == NULL)
+		return fsdp_arena_fail(config->reading->scratch, ret_error);
+	for (size_t i = 0; i < 2 && above[i] != NULL; i++) {
+		path->parts[path->count++].length = (uint32_t)strlen(above[i]);
+		parent =
+			fsdp_names_child(&model->names, parent, fsdp_span_text(above[i]));
+		if (parent == FSDP_NONE)
+			return fsdp_arena_fail(model->arena, ret_error);
+	}
+	struct fsdp_span key = fsdp_build_span(model, json->key, ret_error);
+	path->parts[path->count++].length = (uint32_t)key.size;
+	return key.data != NULL && set_tokens(config, json, &value, ret_error) &&
+	       fsdp_build_names(model, parent, key, false, &value.name, &value.raw_name,
+		       ret_error) &&
+	       fsdp_build_path(model, path, &value.path, ret_error) &&
+	       fsdp_build_value(model, &value, ret_error) != FSDP_NONE;
+}
+
+static bool add_values(struct config *config, struct place place,
+	const struct fsdp_json *root, const char *const *keys,
+	struct fsdp_error **ret_error)
+{
+	for (; *keys != NULL; keys++) {
+		const struct fsdp_json *value = fsdp_json_get(root, *keys);
+		if (value != NULL && value->kind != FSDP_JSON_NULL &&
+			value->kind != FSDP_JSON_OBJECT &&
+			!add_value(config, place, value, ret_error))
+			return false;
+	}
+	return true;
+}
+
+/* All members of an object that are no objects themselves. */
+static bool add_members(struct config *config, const char *group,
+	const struct fsdp_json *root, const char *part, struct fsdp_error **ret_error)
+{
+	const struct fsdp_json *object = fsdp_json_get(root, part);
+	if (object == NULL || object->kind != FSDP_JSON_OBJECT)
+		return true;
+	for (uint32_t i = 0; i < object->count && i < SHOWN_MOST; i++)
+		if (object->items[i].kind != FSDP_JSON_OBJECT &&
+			object->items[i].kind != FSDP_JSON_NULL &&
+			!add_value(config, (struct place){ group, part },
+				&object->items[i], ret_error))
+			return false;
+	return true;
+}
+
+/* A configuration that makes no sense costs the classes and no more; one that could not
+ * be read leaves the answer partial. */
+static bool forgive(struct config *config, const char *name, bool unread,
+	struct fsdp_error *error, struct fsdp_error **ret_error)
+{
+	if (error == NULL || fsdp_error_code(error) == FSDP_ERROR_MEMORY ||
+		fsdp_error_code(error) == FSDP_ERROR_LIMIT) {
+		*ret_error = error;
+		return error != NULL
+			       ? false
+			       : fsdp_arena_fail(config->reading->scratch, ret_error);
+	}
+	if (unread) {
+		fsdp_error_add_path(&error, name);
+		fsdp_reading_keep_error(config->reading, error);
+		return true;
+	}
+	fsdp_find(&config->reading->model->findings, FSDP_RULE_METADATA_INCONSISTENT,
+		FSDP_PLACE(.file = fsdp_span_text(name),
+			.offset = fsdp_error_offset(error)),
+		"the configuration cannot be read: %s", fsdp_error_message(error));
+	fsdp_error_free(error);
+	return true;
+}
+
+static const struct fsdp_json *architecture_of(const struct fsdp_json *root)
+{
+	const struct fsdp_json *list = fsdp_json_get(root, "architectures");
+	return list != NULL && list->kind == FSDP_JSON_ARRAY && list->count != 0 &&
+			       list->items[0].kind == FSDP_JSON_TEXT
+		       ? &list->items[0]
+		       : NULL;
+}
+
+static bool read_config(struct config *config, struct fsdp_error **ret_error)
+{
+	static const char *const keys[] = { "model_type", "dtype", "torch_dtype",
+		"num_hidden_layers", "tie_word_embeddings", "transformers_version",
+		NULL };
+	static const char *const parts[] = { "text_config", "vision_config",
+		"audio_config" };
+	static const char *const plans[] = { "quantization_config", "fsdp_plan",
+		"base_model_fsdp_plan", "tp_plan", "base_model_tp_plan", "pp_plan",
+		"base_model_pp_plan" };
+	const struct fsdp_json *root;
+	struct fsdp_error *error = NULL;
+	bool unread;
+	if (!read_json(config, "config.json", &root, &unread, &error))
+		return forgive(config, "config.json", unread, error, ret_error);
+	const struct fsdp_json *architecture = architecture_of(root);
+	if (architecture != NULL) {
+		struct fsdp_json first = *architecture;
+		first.key = FSDP_SPAN("architecture");
+		if (!guess_classes(config, root, first.text, ret_error) ||
+			!add_value(config, (struct place){ "config", NULL }, &first,
+				ret_error))
+			return false;
+	}
+	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+		if (!add_values(config, (struct place){ "config", parts[i] },
+			    fsdp_json_get(root, parts[i]), keys, ret_error))
+			return false;
+	for (size_t i = 0; i < sizeof plans / sizeof *plans; i++)
+		if (!add_members(config, "config", root, plans[i], ret_error))
+			return false;
+	return add_values(
+		config, (struct place){ "config", NULL }, root, keys, ret_error);
+}
+
+static bool read_adapter(struct config *config, struct fsdp_error **ret_error)
+{
+	static const char *const keys[] = { "peft_type", "base_model_name_or_path", "r",
+		"lora_alpha", "lora_dropout", "use_dora", "use_rslora", "bias",
+		"target_modules", "modules_to_save", "task_type", "peft_version", NULL };
+	const struct fsdp_json *root;
+	struct fsdp_error *error = NULL;
+	bool unread;
+	if (!read_json(config, "adapter_config.json", &root, &unread, &error))
+		return forgive(config, "adapter_config.json", unread, error, ret_error);
+	return add_members(config, "adapter_config", root, "rank_pattern", ret_error) &&
+	       add_values(config, (struct place){ "adapter_config", NULL }, root, keys,
+		       ret_error);
+}
+
+bool fsdp_hf_config(struct fsdp_reading *reading, const struct fsdp_folder *folder,
+	struct fsdp_error **ret_error)
+{
+	struct config config = { .reading = reading, .folder = folder };
+	return fsdp_folder_has_file(folder, "adapter_config.json")
+		       ? read_adapter(&config, ret_error)
+		       : read_config(&config, ret_error);
+}
