@@ -265,7 +265,9 @@ static bool has_set(struct opening *opening, bool told)
 
 /* ---- directories that only lead to a checkpoint ---- */
 
-static bool bids_on_child(struct opening *opening, const struct fsdp_entry *entry)
+/* *ret_foreign: it is a checkpoint that can only be named. */
+static bool bids_on_child(
+	struct opening *opening, const struct fsdp_entry *entry, bool *ret_foreign)
 {
 	struct fsdp_dir child;
 	struct fsdp_folder folder;
@@ -274,7 +276,9 @@ static bool bids_on_child(struct opening *opening, const struct fsdp_entry *entr
 		    NULL))
 		return false;
 	struct fsdp_look look = { .folder = &folder };
-	bool bids = fsdp_registry_choose(&look) != NULL || fsdp_hub_is_cache(&folder);
+	const struct fsdp_family *family = fsdp_registry_choose(&look);
+	bool bids = family != NULL || fsdp_hub_is_cache(&folder);
+	*ret_foreign = family == &fsdp_family_foreign;
 	fsdp_dir_close(&child);
 	return bids;
 }
@@ -397,20 +401,29 @@ static bool enter_revision(struct opening *opening, struct fsdp_error **ret_erro
 	return enter_folder(opening, found.only.name, ret_error);
 }
 
-/* What could be meant one level down. */
+/* What could be meant one level down. Of checkpoints that can only be named the first
+ * one is as good as all. */
 static void list_below(struct opening *opening, struct candidates *ret_folders,
 	struct candidates *ret_files)
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
+	struct candidates foreign = { .count = 0 };
+	bool is_foreign;
 	for (size_t i = 0; i < checkpoint->folder.count && i < PEEK_FILES * 16; i++) {
 		struct fsdp_entry entry = fsdp_folder_entry(&checkpoint->folder, i);
-		if (entry.kind == FSDP_ENTRY_DIRECTORY && bids_on_child(opening, &entry))
-			add_candidate(ret_folders, &entry);
-		else if (entry.kind == FSDP_ENTRY_FILE &&
-			 checkpoint->folder.count <= PEEK_FILES &&
-			 bids_on_file(opening, &entry))
+		if (entry.kind == FSDP_ENTRY_DIRECTORY &&
+			bids_on_child(opening, &entry, &is_foreign)) {
+			if (!is_foreign)
+				add_candidate(ret_folders, &entry);
+			else if (foreign.count == 0)
+				add_candidate(&foreign, &entry);
+		} else if (entry.kind == FSDP_ENTRY_FILE &&
+			   checkpoint->folder.count <= PEEK_FILES &&
+			   bids_on_file(opening, &entry))
 			add_candidate(ret_files, &entry);
 	}
+	if (ret_folders->count == 0 && ret_files->count == 0)
+		*ret_folders = foreign;
 }
 
 /* One level down, if nothing is here and exactly one thing is there. */
@@ -783,6 +796,7 @@ static bool read_file_child(struct opening *opening, const struct fsdp_folder *f
 	const struct fsdp_family *family = fsdp_registry_choose(&look);
 	if (family == NULL)
 		return fsdp_foreign(&look, ret_error);
+	fsdp_reading_judge_name(&opening->reading, &look, family);
 	return opening->checkpoint->model.is_set
 		       ? read_member(opening, family, &look, depth, ret_error)
 		       : read_look(opening, family, &look, depth, ret_error);
@@ -972,6 +986,7 @@ static bool read_checkpoint(struct opening *opening, struct fsdp_error **ret_err
 	opening->wants_set = family != &fsdp_family_plan && has_set(opening, false);
 	if (opening->wants_set)
 		return false;
+	fsdp_reading_judge_name(&opening->reading, &opening->look, family);
 	if (!family->read(&opening->reading, &opening->look, ret_error)) {
 		if (checkpoint->is_folder)
 			fsdp_error_put_below(ret_error, opening->path);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "format/format.h"
+#include "store/zip.h"
 
 struct foreign {
 	const char *magic;
@@ -22,6 +23,7 @@ struct foreign {
 #define WRAPPED FSDP_ERROR_UNSUPPORTED, "FI3060"
 #define NOTHING FSDP_ERROR_NOT_A_CHECKPOINT, "FI4001"
 #define OTHER FSDP_ERROR_NOT_A_CHECKPOINT, "FI9005"
+#define NATIVE FSDP_ERROR_NOT_A_CHECKPOINT, "FI3063"
 
 /* A protobuf has no magic: the version of the format, then the producer's name. */
 #define ONNX                                    \
@@ -30,15 +32,15 @@ struct foreign {
 
 static const struct foreign table[] = {
 	{ MAGIC("PK\005\006", 0), NOTHING, "an empty zip archive", NULL },
-	{ MAGIC("GGUF", 0), UNSUPPORTED, "a GGUF model (llama.cpp)",
-		"look at it with gguf-dump; the checkpoint it was made from can be "
-		"read" },
-	{ MAGIC("\x93NUMPY", 0), UNSUPPORTED, "a NumPy array (.npy)",
-		"load it with numpy.load(FILE, allow_pickle=False)" },
 	{ MAGIC("\211HDF\r\n\032\n", 0), UNSUPPORTED, "an HDF5 file (Keras, TensorFlow)",
 		"look at it with h5dump" },
 	{ MAGIC("\014\333\072\052", 0), UNSUPPORTED, "an OCDBT manifest (Orbax, JAX)",
 		"load it with Orbax" },
+	{ MAGIC("\014\333\040\336", 0), UNSUPPORTED,
+		"a node of an OCDBT tree (Orbax, JAX)", "give its folder to Orbax" },
+	{ MAGIC("\014\333\022\064", 0), UNSUPPORTED,
+		"a version node of an OCDBT tree (Orbax, JAX)",
+		"give its folder to Orbax" },
 	{ MAGIC("\010\003\022", 0), UNSUPPORTED, ONNX },
 	{ MAGIC("\010\004\022", 0), UNSUPPORTED, ONNX },
 	{ MAGIC("\010\005\022", 0), UNSUPPORTED, ONNX },
@@ -50,9 +52,12 @@ static const struct foreign table[] = {
 	{ MAGIC("7z\274\257\047\034", 0), WRAPPED, "a 7z archive", "unpack it first" },
 	{ MAGIC("Rar!", 0), WRAPPED, "a rar archive", "unpack it first" },
 	{ MAGIC("MSCF", 0), WRAPPED, "a cabinet archive", "unpack it first" },
-	{ MAGIC("\177ELF", 0), OTHER, "a program (ELF), not data", NULL },
-	{ MAGIC("MZ", 0), OTHER, "a program (PE), not data", NULL },
-	{ MAGIC("#!", 0), OTHER, "a script, not data", NULL },
+	{ MAGIC("\177ELF", 0), NATIVE, "a program (ELF), not data", NULL },
+	{ MAGIC("MZ", 0), NATIVE, "a program (PE), not data", NULL },
+	{ MAGIC("\312\376\272\276", 0), NATIVE, "a program (Mach-O) or a Java class",
+		NULL },
+	{ MAGIC("\317\372\355\376", 0), NATIVE, "a program (Mach-O), not data", NULL },
+	{ MAGIC("#!", 0), NATIVE, "a script, not data", NULL },
 	{ MAGIC("\211PNG", 0), OTHER, "a picture (PNG)", NULL },
 	{ MAGIC("%PDF", 0), OTHER, "a PDF document", NULL },
 	{ MAGIC("SQLite format 3", 0), OTHER, "an SQLite database", NULL },
@@ -162,6 +167,142 @@ static bool say(struct fsdp_error **ret_error, enum fsdp_error_code code,
 	return false;
 }
 
+/* What a header of NumPy says, up to its end of line; empty if there is none. */
+static struct fsdp_span numpy_header(struct fsdp_span head)
+{
+	size_t begin = head.size > 6 && head.data[6] >= 2 ? 12 : 10;
+	const unsigned char *brace =
+		head.size > begin ? memchr(head.data + begin, '}', head.size - begin)
+				  : NULL;
+	if (brace == NULL)
+		return FSDP_SPAN("");
+	return fsdp_span(head.data + begin, (size_t)(brace - head.data) + 1 - begin);
+}
+
+static bool say_numpy(struct fsdp_span head, struct fsdp_error **ret_error)
+{
+	struct fsdp_span header = numpy_header(head);
+	bool objects =
+		header.size != 0 && memmem(header.data, header.size, "'|O'", 4) != NULL;
+	fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+		objects ? "this is a NumPy array (.npy) of Python objects, whose loading "
+			  "runs a pickle: %.*s"
+			: "this is a NumPy array (.npy): %.*s",
+		header.size > 200 ? 200 : (int)header.size, (const char *)header.data);
+	fsdp_error_add_rule(ret_error, objects ? "FI3004" : "FI9002");
+	fsdp_error_add_hint(
+		ret_error, "load it with numpy.load(FILE, allow_pickle=False)");
+	return false;
+}
+
+static uint64_t take_number(const unsigned char *at, size_t size, bool big)
+{
+	uint64_t number = 0;
+	for (size_t i = 0; i < size; i++)
+		number = number << 8 | at[big ? i : size - 1 - i];
+	return number;
+}
+
+/* "GGUF", version (4 bytes), tensors and keys (8 each), in the byte order of the writer.
+ */
+static bool say_gguf(const struct fsdp_look *look, struct fsdp_error **ret_error)
+{
+	const unsigned char *at = look->head.data;
+	uint32_t part[FSDP_PATTERN_NUMBERS] = { 0 };
+	char text[FSDP_WORD_MAX], set[64] = "";
+	struct fsdp_span name = look->path;
+	for (size_t i = name.size; i-- > 0;)
+		if (name.data[i] == '-' &&
+			fsdp_pattern_takes(fsdp_span(name.data + i, name.size - i),
+				"-#-of-#.gguf", part))
+			snprintf(set, sizeof set, ", part %u of %u", part[0], part[1]);
+	if (look->head.size < 24)
+		return say(ret_error, UNSUPPORTED, "a GGUF model (llama.cpp) cut short",
+			"copy it again");
+	bool big = at[4] == 0 && at[7] != 0;
+	snprintf(text, sizeof text,
+		"a GGUF model (llama.cpp), version %llu, %llu tensors, %llu keys%s%s",
+		(unsigned long long)take_number(at + 4, 4, big),
+		(unsigned long long)take_number(at + 8, 8, big),
+		(unsigned long long)take_number(at + 16, 8, big),
+		big ? ", big-endian" : "", set);
+	return say(ret_error, UNSUPPORTED, text,
+		"look at it with gguf-dump; the checkpoint it was made from can be read");
+}
+
+/* A map whose first key is a short text, and an array of Flax in it (extension 1). */
+static bool is_flax(struct fsdp_span head)
+{
+	if (head.size < 4 || (head.data[0] & 0xf0) != 0x80 ||
+		(head.data[1] & 0xe0) != 0xa0 || (head.data[1] & 0x1f) == 0)
+		return false;
+	for (size_t i = 2; i < 2 + (size_t)(head.data[1] & 0x1f); i++)
+		if (i >= head.size || head.data[i] < ' ' || head.data[i] > '~')
+			return false;
+	for (size_t i = 2; i + 5 < head.size; i++)
+		if ((head.data[i] == 0xc7 && head.data[i + 2] == 1) ||
+			(head.data[i] == 0xc8 && head.data[i + 3] == 1) ||
+			(head.data[i] == 0xc9 && head.data[i + 5] == 1))
+			return true;
+	return false;
+}
+
+/* Bytes that were no text, each replaced by U+FFFD: a copy in text mode did it. */
+static bool is_mangled(struct fsdp_span head)
+{
+	size_t count = 0;
+	for (size_t i = 0; i + 2 < head.size; i++)
+		count += memcmp(head.data + i, "\xef\xbf\xbd", 3) == 0;
+	return count >= 8 && count >= head.size / 32;
+}
+
+/* Documents by a key of theirs. What lies beside weights says nothing of a folder. */
+static const struct document {
+	bool is_beside;
+	const char *key, *what, *hint;
+} documents[] = {
+	{ false, "\"sharding_type\"",
+		"a TorchRec sharding plan: its tables have a sharding_type",
+		"a plan of FSDP is described in fsdp-inspect-plan(5)" },
+	{ true, "\"weight_map\"", "an index of shards: it has a key weight_map",
+		"give the folder that holds its files" },
+	{ true, "\"peft_type\"",
+		"the configuration of an adapter: it has a key peft_type",
+		"give the folder it lies in" },
+	{ true, "\"model_type\"", "the configuration of a model: it has a key model_type",
+		"give the folder it lies in" },
+	{ true, "\"architectures\"",
+		"the configuration of a model: it has a key architectures",
+		"give the folder it lies in" },
+	{ false, "fsdp_plan\"", "a plan of transformers: it has a key fsdp_plan",
+		"a plan of FSDP is described in fsdp-inspect-plan(5)" },
+	{ false, "tp_plan\"", "a plan of transformers: it has a key tp_plan",
+		"a plan of FSDP is described in fsdp-inspect-plan(5)" },
+	{ true, "\"sharded_backend\"",
+		"metadata.json of Megatron-core: it has a key sharded_backend",
+		"give the folder it lies in" },
+	{ true, "\"tree_metadata\"",
+		"metadata of Orbax (JAX): it has a key tree_metadata",
+		"load its folder with Orbax" },
+	{ false, "\"zarr_format\"", "metadata of a zarr array: it has a key zarr_format",
+		"load its folder with zarr" },
+};
+
+static bool say_json(struct fsdp_span body, struct fsdp_error **ret_error)
+{
+	for (size_t i = 0; i < sizeof documents / sizeof *documents; i++) {
+		const struct document *row = &documents[i];
+		if (*body.data == '{' &&
+			memmem(body.data, body.size, row->key, strlen(row->key)) != NULL)
+			return say(ret_error,
+				row->is_beside ? FSDP_ERROR_NOT_A_CHECKPOINT
+					       : FSDP_ERROR_UNSUPPORTED,
+				row->is_beside ? "FI9005" : "FI9002", row->what,
+				row->hint);
+	}
+	return say(ret_error, OTHER, "a JSON document that is no sharding plan", NULL);
+}
+
 static bool is_zero(struct fsdp_span head)
 {
 	for (size_t i = 0; i < head.size; i++)
@@ -215,6 +356,10 @@ static bool say_file(const struct fsdp_look *look, struct fsdp_error **ret_error
 	if (look->source.size == 0)
 		return say(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, "FI4001",
 			"an empty file", "copy or download it again");
+	if (fsdp_span_begins(look->head, FSDP_SPAN("GGUF")))
+		return say_gguf(look, ret_error);
+	if (fsdp_span_begins(look->head, FSDP_SPAN("\x93NUMPY")))
+		return say_numpy(look->head, ret_error);
 	for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
 		const struct foreign *row = &table[i];
 		if (look->head.size >= row->offset + row->size &&
@@ -222,20 +367,89 @@ static bool say_file(const struct fsdp_look *look, struct fsdp_error **ret_error
 			return say(ret_error, row->code, row->rule, row->what, row->hint);
 	}
 	struct fsdp_span body = without_blanks(look->head);
-	if (body.size != 0 && *body.data == '{' &&
-		memmem(body.data, body.size, "\"sharding_type\"", 15) != NULL)
-		return say(ret_error, UNSUPPORTED,
-			"a TorchRec sharding plan: its tables have a sharding_type",
-			"a plan of FSDP is described in fsdp-inspect-plan(5)");
 	if (body.size != 0 && (*body.data == '{' || *body.data == '['))
-		return say(ret_error, OTHER, "a JSON document that is no sharding plan",
-			NULL);
+		return say_json(body, ret_error);
+	if (is_mangled(look->head))
+		return say(ret_error, NOTHING,
+			"a binary file that was copied as text: bytes were replaced by "
+			"U+FFFD",
+			"copy it again, as binary");
+	if (is_flax(look->head))
+		return say(ret_error, UNSUPPORTED, "a Flax checkpoint (msgpack)",
+			"load it with flax.serialization");
 	if (fsdp_span_ends(look->path, FSDP_SPAN(".safetensors")))
 		return say_broken_header(look, ret_error);
 	if (is_zero(look->head))
 		return say(ret_error, OTHER, "a file that begins with zeros only",
 			"copy it again; its data was probably never written");
 	return say_unknown(look, ret_error);
+}
+
+/* ---- zips ---- */
+
+static bool is_npz(const struct fsdp_zip *zip)
+{
+	for (size_t i = 0; i < zip->members.count; i++)
+		if (!fsdp_span_ends(fsdp_zip_member(zip, i)->name, FSDP_SPAN(".npy")))
+			return false;
+	return zip->members.count != 0;
+}
+
+/* Of a member that is a file of weights: its name; else empty. */
+static struct fsdp_span find_weights(const struct fsdp_zip *zip)
+{
+	static const char *const ends[] = { ".safetensors", ".distcp", ".metadata", ".pt",
+		".pth", ".bin", ".ckpt" };
+	for (size_t k = 0; k < sizeof ends / sizeof *ends; k++)
+		for (size_t i = 0; i < zip->members.count; i++)
+			if (fsdp_span_ends(fsdp_zip_member(zip, i)->name,
+				    fsdp_span_text(ends[k])))
+				return fsdp_zip_member(zip, i)->name;
+	return (struct fsdp_span){ 0 };
+}
+
+static bool has_member(const struct fsdp_zip *zip, const char *name)
+{
+	for (size_t i = 0; i < zip->members.count; i++)
+		if (fsdp_span_is(fsdp_zip_member(zip, i)->name, name))
+			return true;
+	return false;
+}
+
+bool fsdp_foreign_zip(const struct fsdp_zip *zip, struct fsdp_error **ret_error)
+{
+	struct fsdp_span weights = find_weights(zip);
+	if (is_npz(zip)) {
+		struct fsdp_span first = fsdp_zip_member(zip, 0)->name;
+		fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+			"this is a NumPy archive (.npz) of %zu arrays, the first is "
+			"%.*s",
+			zip->members.count, first.size > 128 ? 128 : (int)first.size,
+			(const char *)first.data);
+		fsdp_error_add_rule(ret_error, "FI9002");
+		fsdp_error_add_hint(
+			ret_error, "load it with numpy.load(FILE, allow_pickle=False)");
+		return false;
+	}
+	if (has_member(zip, "model.weights.h5"))
+		return say(ret_error, UNSUPPORTED, "a Keras model: model.weights.h5",
+			"load it with Keras");
+	if (has_member(zip, "model_index.json") && weights.size != 0)
+		return say(ret_error, UNSUPPORTED,
+			"a DDUF file (diffusers): model_index.json beside weights",
+			"unpack it and give one of its folders");
+	if (weights.size == 0)
+		return say(ret_error, OTHER,
+			"a zip archive without a data.pkl, so torch.save did not write "
+			"it",
+			NULL);
+	fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+		"this is a zip archive with a checkpoint in it (%.*s), which is not "
+		"looked into",
+		weights.size > 128 ? 128 : (int)weights.size, (const char *)weights.data);
+	fsdp_error_add_rule(ret_error, "FI3060");
+	fsdp_error_add_hint(ret_error, "unpack it and give the folder");
+	return false;
 }
 
 /* ---- directories ---- */
@@ -265,9 +479,27 @@ static const struct folder_row {
 	{ "_METADATA", NULL, "an Orbax checkpoint (JAX): _METADATA",
 		"load it with Orbax" },
 	{ ".zarray", NULL, "a zarr array: .zarray", "load it with zarr" },
+	{ ".zgroup", NULL, "a zarr group: .zgroup", "load it with zarr" },
+	{ "zarr.json", NULL, "a zarr array or group: zarr.json", "load it with zarr" },
 	{ "saved_model.pb", NULL, "a TensorFlow SavedModel: saved_model.pb",
 		"load it with TensorFlow" },
 };
+
+/* Of Accelerate: index.json and a file for each of its names. */
+static const struct folder_row offload = { NULL, NULL,
+	"an offload folder of Accelerate: index.json beside NAME.dat",
+	"give the checkpoint it was made from" };
+
+static bool is_offload(const struct fsdp_folder *folder)
+{
+	struct fsdp_entry entry;
+	if (!fsdp_folder_find(folder, FSDP_SPAN("index.json"), &entry))
+		return false;
+	for (size_t i = 0; i < folder->count; i++)
+		if (fsdp_span_ends(fsdp_folder_entry(folder, i).name, FSDP_SPAN(".dat")))
+			return true;
+	return false;
+}
 
 static const struct folder_row *find_folder(const struct fsdp_folder *folder)
 {
@@ -280,7 +512,7 @@ static const struct folder_row *find_folder(const struct fsdp_folder *folder)
 					folder, fsdp_span_text(row->beside), &entry)))
 			return row;
 	}
-	return NULL;
+	return is_offload(folder) ? &offload : NULL;
 }
 
 struct evidence {
@@ -322,12 +554,16 @@ static const struct evidence directories[] = {
 
 enum { LOOKED_AT = 64, HEAD = 512 };
 
-/* Pages and pointers in place of files are one kind, whatever they say. */
+/* Pages and pointers in place of files are one kind, whatever they say; of the others
+ * what is said behind a comma or a colon is of the one file. */
 static bool is_same_kind(const struct fsdp_error *a, const struct fsdp_error *b)
 {
+	const char *first = fsdp_error_message(a), *second = fsdp_error_message(b);
+	size_t size = strcspn(first, ",:");
 	return strcmp(fsdp_error_rule(a), fsdp_error_rule(b)) == 0 &&
 	       (strcmp(fsdp_error_rule(a), "FI4001") == 0 ||
-		       strcmp(fsdp_error_message(a), fsdp_error_message(b)) == 0);
+		       (size == strcspn(second, ",:") &&
+			       strncmp(first, second, size) == 0));
 }
 
 /* What the files of a folder are, if all that are known by content are the same. */
@@ -370,6 +606,13 @@ static bool say_one_kind(const struct fsdp_look *look, struct fsdp_error **ret_e
 	return first != NULL && same;
 }
 
+static bool has_only_config(const struct fsdp_folder *folder)
+{
+	struct fsdp_entry entry;
+	return fsdp_folder_find(folder, FSDP_SPAN("config.json"), &entry) ||
+	       fsdp_folder_find(folder, FSDP_SPAN("adapter_config.json"), &entry);
+}
+
 static bool say_directory(const struct fsdp_look *look, struct fsdp_error **ret_error)
 {
 	const struct folder_row *row = find_folder(look->folder);
@@ -388,6 +631,11 @@ static bool say_directory(const struct fsdp_look *look, struct fsdp_error **ret_
 					directories[k].what, directories[k].hint);
 		}
 	}
+	if (has_only_config(look->folder))
+		return say(ret_error, OTHER,
+			"the configuration of a model without its weights: config.json "
+			"beside no model.safetensors, pytorch_model.bin or index",
+			"download the weights too");
 	fsdp_fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
 		"this directory holds no checkpoint (%zu entries, first \"%s\")",
 		look->folder->count,

@@ -49,6 +49,11 @@ struct fsdp_reading {
 				    rest could */
 };
 
+struct fsdp_family;
+/* A file that is called what it is not (FI3067). */
+void fsdp_reading_judge_name(struct fsdp_reading *reading, const struct fsdp_look *look,
+	const struct fsdp_family *family);
+
 /* Names a child; NULL is out of memory. What is not plain about it the caller sets. */
 struct fsdp_child *fsdp_reading_add_child(struct fsdp_reading *reading,
 	struct fsdp_span name, uint32_t rank, struct fsdp_error **ret_error);
@@ -107,6 +112,10 @@ bool fsdp_pattern_in(
 /* foreign.c: fills the error with what the input seems to be and what to do. Always
  * false. */
 bool fsdp_foreign(const struct fsdp_look *look, struct fsdp_error **ret_error);
+
+/* The same of a zip that torch.save did not write. */
+struct fsdp_zip;
+bool fsdp_foreign_zip(const struct fsdp_zip *zip, struct fsdp_error **ret_error);
 
 /* Whether a file's content is a pointer or a page instead of data ("a Git LFS pointer,
  * not the file (the real one has 4.9 GB)"); NULL if not. In the arena. */

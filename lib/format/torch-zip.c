@@ -31,7 +31,7 @@ struct torch_zip {
 	struct fsdp_span root; /* with its slash */
 	const struct fsdp_zip_member *pickle, *version, *byteorder;
 	bool format_version, serialization_id, alignment;
-	bool constants, numpy;
+	bool constants;
 	size_t outside; /* members that are not below the root */
 	struct fsdp_span file;
 	uint32_t file_id;
@@ -77,7 +77,6 @@ static void note_member(struct torch_zip *file, const struct fsdp_zip_member *me
 	struct fsdp_span name = member->name;
 	if (file->root.size == 0 || !fsdp_span_begins(name, file->root)) {
 		file->outside++;
-		file->numpy |= fsdp_span_ends(name, FSDP_SPAN(".npy"));
 		return;
 	}
 	name = fsdp_span(name.data + file->root.size, name.size - file->root.size);
@@ -108,18 +107,8 @@ static bool read_members(struct torch_zip *file, struct fsdp_error **ret_error)
 	file->root = root_of(fsdp_zip_member(&file->zip, 0)->name);
 	for (size_t i = 0; i < file->zip.members.count; i++)
 		note_member(file, fsdp_zip_member(&file->zip, i));
-	if (file->pickle == NULL) {
-		fsdp_fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
-			file->numpy ? "this is a NumPy archive (.npz), not a checkpoint"
-				    : "this is a zip archive without a data.pkl, so "
-				      "torch.save "
-				      "did not write it");
-		fsdp_error_add_rule(ret_error, "FI9005");
-		if (file->numpy)
-			fsdp_error_add_hint(ret_error,
-				"load it with numpy.load(FILE, allow_pickle=False)");
-		return false;
-	}
+	if (file->pickle == NULL)
+		return fsdp_foreign_zip(&file->zip, ret_error);
 	if (file->constants)
 		fsdp_find(findings, FSDP_RULE_TORCHSCRIPT, FSDP_PLACE(.file = file->file),
 			"this is a TorchScript archive (torch.jit.save), which holds "

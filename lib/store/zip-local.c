@@ -148,6 +148,13 @@ static bool is_readable(const struct fsdp_zip_member *member, uint64_t ceiling,
 	struct fsdp_error **ret_error)
 {
 	bool stored = member->method == FSDP_ZIP_STORED;
+	if ((member->flags & FSDP_ZIP_ENCRYPTED) != 0) {
+		fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, member->header,
+			"the zip is encrypted (flags %#06x)", member->flags);
+		fsdp_error_add_hint(ret_error, "unpack it with its password");
+		fsdp_error_add_rule(ret_error, "FI3044");
+		return false;
+	}
 	if ((member->flags & FSDP_ZIP_UNREADABLE) != 0 ||
 		(!stored && member->method != FSDP_ZIP_DEFLATED)) {
 		fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, member->header,

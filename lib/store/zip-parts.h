@@ -13,6 +13,7 @@ enum {
 	FSDP_ZIP_STORED = 0,
 	FSDP_ZIP_DEFLATED = 8,
 	FSDP_ZIP_UNREADABLE = 0x2061, /* flags: encryption, patch data, masked headers */
+	FSDP_ZIP_ENCRYPTED = 0x2041,  /* those of them that mean a password */
 	FSDP_ZIP_UNICODE_PATH = 0x7075, /* an extra field: another name */
 	FSDP_ZIP_RATIO = 1032,          /* no stream of deflate unfolds to more */
 };

@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What is not read is called by its name, with the evidence and what to do.
+
+Every sample is put together here by its first bytes, after the public description of its format; no library
+of that name runs.
+"""
+import io
+import os
+import struct
+import tarfile
+import tempfile
+import zipfile
+
+from oraclelib import Tap, arguments, run, same
+
+NPY = b"\x93NUMPY\x01\x00" + struct.pack("<H", 62)
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"a" * 64 + b"\nsize 4912345678\n"
+PAGE = b"<!DOCTYPE html><html><head><title>404 Not Found</title></head></html>"
+GGUF = b"GGUF" + struct.pack("<IQQ", 3, 7, 2) + bytes(40)
+CONFIG = b'{"architectures": ["LlamaForCausalLM"], "model_type": "llama"}'
+
+
+def npy(descr):
+    return NPY + f"{{'descr': '{descr}', 'fortran_order': False, 'shape': (2, 3), }}".ljust(61).encode() + b"\n" + bytes(24)
+
+
+def safetensors():
+    head = b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}'
+    head += b" " * (-len(head) % 8)
+    return struct.pack("<Q", len(head)) + head + bytes(8)
+
+
+def zipped(*members):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as z:
+        for name, data in members:
+            z.writestr(name, data)
+    return out.getvalue()
+
+
+def locked():
+    """A zip of torch.save with the flag of a password."""
+    data = bytearray(zipped(("archive/data.pkl", b"\x80\x02}q\x00."), ("archive/version", b"3\n")))
+    for magic, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        at = data.find(magic)
+        while at >= 0:
+            data[at + flags] |= 1
+            at = data.find(magic, at + 4)
+    return bytes(data)
+
+
+# What a file holds: (rule, words that have to be said).
+FILES = {
+    "empty.pt": (b"", "FI4001", "empty file"),
+    "zip-end": (b"PK\x05\x06" + bytes(18), "FI4001", "empty zip"),
+    "zeros": (bytes(64), "FI9005", "zeros"),
+    "model.onnx": (b"\x08\x08\x12\x07pytorch\x1a\x052.1.0", "FI9002", "ONNX"),
+    "model.gguf": (GGUF, "FI9002", "GGUF", "version 3", "7 tensors"),
+    "big.gguf": (b"GGUF" + struct.pack(">IQQ", 3, 7, 2), "FI9002", "GGUF", "7 tensors", "big-endian"),
+    "x.npy": (npy("<f4"), "FI9002", "NumPy", "(2, 3)"),
+    "objects.npy": (npy("|O"), "FI3004", "NumPy", "pickle"),
+    "x.npz": (zipped(("x.npy", npy("<f4"))), "FI9002", "NumPy archive", "x.npy"),
+    "m.keras": (zipped(("config.json", b"{}"), ("model.weights.h5", b"\x89HDF")), "FI9002", "Keras"),
+    "m.h5": (b"\x89HDF\r\n\x1a\n" + bytes(40), "FI9002", "HDF5"),
+    "m.dduf": (zipped(("model_index.json", b"{}"), ("unet/model.safetensors", safetensors())), "FI9002", "DDUF"),
+    "m.zip": (zipped(("m/model.safetensors", safetensors())), "FI3060", "m/model.safetensors"),
+    "locked.pt": (locked(), "FI3044", "encrypted", "password"),
+    "m.7z": (b"7z\xbc\xaf\x27\x1c" + bytes(40), "FI3060", "7z"),
+    "m.rar": (b"Rar!\x1a\x07\x01\x00" + bytes(40), "FI3060", "rar"),
+    "m.cab": (b"MSCF" + bytes(40), "FI3060", "cabinet"),
+    "ocdbt": (b"\x0c\xdb\x3a\x2a" + bytes(40), "FI9002", "OCDBT"),
+    "ocdbt-node": (b"\x0c\xdb\x20\xde" + bytes(40), "FI9002", "OCDBT"),
+    "ocdbt-version": (b"\x0c\xdb\x12\x34" + bytes(40), "FI9002", "OCDBT"),
+    "flax.msgpack": (b"\x81\xa6params\x81\xa1a\xc7\x10\x01" + bytes(16), "FI9002", "Flax"),
+    "pointer": (POINTER, "FI4001", "Git LFS", "4.6 GiB", "git lfs pull"),
+    "page": (PAGE, "FI4001", "HTML", "404 Not Found"),
+    "error.json": (b'{"error": "Repository not found"}', "FI4001", "error message"),
+    "entry": (b"Entry not found", "FI4001", "error message"),
+    "login": (b"Invalid username or password.", "FI4001", "error message"),
+    "xml": (b'<?xml version="1.0"?><Error><Code>AccessDenied</Code></Error>', "FI4001", "page"),
+    "mangled": (b"\xef\xbf\xbd\x03" * 300, "FI4001", "U+FFFD"),
+    "elf": (b"\x7fELF" + bytes(60), "FI3063", "program"),
+    "pe": (b"MZ" + bytes(60), "FI3063", "program"),
+    "macho": (b"\xcf\xfa\xed\xfe" + bytes(60), "FI3063", "program"),
+    "script": (b"#!/bin/sh\n", "FI3063", "script"),
+    "torchrec.json": (b'{"plan": {"a": {"t": {"sharding_type": "row_wise"}}}}', "FI9002", "TorchRec"),
+    "plan.json": (b'{"base_model_tp_plan": {"layers.*": "colwise"}}', "FI9002", "transformers"),
+    "config.json": (CONFIG, "FI9005", "configuration", "folder"),
+    "adapter_config.json": (b'{"peft_type": "LORA"}', "FI9005", "adapter"),
+    "index.json": (b'{"weight_map": {}}', "FI9005", "index of shards"),
+    "other.json": (b'{"x": 1}', "FI9005", "JSON"),
+    "unknown": (b"\x01\x02\x03\x04 nobody knows this", "FI9005", "01 02 03 04"),
+}
+
+FOLDERS = {
+    "vllm": ({"model-rank-0-part-0.safetensors": safetensors(), "model-rank-1-part-0.safetensors": safetensors()},
+             "FI9002", "vLLM"),
+    "tensorrt": ({"rank0.safetensors": safetensors(), "config.json": b'{"mapping": {"world_size": 1}}'},
+                 "FI9002", "TensorRT-LLM"),
+    "meta": ({"consolidated.00.pth": b"x", "params.json": b"{}"}, "FI9002", "Meta"),
+    "orbax": ({"_CHECKPOINT_METADATA": b"{}", "default/manifest.ocdbt": b"\x0c\xdb\x3a\x2a"}, "FI9002", "Orbax"),
+    "orbax-item": ({"default/_METADATA": b"{}", "default/manifest.ocdbt": b"\x0c\xdb\x3a\x2a"}, "FI9002", "Orbax"),
+    "zarr": ({"a/.zarray": b"{}", "b/.zarray": b"{}", "a/0": b"x"}, "FI9002", "zarr"),
+    "zarr-3": ({"zarr.json": b'{"zarr_format": 3}'}, "FI9002", "zarr"),
+    "tensorflow": ({"saved_model.pb": b"\x08\x01", "variables/variables.index": b"x"}, "FI9002", "TensorFlow"),
+    "offload": ({"index.json": b'{"a": {"dtype": "float32", "shape": [2]}}', "a.dat": bytes(8)}, "FI9002", "Accelerate"),
+    "gguf": ({f"m-0000{i}-of-00002.gguf": GGUF for i in (1, 2)}, "FI9002", "GGUF", "part 1 of 2"),
+    "no weights": ({"config.json": CONFIG}, "FI9005", "without its weights"),
+    "pointers": ({"config.json": CONFIG, "model.safetensors": POINTER}, "FI4001", "Git LFS"),
+    "pointers behind an index": ({"model.safetensors.index.json": b'{"weight_map": {"a": "model-1.safetensors"}}',
+                                  "model-1.safetensors": POINTER}, "FI4001", "Git LFS"),
+    "pages": ({"config.json": CONFIG, "pytorch_model.bin": PAGE}, "FI4001", "404 Not Found"),
+    "pointers of ranks": ({"rank0.pt": POINTER, "rank1.pt": POINTER}, "FI4001", "Git LFS"),
+    "pointers of DCP": ({".metadata": POINTER, "__0_0.distcp": POINTER}, "FI4001", "Git LFS"),
+    "pointers of DCP-safetensors": ({"shard-00001-model-00001-of-00001.safetensors": POINTER}, "FI4001", "Git LFS"),
+    "pointers of DeepSpeed": ({"global_step1/mp_rank_00_model_states.pt": POINTER,
+                               "global_step1/zero_pp_rank_0_mp_rank_00_optim_states.pt": POINTER,
+                               "latest": b"global_step1"}, "FI4001", "Git LFS"),
+    "a broken download": ({"config.json": CONFIG, "model.safetensors": b""}, "FI4001", "empty file"),
+}
+
+
+def check(args, path, rule, words):
+    problems = []
+    r = run(args, "info", "--json", path)
+    if r.crash:
+        return [r.crash]
+    same(problems, "status", r.status, 2)
+    doc = r.json()
+    told = [e.get("rule") for e in doc["errors"]]
+    if rule not in told:
+        problems.append(f"rules {told}, expected {rule}")
+    text = run(args, "info", path).err.decode("utf-8")
+    problems += [f"{word!r} is not in {text!r}" for word in words if word not in text]
+    return problems
+
+
+def main():
+    args = arguments(__doc__)
+    tap = Tap()
+    with tempfile.TemporaryDirectory() as folder:
+        for name, (data, rule, *words) in FILES.items():
+            path = os.path.join(folder, name)
+            with open(path, "wb") as f:
+                f.write(data)
+            tap.none(f"file: {name}", check(args, path, rule, words))
+            os.remove(path)
+        for name, (files, rule, *words) in FOLDERS.items():
+            top = os.path.join(folder, name)
+            for below, data in files.items():
+                path = os.path.join(top, below)
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                with open(path, "wb") as f:
+                    f.write(data)
+            tap.none(f"folder: {name}", check(args, top, rule, words))
+            if len(files) > 1:
+                packed = os.path.join(folder, "packed.tar")
+                with tarfile.open(packed, "w") as tar:
+                    tar.add(top, "x")
+                tap.none(f"packed: {name}", check(args, packed, rule, words))
+    tap.done()
+
+
+main()
