@@ -19,6 +19,13 @@
 
 enum { RANKS_MAX = 1 << 24, NAME_SHOWN = 200, NAME_LONG = 4096, NAMES_SAID = 1000 };
 
+/* What a unit says of a parameter that the list of parameters says too. */
+struct stated {
+	uint32_t name;
+	fsdp_ints shape;
+	uint8_t dims;
+};
+
 struct plan {
 	struct fsdp_reading *reading;
 	struct fsdp_model *model;
@@ -26,6 +33,7 @@ struct plan {
 	const struct fsdp_json *root;
 	uint32_t *visit_of; /* first visit by raw name id */
 	size_t name_room;
+	struct fsdp_vec stated; /* struct stated */
 	struct fsdp_error **error;
 };
 
@@ -325,6 +333,16 @@ static bool read_shape(struct plan *plan, const struct fsdp_json *json,
 	return *ret_shape != FSDP_NONE;
 }
 
+/* Of a unit; compared with the list of parameters when all is read. */
+static bool state_shape(struct plan *plan, uint32_t name, fsdp_ints shape, uint8_t dims)
+{
+	struct stated *stated = fsdp_vec_push(&plan->stated);
+	if (stated == NULL)
+		return fsdp_arena_fail(plan->reading->scratch, plan->error);
+	*stated = (struct stated){ .name = name, .shape = shape, .dims = dims };
+	return true;
+}
+
 /* ---- parameters and buffers ---- */
 
 static bool read_planned(struct plan *plan, const struct fsdp_json *json, bool is_buffer)
@@ -560,7 +578,13 @@ static bool read_params(
 				fsdp_span(fqn.data + from, fqn.size - from));
 		if (record->full == FSDP_NONE)
 			return fsdp_arena_fail(plan->model->arena, plan->error);
-		if (!add_placement(plan, &params->items[i], &record->placement))
+		struct stated stated;
+		const struct fsdp_json *shape = fsdp_json_get(&params->items[i], "shape");
+		if (!add_placement(plan, &params->items[i], &record->placement) ||
+			(shape != NULL &&
+				(!read_shape(plan, shape, &stated.shape, &stated.dims) ||
+					!state_shape(plan, record->full, stated.shape,
+						stated.dims))))
 			return false;
 	}
 	return true;
@@ -640,6 +664,8 @@ static bool read_flat_entry(struct plan *plan, struct flat_reading *reading,
 	record->full = full_name(plan, reading->unit->module, fqn);
 	if (record->relative == FSDP_NONE || record->full == FSDP_NONE)
 		return fsdp_arena_fail(plan->model->arena, plan->error);
+	if (!state_shape(plan, record->full, entry.shape, dims))
+		return false;
 	(void)fsdp_numel(fsdp_model_ints(plan->model, entry.shape), dims, &entry.numel);
 	entry.fqn = record->full;
 	entry.dims = dims;
@@ -1111,6 +1137,45 @@ static bool read_units(struct plan *plan)
 
 /* ---- the plan against itself ---- */
 
+/* A unit and the list of parameters say the same of a shape. */
+static bool check_shapes(struct plan *plan)
+{
+	struct fsdp_model *model = plan->model;
+	size_t names = model->names.list.count, said = 0;
+	uint32_t *listed = fsdp_arena_take(
+		plan->reading->scratch, names * sizeof *listed, sizeof *listed);
+	if (listed == NULL)
+		return fsdp_arena_fail(plan->reading->scratch, plan->error);
+	for (uint32_t i = 0; i < model->planned.count; i++)
+		listed[((const struct fsdp_planned *)fsdp_vec_at(&model->planned, i))
+				->name] = i + 1;
+	for (size_t i = 0; i < plan->stated.count && said < NAMES_SAID; i++) {
+		const struct stated *stated = fsdp_vec_at(&plan->stated, i);
+		if (listed[stated->name] == 0)
+			continue;
+		const struct fsdp_planned *planned =
+			fsdp_vec_at(&model->planned, listed[stated->name] - 1);
+		if (planned->dims == stated->dims &&
+			(stated->dims == 0 ||
+				memcmp(fsdp_model_ints(model, planned->shape),
+					fsdp_model_ints(model, stated->shape),
+					stated->dims * sizeof(int64_t)) == 0))
+			continue;
+		struct fsdp_span text = FSDP_SPAN("");
+		if (fsdp_names_length(&model->names, stated->name) <= NAME_LONG)
+			text = fsdp_model_name(
+				model, stated->name, plan->reading->scratch);
+		if (text.data == NULL)
+			return fsdp_arena_fail(plan->reading->scratch, plan->error);
+		said++;
+		say(plan, text,
+			"%.*s has one shape among the parameters and another one in its "
+			"unit",
+			shown(text), (const char *)text.data);
+	}
+	return true;
+}
+
 /* Every parameter of a unit is listed, and in one unit only. */
 static bool check_units(struct plan *plan)
 {
@@ -1281,7 +1346,7 @@ static bool read_document(struct plan *plan)
 	if (!read_head(plan) || !read_modules(plan) || !set_prefixes(plan) ||
 		!read_planned_list(plan, "parameters", false) ||
 		!read_planned_list(plan, "buffers", true) || !read_units(plan) ||
-		!check_units(plan) || !check_wrappers(plan))
+		!check_units(plan) || !check_shapes(plan) || !check_wrappers(plan))
 		return false;
 	model->has_plan = true;
 	model->plan.unit_count = (uint32_t)model->units.count;
@@ -1308,6 +1373,7 @@ bool fsdp_plan_read(struct fsdp_reading *reading, struct fsdp_span bytes,
 		.error = ret_error != NULL ? ret_error : &local,
 	};
 	uint64_t limit = fsdp_limit(reading->limits, FSDP_LIMIT_PLAN_BYTES);
+	fsdp_vec_init(&plan.stated, reading->scratch, sizeof(struct stated));
 	if (bytes.size > limit)
 		return fsdp_fail_limit(ret_error, FSDP_LIMIT_PLAN_BYTES, limit);
 	bool read =
