@@ -35,17 +35,20 @@ static void emit_library(struct out *out, struct fsdp_library library)
 
 static bool run_version(struct run *run, struct fsdp_error **ret_error)
 {
-	struct text features[1];
+	struct text features[2];
 	size_t feature_count = 0;
 	struct fsdp_library library;
 
 	(void)ret_error;
-	if (sandbox_is_built())
-		features[feature_count++] = text_of("sandbox");
+	if (sandbox_built() & SANDBOX_CALLS)
+		features[feature_count++] = text_of("seccomp");
+	if (sandbox_built() & SANDBOX_FILES)
+		features[feature_count++] = text_of("landlock");
 	run_begin(run, STATUS_GOOD);
 	out_line(run->out, NULL, "fsdp-inspect %s", fsdp_version());
-	out_line(run->out, "features", "%s",
-		feature_count > 0 ? features[0].data : "none");
+	out_line(run->out, "features", "%s%s%s",
+		feature_count > 0 ? features[0].data : "none",
+		feature_count > 1 ? ", " : "", feature_count > 1 ? features[1].data : "");
 	out_field(run->out, "version", value_word(fsdp_version()));
 	out_field(run->out, "features", value_texts(features, feature_count));
 	out_array_begin(run->out, "libraries");

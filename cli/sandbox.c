@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows which system calls a reader never needs, and how the kernel wants to be told: a
- * filter program of the classic kind (seccomp(2), bpf(4)), which it runs on the number
- * and the arguments of every call. The only file that knows this.
+ * Knows which system calls a reader never needs and which files it may open, and how the
+ * kernel wants to be told: a filter program of the classic kind (seccomp(2)), which it
+ * runs on the number and the arguments of every call, and rules about what lies below a
+ * folder (landlock(7)). The only file that knows this.
  *
- * A list of what is denied, not of what is allowed: libraries and kernels differ in what
- * they call to read and allocate, and a tool that dies in a new libc helps nobody.
- * What is denied fails with EPERM, so a mistake here is an error message.
+ * The filter has a list of what is denied, not of what is allowed: libraries and kernels
+ * differ in what they call to read and allocate, and a tool that dies in a new libc helps
+ * nobody. What is denied fails with EPERM, so a mistake here is an error message.
  *
  * Written by hand because it is a table and three conditions: it needs no memory, takes
  * one system call and a few microseconds, and cannot fail halfway.
@@ -30,12 +31,19 @@
 #include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
+#if __has_include(<linux/landlock.h>)
+#include <linux/landlock.h>
+#endif
 #include <linux/seccomp.h>
+#include <limits.h>
 #include <sched.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -233,12 +241,7 @@ static void refuse_other_processes(struct program *program)
 	refuse_if(program, SYS_tgkill, 0, other, 1);
 }
 
-bool sandbox_is_built(void)
-{
-	return true;
-}
-
-bool sandbox_enter(bool finish_files)
+static bool lock_calls(bool finish_files)
 {
 	struct program program = { .size = 0 };
 
@@ -253,21 +256,186 @@ bool sandbox_enter(bool finish_files)
 	end_with(&program, SECCOMP_RET_ALLOW);
 
 	struct sock_fprog all = { .len = program.size, .filter = program.code };
-	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &all) == 0;
+	return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &all) == 0;
+}
+
+/* ---- files ---- */
+
+#if defined(SYS_landlock_create_ruleset) && __has_include(<linux/landlock.h>)
+
+#define LOCKS_FILES SANDBOX_FILES
+
+/* What is read is asked for by rules; what the filter refuses is refused here once more.
+ * Giving and removing names is left to the filter, which knows whether it is wanted. */
+enum {
+	READING = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR,
+	CHANGING = LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_WRITE_FILE |
+		   LANDLOCK_ACCESS_FS_REMOVE_DIR | LANDLOCK_ACCESS_FS_MAKE_CHAR |
+		   LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_MAKE_SOCK |
+		   LANDLOCK_ACCESS_FS_MAKE_FIFO | LANDLOCK_ACCESS_FS_MAKE_BLOCK |
+		   LANDLOCK_ACCESS_FS_MAKE_SYM,
+};
+
+static int make_rules(void)
+{
+	const struct landlock_ruleset_attr attributes = {
+		.handled_access_fs = READING | CHANGING,
+	};
+
+	return (int)syscall(
+		SYS_landlock_create_ruleset, &attributes, sizeof attributes, 0);
+}
+
+static void allow_below(int rules, const char *path)
+{
+	struct landlock_path_beneath_attr below = {
+		.allowed_access = READING,
+		.parent_fd = open(path, O_PATH | O_CLOEXEC),
+	};
+	struct stat status;
+
+	if (below.parent_fd == -1)
+		return;
+	if (fstat(below.parent_fd, &status) == 0 && !S_ISDIR(status.st_mode))
+		below.allowed_access = LANDLOCK_ACCESS_FS_READ_FILE;
+	(void)syscall(
+		SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &below, 0);
+	close(below.parent_fd);
+}
+
+static bool lock_files(int rules)
+{
+	return syscall(SYS_landlock_restrict_self, rules, 0) == 0;
 }
 
 #else
 
-bool sandbox_is_built(void)
+#define LOCKS_FILES 0
+
+static int make_rules(void)
 {
+	return -1;
+}
+
+static void allow_below(int rules, const char *path)
+{
+	(void)rules;
+	(void)path;
+}
+
+static bool lock_files(int rules)
+{
+	(void)rules;
 	return false;
 }
 
-bool sandbox_enter(bool finish_files)
+#endif
+
+/* ---- both ---- */
+
+unsigned sandbox_built(void)
 {
+	return SANDBOX_CALLS | LOCKS_FILES;
+}
+
+/* What the C library reads by itself when characters or times are converted. */
+static const char *const of_libc[] = { "/usr/lib", "/usr/share/zoneinfo",
+	"/etc/localtime" };
+
+struct sandbox sandbox_begin(void)
+{
+	struct sandbox sandbox = { make_rules() };
+
+	for (size_t i = 0; sandbox.rules != -1 && i < COUNT(of_libc); i++)
+		allow_below(sandbox.rules, of_libc[i]);
+	return sandbox;
+}
+
+/* The folder that a path which is no folder lies in, in place. */
+static void cut_to_folder(char *path)
+{
+	char *slash = strrchr(path, '/');
+
+	if (slash == NULL)
+		strcpy(path, ".");
+	else if (slash == path)
+		slash[1] = '\0';
+	else
+		*slash = '\0';
+}
+
+/* …/models--org--name/snapshots/<revision>/… to …/models--org--name, in place. */
+static bool cut_to_cache(char *path)
+{
+	static const char below[] = "/snapshots/";
+	char *found = NULL;
+
+	for (char *at = strstr(path, below); at != NULL; at = strstr(at + 1, below))
+		found = at;
+	if (found == NULL || found == path)
+		return false;
+	*found = '\0';
+	return true;
+}
+
+void sandbox_allow(struct sandbox *sandbox, const char *path)
+{
+	char folder[PATH_MAX];
+	struct stat status;
+
+	if (sandbox->rules == -1 || strlen(path) >= sizeof folder ||
+		stat(path, &status) != 0)
+		return;
+	allow_below(sandbox->rules, path);
+	strcpy(folder, path);
+	if (!S_ISDIR(status.st_mode)) {
+		cut_to_folder(folder);
+		allow_below(sandbox->rules, folder);
+	}
+	/* What the links of a cache lead to is found by its real path only. */
+	char real[PATH_MAX];
+	if (realpath(folder, real) != NULL && strlen(real) + 2 <= sizeof real &&
+		cut_to_cache(strcat(real, "/")))
+		allow_below(sandbox->rules, real);
+}
+
+unsigned sandbox_enter(struct sandbox *sandbox, bool finish_files)
+{
+	unsigned locked = 0;
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+		return 0;
+	if (sandbox->rules != -1) {
+		locked |= lock_files(sandbox->rules) ? SANDBOX_FILES : 0;
+		close(sandbox->rules);
+	}
+	sandbox->rules = -1;
+	return locked | (lock_calls(finish_files) ? SANDBOX_CALLS : 0);
+}
+
+#else
+
+unsigned sandbox_built(void)
+{
+	return 0;
+}
+
+struct sandbox sandbox_begin(void)
+{
+	return (struct sandbox){ -1 };
+}
+
+void sandbox_allow(struct sandbox *sandbox, const char *path)
+{
+	(void)sandbox;
+	(void)path;
+}
+
+unsigned sandbox_enter(struct sandbox *sandbox, bool finish_files)
+{
+	(void)sandbox;
 	(void)finish_files;
-	return false;
+	return 0;
 }
 
 #endif

@@ -4,15 +4,39 @@
 
 #include <stdbool.h>
 
-/* Whether this program was built with one. */
-bool sandbox_is_built(void);
+/*
+ * Two locks of the kernel, one for system calls (seccomp) and one for files (Landlock).
+ * Once both are shut this process can read below the paths that were allowed, allocate,
+ * start threads and write to what it has open. It cannot create, connect, execute or
+ * change anything. A lock that the kernel does not have is no failure, only a lock less.
+ */
+enum sandbox_lock {
+	SANDBOX_CALLS = 1 << 0,
+	SANDBOX_FILES = 1 << 1,
+};
+
+struct sandbox {
+	int rules; /* the kernel's list of what may be read; -1: it keeps none */
+};
+
+/* Which locks this program was built with: a set of enum sandbox_lock. */
+unsigned sandbox_built(void);
+
+/* Nothing is locked yet. What is allowed are the tables of the C library. */
+struct sandbox sandbox_begin(void);
 
 /*
- * From now on this process can read, allocate, start threads and write to what it has
- * open. It cannot create, connect, execute or change anything; with `finish_files` it can
- * still rename and remove names, which finished outputs need. False if the kernel does
- * not let us: that is no failure, only a lock less.
+ * A path as the user named it: of a folder all below it, of a file the whole folder it is
+ * in, where the rest of its checkpoint may be, and what it is a link to; within a
+ * download cache of the Hugging Face hub the whole cache, whose links lead across it. One
+ * that cannot be looked at is passed over: opening it will tell.
  */
-bool sandbox_enter(bool finish_files);
+void sandbox_allow(struct sandbox *sandbox, const char *path);
+
+/*
+ * Shuts the locks, for good, and gives the set of those that hold. With `finish_files`
+ * names can still be given and removed, which finished outputs need.
+ */
+unsigned sandbox_enter(struct sandbox *sandbox, bool finish_files);
 
 #endif

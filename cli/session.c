@@ -834,15 +834,53 @@ static void session_done(struct session *session)
 	owned_free(&session->owned);
 }
 
+static bool is_read(const struct option *row)
+{
+	return row->kind == OPTION_TEXT &&
+	       (strcmp(row->argument, "FILE") == 0 ||
+		       strcmp(row->argument, "CHECKPOINT") == 0);
+}
+
+/* Not only the arguments are read: options may name something too. */
+static void allow_files(
+	struct sandbox *sandbox, const struct option *rows, const void *values)
+{
+	for (; rows != NULL && rows->name != NULL; rows++) {
+		const char *path;
+
+		if (!is_read(rows))
+			continue;
+		memcpy(&path, (const char *)values + rows->offset, sizeof path);
+		if (path != NULL)
+			sandbox_allow(sandbox, path);
+	}
+}
+
 static void lock_up(struct session *session)
 {
+	static const char *const locks[] = {
+		[0] = "none, it has none",
+		[SANDBOX_CALLS] = "seccomp",
+		[SANDBOX_FILES] = "Landlock",
+		[SANDBOX_CALLS | SANDBOX_FILES] = "seccomp, Landlock",
+	};
+	const struct texts *paths = &session->inputs->paths;
 	const struct common_options *common = &session->arguments->common;
 
-	if (common->no_sandbox || !sandbox_is_built())
+	struct sandbox sandbox;
+	unsigned locked;
+
+	if (common->no_sandbox || sandbox_built() == 0)
 		return;
-	if (!sandbox_enter(outputs_have_files(session->outputs)) &&
-		session->error_looks->verbosity >= 2)
-		add_note(session, "the kernel does not let this process lock itself up");
+	sandbox = sandbox_begin();
+	for (size_t i = 0; i < paths->count; i++)
+		sandbox_allow(&sandbox, paths->items[i]);
+	allow_files(&sandbox, common_options, common);
+	allow_files(&sandbox, session->command->options, session->arguments->options);
+	locked = sandbox_enter(&sandbox, outputs_have_files(session->outputs));
+	if (session->error_looks->verbosity >= 1)
+		add_note(session, "locks of the kernel: %s",
+			locks[locked & (SANDBOX_CALLS | SANDBOX_FILES)]);
 }
 
 int session_run(const struct arguments *arguments, const struct inputs *inputs,

@@ -32,13 +32,17 @@ static int outcome(int result)
 	return result == -1 ? errno : 0;
 }
 
-static int try_in_child(int (*attempt)(void), bool finish_files)
+/* What may be read; NULL: the test's own folder. */
+static int try_reading(int (*attempt)(void), bool finish_files, const char *allowed)
 {
 	int status;
 	pid_t child = fork();
 	assert_true(child != -1);
 	if (child == 0) {
-		if (!sandbox_enter(finish_files))
+		struct sandbox sandbox = sandbox_begin();
+		sandbox_allow(&sandbox, allowed != NULL ? allowed : folder);
+		unsigned wanted = SANDBOX_CALLS | (allowed != NULL ? SANDBOX_FILES : 0);
+		if ((sandbox_enter(&sandbox, finish_files) & wanted) != wanted)
 			_exit(CANNOT_LOCK);
 		_exit(attempt());
 	}
@@ -47,6 +51,11 @@ static int try_in_child(int (*attempt)(void), bool finish_files)
 	if (WEXITSTATUS(status) == CANNOT_LOCK)
 		skip();
 	return WEXITSTATUS(status);
+}
+
+static int try_in_child(int (*attempt)(void), bool finish_files)
+{
+	return try_reading(attempt, finish_files, NULL);
 }
 
 static int run_program(void)
@@ -211,6 +220,93 @@ static void a_reader_can_work(void **state)
 	assert_int_equal(try_in_child(read_and_think, false), 0);
 }
 
+/* Below the test's folder: hub/{snapshots/r/deep/link, blobs/b}, other/file, alias. */
+static char paths[5][96];
+
+enum { HUB_SNAPSHOT, HUB_LINK, BLOB, OTHER, ALIAS };
+
+static int open_path(int which)
+{
+	return outcome(open(paths[which], O_RDONLY));
+}
+
+static int read_blob(void)
+{
+	return open_path(BLOB);
+}
+
+static int read_other(void)
+{
+	return open_path(OTHER);
+}
+
+static int list_folder(void)
+{
+	return outcome(open(folder, O_RDONLY | O_DIRECTORY));
+}
+
+static void make_file(char *path, const char *name)
+{
+	snprintf(path, sizeof paths[0], "%s/%s", folder, name);
+	int file = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+	assert_true(file != -1);
+	close(file);
+}
+
+static void make_folder_of(const char *name)
+{
+	char path[64];
+	snprintf(path, sizeof path, "%s/%s", folder, name);
+	assert_int_equal(mkdir(path, 0700), 0);
+}
+
+static void remove_all(void)
+{
+	static const char *const names[] = { "alias", "other/file", "other",
+		"hub/blobs/b", "hub/blobs", "hub/snapshots/r/deep/link",
+		"hub/snapshots/r/deep", "hub/snapshots/r", "hub/snapshots", "hub" };
+	char path[64];
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+		assert_int_equal(remove(path), 0);
+	}
+}
+
+static void only_what_was_allowed_is_read(void **state)
+{
+	(void)state;
+	make_folder_of("hub");
+	make_folder_of("hub/snapshots");
+	make_folder_of("hub/snapshots/r");
+	make_folder_of("hub/snapshots/r/deep");
+	make_folder_of("hub/blobs");
+	make_folder_of("other");
+	make_file(paths[BLOB], "hub/blobs/b");
+	make_file(paths[OTHER], "other/file");
+	snprintf(paths[HUB_SNAPSHOT], sizeof paths[0], "%s/hub/snapshots/r", folder);
+	snprintf(
+		paths[HUB_LINK], sizeof paths[0], "%s/hub/snapshots/r/deep/link", folder);
+	snprintf(paths[ALIAS], sizeof paths[0], "%s/alias", folder);
+	assert_int_equal(symlink("../../../blobs/b", paths[HUB_LINK]), 0);
+	assert_int_equal(symlink("other/file", paths[ALIAS]), 0);
+
+	int of_snapshot = try_reading(read_blob, false, paths[HUB_SNAPSHOT]);
+	int of_link = try_reading(read_blob, false, paths[HUB_LINK]);
+	int of_blob = try_reading(read_other, false, paths[BLOB]);
+	int of_alias = try_reading(read_other, false, paths[ALIAS]);
+	int above = try_reading(list_folder, false, paths[OTHER]);
+	int nothing = try_reading(read_other, false, "/nowhere");
+	int kept_beside = try_reading(read_and_think, false, paths[ALIAS]);
+	remove_all();
+	assert_int_equal(of_snapshot, 0);
+	assert_int_equal(of_link, 0);
+	assert_int_equal(of_blob, EACCES);
+	assert_int_equal(of_alias, 0);
+	assert_int_equal(above, EACCES);
+	assert_int_equal(nothing, EACCES);
+	assert_int_equal(kept_beside, 0);
+}
+
 static int die_of_signal(void)
 {
 	return outcome(kill(getpid(), 0));
@@ -249,6 +345,7 @@ int main(void)
 #endif
 		cmocka_unit_test(finished_files_are_named_only_where_there_are_any),
 		cmocka_unit_test(a_reader_can_work),
+		cmocka_unit_test(only_what_was_allowed_is_read),
 		cmocka_unit_test(one_can_signal_oneself),
 	};
 	return cmocka_run_group_tests(tests, set_up, tear_down);
