@@ -203,6 +203,18 @@ static bool is_there(
 	       entry.kind == kind;
 }
 
+/* Tags that DeepSpeed, Lightning and Accelerate choose. */
+static const char *const tags[] = { "global_step#", "checkpoint", "pytorch_model",
+	"pytorch_model_#" };
+
+static bool names_a_tag(const struct fsdp_folder *folder)
+{
+	for (size_t i = 0; i < sizeof tags / sizeof *tags; i++)
+		if (fsdp_pattern_in(folder, FSDP_ENTRY_DIRECTORY, tags[i]))
+			return true;
+	return false;
+}
+
 static int bid(const struct fsdp_look *look)
 {
 	const struct fsdp_folder *folder = look->folder;
@@ -215,13 +227,28 @@ static int bid(const struct fsdp_look *look)
 	/* Other run folders have a file of this name too. */
 	return is_there(folder, "latest", FSDP_ENTRY_FILE) &&
 			       (is_there(folder, "zero_to_fp32.py", FSDP_ENTRY_FILE) ||
-				       fsdp_pattern_in(folder, FSDP_ENTRY_DIRECTORY,
-					       "global_step#"))
+				       names_a_tag(folder))
 		       ? 60
 		       : 0;
 }
 
 /* ---- naming the files ---- */
+
+/* The only folder of a step, whatever points elsewhere. */
+static bool find_only_step(const struct fsdp_folder *folder, struct fsdp_entry *ret_entry)
+{
+	uint32_t numbers[FSDP_PATTERN_NUMBERS];
+	size_t count = 0;
+	for (size_t i = 0; i < folder->count; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+		if (entry.kind != FSDP_ENTRY_DIRECTORY ||
+			!fsdp_pattern_takes(entry.name, "global_step#", numbers))
+			continue;
+		*ret_entry = entry;
+		count++;
+	}
+	return count == 1;
+}
 
 static bool read_root(struct deepspeed *ds, const struct fsdp_folder *folder,
 	struct fsdp_error **ret_error)
@@ -243,6 +270,17 @@ static bool read_root(struct deepspeed *ds, const struct fsdp_folder *folder,
 	if (fsdp_folder_find(folder, tag, &entry))
 		return fsdp_reading_add_child(
 			       ds->reading, entry.name, FSDP_NONE, ret_error) != NULL;
+	if (find_only_step(folder, &entry)) {
+		fsdp_find(&ds->reading->model->findings, FSDP_RULE_MISSING_FILE,
+			FSDP_PLACE(.file = fsdp_span_text(pointer),
+				.severity = FSDP_WARNING + 1),
+			"the file names %.*s, which is not there; %.*s was read",
+			(int)tag.size, (const char *)tag.data,
+			(int)fsdp_min(entry.name.size, 64),
+			(const char *)entry.name.data);
+		return fsdp_reading_add_child(
+			       ds->reading, entry.name, FSDP_NONE, ret_error) != NULL;
+	}
 	fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
 		"%s names %.*s, which is not there", pointer, (int)tag.size,
 		(const char *)tag.data);
@@ -1330,6 +1368,48 @@ static void set_format(struct deepspeed *ds)
 	set_world(ds);
 }
 
+/* Elements of a flat buffer on all ranks; *ret_whole: none of them is missing. */
+static uint64_t sum_flats(const struct deepspeed *ds, const char *name, bool *ret_whole)
+{
+	uint64_t sum = 0;
+	*ret_whole = ds->optim_files == ds->world_size;
+	for (uint32_t rank = 0; rank < ds->optim_files; rank++) {
+		const struct stored *flat = find_flat(ds, name, rank);
+		*ret_whole &= flat != NULL;
+		if (flat != NULL)
+			sum += fsdp_min(flat->numel, LENGTH_MAX / RANKS_MAX);
+	}
+	return sum;
+}
+
+static uint64_t round_up(uint64_t number, uint64_t to)
+{
+	return (number + to - 1) / to * to;
+}
+
+/* param_shapes say how long the flat buffers are. Where they are not, parameters may lie
+ * elsewhere than they say: an alignment that nobody recorded. */
+static void judge_lengths(struct deepspeed *ds)
+{
+	uint64_t align = 2 * (uint64_t)ds->world_size;
+	char name[256];
+	for (uint32_t group = 0; group < GROUPS_MAX && align != 0; group++) {
+		bool whole;
+		if (ds->slice.firsts[group] == 0 || is_apart(ds, group))
+			continue;
+		snprintf(name, sizeof name, GROUPS "%u", group);
+		uint64_t found = sum_flats(ds, name, &whole);
+		uint64_t length = ds->slice.lengths[group];
+		if (!whole || round_up(found, align) == round_up(length, align))
+			continue;
+		fsdp_find(&ds->reading->model->findings, FSDP_RULE_METADATA_INCONSISTENT,
+			FSDP_PLACE(.next = "convert with the DeepSpeed that wrote it"),
+			"param_shapes of group %u have %llu elements, its flat buffers "
+			"%llu: where parameters begin in them is not sure",
+			group, (unsigned long long)length, (unsigned long long)found);
+	}
+}
+
 static bool join_slice(
 	struct deepspeed *ds, uint32_t index, struct fsdp_error **ret_error)
 {
@@ -1337,6 +1417,8 @@ static bool join_slice(
 	if (!begin_slice(ds, index, ret_error))
 		return false;
 	find_states(ds, parts ? STATES_3 : STATES);
+	if (!parts && ds->world_size != 0)
+		judge_lengths(ds);
 	return (ds->world_size == 0 ||
 		       ((parts ? join_parts : join_cut)(ds, ret_error) &&
 			       (parts ? join_frozen : add_frozen)(ds, ret_error) &&

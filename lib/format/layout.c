@@ -580,6 +580,28 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	return state->layout->name_children(reading, look->folder, ret_error);
 }
 
+/* Files that every rank writes are as many as there are ranks. */
+static void judge_ranks(struct fsdp_reading *reading)
+{
+	struct fsdp_model *model = reading->model;
+	for (size_t i = 0, next; i < reading->children.count; i = next) {
+		const struct fsdp_child *first = fsdp_vec_at(&reading->children, i);
+		for (next = i + 1; next < reading->children.count; next++) {
+			const struct fsdp_child *child =
+				fsdp_vec_at(&reading->children, next);
+			if (child->role != first->role || child->rank == FSDP_NONE ||
+				!fsdp_span_equal(child->below, first->below))
+				break;
+		}
+		if (first->rank != FSDP_NONE && model->world_size != FSDP_NONE &&
+			next - i < model->world_size)
+			fsdp_find(&model->findings, FSDP_RULE_RANK_MISSING,
+				FSDP_PLACE(.file = first->name),
+				"%zu of %u ranks have a file like this one", next - i,
+				model->world_size);
+	}
+}
+
 static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 {
 	struct state *state = reading->state;
@@ -593,6 +615,7 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 	model->format.writer = state->layout->writer;
 	if (state->world_size != 0)
 		model->world_size = state->world_size;
+	judge_ranks(reading);
 	return state->layout->finish == NULL || state->layout->finish(reading, ret_error);
 }
 

@@ -4,9 +4,12 @@
  * each tensor- and pipeline-parallel rank, whose tensors are slices under one name. Reads
  * none of the files; puts what was read of them together.
  *
- *	iter_<n>/mp_rank_<tp>[_<pp>]/model_optim_rng.pt
+ *	iter_<n>/mp_rank_<tp>[_<pp>][_<ep>]/model_optim_rng.pt
  *		args        a Namespace: the only record of how many ranks there are
- *		model       names; layers count from 0 in every pipeline stage
+ *		model       names; layers count from 0 in every pipeline stage, local
+ *		            experts in every rank of expert parallelism
+ *		model<i>    instead, where a stage has several parts of the model: the
+ *		            first parts of all stages are before the second ones
  *		iteration, checkpoint_version, optimizer, rng_state …
  *
  * Along which dimension a tensor was cut is written nowhere: its module's name tells.
@@ -23,46 +26,48 @@
 
 #define FILE_NAME "model_optim_rng.pt"
 
-enum { STAGES_MAX = 1 << 12, LAYER_MAX = 1 << 18 };
+enum { STAGES_MAX = 1 << 12, LAYER_MAX = 1 << 18, CHUNKS_MAX = 256 };
 
 /* Of one file. */
 struct part {
-	uint32_t tp, pp;
+	uint32_t tp, pp, ep;
 	uint32_t first, end; /* its tensors */
 };
 
 struct megatron {
 	struct fsdp_model *model;
 	struct fsdp_arena *scratch;
-	uint32_t tp_size, pp_size;
+	uint32_t tp_size, pp_size, ep_size;
+	uint32_t chunks; /* parts of the model that a stage has */
 	bool is_gated;
-	uint32_t *layers; /* by stage: how many lie in the stages before */
+	uint32_t *layers; /* by part and stage: how many lie before */
+	uint32_t experts; /* of one rank */
 };
 
 /* ---- names of folders ---- */
 
-static bool takes_folder(struct fsdp_span name, uint32_t *ret_tp, uint32_t *ret_pp)
+/* Numbers beyond the first: of a stage, of a rank of expert parallelism, or both. */
+static bool takes_folder(struct fsdp_span name, uint32_t *ret_numbers)
 {
-	uint32_t numbers[FSDP_PATTERN_NUMBERS] = { 0 };
-	bool taken = fsdp_pattern_takes(name, "mp_rank_#", numbers);
-	if (!taken) {
-		numbers[1] = 0;
-		taken = fsdp_pattern_takes(name, "mp_rank_#_#", numbers);
+	static const char *const patterns[] = { "mp_rank_#", "mp_rank_#_#",
+		"mp_rank_#_#_#" };
+	for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
+		memset(ret_numbers, 0, FSDP_PATTERN_NUMBERS * sizeof *ret_numbers);
+		if (fsdp_pattern_takes(name, patterns[i], ret_numbers))
+			return true;
 	}
-	*ret_tp = numbers[0];
-	*ret_pp = taken ? numbers[1] : 0;
-	return taken;
+	return false;
 }
 
 static int bid(const struct fsdp_look *look)
 {
-	uint32_t tp, pp;
+	uint32_t numbers[FSDP_PATTERN_NUMBERS];
 	if (look->folder == NULL)
 		return 0;
 	for (size_t i = 0; i < look->folder->count; i++) {
 		struct fsdp_entry entry = fsdp_folder_entry(look->folder, i);
 		if (entry.kind == FSDP_ENTRY_DIRECTORY &&
-			takes_folder(entry.name, &tp, &pp))
+			takes_folder(entry.name, numbers))
 			return 60;
 	}
 	return 0;
@@ -84,20 +89,25 @@ static bool add_child(struct fsdp_reading *reading, struct fsdp_span folder,
 static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	struct fsdp_error **ret_error)
 {
-	uint32_t tp, pp, tp_size = 1;
-	for (size_t i = 0; i < look->folder->count; i++)
-		if (takes_folder(fsdp_folder_entry(look->folder, i).name, &tp, &pp) &&
-			tp >= tp_size)
-			tp_size = tp + 1;
+	uint32_t numbers[FSDP_PATTERN_NUMBERS], tp_size = 1, last_size = 1;
+	for (size_t i = 0; i < look->folder->count; i++) {
+		if (!takes_folder(fsdp_folder_entry(look->folder, i).name, numbers))
+			continue;
+		if (numbers[0] >= tp_size)
+			tp_size = numbers[0] + 1;
+		if (numbers[2] >= last_size)
+			last_size = numbers[2] + 1;
+	}
 	for (size_t i = 0; i < look->folder->count; i++) {
 		struct fsdp_entry entry = fsdp_folder_entry(look->folder, i);
 		if (entry.kind != FSDP_ENTRY_DIRECTORY ||
-			!takes_folder(entry.name, &tp, &pp))
+			!takes_folder(entry.name, numbers))
 			continue;
-		uint64_t rank = (uint64_t)pp * tp_size + tp;
-		if (!add_child(reading, entry.name,
-			    rank < FSDP_PATTERN_MAX ? (uint32_t)rank : FSDP_NONE,
-			    ret_error))
+		uint64_t above = (uint64_t)numbers[1] * last_size + numbers[2], rank;
+		if (!fsdp_mul(above, tp_size, &rank) ||
+			!fsdp_add(rank, numbers[0], &rank) || rank >= FSDP_PATTERN_MAX)
+			rank = FSDP_NONE;
+		if (!add_child(reading, entry.name, (uint32_t)rank, ret_error))
 			return false;
 	}
 	reading->model->is_set = true;
@@ -164,30 +174,35 @@ static bool is_gate(const struct megatron *megatron, struct fsdp_span name)
 	       (ends_in(name, gates, 2, "weight") || ends_in(name, gates, 2, "bias"));
 }
 
-/* Where the number of a layer stands in a name. */
-static bool find_layer(
-	struct fsdp_span name, size_t *ret_begin, size_t *ret_end, uint32_t *ret_layer)
+#define LAYERS "layers."
+#define EXPERTS "local_experts."
+
+/* Where the number behind a word ("layers.") stands in a name. */
+static bool find_number(struct fsdp_span name, const char *word, size_t *ret_begin,
+	size_t *ret_end, uint32_t *ret_number)
 {
-	static const char word[] = "layers.";
-	const unsigned char *at = memmem(name.data, name.size, word, sizeof word - 1);
+	size_t size = strlen(word);
+	const unsigned char *at = memmem(name.data, name.size, word, size);
 	uint32_t layer = 0;
 	if (at == NULL || (at != name.data && at[-1] != '.'))
 		return false;
-	size_t begin = (size_t)(at - name.data) + sizeof word - 1, end = begin;
+	size_t begin = (size_t)(at - name.data) + size, end = begin;
 	while (end < name.size && name.data[end] >= '0' && name.data[end] <= '9' &&
 		layer < LAYER_MAX)
 		layer = layer * 10 + (uint32_t)(name.data[end++] - '0');
 	*ret_begin = begin;
 	*ret_end = end;
-	*ret_layer = layer;
+	*ret_number = layer;
 	return end != begin && layer < LAYER_MAX;
 }
 
 /* ---- what was read ---- */
 
 static bool find_part(
-	const struct fsdp_model *model, uint32_t index, struct part *ret_part)
+	const struct megatron *megatron, uint32_t index, struct part *ret_part)
 {
+	const struct fsdp_model *model = megatron->model;
+	uint32_t numbers[FSDP_PATTERN_NUMBERS];
 	const struct fsdp_file_record *file = fsdp_vec_at(&model->files, index);
 	const struct fsdp_file_record *next =
 		index + 1 < model->files.count ? fsdp_vec_at(&model->files, index + 1)
@@ -198,78 +213,140 @@ static bool find_part(
 	folder.size -= end.size;
 	const unsigned char *slash = memrchr(folder.data, '/', folder.size);
 	size_t skip = slash != NULL ? (size_t)(slash - folder.data) + 1 : 0;
-	if (!takes_folder(fsdp_span(folder.data + skip, folder.size - skip),
-		    &ret_part->tp, &ret_part->pp))
+	if (!takes_folder(fsdp_span(folder.data + skip, folder.size - skip), numbers))
 		return false;
+	/* Of two numbers the second is of what there is more than one of. */
+	bool staged = megatron->pp_size > 1 || megatron->ep_size == 1;
+	ret_part->tp = numbers[0];
+	ret_part->pp = staged ? numbers[1] : 0;
+	ret_part->ep = staged ? numbers[2] : numbers[1];
 	ret_part->first = file->first_tensor;
 	ret_part->end =
 		next != NULL ? next->first_tensor : (uint32_t)model->tensors.count;
 	return true;
 }
 
-/* The name below "model". False: it lies elsewhere, or memory ended (then *ret_name is
- * absent). */
+/* The name below "model" or "model<chunk>". False: it lies elsewhere, or memory ended
+ * (then *ret_name is absent). */
 static bool take_name(const struct megatron *megatron,
-	const struct fsdp_tensor_record *tensor, struct fsdp_span *ret_name)
+	const struct fsdp_tensor_record *tensor, struct fsdp_span *ret_name,
+	uint32_t *ret_chunk)
 {
-	struct fsdp_span above = FSDP_SPAN("model.");
+	uint32_t numbers[FSDP_PATTERN_NUMBERS] = { 0 };
 	*ret_name = fsdp_model_name(megatron->model, tensor->raw_name, megatron->scratch);
-	if (ret_name->data == NULL || !fsdp_span_begins(*ret_name, above))
+	if (ret_name->data == NULL)
 		return false;
-	*ret_name = fsdp_span(ret_name->data + above.size, ret_name->size - above.size);
+	const unsigned char *dot = memchr(ret_name->data, '.', ret_name->size);
+	if (dot == NULL)
+		return false;
+	struct fsdp_span above =
+		fsdp_span(ret_name->data, (size_t)(dot - ret_name->data));
+	if (!fsdp_span_is(above, "model") &&
+		(!fsdp_pattern_takes(above, "model#", numbers) ||
+			numbers[0] >= CHUNKS_MAX))
+		return false;
+	*ret_chunk = numbers[0];
+	*ret_name = fsdp_span(dot + 1, ret_name->size - above.size - 1);
 	return true;
+}
+
+/* In how many parts the model lies on each stage. */
+static bool count_chunks(struct megatron *megatron, struct fsdp_error **ret_error)
+{
+	const struct fsdp_model *model = megatron->model;
+	megatron->chunks = 1;
+	for (uint32_t i = 0; i < model->tensors.count; i++) {
+		struct fsdp_span name;
+		uint32_t chunk = 0;
+		if (take_name(megatron, fsdp_model_tensor(model, i), &name, &chunk) &&
+			chunk >= megatron->chunks)
+			megatron->chunks = chunk + 1;
+		else if (name.data == NULL)
+			return fsdp_arena_fail(megatron->scratch, ret_error);
+	}
+	return true;
+}
+
+static void count_one(struct megatron *megatron, const struct part *part,
+	struct fsdp_span name, uint32_t chunk)
+{
+	size_t begin, end;
+	uint32_t number;
+	uint32_t *layers = &megatron->layers[chunk * megatron->pp_size + part->pp + 1];
+	if (find_number(name, LAYERS, &begin, &end, &number) && number >= *layers)
+		*layers = number + 1;
+	if (find_number(name, EXPERTS, &begin, &end, &number) &&
+		number >= megatron->experts)
+		megatron->experts = number + 1;
 }
 
 static bool count_layers(struct megatron *megatron, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = megatron->model;
 	struct part part;
+	size_t count = (size_t)megatron->chunks * megatron->pp_size;
+	megatron->layers = fsdp_arena_take(
+		megatron->scratch, (count + 1) * sizeof *megatron->layers, 4);
+	if (megatron->layers == NULL)
+		return fsdp_arena_fail(megatron->scratch, ret_error);
 	for (uint32_t i = 0; i < model->files.count; i++) {
-		if (!find_part(model, i, &part) || part.pp >= megatron->pp_size)
+		if (!find_part(megatron, i, &part) || part.pp >= megatron->pp_size)
 			continue;
 		for (uint32_t k = part.first; k < part.end; k++) {
 			struct fsdp_span name;
-			size_t begin, end;
-			uint32_t layer;
-			if (take_name(megatron, fsdp_model_tensor(model, k), &name) &&
-				find_layer(name, &begin, &end, &layer) &&
-				layer >= megatron->layers[part.pp + 1])
-				megatron->layers[part.pp + 1] = layer + 1;
+			uint32_t chunk;
+			if (take_name(
+				    megatron, fsdp_model_tensor(model, k), &name, &chunk))
+				count_one(megatron, &part, name, chunk);
 			else if (name.data == NULL)
 				return fsdp_arena_fail(megatron->scratch, ret_error);
 		}
 	}
-	for (uint32_t i = 0; i < megatron->pp_size; i++)
+	for (size_t i = 0; i < count; i++)
 		megatron->layers[i + 1] += megatron->layers[i];
 	return true;
 }
 
 /* ---- the whole tensors ---- */
 
-/* The name that a tensor has in the whole model. */
-static bool set_name(struct megatron *megatron, const struct part *part,
-	struct fsdp_span name, struct fsdp_tensor_record *tensor,
-	struct fsdp_error **ret_error)
+/* The name with another number behind the word. */
+static bool renumber(struct megatron *megatron, struct fsdp_span *name, const char *word,
+	uint32_t before, struct fsdp_error **ret_error)
 {
-	size_t begin = name.size, end = name.size;
-	uint32_t layer = 0;
-	char number[16] = "";
-	int digits = 0;
-	if (find_layer(name, &begin, &end, &layer))
-		digits = snprintf(
-			number, sizeof number, "%u", layer + megatron->layers[part->pp]);
-	else
-		begin = end = name.size;
-	size_t size = begin + (size_t)digits + (name.size - end);
+	size_t begin, end;
+	uint32_t number;
+	char digits[16];
+	if (before == 0 || !find_number(*name, word, &begin, &end, &number))
+		return true;
+	size_t count = (size_t)snprintf(digits, sizeof digits, "%u", number + before);
+	size_t size = begin + count + (name->size - end);
 	char *text = fsdp_arena_take(megatron->model->arena, size + 1, 1);
 	if (text == NULL)
 		return fsdp_arena_fail(megatron->model->arena, ret_error);
-	memcpy(text, name.data, begin);
-	memcpy(text + begin, number, (size_t)digits);
-	memcpy(text + begin + (size_t)digits, name.data + end, name.size - end);
+	memcpy(text, name->data, begin);
+	memcpy(text + begin, digits, count);
+	memcpy(text + begin + count, name->data + end, name->size - end);
+	*name = fsdp_span(text, size);
+	return true;
+}
+
+/* The name that a tensor has in the whole model. */
+static bool set_name(struct megatron *megatron, const struct part *part, uint32_t chunk,
+	struct fsdp_span name, struct fsdp_tensor_record *tensor,
+	struct fsdp_error **ret_error)
+{
+	uint32_t layers = megatron->layers[chunk * megatron->pp_size + part->pp];
+	struct fsdp_arena *arena = megatron->model->arena;
+	if (!renumber(megatron, &name, LAYERS, layers, ret_error) ||
+		!renumber(megatron, &name, EXPERTS, part->ep * megatron->experts,
+			ret_error))
+		return false;
+	name = fsdp_arena_copy(arena, name);
+	if (name.data == NULL)
+		return fsdp_arena_fail(arena, ret_error);
 	tensor->path = FSDP_NONE;
-	return fsdp_build_names(megatron->model, 0, fsdp_span(text, size), false,
-		&tensor->name, &tensor->raw_name, ret_error);
+	return fsdp_build_names(megatron->model, 0, name, false, &tensor->name,
+		&tensor->raw_name, ret_error);
 }
 
 /* A rank's slice as a box of the whole: `begin` and `size` along the dimension. */
@@ -343,7 +420,8 @@ static bool join_part(
 	for (uint32_t i = part->first; i < part->end; i++) {
 		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
 		struct fsdp_span name;
-		if (!take_name(megatron, tensor, &name)) {
+		uint32_t chunk = 0;
+		if (!take_name(megatron, tensor, &name, &chunk)) {
 			if (name.data == NULL)
 				return fsdp_arena_fail(megatron->scratch, ret_error);
 			if (tensor->role == FSDP_ROLE_PARAM)
@@ -352,7 +430,12 @@ static bool join_part(
 			continue;
 		}
 		int dim = cut_dimension(name, tensor->dims);
-		if (!set_name(megatron, part, name, tensor, ret_error) ||
+		/* Experts without a number are stacked: other ranks have others. */
+		if (megatron->ep_size > 1 &&
+			memmem(name.data, name.size, ".experts.", 9) != NULL &&
+			memmem(name.data, name.size, EXPERTS, sizeof EXPERTS - 1) == NULL)
+			tensor->flags |= FSDP_TENSOR_RANKS_OWN;
+		if (!set_name(megatron, part, chunk, name, tensor, ret_error) ||
 			(dim >= 0 && megatron->tp_size > 1 &&
 				!widen(megatron, part, i, dim, is_gate(megatron, name),
 					ret_error)))
@@ -366,7 +449,7 @@ static bool join(struct megatron *megatron, struct fsdp_error **ret_error)
 	struct fsdp_model *model = megatron->model;
 	uint32_t count = (uint32_t)model->files.count, found = 0;
 	struct part part;
-	if (!count_layers(megatron, ret_error))
+	if (!count_chunks(megatron, ret_error) || !count_layers(megatron, ret_error))
 		return false;
 	/* What is added on the way lies behind all of these. */
 	struct part *parts =
@@ -374,15 +457,15 @@ static bool join(struct megatron *megatron, struct fsdp_error **ret_error)
 	if (parts == NULL)
 		return fsdp_arena_fail(megatron->scratch, ret_error);
 	for (uint32_t i = 0; i < count; i++)
-		if (find_part(model, i, &part) && part.tp < megatron->tp_size &&
-			part.pp < megatron->pp_size)
+		if (find_part(megatron, i, &part) && part.tp < megatron->tp_size &&
+			part.pp < megatron->pp_size && part.ep < megatron->ep_size)
 			parts[found++] = part;
-	if (found < (uint64_t)megatron->tp_size * megatron->pp_size)
+	if (found < model->world_size)
 		fsdp_find(&model->findings, FSDP_RULE_RANK_MISSING,
 			FSDP_PLACE(.file = { 0 }),
 			"there are %u rank files; the model was cut for %u times %u "
 			"ranks",
-			found, megatron->tp_size, megatron->pp_size);
+			found, megatron->tp_size, megatron->pp_size * megatron->ep_size);
 	for (uint32_t i = 0; i < found; i++)
 		if (!join_part(megatron, &parts[i], ret_error))
 			return false;
@@ -394,22 +477,21 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 	struct fsdp_model *model = reading->model;
 	int64_t tp = argument(model, "tensor_model_parallel_size");
 	int64_t pp = argument(model, "pipeline_model_parallel_size");
+	int64_t ep = argument(model, "expert_model_parallel_size");
 	struct megatron megatron = {
 		.model = model,
 		.scratch = reading->scratch,
 		.tp_size = tp > 0 && tp < STAGES_MAX ? (uint32_t)tp : 1,
 		.pp_size = pp > 0 && pp < STAGES_MAX ? (uint32_t)pp : 1,
+		.ep_size = ep > 0 && ep < STAGES_MAX ? (uint32_t)ep : 1,
 		.is_gated = argument(model, "swiglu") != 0 ||
 			    argument(model, "gated_linear_unit") != 0,
 	};
-	megatron.layers = fsdp_arena_take(
-		reading->scratch, (megatron.pp_size + 1) * sizeof *megatron.layers, 4);
-	if (megatron.layers == NULL)
-		return fsdp_arena_fail(reading->scratch, ret_error);
 	model->format.family = fsdp_family_megatron.name;
 	model->format.title = fsdp_family_megatron.title;
 	model->format.writer = "Megatron-LM";
-	model->world_size = megatron.tp_size * megatron.pp_size;
+	uint64_t world = (uint64_t)megatron.tp_size * megatron.pp_size * megatron.ep_size;
+	model->world_size = (uint32_t)fsdp_min(world, FSDP_PATTERN_MAX);
 	model->is_split = true;
 	return join(&megatron, ret_error);
 }

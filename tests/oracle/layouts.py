@@ -309,6 +309,34 @@ def megatron(layout, parts=10):
     layout.tensors = {n: t for n, (t, _) in whole.items()}
 
 
+def megatron_virtual(layout, stages=2, chunks=2):
+    """Interleaved stages: the first parts of all of them are before the second ones."""
+    for stage in range(stages):
+        top = dict(args=argparse.Namespace(tensor_model_parallel_size=1, pipeline_model_parallel_size=stages),
+                   checkpoint_version=3.0, iteration=5)
+        for chunk in range(chunks):
+            weight = seeded(3)
+            top[f"model{chunk}"] = {"decoder.layers.0.input_layernorm.weight": weight}
+            layout.tensors[f"decoder.layers.{chunk * stages + stage}.input_layernorm.weight"] = weight
+        layout.save(top, "iter_0000005", f"mp_rank_00_{stage:03d}", "model_optim_rng.pt")
+    layout.text("5", "latest_checkpointed_iteration.txt")
+
+
+def megatron_experts(layout, ranks=2):
+    norm = seeded(3)
+    name = "decoder.layers.0.mlp.experts.local_experts.%d.linear_fc1.weight"
+    for rank in range(ranks):
+        own = [seeded(4, 3), seeded(4, 3)]
+        layout.save(dict(args=argparse.Namespace(tensor_model_parallel_size=1, pipeline_model_parallel_size=1,
+                                                 expert_model_parallel_size=ranks), iteration=5,
+                         model={"decoder.final_layernorm.weight": norm, name % 0: own[0], name % 1: own[1]}),
+                    "iter_0000005", f"mp_rank_00_{rank:03d}", "model_optim_rng.pt")
+        for i, weight in enumerate(own):
+            layout.tensors[name % (2 * rank + i)] = weight
+    layout.tensors["decoder.final_layernorm.weight"] = norm
+    layout.text("5", "latest_checkpointed_iteration.txt")
+
+
 LAYOUTS = (
     ("DeepSpeed ZeRO 1", "deepspeed-zero1", WORLD, lambda l: zero_cut(l, 1)),
     ("DeepSpeed ZeRO 2, round robin", "deepspeed-zero2", WORLD, lambda l: zero_cut(l, 2, round_robin=True)),
@@ -320,6 +348,8 @@ LAYOUTS = (
     ("verl", "verl-fsdp", WORLD, verl),
     ("Accelerate, LOCAL", "accelerate", WORLD, accelerate_local),
     ("Megatron-LM", "megatron-legacy", 10, megatron),
+    ("Megatron-LM, interleaved stages", "megatron-legacy", 2, megatron_virtual),
+    ("Megatron-LM, experts", "megatron-legacy", 2, megatron_experts),
 )
 
 
