@@ -535,6 +535,21 @@ static void show_aliases(struct show *show, uint32_t index)
 	}
 	if (some)
 		out_line_end(out);
+	some = false;
+	for (size_t n = 0;; n++) {
+		struct fsdp_span other = fsdp_tensor_declared(checkpoint, index, n);
+		struct text name = { (const char *)other.data, other.size };
+		if (other.size == 0)
+			break;
+		out_field(out, NULL, value_name(name));
+		if (!some)
+			out_line_begin(out, "also called");
+		out_line_text(out, "%s", some ? ", " : "");
+		out_line_name(out, name);
+		some = true;
+	}
+	if (some)
+		out_line_end(out);
 	out_array_end(out);
 }
 

@@ -1009,6 +1009,17 @@ static bool read_checkpoint(struct opening *opening, struct fsdp_error **ret_err
 	       read_plan(opening, ret_error);
 }
 
+/* Which metadata was about two names of one tensor. */
+static void settle_declared(struct fsdp_checkpoint *checkpoint)
+{
+	for (size_t i = 0; i < checkpoint->model.declared.count; i++) {
+		struct fsdp_declared *declared =
+			fsdp_vec_at(&checkpoint->model.declared, i);
+		if (fsdp_tensor_find(checkpoint, declared->other) == FSDP_NONE)
+			declared->tensor = fsdp_tensor_find(checkpoint, declared->kept);
+	}
+}
+
 static bool open_all(struct opening *opening, struct fsdp_error **ret_error)
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
@@ -1021,6 +1032,8 @@ static bool open_all(struct opening *opening, struct fsdp_error **ret_error)
 	fsdp_arena_done(&opening->scratch);
 	opened = opened &&
 		 fsdp_model_freeze(&checkpoint->model, &checkpoint->budget, ret_error);
+	if (opened)
+		settle_declared(checkpoint);
 	if (!opened && !opening->wants_set)
 		fsdp_error_add_path(ret_error, opening->path);
 	return opened;

@@ -285,6 +285,18 @@ uint32_t fsdp_tensor_find(const struct fsdp_checkpoint *checkpoint, struct fsdp_
 	return found;
 }
 
+struct fsdp_span fsdp_tensor_declared(
+	const struct fsdp_checkpoint *checkpoint, uint32_t index, size_t n)
+{
+	const struct fsdp_vec *list = &checkpoint->model.declared;
+	for (size_t i = 0; i < list->count; i++) {
+		const struct fsdp_declared *declared = fsdp_vec_at(list, i);
+		if (declared->tensor == index && n-- == 0)
+			return declared->other;
+	}
+	return (struct fsdp_span){ 0 };
+}
+
 uint32_t fsdp_tensor_storage_next(
 	const struct fsdp_checkpoint *checkpoint, uint32_t index)
 {

@@ -310,6 +310,23 @@ static bool read_total(struct hf *hf, struct fsdp_error **ret_error)
 	return skip(hf, ret_error);
 }
 
+/* A writer's own key; texts may be two names of one tensor. */
+static bool read_note(struct hf *hf, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = hf->reading->model;
+	struct fsdp_span key = fsdp_json_text_copy(&hf->token, model->arena);
+	if (key.data == NULL)
+		return fsdp_arena_fail(model->arena, ret_error);
+	if (!next(hf, ret_error))
+		return false;
+	if (hf->token.kind != FSDP_SCAN_TEXT)
+		return skip(hf, ret_error);
+	struct fsdp_span text = fsdp_json_text_copy(&hf->token, model->arena);
+	if (text.data == NULL)
+		return fsdp_arena_fail(model->arena, ret_error);
+	return fsdp_build_declared(model, key, text, ret_error);
+}
+
 static bool read_metadata(struct hf *hf, struct fsdp_error **ret_error)
 {
 	if (!next(hf, ret_error))
@@ -322,7 +339,7 @@ static bool read_metadata(struct hf *hf, struct fsdp_error **ret_error)
 		if (hf->token.kind == FSDP_SCAN_OBJECT_END)
 			return true;
 		bool total = fsdp_json_text_is(&hf->token, FSDP_SPAN("total_size"));
-		if (!(total ? read_total : skip)(hf, ret_error))
+		if (!(total ? read_total : read_note)(hf, ret_error))
 			return false;
 	}
 }

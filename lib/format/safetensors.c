@@ -584,7 +584,8 @@ static bool read_note(
 		header->sharding = text;
 		return true;
 	}
-	return add_text(header, key, text, ret_error);
+	return fsdp_build_declared(header->reading->model, key, text, ret_error) &&
+	       add_text(header, key, text, ret_error);
 }
 
 static bool read_metadata(struct header *header, struct fsdp_error **ret_error)

@@ -37,6 +37,7 @@ bool fsdp_build_init(struct fsdp_model *model, struct fsdp_arena *arena,
 	fsdp_vec_init(&model->placements, arena, sizeof(struct fsdp_placement_record));
 	fsdp_vec_init(&model->quantizers, arena, sizeof(struct fsdp_quantizer));
 	fsdp_vec_init(&model->class_hints, arena, sizeof(struct fsdp_class_hint));
+	fsdp_vec_init(&model->declared, arena, sizeof(struct fsdp_declared));
 	fsdp_vec_init(&model->shape_hints, arena, sizeof(struct fsdp_shape_hint));
 	if (!fsdp_names_init(&model->names, arena))
 		return fsdp_arena_fail(arena, ret_error);
@@ -447,5 +448,23 @@ bool fsdp_build_put_below(struct fsdp_model *model, size_t first_tensor,
 			    &value->path, ret_error))
 			return false;
 	}
+	return true;
+}
+
+bool fsdp_build_declared(struct fsdp_model *model, struct fsdp_span other,
+	struct fsdp_span kept, struct fsdp_error **ret_error)
+{
+	if (other.size == 0 || kept.size == 0 ||
+		model->declared.count >= FSDP_DECLARED_MOST)
+		return true;
+	struct fsdp_declared *declared =
+		fsdp_build_push(model, &model->declared, NULL, ret_error);
+	if (declared == NULL)
+		return false;
+	*declared = (struct fsdp_declared){
+		.other = other,
+		.kept = kept,
+		.tensor = FSDP_NONE,
+	};
 	return true;
 }

@@ -83,4 +83,9 @@ void fsdp_model_forget_plan(struct fsdp_model *model);
 void *fsdp_build_push(struct fsdp_model *model, struct fsdp_vec *vec, uint32_t *ret_id,
 	struct fsdp_error **ret_error);
 
+/* Metadata that may say of two names that they are one tensor; which of it does is
+ * found out once all tensors are known. Both texts stay with the caller's arena. */
+bool fsdp_build_declared(struct fsdp_model *model, struct fsdp_span other,
+	struct fsdp_span kept, struct fsdp_error **ret_error);
+
 #endif

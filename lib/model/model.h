@@ -189,6 +189,15 @@ struct fsdp_placement_record {
 	uint32_t count, mesh;
 };
 
+/* Another name of a tensor, which no file stores. */
+struct fsdp_declared {
+	struct fsdp_span other, kept; /* as they are written */
+	uint32_t tensor;              /* that `kept` is; FSDP_NONE: none, or no alias */
+};
+
+/* Metadata of any text may look like one: so many are kept. */
+enum { FSDP_DECLARED_MOST = 4096 };
+
 struct fsdp_model {
 	struct fsdp_arena *arena;
 	const struct fsdp_limits *limits;
@@ -201,6 +210,7 @@ struct fsdp_model {
 	struct fsdp_vec flats, flat_entries, flat_ties;
 	struct fsdp_vec meshes, placements, quantizers, class_hints, shape_hints;
 	uint32_t counter; /* tensor whose one element counts steps, or FSDP_NONE */
+	struct fsdp_vec declared;           /* struct fsdp_declared */
 	const char *spelled[UINT8_MAX + 1]; /* by dtype: the word of a file for it */
 	uint32_t component_base; /* tensors from here on are components; set by freeze */
 

@@ -199,6 +199,7 @@ static inline void walk_tensor(struct walk *walk, uint32_t index)
 		must(tensor.first_component >= count);
 	walk_placement(walk, tensor.placement);
 	walk_elements(walk, index);
+	walk_span(walk, fsdp_tensor_declared(checkpoint, index, 0));
 	for (uint32_t i = 0; i < tensor.component_count && index < count; i++)
 		walk_text(walk,
 			fsdp_tensor(checkpoint, tensor.first_component + i).class_name);

@@ -34,7 +34,6 @@ NOT_COMPARED = {
 }
 # Known gaps: (start of the sample's name, start of the fact) and the reason. An entry that no fact needs fails.
 OPEN = {
-    ("safetensors/aliases", "alias "): "a name that __metadata__ declares is a value alone",
     ("torch-tar/", "places of "): "members of an archive are told by their own offsets",
 }
 

@@ -136,6 +136,11 @@ FSDP_API uint32_t fsdp_tensor_find(
 FSDP_API uint32_t fsdp_tensor_storage_next(
 	const struct fsdp_checkpoint *checkpoint, uint32_t index);
 
+/** The n-th name that the files declare for a tensor though they do not store it under
+ * that name: of tied weights safetensors keeps one. Empty past the last one. */
+FSDP_API struct fsdp_span fsdp_tensor_declared(
+	const struct fsdp_checkpoint *checkpoint, uint32_t index, size_t n);
+
 struct fsdp_quantizer {
 	const char *scheme; /* "per_tensor_affine", … */
 	double scale;
