@@ -621,6 +621,7 @@ static bool show_collectives(struct replay *replay)
 		fsdp_recordings_matching(replay->recordings);
 	const struct fsdp_recording *first = by_rank(replay, 0);
 	bool matched = matching->by != NULL;
+	struct fsdp_collective one;
 	size_t count = matched ? matching->match_count : first->collective_count;
 	struct row *rows = malloc((count + 1) * sizeof *rows);
 	struct table table = { .key = "collectives",
@@ -630,24 +631,28 @@ static bool show_collectives(struct replay *replay)
 
 	if (rows == NULL)
 		return false;
-	for (size_t i = 0; i < count; i++)
-		rows[i] = (struct row){ matched ? matching->matches[i].transfer_ns
-						: first->collectives[i].dur_ns,
-			i };
+	for (size_t i = 0; i < count; i++) {
+		rows[i] = (struct row){ 0, i };
+		if (matched) {
+			rows[i].ns = matching->matches[i].transfer_ns;
+			continue;
+		}
+		fsdp_recording_collective(first, i, &one);
+		rows[i].ns = one.dur_ns;
+	}
 	count = top_of(replay, rows, count);
 	out_table_begin(replay->run->out, &table);
 	for (size_t i = 0; i < count; i++) {
 		if (matched) {
-			const struct fsdp_match *one = &matching->matches[rows[i].index];
-			row_collective(replay, one->type, one->group, one->seq,
-				one->transfer_ns, one->start_skew_ns, one->last_rank,
-				one->bytes, one->group_size);
+			const struct fsdp_match *match =
+				&matching->matches[rows[i].index];
+			row_collective(replay, match->type, match->group, match->seq,
+				match->transfer_ns, match->start_skew_ns,
+				match->last_rank, match->bytes, match->group_size);
 		} else {
-			const struct fsdp_collective *one =
-				&first->collectives[rows[i].index];
-			row_collective(replay, one->type, one->group, one->seq,
-				one->dur_ns, FSDP_ABSENT, FSDP_ABSENT, one->bytes,
-				one->group_size);
+			fsdp_recording_collective(first, rows[i].index, &one);
+			row_collective(replay, one.type, one.group, one.seq, one.dur_ns,
+				FSDP_ABSENT, FSDP_ABSENT, one.bytes, one.group_size);
 		}
 	}
 	out_table_end(replay->run->out);
@@ -994,8 +999,11 @@ static void put_collectives(struct replay *replay)
 	out_array_begin(out, "collectives");
 	for (size_t i = 0; matching->by != NULL && i < matching->match_count; i++)
 		put_match(replay, &matching->matches[i]);
-	for (size_t i = 0; matching->by == NULL && i < first->collective_count; i++)
-		put_collective(out, &first->collectives[i]);
+	for (size_t i = 0; matching->by == NULL && i < first->collective_count; i++) {
+		struct fsdp_collective one;
+		fsdp_recording_collective(first, i, &one);
+		put_collective(out, &one);
+	}
 	out_array_end(out);
 }
 
@@ -1313,7 +1321,8 @@ static bool is_answerable(struct replay *replay)
 static bool is_partial(const struct fsdp_recording *one)
 {
 	return one->truncated || one->dropped != 0 ||
-	       one->trailing_data_at != FSDP_ABSENT || one->bad_line_count != 0;
+	       one->trailing_data_at != FSDP_ABSENT || one->bad_line_count != 0 ||
+	       one->steps_incomplete;
 }
 
 static int status_of(struct replay *replay)

@@ -10,28 +10,38 @@
 #include "base/num.h"
 #include "trace/intervals.h"
 
-enum { LATE_LEAST = 4096, ROOM_LEAST = 256 };
+enum { LATE_LEAST = 4096, LATE_MOST = 64 << 10, ROOM_LEAST = 256 };
+
+static void set_up(struct fsdp_intervals *intervals)
+{
+	fsdp_arena_init_lean(&intervals->arena, intervals->budget);
+	fsdp_vec_init(&intervals->list, &intervals->arena, sizeof(struct fsdp_interval));
+}
 
 void fsdp_intervals_init(struct fsdp_intervals *intervals, struct fsdp_budget *budget)
 {
 	*intervals = (struct fsdp_intervals){ .budget = budget };
+	set_up(intervals);
 }
 
 /* What they take counts like what arenas take. */
-static bool grow(struct fsdp_budget *budget, struct fsdp_interval **list, size_t *room)
+static bool make_room(struct fsdp_intervals *intervals)
 {
-	size_t more = *room < ROOM_LEAST ? ROOM_LEAST : *room / 2;
-	uint64_t bytes = more * sizeof **list;
+	struct fsdp_budget *budget = intervals->budget;
+	size_t room = intervals->late_room;
+	size_t more = room < ROOM_LEAST ? ROOM_LEAST : room / 2;
+	uint64_t bytes = more * sizeof *intervals->late;
 	if (bytes > budget->ceiling || budget->used > budget->ceiling - bytes) {
 		budget->over = true;
 		return false;
 	}
-	struct fsdp_interval *bigger = reallocarray(*list, *room + more, sizeof **list);
+	struct fsdp_interval *bigger =
+		reallocarray(intervals->late, room + more, sizeof *bigger);
 	if (bigger == NULL)
 		return false;
 	budget->used += bytes;
-	*list = bigger;
-	*room += more;
+	intervals->late = bigger;
+	intervals->late_room += more;
 	return true;
 }
 
@@ -39,11 +49,10 @@ void fsdp_intervals_done(struct fsdp_intervals *intervals)
 {
 	if (intervals->budget == NULL)
 		return;
-	intervals->budget->used -=
-		(intervals->room + intervals->late_room) * sizeof *intervals->list;
-	free(intervals->list);
+	intervals->budget->used -= intervals->late_room * sizeof *intervals->late;
+	fsdp_arena_done(&intervals->arena);
 	free(intervals->late);
-	*intervals = (struct fsdp_intervals){ .budget = intervals->budget };
+	fsdp_intervals_init(intervals, intervals->budget);
 }
 
 static int compare(const void *a, const void *b)
@@ -54,16 +63,24 @@ static int compare(const void *a, const void *b)
 	return left->end < right->end ? -1 : left->end > right->end;
 }
 
-/* Behind the last one of `count`, or into it. */
-static size_t put(struct fsdp_interval *list, size_t count, struct fsdp_interval one)
+/* Joins `one` to `last` if they touch; it does not begin before. */
+static bool joins(struct fsdp_interval *last, struct fsdp_interval one)
 {
-	if (count != 0 && one.begin <= list[count - 1].end) {
-		if (one.end > list[count - 1].end)
-			list[count - 1].end = one.end;
-		return count;
-	}
-	list[count] = one;
-	return count + 1;
+	if (one.begin > last->end)
+		return false;
+	if (one.end > last->end)
+		last->end = one.end;
+	return true;
+}
+
+static size_t join_late(struct fsdp_intervals *intervals)
+{
+	struct fsdp_interval *late = intervals->late;
+	size_t count = 0;
+	for (size_t i = 0; i < intervals->late_count; i++)
+		if (count == 0 || !joins(&late[count - 1], late[i]))
+			late[count++] = late[i];
+	return count;
 }
 
 bool fsdp_intervals_settle(struct fsdp_intervals *intervals)
@@ -71,25 +88,26 @@ bool fsdp_intervals_settle(struct fsdp_intervals *intervals)
 	if (intervals->late_count == 0)
 		return true;
 	qsort(intervals->late, intervals->late_count, sizeof *intervals->late, compare);
-	size_t late = 0;
-	for (size_t i = 0; i < intervals->late_count; i++)
-		late = put(intervals->late, late, intervals->late[i]);
-	while (intervals->room < intervals->count + late)
-		if (!grow(intervals->budget, &intervals->list, &intervals->room))
+	size_t a = intervals->list.count, b = join_late(intervals), to = a + b;
+	for (size_t i = 0; i < b; i++)
+		if (fsdp_vec_push(&intervals->list) == NULL)
 			return false;
 	/* From the back, so that the list itself has room for both; then once more from
 	 * the front, joining what overlaps. */
-	size_t a = intervals->count, b = late, to = a + b;
+	size_t total = to, count = 0;
 	while (b != 0) {
-		bool from_list = a != 0 && compare(&intervals->list[a - 1],
+		bool from_list = a != 0 && compare(fsdp_interval_at(intervals, a - 1),
 						   &intervals->late[b - 1]) > 0;
-		intervals->list[--to] =
-			from_list ? intervals->list[--a] : intervals->late[--b];
+		*fsdp_interval_at(intervals, --to) =
+			from_list ? *fsdp_interval_at(intervals, --a)
+				  : intervals->late[--b];
 	}
-	size_t total = intervals->count + late, count = 0;
-	for (size_t i = 0; i < total; i++)
-		count = put(intervals->list, count, intervals->list[i]);
-	intervals->count = count;
+	for (size_t i = 0; i < total; i++) {
+		struct fsdp_interval one = *fsdp_interval_at(intervals, i);
+		if (count == 0 || !joins(fsdp_interval_at(intervals, count - 1), one))
+			*fsdp_interval_at(intervals, count++) = one;
+	}
+	fsdp_vec_truncate(&intervals->list, count);
 	intervals->late_count = 0;
 	return true;
 }
@@ -97,35 +115,41 @@ bool fsdp_intervals_settle(struct fsdp_intervals *intervals)
 /* Whether one of the list holds it already. */
 static bool is_inside(const struct fsdp_intervals *intervals, int64_t begin, int64_t end)
 {
-	size_t low = 0, high = intervals->count;
+	size_t low = 0, high = intervals->list.count;
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
-		if (intervals->list[middle].begin <= begin)
+		if (fsdp_interval_at(intervals, middle)->begin <= begin)
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	return low != 0 && intervals->list[low - 1].end >= end;
+	return low != 0 && fsdp_interval_at(intervals, low - 1)->end >= end;
+}
+
+static bool is_late_full(const struct fsdp_intervals *intervals)
+{
+	return intervals->late_count >= LATE_MOST ||
+	       (intervals->late_count >= LATE_LEAST &&
+		       intervals->late_count >= intervals->list.count / 4);
 }
 
 bool fsdp_intervals_add(struct fsdp_intervals *intervals, int64_t begin, int64_t end)
 {
 	struct fsdp_interval one = { begin, end };
-	size_t count = intervals->count;
-	if (count == 0 || begin >= intervals->list[count - 1].begin) {
-		if (count == intervals->room &&
-			!grow(intervals->budget, &intervals->list, &intervals->room))
-			return false;
-		intervals->count = put(intervals->list, count, one);
-		return true;
+	size_t count = intervals->list.count;
+	if (count == 0 || begin >= fsdp_interval_at(intervals, count - 1)->begin) {
+		if (count != 0 && joins(fsdp_interval_at(intervals, count - 1), one))
+			return true;
+		struct fsdp_interval *fresh = fsdp_vec_push(&intervals->list);
+		if (fresh != NULL)
+			*fresh = one;
+		return fresh != NULL;
 	}
 	if (is_inside(intervals, begin, end))
 		return true;
-	if (intervals->late_count >= LATE_LEAST && intervals->late_count >= count / 4 &&
-		!fsdp_intervals_settle(intervals))
+	if (is_late_full(intervals) && !fsdp_intervals_settle(intervals))
 		return false;
-	if (intervals->late_count == intervals->late_room &&
-		!grow(intervals->budget, &intervals->late, &intervals->late_room))
+	if (intervals->late_count == intervals->late_room && !make_room(intervals))
 		return false;
 	intervals->late[intervals->late_count++] = one;
 	return true;
@@ -134,10 +158,11 @@ bool fsdp_intervals_add(struct fsdp_intervals *intervals, int64_t begin, int64_t
 bool fsdp_intervals_join(
 	struct fsdp_intervals *intervals, const struct fsdp_intervals *more)
 {
-	for (size_t i = 0; i < more->count; i++)
-		if (!fsdp_intervals_add(
-			    intervals, more->list[i].begin, more->list[i].end))
+	for (size_t i = 0; i < more->list.count; i++) {
+		const struct fsdp_interval *one = fsdp_interval_at(more, i);
+		if (!fsdp_intervals_add(intervals, one->begin, one->end))
 			return false;
+	}
 	return true;
 }
 
@@ -148,9 +173,9 @@ bool fsdp_intervals_clip(
 	size_t i = 0, j = 0;
 	bool good = true;
 	fsdp_intervals_init(&clipped, intervals->budget);
-	while (good && i < intervals->count && j < to->count) {
-		const struct fsdp_interval *one = &intervals->list[i],
-					   *other = &to->list[j];
+	while (good && i < intervals->list.count && j < to->list.count) {
+		const struct fsdp_interval *one = fsdp_interval_at(intervals, i),
+					   *other = fsdp_interval_at(to, j);
 		int64_t begin = one->begin > other->begin ? one->begin : other->begin;
 		int64_t end = one->end < other->end ? one->end : other->end;
 		if (begin < end)
@@ -162,14 +187,17 @@ bool fsdp_intervals_clip(
 	}
 	fsdp_intervals_done(intervals);
 	*intervals = clipped;
+	intervals->list.arena = &intervals->arena;
 	return good;
 }
 
 int64_t fsdp_intervals_length(const struct fsdp_intervals *intervals)
 {
 	int64_t sum = 0;
-	for (size_t i = 0; i < intervals->count; i++)
-		sum += intervals->list[i].end - intervals->list[i].begin;
+	for (size_t i = 0; i < intervals->list.count; i++) {
+		const struct fsdp_interval *one = fsdp_interval_at(intervals, i);
+		sum += one->end - one->begin;
+	}
 	return sum;
 }
 
@@ -178,8 +206,9 @@ int64_t fsdp_intervals_common(
 {
 	int64_t sum = 0;
 	size_t i = 0, j = 0;
-	while (i < a->count && j < b->count) {
-		const struct fsdp_interval *one = &a->list[i], *other = &b->list[j];
+	while (i < a->list.count && j < b->list.count) {
+		const struct fsdp_interval *one = fsdp_interval_at(a, i),
+					   *other = fsdp_interval_at(b, j);
 		int64_t begin = one->begin > other->begin ? one->begin : other->begin;
 		int64_t end = one->end < other->end ? one->end : other->end;
 		if (end > begin)

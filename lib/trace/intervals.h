@@ -7,7 +7,7 @@
 /*
  * A union of intervals of time: disjoint ones, 16 bytes each, merged as they come. What
  * comes in order costs nothing but a look at the last; what comes late waits in a heap of
- * its own and is merged when that is as large as the rest.
+ * its own and is merged when that is large.
  */
 struct fsdp_interval {
 	int64_t begin, end; /* the end is not inside */
@@ -15,10 +15,17 @@ struct fsdp_interval {
 
 struct fsdp_intervals {
 	struct fsdp_budget *budget;
-	struct fsdp_interval *list; /* disjoint, by time */
+	struct fsdp_arena arena; /* of the list, which thus takes what it holds */
+	struct fsdp_vec list;    /* struct fsdp_interval: disjoint, by time */
 	struct fsdp_interval *late;
-	size_t count, room, late_count, late_room;
+	size_t late_count, late_room;
 };
+
+static inline struct fsdp_interval *fsdp_interval_at(
+	const struct fsdp_intervals *intervals, size_t index)
+{
+	return fsdp_vec_at(&intervals->list, index);
+}
 
 void fsdp_intervals_init(struct fsdp_intervals *intervals, struct fsdp_budget *budget);
 void fsdp_intervals_done(struct fsdp_intervals *intervals);

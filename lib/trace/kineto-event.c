@@ -13,7 +13,7 @@ static const int64_t WEEK = INT64_C(7) * 86400 * 1000000000;
 static const int64_t FARTHEST = INT64_C(1) << 62;
 
 /* Name spaces of the table of words. */
-enum { SPACE_CAT = 1, SPACE_PHASE, SPACE_KERNEL, SPACE_THREAD, SPACE_GROUP };
+enum { SPACE_CAT = 1, SPACE_PHASE, SPACE_KERNEL, SPACE_THREAD, SPACE_GROUP, SPACE_SORT };
 
 enum cat {
 	CAT_OTHER,
@@ -53,7 +53,8 @@ static const struct {
 
 static bool make_spaces(struct fsdp_kineto *kineto)
 {
-	static const char *const spaces[] = { "cat", "ph", "kernel", "thread", "group" };
+	static const char *const spaces[] = { "cat", "ph", "kernel", "thread", "group",
+		"sort" };
 	for (uint32_t i = 0; i < sizeof spaces / sizeof *spaces; i++)
 		if (fsdp_names_child(&kineto->words, 0, fsdp_span_text(spaces[i])) !=
 			i + SPACE_CAT)
@@ -230,22 +231,57 @@ static bool keep(struct fsdp_kineto *kineto, const struct fsdp_json_value *value
 	*ret_word = 0;
 	if (value->kind != FSDP_SCAN_TEXT && value->kind != FSDP_SCAN_NUMBER)
 		return true;
-	if (!text_of(kineto, value, &text))
-		return false;
-	return word(kineto, SPACE_GROUP, text, ret_word) != NULL ||
-	       fsdp_kineto_memory(kineto);
+	return text_of(kineto, value, &text) &&
+	       (word(kineto, SPACE_GROUP, text, ret_word) != NULL ||
+		       fsdp_kineto_memory(kineto));
 }
 
 /* Each collective has another one, so what looks like a number is kept as one. */
 static bool keep_seq(struct fsdp_kineto *kineto, const struct fsdp_json_value *value,
 	uint32_t *ret_seq)
 {
+	struct fsdp_vec *seqs = &kineto->kernels.seqs;
 	int64_t number;
+	uint32_t id;
 	bool plain = value->kind == FSDP_SCAN_NUMBER && value->span.size < 10 &&
 		     (value->span.data[0] > '0' || value->span.size == 1);
-	if (!plain || !fsdp_decimal_integer(value->span, &number) || number < 0)
-		return keep(kineto, value, ret_seq);
-	*ret_seq = FSDP_KINETO_NUMBER | (uint32_t)number;
+	if (plain && fsdp_decimal_integer(value->span, &number) && number >= 0) {
+		*ret_seq = FSDP_COMM_NUMBER | (uint32_t)number;
+		return true;
+	}
+	if (!keep(kineto, value, &id))
+		return false;
+	*ret_seq = 0;
+	if (id == 0)
+		return true;
+	struct fsdp_span *seq = fsdp_vec_push(seqs);
+	if (seq == NULL)
+		return fsdp_kineto_memory(kineto);
+	*seq = fsdp_names_segment(&kineto->words, id);
+	*ret_seq = (uint32_t)seqs->count;
+	return true;
+}
+
+/* Group and size are the same for very many. */
+static bool keep_sort(struct fsdp_kineto *kineto, uint32_t group, int64_t group_size,
+	uint32_t *ret_sort)
+{
+	int64_t key[] = { group_size, group };
+	struct fsdp_vec *sorts = &kineto->kernels.sorts;
+	uint32_t id, *index = word(kineto, SPACE_SORT,
+			     fsdp_span((const unsigned char *)key, sizeof key), &id);
+	if (index == NULL)
+		return fsdp_kineto_memory(kineto);
+	if (*index == 0) {
+		struct fsdp_comm_sort *sort = fsdp_vec_push(sorts);
+		if (sort == NULL)
+			return fsdp_kineto_memory(kineto);
+		*sort = (struct fsdp_comm_sort){ .group_size = group_size };
+		if (group != 0)
+			sort->group = fsdp_names_segment(&kineto->words, group);
+		*index = (uint32_t)sorts->count;
+	}
+	*ret_sort = *index - 1;
 	return true;
 }
 
@@ -258,37 +294,129 @@ static int64_t bytes_of(const struct fsdp_json_value *elements, unsigned size)
 	return bytes;
 }
 
+/* All but times and type; *ret_out are the bytes of an all-gather. */
 static bool describe(struct fsdp_kineto *kineto, const struct fsdp_kineto_args *args,
-	struct fsdp_kineto_comm *comm)
+	struct fsdp_comm *comm, int64_t *ret_out)
 {
 	struct fsdp_span dtype = { 0 };
+	int64_t group_size = FSDP_ABSENT;
+	uint32_t group;
 	if (args->dtype.kind == FSDP_SCAN_TEXT && !text_of(kineto, &args->dtype, &dtype))
 		return false;
 	unsigned size = fsdp_element_size(dtype);
-	comm->bytes_in = bytes_of(&args->in_elements, size);
-	comm->bytes_out = bytes_of(&args->out_elements, size);
-	comm->group_size = FSDP_ABSENT;
-	whole(&args->group_size, &comm->group_size);
-	comm->has_correlation = whole(&args->correlation, &comm->correlation);
-	return keep(kineto, &args->group, &comm->group) &&
-	       keep_seq(kineto, &args->seq, &comm->seq);
+	comm->bytes = bytes_of(&args->in_elements, size);
+	*ret_out = bytes_of(&args->out_elements, size);
+	if (comm->type == FSDP_TIME_ALL_GATHER)
+		comm->bytes = *ret_out;
+	whole(&args->group_size, &group_size);
+	return keep(kineto, &args->group, &group) &&
+	       keep_seq(kineto, &args->seq, &comm->seq) &&
+	       keep_sort(kineto, group, group_size, &comm->sort);
 }
 
 /* ---- types ---- */
 
-static bool leave_exactness(struct fsdp_kineto *kineto, enum fsdp_time_type type)
+/* What is not kept one by one goes into its step, and that must be known by then. So it
+ * waits as long as there is room: a step may be written behind its kernels. */
+static bool settle_late(struct fsdp_kineto *kineto, const struct fsdp_kineto_late *late)
 {
-	const struct fsdp_vec *moments = &kineto->durations[type].moments;
+	struct fsdp_durations *durations = &kineto->durations[late->type];
+	if (late->ts_ns > kineto->last_full_ts)
+		kineto->last_full_ts = late->ts_ns;
+	if (kineto->steps_late)
+		return true;
 	if (!fsdp_kineto_sort_steps(kineto))
 		return false;
-	for (size_t i = 0; i < moments->count; i++) {
-		const struct fsdp_moment *moment = fsdp_vec_at(moments, i);
-		if (moment->ts_ns > kineto->last_full_ts)
-			kineto->last_full_ts = moment->ts_ns;
-		if (!fsdp_kineto_into_step(kineto, type, moment->ts_ns, moment->dur_ns))
+	if (kineto->thinned[late->type]) {
+		if (!fsdp_kineto_is_chosen(kineto, late->ts_ns))
+			return true;
+		if (fsdp_durations_is_full(durations) &&
+			!fsdp_kineto_fill_steps(kineto, late->type))
+			return false;
+		if (!fsdp_durations_add(durations, late->ts_ns, late->dur_ns))
+			return fsdp_kineto_memory(kineto);
+		if (durations->histogram == NULL)
+			return true;
+	}
+	return fsdp_kineto_into_step(kineto, late->type, late->ts_ns, late->dur_ns);
+}
+
+enum { LATE_ROOM = 256 << 10 };
+
+static bool settle_first_late(struct fsdp_kineto *kineto)
+{
+	size_t at = kineto->late_at + LATE_ROOM - kineto->late_count--;
+	return settle_late(kineto, &kineto->late[at % LATE_ROOM]);
+}
+
+static bool put_late(struct fsdp_kineto *kineto, enum fsdp_time_type type, int64_t ts_ns,
+	int64_t dur_ns)
+{
+	if (kineto->late == NULL)
+		kineto->late = malloc(LATE_ROOM * sizeof *kineto->late);
+	if (kineto->late == NULL)
+		return fsdp_fail_memory(&kineto->reading->error);
+	if (kineto->late_count == LATE_ROOM && !settle_first_late(kineto))
+		return false;
+	kineto->late[kineto->late_at] = (struct fsdp_kineto_late){ ts_ns, dur_ns, type };
+	kineto->late_at = (kineto->late_at + 1) % LATE_ROOM;
+	kineto->late_count++;
+	return true;
+}
+
+bool fsdp_kineto_flush_late(struct fsdp_kineto *kineto)
+{
+	while (kineto->late_count != 0)
+		if (!settle_first_late(kineto))
+			return false;
+	free(kineto->late);
+	kineto->late = NULL;
+	return true;
+}
+
+/* A step is known now: what began before its end need not wait longer. */
+static bool flush_before(struct fsdp_kineto *kineto, int64_t end_ns)
+{
+	while (kineto->late_count != 0) {
+		size_t at = kineto->late_at + LATE_ROOM - kineto->late_count;
+		if (kineto->late[at % LATE_ROOM].ts_ns >= end_ns)
+			break;
+		if (!settle_first_late(kineto))
 			return false;
 	}
 	return true;
+}
+
+/* The type has as many calls as are kept one by one: from now on they go into steps as
+ * they come. With --steps those in other steps are forgotten, which makes room. */
+static bool leave_exactness(struct fsdp_kineto *kineto, enum fsdp_time_type type)
+{
+	struct fsdp_durations *durations = &kineto->durations[type], all;
+	fsdp_durations_move(&all, durations);
+	fsdp_durations_init(durations, all.budget);
+	kineto->thinned[type] = fsdp_kineto_chooses(kineto);
+	bool good = true;
+	for (size_t i = 0; good && i < all.moments.count; i++) {
+		const struct fsdp_moment *moment = fsdp_vec_at(&all.moments, i);
+		good = put_late(kineto, type, moment->ts_ns, moment->dur_ns);
+	}
+	if (good && !kineto->thinned[type]) {
+		fsdp_durations_move(durations, &all);
+		return true;
+	}
+	fsdp_durations_done(&all);
+	return good;
+}
+
+/* The second time all steps are known. */
+static bool add_again(struct fsdp_kineto *kineto, enum fsdp_time_type type, int64_t ts_ns,
+	int64_t dur_ns)
+{
+	if (kineto->steps_late && !fsdp_kineto_into_step(kineto, type, ts_ns, dur_ns))
+		return false;
+	return !kineto->again || !fsdp_kineto_is_chosen(kineto, ts_ns) ||
+	       fsdp_durations_add(&kineto->durations[type], ts_ns, dur_ns) ||
+	       fsdp_kineto_memory(kineto);
 }
 
 static bool add(struct fsdp_kineto *kineto, enum fsdp_time_type type, int64_t ts_ns,
@@ -296,17 +424,15 @@ static bool add(struct fsdp_kineto *kineto, enum fsdp_time_type type, int64_t ts
 {
 	struct fsdp_durations *durations = &kineto->durations[type];
 	if (kineto->second)
-		return durations->histogram == NULL || !kineto->steps_late ||
-		       fsdp_kineto_into_step(kineto, type, ts_ns, dur_ns);
-	if (fsdp_durations_is_full(durations) && !leave_exactness(kineto, type))
+		return !kineto->over[type] || add_again(kineto, type, ts_ns, dur_ns);
+	if (fsdp_durations_is_full(durations) && !kineto->thinned[type] &&
+		!leave_exactness(kineto, type))
 		return false;
+	if (kineto->thinned[type])
+		return put_late(kineto, type, ts_ns, dur_ns);
 	if (!fsdp_durations_add(durations, ts_ns, dur_ns))
 		return fsdp_kineto_memory(kineto);
-	if (durations->histogram == NULL)
-		return true;
-	if (ts_ns > kineto->last_full_ts)
-		kineto->last_full_ts = ts_ns;
-	return kineto->steps_late || fsdp_kineto_into_step(kineto, type, ts_ns, dur_ns);
+	return durations->histogram == NULL || put_late(kineto, type, ts_ns, dur_ns);
 }
 
 static bool busy(struct fsdp_kineto *kineto, struct fsdp_intervals *intervals,
@@ -318,10 +444,47 @@ static bool busy(struct fsdp_kineto *kineto, struct fsdp_intervals *intervals,
 
 /* ---- what is on the device ---- */
 
-static bool take_comm(struct fsdp_kineto *kineto, struct fsdp_span name,
-	const struct fsdp_kineto_args *args, struct fsdp_kineto_comm comm)
+/* What only its launch, or its name, can tell. */
+static bool put_unnamed(struct fsdp_kineto *kineto, const struct fsdp_kineto_args *args,
+	int64_t bytes_out)
 {
+	struct fsdp_kineto_unnamed *unnamed = fsdp_vec_push(&kineto->unnamed);
+	if (unnamed == NULL)
+		return fsdp_kineto_memory(kineto);
+	*unnamed = (struct fsdp_kineto_unnamed){ .bytes_out = bytes_out,
+		.index = (uint32_t)kineto->kernels.list.count };
+	unnamed->has_correlation = whole(&args->correlation, &unnamed->correlation);
+	return true;
+}
+
+static void put_named(struct fsdp_kineto *kineto, const struct fsdp_kineto_args *args)
+{
+	int64_t correlation;
+	if (kineto->named_count < FSDP_KINETO_LAUNCHES &&
+		whole(&args->correlation, &correlation))
+		kineto->named[kineto->named_count++] = correlation;
+}
+
+static bool put_comm(struct fsdp_kineto *kineto, struct fsdp_comm comm)
+{
+	struct fsdp_vec *list = &kineto->kernels.list;
+	comm.order = (uint32_t)list->count;
+	struct fsdp_comm *kept = comm.order != UINT32_MAX ? fsdp_vec_push(list) : NULL;
+	if (kept == NULL)
+		return fsdp_kineto_memory(kineto);
+	*kept = comm;
+	/* The host is of no interest any more. */
+	if (comm.order == 0)
+		fsdp_intervals_done(&kineto->host_busy);
+	return true;
+}
+
+static bool take_comm(struct fsdp_kineto *kineto, struct fsdp_span name,
+	const struct fsdp_kineto_args *args, int64_t ts_ns, int64_t dur_ns)
+{
+	struct fsdp_comm comm = { .ts_ns = ts_ns, .dur_ns = dur_ns, .how = FSDP_BY_ARGS };
 	struct fsdp_span collective;
+	int64_t bytes_out;
 	if (kineto->second)
 		return true;
 	enum fsdp_time_type type = FSDP_TIME_OTHER;
@@ -332,13 +495,12 @@ static bool take_comm(struct fsdp_kineto *kineto, struct fsdp_span name,
 		type = fsdp_collective_type(collective);
 	}
 	comm.type = (unsigned char)type;
-	comm.how = FSDP_BY_ARGS;
 	comm.unresolved = type == FSDP_TIME_OTHER;
-	struct fsdp_kineto_comm *kept = fsdp_vec_push(&kineto->comm);
-	if (kept == NULL || !describe(kineto, args, &comm))
-		return kineto->reading->error == NULL && fsdp_kineto_memory(kineto);
-	*kept = comm;
-	return busy(kineto, &kineto->comm_busy, comm.ts_ns, comm.dur_ns);
+	if (!comm.unresolved)
+		put_named(kineto, args);
+	return describe(kineto, args, &comm, &bytes_out) &&
+	       (!comm.unresolved || put_unnamed(kineto, args, bytes_out)) &&
+	       put_comm(kineto, comm) && busy(kineto, &kineto->comm_busy, ts_ns, dur_ns);
 }
 
 static bool take_copy(struct fsdp_kineto *kineto, struct fsdp_span name,
@@ -403,8 +565,7 @@ static bool take_kernel(struct fsdp_kineto *kineto, struct fsdp_span name,
 		read_args(kineto, &event->args, &args);
 	if (comm || args.collective.kind == FSDP_SCAN_TEXT) {
 		name = fsdp_names_segment(&kineto->words, id);
-		return take_comm(kineto, name, &args,
-			(struct fsdp_kineto_comm){ .ts_ns = ts_ns, .dur_ns = dur_ns });
+		return take_comm(kineto, name, &args, ts_ns, dur_ns);
 	}
 	return add(kineto, FSDP_TIME_COMPUTE, ts_ns, dur_ns) &&
 	       busy(kineto, &kineto->compute_busy, ts_ns, dur_ns);
@@ -426,33 +587,54 @@ static bool take_step(
 	if (kineto->last_full_ts > INT64_MIN &&
 		(kineto->steps_late || ts_ns <= kineto->last_full_ts))
 		kineto->steps_late = true;
+	const struct fsdp_kineto_step *last =
+		kineto->steps.count != 0
+			? fsdp_vec_at(&kineto->steps, kineto->steps.count - 1)
+			: NULL;
+	bool sorted = last == NULL || (kineto->steps_sorted && last->ts_ns <= ts_ns);
 	struct fsdp_kineto_step *step = fsdp_vec_push(&kineto->steps);
 	if (step == NULL)
 		return fsdp_kineto_memory(kineto);
-	*step = (struct fsdp_kineto_step){ number, ts_ns, dur_ns, kineto->order, NULL };
-	kineto->steps_sorted = false;
+	*step = (struct fsdp_kineto_step){ number, ts_ns, dur_ns, kineto->order, NULL,
+		fsdp_kineto_chooses_step(kineto, number) };
+	kineto->steps_sorted = sorted;
+	return flush_before(kineto, ts_ns + dur_ns);
+}
+
+/* Where a kernel was seen, notes only tell what kernels are. */
+static bool put_told(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *event,
+	enum fsdp_time_type type)
+{
+	struct fsdp_kineto_args args;
+	struct fsdp_comm comm = { .type = (unsigned char)type };
+	int64_t bytes_out;
+	if (kineto->kernels.list.count != 0)
+		return true;
+	read_args(kineto, &event->args, &args);
+	if (!describe(kineto, &args, &comm, &bytes_out))
+		return false;
+	struct fsdp_kineto_told *told = fsdp_vec_push(&kineto->told);
+	if (told == NULL)
+		return fsdp_kineto_memory(kineto);
+	*told = (struct fsdp_kineto_told){ comm.bytes, comm.sort, comm.seq };
 	return true;
 }
 
 static bool take_note(struct fsdp_kineto *kineto, struct fsdp_span name,
 	const struct fsdp_kineto_event *event, int64_t ts_ns, int64_t dur_ns)
 {
-	struct fsdp_kineto_args args;
-	struct fsdp_kineto_comm note = { .ts_ns = ts_ns, .dur_ns = dur_ns };
+	enum fsdp_time_type type = fsdp_collective_type(name);
+	uint32_t thread;
 	if (kineto->second)
 		return true;
-	note.type = (unsigned char)fsdp_collective_type(name);
-	note.how = FSDP_BY_NAME;
-	read_args(kineto, &event->args, &args);
-	if (!thread_of(kineto, event, &note.thread))
+	if (!put_told(kineto, event, type) || !thread_of(kineto, event, &thread))
 		return false;
-	struct fsdp_kineto_comm *kept = fsdp_vec_push(&kineto->notes);
-	if (kept == NULL)
+	struct fsdp_kineto_note *note = fsdp_vec_push(&kineto->notes);
+	if (note == NULL)
 		return fsdp_kineto_memory(kineto);
-	if (!describe(kineto, &args, &note))
-		return false;
-	*kept = note;
-	return busy(kineto, &kineto->host_busy, ts_ns, dur_ns);
+	*note = (struct fsdp_kineto_note){ ts_ns, dur_ns, thread, (unsigned char)type };
+	return kineto->kernels.list.count != 0 ||
+	       busy(kineto, &kineto->host_busy, ts_ns, dur_ns);
 }
 
 static bool is_resharding(struct fsdp_span name)

@@ -3,16 +3,10 @@
  * Knows what can only be told when all of a trace was read: which layer the collectives
  * are counted on, which collective each kernel was, and which step everything lies in.
  */
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/num.h"
 #include "trace/kineto.h"
-
-static struct fsdp_kineto_comm *comm_at(const struct fsdp_vec *vec, size_t index)
-{
-	return fsdp_vec_at(vec, index);
-}
 
 /* ---- notes by thread ---- */
 
@@ -64,8 +58,8 @@ struct heap {
 
 static bool is_shorter(const struct heap *heap, uint32_t a, uint32_t b)
 {
-	const struct fsdp_kineto_comm *left = comm_at(heap->notes, a);
-	const struct fsdp_kineto_comm *right = comm_at(heap->notes, b);
+	const struct fsdp_kineto_note *left = fsdp_vec_at(heap->notes, a);
+	const struct fsdp_kineto_note *right = fsdp_vec_at(heap->notes, b);
 	if (left->dur_ns != right->dur_ns)
 		return left->dur_ns < right->dur_ns;
 	if (left->ts_ns != right->ts_ns)
@@ -107,7 +101,7 @@ static bool find_notes(struct fsdp_kineto *kineto, struct asked *asked, size_t c
 		malloc((note_count + 1) * sizeof *heap.items), 0 };
 	bool good = notes != NULL && heap.items != NULL;
 	for (size_t i = 0; good && i < note_count; i++) {
-		const struct fsdp_kineto_comm *note = comm_at(&kineto->notes, i);
+		const struct fsdp_kineto_note *note = fsdp_vec_at(&kineto->notes, i);
 		notes[i] = (struct asked){ note->ts_ns, note->thread, (uint32_t)i };
 	}
 	if (good) {
@@ -125,9 +119,9 @@ static bool find_notes(struct fsdp_kineto *kineto, struct asked *asked, size_t c
 				heap_push(&heap, notes[next].index);
 			next++;
 		}
-		const struct fsdp_kineto_comm *top = NULL;
+		const struct fsdp_kineto_note *top = NULL;
 		while (heap.count != 0) {
-			top = comm_at(&kineto->notes, heap.items[0]);
+			top = fsdp_vec_at(&kineto->notes, heap.items[0]);
 			if (top->ts_ns + top->dur_ns >= asked[i].ts_ns)
 				break;
 			heap_pop(&heap);
@@ -176,6 +170,30 @@ static bool is_one_of_two(const struct fsdp_kineto *kineto, size_t index)
 	return other != one && other->correlation == one->correlation;
 }
 
+static int compare_numbers(const void *a, const void *b)
+{
+	const int64_t *left = a, *right = b;
+	return *left < *right ? -1 : *left > *right;
+}
+
+/* Kernels that their args name: their launches are of no use. Those of the time before
+ * are looked at as well, for a kernel may come before its launch. */
+static bool is_named(const struct fsdp_kineto *kineto, int64_t correlation)
+{
+	return bsearch(&correlation, kineto->named, kineto->named_count,
+		       sizeof *kineto->named, compare_numbers) != NULL ||
+	       bsearch(&correlation, kineto->named_before, kineto->named_before_count,
+		       sizeof *kineto->named_before, compare_numbers) != NULL;
+}
+
+static void age_named(struct fsdp_kineto *kineto)
+{
+	memcpy(kineto->named_before, kineto->named,
+		kineto->named_count * sizeof *kineto->named);
+	kineto->named_before_count = kineto->named_count;
+	kineto->named_count = 0;
+}
+
 /* Launches outside of all notes mean nothing, unless a note comes late: that is seen when
  * a kernel finds no launch. If too many are left, more may be kept. */
 bool fsdp_kineto_prune(struct fsdp_kineto *kineto)
@@ -184,8 +202,12 @@ bool fsdp_kineto_prune(struct fsdp_kineto *kineto)
 	size_t kept = 0;
 	if (notes == NULL)
 		return false;
+	qsort(kineto->named, kineto->named_count, sizeof *kineto->named, compare_numbers);
 	for (size_t i = 0; i < kineto->launches.count; i++) {
-		if (notes[i] == 0 && !is_one_of_two(kineto, i))
+		const struct fsdp_kineto_launch *launch =
+			fsdp_vec_at(&kineto->launches, i);
+		if ((notes[i] == 0 && !is_one_of_two(kineto, i)) ||
+			is_named(kineto, launch->correlation))
 			continue;
 		struct fsdp_kineto_launch *to = fsdp_vec_at(&kineto->launches, kept++);
 		*to = *(struct fsdp_kineto_launch *)fsdp_vec_at(&kineto->launches, i);
@@ -193,9 +215,11 @@ bool fsdp_kineto_prune(struct fsdp_kineto *kineto)
 	free(notes);
 	fsdp_vec_truncate(&kineto->launches, kept);
 	kineto->launches_forgotten = true;
-	/* Each time all notes are looked at, so as many launches shall come before. */
-	size_t more = kineto->notes.count > FSDP_KINETO_LAUNCHES ? kineto->notes.count
-								 : FSDP_KINETO_LAUNCHES;
+	age_named(kineto);
+	/* Each time all notes are looked at, so that shall not be often. */
+	size_t more = kineto->notes.count / 4;
+	if (more < FSDP_KINETO_LAUNCHES)
+		more = FSDP_KINETO_LAUNCHES;
 	kineto->launch_ceiling = kept + more;
 	return true;
 }
@@ -253,32 +277,57 @@ static size_t find_launch(const struct found *list, size_t count, int64_t correl
 	return low < count && list[low].correlation == correlation ? low : count;
 }
 
-static bool any_unresolved(const struct fsdp_kineto *kineto)
+/* Only the launches of kernels that wait for one. */
+static bool choose_launches(struct fsdp_kineto *kineto)
 {
-	for (size_t i = 0; i < kineto->comm.count; i++)
-		if (comm_at(&kineto->comm, i)->unresolved)
-			return true;
-	return false;
+	size_t count = kineto->unnamed.count, kept = 0;
+	int64_t *wanted = malloc(count * sizeof *wanted);
+	if (wanted == NULL)
+		return fsdp_fail_memory(&kineto->reading->error);
+	for (size_t i = 0; i < count; i++) {
+		const struct fsdp_kineto_unnamed *unnamed =
+			fsdp_vec_at(&kineto->unnamed, i);
+		wanted[i] = unnamed->correlation;
+	}
+	qsort(wanted, count, sizeof *wanted, compare_numbers);
+	for (size_t i = 0; i < kineto->launches.count; i++) {
+		const struct fsdp_kineto_launch *launch =
+			fsdp_vec_at(&kineto->launches, i);
+		if (bsearch(&launch->correlation, wanted, count, sizeof *wanted,
+			    compare_numbers) == NULL)
+			continue;
+		struct fsdp_kineto_launch *to = fsdp_vec_at(&kineto->launches, kept++);
+		*to = *launch;
+	}
+	free(wanted);
+	fsdp_vec_truncate(&kineto->launches, kept);
+	return true;
 }
 
 static bool resolve_by_launch(struct fsdp_kineto *kineto)
 {
-	size_t count = kineto->launches.count;
-	if (!any_unresolved(kineto) || count == 0)
+	if (kineto->unnamed.count == 0 || kineto->launches.count == 0)
 		return true;
+	if (!choose_launches(kineto))
+		return false;
+	size_t count = kineto->launches.count;
 	struct found *list = sort_launches(kineto);
 	uint32_t *notes = list != NULL ? notes_of_launches(kineto) : NULL;
-	for (size_t i = 0; notes != NULL && i < kineto->comm.count; i++) {
-		struct fsdp_kineto_comm *comm = comm_at(&kineto->comm, i);
-		if (!comm->unresolved || !comm->has_correlation)
+	for (size_t i = 0; notes != NULL && i < kineto->unnamed.count; i++) {
+		const struct fsdp_kineto_unnamed *unnamed =
+			fsdp_vec_at(&kineto->unnamed, i);
+		struct fsdp_comm *comm =
+			fsdp_comm_at(&kineto->kernels.list, unnamed->index);
+		if (!unnamed->has_correlation)
 			continue;
-		size_t at = find_launch(list, count, comm->correlation);
+		size_t at = find_launch(list, count, unnamed->correlation);
 		uint32_t note = at < count ? notes[list[at].index] : 0;
 		if (note == 0)
 			continue;
-		comm->type = comm_at(&kineto->notes, note - 1)->type;
+		const struct fsdp_kineto_note *round =
+			fsdp_vec_at(&kineto->notes, note - 1);
+		comm->type = round->type;
 		comm->how = FSDP_BY_LAUNCH;
-		comm->unresolved = comm->type == FSDP_TIME_OTHER;
 	}
 	bool good = notes != NULL;
 	free(list);
@@ -286,7 +335,7 @@ static bool resolve_by_launch(struct fsdp_kineto *kineto)
 	return good;
 }
 
-static void resolve_by_name(struct fsdp_kineto_comm *comm)
+static void resolve_by_name(struct fsdp_comm *comm)
 {
 	if (comm->type != FSDP_TIME_OTHER)
 		return;
@@ -298,36 +347,35 @@ static void resolve_by_name(struct fsdp_kineto_comm *comm)
 	comm->how = FSDP_BY_NONE;
 }
 
+/* Those that no args named have the bytes of what they turned out to be. */
+static void settle_bytes(struct fsdp_kineto *kineto)
+{
+	for (size_t i = 0; i < kineto->unnamed.count; i++) {
+		const struct fsdp_kineto_unnamed *unnamed =
+			fsdp_vec_at(&kineto->unnamed, i);
+		struct fsdp_comm *comm =
+			fsdp_comm_at(&kineto->kernels.list, unnamed->index);
+		resolve_by_name(comm);
+		if (comm->type == FSDP_TIME_ALL_GATHER)
+			comm->bytes = unnamed->bytes_out;
+	}
+}
+
 static bool misses_launches(struct fsdp_kineto *kineto)
 {
-	if (!kineto->launches_forgotten || !any_unresolved(kineto))
+	if (!kineto->launches_forgotten || kineto->unnamed.count == 0)
 		return false;
 	struct found *list = sort_launches(kineto);
 	bool missing = false;
-	for (size_t i = 0; list != NULL && i < kineto->comm.count && !missing; i++) {
-		const struct fsdp_kineto_comm *comm = comm_at(&kineto->comm, i);
-		missing = comm->unresolved && comm->has_correlation &&
-			  find_launch(list, kineto->launches.count, comm->correlation) ==
-				  kineto->launches.count;
+	for (size_t i = 0; list != NULL && i < kineto->unnamed.count && !missing; i++) {
+		const struct fsdp_kineto_unnamed *unnamed =
+			fsdp_vec_at(&kineto->unnamed, i);
+		missing = unnamed->has_correlation &&
+			  find_launch(list, kineto->launches.count,
+				  unnamed->correlation) == kineto->launches.count;
 	}
 	free(list);
 	return missing;
-}
-
-bool fsdp_kineto_needs_second(struct fsdp_kineto *kineto)
-{
-	kineto->launches_lost = misses_launches(kineto);
-	if (kineto->launches_lost) {
-		fsdp_vec_truncate(&kineto->launches, 0);
-		kineto->launches_forgotten = false;
-	}
-	if (kineto->steps_late) {
-		for (size_t i = 0; i < kineto->steps.count; i++) {
-			struct fsdp_kineto_step *step = fsdp_vec_at(&kineto->steps, i);
-			step->sums = NULL;
-		}
-	}
-	return kineto->launches_lost || kineto->steps_late;
 }
 
 /* ---- steps ---- */
@@ -338,6 +386,21 @@ static int compare_steps(const void *a, const void *b)
 	if (left->ts_ns != right->ts_ns)
 		return left->ts_ns < right->ts_ns ? -1 : 1;
 	return left->order < right->order ? -1 : left->order > right->order;
+}
+
+bool fsdp_kineto_chooses_step(const struct fsdp_kineto *kineto, int64_t number)
+{
+	const struct fsdp_recording_options *options = kineto->reading->options;
+	for (size_t i = 0; i < options->step_range_count; i++)
+		if (number >= options->steps[2 * i] &&
+			number <= options->steps[2 * i + 1])
+			return true;
+	return false;
+}
+
+bool fsdp_kineto_chooses(const struct fsdp_kineto *kineto)
+{
+	return kineto->reading->options->step_range_count != 0;
 }
 
 bool fsdp_kineto_sort_steps(struct fsdp_kineto *kineto)
@@ -395,40 +458,36 @@ bool fsdp_kineto_into_step(struct fsdp_kineto *kineto, enum fsdp_time_type type,
 	return true;
 }
 
-static bool fill_steps(struct fsdp_kineto *kineto)
+bool fsdp_kineto_fill_steps(struct fsdp_kineto *kineto, enum fsdp_time_type type)
 {
-	if (kineto->steps.count == 0)
-		return true;
-	for (int type = 0; type < FSDP_TIME_COUNT; type++) {
-		const struct fsdp_vec *moments = &kineto->durations[type].moments;
-		for (size_t i = 0; i < moments->count; i++) {
-			const struct fsdp_moment *moment = fsdp_vec_at(moments, i);
-			if (!fsdp_kineto_into_step(kineto, (enum fsdp_time_type)type,
-				    moment->ts_ns, moment->dur_ns))
-				return false;
-		}
+	const struct fsdp_vec *moments = &kineto->durations[type].moments;
+	for (size_t i = 0; i < moments->count; i++) {
+		const struct fsdp_moment *moment = fsdp_vec_at(moments, i);
+		if (!fsdp_kineto_into_step(kineto, type, moment->ts_ns, moment->dur_ns))
+			return false;
 	}
 	return true;
 }
 
-/* ---- some steps only ---- */
-
-static bool is_wanted(const struct fsdp_recording_options *options, int64_t number)
+static bool fill_steps(struct fsdp_kineto *kineto)
 {
-	for (size_t i = 0; i < options->step_range_count; i++)
-		if (number >= options->steps[2 * i] &&
-			number <= options->steps[2 * i + 1])
-			return true;
-	return false;
+	bool good = true;
+	for (int type = 0; good && kineto->steps.count != 0 && type < FSDP_TIME_COUNT;
+		type++)
+		good = kineto->over[type] ||
+		       fsdp_kineto_fill_steps(kineto, (enum fsdp_time_type)type);
+	return good;
 }
 
-static bool is_chosen(const struct fsdp_kineto *kineto, int64_t ts_ns)
+/* ---- some steps only ---- */
+
+bool fsdp_kineto_is_chosen(const struct fsdp_kineto *kineto, int64_t ts_ns)
 {
 	const struct fsdp_kineto_step *step = step_at(kineto, ts_ns);
 	return step != NULL && step->chosen;
 }
 
-/* Beyond what is exact there are only the sums of steps. */
+/* Of what cannot be read again there are only the sums of steps. */
 static void choose_sums(struct fsdp_kineto *kineto, enum fsdp_time_type type)
 {
 	uint64_t count = 0;
@@ -443,35 +502,13 @@ static void choose_sums(struct fsdp_kineto *kineto, enum fsdp_time_type type)
 	fsdp_durations_set(&kineto->durations[type], count, sum);
 }
 
-/* Calls of a type that lie in a chosen step. */
-static bool choose_durations(struct fsdp_kineto *kineto, enum fsdp_time_type type)
-{
-	struct fsdp_durations *durations = &kineto->durations[type], chosen;
-	if (durations->histogram != NULL) {
-		choose_sums(kineto, type);
-		return true;
-	}
-	fsdp_durations_init(&chosen, durations->budget);
-	for (size_t i = 0; i < durations->moments.count; i++) {
-		const struct fsdp_moment *moment = fsdp_vec_at(&durations->moments, i);
-		if (is_chosen(kineto, moment->ts_ns) &&
-			!fsdp_durations_add(&chosen, moment->ts_ns, moment->dur_ns)) {
-			fsdp_durations_done(&chosen);
-			return fsdp_kineto_memory(kineto);
-		}
-	}
-	fsdp_durations_done(durations);
-	fsdp_durations_move(durations, &chosen);
-	return true;
-}
-
 static void choose_comm(const struct fsdp_kineto *kineto, struct fsdp_vec *comm)
 {
 	size_t kept = 0;
 	for (size_t i = 0; i < comm->count; i++) {
-		const struct fsdp_kineto_comm *one = comm_at(comm, i);
-		if (is_chosen(kineto, one->ts_ns))
-			*comm_at(comm, kept++) = *one;
+		const struct fsdp_comm *one = fsdp_comm_at(comm, i);
+		if (fsdp_kineto_is_chosen(kineto, one->ts_ns))
+			*fsdp_comm_at(comm, kept++) = *one;
 	}
 	fsdp_vec_truncate(comm, kept);
 }
@@ -501,17 +538,79 @@ static bool choose_times(struct fsdp_kineto *kineto)
 	return good || fsdp_kineto_memory(kineto);
 }
 
-static bool chooses(const struct fsdp_kineto *kineto)
+/* What was more than can be exact is forgotten, to be read again. */
+static void forget_sums(struct fsdp_kineto *kineto)
 {
-	return kineto->reading->options->step_range_count != 0;
+	for (int type = 0; type < FSDP_TIME_COUNT; type++) {
+		struct fsdp_durations *durations = &kineto->durations[type];
+		struct fsdp_budget *budget = durations->budget;
+		if (!kineto->over[type])
+			continue;
+		fsdp_durations_done(durations);
+		fsdp_durations_init(durations, budget);
+	}
 }
 
-static void mark_chosen(struct fsdp_kineto *kineto)
+bool fsdp_kineto_needs_second(struct fsdp_kineto *kineto, bool can)
 {
-	for (size_t i = 0; i < kineto->steps.count; i++) {
-		struct fsdp_kineto_step *step = fsdp_vec_at(&kineto->steps, i);
-		step->chosen = is_wanted(kineto->reading->options, step->number);
+	bool any_over = false;
+	for (int type = 0; type < FSDP_TIME_COUNT; type++) {
+		kineto->over[type] = kineto->thinned[type]
+					     ? kineto->steps_late
+					     : kineto->durations[type].histogram != NULL;
+		any_over |= kineto->over[type];
 	}
+	kineto->launches_lost = misses_launches(kineto);
+	kineto->again = any_over && fsdp_kineto_chooses(kineto);
+	if (!can)
+		kineto->launches_lost = kineto->again = false;
+	if (kineto->again && !fsdp_kineto_sort_steps(kineto))
+		return true;
+	if (kineto->again)
+		forget_sums(kineto);
+	if (kineto->launches_lost) {
+		fsdp_vec_truncate(&kineto->launches, 0);
+		kineto->launches_forgotten = false;
+	}
+	for (size_t i = 0; can && kineto->steps_late && i < kineto->steps.count; i++) {
+		struct fsdp_kineto_step *step = fsdp_vec_at(&kineto->steps, i);
+		step->sums = NULL;
+	}
+	if (!can && kineto->steps_late) {
+		kineto->reading->recording.steps_incomplete = true;
+		FSDP_TRACE_FIND(kineto->reading, TIMES_UNUSABLE,
+			"more than a million calls of one type came before the steps "
+			"that they lie in, which cannot be told of a pipe");
+	}
+	return can && (kineto->launches_lost || kineto->steps_late || kineto->again);
+}
+
+/* Calls of a type that lie in a chosen step. */
+static bool keep_moments(struct fsdp_kineto *kineto, enum fsdp_time_type type)
+{
+	struct fsdp_durations *durations = &kineto->durations[type], kept;
+	fsdp_durations_init(&kept, durations->budget);
+	for (size_t i = 0; i < durations->moments.count; i++) {
+		const struct fsdp_moment *moment = fsdp_vec_at(&durations->moments, i);
+		if (fsdp_kineto_is_chosen(kineto, moment->ts_ns) &&
+			!fsdp_durations_add(&kept, moment->ts_ns, moment->dur_ns)) {
+			fsdp_durations_done(&kept);
+			return fsdp_kineto_memory(kineto);
+		}
+	}
+	fsdp_durations_done(durations);
+	fsdp_durations_move(durations, &kept);
+	return true;
+}
+
+static bool choose_durations(struct fsdp_kineto *kineto, enum fsdp_time_type type)
+{
+	if (!kineto->over[type] && kineto->durations[type].histogram == NULL)
+		return keep_moments(kineto, type);
+	/* The others hold nothing but chosen ones. */
+	if (kineto->over[type] && !kineto->again)
+		choose_sums(kineto, type);
+	return true;
 }
 
 static bool choose_types(struct fsdp_kineto *kineto)
@@ -573,109 +672,72 @@ static bool take_all(struct fsdp_kineto *kineto)
 
 /* ---- collectives ---- */
 
-static int64_t bytes_of(const struct fsdp_kineto_comm *comm)
+/* There is no kernel, so all of the notes is known. */
+static bool take_notes(struct fsdp_kineto *kineto)
 {
-	return comm->type == FSDP_TIME_ALL_GATHER ? comm->bytes_out : comm->bytes_in;
-}
-
-static struct fsdp_span word_of(const struct fsdp_kineto *kineto, uint32_t word)
-{
-	return word != 0 ? fsdp_names_segment(&kineto->words, word)
-			 : (struct fsdp_span){ 0 };
-}
-
-/* False: out of memory. */
-static bool seq_of(struct fsdp_kineto *kineto, uint32_t seq, struct fsdp_span *ret_text)
-{
-	char digits[16];
-	*ret_text = (struct fsdp_span){ 0 };
-	if ((seq & FSDP_KINETO_NUMBER) == 0) {
-		*ret_text = word_of(kineto, seq);
-		return true;
+	for (size_t i = 0; i < kineto->notes.count; i++) {
+		const struct fsdp_kineto_note *note = fsdp_vec_at(&kineto->notes, i);
+		const struct fsdp_kineto_told *told = fsdp_vec_at(&kineto->told, i);
+		struct fsdp_comm *kept = fsdp_vec_push(&kineto->kernels.list);
+		if (kept == NULL)
+			return fsdp_kineto_memory(kineto);
+		*kept = (struct fsdp_comm){ note->ts_ns, note->dur_ns, told->bytes,
+			told->sort, told->seq, (uint32_t)i, note->type, FSDP_BY_NAME,
+			FSDP_TIME_OTHER, false };
 	}
-	snprintf(digits, sizeof digits, "%u", (unsigned)(seq & ~FSDP_KINETO_NUMBER));
-	*ret_text = fsdp_arena_copy(&kineto->reading->arena, fsdp_span_text(digits));
-	return ret_text->data != NULL;
-}
-
-/* In order of start; what starts together in the order of the file. */
-static bool take_collectives(struct fsdp_kineto *kineto, const struct fsdp_vec *comm)
-{
-	struct fsdp_recording *recording = &kineto->reading->recording;
-	struct fsdp_collective *list = fsdp_arena_take(&kineto->reading->arena,
-		comm->count * sizeof *list, _Alignof(struct fsdp_collective));
-	struct asked *order = malloc((comm->count + 1) * sizeof *order);
-	if (list == NULL || order == NULL) {
-		free(order);
-		return fsdp_fail_memory(&kineto->reading->error);
-	}
-	for (size_t i = 0; i < comm->count; i++)
-		order[i] = (struct asked){ comm_at(comm, i)->ts_ns, 0, (uint32_t)i };
-	sort_asked(order, comm->count);
-	bool good = true;
-	for (size_t i = 0; good && i < comm->count; i++) {
-		const struct fsdp_kineto_comm *one = comm_at(comm, order[i].index);
-		list[i] = (struct fsdp_collective){ .ts_ns = one->ts_ns,
-			.dur_ns = one->dur_ns,
-			.type = fsdp_time_type_name((enum fsdp_time_type)one->type),
-			.how = (enum fsdp_comm_how)one->how,
-			.group = word_of(kineto, one->group),
-			.bytes = bytes_of(one),
-			.group_size = one->group_size };
-		good = seq_of(kineto, one->seq, &list[i].seq);
-	}
-	free(order);
-	if (!good)
-		return fsdp_kineto_memory(kineto);
-	recording->collectives = list;
-	recording->collective_count = comm->count;
 	return true;
 }
 
-static bool count_collectives(struct fsdp_kineto *kineto, const struct fsdp_vec *comm)
+static bool count_collective(struct fsdp_kineto *kineto, const struct fsdp_comm *one)
 {
-	for (size_t i = 0; i < comm->count; i++) {
-		struct fsdp_kineto_comm *one = comm_at(comm, i);
-		resolve_by_name(one);
-		kineto->reading->recording.resolution[one->how]++;
-		enum fsdp_time_type type = (enum fsdp_time_type)one->type;
-		struct fsdp_durations *durations = &kineto->durations[type];
-		/* Beyond what is exact nothing is kept that could be put there later. */
-		bool kept = durations->histogram == NULL &&
-			    !fsdp_durations_is_full(durations);
-		if (!kept &&
-			!fsdp_kineto_into_step(kineto, type, one->ts_ns, one->dur_ns))
+	enum fsdp_time_type type = (enum fsdp_time_type)one->type;
+	struct fsdp_durations *durations = &kineto->durations[type];
+	kineto->reading->recording.resolution[one->how]++;
+	/* Beyond what is exact nothing is kept that could be put there later. */
+	if (fsdp_durations_is_full(durations) && !fsdp_kineto_fill_steps(kineto, type))
+		return false;
+	if (!fsdp_durations_add(durations, one->ts_ns, one->dur_ns))
+		return fsdp_kineto_memory(kineto);
+	return durations->histogram == NULL ||
+	       fsdp_kineto_into_step(kineto, type, one->ts_ns, one->dur_ns);
+}
+
+static bool take_collectives(struct fsdp_kineto *kineto)
+{
+	struct fsdp_recording *recording = &kineto->reading->recording;
+	struct fsdp_vec *list = &kineto->kernels.list;
+	for (size_t i = 0; i < list->count; i++) {
+		resolve_by_name(fsdp_comm_at(list, i));
+		if (!count_collective(kineto, fsdp_comm_at(list, i)))
 			return false;
-		if (fsdp_durations_is_full(durations)) {
-			for (size_t j = 0; j < durations->moments.count; j++) {
-				const struct fsdp_moment *moment =
-					fsdp_vec_at(&durations->moments, j);
-				if (!fsdp_kineto_into_step(
-					    kineto, type, moment->ts_ns, moment->dur_ns))
-					return false;
-			}
-		}
-		if (!fsdp_durations_add(durations, one->ts_ns, one->dur_ns))
-			return fsdp_kineto_memory(kineto);
 	}
-	return take_collectives(kineto, comm);
+	struct fsdp_collectives *all = fsdp_arena_take(
+		&kineto->reading->arena, sizeof *all, _Alignof(struct fsdp_collectives));
+	if (all == NULL || !fsdp_comm_sort(list))
+		return fsdp_kineto_memory(kineto);
+	*all = kineto->kernels;
+	recording->collectives = all;
+	recording->collective_count = list->count;
+	return true;
 }
 
 static bool take_layer(struct fsdp_kineto *kineto)
 {
 	struct fsdp_recording *recording = &kineto->reading->recording;
-	struct fsdp_vec *comm = &kineto->comm;
-	if (kineto->comm.count != 0) {
+	struct fsdp_vec *list = &kineto->kernels.list;
+	bool good = true;
+	if (list->count != 0) {
 		recording->layer = FSDP_LAYER_DEVICE;
-		if (!resolve_by_launch(kineto))
-			return false;
+		good = resolve_by_launch(kineto);
+		settle_bytes(kineto);
 	} else if (kineto->notes.count != 0) {
 		recording->layer = FSDP_LAYER_HOST;
-		comm = &kineto->notes;
+		good = take_notes(kineto);
 	}
-	if (chooses(kineto))
-		choose_comm(kineto, comm);
-	return count_collectives(kineto, comm);
+	fsdp_arena_done(&kineto->pending);
+	if (fsdp_kineto_chooses(kineto))
+		choose_comm(kineto, list);
+	return good && take_collectives(kineto);
 }
 
 /* ---- the device ---- */
@@ -691,14 +753,16 @@ static int64_t union_length(const struct fsdp_intervals *const *lists, size_t co
 	for (;;) {
 		size_t next = count;
 		for (size_t i = 0; i < count; i++)
-			if (at[i] < lists[i]->count &&
+			if (at[i] < lists[i]->list.count &&
 				(next == count ||
-					lists[i]->list[at[i]].begin <
-						lists[next]->list[at[next]].begin))
+					fsdp_interval_at(lists[i], at[i])->begin <
+						fsdp_interval_at(lists[next], at[next])
+							->begin))
 				next = i;
 		if (next == count)
 			break;
-		const struct fsdp_interval *one = &lists[next]->list[at[next]++];
+		const struct fsdp_interval *one =
+			fsdp_interval_at(lists[next], at[next]++);
 		if (!any) {
 			*ret_first = begin = one->begin;
 			end = one->end;
@@ -723,7 +787,8 @@ static void take_device(struct fsdp_kineto *kineto)
 		&kineto->compute_busy, &kineto->mem_busy };
 	if (recording->layer == FSDP_LAYER_HOST)
 		recording->host_comm_busy_ns = fsdp_intervals_length(&kineto->host_busy);
-	recording->has_device = lists[0]->count + lists[1]->count + lists[2]->count != 0;
+	recording->has_device =
+		lists[0]->list.count + lists[1]->list.count + lists[2]->list.count != 0;
 	if (!recording->has_device)
 		return;
 	recording->host_comm_busy_ns = FSDP_ABSENT;
@@ -788,12 +853,10 @@ bool fsdp_kineto_settle(struct fsdp_kineto *kineto)
 	 */
 	if (!fsdp_kineto_sort_steps(kineto))
 		return false;
-	mark_chosen(kineto);
-	bool good = take_layer(kineto);
-	fsdp_arena_done(&kineto->pending);
-	if (!good || !fill_steps(kineto) || !settle_all(kineto))
+	if (!take_layer(kineto) || !fill_steps(kineto) || !settle_all(kineto))
 		return false;
-	if (chooses(kineto) && (!choose_types(kineto) || !choose_times(kineto)))
+	if (fsdp_kineto_chooses(kineto) &&
+		(!choose_types(kineto) || !choose_times(kineto)))
 		return false;
 	if (!take_all(kineto) || !take_steps(kineto))
 		return false;

@@ -513,8 +513,6 @@ static bool read_second(struct fsdp_kineto *kineto)
 	struct fsdp_reading *reading = kineto->reading;
 	struct fsdp_recording first = reading->recording;
 	bool mark;
-	if (!fsdp_stream_can_rewind(reading->stream))
-		return true;
 	kineto->second = true;
 	kineto->launch_ceiling = SIZE_MAX;
 	fsdp_json_scan_done(&kineto->scan);
@@ -536,7 +534,11 @@ static bool read_all(struct fsdp_kineto *kineto)
 	reading->recording.truncated |= cut;
 	if (!take_deviations(kineto, mark, cut))
 		return false;
-	if (fsdp_kineto_needs_second(kineto) && !read_second(kineto))
+	if (!fsdp_kineto_flush_late(kineto))
+		return false;
+	bool can = fsdp_stream_can_rewind(reading->stream);
+	if (fsdp_kineto_needs_second(kineto, can) &&
+		(reading->error != NULL || !read_second(kineto)))
 		return false;
 	fsdp_json_scan_done(&kineto->scan);
 	return reading->error == NULL && fsdp_kineto_settle(kineto);
@@ -554,6 +556,7 @@ static void done(struct fsdp_kineto *kineto)
 	fsdp_intervals_done(&kineto->host_busy);
 	fsdp_arena_done(&kineto->pending);
 	fsdp_json_quick_free(kineto->quick);
+	free(kineto->late);
 	free(kineto->scratch);
 	free(kineto);
 }
@@ -572,9 +575,14 @@ static bool read_kineto(struct fsdp_reading *reading)
 	fsdp_vec_init(&kineto->cats, arena, sizeof(struct fsdp_tally));
 	fsdp_vec_init(&kineto->phases, arena, sizeof(struct fsdp_tally));
 	fsdp_vec_init(&kineto->opens, arena, sizeof(struct fsdp_kineto_open *));
+	fsdp_vec_init(&kineto->kernels.list, arena, sizeof(struct fsdp_comm));
+	fsdp_vec_init(&kineto->kernels.sorts, arena, sizeof(struct fsdp_comm_sort));
+	fsdp_vec_init(&kineto->kernels.seqs, arena, sizeof(struct fsdp_span));
 	fsdp_arena_init_lean(&kineto->pending, &reading->budget);
-	fsdp_vec_init(&kineto->comm, &kineto->pending, sizeof(struct fsdp_kineto_comm));
-	fsdp_vec_init(&kineto->notes, &kineto->pending, sizeof(struct fsdp_kineto_comm));
+	fsdp_vec_init(&kineto->notes, &kineto->pending, sizeof(struct fsdp_kineto_note));
+	fsdp_vec_init(&kineto->told, &kineto->pending, sizeof(struct fsdp_kineto_told));
+	fsdp_vec_init(
+		&kineto->unnamed, &kineto->pending, sizeof(struct fsdp_kineto_unnamed));
 	fsdp_vec_init(
 		&kineto->launches, &kineto->pending, sizeof(struct fsdp_kineto_launch));
 	fsdp_vec_init(&kineto->steps, arena, sizeof(struct fsdp_kineto_step));

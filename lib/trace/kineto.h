@@ -3,6 +3,7 @@
 #define FSDP_TRACE_KINETO_H
 
 #include "syntax/json-quick.h"
+#include "trace/collectives.h"
 #include "trace/event.h"
 #include "trace/intervals.h"
 
@@ -33,20 +34,24 @@ struct fsdp_kineto_args {
 };
 extern const struct fsdp_span fsdp_kineto_args_keys[FSDP_KINETO_ARGS];
 
-/* A kernel or a note of a backend. */
-struct fsdp_kineto_comm {
-	int64_t ts_ns, dur_ns;
-	int64_t correlation;
-	int64_t bytes_in, bytes_out, group_size; /* FSDP_ABSENT */
-	uint32_t group;                          /* a word; 0: none */
-	uint32_t seq;       /* the same, or a number: FSDP_KINETO_NUMBER and its value */
-	uint32_t thread;    /* of a note */
-	unsigned char type; /* enum fsdp_time_type */
-	unsigned char how;  /* enum fsdp_comm_how */
-	unsigned char by_name; /* what its name says, if nothing else does */
-	bool has_correlation : 1, unresolved : 1;
+/* What is not known of a kernel whose args do not name it. */
+struct fsdp_kineto_unnamed {
+	int64_t correlation, bytes_out;
+	uint32_t index; /* of the kernel */
+	bool has_correlation;
 };
-#define FSDP_KINETO_NUMBER (UINT32_C(1) << 31)
+
+/* What a backend notes on the host, and, as long as there are no kernels, what it tells
+ * of it. */
+struct fsdp_kineto_note {
+	int64_t ts_ns, dur_ns;
+	uint32_t thread;
+	unsigned char type; /* enum fsdp_time_type */
+};
+struct fsdp_kineto_told {
+	int64_t bytes;
+	uint32_t sort, seq;
+};
 
 enum { FSDP_KINETO_LAUNCHES = 8 << 10 }; /* before they are looked through */
 struct fsdp_kineto_launch {
@@ -96,17 +101,31 @@ struct fsdp_kineto {
 	bool args_at_hand;          /* those of this event are in there */
 	struct fsdp_json_scan args; /* of one event */
 
-	struct fsdp_arena pending; /* of the three below, gone when they are settled */
-	struct fsdp_vec comm;      /* struct fsdp_kineto_comm: kernels */
-	struct fsdp_vec notes;     /* the same: of backends, on the host */
+	struct fsdp_collectives kernels;
+	struct fsdp_arena pending; /* of those below, gone when they are settled */
+	struct fsdp_vec notes;     /* struct fsdp_kineto_note */
+	struct fsdp_vec told;      /* struct fsdp_kineto_told: of as many notes */
+	struct fsdp_vec unnamed;   /* struct fsdp_kineto_unnamed */
 	struct fsdp_vec launches;
 	struct fsdp_durations durations[FSDP_TIME_COUNT];
 	struct fsdp_intervals comm_busy, compute_busy, mem_busy, host_busy;
+	int64_t named[FSDP_KINETO_LAUNCHES]; /* correlations of kernels that args name */
+	int64_t named_before[FSDP_KINETO_LAUNCHES];
+	size_t named_count, named_before_count;
 	size_t launch_ceiling;
 	bool launches_forgotten, launches_lost;
 	struct fsdp_vec steps;
 	bool steps_late, steps_sorted;
-	int64_t last_full_ts; /* of what was put into steps as it came */
+	bool over[FSDP_TIME_COUNT]; /* more than can be exact, the first time */
+	bool again;                 /* those are read again, in the chosen steps only */
+	bool thinned[FSDP_TIME_COUNT]; /* without those of steps that are not chosen */
+	int64_t last_full_ts;          /* of what was put into steps as it came */
+	/* what comes next: its step may come a little later */
+	struct fsdp_kineto_late {
+		int64_t ts_ns, dur_ns;
+		enum fsdp_time_type type;
+	} * late;
+	size_t late_count, late_at;
 
 	uint64_t order, bad_tokens, bad_metadata;
 	bool any_reduce_scatter_op;
@@ -114,16 +133,27 @@ struct fsdp_kineto {
 };
 
 bool fsdp_kineto_take(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *event);
+/* At the end: what waited for its step waits no longer. */
+bool fsdp_kineto_flush_late(struct fsdp_kineto *kineto);
 /* Frees the begins that are still open, and counts them. */
 uint64_t fsdp_kineto_forget_open(struct fsdp_kineto *kineto);
 
-/* Which collectives wait for a launch that was not kept, or whose step came late. */
-bool fsdp_kineto_needs_second(struct fsdp_kineto *kineto);
+/* Whether collectives wait for a launch that was not kept, a step came late, or so many
+ * calls came that those of the chosen steps are not known one by one. `can`: the stream
+ * can be read again. */
+bool fsdp_kineto_needs_second(struct fsdp_kineto *kineto, bool can);
 bool fsdp_kineto_settle(struct fsdp_kineto *kineto);
 
 /* Keeps the launches that lie in a note, if there are too many. */
 bool fsdp_kineto_prune(struct fsdp_kineto *kineto);
 bool fsdp_kineto_sort_steps(struct fsdp_kineto *kineto);
+/* Whether --steps has it. */
+bool fsdp_kineto_chooses_step(const struct fsdp_kineto *kineto, int64_t number);
+/* Whether it lies in a step of --steps; they are sorted. */
+bool fsdp_kineto_is_chosen(const struct fsdp_kineto *kineto, int64_t ts_ns);
+bool fsdp_kineto_chooses(const struct fsdp_kineto *kineto);
+/* What is kept one by one of a type. */
+bool fsdp_kineto_fill_steps(struct fsdp_kineto *kineto, enum fsdp_time_type type);
 /* Into the step that holds it, if any. */
 bool fsdp_kineto_into_step(struct fsdp_kineto *kineto, enum fsdp_time_type type,
 	int64_t ts_ns, int64_t dur_ns);

@@ -39,10 +39,11 @@ struct matcher {
 	uint64_t ranks; /* traces among the recordings */
 };
 
-static const struct fsdp_collective *collective_of(
-	const struct matcher *matcher, const struct entry *entry)
+static void collective_of(const struct matcher *matcher, const struct entry *entry,
+	struct fsdp_collective *ret_collective)
 {
-	return &matcher->recordings[entry->recording]->collectives[entry->index];
+	fsdp_recording_collective(
+		matcher->recordings[entry->recording], entry->index, ret_collective);
 }
 
 static int compare_keys(const struct entry *left, const struct entry *right)
@@ -73,11 +74,12 @@ static void judge(struct matcher *matcher)
 		matcher->ranks += recording->kind == FSDP_RECORDING_KINETO;
 		matcher->entry_count += recording->collective_count;
 		for (size_t j = 0; j < recording->collective_count; j++) {
-			const struct fsdp_collective *one = &recording->collectives[j];
+			struct fsdp_collective one;
 			int64_t seq;
-			matcher->grouped &= one->group.data != NULL;
-			matcher->by_seq &= one->seq.data != NULL &&
-					   fsdp_decimal_integer(one->seq, &seq);
+			fsdp_recording_collective(recording, j, &one);
+			matcher->grouped &= one.group.data != NULL;
+			matcher->by_seq &= one.seq.data != NULL &&
+					   fsdp_decimal_integer(one.seq, &seq);
 		}
 	}
 	matcher->by_seq &= matcher->grouped;
@@ -106,15 +108,16 @@ static void collect(struct matcher *matcher)
 	for (uint32_t i = 0; i < matcher->recording_count; i++) {
 		const struct fsdp_recording *recording = matcher->recordings[i];
 		for (uint32_t j = 0; j < recording->collective_count; j++) {
-			const struct fsdp_collective *one = &recording->collectives[j];
+			struct fsdp_collective one;
 			struct entry *entry = &matcher->entries[count++];
+			fsdp_recording_collective(recording, j, &one);
 			*entry = (struct entry){ .recording = i,
 				.index = j,
-				.ts_ns = absolute(recording, one->ts_ns) };
+				.ts_ns = absolute(recording, one.ts_ns) };
 			if (matcher->grouped)
-				entry->group = one->group;
+				entry->group = one.group;
 			if (matcher->by_seq)
-				fsdp_decimal_integer(one->seq, &entry->key);
+				fsdp_decimal_integer(one.seq, &entry->key);
 		}
 	}
 	qsort(matcher->entries, count, sizeof *matcher->entries, compare_entries);
@@ -160,10 +163,13 @@ static int compare_runs(const void *a, const void *b)
 static bool same_types(const struct matcher *matcher, const struct run *run)
 {
 	const struct entry *entries = &matcher->entries[run->first];
-	for (size_t i = 1; i < run->count; i++)
-		if (!fsdp_span_equal(collective_of(matcher, &entries[i])->type,
-			    collective_of(matcher, &entries[0])->type))
+	struct fsdp_collective first, other;
+	collective_of(matcher, &entries[0], &first);
+	for (size_t i = 1; i < run->count; i++) {
+		collective_of(matcher, &entries[i], &other);
+		if (!fsdp_span_equal(first.type, other.type))
 			return false;
+	}
 	return true;
 }
 
@@ -172,24 +178,29 @@ static bool measure(
 	struct matcher *matcher, const struct run *run, struct fsdp_match *match)
 {
 	const struct entry *entries = &matcher->entries[run->first];
-	const struct fsdp_collective *first = collective_of(matcher, &entries[0]);
+	struct fsdp_collective first, one;
 	int64_t early = INT64_MAX, late = INT64_MIN, end_early = INT64_MAX,
 		end_late = INT64_MIN;
 	size_t last = 0, foremost = 0;
 	uint32_t *recordings = fsdp_arena_take(
 		matcher->arena, run->count * sizeof *recordings, _Alignof(uint32_t));
-	if (recordings == NULL)
+	collective_of(matcher, &entries[0], &first);
+	struct fsdp_span seq = { 0 };
+	if (matcher->by_seq)
+		seq = fsdp_arena_copy(matcher->arena, first.seq);
+	if (recordings == NULL || (matcher->by_seq && seq.data == NULL))
 		return false;
-	*match = (struct fsdp_match){ .type = first->type,
-		.group = matcher->grouped ? first->group : (struct fsdp_span){ 0 },
-		.seq = matcher->by_seq ? first->seq : (struct fsdp_span){ 0 },
+	*match = (struct fsdp_match){ .type = first.type,
+		.group = matcher->grouped ? first.group : (struct fsdp_span){ 0 },
+		.seq = seq,
 		.recordings = recordings,
 		.recording_count = run->count,
 		.transfer_ns = INT64_MAX,
-		.bytes = first->bytes,
-		.group_size = first->group_size };
+		.bytes = first.bytes,
+		.group_size = first.group_size };
 	for (size_t i = 0; i < run->count; i++) {
-		int64_t dur = collective_of(matcher, &entries[i])->dur_ns;
+		collective_of(matcher, &entries[i], &one);
+		int64_t dur = one.dur_ns;
 		int64_t begin = entries[i].ts_ns, end = begin + dur;
 		recordings[i] = entries[i].recording;
 		if (begin < early) {

@@ -32,8 +32,12 @@ static void look_at(const struct fsdp_recording *one)
 			device->exposed_ns >= 0);
 		require(device->busy_ns + device->idle_ns == device->span_ns);
 	}
-	for (size_t i = 1; i < one->collective_count; i++)
-		require(one->collectives[i - 1].ts_ns <= one->collectives[i].ts_ns);
+	for (size_t i = 0; i < one->collective_count; i++) {
+		struct fsdp_collective before, now;
+		fsdp_recording_collective(one, i, &now);
+		fsdp_recording_collective(one, i != 0 ? i - 1 : 0, &before);
+		require(before.ts_ns <= now.ts_ns && now.type.size != 0);
+	}
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -219,6 +219,32 @@ class Oracle:
                           compare_trace(document["data"], want))
 
 
+    def many_calls(self):
+        """More than are kept one by one, of which a few steps are asked for: each step has as many
+        kernels of 1, 2, 3 ns and so on, written before the steps or behind them."""
+        each, steps = 110_000, 10
+        def step(n):
+            return (f'{{"ph":"X","cat":"user_annotation","name":"ProfilerStep#{n}","pid":1,"tid":1,'
+                    f'"ts":{n * each},"dur":{each}}}')
+        def kernel(i):
+            return f'{{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":{i},"dur":0.{i % each % 997 + 1:03d}}}'
+        ordered = sorted(i % 997 + 1 for i in range(each))
+        want = {"count": 3 * each, "sum_ns": 3 * sum(ordered), "min_ns": 1, "max_ns": 997, "approx": False,
+                "p50_ns": ordered[-(-each * 50 // 100) - 1], "p95_ns": ordered[-(-each * 95 // 100) - 1]}
+        for late in (False, True):
+            with tempfile.NamedTemporaryFile("w", suffix=".json") as trace:
+                trace.write("[" + ("" if late else "".join(step(n) + "," for n in range(steps))))
+                trace.write(",\n".join(map(kernel, range(steps * each))))
+                trace.write("".join("," + step(n) for n in range(steps)) if late else "")
+                trace.write("]")
+                trace.flush()
+                run = self.ask("replay", "--json", "--steps=2,4-5", trace.name)
+            found = next(t for t in run.json()["data"]["types"] if t["type"] == "compute")
+            self.tap.none(f"a million kernels, the steps {'behind' if late else 'before'} them",
+                          differ("status", run.status, 0) +
+                          differ("times", {k: found[k] for k in want}, want))
+
+
 def main():
     args = oraclelib.arguments(__doc__)
     tap = oraclelib.Tap()
@@ -231,6 +257,7 @@ def main():
                 oracle.folder(os.path.join(traces, family))
         if os.path.isdir(os.path.join(traces, "malformed")):
             oracle.malformed(os.path.join(traces, "malformed"))
+    oracle.many_calls()
     tap.done()
 
 

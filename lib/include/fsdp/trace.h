@@ -117,9 +117,13 @@ struct fsdp_collective {
 	int64_t ts_ns, dur_ns;
 	struct fsdp_span type;
 	enum fsdp_comm_how how;
-	struct fsdp_span group, seq;
+	struct fsdp_span group, seq; /* seq may lie in `digits`: do not copy the struct */
 	int64_t bytes, group_size;
+	char digits[12];
 };
+
+/** Those of a trace, in order of start; fsdp_recording_collective shows them. */
+struct fsdp_collectives;
 
 struct fsdp_device_times {
 	int64_t span_ns, busy_ns, idle_ns, comm_busy_ns, compute_busy_ns, mem_busy_ns,
@@ -302,8 +306,9 @@ struct fsdp_recording {
 	int64_t host_comm_busy_ns;
 	const struct fsdp_step *steps;
 	size_t step_count;
-	const struct fsdp_collective *collectives;
+	const struct fsdp_collectives *collectives;
 	size_t collective_count;
+	bool steps_incomplete; /* of a pipe: calls came long before their steps */
 	bool reduce_scatter_as_all_reduce; /* gloo carries it out so */
 
 	/* over the ranks of a set */
@@ -369,6 +374,10 @@ FSDP_API const struct fsdp_recording *fsdp_recording(
 /** The index of the nth by rank; ties in the order of the arguments. */
 FSDP_API size_t fsdp_recording_by_rank(
 	const struct fsdp_recordings *recordings, size_t nth);
+
+/** Index below its collective_count. */
+FSDP_API void fsdp_recording_collective(const struct fsdp_recording *recording,
+	size_t index, struct fsdp_collective *ret_collective);
 
 /** By type over all of them, in the order of reports. */
 FSDP_API size_t fsdp_recordings_type_count(const struct fsdp_recordings *recordings);

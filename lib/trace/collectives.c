@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows how the collectives of a trace are kept in little room and shown as they were;
+ * knows nothing of which of them belong together.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "trace/collectives.h"
+#include "trace/types.h"
+
+static int compare(const void *a, const void *b)
+{
+	const struct fsdp_comm *left = a, *right = b;
+	if (left->ts_ns != right->ts_ns)
+		return left->ts_ns < right->ts_ns ? -1 : 1;
+	return left->order < right->order ? -1 : left->order > right->order;
+}
+
+static bool sort_copy(struct fsdp_vec *list)
+{
+	struct fsdp_comm *copy = malloc(list->count * sizeof *copy);
+	if (copy == NULL)
+		return false;
+	for (size_t i = 0; i < list->count; i++)
+		copy[i] = *fsdp_comm_at(list, i);
+	qsort(copy, list->count, sizeof *copy, compare);
+	for (size_t i = 0; i < list->count; i++)
+		*fsdp_comm_at(list, i) = copy[i];
+	free(copy);
+	return true;
+}
+
+/* They nearly are in order, as a rule, and each goes a few places down. */
+bool fsdp_comm_sort(struct fsdp_vec *list)
+{
+	size_t moves = 0;
+	for (size_t i = 1; i < list->count; i++) {
+		struct fsdp_comm one = *fsdp_comm_at(list, i);
+		size_t to = i;
+		for (; to > 0 && compare(&one, fsdp_comm_at(list, to - 1)) < 0; to--)
+			*fsdp_comm_at(list, to) = *fsdp_comm_at(list, to - 1);
+		*fsdp_comm_at(list, to) = one;
+		moves += i - to;
+		if (moves > 4 * list->count)
+			return sort_copy(list);
+	}
+	return true;
+}
+
+void fsdp_recording_collective(const struct fsdp_recording *recording, size_t index,
+	struct fsdp_collective *ret_collective)
+{
+	const struct fsdp_collectives *all = recording->collectives;
+	const struct fsdp_comm *comm = fsdp_comm_at(&all->list, index);
+	const struct fsdp_comm_sort *sort = fsdp_vec_at(&all->sorts, comm->sort);
+	struct fsdp_collective *one = ret_collective;
+	*one = (struct fsdp_collective){ .ts_ns = comm->ts_ns,
+		.dur_ns = comm->dur_ns,
+		.type = fsdp_time_type_name((enum fsdp_time_type)comm->type),
+		.how = (enum fsdp_comm_how)comm->how,
+		.group = sort->group,
+		.bytes = comm->bytes,
+		.group_size = sort->group_size };
+	if ((comm->seq & FSDP_COMM_NUMBER) != 0) {
+		snprintf(one->digits, sizeof one->digits, "%u",
+			(unsigned)(comm->seq & ~FSDP_COMM_NUMBER));
+		one->seq = fsdp_span_text(one->digits);
+	} else if (comm->seq != 0) {
+		one->seq = *(struct fsdp_span *)fsdp_vec_at(&all->seqs, comm->seq - 1);
+	}
+}
