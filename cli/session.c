@@ -205,7 +205,8 @@ static bool was_told(const struct session *session, const char *code, const char
 }
 
 /* NULL: out of memory, which the session knows then. */
-static char *format_owned(struct session *session, const char *format, va_list arguments)
+static char *__attribute__((format(printf, 2, 0)))
+format_owned(struct session *session, const char *format, va_list arguments)
 {
 	char *message;
 
