@@ -4,30 +4,24 @@
  */
 #include <sys/random.h>
 
+#include "base/mix.h"
 #include "base/names.h"
 
 enum { FIRST_SLOTS = 256 };
 
-/* A product of 128 bits folded to 64: with secret factors nobody can aim at a slot. */
-static uint64_t mix(uint64_t a, uint64_t b)
-{
-	__extension__ unsigned __int128 product = (unsigned __int128)a * b;
-	return (uint64_t)product ^ (uint64_t)(product >> 64);
-}
-
 static uint32_t hash_segment(const struct fsdp_names *names, uint32_t parent,
 	const unsigned char *text, size_t size)
 {
-	uint64_t hash = mix(names->seed ^ parent, names->seed_too ^ size);
+	uint64_t hash = fsdp_mix(names->seed ^ parent, names->seed_too ^ size);
 	uint64_t word = 0;
 	for (; size >= 8; text += 8, size -= 8) {
 		memcpy(&word, text, 8);
-		hash = mix(hash ^ word, names->seed_too);
+		hash = fsdp_mix(hash ^ word, names->seed_too);
 	}
 	word = 0;
 	if (size != 0)
 		memcpy(&word, text, size);
-	hash = mix(hash ^ word ^ names->seed, names->seed_too);
+	hash = fsdp_mix(hash ^ word ^ names->seed, names->seed_too);
 	return (uint32_t)(hash ^ hash >> 32);
 }
 

@@ -10,6 +10,7 @@
  */
 #include <sys/random.h>
 
+#include "base/mix.h"
 #include "store/zip-parts.h"
 
 enum { NAME_MOST = 4096, BATCH = 32 };
@@ -162,15 +163,6 @@ static inline uint64_t suspects(uint64_t word)
 	       HIGH;
 }
 
-__extension__ typedef unsigned __int128 wide;
-
-/* Both factors are secret, so no file can be made to collide. */
-static inline uint64_t mix(uint64_t a, uint64_t b)
-{
-	wide product = (wide)a * b;
-	return (uint64_t)product ^ (uint64_t)(product >> 64);
-}
-
 struct digest {
 	uint64_t hash;
 	bool suspect;
@@ -190,12 +182,12 @@ static inline struct digest digest_name(
 		else
 			memcpy(&word, text, part);
 		suspect |= suspects(word);
-		hash = mix(hash ^ (index->folded ? lower(word) : word), index->seed[1]);
+		hash = fsdp_mix(hash ^ (index->folded ? lower(word) : word), index->seed[1]);
 		text += part;
 		left -= part;
 	}
 	return (struct digest){
-		.hash = mix(hash, index->seed[2]),
+		.hash = fsdp_mix(hash, index->seed[2]),
 		.suspect = suspect != 0 || name.size == 0 || name.size > NAME_MOST ||
 			   name.data[0] == '/',
 	};
