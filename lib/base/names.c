@@ -174,23 +174,41 @@ static uint32_t add_in_slot(struct fsdp_names *names, uint32_t hash, uint32_t pa
 	return id;
 }
 
+/* Where a segment below a name is, or where it belongs. */
+struct place {
+	uint32_t hash;
+	uint32_t id;   /* 0: it is not there */
+	uint32_t last; /* of the parent's list, or 0 */
+	size_t slot;   /* of the table, if the list is full */
+	bool full;
+};
+
+static struct place look_up(
+	const struct fsdp_names *names, uint32_t parent, struct fsdp_span segment)
+{
+	struct place place = { .hash = hash_segment(
+				       names, parent, segment.data, segment.size) };
+	place.id =
+		find_listed(names, place.hash, parent, segment, &place.last, &place.full);
+	if (place.id != 0 || !place.full)
+		return place;
+	place.slot = find_slot(names, place.hash, parent, segment);
+	if (names->tags[place.slot] != 0)
+		place.id = names->slots[place.slot];
+	return place;
+}
+
 uint32_t fsdp_names_child(
 	struct fsdp_names *names, uint32_t parent, struct fsdp_span segment)
 {
 	if (parent == FSDP_NONE || segment.size >= UINT32_MAX ||
 		names->list.count >= FSDP_NONE - 1)
 		return FSDP_NONE;
-	uint32_t hash = hash_segment(names, parent, segment.data, segment.size), last;
-	bool full = false;
-	uint32_t id = find_listed(names, hash, parent, segment, &last, &full);
-	if (id != 0)
-		return id;
-	if (!full)
-		return add_listed(names, hash, parent, segment, last);
-	size_t slot = find_slot(names, hash, parent, segment);
-	if (names->tags[slot] != 0)
-		return names->slots[slot];
-	return add_in_slot(names, hash, parent, segment, slot);
+	struct place place = look_up(names, parent, segment);
+	if (place.id != 0)
+		return place.id;
+	return place.full ? add_in_slot(names, place.hash, parent, segment, place.slot)
+			  : add_listed(names, place.hash, parent, segment, place.last);
 }
 
 /* The next segment of a dotted name; false when there is none left. */
@@ -258,15 +276,8 @@ uint32_t fsdp_names_intern(
 uint32_t fsdp_names_find_child(
 	const struct fsdp_names *names, uint32_t parent, struct fsdp_span segment)
 {
-	uint32_t hash = hash_segment(names, parent, segment.data, segment.size), last;
-	bool full = false;
-	uint32_t id = find_listed(names, hash, parent, segment, &last, &full);
-	if (id != 0)
-		return id;
-	if (!full)
-		return FSDP_NONE;
-	size_t slot = find_slot(names, hash, parent, segment);
-	return names->tags[slot] == 0 ? FSDP_NONE : names->slots[slot];
+	uint32_t id = look_up(names, parent, segment).id;
+	return id != 0 ? id : FSDP_NONE;
 }
 
 uint32_t fsdp_names_find(
