@@ -67,3 +67,13 @@ void *fsdp_vec_push_run(struct fsdp_vec *vec, size_t size, size_t *ret_index)
 	*ret_index = begin;
 	return fsdp_vec_at(vec, begin);
 }
+
+void *fsdp_vec_reach(struct fsdp_vec *vec, size_t index)
+{
+	while (index >> vec->shift >= vec->page_count)
+		if (!add_page(vec))
+			return NULL;
+	if (index >= vec->count)
+		vec->count = index + 1;
+	return fsdp_vec_at(vec, index);
+}

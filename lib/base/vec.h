@@ -55,4 +55,9 @@ static inline void fsdp_vec_truncate(struct fsdp_vec *vec, size_t count)
 void *fsdp_vec_push_run(struct fsdp_vec *vec, size_t size, size_t *ret_index)
 	__attribute__((warn_unused_result));
 
+/* The item at `index`, however far behind the end; those between are zeroed as it is. Of
+ * an array that was never truncated only. NULL when out of memory. */
+void *fsdp_vec_reach(struct fsdp_vec *vec, size_t index)
+	__attribute__((warn_unused_result));
+
 #endif

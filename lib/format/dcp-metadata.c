@@ -389,8 +389,7 @@ static const struct fsdp_fold folds[] = {
 struct parse {
 	struct fsdp_dcp *dcp;
 	struct fsdp_pickle *pickle;
-	uint32_t *path_of; /* planner_data's path by name id */
-	size_t path_room;
+	struct fsdp_table path_of; /* planner_data's path by name id */
 	struct fsdp_error **error;
 };
 
@@ -416,31 +415,10 @@ static bool calls_other(
 	return false;
 }
 
-/* A table by name id that grows with the names. */
-static bool make_room(
-	struct fsdp_arena *scratch, uint32_t **table, size_t *room, uint32_t name)
-{
-	if (name < *room)
-		return true;
-	size_t grown = *room == 0 ? 1024 : *room;
-	while (grown <= name)
-		grown *= 2;
-	uint32_t *wider = fsdp_arena_take(scratch, grown * sizeof *wider, 4);
-	if (wider == NULL)
-		return false;
-	if (*room != 0)
-		memcpy(wider, *table, *room * sizeof *wider);
-	memset(wider + *room, 0xff, (grown - *room) * sizeof *wider);
-	*table = wider;
-	*room = grown;
-	return true;
-}
-
 static struct fsdp_dcp_item *find_item(struct fsdp_dcp *dcp, uint32_t name)
 {
-	if (name >= dcp->item_room || dcp->item_of[name] == FSDP_NONE)
-		return NULL;
-	return fsdp_vec_at(&dcp->items, dcp->item_of[name]);
+	uint32_t item = fsdp_table_get(&dcp->item_of, name);
+	return item != FSDP_NONE ? fsdp_vec_at(&dcp->items, item) : NULL;
 }
 
 /* planner_data: the path of each key, kept only if its parts joined give the key. */
@@ -500,12 +478,12 @@ static bool read_planner(struct parse *parse, fsdp_ref planner)
 		if (text.data == NULL)
 			continue;
 		uint32_t name = fsdp_names_intern(&dcp->model->names, 0, text);
-		if (name == FSDP_NONE || !make_room(dcp->scratch, &parse->path_of,
-						 &parse->path_room, name))
-			return fsdp_arena_fail(dcp->scratch, parse->error);
+		if (name == FSDP_NONE)
+			return fsdp_arena_fail(dcp->model->arena, parse->error);
 		if (!read_path(parse, text, value, &path))
 			return false;
-		parse->path_of[name] = path;
+		if (!fsdp_table_set(&parse->path_of, name, path))
+			return fsdp_arena_fail(dcp->scratch, parse->error);
 	}
 	return true;
 }
@@ -515,23 +493,23 @@ static struct fsdp_dcp_item *get_item(struct parse *parse, struct fsdp_span text
 {
 	struct fsdp_dcp *dcp = parse->dcp;
 	uint32_t name = fsdp_names_intern(&dcp->model->names, 0, text);
-	if (name == FSDP_NONE ||
-		!make_room(dcp->scratch, &dcp->item_of, &dcp->item_room, name)) {
+	if (name == FSDP_NONE) {
+		fsdp_arena_fail(dcp->model->arena, parse->error);
+		return NULL;
+	}
+	struct fsdp_dcp_item *item = find_item(dcp, name);
+	if (item != NULL)
+		return item;
+	item = fsdp_vec_push(&dcp->items);
+	if (item == NULL ||
+		!fsdp_table_set(&dcp->item_of, name, (uint32_t)dcp->items.count - 1)) {
 		fsdp_arena_fail(dcp->scratch, parse->error);
 		return NULL;
 	}
-	if (dcp->item_of[name] != FSDP_NONE)
-		return fsdp_vec_at(&dcp->items, dcp->item_of[name]);
-	struct fsdp_dcp_item *item = fsdp_vec_push(&dcp->items);
-	if (item == NULL) {
-		fsdp_arena_fail(dcp->scratch, parse->error);
-		return NULL;
-	}
-	dcp->item_of[name] = (uint32_t)dcp->items.count - 1;
 	*item = (struct fsdp_dcp_item){
 		.name = name,
 		.text = text,
-		.path_ref = name < parse->path_room ? parse->path_of[name] : FSDP_NONE,
+		.path_ref = fsdp_table_get(&parse->path_of, name),
 		.first_list = FSDP_NONE,
 		.last_list = FSDP_NONE,
 		.info = FSDP_NONE,
@@ -798,7 +776,7 @@ static struct fsdp_dcp_item *entry_item(struct match *match, struct fsdp_span fq
 	if (item == NULL)
 		return NULL;
 	if (last != NULL)
-		last->after = dcp->item_of[name];
+		last->after = fsdp_table_get(&dcp->item_of, name);
 	return match->last = item;
 }
 
@@ -884,6 +862,7 @@ bool fsdp_dcp_init(
 	fsdp_vec_init(&dcp->indexes, dcp->scratch, sizeof(struct index_record));
 	fsdp_vec_init(&dcp->infos, dcp->scratch, sizeof(struct fsdp_dcp_info));
 	fsdp_vec_init(&dcp->lists, dcp->scratch, sizeof(struct fsdp_dcp_list));
+	fsdp_table_init(&dcp->item_of, dcp->scratch);
 	fsdp_vec_init(&dcp->items, dcp->scratch, sizeof(struct fsdp_dcp_item));
 	size_t seen_bytes = SEEN_PATHS * sizeof *dcp->seen_paths;
 	dcp->seen_paths =
@@ -900,6 +879,7 @@ bool fsdp_dcp_read(struct fsdp_dcp *dcp, struct fsdp_span stream, struct fsdp_sp
 		.model = dcp->model, .scratch = dcp->scratch, .file = file
 	};
 	struct parse parse = { .dcp = dcp, .error = ret_error };
+	fsdp_table_init(&parse.path_of, dcp->scratch);
 	struct fsdp_pickle_options options = {
 		.folds = folds,
 		.fold_count = sizeof folds / sizeof *folds,

@@ -2,6 +2,7 @@
 #ifndef FSDP_FORMAT_DCP_METADATA_H
 #define FSDP_FORMAT_DCP_METADATA_H
 
+#include "base/table.h"
 #include "format/format.h"
 
 /*
@@ -66,8 +67,7 @@ struct fsdp_dcp {
 	struct fsdp_vec lists, items;
 	struct fsdp_names paths;          /* relative paths, one segment each */
 	struct fsdp_dcp_path *seen_paths; /* those looked up last, by address */
-	uint32_t *item_of;                /* by name id */
-	size_t item_room;
+	struct fsdp_table item_of;        /* by name id */
 	bool has_version, has_storage_meta;
 };
 

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 
 #include "base/num.h"
+#include "base/table.h"
 #include "format/format.h"
 #include "model/dtype.h"
 #include "syntax/json-scan.h"
@@ -37,15 +38,13 @@ struct hf {
 		split; /* without an index: the files by their names; count 0: none */
 
 	/* of the index */
-	struct fsdp_source source;
-	uint64_t fetched;
+	struct fsdp_source_rest rest;
 	struct fsdp_json_scan scan;
 	struct fsdp_json_token token;
-	struct fsdp_names files; /* that the map names; id - 1 is their number */
-	uint32_t *mapped;        /* by raw name of a tensor: number of its file + 1 */
-	size_t mapped_room;
-	struct fsdp_vec map; /* uint32_t: names of tensors in its order */
-	uint64_t total_size; /* UINT64_MAX: not said, or no integer */
+	struct fsdp_names files;  /* that the map names; id - 1 is their number */
+	struct fsdp_table mapped; /* by raw name of a tensor: number of its file */
+	struct fsdp_vec map;      /* uint32_t: names of tensors in its order */
+	uint64_t total_size;      /* UINT64_MAX: not said, or no integer */
 	bool has_map, lacks_file;
 };
 
@@ -163,17 +162,6 @@ static int bid(const struct fsdp_look *look)
 
 /* ---- the index ---- */
 
-static bool refill(void *context, void *buffer, size_t size, size_t *ret_size,
-	struct fsdp_error **ret_error)
-{
-	struct hf *hf = context;
-	*ret_size = (size_t)fsdp_min(size, hf->source.size - hf->fetched);
-	if (!fsdp_source_read(&hf->source, hf->fetched, buffer, *ret_size, ret_error))
-		return false;
-	hf->fetched += *ret_size;
-	return true;
-}
-
 static bool next(struct hf *hf, struct fsdp_error **ret_error)
 {
 	return fsdp_json_scan_next(&hf->scan, &hf->token, ret_error);
@@ -188,25 +176,6 @@ static void say(const struct hf *hf, enum fsdp_rule_index rule, const char *what
 {
 	fsdp_find(&hf->reading->model->findings, rule,
 		FSDP_PLACE(.file = hf->index, .offset = hf->token.offset), "%s", what);
-}
-
-/* A table by name grows to hold this one. */
-static bool reach(struct hf *hf, uint32_t name, struct fsdp_error **ret_error)
-{
-	struct fsdp_arena *scratch = hf->reading->scratch;
-	size_t room = hf->mapped_room == 0 ? 1024 : hf->mapped_room;
-	if (name < hf->mapped_room)
-		return true;
-	while (room <= name)
-		room *= 2;
-	uint32_t *mapped = fsdp_arena_take(scratch, room * sizeof *mapped, 4);
-	if (mapped == NULL)
-		return fsdp_arena_fail(scratch, ret_error);
-	if (hf->mapped_room != 0)
-		memcpy(mapped, hf->mapped, hf->mapped_room * sizeof *mapped);
-	hf->mapped = mapped;
-	hf->mapped_room = room;
-	return true;
 }
 
 /* A file of the map, seen for the first time. What leaves the folder or is of another
@@ -258,21 +227,20 @@ static bool read_entry(struct hf *hf, struct fsdp_error **ret_error)
 		return fsdp_arena_fail(hf->reading->scratch, ret_error);
 	if (hf->files.list.count != known && !add_file(hf, file, ret_error))
 		return false;
-	if (!fsdp_build_names(model, 0, key, false, &name, &raw_name, ret_error) ||
-		!reach(hf, raw_name, ret_error))
+	if (!fsdp_build_names(model, 0, key, false, &name, &raw_name, ret_error))
 		return false;
 	uint32_t *place = fsdp_vec_push(&hf->map);
 	if (place == NULL)
 		return fsdp_arena_fail(hf->reading->scratch, ret_error);
 	*place = raw_name;
-	if (hf->mapped[raw_name] != 0)
+	if (fsdp_table_get(&hf->mapped, raw_name) != FSDP_NONE)
 		fsdp_find(&model->findings, FSDP_RULE_SAFETENSORS_JSON,
 			FSDP_PLACE(.file = hf->index, .offset = hf->token.offset,
 				.tensor = key),
 			"the map has the tensor twice; readers disagree which one "
 			"counts");
-	hf->mapped[raw_name] = number;
-	return true;
+	return fsdp_table_set(&hf->mapped, raw_name, number) ||
+	       fsdp_arena_fail(hf->reading->scratch, ret_error);
 }
 
 static bool read_map(struct hf *hf, struct fsdp_error **ret_error)
@@ -366,17 +334,21 @@ static bool read_index(struct hf *hf, struct fsdp_error **ret_error)
 static bool open_index(struct hf *hf, struct fsdp_error **ret_error)
 {
 	struct fsdp_reading *reading = hf->reading;
+	fsdp_table_init(&hf->mapped, reading->scratch);
 	fsdp_vec_init(&hf->map, reading->scratch, sizeof(uint32_t));
 	if (!fsdp_names_init(&hf->files, reading->scratch))
 		return fsdp_arena_fail(reading->scratch, ret_error);
 	uint64_t limit = fsdp_limit(reading->limits, FSDP_LIMIT_JSON_BYTES);
-	if (!fsdp_folder_source(hf->folder, hf->index, &hf->source, ret_error))
+	struct fsdp_source *source = &hf->rest.source;
+	if (!fsdp_folder_source(hf->folder, hf->index, source, ret_error))
 		return false;
-	if (hf->source.size > limit)
+	if (source->size > limit)
 		return fsdp_fail_limit(ret_error, FSDP_LIMIT_JSON_BYTES, limit);
-	if (fsdp_build_file(reading->model, hf->index, hf->source.size, FSDP_NONE,
+	hf->rest.end = source->size;
+	if (fsdp_build_file(reading->model, hf->index, source->size, FSDP_NONE,
 		    ret_error) == FSDP_NONE ||
-		!fsdp_json_scan_init(&hf->scan, refill, hf, reading->limits, ret_error))
+		!fsdp_json_scan_init(&hf->scan, fsdp_source_refill, &hf->rest,
+			reading->limits, ret_error))
 		return false;
 	bool read = read_index(hf, ret_error);
 	fsdp_json_scan_done(&hf->scan);
@@ -408,11 +380,6 @@ static const struct fsdp_file_record *file_of(
 	return fsdp_vec_at(&model->files, extent->file);
 }
 
-static struct fsdp_span mapped_file(const struct hf *hf, uint32_t raw_name)
-{
-	return fsdp_names_segment(&hf->files, hf->mapped[raw_name]);
-}
-
 #define SEEN (UINT32_C(1) << 31)
 
 /* Where a tensor is and where the index says it is. */
@@ -420,11 +387,10 @@ static void judge_tensor(struct hf *hf, const struct fsdp_tensor_record *tensor)
 {
 	struct fsdp_model *model = hf->reading->model;
 	const struct fsdp_file_record *file = file_of(model, tensor);
-	uint32_t mapped =
-		tensor->raw_name < hf->mapped_room ? hf->mapped[tensor->raw_name] : 0;
+	uint32_t mapped = fsdp_table_get(&hf->mapped, tensor->raw_name);
 	if (file == NULL)
 		return;
-	if (mapped == 0) {
+	if (mapped == FSDP_NONE) {
 		struct fsdp_span name = name_of(hf, tensor->name);
 		fsdp_find(&model->findings, FSDP_RULE_INDEX_UNINDEXED,
 			FSDP_PLACE(.file = file->path, .tensor = name),
@@ -432,7 +398,8 @@ static void judge_tensor(struct hf *hf, const struct fsdp_tensor_record *tensor)
 			name.size > 256 ? 256 : (int)name.size, (const char *)name.data);
 		return;
 	}
-	hf->mapped[tensor->raw_name] |= SEEN;
+	/* It has a place in the table already, so this needs no memory. */
+	(void)fsdp_table_set(&hf->mapped, tensor->raw_name, mapped | SEEN);
 	struct fsdp_span said = fsdp_names_segment(&hf->files, mapped & ~SEEN);
 	bool again = mapped & SEEN;
 	if (!again && fsdp_span_ends(file->path, said))
@@ -473,9 +440,10 @@ static bool judge_map(struct hf *hf, struct fsdp_error **ret_error)
 		judge_tensor(hf, fsdp_vec_at(&model->tensors, i));
 	for (size_t i = 0; i < hf->map.count; i++) {
 		uint32_t name = *(const uint32_t *)fsdp_vec_at(&hf->map, i);
-		if ((hf->mapped[name] & SEEN) || !opened[hf->mapped[name]])
+		uint32_t number = fsdp_table_get(&hf->mapped, name);
+		if ((number & SEEN) || !opened[number])
 			continue;
-		struct fsdp_span file = mapped_file(hf, name);
+		struct fsdp_span file = fsdp_names_segment(&hf->files, number);
 		struct fsdp_span tensor = name_of(hf, name);
 		fsdp_find(&model->findings, FSDP_RULE_INDEX_MISSING,
 			FSDP_PLACE(.file = file, .tensor = tensor),

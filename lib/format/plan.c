@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "base/num.h"
+#include "base/table.h"
 #include "format/format.h"
 #include "model/dtype.h"
 #include "model/ledger.h"
@@ -31,9 +32,8 @@ struct plan {
 	struct fsdp_model *model;
 	struct fsdp_span path;
 	const struct fsdp_json *root;
-	uint32_t *visit_of; /* first visit by raw name id */
-	size_t name_room;
-	struct fsdp_vec stated; /* struct stated */
+	struct fsdp_table visit_of; /* first visit by raw name id */
+	struct fsdp_vec stated;     /* struct stated */
 	struct fsdp_error **error;
 };
 
@@ -102,25 +102,6 @@ static const char *keep(struct plan *plan, struct fsdp_span text)
 
 /* ---- names ---- */
 
-static bool make_room(struct plan *plan, uint32_t name)
-{
-	if (name < plan->name_room)
-		return true;
-	size_t room = plan->name_room == 0 ? 1024 : plan->name_room;
-	while (room <= name)
-		room *= 2;
-	uint32_t *wider =
-		fsdp_arena_take(plan->reading->scratch, room * sizeof *wider, 4);
-	if (wider == NULL)
-		return fsdp_arena_fail(plan->reading->scratch, plan->error);
-	memset(wider, 0xff, room * sizeof *wider);
-	if (plan->name_room != 0)
-		memcpy(wider, plan->visit_of, plan->name_room * sizeof *wider);
-	plan->visit_of = wider;
-	plan->name_room = room;
-	return true;
-}
-
 /* The name of a module: the empty text is the root, not the name "". */
 static uint32_t intern_module(struct plan *plan, struct fsdp_span name)
 {
@@ -181,8 +162,7 @@ static bool read_module(struct plan *plan, const struct fsdp_json *json, uint32_
 	uint32_t clean = clean_module(plan, name);
 	struct fsdp_module_record *module =
 		fsdp_build_push(model, &model->modules, NULL, plan->error);
-	if (raw == FSDP_NONE || clean == FSDP_NONE || module == NULL ||
-		!make_room(plan, raw))
+	if (raw == FSDP_NONE || clean == FSDP_NONE || module == NULL)
 		return false;
 	*module = (struct fsdp_module_record){
 		.name = clean,
@@ -199,17 +179,18 @@ static bool read_module(struct plan *plan, const struct fsdp_json *json, uint32_
 	if (index != 0) {
 		uint32_t above =
 			raw == 0 ? FSDP_NONE : fsdp_names_at(&model->names, raw)->parent;
-		if (above == FSDP_NONE || above >= plan->name_room ||
-			plan->visit_of[above] == FSDP_NONE)
+		if (above != FSDP_NONE)
+			module->parent = fsdp_table_get(&plan->visit_of, above);
+		if (module->parent == FSDP_NONE)
 			return invalid(plan, "a module stands before the one it lies in");
-		module->parent = plan->visit_of[above];
 		const struct fsdp_module_record *parent =
 			fsdp_vec_at(&model->modules, module->parent);
 		module->depth = parent->depth + 1;
 	}
-	if (plan->visit_of[raw] != FSDP_NONE)
+	if (fsdp_table_get(&plan->visit_of, raw) != FSDP_NONE)
 		return invalid(plan, "two modules have the same name");
-	plan->visit_of[raw] = index;
+	if (!fsdp_table_set(&plan->visit_of, raw, index))
+		return fsdp_arena_fail(plan->reading->scratch, plan->error);
 	int64_t same_as;
 	if (integer_of(json, "same_as", 0, (int64_t)index - 1, &same_as))
 		module->same_as = (uint32_t)same_as;
@@ -1015,8 +996,7 @@ static bool read_mixed(
 static uint32_t find_visit(struct plan *plan, struct fsdp_span raw)
 {
 	uint32_t name = raw.size == 0 ? 0 : fsdp_names_find(&plan->model->names, 0, raw);
-	return name == FSDP_NONE || name >= plan->name_room ? FSDP_NONE
-							    : plan->visit_of[name];
+	return name == FSDP_NONE ? FSDP_NONE : fsdp_table_get(&plan->visit_of, name);
 }
 
 static void mark_unit(
@@ -1374,6 +1354,7 @@ bool fsdp_plan_read(struct fsdp_reading *reading, struct fsdp_span bytes,
 	};
 	uint64_t limit = fsdp_limit(reading->limits, FSDP_LIMIT_PLAN_BYTES);
 	fsdp_vec_init(&plan.stated, reading->scratch, sizeof(struct stated));
+	fsdp_table_init(&plan.visit_of, reading->scratch);
 	if (bytes.size > limit)
 		return fsdp_fail_limit(ret_error, FSDP_LIMIT_PLAN_BYTES, limit);
 	bool read =

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 
 #include "base/num.h"
+#include "base/table.h"
 #include "format/format.h"
 #include "model/dtype.h"
 #include "syntax/json-scan.h"
@@ -79,7 +80,7 @@ struct header {
 	struct fsdp_source source;
 	struct fsdp_span file;
 	uint32_t file_id;
-	uint64_t size, fetched;
+	uint64_t size;
 	uint64_t buffer; /* bytes behind the header */
 
 	struct fsdp_limits limits;
@@ -90,9 +91,8 @@ struct header {
 
 	uint32_t first_tensor;
 	size_t first_value;
-	uint32_t *owners; /* by raw name: its tensor + 1 */
-	size_t owner_room;
-	uint64_t end; /* of the tensor before */
+	struct fsdp_table owners; /* the tensor of each raw name */
+	uint64_t end;             /* of the tensor before */
 	bool unordered, truncated, has_metadata;
 	bool left_out;             /* a tensor; what it would own is then no hole */
 	struct fsdp_span sharding; /* the text of DCP_SHARDING_INFO */
@@ -113,18 +113,6 @@ static struct fsdp_findings *findings_of(const struct header *header)
 		__VA_ARGS__)
 
 /* ---- tokens ---- */
-
-static bool refill(void *context, void *buffer, size_t size, size_t *ret_size,
-	struct fsdp_error **ret_error)
-{
-	struct header *header = context;
-	*ret_size = (size_t)fsdp_min(size, header->size - header->fetched);
-	if (!fsdp_source_read(
-		    &header->source, 8 + header->fetched, buffer, *ret_size, ret_error))
-		return false;
-	header->fetched += *ret_size;
-	return true;
-}
 
 static bool fail_json(struct fsdp_error **ret_error)
 {
@@ -366,25 +354,6 @@ static bool add_unknown(
 	return extra->dtype_raw != NULL;
 }
 
-/* Room for a name in the table of owners; doubles. */
-static bool reach(struct header *header, uint32_t name, struct fsdp_error **ret_error)
-{
-	struct fsdp_arena *scratch = header->reading->scratch;
-	if (name < header->owner_room)
-		return true;
-	size_t room = header->owner_room == 0 ? 1024 : header->owner_room;
-	while (room <= name)
-		room *= 2;
-	uint32_t *owners = fsdp_arena_take(scratch, room * sizeof *owners, 4);
-	if (owners == NULL)
-		return fsdp_arena_fail(scratch, ret_error);
-	if (header->owner_room != 0)
-		memcpy(owners, header->owners, header->owner_room * sizeof *owners);
-	header->owners = owners;
-	header->owner_room = room;
-	return true;
-}
-
 static bool add_record(struct header *header, const int64_t *shape, uint64_t bytes,
 	struct fsdp_error **ret_error)
 {
@@ -412,17 +381,16 @@ static bool add_record(struct header *header, const int64_t *shape, uint64_t byt
 			&record.raw_name, ret_error) ||
 		(entry->dtype == NULL &&
 			!add_unknown(header, &record.extra, ret_error)) ||
-		!reach(header, record.raw_name, ret_error) ||
 		!add_extent(header, bytes, &piece.extent, ret_error))
 		return false;
 	piece.tensor = fsdp_build_tensor(model, &record, ret_error);
 	if (piece.tensor == FSDP_NONE)
 		return false;
-	uint32_t *owner = &header->owners[record.raw_name];
-	if (*owner != 0)
+	if (fsdp_table_get(&header->owners, record.raw_name) != FSDP_NONE)
 		SAY_OF(header, FSDP_RULE_SAFETENSORS_JSON, entry,
 			"the tensor comes twice; readers disagree which one counts");
-	*owner = piece.tensor + 1;
+	if (!fsdp_table_set(&header->owners, record.raw_name, piece.tensor))
+		return fsdp_arena_fail(header->reading->scratch, ret_error);
 	return fsdp_build_piece(model, &piece, ret_error) != FSDP_NONE;
 }
 
@@ -683,10 +651,11 @@ static bool place_shard(
 	struct fsdp_model *model = header->reading->model;
 	int64_t box[2 * FSDP_DIMS_MAX], whole[FSDP_DIMS_MAX];
 	uint32_t id = fsdp_names_find(&model->names, 0, name);
-	if (id == FSDP_NONE || id >= header->owner_room || header->owners[id] == 0)
+	uint32_t owner =
+		id != FSDP_NONE ? fsdp_table_get(&header->owners, id) : FSDP_NONE;
+	if (owner == FSDP_NONE)
 		return true;
-	struct fsdp_tensor_record *tensor =
-		fsdp_model_tensor(model, header->owners[id] - 1);
+	struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, owner);
 	const int64_t *shape = fsdp_model_ints(model, tensor->shape);
 	bool fits = shard->has_offsets && shard->count == tensor->dims;
 	for (size_t i = 0; fits && i < tensor->dims; i++) {
@@ -901,8 +870,9 @@ static bool read_members(struct header *header, struct fsdp_error **ret_error)
 
 static bool scan_header(struct header *header, struct fsdp_error **ret_error)
 {
+	struct fsdp_source_rest rest = { header->source, 8, 8 + header->size };
 	if (!fsdp_json_scan_init(
-		    &header->scan, refill, header, &header->limits, ret_error))
+		    &header->scan, fsdp_source_refill, &rest, &header->limits, ret_error))
 		return false;
 	bool read = read_members(header, ret_error);
 	fsdp_json_scan_done(&header->scan);
@@ -953,6 +923,7 @@ static bool read_all(struct header *header, struct fsdp_error **ret_error)
 		header->reading->model->spelled[header->dtype_ids[i]] = dtypes[i].name;
 	}
 	set_limits(header);
+	fsdp_table_init(&header->owners, header->reading->scratch);
 	header->first_tensor = (uint32_t)header->reading->model->tensors.count;
 	header->first_value = header->reading->model->values.count;
 	if (!take_size(header, ret_error) || !scan_header(header, ret_error) ||

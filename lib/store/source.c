@@ -168,6 +168,17 @@ bool fsdp_source_read_all(const struct fsdp_source *source, uint64_t offset,
 	return true;
 }
 
+bool fsdp_source_refill(void *context, void *buffer, size_t size, size_t *ret_size,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_source_rest *rest = context;
+	*ret_size = (size_t)fsdp_min(size, rest->end - rest->at);
+	if (!fsdp_source_read(&rest->source, rest->at, buffer, *ret_size, ret_error))
+		return false;
+	rest->at += *ret_size;
+	return true;
+}
+
 /* Somebody may have handed us a pipe that does not block. */
 static bool wait_readable(int fd)
 {

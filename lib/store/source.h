@@ -46,6 +46,15 @@ bool fsdp_source_read_all(const struct fsdp_source *source, uint64_t offset,
 	uint64_t size, struct fsdp_arena *arena, struct fsdp_span *ret_bytes,
 	struct fsdp_error **ret_error);
 
+/* A part of a source from front to back, as a fsdp_refill of it; context is the struct.
+ */
+struct fsdp_source_rest {
+	struct fsdp_source source;
+	uint64_t at, end;
+};
+bool fsdp_source_refill(void *context, void *buffer, size_t size, size_t *ret_size,
+	struct fsdp_error **ret_error);
+
 /* All of a descriptor that cannot seek (a pipe), up to `ceiling` bytes into the arena. */
 bool fsdp_source_drain(int fd, uint64_t ceiling, struct fsdp_arena *arena,
 	struct fsdp_span *ret_bytes, struct fsdp_error **ret_error);

@@ -5,7 +5,7 @@
 #include <cmocka.h>
 
 #include "base/error.h"
-#include "base/vec.h"
+#include "base/table.h"
 
 static void pieces_are_aligned_zeroed_and_apart(void **state)
 {
@@ -83,6 +83,34 @@ static void a_vec_keeps_its_items_while_it_grows(void **state)
 	fsdp_arena_done(&arena);
 }
 
+static void a_table_holds_numbers_far_apart(void **state)
+{
+	(void)state;
+	struct fsdp_budget budget = { .ceiling = UINT64_MAX };
+	struct fsdp_arena arena;
+	fsdp_arena_init(&arena, &budget);
+	struct fsdp_table table;
+	fsdp_table_init(&table, &arena);
+	assert_int_equal(fsdp_table_get(&table, 0), FSDP_NONE);
+	assert_true(fsdp_table_set(&table, 1000000, 0));
+	assert_true(fsdp_table_set(&table, 3, 7));
+	assert_int_equal(fsdp_table_get(&table, 1000000), 0);
+	assert_int_equal(fsdp_table_get(&table, 3), 7);
+	assert_int_equal(fsdp_table_get(&table, 4), FSDP_NONE);
+	assert_int_equal(fsdp_table_get(&table, 1000001), FSDP_NONE);
+	assert_true(fsdp_table_set(&table, 3, FSDP_NONE));
+	assert_int_equal(fsdp_table_get(&table, 3), FSDP_NONE);
+	assert_int_equal(fsdp_table_get(&table, UINT32_MAX - 1), FSDP_NONE);
+	/* A page that there is no memory for. */
+	budget.ceiling = budget.used;
+	bool good = true;
+	for (uint32_t i = 2000000; good && i < 64000000; i += 10000)
+		good = fsdp_table_set(&table, i, i);
+	assert_false(good);
+	assert_int_equal(fsdp_table_get(&table, 1000000), 0);
+	fsdp_arena_done(&arena);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -90,6 +118,7 @@ int main(void)
 		cmocka_unit_test(ceiling_holds_on_both_sides_of_its_edge),
 		cmocka_unit_test(copies_end_with_a_zero_byte),
 		cmocka_unit_test(a_vec_keeps_its_items_while_it_grows),
+		cmocka_unit_test(a_table_holds_numbers_far_apart),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
