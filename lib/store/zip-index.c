@@ -182,7 +182,8 @@ static inline struct digest digest_name(
 		else
 			memcpy(&word, text, part);
 		suspect |= suspects(word);
-		hash = fsdp_mix(hash ^ (index->folded ? lower(word) : word), index->seed[1]);
+		hash = fsdp_mix(
+			hash ^ (index->folded ? lower(word) : word), index->seed[1]);
 		text += part;
 		left -= part;
 	}
