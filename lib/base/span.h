@@ -26,6 +26,40 @@ static inline struct fsdp_span fsdp_span_text(const char *text)
 		(const unsigned char *)literal, sizeof(literal) - 1 \
 	}
 
+/* Loads of a fixed size from anywhere are one instruction each. */
+static inline uint64_t fsdp_load_eight(const unsigned char *bytes)
+{
+	uint64_t word;
+	memcpy(&word, bytes, sizeof word);
+	return word;
+}
+
+static inline uint32_t fsdp_load_four(const unsigned char *bytes)
+{
+	uint32_t word;
+	memcpy(&word, bytes, sizeof word);
+	return word;
+}
+
+/* For a few bytes, where calling memcmp costs more than comparing: the last ones may be
+ * looked at twice. */
+static inline bool fsdp_bytes_equal(
+	const unsigned char *a, const unsigned char *b, size_t size)
+{
+	if (size >= 8) {
+		size_t last = size - 8;
+		for (size_t i = 0; i < last; i += 8)
+			if (fsdp_load_eight(a + i) != fsdp_load_eight(b + i))
+				return false;
+		return fsdp_load_eight(a + last) == fsdp_load_eight(b + last);
+	}
+	if (size >= 4)
+		return fsdp_load_four(a) == fsdp_load_four(b) &&
+		       fsdp_load_four(a + size - 4) == fsdp_load_four(b + size - 4);
+	return size == 0 ||
+	       (a[0] == b[0] && a[size / 2] == b[size / 2] && a[size - 1] == b[size - 1]);
+}
+
 static inline bool fsdp_span_equal(struct fsdp_span a, struct fsdp_span b)
 {
 	return a.size == b.size && (a.size == 0 || memcmp(a.data, b.data, a.size) == 0);

@@ -85,8 +85,7 @@ static bool with_sign(uint64_t value, bool negative, int64_t *ret_value)
 	return true;
 }
 
-/* Eight digits at once, if there are so many: pairs of neighbours are joined, then pairs
- * of pairs, as if each byte were a number of its own. How many it took. */
+/* Eight digits at once, if there are so many. How many it took. */
 static size_t take_eight(struct fsdp_span text, uint64_t *value)
 {
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
@@ -99,12 +98,7 @@ static size_t take_eight(struct fsdp_span text, uint64_t *value)
 			0 ||
 		(digits & UINT64_C(0x8080808080808080)) != 0)
 		return 0;
-	digits = digits * 10 + (digits >> 8);
-	digits = ((digits & UINT64_C(0x000000ff000000ff)) * UINT64_C(0x000f424000000064) +
-			 (digits >> 16 & UINT64_C(0x000000ff000000ff)) *
-				 UINT64_C(0x0000271000000001)) >>
-		 32;
-	*value = digits;
+	*value = fsdp_decimal_eight(digits);
 	return sizeof digits;
 #else
 	(void)text;

@@ -10,6 +10,18 @@
  * fit.
  */
 
+/* The value of eight digits, each less '0', the first in the lowest byte: pairs of
+ * neighbours are joined, then pairs of pairs, as if each byte were a number of its own.
+ */
+static inline uint64_t fsdp_decimal_eight(uint64_t digits)
+{
+	digits = digits * 10 + (digits >> 8);
+	return ((digits & UINT64_C(0x000000ff000000ff)) * UINT64_C(0x000f424000000064) +
+		       (digits >> 16 & UINT64_C(0x000000ff000000ff)) *
+			       UINT64_C(0x0000271000000001)) >>
+	       32;
+}
+
 /* times 10^power, to the nearest integer, halves away from zero: microseconds with power
  * 3 are nanoseconds, exactly. */
 bool fsdp_decimal_fixed(struct fsdp_span text, int power, int64_t *ret_value);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/num.h"
+#include "syntax/json-mould.h"
 #include "syntax/json-quick.h"
 
 /* A stream that gives no more than `step` bytes at a time. */
@@ -645,6 +646,80 @@ static void fixed_point_is_exact(void **state)
 	assert_false(fsdp_decimal_integer(FSDP_SPAN("-9223372036854775809"), &value));
 }
 
+/* Whether the second member of an object fits; if so, what is behind it is read on by
+ * tokens. */
+static bool fit(const char *second, struct fsdp_json_cast *cast)
+{
+	static const struct fsdp_json_mould mould = {
+		.parts = { FSDP_SPAN_INIT(":{\"s\":["), FSDP_SPAN_INIT("],\"o\":["),
+			FSDP_SPAN_INIT("]}") },
+		.part_count = 3,
+	};
+	struct reading reading;
+	struct fsdp_json_token token;
+	char text[400], rest[400];
+	snprintf(text, sizeof text, "{\"a\":{\"s\":[1],\"o\":[0,4]}%s", second);
+	open_text(&reading, text, SIZE_MAX);
+	struct fsdp_json_scan *scan = &reading.scan;
+	*cast = (struct fsdp_json_cast){ 0 };
+	for (size_t i = 0; i < 2; i++) {
+		assert_true(fsdp_json_scan_next(scan, &token, &reading.error));
+		assert_false(fsdp_json_mould_fits(scan, &mould, 1, cast));
+	}
+	assert_true(fsdp_json_scan_skip(scan, &token, &reading.error));
+	assert_memory_equal(fsdp_json_mould_seen(scan, 1, 5).data, "\"a\":", 4);
+	assert_null(fsdp_json_mould_seen(scan, 1, 400).data);
+	bool fits = fsdp_json_mould_fits(scan, &mould, 1, cast);
+	if (fits) {
+		fsdp_json_mould_accept(scan, cast);
+		assert_true(spell(&reading, rest));
+		assert_string_equal(rest, "}.");
+	}
+	reading_done(&reading);
+	return fits;
+}
+
+static void members_fit_a_mould(void **state)
+{
+	(void)state;
+	static const char *const others[] = {
+		",\"b\":{\"s\":[01],\"o\":[4,8]}}",
+		",\"b\":{\"s\":[1.0],\"o\":[4,8]}}",
+		",\"b\":{\"s\":[1e1],\"o\":[4,8]}}",
+		",\"b\":{\"s\":[-1],\"o\":[4,8]}}",
+		",\"b\":{\"s\":[12345678901234567],\"o\":[4,8]}}",
+		",\"b\":{\"s\":[1,],\"o\":[4,8]}}",
+		",\"b\":{\"s\":[,1],\"o\":[4,8]}}",
+		",\"b\":{\"s\":[1],\"p\":[4,8]}}",
+		",\"b\":{\"s\":[1],\"o\":[4,8],\"x\":0}}",
+		",\"b\" :{\"s\":[1],\"o\":[4,8]}}",
+		",\"\\u0062\":{\"s\":[1],\"o\":[4,8]}}",
+		",\"\xc3\xa4\":{\"s\":[1],\"o\":[4,8]}}",
+		",\"b\":{\"s\":[1],\"o\":[4,8]",
+		",\"b\":{\"s\":[1],\"o\":[4,8",
+		",\"b",
+		",",
+		"}",
+		"",
+	};
+	struct fsdp_json_cast cast;
+	assert_true(fit(",\"bc\":{\"s\":[1234567890123456, 0],\"o\":[4,8]}}", &cast));
+	assert_int_equal(cast.key.size, 2);
+	assert_int_equal(cast.offset, 25);
+	assert_int_equal(cast.sizes[0], 2);
+	assert_int_equal(cast.counts[0][0], 1234567890123456);
+	assert_int_equal(cast.counts[0][1], 0);
+	assert_int_equal(cast.sizes[1], 2);
+	assert_int_equal(cast.counts[1][1], 8);
+	assert_true(fit(" ,\n \"\":{\"s\":[],\"o\":[12345678]}}", &cast));
+	assert_int_equal(cast.key.size, 0);
+	assert_int_equal(cast.sizes[0], 0);
+	assert_int_equal(cast.sizes[1], 1);
+	assert_int_equal(cast.counts[1][0], 12345678);
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+		assert_false(fit(others[i], &cast));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -662,6 +737,7 @@ int main(void)
 		cmocka_unit_test(goes_on_at_the_next_event),
 		cmocka_unit_test(seeks_a_member),
 		cmocka_unit_test(fixed_point_is_exact),
+		cmocka_unit_test(members_fit_a_mould),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
