@@ -7,6 +7,8 @@
  *   bench-anchor limits [FILE]      memory, page cache, CRC-32, fresh pages: one JSON
  * line bench-anchor read FILE [N]      one pass over FILE by pread, N threads (default 1)
  *   bench-anchor jansson FILE       FILE as a jansson document
+ *   bench-anchor dom FILE...        each as a jansson document, only read; of a
+ *                                   safetensors file its header
  *   bench-anchor inflate FILE       a gzip file, its output dropped
  *   bench-anchor run REPORT STDOUT COMMAND...
  *                                   what COMMAND took, as a JSON line in REPORT; measured
@@ -16,6 +18,7 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -152,6 +155,53 @@ static int jansson_command(const char *path)
 		loaded - start, seconds() - loaded);
 	json_decref(document);
 	return status == 0 ? 0 : 2;
+}
+
+static json_t *load_header(const char *path, json_error_t *error)
+{
+	FILE *file = fopen(path, "rb");
+	unsigned char bytes[8];
+	size_t size = 0;
+	char *text = NULL;
+	json_t *document = NULL;
+
+	if (file == NULL)
+		return NULL;
+	if (fread(bytes, 1, 8, file) == 8)
+		for (size_t i = 8; i-- > 0;)
+			size = size << 8 | bytes[i];
+	if (size > 0 && size < SIZE_MAX / 2)
+		text = malloc(size);
+	if (text != NULL && fread(text, 1, size, file) == size)
+		document = json_loadb(text, size, 0, error);
+	free(text);
+	fclose(file);
+	return document;
+}
+
+/* All of them stay until the end, as they do for whoever reads an index and the headers
+ * of its files. */
+static int dom_command(char **paths, int count)
+{
+	json_t *all = json_array();
+	double start = seconds();
+
+	for (int i = 0; i < count; i++) {
+		json_error_t error = { .text = "cannot be read" };
+		size_t size = strlen(paths[i]);
+		bool header =
+			size > 12 && strcmp(paths[i] + size - 12, ".safetensors") == 0;
+		json_t *document = header ? load_header(paths[i], &error)
+					  : json_load_file(paths[i], 0, &error);
+		if (document == NULL) {
+			fprintf(stderr, "bench-anchor: %s: %s\n", paths[i], error.text);
+			return 2;
+		}
+		json_array_append_new(all, document);
+	}
+	printf("{\"seconds\": %.6f}\n", seconds() - start);
+	json_decref(all);
+	return 0;
 }
 
 /* All members of a gzip file, the output dropped. */
@@ -310,9 +360,11 @@ int main(int argc, char **argv)
 	}
 	if (argc == 3 && strcmp(argv[1], "jansson") == 0)
 		return jansson_command(argv[2]);
+	if (argc >= 3 && strcmp(argv[1], "dom") == 0)
+		return dom_command(argv + 2, argc - 2);
 	if (argc == 3 && strcmp(argv[1], "inflate") == 0)
 		return inflate_command(argv[2]);
 	fprintf(stderr, "usage: bench-anchor limits [FILE] | read FILE [THREADS] | "
-			"jansson FILE | inflate FILE\n");
+			"jansson FILE | dom FILE... | inflate FILE\n");
 	return 2;
 }

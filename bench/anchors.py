@@ -3,11 +3,12 @@
 """What Python does with the same input. Prints {"answer": …}, and "seconds" where only a
 part of the run is the anchor.
 
-    bench/anchors.py zipfile|unpickle|header|torch|dump|tree|trace FILE
+    bench/anchors.py zipfile|unpickle|header|index|torch|dump|tree|trace FILE
 """
 import collections
 import io
 import json
+import os
 import pickle
 import sys
 import time
@@ -58,13 +59,25 @@ def unpickle(path):
     return {"answer": [len(chunks), sum(chunks)]}
 
 
-def header(path):
-    """Of a safetensors file."""
+def header_of(path):
     with open(path, "rb") as f:
         size = int.from_bytes(f.read(8), "little")
         tensors = json.loads(f.read(size))
     tensors.pop("__metadata__", None)
-    return {"answer": len(tensors)}
+    return tensors
+
+
+def header(path):
+    """Of a safetensors file."""
+    return {"answer": len(header_of(path))}
+
+
+def index(path):
+    """Of a folder of safetensors files, and their headers."""
+    with open(os.path.join(path, "model.safetensors.index.json"), encoding="utf-8") as f:
+        files = json.load(f)["weight_map"]
+    headers = [header_of(os.path.join(path, name)) for name in sorted(set(files.values()))]
+    return {"answer": [len(files), sum(len(h) for h in headers)]}
 
 
 def torch_load(path):
@@ -119,7 +132,8 @@ def trace(path):
     return {"answer": len(doc["traceEvents"])}
 
 
-WORK = {"trace": trace, "zipfile": count_members, "unpickle": unpickle, "header": header, "torch": torch_load, "dump": dump, "tree": tree}
+WORK = {"trace": trace, "zipfile": count_members, "unpickle": unpickle, "header": header, "index": index,
+        "torch": torch_load, "dump": dump, "tree": tree}
 
 if __name__ == "__main__":
     print(json.dumps(WORK[sys.argv[1]](sys.argv[2])))
