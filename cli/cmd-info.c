@@ -64,6 +64,7 @@ struct info {
 	uint32_t whole_rank; /* the rank that keeps all of them, or FSDP_NONE */
 	uint32_t whole_seen;
 	struct grouping by_dtype, by_role, by_rank;
+	bool has_ranks; /* some piece tells whose it is */
 	struct waste *waste;
 	int status;
 };
@@ -164,6 +165,11 @@ static void add_sharding(struct info *info, const struct fsdp_tensor *tensor)
 
 	if (tensor->piece_count == 0)
 		return;
+	if (tensor->piece_count == 1 && !info->has_ranks) {
+		info->whole_rank = FSDP_NONE;
+		info->whole++;
+		return;
+	}
 	piece = fsdp_piece(info->run->checkpoint, tensor->first_piece);
 	kind.dim = cut_dimension(tensor, &piece, &cuts);
 	if (tensor->piece_count == 1) {
@@ -203,10 +209,29 @@ static void add_tensors(struct info *info)
 		if (tensor.role == FSDP_ROLE_OPTIM)
 			add_state(info, &tensor);
 		add_sharding(info, &tensor);
-		grouping_add(&info->by_dtype, i, NULL);
-		grouping_add(&info->by_role, i, NULL);
-		grouping_add(&info->by_rank, i, NULL);
+		grouping_add(&info->by_dtype, i, &tensor, NULL);
+		grouping_add(&info->by_role, i, &tensor, NULL);
+		if (info->has_ranks)
+			grouping_add(&info->by_rank, i, &tensor, NULL);
 	}
+}
+
+/* The same for tensors that are so plain that the library has added them up. */
+static void add_sums(struct info *info, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct fsdp_sum sum = fsdp_sum(info->run->checkpoint, i);
+		struct total *total = &info->totals[sum.role];
+		total->mixed |= total->tensors > 0;
+		total->dtype = sum.dtype;
+		total->tensors += sum.tensors;
+		total->numel += sum.numel;
+		total->bytes += sum.bytes;
+		info->whole += sum.tensors;
+		grouping_add_sum(&info->by_dtype, &sum);
+		grouping_add_sum(&info->by_role, &sum);
+	}
+	info->whole_rank = FSDP_NONE;
 }
 
 static void add_files(struct info *info)
@@ -790,12 +815,18 @@ static bool prepare(struct info *info, struct fsdp_error **ret_error)
 {
 	const struct fsdp_checkpoint *checkpoint = info->run->checkpoint;
 	bool partial = false;
+	size_t ranks, sums = fsdp_sum_count(checkpoint);
 
 	if (!grouping_init(&info->by_dtype, BY_DTYPE, checkpoint, -1) ||
 		!grouping_init(&info->by_role, BY_ROLE, checkpoint, -1) ||
 		!grouping_init(&info->by_rank, BY_RANK, checkpoint, -1))
 		return false;
-	add_tensors(info);
+	(void)fsdp_checkpoint_ranks(checkpoint, &ranks);
+	info->has_ranks = ranks > 0;
+	if (sums > 0)
+		add_sums(info, sums);
+	else
+		add_tensors(info);
 	add_files(info);
 	if (info->options->waste &&
 		!waste_new(info->run, &info->waste, &partial, ret_error))
@@ -828,6 +859,14 @@ static bool wants_values(const void *options)
 	return true;
 }
 
+/* A table of what is stored but not viewed has rows, in order. */
+static bool only_counts(const void *options)
+{
+	const struct info_options *info = options;
+
+	return !info->waste;
+}
+
 const struct command command_info = {
 	.name = "info",
 	.group = GROUP_START,
@@ -841,6 +880,7 @@ const struct command command_info = {
 	.inputs = INPUTS_MANY,
 	.shows_plan = true,
 	.wants_values = wants_values,
+	.only_counts = only_counts,
 	.options_size = sizeof(struct info_options),
 	.run = run_info,
 };

@@ -704,8 +704,11 @@ static bool list_groups(struct listing *listing)
 	if (!grouping_init(
 		    &grouping, by, listing->run->checkpoint, listing->run->select->depth))
 		return false;
-	for (size_t i = 0; i < listing->row_count; i++)
-		grouping_add(&grouping, listing->rows[i], listing->selection);
+	for (size_t i = 0; i < listing->row_count; i++) {
+		struct fsdp_tensor tensor =
+			fsdp_tensor(listing->run->checkpoint, listing->rows[i]);
+		grouping_add(&grouping, listing->rows[i], &tensor, listing->selection);
+	}
 	/* The total is that of the rows, where tied tensors count once. */
 	listing->numel = listing->bytes = 0;
 	for (uint32_t i = 0; i < grouping.count; i++) {

@@ -64,6 +64,10 @@ struct command {
 	 * cost a read. NULL: never. */
 	bool (*wants_values)(const void *options);
 
+	/* Whether it only counts: asks for no order of tensors and no module. NULL: it
+	 * asks. */
+	bool (*only_counts)(const void *options);
+
 	/* INPUTS_RECORDINGS: fills what its options say about reading. False: they are
 	 * wrong, and refuse() was called. NULL: nothing. */
 	bool (*prepare)(struct run *run, struct fsdp_recording_options *options);

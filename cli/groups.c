@@ -119,21 +119,33 @@ static void add_pieces(struct grouping *grouping, uint32_t tensor,
 	}
 }
 
-void grouping_add(struct grouping *grouping, uint32_t tensor, struct selection *selection)
+void grouping_add(struct grouping *grouping, uint32_t tensor,
+	const struct fsdp_tensor *facts, struct selection *selection)
 {
-	struct fsdp_tensor facts = fsdp_tensor(grouping->checkpoint, tensor);
 	uint32_t slot;
 
 	if (grouping->by == BY_RANK || grouping->by == BY_FILE) {
-		add_pieces(grouping, tensor, &facts, selection);
+		add_pieces(grouping, tensor, facts, selection);
 		return;
 	}
-	slot = grouping->by == BY_DTYPE  ? facts.dtype
-	       : grouping->by == BY_ROLE ? (uint32_t)facts.role
-					 : module_slot(grouping, facts.module);
-	add(grouping, slot, tensor, facts.piece_count,
-		tensor_counts(&facts) ? facts.numel : 0,
-		tensor_counts(&facts) ? facts.bytes : 0);
+	slot = grouping->by == BY_DTYPE  ? facts->dtype
+	       : grouping->by == BY_ROLE ? (uint32_t)facts->role
+					 : module_slot(grouping, facts->module);
+	add(grouping, slot, tensor, facts->piece_count,
+		tensor_counts(facts) ? facts->numel : 0,
+		tensor_counts(facts) ? facts->bytes : 0);
+}
+
+void grouping_add_sum(struct grouping *grouping, const struct fsdp_sum *sum)
+{
+	struct group *group =
+		&grouping->groups[grouping->by == BY_DTYPE ? sum->dtype
+							   : (uint32_t)sum->role];
+
+	group->tensors += sum->tensors;
+	group->pieces += sum->tensors;
+	group->numel += sum->numel;
+	group->bytes += sum->bytes;
 }
 
 struct value grouping_key(const struct grouping *grouping, uint32_t group,

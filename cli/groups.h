@@ -38,8 +38,11 @@ bool grouping_init(struct grouping *grouping, enum group_by by,
 void grouping_done(struct grouping *grouping);
 
 /* Adds a tensor, or those of its pieces that are selected (NULL: all). */
-void grouping_add(
-	struct grouping *grouping, uint32_t tensor, struct selection *selection);
+void grouping_add(struct grouping *grouping, uint32_t tensor,
+	const struct fsdp_tensor *facts, struct selection *selection);
+
+/* Tensors that were added up already, by dtype or by role. */
+void grouping_add_sum(struct grouping *grouping, const struct fsdp_sum *sum);
 
 /* What a group has in common; null for the last. The text lives in buffer. */
 struct value grouping_key(const struct grouping *grouping, uint32_t group,

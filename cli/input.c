@@ -264,6 +264,8 @@ static void set_options(struct inputs *inputs, const struct arguments *arguments
 	inputs->options.alone = common->separate;
 	inputs->options.read_values = command->wants_values != NULL &&
 				      command->wants_values(arguments->options);
+	inputs->options.only_counts =
+		command->only_counts != NULL && command->only_counts(arguments->options);
 	if (command->wants_rank != NULL && command->wants_rank(arguments->options,
 						   &arguments->select, &inputs->rank)) {
 		inputs->options.few_ranks = true;

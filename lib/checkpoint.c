@@ -1048,9 +1048,12 @@ static bool begin(struct fsdp_checkpoint *checkpoint, const struct fsdp_options 
 		&checkpoint->errors, &checkpoint->arena, sizeof(struct fsdp_error *));
 	fsdp_vec_init(&checkpoint->notes, &checkpoint->arena, sizeof(const char *));
 	fsdp_vec_init(&checkpoint->siblings, &checkpoint->arena, sizeof(const char *));
-	return apply_limits(checkpoint, options, ret_error) &&
-	       fsdp_build_init(&checkpoint->model, &checkpoint->arena,
-		       &checkpoint->limits, ret_error);
+	if (!apply_limits(checkpoint, options, ret_error) ||
+		!fsdp_build_init(&checkpoint->model, &checkpoint->arena,
+			&checkpoint->limits, ret_error))
+		return false;
+	checkpoint->model.only_counts = options->only_counts;
+	return true;
 }
 
 /* *ret_wants_set: it is one file of a set, and nothing was opened. */

@@ -127,6 +127,8 @@ size_t fsdp_name_write(const struct fsdp_checkpoint *checkpoint, uint32_t name,
 
 int fsdp_name_compare(const struct fsdp_checkpoint *checkpoint, uint32_t a, uint32_t b)
 {
+	if (checkpoint->model.name_rank == NULL)
+		return fsdp_names_compare(&checkpoint->model.names, a, b);
 	uint32_t first = checkpoint->model.name_rank[a],
 		 second = checkpoint->model.name_rank[b];
 	return first < second ? -1 : first > second;
@@ -201,34 +203,36 @@ size_t fsdp_tensor_count(const struct fsdp_checkpoint *checkpoint)
 	return checkpoint->model.tensor_count;
 }
 
-static void add_extra(
-	const struct fsdp_model *model, uint32_t index, struct fsdp_tensor *tensor)
+/* How the file spells the dtype, where that is not its name. */
+static const char *spelling_of(
+	const struct fsdp_model *model, const struct fsdp_tensor_record *record)
 {
-	const struct fsdp_extra *extra = fsdp_vec_at(&model->extras, index);
-	if (extra->class_name != NULL)
-		tensor->class_name = extra->class_name;
-	tensor->dtype_raw = extra->dtype_raw;
-	tensor->layout = extra->layout;
-	tensor->device = extra->device;
-	tensor->first_component = extra->first_component;
-	tensor->component_count = extra->component_count;
-	tensor->quantizer = extra->quantizer;
-	tensor->placement = extra->placement;
+	const char *spelled = (record->flags & FSDP_TENSOR_SPELLED)
+				      ? model->spelled[record->dtype]
+				      : NULL;
+	return spelled != NULL && strcmp(spelled, fsdp_dtype(record->dtype)->name) != 0
+		       ? spelled
+		       : NULL;
 }
 
-struct fsdp_tensor fsdp_tensor(const struct fsdp_checkpoint *checkpoint, uint32_t index)
+/* Written in one go where it is wanted: building it up somewhere and copying it costs as
+ * much as everything else. */
+static inline struct fsdp_tensor tensor_of(
+	const struct fsdp_model *model, const struct fsdp_tensor_record *record)
 {
-	const struct fsdp_model *model = &checkpoint->model;
-	const struct fsdp_tensor_record *record = fsdp_model_tensor(model, index);
-	struct fsdp_tensor tensor = {
+	uint64_t numel = fsdp_model_numel(model, record), bytes = 0;
+	(void)fsdp_dtype_bytes(record->dtype, numel, &bytes);
+	return (struct fsdp_tensor){
 		.name = record->name,
 		.raw_name = record->raw_name,
 		.path = record->path,
 		.class_name = fsdp_model_class(record->class_index),
 		.dtype = record->dtype,
+		.dtype_raw = spelling_of(model, record),
 		.shape = fsdp_model_ints(model, record->shape),
 		.dims = record->dims,
-		.numel = fsdp_model_numel(model, record),
+		.numel = numel,
+		.bytes = bytes,
 		.role = (enum fsdp_role)record->role,
 		.flags = record->flags & 0x7fffu,
 		.alias = record->alias,
@@ -239,21 +243,51 @@ struct fsdp_tensor fsdp_tensor(const struct fsdp_checkpoint *checkpoint, uint32_
 		.quantizer = FSDP_NONE,
 		.placement = FSDP_NONE,
 	};
-	(void)fsdp_dtype_bytes(record->dtype, tensor.numel, &tensor.bytes);
-	if (record->extra != FSDP_NONE)
-		add_extra(model, record->extra, &tensor);
-	const char *spelled = (record->flags & FSDP_TENSOR_SPELLED)
-				      ? model->spelled[record->dtype]
-				      : NULL;
-	if (spelled != NULL && strcmp(spelled, fsdp_dtype(record->dtype)->name) != 0)
-		tensor.dtype_raw = spelled;
+}
+
+static struct fsdp_tensor tensor_with_extra(
+	const struct fsdp_model *model, const struct fsdp_tensor_record *record)
+{
+	const struct fsdp_extra *extra = fsdp_vec_at(&model->extras, record->extra);
+	struct fsdp_tensor tensor = tensor_of(model, record);
+	if (extra->class_name != NULL)
+		tensor.class_name = extra->class_name;
+	if (tensor.dtype_raw == NULL)
+		tensor.dtype_raw = extra->dtype_raw;
+	tensor.layout = extra->layout;
+	tensor.device = extra->device;
+	tensor.first_component = extra->first_component;
+	tensor.component_count = extra->component_count;
+	tensor.quantizer = extra->quantizer;
+	tensor.placement = extra->placement;
 	return tensor;
+}
+
+struct fsdp_tensor fsdp_tensor(const struct fsdp_checkpoint *checkpoint, uint32_t index)
+{
+	const struct fsdp_model *model = &checkpoint->model;
+	const struct fsdp_tensor_record *record = fsdp_model_tensor(model, index);
+	if (record->extra != FSDP_NONE)
+		return tensor_with_extra(model, record);
+	return tensor_of(model, record);
+}
+
+size_t fsdp_sum_count(const struct fsdp_checkpoint *checkpoint)
+{
+	return checkpoint->model.sum_count;
+}
+
+struct fsdp_sum fsdp_sum(const struct fsdp_checkpoint *checkpoint, size_t index)
+{
+	return checkpoint->model.sums[index];
 }
 
 /* Tensors are in order of the ranks of their names, so a name is found by halving. */
 static uint32_t find_by_name(const struct fsdp_model *model, uint32_t name)
 {
 	size_t low = 0, high = model->tensor_count;
+	if (model->name_rank == NULL)
+		return FSDP_NONE;
 	uint32_t rank = model->name_rank[name];
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
@@ -278,9 +312,12 @@ uint32_t fsdp_tensor_find(const struct fsdp_checkpoint *checkpoint, struct fsdp_
 	if (id == FSDP_NONE)
 		return FSDP_NONE;
 	uint32_t found = find_by_name(model, id);
-	/* A raw name that cleaning changed is rare: looked for one by one. */
+	/* A raw name that cleaning changed is rare: looked for one by one. So are all
+	 * where there is no order. */
 	for (uint32_t i = 0; found == FSDP_NONE && i < model->tensor_count; i++)
-		if (fsdp_model_tensor(model, i)->raw_name == id)
+		if (fsdp_model_tensor(model, i)->raw_name == id ||
+			(model->name_rank == NULL &&
+				fsdp_model_tensor(model, i)->name == id))
 			found = i;
 	return found;
 }
@@ -357,7 +394,7 @@ struct fsdp_piece fsdp_piece(const struct fsdp_checkpoint *checkpoint, uint32_t 
 	piece.records = ((const struct fsdp_file_record *)fsdp_vec_at(
 				 &model->files, extent->file))
 				->records;
-	piece.storage = extent->key;
+	piece.storage = fsdp_model_key(model, extent);
 	piece.storage_offset = record->storage_offset;
 	piece.storage_bytes = extent->size;
 	return piece;
@@ -397,7 +434,7 @@ const char *fsdp_wrapper_name(enum fsdp_wrapper wrapper)
 
 size_t fsdp_module_count(const struct fsdp_checkpoint *checkpoint)
 {
-	return checkpoint->model.modules.count;
+	return checkpoint->model.module_count;
 }
 
 struct fsdp_module fsdp_module(const struct fsdp_checkpoint *checkpoint, uint32_t index)

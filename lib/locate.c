@@ -341,7 +341,7 @@ static bool make_view(struct fsdp_locator *locator, uint32_t index,
 	const struct fsdp_file_record *file =
 		fsdp_vec_at(&checkpoint->model.files, extent->file);
 	bool found;
-	*ret_key = extent->key;
+	*ret_key = fsdp_model_key(&checkpoint->model, extent);
 	if (extent->missing)
 		found = fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
 			"the file does not hold these bytes");

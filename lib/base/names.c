@@ -9,19 +9,26 @@
 
 enum { FIRST_SLOTS = 256 };
 
+/* All of up to eight bytes, some of them twice. */
+static inline uint64_t load_rest(const unsigned char *text, size_t size)
+{
+	if (size == 8)
+		return fsdp_load_eight(text);
+	if (size >= 4)
+		return fsdp_load_four(text) | (uint64_t)fsdp_load_four(text + size - 4)
+						      << 32;
+	if (size == 0)
+		return 0;
+	return text[0] | (uint64_t)text[size / 2] << 8 | (uint64_t)text[size - 1] << 16;
+}
+
 static uint32_t hash_segment(const struct fsdp_names *names, uint32_t parent,
 	const unsigned char *text, size_t size)
 {
 	uint64_t hash = fsdp_mix(names->seed ^ parent, names->seed_too ^ size);
-	uint64_t word = 0;
-	for (; size >= 8; text += 8, size -= 8) {
-		memcpy(&word, text, 8);
-		hash = fsdp_mix(hash ^ word, names->seed_too);
-	}
-	word = 0;
-	if (size != 0)
-		memcpy(&word, text, size);
-	hash = fsdp_mix(hash ^ word ^ names->seed, names->seed_too);
+	for (; size > 8; text += 8, size -= 8)
+		hash = fsdp_mix(hash ^ fsdp_load_eight(text), names->seed_too);
+	hash = fsdp_mix(hash ^ load_rest(text, size) ^ names->seed, names->seed_too);
 	return (uint32_t)(hash ^ hash >> 32);
 }
 
@@ -52,27 +59,25 @@ static unsigned char tag_of(uint32_t hash)
 	return (unsigned char)(hash >> 24 | 1);
 }
 
-static bool is_name(const struct fsdp_name *name, uint32_t hash, uint32_t parent,
-	struct fsdp_span segment)
+static bool has_text(const struct fsdp_name *name, struct fsdp_span segment)
 {
-	return name->hash == hash && name->parent == parent &&
-	       name->size == segment.size &&
-	       (segment.size == 0 || memcmp(name->text, segment.data, segment.size) == 0);
+	return name->size == segment.size &&
+	       fsdp_bytes_equal(name->text, segment.data, segment.size);
 }
 
 /*
  * The child of that name in the parent's list; else 0, *ret_last is the last of the list
  * or 0, and *ret_full says that there may be more of them in the table.
  */
-static uint32_t find_listed(const struct fsdp_names *names, uint32_t hash,
-	uint32_t parent, struct fsdp_span segment, uint32_t *ret_last, bool *ret_full)
+static uint32_t find_listed(const struct fsdp_names *names, uint32_t parent,
+	struct fsdp_span segment, uint32_t *ret_last, bool *ret_full)
 {
 	unsigned count = 0;
 	uint32_t id = fsdp_names_at(names, parent)->child;
 	*ret_last = 0;
 	while (id != 0) {
 		const struct fsdp_name *name = fsdp_names_at(names, id);
-		if (is_name(name, hash, parent, segment))
+		if (has_text(name, segment))
 			return id;
 		*ret_last = id;
 		id = name->next;
@@ -93,8 +98,11 @@ static size_t find_slot(const struct fsdp_names *names, uint32_t hash, uint32_t 
 			return slot;
 		if (names->tags[slot] != tag)
 			continue;
-		if (is_name(fsdp_names_at(names, names->slots[slot]), hash, parent,
-			    segment))
+		if (names->slots[slot].hash != hash)
+			continue;
+		const struct fsdp_name *name =
+			fsdp_names_at(names, names->slots[slot].id);
+		if (name->parent == parent && has_text(name, segment))
 			return slot;
 	}
 }
@@ -103,14 +111,15 @@ static size_t find_slot(const struct fsdp_names *names, uint32_t hash, uint32_t 
 static bool grow(struct fsdp_names *names)
 {
 	size_t count = names->slot_count * 2;
-	uint32_t *slots = fsdp_arena_take(names->arena, count * sizeof *slots, 4);
+	struct fsdp_names_slot *slots =
+		fsdp_arena_take(names->arena, count * sizeof *slots, 4);
 	unsigned char *tags = fsdp_arena_take(names->arena, count, 1);
 	if (slots == NULL || tags == NULL)
 		return false;
 	for (size_t old = 0; old < names->slot_count; old++) {
 		if (names->tags[old] == 0)
 			continue;
-		uint32_t hash = fsdp_names_at(names, names->slots[old])->hash;
+		uint32_t hash = names->slots[old].hash;
 		size_t slot = hash & (count - 1);
 		while (tags[slot] != 0)
 			slot = (slot + 1) & (count - 1);
@@ -123,13 +132,28 @@ static bool grow(struct fsdp_names *names)
 	return true;
 }
 
-static uint32_t new_name(struct fsdp_names *names, uint32_t hash, uint32_t parent,
-	struct fsdp_span segment)
+/* A copy of the segment: one that was made lately if there is one. */
+static struct fsdp_span keep(struct fsdp_names *names, struct fsdp_span segment)
 {
-	uint32_t depth = fsdp_names_at(names, parent)->depth + 1;
+	if (names->kept == NULL)
+		names->kept = fsdp_arena_take(
+			names->arena, FSDP_NAMES_KEPT * sizeof *names->kept, 8);
+	if (names->kept == NULL)
+		return (struct fsdp_span){ 0 };
+	uint32_t hash = hash_segment(names, 0, segment.data, segment.size);
+	struct fsdp_span *kept = &names->kept[hash % FSDP_NAMES_KEPT];
+	if (kept->data == NULL || kept->size != segment.size ||
+		!fsdp_bytes_equal(kept->data, segment.data, segment.size))
+		*kept = fsdp_arena_copy(names->copies, segment);
+	return *kept;
+}
+
+static uint32_t new_name(
+	struct fsdp_names *names, uint32_t parent, struct fsdp_span segment)
+{
 	uint32_t id = (uint32_t)names->list.count;
 	if (names->copies != NULL)
-		segment = fsdp_arena_copy(names->copies, segment);
+		segment = keep(names, segment);
 	if (names->copies != NULL && segment.data == NULL)
 		return FSDP_NONE;
 	struct fsdp_name *name = fsdp_vec_push(&names->list);
@@ -139,17 +163,15 @@ static uint32_t new_name(struct fsdp_names *names, uint32_t hash, uint32_t paren
 		.text = segment.data,
 		.size = (uint32_t)segment.size,
 		.parent = parent,
-		.hash = hash,
-		.depth = depth,
 	};
 	return id;
 }
 
 /* The new name is the last of the parent's list, behind `last` if that is not 0. */
-static uint32_t add_listed(struct fsdp_names *names, uint32_t hash, uint32_t parent,
+static uint32_t add_listed(struct fsdp_names *names, uint32_t parent,
 	struct fsdp_span segment, uint32_t last)
 {
-	uint32_t id = new_name(names, hash, parent, segment);
+	uint32_t id = new_name(names, parent, segment);
 	if (id == FSDP_NONE)
 		return id;
 	struct fsdp_name *before = fsdp_vec_at(&names->list, last != 0 ? last : parent);
@@ -165,37 +187,34 @@ static uint32_t add_in_slot(struct fsdp_names *names, uint32_t hash, uint32_t pa
 			return FSDP_NONE;
 		slot = find_slot(names, hash, parent, segment);
 	}
-	uint32_t id = new_name(names, hash, parent, segment);
+	uint32_t id = new_name(names, parent, segment);
 	if (id == FSDP_NONE)
 		return id;
 	names->slots_used++;
-	names->slots[slot] = id;
+	names->slots[slot] = (struct fsdp_names_slot){ id, hash };
 	names->tags[slot] = tag_of(hash);
 	return id;
 }
 
-/* Where a segment below a name is, or where it belongs. */
+/* Where a segment belongs below a name. */
 struct place {
-	uint32_t hash;
-	uint32_t id;   /* 0: it is not there */
 	uint32_t last; /* of the parent's list, or 0 */
-	size_t slot;   /* of the table, if the list is full */
-	bool full;
+	bool full;     /* it is, so the table counts */
+	uint32_t hash;
+	size_t slot;
 };
 
-static struct place look_up(
-	const struct fsdp_names *names, uint32_t parent, struct fsdp_span segment)
+/* Its id; 0: it is not there. */
+static uint32_t look_up(const struct fsdp_names *names, uint32_t parent,
+	struct fsdp_span segment, struct place *place)
 {
-	struct place place = { .hash = hash_segment(
-				       names, parent, segment.data, segment.size) };
-	place.id =
-		find_listed(names, place.hash, parent, segment, &place.last, &place.full);
-	if (place.id != 0 || !place.full)
-		return place;
-	place.slot = find_slot(names, place.hash, parent, segment);
-	if (names->tags[place.slot] != 0)
-		place.id = names->slots[place.slot];
-	return place;
+	place->full = false;
+	uint32_t id = find_listed(names, parent, segment, &place->last, &place->full);
+	if (id != 0 || !place->full)
+		return id;
+	place->hash = hash_segment(names, parent, segment.data, segment.size);
+	place->slot = find_slot(names, place->hash, parent, segment);
+	return names->tags[place->slot] != 0 ? names->slots[place->slot].id : 0;
 }
 
 uint32_t fsdp_names_child(
@@ -204,11 +223,12 @@ uint32_t fsdp_names_child(
 	if (parent == FSDP_NONE || segment.size >= UINT32_MAX ||
 		names->list.count >= FSDP_NONE - 1)
 		return FSDP_NONE;
-	struct place place = look_up(names, parent, segment);
-	if (place.id != 0)
-		return place.id;
+	struct place place;
+	uint32_t id = look_up(names, parent, segment, &place);
+	if (id != 0)
+		return id;
 	return place.full ? add_in_slot(names, place.hash, parent, segment, place.slot)
-			  : add_listed(names, place.hash, parent, segment, place.last);
+			  : add_listed(names, parent, segment, place.last);
 }
 
 /* The next segment of a dotted name; false when there is none left. */
@@ -227,6 +247,17 @@ static bool next_segment(
 	return true;
 }
 
+/* How many bytes the two begin with in common. */
+static size_t count_equal(const unsigned char *a, const unsigned char *b, size_t size)
+{
+	size_t at = 0;
+	while (at + 8 <= size && fsdp_load_eight(a + at) == fsdp_load_eight(b + at))
+		at += 8;
+	while (at < size && a[at] == b[at])
+		at++;
+	return at;
+}
+
 /* How many of the last name's leading segments this one has too. */
 static uint32_t shared_segments(
 	const struct fsdp_names *names, uint32_t parent, struct fsdp_span dotted)
@@ -235,14 +266,28 @@ static uint32_t shared_segments(
 	uint32_t shared = 0;
 	if (last->count == 0 || last->parent != parent)
 		return 0;
-	size_t common = 0;
 	size_t most = dotted.size < last->text.size ? dotted.size : last->text.size;
-	while (common < most && dotted.data[common] == last->text.data[common])
-		common++;
+	size_t common = count_equal(
+		dotted.data, last->copied ? last->bytes : last->text.data, most);
 	/* Of a segment the dot behind it must be the same too. */
 	while (shared < last->count && last->segments[shared].end < common)
 		shared++;
 	return shared;
+}
+
+/* What is copied is not borrowed from longer than the call lasts. */
+static void remember(struct fsdp_names *names, struct fsdp_span whole)
+{
+	struct fsdp_names_last *last = &names->last;
+	last->text = whole;
+	last->copied = names->copies != NULL;
+	if (!last->copied)
+		return;
+	last->text.data = NULL;
+	if (whole.size > sizeof last->bytes)
+		last->count = 0;
+	else if (whole.size != 0)
+		memcpy(last->bytes, whole.data, whole.size);
 }
 
 uint32_t fsdp_names_intern(
@@ -257,7 +302,6 @@ uint32_t fsdp_names_intern(
 		id = last->segments[shared - 1].id;
 		dotted = fsdp_span(dotted.data + skip, dotted.size - skip);
 	}
-	last->text = whole;
 	last->parent = parent;
 	last->count = shared;
 	while (id != FSDP_NONE && next_segment(&dotted, &more, &segment)) {
@@ -270,13 +314,15 @@ uint32_t fsdp_names_intern(
 	}
 	if (id == FSDP_NONE || whole.size >= UINT32_MAX)
 		last->count = 0;
+	remember(names, whole);
 	return id;
 }
 
 uint32_t fsdp_names_find_child(
 	const struct fsdp_names *names, uint32_t parent, struct fsdp_span segment)
 {
-	uint32_t id = look_up(names, parent, segment).id;
+	struct place place;
+	uint32_t id = look_up(names, parent, segment, &place);
 	return id != 0 ? id : FSDP_NONE;
 }
 
@@ -290,12 +336,20 @@ uint32_t fsdp_names_find(
 	return parent;
 }
 
+size_t fsdp_names_depth(const struct fsdp_names *names, uint32_t id)
+{
+	size_t depth = 0;
+	for (; id != 0; id = fsdp_names_at(names, id)->parent)
+		depth++;
+	return depth;
+}
+
 size_t fsdp_names_length(const struct fsdp_names *names, uint32_t id)
 {
 	size_t length = 0;
 	for (const struct fsdp_name *name = fsdp_names_at(names, id);
 		name->parent != FSDP_NONE; name = fsdp_names_at(names, name->parent))
-		length += name->size + (name->depth > 1 ? 1 : 0);
+		length += name->size + (name->parent != 0 ? 1 : 0);
 	return length;
 }
 
@@ -311,7 +365,7 @@ size_t fsdp_names_write(
 		at -= name->size;
 		if (name->size != 0)
 			memcpy(buffer + at, name->text, name->size);
-		if (name->depth > 1)
+		if (name->parent != 0)
 			buffer[--at] = '.';
 	}
 	return length;
@@ -364,4 +418,22 @@ int fsdp_natural_compare(struct fsdp_span a, struct fsdp_span b)
 		return i < a.size ? 1 : -1;
 	/* "01" and "1" are equal by value; bytes decide, so the order is total. */
 	return fsdp_span_compare(a, b);
+}
+
+int fsdp_names_compare(const struct fsdp_names *names, uint32_t a, uint32_t b)
+{
+	size_t left = fsdp_names_depth(names, a), right = fsdp_names_depth(names, b);
+	int deeper = left < right ? -1 : left > right;
+	for (; left > right; left--)
+		a = fsdp_names_at(names, a)->parent;
+	for (; right > left; right--)
+		b = fsdp_names_at(names, b)->parent;
+	if (a == b)
+		return deeper;
+	while (fsdp_names_at(names, a)->parent != fsdp_names_at(names, b)->parent) {
+		a = fsdp_names_at(names, a)->parent;
+		b = fsdp_names_at(names, b)->parent;
+	}
+	return fsdp_natural_compare(
+		fsdp_names_segment(names, a), fsdp_names_segment(names, b));
 }

@@ -13,17 +13,15 @@
  * as the name "" , which is the empty segment below the root.
  *
  * Segments are compared as bytes. The bytes are borrowed: the caller keeps them
- * alive (usually in the same arena). The hash is seeded per table and no result
- * ever depends on it: ids count up in order of first use.
+ * alive (usually in the same arena), unless `copies` is set. The hash is seeded per table
+ * and no result ever depends on it: ids count up in order of first use.
  */
 struct fsdp_name {
 	const unsigned char *text;
 	uint32_t size;
-	uint32_t parent;
-	uint32_t hash;
-	uint32_t depth; /* segments; the root has 0 */
-	uint32_t child; /* the first below it, 0: none */
-	uint32_t next;  /* the next below the same name, 0: none, or in the table */
+	uint32_t parent; /* FSDP_NONE: this is the root */
+	uint32_t child;  /* the first below it, 0: none */
+	uint32_t next;   /* the next below the same name, 0: none, or in the table */
 };
 
 /* A name's first children are a list: they were made one soon after the other, so they
@@ -31,13 +29,16 @@ struct fsdp_name {
  * through the table. */
 enum { FSDP_NAMES_LISTED = 4 };
 
-enum { FSDP_NAMES_LAST = 16 };
+enum { FSDP_NAMES_LAST = 16, FSDP_NAMES_LAST_BYTES = 240, FSDP_NAMES_KEPT = 256 };
 
 struct fsdp_names {
 	struct fsdp_arena *arena;
 	struct fsdp_arena *copies; /* segments of new names go there; NULL: borrowed */
+	struct fsdp_span *kept;    /* such copies: most segments are one of few words */
 	struct fsdp_vec list;      /* struct fsdp_name */
-	uint32_t *slots;           /* ids */
+	struct fsdp_names_slot {
+		uint32_t id, hash;
+	} * slots;
 	unsigned char
 		*tags;     /* of each slot: 7 bits of the hash and one more, 0 is free */
 	size_t slot_count; /* a power of two */
@@ -48,6 +49,8 @@ struct fsdp_names {
 	 * one mostly begins with the same segments. */
 	struct fsdp_names_last {
 		struct fsdp_span text;
+		bool copied; /* its bytes are in `bytes` */
+		unsigned char bytes[FSDP_NAMES_LAST_BYTES];
 		uint32_t parent;
 		uint32_t count;
 		struct {
@@ -94,6 +97,9 @@ static inline struct fsdp_span fsdp_names_segment(
 	return fsdp_span(name->text, name->size);
 }
 
+/* Its segments; the root has none. */
+size_t fsdp_names_depth(const struct fsdp_names *names, uint32_t id);
+
 /* Bytes of the whole dotted name, dots included. */
 size_t fsdp_names_length(const struct fsdp_names *names, uint32_t id);
 
@@ -101,6 +107,9 @@ size_t fsdp_names_length(const struct fsdp_names *names, uint32_t id);
  * its length either way. */
 size_t fsdp_names_write(
 	const struct fsdp_names *names, uint32_t id, char *buffer, size_t size);
+
+/* Natural order of two whole names, what is above before what is below. */
+int fsdp_names_compare(const struct fsdp_names *names, uint32_t a, uint32_t b);
 
 /* Natural order of two segments: runs of digits by value, so "2" is before "10". */
 int fsdp_natural_compare(struct fsdp_span a, struct fsdp_span b);

@@ -288,7 +288,8 @@ static uint32_t add_extent(
 			fsdp_reading_keep_error(dcp->reading, error);
 		}
 	}
-	return fsdp_build_extent(dcp->reading->model, &extent, ret_error);
+	return fsdp_build_extent(
+		dcp->reading->model, &extent, (struct fsdp_span){ 0 }, ret_error);
 }
 
 /* ---- tensors ---- */

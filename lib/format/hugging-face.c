@@ -20,7 +20,7 @@
 #include "base/table.h"
 #include "format/format.h"
 #include "model/dtype.h"
-#include "syntax/json-scan.h"
+#include "syntax/json-mould.h"
 
 /* Files whose names say how many they are. */
 struct split {
@@ -28,6 +28,8 @@ struct split {
 	uint32_t of, count;
 	bool is_bin;
 };
+
+enum { MOULDS = 4, MOULD_BYTES = 128 };
 
 struct hf {
 	struct fsdp_reading *reading;
@@ -44,7 +46,15 @@ struct hf {
 	struct fsdp_names files;  /* that the map names; id - 1 is their number */
 	struct fsdp_table mapped; /* by raw name of a tensor: number of its file */
 	struct fsdp_vec map;      /* uint32_t: names of tensors in its order */
-	uint64_t total_size;      /* UINT64_MAX: not said, or no integer */
+
+	/* How the files were written lately: most tensors are in the same as the last. */
+	struct fsdp_json_mould moulds[MOULDS];
+	uint32_t mould_files[MOULDS];
+	unsigned char mould_bytes[MOULDS][MOULD_BYTES];
+	size_t mould_count, moulds_learned;
+	struct fsdp_json_cast cast;
+
+	uint64_t total_size; /* UINT64_MAX: not said, or no integer */
 	bool has_map, lacks_file;
 };
 
@@ -205,28 +215,11 @@ static bool add_file(struct hf *hf, struct fsdp_span name, struct fsdp_error **r
 	return fsdp_reading_add_child(hf->reading, name, FSDP_NONE, ret_error) != NULL;
 }
 
-static bool read_entry(struct hf *hf, struct fsdp_error **ret_error)
+static bool map_tensor(struct hf *hf, struct fsdp_span key, uint32_t number,
+	struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = hf->reading->model;
-	struct fsdp_span key = fsdp_json_text_copy(&hf->token, model->arena);
 	uint32_t name, raw_name;
-	if (key.data == NULL)
-		return fsdp_arena_fail(model->arena, ret_error);
-	if (!next(hf, ret_error))
-		return false;
-	if (hf->token.kind != FSDP_SCAN_TEXT) {
-		say(hf, FSDP_RULE_SAFETENSORS_JSON, "the map names no file here");
-		return skip(hf, ret_error);
-	}
-	struct fsdp_span file = fsdp_json_text_copy(&hf->token, model->arena);
-	size_t known = hf->files.list.count;
-	if (file.data == NULL)
-		return fsdp_arena_fail(model->arena, ret_error);
-	uint32_t number = fsdp_names_child(&hf->files, 0, file);
-	if (number == FSDP_NONE)
-		return fsdp_arena_fail(hf->reading->scratch, ret_error);
-	if (hf->files.list.count != known && !add_file(hf, file, ret_error))
-		return false;
 	if (!fsdp_build_names(model, 0, key, false, &name, &raw_name, ret_error))
 		return false;
 	uint32_t *place = fsdp_vec_push(&hf->map);
@@ -243,6 +236,70 @@ static bool read_entry(struct hf *hf, struct fsdp_error **ret_error)
 	       fsdp_arena_fail(hf->reading->scratch, ret_error);
 }
 
+/* Keeps how the file of the entry that was just read is written, if it is still in the
+ * window: a colon, blanks and the text. */
+static void learn(struct hf *hf, uint64_t behind_key, uint32_t number)
+{
+	uint64_t end = hf->token.offset + hf->token.span.size + 2;
+	struct fsdp_span seen = fsdp_json_mould_seen(&hf->scan, behind_key, end);
+	if (seen.data == NULL || seen.size > MOULD_BYTES)
+		return;
+	for (size_t i = 0; i < hf->mould_count; i++)
+		if (fsdp_span_equal(hf->moulds[i].parts[0], seen))
+			return;
+	size_t slot = hf->moulds_learned++ % MOULDS;
+	memcpy(hf->mould_bytes[slot], seen.data, seen.size);
+	hf->moulds[slot] = (struct fsdp_json_mould){
+		.parts = { fsdp_span(hf->mould_bytes[slot], seen.size) },
+		.part_count = 1,
+	};
+	hf->mould_files[slot] = number;
+	if (hf->mould_count < MOULDS)
+		hf->mould_count++;
+}
+
+/* *ret_read false: the next entry names another file, and nothing happened. */
+static bool read_alike(struct hf *hf, bool *ret_read, struct fsdp_error **ret_error)
+{
+	*ret_read =
+		fsdp_json_mould_fits(&hf->scan, hf->moulds, hf->mould_count, &hf->cast);
+	if (!*ret_read)
+		return true;
+	fsdp_json_mould_accept(&hf->scan, &hf->cast);
+	/* Findings are at the file, as if it had been read as a token. */
+	struct fsdp_span part = hf->moulds[hf->cast.mould].parts[0];
+	const unsigned char *quote = memchr(part.data, '"', part.size);
+	hf->token.offset =
+		hf->cast.offset + hf->cast.key.size + 2 + (uint64_t)(quote - part.data);
+	return map_tensor(hf, hf->cast.key, hf->mould_files[hf->cast.mould], ret_error);
+}
+
+static bool read_entry(struct hf *hf, struct fsdp_error **ret_error)
+{
+	struct fsdp_arena *scratch = hf->reading->scratch;
+	uint64_t behind_key = hf->token.offset + hf->token.span.size + 2;
+	struct fsdp_span key = fsdp_json_text_copy(&hf->token, scratch);
+	if (key.data == NULL)
+		return fsdp_arena_fail(scratch, ret_error);
+	if (!next(hf, ret_error))
+		return false;
+	if (hf->token.kind != FSDP_SCAN_TEXT) {
+		say(hf, FSDP_RULE_SAFETENSORS_JSON, "the map names no file here");
+		return skip(hf, ret_error);
+	}
+	struct fsdp_span file = fsdp_json_text_copy(&hf->token, scratch);
+	size_t known = hf->files.list.count;
+	if (file.data == NULL)
+		return fsdp_arena_fail(scratch, ret_error);
+	uint32_t number = fsdp_names_child(&hf->files, 0, file);
+	if (number == FSDP_NONE)
+		return fsdp_arena_fail(scratch, ret_error);
+	if (hf->files.list.count != known && !add_file(hf, file, ret_error))
+		return false;
+	learn(hf, behind_key, number);
+	return map_tensor(hf, key, number, ret_error);
+}
+
 static bool read_map(struct hf *hf, struct fsdp_error **ret_error)
 {
 	if (!next(hf, ret_error))
@@ -253,6 +310,11 @@ static bool read_map(struct hf *hf, struct fsdp_error **ret_error)
 	}
 	hf->has_map = true;
 	for (;;) {
+		bool alike;
+		if (!read_alike(hf, &alike, ret_error))
+			return false;
+		if (alike)
+			continue;
 		if (!next(hf, ret_error))
 			return false;
 		if (hf->token.kind == FSDP_SCAN_OBJECT_END)
@@ -350,7 +412,12 @@ static bool open_index(struct hf *hf, struct fsdp_error **ret_error)
 		!fsdp_json_scan_init(&hf->scan, fsdp_source_refill, &hf->rest,
 			reading->limits, ret_error))
 		return false;
+	/* What is in the window does not stay there. */
+	struct fsdp_names *names = &reading->model->names;
+	struct fsdp_arena *copies = names->copies;
+	names->copies = reading->model->arena;
 	bool read = read_index(hf, ret_error);
+	names->copies = copies;
 	fsdp_json_scan_done(&hf->scan);
 	if (!read)
 		fsdp_error_add_path(ret_error, (const char *)hf->index.data);

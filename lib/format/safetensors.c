@@ -21,13 +21,16 @@
 #include "base/table.h"
 #include "format/format.h"
 #include "model/dtype.h"
-#include "syntax/json-scan.h"
+#include "syntax/json-mould.h"
 
 /* The reference reader refuses larger headers, and deeper ones. */
 enum { REFERENCE_BYTES = 100000000, REFERENCE_DEPTH = 128 };
 
 /* Values of the files before that are compared. */
 enum { NOTES_MAX = 64 };
+
+/* Nearly all tensors of a header are written alike, and of few shapes. */
+enum { MOULDS = 4, MOULD_BYTES = 192, SHAPES = 64, SHAPE_DIMS = 8 };
 
 struct dtype_row {
 	const char *name;
@@ -73,6 +76,13 @@ struct entry {
 	uint64_t range[2];
 	bool has_dtype, has_shape, has_range;
 	bool broken; /* said already; it is left out */
+
+	/* Where its parts are written, for others like it: offsets in the header. */
+	unsigned member_count;
+	uint64_t behind_key;
+	struct list {
+		uint64_t begin, end; /* its brackets */
+	} shape_list, range_list;
 };
 
 struct header {
@@ -91,11 +101,24 @@ struct header {
 
 	uint32_t first_tensor;
 	size_t first_value;
-	struct fsdp_table owners; /* the tensor of each raw name */
-	uint64_t end;             /* of the tensor before */
+	struct fsdp_vec seen; /* uint64_t: a bit for each raw name that has a tensor */
+	uint64_t end;         /* of the tensor before */
 	bool unordered, truncated, has_metadata;
 	bool left_out;             /* a tensor; what it would own is then no hole */
 	struct fsdp_span sharding; /* the text of DCP_SHARDING_INFO */
+
+	/* The ways in which tensors were written so far, and their dtypes. */
+	struct fsdp_json_mould moulds[MOULDS];
+	const struct dtype_row *mould_dtypes[MOULDS];
+	unsigned char mould_bytes[MOULDS][MOULD_BYTES];
+	size_t mould_count, moulds_learned;
+	struct fsdp_json_cast cast;
+
+	/* Shapes that tensors had lately: places in the pool, by a hash. */
+	struct known_shape {
+		size_t dims;
+		fsdp_ints place;
+	} shapes[SHAPES];
 };
 
 static struct fsdp_findings *findings_of(const struct header *header)
@@ -169,16 +192,18 @@ static bool parse_count(struct fsdp_span text, uint64_t *ret_value)
 
 /* A list of counts, at most `room` of them. */
 static bool read_counts(struct header *header, uint64_t *items, size_t room,
-	size_t *ret_count, struct fsdp_error **ret_error)
+	size_t *ret_count, struct list *ret_list, struct fsdp_error **ret_error)
 {
 	*ret_count = 0;
 	if (!next(header, ret_error))
 		return false;
 	if (header->token.kind != FSDP_SCAN_ARRAY)
 		return unexpected(header, "this is no list of numbers", ret_error);
+	ret_list->begin = header->token.offset;
 	for (;;) {
 		if (!next(header, ret_error))
 			return false;
+		ret_list->end = header->token.offset;
 		if (header->token.kind == FSDP_SCAN_ARRAY_END)
 			return true;
 		if (header->token.kind != FSDP_SCAN_NUMBER || *ret_count == room) {
@@ -223,7 +248,8 @@ static bool read_shape(struct header *header, struct fsdp_error **ret_error)
 {
 	struct entry *entry = &header->entry;
 	entry->has_shape = true;
-	return read_counts(header, entry->shape, FSDP_DIMS_MAX, &entry->dims, ret_error);
+	return read_counts(header, entry->shape, FSDP_DIMS_MAX, &entry->dims,
+		&entry->shape_list, ret_error);
 }
 
 static bool read_range(struct header *header, struct fsdp_error **ret_error)
@@ -231,7 +257,7 @@ static bool read_range(struct header *header, struct fsdp_error **ret_error)
 	struct entry *entry = &header->entry;
 	size_t count;
 	entry->has_range = true;
-	if (!read_counts(header, entry->range, 2, &count, ret_error))
+	if (!read_counts(header, entry->range, 2, &count, &entry->range_list, ret_error))
 		return false;
 	if (count != 2 && !entry->broken) {
 		SAY_OF(header, FSDP_RULE_SAFETENSORS_JSON, entry,
@@ -257,6 +283,7 @@ static const struct {
 static bool read_member(struct header *header, struct fsdp_error **ret_error)
 {
 	struct entry *entry = &header->entry;
+	entry->member_count++;
 	for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
 		if (!fsdp_json_text_is(&header->token, members[i].name))
 			continue;
@@ -312,28 +339,20 @@ static bool measure(struct header *header, int64_t *shape, uint64_t *ret_bytes)
 }
 
 /* What there is of the bytes that a tensor should have. */
-static bool add_extent(struct header *header, uint64_t bytes, uint32_t *ret_extent,
-	struct fsdp_error **ret_error)
+static void find_bytes(struct header *header, struct fsdp_plain_tensor *plain)
 {
 	struct entry *entry = &header->entry;
 	uint64_t begin = fsdp_min(entry->range[0], header->buffer);
 	uint64_t end = fsdp_min(entry->range[1], header->buffer);
-	struct fsdp_extent extent = {
-		.kind = FSDP_EXTENT_BYTES,
-		.file = header->file_id,
-		.offset = 8 + header->size + begin,
-		.length = end - begin,
-		.size = bytes,
-		.missing = entry->range[1] > header->buffer,
-	};
-	if (extent.missing && !header->truncated)
+	plain->offset = 8 + header->size + begin;
+	plain->length = end - begin;
+	plain->missing = entry->range[1] > header->buffer;
+	if (plain->missing && !header->truncated)
 		SAY_OF(header, FSDP_RULE_TRUNCATED_FILE, entry,
 			"the tensor ends at byte %llu, the file has %llu",
 			(unsigned long long)(8 + header->size + entry->range[1]),
 			(unsigned long long)header->source.size);
-	header->truncated |= extent.missing;
-	*ret_extent = fsdp_build_extent(header->reading->model, &extent, ret_error);
-	return *ret_extent != FSDP_NONE;
+	header->truncated |= plain->missing;
 }
 
 /* Rare facts of a dtype without a row. */
@@ -354,44 +373,69 @@ static bool add_unknown(
 	return extra->dtype_raw != NULL;
 }
 
+/* The place of a shape in the pool: that of an earlier tensor if it had it too. */
+static fsdp_ints share_shape(struct header *header, const int64_t *shape, size_t dims,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = header->reading->model;
+	uint64_t hash = dims;
+	if (dims > SHAPE_DIMS)
+		return fsdp_build_ints(model, shape, dims, ret_error);
+	for (size_t i = 0; i < dims; i++)
+		hash = (hash ^ (uint64_t)shape[i]) * UINT64_C(0x9E3779B97F4A7C15);
+	struct known_shape *known = &header->shapes[hash >> 32 & (SHAPES - 1)];
+	if (known->place != FSDP_NONE && known->dims == dims &&
+		fsdp_bytes_equal(
+			(const unsigned char *)fsdp_model_ints(model, known->place),
+			(const unsigned char *)shape, dims * sizeof *shape))
+		return known->place;
+	known->dims = dims;
+	known->place = fsdp_build_ints(model, shape, dims, ret_error);
+	return known->place;
+}
+
+/* Marks the name; *ret_again: it was marked before. */
+static bool mark_seen(struct header *header, uint32_t name, bool *ret_again,
+	struct fsdp_error **ret_error)
+{
+	uint64_t *word = fsdp_vec_reach(&header->seen, name / 64);
+	if (word == NULL)
+		return fsdp_arena_fail(header->reading->scratch, ret_error);
+	*ret_again = *word >> name % 64 & 1;
+	*word |= UINT64_C(1) << name % 64;
+	return true;
+}
+
 static bool add_record(struct header *header, const int64_t *shape, uint64_t bytes,
 	struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = header->reading->model;
 	struct entry *entry = &header->entry;
-	bool optim = fsdp_span_begins(entry->name, FSDP_SPAN("optim"));
-	struct fsdp_tensor_record record = {
-		.path = FSDP_NONE,
-		.dims = (uint8_t)entry->dims,
+	bool optim = fsdp_span_begins(entry->name, FSDP_SPAN("optim")), again;
+	struct fsdp_plain_tensor plain = {
 		.extra = FSDP_NONE,
+		.shape = share_shape(header, shape, entry->dims, ret_error),
 		.flags = FSDP_TENSOR_ROLE_INFERRED |
 			 (entry->dtype != NULL ? FSDP_TENSOR_SPELLED : 0),
-		.role = optim ? FSDP_ROLE_OPTIM : FSDP_ROLE_PARAM,
+		.dims = (uint8_t)entry->dims,
 		.dtype = entry->dtype != NULL ? header->dtype_ids[entry->dtype - dtypes]
 					      : FSDP_DTYPE_UNKNOWN,
-	};
-	struct fsdp_piece_record piece = {
-		.box = FSDP_NONE,
-		.strides = FSDP_NONE,
+		.role = optim ? FSDP_ROLE_OPTIM : FSDP_ROLE_PARAM,
 		.rank = header->reading->rank,
+		.file = header->file_id,
+		.size = bytes,
 	};
-	record.shape = fsdp_build_ints(model, shape, entry->dims, ret_error);
-	if (record.shape == FSDP_NONE ||
-		!fsdp_build_names(model, 0, entry->name, false, &record.name,
-			&record.raw_name, ret_error) ||
-		(entry->dtype == NULL &&
-			!add_unknown(header, &record.extra, ret_error)) ||
-		!add_extent(header, bytes, &piece.extent, ret_error))
+	if (plain.shape == FSDP_NONE ||
+		!fsdp_build_names(model, 0, entry->name, false, &plain.name,
+			&plain.raw_name, ret_error) ||
+		(entry->dtype == NULL && !add_unknown(header, &plain.extra, ret_error)) ||
+		!mark_seen(header, plain.raw_name, &again, ret_error))
 		return false;
-	piece.tensor = fsdp_build_tensor(model, &record, ret_error);
-	if (piece.tensor == FSDP_NONE)
-		return false;
-	if (fsdp_table_get(&header->owners, record.raw_name) != FSDP_NONE)
+	find_bytes(header, &plain);
+	if (again)
 		SAY_OF(header, FSDP_RULE_SAFETENSORS_JSON, entry,
 			"the tensor comes twice; readers disagree which one counts");
-	if (!fsdp_table_set(&header->owners, record.raw_name, piece.tensor))
-		return fsdp_arena_fail(header->reading->scratch, ret_error);
-	return fsdp_build_piece(model, &piece, ret_error) != FSDP_NONE;
+	return fsdp_build_plain(model, &plain, ret_error) != FSDP_NONE;
 }
 
 /* Two elements of four bits are one of torch's. */
@@ -445,13 +489,91 @@ static bool add_tensor(struct header *header, struct fsdp_error **ret_error)
 	return add_record(header, shape, bytes, ret_error);
 }
 
+/* ---- tensors that are written like one before ---- */
+
+static bool same_mould(const struct fsdp_json_mould *a, const struct fsdp_json_mould *b)
+{
+	bool same = a->part_count == b->part_count;
+	for (size_t i = 0; same && i < a->part_count; i++)
+		same = fsdp_span_equal(a->parts[i], b->parts[i]);
+	return same;
+}
+
+/* Keeps how the tensor that was just read is written, if that is nothing odd and still in
+ * the window; the last token is its closing brace. */
+static void learn(struct header *header)
+{
+	const struct entry *entry = &header->entry;
+	const struct list *shape = &entry->shape_list, *range = &entry->range_list;
+	const struct fsdp_json_scan *scan = &header->scan;
+	struct fsdp_json_mould mould = {
+		.parts = { fsdp_json_mould_seen(
+				   scan, entry->behind_key, shape->begin + 1),
+			fsdp_json_mould_seen(scan, shape->end, range->begin + 1),
+			fsdp_json_mould_seen(
+				scan, range->end, header->token.offset + 1) },
+		.part_count = 3,
+	};
+	size_t size = 0;
+	if (entry->broken || entry->member_count != 3 || entry->dtype == NULL ||
+		!entry->has_shape || !entry->has_range)
+		return;
+	for (size_t i = 0; i < mould.part_count; i++) {
+		if (mould.parts[i].data == NULL || mould.parts[i].size > MOULD_BYTES)
+			return;
+		size += mould.parts[i].size;
+	}
+	for (size_t i = 0; i < header->mould_count; i++)
+		if (same_mould(&header->moulds[i], &mould))
+			return;
+	if (size > MOULD_BYTES)
+		return;
+	size_t slot = header->moulds_learned++ % MOULDS;
+	unsigned char *bytes = header->mould_bytes[slot];
+	for (size_t i = 0; i < mould.part_count; i++) {
+		memcpy(bytes, mould.parts[i].data, mould.parts[i].size);
+		mould.parts[i].data = bytes;
+		bytes += mould.parts[i].size;
+	}
+	header->moulds[slot] = mould;
+	header->mould_dtypes[slot] = entry->dtype;
+	if (header->mould_count < MOULDS)
+		header->mould_count++;
+}
+
+/* *ret_read false: the next member is something else, and nothing happened. */
+static bool read_alike(
+	struct header *header, bool *ret_read, struct fsdp_error **ret_error)
+{
+	struct entry *entry = &header->entry;
+	struct fsdp_json_cast *cast = &header->cast;
+	*ret_read = fsdp_json_mould_fits(
+			    &header->scan, header->moulds, header->mould_count, cast) &&
+		    cast->sizes[1] == 2 && !fsdp_span_is(cast->key, "__metadata__");
+	if (!*ret_read)
+		return true;
+	fsdp_json_mould_accept(&header->scan, cast);
+	entry->name = cast->key;
+	entry->offset = 8 + cast->offset;
+	entry->dtype = header->mould_dtypes[cast->mould];
+	entry->dims = cast->sizes[0];
+	for (size_t i = 0; i < entry->dims; i++)
+		entry->shape[i] = cast->counts[0][i];
+	entry->range[0] = cast->counts[1][0];
+	entry->range[1] = cast->counts[1][1];
+	entry->has_dtype = entry->has_shape = entry->has_range = true;
+	entry->broken = false;
+	return add_tensor(header, ret_error);
+}
+
 static bool read_tensor(struct header *header, struct fsdp_error **ret_error)
 {
 	struct entry *entry = &header->entry;
-	struct fsdp_arena *arena = header->reading->model->arena;
+	struct fsdp_arena *arena = header->reading->scratch;
 	*entry = (struct entry){
 		.name = fsdp_json_text_copy(&header->token, arena),
 		.offset = place(header),
+		.behind_key = header->token.offset + header->token.span.size + 2,
 	};
 	if (entry->name.data == NULL)
 		return fsdp_arena_fail(arena, ret_error);
@@ -467,8 +589,10 @@ static bool read_tensor(struct header *header, struct fsdp_error **ret_error)
 	for (;;) {
 		if (!next(header, ret_error))
 			return false;
-		if (header->token.kind == FSDP_SCAN_OBJECT_END)
+		if (header->token.kind == FSDP_SCAN_OBJECT_END) {
+			learn(header);
 			return add_tensor(header, ret_error);
+		}
 		if (!read_member(header, ret_error))
 			return false;
 	}
@@ -593,6 +717,7 @@ struct shard {
 	size_t count;
 	bool has_offsets;
 	struct fsdp_span fqn;
+	struct fsdp_table owners; /* the tensor of each raw name */
 };
 
 static bool shard_next(struct shard *shard, struct fsdp_error **ret_error)
@@ -651,8 +776,7 @@ static bool place_shard(
 	struct fsdp_model *model = header->reading->model;
 	int64_t box[2 * FSDP_DIMS_MAX], whole[FSDP_DIMS_MAX];
 	uint32_t id = fsdp_names_find(&model->names, 0, name);
-	uint32_t owner =
-		id != FSDP_NONE ? fsdp_table_get(&header->owners, id) : FSDP_NONE;
+	uint32_t owner = id != FSDP_NONE ? fsdp_table_get(&shard->owners, id) : FSDP_NONE;
 	if (owner == FSDP_NONE)
 		return true;
 	struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, owner);
@@ -723,6 +847,17 @@ static bool read_shards(struct shard *shard, struct fsdp_error **ret_error)
 	}
 }
 
+static bool find_owners(struct shard *shard)
+{
+	const struct fsdp_model *model = shard->header->reading->model;
+	fsdp_table_init(&shard->owners, shard->header->reading->scratch);
+	for (uint32_t i = shard->header->first_tensor; i < model->tensors.count; i++)
+		if (!fsdp_table_set(
+			    &shard->owners, fsdp_model_tensor(model, i)->raw_name, i))
+			return false;
+	return true;
+}
+
 static bool read_sharding(struct header *header, struct fsdp_error **ret_error)
 {
 	struct fsdp_arena *scratch = header->reading->scratch;
@@ -732,10 +867,11 @@ static bool read_sharding(struct header *header, struct fsdp_error **ret_error)
 	unsigned char *text = fsdp_arena_take(scratch, size + FSDP_WINDOW_PADDING, 1);
 	struct shard *shard =
 		fsdp_arena_take(scratch, sizeof *shard, _Alignof(struct shard));
-	if (text == NULL || shard == NULL)
+	if (shard != NULL)
+		shard->header = header;
+	if (text == NULL || shard == NULL || !find_owners(shard))
 		return fsdp_arena_fail(scratch, ret_error);
 	memcpy(text, header->sharding.data, size);
-	shard->header = header;
 	fsdp_json_scan_over(&shard->scan, text, size, &header->limits);
 	struct fsdp_error *error = NULL;
 	if (read_shards(shard, &error))
@@ -857,6 +993,11 @@ static bool read_members(struct header *header, struct fsdp_error **ret_error)
 		return fail_json(ret_error);
 	}
 	for (;;) {
+		bool alike;
+		if (!read_alike(header, &alike, ret_error))
+			return false;
+		if (alike)
+			continue;
 		if (!next(header, ret_error))
 			return false;
 		if (header->token.kind == FSDP_SCAN_OBJECT_END)
@@ -874,7 +1015,12 @@ static bool scan_header(struct header *header, struct fsdp_error **ret_error)
 	if (!fsdp_json_scan_init(
 		    &header->scan, fsdp_source_refill, &rest, &header->limits, ret_error))
 		return false;
+	/* What is in the window does not stay there. */
+	struct fsdp_names *names = &header->reading->model->names;
+	struct fsdp_arena *copies = names->copies;
+	names->copies = header->reading->model->arena;
 	bool read = read_members(header, ret_error);
+	names->copies = copies;
 	fsdp_json_scan_done(&header->scan);
 	return read;
 }
@@ -923,7 +1069,8 @@ static bool read_all(struct header *header, struct fsdp_error **ret_error)
 		header->reading->model->spelled[header->dtype_ids[i]] = dtypes[i].name;
 	}
 	set_limits(header);
-	fsdp_table_init(&header->owners, header->reading->scratch);
+	fsdp_vec_init(&header->seen, header->reading->scratch, sizeof(uint64_t));
+	memset(header->shapes, 0xff, sizeof header->shapes); /* no place: FSDP_NONE */
 	header->first_tensor = (uint32_t)header->reading->model->tensors.count;
 	header->first_value = header->reading->model->values.count;
 	if (!take_size(header, ret_error) || !scan_header(header, ret_error) ||

@@ -144,14 +144,13 @@ static bool add_extents(struct legacy *legacy, struct fsdp_error **ret_error)
 		uint32_t i = legacy->extent_count++;
 		struct fsdp_extent extent = {
 			.kind = FSDP_EXTENT_BYTES,
-			.key = fsdp_torch_key(torch, i),
 			.file = legacy->file_id,
 			.size = fsdp_torch_storage_bytes(fsdp_torch_storage(torch, i)),
 			.offset = FSDP_UNKNOWN,
 			.missing = true,
 		};
-		if (fsdp_build_extent(legacy->reading->model, &extent, ret_error) ==
-			FSDP_NONE)
+		if (fsdp_build_extent(legacy->reading->model, &extent,
+			    fsdp_torch_key(torch, i), ret_error) == FSDP_NONE)
 			return false;
 	}
 	return true;
@@ -184,7 +183,7 @@ static bool place_storage(struct legacy *legacy, uint32_t storage, uint64_t coun
 		fsdp_torch_storage(&legacy->torch, storage);
 	uint64_t width = record->untyped ? 1 : fsdp_dtype(record->dtype)->storage_bytes;
 	uint64_t left = legacy->source.size - legacy->at, length;
-	struct fsdp_span key = extent->key;
+	struct fsdp_span key = fsdp_model_key(legacy->reading->model, extent);
 	bool whole = fsdp_mul(count, width, &length) && length <= left;
 	if (extent->offset != FSDP_UNKNOWN)
 		SAY(legacy, legacy->at, "storage %.*s comes twice", shown(key),
@@ -212,9 +211,10 @@ static void say_unplaced(struct legacy *legacy)
 {
 	for (uint32_t i = 0; i < legacy->extent_count; i++) {
 		const struct fsdp_extent *extent = extent_of(legacy, i);
+		struct fsdp_span key = fsdp_model_key(legacy->reading->model, extent);
 		if (extent->offset == FSDP_UNKNOWN && extent->size != 0)
-			SAY(legacy, FSDP_UNKNOWN, "storage %.*s is missing",
-				shown(extent->key), (const char *)extent->key.data);
+			SAY(legacy, FSDP_UNKNOWN, "storage %.*s is missing", shown(key),
+				(const char *)key.data);
 	}
 }
 

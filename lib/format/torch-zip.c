@@ -178,7 +178,6 @@ static bool add_extents(struct torch_zip *file, struct fsdp_error **ret_error)
 		struct fsdp_span key = fsdp_torch_key(&file->torch, i);
 		struct fsdp_extent extent = {
 			.kind = FSDP_EXTENT_MEMBER,
-			.key = key,
 			.file = file->file_id,
 			.size = fsdp_torch_storage_bytes(storage),
 			.offset = FSDP_UNKNOWN,
@@ -186,7 +185,7 @@ static bool add_extents(struct torch_zip *file, struct fsdp_error **ret_error)
 			.is_record = storage->is_mesh,
 			.missing = true,
 		};
-		if (fsdp_build_extent(file->reading->model, &extent, ret_error) ==
+		if (fsdp_build_extent(file->reading->model, &extent, key, ret_error) ==
 			FSDP_NONE)
 			return false;
 		if (storage->conflict)
@@ -362,8 +361,11 @@ static bool refuse_relatives(struct torch_zip *file, struct fsdp_error **ret_err
 /* The first segment of a name. */
 static struct fsdp_span first_segment(const struct fsdp_model *model, uint32_t name)
 {
-	while (fsdp_names_at(&model->names, name)->depth > 1)
-		name = fsdp_names_at(&model->names, name)->parent;
+	uint32_t above = fsdp_names_at(&model->names, name)->parent;
+	while (above != FSDP_NONE && above != 0) {
+		name = above;
+		above = fsdp_names_at(&model->names, name)->parent;
+	}
 	return fsdp_names_segment(&model->names, name);
 }
 

@@ -20,6 +20,7 @@ bool fsdp_build_init(struct fsdp_model *model, struct fsdp_arena *arena,
 	};
 	fsdp_findings_init(&model->findings, arena, limits);
 	fsdp_vec_init(&model->ints, arena, sizeof(int64_t));
+	fsdp_vec_init(&model->keys, arena, sizeof(struct fsdp_span));
 	fsdp_vec_init(&model->files, arena, sizeof(struct fsdp_file_record));
 	fsdp_vec_init(&model->extents, arena, sizeof(struct fsdp_extent));
 	fsdp_vec_init(&model->tensors, arena, sizeof(struct fsdp_tensor_record));
@@ -137,14 +138,22 @@ uint32_t fsdp_build_file(struct fsdp_model *model, struct fsdp_span path, uint64
 }
 
 uint32_t fsdp_build_extent(struct fsdp_model *model, const struct fsdp_extent *extent,
-	struct fsdp_error **ret_error)
+	struct fsdp_span key, struct fsdp_error **ret_error)
 {
-	uint32_t id;
+	uint32_t id, key_id = FSDP_NONE;
 	struct fsdp_extent *place =
 		fsdp_build_push(model, &model->extents, &id, ret_error);
 	if (place == NULL)
 		return FSDP_NONE;
+	if (key.data != NULL) {
+		struct fsdp_span *kept =
+			fsdp_build_push(model, &model->keys, &key_id, ret_error);
+		if (kept == NULL)
+			return FSDP_NONE;
+		*kept = key;
+	}
 	*place = *extent;
+	place->key = key_id;
 	return id;
 }
 
@@ -164,13 +173,25 @@ bool fsdp_build_path(struct fsdp_model *model, const struct fsdp_path_builder *p
 	return *ret_path != FSDP_NONE;
 }
 
+/* Whether any name so far has a segment that cleaning may take away: to look at what is
+ * new costs less than to search each name. */
+static bool may_be_dirty(struct fsdp_model *model)
+{
+	const struct fsdp_names *names = &model->names;
+	for (; model->names_watched < names->list.count; model->names_watched++)
+		model->names_wrapped |= fsdp_name_may_be_wrapped(
+			fsdp_names_segment(names, (uint32_t)model->names_watched));
+	return model->names_wrapped;
+}
+
 bool fsdp_build_names(struct fsdp_model *model, uint32_t raw_parent, struct fsdp_span raw,
 	bool wrapped, uint32_t *ret_name, uint32_t *ret_raw_name,
 	struct fsdp_error **ret_error)
 {
 	uint32_t raw_name = fsdp_names_intern(&model->names, raw_parent, raw);
 	uint32_t name = raw_name;
-	if (raw_name != FSDP_NONE && (wrapped || fsdp_name_is_dirty(raw))) {
+	if (raw_name != FSDP_NONE &&
+		(wrapped || (may_be_dirty(model) && fsdp_name_is_dirty(raw)))) {
 		struct fsdp_span whole = fsdp_model_name(model, raw_name, model->arena);
 		char *buffer = fsdp_arena_take(model->arena, whole.size + 1, 1);
 		if (whole.data == NULL || buffer == NULL)
@@ -237,6 +258,65 @@ uint32_t fsdp_build_value(struct fsdp_model *model,
 		return FSDP_NONE;
 	*place = *record;
 	return id;
+}
+
+/* Each record is written where it stays, once and front to back. */
+uint32_t fsdp_build_plain(struct fsdp_model *model, const struct fsdp_plain_tensor *plain,
+	struct fsdp_error **ret_error)
+{
+	uint64_t tensors = fsdp_limit(model->limits, FSDP_LIMIT_TENSORS);
+	uint64_t chunks = fsdp_limit(model->limits, FSDP_LIMIT_CHUNKS);
+	size_t id = model->tensors.count, piece_id = model->pieces.count;
+	size_t extent_id = model->extents.count;
+	if (id >= fsdp_min(tensors, FSDP_NONE - 1)) {
+		fsdp_fail_limit(ret_error, FSDP_LIMIT_TENSORS, tensors);
+		return FSDP_NONE;
+	}
+	if (piece_id >= fsdp_min(chunks, FSDP_NONE - 1) || extent_id >= FSDP_NONE - 1) {
+		fsdp_fail_limit(ret_error, FSDP_LIMIT_CHUNKS, chunks);
+		return FSDP_NONE;
+	}
+	struct fsdp_tensor_record *tensor = fsdp_vec_push(&model->tensors);
+	struct fsdp_piece_record *piece = fsdp_vec_push(&model->pieces);
+	struct fsdp_extent *extent = fsdp_vec_push(&model->extents);
+	if (tensor == NULL || piece == NULL || extent == NULL) {
+		fsdp_arena_fail(model->arena, ret_error);
+		return FSDP_NONE;
+	}
+	*tensor = (struct fsdp_tensor_record){
+		.name = plain->name,
+		.raw_name = plain->raw_name,
+		.path = FSDP_NONE,
+		.shape = plain->shape,
+		.first_piece = (uint32_t)piece_id,
+		.piece_count = 1,
+		.module = FSDP_NONE,
+		.unit = FSDP_NONE,
+		.alias = FSDP_NONE,
+		.storage_next = (uint32_t)id,
+		.extra = plain->extra,
+		.flags = plain->flags,
+		.dims = plain->dims,
+		.dtype = plain->dtype,
+		.role = plain->role,
+	};
+	*piece = (struct fsdp_piece_record){
+		.tensor = (uint32_t)id,
+		.extent = (uint32_t)extent_id,
+		.box = FSDP_NONE,
+		.strides = FSDP_NONE,
+		.rank = plain->rank,
+	};
+	*extent = (struct fsdp_extent){
+		.offset = plain->offset,
+		.length = plain->length,
+		.size = plain->size,
+		.key = FSDP_NONE,
+		.file = plain->file,
+		.kind = FSDP_EXTENT_BYTES,
+		.missing = plain->missing,
+	};
+	return (uint32_t)id;
 }
 
 void fsdp_model_forget_plan(struct fsdp_model *model)
@@ -306,7 +386,7 @@ static uint32_t without_first(struct fsdp_model *model, uint32_t name,
 	struct fsdp_span strip, struct fsdp_error **ret_error)
 {
 	const struct fsdp_name *first = fsdp_names_at(&model->names, name);
-	if (name == 0 || first->depth < 2)
+	if (name == 0 || first->parent == 0)
 		return name;
 	struct fsdp_span whole = fsdp_model_name(model, name, model->arena);
 	if (whole.data == NULL) {

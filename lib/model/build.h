@@ -28,8 +28,9 @@ struct fsdp_span fsdp_build_span(
 uint32_t fsdp_build_file(struct fsdp_model *model, struct fsdp_span path, uint64_t size,
 	uint32_t rank, struct fsdp_error **ret_error);
 
+/* The record is copied but for its key, which is borrowed; data NULL: it has none. */
 uint32_t fsdp_build_extent(struct fsdp_model *model, const struct fsdp_extent *extent,
-	struct fsdp_error **ret_error);
+	struct fsdp_span key, struct fsdp_error **ret_error);
 
 /*
  * Container paths. A stored name is its parts joined by dots; the path keeps where
@@ -64,6 +65,20 @@ uint32_t fsdp_build_piece(struct fsdp_model *model,
 	const struct fsdp_piece_record *record, struct fsdp_error **ret_error);
 uint32_t fsdp_build_value(struct fsdp_model *model,
 	const struct fsdp_value_record *record, struct fsdp_error **ret_error);
+
+/* A tensor in one piece that is all of an extent of its own: what files of a million
+ * tensors consist of. All three at once; the id of the tensor. */
+struct fsdp_plain_tensor {
+	uint32_t name, raw_name, extra;
+	fsdp_ints shape;
+	uint16_t flags;
+	uint8_t dims, dtype, role;
+	uint32_t rank, file;
+	uint64_t offset, length, size; /* of the extent */
+	bool missing;
+};
+uint32_t fsdp_build_plain(struct fsdp_model *model, const struct fsdp_plain_tensor *plain,
+	struct fsdp_error **ret_error);
 
 /* Takes the container's key `strip` (empty: nothing) from the names of all tensors and
  * values from these on that have it, and gives the tensors the role (-1: they keep

@@ -60,11 +60,10 @@ static bool in_container(
 	const struct compare *compare, const struct fsdp_tensor_record *tensor)
 {
 	const struct fsdp_names *names = &compare->model->names;
-	uint32_t depth = fsdp_names_at(names, compare->prefix)->depth;
 	uint32_t name = tensor->name;
-	while (fsdp_names_at(names, name)->depth > depth)
+	while (name != FSDP_NONE && name != compare->prefix)
 		name = fsdp_names_at(names, name)->parent;
-	return name == compare->prefix;
+	return name != FSDP_NONE;
 }
 
 static void compare_facts(

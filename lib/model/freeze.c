@@ -8,16 +8,6 @@
 #include "base/num.h"
 #include "model/dtype.h"
 
-static size_t wrapper_segment(struct fsdp_span segment)
-{
-	const char *text;
-	for (size_t i = 0; (text = fsdp_name_wrapper_segment(i)) != NULL; i++)
-		if (segment.size + 1 == strlen(text) &&
-			memcmp(segment.data, text, segment.size) == 0)
-			return i + 1;
-	return 0;
-}
-
 /* In how many tensors each wrapper segment occurs: flags travel from names to the names
  * below them, so each segment is compared once. */
 static bool count_prefixes(struct fsdp_model *model, struct fsdp_arena *scratch)
@@ -32,7 +22,8 @@ static bool count_prefixes(struct fsdp_model *model, struct fsdp_arena *scratch)
 	if (flags == NULL || model->prefixes == NULL)
 		return false;
 	for (uint32_t id = 1; id < names; id++) {
-		size_t found = wrapper_segment(fsdp_names_segment(&model->names, id));
+		size_t found =
+			fsdp_name_find_wrapper(fsdp_names_segment(&model->names, id));
 		flags[id] = flags[fsdp_names_at(&model->names, id)->parent];
 		if (found != 0)
 			flags[id] |= (unsigned char)(1u << (found - 1));
@@ -91,7 +82,8 @@ static bool list_ranks(struct fsdp_model *model, struct fsdp_arena *scratch)
 
 /* Bytes of one view: from its first element to the end of its last. */
 static uint64_t view_end(const struct fsdp_model *model,
-	const struct fsdp_tensor_record *tensor, const struct fsdp_piece_record *piece)
+	const struct fsdp_tensor_record *tensor, const struct fsdp_piece_record *piece,
+	uint64_t numel)
 {
 	const int64_t *shape = fsdp_model_ints(model, tensor->shape);
 	const int64_t *strides = fsdp_model_ints(model, piece->strides);
@@ -100,7 +92,7 @@ static uint64_t view_end(const struct fsdp_model *model,
 	if (run != NULL)
 		end += (uint64_t)run[1];
 	else if (strides == NULL)
-		end += fsdp_model_numel(model, tensor);
+		end += numel;
 	else {
 		for (size_t i = 0; i < tensor->dims; i++)
 			end += (uint64_t)(shape[i] - 1) * (uint64_t)strides[i];
@@ -113,6 +105,28 @@ static uint64_t view_end(const struct fsdp_model *model,
 struct use {
 	uint64_t begin, end;
 };
+
+/* A view without elements begins nowhere. */
+static struct use use_of(const struct fsdp_model *model,
+	const struct fsdp_tensor_record *tensor, const struct fsdp_piece_record *piece,
+	uint64_t size)
+{
+	struct use use = { 0 };
+	uint64_t numel = fsdp_model_numel(model, tensor);
+	if (numel == 0)
+		return use;
+	(void)fsdp_dtype_bytes(tensor->dtype, piece->storage_offset, &use.begin);
+	use.end = fsdp_min(view_end(model, tensor, piece, numel), size);
+	return use.end > use.begin ? use : (struct use){ 0 };
+}
+
+uint64_t fsdp_model_used(const struct fsdp_model *model,
+	const struct fsdp_tensor_record *tensor, const struct fsdp_piece_record *piece,
+	uint64_t size)
+{
+	struct use use = use_of(model, tensor, piece, size);
+	return use.end - use.begin;
+}
 
 /*
  * Payload and what of it nobody views. A storage counts as used from the first byte of
@@ -144,15 +158,13 @@ static bool count_storages(struct fsdp_model *model, struct fsdp_arena *scratch)
 			continue;
 		}
 		struct use *use = &uses[piece->extent];
-		uint64_t begin = 0;
-		(void)fsdp_dtype_bytes(tensor->dtype, piece->storage_offset, &begin);
-		uint64_t end = fsdp_min(view_end(model, tensor, piece), extent->size);
-		if (fsdp_model_numel(model, tensor) == 0 || end <= begin)
+		struct use view = use_of(model, tensor, piece, extent->size);
+		if (view.end == 0)
 			continue;
-		if (use->end == 0 || begin < use->begin)
-			use->begin = begin;
-		if (end > use->end)
-			use->end = end;
+		if (use->end == 0 || view.begin < use->begin)
+			use->begin = view.begin;
+		if (view.end > use->end)
+			use->end = view.end;
 	}
 	for (uint32_t i = 0; i < count; i++) {
 		const struct fsdp_extent *extent = fsdp_vec_at(&model->extents, i);
@@ -195,8 +207,14 @@ static const freeze_step steps[] = {
 bool fsdp_model_freeze(struct fsdp_model *model, struct fsdp_budget *budget,
 	struct fsdp_error **ret_error)
 {
-	bool done = true;
-	for (size_t i = 0; done && i < sizeof steps / sizeof *steps; i++) {
+	bool done = true, counted = false;
+	if (model->only_counts) {
+		struct fsdp_arena scratch;
+		fsdp_arena_init(&scratch, budget);
+		done = fsdp_model_count(model, &scratch, &counted);
+		fsdp_arena_done(&scratch);
+	}
+	for (size_t i = 0; done && !counted && i < sizeof steps / sizeof *steps; i++) {
 		/* What one step needed is gone before the next: at a million tensors the
 		 * steps together would take as much again as the model. */
 		struct fsdp_arena scratch;
@@ -204,6 +222,8 @@ bool fsdp_model_freeze(struct fsdp_model *model, struct fsdp_budget *budget,
 		done = steps[i](model, &scratch);
 		fsdp_arena_done(&scratch);
 	}
+	if (done && !counted)
+		model->module_count = model->modules.count;
 	if (done)
 		count_files(model);
 	if (!done || model->findings.lost)

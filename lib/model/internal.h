@@ -43,6 +43,21 @@ bool fsdp_freeze_tree(struct fsdp_model *model, struct fsdp_arena *scratch);
 bool fsdp_freeze_keys(struct fsdp_model *model, struct fsdp_arena *scratch);
 bool fsdp_freeze_join(struct fsdp_model *model, struct fsdp_arena *scratch);
 
+/* counts.c: what can be counted without order and tree, if the model is so plain that it
+ * makes no difference; else *ret_counted is false and nothing was counted. False: out of
+ * memory. */
+bool fsdp_model_count(
+	struct fsdp_model *model, struct fsdp_arena *scratch, bool *ret_counted);
+
+/* role.c: of a tensor of which nobody says it. */
+enum fsdp_role fsdp_model_role_of(
+	const struct fsdp_model *model, const struct fsdp_tensor_record *tensor);
+
+/* freeze.c: bytes of a storage of that size from the begin of a view to its end. */
+uint64_t fsdp_model_used(const struct fsdp_model *model,
+	const struct fsdp_tensor_record *tensor, const struct fsdp_piece_record *piece,
+	uint64_t size);
+
 /* Adds a parameter to the module that owns it; a tied one is taken back where the two
  * names meet. */
 void fsdp_model_count_parameter(struct fsdp_model *model, uint32_t module,

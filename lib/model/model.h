@@ -41,7 +41,7 @@ struct fsdp_extent {
 	uint64_t offset;
 	uint64_t length; /* as stored */
 	uint64_t size;   /* of the storage after inflating; FSDP_UNKNOWN: not known */
-	struct fsdp_span key;
+	uint32_t key;    /* of the storage, in keys; FSDP_NONE: it has none */
 	uint32_t file;
 	uint8_t kind;   /* enum fsdp_extent_kind */
 	uint8_t method; /* 0 stored, 8 deflated */
@@ -203,8 +203,11 @@ struct fsdp_model {
 	const struct fsdp_limits *limits;
 	struct fsdp_findings findings;
 	struct fsdp_names names;
+	size_t names_watched; /* of so many is known whether a wrapper's segment is one */
+	bool names_wrapped;
 
 	struct fsdp_vec ints; /* int64_t */
+	struct fsdp_vec keys; /* struct fsdp_span */
 	struct fsdp_vec files, extents, tensors, pieces, values, extras;
 	struct fsdp_vec modules, units, unit_fqns, planned;
 	struct fsdp_vec flats, flat_entries, flat_ties;
@@ -214,11 +217,12 @@ struct fsdp_model {
 	const char *spelled[UINT8_MAX + 1]; /* by dtype: the word of a file for it */
 	uint32_t component_base; /* tensors from here on are components; set by freeze */
 
-	bool has_plan;  /* modules and units come from a plan */
-	bool plan_only; /* and so do the tensors */
-	bool is_set;    /* files of several ranks: tensors of one name are one */
-	bool is_split;  /* over ranks of tensor or pipeline parallelism, not by FSDP */
-	bool no_visits; /* modules were not visited by anyone: made from names */
+	bool has_plan;    /* modules and units come from a plan */
+	bool plan_only;   /* and so do the tensors */
+	bool is_set;      /* files of several ranks: tensors of one name are one */
+	bool is_split;    /* over ranks of tensor or pipeline parallelism, not by FSDP */
+	bool only_counts; /* nobody asks for order or modules: fsdp_options */
+	bool no_visits;   /* modules were not visited by anyone: made from names */
 	struct fsdp_format format;
 	uint32_t world_size;
 	uint64_t on_disk, payload, unaccounted, unused;
@@ -234,6 +238,9 @@ struct fsdp_model {
 	struct fsdp_prefix *prefixes;
 	size_t prefix_count;
 	size_t tensor_count; /* without components */
+	struct fsdp_sum *sums;
+	size_t sum_count;
+	size_t module_count; /* also of those that were only counted */
 };
 
 static inline struct fsdp_tensor_record *fsdp_model_tensor(
@@ -245,6 +252,15 @@ static inline struct fsdp_tensor_record *fsdp_model_tensor(
 static inline const int64_t *fsdp_model_ints(const struct fsdp_model *model, fsdp_ints at)
 {
 	return at == FSDP_NONE ? NULL : fsdp_vec_at(&model->ints, at);
+}
+
+/* The key of a storage; data NULL: it has none. */
+static inline struct fsdp_span fsdp_model_key(
+	const struct fsdp_model *model, const struct fsdp_extent *extent)
+{
+	if (extent->key == FSDP_NONE)
+		return (struct fsdp_span){ 0 };
+	return *(const struct fsdp_span *)fsdp_vec_at(&model->keys, extent->key);
 }
 
 /* The three integers of a run, or the box of a piece; see fsdp_piece_record. */

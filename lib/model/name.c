@@ -8,19 +8,40 @@
 #define FSDP_SEGMENT "_fsdp_wrapped_module"
 #define CHECKPOINT_SEGMENT "_checkpoint_wrapped_module"
 
-static const char *const segments[] = {
-	FSDP_SEGMENT ".",
-	CHECKPOINT_SEGMENT ".",
-	"_orig_mod.",
-	"module.",
-	"_forward_module.",
-	"_fpw_module.",
-	"lightning_module.",
+#define SEGMENT(text)                       \
+	{                                   \
+		text ".", sizeof(text) - 1, \
+	}
+
+static const struct {
+	const char *text;
+	size_t size; /* without the dot */
+} segments[] = {
+	SEGMENT(FSDP_SEGMENT),
+	SEGMENT(CHECKPOINT_SEGMENT),
+	SEGMENT("_orig_mod"),
+	SEGMENT("module"),
+	SEGMENT("_forward_module"),
+	SEGMENT("_fpw_module"),
+	SEGMENT("lightning_module"),
 };
 
 const char *fsdp_name_wrapper_segment(size_t index)
 {
-	return index < sizeof segments / sizeof *segments ? segments[index] : NULL;
+	return index < sizeof segments / sizeof *segments ? segments[index].text : NULL;
+}
+
+size_t fsdp_name_find_wrapper(struct fsdp_span segment)
+{
+	/* All of them end in "module" or in "_orig_mod". */
+	if (segment.size < 6 || (segment.data[segment.size - 1] != 'e' &&
+					segment.data[segment.size - 1] != 'd'))
+		return 0;
+	for (size_t i = 0; i < sizeof segments / sizeof *segments; i++)
+		if (segment.size == segments[i].size &&
+			memcmp(segment.data, segments[i].text, segment.size) == 0)
+			return i + 1;
+	return 0;
 }
 
 enum fsdp_wrapper fsdp_name_wrapper_of(struct fsdp_span segment)

@@ -16,11 +16,23 @@
 /* Whether cleaning would change the name. */
 bool fsdp_name_is_dirty(struct fsdp_span name);
 
+/* Whether it may change a name that has this segment, and others below it. */
+static inline bool fsdp_name_may_be_wrapped(struct fsdp_span segment)
+{
+	static const char end[] = "_wrapped_module";
+	return segment.size >= sizeof end - 1 &&
+	       memcmp(segment.data + segment.size - (sizeof end - 1), end,
+		       sizeof end - 1) == 0;
+}
+
 /* Writes the clean name; `buffer` has room for name.size bytes. Returns its length. */
 size_t fsdp_name_clean(struct fsdp_span name, char *buffer);
 
 /* Segments that wrappers put into names, PyTorch's two first; NULL past the end. */
 const char *fsdp_name_wrapper_segment(size_t index);
+
+/* Which of them, from 1 on, a segment is but for its dot; 0: none. */
+size_t fsdp_name_find_wrapper(struct fsdp_span segment);
 
 /* What kind of wrapper a segment below a module tells of, or FSDP_WRAPPER_NONE. Only
  * PyTorch's own two prove it: "module" may be anybody's name. */

@@ -8,20 +8,20 @@
 #include "model/internal.h"
 
 /* Buffers of torch's own modules, and what nearly all models call the same thing. */
-static const char *const buffers[] = {
-	"running_mean",
-	"running_var",
-	"num_batches_tracked",
-	"inv_freq",
-	"position_ids",
-	"relative_position_index",
-	"freqs_cis",
+static const struct fsdp_span buffers[] = {
+	FSDP_SPAN_INIT("running_mean"),
+	FSDP_SPAN_INIT("running_var"),
+	FSDP_SPAN_INIT("num_batches_tracked"),
+	FSDP_SPAN_INIT("inv_freq"),
+	FSDP_SPAN_INIT("position_ids"),
+	FSDP_SPAN_INIT("relative_position_index"),
+	FSDP_SPAN_INIT("freqs_cis"),
 };
 
-static bool is_one_of(struct fsdp_span word, const char *const *words, size_t count)
+static bool is_buffer(struct fsdp_span word)
 {
-	for (size_t i = 0; i < count; i++)
-		if (fsdp_span_is(word, words[i]))
+	for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
+		if (fsdp_span_equal(word, buffers[i]))
 			return true;
 	return false;
 }
@@ -46,14 +46,14 @@ static bool names_parameters(const struct fsdp_model *model)
 	return false;
 }
 
-static enum fsdp_role role_of(
+enum fsdp_role fsdp_model_role_of(
 	const struct fsdp_model *model, const struct fsdp_tensor_record *tensor)
 {
 	struct fsdp_span segment = fsdp_names_segment(&model->names, tensor->name);
 	/* A file that is one tensor is no model's. */
 	if (tensor->path != FSDP_NONE && fsdp_model_ints(model, tensor->path)[0] == 0)
 		return FSDP_ROLE_OTHER;
-	if (is_one_of(segment, buffers, sizeof buffers / sizeof *buffers))
+	if (is_buffer(segment))
 		return FSDP_ROLE_BUFFER;
 	return is_generator(tensor, segment) ? FSDP_ROLE_OTHER : FSDP_ROLE_PARAM;
 }
@@ -67,8 +67,9 @@ bool fsdp_freeze_roles(struct fsdp_model *model, struct fsdp_arena *scratch)
 		if ((tensor->flags & FSDP_TENSOR_ROLE_INFERRED) &&
 			tensor->role == FSDP_ROLE_PARAM &&
 			!(tensor->flags & FSDP_TENSOR_FLATTENED))
-			tensor->role = (uint8_t)(named ? FSDP_ROLE_BUFFER
-						       : role_of(model, tensor));
+			tensor->role =
+				(uint8_t)(named ? FSDP_ROLE_BUFFER
+						: fsdp_model_role_of(model, tensor));
 	}
 	return true;
 }

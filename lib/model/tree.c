@@ -105,6 +105,7 @@ static bool add_visit(
 {
 	const struct fsdp_name *name = fsdp_names_at(&model->names, raw);
 	uint32_t index = (uint32_t)model->modules.count;
+	uint32_t parent = name->parent == FSDP_NONE ? FSDP_NONE : visit_of[name->parent];
 	struct fsdp_module_record *module = fsdp_vec_push(&model->modules);
 	if (module == NULL)
 		return false;
@@ -113,8 +114,8 @@ static bool add_visit(
 		.raw_name = raw,
 		.torch_prefix = raw,
 		.torch_clean = clean,
-		.depth = name->depth,
-		.parent = name->parent == FSDP_NONE ? FSDP_NONE : visit_of[name->parent],
+		.depth = parent == FSDP_NONE ? 0 : module_at(model, parent)->depth + 1,
+		.parent = parent,
 		.same_as = FSDP_NONE,
 		.unit = FSDP_NONE,
 	};

@@ -91,7 +91,7 @@ static void a_name_of_4096_segments_is_no_deeper_stack(void **state)
 	for (int i = 0; i < 4096; i++)
 		id = fsdp_names_child(&names, id, FSDP_SPAN("x"));
 	assert_int_equal(fsdp_names_length(&names, id), 2 * 4096 - 1);
-	assert_int_equal(fsdp_names_at(&names, id)->depth, 4096);
+	assert_int_equal(fsdp_names_depth(&names, id), 4096);
 }
 
 static void many_siblings_are_found_again(void **state)
@@ -164,6 +164,57 @@ static void order_is_natural(void **state)
 	assert_int_equal(order("99999999999999999999", "100000000000000000000"), -1);
 }
 
+/* What is interned from memory that does not stay is copied, each word once. */
+static void borrowed_memory_may_go(void **state)
+{
+	(void)state;
+	char text[400], buffer[400];
+	names.copies = &arena;
+	for (int round = 0; round < 2; round++)
+		for (int i = 0; i < 1000; i++) {
+			int size = snprintf(text, sizeof text, "layers.%d.%s.weight%s",
+				i % 100, i % 3 ? "query" : "key", i % 7 ? "" : ".x");
+			if (i % 50 == 0)
+				size += snprintf(text + size, sizeof text - (size_t)size,
+					".%0300d", i);
+			uint32_t id = fsdp_names_intern(
+				&names, 0, fsdp_span(text, (size_t)size));
+			memcpy(buffer, text, (size_t)size);
+			memset(text, '.', sizeof text);
+			assert_int_equal(fsdp_names_find(&names, 0,
+						 fsdp_span(buffer, (size_t)size)),
+				id);
+			assert_int_equal(
+				fsdp_names_write(&names, id, text, sizeof text), size);
+			assert_memory_equal(text, buffer, (size_t)size);
+		}
+	uint32_t first = fsdp_names_find(&names, 0, FSDP_SPAN("layers.1.query.weight"));
+	uint32_t second = fsdp_names_find(&names, 0, FSDP_SPAN("layers.2.query.weight"));
+	assert_int_not_equal(first, FSDP_NONE);
+	assert_ptr_equal(
+		fsdp_names_at(&names, first)->text, fsdp_names_at(&names, second)->text);
+}
+
+static int compare(const char *a, const char *b)
+{
+	return fsdp_names_compare(&names,
+		a[0] == '\0' ? 0 : fsdp_names_intern(&names, 0, fsdp_span_text(a)),
+		b[0] == '\0' ? 0 : fsdp_names_intern(&names, 0, fsdp_span_text(b)));
+}
+
+static void whole_names_have_an_order(void **state)
+{
+	(void)state;
+	static const char *const ordered[] = { "", "a", "a.2", "a.2.b", "a.10", "a.b",
+		"b.a.z", "b.b", "c" };
+	enum { COUNT = sizeof ordered / sizeof *ordered };
+	for (int i = 0; i < COUNT; i++)
+		for (int j = 0; j < COUNT; j++) {
+			int order = compare(ordered[i], ordered[j]);
+			assert_int_equal((order > 0) - (order < 0), (i > j) - (i < j));
+		}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -178,6 +229,9 @@ int main(void)
 			many_siblings_are_found_again, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			small_and_large_families_are_alike, setup, teardown),
+		cmocka_unit_test_setup_teardown(borrowed_memory_may_go, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			whole_names_have_an_order, setup, teardown),
 		cmocka_unit_test(order_is_natural),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -118,6 +118,42 @@ static void test_sharding(void **state)
 	fsdp_checkpoint_free(checkpoint);
 }
 
+/* Behind two tensors that are written alike, what is odd is still seen. */
+static void test_alike(void **state)
+{
+	(void)state;
+#define TENSOR(name, dtype, shape, range)                        \
+	"\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":" shape \
+	",\"data_offsets\":" range "}"
+#define HEAD \
+	"{" TENSOR("a", "F32", "[2]", "[0,8]") "," TENSOR("b", "F32", "[2]", "[8,16]") ","
+	static const struct {
+		const char *header, *rule;
+	} cases[] = {
+		{ HEAD TENSOR("c", "F32", "[1,2]", "[16,24]") "}", NULL },
+		{ HEAD TENSOR("c", "F32", "[]", "[16,20]") "," TENSOR(
+			  "d", "F32", "[1]", "[20,24]") "}",
+			NULL },
+		{ HEAD TENSOR("a", "F32", "[2]", "[16,24]") "}", "FI1051" },
+		{ HEAD TENSOR("c", "F32", "[2]", "[17,25]") "}", "FI1052" },
+		{ HEAD TENSOR("c", "F32", "[2]", "[16,23]") "}", "FI1052" },
+		{ HEAD TENSOR("c", "F32", "[2]", "[24,16]") "}", "FI1052" },
+		{ HEAD TENSOR("c", "F32", "[2]", "[8,16]") "}", "FI1052" },
+		{ HEAD TENSOR("c", "F32", "[2]", "[16]") "}", "FI1051" },
+		{ HEAD TENSOR("c", "F32", "[2]", "[16,24,24]") "}", "FI1051" },
+		{ HEAD TENSOR("c", "F32", "[2.0]", "[16,24]") "}", "FI1051" },
+		{ HEAD TENSOR("c", "F32", "[1234567890123456,1234567890123456]",
+			  "[16,24]") "}",
+			"FI1052" },
+		{ HEAD TENSOR("__metadata__", "F32", "[2]", "[16,24]") "}", "FI1051" },
+		{ HEAD TENSOR("c", "X32", "[2]", "[16,24]") "}", "FI4008" },
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+		check_rule(cases[i].header, 24, cases[i].rule);
+#undef HEAD
+#undef TENSOR
+}
+
 static bool opens_with(const char *limit, uint64_t value)
 {
 	char path[] = "/tmp/safetensors-XXXXXX";
@@ -159,6 +195,7 @@ int main(void)
 		cmocka_unit_test(test_ranges),
 		cmocka_unit_test(test_small_elements),
 		cmocka_unit_test(test_sharding),
+		cmocka_unit_test(test_alike),
 		cmocka_unit_test(test_limit),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

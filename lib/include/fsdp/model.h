@@ -128,6 +128,19 @@ FSDP_API size_t fsdp_tensor_count(const struct fsdp_checkpoint *checkpoint);
 FSDP_API struct fsdp_tensor fsdp_tensor(
 	const struct fsdp_checkpoint *checkpoint, uint32_t index);
 
+/** Tensors of one role and dtype together: each in one piece, of no rank, on a storage of
+ * its own. */
+struct fsdp_sum {
+	enum fsdp_role role;
+	uint32_t dtype;
+	uint64_t tensors, numel, bytes;
+};
+
+/** 0: the tensors were not added up, because only_counts was not asked for, or because
+ * some of them are not so plain. */
+FSDP_API size_t fsdp_sum_count(const struct fsdp_checkpoint *checkpoint);
+FSDP_API struct fsdp_sum fsdp_sum(const struct fsdp_checkpoint *checkpoint, size_t index);
+
 /** By clean or raw name; FSDP_NONE if there is none. */
 FSDP_API uint32_t fsdp_tensor_find(
 	const struct fsdp_checkpoint *checkpoint, struct fsdp_span name);
