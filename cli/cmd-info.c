@@ -423,6 +423,7 @@ static void tell_head(struct info *info)
 	uint32_t world_size = fsdp_checkpoint_world_size(info->run->checkpoint);
 	struct text path = text_of(info->run->path);
 	struct out *out = info->run->out;
+	size_t ranks;
 
 	while (path.size > 1 && path.data[path.size - 1] == '/')
 		path.size--;
@@ -432,7 +433,8 @@ static void tell_head(struct info *info)
 		out_line_text(out, " and %zu more", info->run->path_count - 1);
 	out_line_text(out, ": ");
 	out_line_name(out, text_of(format.title != NULL ? format.title : format.family));
-	if (world_size != FSDP_NONE)
+	(void)fsdp_checkpoint_ranks(info->run->checkpoint, &ranks);
+	if (world_size != FSDP_NONE && (world_size > 1 || ranks > 0))
 		out_line_text(out, ", %" PRIu32 " rank%s", world_size,
 			world_size == 1 ? "" : "s");
 	if (format.writer != NULL) {

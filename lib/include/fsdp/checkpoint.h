@@ -102,7 +102,8 @@ struct fsdp_format {
 FSDP_API struct fsdp_format fsdp_checkpoint_format(
 	const struct fsdp_checkpoint *checkpoint);
 
-/** FSDP_NONE if nothing tells. */
+/** How many ranks saved it. One, if its format knows no ranks and its files are whole;
+ *  FSDP_NONE if the format does and nothing tells. */
 FSDP_API uint32_t fsdp_checkpoint_world_size(const struct fsdp_checkpoint *checkpoint);
 
 /** Ranks that own at least one piece, ascending. */
