@@ -35,6 +35,12 @@ static inline struct text text_of_span(struct fsdp_span span)
 	return (struct text){ (const char *)span.data, span.size };
 }
 
+/* null where there is none. */
+static inline struct value value_span(struct fsdp_span span)
+{
+	return span.data == NULL ? value_null() : value_text(text_of_span(span));
+}
+
 static inline struct fsdp_span span_of_text(struct text text)
 {
 	return (struct fsdp_span){ (const unsigned char *)text.data, text.size };

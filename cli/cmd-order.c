@@ -45,11 +45,6 @@ static struct value value_known(int64_t number)
 	return number == FSDP_ABSENT ? value_null() : value_integer(number);
 }
 
-static struct value value_span(struct fsdp_span span)
-{
-	return span.data == NULL ? value_null() : value_text(text_of_span(span));
-}
-
 static size_t head_of_list(const struct listing *listing, size_t count)
 {
 	uint64_t head = (uint64_t)listing->options->head;
