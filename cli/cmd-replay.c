@@ -23,6 +23,8 @@ static const struct option OPTIONS[] = {
 		.help = "how long each call took: least, half, 95 %, most" },
 	{ "steps", 0, OPTION_TEXT, "LIST", AT(steps),
 		.help = "count these steps only: 3,10-19" },
+	{ "timeline", 0, OPTION_FLAG, NULL, AT(timeline),
+		.help = "a strip a rank: what filled most of each part of its time" },
 	{ "style", 0, OPTION_WORD, "STYLE", AT(style), STYLE_WORDS, .initial = "default",
 		.help = "torch: the lines that SimpleProfiler prints, and nothing else" },
 	{ "rank-regex", 0, OPTION_TEXT, "RE", AT(rank_regex),
@@ -125,6 +127,7 @@ static bool prepare(struct run *run, struct fsdp_recording_options *options)
 		return false;
 	}
 	options->steps = prepared->steps;
+	options->timeline = replay->timeline;
 	if (replay->rank_regex == NULL)
 		return true;
 	prepared->pattern = rank_pattern_new(replay->rank_regex);
@@ -141,6 +144,8 @@ static bool prepare(struct run *run, struct fsdp_recording_options *options)
 /* What is no recording of times has a command of its own. */
 static bool is_answerable(struct replay *replay)
 {
+	size_t steps = 0;
+
 	for (size_t i = 0; i < replay->count; i++) {
 		const struct fsdp_recording *one = fsdp_recording(replay->recordings, i);
 		if (one->fx != NULL || one->order != NULL) {
@@ -150,6 +155,12 @@ static bool is_answerable(struct replay *replay)
 		}
 		replay->has_traces |= one->kind == FSDP_RECORDING_KINETO;
 		replay->has_dumps |= one->dump_count != 0;
+		steps += one->step_count;
+	}
+	if (replay->options->steps != NULL && steps == 0) {
+		refuse(replay->run, "replay --by=step shows which there are",
+			"none of the steps %s is in there", replay->options->steps);
+		return false;
 	}
 	return true;
 }

@@ -189,6 +189,33 @@ static void put_profile(struct out *out, const struct fsdp_recording *one)
 	out_array_end(out);
 }
 
+static void put_strip(struct replay *replay, const struct fsdp_recording *one)
+{
+	size_t count = fsdp_recordings_timeline(replay->recordings)->cell_count;
+
+	if (one->timeline == NULL)
+		return;
+	out_array_begin(replay->run->out, "timeline");
+	for (size_t i = 0; i < count; i++)
+		out_field(replay->run->out, NULL, value_span(one->timeline[i]));
+	out_array_end(replay->run->out);
+}
+
+static void put_timeline(struct replay *replay)
+{
+	const struct fsdp_timeline *timeline =
+		fsdp_recordings_timeline(replay->recordings);
+	struct out *out = replay->run->out;
+
+	if (timeline->cell_count == 0)
+		return;
+	out_object_begin(out, "timeline");
+	out_field(out, "begin_ns", value_ns(timeline->begin_ns));
+	out_field(out, "cell_ns", value_integer(timeline->cell_ns));
+	out_field(out, "cells", value_count(timeline->cell_count));
+	out_object_end(out);
+}
+
 static void put_ranks(struct replay *replay)
 {
 	struct out *out = replay->run->out;
@@ -208,6 +235,7 @@ static void put_ranks(struct replay *replay)
 			put_trace(out, one);
 		else
 			put_profile(out, one);
+		put_strip(replay, one);
 		out_object_end(out);
 	}
 	out_array_end(out);
@@ -447,6 +475,7 @@ void replay_put_data(struct replay *replay)
 	put_types(replay);
 	put_separated(replay);
 	put_ranks(replay);
+	put_timeline(replay);
 	put_steps(replay);
 	put_collectives(replay);
 	put_dumps(replay);

@@ -547,6 +547,95 @@ static bool show_collectives(struct replay *replay)
 	return true;
 }
 
+/* ---- the timeline ---- */
+
+static const struct {
+	const char *name;
+	char mark;
+} MARKS[] = {
+	{ "all_gather", 'G' },
+	{ "reduce_scatter", 'R' },
+	{ "all_reduce", 'A' },
+	{ "broadcast", 'B' },
+	{ "reduce", 'D' },
+	{ "all_to_all", 'T' },
+	{ "send_recv", 'S' },
+	{ "gather", 'g' },
+	{ "scatter", 's' },
+	{ "barrier", 'b' },
+	{ "coalesced", 'c' },
+	{ "comm_unknown", '?' },
+	{ "compute", '#' },
+	{ "H2D", '>' },
+	{ "D2H", '<' },
+	{ "D2D", '=' },
+	{ "P2P", '+' },
+	{ "HtoH", '-' },
+	{ "memset", '0' },
+	{ "idle", '.' },
+};
+enum { MARK_COUNT = sizeof MARKS / sizeof *MARKS };
+
+static size_t mark_of(struct fsdp_span name)
+{
+	size_t i = 0;
+
+	while (i < MARK_COUNT && !text_is(text_of_span(name), text_of(MARKS[i].name)))
+		i++;
+	return i;
+}
+
+static void show_strip(
+	struct replay *replay, const struct fsdp_recording *one, size_t count, bool *used)
+{
+	struct out *out = replay->run->out;
+	char strip[256];
+	size_t i;
+
+	for (i = 0; i < count && i + 1 < sizeof strip; i++) {
+		size_t mark = mark_of(one->timeline[i]);
+		strip[i] = mark < MARK_COUNT ? MARKS[mark].mark : ' ';
+		if (mark < MARK_COUNT)
+			used[mark] = true;
+	}
+	/* Nothing follows. */
+	while (i > 0 && strip[i - 1] == ' ')
+		i--;
+	strip[i] = '\0';
+	out_line(out, NULL, "%4" PRId64 "  %s", one->rank, strip);
+}
+
+static void show_timeline(struct replay *replay)
+{
+	const struct fsdp_timeline *timeline =
+		fsdp_recordings_timeline(replay->recordings);
+	struct out *out = replay->run->out;
+	bool used[MARK_COUNT] = { false };
+	const char *gap = "";
+	struct ms cell;
+
+	if (timeline->cell_count == 0)
+		return;
+	out_line(out, NULL, "%s", "");
+	out_line(out, NULL, "RANK  %zu cells of %s ms%s", timeline->cell_count,
+		replay_ms(timeline->cell_ns, &cell),
+		timeline->begin_ns != FSDP_ABSENT ? ""
+						  : ", each rank from its own start");
+	for (size_t i = 0; i < replay->count; i++)
+		if (replay_by_rank(replay, i)->timeline != NULL)
+			show_strip(replay, replay_by_rank(replay, i),
+				timeline->cell_count, used);
+	out_line_begin(out, NULL);
+	out_line_text(out, "      ");
+	for (size_t i = 0; i < MARK_COUNT; i++) {
+		if (!used[i])
+			continue;
+		out_line_text(out, "%s%c %s", gap, MARKS[i].mark, MARKS[i].name);
+		gap = "  ";
+	}
+	out_line_end(out);
+}
+
 bool replay_show_text(struct replay *replay)
 {
 	struct out *out = replay->run->out;
@@ -569,5 +658,6 @@ bool replay_show_text(struct replay *replay)
 		show_steps(replay);
 	if (replay->options->by != NULL && shows(replay, "collective"))
 		good = good && show_collectives(replay);
+	show_timeline(replay);
 	return good;
 }

@@ -11,6 +11,7 @@ struct replay_options {
 	int64_t top;
 	bool percentiles;
 	const char *steps;
+	bool timeline;
 	const char *style;
 	const char *rank_regex;
 	bool strict;

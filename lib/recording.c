@@ -26,6 +26,7 @@ struct fsdp_recordings {
 	struct fsdp_type_times *types;
 	size_t type_count;
 	struct fsdp_matching matching;
+	struct fsdp_timeline timeline;
 	struct fsdp_divergence divergence;
 	struct fsdp_first_diff diff;
 	struct fsdp_findings findings; /* about all of them */
@@ -476,6 +477,18 @@ static bool join_types(struct fsdp_recordings *set)
 	return good;
 }
 
+static bool join_strips(struct fsdp_recordings *set)
+{
+	const struct fsdp_strip **strips =
+		malloc((set->count + 1) * sizeof(struct fsdp_strip *));
+	for (size_t i = 0; strips != NULL && i < set->count; i++)
+		strips[i] = &reading_of(set, set->by_rank[i])->strip;
+	bool good = strips != NULL && fsdp_timeline_make(set->by_rank, strips, set->count,
+					      &set->arena, &set->timeline);
+	free(strips);
+	return good;
+}
+
 static void judge_ranks(struct fsdp_recordings *set)
 {
 	struct fsdp_span path = fsdp_span_text(set->paths[0]);
@@ -501,7 +514,7 @@ static bool join(struct fsdp_recordings *set, struct fsdp_error **ret_error)
 	for (size_t i = 0; i < set->count; i++)
 		set->by_rank[i] = &set->readings[i].recording;
 	qsort(set->by_rank, set->count, sizeof *set->by_rank, compare_ranks);
-	bool good = join_types(set) &&
+	bool good = join_types(set) && join_strips(set) &&
 		    fsdp_match_collectives(
 			    set->by_rank, set->count, &set->arena, &set->matching) &&
 		    fsdp_match_orders(set->by_rank, set->count, &set->arena,
@@ -619,6 +632,11 @@ struct fsdp_type_times fsdp_recordings_type(
 const struct fsdp_matching *fsdp_recordings_matching(const struct fsdp_recordings *set)
 {
 	return &set->matching;
+}
+
+const struct fsdp_timeline *fsdp_recordings_timeline(const struct fsdp_recordings *set)
+{
+	return &set->timeline;
 }
 
 const struct fsdp_divergence *fsdp_recordings_divergence(

@@ -9,6 +9,7 @@
 #include "store/stream.h"
 #include "syntax/json-scan.h"
 #include "trace/durations.h"
+#include "trace/timeline.h"
 #include "trace/types.h"
 
 /*
@@ -24,6 +25,7 @@ struct fsdp_reading {
 	struct fsdp_findings findings;
 	struct fsdp_recording recording;
 	struct fsdp_durations *durations; /* one for each of recording.types, or NULL */
+	struct fsdp_strip strip;
 	struct fsdp_error *error;
 };
 

@@ -10,7 +10,7 @@
 
 static const int64_t WEEK = INT64_C(7) * 86400 * 1000000000;
 /* So far from zero that differences and sums of two still fit. */
-static const int64_t FARTHEST = INT64_C(1) << 62;
+static const int64_t FARTHEST = INT64_C(1) << 61;
 
 /* Name spaces of the table of words. */
 enum { SPACE_CAT = 1, SPACE_PHASE, SPACE_KERNEL, SPACE_THREAD, SPACE_GROUP, SPACE_SORT };

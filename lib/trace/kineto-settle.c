@@ -742,13 +742,14 @@ static bool take_layer(struct fsdp_kineto *kineto)
 
 /* ---- the device ---- */
 
-/* Busy with anything at all, without making that union: |a ∪ b ∪ c| by the pieces. The
- * three are walked together. */
+/* Busy with anything at all, without making that union: the three lists are walked
+ * together. `strip`, if there is one, gets the pieces. */
 static int64_t union_length(const struct fsdp_intervals *const *lists, size_t count,
-	int64_t *ret_first, int64_t *ret_last)
+	struct fsdp_strip *strip, int64_t *ret_first, int64_t *ret_last)
 {
 	size_t at[3] = { 0 };
-	int64_t sum = 0, begin = 0, end = 0;
+	struct fsdp_interval now = { 0, 0 };
+	int64_t sum = 0;
 	bool any = false;
 	for (;;) {
 		size_t next = count;
@@ -759,24 +760,25 @@ static int64_t union_length(const struct fsdp_intervals *const *lists, size_t co
 						fsdp_interval_at(lists[next], at[next])
 							->begin))
 				next = i;
-		if (next == count)
-			break;
 		const struct fsdp_interval *one =
-			fsdp_interval_at(lists[next], at[next]++);
-		if (!any) {
-			*ret_first = begin = one->begin;
-			end = one->end;
-			any = true;
-		} else if (one->begin > end) {
-			sum += end - begin;
-			begin = one->begin;
-			end = one->end;
-		} else if (one->end > end) {
-			end = one->end;
+			next < count ? fsdp_interval_at(lists[next], at[next]++) : NULL;
+		if (any && one != NULL && one->begin <= now.end) {
+			now.end = one->end > now.end ? one->end : now.end;
+			continue;
 		}
+		if (any)
+			sum += now.end - now.begin;
+		if (any && strip != NULL)
+			fsdp_strip_add(strip, FSDP_STRIP_IDLE, now.begin, now.end);
+		if (one == NULL)
+			break;
+		now = *one;
+		if (!any)
+			*ret_first = one->begin;
+		any = true;
 	}
-	*ret_last = end;
-	return sum + end - begin;
+	*ret_last = now.end;
+	return sum;
 }
 
 static void take_device(struct fsdp_kineto *kineto)
@@ -793,7 +795,7 @@ static void take_device(struct fsdp_kineto *kineto)
 		return;
 	recording->host_comm_busy_ns = FSDP_ABSENT;
 	int64_t first = 0, last = 0;
-	device->busy_ns = union_length(lists, 3, &first, &last);
+	device->busy_ns = union_length(lists, 3, NULL, &first, &last);
 	device->span_ns = last - first;
 	device->idle_ns = device->span_ns - device->busy_ns;
 	device->comm_busy_ns = fsdp_intervals_length(lists[0]);
@@ -801,6 +803,80 @@ static void take_device(struct fsdp_kineto *kineto)
 	device->mem_busy_ns = fsdp_intervals_length(lists[2]);
 	device->overlap_ns = fsdp_intervals_common(lists[0], lists[1]);
 	device->exposed_ns = device->comm_busy_ns - device->overlap_ns;
+}
+
+/* ---- the strip ---- */
+
+static void strip_intervals(
+	struct fsdp_strip *strip, unsigned type, const struct fsdp_intervals *intervals)
+{
+	for (size_t i = 0; i < intervals->list.count; i++) {
+		const struct fsdp_interval *one = fsdp_interval_at(intervals, i);
+		fsdp_strip_add(strip, type, one->begin, one->end);
+	}
+}
+
+/* Copies by direction as long as each of them is known; else all as what most are. */
+static void strip_copies(struct fsdp_kineto *kineto, struct fsdp_strip *strip)
+{
+	static const enum fsdp_time_type types[] = { FSDP_TIME_H2D, FSDP_TIME_D2H,
+		FSDP_TIME_D2D, FSDP_TIME_P2P, FSDP_TIME_HTOH, FSDP_TIME_MEMSET };
+	enum { COUNT = sizeof types / sizeof *types };
+	enum fsdp_time_type most = types[0];
+	bool all = true;
+	for (size_t i = 0; i < COUNT; i++) {
+		const struct fsdp_durations *durations = &kineto->durations[types[i]];
+		all &= durations->count == durations->moments.count;
+		if (durations->sum_ns > kineto->durations[most].sum_ns)
+			most = types[i];
+	}
+	if (!all) {
+		strip_intervals(strip, most, &kineto->mem_busy);
+		return;
+	}
+	for (size_t i = 0; i < COUNT; i++) {
+		const struct fsdp_vec *moments = &kineto->durations[types[i]].moments;
+		for (size_t j = 0; j < moments->count; j++) {
+			const struct fsdp_moment *moment = fsdp_vec_at(moments, j);
+			fsdp_strip_add(strip, types[i], moment->ts_ns,
+				moment->ts_ns + moment->dur_ns);
+		}
+	}
+}
+
+/* Of time that is not on the device, only collectives are known. */
+static bool take_strip(struct fsdp_kineto *kineto)
+{
+	const struct fsdp_intervals *lists[] = { &kineto->comm_busy,
+		&kineto->compute_busy, &kineto->mem_busy, &kineto->host_busy };
+	struct fsdp_strip *strip = &kineto->reading->strip;
+	const struct fsdp_vec *comm = &kineto->kernels.list;
+	bool device = kineto->reading->recording.has_device;
+	int64_t begin = INT64_MAX, end = INT64_MIN;
+	for (size_t i = device ? 0 : 3; i < (device ? 3u : 4u); i++) {
+		size_t count = lists[i]->list.count;
+		if (count == 0)
+			continue;
+		const struct fsdp_interval *first = fsdp_interval_at(lists[i], 0);
+		const struct fsdp_interval *last = fsdp_interval_at(lists[i], count - 1);
+		begin = first->begin < begin ? first->begin : begin;
+		end = last->end > end ? last->end : end;
+	}
+	if (!kineto->reading->options->timeline || begin >= end)
+		return true;
+	if (!fsdp_strip_init(strip, begin, end, &kineto->reading->arena))
+		return fsdp_kineto_memory(kineto);
+	for (size_t i = 0; i < comm->count; i++) {
+		const struct fsdp_comm *one = fsdp_comm_at(comm, i);
+		fsdp_strip_add(strip, one->type, one->ts_ns, one->ts_ns + one->dur_ns);
+	}
+	if (!device)
+		return true;
+	strip_intervals(strip, FSDP_TIME_COMPUTE, &kineto->compute_busy);
+	strip_copies(kineto, strip);
+	union_length(lists, 3, strip, &begin, &end);
+	fsdp_strip_settle_idle(strip);
+	return true;
 }
 
 /* ---- the end ---- */
@@ -861,6 +937,8 @@ bool fsdp_kineto_settle(struct fsdp_kineto *kineto)
 	if (!take_all(kineto) || !take_steps(kineto))
 		return false;
 	take_device(kineto);
+	if (!take_strip(kineto))
+		return false;
 	recording->reduce_scatter_as_all_reduce =
 		kineto->any_reduce_scatter_op && recording->layer == FSDP_LAYER_HOST &&
 		kineto->durations[FSDP_TIME_REDUCE_SCATTER].count == 0;

@@ -48,7 +48,8 @@ STRANGERS = {
     # What readers share: an event and what it is read from, types of time, sums of times,
     # Python's way of printing; and what the three files of Kineto's reader share.
     "lib/trace": {
-        "shared": {"event.h", "types.h", "durations.h", "intervals.h", "collectives.h", "python.h", "kineto.h"},
+        "shared": {"event.h", "types.h", "durations.h", "intervals.h", "collectives.h", "python.h", "kineto.h",
+                   "timeline.h"},
         "free": {"registry.c", "profile.c", "order.c", "match.c"},
     },
     "lib/analysis/checks": {"shared": {"check.h"}, "free": set()},

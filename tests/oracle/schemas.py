@@ -338,7 +338,7 @@ def trace_jobs(args, folder):
         many = of("gpu_generated", "new_args_rank?.pt.trace.json.gz")
         differ = of("exec_order", "ranks_differ_rank?.jsonl")
         if many:
-            yield ("--json", "replay", *many)
+            yield ("--json", "replay", "--timeline", *many)
         if differ:
             yield ("--json", "order", "--first-diff", *differ)
 

@@ -9,6 +9,7 @@
 #include "trace/durations.h"
 #include "trace/intervals.h"
 #include "trace/python.h"
+#include "trace/timeline.h"
 #include "trace/types.h"
 
 enum { MOST = 300 };
@@ -254,6 +255,58 @@ static void every_task_runs_once(void **state)
 	}
 }
 
+/* ---- timelines ---- */
+
+static void strips_share_an_axis(void **state)
+{
+	(void)state;
+	struct fsdp_budget budget = { .ceiling = 16 << 20 };
+	struct fsdp_arena arena;
+	struct fsdp_strip strips[2] = { { 0 }, { 0 } };
+	struct fsdp_recording ranks[2] = { { .base_ns = 1000 }, { .base_ns = 31000 } };
+	struct fsdp_recording *const recordings[] = { &ranks[0], &ranks[1] };
+	const struct fsdp_strip *const all[] = { &strips[0], &strips[1] };
+	struct fsdp_timeline timeline;
+	fsdp_arena_init(&arena, &budget);
+	assert_true(fsdp_timeline_make(recordings, all, 2, &arena, &timeline));
+	assert_int_equal(timeline.cell_count, 0);
+
+	/* Half compute, then idle; the other begins half of that later. */
+	for (int i = 0; i < 2; i++) {
+		assert_true(fsdp_strip_init(&strips[i], 5, 60005, &arena));
+		fsdp_strip_add(&strips[i], FSDP_TIME_COMPUTE, -9, 30005);
+		fsdp_strip_add(&strips[i], FSDP_STRIP_IDLE, -9, 30005);
+		fsdp_strip_add(&strips[i], FSDP_TIME_H2D, 60000, 70000);
+		fsdp_strip_settle_idle(&strips[i]);
+	}
+	assert_true(fsdp_timeline_make(recordings, all, 2, &arena, &timeline));
+	assert_int_equal(timeline.begin_ns, 1005);
+	assert_int_equal(timeline.cell_ns, 1500);
+	assert_int_equal(timeline.cell_count, 60);
+	for (size_t i = 0; i < 60; i++) {
+		struct fsdp_span first = ranks[0].timeline[i];
+		struct fsdp_span second = ranks[1].timeline[i];
+		assert_true(i >= 40 ? first.data == NULL
+				    : fsdp_span_is(first, i < 20 ? "compute" : "idle"));
+		assert_true(i < 20 ? second.data == NULL
+				   : fsdp_span_is(second, i < 40 ? "compute" : "idle"));
+	}
+
+	/* Clocks that cannot be compared. */
+	ranks[1].base_ns = FSDP_ABSENT;
+	assert_true(fsdp_timeline_make(recordings, all, 2, &arena, &timeline));
+	assert_int_equal(timeline.begin_ns, FSDP_ABSENT);
+	assert_int_equal(timeline.cell_ns, 1000);
+	assert_true(fsdp_span_is(ranks[1].timeline[0], "compute"));
+	assert_true(fsdp_span_is(ranks[1].timeline[59], "idle"));
+
+	/* And one that no clock has. */
+	ranks[1].base_ns = INT64_MAX;
+	assert_true(fsdp_timeline_make(recordings, all, 2, &arena, &timeline));
+	assert_int_equal(timeline.cell_count, 0);
+	fsdp_arena_done(&arena);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -264,6 +317,7 @@ int main(void)
 		cmocka_unit_test(collectives_are_known_in_any_spelling),
 		cmocka_unit_test(prints_as_python_does),
 		cmocka_unit_test(every_task_runs_once),
+		cmocka_unit_test(strips_share_an_axis),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

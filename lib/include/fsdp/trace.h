@@ -47,6 +47,8 @@ struct fsdp_recording_options {
 	const int64_t *steps;
 	size_t step_range_count;
 
+	bool timeline; /* fsdp_recording.timeline is wanted */
+
 	/* Another thread, or a signal handler, may look at or set these. */
 	struct fsdp_recording_progress *progress;
 };
@@ -314,6 +316,9 @@ struct fsdp_recording {
 	/* over the ranks of a set */
 	int64_t wait_ns;
 	uint64_t times_last;
+	/* of each cell of the set's timeline the type that fills most of it, or "idle";
+	 * data NULL: nothing is known there. NULL: none at all */
+	const struct fsdp_span *timeline;
 
 	const struct fsdp_fx_order *fx;
 	const struct fsdp_exec_order *order;
@@ -356,6 +361,13 @@ struct fsdp_first_diff {
 	size_t count;
 };
 
+/** One axis for all ranks, if their clocks can be compared. */
+struct fsdp_timeline {
+	int64_t begin_ns; /* absolute; FSDP_ABSENT: each rank from its own start */
+	int64_t cell_ns;
+	size_t cell_count; /* 0: there is none */
+};
+
 /* ---- the set ---- */
 
 /**
@@ -388,6 +400,8 @@ FSDP_API struct fsdp_type_times fsdp_recordings_type(
 FSDP_API bool fsdp_type_is_named(struct fsdp_span type);
 
 FSDP_API const struct fsdp_matching *fsdp_recordings_matching(
+	const struct fsdp_recordings *recordings);
+FSDP_API const struct fsdp_timeline *fsdp_recordings_timeline(
 	const struct fsdp_recordings *recordings);
 FSDP_API const struct fsdp_divergence *fsdp_recordings_divergence(
 	const struct fsdp_recordings *recordings);
