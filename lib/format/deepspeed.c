@@ -195,14 +195,6 @@ static bool is_tag(const struct fsdp_folder *folder)
 	return false;
 }
 
-static bool is_there(
-	const struct fsdp_folder *folder, const char *name, enum fsdp_entry_kind kind)
-{
-	struct fsdp_entry entry;
-	return fsdp_folder_find(folder, fsdp_span_text(name), &entry) &&
-	       entry.kind == kind;
-}
-
 /* Tags that DeepSpeed, Lightning and Accelerate choose. */
 static const char *const tags[] = { "global_step#", "checkpoint", "pytorch_model",
 	"pytorch_model_#" };
@@ -222,11 +214,12 @@ static int bid(const struct fsdp_look *look)
 		return 0;
 	if (is_tag(folder))
 		return 93;
-	if (is_there(folder, "latest_universal", FSDP_ENTRY_FILE))
+	if (fsdp_folder_has(folder, "latest_universal", FSDP_ENTRY_FILE))
 		return 60;
 	/* Other run folders have a file of this name too. */
-	return is_there(folder, "latest", FSDP_ENTRY_FILE) &&
-			       (is_there(folder, "zero_to_fp32.py", FSDP_ENTRY_FILE) ||
+	return fsdp_folder_has(folder, "latest", FSDP_ENTRY_FILE) &&
+			       (fsdp_folder_has(
+					folder, "zero_to_fp32.py", FSDP_ENTRY_FILE) ||
 				       names_a_tag(folder))
 		       ? 60
 		       : 0;
@@ -256,7 +249,7 @@ static bool read_root(struct deepspeed *ds, const struct fsdp_folder *folder,
 	struct fsdp_source source;
 	struct fsdp_span tag;
 	struct fsdp_entry entry;
-	const char *pointer = is_there(folder, "latest", FSDP_ENTRY_FILE)
+	const char *pointer = fsdp_folder_has(folder, "latest", FSDP_ENTRY_FILE)
 				      ? "latest"
 				      : "latest_universal";
 	if (!fsdp_folder_source(folder, fsdp_span_text(pointer), &source, ret_error) ||
@@ -383,7 +376,7 @@ static bool read_tag(struct deepspeed *ds, const struct fsdp_folder *folder,
 	}
 	if (!fsdp_reading_order_children(ds->reading, 0, ret_error))
 		return false;
-	ds->is_universal = is_there(folder, "zero", FSDP_ENTRY_DIRECTORY);
+	ds->is_universal = fsdp_folder_has(folder, "zero", FSDP_ENTRY_DIRECTORY);
 	if (!ds->is_universal)
 		return true;
 	struct fsdp_child *child = fsdp_reading_add_child(

@@ -196,7 +196,7 @@ static bool read_json(struct config *config, const char *name,
 	struct fsdp_span bytes;
 	*ret_root = NULL;
 	*ret_unread = false;
-	if (!fsdp_folder_has_file(config->folder, name))
+	if (!fsdp_folder_has(config->folder, name, FSDP_ENTRY_FILE))
 		return true;
 	if (!fsdp_folder_source(config->folder, fsdp_span_text(name), &source, ret_error))
 		return false;
@@ -484,7 +484,7 @@ bool fsdp_hf_config(struct fsdp_reading *reading, const struct fsdp_folder *fold
 	struct fsdp_error **ret_error)
 {
 	struct config config = { .reading = reading, .folder = folder };
-	return fsdp_folder_has_file(folder, "adapter_config.json")
+	return fsdp_folder_has(folder, "adapter_config.json", FSDP_ENTRY_FILE)
 		       ? read_adapter(&config, ret_error)
 		       : read_config(&config, ret_error);
 }

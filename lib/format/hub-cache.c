@@ -14,17 +14,11 @@
 
 enum { REVISION_MOST = 256 };
 
-static bool has_folder(const struct fsdp_folder *folder, const char *name)
-{
-	struct fsdp_entry entry;
-	return fsdp_folder_find(folder, fsdp_span_text(name), &entry) &&
-	       entry.kind == FSDP_ENTRY_DIRECTORY;
-}
-
 bool fsdp_hub_is_cache(const struct fsdp_folder *folder)
 {
-	return has_folder(folder, "snapshots") &&
-	       (has_folder(folder, "blobs") || has_folder(folder, "refs"));
+	return fsdp_folder_has(folder, "snapshots", FSDP_ENTRY_DIRECTORY) &&
+	       (fsdp_folder_has(folder, "blobs", FSDP_ENTRY_DIRECTORY) ||
+		       fsdp_folder_has(folder, "refs", FSDP_ENTRY_DIRECTORY));
 }
 
 /* What refs/main says: the name of a folder; empty if it says nothing of the kind. */
@@ -33,7 +27,7 @@ struct fsdp_span fsdp_hub_revision(
 {
 	struct fsdp_span text = { 0 };
 	struct fsdp_source source;
-	if (!has_folder(folder, "refs") ||
+	if (!fsdp_folder_has(folder, "refs", FSDP_ENTRY_DIRECTORY) ||
 		!fsdp_folder_source(folder, FSDP_SPAN("refs/main"), &source, NULL) ||
 		source.size > REVISION_MOST ||
 		!fsdp_source_read_all(&source, 0, source.size, arena, &text, NULL))

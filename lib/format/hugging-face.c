@@ -76,7 +76,7 @@ static struct fsdp_span find_index(const struct fsdp_folder *folder)
 		"pytorch_model.bin.index.json" };
 	struct fsdp_span found = { 0 };
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-		if (fsdp_folder_has_file(folder, names[i]))
+		if (fsdp_folder_has(folder, names[i], FSDP_ENTRY_FILE))
 			return fsdp_span_text(names[i]);
 	for (size_t i = 0; i < folder->count && found.data == NULL; i++) {
 		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
@@ -154,8 +154,8 @@ static const struct single {
 static const struct single *find_single(const struct fsdp_folder *folder)
 {
 	for (size_t i = 0; i < sizeof singles / sizeof *singles; i++)
-		if (fsdp_folder_has_file(folder, singles[i].file) &&
-			fsdp_folder_has_file(folder, singles[i].beside))
+		if (fsdp_folder_has(folder, singles[i].file, FSDP_ENTRY_FILE) &&
+			fsdp_folder_has(folder, singles[i].beside, FSDP_ENTRY_FILE))
 			return &singles[i];
 	return NULL;
 }

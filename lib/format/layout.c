@@ -68,8 +68,8 @@ static bool name_with(struct fsdp_reading *reading, const char *beside, const ch
 
 static bool is_lightning(const struct fsdp_folder *folder)
 {
-	return fsdp_folder_has_file(folder, ".metadata") &&
-	       fsdp_folder_has_file(folder, "meta.pt");
+	return fsdp_folder_has(folder, ".metadata", FSDP_ENTRY_FILE) &&
+	       fsdp_folder_has(folder, "meta.pt", FSDP_ENTRY_FILE);
 }
 
 static bool name_lightning(struct fsdp_reading *reading, const struct fsdp_folder *folder,
@@ -81,22 +81,23 @@ static bool name_lightning(struct fsdp_reading *reading, const struct fsdp_folde
 
 static bool is_megatron(const struct fsdp_folder *folder)
 {
-	return fsdp_folder_has_file(folder, ".metadata") &&
-	       (fsdp_folder_has_file(folder, "metadata.json") ||
-		       fsdp_folder_has_file(folder, "common.pt")) &&
+	return fsdp_folder_has(folder, ".metadata", FSDP_ENTRY_FILE) &&
+	       (fsdp_folder_has(folder, "metadata.json", FSDP_ENTRY_FILE) ||
+		       fsdp_folder_has(folder, "common.pt", FSDP_ENTRY_FILE)) &&
 	       fsdp_pattern_in(folder, FSDP_ENTRY_FILE, "__#_#.distcp");
 }
 
 static bool name_megatron(struct fsdp_reading *reading, const struct fsdp_folder *folder,
 	struct fsdp_error **ret_error)
 {
-	if (!fsdp_folder_has_file(folder, "metadata.json"))
+	if (!fsdp_folder_has(folder, "metadata.json", FSDP_ENTRY_FILE))
 		fsdp_find(&reading->model->findings, FSDP_RULE_UNCOMMITTED_SAVE,
 			FSDP_PLACE(.file = { 0 }),
 			"metadata.json, which is written last, is not there");
 	return name_with(reading,
-		fsdp_folder_has_file(folder, "common.pt") ? "common.pt" : NULL, "",
-		ret_error);
+		fsdp_folder_has(folder, "common.pt", FSDP_ENTRY_FILE) ? "common.pt"
+								      : NULL,
+		"", ret_error);
 }
 
 /* Tensors lie cut over ranks, but no module was wrapped. */
@@ -188,8 +189,8 @@ static bool has_model(const struct fsdp_folder *folder, const char *stem)
 /* With DeepSpeed below, Accelerate leaves the model to it. */
 static bool is_accelerate(const struct fsdp_folder *folder)
 {
-	if (fsdp_folder_has_file(folder, "latest") ||
-		fsdp_folder_has_file(folder, "zero_to_fp32.py"))
+	if (fsdp_folder_has(folder, "latest", FSDP_ENTRY_FILE) ||
+		fsdp_folder_has(folder, "zero_to_fp32.py", FSDP_ENTRY_FILE))
 		return false;
 	return has_model(folder, "pytorch_model_fsdp") ||
 	       (fsdp_pattern_in(folder, FSDP_ENTRY_FILE, "random_states_#.pkl") &&
@@ -346,7 +347,7 @@ static const struct {
 static bool is_verl(const struct fsdp_folder *folder)
 {
 	return fsdp_pattern_in(folder, FSDP_ENTRY_FILE, verl_parts[0].pattern) &&
-	       (fsdp_folder_has_file(folder, "fsdp_config.json") ||
+	       (fsdp_folder_has(folder, "fsdp_config.json", FSDP_ENTRY_FILE) ||
 		       fsdp_pattern_in(folder, FSDP_ENTRY_FILE, verl_parts[1].pattern));
 }
 
@@ -446,7 +447,8 @@ static size_t count_steps(const struct fsdp_folder *folder, struct fsdp_entry *r
 static bool is_tracked(const struct fsdp_folder *folder)
 {
 	struct fsdp_entry entry;
-	return fsdp_folder_has_file(folder, TRACKER) && count_steps(folder, &entry) != 0;
+	return fsdp_folder_has(folder, TRACKER, FSDP_ENTRY_FILE) &&
+	       count_steps(folder, &entry) != 0;
 }
 
 /* A step of verl: a folder for each of the models that are trained. */

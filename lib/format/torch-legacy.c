@@ -398,9 +398,11 @@ const struct fsdp_family fsdp_family_torch_legacy = {
 
 static int bid_tar(const struct fsdp_look *look)
 {
-	return look->folder != NULL && fsdp_folder_has_file(look->folder, "pickle") &&
-			       fsdp_folder_has_file(look->folder, "storages") &&
-			       fsdp_folder_has_file(look->folder, "sys_info")
+	return look->folder != NULL &&
+			       fsdp_folder_has(look->folder, "pickle", FSDP_ENTRY_FILE) &&
+			       fsdp_folder_has(
+				       look->folder, "storages", FSDP_ENTRY_FILE) &&
+			       fsdp_folder_has(look->folder, "sys_info", FSDP_ENTRY_FILE)
 		       ? 70
 		       : 0;
 }
@@ -618,7 +620,7 @@ static bool read_members(struct legacy *legacy, struct fsdp_error **ret_error)
 	if (!open_member(legacy, "sys_info", ret_error) ||
 		!read_facts(legacy, ret_error) || !read_storages(legacy, ret_error))
 		return false;
-	if (fsdp_folder_has_file(legacy->folder, "tensors") &&
+	if (fsdp_folder_has(legacy->folder, "tensors", FSDP_ENTRY_FILE) &&
 		(!open_member(legacy, "tensors", ret_error) ||
 			!read_records(legacy, read_tar_tensor, ret_error)))
 		return false;

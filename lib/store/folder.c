@@ -236,11 +236,12 @@ bool fsdp_folder_find(const struct fsdp_folder *folder, struct fsdp_span name,
 	return true;
 }
 
-bool fsdp_folder_has_file(const struct fsdp_folder *folder, const char *name)
+bool fsdp_folder_has(
+	const struct fsdp_folder *folder, const char *name, enum fsdp_entry_kind kind)
 {
 	struct fsdp_entry entry;
 	return fsdp_folder_find(folder, fsdp_span_text(name), &entry) &&
-	       entry.kind == FSDP_ENTRY_FILE;
+	       entry.kind == kind;
 }
 
 bool fsdp_folder_source(const struct fsdp_folder *folder, struct fsdp_span name,

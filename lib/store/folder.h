@@ -47,8 +47,9 @@ struct fsdp_entry fsdp_folder_entry(const struct fsdp_folder *folder, size_t ind
 bool fsdp_folder_find(const struct fsdp_folder *folder, struct fsdp_span name,
 	struct fsdp_entry *ret_entry);
 
-/* Whether there is a file, not a folder, of this name. */
-bool fsdp_folder_has_file(const struct fsdp_folder *folder, const char *name);
+/* Whether there is something of this name, and of this kind. */
+bool fsdp_folder_has(
+	const struct fsdp_folder *folder, const char *name, enum fsdp_entry_kind kind);
 
 /* As fsdp_dir_source: valid until 64 others were asked for. */
 bool fsdp_folder_source(const struct fsdp_folder *folder, struct fsdp_span name,
