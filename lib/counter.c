@@ -60,30 +60,6 @@ static bool read_count(const struct fsdp_checkpoint *checkpoint,
 	return decode(fsdp_dtype(view.dtype)->name, bits, ret_count);
 }
 
-static bool add_value(struct fsdp_model *model, uint32_t file, int64_t count,
-	struct fsdp_error **ret_error)
-{
-	struct fsdp_token *token =
-		fsdp_arena_take(model->arena, sizeof *token, _Alignof(struct fsdp_token));
-	uint32_t name = fsdp_names_child(&model->names, 0, FSDP_SPAN("steps"));
-	if (token == NULL || name == FSDP_NONE)
-		return fsdp_arena_fail(model->arena, ret_error);
-	*token = (struct fsdp_token){ .kind = FSDP_TOKEN_INTEGER, .integer = count };
-	const struct fsdp_value_record value = {
-		.name = name,
-		.raw_name = name,
-		.path = FSDP_NONE,
-		.file = file,
-		.rank = FSDP_NONE,
-		.tokens = token,
-		.token_count = 1,
-		.type = "int",
-		.offset = FSDP_UNKNOWN,
-		.length = FSDP_UNKNOWN,
-	};
-	return fsdp_build_value(model, &value, ret_error) != FSDP_NONE;
-}
-
 bool fsdp_counter_read(struct fsdp_checkpoint *checkpoint, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = &checkpoint->model;
@@ -112,5 +88,6 @@ bool fsdp_counter_read(struct fsdp_checkpoint *checkpoint, struct fsdp_error **r
 		return false;
 	}
 	fsdp_error_free(error);
-	return !read || add_value(model, extent->file, count, ret_error);
+	return !read || fsdp_build_integer(model, FSDP_SPAN("steps"), extent->file, count,
+				ret_error);
 }

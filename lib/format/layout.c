@@ -510,31 +510,6 @@ static bool follow_tracker(struct fsdp_reading *reading, const struct fsdp_folde
 	return false;
 }
 
-/* verl writes the number of the step nowhere but in the name. */
-static bool add_step(
-	struct fsdp_model *model, uint32_t step, struct fsdp_error **ret_error)
-{
-	struct fsdp_token *token =
-		fsdp_arena_take(model->arena, sizeof *token, _Alignof(struct fsdp_token));
-	uint32_t name = fsdp_names_child(&model->names, 0, FSDP_SPAN("global_step"));
-	if (token == NULL || name == FSDP_NONE)
-		return fsdp_arena_fail(model->arena, ret_error);
-	*token = (struct fsdp_token){ .kind = FSDP_TOKEN_INTEGER, .integer = step };
-	const struct fsdp_value_record value = {
-		.name = name,
-		.raw_name = name,
-		.path = FSDP_NONE,
-		.file = FSDP_NONE,
-		.rank = FSDP_NONE,
-		.tokens = token,
-		.token_count = 1,
-		.type = "int",
-		.offset = FSDP_UNKNOWN,
-		.length = FSDP_UNKNOWN,
-	};
-	return fsdp_build_value(model, &value, ret_error) != FSDP_NONE;
-}
-
 /* ---- the family ---- */
 
 static int bid(const struct fsdp_look *look)
@@ -550,7 +525,8 @@ static int bid(const struct fsdp_look *look)
 struct state {
 	const struct layout *layout; /* NULL: a folder that only leads on */
 	uint32_t world_size;         /* 0: whoever reads the parts knows */
-	uint32_t step;               /* by the name of the folder that it leads to */
+	/* By the name of the folder that it leads to: verl writes it nowhere else. */
+	uint32_t step;
 };
 
 static bool lead_on(struct fsdp_reading *reading, const struct fsdp_folder *folder,
@@ -611,7 +587,8 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 	if (state->layout == NULL)
 		return state->step == FSDP_NONE || model->format.family == NULL ||
 		       strcmp(model->format.family, "verl-fsdp") != 0 ||
-		       add_step(model, state->step, ret_error);
+		       fsdp_build_integer(model, FSDP_SPAN("global_step"), FSDP_NONE,
+			       state->step, ret_error);
 	model->format.family = state->layout->name;
 	model->format.title = state->layout->title;
 	model->format.writer = state->layout->writer;

@@ -260,6 +260,30 @@ uint32_t fsdp_build_value(struct fsdp_model *model,
 	return id;
 }
 
+bool fsdp_build_integer(struct fsdp_model *model, struct fsdp_span name, uint32_t file,
+	int64_t integer, struct fsdp_error **ret_error)
+{
+	struct fsdp_token *token =
+		fsdp_arena_take(model->arena, sizeof *token, _Alignof(struct fsdp_token));
+	uint32_t id = fsdp_names_child(&model->names, 0, name);
+	if (token == NULL || id == FSDP_NONE)
+		return fsdp_arena_fail(model->arena, ret_error);
+	*token = (struct fsdp_token){ .kind = FSDP_TOKEN_INTEGER, .integer = integer };
+	const struct fsdp_value_record value = {
+		.name = id,
+		.raw_name = id,
+		.path = FSDP_NONE,
+		.file = file,
+		.rank = FSDP_NONE,
+		.tokens = token,
+		.token_count = 1,
+		.type = "int",
+		.offset = FSDP_UNKNOWN,
+		.length = FSDP_UNKNOWN,
+	};
+	return fsdp_build_value(model, &value, ret_error) != FSDP_NONE;
+}
+
 /* Each record is written where it stays, once and front to back. */
 uint32_t fsdp_build_plain(struct fsdp_model *model, const struct fsdp_plain_tensor *plain,
 	struct fsdp_error **ret_error)

@@ -66,6 +66,11 @@ uint32_t fsdp_build_piece(struct fsdp_model *model,
 uint32_t fsdp_build_value(struct fsdp_model *model,
 	const struct fsdp_value_record *record, struct fsdp_error **ret_error);
 
+/* The value of one integer at the root, as a layout knows it and no pickle has it.
+ * `file`: where it was read from, or FSDP_NONE. */
+bool fsdp_build_integer(struct fsdp_model *model, struct fsdp_span name, uint32_t file,
+	int64_t integer, struct fsdp_error **ret_error);
+
 /* A tensor in one piece that is all of an extent of its own: what files of a million
  * tensors consist of. All three at once; the id of the tensor. */
 struct fsdp_plain_tensor {
