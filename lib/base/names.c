@@ -132,6 +132,17 @@ static bool grow(struct fsdp_names *names)
 	return true;
 }
 
+/* Where a copy of the segment is looked for. Nothing depends on whether it is found but
+ * the size of the copies, so this need not be secret, nor good. */
+static size_t kept_slot(struct fsdp_span segment)
+{
+	uint64_t word = segment.size > 8
+				? fsdp_load_eight(segment.data) ^
+					  fsdp_load_eight(segment.data + segment.size - 8)
+				: load_rest(segment.data, segment.size);
+	return (size_t)(word * UINT64_C(0x9E3779B97F4A7C15) >> 56) % FSDP_NAMES_KEPT;
+}
+
 /* A copy of the segment: one that was made lately if there is one. */
 static struct fsdp_span keep(struct fsdp_names *names, struct fsdp_span segment)
 {
@@ -140,8 +151,7 @@ static struct fsdp_span keep(struct fsdp_names *names, struct fsdp_span segment)
 			names->arena, FSDP_NAMES_KEPT * sizeof *names->kept, 8);
 	if (names->kept == NULL)
 		return (struct fsdp_span){ 0 };
-	uint32_t hash = hash_segment(names, 0, segment.data, segment.size);
-	struct fsdp_span *kept = &names->kept[hash % FSDP_NAMES_KEPT];
+	struct fsdp_span *kept = &names->kept[kept_slot(segment)];
 	if (kept->data == NULL || kept->size != segment.size ||
 		!fsdp_bytes_equal(kept->data, segment.data, segment.size))
 		*kept = fsdp_arena_copy(names->copies, segment);

@@ -87,7 +87,7 @@ uint32_t fsdp_names_find_child(
 static inline const struct fsdp_name *fsdp_names_at(
 	const struct fsdp_names *names, uint32_t id)
 {
-	return fsdp_vec_at(&names->list, id);
+	return fsdp_vec_of(&names->list, id, sizeof(struct fsdp_name));
 }
 
 static inline struct fsdp_span fsdp_names_segment(

@@ -4,17 +4,14 @@
  */
 #include "base/vec.h"
 
-enum { PAGE_BYTES = 64 << 10, FIRST_ROOM = 64 };
+enum { FIRST_ROOM = 64 };
 
 void fsdp_vec_init(struct fsdp_vec *vec, struct fsdp_arena *arena, size_t item_size)
 {
-	unsigned shift = 0;
-	while (((size_t)2 << shift) * item_size <= PAGE_BYTES)
-		shift++;
 	*vec = (struct fsdp_vec){
 		.arena = arena,
 		.item_size = (unsigned)item_size,
-		.shift = shift,
+		.shift = fsdp_vec_shift(item_size),
 	};
 }
 

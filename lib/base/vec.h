@@ -34,6 +34,23 @@ static inline void *fsdp_vec_at(const struct fsdp_vec *vec, size_t index)
 	return vec->pages[index >> vec->shift] + (index & mask) * vec->item_size;
 }
 
+enum { FSDP_VEC_PAGE = 64 << 10 };
+
+/* Of items of this many bytes: how many there are in a page, as a power of two. */
+static inline unsigned fsdp_vec_shift(size_t item_size)
+{
+	return 31 - (unsigned)__builtin_clz((unsigned)(FSDP_VEC_PAGE / item_size));
+}
+
+/* The same item where the compiler knows its size, and so need not multiply. */
+static inline void *fsdp_vec_of(
+	const struct fsdp_vec *vec, size_t index, size_t item_size)
+{
+	unsigned shift = fsdp_vec_shift(item_size);
+	size_t mask = ((size_t)1 << shift) - 1;
+	return vec->pages[index >> shift] + (index & mask) * item_size;
+}
+
 /* How many items from `index` on lie one behind the other in memory. */
 static inline size_t fsdp_vec_run(const struct fsdp_vec *vec, size_t index)
 {

@@ -54,8 +54,8 @@ static void count_extents(struct counts *counts, uint32_t end)
 {
 	struct fsdp_model *model = counts->model;
 	for (; counts->next_extent < end; counts->next_extent++) {
-		const struct fsdp_extent *extent =
-			fsdp_vec_at(&model->extents, counts->next_extent);
+		const struct fsdp_extent *extent = fsdp_vec_of(
+			&model->extents, counts->next_extent, sizeof(struct fsdp_extent));
 		if (extent->kind == FSDP_EXTENT_ITEM || extent->missing ||
 			extent->is_record)
 			continue;
@@ -67,14 +67,15 @@ static void count_extents(struct counts *counts, uint32_t end)
 static bool count_piece(struct counts *counts, const struct fsdp_tensor_record *tensor)
 {
 	struct fsdp_model *model = counts->model;
-	const struct fsdp_piece_record *piece =
-		fsdp_vec_at(&model->pieces, tensor->first_piece);
+	const struct fsdp_piece_record *piece = fsdp_vec_of(
+		&model->pieces, tensor->first_piece, sizeof(struct fsdp_piece_record));
 	/* On a storage that no tensor before it lies on, if they go upwards. */
 	if (piece->box != FSDP_NONE || piece->extent == FSDP_NONE ||
 		piece->rank != FSDP_NONE || piece->extent < counts->next_extent)
 		return false;
 	count_extents(counts, piece->extent + 1);
-	const struct fsdp_extent *extent = fsdp_vec_at(&model->extents, piece->extent);
+	const struct fsdp_extent *extent =
+		fsdp_vec_of(&model->extents, piece->extent, sizeof(struct fsdp_extent));
 	if (extent->kind == FSDP_EXTENT_ITEM)
 		return false;
 	if (extent->missing || extent->is_record)

@@ -246,12 +246,12 @@ struct fsdp_model {
 static inline struct fsdp_tensor_record *fsdp_model_tensor(
 	const struct fsdp_model *model, uint32_t index)
 {
-	return fsdp_vec_at(&model->tensors, index);
+	return fsdp_vec_of(&model->tensors, index, sizeof(struct fsdp_tensor_record));
 }
 
 static inline const int64_t *fsdp_model_ints(const struct fsdp_model *model, fsdp_ints at)
 {
-	return at == FSDP_NONE ? NULL : fsdp_vec_at(&model->ints, at);
+	return at == FSDP_NONE ? NULL : fsdp_vec_of(&model->ints, at, sizeof(int64_t));
 }
 
 /* The key of a storage; data NULL: it has none. */
