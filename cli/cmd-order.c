@@ -826,6 +826,76 @@ static bool put_recordings(struct listing *listing)
 	return good;
 }
 
+/* ---- one row for each use ---- */
+
+static const struct column SEPARATED_TABLE[] = { { "rank" }, { "iteration" },
+	{ "position" }, { "what" }, { "id" }, { "fqn" } };
+
+static void row_of(struct out *out, const struct value *rank,
+	const struct value *iteration, size_t position, const char *what, struct value id,
+	struct fsdp_span fqn)
+{
+	const struct value values[] = { *rank, *iteration, value_count(position),
+		value_word(what), id,
+		fqn.data != NULL ? value_name(text_of_span(fqn)) : value_absent() };
+
+	out_row(out, values);
+}
+
+static void rows_fx(struct out *out, const struct fsdp_fx_order *fx)
+{
+	struct value none = value_absent();
+
+	for (size_t i = 0; i < fx->module_count; i++)
+		row_of(out, &none, &none, i, "module", value_integer(fx->modules[i]),
+			fx->module_names[i]);
+	for (size_t i = 0; i < fx->param_count; i++)
+		row_of(out, &none, &none, i, "parameter", value_integer(fx->params[i]),
+			fx->param_names[i]);
+	for (size_t i = 0; i < fx->never_visited_count; i++)
+		row_of(out, &none, &none, i, "never_visited", none, fx->never_visited[i]);
+}
+
+/* A forward of a unit is a row for each of its parameters. */
+static void rows_handles(struct out *out, const struct fsdp_recording *one)
+{
+	struct value rank = value_integer(one->rank);
+	size_t position = 0;
+
+	for (size_t i = 0; i < one->order->forward_count; i++) {
+		const struct fsdp_forward *forward = &one->order->forwards[i];
+		const struct fsdp_handle *handle = handle_of(one->order, forward->handle);
+		struct value iteration = value_count(forward->iter);
+		bool again = i != 0 && one->order->forwards[i - 1].iter == forward->iter;
+
+		position = again ? position + 1 : 0;
+		for (size_t j = 0; handle != NULL && j < handle->fqn_count; j++)
+			row_of(out, &rank, &iteration, position, "forward",
+				value_integer(handle->id), handle->fqns[j]);
+	}
+}
+
+static void put_separated(struct listing *listing)
+{
+	struct out *out = listing->run->out;
+	struct table table = { .key = "recordings",
+		.columns = SEPARATED_TABLE,
+		.column_count = sizeof SEPARATED_TABLE / sizeof *SEPARATED_TABLE,
+		.main = true,
+		.rows_only = true };
+
+	out_table_begin(out, &table);
+	for (size_t i = 0; i < listing->count; i++) {
+		const struct fsdp_recording *one = fsdp_recording(listing->recordings,
+			fsdp_recording_by_rank(listing->recordings, i));
+		if (one->fx != NULL)
+			rows_fx(out, one->fx);
+		else
+			rows_handles(out, one);
+	}
+	out_table_end(out);
+}
+
 static void put_divergence(struct listing *listing)
 {
 	const struct fsdp_divergence *divergence =
@@ -941,6 +1011,7 @@ static bool run_order(struct run *run, struct fsdp_error **ret_error)
 	}
 	run_begin(run, status_of(&listing));
 	good = show_text(&listing) && put_recordings(&listing);
+	put_separated(&listing);
 	put_divergence(&listing);
 	put_first_diff(&listing);
 	fsdp_checkpoint_free(listing.checkpoint);
@@ -956,7 +1027,7 @@ const struct command command_order = {
 	.examples = { "order model.fx.jsonl", "order --first-diff rank*.order.jsonl" },
 	.exit_1 = "the ranks differ, or with --strict PyTorch would warn",
 	.options = OPTIONS,
-	.shapes = SHAPE_FACTS | SHAPE_ITEMS,
+	.shapes = SHAPE_TABLE,
 	.output = "text",
 	.inputs = INPUTS_RECORDINGS,
 	.options_size = sizeof(struct order_options),

@@ -192,6 +192,20 @@ static int status_of(struct replay *replay)
 		checks_judge(replay->run, &replay->options->fail_if, replay->baseline));
 }
 
+/* Copies of one file, most often. */
+static void tell_doubles(struct replay *replay)
+{
+	for (size_t i = 1; i < replay->count; i++) {
+		const struct fsdp_recording *one = replay_by_rank(replay, i);
+		const struct fsdp_recording *before = replay_by_rank(replay, i - 1);
+
+		if (one->rank == before->rank && one->kind == FSDP_RECORDING_KINETO)
+			run_note(replay->run,
+				"%s and %s both say that they are rank %lld",
+				before->path, one->path, (long long)one->rank);
+	}
+}
+
 static void tell_notes(struct replay *replay)
 {
 	const struct fsdp_recording *first = replay_by_rank(replay, 0);
@@ -224,6 +238,7 @@ static bool run_replay(struct run *run, struct fsdp_error **ret_error)
 		!fsdp_result_open(replay.options->compare, &replay.baseline, ret_error))
 		return false;
 	tell_notes(&replay);
+	tell_doubles(&replay);
 	run_begin(run, status_of(&replay));
 	if (run->status != STATUS_FAILED) {
 		good = replay_show_text(&replay);

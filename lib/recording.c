@@ -337,7 +337,16 @@ static void read_one(void *context, size_t index)
 	if (progress != NULL)
 		__atomic_fetch_add(&progress->size, fsdp_stream_size(reading->stream),
 			__ATOMIC_RELAXED);
-	if (read_stream(reading)) {
+	bool good = read_stream(reading);
+	/* What is wrong with half of it does not matter then. */
+	if (!good && progress != NULL &&
+		__atomic_load_n(&progress->stop, __ATOMIC_RELAXED) != 0) {
+		fsdp_error_free(reading->error);
+		reading->error = NULL;
+		fsdp_fail(&reading->error, FSDP_ERROR_SYSTEM, FSDP_UNKNOWN,
+			"interrupted before it was read");
+	}
+	if (good) {
 		settle_rank(reading, index);
 		judge(reading);
 		if (reading->findings.lost)
