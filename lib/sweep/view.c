@@ -18,14 +18,14 @@ void fsdp_view_set_contiguous(struct fsdp_view *view)
 
 bool fsdp_view_is_contiguous(const struct fsdp_view *view)
 {
-	int64_t stride = 1;
+	uint64_t stride = 1; /* may wrap: such a view has no bytes to be read */
 	for (size_t i = 0; i < view->dims; i++)
 		if (view->shape[i] == 0)
 			return true;
 	for (size_t i = view->dims; i-- > 0;) {
-		if (view->shape[i] != 1 && view->strides[i] != stride)
+		if (view->shape[i] != 1 && (uint64_t)view->strides[i] != stride)
 			return false;
-		stride *= view->shape[i];
+		stride *= (uint64_t)view->shape[i];
 	}
 	return true;
 }
