@@ -139,12 +139,12 @@ static void cut_runs(struct matcher *matcher)
 		entries[kept++] = entries[i];
 	}
 	for (size_t i = 0; i < kept; i++) {
-		struct run *last = &matcher->runs[matcher->run_count - 1];
 		if (i == 0 || compare_keys(&entries[i - 1], &entries[i]) != 0) {
 			matcher->runs[matcher->run_count++] =
 				(struct run){ i, 1, entries[i].ts_ns };
 			continue;
 		}
+		struct run *last = &matcher->runs[matcher->run_count - 1];
 		last->count++;
 		if (entries[i].ts_ns < last->ts_ns)
 			last->ts_ns = entries[i].ts_ns;
