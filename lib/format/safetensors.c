@@ -411,7 +411,7 @@ static bool add_record(struct header *header, const int64_t *shape, uint64_t byt
 {
 	struct fsdp_model *model = header->reading->model;
 	struct entry *entry = &header->entry;
-	bool optim = fsdp_span_begins(entry->name, FSDP_SPAN("optim")), again;
+	bool optim = fsdp_span_begins(entry->name, FSDP_SPAN("optim")), again = false;
 	struct fsdp_plain_tensor plain = {
 		.extra = FSDP_NONE,
 		.shape = share_shape(header, shape, entry->dims, ret_error),
