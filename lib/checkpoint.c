@@ -93,6 +93,23 @@ static struct fsdp_span last_component(struct fsdp_span name)
 	return name;
 }
 
+/* The members of the archive. What lies in a plain tar as it is can be told by its place
+ * in that, unless it was inside of another archive. */
+static bool look_at_packed(struct opening *opening, struct fsdp_error **ret_error)
+{
+	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
+	struct fsdp_look file = opening->look;
+	if (!fsdp_folder_of_packed(&checkpoint->folder, &checkpoint->packed,
+		    &checkpoint->arena, ret_error))
+		return false;
+	look_at_folder(opening);
+	if (opening->wrapped == 1 && fsdp_archive_is_tar(file.head)) {
+		opening->look.source = file.source;
+		opening->look.tar = file.path;
+	}
+	return true;
+}
+
 /* Peels compressed wrappers and tars off, as long as they lead somewhere. */
 static bool unwrap(struct opening *opening, struct fsdp_error **ret_error)
 {
@@ -113,13 +130,8 @@ static bool unwrap(struct opening *opening, struct fsdp_error **ret_error)
 				"this archive holds no files");
 			return false;
 		}
-		if (checkpoint->packed.count > 1) {
-			if (!fsdp_folder_of_packed(&checkpoint->folder,
-				    &checkpoint->packed, &checkpoint->arena, ret_error))
-				return false;
-			look_at_folder(opening);
-			return true;
-		}
+		if (checkpoint->packed.count > 1)
+			return look_at_packed(opening, ret_error);
 		const struct fsdp_packed *only = fsdp_vec_at(&checkpoint->packed, 0);
 		struct fsdp_span name = only->name.data != NULL
 						? last_component(only->name)
@@ -1137,7 +1149,7 @@ bool fsdp_checkpoint_source(const struct fsdp_checkpoint *checkpoint, uint32_t f
 	if (record->size == FSDP_UNKNOWN)
 		return fsdp_fail(
 			ret_error, FSDP_ERROR_SYSTEM, FSDP_UNKNOWN, "the file is absent");
-	if (!checkpoint->is_folder) {
+	if (!checkpoint->is_folder || record->is_tar) {
 		*ret_source = checkpoint->source;
 		return true;
 	}

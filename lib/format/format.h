@@ -18,6 +18,9 @@ struct fsdp_look {
 	const struct fsdp_folder *folder; /* a directory; NULL: a file */
 	struct fsdp_source source;        /* a file */
 	struct fsdp_span head;            /* its first 4,096 bytes */
+	/* Of a plain tar the name: the folder is of its members, the source is all of it.
+	 */
+	struct fsdp_span tar;
 };
 
 /* Another input inside this one, which the door reads into the same model. */

@@ -44,7 +44,9 @@ struct legacy {
 	struct fsdp_reading *reading;
 	const struct fsdp_folder *folder; /* of the tar's members */
 	struct fsdp_source source, storages;
+	struct fsdp_source tar; /* all of it, if its members lie in it as they are */
 	struct fsdp_span file;
+	struct fsdp_span member; /* of the tar; absent: it goes by the name of a file */
 	uint32_t file_id;
 	uint64_t at;
 	struct fsdp_arena pickles; /* what the object's pickle needs until it is walked */
@@ -63,9 +65,11 @@ static struct fsdp_findings *findings_of(const struct legacy *legacy)
 	return &legacy->reading->model->findings;
 }
 
-#define SAY(legacy, where, ...)                                 \
-	fsdp_find(findings_of(legacy), FSDP_RULE_LEGACY_STREAM, \
-		FSDP_PLACE(.file = (legacy)->file, .offset = where), __VA_ARGS__)
+#define SAY(legacy, where, ...)                                                \
+	fsdp_find(findings_of(legacy), FSDP_RULE_LEGACY_STREAM,                \
+		FSDP_PLACE(.file = (legacy)->file, .member = (legacy)->member, \
+			.offset = where),                                      \
+		__VA_ARGS__)
 
 static bool fail(
 	const struct legacy *legacy, const char *what, struct fsdp_error **ret_error)
@@ -92,6 +96,7 @@ static bool next_fact(
 		.limits = reading->limits,
 		.findings = findings_of(legacy),
 		.file = legacy->file,
+		.member = legacy->member,
 		.base = begin,
 	};
 	bool read = fsdp_pickle_read(
@@ -193,13 +198,15 @@ static bool place_storage(struct legacy *legacy, uint32_t storage, uint64_t coun
 	extent->missing = extent->length < extent->size;
 	if (!whole)
 		SAY(legacy, legacy->at,
-			"the file ends inside storage %.*s: it has %llu elements of %llu "
+			"the %s ends inside storage %.*s: it has %llu elements of %llu "
 			"bytes, and %llu bytes are left",
-			shown(key), (const char *)key.data, (unsigned long long)count,
+			legacy->member.data != NULL ? "member" : "file", shown(key),
+			(const char *)key.data, (unsigned long long)count,
 			(unsigned long long)width, (unsigned long long)left);
 	else if (length != extent->size)
 		fsdp_find(findings_of(legacy), FSDP_RULE_STORAGE_SIZE,
-			FSDP_PLACE(.file = legacy->file, .offset = legacy->at),
+			FSDP_PLACE(.file = legacy->file, .member = legacy->member,
+				.offset = legacy->at),
 			"storage %.*s has %llu bytes, its id says %llu", shown(key),
 			(const char *)key.data, (unsigned long long)length,
 			(unsigned long long)extent->size);
@@ -407,18 +414,30 @@ static int bid_tar(const struct fsdp_look *look)
 		       : 0;
 }
 
-/* The next member is read from its start. */
+/* The member as a part of the tar that ends with it, so that offsets are the tar's. */
+static bool open_inside(
+	struct legacy *legacy, struct fsdp_span name, struct fsdp_error **ret_error)
+{
+	legacy->at = fsdp_folder_offset(legacy->folder, name);
+	legacy->member = legacy->facts.member = legacy->torch.member = name;
+	return fsdp_source_slice(&legacy->tar, 0, legacy->at + legacy->source.size,
+		&legacy->source, ret_error);
+}
+
+/* The next member is read from its start. That of a compressed tar is a file of its own:
+ * what was compressed has no other place. */
 static bool open_member(
 	struct legacy *legacy, const char *name, struct fsdp_error **ret_error)
 {
-	if (!fsdp_folder_source(
-		    legacy->folder, fsdp_span_text(name), &legacy->source, ret_error))
+	struct fsdp_span text = fsdp_span_text(name);
+	if (!fsdp_folder_source(legacy->folder, text, &legacy->source, ret_error))
 		return false;
+	if (legacy->tar.size != 0)
+		return open_inside(legacy, text, ret_error);
 	legacy->at = 0;
-	legacy->file = fsdp_span_text(name);
-	legacy->facts.file = legacy->torch.file = legacy->file;
-	legacy->file_id = fsdp_build_file(legacy->reading->model, legacy->file,
-		legacy->source.size, FSDP_NONE, ret_error);
+	legacy->file = legacy->facts.file = legacy->torch.file = text;
+	legacy->file_id = fsdp_build_file(
+		legacy->reading->model, text, legacy->source.size, FSDP_NONE, ret_error);
 	return legacy->file_id != FSDP_NONE;
 }
 
@@ -638,11 +657,28 @@ static bool read_tar_all(struct legacy *legacy, struct fsdp_error **ret_error)
 		return false;
 	legacy->torch.fold_persistent = fold_key;
 	if (!read_members(legacy, ret_error)) {
-		fsdp_error_add_member(ret_error, legacy->file);
+		fsdp_error_add_member(ret_error,
+			legacy->member.data != NULL ? legacy->member : legacy->file);
 		return false;
 	}
 	say_unplaced(legacy);
 	return walk_object(legacy, ret_error);
+}
+
+/* One file, whatever its members are. */
+static bool open_tar(struct legacy *legacy, const struct fsdp_look *look,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = legacy->reading->model;
+	legacy->tar = look->source;
+	legacy->file = look->tar;
+	legacy->file_id = fsdp_build_file(
+		model, look->tar, look->source.size, FSDP_NONE, ret_error);
+	if (legacy->file_id == FSDP_NONE)
+		return false;
+	((struct fsdp_file_record *)fsdp_vec_at(&model->files, legacy->file_id))->is_tar =
+		true;
+	return true;
 }
 
 static bool read_tar(struct fsdp_reading *reading, const struct fsdp_look *look,
@@ -652,6 +688,8 @@ static bool read_tar(struct fsdp_reading *reading, const struct fsdp_look *look,
 	if (legacy == NULL)
 		return false;
 	legacy->folder = look->folder;
+	if (look->tar.data != NULL && !open_tar(legacy, look, ret_error))
+		return false;
 	reading->model->format = (struct fsdp_format){
 		.family = fsdp_family_torch_tar.name,
 		.title = fsdp_family_torch_tar.title,

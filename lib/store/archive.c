@@ -385,9 +385,17 @@ static bool add_packed(struct unpacker *unpacker, struct fsdp_packed packed)
 	return true;
 }
 
+/* Where the bytes of the member begin: right behind its header, which was read. */
+static uint64_t place_of(const struct unpacker *unpacker)
+{
+	return unpacker->kind == NULL
+		       ? (uint64_t)archive_filter_bytes(unpacker->archive, 0)
+		       : FSDP_UNKNOWN;
+}
+
 static bool take_member(struct unpacker *unpacker, struct archive_entry *entry)
 {
-	struct fsdp_packed packed = { 0 };
+	struct fsdp_packed packed = { .offset = place_of(unpacker) };
 	uint64_t most = fsdp_limit(unpacker->limits, FSDP_LIMIT_MEMBERS);
 	if (unpacker->packed->count >= most)
 		return fsdp_fail_limit(unpacker->error, FSDP_LIMIT_MEMBERS, most);
@@ -462,7 +470,7 @@ static bool take_members(struct unpacker *unpacker)
 	}
 	if (!judge_end(unpacker))
 		return false;
-	struct fsdp_packed nothing = { .bytes = FSDP_SPAN("") };
+	struct fsdp_packed nothing = { .bytes = FSDP_SPAN(""), .offset = FSDP_UNKNOWN };
 	return archive_format(unpacker->archive) != ARCHIVE_FORMAT_EMPTY ||
 	       add_packed(unpacker, nothing);
 }

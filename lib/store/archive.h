@@ -14,6 +14,7 @@
 struct fsdp_packed {
 	struct fsdp_span name;  /* of the member; absent for a bare compressed file */
 	struct fsdp_span bytes; /* in the arena */
+	uint64_t offset; /* of these in the archive; FSDP_UNKNOWN: it is compressed */
 };
 
 /* Whether the first bytes (up to 512 are looked at) are a compression or a tar. */

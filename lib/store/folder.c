@@ -261,3 +261,12 @@ bool fsdp_folder_source(const struct fsdp_folder *folder, struct fsdp_span name,
 	*ret_source = fsdp_source_memory(packed_at(folder, index)->bytes);
 	return true;
 }
+
+uint64_t fsdp_folder_offset(const struct fsdp_folder *folder, struct fsdp_span name)
+{
+	size_t index;
+	return folder->dir == NULL &&
+			       find_name(folder, packed_name, folder->below, name, &index)
+		       ? packed_at(folder, index)->offset
+		       : FSDP_UNKNOWN;
+}

@@ -51,6 +51,10 @@ bool fsdp_folder_find(const struct fsdp_folder *folder, struct fsdp_span name,
 bool fsdp_folder_has(
 	const struct fsdp_folder *folder, const char *name, enum fsdp_entry_kind kind);
 
+/* Where a file of an unpacked folder begins in the archive; FSDP_UNKNOWN: it lies in a
+ * directory, or is compressed. */
+uint64_t fsdp_folder_offset(const struct fsdp_folder *folder, struct fsdp_span name);
+
 /* As fsdp_dir_source: valid until 64 others were asked for. */
 bool fsdp_folder_source(const struct fsdp_folder *folder, struct fsdp_span name,
 	struct fsdp_source *ret_source, struct fsdp_error **ret_error);

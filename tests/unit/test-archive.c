@@ -90,6 +90,7 @@ static void check_two(const struct fsdp_vec *packed)
 	assert_true(fsdp_span_is(at(packed, 1).name, "sub/b.txt"));
 	assert_int_equal(at(packed, 1).bytes.size, 692);
 	assert_memory_equal(at(packed, 1).bytes.data + 688, "200\n", 4);
+	assert_true(at(packed, 0).offset == FSDP_UNKNOWN);
 }
 
 static const char *const compressed[][2] = {
@@ -151,6 +152,11 @@ static void a_tar_is_unpacked_from_memory_and_from_a_file(void **state)
 		assert_true(fsdp_span_is(at(&packed, 0).bytes, "aaa"));
 		assert_int_equal(at(&packed, 1).bytes.size, 0);
 		assert_true(fsdp_span_is(at(&packed, 2).bytes, long_text));
+		/* A header, a block, a folder's header, that of the empty file, one more.
+		 */
+		assert_int_equal(at(&packed, 0).offset, 512);
+		assert_int_equal(at(&packed, 1).offset, 4 * 512);
+		assert_int_equal(at(&packed, 2).offset, 5 * 512);
 		assert_int_equal(setup.findings.list.count, 0);
 	}
 	fclose(file);
