@@ -173,15 +173,10 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 		struct fsdp_entry entry = fsdp_folder_entry(look->folder, i);
 		if (!is_child(look->folder, &entry))
 			continue;
-		struct fsdp_child *child = fsdp_vec_push(&reading->children);
-		if (child == NULL)
-			return fsdp_arena_fail(reading->scratch, ret_error);
 		bool numbered = take_pattern(entry.name, &pattern);
-		*child = (struct fsdp_child){
-			.role = -1,
-			.name = entry.name,
-			.rank = numbered ? pattern.number : FSDP_NONE,
-		};
+		if (fsdp_reading_add_child(reading, entry.name,
+			    numbered ? pattern.number : FSDP_NONE, ret_error) == NULL)
+			return false;
 		if (reading->children.count == 1)
 			first = pattern;
 		uniform &= numbered && same_pattern(&pattern, &first);

@@ -4,7 +4,6 @@
  */
 #include <stdlib.h>
 
-#include "base/num.h"
 #include "format/format.h"
 
 static const struct fsdp_family *const families[] = {
@@ -92,11 +91,7 @@ static int compare_children(const void *a, const void *b)
 	const struct fsdp_child *first = a, *second = b;
 	if (first->rank != second->rank)
 		return first->rank < second->rank ? -1 : 1;
-	size_t size = fsdp_min(first->name.size, second->name.size);
-	int order = size != 0 ? memcmp(first->name.data, second->name.data, size) : 0;
-	return order != 0 ? order
-			  : (first->name.size > second->name.size) -
-				    (first->name.size < second->name.size);
+	return fsdp_span_compare(first->name, second->name);
 }
 
 bool fsdp_reading_order_children(
