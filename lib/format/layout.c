@@ -108,18 +108,81 @@ static bool finish_megatron(struct fsdp_reading *reading, struct fsdp_error **re
 	return true;
 }
 
-/* ---- Accelerate ---- */
+/* ---- parts by their names ---- */
 
 enum { NO_NUMBER = -1 };
 
 /* What lies where. `index` and `rank`: which of the numbers of the name it is. */
-static const struct part {
+struct part {
 	const char *pattern;
 	enum fsdp_entry_kind kind;
 	const char *strip, *below; /* "" or what all its names begin with */
 	int role;
 	int index, rank;
-} accelerate_parts[] = {
+};
+
+static bool takes_part(
+	const struct fsdp_entry *entry, const struct part *part, uint32_t *ret_numbers)
+{
+	return entry->kind == part->kind &&
+	       fsdp_pattern_takes(entry->name, part->pattern, ret_numbers);
+}
+
+/* What the names of a part begin with: of a model or optimizer nothing, unless it is a
+ * further one. */
+static bool set_below(struct fsdp_reading *reading, const struct part *part,
+	uint32_t index, struct fsdp_child *child, struct fsdp_error **ret_error)
+{
+	char text[64];
+	bool bare = index == FSDP_NONE;
+	bool plain = *part->below == '\0' ||
+		     (part->role != FSDP_ROLE_OTHER && (index == 0 || bare));
+	int size = snprintf(text, sizeof text, bare ? "%s" : "%s_%u", part->below, index);
+	if (plain)
+		return true;
+	child->below =
+		fsdp_arena_copy(reading->model->arena, fsdp_span(text, (size_t)size));
+	return child->below.data != NULL ||
+	       fsdp_arena_fail(reading->model->arena, ret_error);
+}
+
+static bool name_part(struct fsdp_reading *reading, const struct part *part,
+	struct fsdp_span name, const uint32_t *numbers, struct fsdp_error **ret_error)
+{
+	uint32_t index = part->index != NO_NUMBER ? numbers[part->index] : FSDP_NONE;
+	uint32_t rank = part->rank != NO_NUMBER ? numbers[part->rank] : FSDP_NONE;
+	struct fsdp_child *child = fsdp_reading_add_child(reading, name, rank, ret_error);
+	if (child == NULL)
+		return false;
+	child->strip = fsdp_span_text(part->strip);
+	child->role = part->role;
+	reading->model->is_set |= rank != FSDP_NONE;
+	return set_below(reading, part, index, child, ret_error);
+}
+
+/* In order of the parts, and of each in that of the ranks. */
+static bool name_parts(struct fsdp_reading *reading, const struct fsdp_folder *folder,
+	const struct part *parts, size_t count, struct fsdp_error **ret_error)
+{
+	uint32_t numbers[FSDP_PATTERN_NUMBERS];
+	for (size_t i = 0; i < count; i++) {
+		size_t first = reading->children.count;
+		for (size_t k = 0; k < folder->count; k++) {
+			struct fsdp_entry entry = fsdp_folder_entry(folder, k);
+			if (takes_part(&entry, &parts[i], numbers) &&
+				!name_part(reading, &parts[i], entry.name, numbers,
+					ret_error))
+				return false;
+		}
+		if (!fsdp_reading_order_children(reading, first, ret_error))
+			return false;
+	}
+	return true;
+}
+
+/* ---- Accelerate ---- */
+
+static const struct part accelerate_parts[] = {
 	{ "pytorch_model_fsdp_#", FSDP_ENTRY_DIRECTORY, "model", "model", -1, 0,
 		NO_NUMBER },
 	{ "pytorch_model_fsdp.bin", FSDP_ENTRY_FILE, "", "model", -1, NO_NUMBER,
@@ -163,13 +226,6 @@ static const struct part {
 		FSDP_ROLE_OTHER, 0, NO_NUMBER },
 };
 
-static bool takes_part(
-	const struct fsdp_entry *entry, const struct part *part, uint32_t *ret_numbers)
-{
-	return entry->kind == part->kind &&
-	       fsdp_pattern_takes(entry->name, part->pattern, ret_numbers);
-}
-
 static bool has_model(const struct fsdp_folder *folder, const char *stem)
 {
 	uint32_t numbers[FSDP_PATTERN_NUMBERS];
@@ -197,54 +253,11 @@ static bool is_accelerate(const struct fsdp_folder *folder)
 		       has_model(folder, ""));
 }
 
-/* What the names of a part begin with: of a model or optimizer nothing, unless it is a
- * further one. */
-static bool set_below(struct fsdp_reading *reading, const struct part *part,
-	uint32_t index, struct fsdp_child *child, struct fsdp_error **ret_error)
-{
-	char text[64];
-	bool plain = part->role != FSDP_ROLE_OTHER && (index == 0 || index == FSDP_NONE);
-	bool bare = index == FSDP_NONE;
-	int size = snprintf(text, sizeof text, bare ? "%s" : "%s_%u", part->below, index);
-	if (plain)
-		return true;
-	child->below =
-		fsdp_arena_copy(reading->model->arena, fsdp_span(text, (size_t)size));
-	return child->below.data != NULL ||
-	       fsdp_arena_fail(reading->model->arena, ret_error);
-}
-
-static bool name_part(struct fsdp_reading *reading, const struct part *part,
-	struct fsdp_span name, const uint32_t *numbers, struct fsdp_error **ret_error)
-{
-	uint32_t index = part->index != NO_NUMBER ? numbers[part->index] : FSDP_NONE;
-	uint32_t rank = part->rank != NO_NUMBER ? numbers[part->rank] : FSDP_NONE;
-	struct fsdp_child *child = fsdp_reading_add_child(reading, name, rank, ret_error);
-	if (child == NULL)
-		return false;
-	child->strip = fsdp_span_text(part->strip);
-	child->role = part->role;
-	reading->model->is_set |= rank != FSDP_NONE;
-	return set_below(reading, part, index, child, ret_error);
-}
-
 static bool name_accelerate(struct fsdp_reading *reading,
 	const struct fsdp_folder *folder, struct fsdp_error **ret_error)
 {
-	uint32_t numbers[FSDP_PATTERN_NUMBERS];
-	for (size_t i = 0; i < sizeof accelerate_parts / sizeof *accelerate_parts; i++) {
-		size_t first = reading->children.count;
-		for (size_t k = 0; k < folder->count; k++) {
-			struct fsdp_entry entry = fsdp_folder_entry(folder, k);
-			if (takes_part(&entry, &accelerate_parts[i], numbers) &&
-				!name_part(reading, &accelerate_parts[i], entry.name,
-					numbers, ret_error))
-				return false;
-		}
-		if (!fsdp_reading_order_children(reading, first, ret_error))
-			return false;
-	}
-	return true;
+	return name_parts(reading, folder, accelerate_parts,
+		sizeof accelerate_parts / sizeof *accelerate_parts, ret_error);
 }
 
 /* Every rank writes its random states. */
@@ -335,13 +348,12 @@ static bool finish_accelerate(struct fsdp_reading *reading, struct fsdp_error **
 
 /* ---- verl ---- */
 
-static const struct {
-	const char *pattern;
-	int role;
-} verl_parts[] = {
-	{ "model_world_size_#_rank_#.pt", -1 },
-	{ "optim_world_size_#_rank_#.pt", FSDP_ROLE_OPTIM },
-	{ "extra_state_world_size_#_rank_#.pt", FSDP_ROLE_OTHER },
+static const struct part verl_parts[] = {
+	{ "model_world_size_#_rank_#.pt", FSDP_ENTRY_FILE, "", "", -1, NO_NUMBER, 1 },
+	{ "optim_world_size_#_rank_#.pt", FSDP_ENTRY_FILE, "", "", FSDP_ROLE_OPTIM,
+		NO_NUMBER, 1 },
+	{ "extra_state_world_size_#_rank_#.pt", FSDP_ENTRY_FILE, "", "", FSDP_ROLE_OTHER,
+		NO_NUMBER, 1 },
 };
 
 static bool is_verl(const struct fsdp_folder *folder)
@@ -365,26 +377,8 @@ static uint32_t count_verl(const struct fsdp_folder *folder)
 static bool name_verl(struct fsdp_reading *reading, const struct fsdp_folder *folder,
 	struct fsdp_error **ret_error)
 {
-	uint32_t numbers[FSDP_PATTERN_NUMBERS];
-	for (size_t i = 0; i < sizeof verl_parts / sizeof *verl_parts; i++) {
-		size_t first = reading->children.count;
-		for (size_t k = 0; k < folder->count; k++) {
-			struct fsdp_entry entry = fsdp_folder_entry(folder, k);
-			if (entry.kind != FSDP_ENTRY_FILE ||
-				!fsdp_pattern_takes(
-					entry.name, verl_parts[i].pattern, numbers))
-				continue;
-			struct fsdp_child *child = fsdp_reading_add_child(
-				reading, entry.name, numbers[1], ret_error);
-			if (child == NULL)
-				return false;
-			child->role = verl_parts[i].role;
-		}
-		if (!fsdp_reading_order_children(reading, first, ret_error))
-			return false;
-	}
-	reading->model->is_set = true;
-	return true;
+	return name_parts(reading, folder, verl_parts,
+		sizeof verl_parts / sizeof *verl_parts, ret_error);
 }
 
 /* ---- the table ---- */
