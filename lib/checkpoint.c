@@ -1004,8 +1004,6 @@ static bool read_checkpoint(struct opening *opening, struct fsdp_error **ret_err
 			fsdp_error_put_below(ret_error, opening->path);
 		return false;
 	}
-	for (size_t i = 0; checkpoint->is_folder && i < checkpoint->errors.count; i++)
-		fsdp_error_put_below(fsdp_vec_at(&checkpoint->errors, i), opening->path);
 	opening->wants_set = opening->reading.ranks_told != 0 &&
 			     checkpoint->model.world_size > 1 && has_set(opening, true);
 	if (opening->wants_set)
