@@ -656,25 +656,23 @@ static bool read_named_plan(struct opening *opening, struct fsdp_error **ret_err
 
 /* The one plan of a folder; several are none, and said. */
 static bool find_plan(struct opening *opening, const struct fsdp_folder *folder,
-	struct fsdp_entry *ret_entry, bool *ret_found)
+	struct fsdp_entry *ret_entry)
 {
 	size_t count = 0;
 	for (size_t i = 0; i < folder->count; i++) {
 		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
-		if (entry.kind != FSDP_ENTRY_FILE ||
-			!fsdp_span_ends(entry.name, FSDP_SPAN(".fsdp-plan.json")))
+		if (entry.kind != FSDP_ENTRY_FILE || !fsdp_plan_has_name(entry.name))
 			continue;
 		count++;
 		*ret_entry = entry;
 	}
-	*ret_found = count == 1;
 	if (count > 1)
 		note(opening,
 			"%zu sharding plans lie beside the checkpoint: none is used; "
 			"choose one "
 			"with --plan",
 			count);
-	return true;
+	return count == 1;
 }
 
 /* A plan beside the checkpoint that cannot be used is a finding, not a failure. */
@@ -710,20 +708,17 @@ static bool read_plan(struct opening *opening, struct fsdp_error **ret_error)
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
 	struct fsdp_entry entry;
-	bool found = false;
 	if (checkpoint->model.has_plan || opening->options->no_plan)
 		return true;
 	if (opening->options->plan_path != NULL)
 		return read_named_plan(opening, ret_error);
 	if (checkpoint->is_folder || checkpoint->has_dir) {
-		if (!find_plan(opening, &checkpoint->folder, &entry, &found))
-			return false;
 		struct fsdp_folder whole = checkpoint->folder;
+		bool found = find_plan(opening, &whole, &entry);
 		/* Beside the files that were named, if it is not one of them. */
 		if (!found && whole.picked != NULL) {
 			fsdp_folder_of_dir(&whole, &checkpoint->dir);
-			if (!find_plan(opening, &whole, &entry, &found))
-				return false;
+			found = find_plan(opening, &whole, &entry);
 		}
 		if (found)
 			return read_found_plan(opening, &whole,
@@ -735,10 +730,9 @@ static bool read_plan(struct opening *opening, struct fsdp_error **ret_error)
 		return true;
 	struct fsdp_folder beside;
 	fsdp_folder_of_dir(&beside, &opening->beside);
-	if (!find_plan(opening, &beside, &entry, &found))
-		return false;
-	return !found || read_found_plan(opening, &beside, opening->beside_path,
-				 entry.name, ret_error);
+	return !find_plan(opening, &beside, &entry) ||
+	       read_found_plan(
+		       opening, &beside, opening->beside_path, entry.name, ret_error);
 }
 
 /* ---- the whole ---- */
@@ -886,8 +880,7 @@ static bool wants_few(const struct opening *opening, const struct fsdp_folder *f
 		!opening->checkpoint->model.is_set)
 		return false;
 	for (size_t i = 0; i < folder->count && opening->options->plan_path == NULL; i++)
-		plans += fsdp_span_ends(
-			fsdp_folder_entry(folder, i).name, FSDP_SPAN(".fsdp-plan.json"));
+		plans += fsdp_plan_has_name(fsdp_folder_entry(folder, i).name);
 	return plans == 1;
 }
 

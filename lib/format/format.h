@@ -143,7 +143,9 @@ struct fsdp_span fsdp_hub_revision(
 	const struct fsdp_folder *folder, struct fsdp_arena *arena);
 void fsdp_hub_judge(const struct fsdp_folder *blobs, struct fsdp_findings *findings);
 
-/* plan.c: whether a file that lies beside a checkpoint is a sharding plan. */
+/* plan.c: whether a file is called as a sharding plan is; and the plan that stands in
+ * these bytes, read into the model. */
+bool fsdp_plan_has_name(struct fsdp_span name);
 bool fsdp_plan_read(struct fsdp_reading *reading, struct fsdp_span bytes,
 	struct fsdp_span path, struct fsdp_error **ret_error);
 

@@ -1342,6 +1342,11 @@ static bool read_document(struct plan *plan)
 	return add_tensors(plan);
 }
 
+bool fsdp_plan_has_name(struct fsdp_span name)
+{
+	return fsdp_span_ends(name, FSDP_SPAN(".fsdp-plan.json"));
+}
+
 bool fsdp_plan_read(struct fsdp_reading *reading, struct fsdp_span bytes,
 	struct fsdp_span path, struct fsdp_error **ret_error)
 {

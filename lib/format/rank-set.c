@@ -121,11 +121,6 @@ static uint32_t named_world_size(struct fsdp_span name)
 	return size != 0 && size < RANK_MAX ? (uint32_t)size : FSDP_NONE;
 }
 
-static bool is_plan(struct fsdp_span name)
-{
-	return fsdp_span_ends(name, FSDP_SPAN(".fsdp-plan.json"));
-}
-
 static int bid(const struct fsdp_look *look)
 {
 	struct pattern pattern = { 0 };
@@ -160,7 +155,7 @@ static bool is_child(const struct fsdp_folder *folder, const struct fsdp_entry *
 {
 	if (entry->kind != FSDP_ENTRY_FILE)
 		return false;
-	return folder->picked != NULL ? !is_plan(entry->name)
+	return folder->picked != NULL ? !fsdp_plan_has_name(entry->name)
 				      : has_torch_suffix(entry->name);
 }
 
