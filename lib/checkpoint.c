@@ -60,17 +60,26 @@ note(struct opening *opening, const char *format, ...)
 
 /* ---- looking ---- */
 
+/* `head` has room for HEAD_BYTES and stays as long as the look. */
+static bool look_at_head(const struct fsdp_source *source, struct fsdp_span path,
+	unsigned char *head, struct fsdp_look *ret_look, struct fsdp_error **ret_error)
+{
+	size_t size = (size_t)fsdp_min(source->size, HEAD_BYTES);
+	if (!fsdp_source_read(source, 0, head, size, ret_error))
+		return false;
+	*ret_look = (struct fsdp_look){
+		.path = path,
+		.source = *source,
+		.head = fsdp_span(head, size),
+	};
+	return true;
+}
+
 static bool look_at_source(struct opening *opening, struct fsdp_source source,
 	struct fsdp_span path, struct fsdp_error **ret_error)
 {
-	size_t size = source.size < HEAD_BYTES ? (size_t)source.size : HEAD_BYTES;
-	if (!fsdp_source_read(&source, 0, opening->head, size, ret_error))
+	if (!look_at_head(&source, path, opening->head, &opening->look, ret_error))
 		return false;
-	opening->look = (struct fsdp_look){
-		.path = path,
-		.source = source,
-		.head = fsdp_span(opening->head, size),
-	};
 	opening->checkpoint->source = source;
 	opening->checkpoint->is_folder = false;
 	return true;
@@ -302,10 +311,9 @@ static bool bids_on_file(struct opening *opening, const struct fsdp_entry *entry
 	if (entry->size == 0 || !fsdp_folder_source(&opening->checkpoint->folder,
 					entry->name, &source, NULL))
 		return false;
-	size_t size = source.size < HEAD_BYTES ? (size_t)source.size : HEAD_BYTES;
-	if (!fsdp_source_read(&source, 0, head, size, NULL))
+	struct fsdp_look look;
+	if (!look_at_head(&source, (struct fsdp_span){ 0 }, head, &look, NULL))
 		return false;
-	struct fsdp_look look = { .source = source, .head = fsdp_span(head, size) };
 	const struct fsdp_family *family = fsdp_registry_choose(&look);
 	return family != NULL && family != &fsdp_family_plan;
 }
@@ -791,14 +799,9 @@ static bool read_file_child(struct opening *opening, const struct fsdp_folder *f
 	struct fsdp_source source;
 	if (!fsdp_folder_source(folder, child->name, &source, ret_error))
 		return false;
-	size_t size = source.size < HEAD_BYTES ? (size_t)source.size : HEAD_BYTES;
-	if (!fsdp_source_read(&source, 0, opening->head, size, ret_error))
+	struct fsdp_look look;
+	if (!look_at_head(&source, child->name, opening->head, &look, ret_error))
 		return false;
-	struct fsdp_look look = {
-		.path = child->name,
-		.source = source,
-		.head = fsdp_span(opening->head, size),
-	};
 	const struct fsdp_family *family = fsdp_registry_choose(&look);
 	if (family == NULL)
 		return fsdp_foreign(&look, ret_error);
