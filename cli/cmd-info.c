@@ -559,8 +559,7 @@ static bool is_progress(struct text name)
 		"global_steps", "epoch", "iteration" };
 
 	for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++)
-		if (name.size == strlen(WORDS[i]) &&
-			memcmp(name.data, WORDS[i], name.size) == 0)
+		if (text_is(name, text_of(WORDS[i])))
 			return true;
 	return false;
 }

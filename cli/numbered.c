@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "answer.h"
 #include "numbered.h"
 
 enum {
@@ -71,9 +72,7 @@ static struct owner *owner_of(
 	struct owner *owner = owners->items;
 
 	for (size_t i = 0; i < owners->count; i++, owner++) {
-		struct text known = owner_name(numbered, owner);
-		if (owner->flat == flat && known.size == name.size &&
-			(name.size == 0 || memcmp(known.data, name.data, name.size) == 0))
+		if (owner->flat == flat && text_is(owner_name(numbered, owner), name))
 			return owner;
 	}
 	if (owners->count == OWNERS_MAX)
@@ -124,7 +123,7 @@ struct reading {
 static bool read_path(const struct numbered *numbered, uint32_t path, struct text raw,
 	const char *word, unsigned skip, struct reading *ret)
 {
-	struct fsdp_span span = { (const unsigned char *)raw.data, raw.size };
+	struct fsdp_span span = span_of_text(raw);
 	struct fsdp_path_part part;
 	uint64_t state = 0;
 	size_t at = 0;
@@ -141,8 +140,8 @@ static bool read_path(const struct numbered *numbered, uint32_t path, struct tex
 		}
 		if (wait != UINT32_MAX) {
 			wait--;
-		} else if (!part.is_integer && part.text.size == strlen(word) &&
-			   memcmp(part.text.data, word, part.text.size) == 0) {
+		} else if (!part.is_integer &&
+			   text_is(text_of_span(part.text), text_of(word))) {
 			ret->owner = at;
 			wait = skip;
 		}
@@ -179,17 +178,15 @@ static bool is_flat_name(struct text name)
 {
 	struct text last = text_last(name, '.');
 
-	return (last.size == strlen("_flat_param") &&
-		       memcmp(last.data, "_flat_param", last.size) == 0) ||
-	       (last.size == strlen("flat_param") &&
-		       memcmp(last.data, "flat_param", last.size) == 0);
+	return text_is(last, text_of("_flat_param")) ||
+	       text_is(last, text_of("flat_param"));
 }
 
 /* All parts of the path but the last one. */
 static size_t container_size(
 	const struct numbered *numbered, uint32_t path, struct text raw)
 {
-	struct fsdp_span span = { (const unsigned char *)raw.data, raw.size };
+	struct fsdp_span span = span_of_text(raw);
 	struct fsdp_path_part part;
 	uint64_t state = 0;
 	size_t at = 0, container = 0;
@@ -329,8 +326,7 @@ static bool fits(const struct fsdp_tensor *state, struct text key,
 		"momentum_buffer", "square_avg", "grad_avg", "exp_inf" };
 
 	for (size_t i = 0; i < sizeof WHOLE / sizeof *WHOLE; i++)
-		if (strlen(WHOLE[i]) == key.size &&
-			memcmp(WHOLE[i], key.data, key.size) == 0)
+		if (text_is(key, text_of(WHOLE[i])))
 			return state->numel == parameter->numel &&
 			       (state->dims != parameter->dims || state->dims == 0 ||
 				       memcmp(state->shape, parameter->shape,

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "answer.h"
 #include "numbered.h"
 #include "states.h"
 
@@ -179,7 +180,7 @@ static bool next_candidate(const struct fsdp_checkpoint *checkpoint,
 	struct candidates *candidates, struct text *ret_text)
 {
 	const struct text *name = &candidates->name, *raw = &candidates->raw;
-	struct fsdp_span span = { (const unsigned char *)raw->data, raw->size };
+	struct fsdp_span span = span_of_text(*raw);
 	struct fsdp_path_part part;
 
 	if (!candidates->begun) {
@@ -232,7 +233,7 @@ static void want_all(struct states *states, const uint32_t *tensors, size_t coun
 static bool is_numbered(struct states *states, const struct fsdp_tensor *tensor)
 {
 	struct text raw = name_text(&states->raw, states->checkpoint, tensor->raw_name);
-	struct fsdp_span span = { (const unsigned char *)raw.data, raw.size };
+	struct fsdp_span span = span_of_text(raw);
 	struct fsdp_path_part part;
 	bool below = false;
 
@@ -241,8 +242,8 @@ static bool is_numbered(struct states *states, const struct fsdp_tensor *tensor)
 		fsdp_path_next(states->checkpoint, tensor->path, span, &state, &part);) {
 		if (below && part.is_integer)
 			return true;
-		below = !part.is_integer && part.text.size == strlen("state") &&
-			memcmp(part.text.data, "state", part.text.size) == 0;
+		below = !part.is_integer &&
+			text_is(text_of_span(part.text), text_of("state"));
 	}
 	return false;
 }
