@@ -511,46 +511,60 @@ static bool find_states(struct show *show)
 	return good;
 }
 
+/* One more on the line of this label, which the first one begins. */
+static void show_alias(struct out *out, const char *label, const char *before,
+	struct text name, bool *some)
+{
+	out_field(out, NULL, value_name(name));
+	if (!*some)
+		out_line_begin(out, label);
+	out_line_text(out, "%s", *some ? ", " : before);
+	out_line_name(out, name);
+	*some = true;
+}
+
 /* All other names on the storage; the ring is as long as there are names. */
-static void show_aliases(struct show *show, uint32_t index)
+static void show_sharers(struct show *show, uint32_t index)
 {
 	const struct fsdp_checkpoint *checkpoint = show->run->checkpoint;
 	struct out *out = show->run->out;
 	size_t left = fsdp_tensor_count(checkpoint);
 	bool some = false;
 
-	out_array_begin(out, "aliases");
 	for (uint32_t i = fsdp_tensor_storage_next(checkpoint, index);
 		i != index && i != FSDP_NONE && left-- > 0;
 		i = fsdp_tensor_storage_next(checkpoint, i)) {
 		struct fsdp_tensor other = tensor_at(show, i);
-		struct text name =
-			tensor_shown_name(show->run, &show->buffers.name, &other);
-		out_field(out, NULL, value_name(name));
-		if (!some)
-			out_line_begin(out, "storage");
-		out_line_text(out, "%s", some ? ", " : "shared with ");
-		out_line_name(out, name);
-		some = true;
+		show_alias(out, "storage", "shared with ",
+			tensor_shown_name(show->run, &show->buffers.name, &other), &some);
 	}
 	if (some)
 		out_line_end(out);
-	some = false;
+}
+
+/* Names that the file says are this tensor's too, and keeps nothing for. */
+static void show_declared(struct show *show, uint32_t index)
+{
+	struct out *out = show->run->out;
+	bool some = false;
+
 	for (size_t n = 0;; n++) {
-		struct fsdp_span other = fsdp_tensor_declared(checkpoint, index, n);
-		struct text name = { (const char *)other.data, other.size };
-		if (other.size == 0)
+		struct fsdp_span name =
+			fsdp_tensor_declared(show->run->checkpoint, index, n);
+		if (name.size == 0)
 			break;
-		out_field(out, NULL, value_name(name));
-		if (!some)
-			out_line_begin(out, "also called");
-		out_line_text(out, "%s", some ? ", " : "");
-		out_line_name(out, name);
-		some = true;
+		show_alias(out, "also called", "", text_of_span(name), &some);
 	}
 	if (some)
 		out_line_end(out);
-	out_array_end(out);
+}
+
+static void show_aliases(struct show *show, uint32_t index)
+{
+	out_array_begin(show->run->out, "aliases");
+	show_sharers(show, index);
+	show_declared(show, index);
+	out_array_end(show->run->out);
 }
 
 static void emit_fields(struct show *show, const struct fsdp_tensor *tensor)
