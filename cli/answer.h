@@ -41,6 +41,12 @@ static inline struct value value_span(struct fsdp_span span)
 	return span.data == NULL ? value_null() : value_text(text_of_span(span));
 }
 
+/* null for FSDP_ABSENT. */
+static inline struct value value_known(int64_t number)
+{
+	return number == FSDP_ABSENT ? value_null() : value_integer(number);
+}
+
 static inline struct fsdp_span span_of_text(struct text text)
 {
 	return (struct fsdp_span){ (const unsigned char *)text.data, text.size };

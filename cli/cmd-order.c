@@ -40,11 +40,6 @@ struct listing {
 	size_t count;
 };
 
-static struct value value_known(int64_t number)
-{
-	return number == FSDP_ABSENT ? value_null() : value_integer(number);
-}
-
 static size_t head_of_list(const struct listing *listing, size_t count)
 {
 	uint64_t head = (uint64_t)listing->options->head;

@@ -34,9 +34,9 @@ static void tell_change(struct replay *replay, const struct change *change)
 	out_object_begin(out, NULL);
 	out_field(out, "type", value_text(text_of_span(change->name)));
 	out_field(out, "count", value_count(change->count));
-	out_field(out, "sum_ns", value_ns(change->sum_ns));
+	out_field(out, "sum_ns", value_known(change->sum_ns));
 	out_field(out, "before_count", value_count(change->before));
-	out_field(out, "before_sum_ns", value_ns(change->before_ns));
+	out_field(out, "before_sum_ns", value_known(change->before_ns));
 	out_object_end(out);
 	out_line_begin(out, NULL);
 	out_line_text(out, "~ ");

@@ -12,15 +12,15 @@ static void put_times(struct out *out, const struct fsdp_times *times)
 {
 	out_field(out, "count", value_count(times->count));
 	out_field(out, "sum_ns",
-		times->count == 0 ? value_integer(0) : value_ns(times->sum_ns));
+		times->count == 0 ? value_integer(0) : value_known(times->sum_ns));
 	out_field(out, "min_ns",
-		times->count == 0 ? value_null() : value_ns(times->min_ns));
+		times->count == 0 ? value_null() : value_known(times->min_ns));
 	out_field(out, "p50_ns",
-		times->count == 0 ? value_null() : value_ns(times->p50_ns));
+		times->count == 0 ? value_null() : value_known(times->p50_ns));
 	out_field(out, "p95_ns",
-		times->count == 0 ? value_null() : value_ns(times->p95_ns));
+		times->count == 0 ? value_null() : value_known(times->p95_ns));
 	out_field(out, "max_ns",
-		times->count == 0 ? value_null() : value_ns(times->max_ns));
+		times->count == 0 ? value_null() : value_known(times->max_ns));
 	out_field(out, "approx", value_bool(times->approx));
 }
 
@@ -41,7 +41,7 @@ static void put_type(
 		out_object_begin(out, NULL);
 		out_field(out, "rank", value_integer(one->rank));
 		out_field(out, "count", value_count(type->times.count));
-		out_field(out, "sum_ns", value_ns(type->times.sum_ns));
+		out_field(out, "sum_ns", value_known(type->times.sum_ns));
 		out_object_end(out);
 	}
 	out_array_end(out);
@@ -131,23 +131,23 @@ static void put_trace(struct out *out, const struct fsdp_recording *one)
 {
 	out_field(out, "root", value_word(one->root));
 	out_field(out, "backend", value_span(one->backend));
-	out_field(out, "world_size", value_ns(one->world_size));
+	out_field(out, "world_size", value_known(one->world_size));
 	out_field(out, "events", value_count(one->events));
 	out_field(out, "recovered", value_count(one->recovered));
 	out_field(out, "dropped", value_count(one->dropped));
 	out_field(out, "truncated", value_bool(one->truncated));
 	put_tallies(out, "deviations", one->deviations, one->deviation_count, false);
-	out_field(out, "trailing_data_at", value_ns(one->trailing_data_at));
+	out_field(out, "trailing_data_at", value_known(one->trailing_data_at));
 	out_field(out, "bad_dur", value_count(one->bad_dur));
 	out_field(out, "unpaired", value_count(one->unpaired));
-	out_field(out, "base_ns", value_ns(one->base_ns));
+	out_field(out, "base_ns", value_known(one->base_ns));
 	put_tallies(out, "phases", one->phases, one->phase_count, false);
 	put_tallies(out, "categories", one->categories, one->category_count, true);
 	out_field(out, "all_source", value_word(one->all_source));
 	out_field(out, "comm_layer", value_word(layer_name(one->layer)));
 	put_resolution(out, one->resolution);
-	out_field(out, "first_ts_ns", value_ns(one->first_ts_ns));
-	out_field(out, "last_end_ns", value_ns(one->last_end_ns));
+	out_field(out, "first_ts_ns", value_known(one->first_ts_ns));
+	out_field(out, "last_end_ns", value_known(one->last_end_ns));
 	put_device(out, one);
 	if (one->host_comm_busy_ns != FSDP_ABSENT)
 		out_field(
@@ -163,7 +163,7 @@ static void put_results(struct out *out, const char *key,
 	for (size_t i = 0; i < count; i++) {
 		out_array_begin(out, NULL);
 		out_field(out, NULL, value_text(text_of_span(results[i].type)));
-		out_field(out, NULL, value_ns(results[i].ns));
+		out_field(out, NULL, value_known(results[i].ns));
 		out_array_end(out);
 	}
 	out_array_end(out);
@@ -171,7 +171,7 @@ static void put_results(struct out *out, const char *key,
 
 static void put_profile(struct out *out, const struct fsdp_recording *one)
 {
-	out_field(out, "world_size", value_ns(one->world_size));
+	out_field(out, "world_size", value_known(one->world_size));
 	if (one->kind == FSDP_RECORDING_PROFILE) {
 		out_field(out, "debug_level", value_span(one->debug_level));
 		put_results(out, "residual", one->residual, one->residual_count);
@@ -210,7 +210,7 @@ static void put_timeline(struct replay *replay)
 	if (timeline->cell_count == 0)
 		return;
 	out_object_begin(out, "timeline");
-	out_field(out, "begin_ns", value_ns(timeline->begin_ns));
+	out_field(out, "begin_ns", value_known(timeline->begin_ns));
 	out_field(out, "cell_ns", value_integer(timeline->cell_ns));
 	out_field(out, "cells", value_count(timeline->cell_count));
 	out_object_end(out);
@@ -344,8 +344,8 @@ static void put_collectives(struct replay *replay)
 	out_object_begin(out, "matching");
 	out_field(out, "by",
 		matching->by != NULL ? value_word(matching->by) : value_null());
-	out_field(out, "stopped", value_ns(matching->stopped));
-	out_field(out, "straggler", value_ns(matching->straggler));
+	out_field(out, "stopped", value_known(matching->stopped));
+	out_field(out, "straggler", value_known(matching->straggler));
 	out_object_end(out);
 	out_array_begin(out, "collectives");
 	for (size_t i = 0; matching->by != NULL && i < matching->match_count; i++)
@@ -419,7 +419,7 @@ static void put_head(struct replay *replay)
 		for (int j = 0; j < FSDP_BY_COUNT; j++)
 			counts[j] += one->resolution[j];
 	}
-	out_field(replay->run->out, "world_size", value_ns(world));
+	out_field(replay->run->out, "world_size", value_known(world));
 	out_field(replay->run->out, "comm_layer", value_word(layer_name(layer)));
 	put_resolution(replay->run->out, counts);
 }
@@ -447,9 +447,9 @@ static void put_separated(struct replay *replay)
 			const struct value values[] = { value_integer(one->rank),
 				value_absent(),
 				value_name(text_of_span(one->types[j].name)),
-				value_count(times->count), value_ns(times->sum_ns),
-				value_ns(times->min_ns), value_ns(times->p50_ns),
-				value_ns(times->p95_ns), value_ns(times->max_ns) };
+				value_count(times->count), value_known(times->sum_ns),
+				value_known(times->min_ns), value_known(times->p50_ns),
+				value_known(times->p95_ns), value_known(times->max_ns) };
 			out_row(out, values);
 		}
 		for (size_t j = 0; j < one->step_count; j++) {

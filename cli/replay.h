@@ -46,11 +46,6 @@ const struct fsdp_type_times *replay_type_of(
 
 /* ---- times ---- */
 
-static inline struct value value_ns(int64_t ns)
-{
-	return ns == FSDP_ABSENT ? value_null() : value_integer(ns);
-}
-
 /* Milliseconds with three decimals, halves away from zero; "-" if absent. */
 struct ms {
 	char text[32];
