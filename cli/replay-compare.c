@@ -3,7 +3,6 @@
  * How types changed since an earlier result of `replay`, for people and machines alike.
  */
 #include <inttypes.h>
-#include <stdio.h>
 
 #include <fsdp/result.h>
 
@@ -78,10 +77,7 @@ void replay_put_comparison(struct replay *replay)
 	for (size_t i = 0; i < fsdp_result_type_count(replay->baseline); i++) {
 		before = fsdp_result_type(replay->baseline, i);
 		struct change change = { before.name, 0, before.sum_ns, 0, before.count };
-		char name[256];
-		snprintf(name, sizeof name, "%.*s", (int)before.name.size,
-			(const char *)before.name.data);
-		if (before.count != 0 && !replay_has_type(replay, name))
+		if (before.count != 0 && !replay_has_type(replay, before.name))
 			tell_change(replay, &change);
 	}
 	out_array_end(out);

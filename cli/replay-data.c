@@ -48,27 +48,27 @@ static void put_type(
 	out_object_end(out);
 }
 
-static void put_types(struct replay *replay)
+static void put_absent(struct replay *replay, struct fsdp_span before, size_t *at)
 {
 	static const struct fsdp_times none = { 0 };
+	const char *absent;
+
+	while ((absent = replay_next_absent(replay, before, at)) != NULL)
+		put_type(replay, span_of_text(text_of(absent)), &none);
+}
+
+static void put_types(struct replay *replay)
+{
 	struct out *out = replay->run->out;
-	size_t next = 0, count = replay_type_count(replay);
+	size_t at = 0, count = replay_type_count(replay);
 
 	out_items_begin(out, "types");
 	for (size_t i = 0; i < count; i++) {
 		struct fsdp_type_times type = fsdp_recordings_type(replay->recordings, i);
-		for (; next < REPLAY_SIX_COUNT &&
-			!text_is(text_of_span(type.name), text_of(REPLAY_SIX[next]));
-			next++)
-			if (!replay_has_type(replay, REPLAY_SIX[next]))
-				put_type(replay, span_of_text(text_of(REPLAY_SIX[next])),
-					&none);
-		next += next < REPLAY_SIX_COUNT;
+		put_absent(replay, type.name, &at);
 		put_type(replay, type.name, &type.times);
 	}
-	for (; next < REPLAY_SIX_COUNT; next++)
-		if (!replay_has_type(replay, REPLAY_SIX[next]))
-			put_type(replay, span_of_text(text_of(REPLAY_SIX[next])), &none);
+	put_absent(replay, (struct fsdp_span){ 0 }, &at);
 	out_array_end(out);
 }
 
@@ -406,22 +406,14 @@ static void put_problems(struct replay *replay)
 
 static void put_head(struct replay *replay)
 {
-	uint64_t counts[FSDP_BY_COUNT] = { 0 };
-	enum fsdp_comm_layer layer = FSDP_LAYER_NONE;
+	struct replay_collectives all = replay_collectives(replay);
 	int64_t world = FSDP_ABSENT;
 
-	for (size_t i = 0; i < replay->count; i++) {
-		const struct fsdp_recording *one = replay_by_rank(replay, i);
-		if (one->layer > layer)
-			layer = one->layer;
-		if (world == FSDP_ABSENT)
-			world = one->world_size;
-		for (int j = 0; j < FSDP_BY_COUNT; j++)
-			counts[j] += one->resolution[j];
-	}
+	for (size_t i = 0; i < replay->count && world == FSDP_ABSENT; i++)
+		world = replay_by_rank(replay, i)->world_size;
 	out_field(replay->run->out, "world_size", value_known(world));
-	out_field(replay->run->out, "comm_layer", value_word(layer_name(layer)));
-	put_resolution(replay->run->out, counts);
+	out_field(replay->run->out, "comm_layer", value_word(layer_name(all.layer)));
+	put_resolution(replay->run->out, all.by);
 }
 
 /* ---- one row for each rank, step and type ---- */

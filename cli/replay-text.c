@@ -24,29 +24,21 @@ static const char *percent_of(int64_t part, int64_t whole, struct ms *text)
 static void line_collectives(struct replay *replay)
 {
 	static const char *const hows[] = { "arguments", "launch", "name", "nothing" };
-	uint64_t counts[FSDP_BY_COUNT] = { 0 };
-	enum fsdp_comm_layer layer = FSDP_LAYER_NONE;
+	struct replay_collectives all = replay_collectives(replay);
 	struct out *out = replay->run->out;
 	bool some = false;
 
-	for (size_t i = 0; i < replay->count; i++) {
-		const struct fsdp_recording *one = replay_by_rank(replay, i);
-		if (one->layer > layer)
-			layer = one->layer;
-		for (int j = 0; j < FSDP_BY_COUNT; j++)
-			counts[j] += one->resolution[j];
-	}
-	if (layer == FSDP_LAYER_NONE) {
+	if (all.layer == FSDP_LAYER_NONE) {
 		out_line_text(out, "; no collectives");
 		return;
 	}
 	out_line_text(out, "; collectives from %s: ",
-		layer == FSDP_LAYER_DEVICE ? "device kernels" : "the host");
+		all.layer == FSDP_LAYER_DEVICE ? "device kernels" : "the host");
 	for (int j = 0; j < FSDP_BY_COUNT; j++) {
-		if (counts[j] == 0)
+		if (all.by[j] == 0)
 			continue;
 		out_line_text(
-			out, "%s%" PRIu64 " by %s", some ? ", " : "", counts[j], hows[j]);
+			out, "%s%" PRIu64 " by %s", some ? ", " : "", all.by[j], hows[j]);
 		some = true;
 	}
 }
@@ -269,10 +261,19 @@ static size_t choose_type_columns(const struct replay *replay, size_t *columns)
 	return count;
 }
 
-static bool show_types(struct replay *replay, bool regions)
+static void rows_absent(
+	struct replay *replay, struct fsdp_span before, int64_t all, size_t *at)
 {
 	static const struct fsdp_times none = { 0 };
-	size_t columns[TYPE_COLUMNS], count = replay_type_count(replay), next = 0;
+	const char *absent;
+
+	while ((absent = replay_next_absent(replay, before, at)) != NULL)
+		row_type(replay, span_of_text(text_of(absent)), &none, all);
+}
+
+static bool show_types(struct replay *replay, bool regions)
+{
+	size_t columns[TYPE_COLUMNS], count = replay_type_count(replay), at = 0;
 	struct table table = { .key = "types",
 		.columns = TYPE_TABLE,
 		.column_count = TYPE_COLUMNS,
@@ -280,7 +281,7 @@ static bool show_types(struct replay *replay, bool regions)
 		.chosen = columns };
 	struct row *rows = malloc((count + 1) * sizeof *rows);
 	int64_t all = sum_of_all(replay);
-	bool sorted = replay->options->top >= 0;
+	bool six = !regions && replay->options->top < 0;
 
 	if (rows == NULL)
 		return false;
@@ -297,20 +298,12 @@ static bool show_types(struct replay *replay, bool regions)
 
 		if (regions && !is_region(type.name))
 			continue;
-		/* Those of the six that are absent stand in their places. */
-		for (; !regions && !sorted && next < REPLAY_SIX_COUNT &&
-			!text_is(text_of_span(type.name), text_of(REPLAY_SIX[next]));
-			next++)
-			if (!replay_has_type(replay, REPLAY_SIX[next]))
-				row_type(replay, span_of_text(text_of(REPLAY_SIX[next])),
-					&none, all);
-		next += next < REPLAY_SIX_COUNT;
+		if (six)
+			rows_absent(replay, type.name, all, &at);
 		row_type(replay, type.name, &type.times, all);
 	}
-	for (; !regions && !sorted && next < REPLAY_SIX_COUNT; next++)
-		if (!replay_has_type(replay, REPLAY_SIX[next]))
-			row_type(replay, span_of_text(text_of(REPLAY_SIX[next])), &none,
-				all);
+	if (six)
+		rows_absent(replay, (struct fsdp_span){ 0 }, all, &at);
 	out_table_end(replay->run->out);
 	free(rows);
 	return true;

@@ -21,14 +21,41 @@ size_t replay_type_count(const struct replay *replay)
 	return fsdp_recordings_type_count(replay->recordings);
 }
 
-bool replay_has_type(const struct replay *replay, const char *name)
+bool replay_has_type(const struct replay *replay, struct fsdp_span name)
 {
 	for (size_t i = 0; i < replay_type_count(replay); i++)
 		if (text_is(text_of_span(
 				    fsdp_recordings_type(replay->recordings, i).name),
-			    text_of(name)))
+			    text_of_span(name)))
 			return true;
 	return false;
+}
+
+const char *replay_next_absent(
+	const struct replay *replay, struct fsdp_span before, size_t *at)
+{
+	while (*at < REPLAY_SIX_COUNT) {
+		struct text name = text_of(REPLAY_SIX[(*at)++]);
+		if (text_is(text_of_span(before), name))
+			return NULL;
+		if (!replay_has_type(replay, span_of_text(name)))
+			return name.data;
+	}
+	return NULL;
+}
+
+struct replay_collectives replay_collectives(const struct replay *replay)
+{
+	struct replay_collectives all = { .layer = FSDP_LAYER_NONE };
+
+	for (size_t i = 0; i < replay->count; i++) {
+		const struct fsdp_recording *one = replay_by_rank(replay, i);
+		if (one->layer > all.layer)
+			all.layer = one->layer;
+		for (int j = 0; j < FSDP_BY_COUNT; j++)
+			all.by[j] += one->resolution[j];
+	}
+	return all;
 }
 
 const struct fsdp_type_times *replay_type_of(

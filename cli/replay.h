@@ -39,10 +39,27 @@ enum { REPLAY_SIX_COUNT = 6 };
 extern const char *const REPLAY_SIX[REPLAY_SIX_COUNT];
 
 size_t replay_type_count(const struct replay *replay);
-bool replay_has_type(const struct replay *replay, const char *name);
+bool replay_has_type(const struct replay *replay, struct fsdp_span name);
 /* Of one recording; NULL: it has none of these. */
 const struct fsdp_type_times *replay_type_of(
 	const struct fsdp_recording *recording, struct fsdp_span name);
+
+/*
+ * Those of the six that no recording has stand in their places: this gives the next one
+ * that comes before a type, or (no name) the next one at the end. Begin with *at 0. NULL:
+ * there is none, and the type itself is next.
+ */
+const char *replay_next_absent(
+	const struct replay *replay, struct fsdp_span before, size_t *at);
+
+/* ---- collectives ---- */
+
+/* Of all recordings: where their times come from, and what told their types. */
+struct replay_collectives {
+	enum fsdp_comm_layer layer;
+	uint64_t by[FSDP_BY_COUNT];
+};
+struct replay_collectives replay_collectives(const struct replay *replay);
 
 /* ---- times ---- */
 

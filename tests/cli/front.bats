@@ -377,3 +377,13 @@ refused() {
 	[ "$(complete_line fsdp-inspect ls --role = opt)" = optim ]
 	[ "$(complete_line fsdp-inspect help lim)" = limits ]
 }
+
+@test "a type with a long name is not gone since the baseline" {
+	name=$(printf 'k%.0s' $(seq 300))
+	sed "s/über/$name/" "$TESTDATA/traces/simple_profiler/keys_rank0.log" >long.log
+	"$FSDP_INSPECT" replay --json long.log >base.json
+	inspect replay --compare base.json long.log
+	[ "$status" -eq 0 ]
+	[[ $output == *"$name"* ]]
+	[[ $output != *"~ $name"* ]]
+}
