@@ -68,23 +68,8 @@ static uint32_t *word(struct fsdp_kineto *kineto, uint32_t space, struct fsdp_sp
 {
 	if (kineto->words.list.count == 1 && !make_spaces(kineto))
 		return NULL;
-	uint32_t id = fsdp_names_find_child(&kineto->words, space, text);
-	if (id == FSDP_NONE) {
-		struct fsdp_span kept = fsdp_arena_copy(&kineto->reading->arena, text);
-		if (kept.data == NULL)
-			return NULL;
-		id = fsdp_names_child(&kineto->words, space, kept);
-	}
-	if (id == FSDP_NONE)
-		return NULL;
-	while (kineto->known.count <= id) {
-		uint32_t *fresh = fsdp_vec_push(&kineto->known);
-		if (fresh == NULL)
-			return NULL;
-		*fresh = 0;
-	}
-	*ret_id = id;
-	return fsdp_vec_at(&kineto->known, id);
+	*ret_id = fsdp_names_child(&kineto->words, space, text);
+	return *ret_id != FSDP_NONE ? fsdp_vec_reach(&kineto->known, *ret_id) : NULL;
 }
 
 /* A text with its escapes resolved; valid until the next call. */

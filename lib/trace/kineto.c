@@ -594,8 +594,10 @@ static bool read_kineto(struct fsdp_reading *reading)
 	fsdp_intervals_init(&kineto->host_busy, &reading->budget);
 	kineto->quick = fsdp_json_quick_new(&wanted);
 	bool good = ((kineto->quick != NULL && fsdp_names_init(&kineto->words, arena)) ||
-			    fsdp_kineto_memory(kineto)) &&
-		    read_all(kineto);
+		     fsdp_kineto_memory(kineto));
+	/* A word outlives the event that says it. */
+	kineto->words.copies = arena;
+	good = good && read_all(kineto);
 	done(kineto);
 	return good;
 }
