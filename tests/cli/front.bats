@@ -268,16 +268,17 @@ refused() {
 	cmp model.safetensors before
 }
 
-@test "signals leave no file behind" {
-	mkfifo pipe
-	"$FSDP_INSPECT" ls - -o json=s.json <pipe 2>/dev/null &
-	pid=$!
-	exec 9>pipe
+# Waits until a process has begun the file that it will put in its place.
+begun() {
 	for _ in $(seq 100); do
 		[ -n "$(find . -name '.fsdp-inspect*')" ] && break
 		sleep 0.05
 	done
 	[ -n "$(find . -name '.fsdp-inspect*')" ]
+}
+
+# SIGTERM ends $pid, which reads descriptor 9, and what it began to write is gone.
+terminated() {
 	kill -TERM "$pid"
 	ended=0
 	wait "$pid" || ended=$?
@@ -287,24 +288,24 @@ refused() {
 	[ -z "$(find . -name '.fsdp-inspect*')" ]
 }
 
+@test "signals leave no file behind" {
+	mkfifo pipe
+	"$FSDP_INSPECT" ls - -o json=s.json <pipe 2>/dev/null &
+	pid=$!
+	exec 9>pipe
+	begun
+	terminated
+}
+
 @test "an interrupted replay says so and ends by the signal" {
 	mkfifo pipe
 	"$FSDP_INSPECT" replay - -o jsonl -o json=s.json <pipe >out 2>/dev/null &
 	pid=$!
 	exec 9>pipe
 	cat "$TESTDATA/traces/malformed/base.json" >&9
-	for _ in $(seq 100); do
-		[ -n "$(find . -name '.fsdp-inspect*')" ] && break
-		sleep 0.05
-	done
+	begun
 	sleep 0.5
-	kill -TERM "$pid"
-	ended=0
-	wait "$pid" || ended=$?
-	exec 9>&-
-	[ "$ended" -eq 143 ]
-	[ ! -e s.json ]
-	[ -z "$(find . -name '.fsdp-inspect*')" ]
+	terminated
 	tail -n 1 out | grep -q '"interrupted":true'
 }
 
