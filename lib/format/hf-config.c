@@ -89,11 +89,10 @@ static bool is_decoder(struct fsdp_span base)
 /* The decoder inside a model of several parts, by its own model_type; or nothing. */
 static struct fsdp_span base_of_tower(const struct fsdp_json *root)
 {
-	const struct fsdp_json *part = fsdp_json_get(root, "text_config");
-	const struct fsdp_json *type = fsdp_json_get(part, "model_type");
+	struct fsdp_span type =
+		fsdp_json_get_text(fsdp_json_get(root, "text_config"), "model_type");
 	for (size_t i = 0; i < sizeof decoders / sizeof *decoders; i++)
-		if (type != NULL && type->kind == FSDP_JSON_TEXT &&
-			fsdp_span_is(type->text, decoders[i].model_type))
+		if (fsdp_span_is(type, decoders[i].model_type))
 			return fsdp_span_text(decoders[i].base);
 	return (struct fsdp_span){ 0 };
 }
@@ -385,7 +384,7 @@ static bool add_members(struct config *config, const char *group,
 	const struct fsdp_json *root, const char *part, struct fsdp_error **ret_error)
 {
 	const struct fsdp_json *object = fsdp_json_get(root, part);
-	if (object == NULL || object->kind != FSDP_JSON_OBJECT)
+	if (!fsdp_json_is(object, FSDP_JSON_OBJECT))
 		return true;
 	for (uint32_t i = 0; i < object->count && i < SHOWN_MOST; i++)
 		if (object->items[i].kind != FSDP_JSON_OBJECT &&
@@ -424,7 +423,7 @@ static bool forgive(struct config *config, const char *name, bool unread,
 static const struct fsdp_json *architecture_of(const struct fsdp_json *root)
 {
 	const struct fsdp_json *list = fsdp_json_get(root, "architectures");
-	return list != NULL && list->kind == FSDP_JSON_ARRAY && list->count != 0 &&
+	return fsdp_json_is(list, FSDP_JSON_ARRAY) && list->count != 0 &&
 			       list->items[0].kind == FSDP_JSON_TEXT
 		       ? &list->items[0]
 		       : NULL;

@@ -67,34 +67,6 @@ static int shown(struct fsdp_span name)
 	return name.size > NAME_SHOWN ? NAME_SHOWN : (int)name.size;
 }
 
-static bool is_kind(const struct fsdp_json *value, enum fsdp_json_kind kind)
-{
-	return value != NULL && value->kind == kind;
-}
-
-static struct fsdp_span text_of(const struct fsdp_json *object, const char *key)
-{
-	const struct fsdp_json *value = fsdp_json_get(object, key);
-	return is_kind(value, FSDP_JSON_TEXT) ? value->text : (struct fsdp_span){ 0 };
-}
-
-static bool integer_of(const struct fsdp_json *object, const char *key, int64_t least,
-	int64_t most, int64_t *ret)
-{
-	const struct fsdp_json *value = fsdp_json_get(object, key);
-	if (!is_kind(value, FSDP_JSON_INTEGER) || value->integer < least ||
-		value->integer > most)
-		return false;
-	*ret = value->integer;
-	return true;
-}
-
-static int tristate_of(const struct fsdp_json *object, const char *key)
-{
-	const struct fsdp_json *value = fsdp_json_get(object, key);
-	return is_kind(value, FSDP_JSON_BOOL) ? (int)value->integer : -1;
-}
-
 static const char *keep(struct plan *plan, struct fsdp_span text)
 {
 	return text.data == NULL ? NULL : fsdp_build_text(plan->model, text, plan->error);
@@ -152,11 +124,12 @@ static bool holds_zero(struct fsdp_span text)
 static bool read_module(struct plan *plan, const struct fsdp_json *json, uint32_t index)
 {
 	struct fsdp_model *model = plan->model;
-	struct fsdp_span name = text_of(json, "name");
+	struct fsdp_span name = fsdp_json_get_text(json, "name");
 	if (name.data == NULL)
 		return invalid(plan, "a module has no name");
 	/* No class of Python's has one, and behind it the name would be lost. */
-	if (holds_zero(text_of(json, "class")) || holds_zero(text_of(json, "orig_class")))
+	if (holds_zero(fsdp_json_get_text(json, "class")) ||
+		holds_zero(fsdp_json_get_text(json, "orig_class")))
 		return invalid(plan, "the name of a class holds a zero byte");
 	uint32_t raw = intern_module(plan, name);
 	uint32_t clean = clean_module(plan, name);
@@ -170,9 +143,9 @@ static bool read_module(struct plan *plan, const struct fsdp_json *json, uint32_
 		.parent = FSDP_NONE,
 		.same_as = FSDP_NONE,
 		.unit = FSDP_NONE,
-		.wrapper = (uint8_t)wrapper_of(text_of(json, "wrapper")),
-		.class_name = keep(plan, text_of(json, "class")),
-		.original_class = keep(plan, text_of(json, "orig_class")),
+		.wrapper = (uint8_t)wrapper_of(fsdp_json_get_text(json, "wrapper")),
+		.class_name = keep(plan, fsdp_json_get_text(json, "class")),
+		.original_class = keep(plan, fsdp_json_get_text(json, "orig_class")),
 	};
 	if (index == 0 && raw != 0)
 		return invalid(plan, "the first module is not the root");
@@ -192,7 +165,7 @@ static bool read_module(struct plan *plan, const struct fsdp_json *json, uint32_
 	if (!fsdp_table_set(&plan->visit_of, raw, index))
 		return fsdp_arena_fail(plan->reading->scratch, plan->error);
 	int64_t same_as;
-	if (integer_of(json, "same_as", 0, (int64_t)index - 1, &same_as))
+	if (fsdp_json_get_integer(json, "same_as", 0, (int64_t)index - 1, &same_as))
 		module->same_as = (uint32_t)same_as;
 	else if (fsdp_json_get(json, "same_as") != NULL &&
 		 fsdp_json_get(json, "same_as")->kind != FSDP_JSON_NULL)
@@ -203,7 +176,7 @@ static bool read_module(struct plan *plan, const struct fsdp_json *json, uint32_
 static bool read_modules(struct plan *plan)
 {
 	const struct fsdp_json *modules = fsdp_json_get(plan->root, "modules");
-	if (!is_kind(modules, FSDP_JSON_ARRAY) || modules->count == 0)
+	if (!fsdp_json_is(modules, FSDP_JSON_ARRAY) || modules->count == 0)
 		return invalid(plan, "it lists no modules");
 	for (uint32_t i = 0; i < modules->count; i++)
 		if (!read_module(plan, &modules->items[i], i))
@@ -300,7 +273,7 @@ static bool read_shape(struct plan *plan, const struct fsdp_json *json,
 {
 	int64_t shape[FSDP_DIMS_MAX];
 	uint64_t numel;
-	if (!is_kind(json, FSDP_JSON_ARRAY) || json->count > FSDP_DIMS_MAX)
+	if (!fsdp_json_is(json, FSDP_JSON_ARRAY) || json->count > FSDP_DIMS_MAX)
 		return invalid(plan, "a shape is no list of integers");
 	for (uint32_t i = 0; i < json->count; i++) {
 		if (json->items[i].kind != FSDP_JSON_INTEGER)
@@ -329,8 +302,8 @@ static bool state_shape(struct plan *plan, uint32_t name, fsdp_ints shape, uint8
 static bool read_planned(struct plan *plan, const struct fsdp_json *json, bool is_buffer)
 {
 	struct fsdp_model *model = plan->model;
-	struct fsdp_span fqn = text_of(json, "fqn");
-	struct fsdp_span shared = text_of(json, "shared_with");
+	struct fsdp_span fqn = fsdp_json_get_text(json, "fqn");
+	struct fsdp_span shared = fsdp_json_get_text(json, "shared_with");
 	if (fqn.data == NULL)
 		return invalid(plan, "a parameter has no fqn");
 	struct fsdp_planned *planned =
@@ -345,9 +318,9 @@ static bool read_planned(struct plan *plan, const struct fsdp_json *json, bool i
 		.unit = FSDP_NONE,
 		.placement = FSDP_NONE,
 		.is_buffer = is_buffer,
-		.persistent = tristate_of(json, "persistent") != 0,
-		.grad = tristate_of(json, "requires_grad") == 1,
-		.dtype = (uint8_t)fsdp_dtype_find(text_of(json, "dtype")),
+		.persistent = fsdp_json_get_truth(json, "persistent") != 0,
+		.grad = fsdp_json_get_truth(json, "requires_grad") == 1,
+		.dtype = (uint8_t)fsdp_dtype_find(fsdp_json_get_text(json, "dtype")),
 	};
 	if (shared.data != NULL)
 		planned->shared_with = fsdp_names_intern(&model->names, 0, shared);
@@ -384,9 +357,10 @@ static bool read_mesh(struct plan *plan, uint32_t *ret_mesh)
 	int64_t sizes[8];
 	uint64_t ranks;
 	*ret_mesh = FSDP_NONE;
-	if (!is_kind(mesh, FSDP_JSON_OBJECT))
+	if (!fsdp_json_is(mesh, FSDP_JSON_OBJECT))
 		return true;
-	if (!is_kind(shape, FSDP_JSON_ARRAY) || shape->count == 0 || shape->count > 8)
+	if (!fsdp_json_is(shape, FSDP_JSON_ARRAY) || shape->count == 0 ||
+		shape->count > 8)
 		return invalid(plan, "the mesh has no shape");
 	for (uint32_t i = 0; i < shape->count; i++) {
 		if (shape->items[i].kind != FSDP_JSON_INTEGER ||
@@ -408,7 +382,7 @@ static bool read_mesh(struct plan *plan, uint32_t *ret_mesh)
 	};
 	if (record->shape == FSDP_NONE)
 		return false;
-	if (!is_kind(names, FSDP_JSON_ARRAY) || names->count != shape->count)
+	if (!fsdp_json_is(names, FSDP_JSON_ARRAY) || names->count != shape->count)
 		return true;
 	struct fsdp_span *texts = fsdp_arena_take(plan->model->arena,
 		names->count * sizeof *texts, _Alignof(struct fsdp_span));
@@ -428,7 +402,7 @@ static bool sub_mesh(struct plan *plan, const struct fsdp_json *names, uint32_t 
 {
 	struct fsdp_model *model = plan->model;
 	*ret_mesh = model->plan.mesh;
-	if (model->plan.mesh == FSDP_NONE || !is_kind(names, FSDP_JSON_ARRAY))
+	if (model->plan.mesh == FSDP_NONE || !fsdp_json_is(names, FSDP_JSON_ARRAY))
 		return true;
 	const struct fsdp_mesh_record *whole =
 		fsdp_vec_at(&model->meshes, model->plan.mesh);
@@ -519,7 +493,7 @@ static bool add_placement(
 {
 	const struct fsdp_json *list = fsdp_json_get(param, "placements");
 	struct fsdp_model *model = plan->model;
-	if (!is_kind(list, FSDP_JSON_ARRAY) || list->count == 0 || list->count > 8)
+	if (!fsdp_json_is(list, FSDP_JSON_ARRAY) || list->count == 0 || list->count > 8)
 		return true;
 	struct fsdp_span *texts = fsdp_arena_take(
 		model->arena, list->count * sizeof *texts, _Alignof(struct fsdp_span));
@@ -542,8 +516,9 @@ static bool read_params(
 	const struct fsdp_module_record *module =
 		fsdp_vec_at(&plan->model->modules, unit->module);
 	size_t skip = fsdp_names_length(&plan->model->names, module->name);
-	for (uint32_t i = 0; is_kind(params, FSDP_JSON_ARRAY) && i < params->count; i++) {
-		struct fsdp_span fqn = text_of(&params->items[i], "fqn");
+	for (uint32_t i = 0; fsdp_json_is(params, FSDP_JSON_ARRAY) && i < params->count;
+		i++) {
+		struct fsdp_span fqn = fsdp_json_get_text(&params->items[i], "fqn");
 		if (fqn.data == NULL)
 			return invalid(plan, "a parameter of a unit has no fqn");
 		struct fsdp_unit_fqn_record *record = add_fqn(plan, unit);
@@ -706,7 +681,8 @@ static void choose_padding(
 	if (reading->numels == NULL && reading->mask == NULL)
 		return;
 	if (fsdp_json_is_list(reading->numels) &&
-		is_kind(reading->mask, FSDP_JSON_ARRAY) && padding_fits(reading, shapes))
+		fsdp_json_is(reading->mask, FSDP_JSON_ARRAY) &&
+		padding_fits(reading, shapes))
 		return;
 	reading->numels = reading->mask = NULL;
 	say(plan, reading->name,
@@ -719,9 +695,9 @@ static bool read_flat_entries(struct plan *plan, struct flat_reading *reading)
 	const struct fsdp_json *fqns = fsdp_json_get(reading->json, "fqns");
 	const struct fsdp_json *shapes = fsdp_json_get(reading->json, "shapes");
 	const struct fsdp_json *numels = fsdp_json_get(reading->json, "numels");
-	if (!is_kind(fqns, FSDP_JSON_ARRAY) || !is_kind(shapes, FSDP_JSON_ARRAY) ||
-		!fsdp_json_is_list(numels) || fqns->count != shapes->count ||
-		fqns->count != numels->count)
+	if (!fsdp_json_is(fqns, FSDP_JSON_ARRAY) ||
+		!fsdp_json_is(shapes, FSDP_JSON_ARRAY) || !fsdp_json_is_list(numels) ||
+		fqns->count != shapes->count || fqns->count != numels->count)
 		return invalid(plan,
 			"fqns, shapes and numels of a flat parameter differ in length");
 	choose_padding(plan, reading, shapes);
@@ -743,9 +719,11 @@ static bool read_flat_entries(struct plan *plan, struct flat_reading *reading)
 static bool read_ties(struct plan *plan, struct flat_reading *reading)
 {
 	const struct fsdp_json *shared = fsdp_json_get(reading->json, "shared");
-	for (uint32_t i = 0; is_kind(shared, FSDP_JSON_ARRAY) && i < shared->count; i++) {
-		struct fsdp_span fqn = text_of(&shared->items[i], "fqn");
-		struct fsdp_span same_as = text_of(&shared->items[i], "same_as");
+	for (uint32_t i = 0; fsdp_json_is(shared, FSDP_JSON_ARRAY) && i < shared->count;
+		i++) {
+		struct fsdp_span fqn = fsdp_json_get_text(&shared->items[i], "fqn");
+		struct fsdp_span same_as =
+			fsdp_json_get_text(&shared->items[i], "same_as");
 		if (fqn.data == NULL || same_as.data == NULL)
 			return invalid(plan, "a shared name of a unit is incomplete");
 		struct fsdp_flat_tie_record *tie = fsdp_build_push(
@@ -766,7 +744,7 @@ static bool compare_size(struct plan *plan, const struct flat_reading *reading,
 	const char *key, uint64_t expected)
 {
 	int64_t recorded;
-	if (!integer_of(reading->json, key, 0, INT64_MAX, &recorded))
+	if (!fsdp_json_get_integer(reading->json, key, 0, INT64_MAX, &recorded))
 		return invalid(plan, "a flat parameter lacks its sizes");
 	if ((uint64_t)recorded != expected)
 		say(plan, reading->name,
@@ -842,7 +820,7 @@ static bool span_has(
 	const struct fsdp_json *span, const char *key, uint64_t expected, int64_t *ret)
 {
 	*ret = -1;
-	return integer_of(span, key, INT64_MIN, INT64_MAX, ret) &&
+	return fsdp_json_get_integer(span, key, INT64_MIN, INT64_MAX, ret) &&
 	       (uint64_t)*ret == expected;
 }
 
@@ -876,9 +854,9 @@ static void compare_rank(struct plan *plan, const struct flat_reading *reading,
 {
 	struct fsdp_flat_part part;
 	uint32_t entry = 0;
-	for (uint32_t i = 0; is_kind(spans, FSDP_JSON_ARRAY) && i < spans->count;
+	for (uint32_t i = 0; fsdp_json_is(spans, FSDP_JSON_ARRAY) && i < spans->count;
 		i++, entry++) {
-		struct fsdp_span fqn = text_of(&spans->items[i], "fqn");
+		struct fsdp_span fqn = fsdp_json_get_text(&spans->items[i], "fqn");
 		if (!next_parameter(plan, reading, rank, &entry, &part)) {
 			say_span(plan, reading, rank, fqn,
 				"the plan has a span, but the rank holds nothing of it");
@@ -915,16 +893,17 @@ static void compare_ranks(struct plan *plan, const struct flat_reading *reading)
 {
 	const struct fsdp_json *ranks = fsdp_json_get(reading->json, "ranks");
 	int64_t least = 0, rank;
-	for (uint32_t i = 0; is_kind(ranks, FSDP_JSON_ARRAY) && i < ranks->count; i++) {
+	for (uint32_t i = 0; fsdp_json_is(ranks, FSDP_JSON_ARRAY) && i < ranks->count;
+		i++) {
 		const struct fsdp_json *item = &ranks->items[i];
-		if (!integer_of(
+		if (!fsdp_json_get_integer(
 			    item, "rank", least, reading->record->shards - 1, &rank)) {
 			const struct fsdp_json *found = fsdp_json_get(item, "rank");
 			say(plan, reading->name,
 				"unit \"%.*s\": spans of rank %lld are not those of the "
 				"next of its %u shard ranks",
 				shown(reading->name), (const char *)reading->name.data,
-				is_kind(found, FSDP_JSON_INTEGER)
+				fsdp_json_is(found, FSDP_JSON_INTEGER)
 					? (long long)found->integer
 					: -1LL,
 				reading->record->shards);
@@ -945,7 +924,7 @@ static bool read_flat(
 		.json = fsdp_json_get(json, "flat_parameter"),
 		.unit = unit,
 	};
-	if (!is_kind(reading.json, FSDP_JSON_OBJECT))
+	if (!fsdp_json_is(reading.json, FSDP_JSON_OBJECT))
 		return true;
 	reading.name = fsdp_model_name(model, module->name, plan->reading->scratch);
 	if (reading.name.data == NULL)
@@ -954,11 +933,12 @@ static bool read_flat(
 	if (reading.record == NULL)
 		return false;
 	*reading.record = (struct fsdp_flat_record){
-		.dtype = fsdp_dtype_find(text_of(reading.json, "dtype")),
+		.dtype = fsdp_dtype_find(fsdp_json_get_text(reading.json, "dtype")),
 		.shards = unit->shard_world_size,
 		.first_entry = (uint32_t)model->flat_entries.count,
 		.first_tie = (uint32_t)model->flat_ties.count,
-		.requires_grad = (int8_t)tristate_of(reading.json, "requires_grad"),
+		.requires_grad =
+			(int8_t)fsdp_json_get_truth(reading.json, "requires_grad"),
 		.from_plan = true,
 	};
 	if (!read_flat_entries(plan, &reading) || !read_ties(plan, &reading))
@@ -976,7 +956,7 @@ static bool read_mixed(
 	struct plan *plan, const struct fsdp_json *json, struct fsdp_unit_record *unit)
 {
 	const struct fsdp_json *mixed = fsdp_json_get(json, "mixed_precision");
-	if (!is_kind(mixed, FSDP_JSON_OBJECT))
+	if (!fsdp_json_is(mixed, FSDP_JSON_OBJECT))
 		return true;
 	struct fsdp_text_pair *pairs = fsdp_arena_take(plan->model->arena,
 		(mixed->count + 1) * sizeof *pairs, _Alignof(struct fsdp_text_pair));
@@ -1013,7 +993,7 @@ static void mark_unit(
 static void mark_group(struct plan *plan, const struct fsdp_json *json, uint32_t unit)
 {
 	const struct fsdp_json *modules = fsdp_json_get(json, "modules");
-	for (uint32_t i = 0; is_kind(modules, FSDP_JSON_ARRAY) && i < modules->count;
+	for (uint32_t i = 0; fsdp_json_is(modules, FSDP_JSON_ARRAY) && i < modules->count;
 		i++) {
 		if (modules->items[i].kind != FSDP_JSON_TEXT)
 			continue;
@@ -1045,7 +1025,7 @@ static void check_group(
 static bool read_unit(struct plan *plan, const struct fsdp_json *json)
 {
 	struct fsdp_model *model = plan->model;
-	struct fsdp_span name = text_of(json, "module");
+	struct fsdp_span name = fsdp_json_get_text(json, "module");
 	int64_t shards = 1, copies = 1, visit;
 	if (name.data == NULL)
 		return invalid(plan, "a unit names no module");
@@ -1056,17 +1036,20 @@ static bool read_unit(struct plan *plan, const struct fsdp_json *json)
 			shown(name), (const char *)name.data);
 		return true;
 	}
-	if (integer_of(json, "visit", INT64_MIN, INT64_MAX, &visit) && visit != module)
+	if (fsdp_json_get_integer(json, "visit", INT64_MIN, INT64_MAX, &visit) &&
+		visit != module)
 		say(plan, name,
 			"the unit's visit %lld is not that of its module, which is %u",
 			(long long)visit, module);
-	const char *api = known_word(text_of(json, "api"), apis);
-	const char *strategy = known_word(text_of(json, "strategy"), strategies);
+	const char *api = known_word(fsdp_json_get_text(json, "api"), apis);
+	const char *strategy =
+		known_word(fsdp_json_get_text(json, "strategy"), strategies);
 	if (api == NULL || strategy == NULL)
 		return invalid(plan, "a unit has an unknown api or strategy");
-	if (!integer_of(json, "shard_world_size", 1, RANKS_MAX, &shards) ||
+	if (!fsdp_json_get_integer(json, "shard_world_size", 1, RANKS_MAX, &shards) ||
 		(fsdp_json_get(json, "replicate_world_size") != NULL &&
-			!integer_of(json, "replicate_world_size", 1, RANKS_MAX, &copies)))
+			!fsdp_json_get_integer(
+				json, "replicate_world_size", 1, RANKS_MAX, &copies)))
 		return invalid(plan, "a unit has no world size");
 	check_group(plan, name, "the unit lies on", shards * copies);
 	uint32_t id;
@@ -1082,10 +1065,10 @@ static bool read_unit(struct plan *plan, const struct fsdp_json *json)
 		.strategy = strategy,
 		.shard_world_size = (uint32_t)shards,
 		.replicate_world_size = (uint32_t)copies,
-		.use_orig_params = (int8_t)tristate_of(json, "use_orig_params"),
-		.cpu_offload = (int8_t)tristate_of(json, "cpu_offload"),
+		.use_orig_params = (int8_t)fsdp_json_get_truth(json, "use_orig_params"),
+		.cpu_offload = (int8_t)fsdp_json_get_truth(json, "cpu_offload"),
 		.reshard_after_forward =
-			(int8_t)tristate_of(json, "reshard_after_forward"),
+			(int8_t)fsdp_json_get_truth(json, "reshard_after_forward"),
 		.first_fqn = (uint32_t)model->unit_fqns.count,
 	};
 	mark_unit(plan, module, id, name);
@@ -1261,11 +1244,11 @@ static bool check_wrappers(struct plan *plan)
 static bool read_head(struct plan *plan)
 {
 	int64_t version, world = 0;
-	if (!is_kind(plan->root, FSDP_JSON_OBJECT) ||
-		text_of(plan->root, "format").data == NULL ||
-		!fsdp_span_is(text_of(plan->root, "format"), "fsdp-plan"))
+	if (!fsdp_json_is(plan->root, FSDP_JSON_OBJECT) ||
+		fsdp_json_get_text(plan->root, "format").data == NULL ||
+		!fsdp_span_is(fsdp_json_get_text(plan->root, "format"), "fsdp-plan"))
 		return invalid(plan, "its format is not \"fsdp-plan\"");
-	if (!integer_of(plan->root, "version", 1, INT64_MAX, &version))
+	if (!fsdp_json_get_integer(plan->root, "version", 1, INT64_MAX, &version))
 		return invalid(plan, "it has no version");
 	if (version > 1) {
 		fsdp_fail(plan->error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
@@ -1275,10 +1258,10 @@ static bool read_head(struct plan *plan)
 		fsdp_error_add_rule(plan->error, "FI9004");
 		return false;
 	}
-	if (!integer_of(plan->root, "world_size", 1, RANKS_MAX, &world))
+	if (!fsdp_json_get_integer(plan->root, "world_size", 1, RANKS_MAX, &world))
 		return invalid(plan, "it has no world size");
 	plan->model->plan.world_size = (uint32_t)world;
-	plan->model->plan.torch = keep(plan, text_of(plan->root, "torch"));
+	plan->model->plan.torch = keep(plan, fsdp_json_get_text(plan->root, "torch"));
 	if (!read_mesh(plan, &plan->model->plan.mesh))
 		return false;
 	if (plan->model->plan.mesh == FSDP_NONE)

@@ -490,10 +490,34 @@ bool fsdp_json_read(struct fsdp_span bytes, uint64_t depth_limit,
 
 const struct fsdp_json *fsdp_json_get(const struct fsdp_json *object, const char *key)
 {
-	if (object == NULL || object->kind != FSDP_JSON_OBJECT)
+	if (!fsdp_json_is(object, FSDP_JSON_OBJECT))
 		return NULL;
 	for (uint32_t i = 0; i < object->count; i++)
 		if (fsdp_span_is(object->items[i].key, key))
 			return &object->items[i];
 	return NULL;
+}
+
+struct fsdp_span fsdp_json_get_text(const struct fsdp_json *object, const char *key)
+{
+	const struct fsdp_json *value = fsdp_json_get(object, key);
+	return fsdp_json_is(value, FSDP_JSON_TEXT) ? value->text
+						   : (struct fsdp_span){ 0 };
+}
+
+bool fsdp_json_get_integer(const struct fsdp_json *object, const char *key, int64_t least,
+	int64_t most, int64_t *ret)
+{
+	const struct fsdp_json *value = fsdp_json_get(object, key);
+	if (!fsdp_json_is(value, FSDP_JSON_INTEGER) || value->integer < least ||
+		value->integer > most)
+		return false;
+	*ret = value->integer;
+	return true;
+}
+
+int fsdp_json_get_truth(const struct fsdp_json *object, const char *key)
+{
+	const struct fsdp_json *value = fsdp_json_get(object, key);
+	return fsdp_json_is(value, FSDP_JSON_BOOL) ? (int)value->integer : -1;
 }

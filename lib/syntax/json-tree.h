@@ -35,13 +35,18 @@ struct fsdp_json {
 	};
 };
 
+static inline bool fsdp_json_is(const struct fsdp_json *value, enum fsdp_json_kind kind)
+{
+	return value != NULL && value->kind == kind;
+}
+
 /* No array of integers is packed up to this length: shapes and the like stay arrays. */
 enum { FSDP_JSON_PACKED = 64 };
 
 static inline bool fsdp_json_is_list(const struct fsdp_json *value)
 {
-	return value != NULL &&
-	       (value->kind == FSDP_JSON_ARRAY || value->kind == FSDP_JSON_INTEGERS);
+	return fsdp_json_is(value, FSDP_JSON_ARRAY) ||
+	       fsdp_json_is(value, FSDP_JSON_INTEGERS);
 }
 
 /* An item of a list, packed or not, below its count. False: it is no integer. */
@@ -61,6 +66,13 @@ bool fsdp_json_read(struct fsdp_span bytes, uint64_t depth_limit,
 
 /* A member of an object by key; NULL if it is absent or `object` is NULL or no object. */
 const struct fsdp_json *fsdp_json_get(const struct fsdp_json *object, const char *key);
+
+/* Members of one kind. A text is data == NULL, an integer false and a truth -1 if there
+ * is none, or none between the bounds. */
+struct fsdp_span fsdp_json_get_text(const struct fsdp_json *object, const char *key);
+bool fsdp_json_get_integer(const struct fsdp_json *object, const char *key, int64_t least,
+	int64_t most, int64_t *ret);
+int fsdp_json_get_truth(const struct fsdp_json *object, const char *key);
 
 /* "jansson 2.14" */
 const char *fsdp_json_version(void);

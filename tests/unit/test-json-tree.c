@@ -252,6 +252,32 @@ static void arrays_that_are_not_packed(void **state)
 	}
 }
 
+static void members_of_one_kind(void **state)
+{
+	(void)state;
+	struct reading reading;
+	int64_t integer = 7;
+	read_text(&reading, "{\"t\": \"\", \"i\": 5, \"b\": true, \"f\": false, "
+			    "\"n\": null, \"r\": 5.0}");
+	assert_true(reading.good);
+	const struct fsdp_json *root = reading.root;
+	assert_non_null(fsdp_json_get_text(root, "t").data);
+	assert_null(fsdp_json_get_text(root, "i").data);
+	assert_null(fsdp_json_get_text(root, "none").data);
+	assert_false(fsdp_json_get_integer(root, "i", 6, INT64_MAX, &integer));
+	assert_false(fsdp_json_get_integer(root, "i", INT64_MIN, 4, &integer));
+	assert_false(fsdp_json_get_integer(root, "r", 0, INT64_MAX, &integer));
+	assert_false(fsdp_json_get_integer(root, "b", 0, INT64_MAX, &integer));
+	assert_int_equal(integer, 7);
+	assert_true(fsdp_json_get_integer(root, "i", 5, 5, &integer));
+	assert_int_equal(integer, 5);
+	assert_int_equal(fsdp_json_get_truth(root, "b"), 1);
+	assert_int_equal(fsdp_json_get_truth(root, "f"), 0);
+	assert_int_equal(fsdp_json_get_truth(root, "n"), -1);
+	assert_int_equal(fsdp_json_get_truth(NULL, "b"), -1);
+	reading_done(&reading);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -261,6 +287,7 @@ int main(void)
 		cmocka_unit_test(each_prefix_is_damaged),
 		cmocka_unit_test(memory_may_end),
 		cmocka_unit_test(long_arrays),
+		cmocka_unit_test(members_of_one_kind),
 		cmocka_unit_test(arrays_that_are_not_packed),
 		cmocka_unit_test(the_version_is_named),
 	};
