@@ -42,6 +42,23 @@ struct survey {
 	bool ends;      /* nothing is left open */
 };
 
+/* The quote that ends the text which begins at `at`, or the end of the document. */
+static size_t find_quote(struct fsdp_span bytes, size_t at)
+{
+	for (at++; at < bytes.size && bytes.data[at] != '"'; at++)
+		if (bytes.data[at] == '\\')
+			at++;
+	return at < bytes.size ? at : bytes.size;
+}
+
+/* What began at *begin may be a token as far as `at`; the next one begins there. */
+static void end_token(struct survey *survey, size_t *begin, size_t at)
+{
+	if (at - *begin >= survey->longest)
+		survey->longest = at - *begin + 1;
+	*begin = at;
+}
+
 /* Brackets, quotes and escapes are all that matters here; whether the rest is JSON is for
  * the parser to say. */
 static bool survey(struct fsdp_span bytes, uint64_t limit, struct survey *ret,
@@ -49,34 +66,32 @@ static bool survey(struct fsdp_span bytes, uint64_t limit, struct survey *ret,
 {
 	uint64_t depth = 0;
 	size_t begin = 0; /* of what may be a token */
-	bool quoted = false;
+	bool closed = true;
 	*ret = (struct survey){ 0 };
 	if (limit > JANSSON_DEPTH)
 		limit = JANSSON_DEPTH;
 	for (size_t i = 0; i < bytes.size; i++) {
 		unsigned char c = bytes.data[i];
-		if (quoted && c == '\\') {
-			i++;
+		if (memchr("{}[],: \t\r\n\"", c, 11) == NULL)
 			continue;
-		}
-		if (c == '"')
-			quoted = !quoted;
-		else if (quoted || memchr("{}[],: \t\r\n", c, 10) == NULL)
-			continue;
-		if (i - begin >= ret->longest)
-			ret->longest = i - begin + 1;
-		begin = i;
-		if (c == '[' || c == '{')
+		end_token(ret, &begin, i);
+		if (c == '"') {
+			i = find_quote(bytes, i);
+			closed = i < bytes.size;
+			if (closed)
+				end_token(ret, &begin, i);
+		} else if (c == '[' || c == '{') {
 			depth++;
-		else if ((c == ']' || c == '}') && depth > 0 && --depth == 0 &&
-			 ret->end == 0)
+		} else if ((c == ']' || c == '}') && depth > 0 && --depth == 0 &&
+			   ret->end == 0) {
 			ret->end = i + 1;
+		}
 		if (depth > limit)
 			return fsdp_fail_limit(ret_error, FSDP_LIMIT_JSON_DEPTH, limit);
 	}
 	if (bytes.size - begin > ret->longest)
 		ret->longest = bytes.size - begin;
-	ret->ends = ret->end != 0 || (depth == 0 && !quoted && bytes.size != 0);
+	ret->ends = ret->end != 0 || (depth == 0 && closed && bytes.size != 0);
 	return true;
 }
 
@@ -191,22 +206,15 @@ static bool pack_lists(
 	struct packing *packing, struct fsdp_arena *arena, struct fsdp_arena *scratch)
 {
 	struct fsdp_span bytes = packing->bytes;
-	bool quoted = false;
 	fsdp_vec_init(&packing->lists, scratch, sizeof(struct packed));
 	if (bytes.size == 0 ||
 		memmem(bytes.data, bytes.size, MARK, sizeof MARK - 1) != NULL)
 		return true;
 	for (size_t i = 0; i < bytes.size; i++) {
 		uint64_t count;
-		if (quoted) {
-			if (bytes.data[i] == '\\')
-				i++;
-			else if (bytes.data[i] == '"')
-				quoted = false;
-			continue;
-		}
-		quoted = bytes.data[i] == '"';
-		if (bytes.data[i] != '[')
+		if (bytes.data[i] == '"')
+			i = find_quote(bytes, i);
+		if (i == bytes.size || bytes.data[i] != '[')
 			continue;
 		size_t end = read_list(bytes, i + 1, NULL, &count);
 		if (end == 0 || count <= FSDP_JSON_PACKED || count > UINT32_MAX)
