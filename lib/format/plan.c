@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Knows the sharding plan, version 1 (fsdp-inspect-plan(5)): the module tree, the units
- * and the flat parameters of a live model; knows nothing of checkpoints.
+ * and the parameters of a live model (its flat ones: plan-flat.c); knows nothing of
+ * checkpoints.
  *
  * What breaks the plan's own rules is a finding; what cannot be read at all is a failure.
  * The traversal by which PyTorch prints its tree is done here once, so that it can be
@@ -11,14 +12,11 @@
 #include <stdio.h>
 
 #include "base/num.h"
-#include "base/table.h"
-#include "format/format.h"
+#include "format/plan-reading.h"
 #include "model/dtype.h"
-#include "model/ledger.h"
 #include "model/name.h"
-#include "syntax/json-tree.h"
 
-enum { RANKS_MAX = 1 << 24, NAME_SHOWN = 200, NAME_LONG = 4096, NAMES_SAID = 1000 };
+enum { RANKS_MAX = 1 << 24, NAME_LONG = 4096, NAMES_SAID = 1000 };
 
 /* What a unit says of a parameter that the list of parameters says too. */
 struct stated {
@@ -27,19 +25,9 @@ struct stated {
 	uint8_t dims;
 };
 
-struct plan {
-	struct fsdp_reading *reading;
-	struct fsdp_model *model;
-	struct fsdp_span path;
-	const struct fsdp_json *root;
-	struct fsdp_table visit_of; /* first visit by raw name id */
-	struct fsdp_vec stated;     /* struct stated */
-	struct fsdp_error **error;
-};
-
 /* ---- small parts ---- */
 
-static bool invalid(struct plan *plan, const char *what)
+bool fsdp_plan_invalid(struct fsdp_plan_reading *plan, const char *what)
 {
 	fsdp_fail(plan->error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
 		"the sharding plan is not valid: %s", what);
@@ -49,8 +37,8 @@ static bool invalid(struct plan *plan, const char *what)
 	return false;
 }
 
-static void __attribute__((format(printf, 3, 4)))
-say(struct plan *plan, struct fsdp_span module, const char *format, ...)
+void fsdp_plan_say(
+	struct fsdp_plan_reading *plan, struct fsdp_span module, const char *format, ...)
 {
 	char text[512];
 	va_list arguments;
@@ -61,13 +49,7 @@ say(struct plan *plan, struct fsdp_span module, const char *format, ...)
 		FSDP_PLACE(.file = plan->path, .module = module), "%s", text);
 }
 
-/* How much of a name a message shows: printf looks at all of what it is given. */
-static int shown(struct fsdp_span name)
-{
-	return name.size > NAME_SHOWN ? NAME_SHOWN : (int)name.size;
-}
-
-static const char *keep(struct plan *plan, struct fsdp_span text)
+static const char *keep(struct fsdp_plan_reading *plan, struct fsdp_span text)
 {
 	return text.data == NULL ? NULL : fsdp_build_text(plan->model, text, plan->error);
 }
@@ -75,7 +57,7 @@ static const char *keep(struct plan *plan, struct fsdp_span text)
 /* ---- names ---- */
 
 /* The name of a module: the empty text is the root, not the name "". */
-static uint32_t intern_module(struct plan *plan, struct fsdp_span name)
+static uint32_t intern_module(struct fsdp_plan_reading *plan, struct fsdp_span name)
 {
 	uint32_t id =
 		name.size == 0 ? 0 : fsdp_names_intern(&plan->model->names, 0, name);
@@ -85,7 +67,7 @@ static uint32_t intern_module(struct plan *plan, struct fsdp_span name)
 }
 
 /* A module's clean name: segments are removed with their dots, so one is put behind. */
-static uint32_t clean_module(struct plan *plan, struct fsdp_span raw)
+static uint32_t clean_module(struct fsdp_plan_reading *plan, struct fsdp_span raw)
 {
 	struct fsdp_arena *arena = plan->model->arena;
 	char *dotted = fsdp_arena_take(plan->reading->scratch, raw.size + 2, 1);
@@ -121,16 +103,17 @@ static bool holds_zero(struct fsdp_span text)
 	return text.size != 0 && memchr(text.data, '\0', text.size) != NULL;
 }
 
-static bool read_module(struct plan *plan, const struct fsdp_json *json, uint32_t index)
+static bool read_module(
+	struct fsdp_plan_reading *plan, const struct fsdp_json *json, uint32_t index)
 {
 	struct fsdp_model *model = plan->model;
 	struct fsdp_span name = fsdp_json_get_text(json, "name");
 	if (name.data == NULL)
-		return invalid(plan, "a module has no name");
+		return fsdp_plan_invalid(plan, "a module has no name");
 	/* No class of Python's has one, and behind it the name would be lost. */
 	if (holds_zero(fsdp_json_get_text(json, "class")) ||
 		holds_zero(fsdp_json_get_text(json, "orig_class")))
-		return invalid(plan, "the name of a class holds a zero byte");
+		return fsdp_plan_invalid(plan, "the name of a class holds a zero byte");
 	uint32_t raw = intern_module(plan, name);
 	uint32_t clean = clean_module(plan, name);
 	struct fsdp_module_record *module =
@@ -148,20 +131,21 @@ static bool read_module(struct plan *plan, const struct fsdp_json *json, uint32_
 		.original_class = keep(plan, fsdp_json_get_text(json, "orig_class")),
 	};
 	if (index == 0 && raw != 0)
-		return invalid(plan, "the first module is not the root");
+		return fsdp_plan_invalid(plan, "the first module is not the root");
 	if (index != 0) {
 		uint32_t above =
 			raw == 0 ? FSDP_NONE : fsdp_names_at(&model->names, raw)->parent;
 		if (above != FSDP_NONE)
 			module->parent = fsdp_table_get(&plan->visit_of, above);
 		if (module->parent == FSDP_NONE)
-			return invalid(plan, "a module stands before the one it lies in");
+			return fsdp_plan_invalid(
+				plan, "a module stands before the one it lies in");
 		const struct fsdp_module_record *parent =
 			fsdp_vec_at(&model->modules, module->parent);
 		module->depth = parent->depth + 1;
 	}
 	if (fsdp_table_get(&plan->visit_of, raw) != FSDP_NONE)
-		return invalid(plan, "two modules have the same name");
+		return fsdp_plan_invalid(plan, "two modules have the same name");
 	if (!fsdp_table_set(&plan->visit_of, raw, index))
 		return fsdp_arena_fail(plan->reading->scratch, plan->error);
 	int64_t same_as;
@@ -169,15 +153,16 @@ static bool read_module(struct plan *plan, const struct fsdp_json *json, uint32_
 		module->same_as = (uint32_t)same_as;
 	else if (fsdp_json_get(json, "same_as") != NULL &&
 		 fsdp_json_get(json, "same_as")->kind != FSDP_JSON_NULL)
-		say(plan, name, "same_as is not the index of an earlier module");
+		fsdp_plan_say(
+			plan, name, "same_as is not the index of an earlier module");
 	return *plan->error == NULL;
 }
 
-static bool read_modules(struct plan *plan)
+static bool read_modules(struct fsdp_plan_reading *plan)
 {
 	const struct fsdp_json *modules = fsdp_json_get(plan->root, "modules");
 	if (!fsdp_json_is(modules, FSDP_JSON_ARRAY) || modules->count == 0)
-		return invalid(plan, "it lists no modules");
+		return fsdp_plan_invalid(plan, "it lists no modules");
 	for (uint32_t i = 0; i < modules->count; i++)
 		if (!read_module(plan, &modules->items[i], i))
 			return false;
@@ -187,15 +172,15 @@ static bool read_modules(struct plan *plan)
 /* ---- PyTorch's traversal ---- */
 
 static bool mark_parameters(
-	struct plan *plan, unsigned char **ret_marks, size_t *ret_count)
+	struct fsdp_plan_reading *plan, unsigned char **ret_marks, size_t *ret_count)
 {
 	const struct fsdp_json *names = fsdp_json_get(plan->root, "parameter_names");
 	struct fsdp_names *table = &plan->model->names;
 	if (names != NULL && names->kind != FSDP_JSON_ARRAY)
-		return invalid(plan, "parameter_names is no list");
+		return fsdp_plan_invalid(plan, "parameter_names is no list");
 	for (uint32_t i = 0; names != NULL && i < names->count; i++) {
 		if (names->items[i].kind != FSDP_JSON_TEXT)
-			return invalid(
+			return fsdp_plan_invalid(
 				plan, "parameter_names holds something that is no text");
 		if (fsdp_names_intern(table, 0, names->items[i].text) == FSDP_NONE)
 			return fsdp_arena_fail(plan->model->arena, plan->error);
@@ -227,7 +212,8 @@ static bool may_drop(struct fsdp_span segment)
 }
 
 /* Mostly the prefix is the module's own raw name, whose clean form is known. */
-static bool clean_prefix(struct plan *plan, struct fsdp_module_record *module)
+static bool clean_prefix(
+	struct fsdp_plan_reading *plan, struct fsdp_module_record *module)
 {
 	module->torch_clean = module->name;
 	if (module->torch_prefix == module->raw_name)
@@ -240,7 +226,7 @@ static bool clean_prefix(struct plan *plan, struct fsdp_module_record *module)
 	return module->torch_clean != FSDP_NONE;
 }
 
-static bool set_prefixes(struct plan *plan)
+static bool set_prefixes(struct fsdp_plan_reading *plan)
 {
 	struct fsdp_model *model = plan->model;
 	unsigned char *marks = NULL;
@@ -268,27 +254,27 @@ static bool set_prefixes(struct plan *plan)
 
 /* ---- shapes ---- */
 
-static bool read_shape(struct plan *plan, const struct fsdp_json *json,
+bool fsdp_plan_read_shape(struct fsdp_plan_reading *plan, const struct fsdp_json *json,
 	fsdp_ints *ret_shape, uint8_t *ret_dims)
 {
 	int64_t shape[FSDP_DIMS_MAX];
 	uint64_t numel;
 	if (!fsdp_json_is(json, FSDP_JSON_ARRAY) || json->count > FSDP_DIMS_MAX)
-		return invalid(plan, "a shape is no list of integers");
+		return fsdp_plan_invalid(plan, "a shape is no list of integers");
 	for (uint32_t i = 0; i < json->count; i++) {
 		if (json->items[i].kind != FSDP_JSON_INTEGER)
-			return invalid(plan, "a shape is no list of integers");
+			return fsdp_plan_invalid(plan, "a shape is no list of integers");
 		shape[i] = json->items[i].integer;
 	}
 	if (!fsdp_numel(shape, json->count, &numel) || numel > INT64_MAX / 16)
-		return invalid(plan, "a shape is negative or overflows");
+		return fsdp_plan_invalid(plan, "a shape is negative or overflows");
 	*ret_dims = (uint8_t)json->count;
 	*ret_shape = fsdp_build_ints(plan->model, shape, json->count, plan->error);
 	return *ret_shape != FSDP_NONE;
 }
 
-/* Of a unit; compared with the list of parameters when all is read. */
-static bool state_shape(struct plan *plan, uint32_t name, fsdp_ints shape, uint8_t dims)
+bool fsdp_plan_state_shape(
+	struct fsdp_plan_reading *plan, uint32_t name, fsdp_ints shape, uint8_t dims)
 {
 	struct stated *stated = fsdp_vec_push(&plan->stated);
 	if (stated == NULL)
@@ -299,13 +285,14 @@ static bool state_shape(struct plan *plan, uint32_t name, fsdp_ints shape, uint8
 
 /* ---- parameters and buffers ---- */
 
-static bool read_planned(struct plan *plan, const struct fsdp_json *json, bool is_buffer)
+static bool read_planned(
+	struct fsdp_plan_reading *plan, const struct fsdp_json *json, bool is_buffer)
 {
 	struct fsdp_model *model = plan->model;
 	struct fsdp_span fqn = fsdp_json_get_text(json, "fqn");
 	struct fsdp_span shared = fsdp_json_get_text(json, "shared_with");
 	if (fqn.data == NULL)
-		return invalid(plan, "a parameter has no fqn");
+		return fsdp_plan_invalid(plan, "a parameter has no fqn");
 	struct fsdp_planned *planned =
 		fsdp_build_push(model, &model->planned, NULL, plan->error);
 	if (planned == NULL)
@@ -328,19 +315,20 @@ static bool read_planned(struct plan *plan, const struct fsdp_json *json, bool i
 		(shared.data != NULL && planned->shared_with == FSDP_NONE))
 		return fsdp_arena_fail(model->arena, plan->error);
 	if (planned->dtype == FSDP_DTYPE_UNKNOWN)
-		say(plan, fqn, "%.*s has no known dtype", shown(fqn),
+		fsdp_plan_say(plan, fqn, "%.*s has no known dtype", fsdp_plan_shown(fqn),
 			(const char *)fqn.data);
-	return read_shape(
+	return fsdp_plan_read_shape(
 		plan, fsdp_json_get(json, "shape"), &planned->shape, &planned->dims);
 }
 
-static bool read_planned_list(struct plan *plan, const char *key, bool is_buffer)
+static bool read_planned_list(
+	struct fsdp_plan_reading *plan, const char *key, bool is_buffer)
 {
 	const struct fsdp_json *list = fsdp_json_get(plan->root, key);
 	if (list == NULL)
 		return true;
 	if (list->kind != FSDP_JSON_ARRAY)
-		return invalid(plan, "parameters and buffers are lists");
+		return fsdp_plan_invalid(plan, "parameters and buffers are lists");
 	for (uint32_t i = 0; i < list->count; i++)
 		if (!read_planned(plan, &list->items[i], is_buffer))
 			return false;
@@ -349,7 +337,7 @@ static bool read_planned_list(struct plan *plan, const char *key, bool is_buffer
 
 /* ---- meshes ---- */
 
-static bool read_mesh(struct plan *plan, uint32_t *ret_mesh)
+static bool read_mesh(struct fsdp_plan_reading *plan, uint32_t *ret_mesh)
 {
 	const struct fsdp_json *mesh = fsdp_json_get(plan->root, "mesh");
 	const struct fsdp_json *shape = fsdp_json_get(mesh, "shape");
@@ -361,15 +349,15 @@ static bool read_mesh(struct plan *plan, uint32_t *ret_mesh)
 		return true;
 	if (!fsdp_json_is(shape, FSDP_JSON_ARRAY) || shape->count == 0 ||
 		shape->count > 8)
-		return invalid(plan, "the mesh has no shape");
+		return fsdp_plan_invalid(plan, "the mesh has no shape");
 	for (uint32_t i = 0; i < shape->count; i++) {
 		if (shape->items[i].kind != FSDP_JSON_INTEGER ||
 			shape->items[i].integer < 1)
-			return invalid(plan, "the mesh has no shape");
+			return fsdp_plan_invalid(plan, "the mesh has no shape");
 		sizes[i] = shape->items[i].integer;
 	}
 	if (!fsdp_numel(sizes, shape->count, &ranks) || ranks > RANKS_MAX)
-		return invalid(plan, "the mesh is too large");
+		return fsdp_plan_invalid(plan, "the mesh is too large");
 	struct fsdp_mesh_record *record =
 		fsdp_build_push(plan->model, &plan->model->meshes, ret_mesh, plan->error);
 	if (record == NULL)
@@ -398,7 +386,8 @@ static bool read_mesh(struct plan *plan, uint32_t *ret_mesh)
 }
 
 /* The mesh of some placements: dimensions of the plan's mesh by name, in their order. */
-static bool sub_mesh(struct plan *plan, const struct fsdp_json *names, uint32_t *ret_mesh)
+static bool sub_mesh(
+	struct fsdp_plan_reading *plan, const struct fsdp_json *names, uint32_t *ret_mesh)
 {
 	struct fsdp_model *model = plan->model;
 	*ret_mesh = model->plan.mesh;
@@ -468,16 +457,16 @@ static const char *const apis[] = { "fsdp1", "fsdp2", NULL };
 static const char *const strategies[] = { "FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD",
 	"HYBRID_SHARD", "_HYBRID_SHARD_ZERO2", NULL };
 
-/* Full name of a unit's parameter: clean(module + ".") + fqn. */
-static uint32_t full_name(struct plan *plan, uint32_t module, struct fsdp_span fqn)
+uint32_t fsdp_plan_full_name(
+	struct fsdp_plan_reading *plan, uint32_t module, struct fsdp_span fqn)
 {
 	const struct fsdp_module_record *record =
 		fsdp_vec_at(&plan->model->modules, module);
 	return fsdp_names_intern(&plan->model->names, record->name, fqn);
 }
 
-static struct fsdp_unit_fqn_record *add_fqn(
-	struct plan *plan, struct fsdp_unit_record *unit)
+struct fsdp_unit_fqn_record *fsdp_plan_add_fqn(
+	struct fsdp_plan_reading *plan, struct fsdp_unit_record *unit)
 {
 	struct fsdp_unit_fqn_record *fqn =
 		fsdp_build_push(plan->model, &plan->model->unit_fqns, NULL, plan->error);
@@ -488,8 +477,8 @@ static struct fsdp_unit_fqn_record *add_fqn(
 	return fqn;
 }
 
-static bool add_placement(
-	struct plan *plan, const struct fsdp_json *param, uint32_t *ret_placement)
+static bool add_placement(struct fsdp_plan_reading *plan, const struct fsdp_json *param,
+	uint32_t *ret_placement)
 {
 	const struct fsdp_json *list = fsdp_json_get(param, "placements");
 	struct fsdp_model *model = plan->model;
@@ -509,8 +498,8 @@ static bool add_placement(
 }
 
 /* fsdp2: full names; what lies below the unit's module has a relative one too. */
-static bool read_params(
-	struct plan *plan, const struct fsdp_json *json, struct fsdp_unit_record *unit)
+static bool read_params(struct fsdp_plan_reading *plan, const struct fsdp_json *json,
+	struct fsdp_unit_record *unit)
 {
 	const struct fsdp_json *params = fsdp_json_get(json, "params");
 	const struct fsdp_module_record *module =
@@ -520,8 +509,9 @@ static bool read_params(
 		i++) {
 		struct fsdp_span fqn = fsdp_json_get_text(&params->items[i], "fqn");
 		if (fqn.data == NULL)
-			return invalid(plan, "a parameter of a unit has no fqn");
-		struct fsdp_unit_fqn_record *record = add_fqn(plan, unit);
+			return fsdp_plan_invalid(
+				plan, "a parameter of a unit has no fqn");
+		struct fsdp_unit_fqn_record *record = fsdp_plan_add_fqn(plan, unit);
 		if (record == NULL)
 			return false;
 		record->full = fsdp_names_intern(&plan->model->names, 0, fqn);
@@ -538,422 +528,19 @@ static bool read_params(
 		const struct fsdp_json *shape = fsdp_json_get(&params->items[i], "shape");
 		if (!add_placement(plan, &params->items[i], &record->placement) ||
 			(shape != NULL &&
-				(!read_shape(plan, shape, &stated.shape, &stated.dims) ||
-					!state_shape(plan, record->full, stated.shape,
-						stated.dims))))
+				(!fsdp_plan_read_shape(
+					 plan, shape, &stated.shape, &stated.dims) ||
+					!fsdp_plan_state_shape(plan, record->full,
+						stated.shape, stated.dims))))
 			return false;
 	}
 	return true;
 }
 
-/* ---- flat parameters ---- */
+/* ---- the rest of a unit ---- */
 
-/* A flat parameter while it is read. */
-struct flat_reading {
-	const struct fsdp_json *json;
-	struct fsdp_unit_record *unit;
-	struct fsdp_flat_record *record;
-	struct fsdp_span name; /* of the unit, clean */
-	struct fsdp_flat_layout layout;
-	/* What lies between the parameters, as recorded; NULL: by the rules. */
-	const struct fsdp_json *numels, *mask;
-	uint32_t at; /* the next of these */
-};
-
-/* The dtype that parameters are computed in: 16 bytes of it are aligned to. */
-static uint32_t compute_item_bytes(const struct flat_reading *reading)
-{
-	uint32_t dtype = reading->record->dtype;
-	for (uint32_t i = 0; i < reading->unit->mixed_count; i++)
-		if (strcmp(reading->unit->mixed[i].key, "param_dtype") == 0)
-			dtype = fsdp_dtype_find(
-				fsdp_span_text(reading->unit->mixed[i].value));
-	return fsdp_dtype(dtype)->storage_bytes;
-}
-
-static bool add_entry(struct plan *plan, struct flat_reading *reading,
-	struct fsdp_flat_entry_record entry)
-{
-	if (entry.fqn == FSDP_NONE && entry.numel == 0)
-		return true;
-	struct fsdp_flat_entry_record *record = fsdp_build_push(
-		plan->model, &plan->model->flat_entries, NULL, plan->error);
-	if (record == NULL)
-		return false;
-	entry.start = reading->layout.numel;
-	*record = entry;
-	if (!fsdp_flat_add(&reading->layout, entry.numel))
-		return invalid(plan, "a flat parameter overflows");
-	return true;
-}
-
-static bool add_padding(struct plan *plan, struct flat_reading *reading, uint64_t numel)
-{
-	return add_entry(plan, reading,
-		(struct fsdp_flat_entry_record){
-			.fqn = FSDP_NONE, .shape = FSDP_NONE, .numel = numel });
-}
-
-/* Recorded padding up to the next parameter, or up to the end. */
-static bool add_recorded_padding(struct plan *plan, struct flat_reading *reading)
-{
-	int64_t numel;
-	for (; reading->at < reading->mask->count &&
-		reading->mask->items[reading->at].integer;
-		reading->at++)
-		if (!fsdp_json_integer_at(reading->numels, reading->at, &numel) ||
-			!add_padding(plan, reading, (uint64_t)numel))
-			return false;
-	reading->at++; /* the parameter itself */
-	return true;
-}
-
-static bool read_flat_entry(struct plan *plan, struct flat_reading *reading,
-	struct fsdp_span fqn, const struct fsdp_json *shape, int64_t recorded)
-{
-	struct fsdp_flat_entry_record entry = { 0 };
-	struct fsdp_unit_fqn_record *record = add_fqn(plan, reading->unit);
-	uint8_t dims = 0;
-	if (record == NULL || !read_shape(plan, shape, &entry.shape, &dims))
-		return false;
-	record->relative = fsdp_names_intern(&plan->model->names, 0, fqn);
-	record->full = full_name(plan, reading->unit->module, fqn);
-	if (record->relative == FSDP_NONE || record->full == FSDP_NONE)
-		return fsdp_arena_fail(plan->model->arena, plan->error);
-	if (!state_shape(plan, record->full, entry.shape, dims))
-		return false;
-	(void)fsdp_numel(fsdp_model_ints(plan->model, entry.shape), dims, &entry.numel);
-	entry.fqn = record->full;
-	entry.dims = dims;
-	if (recorded < 0 || (uint64_t)recorded != entry.numel)
-		say(plan, reading->name,
-			"%.*s: numel %lld is not the product of its shape", shown(fqn),
-			(const char *)fqn.data, (long long)recorded);
-	if (reading->mask != NULL
-			? !add_recorded_padding(plan, reading)
-			: !add_padding(plan, reading, fsdp_flat_gap(&reading->layout)))
-		return false;
-	return add_entry(plan, reading, entry);
-}
-
-/* Whether the recorded padding has the parameters of the unit between its entries. */
-static bool padding_fits(
-	const struct flat_reading *reading, const struct fsdp_json *shapes)
-{
-	uint32_t parameters = 0;
-	if (reading->mask->count != reading->numels->count)
-		return false;
-	for (uint32_t i = 0; i < reading->mask->count; i++) {
-		const struct fsdp_json *mask = &reading->mask->items[i];
-		int64_t numel;
-		uint64_t product = 1;
-		if (mask->kind != FSDP_JSON_BOOL ||
-			!fsdp_json_integer_at(reading->numels, i, &numel) || numel < 0)
-			return false;
-		if (mask->integer)
-			continue;
-		if (parameters == shapes->count)
-			return false;
-		const struct fsdp_json *shape = &shapes->items[parameters++];
-		for (uint32_t k = 0; k < shape->count; k++)
-			if (shape->kind != FSDP_JSON_ARRAY ||
-				!fsdp_mul(product, (uint64_t)shape->items[k].integer,
-					&product))
-				return false;
-		if (product != (uint64_t)numel)
-			return false;
-	}
-	return parameters == shapes->count;
-}
-
-/* What is recorded about padding comes first: other releases had other rules. */
-static void choose_padding(
-	struct plan *plan, struct flat_reading *reading, const struct fsdp_json *shapes)
-{
-	const struct fsdp_unit_record *unit = reading->unit;
-	uint32_t group = strcmp(unit->strategy, "NO_SHARD") == 0
-				 ? unit->replicate_world_size
-				 : unit->shard_world_size;
-	reading->layout.rules = fsdp_flat_rules(
-		unit->use_orig_params == 1, compute_item_bytes(reading), group);
-	reading->numels = fsdp_json_get(reading->json, "numels_with_padding");
-	reading->mask = fsdp_json_get(reading->json, "is_padding");
-	if (reading->numels == NULL && reading->mask == NULL)
-		return;
-	if (fsdp_json_is_list(reading->numels) &&
-		fsdp_json_is(reading->mask, FSDP_JSON_ARRAY) &&
-		padding_fits(reading, shapes))
-		return;
-	reading->numels = reading->mask = NULL;
-	say(plan, reading->name,
-		"numels_with_padding and is_padding do not fit the shapes of its "
-		"parameters; the padding was worked out anew");
-}
-
-static bool read_flat_entries(struct plan *plan, struct flat_reading *reading)
-{
-	const struct fsdp_json *fqns = fsdp_json_get(reading->json, "fqns");
-	const struct fsdp_json *shapes = fsdp_json_get(reading->json, "shapes");
-	const struct fsdp_json *numels = fsdp_json_get(reading->json, "numels");
-	if (!fsdp_json_is(fqns, FSDP_JSON_ARRAY) ||
-		!fsdp_json_is(shapes, FSDP_JSON_ARRAY) || !fsdp_json_is_list(numels) ||
-		fqns->count != shapes->count || fqns->count != numels->count)
-		return invalid(plan,
-			"fqns, shapes and numels of a flat parameter differ in length");
-	choose_padding(plan, reading, shapes);
-	for (uint32_t i = 0; i < fqns->count; i++) {
-		int64_t numel;
-		if (fqns->items[i].kind != FSDP_JSON_TEXT ||
-			!fsdp_json_integer_at(numels, i, &numel))
-			return invalid(
-				plan, "a flat parameter's entry has no name or numel");
-		if (!read_flat_entry(
-			    plan, reading, fqns->items[i].text, &shapes->items[i], numel))
-			return false;
-	}
-	return reading->mask != NULL
-		       ? add_recorded_padding(plan, reading)
-		       : add_padding(plan, reading, fsdp_flat_rest(&reading->layout));
-}
-
-static bool read_ties(struct plan *plan, struct flat_reading *reading)
-{
-	const struct fsdp_json *shared = fsdp_json_get(reading->json, "shared");
-	for (uint32_t i = 0; fsdp_json_is(shared, FSDP_JSON_ARRAY) && i < shared->count;
-		i++) {
-		struct fsdp_span fqn = fsdp_json_get_text(&shared->items[i], "fqn");
-		struct fsdp_span same_as =
-			fsdp_json_get_text(&shared->items[i], "same_as");
-		if (fqn.data == NULL || same_as.data == NULL)
-			return invalid(plan, "a shared name of a unit is incomplete");
-		struct fsdp_flat_tie_record *tie = fsdp_build_push(
-			plan->model, &plan->model->flat_ties, NULL, plan->error);
-		if (tie == NULL)
-			return false;
-		tie->fqn = full_name(plan, reading->unit->module, fqn);
-		tie->same_as = full_name(plan, reading->unit->module, same_as);
-		if (tie->fqn == FSDP_NONE || tie->same_as == FSDP_NONE)
-			return fsdp_arena_fail(plan->model->arena, plan->error);
-		reading->record->tie_count++;
-	}
-	return true;
-}
-
-/* A size that the plan records beside the one that follows from the rest. */
-static bool compare_size(struct plan *plan, const struct flat_reading *reading,
-	const char *key, uint64_t expected)
-{
-	int64_t recorded;
-	if (!fsdp_json_get_integer(reading->json, key, 0, INT64_MAX, &recorded))
-		return invalid(plan, "a flat parameter lacks its sizes");
-	if ((uint64_t)recorded != expected)
-		say(plan, reading->name,
-			"%s is %lld, but %llu elements over %u ranks give %llu", key,
-			(long long)recorded, (unsigned long long)reading->record->numel,
-			reading->record->shards, (unsigned long long)expected);
-	return true;
-}
-
-static bool compare_sizes(struct plan *plan, const struct flat_reading *reading)
-{
-	struct fsdp_flat_cut cut = fsdp_ledger_cut(reading->record);
-	const struct fsdp_json *padded =
-		fsdp_json_get(reading->json, "shard_numel_padded");
-	if (!compare_size(plan, reading, "unpadded_unsharded_numel", cut.numel) ||
-		!compare_size(plan, reading, "sharded_numel", cut.shard_numel) ||
-		!compare_size(
-			plan, reading, "unsharded_numel", cut.shard_numel * cut.shards))
-		return false;
-	if (!fsdp_json_is_list(padded))
-		return true;
-	bool same = padded->count == cut.shards;
-	int64_t recorded;
-	uint32_t rank = 0;
-	for (; same && rank < padded->count; rank += same)
-		same = fsdp_json_integer_at(padded, rank, &recorded) &&
-		       (uint64_t)recorded == fsdp_flat_padding(&cut, rank);
-	if (!same)
-		say(plan, reading->name,
-			"shard_numel_padded is not what %llu elements over %u ranks "
-			"give",
-			(unsigned long long)cut.numel, cut.shards);
-	return true;
-}
-
-/* ---- recorded spans against worked-out ones ---- */
-
-static void __attribute__((format(printf, 5, 6)))
-say_span(struct plan *plan, const struct flat_reading *reading, uint32_t rank,
-	struct fsdp_span fqn, const char *format, ...)
-{
-	char text[512];
-	struct fsdp_span full = fqn;
-	va_list arguments;
-	va_start(arguments, format);
-	vsnprintf(text, sizeof text, format, arguments);
-	va_end(arguments);
-	uint32_t name = fqn.data == NULL ? FSDP_NONE
-					 : full_name(plan, reading->unit->module, fqn);
-	if (name != FSDP_NONE)
-		full = fsdp_model_name(plan->model, name, plan->reading->scratch);
-	fsdp_find(&plan->model->findings, FSDP_RULE_PLAN_INVALID,
-		FSDP_PLACE(.file = plan->path, .module = reading->name, .tensor = full,
-			.rank = rank),
-		"unit \"%.*s\", rank %u%s%.*s: %s", shown(reading->name),
-		(const char *)reading->name.data, rank, fqn.data != NULL ? ", " : "",
-		shown(fqn), fqn.data != NULL ? (const char *)fqn.data : "", text);
-}
-
-/* The next part of a parameter on the rank: recorded spans pass over padding. */
-static bool next_parameter(const struct plan *plan, const struct flat_reading *reading,
-	uint32_t rank, uint32_t *entry, struct fsdp_flat_part *ret_part)
-{
-	for (; fsdp_ledger_next(plan->model, reading->record, rank, entry, ret_part);
-		++*entry)
-		if (fsdp_ledger_entry(plan->model, reading->record, *entry)->fqn !=
-			FSDP_NONE)
-			return true;
-	return false;
-}
-
-static bool span_has(
-	const struct fsdp_json *span, const char *key, uint64_t expected, int64_t *ret)
-{
-	*ret = -1;
-	return fsdp_json_get_integer(span, key, INT64_MIN, INT64_MAX, ret) &&
-	       (uint64_t)*ret == expected;
-}
-
-static void compare_span(struct plan *plan, const struct flat_reading *reading,
-	uint32_t rank, struct fsdp_span fqn, const struct fsdp_json *span,
-	const struct fsdp_flat_part *part)
-{
-	int64_t found[4];
-	bool same = span_has(span, "flat_start", part->shard_start, &found[0]);
-	same &= span_has(
-		span, "flat_end", part->shard_start + part->numel - 1, &found[1]);
-	same &= span_has(span, "param_start", part->param_start, &found[2]);
-	same &= span_has(
-		span, "param_end", part->param_start + part->numel - 1, &found[3]);
-	if (same)
-		return;
-	say_span(plan, reading, rank, fqn,
-		"the plan has elements %lld-%lld at %lld-%lld of the shard, but they are "
-		"%llu-%llu at %llu-%llu",
-		(long long)found[2], (long long)found[3], (long long)found[0],
-		(long long)found[1], (unsigned long long)part->param_start,
-		(unsigned long long)(part->param_start + part->numel - 1),
-		(unsigned long long)part->shard_start,
-		(unsigned long long)(part->shard_start + part->numel - 1));
-}
-
-/* In order. The first one of another parameter ends it: those behind it would only
- * repeat that. */
-static void compare_rank(struct plan *plan, const struct flat_reading *reading,
-	uint32_t rank, const struct fsdp_json *spans)
-{
-	struct fsdp_flat_part part;
-	uint32_t entry = 0;
-	for (uint32_t i = 0; fsdp_json_is(spans, FSDP_JSON_ARRAY) && i < spans->count;
-		i++, entry++) {
-		struct fsdp_span fqn = fsdp_json_get_text(&spans->items[i], "fqn");
-		if (!next_parameter(plan, reading, rank, &entry, &part)) {
-			say_span(plan, reading, rank, fqn,
-				"the plan has a span, but the rank holds nothing of it");
-			return;
-		}
-		uint32_t name =
-			fsdp_ledger_entry(plan->model, reading->record, entry)->fqn;
-		struct fsdp_span expected =
-			fsdp_model_name(plan->model, name, plan->reading->scratch);
-		if (fqn.data == NULL ||
-			full_name(plan, reading->unit->module, fqn) != name) {
-			say_span(plan, reading, rank, fqn,
-				"the plan's span stands where one of %.*s belongs",
-				shown(expected), (const char *)expected.data);
-			return;
-		}
-		compare_span(plan, reading, rank, fqn, &spans->items[i], &part);
-	}
-	if (!next_parameter(plan, reading, rank, &entry, &part))
-		return;
-	uint32_t name = fsdp_ledger_entry(plan->model, reading->record, entry)->fqn;
-	struct fsdp_span text =
-		fsdp_model_name(plan->model, name, plan->reading->scratch);
-	say_span(plan, reading, rank, (struct fsdp_span){ 0 },
-		"the plan has no span of %.*s, of which the rank holds elements "
-		"%llu-%llu",
-		shown(text), text.data != NULL ? (const char *)text.data : "",
-		(unsigned long long)part.param_start,
-		(unsigned long long)(part.param_start + part.numel - 1));
-}
-
-/* Ranks stand in ascending order, so each is compared once. */
-static void compare_ranks(struct plan *plan, const struct flat_reading *reading)
-{
-	const struct fsdp_json *ranks = fsdp_json_get(reading->json, "ranks");
-	int64_t least = 0, rank;
-	for (uint32_t i = 0; fsdp_json_is(ranks, FSDP_JSON_ARRAY) && i < ranks->count;
-		i++) {
-		const struct fsdp_json *item = &ranks->items[i];
-		if (!fsdp_json_get_integer(
-			    item, "rank", least, reading->record->shards - 1, &rank)) {
-			const struct fsdp_json *found = fsdp_json_get(item, "rank");
-			say(plan, reading->name,
-				"unit \"%.*s\": spans of rank %lld are not those of the "
-				"next of its %u shard ranks",
-				shown(reading->name), (const char *)reading->name.data,
-				fsdp_json_is(found, FSDP_JSON_INTEGER)
-					? (long long)found->integer
-					: -1LL,
-				reading->record->shards);
-			return;
-		}
-		compare_rank(plan, reading, (uint32_t)rank, fsdp_json_get(item, "spans"));
-		least = rank + 1;
-	}
-}
-
-static bool read_flat(
-	struct plan *plan, const struct fsdp_json *json, struct fsdp_unit_record *unit)
-{
-	struct fsdp_model *model = plan->model;
-	const struct fsdp_module_record *module =
-		fsdp_vec_at(&model->modules, unit->module);
-	struct flat_reading reading = {
-		.json = fsdp_json_get(json, "flat_parameter"),
-		.unit = unit,
-	};
-	if (!fsdp_json_is(reading.json, FSDP_JSON_OBJECT))
-		return true;
-	reading.name = fsdp_model_name(model, module->name, plan->reading->scratch);
-	if (reading.name.data == NULL)
-		return fsdp_arena_fail(plan->reading->scratch, plan->error);
-	reading.record = fsdp_build_push(model, &model->flats, &unit->flat, plan->error);
-	if (reading.record == NULL)
-		return false;
-	*reading.record = (struct fsdp_flat_record){
-		.dtype = fsdp_dtype_find(fsdp_json_get_text(reading.json, "dtype")),
-		.shards = unit->shard_world_size,
-		.first_entry = (uint32_t)model->flat_entries.count,
-		.first_tie = (uint32_t)model->flat_ties.count,
-		.requires_grad =
-			(int8_t)fsdp_json_get_truth(reading.json, "requires_grad"),
-		.from_plan = true,
-	};
-	if (!read_flat_entries(plan, &reading) || !read_ties(plan, &reading))
-		return false;
-	reading.record->entry_count =
-		(uint32_t)model->flat_entries.count - reading.record->first_entry;
-	reading.record->numel = reading.layout.numel;
-	if (!compare_sizes(plan, &reading))
-		return false;
-	compare_ranks(plan, &reading);
-	return *plan->error == NULL;
-}
-
-static bool read_mixed(
-	struct plan *plan, const struct fsdp_json *json, struct fsdp_unit_record *unit)
+static bool read_mixed(struct fsdp_plan_reading *plan, const struct fsdp_json *json,
+	struct fsdp_unit_record *unit)
 {
 	const struct fsdp_json *mixed = fsdp_json_get(json, "mixed_precision");
 	if (!fsdp_json_is(mixed, FSDP_JSON_OBJECT))
@@ -973,24 +560,25 @@ static bool read_mixed(
 	return true;
 }
 
-static uint32_t find_visit(struct plan *plan, struct fsdp_span raw)
+static uint32_t find_visit(struct fsdp_plan_reading *plan, struct fsdp_span raw)
 {
 	uint32_t name = raw.size == 0 ? 0 : fsdp_names_find(&plan->model->names, 0, raw);
 	return name == FSDP_NONE ? FSDP_NONE : fsdp_table_get(&plan->visit_of, name);
 }
 
-static void mark_unit(
-	struct plan *plan, uint32_t visit, uint32_t unit, struct fsdp_span name)
+static void mark_unit(struct fsdp_plan_reading *plan, uint32_t visit, uint32_t unit,
+	struct fsdp_span name)
 {
 	struct fsdp_module_record *module = fsdp_vec_at(&plan->model->modules, visit);
 	if (module->unit != FSDP_NONE)
-		say(plan, name, "two units shard the module \"%.*s\"", shown(name),
-			(const char *)name.data);
+		fsdp_plan_say(plan, name, "two units shard the module \"%.*s\"",
+			fsdp_plan_shown(name), (const char *)name.data);
 	module->unit = unit;
 }
 
 /* A group over several modules marks each of them. */
-static void mark_group(struct plan *plan, const struct fsdp_json *json, uint32_t unit)
+static void mark_group(
+	struct fsdp_plan_reading *plan, const struct fsdp_json *json, uint32_t unit)
 {
 	const struct fsdp_json *modules = fsdp_json_get(json, "modules");
 	for (uint32_t i = 0; fsdp_json_is(modules, FSDP_JSON_ARRAY) && i < modules->count;
@@ -999,10 +587,10 @@ static void mark_group(struct plan *plan, const struct fsdp_json *json, uint32_t
 			continue;
 		uint32_t visit = find_visit(plan, modules->items[i].text);
 		if (visit == FSDP_NONE)
-			say(plan, modules->items[i].text,
+			fsdp_plan_say(plan, modules->items[i].text,
 				"a unit names the module \"%.*s\", which the plan does "
 				"not list",
-				shown(modules->items[i].text),
+				fsdp_plan_shown(modules->items[i].text),
 				(const char *)modules->items[i].text.data);
 		else if (((const struct fsdp_module_record *)fsdp_vec_at(
 				  &plan->model->modules, visit))
@@ -1013,44 +601,45 @@ static void mark_group(struct plan *plan, const struct fsdp_json *json, uint32_t
 
 /* Groups of ranks cut the world into equal parts: a mesh is of all ranks or a slice of
  * such a one, and so are process groups. */
-static void check_group(
-	struct plan *plan, struct fsdp_span unit, const char *what, int64_t ranks)
+static void check_group(struct fsdp_plan_reading *plan, struct fsdp_span unit,
+	const char *what, int64_t ranks)
 {
 	int64_t world = plan->model->plan.world_size;
 	if (world % ranks != 0)
-		say(plan, unit, "%s %lld ranks, which do not divide the world of %lld",
-			what, (long long)ranks, (long long)world);
+		fsdp_plan_say(plan, unit,
+			"%s %lld ranks, which do not divide the world of %lld", what,
+			(long long)ranks, (long long)world);
 }
 
-static bool read_unit(struct plan *plan, const struct fsdp_json *json)
+static bool read_unit(struct fsdp_plan_reading *plan, const struct fsdp_json *json)
 {
 	struct fsdp_model *model = plan->model;
 	struct fsdp_span name = fsdp_json_get_text(json, "module");
 	int64_t shards = 1, copies = 1, visit;
 	if (name.data == NULL)
-		return invalid(plan, "a unit names no module");
+		return fsdp_plan_invalid(plan, "a unit names no module");
 	uint32_t module = find_visit(plan, name);
 	if (module == FSDP_NONE) {
-		say(plan, name,
+		fsdp_plan_say(plan, name,
 			"a unit shards the module \"%.*s\", which the plan does not list",
-			shown(name), (const char *)name.data);
+			fsdp_plan_shown(name), (const char *)name.data);
 		return true;
 	}
 	if (fsdp_json_get_integer(json, "visit", INT64_MIN, INT64_MAX, &visit) &&
 		visit != module)
-		say(plan, name,
+		fsdp_plan_say(plan, name,
 			"the unit's visit %lld is not that of its module, which is %u",
 			(long long)visit, module);
 	const char *api = known_word(fsdp_json_get_text(json, "api"), apis);
 	const char *strategy =
 		known_word(fsdp_json_get_text(json, "strategy"), strategies);
 	if (api == NULL || strategy == NULL)
-		return invalid(plan, "a unit has an unknown api or strategy");
+		return fsdp_plan_invalid(plan, "a unit has an unknown api or strategy");
 	if (!fsdp_json_get_integer(json, "shard_world_size", 1, RANKS_MAX, &shards) ||
 		(fsdp_json_get(json, "replicate_world_size") != NULL &&
 			!fsdp_json_get_integer(
 				json, "replicate_world_size", 1, RANKS_MAX, &copies)))
-		return invalid(plan, "a unit has no world size");
+		return fsdp_plan_invalid(plan, "a unit has no world size");
 	check_group(plan, name, "the unit lies on", shards * copies);
 	uint32_t id;
 	struct fsdp_unit_record *unit =
@@ -1073,17 +662,17 @@ static bool read_unit(struct plan *plan, const struct fsdp_json *json)
 	};
 	mark_unit(plan, module, id, name);
 	mark_group(plan, json, id);
-	return read_mixed(plan, json, unit) && read_flat(plan, json, unit) &&
+	return read_mixed(plan, json, unit) && fsdp_plan_read_flat(plan, json, unit) &&
 	       read_params(plan, json, unit);
 }
 
-static bool read_units(struct plan *plan)
+static bool read_units(struct fsdp_plan_reading *plan)
 {
 	const struct fsdp_json *units = fsdp_json_get(plan->root, "units");
 	if (units == NULL)
 		return true;
 	if (units->kind != FSDP_JSON_ARRAY)
-		return invalid(plan, "units is no list");
+		return fsdp_plan_invalid(plan, "units is no list");
 	for (uint32_t i = 0; i < units->count; i++)
 		if (!read_unit(plan, &units->items[i]))
 			return false;
@@ -1101,7 +690,7 @@ static bool read_units(struct plan *plan)
 /* ---- the plan against itself ---- */
 
 /* A unit and the list of parameters say the same of a shape. */
-static bool check_shapes(struct plan *plan)
+static bool check_shapes(struct fsdp_plan_reading *plan)
 {
 	struct fsdp_model *model = plan->model;
 	size_t names = model->names.list.count, said = 0;
@@ -1131,16 +720,16 @@ static bool check_shapes(struct plan *plan)
 		if (text.data == NULL)
 			return fsdp_arena_fail(plan->reading->scratch, plan->error);
 		said++;
-		say(plan, text,
+		fsdp_plan_say(plan, text,
 			"%.*s has one shape among the parameters and another one in its "
 			"unit",
-			shown(text), (const char *)text.data);
+			fsdp_plan_shown(text), (const char *)text.data);
 	}
 	return true;
 }
 
 /* Every parameter of a unit is listed, and in one unit only. */
-static bool check_units(struct plan *plan)
+static bool check_units(struct fsdp_plan_reading *plan)
 {
 	struct fsdp_model *model = plan->model;
 	size_t names = model->names.list.count;
@@ -1169,11 +758,11 @@ static bool check_units(struct plan *plan)
 			text = fsdp_model_name(model, name, plan->reading->scratch);
 		if (text.data == NULL)
 			return fsdp_arena_fail(plan->reading->scratch, plan->error);
-		say(plan, (struct fsdp_span){ 0 },
+		fsdp_plan_say(plan, (struct fsdp_span){ 0 },
 			marks[name] & LISTED
 				? "parameter %.*s is in two units"
 				: "a unit holds %.*s, which is no parameter of the plan",
-			shown(text), (const char *)text.data);
+			fsdp_plan_shown(text), (const char *)text.data);
 	}
 	return true;
 }
@@ -1193,7 +782,7 @@ static bool is_wrapped(
 }
 
 /* A wrapped module with parameters has a unit; one without may have none. */
-static bool check_wrappers(struct plan *plan)
+static bool check_wrappers(struct fsdp_plan_reading *plan)
 {
 	struct fsdp_model *model = plan->model;
 	uint32_t *nearest = fsdp_arena_take(
@@ -1231,25 +820,25 @@ static bool check_wrappers(struct plan *plan)
 			fsdp_model_name(model, module->name, plan->reading->scratch);
 		if (name.data == NULL)
 			return fsdp_arena_fail(plan->reading->scratch, plan->error);
-		say(plan, name,
+		fsdp_plan_say(plan, name,
 			"module \"%.*s\" is wrapped by FSDP, but the plan has no unit "
 			"for it",
-			shown(name), (const char *)name.data);
+			fsdp_plan_shown(name), (const char *)name.data);
 	}
 	return true;
 }
 
 /* ---- the whole ---- */
 
-static bool read_head(struct plan *plan)
+static bool read_head(struct fsdp_plan_reading *plan)
 {
 	int64_t version, world = 0;
 	if (!fsdp_json_is(plan->root, FSDP_JSON_OBJECT) ||
 		fsdp_json_get_text(plan->root, "format").data == NULL ||
 		!fsdp_span_is(fsdp_json_get_text(plan->root, "format"), "fsdp-plan"))
-		return invalid(plan, "its format is not \"fsdp-plan\"");
+		return fsdp_plan_invalid(plan, "its format is not \"fsdp-plan\"");
 	if (!fsdp_json_get_integer(plan->root, "version", 1, INT64_MAX, &version))
-		return invalid(plan, "it has no version");
+		return fsdp_plan_invalid(plan, "it has no version");
 	if (version > 1) {
 		fsdp_fail(plan->error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
 			"the sharding plan has version %lld; this program reads version "
@@ -1259,7 +848,7 @@ static bool read_head(struct plan *plan)
 		return false;
 	}
 	if (!fsdp_json_get_integer(plan->root, "world_size", 1, RANKS_MAX, &world))
-		return invalid(plan, "it has no world size");
+		return fsdp_plan_invalid(plan, "it has no world size");
 	plan->model->plan.world_size = (uint32_t)world;
 	plan->model->plan.torch = keep(plan, fsdp_json_get_text(plan->root, "torch"));
 	if (!read_mesh(plan, &plan->model->plan.mesh))
@@ -1274,7 +863,7 @@ static bool read_head(struct plan *plan)
 }
 
 /* A plan that stands for itself shows its parameters as tensors without bytes. */
-static bool add_tensors(struct plan *plan)
+static bool add_tensors(struct fsdp_plan_reading *plan)
 {
 	struct fsdp_model *model = plan->model;
 	for (uint32_t i = 0; i < model->planned.count; i++) {
@@ -1303,7 +892,7 @@ static bool add_tensors(struct plan *plan)
 	return true;
 }
 
-static bool read_document(struct plan *plan)
+static bool read_document(struct fsdp_plan_reading *plan)
 {
 	struct fsdp_model *model = plan->model;
 	if (!read_head(plan) || !read_modules(plan) || !set_prefixes(plan) ||
@@ -1334,7 +923,7 @@ bool fsdp_plan_read(struct fsdp_reading *reading, struct fsdp_span bytes,
 	struct fsdp_span path, struct fsdp_error **ret_error)
 {
 	struct fsdp_error *local = NULL;
-	struct plan plan = {
+	struct fsdp_plan_reading plan = {
 		.reading = reading,
 		.model = reading->model,
 		.path = path,
