@@ -686,7 +686,6 @@ static bool spell_step(struct spelling *spelling, struct open *stack, size_t *de
 		--*depth;
 		return true;
 	}
-	size_t here = *depth - 1;
 	spelling->tokens[open->token].count +=
 		key != FSDP_REF_NONE && !open->pairs ? 2 : 1;
 	if (key != FSDP_REF_NONE) {
@@ -697,7 +696,6 @@ static bool spell_step(struct spelling *spelling, struct open *stack, size_t *de
 		while (*depth > before)
 			if (!spell_step(spelling, stack, depth))
 				return false;
-		(void)here;
 	}
 	return spell_one(spelling, value, stack, depth);
 }
