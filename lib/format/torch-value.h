@@ -242,9 +242,16 @@ bool fsdp_torch_resolve(struct fsdp_torch *torch, fsdp_torch_read_storage read,
  * extents from first_extent on, which the caller adds afterwards, one a storage. */
 bool fsdp_torch_walk(struct fsdp_torch *torch, struct fsdp_error **ret_error);
 
+/* ---- torch-tokens.c ---- */
+
 /* One value as tokens (in the model's arena), for entries that are no tensors. */
 bool fsdp_torch_tokens(struct fsdp_torch *torch, fsdp_ref ref,
 	struct fsdp_value_record *value, struct fsdp_error **ret_error);
+/* What Python calls the type of a value. */
+struct fsdp_span fsdp_torch_type_name(struct fsdp_torch *torch, fsdp_ref ref);
+/* A class behind its outer classes. Of a name that goes on for ever only the end is
+ * searched: many values may be of one class. */
+struct fsdp_span fsdp_torch_class_name(struct fsdp_span name);
 
 /* ---- torch-stream.c ---- */
 

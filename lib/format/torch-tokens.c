@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows how a saved value that is no tensor is told: as a row of tokens, one for each
+ * plain value and container, and by what Python calls its type. Knows neither the name of
+ * the value nor where it lies.
+ *
+ * Values may share what they hold, so one is cut at so many tokens, levels and bytes, and
+ * all values of a file together at what is linear in its pickle. Containers are entered
+ * with a stack.
+ */
+#include <stdio.h>
+
+#include "base/big.h"
+#include "format/torch-value.h"
+#include "model/dtype.h"
+
+enum { TOKENS_MAX = 16384, TOKEN_DEPTH = 256, VALUE_BYTES = 64 << 10 };
+
+/* What all values of a file may take beyond twice its pickle, in tokens and bytes. */
+enum { VALUES_WORK = 1 << 20, LAST_PART = 4096 };
+
+struct spelling {
+	struct fsdp_torch *torch;
+	struct fsdp_token *tokens;
+	size_t count, room;
+	uint64_t text_bytes;
+	uint64_t ceiling; /* of tokens and bytes, what other values left over */
+	bool cut;
+	struct fsdp_error **error;
+};
+
+static struct fsdp_token *add_token(struct spelling *spelling, enum fsdp_token_kind kind)
+{
+	if (spelling->count == spelling->room) {
+		size_t room = spelling->room == 0 ? 8 : spelling->room * 2;
+		struct fsdp_token *grown = fsdp_arena_take(spelling->torch->scratch,
+			room * sizeof *grown, _Alignof(struct fsdp_token));
+		if (grown == NULL) {
+			fsdp_arena_fail(spelling->torch->scratch, spelling->error);
+			return NULL;
+		}
+		if (spelling->count != 0)
+			memcpy(grown, spelling->tokens, spelling->count * sizeof *grown);
+		spelling->tokens = grown;
+		spelling->room = room;
+	}
+	struct fsdp_token *token = &spelling->tokens[spelling->count++];
+	*token = (struct fsdp_token){ .kind = kind };
+	return token;
+}
+
+/* Codes U+0000 to U+00FF of UTF-8 text as the bytes that latin-1 makes of them. */
+static struct fsdp_span latin1(struct fsdp_torch *torch, struct fsdp_span text)
+{
+	unsigned char *bytes = fsdp_arena_take(torch->model->arena, text.size + 1, 1);
+	size_t size = 0;
+	if (bytes == NULL)
+		return (struct fsdp_span){ 0 };
+	for (size_t i = 0; i < text.size; i++) {
+		unsigned char byte = text.data[i];
+		if ((byte == 0xc2 || byte == 0xc3) && i + 1 < text.size)
+			byte = (unsigned char)((byte & 3) << 6 | (text.data[++i] & 0x3f));
+		bytes[size++] = byte;
+	}
+	return fsdp_span(bytes, size);
+}
+
+static struct fsdp_span describe_tensor(struct fsdp_torch *torch, uint32_t index)
+{
+	const struct fsdp_torch_tensor *tensor = fsdp_torch_tensor(torch, index);
+	char text[256];
+	size_t at = (size_t)snprintf(
+		text, sizeof text, "tensor(%s, [", fsdp_dtype(tensor->dtype)->name);
+	const int64_t *shape = fsdp_model_ints(torch->model, tensor->shape);
+	for (size_t i = 0; shape != NULL && i < tensor->dims && at < 200; i++)
+		at += (size_t)snprintf(text + at, sizeof text - at,
+			i == 0 ? "%lld" : ", %lld", (long long)shape[i]);
+	at += (size_t)snprintf(text + at, sizeof text - at, "])");
+	return fsdp_arena_copy(torch->model->arena, fsdp_span(text, at));
+}
+
+static struct fsdp_span describe_global(
+	struct fsdp_torch *torch, const struct fsdp_pickle_global *global)
+{
+	size_t size = global->module.size + 1 + global->name.size;
+	char *text = fsdp_arena_take(torch->model->arena, size + 1, 1);
+	if (text == NULL)
+		return (struct fsdp_span){ 0 };
+	if (global->module.size != 0)
+		memcpy(text, global->module.data, global->module.size);
+	text[global->module.size] = '.';
+	if (global->name.size != 0)
+		memcpy(text + global->module.size + 1, global->name.data,
+			global->name.size);
+	return fsdp_span(text, size);
+}
+
+/* One container that is being spelled. */
+struct open {
+	struct fsdp_pickle_iterator iterator;
+	size_t token;
+	bool pairs;
+	/* A call's arguments and first state still to come behind its items. */
+	fsdp_ref argument, state;
+};
+
+static bool is_builtin(const struct fsdp_pickle_global *global, const char *name)
+{
+	return fsdp_span_is(global->module, "builtins") &&
+	       fsdp_span_is(global->name, name);
+}
+
+/* A folded torch.Size is a tuple of integers. */
+static bool spell_size(struct spelling *spelling, fsdp_ref ref)
+{
+	int64_t items[FSDP_DIMS_MAX];
+	size_t count;
+	struct fsdp_torch *torch = spelling->torch;
+	if (!fsdp_torch_ints(torch, torch->pickle, ref, items, &count))
+		return false;
+	struct fsdp_token *token = add_token(spelling, FSDP_TOKEN_TUPLE);
+	if (token == NULL)
+		return false;
+	token->count = (uint32_t)count;
+	for (size_t i = 0; i < count; i++) {
+		token = add_token(spelling, FSDP_TOKEN_INTEGER);
+		if (token == NULL)
+			return false;
+		token->integer = items[i];
+	}
+	return true;
+}
+
+static bool spell_folded(struct spelling *spelling, fsdp_ref ref)
+{
+	uint32_t number;
+	struct fsdp_torch *torch = spelling->torch;
+	(void)fsdp_pickle_folded(torch->pickle, ref, &number);
+	if (fsdp_torch_kind(number) == FSDP_TORCH_SIZE)
+		return spell_size(spelling, ref);
+	struct fsdp_token *token = add_token(spelling, FSDP_TOKEN_TENSOR);
+	if (token == NULL)
+		return false;
+	if (fsdp_torch_kind(number) == FSDP_TORCH_TENSOR)
+		token->text = describe_tensor(torch, fsdp_torch_index(number));
+	else
+		token->text = FSDP_SPAN("storage");
+	return token->text.data != NULL ||
+	       fsdp_arena_fail(torch->scratch, spelling->error);
+}
+
+/* A value without items of its own. False: it is a container (or memory ended). */
+static bool spell_leaf(struct spelling *spelling, fsdp_ref ref, bool *ret_done)
+{
+	struct fsdp_pickle *pickle = spelling->torch->pickle;
+	struct fsdp_token *token;
+	enum fsdp_pickle_kind kind = fsdp_pickle_kind(pickle, ref);
+	*ret_done = true;
+	switch (kind) {
+	case FSDP_PICKLE_NOTHING:
+	case FSDP_PICKLE_BUFFER:
+	case FSDP_PICKLE_PERSISTENT:
+		return add_token(spelling, FSDP_TOKEN_CUT) != NULL;
+	case FSDP_PICKLE_NULL:
+		return add_token(spelling, FSDP_TOKEN_NONE) != NULL;
+	case FSDP_PICKLE_BOOL:
+		token = add_token(spelling, FSDP_TOKEN_BOOL);
+		return token != NULL && fsdp_pickle_integer(pickle, ref, &token->integer);
+	case FSDP_PICKLE_INTEGER:
+		token = add_token(spelling, FSDP_TOKEN_INTEGER);
+		return token != NULL && fsdp_pickle_integer(pickle, ref, &token->integer);
+	case FSDP_PICKLE_FLOAT:
+		token = add_token(spelling, FSDP_TOKEN_FLOAT);
+		return token != NULL && fsdp_pickle_float(pickle, ref, &token->number);
+	case FSDP_PICKLE_BIG_INTEGER:
+	case FSDP_PICKLE_TEXT:
+	case FSDP_PICKLE_BYTES:
+	case FSDP_PICKLE_BYTEARRAY:
+		token = add_token(spelling, kind == FSDP_PICKLE_TEXT ? FSDP_TOKEN_TEXT
+					    : kind == FSDP_PICKLE_BIG_INTEGER
+						    ? FSDP_TOKEN_BIG_INTEGER
+						    : FSDP_TOKEN_BYTES);
+		if (token == NULL)
+			return false;
+		token->text = fsdp_pickle_span(pickle, ref);
+		spelling->text_bytes += token->text.size;
+		if (spelling->torch->copies) {
+			token->text = fsdp_arena_copy(
+				spelling->torch->model->arena, token->text);
+			if (token->text.data == NULL)
+				return fsdp_arena_fail(
+					spelling->torch->model->arena, spelling->error);
+		}
+		if (kind != FSDP_PICKLE_BIG_INTEGER ||
+			fsdp_pickle_is_written(pickle, ref))
+			return true;
+		token->text = fsdp_big_text(token->text, spelling->torch->model->arena);
+		return token->text.data != NULL ||
+		       fsdp_arena_fail(spelling->torch->scratch, spelling->error);
+	case FSDP_PICKLE_GLOBAL:
+		token = add_token(spelling, FSDP_TOKEN_GLOBAL);
+		if (token == NULL)
+			return false;
+		token->text =
+			describe_global(spelling->torch, fsdp_pickle_named(pickle, ref));
+		spelling->text_bytes += token->text.size;
+		return token->text.data != NULL ||
+		       fsdp_arena_fail(spelling->torch->scratch, spelling->error);
+	case FSDP_PICKLE_FOLDED:
+		return spell_folded(spelling, ref);
+	case FSDP_PICKLE_TUPLE:
+	case FSDP_PICKLE_LIST:
+	case FSDP_PICKLE_SET:
+	case FSDP_PICKLE_FROZENSET:
+	case FSDP_PICKLE_DICT:
+	case FSDP_PICKLE_CALL:
+	case FSDP_PICKLE_KIND_COUNT:
+		break;
+	}
+	*ret_done = false;
+	return true;
+}
+
+/* Calls that stand for plain data are spelled as it. */
+static bool spell_plain_call(struct spelling *spelling, fsdp_ref ref, bool *ret_done,
+	fsdp_ref *ret_inside, enum fsdp_token_kind *ret_kind)
+{
+	struct fsdp_torch *torch = spelling->torch;
+	struct fsdp_pickle *pickle = torch->pickle;
+	const struct fsdp_pickle_global *global = fsdp_pickle_named(pickle, ref);
+	fsdp_ref first = fsdp_pickle_item(pickle, fsdp_pickle_argument(pickle, ref), 0);
+	*ret_done = false;
+	if (global == NULL)
+		return true;
+	if (fsdp_span_is(global->module, "_codecs") &&
+		fsdp_span_is(global->name, "encode") &&
+		fsdp_pickle_text(pickle, first).data != NULL) {
+		struct fsdp_token *token = add_token(spelling, FSDP_TOKEN_BYTES);
+		if (token == NULL)
+			return false;
+		token->text = latin1(torch, fsdp_pickle_text(pickle, first));
+		spelling->text_bytes += token->text.size;
+		*ret_done = true;
+		return token->text.data != NULL ||
+		       fsdp_arena_fail(torch->scratch, spelling->error);
+	}
+	bool is_set = is_builtin(global, "set") || is_builtin(global, "frozenset");
+	if (is_set && fsdp_pickle_kind(pickle, first) == FSDP_PICKLE_LIST) {
+		*ret_inside = first;
+		*ret_kind = FSDP_TOKEN_SET;
+	}
+	return true;
+}
+
+static enum fsdp_token_kind container_kind(enum fsdp_pickle_kind kind)
+{
+	return kind == FSDP_PICKLE_TUPLE  ? FSDP_TOKEN_TUPLE
+	       : kind == FSDP_PICKLE_LIST ? FSDP_TOKEN_LIST
+	       : kind == FSDP_PICKLE_DICT ? FSDP_TOKEN_DICT
+	       : kind == FSDP_PICKLE_CALL ? FSDP_TOKEN_OBJECT
+					  : FSDP_TOKEN_SET;
+}
+
+/* Begins a container: its token, and where its items come from. */
+static bool open_container(
+	struct spelling *spelling, fsdp_ref ref, struct open *open, bool *ret_done)
+{
+	struct fsdp_pickle *pickle = spelling->torch->pickle;
+	enum fsdp_pickle_kind kind = fsdp_pickle_kind(pickle, ref);
+	enum fsdp_token_kind token_kind = container_kind(kind);
+	fsdp_ref inside = ref;
+	*ret_done = false;
+	if (kind == FSDP_PICKLE_CALL &&
+		!spell_plain_call(spelling, ref, ret_done, &inside, &token_kind))
+		return false;
+	if (*ret_done)
+		return true;
+	*open = (struct open){
+		.iterator = { .ref = inside },
+		.token = spelling->count,
+		.pairs = kind == FSDP_PICKLE_DICT,
+		.argument = FSDP_REF_NONE,
+		.state = FSDP_REF_NONE,
+	};
+	struct fsdp_token *token = add_token(spelling, token_kind);
+	if (token == NULL)
+		return false;
+	if (token_kind != FSDP_TOKEN_OBJECT)
+		return true;
+	const struct fsdp_pickle_global *global = fsdp_pickle_named(pickle, ref);
+	token->text = global != NULL ? describe_global(spelling->torch, global)
+				     : FSDP_SPAN("object");
+	spelling->text_bytes += token->text.size;
+	open->argument = fsdp_pickle_argument(pickle, ref);
+	open->state = fsdp_pickle_state(pickle, ref, 0);
+	return token->text.data != NULL ||
+	       fsdp_arena_fail(spelling->torch->scratch, spelling->error);
+}
+
+static bool spell_one(
+	struct spelling *spelling, fsdp_ref ref, struct open *stack, size_t *depth)
+{
+	bool done;
+	if (spelling->count >= TOKENS_MAX || spelling->text_bytes > VALUE_BYTES ||
+		spelling->count + spelling->text_bytes >= spelling->ceiling) {
+		spelling->cut = true;
+		return add_token(spelling, FSDP_TOKEN_CUT) != NULL;
+	}
+	if (!spell_leaf(spelling, ref, &done))
+		return false;
+	if (done)
+		return true;
+	if (*depth == TOKEN_DEPTH)
+		return add_token(spelling, FSDP_TOKEN_CUT) != NULL;
+	if (!open_container(spelling, ref, &stack[*depth], &done))
+		return false;
+	if (!done)
+		++*depth;
+	return true;
+}
+
+/* One step of the innermost container; closes it when nothing is left. Objects give
+ * their arguments, then their state, then what was put into them. */
+static bool spell_step(struct spelling *spelling, struct open *stack, size_t *depth)
+{
+	struct fsdp_pickle *pickle = spelling->torch->pickle;
+	struct open *open = &stack[*depth - 1];
+	fsdp_ref key, value, next = FSDP_REF_NONE;
+	if (open->argument != FSDP_REF_NONE) {
+		next = open->argument;
+		open->argument = FSDP_REF_NONE;
+	} else if (open->state != FSDP_REF_NONE) {
+		next = open->state;
+		open->state = FSDP_REF_NONE;
+	}
+	if (next != FSDP_REF_NONE) {
+		spelling->tokens[open->token].count++;
+		return spell_one(spelling, next, stack, depth);
+	}
+	if (spelling->cut || !fsdp_pickle_next(pickle, &open->iterator, &key, &value)) {
+		--*depth;
+		return true;
+	}
+	spelling->tokens[open->token].count +=
+		key != FSDP_REF_NONE && !open->pairs ? 2 : 1;
+	if (key != FSDP_REF_NONE) {
+		/* Keys are hashable, so they hold no open containers but tuples. */
+		size_t before = *depth;
+		if (!spell_one(spelling, key, stack, depth))
+			return false;
+		while (*depth > before)
+			if (!spell_step(spelling, stack, depth))
+				return false;
+	}
+	return spell_one(spelling, value, stack, depth);
+}
+
+/* ---- types ---- */
+
+struct fsdp_span fsdp_torch_class_name(struct fsdp_span name)
+{
+	size_t end = name.size > LAST_PART ? name.size - LAST_PART : 0;
+	for (size_t i = name.size; i-- > end;)
+		if (name.data[i] == '.')
+			return fsdp_span(name.data + i + 1, name.size - i - 1);
+	return name;
+}
+
+struct fsdp_span fsdp_torch_type_name(struct fsdp_torch *torch, fsdp_ref ref)
+{
+	static const char *const names[FSDP_PICKLE_KIND_COUNT] = {
+		[FSDP_PICKLE_NOTHING] = "object",
+		[FSDP_PICKLE_NULL] = "NoneType",
+		[FSDP_PICKLE_BOOL] = "bool",
+		[FSDP_PICKLE_INTEGER] = "int",
+		[FSDP_PICKLE_BIG_INTEGER] = "int",
+		[FSDP_PICKLE_FLOAT] = "float",
+		[FSDP_PICKLE_TEXT] = "str",
+		[FSDP_PICKLE_BYTES] = "bytes",
+		[FSDP_PICKLE_BYTEARRAY] = "bytearray",
+		[FSDP_PICKLE_TUPLE] = "tuple",
+		[FSDP_PICKLE_LIST] = "list",
+		[FSDP_PICKLE_SET] = "set",
+		[FSDP_PICKLE_FROZENSET] = "frozenset",
+		[FSDP_PICKLE_DICT] = "dict",
+		[FSDP_PICKLE_GLOBAL] = "type",
+		[FSDP_PICKLE_PERSISTENT] = "object",
+		[FSDP_PICKLE_CALL] = "object",
+		[FSDP_PICKLE_BUFFER] = "buffer",
+		[FSDP_PICKLE_FOLDED] = "Size",
+	};
+	enum fsdp_pickle_kind kind = fsdp_pickle_kind(torch->pickle, ref);
+	const struct fsdp_pickle_global *global = fsdp_pickle_named(torch->pickle, ref);
+	if (kind == FSDP_PICKLE_GLOBAL && global != NULL &&
+		fsdp_torch_dtype(torch->pickle, ref) != FSDP_DTYPE_UNKNOWN)
+		return FSDP_SPAN("dtype");
+	if (kind == FSDP_PICKLE_CALL && global != NULL) {
+		if (fsdp_span_is(global->module, "_codecs"))
+			return FSDP_SPAN("bytes");
+		if (fsdp_span_is(global->name, "_reconstruct"))
+			return FSDP_SPAN("ndarray");
+		return fsdp_torch_class_name(global->name);
+	}
+	uint32_t number;
+	if (fsdp_pickle_folded(torch->pickle, ref, &number) &&
+		(fsdp_torch_kind(number) == FSDP_TORCH_STORAGE ||
+			fsdp_torch_kind(number) == FSDP_TORCH_PART))
+		return FSDP_SPAN("UntypedStorage");
+	return fsdp_span_text(names[kind]);
+}
+
+/* ---- the whole ---- */
+
+bool fsdp_torch_tokens(struct fsdp_torch *torch, fsdp_ref ref,
+	struct fsdp_value_record *value, struct fsdp_error **ret_error)
+{
+	struct spelling spelling = { .torch = torch, .error = ret_error };
+	/* Values may share what they hold, so each of them is small and all of them are
+	 * not. Unshared, no pickle has more of them than it has bytes. */
+	uint64_t most = VALUES_WORK + 2 * (uint64_t)torch->stream_size;
+	spelling.ceiling = torch->value_work < most ? most - torch->value_work : 0;
+	spelling.tokens = torch->tokens;
+	spelling.room = torch->token_room;
+	if (torch->open == NULL)
+		torch->open = fsdp_arena_take(torch->scratch,
+			TOKEN_DEPTH * sizeof(struct open), _Alignof(struct open));
+	struct open *stack = torch->open;
+	size_t depth = 0;
+	if (stack == NULL)
+		return fsdp_arena_fail(torch->scratch, ret_error);
+	if (!spell_one(&spelling, ref, stack, &depth))
+		return false;
+	while (depth != 0)
+		if (!spell_step(&spelling, stack, &depth))
+			return false;
+	struct fsdp_token *tokens = fsdp_arena_take(torch->model->arena,
+		spelling.count * sizeof *tokens, _Alignof(struct fsdp_token));
+	if (tokens == NULL)
+		return fsdp_arena_fail(torch->model->arena, ret_error);
+	memcpy(tokens, spelling.tokens, spelling.count * sizeof *tokens);
+	torch->value_work += spelling.count + spelling.text_bytes;
+	torch->tokens = spelling.tokens;
+	torch->token_room = spelling.room;
+	value->tokens = tokens;
+	value->token_count = (uint32_t)spelling.count;
+	value->type = fsdp_build_text(
+		torch->model, fsdp_torch_type_name(torch, ref), ret_error);
+	return value->type != NULL;
+}
