@@ -22,7 +22,8 @@
  *
  * param_slice_mappings say the same for ZeRO 1 and 2, but not with round_robin_gradients:
  * then only param_shapes follows the buffer, and the mappings point elsewhere. They are
- * never used.
+ * followed where param_shapes are missing, or cannot tell: of a save that aligns and is
+ * older than param_alignment_paddings. Else they are compared.
  *
  * With tensor or pipeline parallelism (mp_rank) all of this is there once for each of its
  * ranks. Slices of one parameter are not joined: along which dimension they were cut the
@@ -35,11 +36,12 @@
 #include <stdio.h>
 
 #include "base/num.h"
+#include "format/deepspeed-mappings.h"
 #include "format/format.h"
 #include "model/dtype.h"
 
 /* Elements beyond which a length is no length. */
-#define LENGTH_MAX (UINT64_C(1) << 60)
+#define LENGTH_MAX FSDP_MAPPING_MAX
 
 #define MODEL "mp_rank_#_model_states.pt"
 #define MODEL_3 "zero_pp_rank_#_mp_rank_#_model_states.pt"
@@ -50,13 +52,14 @@
 #define STATES_3 "optimizer_state_dict.optimizer_state_dict.state."
 #define GROUPS "optimizer_state_dict.single_partition_of_fp32_groups."
 #define GROUPS_3 "optimizer_state_dict.fp32_flat_groups."
+#define MAPPINGS "optimizer_state_dict.param_slice_mappings."
 
 /* What tensors of files that hold only them are put below until they are joined. */
 #define LAYER "pipeline_layer"
 #define EXPERT "pipeline_expert"
 
 enum {
-	GROUPS_MAX = 4096,
+	GROUPS_MAX = FSDP_MAPPING_GROUPS,
 	RANKS_MAX = 65536,
 	STATES_MAX = 16,
 	TAG_BYTES = 256,
@@ -70,6 +73,8 @@ struct parameter {
 	uint8_t dims;
 	uint32_t group;
 	uint64_t numel, padding; /* elements, and those behind it */
+	uint64_t begin;          /* in its group, of ZeRO 1 and 2 */
+	uint32_t mapping;        /* + 1: it lies where these say; 0: at `begin` */
 	bool frozen;
 };
 
@@ -89,6 +94,7 @@ struct slice {
 	uint32_t firsts[GROUPS_MAX];  /* its first parameter + 1 */
 	struct parameter *parameters;
 	size_t parameter_count;
+	bool has_paddings; /* somebody recorded how parameters are aligned */
 	struct fsdp_names buffers;
 	struct shared {
 		struct fsdp_span alias, target;
@@ -126,11 +132,18 @@ struct deepspeed {
 	size_t *said_begin, *stored_begin; /* by slice, and where the last ends */
 	uint32_t *by_slice;                /* stored tensors in order of slices */
 	struct slice slice;
+	struct fsdp_mappings mappings;
+	size_t mapped, strayed; /* parameters with mappings; with wrong ones */
 	uint32_t slice_index;
 	uint32_t *stage_of; /* of a pipeline's layer, + 1 */
 	int64_t stage, data_ranks, slice_ranks;
 	bool round_robin;
 };
+
+static uint64_t round_up(uint64_t number, uint64_t to)
+{
+	return (number + to - 1) / to * to;
+}
 
 /* ---- names ---- */
 
@@ -558,12 +571,14 @@ static bool is_listed(
 	return path != NULL && path[0] >= 2 && (path[2] & 1) != 0;
 }
 
-/* How long the groups are. A sum that no file could hold ends up beyond every part. */
+/* Where parameters begin in their groups, and how long those are. A sum that no file
+ * could hold ends up beyond every part. */
 static void measure_groups(struct deepspeed *ds)
 {
 	for (size_t i = 0; i < ds->slice.parameter_count; i++) {
-		const struct parameter *parameter = &ds->slice.parameters[i];
+		struct parameter *parameter = &ds->slice.parameters[i];
 		uint64_t *length = &ds->slice.lengths[parameter->group];
+		parameter->begin = *length;
 		if (!parameter->frozen &&
 			(!fsdp_add(*length, parameter->numel + parameter->padding,
 				 length) ||
@@ -596,7 +611,7 @@ static void take_common(struct deepspeed *ds, const struct said *said)
 static bool is_shown(struct fsdp_span name)
 {
 	static const char *const others[] = { "param_shapes.", "frozen_param_shapes.",
-		"optimizer_state_dict.param_slice_mappings.", LAYER ".", EXPERT "." };
+		MAPPINGS, LAYER ".", EXPERT "." };
 	struct fsdp_span rest;
 	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
 		if (behind(name, others[i], &rest))
@@ -638,12 +653,38 @@ static bool sort_said(struct deepspeed *ds, size_t count, struct fsdp_error **re
 	return true;
 }
 
+/* Every rank's file tells of its own part. */
+static bool take_mappings(
+	struct deepspeed *ds, size_t count, struct fsdp_error **ret_error)
+{
+	const struct fsdp_model *model = ds->reading->model;
+	struct fsdp_arena *scratch = ds->reading->scratch;
+	fsdp_mappings_init(&ds->mappings, scratch);
+	for (size_t i = 0; i < count; i++) {
+		const struct fsdp_value_record *value =
+			fsdp_vec_at(&model->values, ds->first_value + i);
+		struct fsdp_mapping mapping = { .next = 0 };
+		if (value->rank == FSDP_NONE || !fsdp_mapping_read(value, &mapping))
+			continue;
+		struct fsdp_span name = fsdp_model_name(model, value->raw_name, scratch);
+		if (name.data == NULL)
+			return fsdp_arena_fail(scratch, ret_error);
+		mapping.rank = data_rank_of(ds, value->rank);
+		mapping.slice = slice_of(ds, value->rank);
+		if (behind(name, MAPPINGS, &mapping.fqn) &&
+			take_index(&mapping.fqn, &mapping.group) &&
+			!fsdp_mappings_add(&ds->mappings, &mapping, ret_error))
+			return false;
+	}
+	return true;
+}
+
 /* Values of the first rank stay; what becomes tensors goes. */
 static bool take_values(struct deepspeed *ds, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = ds->reading->model;
 	size_t count = model->values.count - ds->first_value, kept = ds->first_value;
-	if (!sort_said(ds, count, ret_error))
+	if (!sort_said(ds, count, ret_error) || !take_mappings(ds, count, ret_error))
 		return false;
 	for (size_t i = ds->said_begin[0]; i < ds->said_begin[1]; i++) {
 		const struct said *said = &ds->said[i];
@@ -714,6 +755,7 @@ static void take_number(struct deepspeed *ds, const struct said *said)
 		    &rest) ||
 		!take_index(&rest, &group) || !take_index(&rest, &index))
 		return;
+	slice->has_paddings = true;
 	size_t at = (size_t)slice->firsts[group] + index - 1;
 	if (slice->firsts[group] != 0 && at < slice->parameter_count &&
 		slice->parameters[at].group == group)
@@ -725,8 +767,10 @@ static bool begin_slice(
 {
 	struct fsdp_arena *scratch = ds->reading->scratch;
 	size_t begin = ds->said_begin[index], end = ds->said_begin[index + 1];
-	size_t room = end - begin + 1;
 	memset(&ds->slice, 0, sizeof ds->slice);
+	if (!fsdp_mappings_begin(&ds->mappings, index, ret_error))
+		return false;
+	size_t room = end - begin + ds->mappings.count + 1;
 	ds->slice_index = index;
 	ds->slice.first_tensor = (uint32_t)ds->reading->model->tensors.count;
 	ds->slice.parameters =
@@ -744,36 +788,64 @@ static bool begin_slice(
 	return true;
 }
 
-/* What the optimizer keeps of parameters: as the first rank has it of the first group. */
+/* What the optimizer keeps of parameters: as the first rank that has a file has it of the
+ * first group. */
 static void find_states(struct deepspeed *ds, const char *prefix)
 {
 	struct fsdp_span rest;
-	uint32_t group;
+	uint32_t group, first = FSDP_NONE;
 	size_t end = ds->stored_begin[ds->slice_index + 1];
 	for (size_t i = ds->stored_begin[ds->slice_index];
 		i < end && ds->slice.state_count < STATES_MAX; i++) {
 		const struct stored *stored = &ds->stored[ds->by_slice[i]];
-		if (stored->has_piece && data_rank_of(ds, stored->piece.rank) == 0 &&
-			stored->tensor.dims == 1 && behind(stored->name, prefix, &rest) &&
-			take_index(&rest, &group) && group == 0 && rest.size < 64)
-			ds->slice.states[ds->slice.state_count++] =
-				(const char *)rest.data;
+		uint32_t rank = stored->piece.rank;
+		if (!stored->has_piece || (first != FSDP_NONE && rank != first) ||
+			stored->tensor.dims != 1 ||
+			!behind(stored->name, prefix, &rest) ||
+			!take_index(&rest, &group) || group != 0 || rest.size >= 64)
+			continue;
+		first = rank;
+		ds->slice.states[ds->slice.state_count++] = (const char *)rest.data;
 	}
 }
 
 /* ---- tensors out of runs ---- */
 
-/* Of a rank of data parallelism, in the slice that is joined. */
-static const struct stored *find_stored(
+static const struct stored *find_of_rank(
 	const struct deepspeed *ds, struct fsdp_span name, uint32_t rank)
 {
 	char text[16];
-	int size = snprintf(text, sizeof text, "%u", rank_of(ds, rank, ds->slice_index));
+	int size = snprintf(text, sizeof text, "%u", rank);
 	uint32_t id = fsdp_names_find_child(&ds->index, 0, fsdp_span(text, (size_t)size));
 	if (id != FSDP_NONE)
 		id = fsdp_names_find_child(&ds->index, id, name);
 	return id != FSDP_NONE && ds->indexed[id] != 0 ? &ds->stored[ds->indexed[id] - 1]
 						       : NULL;
+}
+
+/* Of a rank of data parallelism, in the slice that is joined. */
+static const struct stored *find_stored(
+	const struct deepspeed *ds, struct fsdp_span name, uint32_t rank)
+{
+	return find_of_rank(ds, name, rank_of(ds, rank, ds->slice_index));
+}
+
+/* A parameter's copy for training: of the first rank, or in the file of a layer, which
+ * goes by the rank of tensor parallelism alone. */
+static const struct stored *find_copy(const struct deepspeed *ds, struct fsdp_span fqn)
+{
+	static const char *const places[] = { "module.", LAYER "." };
+	uint32_t ranks[] = { ds->slice_index, ds->slice_index % ds->tensor_ranks };
+	const struct stored *found = NULL;
+	char name[512];
+	for (size_t i = 0; i < 2 && found == NULL; i++) {
+		int size = snprintf(name, sizeof name, "%s%.*s", places[i],
+			(int)fsdp_min(fqn.size, sizeof name), (const char *)fqn.data);
+		if ((size_t)size < sizeof name)
+			found = find_of_rank(ds, fsdp_span(name, (size_t)size),
+				rank_of(ds, 0, ranks[i]));
+	}
+	return found;
 }
 
 /* A flat buffer and nothing else: runs of it are counted from its first element. */
@@ -835,14 +907,67 @@ static bool add_run(struct deepspeed *ds, uint32_t tensor, const struct stored *
 	       fsdp_build_piece(model, &piece, ret_error) != FSDP_NONE;
 }
 
-/* ZeRO 1 and 2. `begin` is where the parameter begins in the group of `length`. */
-static bool add_cut(struct deepspeed *ds, const struct parameter *parameter,
-	uint64_t begin, uint64_t length, const char *flat_name, const char *prefix,
-	const char *suffix, int role, struct fsdp_error **ret_error)
+/* Whether elements of the parameter are missing between two of its mappings, or before
+ * the first: a file of that rank is not there. */
+static bool is_cut_off(const struct deepspeed *ds, const struct fsdp_mapping *before,
+	const struct fsdp_mapping *mapping)
+{
+	if (before != NULL)
+		return mapping->rank != before->rank + 1;
+	return mapping->start == 0 && mapping->rank != 0 &&
+	       !fsdp_mappings_tell(&ds->mappings, mapping->rank - 1);
+}
+
+/* ZeRO 1 and 2, where the mappings say. */
+static bool add_mapped(struct deepspeed *ds, const struct parameter *parameter,
+	const char *flat_name, const char *prefix, const char *suffix, int role,
+	struct fsdp_error **ret_error)
+{
+	const struct fsdp_mapping *before = NULL, *mapping;
+	uint32_t tensor = FSDP_NONE;
+	uint64_t done = 0;
+	for (uint32_t id = parameter->mapping; id != 0; id = mapping->next) {
+		mapping = fsdp_mappings_at(&ds->mappings, id - 1);
+		const struct stored *flat = find_flat(ds, flat_name, mapping->rank);
+		uint64_t count = fsdp_min(mapping->numel, parameter->numel - done);
+		if (mapping->numel == 0)
+			continue;
+		if (is_cut_off(ds, before, mapping))
+			return true;
+		if (flat != NULL && tensor == FSDP_NONE)
+			tensor = add_tensor(ds, prefix, parameter->fqn, suffix, parameter,
+				flat, role, ret_error);
+		if (flat != NULL &&
+			(tensor == FSDP_NONE ||
+				(mapping->start < flat->numel &&
+					!add_run(ds, tensor, flat, done,
+						fsdp_min(count,
+							flat->numel - mapping->start),
+						mapping->start, ret_error))))
+			return false;
+		done += count;
+		before = mapping;
+	}
+	return true;
+}
+
+/* Elements of a group that a rank has. */
+static uint64_t part_of(const struct deepspeed *ds, uint32_t group)
 {
 	uint64_t world = ds->world_size, align = 2 * world;
-	uint64_t part = (length + align - 1) / align * align / world;
+	return round_up(ds->slice.lengths[group], align) / world;
+}
+
+/* ZeRO 1 and 2. */
+static bool add_cut(struct deepspeed *ds, const struct parameter *parameter,
+	const char *flat_name, const char *prefix, const char *suffix, int role,
+	struct fsdp_error **ret_error)
+{
+	uint64_t begin = parameter->begin, part = part_of(ds, parameter->group);
 	uint32_t tensor = FSDP_NONE;
+	if (parameter->mapping != 0)
+		return add_mapped(
+			ds, parameter, flat_name, prefix, suffix, role, ret_error);
 	for (uint32_t rank = 0; rank < ds->optim_files; rank++) {
 		const struct stored *flat = find_flat(ds, flat_name, rank);
 		if (flat == NULL)
@@ -918,28 +1043,22 @@ static uint32_t add_stored(struct deepspeed *ds, struct fsdp_span name,
 
 static bool join_cut(struct deepspeed *ds, struct fsdp_error **ret_error)
 {
-	uint64_t begin = 0;
 	for (size_t i = 0; i < ds->slice.parameter_count; i++) {
 		const struct parameter *parameter = &ds->slice.parameters[i];
-		uint64_t length = ds->slice.lengths[parameter->group];
 		char name[256], suffix[128];
 		if (parameter->frozen || is_apart(ds, parameter->group))
 			continue;
-		if (i == 0 || parameter->group != parameter[-1].group)
-			begin = 0;
 		snprintf(name, sizeof name, GROUPS "%u", parameter->group);
-		if (!add_cut(ds, parameter, begin, length, name, "", "", FSDP_ROLE_PARAM,
-			    ret_error))
+		if (!add_cut(ds, parameter, name, "", "", FSDP_ROLE_PARAM, ret_error))
 			return false;
 		for (size_t k = 0; k < ds->slice.state_count; k++) {
 			snprintf(name, sizeof name, STATES "%u.%s", parameter->group,
 				ds->slice.states[k]);
 			snprintf(suffix, sizeof suffix, ".%s", ds->slice.states[k]);
-			if (!add_cut(ds, parameter, begin, length, name, "state.", suffix,
+			if (!add_cut(ds, parameter, name, "state.", suffix,
 				    FSDP_ROLE_OPTIM, ret_error))
 				return false;
 		}
-		begin += parameter->numel + parameter->padding;
 	}
 	return true;
 }
@@ -1375,32 +1494,205 @@ static uint64_t sum_flats(const struct deepspeed *ds, const char *name, bool *re
 	return sum;
 }
 
-static uint64_t round_up(uint64_t number, uint64_t to)
-{
-	return (number + to - 1) / to * to;
-}
-
 /* param_shapes say how long the flat buffers are. Where they are not, parameters may lie
  * elsewhere than they say: an alignment that nobody recorded. */
-static void judge_lengths(struct deepspeed *ds)
+static bool is_length_right(
+	const struct deepspeed *ds, uint32_t group, uint64_t *ret_found)
 {
 	uint64_t align = 2 * (uint64_t)ds->world_size;
+	bool whole;
 	char name[256];
-	for (uint32_t group = 0; group < GROUPS_MAX && align != 0; group++) {
-		bool whole;
-		if (ds->slice.firsts[group] == 0 || is_apart(ds, group))
+	snprintf(name, sizeof name, GROUPS "%u", group);
+	*ret_found = sum_flats(ds, name, &whole);
+	return !whole ||
+	       round_up(*ret_found, align) == round_up(ds->slice.lengths[group], align);
+}
+
+/* The mapping of a rank that has elements, from this one on. */
+static uint32_t skip_empty(const struct deepspeed *ds, uint32_t id)
+{
+	while (id != 0 && fsdp_mappings_at(&ds->mappings, id - 1)->numel == 0)
+		id = fsdp_mappings_at(&ds->mappings, id - 1)->next;
+	return id;
+}
+
+/* Whether the mappings of a parameter are where param_shapes put it. */
+static bool is_followed(const struct deepspeed *ds, const struct parameter *parameter)
+{
+	uint64_t part = part_of(ds, parameter->group);
+	uint64_t end = parameter->begin + parameter->numel;
+	uint32_t id = skip_empty(
+		ds, fsdp_mappings_find(&ds->mappings, parameter->group, parameter->fqn));
+	for (uint64_t rank = part != 0 ? parameter->begin / part : 0;
+		rank < ds->world_size && rank * part < end; rank++) {
+		uint64_t own = rank * part;
+		uint64_t low = parameter->begin > own ? parameter->begin : own;
+		uint64_t count = fsdp_min(end, own + part) - low;
+		if (count == 0 || !fsdp_mappings_tell(&ds->mappings, (uint32_t)rank))
 			continue;
-		snprintf(name, sizeof name, GROUPS "%u", group);
-		uint64_t found = sum_flats(ds, name, &whole);
-		uint64_t length = ds->slice.lengths[group];
-		if (!whole || round_up(found, align) == round_up(length, align))
+		const struct fsdp_mapping *mapping =
+			id != 0 ? fsdp_mappings_at(&ds->mappings, id - 1) : NULL;
+		if (mapping == NULL || mapping->rank != rank ||
+			mapping->start != low - own || mapping->numel != count)
+			return false;
+		id = skip_empty(ds, mapping->next);
+	}
+	return id == 0;
+}
+
+/* How many parameters of a group have mappings elsewhere. *ret_ordered: these lie in the
+ * order of param_shapes, as they do with an alignment. */
+static size_t count_strays(const struct deepspeed *ds, uint32_t group, bool *ret_ordered)
+{
+	uint64_t rank = 0, start = 0;
+	size_t strays = 0;
+	*ret_ordered = true;
+	for (size_t i = 0; i < ds->slice.parameter_count; i++) {
+		const struct parameter *parameter = &ds->slice.parameters[i];
+		if (parameter->frozen || parameter->group != group)
 			continue;
+		strays += !is_followed(ds, parameter);
+		uint32_t id = skip_empty(
+			ds, fsdp_mappings_find(&ds->mappings, group, parameter->fqn));
+		if (id == 0)
+			continue;
+		const struct fsdp_mapping *mapping =
+			fsdp_mappings_at(&ds->mappings, id - 1);
+		*ret_ordered &= mapping->rank > rank ||
+				(mapping->rank == rank && mapping->start >= start);
+		rank = mapping->rank;
+		start = mapping->start;
+	}
+	return strays;
+}
+
+static size_t count_parameters(const struct deepspeed *ds, uint32_t group)
+{
+	size_t count = 0;
+	for (size_t i = 0; i < ds->slice.parameter_count; i++)
+		count += !ds->slice.parameters[i].frozen &&
+			 ds->slice.parameters[i].group == group;
+	return count;
+}
+
+static void follow_mappings(struct deepspeed *ds, uint32_t group)
+{
+	size_t lost = 0;
+	for (size_t i = 0; i < ds->slice.parameter_count; i++) {
+		struct parameter *parameter = &ds->slice.parameters[i];
+		if (parameter->frozen || parameter->group != group)
+			continue;
+		parameter->mapping =
+			fsdp_mappings_find(&ds->mappings, group, parameter->fqn);
+		lost += parameter->mapping == 0;
+	}
+	fsdp_find(&ds->reading->model->findings, FSDP_RULE_METADATA_INCONSISTENT,
+		FSDP_PLACE(.severity = lost == 0 ? FSDP_NOTE + 1 : 0),
+		"parameters of group %u do not lie one behind the other as in "
+		"param_shapes: they are aligned, which is not recorded, and were placed "
+		"by "
+		"param_slice_mappings%s",
+		group, lost == 0 ? "" : ", which lack some");
+}
+
+/* Who tells where the parameters of a group of ZeRO 1 and 2 lie. */
+static void judge_group(struct deepspeed *ds, uint32_t group)
+{
+	bool right, ordered = true;
+	uint64_t found;
+	size_t strays = ds->mappings.told[group] ? count_strays(ds, group, &ordered) : 0;
+	right = is_length_right(ds, group, &found);
+	if (ordered && strays != 0 && !ds->slice.has_paddings && !ds->round_robin) {
+		follow_mappings(ds, group);
+		return;
+	}
+	if (ds->mappings.told[group])
+		ds->mapped += count_parameters(ds, group);
+	ds->strayed += strays;
+	if (!right)
 		fsdp_find(&ds->reading->model->findings, FSDP_RULE_METADATA_INCONSISTENT,
 			FSDP_PLACE(.next = "convert with the DeepSpeed that wrote it"),
 			"param_shapes of group %u have %llu elements, its flat buffers "
 			"%llu: where parameters begin in them is not sure",
-			group, (unsigned long long)length, (unsigned long long)found);
+			group, (unsigned long long)ds->slice.lengths[group],
+			(unsigned long long)found);
+}
+
+static void judge_groups(struct deepspeed *ds)
+{
+	for (uint32_t group = 0; group < GROUPS_MAX; group++)
+		if (ds->slice.firsts[group] != 0 && !is_apart(ds, group))
+			judge_group(ds, group);
+}
+
+/* The shape of a parameter that only the mappings name: that of its copy in the model,
+ * unless it has fewer elements; else it is a list of them. */
+static bool add_named(struct deepspeed *ds, uint32_t id, struct fsdp_error **ret_error)
+{
+	const struct fsdp_mapping *first = fsdp_mappings_at(&ds->mappings, id - 1);
+	struct parameter *parameter = &ds->slice.parameters[ds->slice.parameter_count];
+	*parameter = (struct parameter){
+		.fqn = first->fqn, .group = first->group, .mapping = id, .dims = 1
+	};
+	for (uint32_t k = id; k != 0; k = fsdp_mappings_at(&ds->mappings, k - 1)->next)
+		parameter->numel = fsdp_min(LENGTH_MAX,
+			parameter->numel + fsdp_mappings_at(&ds->mappings, k - 1)->numel);
+	int64_t numel = (int64_t)parameter->numel;
+	if (numel > INT64_MAX / 16)
+		return true;
+	ds->slice.parameter_count++;
+	const struct stored *copy = find_copy(ds, first->fqn);
+	if (copy != NULL && copy->numel >= parameter->numel) {
+		parameter->numel = copy->numel;
+		parameter->shape = copy->tensor.shape;
+		parameter->dims = copy->tensor.dims;
+		return true;
 	}
+	parameter->shape = fsdp_build_ints(ds->reading->model, &numel, 1, ret_error);
+	return parameter->shape != FSDP_NONE;
+}
+
+/* What param_shapes do not name but the mappings do. */
+static bool add_unnamed(struct deepspeed *ds, struct fsdp_error **ret_error)
+{
+	size_t before = ds->slice.parameter_count;
+	bool usable = !ds->round_robin;
+	for (uint32_t id = fsdp_mappings_first(&ds->mappings, ds->slice_index);
+		id != 0 && usable;
+		id = fsdp_mappings_at(&ds->mappings, id - 1)->next_of_slice) {
+		const struct fsdp_mapping *mapping =
+			fsdp_mappings_at(&ds->mappings, id - 1);
+		if (ds->slice.firsts[mapping->group] == 0 &&
+			!is_apart(ds, mapping->group) &&
+			fsdp_mappings_find(&ds->mappings, mapping->group, mapping->fqn) ==
+				id &&
+			!add_named(ds, id, ret_error))
+			return false;
+	}
+	if (ds->slice.parameter_count != before)
+		fsdp_find(&ds->reading->model->findings, FSDP_RULE_METADATA_INCONSISTENT,
+			FSDP_PLACE(.severity = FSDP_NOTE + 1),
+			"param_shapes do not name %zu parameters: they were placed by "
+			"param_slice_mappings",
+			ds->slice.parameter_count - before);
+	return true;
+}
+
+/* Flat buffers whose parameters nobody names stay what they are. */
+static void judge_named(struct deepspeed *ds, const char *flat_name)
+{
+	bool named = false;
+	for (size_t i = 0; i < ds->slice.parameter_count; i++)
+		named |= !ds->slice.parameters[i].frozen;
+	if (!named && find_flat(ds, flat_name, 0) != NULL)
+		fsdp_find(&ds->reading->model->findings, FSDP_RULE_METADATA_INCONSISTENT,
+			FSDP_PLACE(.next = "take the weights from the model's own copy"),
+			"param_shapes are missing%s: the flat buffers of the optimizer "
+			"cannot be taken apart",
+			ds->round_robin && ds->mappings.count != 0
+				? ", and param_slice_mappings are wrong with "
+				  "round_robin_gradients"
+				: "");
 }
 
 static bool join_slice(
@@ -1410,8 +1702,12 @@ static bool join_slice(
 	if (!begin_slice(ds, index, ret_error))
 		return false;
 	find_states(ds, parts ? STATES_3 : STATES);
-	if (!parts && ds->world_size != 0)
-		judge_lengths(ds);
+	if (!parts && ds->world_size != 0) {
+		judge_groups(ds);
+		if (!add_unnamed(ds, ret_error))
+			return false;
+	}
+	judge_named(ds, parts ? GROUPS_3 "0" : GROUPS "0");
 	return (ds->world_size == 0 ||
 		       ((parts ? join_parts : join_cut)(ds, ret_error) &&
 			       (parts ? join_frozen : add_frozen)(ds, ret_error) &&
@@ -1426,15 +1722,18 @@ static void judge(struct deepspeed *ds)
 		fsdp_find(findings, FSDP_RULE_RANK_MISSING, FSDP_PLACE(.file = { 0 }),
 			"%u optimizer files are there, of at least %u ranks",
 			ds->present_count, ds->world_size * ds->model_ranks);
-	if (ds->round_robin && ds->stage != 3)
-		fsdp_find(findings, FSDP_RULE_METADATA_INCONSISTENT,
-			FSDP_PLACE(.next = "take the weights from here, or from "
-					   "zero_to_fp32.py"),
-			"round_robin_gradients: param_slice_mappings do not follow the "
-			"flat "
-			"buffers, and DeepSpeed's universal converter, which follows "
-			"them, "
-			"scrambles the weights");
+	if (ds->mapped != 0 ? ds->strayed == 0 : !ds->round_robin || ds->stage == 3)
+		return;
+	char count[64] = "";
+	if (ds->strayed != 0)
+		snprintf(count, sizeof count, " of %zu of %zu parameters", ds->strayed,
+			ds->mapped);
+	fsdp_find(findings, FSDP_RULE_METADATA_INCONSISTENT,
+		FSDP_PLACE(.next = "take the weights from here, or from zero_to_fp32.py"),
+		"%sparam_slice_mappings%s do not follow the flat buffers, and "
+		"DeepSpeed's universal converter, which follows them, scrambles the "
+		"weights",
+		ds->round_robin ? "round_robin_gradients: " : "", count);
 }
 
 static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)

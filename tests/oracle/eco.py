@@ -280,6 +280,12 @@ def check(args, sample, path, truth):
     for n, item in items.items():
         check_tensor(facts, truth, n, item, want[n], files)
     check_aliases(facts, truth, listed, items)
+    strays = len({m["fqn"] for m in truth.get("slice_mapping_disagrees", ())})
+    said = [f["message"] for f in info["findings"] if "param_slice_mappings" in f["message"]]
+    if strays:
+        facts.same("strayed mappings", [f"of {strays} of " in m for m in said], [True])
+    else:
+        facts.same("strayed mappings", said, [])
     for f in info["findings"] if truth["complete"] else ():
         if f["severity"] == "error":
             facts.differs("findings", f"a sound checkpoint, but {f['rule']} {f['message']}")

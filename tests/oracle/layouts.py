@@ -10,7 +10,9 @@ the tensors they were cut from. Without torch the test is skipped.
 import argparse
 import math
 import os
+import sys
 import tempfile
+import types
 from collections import OrderedDict
 
 from oraclelib import Tap, arguments, envelope, run, same, skip_all
@@ -93,17 +95,45 @@ def flat_of(tensors, paddings=None):
     return torch.cat(parts)
 
 
-def zero_cut(layout, stage, round_robin=False, aligned=False):
-    """ZeRO 1 and 2 over WORLD ranks: trailing ranks are short, or empty."""
+class Fragment:
+    """DeepSpeed's fragment_address, under its name there."""
+
+    def __init__(self, numel, start):
+        self.numel, self.start = numel, start
+
+
+def name_fragment():
+    Fragment.__module__, Fragment.__qualname__ = "deepspeed.utils.tensor_fragment", "fragment_address"
+    for name in ("deepspeed", "deepspeed.utils", Fragment.__module__):
+        sys.modules[name] = types.ModuleType(name)
+    sys.modules[Fragment.__module__].fragment_address = Fragment
+
+
+def mappings(order, paddings, part, rank):
+    """What is a rank's of each parameter."""
+    found, begin = OrderedDict(), 0
+    for (name, t), padding in zip(order.items(), paddings):
+        low, high = max(begin, rank * part), min(begin + t.numel(), (rank + 1) * part)
+        if low < high:
+            found[name] = Fragment(high - low, low - rank * part)
+        begin += t.numel() + padding
+    return found
+
+
+def zero_cut(layout, stage, round_robin=False, aligned=False, mapped=False, shapes=True, recorded=True, notes=0):
+    """ZeRO 1 and 2 over WORLD ranks: trailing ranks are short, or empty. What is not recorded of an alignment
+    only the mappings tell; they follow the model's order, also where the buffers do not."""
+    name_fragment()
     tensors = net()
     decayed = OrderedDict((n, t) for n, t in tensors.items() if t.dim() > 1)
     plain = OrderedDict((n, t) for n, t in tensors.items() if t.dim() < 2)
+    told = [decayed, plain]
     if round_robin:
-        decayed = OrderedDict(sorted(decayed.items(), key=lambda x: (len(x[0]), x[0])))
+        decayed = OrderedDict(reversed(decayed.items()))
     groups = [decayed, plain]
     paddings = [[(-t.numel()) % 4 for t in g.values()] if aligned else [0] * len(g) for g in groups]
     flats = [flat_of(g, p) for g, p in zip(groups, paddings)]
-    layout.save(states(half(tensors), [shapes_of(g) for g in groups], stage, WORLD,
+    layout.save(states(half(tensors), [shapes_of(g) for g in groups] if shapes else None, stage, WORLD,
                        round_robin_gradients=round_robin), TAG, "mp_rank_00_model_states.pt")
     for rank in range(WORLD):
         own, moments = [], []
@@ -112,11 +142,15 @@ def zero_cut(layout, stage, round_robin=False, aligned=False):
             size = min(max(flat.numel() - rank * part.numel(), 0), part.numel())
             own.append(part[:size].clone())
             moments.append(part * 0.5)
-        layout.save(optimizer(stage, own, moments, [WORLD] * 2, param_alignment_paddings=paddings), TAG,
+        more = dict(param_alignment_paddings=paddings) if recorded else {}
+        if mapped:
+            more["param_slice_mappings"] = [mappings(g, p, cut(f, WORLD)[0].numel(), rank)
+                                            for g, p, f in zip(told, paddings, flats)]
+        layout.save(optimizer(stage, own, moments, [WORLD] * 2, **more), TAG,
                     f"zero_pp_rank_{rank}_mp_rank_00_optim_states.pt")
     layout.text(TAG, "latest")
     layout.tensors = {**tensors, **{f"state.{n}.exp_avg": t * 0.5 for n, t in tensors.items()}}
-    layout.notes = round_robin
+    layout.notes = notes
 
 
 def zero_parts(layout):
@@ -339,8 +373,16 @@ def megatron_experts(layout, ranks=2):
 
 LAYOUTS = (
     ("DeepSpeed ZeRO 1", "deepspeed-zero1", WORLD, lambda l: zero_cut(l, 1)),
-    ("DeepSpeed ZeRO 2, round robin", "deepspeed-zero2", WORLD, lambda l: zero_cut(l, 2, round_robin=True)),
-    ("DeepSpeed ZeRO 2, aligned", "deepspeed-zero2", WORLD, lambda l: zero_cut(l, 2, aligned=True)),
+    ("DeepSpeed ZeRO 2, round robin", "deepspeed-zero2", WORLD, lambda l: zero_cut(l, 2, round_robin=True, notes=1)),
+    ("DeepSpeed ZeRO 2, round robin and mappings", "deepspeed-zero2", WORLD,
+     lambda l: zero_cut(l, 2, round_robin=True, mapped=True, notes=1)),
+    ("DeepSpeed ZeRO 2, aligned", "deepspeed-zero2", WORLD, lambda l: zero_cut(l, 2, aligned=True, mapped=True)),
+    ("DeepSpeed ZeRO 2, aligned, told by mappings", "deepspeed-zero2", WORLD,
+     lambda l: zero_cut(l, 2, aligned=True, mapped=True, recorded=False, notes=2)),
+    ("DeepSpeed ZeRO 1, told by mappings", "deepspeed-zero1", WORLD,
+     lambda l: zero_cut(l, 1, mapped=True, shapes=False, notes=1)),
+    ("DeepSpeed ZeRO 2, aligned, told by mappings alone", "deepspeed-zero2", WORLD,
+     lambda l: zero_cut(l, 2, aligned=True, mapped=True, shapes=False, recorded=False, notes=1)),
     ("DeepSpeed ZeRO 3", "deepspeed-zero3", WORLD, zero_parts),
     ("DeepSpeed, tensor parallel", "deepspeed-zero1", 20, tensor_parallel),
     ("DeepSpeed, pipeline", "deepspeed-zero1", 8, pipeline),
