@@ -71,14 +71,12 @@ static void line_rest(struct listing *listing, size_t count)
 
 /* ---- names ---- */
 
-static void line_fqns(struct out *out, const struct fsdp_handle *handle)
+/* A unit is called as its module; where that is not recorded, as its first parameter. */
+static struct text name_of(const struct fsdp_handle *handle)
 {
-	if (handle->module.data != NULL && handle->module.size != 0)
-		out_line_name(out, text_of_span(handle->module));
-	else if (handle->fqn_count != 0)
-		out_line_name(out, text_of_span(handle->fqns[0]));
-	else
-		out_line_text(out, "(root)");
+	if (handle->module.size != 0)
+		return text_of_span(handle->module);
+	return handle->fqn_count != 0 ? text_of_span(handle->fqns[0]) : text_of("(root)");
 }
 
 /* ---- fx: text ---- */
@@ -318,18 +316,10 @@ static void show_handle_rows(struct listing *listing, const struct fsdp_exec_ord
 			forward != NULL ? forward->targets[first->pre[i]] : FSDP_ABSENT;
 		const struct fsdp_handle *next = order_handle(order, target);
 		int64_t post = first->post_index[first->pre[i]];
-		struct text name = text_of("(root)"), other = { 0 };
-		if (handle->module.size != 0)
-			name = text_of_span(handle->module);
-		else if (handle->fqn_count != 0)
-			name = text_of_span(handle->fqns[0]);
-		if (next != NULL)
-			other = next->module.size != 0 ? text_of_span(next->module)
-				: next->fqn_count != 0 ? text_of_span(next->fqns[0])
-						       : text_of("(root)");
-		const struct value values[] = { value_count(i), value_name(name),
+		const struct value values[] = { value_count(i),
+			value_name(name_of(handle)),
 			post == FSDP_ABSENT ? value_absent() : value_integer(post),
-			value_name(other) };
+			value_name(next != NULL ? name_of(next) : (struct text){ 0 }) };
 		out_row(out, values);
 	}
 	out_table_end(out);
@@ -396,7 +386,7 @@ static void line_lane(
 
 	snprintf(label, sizeof label, "%" PRId64, order->handles[index].id);
 	out_line_begin(out, label);
-	line_fqns(out, &order->handles[index]);
+	out_line_name(out, name_of(&order->handles[index]));
 	out_line_text(out, "  ");
 	for (size_t at = 0; at < lane->change_count;) {
 		size_t end = end_of_round(lane, at), next = end, times = 1;
@@ -483,7 +473,7 @@ static void line_group(
 	line_ranks(listing, diff, index, ranks, sizeof ranks);
 	out_line_begin(out, ranks);
 	if (handle != NULL)
-		line_fqns(out, handle);
+		out_line_name(out, name_of(handle));
 	else
 		out_line_text(out, "(stops here)");
 	out_line_end(out);
