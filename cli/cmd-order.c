@@ -326,12 +326,16 @@ static void show_handle_rows(struct listing *listing, const struct fsdp_exec_ord
 	line_rest(listing, first->pre_count);
 }
 
-/* One iteration of a lane: from IDLE to IDLE. Returns behind it. */
+/* One iteration of a lane: from IDLE to IDLE. Returns behind it. What ends a backward is
+ * called when the next iteration is counted already. */
 static size_t end_of_round(const struct fsdp_state_lane *lane, size_t at)
 {
 	uint64_t iter = lane->changes[at].iter;
 
 	while (at < lane->change_count && lane->changes[at].iter == iter)
+		at++;
+	while (at < lane->change_count && lane->changes[at].training == 0 &&
+		lane->changes[at].handle == 0)
 		at++;
 	return at;
 }
@@ -413,14 +417,26 @@ static void line_lane(
 	out_line_end(out);
 }
 
+/* There is a snapshot at the end of each; behind the last end mostly nothing comes. */
+static size_t count_iterations(const struct fsdp_exec_order *order)
+{
+	size_t last = order->snapshot_count - 1;
+	bool used = order->forward_count != 0 &&
+		    order->forwards[order->forward_count - 1].iter ==
+			    order->snapshots[last].iter;
+
+	return used || last == 0 ? last + 1 : last;
+}
+
 static void show_handles(struct listing *listing, const struct fsdp_recording *one)
 {
 	const struct fsdp_exec_order *order = one->order;
 	struct out *out = listing->run->out;
+	size_t iterations = count_iterations(order);
 
 	out_line(out, NULL, "rank %" PRId64 ": %zu unit%s, %zu iteration%s", one->rank,
-		order->handle_count, order->handle_count == 1 ? "" : "s",
-		order->snapshot_count, order->snapshot_count == 1 ? "" : "s");
+		order->handle_count, order->handle_count == 1 ? "" : "s", iterations,
+		iterations == 1 ? "" : "s");
 	show_handle_rows(listing, order);
 	for (size_t i = 0;
 		order->lanes != NULL && i < head_of_list(listing, order->handle_count);
