@@ -309,7 +309,6 @@ static bool show_map(struct map *map)
 	none = map->count == 0 && !map->skipped_fsdp2 &&
 	       !selection_is_all(map->selection);
 	tell_absence(map);
-	map->run->bare = map->options->bare;
 	run_begin(map->run, answer_selection_status(map->run, map->selection,
 				    none ? STATUS_BAD : STATUS_GOOD));
 	emit_map(map);
@@ -617,6 +616,11 @@ static bool show_list(struct map *map)
 
 /* ---- the command ---- */
 
+static bool is_bare(const void *options)
+{
+	return ((const struct fqns_options *)options)->bare;
+}
+
 static bool run_fqns(struct run *run, struct fsdp_error **ret_error)
 {
 	struct map map = { .run = run, .options = run->options };
@@ -661,5 +665,6 @@ const struct command command_fqns = {
 	.output = "json",
 	.inputs = INPUTS_MANY,
 	.options_size = sizeof(struct fqns_options),
+	.is_bare = is_bare,
 	.run = run_fqns,
 };

@@ -68,6 +68,10 @@ struct command {
 	 * asks. */
 	bool (*only_counts)(const void *options);
 
+	/* Whether its json is the members of `data` alone, without the envelope. NULL:
+	 * never. */
+	bool (*is_bare)(const void *options);
+
 	/* INPUTS_RECORDINGS: fills what its options say about reading. False: they are
 	 * wrong, and refuse() was called. NULL: nothing. */
 	bool (*prepare)(struct run *run, struct fsdp_recording_options *options);
@@ -104,7 +108,6 @@ struct run {
 	char *const *words; /* arguments that are not checkpoints */
 	size_t word_count;
 	struct out *out;
-	bool bare;  /* set before run_begin: json without the envelope */
 	int status; /* set by run_begin */
 
 	/* internal to session.c */

@@ -477,7 +477,14 @@ static struct run new_run(struct session *session)
 	};
 }
 
-static void begin(struct session *session, bool has_data, bool bare)
+/* With --separate each answer is an element of a document. */
+static bool is_bare(const struct session *session)
+{
+	return session->command->is_bare != NULL && !session->separate &&
+	       session->command->is_bare(session->arguments->options);
+}
+
+static void begin(struct session *session, bool has_data)
 {
 	struct out_header header = {
 		.command = session->command->name,
@@ -486,11 +493,13 @@ static void begin(struct session *session, bool has_data, bool bare)
 		.inputs = session->records,
 		.input_count = session->record_count,
 		.has_data = has_data,
-		.bare = bare,
+		.bare = is_bare(session),
 	};
 
 	session->begun = true;
 	session->answered = has_data;
+	/* Without its envelope a failure has nothing to say. */
+	session->outputs->spoilt |= header.bare && !has_data;
 	if (session->outputs->out != NULL)
 		out_begin(session->outputs->out, &header);
 }
@@ -508,7 +517,7 @@ void run_begin(struct run *run, int status)
 		if (session->records[i].status >= 0)
 			session->records[i].status = session->status;
 	}
-	begin(session, session->status != STATUS_FAILED, run->bare);
+	begin(session, session->status != STATUS_FAILED);
 }
 
 static void call(struct session *session, struct run *run)
@@ -747,7 +756,7 @@ static void answer_each(struct session *session)
 	totals = session->totals.count;
 	status = session->status;
 	if (any) {
-		begin(session, true, false);
+		begin(session, true);
 		show_each(session, opened);
 		/* All was said before. */
 		session->failure_count = failures;
@@ -771,7 +780,7 @@ static void end(struct session *session)
 	if (session->outputs->out == NULL)
 		return;
 	if (!session->begun)
-		begin(session, false, false);
+		begin(session, false);
 	footer = (struct out_footer){
 		.status = session->status,
 		.interrupted = session->interrupted != 0,

@@ -185,7 +185,7 @@ static void begin(struct out *out, const struct out_header *header)
 		put_head(json, header);
 		member(json, text_of("data"), true);
 	}
-	if (!json->lines && !header->has_data)
+	if (!json->lines && !json->bare && !header->has_data)
 		writer_text(json->to, "null");
 	/* Without data, whatever is emitted all the same goes to `rest` and is dropped.
 	 */
@@ -284,7 +284,8 @@ static void end_document(struct json *json, const struct out_footer *footer)
 		put_omissions(json, footer);
 		level_end(json);
 	}
-	writer_char(json->to, '\n');
+	if (!json->bare || json->has_data)
+		writer_char(json->to, '\n');
 }
 
 static void end_lines(struct json *json, const struct out_footer *footer)

@@ -44,7 +44,8 @@ struct out_header {
 	const struct input_record *inputs;
 	size_t input_count;
 	bool has_data; /* false: the command failed, there is no answer */
-	bool bare;     /* json: the members of `data` alone, no envelope (fqns --bare) */
+	bool bare;     /* json: the members of `data` alone, no envelope (fqns --bare);
+			  without data nothing at all */
 };
 
 struct out_footer {

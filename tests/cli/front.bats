@@ -309,6 +309,22 @@ terminated() {
 	tail -n 1 out | grep -q '"interrupted":true'
 }
 
+@test "without its envelope a failure writes nothing" {
+	for arguments in "nowhere.pt" "model.safetensors" "--flat model.safetensors"; do
+		inspect fqns --bare $arguments
+		[ "$status" -eq 2 ]
+		[ -z "$output" ]
+		[ -n "$stderr" ]
+	done
+	inspect fqns --bare nowhere.pt -o json=map.json
+	[ "$status" -eq 2 ]
+	[ ! -e map.json ]
+	inspect fqns --bare nowhere.pt -o jsonl
+	[ "$status" -eq 2 ]
+	inspect fqns nowhere.pt
+	[ "$(jq .ok <<<"$output")" = false ]
+}
+
 @test "lists of inputs" {
 	cp "$TESTDATA/torch-zip/list-top/model.pt" model.pt
 	inspect ls model.pt -o name
