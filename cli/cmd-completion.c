@@ -13,11 +13,6 @@ static bool takes_value(const struct option *row)
 	return row->kind != OPTION_FLAG && row->kind != OPTION_COUNTED;
 }
 
-static bool takes_file(const struct option *row)
-{
-	return row->argument != NULL && strcmp(row->argument, "FILE") == 0;
-}
-
 /* Calls `put` for each option of a command; of all commands together for NULL rows. */
 typedef void put_option(
 	FILE *stream, const struct command *command, const struct option *row);
@@ -117,7 +112,7 @@ static void bash_values(
 		put_values(stream, command, row);
 		fputs("' ;;\n", stream);
 	} else {
-		fprintf(stream, ") words=%s ;;\n", takes_file(row) ? "FILES" : "");
+		fprintf(stream, ") words=%s ;;\n", option_is_path(row) ? "FILES" : "");
 	}
 }
 
@@ -221,7 +216,7 @@ static void zsh_specification(FILE *stream, const struct command *command,
 		fputc(':', stream);
 		zsh_text(stream, row->argument != NULL ? row->argument : "value");
 		fputc(':', stream);
-		if (takes_file(row)) {
+		if (option_is_path(row)) {
 			fputs("_files", stream);
 		} else if (has_values(row)) {
 			fputc('(', stream);
@@ -296,7 +291,7 @@ static void fish_option(
 	if (row->letter != '\0')
 		fprintf(stream, " -s %c", row->letter);
 	if (takes_value(row))
-		fprintf(stream, " -%s", takes_file(row) ? "r" : "x");
+		fprintf(stream, " -%s", option_is_path(row) ? "r" : "x");
 	if (takes_value(row) && has_values(row)) {
 		fputs(" -a '", stream);
 		put_values(stream, command, row);

@@ -162,6 +162,13 @@ static bool takes_value(const struct option *row)
 	return row->kind != OPTION_FLAG && row->kind != OPTION_COUNTED;
 }
 
+bool option_is_path(const struct option *row)
+{
+	return row->kind == OPTION_TEXT &&
+	       (strcmp(row->argument, "FILE") == 0 ||
+		       strcmp(row->argument, "CHECKPOINT") == 0);
+}
+
 const struct option *option_find(const struct option *rows, const char *name, char letter)
 {
 	for (; rows->name != NULL; rows++) {

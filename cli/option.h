@@ -88,6 +88,9 @@ struct select_options {
 extern const struct option common_options[];
 extern const struct option select_options[];
 
+/* Whether its value is the path of something that is read. */
+bool option_is_path(const struct option *row);
+
 /* Rows and the struct they fill. */
 struct option_group {
 	const struct option *rows;

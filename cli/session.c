@@ -844,13 +844,6 @@ static void session_done(struct session *session)
 	owned_free(&session->owned);
 }
 
-static bool is_read(const struct option *row)
-{
-	return row->kind == OPTION_TEXT &&
-	       (strcmp(row->argument, "FILE") == 0 ||
-		       strcmp(row->argument, "CHECKPOINT") == 0);
-}
-
 /* Not only the arguments are read: options may name something too. */
 static void allow_files(
 	struct sandbox *sandbox, const struct option *rows, const void *values)
@@ -858,7 +851,7 @@ static void allow_files(
 	for (; rows != NULL && rows->name != NULL; rows++) {
 		const char *path;
 
-		if (!is_read(rows))
+		if (!option_is_path(rows))
 			continue;
 		memcpy(&path, (const char *)values + rows->offset, sizeof path);
 		if (path != NULL)
