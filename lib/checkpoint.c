@@ -4,7 +4,6 @@
  * choose a family, lets it read into a model, finds the plan, freezes. It knows no
  * format.
  */
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -38,26 +37,6 @@ struct opening {
 	uint64_t child_count;
 };
 
-static void __attribute__((format(printf, 2, 3)))
-note(struct opening *opening, const char *format, ...)
-{
-	char text[512];
-	va_list arguments;
-	va_start(arguments, format);
-	vsnprintf(text, sizeof text, format, arguments);
-	va_end(arguments);
-	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
-	const char **place = fsdp_vec_push(&checkpoint->notes);
-	struct fsdp_span copy = fsdp_arena_copy(&checkpoint->arena, fsdp_span_text(text));
-	if (place == NULL || copy.data == NULL) {
-		if (place != NULL)
-			checkpoint->notes.count--;
-		checkpoint->model.findings.lost = true;
-		return;
-	}
-	*place = (const char *)copy.data;
-}
-
 /* ---- looking ---- */
 
 /* `head` has room for HEAD_BYTES and stays as long as the look. */
@@ -88,9 +67,11 @@ static bool look_at_source(struct opening *opening, struct fsdp_source source,
 static void look_at_folder(struct opening *opening)
 {
 	opening->checkpoint->is_folder = true;
+	bool on_disk = opening->checkpoint->folder.dir != NULL;
 	opening->look = (struct fsdp_look){
 		.path = fsdp_span("", 0),
 		.folder = &opening->checkpoint->folder,
+		.typed = fsdp_span_text(on_disk ? opening->folder_path : ""),
 	};
 }
 
@@ -215,8 +196,9 @@ static bool open_several(struct opening *opening, struct fsdp_error **ret_error)
 	look_at_picked(opening, &pick);
 	fsdp_folder_of_dir(&whole, &checkpoint->dir);
 	if (are_of_dcp(&checkpoint->folder, &whole)) {
-		note(opening, "these files belong to the directory they lie in, which "
-			      "was opened");
+		fsdp_reading_note(&opening->reading,
+			"these files belong to the directory they lie in, which "
+			"was opened");
 		checkpoint->folder = whole;
 	}
 	return true;
@@ -244,7 +226,7 @@ static bool tell_siblings(struct opening *opening, struct fsdp_error **ret_error
 		if (count++ == 0)
 			first = last;
 	}
-	note(opening,
+	fsdp_reading_note(&opening->reading,
 		"%s is one file of a set: %zu more beside it %s read too (%s%s%s); "
 		"--separate reads it alone",
 		opening->paths[0], count, count == 1 ? "was" : "were", first,
@@ -361,8 +343,8 @@ static bool enter_folder(
 static bool enter(struct opening *opening, const struct fsdp_entry *entry,
 	struct fsdp_error **ret_error)
 {
-	note(opening, "%s only leads to %s, which was opened", opening->path,
-		(const char *)entry->name.data);
+	fsdp_reading_note(&opening->reading, "%s only leads to %s, which was opened",
+		opening->path, (const char *)entry->name.data);
 	struct fsdp_source source;
 	if (entry->kind != FSDP_ENTRY_FILE)
 		return enter_folder(opening, entry->name, ret_error);
@@ -415,8 +397,9 @@ static bool enter_revision(struct opening *opening, struct fsdp_error **ret_erro
 	if (!told && found.count != 1)
 		return fail_several(
 			&found, "snapshots, and refs/main names none of them", ret_error);
-	note(opening, "%s is a download cache: snapshots/%s was opened, %s",
-		opening->path, (const char *)found.only.name.data,
+	fsdp_reading_note(&opening->reading,
+		"%s is a download cache: snapshots/%s was opened, %s", opening->path,
+		(const char *)found.only.name.data,
 		told ? "as refs/main says" : "the only one");
 	return enter_folder(opening, found.only.name, ret_error);
 }
@@ -548,7 +531,8 @@ static bool open_whole_directory(struct opening *opening, struct fsdp_error **re
 	if (fsdp_registry_choose(&look) !=
 		(is_index(name) ? &fsdp_family_hugging_face : &fsdp_family_dcp))
 		return true;
-	note(opening, "%s belongs to the directory it lies in, which was opened",
+	fsdp_reading_note(&opening->reading,
+		"%s belongs to the directory it lies in, which was opened",
 		opening->path);
 	struct fsdp_span parent = fsdp_span(opening->path,
 		name.data == (const unsigned char *)opening->path
@@ -675,7 +659,7 @@ static bool find_plan(struct opening *opening, const struct fsdp_folder *folder,
 		*ret_entry = entry;
 	}
 	if (count > 1)
-		note(opening,
+		fsdp_reading_note(&opening->reading,
 			"%zu sharding plans lie beside the checkpoint: none is used; "
 			"choose one "
 			"with --plan",
@@ -707,7 +691,8 @@ static bool read_found_plan(struct opening *opening, const struct fsdp_folder *f
 	fsdp_find(&checkpoint->model.findings, FSDP_RULE_PLAN_INVALID,
 		FSDP_PLACE(.file = name, .offset = fsdp_error_offset(error)), "%s",
 		fsdp_error_message(error));
-	note(opening, "the plan %s is not used: %s", path, fsdp_error_message(error));
+	fsdp_reading_note(&opening->reading, "the plan %s is not used: %s", path,
+		fsdp_error_message(error));
 	fsdp_error_free(error);
 	return true;
 }
@@ -988,6 +973,7 @@ static bool read_checkpoint(struct opening *opening, struct fsdp_error **ret_err
 		.named = opening->path_count > 1,
 		.rank = FSDP_NONE,
 		.errors = &checkpoint->errors,
+		.notes = &checkpoint->notes,
 	};
 	fsdp_vec_init(
 		&opening->reading.children, &opening->scratch, sizeof(struct fsdp_child));
@@ -1078,6 +1064,9 @@ static bool open_once(const char *const *paths, size_t count,
 		opening->paths = paths;
 		opening->path_count = count;
 		opening->path = paths[0];
+		/* All that a remark needs, before anything is read. */
+		opening->reading.model = &checkpoint->model;
+		opening->reading.notes = &checkpoint->notes;
 		opening->as_set = *ret_wants_set;
 		*ret_wants_set = false;
 		fsdp_arena_init(&opening->scratch, &checkpoint->budget);

@@ -256,26 +256,93 @@ static bool find_only_step(const struct fsdp_folder *folder, struct fsdp_entry *
 	return count == 1;
 }
 
-static bool read_root(struct deepspeed *ds, const struct fsdp_folder *folder,
-	struct fsdp_error **ret_error)
+/* A file that names the folder of a tag. */
+struct pointer {
+	const char *name;
+	struct fsdp_span tag;
+	struct fsdp_entry entry;
+	bool is_there, leads;
+};
+
+static bool read_pointer(struct deepspeed *ds, const struct fsdp_folder *folder,
+	const char *name, struct pointer *ret_pointer, struct fsdp_error **ret_error)
 {
 	struct fsdp_source source;
 	struct fsdp_span tag;
-	struct fsdp_entry entry;
-	const char *pointer = fsdp_folder_has(folder, "latest", FSDP_ENTRY_FILE)
-				      ? "latest"
-				      : "latest_universal";
-	if (!fsdp_folder_source(folder, fsdp_span_text(pointer), &source, ret_error) ||
+	*ret_pointer = (struct pointer){
+		.name = name,
+		.is_there = fsdp_folder_has(folder, name, FSDP_ENTRY_FILE),
+	};
+	if (!ret_pointer->is_there)
+		return true;
+	if (!fsdp_folder_source(folder, fsdp_span_text(name), &source, ret_error) ||
 		!fsdp_source_read_all(&source, 0, fsdp_min(source.size, TAG_BYTES),
 			ds->reading->model->arena, &tag, ret_error))
 		return false;
 	while (tag.size != 0 &&
 		(tag.data[tag.size - 1] == '\n' || tag.data[tag.size - 1] == ' '))
 		tag.size--;
+	ret_pointer->tag = tag;
+	ret_pointer->leads = fsdp_folder_find(folder, tag, &ret_pointer->entry);
+	return true;
+}
+
+/* Which tag is read. One that was converted too is two checkpoints. */
+static void note_tag(struct deepspeed *ds, const struct fsdp_folder *folder,
+	const struct pointer *chosen, const struct pointer *other)
+{
+	struct fsdp_name_list others = { .count = 0 };
+	uint32_t numbers[FSDP_PATTERN_NUMBERS];
+	struct fsdp_span name = chosen->entry.name, rest = other->entry.name;
+	char text[400] = "";
+	for (size_t i = 0; i < folder->count; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+		if (entry.kind == FSDP_ENTRY_DIRECTORY &&
+			fsdp_pattern_takes(entry.name, "global_step#", numbers) &&
+			!fsdp_span_equal(entry.name, name) &&
+			!(other->leads && fsdp_span_equal(entry.name, rest)))
+			fsdp_name_list_add(&others, entry.name);
+	}
+	if (other->leads && !fsdp_span_equal(name, rest))
+		snprintf(text, sizeof text, "; %s names a checkpoint of its own: %.*s",
+			other->name, (int)fsdp_min(rest.size, 255),
+			(const char *)rest.data);
+	fsdp_reading_note(ds->reading, "%.*s was opened, as %s says%s%s%s",
+		(int)name.size, (const char *)name.data, chosen->name, text,
+		others.count != 0 ? "; beside it: " : "", fsdp_name_list_text(&others));
+}
+
+static bool enter_tag(struct deepspeed *ds, const struct fsdp_folder *folder,
+	const struct pointer *chosen, const struct pointer *other,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_span name = chosen->entry.name;
+	note_tag(ds, folder, chosen, other);
+	if (other->is_there && !other->leads)
+		fsdp_find(&ds->reading->model->findings, FSDP_RULE_MISSING_FILE,
+			FSDP_PLACE(.file = fsdp_span_text(other->name),
+				.severity = FSDP_WARNING + 1),
+			"the file names %.*s, which is not there; %.*s was read",
+			(int)other->tag.size, (const char *)other->tag.data,
+			(int)fsdp_min(name.size, 64), (const char *)name.data);
+	return fsdp_reading_add_child(ds->reading, name, FSDP_NONE, ret_error) != NULL;
+}
+
+static bool read_root(struct deepspeed *ds, const struct fsdp_folder *folder,
+	struct fsdp_error **ret_error)
+{
+	struct pointer latest, universal;
+	struct fsdp_entry entry;
+	if (!read_pointer(ds, folder, "latest", &latest, ret_error) ||
+		!read_pointer(ds, folder, "latest_universal", &universal, ret_error))
+		return false;
 	ds->is_root = true;
-	if (fsdp_folder_find(folder, tag, &entry))
-		return fsdp_reading_add_child(
-			       ds->reading, entry.name, FSDP_NONE, ret_error) != NULL;
+	if (latest.leads)
+		return enter_tag(ds, folder, &latest, &universal, ret_error);
+	if (universal.leads)
+		return enter_tag(ds, folder, &universal, &latest, ret_error);
+	const char *pointer = latest.is_there ? latest.name : universal.name;
+	struct fsdp_span tag = latest.is_there ? latest.tag : universal.tag;
 	if (find_only_step(folder, &entry)) {
 		fsdp_find(&ds->reading->model->findings, FSDP_RULE_MISSING_FILE,
 			FSDP_PLACE(.file = fsdp_span_text(pointer),

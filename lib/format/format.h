@@ -21,6 +21,9 @@ struct fsdp_look {
 	/* Of a plain tar the name: the folder is of its members, the source is all of it.
 	 */
 	struct fsdp_span tar;
+	/* Of the folder that is opened, as the user would type it; empty for a child.
+	 * Only what is written nowhere else may be taken from it. */
+	struct fsdp_span typed;
 };
 
 /* Another input inside this one, which the door reads into the same model. */
@@ -50,6 +53,7 @@ struct fsdp_reading {
 	void *state;              /* the family's own, from `read` to `finish` */
 	struct fsdp_vec *errors; /* struct fsdp_error *: what could not be read though the
 				    rest could */
+	struct fsdp_vec *notes;  /* const char *: fsdp_reading_note */
 };
 
 struct fsdp_family;
@@ -65,6 +69,19 @@ struct fsdp_child *fsdp_reading_add_child(struct fsdp_reading *reading,
  * bytes, where rank 10 is before rank 2. */
 bool fsdp_reading_order_children(
 	struct fsdp_reading *reading, size_t first, struct fsdp_error **ret_error);
+
+/* A remark on how it was opened, for people. */
+void fsdp_reading_note(struct fsdp_reading *reading, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* Names of a folder's entries for such a remark: "a, b, c and 4 more". */
+struct fsdp_name_list {
+	char text[240];
+	size_t count, length;
+};
+void fsdp_name_list_add(struct fsdp_name_list *list, struct fsdp_span name);
+/* Valid until the next name. */
+const char *fsdp_name_list_text(struct fsdp_name_list *list);
 
 /* What could not be read though the rest could; takes the error. */
 void fsdp_reading_keep_error(struct fsdp_reading *reading, struct fsdp_error *error);

@@ -17,6 +17,7 @@
  *	                    custom_checkpoint_I.pkl
  *	verl                global_step_N/[actor|critic/]
  *	                    {model,optim,extra_state}_world_size_W_rank_R.pt
+ *	                    fsdp_config.json         {"world_size": W, …}
  *
  * Of several models or optimizers (I beyond 0) names may be the same: those of the later
  * ones are put below a name with their number.
@@ -31,6 +32,7 @@
 
 #include "base/num.h"
 #include "format/format.h"
+#include "syntax/json-tree.h"
 
 struct layout {
 	const char *name, *title, *writer;
@@ -38,9 +40,17 @@ struct layout {
 	bool (*name_children)(struct fsdp_reading *reading,
 		const struct fsdp_folder *folder, struct fsdp_error **ret_error);
 	/* Of how many the names tell; 0: of none, NULL: they never do. */
-	uint32_t (*count_ranks)(const struct fsdp_folder *folder);
+	uint32_t (*count_ranks)(
+		struct fsdp_reading *reading, const struct fsdp_folder *folder);
 	/* After they were read; may be NULL. */
 	bool (*finish)(struct fsdp_reading *reading, struct fsdp_error **ret_error);
+};
+
+struct state {
+	const struct layout *layout; /* NULL: a folder that only leads on */
+	uint32_t world_size;         /* 0: whoever reads the parts knows */
+	/* By the name of a folder: verl writes it nowhere else. */
+	uint32_t step;
 };
 
 /* Of parameters whose names are longer nothing is worked out. */
@@ -261,8 +271,10 @@ static bool name_accelerate(struct fsdp_reading *reading,
 }
 
 /* Every rank writes its random states. */
-static uint32_t count_accelerate(const struct fsdp_folder *folder)
+static uint32_t count_accelerate(
+	struct fsdp_reading *reading, const struct fsdp_folder *folder)
 {
+	(void)reading;
 	uint32_t numbers[FSDP_PATTERN_NUMBERS], highest = 0;
 	for (size_t i = 0; i < folder->count; i++) {
 		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
@@ -363,22 +375,140 @@ static bool is_verl(const struct fsdp_folder *folder)
 		       fsdp_pattern_in(folder, FSDP_ENTRY_FILE, verl_parts[1].pattern));
 }
 
-static uint32_t count_verl(const struct fsdp_folder *folder)
+/* Of a world size: the files that have it in their names. */
+struct world {
+	uint32_t size;
+	uint32_t models, files; /* of the model; of all three kinds */
+	struct fsdp_span first;
+};
+
+/* Of more saves than these in one folder the rest is said with the last one. */
+enum { WORLDS_MAX = 16, CONFIG_BYTES = 1 << 20 };
+
+static bool takes_verl(
+	const struct fsdp_entry *entry, uint32_t *numbers, size_t *ret_kind)
 {
-	uint32_t numbers[FSDP_PATTERN_NUMBERS], highest = 0;
-	for (size_t i = 0; i < folder->count; i++)
-		if (fsdp_pattern_takes(fsdp_folder_entry(folder, i).name,
-			    verl_parts[0].pattern, numbers) &&
-			numbers[0] > highest)
-			highest = numbers[0];
-	return highest;
+	for (size_t i = 0; i < sizeof verl_parts / sizeof *verl_parts; i++) {
+		*ret_kind = i;
+		if (entry->kind == FSDP_ENTRY_FILE &&
+			fsdp_pattern_takes(entry->name, verl_parts[i].pattern, numbers))
+			return true;
+	}
+	return false;
+}
+
+static size_t list_worlds(const struct fsdp_folder *folder, struct world *worlds)
+{
+	uint32_t numbers[FSDP_PATTERN_NUMBERS];
+	size_t count = 0, kind;
+	for (size_t i = 0; i < folder->count; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+		size_t k = 0;
+		if (!takes_verl(&entry, numbers, &kind))
+			continue;
+		while (k < count && worlds[k].size != numbers[0])
+			k++;
+		if (k == WORLDS_MAX)
+			k--;
+		if (k == count)
+			worlds[count++] = (struct world){ numbers[0], 0, 0, entry.name };
+		worlds[k].files++;
+		worlds[k].models += kind == 0 && numbers[1] < numbers[0];
+	}
+	return count;
+}
+
+/* What fsdp_config.json says; 0: nothing that can be read. It is rewritten by each save.
+ */
+static uint32_t read_world(struct fsdp_reading *reading, const struct fsdp_folder *folder)
+{
+	static const char name[] = "fsdp_config.json";
+	struct fsdp_error *error = NULL;
+	struct fsdp_source source;
+	struct fsdp_span bytes;
+	const struct fsdp_json *root = NULL;
+	int64_t size = 0;
+	if (!fsdp_folder_has(folder, name, FSDP_ENTRY_FILE))
+		return 0;
+	if (!fsdp_folder_source(folder, fsdp_span_text(name), &source, &error) ||
+		source.size > CONFIG_BYTES ||
+		!fsdp_source_read_all(
+			&source, 0, source.size, reading->scratch, &bytes, &error) ||
+		!fsdp_json_read(bytes, fsdp_limit(reading->limits, FSDP_LIMIT_JSON_DEPTH),
+			reading->scratch, &root, &error) ||
+		!fsdp_json_get_integer(root, "world_size", 1, FSDP_PATTERN_MAX, &size))
+		size = 0;
+	fsdp_error_free(error);
+	return (uint32_t)size;
+}
+
+/* Whether more of its ranks are there; of equal ones, whether it has more files. */
+static bool is_likelier(const struct world *a, const struct world *b)
+{
+	uint64_t left = (uint64_t)a->models * b->size;
+	uint64_t right = (uint64_t)b->models * a->size;
+	return left != right ? left > right : a->files > b->files;
+}
+
+/* Files of another world are of an earlier save into the same folder: the loader looks
+ * for its own world's and never joins them. */
+static void judge_worlds(struct fsdp_reading *reading, const struct world *worlds,
+	size_t count, const struct world *own, bool told)
+{
+	for (size_t i = 0; i < count; i++)
+		if (&worlds[i] != own)
+			fsdp_find(&reading->model->findings,
+				told ? FSDP_RULE_ORPHAN_FILE : FSDP_RULE_RANK_IDENTITY,
+				FSDP_PLACE(.file = worlds[i].first),
+				"%u file%s of a save by %u ranks beside those of one by "
+				"%u%s: left out",
+				worlds[i].files, worlds[i].files == 1 ? "" : "s",
+				worlds[i].size, own->size,
+				told ? ", of which fsdp_config.json is" : "");
+}
+
+static uint32_t count_verl(struct fsdp_reading *reading, const struct fsdp_folder *folder)
+{
+	struct world worlds[WORLDS_MAX];
+	size_t count = list_worlds(folder, worlds);
+	uint32_t said = read_world(reading, folder);
+	const struct world *own = &worlds[0];
+	bool told = false;
+	for (size_t i = 0; i < count; i++) {
+		if (worlds[i].size == said && worlds[i].models != 0) {
+			own = &worlds[i];
+			told = true;
+		}
+		if (!told && is_likelier(&worlds[i], own))
+			own = &worlds[i];
+	}
+	judge_worlds(reading, worlds, count, own, told);
+	return own->size;
 }
 
 static bool name_verl(struct fsdp_reading *reading, const struct fsdp_folder *folder,
 	struct fsdp_error **ret_error)
 {
-	return name_parts(reading, folder, verl_parts,
-		sizeof verl_parts / sizeof *verl_parts, ret_error);
+	const struct state *state = reading->state;
+	uint32_t numbers[FSDP_PATTERN_NUMBERS];
+	for (size_t i = 0; i < sizeof verl_parts / sizeof *verl_parts; i++) {
+		size_t first = reading->children.count, kind;
+		for (size_t k = 0; k < folder->count; k++) {
+			struct fsdp_entry entry = fsdp_folder_entry(folder, k);
+			if (!takes_verl(&entry, numbers, &kind) || kind != i ||
+				numbers[0] != state->world_size)
+				continue;
+			struct fsdp_child *child = fsdp_reading_add_child(
+				reading, entry.name, numbers[1], ret_error);
+			if (child == NULL)
+				return false;
+			child->role = verl_parts[i].role;
+		}
+		if (!fsdp_reading_order_children(reading, first, ret_error))
+			return false;
+	}
+	reading->model->is_set = true;
+	return true;
 }
 
 /* ---- the table ---- */
@@ -445,15 +575,40 @@ static bool is_tracked(const struct fsdp_folder *folder)
 	       count_steps(folder, &entry) != 0;
 }
 
-/* A step of verl: a folder for each of the models that are trained. */
-static bool find_role(const struct fsdp_folder *folder, struct fsdp_entry *ret_entry)
+/* A step of verl: a folder for each of the models that are trained. *ret_others: those
+ * behind the first one. */
+static bool find_role(const struct fsdp_folder *folder, struct fsdp_entry *ret_entry,
+	struct fsdp_name_list *ret_others)
 {
 	static const char *const roles[] = { "actor", "critic" };
-	for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
-		if (fsdp_folder_find(folder, fsdp_span_text(roles[i]), ret_entry) &&
-			ret_entry->kind == FSDP_ENTRY_DIRECTORY)
-			return true;
-	return false;
+	bool found = false;
+	*ret_others = (struct fsdp_name_list){ .count = 0 };
+	for (size_t i = 0; i < sizeof roles / sizeof *roles; i++) {
+		struct fsdp_entry entry;
+		if (!fsdp_folder_find(folder, fsdp_span_text(roles[i]), &entry) ||
+			entry.kind != FSDP_ENTRY_DIRECTORY)
+			continue;
+		if (found)
+			fsdp_name_list_add(ret_others, entry.name);
+		else
+			*ret_entry = entry;
+		found = true;
+	}
+	return found;
+}
+
+/* Which of the models is read. */
+static bool choose_role(struct fsdp_reading *reading, const struct fsdp_folder *folder,
+	struct fsdp_entry *ret_entry)
+{
+	struct fsdp_name_list others;
+	if (!find_role(folder, ret_entry, &others))
+		return false;
+	fsdp_reading_note(reading, "%.*s was opened%s%s", (int)ret_entry->name.size,
+		(const char *)ret_entry->name.data,
+		others.count != 0 ? "; beside it is a checkpoint of its own: " : "",
+		fsdp_name_list_text(&others));
+	return true;
 }
 
 /* What the tracker says: a number, or "release". */
@@ -472,6 +627,23 @@ static bool read_tracker(const struct fsdp_folder *folder, struct fsdp_arena *ar
 	return true;
 }
 
+/* Which of the steps is read, and what others there are. */
+static void note_step(struct fsdp_reading *reading, const struct fsdp_folder *folder,
+	const struct fsdp_entry *chosen)
+{
+	struct fsdp_name_list others = { .count = 0 };
+	uint32_t step;
+	for (size_t i = 0; i < folder->count; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+		if (takes_step(&entry, &step) &&
+			!fsdp_span_equal(entry.name, chosen->name))
+			fsdp_name_list_add(&others, entry.name);
+	}
+	fsdp_reading_note(reading, "%.*s was opened, as " TRACKER " says%s%s",
+		(int)fsdp_min(chosen->name.size, 64), (const char *)chosen->name.data,
+		others.count != 0 ? "; beside it: " : "", fsdp_name_list_text(&others));
+}
+
 /* The folder that the tracker of a root names; the only one there is if it names none. */
 static bool follow_tracker(struct fsdp_reading *reading, const struct fsdp_folder *folder,
 	struct fsdp_entry *ret_entry, uint32_t *ret_step, struct fsdp_error **ret_error)
@@ -482,8 +654,10 @@ static bool follow_tracker(struct fsdp_reading *reading, const struct fsdp_folde
 		return false;
 	for (size_t i = 0; i < folder->count; i++) {
 		*ret_entry = fsdp_folder_entry(folder, i);
-		if (takes_step(ret_entry, ret_step) && *ret_step == wanted)
-			return true;
+		if (!takes_step(ret_entry, ret_step) || *ret_step != wanted)
+			continue;
+		note_step(reading, folder, ret_entry);
+		return true;
 	}
 	if (count_steps(folder, ret_entry) == 1) {
 		(void)takes_step(ret_entry, ret_step);
@@ -508,29 +682,41 @@ static bool follow_tracker(struct fsdp_reading *reading, const struct fsdp_folde
 
 static int bid(const struct fsdp_look *look)
 {
+	struct fsdp_name_list others;
 	struct fsdp_entry entry;
 	if (look->folder == NULL)
 		return 0;
-	return find_layout(look->folder) != NULL                             ? 92
-	       : is_tracked(look->folder) || find_role(look->folder, &entry) ? 15
-									     : 0;
+	if (find_layout(look->folder) != NULL)
+		return 92;
+	return is_tracked(look->folder) || find_role(look->folder, &entry, &others) ? 15
+										    : 0;
 }
 
-struct state {
-	const struct layout *layout; /* NULL: a folder that only leads on */
-	uint32_t world_size;         /* 0: whoever reads the parts knows */
-	/* By the name of the folder that it leads to: verl writes it nowhere else. */
-	uint32_t step;
-};
+/* Of a step, or of a model in it, that was named itself. */
+static uint32_t typed_step(struct fsdp_span path)
+{
+	uint32_t numbers[FSDP_PATTERN_NUMBERS];
+	for (size_t i = 0; i < 2 && path.size != 0; i++) {
+		while (path.size != 0 && path.data[path.size - 1] == '/')
+			path.size--;
+		size_t begin = path.size;
+		while (begin != 0 && path.data[begin - 1] != '/')
+			begin--;
+		if (fsdp_pattern_takes(fsdp_span(path.data + begin, path.size - begin),
+			    "global_step_#", numbers))
+			return numbers[0];
+		path.size = begin;
+	}
+	return FSDP_NONE;
+}
 
 static bool lead_on(struct fsdp_reading *reading, const struct fsdp_folder *folder,
 	struct state *state, struct fsdp_error **ret_error)
 {
 	struct fsdp_entry entry;
-	state->step = FSDP_NONE;
 	if (is_tracked(folder) ? !follow_tracker(
 					 reading, folder, &entry, &state->step, ret_error)
-			       : !find_role(folder, &entry))
+			       : !choose_role(reading, folder, &entry))
 		return false;
 	return fsdp_reading_add_child(reading, entry.name, FSDP_NONE, ret_error) != NULL;
 }
@@ -543,11 +729,12 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	if (state == NULL)
 		return fsdp_arena_fail(reading->scratch, ret_error);
 	reading->state = state;
+	state->step = typed_step(look->typed);
 	state->layout = find_layout(look->folder);
 	if (state->layout == NULL)
 		return lead_on(reading, look->folder, state, ret_error);
 	state->world_size = state->layout->count_ranks != NULL
-				    ? state->layout->count_ranks(look->folder)
+				    ? state->layout->count_ranks(reading, look->folder)
 				    : 0;
 	return state->layout->name_children(reading, look->folder, ret_error);
 }
@@ -574,22 +761,31 @@ static void judge_ranks(struct fsdp_reading *reading)
 	}
 }
 
+static bool add_step(struct fsdp_reading *reading, const struct state *state,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = reading->model;
+	return state->step == FSDP_NONE || model->format.family == NULL ||
+	       strcmp(model->format.family, "verl-fsdp") != 0 ||
+	       fsdp_build_integer(model, FSDP_SPAN("global_step"), FSDP_NONE, state->step,
+		       ret_error);
+}
+
 static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 {
 	struct state *state = reading->state;
 	struct fsdp_model *model = reading->model;
 	if (state->layout == NULL)
-		return state->step == FSDP_NONE || model->format.family == NULL ||
-		       strcmp(model->format.family, "verl-fsdp") != 0 ||
-		       fsdp_build_integer(model, FSDP_SPAN("global_step"), FSDP_NONE,
-			       state->step, ret_error);
+		return add_step(reading, state, ret_error);
 	model->format.family = state->layout->name;
 	model->format.title = state->layout->title;
 	model->format.writer = state->layout->writer;
 	if (state->world_size != 0)
 		model->world_size = state->world_size;
 	judge_ranks(reading);
-	return state->layout->finish == NULL || state->layout->finish(reading, ret_error);
+	return add_step(reading, state, ret_error) &&
+	       (state->layout->finish == NULL ||
+		       state->layout->finish(reading, ret_error));
 }
 
 const struct fsdp_family fsdp_family_layout = {

@@ -2,8 +2,11 @@
 /*
  * Knows which families there are; knows nothing of what they read.
  */
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 
+#include "base/num.h"
 #include "format/format.h"
 
 static const struct fsdp_family *const families[] = {
@@ -110,6 +113,41 @@ bool fsdp_reading_order_children(
 		*(struct fsdp_child *)fsdp_vec_at(&reading->children, first + i) =
 			sorted[i];
 	return true;
+}
+
+void fsdp_reading_note(struct fsdp_reading *reading, const char *format, ...)
+{
+	char text[1024];
+	va_list arguments;
+	va_start(arguments, format);
+	vsnprintf(text, sizeof text, format, arguments);
+	va_end(arguments);
+	struct fsdp_span copy =
+		fsdp_arena_copy(reading->model->arena, fsdp_span_text(text));
+	const char **place = copy.data != NULL ? fsdp_vec_push(reading->notes) : NULL;
+	if (place == NULL)
+		reading->model->findings.lost = true;
+	else
+		*place = (const char *)copy.data;
+}
+
+enum { NAMES_LISTED = 3, NAME_SHOWN = 64 };
+
+void fsdp_name_list_add(struct fsdp_name_list *list, struct fsdp_span name)
+{
+	if (list->count++ < NAMES_LISTED)
+		list->length += (size_t)snprintf(list->text + list->length,
+			sizeof list->text - list->length, "%s%.*s",
+			list->count > 1 ? ", " : "", (int)fsdp_min(name.size, NAME_SHOWN),
+			(const char *)name.data);
+}
+
+const char *fsdp_name_list_text(struct fsdp_name_list *list)
+{
+	if (list->count > NAMES_LISTED)
+		snprintf(list->text + list->length, sizeof list->text - list->length,
+			" and %zu more", list->count - NAMES_LISTED);
+	return list->text;
 }
 
 void fsdp_reading_keep_error(struct fsdp_reading *reading, struct fsdp_error *error)

@@ -1,0 +1,104 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# Folders that hold more than one checkpoint: which of them is read, and that it is said.
+
+bats_require_minimum_version 1.5.0
+
+setup() {
+	cd "$BATS_TEST_TMPDIR" || return
+	export LC_ALL=C.UTF-8
+}
+
+notes() {
+	"$FSDP_INSPECT" info --no-plan "$@" 2>&1 >/dev/null | sed -n 's/^fsdp-inspect: note: //p'
+}
+
+info() {
+	"$FSDP_INSPECT" info --no-plan --json "$@" 2>/dev/null
+}
+
+# Findings that are no notes: rule and message.
+findings() {
+	info "$@" | jq -r '.findings[] | select(.severity != "note") | .rule + " " + .message'
+}
+
+step() {
+	info "$@" | jq -c '[.data.values[] | select(.name == "global_step") | .value]'
+}
+
+# Files of a verl save by 4 ranks, which may go by any world size.
+verl() {
+	local folder=$1 world=$2 kind rank
+	mkdir -p "$folder"
+	for ((rank = 0; rank < world; rank++)); do
+		for kind in model optim; do
+			cp "$TESTDATA/fsdp2/w4-tp/checkpoint/rank$((rank % 4)).pt" "$folder/${kind}_world_size_${world}_rank_$rank.pt"
+		done
+	done
+}
+
+deepspeed() {
+	mkdir "$1"
+	cp -r "$TESTDATA"/deepspeed/zero2-roundrobin-w2/{global_step2,latest} "$1"
+}
+
+@test "of a tag that was converted, both forms are named" {
+	deepspeed root
+	cp -r root/global_step2 root/global_step2_universal
+	mkdir root/global_step1
+	printf global_step2_universal > root/latest_universal
+	[ "$(notes root)" = "global_step2 was opened, as latest says; latest_universal names a checkpoint of its own: global_step2_universal; beside it: global_step1" ]
+	rm -r root/global_step1 root/global_step2
+	[ "$(notes root)" = "global_step2_universal was opened, as latest_universal says" ]
+	findings root | grep -qx 'FI1001 the file names global_step2, which is not there; global_step2_universal was read'
+	rm -r root/global_step2_universal
+	run ! info root
+}
+
+@test "one tag is named too" {
+	deepspeed root
+	[ "$(notes root)" = "global_step2 was opened, as latest says" ]
+	[ "$(notes root/global_step2)" = "" ]
+}
+
+@test "the steps of a Megatron root are named" {
+	cp -r "$TESTDATA"/megatron/legacy-tp2-pp2 root
+	for i in 1 2 3 4; do mkdir "root/iter_000000$i"; done
+	[ "$(notes root)" = "iter_0000500 was opened, as latest_checkpointed_iteration.txt says; beside it: iter_0000001, iter_0000002, iter_0000003 and 1 more" ]
+}
+
+@test "of the models that verl trains one is read, and the others are named" {
+	verl root/global_step_7/actor 4
+	verl root/global_step_7/critic 4
+	echo 7 > root/latest_checkpointed_iteration.txt
+	[ "$(notes root)" = "global_step_7 was opened, as latest_checkpointed_iteration.txt says
+actor was opened; beside it is a checkpoint of its own: critic" ]
+	[ "$(notes root/global_step_7)" = "actor was opened; beside it is a checkpoint of its own: critic" ]
+	[ "$(notes root/global_step_7/critic)" = "" ]
+	rm -r root/global_step_7/actor
+	[ "$(notes root/global_step_7)" = "critic was opened" ]
+}
+
+@test "a step of verl is known by whichever of its folders is named" {
+	verl root/global_step_7/actor 4
+	echo 7 > root/latest_checkpointed_iteration.txt
+	for path in root root/global_step_7 root/global_step_7// root/global_step_7/actor; do
+		[ "$(step "$path")" = "[7]" ]
+	done
+	mv root/global_step_7 root/other
+	[ "$(step root/other)" = "[]" ]
+}
+
+@test "verl files of another world size are left out" {
+	verl actor 4
+	verl actor 8
+	echo '{"FSDP_version": 2, "world_size": 4}' > actor/fsdp_config.json
+	[ "$(findings actor)" = "FI1007 16 files of a save by 8 ranks beside those of one by 4, of which fsdp_config.json is: left out" ]
+	[ "$(info actor | jq -c '[.data.world_size, .data.counts.files]')" = "[4,8]" ]
+	rm actor/*_8_rank_7.pt
+	for text in '{}' '{"world_size": 3}' '{"world_size": "4"}' '{'; do
+		echo "$text" > actor/fsdp_config.json
+		[ "$(findings actor)" = "FI1009 14 files of a save by 8 ranks beside those of one by 4: left out" ]
+	done
+}
