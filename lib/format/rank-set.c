@@ -32,6 +32,11 @@ static bool is_digit(unsigned char byte)
 	return byte >= '0' && byte <= '9';
 }
 
+static bool is_letter(unsigned char byte)
+{
+	return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
+}
+
 static bool has_torch_suffix(struct fsdp_span name)
 {
 	return fsdp_span_ends(name, FSDP_SPAN(".pt")) ||
@@ -96,15 +101,26 @@ static size_t count_members(const struct fsdp_folder *folder, struct pattern *re
 	return count;
 }
 
+/* A word for ranks of tensor or model parallelism, which "temp_1" does not hold. */
+static bool names_a_slice(struct fsdp_span name)
+{
+	static const char *const words[] = { "mp_", "tp_" };
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+		const unsigned char *at = memmem(name.data, name.size, words[i], 3);
+		if (at != NULL && (at == name.data || !is_letter(at[-1])))
+			return true;
+	}
+	return false;
+}
+
 /* A word that only the names of rank files hold. Epochs and steps are counted too. */
 static bool names_a_rank(struct fsdp_span name)
 {
-	static const char *const words[] = { "rank", "shard", "consolidated.", "mp_",
-		"tp_" };
+	static const char *const words[] = { "rank", "shard", "consolidated." };
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
 		if (memmem(name.data, name.size, words[i], strlen(words[i])) != NULL)
 			return true;
-	return false;
+	return names_a_slice(name);
 }
 
 /* verl and others write it into the name; FSDP_NONE if it is not there. */
@@ -416,17 +432,19 @@ static uint32_t guess_world_size(const struct fsdp_reading *reading)
 static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = reading->model;
+	const struct fsdp_child *first = fsdp_vec_at(&reading->children, 0);
 	/* One file beside its plan. */
 	if (reading->children.count == 1 && reading->ranks_told == 0 &&
-		!names_a_rank(
-			((const struct fsdp_child *)fsdp_vec_at(&reading->children, 0))
-				->name))
+		!names_a_rank(first->name))
 		return true;
 	if (!check_evidence(reading, ret_error))
 		return false;
 	model->format.family = "rank-set";
 	model->format.title = "PyTorch rank files (one torch.save a rank)";
 	settle_world(model);
+	/* What ranks tell of themselves they tell of sharded tensors. */
+	model->are_unproven = reading->ranks_told == 0;
+	model->is_split |= model->are_unproven && names_a_slice(first->name);
 	if (model->world_size == FSDP_NONE)
 		model->world_size = guess_world_size(reading);
 	return judge_ranks(reading, ret_error);

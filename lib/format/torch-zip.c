@@ -211,6 +211,8 @@ static void match_storage(
 	extent->offset = member->header;
 	extent->length = member->stored_size;
 	extent->method = (uint8_t)member->method;
+	extent->crc = member->crc;
+	extent->has_crc = !file->zip.no_crc && member->size == expected;
 	extent->missing = member->size < expected || member->method > 8;
 	if (member->size != expected)
 		fsdp_find(&model->findings, FSDP_RULE_STORAGE_SIZE,

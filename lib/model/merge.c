@@ -5,7 +5,9 @@
  *
  * A tensor that is whole in several files keeps one piece a rank: replicas; but what is
  * no model's and no optimizer's (the state of a random generator) is each rank's own, and
- * so is what its family calls so: there are as many of it as ranks. Runs of a
+ * so is what its family calls so: there are as many of it as ranks. Where nothing tells
+ * how a set was cut, plain tensors are copies only if their records have the same CRC;
+ * else they are each rank's own too. Runs of a
  * flattened parameter (LOCAL state dicts with use_orig_params) have one name, one
  * dimension and a length of their own in every file: they are put behind each other in
  * order of ranks, which is the parameter in its flattened form.
@@ -151,6 +153,110 @@ static bool is_ranks_own(const struct fsdp_tensor_record *tensor)
 {
 	return (tensor->flags & FSDP_TENSOR_RANKS_OWN) != 0 ||
 	       (tensor->role == FSDP_ROLE_OTHER && !is_everywhere(tensor));
+}
+
+/* ---- copies, where nothing says that they are ---- */
+
+/* The one piece of a tensor if it is all of it; NULL: it has another form. */
+static const struct fsdp_piece_record *whole_piece(
+	const struct fsdp_model *model, const struct fsdp_tensor_record *tensor)
+{
+	const struct fsdp_piece_record *piece =
+		tensor->piece_count == 1
+			? fsdp_vec_at(&model->pieces, tensor->first_piece)
+			: NULL;
+	return piece != NULL && piece->box == FSDP_NONE && piece->extent != FSDP_NONE
+		       ? piece
+		       : NULL;
+}
+
+static bool same_view(const struct fsdp_model *model, uint32_t dims,
+	const struct fsdp_piece_record *a, const struct fsdp_piece_record *b)
+{
+	const int64_t *left = fsdp_model_ints(model, a->strides);
+	const int64_t *right = fsdp_model_ints(model, b->strides);
+	return a->storage_offset == b->storage_offset &&
+	       (left == NULL) == (right == NULL) &&
+	       (left == NULL || memcmp(left, right, dims * sizeof *left) == 0);
+}
+
+enum likeness { LIKE_SAME, LIKE_OTHER, LIKE_UNKNOWN };
+
+/* As far as the directories of the files tell. */
+static enum likeness compare(const struct fsdp_model *model,
+	const struct fsdp_tensor_record *a, const struct fsdp_tensor_record *b)
+{
+	if (a->dtype != b->dtype || !same_shape(model, a, b))
+		return LIKE_OTHER;
+	if (fsdp_model_numel(model, a) == 0)
+		return LIKE_SAME;
+	const struct fsdp_piece_record *left = whole_piece(model, a);
+	const struct fsdp_piece_record *right = whole_piece(model, b);
+	if (left == NULL || right == NULL || !same_view(model, a->dims, left, right))
+		return LIKE_UNKNOWN;
+	const struct fsdp_extent *here = fsdp_vec_at(&model->extents, left->extent);
+	const struct fsdp_extent *there = fsdp_vec_at(&model->extents, right->extent);
+	if (!here->has_crc || !there->has_crc || here->size != there->size ||
+		here->big_endian != there->big_endian)
+		return LIKE_UNKNOWN;
+	return here->crc == there->crc ? LIKE_SAME : LIKE_OTHER;
+}
+
+static void find_slices(
+	struct fsdp_model *model, size_t others, size_t unknown, uint32_t ranks)
+{
+	char text[80] = "";
+	if (others + unknown == 0)
+		return;
+	if (unknown != 0)
+		snprintf(text, sizeof text, " (%zu cannot be compared by their CRC)",
+			unknown);
+	fsdp_find(&model->findings, FSDP_RULE_UNSUPPORTED_FEATURE,
+		FSDP_PLACE(.severity = FSDP_NOTE + 1,
+			.next = "if they are slices of one tensor, the program that "
+				"wrote them knows how they were cut"),
+		"%zu tensor%s of %u rank files %s not the same in all of them%s, and "
+		"nothing "
+		"says why: each is listed as its rank's own",
+		others + unknown, others + unknown == 1 ? "" : "s", ranks,
+		others + unknown == 1 ? "is" : "are", text);
+}
+
+/* Names of which the ranks hold something else become each rank's own. Another shape is a
+ * disagreement unless the files are slices. */
+static bool part_slices(struct merge *merge, struct fsdp_arena *scratch)
+{
+	struct fsdp_model *model = merge->model;
+	uint32_t count = (uint32_t)model->tensors.count;
+	size_t names = model->names.list.count, parted[LIKE_UNKNOWN + 1] = { 0 };
+	unsigned char *likeness = fsdp_arena_take(scratch, names, 1);
+	if (likeness == NULL)
+		return false;
+	for (uint32_t i = 0; i < count; i++) {
+		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		uint32_t *first = &merge->first[tensor->raw_name];
+		if (merge->target[i] == FSDP_NONE || is_ranks_own(tensor) ||
+			(tensor->flags & FSDP_TENSOR_COMPONENT))
+			continue;
+		if (*first == FSDP_NONE)
+			*first = i;
+		const struct fsdp_tensor_record *known = fsdp_model_tensor(model, *first);
+		enum likeness like = compare(model, tensor, known);
+		if (*first == i || like == LIKE_SAME ||
+			(!model->is_split && !same_shape(model, tensor, known)))
+			continue;
+		parted[like] += likeness[tensor->raw_name] == 0;
+		likeness[tensor->raw_name] = 1;
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		if (!(tensor->flags & FSDP_TENSOR_COMPONENT) &&
+			likeness[tensor->raw_name] != 0)
+			tensor->flags |= FSDP_TENSOR_RANKS_OWN;
+	}
+	memset(merge->first, 0xff, names * sizeof *merge->first);
+	find_slices(model, parted[LIKE_OTHER], parted[LIKE_UNKNOWN], model->world_size);
+	return true;
 }
 
 static void meet(
@@ -628,6 +734,8 @@ static bool merge_tensors(struct merge *merge, struct fsdp_arena *scratch)
 		shapes[i] = fsdp_model_tensor(model, i)->shape;
 	}
 	leave_out(merge);
+	if (model->are_unproven && !flat && !part_slices(merge, scratch))
+		return false;
 	for (uint32_t i = 0; i < count; i++)
 		if (merge->target[i] != FSDP_NONE &&
 			!(fsdp_model_tensor(model, i)->flags & FSDP_TENSOR_COMPONENT))

@@ -44,11 +44,13 @@ struct fsdp_extent {
 	uint64_t size;   /* of the storage after inflating; FSDP_UNKNOWN: not known */
 	uint32_t key;    /* of the storage, in keys; FSDP_NONE: it has none */
 	uint32_t file;
+	uint32_t crc;   /* of the storage's bytes, as it is recorded */
 	uint8_t kind;   /* enum fsdp_extent_kind */
 	uint8_t method; /* 0 stored, 8 deflated */
-	bool big_endian;
-	bool missing;   /* the file does not have these bytes: a finding says so */
-	bool is_record; /* not payload: the ranks of a mesh */
+	bool has_crc : 1;
+	bool big_endian : 1;
+	bool missing : 1;   /* the file does not have these bytes: a finding says so */
+	bool is_record : 1; /* not payload: the ranks of a mesh */
 };
 
 struct fsdp_tensor_record {
@@ -218,12 +220,13 @@ struct fsdp_model {
 	const char *spelled[UINT8_MAX + 1]; /* by dtype: the word of a file for it */
 	uint32_t component_base; /* tensors from here on are components; set by freeze */
 
-	bool has_plan;    /* modules and units come from a plan */
-	bool plan_only;   /* and so do the tensors */
-	bool is_set;      /* files of several ranks: tensors of one name are one */
-	bool is_split;    /* over ranks of tensor or pipeline parallelism, not by FSDP */
-	bool only_counts; /* nobody asks for order or modules: fsdp_options */
-	bool no_visits;   /* modules were not visited by anyone: made from names */
+	bool has_plan;     /* modules and units come from a plan */
+	bool plan_only;    /* and so do the tensors */
+	bool is_set;       /* files of several ranks: tensors of one name are one */
+	bool are_unproven; /* but nothing says that plain ones are copies */
+	bool is_split;     /* over ranks of tensor or pipeline parallelism, not by FSDP */
+	bool only_counts;  /* nobody asks for order or modules: fsdp_options */
+	bool no_visits;    /* modules were not visited by anyone: made from names */
 	struct fsdp_format format;
 	uint32_t world_size;
 	uint64_t on_disk, payload, unaccounted, unused;

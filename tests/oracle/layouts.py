@@ -371,6 +371,37 @@ def megatron_experts(layout, ranks=2):
     layout.text("5", "latest_checkpointed_iteration.txt")
 
 
+# ---- files of plain tensors, of which nothing says how they were cut
+
+def slices(layout, name, even=True):
+    """What all ranks have alike is a copy; the rest is each rank's own."""
+    norm, empty = seeded(4), torch.empty(0, 4)
+    layout.tensors = {"norm.weight": norm, "empty": empty}
+    for rank in range(WORLD):
+        own = {"fc.weight": seeded(3, 4), "vocabulary": seeded(3 if even else 3 + rank % 2, 4)}
+        layout.save({**own, "norm.weight": norm.clone(), "empty": empty.clone()}, name % rank)
+        layout.own.update(((n, rank), t) for n, t in own.items())
+    layout.notes = 1
+
+
+def copies(layout, ranks=3):
+    layout.tensors = {"fc.weight": seeded(3, 4), "norm.weight": seeded(4)}
+    for rank in range(ranks):
+        layout.save({n: t.clone() for n, t in layout.tensors.items()}, f"model_rank{rank}.pt")
+
+
+def uncounted(layout, ranks=2):
+    """Without a CRC nobody knows whether they are copies."""
+    weight = seeded(3, 4)
+    before = torch.serialization.get_crc32_options()
+    torch.serialization.set_crc32_options(False)
+    for rank in range(ranks):
+        layout.save({"fc.weight": weight.clone()}, f"model_rank{rank}.pt")
+        layout.own["fc.weight", rank] = weight
+    torch.serialization.set_crc32_options(before)
+    layout.notes = 1
+
+
 LAYOUTS = (
     ("DeepSpeed ZeRO 1", "deepspeed-zero1", WORLD, lambda l: zero_cut(l, 1)),
     ("DeepSpeed ZeRO 2, round robin", "deepspeed-zero2", WORLD, lambda l: zero_cut(l, 2, round_robin=True, notes=1)),
@@ -392,6 +423,11 @@ LAYOUTS = (
     ("Megatron-LM", "megatron-legacy", 10, megatron),
     ("Megatron-LM, interleaved stages", "megatron-legacy", 2, megatron_virtual),
     ("Megatron-LM, experts", "megatron-legacy", 2, megatron_experts),
+    ("tensor-parallel slices", "rank-set", WORLD, lambda l: slices(l, "tp_%d.pt")),
+    ("tensor-parallel slices, uneven", "rank-set", WORLD, lambda l: slices(l, "mp_rank_%02d.pt", even=False)),
+    ("rank files that differ", "rank-set", WORLD, lambda l: slices(l, "model_rank%d.pt")),
+    ("rank files that are copies", "rank-set", 3, copies),
+    ("rank files without CRC", "rank-set", 2, uncounted),
 )
 
 
