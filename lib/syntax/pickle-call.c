@@ -7,8 +7,15 @@
 
 static fsdp_ref intern(struct machine *m, struct fsdp_span module, struct fsdp_span name)
 {
-	uint32_t index = fsdp_globals_intern(&m->globals, m->pickle, m->options, module,
-		name, m->protocol < 3, offset_of(m));
+	struct naming naming = {
+		.module = module,
+		.name = name,
+		.copies = m->part.from != NULL ? m->arena : NULL,
+		.offset = offset_of(m),
+		.opcode = *m->at,
+		.python2 = m->protocol < 3,
+	};
+	uint32_t index = fsdp_globals_intern(&m->globals, m->pickle, m->options, &naming);
 	if (index == UINT32_MAX) {
 		fsdp_machine_stop(m);
 		return FSDP_REF_NONE;
@@ -21,12 +28,11 @@ static fsdp_ref intern(struct machine *m, struct fsdp_span module, struct fsdp_s
 static fsdp_ref intern_lines(
 	struct machine *m, const unsigned char *lines, const unsigned char **ret_next)
 {
-	const unsigned char *middle = memchr(lines, '\n', (size_t)(m->end - lines));
-	const unsigned char *end =
-		memchr(middle + 1, '\n', (size_t)(m->end - middle - 1));
-	*ret_next = end + 1;
-	return intern(m, fsdp_span(lines, (size_t)(middle - lines)),
-		fsdp_span(middle + 1, (size_t)(end - middle - 1)));
+	struct fsdp_span module, name;
+	if (!take_line(m, lines, &module, &lines) ||
+		!take_line(m, lines, &name, ret_next))
+		return FSDP_REF_NONE;
+	return intern(m, module, name);
 }
 
 struct slot *fsdp_machine_global(

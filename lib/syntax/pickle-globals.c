@@ -181,10 +181,17 @@ static void judge_name(const struct fsdp_pickle_options *options,
 		text.size == 0 ? "empty" : "not made of printable ASCII without blanks");
 }
 
-uint32_t fsdp_globals_intern(struct globals_table *table, struct fsdp_pickle *pickle,
-	const struct fsdp_pickle_options *options, struct fsdp_span module,
-	struct fsdp_span name, bool python2, uint64_t offset)
+static bool keep(struct fsdp_span *text, struct fsdp_arena *copies)
 {
+	if (copies != NULL)
+		*text = fsdp_arena_copy(copies, *text);
+	return text->data != NULL;
+}
+
+uint32_t fsdp_globals_intern(struct globals_table *table, struct fsdp_pickle *pickle,
+	const struct fsdp_pickle_options *options, const struct naming *naming)
+{
+	struct fsdp_span module = naming->module, name = naming->name;
 	if (pickle->globals.count * 2 >= table->slot_count && !grow(table, pickle))
 		return UINT32_MAX;
 	size_t slot = (size_t)hash_global(table->seed, module, name);
@@ -192,18 +199,20 @@ uint32_t fsdp_globals_intern(struct globals_table *table, struct fsdp_pickle *pi
 		uint32_t entry = table->slots[slot &= table->slot_count - 1];
 		if (entry == 0)
 			break;
-		if (same(global_at(pickle, entry - 1), module, name, python2))
+		if (same(global_at(pickle, entry - 1), module, name, naming->python2))
 			return entry - 1;
 	}
+	if (!keep(&module, naming->copies) || !keep(&name, naming->copies))
+		return UINT32_MAX;
 	struct global *global = fsdp_vec_push(&pickle->globals);
 	if (global == NULL || pickle->globals.count >= REF_PAYLOADS)
 		return UINT32_MAX;
 	*global = (struct global){
-		.shown = { module, name, module, name, .offset = offset },
-		.python2 = python2,
+		.shown = { module, name, module, name, .offset = naming->offset },
+		.python2 = naming->python2,
 	};
-	global->shown.via = pickle->stream.data[offset];
-	if (python2)
+	global->shown.via = naming->opcode;
+	if (naming->python2)
 		map_python2(&global->shown);
 	find_folds(table, global);
 	judge_name(options, &global->shown);

@@ -65,10 +65,9 @@ static inline bool ref_is_cell(fsdp_ref ref)
  * kind            x         a          b             c
  * INTEGER, FLOAT  -         -          64 bits in b and c
  * texts, bytes    length    length     64 bits: offset in the stream, or (CELL_DECODED)
- *                 bits 32…  bits 0…31  the address in the arena
- * TUPLE           1…3       items
- * TUPLE           0         count      first run     last run
- * LIST SET FROZENSET DICT   the same; DICT counts pairs
+ *                 bits 32…  bits 0…31  the address in the arena; nothing, and the bytes
+ * in the cells behind this one (CELL_INSIDE) TUPLE           1…3       items TUPLE 0
+ * count      first run     last run LIST SET FROZENSET DICT   the same; DICT counts pairs
  * CALL            -         callable   arguments     0, or index of two cells of ITEMS,
  * STATES PERSISTENT      -         id         -             - CELL_FORWARD    - number of
  * the fold that this call became CELL_ITEMS      -         count      first run     last
@@ -97,6 +96,8 @@ enum {
 		1 << 0, /* came out of the memo, or was doubled: more than one parent */
 	CELL_DECODED = 1 << 1, /* text in the arena, not in the stream */
 	CELL_WRITTEN = 1 << 2, /* a big integer as text */
+	CELL_INSIDE = 1 << 3,  /* text in the next cells of its page */
+	CELL_STAYS = 1 << 4,   /* came out of the memo: it is never cut off */
 };
 
 enum {
@@ -124,7 +125,7 @@ struct global {
 /* ---- the pickle ---- */
 
 struct fsdp_pickle {
-	struct fsdp_span stream;
+	struct fsdp_span stream; /* empty if it is read in parts */
 	struct fsdp_vec cells;   /* struct cell */
 	struct fsdp_vec globals; /* struct global */
 	uint64_t first[256];     /* where each opcode stands first */
@@ -271,22 +272,62 @@ static inline uint64_t memo_size(const struct memo *memo)
 	return memo->high - memo->low + memo->others_count;
 }
 
+/* ---- the bytes at hand (pickle-part.c) ---- */
+
+/*
+ * All of the stream, if it is in memory; else a part that moves over it, with zeros
+ * behind that an argument of fixed size may be read from.
+ */
+struct part {
+	const unsigned char *begin, *end;
+	uint64_t base;                        /* where in the stream `begin` is */
+	uint64_t size;                        /* of the stream */
+	const unsigned char *stream;          /* if it is in memory */
+	const struct fsdp_pickle_parts *from; /* NULL: it is in memory */
+	struct fsdp_arena *scratch;
+	unsigned char *buffer;
+	size_t room;
+};
+
+void fsdp_part_all(struct part *part, struct fsdp_span stream);
+bool fsdp_part_init(struct part *part, const struct fsdp_pickle_parts *from,
+	struct fsdp_arena *scratch, struct fsdp_error **ret_error)
+	__attribute__((warn_unused_result));
+
+/* Bytes of the stream behind `end`. */
+static inline uint64_t part_after(const struct part *part)
+{
+	return part->size - part->base - (uint64_t)(part->end - part->begin);
+}
+
+/* The part that begins at an offset: `most` bytes, or what there is, or fits. */
+bool fsdp_part_move(struct part *part, uint64_t offset, uint64_t most,
+	struct fsdp_error **ret_error) __attribute__((warn_unused_result));
+
+/* The part that begins at an offset and holds at least `need` bytes, if there are so
+ * many: the room grows. */
+bool fsdp_part_reach(struct part *part, uint64_t offset, uint64_t need,
+	struct fsdp_error **ret_error) __attribute__((warn_unused_result));
+
 /* ---- lexing (pickle-lex.c) ---- */
 
 struct lexed {
-	size_t end;   /* every opcode before it is whole */
+	uint64_t end; /* every opcode before it is whole */
 	bool stopped; /* the last of them is STOP */
+	struct fsdp_vec
+		cuts; /* uint64_t: where parts begin but the first; between opcodes */
 };
 
-/* The first pass. False only when memory runs out; damage goes to *ret_error, and what is
- * before `end` is good. */
+/* The first pass. False only when memory runs out or reading fails; damage goes to
+ * *ret_error, and what is before `end` is good. */
 bool fsdp_pickle_lex(struct fsdp_pickle *pickle,
-	const struct fsdp_pickle_options *options, struct memo *memo,
+	const struct fsdp_pickle_options *options, struct part *part, struct memo *memo,
 	struct lexed *ret_lexed, struct fsdp_error **ret_error)
 	__attribute__((warn_unused_result));
 
-/* Whether an opcode that names a global stands before the first fault or STOP. */
-bool fsdp_pickle_names_globals(struct fsdp_span stream);
+/* Whether an opcode that names a global stands before the first fault or STOP, from an
+ * offset on. */
+bool fsdp_pickle_names_globals(struct part *part, uint64_t offset);
 
 /* A memo slot written as decimal text. */
 bool fsdp_pickle_slot_text(struct fsdp_span line, uint32_t *ret_slot);
@@ -321,10 +362,18 @@ bool fsdp_globals_init(struct globals_table *table, struct fsdp_arena *scratch,
 	uint64_t seed, const struct fsdp_pickle_options *options)
 	__attribute__((warn_unused_result));
 
+/* What names a global, and how. */
+struct naming {
+	struct fsdp_span module, name;
+	struct fsdp_arena *copies; /* NULL: the names stay where they are */
+	uint64_t offset;
+	uint8_t opcode;
+	bool python2;
+};
+
 /* The index of a global, made if it is new; UINT32_MAX when out of memory. */
 uint32_t fsdp_globals_intern(struct globals_table *table, struct fsdp_pickle *pickle,
-	const struct fsdp_pickle_options *options, struct fsdp_span module,
-	struct fsdp_span name, bool python2, uint64_t offset);
+	const struct fsdp_pickle_options *options, const struct naming *naming);
 
 /* ---- text forms of protocol 0 (pickle-text.c) ---- */
 

@@ -128,8 +128,9 @@ static enum fault lex(
 		(enum fsdp_pickle_argument)row->argument, token, at + 1, end);
 }
 
+/* `left`: bytes from the argument to the end of the stream. */
 static bool fail_token(struct fsdp_error **ret_error, enum fault fault, uint64_t offset,
-	const unsigned char *at, const unsigned char *end, const struct token *token)
+	const unsigned char *at, uint64_t left, const struct token *token)
 {
 	const char *name = opcodes[*at].name;
 	if (fault == UNKNOWN)
@@ -144,8 +145,7 @@ static bool fail_token(struct fsdp_error **ret_error, enum fault fault, uint64_t
 	else
 		fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, offset,
 			"%s needs %llu more bytes of the pickle, %llu are left", name,
-			(unsigned long long)token->size,
-			(unsigned long long)(end - token->argument));
+			(unsigned long long)token->size, (unsigned long long)left);
 	fsdp_error_add_rule(ret_error, fault == UNKNOWN ? "FI3013" : "FI3014");
 	return false;
 }
@@ -156,10 +156,11 @@ const struct fsdp_pickle_opcode *fsdp_pickle_next_opcode(struct fsdp_span stream
 	if (*offset >= stream.size)
 		return NULL;
 	const unsigned char *at = stream.data + *offset, *end = stream.data + stream.size;
-	struct token token;
+	struct token token = { .argument = at };
 	enum fault fault = lex(&token, at, end);
 	if (fault != SOUND) {
-		fail_token(ret_error, fault, *offset, at, end, &token);
+		fail_token(ret_error, fault, *offset, at,
+			(uint64_t)(end - token.argument), &token);
 		return NULL;
 	}
 	*ret_argument = fsdp_span(token.argument, (size_t)token.size);
@@ -168,11 +169,48 @@ const struct fsdp_pickle_opcode *fsdp_pickle_next_opcode(struct fsdp_span stream
 	return &opcodes[*at];
 }
 
-bool fsdp_pickle_names_globals(struct fsdp_span stream)
+/*
+ * An opcode could not be taken: whether more of the stream could help, and if so it is at
+ * hand now, from the opcode on. *ret_failed: it could not be read.
+ */
+static bool reach(struct part *part, const unsigned char *at, enum fault fault,
+	const struct token *token, bool *ret_failed, struct fsdp_error **ret_error)
 {
-	const unsigned char *at = stream.data, *end = at + stream.size;
+	uint64_t have = (uint64_t)(part->end - at), after = part_after(part);
+	uint64_t need = have + 1;
+	if (after == 0 || (fault != CUT && fault != UNENDED))
+		return false;
+	if (fault == CUT) {
+		uint64_t taken = (uint64_t)(token->argument - at);
+		if (token->size > have + after - taken)
+			return false;
+		need = taken + token->size;
+	} else if (have == part->room) {
+		need = have * 2;
+	}
+	*ret_failed = !fsdp_part_reach(
+		part, part->base + (uint64_t)(at - part->begin), need, ret_error);
+	return !*ret_failed;
+}
+
+bool fsdp_pickle_names_globals(struct part *part, uint64_t offset)
+{
 	struct token token;
-	while (at < end && *at != FSDP_OP_STOP && lex(&token, at, end) == SOUND) {
+	bool failed = !fsdp_part_move(part, offset, UINT64_MAX, NULL);
+	const unsigned char *at = part->begin;
+	while (!failed) {
+		bool ended = at == part->end;
+		enum fault fault = ended ? CUT : lex(&token, at, part->end);
+		if (ended)
+			token = (struct token){ .argument = at, .size = 1 };
+		if (fault != SOUND) {
+			if (!reach(part, at, fault, &token, &failed, NULL))
+				return false;
+			at = part->begin;
+			continue;
+		}
+		if (*at == FSDP_OP_STOP)
+			return false;
 		if (*at == FSDP_OP_GLOBAL || *at == FSDP_OP_STACK_GLOBAL ||
 			*at == FSDP_OP_INST)
 			return true;
@@ -202,12 +240,19 @@ bool fsdp_pickle_slot_text(struct fsdp_span line, uint32_t *ret_slot)
 struct pass {
 	struct fsdp_pickle *pickle;
 	const struct fsdp_pickle_options *options;
+	struct part *part;
 	struct memo *memo;
-	const unsigned char *begin, *end;
-	const unsigned char *frame_end; /* NULL outside of frames */
+	struct fsdp_vec *cuts;
+	uint64_t frame_end;              /* FSDP_UNKNOWN outside of frames */
+	const unsigned char *frame_stop; /* the same if it is at hand, else NULL */
 	uint64_t puts;
 	bool odd_text; /* reported once */
 };
+
+static uint64_t offset_at(const struct pass *pass, const unsigned char *at)
+{
+	return pass->part->base + (uint64_t)(at - pass->part->begin);
+}
 
 /* True of UTF-8; surrogates count as odd, though Python lets them pass. */
 static bool is_utf8(const unsigned char *at, const unsigned char *end)
@@ -256,51 +301,56 @@ static inline void look_at_text(
 		is_utf8(token->argument, token->argument + token->size))
 		return;
 	pass->odd_text = true;
-	PICKLE_FIND(pass->options, FSDP_RULE_PICKLE_ODD, (uint64_t)(at - pass->begin),
-		FSDP_NOTE, "a text is not UTF-8 or holds lone surrogates");
+	PICKLE_FIND(pass->options, FSDP_RULE_PICKLE_ODD, offset_at(pass, at), FSDP_NOTE,
+		"a text is not UTF-8 or holds lone surrogates");
+}
+
+static void set_frame_end(struct pass *pass, uint64_t frame_end)
+{
+	const struct part *part = pass->part;
+	bool at_hand = frame_end >= part->base &&
+		       frame_end - part->base <= (uint64_t)(part->end - part->begin);
+	pass->frame_end = frame_end;
+	pass->frame_stop = at_hand ? part->begin + (frame_end - part->base) : NULL;
 }
 
 static void enter_frame(
 	struct pass *pass, const unsigned char *at, const struct token *token)
 {
-	uint64_t offset = (uint64_t)(at - pass->begin);
-	uint64_t size = load_u8(token->argument);
-	uint64_t left = (uint64_t)(pass->end - token->next);
-	if (pass->frame_end != NULL)
+	uint64_t offset = offset_at(pass, at), next = offset_at(pass, token->next);
+	uint64_t size = load_u8(token->argument), left = pass->part->size - next;
+	if (pass->frame_end != FSDP_UNKNOWN)
 		PICKLE_FIND(pass->options, FSDP_RULE_PICKLE_FRAME, offset, FSDP_ERROR,
 			"a frame begins %llu bytes before the end of another",
-			(unsigned long long)(pass->frame_end - at));
-	pass->frame_end = NULL;
+			(unsigned long long)(pass->frame_end - offset));
 	if (size > left)
 		PICKLE_FIND(pass->options, FSDP_RULE_PICKLE_FRAME, offset, FSDP_ERROR,
 			"a frame of %llu bytes, but %llu are left",
 			(unsigned long long)size, (unsigned long long)left);
-	else
-		pass->frame_end = token->next + size;
+	set_frame_end(pass, size > left ? FSDP_UNKNOWN : next + size);
 }
 
 /* `at` is at or behind the end of the frame; `last` is the opcode before it. */
 static void leave_frame(
 	struct pass *pass, const unsigned char *at, const unsigned char *last)
 {
-	if (at > pass->frame_end)
-		PICKLE_FIND(pass->options, FSDP_RULE_PICKLE_FRAME,
-			(uint64_t)(last - pass->begin), FSDP_ERROR,
-			"%s crosses the end of its frame by %llu bytes",
-			opcodes[*last].name, (unsigned long long)(at - pass->frame_end));
-	pass->frame_end = NULL;
+	if (at > pass->frame_stop)
+		PICKLE_FIND(pass->options, FSDP_RULE_PICKLE_FRAME, offset_at(pass, last),
+			FSDP_ERROR, "%s crosses the end of its frame by %llu bytes",
+			opcodes[*last].name, (unsigned long long)(at - pass->frame_stop));
+	set_frame_end(pass, FSDP_UNKNOWN);
 }
 
 static void declare_protocol(
 	struct pass *pass, const unsigned char *at, const struct token *token)
 {
 	unsigned protocol = *token->argument;
-	uint64_t offset = (uint64_t)(at - pass->begin);
+	uint64_t offset = offset_at(pass, at);
 	if (protocol > HIGHEST_PROTOCOL)
 		PICKLE_FIND(pass->options, FSDP_RULE_PICKLE_ODD, offset, FSDP_ERROR,
 			"the pickle says protocol %u; %d is the highest known", protocol,
 			HIGHEST_PROTOCOL);
-	else if (at != pass->begin)
+	else if (offset != 0)
 		PICKLE_FIND(pass->options, FSDP_RULE_PICKLE_ODD, offset, FSDP_WARNING,
 			"PROTO is not the first opcode, or not the only one");
 	if (protocol > pass->pickle->protocol)
@@ -381,13 +431,14 @@ static void judge_opcodes(
  * argument and what is to be noted are constants: this loop sees every byte.
  */
 static inline __attribute__((always_inline)) bool lex_one(struct pass *pass,
-	const unsigned char *at, struct token *token, enum fault *ret_fault)
+	const unsigned char *at, const unsigned char *end, struct token *token,
+	enum fault *ret_fault)
 {
 	switch (*at) {
-#define FSDP_PICKLE_OP(code, name, protocol, argument, torch)                \
-	case code:                                                           \
-		*ret_fault = take_argument(                                  \
-			FSDP_ARGUMENT_##argument, token, at + 1, pass->end); \
+#define FSDP_PICKLE_OP(code, name, protocol, argument, torch)                        \
+	case code:                                                                   \
+		*ret_fault =                                                         \
+			take_argument(FSDP_ARGUMENT_##argument, token, at + 1, end); \
 		return *ret_fault != SOUND || note(pass, code, at, token);
 #include "syntax/pickle-op.def"
 #undef FSDP_PICKLE_OP
@@ -397,22 +448,49 @@ static inline __attribute__((always_inline)) bool lex_one(struct pass *pass,
 	}
 }
 
-/* Up to STOP, the end, or the first fault; `next` is where that is. */
-static bool lex_pass(struct pass *pass, const unsigned char **ret_next,
-	enum fault *ret_fault, struct token *token)
+/* More of the stream is at hand, from the opcode on; see reach. */
+static bool cut(struct pass *pass, const unsigned char *at, enum fault fault,
+	const struct token *token, bool *ret_failed, struct fsdp_error **ret_error)
 {
-	const unsigned char *at = pass->begin, *last = at;
+	if (!reach(pass->part, at, fault, token, ret_failed, ret_error))
+		return false;
+	uint64_t *begin = fsdp_vec_push(pass->cuts);
+	*ret_failed = begin == NULL;
+	if (begin == NULL)
+		return false;
+	*begin = pass->part->base;
+	set_frame_end(pass, pass->frame_end);
+	return true;
+}
+
+/* Up to STOP, the end, or the first fault; `next` is where that is. False: out of memory,
+ * or reading failed. */
+static bool lex_pass(struct pass *pass, const unsigned char **ret_next,
+	enum fault *ret_fault, struct token *token, struct fsdp_error **ret_error)
+{
+	const unsigned char *at = pass->part->begin, *end = pass->part->end, *last = at;
 	uint64_t *first = pass->pickle->first;
 	enum fault fault = SOUND;
-	while (at < pass->end) {
-		if (pass->frame_end != NULL && at >= pass->frame_end)
+	bool failed = false;
+	for (;;) {
+		if (pass->frame_stop != NULL && at >= pass->frame_stop)
 			leave_frame(pass, at, last);
-		if (!lex_one(pass, at, token, &fault))
+		bool ended = at == end;
+		if (ended)
+			*token = (struct token){ .argument = at, .size = 1 };
+		else if (!lex_one(pass, at, end, token, &fault))
 			return false;
-		if (fault != SOUND)
-			break;
+		if (ended || fault != SOUND) {
+			if (!cut(pass, at, ended ? CUT : fault, token, &failed,
+				    ret_error))
+				break;
+			at = pass->part->begin;
+			end = pass->part->end;
+			fault = SOUND;
+			continue;
+		}
 		if (first[*at] == FSDP_UNKNOWN)
-			first[*at] = (uint64_t)(at - pass->begin);
+			first[*at] = offset_at(pass, at);
 		last = at;
 		at = token->next;
 		if (*last == FSDP_OP_STOP)
@@ -420,32 +498,37 @@ static bool lex_pass(struct pass *pass, const unsigned char **ret_next,
 	}
 	*ret_next = at;
 	*ret_fault = fault;
-	return true;
+	return !failed;
 }
 
 bool fsdp_pickle_lex(struct fsdp_pickle *pickle,
-	const struct fsdp_pickle_options *options, struct memo *memo,
+	const struct fsdp_pickle_options *options, struct part *part, struct memo *memo,
 	struct lexed *ret_lexed, struct fsdp_error **ret_error)
 {
 	struct pass pass = {
 		.pickle = pickle,
 		.options = options,
+		.part = part,
 		.memo = memo,
-		.begin = pickle->stream.data,
-		.end = pickle->stream.data + pickle->stream.size,
+		.cuts = &ret_lexed->cuts,
+		.frame_end = FSDP_UNKNOWN,
 	};
 	const unsigned char *next;
 	enum fault fault;
 	struct token token;
-	if (!lex_pass(&pass, &next, &fault, &token))
+	fsdp_vec_init(&ret_lexed->cuts, memo->arena, sizeof(uint64_t));
+	if (!lex_pass(&pass, &next, &fault, &token, ret_error))
 		return false;
-	ret_lexed->end = (size_t)(next - pass.begin);
+	ret_lexed->end = offset_at(&pass, next);
 	ret_lexed->stopped = pickle->first[FSDP_OP_STOP] != FSDP_UNKNOWN;
 	if (fault != SOUND) {
-		fail_token(ret_error, fault, ret_lexed->end, next, pass.end, &token);
+		fail_token(ret_error, fault, ret_lexed->end, next,
+			(uint64_t)(part->end - token.argument) + part_after(part),
+			&token);
 	} else if (!ret_lexed->stopped) {
 		fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, ret_lexed->end,
-			"the pickle ends after %zu bytes without STOP", ret_lexed->end);
+			"the pickle ends after %llu bytes without STOP",
+			(unsigned long long)ret_lexed->end);
 		fsdp_error_add_rule(ret_error, "FI3014");
 	}
 	judge_opcodes(pickle, options);

@@ -11,8 +11,11 @@
  * pickle-scalar.c (numbers and texts) and pickle.c (the loop) work on one `struct
  * machine`. What every opcode needs is inline here.
  *
- * The lexer has been over the stream: up to `end` every opcode is whole, so arguments
- * are read without asking again.
+ * The lexer has been over the stream: of one in memory every opcode is whole, so
+ * arguments of fixed size are read without asking again. One that is read in parts may
+ * have changed since: behind a part are zeros for these arguments, and every length,
+ * every line and where the part's last opcode ends is compared with what is there once
+ * more.
  *
  * A stream that breaks the machine's rules makes the reading fail, but does not stop it:
  * what is missing (a value, a mark, a memo slot) is replaced by an unknown value, so
@@ -63,7 +66,7 @@ struct machine {
 	const struct fsdp_limits *limits;
 	struct fsdp_arena *arena;  /* lives on with the pickle */
 	struct fsdp_arena scratch; /* gone when the reading is */
-	const unsigned char *begin, *end;
+	struct part part;
 	const unsigned char *at; /* the opcode being done */
 
 	struct slot *stack, *stack_end;
@@ -85,7 +88,7 @@ struct machine {
 
 static inline uint64_t offset_of(const struct machine *m)
 {
-	return (uint64_t)(m->at - m->begin);
+	return m->part.base + (uint64_t)(m->at - m->part.begin);
 }
 
 static inline const char *op_name(const struct machine *m)
@@ -104,8 +107,11 @@ static inline const char *op_name(const struct machine *m)
 /* ---- stack and cells (pickle-stack.c) ---- */
 
 /* Every step answers with the new top of the stack, or NULL when it cannot go on at all
- * (memory, a limit, a fold that failed). This one always answers NULL. */
+ * (memory, a limit, a fold that failed). These two always answer NULL. */
 struct slot *fsdp_machine_stop(struct machine *m);
+
+/* The bytes are not those that the lexer saw. */
+struct slot *fsdp_machine_changed(struct machine *m);
 
 /* The stack is full at `top`. */
 struct slot *fsdp_machine_grow_stack(struct machine *m, struct slot *top);
@@ -200,11 +206,17 @@ static inline struct slot *push_integer(
 	return push_wide(m, top, FSDP_PICKLE_INTEGER, (uint64_t)value);
 }
 
+/* Bytes of a part, which others will take the place of. */
+struct slot *fsdp_machine_push_copy(struct machine *m, struct slot *top, uint8_t kind,
+	const unsigned char *at, uint64_t size);
+
 /* Bytes of the stream. */
 static inline struct slot *push_span(struct machine *m, struct slot *top, uint8_t kind,
 	const unsigned char *at, uint64_t size)
 {
-	uint64_t offset = (uint64_t)(at - m->begin);
+	if (m->part.from != NULL)
+		return fsdp_machine_push_copy(m, top, kind, at, size);
+	uint64_t offset = m->part.base + (uint64_t)(at - m->part.begin);
 	return push_cell(m, top,
 		(struct cell){ .kind = kind,
 			.x = (uint16_t)(size >> 32),
@@ -235,9 +247,9 @@ static inline void forget(struct machine *m, struct slot *slot, fsdp_ref ref)
 	slot->ref = ref;
 }
 
-/* One more reference to a value: true parents are counted for the walk at the end, and
- * globals for their use. */
-static inline fsdp_ref share(struct machine *m, fsdp_ref ref)
+/* One more reference to a value, whose cell gets the flags: true parents are counted for
+ * the walk at the end, and globals for their use. */
+static inline fsdp_ref share(struct machine *m, fsdp_ref ref, uint8_t flags)
 {
 	if (ref_tag(ref) == TAG_GLOBAL) {
 		global_at(m->pickle, ref_payload(ref))->pushed++;
@@ -245,7 +257,7 @@ static inline fsdp_ref share(struct machine *m, fsdp_ref ref)
 		struct cell *cell = ref_cell(m, ref);
 		if (unlikely(cell->kind == CELL_FORWARD))
 			return REF(TAG_FOLDED, cell->a);
-		cell->flags |= CELL_SHARED;
+		cell->flags |= flags;
 	}
 	return ref;
 }
@@ -310,6 +322,30 @@ struct slot *fsdp_machine_call(struct machine *m, struct slot *top, uint8_t use)
 
 /* The value on top is a persistent id. */
 struct slot *fsdp_machine_persistent(struct machine *m, struct slot *top);
+
+/* A line at `at` and what follows it; false, and the reading has failed: there is none.
+ */
+static inline bool take_line(struct machine *m, const unsigned char *at,
+	struct fsdp_span *ret_line, const unsigned char **ret_next)
+{
+	const unsigned char *newline =
+		at < m->part.end ? memchr(at, '\n', (size_t)(m->part.end - at)) : NULL;
+	if (newline == NULL) {
+		fsdp_machine_changed(m);
+		return false;
+	}
+	*ret_line = fsdp_span(at, (size_t)(newline - at));
+	*ret_next = newline + 1;
+	return true;
+}
+
+/* Whether `size` bytes lie behind the first `fixed` of the argument. */
+static inline bool is_here(const struct machine *m, const unsigned char *argument,
+	size_t fixed, uint64_t size)
+{
+	uint64_t left = (uint64_t)(m->part.end - argument);
+	return fixed <= left && size <= left - fixed;
+}
 
 /* ---- numbers and texts (pickle-scalar.c) ---- */
 

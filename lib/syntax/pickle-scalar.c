@@ -10,7 +10,7 @@ static struct slot *push_big(
 {
 	top = push_span(m, top, FSDP_PICKLE_BIG_INTEGER, span.data, span.size);
 	if (top != NULL && written)
-		ref_cell(m, top[-1].ref)->flags = CELL_WRITTEN;
+		ref_cell(m, top[-1].ref)->flags |= CELL_WRITTEN;
 	return top;
 }
 
@@ -89,15 +89,13 @@ struct slot *fsdp_machine_float_text(
 	return push(m, top, REF_UNKNOWN);
 }
 
-/* A text that was decoded may lie in the arena. */
-struct slot *fsdp_machine_push_text(
-	struct machine *m, struct slot *top, struct fsdp_span text)
+/* Bytes in the arena. */
+static struct slot *push_decoded(
+	struct machine *m, struct slot *top, uint8_t kind, struct fsdp_span text)
 {
-	if (text.data >= m->begin && text.data <= m->end)
-		return push_span(m, top, FSDP_PICKLE_TEXT, text.data, text.size);
 	uint64_t address = (uintptr_t)text.data;
 	return push_cell(m, top,
-		(struct cell){ .kind = FSDP_PICKLE_TEXT,
+		(struct cell){ .kind = kind,
 			.flags = CELL_DECODED,
 			.x = (uint16_t)((uint64_t)text.size >> 32),
 			.a = (uint32_t)text.size,
@@ -105,13 +103,48 @@ struct slot *fsdp_machine_push_text(
 			.c = (uint32_t)(address >> 32) });
 }
 
+static struct fsdp_arena *arena_of_texts(struct machine *m)
+{
+	return m->options->texts != NULL ? m->options->texts : m->arena;
+}
+
+/* A text that was decoded may lie in the arena. */
+struct slot *fsdp_machine_push_text(
+	struct machine *m, struct slot *top, struct fsdp_span text)
+{
+	if (text.data >= m->part.begin && text.data <= m->part.end)
+		return push_span(m, top, FSDP_PICKLE_TEXT, text.data, text.size);
+	return push_decoded(m, top, FSDP_PICKLE_TEXT, text);
+}
+
+/* Into the cells behind, so that it is forgotten with what it belongs to; what would fill
+ * much of a page goes to the arena. */
+struct slot *fsdp_machine_push_copy(struct machine *m, struct slot *top, uint8_t kind,
+	const unsigned char *at, uint64_t size)
+{
+	enum { INSIDE_MOST = 1 << (CELLS_SHIFT - 3) }; /* cells */
+	if (size > INSIDE_MOST * CELL_BYTES) {
+		struct fsdp_span copy =
+			fsdp_arena_copy(arena_of_texts(m), fsdp_span(at, (size_t)size));
+		return copy.data != NULL ? push_decoded(m, top, kind, copy)
+					 : fsdp_machine_stop(m);
+	}
+	uint32_t mark = cell_count(m), index;
+	struct cell *cell = fsdp_machine_new_cells(
+		m, 1 + (size_t)(size + CELL_BYTES - 1) / CELL_BYTES, &index);
+	if (unlikely(cell == NULL))
+		return NULL;
+	*cell = (struct cell){ .kind = kind, .flags = CELL_INSIDE, .a = (uint32_t)size };
+	memcpy(cell + 1, at, (size_t)size);
+	return push_marked(m, top, REF(TAG_CELL, index), mark);
+}
+
 struct slot *fsdp_machine_text_line(
 	struct machine *m, struct slot *top, struct fsdp_span line)
 {
 	struct fsdp_span text = line;
 	bool memory = false;
-	struct fsdp_arena *texts =
-		m->options->texts != NULL ? m->options->texts : m->arena;
+	struct fsdp_arena *texts = arena_of_texts(m);
 	bool good = *m->at == FSDP_OP_STRING
 			    ? fsdp_pickle_text_string(line, texts, &text, &memory)
 			    : fsdp_pickle_text_unicode(line, texts, &text, &memory);

@@ -15,6 +15,15 @@ struct slot *fsdp_machine_stop(struct machine *m)
 	return NULL;
 }
 
+struct slot *fsdp_machine_changed(struct machine *m)
+{
+	fsdp_fail(&m->error, FSDP_ERROR_DAMAGED, offset_of(m),
+		"the pickle changed while it was read");
+	fsdp_error_add_hint(&m->error, "run again when nothing writes to it");
+	fsdp_error_add_rule(&m->error, "FI2004");
+	return NULL;
+}
+
 /* What the limit allows at most; the arena holds half as much again in outgrown stacks.
  */
 struct slot *fsdp_machine_grow_stack(struct machine *m, struct slot *top)

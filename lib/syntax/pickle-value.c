@@ -105,6 +105,8 @@ static struct fsdp_span span_of(const struct fsdp_pickle *pickle, const struct c
 	size_t size = (size_t)((uint64_t)cell->x << 32 | cell->a);
 	if ((cell->flags & CELL_DECODED) != 0)
 		return fsdp_span((const void *)(uintptr_t)cell_wide(cell), size);
+	if ((cell->flags & CELL_INSIDE) != 0)
+		return fsdp_span((const unsigned char *)(cell + 1), size);
 	return fsdp_span(pickle->stream.data + cell_wide(cell), size);
 }
 
@@ -123,6 +125,12 @@ struct fsdp_span fsdp_pickle_text(const struct fsdp_pickle *pickle, fsdp_ref ref
 {
 	const struct cell *cell = cell_of_kind(pickle, ref, FSDP_PICKLE_TEXT);
 	return cell != NULL ? span_of(pickle, cell) : (struct fsdp_span){ 0 };
+}
+
+bool fsdp_pickle_stays(const struct fsdp_pickle *pickle, fsdp_ref ref)
+{
+	const struct cell *cell = known_cell(pickle, ref);
+	return cell != NULL && (cell->flags & CELL_STAYS) != 0;
 }
 
 bool fsdp_pickle_is_written(const struct fsdp_pickle *pickle, fsdp_ref ref)

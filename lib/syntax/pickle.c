@@ -53,7 +53,7 @@ static inline struct slot *op_recall(struct machine *m, struct slot *top, uint32
 		DAMAGED(m, "%s reads memo slot %u, which is empty", op_name(m), slot);
 		return push(m, top, REF_UNKNOWN);
 	}
-	return push(m, top, share(m, *place));
+	return push(m, top, share(m, *place, CELL_SHARED | CELL_STAYS));
 }
 
 static struct slot *op_get_text(
@@ -71,7 +71,7 @@ static struct slot *op_get_text(
 static struct slot *op_dup(struct machine *m, struct slot *top)
 {
 	NEED(m, top, 1);
-	return push(m, top, share(m, top[-1].ref));
+	return push(m, top, share(m, top[-1].ref, CELL_SHARED));
 }
 
 static struct slot *op_pop(struct machine *m, struct slot *top)
@@ -108,14 +108,6 @@ static struct slot *op_stop(struct machine *m, struct slot *top)
 
 /* ---- the loop ---- */
 
-static struct fsdp_span line_at(const struct machine *m, const unsigned char **ret_next)
-{
-	const unsigned char *at = m->at + 1;
-	const unsigned char *newline = memchr(at, '\n', (size_t)(m->end - at));
-	*ret_next = newline + 1;
-	return fsdp_span(at, (size_t)(newline - at));
-}
-
 static struct slot *op_persistent_text(
 	struct machine *m, struct slot *top, struct fsdp_span line)
 {
@@ -127,7 +119,9 @@ static struct slot *op_persistent_text(
 static struct slot *do_line(
 	struct machine *m, struct slot *top, const unsigned char **ret_next)
 {
-	struct fsdp_span line = line_at(m, ret_next);
+	struct fsdp_span line;
+	if (!take_line(m, m->at + 1, &line, ret_next))
+		return NULL;
 	switch (*m->at) {
 	case FSDP_OP_INT:
 	case FSDP_OP_LONG:
@@ -145,6 +139,27 @@ static struct slot *do_line(
 	}
 }
 
+/* An argument of that many bytes, behind a count of `fixed` bytes. */
+static inline struct slot *step_span(struct machine *m, struct slot *top, uint8_t kind,
+	size_t fixed, uint64_t size, const unsigned char **ret_next)
+{
+	const unsigned char *argument = m->at + 1;
+	if (unlikely(!is_here(m, argument, fixed, size)))
+		return fsdp_machine_changed(m);
+	*ret_next = argument + fixed + size;
+	return push_span(m, top, kind, argument + fixed, size);
+}
+
+static inline struct slot *step_integer(struct machine *m, struct slot *top, size_t fixed,
+	uint32_t size, const unsigned char **ret_next)
+{
+	const unsigned char *argument = m->at + 1;
+	if (unlikely(!is_here(m, argument, fixed, size)))
+		return fsdp_machine_changed(m);
+	*ret_next = argument + fixed + size;
+	return fsdp_machine_integer_bytes(m, top, argument + fixed, size);
+}
+
 /* One opcode. *at moves behind it. */
 static inline struct slot *step(
 	struct machine *m, struct slot *top, const unsigned char **ret_next)
@@ -152,7 +167,6 @@ static inline struct slot *step(
 	const unsigned char *argument = m->at + 1;
 	const unsigned char *behind =
 		argument; /* its address escapes; *ret_next stays in a register */
-	uint64_t size;
 	*ret_next = argument;
 	enum fsdp_pickle_op op = argument[-1];
 	switch (op) {
@@ -180,43 +194,33 @@ static inline struct slot *step(
 		*ret_next = argument + 2;
 		return push(m, top, REF(TAG_SMALL, load_u2(argument)));
 	case FSDP_OP_LONG1:
-		*ret_next = argument + 1 + *argument;
-		return fsdp_machine_integer_bytes(m, top, argument + 1, *argument);
+		return step_integer(m, top, 1, *argument, ret_next);
 	case FSDP_OP_LONG4:
-		*ret_next = argument + 4 + load_u4(argument);
-		return fsdp_machine_integer_bytes(
-			m, top, argument + 4, load_u4(argument));
+		return step_integer(m, top, 4, load_u4(argument), ret_next);
 	case FSDP_OP_BINFLOAT:
 		*ret_next = argument + 8;
 		return fsdp_machine_float_bytes(m, top);
 	case FSDP_OP_SHORT_BINUNICODE:
 	case FSDP_OP_SHORT_BINSTRING:
-		*ret_next = argument + 1 + *argument;
-		return push_span(m, top, FSDP_PICKLE_TEXT, argument + 1, *argument);
+		return step_span(m, top, FSDP_PICKLE_TEXT, 1, *argument, ret_next);
 	case FSDP_OP_BINUNICODE:
 	case FSDP_OP_BINSTRING:
-		size = load_u4(argument);
-		*ret_next = argument + 4 + size;
-		return push_span(m, top, FSDP_PICKLE_TEXT, argument + 4, size);
+		return step_span(
+			m, top, FSDP_PICKLE_TEXT, 4, load_u4(argument), ret_next);
 	case FSDP_OP_BINUNICODE8:
-		size = load_u8(argument);
-		*ret_next = argument + 8 + size;
-		return push_span(m, top, FSDP_PICKLE_TEXT, argument + 8, size);
+		return step_span(
+			m, top, FSDP_PICKLE_TEXT, 8, load_u8(argument), ret_next);
 	case FSDP_OP_SHORT_BINBYTES:
-		*ret_next = argument + 1 + *argument;
-		return push_span(m, top, FSDP_PICKLE_BYTES, argument + 1, *argument);
+		return step_span(m, top, FSDP_PICKLE_BYTES, 1, *argument, ret_next);
 	case FSDP_OP_BINBYTES:
-		size = load_u4(argument);
-		*ret_next = argument + 4 + size;
-		return push_span(m, top, FSDP_PICKLE_BYTES, argument + 4, size);
+		return step_span(
+			m, top, FSDP_PICKLE_BYTES, 4, load_u4(argument), ret_next);
 	case FSDP_OP_BINBYTES8:
-		size = load_u8(argument);
-		*ret_next = argument + 8 + size;
-		return push_span(m, top, FSDP_PICKLE_BYTES, argument + 8, size);
+		return step_span(
+			m, top, FSDP_PICKLE_BYTES, 8, load_u8(argument), ret_next);
 	case FSDP_OP_BYTEARRAY8:
-		size = load_u8(argument);
-		*ret_next = argument + 8 + size;
-		return push_span(m, top, FSDP_PICKLE_BYTEARRAY, argument + 8, size);
+		return step_span(
+			m, top, FSDP_PICKLE_BYTEARRAY, 8, load_u8(argument), ret_next);
 	case FSDP_OP_NONE:
 		return push(m, top, REF_NULL);
 	case FSDP_OP_NEWTRUE:
@@ -321,15 +325,33 @@ static inline struct slot *step(
 	return top; /* not reached: the lexer knows all codes */
 }
 
-/* Up to the end of what the lexer found whole. False: cannot go on. */
-static bool run(struct machine *m)
+/* The opcodes of one part. NULL: cannot go on. */
+static struct slot *run_part(struct machine *m, struct slot *top)
 {
-	struct slot *top = fsdp_machine_grow_stack(m, m->stack);
-	m->floor = m->stack;
-	const unsigned char *next = m->begin;
-	while (top != NULL && next < m->end) {
+	const unsigned char *next = m->part.begin;
+	while (top != NULL && next < m->part.end) {
 		m->at = next;
 		top = step(m, top, &next);
+	}
+	if (top != NULL && next > m->part.end)
+		return fsdp_machine_changed(m);
+	return top;
+}
+
+/* Parts as the lexer cut them, up to the end of what it found whole. False: cannot go on.
+ */
+static bool run(struct machine *m, const struct lexed *lexed)
+{
+	struct slot *top = fsdp_machine_grow_stack(m, m->stack);
+	uint64_t begin = 0, end;
+	m->floor = m->stack;
+	for (size_t i = 0; top != NULL && i <= lexed->cuts.count; i++, begin = end) {
+		end = i < lexed->cuts.count
+			      ? *(const uint64_t *)fsdp_vec_at(&lexed->cuts, i)
+			      : lexed->end;
+		if (!fsdp_part_move(&m->part, begin, end - begin, &m->error))
+			return false;
+		top = run_part(m, top);
 	}
 	if (top == NULL)
 		return false;
@@ -340,20 +362,30 @@ static bool run(struct machine *m)
 
 /* ---- before and after ---- */
 
-static void judge_rest(const struct machine *m)
+/* Whether all from there to the end is zeros; false also if it cannot be read. */
+static bool is_zero_from(struct machine *m, uint64_t offset)
 {
-	const struct fsdp_pickle *pickle = m->pickle;
-	struct fsdp_span rest =
-		fsdp_span(m->end, pickle->stream.size - (size_t)pickle->length);
-	size_t zeros = 0;
-	while (zeros < rest.size && rest.data[zeros] == 0)
-		zeros++;
-	if (m->options->may_trail || zeros == rest.size)
+	while (offset < m->part.size) {
+		if (!fsdp_part_move(&m->part, offset, UINT64_MAX, &m->error))
+			return false;
+		for (const unsigned char *at = m->part.begin; at < m->part.end; at++)
+			if (*at != 0)
+				return false;
+		offset += (uint64_t)(m->part.end - m->part.begin);
+	}
+	return true;
+}
+
+static void judge_rest(struct machine *m)
+{
+	uint64_t length = m->pickle->length;
+	if (m->options->may_trail || is_zero_from(m, length) || m->error != NULL)
 		return;
-	bool globals = fsdp_pickle_names_globals(rest);
-	PICKLE_FIND(m->options, FSDP_RULE_PICKLE_TRAILING, pickle->length,
+	bool globals = fsdp_pickle_names_globals(&m->part, length);
+	PICKLE_FIND(m->options, FSDP_RULE_PICKLE_TRAILING, length,
 		globals ? FSDP_ERROR : FSDP_WARNING,
-		"%zu bytes follow the end of the pickle%s", rest.size,
+		"%llu bytes follow the end of the pickle%s",
+		(unsigned long long)(m->part.size - length),
 		globals ? " and name globals" : "");
 }
 
@@ -381,18 +413,14 @@ static bool read_pickle(struct machine *m)
 {
 	struct fsdp_pickle *pickle = m->pickle;
 	struct lexed lexed = { 0 };
-	uint64_t limit = fsdp_limit(m->limits, FSDP_LIMIT_PICKLE_BYTES);
-	if (pickle->stream.size > limit)
-		return fsdp_fail_limit(&m->error, FSDP_LIMIT_PICKLE_BYTES, limit);
 	if (!prepare(m) ||
-		!fsdp_pickle_lex(pickle, m->options, &m->memo, &lexed, &m->error) ||
+		!fsdp_pickle_lex(
+			pickle, m->options, &m->part, &m->memo, &lexed, &m->error) ||
 		!fsdp_memo_seal(&m->memo, pickle->first[FSDP_OP_MEMOIZE] != FSDP_UNKNOWN))
 		return fsdp_arena_fail(m->arena, &m->error);
-	m->begin = pickle->stream.data;
-	m->end = m->begin + lexed.end;
 	m->pin = 1;
 	pickle->length = lexed.end;
-	bool whole = run(m);
+	bool whole = run(m, &lexed);
 	settle_uses(pickle);
 	if (!whole)
 		return false;
@@ -403,13 +431,13 @@ static bool read_pickle(struct machine *m)
 	return m->error == NULL;
 }
 
-static struct fsdp_pickle *new_pickle(struct fsdp_arena *arena, struct fsdp_span stream)
+static struct fsdp_pickle *new_pickle(struct fsdp_arena *arena)
 {
 	struct fsdp_pickle *pickle =
 		fsdp_arena_take(arena, sizeof *pickle, _Alignof(struct fsdp_pickle));
 	if (pickle == NULL)
 		return NULL;
-	pickle->stream = stream.data != NULL ? stream : FSDP_SPAN("");
+	pickle->stream = FSDP_SPAN("");
 	pickle->top = FSDP_REF_NONE;
 	fsdp_vec_init(&pickle->cells, arena, sizeof(struct cell));
 	fsdp_vec_init(&pickle->globals, arena, sizeof(struct global));
@@ -418,14 +446,29 @@ static struct fsdp_pickle *new_pickle(struct fsdp_arena *arena, struct fsdp_span
 	return pickle;
 }
 
-bool fsdp_pickle_read(struct fsdp_span stream, struct fsdp_arena *arena,
-	const struct fsdp_pickle_options *options, struct fsdp_pickle **ret_pickle,
-	struct fsdp_error **ret_error)
+/* The bytes come from `parts` or, if that is NULL, are `stream`. */
+static bool begin_part(
+	struct machine *m, struct fsdp_span stream, const struct fsdp_pickle_parts *parts)
+{
+	uint64_t limit = fsdp_limit(m->limits, FSDP_LIMIT_PICKLE_BYTES);
+	if ((parts != NULL ? parts->size : stream.size) > limit)
+		return fsdp_fail_limit(&m->error, FSDP_LIMIT_PICKLE_BYTES, limit);
+	if (parts != NULL)
+		return fsdp_part_init(&m->part, parts, &m->scratch, &m->error);
+	if (stream.data != NULL)
+		m->pickle->stream = stream;
+	fsdp_part_all(&m->part, m->pickle->stream);
+	return true;
+}
+
+static bool read_from(struct fsdp_span stream, const struct fsdp_pickle_parts *parts,
+	struct fsdp_arena *arena, const struct fsdp_pickle_options *options,
+	struct fsdp_pickle **ret_pickle, struct fsdp_error **ret_error)
 {
 	struct fsdp_limits defaults;
 	fsdp_limits_init(&defaults);
 	struct machine m = {
-		.pickle = new_pickle(arena, stream),
+		.pickle = new_pickle(arena),
 		.options = options,
 		.limits = options->limits != NULL ? options->limits : &defaults,
 		.arena = arena,
@@ -433,7 +476,7 @@ bool fsdp_pickle_read(struct fsdp_span stream, struct fsdp_arena *arena,
 	if (m.pickle == NULL)
 		return fsdp_arena_fail(arena, ret_error);
 	fsdp_arena_init(&m.scratch, arena->budget);
-	bool good = read_pickle(&m);
+	bool good = begin_part(&m, stream, parts) && read_pickle(&m);
 	fsdp_arena_done(&m.scratch);
 	*ret_pickle = m.pickle;
 	fsdp_error_shift_offset(&m.error, options->base);
@@ -442,4 +485,19 @@ bool fsdp_pickle_read(struct fsdp_span stream, struct fsdp_arena *arena,
 	else
 		fsdp_error_free(m.error);
 	return good;
+}
+
+bool fsdp_pickle_read(struct fsdp_span stream, struct fsdp_arena *arena,
+	const struct fsdp_pickle_options *options, struct fsdp_pickle **ret_pickle,
+	struct fsdp_error **ret_error)
+{
+	return read_from(stream, NULL, arena, options, ret_pickle, ret_error);
+}
+
+bool fsdp_pickle_read_parts(const struct fsdp_pickle_parts *parts,
+	struct fsdp_arena *arena, const struct fsdp_pickle_options *options,
+	struct fsdp_pickle **ret_pickle, struct fsdp_error **ret_error)
+{
+	return read_from(
+		(struct fsdp_span){ 0 }, parts, arena, options, ret_pickle, ret_error);
 }

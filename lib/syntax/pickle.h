@@ -13,7 +13,8 @@
  *
  * Values are 32-bit references. Small integers, constants, globals and folded
  * values sit in the reference itself; everything else is one or more cells of 16 bytes
- * in a paged array. Texts are (offset, length) into the stream, which the caller keeps.
+ * in a paged array. Texts are (offset, length) into the stream, which the caller keeps;
+ * of a stream that is read in parts they are copied behind their cells instead.
  *
  * Two passes. The first lexes: it checks every length against what is left, finds
  * STOP, and notes which memo slots are ever read back, because the pickler memoizes
@@ -90,8 +91,8 @@ enum fsdp_fold_when {
  * One recognised class or function. `fold` may look at `arguments` and `state` (values of
  * this pickle) and answers true with a number below 2^29, or false: then the value stays
  * symbolic. It must keep no reference to what it looked at, only what it copied or
- * numbers of earlier folds; texts that lie in the stream may be kept as spans. To fail
- * for good (out of memory) it fills *ret_error and answers false.
+ * numbers of earlier folds; texts that lie in a stream in memory may be kept as spans. To
+ * fail for good (out of memory) it fills *ret_error and answers false.
  *
  * A module that ends in `*` stands for every module that begins so. Of several rows for
  * one global the first of each `when` counts. BUILD is not asked for a call into which
@@ -138,6 +139,29 @@ struct fsdp_pickle_options {
 bool fsdp_pickle_read(struct fsdp_span stream, struct fsdp_arena *arena,
 	const struct fsdp_pickle_options *options, struct fsdp_pickle **ret_pickle,
 	struct fsdp_error **ret_error);
+
+/*
+ * A stream that is not in memory: exactly `size` bytes from `offset` on are read into
+ * `buffer`. Both passes go over it from front to back, so what it gives should not change
+ * between them; if it does, the reading fails or has what the second pass saw.
+ */
+struct fsdp_pickle_parts {
+	bool (*read)(const void *context, uint64_t offset, void *buffer, size_t size,
+		struct fsdp_error **ret_error);
+	const void *context;
+	uint64_t size;
+	size_t room; /* bytes of a part; 0: what is usual. A larger opcode makes it grow
+		      */
+};
+
+/*
+ * As above, in memory that does not grow with the stream but with what is kept of it.
+ * Texts live as long as their values: inside a fold until it answers, unless
+ * fsdp_pickle_stays; and what is reached from the top as long as the pickle.
+ */
+bool fsdp_pickle_read_parts(const struct fsdp_pickle_parts *parts,
+	struct fsdp_arena *arena, const struct fsdp_pickle_options *options,
+	struct fsdp_pickle **ret_pickle, struct fsdp_error **ret_error);
 
 /* The value that STOP left. If the reading failed before STOP: what lay at the bottom of
  * the stack, so the outermost value as far as it was filled, or FSDP_REF_NONE. */
@@ -224,6 +248,10 @@ struct fsdp_span fsdp_pickle_span(const struct fsdp_pickle *pickle, fsdp_ref ref
 
 /* As above, but only TEXT. */
 struct fsdp_span fsdp_pickle_text(const struct fsdp_pickle *pickle, fsdp_ref ref);
+
+/* Whether the value came out of the memo: then the reference means it, and its text lies
+ * where it lies, as long as the pickle, also when a fold has packed what it stood in. */
+bool fsdp_pickle_stays(const struct fsdp_pickle *pickle, fsdp_ref ref);
 
 /* The global that a GLOBAL is, or that a CALL applies; NULL otherwise. */
 const struct fsdp_pickle_global *fsdp_pickle_named(

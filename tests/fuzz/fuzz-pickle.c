@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any bytes as a pickle: once without folds, once with every class folded now and then.
- * All getters are asked of every value that can be reached. Nothing may crash, hang, or
- * lead out of the pickle; reading twice gives the same; cells stay below their bound; and
- * the opcodes one at a time end where the reading did.
+ * Any bytes as a pickle: once without folds, once with every class folded now and then;
+ * from memory, in parts, and in parts of a stream that changes meanwhile. All getters are
+ * asked of every value that can be reached. Nothing may crash, hang, or lead out of the
+ * pickle; reading twice and in either way gives the same; cells stay below their bound;
+ * and the opcodes one at a time end where the reading did.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -79,7 +80,7 @@ static void look_at_items(struct look *look, fsdp_ref ref)
 		count++;
 	}
 	require(count == fsdp_pickle_count(pickle, ref));
-	look->seen += fsdp_pickle_get(pickle, ref, "a");
+	look->seen += fsdp_pickle_get(pickle, ref, "a") != FSDP_REF_NONE;
 }
 
 static void look_at(struct look *look, fsdp_ref ref)
@@ -185,7 +186,36 @@ static const struct fsdp_fold folds[] = {
 
 /* ---- one input ---- */
 
-static uint64_t read_once(struct fsdp_span stream, bool folding)
+enum how {
+	FROM_MEMORY,
+	IN_PARTS,
+	CHANGING, /* in parts, and each time it is read from the beginning it is another
+		   */
+};
+
+struct bytes {
+	struct fsdp_span stream;
+	uint64_t times;
+	bool changes;
+};
+
+static bool read_part(const void *context, uint64_t offset, void *buffer, size_t size,
+	struct fsdp_error **ret_error)
+{
+	struct bytes *bytes = (struct bytes *)(uintptr_t)context;
+	unsigned char *to = buffer;
+	(void)ret_error;
+	bytes->times += offset == 0;
+	for (size_t i = 0; i < size; i++) {
+		to[i] = bytes->stream.data[offset + i];
+		if (bytes->changes && bytes->times > 1 && (offset + i) % 11 == 3)
+			to[i] = bytes->stream.data[(offset + i) * 7 % bytes->stream.size];
+	}
+	return true;
+}
+
+/* The same answers whichever way it is read, but of a stream that changes any. */
+static uint64_t read_once(struct fsdp_span stream, bool folding, enum how how)
 {
 	struct fsdp_budget budget = { .ceiling = UINT64_C(1) << 30 };
 	struct fsdp_arena arena;
@@ -205,10 +235,20 @@ static uint64_t read_once(struct fsdp_span stream, bool folding)
 	};
 	struct fsdp_pickle *pickle = NULL;
 	struct fsdp_error *error = NULL;
-	bool good = fsdp_pickle_read(stream, &arena, &options, &pickle, &error);
+	struct bytes bytes = { .stream = stream, .changes = how == CHANGING };
+	struct fsdp_pickle_parts parts = { .read = read_part,
+		.context = &bytes,
+		.size = stream.size,
+		.room = 1 + (stream.size != 0 ? stream.data[stream.size / 2] % 61 : 0) };
+	bool good = how == FROM_MEMORY
+			    ? fsdp_pickle_read(stream, &arena, &options, &pickle, &error)
+			    : fsdp_pickle_read_parts(
+				      &parts, &arena, &options, &pickle, &error);
 	require(good == (error == NULL) && pickle != NULL && !findings.lost);
 	require(fsdp_pickle_length(pickle) <= stream.size);
-	require(fsdp_pickle_identity_bound(pickle) <= 2 + stream.size * 3 / 2 + 257);
+	if (how == FROM_MEMORY)
+		require(fsdp_pickle_identity_bound(pickle) <=
+			2 + stream.size * 3 / 2 + 257);
 	uint64_t seen =
 		family.seen + findings.list.count + fsdp_pickle_global_count(pickle);
 	seen += look_at_all(pickle, fsdp_pickle_top(pickle), family.folds, &budget);
@@ -237,7 +277,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct fsdp_span stream = fsdp_span(data, size);
 	step_through(stream);
-	require(read_once(stream, false) == read_once(stream, false));
-	require(read_once(stream, true) == read_once(stream, true));
+	for (int folding = 0; folding < 2; folding++) {
+		uint64_t seen = read_once(stream, folding, FROM_MEMORY);
+		require(read_once(stream, folding, FROM_MEMORY) == seen);
+		require(read_once(stream, folding, IN_PARTS) == seen);
+		(void)read_once(stream, folding, CHANGING);
+	}
 	return 0;
 }

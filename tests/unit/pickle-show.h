@@ -37,13 +37,56 @@ static inline void reading_init(struct reading *reading)
 	reading->options.findings = &reading->findings;
 }
 
+/* 0: streams are read from memory; else in parts that begin with this room. */
+static size_t reading_room;
+
+static inline int reading_take_room(void **state)
+{
+	reading_room = *(const size_t *)*state;
+	return 0;
+}
+
+/* Each test from memory and in parts of several sizes. */
+static inline int reading_run_all(const struct CMUnitTest *tests, size_t count)
+{
+	static size_t rooms[] = { 0, 1, 7, 61 };
+	struct CMUnitTest all[sizeof rooms / sizeof *rooms * 64];
+	size_t size = 0;
+	assert_true(count <= 64);
+	for (size_t i = 0; i < count; i++)
+		for (size_t k = 0; k < sizeof rooms / sizeof *rooms; k++) {
+			all[size] = tests[i];
+			all[size].setup_func = reading_take_room;
+			all[size++].initial_state = &rooms[k];
+		}
+	return _cmocka_run_group_tests("pickle", all, size, NULL, NULL);
+}
+
+static inline bool reading_part(const void *context, uint64_t offset, void *buffer,
+	size_t size, struct fsdp_error **ret_error)
+{
+	const struct reading *reading = context;
+	(void)ret_error;
+	memcpy(buffer, reading->bytes + offset, size);
+	return true;
+}
+
 static inline void reading_run(struct reading *reading, const void *data, size_t size)
 {
+	struct fsdp_pickle_parts parts = { .read = reading_part,
+		.context = reading,
+		.size = size,
+		.room = reading_room };
 	reading->bytes = malloc(size != 0 ? size : 1);
 	if (size != 0)
 		memcpy(reading->bytes, data, size);
-	reading->good = fsdp_pickle_read(fsdp_span(reading->bytes, size), &reading->arena,
-		&reading->options, &reading->pickle, &reading->error);
+	if (reading_room != 0)
+		reading->good = fsdp_pickle_read_parts(&parts, &reading->arena,
+			&reading->options, &reading->pickle, &reading->error);
+	else
+		reading->good =
+			fsdp_pickle_read(fsdp_span(reading->bytes, size), &reading->arena,
+				&reading->options, &reading->pickle, &reading->error);
 }
 
 static inline void reading_done(struct reading *reading)

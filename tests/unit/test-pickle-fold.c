@@ -339,5 +339,5 @@ int main(void)
 		cmocka_unit_test(a_family_may_fail),
 		cmocka_unit_test(what_is_folded_is_forgotten),
 	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return reading_run_all(tests, sizeof tests / sizeof *tests);
 }
