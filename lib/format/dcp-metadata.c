@@ -15,6 +15,7 @@
  * built. Origin: torch/distributed/checkpoint/metadata.py, filesystem.py (PyTorch 1.13 to
  * 2.13).
  */
+#include "base/mix.h"
 #include "base/num.h"
 #include "format/dcp-metadata.h"
 #include "format/torch-value.h"
@@ -22,7 +23,7 @@
 
 enum {
 	PATH_MAX_BYTES = 4096,
-	SEEN_PATHS = 4096,        /* two to the n */
+	SEEN_TEXTS = 4096,        /* two to the n */
 	FQN_MAX_BYTES = 64 << 10, /* any number of entries may share one text */
 };
 
@@ -46,7 +47,7 @@ struct tensor_meta {
 };
 
 struct index_record {
-	struct fsdp_span fqn;
+	uint32_t fqn;  /* id of the text, 0: none that can be one */
 	uint32_t size; /* FSDP_NONE: an object */
 	int32_t hint;
 };
@@ -78,6 +79,53 @@ static bool add(struct fsdp_dcp *dcp, struct fsdp_vec *vec, enum kind kind,
 	return true;
 }
 
+/* ---- texts ---- */
+
+static bool init_texts(struct fsdp_dcp_texts *texts, struct fsdp_arena *scratch)
+{
+	fsdp_vec_init(&texts->after, scratch, sizeof(uint32_t));
+	texts->seen = fsdp_arena_take(scratch, SEEN_TEXTS * sizeof *texts->seen, 4);
+	bool good = texts->seen != NULL && fsdp_names_init(&texts->names, scratch);
+	texts->names.copies = scratch;
+	return good;
+}
+
+/* References mean something in their pickle only. */
+static void forget_refs(struct fsdp_dcp_texts *texts)
+{
+	memset(texts->seen, 0, SEEN_TEXTS * sizeof *texts->seen);
+}
+
+/* A text that is written out, not recalled: ranks write in turn, so the one that came
+ * after the last one before is tried first. FSDP_NONE when out of memory. */
+static uint32_t written_id(struct fsdp_dcp_texts *texts, struct fsdp_span text)
+{
+	uint32_t *after = fsdp_vec_reach(&texts->after, texts->last);
+	if (after == NULL)
+		return FSDP_NONE;
+	if (*after == 0 ||
+		!fsdp_span_equal(fsdp_names_segment(&texts->names, *after), text))
+		*after = fsdp_names_child(&texts->names, 0, text);
+	if (*after != FSDP_NONE)
+		texts->last = *after;
+	return *after;
+}
+
+/* Any number of entries may share one text, which is compared and hashed once. */
+static uint32_t text_id(struct fsdp_dcp_texts *texts, const struct fsdp_pickle *pickle,
+	fsdp_ref ref, struct fsdp_span text)
+{
+	struct fsdp_dcp_seen *seen = &texts->seen[ref / 8 % SEEN_TEXTS];
+	if (!fsdp_pickle_stays(pickle, ref))
+		return written_id(texts, text);
+	if (seen->id != 0 && seen->ref == ref)
+		return seen->id;
+	uint32_t id = fsdp_names_child(&texts->names, 0, text);
+	if (id != FSDP_NONE)
+		*seen = (struct fsdp_dcp_seen){ ref, id };
+	return id;
+}
+
 /* ---- folds ---- */
 
 static const int64_t *size_items(
@@ -96,19 +144,22 @@ static bool same_ints(const int64_t *a, const int64_t *b, size_t count)
 	return count == 0;
 }
 
-/* Neighbouring chunks mostly have equal sizes: the newest few are looked at again. */
-static bool find_recent(const struct fsdp_dcp *dcp, const int64_t *items, size_t count,
-	uint32_t *ret_size)
+/* The slot where such a size is, if it was kept. */
+static struct fsdp_dcp_size *size_slot(
+	const struct fsdp_dcp *dcp, const int64_t *items, size_t count)
 {
-	for (size_t i = dcp->sizes.count; i-- > 0 && dcp->sizes.count - i <= 3;) {
-		size_t other;
-		const int64_t *known = size_items(dcp, (uint32_t)i, &other);
-		if (other == count && same_ints(known, items, count)) {
-			*ret_size = (uint32_t)i;
-			return true;
-		}
-	}
-	return false;
+	uint64_t hash = dcp->paths.names.seed ^ count;
+	for (size_t i = 0; i < count; i++)
+		hash = fsdp_mix(hash ^ (uint64_t)items[i], dcp->paths.names.seed_too);
+	return &dcp->kept->sizes[hash >> 32 & (FSDP_DCP_KEPT - 1)];
+}
+
+static void keep_size(
+	struct fsdp_dcp_size *slot, uint32_t size, const int64_t *items, size_t count)
+{
+	*slot = (struct fsdp_dcp_size){ size + 1, (uint32_t)count, { 0 } };
+	for (size_t i = 0; i < count; i++)
+		slot->items[i] = items[i];
 }
 
 static bool fold_size(void *context, struct fsdp_pickle *pickle,
@@ -118,23 +169,47 @@ static bool fold_size(void *context, struct fsdp_pickle *pickle,
 	struct fsdp_dcp *dcp = context;
 	int64_t items[FSDP_DIMS_MAX];
 	size_t count;
-	uint32_t recent;
 	void *record = NULL;
 	(void)row, (void)callable, (void)state;
 	if (fsdp_pickle_count(pickle, arguments) != 1 ||
 		!fsdp_pickle_ints(pickle, fsdp_pickle_item(pickle, arguments, 0), items,
 			FSDP_DIMS_MAX, &count))
 		return false;
-	if (find_recent(dcp, items, count, &recent)) {
-		*ret_number = pack(recent, SIZE);
+	bool kept = count <= FSDP_DCP_KEPT_DIMS;
+	struct fsdp_dcp_size *slot = kept ? size_slot(dcp, items, count) : NULL;
+	if (kept && slot->size != 0 && slot->count == count &&
+		same_ints(slot->items, items, count)) {
+		*ret_number = pack(slot->size - 1, SIZE);
 		return true;
 	}
 	if (!add(dcp, &dcp->sizes, SIZE, &record, ret_number, ret_error))
 		return false;
+	if (kept)
+		keep_size(slot, (uint32_t)dcp->sizes.count - 1, items, count);
 	struct size_record *size = record;
 	size->at = fsdp_build_ints(dcp->model, items, count, ret_error);
 	size->count = (uint32_t)count;
 	return size->at != FSDP_NONE;
+}
+
+/* Offsets, then sizes; FSDP_NONE when out of memory. */
+static fsdp_ints box_of(struct fsdp_dcp *dcp, uint32_t offsets, uint32_t sizes,
+	size_t dims, struct fsdp_error **ret_error)
+{
+	int64_t box[2 * FSDP_DIMS_MAX];
+	uint64_t hash =
+		fsdp_mix((uint64_t)offsets << 32 | sizes, dcp->paths.names.seed_too);
+	struct fsdp_dcp_box *known = &dcp->kept->boxes[hash >> 32 & (FSDP_DCP_KEPT - 1)];
+	if (known->box != 0 && known->offsets == offsets && known->sizes == sizes)
+		return known->box;
+	if (dims != 0) {
+		memcpy(box, size_items(dcp, offsets, &dims), dims * sizeof *box);
+		memcpy(box + dims, size_items(dcp, sizes, &dims), dims * sizeof *box);
+	}
+	fsdp_ints at = fsdp_build_ints(dcp->model, box, 2 * dims, ret_error);
+	if (at != FSDP_NONE)
+		*known = (struct fsdp_dcp_box){ offsets, sizes, at };
+	return at;
 }
 
 static bool fold_chunk(void *context, struct fsdp_pickle *pickle,
@@ -144,7 +219,6 @@ static bool fold_chunk(void *context, struct fsdp_pickle *pickle,
 	struct fsdp_dcp *dcp = context;
 	uint32_t offsets, sizes;
 	size_t count, size_count;
-	int64_t box[2 * FSDP_DIMS_MAX];
 	void *record = NULL;
 	(void)row, (void)callable, (void)arguments;
 	if (fsdp_pickle_kind(pickle, state) != FSDP_PICKLE_DICT ||
@@ -152,19 +226,14 @@ static bool fold_chunk(void *context, struct fsdp_pickle *pickle,
 			&offsets) ||
 		!folded(pickle, fsdp_pickle_get(pickle, state, "sizes"), SIZE, &sizes))
 		return false;
-	const int64_t *items = size_items(dcp, offsets, &count);
-	if (count != 0)
-		memcpy(box, items, count * sizeof *box);
-	items = size_items(dcp, sizes, &size_count);
-	if (count != size_count)
-		return false;
-	if (count != 0)
-		memcpy(box + count, items, count * sizeof *box);
-	if (!add(dcp, &dcp->chunks, CHUNK, &record, ret_number, ret_error))
+	(void)size_items(dcp, offsets, &count);
+	(void)size_items(dcp, sizes, &size_count);
+	if (count != size_count ||
+		!add(dcp, &dcp->chunks, CHUNK, &record, ret_number, ret_error))
 		return false;
 	struct fsdp_dcp_chunk *chunk = record;
 	*chunk = (struct fsdp_dcp_chunk){ .dims = (uint32_t)count, .info = FSDP_NONE };
-	chunk->box = fsdp_build_ints(dcp->model, box, 2 * count, ret_error);
+	chunk->box = box_of(dcp, offsets, sizes, count, ret_error);
 	return chunk->box != FSDP_NONE;
 }
 
@@ -288,9 +357,10 @@ static bool fold_index(void *context, struct fsdp_pickle *pickle,
 	(void)row, (void)callable, (void)arguments;
 	if (fsdp_pickle_kind(pickle, state) != FSDP_PICKLE_DICT)
 		return false;
-	index.fqn = fsdp_pickle_text(pickle, fsdp_pickle_get(pickle, state, "fqn"));
+	fsdp_ref fqn = fsdp_pickle_get(pickle, state, "fqn");
 	fsdp_ref offset = fsdp_pickle_get(pickle, state, "offset");
-	if (index.fqn.data == NULL)
+	struct fsdp_span text = fsdp_pickle_text(pickle, fqn);
+	if (text.data == NULL)
 		return false;
 	if (offset != FSDP_REF_NONE &&
 		fsdp_pickle_kind(pickle, offset) != FSDP_PICKLE_NULL &&
@@ -299,6 +369,11 @@ static bool fold_index(void *context, struct fsdp_pickle *pickle,
 	if (fsdp_pickle_integer(pickle, fsdp_pickle_get(pickle, state, "index"), &hint) &&
 		hint >= 0 && hint < INT32_MAX)
 		index.hint = (int32_t)hint;
+	if (text.size <= FQN_MAX_BYTES) {
+		index.fqn = text_id(&dcp->fqns, pickle, fqn, text);
+		if (index.fqn == FSDP_NONE)
+			return fsdp_arena_fail(dcp->scratch, ret_error);
+	}
 	if (!add(dcp, &dcp->indexes, INDEX, &record, ret_number, ret_error))
 		return false;
 	memcpy(record, &index, sizeof index);
@@ -312,20 +387,6 @@ static bool is_plain_transform(struct fsdp_pickle *pickle, fsdp_ref transforms)
 	       fsdp_pickle_count(pickle, transforms) == 0;
 }
 
-/* Every entry names a file, and there are a thousand entries to a file: the text that the
- * entries share is hashed once. */
-static uint32_t path_id(struct fsdp_dcp *dcp, struct fsdp_span path)
-{
-	struct fsdp_dcp_path *seen =
-		&dcp->seen_paths[(uintptr_t)path.data / 8 % SEEN_PATHS];
-	if (seen->text.data == path.data && seen->text.size == path.size)
-		return seen->id;
-	uint32_t id = fsdp_names_child(&dcp->paths, 0, path);
-	if (id != FSDP_NONE)
-		*seen = (struct fsdp_dcp_path){ path, id };
-	return id;
-}
-
 static bool fold_info(void *context, struct fsdp_pickle *pickle,
 	const struct fsdp_fold *row, fsdp_ref callable, fsdp_ref arguments,
 	fsdp_ref state, uint32_t *ret_number, struct fsdp_error **ret_error)
@@ -336,8 +397,8 @@ static bool fold_info(void *context, struct fsdp_pickle *pickle,
 	(void)row, (void)callable, (void)arguments;
 	if (fsdp_pickle_kind(pickle, state) != FSDP_PICKLE_DICT)
 		return false;
-	struct fsdp_span path =
-		fsdp_pickle_text(pickle, fsdp_pickle_get(pickle, state, "relative_path"));
+	fsdp_ref relative = fsdp_pickle_get(pickle, state, "relative_path");
+	struct fsdp_span path = fsdp_pickle_text(pickle, relative);
 	if (path.data == NULL)
 		return false;
 	/* Any number of entries may share one text. What is too long to be opened stays
@@ -348,7 +409,7 @@ static bool fold_info(void *context, struct fsdp_pickle *pickle,
 			       fsdp_pickle_get(pickle, state, "offset"), &offset) &&
 		       fsdp_pickle_integer(
 			       pickle, fsdp_pickle_get(pickle, state, "length"), &length);
-	uint32_t id = path_id(dcp, path);
+	uint32_t id = text_id(&dcp->paths, pickle, relative, path);
 	if (id == FSDP_NONE)
 		return fsdp_arena_fail(dcp->scratch, ret_error);
 	if (!add(dcp, &dcp->infos, INFO, &record, ret_number, ret_error))
@@ -513,7 +574,6 @@ static struct fsdp_dcp_item *get_item(struct parse *parse, struct fsdp_span text
 		.first_list = FSDP_NONE,
 		.last_list = FSDP_NONE,
 		.info = FSDP_NONE,
-		.after = FSDP_NONE,
 		.shape = FSDP_NONE,
 	};
 	return item;
@@ -624,7 +684,6 @@ struct match {
 	struct parse *parse;
 	uint32_t *slots; /* chunk + 1, by (list, offsets); made when a hint fails */
 	size_t slot_count;
-	struct fsdp_dcp_item *last; /* of the entry before this one */
 };
 
 static bool same_offset(const struct fsdp_dcp *dcp, uint32_t chunk_id, uint32_t size)
@@ -665,7 +724,7 @@ static size_t find_slot(const struct match *match, uint32_t first, uint32_t coun
 {
 	const struct fsdp_dcp *dcp = match->parse->dcp;
 	size_t mask = match->slot_count - 1;
-	size_t slot = hash_offset(dcp->paths.seed, first, offset, dims) & mask;
+	size_t slot = hash_offset(dcp->paths.names.seed, first, offset, dims) & mask;
 	for (; match->slots[slot] != 0; slot = (slot + 1) & mask) {
 		uint32_t id = match->slots[slot] - 1;
 		const struct fsdp_dcp_chunk *chunk = fsdp_vec_at(&dcp->chunks, id);
@@ -751,39 +810,24 @@ static bool find_chunk(struct match *match, const struct fsdp_dcp_item *item,
 	return true;
 }
 
-static bool is_named(const struct fsdp_dcp_item *item, struct fsdp_span fqn)
+/* The item of an entry; each FQN is looked up once in a file that has the item. */
+static struct fsdp_dcp_item *entry_item(struct fsdp_dcp *dcp, uint32_t fqn)
 {
-	return item->text.size == fqn.size &&
-	       (item->text.data == fqn.data || fqn.size == 0 ||
-		       memcmp(item->text.data, fqn.data, fqn.size) == 0);
-}
-
-/* The item of an entry. Every rank writes its tensors in the same order, so what came
- * after the last item before likely comes after it again. */
-static struct fsdp_dcp_item *entry_item(struct match *match, struct fsdp_span fqn)
-{
-	struct fsdp_dcp *dcp = match->parse->dcp;
-	struct fsdp_dcp_item *last = match->last, *item;
-	if (fqn.size > FQN_MAX_BYTES)
+	uint32_t *owner = fsdp_vec_at(&dcp->owners, fqn);
+	if (*owner != 0)
+		return fsdp_vec_at(&dcp->items, *owner - 1);
+	uint32_t name = fsdp_names_find(
+		&dcp->model->names, 0, fsdp_names_segment(&dcp->fqns.names, fqn));
+	if (fqn == 0 || name == FSDP_NONE || find_item(dcp, name) == NULL)
 		return NULL;
-	if (last != NULL && last->after != FSDP_NONE) {
-		item = fsdp_vec_at(&dcp->items, last->after);
-		if (is_named(item, fqn))
-			return match->last = item;
-	}
-	uint32_t name = fsdp_names_find(&dcp->model->names, 0, fqn);
-	item = name == FSDP_NONE ? NULL : find_item(dcp, name);
-	if (item == NULL)
-		return NULL;
-	if (last != NULL)
-		last->after = fsdp_table_get(&dcp->item_of, name);
-	return match->last = item;
+	*owner = fsdp_table_get(&dcp->item_of, name) + 1;
+	return fsdp_vec_at(&dcp->items, *owner - 1);
 }
 
 static bool place(struct match *match, const struct index_record *index, uint32_t info)
 {
 	struct fsdp_dcp *dcp = match->parse->dcp;
-	struct fsdp_dcp_item *item = entry_item(match, index->fqn);
+	struct fsdp_dcp_item *item = entry_item(dcp, index->fqn);
 	uint32_t chunk = FSDP_NONE;
 	if (item != NULL && item->is_object) {
 		item->info = info;
@@ -792,7 +836,8 @@ static bool place(struct match *match, const struct index_record *index, uint32_
 	if (item != NULL && !find_chunk(match, item, index, &chunk))
 		return false;
 	if (chunk == FSDP_NONE) {
-		say(dcp, FSDP_RULE_METADATA_INCONSISTENT, index->fqn,
+		say(dcp, FSDP_RULE_METADATA_INCONSISTENT,
+			fsdp_names_segment(&dcp->fqns.names, index->fqn),
 			"storage is recorded for something that the state dict does not "
 			"have");
 		return true;
@@ -806,6 +851,9 @@ static bool read_storage(struct parse *parse, fsdp_ref storage)
 	struct match match = { .parse = parse };
 	if (fsdp_pickle_kind(parse->pickle, storage) != FSDP_PICKLE_DICT)
 		return damaged(parse, "it has no storage data");
+	size_t known = parse->dcp->fqns.names.list.count;
+	if (fsdp_vec_reach(&parse->dcp->owners, known) == NULL)
+		return fsdp_arena_fail(parse->dcp->scratch, parse->error);
 	struct fsdp_pickle_iterator iterator = { .ref = storage };
 	fsdp_ref key, value;
 	uint32_t index, info;
@@ -864,16 +912,22 @@ bool fsdp_dcp_init(
 	fsdp_vec_init(&dcp->lists, dcp->scratch, sizeof(struct fsdp_dcp_list));
 	fsdp_table_init(&dcp->item_of, dcp->scratch);
 	fsdp_vec_init(&dcp->items, dcp->scratch, sizeof(struct fsdp_dcp_item));
-	size_t seen_bytes = SEEN_PATHS * sizeof *dcp->seen_paths;
-	dcp->seen_paths =
-		fsdp_arena_take(dcp->scratch, seen_bytes, _Alignof(struct fsdp_dcp_path));
-	if (dcp->seen_paths == NULL || !fsdp_names_init(&dcp->paths, dcp->scratch))
-		return fsdp_arena_fail(dcp->scratch, ret_error);
-	return true;
+	fsdp_vec_init(&dcp->owners, dcp->scratch, sizeof(uint32_t));
+	dcp->kept = fsdp_arena_take(
+		dcp->scratch, sizeof *dcp->kept, _Alignof(struct fsdp_dcp_kept));
+	return (dcp->kept != NULL && init_texts(&dcp->paths, dcp->scratch) &&
+		       init_texts(&dcp->fqns, dcp->scratch)) ||
+	       fsdp_arena_fail(dcp->scratch, ret_error);
 }
 
-bool fsdp_dcp_read(struct fsdp_dcp *dcp, struct fsdp_span stream, struct fsdp_span file,
+static bool read_part(const void *context, uint64_t offset, void *buffer, size_t size,
 	struct fsdp_error **ret_error)
+{
+	return fsdp_source_read(context, offset, buffer, size, ret_error);
+}
+
+bool fsdp_dcp_read(struct fsdp_dcp *dcp, const struct fsdp_source *source,
+	struct fsdp_span file, struct fsdp_error **ret_error)
 {
 	struct fsdp_torch judge = {
 		.model = dcp->model, .scratch = dcp->scratch, .file = file
@@ -887,12 +941,17 @@ bool fsdp_dcp_read(struct fsdp_dcp *dcp, struct fsdp_span stream, struct fsdp_sp
 		.limits = dcp->reading->limits,
 		.findings = &dcp->model->findings,
 		.file = file,
-		.texts = dcp->model->arena,
+		.texts = dcp->scratch,
+	};
+	struct fsdp_pickle_parts parts = {
+		.read = read_part, .context = source, .size = source->size
 	};
 	dcp->file = file;
 	dcp->first_meta = dcp->metas.count;
-	bool read = fsdp_pickle_read(
-		stream, dcp->scratch, &options, &parse.pickle, ret_error);
+	forget_refs(&dcp->paths);
+	forget_refs(&dcp->fqns);
+	bool read = fsdp_pickle_read_parts(
+		&parts, dcp->scratch, &options, &parse.pickle, ret_error);
 	judge.pickle = parse.pickle;
 	fsdp_torch_judge(&judge, FSDP_PROFILE_METADATA, 0);
 	if (!read || !read_top(&parse))

@@ -22,10 +22,31 @@ struct fsdp_dcp_info {
 	uint64_t offset, length;
 };
 
-/* A relative path by the place of its text, which a pickler writes once. */
-struct fsdp_dcp_path {
-	struct fsdp_span text;
-	uint32_t id;
+/* A million chunks have few thousand different offsets, sizes and boxes. Each is looked
+ * for where its hash says, so that mostly there is one of it. */
+enum { FSDP_DCP_KEPT = 1 << 14, FSDP_DCP_KEPT_DIMS = 3 };
+struct fsdp_dcp_kept {
+	struct fsdp_dcp_size {
+		uint32_t size; /* index + 1 */
+		uint32_t count;
+		int64_t items[FSDP_DCP_KEPT_DIMS];
+	} sizes[FSDP_DCP_KEPT];
+	struct fsdp_dcp_box {
+		uint32_t offsets, sizes; /* indexes */
+		fsdp_ints box;           /* 0: free, for the first integers are none */
+	} boxes[FSDP_DCP_KEPT];
+};
+
+/* Texts that a metadata file repeats in a million entries, as the names below the root.
+ * What was recalled from the memo is known by its reference (`seen`), what was written
+ * out again by what came after the text before it the last time (`after`). */
+struct fsdp_dcp_texts {
+	struct fsdp_names names;
+	struct fsdp_dcp_seen {
+		uint32_t ref, id;
+	} * seen;
+	struct fsdp_vec after; /* uint32_t, by id */
+	uint32_t last;         /* id, or 0 */
 };
 
 /* The chunks that one metadata file lists for one tensor. */
@@ -43,8 +64,7 @@ struct fsdp_dcp_item {
 	struct fsdp_span text;
 	fsdp_ints shape;
 	uint32_t first_list, last_list;
-	uint32_t info;  /* of an object */
-	uint32_t after; /* item whose storage entry came next the last time, FSDP_NONE */
+	uint32_t info; /* of an object */
 	uint8_t dims, dtype;
 	bool is_object, grad, grad_known;
 	bool bad; /* its size cannot be */
@@ -57,25 +77,32 @@ struct fsdp_dcp {
 	struct fsdp_span file; /* the metadata file that is being read */
 	uint32_t file_number;
 
-	struct fsdp_vec sizes;   /* torch.Size: place and count */
-	struct fsdp_vec chunks;  /* struct fsdp_dcp_chunk */
-	struct fsdp_vec metas;   /* TensorStorageMetadata */
-	size_t first_meta;       /* of the metadata file that is being read */
-	uint64_t listed;         /* chunks of all keys so far */
-	struct fsdp_vec indexes; /* MetadataIndex */
-	struct fsdp_vec infos;   /* struct fsdp_dcp_info */
+	struct fsdp_vec sizes;      /* torch.Size: place and count */
+	struct fsdp_dcp_kept *kept; /* sizes and boxes that there were lately */
+	struct fsdp_vec chunks;     /* struct fsdp_dcp_chunk */
+	struct fsdp_vec metas;      /* TensorStorageMetadata */
+	size_t first_meta;          /* of the metadata file that is being read */
+	uint64_t listed;            /* chunks of all keys so far */
+	struct fsdp_vec indexes;    /* MetadataIndex */
+	struct fsdp_vec infos;      /* struct fsdp_dcp_info */
 	struct fsdp_vec lists, items;
-	struct fsdp_names paths;          /* relative paths, one segment each */
-	struct fsdp_dcp_path *seen_paths; /* those looked up last, by address */
-	struct fsdp_table item_of;        /* by name id */
+	struct fsdp_dcp_texts paths; /* relative paths */
+	struct fsdp_dcp_texts fqns;  /* of MetadataIndex */
+	struct fsdp_vec owners;      /* uint32_t, by id of an FQN: the item + 1, or 0 */
+	struct fsdp_table item_of;   /* by name id */
 	bool has_version, has_storage_meta;
 };
 
 bool fsdp_dcp_init(struct fsdp_dcp *dcp, struct fsdp_reading *reading,
 	struct fsdp_error **ret_error);
 
-/* Reads one metadata stream; the bytes must live as long as the model. */
-bool fsdp_dcp_read(struct fsdp_dcp *dcp, struct fsdp_span stream, struct fsdp_span file,
-	struct fsdp_error **ret_error);
+static inline struct fsdp_span fsdp_dcp_path(const struct fsdp_dcp *dcp, uint32_t id)
+{
+	return fsdp_names_segment(&dcp->paths.names, id);
+}
+
+/* Reads one metadata file of that name, part by part. */
+bool fsdp_dcp_read(struct fsdp_dcp *dcp, const struct fsdp_source *source,
+	struct fsdp_span file, struct fsdp_error **ret_error);
 
 #endif

@@ -108,7 +108,6 @@ static bool read_metadata(
 	struct dcp *dcp, struct fsdp_span name, struct fsdp_error **ret_error)
 {
 	struct fsdp_source source;
-	struct fsdp_span stream;
 	struct fsdp_model *model = dcp->reading->model;
 	uint64_t limit = fsdp_limit(dcp->reading->limits, FSDP_LIMIT_PICKLE_BYTES);
 	if (!fsdp_folder_source(dcp->folder, name, &source, ret_error))
@@ -122,10 +121,12 @@ static bool read_metadata(
 		return false;
 	}
 	uint32_t file = fsdp_build_file(model, name, source.size, FSDP_NONE, ret_error);
-	if (file == FSDP_NONE || !fsdp_source_read_all(&source, 0, source.size,
-					 model->arena, &stream, ret_error))
+	unsigned char head[4096];
+	size_t size = (size_t)fsdp_min(source.size, sizeof head);
+	if (file == FSDP_NONE || !fsdp_source_read(&source, 0, head, size, ret_error))
 		return false;
-	const char *stand_in = fsdp_foreign_stand_in(stream, dcp->reading->scratch);
+	const char *stand_in =
+		fsdp_foreign_stand_in(fsdp_span(head, size), dcp->reading->scratch);
 	if (stand_in != NULL) {
 		fsdp_fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
 			"this is %s", stand_in);
@@ -133,7 +134,7 @@ static bool read_metadata(
 		return false;
 	}
 	const struct fsdp_file_record *record = fsdp_vec_at(&model->files, file);
-	return fsdp_dcp_read(&dcp->meta, stream, record->path, ret_error);
+	return fsdp_dcp_read(&dcp->meta, &source, record->path, ret_error);
 }
 
 static bool say_uncommitted(struct dcp *dcp, bool leftover, struct fsdp_error **ret_error)
@@ -219,8 +220,8 @@ static bool open_entry(struct dcp *dcp, struct fsdp_span path, uint64_t *ret_siz
 static bool add_data_files(struct dcp *dcp, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = dcp->reading->model;
-	for (uint32_t id = 1; id < dcp->meta.paths.list.count; id++) {
-		struct fsdp_span path = fsdp_names_segment(&dcp->meta.paths, id);
+	for (uint32_t id = 1; id < dcp->meta.paths.names.list.count; id++) {
+		struct fsdp_span path = fsdp_dcp_path(&dcp->meta, id);
 		struct data_file *file = fsdp_vec_push(&dcp->files);
 		if (file == NULL)
 			return fsdp_arena_fail(dcp->reading->scratch, ret_error);
@@ -245,8 +246,7 @@ static bool use_range(struct dcp *dcp, const struct fsdp_dcp_info *info, uint32_
 	if (info->bad || !fsdp_add(info->offset, info->length, &end)) {
 		const struct fsdp_dcp_item *record = fsdp_vec_at(&dcp->meta.items, item);
 		fsdp_find(&dcp->reading->model->findings, FSDP_RULE_STORAGE_RANGE,
-			FSDP_PLACE(.file = fsdp_names_segment(
-					   &dcp->meta.paths, info->path),
+			FSDP_PLACE(.file = fsdp_dcp_path(&dcp->meta, info->path),
 				.tensor = record->text),
 			"the item's byte range is negative, not a number or overflows");
 		return false;
@@ -444,9 +444,8 @@ static bool read_object(struct dcp *dcp, const struct fsdp_dcp_info *info,
 			"an object of %llu bytes is not read",
 			(unsigned long long)info->length);
 	fsdp_arena_reset(scratch);
-	if (!fsdp_folder_source(dcp->folder,
-		    fsdp_names_segment(&dcp->meta.paths, info->path), &source,
-		    ret_error) ||
+	if (!fsdp_folder_source(dcp->folder, fsdp_dcp_path(&dcp->meta, info->path),
+		    &source, ret_error) ||
 		!fsdp_source_read_all(
 			&source, info->offset, info->length, scratch, &bytes, ret_error))
 		return false;
@@ -546,7 +545,7 @@ static void judge_files(struct dcp *dcp)
 	struct fsdp_findings *findings = &dcp->reading->model->findings;
 	for (uint32_t id = 1; id <= dcp->files.count; id++) {
 		const struct data_file *file = file_of(dcp, id);
-		struct fsdp_span path = fsdp_names_segment(&dcp->meta.paths, id);
+		struct fsdp_span path = fsdp_dcp_path(&dcp->meta, id);
 		if (file->size == FSDP_UNKNOWN)
 			continue;
 		if (file->bad_count != 0 && !say_stand_in(dcp, file, path)) {
@@ -580,7 +579,7 @@ static void judge_listing(struct dcp *dcp)
 			continue;
 		/* Ranks that had nothing to write left an empty file. */
 		if (entry.kind == FSDP_ENTRY_FILE && entry.size != 0 &&
-			fsdp_names_find_child(&dcp->meta.paths, 0, entry.name) ==
+			fsdp_names_find_child(&dcp->meta.paths.names, 0, entry.name) ==
 				FSDP_NONE) {
 			fsdp_find(&model->findings, FSDP_RULE_ORPHAN_FILE,
 				FSDP_PLACE(.file = entry.name),
@@ -629,6 +628,22 @@ static bool build(struct dcp *dcp, struct fsdp_error **ret_error)
 	return true;
 }
 
+static bool read_folder(struct dcp *dcp, struct fsdp_error **ret_error)
+{
+	if (!fsdp_dcp_init(&dcp->meta, dcp->reading, ret_error) ||
+		!read_all_metadata(dcp, ret_error))
+		return false;
+	set_format(dcp);
+	fsdp_arena_init(&dcp->item, dcp->reading->scratch->budget);
+	bool built = add_data_files(dcp, ret_error) && build(dcp, ret_error);
+	fsdp_arena_done(&dcp->item);
+	if (!built)
+		return false;
+	judge_files(dcp);
+	judge_listing(dcp);
+	return true;
+}
+
 static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	struct fsdp_error **ret_error)
 {
@@ -639,18 +654,13 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	dcp->reading = reading;
 	dcp->folder = look->folder;
 	fsdp_vec_init(&dcp->files, reading->scratch, sizeof(struct data_file));
-	if (!fsdp_dcp_init(&dcp->meta, reading, ret_error) ||
-		!read_all_metadata(dcp, ret_error))
-		return false;
-	set_format(dcp);
-	fsdp_arena_init(&dcp->item, reading->scratch->budget);
-	bool built = add_data_files(dcp, ret_error) && build(dcp, ret_error);
-	fsdp_arena_done(&dcp->item);
-	if (!built)
-		return false;
-	judge_files(dcp);
-	judge_listing(dcp);
-	return true;
+	/* What is read of the metadata does not stay there. */
+	struct fsdp_names *names = &reading->model->names;
+	struct fsdp_arena *copies = names->copies;
+	names->copies = reading->model->arena;
+	bool good = read_folder(dcp, ret_error);
+	names->copies = copies;
+	return good;
 }
 
 const struct fsdp_family fsdp_family_dcp = {
