@@ -492,6 +492,18 @@ static bool rebuild_parameter(struct fsdp_torch *torch, struct fsdp_pickle *pick
 	return true;
 }
 
+/* A tensor inside this one; false: it is none. There is room for all that are asked for.
+ */
+static bool take_component(struct fsdp_pickle *pickle, fsdp_ref ref, const char *name,
+	struct fsdp_torch_rare *rare)
+{
+	if (!is_folded(pickle, ref, FSDP_TORCH_TENSOR,
+		    &rare->component[rare->component_count]))
+		return false;
+	rare->component_name[rare->component_count++] = name;
+	return true;
+}
+
 static bool rebuild_quantised(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 	fsdp_ref arguments, struct fsdp_torch_tensor *tensor,
 	struct fsdp_error **ret_error)
@@ -528,14 +540,10 @@ static bool rebuild_quantised(struct fsdp_torch *torch, struct fsdp_pickle *pick
 			pickle, fsdp_pickle_item(pickle, parts, 3), &quantizer->axis))
 		return false;
 	static const char *const names[] = { "scales", "zero_points" };
-	for (size_t i = 0; i < 2; i++) {
-		uint32_t part;
-		if (!is_folded(pickle, fsdp_pickle_item(pickle, parts, i + 1),
-			    FSDP_TORCH_TENSOR, &part))
-			continue; /* lists of numbers, in old files */
-		rare->component_name[rare->component_count] = names[i];
-		rare->component[rare->component_count++] = part;
-	}
+	/* Old files have lists of numbers instead. */
+	for (size_t i = 0; i < 2; i++)
+		(void)take_component(
+			pickle, fsdp_pickle_item(pickle, parts, i + 1), names[i], rare);
 	return true;
 }
 
@@ -569,13 +577,10 @@ static bool rebuild_sparse(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 	if (rare == NULL)
 		return false;
 	rare->layout = layout;
-	for (size_t i = 0; i < count; i++) {
-		if (!is_folded(pickle, fsdp_pickle_item(pickle, parts, i),
-			    FSDP_TORCH_TENSOR, &rare->component[i]))
+	for (size_t i = 0; i < count; i++)
+		if (!take_component(
+			    pickle, fsdp_pickle_item(pickle, parts, i), names[i], rare))
 			return false;
-		rare->component_name[i] = names[i];
-	}
-	rare->component_count = (uint32_t)count;
 	const struct fsdp_torch_tensor *values =
 		fsdp_torch_tensor(torch, rare->component[count - 1]);
 	tensor->dtype = values->dtype;
@@ -624,7 +629,7 @@ static bool rebuild_nested(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 	fsdp_ref arguments, struct fsdp_torch_tensor *tensor,
 	struct fsdp_error **ret_error)
 {
-	static const char *const names[] = { "buffer", "sizes", "strides", "offsets" };
+	static const char *const names[] = { "sizes", "strides", "offsets" };
 	uint32_t buffer;
 	if (fsdp_pickle_count(pickle, arguments) != 4 ||
 		!is_folded(pickle, fsdp_pickle_item(pickle, arguments, 0),
@@ -639,14 +644,9 @@ static bool rebuild_nested(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 	tensor->class_index = fsdp_model_class_find(FSDP_SPAN("NestedTensor"));
 	tensor->flags |= FSDP_TENSOR_SHAPE_INFERRED;
 	rare->layout = "jagged";
-	for (size_t i = 1; i < 4; i++) {
-		uint32_t part;
-		if (!is_folded(pickle, fsdp_pickle_item(pickle, arguments, i),
-			    FSDP_TORCH_TENSOR, &part))
-			continue;
-		rare->component_name[rare->component_count] = names[i];
-		rare->component[rare->component_count++] = part;
-	}
+	for (size_t i = 0; i < 3; i++)
+		(void)take_component(pickle, fsdp_pickle_item(pickle, arguments, i + 1),
+			names[i], rare);
 	return true;
 }
 
