@@ -14,7 +14,7 @@ import re
 import shutil
 import tempfile
 
-from oraclelib import Tap, arguments, envelope, product, run, same, told_cases
+from oraclelib import Tap, arguments, contiguous, envelope, product, run, same, told_cases
 
 WIDTH = {"64": 8, "32": 4, "16": 2, "128": 16}
 WHOLE_BYTES = {"complex64": 8, "complex128": 16, "bool": 1}
@@ -60,14 +60,6 @@ class Files:
             with open(path, "rb") as f:
                 self.cache[name] = f.read()
         return self.cache[name]
-
-
-def contiguous(shape):
-    strides, step = [], 1
-    for size in reversed(shape):
-        strides.append(step)
-        step *= max(size, 1)
-    return strides[::-1]
 
 
 def assemble(item, files):

@@ -316,3 +316,12 @@ def product(numbers):
     for n in numbers:
         out *= n
     return out
+
+
+def contiguous(shape):
+    """Strides in C order."""
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    return strides[::-1]

@@ -14,7 +14,7 @@ import re
 import struct
 import zipfile
 
-from oraclelib import Tap, arguments, envelope, product, run, same, told_cases
+from oraclelib import Tap, arguments, contiguous, envelope, product, run, same, told_cases
 
 KINDS = ("torch-zip", "torch-legacy", "fsdp1-full", "dcp", "dcp-per-rank-metadata")
 ITEM_BYTES = {
@@ -24,14 +24,6 @@ ITEM_BYTES = {
     "float8_e4m3fnuz": 1, "float8_e5m2fnuz": 1, "float8_e8m0fnu": 1, "float4_e2m1fn_x2": 1,
     "qint8": 1, "quint8": 1, "qint32": 4,
 }
-
-
-def contiguous(shape):
-    strides, step = [], 1
-    for size in reversed(shape):
-        strides.append(step)
-        step *= max(size, 1)
-    return strides[::-1]
 
 
 def meaningful(shape, strides):
