@@ -796,6 +796,34 @@ static bool read_file_child(struct opening *opening, const struct fsdp_folder *f
 		       : read_look(opening, family, &look, depth, ret_error);
 }
 
+/* What was kept since `first`, and *error if it names a file, is named from this folder
+ * on in `folder`; what the store said is named so already. */
+static void put_errors_below(struct opening *opening, size_t first, const char *folder,
+	struct fsdp_error **error)
+{
+	struct fsdp_vec *errors = &opening->checkpoint->errors;
+	for (size_t i = first; i < errors->count; i++)
+		fsdp_error_put_below(fsdp_vec_at(errors, i), folder);
+	if (*error != NULL && fsdp_error_path(*error) != NULL)
+		fsdp_error_put_below(error, folder);
+}
+
+/* Of the folder that is open: that of the input, or one in it that was entered. */
+static const char *root_path(const struct opening *opening)
+{
+	return opening->folder_path != NULL ? opening->folder_path : opening->path;
+}
+
+static bool read_inside(struct opening *opening, const struct fsdp_folder *inside,
+	const char *as, unsigned depth, struct fsdp_error **ret_error)
+{
+	struct fsdp_look look = { .folder = inside };
+	const struct fsdp_family *family =
+		as != NULL ? fsdp_registry_find(as) : fsdp_registry_choose(&look);
+	return family != NULL ? read_look(opening, family, &look, depth, ret_error)
+			      : fsdp_foreign(&look, ret_error);
+}
+
 /* A folder below: while it is read, its files are named from the root on. */
 static bool read_folder_child(struct opening *opening, const struct fsdp_folder *folder,
 	const struct fsdp_child *child, unsigned depth, struct fsdp_error **ret_error)
@@ -807,6 +835,7 @@ static bool read_folder_child(struct opening *opening, const struct fsdp_folder 
 	if (!fsdp_folder_open_child(folder, child->name, &opening->scratch,
 		    &checkpoint->limits, &dir, &inside, ret_error))
 		return false;
+	size_t first_error = checkpoint->errors.count;
 	char *path = fsdp_arena_take(
 		&checkpoint->arena, before.size + child->name.size + 2, 1);
 	bool read = path != NULL || fsdp_arena_fail(&checkpoint->arena, ret_error);
@@ -816,13 +845,13 @@ static bool read_folder_child(struct opening *opening, const struct fsdp_folder 
 		memcpy(path + before.size, child->name.data, child->name.size);
 		path[before.size + child->name.size] = '/';
 		*below = fsdp_span(path, before.size + child->name.size + 1);
-		struct fsdp_look look = { .folder = &inside };
-		const struct fsdp_family *family = child->as != NULL
-							   ? fsdp_registry_find(child->as)
-							   : fsdp_registry_choose(&look);
-		read = family != NULL
-			       ? read_look(opening, family, &look, depth, ret_error)
-			       : fsdp_foreign(&look, ret_error);
+		read = read_inside(opening, &inside, child->as, depth, ret_error);
+		const char *full = dir.path != NULL
+					   ? dir.path
+					   : join_path(opening, root_path(opening),
+						     fsdp_span(path, below->size - 1));
+		if (full != NULL)
+			put_errors_below(opening, first_error, full, ret_error);
 		*below = before;
 	}
 	fsdp_dir_close(&dir);
@@ -906,7 +935,6 @@ static bool read_children(struct opening *opening, const struct fsdp_folder *fol
 			continue;
 		if (child->name.size != 0)
 			fsdp_error_add_path(&error, (const char *)child->name.data);
-		fsdp_error_put_below(&error, opening->path);
 		bool fatal = error == NULL ||
 			     fsdp_error_code(error) == FSDP_ERROR_MEMORY ||
 			     fsdp_error_code(error) == FSDP_ERROR_LIMIT;
@@ -955,16 +983,13 @@ static bool read_look(struct opening *opening, const struct fsdp_family *family,
 	       read_below(opening, family, look, depth, ret_error);
 }
 
-static bool read_checkpoint(struct opening *opening, struct fsdp_error **ret_error)
+/* What was opened, without its plan. False without an error: it wants its set. */
+static bool read_root(struct opening *opening, struct fsdp_error **ret_error)
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
 	const struct fsdp_family *family = fsdp_registry_choose(&opening->look);
-	if (family == NULL) {
-		fsdp_foreign(&opening->look, ret_error);
-		if (checkpoint->is_folder)
-			fsdp_error_put_below(ret_error, opening->path);
-		return false;
-	}
+	if (family == NULL)
+		return fsdp_foreign(&opening->look, ret_error);
 	opening->reading = (struct fsdp_reading){
 		.model = &checkpoint->model,
 		.scratch = &opening->scratch,
@@ -981,19 +1006,23 @@ static bool read_checkpoint(struct opening *opening, struct fsdp_error **ret_err
 	if (opening->wants_set)
 		return false;
 	fsdp_reading_judge_name(&opening->reading, &opening->look, family);
-	if (!family->read(&opening->reading, &opening->look, ret_error)) {
-		if (checkpoint->is_folder)
-			fsdp_error_put_below(ret_error, opening->path);
+	if (!family->read(&opening->reading, &opening->look, ret_error))
 		return false;
-	}
 	opening->wants_set = opening->reading.ranks_told != 0 &&
 			     checkpoint->model.world_size > 1 && has_set(opening, true);
 	if (opening->wants_set)
 		return false;
-	if (!read_below(opening, family, &opening->look, 0, ret_error))
+	return read_below(opening, family, &opening->look, 0, ret_error);
+}
+
+static bool read_checkpoint(struct opening *opening, struct fsdp_error **ret_error)
+{
+	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
+	bool read = read_root(opening, ret_error);
+	if (checkpoint->is_folder)
+		put_errors_below(opening, 0, root_path(opening), ret_error);
+	if (!read)
 		return false;
-	for (size_t i = 0; checkpoint->is_folder && i < checkpoint->errors.count; i++)
-		fsdp_error_put_below(fsdp_vec_at(&checkpoint->errors, i), opening->path);
 	if (checkpoint->model.plan_only)
 		checkpoint->plan_path = opening->path;
 	return (!opening->options->read_values ||

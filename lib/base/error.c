@@ -195,9 +195,12 @@ void fsdp_error_put_below(struct fsdp_error **error, const char *root)
 		return;
 	}
 	size_t size = strlen(root);
-	if (strncmp(target->path, root, size) == 0)
-		return;
 	bool slash = size != 0 && root[size - 1] == '/';
+	/* It may be there already: of "model" that is "model/a", not "model-1". */
+	if (strncmp(target->path, root, size) == 0 &&
+		(size == 0 || slash || target->path[size] == '/' ||
+			target->path[size] == '\0'))
+		return;
 	char *joined = malloc(size + 1 + strlen(target->path) + 1);
 	if (joined == NULL)
 		return;

@@ -325,6 +325,31 @@ terminated() {
 	[ "$(jq .ok <<<"$output")" = false ]
 }
 
+@test "an error names its file from the input on, also one that is called alike" {
+	cp -r "$TESTDATA/deepspeed/zero2-roundrobin-w2" z
+	name=zero_pp_rank_1_mp_rank_00_optim_states.pt
+	printf 'junk' >z/global_step2/$name
+	mkdir run
+	cp -r z run/step-2
+	tar cf z.tar z
+	for place in z/global_step2 z/ ./z z.tar run/step-2 run; do
+		inspect info -q --json "$place"
+		[ "$status" -eq 3 ]
+		path=$(jq -r '.errors[0].path' <<<"$output")
+		case $place in
+		z/global_step2 | ./z) [ "$path" = "${place%/global_step2}/global_step2/$name" ] ;;
+		z/) [ "$path" = "z/global_step2/$name" ] ;;
+		z.tar) [ "$path" = "z.tar/global_step2/$name" ] ;;
+		*) [ "$path" = "run/step-2/global_step2/$name" ] ;;
+		esac
+	done
+	chmod 000 z/global_step2/$name
+	[ -r z/global_step2/$name ] || {
+		inspect info -q --json z
+		[ "$(jq -r '.errors[0].path' <<<"$output")" = "z/global_step2/$name" ]
+	}
+}
+
 @test "lists of inputs" {
 	cp "$TESTDATA/torch-zip/list-top/model.pt" model.pt
 	inspect ls model.pt -o name
