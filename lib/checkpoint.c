@@ -418,8 +418,11 @@ static void list_below(struct opening *opening, struct candidates *ret_folders,
 			bids_on_child(opening, &entry, &is_foreign)) {
 			if (!is_foreign)
 				add_candidate(ret_folders, &entry);
-			else if (foreign.count == 0)
+			else if (foreign.count == 0 ||
+				 fsdp_foreign_is_unfinished(foreign.only.name)) {
+				foreign = (struct candidates){ .count = 0 };
 				add_candidate(&foreign, &entry);
+			}
 		} else if (entry.kind == FSDP_ENTRY_FILE &&
 			   checkpoint->folder.count <= PEEK_FILES &&
 			   bids_on_file(opening, &entry))

@@ -4,6 +4,9 @@
  * metadata file joins: every rank writes its own. Reads none of them.
  *
  *	shard-SSSSS-model-IIIII-of-NNNNN.safetensors   SSSSS is the rank + 1
+ *	sharded/shard-…                                if they are put together at the
+ *end: model-IIIII-of-NNNNN.safetensors               what one rank then writes,
+ *	model.safetensors.index.json                   and last of all
  *
  * Where a tensor of a file lies in the whole one, the file itself says; how large the
  * whole one is, nobody does: as large as its parts reach.
@@ -11,6 +14,8 @@
  * Origin: torch/distributed/checkpoint/hf_storage.py (PyTorch 2.13).
  */
 #include "format/format.h"
+
+#define SHARDED "sharded"
 
 /* Which rank's file it is. */
 static bool parse(struct fsdp_span name, uint32_t *ret_rank)
@@ -22,21 +27,87 @@ static bool parse(struct fsdp_span name, uint32_t *ret_rank)
 	return numbers[0] != 0;
 }
 
-static int bid(const struct fsdp_look *look)
+static bool has_shards(const struct fsdp_folder *folder)
 {
 	uint32_t rank;
-	for (size_t i = 0; look->folder != NULL && i < look->folder->count; i++) {
-		struct fsdp_entry entry = fsdp_folder_entry(look->folder, i);
+	for (size_t i = 0; i < folder->count; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
 		if (entry.kind == FSDP_ENTRY_FILE && parse(entry.name, &rank))
-			return 65;
+			return true;
 	}
-	return 0;
+	return false;
+}
+
+/* What may lie beside shards that are still to be put together. */
+static bool may_be_beside(struct fsdp_span name)
+{
+	static const char *const ends[] = { ".json", ".jinja", ".md", ".model", ".txt" };
+	uint32_t numbers[FSDP_PATTERN_NUMBERS];
+	if (memmem(name.data, name.size, ".index.", 7) != NULL)
+		return false;
+	for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+		if (fsdp_span_ends(name, fsdp_span_text(ends[i])))
+			return true;
+	return fsdp_pattern_takes(name, "model-#-of-#.safetensors", numbers);
+}
+
+/* The shards were to become files that an index names, and there is none. */
+static bool lacks_index(const struct fsdp_folder *folder)
+{
+	bool found = false;
+	for (size_t i = 0; i < folder->count; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+		if (entry.name.data[0] == '.' && entry.kind == FSDP_ENTRY_DIRECTORY)
+			continue;
+		if (entry.kind == FSDP_ENTRY_DIRECTORY &&
+			fsdp_span_is(entry.name, SHARDED))
+			found = true;
+		else if (entry.kind != FSDP_ENTRY_FILE || !may_be_beside(entry.name))
+			return false;
+	}
+	return found;
+}
+
+static int bid(const struct fsdp_look *look)
+{
+	if (look->folder == NULL)
+		return 0;
+	return has_shards(look->folder) ? 65 : lacks_index(look->folder) ? 50 : 0;
+}
+
+/* Only the folder below tells whether it is that. */
+static bool read_below(struct fsdp_reading *reading, const struct fsdp_look *look,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_dir dir;
+	struct fsdp_folder inside;
+	struct fsdp_child *child =
+		fsdp_reading_add_child(reading, FSDP_SPAN(SHARDED), FSDP_NONE, ret_error);
+	if (child == NULL ||
+		!fsdp_folder_open_child(look->folder, child->name, reading->scratch,
+			reading->limits, &dir, &inside, ret_error))
+		return false;
+	bool shards = has_shards(&inside);
+	fsdp_dir_close(&dir);
+	fsdp_reading_note(reading, SHARDED " was opened");
+	if (shards)
+		fsdp_find(&reading->model->findings, FSDP_RULE_UNCOMMITTED_SAVE,
+			FSDP_PLACE(.file = FSDP_SPAN("model.safetensors.index.json"),
+				.next = "consolidate the shards again; they can be read "
+					"as they are"),
+			"the shards in " SHARDED " were to be put together, and the "
+			"index, which is written last, is not there: that failed, or is "
+			"still running");
+	return true;
 }
 
 static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	struct fsdp_error **ret_error)
 {
 	uint32_t rank, highest = 0;
+	if (!has_shards(look->folder))
+		return read_below(reading, look, ret_error);
+	reading->state = reading;
 	for (size_t i = 0; i < look->folder->count; i++) {
 		struct fsdp_entry entry = fsdp_folder_entry(look->folder, i);
 		if (entry.kind != FSDP_ENTRY_FILE || !parse(entry.name, &rank))
@@ -78,6 +149,8 @@ static bool widen(struct fsdp_model *model, uint32_t *first, uint32_t index,
 static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = reading->model;
+	if (reading->state == NULL)
+		return true;
 	size_t names = model->names.list.count;
 	uint32_t *first = fsdp_arena_take(reading->scratch, names * sizeof *first, 4);
 	if (first == NULL)

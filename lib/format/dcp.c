@@ -151,12 +151,14 @@ static bool say_uncommitted(struct dcp *dcp, bool leftover, struct fsdp_error **
 static bool read_all_metadata(struct dcp *dcp, struct fsdp_error **ret_error)
 {
 	struct fsdp_entry entry;
-	bool any = false, leftover = false;
+	struct fsdp_span leftover = { 0 };
+	bool any = false;
 	uint32_t rank;
 	bool whole = fsdp_folder_find(dcp->folder, FSDP_SPAN(".metadata"), &entry);
 	for (size_t i = 0; i < dcp->folder->count; i++) {
 		entry = fsdp_folder_entry(dcp->folder, i);
-		leftover |= is_leftover(entry.name);
+		if (is_leftover(entry.name))
+			leftover = entry.name;
 		if (whole ? !fsdp_span_is(entry.name, ".metadata")
 			  : !is_rank_metadata(entry.name, &rank))
 			continue;
@@ -167,10 +169,10 @@ static bool read_all_metadata(struct dcp *dcp, struct fsdp_error **ret_error)
 		}
 	}
 	if (!any)
-		return say_uncommitted(dcp, leftover, ret_error);
-	if (leftover)
+		return say_uncommitted(dcp, leftover.data != NULL, ret_error);
+	if (leftover.data != NULL)
 		fsdp_find(&dcp->reading->model->findings, FSDP_RULE_COMMIT_LEFTOVER,
-			FSDP_PLACE(.file = FSDP_SPAN(".metadata.tmp")),
+			FSDP_PLACE(.file = leftover),
 			"a temporary metadata file of an unfinished save lies beside the "
 			"checkpoint");
 	return true;

@@ -459,6 +459,12 @@ static bool read_tag(struct deepspeed *ds, const struct fsdp_folder *folder,
 	ds->is_universal = fsdp_folder_has(folder, "zero", FSDP_ENTRY_DIRECTORY);
 	if (!ds->is_universal)
 		return true;
+	if (fsdp_folder_has(folder, "tmp", FSDP_ENTRY_DIRECTORY))
+		fsdp_find(&ds->reading->model->findings, FSDP_RULE_COMMIT_LEFTOVER,
+			FSDP_PLACE(.file = FSDP_SPAN("tmp"),
+				.next = "remove it if the conversion ended well"),
+			"the folder is one in which DeepSpeed's universal converter "
+			"works, and which it removes when it is done");
 	struct fsdp_child *child = fsdp_reading_add_child(
 		ds->reading, FSDP_SPAN("zero"), FSDP_NONE, ret_error);
 	if (child != NULL)

@@ -23,6 +23,7 @@ struct foreign {
 #define WRAPPED FSDP_ERROR_UNSUPPORTED, "FI3060"
 #define NOTHING FSDP_ERROR_NOT_A_CHECKPOINT, "FI4001"
 #define OTHER FSDP_ERROR_NOT_A_CHECKPOINT, "FI9005"
+#define ORBAX_TMP ".orbax-checkpoint-tmp"
 #define NATIVE FSDP_ERROR_NOT_A_CHECKPOINT, "FI3063"
 
 /* A protobuf has no magic: the version of the format, then the producer's name. */
@@ -613,9 +614,36 @@ static bool has_only_config(const struct fsdp_folder *folder)
 	       fsdp_folder_find(folder, FSDP_SPAN("adapter_config.json"), &entry);
 }
 
+bool fsdp_foreign_is_unfinished(struct fsdp_span name)
+{
+	return memmem(name.data, name.size, ORBAX_TMP, sizeof ORBAX_TMP - 1) != NULL;
+}
+
+/* A step, or an item of one. Where folders cannot be renamed a file says that it is
+ * finished. */
+static bool is_unfinished(const struct fsdp_look *look)
+{
+	struct fsdp_span path = look->typed;
+	size_t begin = path.size, slashes = 0;
+	while (begin != 0 && slashes < 2)
+		slashes += path.data[--begin] == '/' && begin + 1 != path.size;
+	return fsdp_foreign_is_unfinished(
+		       fsdp_span(path.data + begin, path.size - begin)) &&
+	       !fsdp_folder_has(look->folder, "commit_success.txt", FSDP_ENTRY_FILE);
+}
+
 static bool say_directory(const struct fsdp_look *look, struct fsdp_error **ret_error)
 {
 	const struct folder_row *row = find_folder(look->folder);
+	bool orbax = row != NULL && strstr(row->what, "Orbax") != NULL;
+	if (orbax && look->typed.size != 0 && is_unfinished(look)) {
+		char text[160];
+		snprintf(text, sizeof text,
+			"%s, of a save that did not end: " ORBAX_TMP " in its name",
+			row->what);
+		return say(ret_error, UNSUPPORTED, text,
+			"use a step that is finished, or wait for the save to end");
+	}
 	if (row != NULL)
 		return say(ret_error, UNSUPPORTED, row->what, row->hint);
 	if (look->folder->count == 0)

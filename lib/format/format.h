@@ -133,6 +133,9 @@ bool fsdp_pattern_in(
  * false. */
 bool fsdp_foreign(const struct fsdp_look *look, struct fsdp_error **ret_error);
 
+/* Whether a folder's name says that its save did not end. */
+bool fsdp_foreign_is_unfinished(struct fsdp_span name);
+
 /* The same of a zip that torch.save did not write. */
 struct fsdp_zip;
 bool fsdp_foreign_zip(const struct fsdp_zip *zip, struct fsdp_error **ret_error);

@@ -15,6 +15,9 @@
  *	                    random_states_R.pkl (one a rank)  scheduler[_I].bin
  *	                    sampler[_I].bin  dl_state_dict[_I].bin  scaler.pt
  *	                    custom_checkpoint_I.pkl
+ *	NeMo 2              weights/                 one of Megatron-core
+ *	                    context/                 how the model was configured
+ *	                    ../NAME-unfinished       while the folder NAME is written
  *	verl                global_step_N/[actor|critic/]
  *	                    {model,optim,extra_state}_world_size_W_rank_R.pt
  *	                    fsdp_config.json         {"world_size": W, …}
@@ -51,6 +54,8 @@ struct state {
 	uint32_t world_size;         /* 0: whoever reads the parts knows */
 	/* By the name of a folder: verl writes it nowhere else. */
 	uint32_t step;
+	bool is_nemo;
+	const char *marker; /* of NeMo, that the save did not end; or NULL */
 };
 
 /* Of parameters whose names are longer nothing is worked out. */
@@ -611,6 +616,13 @@ static bool choose_role(struct fsdp_reading *reading, const struct fsdp_folder *
 	return true;
 }
 
+/* NeMo, by its folders; what is in them only the one below tells. */
+static bool is_nemo(const struct fsdp_folder *folder)
+{
+	return fsdp_folder_has(folder, "weights", FSDP_ENTRY_DIRECTORY) &&
+	       fsdp_folder_has(folder, "context", FSDP_ENTRY_DIRECTORY);
+}
+
 /* What the tracker says: a number, or "release". */
 static bool read_tracker(const struct fsdp_folder *folder, struct fsdp_arena *arena,
 	uint32_t *ret_step, struct fsdp_span *ret_text, struct fsdp_error **ret_error)
@@ -688,8 +700,32 @@ static int bid(const struct fsdp_look *look)
 		return 0;
 	if (find_layout(look->folder) != NULL)
 		return 92;
-	return is_tracked(look->folder) || find_role(look->folder, &entry, &others) ? 15
-										    : 0;
+	return is_tracked(look->folder) || is_nemo(look->folder) ||
+			       find_role(look->folder, &entry, &others)
+		       ? 15
+		       : 0;
+}
+
+/* The marker that lies beside the folder that was named, or beside the one that holds its
+ * weights. */
+static bool find_marker(struct fsdp_reading *reading, struct fsdp_span path,
+	struct state *state, struct fsdp_error **ret_error)
+{
+	struct fsdp_span end = FSDP_SPAN("/weights");
+	while (path.size > 1 && path.data[path.size - 1] == '/')
+		path.size--;
+	if (fsdp_span_ends(path, end))
+		path.size -= end.size;
+	if (path.size == 0)
+		return true;
+	size_t size = path.size + sizeof "-unfinished";
+	char *text = fsdp_arena_take(reading->model->arena, size, 1);
+	if (text == NULL)
+		return fsdp_arena_fail(reading->model->arena, ret_error);
+	snprintf(text, size, "%.*s-unfinished", (int)path.size, (const char *)path.data);
+	if (fsdp_path_exists(text))
+		state->marker = text;
+	return true;
 }
 
 /* Of a step, or of a model in it, that was named itself. */
@@ -714,10 +750,15 @@ static bool lead_on(struct fsdp_reading *reading, const struct fsdp_folder *fold
 	struct state *state, struct fsdp_error **ret_error)
 {
 	struct fsdp_entry entry;
-	if (is_tracked(folder) ? !follow_tracker(
-					 reading, folder, &entry, &state->step, ret_error)
-			       : !choose_role(reading, folder, &entry))
+	if (is_tracked(folder)) {
+		if (!follow_tracker(reading, folder, &entry, &state->step, ret_error))
+			return false;
+	} else if (is_nemo(folder)) {
+		state->is_nemo = fsdp_folder_find(folder, FSDP_SPAN("weights"), &entry);
+		fsdp_reading_note(reading, "weights was opened");
+	} else if (!choose_role(reading, folder, &entry)) {
 		return false;
+	}
 	return fsdp_reading_add_child(reading, entry.name, FSDP_NONE, ret_error) != NULL;
 }
 
@@ -730,6 +771,8 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 		return fsdp_arena_fail(reading->scratch, ret_error);
 	reading->state = state;
 	state->step = typed_step(look->typed);
+	if (!find_marker(reading, look->typed, state, ret_error))
+		return false;
 	state->layout = find_layout(look->folder);
 	if (state->layout == NULL)
 		return lead_on(reading, look->folder, state, ret_error);
@@ -771,18 +814,41 @@ static bool add_step(struct fsdp_reading *reading, const struct state *state,
 		       ret_error);
 }
 
+/* What NeMo writes is Megatron-core's, or plain DCP. */
+static void judge_nemo(struct fsdp_reading *reading, const struct state *state)
+{
+	struct fsdp_format *format = &reading->model->format;
+	const char *family = format->family != NULL ? format->family : "";
+	if (strcmp(family, "megatron-torch_dist") != 0 &&
+		(!state->is_nemo || strcmp(family, "dcp") != 0))
+		return;
+	if (state->is_nemo)
+		*format = (struct fsdp_format){ "nemo", "NeMo checkpoint", "NeMo" };
+	if (state->marker == NULL)
+		return;
+	const char *slash = strrchr(state->marker, '/');
+	fsdp_find(&reading->model->findings, FSDP_RULE_COMMIT_LEFTOVER,
+		FSDP_PLACE(.file = { 0 },
+			.next = "use an earlier checkpoint, or wait for the save to end"),
+		"%s lies beside the folder: NeMo's save did not end, or is still running",
+		slash != NULL ? slash + 1 : state->marker);
+}
+
 static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 {
 	struct state *state = reading->state;
 	struct fsdp_model *model = reading->model;
-	if (state->layout == NULL)
+	if (state->layout == NULL) {
+		judge_nemo(reading, state);
 		return add_step(reading, state, ret_error);
+	}
 	model->format.family = state->layout->name;
 	model->format.title = state->layout->title;
 	model->format.writer = state->layout->writer;
 	if (state->world_size != 0)
 		model->world_size = state->world_size;
 	judge_ranks(reading);
+	judge_nemo(reading, state);
 	return add_step(reading, state, ret_error) &&
 	       (state->layout->finish == NULL ||
 		       state->layout->finish(reading, ret_error));

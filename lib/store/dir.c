@@ -759,6 +759,12 @@ bool fsdp_dir_is(const char *path)
 	return stat(path, &state) == 0 && S_ISDIR(state.st_mode);
 }
 
+bool fsdp_path_exists(const char *path)
+{
+	struct stat state;
+	return lstat(path, &state) == 0;
+}
+
 bool fsdp_dir_is_same(const char *a, const char *b)
 {
 	struct stat first, second;

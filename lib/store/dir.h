@@ -82,6 +82,9 @@ bool fsdp_file_open(
 /* Whether the user's path leads to a directory. */
 bool fsdp_dir_is(const char *path);
 
+/* Whether there is anything at a path that was made from the user's. */
+bool fsdp_path_exists(const char *path);
+
 /* Whether two of the user's paths lead to one directory. */
 bool fsdp_dir_is_same(const char *a, const char *b);
 
