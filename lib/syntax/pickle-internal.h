@@ -309,6 +309,51 @@ bool fsdp_part_move(struct part *part, uint64_t offset, uint64_t most,
 bool fsdp_part_reach(struct part *part, uint64_t offset, uint64_t need,
 	struct fsdp_error **ret_error) __attribute__((warn_unused_result));
 
+/* ---- runs of opcodes that are written alike (pickle-mould.c) ---- */
+
+/*
+ * A pickle of a million records is a million times the same few runs of opcodes with
+ * other arguments. A run ends behind a text or a BUILD. One that was lexed is kept as a
+ * mould; where the bytes of its opcodes stand in the stream again, all of them are taken
+ * at once.
+ */
+enum {
+	MOULDS = 32,
+	MOULD_LEAST = 16, /* bytes; less is lexed as fast */
+	MOULD_MOST = 192,
+	MOULD_READS = 24,
+	MOULD_NEXT = 2, /* moulds that are tried: those that came next the last times */
+};
+
+struct mould {
+	uint64_t bytes[MOULD_MOST / 8], mask[MOULD_MOST / 8]; /* mask 0: an argument */
+	unsigned size;  /* without the text at its end */
+	unsigned count; /* bytes of that text's count, 0: there is none */
+	unsigned puts, read_count;
+	struct mould_read {
+		uint8_t at;   /* where the slot of the memo stands */
+		uint8_t puts; /* so many before it */
+		bool wide;
+	} reads[MOULD_READS];
+	uint8_t next[MOULD_NEXT];
+};
+
+struct moulds {
+	struct mould *list;
+	unsigned count, learned;
+	unsigned last; /* the one that was used or learned last */
+	uint64_t hits, misses;
+};
+
+/* The mould that fits at `at`; NULL: none that is tried. It and its text lie before
+ * `end`; *ret_size is the size of both, *ret_text the text. */
+const struct mould *fsdp_mould_find(struct moulds *moulds, const unsigned char *at,
+	const unsigned char *end, size_t *ret_size, struct fsdp_span *ret_text);
+
+/* Keeps a run of opcodes that was lexed, if it can be one. */
+void fsdp_mould_learn(
+	struct moulds *moulds, const unsigned char *begin, const unsigned char *end);
+
 /* ---- lexing (pickle-lex.c) ---- */
 
 struct lexed {

@@ -243,6 +243,7 @@ struct pass {
 	struct part *part;
 	struct memo *memo;
 	struct fsdp_vec *cuts;
+	struct moulds moulds;
 	uint64_t frame_end;              /* FSDP_UNKNOWN outside of frames */
 	const unsigned char *frame_stop; /* the same if it is at hand, else NULL */
 	uint64_t puts;
@@ -294,11 +295,11 @@ static bool is_ascii(const unsigned char *at, uint64_t size)
 	return (seen & UINT64_C(0x8080808080808080)) == 0;
 }
 
-static inline void look_at_text(
-	struct pass *pass, const unsigned char *at, const struct token *token)
+/* The argument of the opcode at `at`. */
+static inline void look_at_text(struct pass *pass, const unsigned char *at,
+	const unsigned char *text, uint64_t size)
 {
-	if (pass->odd_text || is_ascii(token->argument, token->size) ||
-		is_utf8(token->argument, token->argument + token->size))
+	if (pass->odd_text || is_ascii(text, size) || is_utf8(text, text + size))
 		return;
 	pass->odd_text = true;
 	PICKLE_FIND(pass->options, FSDP_RULE_PICKLE_ODD, offset_at(pass, at), FSDP_NOTE,
@@ -386,7 +387,7 @@ static inline __attribute__((always_inline)) bool note(struct pass *pass, unsign
 	case FSDP_OP_BINUNICODE:
 	case FSDP_OP_SHORT_BINUNICODE:
 	case FSDP_OP_BINUNICODE8:
-		look_at_text(pass, at, token);
+		look_at_text(pass, at, token->argument, token->size);
 		return true;
 	case FSDP_OP_PROTO:
 		declare_protocol(pass, at, token);
@@ -448,6 +449,13 @@ static inline __attribute__((always_inline)) bool lex_one(struct pass *pass,
 	}
 }
 
+static inline void check_frame(
+	struct pass *pass, const unsigned char *at, const unsigned char *last)
+{
+	if (pass->frame_stop != NULL && at >= pass->frame_stop)
+		leave_frame(pass, at, last);
+}
+
 /* More of the stream is at hand, from the opcode on; see reach. */
 static bool cut(struct pass *pass, const unsigned char *at, enum fault fault,
 	const struct token *token, bool *ret_failed, struct fsdp_error **ret_error)
@@ -463,18 +471,66 @@ static bool cut(struct pass *pass, const unsigned char *at, enum fault fault,
 	return true;
 }
 
+/* What a mould stands for. False when out of memory. */
+static bool note_mould(struct pass *pass, const struct mould *mould,
+	const unsigned char *at, struct fsdp_span text)
+{
+	for (unsigned i = 0; i < mould->read_count; i++) {
+		const struct mould_read *read = &mould->reads[i];
+		uint32_t slot = read->wide ? load_u4(at + read->at) : at[read->at];
+		if (!memo_note_read(pass->memo, slot, pass->puts + read->puts))
+			return false;
+	}
+	pass->puts += mould->puts;
+	if (mould->count != 0)
+		look_at_text(pass, text.data - mould->count - 1, text.data, text.size);
+	return true;
+}
+
+/* Runs that are written like earlier ones, as many as follow each other. Each of their
+ * opcodes was seen before, and none is where a frame ends. */
+static bool take_moulds(struct pass *pass, const unsigned char **at)
+{
+	const unsigned char *end =
+		pass->frame_stop != NULL ? pass->frame_stop : pass->part->end;
+	const struct mould *mould;
+	struct fsdp_span text;
+	size_t size;
+	while ((mould = fsdp_mould_find(&pass->moulds, *at, end, &size, &text)) != NULL) {
+		if (!note_mould(pass, mould, *at, text))
+			return false;
+		*at += size;
+	}
+	return true;
+}
+
+static bool ends_run(unsigned char code)
+{
+	return code == FSDP_OP_BUILD || code == FSDP_OP_SHORT_BINUNICODE ||
+	       code == FSDP_OP_BINUNICODE;
+}
+
 /* Up to STOP, the end, or the first fault; `next` is where that is. False: out of memory,
  * or reading failed. */
 static bool lex_pass(struct pass *pass, const unsigned char **ret_next,
 	enum fault *ret_fault, struct token *token, struct fsdp_error **ret_error)
 {
 	const unsigned char *at = pass->part->begin, *end = pass->part->end, *last = at;
+	const unsigned char *begin = NULL; /* of the run that is being lexed */
 	uint64_t *first = pass->pickle->first;
 	enum fault fault = SOUND;
-	bool failed = false;
+	bool failed = false, fresh = false;
 	for (;;) {
-		if (pass->frame_stop != NULL && at >= pass->frame_stop)
-			leave_frame(pass, at, last);
+		check_frame(pass, at, last);
+		if (fresh) {
+			if (begin != NULL)
+				fsdp_mould_learn(&pass->moulds, begin, at);
+			if (!take_moulds(pass, &at))
+				return false;
+			check_frame(pass, at, at);
+			begin = at;
+			fresh = false;
+		}
 		bool ended = at == end;
 		if (ended)
 			*token = (struct token){ .argument = at, .size = 1 };
@@ -486,6 +542,7 @@ static bool lex_pass(struct pass *pass, const unsigned char **ret_next,
 				break;
 			at = pass->part->begin;
 			end = pass->part->end;
+			begin = NULL;
 			fault = SOUND;
 			continue;
 		}
@@ -493,6 +550,7 @@ static bool lex_pass(struct pass *pass, const unsigned char **ret_next,
 			first[*at] = offset_at(pass, at);
 		last = at;
 		at = token->next;
+		fresh = ends_run(*last);
 		if (*last == FSDP_OP_STOP)
 			break;
 	}
@@ -517,7 +575,9 @@ bool fsdp_pickle_lex(struct fsdp_pickle *pickle,
 	enum fault fault;
 	struct token token;
 	fsdp_vec_init(&ret_lexed->cuts, memo->arena, sizeof(uint64_t));
-	if (!lex_pass(&pass, &next, &fault, &token, ret_error))
+	pass.moulds.list = fsdp_arena_take(memo->arena, MOULDS * sizeof(struct mould), 8);
+	if (pass.moulds.list == NULL ||
+		!lex_pass(&pass, &next, &fault, &token, ret_error))
 		return false;
 	ret_lexed->end = offset_at(&pass, next);
 	ret_lexed->stopped = pickle->first[FSDP_OP_STOP] != FSDP_UNKNOWN;

@@ -490,6 +490,86 @@ static void protocols_and_frames(void **state)
 	FINDS("\x97\x98.", "FI3013", 2, FSDP_ERROR);
 }
 
+/* A stream of a hundred runs that are written alike; the bytes of one may be others. */
+static size_t make_runs(unsigned char *stream, size_t at, const char *bytes, size_t size)
+{
+	static const char run[] = "]\x94(K\x01K\x02K\x03K\x04K\x05"
+				  "eh\x01\x86\x94\x8c\x04text\x94\x86";
+	size_t end = 0;
+	memcpy(stream, "\x80\x04(N\x94N\x94", 7);
+	end += 7;
+	for (size_t i = 0; i < 100; i++, end += sizeof run - 1)
+		memcpy(stream + end, run, sizeof run - 1);
+	memcpy(stream + end, "l.", 2);
+	end += 2;
+	memcpy(stream + at, bytes, size);
+	return end;
+}
+
+enum { RUN = 26, RUNS_BEGIN = 7 };
+
+/* What is taken at once is judged like what is taken one by one. */
+static void runs_that_are_written_alike(void **state)
+{
+	(void)state;
+	unsigned char stream[4096];
+	size_t late = RUNS_BEGIN + 60 * RUN, size = make_runs(stream, 0, "", 0);
+	assert_int_equal(size, RUNS_BEGIN + 100 * RUN + 2);
+	expect_finding(stream, size, "FI3016", 0, FSDP_NOTE);
+
+	/* a text that is not UTF-8, an opcode that is none, a slot that is empty */
+	size = make_runs(stream, late + 20, "\xc3\x28", 2);
+	expect_finding(stream, size, "FI3016", 1, FSDP_NOTE);
+	size = make_runs(stream, late + 3, "\x00", 1);
+	expect_failure(stream, size, "FI3013", late + 3);
+	size = make_runs(stream, late + 15, "\xf0", 1);
+	expect_failure(stream, size, "FI3013", late + 14);
+	/* a text that swallows the rest, and one that swallows more */
+	size = make_runs(stream, late + 19, "\x05", 1);
+	struct reading reading;
+	reading_init(&reading);
+	reading_run(&reading, stream, size);
+	assert_int_equal(fsdp_pickle_first(reading.pickle, FSDP_OP_STOP), size - 1);
+	reading_done(&reading);
+	size = make_runs(stream, RUNS_BEGIN + 99 * RUN + 19, "\xff", 1);
+	expect_failure(stream, size, "FI3014", RUNS_BEGIN + 99 * RUN + 18);
+	/* cut anywhere in the last ones */
+	size = make_runs(stream, 0, "", 0);
+	for (size_t cut = size - 3 * RUN; cut < size; cut++) {
+		reading_init(&reading);
+		reading_run(&reading, stream, cut);
+		assert_false(reading.good);
+		assert_string_equal(fsdp_error_rule(reading.error), "FI3014");
+		reading_done(&reading);
+	}
+}
+
+/* A frame that ends inside of such a run, at each of its bytes. */
+static void frames_end_in_runs(void **state)
+{
+	(void)state;
+	unsigned char stream[4096], framed[4096];
+	size_t size = make_runs(stream, 0, "", 0), crossed = 0;
+	for (size_t end = size - 2 * RUN; end < size - RUN; end++) {
+		struct reading reading;
+		uint64_t inside = end - 2;
+		memcpy(framed, stream, 2);
+		framed[2] = FSDP_OP_FRAME;
+		for (size_t i = 0; i < 8; i++)
+			framed[3 + i] = (unsigned char)(inside >> 8 * i);
+		memcpy(framed + 11, stream + 2, size - 2);
+		reading_init(&reading);
+		reading_run(&reading, framed, size + 9);
+		assert_true(reading.good);
+		size_t found = reading_found(&reading, "FI3017");
+		assert_int_equal(reading.findings.list.count, found);
+		crossed += found;
+		reading_done(&reading);
+	}
+	/* Inside of: five K, h, and a text of four with its count. */
+	assert_int_equal(crossed, 5 + 1 + 5);
+}
+
 static void what_follows_stop(void **state)
 {
 	(void)state;
@@ -951,6 +1031,8 @@ int main(void)
 		cmocka_unit_test(wrong_targets),
 		cmocka_unit_test(states),
 		cmocka_unit_test(protocols_and_frames),
+		cmocka_unit_test(runs_that_are_written_alike),
+		cmocka_unit_test(frames_end_in_runs),
 		cmocka_unit_test(what_follows_stop),
 		cmocka_unit_test(names_of_globals),
 		cmocka_unit_test(globals_are_listed_once_with_their_uses),
