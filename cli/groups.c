@@ -119,11 +119,32 @@ static void add_pieces(struct grouping *grouping, uint32_t tensor,
 	}
 }
 
+/* As above where nothing is asked of a piece but its rank. */
+static void add_ranks(
+	struct grouping *grouping, uint32_t tensor, const struct fsdp_tensor *facts)
+{
+	bool counts = has_bytes(grouping, tensor, facts);
+
+	for (uint32_t i = 0; i < facts->piece_count; i++) {
+		uint32_t rank;
+		uint64_t numel = fsdp_piece_numel(
+			grouping->checkpoint, facts->first_piece + i, &rank);
+		if (!counts)
+			numel = 0;
+		add(grouping, rank_slot(grouping, rank), tensor, 1, numel,
+			elements_bytes(facts->dtype, numel));
+	}
+}
+
 void grouping_add(struct grouping *grouping, uint32_t tensor,
 	const struct fsdp_tensor *facts, struct selection *selection)
 {
 	uint32_t slot;
 
+	if (grouping->by == BY_RANK && selection == NULL) {
+		add_ranks(grouping, tensor, facts);
+		return;
+	}
 	if (grouping->by == BY_RANK || grouping->by == BY_FILE) {
 		add_pieces(grouping, tensor, facts, selection);
 		return;

@@ -416,6 +416,25 @@ struct fsdp_piece fsdp_piece(const struct fsdp_checkpoint *checkpoint, uint32_t 
 	return piece;
 }
 
+uint64_t fsdp_piece_numel(
+	const struct fsdp_checkpoint *checkpoint, uint32_t index, uint32_t *ret_rank)
+{
+	const struct fsdp_model *model = &checkpoint->model;
+	const struct fsdp_piece_record *record =
+		fsdp_vec_of(&model->pieces, index, sizeof(struct fsdp_piece_record));
+	const struct fsdp_tensor_record *tensor =
+		fsdp_model_tensor(model, record->tensor);
+	const int64_t *ints = fsdp_model_ints(model, record->box);
+	uint64_t numel = 0;
+	*ret_rank = record->rank;
+	if (ints == NULL)
+		return fsdp_model_numel(model, tensor);
+	if (record->is_run)
+		return (uint64_t)ints[1];
+	(void)fsdp_numel(ints + tensor->dims, tensor->dims, &numel);
+	return numel;
+}
+
 /* ---- meshes and placements ---- */
 
 struct fsdp_mesh fsdp_mesh(const struct fsdp_checkpoint *checkpoint, uint32_t index)

@@ -199,6 +199,11 @@ FSDP_API size_t fsdp_piece_count(const struct fsdp_checkpoint *checkpoint);
 FSDP_API struct fsdp_piece fsdp_piece(
 	const struct fsdp_checkpoint *checkpoint, uint32_t index);
 
+/** Its elements, and whose part it is: all that a sum over millions of pieces needs, and
+ * without a look at where they are stored. */
+FSDP_API uint64_t fsdp_piece_numel(
+	const struct fsdp_checkpoint *checkpoint, uint32_t index, uint32_t *ret_rank);
+
 /** No tensor that is read has more dimensions. */
 enum { FSDP_DIMS_MAX = 64 };
 
