@@ -33,7 +33,9 @@ class Layout:
         self.folder, self.family, self.world = folder, family, world
         self.tensors = {}  # name: tensor
         self.own = {}      # (name, rank): tensor
+        self.copies = {}   # name: tensor, for training
         self.others = set()
+        self.errors = []
         self.notes = 0
 
     def save(self, value, *path):
@@ -206,6 +208,54 @@ def tensor_parallel(layout, model=10, data=2):
     layout.notes = 1
 
 
+# What a model tells the universal converter: names, shapes and how they are cut.
+CUT = OrderedDict([
+    ("embed.word.weight", ((20, 3), 0)), ("embed.position.weight", ((4, 3), None)),
+    ("layers.0.attn.qkv.weight", ((12, 3), 0)), ("layers.0.attn.qkv.bias", ((12,), 0)),
+    ("layers.0.attn.dense.weight", ((3, 12), 1)), ("layers.0.attn.dense.bias", ((3,), None)),
+    ("layers.0.mlp.gate_up.weight", ((16, 3), "halves")), ("layers.0.mlp.gate_up.bias", ((16,), "halves")),
+    ("layers.10.mlp.down.weight", ((5, 8), 1)), ("layers.0.drift", ((3,), "mean"))])
+PATTERNS = dict(
+    universal_checkpoint_version=0.2, original_vocab_size=18, padded_vocab_size=20,
+    vocabulary_parameter_patterns=["embed.word.weight"],
+    pipeline_replicated_parameter_patterns=[],
+    tp_replicated_parameter_patterns=[r"embed\.position.weight", r"^layers.\d+\.attn\.dense\.bias$"],
+    parameter_to_average_patterns=[r".*drift"],
+    parameter_with_row_parallelism_patterns=[r"layers.\d+.attn.dense.weight", r"layers\.\d+\.m\w*\.down"],
+    parameter_with_2_sub_params_cat_dim_0=[r"layers.\d+.mlp.gate_?up.(weight|bias)"])
+
+
+def part_of(whole, cut_along, part, parts):
+    if cut_along is None:
+        return whole.clone()
+    if cut_along == "halves":
+        return torch.cat([h.chunk(parts)[part] for h in whole.chunk(2)])
+    return whole.chunk(parts, cut_along)[part].clone().contiguous()
+
+
+def tensor_parallel_told(layout, model=4, data=3, understood=True):
+    whole = OrderedDict((n, seeded(*shape)) for n, (shape, _) in CUT.items())
+    told = dict(PATTERNS)
+    if understood:
+        told["parameter_with_2_sub_params_cat_dim_0"] = [r"layers.\d+.mlp.gate_?up.weight", r"layers.*up.bias"]
+    for m in range(model):
+        tensors = OrderedDict((n, seeded(3) if CUT[n][1] == "mean" else part_of(t, CUT[n][1], m, model))
+                              for n, t in whole.items())
+        top = states(half(tensors), [shapes_of(tensors)], 1, data, model)
+        top["universal_checkpoint_info"] = told
+        layout.save(top, TAG, f"mp_rank_{m:02d}_model_states.pt")
+        save_slice(layout, m, data, tensors, [d * model + m for d in range(data)])
+        for n, t in half(tensors).items():
+            layout.own["module." + n, m] = t
+    layout.text(TAG, "latest")
+    layout.notes = 1
+    if understood:
+        layout.own = {k: t for k, t in layout.own.items() if "drift" in k[0]}
+        joined = {n: t for n, t in whole.items() if CUT[n][1] != "mean"}
+        layout.tensors = {**joined, **{f"state.{n}.exp_avg": t * 0.5 for n, t in joined.items()}}
+        layout.copies = {"module." + n: t for n, t in half(joined).items()}
+
+
 def pipeline(layout, stages=2, model=2, data=2):
     for stage in range(stages):
         for part in range(model):
@@ -244,6 +294,45 @@ def experts(layout, ranks=2):
     layout.text(TAG, "latest")
     layout.tensors.update(dense)
     layout.tensors.update((f"state.{n}.exp_avg", t * 0.5) for n, t in dense.items())
+    layout.notes = 1
+
+
+def pipeline_tied(layout, stages=2, data=2):
+    """A parameter that both ends of a pipeline have, as the model tells."""
+    tied = seeded(4, 3)
+    told = dict(universal_checkpoint_version=0.2,
+                pipeline_replicated_parameter_patterns=[r"tied_modules\.embed\.weight"])
+    for stage in range(stages):
+        tensors = OrderedDict([("tied_modules.embed.weight", tied), (f"{stage + 1}.weight", seeded(2, 3))])
+        top = states(None, [shapes_of(tensors)], 1, data, stages)
+        top["universal_checkpoint_info"] = told
+        layout.save(top, TAG, f"mp_rank_{stage:02d}_model_states.pt")
+        save_slice(layout, stage, data, tensors, [stage * data + d for d in range(data)])
+        layout.save(half({"weight": tensors[f"{stage + 1}.weight"]}), TAG,
+                    f"layer_{stage + 1:02d}-model_00-model_states.pt")
+        layout.tensors.update(tensors)
+    layout.own = {}
+    layout.text(TAG, "latest")
+    layout.tensors.update({f"state.{n}.exp_avg": t * 0.5 for n, t in layout.tensors.items()})
+
+
+def universal(layout):
+    """One tensor a file; a state that is missing and one of another shape are said."""
+    tensors = net(1)
+    top = states(half(tensors), [shapes_of(tensors)], 2, WORLD)
+    top["module"]["scale"] = torch.ones(3)
+    top["buffer_names"] = ["scale"]
+    layout.save(top, TAG, "mp_rank_00_model_states.pt")
+    for n, t in [*tensors.items(), ("scale", torch.ones(3))]:
+        layout.save({"param": t}, TAG, "zero", n, "fp32.pt")
+        layout.tensors[n] = t
+        if n in ("scale", "embed.weight"):
+            continue
+        moment = torch.cat([t, t]) if n == "blocks.0.up.bias" else t * 0.5
+        layout.save({"param": moment}, TAG, "zero", n, "exp_avg.pt")
+        layout.tensors[f"state.{n}.exp_avg"] = moment
+    layout.text(TAG, "latest_universal")
+    layout.errors = ["other parameters have one"]
     layout.notes = 1
 
 
@@ -416,7 +505,12 @@ LAYOUTS = (
      lambda l: zero_cut(l, 2, aligned=True, mapped=True, shapes=False, recorded=False, notes=1)),
     ("DeepSpeed ZeRO 3", "deepspeed-zero3", WORLD, zero_parts),
     ("DeepSpeed, tensor parallel", "deepspeed-zero1", 20, tensor_parallel),
+    ("DeepSpeed, tensor parallel, put together", "deepspeed-zero1", WORLD, tensor_parallel_told),
+    ("DeepSpeed, tensor parallel, not understood", "deepspeed-zero1", WORLD,
+     lambda l: tensor_parallel_told(l, understood=False)),
     ("DeepSpeed, pipeline", "deepspeed-zero1", 8, pipeline),
+    ("DeepSpeed, pipeline with a tied parameter", "deepspeed-zero1", 4, pipeline_tied),
+    ("DeepSpeed, universal", "deepspeed-universal", WORLD, universal),
     ("DeepSpeed, experts", "deepspeed-zero1", 2, experts),
     ("verl", "verl-fsdp", WORLD, verl),
     ("Accelerate, LOCAL", "accelerate", WORLD, accelerate_local),
@@ -468,7 +562,7 @@ def raw(tensor):
 def check_item(layout, item, problems):
     name = item["name"]
     rank = min((p["rank"] for p in item["pieces"] if p.get("rank") is not None), default=None)
-    want = layout.own.get((name, rank), layout.tensors.get(name))
+    want = layout.own.get((name, rank), layout.tensors.get(name, layout.copies.get(name)))
     if want is None:
         problems.append(f"{name} of rank {rank} was not written")
         return
@@ -486,10 +580,11 @@ def check(args, layout):
         return problems
     same(problems, "family", info["data"]["format"]["family"], layout.family)
     same(problems, "world size", info["data"]["world_size"], layout.world)
-    same(problems, "errors", [f["message"] for f in info["findings"] if f["severity"] == "error"], [])
+    same(problems, "errors", [f["message"] for f in info["findings"] if f["severity"] == "error"], layout.errors)
     names = [t["name"] for t in listed["data"]["tensors"] if t["name"] not in layout.others and
-             (not t["name"].startswith("module.") or (t["name"], t.get("rank")) in layout.own)]
-    want = [*layout.tensors, *(n for n, _ in layout.own)]
+             (not t["name"].startswith("module.") or (t["name"], t.get("rank")) in layout.own or
+              t["name"] in layout.copies)]
+    want = [*layout.tensors, *layout.copies, *(n for n, _ in layout.own)]
     same(problems, "names", sorted(names), sorted(want))
     doc = envelope(run(args, "show", "--json", "--", layout.folder, *sorted(set(names))), problems)
     for item in doc["data"]["items"] if doc else ():
