@@ -998,6 +998,8 @@ static bool read_root(struct opening *opening, struct fsdp_error **ret_error)
 		.scratch = &opening->scratch,
 		.limits = &checkpoint->limits,
 		.read_values = opening->options->read_values,
+		.may_count = checkpoint->model.only_counts && !checkpoint->is_folder &&
+			     strcmp(opening->path, "-") != 0,
 		.named = opening->path_count > 1,
 		.rank = FSDP_NONE,
 		.errors = &checkpoint->errors,
@@ -1058,7 +1060,7 @@ static bool open_all(struct opening *opening, struct fsdp_error **ret_error)
 		 fsdp_model_freeze(&checkpoint->model, &checkpoint->budget, ret_error);
 	if (opened)
 		settle_declared(checkpoint);
-	if (!opened && !opening->wants_set)
+	if (!opened && !opening->wants_set && !checkpoint->model.wants_records)
 		fsdp_error_add_path(ret_error, opening->path);
 	return opened;
 }
@@ -1080,9 +1082,14 @@ static bool begin(struct fsdp_checkpoint *checkpoint, const struct fsdp_options 
 	return true;
 }
 
-/* *ret_wants_set: it is one file of a set, and nothing was opened. */
+/* What only reading tells: nothing was opened, and it is to be opened again as this. */
+struct again {
+	bool as_set; /* it is one file of a set */
+	bool whole;  /* counts do not suffice */
+};
+
 static bool open_once(const char *const *paths, size_t count,
-	const struct fsdp_options *options, bool *ret_wants_set,
+	const struct fsdp_options *options, struct again *again,
 	struct fsdp_checkpoint **ret_checkpoint, struct fsdp_error **ret_error)
 {
 	struct fsdp_checkpoint *checkpoint = calloc(1, sizeof *checkpoint);
@@ -1099,15 +1106,16 @@ static bool open_once(const char *const *paths, size_t count,
 		/* All that a remark needs, before anything is read. */
 		opening->reading.model = &checkpoint->model;
 		opening->reading.notes = &checkpoint->notes;
-		opening->as_set = *ret_wants_set;
-		*ret_wants_set = false;
+		opening->as_set = again->as_set;
 		fsdp_arena_init(&opening->scratch, &checkpoint->budget);
-		opened = begin(checkpoint, options, ret_error) &&
-			 open_all(opening, ret_error);
+		opened = begin(checkpoint, options, ret_error);
+		checkpoint->model.only_counts &= !again->whole;
+		opened = opened && open_all(opening, ret_error);
 		if (opening->has_beside)
 			fsdp_dir_close(&opening->beside);
 		fsdp_arena_done(&opening->scratch);
-		*ret_wants_set = opening->wants_set;
+		again->as_set |= opening->wants_set;
+		again->whole |= checkpoint->model.wants_records;
 	}
 	free(opening);
 	if (opened)
@@ -1123,7 +1131,8 @@ bool fsdp_checkpoint_open(const char *const *paths, size_t count,
 {
 	static const struct fsdp_options defaults = { .size = sizeof defaults };
 	struct fsdp_error *local = NULL;
-	bool wants_set = false, opened = false;
+	struct again again = { 0 }, before;
+	bool opened = false;
 	if (ret_error == NULL)
 		ret_error = &local;
 	if (options == NULL)
@@ -1132,11 +1141,11 @@ bool fsdp_checkpoint_open(const char *const *paths, size_t count,
 		fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
 			"no checkpoint was named");
 	else
-		opened = open_once(
-			paths, count, options, &wants_set, ret_checkpoint, ret_error);
-	if (wants_set)
-		opened = open_once(
-			paths, count, options, &wants_set, ret_checkpoint, ret_error);
+		do {
+			before = again;
+			opened = open_once(
+				paths, count, options, &again, ret_checkpoint, ret_error);
+		} while (again.as_set != before.as_set || again.whole != before.whole);
 	fsdp_error_free(local);
 	return opened;
 }

@@ -325,7 +325,7 @@ uint32_t fsdp_tensor_find(const struct fsdp_checkpoint *checkpoint, struct fsdp_
 {
 	const struct fsdp_model *model = &checkpoint->model;
 	uint32_t id = fsdp_names_find(&model->names, 0, name);
-	if (id == FSDP_NONE)
+	if (id == FSDP_NONE || model->counting != NULL)
 		return FSDP_NONE;
 	uint32_t found = find_by_name(model, id);
 	/* A raw name that cleaning changed is rare: looked for one by one. So are all
@@ -367,7 +367,8 @@ struct fsdp_quantizer fsdp_quantizer(
 
 size_t fsdp_piece_count(const struct fsdp_checkpoint *checkpoint)
 {
-	return checkpoint->model.pieces.count;
+	const struct fsdp_model *model = &checkpoint->model;
+	return model->counting != NULL ? model->tensor_count : model->pieces.count;
 }
 
 struct fsdp_piece fsdp_piece(const struct fsdp_checkpoint *checkpoint, uint32_t index)

@@ -162,6 +162,14 @@ static uint64_t place(const struct header *header)
 	return 8 + header->token.offset;
 }
 
+/* What is to be done takes more than counts: see fsdp_model_counting. */
+static bool has_records(struct header *header)
+{
+	struct fsdp_model *model = header->reading->model;
+	model->wants_records |= model->counting != NULL;
+	return model->counting == NULL;
+}
+
 /* A value of another kind than is due: said and passed over. */
 static bool unexpected(
 	struct header *header, const char *what, struct fsdp_error **ret_error)
@@ -674,7 +682,7 @@ static bool read_note(
 	/* What says where the tensors lie is no note for people. */
 	if (fsdp_span_is(key, "DCP_SHARDING_INFO")) {
 		header->sharding = text;
-		return true;
+		return has_records(header);
 	}
 	return fsdp_build_declared(header->reading->model, key, text, ret_error) &&
 	       add_text(header, key, text, ret_error);
@@ -948,6 +956,8 @@ static bool judge_order(struct header *header, struct fsdp_error **ret_error)
 	size_t count = model->tensors.count - header->first_tensor;
 	if (!header->unordered || header->left_out)
 		return true;
+	if (!has_records(header))
+		return false;
 	struct fsdp_arena arena;
 	fsdp_arena_init(&arena, header->reading->scratch->budget);
 	struct range *ranges = fsdp_arena_take(&arena, (count + 1) * sizeof *ranges, 8);
@@ -1112,7 +1122,9 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 		.family = fsdp_family_safetensors.name,
 		.title = fsdp_family_safetensors.title,
 	};
-	return header->file_id != FSDP_NONE && read_all(header, ret_error);
+	return header->file_id != FSDP_NONE &&
+	       (!reading->may_count || fsdp_model_counting(reading->model, ret_error)) &&
+	       read_all(header, ret_error);
 }
 
 const struct fsdp_family fsdp_family_safetensors = {

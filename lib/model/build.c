@@ -284,35 +284,15 @@ bool fsdp_build_integer(struct fsdp_model *model, struct fsdp_span name, uint32_
 	return fsdp_build_value(model, &value, ret_error) != FSDP_NONE;
 }
 
-/* Each record is written where it stays, once and front to back. */
-uint32_t fsdp_build_plain(struct fsdp_model *model, const struct fsdp_plain_tensor *plain,
-	struct fsdp_error **ret_error)
+static struct fsdp_tensor_record plain_tensor(
+	const struct fsdp_plain_tensor *plain, size_t id, size_t piece)
 {
-	uint64_t tensors = fsdp_limit(model->limits, FSDP_LIMIT_TENSORS);
-	uint64_t chunks = fsdp_limit(model->limits, FSDP_LIMIT_CHUNKS);
-	size_t id = model->tensors.count, piece_id = model->pieces.count;
-	size_t extent_id = model->extents.count;
-	if (id >= fsdp_min(tensors, FSDP_NONE - 1)) {
-		fsdp_fail_limit(ret_error, FSDP_LIMIT_TENSORS, tensors);
-		return FSDP_NONE;
-	}
-	if (piece_id >= fsdp_min(chunks, FSDP_NONE - 1) || extent_id >= FSDP_NONE - 1) {
-		fsdp_fail_limit(ret_error, FSDP_LIMIT_CHUNKS, chunks);
-		return FSDP_NONE;
-	}
-	struct fsdp_tensor_record *tensor = fsdp_vec_push(&model->tensors);
-	struct fsdp_piece_record *piece = fsdp_vec_push(&model->pieces);
-	struct fsdp_extent *extent = fsdp_vec_push(&model->extents);
-	if (tensor == NULL || piece == NULL || extent == NULL) {
-		fsdp_arena_fail(model->arena, ret_error);
-		return FSDP_NONE;
-	}
-	*tensor = (struct fsdp_tensor_record){
+	return (struct fsdp_tensor_record){
 		.name = plain->name,
 		.raw_name = plain->raw_name,
 		.path = FSDP_NONE,
 		.shape = plain->shape,
-		.first_piece = (uint32_t)piece_id,
+		.first_piece = (uint32_t)piece,
 		.piece_count = 1,
 		.module = FSDP_NONE,
 		.unit = FSDP_NONE,
@@ -324,14 +304,23 @@ uint32_t fsdp_build_plain(struct fsdp_model *model, const struct fsdp_plain_tens
 		.dtype = plain->dtype,
 		.role = plain->role,
 	};
-	*piece = (struct fsdp_piece_record){
+}
+
+static struct fsdp_piece_record plain_piece(
+	const struct fsdp_plain_tensor *plain, size_t id, size_t extent)
+{
+	return (struct fsdp_piece_record){
 		.tensor = (uint32_t)id,
-		.extent = (uint32_t)extent_id,
+		.extent = (uint32_t)extent,
 		.box = FSDP_NONE,
 		.strides = FSDP_NONE,
 		.rank = plain->rank,
 	};
-	*extent = (struct fsdp_extent){
+}
+
+static struct fsdp_extent plain_extent(const struct fsdp_plain_tensor *plain)
+{
+	return (struct fsdp_extent){
 		.offset = plain->offset,
 		.length = plain->length,
 		.size = plain->size,
@@ -340,7 +329,57 @@ uint32_t fsdp_build_plain(struct fsdp_model *model, const struct fsdp_plain_tens
 		.kind = FSDP_EXTENT_BYTES,
 		.missing = plain->missing,
 	};
+}
+
+/* Each record is written where it stays, once and front to back. */
+static uint32_t keep_plain(struct fsdp_model *model,
+	const struct fsdp_plain_tensor *plain, struct fsdp_error **ret_error)
+{
+	size_t id = model->tensors.count, piece_id = model->pieces.count;
+	size_t extent_id = model->extents.count;
+	struct fsdp_tensor_record *tensor = fsdp_vec_push(&model->tensors);
+	struct fsdp_piece_record *piece = fsdp_vec_push(&model->pieces);
+	struct fsdp_extent *extent = fsdp_vec_push(&model->extents);
+	if (tensor == NULL || piece == NULL || extent == NULL) {
+		fsdp_arena_fail(model->arena, ret_error);
+		return FSDP_NONE;
+	}
+	*tensor = plain_tensor(plain, id, piece_id);
+	*piece = plain_piece(plain, id, extent_id);
+	*extent = plain_extent(plain);
 	return (uint32_t)id;
+}
+
+static uint32_t count_plain(struct fsdp_model *model,
+	const struct fsdp_plain_tensor *plain, size_t id, struct fsdp_error **ret_error)
+{
+	struct fsdp_tensor_record tensor = plain_tensor(plain, id, 0);
+	struct fsdp_piece_record piece = plain_piece(plain, id, 0);
+	struct fsdp_extent extent = plain_extent(plain);
+	return fsdp_model_count_plain(model, &tensor, &piece, &extent, ret_error)
+		       ? (uint32_t)id
+		       : FSDP_NONE;
+}
+
+uint32_t fsdp_build_plain(struct fsdp_model *model, const struct fsdp_plain_tensor *plain,
+	struct fsdp_error **ret_error)
+{
+	uint64_t tensors = fsdp_limit(model->limits, FSDP_LIMIT_TENSORS);
+	uint64_t chunks = fsdp_limit(model->limits, FSDP_LIMIT_CHUNKS);
+	bool counting = model->counting != NULL;
+	size_t id = counting ? fsdp_model_counted(model) : model->tensors.count;
+	size_t piece = counting ? id : model->pieces.count;
+	if (id >= fsdp_min(tensors, FSDP_NONE - 1)) {
+		fsdp_fail_limit(ret_error, FSDP_LIMIT_TENSORS, tensors);
+		return FSDP_NONE;
+	}
+	if (piece >= fsdp_min(chunks, FSDP_NONE - 1) ||
+		model->extents.count >= FSDP_NONE - 1) {
+		fsdp_fail_limit(ret_error, FSDP_LIMIT_CHUNKS, chunks);
+		return FSDP_NONE;
+	}
+	return counting ? count_plain(model, plain, id, ret_error)
+			: keep_plain(model, plain, ret_error);
 }
 
 void fsdp_model_forget_plan(struct fsdp_model *model)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Knows how a checkpoint is counted where nobody asks for more: one look at each tensor,
- * while all that was read of it is near, and no order, no tree. Does so only where the
- * counts cannot differ from those of the whole way (freeze.c): plain tensors that lie in
- * one piece each, on storages of their own.
+ * when all of them are read or (fsdp_model_counting) as soon as one is, and no order, no
+ * tree. Does so only where the counts cannot differ from those of the whole way
+ * (freeze.c): plain tensors that lie in one piece each, on storages of their own.
  */
 #include "base/num.h"
+#include "model/build.h"
 #include "model/internal.h"
 #include "model/name.h"
 
@@ -14,10 +15,10 @@ enum { VALUES_MOST = 64 };
 
 enum { SUMS_MOST = 32 }; /* of roles and dtypes */
 
-struct counts {
+struct fsdp_counts {
 	struct fsdp_model *model;
-	unsigned char *marks; /* by name: it is a module */
-	size_t modules;
+	struct fsdp_vec marks; /* uint64_t: a bit for each name that is a module's */
+	size_t tensors, others, modules;
 	uint32_t next_extent; /* the first that is not counted yet */
 	uint64_t payload, unused;
 	struct fsdp_sum *sums[FSDP_ROLE_COUNT][UINT8_MAX + 1]; /* by dtype */
@@ -35,60 +36,66 @@ struct counts {
 	bool is_flat_key;
 };
 
-/* Marks a name and all above it as modules. False: one of them is a wrapper's. */
-static bool mark_up(struct counts *counts, uint32_t name)
+/* What ended the counting. */
+enum outcome { COUNTED, ODD, NO_MEMORY };
+
+/* Marks a name and all above it as modules. ODD: one of them is a wrapper's. */
+static enum outcome mark_up(struct fsdp_counts *counts, uint32_t name)
 {
 	const struct fsdp_names *names = &counts->model->names;
-	while (name != FSDP_NONE && !counts->marks[name]) {
+	for (; name != FSDP_NONE; name = fsdp_names_at(names, name)->parent) {
+		uint64_t *word = fsdp_vec_reach(&counts->marks, name / 64);
+		uint64_t bit = UINT64_C(1) << name % 64;
+		if (word == NULL)
+			return NO_MEMORY;
+		if ((*word & bit) != 0)
+			return COUNTED;
 		if (fsdp_name_find_wrapper(fsdp_names_segment(names, name)) != 0)
-			return false;
-		counts->marks[name] = 1;
+			return ODD;
+		*word |= bit;
 		counts->modules++;
-		name = fsdp_names_at(names, name)->parent;
 	}
-	return true;
+	return COUNTED;
 }
 
 /* Payload, and what of it nobody views so far. */
-static void count_extents(struct counts *counts, uint32_t end)
+static bool count_extent(struct fsdp_counts *counts, const struct fsdp_extent *extent)
 {
-	struct fsdp_model *model = counts->model;
-	for (; counts->next_extent < end; counts->next_extent++) {
-		const struct fsdp_extent *extent = fsdp_vec_of(
-			&model->extents, counts->next_extent, sizeof(struct fsdp_extent));
-		if (extent->kind == FSDP_EXTENT_ITEM || extent->missing ||
-			extent->is_record)
-			continue;
-		counts->payload += extent->length;
-		counts->unused += extent->size;
-	}
+	if (extent->kind == FSDP_EXTENT_ITEM || extent->missing || extent->is_record)
+		return false;
+	counts->payload += extent->length;
+	counts->unused += extent->size;
+	return true;
 }
 
-static bool count_piece(struct counts *counts, const struct fsdp_tensor_record *tensor)
+/* Those that no tensor lies on. */
+static void count_extents(struct fsdp_counts *counts, uint32_t end)
 {
-	struct fsdp_model *model = counts->model;
-	const struct fsdp_piece_record *piece = fsdp_vec_of(
-		&model->pieces, tensor->first_piece, sizeof(struct fsdp_piece_record));
-	/* On a storage that no tensor before it lies on, if they go upwards. */
-	if (piece->box != FSDP_NONE || piece->extent == FSDP_NONE ||
-		piece->rank != FSDP_NONE || piece->extent < counts->next_extent)
+	for (; counts->next_extent < end; counts->next_extent++)
+		(void)count_extent(
+			counts, fsdp_vec_of(&counts->model->extents, counts->next_extent,
+					sizeof(struct fsdp_extent)));
+}
+
+static bool count_piece(struct fsdp_counts *counts,
+	const struct fsdp_tensor_record *tensor, const struct fsdp_piece_record *piece,
+	const struct fsdp_extent *extent)
+{
+	if (piece->box != FSDP_NONE || piece->rank != FSDP_NONE ||
+		extent->kind == FSDP_EXTENT_ITEM)
 		return false;
-	count_extents(counts, piece->extent + 1);
-	const struct fsdp_extent *extent =
-		fsdp_vec_of(&model->extents, piece->extent, sizeof(struct fsdp_extent));
-	if (extent->kind == FSDP_EXTENT_ITEM)
-		return false;
-	if (extent->missing || extent->is_record)
+	if (!count_extent(counts, extent))
 		return true;
 	if (piece->strides == FSDP_NONE && piece->storage_offset == 0)
 		counts->unused -= fsdp_min(counts->bytes, extent->size);
 	else
-		counts->unused -= fsdp_model_used(model, tensor, piece, extent->size);
+		counts->unused -=
+			fsdp_model_used(counts->model, tensor, piece, extent->size);
 	return true;
 }
 
 /* What follows from shape, dtype and the last segment of the name. */
-static void look_at(struct counts *counts, const struct fsdp_tensor_record *tensor)
+static void look_at(struct fsdp_counts *counts, const struct fsdp_tensor_record *tensor)
 {
 	const struct fsdp_model *model = counts->model;
 	const struct fsdp_name *name = fsdp_names_at(&model->names, tensor->name);
@@ -111,7 +118,8 @@ static void look_at(struct counts *counts, const struct fsdp_tensor_record *tens
 		fsdp_name_is_flat_parameter(fsdp_span(name->text, name->size));
 }
 
-static bool add_to_sum(struct counts *counts, const struct fsdp_tensor_record *tensor)
+static bool add_to_sum(
+	struct fsdp_counts *counts, const struct fsdp_tensor_record *tensor)
 {
 	struct fsdp_model *model = counts->model;
 	struct fsdp_sum **sum = &counts->sums[tensor->role][tensor->dtype];
@@ -130,47 +138,63 @@ static bool add_to_sum(struct counts *counts, const struct fsdp_tensor_record *t
 	return true;
 }
 
-static bool count_tensor(struct counts *counts, struct fsdp_tensor_record *tensor)
+static enum outcome count_tensor(struct fsdp_counts *counts,
+	struct fsdp_tensor_record *tensor, const struct fsdp_piece_record *piece,
+	const struct fsdp_extent *extent)
 {
-	enum { ODD = FSDP_TENSOR_COMPONENT | FSDP_TENSOR_FLATTENED | FSDP_TENSOR_SPREAD };
+	enum {
+		FLAGS = FSDP_TENSOR_COMPONENT | FSDP_TENSOR_FLATTENED | FSDP_TENSOR_SPREAD
+	};
 	struct fsdp_model *model = counts->model;
-	if (tensor->piece_count != 1 || (tensor->flags & ODD) ||
+	if (tensor->piece_count != 1 || (tensor->flags & FLAGS) ||
 		tensor->class_index != 0 || tensor->role == FSDP_ROLE_OPTIM)
-		return false;
+		return ODD;
 	look_at(counts, tensor);
 	if (counts->is_flat_key)
-		return false;
+		return ODD;
 	if (tensor->flags & FSDP_TENSOR_ROLE_INFERRED)
 		tensor->role = (uint8_t)counts->role;
-	if (tensor->role != FSDP_ROLE_OTHER &&
-		!mark_up(counts, fsdp_names_at(&model->names, tensor->raw_name)->parent))
-		return false;
-	return count_piece(counts, tensor) && add_to_sum(counts, tensor);
+	counts->tensors++;
+	counts->others += tensor->role == FSDP_ROLE_OTHER;
+	if (!count_piece(counts, tensor, piece, extent) || !add_to_sum(counts, tensor))
+		return ODD;
+	return tensor->role == FSDP_ROLE_OTHER
+		       ? COUNTED
+		       : mark_up(counts,
+				 fsdp_names_at(&model->names, tensor->raw_name)->parent);
 }
 
-static bool count_tensors(struct counts *counts)
+static enum outcome count_tensors(struct fsdp_counts *counts)
 {
 	struct fsdp_model *model = counts->model;
-	size_t others = 0;
-	for (uint32_t i = 0; i < model->tensors.count; i++) {
+	enum outcome outcome = COUNTED;
+	for (uint32_t i = 0; outcome == COUNTED && i < model->tensors.count; i++) {
 		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
-		if (!count_tensor(counts, tensor))
-			return false;
-		others += tensor->role == FSDP_ROLE_OTHER;
+		const struct fsdp_piece_record *piece = fsdp_vec_of(&model->pieces,
+			tensor->first_piece, sizeof(struct fsdp_piece_record));
+		/* On a storage that no tensor before it lies on, if they go upwards. */
+		if (tensor->piece_count == 0 || piece->extent == FSDP_NONE ||
+			piece->extent < counts->next_extent)
+			return ODD;
+		count_extents(counts, piece->extent);
+		counts->next_extent++;
+		outcome = count_tensor(counts, tensor, piece,
+			fsdp_vec_of(&model->extents, piece->extent,
+				sizeof(struct fsdp_extent)));
 	}
-	/* Where there is nothing else, all of them are shown as a tree. */
-	return others != model->tensors.count;
+	count_extents(counts, (uint32_t)model->extents.count);
+	return outcome;
 }
 
-static bool mark_hints(struct counts *counts)
+static enum outcome mark_hints(struct fsdp_counts *counts)
 {
 	const struct fsdp_vec *hints = &counts->model->class_hints;
-	for (size_t i = 0; i < hints->count; i++) {
+	enum outcome outcome = mark_up(counts, 0);
+	for (size_t i = 0; outcome == COUNTED && i < hints->count; i++) {
 		const struct fsdp_class_hint *hint = fsdp_vec_at(hints, i);
-		if (!mark_up(counts, hint->raw_name))
-			return false;
+		outcome = mark_up(counts, hint->raw_name);
 	}
-	return true;
+	return outcome;
 }
 
 static bool sort_values(struct fsdp_model *model, bool *ret_good)
@@ -199,29 +223,71 @@ static bool is_plain(const struct fsdp_model *model)
 	return !model->has_plan && !model->is_set && model->values.count <= VALUES_MOST;
 }
 
-bool fsdp_model_count(
-	struct fsdp_model *model, struct fsdp_arena *scratch, bool *ret_counted)
+static struct fsdp_counts *new_counts(struct fsdp_model *model)
 {
-	struct counts counts = { .model = model, .last.shape = FSDP_NONE };
-	bool good = true;
-	*ret_counted = false;
-	if (!is_plain(model))
-		return true;
-	counts.marks = fsdp_arena_take(scratch, model->names.list.count, 1);
+	struct fsdp_counts *counts = fsdp_arena_take(
+		model->arena, sizeof *counts, _Alignof(struct fsdp_counts));
 	model->sums = fsdp_arena_take(model->arena, SUMS_MOST * sizeof *model->sums, 8);
-	if (counts.marks == NULL || model->sums == NULL)
-		return false;
-	if (!mark_up(&counts, 0) || !mark_hints(&counts) || !count_tensors(&counts) ||
-		!sort_values(model, &good)) {
-		model->sum_count = 0;
-		return good;
-	}
-	count_extents(&counts, (uint32_t)model->extents.count);
-	model->payload += counts.payload;
-	model->unused += counts.unused;
+	if (counts == NULL || model->sums == NULL)
+		return NULL;
+	counts->model = model;
+	counts->last.shape = FSDP_NONE;
+	fsdp_vec_init(&counts->marks, model->arena, sizeof(uint64_t));
+	return counts;
+}
+
+bool fsdp_model_counting(struct fsdp_model *model, struct fsdp_error **ret_error)
+{
+	model->counting = new_counts(model);
+	return model->counting != NULL || fsdp_arena_fail(model->arena, ret_error);
+}
+
+bool fsdp_model_count_plain(struct fsdp_model *model, struct fsdp_tensor_record *tensor,
+	const struct fsdp_piece_record *piece, const struct fsdp_extent *extent,
+	struct fsdp_error **ret_error)
+{
+	enum outcome outcome = count_tensor(model->counting, tensor, piece, extent);
+	model->wants_records |= outcome == ODD;
+	if (outcome == NO_MEMORY)
+		fsdp_arena_fail(model->arena, ret_error);
+	return outcome == COUNTED;
+}
+
+size_t fsdp_model_counted(const struct fsdp_model *model)
+{
+	return model->counting->tensors;
+}
+
+static void keep(struct fsdp_model *model, const struct fsdp_counts *counts)
+{
+	model->payload += counts->payload;
+	model->unused += counts->unused;
 	model->no_visits = true;
-	model->module_count = counts.modules;
-	model->tensor_count = model->tensors.count;
-	*ret_counted = true;
-	return true;
+	model->module_count = counts->modules;
+	model->tensor_count = counts->tensors;
+}
+
+bool fsdp_model_count(struct fsdp_model *model, bool *ret_counted)
+{
+	bool plain = is_plain(model), begun = model->counting != NULL, good = true;
+	struct fsdp_counts *counts = model->counting;
+	enum outcome outcome = plain ? COUNTED : ODD;
+	*ret_counted = false;
+	if (plain && !begun) {
+		counts = new_counts(model);
+		outcome = counts != NULL ? count_tensors(counts) : NO_MEMORY;
+	}
+	if (outcome == COUNTED)
+		outcome = mark_hints(counts);
+	/* Where there is nothing else, all of them are shown as a tree. */
+	if (outcome == COUNTED && counts->others == counts->tensors)
+		outcome = ODD;
+	if (outcome == COUNTED && sort_values(model, &good)) {
+		keep(model, counts);
+		*ret_counted = true;
+		return true;
+	}
+	model->sum_count = 0;
+	model->wants_records |= begun && outcome == ODD;
+	return good && outcome != NO_MEMORY;
 }

@@ -208,12 +208,10 @@ bool fsdp_model_freeze(struct fsdp_model *model, struct fsdp_budget *budget,
 	struct fsdp_error **ret_error)
 {
 	bool done = true, counted = false;
-	if (model->only_counts) {
-		struct fsdp_arena scratch;
-		fsdp_arena_init(&scratch, budget);
-		done = fsdp_model_count(model, &scratch, &counted);
-		fsdp_arena_done(&scratch);
-	}
+	if (model->only_counts)
+		done = fsdp_model_count(model, &counted);
+	if (done && model->wants_records)
+		return false;
 	for (size_t i = 0; done && !counted && i < sizeof steps / sizeof *steps; i++) {
 		/* What one step needed is gone before the next: at a million tensors the
 		 * steps together would take as much again as the model. */

@@ -46,8 +46,16 @@ bool fsdp_freeze_join(struct fsdp_model *model, struct fsdp_arena *scratch);
 /* counts.c: what can be counted without order and tree, if the model is so plain that it
  * makes no difference; else *ret_counted is false and nothing was counted. False: out of
  * memory. */
-bool fsdp_model_count(
-	struct fsdp_model *model, struct fsdp_arena *scratch, bool *ret_counted);
+bool fsdp_model_count(struct fsdp_model *model, bool *ret_counted);
+
+/* counts.c: one tensor of a model that is counted while it is read. False without an
+ * error: it is not plain (wants_records). */
+bool fsdp_model_count_plain(struct fsdp_model *model, struct fsdp_tensor_record *tensor,
+	const struct fsdp_piece_record *piece, const struct fsdp_extent *extent,
+	struct fsdp_error **ret_error);
+
+/* counts.c: tensors so far. */
+size_t fsdp_model_counted(const struct fsdp_model *model);
 
 /* role.c: of a tensor of which nobody says it. */
 enum fsdp_role fsdp_model_role_of(

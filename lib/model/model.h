@@ -226,7 +226,9 @@ struct fsdp_model {
 	bool are_unproven; /* but nothing says that plain ones are copies */
 	bool is_split;     /* over ranks of tensor or pipeline parallelism, not by FSDP */
 	bool only_counts;  /* nobody asks for order or modules: fsdp_options */
-	bool no_visits;    /* modules were not visited by anyone: made from names */
+	struct fsdp_counts *counting; /* NULL, or of plain tensors no records are kept */
+	bool wants_records; /* they are needed nevertheless: it must be read again */
+	bool no_visits;     /* modules were not visited by anyone: made from names */
 	struct fsdp_format format;
 	uint32_t world_size;
 	uint64_t on_disk, payload, unaccounted, unused;
@@ -297,7 +299,8 @@ struct fsdp_span fsdp_model_name(
 /* ---- freeze.c ---- */
 
 /* Sorts, links, joins and counts. Nothing may be added afterwards. What it needs
- * meanwhile is taken from the budget and given back. */
+ * meanwhile is taken from the budget and given back. False without an error:
+ * wants_records. */
 bool fsdp_model_freeze(struct fsdp_model *model, struct fsdp_budget *budget,
 	struct fsdp_error **ret_error);
 

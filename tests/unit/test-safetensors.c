@@ -14,6 +14,18 @@ static struct fsdp_checkpoint *open_header(
 	memcpy(data + 8, header, size);
 	struct fsdp_checkpoint *checkpoint =
 		open_bytes(data, 8 + size + payload, ret_error);
+	/* The same in short. */
+	struct fsdp_error *error = NULL;
+	struct fsdp_checkpoint *counted =
+		open_bytes_as(data, 8 + size + payload, true, &error);
+	assert_int_equal(counted == NULL, checkpoint == NULL);
+	if (counted != NULL)
+		compare_counts(counted, checkpoint);
+	else
+		assert_string_equal(
+			fsdp_error_message(error), fsdp_error_message(*ret_error));
+	fsdp_error_free(error);
+	fsdp_checkpoint_free(counted);
 	free(data);
 	return checkpoint;
 }
@@ -188,11 +200,65 @@ static void test_limit(void **state)
 	assert_false(opens_with("header-bytes", strlen(ONE) - 1));
 }
 
+/* Where counts would not suffice the file is read again, whole; open_header compares. */
+static void test_counts(void **state)
+{
+#define TENSOR(name, begin, end)                                                        \
+	"\"" name "\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[" begin "," end \
+	"]}"
+	static const struct {
+		const char *name, *header;
+		bool counts;
+	} cases[] = {
+		{ "two", "{" TENSOR("a.w", "0", "4") "," TENSOR("a.b", "4", "8") "}",
+			true },
+		{ "a name twice", "{" TENSOR("w", "0", "4") "," TENSOR("w", "4", "8") "}",
+			true },
+		{ "states of an optimizer",
+			"{" TENSOR("w", "0", "4") "," TENSOR("optim.w", "4", "8") "}",
+			false },
+		{ "a flat parameter",
+			"{" TENSOR("a.w", "0", "4") "," TENSOR(
+				"_flat_param", "4", "8") "}",
+			false },
+		{ "a wrapper",
+			"{" TENSOR("w", "0", "4") "," TENSOR(
+				"_fsdp_wrapped_module.a.w", "4", "8") "}",
+			false },
+		{ "another order",
+			"{" TENSOR("a.w", "4", "8") "," TENSOR("a.b", "0", "4") "}",
+			false },
+		{ "a hole", "{" TENSOR("w", "0", "4") "," TENSOR("v", "5", "9") "}",
+			false },
+		{ "a part of a whole",
+			"{\"__metadata__\":{\"DCP_SHARDING_INFO\":\"{\\\"w\\\":"
+			"{\\\"saved_offsets\\\":[4]}}\"}," TENSOR("w", "0", "4") "}",
+			false },
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct fsdp_error *error = NULL;
+		size_t size = strlen(cases[i].header);
+		struct fsdp_checkpoint *checkpoint =
+			open_header(cases[i].header, size, 8, &error);
+		assert_non_null(checkpoint);
+		fsdp_checkpoint_free(checkpoint);
+		unsigned char data[1024] = { (unsigned char)size,
+			(unsigned char)(size >> 8) };
+		memcpy(data + 8, cases[i].header, size);
+		checkpoint = open_bytes_as(data, 16 + size, true, &error);
+		if ((fsdp_sum_count(checkpoint) != 0) != cases[i].counts)
+			fail_msg("%s", cases[i].name);
+		fsdp_checkpoint_free(checkpoint);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_lengths),
 		cmocka_unit_test(test_ranges),
+		cmocka_unit_test(test_counts),
 		cmocka_unit_test(test_small_elements),
 		cmocka_unit_test(test_sharding),
 		cmocka_unit_test(test_alike),

@@ -64,9 +64,9 @@ struct fsdp_options {
 	const uint32_t *ranks;
 	size_t rank_count;
 
-	/* Only what can be counted is asked for: tensors may stand in the order of the
-	 * file, and modules may have a number (fsdp_module_count) and be nowhere, neither
-	 * by index nor from their tensors. Several times faster where there are many. */
+	/* Only what can be counted is asked for. If there are sums (fsdp_sum_count), then
+	 * modules, tensors and pieces have a number and are nowhere, neither by index nor
+	 * by name. Several times faster where there are many. */
 	bool only_counts;
 
 	/* The checkpoint is this part of the file; offsets count from its start. */
