@@ -357,7 +357,7 @@ bool fsdp_join_slices(struct fsdp_join *join, struct fsdp_error **ret_error)
 	struct fsdp_arena *scratch = join->reading->scratch;
 	size_t count = model->tensors.count - join->first_tensor;
 	size_t names = model->names.list.count;
-	struct slices slices;
+	struct slices slices = { 0 };
 	int64_t whole[FSDP_DIMS_MAX];
 	if (join->slices == 1 || !join->slicing->told)
 		return true;
