@@ -76,6 +76,17 @@ static inline bool fsdp_span_begins(struct fsdp_span a, struct fsdp_span prefix)
 	       (prefix.size == 0 || memcmp(a.data, prefix.data, prefix.size) == 0);
 }
 
+/* What is behind a prefix; false: it begins otherwise, and *ret_rest stays as it was. */
+static inline bool fsdp_span_behind(
+	struct fsdp_span a, const char *prefix, struct fsdp_span *ret_rest)
+{
+	size_t size = strlen(prefix);
+	if (!fsdp_span_begins(a, fsdp_span(prefix, size)))
+		return false;
+	*ret_rest = fsdp_span(a.data + size, a.size - size);
+	return true;
+}
+
 static inline bool fsdp_span_ends(struct fsdp_span a, struct fsdp_span suffix)
 {
 	return a.size >= suffix.size &&

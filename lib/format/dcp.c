@@ -54,27 +54,19 @@ static bool take_number(struct fsdp_span *rest, uint32_t *ret_number)
 	return size != 0;
 }
 
-static bool take(struct fsdp_span *rest, struct fsdp_span word)
-{
-	if (!fsdp_span_begins(*rest, word))
-		return false;
-	*rest = fsdp_span(rest->data + word.size, rest->size - word.size);
-	return true;
-}
-
 /* "__3_0.distcp" */
 static bool is_data_name(struct fsdp_span name, uint32_t *ret_rank)
 {
 	uint32_t number;
-	return take(&name, FSDP_SPAN("__")) && take_number(&name, ret_rank) &&
-	       take(&name, FSDP_SPAN("_")) && take_number(&name, &number) &&
+	return fsdp_span_behind(name, "__", &name) && take_number(&name, ret_rank) &&
+	       fsdp_span_behind(name, "_", &name) && take_number(&name, &number) &&
 	       fsdp_span_is(name, ".distcp");
 }
 
 /* "__3.metadata" */
 static bool is_rank_metadata(struct fsdp_span name, uint32_t *ret_rank)
 {
-	return take(&name, FSDP_SPAN("__")) && take_number(&name, ret_rank) &&
+	return fsdp_span_behind(name, "__", &name) && take_number(&name, ret_rank) &&
 	       fsdp_span_is(name, ".metadata");
 }
 

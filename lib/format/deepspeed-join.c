@@ -11,16 +11,6 @@
 #include "base/num.h"
 #include "format/deepspeed-join.h"
 
-/* What is behind a prefix of a name; false: it has another one. */
-static bool behind(
-	struct fsdp_span name, struct fsdp_span prefix, struct fsdp_span *ret_rest)
-{
-	if (!fsdp_span_begins(name, prefix))
-		return false;
-	*ret_rest = fsdp_span(name.data + prefix.size, name.size - prefix.size);
-	return true;
-}
-
 /* The slices of one name, in order of ranks. */
 struct slices {
 	const struct fsdp_tensor_record *tensors; /* of all */
@@ -35,12 +25,12 @@ static struct fsdp_span owner_of(
 	const struct fsdp_tensor_record *tensor, struct fsdp_span name)
 {
 	struct fsdp_span rest = name;
-	if (tensor->role == FSDP_ROLE_OPTIM && behind(name, FSDP_SPAN("state."), &rest)) {
+	if (tensor->role == FSDP_ROLE_OPTIM && fsdp_span_behind(name, "state.", &rest)) {
 		const unsigned char *dot = memrchr(rest.data, '.', rest.size);
 		if (dot != NULL)
 			rest.size = (size_t)(dot - rest.data);
 	} else if (tensor->role == FSDP_ROLE_OTHER) {
-		behind(name, FSDP_SPAN("module."), &rest);
+		fsdp_span_behind(name, "module.", &rest);
 	}
 	return rest;
 }

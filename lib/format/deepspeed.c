@@ -582,16 +582,6 @@ static bool take_stored(struct deepspeed *ds, struct fsdp_error **ret_error)
 	return make_index(ds, ret_error) && sort_stored(ds, ret_error);
 }
 
-/* What is behind a prefix of a name; false: it has another one. */
-static bool behind(struct fsdp_span name, const char *prefix, struct fsdp_span *ret_rest)
-{
-	size_t size = strlen(prefix);
-	if (!fsdp_span_begins(name, fsdp_span(prefix, size)))
-		return false;
-	*ret_rest = fsdp_span(name.data + size, name.size - size);
-	return true;
-}
-
 /* A number in front of the rest, up to a dot or the end. */
 static bool take_index(struct fsdp_span *rest, uint32_t *ret_index)
 {
@@ -691,7 +681,7 @@ static bool is_shown(struct fsdp_span name)
 		MAPPINGS, LAYER ".", EXPERT "." };
 	struct fsdp_span rest;
 	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-		if (behind(name, others[i], &rest))
+		if (fsdp_span_behind(name, others[i], &rest))
 			return false;
 	return true;
 }
@@ -748,7 +738,7 @@ static bool take_mappings(
 			return fsdp_arena_fail(scratch, ret_error);
 		mapping.rank = data_rank_of(ds, value->rank);
 		mapping.slice = slice_of(ds, value->rank);
-		if (behind(name, MAPPINGS, &mapping.fqn) &&
+		if (fsdp_span_behind(name, MAPPINGS, &mapping.fqn) &&
 			take_index(&mapping.fqn, &mapping.group) &&
 			!fsdp_mappings_add(&ds->mappings, &mapping, ret_error))
 			return false;
@@ -767,7 +757,7 @@ static bool take_values(struct deepspeed *ds, struct fsdp_error **ret_error)
 		const struct said *said = &ds->said[i];
 		struct fsdp_span rest;
 		take_common(ds, said);
-		if (behind(said->name, "universal_checkpoint_info.", &rest))
+		if (fsdp_span_behind(said->name, "universal_checkpoint_info.", &rest))
 			fsdp_slicing_take(&ds->slicing, rest, &said->value);
 		if (is_shown(said->name))
 			*(struct fsdp_value_record *)fsdp_vec_at(&model->values, kept++) =
@@ -797,21 +787,23 @@ static bool take_shape(
 	struct slice *slice = &ds->slice;
 	struct fsdp_span rest;
 	uint32_t group = 0;
-	if (behind(said->name, "param_shapes.", &rest)) {
+	if (fsdp_span_behind(said->name, "param_shapes.", &rest)) {
 		if (is_listed(ds->reading->model, &said->value) &&
 			!take_index(&rest, &group))
 			return true;
 		note_stage(ds, rest);
 		return add_parameter(ds, rest, group, &said->value, false, ret_error);
 	}
-	if (behind(said->name, "frozen_param_shapes.", &rest))
+	if (fsdp_span_behind(said->name, "frozen_param_shapes.", &rest))
 		return add_parameter(ds, rest, 0, &said->value, true, ret_error);
 	if (said->value.token_count != 1)
 		return true;
-	if (behind(said->name, "buffer_names.", &rest) && token->kind == FSDP_TOKEN_TEXT)
+	if (fsdp_span_behind(said->name, "buffer_names.", &rest) &&
+		token->kind == FSDP_TOKEN_TEXT)
 		return fsdp_names_child(&slice->buffers, 0, token->text) != FSDP_NONE ||
 		       fsdp_arena_fail(ds->reading->scratch, ret_error);
-	if (behind(said->name, "shared_params.", &rest) && token->kind == FSDP_TOKEN_TEXT)
+	if (fsdp_span_behind(said->name, "shared_params.", &rest) &&
+		token->kind == FSDP_TOKEN_TEXT)
 		slice->shared[slice->shared_count++] =
 			(struct shared){ rest, token->text };
 	return true;
@@ -828,11 +820,12 @@ static void take_number(struct deepspeed *ds, const struct said *said)
 	if (said->value.token_count != 1 || token->kind != FSDP_TOKEN_INTEGER ||
 		token->integer < 0 || token->integer > UINT32_MAX)
 		return;
-	if (behind(said->name, "optimizer_state_dict.partition_count.", &rest) &&
+	if (fsdp_span_behind(
+		    said->name, "optimizer_state_dict.partition_count.", &rest) &&
 		take_index(&rest, &group))
 		slice->counts[group] = (uint64_t)token->integer;
-	if (!behind(said->name, "optimizer_state_dict.param_alignment_paddings.",
-		    &rest) ||
+	if (!fsdp_span_behind(said->name,
+		    "optimizer_state_dict.param_alignment_paddings.", &rest) ||
 		!take_index(&rest, &group) || !take_index(&rest, &index))
 		return;
 	slice->has_paddings = true;
@@ -881,7 +874,7 @@ static void find_states(struct deepspeed *ds, const char *prefix)
 		uint32_t rank = stored->piece.rank;
 		if (!stored->has_piece || (first != FSDP_NONE && rank != first) ||
 			stored->tensor.dims != 1 ||
-			!behind(stored->name, prefix, &rest) ||
+			!fsdp_span_behind(stored->name, prefix, &rest) ||
 			!take_index(&rest, &group) || group != 0 || rest.size >= 64)
 			continue;
 		first = rank;
@@ -1173,7 +1166,7 @@ static bool add_frozen(struct deepspeed *ds, struct fsdp_error **ret_error)
 		const struct stored *stored = &ds->stored[ds->by_slice[i]];
 		struct fsdp_span fqn;
 		if (data_rank_of(ds, stored->piece.rank) == 0 &&
-			behind(stored->name, "frozen_param_fragments.", &fqn) &&
+			fsdp_span_behind(stored->name, "frozen_param_fragments.", &fqn) &&
 			add_stored(ds, fqn, stored, FSDP_ROLE_PARAM, ret_error) ==
 				FSDP_NONE)
 			return false;
@@ -1271,25 +1264,26 @@ static enum place place_of(const struct deepspeed *ds, const struct stored *stor
 	struct fsdp_span rest;
 	uint32_t group;
 	*ret_name = stored->name;
-	if (behind(stored->name, LAYER ".", &rest) ||
-		behind(stored->name, EXPERT ".", &rest) ||
-		behind(stored->name, "frozen_param_fragments.", &rest))
+	if (fsdp_span_behind(stored->name, LAYER ".", &rest) ||
+		fsdp_span_behind(stored->name, EXPERT ".", &rest) ||
+		fsdp_span_behind(stored->name, "frozen_param_fragments.", &rest))
 		return PLACE_NONE;
-	if (behind(stored->name, "module.", &rest)) {
+	if (fsdp_span_behind(stored->name, "module.", &rest)) {
 		bool buffer =
 			fsdp_names_find_child(&ds->slice.buffers, 0, rest) != FSDP_NONE;
 		if (buffer || ds->world_size == 0)
 			*ret_name = rest;
 		return buffer ? PLACE_BUFFER : PLACE_MODULE;
 	}
-	if (behind(stored->name, "optimizer.", &rest))
+	if (fsdp_span_behind(stored->name, "optimizer.", &rest))
 		return PLACE_OPTIM;
-	if ((behind(stored->name, GROUPS, &rest) ||
-		    behind(stored->name, STATES, &rest)) &&
+	if ((fsdp_span_behind(stored->name, GROUPS, &rest) ||
+		    fsdp_span_behind(stored->name, STATES, &rest)) &&
 		take_index(&rest, &group) && is_apart(ds, group))
 		return PLACE_APART;
-	return behind(stored->name, "optimizer_state_dict.", &rest) ? PLACE_NONE
-								    : PLACE_OTHER;
+	return fsdp_span_behind(stored->name, "optimizer_state_dict.", &rest)
+		       ? PLACE_NONE
+		       : PLACE_OTHER;
 }
 
 /* Of ZeRO 3 each rank's file has all buffers. */
@@ -1389,10 +1383,10 @@ static bool add_parts(struct deepspeed *ds, struct fsdp_error **ret_error)
 		struct fsdp_span name;
 		if (!stored->has_piece)
 			continue;
-		if (behind(stored->name, EXPERT ".", &name) &&
+		if (fsdp_span_behind(stored->name, EXPERT ".", &name) &&
 			!add_expert(ds, stored, name, ret_error))
 			return false;
-		if (behind(stored->name, LAYER ".", &name) &&
+		if (fsdp_span_behind(stored->name, LAYER ".", &name) &&
 			!add_layer(ds, stored, name, ret_error))
 			return false;
 	}
