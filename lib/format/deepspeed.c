@@ -38,111 +38,17 @@
 
 #include "base/num.h"
 #include "format/deepspeed-join.h"
-#include "format/deepspeed-mappings.h"
-#include "format/format.h"
+#include "format/deepspeed-reading.h"
 #include "model/dtype.h"
-
-/* Elements beyond which a length is no length. */
-#define LENGTH_MAX FSDP_MAPPING_MAX
 
 #define MODEL "mp_rank_#_model_states.pt"
 #define MODEL_3 "zero_pp_rank_#_mp_rank_#_model_states.pt"
 #define OPTIM "zero_pp_rank_#_mp_rank_#_optim_states.pt"
 #define OPTIM_EXPERTS "expp_rank_#_mp_rank_#_optim_states.pt"
 
-#define STATES "optimizer_state_dict.base_optimizer_state.state."
-#define STATES_3 "optimizer_state_dict.optimizer_state_dict.state."
-#define GROUPS "optimizer_state_dict.single_partition_of_fp32_groups."
-#define GROUPS_3 "optimizer_state_dict.fp32_flat_groups."
 #define MAPPINGS "optimizer_state_dict.param_slice_mappings."
 
-/* What tensors of files that hold only them are put below until they are joined. */
-#define LAYER "pipeline_layer"
-#define EXPERT "pipeline_expert"
-
-enum {
-	GROUPS_MAX = FSDP_MAPPING_GROUPS,
-	RANKS_MAX = 65536,
-	STATES_MAX = 16,
-	TAG_BYTES = 256,
-	LAYERS_MAX = 4096
-};
-
-/* A parameter as param_shapes lists it. */
-struct parameter {
-	struct fsdp_span fqn;
-	fsdp_ints shape;
-	uint8_t dims;
-	uint32_t group;
-	uint64_t numel, padding; /* elements, and those behind it */
-	uint64_t begin;          /* in its group, of ZeRO 1 and 2 */
-	uint32_t mapping;        /* + 1: it lies where these say; 0: at `begin` */
-	bool frozen;
-};
-
-/* A tensor of the files, as it was read. */
-struct stored {
-	struct fsdp_tensor_record tensor;
-	struct fsdp_piece_record piece;
-	struct fsdp_span name;
-	bool has_piece;
-	uint64_t numel;
-};
-
-/* What the files of one rank of tensor or pipeline parallelism say. */
-struct slice {
-	uint64_t lengths[GROUPS_MAX]; /* elements of a group, paddings too */
-	uint64_t counts[GROUPS_MAX];  /* ranks it is cut over; 0: it is not said */
-	uint32_t firsts[GROUPS_MAX];  /* its first parameter + 1 */
-	struct parameter *parameters;
-	size_t parameter_count;
-	bool has_paddings; /* somebody recorded how parameters are aligned */
-	struct fsdp_names buffers;
-	struct shared {
-		struct fsdp_span alias, target;
-	} * shared;
-	size_t shared_count;
-	const char *states[STATES_MAX]; /* that the optimizer keeps of a parameter */
-	size_t state_count;
-	uint32_t first_tensor; /* of those that were joined */
-};
-
-/* A value and its name. */
-struct said {
-	struct fsdp_value_record value;
-	struct fsdp_span name;
-};
-
-struct deepspeed {
-	struct fsdp_reading *reading;
-	bool is_root, is_universal;
-	size_t first_tensor, first_piece, first_value;
-	/* By the names of the files. */
-	uint32_t data_files;    /* ranks of data parallelism */
-	uint32_t optim_files;   /* those before the last whose optimizer has a file */
-	uint32_t model_ranks;   /* of tensor and pipeline parallelism */
-	uint32_t tensor_ranks;  /* of tensor parallelism */
-	uint32_t present_count; /* files of the optimizer */
-	uint32_t
-		world_size; /* over which a slice is cut; 0: the optimizer has no files */
-
-	struct stored *stored;
-	size_t stored_count;
-	struct fsdp_names index; /* rank, then name, of a stored tensor with bytes */
-	uint32_t *indexed;       /* which it is + 1 */
-	struct said *said; /* by the first data rank of each slice, in order of slices */
-	size_t *said_begin, *stored_begin; /* by slice, and where the last ends */
-	uint32_t *by_slice;                /* stored tensors in order of slices */
-	struct slice slice;
-	struct fsdp_mappings mappings;
-	size_t mapped, strayed; /* parameters with mappings; with wrong ones */
-	struct fsdp_slicing slicing;
-	size_t averaged; /* parameters of which each rank has its own */
-	uint32_t slice_index;
-	uint32_t *stage_of; /* of a pipeline's layer, + 1 */
-	int64_t stage, data_ranks, slice_ranks;
-	bool round_robin;
-};
+enum { TAG_BYTES = 256 };
 
 static uint64_t round_up(uint64_t number, uint64_t to)
 {
@@ -268,7 +174,7 @@ struct pointer {
 	bool is_there, leads;
 };
 
-static bool read_pointer(struct deepspeed *ds, const struct fsdp_folder *folder,
+static bool read_pointer(struct fsdp_deepspeed *ds, const struct fsdp_folder *folder,
 	const char *name, struct pointer *ret_pointer, struct fsdp_error **ret_error)
 {
 	struct fsdp_source source;
@@ -292,7 +198,7 @@ static bool read_pointer(struct deepspeed *ds, const struct fsdp_folder *folder,
 }
 
 /* Which tag is read. One that was converted too is two checkpoints. */
-static void note_tag(struct deepspeed *ds, const struct fsdp_folder *folder,
+static void note_tag(struct fsdp_deepspeed *ds, const struct fsdp_folder *folder,
 	const struct pointer *chosen, const struct pointer *other)
 {
 	struct fsdp_name_list others = { .count = 0 };
@@ -316,7 +222,7 @@ static void note_tag(struct deepspeed *ds, const struct fsdp_folder *folder,
 		others.count != 0 ? "; beside it: " : "", fsdp_name_list_text(&others));
 }
 
-static bool enter_tag(struct deepspeed *ds, const struct fsdp_folder *folder,
+static bool enter_tag(struct fsdp_deepspeed *ds, const struct fsdp_folder *folder,
 	const struct pointer *chosen, const struct pointer *other,
 	struct fsdp_error **ret_error)
 {
@@ -332,7 +238,7 @@ static bool enter_tag(struct deepspeed *ds, const struct fsdp_folder *folder,
 	return fsdp_reading_add_child(ds->reading, name, FSDP_NONE, ret_error) != NULL;
 }
 
-static bool read_root(struct deepspeed *ds, const struct fsdp_folder *folder,
+static bool read_root(struct fsdp_deepspeed *ds, const struct fsdp_folder *folder,
 	struct fsdp_error **ret_error)
 {
 	struct pointer latest, universal;
@@ -368,14 +274,15 @@ static bool read_root(struct deepspeed *ds, const struct fsdp_folder *folder,
 static bool refuse_ranks(struct fsdp_error **ret_error)
 {
 	fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
-		"this is a DeepSpeed checkpoint of more than %d ranks", RANKS_MAX);
+		"this is a DeepSpeed checkpoint of more than %d ranks",
+		FSDP_DEEPSPEED_RANKS_MAX);
 	fsdp_error_add_rule(ret_error, "FI9002");
 	fsdp_error_add_hint(ret_error, "give one of its files");
 	return false;
 }
 
 /* How many ranks there are, by the names. */
-static bool count_ranks(struct deepspeed *ds, const struct fsdp_folder *folder,
+static bool count_ranks(struct fsdp_deepspeed *ds, const struct fsdp_folder *folder,
 	struct fsdp_error **ret_error)
 {
 	struct member member;
@@ -385,7 +292,8 @@ static bool count_ranks(struct deepspeed *ds, const struct fsdp_folder *folder,
 		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
 		if (entry.kind != FSDP_ENTRY_FILE || !is_member(entry.name, &member))
 			continue;
-		if (member.rank >= RANKS_MAX || member.mp >= RANKS_MAX)
+		if (member.rank >= FSDP_DEEPSPEED_RANKS_MAX ||
+			member.mp >= FSDP_DEEPSPEED_RANKS_MAX)
 			return refuse_ranks(ret_error);
 		if (member.rank >= ds->data_files)
 			ds->data_files = member.rank + 1;
@@ -400,53 +308,33 @@ static bool count_ranks(struct deepspeed *ds, const struct fsdp_folder *folder,
 	ds->tensor_ranks = layer_ranks != 0 && ds->model_ranks % layer_ranks == 0
 				   ? layer_ranks
 				   : ds->model_ranks;
-	if ((uint64_t)ds->data_files * ds->model_ranks > RANKS_MAX)
+	if ((uint64_t)ds->data_files * ds->model_ranks > FSDP_DEEPSPEED_RANKS_MAX)
 		return refuse_ranks(ret_error);
-	ds->stage_of = fsdp_arena_take(
-		ds->reading->scratch, LAYERS_MAX * sizeof *ds->stage_of, 4);
+	ds->stage_of = fsdp_arena_take(ds->reading->scratch,
+		FSDP_DEEPSPEED_LAYERS_MAX * sizeof *ds->stage_of, 4);
 	return ds->stage_of != NULL || fsdp_arena_fail(ds->reading->scratch, ret_error);
 }
 
-/* Ranks of a save: stages of a pipeline, in them data parallelism, in that slices. */
-static uint32_t rank_of(const struct deepspeed *ds, uint32_t data, uint32_t mp)
-{
-	return (mp / ds->tensor_ranks * ds->data_files + data) * ds->tensor_ranks +
-	       mp % ds->tensor_ranks;
-}
-
-static uint32_t data_rank_of(const struct deepspeed *ds, uint32_t rank)
-{
-	return rank / ds->tensor_ranks % ds->data_files;
-}
-
-static uint32_t slice_of(const struct deepspeed *ds, uint32_t rank)
-{
-	uint32_t slice = rank / ds->tensor_ranks / ds->data_files * ds->tensor_ranks +
-			 rank % ds->tensor_ranks;
-	/* A file may tell a rank that its name does not. */
-	return slice < ds->model_ranks ? slice : 0;
-}
-
-static bool add_member(struct deepspeed *ds, struct fsdp_span name,
+static bool add_member(struct fsdp_deepspeed *ds, struct fsdp_span name,
 	const struct member *member, struct fsdp_error **ret_error)
 {
 	struct fsdp_arena *arena = ds->reading->model->arena;
-	struct fsdp_child *child = fsdp_reading_add_child(
-		ds->reading, name, rank_of(ds, member->rank, member->mp), ret_error);
+	struct fsdp_child *child = fsdp_reading_add_child(ds->reading, name,
+		fsdp_deepspeed_rank_of(ds, member->rank, member->mp), ret_error);
 	char text[64];
 	if (child == NULL)
 		return false;
 	ds->present_count += member->is_optim;
 	if (!member->is_layer && !member->is_expert)
 		return true;
-	int size = member->is_layer
-			   ? snprintf(text, sizeof text, LAYER ".%u", member->layer)
-			   : snprintf(text, sizeof text, EXPERT);
+	int size = member->is_layer ? snprintf(text, sizeof text,
+					      FSDP_DEEPSPEED_LAYER ".%u", member->layer)
+				    : snprintf(text, sizeof text, FSDP_DEEPSPEED_EXPERT);
 	child->below = fsdp_arena_copy(arena, fsdp_span(text, (size_t)size));
 	return child->below.data != NULL || fsdp_arena_fail(arena, ret_error);
 }
 
-static bool read_tag(struct deepspeed *ds, const struct fsdp_folder *folder,
+static bool read_tag(struct fsdp_deepspeed *ds, const struct fsdp_folder *folder,
 	struct fsdp_error **ret_error)
 {
 	struct member member;
@@ -479,8 +367,8 @@ static bool read_tag(struct deepspeed *ds, const struct fsdp_folder *folder,
 static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	struct fsdp_error **ret_error)
 {
-	struct deepspeed *ds =
-		fsdp_arena_take(reading->scratch, sizeof *ds, _Alignof(struct deepspeed));
+	struct fsdp_deepspeed *ds = fsdp_arena_take(
+		reading->scratch, sizeof *ds, _Alignof(struct fsdp_deepspeed));
 	if (ds == NULL)
 		return fsdp_arena_fail(reading->scratch, ret_error);
 	ds->reading = reading;
@@ -495,7 +383,8 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 /* ---- what the files said ---- */
 
 /* The name in the index below its rank; FSDP_NONE: memory ended. */
-static uint32_t index_stored(struct deepspeed *ds, const struct stored *stored)
+static uint32_t index_stored(
+	struct fsdp_deepspeed *ds, const struct fsdp_deepspeed_stored *stored)
 {
 	struct fsdp_arena *scratch = ds->reading->scratch;
 	char text[16];
@@ -507,7 +396,7 @@ static uint32_t index_stored(struct deepspeed *ds, const struct stored *stored)
 				   : FSDP_NONE;
 }
 
-static bool make_index(struct deepspeed *ds, struct fsdp_error **ret_error)
+static bool make_index(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
 {
 	struct fsdp_arena *scratch = ds->reading->scratch;
 	size_t room = 2 * ds->stored_count + 2;
@@ -515,7 +404,7 @@ static bool make_index(struct deepspeed *ds, struct fsdp_error **ret_error)
 	if (ds->indexed == NULL || !fsdp_names_init(&ds->index, scratch))
 		return fsdp_arena_fail(scratch, ret_error);
 	for (size_t i = 0; i < ds->stored_count; i++) {
-		const struct stored *stored = &ds->stored[i];
+		const struct fsdp_deepspeed_stored *stored = &ds->stored[i];
 		if (!stored->has_piece)
 			continue;
 		uint32_t id = index_stored(ds, stored);
@@ -528,7 +417,7 @@ static bool make_index(struct deepspeed *ds, struct fsdp_error **ret_error)
 }
 
 /* A counting sort by slices; what has no rank lies in none. */
-static bool sort_stored(struct deepspeed *ds, struct fsdp_error **ret_error)
+static bool sort_stored(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
 {
 	struct fsdp_arena *scratch = ds->reading->scratch;
 	ds->by_slice = fsdp_arena_take(
@@ -539,11 +428,12 @@ static bool sort_stored(struct deepspeed *ds, struct fsdp_error **ret_error)
 		return fsdp_arena_fail(scratch, ret_error);
 	for (size_t pass = 0; pass < 2; pass++) {
 		for (size_t i = 0; i < ds->stored_count; i++) {
-			const struct stored *stored = &ds->stored[i];
+			const struct fsdp_deepspeed_stored *stored = &ds->stored[i];
 			if (!stored->has_piece || stored->piece.rank == FSDP_NONE)
 				continue;
-			size_t *place =
-				&ds->stored_begin[slice_of(ds, stored->piece.rank) + 1];
+			size_t *place = &ds->stored_begin[fsdp_deepspeed_slice_of(ds,
+								  stored->piece.rank) +
+							  1];
 			if (pass == 0)
 				place[1]++;
 			else
@@ -555,7 +445,7 @@ static bool sort_stored(struct deepspeed *ds, struct fsdp_error **ret_error)
 	return true;
 }
 
-static bool take_stored(struct deepspeed *ds, struct fsdp_error **ret_error)
+static bool take_stored(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = ds->reading->model;
 	struct fsdp_arena *scratch = ds->reading->scratch;
@@ -564,7 +454,7 @@ static bool take_stored(struct deepspeed *ds, struct fsdp_error **ret_error)
 	if (ds->stored == NULL)
 		return fsdp_arena_fail(scratch, ret_error);
 	for (size_t i = 0; i < count; i++) {
-		struct stored *stored = &ds->stored[i];
+		struct fsdp_deepspeed_stored *stored = &ds->stored[i];
 		stored->tensor = *(const struct fsdp_tensor_record *)fsdp_vec_at(
 			&model->tensors, ds->first_tensor + i);
 		stored->has_piece = stored->tensor.piece_count == 1;
@@ -588,9 +478,10 @@ static bool take_index(struct fsdp_span *rest, uint32_t *ret_index)
 	size_t at = 0;
 	uint32_t index = 0;
 	while (at < rest->size && rest->data[at] >= '0' && rest->data[at] <= '9' &&
-		index < GROUPS_MAX)
+		index < FSDP_MAPPING_GROUPS)
 		index = index * 10 + (rest->data[at++] - '0');
-	if (at == 0 || index >= GROUPS_MAX || (at < rest->size && rest->data[at] != '.'))
+	if (at == 0 || index >= FSDP_MAPPING_GROUPS ||
+		(at < rest->size && rest->data[at] != '.'))
 		return false;
 	at += at < rest->size;
 	*rest = fsdp_span(rest->data + at, rest->size - at);
@@ -598,13 +489,14 @@ static bool take_index(struct fsdp_span *rest, uint32_t *ret_index)
 	return true;
 }
 
-static bool add_parameter(struct deepspeed *ds, struct fsdp_span fqn, uint32_t group,
+static bool add_parameter(struct fsdp_deepspeed *ds, struct fsdp_span fqn, uint32_t group,
 	const struct fsdp_value_record *value, bool frozen, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = ds->reading->model;
 	int64_t shape[FSDP_DIMS_MAX];
 	const struct fsdp_token *tokens = value->tokens;
-	struct parameter *parameter = &ds->slice.parameters[ds->slice.parameter_count];
+	struct fsdp_deepspeed_parameter *parameter =
+		&ds->slice.parameters[ds->slice.parameter_count];
 	if (value->token_count == 0 || tokens[0].kind != FSDP_TOKEN_TUPLE ||
 		tokens[0].count > FSDP_DIMS_MAX ||
 		value->token_count != tokens[0].count + 1)
@@ -614,7 +506,7 @@ static bool add_parameter(struct deepspeed *ds, struct fsdp_span fqn, uint32_t g
 		shape[i] = tokens[i + 1].kind == FSDP_TOKEN_INTEGER
 				   ? tokens[i + 1].integer
 				   : -1;
-	*parameter = (struct parameter){
+	*parameter = (struct fsdp_deepspeed_parameter){
 		.fqn = fqn,
 		.dims = (uint8_t)dims,
 		.group = group,
@@ -640,22 +532,22 @@ static bool is_listed(
 
 /* Where parameters begin in their groups, and how long those are. A sum that no file
  * could hold ends up beyond every part. */
-static void measure_groups(struct deepspeed *ds)
+static void measure_groups(struct fsdp_deepspeed *ds)
 {
 	for (size_t i = 0; i < ds->slice.parameter_count; i++) {
-		struct parameter *parameter = &ds->slice.parameters[i];
+		struct fsdp_deepspeed_parameter *parameter = &ds->slice.parameters[i];
 		uint64_t *length = &ds->slice.lengths[parameter->group];
 		parameter->begin = *length;
 		if (!parameter->frozen &&
 			(!fsdp_add(*length, parameter->numel + parameter->padding,
 				 length) ||
-				*length > LENGTH_MAX))
-			*length = LENGTH_MAX;
+				*length > FSDP_MAPPING_MAX))
+			*length = FSDP_MAPPING_MAX;
 	}
 }
 
 /* What is the same for all slices. */
-static void take_common(struct deepspeed *ds, const struct said *said)
+static void take_common(struct fsdp_deepspeed *ds, const struct fsdp_deepspeed_said *said)
 {
 	const struct fsdp_token *token = said->value.tokens;
 	if (said->value.token_count != 1)
@@ -678,7 +570,7 @@ static void take_common(struct deepspeed *ds, const struct said *said)
 static bool is_shown(struct fsdp_span name)
 {
 	static const char *const others[] = { "param_shapes.", "frozen_param_shapes.",
-		MAPPINGS, LAYER ".", EXPERT "." };
+		MAPPINGS, FSDP_DEEPSPEED_LAYER ".", FSDP_DEEPSPEED_EXPERT "." };
 	struct fsdp_span rest;
 	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
 		if (fsdp_span_behind(name, others[i], &rest))
@@ -687,7 +579,8 @@ static bool is_shown(struct fsdp_span name)
 }
 
 /* What the first data rank of a slice said, in order of slices. */
-static bool sort_said(struct deepspeed *ds, size_t count, struct fsdp_error **ret_error)
+static bool sort_said(
+	struct fsdp_deepspeed *ds, size_t count, struct fsdp_error **ret_error)
 {
 	const struct fsdp_model *model = ds->reading->model;
 	struct fsdp_arena *scratch = ds->reading->scratch;
@@ -701,14 +594,16 @@ static bool sort_said(struct deepspeed *ds, size_t count, struct fsdp_error **re
 			const struct fsdp_value_record *value =
 				fsdp_vec_at(&model->values, ds->first_value + i);
 			if (value->rank == FSDP_NONE ||
-				data_rank_of(ds, value->rank) != 0)
+				fsdp_deepspeed_data_rank_of(ds, value->rank) != 0)
 				continue;
-			size_t *place = &ds->said_begin[slice_of(ds, value->rank) + 1];
+			size_t *place =
+				&ds->said_begin[fsdp_deepspeed_slice_of(ds, value->rank) +
+						1];
 			if (pass == 0) {
 				place[1]++;
 				continue;
 			}
-			struct said *said = &ds->said[(*place)++];
+			struct fsdp_deepspeed_said *said = &ds->said[(*place)++];
 			said->value = *value;
 			said->name = fsdp_model_name(model, value->raw_name, scratch);
 			if (said->name.data == NULL)
@@ -722,7 +617,7 @@ static bool sort_said(struct deepspeed *ds, size_t count, struct fsdp_error **re
 
 /* Every rank's file tells of its own part. */
 static bool take_mappings(
-	struct deepspeed *ds, size_t count, struct fsdp_error **ret_error)
+	struct fsdp_deepspeed *ds, size_t count, struct fsdp_error **ret_error)
 {
 	const struct fsdp_model *model = ds->reading->model;
 	struct fsdp_arena *scratch = ds->reading->scratch;
@@ -736,8 +631,8 @@ static bool take_mappings(
 		struct fsdp_span name = fsdp_model_name(model, value->raw_name, scratch);
 		if (name.data == NULL)
 			return fsdp_arena_fail(scratch, ret_error);
-		mapping.rank = data_rank_of(ds, value->rank);
-		mapping.slice = slice_of(ds, value->rank);
+		mapping.rank = fsdp_deepspeed_data_rank_of(ds, value->rank);
+		mapping.slice = fsdp_deepspeed_slice_of(ds, value->rank);
 		if (fsdp_span_behind(name, MAPPINGS, &mapping.fqn) &&
 			take_index(&mapping.fqn, &mapping.group) &&
 			!fsdp_mappings_add(&ds->mappings, &mapping, ret_error))
@@ -747,14 +642,14 @@ static bool take_mappings(
 }
 
 /* Values of the first rank stay; what becomes tensors goes. */
-static bool take_values(struct deepspeed *ds, struct fsdp_error **ret_error)
+static bool take_values(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = ds->reading->model;
 	size_t count = model->values.count - ds->first_value, kept = ds->first_value;
 	if (!sort_said(ds, count, ret_error) || !take_mappings(ds, count, ret_error))
 		return false;
 	for (size_t i = ds->said_begin[0]; i < ds->said_begin[1]; i++) {
-		const struct said *said = &ds->said[i];
+		const struct fsdp_deepspeed_said *said = &ds->said[i];
 		struct fsdp_span rest;
 		take_common(ds, said);
 		if (fsdp_span_behind(said->name, "universal_checkpoint_info.", &rest))
@@ -767,24 +662,24 @@ static bool take_values(struct deepspeed *ds, struct fsdp_error **ret_error)
 	ds->world_size = ds->optim_files;
 	/* Files of the last ranks may be missing: where the others begin they decide. */
 	if (ds->optim_files != 0 && ds->data_ranks > (int64_t)ds->optim_files &&
-		ds->data_ranks < RANKS_MAX)
+		ds->data_ranks < FSDP_DEEPSPEED_RANKS_MAX)
 		ds->world_size = (uint32_t)ds->data_ranks;
 	return true;
 }
 
 /* In which stage of a pipeline a layer lies tells the names of its parameters. */
-static void note_stage(struct deepspeed *ds, struct fsdp_span fqn)
+static void note_stage(struct fsdp_deepspeed *ds, struct fsdp_span fqn)
 {
 	uint32_t layer;
-	if (take_index(&fqn, &layer) && layer < LAYERS_MAX)
+	if (take_index(&fqn, &layer) && layer < FSDP_DEEPSPEED_LAYERS_MAX)
 		ds->stage_of[layer] = ds->slice_index / ds->tensor_ranks + 1;
 }
 
-static bool take_shape(
-	struct deepspeed *ds, const struct said *said, struct fsdp_error **ret_error)
+static bool take_shape(struct fsdp_deepspeed *ds, const struct fsdp_deepspeed_said *said,
+	struct fsdp_error **ret_error)
 {
 	const struct fsdp_token *token = said->value.tokens;
-	struct slice *slice = &ds->slice;
+	struct fsdp_deepspeed_slice *slice = &ds->slice;
 	struct fsdp_span rest;
 	uint32_t group = 0;
 	if (fsdp_span_behind(said->name, "param_shapes.", &rest)) {
@@ -805,15 +700,15 @@ static bool take_shape(
 	if (fsdp_span_behind(said->name, "shared_params.", &rest) &&
 		token->kind == FSDP_TOKEN_TEXT)
 		slice->shared[slice->shared_count++] =
-			(struct shared){ rest, token->text };
+			(struct fsdp_deepspeed_shared){ rest, token->text };
 	return true;
 }
 
 /* Elements of padding behind each parameter of ZeRO 1 and 2, where they are recorded;
  * over how many ranks a group is cut. */
-static void take_number(struct deepspeed *ds, const struct said *said)
+static void take_number(struct fsdp_deepspeed *ds, const struct fsdp_deepspeed_said *said)
 {
-	struct slice *slice = &ds->slice;
+	struct fsdp_deepspeed_slice *slice = &ds->slice;
 	struct fsdp_span rest;
 	uint32_t group, index;
 	const struct fsdp_token *token = said->value.tokens;
@@ -836,7 +731,7 @@ static void take_number(struct deepspeed *ds, const struct said *said)
 }
 
 static bool begin_slice(
-	struct deepspeed *ds, uint32_t index, struct fsdp_error **ret_error)
+	struct fsdp_deepspeed *ds, uint32_t index, struct fsdp_error **ret_error)
 {
 	struct fsdp_arena *scratch = ds->reading->scratch;
 	size_t begin = ds->said_begin[index], end = ds->said_begin[index + 1];
@@ -863,14 +758,14 @@ static bool begin_slice(
 
 /* What the optimizer keeps of parameters: as the first rank that has a file has it of the
  * first group. */
-static void find_states(struct deepspeed *ds, const char *prefix)
+static void find_states(struct fsdp_deepspeed *ds, const char *prefix)
 {
 	struct fsdp_span rest;
 	uint32_t group, first = FSDP_NONE;
 	size_t end = ds->stored_begin[ds->slice_index + 1];
 	for (size_t i = ds->stored_begin[ds->slice_index];
-		i < end && ds->slice.state_count < STATES_MAX; i++) {
-		const struct stored *stored = &ds->stored[ds->by_slice[i]];
+		i < end && ds->slice.state_count < FSDP_DEEPSPEED_STATES_MAX; i++) {
+		const struct fsdp_deepspeed_stored *stored = &ds->stored[ds->by_slice[i]];
 		uint32_t rank = stored->piece.rank;
 		if (!stored->has_piece || (first != FSDP_NONE && rank != first) ||
 			stored->tensor.dims != 1 ||
@@ -884,8 +779,8 @@ static void find_states(struct deepspeed *ds, const char *prefix)
 
 /* ---- tensors out of runs ---- */
 
-static const struct stored *find_of_rank(
-	const struct deepspeed *ds, struct fsdp_span name, uint32_t rank)
+static const struct fsdp_deepspeed_stored *find_of_rank(
+	const struct fsdp_deepspeed *ds, struct fsdp_span name, uint32_t rank)
 {
 	char text[16];
 	int size = snprintf(text, sizeof text, "%u", rank);
@@ -897,35 +792,37 @@ static const struct stored *find_of_rank(
 }
 
 /* Of a rank of data parallelism, in the slice that is joined. */
-static const struct stored *find_stored(
-	const struct deepspeed *ds, struct fsdp_span name, uint32_t rank)
+static const struct fsdp_deepspeed_stored *find_stored(
+	const struct fsdp_deepspeed *ds, struct fsdp_span name, uint32_t rank)
 {
-	return find_of_rank(ds, name, rank_of(ds, rank, ds->slice_index));
+	return find_of_rank(ds, name, fsdp_deepspeed_rank_of(ds, rank, ds->slice_index));
 }
 
 /* A parameter's copy for training: of the first rank, or in the file of a layer, which
  * goes by the rank of tensor parallelism alone. */
-static const struct stored *find_copy(const struct deepspeed *ds, struct fsdp_span fqn)
+static const struct fsdp_deepspeed_stored *find_copy(
+	const struct fsdp_deepspeed *ds, struct fsdp_span fqn)
 {
-	static const char *const places[] = { "module.", LAYER "." };
+	static const char *const places[] = { "module.", FSDP_DEEPSPEED_LAYER "." };
 	uint32_t ranks[] = { ds->slice_index, ds->slice_index % ds->tensor_ranks };
-	const struct stored *found = NULL;
+	const struct fsdp_deepspeed_stored *found = NULL;
 	char name[512];
 	for (size_t i = 0; i < 2 && found == NULL; i++) {
 		int size = snprintf(name, sizeof name, "%s%.*s", places[i],
 			(int)fsdp_min(fqn.size, sizeof name), (const char *)fqn.data);
 		if ((size_t)size < sizeof name)
 			found = find_of_rank(ds, fsdp_span(name, (size_t)size),
-				rank_of(ds, 0, ranks[i]));
+				fsdp_deepspeed_rank_of(ds, 0, ranks[i]));
 	}
 	return found;
 }
 
 /* A flat buffer and nothing else: runs of it are counted from its first element. */
-static const struct stored *find_flat(
-	const struct deepspeed *ds, const char *name, uint32_t rank)
+static const struct fsdp_deepspeed_stored *find_flat(
+	const struct fsdp_deepspeed *ds, const char *name, uint32_t rank)
 {
-	const struct stored *stored = find_stored(ds, fsdp_span_text(name), rank);
+	const struct fsdp_deepspeed_stored *stored =
+		find_stored(ds, fsdp_span_text(name), rank);
 	return stored != NULL && stored->piece.box == FSDP_NONE &&
 			       stored->piece.strides == FSDP_NONE &&
 			       stored->tensor.dims == 1
@@ -933,9 +830,10 @@ static const struct stored *find_flat(
 		       : NULL;
 }
 
-static uint32_t add_tensor(struct deepspeed *ds, const char *prefix, struct fsdp_span fqn,
-	const char *suffix, const struct parameter *parameter, const struct stored *like,
-	int role, struct fsdp_error **ret_error)
+static uint32_t add_tensor(struct fsdp_deepspeed *ds, const char *prefix,
+	struct fsdp_span fqn, const char *suffix,
+	const struct fsdp_deepspeed_parameter *parameter,
+	const struct fsdp_deepspeed_stored *like, int role, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = ds->reading->model;
 	size_t before = strlen(prefix), after = strlen(suffix);
@@ -963,8 +861,9 @@ static uint32_t add_tensor(struct deepspeed *ds, const char *prefix, struct fsdp
 }
 
 /* `count` elements of a flat buffer from `at` on are the parameter's from `start` on. */
-static bool add_run(struct deepspeed *ds, uint32_t tensor, const struct stored *flat,
-	uint64_t start, uint64_t count, uint64_t at, struct fsdp_error **ret_error)
+static bool add_run(struct fsdp_deepspeed *ds, uint32_t tensor,
+	const struct fsdp_deepspeed_stored *flat, uint64_t start, uint64_t count,
+	uint64_t at, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = ds->reading->model;
 	int64_t run[3] = { (int64_t)start, (int64_t)count, (int64_t)at };
@@ -982,7 +881,7 @@ static bool add_run(struct deepspeed *ds, uint32_t tensor, const struct stored *
 
 /* Whether elements of the parameter are missing between two of its mappings, or before
  * the first: a file of that rank is not there. */
-static bool is_cut_off(const struct deepspeed *ds, const struct fsdp_mapping *before,
+static bool is_cut_off(const struct fsdp_deepspeed *ds, const struct fsdp_mapping *before,
 	const struct fsdp_mapping *mapping)
 {
 	if (before != NULL)
@@ -992,16 +891,17 @@ static bool is_cut_off(const struct deepspeed *ds, const struct fsdp_mapping *be
 }
 
 /* ZeRO 1 and 2, where the mappings say. */
-static bool add_mapped(struct deepspeed *ds, const struct parameter *parameter,
-	const char *flat_name, const char *prefix, const char *suffix, int role,
-	struct fsdp_error **ret_error)
+static bool add_mapped(struct fsdp_deepspeed *ds,
+	const struct fsdp_deepspeed_parameter *parameter, const char *flat_name,
+	const char *prefix, const char *suffix, int role, struct fsdp_error **ret_error)
 {
 	const struct fsdp_mapping *before = NULL, *mapping;
 	uint32_t tensor = FSDP_NONE;
 	uint64_t done = 0;
 	for (uint32_t id = parameter->mapping; id != 0; id = mapping->next) {
 		mapping = fsdp_mappings_at(&ds->mappings, id - 1);
-		const struct stored *flat = find_flat(ds, flat_name, mapping->rank);
+		const struct fsdp_deepspeed_stored *flat =
+			find_flat(ds, flat_name, mapping->rank);
 		uint64_t count = fsdp_min(mapping->numel, parameter->numel - done);
 		if (mapping->numel == 0)
 			continue;
@@ -1025,16 +925,16 @@ static bool add_mapped(struct deepspeed *ds, const struct parameter *parameter,
 }
 
 /* Elements of a group that a rank has. */
-static uint64_t part_of(const struct deepspeed *ds, uint32_t group)
+static uint64_t part_of(const struct fsdp_deepspeed *ds, uint32_t group)
 {
 	uint64_t world = ds->world_size, align = 2 * world;
 	return round_up(ds->slice.lengths[group], align) / world;
 }
 
 /* ZeRO 1 and 2. */
-static bool add_cut(struct deepspeed *ds, const struct parameter *parameter,
-	const char *flat_name, const char *prefix, const char *suffix, int role,
-	struct fsdp_error **ret_error)
+static bool add_cut(struct fsdp_deepspeed *ds,
+	const struct fsdp_deepspeed_parameter *parameter, const char *flat_name,
+	const char *prefix, const char *suffix, int role, struct fsdp_error **ret_error)
 {
 	uint64_t begin = parameter->begin, part = part_of(ds, parameter->group);
 	uint32_t tensor = FSDP_NONE;
@@ -1042,7 +942,7 @@ static bool add_cut(struct deepspeed *ds, const struct parameter *parameter,
 		return add_mapped(
 			ds, parameter, flat_name, prefix, suffix, role, ret_error);
 	for (uint32_t rank = 0; rank < ds->optim_files; rank++) {
-		const struct stored *flat = find_flat(ds, flat_name, rank);
+		const struct fsdp_deepspeed_stored *flat = find_flat(ds, flat_name, rank);
 		if (flat == NULL)
 			continue;
 		if (tensor == FSDP_NONE)
@@ -1062,9 +962,10 @@ static bool add_cut(struct deepspeed *ds, const struct parameter *parameter,
 
 /* ZeRO 3. `begin` is where its part begins in the stream of each rank; the name has a
  * place for the number of a flat group. */
-static bool add_part(struct deepspeed *ds, const struct parameter *parameter,
-	uint64_t begin, const char *flat_name, const char *state, const char *prefix,
-	int role, struct fsdp_error **ret_error)
+static bool add_part(struct fsdp_deepspeed *ds,
+	const struct fsdp_deepspeed_parameter *parameter, uint64_t begin,
+	const char *flat_name, const char *state, const char *prefix, int role,
+	struct fsdp_error **ret_error)
 {
 	uint64_t part = (parameter->numel + ds->world_size - 1) / ds->world_size;
 	uint32_t tensor = FSDP_NONE;
@@ -1072,9 +973,10 @@ static bool add_part(struct deepspeed *ds, const struct parameter *parameter,
 	for (uint32_t rank = 0; rank < ds->optim_files; rank++) {
 		uint64_t first = fsdp_min(rank * part, parameter->numel);
 		uint64_t own = fsdp_min(part, parameter->numel - first), done = 0, at = 0;
-		for (uint32_t group = 0; group < GROUPS_MAX; group++) {
+		for (uint32_t group = 0; group < FSDP_MAPPING_GROUPS; group++) {
 			snprintf(name, sizeof name, "%s%u%s", flat_name, group, state);
-			const struct stored *flat = find_flat(ds, name, rank);
+			const struct fsdp_deepspeed_stored *flat =
+				find_flat(ds, name, rank);
 			if (flat == NULL)
 				break;
 			if (tensor == FSDP_NONE)
@@ -1096,15 +998,10 @@ static bool add_part(struct deepspeed *ds, const struct parameter *parameter,
 	return true;
 }
 
-/* Groups of experts are cut over fewer ranks, and other ranks have other experts. */
-static bool is_apart(const struct deepspeed *ds, uint32_t group)
-{
-	return ds->slice.counts[group] != 0 && ds->slice.counts[group] != ds->world_size;
-}
-
 /* The tensor as it is stored, under a name. */
-static uint32_t add_stored(struct deepspeed *ds, struct fsdp_span name,
-	const struct stored *stored, int role, struct fsdp_error **ret_error)
+static uint32_t add_stored(struct fsdp_deepspeed *ds, struct fsdp_span name,
+	const struct fsdp_deepspeed_stored *stored, int role,
+	struct fsdp_error **ret_error)
 {
 	struct fsdp_piece_record piece = stored->piece;
 	piece.tensor = add_tensor(ds, "", name, "", NULL, stored, role, ret_error);
@@ -1114,19 +1011,20 @@ static uint32_t add_stored(struct deepspeed *ds, struct fsdp_span name,
 	return piece.tensor;
 }
 
-static bool join_cut(struct deepspeed *ds, struct fsdp_error **ret_error)
+static bool join_cut(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
 {
 	for (size_t i = 0; i < ds->slice.parameter_count; i++) {
-		const struct parameter *parameter = &ds->slice.parameters[i];
+		const struct fsdp_deepspeed_parameter *parameter =
+			&ds->slice.parameters[i];
 		char name[256], suffix[128];
-		if (parameter->frozen || is_apart(ds, parameter->group))
+		if (parameter->frozen || fsdp_deepspeed_is_apart(ds, parameter->group))
 			continue;
-		snprintf(name, sizeof name, GROUPS "%u", parameter->group);
+		snprintf(name, sizeof name, FSDP_ZERO_GROUPS "%u", parameter->group);
 		if (!add_cut(ds, parameter, name, "", "", FSDP_ROLE_PARAM, ret_error))
 			return false;
 		for (size_t k = 0; k < ds->slice.state_count; k++) {
-			snprintf(name, sizeof name, STATES "%u.%s", parameter->group,
-				ds->slice.states[k]);
+			snprintf(name, sizeof name, FSDP_ZERO_STATES "%u.%s",
+				parameter->group, ds->slice.states[k]);
 			snprintf(suffix, sizeof suffix, ".%s", ds->slice.states[k]);
 			if (!add_cut(ds, parameter, name, "state.", suffix,
 				    FSDP_ROLE_OPTIM, ret_error))
@@ -1136,21 +1034,22 @@ static bool join_cut(struct deepspeed *ds, struct fsdp_error **ret_error)
 	return true;
 }
 
-static bool join_parts(struct deepspeed *ds, struct fsdp_error **ret_error)
+static bool join_parts(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
 {
 	uint64_t begin = 0;
 	for (size_t i = 0; i < ds->slice.parameter_count; i++) {
-		const struct parameter *parameter = &ds->slice.parameters[i];
+		const struct fsdp_deepspeed_parameter *parameter =
+			&ds->slice.parameters[i];
 		char suffix[128];
 		if (parameter->frozen)
 			continue;
-		if (!add_part(ds, parameter, begin, GROUPS_3, "", "", FSDP_ROLE_PARAM,
-			    ret_error))
+		if (!add_part(ds, parameter, begin, FSDP_ZERO_GROUPS_3, "", "",
+			    FSDP_ROLE_PARAM, ret_error))
 			return false;
 		for (size_t k = 0; k < ds->slice.state_count; k++) {
 			snprintf(suffix, sizeof suffix, ".%s", ds->slice.states[k]);
-			if (!add_part(ds, parameter, begin, STATES_3, suffix, "state.",
-				    FSDP_ROLE_OPTIM, ret_error))
+			if (!add_part(ds, parameter, begin, FSDP_ZERO_STATES_3, suffix,
+				    "state.", FSDP_ROLE_OPTIM, ret_error))
 				return false;
 		}
 		begin += (parameter->numel + ds->world_size - 1) / ds->world_size;
@@ -1159,13 +1058,13 @@ static bool join_parts(struct deepspeed *ds, struct fsdp_error **ret_error)
 }
 
 /* Before ZeRO 3 the first rank has those that are not trained, whole. */
-static bool add_frozen(struct deepspeed *ds, struct fsdp_error **ret_error)
+static bool add_frozen(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
 {
 	size_t end = ds->stored_begin[ds->slice_index + 1];
 	for (size_t i = ds->stored_begin[ds->slice_index]; i < end; i++) {
-		const struct stored *stored = &ds->stored[ds->by_slice[i]];
+		const struct fsdp_deepspeed_stored *stored = &ds->stored[ds->by_slice[i]];
 		struct fsdp_span fqn;
-		if (data_rank_of(ds, stored->piece.rank) == 0 &&
+		if (fsdp_deepspeed_data_rank_of(ds, stored->piece.rank) == 0 &&
 			fsdp_span_behind(stored->name, "frozen_param_fragments.", &fqn) &&
 			add_stored(ds, fqn, stored, FSDP_ROLE_PARAM, ret_error) ==
 				FSDP_NONE)
@@ -1175,10 +1074,11 @@ static bool add_frozen(struct deepspeed *ds, struct fsdp_error **ret_error)
 }
 
 /* ZeRO 3 cuts parameters that are not trained too, in files of their own. */
-static bool join_frozen(struct deepspeed *ds, struct fsdp_error **ret_error)
+static bool join_frozen(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
 {
 	for (size_t i = 0; i < ds->slice.parameter_count; i++) {
-		const struct parameter *parameter = &ds->slice.parameters[i];
+		const struct fsdp_deepspeed_parameter *parameter =
+			&ds->slice.parameters[i];
 		uint64_t part = (parameter->numel + ds->world_size - 1) /
 				(ds->world_size != 0 ? ds->world_size : 1);
 		uint32_t tensor = FSDP_NONE;
@@ -1188,7 +1088,8 @@ static bool join_frozen(struct deepspeed *ds, struct fsdp_error **ret_error)
 		snprintf(name, sizeof name, "frozen_param_fragments.%.*s",
 			(int)parameter->fqn.size, (const char *)parameter->fqn.data);
 		for (uint32_t rank = 0; rank < ds->optim_files; rank++) {
-			const struct stored *flat = find_flat(ds, name, rank);
+			const struct fsdp_deepspeed_stored *flat =
+				find_flat(ds, name, rank);
 			uint64_t first = fsdp_min(rank * part, parameter->numel);
 			if (flat == NULL)
 				continue;
@@ -1206,11 +1107,12 @@ static bool join_frozen(struct deepspeed *ds, struct fsdp_error **ret_error)
 }
 
 /* A second name for a tensor: the same pieces. */
-static bool add_alias(struct deepspeed *ds, struct fsdp_span alias, uint32_t target,
+static bool add_alias(struct fsdp_deepspeed *ds, struct fsdp_span alias, uint32_t target,
 	struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = ds->reading->model;
-	const struct stored like = { .tensor = *fsdp_model_tensor(model, target) };
+	const struct fsdp_deepspeed_stored like = { .tensor = *fsdp_model_tensor(
+							    model, target) };
 	uint32_t tensor =
 		add_tensor(ds, "", alias, "", NULL, &like, like.tensor.role, ret_error);
 	if (tensor == FSDP_NONE)
@@ -1227,7 +1129,7 @@ static bool add_alias(struct deepspeed *ds, struct fsdp_span alias, uint32_t tar
 }
 
 /* Parameters with two names are stored under one of them. */
-static bool join_shared(struct deepspeed *ds, struct fsdp_error **ret_error)
+static bool join_shared(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = ds->reading->model;
 	size_t names = model->names.list.count;
@@ -1258,14 +1160,14 @@ enum place {
 	PLACE_OTHER
 };
 
-static enum place place_of(const struct deepspeed *ds, const struct stored *stored,
-	struct fsdp_span *ret_name)
+static enum place place_of(const struct fsdp_deepspeed *ds,
+	const struct fsdp_deepspeed_stored *stored, struct fsdp_span *ret_name)
 {
 	struct fsdp_span rest;
 	uint32_t group;
 	*ret_name = stored->name;
-	if (fsdp_span_behind(stored->name, LAYER ".", &rest) ||
-		fsdp_span_behind(stored->name, EXPERT ".", &rest) ||
+	if (fsdp_span_behind(stored->name, FSDP_DEEPSPEED_LAYER ".", &rest) ||
+		fsdp_span_behind(stored->name, FSDP_DEEPSPEED_EXPERT ".", &rest) ||
 		fsdp_span_behind(stored->name, "frozen_param_fragments.", &rest))
 		return PLACE_NONE;
 	if (fsdp_span_behind(stored->name, "module.", &rest)) {
@@ -1277,9 +1179,9 @@ static enum place place_of(const struct deepspeed *ds, const struct stored *stor
 	}
 	if (fsdp_span_behind(stored->name, "optimizer.", &rest))
 		return PLACE_OPTIM;
-	if ((fsdp_span_behind(stored->name, GROUPS, &rest) ||
-		    fsdp_span_behind(stored->name, STATES, &rest)) &&
-		take_index(&rest, &group) && is_apart(ds, group))
+	if ((fsdp_span_behind(stored->name, FSDP_ZERO_GROUPS, &rest) ||
+		    fsdp_span_behind(stored->name, FSDP_ZERO_STATES, &rest)) &&
+		take_index(&rest, &group) && fsdp_deepspeed_is_apart(ds, group))
 		return PLACE_APART;
 	return fsdp_span_behind(stored->name, "optimizer_state_dict.", &rest)
 		       ? PLACE_NONE
@@ -1287,12 +1189,14 @@ static enum place place_of(const struct deepspeed *ds, const struct stored *stor
 }
 
 /* Of ZeRO 3 each rank's file has all buffers. */
-static bool add_copies(struct deepspeed *ds, const struct stored *first, uint32_t tensor,
+static bool add_copies(struct fsdp_deepspeed *ds,
+	const struct fsdp_deepspeed_stored *first, uint32_t tensor,
 	struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = ds->reading->model;
 	for (uint32_t rank = 1; rank < ds->data_files; rank++) {
-		const struct stored *stored = find_stored(ds, first->name, rank);
+		const struct fsdp_deepspeed_stored *stored =
+			find_stored(ds, first->name, rank);
 		if (stored == NULL || stored->tensor.dtype != first->tensor.dtype ||
 			stored->tensor.dims != first->tensor.dims ||
 			memcmp(fsdp_model_ints(model, stored->tensor.shape),
@@ -1310,7 +1214,7 @@ static bool add_copies(struct deepspeed *ds, const struct stored *first, uint32_
 /* Buffers are whole; without ZeRO so is everything. With it the other weights are copies
  * in the dtype of training, or placeholders. What the user kept besides is each rank's
  * own. */
-static bool add_module(struct deepspeed *ds, struct fsdp_error **ret_error)
+static bool add_module(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
 {
 	static const int roles[] = {
 		[PLACE_BUFFER] = FSDP_ROLE_BUFFER,
@@ -1320,10 +1224,10 @@ static bool add_module(struct deepspeed *ds, struct fsdp_error **ret_error)
 	};
 	size_t end = ds->stored_begin[ds->slice_index + 1];
 	for (size_t i = ds->stored_begin[ds->slice_index]; i < end; i++) {
-		const struct stored *stored = &ds->stored[ds->by_slice[i]];
+		const struct fsdp_deepspeed_stored *stored = &ds->stored[ds->by_slice[i]];
 		struct fsdp_span name;
 		enum place place = place_of(ds, stored, &name);
-		bool first = data_rank_of(ds, stored->piece.rank) == 0;
+		bool first = fsdp_deepspeed_data_rank_of(ds, stored->piece.rank) == 0;
 		bool model = place == PLACE_MODULE || place == PLACE_BUFFER;
 		if (place == PLACE_NONE || (model && !first))
 			continue;
@@ -1345,8 +1249,8 @@ static bool add_module(struct deepspeed *ds, struct fsdp_error **ret_error)
 }
 
 /* Whose the file of an expert is no name says. */
-static bool add_expert(struct deepspeed *ds, struct stored *stored, struct fsdp_span name,
-	struct fsdp_error **ret_error)
+static bool add_expert(struct fsdp_deepspeed *ds, struct fsdp_deepspeed_stored *stored,
+	struct fsdp_span name, struct fsdp_error **ret_error)
 {
 	if (ds->model_ranks == 1)
 		stored->piece.rank = FSDP_NONE;
@@ -1355,17 +1259,18 @@ static bool add_expert(struct deepspeed *ds, struct stored *stored, struct fsdp_
 
 /* A layer's file tells the tensor-parallel rank; which stage it is of tell the names of
  * the masters. Where there are masters, these are the copies of training. */
-static bool add_layer(struct deepspeed *ds, struct stored *stored, struct fsdp_span name,
-	struct fsdp_error **ret_error)
+static bool add_layer(struct fsdp_deepspeed *ds, struct fsdp_deepspeed_stored *stored,
+	struct fsdp_span name, struct fsdp_error **ret_error)
 {
 	struct fsdp_span rest = name;
 	uint32_t layer = 0, part = stored->piece.rank % ds->tensor_ranks;
 	bool copy = ds->world_size != 0;
-	uint32_t stage =
-		take_index(&rest, &layer) && layer < LAYERS_MAX ? ds->stage_of[layer] : 0;
+	uint32_t stage = take_index(&rest, &layer) && layer < FSDP_DEEPSPEED_LAYERS_MAX
+				 ? ds->stage_of[layer]
+				 : 0;
 	if (stage != 0)
-		stored->piece.rank =
-			rank_of(ds, 0, (stage - 1) * ds->tensor_ranks + part);
+		stored->piece.rank = fsdp_deepspeed_rank_of(
+			ds, 0, (stage - 1) * ds->tensor_ranks + part);
 	else if (ds->tensor_ranks == 1)
 		stored->piece.rank = FSDP_NONE;
 	stored->piece.tensor = add_tensor(ds, copy ? "module." : "", name, "", NULL,
@@ -1376,17 +1281,17 @@ static bool add_layer(struct deepspeed *ds, struct stored *stored, struct fsdp_s
 }
 
 /* Layers of a pipeline and experts: files of nothing but their tensors. */
-static bool add_parts(struct deepspeed *ds, struct fsdp_error **ret_error)
+static bool add_parts(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
 {
 	for (size_t i = 0; i < ds->stored_count; i++) {
-		struct stored *stored = &ds->stored[i];
+		struct fsdp_deepspeed_stored *stored = &ds->stored[i];
 		struct fsdp_span name;
 		if (!stored->has_piece)
 			continue;
-		if (fsdp_span_behind(stored->name, EXPERT ".", &name) &&
+		if (fsdp_span_behind(stored->name, FSDP_DEEPSPEED_EXPERT ".", &name) &&
 			!add_expert(ds, stored, name, ret_error))
 			return false;
-		if (fsdp_span_behind(stored->name, LAYER ".", &name) &&
+		if (fsdp_span_behind(stored->name, FSDP_DEEPSPEED_LAYER ".", &name) &&
 			!add_layer(ds, stored, name, ret_error))
 			return false;
 	}
@@ -1394,7 +1299,7 @@ static bool add_parts(struct deepspeed *ds, struct fsdp_error **ret_error)
 }
 
 /* Why slices are listed as each rank's own. */
-static const char *why_apart(const struct deepspeed *ds, char *text, size_t size)
+static const char *why_apart(const struct fsdp_deepspeed *ds, char *text, size_t size)
 {
 	const struct fsdp_slicing *slicing = &ds->slicing;
 	if (!slicing->told)
@@ -1411,7 +1316,7 @@ static const char *why_apart(const struct deepspeed *ds, char *text, size_t size
 }
 
 /* Slices of one parameter have one name. */
-static bool mark_slices(struct deepspeed *ds, struct fsdp_error **ret_error)
+static bool mark_slices(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = ds->reading->model;
 	uint32_t *counts = fsdp_arena_take(ds->reading->scratch,
@@ -1472,11 +1377,12 @@ static bool split_path(
 }
 
 /* The parameter that a bare list of elements is of; NULL: it has a shape of its own. */
-static const struct parameter *shape_of(struct deepspeed *ds,
-	const struct fsdp_names *names, struct fsdp_span fqn, const struct stored *stored)
+static const struct fsdp_deepspeed_parameter *shape_of(struct fsdp_deepspeed *ds,
+	const struct fsdp_names *names, struct fsdp_span fqn,
+	const struct fsdp_deepspeed_stored *stored)
 {
 	uint32_t id = fsdp_names_find_child(names, 0, fqn);
-	const struct parameter *parameter =
+	const struct fsdp_deepspeed_parameter *parameter =
 		id != FSDP_NONE && id <= ds->slice.parameter_count
 			? &ds->slice.parameters[id - 1]
 			: NULL;
@@ -1494,41 +1400,42 @@ struct held {
 	struct fsdp_names names;
 };
 
-/* A state's number; STATES_MAX: there are too many. */
-static size_t number_state(struct deepspeed *ds, struct fsdp_span state)
+/* A state's number; FSDP_DEEPSPEED_STATES_MAX: there are too many. */
+static size_t number_state(struct fsdp_deepspeed *ds, struct fsdp_span state)
 {
-	struct slice *slice = &ds->slice;
+	struct fsdp_deepspeed_slice *slice = &ds->slice;
 	size_t i = 0;
 	while (i < slice->state_count && !fsdp_span_is(state, slice->states[i]))
 		i++;
-	if (i == slice->state_count && i < STATES_MAX) {
+	if (i == slice->state_count && i < FSDP_DEEPSPEED_STATES_MAX) {
 		struct fsdp_span copy = fsdp_arena_copy(ds->reading->model->arena, state);
 		if (copy.data == NULL)
-			return STATES_MAX;
+			return FSDP_DEEPSPEED_STATES_MAX;
 		slice->states[slice->state_count++] = (const char *)copy.data;
 	}
 	return i;
 }
 
-static void hold(struct deepspeed *ds, struct held *held, struct fsdp_span fqn,
+static void hold(struct fsdp_deepspeed *ds, struct held *held, struct fsdp_span fqn,
 	struct fsdp_span state)
 {
 	uint32_t id = fsdp_names_find_child(&held->names, 0, fqn);
 	size_t number = number_state(ds, state);
-	if (id != FSDP_NONE && number < STATES_MAX)
+	if (id != FSDP_NONE && number < FSDP_DEEPSPEED_STATES_MAX)
 		held->states[id] |= UINT32_C(1) << number;
 }
 
 /* Each parameter has the same states as the others. */
 static bool judge_held(
-	struct deepspeed *ds, const struct held *held, struct fsdp_error **ret_error)
+	struct fsdp_deepspeed *ds, const struct held *held, struct fsdp_error **ret_error)
 {
 	struct fsdp_arena *arena = ds->reading->model->arena;
 	uint32_t all = 0;
 	for (uint32_t id = 1; id <= ds->slice.parameter_count; id++)
 		all |= held->states[id];
 	for (size_t i = 0; i < ds->slice.parameter_count; i++) {
-		const struct parameter *parameter = &ds->slice.parameters[i];
+		const struct fsdp_deepspeed_parameter *parameter =
+			&ds->slice.parameters[i];
 		uint32_t id = fsdp_names_find_child(&held->names, 0, parameter->fqn);
 		uint32_t lacks = id != FSDP_NONE ? all & ~held->states[id] : 0;
 		for (size_t k = 0; k < ds->slice.state_count && !parameter->frozen; k++) {
@@ -1551,8 +1458,9 @@ static bool judge_held(
 
 /* What param_shapes and the file say of a parameter. A vocabulary was padded, and slices
  * are smaller. */
-static void judge_shape(struct deepspeed *ds, const struct fsdp_names *names,
-	struct fsdp_span path, struct fsdp_span fqn, const struct stored *stored)
+static void judge_shape(struct fsdp_deepspeed *ds, const struct fsdp_names *names,
+	struct fsdp_span path, struct fsdp_span fqn,
+	const struct fsdp_deepspeed_stored *stored)
 {
 	uint32_t id = fsdp_names_find_child(names, 0, fqn);
 	if (id == FSDP_NONE || id > ds->slice.parameter_count || ds->slicing.told ||
@@ -1568,8 +1476,8 @@ static void judge_shape(struct deepspeed *ds, const struct fsdp_names *names,
 		(unsigned long long)ds->slice.parameters[id - 1].numel);
 }
 
-static bool add_universal(struct deepspeed *ds, struct held *held,
-	const struct stored *stored, struct fsdp_error **ret_error)
+static bool add_universal(struct fsdp_deepspeed *ds, struct held *held,
+	const struct fsdp_deepspeed_stored *stored, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = ds->reading->model;
 	struct fsdp_span fqn, state;
@@ -1597,19 +1505,20 @@ static bool add_universal(struct deepspeed *ds, struct held *held,
 }
 
 /* As the files say, else as their names do. */
-static void set_world(struct deepspeed *ds)
+static void set_world(struct fsdp_deepspeed *ds)
 {
 	uint32_t data = ds->data_files, model = ds->model_ranks;
-	if (ds->data_ranks > (int64_t)data && ds->data_ranks < RANKS_MAX)
+	if (ds->data_ranks > (int64_t)data && ds->data_ranks < FSDP_DEEPSPEED_RANKS_MAX)
 		data = (uint32_t)ds->data_ranks;
-	if (ds->slice_ranks > (int64_t)model && ds->slice_ranks < RANKS_MAX)
+	if (ds->slice_ranks > (int64_t)model &&
+		ds->slice_ranks < FSDP_DEEPSPEED_RANKS_MAX)
 		model = (uint32_t)ds->slice_ranks;
 	ds->reading->model->world_size = (uint64_t)data * model < FSDP_PATTERN_MAX
 						 ? data * model
 						 : FSDP_PATTERN_MAX;
 }
 
-static bool join_universal(struct deepspeed *ds, struct fsdp_error **ret_error)
+static bool join_universal(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
 {
 	struct fsdp_arena *scratch = ds->reading->scratch;
 	struct held held = { 0 };
@@ -1639,7 +1548,7 @@ static bool join_universal(struct deepspeed *ds, struct fsdp_error **ret_error)
 
 /* ---- the whole ---- */
 
-static void set_format(struct deepspeed *ds)
+static void set_format(struct fsdp_deepspeed *ds)
 {
 	static const char *const names[] = { "deepspeed-zero0", "deepspeed-zero1",
 		"deepspeed-zero2", "deepspeed-zero3" };
@@ -1658,15 +1567,17 @@ static void set_format(struct deepspeed *ds)
 }
 
 /* Elements of a flat buffer on all ranks; *ret_whole: none of them is missing. */
-static uint64_t sum_flats(const struct deepspeed *ds, const char *name, bool *ret_whole)
+static uint64_t sum_flats(
+	const struct fsdp_deepspeed *ds, const char *name, bool *ret_whole)
 {
 	uint64_t sum = 0;
 	*ret_whole = ds->optim_files == ds->world_size;
 	for (uint32_t rank = 0; rank < ds->optim_files; rank++) {
-		const struct stored *flat = find_flat(ds, name, rank);
+		const struct fsdp_deepspeed_stored *flat = find_flat(ds, name, rank);
 		*ret_whole &= flat != NULL;
 		if (flat != NULL)
-			sum += fsdp_min(flat->numel, LENGTH_MAX / RANKS_MAX);
+			sum += fsdp_min(
+				flat->numel, FSDP_MAPPING_MAX / FSDP_DEEPSPEED_RANKS_MAX);
 	}
 	return sum;
 }
@@ -1674,19 +1585,19 @@ static uint64_t sum_flats(const struct deepspeed *ds, const char *name, bool *re
 /* param_shapes say how long the flat buffers are. Where they are not, parameters may lie
  * elsewhere than they say: an alignment that nobody recorded. */
 static bool is_length_right(
-	const struct deepspeed *ds, uint32_t group, uint64_t *ret_found)
+	const struct fsdp_deepspeed *ds, uint32_t group, uint64_t *ret_found)
 {
 	uint64_t align = 2 * (uint64_t)ds->world_size;
 	bool whole;
 	char name[256];
-	snprintf(name, sizeof name, GROUPS "%u", group);
+	snprintf(name, sizeof name, FSDP_ZERO_GROUPS "%u", group);
 	*ret_found = sum_flats(ds, name, &whole);
 	return !whole ||
 	       round_up(*ret_found, align) == round_up(ds->slice.lengths[group], align);
 }
 
 /* The mapping of a rank that has elements, from this one on. */
-static uint32_t skip_empty(const struct deepspeed *ds, uint32_t id)
+static uint32_t skip_empty(const struct fsdp_deepspeed *ds, uint32_t id)
 {
 	while (id != 0 && fsdp_mappings_at(&ds->mappings, id - 1)->numel == 0)
 		id = fsdp_mappings_at(&ds->mappings, id - 1)->next;
@@ -1694,7 +1605,8 @@ static uint32_t skip_empty(const struct deepspeed *ds, uint32_t id)
 }
 
 /* Whether the mappings of a parameter are where param_shapes put it. */
-static bool is_followed(const struct deepspeed *ds, const struct parameter *parameter)
+static bool is_followed(
+	const struct fsdp_deepspeed *ds, const struct fsdp_deepspeed_parameter *parameter)
 {
 	uint64_t part = part_of(ds, parameter->group);
 	uint64_t end = parameter->begin + parameter->numel;
@@ -1719,13 +1631,15 @@ static bool is_followed(const struct deepspeed *ds, const struct parameter *para
 
 /* How many parameters of a group have mappings elsewhere. *ret_ordered: these lie in the
  * order of param_shapes, as they do with an alignment. */
-static size_t count_strays(const struct deepspeed *ds, uint32_t group, bool *ret_ordered)
+static size_t count_strays(
+	const struct fsdp_deepspeed *ds, uint32_t group, bool *ret_ordered)
 {
 	uint64_t rank = 0, start = 0;
 	size_t strays = 0;
 	*ret_ordered = true;
 	for (size_t i = 0; i < ds->slice.parameter_count; i++) {
-		const struct parameter *parameter = &ds->slice.parameters[i];
+		const struct fsdp_deepspeed_parameter *parameter =
+			&ds->slice.parameters[i];
 		if (parameter->frozen || parameter->group != group)
 			continue;
 		strays += !is_followed(ds, parameter);
@@ -1743,7 +1657,7 @@ static size_t count_strays(const struct deepspeed *ds, uint32_t group, bool *ret
 	return strays;
 }
 
-static size_t count_parameters(const struct deepspeed *ds, uint32_t group)
+static size_t count_parameters(const struct fsdp_deepspeed *ds, uint32_t group)
 {
 	size_t count = 0;
 	for (size_t i = 0; i < ds->slice.parameter_count; i++)
@@ -1752,11 +1666,11 @@ static size_t count_parameters(const struct deepspeed *ds, uint32_t group)
 	return count;
 }
 
-static void follow_mappings(struct deepspeed *ds, uint32_t group)
+static void follow_mappings(struct fsdp_deepspeed *ds, uint32_t group)
 {
 	size_t lost = 0;
 	for (size_t i = 0; i < ds->slice.parameter_count; i++) {
-		struct parameter *parameter = &ds->slice.parameters[i];
+		struct fsdp_deepspeed_parameter *parameter = &ds->slice.parameters[i];
 		if (parameter->frozen || parameter->group != group)
 			continue;
 		parameter->mapping =
@@ -1773,7 +1687,7 @@ static void follow_mappings(struct deepspeed *ds, uint32_t group)
 }
 
 /* Who tells where the parameters of a group of ZeRO 1 and 2 lie. */
-static void judge_group(struct deepspeed *ds, uint32_t group)
+static void judge_group(struct fsdp_deepspeed *ds, uint32_t group)
 {
 	bool right, ordered = true;
 	uint64_t found;
@@ -1795,30 +1709,32 @@ static void judge_group(struct deepspeed *ds, uint32_t group)
 			(unsigned long long)found);
 }
 
-static void judge_groups(struct deepspeed *ds)
+static void judge_groups(struct fsdp_deepspeed *ds)
 {
-	for (uint32_t group = 0; group < GROUPS_MAX; group++)
-		if (ds->slice.firsts[group] != 0 && !is_apart(ds, group))
+	for (uint32_t group = 0; group < FSDP_MAPPING_GROUPS; group++)
+		if (ds->slice.firsts[group] != 0 && !fsdp_deepspeed_is_apart(ds, group))
 			judge_group(ds, group);
 }
 
 /* The shape of a parameter that only the mappings name: that of its copy in the model,
  * unless it has fewer elements; else it is a list of them. */
-static bool add_named(struct deepspeed *ds, uint32_t id, struct fsdp_error **ret_error)
+static bool add_named(
+	struct fsdp_deepspeed *ds, uint32_t id, struct fsdp_error **ret_error)
 {
 	const struct fsdp_mapping *first = fsdp_mappings_at(&ds->mappings, id - 1);
-	struct parameter *parameter = &ds->slice.parameters[ds->slice.parameter_count];
-	*parameter = (struct parameter){
+	struct fsdp_deepspeed_parameter *parameter =
+		&ds->slice.parameters[ds->slice.parameter_count];
+	*parameter = (struct fsdp_deepspeed_parameter){
 		.fqn = first->fqn, .group = first->group, .mapping = id, .dims = 1
 	};
 	for (uint32_t k = id; k != 0; k = fsdp_mappings_at(&ds->mappings, k - 1)->next)
-		parameter->numel = fsdp_min(LENGTH_MAX,
+		parameter->numel = fsdp_min(FSDP_MAPPING_MAX,
 			parameter->numel + fsdp_mappings_at(&ds->mappings, k - 1)->numel);
 	int64_t numel = (int64_t)parameter->numel;
 	if (numel > INT64_MAX / 16)
 		return true;
 	ds->slice.parameter_count++;
-	const struct stored *copy = find_copy(ds, first->fqn);
+	const struct fsdp_deepspeed_stored *copy = find_copy(ds, first->fqn);
 	if (copy != NULL && copy->numel >= parameter->numel) {
 		parameter->numel = copy->numel;
 		parameter->shape = copy->tensor.shape;
@@ -1830,7 +1746,7 @@ static bool add_named(struct deepspeed *ds, uint32_t id, struct fsdp_error **ret
 }
 
 /* What param_shapes do not name but the mappings do. */
-static bool add_unnamed(struct deepspeed *ds, struct fsdp_error **ret_error)
+static bool add_unnamed(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
 {
 	size_t before = ds->slice.parameter_count;
 	bool usable = !ds->round_robin;
@@ -1840,7 +1756,7 @@ static bool add_unnamed(struct deepspeed *ds, struct fsdp_error **ret_error)
 		const struct fsdp_mapping *mapping =
 			fsdp_mappings_at(&ds->mappings, id - 1);
 		if (ds->slice.firsts[mapping->group] == 0 &&
-			!is_apart(ds, mapping->group) &&
+			!fsdp_deepspeed_is_apart(ds, mapping->group) &&
 			fsdp_mappings_find(&ds->mappings, mapping->group, mapping->fqn) ==
 				id &&
 			!add_named(ds, id, ret_error))
@@ -1856,7 +1772,7 @@ static bool add_unnamed(struct deepspeed *ds, struct fsdp_error **ret_error)
 }
 
 /* Flat buffers whose parameters nobody names stay what they are. */
-static void judge_named(struct deepspeed *ds, const char *flat_name)
+static void judge_named(struct fsdp_deepspeed *ds, const char *flat_name)
 {
 	bool named = false;
 	for (size_t i = 0; i < ds->slice.parameter_count; i++)
@@ -1873,18 +1789,18 @@ static void judge_named(struct deepspeed *ds, const char *flat_name)
 }
 
 static bool join_slice(
-	struct deepspeed *ds, uint32_t index, struct fsdp_error **ret_error)
+	struct fsdp_deepspeed *ds, uint32_t index, struct fsdp_error **ret_error)
 {
 	bool parts = ds->stage == 3;
 	if (!begin_slice(ds, index, ret_error))
 		return false;
-	find_states(ds, parts ? STATES_3 : STATES);
+	find_states(ds, parts ? FSDP_ZERO_STATES_3 : FSDP_ZERO_STATES);
 	if (!parts && ds->world_size != 0) {
 		judge_groups(ds);
 		if (!add_unnamed(ds, ret_error))
 			return false;
 	}
-	judge_named(ds, parts ? GROUPS_3 "0" : GROUPS "0");
+	judge_named(ds, parts ? FSDP_ZERO_GROUPS_3 "0" : FSDP_ZERO_GROUPS "0");
 	return (ds->world_size == 0 ||
 		       ((parts ? join_parts : join_cut)(ds, ret_error) &&
 			       (parts ? join_frozen : add_frozen)(ds, ret_error) &&
@@ -1892,7 +1808,7 @@ static bool join_slice(
 	       add_module(ds, ret_error);
 }
 
-static void judge(struct deepspeed *ds)
+static void judge(struct fsdp_deepspeed *ds)
 {
 	struct fsdp_findings *findings = &ds->reading->model->findings;
 	if (ds->present_count < (uint64_t)ds->world_size * ds->model_ranks)
@@ -1915,7 +1831,7 @@ static void judge(struct deepspeed *ds)
 
 static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 {
-	struct deepspeed *ds = reading->state;
+	struct fsdp_deepspeed *ds = reading->state;
 	if (ds->is_root)
 		return true;
 	if (!take_stored(ds, ret_error) || !take_values(ds, ret_error))

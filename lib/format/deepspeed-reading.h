@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_FORMAT_DEEPSPEED_READING_H
+#define FSDP_FORMAT_DEEPSPEED_READING_H
+
+#include "format/deepspeed-mappings.h"
+#include "format/deepspeed-slicing.h"
+
+/*
+ * A checkpoint of DeepSpeed while it is read: what the files of its reader share. The
+ * structs, and all that they point at, lie in the reading's scratch arena and go with it.
+ * Only what becomes part of the model is in the model's.
+ *
+ * A slice is what one rank of tensor or pipeline parallelism has (mp_rank). One is taken
+ * up at a time; within it ranks are those of data parallelism.
+ */
+
+/* What names of the optimizer's tensors begin with; then come the group, and of states a
+ * dot and the state. */
+#define FSDP_ZERO_STATES "optimizer_state_dict.base_optimizer_state.state."
+#define FSDP_ZERO_STATES_3 "optimizer_state_dict.optimizer_state_dict.state."
+#define FSDP_ZERO_GROUPS "optimizer_state_dict.single_partition_of_fp32_groups."
+#define FSDP_ZERO_GROUPS_3 "optimizer_state_dict.fp32_flat_groups."
+
+/* What tensors of files that hold only them are put below until they are joined. */
+#define FSDP_DEEPSPEED_LAYER "pipeline_layer"
+#define FSDP_DEEPSPEED_EXPERT "pipeline_expert"
+
+enum {
+	FSDP_DEEPSPEED_RANKS_MAX = 65536,
+	FSDP_DEEPSPEED_STATES_MAX = 16,
+	FSDP_DEEPSPEED_LAYERS_MAX = 4096
+};
+
+/* A parameter as param_shapes lists it. */
+struct fsdp_deepspeed_parameter {
+	struct fsdp_span fqn;
+	fsdp_ints shape;
+	uint8_t dims;
+	uint32_t group;
+	uint64_t numel, padding; /* elements, and those behind it */
+	uint64_t begin;          /* in its group, of ZeRO 1 and 2 */
+	uint32_t mapping;        /* + 1: it lies where these say; 0: at `begin` */
+	bool frozen;
+};
+
+/* A tensor of the files, as it was read. */
+struct fsdp_deepspeed_stored {
+	struct fsdp_tensor_record tensor;
+	struct fsdp_piece_record piece;
+	struct fsdp_span name;
+	bool has_piece;
+	uint64_t numel;
+};
+
+/* A value and its name. */
+struct fsdp_deepspeed_said {
+	struct fsdp_value_record value;
+	struct fsdp_span name;
+};
+
+/* What the files of one slice say. */
+struct fsdp_deepspeed_slice {
+	uint64_t lengths[FSDP_MAPPING_GROUPS]; /* elements of a group, paddings too */
+	uint64_t
+		counts[FSDP_MAPPING_GROUPS]; /* ranks it is cut over; 0: it is not said */
+	uint32_t firsts[FSDP_MAPPING_GROUPS]; /* its first parameter + 1 */
+	struct fsdp_deepspeed_parameter *parameters;
+	size_t parameter_count;
+	bool has_paddings; /* somebody recorded how parameters are aligned */
+	struct fsdp_names buffers;
+	struct fsdp_deepspeed_shared {
+		struct fsdp_span alias, target;
+	} * shared;
+	size_t shared_count;
+	const char *states[FSDP_DEEPSPEED_STATES_MAX]; /* kept of a parameter */
+	size_t state_count;
+	uint32_t first_tensor; /* of those that were joined */
+};
+
+struct fsdp_deepspeed {
+	struct fsdp_reading *reading; /* the door's */
+	bool is_root; /* a folder of tags; what is below holds for a tag */
+	bool is_universal;
+	size_t first_tensor, first_piece, first_value; /* of the model: the files' */
+
+	/* By the names of the files (deepspeed.c). */
+	uint32_t data_files;    /* ranks of data parallelism */
+	uint32_t optim_files;   /* those before the last whose optimizer has a file */
+	uint32_t model_ranks;   /* of tensor and pipeline parallelism: slices */
+	uint32_t tensor_ranks;  /* of tensor parallelism */
+	uint32_t present_count; /* files of the optimizer */
+
+	struct fsdp_deepspeed_stored *stored;
+	size_t stored_count;
+	struct fsdp_names index; /* rank, then name, of a stored tensor with bytes */
+	uint32_t *indexed;       /* which it is + 1 */
+	uint32_t *by_slice;      /* stored tensors in order of slices */
+	size_t *stored_begin;    /* in that, by slice, and where the last ends */
+
+	/* What is said for all slices. */
+	uint32_t world_size; /* over which a slice is cut; 0: no optimizer has a file */
+	int64_t stage, data_ranks, slice_ranks;
+	bool round_robin;
+	struct fsdp_slicing slicing;
+	struct fsdp_mappings mappings;
+	struct fsdp_deepspeed_said *said; /* by the first data rank, in order of slices */
+	size_t *said_begin;               /* by slice, and where the last ends */
+	uint32_t *stage_of;               /* of a pipeline's layer, + 1 */
+
+	/* The slice that was begun. */
+	uint32_t slice_index;
+	struct fsdp_deepspeed_slice slice;
+
+	/* What was noticed of all slices. */
+	size_t mapped, strayed; /* parameters with mappings; with wrong ones */
+	size_t averaged;        /* parameters of which each rank has its own */
+};
+
+/* Ranks of a save: stages of a pipeline, in them data parallelism, in that slices. */
+static inline uint32_t fsdp_deepspeed_rank_of(
+	const struct fsdp_deepspeed *ds, uint32_t data, uint32_t mp)
+{
+	return (mp / ds->tensor_ranks * ds->data_files + data) * ds->tensor_ranks +
+	       mp % ds->tensor_ranks;
+}
+
+static inline uint32_t fsdp_deepspeed_data_rank_of(
+	const struct fsdp_deepspeed *ds, uint32_t rank)
+{
+	return rank / ds->tensor_ranks % ds->data_files;
+}
+
+static inline uint32_t fsdp_deepspeed_slice_of(
+	const struct fsdp_deepspeed *ds, uint32_t rank)
+{
+	uint32_t slice = rank / ds->tensor_ranks / ds->data_files * ds->tensor_ranks +
+			 rank % ds->tensor_ranks;
+	/* A file may tell a rank that its name does not. */
+	return slice < ds->model_ranks ? slice : 0;
+}
+
+/* Groups of experts are cut over fewer ranks, and other ranks have other experts. */
+static inline bool fsdp_deepspeed_is_apart(
+	const struct fsdp_deepspeed *ds, uint32_t group)
+{
+	return ds->slice.counts[group] != 0 && ds->slice.counts[group] != ds->world_size;
+}
+
+#endif
