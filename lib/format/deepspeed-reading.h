@@ -146,4 +146,13 @@ static inline bool fsdp_deepspeed_is_apart(
 	return ds->slice.counts[group] != 0 && ds->slice.counts[group] != ds->world_size;
 }
 
+/* ---- deepspeed-latest.c ---- */
+
+/* Whether a folder is that of a run, in which a file names the tag. */
+bool fsdp_deepspeed_has_tags(const struct fsdp_folder *folder);
+
+/* Names the tag that is meant as the only child. Fails if there is none. */
+bool fsdp_deepspeed_enter_tag(struct fsdp_reading *reading,
+	const struct fsdp_folder *folder, struct fsdp_error **ret_error);
+
 #endif

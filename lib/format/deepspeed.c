@@ -48,8 +48,6 @@
 
 #define MAPPINGS "optimizer_state_dict.param_slice_mappings."
 
-enum { TAG_BYTES = 256 };
-
 static uint64_t round_up(uint64_t number, uint64_t to)
 {
 	return (number + to - 1) / to * to;
@@ -118,158 +116,16 @@ static bool is_tag(const struct fsdp_folder *folder)
 	return false;
 }
 
-/* Tags that DeepSpeed, Lightning and Accelerate choose. */
-static const char *const tags[] = { "global_step#", "checkpoint", "pytorch_model",
-	"pytorch_model_#" };
-
-static bool names_a_tag(const struct fsdp_folder *folder)
-{
-	for (size_t i = 0; i < sizeof tags / sizeof *tags; i++)
-		if (fsdp_pattern_in(folder, FSDP_ENTRY_DIRECTORY, tags[i]))
-			return true;
-	return false;
-}
-
 static int bid(const struct fsdp_look *look)
 {
-	const struct fsdp_folder *folder = look->folder;
-	if (folder == NULL)
+	if (look->folder == NULL)
 		return 0;
-	if (is_tag(folder))
+	if (is_tag(look->folder))
 		return 93;
-	if (fsdp_folder_has(folder, "latest_universal", FSDP_ENTRY_FILE))
-		return 60;
-	/* Other run folders have a file of this name too. */
-	return fsdp_folder_has(folder, "latest", FSDP_ENTRY_FILE) &&
-			       (fsdp_folder_has(
-					folder, "zero_to_fp32.py", FSDP_ENTRY_FILE) ||
-				       names_a_tag(folder))
-		       ? 60
-		       : 0;
+	return fsdp_deepspeed_has_tags(look->folder) ? 60 : 0;
 }
 
 /* ---- naming the files ---- */
-
-/* The only folder of a step, whatever points elsewhere. */
-static bool find_only_step(const struct fsdp_folder *folder, struct fsdp_entry *ret_entry)
-{
-	uint32_t numbers[FSDP_PATTERN_NUMBERS];
-	size_t count = 0;
-	for (size_t i = 0; i < folder->count; i++) {
-		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
-		if (entry.kind != FSDP_ENTRY_DIRECTORY ||
-			!fsdp_pattern_takes(entry.name, "global_step#", numbers))
-			continue;
-		*ret_entry = entry;
-		count++;
-	}
-	return count == 1;
-}
-
-/* A file that names the folder of a tag. */
-struct pointer {
-	const char *name;
-	struct fsdp_span tag;
-	struct fsdp_entry entry;
-	bool is_there, leads;
-};
-
-static bool read_pointer(struct fsdp_deepspeed *ds, const struct fsdp_folder *folder,
-	const char *name, struct pointer *ret_pointer, struct fsdp_error **ret_error)
-{
-	struct fsdp_source source;
-	struct fsdp_span tag;
-	*ret_pointer = (struct pointer){
-		.name = name,
-		.is_there = fsdp_folder_has(folder, name, FSDP_ENTRY_FILE),
-	};
-	if (!ret_pointer->is_there)
-		return true;
-	if (!fsdp_folder_source(folder, fsdp_span_text(name), &source, ret_error) ||
-		!fsdp_source_read_all(&source, 0, fsdp_min(source.size, TAG_BYTES),
-			ds->reading->model->arena, &tag, ret_error))
-		return false;
-	while (tag.size != 0 &&
-		(tag.data[tag.size - 1] == '\n' || tag.data[tag.size - 1] == ' '))
-		tag.size--;
-	ret_pointer->tag = tag;
-	ret_pointer->leads = fsdp_folder_find(folder, tag, &ret_pointer->entry);
-	return true;
-}
-
-/* Which tag is read. One that was converted too is two checkpoints. */
-static void note_tag(struct fsdp_deepspeed *ds, const struct fsdp_folder *folder,
-	const struct pointer *chosen, const struct pointer *other)
-{
-	struct fsdp_name_list others = { .count = 0 };
-	uint32_t numbers[FSDP_PATTERN_NUMBERS];
-	struct fsdp_span name = chosen->entry.name, rest = other->entry.name;
-	char text[400] = "";
-	for (size_t i = 0; i < folder->count; i++) {
-		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
-		if (entry.kind == FSDP_ENTRY_DIRECTORY &&
-			fsdp_pattern_takes(entry.name, "global_step#", numbers) &&
-			!fsdp_span_equal(entry.name, name) &&
-			!(other->leads && fsdp_span_equal(entry.name, rest)))
-			fsdp_name_list_add(&others, entry.name);
-	}
-	if (other->leads && !fsdp_span_equal(name, rest))
-		snprintf(text, sizeof text, "; %s names a checkpoint of its own: %.*s",
-			other->name, (int)fsdp_min(rest.size, 255),
-			(const char *)rest.data);
-	fsdp_reading_note(ds->reading, "%.*s was opened, as %s says%s%s%s",
-		(int)name.size, (const char *)name.data, chosen->name, text,
-		others.count != 0 ? "; beside it: " : "", fsdp_name_list_text(&others));
-}
-
-static bool enter_tag(struct fsdp_deepspeed *ds, const struct fsdp_folder *folder,
-	const struct pointer *chosen, const struct pointer *other,
-	struct fsdp_error **ret_error)
-{
-	struct fsdp_span name = chosen->entry.name;
-	note_tag(ds, folder, chosen, other);
-	if (other->is_there && !other->leads)
-		fsdp_find(&ds->reading->model->findings, FSDP_RULE_MISSING_FILE,
-			FSDP_PLACE(.file = fsdp_span_text(other->name),
-				.severity = FSDP_WARNING + 1),
-			"the file names %.*s, which is not there; %.*s was read",
-			(int)other->tag.size, (const char *)other->tag.data,
-			(int)fsdp_min(name.size, 64), (const char *)name.data);
-	return fsdp_reading_add_child(ds->reading, name, FSDP_NONE, ret_error) != NULL;
-}
-
-static bool read_root(struct fsdp_deepspeed *ds, const struct fsdp_folder *folder,
-	struct fsdp_error **ret_error)
-{
-	struct pointer latest, universal;
-	struct fsdp_entry entry;
-	if (!read_pointer(ds, folder, "latest", &latest, ret_error) ||
-		!read_pointer(ds, folder, "latest_universal", &universal, ret_error))
-		return false;
-	ds->is_root = true;
-	if (latest.leads)
-		return enter_tag(ds, folder, &latest, &universal, ret_error);
-	if (universal.leads)
-		return enter_tag(ds, folder, &universal, &latest, ret_error);
-	const char *pointer = latest.is_there ? latest.name : universal.name;
-	struct fsdp_span tag = latest.is_there ? latest.tag : universal.tag;
-	if (find_only_step(folder, &entry)) {
-		fsdp_find(&ds->reading->model->findings, FSDP_RULE_MISSING_FILE,
-			FSDP_PLACE(.file = fsdp_span_text(pointer),
-				.severity = FSDP_WARNING + 1),
-			"the file names %.*s, which is not there; %.*s was read",
-			(int)tag.size, (const char *)tag.data,
-			(int)fsdp_min(entry.name.size, 64),
-			(const char *)entry.name.data);
-		return fsdp_reading_add_child(
-			       ds->reading, entry.name, FSDP_NONE, ret_error) != NULL;
-	}
-	fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
-		"%s names %.*s, which is not there", pointer, (int)tag.size,
-		(const char *)tag.data);
-	fsdp_error_add_rule(ret_error, "FI1001");
-	return false;
-}
 
 static bool refuse_ranks(struct fsdp_error **ret_error)
 {
@@ -376,8 +232,9 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	ds->first_piece = reading->model->pieces.count;
 	ds->first_value = reading->model->values.count;
 	reading->state = ds;
-	return is_tag(look->folder) ? read_tag(ds, look->folder, ret_error)
-				    : read_root(ds, look->folder, ret_error);
+	ds->is_root = !is_tag(look->folder);
+	return ds->is_root ? fsdp_deepspeed_enter_tag(reading, look->folder, ret_error)
+			   : read_tag(ds, look->folder, ret_error);
 }
 
 /* ---- what the files said ---- */
