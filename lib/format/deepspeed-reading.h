@@ -155,4 +155,32 @@ bool fsdp_deepspeed_has_tags(const struct fsdp_folder *folder);
 bool fsdp_deepspeed_enter_tag(struct fsdp_reading *reading,
 	const struct fsdp_folder *folder, struct fsdp_error **ret_error);
 
+/* ---- deepspeed-stored.c ---- */
+
+/* Takes the tensors that the files had out of the model. */
+bool fsdp_deepspeed_take_stored(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error);
+
+/* A stored tensor with bytes, of the slice that was begun; NULL: there is none. */
+const struct fsdp_deepspeed_stored *fsdp_deepspeed_find_stored(
+	const struct fsdp_deepspeed *ds, struct fsdp_span name, uint32_t rank);
+/* Only a flat buffer and nothing else: runs of it are counted from its first element. */
+const struct fsdp_deepspeed_stored *fsdp_deepspeed_find_flat(
+	const struct fsdp_deepspeed *ds, const char *name, uint32_t rank);
+/* A parameter's copy for training. */
+const struct fsdp_deepspeed_stored *fsdp_deepspeed_find_copy(
+	const struct fsdp_deepspeed *ds, struct fsdp_span fqn);
+
+/* A tensor of the model, still without pieces: like a stored one, but named
+ * prefix + fqn + suffix, and of the parameter's shape if that is not NULL. FSDP_NONE: it
+ * failed. */
+uint32_t fsdp_deepspeed_add_tensor(struct fsdp_deepspeed *ds, const char *prefix,
+	struct fsdp_span fqn, const char *suffix,
+	const struct fsdp_deepspeed_parameter *parameter,
+	const struct fsdp_deepspeed_stored *like, int role,
+	struct fsdp_error **ret_error);
+/* The tensor as it is stored, under a name. */
+uint32_t fsdp_deepspeed_add_stored(struct fsdp_deepspeed *ds, struct fsdp_span name,
+	const struct fsdp_deepspeed_stored *stored, int role,
+	struct fsdp_error **ret_error);
+
 #endif

@@ -39,7 +39,6 @@
 #include "base/num.h"
 #include "format/deepspeed-join.h"
 #include "format/deepspeed-reading.h"
-#include "model/dtype.h"
 
 #define MODEL "mp_rank_#_model_states.pt"
 #define MODEL_3 "zero_pp_rank_#_mp_rank_#_model_states.pt"
@@ -238,96 +237,6 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 }
 
 /* ---- what the files said ---- */
-
-/* The name in the index below its rank; FSDP_NONE: memory ended. */
-static uint32_t index_stored(
-	struct fsdp_deepspeed *ds, const struct fsdp_deepspeed_stored *stored)
-{
-	struct fsdp_arena *scratch = ds->reading->scratch;
-	char text[16];
-	int size = snprintf(text, sizeof text, "%u", stored->piece.rank);
-	struct fsdp_span rank = fsdp_arena_copy(scratch, fsdp_span(text, (size_t)size));
-	uint32_t parent =
-		rank.data != NULL ? fsdp_names_child(&ds->index, 0, rank) : FSDP_NONE;
-	return parent != FSDP_NONE ? fsdp_names_child(&ds->index, parent, stored->name)
-				   : FSDP_NONE;
-}
-
-static bool make_index(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
-{
-	struct fsdp_arena *scratch = ds->reading->scratch;
-	size_t room = 2 * ds->stored_count + 2;
-	ds->indexed = fsdp_arena_take(scratch, room * sizeof *ds->indexed, 4);
-	if (ds->indexed == NULL || !fsdp_names_init(&ds->index, scratch))
-		return fsdp_arena_fail(scratch, ret_error);
-	for (size_t i = 0; i < ds->stored_count; i++) {
-		const struct fsdp_deepspeed_stored *stored = &ds->stored[i];
-		if (!stored->has_piece)
-			continue;
-		uint32_t id = index_stored(ds, stored);
-		if (id == FSDP_NONE)
-			return fsdp_arena_fail(scratch, ret_error);
-		if (ds->indexed[id] == 0)
-			ds->indexed[id] = (uint32_t)i + 1;
-	}
-	return true;
-}
-
-/* A counting sort by slices; what has no rank lies in none. */
-static bool sort_stored(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
-{
-	struct fsdp_arena *scratch = ds->reading->scratch;
-	ds->by_slice = fsdp_arena_take(
-		scratch, (ds->stored_count + 1) * sizeof *ds->by_slice, 4);
-	ds->stored_begin = fsdp_arena_take(
-		scratch, ((size_t)ds->model_ranks + 2) * sizeof *ds->stored_begin, 8);
-	if (ds->by_slice == NULL || ds->stored_begin == NULL)
-		return fsdp_arena_fail(scratch, ret_error);
-	for (size_t pass = 0; pass < 2; pass++) {
-		for (size_t i = 0; i < ds->stored_count; i++) {
-			const struct fsdp_deepspeed_stored *stored = &ds->stored[i];
-			if (!stored->has_piece || stored->piece.rank == FSDP_NONE)
-				continue;
-			size_t *place = &ds->stored_begin[fsdp_deepspeed_slice_of(ds,
-								  stored->piece.rank) +
-							  1];
-			if (pass == 0)
-				place[1]++;
-			else
-				ds->by_slice[(*place)++] = (uint32_t)i;
-		}
-		for (uint32_t i = 0; pass == 0 && i < ds->model_ranks; i++)
-			ds->stored_begin[i + 2] += ds->stored_begin[i + 1];
-	}
-	return true;
-}
-
-static bool take_stored(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
-{
-	struct fsdp_model *model = ds->reading->model;
-	struct fsdp_arena *scratch = ds->reading->scratch;
-	size_t count = model->tensors.count - ds->first_tensor;
-	ds->stored = fsdp_arena_take(scratch, (count + 1) * sizeof *ds->stored, 8);
-	if (ds->stored == NULL)
-		return fsdp_arena_fail(scratch, ret_error);
-	for (size_t i = 0; i < count; i++) {
-		struct fsdp_deepspeed_stored *stored = &ds->stored[i];
-		stored->tensor = *(const struct fsdp_tensor_record *)fsdp_vec_at(
-			&model->tensors, ds->first_tensor + i);
-		stored->has_piece = stored->tensor.piece_count == 1;
-		if (stored->has_piece)
-			stored->piece = *(const struct fsdp_piece_record *)fsdp_vec_at(
-				&model->pieces, stored->tensor.first_piece);
-		stored->numel = fsdp_model_numel(model, &stored->tensor);
-		stored->name = fsdp_model_name(model, stored->tensor.raw_name, scratch);
-		if (stored->name.data == NULL)
-			return fsdp_arena_fail(scratch, ret_error);
-	}
-	ds->stored_count = count;
-	fsdp_vec_truncate(&model->tensors, ds->first_tensor);
-	fsdp_vec_truncate(&model->pieces, ds->first_piece);
-	return make_index(ds, ret_error) && sort_stored(ds, ret_error);
-}
 
 /* A number in front of the rest, up to a dot or the end. */
 static bool take_index(struct fsdp_span *rest, uint32_t *ret_index)
@@ -634,89 +543,6 @@ static void find_states(struct fsdp_deepspeed *ds, const char *prefix)
 	}
 }
 
-/* ---- tensors out of runs ---- */
-
-static const struct fsdp_deepspeed_stored *find_of_rank(
-	const struct fsdp_deepspeed *ds, struct fsdp_span name, uint32_t rank)
-{
-	char text[16];
-	int size = snprintf(text, sizeof text, "%u", rank);
-	uint32_t id = fsdp_names_find_child(&ds->index, 0, fsdp_span(text, (size_t)size));
-	if (id != FSDP_NONE)
-		id = fsdp_names_find_child(&ds->index, id, name);
-	return id != FSDP_NONE && ds->indexed[id] != 0 ? &ds->stored[ds->indexed[id] - 1]
-						       : NULL;
-}
-
-/* Of a rank of data parallelism, in the slice that is joined. */
-static const struct fsdp_deepspeed_stored *find_stored(
-	const struct fsdp_deepspeed *ds, struct fsdp_span name, uint32_t rank)
-{
-	return find_of_rank(ds, name, fsdp_deepspeed_rank_of(ds, rank, ds->slice_index));
-}
-
-/* A parameter's copy for training: of the first rank, or in the file of a layer, which
- * goes by the rank of tensor parallelism alone. */
-static const struct fsdp_deepspeed_stored *find_copy(
-	const struct fsdp_deepspeed *ds, struct fsdp_span fqn)
-{
-	static const char *const places[] = { "module.", FSDP_DEEPSPEED_LAYER "." };
-	uint32_t ranks[] = { ds->slice_index, ds->slice_index % ds->tensor_ranks };
-	const struct fsdp_deepspeed_stored *found = NULL;
-	char name[512];
-	for (size_t i = 0; i < 2 && found == NULL; i++) {
-		int size = snprintf(name, sizeof name, "%s%.*s", places[i],
-			(int)fsdp_min(fqn.size, sizeof name), (const char *)fqn.data);
-		if ((size_t)size < sizeof name)
-			found = find_of_rank(ds, fsdp_span(name, (size_t)size),
-				fsdp_deepspeed_rank_of(ds, 0, ranks[i]));
-	}
-	return found;
-}
-
-/* A flat buffer and nothing else: runs of it are counted from its first element. */
-static const struct fsdp_deepspeed_stored *find_flat(
-	const struct fsdp_deepspeed *ds, const char *name, uint32_t rank)
-{
-	const struct fsdp_deepspeed_stored *stored =
-		find_stored(ds, fsdp_span_text(name), rank);
-	return stored != NULL && stored->piece.box == FSDP_NONE &&
-			       stored->piece.strides == FSDP_NONE &&
-			       stored->tensor.dims == 1
-		       ? stored
-		       : NULL;
-}
-
-static uint32_t add_tensor(struct fsdp_deepspeed *ds, const char *prefix,
-	struct fsdp_span fqn, const char *suffix,
-	const struct fsdp_deepspeed_parameter *parameter,
-	const struct fsdp_deepspeed_stored *like, int role, struct fsdp_error **ret_error)
-{
-	struct fsdp_model *model = ds->reading->model;
-	size_t before = strlen(prefix), after = strlen(suffix);
-	unsigned char *text =
-		fsdp_arena_take(model->arena, before + fqn.size + after + 1, 1);
-	struct fsdp_tensor_record record = like->tensor;
-	if (text == NULL) {
-		fsdp_arena_fail(model->arena, ret_error);
-		return FSDP_NONE;
-	}
-	memcpy(text, prefix, before);
-	memcpy(text + before, fqn.data, fqn.size);
-	memcpy(text + before + fqn.size, suffix, after);
-	if (parameter != NULL) {
-		record.shape = parameter->shape;
-		record.dims = parameter->dims;
-	}
-	record.path = FSDP_NONE;
-	record.role = (uint8_t)role;
-	record.flags &= (uint16_t)~FSDP_TENSOR_ROLE_INFERRED;
-	if (!fsdp_build_names(model, 0, fsdp_span(text, before + fqn.size + after), false,
-		    &record.name, &record.raw_name, ret_error))
-		return FSDP_NONE;
-	return fsdp_build_tensor(model, &record, ret_error);
-}
-
 /* `count` elements of a flat buffer from `at` on are the parameter's from `start` on. */
 static bool add_run(struct fsdp_deepspeed *ds, uint32_t tensor,
 	const struct fsdp_deepspeed_stored *flat, uint64_t start, uint64_t count,
@@ -758,15 +584,15 @@ static bool add_mapped(struct fsdp_deepspeed *ds,
 	for (uint32_t id = parameter->mapping; id != 0; id = mapping->next) {
 		mapping = fsdp_mappings_at(&ds->mappings, id - 1);
 		const struct fsdp_deepspeed_stored *flat =
-			find_flat(ds, flat_name, mapping->rank);
+			fsdp_deepspeed_find_flat(ds, flat_name, mapping->rank);
 		uint64_t count = fsdp_min(mapping->numel, parameter->numel - done);
 		if (mapping->numel == 0)
 			continue;
 		if (is_cut_off(ds, before, mapping))
 			return true;
 		if (flat != NULL && tensor == FSDP_NONE)
-			tensor = add_tensor(ds, prefix, parameter->fqn, suffix, parameter,
-				flat, role, ret_error);
+			tensor = fsdp_deepspeed_add_tensor(ds, prefix, parameter->fqn,
+				suffix, parameter, flat, role, ret_error);
 		if (flat != NULL &&
 			(tensor == FSDP_NONE ||
 				(mapping->start < flat->numel &&
@@ -799,12 +625,13 @@ static bool add_cut(struct fsdp_deepspeed *ds,
 		return add_mapped(
 			ds, parameter, flat_name, prefix, suffix, role, ret_error);
 	for (uint32_t rank = 0; rank < ds->optim_files; rank++) {
-		const struct fsdp_deepspeed_stored *flat = find_flat(ds, flat_name, rank);
+		const struct fsdp_deepspeed_stored *flat =
+			fsdp_deepspeed_find_flat(ds, flat_name, rank);
 		if (flat == NULL)
 			continue;
 		if (tensor == FSDP_NONE)
-			tensor = add_tensor(ds, prefix, parameter->fqn, suffix, parameter,
-				flat, role, ret_error);
+			tensor = fsdp_deepspeed_add_tensor(ds, prefix, parameter->fqn,
+				suffix, parameter, flat, role, ret_error);
 		if (tensor == FSDP_NONE)
 			return false;
 		uint64_t own = rank * part, end = own + flat->numel;
@@ -833,12 +660,13 @@ static bool add_part(struct fsdp_deepspeed *ds,
 		for (uint32_t group = 0; group < FSDP_MAPPING_GROUPS; group++) {
 			snprintf(name, sizeof name, "%s%u%s", flat_name, group, state);
 			const struct fsdp_deepspeed_stored *flat =
-				find_flat(ds, name, rank);
+				fsdp_deepspeed_find_flat(ds, name, rank);
 			if (flat == NULL)
 				break;
 			if (tensor == FSDP_NONE)
-				tensor = add_tensor(ds, prefix, parameter->fqn, state,
-					parameter, flat, role, ret_error);
+				tensor = fsdp_deepspeed_add_tensor(ds, prefix,
+					parameter->fqn, state, parameter, flat, role,
+					ret_error);
 			if (tensor == FSDP_NONE)
 				return false;
 			uint64_t low = begin + done, end = at + flat->numel;
@@ -853,19 +681,6 @@ static bool add_part(struct fsdp_deepspeed *ds,
 		}
 	}
 	return true;
-}
-
-/* The tensor as it is stored, under a name. */
-static uint32_t add_stored(struct fsdp_deepspeed *ds, struct fsdp_span name,
-	const struct fsdp_deepspeed_stored *stored, int role,
-	struct fsdp_error **ret_error)
-{
-	struct fsdp_piece_record piece = stored->piece;
-	piece.tensor = add_tensor(ds, "", name, "", NULL, stored, role, ret_error);
-	if (piece.tensor == FSDP_NONE ||
-		fsdp_build_piece(ds->reading->model, &piece, ret_error) == FSDP_NONE)
-		return FSDP_NONE;
-	return piece.tensor;
 }
 
 static bool join_cut(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
@@ -923,8 +738,8 @@ static bool add_frozen(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
 		struct fsdp_span fqn;
 		if (fsdp_deepspeed_data_rank_of(ds, stored->piece.rank) == 0 &&
 			fsdp_span_behind(stored->name, "frozen_param_fragments.", &fqn) &&
-			add_stored(ds, fqn, stored, FSDP_ROLE_PARAM, ret_error) ==
-				FSDP_NONE)
+			fsdp_deepspeed_add_stored(
+				ds, fqn, stored, FSDP_ROLE_PARAM, ret_error) == FSDP_NONE)
 			return false;
 	}
 	return true;
@@ -946,13 +761,13 @@ static bool join_frozen(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error
 			(int)parameter->fqn.size, (const char *)parameter->fqn.data);
 		for (uint32_t rank = 0; rank < ds->optim_files; rank++) {
 			const struct fsdp_deepspeed_stored *flat =
-				find_flat(ds, name, rank);
+				fsdp_deepspeed_find_flat(ds, name, rank);
 			uint64_t first = fsdp_min(rank * part, parameter->numel);
 			if (flat == NULL)
 				continue;
 			if (tensor == FSDP_NONE)
-				tensor = add_tensor(ds, "", parameter->fqn, "", parameter,
-					flat, FSDP_ROLE_PARAM, ret_error);
+				tensor = fsdp_deepspeed_add_tensor(ds, "", parameter->fqn,
+					"", parameter, flat, FSDP_ROLE_PARAM, ret_error);
 			if (tensor == FSDP_NONE ||
 				!add_run(ds, tensor, flat, first,
 					fsdp_min(flat->numel, parameter->numel - first),
@@ -970,8 +785,8 @@ static bool add_alias(struct fsdp_deepspeed *ds, struct fsdp_span alias, uint32_
 	struct fsdp_model *model = ds->reading->model;
 	const struct fsdp_deepspeed_stored like = { .tensor = *fsdp_model_tensor(
 							    model, target) };
-	uint32_t tensor =
-		add_tensor(ds, "", alias, "", NULL, &like, like.tensor.role, ret_error);
+	uint32_t tensor = fsdp_deepspeed_add_tensor(
+		ds, "", alias, "", NULL, &like, like.tensor.role, ret_error);
 	if (tensor == FSDP_NONE)
 		return false;
 	for (uint32_t i = 0; i < like.tensor.piece_count; i++) {
@@ -1053,7 +868,7 @@ static bool add_copies(struct fsdp_deepspeed *ds,
 	struct fsdp_model *model = ds->reading->model;
 	for (uint32_t rank = 1; rank < ds->data_files; rank++) {
 		const struct fsdp_deepspeed_stored *stored =
-			find_stored(ds, first->name, rank);
+			fsdp_deepspeed_find_stored(ds, first->name, rank);
 		if (stored == NULL || stored->tensor.dtype != first->tensor.dtype ||
 			stored->tensor.dims != first->tensor.dims ||
 			memcmp(fsdp_model_ints(model, stored->tensor.shape),
@@ -1093,7 +908,8 @@ static bool add_module(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
 		int role = place != PLACE_MODULE ? roles[place]
 			   : ds->world_size == 0 ? FSDP_ROLE_PARAM
 						 : FSDP_ROLE_OTHER;
-		uint32_t tensor = add_stored(ds, name, stored, role, ret_error);
+		uint32_t tensor =
+			fsdp_deepspeed_add_stored(ds, name, stored, role, ret_error);
 		if (tensor == FSDP_NONE)
 			return false;
 		if (place == PLACE_APART)
@@ -1111,7 +927,8 @@ static bool add_expert(struct fsdp_deepspeed *ds, struct fsdp_deepspeed_stored *
 {
 	if (ds->model_ranks == 1)
 		stored->piece.rank = FSDP_NONE;
-	return add_stored(ds, name, stored, FSDP_ROLE_PARAM, ret_error) != FSDP_NONE;
+	return fsdp_deepspeed_add_stored(ds, name, stored, FSDP_ROLE_PARAM, ret_error) !=
+	       FSDP_NONE;
 }
 
 /* A layer's file tells the tensor-parallel rank; which stage it is of tell the names of
@@ -1130,8 +947,8 @@ static bool add_layer(struct fsdp_deepspeed *ds, struct fsdp_deepspeed_stored *s
 			ds, 0, (stage - 1) * ds->tensor_ranks + part);
 	else if (ds->tensor_ranks == 1)
 		stored->piece.rank = FSDP_NONE;
-	stored->piece.tensor = add_tensor(ds, copy ? "module." : "", name, "", NULL,
-		stored, copy ? FSDP_ROLE_OTHER : FSDP_ROLE_PARAM, ret_error);
+	stored->piece.tensor = fsdp_deepspeed_add_tensor(ds, copy ? "module." : "", name,
+		"", NULL, stored, copy ? FSDP_ROLE_OTHER : FSDP_ROLE_PARAM, ret_error);
 	return stored->piece.tensor != FSDP_NONE &&
 	       fsdp_build_piece(ds->reading->model, &stored->piece, ret_error) !=
 		       FSDP_NONE;
@@ -1354,7 +1171,7 @@ static bool add_universal(struct fsdp_deepspeed *ds, struct held *held,
 		snprintf(suffix, sizeof suffix, ".%.*s", (int)state.size,
 			(const char *)state.data);
 	struct fsdp_piece_record piece = stored->piece;
-	piece.tensor = add_tensor(ds, weight ? "" : "state.", fqn, suffix,
+	piece.tensor = fsdp_deepspeed_add_tensor(ds, weight ? "" : "state.", fqn, suffix,
 		shape_of(ds, &held->names, fqn, stored), stored,
 		weight ? FSDP_ROLE_PARAM : FSDP_ROLE_OPTIM, ret_error);
 	return piece.tensor != FSDP_NONE &&
@@ -1430,7 +1247,8 @@ static uint64_t sum_flats(
 	uint64_t sum = 0;
 	*ret_whole = ds->optim_files == ds->world_size;
 	for (uint32_t rank = 0; rank < ds->optim_files; rank++) {
-		const struct fsdp_deepspeed_stored *flat = find_flat(ds, name, rank);
+		const struct fsdp_deepspeed_stored *flat =
+			fsdp_deepspeed_find_flat(ds, name, rank);
 		*ret_whole &= flat != NULL;
 		if (flat != NULL)
 			sum += fsdp_min(
@@ -1591,7 +1409,8 @@ static bool add_named(
 	if (numel > INT64_MAX / 16)
 		return true;
 	ds->slice.parameter_count++;
-	const struct fsdp_deepspeed_stored *copy = find_copy(ds, first->fqn);
+	const struct fsdp_deepspeed_stored *copy =
+		fsdp_deepspeed_find_copy(ds, first->fqn);
 	if (copy != NULL && copy->numel >= parameter->numel) {
 		parameter->numel = copy->numel;
 		parameter->shape = copy->tensor.shape;
@@ -1634,7 +1453,7 @@ static void judge_named(struct fsdp_deepspeed *ds, const char *flat_name)
 	bool named = false;
 	for (size_t i = 0; i < ds->slice.parameter_count; i++)
 		named |= !ds->slice.parameters[i].frozen;
-	if (!named && find_flat(ds, flat_name, 0) != NULL)
+	if (!named && fsdp_deepspeed_find_flat(ds, flat_name, 0) != NULL)
 		fsdp_find(&ds->reading->model->findings, FSDP_RULE_METADATA_INCONSISTENT,
 			FSDP_PLACE(.next = "take the weights from the model's own copy"),
 			"param_shapes are missing%s: the flat buffers of the optimizer "
@@ -1691,7 +1510,7 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 	struct fsdp_deepspeed *ds = reading->state;
 	if (ds->is_root)
 		return true;
-	if (!take_stored(ds, ret_error) || !take_values(ds, ret_error))
+	if (!fsdp_deepspeed_take_stored(ds, ret_error) || !take_values(ds, ret_error))
 		return false;
 	if (ds->is_universal)
 		return join_universal(ds, ret_error);
