@@ -155,6 +155,23 @@ bool fsdp_deepspeed_has_tags(const struct fsdp_folder *folder);
 bool fsdp_deepspeed_enter_tag(struct fsdp_reading *reading,
 	const struct fsdp_folder *folder, struct fsdp_error **ret_error);
 
+/* ---- deepspeed-said.c ---- */
+
+/* A number in front of the rest, up to a dot or the end, below FSDP_MAPPING_GROUPS. */
+bool fsdp_deepspeed_take_index(struct fsdp_span *rest, uint32_t *ret_index);
+
+/* Takes what the files say. Values of the first rank stay in the model; what becomes
+ * tensors goes. */
+bool fsdp_deepspeed_take_values(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error);
+
+/* Takes up a slice: ds->slice is what its files say from now on. */
+bool fsdp_deepspeed_begin_slice(
+	struct fsdp_deepspeed *ds, uint32_t index, struct fsdp_error **ret_error);
+
+/* What the optimizer keeps of the slice's parameters, by the names behind `prefix`: as
+ * the first rank that has a file has it of the first group. */
+void fsdp_deepspeed_find_states(struct fsdp_deepspeed *ds, const char *prefix);
+
 /* ---- deepspeed-stored.c ---- */
 
 /* Takes the tensors that the files had out of the model. */
