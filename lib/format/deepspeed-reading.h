@@ -155,6 +155,20 @@ bool fsdp_deepspeed_has_tags(const struct fsdp_folder *folder);
 bool fsdp_deepspeed_enter_tag(struct fsdp_reading *reading,
 	const struct fsdp_folder *folder, struct fsdp_error **ret_error);
 
+/* ---- deepspeed-groups.c ---- */
+
+/* Elements of a group of ZeRO 1 and 2 that a rank has. */
+uint64_t fsdp_deepspeed_part_of(const struct fsdp_deepspeed *ds, uint32_t group);
+
+/* Of ZeRO 1 and 2: decides whom to follow, and says where they differ. */
+void fsdp_deepspeed_judge_groups(struct fsdp_deepspeed *ds);
+
+/* Adds the parameters that param_shapes do not name but the mappings do. */
+bool fsdp_deepspeed_add_unnamed(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error);
+
+/* Says if nobody names the parameters of flat buffers: they stay what they are. */
+void fsdp_deepspeed_judge_named(struct fsdp_deepspeed *ds, const char *flat_name);
+
 /* ---- deepspeed-said.c ---- */
 
 /* A number in front of the rest, up to a dot or the end, below FSDP_MAPPING_GROUPS. */

@@ -2,8 +2,8 @@
 /*
  * Knows what the files of a DeepSpeed checkpoint say besides tensors: which parameters
  * there are and in which groups, over how many ranks they are cut, how they are aligned,
- * which are one. Takes it as it is said: who is right is not known here, nor where bytes
- * lie.
+ * which are one. Takes it as it is said: who is right is not known here
+ * (deepspeed-groups.c), nor where bytes lie.
  *
  *	param_shapes                  {fqn: shape}, or a list of these, one a group
  *	frozen_param_shapes           {fqn: shape}
