@@ -155,6 +155,15 @@ bool fsdp_deepspeed_has_tags(const struct fsdp_folder *folder);
 bool fsdp_deepspeed_enter_tag(struct fsdp_reading *reading,
 	const struct fsdp_folder *folder, struct fsdp_error **ret_error);
 
+/* ---- deepspeed-flat.c ---- */
+
+/* Adds the parameters of the slice that was begun, and their states, as runs of the flat
+ * buffers: of ZeRO 1 and 2, of ZeRO 3, and of ZeRO 3 those that are not trained. What no
+ * file has bytes of is not added. */
+bool fsdp_deepspeed_join_cut(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error);
+bool fsdp_deepspeed_join_parts(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error);
+bool fsdp_deepspeed_join_frozen(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error);
+
 /* ---- deepspeed-groups.c ---- */
 
 /* Elements of a group of ZeRO 1 and 2 that a rank has. */
