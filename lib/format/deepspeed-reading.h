@@ -223,4 +223,16 @@ uint32_t fsdp_deepspeed_add_stored(struct fsdp_deepspeed *ds, struct fsdp_span n
 	const struct fsdp_deepspeed_stored *stored, int role,
 	struct fsdp_error **ret_error);
 
+/* ---- deepspeed-whole.c ---- */
+
+/* Of the slice that was begun: adds the parameters of ZeRO 1 and 2 that are not trained;
+ * second names for parameters that were added; buffers and all that is no part of a flat
+ * buffer. */
+bool fsdp_deepspeed_add_frozen(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error);
+bool fsdp_deepspeed_join_shared(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error);
+bool fsdp_deepspeed_add_module(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error);
+
+/* Adds layers of a pipeline and experts, after all slices. */
+bool fsdp_deepspeed_add_parts(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error);
+
 #endif
