@@ -223,6 +223,12 @@ uint32_t fsdp_deepspeed_add_stored(struct fsdp_deepspeed *ds, struct fsdp_span n
 	const struct fsdp_deepspeed_stored *stored, int role,
 	struct fsdp_error **ret_error);
 
+/* ---- deepspeed-universal.c ---- */
+
+/* Names the tensors by the paths of their files, and says which format it is. */
+bool fsdp_deepspeed_join_universal(
+	struct fsdp_deepspeed *ds, struct fsdp_error **ret_error);
+
 /* ---- deepspeed-whole.c ---- */
 
 /* Of the slice that was begun: adds the parameters of ZeRO 1 and 2 that are not trained;

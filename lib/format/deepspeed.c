@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how DeepSpeed cuts parameters over ranks, and puts them together again: every
- * parameter is runs of the flat buffers that the optimizer files hold. Reads none of the
- * files: the door does, and what they said is taken from the model.
+ * Knows the files of a DeepSpeed checkpoint by their names: whose they are, and in which
+ * order what they hold is put together. Reads none of them: the door does, and what they
+ * said is taken from the model. How parameters are cut and put together the other files
+ * know.
  *
- *	latest                                            the tag, a folder
  *	TAG/mp_rank_00_model_states.pt                    ZeRO 0, 1, 2
  *	TAG/zero_pp_rank_R_mp_rank_00_model_states.pt     ZeRO 3, one a rank
  *	TAG/[bf16_]zero_pp_rank_R_mp_rank_00_optim_states.pt   ZeRO 1, 2, 3
  *	TAG/layer_LL[-model_MM]-model_states.pt           a layer of a pipeline
  *	TAG/[layer_L_]expert_E_mp_rank_00_model_states.pt  an expert
  *	TAG/expp_rank_E_mp_rank_00_optim_states.pt        what experts' optimizers keep
- *	latest_universal                                  the tag of the universal form
- *	TAG/zero/<fqn>/fp32.pt, exp_avg.pt, …             one tensor each, in a dict or
- *bare
+ *	TAG/zero/                                         the universal form
  *
  * With tensor or pipeline parallelism (mp_rank) all of this is there once for each of its
  * ranks. Slices of one parameter are joined if universal_checkpoint_info says along which
@@ -21,8 +19,7 @@
  * rank's own. Of a pipeline's stages every parameter is one stage's, if the same does not
  * say otherwise. Ranks are those of the save where there is no pipeline.
  *
- * Origin: deepspeed/runtime/zero/stage_1_and_2.py, stage3.py, utils/zero_to_fp32.py,
- * runtime/pipe/module.py, runtime/engine.py (0.19.8), and files of it.
+ * Origin: deepspeed/runtime/engine.py, runtime/pipe/module.py (0.19.8), and files of it.
  */
 #include <stdio.h>
 
@@ -273,158 +270,6 @@ static bool mark_slices(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error
 	return true;
 }
 
-/* ---- the universal form ---- */
-
-/* "<fqn>/<state>.pt" at the end of a path. */
-static bool split_path(
-	struct fsdp_span path, struct fsdp_span *ret_fqn, struct fsdp_span *ret_state)
-{
-	struct fsdp_span parts[2] = { { 0 }, { 0 } };
-	size_t end = path.size;
-	for (size_t k = 2; k-- > 0;) {
-		size_t begin = end;
-		while (begin != 0 && path.data[begin - 1] != '/')
-			begin--;
-		parts[k] = fsdp_span(path.data + begin, end - begin);
-		if (begin < 2)
-			return false;
-		end = begin - 1;
-	}
-	if (!fsdp_span_ends(parts[1], FSDP_SPAN(".pt")))
-		return false;
-	*ret_fqn = parts[0];
-	*ret_state = fsdp_span(parts[1].data, parts[1].size - 3);
-	return true;
-}
-
-/* The parameter that a bare list of elements is of; NULL: it has a shape of its own. */
-static const struct fsdp_deepspeed_parameter *shape_of(struct fsdp_deepspeed *ds,
-	const struct fsdp_names *names, struct fsdp_span fqn,
-	const struct fsdp_deepspeed_stored *stored)
-{
-	uint32_t id = fsdp_names_find_child(names, 0, fqn);
-	const struct fsdp_deepspeed_parameter *parameter =
-		id != FSDP_NONE && id <= ds->slice.parameter_count
-			? &ds->slice.parameters[id - 1]
-			: NULL;
-	return parameter != NULL && stored->tensor.dims == 1 &&
-			       stored->piece.box == FSDP_NONE &&
-			       stored->piece.strides == FSDP_NONE &&
-			       parameter->numel == stored->numel
-		       ? parameter
-		       : NULL;
-}
-
-/* The states that a parameter has, a bit for each that any has. */
-struct held {
-	uint32_t *states; /* by name in `names` */
-	struct fsdp_names names;
-};
-
-/* A state's number; FSDP_DEEPSPEED_STATES_MAX: there are too many. */
-static size_t number_state(struct fsdp_deepspeed *ds, struct fsdp_span state)
-{
-	struct fsdp_deepspeed_slice *slice = &ds->slice;
-	size_t i = 0;
-	while (i < slice->state_count && !fsdp_span_is(state, slice->states[i]))
-		i++;
-	if (i == slice->state_count && i < FSDP_DEEPSPEED_STATES_MAX) {
-		struct fsdp_span copy = fsdp_arena_copy(ds->reading->model->arena, state);
-		if (copy.data == NULL)
-			return FSDP_DEEPSPEED_STATES_MAX;
-		slice->states[slice->state_count++] = (const char *)copy.data;
-	}
-	return i;
-}
-
-static void hold(struct fsdp_deepspeed *ds, struct held *held, struct fsdp_span fqn,
-	struct fsdp_span state)
-{
-	uint32_t id = fsdp_names_find_child(&held->names, 0, fqn);
-	size_t number = number_state(ds, state);
-	if (id != FSDP_NONE && number < FSDP_DEEPSPEED_STATES_MAX)
-		held->states[id] |= UINT32_C(1) << number;
-}
-
-/* Each parameter has the same states as the others. */
-static bool judge_held(
-	struct fsdp_deepspeed *ds, const struct held *held, struct fsdp_error **ret_error)
-{
-	struct fsdp_arena *arena = ds->reading->model->arena;
-	uint32_t all = 0;
-	for (uint32_t id = 1; id <= ds->slice.parameter_count; id++)
-		all |= held->states[id];
-	for (size_t i = 0; i < ds->slice.parameter_count; i++) {
-		const struct fsdp_deepspeed_parameter *parameter =
-			&ds->slice.parameters[i];
-		uint32_t id = fsdp_names_find_child(&held->names, 0, parameter->fqn);
-		uint32_t lacks = id != FSDP_NONE ? all & ~held->states[id] : 0;
-		for (size_t k = 0; k < ds->slice.state_count && !parameter->frozen; k++) {
-			const char *state = ds->slice.states[k];
-			size_t size = parameter->fqn.size + strlen(state) + 16;
-			if ((lacks >> k & 1) == 0)
-				continue;
-			char *path = fsdp_arena_take(arena, size, 1);
-			if (path == NULL)
-				return fsdp_arena_fail(arena, ret_error);
-			snprintf(path, size, "zero/%.*s/%s.pt", (int)parameter->fqn.size,
-				(const char *)parameter->fqn.data, state);
-			fsdp_find(&ds->reading->model->findings, FSDP_RULE_MISSING_FILE,
-				FSDP_PLACE(.file = fsdp_span_text(path)),
-				"other parameters have one");
-		}
-	}
-	return true;
-}
-
-/* What param_shapes and the file say of a parameter. A vocabulary was padded, and slices
- * are smaller. */
-static void judge_shape(struct fsdp_deepspeed *ds, const struct fsdp_names *names,
-	struct fsdp_span path, struct fsdp_span fqn,
-	const struct fsdp_deepspeed_stored *stored)
-{
-	uint32_t id = fsdp_names_find_child(names, 0, fqn);
-	if (id == FSDP_NONE || id > ds->slice.parameter_count || ds->slicing.told ||
-		ds->model_ranks > 1 || stored->tensor.dims == 0 ||
-		ds->slice.parameters[id - 1].numel == stored->numel)
-		return;
-	fsdp_find(&ds->reading->model->findings, FSDP_RULE_METADATA_INCONSISTENT,
-		FSDP_PLACE(.file = path,
-			.next = "convert again from the checkpoint that this was made "
-				"from"),
-		"the file holds %llu elements, param_shapes say %llu",
-		(unsigned long long)stored->numel,
-		(unsigned long long)ds->slice.parameters[id - 1].numel);
-}
-
-static bool add_universal(struct fsdp_deepspeed *ds, struct held *held,
-	const struct fsdp_deepspeed_stored *stored, struct fsdp_error **ret_error)
-{
-	struct fsdp_model *model = ds->reading->model;
-	struct fsdp_span fqn, state;
-	char suffix[128] = "";
-	if (!stored->has_piece || stored->piece.extent == FSDP_NONE ||
-		(stored->name.size != 0 && !fsdp_span_is(stored->name, "param")))
-		return true;
-	const struct fsdp_extent *extent =
-		fsdp_vec_at(&model->extents, stored->piece.extent);
-	const struct fsdp_file_record *file = fsdp_vec_at(&model->files, extent->file);
-	if (!split_path(file->path, &fqn, &state) || state.size > 100)
-		return true;
-	bool weight = fsdp_span_is(state, "fp32");
-	hold(ds, held, fqn, state);
-	judge_shape(ds, &held->names, file->path, fqn, stored);
-	if (!weight)
-		snprintf(suffix, sizeof suffix, ".%.*s", (int)state.size,
-			(const char *)state.data);
-	struct fsdp_piece_record piece = stored->piece;
-	piece.tensor = fsdp_deepspeed_add_tensor(ds, weight ? "" : "state.", fqn, suffix,
-		shape_of(ds, &held->names, fqn, stored), stored,
-		weight ? FSDP_ROLE_PARAM : FSDP_ROLE_OPTIM, ret_error);
-	return piece.tensor != FSDP_NONE &&
-	       fsdp_build_piece(model, &piece, ret_error) != FSDP_NONE;
-}
-
 /* As the files say, else as their names do. */
 static void set_world(struct fsdp_deepspeed *ds)
 {
@@ -438,36 +283,6 @@ static void set_world(struct fsdp_deepspeed *ds)
 						 ? data * model
 						 : FSDP_PATTERN_MAX;
 }
-
-static bool join_universal(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
-{
-	struct fsdp_arena *scratch = ds->reading->scratch;
-	struct held held = { 0 };
-	if (!fsdp_deepspeed_begin_slice(ds, 0, ret_error))
-		return false;
-	held.states = fsdp_arena_take(
-		scratch, (ds->slice.parameter_count + 1) * sizeof *held.states, 4);
-	if (held.states == NULL || !fsdp_names_init(&held.names, scratch))
-		return fsdp_arena_fail(scratch, ret_error);
-	for (size_t i = 0; i < ds->slice.parameter_count; i++)
-		if (fsdp_names_child(&held.names, 0, ds->slice.parameters[i].fqn) ==
-			FSDP_NONE)
-			return fsdp_arena_fail(scratch, ret_error);
-	for (size_t i = 0; i < ds->stored_count; i++)
-		if (!add_universal(ds, &held, &ds->stored[i], ret_error))
-			return false;
-	if (!judge_held(ds, &held, ret_error))
-		return false;
-	ds->reading->model->format = (struct fsdp_format){
-		.family = "deepspeed-universal",
-		.title = "DeepSpeed checkpoint (universal)",
-		.writer = "DeepSpeed",
-	};
-	set_world(ds);
-	return true;
-}
-
-/* ---- the whole ---- */
 
 static void set_format(struct fsdp_deepspeed *ds)
 {
@@ -484,7 +299,6 @@ static void set_format(struct fsdp_deepspeed *ds)
 	format->title = titles[stage];
 	format->writer = "DeepSpeed";
 	ds->reading->model->is_split = ds->model_ranks > 1;
-	set_world(ds);
 }
 
 static bool join_slice(
@@ -539,8 +353,9 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 	if (!fsdp_deepspeed_take_stored(ds, ret_error) ||
 		!fsdp_deepspeed_take_values(ds, ret_error))
 		return false;
+	set_world(ds);
 	if (ds->is_universal)
-		return join_universal(ds, ret_error);
+		return fsdp_deepspeed_join_universal(ds, ret_error);
 	struct fsdp_join join = {
 		.reading = reading,
 		.slicing = &ds->slicing,
@@ -572,40 +387,4 @@ const struct fsdp_family fsdp_family_deepspeed = {
 	.bid = bid,
 	.read = read,
 	.finish = finish,
-};
-
-/* ---- the folders of the universal form ---- */
-
-static int bid_parts(const struct fsdp_look *look)
-{
-	(void)look;
-	return 0; /* only who knows what they are names them */
-}
-
-/* What the optimizer shares, and of ZeRO 3 dead weight, is left alone. */
-static bool read_parts(struct fsdp_reading *reading, const struct fsdp_look *look,
-	struct fsdp_error **ret_error)
-{
-	for (size_t i = 0; i < look->folder->count; i++) {
-		struct fsdp_entry entry = fsdp_folder_entry(look->folder, i);
-		bool folder = entry.kind == FSDP_ENTRY_DIRECTORY;
-		bool file = entry.kind == FSDP_ENTRY_FILE &&
-			    fsdp_span_ends(entry.name, FSDP_SPAN(".pt")) &&
-			    !fsdp_span_is(entry.name, "optimizer_state.pt");
-		if (!folder && !file)
-			continue;
-		struct fsdp_child *child =
-			fsdp_reading_add_child(reading, entry.name, FSDP_NONE, ret_error);
-		if (child == NULL)
-			return false;
-		child->as = folder ? fsdp_family_deepspeed_parts.name : NULL;
-	}
-	return true;
-}
-
-const struct fsdp_family fsdp_family_deepspeed_parts = {
-	.name = "deepspeed-parts",
-	.title = "tensors of a DeepSpeed universal checkpoint",
-	.bid = bid_parts,
-	.read = read_parts,
 };
