@@ -1057,7 +1057,9 @@ static bool take_size(struct header *header, struct fsdp_error **ret_error)
 	if (header->size > REFERENCE_BYTES)
 		fsdp_find(findings_of(header), FSDP_RULE_SAFETENSORS_HEADER,
 			FSDP_PLACE(.file = header->file, .offset = 0, .length = 8,
-				.severity = FSDP_WARNING + 1),
+				.severity = FSDP_WARNING + 1,
+				.next = "save it as several files, of fewer tensors "
+					"each"),
 			"the header has %llu bytes; the reference reader refuses more "
 			"than %d",
 			(unsigned long long)header->size, REFERENCE_BYTES);

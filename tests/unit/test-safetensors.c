@@ -70,6 +70,23 @@ static void test_lengths(void **state)
 	check_rule(" " ONE, 8, "FI4012");
 }
 
+/* The reference reader refuses it; it is read, and said. */
+static void test_large_header(void **state)
+{
+	enum { LIMIT = 100000000 };
+	char *header = malloc(LIMIT + 2);
+	(void)state;
+	assert_non_null(header);
+	memset(header, ' ', LIMIT + 1);
+	header[0] = '{';
+	header[LIMIT + 1] = '\0';
+	header[LIMIT - 1] = '}';
+	check_rule(header, 0, "FI1050");
+	memmove(header + LIMIT - 2, header + LIMIT - 1, 3);
+	check_rule(header, 0, NULL);
+	free(header);
+}
+
 static void test_ranges(void **state)
 {
 	(void)state;
@@ -257,6 +274,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_lengths),
+		cmocka_unit_test(test_large_header),
 		cmocka_unit_test(test_ranges),
 		cmocka_unit_test(test_counts),
 		cmocka_unit_test(test_small_elements),
