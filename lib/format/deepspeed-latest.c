@@ -109,6 +109,18 @@ static void note_tag(struct fsdp_reading *reading, const struct fsdp_folder *fol
 		others.count != 0 ? "; beside it: " : "", fsdp_name_list_text(&others));
 }
 
+/* That a file names a tag which is not there, and what was opened. */
+static void say_dangling(struct fsdp_reading *reading, const struct pointer *pointer,
+	struct fsdp_span opened)
+{
+	fsdp_find(&reading->model->findings, FSDP_RULE_MISSING_FILE,
+		FSDP_PLACE(.file = fsdp_span_text(pointer->name),
+			.severity = FSDP_WARNING + 1),
+		"the file names %.*s, which is not there; %.*s was read",
+		(int)pointer->tag.size, (const char *)pointer->tag.data,
+		(int)fsdp_min(opened.size, 64), (const char *)opened.data);
+}
+
 static bool enter_tag(struct fsdp_reading *reading, const struct fsdp_folder *folder,
 	const struct pointer *chosen, const struct pointer *other,
 	struct fsdp_error **ret_error)
@@ -116,12 +128,7 @@ static bool enter_tag(struct fsdp_reading *reading, const struct fsdp_folder *fo
 	struct fsdp_span name = chosen->entry.name;
 	note_tag(reading, folder, chosen, other);
 	if (other->is_there && !other->leads)
-		fsdp_find(&reading->model->findings, FSDP_RULE_MISSING_FILE,
-			FSDP_PLACE(.file = fsdp_span_text(other->name),
-				.severity = FSDP_WARNING + 1),
-			"the file names %.*s, which is not there; %.*s was read",
-			(int)other->tag.size, (const char *)other->tag.data,
-			(int)fsdp_min(name.size, 64), (const char *)name.data);
+		say_dangling(reading, other, name);
 	return fsdp_reading_add_child(reading, name, FSDP_NONE, ret_error) != NULL;
 }
 
@@ -137,22 +144,15 @@ bool fsdp_deepspeed_enter_tag(struct fsdp_reading *reading,
 		return enter_tag(reading, folder, &latest, &universal, ret_error);
 	if (universal.leads)
 		return enter_tag(reading, folder, &universal, &latest, ret_error);
-	const char *pointer = latest.is_there ? latest.name : universal.name;
-	struct fsdp_span tag = latest.is_there ? latest.tag : universal.tag;
+	const struct pointer *pointer = latest.is_there ? &latest : &universal;
 	if (find_only_step(folder, &entry)) {
-		fsdp_find(&reading->model->findings, FSDP_RULE_MISSING_FILE,
-			FSDP_PLACE(.file = fsdp_span_text(pointer),
-				.severity = FSDP_WARNING + 1),
-			"the file names %.*s, which is not there; %.*s was read",
-			(int)tag.size, (const char *)tag.data,
-			(int)fsdp_min(entry.name.size, 64),
-			(const char *)entry.name.data);
+		say_dangling(reading, pointer, entry.name);
 		return fsdp_reading_add_child(
 			       reading, entry.name, FSDP_NONE, ret_error) != NULL;
 	}
 	fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
-		"%s names %.*s, which is not there", pointer, (int)tag.size,
-		(const char *)tag.data);
+		"%s names %.*s, which is not there", pointer->name,
+		(int)pointer->tag.size, (const char *)pointer->tag.data);
 	fsdp_error_add_rule(ret_error, "FI1001");
 	return false;
 }
