@@ -77,6 +77,13 @@ struct fsdp_deepspeed_slice {
 	uint32_t first_tensor; /* of those that were joined */
 };
 
+/* Things in order of slices: their indexes, and where in these each slice begins and the
+ * last one ends. */
+struct fsdp_deepspeed_order {
+	uint32_t *indexes;
+	size_t *begin;
+};
+
 struct fsdp_deepspeed {
 	struct fsdp_reading *reading; /* the door's */
 	bool is_root; /* a folder of tags; what is below holds for a tag */
@@ -94,8 +101,7 @@ struct fsdp_deepspeed {
 	size_t stored_count;
 	struct fsdp_names index; /* rank, then name, of a stored tensor with bytes */
 	uint32_t *indexed;       /* which it is + 1 */
-	uint32_t *by_slice;      /* stored tensors in order of slices */
-	size_t *stored_begin;    /* in that, by slice, and where the last ends */
+	struct fsdp_deepspeed_order stored_order;
 
 	/* What is said for all slices. */
 	uint32_t world_size; /* over which a slice is cut; 0: no optimizer has a file */
@@ -154,6 +160,14 @@ bool fsdp_deepspeed_has_tags(const struct fsdp_folder *folder);
 /* Names the tag that is meant as the only child. Fails if there is none. */
 bool fsdp_deepspeed_enter_tag(struct fsdp_reading *reading,
 	const struct fsdp_folder *folder, struct fsdp_error **ret_error);
+
+/* ---- deepspeed.c ---- */
+
+/* Puts `count` things in order of the slices that their ranks belong to, and those of one
+ * slice as they come. What has no rank (FSDP_NONE) is left out. */
+bool fsdp_deepspeed_order(struct fsdp_deepspeed *ds, size_t count,
+	uint32_t (*rank)(const struct fsdp_deepspeed *ds, size_t index),
+	struct fsdp_deepspeed_order *ret_order, struct fsdp_error **ret_error);
 
 /* ---- deepspeed-flat.c ---- */
 

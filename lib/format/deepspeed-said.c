@@ -128,39 +128,37 @@ static bool is_shown(struct fsdp_span name)
 	return true;
 }
 
-/* What the first data rank of a slice said, in order of slices. */
+/* Of values of the first data rank of a slice, which are all that are sorted. */
+static uint32_t rank_of_said(const struct fsdp_deepspeed *ds, size_t index)
+{
+	const struct fsdp_value_record *value =
+		fsdp_vec_at(&ds->reading->model->values, ds->first_value + index);
+	return value->rank != FSDP_NONE &&
+			       fsdp_deepspeed_data_rank_of(ds, value->rank) == 0
+		       ? value->rank
+		       : FSDP_NONE;
+}
+
 static bool sort_said(
 	struct fsdp_deepspeed *ds, size_t count, struct fsdp_error **ret_error)
 {
 	const struct fsdp_model *model = ds->reading->model;
 	struct fsdp_arena *scratch = ds->reading->scratch;
-	ds->said = fsdp_arena_take(scratch, (count + 1) * sizeof *ds->said, 8);
-	ds->said_begin = fsdp_arena_take(
-		scratch, ((size_t)ds->model_ranks + 2) * sizeof *ds->said_begin, 8);
-	if (ds->said == NULL || ds->said_begin == NULL)
+	struct fsdp_deepspeed_order order;
+	if (!fsdp_deepspeed_order(ds, count, rank_of_said, &order, ret_error))
+		return false;
+	size_t sorted = order.begin[ds->model_ranks];
+	ds->said_begin = order.begin;
+	ds->said = fsdp_arena_take(scratch, (sorted + 1) * sizeof *ds->said, 8);
+	if (ds->said == NULL)
 		return fsdp_arena_fail(scratch, ret_error);
-	for (size_t pass = 0; pass < 2; pass++) {
-		for (size_t i = 0; i < count; i++) {
-			const struct fsdp_value_record *value =
-				fsdp_vec_at(&model->values, ds->first_value + i);
-			if (value->rank == FSDP_NONE ||
-				fsdp_deepspeed_data_rank_of(ds, value->rank) != 0)
-				continue;
-			size_t *place =
-				&ds->said_begin[fsdp_deepspeed_slice_of(ds, value->rank) +
-						1];
-			if (pass == 0) {
-				place[1]++;
-				continue;
-			}
-			struct fsdp_deepspeed_said *said = &ds->said[(*place)++];
-			said->value = *value;
-			said->name = fsdp_model_name(model, value->raw_name, scratch);
-			if (said->name.data == NULL)
-				return fsdp_arena_fail(scratch, ret_error);
-		}
-		for (uint32_t i = 0; pass == 0 && i < ds->model_ranks; i++)
-			ds->said_begin[i + 2] += ds->said_begin[i + 1];
+	for (size_t i = 0; i < sorted; i++) {
+		struct fsdp_deepspeed_said *said = &ds->said[i];
+		said->value = *(const struct fsdp_value_record *)fsdp_vec_at(
+			&model->values, ds->first_value + order.indexes[i]);
+		said->name = fsdp_model_name(model, said->value.raw_name, scratch);
+		if (said->name.data == NULL)
+			return fsdp_arena_fail(scratch, ret_error);
 	}
 	return true;
 }
@@ -310,10 +308,11 @@ void fsdp_deepspeed_find_states(struct fsdp_deepspeed *ds, const char *prefix)
 {
 	struct fsdp_span rest;
 	uint32_t group, first = FSDP_NONE;
-	size_t end = ds->stored_begin[ds->slice_index + 1];
-	for (size_t i = ds->stored_begin[ds->slice_index];
+	size_t end = ds->stored_order.begin[ds->slice_index + 1];
+	for (size_t i = ds->stored_order.begin[ds->slice_index];
 		i < end && ds->slice.state_count < FSDP_DEEPSPEED_STATES_MAX; i++) {
-		const struct fsdp_deepspeed_stored *stored = &ds->stored[ds->by_slice[i]];
+		const struct fsdp_deepspeed_stored *stored =
+			&ds->stored[ds->stored_order.indexes[i]];
 		uint32_t rank = stored->piece.rank;
 		if (!stored->has_piece || (first != FSDP_NONE && rank != first) ||
 			stored->tensor.dims != 1 ||

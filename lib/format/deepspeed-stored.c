@@ -43,33 +43,10 @@ static bool make_index(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
 	return true;
 }
 
-/* A counting sort by slices; what has no rank lies in none. */
-static bool sort_stored(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
+static uint32_t rank_of_stored(const struct fsdp_deepspeed *ds, size_t index)
 {
-	struct fsdp_arena *scratch = ds->reading->scratch;
-	ds->by_slice = fsdp_arena_take(
-		scratch, (ds->stored_count + 1) * sizeof *ds->by_slice, 4);
-	ds->stored_begin = fsdp_arena_take(
-		scratch, ((size_t)ds->model_ranks + 2) * sizeof *ds->stored_begin, 8);
-	if (ds->by_slice == NULL || ds->stored_begin == NULL)
-		return fsdp_arena_fail(scratch, ret_error);
-	for (size_t pass = 0; pass < 2; pass++) {
-		for (size_t i = 0; i < ds->stored_count; i++) {
-			const struct fsdp_deepspeed_stored *stored = &ds->stored[i];
-			if (!stored->has_piece || stored->piece.rank == FSDP_NONE)
-				continue;
-			size_t *place = &ds->stored_begin[fsdp_deepspeed_slice_of(ds,
-								  stored->piece.rank) +
-							  1];
-			if (pass == 0)
-				place[1]++;
-			else
-				ds->by_slice[(*place)++] = (uint32_t)i;
-		}
-		for (uint32_t i = 0; pass == 0 && i < ds->model_ranks; i++)
-			ds->stored_begin[i + 2] += ds->stored_begin[i + 1];
-	}
-	return true;
+	const struct fsdp_deepspeed_stored *stored = &ds->stored[index];
+	return stored->has_piece ? stored->piece.rank : FSDP_NONE;
 }
 
 bool fsdp_deepspeed_take_stored(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
@@ -96,7 +73,9 @@ bool fsdp_deepspeed_take_stored(struct fsdp_deepspeed *ds, struct fsdp_error **r
 	ds->stored_count = count;
 	fsdp_vec_truncate(&model->tensors, ds->first_tensor);
 	fsdp_vec_truncate(&model->pieces, ds->first_piece);
-	return make_index(ds, ret_error) && sort_stored(ds, ret_error);
+	return make_index(ds, ret_error) &&
+	       fsdp_deepspeed_order(
+		       ds, count, rank_of_stored, &ds->stored_order, ret_error);
 }
 
 static const struct fsdp_deepspeed_stored *find_of_rank(

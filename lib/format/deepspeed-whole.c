@@ -14,9 +14,10 @@
 
 bool fsdp_deepspeed_add_frozen(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
 {
-	size_t end = ds->stored_begin[ds->slice_index + 1];
-	for (size_t i = ds->stored_begin[ds->slice_index]; i < end; i++) {
-		const struct fsdp_deepspeed_stored *stored = &ds->stored[ds->by_slice[i]];
+	size_t end = ds->stored_order.begin[ds->slice_index + 1];
+	for (size_t i = ds->stored_order.begin[ds->slice_index]; i < end; i++) {
+		const struct fsdp_deepspeed_stored *stored =
+			&ds->stored[ds->stored_order.indexes[i]];
 		struct fsdp_span fqn;
 		if (fsdp_deepspeed_data_rank_of(ds, stored->piece.rank) == 0 &&
 			fsdp_span_behind(stored->name, "frozen_param_fragments.", &fqn) &&
@@ -140,9 +141,10 @@ bool fsdp_deepspeed_add_module(struct fsdp_deepspeed *ds, struct fsdp_error **re
 		[PLACE_APART] = FSDP_ROLE_OPTIM,
 		[PLACE_OTHER] = FSDP_ROLE_OTHER,
 	};
-	size_t end = ds->stored_begin[ds->slice_index + 1];
-	for (size_t i = ds->stored_begin[ds->slice_index]; i < end; i++) {
-		const struct fsdp_deepspeed_stored *stored = &ds->stored[ds->by_slice[i]];
+	size_t end = ds->stored_order.begin[ds->slice_index + 1];
+	for (size_t i = ds->stored_order.begin[ds->slice_index]; i < end; i++) {
+		const struct fsdp_deepspeed_stored *stored =
+			&ds->stored[ds->stored_order.indexes[i]];
 		struct fsdp_span name;
 		enum place place = place_of(ds, stored, &name);
 		bool first = fsdp_deepspeed_data_rank_of(ds, stored->piece.rank) == 0;
