@@ -19,8 +19,26 @@
 #include "base/num.h"
 #include "format/deepspeed-reading.h"
 
+/* A tensor that is put together of runs of flat buffers. */
+struct joined {
+	struct fsdp_deepspeed_target target; /* of a parameter, whose shape it has */
+	const char *flats; /* names of the buffers: this, the group, the suffix */
+	uint64_t begin;    /* where it begins: in its group, or in a rank's stream */
+	uint32_t tensor;   /* FSDP_NONE until a buffer is there */
+};
+
+/* Makes the tensor, like the first flat buffer that is there. */
+static bool begin_joined(struct fsdp_deepspeed *ds, struct joined *joined,
+	const struct fsdp_deepspeed_stored *flat, struct fsdp_error **ret_error)
+{
+	if (joined->tensor == FSDP_NONE)
+		joined->tensor =
+			fsdp_deepspeed_add_tensor(ds, &joined->target, flat, ret_error);
+	return joined->tensor != FSDP_NONE;
+}
+
 /* `count` elements of a flat buffer from `at` on are the parameter's from `start` on. */
-static bool add_run(struct fsdp_deepspeed *ds, uint32_t tensor,
+static bool add_run(struct fsdp_deepspeed *ds, struct joined *joined,
 	const struct fsdp_deepspeed_stored *flat, uint64_t start, uint64_t count,
 	uint64_t at, struct fsdp_error **ret_error)
 {
@@ -29,7 +47,7 @@ static bool add_run(struct fsdp_deepspeed *ds, uint32_t tensor,
 	struct fsdp_piece_record piece = flat->piece;
 	if (count == 0)
 		return true;
-	piece.tensor = tensor;
+	piece.tensor = joined->tensor;
 	piece.is_run = true;
 	piece.strides = FSDP_NONE;
 	piece.box = fsdp_build_ints(model, run, 3, ret_error);
@@ -50,12 +68,11 @@ static bool is_cut_off(const struct fsdp_deepspeed *ds, const struct fsdp_mappin
 }
 
 /* ZeRO 1 and 2, where the mappings say. */
-static bool add_mapped(struct fsdp_deepspeed *ds,
-	const struct fsdp_deepspeed_parameter *parameter, const char *flat_name,
-	const char *prefix, const char *suffix, int role, struct fsdp_error **ret_error)
+static bool add_mapped(struct fsdp_deepspeed *ds, struct joined *joined,
+	const char *flat_name, struct fsdp_error **ret_error)
 {
+	const struct fsdp_deepspeed_parameter *parameter = joined->target.parameter;
 	const struct fsdp_mapping *before = NULL, *mapping;
-	uint32_t tensor = FSDP_NONE;
 	uint64_t done = 0;
 	for (uint32_t id = parameter->mapping; id != 0; id = mapping->next) {
 		mapping = fsdp_mappings_at(&ds->mappings, id - 1);
@@ -66,16 +83,12 @@ static bool add_mapped(struct fsdp_deepspeed *ds,
 			continue;
 		if (is_cut_off(ds, before, mapping))
 			return true;
-		if (flat != NULL && tensor == FSDP_NONE)
-			tensor = fsdp_deepspeed_add_tensor(ds, prefix, parameter->fqn,
-				suffix, parameter, flat, role, ret_error);
-		if (flat != NULL &&
-			(tensor == FSDP_NONE ||
-				(mapping->start < flat->numel &&
-					!add_run(ds, tensor, flat, done,
-						fsdp_min(count,
-							flat->numel - mapping->start),
-						mapping->start, ret_error))))
+		if (flat != NULL && !begin_joined(ds, joined, flat, ret_error))
+			return false;
+		if (flat != NULL && mapping->start < flat->numel &&
+			!add_run(ds, joined, flat, done,
+				fsdp_min(count, flat->numel - mapping->start),
+				mapping->start, ret_error))
 			return false;
 		done += count;
 		before = mapping;
@@ -84,65 +97,64 @@ static bool add_mapped(struct fsdp_deepspeed *ds,
 }
 
 /* ZeRO 1 and 2. */
-static bool add_cut(struct fsdp_deepspeed *ds,
-	const struct fsdp_deepspeed_parameter *parameter, const char *flat_name,
-	const char *prefix, const char *suffix, int role, struct fsdp_error **ret_error)
+static bool add_cut(
+	struct fsdp_deepspeed *ds, struct joined *joined, struct fsdp_error **ret_error)
 {
-	uint64_t begin = parameter->begin,
+	const struct fsdp_deepspeed_parameter *parameter = joined->target.parameter;
+	uint64_t begin = joined->begin,
 		 part = fsdp_deepspeed_part_of(ds, parameter->group);
-	uint32_t tensor = FSDP_NONE;
+	char name[256];
+	snprintf(name, sizeof name, "%s%u%s", joined->flats, parameter->group,
+		joined->target.suffix);
 	if (parameter->mapping != 0)
-		return add_mapped(
-			ds, parameter, flat_name, prefix, suffix, role, ret_error);
+		return add_mapped(ds, joined, name, ret_error);
 	for (uint32_t rank = 0; rank < ds->optim_files; rank++) {
 		const struct fsdp_deepspeed_stored *flat =
-			fsdp_deepspeed_find_flat(ds, flat_name, rank);
+			fsdp_deepspeed_find_flat(ds, name, rank);
 		if (flat == NULL)
 			continue;
-		if (tensor == FSDP_NONE)
-			tensor = fsdp_deepspeed_add_tensor(ds, prefix, parameter->fqn,
-				suffix, parameter, flat, role, ret_error);
-		if (tensor == FSDP_NONE)
+		if (!begin_joined(ds, joined, flat, ret_error))
 			return false;
 		uint64_t own = rank * part, end = own + flat->numel;
 		uint64_t low = begin > own ? begin : own;
 		uint64_t high = fsdp_min(begin + parameter->numel, end);
-		if (low < high && !add_run(ds, tensor, flat, low - begin, high - low,
+		if (low < high && !add_run(ds, joined, flat, low - begin, high - low,
 					  low - own, ret_error))
 			return false;
 	}
 	return true;
 }
 
-/* ZeRO 3. `begin` is where its part begins in the stream of each rank; the name has a
- * place for the number of a flat group. */
-static bool add_part(struct fsdp_deepspeed *ds,
-	const struct fsdp_deepspeed_parameter *parameter, uint64_t begin,
-	const char *flat_name, const char *state, const char *prefix, int role,
-	struct fsdp_error **ret_error)
+/* Elements of a parameter that a rank of ZeRO 3 has. */
+static uint64_t share_of(
+	const struct fsdp_deepspeed *ds, const struct fsdp_deepspeed_parameter *parameter)
 {
-	uint64_t part = (parameter->numel + ds->world_size - 1) / ds->world_size;
-	uint32_t tensor = FSDP_NONE;
+	return (parameter->numel + ds->world_size - 1) / ds->world_size;
+}
+
+/* ZeRO 3. */
+static bool add_part(
+	struct fsdp_deepspeed *ds, struct joined *joined, struct fsdp_error **ret_error)
+{
+	const struct fsdp_deepspeed_parameter *parameter = joined->target.parameter;
+	uint64_t part = share_of(ds, parameter);
 	char name[256];
 	for (uint32_t rank = 0; rank < ds->optim_files; rank++) {
 		uint64_t first = fsdp_min(rank * part, parameter->numel);
 		uint64_t own = fsdp_min(part, parameter->numel - first), done = 0, at = 0;
 		for (uint32_t group = 0; group < FSDP_MAPPING_GROUPS; group++) {
-			snprintf(name, sizeof name, "%s%u%s", flat_name, group, state);
+			snprintf(name, sizeof name, "%s%u%s", joined->flats, group,
+				joined->target.suffix);
 			const struct fsdp_deepspeed_stored *flat =
 				fsdp_deepspeed_find_flat(ds, name, rank);
 			if (flat == NULL)
 				break;
-			if (tensor == FSDP_NONE)
-				tensor = fsdp_deepspeed_add_tensor(ds, prefix,
-					parameter->fqn, state, parameter, flat, role,
-					ret_error);
-			if (tensor == FSDP_NONE)
+			if (!begin_joined(ds, joined, flat, ret_error))
 				return false;
-			uint64_t low = begin + done, end = at + flat->numel;
+			uint64_t low = joined->begin + done, end = at + flat->numel;
 			if (done < own && low >= at && low < end) {
 				uint64_t count = fsdp_min(own - done, end - low);
-				if (!add_run(ds, tensor, flat, first + done, count,
+				if (!add_run(ds, joined, flat, first + done, count,
 					    low - at, ret_error))
 					return false;
 				done += count;
@@ -153,23 +165,41 @@ static bool add_part(struct fsdp_deepspeed *ds,
 	return true;
 }
 
+/* The parameter, or a state that the optimizer keeps of it. */
+static struct joined joined_of(const struct fsdp_deepspeed_parameter *parameter,
+	uint64_t begin, const char *flats, const char *suffix)
+{
+	bool weight = *suffix == '\0';
+	return (struct joined){
+		.target = {
+			.prefix = weight ? NULL : "state.",
+			.fqn = parameter->fqn,
+			.suffix = suffix,
+			.parameter = parameter,
+			.role = weight ? FSDP_ROLE_PARAM : FSDP_ROLE_OPTIM,
+		},
+		.flats = flats,
+		.begin = begin,
+		.tensor = FSDP_NONE,
+	};
+}
+
 bool fsdp_deepspeed_join_cut(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
 {
 	for (size_t i = 0; i < ds->slice.parameter_count; i++) {
 		const struct fsdp_deepspeed_parameter *parameter =
 			&ds->slice.parameters[i];
-		char name[256], suffix[128];
+		uint64_t begin = parameter->begin;
+		char suffix[128];
 		if (parameter->frozen || fsdp_deepspeed_is_apart(ds, parameter->group))
 			continue;
-		snprintf(name, sizeof name, FSDP_ZERO_GROUPS "%u", parameter->group);
-		if (!add_cut(ds, parameter, name, "", "", FSDP_ROLE_PARAM, ret_error))
+		struct joined joined = joined_of(parameter, begin, FSDP_ZERO_GROUPS, "");
+		if (!add_cut(ds, &joined, ret_error))
 			return false;
 		for (size_t k = 0; k < ds->slice.state_count; k++) {
-			snprintf(name, sizeof name, FSDP_ZERO_STATES "%u.%s",
-				parameter->group, ds->slice.states[k]);
 			snprintf(suffix, sizeof suffix, ".%s", ds->slice.states[k]);
-			if (!add_cut(ds, parameter, name, "state.", suffix,
-				    FSDP_ROLE_OPTIM, ret_error))
+			joined = joined_of(parameter, begin, FSDP_ZERO_STATES, suffix);
+			if (!add_cut(ds, &joined, ret_error))
 				return false;
 		}
 	}
@@ -185,16 +215,17 @@ bool fsdp_deepspeed_join_parts(struct fsdp_deepspeed *ds, struct fsdp_error **re
 		char suffix[128];
 		if (parameter->frozen)
 			continue;
-		if (!add_part(ds, parameter, begin, FSDP_ZERO_GROUPS_3, "", "",
-			    FSDP_ROLE_PARAM, ret_error))
+		struct joined joined =
+			joined_of(parameter, begin, FSDP_ZERO_GROUPS_3, "");
+		if (!add_part(ds, &joined, ret_error))
 			return false;
 		for (size_t k = 0; k < ds->slice.state_count; k++) {
 			snprintf(suffix, sizeof suffix, ".%s", ds->slice.states[k]);
-			if (!add_part(ds, parameter, begin, FSDP_ZERO_STATES_3, suffix,
-				    "state.", FSDP_ROLE_OPTIM, ret_error))
+			joined = joined_of(parameter, begin, FSDP_ZERO_STATES_3, suffix);
+			if (!add_part(ds, &joined, ret_error))
 				return false;
 		}
-		begin += (parameter->numel + ds->world_size - 1) / ds->world_size;
+		begin += share_of(ds, parameter);
 	}
 	return true;
 }
@@ -204,9 +235,13 @@ bool fsdp_deepspeed_join_frozen(struct fsdp_deepspeed *ds, struct fsdp_error **r
 	for (size_t i = 0; i < ds->slice.parameter_count; i++) {
 		const struct fsdp_deepspeed_parameter *parameter =
 			&ds->slice.parameters[i];
-		uint64_t part = (parameter->numel + ds->world_size - 1) /
-				(ds->world_size != 0 ? ds->world_size : 1);
-		uint32_t tensor = FSDP_NONE;
+		uint64_t part = share_of(ds, parameter);
+		struct joined joined = {
+			.target = { .fqn = parameter->fqn,
+				.parameter = parameter,
+				.role = FSDP_ROLE_PARAM },
+			.tensor = FSDP_NONE,
+		};
 		char name[512];
 		if (!parameter->frozen || parameter->fqn.size > 400)
 			continue;
@@ -218,11 +253,8 @@ bool fsdp_deepspeed_join_frozen(struct fsdp_deepspeed *ds, struct fsdp_error **r
 			uint64_t first = fsdp_min(rank * part, parameter->numel);
 			if (flat == NULL)
 				continue;
-			if (tensor == FSDP_NONE)
-				tensor = fsdp_deepspeed_add_tensor(ds, "", parameter->fqn,
-					"", parameter, flat, FSDP_ROLE_PARAM, ret_error);
-			if (tensor == FSDP_NONE ||
-				!add_run(ds, tensor, flat, first,
+			if (!begin_joined(ds, &joined, flat, ret_error) ||
+				!add_run(ds, &joined, flat, first,
 					fsdp_min(flat->numel, parameter->numel - first),
 					0, ret_error))
 				return false;

@@ -52,6 +52,15 @@ struct fsdp_deepspeed_stored {
 	uint64_t numel;
 };
 
+/* A tensor of the model that stored ones become. */
+struct fsdp_deepspeed_target {
+	const char *prefix, *suffix; /* of its name, around the FQN; NULL: none */
+	struct fsdp_span fqn;
+	/* Whose shape it has; NULL: that of the stored one. */
+	const struct fsdp_deepspeed_parameter *parameter;
+	int role;
+};
+
 /* A value and its name. */
 struct fsdp_deepspeed_said {
 	struct fsdp_value_record value;
@@ -224,18 +233,15 @@ const struct fsdp_deepspeed_stored *fsdp_deepspeed_find_flat(
 const struct fsdp_deepspeed_stored *fsdp_deepspeed_find_copy(
 	const struct fsdp_deepspeed *ds, struct fsdp_span fqn);
 
-/* A tensor of the model, still without pieces: like a stored one, but named
- * prefix + fqn + suffix, and of the parameter's shape if that is not NULL. FSDP_NONE: it
- * failed. */
-uint32_t fsdp_deepspeed_add_tensor(struct fsdp_deepspeed *ds, const char *prefix,
-	struct fsdp_span fqn, const char *suffix,
-	const struct fsdp_deepspeed_parameter *parameter,
-	const struct fsdp_deepspeed_stored *like, int role,
-	struct fsdp_error **ret_error);
-/* The tensor as it is stored, under a name. */
-uint32_t fsdp_deepspeed_add_stored(struct fsdp_deepspeed *ds, struct fsdp_span name,
-	const struct fsdp_deepspeed_stored *stored, int role,
-	struct fsdp_error **ret_error);
+/* A tensor of the model, still without pieces, like a stored one but for what the target
+ * says. FSDP_NONE: it failed. */
+uint32_t fsdp_deepspeed_add_tensor(struct fsdp_deepspeed *ds,
+	const struct fsdp_deepspeed_target *target,
+	const struct fsdp_deepspeed_stored *like, struct fsdp_error **ret_error);
+/* The same with the stored one's piece. */
+uint32_t fsdp_deepspeed_add_stored(struct fsdp_deepspeed *ds,
+	const struct fsdp_deepspeed_target *target,
+	const struct fsdp_deepspeed_stored *stored, struct fsdp_error **ret_error);
 
 /* ---- deepspeed-universal.c ---- */
 

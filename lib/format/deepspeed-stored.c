@@ -127,43 +127,42 @@ const struct fsdp_deepspeed_stored *fsdp_deepspeed_find_flat(
 		       : NULL;
 }
 
-uint32_t fsdp_deepspeed_add_tensor(struct fsdp_deepspeed *ds, const char *prefix,
-	struct fsdp_span fqn, const char *suffix,
-	const struct fsdp_deepspeed_parameter *parameter,
-	const struct fsdp_deepspeed_stored *like, int role, struct fsdp_error **ret_error)
+uint32_t fsdp_deepspeed_add_tensor(struct fsdp_deepspeed *ds,
+	const struct fsdp_deepspeed_target *target,
+	const struct fsdp_deepspeed_stored *like, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = ds->reading->model;
-	size_t before = strlen(prefix), after = strlen(suffix);
-	unsigned char *text =
-		fsdp_arena_take(model->arena, before + fqn.size + after + 1, 1);
+	const char *prefix = target->prefix != NULL ? target->prefix : "";
+	const char *suffix = target->suffix != NULL ? target->suffix : "";
+	size_t before = strlen(prefix), size = target->fqn.size, after = strlen(suffix);
+	unsigned char *text = fsdp_arena_take(model->arena, before + size + after + 1, 1);
 	struct fsdp_tensor_record record = like->tensor;
 	if (text == NULL) {
 		fsdp_arena_fail(model->arena, ret_error);
 		return FSDP_NONE;
 	}
 	memcpy(text, prefix, before);
-	memcpy(text + before, fqn.data, fqn.size);
-	memcpy(text + before + fqn.size, suffix, after);
-	if (parameter != NULL) {
-		record.shape = parameter->shape;
-		record.dims = parameter->dims;
+	memcpy(text + before, target->fqn.data, size);
+	memcpy(text + before + size, suffix, after);
+	if (target->parameter != NULL) {
+		record.shape = target->parameter->shape;
+		record.dims = target->parameter->dims;
 	}
 	record.path = FSDP_NONE;
-	record.role = (uint8_t)role;
+	record.role = (uint8_t)target->role;
 	record.flags &= (uint16_t)~FSDP_TENSOR_ROLE_INFERRED;
-	if (!fsdp_build_names(model, 0, fsdp_span(text, before + fqn.size + after), false,
+	if (!fsdp_build_names(model, 0, fsdp_span(text, before + size + after), false,
 		    &record.name, &record.raw_name, ret_error))
 		return FSDP_NONE;
 	return fsdp_build_tensor(model, &record, ret_error);
 }
 
-uint32_t fsdp_deepspeed_add_stored(struct fsdp_deepspeed *ds, struct fsdp_span name,
-	const struct fsdp_deepspeed_stored *stored, int role,
-	struct fsdp_error **ret_error)
+uint32_t fsdp_deepspeed_add_stored(struct fsdp_deepspeed *ds,
+	const struct fsdp_deepspeed_target *target,
+	const struct fsdp_deepspeed_stored *stored, struct fsdp_error **ret_error)
 {
 	struct fsdp_piece_record piece = stored->piece;
-	piece.tensor = fsdp_deepspeed_add_tensor(
-		ds, "", name, "", NULL, stored, role, ret_error);
+	piece.tensor = fsdp_deepspeed_add_tensor(ds, target, stored, ret_error);
 	if (piece.tensor == FSDP_NONE ||
 		fsdp_build_piece(ds->reading->model, &piece, ret_error) == FSDP_NONE)
 		return FSDP_NONE;

@@ -158,12 +158,14 @@ static bool add_universal(struct fsdp_deepspeed *ds, struct held *held,
 	if (!weight)
 		snprintf(suffix, sizeof suffix, ".%.*s", (int)state.size,
 			(const char *)state.data);
-	struct fsdp_piece_record piece = stored->piece;
-	piece.tensor = fsdp_deepspeed_add_tensor(ds, weight ? "" : "state.", fqn, suffix,
-		shape_of(ds, &held->names, fqn, stored), stored,
-		weight ? FSDP_ROLE_PARAM : FSDP_ROLE_OPTIM, ret_error);
-	return piece.tensor != FSDP_NONE &&
-	       fsdp_build_piece(model, &piece, ret_error) != FSDP_NONE;
+	const struct fsdp_deepspeed_target target = {
+		.prefix = weight ? NULL : "state.",
+		.fqn = fqn,
+		.suffix = suffix,
+		.parameter = shape_of(ds, &held->names, fqn, stored),
+		.role = weight ? FSDP_ROLE_PARAM : FSDP_ROLE_OPTIM,
+	};
+	return fsdp_deepspeed_add_stored(ds, &target, stored, ret_error) != FSDP_NONE;
 }
 
 bool fsdp_deepspeed_join_universal(

@@ -18,11 +18,12 @@ bool fsdp_deepspeed_add_frozen(struct fsdp_deepspeed *ds, struct fsdp_error **re
 	for (size_t i = ds->stored_order.begin[ds->slice_index]; i < end; i++) {
 		const struct fsdp_deepspeed_stored *stored =
 			&ds->stored[ds->stored_order.indexes[i]];
-		struct fsdp_span fqn;
+		struct fsdp_deepspeed_target target = { .role = FSDP_ROLE_PARAM };
 		if (fsdp_deepspeed_data_rank_of(ds, stored->piece.rank) == 0 &&
-			fsdp_span_behind(stored->name, "frozen_param_fragments.", &fqn) &&
-			fsdp_deepspeed_add_stored(
-				ds, fqn, stored, FSDP_ROLE_PARAM, ret_error) == FSDP_NONE)
+			fsdp_span_behind(
+				stored->name, "frozen_param_fragments.", &target.fqn) &&
+			fsdp_deepspeed_add_stored(ds, &target, stored, ret_error) ==
+				FSDP_NONE)
 			return false;
 	}
 	return true;
@@ -35,8 +36,9 @@ static bool add_alias(struct fsdp_deepspeed *ds, struct fsdp_span alias, uint32_
 	struct fsdp_model *model = ds->reading->model;
 	const struct fsdp_deepspeed_stored like = { .tensor = *fsdp_model_tensor(
 							    model, target) };
-	uint32_t tensor = fsdp_deepspeed_add_tensor(
-		ds, "", alias, "", NULL, &like, like.tensor.role, ret_error);
+	const struct fsdp_deepspeed_target named = { .fqn = alias,
+		.role = like.tensor.role };
+	uint32_t tensor = fsdp_deepspeed_add_tensor(ds, &named, &like, ret_error);
 	if (tensor == FSDP_NONE)
 		return false;
 	for (uint32_t i = 0; i < like.tensor.piece_count; i++) {
@@ -145,19 +147,19 @@ bool fsdp_deepspeed_add_module(struct fsdp_deepspeed *ds, struct fsdp_error **re
 	for (size_t i = ds->stored_order.begin[ds->slice_index]; i < end; i++) {
 		const struct fsdp_deepspeed_stored *stored =
 			&ds->stored[ds->stored_order.indexes[i]];
-		struct fsdp_span name;
-		enum place place = place_of(ds, stored, &name);
+		struct fsdp_deepspeed_target target = { .suffix = NULL };
+		enum place place = place_of(ds, stored, &target.fqn);
 		bool first = fsdp_deepspeed_data_rank_of(ds, stored->piece.rank) == 0;
 		bool model = place == PLACE_MODULE || place == PLACE_BUFFER;
 		if (place == PLACE_NONE || (model && !first))
 			continue;
 		if (place == PLACE_MODULE && ds->world_size != 0 && stored->numel == 0)
 			continue;
-		int role = place != PLACE_MODULE ? roles[place]
-			   : ds->world_size == 0 ? FSDP_ROLE_PARAM
-						 : FSDP_ROLE_OTHER;
+		target.role = place != PLACE_MODULE ? roles[place]
+			      : ds->world_size == 0 ? FSDP_ROLE_PARAM
+						    : FSDP_ROLE_OTHER;
 		uint32_t tensor =
-			fsdp_deepspeed_add_stored(ds, name, stored, role, ret_error);
+			fsdp_deepspeed_add_stored(ds, &target, stored, ret_error);
 		if (tensor == FSDP_NONE)
 			return false;
 		if (place == PLACE_APART)
@@ -173,10 +175,11 @@ bool fsdp_deepspeed_add_module(struct fsdp_deepspeed *ds, struct fsdp_error **re
 static bool add_expert(struct fsdp_deepspeed *ds, struct fsdp_deepspeed_stored *stored,
 	struct fsdp_span name, struct fsdp_error **ret_error)
 {
+	const struct fsdp_deepspeed_target target = { .fqn = name,
+		.role = FSDP_ROLE_PARAM };
 	if (ds->model_ranks == 1)
 		stored->piece.rank = FSDP_NONE;
-	return fsdp_deepspeed_add_stored(ds, name, stored, FSDP_ROLE_PARAM, ret_error) !=
-	       FSDP_NONE;
+	return fsdp_deepspeed_add_stored(ds, &target, stored, ret_error) != FSDP_NONE;
 }
 
 /* A layer's file tells the tensor-parallel rank; which stage it is of tell the names of
@@ -187,6 +190,11 @@ static bool add_layer(struct fsdp_deepspeed *ds, struct fsdp_deepspeed_stored *s
 	struct fsdp_span rest = name;
 	uint32_t layer = 0, part = stored->piece.rank % ds->tensor_ranks;
 	bool copy = ds->world_size != 0;
+	const struct fsdp_deepspeed_target target = {
+		.prefix = copy ? "module." : NULL,
+		.fqn = name,
+		.role = copy ? FSDP_ROLE_OTHER : FSDP_ROLE_PARAM,
+	};
 	uint32_t stage = fsdp_deepspeed_take_index(&rest, &layer) &&
 					 layer < FSDP_DEEPSPEED_LAYERS_MAX
 				 ? ds->stage_of[layer]
@@ -196,11 +204,7 @@ static bool add_layer(struct fsdp_deepspeed *ds, struct fsdp_deepspeed_stored *s
 			ds, 0, (stage - 1) * ds->tensor_ranks + part);
 	else if (ds->tensor_ranks == 1)
 		stored->piece.rank = FSDP_NONE;
-	stored->piece.tensor = fsdp_deepspeed_add_tensor(ds, copy ? "module." : "", name,
-		"", NULL, stored, copy ? FSDP_ROLE_OTHER : FSDP_ROLE_PARAM, ret_error);
-	return stored->piece.tensor != FSDP_NONE &&
-	       fsdp_build_piece(ds->reading->model, &stored->piece, ret_error) !=
-		       FSDP_NONE;
+	return fsdp_deepspeed_add_stored(ds, &target, stored, ret_error) != FSDP_NONE;
 }
 
 bool fsdp_deepspeed_add_parts(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
