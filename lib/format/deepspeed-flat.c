@@ -166,11 +166,19 @@ static bool add_part(
 }
 
 /* The parameter, or a state that the optimizer keeps of it. */
-static struct joined joined_of(const struct fsdp_deepspeed_parameter *parameter,
-	uint64_t begin, const char *flats, const char *suffix)
+static bool join_one(struct fsdp_deepspeed *ds,
+	const struct fsdp_deepspeed_parameter *parameter, uint64_t begin,
+	const char *state, struct fsdp_error **ret_error)
 {
-	bool weight = *suffix == '\0';
-	return (struct joined){
+	static const char *const flats[2][2] = {
+		{ FSDP_ZERO_GROUPS, FSDP_ZERO_GROUPS_3 },
+		{ FSDP_ZERO_STATES, FSDP_ZERO_STATES_3 },
+	};
+	bool weight = state == NULL, parts = ds->stage == 3;
+	char suffix[128] = "";
+	if (!weight)
+		snprintf(suffix, sizeof suffix, ".%s", state);
+	struct joined joined = {
 		.target = {
 			.prefix = weight ? NULL : "state.",
 			.fqn = parameter->fqn,
@@ -178,54 +186,31 @@ static struct joined joined_of(const struct fsdp_deepspeed_parameter *parameter,
 			.parameter = parameter,
 			.role = weight ? FSDP_ROLE_PARAM : FSDP_ROLE_OPTIM,
 		},
-		.flats = flats,
+		.flats = flats[!weight][parts],
 		.begin = begin,
 		.tensor = FSDP_NONE,
 	};
+	return (parts ? add_part : add_cut)(ds, &joined, ret_error);
 }
 
-bool fsdp_deepspeed_join_cut(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
+bool fsdp_deepspeed_join_flats(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
 {
+	bool parts = ds->stage == 3;
+	uint64_t stream = 0;
 	for (size_t i = 0; i < ds->slice.parameter_count; i++) {
 		const struct fsdp_deepspeed_parameter *parameter =
 			&ds->slice.parameters[i];
-		uint64_t begin = parameter->begin;
-		char suffix[128];
-		if (parameter->frozen || fsdp_deepspeed_is_apart(ds, parameter->group))
+		uint64_t begin = parts ? stream : parameter->begin;
+		if (parameter->frozen ||
+			(!parts && fsdp_deepspeed_is_apart(ds, parameter->group)))
 			continue;
-		struct joined joined = joined_of(parameter, begin, FSDP_ZERO_GROUPS, "");
-		if (!add_cut(ds, &joined, ret_error))
+		if (!join_one(ds, parameter, begin, NULL, ret_error))
 			return false;
-		for (size_t k = 0; k < ds->slice.state_count; k++) {
-			snprintf(suffix, sizeof suffix, ".%s", ds->slice.states[k]);
-			joined = joined_of(parameter, begin, FSDP_ZERO_STATES, suffix);
-			if (!add_cut(ds, &joined, ret_error))
+		for (size_t k = 0; k < ds->slice.state_count; k++)
+			if (!join_one(
+				    ds, parameter, begin, ds->slice.states[k], ret_error))
 				return false;
-		}
-	}
-	return true;
-}
-
-bool fsdp_deepspeed_join_parts(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
-{
-	uint64_t begin = 0;
-	for (size_t i = 0; i < ds->slice.parameter_count; i++) {
-		const struct fsdp_deepspeed_parameter *parameter =
-			&ds->slice.parameters[i];
-		char suffix[128];
-		if (parameter->frozen)
-			continue;
-		struct joined joined =
-			joined_of(parameter, begin, FSDP_ZERO_GROUPS_3, "");
-		if (!add_part(ds, &joined, ret_error))
-			return false;
-		for (size_t k = 0; k < ds->slice.state_count; k++) {
-			snprintf(suffix, sizeof suffix, ".%s", ds->slice.states[k]);
-			joined = joined_of(parameter, begin, FSDP_ZERO_STATES_3, suffix);
-			if (!add_part(ds, &joined, ret_error))
-				return false;
-		}
-		begin += share_of(ds, parameter);
+		stream += share_of(ds, parameter);
 	}
 	return true;
 }

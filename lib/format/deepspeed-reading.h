@@ -181,10 +181,10 @@ bool fsdp_deepspeed_order(struct fsdp_deepspeed *ds, size_t count,
 /* ---- deepspeed-flat.c ---- */
 
 /* Adds the parameters of the slice that was begun, and their states, as runs of the flat
- * buffers: of ZeRO 1 and 2, of ZeRO 3, and of ZeRO 3 those that are not trained. What no
- * file has bytes of is not added. */
-bool fsdp_deepspeed_join_cut(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error);
-bool fsdp_deepspeed_join_parts(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error);
+ * buffers; what no file has bytes of is not added. */
+bool fsdp_deepspeed_join_flats(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error);
+
+/* The same of ZeRO 3 for those that are not trained. */
 bool fsdp_deepspeed_join_frozen(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error);
 
 /* ---- deepspeed-groups.c ---- */

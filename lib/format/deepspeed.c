@@ -344,13 +344,13 @@ static bool join_slice(
 	}
 	fsdp_deepspeed_judge_named(
 		ds, parts ? FSDP_ZERO_GROUPS_3 "0" : FSDP_ZERO_GROUPS "0");
-	return (ds->world_size == 0 ||
-		       ((parts ? fsdp_deepspeed_join_parts : fsdp_deepspeed_join_cut)(
-				ds, ret_error) &&
-			       (parts ? fsdp_deepspeed_join_frozen
-				      : fsdp_deepspeed_add_frozen)(ds, ret_error) &&
-			       fsdp_deepspeed_join_shared(ds, ret_error))) &&
-	       fsdp_deepspeed_add_module(ds, ret_error);
+	if (ds->world_size != 0 &&
+		(!fsdp_deepspeed_join_flats(ds, ret_error) ||
+			!(parts ? fsdp_deepspeed_join_frozen : fsdp_deepspeed_add_frozen)(
+				ds, ret_error) ||
+			!fsdp_deepspeed_join_shared(ds, ret_error)))
+		return false;
+	return fsdp_deepspeed_add_module(ds, ret_error);
 }
 
 static void judge(struct fsdp_deepspeed *ds)
