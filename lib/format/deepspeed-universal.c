@@ -13,7 +13,6 @@
  */
 #include <stdio.h>
 
-#include "base/num.h"
 #include "format/deepspeed-reading.h"
 
 /* "<fqn>/<state>.pt" at the end of a path. */
