@@ -6,9 +6,9 @@
 #include "format/deepspeed-slicing.h"
 
 /*
- * A checkpoint of DeepSpeed while it is read: what the files of its reader share. The
- * structs, and all that they point at, lie in the reading's scratch arena and go with it.
- * Only what becomes part of the model is in the model's.
+ * A checkpoint of DeepSpeed while it is read: what the files of its reader share. All of
+ * it lies in the reading's scratch arena and goes with that; only texts out of values are
+ * the model's. Each part of the struct is written by the file that is named with it.
  *
  * A slice is what one rank of tensor or pipeline parallelism has (mp_rank). One is taken
  * up at a time; within it ranks are those of data parallelism.
@@ -106,13 +106,14 @@ struct fsdp_deepspeed {
 	uint32_t tensor_ranks;  /* of tensor parallelism */
 	uint32_t present_count; /* files of the optimizer */
 
+	/* The tensors of the files (deepspeed-stored.c). */
 	struct fsdp_deepspeed_stored *stored;
 	size_t stored_count;
 	struct fsdp_names index; /* rank, then name, of a stored tensor with bytes */
 	uint32_t *indexed;       /* which it is + 1 */
 	struct fsdp_deepspeed_order stored_order;
 
-	/* What is said for all slices. */
+	/* What is said for all slices (deepspeed-said.c). */
 	uint32_t world_size; /* over which a slice is cut; 0: no optimizer has a file */
 	int64_t stage, data_ranks, slice_ranks;
 	bool round_robin;
@@ -122,13 +123,16 @@ struct fsdp_deepspeed {
 	size_t *said_begin;               /* by slice, and where the last ends */
 	uint32_t *stage_of;               /* of a pipeline's layer, + 1 */
 
-	/* The slice that was begun. */
+	/* The slice that was begun (deepspeed-said.c); what only mappings name is added
+	 * to its parameters (deepspeed-groups.c), and what only files name to its states
+	 * (deepspeed-universal.c). */
 	uint32_t slice_index;
 	struct fsdp_deepspeed_slice slice;
 
 	/* What was noticed of all slices. */
-	size_t mapped, strayed; /* parameters with mappings; with wrong ones */
-	size_t averaged;        /* parameters of which each rank has its own */
+	size_t mapped, strayed; /* parameters with mappings; with wrong ones
+				   (deepspeed-groups.c) */
+	size_t averaged; /* parameters of which each rank has its own (deepspeed.c) */
 };
 
 /* Ranks of a save: stages of a pipeline, in them data parallelism, in that slices. */
@@ -161,15 +165,6 @@ static inline bool fsdp_deepspeed_is_apart(
 	return ds->slice.counts[group] != 0 && ds->slice.counts[group] != ds->world_size;
 }
 
-/* ---- deepspeed-latest.c ---- */
-
-/* Whether a folder is that of a run, in which a file names the tag. */
-bool fsdp_deepspeed_has_tags(const struct fsdp_folder *folder);
-
-/* Names the tag that is meant as the only child. Fails if there is none. */
-bool fsdp_deepspeed_enter_tag(struct fsdp_reading *reading,
-	const struct fsdp_folder *folder, struct fsdp_error **ret_error);
-
 /* ---- deepspeed.c ---- */
 
 /* Puts `count` things in order of the slices that their ranks belong to, and those of one
@@ -201,6 +196,15 @@ bool fsdp_deepspeed_add_unnamed(struct fsdp_deepspeed *ds, struct fsdp_error **r
 /* Says if nobody names the parameters of flat buffers: they stay what they are. */
 void fsdp_deepspeed_judge_named(struct fsdp_deepspeed *ds, const char *flat_name);
 
+/* ---- deepspeed-latest.c ---- */
+
+/* Whether a folder is that of a run, in which a file names the tag. */
+bool fsdp_deepspeed_has_tags(const struct fsdp_folder *folder);
+
+/* Names the tag that is meant as the only child. Fails if there is none. */
+bool fsdp_deepspeed_enter_tag(struct fsdp_reading *reading,
+	const struct fsdp_folder *folder, struct fsdp_error **ret_error);
+
 /* ---- deepspeed-said.c ---- */
 
 /* A number in front of the rest, up to a dot or the end, below FSDP_MAPPING_GROUPS. */
@@ -223,7 +227,8 @@ void fsdp_deepspeed_find_states(struct fsdp_deepspeed *ds, const char *prefix);
 /* Takes the tensors that the files had out of the model. */
 bool fsdp_deepspeed_take_stored(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error);
 
-/* A stored tensor with bytes, of the slice that was begun; NULL: there is none. */
+/* A stored tensor with bytes, of a rank of data parallelism in the slice that was begun;
+ * NULL: there is none. */
 const struct fsdp_deepspeed_stored *fsdp_deepspeed_find_stored(
 	const struct fsdp_deepspeed *ds, struct fsdp_span name, uint32_t rank);
 /* Only a flat buffer and nothing else: runs of it are counted from its first element. */
