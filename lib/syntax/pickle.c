@@ -325,15 +325,19 @@ static inline struct slot *step(
 	return top; /* not reached: the lexer knows all codes */
 }
 
-/* The opcodes of one part. NULL: cannot go on. */
-static struct slot *run_part(struct machine *m, struct slot *top)
+/* The opcodes of one part. NULL: cannot go on. STOP, if the lexer found one, is the last
+ * opcode of the last part (`stops`), and nowhere else: what it left on top would not
+ * outlive what follows. */
+static struct slot *run_part(struct machine *m, struct slot *top, bool stops)
 {
 	const unsigned char *next = m->part.begin;
 	while (top != NULL && next < m->part.end) {
 		m->at = next;
 		top = step(m, top, &next);
+		if (unlikely(m->stopped) && next != m->part.end)
+			return fsdp_machine_changed(m);
 	}
-	if (top != NULL && next > m->part.end)
+	if (top != NULL && (next > m->part.end || m->stopped != stops))
 		return fsdp_machine_changed(m);
 	return top;
 }
@@ -351,7 +355,7 @@ static bool run(struct machine *m, const struct lexed *lexed)
 			      : lexed->end;
 		if (!fsdp_part_move(&m->part, begin, end - begin, &m->error))
 			return false;
-		top = run_part(m, top);
+		top = run_part(m, top, lexed->stopped && i == lexed->cuts.count);
 	}
 	if (top == NULL)
 		return false;

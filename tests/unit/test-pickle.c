@@ -987,6 +987,27 @@ static void what_changes_between_the_passes_is_no_danger(void **state)
 	assert_true(changed > 100);
 }
 
+/* What an early STOP left on top would be cut off by what follows. */
+static void stop_stays_where_it_was(void **state)
+{
+	(void)state;
+	static const struct {
+		size_t at;
+		unsigned char with;
+	} flips[] = { { 1, 'N' ^ '.' }, { 3, '.' ^ 'N' } };
+	for (size_t i = 0; i < sizeof flips / sizeof *flips; i++) {
+		struct changing changing = { "NN0.", 4, 0, flips[i].at, flips[i].with };
+		struct fsdp_pickle_parts parts = { read_changing, &changing, 4, 16 };
+		struct reading reading;
+		reading_init(&reading);
+		assert_false(fsdp_pickle_read_parts(&parts, &reading.arena,
+			&reading.options, &reading.pickle, &reading.error));
+		assert_string_equal(fsdp_error_rule(reading.error), "FI2004");
+		reading.bytes = NULL;
+		reading_done(&reading);
+	}
+}
+
 static bool read_nothing(const void *context, uint64_t offset, void *buffer, size_t size,
 	struct fsdp_error **ret_error)
 {
@@ -1024,6 +1045,7 @@ int main(void)
 		cmocka_unit_test(what_is_missing_is_a_failure_and_reading_goes_on),
 		cmocka_unit_test(an_import_before_the_cut_is_listed),
 		cmocka_unit_test(what_changes_between_the_passes_is_no_danger),
+		cmocka_unit_test(stop_stays_where_it_was),
 		cmocka_unit_test(a_part_that_cannot_be_read_fails_where_it_is),
 		cmocka_unit_test(pops_and_doubles),
 		cmocka_unit_test(memo_slots),
