@@ -170,11 +170,12 @@ static enum outcome count_tensors(struct fsdp_counts *counts)
 	enum outcome outcome = COUNTED;
 	for (uint32_t i = 0; outcome == COUNTED && i < model->tensors.count; i++) {
 		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
+		if (tensor->piece_count == 0)
+			return ODD;
 		const struct fsdp_piece_record *piece = fsdp_vec_of(&model->pieces,
 			tensor->first_piece, sizeof(struct fsdp_piece_record));
 		/* On a storage that no tensor before it lies on, if they go upwards. */
-		if (tensor->piece_count == 0 || piece->extent == FSDP_NONE ||
-			piece->extent < counts->next_extent)
+		if (piece->extent == FSDP_NONE || piece->extent < counts->next_extent)
 			return ODD;
 		count_extents(counts, piece->extent);
 		counts->next_extent++;

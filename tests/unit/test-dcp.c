@@ -111,6 +111,32 @@ static void cut_metadata_is_refused(void **state)
 	rmdir(folder);
 }
 
+#define METADATA "ctorch.distributed.checkpoint.metadata\n"
+
+/* Of a tensor that no chunk is listed for there is nothing to count. */
+static void tensors_without_chunks_are_counted(void **state)
+{
+	static const char metadata[] = METADATA
+		"Metadata\n)\x81}(U\23state_dict_metadata}U\1w" METADATA
+		"TensorStorageMetadata\n)\x81}(U\4sizectorch\nSize\n(K\1t\x85R"
+		"U\12properties" METADATA "TensorProperties\n)\x81(ctorch\nfloat32\n"
+		"N\x89N\x89tbU\6chunks]ubsU\14storage_data}ub.";
+	char folder[] = "/tmp/test-dcp-XXXXXX", path[64];
+	const char *paths[] = { folder };
+	struct fsdp_options options = { .size = sizeof options, .only_counts = true };
+	struct fsdp_checkpoint *checkpoint = NULL;
+	struct fsdp_error *error = NULL;
+	(void)state;
+	assert_non_null(mkdtemp(folder));
+	write_file(folder, ".metadata", metadata, sizeof metadata - 1);
+	assert_true(fsdp_checkpoint_open(paths, 1, &options, &checkpoint, &error));
+	assert_int_equal(fsdp_tensor_count(checkpoint), 1);
+	fsdp_checkpoint_free(checkpoint);
+	snprintf(path, sizeof path, "%s/.metadata", folder);
+	unlink(path);
+	rmdir(folder);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -118,6 +144,7 @@ int main(void)
 		cmocka_unit_test(generations_are_read_alike),
 		cmocka_unit_test(pieces_are_located),
 		cmocka_unit_test(cut_metadata_is_refused),
+		cmocka_unit_test(tensors_without_chunks_are_counted),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
