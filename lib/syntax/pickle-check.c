@@ -13,7 +13,7 @@
 
 static const uint64_t UNFOLD_LIMIT = 1000000000, UNFOLD_FACTOR = 1000000;
 
-enum { FIRST_FRAMES = 64, FIRST_RESULTS = 64, FEW_KEYS = 8 };
+enum { FIRST_FRAMES = 64, FIRST_RESULTS = 64, FEW_KEYS = 8, LONG_KEY = 256 };
 
 /* One container on the path, and how far its children have been looked at. */
 struct frame {
@@ -46,6 +46,7 @@ struct walk {
 	size_t result_count, result_room;
 	fsdp_ref *keys; /* hash for one container at a time; FSDP_REF_NONE: free */
 	size_t key_room;
+	struct fsdp_vec long_keys; /* uint64_t: hashes of texts, by cell; 0: not yet */
 };
 
 static uint64_t saturating_add(uint64_t a, uint64_t b)
@@ -163,31 +164,9 @@ static bool next_child(const struct walk *walk, struct frame *frame, fsdp_ref *r
 
 /* ---- duplicate keys ---- */
 
-static bool same_key(const struct walk *walk, fsdp_ref a, fsdp_ref b)
+static uint64_t hash_text(uint64_t hash, struct fsdp_span text)
 {
-	int64_t x, y;
-	struct fsdp_span text = fsdp_pickle_text(walk->pickle, a);
-	if (text.data != NULL) {
-		struct fsdp_span other = fsdp_pickle_text(walk->pickle, b);
-		return other.data != NULL && fsdp_span_equal(text, other);
-	}
-	return fsdp_pickle_integer(walk->pickle, a, &x) &&
-	       fsdp_pickle_integer(walk->pickle, b, &y) && x == y;
-}
-
-/* False of keys that are neither text nor integer: those are not compared. */
-static bool hash_key(const struct walk *walk, fsdp_ref key, uint64_t *ret_hash)
-{
-	int64_t number;
-	uint64_t hash = walk->seed, word;
-	struct fsdp_span text = fsdp_pickle_text(walk->pickle, key);
-	if (text.data == NULL) {
-		if (!fsdp_pickle_integer(walk->pickle, key, &number))
-			return false;
-		hash = (hash ^ (uint64_t)number) * UINT64_C(0xff51afd7ed558ccd);
-		*ret_hash = hash ^ hash >> 32;
-		return true;
-	}
+	uint64_t word;
 	for (; text.size >= sizeof word;
 		text.data += sizeof word, text.size -= sizeof word) {
 		memcpy(&word, text.data, sizeof word);
@@ -198,6 +177,55 @@ static bool hash_key(const struct walk *walk, fsdp_ref key, uint64_t *ret_hash)
 	for (size_t i = 0; i < text.size; i++)
 		word = word << 8 | text.data[i];
 	hash = (hash ^ word) * UINT64_C(0xff51afd7ed558ccd);
+	return hash ^ hash >> 32;
+}
+
+/* Any number of keys may share a long text, which is looked at once. 0: out of memory. */
+static uint64_t hash_long(struct walk *walk, fsdp_ref key, struct fsdp_span text)
+{
+	uint64_t *hash = fsdp_vec_reach(&walk->long_keys, ref_payload(key));
+	if (hash == NULL)
+		return 0;
+	if (*hash == 0)
+		*hash = hash_text(walk->seed, text) | 1;
+	return *hash;
+}
+
+static bool same_text(struct walk *walk, fsdp_ref a, struct fsdp_span text, fsdp_ref b,
+	struct fsdp_span other)
+{
+	if (text.size != other.size || text.size <= LONG_KEY || a == b)
+		return a == b || fsdp_span_equal(text, other);
+	/* All that follows from it is a warning: two hashes are proof enough. */
+	uint64_t hash = hash_long(walk, a, text);
+	return hash != 0 && hash == hash_long(walk, b, other);
+}
+
+static bool same_key(struct walk *walk, fsdp_ref a, fsdp_ref b)
+{
+	int64_t x, y;
+	struct fsdp_span text = fsdp_pickle_text(walk->pickle, a);
+	if (text.data != NULL) {
+		struct fsdp_span other = fsdp_pickle_text(walk->pickle, b);
+		return other.data != NULL && same_text(walk, a, text, b, other);
+	}
+	return fsdp_pickle_integer(walk->pickle, a, &x) &&
+	       fsdp_pickle_integer(walk->pickle, b, &y) && x == y;
+}
+
+/* False of keys that are neither text nor integer: those are not compared. */
+static bool hash_key(struct walk *walk, fsdp_ref key, uint64_t *ret_hash)
+{
+	int64_t number;
+	struct fsdp_span text = fsdp_pickle_text(walk->pickle, key);
+	if (text.data != NULL) {
+		*ret_hash = text.size > LONG_KEY ? hash_long(walk, key, text)
+						 : hash_text(walk->seed, text);
+		return true;
+	}
+	if (!fsdp_pickle_integer(walk->pickle, key, &number))
+		return false;
+	uint64_t hash = (walk->seed ^ (uint64_t)number) * UINT64_C(0xff51afd7ed558ccd);
 	*ret_hash = hash ^ hash >> 32;
 	return true;
 }
@@ -213,7 +241,7 @@ static void report_key(const struct walk *walk, fsdp_ref key)
 		"a key stands twice in one dict: the last one counts");
 }
 
-static bool few_keys(const struct walk *walk, const fsdp_ref *keys, size_t count)
+static bool few_keys(struct walk *walk, const fsdp_ref *keys, size_t count)
 {
 	for (size_t i = 1; i < count; i++)
 		for (size_t j = 0; j < i; j++)
@@ -390,6 +418,7 @@ bool fsdp_pickle_check(const struct fsdp_pickle *pickle,
 		.seed = seed,
 		.real = 1,
 	};
+	fsdp_vec_init(&walk.long_keys, scratch, sizeof(uint64_t));
 	uint32_t cell = fsdp_pickle_identity(pickle, pickle->top);
 	if (cell == 0)
 		return true;

@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include <time.h>
+
 #include "pickle-show.h"
 
 #pragma GCC diagnostic ignored "-Woverlength-strings"
@@ -762,6 +764,57 @@ static void shared_lists_are_not_unfolded(void **state)
 	}
 }
 
+/* A long text that is the key of many pairs is looked at once, not once a pair. */
+static void shared_keys_are_not_compared_again_and_again(void **state)
+{
+	enum { LENGTH = 1 << 20, PAIRS = 1 << 17, HEAD = 5 + LENGTH };
+	unsigned char *stream = malloc(HEAD + 5 + 3 * PAIRS + 2);
+	size_t size = HEAD;
+	clock_t begin = clock();
+	(void)state;
+	assert_non_null(stream);
+	memcpy(stream, "X\0\0\20", 5);
+	stream[4] = 0;
+	memset(stream + 5, 'k', LENGTH);
+	memcpy(stream + size, "q\0000}(", 5);
+	size += 5;
+	for (int i = 0; i < PAIRS; i++, size += 3)
+		memcpy(stream + size, "h\0N", 3);
+	memcpy(stream + size, "u.", 2);
+	struct reading reading;
+	reading_init(&reading);
+	reading_run(&reading, stream, size + 2);
+	assert_true(reading.good);
+	assert_true(reading_found(&reading, "FI3016") > 0);
+	assert_true(clock() - begin < 5 * CLOCKS_PER_SEC);
+	reading_done(&reading);
+	free(stream);
+}
+
+static void long_keys_that_are_alike(void **state)
+{
+	enum { LENGTH = 300 };
+	unsigned char stream[2 * (5 + LENGTH + 1) + 4] = "}(";
+	(void)state;
+	for (int differ = 0; differ < 2; differ++) {
+		size_t size = 2;
+		for (int i = 0; i < 2; i++) {
+			memcpy(stream + size, "X\54\1\0\0", 5);
+			memset(stream + size + 5, 'k', LENGTH);
+			stream[size + 5 + 100] = (unsigned char)('k' + i * differ);
+			stream[size + 5 + LENGTH] = 'N';
+			size += 5 + LENGTH + 1;
+		}
+		memcpy(stream + size, "u.", 2);
+		struct reading reading;
+		reading_init(&reading);
+		reading_run(&reading, stream, size + 2);
+		assert_true(reading.good);
+		assert_int_equal(reading_found(&reading, "FI3016"), !differ);
+		reading_done(&reading);
+	}
+}
+
 static void a_value_that_holds_itself(void **state)
 {
 	(void)state;
@@ -1062,6 +1115,8 @@ int main(void)
 		cmocka_unit_test(lists_in_lists),
 		cmocka_unit_test(a_million_items),
 		cmocka_unit_test(shared_lists_are_not_unfolded),
+		cmocka_unit_test(shared_keys_are_not_compared_again_and_again),
+		cmocka_unit_test(long_keys_that_are_alike),
 		cmocka_unit_test(a_value_that_holds_itself),
 		cmocka_unit_test(ceilings_on_both_sides),
 		cmocka_unit_test(memory_may_end_anywhere),
