@@ -25,6 +25,9 @@ enum {
 	PATH_MAX_BYTES = 4096,
 	SEEN_TEXTS = 4096,        /* two to the n */
 	FQN_MAX_BYTES = 64 << 10, /* any number of entries may share one text */
+	SHORT_BYTES = 256,        /* what is longer is not looked at again and again */
+	FIELDS_MAX = 64,          /* of an object; any number of them may share a state */
+	CHUNK_BYTES = 4,          /* a chunk of a list takes more in every honest file */
 };
 
 /* What a folded number is: the kind in its low three bits. */
@@ -91,15 +94,28 @@ static bool init_texts(struct fsdp_dcp_texts *texts, struct fsdp_arena *scratch)
 }
 
 /* References mean something in their pickle only. */
-static void forget_refs(struct fsdp_dcp_texts *texts)
+static void forget_refs(struct fsdp_dcp_texts *texts, uint64_t file_bytes)
 {
 	memset(texts->seen, 0, SEEN_TEXTS * sizeof *texts->seen);
+	fsdp_table_init(&texts->seen_long, texts->names.arena);
+	texts->written = 0;
+	texts->most = file_bytes;
+}
+
+/* Texts are cells, so what is left of a reference without its tag is the text's own. */
+static uint32_t cell_of(fsdp_ref ref)
+{
+	return ref / 8;
 }
 
 /* A text that is written out, not recalled: ranks write in turn, so the one that came
- * after the last one before is tried first. FSDP_NONE when out of memory. */
+ * after the last one before is tried first. FSDP_NONE when out of memory; 0, which is no
+ * text: all of them are longer than the file, so a few are looked at again and again. */
 static uint32_t written_id(struct fsdp_dcp_texts *texts, struct fsdp_span text)
 {
+	texts->written += text.size;
+	if (texts->written > texts->most)
+		return 0;
 	uint32_t *after = fsdp_vec_reach(&texts->after, texts->last);
 	if (after == NULL)
 		return FSDP_NONE;
@@ -111,19 +127,36 @@ static uint32_t written_id(struct fsdp_dcp_texts *texts, struct fsdp_span text)
 	return *after;
 }
 
-/* Any number of entries may share one text, which is compared and hashed once. */
+/* Any number of entries may share one text, which is compared and hashed once; a short
+ * one may be again, if another took its place. As above. */
 static uint32_t text_id(struct fsdp_dcp_texts *texts, const struct fsdp_pickle *pickle,
 	fsdp_ref ref, struct fsdp_span text)
 {
-	struct fsdp_dcp_seen *seen = &texts->seen[ref / 8 % SEEN_TEXTS];
+	struct fsdp_dcp_seen *seen = &texts->seen[cell_of(ref) % SEEN_TEXTS];
+	bool is_long = text.size > SHORT_BYTES;
 	if (!fsdp_pickle_stays(pickle, ref))
 		return written_id(texts, text);
-	if (seen->id != 0 && seen->ref == ref)
+	if (!is_long && seen->id != 0 && seen->ref == ref)
 		return seen->id;
-	uint32_t id = fsdp_names_child(&texts->names, 0, text);
+	uint32_t id =
+		is_long ? fsdp_table_get(&texts->seen_long, cell_of(ref)) : FSDP_NONE;
 	if (id != FSDP_NONE)
+		return id;
+	id = fsdp_names_child(&texts->names, 0, text);
+	if (is_long && id != FSDP_NONE &&
+		!fsdp_table_set(&texts->seen_long, cell_of(ref), id))
+		return FSDP_NONE;
+	if (!is_long && id != FSDP_NONE)
 		*seen = (struct fsdp_dcp_seen){ ref, id };
 	return id;
+}
+
+/* Of an object that folds. Any number of objects may share one state, so one with many
+ * fields is none of theirs. */
+static bool is_state(const struct fsdp_pickle *pickle, fsdp_ref state)
+{
+	return fsdp_pickle_kind(pickle, state) == FSDP_PICKLE_DICT &&
+	       fsdp_pickle_count(pickle, state) <= FIELDS_MAX;
 }
 
 /* ---- folds ---- */
@@ -221,7 +254,7 @@ static bool fold_chunk(void *context, struct fsdp_pickle *pickle,
 	size_t count, size_count;
 	void *record = NULL;
 	(void)row, (void)callable, (void)arguments;
-	if (fsdp_pickle_kind(pickle, state) != FSDP_PICKLE_DICT ||
+	if (!is_state(pickle, state) ||
 		!folded(pickle, fsdp_pickle_get(pickle, state, "offsets"), SIZE,
 			&offsets) ||
 		!folded(pickle, fsdp_pickle_get(pickle, state, "sizes"), SIZE, &sizes))
@@ -243,7 +276,7 @@ static bool read_properties(
 	fsdp_ref dtype, grad;
 	bool set;
 	*ret_properties = (struct properties){ 0 };
-	if (fsdp_pickle_kind(pickle, state) == FSDP_PICKLE_DICT) {
+	if (is_state(pickle, state)) {
 		dtype = fsdp_pickle_get(pickle, state, "dtype");
 		grad = fsdp_pickle_get(pickle, state, "requires_grad");
 	} else {
@@ -284,6 +317,10 @@ static bool take_chunks(struct fsdp_dcp *dcp, struct fsdp_pickle *pickle, fsdp_r
 	if (fsdp_pickle_kind(pickle, list) != FSDP_PICKLE_LIST)
 		return false;
 	uint64_t count = fsdp_pickle_count(pickle, list);
+	/* Any number of tensors may share one list, which is walked for each of them. */
+	dcp->walked += count;
+	if (dcp->walked > dcp->file_bytes / CHUNK_BYTES)
+		return false;
 	struct fsdp_pickle_iterator iterator = { .ref = list };
 	fsdp_ref key, value;
 	uint32_t first = 0, expected = 0, chunk;
@@ -322,7 +359,7 @@ static bool fold_tensor_meta(void *context, struct fsdp_pickle *pickle,
 	uint32_t properties;
 	void *record = NULL;
 	(void)row, (void)callable, (void)arguments;
-	if (fsdp_pickle_kind(pickle, state) != FSDP_PICKLE_DICT ||
+	if (!is_state(pickle, state) ||
 		!folded(pickle, fsdp_pickle_get(pickle, state, "size"), SIZE,
 			&meta.size) ||
 		!folded(pickle, fsdp_pickle_get(pickle, state, "properties"), PROPERTIES,
@@ -355,7 +392,7 @@ static bool fold_index(void *context, struct fsdp_pickle *pickle,
 	int64_t hint;
 	void *record = NULL;
 	(void)row, (void)callable, (void)arguments;
-	if (fsdp_pickle_kind(pickle, state) != FSDP_PICKLE_DICT)
+	if (!is_state(pickle, state))
 		return false;
 	fsdp_ref fqn = fsdp_pickle_get(pickle, state, "fqn");
 	fsdp_ref offset = fsdp_pickle_get(pickle, state, "offset");
@@ -395,7 +432,7 @@ static bool fold_info(void *context, struct fsdp_pickle *pickle,
 	int64_t offset = -1, length = -1;
 	void *record = NULL;
 	(void)row, (void)callable, (void)arguments;
-	if (fsdp_pickle_kind(pickle, state) != FSDP_PICKLE_DICT)
+	if (!is_state(pickle, state))
 		return false;
 	fsdp_ref relative = fsdp_pickle_get(pickle, state, "relative_path");
 	struct fsdp_span path = fsdp_pickle_text(pickle, relative);
@@ -412,6 +449,8 @@ static bool fold_info(void *context, struct fsdp_pickle *pickle,
 	uint32_t id = text_id(&dcp->paths, pickle, relative, path);
 	if (id == FSDP_NONE)
 		return fsdp_arena_fail(dcp->scratch, ret_error);
+	if (id == 0)
+		return false;
 	if (!add(dcp, &dcp->infos, INFO, &record, ret_number, ret_error))
 		return false;
 	*(struct fsdp_dcp_info *)record = (struct fsdp_dcp_info){
@@ -450,7 +489,8 @@ static const struct fsdp_fold folds[] = {
 struct parse {
 	struct fsdp_dcp *dcp;
 	struct fsdp_pickle *pickle;
-	struct fsdp_table path_of; /* planner_data's path by name id */
+	struct fsdp_table path_of;   /* planner_data's path by name id */
+	struct fsdp_table long_keys; /* name id by the cell */
 	struct fsdp_error **error;
 };
 
@@ -480,6 +520,28 @@ static struct fsdp_dcp_item *find_item(struct fsdp_dcp *dcp, uint32_t name)
 {
 	uint32_t item = fsdp_table_get(&dcp->item_of, name);
 	return item != FSDP_NONE ? fsdp_vec_at(&dcp->items, item) : NULL;
+}
+
+/* The name of a key of the state dict or of planner_data: any number of entries may share
+ * a long one, which is looked at once. FSDP_NONE when out of memory. *ret_known: it was
+ * a long one, and looked at before. */
+static uint32_t key_name(
+	struct parse *parse, fsdp_ref key, struct fsdp_span text, bool *ret_known)
+{
+	struct fsdp_model *model = parse->dcp->model;
+	bool is_long = text.size > SHORT_BYTES;
+	uint32_t name =
+		is_long ? fsdp_table_get(&parse->long_keys, cell_of(key)) : FSDP_NONE;
+	*ret_known = name != FSDP_NONE;
+	if (*ret_known)
+		return name;
+	name = fsdp_names_intern(&model->names, 0, text);
+	if (name == FSDP_NONE ||
+		(is_long && !fsdp_table_set(&parse->long_keys, cell_of(key), name))) {
+		fsdp_arena_fail(model->arena, parse->error);
+		return FSDP_NONE;
+	}
+	return name;
 }
 
 /* planner_data: the path of each key, kept only if its parts joined give the key. */
@@ -536,11 +598,15 @@ static bool read_planner(struct parse *parse, fsdp_ref planner)
 	while (fsdp_pickle_next(parse->pickle, &iterator, &key, &value)) {
 		struct fsdp_span text = fsdp_pickle_text(parse->pickle, key);
 		uint32_t path;
+		bool known;
 		if (text.data == NULL)
 			continue;
-		uint32_t name = fsdp_names_intern(&dcp->model->names, 0, text);
+		uint32_t name = key_name(parse, key, text, &known);
 		if (name == FSDP_NONE)
-			return fsdp_arena_fail(dcp->model->arena, parse->error);
+			return false;
+		/* Of a key that comes again and again the first path counts. */
+		if (known || fsdp_table_get(&parse->path_of, name) != FSDP_NONE)
+			continue;
 		if (!read_path(parse, text, value, &path))
 			return false;
 		if (!fsdp_table_set(&parse->path_of, name, path))
@@ -550,14 +616,14 @@ static bool read_planner(struct parse *parse, fsdp_ref planner)
 }
 
 /* The item of a name, made if it is new. */
-static struct fsdp_dcp_item *get_item(struct parse *parse, struct fsdp_span text)
+static struct fsdp_dcp_item *get_item(
+	struct parse *parse, fsdp_ref key, struct fsdp_span text)
 {
 	struct fsdp_dcp *dcp = parse->dcp;
-	uint32_t name = fsdp_names_intern(&dcp->model->names, 0, text);
-	if (name == FSDP_NONE) {
-		fsdp_arena_fail(dcp->model->arena, parse->error);
+	bool known;
+	uint32_t name = key_name(parse, key, text, &known);
+	if (name == FSDP_NONE)
 		return NULL;
-	}
 	struct fsdp_dcp_item *item = find_item(dcp, name);
 	if (item != NULL)
 		return item;
@@ -664,7 +730,7 @@ static bool read_entries(struct parse *parse, fsdp_ref entries)
 				"the entry is neither a tensor nor an object");
 			continue;
 		}
-		struct fsdp_dcp_item *item = get_item(parse, text);
+		struct fsdp_dcp_item *item = get_item(parse, key, text);
 		if (item == NULL)
 			return false;
 		item->is_object = !is_tensor;
@@ -934,6 +1000,7 @@ bool fsdp_dcp_read(struct fsdp_dcp *dcp, const struct fsdp_source *source,
 	};
 	struct parse parse = { .dcp = dcp, .error = ret_error };
 	fsdp_table_init(&parse.path_of, dcp->scratch);
+	fsdp_table_init(&parse.long_keys, dcp->scratch);
 	struct fsdp_pickle_options options = {
 		.folds = folds,
 		.fold_count = sizeof folds / sizeof *folds,
@@ -948,8 +1015,10 @@ bool fsdp_dcp_read(struct fsdp_dcp *dcp, const struct fsdp_source *source,
 	};
 	dcp->file = file;
 	dcp->first_meta = dcp->metas.count;
-	forget_refs(&dcp->paths);
-	forget_refs(&dcp->fqns);
+	dcp->file_bytes = source->size;
+	dcp->walked = 0;
+	forget_refs(&dcp->paths, source->size);
+	forget_refs(&dcp->fqns, source->size);
 	bool read = fsdp_pickle_read_parts(
 		&parts, dcp->scratch, &options, &parse.pickle, ret_error);
 	judge.pickle = parse.pickle;

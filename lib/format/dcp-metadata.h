@@ -45,8 +45,10 @@ struct fsdp_dcp_texts {
 	struct fsdp_dcp_seen {
 		uint32_t ref, id;
 	} * seen;
-	struct fsdp_vec after; /* uint32_t, by id */
-	uint32_t last;         /* id, or 0 */
+	struct fsdp_table seen_long; /* ids, by the cell */
+	struct fsdp_vec after;       /* uint32_t, by id */
+	uint32_t last;               /* id, or 0 */
+	uint64_t written, most;      /* bytes of this file's; no honest file has more */
 };
 
 /* The chunks that one metadata file lists for one tensor. */
@@ -76,6 +78,7 @@ struct fsdp_dcp {
 	struct fsdp_arena *scratch;
 	struct fsdp_span file; /* the metadata file that is being read */
 	uint32_t file_number;
+	uint64_t file_bytes;
 
 	struct fsdp_vec sizes;      /* torch.Size: place and count */
 	struct fsdp_dcp_kept *kept; /* sizes and boxes that there were lately */
@@ -83,6 +86,7 @@ struct fsdp_dcp {
 	struct fsdp_vec metas;      /* TensorStorageMetadata */
 	size_t first_meta;          /* of the metadata file that is being read */
 	uint64_t listed;            /* chunks of all keys so far */
+	uint64_t walked;            /* chunks of all lists of this file so far */
 	struct fsdp_vec indexes;    /* MetadataIndex */
 	struct fsdp_vec infos;      /* struct fsdp_dcp_info */
 	struct fsdp_vec lists, items;

@@ -2,6 +2,7 @@
 /* Distributed checkpoints through the door: samples, and one whose metadata is cut. */
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "open-bytes.h"
 
@@ -137,6 +138,200 @@ static void tensors_without_chunks_are_counted(void **state)
 	rmdir(folder);
 }
 
+/* ---- texts, lists and states that any number of entries share ---- */
+
+struct stream {
+	unsigned char *data;
+	size_t size, room;
+};
+
+static void put(struct stream *stream, const void *data, size_t size)
+{
+	while (stream->size + size > stream->room) {
+		stream->room = stream->room == 0 ? 1 << 16 : stream->room * 2;
+		stream->data = realloc(stream->data, stream->room);
+		assert_non_null(stream->data);
+	}
+	memcpy(stream->data + stream->size, data, size);
+	stream->size += size;
+}
+
+/* Opcodes without zeros, as they are. */
+static void op(struct stream *stream, const char *text)
+{
+	put(stream, text, strlen(text));
+}
+
+static void again(struct stream *stream, const char *text, size_t count)
+{
+	while (count-- > 0)
+		op(stream, text);
+}
+
+/* A text of one letter. */
+static void put_long(struct stream *stream, char letter, uint32_t size)
+{
+	char *text = malloc(size);
+	assert_non_null(text);
+	memset(text, letter, size);
+	op(stream, "X");
+	put(stream, &size, sizeof size);
+	put(stream, text, size);
+	free(text);
+}
+
+static void put_text(struct stream *stream, const char *text)
+{
+	uint32_t size = (uint32_t)strlen(text);
+	op(stream, "X");
+	put(stream, &size, sizeof size);
+	op(stream, text);
+}
+
+/* What follows may recall: classes, keys, a size of one, and a chunk ("hc") and a tensor
+ * ("ht") of that. */
+static void begin_metadata(struct stream *stream)
+{
+	static const struct {
+		const char *put, *text;
+	} keys[] = { { "qF", "fqn" }, { "qO", "offsets" }, { "qS", "sizes" },
+		{ "qz", "size" }, { "qp", "properties" }, { "qC", "chunks" } };
+	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+		put_text(stream, keys[i].text);
+		op(stream, keys[i].put);
+		op(stream, "0");
+	}
+	op(stream, METADATA "MetadataIndex\nqI0");
+	op(stream, METADATA "ChunkStorageMetadata\nqK0");
+	op(stream, METADATA "TensorStorageMetadata\nqT0");
+	op(stream, "ctorch\nSize\n(K\1t\x85Rq10");
+	op(stream, METADATA "TensorProperties\n)\x81(ctorch\nfloat32\nN\x89N\x89tbqP0");
+	op(stream, "hK)\x81}(hOh1hSh1ubqc0");
+	op(stream, "hT)\x81}(hphPhzh1hC](hcehcaub");
+	op(stream, "qt0");
+}
+
+/* Opened as the metadata of an otherwise empty folder, in seconds. */
+static void ends_soon(struct stream *stream)
+{
+	char folder[] = "/tmp/test-dcp-XXXXXX", path[64];
+	const char *paths[] = { folder };
+	struct fsdp_checkpoint *checkpoint = NULL;
+	struct fsdp_error *error = NULL;
+	clock_t begin = clock();
+	assert_non_null(mkdtemp(folder));
+	write_file(folder, ".metadata", stream->data, stream->size);
+	write_file(folder, "__0_0.distcp", "", 0);
+	assert_true(fsdp_checkpoint_open(paths, 1, NULL, &checkpoint, &error));
+	assert_true(clock() - begin < 5 * CLOCKS_PER_SEC);
+	assert_true(has_finding(checkpoint, "FI3016"));
+	fsdp_checkpoint_free(checkpoint);
+	free(stream->data);
+	snprintf(path, sizeof path, "%s/.metadata", folder);
+	unlink(path);
+	snprintf(path, sizeof path, "%s/__0_0.distcp", folder);
+	unlink(path);
+	rmdir(folder);
+}
+
+/* The object itself; entries of the state dict and of planner_data. */
+static void end_metadata(struct stream *stream, const char *entry, size_t entries,
+	const char *path, size_t paths)
+{
+	op(stream, METADATA "Metadata\n)\x81}(");
+	put_text(stream, "state_dict_metadata");
+	op(stream, "}(");
+	again(stream, entry, entries);
+	op(stream, "u");
+	put_text(stream, "planner_data");
+	op(stream, "}(");
+	again(stream, path, paths);
+	op(stream, "u");
+	put_text(stream, "storage_data");
+	op(stream, "}ub.");
+}
+
+static void shared_names_are_looked_at_once(void **state)
+{
+	struct stream stream = { .size = 0 };
+	(void)state;
+	begin_metadata(&stream);
+	put_long(&stream, 'k', 1 << 20);
+	op(&stream, "qk\x85qd0");
+	end_metadata(&stream, "hkht", 50000, "hkhd", 50000);
+	ends_soon(&stream);
+}
+
+/* One path of two hundred parts is kept once. */
+static void shared_paths_are_kept_once(void **state)
+{
+	struct stream stream = { .size = 0 };
+	(void)state;
+	begin_metadata(&stream);
+	put_long(&stream, '.', 199);
+	op(&stream, "qk0");
+	put_text(&stream, "");
+	op(&stream, "qe0(");
+	again(&stream, "he", 200);
+	op(&stream, "tqd0");
+	end_metadata(&stream, "hkht", 1, "hkhd", 1 << 20);
+	ends_soon(&stream);
+}
+
+/* In the memo themselves, or in something that is. */
+static void shared_names_of_indexes_are_looked_at_once(void **state)
+{
+	struct stream stream = { .size = 0 };
+	(void)state;
+	begin_metadata(&stream);
+	for (int i = 0; i < 2; i++) {
+		put_long(&stream, (char)('a' + i), 65000);
+		op(&stream, i == 0 ? "qa0(" : "qb0(");
+		/* So many cells that the second takes the place of the first. */
+		for (int k = 0; k < 4095; k++)
+			put(&stream, "G\0\0\0\0\0\0\0\0", 9);
+		op(&stream, "1");
+	}
+	op(&stream, "}hF");
+	put_long(&stream, 'c', 65000);
+	op(&stream, "sqx0}hF");
+	put_long(&stream, 'd', 65000);
+	op(&stream, "sqy0(");
+	again(&stream, "hI)\x81}hFhasbhI)\x81}hFhbsbhI)\x81hxbhI)\x81hybhI)\x81hyb",
+		100000);
+	op(&stream, "1");
+	end_metadata(&stream, "", 0, "", 0);
+	ends_soon(&stream);
+}
+
+static void shared_lists_are_walked_once(void **state)
+{
+	(void)state;
+	struct stream stream = { .size = 0 };
+	begin_metadata(&stream);
+	op(&stream, "](");
+	again(&stream, "hc", 100000);
+	op(&stream, "eql0(");
+	again(&stream, "hT)\x81}(hphPhzh1hChlub", 10000);
+	op(&stream, "1");
+	end_metadata(&stream, "", 0, "", 0);
+	ends_soon(&stream);
+}
+
+static void shared_states_are_searched_once(void **state)
+{
+	(void)state;
+	struct stream stream = { .size = 0 };
+	begin_metadata(&stream);
+	op(&stream, "}(");
+	again(&stream, "K\1N", 1000000);
+	op(&stream, "uqs0(");
+	again(&stream, "hK)\x81hsb", 200000);
+	op(&stream, "1");
+	end_metadata(&stream, "", 0, "", 0);
+	ends_soon(&stream);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -145,6 +340,11 @@ int main(void)
 		cmocka_unit_test(pieces_are_located),
 		cmocka_unit_test(cut_metadata_is_refused),
 		cmocka_unit_test(tensors_without_chunks_are_counted),
+		cmocka_unit_test(shared_names_are_looked_at_once),
+		cmocka_unit_test(shared_paths_are_kept_once),
+		cmocka_unit_test(shared_names_of_indexes_are_looked_at_once),
+		cmocka_unit_test(shared_lists_are_walked_once),
+		cmocka_unit_test(shared_states_are_searched_once),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
