@@ -343,6 +343,10 @@ static bool spell_step(struct spelling *spelling, struct open *stack, size_t *de
 	}
 	spelling->tokens[open->token].count +=
 		key != FSDP_REF_NONE && !open->pairs ? 2 : 1;
+	/* What was put into a dict as into a list has no key, and a dict is pairs. */
+	if (open->pairs && key == FSDP_REF_NONE &&
+		add_token(spelling, FSDP_TOKEN_CUT) == NULL)
+		return false;
 	if (key != FSDP_REF_NONE) {
 		/* Keys are hashable, so they hold no open containers but tuples. */
 		size_t before = *depth;
