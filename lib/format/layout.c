@@ -623,9 +623,10 @@ static bool is_nemo(const struct fsdp_folder *folder)
 	       fsdp_folder_has(folder, "context", FSDP_ENTRY_DIRECTORY);
 }
 
-/* What the tracker says: a number, or "release". */
+/* What the tracker says: a number, or "release". *ret_told: it is one of them. */
 static bool read_tracker(const struct fsdp_folder *folder, struct fsdp_arena *arena,
-	uint32_t *ret_step, struct fsdp_span *ret_text, struct fsdp_error **ret_error)
+	uint32_t *ret_step, bool *ret_told, struct fsdp_span *ret_text,
+	struct fsdp_error **ret_error)
 {
 	struct fsdp_source source;
 	uint32_t numbers[FSDP_PATTERN_NUMBERS];
@@ -635,7 +636,9 @@ static bool read_tracker(const struct fsdp_folder *folder, struct fsdp_arena *ar
 		return false;
 	while (ret_text->size != 0 && ret_text->data[ret_text->size - 1] <= ' ')
 		ret_text->size--;
-	*ret_step = fsdp_pattern_takes(*ret_text, "#", numbers) ? numbers[0] : FSDP_NONE;
+	bool is_number = fsdp_pattern_takes(*ret_text, "#", numbers);
+	*ret_step = is_number ? numbers[0] : FSDP_NONE;
+	*ret_told = is_number || fsdp_span_is(*ret_text, "release");
 	return true;
 }
 
@@ -662,9 +665,11 @@ static bool follow_tracker(struct fsdp_reading *reading, const struct fsdp_folde
 {
 	uint32_t wanted;
 	struct fsdp_span text;
-	if (!read_tracker(folder, reading->model->arena, &wanted, &text, ret_error))
+	bool told;
+	if (!read_tracker(
+		    folder, reading->model->arena, &wanted, &told, &text, ret_error))
 		return false;
-	for (size_t i = 0; i < folder->count; i++) {
+	for (size_t i = 0; i < folder->count && told; i++) {
 		*ret_entry = fsdp_folder_entry(folder, i);
 		if (!takes_step(ret_entry, ret_step) || *ret_step != wanted)
 			continue;

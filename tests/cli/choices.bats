@@ -68,6 +68,16 @@ deepspeed() {
 	[ "$(notes root)" = "iter_0000500 was opened, as latest_checkpointed_iteration.txt says; beside it: iter_0000001, iter_0000002, iter_0000003 and 1 more" ]
 }
 
+@test "what is no step does not stand for the release" {
+	cp -r "$TESTDATA"/megatron/legacy-tp2-pp2 root
+	mv root/iter_0000500 root/release
+	echo release > root/latest_checkpointed_iteration.txt
+	[ "$(notes root)" = "release was opened, as latest_checkpointed_iteration.txt says" ]
+	echo newest > root/latest_checkpointed_iteration.txt
+	[ "$(notes root)" = "" ]
+	findings root | grep -qx "FI1001 the file names newest, of which there is no folder; release was read"
+}
+
 @test "of the models that verl trains one is read, and the others are named" {
 	verl root/global_step_7/actor 4
 	verl root/global_step_7/critic 4
