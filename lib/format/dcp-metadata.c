@@ -23,11 +23,10 @@
 
 enum {
 	PATH_MAX_BYTES = 4096,
-	SEEN_TEXTS = 4096,        /* two to the n */
-	FQN_MAX_BYTES = 64 << 10, /* any number of entries may share one text */
-	SHORT_BYTES = 256,        /* what is longer is not looked at again and again */
-	FIELDS_MAX = 64,          /* of an object; any number of them may share a state */
-	CHUNK_BYTES = 4,          /* a chunk of a list takes more in every honest file */
+	SEEN_TEXTS = 4096, /* two to the n */
+	SHORT_BYTES = 256, /* what is longer is not looked at again and again */
+	FIELDS_MAX = 64,   /* of an object; any number of them may share a state */
+	CHUNK_BYTES = 4,   /* a chunk of a list takes more in every honest file */
 };
 
 /* What a folded number is: the kind in its low three bits. */
@@ -406,11 +405,9 @@ static bool fold_index(void *context, struct fsdp_pickle *pickle,
 	if (fsdp_pickle_integer(pickle, fsdp_pickle_get(pickle, state, "index"), &hint) &&
 		hint >= 0 && hint < INT32_MAX)
 		index.hint = (int32_t)hint;
-	if (text.size <= FQN_MAX_BYTES) {
-		index.fqn = text_id(&dcp->fqns, pickle, fqn, text);
-		if (index.fqn == FSDP_NONE)
-			return fsdp_arena_fail(dcp->scratch, ret_error);
-	}
+	index.fqn = text_id(&dcp->fqns, pickle, fqn, text);
+	if (index.fqn == FSDP_NONE)
+		return fsdp_arena_fail(dcp->scratch, ret_error);
 	if (!add(dcp, &dcp->indexes, INDEX, &record, ret_number, ret_error))
 		return false;
 	memcpy(record, &index, sizeof index);
@@ -876,18 +873,22 @@ static bool find_chunk(struct match *match, const struct fsdp_dcp_item *item,
 	return true;
 }
 
-/* The item of an entry; each FQN is looked up once in a file that has the item. */
+/* The item of an entry; each FQN is looked up once in a file. */
 static struct fsdp_dcp_item *entry_item(struct fsdp_dcp *dcp, uint32_t fqn)
 {
-	uint32_t *owner = fsdp_vec_at(&dcp->owners, fqn);
-	if (*owner != 0)
-		return fsdp_vec_at(&dcp->items, *owner - 1);
+	struct fsdp_dcp_owner *owner = fsdp_vec_at(&dcp->owners, fqn);
+	if (owner->item != 0)
+		return fsdp_vec_at(&dcp->items, owner->item - 1);
+	if (fqn == 0 || owner->missing == dcp->file_number + 1)
+		return NULL;
 	uint32_t name = fsdp_names_find(
 		&dcp->model->names, 0, fsdp_names_segment(&dcp->fqns.names, fqn));
-	if (fqn == 0 || name == FSDP_NONE || find_item(dcp, name) == NULL)
+	if (name == FSDP_NONE || find_item(dcp, name) == NULL) {
+		owner->missing = dcp->file_number + 1;
 		return NULL;
-	*owner = fsdp_table_get(&dcp->item_of, name) + 1;
-	return fsdp_vec_at(&dcp->items, *owner - 1);
+	}
+	owner->item = fsdp_table_get(&dcp->item_of, name) + 1;
+	return fsdp_vec_at(&dcp->items, owner->item - 1);
 }
 
 static bool place(struct match *match, const struct index_record *index, uint32_t info)
@@ -978,7 +979,7 @@ bool fsdp_dcp_init(
 	fsdp_vec_init(&dcp->lists, dcp->scratch, sizeof(struct fsdp_dcp_list));
 	fsdp_table_init(&dcp->item_of, dcp->scratch);
 	fsdp_vec_init(&dcp->items, dcp->scratch, sizeof(struct fsdp_dcp_item));
-	fsdp_vec_init(&dcp->owners, dcp->scratch, sizeof(uint32_t));
+	fsdp_vec_init(&dcp->owners, dcp->scratch, sizeof(struct fsdp_dcp_owner));
 	dcp->kept = fsdp_arena_take(
 		dcp->scratch, sizeof *dcp->kept, _Alignof(struct fsdp_dcp_kept));
 	return (dcp->kept != NULL && init_texts(&dcp->paths, dcp->scratch) &&

@@ -51,6 +51,12 @@ struct fsdp_dcp_texts {
 	uint64_t written, most;      /* bytes of this file's; no honest file has more */
 };
 
+/* Which item an FQN means, as far as it was looked for. */
+struct fsdp_dcp_owner {
+	uint32_t item;    /* + 1, or 0 */
+	uint32_t missing; /* the number of the last file that has none, + 1, or 0 */
+};
+
 /* The chunks that one metadata file lists for one tensor. */
 struct fsdp_dcp_list {
 	uint32_t first, count;
@@ -92,7 +98,7 @@ struct fsdp_dcp {
 	struct fsdp_vec lists, items;
 	struct fsdp_dcp_texts paths; /* relative paths */
 	struct fsdp_dcp_texts fqns;  /* of MetadataIndex */
-	struct fsdp_vec owners;      /* uint32_t, by id of an FQN: the item + 1, or 0 */
+	struct fsdp_vec owners;      /* struct fsdp_dcp_owner, by id of an FQN */
 	struct fsdp_table item_of;   /* by name id */
 	bool has_version, has_storage_meta;
 };

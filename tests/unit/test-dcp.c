@@ -204,15 +204,19 @@ static void begin_metadata(struct stream *stream)
 	op(stream, METADATA "MetadataIndex\nqI0");
 	op(stream, METADATA "ChunkStorageMetadata\nqK0");
 	op(stream, METADATA "TensorStorageMetadata\nqT0");
-	op(stream, "ctorch\nSize\n(K\1t\x85Rq10");
+	op(stream, "ctorch\nSize\nqs(K\1t\x85Rq10");
+	op(stream, "hs(K");
+	put(stream, "\0", 1);
+	op(stream, "t\x85Rqo0");
 	op(stream, METADATA "TensorProperties\n)\x81(ctorch\nfloat32\nN\x89N\x89tbqP0");
 	op(stream, "hK)\x81}(hOh1hSh1ubqc0");
 	op(stream, "hT)\x81}(hphPhzh1hC](hcehcaub");
 	op(stream, "qt0");
 }
 
-/* Opened as the metadata of an otherwise empty folder, in seconds. */
-static void ends_soon(struct stream *stream)
+/* Opened as the metadata of an otherwise empty folder, in seconds. Whether storage is
+ * recorded for something that is not there. */
+static bool ends_soon(struct stream *stream)
 {
 	char folder[] = "/tmp/test-dcp-XXXXXX", path[64];
 	const char *paths[] = { folder };
@@ -225,6 +229,7 @@ static void ends_soon(struct stream *stream)
 	assert_true(fsdp_checkpoint_open(paths, 1, NULL, &checkpoint, &error));
 	assert_true(clock() - begin < 5 * CLOCKS_PER_SEC);
 	assert_true(has_finding(checkpoint, "FI3016"));
+	bool misplaced = has_finding(checkpoint, "FI1025");
 	fsdp_checkpoint_free(checkpoint);
 	free(stream->data);
 	snprintf(path, sizeof path, "%s/.metadata", folder);
@@ -232,6 +237,7 @@ static void ends_soon(struct stream *stream)
 	snprintf(path, sizeof path, "%s/__0_0.distcp", folder);
 	unlink(path);
 	rmdir(folder);
+	return misplaced;
 }
 
 /* The object itself; entries of the state dict and of planner_data. */
@@ -304,6 +310,46 @@ static void shared_names_of_indexes_are_looked_at_once(void **state)
 	ends_soon(&stream);
 }
 
+/* Storage is recorded again and again for something that is not there. */
+static void unknown_names_are_searched_once(void **state)
+{
+	struct stream stream = { .size = 0 };
+	(void)state;
+	begin_metadata(&stream);
+	op(&stream, "hI)\x81}hF");
+	put_long(&stream, 'u', 1 << 20);
+	op(&stream, "sbqi0ctorch.distributed.checkpoint.filesystem\n_StorageInfo\n");
+	op(&stream, ")\x81}(U\15relative_pathU\1xU\6offsetK\1U\6lengthK\1ubqj0");
+	op(&stream, METADATA "Metadata\n)\x81}(U\23state_dict_metadata}(");
+	for (int i = 0; i < 10; i++) {
+		put_long(&stream, (char)('a' + i), 1);
+		op(&stream, "ht");
+	}
+	op(&stream, "uU\14storage_data}(");
+	again(&stream, "hihj", 100000);
+	op(&stream, "uub.");
+	assert_true(ends_soon(&stream));
+}
+
+/* A name of any length is one. */
+static void long_names_are_placed(void **state)
+{
+	struct stream stream = { .size = 0 };
+	(void)state;
+	begin_metadata(&stream);
+	op(&stream, "ctorch.distributed.checkpoint.filesystem\n_StorageInfo\n");
+	op(&stream, ")\x81}(U\15relative_pathU\14__0_0.distcpU\6offsetK");
+	put(&stream, "\0", 1);
+	op(&stream, "U\6lengthK\4ubqj0");
+	op(&stream, METADATA "Metadata\n)\x81}(U\23state_dict_metadata}(");
+	put_long(&stream, 'n', 300000);
+	op(&stream, "hTq2)\x81}(hphPhzh1hC]hK)\x81}(hOhohSh1ubaubuU\14storage_data}(");
+	op(&stream, "hI)\x81}(hF");
+	put_long(&stream, 'n', 300000);
+	op(&stream, "U\6offsethoubhjuub.");
+	assert_false(ends_soon(&stream));
+}
+
 static void shared_lists_are_walked_once(void **state)
 {
 	(void)state;
@@ -343,6 +389,8 @@ int main(void)
 		cmocka_unit_test(shared_names_are_looked_at_once),
 		cmocka_unit_test(shared_paths_are_kept_once),
 		cmocka_unit_test(shared_names_of_indexes_are_looked_at_once),
+		cmocka_unit_test(unknown_names_are_searched_once),
+		cmocka_unit_test(long_names_are_placed),
 		cmocka_unit_test(shared_lists_are_walked_once),
 		cmocka_unit_test(shared_states_are_searched_once),
 	};
