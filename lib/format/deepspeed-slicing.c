@@ -122,13 +122,15 @@ static bool has(const uint64_t *set, size_t place)
 	return (set[place / 64] >> place % 64 & 1) != 0;
 }
 
-/* The place, and those that follow if nothing more comes. */
+/* The place, and those that follow if nothing more comes. Behind one that is in the set
+ * they are in it too, so a step of the name takes no longer than the pattern is. */
 static void add(const struct pattern *pattern, uint64_t *set, size_t place)
 {
-	set[place / 64] |= UINT64_C(1) << place % 64;
-	while (place < pattern->count && pattern->atoms[place].may_lack) {
-		place++;
+	while (!has(set, place)) {
 		set[place / 64] |= UINT64_C(1) << place % 64;
+		if (place == pattern->count || !pattern->atoms[place].may_lack)
+			return;
+		place++;
 	}
 }
 

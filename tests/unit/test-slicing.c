@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -139,6 +140,29 @@ static void patterns_are_bounded(void **state)
 	assert_int_equal(cut_of(&tired, "a"), FSDP_CUT_UNKNOWN);
 }
 
+/* Each of them may be left out, so all places are open at every letter. */
+static void a_pattern_takes_its_length_for_each_letter(void **state)
+{
+	enum { ATOMS = 256, NAME = 100000 };
+	char pattern[2 * ATOMS + 1] = "", *name = malloc(NAME + 1);
+	struct fsdp_slicing slicing = { .told = false };
+	clock_t begin = clock();
+	(void)state;
+	assert_non_null(name);
+	for (int i = 0; i < ATOMS; i++)
+		memcpy(pattern + 2 * i, i + 1 < ATOMS ? "a*" : "b$", 2);
+	memset(name, 'a', NAME);
+	name[NAME] = '\0';
+	tell(&slicing, COLUMNS, fsdp_span_text(pattern));
+	assert_null(slicing.unread.data);
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(cut_of(&slicing, name), FSDP_CUT_ROWS);
+	name[NAME - 1] = 'b';
+	assert_int_equal(cut_of(&slicing, name), FSDP_CUT_COLUMNS);
+	assert_true(clock() - begin < 10 * CLOCKS_PER_SEC);
+	free(name);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -146,6 +170,7 @@ int main(void)
 		cmocka_unit_test(what_is_not_understood_joins_nothing),
 		cmocka_unit_test(the_first_kind_decides),
 		cmocka_unit_test(patterns_are_bounded),
+		cmocka_unit_test(a_pattern_takes_its_length_for_each_letter),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
