@@ -184,10 +184,23 @@ static bool may_be_dirty(struct fsdp_model *model)
 	return model->names_wrapped;
 }
 
+/* By the memo of a pickle a long key may stand in any number of names: a few bytes of the
+ * file each. */
+static bool may_name(
+	struct fsdp_model *model, struct fsdp_span raw, struct fsdp_error **ret_error)
+{
+	uint64_t ceiling = fsdp_limit(model->limits, FSDP_LIMIT_NAMES);
+	model->name_bytes += raw.size;
+	return model->name_bytes <= ceiling ||
+	       fsdp_fail_limit(ret_error, FSDP_LIMIT_NAMES, ceiling);
+}
+
 bool fsdp_build_names(struct fsdp_model *model, uint32_t raw_parent, struct fsdp_span raw,
 	bool wrapped, uint32_t *ret_name, uint32_t *ret_raw_name,
 	struct fsdp_error **ret_error)
 {
+	if (!may_name(model, raw, ret_error))
+		return false;
 	uint32_t raw_name = fsdp_names_intern(&model->names, raw_parent, raw);
 	uint32_t name = raw_name;
 	if (raw_name != FSDP_NONE &&

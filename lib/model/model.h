@@ -206,6 +206,7 @@ struct fsdp_model {
 	const struct fsdp_limits *limits;
 	struct fsdp_findings findings;
 	struct fsdp_names names;
+	uint64_t name_bytes;  /* of all that were built, written out */
 	size_t names_watched; /* of so many is known whether a wrapper's segment is one */
 	bool names_wrapped;
 

@@ -134,6 +134,14 @@ refused() {
 	refused
 }
 
+@test "a ceiling that is reached is named, and how to raise it" {
+	inspect info --limit=names=5 model.safetensors
+	refused
+	[[ $stderr == *"limit names (5) reached"*"--limit names=VALUE"* ]]
+	inspect info --limit=names=6 model.safetensors
+	[ "$status" -eq 0 ]
+}
+
 @test "outputs that do not fit are refused with those that do" {
 	inspect version -o csv
 	refused
