@@ -802,6 +802,7 @@ static void complain(void *context, const char *file, int error)
 	struct failure *failure;
 
 	session->status = STATUS_FAILED;
+	session->totals.count = 0; /* of an answer that nobody has */
 	failure = add_failure(session, "system");
 	if (failure == NULL)
 		return;

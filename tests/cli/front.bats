@@ -204,7 +204,8 @@ refused() {
 
 @test "a full disk is one message and status 2" {
 	[ -c /dev/full ] || skip "no /dev/full"
-	for arguments in "help" "-h" "version" "version --json" "commands --json" "schema"; do
+	for arguments in "help" "-h" "version" "version --json" "commands --json" "schema" \
+		"ls model.safetensors" "info model.safetensors"; do
 		run --separate-stderr bash -c "\"$FSDP_INSPECT\" $arguments >/dev/full"
 		[ "$status" -eq 2 ]
 		[ "${#stderr_lines[@]}" -eq 1 ]
