@@ -6,13 +6,6 @@
 #include "base/span.h"
 #include "syntax/pickle-internal.h"
 
-static uint64_t load(const unsigned char *at)
-{
-	uint64_t word;
-	memcpy(&word, at, sizeof word);
-	return word;
-}
-
 static unsigned words_of(const struct mould *mould)
 {
 	return (mould->size + 7) / 8;
@@ -37,7 +30,7 @@ static bool fits(const struct mould *mould, const unsigned char *at, uint64_t le
 	if (left < words * 8)
 		return false;
 	for (unsigned i = 0; i < words; i++)
-		other |= (load(at + i * 8) ^ mould->bytes[i]) & mould->mask[i];
+		other |= (fsdp_load_eight(at + i * 8) ^ mould->bytes[i]) & mould->mask[i];
 	return other == 0;
 }
 
