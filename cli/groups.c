@@ -100,39 +100,27 @@ static bool has_bytes(
 		       fsdp_tensor_storage_next(grouping->checkpoint, tensor) == tensor);
 }
 
+/* Where a piece is stored is looked at only if somebody asks. */
 static void add_pieces(struct grouping *grouping, uint32_t tensor,
 	const struct fsdp_tensor *facts, struct selection *selection)
 {
-	for (uint32_t i = 0; i < facts->piece_count; i++) {
-		struct fsdp_piece piece =
-			fsdp_piece(grouping->checkpoint, facts->first_piece + i);
-		uint64_t numel = 0;
-		if (selection != NULL &&
-			!selection_takes_piece(selection, grouping->checkpoint, &piece))
-			continue;
-		if (has_bytes(grouping, tensor, facts))
-			numel = piece_numel(facts, &piece);
-		add(grouping,
-			grouping->by == BY_RANK ? rank_slot(grouping, piece.rank)
-						: piece.file,
-			tensor, 1, numel, elements_bytes(facts->dtype, numel));
-	}
-}
-
-/* As above where nothing is asked of a piece but its rank. */
-static void add_ranks(
-	struct grouping *grouping, uint32_t tensor, const struct fsdp_tensor *facts)
-{
+	bool by_rank = grouping->by == BY_RANK;
 	bool counts = has_bytes(grouping, tensor, facts);
 
 	for (uint32_t i = 0; i < facts->piece_count; i++) {
-		uint32_t rank;
-		uint64_t numel = fsdp_piece_numel(
-			grouping->checkpoint, facts->first_piece + i, &rank);
+		uint32_t index = facts->first_piece + i, rank, file = FSDP_NONE;
+		uint64_t numel = fsdp_piece_numel(grouping->checkpoint, index, &rank);
+		if (!by_rank || selection != NULL) {
+			struct fsdp_piece piece = fsdp_piece(grouping->checkpoint, index);
+			if (selection != NULL && !selection_takes_piece(selection,
+							 grouping->checkpoint, &piece))
+				continue;
+			file = piece.file;
+		}
 		if (!counts)
 			numel = 0;
-		add(grouping, rank_slot(grouping, rank), tensor, 1, numel,
-			elements_bytes(facts->dtype, numel));
+		add(grouping, by_rank ? rank_slot(grouping, rank) : file, tensor, 1,
+			numel, elements_bytes(facts->dtype, numel));
 	}
 }
 
@@ -141,10 +129,6 @@ void grouping_add(struct grouping *grouping, uint32_t tensor,
 {
 	uint32_t slot;
 
-	if (grouping->by == BY_RANK && selection == NULL) {
-		add_ranks(grouping, tensor, facts);
-		return;
-	}
 	if (grouping->by == BY_RANK || grouping->by == BY_FILE) {
 		add_pieces(grouping, tensor, facts, selection);
 		return;
