@@ -88,30 +88,31 @@ static char *summary(char *text)
 	return text;
 }
 
+static const struct {
+	const char *name;
+	size_t size;
+	const char *data, *text;
+} streams[] = {
+#define PICKLE_CASE(name, size, data, text) { name, size, data, text },
+#include "pickle-cases.def"
+#undef PICKLE_CASE
+};
+
 /* LONG writes what does not fit as text; the table has it as bytes. */
 static void pickles_read_as_cpython_reads_them(void **state)
 {
 	(void)state;
-	static const struct {
-		const char *name;
-		size_t size;
-		const char *data, *text;
-	} cases[] = {
-#define PICKLE_CASE(name, size, data, text) { name, size, data, text },
-#include "pickle-cases.def"
-#undef PICKLE_CASE
-	};
-	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+	for (size_t i = 0; i < sizeof streams / sizeof *streams; i++) {
 		struct reading reading;
 		reading_init(&reading);
-		reading_run(&reading, cases[i].data, cases[i].size);
+		reading_run(&reading, streams[i].data, streams[i].size);
 		if (!reading.good)
-			fail_msg("%s: %s", cases[i].name,
+			fail_msg("%s: %s", streams[i].name,
 				fsdp_error_message(reading.error));
-		assert_int_equal(fsdp_pickle_length(reading.pickle), cases[i].size);
+		assert_int_equal(fsdp_pickle_length(reading.pickle), streams[i].size);
 		char *text = summary(text_of(&reading));
-		if (strstr(text, "written") == NULL && strcmp(text, cases[i].text) != 0)
-			fail_msg("%s:\n%s\n%s", cases[i].name, text, cases[i].text);
+		if (strstr(text, "written") == NULL && strcmp(text, streams[i].text) != 0)
+			fail_msg("%s:\n%s\n%s", streams[i].name, text, streams[i].text);
 		free(text);
 		reading_done(&reading);
 	}
@@ -121,20 +122,12 @@ static void pickles_read_as_cpython_reads_them(void **state)
 static void a_prefix_is_never_whole(void **state)
 {
 	(void)state;
-	static const struct {
-		size_t size;
-		const char *data;
-	} cases[] = {
-#define PICKLE_CASE(name, size, data, text) { size, data },
-#include "pickle-cases.def"
-#undef PICKLE_CASE
-	};
-	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-		size_t end = cases[i].size < 700 ? cases[i].size : 700;
+	for (size_t i = 0; i < sizeof streams / sizeof *streams; i++) {
+		size_t end = streams[i].size < 700 ? streams[i].size : 700;
 		for (size_t size = 0; size < end; size++) {
 			struct reading reading;
 			reading_init(&reading);
-			reading_run(&reading, cases[i].data, size);
+			reading_run(&reading, streams[i].data, size);
 			assert_false(reading.good);
 			assert_string_equal(fsdp_error_rule(reading.error), "FI3014");
 			free(text_of(&reading));
@@ -1007,25 +1000,17 @@ static bool read_changing(const void *context, uint64_t offset, void *buffer, si
 static void what_changes_between_the_passes_is_no_danger(void **state)
 {
 	(void)state;
-	static const struct {
-		size_t size;
-		const char *data;
-	} cases[] = {
-#define PICKLE_CASE(name, size, data, text) { size, data },
-#include "pickle-cases.def"
-#undef PICKLE_CASE
-	};
 	static const unsigned char flips[] = { 0x01, 0xff };
 	size_t changed = 0;
 	if (reading_room != 0)
 		return; /* it has a room of its own */
-	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-		size_t end = cases[i].size < 300 ? cases[i].size : 300;
+	for (size_t i = 0; i < sizeof streams / sizeof *streams; i++) {
+		size_t end = streams[i].size < 300 ? streams[i].size : 300;
 		for (size_t k = 0; k < end * sizeof flips; k++) {
-			struct changing changing = { cases[i].data, cases[i].size, 0,
+			struct changing changing = { streams[i].data, streams[i].size, 0,
 				k / sizeof flips, flips[k % sizeof flips] };
 			struct fsdp_pickle_parts parts = { read_changing, &changing,
-				cases[i].size, 16 };
+				streams[i].size, 16 };
 			struct reading reading;
 			reading_init(&reading);
 			reading.good = fsdp_pickle_read_parts(&parts, &reading.arena,
