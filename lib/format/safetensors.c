@@ -17,6 +17,7 @@
  */
 #include <stdlib.h>
 
+#include "base/bits.h"
 #include "base/num.h"
 #include "base/table.h"
 #include "format/format.h"
@@ -101,8 +102,8 @@ struct header {
 
 	uint32_t first_tensor;
 	size_t first_value;
-	struct fsdp_vec seen; /* uint64_t: a bit for each raw name that has a tensor */
-	uint64_t end;         /* of the tensor before */
+	struct fsdp_bits seen; /* raw names that have a tensor */
+	uint64_t end;          /* of the tensor before */
 	bool unordered, truncated, has_metadata;
 	bool left_out;             /* a tensor; what it would own is then no hole */
 	struct fsdp_span sharding; /* the text of DCP_SHARDING_INFO */
@@ -402,18 +403,6 @@ static fsdp_ints share_shape(struct header *header, const int64_t *shape, size_t
 	return known->place;
 }
 
-/* Marks the name; *ret_again: it was marked before. */
-static bool mark_seen(struct header *header, uint32_t name, bool *ret_again,
-	struct fsdp_error **ret_error)
-{
-	uint64_t *word = fsdp_vec_reach(&header->seen, name / 64);
-	if (word == NULL)
-		return fsdp_arena_fail(header->reading->scratch, ret_error);
-	*ret_again = *word >> name % 64 & 1;
-	*word |= UINT64_C(1) << name % 64;
-	return true;
-}
-
 static bool add_record(struct header *header, const int64_t *shape, uint64_t bytes,
 	struct fsdp_error **ret_error)
 {
@@ -436,9 +425,10 @@ static bool add_record(struct header *header, const int64_t *shape, uint64_t byt
 	if (plain.shape == FSDP_NONE ||
 		!fsdp_build_names(model, 0, entry->name, false, &plain.name,
 			&plain.raw_name, ret_error) ||
-		(entry->dtype == NULL && !add_unknown(header, &plain.extra, ret_error)) ||
-		!mark_seen(header, plain.raw_name, &again, ret_error))
+		(entry->dtype == NULL && !add_unknown(header, &plain.extra, ret_error)))
 		return false;
+	if (!fsdp_bits_set(&header->seen, plain.raw_name, &again))
+		return fsdp_arena_fail(header->reading->scratch, ret_error);
 	find_bytes(header, &plain);
 	if (again)
 		SAY_OF(header, FSDP_RULE_SAFETENSORS_JSON, entry,
@@ -1081,7 +1071,7 @@ static bool read_all(struct header *header, struct fsdp_error **ret_error)
 		header->reading->model->spelled[header->dtype_ids[i]] = dtypes[i].name;
 	}
 	set_limits(header);
-	fsdp_vec_init(&header->seen, header->reading->scratch, sizeof(uint64_t));
+	fsdp_bits_init(&header->seen, header->reading->scratch);
 	memset(header->shapes, 0xff, sizeof header->shapes); /* no place: FSDP_NONE */
 	header->first_tensor = (uint32_t)header->reading->model->tensors.count;
 	header->first_value = header->reading->model->values.count;

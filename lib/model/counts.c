@@ -5,6 +5,7 @@
  * tree. Does so only where the counts cannot differ from those of the whole way
  * (freeze.c): plain tensors that lie in one piece each, on storages of their own.
  */
+#include "base/bits.h"
 #include "base/num.h"
 #include "model/build.h"
 #include "model/internal.h"
@@ -17,7 +18,7 @@ enum { SUMS_MOST = 32 }; /* of roles and dtypes */
 
 struct fsdp_counts {
 	struct fsdp_model *model;
-	struct fsdp_vec marks; /* uint64_t: a bit for each name that is a module's */
+	struct fsdp_bits marks; /* names of modules */
 	size_t tensors, others, modules;
 	uint32_t next_extent; /* the first that is not counted yet */
 	uint64_t payload, unused;
@@ -44,15 +45,13 @@ static enum outcome mark_up(struct fsdp_counts *counts, uint32_t name)
 {
 	const struct fsdp_names *names = &counts->model->names;
 	for (; name != FSDP_NONE; name = fsdp_names_at(names, name)->parent) {
-		uint64_t *word = fsdp_vec_reach(&counts->marks, name / 64);
-		uint64_t bit = UINT64_C(1) << name % 64;
-		if (word == NULL)
+		bool again;
+		if (!fsdp_bits_set(&counts->marks, name, &again))
 			return NO_MEMORY;
-		if ((*word & bit) != 0)
+		if (again)
 			return COUNTED;
 		if (fsdp_name_find_wrapper(fsdp_names_segment(names, name)) != 0)
 			return ODD;
-		*word |= bit;
 		counts->modules++;
 	}
 	return COUNTED;
@@ -233,7 +232,7 @@ static struct fsdp_counts *new_counts(struct fsdp_model *model)
 		return NULL;
 	counts->model = model;
 	counts->last.shape = FSDP_NONE;
-	fsdp_vec_init(&counts->marks, model->arena, sizeof(uint64_t));
+	fsdp_bits_init(&counts->marks, model->arena);
 	return counts;
 }
 
