@@ -46,6 +46,21 @@ static inline bool fsdp_numel(const int64_t *shape, size_t dims, uint64_t *ret)
 	return true;
 }
 
+/* The index of a number in an ascending list, or `count`. */
+static inline size_t fsdp_find_sorted(
+	const uint32_t *sorted, size_t count, uint32_t number)
+{
+	size_t low = 0, high = count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (sorted[middle] < number)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < count && sorted[low] == number ? low : count;
+}
+
 static inline uint64_t fsdp_min(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;

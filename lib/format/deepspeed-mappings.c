@@ -10,6 +10,7 @@
  */
 #include <stdio.h>
 
+#include "base/num.h"
 #include "format/deepspeed-mappings.h"
 
 struct slice {
@@ -154,13 +155,6 @@ uint32_t fsdp_mappings_find(
 
 bool fsdp_mappings_tell(const struct fsdp_mappings *mappings, uint32_t rank)
 {
-	size_t low = 0, high = mappings->rank_count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (mappings->ranks[middle] < rank)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < mappings->rank_count && mappings->ranks[low] == rank;
+	return fsdp_find_sorted(mappings->ranks, mappings->rank_count, rank) <
+	       mappings->rank_count;
 }

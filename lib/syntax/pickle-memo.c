@@ -3,6 +3,7 @@
  * Knows which memo slots are read and what lies in them; knows nothing of what the
  * values are.
  */
+#include "base/num.h"
 #include "syntax/pickle-internal.h"
 
 enum { FIRST_WORDS = 64, FIRST_FAR = 256, FIRST_OTHERS = 64 };
@@ -117,17 +118,8 @@ bool fsdp_memo_seal(struct memo *memo, bool numbers)
 
 fsdp_ref *fsdp_memo_far_place(const struct memo *memo, uint32_t slot)
 {
-	size_t low = 0, high = memo->far_count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (memo->far[middle] < slot)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low == memo->far_count || memo->far[low] != slot)
-		return NULL;
-	return &memo->far_values[low];
+	size_t at = fsdp_find_sorted(memo->far, memo->far_count, slot);
+	return at < memo->far_count ? &memo->far_values[at] : NULL;
 }
 
 /* ---- which slots are filled ---- */
