@@ -4,12 +4,15 @@
  * of directories and data files.
  *
  *	Metadata               {state_dict_metadata, planner_data, storage_data,
- *storage_meta, version} TensorStorageMetadata  {properties, size, chunks}
+ *	                       storage_meta, version}
+ *	TensorStorageMetadata  {properties, size, chunks}
  *	ChunkStorageMetadata   {offsets, sizes}
  *	BytesStorageMetadata   no state
- *	TensorProperties       (dtype, layout, requires_grad, memory format, pin_memory,
- *…) MetadataIndex          {fqn, offset (absent for objects), index} _StorageInfo
- *{relative_path, offset, length, [transform_descriptors]}
+ *	TensorProperties       (dtype, layout, requires_grad, memory format,
+ *	                       pin_memory, …)
+ *	MetadataIndex          {fqn, offset (absent for objects), index}
+ *	_StorageInfo           {relative_path, offset, length,
+ *	                       [transform_descriptors]}
  *
  * Every class but the first folds into a record, so the tree of a large file is never
  * built. Origin: torch/distributed/checkpoint/metadata.py, filesystem.py (PyTorch 1.13 to

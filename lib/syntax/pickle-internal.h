@@ -62,17 +62,23 @@ static inline bool ref_is_cell(fsdp_ref ref)
 /* ---- cells ---- */
 
 /*
- * kind            x         a          b             c
+ * kind            x         a          b            c
  * INTEGER, FLOAT  -         -          64 bits in b and c
- * texts, bytes    length    length     64 bits: offset in the stream, or (CELL_DECODED)
- *                 bits 32…  bits 0…31  the address in the arena; nothing, and the bytes
- * in the cells behind this one (CELL_INSIDE) TUPLE           1…3       items TUPLE 0
- * count      first run     last run LIST SET FROZENSET DICT   the same; DICT counts pairs
- * CALL            -         callable   arguments     0, or index of two cells of ITEMS,
- * STATES PERSISTENT      -         id         -             - CELL_FORWARD    - number of
- * the fold that this call became CELL_ITEMS      -         count      first run     last
- * run CELL_STATES     -         keywords   first state   0, or index of a LIST of further
- * states CELL_RUN        room      used       next run      1 if key and value alternate
+ * texts, bytes    length    length     64 bits: offset in the stream, or
+ *                 bits 32…  bits 0…31  (CELL_DECODED) the address in the arena;
+ *                                      nothing, and the bytes in the cells behind
+ *                                      this one (CELL_INSIDE)
+ * TUPLE           1…3       items
+ * TUPLE           0         count      first run    last run
+ * LIST SET FROZENSET DICT   the same; DICT counts pairs
+ * CALL            -         callable   arguments    0, or index of two cells: ITEMS,
+ *                                                   STATES
+ * PERSISTENT      -         id         -            -
+ * CELL_FORWARD    -         number of the fold that this call became
+ * CELL_ITEMS      -         count      first run    last run
+ * CELL_STATES     -         keywords   first state  0, or index of a LIST of
+ *                                                   further states
+ * CELL_RUN        room      used       next run     1 if key and value alternate
  *
  * A run is followed by room / 4 cells of 4 references each, all in one page. Cell 0
  * is never used, so that 0 means none.
