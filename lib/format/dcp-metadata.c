@@ -95,19 +95,13 @@ static bool init_texts(struct fsdp_dcp_texts *texts, struct fsdp_arena *scratch)
 	return good;
 }
 
-/* References mean something in their pickle only. */
-static void forget_refs(struct fsdp_dcp_texts *texts, uint64_t file_bytes)
+/* Places mean something in their pickle only. */
+static void forget_places(struct fsdp_dcp_texts *texts, uint64_t file_bytes)
 {
 	memset(texts->seen, 0, SEEN_TEXTS * sizeof *texts->seen);
 	fsdp_table_init(&texts->seen_long, texts->names.arena);
 	texts->written = 0;
 	texts->most = file_bytes;
-}
-
-/* Texts are cells, so what is left of a reference without its tag is the text's own. */
-static uint32_t cell_of(fsdp_ref ref)
-{
-	return ref / 8;
 }
 
 /* A text that is written out, not recalled: ranks write in turn, so the one that came
@@ -134,22 +128,21 @@ static uint32_t written_id(struct fsdp_dcp_texts *texts, struct fsdp_span text)
 static uint32_t text_id(struct fsdp_dcp_texts *texts, const struct fsdp_pickle *pickle,
 	fsdp_ref ref, struct fsdp_span text)
 {
-	struct fsdp_dcp_seen *seen = &texts->seen[cell_of(ref) % SEEN_TEXTS];
+	uint32_t place = fsdp_pickle_place(pickle, ref);
+	struct fsdp_dcp_seen *seen = &texts->seen[place % SEEN_TEXTS];
 	bool is_long = text.size > SHORT_BYTES;
 	if (!fsdp_pickle_stays(pickle, ref))
 		return written_id(texts, text);
-	if (!is_long && seen->id != 0 && seen->ref == ref)
+	if (!is_long && seen->id != 0 && seen->place == place)
 		return seen->id;
-	uint32_t id =
-		is_long ? fsdp_table_get(&texts->seen_long, cell_of(ref)) : FSDP_NONE;
+	uint32_t id = is_long ? fsdp_table_get(&texts->seen_long, place) : FSDP_NONE;
 	if (id != FSDP_NONE)
 		return id;
 	id = fsdp_names_child(&texts->names, 0, text);
-	if (is_long && id != FSDP_NONE &&
-		!fsdp_table_set(&texts->seen_long, cell_of(ref), id))
+	if (is_long && id != FSDP_NONE && !fsdp_table_set(&texts->seen_long, place, id))
 		return FSDP_NONE;
 	if (!is_long && id != FSDP_NONE)
-		*seen = (struct fsdp_dcp_seen){ ref, id };
+		*seen = (struct fsdp_dcp_seen){ place, id };
 	return id;
 }
 
@@ -490,7 +483,7 @@ struct parse {
 	struct fsdp_dcp *dcp;
 	struct fsdp_pickle *pickle;
 	struct fsdp_table path_of;   /* planner_data's path by name id */
-	struct fsdp_table long_keys; /* name id by the cell */
+	struct fsdp_table long_keys; /* name id by the place */
 	struct fsdp_error **error;
 };
 
@@ -530,14 +523,14 @@ static uint32_t key_name(
 {
 	struct fsdp_model *model = parse->dcp->model;
 	bool is_long = text.size > SHORT_BYTES;
-	uint32_t name =
-		is_long ? fsdp_table_get(&parse->long_keys, cell_of(key)) : FSDP_NONE;
+	uint32_t place = fsdp_pickle_place(parse->pickle, key);
+	uint32_t name = is_long ? fsdp_table_get(&parse->long_keys, place) : FSDP_NONE;
 	*ret_known = name != FSDP_NONE;
 	if (*ret_known)
 		return name;
 	name = fsdp_names_intern(&model->names, 0, text);
 	if (name == FSDP_NONE ||
-		(is_long && !fsdp_table_set(&parse->long_keys, cell_of(key), name))) {
+		(is_long && !fsdp_table_set(&parse->long_keys, place, name))) {
 		fsdp_arena_fail(model->arena, parse->error);
 		return FSDP_NONE;
 	}
@@ -1021,8 +1014,8 @@ bool fsdp_dcp_read(struct fsdp_dcp *dcp, const struct fsdp_source *source,
 	dcp->first_meta = dcp->metas.count;
 	dcp->file_bytes = source->size;
 	dcp->walked = 0;
-	forget_refs(&dcp->paths, source->size);
-	forget_refs(&dcp->fqns, source->size);
+	forget_places(&dcp->paths, source->size);
+	forget_places(&dcp->fqns, source->size);
 	bool read = fsdp_pickle_read_parts(
 		&parts, dcp->scratch, &options, &parse.pickle, ret_error);
 	judge.pickle = parse.pickle;

@@ -38,14 +38,14 @@ struct fsdp_dcp_kept {
 };
 
 /* Texts that a metadata file repeats in a million entries, as the names below the root.
- * What was recalled from the memo is known by its reference (`seen`), what was written
+ * What was recalled from the memo is known by its place (`seen`), what was written
  * out again by what came after the text before it the last time (`after`). */
 struct fsdp_dcp_texts {
 	struct fsdp_names names;
 	struct fsdp_dcp_seen {
-		uint32_t ref, id;
+		uint32_t place, id;
 	} * seen;
-	struct fsdp_table seen_long; /* ids, by the cell */
+	struct fsdp_table seen_long; /* ids, by the place */
 	struct fsdp_vec after;       /* uint32_t, by id */
 	uint32_t last;               /* id, or 0 */
 	uint64_t written, most;      /* bytes of this file's; no honest file has more */

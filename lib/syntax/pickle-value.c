@@ -407,6 +407,11 @@ uint32_t fsdp_pickle_identity(const struct fsdp_pickle *pickle, fsdp_ref ref)
 	return 0;
 }
 
+uint32_t fsdp_pickle_place(const struct fsdp_pickle *pickle, fsdp_ref ref)
+{
+	return known_cell(pickle, ref) != NULL ? ref_payload(ref) : 0;
+}
+
 uint32_t fsdp_pickle_identity_bound(const struct fsdp_pickle *pickle)
 {
 	return (uint32_t)pickle->cells.count;

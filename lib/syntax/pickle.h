@@ -312,7 +312,11 @@ static inline fsdp_ref fsdp_pickle_get(
  * for marking what was visited. 0 for values without identity. */
 uint32_t fsdp_pickle_identity(const struct fsdp_pickle *pickle, fsdp_ref ref);
 
-/* Bound for identities: all are below it. */
+/* As above for every value that is kept by itself, texts too; 0 for one that lies in its
+ * reference. While the pickle is read it means only what fsdp_pickle_stays. */
+uint32_t fsdp_pickle_place(const struct fsdp_pickle *pickle, fsdp_ref ref);
+
+/* Bound for identities and places: all are below it. */
 uint32_t fsdp_pickle_identity_bound(const struct fsdp_pickle *pickle);
 
 #endif
