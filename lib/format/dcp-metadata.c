@@ -172,13 +172,22 @@ static bool same_ints(const int64_t *a, const int64_t *b, size_t count)
 	return count == 0;
 }
 
+/* Seeded, so that nobody can aim at a slot. */
+static uint64_t hash_ints(
+	const struct fsdp_dcp *dcp, uint64_t first, const int64_t *items, size_t count)
+{
+	const struct fsdp_names *seeds = &dcp->paths.names;
+	uint64_t hash = fsdp_mix(seeds->seed ^ first, seeds->seed_too);
+	for (size_t i = 0; i < count; i++)
+		hash = fsdp_mix(hash ^ (uint64_t)items[i], seeds->seed_too);
+	return hash;
+}
+
 /* The slot where such a size is, if it was kept. */
 static struct fsdp_dcp_size *size_slot(
 	const struct fsdp_dcp *dcp, const int64_t *items, size_t count)
 {
-	uint64_t hash = dcp->paths.names.seed ^ count;
-	for (size_t i = 0; i < count; i++)
-		hash = fsdp_mix(hash ^ (uint64_t)items[i], dcp->paths.names.seed_too);
+	uint64_t hash = hash_ints(dcp, count, items, count);
 	return &dcp->kept->sizes[hash >> 32 & (FSDP_DCP_KEPT - 1)];
 }
 
@@ -754,18 +763,6 @@ static bool same_offset(const struct fsdp_dcp *dcp, uint32_t chunk_id, uint32_t 
 	       same_ints(fsdp_model_ints(dcp->model, chunk->box), offset, count);
 }
 
-static size_t hash_offset(
-	uint64_t seed, uint32_t first, const int64_t *offset, size_t count)
-{
-	uint64_t hash = seed ^ first;
-	for (size_t i = 0; i < count; i++) {
-		hash = (hash ^ (uint64_t)offset[i]) * UINT64_C(0xff51afd7ed558ccd);
-		hash ^= hash >> 32;
-	}
-	hash *= UINT64_C(0xc4ceb9fe1a85ec53);
-	return (size_t)(hash ^ hash >> 32);
-}
-
 /* The newest list of an item is the one of this file. */
 static struct fsdp_dcp_list *own_list(
 	const struct fsdp_dcp *dcp, const struct fsdp_dcp_item *item)
@@ -783,7 +780,7 @@ static size_t find_slot(const struct match *match, uint32_t first, uint32_t coun
 {
 	const struct fsdp_dcp *dcp = match->parse->dcp;
 	size_t mask = match->slot_count - 1;
-	size_t slot = hash_offset(dcp->paths.names.seed, first, offset, dims) & mask;
+	size_t slot = (size_t)(hash_ints(dcp, first, offset, dims) >> 32) & mask;
 	for (; match->slots[slot] != 0; slot = (slot + 1) & mask) {
 		uint32_t id = match->slots[slot] - 1;
 		const struct fsdp_dcp_chunk *chunk = fsdp_vec_at(&dcp->chunks, id);
