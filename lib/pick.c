@@ -99,11 +99,15 @@ static void sort_positions(struct fsdp_pick *pick)
 bool fsdp_pick_paths(struct fsdp_checkpoint *checkpoint, const char *const *paths,
 	size_t count, struct fsdp_pick *ret_pick, struct fsdp_error **ret_error)
 {
+	/* Before it is opened: that of a folder may be none that was named. */
+	const char *folder = parent_of(&checkpoint->arena, paths[0]);
+	if (folder == NULL)
+		return fsdp_arena_fail(&checkpoint->arena, ret_error);
+	for (size_t i = 0; i < count; i++)
+		if (!check_path(checkpoint, paths[i], folder, ret_error))
+			return false;
 	if (!open_folder(checkpoint, paths[0], count, ret_pick, ret_error))
 		return false;
-	for (size_t i = 0; i < count; i++)
-		if (!check_path(checkpoint, paths[i], ret_pick->folder, ret_error))
-			return false;
 	for (size_t i = 0; i < count; i++)
 		if (!add_position(&checkpoint->dir, paths[i], ret_pick, ret_error))
 			return false;
