@@ -154,6 +154,7 @@ static int collect_and_run(struct arguments *arguments, struct usage *usage)
 	}
 	outputs_done(&outputs);
 	inputs_done(&inputs);
+	temporary_abandon_all();
 	if (outputs.interrupted != 0) {
 		fflush(stdout);
 		signal(outputs.interrupted, SIG_DFL);

@@ -19,6 +19,7 @@
 #include "progress.h"
 #include "sandbox.h"
 #include "session.h"
+#include "temporary.h"
 
 struct session {
 	const struct command *command;
@@ -874,14 +875,14 @@ static void lock_up(struct session *session)
 	struct sandbox sandbox;
 	unsigned locked;
 
-	if (common->no_sandbox || sandbox_built() == 0)
+	if (common->no_sandbox || sandbox_built() == 0 || !temporary_hand_over())
 		return;
 	sandbox = sandbox_begin();
 	for (size_t i = 0; i < paths->count; i++)
 		sandbox_allow(&sandbox, paths->items[i]);
 	allow_files(&sandbox, common_options, common);
 	allow_files(&sandbox, session->command->options, session->arguments->options);
-	locked = sandbox_enter(&sandbox, outputs_have_files(session->outputs));
+	locked = sandbox_enter(&sandbox, false);
 	if (session->error_looks->verbosity >= 1)
 		add_note(session, "locks of the kernel: %s",
 			locks[locked & (SANDBOX_CALLS | SANDBOX_FILES)]);

@@ -9,6 +9,10 @@
  * the directory where it belongs, renamed when it is done. SIGHUP, SIGINT and SIGTERM
  * remove all that are not done, then end the process as they would have.
  *
+ * A process that locks itself up cannot do that any more. Before, it hands its files over
+ * to another, which can do nothing but name each once or remove it, and which removes
+ * what is left when the first one ends, however that is.
+ *
  * What exists and is no regular file (a pipe, a terminal, /dev/null) is written
  * to directly: there is nothing to replace.
  */
@@ -16,6 +20,7 @@ struct temporary {
 	char *target;   /* where it will be */
 	char *path;     /* where it is now; NULL: written directly, or done */
 	int descriptor; /* to be written to; closed by the caller */
+	unsigned number;
 	struct temporary *next;
 };
 
@@ -28,6 +33,10 @@ bool temporary_commit(struct temporary *temporary);
 
 /* Not wanted after all. Fine after commit too: then nothing is removed. */
 void temporary_done(struct temporary *temporary);
+
+/* Starts the process that names and removes all that are open now; none if none is. No
+ * other may be opened after it. False with errno, and nothing has changed. */
+bool temporary_hand_over(void);
 
 /* For an end that nobody planned: removes all that are not done. May be called in a
  * signal handler. */

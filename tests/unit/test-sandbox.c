@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "sandbox.h"
+#include "temporary.h"
 
 enum { CANNOT_LOCK = 250 };
 
@@ -188,6 +189,57 @@ static void finished_files_are_named_only_where_there_are_any(void **state)
 	assert_int_equal(try_in_child(name_file, true), 0);
 }
 
+/* ---- naming ---- */
+
+static int remove_temporary(void)
+{
+	struct temporary temporary;
+
+	if (!temporary_open(&temporary, created) || !temporary_hand_over())
+		return EIO;
+	struct sandbox sandbox = sandbox_begin();
+	if ((sandbox_enter(&sandbox, false) & SANDBOX_CALLS) == 0)
+		return CANNOT_LOCK;
+	if (unlink(temporary.path) == 0 || errno != EPERM ||
+		rename(temporary.path, kept) == 0 || errno != EPERM)
+		return EINVAL;
+	close(temporary.descriptor);
+	temporary_done(&temporary);
+	return access(created, F_OK) == 0 ? EEXIST : 0;
+}
+
+static int forget_temporary(void)
+{
+	struct temporary temporary;
+
+	if (!temporary_open(&temporary, created) || !temporary_hand_over())
+		return EIO;
+	temporary_abandon_all();
+	return stat(temporary.path, &(struct stat){ 0 }) == -1 ? 0 : EEXIST;
+}
+
+static int outcome_in_child(int (*attempt)(void))
+{
+	int status;
+	pid_t child = fork();
+
+	assert_true(child != -1);
+	if (child == 0)
+		_exit(attempt());
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	if (WEXITSTATUS(status) == CANNOT_LOCK)
+		skip();
+	return WEXITSTATUS(status);
+}
+
+static void outputs_are_named_and_removed_by_another(void **state)
+{
+	(void)state;
+	assert_int_equal(outcome_in_child(remove_temporary), 0);
+	assert_int_equal(outcome_in_child(forget_temporary), 0);
+}
+
 static void *say_yes(void *context)
 {
 	*(bool *)context = true;
@@ -344,6 +396,7 @@ int main(void)
 		cmocka_unit_test(other_tables_are_refused),
 #endif
 		cmocka_unit_test(finished_files_are_named_only_where_there_are_any),
+		cmocka_unit_test(outputs_are_named_and_removed_by_another),
 		cmocka_unit_test(a_reader_can_work),
 		cmocka_unit_test(only_what_was_allowed_is_read),
 		cmocka_unit_test(one_can_signal_oneself),
