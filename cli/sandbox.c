@@ -1,18 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows which system calls a reader never needs and which files it may open, and how the
- * kernel wants to be told: a filter program of the classic kind (seccomp(2)), which it
- * runs on the number and the arguments of every call, and rules about what lies below a
- * folder (landlock(7)). The only file that knows this.
+ * Knows which system calls a reader needs and which files it may open, and how the kernel
+ * wants to be told: a filter program of the classic kind (seccomp(2)), which it runs on
+ * the number and the arguments of every call, and rules about what lies below a folder
+ * (landlock(7)). The only file that knows this.
  *
- * The filter has a list of what is denied, not of what is allowed: libraries and kernels
- * differ in what they call to read and allocate, and a tool that dies in a new libc helps
- * nobody. What is denied fails with EPERM, so a mistake here is an error message.
+ * The filter has a list of what is allowed: a list of what is denied is never complete,
+ * for each kernel has new calls. What is not on it fails with EPERM, and with ENOSYS if
+ * it is younger than the oldest C library: that one then takes the older call. So a
+ * mistake here is an error message.
  *
- * Written by hand because it is a table and three conditions: it needs no memory, takes
+ * Written by hand because it is a table and a few conditions: it needs no memory, takes
  * one system call and a few microseconds, and cannot fail halfway.
  */
 #include "sandbox.h"
+
+const char *sandbox_text(unsigned locks)
+{
+	static const char *const texts[] = {
+		[0] = "none",
+		[SANDBOX_CALLS] = "seccomp, no Landlock",
+		[SANDBOX_FILES] = "Landlock, no seccomp",
+		[SANDBOX_CALLS | SANDBOX_FILES] = "seccomp, Landlock",
+	};
+
+	return texts[locks & (SANDBOX_CALLS | SANDBOX_FILES)];
+}
 
 #if defined(__x86_64__)
 #define MACHINE AUDIT_ARCH_X86_64
@@ -29,18 +42,16 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
-#if __has_include(<linux/landlock.h>)
-#include <linux/landlock.h>
-#endif
 #include <linux/seccomp.h>
-#include <limits.h>
 #include <sched.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -52,78 +63,53 @@
 enum {
 	DENY = SECCOMP_RET_ERRNO | EPERM,
 	PRETEND_ABSENT = SECCOMP_RET_ERRNO | ENOSYS,
-	LONGEST = 512, /* instructions; a filter of today has about 250 */
+	YOUNG = 424,   /* from here on all machines number calls alike; of Linux 5.1 */
+	LONGEST = 256, /* instructions; a filter of today has about 200 */
 };
 
-/* Numbers that the headers of an architecture lack are calls that it never had. */
+/* Whatever their arguments are. Numbers that the headers of a machine lack are calls that
+ * it never had. Each has its reason in the test's table of all calls. */
 /* clang-format off */
-static const uint32_t never[] = {
-	/* programs, processes, other processes */
-	SYS_execve, SYS_execveat,
-#ifdef SYS_fork
-	SYS_fork, SYS_vfork,
+static const uint32_t needed[] = {
+	/* what is open; first what is called most */
+	SYS_read, SYS_pread64, SYS_preadv, SYS_write, SYS_close, SYS_lseek, SYS_fstat,
+	SYS_readv, SYS_writev, SYS_getdents64,
+#ifdef SYS_poll
+	SYS_poll,
 #endif
-	SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev,
-#ifdef SYS_pidfd_open
-	SYS_pidfd_open, SYS_pidfd_send_signal,
+	SYS_ppoll,
+	/* what a path leads to */
+#ifdef SYS_stat
+	SYS_stat, SYS_lstat,
 #endif
-#ifdef SYS_pidfd_getfd
-	SYS_pidfd_getfd,
+#ifdef SYS_newfstatat
+	SYS_newfstatat,
 #endif
-	/* network */
-	SYS_socket, SYS_socketpair, SYS_connect, SYS_bind, SYS_listen, SYS_accept,
-	SYS_accept4,
-	/* files made or changed by name */
-#ifdef SYS_creat
-	SYS_creat, SYS_mkdir, SYS_rmdir, SYS_mknod, SYS_link, SYS_symlink, SYS_chmod,
-	SYS_chown, SYS_lchown, SYS_utime, SYS_utimes, SYS_futimesat,
+#ifdef SYS_statx
+	SYS_statx,
 #endif
-	SYS_mkdirat, SYS_mknodat, SYS_linkat, SYS_symlinkat, SYS_truncate, SYS_fchmod,
-	SYS_fchmodat, SYS_fchown, SYS_fchownat, SYS_utimensat, SYS_setxattr,
-	SYS_lsetxattr, SYS_fsetxattr, SYS_removexattr, SYS_lremovexattr,
-	SYS_fremovexattr,
-#ifdef SYS_fchmodat2
-	SYS_fchmodat2,
+#ifdef SYS_readlink
+	SYS_readlink,
 #endif
-	/* the system */
-	SYS_mount, SYS_umount2, SYS_pivot_root, SYS_chroot, SYS_unshare, SYS_setns,
-	SYS_bpf, SYS_perf_event_open, SYS_init_module, SYS_finit_module,
-	SYS_delete_module, SYS_kexec_load, SYS_reboot, SYS_swapon, SYS_swapoff,
-	SYS_keyctl, SYS_add_key, SYS_request_key, SYS_userfaultfd,
-#ifdef SYS_open_by_handle_at
-	SYS_open_by_handle_at,
+	SYS_readlinkat, SYS_getcwd,
+	/* memory */
+	SYS_munmap, SYS_mremap, SYS_brk,
+	/* threads, their ends and the process's */
+	SYS_futex, SYS_set_robust_list, SYS_exit, SYS_exit_group, SYS_sched_getaffinity,
+#ifdef SYS_rseq
+	SYS_rseq,
 #endif
-};
-
-/* What giving a finished output its name needs. */
-static const uint32_t naming[] = {
-#ifdef SYS_rename
-	SYS_rename, SYS_unlink,
+	/* signals to this process and its timer */
+	SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_restart_syscall,
+	SYS_setitimer, SYS_getpid, SYS_gettid,
+	/* the time, where it takes a call to know, chance, how much memory there is */
+	SYS_clock_gettime, SYS_gettimeofday,
+#ifdef SYS_time
+	SYS_time,
 #endif
-#ifdef SYS_renameat
-	SYS_renameat,
-#endif
-	SYS_renameat2, SYS_unlinkat,
-};
-
-/* Their flags are behind a pointer, which a filter cannot see: "not in this kernel" makes
- * libc take the older call. io_uring has no older call, and nobody here needs it. */
-static const uint32_t absent[] = {
-#ifdef SYS_clone3
-	SYS_clone3,
-#endif
-#ifdef SYS_openat2
-	SYS_openat2,
-#endif
-#ifdef SYS_io_uring_setup
-	SYS_io_uring_setup,
-#endif
+	SYS_getrandom, SYS_sysinfo,
 };
 /* clang-format on */
-
-/* Two instructions a call; the machine and the conditions take fewer than a hundred. */
-static_assert(2 * (COUNT(never) + COUNT(naming) + COUNT(absent)) + 100 <= LONGEST,
-	"room for every instruction");
 
 struct program {
 	struct sock_filter code[LONGEST];
@@ -153,6 +139,14 @@ static void unless_equal(struct program *program, uint32_t value, size_t count)
 			     BPF_JMP | BPF_JEQ | BPF_K, value, 0, (uint8_t)count));
 }
 
+/* Ends so for all numbers from `first` on. */
+static void from_on(struct program *program, uint32_t first, uint32_t action)
+{
+	put(program,
+		(struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, first, 0, 1));
+	end_with(program, action);
+}
+
 /* A system call number of another machine's table would be judged by the wrong name. */
 static void check_machine(struct program *program)
 {
@@ -162,180 +156,173 @@ static void check_machine(struct program *program)
 	end_with(program, DENY);
 	load(program, offsetof(struct seccomp_data, nr));
 #ifdef __X32_SYSCALL_BIT
-	put(program, (struct sock_filter)BPF_JUMP(
-			     BPF_JMP | BPF_JGE | BPF_K, __X32_SYSCALL_BIT, 0, 1));
-	end_with(program, DENY);
+	from_on(program, __X32_SYSCALL_BIT, DENY);
 #endif
 }
 
-static void refuse(
-	struct program *program, const uint32_t *calls, size_t count, uint32_t action)
-{
-	for (size_t i = 0; i < count; i++) {
-		unless_equal(program, calls[i], 1);
-		end_with(program, action);
-	}
-}
-
-/* Of an argument all that is looked at fits its lower half, and so does what the kernel
- * makes of it: flags, protections, process numbers. All machines above keep it first. */
-struct condition {
-	uint32_t mask, value;
-	bool differs; /* denied if it is not the value, instead of if it is */
+/*
+ * A call of which only some forms are allowed: those where an argument, as far as the
+ * mask goes, has one of these values. All that is looked at fits an argument's lower
+ * half, and so does what the kernel makes of it: flags, protections, process numbers. All
+ * machines above keep it first.
+ */
+struct form {
+	uint32_t call, argument, mask;
+	uint32_t values[6];
+	size_t count;
 };
 
-static void refuse_if(struct program *program, uint32_t call, unsigned argument,
-	const struct condition *conditions, size_t count)
+static void allow_form(struct program *program, const struct form *form)
 {
-	unless_equal(program, call, 4 * count + 1);
-	for (size_t i = 0; i < count; i++) {
-		bool differs = conditions[i].differs;
-
-		load(program, offsetof(struct seccomp_data, args) +
-				      argument * sizeof(uint64_t));
-		put(program, (struct sock_filter)BPF_STMT(
-				     BPF_ALU | BPF_AND | BPF_K, conditions[i].mask));
-		put(program,
-			(struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K,
-				conditions[i].value, differs ? 1 : 0, differs ? 0 : 1));
-		end_with(program, DENY);
+	unless_equal(program, form->call, 2 * form->count + 3);
+	load(program,
+		offsetof(struct seccomp_data, args) + form->argument * sizeof(uint64_t));
+	put(program, (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, form->mask));
+	for (size_t i = 0; i < form->count; i++) {
+		unless_equal(program, form->values[i], 1);
+		end_with(program, SECCOMP_RET_ALLOW);
 	}
-	end_with(program, SECCOMP_RET_ALLOW);
+	end_with(program, DENY);
 }
 
-static void refuse_writing(struct program *program)
-{
-	static const struct condition flags[] = {
-		{ O_ACCMODE, O_RDONLY, .differs = true },
-		{ O_CREAT, O_CREAT },
-		{ O_TRUNC, O_TRUNC },
-	};
+/* O_TMPFILE has a bit of its own beside that of O_DIRECTORY. */
+#define WRITING ((uint32_t)(O_ACCMODE | O_CREAT | O_TRUNC | (O_TMPFILE & ~O_DIRECTORY)))
 
+/* What C libraries give to a new thread; CLONE_DETACHED means nothing, but musl sets it.
+ */
+#define THREAD                                                              \
+	(CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | \
+		CLONE_SYSVSEM | CLONE_SETTLS | CLONE_PARENT_SETTID |        \
+		CLONE_CHILD_CLEARTID)
+
+/* Hints to free memory, to use large pages, and to guard a stack (glibc 2.42, which names
+ * them by number as headers lack them). Others poison pages or punch holes. */
+#define ADVICE                                                    \
+	{                                                         \
+		MADV_DONTNEED, MADV_FREE, MADV_HUGEPAGE, 102, 103 \
+	}
+
+/* TCGETS of ppc64 has the size of a struct of the kernel's in it. */
+#ifdef __powerpc64__
+#define IS_TERMINAL 0x402c7413
+#else
+#define IS_TERMINAL TCGETS
+#endif
+
+static void allow_forms(struct program *program)
+{
+	const uint32_t self = (uint32_t)getpid();
+	const struct form forms[] = {
+		{ SYS_openat, 2, WRITING, { O_RDONLY }, 1 },
 #ifdef SYS_open
-	refuse_if(program, SYS_open, 1, flags, COUNT(flags));
+		{ SYS_open, 1, WRITING, { O_RDONLY }, 1 },
 #endif
-	refuse_if(program, SYS_openat, 2, flags, COUNT(flags));
-}
-
-static void refuse_new_code(struct program *program)
-{
-	static const struct condition executable[] = { { PROT_EXEC, PROT_EXEC } };
-
-	refuse_if(program, SYS_mmap, 2, executable, 1);
-	refuse_if(program, SYS_mprotect, 2, executable, 1);
-#ifdef SYS_pkey_mprotect
-	refuse_if(program, SYS_pkey_mprotect, 2, executable, 1);
-#endif
-}
-
-/* Threads are clones with CLONE_THREAD; signals to ourselves are how one dies of them. */
-static void refuse_other_processes(struct program *program)
-{
-	static const struct condition process[] = { { CLONE_THREAD, 0 } };
-	const struct condition other[] = {
-		{ UINT32_MAX, (uint32_t)getpid(), .differs = true },
+		{ SYS_mmap, 2, PROT_EXEC, { 0 }, 1 },
+		{ SYS_mprotect, 2, PROT_EXEC, { 0 }, 1 },
+		{ SYS_madvise, 2, UINT32_MAX, ADVICE, 5 },
+		{ SYS_clone, 0, ~(uint32_t)CLONE_DETACHED, { THREAD }, 1 },
+		{ SYS_fcntl, 1, UINT32_MAX,
+			{ F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL }, 4 },
+		/* Whether it is a terminal, and how wide; glibc 2.42 asks by TCGETS2. */
+		{ SYS_ioctl, 1, UINT32_MAX, { IS_TERMINAL, TIOCGWINSZ, 0x802c542a }, 3 },
+		/* How a process dies of a signal that it caught. */
+		{ SYS_tgkill, 0, UINT32_MAX, { self }, 1 },
+		{ SYS_tkill, 0, UINT32_MAX, { self }, 1 },
 	};
 
-	refuse_if(program, SYS_clone, 0, process, 1);
-	refuse_if(program, SYS_kill, 0, other, 1);
-	refuse_if(program, SYS_tgkill, 0, other, 1);
+	for (size_t i = 0; i < COUNT(forms); i++)
+		allow_form(program, &forms[i]);
 }
 
-static bool lock_calls(bool finish_files)
+/* Two instructions a call; the machine, the forms and the end take fewer than 120. */
+static_assert(2 * COUNT(needed) + 120 <= LONGEST, "room for every instruction");
+
+/* Also in all other threads; those of one that cannot be locked leave all unlocked. */
+static bool lock_calls(void)
 {
 	struct program program = { .size = 0 };
 
 	check_machine(&program);
-	refuse_writing(&program);
-	refuse_new_code(&program);
-	refuse_other_processes(&program);
-	refuse(&program, never, COUNT(never), DENY);
-	if (!finish_files)
-		refuse(&program, naming, COUNT(naming), DENY);
-	refuse(&program, absent, COUNT(absent), PRETEND_ABSENT);
-	end_with(&program, SECCOMP_RET_ALLOW);
+	for (size_t i = 0; i < COUNT(needed); i++) {
+		unless_equal(&program, needed[i], 1);
+		end_with(&program, SECCOMP_RET_ALLOW);
+	}
+	allow_forms(&program);
+	from_on(&program, YOUNG, PRETEND_ABSENT);
+	end_with(&program, DENY);
 
 	struct sock_fprog all = { .len = program.size, .filter = program.code };
-	return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &all) == 0;
+	return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC,
+		       &all) == 0;
 }
 
 /* ---- files ---- */
 
-#if defined(SYS_landlock_create_ruleset) && __has_include(<linux/landlock.h>)
-
-#define LOCKS_FILES SANDBOX_FILES
-
-/* What is read is asked for by rules; what the filter refuses is refused here once more.
- * Giving and removing names is left to the filter, which knows whether it is wanted. */
+/* By hand: headers lag behind kernels, and a program built with old ones is to use all
+ * that the kernel has. Each version of Landlock knows all rights below a bit. */
 enum {
-	READING = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR,
-	CHANGING = LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_WRITE_FILE |
-		   LANDLOCK_ACCESS_FS_REMOVE_DIR | LANDLOCK_ACCESS_FS_MAKE_CHAR |
-		   LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_MAKE_SOCK |
-		   LANDLOCK_ACCESS_FS_MAKE_FIFO | LANDLOCK_ACCESS_FS_MAKE_BLOCK |
-		   LANDLOCK_ACCESS_FS_MAKE_SYM,
+	CREATE_RULESET = 444,
+	ADD_RULE = 445,
+	RESTRICT_SELF = 446,
+	ASK_VERSION = 1,
+	PATH_BENEATH = 1,
+	READ_FILE = 1 << 2,
+	READ_DIR = 1 << 3,
 };
 
+struct handled {
+	uint64_t files, network, scopes;
+};
+
+struct beneath {
+	uint64_t rights;
+	int32_t folder;
+} __attribute__((packed));
+
+/* Refused is all that this kernel can refuse: files in any way, TCP, signals to processes
+ * outside and their abstract sockets. What is read is then allowed by rules. */
 static int make_rules(void)
 {
-	const struct landlock_ruleset_attr attributes = {
-		.handled_access_fs = READING | CHANGING,
-	};
+	static const unsigned char rights[] = { 0, 13, 14, 15, 15, 16 };
+	long version = syscall(CREATE_RULESET, NULL, 0, ASK_VERSION);
+	struct handled handled = { 0 };
+	size_t size = sizeof handled.files;
 
-	return (int)syscall(
-		SYS_landlock_create_ruleset, &attributes, sizeof attributes, 0);
+	if (version < 1)
+		return -1;
+	handled.files = (UINT64_C(1) << rights[version < 5 ? version : 5]) - 1;
+	if (version >= 4) {
+		handled.network = 3;
+		size += sizeof handled.network;
+	}
+	if (version >= 6) {
+		handled.scopes = 3;
+		size += sizeof handled.scopes;
+	}
+	return (int)syscall(CREATE_RULESET, &handled, size, 0);
 }
 
-static void allow_below(int rules, const char *path)
+static void allow_below(int rules, const char *path, uint64_t rights, int flags)
 {
-	struct landlock_path_beneath_attr below = {
-		.allowed_access = READING,
-		.parent_fd = open(path, O_PATH | O_CLOEXEC),
+	struct beneath below = {
+		.rights = rights,
+		.folder = open(path, O_PATH | O_CLOEXEC | flags),
 	};
 	struct stat status;
 
-	if (below.parent_fd == -1)
+	if (below.folder == -1)
 		return;
-	if (fstat(below.parent_fd, &status) == 0 && !S_ISDIR(status.st_mode))
-		below.allowed_access = LANDLOCK_ACCESS_FS_READ_FILE;
-	(void)syscall(
-		SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &below, 0);
-	close(below.parent_fd);
+	if (fstat(below.folder, &status) == 0 && !S_ISDIR(status.st_mode))
+		below.rights = READ_FILE;
+	(void)syscall(ADD_RULE, rules, PATH_BENEATH, &below, 0);
+	close(below.folder);
 }
-
-static bool lock_files(int rules)
-{
-	return syscall(SYS_landlock_restrict_self, rules, 0) == 0;
-}
-
-#else
-
-#define LOCKS_FILES 0
-
-static int make_rules(void)
-{
-	return -1;
-}
-
-static void allow_below(int rules, const char *path)
-{
-	(void)rules;
-	(void)path;
-}
-
-static bool lock_files(int rules)
-{
-	(void)rules;
-	return false;
-}
-
-#endif
 
 /* ---- both ---- */
 
 unsigned sandbox_built(void)
 {
-	return SANDBOX_CALLS | LOCKS_FILES;
+	return SANDBOX_CALLS | SANDBOX_FILES;
 }
 
 /* What the C library reads by itself when characters or times are converted. */
@@ -347,7 +334,7 @@ struct sandbox sandbox_begin(void)
 	struct sandbox sandbox = { make_rules() };
 
 	for (size_t i = 0; sandbox.rules != -1 && i < COUNT(of_libc); i++)
-		allow_below(sandbox.rules, of_libc[i]);
+		allow_below(sandbox.rules, of_libc[i], READ_FILE | READ_DIR, 0);
 	return sandbox;
 }
 
@@ -386,31 +373,32 @@ void sandbox_allow(struct sandbox *sandbox, const char *path)
 	if (sandbox->rules == -1 || strlen(path) >= sizeof folder ||
 		stat(path, &status) != 0)
 		return;
-	allow_below(sandbox->rules, path);
+	allow_below(sandbox->rules, path, READ_FILE | READ_DIR, 0);
 	strcpy(folder, path);
 	if (!S_ISDIR(status.st_mode)) {
 		cut_to_folder(folder);
-		allow_below(sandbox->rules, folder);
+		allow_below(sandbox->rules, folder, READ_FILE | READ_DIR, 0);
 	}
 	/* What the links of a cache lead to is found by its real path only. */
 	char real[PATH_MAX];
 	if (realpath(folder, real) != NULL && strlen(real) + 2 <= sizeof real &&
 		cut_to_cache(strcat(real, "/")))
-		allow_below(sandbox->rules, real);
+		allow_below(sandbox->rules, real, READ_FILE | READ_DIR, 0);
 }
 
-unsigned sandbox_enter(struct sandbox *sandbox, bool finish_files)
+unsigned sandbox_enter(struct sandbox *sandbox)
 {
 	unsigned locked = 0;
 
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
 		return 0;
 	if (sandbox->rules != -1) {
-		locked |= lock_files(sandbox->rules) ? SANDBOX_FILES : 0;
+		if (syscall(RESTRICT_SELF, sandbox->rules, 0) == 0)
+			locked |= SANDBOX_FILES;
 		close(sandbox->rules);
 	}
 	sandbox->rules = -1;
-	return locked | (lock_calls(finish_files) ? SANDBOX_CALLS : 0);
+	return locked | (lock_calls() ? SANDBOX_CALLS : 0);
 }
 
 #else
@@ -431,10 +419,9 @@ void sandbox_allow(struct sandbox *sandbox, const char *path)
 	(void)path;
 }
 
-unsigned sandbox_enter(struct sandbox *sandbox, bool finish_files)
+unsigned sandbox_enter(struct sandbox *sandbox)
 {
 	(void)sandbox;
-	(void)finish_files;
 	return 0;
 }
 

@@ -6,9 +6,10 @@
 
 /*
  * Two locks of the kernel, one for system calls (seccomp) and one for files (Landlock).
- * Once both are shut this process can read below the paths that were allowed, allocate,
- * start threads and write to what it has open. It cannot create, connect, execute or
- * change anything. A lock that the kernel does not have is no failure, only a lock less.
+ * Once both are shut this process, with all its threads, can read below the paths that
+ * were allowed, ask what any path leads to, allocate, start threads and write to what it
+ * has open. It cannot create, name, remove, connect, execute or change anything. A lock
+ * that the kernel does not have is no failure, only a lock less.
  */
 enum sandbox_lock {
 	SANDBOX_CALLS = 1 << 0,
@@ -22,6 +23,9 @@ struct sandbox {
 /* Which locks this program was built with: a set of enum sandbox_lock. */
 unsigned sandbox_built(void);
 
+/* A set of locks in words. Never NULL. */
+const char *sandbox_text(unsigned locks);
+
 /* Nothing is locked yet. What is allowed are the tables of the C library. */
 struct sandbox sandbox_begin(void);
 
@@ -34,9 +38,9 @@ struct sandbox sandbox_begin(void);
 void sandbox_allow(struct sandbox *sandbox, const char *path);
 
 /*
- * Shuts the locks, for good, and gives the set of those that hold. With `finish_files`
- * names can still be given and removed, which finished outputs need.
+ * Shuts the locks, for good, and gives the set of those that hold. Landlock holds in this
+ * thread and those that it starts, so others are to be started later.
  */
-unsigned sandbox_enter(struct sandbox *sandbox, bool finish_files);
+unsigned sandbox_enter(struct sandbox *sandbox);
 
 #endif

@@ -863,12 +863,6 @@ static void allow_files(
 
 static void lock_up(struct session *session)
 {
-	static const char *const locks[] = {
-		[0] = "none, it has none",
-		[SANDBOX_CALLS] = "seccomp",
-		[SANDBOX_FILES] = "Landlock",
-		[SANDBOX_CALLS | SANDBOX_FILES] = "seccomp, Landlock",
-	};
 	const struct texts *paths = &session->inputs->paths;
 	const struct common_options *common = &session->arguments->common;
 
@@ -882,10 +876,9 @@ static void lock_up(struct session *session)
 		sandbox_allow(&sandbox, paths->items[i]);
 	allow_files(&sandbox, common_options, common);
 	allow_files(&sandbox, session->command->options, session->arguments->options);
-	locked = sandbox_enter(&sandbox, false);
+	locked = sandbox_enter(&sandbox);
 	if (session->error_looks->verbosity >= 1)
-		add_note(session, "locks of the kernel: %s",
-			locks[locked & (SANDBOX_CALLS | SANDBOX_FILES)]);
+		add_note(session, "locks of the kernel: %s", sandbox_text(locked));
 }
 
 int session_run(const struct arguments *arguments, const struct inputs *inputs,
