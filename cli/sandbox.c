@@ -351,39 +351,54 @@ static void cut_to_folder(char *path)
 		*slash = '\0';
 }
 
-/* …/models--org--name/snapshots/<revision>/… to …/models--org--name, in place. */
-static bool cut_to_cache(char *path)
+/* …/models--org--name/snapshots/<revision>/… to …/models--org--name/blobs, in place. */
+static bool turn_to_blobs(char *path)
 {
-	static const char below[] = "/snapshots/";
-	char *found = NULL;
+	static const char before[] = "models--", below[] = "/snapshots/";
+	char *found = NULL, *name;
 
 	for (char *at = strstr(path, below); at != NULL; at = strstr(at + 1, below))
 		found = at;
-	if (found == NULL || found == path)
+	if (found == NULL || found[sizeof below - 1] == '\0')
 		return false;
 	*found = '\0';
+	name = strrchr(path, '/');
+	if (name == NULL || strncmp(name + 1, before, sizeof before - 1) != 0)
+		return false;
+	strcpy(found, "/blobs");
 	return true;
+}
+
+/* What the links of a cache lead to is found by its real path only. */
+static void allow_blobs(int rules, const char *folder)
+{
+	char real[PATH_MAX];
+
+	if (realpath(folder, real) != NULL && strlen(real) + 2 <= sizeof real &&
+		turn_to_blobs(strcat(real, "/")))
+		allow_below(rules, real, READ_FILE, O_NOFOLLOW | O_DIRECTORY);
 }
 
 void sandbox_allow(struct sandbox *sandbox, const char *path)
 {
+	uint64_t rights = READ_FILE | READ_DIR;
 	char folder[PATH_MAX];
 	struct stat status;
+	bool missing;
 
-	if (sandbox->rules == -1 || strlen(path) >= sizeof folder ||
-		stat(path, &status) != 0)
+	if (sandbox->rules == -1 || strlen(path) >= sizeof folder)
 		return;
-	allow_below(sandbox->rules, path, READ_FILE | READ_DIR, 0);
+	missing = stat(path, &status) != 0;
 	strcpy(folder, path);
-	if (!S_ISDIR(status.st_mode)) {
+	if (missing || !S_ISDIR(status.st_mode)) {
+		allow_below(sandbox->rules, path, rights, 0);
 		cut_to_folder(folder);
-		allow_below(sandbox->rules, folder, READ_FILE | READ_DIR, 0);
 	}
-	/* What the links of a cache lead to is found by its real path only. */
-	char real[PATH_MAX];
-	if (realpath(folder, real) != NULL && strlen(real) + 2 <= sizeof real &&
-		cut_to_cache(strcat(real, "/")))
-		allow_below(sandbox->rules, real, READ_FILE | READ_DIR, 0);
+	/* What is not there is looked for, and only that tells. */
+	if (missing)
+		rights = READ_DIR;
+	allow_below(sandbox->rules, folder, rights, 0);
+	allow_blobs(sandbox->rules, folder);
 }
 
 unsigned sandbox_enter(struct sandbox *sandbox)

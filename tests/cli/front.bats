@@ -318,6 +318,19 @@ terminated() {
 	tail -n 1 out | grep -q '"interrupted":true'
 }
 
+@test "what is not there is said under the locks too" {
+	mkdir folder
+	cp model.safetensors folder
+	for paths in "folder nowhere.pt" "nowhere.pt folder" "folder no/where.pt" \
+		"folder folder" "none.pt nothing.pt" "no/none.pt no/nothing.pt" nowhere.pt; do
+		inspect ls $paths
+		told=$stderr
+		inspect ls $paths --no-sandbox
+		[ "$told" = "$stderr" ]
+		[[ $told != *"cannot open"* ]]
+	done
+}
+
 @test "without its envelope a failure writes nothing" {
 	for arguments in "nowhere.pt" "model.safetensors" "--flat model.safetensors"; do
 		inspect fqns --bare $arguments

@@ -591,10 +591,22 @@ static void a_reader_can_work(void **state)
 
 /* ---- what may be read ---- */
 
-/* Below the test's folder: hub/{snapshots/r/deep/link, blobs/b}, other/file, alias. */
-static char paths[5][96];
+/* Below the test's folder. */
+#define HUB "models--of--one"
+static char paths[12][96];
 
-enum { HUB_SNAPSHOT, HUB_LINK, BLOB, OTHER, ALIAS };
+enum {
+	SNAPSHOT,
+	LINK,
+	BLOB,
+	REFERENCE,
+	OTHER,
+	ALIAS,
+	FALSE_SNAPSHOT,
+	FALSE_BLOB,
+	BESIDE,
+	NOWHERE
+};
 
 static int open_path(int which)
 {
@@ -606,9 +618,24 @@ static int read_blob(void)
 	return open_path(BLOB);
 }
 
+static int read_reference(void)
+{
+	return open_path(REFERENCE);
+}
+
 static int read_other(void)
 {
 	return open_path(OTHER);
+}
+
+static int read_false_blob(void)
+{
+	return open_path(FALSE_BLOB);
+}
+
+static int read_beside(void)
+{
+	return open_path(BESIDE);
 }
 
 static int list_folder(void)
@@ -616,66 +643,96 @@ static int list_folder(void)
 	return outcome(open(folder, O_RDONLY | O_DIRECTORY));
 }
 
-static void make_file(char *path, const char *name)
+static char *below(int which, const char *name)
 {
-	snprintf(path, sizeof paths[0], "%s/%s", folder, name);
-	int file = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+	snprintf(paths[which], sizeof paths[which], "%s/%s", folder, name);
+	return paths[which];
+}
+
+static void make_file(int which, const char *name)
+{
+	int file = open(below(which, name), O_WRONLY | O_CREAT | O_EXCL, 0600);
 	assert_true(file != -1);
 	close(file);
 }
 
-static void make_folder_of(const char *name)
+/* In the order in which they are made; of links also what they lead to. */
+static const char *const folders[] = { HUB, HUB "/snapshots", HUB "/snapshots/r",
+	HUB "/snapshots/r/deep", HUB "/blobs", HUB "/refs", "other", "shared",
+	"shared/snapshots", "shared/snapshots/r", "shared/blobs" };
+
+static void make_folders(void)
 {
-	char path[64];
-	snprintf(path, sizeof path, "%s/%s", folder, name);
-	assert_int_equal(mkdir(path, 0700), 0);
+	char path[96];
+	for (size_t i = 0; i < COUNT(folders); i++) {
+		snprintf(path, sizeof path, "%s/%s", folder, folders[i]);
+		assert_int_equal(mkdir(path, 0700), 0);
+	}
+	make_file(BLOB, HUB "/blobs/b");
+	make_file(REFERENCE, HUB "/refs/main");
+	make_file(OTHER, "other/file");
+	make_file(FALSE_BLOB, "shared/blobs/b");
+	make_file(BESIDE, "shared/secret");
+	below(SNAPSHOT, HUB "/snapshots/r");
+	below(FALSE_SNAPSHOT, "shared/snapshots/r");
+	below(NOWHERE, "other/nowhere");
+	assert_int_equal(
+		symlink("../../../blobs/b", below(LINK, HUB "/snapshots/r/deep/link")),
+		0);
+	assert_int_equal(symlink("other/file", below(ALIAS, "alias")), 0);
 }
 
 static void remove_all(void)
 {
-	static const char *const names[] = { "alias", "other/file", "other",
-		"hub/blobs/b", "hub/blobs", "hub/snapshots/r/deep/link",
-		"hub/snapshots/r/deep", "hub/snapshots/r", "hub/snapshots", "hub" };
-	char path[64];
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-		snprintf(path, sizeof path, "%s/%s", folder, names[i]);
-		assert_int_equal(remove(path), 0);
+	static const int files[] = { BLOB, REFERENCE, OTHER, FALSE_BLOB, BESIDE, LINK,
+		ALIAS };
+	char path[96];
+	for (size_t i = 0; i < COUNT(files); i++)
+		assert_int_equal(unlink(paths[files[i]]), 0);
+	for (size_t i = COUNT(folders); i > 0; i--) {
+		snprintf(path, sizeof path, "%s/%s", folder, folders[i - 1]);
+		assert_int_equal(rmdir(path), 0);
 	}
+}
+
+static int list_other(void)
+{
+	char path[96];
+	snprintf(path, sizeof path, "%s/other", folder);
+	return outcome(open(path, O_RDONLY | O_DIRECTORY));
 }
 
 static void only_what_was_allowed_is_read(void **state)
 {
+	static const struct {
+		int (*attempt)(void);
+		int allowed, expected;
+	} rows[] = {
+		{ read_blob, SNAPSHOT, 0 },
+		{ read_blob, LINK, 0 },
+		/* Of a cache the blobs and nothing else; of another folder of that name
+		 * nothing beside it. */
+		{ read_reference, SNAPSHOT, EACCES },
+		{ read_reference, LINK, EACCES },
+		{ read_false_blob, FALSE_SNAPSHOT, EACCES },
+		{ read_beside, FALSE_SNAPSHOT, EACCES },
+		{ read_other, BLOB, EACCES },
+		{ read_other, ALIAS, 0 },
+		{ list_folder, OTHER, EACCES },
+		{ read_and_think, ALIAS, 0 },
+		/* That a file is not there can be seen, but nothing in its folder. */
+		{ list_other, NOWHERE, 0 },
+		{ read_other, NOWHERE, EACCES },
+		{ list_folder, NOWHERE, EACCES },
+	};
+	int found[COUNT(rows)];
 	(void)state;
-	make_folder_of("hub");
-	make_folder_of("hub/snapshots");
-	make_folder_of("hub/snapshots/r");
-	make_folder_of("hub/snapshots/r/deep");
-	make_folder_of("hub/blobs");
-	make_folder_of("other");
-	make_file(paths[BLOB], "hub/blobs/b");
-	make_file(paths[OTHER], "other/file");
-	snprintf(paths[HUB_SNAPSHOT], sizeof paths[0], "%s/hub/snapshots/r", folder);
-	snprintf(
-		paths[HUB_LINK], sizeof paths[0], "%s/hub/snapshots/r/deep/link", folder);
-	snprintf(paths[ALIAS], sizeof paths[0], "%s/alias", folder);
-	assert_int_equal(symlink("../../../blobs/b", paths[HUB_LINK]), 0);
-	assert_int_equal(symlink("other/file", paths[ALIAS]), 0);
-
-	int of_snapshot = try_reading(read_blob, paths[HUB_SNAPSHOT]);
-	int of_link = try_reading(read_blob, paths[HUB_LINK]);
-	int of_blob = try_reading(read_other, paths[BLOB]);
-	int of_alias = try_reading(read_other, paths[ALIAS]);
-	int above = try_reading(list_folder, paths[OTHER]);
-	int nothing = try_reading(read_other, "/nowhere");
-	int kept_beside = try_reading(read_and_think, paths[ALIAS]);
+	make_folders();
+	for (size_t i = 0; i < COUNT(rows); i++)
+		found[i] = try_reading(rows[i].attempt, paths[rows[i].allowed]);
 	remove_all();
-	assert_int_equal(of_snapshot, 0);
-	assert_int_equal(of_link, 0);
-	assert_int_equal(of_blob, EACCES);
-	assert_int_equal(of_alias, 0);
-	assert_int_equal(above, EACCES);
-	assert_int_equal(nothing, EACCES);
-	assert_int_equal(kept_beside, 0);
+	for (size_t i = 0; i < COUNT(rows); i++)
+		assert_int_equal(found[i], rows[i].expected);
 }
 
 /* ---- Landlock alone ---- */
