@@ -49,6 +49,7 @@ static bool run_version(struct run *run, struct fsdp_error **ret_error)
 	out_line(run->out, "features", "%s%s%s",
 		feature_count > 0 ? features[0].data : "none",
 		feature_count > 1 ? ", " : "", feature_count > 1 ? features[1].data : "");
+	out_line(run->out, "locks", "%s", sandbox_text(run->locks));
 	out_field(run->out, "version", value_word(fsdp_version()));
 	out_field(run->out, "features", value_texts(features, feature_count));
 	out_array_begin(run->out, "libraries");

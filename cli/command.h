@@ -108,7 +108,8 @@ struct run {
 	char *const *words; /* arguments that are not checkpoints */
 	size_t word_count;
 	struct out *out;
-	int status; /* set by run_begin */
+	int status;     /* set by run_begin */
+	unsigned locks; /* of the kernel, that hold: a set of enum sandbox_lock */
 
 	/* internal to session.c */
 	struct session *session;

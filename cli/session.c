@@ -51,6 +51,7 @@ struct session {
 	bool answered;  /* there is data */
 	bool out_of_memory;
 	int interrupted; /* by this signal */
+	unsigned locks;  /* that hold: a set of enum sandbox_lock */
 };
 
 /* The list with room for `more` zeroed elements, or NULL. */
@@ -474,6 +475,7 @@ static struct run new_run(struct session *session)
 		.words = session->inputs->words,
 		.word_count = session->inputs->word_count,
 		.out = session->outputs->out,
+		.locks = session->locks,
 		.session = session,
 	};
 }
@@ -865,9 +867,7 @@ static void lock_up(struct session *session)
 {
 	const struct texts *paths = &session->inputs->paths;
 	const struct common_options *common = &session->arguments->common;
-
 	struct sandbox sandbox;
-	unsigned locked;
 
 	if (common->no_sandbox || sandbox_built() == 0 || !temporary_hand_over())
 		return;
@@ -876,9 +876,7 @@ static void lock_up(struct session *session)
 		sandbox_allow(&sandbox, paths->items[i]);
 	allow_files(&sandbox, common_options, common);
 	allow_files(&sandbox, session->command->options, session->arguments->options);
-	locked = sandbox_enter(&sandbox);
-	if (session->error_looks->verbosity >= 1)
-		add_note(session, "locks of the kernel: %s", sandbox_text(locked));
+	session->locks = sandbox_enter(&sandbox);
 }
 
 int session_run(const struct arguments *arguments, const struct inputs *inputs,
@@ -897,6 +895,9 @@ int session_run(const struct arguments *arguments, const struct inputs *inputs,
 	int status;
 
 	lock_up(&session);
+	if (error_looks->verbosity >= 1)
+		add_note(
+			&session, "locks of the kernel: %s", sandbox_text(session.locks));
 	add_records(&session);
 	if (session.separate)
 		answer_each(&session);

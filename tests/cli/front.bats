@@ -331,6 +331,16 @@ terminated() {
 	done
 }
 
+@test "a line says which locks hold" {
+	inspect version
+	[[ $output == *"locks        "* ]]
+	held=$(sed -n 's/^  locks *//p' <<<"$output")
+	inspect version -v
+	[ "$stderr" = "fsdp-inspect: note: locks of the kernel: $held" ]
+	inspect version --no-sandbox
+	[[ $output == *"locks        none"* ]]
+}
+
 @test "without its envelope a failure writes nothing" {
 	for arguments in "nowhere.pt" "model.safetensors" "--flat model.safetensors"; do
 		inspect fqns --bare $arguments
