@@ -157,8 +157,7 @@ static int collect_and_run(struct arguments *arguments, struct usage *usage)
 	temporary_abandon_all();
 	if (outputs.interrupted != 0) {
 		fflush(stdout);
-		signal(outputs.interrupted, SIG_DFL);
-		raise(outputs.interrupted);
+		temporary_die(outputs.interrupted);
 	}
 	if (outputs.broken_pipe) {
 		signal(SIGPIPE, SIG_DFL);

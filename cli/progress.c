@@ -13,16 +13,16 @@
 #include <unistd.h>
 
 #include "progress.h"
+#include "temporary.h"
 
 /* A handler has no other way to what it shows. */
 static struct shown {
 	struct fsdp_recording_progress *volatile progress;
 	struct timespec since;
-	volatile sig_atomic_t shows, plain, drawn, interrupted;
-	struct sigaction before[2]; /* of the two that interrupt */
+	volatile sig_atomic_t shows, plain, drawing, drawn, interrupted;
 } shown;
 
-enum { FIRST_US = 700000, NEXT_US = 100000, PLAIN_S = 30 };
+enum { FIRST_US = 700000, NEXT_US = 100000, PLAIN_S = 30, GRACE_S = 1 };
 
 /* ---- a line ---- */
 
@@ -105,12 +105,27 @@ static void draw(bool lasting)
 
 /* ---- signals ---- */
 
+static void set_timer(time_t first_s, suseconds_t first_us, time_t s, suseconds_t us)
+{
+	struct itimerval timer = { { s, us }, { first_s, first_us } };
+
+	setitimer(ITIMER_REAL, &timer, NULL);
+}
+
+/* It comes also while it draws, on a stderr that nobody reads: time is up all the same.
+ */
 static void tick(int number)
 {
 	int error = errno;
 
 	(void)number;
+	if (shown.interrupted)
+		temporary_die(shown.interrupted);
+	if (shown.drawing)
+		return;
+	shown.drawing = 1;
 	draw(shown.plain);
+	shown.drawing = 0;
 	errno = error;
 }
 
@@ -123,36 +138,32 @@ static void ask(int number)
 	errno = error;
 }
 
-static const int deadly[2] = { SIGINT, SIGTERM };
-
-/* The first one stops the reading, a second one does what it did before. */
 static void interrupt(int number)
 {
 	struct fsdp_recording_progress *progress = shown.progress;
 
-	for (size_t i = 0; i < 2; i++)
-		sigaction(deadly[i], &shown.before[i], NULL);
-
+	if (progress == NULL || shown.interrupted)
+		temporary_die(number);
 	shown.interrupted = number;
-	if (progress != NULL)
-		__atomic_store_n(&progress->stop, 1, __ATOMIC_RELAXED);
+	set_timer(GRACE_S, 0, GRACE_S, 0);
+	__atomic_store_n(&progress->stop, 1, __ATOMIC_RELAXED);
 }
 
 static void handle(int number, void (*handler)(int), int flags)
 {
-	struct sigaction action = { .sa_handler = handler, .sa_flags = flags }, before;
+	struct sigaction action = { .sa_handler = handler, .sa_flags = flags };
 
 	sigemptyset(&action.sa_mask);
-	/* What is ignored (nohup) stays ignored. */
-	if (sigaction(number, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
-		sigaction(number, &action, NULL);
+	sigaction(number, &action, NULL);
 }
 
-static void set_timer(time_t first_s, suseconds_t first_us, time_t s, suseconds_t us)
+/* What is ignored (nohup) stays ignored. */
+static void handle_unless_ignored(int number, void (*handler)(int), int flags)
 {
-	struct itimerval timer = { { s, us }, { first_s, first_us } };
+	struct sigaction before;
 
-	setitimer(ITIMER_REAL, &timer, NULL);
+	if (sigaction(number, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+		handle(number, handler, flags);
 }
 
 void progress_begin(
@@ -165,14 +176,12 @@ void progress_begin(
 	shown.plain = strcmp(when, "plain") == 0;
 	shown.shows = shown.plain || strcmp(when, "always") == 0 ||
 		      (strcmp(when, "auto") == 0 && isatty(STDERR_FILENO));
-	for (size_t i = 0; i < 2; i++) {
-		sigaction(deadly[i], NULL, &shown.before[i]);
-		handle(deadly[i], interrupt, 0);
-	}
-	handle(SIGUSR1, ask, SA_RESTART);
+	handle(SIGALRM, tick, SA_RESTART | SA_NODEFER);
+	handle_unless_ignored(SIGINT, interrupt, 0);
+	handle_unless_ignored(SIGTERM, interrupt, 0);
+	handle_unless_ignored(SIGUSR1, ask, SA_RESTART);
 	if (!shown.shows)
 		return;
-	handle(SIGALRM, tick, SA_RESTART);
 	if (shown.plain)
 		set_timer(PLAIN_S, 0, PLAIN_S, 0);
 	else
@@ -183,9 +192,10 @@ int progress_end(void)
 {
 	static const char erase[] = "\r\033[K";
 
-	if (shown.shows)
-		set_timer(0, 0, 0, 0);
+	/* From here on nothing interrupts: what did before still has its deadline. */
 	shown.progress = NULL;
+	if (shown.shows && !shown.interrupted)
+		set_timer(0, 0, 0, 0);
 	if (shown.drawn && write(STDERR_FILENO, erase, sizeof erase - 1) < 0)
 		shown.drawn = 0;
 	return shown.interrupted;

@@ -591,6 +591,17 @@ static void take_recordings(struct session *session)
 	}
 }
 
+/* Whatever the form of the answer, it is to say that it is for a part. */
+static void tell_interrupted(struct session *session)
+{
+	struct failure *failure = add_failure(session, "system");
+
+	if (failure != NULL)
+		failure->message =
+			text_of("interrupted: the answer is for what was read so far");
+	session->status = status_worse(session->status, STATUS_PARTIAL);
+}
+
 static bool read_recordings(struct session *session, struct run *run)
 {
 	const struct common_options *common = &session->arguments->common;
@@ -622,6 +633,8 @@ static bool read_recordings(struct session *session, struct run *run)
 	run->recordings = session->recordings;
 	if (good) {
 		take_recordings(session);
+		if (session->interrupted != 0)
+			tell_interrupted(session);
 		return true;
 	}
 	path = error != NULL ? fsdp_error_path(error) : NULL;

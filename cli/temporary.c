@@ -58,12 +58,17 @@ void temporary_abandon_all(void)
 		unlink(at->path);
 }
 
-static void remove_and_die(int signal_number)
+void temporary_die(int signal_number)
 {
+	sigset_t set;
+
 	temporary_abandon_all();
-	/* Delivered, with its usual effect, when this handler returns. */
 	signal(signal_number, SIG_DFL);
+	sigemptyset(&set);
+	sigaddset(&set, signal_number);
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
 	raise(signal_number);
+	_exit(128 + signal_number);
 }
 
 static void deadly_set(sigset_t *set)
@@ -89,7 +94,7 @@ static void release_signals(const sigset_t *before)
 /* A signal that is ignored (nohup) stays ignored. */
 static void install_handlers(void)
 {
-	struct sigaction action = { .sa_handler = remove_and_die }, before;
+	struct sigaction action = { .sa_handler = temporary_die }, before;
 
 	deadly_set(&action.sa_mask);
 	for (size_t i = 0; i < sizeof deadly / sizeof *deadly; i++) {

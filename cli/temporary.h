@@ -42,4 +42,8 @@ bool temporary_hand_over(void);
  * signal handler. */
 void temporary_abandon_all(void);
 
+/* Removes all that are not done, and ends the process as the signal does that is not
+ * caught. May be called in a signal handler. */
+_Noreturn void temporary_die(int signal_number);
+
 #endif

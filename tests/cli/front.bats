@@ -308,7 +308,7 @@ terminated() {
 
 @test "an interrupted replay says so and ends by the signal" {
 	mkfifo pipe
-	"$FSDP_INSPECT" replay - -o jsonl -o json=s.json <pipe >out 2>/dev/null &
+	"$FSDP_INSPECT" replay - -o jsonl -o json=s.json <pipe >out 2>err &
 	pid=$!
 	exec 9>pipe
 	cat "$TESTDATA/traces/malformed/base.json" >&9
@@ -316,6 +316,19 @@ terminated() {
 	sleep 0.5
 	terminated
 	tail -n 1 out | grep -q '"interrupted":true'
+	tail -n 1 out | grep -q '"ok":false'
+	[ "$(cat err)" = "fsdp-inspect: interrupted: the answer is for what was read so far" ]
+}
+
+@test "a reading that waits for a thread is interrupted too" {
+	mkfifo pipe
+	"$FSDP_INSPECT" replay - -o json=s.json <pipe >/dev/null 2>&1 &
+	pid=$!
+	exec 9>pipe
+	gzip -c "$TESTDATA/traces/malformed/base.json" | head -c 200 >&9
+	begun
+	sleep 0.5
+	terminated
 }
 
 @test "what is not there is said under the locks too" {
