@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows a file that is nothing but pickles, one behind the other: values, no storages.
- * Knows nothing of what they mean (torch-value.h).
+ * Knows a file that is nothing but pickles, one behind the other: values, and tensors
+ * that have no bytes here. Knows nothing of what they mean (torch-value.h).
+ *
+ * The data.pkl that was taken out of a file of torch.save is one: its tensors have names,
+ * shapes and dtypes, and their storages are records of the file that it was taken from.
  *
  * Origin: Python's pickle.dump; the files beside checkpoints (arguments, states of
  * random generators) that are written with it.
@@ -41,9 +44,71 @@ static int bid(const struct fsdp_look *look)
 struct pickles {
 	struct fsdp_reading *reading;
 	const struct fsdp_look *look;
+	uint32_t file_id;
 	struct fsdp_torch torch;
 	uint64_t at;
 };
+
+/* ---- the storages that are not here ---- */
+
+static bool add_extents(struct pickles *file, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = file->reading->model;
+	for (uint32_t i = 0; i < file->torch.storages.count; i++) {
+		struct fsdp_extent extent = {
+			.kind = FSDP_EXTENT_BYTES,
+			.file = file->file_id,
+			.size = fsdp_torch_storage_bytes(
+				fsdp_torch_storage(&file->torch, i)),
+			.offset = FSDP_UNKNOWN,
+			.is_record = fsdp_torch_storage(&file->torch, i)->is_mesh,
+			.missing = true,
+		};
+		if (fsdp_build_extent(model, &extent, fsdp_torch_key(&file->torch, i),
+			    ret_error) == FSDP_NONE)
+			return false;
+	}
+	return true;
+}
+
+/* Once for the file. What is on no device has no bytes anywhere. */
+static void say_missing(const struct pickles *file)
+{
+	uint64_t count = 0;
+	for (uint32_t i = 0; i < file->torch.storages.count; i++)
+		count +=
+			fsdp_torch_storage_bytes(fsdp_torch_storage(&file->torch, i)) !=
+				0 &&
+			!fsdp_span_is(fsdp_torch_location(&file->torch, i)->text, "meta");
+	if (count == 0)
+		return;
+	fsdp_find(&file->reading->model->findings, FSDP_RULE_TORCH_RECORD,
+		FSDP_PLACE(.file = file->look->path,
+			.next = "open the file of torch.save that it was taken from"),
+		"a pickle without its records: the bytes of %llu storage%s are not in "
+		"this file",
+		(unsigned long long)count, count == 1 ? "" : "s");
+}
+
+static bool walk_tensors(struct pickles *file, struct fsdp_error **ret_error)
+{
+	struct fsdp_reading *reading = file->reading;
+	struct fsdp_torch *torch = &file->torch;
+	bool resolved = fsdp_torch_resolve(torch, NULL, NULL, ret_error);
+	fsdp_reading_keep_limit(reading, &torch->over_limit, file->look->path);
+	if (!resolved)
+		return false;
+	fsdp_reading_settle_rank(reading, file->file_id, &torch->rank);
+	fsdp_reading_settle_world(
+		reading, file->file_id, torch->world_size, torch->world_whole);
+	bool walked = fsdp_torch_walk(torch, ret_error);
+	if (!add_extents(file, ret_error) || !walked)
+		return false;
+	say_missing(file);
+	return true;
+}
+
+/* ---- one pickle after the other ---- */
 
 static bool read_one(
 	struct pickles *file, struct fsdp_arena *arena, struct fsdp_error **ret_error)
@@ -56,11 +121,11 @@ static bool read_one(
 		!fsdp_torch_init(&file->torch, reading->model, arena, arena,
 			file->look->path, (struct fsdp_span){ 0 }, ret_error))
 		return false;
-	file->torch.rank = reading->rank;
+	file->torch.first_extent = (uint32_t)reading->model->extents.count;
 	bool read = fsdp_torch_read(&file->torch, stream, begin, false, ret_error);
 	fsdp_torch_judge(&file->torch, FSDP_PROFILE_TENSORS, begin);
 	/* Only the first is what torch.load would give. */
-	return read && (begin != 0 || fsdp_torch_walk(&file->torch, ret_error));
+	return read && (begin != 0 || walk_tensors(file, ret_error));
 }
 
 static void say_trailing(const struct pickles *file, uint64_t begin)
@@ -111,9 +176,9 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 		.family = fsdp_family_pickle.name,
 		.title = fsdp_family_pickle.title,
 	};
-	return fsdp_build_file(reading->model, look->path, look->source.size,
-		       reading->rank, ret_error) != FSDP_NONE &&
-	       read_all(file, ret_error);
+	file->file_id = fsdp_build_file(
+		reading->model, look->path, look->source.size, reading->rank, ret_error);
+	return file->file_id != FSDP_NONE && read_all(file, ret_error);
 }
 
 const struct fsdp_family fsdp_family_pickle = {

@@ -576,7 +576,7 @@ static bool resolve_mesh(struct fsdp_torch *torch, struct fsdp_torch_mesh *mesh,
 	uint64_t count = 0;
 	struct fsdp_error *error = NULL;
 	bool affordable = pay_for_mesh(torch, mesh);
-	if (mesh->rank_map != FSDP_NONE && affordable &&
+	if (mesh->rank_map != FSDP_NONE && affordable && read != NULL &&
 		!read_rank_map(torch, mesh, read, context, &ranks, &count, &error)) {
 		/* Unreadable ranks cost the mesh its ranks, not the file its tensors. */
 		if (error != NULL && fsdp_error_code(error) == FSDP_ERROR_MEMORY) {
@@ -594,7 +594,7 @@ static bool resolve_mesh(struct fsdp_torch *torch, struct fsdp_torch_mesh *mesh,
 	}
 	if (ranks != NULL)
 		tell_world_of_mesh(torch, ranks, count);
-	mesh->too_large = !affordable;
+	mesh->unread = !affordable || (mesh->rank_map != FSDP_NONE && read == NULL);
 	mesh->has_coordinates = affordable && find_coordinates(mesh, ranks, count, &base);
 	if (mesh->rank >= 0 && mesh->rank < MESH_RANKS)
 		torch->rank = (uint32_t)mesh->rank;
@@ -737,8 +737,8 @@ static bool resolve_dtensor(struct fsdp_torch *torch,
 		}
 		torch->locals.count = rare->first_local;
 		rare->local_count = 0;
-		/* A limit is no fault of the file, and said elsewhere. */
-		if (mesh->too_large ||
+		/* A limit or a file without bytes is said elsewhere. */
+		if (mesh->unread ||
 			torch->place_work >
 				fsdp_limit(model->limits, FSDP_LIMIT_PLACEMENT_RUNS))
 			return true;

@@ -78,7 +78,7 @@ struct fsdp_torch_mesh {
 	uint32_t rank_map; /* torch tensor of the ranks, or FSDP_NONE */
 	int64_t rank;      /* whose file this is, or -1 */
 	bool has_coordinates;
-	bool too_large; /* a limit was reached before its ranks were looked at */
+	bool unread; /* its ranks were not looked at: a limit, or they are not there */
 	const struct fsdp_span *names; /* in the model's arena; NULL: none */
 	uint32_t mesh;                 /* of the model, once made; FSDP_NONE before */
 };
@@ -229,8 +229,9 @@ struct fsdp_torch_rare *fsdp_torch_add_rare(
 bool fsdp_torch_sharded(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 	fsdp_ref state, struct fsdp_torch_tensor *tensor, struct fsdp_error **ret_error);
 
-/* How the ranks of meshes are read: `read` gives bytes of a storage. Turns DTensors
- * into local parts. Called once after the pickle was read. */
+/* How the ranks of meshes are read: `read` gives bytes of a storage; NULL: there are
+ * none, and so no parts of DTensors on such meshes. Turns DTensors into local parts.
+ * Called once after the pickle was read. */
 typedef bool (*fsdp_torch_read_storage)(void *context, uint32_t storage, uint64_t offset,
 	void *buffer, size_t size, struct fsdp_error **ret_error);
 bool fsdp_torch_resolve(struct fsdp_torch *torch, fsdp_torch_read_storage read,
@@ -239,7 +240,8 @@ bool fsdp_torch_resolve(struct fsdp_torch *torch, fsdp_torch_read_storage read,
 /* ---- torch-walk.c ---- */
 
 /* Adds all tensors and values below the pickle's top to the model. Their pieces name
- * extents from first_extent on, which the caller adds afterwards, one a storage. */
+ * extents from first_extent on. The caller adds those afterwards, one a storage, even if
+ * this failed: other files may be read into the model. */
 bool fsdp_torch_walk(struct fsdp_torch *torch, struct fsdp_error **ret_error);
 
 /* ---- torch-tokens.c ---- */
