@@ -15,6 +15,15 @@ void fsdp_vec_init(struct fsdp_vec *vec, struct fsdp_arena *arena, size_t item_s
 	};
 }
 
+#ifdef FSDP_VEC_CHECKED
+void fsdp_vec_index_is_past_the_end(size_t index, size_t count)
+{
+	volatile size_t kept[] = { index, count };
+	(void)kept;
+	__builtin_trap();
+}
+#endif
+
 /* The old table stays behind in the arena: tables double, so all of them together
  * are at most twice the last, which is one part in 4096 of what they address. */
 static bool grow_table(struct fsdp_vec *vec)
@@ -62,7 +71,7 @@ void *fsdp_vec_push_run(struct fsdp_vec *vec, size_t size, size_t *ret_index)
 		return NULL;
 	vec->count = begin + size;
 	*ret_index = begin;
-	return fsdp_vec_at(vec, begin);
+	return size != 0 ? fsdp_vec_at(vec, begin) : vec->pages[begin >> vec->shift];
 }
 
 void *fsdp_vec_reach(struct fsdp_vec *vec, size_t index)

@@ -27,9 +27,42 @@ void fsdp_vec_init(struct fsdp_vec *vec, struct fsdp_arena *arena, size_t item_s
 /* One more item, zeroed unless the array was longer before; NULL when out of memory. */
 void *fsdp_vec_push(struct fsdp_vec *vec) __attribute__((warn_unused_result));
 
+/*
+ * Builds with the address sanitizer, and so the fuzz targets, stop here at an index that
+ * the array does not have: pages are larger than what lies in them, so the sanitizer
+ * alone sees few of these. In a release it costs nothing: there the model is checked as a
+ * whole (model/check.h).
+ */
+#ifdef __SANITIZE_ADDRESS__
+#define FSDP_VEC_CHECKED
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define FSDP_VEC_CHECKED
+#endif
+#endif
+
+#ifdef FSDP_VEC_CHECKED
+/* The names of both are the message: they stand on top of the trace. */
+void fsdp_vec_index_is_past_the_end(size_t index, size_t count) __attribute__((noreturn));
+#endif
+
+/* Stops unless `index` is below `end`, which is the count or, of an empty run, one more.
+ */
+static inline void fsdp_vec_must_hold(size_t index, size_t end)
+{
+#ifdef FSDP_VEC_CHECKED
+	if (index >= end)
+		fsdp_vec_index_is_past_the_end(index, end);
+#else
+	(void)index;
+	(void)end;
+#endif
+}
+
 /* Index must be below the count: callers hold ids that they got from push. */
 static inline void *fsdp_vec_at(const struct fsdp_vec *vec, size_t index)
 {
+	fsdp_vec_must_hold(index, vec->count);
 	size_t mask = ((size_t)1 << vec->shift) - 1;
 	return vec->pages[index >> vec->shift] + (index & mask) * vec->item_size;
 }
@@ -42,13 +75,23 @@ static inline unsigned fsdp_vec_shift(size_t item_size)
 	return 31 - (unsigned)__builtin_clz((unsigned)(FSDP_VEC_PAGE / item_size));
 }
 
-/* The same item where the compiler knows its size, and so need not multiply. */
-static inline void *fsdp_vec_of(
+/* The same where the compiler knows the size of an item, and so need not multiply; also
+ * the end, at which a run of no items may lie. */
+static inline void *fsdp_vec_place(
 	const struct fsdp_vec *vec, size_t index, size_t item_size)
 {
+	fsdp_vec_must_hold(index, vec->count + 1);
 	unsigned shift = fsdp_vec_shift(item_size);
 	size_t mask = ((size_t)1 << shift) - 1;
 	return vec->pages[index >> shift] + (index & mask) * item_size;
+}
+
+/* The item at an index below the count. */
+static inline void *fsdp_vec_of(
+	const struct fsdp_vec *vec, size_t index, size_t item_size)
+{
+	fsdp_vec_must_hold(index, vec->count);
+	return fsdp_vec_place(vec, index, item_size);
 }
 
 /* How many items from `index` on lie one behind the other in memory. */

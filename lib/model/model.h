@@ -258,7 +258,7 @@ static inline struct fsdp_tensor_record *fsdp_model_tensor(
 
 static inline const int64_t *fsdp_model_ints(const struct fsdp_model *model, fsdp_ints at)
 {
-	return at == FSDP_NONE ? NULL : fsdp_vec_of(&model->ints, at, sizeof(int64_t));
+	return at == FSDP_NONE ? NULL : fsdp_vec_place(&model->ints, at, sizeof(int64_t));
 }
 
 /* The key of a storage; data NULL: it has none. */
