@@ -364,8 +364,8 @@ bool fsdp_join_slices(struct fsdp_join *join, struct fsdp_error **ret_error)
 		taken[i] = *known != 0;
 		*known = i + 1;
 	}
-	fsdp_vec_truncate(&model->tensors, join->first_tensor);
-	fsdp_vec_truncate(&model->pieces, join->first_piece);
+	fsdp_build_take_back(
+		model, join->first_tensor, join->first_piece, model->values.count);
 	for (uint32_t i = 0; i < count; i++) {
 		enum fsdp_cut cut;
 		if (taken[i])

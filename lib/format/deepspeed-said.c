@@ -205,7 +205,7 @@ bool fsdp_deepspeed_take_values(struct fsdp_deepspeed *ds, struct fsdp_error **r
 			*(struct fsdp_value_record *)fsdp_vec_at(&model->values, kept++) =
 				said->value;
 	}
-	fsdp_vec_truncate(&model->values, kept);
+	fsdp_build_take_back(model, model->tensors.count, model->pieces.count, kept);
 	ds->world_size = ds->optim_files;
 	/* Files of the last ranks may be missing: where the others begin they decide. */
 	if (ds->optim_files != 0 && ds->data_ranks > (int64_t)ds->optim_files &&

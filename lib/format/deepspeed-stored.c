@@ -71,8 +71,8 @@ bool fsdp_deepspeed_take_stored(struct fsdp_deepspeed *ds, struct fsdp_error **r
 			return fsdp_arena_fail(scratch, ret_error);
 	}
 	ds->stored_count = count;
-	fsdp_vec_truncate(&model->tensors, ds->first_tensor);
-	fsdp_vec_truncate(&model->pieces, ds->first_piece);
+	fsdp_build_take_back(
+		model, ds->first_tensor, ds->first_piece, model->values.count);
 	return make_index(ds, ret_error) &&
 	       fsdp_deepspeed_order(
 		       ds, count, rank_of_stored, &ds->stored_order, ret_error);

@@ -335,7 +335,7 @@ static bool add_components(
 			!fsdp_dtype_bytes(part->dtype, numel, &bytes))
 			return say_broken(walk, name, "its size overflows", part);
 		uint32_t id = add_record(
-			walk, part, name, name, FSDP_NONE, (uint16_t)(1 << 15));
+			walk, part, name, name, FSDP_NONE, FSDP_TENSOR_COMPONENT);
 		if (id == FSDP_NONE || !add_whole_piece(walk, id, part, name))
 			return false;
 		struct fsdp_extra *extra = fsdp_vec_at(&model->extras, extra_id);
@@ -720,6 +720,7 @@ bool fsdp_torch_walk(struct fsdp_torch *torch, struct fsdp_error **ret_error)
 		fsdp_arena_take(torch->scratch, sizeof *walk, _Alignof(struct walk));
 	if (walk == NULL || !begin(walk, torch, ret_error))
 		return fsdp_arena_fail(torch->scratch, ret_error);
+	model->extents_due = (uint64_t)torch->first_extent + torch->storages.count;
 	if (top == FSDP_REF_NONE)
 		return true;
 	uint32_t name = 0;

@@ -522,7 +522,7 @@ static bool read_all(struct torch_zip *file, const struct fsdp_look *look,
 	fsdp_arena_init(&file->pickles, reading->scratch->budget);
 	bool read = read_pickle(file, ret_error);
 	fsdp_arena_done(&file->pickles);
-	if (!read || !add_extents(file, ret_error))
+	if (!add_extents(file, ret_error) || !read)
 		return false;
 	match_members(file);
 	say_missing(file);

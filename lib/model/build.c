@@ -4,6 +4,7 @@
  * come from or what they are asked for.
  */
 #include "model/build.h"
+#include "model/check.h"
 #include "model/internal.h"
 #include "model/dtype.h"
 #include "model/name.h"
@@ -119,6 +120,10 @@ static struct fsdp_span path_from_root(
 uint32_t fsdp_build_file(struct fsdp_model *model, struct fsdp_span path, uint64_t size,
 	uint32_t rank, struct fsdp_error **ret_error)
 {
+	if (!fsdp_has_rank(rank)) {
+		fsdp_fail_check(ret_error, "file", model->files.count, "a rank");
+		return FSDP_NONE;
+	}
 	struct fsdp_span copy = path_from_root(model, path, ret_error);
 	uint32_t id = FSDP_NONE;
 	struct fsdp_file_record *file =
@@ -141,10 +146,10 @@ uint32_t fsdp_build_extent(struct fsdp_model *model, const struct fsdp_extent *e
 	struct fsdp_span key, struct fsdp_error **ret_error)
 {
 	uint32_t id, key_id = FSDP_NONE;
-	struct fsdp_extent *place =
-		fsdp_build_push(model, &model->extents, &id, ret_error);
-	if (place == NULL)
+	if (extent->file >= model->files.count) {
+		fsdp_fail_check(ret_error, "extent", model->extents.count, "a file");
 		return FSDP_NONE;
+	}
 	if (key.data != NULL) {
 		struct fsdp_span *kept =
 			fsdp_build_push(model, &model->keys, &key_id, ret_error);
@@ -152,6 +157,10 @@ uint32_t fsdp_build_extent(struct fsdp_model *model, const struct fsdp_extent *e
 			return FSDP_NONE;
 		*kept = key;
 	}
+	struct fsdp_extent *place =
+		fsdp_build_push(model, &model->extents, &id, ret_error);
+	if (place == NULL)
+		return FSDP_NONE;
 	*place = *extent;
 	place->key = key_id;
 	return id;
@@ -227,6 +236,11 @@ uint32_t fsdp_build_tensor(struct fsdp_model *model,
 		fsdp_fail_limit(ret_error, FSDP_LIMIT_TENSORS, ceiling);
 		return FSDP_NONE;
 	}
+	if (!fsdp_has_tensor(model, record)) {
+		fsdp_fail_check(ret_error, "tensor", model->tensors.count,
+			"a name, a shape or a fact");
+		return FSDP_NONE;
+	}
 	uint32_t id;
 	struct fsdp_tensor_record *place =
 		fsdp_build_push(model, &model->tensors, &id, ret_error);
@@ -240,12 +254,33 @@ uint32_t fsdp_build_tensor(struct fsdp_model *model,
 	return id;
 }
 
+/* Its tensor, behind whose pieces it comes; its extent, or one that is announced. */
+static bool has_place(
+	const struct fsdp_model *model, const struct fsdp_piece_record *record)
+{
+	if (record->tensor >= model->tensors.count)
+		return false;
+	const struct fsdp_tensor_record *tensor =
+		fsdp_model_tensor(model, record->tensor);
+	return (tensor->piece_count == 0 ||
+		       (uint64_t)tensor->first_piece + tensor->piece_count ==
+			       model->pieces.count) &&
+	       (record->extent < model->extents_due ||
+		       fsdp_may_be_item(&model->extents, record->extent)) &&
+	       fsdp_has_piece(model, record, tensor->dims);
+}
+
 uint32_t fsdp_build_piece(struct fsdp_model *model,
 	const struct fsdp_piece_record *record, struct fsdp_error **ret_error)
 {
 	uint64_t ceiling = fsdp_limit(model->limits, FSDP_LIMIT_CHUNKS);
 	if (model->pieces.count >= ceiling) {
 		fsdp_fail_limit(ret_error, FSDP_LIMIT_CHUNKS, ceiling);
+		return FSDP_NONE;
+	}
+	if (!has_place(model, record)) {
+		fsdp_fail_check(ret_error, "piece", model->pieces.count,
+			"a tensor, an extent or a box");
 		return FSDP_NONE;
 	}
 	uint32_t id;
@@ -265,6 +300,11 @@ uint32_t fsdp_build_value(struct fsdp_model *model,
 	const struct fsdp_value_record *record, struct fsdp_error **ret_error)
 {
 	uint32_t id;
+	if (!fsdp_has_value(model, record)) {
+		fsdp_fail_check(
+			ret_error, "value", model->values.count, "a name or a file");
+		return FSDP_NONE;
+	}
 	struct fsdp_value_record *place =
 		fsdp_build_push(model, &model->values, &id, ret_error);
 	if (place == NULL)
@@ -363,6 +403,14 @@ static uint32_t keep_plain(struct fsdp_model *model,
 	return (uint32_t)id;
 }
 
+static bool has_plain(
+	const struct fsdp_model *model, const struct fsdp_plain_tensor *plain)
+{
+	const struct fsdp_tensor_record tensor = plain_tensor(plain, 0, 0);
+	return fsdp_has_tensor(model, &tensor) && fsdp_has_rank(plain->rank) &&
+	       plain->file < model->files.count;
+}
+
 static uint32_t count_plain(struct fsdp_model *model,
 	const struct fsdp_plain_tensor *plain, size_t id, struct fsdp_error **ret_error)
 {
@@ -391,8 +439,32 @@ uint32_t fsdp_build_plain(struct fsdp_model *model, const struct fsdp_plain_tens
 		fsdp_fail_limit(ret_error, FSDP_LIMIT_CHUNKS, chunks);
 		return FSDP_NONE;
 	}
+	if (!has_plain(model, plain)) {
+		fsdp_fail_check(
+			ret_error, "tensor", id, "a name, a shape, a fact or a file");
+		return FSDP_NONE;
+	}
 	return counting ? count_plain(model, plain, id, ret_error)
 			: keep_plain(model, plain, ret_error);
+}
+
+void fsdp_build_take_back(
+	struct fsdp_model *model, size_t tensors, size_t pieces, size_t values)
+{
+	for (size_t i = tensors; i < model->tensors.count; i++) {
+		const struct fsdp_tensor_record *tensor = fsdp_vec_at(&model->tensors, i);
+		if (tensor->extra != FSDP_NONE)
+			((struct fsdp_extra *)fsdp_vec_at(&model->extras, tensor->extra))
+				->component_count = 0;
+	}
+	fsdp_vec_truncate(&model->tensors, tensors);
+	fsdp_vec_truncate(&model->pieces, pieces);
+	fsdp_vec_truncate(&model->values, values);
+	for (size_t i = 0; i < model->files.count; i++) {
+		struct fsdp_file_record *file = fsdp_vec_at(&model->files, i);
+		file->first_tensor = (uint32_t)fsdp_min(file->first_tensor, tensors);
+		file->first_value = (uint32_t)fsdp_min(file->first_value, values);
+	}
 }
 
 void fsdp_model_forget_plan(struct fsdp_model *model)

@@ -6,8 +6,9 @@
 
 /*
  * How families add facts to a model that is not frozen yet. All functions return
- * FSDP_NONE (or false) and fill the error when memory or a limit ends; texts and
- * integers are copied where the text says so, else borrowed for the model's life.
+ * FSDP_NONE (or false) and fill the error when memory or a limit ends, and when a record
+ * names what the model does not have (FSDP_ERROR_INTERNAL); texts and integers are copied
+ * where the text says so, else borrowed for the model's life.
  */
 bool fsdp_build_init(struct fsdp_model *model, struct fsdp_arena *arena,
 	const struct fsdp_limits *limits, struct fsdp_error **ret_error);
@@ -57,8 +58,9 @@ bool fsdp_build_names(struct fsdp_model *model, uint32_t raw_parent, struct fsdp
 	bool wrapped, uint32_t *ret_name, uint32_t *ret_raw_name,
 	struct fsdp_error **ret_error);
 
-/* The record is copied; returns its id. Pieces of it must be added directly after it
- * (first_piece and piece_count are set by fsdp_build_piece). */
+/* The record is copied; returns its id. The pieces of a tensor must be added one behind
+ * the other (first_piece and piece_count are set by fsdp_build_piece). A piece may name
+ * an extent below model->extents_due: the family that set it adds them, come what may. */
 uint32_t fsdp_build_tensor(struct fsdp_model *model,
 	const struct fsdp_tensor_record *record, struct fsdp_error **ret_error);
 uint32_t fsdp_build_piece(struct fsdp_model *model,
@@ -101,6 +103,11 @@ bool fsdp_build_strip(struct fsdp_model *model, size_t first_tensor, size_t firs
  * them where they are). */
 bool fsdp_build_put_below(struct fsdp_model *model, size_t first_tensor,
 	size_t first_value, struct fsdp_span above, struct fsdp_error **ret_error);
+
+/* Takes back tensors, pieces and values from these on: a family puts together what its
+ * parts were read as. Components go with their tensors. */
+void fsdp_build_take_back(
+	struct fsdp_model *model, size_t tensors, size_t pieces, size_t values);
 
 /* Takes back what a plan that turned out to be unusable has added. */
 void fsdp_model_forget_plan(struct fsdp_model *model);

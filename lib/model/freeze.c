@@ -3,6 +3,7 @@
  * Knows the order in which a model is sorted, linked, joined and counted; the steps know
  * the rest.
  */
+#include "model/check.h"
 #include "model/internal.h"
 #include "model/name.h"
 #include "base/num.h"
@@ -208,6 +209,8 @@ bool fsdp_model_freeze(struct fsdp_model *model, struct fsdp_budget *budget,
 	struct fsdp_error **ret_error)
 {
 	bool done = true, counted = false;
+	if (!fsdp_model_check(model, ret_error))
+		return false;
 	if (model->only_counts)
 		done = fsdp_model_count(model, &counted);
 	if (done && model->wants_records)

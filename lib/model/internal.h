@@ -6,8 +6,6 @@
 
 /* The steps of freezing, in their order; each file knows one. */
 
-enum { FSDP_TENSOR_COMPONENT = 1 << 15 }; /* in flags: part of a structured tensor */
-
 /* merge.c: rank files as one checkpoint. */
 bool fsdp_freeze_merge(struct fsdp_model *model, struct fsdp_arena *scratch);
 

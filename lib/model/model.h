@@ -53,6 +53,8 @@ struct fsdp_extent {
 	bool is_record : 1; /* not payload: the ranks of a mesh */
 };
 
+enum { FSDP_TENSOR_COMPONENT = 1 << 15 }; /* in flags: part of a structured tensor */
+
 struct fsdp_tensor_record {
 	uint32_t name, raw_name, path;
 	fsdp_ints shape;
@@ -213,6 +215,7 @@ struct fsdp_model {
 	struct fsdp_vec ints; /* int64_t */
 	struct fsdp_vec keys; /* struct fsdp_span */
 	struct fsdp_vec files, extents, tensors, pieces, values, extras;
+	uint64_t extents_due; /* so many there will be, if they are not there yet */
 	struct fsdp_vec modules, units, unit_fqns, planned;
 	struct fsdp_vec flats, flat_entries, flat_ties;
 	struct fsdp_vec meshes, placements, quantizers, class_hints, shape_hints;
@@ -299,9 +302,9 @@ struct fsdp_span fsdp_model_name(
 
 /* ---- freeze.c ---- */
 
-/* Sorts, links, joins and counts. Nothing may be added afterwards. What it needs
- * meanwhile is taken from the budget and given back. False without an error:
- * wants_records. */
+/* Checks every index once, then sorts, links, joins and counts. Nothing may be added
+ * afterwards. What it needs meanwhile is taken from the budget and given back. False
+ * without an error: wants_records. */
 bool fsdp_model_freeze(struct fsdp_model *model, struct fsdp_budget *budget,
 	struct fsdp_error **ret_error);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Facts put in by hand, frozen: order, rank files that meet, roles. */
+/* Facts put in by hand, frozen: order, rank files that meet, roles; and facts that point
+ * at what is not there. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,6 +11,7 @@
 #include <cmocka.h>
 
 #include "model/build.h"
+#include "model/check.h"
 #include "model/dtype.h"
 #include "model/internal.h"
 
@@ -287,6 +289,157 @@ static void roles_follow_names(void **state)
 	}
 }
 
+/* ---- indices ---- */
+
+/* Refused, as a fault of ours; nothing was added. */
+static void assert_refused(
+	const struct fsdp_vec *vec, size_t before, uint32_t id, struct fsdp_error *error)
+{
+	assert_int_equal(id, FSDP_NONE);
+	assert_int_equal(vec->count, before);
+	assert_int_equal(fsdp_error_code(error), FSDP_ERROR_INTERNAL);
+	fsdp_error_free(error);
+}
+
+static void refuse_piece(
+	struct setup *setup, const struct fsdp_piece_record *good, size_t which)
+{
+	struct fsdp_model *model = &setup->model;
+	struct fsdp_piece_record bad = *good;
+	struct fsdp_error *error = NULL;
+	uint32_t *fields[] = { &bad.tensor, &bad.extent, &bad.box, &bad.strides,
+		&bad.rank };
+	*fields[which] = which == 0   ? (uint32_t)model->tensors.count
+			 : which == 1 ? (uint32_t)model->extents.count
+			 : which == 4 ? FSDP_RANKS_MAX
+				      : (uint32_t)model->ints.count;
+	size_t before = model->pieces.count;
+	uint32_t id = fsdp_build_piece(model, &bad, &error);
+	assert_refused(&model->pieces, before, id, error);
+}
+
+/* A piece of an extent of a file, all of which are there. */
+static struct fsdp_piece_record sound_piece(struct setup *setup)
+{
+	struct fsdp_extent extent = { .file = 0 };
+	add_file(setup, "a", 0);
+	struct fsdp_piece_record piece = {
+		.tensor = add_tensor(setup, "weight", 4),
+		.box = FSDP_NONE,
+		.strides = FSDP_NONE,
+		.extent = fsdp_build_extent(
+			&setup->model, &extent, (struct fsdp_span){ 0 }, NULL),
+		.rank = FSDP_NONE,
+	};
+	assert_int_equal(piece.extent, 0);
+	return piece;
+}
+
+static void pieces_beyond_what_is_there_are_refused(void **state)
+{
+	struct setup *setup = *state;
+	struct fsdp_piece_record piece = sound_piece(setup);
+	for (size_t i = 0; i < 5; i++)
+		refuse_piece(setup, &piece, i);
+	assert_int_equal(fsdp_build_piece(&setup->model, &piece, NULL), 0);
+	/* The pieces of a tensor lie one behind the other. */
+	struct fsdp_piece_record other = piece, again = piece;
+	struct fsdp_error *error = NULL;
+	other.tensor = add_tensor(setup, "bias", 4);
+	assert_int_equal(fsdp_build_piece(&setup->model, &other, NULL), 1);
+	uint32_t id = fsdp_build_piece(&setup->model, &again, &error);
+	assert_refused(&setup->model.pieces, 2, id, error);
+	freeze(setup);
+}
+
+static void tensors_beyond_what_is_there_are_refused(void **state)
+{
+	struct setup *setup = *state;
+	struct fsdp_model *model = &setup->model;
+	struct fsdp_tensor_record good =
+		*fsdp_model_tensor(model, add_tensor(setup, "weight", 4));
+	for (size_t i = 0; i < 6; i++) {
+		struct fsdp_tensor_record bad = good;
+		struct fsdp_error *error = NULL;
+		uint32_t *fields[] = { &bad.name, &bad.raw_name, &bad.path, &bad.shape,
+			&bad.extra };
+		if (i < 5)
+			*fields[i] = (uint32_t)(i < 2   ? model->names.list.count
+						: i < 4 ? model->ints.count
+							: model->extras.count);
+		else
+			bad.dims = FSDP_DIMS_MAX + 1;
+		uint32_t id = fsdp_build_tensor(model, &bad, &error);
+		assert_refused(&model->tensors, 1, id, error);
+	}
+}
+
+static void files_and_extents_beyond_what_is_there_are_refused(void **state)
+{
+	struct setup *setup = *state;
+	struct fsdp_model *model = &setup->model;
+	struct fsdp_error *error = NULL;
+	struct fsdp_extent extent = { .file = 0 };
+	uint32_t id = fsdp_build_extent(model, &extent, FSDP_SPAN("0"), &error);
+	assert_refused(&model->extents, 0, id, error);
+	error = NULL;
+	id = fsdp_build_file(model, FSDP_SPAN("a"), 0, FSDP_RANKS_MAX, &error);
+	assert_refused(&model->files, 0, id, error);
+	error = NULL;
+	struct fsdp_plain_tensor plain = { .extra = FSDP_NONE, .rank = FSDP_NONE };
+	plain.shape = fsdp_build_ints(model, NULL, 0, NULL);
+	id = fsdp_build_plain(model, &plain, &error);
+	assert_refused(&model->tensors, 0, id, error);
+}
+
+/* What a family changes in a record that it has added, the last check sees. */
+static void refuse_to_freeze(struct setup *setup)
+{
+	struct fsdp_error *error = NULL;
+	assert_false(fsdp_model_freeze(&setup->model, &setup->budget, &error));
+	assert_int_equal(fsdp_error_code(error), FSDP_ERROR_INTERNAL);
+	fsdp_error_free(error);
+}
+
+static void an_index_that_was_changed_is_found(void **state)
+{
+	struct setup *setup = *state;
+	struct fsdp_model *model = &setup->model;
+	struct fsdp_piece_record sound = sound_piece(setup);
+	uint32_t id = fsdp_build_piece(model, &sound, NULL);
+	struct fsdp_piece_record *piece = fsdp_vec_at(&model->pieces, id);
+	struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, 0);
+	struct fsdp_extent *extent = fsdp_vec_at(&model->extents, 0);
+	struct fsdp_file_record *file = fsdp_vec_at(&model->files, 0);
+	uint32_t *fields[] = { &piece->tensor, &piece->extent, &piece->box,
+		&tensor->raw_name, &tensor->shape, &tensor->first_piece,
+		&tensor->piece_count, &tensor->extra, &extent->file, &extent->key,
+		&file->first_tensor, &model->counter };
+	for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+		uint32_t before = *fields[i];
+		*fields[i] = 1000;
+		refuse_to_freeze(setup);
+		*fields[i] = before;
+	}
+	freeze(setup);
+}
+
+/* An extent may come later, if it comes. */
+static void what_was_announced_must_come(void **state)
+{
+	struct setup *setup = *state;
+	struct fsdp_model *model = &setup->model;
+	struct fsdp_piece_record piece = sound_piece(setup);
+	struct fsdp_extent extent = { .file = 0 };
+	model->extents_due = 2;
+	piece.extent = 1;
+	assert_int_equal(fsdp_build_piece(model, &piece, NULL), 0);
+	refuse_to_freeze(setup);
+	assert_int_equal(
+		fsdp_build_extent(model, &extent, (struct fsdp_span){ 0 }, NULL), 1);
+	freeze(setup);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -300,6 +453,15 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			values_that_differ_are_kept_with_their_ranks, begin, end),
 		cmocka_unit_test_setup_teardown(roles_follow_names, begin, end),
+		cmocka_unit_test_setup_teardown(
+			pieces_beyond_what_is_there_are_refused, begin, end),
+		cmocka_unit_test_setup_teardown(
+			tensors_beyond_what_is_there_are_refused, begin, end),
+		cmocka_unit_test_setup_teardown(
+			files_and_extents_beyond_what_is_there_are_refused, begin, end),
+		cmocka_unit_test_setup_teardown(
+			an_index_that_was_changed_is_found, begin, end),
+		cmocka_unit_test_setup_teardown(what_was_announced_must_come, begin, end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
