@@ -288,6 +288,20 @@ static bool join_tensors(struct join *join)
 	return true;
 }
 
+/* Of what stands for what stands for it the last: ties of a plan may be a chain, but no
+ * ring, since each leads to a tensor that is no alias yet. */
+static void point_at_last(struct fsdp_model *model, uint32_t index)
+{
+	uint32_t last = index;
+	while (fsdp_model_tensor(model, last)->alias != FSDP_NONE)
+		last = fsdp_model_tensor(model, last)->alias;
+	while (index != last) {
+		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, index);
+		index = tensor->alias;
+		tensor->alias = last;
+	}
+}
+
 /* Names that the plan ties are one tensor, also where each was stored for itself. */
 static void tie_tensors(const struct join *join)
 {
@@ -310,14 +324,8 @@ static void tie_tensors(const struct join *join)
 			fsdp_model_numel(model, tensor) == fsdp_model_numel(model, other))
 			tensor->alias = planned_at(model, first)->tensor;
 	}
-	for (uint32_t i = 0; i < model->tensor_count; i++) {
-		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
-		uint32_t above = tensor->alias == FSDP_NONE
-					 ? FSDP_NONE
-					 : fsdp_model_tensor(model, tensor->alias)->alias;
-		if (above != FSDP_NONE)
-			tensor->alias = above;
-	}
+	for (uint32_t i = 0; i < model->tensor_count; i++)
+		point_at_last(model, i);
 }
 
 bool fsdp_freeze_join(struct fsdp_model *model, struct fsdp_arena *scratch)

@@ -60,7 +60,7 @@ struct fsdp_tensor_record {
 	fsdp_ints shape;
 	uint32_t first_piece, piece_count;
 	uint32_t module, unit;
-	uint32_t alias;        /* first tensor with the same view */
+	uint32_t alias;        /* another name of this one, which has no alias */
 	uint32_t storage_next; /* ring of tensors on one storage */
 	uint32_t extra;        /* rare facts, or FSDP_NONE */
 	uint16_t flags;

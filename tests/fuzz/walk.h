@@ -186,7 +186,8 @@ static inline void walk_tensor(struct walk *walk, uint32_t index)
 		must(found < count && fsdp_tensor(checkpoint, found).name == tensor.name);
 	}
 	if (tensor.alias != FSDP_NONE)
-		must(tensor.alias < index);
+		must(index < count && tensor.alias < count && tensor.alias != index &&
+			fsdp_tensor(checkpoint, tensor.alias).alias == FSDP_NONE);
 	if (tensor.module != FSDP_NONE)
 		must(tensor.module < fsdp_module_count(checkpoint));
 	if (tensor.unit != FSDP_NONE)

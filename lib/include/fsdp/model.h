@@ -113,7 +113,9 @@ struct fsdp_tensor {
 	uint64_t bytes; /* of the logical tensor */
 	enum fsdp_role role;
 	uint32_t flags;
-	uint32_t alias;  /* first tensor with the same view of the same storage */
+	uint32_t alias;  /* FSDP_NONE, or the tensor of which this is another name, and
+			    which has no alias: the first with the same view of the same
+			    storage, else the one (earlier or later) that a plan ties to */
 	uint32_t module; /* that owns it, or FSDP_NONE */
 	uint32_t unit;   /* that shards it, or FSDP_NONE */
 	uint32_t first_piece, piece_count;
