@@ -589,6 +589,22 @@ static bool line_up_runs(
 	return true;
 }
 
+/* Components have new numbers, or went with the tensor they are of. */
+static void move_components(const struct merge *merge, const uint32_t *moved)
+{
+	struct fsdp_model *model = merge->model;
+	for (uint32_t i = 0; i < model->extras.count; i++) {
+		struct fsdp_extra *extra = fsdp_vec_at(&model->extras, i);
+		uint32_t first = extra->first_component;
+		if (extra->component_count == 0)
+			continue;
+		if (merge->target[first] == first)
+			extra->first_component = moved[first];
+		else
+			extra->component_count = 0;
+	}
+}
+
 /* Takes out the tensors that became part of others or of nothing. */
 static bool compact(struct merge *merge, struct fsdp_arena *scratch)
 {
@@ -611,14 +627,7 @@ static bool compact(struct merge *merge, struct fsdp_arena *scratch)
 		moved[i] = at++;
 	}
 	fsdp_vec_truncate(&model->tensors, at);
-	for (uint32_t i = 0; i < at; i++) {
-		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
-		if (tensor->extra == FSDP_NONE)
-			continue;
-		struct fsdp_extra *extra = fsdp_vec_at(&model->extras, tensor->extra);
-		if (extra->component_count != 0)
-			extra->first_component = moved[extra->first_component];
-	}
+	move_components(merge, moved);
 	return true;
 }
 

@@ -257,6 +257,37 @@ static void values_that_differ_are_kept_with_their_ranks(void **state)
 	assert_int_equal(setup->model.findings.list.count, 1);
 }
 
+/* A tensor of each file with two components; those of the second go with it. */
+static void components_go_with_the_tensors_they_are_of(void **state)
+{
+	struct setup *setup = *state;
+	struct fsdp_model *model = &setup->model;
+	model->is_set = true;
+	for (uint32_t rank = 0; rank < 3; rank++) {
+		uint32_t extra_id;
+		add_file(setup, rank == 0 ? "a" : rank == 1 ? "b" : "c", rank);
+		uint32_t tensor = add_tensor(setup, "sparse", 4);
+		struct fsdp_extra *extra =
+			fsdp_build_push(model, &model->extras, &extra_id, NULL);
+		fsdp_model_tensor(model, tensor)->extra = extra_id;
+		*extra = (struct fsdp_extra){ .quantizer = FSDP_NONE,
+			.placement = FSDP_NONE,
+			.first_component = tensor + 1,
+			.component_count = 2 };
+		for (int i = 0; i < 2; i++)
+			fsdp_model_tensor(model, add_tensor(setup, "values", 4))->flags |=
+				FSDP_TENSOR_COMPONENT;
+	}
+	freeze(setup);
+	assert_int_equal(model->tensor_count, 1);
+	assert_int_equal(model->tensors.count, 3);
+	for (size_t i = 0; i < model->extras.count; i++) {
+		const struct fsdp_extra *extra = fsdp_vec_at(&model->extras, i);
+		assert_int_equal(extra->component_count, i == 0 ? 2 : 0);
+		assert_true(i != 0 || extra->first_component == 1);
+	}
+}
+
 /* ---- roles ---- */
 
 static void roles_follow_names(void **state)
@@ -452,6 +483,8 @@ int main(void)
 			what_is_left_out_counts_for_nothing, begin, end),
 		cmocka_unit_test_setup_teardown(
 			values_that_differ_are_kept_with_their_ranks, begin, end),
+		cmocka_unit_test_setup_teardown(
+			components_go_with_the_tensors_they_are_of, begin, end),
 		cmocka_unit_test_setup_teardown(roles_follow_names, begin, end),
 		cmocka_unit_test_setup_teardown(
 			pieces_beyond_what_is_there_are_refused, begin, end),
