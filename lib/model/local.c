@@ -758,6 +758,8 @@ static bool infer_entries(struct inference *inference)
 			       inference->found[next].unit == found->unit;)
 			next++;
 		struct fsdp_unit_record *unit = unit_at(inference, found->unit);
+		if (unit->flat == FSDP_NONE)
+			continue; /* of its shards only some are what they should be */
 		struct fsdp_flat_record *flat =
 			fsdp_vec_at(&inference->model->flats, unit->flat);
 		unit->use_orig_params = 1;

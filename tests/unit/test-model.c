@@ -288,6 +288,39 @@ static void components_go_with_the_tensors_they_are_of(void **state)
 	}
 }
 
+/* Of a flat parameter whose second shard is not what two ranks would have, no layout is
+ * known; the run on the first shard stays what it is. */
+static void shards_that_do_not_fit_give_no_layout(void **state)
+{
+	struct setup *setup = *state;
+	struct fsdp_model *model = &setup->model;
+	const int64_t boxes[][2] = { { 0, 4 }, { 4, 3 } };
+	struct fsdp_extent extent = { .file = 0, .size = 16 };
+	add_file(setup, "a", FSDP_NONE);
+	uint32_t flat = add_tensor(setup, "_flat_param", 8);
+	fsdp_model_tensor(model, flat)->flags = FSDP_TENSOR_FLATTENED;
+	for (uint32_t rank = 0; rank < 2; rank++) {
+		struct fsdp_piece_record piece = {
+			.tensor = flat,
+			.rank = rank,
+			.strides = FSDP_NONE,
+			.box = fsdp_build_ints(model, boxes[rank], 2, NULL),
+			.extent = fsdp_build_extent(
+				model, &extent, (struct fsdp_span){ 0 }, NULL),
+		};
+		fsdp_build_piece(model, &piece, NULL);
+	}
+	uint32_t run = add_tensor(setup, "weight", 4);
+	fsdp_model_tensor(model, run)->flags =
+		FSDP_TENSOR_FLATTENED | FSDP_TENSOR_SHAPE_INFERRED;
+	add_piece(setup, run, 0, 0, 4);
+	((struct fsdp_piece_record *)fsdp_vec_at(&model->pieces, 2))->extent = 0;
+	model->world_size = 2;
+	freeze(setup);
+	assert_int_equal(model->units.count, 1);
+	assert_int_equal(model->flats.count, 0);
+}
+
 /* ---- roles ---- */
 
 static void roles_follow_names(void **state)
@@ -485,6 +518,8 @@ int main(void)
 			values_that_differ_are_kept_with_their_ranks, begin, end),
 		cmocka_unit_test_setup_teardown(
 			components_go_with_the_tensors_they_are_of, begin, end),
+		cmocka_unit_test_setup_teardown(
+			shards_that_do_not_fit_give_no_layout, begin, end),
 		cmocka_unit_test_setup_teardown(roles_follow_names, begin, end),
 		cmocka_unit_test_setup_teardown(
 			pieces_beyond_what_is_there_are_refused, begin, end),
