@@ -713,9 +713,10 @@ struct shard {
 	struct fsdp_json_token token;
 	uint64_t offsets[FSDP_DIMS_MAX];
 	size_t count;
-	bool has_offsets;
+	bool has_offsets, again; /* `again`: something of it comes twice */
 	struct fsdp_span fqn;
 	struct fsdp_table owners; /* the tensor of each raw name */
+	struct fsdp_bits placed;  /* tensors of which something was said */
 };
 
 static bool shard_next(struct shard *shard, struct fsdp_error **ret_error)
@@ -723,9 +724,12 @@ static bool shard_next(struct shard *shard, struct fsdp_error **ret_error)
 	return fsdp_json_scan_next(&shard->scan, &shard->token, ret_error);
 }
 
+/* Of members that come twice the last one counts, as in json.loads. */
 static bool read_saved_offsets(struct shard *shard, struct fsdp_error **ret_error)
 {
+	shard->again |= shard->has_offsets;
 	shard->has_offsets = true;
+	shard->count = 0;
 	if (!shard_next(shard, ret_error))
 		return false;
 	if (shard->token.kind != FSDP_SCAN_ARRAY) {
@@ -766,6 +770,42 @@ static bool read_shard_member(struct shard *shard, struct fsdp_error **ret_error
 	return shard->fqn.data != NULL || fsdp_arena_fail(arena, ret_error);
 }
 
+/* What an earlier entry of the same name said of the tensor counts no more. */
+static bool forget_shard(struct fsdp_model *model, struct fsdp_tensor_record *tensor,
+	struct fsdp_span name, struct fsdp_error **ret_error)
+{
+	struct fsdp_piece_record *piece =
+		fsdp_vec_at(&model->pieces, tensor->first_piece);
+	int64_t shape[FSDP_DIMS_MAX];
+	if (piece->box == FSDP_NONE)
+		return true;
+	for (size_t i = 0; i < tensor->dims; i++)
+		shape[i] = fsdp_model_ints(model, piece->box)[tensor->dims + i];
+	piece->box = FSDP_NONE;
+	tensor->flags &= (uint16_t)~FSDP_TENSOR_SHAPE_INFERRED;
+	tensor->shape = fsdp_build_ints(model, shape, tensor->dims, ret_error);
+	return tensor->shape != FSDP_NONE &&
+	       fsdp_build_names(model, 0, name, false, &tensor->name, &tensor->raw_name,
+		       ret_error);
+}
+
+static bool begin_shard(struct shard *shard, struct fsdp_span name, uint32_t owner,
+	struct fsdp_error **ret_error)
+{
+	struct header *header = shard->header;
+	struct fsdp_model *model = header->reading->model;
+	bool placed = false;
+	if (!fsdp_bits_set(&shard->placed, owner, &placed))
+		return fsdp_arena_fail(header->reading->scratch, ret_error);
+	if (placed || shard->again)
+		fsdp_find(findings_of(header), FSDP_RULE_SAFETENSORS_JSON,
+			FSDP_PLACE(.file = header->file, .tensor = name),
+			"DCP_SHARDING_INFO says twice where this part lies; the last one "
+			"counts");
+	return !placed ||
+	       forget_shard(model, fsdp_model_tensor(model, owner), name, ret_error);
+}
+
 /* The tensor's one piece gets its box; the tensor is at least as large as this. */
 static bool place_shard(
 	struct shard *shard, struct fsdp_span name, struct fsdp_error **ret_error)
@@ -777,6 +817,8 @@ static bool place_shard(
 	uint32_t owner = id != FSDP_NONE ? fsdp_table_get(&shard->owners, id) : FSDP_NONE;
 	if (owner == FSDP_NONE)
 		return true;
+	if (!begin_shard(shard, name, owner, ret_error))
+		return false;
 	struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, owner);
 	const int64_t *shape = fsdp_model_ints(model, tensor->shape);
 	bool fits = shard->has_offsets && shard->count == tensor->dims;
@@ -810,14 +852,15 @@ static bool read_shard(struct shard *shard, struct fsdp_error **ret_error)
 	struct fsdp_arena *arena = shard->header->reading->model->arena;
 	struct fsdp_span name = fsdp_json_text_copy(&shard->token, arena);
 	shard->count = 0;
-	shard->has_offsets = false;
+	shard->has_offsets = shard->again = false;
 	shard->fqn = (struct fsdp_span){ 0 };
 	if (name.data == NULL)
 		return fsdp_arena_fail(arena, ret_error);
 	if (!shard_next(shard, ret_error))
 		return false;
 	if (shard->token.kind != FSDP_SCAN_OBJECT)
-		return fsdp_json_scan_skip(&shard->scan, &shard->token, ret_error);
+		return fsdp_json_scan_skip(&shard->scan, &shard->token, ret_error) &&
+		       place_shard(shard, name, ret_error);
 	for (;;) {
 		if (!shard_next(shard, ret_error))
 			return false;
@@ -849,6 +892,7 @@ static bool find_owners(struct shard *shard)
 {
 	const struct fsdp_model *model = shard->header->reading->model;
 	fsdp_table_init(&shard->owners, shard->header->reading->scratch);
+	fsdp_bits_init(&shard->placed, shard->header->reading->scratch);
 	for (uint32_t i = shard->header->first_tensor; i < model->tensors.count; i++)
 		if (!fsdp_table_set(
 			    &shard->owners, fsdp_model_tensor(model, i)->raw_name, i))

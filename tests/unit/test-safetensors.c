@@ -147,6 +147,63 @@ static void test_sharding(void **state)
 	fsdp_checkpoint_free(checkpoint);
 }
 
+/* Which of two entries of one name counts is said, and is what json.loads keeps. */
+static void test_sharding_twice(void **state)
+{
+	static const struct {
+		const char *info;
+		int64_t whole, offset; /* -1: it is no part */
+		const char *name;
+		bool said;
+	} cases[] = {
+		{ "{\"w\":{\"saved_offsets\":[3]}}", 5, 3, "w", false },
+		{ "{\"w\":{\"saved_offsets\":[9]},\"w\":{\"saved_offsets\":[3]}}", 5, 3,
+			"w", true },
+		{ "{\"w\":{\"saved_offsets\":[3]},\"w\":{\"saved_offsets\":[0]}}", 2, 0,
+			"w", true },
+		{ "{\"w\":{\"saved_offsets\":[9],\"fqn\":\"v\"},"
+		  "\"w\":{\"saved_offsets\":[3]}}",
+			5, 3, "w", true },
+		{ "{\"w\":{\"saved_offsets\":[3]},\"w\":{}}", 2, -1, "w", true },
+		{ "{\"w\":{\"saved_offsets\":[3]},\"w\":7}", 2, -1, "w", true },
+		{ "{\"w\":{\"saved_offsets\":[9],\"saved_offsets\":[3]}}", 5, 3, "w",
+			true },
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		char header[512], escaped[256];
+		size_t size = 0;
+		for (const char *at = cases[i].info; *at != '\0'; at++) {
+			if (*at == '"')
+				escaped[size++] = '\\';
+			escaped[size++] = *at;
+		}
+		escaped[size] = '\0';
+		snprintf(header, sizeof header,
+			"{\"__metadata__\":{\"DCP_SHARDING_INFO\":\"%s\"},"
+			"\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}",
+			escaped);
+		struct fsdp_error *error = NULL;
+		struct fsdp_checkpoint *checkpoint =
+			open_header(header, strlen(header), 8, &error);
+		assert_non_null(checkpoint);
+		uint32_t found = find_tensor(checkpoint, cases[i].name);
+		assert_int_not_equal(found, FSDP_NONE);
+		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, found);
+		assert_int_equal(tensor.shape[0], cases[i].whole);
+		struct fsdp_piece piece = fsdp_piece(checkpoint, tensor.first_piece);
+		assert_int_equal(piece.offsets == NULL, cases[i].offset < 0);
+		if (piece.offsets != NULL)
+			assert_int_equal(piece.offsets[0], cases[i].offset);
+		bool said = false;
+		for (size_t n = 0; n < fsdp_finding_count(checkpoint); n++)
+			said |= strcmp(fsdp_finding(checkpoint, n)->rule->id, "FI1051") ==
+				0;
+		assert_int_equal(said, cases[i].said);
+		fsdp_checkpoint_free(checkpoint);
+	}
+}
+
 /* Behind two tensors that are written alike, what is odd is still seen. */
 static void test_alike(void **state)
 {
@@ -279,6 +336,7 @@ int main(void)
 		cmocka_unit_test(test_counts),
 		cmocka_unit_test(test_small_elements),
 		cmocka_unit_test(test_sharding),
+		cmocka_unit_test(test_sharding_twice),
 		cmocka_unit_test(test_alike),
 		cmocka_unit_test(test_limit),
 	};
