@@ -226,7 +226,7 @@ static void topic_environment(FILE *stream)
 	      "  CLICOLOR               0: no colour\n"
 	      "  TERM                   dumb or unset: no colour\n"
 	      "  COLUMNS                width of the terminal\n"
-	      "  LC_ALL, LC_CTYPE, LANG no UTF-8: as --ascii\n\n"
+	      "  LC_ALL, LC_CTYPE, LANG no UTF-8: text is ASCII alone\n\n"
 	      "An option wins over the environment. Nothing else is read, and there is "
 	      "no\n"
 	      "configuration file.\n",

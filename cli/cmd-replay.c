@@ -33,7 +33,7 @@ static const struct option OPTIONS[] = {
 	{ "strict", 0, OPTION_FLAG, NULL, AT(strict),
 		.help = "whatever was not as it should be makes the status 1" },
 	{ "fail-if", 0, OPTION_LIST, "EXPR", AT(fail_if),
-		.help = "status 1 if exposed>20%, idle>30%, TYPE>50ms, TYPE>1.2x …" },
+		.help = "status 1 if exposed>20%, idle>30%, TYPE>50ms, TYPE>1.2x ..." },
 	{ "compare", 0, OPTION_TEXT, "FILE", AT(compare),
 		.help = "an earlier result of replay --json" },
 	{ NULL },

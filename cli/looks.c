@@ -59,15 +59,18 @@ static int width_of_text(
 	return 80;
 }
 
-struct looks looks_for(const struct common_options *common, int descriptor)
+struct looks looks_for(
+	const struct common_options *common, int descriptor, bool for_program)
 {
 	bool terminal = isatty(descriptor) == 1;
+	bool utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
 	int verbosity = common->verbose - common->quiet;
 
 	return (struct looks){
 		.width = width_of_text(common, descriptor, terminal),
 		.color = wants_color(common, terminal),
-		.ascii = common->ascii || strcmp(nl_langinfo(CODESET), "UTF-8") != 0,
+		.ascii = common->ascii || !utf8,
+		.seven_bits = !utf8 && (terminal || !for_program),
 		.exact_bytes = common->bytes,
 		.null_names = common->null,
 		.verbosity = verbosity,

@@ -85,7 +85,7 @@ static int close_output(int status)
 
 static int wrong(const struct arguments *arguments, const struct usage *usage)
 {
-	struct looks looks = looks_for(&arguments->common, STDERR_FILENO);
+	struct looks looks = looks_for(&arguments->common, STDERR_FILENO, false);
 
 	message_usage(&looks, usage);
 	return STATUS_FAILED;
@@ -100,7 +100,7 @@ static int no_memory(void)
 static int open_and_run(const struct arguments *arguments, const struct inputs *inputs,
 	struct outputs *outputs, struct usage *usage)
 {
-	struct looks looks = looks_for(&arguments->common, STDERR_FILENO);
+	struct looks looks = looks_for(&arguments->common, STDERR_FILENO, false);
 
 	usage->hint[0] = '\0';
 	switch (outputs_open(outputs, &arguments->common, &inputs->paths, usage)) {

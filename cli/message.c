@@ -12,9 +12,11 @@
 
 enum { SHOWN_OF_A_KIND = 3 };
 
-static void put(struct text text)
+static void put(const struct looks *looks, struct text text)
 {
-	char *escaped = text.data != NULL ? escape_new(text.data, text.size) : NULL;
+	char *escaped = text.data != NULL
+				? escape_new(text.data, text.size, looks->seven_bits)
+				: NULL;
 
 	if (escaped != NULL)
 		fputs(escaped, stderr);
@@ -33,22 +35,21 @@ static void put_painted(const struct looks *looks, const char *paint, const char
 		fputs(word, stderr);
 }
 
-static void put_hint(const char *indent, struct text hint)
+static void put_hint(const struct looks *looks, const char *indent, struct text hint)
 {
 	if (hint.data == NULL || hint.size == 0)
 		return;
 	fprintf(stderr, "%snext: ", indent);
-	put(hint);
+	put(looks, hint);
 	fputc('\n', stderr);
 }
 
 void message_usage(const struct looks *looks, const struct usage *usage)
 {
-	(void)looks;
 	fputs("fsdp-inspect: ", stderr);
-	put(text_of(usage->what));
+	put(looks, text_of(usage->what));
 	fputc('\n', stderr);
-	put_hint("  ", text_of(usage->hint));
+	put_hint(looks, "  ", text_of(usage->hint));
 }
 
 void message_note(const struct looks *looks, const char *note)
@@ -58,7 +59,7 @@ void message_note(const struct looks *looks, const char *note)
 	fputs("fsdp-inspect: ", stderr);
 	put_painted(looks, "36", "note:");
 	fputc(' ', stderr);
-	put(text_of(note));
+	put(looks, text_of(note));
 	fputc('\n', stderr);
 }
 
@@ -66,7 +67,7 @@ void message_total(const struct looks *looks, const char *total)
 {
 	if (looks->verbosity < 0)
 		return;
-	put(text_of(total));
+	put(looks, text_of(total));
 	fputc('\n', stderr);
 }
 
@@ -82,20 +83,20 @@ static bool same_text(struct text a, struct text b)
 	return a.size == b.size && (a.size == 0 || memcmp(a.data, b.data, a.size) == 0);
 }
 
-static void put_failure(const struct failure *failure)
+static void put_failure(const struct looks *looks, const struct failure *failure)
 {
 	fputs("fsdp-inspect: ", stderr);
 	if (failure->path.data != NULL) {
-		put(failure->path);
+		put(looks, failure->path);
 		fputs(": ", stderr);
 	}
 	if (failure->member.data != NULL) {
-		put(failure->member);
+		put(looks, failure->member);
 		fputs(": ", stderr);
 	}
 	if (failure->offset != UINT64_MAX)
 		fprintf(stderr, "offset %" PRIu64 ": ", failure->offset);
-	put(failure->message);
+	put(looks, failure->message);
 	fputc('\n', stderr);
 }
 
@@ -114,11 +115,11 @@ void message_failures(
 		if (shown > SHOWN_OF_A_KIND && looks->verbosity < 1)
 			shown = SHOWN_OF_A_KIND;
 		for (size_t i = begin; i < begin + shown; i++)
-			put_failure(&failures[i]);
+			put_failure(looks, &failures[i]);
 		if (begin + shown < end)
 			fprintf(stderr, "  and %zu more (-v shows all)\n",
 				end - begin - shown);
-		put_hint("  ", failures[begin].hint);
+		put_hint(looks, "  ", failures[begin].hint);
 		begin = end;
 	}
 }
@@ -161,18 +162,18 @@ static void put_finding(const struct looks *looks, const struct finding *finding
 	put_painted(looks, severity_paints[finding->severity], name);
 	fprintf(stderr, "%s%s %s  ", margin + strlen(name), finding->rule, finding->slug);
 	if (inputs != NULL) {
-		put(inputs[finding->input].path);
+		put(looks, inputs[finding->input].path);
 		fputs(": ", stderr);
 	}
 	if (finding->file.data != NULL && finding->file.size > 0) {
-		put(finding->file);
+		put(looks, finding->file);
 		fputs(": ", stderr);
 	}
 	if (finding->member.data != NULL) {
-		put(finding->member);
+		put(looks, finding->member);
 		fputs(": ", stderr);
 	}
-	put(finding->message);
+	put(looks, finding->message);
 	fputc('\n', stderr);
 }
 
@@ -199,7 +200,7 @@ static void put_rule(const struct looks *looks, const struct finding *const *gro
 		put_finding(looks, group[i], inputs);
 		/* One next step for a row of findings that share it. */
 		if (i + 1 == shown || !same_text(group[i]->next, group[i + 1]->next))
-			put_hint(margin, group[i]->next);
+			put_hint(looks, margin, group[i]->next);
 	}
 	if (shown < count)
 		fprintf(stderr, "%sand %zu more of %s (-v shows all)\n", margin,

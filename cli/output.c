@@ -204,7 +204,7 @@ enum output_result outputs_open(struct outputs *outputs,
 			sink->stream = stdout;
 		if (result != OUTPUT_GOOD)
 			break;
-		looks = looks_for(common, fileno(sink->stream));
+		looks = looks_for(common, fileno(sink->stream), sink->format->machine);
 		outs[i] = out_new(sink->format, sink->stream, &looks);
 		if (outs[i] == NULL)
 			result = OUTPUT_MEMORY;

@@ -112,20 +112,22 @@ static bool put_short(struct writer *writer, uint32_t character)
 	return true;
 }
 
-static bool stays(uint32_t character, enum escape_style style)
+static bool stays(
+	const struct writer *writer, uint32_t character, enum escape_style style)
 {
-	if (character == CHARACTER_NONE)
+	if (character == CHARACTER_NONE || (writer->ascii && character >= 0x80))
 		return false;
 	return !escape_needed(character) ||
 	       (style == ESCAPE_CSV && is_line_or_tab(character));
 }
 
-static bool any_needed(const char *data, size_t size, enum escape_style style)
+static bool any_needed(const struct writer *writer, const char *data, size_t size,
+	enum escape_style style)
 {
 	while (size != 0) {
 		uint32_t character;
 		size_t length = character_take(data, size, &character);
-		if (!stays(character, style))
+		if (!stays(writer, character, style))
 			return true;
 		data += length;
 		size -= length;
@@ -144,7 +146,7 @@ static void put_escaped(
 				put_byte(writer, (unsigned char)data[i]);
 		else if (character == '\\')
 			writer_put(writer, "\\\\", 2);
-		else if (stays(character, style))
+		else if (stays(writer, character, style))
 			writer_put(writer, data, length);
 		else if (style == ESCAPE_TSV && put_short(writer, character))
 			;
@@ -162,17 +164,18 @@ void escape_put(
 {
 	bool doubled =
 		style == ESCAPE_TSV && size != 0 && memchr(data, '\\', size) != NULL;
-	if (!doubled && (is_plain(data, size) || !any_needed(data, size, style)))
+	if (!doubled && (is_plain(data, size) || !any_needed(writer, data, size, style)))
 		writer_put(writer, data, size);
 	else
 		put_escaped(writer, data, size, style);
 }
 
-char *escape_new(const char *data, size_t size)
+char *escape_new(const char *data, size_t size, bool ascii)
 {
 	struct writer writer;
 	if (!writer_init(&writer, NULL))
 		return NULL;
+	writer.ascii = ascii;
 	escape_put(&writer, data, size, ESCAPE_TEXT);
 	writer_char(&writer, '\0');
 	if (writer.error == 0)

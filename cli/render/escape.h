@@ -13,6 +13,10 @@
  *	other control, format, invisible,
  *	unassigned, line or paragraph mark  \u{nnnn}
  *	backslash                           \\, but only if anything was escaped
+ *
+ * A terminal that does not know UTF-8 takes the bytes of a character one by one, and
+ * those from 0x80 to 0x9f are controls to it: into a writer that is `ascii` everything
+ * beyond ASCII goes as \u{nnnn}.
  */
 enum escape_style {
 	ESCAPE_TEXT,
@@ -24,7 +28,7 @@ void escape_put(
 	struct writer *writer, const char *data, size_t size, enum escape_style style);
 
 /* For callers outside this room: a new string, or NULL when out of memory. */
-char *escape_new(const char *data, size_t size);
+char *escape_new(const char *data, size_t size, bool ascii);
 
 /* The largest size up to `limit` that does not end inside of a character. */
 size_t escape_cut(const char *data, size_t size, size_t limit);

@@ -22,7 +22,9 @@ struct cell {
 bool grid_init(struct grid *grid, struct writer *to, const struct looks *looks)
 {
 	*grid = (struct grid){ .to = to, .looks = looks };
-	return writer_init(&grid->kept, NULL);
+	bool ok = writer_init(&grid->kept, NULL);
+	grid->kept.ascii = looks->seven_bits;
+	return ok;
 }
 
 void grid_done(struct grid *grid)

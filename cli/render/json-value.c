@@ -76,12 +76,15 @@ static size_t put_special(
 	uint32_t character;
 	size_t length = character_take(data, size, &character);
 	if (character == CHARACTER_NONE) {
-		writer_put(writer, "\xef\xbf\xbd", 3);
+		if (writer->ascii)
+			put_unit(writer, 0xfffd);
+		else
+			writer_put(writer, "\xef\xbf\xbd", 3);
 		*ret_valid = false;
 	} else if (character == '"' || character == '\\') {
 		writer_char(writer, '\\');
 		writer_char(writer, (char)character);
-	} else if (escape_needed(character)) {
+	} else if (writer->ascii || escape_needed(character)) {
 		put_escaped(writer, character);
 	} else {
 		writer_put(writer, data, length);

@@ -11,7 +11,7 @@
  *
  * A string with its quotes. Always valid UTF-8: each maximal run of bytes that is no
  * character becomes U+FFFD, and false is returned. What may not be shown on a terminal is
- * written as \uNNNN.
+ * written as \uNNNN, and so is all beyond ASCII into a writer that is `ascii`.
  */
 bool spell_string(struct writer *writer, const char *data, size_t size);
 

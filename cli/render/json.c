@@ -529,8 +529,8 @@ static void free_json(struct out *out)
 	free(json);
 }
 
-static struct out *new_json(
-	const struct out_functions *functions, FILE *stream, bool lines)
+static struct out *new_json(const struct out_functions *functions, FILE *stream,
+	const struct looks *looks, bool lines)
 {
 	struct json *json = calloc(1, sizeof *json);
 	if (json == NULL)
@@ -541,6 +541,7 @@ static struct out *new_json(
 	ok = writer_init(&json->rest, NULL) && ok;
 	ok = writer_init(&json->keys, NULL) && ok;
 	json->to = &json->stream;
+	json->stream.ascii = json->rest.ascii = json->keys.ascii = looks->seven_bits;
 	if (ok)
 		return &json->base;
 	free_json(&json->base);
@@ -549,14 +550,12 @@ static struct out *new_json(
 
 static struct out *new_document(FILE *stream, const struct looks *looks)
 {
-	(void)looks;
-	return new_json(&json_functions, stream, false);
+	return new_json(&json_functions, stream, looks, false);
 }
 
 static struct out *new_lines(FILE *stream, const struct looks *looks)
 {
-	(void)looks;
-	return new_json(&jsonl_functions, stream, true);
+	return new_json(&jsonl_functions, stream, looks, true);
 }
 
 static int finish(struct out *out)

@@ -106,7 +106,9 @@ static struct out *new_name(FILE *stream, const struct looks *looks)
 		return NULL;
 	name->base.functions = &name_functions;
 	name->raw = looks->null_names;
-	if (writer_init(&name->stream, stream))
+	bool ok = writer_init(&name->stream, stream);
+	name->stream.ascii = looks->seven_bits;
+	if (ok)
 		return &name->base;
 	free(name);
 	return NULL;

@@ -196,8 +196,8 @@ static void free_separated(struct out *out)
 	free(separated);
 }
 
-static struct out *new_separated(
-	const struct out_functions *functions, FILE *stream, bool tabs)
+static struct out *new_separated(const struct out_functions *functions, FILE *stream,
+	const struct looks *looks, bool tabs)
 {
 	struct separated *separated = calloc(1, sizeof *separated);
 	if (separated == NULL)
@@ -207,6 +207,7 @@ static struct out *new_separated(
 	bool ok = writer_init(&separated->stream, stream);
 	ok = writer_init(&separated->raw, NULL) && ok;
 	ok = writer_init(&separated->cell, NULL) && ok;
+	separated->cell.ascii = looks->seven_bits;
 	if (ok)
 		return &separated->base;
 	free_separated(&separated->base);
@@ -215,14 +216,12 @@ static struct out *new_separated(
 
 static struct out *new_csv(FILE *stream, const struct looks *looks)
 {
-	(void)looks;
-	return new_separated(&csv_functions, stream, false);
+	return new_separated(&csv_functions, stream, looks, false);
 }
 
 static struct out *new_tsv(FILE *stream, const struct looks *looks)
 {
-	(void)looks;
-	return new_separated(&tsv_functions, stream, true);
+	return new_separated(&tsv_functions, stream, looks, true);
 }
 
 #define SHARED_FUNCTIONS                                                \

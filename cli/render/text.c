@@ -443,6 +443,7 @@ static struct out *new_text(FILE *stream, const struct looks *looks)
 	bool ok = writer_init(&text->stream, stream);
 	ok = writer_init(&text->raw, NULL) && ok;
 	ok = grid_init(&text->grid, &text->stream, &text->looks) && ok;
+	text->stream.ascii = looks->seven_bits;
 	if (ok)
 		return &text->base;
 	free_text(&text->base);

@@ -19,6 +19,7 @@ struct writer {
 	size_t size, room;
 	FILE *stream; /* NULL: memory */
 	int error;    /* errno of the first failure, or 0 */
+	bool ascii;   /* what is escaped on its way here leaves as ASCII */
 };
 
 enum {

@@ -94,3 +94,34 @@ errors() {
 	[ "$status" -eq 2 ]
 	jq -e '.ok == false and (.errors | length) == 1' <<<"$output"
 }
+
+# A safetensors file with the tensor U+045B 31m: bytes D1 9B, and 9B alone begins a
+# sequence on a terminal that does not know UTF-8.
+named_for_a_terminal() {
+	header='{"\xd1\x9b31m":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}'
+	printf '\x39\0\0\0\0\0\0\0'"$header"'x' >"$1"
+}
+
+@test "bytes that steer a terminal without UTF-8 do not reach it" {
+	file=$'c\xd1\x9b.safetensors'
+	named_for_a_terminal "$file"
+	inspect ls "$file" | grep -qa $'^\xd1\x9b31m'
+	for words in "info" "ls" "tree" "ls -l" "fqns -o text" "show" "info --no-such" "no-such"; do
+		LC_ALL=C inspect $words "$file" $'\xd1\x9b31m' >out 2>&1 || true
+		LC_ALL=C inspect $words "$file" >>out 2>&1 || true
+		[ -s out ]
+		[ "$(LC_ALL=C grep -ca '[^ -~]' out)" -eq 0 ]
+	done
+	LC_ALL=C inspect ls "$file" | grep -q '^\\u{045b}31m '
+	# What a program reads is the same everywhere, but for one that is a terminal.
+	for output in json jsonl csv tsv name; do
+		inspect ls -o $output "$file" >expected
+		LC_ALL=C inspect ls -o $output "$file" | cmp - expected
+	done
+	for output in json jsonl csv tsv name text; do
+		LC_ALL=C FILE=$file script -qec \
+			'"$FSDP_INSPECT" ls -o '"$output"' "$FILE" 2>&1' /dev/null </dev/null >out
+		grep -q 045b out
+		[ "$(tr -d '\r\n\t' <out | LC_ALL=C grep -ca '[^ -~]')" -eq 0 ]
+	done
+}

@@ -168,6 +168,30 @@ static void every_character_is_itself_or_spelled(void **state)
 	}
 }
 
+/* A terminal of eight bits a character takes 0x80 to 0x9f for controls, also in the
+ * middle of UTF-8. */
+static void without_utf8_all_beyond_ascii_is_spelled(void **state)
+{
+	(void)state;
+	writer.ascii = true;
+	assert_string_equal(ESCAPED("layers.0\\x"), "layers.0\\x");
+	assert_string_equal(ESCAPED("\xd1\x9b"
+				    "31m"),
+		"\\u{045b}31m");
+	assert_string_equal(ESCAPED("a\\\xc3\xa9\x9b"), "a\\\\\\u{00e9}\\x9b");
+	assert_string_equal(escaped("\n\xf0\x9f\x98\x80", 5, ESCAPE_CSV), "\n\\u{1f600}");
+	for (uint32_t character = 0; character < 0x110000; character++) {
+		char data[4];
+		size_t size = encode(character, data);
+		for (const char *at = escaped(data, size, ESCAPE_TEXT); *at != '\0'; at++)
+			assert_in_range(*at, ' ', '~');
+	}
+	char *text = escape_new("\xc3\xa9", 2, true);
+	assert_string_equal(text, "\\u{00e9}");
+	free(text);
+	writer.ascii = false;
+}
+
 static void a_cut_never_parts_a_character(void **state)
 {
 	(void)state;
@@ -182,7 +206,7 @@ static void a_cut_never_parts_a_character(void **state)
 static void callers_outside_get_a_string(void **state)
 {
 	(void)state;
-	char *text = escape_new("a\0\x1b", 3);
+	char *text = escape_new("a\0\x1b", 3, false);
 	assert_string_equal(text, "a\\x00\\x1b");
 	free(text);
 }
@@ -251,6 +275,7 @@ int main(void)
 		cmocka_unit_test(every_character_is_itself_or_spelled),
 		cmocka_unit_test(a_cut_never_parts_a_character),
 		cmocka_unit_test(callers_outside_get_a_string),
+		cmocka_unit_test(without_utf8_all_beyond_ascii_is_spelled),
 		cmocka_unit_test(widths_are_those_of_a_terminal),
 		cmocka_unit_test(large_numbers_are_short),
 	};
