@@ -279,7 +279,7 @@ refused() {
 
 # Waits until a process has begun the file that it will put in its place.
 begun() {
-	for _ in $(seq 100); do
+	for _ in $(seq 2400); do
 		[ -n "$(find . -name '.fsdp-inspect*')" ] && break
 		sleep 0.05
 	done
@@ -312,8 +312,8 @@ terminated() {
 	pid=$!
 	exec 9>pipe
 	cat "$TESTDATA/traces/malformed/base.json" >&9
-	begun
-	sleep 0.5
+	# More than a pipe holds: when all is written, the reading has begun.
+	head -c 200000 /dev/zero | tr '\0' ' ' >&9
 	terminated
 	tail -n 1 out | grep -q '"interrupted":true'
 	tail -n 1 out | grep -q '"ok":false'

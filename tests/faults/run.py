@@ -27,7 +27,7 @@ import tempfile
 
 ROOT = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 MOST = 80  # runs of one kind for one command, without --all
-TIMEOUT = 20
+TIMEOUT = 200
 TOTAL = re.compile(r"\d+ tensors?, ")  # of what ls lists: less, when something cannot be read
 FINDING = re.compile(r"(error|warning|note) +FI\d{4} | {9}")
 

@@ -17,7 +17,7 @@ NOT_READ = ("dcp-safetensors",)
 
 def assembled(*command):
     """name -> sha256, or None and why not."""
-    run = subprocess.run(command, capture_output=True, timeout=120, check=False)
+    run = subprocess.run(command, capture_output=True, timeout=900, check=False)
     if run.returncode == UNSUPPORTED:
         return {}, run.stderr.decode(errors="replace").strip()
     if run.returncode != 0:

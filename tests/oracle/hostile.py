@@ -2,15 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hostile files end in an orderly answer.
 
-Every file and folder of hostile/, through info, tree, ls, ls --json and show: exit status
-0 to 3, no sanitizer report, bounded CPU, clean text, one valid JSON object, nothing written.
+Every file and folder of hostile/, through info, tree, ls, flat, fqns, show, order and replay,
+as text and as JSON: exit status 0 to 3, no sanitizer report, bounded CPU, clean text, one valid
+JSON object that says the same as the status, nothing written but what -o names.
 The sound ones among them raise no alarm. Those that are wrong in what reading looks at do, and
 what they would run is named; which verdict the others deserve is the business of another test.
 """
 import os
 import shutil
 import tempfile
-import time
 import unicodedata
 
 from oraclelib import Tap, arguments, in_parallel, run, skip_all, strict_json
@@ -21,7 +21,6 @@ READ = ("dcp", "index", "legacy", "pickle", "plan", "safetensors", "tensor", "zi
 LATER = ("dcp/store-overlap", "dcp/store-path-self", "dcp/store-swapped", "pickle/call-getattr-dunder",
          "pickle/pid-key-number", "pickle/stream-cut-string", "pickle/stream-no-stop", "plan/flat-mask",
          "plan/span-", "tensor/sparse-index", "zip/crc-")
-TOTAL_SECONDS = 240
 BIDI = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
@@ -52,52 +51,69 @@ def listed(root):
     return [row for row in out if os.path.lexists(row[1])]
 
 
-def judge(args, job):
-    name, path, kind, told, deadline = job
-    read = name.split("/")[0] in READ
-    problems = []
-    if time.monotonic() > deadline:
-        return name, ["not reached: out of time"]
-    with tempfile.TemporaryDirectory() as cwd:
-        def go(*words):
-            r = run(args, *words, cwd=cwd, timeout=30, cpu=CPU_SECONDS)
-            if r.crash:
-                problems.append(r.crash)
-            elif r.cpu > CPU_SECONDS:
-                problems.append(f"{r.words}: {r.cpu:.1f} s of CPU")
-            for stream, data in (("stdout", r.out), ("stderr", r.err)):
-                why = dirty(data)
-                if why:
-                    problems.append(f"{r.words}: {stream}: {why}")
-            return r
-        for command in ("info", "tree", "ls", "flat"):
-            go(command, path)
-        r = go("ls", "--json", path)
-        first = None
+def ask(args, cwd, problems, command, *words):
+    """Text and JSON of one run, both looked at: (status, document or None, JSON as text)."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "out.json")
+        r = run(args, command, "-o", "text", "-o", f"json={path}", *words, cwd=cwd, cpu=CPU_SECONDS)
         try:
-            doc = strict_json(r.out)
-            for key in ("findings", "errors"):
-                if not isinstance(doc.get(key), list):
-                    problems.append(f"ls --json: no array {key}")
-            if doc.get("ok") != (r.status == 0):
-                problems.append(f"ls --json: ok is {doc.get('ok')}, status {r.status}")
-            if doc.get("errors") and r.status == 0:
-                problems.append("ls --json: errors and status 0")
-            alarms = [f["rule"] for f in doc["findings"] if f["severity"] != "note"]
-            if kind == "accept" and read and (alarms or r.status != 0):
-                problems.append(f"ls --json: status {r.status} and {alarms} for a sound input")
-            if kind == "error" and read and not name.startswith(LATER):
-                errors = [f for f in doc["findings"] if f["severity"] == "error"] + doc["errors"]
-                if not errors:
-                    problems.append("ls --json: nothing is said of what is wrong")
-                problems += [f"ls --json: {word} is not named" for word in told
-                             if word[0] != "!" and word not in r.out.decode("utf-8")]
+            with open(path, "rb") as f:
+                text = f.read()
+        except OSError:
+            text = b""
+        if inventory(folder) != [(path, len(text))]:
+            problems.append(f"{r.words}: left behind: {inventory(folder)}")
+    if r.crash:
+        problems.append(r.crash)
+    elif r.cpu > CPU_SECONDS:
+        problems.append(f"{r.words}: {r.cpu:.1f} s of CPU")
+    for stream, data in (("stdout", r.out), ("stderr", r.err), ("JSON", text)):
+        why = dirty(data)
+        if why:
+            problems.append(f"{r.words}: {stream}: {why}")
+    try:
+        doc = strict_json(text)
+        for key in ("findings", "errors"):
+            if not isinstance(doc.get(key), list):
+                problems.append(f"{command}: no array {key}")
+        if doc.get("ok") != (r.status == 0):
+            problems.append(f"{command}: ok is {doc.get('ok')}, status {r.status}")
+        if doc.get("errors") and r.status == 0:
+            problems.append(f"{command}: errors and status 0")
+    except (ValueError, UnicodeDecodeError, AttributeError) as e:
+        problems.append(f"{command}: {e}: {text[:80]!r} {r.tail}")
+        doc = None
+    return r.status, doc, text.decode("utf-8", "replace")
+
+
+def judge_list(name, kind, told, status, doc, text):
+    """What is wrong with the list of tensors of such an input."""
+    read = name.split("/")[0] in READ
+    alarms = [f["rule"] for f in doc["findings"] if f["severity"] != "note"]
+    if kind == "accept" and read and (alarms or status != 0):
+        return [f"ls: status {status} and {alarms} for a sound input"]
+    if kind != "error" or not read or name.startswith(LATER):
+        return []
+    problems = [f"ls: {word} is not named" for word in told if word[0] != "!" and word not in text]
+    if not doc["errors"] and not any(f["severity"] == "error" for f in doc["findings"]):
+        problems.append("ls: nothing is said of what is wrong")
+    return problems
+
+
+def judge(args, job):
+    name, path, kind, told = job
+    problems = []
+    with tempfile.TemporaryDirectory() as cwd:
+        for command in ("info", "tree", "flat", "fqns", "order", "replay"):
+            ask(args, cwd, problems, command, path)
+        status, doc, text = ask(args, cwd, problems, "ls", path)
+        first = "weight"
+        if doc is not None:
+            problems += judge_list(name, kind, told, status, doc, text)
             tensors = (doc.get("data") or {}).get("tensors") or []
-            first = tensors[0]["name"] if tensors else None
-        except (ValueError, UnicodeDecodeError, AttributeError) as e:
-            problems.append(f"ls --json: {e}: {r.out[:80]!r} {r.tail}")
-        if first is not None and "\0" not in first:
-            go("show", "--", path, first)
+            first = tensors[0]["name"] if tensors else first
+        if "\0" not in first:
+            ask(args, cwd, problems, "show", "--", path, first)
         left = inventory(cwd)
         if left:
             problems.append(f"left behind: {left[:3]}")
@@ -119,8 +135,7 @@ def main():
             for n in files:
                 os.chmod(os.path.join(d, n), 0o644)
         before = inventory(folder)
-        deadline = time.monotonic() + TOTAL_SECONDS
-        rows = [(*row, deadline) for row in listed(copy) if args.only is None or args.only in row[0]]
+        rows = [row for row in listed(copy) if args.only is None or args.only in row[0]]
         done = in_parallel(lambda job: judge(args, job), rows)
         groups = {}
         for name, problems in done:

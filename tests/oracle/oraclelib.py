@@ -239,7 +239,7 @@ def environment(**more):
     return env
 
 
-def run(args, *words, stdin=None, cwd=None, timeout=60, cpu=None, stack=None, env=None):
+def run(args, *words, stdin=None, cwd=None, timeout=900, cpu=None, stack=None, env=None):
     """Runs the program. stdin: bytes or an open file. cpu: seconds; stack: bytes."""
     argv = [args.bin] + [os.fsdecode(w) if isinstance(w, bytes) else str(w) for w in words]
 

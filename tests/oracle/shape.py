@@ -21,7 +21,7 @@ def generate(path, *words, script="gen-torch-zip.py"):
 
 
 def ask(args, *words):
-    return run(args, *words, stack=STACK, timeout=SECONDS, cpu=SECONDS)
+    return run(args, *words, stack=STACK, cpu=SECONDS)
 
 
 def check_counts(args, path, tensors, modules, depth):
