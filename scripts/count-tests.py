@@ -5,9 +5,11 @@
 FOLDER is a build folder after `meson test`, STATUS what that ended with. Subtests are
 counted where a test names them (TAP), else the test itself. A test that failed without
 a failing subtest (it crashed, or ended with a status) counts as one failure more, and so
-does a run that failed without saying where: silence is never a pass.
+does a run that failed without saying where: silence is never a pass. Before that line
+stands what was skipped, and why.
 """
 
+import collections
 import json
 import os
 import sys
@@ -38,6 +40,21 @@ def subtests(folder):
     return found
 
 
+def reasons(test):
+    """Why a test, or some of its subtests, was skipped."""
+    lines = [line for line in test.get("stdout", "").splitlines() if line.strip()]
+    found = collections.Counter(line.partition("# SKIP")[2].strip() for line in lines if "# SKIP" in line)
+    if not found and test["result"] in SKIPPED:
+        found[lines[-1] if lines else "no reason given"] = 1
+    return found
+
+
+def tell_skipped(test):
+    name = test["name"].rpartition("/")[2].strip()
+    for reason, number in reasons(test).items():
+        print(f"skipped: {name}: {reason}" + (f" ({number} times)" if number > 1 else ""))
+
+
 def count(folder, status):
     totals = {"passed": 0, "failed": 0, "skipped": 0}
     path = os.path.join(folder, "meson-logs", "testlog.json")
@@ -45,6 +62,7 @@ def count(folder, status):
         inner = subtests(folder)
         for line in open(path, encoding="utf-8", errors="surrogateescape"):
             test = json.loads(line)
+            tell_skipped(test)
             results = inner.get(test["name"], [])
             for result in results:
                 totals[result] += 1

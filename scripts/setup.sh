@@ -44,18 +44,27 @@ mandoc             command:mandoc
 jq                 command:jq
 libxml2-utils      command:xmllint
 python3-jsonschema python:jsonschema
+python3-pip        python:pip
+python3-setuptools python:setuptools
+python3-wheel      python:wheel
+bsdutils           command:script
 git                command:git
 '
 needs_fuzz='
 clang              command:clang
 '
 
+# has_module PYTHON MODULE
+has_module() {
+	"$1" -c "import $2" >/dev/null 2>&1
+}
+
 present() {
 	local what=${1#*:}
 	case $1 in
 	command:*) command -v "$what" >/dev/null ;;
 	module:*) pkg-config --exists "$what" 2>/dev/null ;;
-	python:*) python3 -c "import $what" 2>/dev/null ;;
+	python:*) has_module python3 "$what" || has_module /usr/bin/python3 "$what" ;;
 	file:*) [ -e "$what" ] ;;
 	esac
 }
@@ -101,6 +110,18 @@ install() {
 	quietly 'apt-get update' as_root "${apt[@]}" update || true
 	quietly 'apt-get install' as_root "${apt[@]}" install --no-install-recommends \
 		"${missing[@]}"
+}
+
+# A python3 that a user put in front of the system's (a venv) has none of the packages
+# above. If it lacks what tests need, they run with the system's own.
+choose_python() {
+	local beside=$build_root/build-python
+	if ! has_module python3 jsonschema && has_module /usr/bin/python3 jsonschema; then
+		say "tests use /usr/bin/python3: $(command -v python3) has no jsonschema"
+		mkdir -p "$beside"
+		ln -sf /usr/bin/python3 "$beside/python3"
+		PATH=$beside:$PATH
+	fi
 }
 
 # configured FOLDER: it was set up, to the end, for this source tree.

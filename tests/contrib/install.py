@@ -3,7 +3,7 @@
 """pip installs the Python package whole, typed, and without a network.
 
 install.py FOLDER: works on a copy, since a build leaves files beside its source. Skipped
-where python has no pip or no setuptools: a build of its own would have to download them.
+where no python has pip and what builds a wheel: pip would have to download that.
 """
 
 import os
@@ -14,19 +14,39 @@ import tempfile
 
 SKIP = 77
 NAME = "fsdp_inspect_export"
+# Until 70.1 setuptools had the command that builds a wheel from another package.
+PROBE = """
+import setuptools
+import pip
+version = tuple(int(part) for part in setuptools.__version__.split(".")[:2])
+if version < (70, 1):
+    import wheel
+assert version >= (61, 0)
+"""
+
+
+def builder():
+    """The python that can build the package; None if there is none."""
+    for python in (sys.executable, "/usr/bin/python3"):
+        try:
+            if subprocess.run([python, "-c", PROBE], stderr=subprocess.DEVNULL, check=False).returncode == 0:
+                return python
+        except OSError:
+            pass
+    return None
 
 
 def main():
     source = sys.argv[1]
-    probe = "import sys, setuptools, pip; sys.exit(int(setuptools.__version__.split('.')[0]) < 61)"
-    if subprocess.run([sys.executable, "-c", probe], stderr=subprocess.DEVNULL, check=False).returncode:
-        print("no pip, or no setuptools of version 61")
+    python = builder()
+    if python is None:
+        print("no python with pip, setuptools of version 61 and wheel")
         return SKIP
     with tempfile.TemporaryDirectory() as folder:
         copy, target = os.path.join(folder, "copy"), os.path.join(folder, "target")
         shutil.copytree(source, copy)
         ran = subprocess.run(
-            [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-index",
+            [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-index",
              "--no-build-isolation", "--no-deps", "--no-compile", "--target", target, copy],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
         if ran.returncode:
@@ -38,7 +58,7 @@ def main():
             print(f"not installed: {sorted(there - installed)}")
             return 1
         code = f"import {NAME} as e; assert e.__file__.startswith({target!r}), e.__file__; print(e.__version__)"
-        return subprocess.run([sys.executable, "-B", "-c", code], env={**os.environ, "PYTHONPATH": target},
+        return subprocess.run([python, "-B", "-c", code], env={**os.environ, "PYTHONPATH": target},
                               check=False).returncode
 
 

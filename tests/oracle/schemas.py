@@ -24,7 +24,7 @@ try:
     import referencing
     import referencing.jsonschema
 except ImportError:
-    skip_all("no python3-jsonschema")
+    skip_all("no jsonschema with referencing (version 4.18)")
 
 # Fields that no input can show today, and why. A leading * stands for what is before.
 AUDIT = "filled by rules that only an audit runs"
