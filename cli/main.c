@@ -103,7 +103,7 @@ static int open_and_run(const struct arguments *arguments, const struct inputs *
 	struct looks looks = looks_for(&arguments->common, STDERR_FILENO, false);
 
 	usage->hint[0] = '\0';
-	switch (outputs_open(outputs, &arguments->common, &inputs->paths, usage)) {
+	switch (outputs_open(outputs, arguments, &inputs->paths, usage)) {
 	case OUTPUT_GOOD:
 		break;
 	case OUTPUT_WRONG:
@@ -142,6 +142,8 @@ static int collect_and_run(struct arguments *arguments, struct usage *usage)
 
 	switch (inputs_collect(&inputs, arguments, usage)) {
 	case INPUT_GOOD:
+		inputs.options.belongs = outputs_keep;
+		inputs.options.belongs_context = &outputs;
 		status = choose_and_run(arguments, &inputs, &outputs, usage);
 		break;
 	case INPUT_WRONG:

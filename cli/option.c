@@ -169,6 +169,16 @@ bool option_is_path(const struct option *row)
 		       strcmp(row->argument, "CHECKPOINT") == 0);
 }
 
+const char *option_path(const struct option *row, const void *values)
+{
+	const char *path;
+
+	if (!option_is_path(row))
+		return NULL;
+	memcpy(&path, (const char *)values + row->offset, sizeof path);
+	return path;
+}
+
 const struct option *option_find(const struct option *rows, const char *name, char letter)
 {
 	for (; rows->name != NULL; rows++) {

@@ -91,6 +91,9 @@ extern const struct option select_options[];
 /* Whether its value is the path of something that is read. */
 bool option_is_path(const struct option *row);
 
+/* That path; NULL if its value is none, or was not given. */
+const char *option_path(const struct option *row, const void *values);
+
 /* Rows and the struct they fill. */
 struct option_group {
 	const struct option *rows;

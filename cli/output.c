@@ -150,26 +150,83 @@ enum output_result outputs_choose(struct outputs *outputs, const struct command 
 
 /* ---- opening ---- */
 
-static bool is_input(const char *file, const struct texts *inputs)
+void outputs_keep(void *context, const char *path)
+{
+	struct outputs *outputs = context;
+
+	/* What cannot be remembered could be replaced: then nothing is. */
+	if (outputs_have_files(outputs) && !kept_add(&outputs->kept, path))
+		outputs->spoilt = true;
+}
+
+static void keep_options(
+	struct outputs *outputs, const struct option *rows, const void *values)
+{
+	for (; rows != NULL && rows->name != NULL; rows++) {
+		const char *path = option_path(rows, values);
+
+		if (path != NULL)
+			outputs_keep(outputs, path);
+	}
+}
+
+/* The folder that a file will be put into, and its name there. */
+static bool find_place(const char *file, struct stat *ret_folder, const char **ret_name)
+{
+	const char *slash = strrchr(file, '/');
+	char *folder = slash == NULL   ? strdup(".")
+		       : slash == file ? strdup("/")
+				       : strndup(file, (size_t)(slash - file));
+	bool good = folder != NULL && stat(folder, ret_folder) == 0;
+
+	free(folder);
+	*ret_name = slash != NULL ? slash + 1 : file;
+	return good;
+}
+
+static bool same_place(const char *a, const char *b)
+{
+	struct stat one, other;
+	const char *name, *other_name;
+
+	return find_place(a, &one, &name) && find_place(b, &other, &other_name) &&
+	       strcmp(name, other_name) == 0 && one.st_dev == other.st_dev &&
+	       one.st_ino == other.st_ino;
+}
+
+/* A file that stdout was led into would lose its name to the other output. */
+static bool is_stdout(const char *file)
 {
 	struct stat a, b;
 
-	if (stat(file, &a) != 0 || !S_ISREG(a.st_mode))
-		return false;
-	for (size_t i = 0; i < inputs->count; i++) {
-		if (stat(inputs->items[i], &b) == 0 && a.st_dev == b.st_dev &&
-			a.st_ino == b.st_ino)
-			return true;
+	return stat(file, &a) == 0 && S_ISREG(a.st_mode) &&
+	       fstat(STDOUT_FILENO, &b) == 0 && a.st_dev == b.st_dev &&
+	       a.st_ino == b.st_ino;
+}
+
+/* The file of this sink, which is open, is not that of another. */
+static bool is_alone(const struct outputs *outputs, const struct sink *sink)
+{
+	const char *file = sink->temporary.target;
+
+	for (size_t i = 0; file != NULL && i < outputs->count; i++) {
+		const struct sink *other = &outputs->sinks[i];
+		const char *taken = other->temporary.target;
+
+		if (other->file == NULL && is_stdout(file))
+			return false;
+		if (other != sink && taken != NULL && same_place(file, taken))
+			return false;
 	}
-	return false;
+	return true;
 }
 
 static enum output_result open_file(
-	struct sink *sink, const struct texts *inputs, struct usage *usage)
+	const struct outputs *outputs, struct sink *sink, struct usage *usage)
 {
-	if (is_input(sink->file, inputs)) {
-		usage_what(
-			usage, "%s: is an input, so it cannot be an output", sink->file);
+	if (kept_holds(&outputs->kept, sink->file)) {
+		usage_what(usage, "%s: belongs to the input, so it cannot be an output",
+			sink->file);
 		usage_hint(usage, "give the output another name");
 		return OUTPUT_WRONG;
 	}
@@ -184,22 +241,32 @@ static enum output_result open_file(
 		close(sink->temporary.descriptor);
 		return OUTPUT_MEMORY;
 	}
+	if (!is_alone(outputs, sink)) {
+		usage_what(usage, "two outputs have the same file, %s", sink->file);
+		usage_hint(usage, "give each a file of its own");
+		return OUTPUT_WRONG;
+	}
 	return OUTPUT_GOOD;
 }
 
 enum output_result outputs_open(struct outputs *outputs,
-	const struct common_options *common, const struct texts *inputs,
+	const struct arguments *arguments, const struct texts *inputs,
 	struct usage *usage)
 {
+	const struct common_options *common = &arguments->common;
 	struct out **outs = calloc(outputs->count + 1, sizeof *outs);
 	enum output_result result = outs != NULL ? OUTPUT_GOOD : OUTPUT_MEMORY;
 
+	for (size_t i = 0; i < inputs->count; i++)
+		outputs_keep(outputs, inputs->items[i]);
+	keep_options(outputs, common_options, common);
+	keep_options(outputs, arguments->command->options, arguments->options);
 	for (size_t i = 0; result == OUTPUT_GOOD && i < outputs->count; i++) {
 		struct sink *sink = &outputs->sinks[i];
 		struct looks looks;
 
 		if (sink->file != NULL)
-			result = open_file(sink, inputs, usage);
+			result = open_file(outputs, sink, usage);
 		else
 			sink->stream = stdout;
 		if (result != OUTPUT_GOOD)
@@ -240,6 +307,15 @@ static int finish_stream(struct sink *sink, int out_error)
 	return error;
 }
 
+/* 0, the errno, or OUTPUT_IS_INPUT. What belongs to the input is only known now. */
+static int put_in_place(const struct outputs *outputs, struct sink *sink)
+{
+	if (sink->temporary.target != NULL &&
+		kept_holds(&outputs->kept, sink->temporary.target))
+		return OUTPUT_IS_INPUT;
+	return temporary_commit(&sink->temporary) ? 0 : errno;
+}
+
 static bool says_failed(const struct sink *sink)
 {
 	return strncmp(sink->format->name, "json", 4) == 0;
@@ -256,9 +332,8 @@ bool outputs_finish(struct outputs *outputs, bool answered,
 		int error = finish_stream(sink, out_error);
 
 		if (sink->has_temporary && error == 0 && !outputs->spoilt &&
-			(answered || says_failed(sink)) &&
-			!temporary_commit(&sink->temporary))
-			error = errno;
+			(answered || says_failed(sink)))
+			error = put_in_place(outputs, sink);
 		if (sink->has_temporary) {
 			temporary_done(&sink->temporary);
 			sink->has_temporary = false;
@@ -309,5 +384,6 @@ void outputs_done(struct outputs *outputs)
 			temporary_done(&sink->temporary);
 	}
 	free(outputs->sinks);
+	kept_done(&outputs->kept);
 	outputs->sinks = NULL;
 }

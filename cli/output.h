@@ -2,7 +2,8 @@
 #ifndef OUTPUT_H
 #define OUTPUT_H
 
-#include "command.h"
+#include "arguments.h"
+#include "kept.h"
 #include "temporary.h"
 
 /* Where one answer goes: a format, and stdout or a file. */
@@ -18,6 +19,7 @@ struct sink {
 struct outputs {
 	struct sink *sinks;
 	size_t count;
+	struct kept kept; /* what is read */
 	struct out *out;  /* one that feeds them all; NULL if there are none */
 	bool spoilt;      /* the head promised an answer that broke off: no file stays */
 	bool broken_pipe; /* nobody reads stdout any more */
@@ -30,16 +32,22 @@ enum output_result { OUTPUT_GOOD, OUTPUT_WRONG, OUTPUT_UNWRITABLE, OUTPUT_MEMORY
 enum output_result outputs_choose(struct outputs *outputs, const struct command *command,
 	const struct common_options *common, struct owned *owned, struct usage *usage);
 
-/* Opens them. Inputs are compared with the files: no output replaces what is read. */
+/* Opens them. No output replaces what the arguments name, and no two are one file. */
 enum output_result outputs_open(struct outputs *outputs,
-	const struct common_options *common, const struct texts *inputs,
+	const struct arguments *arguments, const struct texts *inputs,
 	struct usage *usage);
+
+/* From now on no output replaces what is at this path, nor what lies in it if it is a
+ * folder. `outputs` is a struct outputs. What is not there is not kept. */
+void outputs_keep(void *outputs, const char *path);
 
 /*
  * Flushes and closes all; files get their names, those of formats that cannot say
  * "failed" only if there was an answer. One that failed is told through `complain`,
- * unless it is a stdout that nobody reads any more. False if any failed.
+ * unless it is a stdout that nobody reads any more, with its errno or OUTPUT_IS_INPUT.
+ * False if any failed.
  */
+enum { OUTPUT_IS_INPUT = -1 };
 bool outputs_finish(struct outputs *outputs, bool answered,
 	void (*complain)(void *context, const char *file, int error), void *context);
 

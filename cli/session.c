@@ -823,7 +823,12 @@ static void complain(void *context, const char *file, int error)
 	if (failure == NULL)
 		return;
 	failure->path = kept(session, file != NULL ? file : "standard output");
-	failure->message = kept(session, strerror(error));
+	if (error != OUTPUT_IS_INPUT) {
+		failure->message = kept(session, strerror(error));
+		return;
+	}
+	failure->message = kept(session, "belongs to the input, so it was not replaced");
+	failure->hint = kept(session, "give the output another name");
 }
 
 static void tell(struct session *session)
@@ -866,11 +871,8 @@ static void allow_files(
 	struct sandbox *sandbox, const struct option *rows, const void *values)
 {
 	for (; rows != NULL && rows->name != NULL; rows++) {
-		const char *path;
+		const char *path = option_path(rows, values);
 
-		if (!option_is_path(rows))
-			continue;
-		memcpy(&path, (const char *)values + rows->offset, sizeof path);
 		if (path != NULL)
 			sandbox_allow(sandbox, path);
 	}

@@ -152,6 +152,13 @@ static const char *join_path(
 	return path;
 }
 
+/* It is read although the user did not name it. */
+static void tell_belongs(const struct opening *opening, const char *path)
+{
+	if (opening->options->belongs != NULL)
+		opening->options->belongs(opening->options->belongs_context, path);
+}
+
 /* A name that only files of a DCP directory have. */
 static bool is_dcp_member(struct fsdp_span name)
 {
@@ -199,6 +206,7 @@ static bool open_several(struct opening *opening, struct fsdp_error **ret_error)
 		fsdp_reading_note(&opening->reading,
 			"these files belong to the directory they lie in, which "
 			"was opened");
+		tell_belongs(opening, opening->path);
 		checkpoint->folder = whole;
 	}
 	return true;
@@ -222,6 +230,7 @@ static bool tell_siblings(struct opening *opening, struct fsdp_error **ret_error
 		if (place == NULL || path == NULL)
 			return fsdp_arena_fail(&checkpoint->arena, ret_error);
 		*place = path;
+		tell_belongs(opening, path);
 		last = (const char *)name.data;
 		if (count++ == 0)
 			first = last;
@@ -550,6 +559,7 @@ static bool open_whole_directory(struct opening *opening, struct fsdp_error **re
 	close(checkpoint->source.fd);
 	checkpoint->source.fd = -1;
 	opening->path = (const char *)path.data;
+	tell_belongs(opening, opening->path);
 	return open_directory(opening, ret_error) &&
 	       (!is_index(name) || hide_other_indexes(opening, name, ret_error));
 }
@@ -680,6 +690,7 @@ static bool read_found_plan(struct opening *opening, const struct fsdp_folder *f
 	const char *path = join_path(opening, root, name);
 	if (path == NULL)
 		return fsdp_arena_fail(&checkpoint->arena, ret_error);
+	tell_belongs(opening, path);
 	if (fsdp_folder_source(folder, name, &source, &error) &&
 		read_plan_file(opening, &source, path, &error)) {
 		checkpoint->plan_found = true;

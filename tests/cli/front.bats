@@ -277,6 +277,104 @@ refused() {
 	cmp model.safetensors before
 }
 
+# stays FILE ARGUMENT… : a run that would put its JSON there says no, and the file is as
+# before.
+stays() {
+	local file=$1
+	shift
+	cp "$file" "$BATS_TEST_TMPDIR/before"
+	inspect "$@" -o json="$file"
+	[ "$status" -eq 2 ]
+	[[ $stderr == *"$file: belongs to the input, so "* ]]
+	cmp "$file" "$BATS_TEST_TMPDIR/before"
+	[ -z "$(find . -name '.fsdp-inspect*')" ]
+}
+
+@test "nor a file of a folder that is read" {
+	cp -r "$TESTDATA"/dcp/fsdp2-w4-small/checkpoint step
+	mkdir step/below elsewhere
+	echo mine >step/below/notes.txt
+	for input in step ./step/.metadata step/__0_0.distcp; do
+		stays step/__1_0.distcp info "$input"
+		stays step/below/notes.txt info "$input"
+	done
+	ln -s step link
+	stays link/__1_0.distcp info step
+	stays step/__1_0.distcp info link
+	(cd step && stays __1_0.distcp info .)
+	# One that cannot be opened is not replaced either.
+	: >step/.metadata
+	stays step/__1_0.distcp info step/.metadata
+	# A new name in the folder, and any beside it, are free.
+	for _ in first again; do
+		inspect info "$TESTDATA"/dcp/fsdp2-w4-small/checkpoint -o json=elsewhere/out.json
+		[ "$status" -eq 0 ]
+	done
+	inspect info elsewhere/../model.safetensors -o json=out.json
+	[ "$status" -eq 0 ]
+	inspect info model.safetensors -o json=out.json
+	[ "$status" -eq 0 ]
+	inspect info step -o json=step/new.json
+	[ -s step/new.json ]
+}
+
+@test "nor a file of a set, of an index or of a download cache" {
+	cp -r "$TESTDATA"/fsdp1/local-w2-conv/checkpoint set
+	stays set/rank1.pt info set/rank0.pt
+	stays set/rank1.pt info set/rank0.pt set/rank1.pt
+	inspect info --separate set/rank0.pt -o json=set/rank1.pt
+	[ "$status" -eq 0 ]
+	cp -r "$TESTDATA"/hf/llama-sharded hf
+	index=$(echo hf/*.index.json) shard=$(echo hf/*-00001-of-*.safetensors)
+	stays "$shard" info "$index"
+	stays "$index" info hf
+	mkdir -p cache/blobs cache/snapshots/main
+	blob=cache/blobs/0123456789012345678901234567890123456789
+	cp model.safetensors $blob
+	ln -s ../../blobs/0123456789012345678901234567890123456789 \
+		cache/snapshots/main/model.safetensors
+	for input in cache cache/snapshots/main cache/snapshots/main/model.safetensors; do
+		stays $blob info $input
+		stays cache/snapshots/main/model.safetensors info $input
+	done
+}
+
+@test "nor a plan, a list, or what stdin reads" {
+	cp -r "$TESTDATA"/fsdp1/local-w2-conv/checkpoint set
+	plan=$TESTDATA/fsdp1/local-w2-conv/expected/plan.fsdp-plan.json
+	cp "$plan" my.json
+	stays my.json tree --plan my.json set
+	stays my.json tree --plan ./set/../my.json set/rank0.pt
+	cp "$plan" beside.fsdp-plan.json
+	stays beside.fsdp-plan.json tree model.safetensors
+	printf 'model.safetensors\0' >list
+	stays list info --files0-from list
+	stays list info --files0-from - <list
+	stays model.safetensors info - <model.safetensors
+	cp "$TESTDATA/traces/malformed/base.json" trace.json
+	"$FSDP_INSPECT" replay --json trace.json >last.json
+	stays last.json replay --compare last.json trace.json
+	stays trace.json replay trace.json
+}
+
+@test "no two outputs are one file" {
+	mkdir folder
+	ln -s folder link
+	: >there.json
+	ln -s there.json to-there.json
+	for pair in "a ./a" "a folder/../a" "folder/a link/a" "there.json to-there.json"; do
+		inspect version -o json="${pair% *}" -o text="${pair#* }"
+		refused
+		[ ! -s there.json ]
+	done
+	inspect version -o text -o json=there.json >/dev/null
+	run bash -c '"$FSDP_INSPECT" version -o text -o json=there.json >there.json'
+	[ "$status" -eq 2 ]
+	[ -z "$(find . -name '.fsdp-inspect*')" ]
+	inspect version -o json=a -o text=folder/a
+	[ "$status" -eq 0 ]
+}
+
 # Waits until a process has begun the file that it will put in its place.
 begun() {
 	for _ in $(seq 2400); do

@@ -73,6 +73,12 @@ struct fsdp_options {
 	bool slice;
 	uint64_t slice_offset;
 	uint64_t slice_length; /* FSDP_UNKNOWN: to the end */
+
+	/* Told, before it is read, what belongs to the checkpoint although it was not
+	 * named, as the user would type it: a file, or a folder with all that is in it.
+	 * It may be told more than once, also if opening fails. NULL: nobody asks. */
+	void (*belongs)(void *context, const char *path);
+	void *belongs_context;
 };
 
 /**
