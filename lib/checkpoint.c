@@ -528,6 +528,29 @@ static bool hide_other_indexes(
 	return true;
 }
 
+/* A data file of a DCP directory with no metadata anywhere near, not even what a save
+ * that broke off leaves: it may have been copied, or lie on another node's disk. */
+static bool is_without_metadata(struct fsdp_span name, const struct fsdp_folder *folder)
+{
+	for (size_t i = 0; i < folder->count; i++) {
+		struct fsdp_span other = fsdp_folder_entry(folder, i).name;
+		if (memmem(other.data, other.size, ".metadata", 9) != NULL)
+			return false;
+	}
+	return fsdp_span_ends(name, FSDP_SPAN(".distcp"));
+}
+
+static bool fail_without_metadata(struct fsdp_error **ret_error)
+{
+	fsdp_fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
+		"one data file of a distributed checkpoint (DCP): what is in it only "
+		".metadata tells, which is not beside it; it was not looked into");
+	fsdp_error_add_hint(ret_error,
+		"give the folder that holds .metadata; a save to local disks has it on "
+		"one node, and one that did not end has none");
+	return false;
+}
+
 /* A metadata or data file of a DCP directory and an index of shards stand for the folder
  * they lie in. */
 static bool open_whole_directory(struct opening *opening, struct fsdp_error **ret_error)
@@ -543,6 +566,8 @@ static bool open_whole_directory(struct opening *opening, struct fsdp_error **re
 	if (fsdp_registry_choose(&look) !=
 		(is_index(name) ? &fsdp_family_hugging_face : &fsdp_family_dcp))
 		return true;
+	if (is_without_metadata(name, &folder))
+		return fail_without_metadata(ret_error);
 	fsdp_reading_note(&opening->reading,
 		"%s belongs to the directory it lies in, which was opened",
 		opening->path);

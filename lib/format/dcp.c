@@ -132,8 +132,9 @@ static bool read_metadata(
 static bool say_uncommitted(struct dcp *dcp, bool leftover, struct fsdp_error **ret_error)
 {
 	fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
-		"%zu files, but no .metadata: the save was not committed%s",
-		dcp->folder->count, leftover ? " (a .metadata.tmp was left behind)" : "");
+		"%zu file%s, but no .metadata: the save was not committed%s",
+		dcp->folder->count, dcp->folder->count == 1 ? "" : "s",
+		leftover ? " (a .metadata.tmp was left behind)" : "");
 	fsdp_error_add_rule(ret_error, "FI1003");
 	fsdp_error_add_hint(
 		ret_error, "use an earlier checkpoint, or wait for the save to end");

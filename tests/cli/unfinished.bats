@@ -101,3 +101,20 @@ error() {
 	cp "$TESTDATA"/deepspeed/zero2-roundrobin-w2/global_step2/mp_rank_00_model_states.pt step
 	[ "$(findings step | cut -d' ' -f1,2)" = "FI1005 tmp" ]
 }
+
+@test "one data file of a distributed checkpoint tells nothing of how its save ended" {
+	mkdir node step
+	cp "$TESTDATA"/dcp/fsdp2-w4-small/checkpoint/__1_0.distcp node
+	cp -r "$TESTDATA"/dcp/fsdp2-w4-small/checkpoint/. step
+	run info node/__1_0.distcp
+	[ "$status" -eq 2 ]
+	[ "$(jq -c '[.findings, (.errors[] | .code, .rule)]' <<<"$output")" = '[[],"not_a_checkpoint",null]' ]
+	[[ $(jq -r '.errors[].message' <<<"$output") == *".metadata tells, which is not beside it"* ]]
+	# The folder as a whole lacks what commits it; so does one with a trace of that.
+	[[ $(error node) == "FI1003 1 file, but no .metadata: "* ]]
+	mv step/.metadata step/.metadata.tmp
+	[[ $(error step/__1_0.distcp) == "FI1003 "* ]]
+	mv step/.metadata.tmp step/.metadata
+	run info step/__1_0.distcp
+	[ "$status" -eq 0 ]
+}
