@@ -3,6 +3,7 @@
  * Knows which files are not to be replaced, by what they are and not by how they are
  * spelled. Knows nothing of outputs.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -37,7 +38,7 @@ static bool add_blobs(struct kept *kept, const char *folder)
 	static const char below[] = "/snapshots/";
 	char *real = realpath(folder, NULL), *found = NULL;
 	struct stat status;
-	bool good = true;
+	bool good = real != NULL || errno != ENOMEM;
 
 	for (char *at = real; at != NULL && (at = strstr(at, below)) != NULL; at++)
 		found = at;
@@ -96,6 +97,8 @@ bool kept_holds(const struct kept *kept, const char *file)
 		     S_ISREG(status.st_mode) &&
 		     (is_listed(kept, &status) || is_below(kept, real));
 
+	/* Without memory to find out, rather not. */
+	holds |= real == NULL && kept->count != 0 && errno == ENOMEM;
 	free(real);
 	return holds;
 }
