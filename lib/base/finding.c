@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "base/finding.h"
+#include "base/mix.h"
+#include "base/seed.h"
 
 static const struct fsdp_rule rules[] = {
 #define FSDP_RULE(index, id, slug, severity, category, title, cause, fix) \
@@ -60,6 +62,7 @@ void fsdp_findings_init(struct fsdp_findings *findings, struct fsdp_arena *arena
 	};
 	fsdp_vec_init(&findings->list, arena, sizeof(struct fsdp_finding));
 	fsdp_vec_init(&findings->tallies, arena, sizeof(struct tally));
+	fsdp_seed(findings->seeds);
 }
 
 static struct fsdp_span keep(struct fsdp_findings *findings, struct fsdp_span span)
@@ -72,11 +75,18 @@ static struct fsdp_span keep(struct fsdp_findings *findings, struct fsdp_span sp
 	return copy;
 }
 
-static size_t hash_place(uint32_t rule, struct fsdp_span file)
+/* Names of files are chosen by whoever made them, and so would be their slots without the
+ * secret words. */
+static size_t hash_place(
+	const struct fsdp_findings *findings, uint32_t rule, struct fsdp_span file)
 {
-	uint64_t hash = UINT64_C(0xcbf29ce484222325) ^ rule;
-	for (size_t i = 0; i < file.size; i++)
-		hash = (hash ^ file.data[i]) * UINT64_C(0x100000001b3);
+	const uint64_t *seeds = findings->seeds;
+	uint64_t hash = fsdp_mix(seeds[0] ^ rule, seeds[1] ^ file.size), rest = 0;
+	for (; file.size >= 8; file = fsdp_span(file.data + 8, file.size - 8))
+		hash = fsdp_mix(hash ^ fsdp_load_eight(file.data), seeds[1]);
+	if (file.size != 0)
+		memcpy(&rest, file.data, file.size);
+	hash = fsdp_mix(hash ^ rest ^ seeds[0], seeds[1]);
 	return (size_t)(hash ^ (hash >> 32));
 }
 
@@ -88,7 +98,8 @@ static bool grow_slots(struct fsdp_findings *findings)
 		return false;
 	for (size_t i = 0; i < findings->tallies.count; i++) {
 		const struct tally *tally = fsdp_vec_at(&findings->tallies, i);
-		size_t slot = hash_place(tally->rule, tally->file) & (count - 1);
+		size_t slot =
+			hash_place(findings, tally->rule, tally->file) & (count - 1);
 		while (slots[slot] != 0)
 			slot = (slot + 1) & (count - 1);
 		slots[slot] = (uint32_t)i + 1;
@@ -119,7 +130,7 @@ static struct tally *find_tally(
 		return NULL;
 	}
 	size_t mask = findings->slot_count - 1;
-	size_t slot = hash_place(rule, file) & mask;
+	size_t slot = hash_place(findings, rule, file) & mask;
 	for (; findings->slots[slot] != 0; slot = (slot + 1) & mask) {
 		struct tally *tally =
 			fsdp_vec_at(&findings->tallies, findings->slots[slot] - 1);

@@ -25,6 +25,7 @@ struct fsdp_findings {
 	uint64_t ceiling;
 	struct fsdp_vec list;    /* struct fsdp_finding */
 	struct fsdp_vec tallies; /* one for each (rule, file), in order of first use */
+	uint64_t seeds[2];       /* of the hash */
 	uint32_t *slots;         /* hash of (rule, file) to tally + 1 */
 	size_t slot_count;
 	bool lost;              /* a finding could not be stored: out of memory */

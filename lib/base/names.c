@@ -2,10 +2,9 @@
 /*
  * Knows dotted names as chains of interned segments; knows nothing of modules.
  */
-#include <sys/random.h>
-
 #include "base/mix.h"
 #include "base/names.h"
+#include "base/seed.h"
 
 enum { FIRST_SLOTS = 256 };
 
@@ -35,12 +34,10 @@ static uint32_t hash_segment(const struct fsdp_names *names, uint32_t parent,
 bool fsdp_names_init(struct fsdp_names *names, struct fsdp_arena *arena)
 {
 	*names = (struct fsdp_names){ .arena = arena, .slot_count = FIRST_SLOTS };
-	/* A weak seed when the system has none: only speed is at stake. */
-	uint64_t seeds[2] = { (uint64_t)(uintptr_t)names, UINT64_C(0x9E3779B97F4A7C15) };
-	if (getrandom(seeds, sizeof seeds, GRND_NONBLOCK) < 0)
-		seeds[1] ^= (uint64_t)(uintptr_t)seeds;
+	uint64_t seeds[2];
+	fsdp_seed(seeds);
 	names->seed = seeds[0];
-	names->seed_too = seeds[1] | 1;
+	names->seed_too = seeds[1];
 	fsdp_vec_init(&names->list, arena, sizeof(struct fsdp_name));
 	names->slots = fsdp_arena_take(arena, FIRST_SLOTS * sizeof *names->slots, 4);
 	names->tags = fsdp_arena_take(arena, FIRST_SLOTS, 1);

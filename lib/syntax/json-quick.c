@@ -14,6 +14,8 @@
  */
 #include <stdlib.h>
 
+#include "base/mix.h"
+#include "base/seed.h"
 #include "syntax/json-bytes.h"
 #include "syntax/json-internal.h"
 #include "syntax/json-quick.h"
@@ -34,6 +36,7 @@ struct fsdp_json_quick *fsdp_json_quick_new(const struct fsdp_json_wanted *wante
 	if (quick == NULL)
 		return NULL;
 	quick->wanted = *wanted;
+	fsdp_seed(quick->seeds);
 	/* What is no piece: no JSON has so many of this byte, and if one had, it is of no
 	 * kind. */
 	memset(quick->none.text, 0xff, FSDP_QUICK_TEXT);
@@ -238,15 +241,12 @@ static bool is_same(const struct fsdp_json_piece *a, const struct fsdp_json_piec
 	       is_same_level(&a->from, &b->from);
 }
 
-static size_t bucket_of(const struct fsdp_json_piece *piece)
+static size_t bucket_of(
+	const struct fsdp_json_quick *quick, const struct fsdp_json_piece *piece)
 {
-	uint64_t hash = piece->from.objects;
-	for (size_t i = 0; i < FSDP_QUICK_TEXT; i += 8) {
-		uint64_t part;
-		memcpy(&part, piece->text + i, 8);
-		hash = (hash ^ part) * UINT64_C(0x9e3779b97f4a7c15);
-		hash ^= hash >> 29;
-	}
+	uint64_t hash = quick->seeds[0] ^ piece->from.objects;
+	for (size_t i = 0; i < FSDP_QUICK_TEXT; i += 8)
+		hash = fsdp_mix(hash ^ fsdp_load_eight(piece->text + i), quick->seeds[1]);
 	return (size_t)(hash % (2 * FSDP_QUICK_PIECES));
 }
 
@@ -254,7 +254,7 @@ static size_t bucket_of(const struct fsdp_json_piece *piece)
 static struct fsdp_json_piece *keep(
 	struct fsdp_json_quick *quick, const struct fsdp_json_piece *piece)
 {
-	size_t bucket = bucket_of(piece);
+	size_t bucket = bucket_of(quick, piece);
 	for (; quick->buckets[bucket] != 0;
 		bucket = (bucket + 1) % (2 * FSDP_QUICK_PIECES))
 		if (is_same(&quick->pieces[quick->buckets[bucket] - 1], piece))

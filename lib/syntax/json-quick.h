@@ -60,6 +60,7 @@ struct fsdp_json_quick {
 	struct fsdp_json_value values[FSDP_QUICK_VALUES + 1];
 	uint32_t present;
 	unsigned count;
+	uint64_t seeds[2]; /* of the hash that finds a piece */
 	uint16_t buckets[2 * FSDP_QUICK_PIECES];
 	struct fsdp_json_piece start, other, none;
 	struct fsdp_json_piece pieces[FSDP_QUICK_PIECES];

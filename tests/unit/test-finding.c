@@ -71,12 +71,35 @@ static void many_files_are_no_quadratic_step(void **state)
 	fsdp_arena_done(&arena);
 }
 
+/* Who knows where a name of a file goes can make all of them go there. */
+static void slots_are_never_the_same(void **state)
+{
+	(void)state;
+	struct fsdp_budget budget = { .ceiling = UINT64_MAX };
+	struct fsdp_arena arena;
+	fsdp_arena_init(&arena, &budget);
+	struct fsdp_limits limits;
+	fsdp_limits_init(&limits);
+	struct fsdp_findings findings[2];
+	for (int i = 0; i < 2; i++) {
+		fsdp_findings_init(&findings[i], &arena, &limits);
+		for (char name = 'A'; name <= 'Z'; name++)
+			fsdp_find(&findings[i], FSDP_RULE_MISSING_FILE,
+				FSDP_PLACE(.file = fsdp_span(&name, 1)), "absent");
+	}
+	assert_int_equal(findings[0].slot_count, findings[1].slot_count);
+	assert_memory_not_equal(findings[0].slots, findings[1].slots,
+		findings[0].slot_count * sizeof *findings[0].slots);
+	fsdp_arena_done(&arena);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rules_are_in_order_and_found_by_id_and_slug),
 		cmocka_unit_test(findings_beyond_the_ceiling_are_counted),
 		cmocka_unit_test(many_files_are_no_quadratic_step),
+		cmocka_unit_test(slots_are_never_the_same),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
