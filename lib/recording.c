@@ -5,6 +5,7 @@
  * recording looks like.
  */
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include <fsdp/checkpoint.h>
 #include <fsdp/trace.h>
@@ -363,7 +364,7 @@ static void begin_reading(struct fsdp_recordings *set, size_t index)
 	struct fsdp_reading *reading = &set->readings[index];
 	*reading = (struct fsdp_reading){ .limits = &set->limits,
 		.options = set->options,
-		.budget = { .ceiling = fsdp_limit(&set->limits, FSDP_LIMIT_MEMORY) },
+		.budget = &set->budget,
 		.recording = { .path = set->paths[index],
 			.rank = FSDP_ABSENT,
 			.world_size = FSDP_ABSENT,
@@ -372,7 +373,7 @@ static void begin_reading(struct fsdp_recordings *set, size_t index)
 			.last_end_ns = FSDP_ABSENT,
 			.trailing_data_at = FSDP_ABSENT,
 			.host_comm_busy_ns = FSDP_ABSENT } };
-	fsdp_arena_init_lean(&reading->arena, &reading->budget);
+	fsdp_arena_init_lean(&reading->arena, reading->budget);
 	fsdp_findings_init(&reading->findings, &reading->arena, &set->limits);
 }
 
@@ -387,13 +388,10 @@ static int compare_ranks(const void *a, const void *b)
 	return left < right ? -1 : left > right;
 }
 
-static struct fsdp_reading *reading_of(
-	const struct fsdp_recordings *set, const struct fsdp_recording *recording)
+static const struct fsdp_reading *reading_of(const struct fsdp_recording *recording)
 {
-	for (size_t i = 0; i < set->count; i++)
-		if (&set->readings[i].recording == recording)
-			return &set->readings[i];
-	return NULL;
+	const char *begin = (const char *)recording;
+	return (const void *)(begin - offsetof(struct fsdp_reading, recording));
 }
 
 /* Types that have names of their own come first, in their order; others as they come. */
@@ -416,7 +414,7 @@ static int compare_joined(const void *a, const void *b)
 static bool join_one(struct fsdp_recordings *set, struct fsdp_names *names,
 	struct fsdp_vec *list, const struct fsdp_recording *recording)
 {
-	const struct fsdp_reading *reading = reading_of(set, recording);
+	const struct fsdp_reading *reading = reading_of(recording);
 	for (size_t i = 0; i < recording->type_count; i++) {
 		struct fsdp_span name = recording->types[i].name;
 		uint32_t id = fsdp_names_child(names, 0, name);
@@ -491,7 +489,7 @@ static bool join_strips(struct fsdp_recordings *set)
 	const struct fsdp_strip **strips =
 		malloc((set->count + 1) * sizeof(struct fsdp_strip *));
 	for (size_t i = 0; strips != NULL && i < set->count; i++)
-		strips[i] = &reading_of(set, set->by_rank[i])->strip;
+		strips[i] = &reading_of(set->by_rank[i])->strip;
 	bool good = strips != NULL && fsdp_timeline_make(set->by_rank, strips, set->count,
 					      &set->arena, &set->timeline);
 	free(strips);
@@ -560,6 +558,35 @@ static bool set_limits(struct fsdp_recordings *set,
 	return true;
 }
 
+/* Bytes of a file as it lies there, however it is compressed; UINT64_MAX: a pipe. */
+static uint64_t size_of(const char *path)
+{
+	struct stat status;
+	if (strcmp(path, "-") == 0)
+		return UINT64_MAX;
+	return stat(path, &status) == 0 && status.st_size > 0 ? (uint64_t)status.st_size
+							      : 0;
+}
+
+/* What the caller set counts. Otherwise memory follows what is read, for recordings are
+ * summed up and not kept: some for the set, some for each of them, and ROOM_FACTOR times
+ * their bytes. */
+static uint64_t ceiling_of(const struct fsdp_recordings *set)
+{
+	enum { ROOM = 40 << 20, ROOM_EACH = 8 << 20, ROOM_FACTOR = 10 };
+	uint64_t most = fsdp_limit(&set->limits, FSDP_LIMIT_MEMORY), sum = ROOM;
+	for (size_t i = 0; i < set->options->limit_count; i++)
+		if (strcmp(set->options->limits[i].name, "memory") == 0)
+			return most;
+	for (size_t i = 0; i < set->count; i++) {
+		uint64_t size = size_of(set->paths[i]);
+		if (!fsdp_mul(size, ROOM_FACTOR, &size) ||
+			!fsdp_add(size, ROOM_EACH, &size) || !fsdp_add(sum, size, &sum))
+			return most;
+	}
+	return fsdp_min(sum, most);
+}
+
 bool fsdp_recordings_read(const char *const *paths, size_t count,
 	const struct fsdp_recording_options *options,
 	struct fsdp_recordings **ret_recordings, struct fsdp_error **ret_error)
@@ -574,7 +601,7 @@ bool fsdp_recordings_read(const char *const *paths, size_t count,
 	set->readings = calloc(count + 1, sizeof *set->readings);
 	bool good = set->readings != NULL || fsdp_fail_memory(ret_error);
 	good = good && set_limits(set, set->options, ret_error);
-	set->budget.ceiling = good ? fsdp_limit(&set->limits, FSDP_LIMIT_MEMORY) : 0;
+	set->budget.ceiling = good ? ceiling_of(set) : 0;
 	fsdp_arena_init(&set->arena, &set->budget);
 	fsdp_findings_init(&set->findings, &set->arena, &set->limits);
 	if (good) {
@@ -624,7 +651,7 @@ const struct fsdp_recording *fsdp_recording(
 
 size_t fsdp_recording_by_rank(const struct fsdp_recordings *set, size_t nth)
 {
-	return (size_t)(reading_of(set, set->by_rank[nth]) - set->readings);
+	return (size_t)(reading_of(set->by_rank[nth]) - set->readings);
 }
 
 size_t fsdp_recordings_type_count(const struct fsdp_recordings *set)

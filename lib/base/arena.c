@@ -55,24 +55,33 @@ void fsdp_arena_init_lean(struct fsdp_arena *arena, struct fsdp_budget *budget)
 	arena->largest = HUGE_PAGE / 2;
 }
 
-static bool spend(struct fsdp_budget *budget, size_t size)
+bool fsdp_budget_spend(struct fsdp_budget *budget, uint64_t size)
 {
-	budget->over =
-		budget->ceiling < budget->used || size > budget->ceiling - budget->used;
-	if (budget->over)
-		return false;
-	budget->used += size;
+	uint64_t used = __atomic_load_n(&budget->used, __ATOMIC_RELAXED);
+	do {
+		if (used > budget->ceiling || size > budget->ceiling - used) {
+			__atomic_store_n(&budget->over, true, __ATOMIC_RELAXED);
+			return false;
+		}
+	} while (!__atomic_compare_exchange_n(&budget->used, &used, used + size, false,
+		__ATOMIC_RELAXED, __ATOMIC_RELAXED));
 	return true;
+}
+
+void fsdp_budget_return(struct fsdp_budget *budget, uint64_t size)
+{
+	__atomic_fetch_sub(&budget->used, size, __ATOMIC_RELAXED);
 }
 
 static struct fsdp_arena_block *add_block(struct fsdp_arena *arena, size_t size)
 {
-	if (!spend(arena->budget, size))
+	if (!fsdp_budget_spend(arena->budget, size))
 		return NULL;
 	void *memory = mmap(
 		NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (memory == MAP_FAILED) {
-		arena->budget->used -= size;
+		fsdp_budget_return(arena->budget, size);
+		__atomic_store_n(&arena->budget->over, false, __ATOMIC_RELAXED);
 		return NULL;
 	}
 	if (size >= HUGE_PAGE)
@@ -131,7 +140,7 @@ struct fsdp_span fsdp_arena_copy(struct fsdp_arena *arena, struct fsdp_span span
 
 bool fsdp_arena_fail(const struct fsdp_arena *arena, struct fsdp_error **ret_error)
 {
-	if (arena->budget->over)
+	if (__atomic_load_n(&arena->budget->over, __ATOMIC_RELAXED))
 		return fsdp_fail_limit(
 			ret_error, FSDP_LIMIT_MEMORY, arena->budget->ceiling);
 	return fsdp_fail_memory(ret_error);
@@ -140,7 +149,7 @@ bool fsdp_arena_fail(const struct fsdp_arena *arena, struct fsdp_error **ret_err
 static void drop_block(struct fsdp_arena *arena, struct fsdp_arena_block *block)
 {
 	size_t size = block->size;
-	arena->budget->used -= size;
+	fsdp_budget_return(arena->budget, size);
 	UNPOISON(block, size);
 	munmap(block, size);
 }

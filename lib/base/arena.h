@@ -9,8 +9,9 @@
 /*
  * Memory that is given back all at once.
  *
- * A budget counts the bytes that all arenas of one checkpoint have taken from the
- * system and stops them at a ceiling. An arena takes doubling blocks (64 KiB to
+ * A budget counts the bytes that all arenas of one checkpoint, or of one set of
+ * recordings, have taken from the system and stops them at a ceiling; threads may
+ * share it, arenas not. An arena takes doubling blocks (64 KiB to
  * 64 MiB) by anonymous mmap; blocks of 2 MiB and more ask for huge pages, which
  * are several times cheaper to touch. Pages never touched cost nothing.
  *
@@ -20,8 +21,13 @@
 struct fsdp_budget {
 	uint64_t used;
 	uint64_t ceiling;
-	bool over; /* the ceiling, not the system, refused last */
+	bool over; /* the ceiling refused, and the system not since then */
 };
+
+/* For memory that comes from elsewhere. False: the ceiling refuses, nothing was spent. */
+bool fsdp_budget_spend(struct fsdp_budget *budget, uint64_t size)
+	__attribute__((warn_unused_result));
+void fsdp_budget_return(struct fsdp_budget *budget, uint64_t size);
 
 struct fsdp_arena {
 	struct fsdp_budget *budget;

@@ -18,7 +18,7 @@
  */
 struct fsdp_reading {
 	struct fsdp_stream *stream;
-	struct fsdp_budget budget;
+	struct fsdp_budget *budget; /* of all recordings of the set */
 	struct fsdp_arena arena;
 	const struct fsdp_limits *limits;
 	const struct fsdp_recording_options *options;

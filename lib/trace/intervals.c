@@ -31,15 +31,14 @@ static bool make_room(struct fsdp_intervals *intervals)
 	size_t room = intervals->late_room;
 	size_t more = room < ROOM_LEAST ? ROOM_LEAST : room / 2;
 	uint64_t bytes = more * sizeof *intervals->late;
-	if (bytes > budget->ceiling || budget->used > budget->ceiling - bytes) {
-		budget->over = true;
+	if (!fsdp_budget_spend(budget, bytes))
 		return false;
-	}
 	struct fsdp_interval *bigger =
 		reallocarray(intervals->late, room + more, sizeof *bigger);
-	if (bigger == NULL)
+	if (bigger == NULL) {
+		fsdp_budget_return(budget, bytes);
 		return false;
-	budget->used += bytes;
+	}
 	intervals->late = bigger;
 	intervals->late_room += more;
 	return true;
@@ -49,7 +48,8 @@ void fsdp_intervals_done(struct fsdp_intervals *intervals)
 {
 	if (intervals->budget == NULL)
 		return;
-	intervals->budget->used -= intervals->late_room * sizeof *intervals->late;
+	fsdp_budget_return(
+		intervals->budget, intervals->late_room * sizeof *intervals->late);
 	fsdp_arena_done(&intervals->arena);
 	free(intervals->late);
 	fsdp_intervals_init(intervals, intervals->budget);

@@ -854,6 +854,12 @@ static struct fsdp_kineto_open **stack_of(
 	return fsdp_vec_at(&kineto->opens, *index - 1);
 }
 
+static void free_open(struct fsdp_kineto *kineto, struct fsdp_kineto_open *open)
+{
+	fsdp_budget_return(kineto->reading->budget, open->size);
+	free(open);
+}
+
 static bool begin(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *event)
 {
 	struct fsdp_kineto_open **stack = stack_of(kineto, event);
@@ -861,12 +867,17 @@ static bool begin(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *ev
 		return false;
 	size_t size = event->cat.span.size + event->name.span.size + event->ts.span.size +
 		      event->pid.span.size + event->tid.span.size + event->args.span.size;
-	struct fsdp_kineto_open *open = malloc(sizeof *open + size + FSDP_WINDOW_PADDING);
-	if (open == NULL)
+	size_t room_size = sizeof(struct fsdp_kineto_open) + size + FSDP_WINDOW_PADDING;
+	if (!fsdp_budget_spend(kineto->reading->budget, room_size))
+		return fsdp_kineto_memory(kineto);
+	struct fsdp_kineto_open *open = malloc(room_size);
+	if (open == NULL) {
+		fsdp_budget_return(kineto->reading->budget, room_size);
 		return fsdp_fail_memory(&kineto->reading->error);
+	}
 	unsigned char *room = (unsigned char *)(open + 1);
 	memset(room + size, 0, FSDP_WINDOW_PADDING);
-	*open = (struct fsdp_kineto_open){ *stack, *event };
+	*open = (struct fsdp_kineto_open){ *stack, room_size, *event };
 	open->event.dur = (struct fsdp_json_value){ 0 };
 	copy_value(&open->event.cat, &room);
 	copy_value(&open->event.name, &room);
@@ -894,7 +905,7 @@ static bool end(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *even
 		nanoseconds(&open->event.ts, &from) && nanoseconds(&event->ts, &to);
 	kineto->args_at_hand = false; /* those are of the end */
 	bool good = take_span(kineto, &open->event, has_times, from, to - from);
-	free(open);
+	free_open(kineto, open);
 	return good;
 }
 
@@ -905,7 +916,7 @@ uint64_t fsdp_kineto_forget_open(struct fsdp_kineto *kineto)
 		struct fsdp_kineto_open **stack = fsdp_vec_at(&kineto->opens, i);
 		while (*stack != NULL) {
 			struct fsdp_kineto_open *below = (*stack)->below;
-			free(*stack);
+			free_open(kineto, *stack);
 			*stack = below;
 			count++;
 		}

@@ -519,7 +519,7 @@ static bool choose_times(struct fsdp_kineto *kineto)
 	struct fsdp_intervals chosen;
 	size_t kept = 0;
 	bool good = true;
-	fsdp_intervals_init(&chosen, &kineto->reading->budget);
+	fsdp_intervals_init(&chosen, kineto->reading->budget);
 	for (size_t i = 0; good && i < kineto->steps.count; i++) {
 		const struct fsdp_kineto_step *step = fsdp_vec_at(&kineto->steps, i);
 		if (!step->chosen)

@@ -578,7 +578,7 @@ static bool read_kineto(struct fsdp_reading *reading)
 	fsdp_vec_init(&kineto->kernels.list, arena, sizeof(struct fsdp_comm));
 	fsdp_vec_init(&kineto->kernels.sorts, arena, sizeof(struct fsdp_comm_sort));
 	fsdp_vec_init(&kineto->kernels.seqs, arena, sizeof(struct fsdp_span));
-	fsdp_arena_init_lean(&kineto->pending, &reading->budget);
+	fsdp_arena_init_lean(&kineto->pending, reading->budget);
 	fsdp_vec_init(&kineto->notes, &kineto->pending, sizeof(struct fsdp_kineto_note));
 	fsdp_vec_init(&kineto->told, &kineto->pending, sizeof(struct fsdp_kineto_told));
 	fsdp_vec_init(
@@ -587,11 +587,11 @@ static bool read_kineto(struct fsdp_reading *reading)
 		&kineto->launches, &kineto->pending, sizeof(struct fsdp_kineto_launch));
 	fsdp_vec_init(&kineto->steps, arena, sizeof(struct fsdp_kineto_step));
 	for (int i = 0; i < FSDP_TIME_COUNT; i++)
-		fsdp_durations_init(&kineto->durations[i], &reading->budget);
-	fsdp_intervals_init(&kineto->comm_busy, &reading->budget);
-	fsdp_intervals_init(&kineto->compute_busy, &reading->budget);
-	fsdp_intervals_init(&kineto->mem_busy, &reading->budget);
-	fsdp_intervals_init(&kineto->host_busy, &reading->budget);
+		fsdp_durations_init(&kineto->durations[i], reading->budget);
+	fsdp_intervals_init(&kineto->comm_busy, reading->budget);
+	fsdp_intervals_init(&kineto->compute_busy, reading->budget);
+	fsdp_intervals_init(&kineto->mem_busy, reading->budget);
+	fsdp_intervals_init(&kineto->host_busy, reading->budget);
 	kineto->quick = fsdp_json_quick_new(&wanted);
 	bool good = ((kineto->quick != NULL && fsdp_names_init(&kineto->words, arena)) ||
 		     fsdp_kineto_memory(kineto));

@@ -70,6 +70,7 @@ struct fsdp_kineto_step {
 /* A begin that waits for its end; its texts lie behind it. */
 struct fsdp_kineto_open {
 	struct fsdp_kineto_open *below;
+	size_t size; /* with its texts */
 	struct fsdp_kineto_event event;
 };
 

@@ -214,11 +214,10 @@ static bool add_dump(struct log *log, struct fsdp_span line, const unsigned char
 	const unsigned char *msg, const unsigned char *msg_end)
 {
 	struct fsdp_reading *reading = log->reading;
-	struct fsdp_vec results;
-	fsdp_vec_init(&results, &reading->arena, sizeof(struct fsdp_dump_result));
 	struct text text = { dict, line.data + line.size };
 	log->seen = true;
-	if (!take_dict(log, text, &results))
+	fsdp_vec_truncate(&log->results, 0);
+	if (!take_dict(log, text, &log->results))
 		return reading->error == NULL && add_bad(log);
 	struct fsdp_dump *dump = fsdp_vec_push(&log->dumps);
 	if (dump == NULL)

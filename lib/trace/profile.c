@@ -56,7 +56,7 @@ static bool add_type(struct profile *profile, struct fsdp_span name)
 	if (type == NULL || durations == NULL)
 		return out_of_memory(profile);
 	*type = (struct type){ .name = name };
-	fsdp_durations_init(durations, &profile->reading->budget);
+	fsdp_durations_init(durations, profile->reading->budget);
 	return true;
 }
 
