@@ -117,17 +117,45 @@ static const struct column MODULE_TABLE[] = {
 	{ "uses", .right = true },
 };
 
-static size_t uses_of(const struct fsdp_fx_order *fx, int64_t module)
+/* How many uses a module has, sorted by module to be found. */
+struct uses {
+	int64_t module;
+	size_t count;
+};
+
+static int compare_uses(const void *a, const void *b)
 {
-	for (size_t i = 0; i < fx->usage_count; i++)
-		if (fx->usages[i].module == module)
-			return fx->usages[i].usage_count;
-	return 0;
+	const struct uses *left = a, *right = b;
+
+	return left->module < right->module ? -1 : left->module > right->module;
 }
 
-static void show_fx(struct listing *listing, const struct fsdp_fx_order *fx)
+static struct uses *sort_uses(const struct fsdp_fx_order *fx)
+{
+	struct uses *uses = calloc(fx->usage_count + 1, sizeof *uses);
+
+	for (size_t i = 0; uses != NULL && i < fx->usage_count; i++)
+		uses[i] =
+			(struct uses){ fx->usages[i].module, fx->usages[i].usage_count };
+	if (uses != NULL)
+		qsort(uses, fx->usage_count, sizeof *uses, compare_uses);
+	return uses;
+}
+
+static size_t uses_of(
+	const struct fsdp_fx_order *fx, const struct uses *uses, int64_t module)
+{
+	struct uses wanted = { module, 0 };
+	const struct uses *found =
+		bsearch(&wanted, uses, fx->usage_count, sizeof *uses, compare_uses);
+
+	return found != NULL ? found->count : 0;
+}
+
+static bool show_fx(struct listing *listing, const struct fsdp_fx_order *fx)
 {
 	struct out *out = listing->run->out;
+	struct uses *uses = sort_uses(fx);
 	struct table modules = { .key = "modules",
 		.columns = MODULE_TABLE,
 		.column_count = 3,
@@ -139,14 +167,17 @@ static void show_fx(struct listing *listing, const struct fsdp_fx_order *fx)
 		.text_only = true,
 		.indent = 2 };
 
+	if (uses == NULL)
+		return false;
 	line_config(out, fx);
 	out_table_begin(out, &modules);
 	for (size_t i = 0; i < head_of_list(listing, fx->module_count); i++) {
 		const struct value values[] = { value_count(i),
 			value_name(text_of_span(fx->module_names[i])),
-			value_count(uses_of(fx, fx->modules[i])) };
+			value_count(uses_of(fx, uses, fx->modules[i])) };
 		out_row(out, values);
 	}
+	free(uses);
 	out_table_end(out);
 	line_rest(listing, fx->module_count);
 	out_table_begin(out, &params);
@@ -158,13 +189,14 @@ static void show_fx(struct listing *listing, const struct fsdp_fx_order *fx)
 	out_table_end(out);
 	line_rest(listing, fx->param_count);
 	if (fx->never_visited_count == 0)
-		return;
+		return true;
 	out_line_begin(out, "never used");
 	for (size_t i = 0; i < head_of_list(listing, fx->never_visited_count); i++) {
 		out_line_text(out, "%s", i != 0 ? ", " : "");
 		out_line_name(out, text_of_span(fx->never_visited[i]));
 	}
 	out_line_end(out);
+	return true;
 }
 
 /* ---- fx: the flat parameters of a plan ---- */
@@ -295,7 +327,7 @@ static const struct column HANDLE_TABLE[] = {
 	{ "fetches next" },
 };
 
-static void show_handle_rows(struct listing *listing, const struct fsdp_exec_order *order)
+static bool show_handle_rows(struct listing *listing, const struct fsdp_exec_order *order)
 {
 	const struct fsdp_order_snapshot *first = &order->snapshots[0];
 	const struct fsdp_prefetch *forward = NULL;
@@ -306,24 +338,33 @@ static void show_handle_rows(struct listing *listing, const struct fsdp_exec_ord
 		.text_only = true,
 		.indent = 2 };
 
-	for (size_t i = 0; i < first->prefetch_count && forward == NULL; i++)
-		if (!first->prefetches[i].backward && first->prefetches[i].limit == 1)
-			forward = &first->prefetches[i];
+	int64_t *pre = calloc(order->handle_count + 1, 2 * sizeof *pre);
+	int64_t *post = pre != NULL ? pre + order->handle_count : NULL;
+
+	if (pre == NULL)
+		return false;
+	fsdp_order_places(order, first, pre, post);
+	for (size_t i = 0; i < order->prefetch_count && forward == NULL; i++)
+		if (!order->prefetches[i].backward && order->prefetches[i].limit == 1)
+			forward = &order->prefetches[i];
 	out_table_begin(out, &table);
 	for (size_t i = 0; i < head_of_list(listing, first->pre_count); i++) {
 		const struct fsdp_handle *handle = order_handle(order, first->pre[i]);
-		int64_t target =
-			forward != NULL ? forward->targets[first->pre[i]] : FSDP_ABSENT;
+		int64_t target = forward != NULL ? fsdp_order_target(first, forward,
+							   pre[first->pre[i]])
+						 : FSDP_ABSENT;
 		const struct fsdp_handle *next = order_handle(order, target);
-		int64_t post = first->post_index[first->pre[i]];
+		int64_t place = post[first->pre[i]];
 		const struct value values[] = { value_count(i),
 			value_name(name_of(handle)),
-			post == FSDP_ABSENT ? value_absent() : value_integer(post),
+			place == FSDP_ABSENT ? value_absent() : value_integer(place),
 			value_name(next != NULL ? name_of(next) : (struct text){ 0 }) };
 		out_row(out, values);
 	}
 	out_table_end(out);
 	line_rest(listing, first->pre_count);
+	free(pre);
+	return true;
 }
 
 /* One iteration of a lane: from IDLE to IDLE. Returns behind it. What ends a backward is
@@ -428,7 +469,7 @@ static size_t count_iterations(const struct fsdp_exec_order *order)
 	return used || last == 0 ? last + 1 : last;
 }
 
-static void show_handles(struct listing *listing, const struct fsdp_recording *one)
+static bool show_handles(struct listing *listing, const struct fsdp_recording *one)
 {
 	const struct fsdp_exec_order *order = one->order;
 	struct out *out = listing->run->out;
@@ -437,11 +478,13 @@ static void show_handles(struct listing *listing, const struct fsdp_recording *o
 	out_line(out, NULL, "rank %" PRId64 ": %zu unit%s, %zu iteration%s", one->rank,
 		order->handle_count, order->handle_count == 1 ? "" : "s", iterations,
 		iterations == 1 ? "" : "s");
-	show_handle_rows(listing, order);
+	if (!show_handle_rows(listing, order))
+		return false;
 	for (size_t i = 0;
 		order->lanes != NULL && i < head_of_list(listing, order->handle_count);
 		i++)
 		line_lane(listing, order, i);
+	return true;
 }
 
 /* ---- where ranks part ---- */
@@ -536,11 +579,11 @@ static bool show_text(struct listing *listing)
 	for (size_t i = 0; i < listing->count; i++) {
 		const struct fsdp_recording *one = fsdp_recording(listing->recordings, i);
 		if (one->fx != NULL)
-			show_fx(listing, one->fx);
+			good = good && show_fx(listing, one->fx);
 		if (one->fx != NULL && listing->checkpoint != NULL)
 			good = good && show_flats(listing, one->fx);
 		if (one->order != NULL)
-			show_handles(listing, one);
+			good = good && show_handles(listing, one);
 	}
 	show_first_diff(listing);
 	return good;

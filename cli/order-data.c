@@ -103,28 +103,42 @@ static bool put_fx(struct out *out, const struct fsdp_fx_order *fx)
 	return true;
 }
 
-static void put_snapshot(struct out *out, const struct fsdp_exec_order *order,
-	const struct fsdp_order_snapshot *snapshot)
+/* What is fetched with each unit. */
+static void put_prefetch(struct out *out, const struct fsdp_order_snapshot *snapshot,
+	const struct fsdp_prefetch *prefetch, const int64_t *places, size_t count)
 {
+	char key[48];
+
+	snprintf(key, sizeof key, "%s_limit_%" PRId64,
+		prefetch->backward ? "backward" : "forward", prefetch->limit);
+	out_array_begin(out, key);
+	for (size_t i = 0; i < count; i++)
+		out_field(out, NULL,
+			value_known(fsdp_order_target(snapshot, prefetch, places[i])));
+	out_array_end(out);
+}
+
+/* `places` has room for two a handle. */
+static void put_snapshot(struct out *out, const struct fsdp_exec_order *order,
+	const struct fsdp_order_snapshot *snapshot, int64_t *places)
+{
+	int64_t *pre = places, *post = places + order->handle_count;
+
+	fsdp_order_places(order, snapshot, pre, post);
 	out_object_begin(out, NULL);
 	out_field(out, "iter", value_count(snapshot->iter));
 	out_field(out, "at_line", value_count(snapshot->at_line));
 	put_numbers(out, "handles_pre_forward_order", snapshot->pre, snapshot->pre_count);
 	put_numbers(
 		out, "handles_post_forward_order", snapshot->post, snapshot->post_count);
-	put_numbers(
-		out, "pre_forward_order_index", snapshot->pre_index, order->handle_count);
-	put_numbers(out, "post_forward_index", snapshot->post_index, order->handle_count);
+	put_numbers(out, "pre_forward_order_index", pre, order->handle_count);
+	put_numbers(out, "post_forward_index", post, order->handle_count);
 	out_field(out, "current_order_index", value_count(snapshot->cursor));
 	out_field(out, "warn_status", value_word(snapshot->status));
 	out_object_begin(out, "prefetch");
-	for (size_t i = 0; i < snapshot->prefetch_count; i++) {
-		const struct fsdp_prefetch *one = &snapshot->prefetches[i];
-		char key[48];
-		snprintf(key, sizeof key, "%s_limit_%" PRId64,
-			one->backward ? "backward" : "forward", one->limit);
-		put_numbers(out, key, one->targets, order->handle_count);
-	}
+	for (size_t i = 0; i < order->prefetch_count; i++)
+		put_prefetch(out, snapshot, &order->prefetches[i],
+			order->prefetches[i].backward ? post : pre, order->handle_count);
 	out_object_end(out);
 	out_object_end(out);
 }
@@ -209,7 +223,21 @@ static void put_state_problems(struct out *out, const struct fsdp_recording *one
 	out_array_end(out);
 }
 
-static void put_order(struct listing *listing, const struct fsdp_recording *one)
+static bool put_snapshots(struct out *out, const struct fsdp_exec_order *order)
+{
+	int64_t *places = calloc(order->handle_count + 1, 2 * sizeof *places);
+
+	if (places == NULL)
+		return false;
+	out_array_begin(out, "snapshots");
+	for (size_t i = 0; i < order->snapshot_count; i++)
+		put_snapshot(out, order, &order->snapshots[i], places);
+	out_array_end(out);
+	free(places);
+	return true;
+}
+
+static bool put_order(struct listing *listing, const struct fsdp_recording *one)
 {
 	const struct fsdp_divergence *divergence =
 		fsdp_recordings_divergence(listing->recordings);
@@ -228,10 +256,8 @@ static void put_order(struct listing *listing, const struct fsdp_recording *one)
 		out_object_end(out);
 	}
 	out_array_end(out);
-	out_array_begin(out, "snapshots");
-	for (size_t i = 0; i < order->snapshot_count; i++)
-		put_snapshot(out, order, &order->snapshots[i]);
-	out_array_end(out);
+	if (!put_snapshots(out, order))
+		return false;
 	out_array_begin(out, "warnings");
 	for (size_t i = 0; i < order->warning_count; i++) {
 		const struct fsdp_order_warning *warning = &order->warnings[i];
@@ -247,9 +273,10 @@ static void put_order(struct listing *listing, const struct fsdp_recording *one)
 	out_field(out, "debug_level", value_span(one->debug_level));
 	out_field(out, "unchecked", value_count(order->unchecked));
 	if (order->lanes == NULL)
-		return;
+		return true;
 	put_lanes(out, order);
 	put_state_problems(out, one);
+	return true;
 }
 
 static bool put_recordings(struct listing *listing)
@@ -265,10 +292,8 @@ static bool put_recordings(struct listing *listing)
 		out_field(out, "kind", value_word(fsdp_recording_kind_name(one->kind)));
 		if (one->order != NULL)
 			out_field(out, "rank", value_integer(one->rank));
-		if (one->fx != NULL)
-			good = good && put_fx(out, one->fx);
-		else
-			put_order(listing, one);
+		good = good &&
+		       (one->fx != NULL ? put_fx(out, one->fx) : put_order(listing, one));
 		out_object_end(out);
 	}
 	out_array_end(out);

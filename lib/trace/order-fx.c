@@ -11,64 +11,146 @@
  * Module 0 is the root. A module's list of uses is overwritten when it is called again,
  * but its place among the modules stays.
  */
-#include <stdlib.h>
-
 #include "base/num.h"
 #include "trace/event.h"
 
+/* Of a parameter in a list of uses, beside its name. */
+enum { SHOWN_LEAST = 16 };
+
+struct use {
+	struct fsdp_usage shown;
+	uint32_t next; /* of the same module; FSDP_NONE: it is the last */
+};
+
 struct module {
+	int64_t id;
 	struct fsdp_span fqn;
 	const struct fsdp_named_param *params;
 	size_t param_count;
-	bool used;              /* it has a list of uses */
-	struct fsdp_vec usages; /* struct fsdp_usage */
+	uint64_t bytes;       /* of the names of its parameters, as often as shown */
+	bool used;            /* it has a list of uses */
+	bool visited;         /* all of its parameters are */
+	uint32_t first, last; /* of its uses */
+	size_t use_count;
+};
+
+struct param {
+	struct fsdp_span name; /* as declared last; data NULL: never */
+	bool seen;
+};
+
+struct declared {
+	struct fsdp_span name;
+	uint32_t number;
 };
 
 struct fx {
 	struct fsdp_reading *reading;
 	struct fsdp_fx_order *order;
-	struct fsdp_vec modules;   /* struct module, by id */
-	struct fsdp_vec params;    /* struct fsdp_named_param, as declared */
-	struct fsdp_names fqns;    /* of parameters */
-	struct fsdp_vec param_ids; /* int64_t, by the id of the name less one */
-	struct fsdp_vec called, keys, stack, visited; /* int64_t */
-	struct fsdp_vec seen; /* unsigned char, by id of a parameter */
-	int64_t current;
+	/* The bytes of an id as a name: ids are whatever the file says, so they are
+	 * hashed and index nothing. What counts here is a number, from 0 in order of
+	 * first sight. */
+	struct fsdp_names module_ids, param_ids;
+	struct fsdp_vec modules;  /* struct module, by number */
+	struct fsdp_vec params;   /* struct param, by number */
+	struct fsdp_vec declared; /* struct declared */
+	struct fsdp_names fqns;   /* of parameters */
+	struct fsdp_vec named;    /* int64_t, ids by the id of the name less one */
+	struct fsdp_vec uses;     /* struct use, of all modules */
+	struct fsdp_vec called, keys, stack; /* uint32_t, numbers of modules */
+	struct fsdp_vec visited;             /* int64_t, ids of parameters */
+	struct fsdp_vec found;               /* struct fsdp_named_param, of one event */
+	uint32_t current;
+	uint64_t shown; /* bytes of names */
 };
-
-enum { IDS = 16 << 20 }; /* modules or parameters are numbered from 0 */
 
 static bool out_of_memory(struct fx *fx)
 {
 	return fsdp_trace_memory(fx->reading);
 }
 
-static bool push(struct fx *fx, struct fsdp_vec *vec, int64_t value)
+static bool push(struct fx *fx, struct fsdp_vec *vec, uint32_t value)
 {
-	int64_t *item = fsdp_vec_push(vec);
+	uint32_t *item = fsdp_vec_push(vec);
 	if (item == NULL)
 		return out_of_memory(fx);
 	*item = value;
 	return true;
 }
 
-/* The module of that number, made if it is not there. NULL: no such number, or no
- * memory. */
-static struct module *module_at(struct fx *fx, int64_t id)
+static uint32_t number_at(const struct fsdp_vec *vec, size_t index)
 {
-	if (id < 0 || id >= IDS)
-		return NULL;
-	while (fx->modules.count <= (size_t)id) {
-		struct module *fresh = fsdp_vec_push(&fx->modules);
-		if (fresh == NULL) {
-			out_of_memory(fx);
-			return NULL;
-		}
-		*fresh = (struct module){ 0 };
-		fsdp_vec_init(
-			&fresh->usages, &fx->reading->arena, sizeof(struct fsdp_usage));
+	return *(const uint32_t *)fsdp_vec_at(vec, index);
+}
+
+/* A name that is recorded once is shown wherever it is used. */
+static bool show(struct fx *fx, uint64_t bytes)
+{
+	uint64_t most = fsdp_limit(fx->reading->limits, FSDP_LIMIT_ORDER_BYTES);
+	if (!fsdp_add(fx->shown, bytes, &fx->shown) || fx->shown > most)
+		return fsdp_fail_limit(&fx->reading->error, FSDP_LIMIT_ORDER_BYTES, most);
+	return true;
+}
+
+/* ---- numbers ---- */
+
+/* FSDP_NONE: out of memory. */
+static uint32_t number_of(struct fsdp_names *ids, int64_t id)
+{
+	uint32_t name = fsdp_names_child(ids, 0, fsdp_span(&id, sizeof id));
+	return name == FSDP_NONE ? name : name - 1;
+}
+
+/* The module of that id, made if it is not there. FSDP_NONE: it has no such id, or an
+ * error says why. */
+static uint32_t number_of_module(struct fx *fx, int64_t id)
+{
+	if (id < 0)
+		return FSDP_NONE;
+	uint32_t number = number_of(&fx->module_ids, id);
+	if (number < fx->modules.count)
+		return number;
+	struct module *fresh = number != FSDP_NONE ? fsdp_vec_push(&fx->modules) : NULL;
+	if (fresh == NULL) {
+		out_of_memory(fx);
+		return FSDP_NONE;
 	}
-	return fsdp_vec_at(&fx->modules, (size_t)id);
+	*fresh = (struct module){ .id = id, .first = FSDP_NONE, .last = FSDP_NONE };
+	return number;
+}
+
+static struct module *module_at(const struct fx *fx, uint32_t number)
+{
+	return fsdp_vec_at(&fx->modules, number);
+}
+
+/* The module that a member of the record names, or FSDP_NONE. */
+static uint32_t module_of(
+	struct fx *fx, const struct fsdp_record *record, const char *member)
+{
+	int64_t id;
+	return fsdp_record_integer(record, member, &id) ? number_of_module(fx, id)
+							: FSDP_NONE;
+}
+
+/* The same for a parameter; its id is not negative. */
+static uint32_t number_of_param(struct fx *fx, int64_t id)
+{
+	uint32_t number = number_of(&fx->param_ids, id);
+	if (number < fx->params.count)
+		return number;
+	struct param *fresh = number != FSDP_NONE ? fsdp_vec_push(&fx->params) : NULL;
+	if (fresh == NULL) {
+		out_of_memory(fx);
+		return FSDP_NONE;
+	}
+	*fresh = (struct param){ 0 };
+	return number;
+}
+
+static struct param *param_at(const struct fx *fx, uint32_t number)
+{
+	return fsdp_vec_at(&fx->params, number);
 }
 
 static bool skip(struct fx *fx)
@@ -84,16 +166,20 @@ static bool add_param(struct fx *fx, const struct fsdp_record *record)
 	struct fsdp_named_param param;
 	if (!fsdp_record_integer(record, "id", &param.param) ||
 		!fsdp_record_text(fx->reading, record, "fqn", &param.name) ||
-		param.name.data == NULL || param.param < 0 || param.param >= IDS)
+		param.name.data == NULL || param.param < 0)
 		return skip(fx);
 	uint32_t id = fsdp_names_child(&fx->fqns, 0, param.name);
-	struct fsdp_named_param *kept = fsdp_vec_push(&fx->params);
-	if (id == FSDP_NONE || kept == NULL)
+	uint32_t number = number_of_param(fx, param.param);
+	if (id == FSDP_NONE || number == FSDP_NONE)
 		return out_of_memory(fx);
-	*kept = param;
-	if (id > fx->param_ids.count)
-		return push(fx, &fx->param_ids, param.param);
-	*(int64_t *)fsdp_vec_at(&fx->param_ids, id - 1) = param.param;
+	struct declared *declared = fsdp_vec_push(&fx->declared);
+	int64_t *named = id > fx->named.count ? fsdp_vec_push(&fx->named)
+					      : fsdp_vec_at(&fx->named, id - 1);
+	if (declared == NULL || named == NULL)
+		return out_of_memory(fx);
+	*declared = (struct declared){ param.name, number };
+	*named = param.param;
+	param_at(fx, number)->name = param.name;
 	return true;
 }
 
@@ -113,93 +199,111 @@ static bool read_pair(struct fx *fx, const struct fsdp_json_token *pair,
 	       fsdp_decimal_integer(number.span, &ret_param->param);
 }
 
-static bool add_module(struct fx *fx, const struct fsdp_record *record)
+/* The pairs of an array, in fx->found. *ret_good false: something in there is none. */
+static bool read_pairs(struct fx *fx, const struct fsdp_json_token *array, bool *ret_good)
 {
-	int64_t id;
 	struct fsdp_items elements;
 	struct fsdp_json_token pair;
-	struct fsdp_vec params;
-	struct module *module =
-		fsdp_record_integer(record, "id", &id) ? module_at(fx, id) : NULL;
-	if (module == NULL)
-		return skip(fx);
-	fsdp_vec_init(&params, &fx->reading->arena, sizeof(struct fsdp_named_param));
-	fsdp_items_begin(
-		&elements, fsdp_record_get(record, "params"), fx->reading->limits);
-	while (fsdp_items_next(&elements, &pair)) {
+	fsdp_vec_truncate(&fx->found, 0);
+	fsdp_items_begin(&elements, array, fx->reading->limits);
+	*ret_good = true;
+	while (*ret_good && fsdp_items_next(&elements, &pair)) {
 		struct fsdp_named_param param, *kept;
-		if (!read_pair(fx, &pair, &param))
-			return skip(fx);
-		kept = fsdp_vec_push(&params);
-		if (kept == NULL)
+		*ret_good = read_pair(fx, &pair, &param);
+		kept = *ret_good ? fsdp_vec_push(&fx->found) : NULL;
+		if (*ret_good && kept == NULL)
 			return out_of_memory(fx);
-		*kept = param;
+		if (kept != NULL)
+			*kept = param;
 	}
-	module->params = fsdp_trace_flat(fx->reading, &params);
-	module->param_count = params.count;
+	return fx->reading->error == NULL;
+}
+
+static bool add_module(struct fx *fx, const struct fsdp_record *record)
+{
+	bool good;
+	uint32_t number = module_of(fx, record, "id");
+	if (number == FSDP_NONE)
+		return skip(fx);
+	if (!read_pairs(fx, fsdp_record_get(record, "params"), &good))
+		return false;
+	if (!good)
+		return skip(fx);
+	struct module *module = module_at(fx, number);
+	module->params = fsdp_trace_flat(fx->reading, &fx->found);
+	module->param_count = fx->found.count;
+	module->visited = false;
+	module->bytes = 0;
+	for (size_t i = 0; module->params != NULL && i < module->param_count; i++)
+		module->bytes += module->params[i].name.size + SHOWN_LEAST;
 	return module->params != NULL &&
 	       fsdp_record_text(fx->reading, record, "fqn", &module->fqn);
 }
 
 /* ---- what is used ---- */
 
-static bool use(struct fx *fx, int64_t module, const struct fsdp_named_param *params,
-	size_t count)
+static bool use(
+	struct fx *fx, uint32_t of, const struct fsdp_named_param *params, size_t count)
 {
 	struct module *current = module_at(fx, fx->current);
-	if (current == NULL)
+	uint32_t place = (uint32_t)fx->uses.count;
+	struct use *use = place != FSDP_NONE ? fsdp_vec_push(&fx->uses) : NULL;
+	if (use == NULL)
 		return out_of_memory(fx);
-	struct fsdp_usage *usage = fsdp_vec_push(&current->usages);
-	if (usage == NULL)
-		return out_of_memory(fx);
-	*usage = (struct fsdp_usage){ module, params, count };
+	*use = (struct use){ { module_at(fx, of)->id, params, count }, FSDP_NONE };
+	if (current->use_count++ == 0)
+		current->first = place;
+	else
+		((struct use *)fsdp_vec_at(&fx->uses, current->last))->next = place;
+	current->last = place;
 	return true;
 }
 
 static bool visit(struct fx *fx, const struct fsdp_named_param *params, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
-		int64_t id = params[i].param;
-		if (id < 0 || id >= IDS)
+		if (params[i].param < 0)
 			continue;
-		while (fx->seen.count <= (size_t)id) {
-			unsigned char *fresh = fsdp_vec_push(&fx->seen);
-			if (fresh == NULL)
-				return out_of_memory(fx);
-			*fresh = 0;
-		}
-		unsigned char *seen = fsdp_vec_at(&fx->seen, (size_t)id);
-		if (*seen == 0 && !push(fx, &fx->visited, id))
+		uint32_t number = number_of_param(fx, params[i].param);
+		if (number == FSDP_NONE)
 			return false;
-		*seen = 1;
+		struct param *param = param_at(fx, number);
+		int64_t *place = param->seen ? NULL : fsdp_vec_push(&fx->visited);
+		if (!param->seen && place == NULL)
+			return out_of_memory(fx);
+		if (place != NULL)
+			*place = params[i].param;
+		param->seen = true;
 	}
 	return true;
 }
 
-static bool open_list(struct fx *fx, int64_t id, struct module *module)
+static bool open_list(struct fx *fx, uint32_t number)
 {
-	fsdp_vec_truncate(&module->usages, 0);
+	struct module *module = module_at(fx, number);
+	module->use_count = 0;
 	if (module->used)
 		return true;
 	module->used = true;
-	return push(fx, &fx->keys, id);
+	return push(fx, &fx->keys, number);
 }
 
 static bool call_module(struct fx *fx, const struct fsdp_record *record)
 {
-	int64_t id;
-	struct module *module =
-		fsdp_record_integer(record, "module", &id) ? module_at(fx, id) : NULL;
-	if (module == NULL)
+	uint32_t number = module_of(fx, record, "module");
+	if (number == FSDP_NONE)
 		return skip(fx);
-	if (!push(fx, &fx->called, id))
+	const struct module *module = module_at(fx, number);
+	if (!push(fx, &fx->called, number))
 		return false;
-	if (module->param_count != 0 && !use(fx, id, module->params, module->param_count))
+	if (module->param_count != 0 &&
+		(!show(fx, module->bytes) ||
+			!use(fx, number, module->params, module->param_count)))
 		return false;
 	if (!push(fx, &fx->stack, fx->current))
 		return false;
-	fx->current = id;
-	return open_list(fx, id, module);
+	fx->current = number;
+	return open_list(fx, number);
 }
 
 static void end_module(struct fx *fx)
@@ -207,16 +311,16 @@ static void end_module(struct fx *fx)
 	size_t count = fx->stack.count;
 	if (count == 0)
 		return;
-	fx->current = *(int64_t *)fsdp_vec_at(&fx->stack, count - 1);
+	fx->current = number_at(&fx->stack, count - 1);
 	fsdp_vec_truncate(&fx->stack, count - 1);
 }
 
-/* The parameters among the targets of the arguments. */
-static bool targets(
-	struct fx *fx, const struct fsdp_record *record, struct fsdp_vec *params)
+/* The parameters among the targets of the arguments, in fx->found. */
+static bool targets(struct fx *fx, const struct fsdp_record *record)
 {
 	struct fsdp_items elements;
 	struct fsdp_json_token element;
+	fsdp_vec_truncate(&fx->found, 0);
 	fsdp_items_begin(&elements, fsdp_record_get(record, "args"), fx->reading->limits);
 	while (fsdp_items_next(&elements, &element)) {
 		struct fsdp_record argument;
@@ -231,41 +335,47 @@ static bool targets(
 		uint32_t id = fsdp_names_find_child(&fx->fqns, 0, target);
 		if (id == FSDP_NONE)
 			continue;
-		struct fsdp_named_param *param = fsdp_vec_push(params);
+		struct fsdp_named_param *param = fsdp_vec_push(&fx->found);
 		if (param == NULL)
 			return out_of_memory(fx);
 		param->name = target;
-		param->param = *(int64_t *)fsdp_vec_at(&fx->param_ids, id - 1);
+		param->param = *(int64_t *)fsdp_vec_at(&fx->named, id - 1);
 	}
 	return true;
 }
 
+static bool use_module(struct fx *fx)
+{
+	struct module *module = module_at(fx, fx->current);
+	if (module->param_count == 0)
+		return true;
+	if (!show(fx, module->bytes) ||
+		!use(fx, fx->current, module->params, module->param_count))
+		return false;
+	if (!module->visited && !visit(fx, module->params, module->param_count))
+		return false;
+	module->visited = true;
+	return true;
+}
+
+static bool use_targets(struct fx *fx, const struct fsdp_record *record)
+{
+	if (!targets(fx, record))
+		return false;
+	size_t count = fx->found.count;
+	const struct fsdp_named_param *params = fsdp_trace_flat(fx->reading, &fx->found);
+	return params != NULL && (count == 0 || (use(fx, fx->current, params, count) &&
+							visit(fx, params, count)));
+}
+
 static bool create_proxy(struct fx *fx, const struct fsdp_record *record)
 {
-	const struct fsdp_named_param *params;
-	size_t count;
-	if (fsdp_record_is(record, "kind", "call_module")) {
-		struct module *module = module_at(fx, fx->current);
-		if (module == NULL)
-			return false;
-		params = module->params;
-		count = module->param_count;
-	} else if (fsdp_record_is(record, "kind", "call_function") ||
-		   fsdp_record_is(record, "kind", "call_method")) {
-		struct fsdp_vec found;
-		fsdp_vec_init(
-			&found, &fx->reading->arena, sizeof(struct fsdp_named_param));
-		if (!targets(fx, record, &found))
-			return false;
-		params = fsdp_trace_flat(fx->reading, &found);
-		count = found.count;
-		if (params == NULL)
-			return false;
-	} else {
-		return true;
-	}
-	return count == 0 ||
-	       (use(fx, fx->current, params, count) && visit(fx, params, count));
+	if (fsdp_record_is(record, "kind", "call_module"))
+		return use_module(fx);
+	if (fsdp_record_is(record, "kind", "call_function") ||
+		fsdp_record_is(record, "kind", "call_method"))
+		return use_targets(fx, record);
+	return true;
 }
 
 static bool take_event(struct fx *fx, const struct fsdp_record *record, bool *stop)
@@ -304,22 +414,51 @@ static struct fsdp_span *new_spans(struct fx *fx, size_t count)
 	return spans;
 }
 
+static int64_t *new_ids(struct fx *fx, size_t count)
+{
+	int64_t *ids = fsdp_arena_take(
+		&fx->reading->arena, count * sizeof *ids, _Alignof(int64_t));
+	if (ids == NULL)
+		out_of_memory(fx);
+	return ids;
+}
+
 static bool name_modules(struct fx *fx)
 {
 	struct fsdp_fx_order *order = fx->order;
-	struct fsdp_span *names = new_spans(fx, fx->called.count);
-	order->modules = fsdp_trace_flat(fx->reading, &fx->called);
+	size_t count = fx->called.count;
+	struct fsdp_span *names = new_spans(fx, count);
+	int64_t *ids = new_ids(fx, count);
+	order->modules = ids;
 	order->module_names = names;
-	order->module_count = fx->called.count;
-	if (names == NULL || order->modules == NULL)
+	order->module_count = count;
+	if (names == NULL || ids == NULL)
 		return false;
-	for (size_t i = 0; i < order->module_count; i++) {
-		const struct module *module = module_at(fx, order->modules[i]);
-		names[i] = order->modules[i] == 0 ? FSDP_SPAN("(root)") : module->fqn;
+	for (size_t i = 0; i < count; i++) {
+		const struct module *module = module_at(fx, number_at(&fx->called, i));
+		ids[i] = module->id;
+		names[i] = module->id == 0 ? FSDP_SPAN("(root)") : module->fqn;
 		if (names[i].data == NULL)
 			names[i] = FSDP_SPAN("");
+		if (!show(fx, names[i].size))
+			return false;
 	}
 	return true;
+}
+
+static const struct fsdp_usage *uses_of(struct fx *fx, const struct module *module)
+{
+	struct fsdp_usage *usages = fsdp_arena_take(&fx->reading->arena,
+		module->use_count * sizeof *usages, _Alignof(struct fsdp_usage));
+	if (usages == NULL)
+		out_of_memory(fx);
+	uint32_t at = module->first;
+	for (size_t i = 0; usages != NULL && i < module->use_count; i++) {
+		const struct use *use = fsdp_vec_at(&fx->uses, at);
+		usages[i] = use->shown;
+		at = use->next;
+	}
+	return usages;
 }
 
 static bool take_usages(struct fx *fx)
@@ -329,11 +468,9 @@ static bool take_usages(struct fx *fx)
 	if (usages == NULL)
 		return out_of_memory(fx);
 	for (size_t i = 0; i < fx->keys.count; i++) {
-		int64_t id = *(int64_t *)fsdp_vec_at(&fx->keys, i);
-		const struct module *module = module_at(fx, id);
-		usages[i] = (struct fsdp_module_usage){ id,
-			fsdp_trace_flat(fx->reading, &module->usages),
-			module->usages.count };
+		const struct module *module = module_at(fx, number_at(&fx->keys, i));
+		usages[i] = (struct fsdp_module_usage){ module->id, uses_of(fx, module),
+			module->use_count };
 		if (usages[i].usages == NULL)
 			return false;
 	}
@@ -342,46 +479,33 @@ static bool take_usages(struct fx *fx)
 	return true;
 }
 
-static bool was_seen(const struct fx *fx, int64_t id)
-{
-	return (size_t)id < fx->seen.count &&
-	       *(unsigned char *)fsdp_vec_at(&fx->seen, (size_t)id) != 0;
-}
-
 /* The last declared name of each. */
 static bool name_params(struct fx *fx)
 {
 	struct fsdp_fx_order *order = fx->order;
-	size_t most = 0;
-	for (size_t i = 0; i < fx->params.count; i++) {
-		const struct fsdp_named_param *param = fsdp_vec_at(&fx->params, i);
-		if ((size_t)param->param >= most)
-			most = (size_t)param->param + 1;
-	}
-	struct fsdp_span *by_id = new_spans(fx, most);
 	struct fsdp_span *names = new_spans(fx, fx->visited.count);
-	struct fsdp_span *never = new_spans(fx, fx->params.count);
+	struct fsdp_span *never = new_spans(fx, fx->declared.count);
 	order->params = fsdp_trace_flat(fx->reading, &fx->visited);
 	order->param_names = names;
 	order->param_count = fx->visited.count;
 	order->never_visited = never;
-	if (by_id == NULL || names == NULL || never == NULL || order->params == NULL)
+	if (names == NULL || never == NULL || order->params == NULL)
 		return false;
-	for (size_t i = 0; i < fx->params.count; i++) {
-		const struct fsdp_named_param *param = fsdp_vec_at(&fx->params, i);
-		by_id[param->param] = param->name;
-		if (!was_seen(fx, param->param))
-			never[order->never_visited_count++] = param->name;
+	for (size_t i = 0; i < fx->declared.count; i++) {
+		const struct declared *one = fsdp_vec_at(&fx->declared, i);
+		if (!param_at(fx, one->number)->seen)
+			never[order->never_visited_count++] = one->name;
 	}
-	for (size_t i = 0; i < order->param_count; i++)
-		names[i] = (size_t)order->params[i] < most ? by_id[order->params[i]]
-							   : (struct fsdp_span){ 0 };
+	for (size_t i = 0; i < order->param_count; i++) {
+		uint32_t number = number_of_param(fx, order->params[i]);
+		names[i] = param_at(fx, number)->name;
+	}
 	return true;
 }
 
 static bool finish(struct fx *fx)
 {
-	fx->order->current = fx->current;
+	fx->order->current = module_at(fx, fx->current)->id;
 	fx->reading->recording.fx = fx->order;
 	return name_modules(fx) && take_usages(fx) && name_params(fx);
 }
@@ -419,20 +543,25 @@ static bool begin(struct fx *fx, const struct fsdp_record *header)
 {
 	struct fsdp_arena *arena = &fx->reading->arena;
 	fsdp_vec_init(&fx->modules, arena, sizeof(struct module));
-	fsdp_vec_init(&fx->params, arena, sizeof(struct fsdp_named_param));
-	fsdp_vec_init(&fx->param_ids, arena, sizeof(int64_t));
-	fsdp_vec_init(&fx->called, arena, sizeof(int64_t));
-	fsdp_vec_init(&fx->keys, arena, sizeof(int64_t));
-	fsdp_vec_init(&fx->stack, arena, sizeof(int64_t));
+	fsdp_vec_init(&fx->params, arena, sizeof(struct param));
+	fsdp_vec_init(&fx->declared, arena, sizeof(struct declared));
+	fsdp_vec_init(&fx->named, arena, sizeof(int64_t));
+	fsdp_vec_init(&fx->uses, arena, sizeof(struct use));
+	fsdp_vec_init(&fx->called, arena, sizeof(uint32_t));
+	fsdp_vec_init(&fx->keys, arena, sizeof(uint32_t));
+	fsdp_vec_init(&fx->stack, arena, sizeof(uint32_t));
 	fsdp_vec_init(&fx->visited, arena, sizeof(int64_t));
-	fsdp_vec_init(&fx->seen, arena, sizeof(unsigned char));
+	fsdp_vec_init(&fx->found, arena, sizeof(struct fsdp_named_param));
 	fx->order =
 		fsdp_arena_take(arena, sizeof *fx->order, _Alignof(struct fsdp_fx_order));
-	struct module *root = module_at(fx, 0);
-	if (fx->order == NULL || root == NULL || !fsdp_names_init(&fx->fqns, arena))
+	if (fx->order == NULL || !fsdp_names_init(&fx->fqns, arena) ||
+		!fsdp_names_init(&fx->module_ids, arena) ||
+		!fsdp_names_init(&fx->param_ids, arena))
 		return out_of_memory(fx);
-	return take_header(fx, header) && push(fx, &fx->called, 0) &&
-	       open_list(fx, 0, root);
+	fx->module_ids.copies = fx->param_ids.copies = arena;
+	uint32_t root = number_of_module(fx, 0);
+	return root != FSDP_NONE && take_header(fx, header) &&
+	       push(fx, &fx->called, root) && open_list(fx, root);
 }
 
 bool fsdp_trace_fx(struct fsdp_reading *reading, struct fsdp_lines *lines,

@@ -15,6 +15,9 @@
 #include "trace/event.h"
 #include "trace/python.h"
 
+/* Of a name in a list, beside its bytes. */
+enum { SHOWN_LEAST = 16 };
+
 enum status { STATUS_NONE, STATUS_WARNING, STATUS_WARNED };
 static const char *const status_names[] = { "NONE", "WARNING", "WARNED" };
 
@@ -38,10 +41,16 @@ const char *fsdp_handle_state_name(unsigned state)
 struct handle {
 	struct fsdp_handle shown;
 	struct fsdp_span names; /* as Python prints a list of them; data NULL: lost */
-	int64_t pre_index, post_index;
-	uint64_t used_in; /* the forward it was used in last */
-	struct fsdp_vec changes;
+	bool ordered;           /* it is in the list of the first iteration */
+	uint64_t used_in;       /* the forward it was used in last */
+	uint64_t bytes;         /* of its names, as shown */
+	uint32_t first, last;   /* of its changes */
 	struct fsdp_state_lane lane;
+};
+
+struct change {
+	struct fsdp_state_change shown;
+	uint32_t next; /* of the same handle; FSDP_NONE: it is the last */
 };
 
 struct handles {
@@ -50,12 +59,16 @@ struct handles {
 	struct fsdp_exec_order *order;
 	struct handle *list;
 	size_t count;
-	struct fsdp_vec pre, post; /* int64_t */
+	struct fsdp_vec pre, post; /* int64_t, of all iterations */
+	size_t post_begin;         /* of this one */
 	struct fsdp_vec snapshots, warnings, problems, forwards;
-	int64_t limits[2]; /* of prefetching: backward, forward */
+	struct fsdp_vec changes; /* struct change, of all handles */
+	struct fsdp_vec texts;   /* struct fsdp_span, of one list */
+	int64_t limits[2];       /* of prefetching: backward, forward */
 	enum status status;
 	uint64_t iter, cursor, line;
 	uint64_t forward, in_iteration;
+	uint64_t uses, cells, shown; /* since the last snapshot; in all; bytes of names */
 	bool checks, has_states;
 };
 
@@ -80,33 +93,6 @@ static bool push(struct handles *handles, struct fsdp_vec *vec, int64_t value)
 
 /* ---- snapshots ---- */
 
-static int64_t target_backward(const struct handles *handles, size_t index, int64_t limit)
-{
-	int64_t place = handles->list[index].post_index;
-	if (place == FSDP_ABSENT || place <= 0)
-		return FSDP_ABSENT;
-	return at(&handles->post, place > limit ? (size_t)(place - limit) : 0);
-}
-
-static int64_t target_forward(const struct handles *handles, size_t index, int64_t limit)
-{
-	int64_t place = handles->list[index].pre_index;
-	int64_t count = (int64_t)handles->pre.count;
-	if (place == FSDP_ABSENT || place + 1 >= count)
-		return FSDP_ABSENT;
-	return at(&handles->pre,
-		limit < count - place ? (size_t)(place + limit) : (size_t)(count - 1));
-}
-
-static int64_t *new_numbers(struct handles *handles, size_t count)
-{
-	int64_t *numbers = fsdp_arena_take(
-		&handles->reading->arena, count * sizeof *numbers, _Alignof(int64_t));
-	if (numbers == NULL)
-		out_of_memory(handles);
-	return numbers;
-}
-
 /* 1 to 3 and the recording's own limit, in order. */
 static size_t limits_of(int64_t own, int64_t limits[4])
 {
@@ -120,54 +106,115 @@ static size_t limits_of(int64_t own, int64_t limits[4])
 	return count;
 }
 
-static bool take_prefetches(struct handles *handles, struct fsdp_order_snapshot *snapshot)
+static bool take_prefetches(struct handles *handles)
 {
 	struct fsdp_prefetch *list = fsdp_arena_take(&handles->reading->arena,
 		8 * sizeof *list, _Alignof(struct fsdp_prefetch));
 	if (list == NULL)
 		return out_of_memory(handles);
-	snapshot->prefetches = list;
 	for (int way = 0; way < 2; way++) {
 		int64_t limits[4];
 		size_t count = limits_of(handles->limits[way], limits);
-		for (size_t i = 0; i < count; i++) {
-			int64_t *targets = new_numbers(handles, handles->count);
-			if (targets == NULL)
-				return false;
-			for (size_t j = 0; j < handles->count; j++)
-				targets[j] =
-					way == 0 ? target_backward(handles, j, limits[i])
-						 : target_forward(handles, j, limits[i]);
-			list[snapshot->prefetch_count++] =
-				(struct fsdp_prefetch){ way == 0, limits[i], targets };
-		}
+		for (size_t i = 0; i < count; i++)
+			list[handles->order->prefetch_count++] =
+				(struct fsdp_prefetch){ way == 0, limits[i] };
 	}
+	handles->order->prefetches = list;
 	return true;
 }
 
+/* A snapshot says something of each unit, however few were used: what it says beyond a
+ * few things for each use costs the file nothing, and has a ceiling. */
+static bool spend_cells(struct handles *handles)
+{
+	enum { CELLS_OF_USE = 4 };
+	uint64_t most = fsdp_limit(handles->reading->limits, FSDP_LIMIT_ORDER_CELLS);
+	uint64_t earned = CELLS_OF_USE * handles->uses;
+	handles->cells += handles->count > earned ? handles->count - earned : 0;
+	handles->uses = 0;
+	return handles->cells <= most ||
+	       fsdp_fail_limit(&handles->reading->error, FSDP_LIMIT_ORDER_CELLS, most);
+}
+
+/* What was called so far lies in lists that only grow: where it ends is enough. */
 static bool take_snapshot(struct handles *handles, uint64_t line)
 {
+	if (!spend_cells(handles))
+		return false;
 	struct fsdp_order_snapshot *snapshot = fsdp_vec_push(&handles->snapshots);
-	int64_t *pre_index = new_numbers(handles, handles->count);
-	int64_t *post_index = new_numbers(handles, handles->count);
-	if (snapshot == NULL || pre_index == NULL || post_index == NULL)
+	if (snapshot == NULL)
 		return out_of_memory(handles);
-	for (size_t i = 0; i < handles->count; i++) {
-		pre_index[i] = handles->list[i].pre_index;
-		post_index[i] = handles->list[i].post_index;
-	}
 	*snapshot = (struct fsdp_order_snapshot){ .iter = handles->iter,
 		.at_line = line,
 		.cursor = handles->cursor,
-		.pre = fsdp_trace_flat(handles->reading, &handles->pre),
-		.post = fsdp_trace_flat(handles->reading, &handles->post),
 		.pre_count = handles->pre.count,
-		.post_count = handles->post.count,
-		.pre_index = pre_index,
-		.post_index = post_index,
+		.post_count = handles->post.count - handles->post_begin,
 		.status = status_names[handles->status] };
-	return snapshot->pre != NULL && snapshot->post != NULL &&
-	       take_prefetches(handles, snapshot);
+	return true;
+}
+
+/* Of both lists each snapshot has a part. */
+static bool settle_snapshots(struct handles *handles)
+{
+	const int64_t *pre = fsdp_trace_flat(handles->reading, &handles->pre);
+	const int64_t *post = fsdp_trace_flat(handles->reading, &handles->post);
+	struct fsdp_order_snapshot *list =
+		fsdp_trace_flat(handles->reading, &handles->snapshots);
+	if (pre == NULL || post == NULL || list == NULL)
+		return false;
+	for (size_t i = 0; i < handles->snapshots.count; i++) {
+		list[i].pre = pre;
+		list[i].post = post;
+		post += list[i].post_count;
+	}
+	handles->order->snapshots = list;
+	handles->order->snapshot_count = handles->snapshots.count;
+	return true;
+}
+
+static void forget(int64_t *places, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		places[i] = FSDP_ABSENT;
+}
+
+void fsdp_order_places(const struct fsdp_exec_order *order,
+	const struct fsdp_order_snapshot *snapshot, int64_t *ret_pre, int64_t *ret_post)
+{
+	forget(ret_pre, order->handle_count);
+	forget(ret_post, order->handle_count);
+	for (size_t i = 0; i < snapshot->pre_count; i++)
+		ret_pre[snapshot->pre[i]] = (int64_t)i;
+	/* The first call counts, but PyTorch takes a place of 0 for none. */
+	for (size_t i = 0; i < snapshot->post_count; i++) {
+		int64_t *place = &ret_post[snapshot->post[i]];
+		if (*place == FSDP_ABSENT || *place == 0)
+			*place = (int64_t)i;
+	}
+}
+
+static int64_t target_backward(
+	const struct fsdp_order_snapshot *snapshot, int64_t place, int64_t limit)
+{
+	if (place == FSDP_ABSENT || place <= 0)
+		return FSDP_ABSENT;
+	return snapshot->post[place > limit ? place - limit : 0];
+}
+
+static int64_t target_forward(
+	const struct fsdp_order_snapshot *snapshot, int64_t place, int64_t limit)
+{
+	int64_t count = (int64_t)snapshot->pre_count;
+	if (place == FSDP_ABSENT || place + 1 >= count)
+		return FSDP_ABSENT;
+	return snapshot->pre[limit < count - place ? place + limit : count - 1];
+}
+
+int64_t fsdp_order_target(const struct fsdp_order_snapshot *snapshot,
+	const struct fsdp_prefetch *prefetch, int64_t place)
+{
+	return (prefetch->backward ? target_backward : target_forward)(
+		snapshot, place, prefetch->limit);
 }
 
 /* ---- the check of PyTorch ---- */
@@ -220,6 +267,7 @@ static bool pre_forward(
 	struct handles *handles, int64_t index, const struct fsdp_record *record)
 {
 	struct handle *handle = &handles->list[index];
+	handles->uses++;
 	const struct fsdp_json_token *training = fsdp_record_get(record, "training");
 	bool trains = training != NULL && training->kind == FSDP_SCAN_TRUE;
 	if (trains) {
@@ -239,17 +287,15 @@ static bool pre_forward(
 	if (handles->checks && trains && handles->iter > 0 &&
 		handles->status != STATUS_WARNED && !check(handles, index))
 		return false;
-	if (handles->iter != 0 || handle->pre_index != FSDP_ABSENT)
+	if (handles->iter != 0 || handle->ordered)
 		return true;
-	handle->pre_index = (int64_t)handles->pre.count;
+	handle->ordered = true;
 	return push(handles, &handles->pre, index);
 }
 
 static bool post_forward(struct handles *handles, int64_t index)
 {
-	struct handle *handle = &handles->list[index];
-	if (handle->post_index == FSDP_ABSENT || handle->post_index == 0)
-		handle->post_index = (int64_t)handles->post.count;
+	handles->uses++;
 	return push(handles, &handles->post, index);
 }
 
@@ -262,9 +308,7 @@ static bool next_iteration(struct handles *handles)
 		handles->order->stopped_early++;
 	handles->iter++;
 	handles->in_iteration = 0;
-	fsdp_vec_truncate(&handles->post, 0);
-	for (size_t i = 0; i < handles->count; i++)
-		handles->list[i].post_index = FSDP_ABSENT;
+	handles->post_begin = handles->post.count;
 	if (!handles->checks)
 		return true;
 	handles->cursor = 0;
@@ -274,6 +318,16 @@ static bool next_iteration(struct handles *handles)
 }
 
 /* ---- training states ---- */
+
+/* A problem is shown with the names of its unit, which are recorded once. */
+static bool show(struct handles *handles, uint64_t bytes)
+{
+	uint64_t most = fsdp_limit(handles->reading->limits, FSDP_LIMIT_ORDER_BYTES);
+	if (!fsdp_add(handles->shown, bytes, &handles->shown) || handles->shown > most)
+		return fsdp_fail_limit(
+			&handles->reading->error, FSDP_LIMIT_ORDER_BYTES, most);
+	return true;
+}
 
 struct refusal {
 	const char *kind, *error, *message;
@@ -340,6 +394,8 @@ static bool add_problem(struct handles *handles, int64_t index, struct refusal r
 	struct fsdp_python text = { .arena = &handles->reading->arena };
 	if (problem == NULL)
 		return out_of_memory(handles);
+	if (!show(handles, handles->list[index].bytes))
+		return false;
 	fsdp_python_put(&text, "%s%s", refusal.message,
 		refusal.state != NULL ? refusal.state : "");
 	if (unknown != NULL)
@@ -358,12 +414,21 @@ static bool change(
 	bool training = to[0] != lane->last_training, other = to[1] != lane->last_handle;
 	if (!training && !other)
 		return true;
-	struct fsdp_state_change *entry = fsdp_vec_push(&handle->changes);
+	uint32_t place = (uint32_t)handles->changes.count;
+	struct change *entry =
+		place != FSDP_NONE ? fsdp_vec_push(&handles->changes) : NULL;
 	if (entry == NULL)
 		return out_of_memory(handles);
+	if (lane->change_count++ == 0)
+		handle->first = place;
+	else
+		((struct change *)fsdp_vec_at(&handles->changes, handle->last))->next =
+			place;
+	handle->last = place;
 	bool prefetch = other && (to[1] == H_FORWARD || to[1] == H_PRE) && to[0] == IDLE;
-	*entry = (struct fsdp_state_change){ handles->line, to[0], to[1], problem,
-		prefetch, handles->iter };
+	*entry = (struct change){ { handles->line, to[0], to[1], problem, prefetch,
+					  handles->iter },
+		FSDP_NONE };
 	lane->training_counts[to[0]] += training;
 	lane->handle_counts[to[1]] += other;
 	lane->prefetches += prefetch;
@@ -433,13 +498,16 @@ static bool take_event(struct handles *handles, const struct fsdp_record *record
 
 /* ---- the header ---- */
 
-/* The texts of an array, in the arena; data NULL of the printed list if it is none. */
+/* The texts of an array, in handles->texts; data NULL of the printed list if it is none.
+ */
 static bool read_texts(struct handles *handles, const struct fsdp_json_token *array,
-	struct fsdp_vec *list, struct fsdp_span *ret_printed)
+	struct fsdp_span *ret_printed)
 {
+	struct fsdp_vec *list = &handles->texts;
 	struct fsdp_items elements;
 	struct fsdp_json_token text;
 	struct fsdp_python printed = { .arena = &handles->reading->arena };
+	fsdp_vec_truncate(list, 0);
 	if (!fsdp_items_begin(&elements, array, handles->reading->limits))
 		return true;
 	fsdp_python_put(&printed, "[");
@@ -464,21 +532,19 @@ static bool read_handle(struct handles *handles, const struct fsdp_json_token *o
 	struct fsdp_reading *reading = handles->reading;
 	struct fsdp_record record = { 0 };
 	struct fsdp_span printed;
-	struct fsdp_vec fqns, names;
-	fsdp_vec_init(&fqns, &reading->arena, sizeof(struct fsdp_span));
-	fsdp_vec_init(&names, &reading->arena, sizeof(struct fsdp_span));
 	if (object->kind != FSDP_SCAN_OBJECT ||
 		!fsdp_record_read(object->span, reading->limits, &record))
 		return true;
 	fsdp_record_integer(&record, "id", &handle->shown.id);
-	if (!read_texts(handles, fsdp_record_get(&record, "fqns"), &fqns, &printed) ||
-		!read_texts(handles, fsdp_record_get(&record, "names"), &names,
-			&handle->names) ||
-		!fsdp_record_text(reading, &record, "module", &handle->shown.module))
+	if (!read_texts(handles, fsdp_record_get(&record, "fqns"), &printed))
 		return false;
-	handle->shown.fqns = fsdp_trace_flat(reading, &fqns);
-	handle->shown.fqn_count = fqns.count;
-	return handle->shown.fqns != NULL;
+	handle->shown.fqns = fsdp_trace_flat(reading, &handles->texts);
+	handle->shown.fqn_count = handles->texts.count;
+	for (size_t i = 0; handle->shown.fqns != NULL && i < handles->texts.count; i++)
+		handle->bytes += handle->shown.fqns[i].size + SHOWN_LEAST;
+	return handle->shown.fqns != NULL &&
+	       read_texts(handles, fsdp_record_get(&record, "names"), &handle->names) &&
+	       fsdp_record_text(reading, &record, "module", &handle->shown.module);
 }
 
 static bool take_header(struct handles *handles, const struct fsdp_record *header)
@@ -499,11 +565,7 @@ static bool take_header(struct handles *handles, const struct fsdp_record *heade
 		struct handle *handle = fsdp_vec_push(&list);
 		if (handle == NULL)
 			return out_of_memory(handles);
-		*handle = (struct handle){ .shown.id = (int64_t)list.count - 1,
-			.pre_index = FSDP_ABSENT,
-			.post_index = FSDP_ABSENT };
-		fsdp_vec_init(&handle->changes, &reading->arena,
-			sizeof(struct fsdp_state_change));
+		*handle = (struct handle){ .shown.id = (int64_t)list.count - 1 };
 		if (!read_handle(handles, &object, handle))
 			return false;
 	}
@@ -513,6 +575,23 @@ static bool take_header(struct handles *handles, const struct fsdp_record *heade
 }
 
 /* ---- the end ---- */
+
+static const struct fsdp_state_change *changes_of(
+	struct handles *handles, const struct handle *handle)
+{
+	size_t count = handle->lane.change_count;
+	struct fsdp_state_change *changes = fsdp_arena_take(&handles->reading->arena,
+		count * sizeof *changes, _Alignof(struct fsdp_state_change));
+	if (changes == NULL)
+		out_of_memory(handles);
+	uint32_t at = handle->first;
+	for (size_t i = 0; changes != NULL && i < count; i++) {
+		const struct change *change = fsdp_vec_at(&handles->changes, at);
+		changes[i] = change->shown;
+		at = change->next;
+	}
+	return changes;
+}
 
 static bool take_handles(struct handles *handles)
 {
@@ -526,9 +605,7 @@ static bool take_handles(struct handles *handles)
 	for (size_t i = 0; i < handles->count; i++) {
 		shown[i] = handles->list[i].shown;
 		lanes[i] = handles->list[i].lane;
-		lanes[i].changes =
-			fsdp_trace_flat(handles->reading, &handles->list[i].changes);
-		lanes[i].change_count = handles->list[i].changes.count;
+		lanes[i].changes = changes_of(handles, &handles->list[i]);
 		if (lanes[i].changes == NULL)
 			return false;
 	}
@@ -542,10 +619,9 @@ static bool take_handles(struct handles *handles)
 static bool finish(struct handles *handles)
 {
 	struct fsdp_exec_order *order = handles->order;
-	if (!take_snapshot(handles, handles->line))
+	if (!take_snapshot(handles, handles->line) || !settle_snapshots(handles) ||
+		!take_prefetches(handles))
 		return false;
-	order->snapshots = fsdp_trace_flat(handles->reading, &handles->snapshots);
-	order->snapshot_count = handles->snapshots.count;
 	order->warnings = fsdp_trace_flat(handles->reading, &handles->warnings);
 	order->warning_count = handles->warnings.count;
 	order->problems = fsdp_trace_flat(handles->reading, &handles->problems);
@@ -553,9 +629,8 @@ static bool finish(struct handles *handles)
 	order->forwards = fsdp_trace_flat(handles->reading, &handles->forwards);
 	order->forward_count = handles->forwards.count;
 	handles->reading->recording.order = order;
-	return order->snapshots != NULL && order->warnings != NULL &&
-	       order->problems != NULL && order->forwards != NULL &&
-	       take_handles(handles);
+	return order->warnings != NULL && order->problems != NULL &&
+	       order->forwards != NULL && take_handles(handles);
 }
 
 bool fsdp_trace_handles(struct fsdp_reading *reading, struct fsdp_lines *lines,
@@ -570,6 +645,8 @@ bool fsdp_trace_handles(struct fsdp_reading *reading, struct fsdp_lines *lines,
 	fsdp_vec_init(&handles.warnings, arena, sizeof(struct fsdp_order_warning));
 	fsdp_vec_init(&handles.problems, arena, sizeof(struct fsdp_state_problem));
 	fsdp_vec_init(&handles.forwards, arena, sizeof(struct fsdp_forward));
+	fsdp_vec_init(&handles.changes, arena, sizeof(struct change));
+	fsdp_vec_init(&handles.texts, arena, sizeof(struct fsdp_span));
 	handles.checks = fsdp_span_is(reading->recording.debug_level, "DETAIL");
 	handles.order = fsdp_arena_take(
 		arena, sizeof *handles.order, _Alignof(struct fsdp_exec_order));

@@ -140,6 +140,184 @@ static void memory_follows_the_bytes(void **state)
 	end(&one);
 }
 
+/* ---- orders of modules ---- */
+
+static void ids_are_no_indexes(void **state)
+{
+	(void)state;
+	static const char big[] = "9223372036854775807";
+	struct made one = begin_native("fx_exec_order", "");
+	put(&one, "{\"ev\":\"param\",\"id\":%s,\"fqn\":\"p\"}\n", big);
+	put(&one,
+		"{\"ev\":\"module\",\"id\":%s,\"fqn\":\"m\",\"params\":[[\"w\",%s]]}\n",
+		big, big);
+	put(&one, "{\"ev\":\"call_module\",\"module\":%s}\n", big);
+	put(&one, "{\"ev\":\"create_proxy\",\"kind\":\"call_module\"}\n");
+	put(&one, "{\"ev\":\"call_module\",\"module\":-1}\n");
+	struct fsdp_recordings *set = read_one(&one, "memory", 4 << 20);
+	assert_non_null(set);
+	const struct fsdp_fx_order *fx = fsdp_recording(set, 0)->fx;
+	assert_int_equal(fx->module_count, 2);
+	assert_int_equal(fx->modules[1], INT64_MAX);
+	assert_memory_equal(fx->module_names[1].data, "m", 2);
+	assert_int_equal(fx->param_count, 1);
+	assert_int_equal(fx->params[0], INT64_MAX);
+	assert_memory_equal(fx->param_names[0].data, "p", 2);
+	assert_int_equal(fx->never_visited_count, 0);
+	assert_int_equal(fx->usage_count, 2);
+	assert_int_equal(fx->usages[1].usage_count, 1);
+	assert_int_equal(fsdp_recording(set, 0)->skipped, 1);
+	fsdp_recordings_free(set);
+	end(&one);
+}
+
+static void lists_of_uses_share_their_memory(void **state)
+{
+	(void)state;
+	struct made one = begin_native("fx_exec_order", "");
+	for (int i = 1; i < 2000; i++)
+		put(&one,
+			"{\"ev\":\"module\",\"id\":%d,\"fqn\":\"m\",\"params\":[[\"w\","
+			"%d]]}\n{\"ev\":\"call_module\",\"module\":%d}\n",
+			i, i, i);
+	fits(&one, "memory", 6 << 20);
+	end(&one);
+}
+
+/* A module of 1000 parameters is used 1000 times. */
+static void names_of_uses_have_a_ceiling(void **state)
+{
+	(void)state;
+	const uint64_t bytes = UINT64_C(1000) * 1000 * (8 + 16);
+	struct made one = begin_native("fx_exec_order", "");
+	put(&one, "{\"ev\":\"module\",\"id\":0,\"params\":[");
+	for (int i = 0; i < 1000; i++)
+		put(&one, "%s[\"name%04d\",%d]", i != 0 ? "," : "", i, i);
+	put(&one, "]}\n");
+	for (int i = 0; i < 1000; i++)
+		put(&one, "{\"ev\":\"create_proxy\",\"kind\":\"call_module\"}\n");
+	reaches(&one, "order-bytes", bytes, "order-bytes");
+	fits(&one, "order-bytes", bytes + sizeof "(root)" - 1);
+	fits(&one, NULL, 0);
+	end(&one);
+}
+
+/* ---- orders of units ---- */
+
+static void units_times_iterations_have_a_ceiling(void **state)
+{
+	(void)state;
+	struct made one = begin_handles(100, "{}");
+	for (int i = 0; i < 99; i++)
+		put(&one, "{\"ev\":\"next_iter\"}\n");
+	fits(&one, "order-cells", 10000);
+	reaches(&one, "order-cells", 9999, "order-cells");
+	end(&one);
+}
+
+/* What is used is of no account: a recording of full iterations has no end. */
+static void full_iterations_are_free(void **state)
+{
+	(void)state;
+	struct made one = begin_handles(4, "{}");
+	for (int i = 0; i < 1000; i++) {
+		for (int unit = 0; unit < 4; unit++)
+			put(&one,
+				"{\"ev\":\"pre_forward\",\"handle\":%d}\n"
+				"{\"ev\":\"post_forward\",\"handle\":%d}\n",
+				unit, unit);
+		put(&one, "{\"ev\":\"next_iter\"}\n");
+	}
+	fits(&one, "order-cells", 4);
+	end(&one);
+}
+
+static void snapshots_share_what_is_the_same(void **state)
+{
+	(void)state;
+	struct made one = begin_handles(500, "{}");
+	for (int i = 0; i < 2000; i++)
+		put(&one,
+			"{\"ev\":\"pre_forward\",\"handle\":%d}\n"
+			"{\"ev\":\"post_forward\",\"handle\":%d}\n"
+			"{\"ev\":\"next_iter\"}\n",
+			i % 500, i % 500);
+	struct fsdp_recordings *set = read_one(&one, "memory", 4 << 20);
+	assert_non_null(set);
+	const struct fsdp_exec_order *order = fsdp_recording(set, 0)->order;
+	int64_t pre[500], post[500];
+	assert_int_equal(order->snapshot_count, 2001);
+	fsdp_order_places(order, &order->snapshots[7], pre, post);
+	assert_int_equal(pre[0], 0);
+	assert_int_equal(pre[7], FSDP_ABSENT);
+	assert_int_equal(post[7], 0);
+	assert_int_equal(post[0], FSDP_ABSENT);
+	fsdp_recordings_free(set);
+	end(&one);
+}
+
+/* PyTorch takes a place of 0 for none, so a second call puts the unit behind. */
+static void places_are_pytorchs(void **state)
+{
+	(void)state;
+	struct made one = begin_handles(3, "{}");
+	for (int unit = 0; unit < 3; unit++)
+		put(&one, "{\"ev\":\"pre_forward\",\"handle\":%d}\n", unit);
+	for (int i = 0; i < 5; i++)
+		put(&one, "{\"ev\":\"post_forward\",\"handle\":%d}\n", i % 3);
+	struct fsdp_recordings *set = read_one(&one, NULL, 0);
+	assert_non_null(set);
+	const struct fsdp_exec_order *order = fsdp_recording(set, 0)->order;
+	const struct fsdp_order_snapshot *only = &order->snapshots[0];
+	int64_t pre[3], post[3];
+	fsdp_order_places(order, only, pre, post);
+	assert_int_equal(post[0], 3);
+	assert_int_equal(post[1], 1);
+	assert_int_equal(order->prefetch_count, 6);
+	for (size_t i = 0; i < order->prefetch_count; i++) {
+		const struct fsdp_prefetch *way = &order->prefetches[i];
+		int64_t near = way->backward ? post[1] : pre[1];
+		assert_int_equal(
+			fsdp_order_target(only, way, near), way->backward ? 0 : 2);
+		assert_int_equal(
+			fsdp_order_target(only, way, FSDP_ABSENT), FSDP_ABSENT);
+	}
+	fsdp_recordings_free(set);
+	end(&one);
+}
+
+static void changes_of_units_share_their_memory(void **state)
+{
+	(void)state;
+	struct made one = begin_handles(1000, "{\"fqns\":[\"a\"],\"names\":[\"b\"]}");
+	for (int i = 0; i < 2000; i++)
+		put(&one,
+			"{\"ev\":\"state\",\"handle\":%d,\"training_state\":\"%s\"}\n",
+			i % 1000, i < 1000 ? "FORWARD_BACKWARD" : "IDLE");
+	struct fsdp_recordings *set = read_one(&one, "memory", 6 << 20);
+	assert_non_null(set);
+	const struct fsdp_exec_order *order = fsdp_recording(set, 0)->order;
+	for (size_t i = 0; i < 1000; i++) {
+		assert_int_equal(order->lanes[i].change_count, 2);
+		assert_int_equal(order->lanes[i].changes[0].line, i + 2);
+		assert_int_equal(order->lanes[i].changes[1].line, i + 1002);
+	}
+	fsdp_recordings_free(set);
+	end(&one);
+}
+
+/* A unit of many names that is refused again and again. */
+static void names_of_problems_have_a_ceiling(void **state)
+{
+	(void)state;
+	struct made one = begin_handles(1, "{\"fqns\":[\"abcd\",\"efgh\"]}");
+	for (int i = 0; i < 10; i++)
+		put(&one, "{\"ev\":\"state\",\"handle\":0,\"handle_state\":\"%d\"}\n", i);
+	fits(&one, "order-bytes", 10 * (8 + 32));
+	reaches(&one, "order-bytes", 10 * (8 + 32) - 1, "order-bytes");
+	end(&one);
+}
+
 /* ---- logs ---- */
 
 static void put_dump(struct made *made, int keys)
@@ -155,6 +333,15 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(recordings_share_one_ceiling),
 		cmocka_unit_test(memory_follows_the_bytes),
+		cmocka_unit_test(ids_are_no_indexes),
+		cmocka_unit_test(lists_of_uses_share_their_memory),
+		cmocka_unit_test(names_of_uses_have_a_ceiling),
+		cmocka_unit_test(units_times_iterations_have_a_ceiling),
+		cmocka_unit_test(full_iterations_are_free),
+		cmocka_unit_test(snapshots_share_what_is_the_same),
+		cmocka_unit_test(places_are_pytorchs),
+		cmocka_unit_test(changes_of_units_share_their_memory),
+		cmocka_unit_test(names_of_problems_have_a_ceiling),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -187,17 +187,14 @@ struct fsdp_handle {
 struct fsdp_prefetch {
 	bool backward;
 	int64_t limit;
-	const int64_t *targets; /* one a handle, FSDP_ABSENT: none */
 };
 
+/** At the end of an iteration; `pre` is shared by all of them. */
 struct fsdp_order_snapshot {
 	uint64_t iter, at_line, cursor;
-	const int64_t *pre, *post;
+	const int64_t *pre, *post; /* handles */
 	size_t pre_count, post_count;
-	const int64_t *pre_index, *post_index; /* one a handle, or FSDP_ABSENT */
 	const char *status;
-	const struct fsdp_prefetch *prefetches;
-	size_t prefetch_count;
 };
 
 struct fsdp_order_warning {
@@ -246,6 +243,8 @@ struct fsdp_exec_order {
 	size_t handle_count;
 	const struct fsdp_order_snapshot *snapshots;
 	size_t snapshot_count;
+	const struct fsdp_prefetch *prefetches; /* of each snapshot */
+	size_t prefetch_count;
 	const struct fsdp_order_warning *warnings;
 	size_t warning_count;
 	const struct fsdp_state_lane *lanes; /* one a handle; NULL: no states */
@@ -256,6 +255,18 @@ struct fsdp_exec_order {
 	uint64_t unchecked;
 	uint64_t reused, stopped_early; /* forwards */
 };
+
+/**
+ * The places of all handles in the two lists of a snapshot, or FSDP_ABSENT; both outputs
+ * have room for handle_count of them. Takes as long as there are handles and uses.
+ */
+FSDP_API void fsdp_order_places(const struct fsdp_exec_order *order,
+	const struct fsdp_order_snapshot *snapshot, int64_t *ret_pre, int64_t *ret_post);
+
+/** The handle fetched with the one at this place of the list that the prefetch goes by
+ * (`post` backward, else `pre`); FSDP_ABSENT: none. */
+FSDP_API int64_t fsdp_order_target(const struct fsdp_order_snapshot *snapshot,
+	const struct fsdp_prefetch *prefetch, int64_t place);
 
 /* ---- a recording ---- */
 
