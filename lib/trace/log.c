@@ -17,6 +17,7 @@ struct log {
 	struct fsdp_reading *reading;
 	struct fsdp_lines lines;
 	struct fsdp_vec dumps, names, durations;
+	struct fsdp_vec results; /* struct fsdp_dump_result, of one line */
 	struct fsdp_names known;
 	bool any;  /* some line is not blank */
 	bool seen; /* some line is a record, good or bad */
@@ -83,14 +84,27 @@ static bool take_escape(struct text *text, unsigned char **out)
 	return true;
 }
 
+/* The quote that ends what begins at text->at, or NULL. */
+static const unsigned char *find_quote(const struct text *text, unsigned char quote)
+{
+	const unsigned char *at = text->at;
+	for (; at < text->end && *at != quote; at++)
+		at += *at == '\\' && at + 1 < text->end;
+	return at < text->end ? at : NULL;
+}
+
 /* 'text' or "text", decoded into the arena. */
 static bool take_string(struct log *log, struct text *text, struct fsdp_span *ret_text)
 {
 	if (text->at == text->end || (*text->at != '\'' && *text->at != '"'))
 		return false;
 	unsigned char quote = *text->at++;
-	unsigned char *begin = fsdp_arena_take(
-		&log->reading->arena, (size_t)(text->end - text->at) + 1, 1);
+	/* What is decoded is never longer; without the quote there is no text. */
+	const unsigned char *end = find_quote(text, quote);
+	if (end == NULL)
+		return false;
+	unsigned char *begin =
+		fsdp_arena_take(&log->reading->arena, (size_t)(end - text->at) + 1, 1);
 	unsigned char *out = begin;
 	if (begin == NULL)
 		return fsdp_trace_memory(log->reading);
@@ -191,7 +205,7 @@ static bool add_times(struct log *log, const struct fsdp_dump *dump)
 			if (name == NULL || fresh == NULL)
 				return fsdp_trace_memory(log->reading);
 			*name = result->type;
-			fsdp_durations_init(fresh, &log->reading->budget);
+			fsdp_durations_init(fresh, log->reading->budget);
 		}
 		if (result->ns != FSDP_ABSENT &&
 			!fsdp_durations_add(
@@ -226,8 +240,8 @@ static bool add_dump(struct log *log, struct fsdp_span line, const unsigned char
 		.emitted = true,
 		.msg = fsdp_arena_copy(
 			&reading->arena, fsdp_span(msg, (size_t)(msg_end - msg))),
-		.results = fsdp_trace_flat(reading, &results),
-		.result_count = results.count,
+		.results = fsdp_trace_flat(reading, &log->results),
+		.result_count = log->results.count,
 		.log_message = fsdp_arena_copy(&reading->arena,
 			fsdp_span(msg, (size_t)(line.data + line.size - msg))) };
 	if (dump->msg.data == NULL || dump->log_message.data == NULL)
@@ -295,6 +309,7 @@ static bool read_log(struct fsdp_reading *reading)
 	fsdp_vec_init(&log.dumps, arena, sizeof(struct fsdp_dump));
 	fsdp_vec_init(&log.names, arena, sizeof(struct fsdp_span));
 	fsdp_vec_init(&log.durations, arena, sizeof(struct fsdp_durations));
+	fsdp_vec_init(&log.results, arena, sizeof(struct fsdp_dump_result));
 	bool good = fsdp_lines_init(&log.lines, reading) &&
 		    (fsdp_names_init(&log.known, arena) || fsdp_trace_memory(reading));
 	while (good && (good = fsdp_lines_next(&log.lines, &line, &reading->error)) &&

@@ -328,6 +328,30 @@ static void put_dump(struct made *made, int keys)
 	put(made, "})\n");
 }
 
+static void dumps_share_their_memory(void **state)
+{
+	(void)state;
+	struct made one = begin();
+	for (int i = 0; i < 1000; i++)
+		put_dump(&one, 3);
+	fits(&one, "memory", 6 << 20);
+	end(&one);
+}
+
+static void a_key_takes_its_own_bytes(void **state)
+{
+	(void)state;
+	struct made one = begin();
+	put_dump(&one, 10000);
+	struct fsdp_recordings *set = read_one(&one, "memory", 8 << 20);
+	assert_non_null(set);
+	assert_int_equal(fsdp_recording(set, 0)->dumps[0].result_count, 10000);
+	assert_memory_equal(
+		fsdp_recording(set, 0)->dumps[0].results[8].type.data, "k'1", 3);
+	fsdp_recordings_free(set);
+	end(&one);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -342,6 +366,8 @@ int main(void)
 		cmocka_unit_test(places_are_pytorchs),
 		cmocka_unit_test(changes_of_units_share_their_memory),
 		cmocka_unit_test(names_of_problems_have_a_ceiling),
+		cmocka_unit_test(dumps_share_their_memory),
+		cmocka_unit_test(a_key_takes_its_own_bytes),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
