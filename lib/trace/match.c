@@ -85,10 +85,15 @@ static void judge(struct matcher *matcher)
 	matcher->by_seq &= matcher->grouped;
 }
 
+/* A base that leads farther than any clock is none: differences of what is returned fit,
+ * and ends do. */
 static int64_t absolute(const struct fsdp_recording *recording, int64_t ts_ns)
 {
+	static const int64_t farthest = INT64_C(1) << 61;
 	int64_t base = recording->base_ns != FSDP_ABSENT ? recording->base_ns : 0, sum;
-	return __builtin_add_overflow(ts_ns, base, &sum) ? ts_ns : sum;
+	bool fits = !__builtin_add_overflow(ts_ns, base, &sum) && sum > -farthest &&
+		    sum < farthest;
+	return fits ? sum : ts_ns;
 }
 
 /* Without Seq the key is the place among those of the group. */

@@ -352,6 +352,30 @@ static void a_key_takes_its_own_bytes(void **state)
 	end(&one);
 }
 
+/* ---- traces ---- */
+
+/* Clocks so far apart that no difference of them fits. */
+static void bases_far_apart_are_no_clocks(void **state)
+{
+	(void)state;
+	static const char event[] =
+		"{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"ncclAllReduce\","
+		"\"ts\":1,\"dur\":1}";
+	struct made one = begin(), two = begin(), *both[] = { &one, &two };
+	char limit[32];
+	put(&one, "{\"baseTimeNanoseconds\":9223372036854770000,\"traceEvents\":[%s]}",
+		event);
+	put(&two, "{\"baseTimeNanoseconds\":-9223372036854770000,\"traceEvents\":[%s]}",
+		event);
+	struct fsdp_recordings *set = read_made(both, 2, NULL, 0, limit);
+	assert_non_null(set);
+	assert_int_equal(fsdp_recordings_matching(set)->match_count, 1);
+	assert_int_equal(fsdp_recordings_matching(set)->matches[0].start_skew_ns, 0);
+	fsdp_recordings_free(set);
+	end(&one);
+	end(&two);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -368,6 +392,7 @@ int main(void)
 		cmocka_unit_test(names_of_problems_have_a_ceiling),
 		cmocka_unit_test(dumps_share_their_memory),
 		cmocka_unit_test(a_key_takes_its_own_bytes),
+		cmocka_unit_test(bases_far_apart_are_no_clocks),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
