@@ -174,6 +174,21 @@ static struct fsdp_span from_root(
 	return fsdp_span(room, below.size + file.size);
 }
 
+const char *fsdp_shown(struct fsdp_span text, char room[FSDP_SHOWN])
+{
+	size_t at = 0;
+	for (size_t i = 0; i < text.size && at < FSDP_SHOWN - 5; i++) {
+		if (text.data[i] != '\0') {
+			room[at++] = (char)text.data[i];
+			continue;
+		}
+		memcpy(room + at, "\\x00", 4);
+		at += 4;
+	}
+	room[at] = '\0';
+	return room;
+}
+
 void fsdp_find(struct fsdp_findings *findings, enum fsdp_rule_index rule,
 	const struct fsdp_place_of *place, const char *format, ...)
 {

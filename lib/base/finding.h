@@ -60,6 +60,13 @@ void fsdp_find(struct fsdp_findings *findings, enum fsdp_rule_index rule,
 	const struct fsdp_place_of *place, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 
+/* Bytes of a text of the input, for a message; more are cut off. */
+enum { FSDP_SHOWN = 260 };
+
+/* That text in a message, into which it goes as a string: a NUL, which would end it, is
+ * spelled \x00. Everything else is escaped where it is shown. Answers `room`. */
+const char *fsdp_shown(struct fsdp_span text, char room[FSDP_SHOWN]);
+
 size_t fsdp_findings_omitted_count(const struct fsdp_findings *findings);
 struct fsdp_omitted fsdp_findings_omitted(
 	const struct fsdp_findings *findings, size_t index);
