@@ -3,6 +3,8 @@
  * Knows how globals are named, applied and given a state, when a fold is asked and what
  * is forgotten then; knows nothing of what any global means.
  */
+#include <stdio.h>
+
 #include "syntax/pickle-machine.h"
 
 static fsdp_ref intern(struct machine *m, struct fsdp_span module, struct fsdp_span name)
@@ -101,6 +103,26 @@ static enum folded ask_fold(struct machine *m, int32_t row_index, fsdp_ref calla
 	return FOLDED;
 }
 
+static __attribute__((noinline)) void tell(
+	struct machine *m, struct fsdp_pickle_deed deed)
+{
+	if (m->options->judge == NULL)
+		return;
+	deed.opcode = *m->at;
+	deed.offset = offset_of(m);
+	m->options->judge(m->options->judge_context, m->pickle, &deed);
+}
+
+static __attribute__((noinline)) void tell_call(struct machine *m, fsdp_ref callable,
+	fsdp_ref arguments, fsdp_ref keywords, bool is_folded)
+{
+	tell(m, (struct fsdp_pickle_deed){ .kind = FSDP_DEED_CALL,
+			.folded = is_folded,
+			.object = callable,
+			.argument = arguments,
+			.keywords = keywords });
+}
+
 /* The callable is applied to arguments; both are in `slot` and above it, and the result
  * takes the place of `slot`. */
 static inline struct slot *apply(struct machine *m, struct slot *slot, fsdp_ref callable,
@@ -115,6 +137,7 @@ static inline struct slot *apply(struct machine *m, struct slot *slot, fsdp_ref 
 			switch (ask_fold(m, global->fold_call, callable, arguments,
 				FSDP_REF_NONE, &ref)) {
 			case FOLDED:
+				tell_call(m, callable, arguments, FSDP_REF_NONE, true);
 				forget(m, slot, ref);
 				return slot + 1;
 			case FOLD_FAILED:
@@ -124,6 +147,7 @@ static inline struct slot *apply(struct machine *m, struct slot *slot, fsdp_ref 
 			}
 		}
 	}
+	tell_call(m, callable, arguments, FSDP_REF_NONE, false);
 	struct cell *cell = new_cell(m);
 	if (unlikely(cell == NULL))
 		return NULL;
@@ -149,6 +173,7 @@ struct slot *fsdp_machine_call_keywords(struct machine *m, struct slot *top)
 		global->applied++;
 		global->shown.uses |= FSDP_USE_BUILT;
 	}
+	tell_call(m, callable, slot[1].ref, slot[2].ref, false);
 	uint32_t index = cell_count(m);
 	struct cell *cell = new_cell(m);
 	if (cell == NULL)
@@ -210,6 +235,18 @@ struct slot *fsdp_machine_inst(
 
 /* ---- states ---- */
 
+const char *fsdp_machine_target(
+	const struct machine *m, fsdp_ref ref, char room[2 * FSDP_SHOWN])
+{
+	const struct fsdp_pickle_global *global = fsdp_pickle_global_of(m->pickle, ref);
+	char module[FSDP_SHOWN], name[FSDP_SHOWN];
+	if (global == NULL)
+		return "something that";
+	snprintf(room, 2 * FSDP_SHOWN, "%s.%s, which", fsdp_shown(global->module, module),
+		fsdp_shown(global->name, name));
+	return room;
+}
+
 /* One more state of a call that has one. */
 static bool add_state(struct machine *m, struct cell *states, const struct slot *state)
 {
@@ -255,14 +292,20 @@ struct slot *fsdp_machine_build(struct machine *m, struct slot *top)
 	struct slot *slot = top - 2;
 	struct cell *cell = ref_is_cell(slot->ref) ? ref_cell(m, slot->ref) : NULL;
 	if (unlikely(cell == NULL || cell->kind != FSDP_PICKLE_CALL)) {
+		char room[2 * FSDP_SHOWN];
 		if (slot->ref != REF_UNKNOWN)
 			FIND(m, PICKLE_STATE, FSDP_ERROR,
-				"a state is given to something that is no fresh object");
+				"a state is given to %s is no fresh object",
+				fsdp_machine_target(m, slot->ref, room));
 		return top - 1;
 	}
 	bool failed = false;
 	if (fold_instance(m, slot, cell, top[-1].ref, &failed))
 		return top - 1;
+	tell(m, (struct fsdp_pickle_deed){ .kind = FSDP_DEED_BUILD,
+			.object = slot->ref,
+			.argument = top[-1].ref,
+			.keywords = FSDP_REF_NONE });
 	struct cell *more = failed ? NULL : fsdp_machine_more_of_call(m, cell);
 	if (more == NULL)
 		return NULL;
@@ -284,15 +327,20 @@ struct slot *fsdp_machine_persistent(struct machine *m, struct slot *top)
 	const struct fsdp_pickle_options *options = m->options;
 	struct fsdp_error *error = NULL;
 	uint32_t number = 0;
-	if (options->fold_persistent != NULL) {
-		if (options->fold_persistent(
-			    options->context, m->pickle, slot->ref, &number, &error) &&
-			number < REF_PAYLOADS) {
-			forget(m, slot, REF(TAG_FOLDED, number));
-			return top;
-		}
-		if (error != NULL)
-			return fail_fold(m, error);
+	bool is_folded = options->fold_persistent != NULL &&
+			 options->fold_persistent(options->context, m->pickle, slot->ref,
+				 &number, &error) &&
+			 number < REF_PAYLOADS;
+	if (!is_folded && error != NULL)
+		return fail_fold(m, error);
+	tell(m, (struct fsdp_pickle_deed){ .kind = FSDP_DEED_PERSISTENT,
+			.folded = is_folded,
+			.object = slot->ref,
+			.argument = FSDP_REF_NONE,
+			.keywords = FSDP_REF_NONE });
+	if (is_folded) {
+		forget(m, slot, REF(TAG_FOLDED, number));
+		return top;
 	}
 	struct cell *cell = new_cell(m);
 	if (cell == NULL)

@@ -347,6 +347,11 @@ static inline bool is_here(const struct machine *m, const unsigned char *argumen
 	return fixed <= left && size <= left - fixed;
 }
 
+/* What something is done to, for a message: the name of a global and ", which", else
+ * "something that". Answers `room`. */
+const char *fsdp_machine_target(
+	const struct machine *m, fsdp_ref ref, char room[2 * FSDP_SHOWN]);
+
 /* ---- numbers and texts (pickle-scalar.c) ---- */
 
 struct slot *fsdp_machine_integer_text(

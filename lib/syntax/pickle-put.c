@@ -166,9 +166,10 @@ static struct slot *put_items(
 	if (how != APPENDING)
 		judge_keys(m, target + 1, top, 1 + pairs);
 	struct cell *cell = ref_is_cell(target->ref) ? ref_cell(m, target->ref) : NULL;
+	char room[2 * FSDP_SHOWN];
 	if (unlikely(cell == NULL || !is_meant(m, cell, how)))
-		FIND(m, PICKLE_TARGET, FSDP_ERROR, "%s on something that is no %s%s",
-			op_name(m),
+		FIND(m, PICKLE_TARGET, FSDP_ERROR, "%s on %s is no %s%s", op_name(m),
+			fsdp_machine_target(m, target->ref, room),
 			how == APPENDING ? "list"
 			: how == ADDING  ? "set"
 					 : "dict",

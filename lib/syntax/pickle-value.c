@@ -451,3 +451,11 @@ const struct fsdp_pickle_global *fsdp_pickle_global(
 		return NULL;
 	return &global_at(pickle, (uint32_t)index)->shown;
 }
+
+struct fsdp_pickle_global *fsdp_pickle_global_of(
+	const struct fsdp_pickle *pickle, fsdp_ref ref)
+{
+	return ref != FSDP_REF_NONE && ref_tag(ref) == TAG_GLOBAL
+		       ? &global_at(pickle, ref_payload(ref))->shown
+		       : NULL;
+}

@@ -69,10 +69,11 @@ struct fsdp_pickle;
 struct fsdp_pickle_global {
 	struct fsdp_span module, name;
 	struct fsdp_span written_module, written_name; /* as the stream has them */
-	uint64_t offset;  /* of the opcode that named it first, within the stream */
-	uint8_t uses;     /* FSDP_USE_…; complete when the reading is */
-	uint8_t via;      /* opcode */
-	int32_t fold_row; /* the first of the fold table for it, or -1 */
+	uint64_t offset;   /* of the opcode that named it first, within the stream */
+	uint8_t uses;      /* FSDP_USE_…; complete when the reading is */
+	uint8_t via;       /* opcode */
+	int32_t fold_row;  /* the first of the fold table for it, or -1 */
+	const void *known; /* the judge's own; NULL at first */
 };
 
 enum {
@@ -107,6 +108,25 @@ struct fsdp_fold {
 	uint32_t what; /* the family's own tag, for rows that share a function */
 };
 
+/*
+ * What the stream has a loader do, when it does it: later changes of a value that was
+ * handed over come too late for what was called with it. The values are of this pickle,
+ * and as long as a fold's.
+ */
+struct fsdp_pickle_deed {
+	enum {
+		FSDP_DEED_CALL,       /* REDUCE, NEWOBJ, NEWOBJ_EX, OBJ, INST */
+		FSDP_DEED_BUILD,      /* of a call, that no fold knew */
+		FSDP_DEED_PERSISTENT, /* PERSID, BINPERSID */
+	} kind;
+	uint8_t opcode;
+	bool folded;       /* a fold knew it: calls and ids only */
+	uint64_t offset;   /* of the opcode, within the stream */
+	fsdp_ref object;   /* what is called; what gets the state; the id */
+	fsdp_ref argument; /* the arguments; the state; FSDP_REF_NONE */
+	fsdp_ref keywords; /* NEWOBJ_EX; FSDP_REF_NONE for all others */
+};
+
 struct fsdp_pickle_options {
 	const struct fsdp_fold *folds;
 	size_t fold_count;
@@ -116,6 +136,12 @@ struct fsdp_pickle_options {
 	bool (*fold_persistent)(void *context, struct fsdp_pickle *pickle, fsdp_ref id,
 		uint32_t *ret_number, struct fsdp_error **ret_error);
 	void *context;
+
+	/* Is told of these deeds, if it is there. What the machine itself finds wrong (a
+	 * state for what is no call, items for what is no container) is not asked. */
+	void (*judge)(void *judge_context, const struct fsdp_pickle *pickle,
+		const struct fsdp_pickle_deed *deed);
+	void *judge_context;
 
 	const struct fsdp_limits *limits;
 	struct fsdp_findings *findings; /* what is odd goes here */
@@ -180,6 +206,10 @@ uint64_t fsdp_pickle_first(const struct fsdp_pickle *pickle, uint8_t opcode);
 size_t fsdp_pickle_global_count(const struct fsdp_pickle *pickle);
 const struct fsdp_pickle_global *fsdp_pickle_global(
 	const struct fsdp_pickle *pickle, size_t index);
+
+/* The global that a GLOBAL is, for the judge, who may set `known`; NULL of all others. */
+struct fsdp_pickle_global *fsdp_pickle_global_of(
+	const struct fsdp_pickle *pickle, fsdp_ref ref);
 
 /* ---- looking at opcodes ---- */
 
