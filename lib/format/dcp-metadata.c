@@ -146,12 +146,20 @@ static uint32_t text_id(struct fsdp_dcp_texts *texts, const struct fsdp_pickle *
 	return id;
 }
 
-/* Of an object that folds. Any number of objects may share one state, so one with many
- * fields is none of theirs. */
-static bool is_state(const struct fsdp_pickle *pickle, fsdp_ref state)
+/* Of an object that folds, with so many fields mostly. Any number of objects may share
+ * one state, so one with many fields is none of theirs; and what is given more is left to
+ * whoever judges that. */
+static bool is_state(const struct fsdp_pickle *pickle, fsdp_ref state, uint64_t fields)
 {
-	return fsdp_pickle_kind(pickle, state) == FSDP_PICKLE_DICT &&
-	       fsdp_pickle_count(pickle, state) <= FIELDS_MAX;
+	struct fsdp_pickle_iterator iterator = { .ref = state };
+	fsdp_ref key, value;
+	uint64_t count = fsdp_pickle_count(pickle, state);
+	if (fsdp_pickle_kind(pickle, state) != FSDP_PICKLE_DICT || count > FIELDS_MAX)
+		return false;
+	while (count > fields && fsdp_pickle_next(pickle, &iterator, &key, &value))
+		if (fsdp_span_begins(fsdp_pickle_text(pickle, key), FSDP_SPAN("__")))
+			return false;
+	return true;
 }
 
 /* ---- folds ---- */
@@ -258,7 +266,7 @@ static bool fold_chunk(void *context, struct fsdp_pickle *pickle,
 	size_t count, size_count;
 	void *record = NULL;
 	(void)row, (void)callable, (void)arguments;
-	if (!is_state(pickle, state) ||
+	if (!is_state(pickle, state, 2) ||
 		!folded(pickle, fsdp_pickle_get(pickle, state, "offsets"), SIZE,
 			&offsets) ||
 		!folded(pickle, fsdp_pickle_get(pickle, state, "sizes"), SIZE, &sizes))
@@ -280,7 +288,7 @@ static bool read_properties(
 	fsdp_ref dtype, grad;
 	bool set;
 	*ret_properties = (struct properties){ 0 };
-	if (is_state(pickle, state)) {
+	if (is_state(pickle, state, 5)) {
 		dtype = fsdp_pickle_get(pickle, state, "dtype");
 		grad = fsdp_pickle_get(pickle, state, "requires_grad");
 	} else {
@@ -363,7 +371,7 @@ static bool fold_tensor_meta(void *context, struct fsdp_pickle *pickle,
 	uint32_t properties;
 	void *record = NULL;
 	(void)row, (void)callable, (void)arguments;
-	if (!is_state(pickle, state) ||
+	if (!is_state(pickle, state, 3) ||
 		!folded(pickle, fsdp_pickle_get(pickle, state, "size"), SIZE,
 			&meta.size) ||
 		!folded(pickle, fsdp_pickle_get(pickle, state, "properties"), PROPERTIES,
@@ -396,7 +404,7 @@ static bool fold_index(void *context, struct fsdp_pickle *pickle,
 	int64_t hint;
 	void *record = NULL;
 	(void)row, (void)callable, (void)arguments;
-	if (!is_state(pickle, state))
+	if (!is_state(pickle, state, 3))
 		return false;
 	fsdp_ref fqn = fsdp_pickle_get(pickle, state, "fqn");
 	fsdp_ref offset = fsdp_pickle_get(pickle, state, "offset");
@@ -434,7 +442,7 @@ static bool fold_info(void *context, struct fsdp_pickle *pickle,
 	int64_t offset = -1, length = -1;
 	void *record = NULL;
 	(void)row, (void)callable, (void)arguments;
-	if (!is_state(pickle, state))
+	if (!is_state(pickle, state, 3))
 		return false;
 	fsdp_ref relative = fsdp_pickle_get(pickle, state, "relative_path");
 	struct fsdp_span path = fsdp_pickle_text(pickle, relative);
@@ -990,7 +998,10 @@ bool fsdp_dcp_read(struct fsdp_dcp *dcp, const struct fsdp_source *source,
 	struct fsdp_span file, struct fsdp_error **ret_error)
 {
 	struct fsdp_torch judge = {
-		.model = dcp->model, .scratch = dcp->scratch, .file = file
+		.model = dcp->model,
+		.scratch = dcp->scratch,
+		.file = file,
+		.profile = FSDP_PROFILE_METADATA,
 	};
 	struct parse parse = { .dcp = dcp, .error = ret_error };
 	fsdp_table_init(&parse.path_of, dcp->scratch);
@@ -1004,6 +1015,7 @@ bool fsdp_dcp_read(struct fsdp_dcp *dcp, const struct fsdp_source *source,
 		.file = file,
 		.texts = dcp->scratch,
 	};
+	fsdp_torch_watch(&judge, &options, source->size, 0);
 	struct fsdp_pickle_parts parts = {
 		.read = read_part, .context = source, .size = source->size
 	};
@@ -1016,7 +1028,7 @@ bool fsdp_dcp_read(struct fsdp_dcp *dcp, const struct fsdp_source *source,
 	bool read = fsdp_pickle_read_parts(
 		&parts, dcp->scratch, &options, &parse.pickle, ret_error);
 	judge.pickle = parse.pickle;
-	fsdp_torch_judge(&judge, FSDP_PROFILE_METADATA, 0);
+	fsdp_torch_judge(&judge);
 	if (!read || !read_top(&parse))
 		return false;
 	dcp->file_number++;

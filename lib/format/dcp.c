@@ -457,9 +457,10 @@ static bool read_object(struct dcp *dcp, const struct fsdp_dcp_info *info,
 			!fsdp_torch_init(&torch, model, scratch, scratch, path,
 				member->name, ret_error))
 			return false;
+		torch.ids = FSDP_IDS_ZIP;
 		bool read =
 			fsdp_torch_read(&torch, stream, info->offset, false, ret_error);
-		fsdp_torch_judge(&torch, FSDP_PROFILE_TENSORS, info->offset);
+		fsdp_torch_judge(&torch);
 		return read && fsdp_torch_tokens(&torch, fsdp_pickle_top(torch.pickle),
 				       value, ret_error);
 	}

@@ -123,7 +123,7 @@ static bool read_one(
 		return false;
 	file->torch.first_extent = (uint32_t)reading->model->extents.count;
 	bool read = fsdp_torch_read(&file->torch, stream, begin, false, ret_error);
-	fsdp_torch_judge(&file->torch, FSDP_PROFILE_TENSORS, begin);
+	fsdp_torch_judge(&file->torch);
 	/* Only the first is what torch.load would give. */
 	return read && (begin != 0 || walk_tensors(file, ret_error));
 }

@@ -6,8 +6,12 @@
  * Origin: torch/_weights_only_unpickler.py (PyTorch 2.13) for what torch itself takes;
  * files of FSDP, DCP, numpy and the older releases for the rest.
  */
+#include <stdio.h>
+
 #include "format/torch-value.h"
 #include "model/dtype.h"
+
+enum { TEXT_BYTES = 4 * FSDP_SHOWN + 32 };
 
 /* Where a name is at home; a profile says which homes count. */
 enum home {
@@ -20,12 +24,6 @@ enum home {
 	SCRIPT = 64, /* TorchScript only: classes that its own code defines */
 };
 
-struct known {
-	const char *module; /* ends in * for all that begin so */
-	const char *names;  /* separated by blanks; "*" for any */
-	unsigned home;
-};
-
 #define STORAGES                                                                      \
 	"DoubleStorage FloatStorage HalfStorage LongStorage IntStorage ShortStorage " \
 	"CharStorage ByteStorage BoolStorage BFloat16Storage ComplexDoubleStorage "   \
@@ -36,135 +34,205 @@ struct known {
 	"ByteTensor BFloat16Tensor"
 #define METADATA_CLASSES                                                            \
 	"Metadata TensorStorageMetadata BytesStorageMetadata ChunkStorageMetadata " \
-	"MetadataIndex TensorProperties StorageMeta _MEM_FORMAT_ENCODING"
+	"MetadataIndex TensorProperties StorageMeta"
 #define PATHS "PosixPath WindowsPath PurePosixPath PureWindowsPath"
 #define PLACEMENTS "Shard Replicate Partial _Partial _StridedShard"
 
-static const struct known table[] = {
-	{ "collections", "OrderedDict Counter", STRICT },
-	{ "collections", "defaultdict", METADATA | PLAIN },
-	{ "torch", "Size Tensor device " STORAGES " " TENSORS " BoolTensor", STRICT },
+/* Columns: calls and states as their writers have them (torch-value.h). Without them a
+ * name stands for itself only: it is not called, and what it makes gets no state. */
+#define NEVER NULL, NULL
+#define ENUM "i|s", NULL, FSDP_KNOWN_ENUM
+#define OBJECT "", "dt"
+
+static const struct fsdp_torch_known table[] = {
+	{ "collections", "OrderedDict", STRICT, "|l|d", "m", FSDP_KNOWN_FACTORY },
+	{ "collections", "Counter", STRICT, "|d", NULL, FSDP_KNOWN_FACTORY },
+	{ "collections", "defaultdict", METADATA | PLAIN, "F|Fd", NULL },
+	{ "torch", "Size", STRICT, "Z", NULL },
+	{ "torch", "Tensor", STRICT, NEVER, FSDP_KNOWN_TENSOR },
+	{ "torch", "device", STRICT, "s|si", NULL },
+	{ "torch", STORAGES, STRICT, NEVER },
+	{ "torch", TENSORS " BoolTensor", STRICT, "", "t", FSDP_KNOWN_TENSOR },
 	{ "torch",
 		"QInt8Storage QInt32Storage QUInt8Storage QUInt4x2Storage "
 		"QUInt2x4Storage "
 		"per_tensor_affine per_tensor_symmetric per_channel_affine "
 		"per_channel_symmetric "
 		"per_channel_affine_float_qparams",
-		STRICT },
+		STRICT, NEVER },
 	{ "torch", "strided sparse_coo sparse_csr sparse_csc sparse_bsr sparse_bsc",
-		METADATA },
-	{ "torch.cuda", STORAGES " " TENSORS " BoolTensor", STRICT },
-	{ "torch.sparse", TENSORS, STRICT },
-	{ "torch.cuda.sparse", TENSORS, STRICT },
-	{ "torch.storage", "UntypedStorage TypedStorage", STRICT },
-	{ "torch.nn.parameter", "Parameter", STRICT },
-	{ "torch.serialization", "_get_layout", STRICT },
-	{ "torch._tensor", "_rebuild_from_type_v2", STRICT },
+		METADATA, NEVER },
+	{ "torch.cuda", STORAGES, STRICT, NEVER },
+	{ "torch.cuda", TENSORS " BoolTensor", STRICT, "", "t", FSDP_KNOWN_TENSOR },
+	{ "torch.sparse", TENSORS, STRICT, "", "t", FSDP_KNOWN_TENSOR },
+	{ "torch.cuda.sparse", TENSORS, STRICT, "", "t", FSDP_KNOWN_TENSOR },
+	{ "torch.storage", "UntypedStorage TypedStorage", STRICT, NEVER },
+	{ "torch.nn.parameter", "Parameter", STRICT, "", "t", FSDP_KNOWN_TENSOR },
+	{ "torch.serialization", "_get_layout", STRICT, "s", NULL },
+	{ "torch._tensor", "_rebuild_from_type_v2", STRICT, "!r2c1s3", NULL },
+	{ "torch._utils", "_rebuild_parameter", STRICT, "!h2", NULL },
+	{ "torch._utils", "_rebuild_parameter_with_state", STRICT, "!h2s3", NULL },
+	{ "torch._utils", "_rebuild_tensor", STRICT, "!", NULL },
+	{ "torch._utils", "_rebuild_tensor_v2 _rebuild_tensor_v3", STRICT, "!h5", NULL },
+	{ "torch._utils", "_rebuild_qtensor", STRICT, "!h6", NULL },
+	{ "torch._utils", "_rebuild_wrapper_subclass", STRICT, "!c0", NULL },
 	{ "torch._utils",
-		"_rebuild_parameter _rebuild_parameter_with_state _rebuild_qtensor "
-		"_rebuild_tensor _rebuild_tensor_v2 _rebuild_tensor_v3 "
-		"_rebuild_sparse_tensor "
-		"_rebuild_meta_tensor_no_storage _rebuild_nested_tensor "
-		"_rebuild_wrapper_subclass _rebuild_device_tensor_from_numpy "
-		"_rebuild_device_tensor_from_cpu_tensor",
-		STRICT },
-	{ "torch._utils", "_rebuild_xla_tensor", SHARDED },
-	{ "_codecs", "encode", STRICT },
-	{ "builtins", "bytearray set complex", STRICT },
-	{ "builtins", "frozenset slice range list dict tuple int float str bool bytes",
-		METADATA | PLAIN },
-	{ "torch.distributed.device_mesh", "DeviceMesh", DTENSOR },
-	{ "torch.distributed._mesh_layout", "_MeshLayout _FlatLayout", DTENSOR },
-	{ "torch.distributed.tensor", "DTensor", DTENSOR },
-	{ "torch.distributed.tensor._dtensor_spec",
-		"DTensorSpec TensorMeta ShardOrderEntry", DTENSOR },
-	{ "torch.distributed.tensor.placement_types", PLACEMENTS, DTENSOR },
-	{ "torch.distributed._tensor.api", "DTensor", SHARDED },
-	{ "torch.distributed._tensor", "DTensor DeviceMesh " PLACEMENTS, SHARDED },
-	{ "torch.distributed._tensor.placement_types",
-		"DTensorSpec TensorMeta " PLACEMENTS, SHARDED },
-	{ "torch.distributed._tensor._dtensor_spec", "DTensorSpec TensorMeta", SHARDED },
-	{ "torch.distributed._tensor.device_mesh", "DeviceMesh", SHARDED },
-	{ "torch.nested._internal.nested_tensor", "NestedTensor _rebuild_njt", STRICT },
-	{ "torch._dynamo.decorators", "_DimRange", STRICT },
+		"_rebuild_sparse_tensor _rebuild_meta_tensor_no_storage "
+		"_rebuild_nested_tensor _rebuild_device_tensor_from_cpu_tensor",
+		STRICT, "!", NULL },
+	{ "torch._utils", "_rebuild_device_tensor_from_numpy", STRICT, "xDxb", NULL },
+	{ "torch._utils", "_rebuild_xla_tensor", SHARDED, "xDxb", NULL },
+	{ "_codecs", "encode", STRICT, "sC", NULL },
+	{ "builtins", "bytearray", STRICT, "|y|sC", NULL },
+	{ "builtins", "set", STRICT, "|l", NULL, FSDP_KNOWN_FACTORY },
+	{ "builtins", "complex", STRICT, "ff", NULL },
+	{ "builtins", "frozenset", METADATA | PLAIN, "|l", NULL },
+	{ "builtins", "list tuple", METADATA | PLAIN, "|l", NULL, FSDP_KNOWN_FACTORY },
+	{ "builtins", "dict", METADATA | PLAIN, "|d|l", NULL, FSDP_KNOWN_FACTORY },
+	{ "builtins", "slice", METADATA | PLAIN, "ppp", NULL },
+	{ "builtins", "range", METADATA | PLAIN, "i|ii|iii", NULL },
+	{ "builtins", "int float str bool", METADATA | PLAIN, "|p", NULL,
+		FSDP_KNOWN_FACTORY },
+	{ "builtins", "bytes", METADATA | PLAIN, "|y|l|sC", NULL },
+	{ "builtins", "getattr", SHARDED | METADATA, NEVER, FSDP_KNOWN_GETATTR },
+	{ "torch.distributed.device_mesh", "DeviceMesh", DTENSOR, OBJECT },
+	{ "torch.distributed._mesh_layout", "_MeshLayout _FlatLayout", DTENSOR, "|xx",
+		"dt" },
+	{ "torch.distributed.tensor", "DTensor", DTENSOR, NEVER, FSDP_KNOWN_TENSOR },
+	{ "torch.distributed.tensor._dtensor_spec", "DTensorSpec", DTENSOR, OBJECT },
+	{ "torch.distributed.tensor._dtensor_spec", "TensorMeta", DTENSOR, "ZZD", NULL },
+	{ "torch.distributed.tensor._dtensor_spec", "ShardOrderEntry", DTENSOR, "iZ",
+		NULL },
+	{ "torch.distributed.tensor.placement_types", PLACEMENTS, DTENSOR, "|p|pp",
+		"dt" },
+	{ "torch.distributed._tensor.api", "DTensor", SHARDED, NEVER, FSDP_KNOWN_TENSOR },
+	{ "torch.distributed._tensor", "DTensor", SHARDED, NEVER, FSDP_KNOWN_TENSOR },
+	{ "torch.distributed._tensor", "DeviceMesh", SHARDED, OBJECT },
+	{ "torch.distributed._tensor", PLACEMENTS, SHARDED, "|p|pp", "dt" },
+	{ "torch.distributed._tensor.placement_types", "DTensorSpec", SHARDED, OBJECT },
+	{ "torch.distributed._tensor.placement_types", "TensorMeta", SHARDED, "ZZD",
+		NULL },
+	{ "torch.distributed._tensor.placement_types", PLACEMENTS, SHARDED, "|p|pp",
+		"dt" },
+	{ "torch.distributed._tensor._dtensor_spec", "DTensorSpec", SHARDED, OBJECT },
+	{ "torch.distributed._tensor._dtensor_spec", "TensorMeta", SHARDED, "ZZD", NULL },
+	{ "torch.distributed._tensor.device_mesh", "DeviceMesh", SHARDED, OBJECT },
+	{ "torch.nested._internal.nested_tensor", "NestedTensor", STRICT, NEVER,
+		FSDP_KNOWN_TENSOR },
+	{ "torch.nested._internal.nested_tensor", "_rebuild_njt", STRICT, "*x", NULL },
+	{ "torch._dynamo.decorators", "_DimRange", STRICT, "ppp", NULL },
+	{ "torch.distributed._shard.sharded_tensor.api", "ShardedTensor", SHARDED, NEVER,
+		FSDP_KNOWN_TENSOR | FSDP_KNOWN_SHARDED },
 	{ "torch.distributed._shard.sharded_tensor.api",
-		"ShardedTensor ShardedTensor.ProcessGroupState", SHARDED },
-	{ "torch.distributed._shard.sharded_tensor.shard", "Shard", SHARDED },
+		"ShardedTensor.ProcessGroupState", SHARDED, OBJECT },
+	{ "torch.distributed._shard.sharded_tensor.shard", "Shard", SHARDED, OBJECT },
 	{ "torch.distributed._shard.sharded_tensor.metadata",
-		"ShardedTensorMetadata TensorProperties MEM_FORMAT_ENCODING",
-		SHARDED | METADATA },
-	{ "torch.distributed._shard.metadata", "ShardMetadata", SHARDED },
+		"ShardedTensorMetadata TensorProperties", SHARDED | METADATA, OBJECT },
+	{ "torch.distributed._shard.sharded_tensor.metadata", "MEM_FORMAT_ENCODING",
+		SHARDED | METADATA, ENUM },
+	{ "torch.distributed._shard.metadata", "ShardMetadata", SHARDED, OBJECT },
 	{ "torch.distributed._shard.sharding_spec.chunk_sharding_spec",
-		"ChunkShardingSpec", SHARDED },
-	{ "torch.distributed._shard.sharding_spec.api", "EnumerableShardingSpec",
-		SHARDED },
-	{ "torch.distributed.remote_device", "_remote_device", SHARDED },
-	{ "torch.distributed.checkpoint.metadata", METADATA_CLASSES, METADATA },
-	{ "torch.distributed.checkpoint.filesystem", "_StorageInfo", METADATA },
-	{ "torch.distributed.checkpoint._hf_utils", "_HFStorageInfo", METADATA },
-	{ "torch.distributed._shard.checkpoint.metadata", METADATA_CLASSES, METADATA },
-	{ "torch.distributed._shard.checkpoint.filesystem", "_StorageInfo", METADATA },
+		"ChunkShardingSpec", SHARDED, OBJECT },
+	{ "torch.distributed._shard.sharding_spec.api", "EnumerableShardingSpec", SHARDED,
+		OBJECT },
+	{ "torch.distributed.remote_device", "_remote_device", SHARDED, OBJECT },
+	{ "torch.distributed.checkpoint.metadata", METADATA_CLASSES, METADATA, OBJECT },
+	{ "torch.distributed.checkpoint.metadata", "_MEM_FORMAT_ENCODING", METADATA,
+		ENUM },
+	{ "torch.distributed.checkpoint.filesystem", "_StorageInfo", METADATA, OBJECT },
+	{ "torch.distributed.checkpoint._hf_utils", "_HFStorageInfo", METADATA, OBJECT },
+	{ "torch.distributed._shard.checkpoint.metadata", METADATA_CLASSES, METADATA,
+		OBJECT },
+	{ "torch.distributed._shard.checkpoint.metadata", "_MEM_FORMAT_ENCODING",
+		METADATA, ENUM },
+	{ "torch.distributed._shard.checkpoint.filesystem", "_StorageInfo", METADATA,
+		OBJECT },
 	{ "torch.distributed.checkpoint.planner",
-		"SavePlan WriteItem WriteItemType TensorWriteData BytesIOWriteData",
-		METADATA },
-	{ "megatron.core.dist_checkpointing*", "MCoreMetadata", METADATA },
-	{ "pathlib", PATHS, METADATA | PLAIN },
-	{ "pathlib._local", PATHS, METADATA | PLAIN },
-	{ "numpy", "ndarray dtype", NUMPY },
-	{ "numpy.core.multiarray", "_reconstruct scalar", NUMPY },
-	{ "numpy._core.multiarray", "_reconstruct scalar", NUMPY },
-	{ "numpy.core.numeric", "_frombuffer", NUMPY },
-	{ "numpy._core.numeric", "_frombuffer", NUMPY },
-	{ "numpy.random._pickle",
-		"__randomstate_ctor __generator_ctor __bit_generator_ctor", NUMPY },
-	{ "_io", "BytesIO", PLAIN }, /* Megatron's extra states: bytes */
-	{ "argparse", "Namespace", PLAIN },
-	{ "deepspeed.runtime.fp16.loss_scaler", "LossScaler DynamicLossScaler", PLAIN },
-	{ "deepspeed.runtime.zero.config", "ZeroStageEnum", PLAIN },
-	{ "deepspeed.utils.tensor_fragment", "fragment_address", PLAIN },
-	{ "types", "SimpleNamespace", PLAIN },
-	{ "datetime", "datetime timedelta", PLAIN },
-	{ "__torch__*", "*", SCRIPT },
+		"SavePlan WriteItem TensorWriteData BytesIOWriteData", METADATA, OBJECT },
+	{ "torch.distributed.checkpoint.planner", "WriteItemType", METADATA, ENUM },
+	{ "megatron.core.dist_checkpointing*", "MCoreMetadata", METADATA, OBJECT },
+	{ "pathlib", PATHS, METADATA | PLAIN, "*s", NULL },
+	{ "pathlib._local", PATHS, METADATA | PLAIN, "*s", NULL },
+	{ "numpy", "ndarray", NUMPY, NEVER },
+	{ "numpy", "dtype", NUMPY, "Obb", "t" },
+	{ "numpy.core.multiarray", "_reconstruct", NUMPY, "NZy|NZs", "t" },
+	{ "numpy._core.multiarray", "_reconstruct", NUMPY, "NZy|NZs", "t" },
+	{ "numpy.core.multiarray", "scalar", NUMPY, "xy|xs", NULL },
+	{ "numpy._core.multiarray", "scalar", NUMPY, "xy|xs", NULL },
+	{ "numpy.core.numeric", "_frombuffer", NUMPY, "xxZs", NULL },
+	{ "numpy._core.numeric", "_frombuffer", NUMPY, "xxZs", NULL },
+	{ "numpy.random._pickle", "__randomstate_ctor __generator_ctor", NUMPY, "|x|xB",
+		"dt" },
+	{ "numpy.random._pickle", "__bit_generator_ctor", NUMPY, "|s|g", "dt" },
+	{ "_io", "BytesIO", PLAIN, "|y", "t" }, /* Megatron's extra states: bytes */
+	{ "argparse", "Namespace", PLAIN, "", "d" },
+	{ "deepspeed.runtime.fp16.loss_scaler", "LossScaler DynamicLossScaler", PLAIN,
+		OBJECT },
+	{ "deepspeed.runtime.zero.config", "ZeroStageEnum", PLAIN, ENUM },
+	{ "deepspeed.utils.tensor_fragment", "fragment_address", PLAIN, OBJECT },
+	{ "types", "SimpleNamespace", PLAIN, "|d", "d" },
+	{ "datetime", "datetime", PLAIN, "y|yx|s|sx", NULL },
+	{ "datetime", "timedelta", PLAIN, "iii", NULL },
+	{ "__torch__*", "*", SCRIPT, "*x", "*" },
 	{ "torch.jit._pickle",
-		"build_boollist build_doublelist build_intlist build_tensor_from_id "
-		"build_tensorlist restore_type_tag",
-		SCRIPT },
+		"build_boollist build_doublelist build_intlist build_tensorlist", SCRIPT,
+		"x", NULL },
+	{ "torch.jit._pickle", "build_tensor_from_id", SCRIPT, "x", NULL },
+	{ "torch.jit._pickle", "restore_type_tag", SCRIPT, "xs", NULL },
 };
 
+static const struct fsdp_torch_known plain = { .home = STRICT },
+				     numpy_type = { .home = NUMPY, .calls = "" }, unknown;
+
 /* Names that make the message stronger; being absent here means nothing. */
-static const struct known gadgets[] = {
-	{ "os", "*", 0 },
-	{ "posix", "*", 0 },
-	{ "nt", "*", 0 },
-	{ "sys", "*", 0 },
-	{ "subprocess", "*", 0 },
-	{ "shutil", "*", 0 },
-	{ "socket", "*", 0 },
-	{ "importlib*", "*", 0 },
-	{ "runpy", "*", 0 },
-	{ "pty", "*", 0 },
-	{ "ctypes*", "*", 0 },
-	{ "webbrowser", "*", 0 },
-	{ "multiprocessing*", "*", 0 },
-	{ "code", "*", 0 },
-	{ "timeit", "*", 0 },
-	{ "pdb", "*", 0 },
-	{ "bdb", "*", 0 },
-	{ "asyncio*", "*", 0 },
-	{ "operator", "attrgetter methodcaller itemgetter", 0 },
-	{ "functools", "partial reduce", 0 },
+enum { COMMANDS, LOADS };
+
+static const struct gadget {
+	const char *module, *names;
+	int what;
+} gadgets[] = {
+	{ "os", "*", COMMANDS },
+	{ "posix", "*", COMMANDS },
+	{ "nt", "*", COMMANDS },
+	{ "sys", "*", COMMANDS },
+	{ "subprocess", "*", COMMANDS },
+	{ "shutil", "*", COMMANDS },
+	{ "socket", "*", COMMANDS },
+	{ "importlib*", "*", COMMANDS },
+	{ "runpy", "*", COMMANDS },
+	{ "pty", "*", COMMANDS },
+	{ "ctypes*", "*", COMMANDS },
+	{ "webbrowser", "*", COMMANDS },
+	{ "multiprocessing*", "*", COMMANDS },
+	{ "code", "*", COMMANDS },
+	{ "timeit", "*", COMMANDS },
+	{ "pdb", "*", COMMANDS },
+	{ "bdb", "*", COMMANDS },
+	{ "asyncio*", "*", COMMANDS },
+	{ "operator", "*", COMMANDS },
+	{ "_operator", "*", COMMANDS },
+	{ "functools", "partial reduce partialmethod", COMMANDS },
+	{ "_functools", "partial reduce", COMMANDS },
 	{ "builtins",
 		"eval exec compile open __import__ getattr setattr delattr globals "
 		"locals vars "
 		"input breakpoint apply execfile",
-		0 },
-	{ "pickle", "loads load Unpickler", 0 },
-	{ "_pickle", "loads load Unpickler", 0 },
-	{ "torch", "load", 0 },
-	{ "torch.serialization", "load", 0 },
-	{ "torch.hub", "*", 0 },
-	{ "torch.storage", "_load_from_bytes", 0 },
-	{ "numpy", "load", 0 },
+		COMMANDS },
+	{ "pickle", "loads load Unpickler _Unpickler", LOADS },
+	{ "_pickle", "loads load Unpickler _Unpickler", LOADS },
+	{ "torch", "load", LOADS },
+	{ "torch.serialization", "load _load _legacy_load", LOADS },
+	{ "torch.hub", "*", LOADS },
+	{ "torch.jit*", "*", LOADS },
+	{ "torch.storage", "_load_from_bytes", LOADS },
+	{ "numpy", "load loadtxt fromfile", LOADS },
+	{ "numpy.lib*", "*", LOADS },
+	{ "joblib*", "*", LOADS },
+	{ "dill*", "*", LOADS },
+	{ "cloudpickle*", "*", LOADS },
+	{ "shelve", "*", LOADS },
+	{ "marshal", "*", LOADS },
+	{ "pandas*", "read_pickle", LOADS },
 };
 
 static bool module_matches(const char *pattern, struct fsdp_span module)
@@ -189,18 +257,11 @@ static bool name_matches(const char *names, struct fsdp_span name)
 	return false;
 }
 
-static unsigned find_home(const struct known *rows, size_t count,
-	const struct fsdp_pickle_global *global, bool *ret_found)
+static bool matches(
+	const char *module, const char *names, const struct fsdp_pickle_global *global)
 {
-	unsigned home = 0;
-	for (size_t i = 0; i < count; i++) {
-		if (!module_matches(rows[i].module, global->module) ||
-			!name_matches(rows[i].names, global->name))
-			continue;
-		home |= rows[i].home;
-		*ret_found = true;
-	}
-	return home;
+	return module_matches(module, global->module) &&
+	       name_matches(names, global->name);
 }
 
 static bool is_dtype(const struct fsdp_pickle_global *global)
@@ -215,27 +276,32 @@ static bool is_numpy_type(const struct fsdp_pickle_global *global)
 	       fsdp_span_ends(global->name, FSDP_SPAN("DType"));
 }
 
-static bool is_getattr(const struct fsdp_pickle_global *global)
+static const struct fsdp_torch_known *find_known(
+	enum fsdp_profile profile, const struct fsdp_pickle_global *global)
 {
-	return fsdp_span_is(global->module, "builtins") &&
-	       fsdp_span_is(global->name, "getattr");
+	for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+		if (matches(table[i].module, table[i].names, global))
+			return table[i].home != SCRIPT || profile == FSDP_PROFILE_SCRIPT
+				       ? &table[i]
+				       : &unknown;
+	return is_dtype(global) ? &plain : is_numpy_type(global) ? &numpy_type : &unknown;
 }
 
-/*
- * Two ordinary writers compute attributes: every pickle of a class inside a class below
- * protocol 4 (ShardedTensor.ProcessGroupState), and enum members as early releases of
- * CPython 3.11 write them. Both name their class beside it.
- */
-static bool has_getattr_class(const struct fsdp_pickle *pickle)
+const struct fsdp_torch_known *fsdp_torch_known(
+	const struct fsdp_torch *torch, struct fsdp_pickle_global *global)
 {
-	for (size_t i = 0; i < fsdp_pickle_global_count(pickle); i++) {
-		const struct fsdp_pickle_global *global = fsdp_pickle_global(pickle, i);
-		if (fsdp_span_is(global->name, "ShardedTensor") ||
-			fsdp_span_is(global->name, "_MEM_FORMAT_ENCODING") ||
-			fsdp_span_is(global->name, "MEM_FORMAT_ENCODING"))
-			return true;
-	}
-	return false;
+	if (global->known == NULL)
+		global->known = find_known(torch->profile, global);
+	return global->known != &unknown ? global->known : NULL;
+}
+
+/* That of getattr only as long as all it is called with is what ordinary writers do. */
+static bool is_known(const struct fsdp_torch *torch,
+	const struct fsdp_pickle_global *global, const struct fsdp_torch_known *known)
+{
+	if (known->what & FSDP_KNOWN_GETATTR)
+		return !torch->odd_getattr && !(global->uses & FSDP_USE_VALUE);
+	return known != &unknown;
 }
 
 static const char *use_text(unsigned uses)
@@ -245,25 +311,52 @@ static const char *use_text(unsigned uses)
 				       : "named";
 }
 
-static void say(struct fsdp_torch *torch, const struct fsdp_pickle_global *global,
-	uint64_t base, enum fsdp_rule_index rule, const char *what)
+/* "module.name", and behind it how it is written where that is something else. */
+static size_t spell(const struct fsdp_pickle_global *global, char text[TEXT_BYTES])
 {
-	char text[512];
-	size_t module = global->module.size < 200 ? global->module.size : 200;
-	size_t name = global->name.size < 200 ? global->name.size : 200;
-	size_t size = 0;
-	if (module != 0)
-		memcpy(text, global->module.data, module);
-	size = module;
-	text[size++] = '.';
-	if (name != 0)
-		memcpy(text + size, global->name.data, name);
-	size += name;
+	char part[4][FSDP_SHOWN];
+	bool mapped = !fsdp_span_equal(global->module, global->written_module) ||
+		      !fsdp_span_equal(global->name, global->written_name);
+	int size = snprintf(text, TEXT_BYTES, "%s.%s",
+		fsdp_shown(global->module, part[0]), fsdp_shown(global->name, part[1]));
+	if (mapped)
+		snprintf(text + size, TEXT_BYTES - (size_t)size, " (written %s.%s)",
+			fsdp_shown(global->written_module, part[2]),
+			fsdp_shown(global->written_name, part[3]));
+	return (size_t)size;
+}
+
+static void say(struct fsdp_torch *torch, const struct fsdp_pickle_global *global,
+	enum fsdp_rule_index rule, const char *what)
+{
+	char text[TEXT_BYTES];
+	size_t size = spell(global, text);
 	fsdp_find(&torch->model->findings, rule,
 		FSDP_PLACE(.file = torch->file, .member = torch->member,
-			.offset = base + global->offset, .tensor = fsdp_span(text, size)),
-		"%.*s is %s, %s; nothing was run", (int)size, text,
-		use_text(global->uses), what);
+			.offset = torch->base + global->offset,
+			.tensor = fsdp_span(text, size)),
+		"%s is %s, %s; nothing was run", text, use_text(global->uses), what);
+}
+
+static void say_unknown(struct fsdp_torch *torch, const struct fsdp_pickle_global *global)
+{
+	for (size_t i = 0; i < sizeof gadgets / sizeof *gadgets; i++) {
+		if (!matches(gadgets[i].module, gadgets[i].names, global))
+			continue;
+		if (gadgets[i].what == LOADS)
+			say(torch, global, FSDP_RULE_PICKLE_NESTED_LOADER,
+				"which loads what another file or text says");
+		else
+			say(torch, global, FSDP_RULE_PICKLE_GADGET,
+				"which can run commands or code");
+		return;
+	}
+	if (memchr(global->name.data, '.', global->name.size) != NULL)
+		say(torch, global, FSDP_RULE_PICKLE_NAME,
+			"a name with dots that is not on the list of known data");
+	else
+		say(torch, global, FSDP_RULE_PICKLE_GLOBAL,
+			"which is not on the list of known data");
 }
 
 /* What torch.load(weights_only=True) would refuse, as one remark on the file. */
@@ -305,23 +398,7 @@ static void say_refused(struct fsdp_torch *torch, const struct refused *refused)
 		refused->count, (int)refused->size, refused->names);
 }
 
-static bool is_known(const struct fsdp_torch *torch, enum fsdp_profile profile,
-	const struct fsdp_pickle_global *global, unsigned *ret_home)
-{
-	bool found = false;
-	*ret_home = find_home(table, sizeof table / sizeof *table, global, &found);
-	if (*ret_home == SCRIPT)
-		return profile == FSDP_PROFILE_SCRIPT;
-	if (is_dtype(global))
-		*ret_home |= STRICT;
-	if (is_numpy_type(global))
-		*ret_home |= NUMPY;
-	if (is_getattr(global) && has_getattr_class(torch->pickle))
-		*ret_home |= SHARDED | METADATA;
-	return found || *ret_home != 0;
-}
-
-void fsdp_torch_judge(struct fsdp_torch *torch, enum fsdp_profile profile, uint64_t base)
+void fsdp_torch_judge(struct fsdp_torch *torch)
 {
 	const struct fsdp_pickle *pickle = torch->pickle;
 	struct refused refused = { .only_dtensors = true };
@@ -329,21 +406,15 @@ void fsdp_torch_judge(struct fsdp_torch *torch, enum fsdp_profile profile, uint6
 		return;
 	for (size_t i = 0; i < fsdp_pickle_global_count(pickle); i++) {
 		const struct fsdp_pickle_global *global = fsdp_pickle_global(pickle, i);
-		bool gadget = false;
-		unsigned home;
-		if (is_known(torch, profile, global, &home)) {
-			if (!(home & STRICT))
-				add_refused(&refused, global, home & DTENSOR);
-			continue;
-		}
-		(void)find_home(
-			gadgets, sizeof gadgets / sizeof *gadgets, global, &gadget);
-		say(torch, global, base,
-			gadget ? FSDP_RULE_PICKLE_GADGET : FSDP_RULE_PICKLE_GLOBAL,
-			gadget ? "which can run commands or code"
-			       : "which is not on the list of known data");
+		const struct fsdp_torch_known *known =
+			global->known != NULL ? global->known
+					      : find_known(torch->profile, global);
+		if (!is_known(torch, global, known))
+			say_unknown(torch, global);
+		else if (!(known->home & STRICT))
+			add_refused(&refused, global, known->home & DTENSOR);
 	}
 	/* Metadata is never loaded that way. */
-	if (profile == FSDP_PROFILE_TENSORS)
+	if (torch->profile == FSDP_PROFILE_TENSORS)
 		say_refused(torch, &refused);
 }

@@ -99,11 +99,13 @@ static bool next_fact(
 		.member = legacy->member,
 		.base = begin,
 	};
+	legacy->facts.pickle = NULL; /* the one before is gone */
+	fsdp_torch_watch(&legacy->facts, &options, stream.size, begin);
 	bool read = fsdp_pickle_read(
 		stream, &legacy->small, &options, &legacy->facts.pickle, ret_error);
+	fsdp_torch_judge(&legacy->facts);
 	if (!read)
 		return false;
-	fsdp_torch_judge(&legacy->facts, FSDP_PROFILE_METADATA, begin);
 	*ret_top = fsdp_pickle_top(legacy->facts.pickle);
 	return true;
 }
@@ -301,7 +303,7 @@ static bool read_object(struct legacy *legacy, struct fsdp_error **ret_error)
 		    legacy->reading->model->arena, &stream, ret_error))
 		return false;
 	bool read = fsdp_torch_read(&legacy->torch, stream, begin, false, ret_error);
-	fsdp_torch_judge(&legacy->torch, FSDP_PROFILE_TENSORS, begin);
+	fsdp_torch_judge(&legacy->torch);
 	return read;
 }
 
@@ -329,6 +331,8 @@ static bool init_torch(struct legacy *legacy, struct fsdp_error **ret_error)
 		return false;
 	legacy->torch.first_extent = (uint32_t)reading->model->extents.count;
 	legacy->torch.owner = legacy;
+	legacy->torch.ids = FSDP_IDS_LEGACY;
+	legacy->facts.profile = FSDP_PROFILE_METADATA;
 	return true;
 }
 

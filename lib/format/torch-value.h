@@ -90,6 +90,21 @@ struct fsdp_torch_location {
 			   yet */
 };
 
+/* Which globals count as data. */
+enum fsdp_profile {
+	FSDP_PROFILE_TENSORS,  /* what torch.load(weights_only=True) takes, and our
+				  relatives */
+	FSDP_PROFILE_METADATA, /* DCP's .metadata, and facts around a checkpoint */
+	FSDP_PROFILE_SCRIPT,   /* TorchScript: and what its own code defines */
+};
+
+/* How many items a persistent id has. */
+enum fsdp_ids {
+	FSDP_IDS_ANY, /* of either container */
+	FSDP_IDS_ZIP,
+	FSDP_IDS_LEGACY, /* one more; and those of modules, and texts */
+};
+
 /* Everything about one pickle while it is read. Scratch, except what went to the model.
  */
 struct fsdp_torch {
@@ -102,6 +117,16 @@ struct fsdp_torch {
 	uint64_t mesh_work, place_work; /* what meshes and placements cost so far */
 	uint64_t value_work;            /* tokens and bytes of all values so far */
 	size_t stream_size;
+
+	/* What judging it needs: set these two before it is read. */
+	enum fsdp_profile profile;
+	enum fsdp_ids ids;
+	uint64_t base;    /* of offsets */
+	uint64_t watched; /* items of states and arguments that were looked at */
+	uint64_t watch_most;
+	bool odd_getattr; /* called as ordinary writers never do */
+	bool said_shared;
+
 	bool copies; /* the stream goes when it is read: texts that stay are copied */
 
 	/* Room in which one value after the other is spelled (torch-walk.c). */
@@ -266,15 +291,55 @@ bool fsdp_torch_next_pickle(const struct fsdp_source *source, uint64_t *offset,
 
 /* ---- torch-globals.c ---- */
 
-/* Which globals count as data. */
-enum fsdp_profile {
-	FSDP_PROFILE_TENSORS,  /* what torch.load(weights_only=True) takes, and our
-				  relatives */
-	FSDP_PROFILE_METADATA, /* DCP's .metadata, and facts around a checkpoint */
-	FSDP_PROFILE_SCRIPT,   /* TorchScript: and what its own code defines */
+/*
+ * What is known of a global: what its writer calls it with, and which state it gives to
+ * what that makes. NULL: neither happens.
+ *
+ * `calls` are the forms of its arguments, with bars between them; a letter an argument:
+ *
+ *	i integer   f number   b bool or 0 or 1   s text   y bytes   p None or one of them
+ *	l list, tuple or set   d dict   Z integers   x anything but a global   g a global
+ *	C a codec of characters   D dtype   F what a defaultdict makes its values with
+ *	N numpy.ndarray   O a numpy type that is no object   B __bit_generator_ctor
+ *	*x any number of them, all x
+ *
+ * or "!" for a function that a fold takes or nobody, then what is judged besides: letter
+ * and place of an argument.
+ *
+ *	h hooks: empty   s a state   c a class of tensors   r arguments of the function
+ *	that is the first
+ *
+ * `states` are the kinds: d a dict, t a tuple, m a dict of `_metadata`, * any.
+ */
+struct fsdp_torch_known {
+	const char *module; /* ends in * for all that begin so */
+	const char *names;  /* separated by blanks; "*" for any */
+	unsigned home;      /* torch-globals.c only */
+	const char *calls, *states;
+	unsigned what; /* FSDP_KNOWN_… */
 };
 
-/* Judges every global of the pickle and what is applied: findings FI3001 to FI3012. */
-void fsdp_torch_judge(struct fsdp_torch *torch, enum fsdp_profile profile, uint64_t base);
+enum {
+	FSDP_KNOWN_ENUM = 1 << 0,
+	FSDP_KNOWN_TENSOR = 1 << 1,  /* a class of tensors */
+	FSDP_KNOWN_FACTORY = 1 << 2, /* for a defaultdict */
+	FSDP_KNOWN_SHARDED = 1 << 3, /* ShardedTensor, which has a class inside */
+	FSDP_KNOWN_GETATTR = 1 << 4,
+};
+
+/* NULL: it is not on the list. */
+const struct fsdp_torch_known *fsdp_torch_known(
+	const struct fsdp_torch *torch, struct fsdp_pickle_global *global);
+
+/* Judges every global of the pickle that was read: findings FI3001 to FI3004, FI3011. */
+void fsdp_torch_judge(struct fsdp_torch *torch);
+
+/* ---- torch-calls.c ---- */
+
+/* Judges what the pickle does while it is read: findings FI3004, FI3007 to FI3009,
+ * FI3012. `size` is that of the stream, `base` is added to offsets. Call fsdp_torch_judge
+ * afterwards. */
+void fsdp_torch_watch(struct fsdp_torch *torch, struct fsdp_pickle_options *options,
+	uint64_t size, uint64_t base);
 
 #endif

@@ -416,9 +416,11 @@ static bool read_pickle(struct torch_zip *file, struct fsdp_error **ret_error)
 	if (reading->is_one_of_many)
 		file->torch.keys.copies = reading->model->arena;
 	file->torch.first_extent = (uint32_t)reading->model->extents.count;
+	file->torch.ids = FSDP_IDS_ZIP;
+	file->torch.profile =
+		file->constants ? FSDP_PROFILE_SCRIPT : FSDP_PROFILE_TENSORS;
 	bool read = fsdp_torch_read(&file->torch, stream, begin, false, ret_error);
-	fsdp_torch_judge(&file->torch,
-		file->constants ? FSDP_PROFILE_SCRIPT : FSDP_PROFILE_TENSORS, begin);
+	fsdp_torch_judge(&file->torch);
 	if (!read)
 		fsdp_error_add_member(ret_error, file->pickle->name);
 	size_t first_tensor = reading->model->tensors.count;
@@ -452,7 +454,7 @@ static bool judge_other(struct torch_zip *file, const struct fsdp_zip_member *me
 		fsdp_torch_init(&torch, reading->model, &arena, &arena, file->file,
 			member->name, &error)) {
 		(void)fsdp_torch_read(&torch, stream, begin, false, &error);
-		fsdp_torch_judge(&torch, FSDP_PROFILE_TENSORS, begin);
+		fsdp_torch_judge(&torch);
 	}
 	bool lost = error != NULL && fsdp_error_code(error) == FSDP_ERROR_MEMORY;
 	fsdp_error_free(error);

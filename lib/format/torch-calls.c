@@ -1,0 +1,697 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Judges what a pickle has its loader do: each call with its arguments, each state, each
+ * persistent id, when it comes. Knows which shapes their writers use; which globals
+ * there are is told by torch-globals.c, and what they build by torch-value.c.
+ *
+ * A file can run only what it can name and what it can reach from there. So whatever is
+ * called must be a global of the list, by its own name, with arguments that do not make
+ * it call something else: anything else is an error, wherever it stands.
+ */
+#include <stdio.h>
+
+#include "format/torch-value.h"
+
+enum {
+	TEXT_BYTES = 4 * FSDP_SHOWN,
+	SHOWN_ITEMS = 4,
+	NAME_BYTES = 64, /* of an enum's member */
+	LEAST_WATCH = 4096,
+};
+
+/* One deed, and what it is about. */
+struct trial {
+	struct fsdp_torch *torch;
+	const struct fsdp_pickle *pickle;
+	const struct fsdp_pickle_deed *deed;
+};
+
+#define SAY(trial, rule, how_bad, ...)                                          \
+	fsdp_find(&(trial)->torch->model->findings, FSDP_RULE_##rule,           \
+		FSDP_PLACE(.file = (trial)->torch->file,                        \
+			.member = (trial)->torch->member,                       \
+			.offset = (trial)->torch->base + (trial)->deed->offset, \
+			.severity = (how_bad) + 1),                             \
+		__VA_ARGS__)
+
+static enum fsdp_pickle_kind kind_of(const struct trial *trial, fsdp_ref ref)
+{
+	return fsdp_pickle_kind(trial->pickle, ref);
+}
+
+static fsdp_ref item(const struct trial *trial, fsdp_ref ref, size_t index)
+{
+	return fsdp_pickle_item(trial->pickle, ref, index);
+}
+
+static const char *op_name(const struct trial *trial)
+{
+	return fsdp_pickle_opcode(trial->deed->opcode)->name;
+}
+
+/* Any number of deeds may share what they are done with: all that is looked at together
+ * is no more than the stream could hold. */
+static bool may_watch(const struct trial *trial, uint64_t count)
+{
+	struct fsdp_torch *torch = trial->torch;
+	if (count <= torch->watch_most - torch->watched) {
+		torch->watched += count;
+		return true;
+	}
+	if (!torch->said_shared)
+		SAY(trial, PICKLE_CALL, FSDP_ERROR,
+			"%s: so many calls and states share what they hold that not all "
+			"of it was looked at",
+			op_name(trial));
+	torch->said_shared = true;
+	return false;
+}
+
+/* ---- spelling ---- */
+
+static const char *spell_global(
+	const struct fsdp_pickle_global *global, char text[TEXT_BYTES])
+{
+	char module[FSDP_SHOWN], name[FSDP_SHOWN];
+	snprintf(text, TEXT_BYTES, "%s.%s", fsdp_shown(global->module, module),
+		fsdp_shown(global->name, name));
+	return text;
+}
+
+static const char *spell_folded(const struct trial *trial, fsdp_ref ref)
+{
+	static const char *const names[] = { [FSDP_TORCH_SIZE] = "a torch.Size",
+		[FSDP_TORCH_STORAGE] = "a storage",
+		[FSDP_TORCH_TENSOR] = "a tensor",
+		[FSDP_TORCH_PART] = "a storage" };
+	uint32_t number = 0;
+	(void)fsdp_pickle_folded(trial->pickle, ref, &number);
+	return trial->torch->profile == FSDP_PROFILE_METADATA
+		       ? "an object"
+		       : names[fsdp_torch_kind(number)];
+}
+
+/* What a value is, in few words. */
+static const char *spell(const struct trial *trial, fsdp_ref ref, char text[TEXT_BYTES])
+{
+	static const char *const names[FSDP_PICKLE_KIND_COUNT] = {
+		[FSDP_PICKLE_NOTHING] = "nothing known",
+		[FSDP_PICKLE_NULL] = "None",
+		[FSDP_PICKLE_BOOL] = "a boolean",
+		[FSDP_PICKLE_BIG_INTEGER] = "a very large integer",
+		[FSDP_PICKLE_FLOAT] = "a float",
+		[FSDP_PICKLE_BYTES] = "bytes",
+		[FSDP_PICKLE_BYTEARRAY] = "bytes",
+		[FSDP_PICKLE_TUPLE] = "a tuple",
+		[FSDP_PICKLE_LIST] = "a list",
+		[FSDP_PICKLE_SET] = "a set",
+		[FSDP_PICKLE_FROZENSET] = "a set",
+		[FSDP_PICKLE_DICT] = "a dict",
+		[FSDP_PICKLE_PERSISTENT] = "a persistent id",
+		[FSDP_PICKLE_BUFFER] = "a buffer",
+	};
+	char part[TEXT_BYTES];
+	int64_t integer;
+	enum fsdp_pickle_kind kind = kind_of(trial, ref);
+	const struct fsdp_pickle_global *global = fsdp_pickle_named(trial->pickle, ref);
+	if (kind == FSDP_PICKLE_FOLDED)
+		return spell_folded(trial, ref);
+	if (kind == FSDP_PICKLE_GLOBAL)
+		return spell_global(global, text);
+	if (kind == FSDP_PICKLE_CALL)
+		snprintf(text, TEXT_BYTES, "the result of %.1000s",
+			global != NULL ? spell_global(global, part) : "another call");
+	else if (kind == FSDP_PICKLE_TEXT)
+		snprintf(text, TEXT_BYTES, "the text \"%s\"",
+			fsdp_shown(fsdp_pickle_text(trial->pickle, ref), part));
+	else if (kind == FSDP_PICKLE_INTEGER &&
+		 fsdp_pickle_integer(trial->pickle, ref, &integer))
+		snprintf(text, TEXT_BYTES, "%lld", (long long)integer);
+	else
+		return names[kind];
+	return text;
+}
+
+/* The first of the arguments. */
+static const char *spell_arguments(
+	const struct trial *trial, fsdp_ref arguments, char text[TEXT_BYTES])
+{
+	char part[TEXT_BYTES];
+	if (kind_of(trial, arguments) != FSDP_PICKLE_TUPLE)
+		return spell(trial, arguments, text);
+	uint64_t count = fsdp_pickle_count(trial->pickle, arguments);
+	int size = snprintf(text, TEXT_BYTES, count == 0 ? "no arguments" : "(");
+	for (size_t i = 0; i < count && i < SHOWN_ITEMS; i++)
+		size += snprintf(text + size, TEXT_BYTES - (size_t)size, "%s%.*s",
+			i == 0 ? "" : ", ", TEXT_BYTES / SHOWN_ITEMS - 16,
+			spell(trial, item(trial, arguments, i), part));
+	if (count != 0)
+		snprintf(text + size, TEXT_BYTES - (size_t)size,
+			count > SHOWN_ITEMS ? ", …)" : ")");
+	return text;
+}
+
+/* ---- states ---- */
+
+/* Keys that reach past the object's own fields. */
+static bool is_reaching(struct fsdp_span key)
+{
+	static const char *const names[] = { "__class__", "__dict__", "__reduce__",
+		"__reduce_ex__", "__setstate__", "__slots__", "__getattr__",
+		"__getattribute__", "__torch_function__" };
+	if (!fsdp_span_begins(key, FSDP_SPAN("__")))
+		return false;
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (fsdp_span_is(key, names[i]))
+			return true;
+	return false;
+}
+
+/* `owner` is what gets the state: a call, or the function that is called now. */
+static void judge_keys(
+	const struct trial *trial, fsdp_ref state, bool only_metadata, fsdp_ref owner)
+{
+	struct fsdp_pickle_iterator iterator = { .ref = state };
+	char room[FSDP_SHOWN], name[TEXT_BYTES];
+	fsdp_ref key, value;
+	if (kind_of(trial, state) != FSDP_PICKLE_DICT ||
+		!may_watch(trial, fsdp_pickle_count(trial->pickle, state)))
+		return;
+	while (fsdp_pickle_next(trial->pickle, &iterator, &key, &value)) {
+		struct fsdp_span text = fsdp_pickle_text(trial->pickle, key);
+		bool reaches = is_reaching(text);
+		if (!reaches && (!only_metadata || fsdp_span_is(text, "_metadata")))
+			continue;
+		SAY(trial, PICKLE_STATE, reaches ? FSDP_ERROR : FSDP_WARNING,
+			"%s gives %s the attribute %s, which %s", op_name(trial),
+			spell(trial, owner, name), fsdp_shown(text, room),
+			reaches ? "changes what the object does"
+				: "no ordinary writer does");
+		return;
+	}
+}
+
+/* A state as objects in general take it: a dict, or one (or None) and one of slots. */
+static void judge_state(
+	const struct trial *trial, fsdp_ref state, bool only_metadata, fsdp_ref owner)
+{
+	judge_keys(trial, state, only_metadata, owner);
+	if (kind_of(trial, state) != FSDP_PICKLE_TUPLE)
+		return;
+	for (size_t i = 0; i < 2; i++)
+		judge_keys(trial, item(trial, state, i), false, owner);
+}
+
+static bool state_fits(const struct trial *trial, fsdp_ref state, const char *states)
+{
+	enum fsdp_pickle_kind kind = kind_of(trial, state);
+	if (states == NULL || *states == '\0')
+		return false;
+	return *states == '*' || kind == FSDP_PICKLE_NOTHING ||
+	       (kind == FSDP_PICKLE_DICT && strpbrk(states, "dm") != NULL) ||
+	       (kind == FSDP_PICKLE_TUPLE && strchr(states, 't') != NULL);
+}
+
+/* ---- arguments ---- */
+
+static bool is_text_of(
+	const struct trial *trial, fsdp_ref ref, const char *const *texts, size_t count)
+{
+	struct fsdp_span text = fsdp_pickle_text(trial->pickle, ref);
+	for (size_t i = 0; i < count; i++)
+		if (text.data != NULL && fsdp_span_is(text, texts[i]))
+			return true;
+	return false;
+}
+
+/* Codecs that make bytes of characters and do nothing else: others unpack or import. */
+static bool is_codec(const struct trial *trial, fsdp_ref ref)
+{
+	static const char *const codecs[] = { "latin1", "latin-1", "latin_1",
+		"iso-8859-1", "utf-8", "utf8", "ascii" };
+	return is_text_of(trial, ref, codecs, sizeof codecs / sizeof *codecs);
+}
+
+static bool is_call_of(
+	const struct trial *trial, fsdp_ref ref, const char *module, const char *name)
+{
+	const struct fsdp_pickle_global *global = fsdp_pickle_named(trial->pickle, ref);
+	return kind_of(trial, ref) == FSDP_PICKLE_CALL && global != NULL &&
+	       fsdp_span_is(global->module, module) && fsdp_span_is(global->name, name);
+}
+
+/* Below protocol 3 bytes are text and how to encode it, or nothing. */
+static bool is_bytes(const struct trial *trial, fsdp_ref ref)
+{
+	enum fsdp_pickle_kind kind = kind_of(trial, ref);
+	return kind == FSDP_PICKLE_BYTES || kind == FSDP_PICKLE_BYTEARRAY ||
+	       kind == FSDP_PICKLE_BUFFER ||
+	       is_call_of(trial, ref, "_codecs", "encode") ||
+	       is_call_of(trial, ref, "builtins", "bytes") ||
+	       is_call_of(trial, ref, "builtins", "bytearray");
+}
+
+static bool is_integer(enum fsdp_pickle_kind kind)
+{
+	return kind == FSDP_PICKLE_INTEGER || kind == FSDP_PICKLE_BIG_INTEGER;
+}
+
+static bool is_dict(const struct trial *trial, fsdp_ref ref)
+{
+	return kind_of(trial, ref) == FSDP_PICKLE_DICT ||
+	       is_call_of(trial, ref, "collections", "OrderedDict");
+}
+
+/* A text of numpy: which type, and not that of Python's objects. */
+static bool is_object_type(const struct trial *trial, fsdp_ref ref)
+{
+	struct fsdp_span text = fsdp_pickle_text(trial->pickle, ref);
+	return text.data != NULL && (memchr(text.data, 'O', text.size) != NULL ||
+					    fsdp_span_is(text, "object"));
+}
+
+static bool is_ints(const struct trial *trial, fsdp_ref ref)
+{
+	int64_t items[64];
+	size_t count;
+	return kind_of(trial, ref) == FSDP_PICKLE_FOLDED ||
+	       fsdp_pickle_ints(trial->pickle, ref, items, 64, &count);
+}
+
+/* A global that stands for itself: one that is not on the list is told by its name. */
+static bool global_fits(const struct trial *trial, fsdp_ref ref, char letter)
+{
+	struct fsdp_pickle_global *global = fsdp_pickle_global_of(trial->pickle, ref);
+	const struct fsdp_torch_known *known = fsdp_torch_known(trial->torch, global);
+	if (known == NULL || letter == 'g')
+		return true;
+	switch (letter) {
+	case 'F':
+		return (known->what & FSDP_KNOWN_FACTORY) != 0;
+	case 'c':
+		return (known->what & FSDP_KNOWN_TENSOR) != 0;
+	case 'D':
+		return fsdp_span_is(global->module, "torch") && known->calls == NULL;
+	case 'N':
+		return fsdp_span_is(global->name, "ndarray");
+	case 'B':
+		return fsdp_span_is(global->name, "__bit_generator_ctor");
+	default:
+		return false;
+	}
+}
+
+static bool fits(const struct trial *trial, fsdp_ref ref, char letter)
+{
+	enum fsdp_pickle_kind kind = kind_of(trial, ref);
+	if (kind == FSDP_PICKLE_NOTHING)
+		return true; /* of a damaged stream, which is told */
+	if (kind == FSDP_PICKLE_GLOBAL)
+		return global_fits(trial, ref, letter);
+	switch (letter) {
+	case 'i':
+		return is_integer(kind);
+	case 'b':
+		return kind == FSDP_PICKLE_BOOL || kind == FSDP_PICKLE_INTEGER;
+	case 'f':
+		return kind == FSDP_PICKLE_FLOAT || is_integer(kind);
+	case 's':
+		return kind == FSDP_PICKLE_TEXT;
+	case 'y':
+		return is_bytes(trial, ref);
+	case 'p':
+		return kind == FSDP_PICKLE_NULL || kind == FSDP_PICKLE_BOOL ||
+		       kind == FSDP_PICKLE_FLOAT || kind == FSDP_PICKLE_TEXT ||
+		       is_integer(kind);
+	case 'l':
+		return kind == FSDP_PICKLE_LIST || kind == FSDP_PICKLE_TUPLE ||
+		       kind == FSDP_PICKLE_SET || kind == FSDP_PICKLE_FROZENSET;
+	case 'd':
+		return is_dict(trial, ref);
+	case 'Z':
+		return is_ints(trial, ref);
+	case 'C':
+		return is_codec(trial, ref);
+	case 'F':
+		return kind == FSDP_PICKLE_NULL;
+	case 'O':
+		return (kind == FSDP_PICKLE_TEXT && !is_object_type(trial, ref)) ||
+		       kind == FSDP_PICKLE_CALL;
+	case 'x':
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* One form, up to its bar. */
+static bool form_fits(const struct trial *trial, fsdp_ref arguments, const char *form)
+{
+	size_t count = (size_t)fsdp_pickle_count(trial->pickle, arguments);
+	size_t length = strcspn(form, "|");
+	if (*form == '*') {
+		struct fsdp_pickle_iterator iterator = { .ref = arguments };
+		fsdp_ref none, value;
+		if (form[1] != 'x' && !may_watch(trial, count))
+			return true;
+		while (form[1] != 'x' &&
+			fsdp_pickle_next(trial->pickle, &iterator, &none, &value))
+			if (!fits(trial, value, form[1]))
+				return false;
+		return true;
+	}
+	if (count != length)
+		return false;
+	for (size_t i = 0; i < count; i++)
+		if (!fits(trial, item(trial, arguments, i), form[i]))
+			return false;
+	return true;
+}
+
+static bool call_fits(const struct trial *trial, const struct fsdp_torch_known *known)
+{
+	const struct fsdp_pickle_deed *deed = trial->deed;
+	const char *form = known->calls;
+	if (form == NULL || *form == '!' || deed->keywords != FSDP_REF_NONE ||
+		kind_of(trial, deed->argument) != FSDP_PICKLE_TUPLE)
+		return false;
+	for (;; form++) {
+		if (form_fits(trial, deed->argument, form))
+			return true;
+		form += strcspn(form, "|");
+		if (*form == '\0')
+			return false;
+	}
+}
+
+/* ---- calls ---- */
+
+static void say_call(const struct trial *trial, const struct fsdp_pickle_global *global)
+{
+	char name[TEXT_BYTES], room[TEXT_BYTES];
+	const struct fsdp_pickle_deed *deed = trial->deed;
+	const char *arguments = spell_arguments(trial, deed->argument, room);
+	spell_global(global, name);
+	if (strcmp(name, "numpy.dtype") == 0 &&
+		is_object_type(trial, item(trial, deed->argument, 0)))
+		SAY(trial, PICKLE_NESTED_LOADER, FSDP_ERROR,
+			"an array of numpy is of Python objects: numpy.dtype%s",
+			arguments);
+	else
+		SAY(trial, PICKLE_CALL, FSDP_ERROR,
+			"%s calls %s with %s%s, which its writer does not; nothing was "
+			"run",
+			op_name(trial), name, arguments,
+			deed->keywords != FSDP_REF_NONE ? " and keywords" : "");
+}
+
+/* The arguments of a function, besides what a fold looked at. */
+static void judge_parts(const struct trial *trial, fsdp_ref function, const char *parts,
+	fsdp_ref arguments)
+{
+	char name[TEXT_BYTES], text[TEXT_BYTES];
+	for (; *parts != '\0'; parts += 2) {
+		fsdp_ref value = item(trial, arguments, (size_t)(parts[1] - '0'));
+		bool bad = false;
+		if (*parts == 's')
+			judge_state(trial, value, false, function);
+		else if (*parts == 'h')
+			bad = fsdp_pickle_count(trial->pickle, value) != 0;
+		else if (*parts == 'c')
+			bad = kind_of(trial, value) != FSDP_PICKLE_GLOBAL ||
+			      !global_fits(trial, value, 'c');
+		if (bad)
+			SAY(trial, PICKLE_CALL, FSDP_ERROR,
+				"%s calls %s with %s as its %s, which its writer does "
+				"not; nothing was run",
+				op_name(trial), spell(trial, function, name),
+				spell(trial, value, text),
+				*parts == 'h' ? "hooks" : "class");
+	}
+}
+
+/* What a fold took: it looked at what it needs, and not at what a loader does besides. */
+static void judge_folded(const struct trial *trial, const struct fsdp_torch_known *known)
+{
+	const char *calls = known->calls;
+	fsdp_ref arguments = trial->deed->argument, function;
+	if (calls == NULL || *calls != '!')
+		return;
+	judge_parts(trial, trial->deed->object, calls + 1, arguments);
+	if (strchr(calls, 'r') == NULL)
+		return;
+	function = item(trial, arguments, 0);
+	struct fsdp_pickle_global *global =
+		fsdp_pickle_global_of(trial->pickle, function);
+	const struct fsdp_torch_known *inner =
+		global != NULL ? fsdp_torch_known(trial->torch, global) : NULL;
+	if (inner != NULL && inner->calls != NULL && *inner->calls == '!')
+		judge_parts(trial, function, inner->calls + 1, item(trial, arguments, 2));
+}
+
+/* The name that an enum's member has. */
+static bool is_member(struct fsdp_span name)
+{
+	if (name.size == 0 || name.size > NAME_BYTES)
+		return false;
+	for (size_t i = 0; i < name.size; i++) {
+		unsigned char byte = name.data[i];
+		bool letter = (byte | 0x20) >= 'a' && (byte | 0x20) <= 'z';
+		bool digit = byte >= '0' && byte <= '9';
+		if (!letter && (i == 0 || (!digit && byte != '_')))
+			return false;
+	}
+	return true;
+}
+
+/* (class, name) as one of two ordinary writers has it. *ret_inner: a class of which
+ * objects are made. */
+static bool is_ordinary_getattr(
+	const struct trial *trial, fsdp_ref arguments, bool *ret_inner)
+{
+	struct fsdp_pickle_global *global =
+		fsdp_pickle_global_of(trial->pickle, item(trial, arguments, 0));
+	struct fsdp_span name =
+		fsdp_pickle_text(trial->pickle, item(trial, arguments, 1));
+	*ret_inner = false;
+	if (kind_of(trial, arguments) != FSDP_PICKLE_TUPLE ||
+		fsdp_pickle_count(trial->pickle, arguments) != 2 || global == NULL ||
+		name.data == NULL)
+		return false;
+	const struct fsdp_torch_known *known = fsdp_torch_known(trial->torch, global);
+	if (known == NULL)
+		return false;
+	*ret_inner = (known->what & FSDP_KNOWN_SHARDED) != 0 &&
+		     fsdp_span_is(name, "ProcessGroupState");
+	return *ret_inner || ((known->what & FSDP_KNOWN_ENUM) != 0 && is_member(name));
+}
+
+static void judge_getattr(const struct trial *trial)
+{
+	char object[TEXT_BYTES], name[TEXT_BYTES];
+	const struct fsdp_pickle_deed *deed = trial->deed;
+	bool inner;
+	if (deed->opcode == FSDP_OP_REDUCE &&
+		is_ordinary_getattr(trial, deed->argument, &inner))
+		return;
+	trial->torch->odd_getattr = true;
+	if (kind_of(trial, deed->argument) != FSDP_PICKLE_TUPLE ||
+		fsdp_pickle_count(trial->pickle, deed->argument) < 2)
+		SAY(trial, PICKLE_GETATTR, FSDP_ERROR,
+			"%s calls builtins.getattr with %s; nothing was run",
+			op_name(trial), spell_arguments(trial, deed->argument, object));
+	else
+		SAY(trial, PICKLE_GETATTR, FSDP_ERROR,
+			"builtins.getattr takes %s from %s, which no ordinary writer "
+			"does; nothing was run",
+			spell(trial, item(trial, deed->argument, 1), name),
+			spell(trial, item(trial, deed->argument, 0), object));
+}
+
+/* Whether this is the class ShardedTensor.ProcessGroupState, as pickles below protocol 4
+ * have it. */
+static bool is_inner_class(const struct trial *trial, fsdp_ref ref)
+{
+	bool inner;
+	return is_call_of(trial, ref, "builtins", "getattr") &&
+	       is_ordinary_getattr(
+		       trial, fsdp_pickle_argument(trial->pickle, ref), &inner) &&
+	       inner;
+}
+
+/* ("module", class, file, source): before torch 1.6 a class may be named so. */
+static bool is_module_id(const struct trial *trial, fsdp_ref id)
+{
+	return trial->torch->ids != FSDP_IDS_ZIP &&
+	       kind_of(trial, id) == FSDP_PICKLE_TUPLE &&
+	       fsdp_pickle_count(trial->pickle, id) == 4 &&
+	       fsdp_span_is(
+		       fsdp_pickle_text(trial->pickle, item(trial, id, 0)), "module") &&
+	       kind_of(trial, item(trial, id, 1)) == FSDP_PICKLE_GLOBAL;
+}
+
+/* The global that is called; NULL: it is computed. */
+static struct fsdp_pickle_global *callable_of(const struct trial *trial, fsdp_ref ref)
+{
+	if (kind_of(trial, ref) == FSDP_PICKLE_PERSISTENT) {
+		fsdp_ref id = fsdp_pickle_argument(trial->pickle, ref);
+		if (is_module_id(trial, id))
+			ref = item(trial, id, 1);
+	}
+	return fsdp_pickle_global_of(trial->pickle, ref);
+}
+
+static void judge_computed(const struct trial *trial)
+{
+	char text[TEXT_BYTES];
+	const struct fsdp_pickle_deed *deed = trial->deed;
+	if (kind_of(trial, deed->object) == FSDP_PICKLE_NOTHING)
+		return; /* told where it came from */
+	if (deed->opcode == FSDP_OP_NEWOBJ && is_inner_class(trial, deed->object) &&
+		kind_of(trial, deed->argument) == FSDP_PICKLE_TUPLE &&
+		fsdp_pickle_count(trial->pickle, deed->argument) == 0)
+		return;
+	SAY(trial, PICKLE_CALL, FSDP_ERROR,
+		"%s calls %s, which is no global of the list; nothing was run",
+		op_name(trial), spell(trial, deed->object, text));
+}
+
+/* A storage that is none is told by itself. */
+static bool lacks_storage(const struct trial *trial, const struct fsdp_torch_known *known)
+{
+	return known->calls != NULL && *known->calls == '!' &&
+	       kind_of(trial, item(trial, trial->deed->argument, 0)) ==
+		       FSDP_PICKLE_PERSISTENT;
+}
+
+static void judge_call(const struct trial *trial)
+{
+	struct fsdp_pickle_global *global = callable_of(trial, trial->deed->object);
+	if (global == NULL) {
+		judge_computed(trial);
+		return;
+	}
+	const struct fsdp_torch_known *known = fsdp_torch_known(trial->torch, global);
+	if (known == NULL)
+		return; /* its name is told */
+	if (known->what & FSDP_KNOWN_GETATTR)
+		judge_getattr(trial);
+	else if (trial->deed->folded)
+		judge_folded(trial, known);
+	else if (!call_fits(trial, known) && !lacks_storage(trial, known))
+		say_call(trial, global);
+}
+
+/* ---- states of objects ---- */
+
+static void judge_build(const struct trial *trial)
+{
+	char name[TEXT_BYTES], text[TEXT_BYTES];
+	fsdp_ref state = trial->deed->argument;
+	fsdp_ref callable = fsdp_pickle_callable(trial->pickle, trial->deed->object);
+	struct fsdp_pickle_global *global = callable_of(trial, callable);
+	const struct fsdp_torch_known *known =
+		global != NULL ? fsdp_torch_known(trial->torch, global) : NULL;
+	const char *states = known != NULL                     ? known->states
+			     : is_inner_class(trial, callable) ? "d"
+							       : "*";
+	if (!state_fits(trial, state, states))
+		SAY(trial, PICKLE_STATE, FSDP_ERROR,
+			"BUILD gives %s %s as its state, which its writer does not",
+			spell(trial, trial->deed->object, name),
+			spell(trial, state, text));
+	else
+		judge_state(trial, state, *states == 'm', trial->deed->object);
+}
+
+/* ---- persistent ids ---- */
+
+static bool is_storage_class(const struct trial *trial, fsdp_ref ref)
+{
+	const struct fsdp_pickle_global *global = fsdp_pickle_named(trial->pickle, ref);
+	return kind_of(trial, ref) == FSDP_PICKLE_GLOBAL &&
+	       (fsdp_span_is(global->module, "torch") ||
+		       fsdp_span_is(global->module, "torch.cuda") ||
+		       fsdp_span_is(global->module, "torch.storage")) &&
+	       fsdp_span_ends(global->name, FSDP_SPAN("Storage"));
+}
+
+static bool has_odd_count(const struct trial *trial, fsdp_ref id)
+{
+	uint64_t count = fsdp_pickle_count(trial->pickle, id);
+	return count < 5 || count > 6 ||
+	       (count == 6 && trial->torch->ids == FSDP_IDS_ZIP) ||
+	       (count == 5 && trial->torch->ids == FSDP_IDS_LEGACY);
+}
+
+/* NULL: nothing, or what a fold tells by the storage's name. */
+static const char *what_is_wrong(const struct trial *trial, fsdp_ref id)
+{
+	int64_t numel;
+	bool is_tuple = kind_of(trial, id) == FSDP_PICKLE_TUPLE;
+	if (trial->torch->profile == FSDP_PROFILE_METADATA)
+		return "stands where there are no storages";
+	if (is_tuple && has_odd_count(trial, id))
+		return "has another number of items than torch writes";
+	/* The tar of torch 0.1 has texts. */
+	if (trial->deed->folded)
+		return NULL;
+	if (!is_tuple)
+		return "is no tuple of what tells a storage";
+	if (!fsdp_span_is(fsdp_pickle_text(trial->pickle, item(trial, id, 0)), "storage"))
+		return "is of another kind than storage";
+	if (!is_storage_class(trial, item(trial, id, 1)))
+		return "has no class of torch's storages";
+	if (kind_of(trial, item(trial, id, 2)) != FSDP_PICKLE_TEXT)
+		return "has a key that is no text";
+	if (kind_of(trial, item(trial, id, 3)) != FSDP_PICKLE_TEXT)
+		return "has a location that is no text";
+	if (!fsdp_pickle_integer(trial->pickle, item(trial, id, 4), &numel) || numel < 0)
+		return NULL;
+	return "has a class of storages that is not known";
+}
+
+static void judge_id(const struct trial *trial)
+{
+	char text[TEXT_BYTES];
+	fsdp_ref id = trial->deed->object;
+	if (is_module_id(trial, id) && trial->torch->profile != FSDP_PROFILE_METADATA) {
+		SAY(trial, PICKLE_PERSISTENT_ID, FSDP_NOTE,
+			"a persistent id holds the source text of class %s; it was not "
+			"run",
+			spell(trial, item(trial, id, 1), text));
+		return;
+	}
+	const char *wrong = what_is_wrong(trial, id);
+	if (wrong != NULL)
+		SAY(trial, PICKLE_PERSISTENT_ID, FSDP_ERROR, "a persistent id %s: %s",
+			wrong, spell_arguments(trial, id, text));
+}
+
+static void judge(void *context, const struct fsdp_pickle *pickle,
+	const struct fsdp_pickle_deed *deed)
+{
+	struct trial trial = { context, pickle, deed };
+	switch (deed->kind) {
+	case FSDP_DEED_CALL:
+		judge_call(&trial);
+		break;
+	case FSDP_DEED_BUILD:
+		judge_build(&trial);
+		break;
+	case FSDP_DEED_PERSISTENT:
+		judge_id(&trial);
+		break;
+	}
+}
+
+void fsdp_torch_watch(struct fsdp_torch *torch, struct fsdp_pickle_options *options,
+	uint64_t size, uint64_t base)
+{
+	torch->base = base;
+	torch->watched = 0;
+	torch->watch_most = size + LEAST_WATCH;
+	torch->odd_getattr = torch->said_shared = false;
+	options->judge = judge;
+	options->judge_context = torch;
+}

@@ -1,0 +1,288 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What a loader of the file would be made to do is told, whatever way it is spelled.
+
+Every pickle is put together here, opcode by opcode; nothing is pickled and nothing is loaded. Each spelling of
+a call that no ordinary writer makes ends in an error that names it, and beside it stands what writers do and
+what therefore raises no alarm.
+"""
+import io
+import os
+import struct
+import tarfile
+import tempfile
+import zipfile
+
+from oraclelib import Tap, arguments, in_parallel, run, strict_json
+
+
+# ---- opcodes
+
+def g(module, name):
+    return f"c{module}\n{name}\n".encode()
+
+
+def s(text):
+    data = text if isinstance(text, bytes) else text.encode()
+    return b"X" + struct.pack("<I", len(data)) + data
+
+
+def i(number):
+    if -2**31 <= number < 2**31:
+        return b"J" + struct.pack("<i", number)
+    data = number.to_bytes(number.bit_length() // 8 + 1, "little", signed=True)
+    return b"\x8a" + bytes([len(data)]) + data
+
+
+def tup(*items):
+    return b"(" + b"".join(items) + b"t"
+
+
+def lst(*items):
+    return b"](" + b"".join(items) + b"e"
+
+
+def dct(*pairs):
+    return b"}(" + b"".join(pairs) + b"u"
+
+
+def call(function, *items):
+    return function + tup(*items) + b"R"
+
+
+def new(kind, *items):
+    return kind + tup(*items) + b"\x81"
+
+
+def build(value, state):
+    return value + state + b"b"
+
+
+NONE, TRUE, FALSE, FLOAT = b"N", b"\x88", b"\x89", b"G" + struct.pack(">d", 0.5)
+GETATTR, ENCODE = g("builtins", "getattr"), g("_codecs", "encode")
+ORDERED, FROM_TYPE = g("collections", "OrderedDict"), g("torch._tensor", "_rebuild_from_type_v2")
+REBUILD, PARAMETER = g("torch._utils", "_rebuild_tensor_v2"), g("torch.nn.parameter", "Parameter")
+SHARDED = g("torch.distributed._shard.sharded_tensor.api", "ShardedTensor")
+ENUM = g("torch.distributed._shard.sharded_tensor.metadata", "MEM_FORMAT_ENCODING")
+DTENSOR, TENSOR = g("torch.distributed.tensor", "DTensor"), g("torch", "Tensor")
+SYSTEM, DTYPE = g("os", "system"), g("numpy", "dtype")
+BIT_GENERATOR = g("numpy.random._pickle", "__bit_generator_ctor")
+STORAGE = tup(s("storage"), g("torch", "FloatStorage"), s("0"), s("cpu"), i(4)) + b"Q"
+HOOKS = call(ORDERED)
+PARTS = (STORAGE, i(0), tup(i(2), i(2)), tup(i(2), i(1)), FALSE)
+WEIGHT = call(REBUILD, *PARTS, HOOKS)
+RUN = call(SYSTEM, s("id"))
+BYTES = call(ENCODE, s("b"), s("latin1"))
+
+
+def pid(*items):
+    return tup(*items) + b"Q"
+
+
+def dtype(text):
+    return build(call(DTYPE, s(text), FALSE, TRUE), tup(i(3), s("<"), NONE, NONE, NONE, i(-1), i(-1), i(0)))
+
+
+def group(kind):
+    return build(new(kind), dct(s("local_rank"), i(0), s("global_rank"), i(0)))
+
+
+# ---- (a name, a value, the rule and the words of an error; None: no alarm)
+
+VALUES = [
+    # attributes
+    ("the class inside ShardedTensor", group(call(GETATTR, SHARDED, s("ProcessGroupState"))), None),
+    ("a member of an enum", call(GETATTR, ENUM, s("TORCH_CONTIGUOUS_FORMAT")), None),
+    ("getattr that is only named", GETATTR, "FI3001", "builtins.getattr"),
+    ("getattr from a class", call(GETATTR, SHARDED, s("__init__")), "FI3009", "builtins.getattr", "__init__"),
+    ("another class inside", call(GETATTR, SHARDED, s("Other")), "FI3009", "Other"),
+    ("an enum's dunder", call(GETATTR, ENUM, s("__init_subclass__")), "FI3009", "__init_subclass__"),
+    ("an enum's private name", call(GETATTR, ENUM, s("_value2member_map_")), "FI3009", "_value2member_map_"),
+    ("an enum's dotted name", call(GETATTR, ENUM, s("A.__class__")), "FI3009", "A.__class__"),
+    ("getattr with a default", call(GETATTR, ENUM, s("A"), NONE), "FI3009", "builtins.getattr"),
+    ("getattr from a member", call(GETATTR, call(GETATTR, ENUM, s("A")), s("B")), "FI3009", "builtins.getattr"),
+    ("getattr beside its class", SHARDED + b"0" + call(GETATTR, ORDERED, s("x")), "FI3009", "OrderedDict"),
+    ("getattr with a name from elsewhere", call(GETATTR, SHARDED, call(ENCODE, s("x"), s("latin1"))), "FI3009", "getattr"),
+    ("getattr by NEWOBJ", new(GETATTR, ENUM, s("A")), "FI3009", "builtins.getattr"),
+    ("getattr by INST", b"(" + ENUM + s("A") + b"ibuiltins\ngetattr\n", "FI3009", "builtins.getattr"),
+    ("getattr as a factory", call(g("collections", "defaultdict"), GETATTR), "FI3001", "builtins.getattr"),
+    ("getattr as a rebuild function", call(FROM_TYPE, GETATTR, TENSOR, tup(ENUM, s("A")), NONE), "FI3007", "getattr"),
+    ("the class inside, called", call(call(GETATTR, SHARDED, s("ProcessGroupState")), i(1)), "FI3007", "builtins.getattr"),
+    ("a member of an enum, called", call(call(GETATTR, ENUM, s("A"))), "FI3007", "result of builtins.getattr"),
+    ("a dotted name", g("torch.storage", "io.open"), "FI3011", "torch.storage.io.open"),
+    ("a dotted name that runs", call(g("collections", "_sys.modules")), "FI3011", "_sys.modules"),
+    # calls of what is no global
+    ("a result is called", call(call(ORDERED), s("id")), "FI3007", "result of collections.OrderedDict"),
+    ("a dict is called", call(b"}", s("id")), "FI3007", "a dict"),
+    ("a text is called", call(s("os.system"), s("id")), "FI3007", "os.system"),
+    ("a text is made an object of", new(s("os.system")), "FI3007", "os.system"),
+    ("a storage is called", call(STORAGE, s("id")), "FI3007", "a storage"),
+    ("a tensor is called", call(WEIGHT, s("id")), "FI3007", "a tensor"),
+    ("a size is called", call(call(g("torch", "Size"), tup(i(1)))), "FI3007", "torch.Size"),
+    ("what the memo holds is called", b"]q\x07h\x07(s.".replace(b"(s.", tup(s("id"))) + b"R", "FI3007", "a list"),
+    ("a slot that was filled again", ORDERED + b"q\x070" + s("x") + b"q\x070h\x07)R", "FI3007", "the text \"x\""),
+    ("OBJ of a text", b"(" + s("x") + b"o", "FI3007", "the text \"x\""),
+    ("NEWOBJ_EX of a text", s("x") + b")}\x92", "FI3007", "the text \"x\""),
+    ("a registry of the process", b"\x82\x05", "FI3006", "EXT1"),
+    ("a result in a dict that is called", dct(s("k"), call(call(ORDERED))), "FI3007", "OrderedDict"),
+    ("a result as a key", b"}" + call(call(ORDERED)) + i(1) + b"s", "FI3007", "OrderedDict"),
+    ("a result inside of a persistent id", pid(s("storage"), g("torch", "FloatStorage"), call(s("x")), s("cpu"), i(4)),
+     "FI3007", "the text \"x\""),
+    ("a result as a state", build(call(ORDERED), call(s("x"))), "FI3007", "the text \"x\""),
+    ("a call that is dropped", call(s("x")) + b"0" + NONE, "FI3007", "the text \"x\""),
+    ("a call under a mark that is dropped", b"(" + call(s("x")) + b"1" + NONE, "FI3007", "the text \"x\""),
+    # known calls with what their writers do not give them
+    ("bytes below protocol 3", call(ENCODE, s("abc"), s("latin1")), None),
+    *((f"the codec {name}", call(ENCODE, s("a"), s(name)), "FI3007", "_codecs.encode", name)
+      for name in ("zip", "zlib", "bz2", "hex", "base64", "rot13", "idna", "punycode", "uu", "raw_unicode_escape", "mbcs")),
+    ("bytearray of bytes", call(g("builtins", "bytearray"), call(ENCODE, s("abc"), s("latin1"))), None),
+    ("bytearray of a number", call(g("builtins", "bytearray"), i(1 << 40)), "FI3007", "1099511627776"),
+    ("bytes of a number", call(g("builtins", "bytes"), i(1 << 40)), "FI3007", "builtins.bytes"),
+    ("a range", call(g("builtins", "range"), i(0), i(1 << 40), i(1)), None),
+    ("a list of a range", call(g("builtins", "list"), call(g("builtins", "range"), i(1 << 40))), "FI3007", "builtins.range"),
+    ("a set", call(g("builtins", "set"), lst(i(1))), None),
+    ("a set of a range", call(g("builtins", "set"), call(g("builtins", "range"), i(9))), "FI3007", "builtins.range"),
+    ("a complex number", call(g("builtins", "complex"), FLOAT, FLOAT), None),
+    ("a slice", call(g("builtins", "slice"), NONE, i(3), NONE), None),
+    ("a slice of a global", call(g("builtins", "slice"), NONE, ORDERED, NONE), "FI3007", "builtins.slice"),
+    ("an ordered dict of pairs", call(ORDERED, lst(lst(s("k"), i(1)))), None),
+    ("an ordered dict of a text", call(ORDERED, s("x")), "FI3007", "collections.OrderedDict"),
+    ("a counter", call(g("collections", "Counter"), dct(s("k"), i(1))), None),
+    ("a dict of lists", call(g("collections", "defaultdict"), g("builtins", "list")), None),
+    ("a dict of tensors", call(g("collections", "defaultdict"), REBUILD), "FI3007", "collections.defaultdict"),
+    ("a dict with a state", build(call(g("collections", "defaultdict"), NONE), dct(s("k"), i(1))), "FI3008", "defaultdict"),
+    ("a device", call(g("torch", "device"), s("cuda"), i(1)), None),
+    ("a device of a number", call(g("torch", "device"), i(1)), "FI3007", "torch.device"),
+    ("a size of texts", call(g("torch", "Size"), tup(s("x"))), "FI3007", "torch.Size"),
+    ("a layout", call(g("torch.serialization", "_get_layout"), s("torch.strided")), None),
+    ("an enum of a dict", call(ENUM, b"}"), "FI3007", "MEM_FORMAT_ENCODING"),
+    ("a path", call(g("pathlib", "PosixPath"), s("/"), s("tmp")), None),
+    ("a path of a number", call(g("pathlib", "PosixPath"), s("/"), i(1)), "FI3007", "pathlib.PosixPath"),
+    ("a mesh that is made anew", call(g("torch.distributed.device_mesh", "DeviceMesh"), s("cpu"), lst(i(0))), "FI3007",
+     "DeviceMesh"),
+    ("a storage class that is called", call(g("torch", "FloatStorage"), i(1 << 40)), "FI3007", "torch.FloatStorage"),
+    ("a dtype that is called", call(g("torch", "float32")), "FI3007", "torch.float32"),
+    ("an array's type", dtype("f4"), None),
+    ("an array's type, of objects", dtype("O8"), "FI3004", "numpy.dtype"),
+    ("an array's type with keywords", DTYPE + tup(s("f4"), FALSE, TRUE) + dct(s("x"), i(1)) + b"\x92", "FI3007", "keywords"),
+    ("an array", build(call(g("numpy.core.multiarray", "_reconstruct"), g("numpy", "ndarray"), tup(i(0)), BYTES),
+                       tup(i(1), tup(i(1)), dtype("u1"), FALSE, BYTES)), None),
+    ("an array of another class", call(g("numpy.core.multiarray", "_reconstruct"), ORDERED, tup(i(0)), BYTES),
+     "FI3007", "_reconstruct"),
+    ("a random generator", call(g("numpy.random._pickle", "__randomstate_ctor"), s("MT19937"), BIT_GENERATOR), None),
+    ("a random generator of something", call(g("numpy.random._pickle", "__randomstate_ctor"), s("x"), ORDERED), "FI3007",
+     "__randomstate_ctor"),
+    ("a list that is no tuple of arguments", ORDERED + b"]R", "FI3007", "a list"),
+    ("a tensor with an attribute", call(FROM_TYPE, REBUILD, TENSOR, tup(*PARTS, HOOKS), dct(s("tag"), i(1))), None),
+    ("a tensor with another class", call(FROM_TYPE, REBUILD, TENSOR, tup(*PARTS, HOOKS), dct(s("__class__"), DTENSOR)), "FI3008",
+     "__class__"),
+    ("a tensor of a function's class", call(FROM_TYPE, REBUILD, ENCODE, tup(*PARTS, HOOKS), NONE), "FI3007", "_codecs.encode"),
+    ("a tensor that something else makes", call(FROM_TYPE, g("builtins", "bytearray"), PARAMETER, tup(i(1 << 40)), NONE), "FI3007",
+     "builtins.bytearray"),
+    ("a tensor with hooks", call(REBUILD, *PARTS, call(ORDERED) + i(0) + ENCODE + b"s"), "FI3007", "hooks"),
+    ("hooks of a tensor with a class", call(FROM_TYPE, REBUILD, TENSOR, tup(*PARTS, dct(i(0), ENCODE)), NONE), "FI3007", "hooks"),
+    ("a tensor of too few arguments", call(REBUILD, STORAGE, i(0)), "FI3007", "_rebuild_tensor_v2"),
+    ("a wrapper of no class", call(g("torch._utils", "_rebuild_wrapper_subclass"), ENCODE, g("torch", "float32"), tup(i(1)), tup(i(1)),
+                                   i(0), NONE, NONE, FALSE), "FI3007", "_codecs.encode"),
+    # what is built upon
+    ("a state dict's versions", build(call(ORDERED), dct(s("_metadata"), call(ORDERED))), None),
+    ("a state dict's class", build(call(ORDERED), dct(s("__class__"), ENCODE)), "FI3008", "__class__"),
+    ("a state that is called next", build(call(ORDERED), dct(s("__setstate__"), ENCODE)), "FI3008", "__setstate__"),
+    ("the same among slots", build(new(g("argparse", "Namespace")), tup(NONE, dct(s("__setstate__"), ENCODE))), "FI3008", "Namespace"),
+    ("slots with a class", build(new(g("torch.distributed.remote_device", "_remote_device")), tup(NONE, dct(s("__class__"), ENCODE))),
+     "FI3008", "__class__"),
+    ("a class gets a state", build(PARAMETER, dct(s("__setstate__"), ENCODE)), "FI3008", "torch.nn.parameter.Parameter"),
+    ("a function gets a state", build(REBUILD, tup(NONE, dct(s("__defaults__"), tup(ENCODE)))), "FI3008", "_rebuild_tensor_v2"),
+    ("a class gets an item", PARAMETER + s("a") + i(1) + b"s", "FI3010", "torch.nn.parameter.Parameter"),
+    ("a class gets a value", PARAMETER + i(1) + b"a", "FI3010", "torch.nn.parameter.Parameter"),
+    ("an object gets a value", call(g("builtins", "set"), lst()) + i(1) + b"a", "FI3010", "APPEND"),
+    ("an object gets an item", call(g("pathlib", "PosixPath")) + s("a") + i(1) + b"s", "FI3010", "SETITEM"),
+    # names
+    ("a command", RUN, "FI3001", "os.system"),
+    ("a command by INST", b"(" + s("id") + b"ios\nsystem\n", "FI3001", "os.system"),
+    ("a command by OBJ", b"(" + SYSTEM + s("id") + b"o", "FI3001", "os.system"),
+    ("a command by Python 2's name", call(g("__builtin__", "eval"), s("1")), "FI3001", "builtins.eval", "__builtin__.eval"),
+    ("an operator", g("operator", "call"), "FI3001", "operator.call"),
+    ("an operator by its other name", g("_operator", "methodcaller"), "FI3001", "_operator.methodcaller"),
+    ("a partial call", g("functools", "partial"), "FI3001", "functools.partial"),
+    ("a loader of torch", call(g("torch", "load"), s("x")), "FI3004", "torch.load"),
+    ("a loader of bytes", call(g("torch.storage", "_load_from_bytes"), BYTES), "FI3004", "_load_from_bytes"),
+    ("a loader of numpy", g("numpy", "load"), "FI3004", "numpy.load"),
+    ("a loader of pickles", g("_pickle", "loads"), "FI3004", "_pickle.loads"),
+    ("a hub", g("torch.hub", "load"), "FI3004", "torch.hub.load"),
+    ("a script", g("torch.jit", "load"), "FI3004", "torch.jit.load"),
+    ("an object of any class", call(g("copyreg", "_reconstructor"), ORDERED, g("builtins", "object"), NONE), "FI3002", "copyreg._reconstructor"),
+    # persistent ids
+    ("an id that is a text", b"P0\n", "FI3012", "the text \"0\""),
+    ("an id that is a number", i(5) + b"Q", "FI3012", "5"),
+    ("an id of another kind", pid(s("tensor"), g("torch", "FloatStorage"), s("1"), s("cpu"), i(4)), "FI3012", "another kind"),
+    ("an id of another class", pid(s("storage"), g("numpy", "ndarray"), s("1"), s("cpu"), i(4)), "FI3012", "numpy.ndarray"),
+    ("an id with a number as key", pid(s("storage"), g("torch", "FloatStorage"), i(1), s("cpu"), i(4)), "FI3012", "key"),
+    ("an id without a location", pid(s("storage"), g("torch", "FloatStorage"), s("1"), NONE, i(4)), "FI3012", "location"),
+    ("an id with one item more", pid(s("storage"), g("torch", "FloatStorage"), s("1"), s("cpu"), i(4), NONE), "FI3012", "number of items"),
+    ("an id that is a module", pid(s("module"), ORDERED, s("m.py"), s("pass")), "FI3012", "number of items"),
+]
+
+
+def torch_zip(value, *more, root="m/", last=b"."):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as z:
+        z.writestr(root + "data.pkl", b"\x80\x02}(" + s("w") + WEIGHT + s("x") + value + b"u" + last)
+        z.writestr(root + "version", b"3\n")
+        for name, content in more:
+            z.writestr(name, content)
+        z.writestr(root + "data/0", bytes(16))
+    return out.getvalue()
+
+
+def pickle(value):
+    return b"\x80\x02" + value + b"."
+
+
+def files():
+    """(name, {path: bytes}, the rule and the words of an error or None)"""
+    for name, value, *told in VALUES:
+        yield name, {"model.pt": torch_zip(value)}, *told
+
+
+# ---- running
+
+def write(folder, tree):
+    for path, content in tree.items():
+        path = os.path.join(folder, path)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as f:
+            f.write(content)
+
+
+def judge(args, job):
+    name, tree, told, *words = job
+    with tempfile.TemporaryDirectory() as folder:
+        write(folder, tree)
+        paths = list(tree)
+        r = run(args, "info", "--json", os.path.join(folder, paths[0]) if len(paths) == 1 else folder, cwd=folder)
+    if r.crash:
+        return name, [r.crash]
+    try:
+        doc = strict_json(r.out)
+    except ValueError as e:
+        return name, [f"{e}: {r.out[:80]!r} {r.tail}"]
+    alarms = [(f["rule"], f["severity"], f["message"]) for f in doc["findings"] if f["severity"] != "note"]
+    if told is None:
+        return name, [str(a) for a in alarms] + [str(e) for e in doc["errors"]]
+    text = " ".join(f["message"] for f in doc["findings"] if f["rule"] == told and f["severity"] == "error")
+    if not text:
+        return name, [f"no error {told}", *map(str, alarms), *map(str, doc["errors"])]
+    return name, [f"{word!r} is not named: {text}" for word in words if word not in text]
+
+
+def main():
+    args = arguments(__doc__)
+    tap = Tap()
+    jobs = [job for job in files() if args.only is None or args.only in job[0]]
+    for name, problems in in_parallel(lambda job: judge(args, job), jobs):
+        tap.none(name, problems)
+    tap.done()
+
+
+main()
