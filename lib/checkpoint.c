@@ -126,8 +126,7 @@ static bool unwrap(struct opening *opening, struct fsdp_error **ret_error)
 		struct fsdp_span name = only->name.data != NULL
 						? last_component(only->name)
 						: opening->look.path;
-		if (!look_at_source(
-			    opening, fsdp_source_memory(only->bytes), name, ret_error))
+		if (!look_at_source(opening, only->source, name, ret_error))
 			return false;
 	}
 	return true;
@@ -609,6 +608,7 @@ static bool open_file(struct opening *opening, struct fsdp_error **ret_error)
 	if (!fsdp_file_open(opening->path, &source, ret_error))
 		return false;
 	checkpoint->source = source;
+	fsdp_budget_give(&checkpoint->budget, source.size);
 	const struct fsdp_options *options = opening->options;
 	if (!cut_slice(options, &source, ret_error))
 		return false;
@@ -622,12 +622,11 @@ static bool open_file(struct opening *opening, struct fsdp_error **ret_error)
 static bool open_stdin(struct opening *opening, struct fsdp_error **ret_error)
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
-	struct fsdp_span bytes;
+	struct fsdp_source source;
 	if (!fsdp_source_drain(STDIN_FILENO,
 		    fsdp_limit(&checkpoint->limits, FSDP_LIMIT_STDIN_BYTES),
-		    &checkpoint->arena, &bytes, ret_error))
+		    &checkpoint->arena, &source, ret_error))
 		return false;
-	struct fsdp_source source = fsdp_source_memory(bytes);
 	if (!cut_slice(opening->options, &source, ret_error))
 		return false;
 	return look_at_source(opening, source, FSDP_SPAN("-"), ret_error);
@@ -675,6 +674,7 @@ static bool read_named_plan(struct opening *opening, struct fsdp_error **ret_err
 		return fsdp_arena_fail(&opening->checkpoint->arena, ret_error);
 	bool read = fsdp_file_open((const char *)path.data, &source, ret_error);
 	if (read) {
+		fsdp_budget_give(&opening->checkpoint->budget, source.size);
 		read = read_plan_file(
 			opening, &source, (const char *)path.data, ret_error);
 		close(source.fd);
@@ -769,19 +769,6 @@ static bool read_plan(struct opening *opening, struct fsdp_error **ret_error)
 
 /* ---- the whole ---- */
 
-static void set_limits(struct fsdp_checkpoint *checkpoint)
-{
-	long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-	uint64_t ceiling = fsdp_limit(&checkpoint->limits, FSDP_LIMIT_MEMORY);
-	uint64_t half =
-		pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size / 2 : UINT64_MAX;
-	/* "None" really means none; any other value never more than half of the machine.
-	 */
-	if (ceiling != UINT64_MAX && half < ceiling)
-		ceiling = half;
-	checkpoint->budget.ceiling = ceiling;
-}
-
 static bool apply_limits(struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_options *options, struct fsdp_error **ret_error)
 {
@@ -791,7 +778,7 @@ static bool apply_limits(struct fsdp_checkpoint *checkpoint,
 			    options->limits[i].value))
 			return fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
 				"no limit is called %s", options->limits[i].name);
-	set_limits(checkpoint);
+	fsdp_budget_init(&checkpoint->budget, &checkpoint->limits);
 	return true;
 }
 

@@ -5,10 +5,12 @@
  */
 #include <stdint.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/num.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define HAVE_ASAN 1
@@ -34,7 +36,12 @@ enum {
 	LARGEST_BLOCK = 64 << 20,
 	HUGE_PAGE = 2 << 20,
 	PAGE = 4096,
+	LEFT_PART = 8, /* of what is left, one part is the largest block */
 };
+
+/* What an input of any size may take, and what each of its bytes adds to that: facts
+ * of a checkpoint are never larger. */
+enum { MEMORY_FLOOR = 40 << 20, MEMORY_PER_BYTE = 8 };
 
 struct fsdp_arena_block {
 	struct fsdp_arena_block *older;
@@ -42,17 +49,38 @@ struct fsdp_arena_block {
 	size_t used;
 };
 
-void fsdp_arena_init(struct fsdp_arena *arena, struct fsdp_budget *budget)
+/* ---- the budget ---- */
+
+static uint64_t half_of_machine(void)
 {
-	*arena = (struct fsdp_arena){
-		.budget = budget, .next_size = FIRST_BLOCK, .largest = LARGEST_BLOCK
-	};
+	long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+	return pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size / 2 : UINT64_MAX;
 }
 
-void fsdp_arena_init_lean(struct fsdp_arena *arena, struct fsdp_budget *budget)
+/* "None" really means none. */
+void fsdp_budget_init(struct fsdp_budget *budget, const struct fsdp_limits *limits)
 {
-	fsdp_arena_init(arena, budget);
-	arena->largest = HUGE_PAGE / 2;
+	uint64_t most = fsdp_limit(limits, FSDP_LIMIT_MEMORY);
+	if (most != UINT64_MAX)
+		most = fsdp_min(most, half_of_machine());
+	*budget = (struct fsdp_budget){ .ceiling = most, .limits = limits };
+	if (fsdp_limit_is_chosen(limits, FSDP_LIMIT_MEMORY))
+		return;
+	budget->most = most;
+	budget->ceiling = fsdp_min(most, MEMORY_FLOOR);
+}
+
+void fsdp_budget_give(struct fsdp_budget *budget, uint64_t bytes)
+{
+	uint64_t room, ceiling;
+	if (!fsdp_add(budget->given, bytes, &budget->given))
+		budget->given = UINT64_MAX;
+	if (budget->most == 0)
+		return;
+	if (!fsdp_mul(budget->given, MEMORY_PER_BYTE, &room) ||
+		!fsdp_add(room, MEMORY_FLOOR, &ceiling))
+		ceiling = UINT64_MAX;
+	budget->ceiling = fsdp_min(budget->most, ceiling);
 }
 
 bool fsdp_budget_spend(struct fsdp_budget *budget, uint64_t size)
@@ -71,6 +99,40 @@ bool fsdp_budget_spend(struct fsdp_budget *budget, uint64_t size)
 void fsdp_budget_return(struct fsdp_budget *budget, uint64_t size)
 {
 	__atomic_fetch_sub(&budget->used, size, __ATOMIC_RELAXED);
+}
+
+bool fsdp_budget_unpack(
+	struct fsdp_budget *budget, uint64_t bytes, struct fsdp_error **ret_error)
+{
+	uint64_t most, ratio, allowed;
+	if (!fsdp_add(budget->unpacked, bytes, &budget->unpacked))
+		budget->unpacked = UINT64_MAX;
+	if (budget->limits == NULL)
+		return true;
+	most = fsdp_limit(budget->limits, FSDP_LIMIT_INFLATE_BYTES);
+	if (budget->unpacked > most)
+		return fsdp_fail_limit(ret_error, FSDP_LIMIT_INFLATE_BYTES, most);
+	ratio = fsdp_limit(budget->limits, FSDP_LIMIT_INFLATE_RATIO);
+	if (!fsdp_mul(budget->given, ratio, &allowed) ||
+		!fsdp_add(allowed, FSDP_UNPACK_FREE, &allowed))
+		allowed = UINT64_MAX;
+	return budget->unpacked <= allowed ||
+	       fsdp_fail_limit(ret_error, FSDP_LIMIT_INFLATE_RATIO, ratio);
+}
+
+/* ---- the arena ---- */
+
+void fsdp_arena_init(struct fsdp_arena *arena, struct fsdp_budget *budget)
+{
+	*arena = (struct fsdp_arena){
+		.budget = budget, .next_size = FIRST_BLOCK, .largest = LARGEST_BLOCK
+	};
+}
+
+void fsdp_arena_init_lean(struct fsdp_arena *arena, struct fsdp_budget *budget)
+{
+	fsdp_arena_init(arena, budget);
+	arena->largest = HUGE_PAGE / 2;
 }
 
 static struct fsdp_arena_block *add_block(struct fsdp_arena *arena, size_t size)
@@ -102,6 +164,17 @@ static size_t place(const struct fsdp_arena_block *block, size_t size, size_t al
 	return begin;
 }
 
+/* What is left goes a long way: the last blocks are small again. */
+static size_t largest_block(const struct fsdp_arena *arena)
+{
+	const struct fsdp_budget *budget = arena->budget;
+	uint64_t left = budget->ceiling - fsdp_min(budget->used, budget->ceiling);
+	uint64_t most = left / LEFT_PART;
+	if (most < FIRST_BLOCK)
+		most = fsdp_min(left, FIRST_BLOCK);
+	return (size_t)fsdp_min(most, arena->next_size) & ~(size_t)(PAGE - 1);
+}
+
 void *fsdp_arena_take(struct fsdp_arena *arena, size_t size, size_t align)
 {
 	if (size > SIZE_MAX / 2)
@@ -111,9 +184,9 @@ void *fsdp_arena_take(struct fsdp_arena *arena, size_t size, size_t align)
 	size_t begin = block != NULL ? place(block, size, align) : 0;
 	if (begin == 0) {
 		size_t need = size + sizeof *block + align;
-		size_t room = arena->next_size > need
-				      ? arena->next_size
-				      : (need + PAGE - 1) & ~(size_t)(PAGE - 1);
+		size_t most = largest_block(arena);
+		size_t room =
+			most > need ? most : (need + PAGE - 1) & ~(size_t)(PAGE - 1);
 		block = add_block(arena, room);
 		if (block == NULL)
 			return NULL;

@@ -10,10 +10,11 @@
  * Memory that is given back all at once.
  *
  * A budget counts the bytes that all arenas of one checkpoint, or of one set of
- * recordings, have taken from the system and stops them at a ceiling; threads may
- * share it, arenas not. An arena takes doubling blocks (64 KiB to
- * 64 MiB) by anonymous mmap; blocks of 2 MiB and more ask for huge pages, which
- * are several times cheaper to touch. Pages never touched cost nothing.
+ * recordings, have taken from the system and stops them at a ceiling; threads may share
+ * it, arenas not. An arena takes doubling blocks (64 KiB to 64 MiB, and no more than an
+ * eighth of what the budget has left) by anonymous mmap; blocks of 2 MiB and more ask
+ * for huge pages, which are several times cheaper to touch. Pages never touched cost
+ * nothing.
  *
  * Under address sanitizer what has not been handed out is poisoned, with a red
  * zone behind each piece.
@@ -21,13 +22,36 @@
 struct fsdp_budget {
 	uint64_t used;
 	uint64_t ceiling;
-	bool over; /* the ceiling refused, and the system not since then */
+	bool over;         /* the ceiling refused, and the system not since then */
+	uint64_t most;     /* what the ceiling may grow to; 0: it stays as it is */
+	uint64_t given;    /* bytes of the input, as they are stored */
+	uint64_t unpacked; /* out of those */
+	const struct fsdp_limits *limits; /* NULL: only `ceiling` counts */
 };
 
-/* For memory that comes from elsewhere. False: the ceiling refuses, nothing was spent. */
+/*
+ * The ceilings `memory`, `inflate-bytes` and `inflate-ratio` of these limits, which stay
+ * as long as the budget. If the caller did not choose `memory`, the ceiling follows the
+ * input: a small file cannot take more than its size explains.
+ */
+struct fsdp_limits;
+void fsdp_budget_init(struct fsdp_budget *budget, const struct fsdp_limits *limits);
+
+/* So many more bytes of input are there, as they are stored. */
+void fsdp_budget_give(struct fsdp_budget *budget, uint64_t bytes);
+
+/* For memory that an arena cannot hold: false, and nothing is counted, at the ceiling. */
 bool fsdp_budget_spend(struct fsdp_budget *budget, uint64_t size)
 	__attribute__((warn_unused_result));
 void fsdp_budget_return(struct fsdp_budget *budget, uint64_t size);
+
+/* So many more bytes were unpacked, or are about to be. Fails at a limit. */
+struct fsdp_error;
+bool fsdp_budget_unpack(
+	struct fsdp_budget *budget, uint64_t bytes, struct fsdp_error **ret_error);
+
+/* The ratio of unpacked to given bytes counts beyond these. */
+enum { FSDP_UNPACK_FREE = 64 << 20 };
 
 struct fsdp_arena {
 	struct fsdp_budget *budget;
@@ -53,7 +77,6 @@ struct fsdp_span fsdp_arena_copy(struct fsdp_arena *arena, struct fsdp_span span
 	__attribute__((warn_unused_result));
 
 /* The error that belongs to a NULL from this arena: the limit, or out of memory. */
-struct fsdp_error;
 bool fsdp_arena_fail(const struct fsdp_arena *arena, struct fsdp_error **ret_error);
 
 /* Forgets all pieces but keeps a first block for the next ones, zeroed again. */

@@ -28,6 +28,7 @@ void fsdp_limits_init(struct fsdp_limits *limits)
 {
 	for (size_t i = 0; i < FSDP_LIMIT_COUNT; i++)
 		limits->value[i] = rows[i].value;
+	limits->chosen = 0;
 }
 
 bool fsdp_limits_set(struct fsdp_limits *limits, const char *name, uint64_t value)
@@ -35,6 +36,7 @@ bool fsdp_limits_set(struct fsdp_limits *limits, const char *name, uint64_t valu
 	for (size_t i = 0; i < FSDP_LIMIT_COUNT; i++) {
 		if (strcmp(rows[i].name, name) == 0) {
 			limits->value[i] = value == 0 ? UINT64_MAX : value;
+			limits->chosen |= UINT64_C(1) << i;
 			return true;
 		}
 	}

@@ -20,7 +20,9 @@ enum fsdp_limit {
 
 struct fsdp_limits {
 	uint64_t value[FSDP_LIMIT_COUNT]; /* 0 is never stored: none is UINT64_MAX */
+	uint64_t chosen;                  /* a bit for each that was set */
 };
+_Static_assert(FSDP_LIMIT_COUNT <= 64, "a bit for each");
 
 void fsdp_limits_init(struct fsdp_limits *limits);
 
@@ -30,6 +32,13 @@ bool fsdp_limits_set(struct fsdp_limits *limits, const char *name, uint64_t valu
 static inline uint64_t fsdp_limit(const struct fsdp_limits *limits, enum fsdp_limit which)
 {
 	return limits->value[which];
+}
+
+/* Whether the caller set it, even to its default. */
+static inline bool fsdp_limit_is_chosen(
+	const struct fsdp_limits *limits, enum fsdp_limit which)
+{
+	return (limits->chosen >> which & 1) != 0;
 }
 
 #endif

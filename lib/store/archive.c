@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Knows libarchive, and nothing else does. Knows of tar and of compressions only what
- * their first bytes look like; refuses to know any other format, to run any program and
- * to write anything to disk.
+ * their first bytes look like; refuses to know any other format, to run any program, to
+ * unpack what was unpacked once more, and to write anything to disk.
  *
  *	gzip   1f 8b 08             xz     fd "7zXZ" 00
  *	zstd   28 b5 2f fd          bzip2  "BZh" '1'-'9', then 31 41 59 26 53 59, or
@@ -18,7 +18,8 @@
 #include "base/num.h"
 #include "store/archive.h"
 #include "store/dir.h"
-#include "store/gather.h"
+#include "store/pages.h"
+#include "store/reach.h"
 
 enum {
 	BLOCK = 256 << 10,
@@ -31,15 +32,16 @@ struct kind {
 	const char *name;
 	const char *magic;
 	size_t size;
-	int (*support)(struct archive *archive);
+	int filter;
+	const struct fsdp_reach_look *look;
 };
 
 static const struct kind kinds[] = {
-	{ "gzip", "\x1f\x8b\x08", 3, archive_read_support_filter_gzip },
-	{ "zstd", "\x28\xb5\x2f\xfd", 4, archive_read_support_filter_zstd },
-	{ "xz", "\xfd\x37zXZ\0", 6, archive_read_support_filter_xz },
-	{ "bzip2", "BZh", 3, archive_read_support_filter_bzip2 },
-	{ "lz4", "\x04\x22\x4d\x18", 4, archive_read_support_filter_lz4 },
+	{ "gzip", "\x1f\x8b\x08", 3, ARCHIVE_FILTER_GZIP, NULL },
+	{ "zstd", "\x28\xb5\x2f\xfd", 4, ARCHIVE_FILTER_ZSTD, &fsdp_reach_zstd },
+	{ "xz", "\xfd\x37zXZ\0", 6, ARCHIVE_FILTER_XZ, &fsdp_reach_xz },
+	{ "bzip2", "BZh", 3, ARCHIVE_FILTER_BZIP2, NULL },
+	{ "lz4", "\x04\x22\x4d\x18", 4, ARCHIVE_FILTER_LZ4, NULL },
 };
 
 /* ---- what it is ---- */
@@ -57,8 +59,7 @@ static const struct kind *find_kind(struct fsdp_span head)
 {
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
 		if (fsdp_span_begins(head, fsdp_span(kinds[i].magic, kinds[i].size)) &&
-			(kinds[i].support != archive_read_support_filter_bzip2 ||
-				is_bzip2(head)))
+			(kinds[i].filter != ARCHIVE_FILTER_BZIP2 || is_bzip2(head)))
 			return &kinds[i];
 	return NULL;
 }
@@ -125,7 +126,10 @@ struct unpacker {
 	unsigned char *block; /* NULL for memory: handed over where it lies */
 	uint64_t at;
 	struct fsdp_error *read_error;
-	uint64_t unpacked;
+	struct fsdp_pager pager;
+	struct fsdp_reach reach;
+	uint64_t counted;  /* of this pass, towards the budget */
+	uint64_t unpacked; /* of all members */
 };
 
 #define FIND(unpacker, rule, name, severity_, ...)                     \
@@ -140,14 +144,14 @@ static la_ssize_t read_block(
 	struct unpacker *unpacker = context;
 	const struct fsdp_source *source = unpacker->source;
 	size_t size = (size_t)fsdp_min(source->size - unpacker->at, BLOCK);
-	*ret_block = unpacker->block;
-	if (source->fd < 0 && size != 0)
-		*ret_block = source->data + source->base + unpacker->at;
-	else if (!fsdp_source_read(source, unpacker->at, unpacker->block, size,
-			 &unpacker->read_error)) {
+	const unsigned char *bytes = fsdp_source_bytes(source, unpacker->at);
+	*ret_block = bytes != NULL ? bytes : unpacker->block;
+	if (bytes == NULL && !fsdp_source_read(source, unpacker->at, unpacker->block,
+				     size, &unpacker->read_error)) {
 		archive_set_error(archive, EIO, "cannot read");
 		return ARCHIVE_FATAL;
 	}
+	fsdp_reach_see(&unpacker->reach, fsdp_span(*ret_block, size));
 	unpacker->at += size;
 	return (la_ssize_t)size;
 }
@@ -181,7 +185,8 @@ static void close_archive(struct unpacker *unpacker)
 		archive_read_free(unpacker->archive);
 	unpacker->entry = NULL;
 	unpacker->archive = NULL;
-	unpacker->at = 0;
+	fsdp_reach_done(&unpacker->reach);
+	unpacker->at = unpacker->counted = 0;
 }
 
 /* archive_read_open() does this too, but does not look whether the context was kept. */
@@ -202,6 +207,13 @@ static struct archive_entry *make_entry(struct archive *archive)
 	return entry;
 }
 
+/* This one, once. If libarchive were to look for itself it would put one filter upon the
+ * other for as long as the bytes look compressed, and might fall back on a program. */
+static bool set_filter(struct archive *archive, const struct kind *kind)
+{
+	return archive_read_append_filter(archive, kind->filter) == ARCHIVE_OK;
+}
+
 static bool set_format(struct archive *archive, bool tar)
 {
 	if (tar)
@@ -210,27 +222,35 @@ static bool set_format(struct archive *archive, bool tar)
 	       archive_read_support_format_empty(archive) == ARCHIVE_OK;
 }
 
-/* libarchive may fall back on a program of that name: a warning says so, and that is not
- * an answer here. What is compressed within is not looked into. */
 static bool open_archive(struct unpacker *unpacker, bool tar)
 {
 	close_archive(unpacker);
 	struct archive *archive = unpacker->archive = archive_read_new();
 	if (archive == NULL)
 		return fsdp_fail_memory(unpacker->error);
-	if (unpacker->kind != NULL && unpacker->kind->support(archive) != ARCHIVE_OK)
+	if (unpacker->kind != NULL && !set_filter(archive, unpacker->kind))
 		return fsdp_fail(unpacker->error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
 			"this libarchive cannot read %s", unpacker->kind->name);
-	if (!set_format(archive, tar) || !open_reader(archive, read_block, unpacker))
+	/* What goes wrong in the filter while it opens is told by the message alone. */
+	if (!set_format(archive, tar) || !open_reader(archive, read_block, unpacker) ||
+		archive_errno(archive) != 0)
 		return fail_archive(unpacker);
 	unpacker->entry = make_entry(archive);
-	if (unpacker->entry == NULL)
-		return fail_archive(unpacker);
-	int filters = archive_filter_count(archive) - 1;
-	if (filters > 1)
-		return fsdp_fail(unpacker->error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
-			"compressed more than once");
-	return filters == (unpacker->kind != NULL) || fail_archive(unpacker);
+	return unpacker->entry != NULL || fail_archive(unpacker);
+}
+
+/* What came out of the filter since it was asked last, headers of a tar as well: all of
+ * it was work. */
+static bool count_unpacked(struct unpacker *unpacker)
+{
+	la_int64_t passed = archive_filter_bytes(unpacker->archive, 0);
+	uint64_t now = passed > 0 ? (uint64_t)passed : 0, before = unpacker->counted;
+	if (unpacker->kind == NULL || now <= before)
+		return true;
+	unpacker->counted = now;
+	if (!fsdp_reach_charge(&unpacker->reach, now))
+		return fsdp_arena_fail(unpacker->arena, unpacker->error);
+	return fsdp_budget_unpack(unpacker->arena->budget, now - before, unpacker->error);
 }
 
 /* Looked at by ourselves: libarchive takes anything that begins with zeros for a tar. */
@@ -241,15 +261,20 @@ static bool is_tar_within(struct unpacker *unpacker, bool *ret_tar)
 	if (!open_archive(unpacker, false))
 		return false;
 	int status = archive_read_next_header2(unpacker->archive, unpacker->entry);
+	/* To libarchive a header that it cannot take is an end like any other. */
 	if (status == ARCHIVE_EOF)
-		return true;
+		return archive_filter_bytes(unpacker->archive, 1) != 0 ||
+		       fail_archive(unpacker);
 	if (status < ARCHIVE_WARN)
 		return fail_archive(unpacker);
 	la_ssize_t size = archive_read_data(unpacker->archive, head, sizeof head);
 	if (size < 0)
 		return fail_archive(unpacker);
-	*ret_tar = fsdp_archive_is_tar(fsdp_span(head, (size_t)size));
-	return true;
+	struct fsdp_span within = fsdp_span(head, (size_t)size);
+	*ret_tar = fsdp_archive_is_tar(within);
+	return find_kind(within) == NULL ||
+	       fsdp_fail(unpacker->error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+		       "compressed more than once");
 }
 
 /* That a name is not of the locale's characters is no concern: bytes are what counts. */
@@ -306,47 +331,50 @@ static bool is_wanted(
 	return true;
 }
 
-/* Puts the member's bytes to `place`, which has `size`, or else to the gather, or else
- * nowhere: what is left out counts as well, for somebody has to inflate it. */
-static bool take_bytes(struct unpacker *unpacker, struct fsdp_gather *gather,
-	unsigned char *place, uint64_t size, struct fsdp_span name)
+/* Of what is kept: `stdin-bytes` is about what lies in memory. */
+static bool keep_bytes(struct unpacker *unpacker, const void *bytes, size_t count)
 {
-	uint64_t most = fsdp_limit(unpacker->limits, FSDP_LIMIT_STDIN_BYTES), done = 0;
-	bool wanted = place != NULL || gather != NULL;
+	uint64_t most = fsdp_limit(unpacker->limits, FSDP_LIMIT_STDIN_BYTES);
+	unpacker->unpacked += count;
+	if (unpacker->unpacked > most)
+		return fsdp_fail_limit(unpacker->error, FSDP_LIMIT_STDIN_BYTES, most);
+	return fsdp_pager_add(&unpacker->pager, bytes, count, unpacker->error);
+}
+
+/* Passes the member's bytes by and says how many there are; if they are kept, the pager
+ * gets them. What is left out counts as well, for it has to be inflated. */
+static bool take_bytes(
+	struct unpacker *unpacker, bool kept, struct fsdp_span name, uint64_t *ret_size)
+{
+	uint64_t done = 0;
 	for (;;) {
 		const void *bytes;
 		size_t count;
 		la_int64_t offset;
 		int status = archive_read_data_block(
 			unpacker->archive, &bytes, &count, &offset);
+		if (!count_unpacked(unpacker))
+			return false;
+		*ret_size = done;
 		if (status == ARCHIVE_EOF)
-			return place == NULL || done == size || fail_archive(unpacker);
+			return true;
 		if (status < ARCHIVE_WARN)
 			return fail_archive(unpacker);
 		if (status == ARCHIVE_WARN)
 			judge_warning(unpacker, name);
-		if (wanted && ((uint64_t)offset != done ||
-				      (place != NULL && count > size - done)))
+		if (kept && (uint64_t)offset != done)
 			return fail_archive(unpacker);
-		unpacker->unpacked += count;
-		if (unpacker->unpacked > most)
-			return fsdp_fail_limit(
-				unpacker->error, FSDP_LIMIT_STDIN_BYTES, most);
-		if (place != NULL)
-			memcpy(place + done, bytes, count);
-		else if (gather != NULL && !fsdp_gather_add(gather, bytes, count))
-			return fsdp_fail_memory(unpacker->error);
-		if (gather != NULL && !fsdp_gather_fits(gather, unpacker->arena))
-			return fsdp_fail_limit(unpacker->error, FSDP_LIMIT_MEMORY,
-				unpacker->arena->budget->ceiling);
+		if (kept && !keep_bytes(unpacker, bytes, count))
+			return false;
 		done += count;
 	}
 }
 
-/* Of a bare tar the size is known to be there; what a compressed one claims is not. */
+/* In a bare tar it lies as it is: it is a part of that, and not kept once more. */
 static bool take_plain(
 	struct unpacker *unpacker, uint64_t size, struct fsdp_packed *packed)
 {
+	uint64_t done;
 	if (size > unpacker->source->size) {
 		fsdp_fail(unpacker->error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
 			"a member of %llu bytes is in a tar of %llu",
@@ -356,24 +384,17 @@ static bool take_plain(
 		fsdp_error_add_rule(unpacker->error, "FI1004");
 		return false;
 	}
-	uint64_t most = fsdp_limit(unpacker->limits, FSDP_LIMIT_STDIN_BYTES);
-	if (size > most - unpacker->unpacked)
-		return fsdp_fail_limit(unpacker->error, FSDP_LIMIT_STDIN_BYTES, most);
-	unsigned char *place = fsdp_arena_take(unpacker->arena, (size_t)size, 64);
-	if (place == NULL)
-		return fsdp_arena_fail(unpacker->arena, unpacker->error);
-	packed->bytes = fsdp_span(place, (size_t)size);
-	return take_bytes(unpacker, NULL, place, size, packed->name);
+	return take_bytes(unpacker, false, packed->name, &done) &&
+	       (done == size || fail_archive(unpacker)) &&
+	       fsdp_source_slice(unpacker->source, packed->offset, size, &packed->source,
+		       unpacker->error);
 }
 
-static bool take_gathered(struct unpacker *unpacker, struct fsdp_packed *packed)
+static bool take_unpacked(struct unpacker *unpacker, struct fsdp_packed *packed)
 {
-	struct fsdp_gather gather = { 0 };
-	bool ok = take_bytes(unpacker, &gather, NULL, 0, packed->name) &&
-		  fsdp_gather_take(
-			  &gather, unpacker->arena, &packed->bytes, unpacker->error);
-	fsdp_gather_done(&gather);
-	return ok;
+	uint64_t size;
+	return take_bytes(unpacker, true, packed->name, &size) &&
+	       fsdp_pager_take(&unpacker->pager, &packed->source, unpacker->error);
 }
 
 static bool add_packed(struct unpacker *unpacker, struct fsdp_packed packed)
@@ -396,13 +417,13 @@ static uint64_t place_of(const struct unpacker *unpacker)
 static bool take_member(struct unpacker *unpacker, struct archive_entry *entry)
 {
 	struct fsdp_packed packed = { .offset = place_of(unpacker) };
-	uint64_t most = fsdp_limit(unpacker->limits, FSDP_LIMIT_MEMBERS);
+	uint64_t most = fsdp_limit(unpacker->limits, FSDP_LIMIT_MEMBERS), left_out;
 	if (unpacker->packed->count >= most)
 		return fsdp_fail_limit(unpacker->error, FSDP_LIMIT_MEMBERS, most);
 	if (archive_format(unpacker->archive) != ARCHIVE_FORMAT_RAW) {
 		struct fsdp_span name = name_of(entry);
 		if (!is_wanted(unpacker, entry, name))
-			return take_bytes(unpacker, NULL, NULL, 0, name);
+			return take_bytes(unpacker, false, name, &left_out);
 		packed.name = fsdp_arena_copy(unpacker->arena, name);
 		if (packed.name.data == NULL)
 			return fsdp_arena_fail(unpacker->arena, unpacker->error);
@@ -410,7 +431,7 @@ static bool take_member(struct unpacker *unpacker, struct archive_entry *entry)
 	bool ok = unpacker->kind == NULL
 			  ? take_plain(unpacker, (uint64_t)archive_entry_size(entry),
 				    &packed)
-			  : take_gathered(unpacker, &packed);
+			  : take_unpacked(unpacker, &packed);
 	if (!ok)
 		fsdp_error_add_member(unpacker->error, packed.name);
 	return ok && add_packed(unpacker, packed);
@@ -459,10 +480,8 @@ static bool take_members(struct unpacker *unpacker)
 			break;
 		if (status < ARCHIVE_WARN)
 			return fail_archive(unpacker);
-		if (archive_filter_count(unpacker->archive) >
-			(unpacker->kind != NULL ? 2 : 1))
-			return fsdp_fail(unpacker->error, FSDP_ERROR_UNSUPPORTED,
-				FSDP_UNKNOWN, "compressed more than once");
+		if (!count_unpacked(unpacker))
+			return false;
 		if (status == ARCHIVE_WARN)
 			judge_warning(unpacker, name_of(entry));
 		if (!take_member(unpacker, entry))
@@ -470,7 +489,10 @@ static bool take_members(struct unpacker *unpacker)
 	}
 	if (!judge_end(unpacker))
 		return false;
-	struct fsdp_packed nothing = { .bytes = FSDP_SPAN(""), .offset = FSDP_UNKNOWN };
+	struct fsdp_packed nothing = {
+		.source = fsdp_source_memory(FSDP_SPAN("")),
+		.offset = FSDP_UNKNOWN,
+	};
 	return archive_format(unpacker->archive) != ARCHIVE_FORMAT_EMPTY ||
 	       add_packed(unpacker, nothing);
 }
@@ -478,7 +500,9 @@ static bool take_members(struct unpacker *unpacker)
 static bool unpack(struct unpacker *unpacker)
 {
 	bool tar = true;
-	if (unpacker->source->fd >= 0) {
+	if (!fsdp_pager_init(&unpacker->pager, unpacker->arena, unpacker->error))
+		return false;
+	if (fsdp_source_bytes(unpacker->source, 0) == NULL) {
 		unpacker->block = malloc(BLOCK);
 		if (unpacker->block == NULL)
 			return fsdp_fail_memory(unpacker->error);
@@ -518,7 +542,10 @@ bool fsdp_archive_unpack(const struct fsdp_source *source, struct fsdp_arena *ar
 		.packed = &packed,
 		.error = ret_error,
 		.kind = find_kind(head),
+		.reach.budget = arena->budget,
 	};
+	if (unpacker.kind != NULL)
+		unpacker.reach.look = unpacker.kind->look;
 	bool ok = unpack(&unpacker);
 	close_archive(&unpacker);
 	free(unpacker.block);
@@ -564,8 +591,7 @@ bool fsdp_unpack_new(struct fsdp_span head, fsdp_refill refill, void *context,
 	unpack->opened = unpack->ended = unpack->cut = false;
 	unpack->archive = archive_read_new();
 	if (unpack->archive != NULL && kind != NULL &&
-		kind->support(unpack->archive) == ARCHIVE_OK &&
-		set_format(unpack->archive, false)) {
+		set_filter(unpack->archive, kind) && set_format(unpack->archive, false)) {
 		*ret_unpack = unpack;
 		return true;
 	}

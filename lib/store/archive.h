@@ -8,12 +8,13 @@
 
 /*
  * Everything that is packed around a checkpoint: tar (ustar, pax, gnu) and the
- * compressions gz, zst, xz, bz2, lz4, read by libarchive into memory. Nothing is
- * ever written to disk. Zip is not read here (store/zip.h).
+ * compressions gz, zst, xz, bz2, lz4, read by libarchive. What is compressed is unpacked
+ * once, into memory; compressed twice is not supported. Nothing is ever written to disk.
+ * Zip is not read here (store/zip.h).
  */
 struct fsdp_packed {
-	struct fsdp_span name;  /* of the member; absent for a bare compressed file */
-	struct fsdp_span bytes; /* in the arena */
+	struct fsdp_span name;     /* of the member; absent for a bare compressed file */
+	struct fsdp_source source; /* in the arena; of a bare tar a part of that */
 	uint64_t offset; /* of these in the archive; FSDP_UNKNOWN: it is compressed */
 };
 
@@ -25,9 +26,10 @@ bool fsdp_archive_is_tar(struct fsdp_span head);
 const char *fsdp_archive_kind(struct fsdp_span head);
 
 /*
- * Unpacks all regular members into the arena, in archive order. The sum is bounded by
- * `stdin-bytes`, the number by `members`. Links, devices and unsafe names are findings
- * and left out. A bare compressed file gives one member without a name.
+ * Finds all regular members, in archive order, and unpacks compressed ones into the
+ * arena. What comes out is bounded by `inflate-bytes`, `inflate-ratio` and `stdin-bytes`,
+ * the number of members by `members`. Links, devices and unsafe names are findings and
+ * left out. A bare compressed file gives one member without a name.
  */
 bool fsdp_archive_unpack(const struct fsdp_source *source, struct fsdp_arena *arena,
 	const struct fsdp_limits *limits, struct fsdp_span file,

@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/mix.h"
 #include "store/dir.h"
 
 enum {
@@ -34,14 +35,63 @@ struct open_file {
 	uint64_t used;
 };
 
+/* The files that were ever opened, by number: open addressing, at most half full. */
+struct known {
+	uint64_t *slots; /* 0: free */
+	size_t room, count;
+};
+
 /* What the directories of one root share. */
 struct fsdp_dir_cache {
 	unsigned users;
 	int root;
 	char *path; /* of the root, as the user named it */
 	uint64_t clock;
+	struct known known;
 	struct open_file files[MOST_OPEN];
 };
+
+/* ---- which files are input ---- */
+
+static void put_number(struct known *known, uint64_t number)
+{
+	size_t at = (size_t)fsdp_mix(number, UINT64_C(0x9e3779b97f4a7c15));
+	while (known->slots[at & (known->room - 1)] != 0 &&
+		known->slots[at & (known->room - 1)] != number)
+		at++;
+	known->count += known->slots[at & (known->room - 1)] == 0;
+	known->slots[at & (known->room - 1)] = number;
+}
+
+static bool grow_known(struct known *known)
+{
+	struct known more = { .room = known->room != 0 ? known->room * 2 : MOST_OPEN };
+	more.slots = calloc(more.room, sizeof *more.slots);
+	if (more.slots == NULL)
+		return false;
+	for (size_t i = 0; i < known->room; i++)
+		if (known->slots[i] != 0)
+			put_number(&more, known->slots[i]);
+	free(known->slots);
+	*known = more;
+	return true;
+}
+
+/* However often a file is opened, its bytes are given once. */
+static bool give_file(const struct fsdp_dir *dir, int fd)
+{
+	struct known *known = &dir->cache->known;
+	struct stat status;
+	if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode))
+		return true;
+	if (known->count >= known->room / 2 && !grow_known(known))
+		return false;
+	size_t before = known->count;
+	put_number(known, (uint64_t)status.st_ino);
+	if (known->count != before)
+		fsdp_budget_give(dir->arena->budget, (uint64_t)status.st_size);
+	return true;
+}
 
 /* ---- descriptors ---- */
 
@@ -77,6 +127,7 @@ static void cache_leave(struct fsdp_dir_cache *cache)
 		return;
 	for (size_t i = 0; i < MOST_OPEN; i++)
 		close_file(&cache->files[i]);
+	free(cache->known.slots);
 	close(cache->root);
 	free(cache->path);
 	free(cache);
@@ -294,6 +345,7 @@ static int follow(const struct fsdp_dir_cache *cache, const struct spot *spot, i
 /* ---- listing ---- */
 
 struct list {
+	struct fsdp_budget *budget;
 	struct fsdp_entry *entries;
 	size_t count, room;
 };
@@ -339,17 +391,26 @@ static void describe(const struct fsdp_dir *dir, const char *name, struct stat *
 	entry->mtime_ns = (uint32_t)status->st_mtim.tv_nsec;
 }
 
+static bool make_place(struct list *list)
+{
+	size_t room = list->room == 0 ? 64 : list->room * 2;
+	size_t more = (room - list->room) * sizeof *list->entries;
+	if (!fsdp_budget_spend(list->budget, more))
+		return false;
+	struct fsdp_entry *entries = reallocarray(list->entries, room, sizeof *entries);
+	if (entries == NULL) {
+		fsdp_budget_return(list->budget, more);
+		return false;
+	}
+	list->entries = entries;
+	list->room = room;
+	return true;
+}
+
 static struct fsdp_entry *push(struct list *list)
 {
-	if (list->count == list->room) {
-		size_t room = list->room == 0 ? 64 : list->room * 2;
-		struct fsdp_entry *entries =
-			reallocarray(list->entries, room, sizeof *entries);
-		if (entries == NULL)
-			return NULL;
-		list->entries = entries;
-		list->room = room;
-	}
+	if (list->count == list->room && !make_place(list))
+		return NULL;
 	list->entries[list->count] = (struct fsdp_entry){ 0 };
 	return &list->entries[list->count++];
 }
@@ -367,7 +428,7 @@ static bool add_entry(const struct fsdp_dir *dir, const char *name, uint64_t mos
 		return fsdp_fail_limit(ret_error, FSDP_LIMIT_FILES, most);
 	struct fsdp_entry *entry = push(list);
 	if (entry == NULL)
-		return fsdp_fail_memory(ret_error);
+		return fsdp_arena_fail(dir->arena, ret_error);
 	entry->name = fsdp_arena_copy(dir->arena, fsdp_span_text(name));
 	if (entry->name.data == NULL)
 		return fsdp_arena_fail(dir->arena, ret_error);
@@ -420,10 +481,11 @@ static bool list_entries(struct fsdp_dir *dir, const struct fsdp_limits *limits,
 			close(fd);
 		return fsdp_fail_errno(ret_error, number, FSDP_UNKNOWN, "cannot list");
 	}
-	struct list list = { 0 };
+	struct list list = { .budget = dir->arena->budget };
 	bool ok = read_names(dir, stream, fsdp_limit(limits, FSDP_LIMIT_FILES), &list,
 			  ret_error) &&
 		  keep_sorted(dir, &list, ret_error);
+	fsdp_budget_return(list.budget, list.room * sizeof *list.entries);
 	free(list.entries);
 	closedir(stream);
 	return ok;
@@ -649,7 +711,7 @@ static bool open_cached(const struct fsdp_dir *dir, const char *name, int *ret_f
 			return fail_open(ret_error, errno);
 		file = oldest_file(cache);
 		close_file(file);
-		file->below = strdup(below);
+		file->below = give_file(dir, fd) ? strdup(below) : NULL;
 		if (file->below == NULL) {
 			close(fd);
 			return fsdp_fail_memory(ret_error);

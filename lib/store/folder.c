@@ -116,7 +116,7 @@ static bool list_packed(struct fsdp_folder *folder, struct fsdp_arena *arena,
 		struct fsdp_entry entry = {
 			.name = packed_name(folder, i),
 			.kind = part != 0 ? FSDP_ENTRY_DIRECTORY : FSDP_ENTRY_FILE,
-			.size = part != 0 ? 0 : packed_at(folder, i)->bytes.size,
+			.size = part != 0 ? 0 : packed_at(folder, i)->source.size,
 		};
 		if (repeats(folder, i, part))
 			continue;
@@ -258,7 +258,7 @@ bool fsdp_folder_source(const struct fsdp_folder *folder, struct fsdp_span name,
 	if (!find_name(folder, packed_name, folder->below, name, &index))
 		return fsdp_fail(ret_error, FSDP_ERROR_SYSTEM, FSDP_UNKNOWN,
 			"no such file in the archive");
-	*ret_source = fsdp_source_memory(packed_at(folder, index)->bytes);
+	*ret_source = packed_at(folder, index)->source;
 	return true;
 }
 

@@ -11,7 +11,7 @@
 
 #include "base/limits.h"
 #include "base/num.h"
-#include "store/gather.h"
+#include "store/pages.h"
 #include "store/source.h"
 
 enum { ROWS_MOST = 64 };
@@ -19,6 +19,13 @@ enum { ROWS_MOST = 64 };
 struct fsdp_source fsdp_source_memory(struct fsdp_span bytes)
 {
 	return (struct fsdp_source){ .fd = -1, .data = bytes.data, .size = bytes.size };
+}
+
+const unsigned char *fsdp_source_bytes(const struct fsdp_source *source, uint64_t offset)
+{
+	return source->fd < 0 && source->data != NULL
+		       ? source->data + source->base + offset
+		       : NULL;
 }
 
 bool fsdp_source_file(
@@ -91,6 +98,20 @@ static bool read_file(const struct fsdp_source *source, uint64_t offset,
 	return true;
 }
 
+static void copy_pages(
+	const struct fsdp_source *source, uint64_t offset, unsigned char *to, size_t size)
+{
+	uint64_t at = source->base + offset;
+	while (size != 0) {
+		size_t skip = (size_t)(at % FSDP_PAGE_BYTES);
+		size_t part = (size_t)fsdp_min(size, FSDP_PAGE_BYTES - skip);
+		memcpy(to, source->pages[at / FSDP_PAGE_BYTES] + skip, part);
+		to += part;
+		at += part;
+		size -= part;
+	}
+}
+
 bool fsdp_source_read(const struct fsdp_source *source, uint64_t offset, void *buffer,
 	size_t size, struct fsdp_error **ret_error)
 {
@@ -98,7 +119,9 @@ bool fsdp_source_read(const struct fsdp_source *source, uint64_t offset, void *b
 		return false;
 	if (source->fd >= 0)
 		return read_file(source, offset, buffer, size, ret_error);
-	if (size != 0)
+	if (source->pages != NULL)
+		copy_pages(source, offset, buffer, size);
+	else if (size != 0)
 		memcpy(buffer, source->data + source->base + offset, size);
 	return true;
 }
@@ -144,7 +167,8 @@ bool fsdp_source_read_rows(const struct fsdp_source *source, uint64_t offset,
 				    ret_error))
 				return false;
 		} else {
-			memcpy(to, source->data + source->base + offset, row);
+			if (!fsdp_source_read(source, offset, to, row, ret_error))
+				return false;
 			done = 1;
 		}
 		offset += done * row;
@@ -186,39 +210,29 @@ static bool wait_readable(int fd)
 	return poll(&one, 1, -1) >= 0 || errno == EINTR;
 }
 
-static bool drain(int fd, uint64_t ceiling, const struct fsdp_arena *arena,
-	struct fsdp_gather *gather, struct fsdp_error **ret_error)
+bool fsdp_source_drain(int fd, uint64_t ceiling, struct fsdp_arena *arena,
+	struct fsdp_source *ret_source, struct fsdp_error **ret_error)
 {
+	struct fsdp_pager pager;
+	uint64_t size = 0;
+	if (!fsdp_pager_init(&pager, arena, ret_error))
+		return false;
 	for (;;) {
-		if (gather->size > ceiling)
-			return fsdp_fail_limit(
-				ret_error, FSDP_LIMIT_STDIN_BYTES, ceiling);
-		if (!fsdp_gather_fits(gather, arena))
-			return fsdp_fail_limit(
-				ret_error, FSDP_LIMIT_MEMORY, arena->budget->ceiling);
 		size_t room;
-		unsigned char *bytes = fsdp_gather_room(gather, &room);
-		if (bytes == NULL)
-			return fsdp_fail_memory(ret_error);
+		unsigned char *bytes = fsdp_pager_room(&pager, &room);
 		ssize_t got = read(fd, bytes, room);
 		if (got == 0)
-			return true;
-		if (got > 0)
-			fsdp_gather_filled(gather, (size_t)got);
-		else if (errno == EAGAIN && wait_readable(fd))
+			return fsdp_pager_take(&pager, ret_source, ret_error);
+		if (got < 0 && errno != EINTR && (errno != EAGAIN || !wait_readable(fd)))
+			return fsdp_fail_errno(ret_error, errno, size, "cannot read");
+		if (got < 0)
 			continue;
-		else if (errno != EINTR)
-			return fsdp_fail_errno(
-				ret_error, errno, gather->size, "cannot read");
+		size += (uint64_t)got;
+		if (size > ceiling)
+			return fsdp_fail_limit(
+				ret_error, FSDP_LIMIT_STDIN_BYTES, ceiling);
+		fsdp_budget_give(arena->budget, (uint64_t)got);
+		if (!fsdp_pager_filled(&pager, (size_t)got, ret_error))
+			return false;
 	}
-}
-
-bool fsdp_source_drain(int fd, uint64_t ceiling, struct fsdp_arena *arena,
-	struct fsdp_span *ret_bytes, struct fsdp_error **ret_error)
-{
-	struct fsdp_gather gather = { 0 };
-	bool ok = drain(fd, ceiling, arena, &gather, ret_error) &&
-		  fsdp_gather_take(&gather, arena, ret_bytes, ret_error);
-	fsdp_gather_done(&gather);
-	return ok;
 }

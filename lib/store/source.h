@@ -15,9 +15,10 @@
  */
 struct fsdp_source {
 	int fd;                    /* -1: memory */
-	const unsigned char *data; /* memory, borrowed */
+	const unsigned char *data; /* memory, borrowed; NULL: none, or not in one piece */
 	uint64_t base;             /* where this part begins in the file or memory */
 	uint64_t size;
+	const unsigned char *const *pages; /* memory by pages (store/pages.h), borrowed */
 };
 
 /* Memory is borrowed: the caller keeps it. */
@@ -26,6 +27,10 @@ struct fsdp_source fsdp_source_memory(struct fsdp_span bytes);
 /* Of a file that is open; size comes from fstat. Fails if it is no regular file. */
 bool fsdp_source_file(
 	int fd, struct fsdp_source *ret_source, struct fsdp_error **ret_error);
+
+/* Where the bytes lie in memory, all of them in one piece; NULL: they must be read. The
+ * source has at least `offset` bytes. */
+const unsigned char *fsdp_source_bytes(const struct fsdp_source *source, uint64_t offset);
 
 /* A part of a source; fails (damaged, offset) if it does not lie inside. */
 bool fsdp_source_slice(const struct fsdp_source *source, uint64_t offset, uint64_t length,
@@ -55,8 +60,9 @@ struct fsdp_source_rest {
 bool fsdp_source_refill(void *context, void *buffer, size_t size, size_t *ret_size,
 	struct fsdp_error **ret_error);
 
-/* All of a descriptor that cannot seek (a pipe), up to `ceiling` bytes into the arena. */
+/* All of a descriptor that cannot seek (a pipe), up to `ceiling` bytes into the arena,
+ * whose budget is given them as input. */
 bool fsdp_source_drain(int fd, uint64_t ceiling, struct fsdp_arena *arena,
-	struct fsdp_span *ret_bytes, struct fsdp_error **ret_error);
+	struct fsdp_source *ret_source, struct fsdp_error **ret_error);
 
 #endif

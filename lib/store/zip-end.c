@@ -68,8 +68,9 @@ static bool load_tail(struct tail *tail)
 		tail->bytes = FSDP_SPAN("");
 		return true;
 	}
-	if (source->fd < 0) {
-		tail->bytes = fsdp_span(source->data + source->base + tail->begin, size);
+	const unsigned char *bytes = fsdp_source_bytes(source, tail->begin);
+	if (bytes != NULL) {
+		tail->bytes = fsdp_span(bytes, size);
 		return true;
 	}
 	tail->owned = malloc(size);

@@ -106,10 +106,9 @@ static bool look(struct fsdp_zip_window *window, uint64_t at, size_t need,
 	*ret_bytes = NULL;
 	if (at > source->size || need > source->size - at)
 		return true;
-	if (source->fd < 0) {
-		*ret_bytes = source->data + source->base + at;
+	*ret_bytes = fsdp_source_bytes(source, at);
+	if (*ret_bytes != NULL)
 		return true;
-	}
 	if (need > window->window_size)
 		return true;
 	if (at < window->begin || at + need > window->end) {
@@ -476,7 +475,7 @@ bool fsdp_zip_check_headers(const struct fsdp_zip *zip, struct fsdp_span file,
 		.window = { .source = zip->source, .window_size = WINDOW },
 		.error = ret_error,
 	};
-	if (zip->source.fd >= 0) {
+	if (fsdp_source_bytes(&zip->source, 0) == NULL) {
 		check.window.bytes = malloc(WINDOW);
 		if (check.window.bytes == NULL)
 			return fsdp_fail_memory(ret_error);

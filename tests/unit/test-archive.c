@@ -75,6 +75,17 @@ static struct fsdp_packed at(const struct fsdp_vec *packed, size_t index)
 	return *(const struct fsdp_packed *)fsdp_vec_at(packed, index);
 }
 
+static struct fsdp_span bytes_at(
+	struct setup *setup, const struct fsdp_vec *packed, size_t index)
+{
+	const struct fsdp_source *source =
+		&((const struct fsdp_packed *)fsdp_vec_at(packed, index))->source;
+	struct fsdp_span bytes;
+	assert_true(fsdp_source_read_all(
+		source, 0, source->size, &setup->arena, &bytes, &setup->error));
+	return bytes;
+}
+
 static void free_testdata(struct fsdp_span bytes)
 {
 	free((void *)(uintptr_t)bytes.data);
@@ -82,14 +93,14 @@ static void free_testdata(struct fsdp_span bytes)
 
 /* ---- what is right ---- */
 
-static void check_two(const struct fsdp_vec *packed)
+static void check_two(struct setup *setup, const struct fsdp_vec *packed)
 {
 	assert_int_equal(packed->count, 2);
 	assert_true(fsdp_span_is(at(packed, 0).name, "a.txt"));
-	assert_true(fsdp_span_is(at(packed, 0).bytes, "hello\n"));
+	assert_true(fsdp_span_is(bytes_at(setup, packed, 0), "hello\n"));
 	assert_true(fsdp_span_is(at(packed, 1).name, "sub/b.txt"));
-	assert_int_equal(at(packed, 1).bytes.size, 692);
-	assert_memory_equal(at(packed, 1).bytes.data + 688, "200\n", 4);
+	assert_int_equal(bytes_at(setup, packed, 1).size, 692);
+	assert_memory_equal(bytes_at(setup, packed, 1).data + 688, "200\n", 4);
 	assert_true(at(packed, 0).offset == FSDP_UNKNOWN);
 }
 
@@ -113,7 +124,7 @@ static void members_of_a_compressed_tar_are_unpacked(void **state)
 		assert_true(fsdp_archive_is_compressed(file));
 		assert_false(fsdp_archive_is_tar(file));
 		assert_true(unpack(&setup, file, &packed));
-		check_two(&packed);
+		check_two(&setup, &packed);
 		assert_int_equal(setup.findings.list.count, 0);
 		free_testdata(file);
 		setup_done(&setup);
@@ -149,9 +160,9 @@ static void a_tar_is_unpacked_from_memory_and_from_a_file(void **state)
 			FSDP_SPAN("f.tar"), &setup.findings, &packed, &setup.error));
 		assert_int_equal(packed.count, 3);
 		assert_true(fsdp_span_is(at(&packed, 0).name, "a"));
-		assert_true(fsdp_span_is(at(&packed, 0).bytes, "aaa"));
-		assert_int_equal(at(&packed, 1).bytes.size, 0);
-		assert_true(fsdp_span_is(at(&packed, 2).bytes, long_text));
+		assert_true(fsdp_span_is(bytes_at(&setup, &packed, 0), "aaa"));
+		assert_int_equal(at(&packed, 1).source.size, 0);
+		assert_true(fsdp_span_is(bytes_at(&setup, &packed, 2), long_text));
 		/* A header, a block, a folder's header, that of the empty file, one more.
 		 */
 		assert_int_equal(at(&packed, 0).offset, 512);
@@ -173,14 +184,15 @@ static void a_bare_compressed_file_has_no_name(void **state)
 	assert_true(unpack(&setup, file, &packed));
 	assert_int_equal(packed.count, 1);
 	assert_null(at(&packed, 0).name.data);
-	assert_true(fsdp_span_is(at(&packed, 0).bytes, "plain text, only compressed\n"));
+	assert_true(fsdp_span_is(
+		bytes_at(&setup, &packed, 0), "plain text, only compressed\n"));
 	free_testdata(file);
 
 	static const unsigned char nothing[] = { 0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 3, 0,
 		0, 0, 0, 0, 0, 0, 0, 0 };
 	assert_true(unpack(&setup, fsdp_span(nothing, sizeof nothing), &packed));
 	assert_int_equal(packed.count, 1);
-	assert_int_equal(at(&packed, 0).bytes.size, 0);
+	assert_int_equal(at(&packed, 0).source.size, 0);
 	assert_int_equal(setup.findings.list.count, 0);
 	setup_done(&setup);
 }
@@ -378,15 +390,18 @@ static void claims_are_not_believed(void **state)
 	setup_done(&setup);
 }
 
-static size_t compress_zeros(size_t size, unsigned char *stored, size_t room)
+/* Pages of `size` bytes, all the same (0) or each of its own number. */
+static size_t compress_pages(size_t size, bool same, unsigned char *stored, size_t room)
 {
-	static unsigned char zeros[64 << 10];
+	static unsigned char page[64 << 10];
 	z_stream stream = { .next_out = stored, .avail_out = (uInt)room };
+	memset(page, 0, sizeof page);
 	assert_int_equal(
 		deflateInit2(&stream, 9, Z_DEFLATED, 31, 8, Z_DEFAULT_STRATEGY), Z_OK);
-	for (size_t done = 0; done < size; done += sizeof zeros) {
-		stream.next_in = zeros;
-		stream.avail_in = sizeof zeros;
+	for (size_t done = 0; done < size; done += sizeof page) {
+		page[0] = same ? 0 : (unsigned char)(done / sizeof page);
+		stream.next_in = page;
+		stream.avail_in = sizeof page;
 		assert_int_equal(deflate(&stream, Z_NO_FLUSH), Z_OK);
 	}
 	assert_int_equal(deflate(&stream, Z_FINISH), Z_STREAM_END);
@@ -394,43 +409,126 @@ static size_t compress_zeros(size_t size, unsigned char *stored, size_t room)
 	return room - stream.avail_out;
 }
 
-static void ceilings_hold(void **state)
+static void expect_limit(struct setup *setup, const char *name)
+{
+	assert_string_equal(fsdp_error_limit(setup->error), name);
+	setup_expect(setup, FSDP_ERROR_LIMIT, "FI9001");
+}
+
+static void what_is_unpacked_has_ceilings(void **state)
 {
 	(void)state;
 	struct setup setup;
 	setup_init(&setup);
 	unsigned char stored[64 << 10];
-	size_t size = compress_zeros(16 << 20, stored, sizeof stored);
 	struct fsdp_vec packed;
-	assert_true(unpack(&setup, fsdp_span(stored, size), &packed));
-	assert_int_equal(at(&packed, 0).bytes.size, 16 << 20);
-	assert_true(fsdp_limits_set(&setup.limits, "stdin-bytes", (16 << 20) - 1));
-	assert_false(unpack(&setup, fsdp_span(stored, size), &packed));
-	assert_string_equal(fsdp_error_limit(setup.error), "stdin-bytes");
-	setup_expect(&setup, FSDP_ERROR_LIMIT, "FI9001");
-	fsdp_limits_init(&setup.limits);
-	setup.budget.ceiling = setup.budget.used + (1 << 20);
-	assert_false(unpack(&setup, fsdp_span(stored, size), &packed));
-	assert_string_equal(fsdp_error_limit(setup.error), "memory");
-	setup_expect(&setup, FSDP_ERROR_LIMIT, "FI9001");
+	struct fsdp_span file =
+		fsdp_span(stored, compress_pages(8 << 20, false, stored, sizeof stored));
+	setup.budget.limits = &setup.limits;
+	assert_true(unpack(&setup, file, &packed));
+	assert_int_equal(at(&packed, 0).source.size, 8 << 20);
+	assert_true(fsdp_limits_set(&setup.limits, "stdin-bytes", (8 << 20) - 1));
+	assert_false(unpack(&setup, file, &packed));
+	expect_limit(&setup, "stdin-bytes");
+	setup_done(&setup);
+	setup_init(&setup);
+	setup.budget.limits = &setup.limits;
+	setup.budget.ceiling = 8 << 20;
+	assert_false(unpack(&setup, file, &packed));
+	expect_limit(&setup, "memory");
+	setup.budget.ceiling += 10 << 20;
+	setup.budget.unpacked = 0;
+	assert_true(unpack(&setup, file, &packed));
 	setup.budget.ceiling = UINT64_MAX;
 
+	assert_true(fsdp_limits_set(&setup.limits, "inflate-bytes", 8 << 20));
+	setup.budget.unpacked = 0;
+	assert_true(unpack(&setup, file, &packed));
+	setup.budget.unpacked = 1;
+	assert_false(unpack(&setup, file, &packed));
+	expect_limit(&setup, "inflate-bytes");
+	setup_done(&setup);
+}
+
+/* 64 MiB are free; beyond them each byte given allows for so many. */
+static void the_ratio_of_unpacked_bytes_has_a_ceiling(void **state)
+{
+	(void)state;
+	struct setup setup;
+	setup_init(&setup);
+	static unsigned char stored[128 << 10];
+	struct fsdp_vec packed;
+	struct fsdp_span file =
+		fsdp_span(stored, compress_pages(80 << 20, true, stored, sizeof stored));
+	setup.budget.limits = &setup.limits;
+	setup.budget.given = (16 << 20) / 64;
+	assert_true(fsdp_limits_set(&setup.limits, "inflate-ratio", 64));
+	assert_true(unpack(&setup, file, &packed));
+	setup.budget.unpacked = 0;
+	assert_true(fsdp_limits_set(&setup.limits, "inflate-ratio", 63));
+	assert_false(unpack(&setup, file, &packed));
+	expect_limit(&setup, "inflate-ratio");
+	setup_done(&setup);
+}
+
+/* Long runs of the same cost their place in a list. */
+static void pages_that_repeat_are_kept_once(void **state)
+{
+	(void)state;
+	struct setup setup;
+	setup_init(&setup);
+	unsigned char stored[64 << 10], bytes[8];
+	struct fsdp_vec packed;
+	struct fsdp_span file =
+		fsdp_span(stored, compress_pages(32 << 20, true, stored, sizeof stored));
+	setup.budget.ceiling = 512 << 10;
+	assert_true(unpack(&setup, file, &packed));
+	assert_int_equal(at(&packed, 0).source.size, 32 << 20);
+	struct fsdp_source source = at(&packed, 0).source;
+	assert_true(fsdp_source_read(&source, source.size - 8, bytes, 8, &setup.error));
+	assert_memory_equal(bytes, "\0\0\0\0\0\0\0\0", 8);
+	setup_done(&setup);
+}
+
+/* libarchive by itself would put filter on filter for as long as it looks compressed. */
+static void what_is_compressed_twice_is_unpacked_once(void **state)
+{
+	(void)state;
+	struct setup setup;
+	setup_init(&setup);
+	unsigned char once[64 << 10], twice[4096];
+	z_stream stream = {
+		.next_in = once, .next_out = twice, .avail_out = sizeof twice
+	};
+	stream.avail_in = (uInt)compress_pages(8 << 20, true, once, sizeof once);
+	assert_int_equal(
+		deflateInit2(&stream, 9, Z_DEFLATED, 31, 8, Z_DEFAULT_STRATEGY), Z_OK);
+	assert_int_equal(deflate(&stream, Z_FINISH), Z_STREAM_END);
+	deflateEnd(&stream);
+	struct fsdp_vec packed;
+	assert_false(unpack(
+		&setup, fsdp_span(twice, sizeof twice - stream.avail_out), &packed));
+	assert_true(setup.budget.unpacked < 1 << 20);
+	setup_expect(&setup, FSDP_ERROR_UNSUPPORTED, NULL);
+	setup_done(&setup);
+}
+
+static void the_number_of_members_has_a_ceiling(void **state)
+{
+	(void)state;
+	struct setup setup;
+	setup_init(&setup);
+	struct fsdp_vec packed;
 	struct builder builder = { 0 };
 	for (int i = 0; i < 10; i++)
 		add(&builder, "name", '0', "", "0123456789");
 	finish(&builder);
 	assert_true(fsdp_limits_set(&setup.limits, "members", 9));
 	assert_false(unpack_built(&setup, &builder, &packed));
-	assert_string_equal(fsdp_error_limit(setup.error), "members");
-	setup_expect(&setup, FSDP_ERROR_LIMIT, "FI9001");
+	expect_limit(&setup, "members");
 	assert_true(fsdp_limits_set(&setup.limits, "members", 10));
-	assert_true(fsdp_limits_set(&setup.limits, "stdin-bytes", 100));
 	assert_true(unpack_built(&setup, &builder, &packed));
 	assert_int_equal(packed.count, 10);
-	assert_true(fsdp_limits_set(&setup.limits, "stdin-bytes", 99));
-	assert_false(unpack_built(&setup, &builder, &packed));
-	assert_string_equal(fsdp_error_limit(setup.error), "stdin-bytes");
-	setup_expect(&setup, FSDP_ERROR_LIMIT, "FI9001");
 	setup_done(&setup);
 }
 
@@ -494,7 +592,11 @@ int main(void)
 		cmocka_unit_test(every_truncation_of_a_compressed_tar_is_told),
 		cmocka_unit_test(every_flipped_byte_is_survived),
 		cmocka_unit_test(claims_are_not_believed),
-		cmocka_unit_test(ceilings_hold),
+		cmocka_unit_test(what_is_unpacked_has_ceilings),
+		cmocka_unit_test(the_ratio_of_unpacked_bytes_has_a_ceiling),
+		cmocka_unit_test(pages_that_repeat_are_kept_once),
+		cmocka_unit_test(what_is_compressed_twice_is_unpacked_once),
+		cmocka_unit_test(the_number_of_members_has_a_ceiling),
 		cmocka_unit_test(a_tar_without_end_or_with_more_behind_it_is_told),
 		cmocka_unit_test(what_is_compressed_twice_is_not_looked_into),
 	};

@@ -5,6 +5,7 @@
 #include <cmocka.h>
 
 #include "base/error.h"
+#include "base/limits.h"
 #include "base/table.h"
 
 static void pieces_are_aligned_zeroed_and_apart(void **state)
@@ -42,6 +43,44 @@ static void ceiling_holds_on_both_sides_of_its_edge(void **state)
 	fsdp_error_free(error);
 	fsdp_arena_done(&arena);
 	assert_null(fsdp_arena_take(&arena, SIZE_MAX - 8, 1));
+}
+
+/* The ceiling follows what is given, unless the caller chose one. */
+static void the_budget_follows_the_input(void **state)
+{
+	(void)state;
+	const uint64_t mib = 1 << 20;
+	struct fsdp_limits limits;
+	struct fsdp_budget budget;
+	fsdp_limits_init(&limits);
+	fsdp_budget_init(&budget, &limits);
+	uint64_t floor = budget.ceiling;
+	assert_true(floor >= 32 * mib && floor <= 48 * mib);
+	fsdp_budget_give(&budget, 3 * mib);
+	assert_int_equal(budget.ceiling, floor + 8 * 3 * mib);
+	fsdp_budget_give(&budget, mib);
+	assert_int_equal(budget.ceiling, floor + 8 * 4 * mib);
+	fsdp_budget_give(&budget, UINT64_MAX);
+	fsdp_budget_give(&budget, UINT64_MAX);
+	assert_true(budget.ceiling <= UINT64_C(8) << 30);
+	assert_true(fsdp_limits_set(&limits, "memory", 100 * mib));
+	fsdp_budget_init(&budget, &limits);
+	fsdp_budget_give(&budget, 1);
+	assert_int_equal(budget.ceiling, 100 * mib);
+	assert_true(fsdp_limits_set(&limits, "memory", 0));
+	fsdp_budget_init(&budget, &limits);
+	assert_true(budget.ceiling == UINT64_MAX);
+}
+
+static void memory_outside_of_arenas_counts(void **state)
+{
+	(void)state;
+	struct fsdp_budget budget = { .ceiling = 100 };
+	assert_true(fsdp_budget_spend(&budget, 100));
+	assert_false(fsdp_budget_spend(&budget, 1));
+	assert_true(budget.over);
+	fsdp_budget_return(&budget, 1);
+	assert_true(fsdp_budget_spend(&budget, 1));
 }
 
 static void copies_end_with_a_zero_byte(void **state)
@@ -116,6 +155,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(pieces_are_aligned_zeroed_and_apart),
 		cmocka_unit_test(ceiling_holds_on_both_sides_of_its_edge),
+		cmocka_unit_test(the_budget_follows_the_input),
+		cmocka_unit_test(memory_outside_of_arenas_counts),
 		cmocka_unit_test(copies_end_with_a_zero_byte),
 		cmocka_unit_test(a_vec_keeps_its_items_while_it_grows),
 		cmocka_unit_test(a_table_holds_numbers_far_apart),

@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "store/gather.h"
+#include "store/pages.h"
 
 static int open_temporary(char *path, const void *bytes, size_t size)
 {
@@ -147,8 +147,11 @@ static bool drain_bytes(
 		putc((int)(i * 7 % 251), file);
 	fflush(file);
 	rewind(file);
+	struct fsdp_source source;
 	bool ok = fsdp_source_drain(
-		fileno(file), ceiling, &setup->arena, ret_bytes, &setup->error);
+			  fileno(file), ceiling, &setup->arena, &source, &setup->error) &&
+		  fsdp_source_read_all(&source, 0, source.size, &setup->arena, ret_bytes,
+			  &setup->error);
 	fclose(file);
 	return ok;
 }
@@ -171,7 +174,9 @@ static void a_pipe_is_drained_up_to_the_ceiling(void **state)
 		assert_string_equal(fsdp_error_limit(setup.error), "stdin-bytes");
 		setup_expect(&setup, FSDP_ERROR_LIMIT, "FI9001");
 	}
-	setup.budget.ceiling = setup.budget.used + 70000;
+	setup_done(&setup);
+	setup_init(&setup);
+	setup.budget.ceiling = 1000000;
 	assert_false(drain_bytes(&setup, 1000000, UINT64_MAX, &bytes));
 	assert_string_equal(fsdp_error_limit(setup.error), "memory");
 	setup_expect(&setup, FSDP_ERROR_LIMIT, "FI9001");
@@ -192,28 +197,42 @@ static void a_pipe_that_does_not_block_is_waited_for(void **state)
 		_exit(write(pipes[1], "late", 4) == 4 ? 0 : 1);
 	}
 	close(pipes[1]);
-	struct fsdp_span bytes;
-	assert_true(fsdp_source_drain(pipes[0], 100, &setup.arena, &bytes, &setup.error));
-	assert_true(fsdp_span_is(bytes, "late"));
+	struct fsdp_source source;
+	assert_true(
+		fsdp_source_drain(pipes[0], 100, &setup.arena, &source, &setup.error));
+	assert_true(fsdp_span_is(fsdp_span(source.data, source.size), "late"));
+	assert_int_equal(setup.budget.given, 4);
 	close(pipes[0]);
 	setup_done(&setup);
 }
 
-static void gathered_bytes_keep_their_order(void **state)
+/* Also across pages, from any place, and through a part of it. */
+static void bytes_by_pages_keep_their_order(void **state)
 {
 	(void)state;
 	struct setup setup;
 	setup_init(&setup);
-	struct fsdp_gather gather = { 0 };
+	struct fsdp_pager pager;
+	struct fsdp_source source, part;
+	uint32_t number[2];
+	assert_true(fsdp_pager_init(&pager, &setup.arena, &setup.error));
 	for (uint32_t i = 0; i < 300000; i++)
-		assert_true(fsdp_gather_add(&gather, &i, sizeof i));
-	struct fsdp_span bytes;
-	assert_true(fsdp_gather_take(&gather, &setup.arena, &bytes, &setup.error));
-	assert_int_equal(bytes.size, 1200000);
-	for (uint32_t i = 0; i < 300000; i++)
-		assert_memory_equal(bytes.data + 4 * i, &i, 4);
-	assert_true(fsdp_gather_add(&gather, "again", 5));
-	fsdp_gather_done(&gather);
+		assert_true(fsdp_pager_add(&pager, &i, sizeof i, &setup.error));
+	assert_true(fsdp_pager_take(&pager, &source, &setup.error));
+	assert_int_equal(source.size, 1200000);
+	assert_null(fsdp_source_bytes(&source, 0));
+	assert_true(fsdp_source_slice(&source, 4, source.size - 4, &part, &setup.error));
+	for (uint32_t i = 1; i + 1 < 300000; i++) {
+		assert_true(fsdp_source_read(
+			&part, 4 * (i - 1), number, sizeof number, &setup.error));
+		assert_int_equal(number[0], i);
+		assert_int_equal(number[1], i + 1);
+	}
+	assert_false(fsdp_source_read(&part, 1199993, number, 4, &setup.error));
+	setup_expect(&setup, FSDP_ERROR_DAMAGED, "FI1004");
+	assert_true(fsdp_pager_add(&pager, "again", 5, &setup.error));
+	assert_true(fsdp_pager_take(&pager, &source, &setup.error));
+	assert_true(fsdp_span_is(fsdp_span(source.data, source.size), "again"));
 	setup_done(&setup);
 }
 
@@ -272,7 +291,7 @@ int main(void)
 		cmocka_unit_test(all_of_it_goes_into_the_arena),
 		cmocka_unit_test(a_pipe_is_drained_up_to_the_ceiling),
 		cmocka_unit_test(a_pipe_that_does_not_block_is_waited_for),
-		cmocka_unit_test(gathered_bytes_keep_their_order),
+		cmocka_unit_test(bytes_by_pages_keep_their_order),
 		cmocka_unit_test(rows_are_scattered),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
