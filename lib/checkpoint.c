@@ -280,17 +280,20 @@ static bool has_set(struct opening *opening, bool told)
 static bool bids_on_child(
 	struct opening *opening, const struct fsdp_entry *entry, bool *ret_foreign)
 {
+	struct fsdp_arena own;
 	struct fsdp_dir child;
 	struct fsdp_folder folder;
-	if (!fsdp_folder_open_child(&opening->checkpoint->folder, entry->name,
-		    &opening->scratch, &opening->checkpoint->limits, &child, &folder,
-		    NULL))
-		return false;
-	struct fsdp_look look = { .folder = &folder };
-	const struct fsdp_family *family = fsdp_registry_choose(&look);
-	bool bids = family != NULL || fsdp_hub_is_cache(&folder);
-	*ret_foreign = family == &fsdp_family_foreign;
-	fsdp_dir_close(&child);
+	bool bids = false;
+	fsdp_arena_init(&own, &opening->checkpoint->budget);
+	if (fsdp_folder_open_child(&opening->checkpoint->folder, entry->name, &own,
+		    &opening->checkpoint->limits, &child, &folder, NULL)) {
+		struct fsdp_look look = { .folder = &folder };
+		const struct fsdp_family *family = fsdp_registry_choose(&look);
+		bids = family != NULL || fsdp_hub_is_cache(&folder);
+		*ret_foreign = family == &fsdp_family_foreign;
+		fsdp_dir_close(&child);
+	}
+	fsdp_arena_done(&own);
 	return bids;
 }
 
@@ -785,22 +788,17 @@ static bool apply_limits(struct fsdp_checkpoint *checkpoint,
 static bool read_look(struct opening *opening, const struct fsdp_family *family,
 	const struct fsdp_look *look, unsigned depth, struct fsdp_error **ret_error);
 
-/* One of many files that repeat what the others say: none of it stays. */
+/* One of many files that repeat what the others say: its names are copied, and none of
+ * its bytes stay. */
 static bool read_member(struct opening *opening, const struct fsdp_family *family,
 	const struct fsdp_look *look, unsigned depth, struct fsdp_error **ret_error)
 {
 	struct fsdp_names *names = &opening->checkpoint->model.names;
-	struct fsdp_arena own;
-	fsdp_arena_init(&own, &opening->checkpoint->budget);
-	opening->reading.scratch = &own;
 	opening->reading.is_one_of_many = true;
 	names->copies = &opening->checkpoint->arena;
 	bool read = read_look(opening, family, look, depth, ret_error);
 	names->copies = NULL;
-	fsdp_names_let_go(names);
 	opening->reading.is_one_of_many = false;
-	opening->reading.scratch = &opening->scratch;
-	fsdp_arena_done(&own);
 	return read;
 }
 
@@ -858,7 +856,7 @@ static bool read_folder_child(struct opening *opening, const struct fsdp_folder 
 	struct fsdp_span *below = &checkpoint->model.findings.below, before = *below;
 	struct fsdp_dir dir;
 	struct fsdp_folder inside;
-	if (!fsdp_folder_open_child(folder, child->name, &opening->scratch,
+	if (!fsdp_folder_open_child(folder, child->name, opening->reading.scratch,
 		    &checkpoint->limits, &dir, &inside, ret_error))
 		return false;
 	size_t first_error = checkpoint->errors.count;
@@ -892,23 +890,38 @@ static bool read_same_folder(struct opening *opening, const struct fsdp_folder *
 	return read_look(opening, fsdp_registry_find(child->as), &look, depth, ret_error);
 }
 
+/* What it needed while it was read goes with it: there may be many of them. */
+static bool read_apart(struct opening *opening, const struct fsdp_folder *folder,
+	const struct fsdp_child *child, unsigned depth, struct fsdp_error **ret_error)
+{
+	struct fsdp_reading *reading = &opening->reading;
+	struct fsdp_arena own, *outer = reading->scratch;
+	struct fsdp_entry entry;
+	bool is_folder = fsdp_folder_find(folder, child->name, &entry) &&
+			 (entry.kind == FSDP_ENTRY_DIRECTORY ||
+				 entry.kind == FSDP_ENTRY_LINK_DIRECTORY);
+	bool (*read)(struct opening * opening, const struct fsdp_folder *folder,
+		const struct fsdp_child *child, unsigned depth,
+		struct fsdp_error **ret_error) = child->name.size == 0 ? read_same_folder
+						 : is_folder           ? read_folder_child
+								       : read_file_child;
+	fsdp_arena_init(&own, outer->budget);
+	reading->scratch = &own;
+	bool done = read(opening, folder, child, depth, ret_error);
+	fsdp_names_let_go(&reading->model->names);
+	reading->scratch = outer;
+	fsdp_arena_done(&own);
+	return done;
+}
+
 /* Children are read one by one into the same model. */
 static bool read_child(struct opening *opening, const struct fsdp_folder *folder,
 	const struct fsdp_child *child, unsigned depth, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = &opening->checkpoint->model;
 	size_t first_tensor = model->tensors.count, first_value = model->values.count;
-	struct fsdp_entry entry;
-	bool is_folder = fsdp_folder_find(folder, child->name, &entry) &&
-			 (entry.kind == FSDP_ENTRY_DIRECTORY ||
-				 entry.kind == FSDP_ENTRY_LINK_DIRECTORY);
 	opening->reading.rank = child->rank;
-	bool (*read)(struct opening * opening, const struct fsdp_folder *folder,
-		const struct fsdp_child *child, unsigned depth,
-		struct fsdp_error **ret_error) = child->name.size == 0 ? read_same_folder
-						 : is_folder           ? read_folder_child
-								       : read_file_child;
-	return read(opening, folder, child, depth, ret_error) &&
+	return read_apart(opening, folder, child, depth, ret_error) &&
 	       fsdp_build_strip(model, first_tensor, first_value, child->strip,
 		       child->role, ret_error) &&
 	       fsdp_build_put_below(
@@ -1003,7 +1016,7 @@ static bool read_look(struct opening *opening, const struct fsdp_family *family,
 	const struct fsdp_look *look, unsigned depth, struct fsdp_error **ret_error)
 {
 	struct fsdp_reading *reading = &opening->reading;
-	fsdp_vec_init(&reading->children, &opening->scratch, sizeof(struct fsdp_child));
+	fsdp_vec_init(&reading->children, reading->scratch, sizeof(struct fsdp_child));
 	reading->state = NULL;
 	return family->read(reading, look, ret_error) &&
 	       read_below(opening, family, look, depth, ret_error);
