@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "answer.h"
+#include "mix.h"
 #include "names.h"
 #include "tensor-row.h"
 
@@ -44,6 +45,7 @@ struct map {
 	uint32_t *nexts; /* by module: the next visit with the same key, or FSDP_NONE */
 	uint32_t *slots; /* open addressing over keys; FSDP_NONE: free */
 	size_t slot_mask;
+	struct mixer mixer;
 	struct name_buffer key, other, module, name, full;
 	bool skipped_fsdp2, inferred;
 };
@@ -124,20 +126,11 @@ static bool takes_visit(struct map *map, const struct fsdp_module *module, uint3
 	return true;
 }
 
-static uint64_t hash_text(struct text text)
-{
-	uint64_t hash = 0xcbf29ce484222325u;
-
-	for (size_t i = 0; i < text.size; i++)
-		hash = (hash ^ (unsigned char)text.data[i]) * 0x100000001b3u;
-	return hash ^ hash >> 32;
-}
-
 /* JSON has no key twice, so visits with the same key are chained here. */
 static void add_visit(struct map *map, uint32_t index)
 {
 	struct text text = write_key(map, &map->key, index);
-	uint64_t hash = hash_text(text);
+	uint64_t hash = mix_text(&map->mixer, 0, text);
 	size_t slot = (size_t)hash & map->slot_mask;
 
 	map->nexts[index] = FSDP_NONE;
@@ -623,7 +616,7 @@ static bool is_bare(const void *options)
 
 static bool run_fqns(struct run *run, struct fsdp_error **ret_error)
 {
-	struct map map = { .run = run, .options = run->options };
+	struct map map = { .run = run, .options = run->options, .mixer = mixer_new() };
 	bool good;
 
 	(void)ret_error; /* nothing here reads */

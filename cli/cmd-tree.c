@@ -98,8 +98,9 @@ struct tree {
 	struct shown *shown;
 	size_t shown_count;
 	uint32_t deepest;
-	struct sums *sums;  /* by shown visit; only for --sizes and --fold */
-	uint64_t *hashes;   /* by shown visit; only for --fold */
+	struct sums *sums; /* by shown visit; only for --sizes and --fold */
+	uint64_t *hashes;  /* by shown visit; only for --fold */
+	struct mixer mixer;
 	size_t *name_sizes; /* by depth: how much of `path` names the ancestor; --fold */
 
 	struct name_buffer name, other, raw, unit, path;
@@ -422,25 +423,28 @@ static struct text own_name(struct tree *tree, struct name_buffer *buffer, size_
 static uint64_t hash_module(struct tree *tree, const struct shown *shown)
 {
 	const struct fsdp_checkpoint *checkpoint = tree->run->checkpoint;
+	const struct mixer *mixer = &tree->mixer;
 	struct fsdp_module module = module_at(tree, shown->module);
-	uint64_t hash = mix(module.tensor_count, module.wrapper);
+	uint64_t hash = mix(mixer, module.tensor_count, module.wrapper);
 
-	hash = mix(mix(hash, mark_at(tree, shown)), module.same_as != FSDP_NONE);
-	hash = mix_text(hash, text_of(module_shown_class(tree->run, &module)));
+	hash = mix(mixer, hash, mark_at(tree, shown));
+	hash = mix(mixer, hash, module.same_as != FSDP_NONE);
+	hash = mix_text(mixer, hash, text_of(module_shown_class(tree->run, &module)));
 	for (uint32_t i = 0; i < module.tensor_count; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(
 			checkpoint, fsdp_module_tensor(checkpoint, &module, i));
 		struct text name = tensor_shown_name(tree->run, &tree->name, &tensor);
-		hash = mix_text(
-			mix(mix(hash, tensor.dtype), tensor.dims), text_last(name, '.'));
+		hash = mix(mixer, mix(mixer, hash, tensor.dtype), tensor.dims);
+		hash = mix_text(mixer, hash, text_last(name, '.'));
 		for (uint32_t j = 0; tree->options->params && j < tensor.dims; j++)
-			hash = mix(hash, (uint64_t)tensor.shape[j]);
+			hash = mix(mixer, hash, (uint64_t)tensor.shape[j]);
 	}
 	return hash;
 }
 
 static bool hash_all(struct tree *tree)
 {
+	const struct mixer *mixer = &tree->mixer;
 	uint64_t *below = calloc(tree->shown_count + 1, sizeof *below);
 
 	tree->hashes = malloc((tree->shown_count + 1) * sizeof *tree->hashes);
@@ -450,9 +454,11 @@ static bool hash_all(struct tree *tree)
 	}
 	for (size_t i = tree->shown_count; i-- > 0;) {
 		uint32_t parent = tree->shown[i].parent;
-		tree->hashes[i] = mix(hash_module(tree, &tree->shown[i]), below[i]);
+		tree->hashes[i] =
+			mix(mixer, hash_module(tree, &tree->shown[i]), below[i]);
 		if (parent != FSDP_NONE)
-			below[parent] = mix_text(mix(below[parent], tree->hashes[i]),
+			below[parent] = mix_text(mixer,
+				mix(mixer, below[parent], tree->hashes[i]),
 				own_name(tree, &tree->other, i));
 	}
 	free(below);
@@ -828,7 +834,8 @@ static bool run_tree(struct run *run, struct fsdp_error **ret_error)
 {
 	struct tree tree = { .run = run,
 		.options = run->options,
-		.module_count = fsdp_module_count(run->checkpoint) };
+		.module_count = fsdp_module_count(run->checkpoint),
+		.mixer = mixer_new() };
 	bool good;
 
 	(void)ret_error; /* nothing here reads */

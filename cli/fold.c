@@ -228,6 +228,7 @@ struct fold_entry {
 
 struct folding {
 	const struct run *run;
+	struct mixer mixer;
 	struct fold_entry *entries;
 	size_t count, size;
 	uint32_t *slots; /* open addressing; FSDP_NONE: free */
@@ -265,23 +266,23 @@ static bool next_segment(struct segments *segments, struct text *ret, bool *ret_
 }
 
 /* Hash of what members have in common, and the numbers in the name. */
-static uint64_t describe(struct text name, const struct fsdp_tensor *tensor,
-	uint32_t *numbers, uint32_t *ret_positions)
+static uint64_t describe(const struct mixer *mixer, struct text name,
+	const struct fsdp_tensor *tensor, uint32_t *numbers, uint32_t *ret_positions)
 {
 	struct segments segments = { name, false };
 	struct text segment;
-	uint64_t hash = mix(tensor->dtype, tensor->role), number;
+	uint64_t hash = mix(mixer, tensor->dtype, tensor->role), number;
 	uint32_t positions = 0;
 	bool is_number;
 
 	for (uint32_t i = 0; i < tensor->dims; i++)
-		hash = mix(hash, (uint64_t)tensor->shape[i]);
+		hash = mix(mixer, hash, (uint64_t)tensor->shape[i]);
 	while (next_segment(&segments, &segment, &is_number, &number)) {
 		if (is_number && positions < POSITIONS_MAX) {
 			numbers[positions++] = (uint32_t)number;
-			hash = mix(hash, UINT64_MAX);
+			hash = mix(mixer, hash, UINT64_MAX);
 		} else {
-			hash = mix_text(hash, segment);
+			hash = mix_text(mixer, hash, segment);
 		}
 	}
 	*ret_positions = positions;
@@ -341,7 +342,7 @@ static void add_tensor(struct folding *folding, uint32_t index)
 	struct fsdp_tensor tensor = fsdp_tensor(folding->run->checkpoint, index);
 	struct text name = tensor_shown_name(folding->run, &folding->name, &tensor);
 	uint32_t numbers[POSITIONS_MAX], positions;
-	uint64_t hash = describe(name, &tensor, numbers, &positions);
+	uint64_t hash = describe(&folding->mixer, name, &tensor, numbers, &positions);
 	size_t slot = 0;
 	struct fold_entry *entry = find_entry(folding, name, &tensor, hash, &slot);
 
@@ -376,6 +377,7 @@ bool folding_new(struct run *run, const uint32_t *tensors, size_t count,
 	while (slots < count * 2)
 		slots *= 2;
 	folding->run = run;
+	folding->mixer = mixer_new();
 	folding->slot_mask = slots - 1;
 	folding->slots = malloc(slots * sizeof *folding->slots);
 	folding->entries = malloc((count + 1) * sizeof *folding->entries);

@@ -6,19 +6,22 @@
 
 /*
  * A hash of several things, for finding those that may be equal: whoever uses it compares
- * them as well.
+ * them as well. What is hashed comes from files, so each table has a seed of its own and
+ * no file can aim at a slot.
  */
-static inline uint64_t mix(uint64_t hash, uint64_t word)
+struct mixer {
+	uint64_t seed, factor;
+};
+
+struct mixer mixer_new(void);
+
+static inline uint64_t mix(const struct mixer *mixer, uint64_t hash, uint64_t word)
 {
-	hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
-	return hash ^ hash >> 29;
+	__extension__ unsigned __int128 product =
+		(unsigned __int128)(hash ^ word ^ mixer->seed) * mixer->factor;
+	return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-static inline uint64_t mix_text(uint64_t hash, struct text text)
-{
-	for (size_t i = 0; i < text.size; i++)
-		hash = mix(hash, (unsigned char)text.data[i]);
-	return mix(hash, text.size);
-}
+uint64_t mix_text(const struct mixer *mixer, uint64_t hash, struct text text);
 
 #endif

@@ -3,6 +3,7 @@
  * Knows which tensors lie on one storage and which are one view of it; knows nothing of
  * what that means.
  */
+#include "base/mix.h"
 #include "model/internal.h"
 
 static const struct fsdp_piece_record *piece_at(const struct fsdp_model *model,
@@ -41,22 +42,31 @@ static const struct fsdp_piece_record *first_piece(
 		       : NULL;
 }
 
-static uint64_t mix(uint64_t hash, uint64_t word)
+static uint64_t hash_ints(const struct fsdp_hasher *hasher, uint64_t hash,
+	const int64_t *items, size_t count)
 {
-	hash = (hash ^ word) * UINT64_C(0xff51afd7ed558ccd);
-	return hash ^ (hash >> 32);
+	for (size_t i = 0; items != NULL && i < count; i++)
+		hash = fsdp_hash_more(hasher, hash, (uint64_t)items[i]);
+	return hash;
 }
 
-static uint64_t hash_view(const struct fsdp_model *model,
-	const struct fsdp_tensor_record *tensor, const struct fsdp_piece_record *piece)
+/* All that is compared: of many tensors the first pieces alone may be the same. */
+static uint64_t hash_view(const struct fsdp_hasher *hasher,
+	const struct fsdp_model *model, const struct fsdp_tensor_record *tensor)
 {
-	uint64_t hash = mix(mix(model->names.seed ^ piece->extent, piece->storage_offset),
-		tensor->dtype);
-	const int64_t *shape = fsdp_model_ints(model, tensor->shape);
-	const int64_t *strides = fsdp_model_ints(model, piece->strides);
-	for (size_t i = 0; i < tensor->dims; i++)
-		hash = mix(mix(hash, (uint64_t)shape[i]),
-			strides != NULL ? (uint64_t)strides[i] : 0);
+	uint64_t hash = fsdp_hash(hasher, tensor->dtype);
+	hash = hash_ints(
+		hasher, hash, fsdp_model_ints(model, tensor->shape), tensor->dims);
+	for (uint32_t i = 0; i < tensor->piece_count; i++) {
+		const struct fsdp_piece_record *piece = piece_at(model, tensor, i);
+		hash = fsdp_hash_more(hasher, hash, piece->extent);
+		hash = fsdp_hash_more(hasher, hash, piece->storage_offset);
+		hash = hash_ints(hasher, hash, fsdp_model_box(model, piece),
+			2 * (size_t)tensor->dims);
+		hash = hash_ints(hasher, hash, fsdp_model_run(model, piece), 3);
+		hash = hash_ints(hasher, hash, fsdp_model_ints(model, piece->strides),
+			piece->is_run ? 1 : tensor->dims);
+	}
 	return hash;
 }
 
@@ -88,7 +98,14 @@ static bool same_pieces(const struct fsdp_model *model,
 				first->is_run ? 1 : a->dims))
 			return false;
 	}
-	return !piece_at(model, a, 0)->is_run || fsdp_model_numel(model, a) != 0;
+	return true;
+}
+
+/* A run without elements is the same as no other. */
+static bool is_empty_run(
+	const struct fsdp_model *model, const struct fsdp_tensor_record *tensor)
+{
+	return piece_at(model, tensor, 0)->is_run && fsdp_model_numel(model, tensor) == 0;
 }
 
 static bool same_view(const struct fsdp_model *model, const struct fsdp_tensor_record *a,
@@ -138,12 +155,12 @@ bool fsdp_freeze_aliases(struct fsdp_model *model, struct fsdp_arena *scratch)
 	uint32_t *table = fsdp_arena_take(scratch, slots * sizeof *table, 4);
 	if (table == NULL)
 		return false;
+	struct fsdp_hasher hasher = fsdp_hasher_new();
 	for (size_t i = 0; i < model->tensor_count; i++) {
 		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, (uint32_t)i);
-		if (tensor->storage_next == i)
+		if (tensor->storage_next == i || is_empty_run(model, tensor))
 			continue;
-		const struct fsdp_piece_record *piece = first_piece(model, tensor);
-		size_t slot = hash_view(model, tensor, piece) & (slots - 1);
+		size_t slot = (size_t)hash_view(&hasher, model, tensor) & (slots - 1);
 		while (table[slot] != 0 &&
 			!same_view(
 				model, fsdp_model_tensor(model, table[slot] - 1), tensor))

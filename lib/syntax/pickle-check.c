@@ -37,7 +37,7 @@ struct walk {
 	const struct fsdp_pickle_options *options;
 	struct fsdp_arena *scratch;
 	uint64_t depth_limit;
-	uint64_t seed;
+	struct fsdp_hasher hasher;
 	uint64_t real;
 	bool cycle, deep;
 	struct frame *frames;
@@ -58,8 +58,7 @@ static uint64_t saturating_add(uint64_t a, uint64_t b)
 
 static size_t result_at(const struct walk *walk, uint32_t cell)
 {
-	uint64_t hash = (cell ^ walk->seed) * UINT64_C(0x9e3779b97f4a7c15);
-	size_t at = (size_t)(hash >> 32) & (walk->result_room - 1);
+	size_t at = (size_t)fsdp_hash(&walk->hasher, cell) & (walk->result_room - 1);
 	while (walk->results[at].cell != 0 && walk->results[at].cell != cell)
 		at = (at + 1) & (walk->result_room - 1);
 	return at;
@@ -164,20 +163,9 @@ static bool next_child(const struct walk *walk, struct frame *frame, fsdp_ref *r
 
 /* ---- duplicate keys ---- */
 
-static uint64_t hash_text(uint64_t hash, struct fsdp_span text)
+static uint64_t hash_text(const struct walk *walk, struct fsdp_span text)
 {
-	uint64_t word;
-	for (; text.size >= sizeof word;
-		text.data += sizeof word, text.size -= sizeof word) {
-		memcpy(&word, text.data, sizeof word);
-		hash = (hash ^ word) * UINT64_C(0xff51afd7ed558ccd);
-		hash ^= hash >> 32;
-	}
-	word = text.size;
-	for (size_t i = 0; i < text.size; i++)
-		word = word << 8 | text.data[i];
-	hash = (hash ^ word) * UINT64_C(0xff51afd7ed558ccd);
-	return hash ^ hash >> 32;
+	return fsdp_hash_span(&walk->hasher, walk->hasher.seed, text);
 }
 
 /* Any number of keys may share a long text, which is looked at once. 0: out of memory. */
@@ -187,7 +175,7 @@ static uint64_t hash_long(struct walk *walk, fsdp_ref key, struct fsdp_span text
 	if (hash == NULL)
 		return 0;
 	if (*hash == 0)
-		*hash = hash_text(walk->seed, text) | 1;
+		*hash = hash_text(walk, text) | 1;
 	return *hash;
 }
 
@@ -220,13 +208,12 @@ static bool hash_key(struct walk *walk, fsdp_ref key, uint64_t *ret_hash)
 	struct fsdp_span text = fsdp_pickle_text(walk->pickle, key);
 	if (text.data != NULL) {
 		*ret_hash = text.size > LONG_KEY ? hash_long(walk, key, text)
-						 : hash_text(walk->seed, text);
+						 : hash_text(walk, text);
 		return true;
 	}
 	if (!fsdp_pickle_integer(walk->pickle, key, &number))
 		return false;
-	uint64_t hash = (walk->seed ^ (uint64_t)number) * UINT64_C(0xff51afd7ed558ccd);
-	*ret_hash = hash ^ hash >> 32;
+	*ret_hash = fsdp_hash(&walk->hasher, (uint64_t)number);
 	return true;
 }
 
@@ -408,14 +395,14 @@ static void report(const struct walk *walk, uint64_t size)
 
 bool fsdp_pickle_check(const struct fsdp_pickle *pickle,
 	const struct fsdp_pickle_options *options, const struct fsdp_limits *limits,
-	struct fsdp_arena *scratch, uint64_t seed)
+	struct fsdp_arena *scratch, struct fsdp_hasher hasher)
 {
 	struct walk walk = {
 		.pickle = pickle,
 		.options = options,
 		.scratch = scratch,
 		.depth_limit = fsdp_limit(limits, FSDP_LIMIT_PICKLE_DEPTH),
-		.seed = seed,
+		.hasher = hasher,
 		.real = 1,
 	};
 	fsdp_vec_init(&walk.long_keys, scratch, sizeof(uint64_t));

@@ -46,12 +46,12 @@ struct fold_key {
 };
 
 bool fsdp_globals_init(struct globals_table *table, struct fsdp_arena *scratch,
-	uint64_t seed, const struct fsdp_pickle_options *options)
+	struct fsdp_hasher hasher, const struct fsdp_pickle_options *options)
 {
 	*table = (struct globals_table){
 		.arena = scratch,
 		.slot_count = FIRST_SLOTS,
-		.seed = seed,
+		.hasher = hasher,
 		.fold_count = options->fold_count,
 	};
 	table->slots = fsdp_arena_take(scratch, FIRST_SLOTS * sizeof *table->slots, 4);
@@ -89,21 +89,14 @@ static void map_python2(struct fsdp_pickle_global *global)
 		}
 }
 
-static uint64_t hash_text(uint64_t hash, struct fsdp_span text)
-{
-	hash ^= text.size;
-	for (size_t i = 0; i < text.size; i++)
-		hash = (hash ^ text.data[i]) * UINT64_C(0x100000001b3);
-	return hash ^ hash >> 29;
-}
-
 /* The table is keyed by the names as written: two spellings of one name are two globals
  * to the caller, who may want to show both. Mapping never depends on anything else but
  * `python2`, which is part of the key. */
-static uint64_t hash_global(uint64_t seed, struct fsdp_span module, struct fsdp_span name)
+static size_t hash_global(
+	const struct fsdp_hasher *hasher, struct fsdp_span module, struct fsdp_span name)
 {
-	uint64_t hash = hash_text(hash_text(seed, module) * 31, name);
-	return hash * UINT64_C(0x9e3779b97f4a7c15) >> 20;
+	return (size_t)fsdp_hash_span(
+		hasher, fsdp_hash_span(hasher, hasher->seed, module), name);
 }
 
 static bool same(const struct global *global, struct fsdp_span module,
@@ -123,7 +116,7 @@ static bool grow(struct globals_table *table, const struct fsdp_pickle *pickle)
 	for (size_t i = 0; i < pickle->globals.count; i++) {
 		const struct fsdp_pickle_global *shown =
 			&global_at(pickle, (uint32_t)i)->shown;
-		size_t slot = (size_t)hash_global(table->seed, shown->written_module,
+		size_t slot = hash_global(&table->hasher, shown->written_module,
 				      shown->written_name) &
 			      (count - 1);
 		while (slots[slot] != 0)
@@ -194,7 +187,7 @@ uint32_t fsdp_globals_intern(struct globals_table *table, struct fsdp_pickle *pi
 	struct fsdp_span module = naming->module, name = naming->name;
 	if (pickle->globals.count * 2 >= table->slot_count && !grow(table, pickle))
 		return UINT32_MAX;
-	size_t slot = (size_t)hash_global(table->seed, module, name);
+	size_t slot = hash_global(&table->hasher, module, name);
 	for (;; slot++) {
 		uint32_t entry = table->slots[slot &= table->slot_count - 1];
 		if (entry == 0)

@@ -3,6 +3,7 @@
 #define FSDP_SYNTAX_PICKLE_INTERNAL_H
 
 #include "base/limits.h"
+#include "base/mix.h"
 #include "base/vec.h"
 #include "syntax/pickle.h"
 
@@ -221,10 +222,11 @@ struct memo {
 	uint32_t *others;      /* a hash */
 	size_t others_used, others_room;
 	bool last_filled; /* the slot 2^32 - 1 */
-	uint64_t seed;
+	struct fsdp_hasher hasher;
 };
 
-void fsdp_memo_init(struct memo *memo, struct fsdp_arena *scratch, uint64_t seed);
+void fsdp_memo_init(
+	struct memo *memo, struct fsdp_arena *scratch, struct fsdp_hasher hasher);
 bool fsdp_memo_note_new(struct memo *memo, uint32_t slot, uint64_t puts)
 	__attribute__((warn_unused_result));
 
@@ -404,13 +406,13 @@ struct globals_table {
 	struct fsdp_arena *arena; /* scratch */
 	uint32_t *slots;          /* index of a global + 1 */
 	size_t slot_count;
-	uint64_t seed;
+	struct fsdp_hasher hasher;
 	struct fold_key *folds;
 	size_t fold_count;
 };
 
 bool fsdp_globals_init(struct globals_table *table, struct fsdp_arena *scratch,
-	uint64_t seed, const struct fsdp_pickle_options *options)
+	struct fsdp_hasher hasher, const struct fsdp_pickle_options *options)
 	__attribute__((warn_unused_result));
 
 /* What names a global, and how. */
@@ -455,6 +457,7 @@ bool fsdp_pickle_text_unicode(struct fsdp_span line, struct fsdp_arena *arena,
 /* Depth, unfolded size, cycles, duplicate keys. False when out of memory. */
 bool fsdp_pickle_check(const struct fsdp_pickle *pickle,
 	const struct fsdp_pickle_options *options, const struct fsdp_limits *limits,
-	struct fsdp_arena *scratch, uint64_t seed) __attribute__((warn_unused_result));
+	struct fsdp_arena *scratch, struct fsdp_hasher hasher)
+	__attribute__((warn_unused_result));
 
 #endif

@@ -8,9 +8,10 @@
 
 enum { FIRST_WORDS = 64, FIRST_FAR = 256, FIRST_OTHERS = 64 };
 
-void fsdp_memo_init(struct memo *memo, struct fsdp_arena *scratch, uint64_t seed)
+void fsdp_memo_init(
+	struct memo *memo, struct fsdp_arena *scratch, struct fsdp_hasher hasher)
 {
-	*memo = (struct memo){ .arena = scratch, .seed = seed };
+	*memo = (struct memo){ .arena = scratch, .hasher = hasher };
 }
 
 /* Room for at least `size` bytes more than doubled; the old stays behind in the scratch
@@ -128,8 +129,7 @@ fsdp_ref *fsdp_memo_far_place(const struct memo *memo, uint32_t slot)
  * and has a flag of its own. */
 static size_t other_at(const struct memo *memo, uint32_t slot)
 {
-	uint64_t hash = (slot ^ memo->seed) * UINT64_C(0x9e3779b97f4a7c15);
-	size_t at = (size_t)(hash >> 32) & (memo->others_room - 1);
+	size_t at = (size_t)fsdp_hash(&memo->hasher, slot) & (memo->others_room - 1);
 	while (memo->others[at] != UINT32_MAX && memo->others[at] != slot)
 		at = (at + 1) & (memo->others_room - 1);
 	return at;

@@ -4,8 +4,6 @@
  * after it. Resolves nothing, calls nothing but the caller's folds, and has never heard
  * of a tensor. How the parts work together is told in pickle-machine.h.
  */
-#include <sys/random.h>
-
 #include "syntax/pickle-machine.h"
 
 /* ---- memo ---- */
@@ -395,11 +393,9 @@ static void judge_rest(struct machine *m)
 
 static bool prepare(struct machine *m)
 {
-	uint64_t seed;
-	if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) < 0)
-		seed = (uintptr_t)m; /* only speed is at stake */
-	fsdp_memo_init(&m->memo, &m->scratch, seed);
-	return fsdp_globals_init(&m->globals, &m->scratch, seed, m->options) &&
+	struct fsdp_hasher hasher = fsdp_hasher_new();
+	fsdp_memo_init(&m->memo, &m->scratch, hasher);
+	return fsdp_globals_init(&m->globals, &m->scratch, hasher, m->options) &&
 	       fsdp_vec_push(&m->pickle->cells) != NULL;
 }
 
@@ -428,7 +424,8 @@ static bool read_pickle(struct machine *m)
 	settle_uses(pickle);
 	if (!whole)
 		return false;
-	if (!fsdp_pickle_check(pickle, m->options, m->limits, &m->scratch, m->memo.seed))
+	if (!fsdp_pickle_check(
+		    pickle, m->options, m->limits, &m->scratch, m->memo.hasher))
 		return fsdp_arena_fail(m->arena, &m->error);
 	if (m->stopped)
 		judge_rest(m);
