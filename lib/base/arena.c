@@ -33,6 +33,7 @@ enum { RED_ZONE = 0 };
 
 enum {
 	FIRST_BLOCK = 64 << 10,
+	LEAST_GIVEN = 1 << 20, /* an input has some seconds, however small it is */
 	LARGEST_BLOCK = 64 << 20,
 	HUGE_PAGE = 2 << 20,
 	PAGE = 4096,
@@ -118,6 +119,21 @@ bool fsdp_budget_unpack(
 		allowed = UINT64_MAX;
 	return budget->unpacked <= allowed ||
 	       fsdp_fail_limit(ret_error, FSDP_LIMIT_INFLATE_RATIO, ratio);
+}
+
+bool fsdp_budget_work(
+	struct fsdp_budget *budget, uint64_t steps, struct fsdp_error **ret_error)
+{
+	uint64_t given = budget->given > LEAST_GIVEN ? budget->given : LEAST_GIVEN, most;
+	if (!fsdp_add(budget->work, steps, &budget->work))
+		budget->work = UINT64_MAX;
+	if (budget->limits == NULL)
+		return true;
+	uint64_t limit = fsdp_limit(budget->limits, FSDP_LIMIT_WORK);
+	if (!fsdp_mul(given, limit, &most) || budget->work <= most)
+		return true;
+	budget->worn = true;
+	return fsdp_fail_limit(ret_error, FSDP_LIMIT_WORK, limit);
 }
 
 /* ---- the arena ---- */
@@ -213,6 +229,9 @@ struct fsdp_span fsdp_arena_copy(struct fsdp_arena *arena, struct fsdp_span span
 
 bool fsdp_arena_fail(const struct fsdp_arena *arena, struct fsdp_error **ret_error)
 {
+	if (arena->budget->worn)
+		return fsdp_fail_limit(ret_error, FSDP_LIMIT_WORK,
+			fsdp_limit(arena->budget->limits, FSDP_LIMIT_WORK));
 	if (__atomic_load_n(&arena->budget->over, __ATOMIC_RELAXED))
 		return fsdp_fail_limit(
 			ret_error, FSDP_LIMIT_MEMORY, arena->budget->ceiling);

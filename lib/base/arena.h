@@ -18,14 +18,21 @@
  *
  * Under address sanitizer what has not been handed out is poisoned, with a red
  * zone behind each piece.
+ *
+ * The budget counts work too, where it follows neither from the bytes of the input nor
+ * from memory: what is packed or shared is looked at again and again. A step is some
+ * tens of nanoseconds.
  */
+struct fsdp_limits;
 struct fsdp_budget {
 	uint64_t used;
 	uint64_t ceiling;
 	bool over;         /* the ceiling refused, and the system not since then */
+	bool worn;         /* there was more work than the input is worth */
 	uint64_t most;     /* what the ceiling may grow to; 0: it stays as it is */
 	uint64_t given;    /* bytes of the input, as they are stored */
 	uint64_t unpacked; /* out of those */
+	uint64_t work;     /* steps so far */
 	const struct fsdp_limits *limits; /* NULL: only `ceiling` counts */
 };
 
@@ -49,6 +56,11 @@ void fsdp_budget_return(struct fsdp_budget *budget, uint64_t size);
 struct fsdp_error;
 bool fsdp_budget_unpack(
 	struct fsdp_budget *budget, uint64_t bytes, struct fsdp_error **ret_error);
+
+/* Counts steps. False: they are more than the input is worth, which is an error of the
+ * limit `work`; fsdp_arena_fail says it too. */
+bool fsdp_budget_work(struct fsdp_budget *budget, uint64_t steps,
+	struct fsdp_error **ret_error) __attribute__((warn_unused_result));
 
 /* The ratio of unpacked to given bytes counts beyond these. */
 enum { FSDP_UNPACK_FREE = 64 << 20 };
@@ -76,7 +88,7 @@ void *fsdp_arena_take(struct fsdp_arena *arena, size_t size, size_t align)
 struct fsdp_span fsdp_arena_copy(struct fsdp_arena *arena, struct fsdp_span span)
 	__attribute__((warn_unused_result));
 
-/* The error that belongs to a NULL from this arena: the limit, or out of memory. */
+/* The error that belongs to a NULL from this arena: a limit, or out of memory. */
 bool fsdp_arena_fail(const struct fsdp_arena *arena, struct fsdp_error **ret_error);
 
 /* Forgets all pieces but keeps a first block for the next ones, zeroed again. */

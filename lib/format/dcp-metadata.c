@@ -29,6 +29,7 @@ enum {
 	SEEN_TEXTS = 4096, /* two to the n */
 	SHORT_BYTES = 256, /* what is longer is not looked at again and again */
 	FIELDS_MAX = 64,   /* of an object; any number of them may share a state */
+	CHUNK_STEPS = 4,   /* of work, for one that a key lists */
 	CHUNK_BYTES = 4,   /* a chunk of a list takes more in every honest file */
 };
 
@@ -702,6 +703,9 @@ static bool add_list(
 	dcp->listed += meta->chunk_count;
 	if (dcp->listed > ceiling)
 		return fsdp_fail_limit(parse->error, FSDP_LIMIT_CHUNKS, ceiling);
+	if (!fsdp_budget_work(dcp->scratch->budget,
+		    CHUNK_STEPS * (uint64_t)meta->chunk_count, parse->error))
+		return false;
 	uint32_t id = (uint32_t)dcp->lists.count;
 	struct fsdp_dcp_list *list = fsdp_vec_push(&dcp->lists);
 	if (list == NULL)

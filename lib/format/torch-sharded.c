@@ -21,7 +21,13 @@
 #include "model/dtype.h"
 #include "model/placement.h"
 
-enum { MESH_DIMS = 8, MESH_RANKS = 1 << 24 };
+enum {
+	MESH_DIMS = 8,
+	MESH_RANKS = 1 << 24,
+	FIELDS_MAX = 64, /* of an object; any number of them may share a state */
+	SHARD_STEPS = 8,
+	PAID_STEP = 4, /* ranks and runs that are looked at in a step of work */
+};
 
 /* Of all that one file has of a kind. What is beyond costs the place, not the tensor; the
  * first time it is kept as an error, which the container takes. */
@@ -31,10 +37,20 @@ static bool pay(
 	uint64_t most = fsdp_limit(torch->model->limits, limit);
 	*spent += fsdp_min(cost, UINT64_MAX - *spent);
 	if (*spent <= most)
-		return true;
+		return fsdp_budget_work(torch->scratch->budget, cost / PAID_STEP,
+			torch->over_limit == NULL ? &torch->over_limit : NULL);
 	if (torch->over_limit == NULL)
 		fsdp_fail_limit(&torch->over_limit, limit, most);
 	return false;
+}
+
+/* A field of a dict of them. No class has so many that they are searched for. */
+static fsdp_ref field_in(struct fsdp_pickle *pickle, fsdp_ref fields, const char *name)
+{
+	if (fsdp_pickle_kind(pickle, fields) != FSDP_PICKLE_DICT ||
+		fsdp_pickle_count(pickle, fields) > FIELDS_MAX)
+		return FSDP_REF_NONE;
+	return fsdp_pickle_get(pickle, fields, name);
 }
 
 /* A field of an object, whichever way its state was given: a dict, or (dict or None,
@@ -44,16 +60,12 @@ static fsdp_ref field(struct fsdp_pickle *pickle, fsdp_ref object, const char *n
 	fsdp_ref state = fsdp_pickle_state(pickle, object, 0);
 	if (fsdp_pickle_kind(pickle, state) == FSDP_PICKLE_TUPLE) {
 		fsdp_ref slots = fsdp_pickle_item(pickle, state, 1);
-		if (fsdp_pickle_kind(pickle, slots) == FSDP_PICKLE_DICT) {
-			fsdp_ref value = fsdp_pickle_get(pickle, slots, name);
-			if (value != FSDP_REF_NONE)
-				return value;
-		}
+		fsdp_ref value = field_in(pickle, slots, name);
+		if (value != FSDP_REF_NONE)
+			return value;
 		state = fsdp_pickle_item(pickle, state, 0);
 	}
-	if (fsdp_pickle_kind(pickle, state) != FSDP_PICKLE_DICT)
-		return FSDP_REF_NONE;
-	return fsdp_pickle_get(pickle, state, name);
+	return field_in(pickle, state, name);
 }
 
 static bool is_tensor(struct fsdp_pickle *pickle, fsdp_ref ref, uint32_t *ret_index)
@@ -126,6 +138,9 @@ static bool read_sharded_tensor(struct fsdp_torch *torch, struct fsdp_pickle *pi
 		world > 0 && world < MESH_RANKS)
 		tell_world(torch, (uint32_t)world, true);
 	uint32_t first = (uint32_t)torch->locals.count;
+	if (!fsdp_budget_work(torch->scratch->budget,
+		    SHARD_STEPS * fsdp_pickle_count(pickle, shards), ret_error))
+		return false;
 	struct fsdp_pickle_iterator iterator = { .ref = shards };
 	fsdp_ref key, shard;
 	while (fsdp_pickle_next(pickle, &iterator, &key, &shard))
@@ -383,11 +398,9 @@ static bool read_dtensor(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 	struct fsdp_torch_mesh mesh;
 	struct fsdp_torch_dtensor dtensor = { 0 };
 	fsdp_ref fields = fsdp_pickle_item(pickle, state, 1);
-	if (fsdp_pickle_kind(pickle, fields) != FSDP_PICKLE_DICT ||
-		!is_tensor(pickle, fsdp_pickle_get(pickle, fields, "_local_tensor"),
-			&dtensor.local))
+	if (!is_tensor(pickle, field_in(pickle, fields, "_local_tensor"), &dtensor.local))
 		return false;
-	fsdp_ref spec = fsdp_pickle_get(pickle, fields, "_spec");
+	fsdp_ref spec = field_in(pickle, fields, "_spec");
 	if (!read_mesh(torch, pickle, field(pickle, spec, "mesh"), &mesh, ret_error) ||
 		!keep_mesh(torch, &mesh, &dtensor.mesh, ret_error) ||
 		!read_placements(torch, pickle, field(pickle, spec, "placements"),

@@ -234,6 +234,11 @@ bool fsdp_torch_add_storage(struct fsdp_torch *torch, struct fsdp_span key,
 	uint32_t dtype = fsdp_dtype_of_storage(global->name);
 	if (dtype == FSDP_DTYPE_UNKNOWN)
 		return false;
+	/* Any number of storages may share a text of any length, and a location is
+	 * compared with several. */
+	if (!fsdp_budget_work(
+		    torch->kept->budget, key.size / 8 + location.size, ret_error))
+		return false;
 	uint32_t name = fsdp_names_child(&torch->keys, 0, key);
 	uint32_t where = 0;
 	if (name == FSDP_NONE)

@@ -19,6 +19,10 @@
 /* More numbers than that are not listed one by one. */
 enum { SHORT_TUPLE = 64 };
 
+/* Steps of work: an item of a container, fields of a state that are looked at, bytes of a
+ * key that are. */
+enum { ITEM_STEPS = 4, FIELDS_STEP = 2, KEY_STEP = 8 };
+
 /* How a container hands out its items. */
 enum frame_kind {
 	FRAME_PAIRS,
@@ -52,6 +56,12 @@ struct walk {
 	bool wrapped; /* of the entry that is met: what its frame, if any, takes over */
 	struct fsdp_error **error;
 };
+
+/* What is shared is met again and again. */
+static bool work(struct walk *walk, uint64_t steps)
+{
+	return fsdp_budget_work(walk->torch->scratch->budget, steps, walk->error);
+}
 
 /* ---- tensors ---- */
 
@@ -216,6 +226,8 @@ static bool add_pieces(struct walk *walk, uint32_t id,
 					  : NULL;
 	if (rare == NULL || !rare->sharded)
 		return add_whole_piece(walk, id, tensor, name);
+	if (!work(walk, ITEM_STEPS * (uint64_t)rare->local_count))
+		return false;
 	for (uint32_t i = 0; i < rare->local_count; i++)
 		if (!add_local_piece(walk, id, tensor,
 			    fsdp_vec_at(&walk->torch->locals, rare->first_local + i),
@@ -496,7 +508,7 @@ static bool push_frame(struct walk *walk, fsdp_ref ref, enum frame_kind kind,
 		walk->visits[identity] |= 3;
 	walk->entered += fsdp_pickle_count(pickle, ref) + 1;
 	*ret_entered = true;
-	return true;
+	return work(walk, ITEM_STEPS * (fsdp_pickle_count(pickle, ref) + 1));
 }
 
 static void pop_frame(struct walk *walk)
@@ -596,6 +608,11 @@ static bool meet(struct walk *walk, fsdp_ref ref, uint32_t name, uint32_t raw_na
 	enum frame_kind kind;
 	uint32_t number;
 	bool entered;
+	/* Any number of objects may share one state. */
+	if (fsdp_pickle_kind(pickle, ref) == FSDP_PICKLE_CALL &&
+		!work(walk, fsdp_pickle_count(pickle, fsdp_pickle_state(pickle, ref, 0)) /
+				    FIELDS_STEP))
+		return false;
 	fsdp_ref attributes = script_state(pickle, ref);
 	if (attributes != FSDP_REF_NONE)
 		return hint_class(walk, ref, raw_name) &&
@@ -639,7 +656,9 @@ static bool step_module(struct walk *walk, struct frame *frame)
 	uint8_t part = frame->part++;
 	uint32_t name = frame->name;
 	walk->wrapped = frame->wrapped;
-	fsdp_ref state = module_state(pickle, frame->object);
+	fsdp_ref state = fsdp_pickle_state(pickle, frame->object, 0);
+	if (!work(walk, fsdp_pickle_count(pickle, state) / FIELDS_STEP))
+		return false;
 	fsdp_ref dict = fsdp_pickle_get(pickle, state, module_parts[part]);
 	bool entered;
 	if (!push_frame(walk, dict, FRAME_PART, name, &entered))
@@ -683,6 +702,8 @@ static bool step(struct walk *walk)
 		if (text.data == NULL && !spell_key(walk, key, &text, &integer))
 			return false;
 	}
+	if (!work(walk, text.size / KEY_STEP))
+		return false;
 	if (frame->kind == FRAME_PART &&
 		(fsdp_pickle_kind(pickle, value) == FSDP_PICKLE_NULL ||
 			(frame->part == 1 && is_in_set(pickle, frame->skip, text))))

@@ -193,22 +193,28 @@ static bool may_be_dirty(struct fsdp_model *model)
 	return model->names_wrapped;
 }
 
+enum { NAME_STEP = 4 }; /* bytes of a name that are written out in a step */
+
 /* By the memo of a pickle a long key may stand in any number of names: a few bytes of the
- * file each. */
-static bool may_name(
-	struct fsdp_model *model, struct fsdp_span raw, struct fsdp_error **ret_error)
+ * file each. Names below it hold it too. */
+static bool may_name(struct fsdp_model *model, uint32_t raw_parent, struct fsdp_span raw,
+	struct fsdp_error **ret_error)
 {
 	uint64_t ceiling = fsdp_limit(model->limits, FSDP_LIMIT_NAMES);
-	model->name_bytes += raw.size;
-	return model->name_bytes <= ceiling ||
-	       fsdp_fail_limit(ret_error, FSDP_LIMIT_NAMES, ceiling);
+	uint64_t size = raw.size;
+	if (raw_parent != 0)
+		size += fsdp_names_length(&model->names, raw_parent) + 1;
+	model->name_bytes += size;
+	if (model->name_bytes > ceiling)
+		return fsdp_fail_limit(ret_error, FSDP_LIMIT_NAMES, ceiling);
+	return fsdp_budget_work(model->arena->budget, size / NAME_STEP, ret_error);
 }
 
 bool fsdp_build_names(struct fsdp_model *model, uint32_t raw_parent, struct fsdp_span raw,
 	bool wrapped, uint32_t *ret_name, uint32_t *ret_raw_name,
 	struct fsdp_error **ret_error)
 {
-	if (!may_name(model, raw, ret_error))
+	if (!may_name(model, raw_parent, raw, ret_error))
 		return false;
 	uint32_t raw_name = fsdp_names_intern(&model->names, raw_parent, raw);
 	uint32_t name = raw_name;

@@ -177,6 +177,24 @@ static void apply_hints(struct fsdp_model *model, const uint32_t *visit_of)
 	}
 }
 
+/* The names of all modules, written out: they all begin with those above them. */
+static bool may_name_modules(struct fsdp_model *model, struct fsdp_arena *scratch)
+{
+	enum { NAME_STEP = 4 }; /* bytes */
+	uint64_t *lengths =
+		fsdp_arena_take(scratch, model->modules.count * sizeof *lengths, 8);
+	uint64_t steps = 0;
+	if (lengths == NULL)
+		return false;
+	for (uint32_t i = 1; i < model->modules.count; i++) {
+		const struct fsdp_module_record *module = module_at(model, i);
+		lengths[i] = lengths[module->parent] + 1 +
+			     fsdp_names_segment(&model->names, module->raw_name).size;
+		steps += lengths[i] / NAME_STEP;
+	}
+	return fsdp_budget_work(model->arena->budget, steps, NULL);
+}
+
 static bool own_by_names(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
 	size_t names = model->names.list.count;
@@ -184,7 +202,7 @@ static bool own_by_names(struct fsdp_model *model, struct fsdp_arena *scratch)
 	if (visit_of == NULL)
 		return false;
 	memset(visit_of, 0xff, names * sizeof *visit_of);
-	if (!add_visits(model, visit_of, scratch))
+	if (!add_visits(model, visit_of, scratch) || !may_name_modules(model, scratch))
 		return false;
 	bool only_optimizer = is_only_optimizer(model);
 	for (uint32_t i = 0; i < model->tensor_count; i++) {

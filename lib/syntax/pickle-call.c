@@ -7,6 +7,8 @@
 
 #include "syntax/pickle-machine.h"
 
+enum { WORD_BYTES = 8 }; /* of a text that are hashed in a step */
+
 static fsdp_ref intern(struct machine *m, struct fsdp_span module, struct fsdp_span name)
 {
 	struct naming naming = {
@@ -50,6 +52,10 @@ struct slot *fsdp_machine_stack_global(struct machine *m, struct slot *top)
 	struct fsdp_span module = fsdp_pickle_text(m->pickle, top[-2].ref);
 	struct fsdp_span name = fsdp_pickle_text(m->pickle, top[-1].ref);
 	fsdp_ref ref = REF_UNKNOWN;
+	/* Any number of globals may share a text of any length. */
+	if (!fsdp_budget_work(
+		    m->arena->budget, (module.size + name.size) / WORD_BYTES, &m->error))
+		return NULL;
 	if (module.data == NULL || name.data == NULL) {
 		FIND(m, PICKLE_COMPUTED_GLOBAL, FSDP_ERROR,
 			"STACK_GLOBAL takes its names from values that are no texts");

@@ -452,8 +452,12 @@ static bool begin_part(
 	struct machine *m, struct fsdp_span stream, const struct fsdp_pickle_parts *parts)
 {
 	uint64_t limit = fsdp_limit(m->limits, FSDP_LIMIT_PICKLE_BYTES);
-	if ((parts != NULL ? parts->size : stream.size) > limit)
+	uint64_t size = parts != NULL ? parts->size : stream.size;
+	if (size > limit)
 		return fsdp_fail_limit(&m->error, FSDP_LIMIT_PICKLE_BYTES, limit);
+	/* Of what was packed there may be a thousand times as much as the file has. */
+	if (!fsdp_budget_work(m->arena->budget, size, &m->error))
+		return false;
 	if (parts != NULL)
 		return fsdp_part_init(&m->part, parts, &m->scratch, &m->error);
 	if (stream.data != NULL)

@@ -150,6 +150,37 @@ static void a_table_holds_numbers_far_apart(void **state)
 	fsdp_arena_done(&arena);
 }
 
+/* At least a megabyte counts, and every byte beyond. */
+static void work_follows_the_input(void **state)
+{
+	(void)state;
+	struct fsdp_limits limits;
+	struct fsdp_budget budget = { .ceiling = UINT64_MAX }, free = budget;
+	struct fsdp_error *error = NULL;
+	fsdp_limits_init(&limits);
+	assert_true(fsdp_limits_set(&limits, "work", 2));
+	budget.limits = &limits;
+	assert_true(fsdp_budget_work(&budget, 2 << 20, &error));
+	assert_false(fsdp_budget_work(&budget, 1, &error));
+	assert_string_equal(fsdp_error_limit(error), "work");
+	fsdp_error_free(error);
+	error = NULL;
+	fsdp_budget_give(&budget, (1 << 20) + 1);
+	assert_true(fsdp_budget_work(&budget, 1, &error));
+	assert_false(fsdp_budget_work(&budget, 1, &error));
+	fsdp_error_free(error);
+	error = NULL;
+	fsdp_budget_give(&budget, UINT64_MAX);
+	assert_true(fsdp_budget_work(&budget, UINT64_MAX, &error));
+	assert_true(fsdp_budget_work(&free, UINT64_MAX, &error));
+	/* What gives up without a word of its own says the same. */
+	struct fsdp_arena arena;
+	fsdp_arena_init(&arena, &budget);
+	assert_false(fsdp_arena_fail(&arena, &error));
+	assert_string_equal(fsdp_error_limit(error), "work");
+	fsdp_error_free(error);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -160,6 +191,7 @@ int main(void)
 		cmocka_unit_test(copies_end_with_a_zero_byte),
 		cmocka_unit_test(a_vec_keeps_its_items_while_it_grows),
 		cmocka_unit_test(a_table_holds_numbers_far_apart),
+		cmocka_unit_test(work_follows_the_input),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What a small file shares, packs or nests costs little, or ends at a named limit.
+
+All files are made here. What is judged is what is said and how much is written, never a clock; a ceiling
+of CPU is there only so that a program that does not end, ends.
+"""
+import io
+import os
+import resource
+import struct
+import tempfile
+import zipfile
+
+from oraclelib import Tap, arguments, run, strict_json
+
+CPU_SECONDS = 60
+LIMITS = ("work", "memory", "inflate-ratio")
+FILE_MOST = 64 << 20  # of an answer, and of what is made here
+TENSOR = (b"ctorch._utils\n_rebuild_tensor_v2\n((X\x07\0\0\0storagectorch\nFloatStorage\nX\x01\0\0\x000"
+          b"X\x03\0\0\0cpuK\xa0tQK\0(K\nK\x10t(K\x10K\x01t\x89ccollections\nOrderedDict\n)RtR")
+
+
+# ---- pickles, opcode by opcode
+
+def text(s):
+    s = s.encode() if isinstance(s, str) else s
+    return b"X" + struct.pack("<I", len(s)) + s
+
+
+def get(slot):
+    return b"j" + struct.pack("<I", slot)
+
+
+def put(slot):
+    return b"r" + struct.pack("<I", slot)
+
+
+def dict_of(pairs):
+    return b"}(" + b"".join(text(key) + value for key, value in pairs) + b"u"
+
+
+def in_zip(pickle):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as z:
+        z.writestr("a/data.pkl", pickle, zipfile.ZIP_DEFLATED)
+        z.writestr("a/byteorder", "little")
+        z.writestr("a/data/0", bytes(640))
+        z.writestr("a/version", "3\n")
+    return out.getvalue()
+
+
+def nested_tensors(depth, key_bytes, tensors):
+    """Each name is as long as all the keys above it together."""
+    leaf = dict_of((str(i), get(0)) for i in range(tensors))
+    head = b"\x80\x02" + TENSOR + put(0) + b"0" + text("k" * key_bytes) + put(1) + b"0"
+    return head + (b"}" + get(1)) * depth + leaf + b"s" * depth + b"."
+
+
+def objects_of_state(count, fields):
+    """Objects that share a state, which is searched for each of them."""
+    state = dict_of([(f"x{i}", b"N") for i in range(fields)] + [(p, b"}") for p in ("_parameters", "_buffers", "_modules")])
+    return (b"\x80\x02" + state + put(1) + b"0cm\nC\n" + put(2) + b"0" +
+            dict_of((f"o{i}", get(2) + b")\x81" + get(1) + b"b") for i in range(count)) + b".")
+
+
+def storages_at(count, bytes_each):
+    """Locations that are alike up to their ends."""
+    out = b"\x80\x02"
+    for i in range(20):
+        out += text("c" * bytes_each + f"{i:02}") + put(i + 1) + b"0"
+    out += b"ctorch\nFloatStorage\n" + put(40) + b"0]("
+    return out + b"".join(b"(" + text("storage") + get(40) + text(str(i)) + get(1 + i % 20) + b"K\x01tQ"
+                          for i in range(count)) + b"e."
+
+
+def globals_of(count, bytes_each):
+    return (b"\x80\x04" + text("m" * bytes_each) + put(1) + b"0" + text("n") + put(2) + b"0](" +
+            (get(1) + get(2) + b"\x93") * count + b"e.")
+
+
+def one_name(segments):
+    return b"\x80\x02" + dict_of([("a." * segments + "w", TENSOR)]) + b"."
+
+
+# What ends at a limit, by any command.
+ENDLESS = {
+    "names that repeat long keys": lambda: nested_tensors(400, 10000, 300),
+    "a state that many objects share": lambda: objects_of_state(20000, 20000),
+    "storages at long places": lambda: storages_at(20000, 50000),
+    "globals with one long name": lambda: globals_of(60000, 500000),
+    "modules in modules": lambda: one_name(40000),
+    "a pickle that was packed": lambda: b"\x80\x02(" + b"}" * (20 << 20) + b"l.",
+}
+
+
+# ---- the tests
+
+def at_limit(r):
+    """Whether one of the limits that follow the input's bytes was reached, and that is said."""
+    said = [e["message"] for e in strict_json(r.out)["errors"] if e["code"] == "limit"]
+    return r.status in (2, 3) and any(f"limit {name} " in m for m in said for name in LIMITS)
+
+
+def ends_at_limit(args, path):
+    problems = []
+    for command in ("info", "ls", "tree"):
+        r = run(args, command, "--json", path, cpu=CPU_SECONDS, timeout=4 * CPU_SECONDS)
+        if r.crash:
+            problems.append(r.crash)
+        elif not at_limit(r):
+            problems.append(f"{r.words}: status {r.status}, {r.out[:200]!r}")
+    return problems
+
+
+def test_endless(args, tap, folder):
+    for name, make in ENDLESS.items():
+        path = os.path.join(folder, "x.pt")
+        with open(path, "wb") as f:
+            f.write(in_zip(make()))
+        tap.none(f"{name}: ends at a limit", ends_at_limit(args, path))
+
+
+def main():
+    args = arguments(__doc__)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_MOST, FILE_MOST))
+    tap = Tap()
+    for test in (test_endless,):
+        with tempfile.TemporaryDirectory() as folder:
+            test(args, tap, folder)
+    tap.done()
+
+
+main()
