@@ -5,26 +5,29 @@
  * the value nor where it lies.
  *
  * Values may share what they hold, so one is cut at so many tokens, levels and bytes, and
- * all values of a file together at what is linear in its pickle. Containers are entered
- * with a stack.
+ * all values of a checkpoint together at what is linear in its bytes. Containers are
+ * entered with a stack.
  */
 #include <stdio.h>
 
 #include "base/big.h"
+#include "base/num.h"
 #include "format/torch-value.h"
 #include "model/dtype.h"
 
 enum { TOKENS_MAX = 16384, TOKEN_DEPTH = 256, VALUE_BYTES = 64 << 10 };
 
-/* What all values of a file may take beyond twice its pickle, in tokens and bytes. */
-enum { VALUES_WORK = 1 << 20, LAST_PART = 4096 };
+/* What all values of a checkpoint may take together: so much, and so much for each byte
+ * of the input. A token counts as several bytes. Unshared, no file has more tokens than
+ * bytes. */
+enum { VALUES_BYTES = 1 << 20, BYTES_PER_GIVEN = 8, TOKEN_BYTES = 8, LAST_PART = 4096 };
 
 struct spelling {
 	struct fsdp_torch *torch;
 	struct fsdp_token *tokens;
 	size_t count, room;
 	uint64_t text_bytes;
-	uint64_t ceiling; /* of tokens and bytes, what other values left over */
+	uint64_t ceiling; /* of bytes and tokens, what other values left over */
 	bool cut;
 	struct fsdp_error **error;
 };
@@ -297,12 +300,17 @@ static bool open_container(
 	       fsdp_arena_fail(spelling->torch->scratch, spelling->error);
 }
 
+static uint64_t taken_by(const struct spelling *spelling)
+{
+	return TOKEN_BYTES * (uint64_t)spelling->count + spelling->text_bytes;
+}
+
 static bool spell_one(
 	struct spelling *spelling, fsdp_ref ref, struct open *stack, size_t *depth)
 {
 	bool done;
 	if (spelling->count >= TOKENS_MAX || spelling->text_bytes > VALUE_BYTES ||
-		spelling->count + spelling->text_bytes >= spelling->ceiling) {
+		taken_by(spelling) >= spelling->ceiling) {
 		spelling->cut = true;
 		return add_token(spelling, FSDP_TOKEN_CUT) != NULL;
 	}
@@ -415,14 +423,36 @@ struct fsdp_span fsdp_torch_type_name(struct fsdp_torch *torch, fsdp_ref ref)
 
 /* ---- the whole ---- */
 
+/* What the values before left over for one more. */
+static uint64_t left_over(const struct fsdp_model *model)
+{
+	uint64_t given = model->arena->budget->given, most;
+	if (!fsdp_mul(given, BYTES_PER_GIVEN, &most) ||
+		!fsdp_add(most, VALUES_BYTES, &most))
+		most = UINT64_MAX;
+	return model->value_bytes < most ? most - model->value_bytes : 0;
+}
+
+/* That values are cut which alone would not be is said once a file. */
+static void settle(struct fsdp_torch *torch, const struct spelling *spelling)
+{
+	torch->model->value_bytes += taken_by(spelling);
+	if (!spelling->cut || taken_by(spelling) < spelling->ceiling || torch->values_cut)
+		return;
+	torch->values_cut = true;
+	fsdp_find(&torch->model->findings, FSDP_RULE_PICKLE_EXPANSION,
+		FSDP_PLACE(.file = torch->file, .member = torch->member,
+			.severity = FSDP_WARNING + 1),
+		"values share what they hold and would unfold to too much; what is "
+		"beyond is cut");
+}
+
 bool fsdp_torch_tokens(struct fsdp_torch *torch, fsdp_ref ref,
 	struct fsdp_value_record *value, struct fsdp_error **ret_error)
 {
-	struct spelling spelling = { .torch = torch, .error = ret_error };
-	/* Values may share what they hold, so each of them is small and all of them are
-	 * not. Unshared, no pickle has more of them than it has bytes. */
-	uint64_t most = VALUES_WORK + 2 * (uint64_t)torch->stream_size;
-	spelling.ceiling = torch->value_work < most ? most - torch->value_work : 0;
+	struct spelling spelling = {
+		.torch = torch, .ceiling = left_over(torch->model), .error = ret_error
+	};
 	spelling.tokens = torch->tokens;
 	spelling.room = torch->token_room;
 	if (torch->open == NULL)
@@ -442,7 +472,7 @@ bool fsdp_torch_tokens(struct fsdp_torch *torch, fsdp_ref ref,
 	if (tokens == NULL)
 		return fsdp_arena_fail(torch->model->arena, ret_error);
 	memcpy(tokens, spelling.tokens, spelling.count * sizeof *tokens);
-	torch->value_work += spelling.count + spelling.text_bytes;
+	settle(torch, &spelling);
 	torch->tokens = spelling.tokens;
 	torch->token_room = spelling.room;
 	value->tokens = tokens;

@@ -928,7 +928,6 @@ bool fsdp_torch_read(struct fsdp_torch *torch, struct fsdp_span stream, uint64_t
 	};
 	options.folds = fsdp_torch_folds(&options.fold_count);
 	fsdp_torch_watch(torch, &options, stream.size, base);
-	torch->stream_size = stream.size;
 	bool read = fsdp_pickle_read(
 		stream, torch->scratch, &options, &torch->pickle, ret_error);
 	if (torch->error != NULL) {

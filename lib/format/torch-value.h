@@ -115,8 +115,6 @@ struct fsdp_torch {
 	uint32_t world_size;            /* at least, once known; FSDP_NONE before */
 	bool world_whole;               /* and exactly: it names all ranks below */
 	uint64_t mesh_work, place_work; /* what meshes and placements cost so far */
-	uint64_t value_work;            /* tokens and bytes of all values so far */
-	size_t stream_size;
 
 	/* What judging it needs: set these two before it is read. */
 	enum fsdp_profile profile;
@@ -127,7 +125,8 @@ struct fsdp_torch {
 	bool odd_getattr; /* called as ordinary writers never do */
 	bool said_shared;
 
-	bool copies; /* the stream goes when it is read: texts that stay are copied */
+	bool values_cut; /* for they unfold to too much, and that was said */
+	bool copies;     /* the stream goes when it is read: texts that stay are copied */
 
 	/* Room in which one value after the other is spelled (torch-walk.c). */
 	struct fsdp_token *tokens;

@@ -209,6 +209,7 @@ struct fsdp_model {
 	struct fsdp_findings findings;
 	struct fsdp_names names;
 	uint64_t name_bytes;  /* of all that were built, written out */
+	uint64_t value_bytes; /* of all values, as tokens */
 	size_t names_watched; /* of so many is known whether a wrapper's segment is one */
 	bool names_wrapped;
 

@@ -57,6 +57,14 @@ def nested_tensors(depth, key_bytes, tensors):
     return head + (b"}" + get(1)) * depth + leaf + b"s" * depth + b"."
 
 
+def shared_values(count, levels):
+    """Values that share a tuple of ten, of ten, of ten ..."""
+    out = b"\x80\x02(" + b"N" * 65 + b"t" + put(1)
+    for level in range(levels):
+        out += b"0(" + get(level + 1) * 10 + b"t" + put(level + 2)
+    return out + b"0" + dict_of((f"v{i}", b"\x8f(" + get(levels + 1) + b"\x90") for i in range(count)) + b"."
+
+
 def objects_of_state(count, fields):
     """Objects that share a state, which is searched for each of them."""
     state = dict_of([(f"x{i}", b"N") for i in range(fields)] + [(p, b"}") for p in ("_parameters", "_buffers", "_modules")])
@@ -121,11 +129,26 @@ def test_endless(args, tap, folder):
         tap.none(f"{name}: ends at a limit", ends_at_limit(args, path))
 
 
+def test_values(args, tap, folder):
+    path = os.path.join(folder, "x.pt")
+    with open(path, "wb") as f:
+        f.write(in_zip(shared_values(3000, 3)))
+    problems = []
+    r = run(args, "show", "--json", path, "*", cpu=CPU_SECONDS, timeout=4 * CPU_SECONDS)
+    if r.crash:
+        problems.append(r.crash)
+    else:
+        said = [f for f in strict_json(r.out)["findings"] if f["rule"] == "FI3019"]
+        if not any("cut" in f["message"] for f in said):
+            problems.append(f"{r.words}: FI3019 does not say what was cut: {said[:2]}")
+    tap.none("values that share what they hold are cut, and it is said", problems)
+
+
 def main():
     args = arguments(__doc__)
     resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_MOST, FILE_MOST))
     tap = Tap()
-    for test in (test_endless,):
+    for test in (test_endless, test_values):
         with tempfile.TemporaryDirectory() as folder:
             test(args, tap, folder)
     tap.done()
