@@ -18,7 +18,8 @@ struct fsdp_dcp_chunk {
 struct fsdp_dcp_info {
 	uint32_t path; /* id of the relative path in `paths` */
 	bool transformed;
-	bool bad; /* a field is missing or negative */
+	bool bad;     /* a field is missing or negative */
+	bool counted; /* its bytes are among those that its file is used for */
 	uint64_t offset, length;
 };
 

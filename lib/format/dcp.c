@@ -24,6 +24,7 @@ struct data_file {
 	uint32_t id;   /* of the model */
 	uint64_t size; /* FSDP_UNKNOWN: not to be read */
 	uint64_t used; /* sum of its items */
+	uint64_t read; /* sum of those whose values were read */
 	uint64_t needed;
 	uint32_t first_bad; /* item whose range ends behind the file, or FSDP_NONE */
 	uint32_t bad_count;
@@ -34,8 +35,9 @@ struct dcp {
 	struct fsdp_dcp meta;
 	struct fsdp_reading *reading;
 	const struct fsdp_folder *folder;
-	struct fsdp_vec files;  /* struct data_file, by path id */
-	struct fsdp_arena item; /* of one object; reset before the next */
+	struct fsdp_vec files;      /* struct data_file, by path id */
+	struct fsdp_table value_of; /* the value that was read of an entry, by its info */
+	struct fsdp_arena item;     /* of one object; reset before the next */
 };
 
 /* ---- names ---- */
@@ -233,8 +235,9 @@ static bool add_data_files(struct dcp *dcp, struct fsdp_error **ret_error)
 	return true;
 }
 
-/* Adds an item's range to its file. False: the range is outside of it. */
-static bool use_range(struct dcp *dcp, const struct fsdp_dcp_info *info, uint32_t item)
+/* Adds an item's range to its file, once for all names that share it. False: the range is
+ * outside of it. */
+static bool use_range(struct dcp *dcp, struct fsdp_dcp_info *info, uint32_t item)
 {
 	struct data_file *file = file_of(dcp, info->path);
 	uint64_t end;
@@ -246,7 +249,9 @@ static bool use_range(struct dcp *dcp, const struct fsdp_dcp_info *info, uint32_
 			"the item's byte range is negative, not a number or overflows");
 		return false;
 	}
-	file->used += info->length;
+	if (!info->counted)
+		file->used += info->length;
+	info->counted = true;
 	if (end > file->needed)
 		file->needed = end;
 	if (file->size == FSDP_UNKNOWN)
@@ -262,7 +267,7 @@ static bool use_range(struct dcp *dcp, const struct fsdp_dcp_info *info, uint32_
 static uint32_t add_extent(
 	struct dcp *dcp, uint32_t info_id, uint32_t item, struct fsdp_error **ret_error)
 {
-	const struct fsdp_dcp_info *info = fsdp_vec_at(&dcp->meta.infos, info_id);
+	struct fsdp_dcp_info *info = fsdp_vec_at(&dcp->meta.infos, info_id);
 	struct fsdp_extent extent = {
 		.kind = FSDP_EXTENT_ITEM,
 		.offset = info->offset,
@@ -452,12 +457,12 @@ static bool read_object(struct dcp *dcp, const struct fsdp_dcp_info *info,
 		const struct fsdp_zip_member *member = fsdp_zip_member(&zip, i);
 		if (!fsdp_span_ends(member->name, FSDP_SPAN("/data.pkl")))
 			continue;
-		if (!fsdp_zip_read(
-			    &zip, member, ITEM_MAX, model->arena, &stream, ret_error) ||
+		if (!fsdp_zip_read(&zip, member, ITEM_MAX, scratch, &stream, ret_error) ||
 			!fsdp_torch_init(&torch, model, scratch, scratch, path,
 				member->name, ret_error))
 			return false;
 		torch.ids = FSDP_IDS_ZIP;
+		torch.copies = true;
 		bool read =
 			fsdp_torch_read(&torch, stream, info->offset, false, ret_error);
 		fsdp_torch_judge(&torch);
@@ -466,6 +471,51 @@ static bool read_object(struct dcp *dcp, const struct fsdp_dcp_info *info,
 	}
 	return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, info->offset,
 		"the item of an object holds no pickle");
+}
+
+/* Items lie one behind the other: what is more than their file was read before. */
+static bool may_read(
+	struct dcp *dcp, const struct fsdp_dcp_info *info, struct fsdp_error **ret_error)
+{
+	struct data_file *file = file_of(dcp, info->path);
+	file->read += info->length;
+	if (file->read <= file->size)
+		return true;
+	fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, info->offset,
+		"objects overlap: together they are longer than the file; this one is "
+		"not "
+		"read");
+	fsdp_error_add_rule(ret_error, "FI1020");
+	return false;
+}
+
+/* What the entry holds: any number of names may share it, and it is read once. */
+static bool read_value(struct dcp *dcp, uint32_t info_id, struct fsdp_span path,
+	struct fsdp_value_record *value, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = dcp->reading->model;
+	const struct fsdp_dcp_info *info = fsdp_vec_at(&dcp->meta.infos, info_id);
+	uint32_t known = fsdp_table_get(&dcp->value_of, info_id);
+	if (known != FSDP_NONE) {
+		const struct fsdp_value_record *other =
+			fsdp_vec_at(&model->values, known);
+		value->tokens = other->tokens;
+		value->token_count = other->token_count;
+		value->type = other->type;
+		return true;
+	}
+	if (!fsdp_table_set(&dcp->value_of, info_id, (uint32_t)model->values.count))
+		return fsdp_arena_fail(dcp->reading->scratch, ret_error);
+	return may_read(dcp, info, ret_error) &&
+	       read_object(dcp, info, path, value, ret_error);
+}
+
+static bool is_fatal(const struct fsdp_error *error)
+{
+	const char *limit = error != NULL ? fsdp_error_limit(error) : NULL;
+	return error == NULL || fsdp_error_code(error) == FSDP_ERROR_MEMORY ||
+	       (limit != NULL &&
+		       (strcmp(limit, "memory") == 0 || strcmp(limit, "work") == 0));
 }
 
 static bool add_object(struct dcp *dcp, uint32_t item_id, struct fsdp_error **ret_error)
@@ -488,7 +538,7 @@ static bool add_object(struct dcp *dcp, uint32_t item_id, struct fsdp_error **re
 		return fsdp_build_value(dcp->reading->model, &value, ret_error) !=
 		       FSDP_NONE;
 	}
-	const struct fsdp_dcp_info *info = fsdp_vec_at(&dcp->meta.infos, item->info);
+	struct fsdp_dcp_info *info = fsdp_vec_at(&dcp->meta.infos, item->info);
 	value.file = file_of(dcp, info->path)->id;
 	value.rank = file_of(dcp, info->path)->rank;
 	const struct fsdp_file_record *file =
@@ -500,10 +550,8 @@ static bool add_object(struct dcp *dcp, uint32_t item_id, struct fsdp_error **re
 	}
 	struct fsdp_error *error = NULL;
 	if (readable && dcp->reading->read_values &&
-		!read_object(dcp, info, file->path, &value, &error)) {
-		if (error == NULL || fsdp_error_code(error) == FSDP_ERROR_MEMORY ||
-			(fsdp_error_limit(error) != NULL &&
-				strcmp(fsdp_error_limit(error), "memory") == 0)) {
+		!read_value(dcp, item->info, file->path, &value, &error)) {
+		if (is_fatal(error)) {
 			if (ret_error != NULL)
 				*ret_error = error;
 			return false;
@@ -630,6 +678,7 @@ static bool read_folder(struct dcp *dcp, struct fsdp_error **ret_error)
 		!read_all_metadata(dcp, ret_error))
 		return false;
 	set_format(dcp);
+	fsdp_table_init(&dcp->value_of, dcp->reading->scratch);
 	fsdp_arena_init(&dcp->item, dcp->reading->scratch->budget);
 	bool built = add_data_files(dcp, ret_error) && build(dcp, ret_error);
 	fsdp_arena_done(&dcp->item);

@@ -17,6 +17,7 @@ from oraclelib import Tap, arguments, run, strict_json
 CPU_SECONDS = 60
 LIMITS = ("work", "memory", "inflate-ratio")
 FILE_MOST = 64 << 20  # of an answer, and of what is made here
+METADATA, STORE = b"torch.distributed.checkpoint.metadata", b"torch.distributed.checkpoint.filesystem"
 TENSOR = (b"ctorch._utils\n_rebuild_tensor_v2\n((X\x07\0\0\0storagectorch\nFloatStorage\nX\x01\0\0\x000"
           b"X\x03\0\0\0cpuK\xa0tQK\0(K\nK\x10t(K\x10K\x01t\x89ccollections\nOrderedDict\n)RtR")
 
@@ -38,6 +39,14 @@ def put(slot):
 
 def dict_of(pairs):
     return b"}(" + b"".join(text(key) + value for key, value in pairs) + b"u"
+
+
+def built(module, name, pairs):
+    return b"c" + module + b"\n" + name + b"\n)\x81" + dict_of(pairs) + b"b"
+
+
+def number(n):
+    return b"J" + struct.pack("<i", n)
 
 
 def in_zip(pickle):
@@ -102,6 +111,47 @@ ENDLESS = {
 }
 
 
+# ---- distributed checkpoints
+
+def place(*items):
+    return b"ctorch\nSize\n(" + b"".join(number(i) for i in items) + b"t\x85R"
+
+
+def metadata(state, storage):
+    return b"\x80\x02" + built(METADATA, b"Metadata", [
+        ("state_dict_metadata", dict_of(state)), ("planner_data", b"}"), ("storage_data", b"}(" + storage + b"u")]) + b"."
+
+
+def stored(offset, length):
+    return built(STORE, b"_StorageInfo", [("relative_path", text("__0_0.distcp")), ("offset", number(offset)),
+                                          ("length", number(length))])
+
+
+def many_names_one_object(count, item, shared):
+    index = [built(METADATA, b"MetadataIndex", [("fqn", text(f"o{i}")), ("offset", b"N"), ("index", b"N")])
+             for i in range(count)]
+    entries = [stored(0, item) + put(7) if i == 0 or not shared else get(7) for i in range(count)]
+    return metadata([(f"o{i}", b"c" + METADATA + b"\nBytesStorageMetadata\n)\x81") for i in range(count)],
+                    b"".join(a + b for a, b in zip(index, entries)))
+
+
+def many_names_one_list(count, chunks):
+    chunk = b"".join(built(METADATA, b"ChunkStorageMetadata", [("offsets", place(8 + i)), ("sizes", place(4))])
+                     for i in range(chunks))
+    properties = b"c" + METADATA + b"\nTensorProperties\n)\x81(ctorch\nfloat32\n" + text("x") + b"\x89" + text("y") + b"\x89tb"
+    entry = built(METADATA, b"TensorStorageMetadata", [("properties", properties), ("size", place(4)),
+                                                       ("chunks", b"](" + chunk + b"e")]) + put(5)
+    return metadata([("k", entry)] + [(f"n{i}", get(5)) for i in range(count)], b"")
+
+
+def write_folder(path, meta, data):
+    os.makedirs(path)
+    with open(os.path.join(path, ".metadata"), "wb") as f:
+        f.write(meta)
+    with open(os.path.join(path, "__0_0.distcp"), "wb") as f:
+        f.write(data)
+
+
 # ---- the tests
 
 def at_limit(r):
@@ -144,11 +194,35 @@ def test_values(args, tap, folder):
     tap.none("values that share what they hold are cut, and it is said", problems)
 
 
+def test_objects(args, tap, folder):
+    item = in_zip(b"\x80\x02" + text("t" * 50000) + b".")
+    shared = os.path.join(folder, "shared")
+    write_folder(shared, many_names_one_object(1000, len(item), True), item)
+    problems = []
+    # What is in all of them together is more than this.
+    r = run(args, "info", "--json", "--limit", "memory=24M", shared, cpu=CPU_SECONDS, timeout=4 * CPU_SECONDS)
+    if r.crash or r.status != 0 or strict_json(r.out)["errors"]:
+        problems.append(r.crash or f"status {r.status}: {r.out[:300]!r}")
+    tap.none("an object that 1,000 names share is read once", problems)
+
+    twice = os.path.join(folder, "twice")
+    write_folder(twice, many_names_one_object(1000, len(item), False), item)
+    problems = []
+    r = run(args, "info", "--json", "--limit", "memory=24M", twice, cpu=CPU_SECONDS, timeout=4 * CPU_SECONDS)
+    if r.crash or r.status != 3 or not any("overlap" in e["message"] for e in strict_json(r.out)["errors"]):
+        problems.append(r.crash or f"status {r.status}: {r.out[:300]!r}")
+    tap.none("objects that lie on each other are read once, and it is said", problems)
+
+    lists = os.path.join(folder, "lists")
+    write_folder(lists, many_names_one_list(40000, 2000), bytes(1000))
+    tap.none("a list of chunks that 40,000 names share: ends at a limit", ends_at_limit(args, lists))
+
+
 def main():
     args = arguments(__doc__)
     resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_MOST, FILE_MOST))
     tap = Tap()
-    for test in (test_endless, test_values):
+    for test in (test_endless, test_values, test_objects):
         with tempfile.TemporaryDirectory() as folder:
             test(args, tap, folder)
     tap.done()
