@@ -197,6 +197,23 @@ static enum outcome mark_hints(struct fsdp_counts *counts)
 	return outcome;
 }
 
+/* Behind all of the sorted values that it is not before: few comparisons, for names may
+ * be long. */
+static size_t place_of(const struct fsdp_model *model,
+	const struct fsdp_value_record *sorted, size_t count, uint32_t name)
+{
+	size_t low = 0, high = count;
+	while (low < high) {
+		/* Most come in order. */
+		size_t middle = high == count ? high - 1 : low + (high - low) / 2;
+		if (fsdp_names_compare(&model->names, sorted[middle].name, name) > 0)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return low;
+}
+
 static bool sort_values(struct fsdp_model *model, bool *ret_good)
 {
 	size_t count = model->values.count;
@@ -207,11 +224,8 @@ static bool sort_values(struct fsdp_model *model, bool *ret_good)
 		return false;
 	for (size_t i = 0; i < count; i++) {
 		const struct fsdp_value_record *value = fsdp_vec_at(&model->values, i);
-		size_t at = i;
-		for (; at > 0 && fsdp_names_compare(&model->names, sorted[at - 1].name,
-					 value->name) > 0;
-			at--)
-			sorted[at] = sorted[at - 1];
+		size_t at = place_of(model, sorted, i, value->name);
+		memmove(&sorted[at + 1], &sorted[at], (i - at) * sizeof *sorted);
 		sorted[at] = *value;
 	}
 	model->sorted_values = sorted;
