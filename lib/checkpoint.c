@@ -653,7 +653,7 @@ static bool open_input(struct opening *opening, struct fsdp_error **ret_error)
 
 /* ---- the plan ---- */
 
-static bool read_plan_file(struct opening *opening, struct fsdp_source *source,
+static bool read_plan_file(struct opening *opening, const struct fsdp_source *source,
 	const char *path, struct fsdp_error **ret_error)
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
@@ -708,6 +708,21 @@ static bool find_plan(struct opening *opening, const struct fsdp_folder *folder,
 	return count == 1;
 }
 
+/* Whether a plan that nobody named may cost what it costs: much beside a small checkpoint
+ * is no part of what was asked for. */
+static bool is_small_beside(
+	const struct fsdp_checkpoint *checkpoint, const struct fsdp_source *plan)
+{
+	uint64_t most = fsdp_limit(&checkpoint->limits, FSDP_LIMIT_FOUND_PLAN_BYTES);
+	for (size_t i = 0; i < checkpoint->model.files.count && most < plan->size; i++) {
+		const struct fsdp_file_record *file =
+			fsdp_vec_at(&checkpoint->model.files, i);
+		uint64_t size = file->size != FSDP_UNKNOWN ? file->size : 0;
+		most = fsdp_add(most, size / 2, &most) ? most : UINT64_MAX;
+	}
+	return plan->size <= most;
+}
+
 /* A plan beside the checkpoint that cannot be used is a finding, not a failure. */
 static bool read_found_plan(struct opening *opening, const struct fsdp_folder *folder,
 	const char *root, struct fsdp_span name, struct fsdp_error **ret_error)
@@ -719,8 +734,15 @@ static bool read_found_plan(struct opening *opening, const struct fsdp_folder *f
 	if (path == NULL)
 		return fsdp_arena_fail(&checkpoint->arena, ret_error);
 	tell_belongs(opening, path);
-	if (fsdp_folder_source(folder, name, &source, &error) &&
-		read_plan_file(opening, &source, path, &error)) {
+	bool opened = fsdp_folder_source(folder, name, &source, &error);
+	if (opened && !is_small_beside(checkpoint, &source)) {
+		fsdp_reading_note(&opening->reading,
+			"the plan %s is not used: it has %llu bytes, which is much "
+			"beside this checkpoint; give it with --plan",
+			path, (unsigned long long)source.size);
+		return true;
+	}
+	if (opened && read_plan_file(opening, &source, path, &error)) {
 		checkpoint->plan_found = true;
 		return true;
 	}

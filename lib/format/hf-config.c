@@ -207,9 +207,8 @@ static bool read_json(struct config *config, const char *name,
 		return false;
 	*ret_unread = !fsdp_source_read_all(
 		&source, 0, source.size, reading->scratch, &bytes, ret_error);
-	return !*ret_unread &&
-	       fsdp_json_read(bytes, fsdp_limit(reading->limits, FSDP_LIMIT_JSON_DEPTH),
-		       reading->scratch, ret_root, ret_error);
+	return !*ret_unread && fsdp_json_read(bytes, reading->limits, reading->scratch,
+				       ret_root, ret_error);
 }
 
 /* ---- values ---- */

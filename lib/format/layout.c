@@ -439,8 +439,8 @@ static uint32_t read_world(struct fsdp_reading *reading, const struct fsdp_folde
 		source.size > CONFIG_BYTES ||
 		!fsdp_source_read_all(
 			&source, 0, source.size, reading->scratch, &bytes, &error) ||
-		!fsdp_json_read(bytes, fsdp_limit(reading->limits, FSDP_LIMIT_JSON_DEPTH),
-			reading->scratch, &root, &error) ||
+		!fsdp_json_read(
+			bytes, reading->limits, reading->scratch, &root, &error) ||
 		!fsdp_json_get_integer(root, "world_size", 1, FSDP_PATTERN_MAX, &size))
 		size = 0;
 	fsdp_error_free(error);

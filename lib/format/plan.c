@@ -934,10 +934,9 @@ bool fsdp_plan_read(struct fsdp_reading *reading, struct fsdp_span bytes,
 	fsdp_table_init(&plan.visit_of, reading->scratch);
 	if (bytes.size > limit)
 		return fsdp_fail_limit(ret_error, FSDP_LIMIT_PLAN_BYTES, limit);
-	bool read =
-		fsdp_json_read(bytes, fsdp_limit(reading->limits, FSDP_LIMIT_JSON_DEPTH),
-			reading->model->arena, &plan.root, plan.error) &&
-		read_document(&plan);
+	bool read = fsdp_json_read(bytes, reading->limits, reading->model->arena,
+			    &plan.root, plan.error) &&
+		    read_document(&plan);
 	fsdp_error_free(local);
 	return read;
 }

@@ -17,7 +17,6 @@
 #include <jansson.h>
 #include <stdio.h>
 
-#include "base/limits.h"
 #include "base/num.h"
 #include "base/vec.h"
 #include "syntax/json-tree.h"
@@ -59,8 +58,20 @@ static void end_token(struct survey *survey, size_t *begin, size_t at)
 	*begin = at;
 }
 
+static bool fail_at(struct fsdp_span bytes, size_t offset, const char *what,
+	struct fsdp_error **ret_error)
+{
+	size_t line = 1, column = 1;
+	for (size_t i = 0; i < offset; i++) {
+		column = bytes.data[i] == '\n' ? 1 : column + 1;
+		line += bytes.data[i] == '\n';
+	}
+	return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, offset,
+		"line %zu, column %zu: %s", line, column, what);
+}
+
 /* Brackets, quotes and escapes are all that matters here; whether the rest is JSON is for
- * the parser to say. */
+ * the parser to say. But that loses a zero byte behind a number. */
 static bool survey(struct fsdp_span bytes, uint64_t limit, struct survey *ret,
 	struct fsdp_error **ret_error)
 {
@@ -72,6 +83,8 @@ static bool survey(struct fsdp_span bytes, uint64_t limit, struct survey *ret,
 		limit = JANSSON_DEPTH;
 	for (size_t i = 0; i < bytes.size; i++) {
 		unsigned char c = bytes.data[i];
+		if (c == '\0')
+			return fail_at(bytes, i, "a zero byte", ret_error);
 		if (memchr("{}[],: \t\r\n\"", c, 11) == NULL)
 			continue;
 		end_token(ret, &begin, i);
@@ -93,6 +106,67 @@ static bool survey(struct fsdp_span bytes, uint64_t limit, struct survey *ret,
 		ret->longest = bytes.size - begin;
 	ret->ends = ret->end != 0 || (depth == 0 && closed && bytes.size != 0);
 	return true;
+}
+
+/* ---- what it will cost ---- */
+
+/* What jansson takes for each thing, with what malloc adds, and what the copy takes. */
+enum {
+	OF_ARRAY = 128,
+	OF_OBJECT = 224,
+	OF_MEMBER = 48, /* beside the text that is its key */
+	OF_TEXT = 80,
+	OF_NUMBER = 32,
+	OF_PLACE = 12, /* in the table of an array, which doubles */
+	COPY_OF_VALUE = sizeof(struct fsdp_json),
+	COPY_OF_CONTAINER = 24,
+};
+
+struct cost {
+	uint64_t read, copy;
+};
+
+static bool begins_number(struct fsdp_span bytes, size_t at)
+{
+	unsigned char c = bytes.data[at];
+	return (c == '-' || (c >= '0' && c <= '9')) &&
+	       (at == 0 || memchr("{}[],: \t\r\n\"", bytes.data[at - 1], 11) != NULL);
+}
+
+/* Values are counted by what stands before them, so it is never less than they are. No
+ * sum here is more than the bytes times what a thing takes. */
+static struct cost weigh(struct fsdp_span bytes)
+{
+	struct cost cost = { bytes.size, bytes.size };
+	for (size_t i = 0; i < bytes.size; i++) {
+		unsigned char c = bytes.data[i];
+		if (c == '"') {
+			cost.read += OF_TEXT;
+			i = find_quote(bytes, i);
+		} else if (c == '[' || c == '{') {
+			cost.read += (c == '[' ? OF_ARRAY : OF_OBJECT) + OF_PLACE;
+			cost.copy += COPY_OF_CONTAINER + COPY_OF_VALUE;
+		} else if (c == ',') {
+			cost.read += OF_PLACE;
+			cost.copy += COPY_OF_VALUE;
+		} else if (c == ':') {
+			cost.read += OF_MEMBER;
+		} else if (begins_number(bytes, i)) {
+			cost.read += OF_NUMBER;
+		}
+	}
+	return cost;
+}
+
+static bool check_cost(struct fsdp_span bytes, const struct fsdp_limits *limits,
+	struct cost *ret_cost, struct fsdp_error **ret_error)
+{
+	uint64_t limit = fsdp_limit(limits, FSDP_LIMIT_JSON_TREE);
+	uint64_t grown = FSDP_JSON_GROWTH * (uint64_t)bytes.size;
+	*ret_cost = weigh(bytes);
+	uint64_t all = ret_cost->read + ret_cost->copy;
+	return all <= grown || all - grown <= limit ||
+	       fsdp_fail_limit(ret_error, FSDP_LIMIT_JSON_TREE, limit);
 }
 
 /* ---- long arrays of integers ---- */
@@ -436,13 +510,7 @@ static struct fsdp_json *copy_tree(struct copy *copy, json_t *from)
 static bool fail_behind(
 	struct fsdp_span bytes, size_t offset, struct fsdp_error **ret_error)
 {
-	size_t line = 1, column = 1;
-	for (size_t i = 0; i < offset; i++) {
-		column = bytes.data[i] == '\n' ? 1 : column + 1;
-		line += bytes.data[i] == '\n';
-	}
-	return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, offset,
-		"line %zu, column %zu: end of file expected", line, column);
+	return fail_at(bytes, offset, "end of file expected", ret_error);
 }
 
 /* A scalar has no end that a survey could see, so what follows it became an item. */
@@ -479,18 +547,34 @@ static bool read_document(struct copy *copy, const struct survey *survey,
 	return copy_document(copy, list, ret_root, ret_error);
 }
 
-bool fsdp_json_read(struct fsdp_span bytes, uint64_t depth_limit,
+/* jansson's memory is malloc's: for as long as it is held the budget counts it. */
+static bool read_within(struct copy *copy, const struct survey *seen,
+	const struct fsdp_limits *limits, const struct fsdp_json **ret_root,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_budget *budget = copy->arena->budget;
+	struct cost cost;
+	if (!check_cost(copy->packing->bytes, limits, &cost, ret_error))
+		return false;
+	if (!fsdp_budget_spend(budget, cost.read))
+		return fsdp_arena_fail(copy->arena, ret_error);
+	bool read = read_document(copy, seen, ret_root, ret_error);
+	fsdp_budget_return(budget, cost.read);
+	return read;
+}
+
+bool fsdp_json_read(struct fsdp_span bytes, const struct fsdp_limits *limits,
 	struct fsdp_arena *arena, const struct fsdp_json **ret_root,
 	struct fsdp_error **ret_error)
 {
 	struct survey seen;
-	if (!survey(bytes, depth_limit, &seen, ret_error))
+	if (!survey(bytes, fsdp_limit(limits, FSDP_LIMIT_JSON_DEPTH), &seen, ret_error))
 		return false;
 	struct packing packing = { .bytes = bytes };
 	struct copy copy = { .arena = arena, .packing = &packing };
 	fsdp_arena_init(&copy.scratch, arena->budget);
 	bool read = pack_lists(&packing, arena, &copy.scratch)
-			    ? read_document(&copy, &seen, ret_root, ret_error)
+			    ? read_within(&copy, &seen, limits, ret_root, ret_error)
 			    : fsdp_arena_fail(arena, ret_error);
 	fsdp_arena_done(&copy.scratch);
 	return read;

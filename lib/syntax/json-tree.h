@@ -2,8 +2,9 @@
 #ifndef FSDP_SYNTAX_JSON_TREE_H
 #define FSDP_SYNTAX_JSON_TREE_H
 
-#include "base/error.h"
 #include "base/arena.h"
+#include "base/error.h"
+#include "base/limits.h"
 
 /*
  * A small JSON document as a tree in an arena (read by jansson, then copied, so that
@@ -60,7 +61,13 @@ static inline bool fsdp_json_integer_at(
 	return true;
 }
 
-bool fsdp_json_read(struct fsdp_span bytes, uint64_t depth_limit,
+/*
+ * What a document will take is counted before it is read: memory beyond FSDP_JSON_GROWTH
+ * times its bytes has the ceiling `json-tree`, nesting has `json-depth`.
+ */
+enum { FSDP_JSON_GROWTH = 12 };
+
+bool fsdp_json_read(struct fsdp_span bytes, const struct fsdp_limits *limits,
 	struct fsdp_arena *arena, const struct fsdp_json **ret_root,
 	struct fsdp_error **ret_error);
 

@@ -572,3 +572,18 @@ terminated() {
 	[[ $output == *"$name"* ]]
 	[[ $output != *"~ $name"* ]]
 }
+
+@test "a plan that only lies there is read as long as it is small" {
+	{
+		cat "$TESTDATA"/fsdp1/local-w3-uneven/expected/plan.fsdp-plan.json
+		head -c 1048576 /dev/zero | tr '\0' ' '
+	} >big.fsdp-plan.json
+	inspect ls model.safetensors
+	[ "$status" -eq 0 ]
+	[[ $stderr == *"the plan "*"big.fsdp-plan.json is not used"*"give it with --plan"* ]]
+	for option in --limit=found-plan-bytes=2M --plan=big.fsdp-plan.json; do
+		inspect ls "$option" model.safetensors
+		[[ $stderr != *"is not used"* ]]
+		[[ $stderr == *"none of the plan's "* ]]
+	done
+}

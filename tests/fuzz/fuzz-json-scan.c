@@ -165,7 +165,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	require(digests[0] == digests[1] && digests[0] == digests[2]);
 	require(digests[3] == digests[4] && digests[3] == digests[5]);
 
-	/* jansson wants UTF-8 and numbers that fit; what it takes, we take too. */
+	/* jansson wants UTF-8 and numbers that fit; what it takes, we take too. But it
+	 * loses a zero byte behind a number. */
+	if (bytes.size != 0 && memchr(bytes.data, 0, bytes.size) != NULL)
+		return 0;
 	json_t *document = json_loadb((const char *)bytes.data, bytes.size,
 		JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
 	require(document == NULL || good);

@@ -17,10 +17,15 @@ static void require(bool good)
 
 static void look_at(struct fsdp_vec *todo, const struct fsdp_json *value)
 {
-	require(value->kind <= FSDP_JSON_OBJECT);
+	require(value->kind <= FSDP_JSON_INTEGERS);
 	if (value->kind == FSDP_JSON_TEXT)
 		require(value->text.data[value->text.size] == '\0');
-	for (uint32_t i = 0; i < value->count; i++) {
+	for (uint32_t i = 0; fsdp_json_is_list(value) && i < value->count; i++) {
+		int64_t integer;
+		require(fsdp_json_integer_at(value, i, &integer) ||
+			value->kind == FSDP_JSON_ARRAY);
+	}
+	for (uint32_t i = 0; value->kind != FSDP_JSON_INTEGERS && i < value->count; i++) {
 		const struct fsdp_json *item = &value->items[i];
 		if (value->kind == FSDP_JSON_OBJECT && i < 16)
 			require(fsdp_json_get(value, (const char *)item->key.data) ==
@@ -40,7 +45,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	fsdp_arena_init(&arena, &budget);
 	const struct fsdp_json *root = NULL;
 	struct fsdp_error *error = NULL;
-	bool good = fsdp_json_read(fsdp_span(data, size), 64, &arena, &root, &error);
+	struct fsdp_limits limits;
+	fsdp_limits_init(&limits);
+	fsdp_limits_set(&limits, "json-depth", 64);
+	bool good = fsdp_json_read(fsdp_span(data, size), &limits, &arena, &root, &error);
 	require(good == (error == NULL) && good == (root != NULL));
 	struct fsdp_vec todo;
 	fsdp_vec_init(&todo, &arena, sizeof(const struct fsdp_json *));

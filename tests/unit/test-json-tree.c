@@ -20,12 +20,15 @@ struct reading {
 static void read_sized(struct reading *reading, const void *data, size_t size,
 	uint64_t depth, uint64_t memory)
 {
+	struct fsdp_limits limits;
+	fsdp_limits_init(&limits);
+	fsdp_limits_set(&limits, "json-depth", depth);
 	*reading = (struct reading){ .budget = { .ceiling = memory } };
 	fsdp_arena_init(&reading->arena, &reading->budget);
 	reading->bytes = malloc(size != 0 ? size : 1);
 	if (size != 0)
 		memcpy(reading->bytes, data, size);
-	reading->good = fsdp_json_read(fsdp_span(reading->bytes, size), depth,
+	reading->good = fsdp_json_read(fsdp_span(reading->bytes, size), &limits,
 		&reading->arena, &reading->root, &reading->error);
 	free(reading->bytes); /* the tree borrows nothing from it */
 }
@@ -278,6 +281,69 @@ static void members_of_one_kind(void **state)
 	reading_done(&reading);
 }
 
+/* Documents of nothing but what is dear: [], {}, 1, "", {"":0}. */
+static void what_it_takes_is_counted_before(void **state)
+{
+	(void)state;
+	static const char *const dear[] = { "[],", "{},", "1,", "\"\",", "{\"\":0}," };
+	enum { COUNT = 700000 };
+	for (size_t i = 0; i < sizeof dear / sizeof *dear; i++) {
+		size_t size = strlen(dear[i]);
+		char *text = malloc(size * COUNT + 2);
+		*text = '[';
+		for (size_t k = 0; k < COUNT; k++)
+			memcpy(text + 1 + k * size, dear[i], size);
+		text[size * COUNT] = ']';
+		/* Numbers alone would be packed. */
+		if (i == 2)
+			memcpy(text + size * COUNT - 3, "1.5", 3);
+		struct reading reading;
+		read_sized(&reading, text, size * COUNT + 1, 512, UINT64_MAX);
+		assert_int_equal(reading.good, i == 2);
+		if (!reading.good)
+			assert_string_equal(fsdp_error_limit(reading.error), "json-tree");
+		reading_done(&reading);
+		free(text);
+	}
+}
+
+/* The budget counts what jansson holds: 1000 lists take more than the 48 KB of their
+ * copies. */
+static void the_budget_counts_what_is_read(void **state)
+{
+	(void)state;
+	char text[4096] = "[";
+	for (size_t i = 0; i < 1000; i++)
+		memcpy(text + 1 + 3 * i, "[],", 3);
+	text[3000] = ']';
+	struct reading reading;
+	read_sized(&reading, text, 3001, 512, 200000);
+	assert_false(reading.good);
+	assert_string_equal(fsdp_error_limit(reading.error), "memory");
+	reading_done(&reading);
+	read_sized(&reading, text, 3001, 512, 400000);
+	assert_true(reading.good);
+	reading_done(&reading);
+}
+
+/* jansson loses it behind a number. */
+static void a_zero_byte_is_nothing_that_may_stand_there(void **state)
+{
+	(void)state;
+	static const char *const texts[] = { "[7@]", "[7@,8]", "{\"a\":7@}", "[]@", "@" };
+	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+		char text[16];
+		size_t size = strlen(texts[i]), at = strcspn(texts[i], "@");
+		memcpy(text, texts[i], size);
+		text[at] = '\0';
+		struct reading reading;
+		read_sized(&reading, text, size, 512, UINT64_MAX);
+		assert_false(reading.good);
+		assert_int_equal(fsdp_error_offset(reading.error), at);
+		reading_done(&reading);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -290,6 +356,9 @@ int main(void)
 		cmocka_unit_test(members_of_one_kind),
 		cmocka_unit_test(arrays_that_are_not_packed),
 		cmocka_unit_test(the_version_is_named),
+		cmocka_unit_test(what_it_takes_is_counted_before),
+		cmocka_unit_test(the_budget_counts_what_is_read),
+		cmocka_unit_test(a_zero_byte_is_nothing_that_may_stand_there),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
