@@ -466,6 +466,8 @@ void fsdp_build_take_back(
 	fsdp_vec_truncate(&model->tensors, tensors);
 	fsdp_vec_truncate(&model->pieces, pieces);
 	fsdp_vec_truncate(&model->values, values);
+	if (model->counter >= tensors)
+		model->counter = FSDP_NONE;
 	for (size_t i = 0; i < model->files.count; i++) {
 		struct fsdp_file_record *file = fsdp_vec_at(&model->files, i);
 		file->first_tensor = (uint32_t)fsdp_min(file->first_tensor, tensors);

@@ -60,7 +60,7 @@ static bool list_ranks(struct fsdp_model *model, struct fsdp_arena *scratch)
 	}
 	if (!any)
 		return true;
-	/* Families refuse ranks beyond 2^24, so this is bounded. */
+	/* fsdp_model_check refuses ranks from FSDP_RANKS_MAX on, so this is bounded. */
 	unsigned char *seen = fsdp_arena_take(scratch, (size_t)highest + 1, 1);
 	if (seen == NULL)
 		return false;
