@@ -12,6 +12,7 @@
  * DTensor) is believed; the number in the name only where they say nothing.
  */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/num.h"
 #include "format/format.h"
@@ -284,16 +285,51 @@ static bool same_kind(const struct fsdp_file_record *a, const struct fsdp_file_r
 		       : fsdp_span_equal(a->path, b->path);
 }
 
-/* The files of each rank, as lists: by rank the first, by file the next. */
+/* The files of each rank, as lists: by rank the first, by file the next. A world may be
+ * said to be of millions, so ranks go by their place among those that files are of. */
 struct ranks {
+	uint32_t *list; /* ascending */
+	size_t count;
+	uint32_t *place_of; /* by file: that of its rank in the list */
 	uint32_t *first, *next;
 	uint32_t world_size;
 };
 
-static const struct fsdp_file_record *find_double(const struct fsdp_model *model,
-	const struct ranks *ranks, const struct fsdp_file_record *file)
+static int compare_keys(const void *a, const void *b)
 {
-	uint32_t other = ranks->first[file->rank];
+	const uint64_t *first = a, *second = b;
+	return *first < *second ? -1 : *first > *second;
+}
+
+static bool list_ranks(
+	const struct fsdp_model *model, struct ranks *ranks, struct fsdp_arena *scratch)
+{
+	size_t count = model->files.count;
+	uint64_t *keys = fsdp_arena_take(scratch, (count + 1) * sizeof *keys, 8);
+	ranks->list = fsdp_arena_take(scratch, (count + 1) * sizeof *ranks->list, 4);
+	ranks->place_of =
+		fsdp_arena_take(scratch, (count + 1) * sizeof *ranks->place_of, 4);
+	ranks->first = fsdp_arena_take(scratch, (count + 1) * sizeof *ranks->first, 4);
+	ranks->next = fsdp_arena_take(scratch, (count + 1) * sizeof *ranks->next, 4);
+	if (keys == NULL || ranks->list == NULL || ranks->place_of == NULL ||
+		ranks->first == NULL || ranks->next == NULL)
+		return false;
+	for (uint32_t i = 0; i < count; i++)
+		keys[i] = (uint64_t)file_at(model, i)->rank << 32 | i;
+	qsort(keys, count, sizeof *keys, compare_keys);
+	for (size_t i = 0; i < count; i++) {
+		uint32_t rank = (uint32_t)(keys[i] >> 32);
+		if (ranks->count == 0 || ranks->list[ranks->count - 1] != rank)
+			ranks->list[ranks->count++] = rank;
+		ranks->place_of[(uint32_t)keys[i]] = (uint32_t)ranks->count - 1;
+	}
+	return true;
+}
+
+static const struct fsdp_file_record *find_double(const struct fsdp_model *model,
+	const struct ranks *ranks, const struct fsdp_file_record *file, uint32_t place)
+{
+	uint32_t other = ranks->first[place];
 	for (size_t i = 0; other != 0 && i < KINDS_MAX; i++) {
 		if (same_kind(file_at(model, other - 1), file))
 			return file_at(model, other - 1);
@@ -320,10 +356,11 @@ static void judge_file(struct fsdp_model *model, struct ranks *ranks, uint32_t i
 			ranks->world_size);
 		return;
 	}
-	const struct fsdp_file_record *other = find_double(model, ranks, file);
+	uint32_t place = ranks->place_of[index];
+	const struct fsdp_file_record *other = find_double(model, ranks, file, place);
 	if (other == NULL) {
-		ranks->next[index] = ranks->first[file->rank];
-		ranks->first[file->rank] = index + 1;
+		ranks->next[index] = ranks->first[place];
+		ranks->first[place] = index + 1;
 		return;
 	}
 	file->left_out = true;
@@ -334,19 +371,33 @@ static void judge_file(struct fsdp_model *model, struct ranks *ranks, uint32_t i
 		(const char *)other->path.data);
 }
 
+/* The first rank from this one on that is there or not, as is asked for; the world's
+ * size: none. *at: the place in the list, from which on it is looked for. */
+static uint32_t next_rank(
+	const struct ranks *ranks, uint32_t rank, bool there, size_t *at)
+{
+	for (; rank < ranks->world_size; rank++) {
+		while (*at < ranks->count &&
+			(ranks->list[*at] < rank || ranks->first[*at] == 0))
+			++*at;
+		uint32_t next = *at < ranks->count ? ranks->list[*at] : FSDP_NONE;
+		if (there)
+			return next < ranks->world_size ? next : ranks->world_size;
+		if (next != rank)
+			return rank;
+	}
+	return ranks->world_size;
+}
+
 /* "1-3, 5" of the ranks without a file; *ret_only is the rank if it is just one. */
 static uint32_t write_missing(
 	const struct ranks *ranks, char *text, size_t size, uint32_t *ret_only)
 {
-	uint32_t count = 0;
-	size_t at = 0;
+	uint32_t count = 0, rank = 0;
+	size_t at = 0, place = 0;
 	text[0] = '\0';
-	for (uint32_t rank = 0; rank < ranks->world_size; rank++) {
-		uint32_t end = rank;
-		if (ranks->first[rank] != 0)
-			continue;
-		while (end + 1 < ranks->world_size && ranks->first[end + 1] == 0)
-			end++;
+	while ((rank = next_rank(ranks, rank, false, &place)) < ranks->world_size) {
+		uint32_t end = next_rank(ranks, rank, true, &place) - 1;
 		count += end - rank + 1;
 		*ret_only = count == 1 ? rank : FSDP_NONE;
 		const char *comma = at == 0 ? "" : ", ";
@@ -359,7 +410,7 @@ static uint32_t write_missing(
 		else
 			at += (size_t)snprintf(
 				text + at, size - at, "%s%u-%u", comma, rank, end);
-		rank = end;
+		rank = end + 1;
 	}
 	return count;
 }
@@ -382,14 +433,8 @@ static void judge_missing(struct fsdp_model *model, const struct ranks *ranks, b
 static bool judge_ranks(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = reading->model;
-	struct ranks ranks = {
-		.first = fsdp_arena_take(reading->scratch,
-			((size_t)model->world_size + 1) * sizeof(uint32_t), 4),
-		.next = fsdp_arena_take(
-			reading->scratch, (model->files.count + 1) * sizeof(uint32_t), 4),
-		.world_size = model->world_size,
-	};
-	if (ranks.first == NULL || ranks.next == NULL)
+	struct ranks ranks = { .world_size = model->world_size };
+	if (!list_ranks(model, &ranks, reading->scratch))
 		return fsdp_arena_fail(reading->scratch, ret_error);
 	for (uint32_t i = 0; i < model->files.count; i++)
 		judge_file(model, &ranks, i);

@@ -203,3 +203,12 @@ exp_avg:37x8 exp_avg_sq:37x8 step:" ]
 		jq -c '[.data.pieces[] | select(.name == "optimizer.state.2.exp_avg") | [.rank, .file, .length]]')" = \
 		'[[0,"rank0.pt",28],[1,"rank1.pt",12]]' ]
 }
+
+@test "the world that a name tells costs nothing" {
+	mkdir large
+	cp "$TESTDATA"/torch-zip/views/model.pt large/model_world_size_16777215_rank_0.pt
+	cp "$TESTDATA"/torch-zip/views/model.pt large/model_world_size_16777215_rank_5.pt
+	inspect info --no-plan --limit memory=24MiB large
+	[ "$status" -eq 0 ]
+	[[ "$(message FI1008 large)" == *"ranks 1-4, 6-16777214;"* ]]
+}
