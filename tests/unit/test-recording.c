@@ -148,8 +148,7 @@ static void ids_are_no_indexes(void **state)
 	static const char big[] = "9223372036854775807";
 	struct made one = begin_native("fx_exec_order", "");
 	put(&one, "{\"ev\":\"param\",\"id\":%s,\"fqn\":\"p\"}\n", big);
-	put(&one,
-		"{\"ev\":\"module\",\"id\":%s,\"fqn\":\"m\",\"params\":[[\"w\",%s]]}\n",
+	put(&one, "{\"ev\":\"module\",\"id\":%s,\"fqn\":\"m\",\"params\":[[\"w\",%s]]}\n",
 		big, big);
 	put(&one, "{\"ev\":\"call_module\",\"module\":%s}\n", big);
 	put(&one, "{\"ev\":\"create_proxy\",\"kind\":\"call_module\"}\n");
@@ -279,8 +278,7 @@ static void places_are_pytorchs(void **state)
 		int64_t near = way->backward ? post[1] : pre[1];
 		assert_int_equal(
 			fsdp_order_target(only, way, near), way->backward ? 0 : 2);
-		assert_int_equal(
-			fsdp_order_target(only, way, FSDP_ABSENT), FSDP_ABSENT);
+		assert_int_equal(fsdp_order_target(only, way, FSDP_ABSENT), FSDP_ABSENT);
 	}
 	fsdp_recordings_free(set);
 	end(&one);
@@ -291,8 +289,7 @@ static void changes_of_units_share_their_memory(void **state)
 	(void)state;
 	struct made one = begin_handles(1000, "{\"fqns\":[\"a\"],\"names\":[\"b\"]}");
 	for (int i = 0; i < 2000; i++)
-		put(&one,
-			"{\"ev\":\"state\",\"handle\":%d,\"training_state\":\"%s\"}\n",
+		put(&one, "{\"ev\":\"state\",\"handle\":%d,\"training_state\":\"%s\"}\n",
 			i % 1000, i < 1000 ? "FORWARD_BACKWARD" : "IDLE");
 	struct fsdp_recordings *set = read_one(&one, "memory", 6 << 20);
 	assert_non_null(set);
