@@ -156,7 +156,7 @@ void outputs_keep(void *context, const char *path)
 
 	/* What cannot be remembered could be replaced: then nothing is. */
 	if (outputs_have_files(outputs) && !kept_add(&outputs->kept, path))
-		outputs->spoilt = true;
+		outputs->forgetful = true;
 }
 
 static void keep_options(
@@ -331,6 +331,8 @@ bool outputs_finish(struct outputs *outputs, bool answered,
 		struct sink *sink = &outputs->sinks[i];
 		int error = finish_stream(sink, out_error);
 
+		if (sink->has_temporary && error == 0 && outputs->forgetful)
+			error = ENOMEM;
 		if (sink->has_temporary && error == 0 && !outputs->spoilt &&
 			(answered || says_failed(sink)))
 			error = put_in_place(outputs, sink);

@@ -21,7 +21,9 @@ struct outputs {
 	size_t count;
 	struct kept kept; /* what is read */
 	struct out *out;  /* one that feeds them all; NULL if there are none */
-	bool spoilt;      /* the head promised an answer that broke off: no file stays */
+	bool forgetful; /* of what not to replace, for lack of memory: nothing is replaced
+			 */
+	bool spoilt;    /* the head promised an answer that broke off: no file stays */
 	bool broken_pipe; /* nobody reads stdout any more */
 	int interrupted;  /* by this signal, while reading; 0: not */
 };
