@@ -125,15 +125,11 @@ static bool reach(struct fsdp_json_scan *scan, size_t *position, size_t size)
 	return true;
 }
 
-/* Where the search for another quote stops: the line ends, or another event begins. */
-static size_t find_stop(struct fsdp_json_scan *scan, struct fsdp_span text)
+/* The search for another quote stops where the line ends or another event begins. */
+static bool stops(const struct fsdp_json_scan *scan, struct fsdp_span text, size_t at)
 {
-	size_t stop = (size_t)fsdp_min(text.size, QUOTE_REACH + 1);
-	for (size_t i = 0; i < stop; i++)
-		if (text.data[i] == '\n' ||
-			(text.data[i] == '{' && is_event(text, i, scan->event_keys)))
-			return i;
-	return stop;
+	return text.data[at] == '\n' ||
+	       (text.data[at] == '{' && is_event(text, at, scan->event_keys));
 }
 
 enum quote fsdp_json_check_quote(
@@ -151,9 +147,9 @@ enum quote fsdp_json_check_quote(
 		return QUOTE_FAILED;
 	text = fsdp_span(scan->window.bytes + scan->mark, scan->window.size - scan->mark);
 	bool top = scan->depth == scan->events_depth + 1;
-	size_t stop = find_stop(scan, text);
-	for (size_t i = behind; i < stop; i++) {
-		if (text.data[i] != '"' || text.data[i - 1] == '\\' ||
+	size_t most = (size_t)fsdp_min(text.size, QUOTE_REACH + 1);
+	for (size_t i = 0; i < most && !stops(scan, text, i); i++) {
+		if (i < behind || text.data[i] != '"' || text.data[i - 1] == '\\' ||
 			!closes(text, i + 1, top ? scan->event_keys : NULL))
 			continue;
 		fsdp_json_odd(scan, FSDP_ODD_BARE_QUOTE);

@@ -125,3 +125,14 @@ named_for_a_terminal() {
 		[ "$(tr -d '\r\n\t' <out | LC_ALL=C grep -ca '[^ -~]')" -eq 0 ]
 	done
 }
+
+@test "a quote that ends nothing is looked for as far as the next" {
+	{
+		printf '{"traceEvents":[{"ph":"X",'
+		yes '"s":"x"y",' | head -n 800000 | tr -d '\n'
+		printf '"ts":1,"dur":1}]}'
+	} >quotes.json
+	run bash -c 'ulimit -t 20; exec "$FSDP_INSPECT" replay --json quotes.json 2>/dev/null'
+	[ "$status" -eq 0 ]
+	[ "$(jq .data.ranks[0].deviations.bare_quote <<<"$output")" -eq 800000 ]
+}
