@@ -308,6 +308,9 @@ static bool settle_late(struct fsdp_kineto *kineto, const struct fsdp_kineto_lat
 	struct fsdp_durations *durations = &kineto->durations[late->type];
 	if (late->ts_ns > kineto->last_full_ts)
 		kineto->last_full_ts = late->ts_ns;
+	/* Steps are written in order, more or less. If they are not, that is as if they
+	 * came late: sorting them for each call has no end. */
+	kineto->steps_late |= kineto->steps_sorts > FSDP_KINETO_SORTS;
 	if (kineto->steps_late)
 		return true;
 	if (!fsdp_kineto_sort_steps(kineto))

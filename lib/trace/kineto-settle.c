@@ -216,8 +216,8 @@ bool fsdp_kineto_prune(struct fsdp_kineto *kineto)
 	fsdp_vec_truncate(&kineto->launches, kept);
 	kineto->launches_forgotten = true;
 	age_named(kineto);
-	/* Each time all notes are looked at, so that shall not be often. */
-	size_t more = kineto->notes.count / 4;
+	/* Each time all of them are looked at, so that shall not be often. */
+	size_t more = (kineto->notes.count + kept) / 4;
 	if (more < FSDP_KINETO_LAUNCHES)
 		more = FSDP_KINETO_LAUNCHES;
 	kineto->launch_ceiling = kept + more;
@@ -409,6 +409,7 @@ bool fsdp_kineto_sort_steps(struct fsdp_kineto *kineto)
 	if (kineto->steps_sorted || count == 0)
 		return true;
 	kineto->steps_sorted = true;
+	kineto->steps_sorts++;
 	struct fsdp_kineto_step *list = malloc(count * sizeof *list);
 	if (list == NULL)
 		return fsdp_fail_memory(&kineto->reading->error);

@@ -60,6 +60,7 @@ struct fsdp_kineto_launch {
 	bool is_launch; /* "Launch" is in its name */
 };
 
+enum { FSDP_KINETO_SORTS = 64 }; /* of steps, while events are read */
 struct fsdp_kineto_step {
 	int64_t number, ts_ns, dur_ns;
 	uint64_t order;
@@ -117,6 +118,7 @@ struct fsdp_kineto {
 	bool launches_forgotten, launches_lost;
 	struct fsdp_vec steps;
 	bool steps_late, steps_sorted;
+	unsigned steps_sorts;       /* so often they were not in order */
 	bool over[FSDP_TIME_COUNT]; /* more than can be exact, the first time */
 	bool again;                 /* those are read again, in the chosen steps only */
 	bool thinned[FSDP_TIME_COUNT]; /* without those of steps that are not chosen */

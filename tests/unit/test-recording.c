@@ -373,6 +373,38 @@ static void bases_far_apart_are_no_clocks(void **state)
 	end(&two);
 }
 
+/* Steps that come backwards, a call behind each, when calls go into steps as they come:
+ * soon they count as late, which the second time over the file shows. */
+static void steps_are_not_sorted_for_ever(void **state)
+{
+	(void)state;
+	static const char call[] =
+		"{\"ph\":\"X\",\"cat\":\"Memset\",\"ts\":0,\"dur\":1},\n";
+	for (int steps = 50; steps <= 100; steps += 50) {
+		struct made one = begin();
+		struct fsdp_recording_progress progress = { 0 };
+		const struct fsdp_recording_options options = { .size = sizeof options,
+			.progress = &progress };
+		const char *const path = one.path;
+		struct fsdp_recordings *set = NULL;
+		put(&one, "[");
+		for (int i = 0; i <= 1000000; i++)
+			fwrite(call, sizeof call - 1, 1, one.stream);
+		for (int i = 0; i < steps; i++)
+			put(&one,
+				"{\"ph\":\"X\",\"name\":\"ProfilerStep#%d\",\"ts\":%d,"
+				"\"dur\":2},%s",
+				i, 10000 - 10 * i, call);
+		put(&one, "{}]");
+		fflush(one.stream);
+		assert_true(fsdp_recordings_read(&path, 1, &options, &set, NULL));
+		assert_int_equal(fsdp_recording(set, 0)->step_count, steps);
+		assert_int_equal(progress.read > progress.size, steps > 64);
+		fsdp_recordings_free(set);
+		end(&one);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -390,6 +422,7 @@ int main(void)
 		cmocka_unit_test(dumps_share_their_memory),
 		cmocka_unit_test(a_key_takes_its_own_bytes),
 		cmocka_unit_test(bases_far_apart_are_no_clocks),
+		cmocka_unit_test(steps_are_not_sorted_for_ever),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
