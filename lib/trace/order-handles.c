@@ -16,7 +16,7 @@
 #include "trace/python.h"
 
 /* Of a name in a list, beside its bytes. */
-enum { SHOWN_LEAST = 16 };
+enum { SHOWN_LEAST = 16, NAMES_OF_UNIT = 64 << 10 };
 
 enum status { STATUS_NONE, STATUS_WARNING, STATUS_WARNED };
 static const char *const status_names[] = { "NONE", "WARNING", "WARNED" };
@@ -261,6 +261,18 @@ static bool check(struct handles *handles, int64_t handle)
 	return expected == handle || warn(handles, handle, &handles->list[expected]);
 }
 
+/* ---- what is shown ---- */
+
+/* A use and a problem are shown with the names of their unit, which are recorded once. */
+static bool show(struct handles *handles, uint64_t bytes)
+{
+	uint64_t most = fsdp_limit(handles->reading->limits, FSDP_LIMIT_ORDER_BYTES);
+	if (!fsdp_add(handles->shown, bytes, &handles->shown) || handles->shown > most)
+		return fsdp_fail_limit(
+			&handles->reading->error, FSDP_LIMIT_ORDER_BYTES, most);
+	return true;
+}
+
 /* ---- events of a forward ---- */
 
 static bool pre_forward(
@@ -270,6 +282,11 @@ static bool pre_forward(
 	handles->uses++;
 	const struct fsdp_json_token *training = fsdp_record_get(record, "training");
 	bool trains = training != NULL && training->kind == FSDP_SCAN_TRUE;
+	/* No unit has more names, so only of others they count. */
+	uint64_t beyond =
+		handle->bytes > NAMES_OF_UNIT ? handle->bytes - NAMES_OF_UNIT : 0;
+	if (trains && !show(handles, beyond))
+		return false;
 	if (trains) {
 		struct fsdp_forward *forward = fsdp_vec_push(&handles->forwards);
 		if (forward == NULL)
@@ -318,16 +335,6 @@ static bool next_iteration(struct handles *handles)
 }
 
 /* ---- training states ---- */
-
-/* A problem is shown with the names of its unit, which are recorded once. */
-static bool show(struct handles *handles, uint64_t bytes)
-{
-	uint64_t most = fsdp_limit(handles->reading->limits, FSDP_LIMIT_ORDER_BYTES);
-	if (!fsdp_add(handles->shown, bytes, &handles->shown) || handles->shown > most)
-		return fsdp_fail_limit(
-			&handles->reading->error, FSDP_LIMIT_ORDER_BYTES, most);
-	return true;
-}
 
 struct refusal {
 	const char *kind, *error, *message;

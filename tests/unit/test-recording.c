@@ -315,6 +315,24 @@ static void names_of_problems_have_a_ceiling(void **state)
 	end(&one);
 }
 
+/* A unit of more names than a unit has, used a thousand times. */
+static void names_of_forwards_have_a_ceiling(void **state)
+{
+	(void)state;
+	const uint64_t beyond = UINT64_C(1000) * (5000 * 17 - 65536);
+	struct made one = begin_native("exec_order", ",\"handles\":[{\"fqns\":[\"a\"");
+	/* The header goes on. */
+	fseek(one.stream, -2, SEEK_CUR);
+	for (int i = 1; i < 5000; i++)
+		put(&one, ",\"a\"");
+	put(&one, "]}]}\n");
+	for (int i = 0; i < 1000; i++)
+		put(&one, "{\"ev\":\"pre_forward\",\"handle\":0,\"training\":true}\n");
+	fits(&one, "order-bytes", beyond);
+	reaches(&one, "order-bytes", beyond - 1, "order-bytes");
+	end(&one);
+}
+
 /* ---- logs ---- */
 
 static void put_dump(struct made *made, int keys)
@@ -419,6 +437,7 @@ int main(void)
 		cmocka_unit_test(places_are_pytorchs),
 		cmocka_unit_test(changes_of_units_share_their_memory),
 		cmocka_unit_test(names_of_problems_have_a_ceiling),
+		cmocka_unit_test(names_of_forwards_have_a_ceiling),
 		cmocka_unit_test(dumps_share_their_memory),
 		cmocka_unit_test(a_key_takes_its_own_bytes),
 		cmocka_unit_test(bases_far_apart_are_no_clocks),
