@@ -624,6 +624,22 @@ static int status_of(const struct listing *listing)
 	return status;
 }
 
+/* The checkpoint of --names has the limits that the recordings have. */
+static bool prepare(struct run *run, struct fsdp_recording_options *options)
+{
+	struct fsdp_options *names = calloc(1, sizeof *names);
+
+	run->prepared = names;
+	if (names == NULL) {
+		run_failure(run, "memory", NULL, "out of memory");
+		return false;
+	}
+	*names = (struct fsdp_options){ .size = sizeof *names,
+		.limits = options->limits,
+		.limit_count = options->limit_count };
+	return true;
+}
+
 static bool run_order(struct run *run, struct fsdp_error **ret_error)
 {
 	struct listing listing = { .run = run,
@@ -635,8 +651,7 @@ static bool run_order(struct run *run, struct fsdp_error **ret_error)
 	if (!is_answerable(&listing))
 		return true;
 	if (listing.options->names != NULL) {
-		const struct fsdp_options options = { .size = sizeof options };
-		if (!fsdp_checkpoint_open(&listing.options->names, 1, &options,
+		if (!fsdp_checkpoint_open(&listing.options->names, 1, run->prepared,
 			    &listing.checkpoint, ret_error))
 			return false;
 		if (!has_flats(listing.checkpoint))
@@ -663,5 +678,7 @@ const struct command command_order = {
 	.output = "text",
 	.inputs = INPUTS_RECORDINGS,
 	.options_size = sizeof(struct order_options),
+	.prepare = prepare,
+	.release = free,
 	.run = run_order,
 };

@@ -136,3 +136,9 @@ named_for_a_terminal() {
 	[ "$status" -eq 0 ]
 	[ "$(jq .data.ranks[0].deviations.bare_quote <<<"$output")" -eq 800000 ]
 }
+
+@test "the checkpoint of --names has the limits that were set" {
+	run errors order --limit=plan-bytes=1 testdata/traces/fx/config_args.jsonl \
+		--names=testdata/plan/fsdp1-local-w2-conv/plan.fsdp-plan.json
+	[[ $output == *"limit plan-bytes (1) reached"* ]]
+}
