@@ -248,6 +248,8 @@ struct pass {
 	const unsigned char *frame_stop; /* the same if it is at hand, else NULL */
 	uint64_t puts;
 	bool odd_text; /* reported once */
+	/* The first frame that ends behind the stream: size 0 means there is none. */
+	uint64_t far_frame, far_size, far_left;
 };
 
 static uint64_t offset_at(const struct pass *pass, const unsigned char *at)
@@ -324,11 +326,22 @@ static void enter_frame(
 		PICKLE_FIND(pass->options, FSDP_RULE_PICKLE_FRAME, offset, FSDP_ERROR,
 			"a frame begins %llu bytes before the end of another",
 			(unsigned long long)(pass->frame_end - offset));
-	if (size > left)
-		PICKLE_FIND(pass->options, FSDP_RULE_PICKLE_FRAME, offset, FSDP_ERROR,
-			"a frame of %llu bytes, but %llu are left",
-			(unsigned long long)size, (unsigned long long)left);
+	if (size > left && pass->far_size == 0) {
+		pass->far_frame = offset;
+		pass->far_size = size;
+		pass->far_left = left;
+	}
 	set_frame_end(pass, size > left ? FSDP_UNKNOWN : next + size);
+}
+
+/* Of a stream that was cut the frame was right. */
+static void judge_far_frame(const struct pass *pass, bool stopped)
+{
+	if (stopped && pass->far_size != 0)
+		PICKLE_FIND(pass->options, FSDP_RULE_PICKLE_FRAME, pass->far_frame,
+			FSDP_ERROR, "a frame of %llu bytes, but %llu are left",
+			(unsigned long long)pass->far_size,
+			(unsigned long long)pass->far_left);
 }
 
 /* `at` is at or behind the end of the frame; `last` is the opcode before it. */
@@ -591,6 +604,7 @@ bool fsdp_pickle_lex(struct fsdp_pickle *pickle,
 			(unsigned long long)ret_lexed->end);
 		fsdp_error_add_rule(ret_error, "FI3014");
 	}
+	judge_far_frame(&pass, ret_lexed->stopped);
 	judge_opcodes(pickle, options);
 	return true;
 }
