@@ -328,6 +328,47 @@ static void add_findings(
 		add_finding(session, finding_of(fsdp_finding(checkpoint, i), input));
 }
 
+static struct text kept_span(struct session *session, struct fsdp_span span)
+{
+	const char *copy = NULL;
+
+	if (span.data == NULL)
+		return (struct text){ 0 };
+	copy = owned_copy(&session->owned, (const char *)span.data, span.size);
+	if (copy == NULL)
+		session->out_of_memory = true;
+	return (struct text){ copy, copy != NULL ? span.size : 0 };
+}
+
+/* What was found in something that did not open, which goes. */
+static void take_findings(
+	struct session *session, struct fsdp_checkpoint *failed, uint32_t input)
+{
+	size_t count = failed != NULL ? fsdp_finding_count(failed) : 0;
+
+	for (size_t i = 0; i < count; i++) {
+		struct fsdp_finding from = *fsdp_finding(failed, i);
+		struct finding finding = finding_of(&from, input);
+		finding.file = kept_span(session, from.file);
+		finding.member = kept_span(session, from.member);
+		finding.tensor = kept_span(session, from.tensor);
+		finding.module = kept_span(session, from.module);
+		finding.message = kept_span(session, from.message);
+		finding.next = kept_span(session, from.next);
+		add_finding(session, finding);
+	}
+	count = failed != NULL ? fsdp_omitted_count(failed) : 0;
+	for (size_t i = 0; i < count; i++) {
+		struct fsdp_omitted from = fsdp_omitted(failed, i);
+		struct text file = kept_span(session, from.file);
+
+		from.file =
+			(struct fsdp_span){ (const unsigned char *)file.data, file.size };
+		add_omission(session, &from);
+	}
+	fsdp_checkpoint_free(failed);
+}
+
 static void add_omissions(
 	struct session *session, const struct fsdp_checkpoint *checkpoint)
 {
@@ -433,7 +474,8 @@ static void note_opening(
 static struct fsdp_checkpoint *open_checkpoint(
 	struct session *session, const char *const *paths, size_t count, size_t first)
 {
-	struct fsdp_checkpoint *checkpoint, **checkpoints;
+	struct fsdp_options options = session->inputs->options;
+	struct fsdp_checkpoint *checkpoint = NULL, **checkpoints;
 	struct fsdp_error *error = NULL;
 	size_t error_count;
 
@@ -442,8 +484,9 @@ static struct fsdp_checkpoint *open_checkpoint(
 	if (checkpoints == NULL)
 		return NULL;
 	session->checkpoints = checkpoints;
-	if (!fsdp_checkpoint_open(
-		    paths, count, &session->inputs->options, &checkpoint, &error)) {
+	options.keep_failed = true;
+	if (!fsdp_checkpoint_open(paths, count, &options, &checkpoint, &error)) {
+		take_findings(session, checkpoint, (uint32_t)first);
 		add_error(session, error, (uint32_t)first);
 		fsdp_error_free(error);
 		set_records(session, first, count, NULL, STATUS_FAILED);

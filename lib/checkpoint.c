@@ -12,6 +12,7 @@
 #include "checkpoint-private.h"
 #include "counter.h"
 #include "format/format.h"
+#include "look-through.h"
 #include "pick.h"
 
 enum { HEAD_BYTES = 4096, PEEK_FILES = 64, NESTING_MAX = 64 };
@@ -1104,11 +1105,24 @@ static void settle_declared(struct fsdp_checkpoint *checkpoint)
 	}
 }
 
+/* Not what was typed wrong, nor what was too much already. */
+static bool is_broken(const struct opening *opening, const struct fsdp_error *error)
+{
+	enum fsdp_error_code code =
+		error != NULL ? fsdp_error_code(error) : FSDP_ERROR_USAGE;
+	return opening->options->keep_failed && !opening->wants_set &&
+	       !opening->checkpoint->model.wants_records &&
+	       (code == FSDP_ERROR_DAMAGED || code == FSDP_ERROR_UNSUPPORTED ||
+		       code == FSDP_ERROR_NOT_A_CHECKPOINT);
+}
+
 static bool open_all(struct opening *opening, struct fsdp_error **ret_error)
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
 	bool opened =
 		open_input(opening, ret_error) && read_checkpoint(opening, ret_error);
+	if (!opened && is_broken(opening, *ret_error))
+		fsdp_look_through(checkpoint, &opening->scratch);
 	/* What reading needed and what freezing needs never stand side by side. */
 	if (opening->has_beside)
 		fsdp_dir_close(&opening->beside);
@@ -1146,6 +1160,7 @@ struct again {
 	bool whole;  /* counts do not suffice */
 };
 
+/* *ret_checkpoint is what became of it, also if that is not open; NULL: no memory. */
 static bool open_once(const char *const *paths, size_t count,
 	const struct fsdp_options *options, struct again *again,
 	struct fsdp_checkpoint **ret_checkpoint, struct fsdp_error **ret_error)
@@ -1176,11 +1191,16 @@ static bool open_once(const char *const *paths, size_t count,
 		again->whole |= checkpoint->model.wants_records;
 	}
 	free(opening);
-	if (opened)
-		*ret_checkpoint = checkpoint;
-	else
-		fsdp_checkpoint_free(checkpoint);
+	*ret_checkpoint = checkpoint;
 	return opened;
+}
+
+/* Whether what was found is wanted though nothing was opened. */
+static bool is_kept(const struct fsdp_checkpoint *checkpoint,
+	const struct fsdp_options *options, const struct fsdp_error *error)
+{
+	return options->keep_failed && checkpoint != NULL && error != NULL &&
+	       fsdp_error_code(error) != FSDP_ERROR_MEMORY;
 }
 
 bool fsdp_checkpoint_open(const char *const *paths, size_t count,
@@ -1190,6 +1210,7 @@ bool fsdp_checkpoint_open(const char *const *paths, size_t count,
 	static const struct fsdp_options defaults = { .size = sizeof defaults };
 	struct fsdp_error *local = NULL;
 	struct again again = { 0 }, before;
+	struct fsdp_checkpoint *checkpoint = NULL;
 	bool opened = false;
 	if (ret_error == NULL)
 		ret_error = &local;
@@ -1201,9 +1222,14 @@ bool fsdp_checkpoint_open(const char *const *paths, size_t count,
 	else
 		do {
 			before = again;
+			fsdp_checkpoint_free(checkpoint);
 			opened = open_once(
-				paths, count, options, &again, ret_checkpoint, ret_error);
+				paths, count, options, &again, &checkpoint, ret_error);
 		} while (again.as_set != before.as_set || again.whole != before.whole);
+	if (opened || is_kept(checkpoint, options, *ret_error))
+		*ret_checkpoint = checkpoint;
+	else
+		fsdp_checkpoint_free(checkpoint);
 	fsdp_error_free(local);
 	return opened;
 }

@@ -632,11 +632,17 @@ static bool is_unfinished(const struct fsdp_look *look)
 	       !fsdp_folder_has(look->folder, "commit_success.txt", FSDP_ENTRY_FILE);
 }
 
+static bool is_unfinished_orbax(
+	const struct fsdp_look *look, const struct folder_row *row)
+{
+	return row != NULL && strstr(row->what, "Orbax") != NULL &&
+	       look->typed.size != 0 && is_unfinished(look);
+}
+
 static bool say_directory(const struct fsdp_look *look, struct fsdp_error **ret_error)
 {
 	const struct folder_row *row = find_folder(look->folder);
-	bool orbax = row != NULL && strstr(row->what, "Orbax") != NULL;
-	if (orbax && look->typed.size != 0 && is_unfinished(look)) {
+	if (is_unfinished_orbax(look, row)) {
 		char text[160];
 		snprintf(text, sizeof text,
 			"%s, of a save that did not end: " ORBAX_TMP " in its name",
@@ -682,7 +688,11 @@ static int bid(const struct fsdp_look *look)
 static bool refuse(struct fsdp_reading *reading, const struct fsdp_look *look,
 	struct fsdp_error **ret_error)
 {
-	(void)reading;
+	if (is_unfinished_orbax(look, find_folder(look->folder)))
+		fsdp_find(&reading->model->findings, FSDP_RULE_COMMIT_LEFTOVER,
+			FSDP_PLACE(.file = { 0 }),
+			"the folder is one of a save that did not end: " ORBAX_TMP
+			" in its name");
 	return say_directory(look, ret_error);
 }
 

@@ -550,8 +550,7 @@ bool fsdp_archive_unpack(const struct fsdp_source *source, struct fsdp_arena *ar
 	close_archive(&unpacker);
 	free(unpacker.block);
 	fsdp_error_free(unpacker.read_error);
-	if (ok)
-		*ret_packed = packed;
+	*ret_packed = packed; /* if it broke off, what came before that */
 	return ok;
 }
 

@@ -79,9 +79,11 @@ error() {
 	cp -r "$TESTDATA"/foreign/orbax/3 3.orbax-checkpoint-tmp-17
 	[ "$(error 3.orbax-checkpoint-tmp-17)" = "FI9002 this is an Orbax checkpoint (JAX): _CHECKPOINT_METADATA, of a save that did not end: .orbax-checkpoint-tmp in its name" ]
 	[ "$(error 3.orbax-checkpoint-tmp-17/default/)" = "FI9002 this is an Orbax checkpoint (JAX): manifest.ocdbt, of a save that did not end: .orbax-checkpoint-tmp in its name" ]
+	[ "$(findings 3.orbax-checkpoint-tmp-17)" = "FI1005 - the folder is one of a save that did not end: .orbax-checkpoint-tmp in its name" ]
 	# Where a folder cannot be renamed.
 	touch 3.orbax-checkpoint-tmp-17/commit_success.txt
 	[ "$(error 3.orbax-checkpoint-tmp-17)" = "FI9002 this is an Orbax checkpoint (JAX): _CHECKPOINT_METADATA" ]
+	[ "$(findings 3.orbax-checkpoint-tmp-17)" = "" ]
 	mkdir run
 	mv 3.orbax-checkpoint-tmp-17 run
 	rm run/3.*/commit_success.txt

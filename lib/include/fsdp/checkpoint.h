@@ -69,6 +69,10 @@ struct fsdp_options {
 	 * by name. Several times faster where there are many. */
 	bool only_counts;
 
+	/* If it cannot be opened, what was found until then is handed out nevertheless:
+	 * see fsdp_checkpoint_open. */
+	bool keep_failed;
+
 	/* The checkpoint is this part of the file; offsets count from its start. */
 	bool slice;
 	uint64_t slice_offset;
@@ -87,6 +91,12 @@ struct fsdp_options {
  * beside it whose names differ in one number only. "-" is standard input, read into
  * memory. The format is told by content, never by name. Nothing from the input is
  * executed, nothing outside of the folder of what was named is opened.
+ *
+ * If it fails, *ret_checkpoint stays as it was. With `keep_failed` it is set all the same
+ * unless memory ran out: to something that only has findings (fsdp_finding,
+ * fsdp_omitted), of which the files that lie there are looked through for what would
+ * harm whoever loads them. The caller frees it like a checkpoint and asks it for nothing
+ * else.
  */
 FSDP_API bool fsdp_checkpoint_open(const char *const *paths, size_t count,
 	const struct fsdp_options *options, struct fsdp_checkpoint **ret_checkpoint,

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_LOOK_THROUGH_H
+#define FSDP_LOOK_THROUGH_H
+
+#include "checkpoint-private.h"
+
+/*
+ * Something did not open. The files that lie there and were not read yet are looked
+ * through for pickles, one by one and each by itself: what these would have a loader do
+ * goes to the model's findings. So many files at most, and what cannot be read is passed
+ * over: that something is wrong is known already. The model is not to be used for
+ * anything else afterwards.
+ */
+void fsdp_look_through(struct fsdp_checkpoint *checkpoint, struct fsdp_arena *scratch);
+
+#endif
