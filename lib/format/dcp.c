@@ -38,6 +38,7 @@ struct dcp {
 	struct fsdp_vec files;      /* struct data_file, by path id */
 	struct fsdp_table value_of; /* the value that was read of an entry, by its info */
 	struct fsdp_arena item;     /* of one object; reset before the next */
+	uint64_t unread;            /* objects whose pickles were not looked at */
 };
 
 /* ---- names ---- */
@@ -185,12 +186,13 @@ static bool open_entry(struct dcp *dcp, struct fsdp_span path, uint64_t *ret_siz
 {
 	struct fsdp_findings *findings = &dcp->reading->model->findings;
 	struct fsdp_entry entry;
+	char room[FSDP_SHOWN];
 	*ret_size = FSDP_UNKNOWN;
 	if (!fsdp_name_is_safe(path)) {
 		fsdp_find(findings, FSDP_RULE_PATH_ESCAPE,
 			FSDP_PLACE(.file = FSDP_SPAN(".metadata")),
-			"the metadata names the file \"%.*s\", which is not opened",
-			path.size > 200 ? 200 : (int)path.size, (const char *)path.data);
+			"the metadata names the file \"%s\", which is not opened",
+			fsdp_shown(path, room));
 		return true;
 	}
 	if (!fsdp_folder_find(dcp->folder, path, &entry)) {
@@ -549,6 +551,7 @@ static bool add_object(struct dcp *dcp, uint32_t item_id, struct fsdp_error **re
 		value.length = info->length;
 	}
 	struct fsdp_error *error = NULL;
+	dcp->unread += !dcp->reading->read_values;
 	if (readable && dcp->reading->read_values &&
 		!read_value(dcp, item->info, file->path, &value, &error)) {
 		if (is_fatal(error)) {
@@ -647,6 +650,18 @@ static void judge_listing(struct dcp *dcp)
 		model->world_size = highest + 1;
 }
 
+/* They are whole pickles, and loaded without restrictions. */
+static void say_unread(struct dcp *dcp)
+{
+	if (dcp->unread != 0)
+		fsdp_find(&dcp->reading->model->findings, FSDP_RULE_NOT_EVALUATED,
+			FSDP_PLACE(.file = dcp->meta.file,
+				.next = "info and show look at them"),
+			"%llu objects are pickles of their own, which were not looked "
+			"at",
+			(unsigned long long)dcp->unread);
+}
+
 static void set_format(struct dcp *dcp)
 {
 	dcp->reading->model->format = (struct fsdp_format){
@@ -686,6 +701,7 @@ static bool read_folder(struct dcp *dcp, struct fsdp_error **ret_error)
 		return false;
 	judge_files(dcp);
 	judge_listing(dcp);
+	say_unread(dcp);
 	return true;
 }
 

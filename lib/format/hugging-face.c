@@ -194,13 +194,13 @@ static bool add_file(struct hf *hf, struct fsdp_span name, struct fsdp_error **r
 {
 	struct fsdp_findings *findings = &hf->reading->model->findings;
 	struct fsdp_entry entry;
+	char room[FSDP_SHOWN];
 	bool fits = fsdp_span_ends(
 		name, hf->is_bin ? FSDP_SPAN(".bin") : FSDP_SPAN(".safetensors"));
 	if (!fsdp_name_is_safe(name) || !fits) {
 		fsdp_find(findings, FSDP_RULE_PATH_ESCAPE,
 			FSDP_PLACE(.file = hf->index, .offset = hf->token.offset),
-			"the index names the file %.*s, which %s",
-			name.size > 256 ? 256 : (int)name.size, (const char *)name.data,
+			"the index names the file %s, which %s", fsdp_shown(name, room),
 			fits ? "is no plain name" : "is of another kind than the index");
 		return true;
 	}

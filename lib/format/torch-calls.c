@@ -180,6 +180,10 @@ static void judge_keys(
 	while (fsdp_pickle_next(trial->pickle, &iterator, &key, &value)) {
 		struct fsdp_span text = fsdp_pickle_text(trial->pickle, key);
 		bool reaches = is_reaching(text);
+		if (kind_of(trial, key) == FSDP_PICKLE_CALL) {
+			text = FSDP_SPAN("whose name is computed");
+			reaches = true;
+		}
 		if (!reaches && (!only_metadata || fsdp_span_is(text, "_metadata")))
 			continue;
 		SAY(trial, PICKLE_STATE, reaches ? FSDP_ERROR : FSDP_WARNING,
@@ -191,15 +195,36 @@ static void judge_keys(
 	}
 }
 
-/* A state as objects in general take it: a dict, or one (or None) and one of slots. */
-static void judge_state(
+/* The dicts of a state: it is one, or it is one (or None) and one of slots. */
+static void judge_dicts(
 	const struct trial *trial, fsdp_ref state, bool only_metadata, fsdp_ref owner)
 {
 	judge_keys(trial, state, only_metadata, owner);
-	if (kind_of(trial, state) != FSDP_PICKLE_TUPLE)
-		return;
-	for (size_t i = 0; i < 2; i++)
+	for (size_t i = 0; kind_of(trial, state) == FSDP_PICKLE_TUPLE && i < 2; i++)
 		judge_keys(trial, item(trial, state, i), false, owner);
+}
+
+/* Whether a dict of it is made by a call, so that its keys may be anything. */
+static bool is_made(const struct trial *trial, fsdp_ref state)
+{
+	if (kind_of(trial, state) == FSDP_PICKLE_CALL)
+		return true;
+	return kind_of(trial, state) == FSDP_PICKLE_TUPLE &&
+	       fsdp_pickle_count(trial->pickle, state) == 2 &&
+	       (kind_of(trial, item(trial, state, 0)) == FSDP_PICKLE_CALL ||
+		       kind_of(trial, item(trial, state, 1)) == FSDP_PICKLE_CALL);
+}
+
+static void judge_state(
+	const struct trial *trial, fsdp_ref state, bool only_metadata, fsdp_ref owner)
+{
+	char name[TEXT_BYTES], text[TEXT_BYTES];
+	judge_dicts(trial, state, only_metadata, owner);
+	if (is_made(trial, state))
+		SAY(trial, PICKLE_STATE, FSDP_ERROR,
+			"%s gives %s %s as its state: it cannot be told what that holds",
+			op_name(trial), spell(trial, owner, name),
+			spell(trial, state, text));
 }
 
 static bool state_fits(const struct trial *trial, fsdp_ref state, const char *states)
@@ -267,7 +292,7 @@ static bool is_object_type(const struct trial *trial, fsdp_ref ref)
 {
 	struct fsdp_span text = fsdp_pickle_text(trial->pickle, ref);
 	return text.data != NULL && (memchr(text.data, 'O', text.size) != NULL ||
-					    fsdp_span_is(text, "object"));
+					    memmem(text.data, text.size, "object", 6));
 }
 
 static bool is_ints(const struct trial *trial, fsdp_ref ref)
@@ -600,6 +625,8 @@ static void judge_build(const struct trial *trial)
 			"BUILD gives %s %s as its state, which its writer does not",
 			spell(trial, trial->deed->object, name),
 			spell(trial, state, text));
+	else if (*states == '*')
+		judge_dicts(trial, state, false, trial->deed->object);
 	else
 		judge_state(trial, state, *states == 'm', trial->deed->object);
 }
@@ -655,6 +682,8 @@ static void judge_id(const struct trial *trial)
 {
 	char text[TEXT_BYTES];
 	fsdp_ref id = trial->deed->object;
+	if (kind_of(trial, id) == FSDP_PICKLE_NOTHING)
+		return; /* of a damaged stream, which is told */
 	if (is_module_id(trial, id) && trial->torch->profile != FSDP_PROFILE_METADATA) {
 		SAY(trial, PICKLE_PERSISTENT_ID, FSDP_NOTE,
 			"a persistent id holds the source text of class %s; it was not "

@@ -273,7 +273,8 @@ static bool is_dtype(const struct fsdp_pickle_global *global)
 static bool is_numpy_type(const struct fsdp_pickle_global *global)
 {
 	return fsdp_span_is(global->module, "numpy.dtypes") &&
-	       fsdp_span_ends(global->name, FSDP_SPAN("DType"));
+	       fsdp_span_ends(global->name, FSDP_SPAN("DType")) &&
+	       !fsdp_span_is(global->name, "ObjectDType");
 }
 
 static const struct fsdp_torch_known *find_known(

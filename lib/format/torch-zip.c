@@ -15,6 +15,7 @@
  * Origin: torch/serialization.py and caffe2/serialize/inline_container.cc (PyTorch 2.13),
  * and files of torch 1.6 to 2.13.
  */
+#include <stdio.h>
 #include <strings.h>
 
 #include "format/format.h"
@@ -33,6 +34,7 @@ struct torch_zip {
 	bool format_version, serialization_id, alignment;
 	bool constants;
 	size_t outside; /* members that are not below the root */
+	size_t others;  /* these, and what else torch does not write */
 	struct fsdp_span file;
 	uint32_t file_id;
 	bool big_endian;
@@ -72,31 +74,77 @@ static struct fsdp_span root_of(struct fsdp_span name)
 	return fsdp_span(name.data, slash != NULL ? (size_t)(slash - name.data) + 1 : 0);
 }
 
+/* What torch looks a name up for: ASCII case does not count there. */
+static bool is_named(struct fsdp_span name, const char *record)
+{
+	return name.size == strlen(record) &&
+	       strncasecmp((const char *)name.data, record, name.size) == 0;
+}
+
+/* A member's name below the root; absent: it lies elsewhere. */
+static struct fsdp_span below_root(const struct torch_zip *file, struct fsdp_span name)
+{
+	if (file->root.size == 0 || !fsdp_span_begins(name, file->root))
+		return (struct fsdp_span){ 0 };
+	return fsdp_span(name.data + file->root.size, name.size - file->root.size);
+}
+
+enum record {
+	RECORD_OTHER, /* nothing that torch writes */
+	RECORD_STORAGE,
+	RECORD_PICKLE,
+	RECORD_VERSION,
+	RECORD_BYTEORDER,
+	RECORD_FORMAT_VERSION,
+	RECORD_ALIGNMENT,
+	RECORD_SERIALIZATION_ID,
+	RECORD_CONSTANTS,
+};
+
+static enum record record_of(struct fsdp_span name)
+{
+	static const struct {
+		const char *name;
+		enum record record;
+	} rows[] = {
+		{ "data.pkl", RECORD_PICKLE },
+		{ "version", RECORD_VERSION },
+		{ ".data/version", RECORD_VERSION },
+		{ "byteorder", RECORD_BYTEORDER },
+		{ ".format_version", RECORD_FORMAT_VERSION },
+		{ ".storage_alignment", RECORD_ALIGNMENT },
+		{ ".data/serialization_id", RECORD_SERIALIZATION_ID },
+		{ "constants.pkl", RECORD_CONSTANTS },
+	};
+	if (name.size > 5 && memcmp(name.data, "data/", 5) == 0)
+		return RECORD_STORAGE;
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+		if (is_named(name, rows[i].name))
+			return rows[i].record;
+	return RECORD_OTHER;
+}
+
 static void note_member(struct torch_zip *file, const struct fsdp_zip_member *member)
 {
-	struct fsdp_span name = member->name;
-	if (file->root.size == 0 || !fsdp_span_begins(name, file->root)) {
-		file->outside++;
-		return;
-	}
-	name = fsdp_span(name.data + file->root.size, name.size - file->root.size);
-	if (name.size > 5 && memcmp(name.data, "data/", 5) == 0)
-		return;
-	if (fsdp_span_is(name, "data.pkl"))
+	struct fsdp_span name = below_root(file, member->name);
+	enum record record = name.data != NULL ? record_of(name) : RECORD_OTHER;
+	file->outside += name.data == NULL;
+	file->others += record == RECORD_OTHER;
+	/* Of two pickles that only case tells apart the ordinary one. */
+	if (record == RECORD_PICKLE &&
+		(file->pickle == NULL || fsdp_span_is(name, "data.pkl")))
 		file->pickle = member;
-	else if (fsdp_span_is(name, "version") || fsdp_span_is(name, ".data/version"))
+	if (record == RECORD_VERSION)
 		file->version = member;
-	else if (fsdp_span_is(name, "byteorder"))
+	if (record == RECORD_BYTEORDER)
 		file->byteorder = member;
-	else if (fsdp_span_is(name, ".format_version"))
-		file->format_version = true;
-	else if (fsdp_span_is(name, ".storage_alignment"))
-		file->alignment = true;
-	else if (fsdp_span_is(name, ".data/serialization_id"))
-		file->serialization_id = true;
-	else if (fsdp_span_is(name, "constants.pkl"))
-		file->constants = true;
+	file->format_version |= record == RECORD_FORMAT_VERSION;
+	file->alignment |= record == RECORD_ALIGNMENT;
+	file->serialization_id |= record == RECORD_SERIALIZATION_ID;
+	file->constants |= record == RECORD_CONSTANTS;
 }
+
+static bool judge_others(struct torch_zip *file, struct fsdp_error **ret_error);
 
 static bool read_members(struct torch_zip *file, struct fsdp_error **ret_error)
 {
@@ -108,7 +156,8 @@ static bool read_members(struct torch_zip *file, struct fsdp_error **ret_error)
 	for (size_t i = 0; i < file->zip.members.count; i++)
 		note_member(file, fsdp_zip_member(&file->zip, i));
 	if (file->pickle == NULL)
-		return fsdp_foreign_zip(&file->zip, ret_error);
+		return judge_others(file, ret_error) &&
+		       fsdp_foreign_zip(&file->zip, ret_error);
 	if (file->constants)
 		fsdp_find(findings, FSDP_RULE_TORCHSCRIPT, FSDP_PLACE(.file = file->file),
 			"this is a TorchScript archive (torch.jit.save), which holds "
@@ -437,9 +486,11 @@ static bool read_pickle(struct torch_zip *file, struct fsdp_error **ret_error)
 	       settle_lightning(file, first_tensor, first_value, ret_error);
 }
 
-/* A pickle beside the one that is read: torch.load leaves it alone, other readers may
- * not. Only what it would call is looked at, and what cannot be read says nothing. */
-static bool judge_other(struct torch_zip *file, const struct fsdp_zip_member *member)
+enum looked { LOOKED, NOT_LOOKED, NO_MEMORY };
+
+/* What a pickle would call. What it holds besides costs nothing. */
+static enum looked judge_other(
+	struct torch_zip *file, const struct fsdp_zip_member *member)
 {
 	struct fsdp_reading *reading = file->reading;
 	struct fsdp_error *error = NULL;
@@ -447,42 +498,116 @@ static bool judge_other(struct torch_zip *file, const struct fsdp_zip_member *me
 	struct fsdp_span stream;
 	struct fsdp_arena arena;
 	uint64_t begin = 0;
+	bool looked = false;
 	fsdp_arena_init(&arena, reading->scratch->budget);
 	if (fsdp_zip_read(&file->zip, member, OTHER_BYTES, &arena, &stream, &error) &&
 		(member->method != 0 ||
 			fsdp_zip_locate(&file->zip.source, member, &begin, &error)) &&
 		fsdp_torch_init(&torch, reading->model, &arena, &arena, file->file,
 			member->name, &error)) {
+		looked = true;
+		torch.profile =
+			file->constants ? FSDP_PROFILE_SCRIPT : FSDP_PROFILE_TENSORS;
 		(void)fsdp_torch_read(&torch, stream, begin, false, &error);
 		fsdp_torch_judge(&torch);
 	}
 	bool lost = error != NULL && fsdp_error_code(error) == FSDP_ERROR_MEMORY;
 	fsdp_error_free(error);
 	fsdp_arena_done(&arena);
-	return !lost;
+	return lost ? NO_MEMORY : looked ? LOOKED : NOT_LOOKED;
 }
 
-static bool is_pickle(struct fsdp_span name)
+/* Some readers of zips see a name up to its first NUL. */
+static bool has_name_of_pickle(struct fsdp_span name)
 {
 	static const char suffix[] = ".pkl";
-	return name.size >= sizeof suffix - 1 &&
-	       strncasecmp((const char *)name.data + name.size - (sizeof suffix - 1),
-		       suffix, sizeof suffix - 1) == 0;
+	const size_t size = sizeof suffix - 1;
+	const unsigned char *end =
+		name.size != 0 ? memchr(name.data, '\0', name.size) : NULL;
+	if (end != NULL &&
+		has_name_of_pickle(fsdp_span(name.data, (size_t)(end - name.data))))
+		return true;
+	return name.size >= size &&
+	       strncasecmp((const char *)name.data + name.size - size, suffix, size) == 0;
 }
 
+/* PROTO, as every pickle from protocol 2 on begins. */
+static bool begins_as_pickle(
+	const struct torch_zip *file, const struct fsdp_zip_member *member)
+{
+	unsigned char head[2] = { 0 };
+	uint64_t begin;
+	return member->size > sizeof head &&
+	       fsdp_zip_locate(&file->zip.source, member, &begin, NULL) &&
+	       fsdp_zip_read_part(&file->zip.source, begin, member->stored_size,
+		       member->method, 0, head, sizeof head, NULL) &&
+	       head[0] == FSDP_OP_PROTO && head[1] >= 2 && head[1] <= 5;
+}
+
+/* Whether it may be a pickle: by its name, or (of what torch does not write) by how it
+ * begins. What is no checkpoint of torch, and what has code, has members of all kinds. */
+static bool may_be_pickle(struct torch_zip *file, const struct fsdp_zip_member *member)
+{
+	if (has_name_of_pickle(member->name))
+		return true;
+	if (file->pickle == NULL || file->constants || file->others == 0)
+		return false;
+	struct fsdp_span name = below_root(file, member->name);
+	return (name.data == NULL || record_of(name) == RECORD_OTHER) &&
+	       begins_as_pickle(file, member);
+}
+
+/* Members that were not looked at. */
+struct unseen {
+	size_t count, size;
+	char names[2 * FSDP_SHOWN];
+	bool by_limit;
+};
+
+static void add_unseen(struct unseen *unseen, struct fsdp_span name)
+{
+	char room[FSDP_SHOWN];
+	const char *text = fsdp_shown(name, room);
+	size_t left = sizeof unseen->names - unseen->size;
+	if (unseen->count++ != 0 && strlen(text) + 3 > left)
+		return;
+	unseen->size += (size_t)snprintf(unseen->names + unseen->size, left, "%s%s",
+		unseen->size == 0 ? "" : ", ", text);
+}
+
+static void say_unseen(struct torch_zip *file, const struct unseen *unseen)
+{
+	if (unseen->count == 0)
+		return;
+	fsdp_find(&file->reading->model->findings, FSDP_RULE_NOT_EVALUATED,
+		FSDP_PLACE(.file = file->file, .severity = FSDP_WARNING + 1,
+			.next = unseen->by_limit ? "raise --limit=pickle-streams to have "
+						   "them looked at"
+						 : NULL),
+		"%zu pickles beside data.pkl were not looked at: %s", unseen->count,
+		unseen->names);
+}
+
+/* The pickles beside the one that is read: torch.load leaves them alone, other readers
+ * may not. */
 static bool judge_others(struct torch_zip *file, struct fsdp_error **ret_error)
 {
 	uint64_t most = fsdp_limit(file->reading->limits, FSDP_LIMIT_PICKLE_STREAMS);
-	/* An archive of TorchScript has several, all its own. */
-	for (size_t i = 0; !file->constants && i < file->zip.members.count; i++) {
+	struct unseen unseen = { 0 };
+	for (size_t i = 0; i < file->zip.members.count; i++) {
 		const struct fsdp_zip_member *member = fsdp_zip_member(&file->zip, i);
-		if (!is_pickle(member->name) || member->header == file->pickle->header)
+		if ((file->pickle != NULL && member->header == file->pickle->header) ||
+			!may_be_pickle(file, member))
 			continue;
-		if (most-- == 0)
-			break;
-		if (!judge_other(file, member))
+		unseen.by_limit |= most == 0;
+		enum looked looked = most != 0 ? judge_other(file, member) : NOT_LOOKED;
+		if (looked == NO_MEMORY)
 			return fsdp_arena_fail(file->reading->scratch, ret_error);
+		if (looked == NOT_LOOKED)
+			add_unseen(&unseen, member->name);
+		most -= most != 0;
 	}
+	say_unseen(file, &unseen);
 	return true;
 }
 
@@ -517,13 +642,19 @@ static bool read_all(struct torch_zip *file, const struct fsdp_look *look,
 	set_format(file);
 	if (!keep_records(file, ret_error))
 		return false;
-	if (!check_version(file, ret_error) || !check_byteorder(file, ret_error))
+	/* What the pickle does is told, whatever is wrong beside it. */
+	if (!check_version(file, ret_error) || !check_byteorder(file, ret_error)) {
+		(void)(judge_other(file, file->pickle) != NO_MEMORY &&
+			judge_others(file, NULL));
 		return false;
+	}
 	/* The pickle's values are gone before the extents come: a million storages need
 	 * not stand beside them. */
 	fsdp_arena_init(&file->pickles, reading->scratch->budget);
 	bool read = read_pickle(file, ret_error);
 	fsdp_arena_done(&file->pickles);
+	if (!read)
+		(void)judge_others(file, NULL);
 	if (!add_extents(file, ret_error) || !read)
 		return false;
 	match_members(file);

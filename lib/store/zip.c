@@ -95,12 +95,19 @@ bool fsdp_zip_next_extra(
 	return area->ok;
 }
 
-bool fsdp_zip_same_unicode_path(
-	struct fsdp_cursor field, const struct fsdp_zip_member *member)
+/* Absent: the field is broken. */
+static struct fsdp_span unicode_path(struct fsdp_cursor field)
 {
 	fsdp_cursor_skip(&field, 5); /* version, CRC of the plain name */
 	struct fsdp_span name = fsdp_cursor_take_span(&field, fsdp_cursor_left(&field));
-	return field.ok && fsdp_span_equal(name, member->name);
+	return field.ok ? name : (struct fsdp_span){ 0 };
+}
+
+bool fsdp_zip_same_unicode_path(
+	struct fsdp_cursor field, const struct fsdp_zip_member *member)
+{
+	struct fsdp_span name = unicode_path(field);
+	return name.data != NULL && fsdp_span_equal(name, member->name);
 }
 
 static void take_extra(
@@ -116,8 +123,10 @@ static void take_extra(
 			take_zip64(&field, member, entry, &odd);
 		} else if (id == FSDP_ZIP_UNICODE_PATH &&
 			   !fsdp_zip_same_unicode_path(field, member)) {
+			char room[FSDP_SHOWN];
 			FIND(reader, ZIP_NAME_DIFFERS, member,
-				"an extra field gives the member another name");
+				"an extra field gives the member another name: %s",
+				fsdp_shown(unicode_path(field), room));
 		}
 	}
 	if (odd || !cursor.ok)
