@@ -505,10 +505,11 @@ static enum looked judge_other(
 			fsdp_zip_locate(&file->zip.source, member, &begin, &error)) &&
 		fsdp_torch_init(&torch, reading->model, &arena, &arena, file->file,
 			member->name, &error)) {
-		looked = true;
 		torch.profile =
 			file->constants ? FSDP_PROFILE_SCRIPT : FSDP_PROFILE_TENSORS;
-		(void)fsdp_torch_read(&torch, stream, begin, false, &error);
+		/* What is broken was looked at up to there; what ended at a limit not. */
+		looked = fsdp_torch_read(&torch, stream, begin, false, &error) ||
+			 error == NULL || fsdp_error_limit(error) == NULL;
 		fsdp_torch_judge(&torch);
 	}
 	bool lost = error != NULL && fsdp_error_code(error) == FSDP_ERROR_MEMORY;
