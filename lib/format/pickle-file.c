@@ -110,6 +110,13 @@ static bool walk_tensors(struct pickles *file, struct fsdp_error **ret_error)
 
 /* ---- one pickle after the other ---- */
 
+/* That of a distributed checkpoint by itself, or of one that was never committed. */
+static bool is_metadata(struct fsdp_span name)
+{
+	return fsdp_span_ends(name, FSDP_SPAN(".metadata")) ||
+	       fsdp_span_ends(name, FSDP_SPAN(".metadata.tmp"));
+}
+
 static bool read_one(
 	struct pickles *file, struct fsdp_arena *arena, struct fsdp_error **ret_error)
 {
@@ -122,6 +129,8 @@ static bool read_one(
 			file->look->path, (struct fsdp_span){ 0 }, ret_error))
 		return false;
 	file->torch.first_extent = (uint32_t)reading->model->extents.count;
+	if (is_metadata(file->look->path))
+		file->torch.profile = FSDP_PROFILE_METADATA;
 	bool read = fsdp_torch_read(&file->torch, stream, begin, false, ret_error);
 	fsdp_torch_judge(&file->torch);
 	/* Only the first is what torch.load would give. */

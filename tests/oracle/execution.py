@@ -405,6 +405,8 @@ FILES = [
     ("metadata with a size that is called", dcp(planner=call(SIZE)), "FI3007", "an object"),
     ("metadata with a state that reaches", dcp(chunk_state=(s("__setstate__"), ENCODE)), "FI3008", "__setstate__"),
     ("metadata with a zero byte in a path", dcp(path="a\0b"), "FI3064", "a\\x00b"),
+    ("metadata that was not committed, and runs", {"save/.metadata.tmp": metadata(planner=RUN), "save/__0_0.distcp": bytes(16)}, "FI3001",
+     "os.system"),
     ("an object", dcp(thing=item(i(1))), None),
     ("an object that runs", dcp(thing=item(RUN)), "FI3001", "os.system"),
     ("an object that computes", dcp(thing=item(call(GETATTR, ORDERED, s("x")))), "FI3009", "OrderedDict"),
