@@ -480,16 +480,55 @@ static void judge_tensor(struct hf *hf, const struct fsdp_tensor_record *tensor)
 		said.size > 256 ? 256 : (int)said.size, (const char *)said.data);
 }
 
-/* Whether a file of the map was opened; what one that was not would hold is no news. */
-static bool was_opened(const struct hf *hf, struct fsdp_span name)
+/* Paths in the order of their bytes from the last to the first: those with the same end
+ * stand together. */
+static int compare_ends(struct fsdp_span a, struct fsdp_span b, size_t size)
+{
+	for (size_t i = 1; i <= size; i++)
+		if (a.data[a.size - i] != b.data[b.size - i])
+			return a.data[a.size - i] < b.data[b.size - i] ? -1 : 1;
+	return 0;
+}
+
+static int compare_paths(const void *a, const void *b)
+{
+	const struct fsdp_span *first = a, *second = b;
+	int order = compare_ends(
+		*first, *second, first->size < second->size ? first->size : second->size);
+	return order != 0 ? order
+			  : (first->size > second->size) - (first->size < second->size);
+}
+
+/* 0: the path ends with the name. */
+static int compare_name(const void *key, const void *item)
+{
+	const struct fsdp_span *name = key, *path = item;
+	int order = compare_ends(
+		*name, *path, name->size < path->size ? name->size : path->size);
+	return order != 0 ? order : name->size > path->size;
+}
+
+/* Which files of the map were opened; what one that was not would hold is no news. */
+static bool find_opened(struct hf *hf, bool *ret_opened, struct fsdp_error **ret_error)
 {
 	const struct fsdp_model *model = hf->reading->model;
-	for (size_t i = 0; i < model->files.count; i++) {
-		const struct fsdp_file_record *file = fsdp_vec_at(&model->files, i);
-		if (fsdp_span_ends(file->path, name))
-			return true;
+	size_t count = model->files.count;
+	struct fsdp_span *paths = fsdp_arena_take(hf->reading->scratch,
+		(count + 1) * sizeof *paths, _Alignof(struct fsdp_span));
+	if (paths == NULL)
+		return fsdp_arena_fail(hf->reading->scratch, ret_error);
+	for (size_t i = 0; i < count; i++)
+		paths[i] =
+			((const struct fsdp_file_record *)fsdp_vec_at(&model->files, i))
+				->path;
+	qsort(paths, count, sizeof *paths, compare_paths);
+	for (uint32_t i = 1; i < hf->files.list.count; i++) {
+		struct fsdp_span name = fsdp_names_segment(&hf->files, i);
+		ret_opened[i] =
+			bsearch(&name, paths, count, sizeof *paths, compare_name) != NULL;
+		hf->lacks_file |= !ret_opened[i];
 	}
-	return false;
+	return true;
 }
 
 static bool judge_map(struct hf *hf, struct fsdp_error **ret_error)
@@ -499,10 +538,8 @@ static bool judge_map(struct hf *hf, struct fsdp_error **ret_error)
 	bool *opened = fsdp_arena_take(hf->reading->scratch, files + 1, 1);
 	if (opened == NULL)
 		return fsdp_arena_fail(hf->reading->scratch, ret_error);
-	for (uint32_t i = 1; i < files; i++) {
-		opened[i] = was_opened(hf, fsdp_names_segment(&hf->files, i));
-		hf->lacks_file |= !opened[i];
-	}
+	if (!find_opened(hf, opened, ret_error))
+		return false;
 	for (size_t i = 0; i < model->tensors.count; i++)
 		judge_tensor(hf, fsdp_vec_at(&model->tensors, i));
 	for (size_t i = 0; i < hf->map.count; i++) {

@@ -58,25 +58,15 @@ static size_t common_directory(const struct fsdp_vec *packed)
 	return strip;
 }
 
-/* Shell sort: few lines, no stack, and archives mostly come sorted. */
-static void sort_names(const struct fsdp_folder *folder, uint32_t *sorted)
+static int compare_packed(const void *a, const void *b, void *context)
 {
-	for (size_t gap = folder->below / 2; gap != 0; gap /= 2) {
-		for (size_t i = gap; i < folder->below; i++) {
-			uint32_t item = sorted[i];
-			struct fsdp_span name = ((const struct fsdp_packed *)fsdp_vec_at(
-							 folder->packed, item))
-							->name;
-			size_t at = i;
-			while (at >= gap &&
-				fsdp_span_compare(
-					packed_at(folder, at - gap)->name, name) > 0) {
-				sorted[at] = sorted[at - gap];
-				at -= gap;
-			}
-			sorted[at] = item;
-		}
-	}
+	const struct fsdp_folder *folder = context;
+	uint32_t first = *(const uint32_t *)a, second = *(const uint32_t *)b;
+	const struct fsdp_packed *one = fsdp_vec_at(folder->packed, first);
+	const struct fsdp_packed *other = fsdp_vec_at(folder->packed, second);
+	int order = fsdp_span_compare(one->name, other->name);
+	/* Of two of the same name the earlier stays the earlier. */
+	return order != 0 ? order : (first > second) - (first < second);
 }
 
 /* Of a member below: bytes of the name of the folder here that it lies in; 0: none. */
@@ -148,25 +138,50 @@ bool fsdp_folder_of_packed(struct fsdp_folder *folder, struct fsdp_vec *packed,
 		return fsdp_arena_fail(arena, ret_error);
 	for (size_t i = 0; i < packed->count; i++)
 		sorted[i] = (uint32_t)i;
-	sort_names(folder, sorted);
+	if (packed->count != 0)
+		qsort_r(sorted, packed->count, sizeof *sorted, compare_packed, folder);
 	return list_packed(folder, arena, ret_error);
+}
+
+/* Whether a member stands before all that lie in the folder of this name (-1), is one of
+ * them (0), or stands behind them. */
+static int compare_below(struct fsdp_span member, struct fsdp_span name)
+{
+	size_t size = member.size < name.size ? member.size : name.size;
+	int order = size != 0 ? memcmp(member.data, name.data, size) : 0;
+	if (order != 0)
+		return order;
+	if (member.size <= name.size)
+		return -1;
+	return (member.data[name.size] > '/') - (member.data[name.size] < '/');
+}
+
+/* The first that is not before those in the folder, or (past) the first behind them. */
+static size_t find_below(
+	const struct fsdp_folder *folder, struct fsdp_span name, bool past)
+{
+	size_t low = 0, high = folder->below;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (compare_below(packed_name(folder, middle), name) < (past ? 1 : 0))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
 }
 
 /* The members below a folder stand together in the order of names. */
 static bool narrow(const struct fsdp_folder *folder, struct fsdp_span name,
 	struct fsdp_folder *ret_folder)
 {
+	size_t begin = find_below(folder, name, false);
 	*ret_folder = (struct fsdp_folder){
 		.packed = folder->packed,
 		.strip = folder->strip + name.size + 1,
+		.sorted = folder->sorted + begin,
+		.below = find_below(folder, name, true) - begin,
 	};
-	for (size_t i = 0; i < folder->below; i++) {
-		if (folder_part(folder, i) != name.size ||
-			!fsdp_span_begins(packed_name(folder, i), name))
-			continue;
-		if (ret_folder->below++ == 0)
-			ret_folder->sorted = folder->sorted + i;
-	}
 	return ret_folder->below != 0;
 }
 
