@@ -41,15 +41,22 @@ static inline void tar_put(
 	tar->size += (size + TAR_BLOCK - 1) / TAR_BLOCK * TAR_BLOCK;
 }
 
-/* Ends it, has it opened and everything in it looked at, and frees it. */
-static inline void tar_walk(struct tar *tar)
+/* Ends it, has it opened and everything in it looked at, and frees it. plan: a path, or
+ * NULL. */
+static inline void tar_walk_with(struct tar *tar, const char *plan)
 {
 	memset(tar->at + tar->size, 0, TAR_END);
 	tar->size += TAR_END;
 	struct walk_file file = walk_file_new(tar->at, tar->size);
 	free(tar->at);
-	walk_open(file.path, NULL);
+	walk_open(file.path, plan);
+	walk_counts(file.path);
 	close(file.fd);
+}
+
+static inline void tar_walk(struct tar *tar)
+{
+	tar_walk_with(tar, NULL);
 }
 
 #endif

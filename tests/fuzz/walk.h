@@ -310,6 +310,13 @@ static inline void walk_values(struct walk *walk)
 	}
 }
 
+/* No input is a reason for a fault of ours. */
+static inline void walk_error(struct walk *walk, const struct fsdp_error *error)
+{
+	must(error != NULL && fsdp_error_code(error) != FSDP_ERROR_INTERNAL);
+	walk_text(walk, fsdp_error_message(error));
+}
+
 static inline void walk_head(struct walk *walk)
 {
 	const struct fsdp_checkpoint *checkpoint = walk->checkpoint;
@@ -335,7 +342,7 @@ static inline void walk_head(struct walk *walk)
 	for (size_t i = 0; i < fsdp_prefix_count(checkpoint); i++)
 		walk_text(walk, fsdp_prefix(checkpoint, i).prefix);
 	for (size_t i = 0; i < fsdp_checkpoint_error_count(checkpoint); i++)
-		walk_text(walk, fsdp_error_message(fsdp_checkpoint_error(checkpoint, i)));
+		walk_error(walk, fsdp_checkpoint_error(checkpoint, i));
 	for (size_t i = 0; i < fsdp_omitted_count(checkpoint); i++)
 		must(fsdp_omitted(checkpoint, i).count != 0);
 	for (size_t i = 0; i < fsdp_finding_count(checkpoint); i++) {
@@ -348,7 +355,8 @@ static inline void walk_head(struct walk *walk)
 	}
 }
 
-static inline void walk_open(const char *path, const char *plan_path)
+static inline bool walk_begin(
+	struct walk *walk, const char *path, const char *plan_path, bool only_counts)
 {
 	static const struct fsdp_limit_setting limits[] = {
 		{ "memory", UINT64_C(512) << 20 },
@@ -362,16 +370,34 @@ static inline void walk_open(const char *path, const char *plan_path)
 		.plan_path = plan_path,
 		.no_plan = plan_path == NULL,
 		.read_values = true,
+		.only_counts = only_counts,
 	};
-	struct walk walk = { 0 };
 	struct fsdp_error *error = NULL;
-	if (!fsdp_checkpoint_open(&path, 1, &options, &walk.checkpoint, &error)) {
-		must(error != NULL && walk.checkpoint == NULL);
-		walk_text(&walk, fsdp_error_message(error));
+	if (!fsdp_checkpoint_open(&path, 1, &options, &walk->checkpoint, &error)) {
+		must(walk->checkpoint == NULL);
+		walk_error(walk, error);
 		fsdp_error_free(error);
-		return;
+		return false;
 	}
 	must(error == NULL);
+	return true;
+}
+
+/* Counting is another way through the model. */
+static inline void walk_counts(const char *path)
+{
+	struct walk walk = { 0 };
+	if (walk_begin(&walk, path, NULL, true))
+		walk_head(&walk);
+	fsdp_checkpoint_free(walk.checkpoint);
+}
+
+static inline void walk_open(const char *path, const char *plan_path)
+{
+	struct walk walk = { 0 };
+	struct fsdp_error *error = NULL;
+	if (!walk_begin(&walk, path, plan_path, false))
+		return;
 	walk.name = malloc(WALK_NAME);
 	must(walk.name != NULL &&
 		fsdp_locator_new(walk.checkpoint, &walk.locator, &error));
