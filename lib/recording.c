@@ -327,7 +327,7 @@ static void read_one(void *context, size_t index)
 	struct fsdp_recordings *set = context;
 	struct fsdp_reading *reading = &set->readings[index];
 	struct fsdp_recording_progress *progress = set->options->progress;
-	struct fsdp_stream_options options = { .ahead = true };
+	struct fsdp_stream_options options = { .ahead = true, .limits = &set->limits };
 	if (progress != NULL) {
 		options.read = &progress->read;
 		options.stop = &progress->stop;

@@ -145,9 +145,9 @@ static bool read_result(
 	struct fsdp_result *result, const char *path, struct fsdp_error **ret_error)
 {
 	struct reader reader = { .result = result, .error = ret_error };
-	struct fsdp_stream_options options = { 0 };
-	struct fsdp_stream *stream;
 	struct fsdp_limits limits;
+	struct fsdp_stream_options options = { .limits = &limits };
+	struct fsdp_stream *stream;
 	fsdp_limits_init(&limits);
 	result->budget.ceiling = fsdp_limit(&limits, FSDP_LIMIT_MEMORY);
 	fsdp_arena_init(&result->arena, &result->budget);

@@ -561,6 +561,8 @@ struct fsdp_unpack {
 	void *context;
 	struct archive *archive;
 	struct fsdp_error *error; /* of the refill */
+	struct fsdp_reach reach;
+	uint64_t unpacked;
 	bool opened, ended, cut;
 	unsigned char block[BLOCK];
 };
@@ -571,14 +573,18 @@ static la_ssize_t read_stream(
 	struct fsdp_unpack *unpack = context;
 	size_t size = 0;
 	*ret_block = unpack->block;
-	if (unpack->refill(unpack->context, unpack->block, BLOCK, &size, &unpack->error))
+	if (unpack->refill(
+		    unpack->context, unpack->block, BLOCK, &size, &unpack->error)) {
+		fsdp_reach_see(&unpack->reach, fsdp_span(unpack->block, size));
 		return (la_ssize_t)size;
+	}
 	archive_set_error(archive, EIO, "cannot read");
 	return ARCHIVE_FATAL;
 }
 
 bool fsdp_unpack_new(struct fsdp_span head, fsdp_refill refill, void *context,
-	struct fsdp_unpack **ret_unpack, struct fsdp_error **ret_error)
+	struct fsdp_budget *budget, struct fsdp_unpack **ret_unpack,
+	struct fsdp_error **ret_error)
 {
 	const struct kind *kind = find_kind(head);
 	struct fsdp_unpack *unpack = malloc(sizeof *unpack);
@@ -587,6 +593,10 @@ bool fsdp_unpack_new(struct fsdp_span head, fsdp_refill refill, void *context,
 	unpack->refill = refill;
 	unpack->context = context;
 	unpack->error = NULL;
+	unpack->unpacked = 0;
+	unpack->reach = (struct fsdp_reach){ .budget = budget };
+	if (kind != NULL)
+		unpack->reach.look = kind->look;
 	unpack->opened = unpack->ended = unpack->cut = false;
 	unpack->archive = archive_read_new();
 	if (unpack->archive != NULL && kind != NULL &&
@@ -626,6 +636,10 @@ bool fsdp_unpack_refill(void *context, void *buffer, size_t size, size_t *ret_si
 	if (unpack->opened || open_stream(unpack))
 		count = archive_read_data(unpack->archive, buffer, size);
 	if (count > 0) {
+		unpack->unpacked += (uint64_t)count;
+		if (!fsdp_reach_charge(&unpack->reach, unpack->unpacked))
+			return fsdp_fail_limit(ret_error, FSDP_LIMIT_MEMORY,
+				unpack->reach.budget->ceiling);
 		*ret_size = (size_t)count;
 		return true;
 	}
@@ -654,6 +668,7 @@ void fsdp_unpack_free(struct fsdp_unpack *unpack)
 		return;
 	if (unpack->archive != NULL)
 		archive_read_free(unpack->archive);
+	fsdp_reach_done(&unpack->reach);
 	fsdp_error_free(unpack->error);
 	free(unpack);
 }

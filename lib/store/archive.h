@@ -40,12 +40,14 @@ bool fsdp_archive_unpack(const struct fsdp_source *source, struct fsdp_arena *ar
 
 /*
  * One compressed file as a stream out of another stream. Where it breaks off it ends,
- * behind all that could be had. `head` is its first bytes.
+ * behind all that could be had. `head` is its first bytes. What unpacking keeps in memory
+ * is taken from the budget.
  */
 struct fsdp_unpack;
 
 bool fsdp_unpack_new(struct fsdp_span head, fsdp_refill refill, void *context,
-	struct fsdp_unpack **ret_unpack, struct fsdp_error **ret_error);
+	struct fsdp_budget *budget, struct fsdp_unpack **ret_unpack,
+	struct fsdp_error **ret_error);
 /* A fsdp_refill; context is the struct fsdp_unpack. */
 bool fsdp_unpack_refill(void *context, void *buffer, size_t size, size_t *ret_size,
 	struct fsdp_error **ret_error);

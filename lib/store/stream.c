@@ -24,6 +24,7 @@ struct fsdp_stream {
 	uint64_t at;
 	unsigned char head[HEAD]; /* looked at before it is handed out */
 	size_t head_size, head_at;
+	struct fsdp_budget budget; /* of whoever unpacks */
 	struct fsdp_gunzip *gunzip;
 	struct fsdp_unpack *unpack;
 	struct fsdp_ahead *ahead;
@@ -70,6 +71,8 @@ static bool read_raw(struct fsdp_stream *stream, void *buffer, size_t size,
 		    stream, buffer, size, ret_size, ret_error))
 		return false;
 	stream->at += *ret_size;
+	if (!stream->is_file)
+		fsdp_budget_give(&stream->budget, *ret_size);
 	if (stream->options.read != NULL)
 		__atomic_fetch_add(stream->options.read, *ret_size, __ATOMIC_RELAXED);
 	return true;
@@ -116,27 +119,44 @@ static void take_apart(struct fsdp_stream *stream)
 	stream->unpack = NULL;
 }
 
+/* What comes out counts before it is handed on. */
+static bool refill_unpacked(void *context, void *buffer, size_t size, size_t *ret_size,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_stream *stream = context;
+	bool good = stream->gunzip != NULL ? fsdp_gunzip_refill(stream->gunzip, buffer,
+						     size, ret_size, ret_error)
+					   : fsdp_unpack_refill(stream->unpack, buffer,
+						     size, ret_size, ret_error);
+	return good && fsdp_budget_unpack(&stream->budget, *ret_size, ret_error);
+}
+
+/* Of a file all that is stored is known; a pipe gives as it is read. */
+static void begin_budget(struct fsdp_stream *stream)
+{
+	stream->budget = (struct fsdp_budget){ .ceiling = UINT64_MAX };
+	if (stream->options.limits != NULL)
+		fsdp_budget_init(&stream->budget, stream->options.limits);
+	fsdp_budget_give(
+		&stream->budget, stream->is_file ? stream->file.size : stream->head_size);
+}
+
 static bool put_together(struct fsdp_stream *stream, struct fsdp_error **ret_error)
 {
 	struct fsdp_span head = fsdp_span(stream->head, stream->head_size);
-	fsdp_refill refill;
-	void *context;
+	begin_budget(stream);
 	if (fsdp_gunzip_is(head)) {
 		if (!fsdp_gunzip_new(refill_raw, stream, &stream->gunzip, ret_error))
 			return false;
-		refill = fsdp_gunzip_refill;
-		context = stream->gunzip;
 	} else if (fsdp_archive_is_compressed(head)) {
-		if (!fsdp_unpack_new(
-			    head, refill_raw, stream, &stream->unpack, ret_error))
+		if (!fsdp_unpack_new(head, refill_raw, stream, &stream->budget,
+			    &stream->unpack, ret_error))
 			return false;
-		refill = fsdp_unpack_refill;
-		context = stream->unpack;
 	} else {
 		return true;
 	}
 	return !stream->options.ahead ||
-	       fsdp_ahead_new(refill, context, &stream->ahead, ret_error);
+	       fsdp_ahead_new(refill_unpacked, stream, &stream->ahead, ret_error);
 }
 
 static bool open_descriptor(
@@ -179,12 +199,8 @@ static bool refill(struct fsdp_stream *stream, void *buffer, size_t size,
 	if (stream->ahead != NULL)
 		return fsdp_ahead_refill(
 			stream->ahead, buffer, size, ret_size, ret_error);
-	if (stream->gunzip != NULL)
-		return fsdp_gunzip_refill(
-			stream->gunzip, buffer, size, ret_size, ret_error);
-	if (stream->unpack != NULL)
-		return fsdp_unpack_refill(
-			stream->unpack, buffer, size, ret_size, ret_error);
+	if (stream->gunzip != NULL || stream->unpack != NULL)
+		return refill_unpacked(stream, buffer, size, ret_size, ret_error);
 	return refill_raw(stream, buffer, size, ret_size, ret_error);
 }
 

@@ -306,13 +306,14 @@ static void judge_count(struct reader *reader)
 			"the end record gives the directory %llu bytes, but its entries "
 			"have %llu",
 			LLU(end->size), LLU(reader->at));
+}
+
+/* What all members declare that they would inflate to. */
+static bool check_inflated(struct reader *reader)
+{
 	uint64_t most = fsdp_limit(reader->limits, FSDP_LIMIT_INFLATE_BYTES);
-	if (reader->inflated > most)
-		fsdp_find(reader->findings, FSDP_RULE_ZIP_BOMB,
-			FSDP_PLACE(.file = reader->file),
-			"all members together would inflate to %llu bytes, more than "
-			"%llu",
-			LLU(reader->inflated), LLU(most));
+	return reader->inflated <= most ||
+	       fsdp_fail_limit(reader->error, FSDP_LIMIT_INFLATE_BYTES, most);
 }
 
 static bool take_entries(struct reader *reader)
@@ -333,7 +334,7 @@ static bool take_entries(struct reader *reader)
 		return fail_entry(
 			reader, "the zip's directory holds something that is no entry");
 	judge_count(reader);
-	return true;
+	return check_inflated(reader);
 }
 
 /* ---- ranges: no two members share a byte ---- */

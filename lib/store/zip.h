@@ -97,7 +97,8 @@ bool fsdp_zip_check_headers(const struct fsdp_zip *zip, struct fsdp_span file,
 	struct fsdp_error **ret_error);
 
 /* All bytes of a member, inflated if need be, into the arena. Refuses a declared size
- * above `ceiling` and a ratio that deflate cannot reach. The CRC is not checked. */
+ * above `ceiling`, of a deflated one also above `inflate-record` and what the arena's
+ * budget says, and a ratio that deflate cannot reach. The CRC is not checked. */
 bool fsdp_zip_read(const struct fsdp_zip *zip, const struct fsdp_zip_member *member,
 	uint64_t ceiling, struct fsdp_arena *arena, struct fsdp_span *ret_bytes,
 	struct fsdp_error **ret_error);

@@ -5,9 +5,12 @@
 #include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 #include <zlib.h>
 
+#include "base/arena.h"
+#include "base/limits.h"
 #include "base/num.h"
 #include "store/stream.h"
 
@@ -129,6 +132,52 @@ static void gives_what_came_before_the_break(void **state)
 	free(packed);
 }
 
+/* Zeros, a little more than what is free, and the limit that stops them or NULL. */
+static const char *unpack_zeros(const struct fsdp_limits *limits, bool ahead)
+{
+	enum { TOO_MANY = FSDP_UNPACK_FREE + (4 << 20) };
+	static unsigned char packed[512 << 10], buffer[1 << 20];
+	static const char *const names[] = { "inflate-ratio", "inflate-bytes" };
+	struct fsdp_stream_options options = { .ahead = ahead, .limits = limits };
+	struct file file;
+	struct fsdp_stream *stream;
+	struct fsdp_error *error = NULL;
+	unsigned char *zeros = calloc(1, TOO_MANY);
+	const char *limit = NULL;
+	size_t count = 1;
+	assert_non_null(zeros);
+	file_new(&file, packed, pack(zeros, TOO_MANY, packed, sizeof packed));
+	free(zeros);
+	assert_true(fsdp_stream_open(file.path, &options, &stream, NULL));
+	while (count != 0 &&
+		fsdp_stream_refill(stream, buffer, sizeof buffer, &count, &error))
+		;
+	for (size_t i = 0; i < 2 && error != NULL; i++)
+		if (strcmp(fsdp_error_limit(error), names[i]) == 0)
+			limit = names[i];
+	assert_true(error == NULL || limit != NULL);
+	fsdp_error_free(error);
+	fsdp_stream_close(stream);
+	close(file.fd);
+	return limit;
+}
+
+static void what_comes_out_has_ceilings(void **state)
+{
+	(void)state;
+	for (int ahead = 0; ahead < 2; ahead++) {
+		struct fsdp_limits limits;
+		fsdp_limits_init(&limits);
+		assert_null(unpack_zeros(&limits, ahead));
+		assert_null(unpack_zeros(NULL, ahead));
+		assert_true(fsdp_limits_set(&limits, "inflate-ratio", 10));
+		assert_string_equal(unpack_zeros(&limits, ahead), "inflate-ratio");
+		fsdp_limits_init(&limits);
+		assert_true(fsdp_limits_set(&limits, "inflate-bytes", 1 << 20));
+		assert_string_equal(unpack_zeros(&limits, ahead), "inflate-bytes");
+	}
+}
+
 static void ends_when_it_is_told_to(void **state)
 {
 	(void)state;
@@ -170,6 +219,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(gives_what_was_packed),
 		cmocka_unit_test(gives_what_came_before_the_break),
+		cmocka_unit_test(what_comes_out_has_ceilings),
 		cmocka_unit_test(ends_when_it_is_told_to),
 		cmocka_unit_test(refuses_what_is_no_file),
 	};

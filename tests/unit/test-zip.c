@@ -896,9 +896,47 @@ static void a_bomb_is_found_before_any_work(void **state)
 		&setup.arena, &bytes, &setup.error));
 	setup_expect(&setup, FSDP_ERROR_DAMAGED, "FI3053");
 	poke(builder, builder->entries[0] + 24, 16, 4);
-	assert_true(fsdp_limits_set(&setup.limits, "inflate-bytes", 15));
+	assert_true(fsdp_limits_set(&setup.limits, "inflate-bytes", 16));
 	assert_true(open_built(&setup, builder, &zip));
-	assert_int_equal(setup_found(&setup, "FI3053"), 2);
+	assert_true(fsdp_limits_set(&setup.limits, "inflate-bytes", 15));
+	assert_false(open_built(&setup, builder, &zip));
+	assert_string_equal(fsdp_error_limit(setup.error), "inflate-bytes");
+	setup_expect(&setup, FSDP_ERROR_LIMIT, "FI9001");
+	builder_free(builder);
+	setup_done(&setup);
+}
+
+/* What it declares is enough to refuse it: nothing is taken, nothing inflated. */
+static void what_one_record_inflates_to_has_ceilings(void **state)
+{
+	(void)state;
+	struct setup setup;
+	setup_init(&setup);
+	struct builder *builder = builder_new();
+	add_deflated(builder, "r/data.pkl", "0000000000000000", 16);
+	put_end(builder, false);
+	struct fsdp_zip zip;
+	struct fsdp_span bytes;
+	assert_true(open_built(&setup, builder, &zip));
+	const struct fsdp_zip_member *member = fsdp_zip_member(&zip, 0);
+	setup.budget.limits = &setup.limits;
+	assert_true(fsdp_limits_set(&setup.limits, "inflate-record", 16));
+	assert_true(fsdp_zip_read(
+		&zip, member, UINT64_MAX, &setup.arena, &bytes, &setup.error));
+	assert_int_equal(setup.budget.unpacked, 16);
+	assert_true(fsdp_limits_set(&setup.limits, "inflate-record", 15));
+	assert_false(fsdp_zip_read(
+		&zip, member, UINT64_MAX, &setup.arena, &bytes, &setup.error));
+	assert_string_equal(fsdp_error_limit(setup.error), "inflate-record");
+	setup_expect(&setup, FSDP_ERROR_LIMIT, "FI9001");
+	assert_true(fsdp_limits_set(&setup.limits, "inflate-record", 0));
+	setup.budget.unpacked = FSDP_UNPACK_FREE - 16;
+	assert_true(fsdp_zip_read(
+		&zip, member, UINT64_MAX, &setup.arena, &bytes, &setup.error));
+	assert_false(fsdp_zip_read(
+		&zip, member, UINT64_MAX, &setup.arena, &bytes, &setup.error));
+	assert_string_equal(fsdp_error_limit(setup.error), "inflate-ratio");
+	setup_expect(&setup, FSDP_ERROR_LIMIT, "FI9001");
 	builder_free(builder);
 	setup_done(&setup);
 }
@@ -993,6 +1031,7 @@ int main(void)
 		cmocka_unit_test(an_entry_that_is_cut_off_is_damage),
 		cmocka_unit_test(deflated_members_are_read_up_to_the_ceiling),
 		cmocka_unit_test(a_bomb_is_found_before_any_work),
+		cmocka_unit_test(what_one_record_inflates_to_has_ceilings),
 		cmocka_unit_test(windows_of_any_size_give_the_same_places),
 		cmocka_unit_test(a_member_costs_48_bytes),
 	};
