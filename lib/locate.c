@@ -33,7 +33,10 @@ bool fsdp_locator_new(const struct fsdp_checkpoint *checkpoint,
 		return fsdp_fail_memory(ret_error);
 	locator->checkpoint = checkpoint;
 	locator->window_file = FSDP_NONE;
-	locator->budget.ceiling = checkpoint->budget.ceiling;
+	/* What the checkpoint has left. */
+	locator->budget.ceiling =
+		checkpoint->budget.ceiling -
+		fsdp_min(checkpoint->budget.used, checkpoint->budget.ceiling);
 	fsdp_arena_init(&locator->arena, &locator->budget);
 	fsdp_arena_init(&locator->kept, &locator->budget);
 	/* The first block stays for all items, so let it be enough for most of them. */
