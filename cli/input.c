@@ -88,6 +88,20 @@ static enum input_result set_limits(
 	return INPUT_GOOD;
 }
 
+uint64_t input_limit(const struct texts *texts, const char *name)
+{
+	size_t size = strlen(name), name_size;
+	uint64_t value = find_limit(name, size)->value, number;
+	const char *text;
+
+	for (size_t i = 0; i < texts->count; i++)
+		if (option_assignment(texts->items[i], &name_size, &text) &&
+			name_size == size && memcmp(texts->items[i], name, size) == 0 &&
+			option_size(text, &number))
+			value = number;
+	return value != 0 ? value : UINT64_MAX;
+}
+
 /* ---- lists of files ---- */
 
 /* The ceiling of directories is good enough for lists: a million. */

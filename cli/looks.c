@@ -9,6 +9,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "input.h"
 #include "looks.h"
 
 static bool is_set(const char *variable)
@@ -86,6 +87,7 @@ struct looks looks_for(
 		.seven_bits = !utf8 && (terminal || !for_program),
 		.exact_bytes = common->bytes,
 		.null_names = common->null,
+		.name_bytes = (size_t)input_limit(&common->limits, "name-bytes"),
 		.verbosity = verbosity,
 	};
 }

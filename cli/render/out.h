@@ -28,13 +28,14 @@ struct out;
 
 /* How things should look; one for the whole run. */
 struct looks {
-	int width;        /* columns for text; 0: none (a pipe, or --width=none) */
-	bool color;       /* for this stream */
-	bool ascii;       /* no characters beyond ASCII of our own (ellipsis) */
-	bool seven_bits;  /* nor of names: the locale does not know UTF-8 */
-	bool exact_bytes; /* --bytes */
-	bool null_names;  /* -0: names raw, each ended by a zero byte */
-	int verbosity;    /* -q is -1, -v is 1 … */
+	int width;         /* columns for text; 0: none (a pipe, or --width=none) */
+	bool color;        /* for this stream */
+	bool ascii;        /* no characters beyond ASCII of our own (ellipsis) */
+	bool seven_bits;   /* nor of names: the locale does not know UTF-8 */
+	bool exact_bytes;  /* --bytes */
+	bool null_names;   /* -0: names raw, each ended by a zero byte */
+	size_t name_bytes; /* of a name in text, then a mark; 0: 4,096 */
+	int verbosity;     /* -q is -1, -v is 1 … */
 };
 
 /* What is known before the first byte of an answer. */

@@ -18,7 +18,7 @@
 enum {
 	LABEL_INDENT = 2,
 	LABEL_WIDTH = 13,
-	NAME_BYTES = 4096, /* the limit name-bytes */
+	NAME_BYTES = 4096,
 	INDENT = 4,
 	INDENT_LEVELS = 256,
 	TRAILS = 8,
@@ -54,7 +54,8 @@ static struct text_out *text_out_of(struct out *out)
 static void put_escaped(
 	struct text_out *text, struct writer *to, const char *data, size_t size)
 {
-	size_t shown = escape_cut(data, size, NAME_BYTES);
+	size_t most = text->looks.name_bytes != 0 ? text->looks.name_bytes : NAME_BYTES;
+	size_t shown = escape_cut(data, size, most);
 	escape_put(to, data, shown, ESCAPE_TEXT);
 	if (shown == size)
 		return;
