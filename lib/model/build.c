@@ -234,6 +234,14 @@ bool fsdp_build_names(struct fsdp_model *model, uint32_t raw_parent, struct fsdp
 	return true;
 }
 
+static bool check_dims(
+	const struct fsdp_model *model, uint32_t dims, struct fsdp_error **ret_error)
+{
+	uint64_t ceiling = fsdp_limit(model->limits, FSDP_LIMIT_RANK_DIMS);
+	return dims <= ceiling ||
+	       fsdp_fail_limit(ret_error, FSDP_LIMIT_RANK_DIMS, ceiling);
+}
+
 uint32_t fsdp_build_tensor(struct fsdp_model *model,
 	const struct fsdp_tensor_record *record, struct fsdp_error **ret_error)
 {
@@ -247,6 +255,8 @@ uint32_t fsdp_build_tensor(struct fsdp_model *model,
 			"a name, a shape or a fact");
 		return FSDP_NONE;
 	}
+	if (!check_dims(model, record->dims, ret_error))
+		return FSDP_NONE;
 	uint32_t id;
 	struct fsdp_tensor_record *place =
 		fsdp_build_push(model, &model->tensors, &id, ret_error);
@@ -436,6 +446,8 @@ uint32_t fsdp_build_plain(struct fsdp_model *model, const struct fsdp_plain_tens
 	bool counting = model->counting != NULL;
 	size_t id = counting ? fsdp_model_counted(model) : model->tensors.count;
 	size_t piece = counting ? id : model->pieces.count;
+	if (!check_dims(model, plain->dims, ret_error))
+		return FSDP_NONE;
 	if (id >= fsdp_min(tensors, FSDP_NONE - 1)) {
 		fsdp_fail_limit(ret_error, FSDP_LIMIT_TENSORS, tensors);
 		return FSDP_NONE;

@@ -142,6 +142,32 @@ refused() {
 	[ "$status" -eq 0 ]
 }
 
+@test "each ceiling of a file's structure counts" {
+	local empty=$TESTDATA/fsdp2/w4-empty-shard/checkpoint/rank1.pt
+	printf '\x80\x02].\x80\x02].' >two.pkl
+	while read -r name most file; do
+		inspect info --limit="$name=$((most - 1))" "$file"
+		[ "$status" -ge 2 ]
+		[[ $stderr == *"limit $name ($((most - 1))) reached"* ]]
+		inspect info --limit="$name=$most" "$file"
+		[[ $stderr != *"limit $name"* ]]
+	done <<-END
+		mesh-ranks 8 $empty
+		placement-runs 34 $empty
+		json-bytes 1756 $TESTDATA/hf/llama-sharded
+		rank-dims 2 $TESTDATA/hf/llama-sharded
+		pickle-streams 2 two.pkl
+	END
+}
+
+@test "values beyond the ceiling of nesting are cut" {
+	printf '\x80\x02]]]aa.' >nested.pkl
+	inspect info --limit=pickle-depth=2 nested.pkl
+	[[ $stderr == *"FI3019"*"nested more than 2 levels deep"* ]]
+	inspect info --limit=pickle-depth=3 nested.pkl
+	[ -z "$stderr" ]
+}
+
 @test "outputs that do not fit are refused with those that do" {
 	inspect version -o csv
 	refused
