@@ -3,8 +3,8 @@
 """Hostile files end in an orderly answer.
 
 Every file and folder of hostile/, through info, tree, ls, flat, fqns, show, order and replay,
-as text and as JSON: exit status 0 to 3, no sanitizer report, bounded CPU, clean text, one valid
-JSON object that says the same as the status, nothing written but what -o names.
+as text and as JSON: exit status 0 to 3, no sanitizer report, CPU and memory that follow the input,
+clean text, one valid JSON object that says the same as the status, nothing written but what -o names.
 The sound ones among them raise no alarm. Those that are wrong in what reading looks at do, and
 what they would run is named; which verdict the others deserve is the business of another test.
 """
@@ -13,9 +13,8 @@ import shutil
 import tempfile
 import unicodedata
 
-from oraclelib import Tap, arguments, in_parallel, run, skip_all, strict_json
+from oraclelib import Bounds, Tap, arguments, in_parallel, run, skip_all, strict_json
 
-CPU_SECONDS = 10
 READ = ("dcp", "index", "legacy", "pickle", "plan", "safetensors", "tensor", "zip")  # folders of formats that the command reads
 # Wrong in what only a look at all items, all bytes or the whole plan shows.
 LATER = ("dcp/store-overlap", "dcp/store-path-self", "dcp/store-swapped", "plan/flat-mask", "plan/span-", "tensor/sparse-index",
@@ -50,11 +49,12 @@ def listed(root):
     return [row for row in out if os.path.lexists(row[1])]
 
 
-def ask(args, cwd, problems, command, *words):
+def ask(args, cwd, given, problems, command, *words):
     """Text and JSON of one run, both looked at: (status, document or None, JSON as text)."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "out.json")
-        r = run(args, command, "-o", "text", "-o", f"json={path}", *words, cwd=cwd, cpu=CPU_SECONDS)
+        r = run(args, command, "-o", "text", "-o", f"json={path}", given, *words, cwd=cwd, timeout=300,
+                cpu=args.bounds.cpu(given))
         try:
             with open(path, "rb") as f:
                 text = f.read()
@@ -62,10 +62,7 @@ def ask(args, cwd, problems, command, *words):
             text = b""
         if inventory(folder) != [(path, len(text))]:
             problems.append(f"{r.words}: left behind: {inventory(folder)}")
-    if r.crash:
-        problems.append(r.crash)
-    elif r.cpu > CPU_SECONDS:
-        problems.append(f"{r.words}: {r.cpu:.1f} s of CPU")
+    problems.extend([r.crash] if r.crash else args.bounds.problems(r, given))
     for stream, data in (("stdout", r.out), ("stderr", r.err), ("JSON", text)):
         why = dirty(data)
         if why:
@@ -104,15 +101,15 @@ def judge(args, job):
     problems = []
     with tempfile.TemporaryDirectory() as cwd:
         for command in ("info", "tree", "flat", "fqns", "order", "replay"):
-            ask(args, cwd, problems, command, path)
-        status, doc, text = ask(args, cwd, problems, "ls", path)
+            ask(args, cwd, path, problems, command)
+        status, doc, text = ask(args, cwd, path, problems, "ls")
         first = "weight"
         if doc is not None:
             problems += judge_list(name, kind, told, status, doc, text)
             tensors = (doc.get("data") or {}).get("tensors") or []
             first = tensors[0]["name"] if tensors else first
         if "\0" not in first:
-            ask(args, cwd, problems, "show", "--", path, first)
+            ask(args, cwd, path, problems, "show", "--", first)
         left = inventory(cwd)
         if left:
             problems.append(f"left behind: {left[:3]}")
@@ -121,6 +118,7 @@ def judge(args, job):
 
 def main():
     args = arguments(__doc__)
+    args.bounds = Bounds(args)
     source = next((p for p in (os.path.join(r, "hostile") for r in args.roots)
                    if os.path.exists(os.path.join(p, "MANIFEST.tsv"))), None)
     if source is None:

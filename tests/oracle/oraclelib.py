@@ -182,9 +182,10 @@ def first_case(args, names):
 class Run:
     """One finished run."""
 
-    def __init__(self, argv, status, out, err, cpu):
+    def __init__(self, argv, status, out, err, usage):
         self.argv, self.status, self.out, self.err = argv, status, out, err
-        self.cpu = cpu
+        self.cpu = usage.ru_utime + usage.ru_stime
+        self.memory = usage.ru_maxrss << 10
 
     @property
     def words(self):
@@ -261,7 +262,7 @@ def run(args, *words, stdin=None, cwd=None, timeout=900, cpu=None, stack=None, e
         status, usage = wait(child, timeout)
         out.seek(0)
         err.seek(0)
-        return Run(argv, status, out.read(), err.read(), usage.ru_utime + usage.ru_stime)
+        return Run(argv, status, out.read(), err.read(), usage)
 
 
 def wait(child, timeout):
@@ -275,6 +276,37 @@ def wait(child, timeout):
         timer.cancel()
     child.returncode = os.waitstatus_to_exitcode(status)
     return (None if late else child.returncode), usage
+
+
+# ---- what an input may cost
+
+class Bounds:
+    """Work and memory follow the input as it is given: 2 seconds of CPU for each MB, at least 2; and
+    64 MiB with ten bytes for each of its own.
+
+    A sanitizer makes a program about ten times slower, and its memory says nothing."""
+
+    SLOWER = 12
+
+    def __init__(self, args):
+        with open(args.bin, "rb") as f:
+            self.sanitized = b"__asan_init" in f.read()
+
+    def cpu(self, path):
+        seconds = max(2, 2 * given_bytes(path) / 1e6)
+        return int(seconds * (self.SLOWER if self.sanitized else 1)) + 1
+
+    def problems(self, run_, path):
+        if run_.cpu > self.cpu(path):
+            yield f"{run_.words}: {run_.cpu:.1f} s of CPU"
+        if not self.sanitized and run_.memory > (64 << 20) + 10 * given_bytes(path):
+            yield f"{run_.words}: {run_.memory >> 20} MiB of memory"
+
+
+def given_bytes(path):
+    if not os.path.isdir(path):
+        return os.path.getsize(path)
+    return sum(os.lstat(os.path.join(d, n)).st_size for d, _, files in os.walk(path) for n in files)
 
 
 def in_parallel(work, items, workers=2):
