@@ -14,11 +14,11 @@
 
 #include <fsdp/version.h>
 
-#include "help.h"
-#include "looks.h"
-#include "message.h"
-#include "session.h"
-#include "temporary.h"
+#include "front/help-pages.h"
+#include "run/style.h"
+#include "run/message.h"
+#include "run/session.h"
+#include "run/temporary.h"
 
 /*
  * A descriptor that was closed would be given to the first file opened, and messages

@@ -24,6 +24,16 @@ ROOMS = {
     "doors": {"base", "store", "syntax", "model", "format", "trace", "sweep", "analysis"},
 }
 
+# The same for the rooms of the command; `cli` itself is main.c.
+CLI = {
+    "cli/render": set(),
+    "cli/front": {"cli/render"},
+    "cli/run": {"cli/front", "cli/render"},
+    "cli/part": {"cli/front", "cli/run", "cli/render"},
+    "cli/cmd": {"cli/front", "cli/run", "cli/part", "cli/render"},
+    "cli": {"cli/front", "cli/run", "cli/cmd", "cli/render"},
+}
+
 # public header -> the room whose words it holds; that room and those above may use it.
 PUBLIC = {
     "audit.h": "analysis",
@@ -41,8 +51,9 @@ PUBLIC = {
     "version.h": "base",
 }
 
-# Folders whose files are strangers to each other -> the headers they do share. A file may
-# always include the header of its own name, and of a part of it (dcp.c, dcp-metadata.h); `free` files hold the table of the others.
+# Folders whose families are strangers to each other -> the headers they do share, by their path in the
+# folder. A family is a folder, or the files whose names begin with the same word (order-compare.c,
+# order-fx.c); `free` files hold the table of the others.
 STRANGERS = {
     "lib/format": {"shared": {"format.h", "torch-value.h"}, "free": {"registry.c"}},
     # What readers share: an event and what it is read from, types of time, sums of times,
@@ -53,6 +64,7 @@ STRANGERS = {
         "free": {"registry.c", "profile.c", "order.c", "match.c"},
     },
     "lib/analysis/checks": {"shared": {"check.h"}, "free": set()},
+    "cli/cmd": {"shared": {"schemas.h"}, "free": set()},
 }
 
 # outside header -> name of the library, and the only files that may know it.
@@ -61,11 +73,11 @@ OUTSIDE = [
     (r"archive(_entry)?\.h", "libarchive", {"lib/store/archive.c"}),
     (r"isa-l.*|crc\.h|igzip_lib\.h", "ISA-L", {"lib/store/inflate.c", "lib/sweep/crc.c"}),
     (r"jansson\.h", "jansson", {"lib/syntax/json-tree.c"}),
-    (r"openssl/.*", "libcrypto", {"lib/sweep/sha256.c", "cli/fingerprint.c"}),
-    (r"popt\.h", "popt", {"cli/option.c"}),
-    (r"pcre2.*\.h", "PCRE2", {"cli/select.c"}),
+    (r"openssl/.*", "libcrypto", {"lib/sweep/sha256.c", "cli/run/fingerprint.c"}),
+    (r"popt\.h", "popt", {"cli/front/option.c"}),
+    (r"pcre2.*\.h", "PCRE2", {"cli/front/select.c"}),
     (r"utf8proc\.h", "utf8proc", {"cli/render/width.c", "cli/render/escape.c"}),
-    (r"seccomp\.h|linux/(seccomp|landlock|filter|bpf.*|audit)\.h", "the sandbox", {"cli/sandbox.c"}),
+    (r"seccomp\.h|linux/(seccomp|landlock|filter|bpf.*|audit)\.h", "the sandbox", {"cli/run/sandbox.c"}),
     (r"pthread\.h|threads\.h", "threads", {"lib/base/pool.c", "lib/store/ahead.c"}),
     (r"sanitizer/.*", "the sanitizers", {"lib/base/arena.c"}),
 ]
@@ -85,7 +97,7 @@ def room_of(path):
     """The room a file lives in, or None: not under this law."""
     parts = path.split("/")
     if parts[0] == "cli":
-        return "cli/render" if parts[1] == "render" else "cli"
+        return "cli/" + parts[1] if len(parts) > 2 else "cli"
     if parts[0] != "lib":
         return None
     if parts[1] == "include":
@@ -111,33 +123,31 @@ def quoted(root, path, name):
         return "a public header includes <fsdp/…> and the C library only"
     if other in (None, "public"):
         return f"{target} is no header of a room"
-    if room == "cli":
-        if other not in ("cli", "cli/render"):
+    if room in CLI:
+        if other not in CLI:
             return f"cli sees the library through <fsdp/…>, not {target}"
-        if os.path.basename(target).startswith("cmd-") and stem(path) != stem(target):
-            return f"commands are strangers: {target}"
-        return None
-    if room == "cli/render":
-        return None if other == room else f"cli/render knows libc and its own room, not {target}"
+        if other not in CLI[room] | {room}:
+            return f"{room} may not know {other} ({target})"
+        return stranger(path, target)
     if other not in ROOMS.get(room, set()) | {room}:
         return f"{room} may not know {other} ({target})"
     return stranger(path, target)
 
 
-def stem(path):
-    return os.path.basename(path).rsplit(".", 1)[0]
+def family(path):
+    """The folder, or the first word of the file's name."""
+    first, _, rest = path.partition("/")
+    return first if rest else first.rsplit(".", 1)[0].split("-")[0]
 
 
 def stranger(path, target):
-    folder = os.path.dirname(path)
-    rule = STRANGERS.get(folder)
-    if rule is None or os.path.dirname(target) != folder or stem(path) == stem(target):
-        return None
-    if stem(target).startswith(stem(path).split("-")[0] + "-"):
-        return None
-    if os.path.basename(path) in rule["free"] or os.path.basename(target) in rule["shared"]:
-        return None
-    return f"files of {folder} are strangers: {target}"
+    for folder, rule in STRANGERS.items():
+        if not (path.startswith(folder + "/") and target.startswith(folder + "/")):
+            continue
+        ours, theirs = path[len(folder) + 1:], target[len(folder) + 1:]
+        if family(ours) != family(theirs) and ours not in rule["free"] and theirs not in rule["shared"]:
+            return f"files of {folder} are strangers: {target}"
+    return None
 
 
 def angled(path, name):

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "fold.h"
-#include "similar.h"
+#include "part/fold.h"
+#include "part/similar.h"
 
 /* Joins all of them. */
 static void joins(const char *const *names, size_t count, const char *expected)

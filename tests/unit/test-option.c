@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "nearest.h"
-#include "option.h"
+#include "front/nearest.h"
+#include "front/option.h"
 
 struct values {
 	bool flag;

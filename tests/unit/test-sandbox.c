@@ -28,8 +28,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "sandbox.h"
-#include "temporary.h"
+#include "run/sandbox.h"
+#include "run/temporary.h"
 
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 

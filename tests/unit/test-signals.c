@@ -17,9 +17,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "progress.h"
-#include "sandbox.h"
-#include "temporary.h"
+#include "run/progress.h"
+#include "run/sandbox.h"
+#include "run/temporary.h"
 
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 

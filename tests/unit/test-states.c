@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "states.h"
+#include "cmd/show/states.h"
 
 /* All ways to read a name, as "parameter/key …". */
 static const char *readings(const char *name, char buffer[256])

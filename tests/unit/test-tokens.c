@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "elements.h"
-#include "tokens.h"
+#include "cmd/show/element-text.h"
+#include "part/value-text.h"
 
 static struct fsdp_span span(const char *text)
 {

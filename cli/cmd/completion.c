@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows how shells want to be told what can be typed; takes all of it from the rows.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "front/command.h"
+#include "front/help-pages.h"
+
+static bool takes_value(const struct option *row)
+{
+	return row->kind != OPTION_FLAG && row->kind != OPTION_COUNTED;
+}
+
+/* Calls `put` for each option of a command; of all commands together for NULL rows. */
+typedef void put_option(
+	FILE *stream, const struct command *command, const struct option *row);
+
+static void each_row(FILE *stream, const struct command *command,
+	const struct option *rows, put_option *put)
+{
+	for (; rows != NULL && rows->name != NULL; rows++) {
+		if (!rows->hidden)
+			put(stream, command, rows);
+	}
+}
+
+static void each_option(FILE *stream, const struct command *command, put_option *put)
+{
+	each_row(stream, command, command->options, put);
+	if (command->selectors)
+		each_row(stream, command, select_options, put);
+	each_row(stream, command, common_options, put);
+}
+
+/* The words that can follow an option, each with a space in front. */
+static void put_values(
+	FILE *stream, const struct command *command, const struct option *row)
+{
+	if (strcmp(row->name, "output") == 0) {
+		for (size_t i = 0; out_format(i) != NULL; i++) {
+			if ((out_format(i)->shapes & command->shapes) != 0)
+				fprintf(stream, " %s", out_format(i)->name);
+		}
+	} else if (strcmp(row->name, "limit") == 0) {
+		for (size_t i = 0; i < fsdp_limit_row_count(); i++)
+			fprintf(stream, " %s=", fsdp_limit_row(i)->name);
+	} else if (strcmp(row->name, "dtype") == 0) {
+		for (size_t i = 0; i < fsdp_dtype_count(); i++)
+			fprintf(stream, " %s", fsdp_dtype((uint32_t)i)->name);
+	} else if (row->words != NULL) {
+		for (size_t i = 0; row->words[i] != NULL; i++)
+			fprintf(stream, " %s", row->words[i]);
+	}
+}
+
+static bool has_values(const struct option *row)
+{
+	return row->words != NULL || strcmp(row->name, "output") == 0 ||
+	       strcmp(row->name, "limit") == 0 || strcmp(row->name, "dtype") == 0;
+}
+
+/* Words that a command takes instead of checkpoints. */
+static void put_arguments(FILE *stream, const struct command *row)
+{
+	bool help = strcmp(row->name, "help") == 0;
+
+	if (strcmp(row->name, "completion") == 0)
+		fputs(" bash zsh fish", stream);
+	for (size_t i = 0;
+		(help || strcmp(row->name, "schema") == 0) && command(i) != NULL; i++)
+		fprintf(stream, " %s", command(i)->name);
+	for (size_t i = 0; help && help_topic_name(i) != NULL; i++)
+		fprintf(stream, " %s", help_topic_name(i));
+	for (size_t i = 0; help && i < fsdp_rule_count(); i++)
+		fprintf(stream, " %s", fsdp_rule(i)->id);
+}
+
+/* In single quotes; our own texts may hold an apostrophe. */
+static void put_quoted(FILE *stream, const char *text)
+{
+	for (; *text != '\0'; text++) {
+		if (*text == '\'')
+			fputs("'\\''", stream);
+		else
+			fputc(*text, stream);
+	}
+}
+
+/* ---- bash, and the functions that zsh shares ---- */
+
+static void bash_option(
+	FILE *stream, const struct command *command, const struct option *row)
+{
+	(void)command;
+	fprintf(stream, " --%s", row->name);
+	if (row->letter != '\0')
+		fprintf(stream, " -%c", row->letter);
+}
+
+static void bash_values(
+	FILE *stream, const struct command *command, const struct option *row)
+{
+	if (!takes_value(row))
+		return;
+	fprintf(stream, "\t%s:--%s", command->name, row->name);
+	if (row->letter != '\0')
+		fprintf(stream, " | %s:-%c", command->name, row->letter);
+	if (has_values(row)) {
+		fputs(") words='", stream);
+		put_values(stream, command, row);
+		fputs("' ;;\n", stream);
+	} else {
+		fprintf(stream, ") words=%s ;;\n", option_is_path(row) ? "FILES" : "");
+	}
+}
+
+static void put_command_names(FILE *stream)
+{
+	for (size_t i = 0; command(i) != NULL; i++)
+		fprintf(stream, " %s", command(i)->name);
+}
+
+static void put_bash(FILE *stream)
+{
+	fputs("# fsdp-inspect completion for bash: eval \"$(fsdp-inspect completion "
+	      "bash)\"\n"
+	      "_fsdp_inspect_values() {\n"
+	      "\tcase $1:$2 in\n",
+		stream);
+	for (size_t i = 0; command(i) != NULL; i++)
+		each_option(stream, command(i), bash_values);
+	fputs("\t*) return 1 ;;\n\tesac\n}\n"
+	      "_fsdp_inspect_options() {\n"
+	      "\tcase $1 in\n",
+		stream);
+	for (size_t i = 0; command(i) != NULL; i++) {
+		fprintf(stream, "\t%s) words='", command(i)->name);
+		each_option(stream, command(i), bash_option);
+		fputs("' ;;\n", stream);
+	}
+	fputs("\t*) words='--help --version' ;;\n\tesac\n}\n"
+	      "_fsdp_inspect_arguments() {\n"
+	      "\tcase $1 in\n",
+		stream);
+	for (size_t i = 0; command(i) != NULL; i++) {
+		if (takes_checkpoint(command(i)->inputs))
+			continue;
+		fprintf(stream, "\t%s) words='", command(i)->name);
+		put_arguments(stream, command(i));
+		fputs("' ;;\n", stream);
+	}
+	fputs("\t'') words='", stream);
+	put_command_names(stream);
+	fputs("' ;;\n\t*) words=FILES ;;\n\tesac\n}\n"
+	      "_fsdp_inspect() {\n"
+	      "\tlocal words= command= word= i\n"
+	      "\tlocal current=${COMP_WORDS[COMP_CWORD]}\n"
+	      "\tlocal previous=${COMP_WORDS[COMP_CWORD - 1]}\n"
+	      "\tCOMPREPLY=()\n"
+	      "\tfor ((i = 1; i < COMP_CWORD; i++)); do\n"
+	      "\t\tword=${COMP_WORDS[i]}\n"
+	      "\t\tif [[ $word != -* && $word != = ]]; then command=$word; break; fi\n"
+	      "\tdone\n"
+	      "\tif [[ $current == = ]]; then\n"
+	      "\t\tcurrent=\n"
+	      "\telif [[ $previous == = ]]; then\n"
+	      "\t\tprevious=${COMP_WORDS[COMP_CWORD - 2]}\n"
+	      "\tfi\n"
+	      "\tif ! _fsdp_inspect_values \"$command\" \"$previous\"; then\n"
+	      "\t\tif [[ $current == -* ]]; then\n"
+	      "\t\t\t_fsdp_inspect_options \"$command\"\n"
+	      "\t\telse\n"
+	      "\t\t\t_fsdp_inspect_arguments \"$command\"\n"
+	      "\t\tfi\n"
+	      "\tfi\n"
+	      "\tif [[ $words == FILES ]]; then\n"
+	      "\t\tcompopt -o default 2>/dev/null\n"
+	      "\telse\n"
+	      "\t\tCOMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
+	      "\tfi\n"
+	      "}\n"
+	      "complete -F _fsdp_inspect fsdp-inspect\n",
+		stream);
+}
+
+/* ---- zsh ---- */
+
+/* Inside brackets and colons of an _arguments specification. */
+static void zsh_text(FILE *stream, const char *text)
+{
+	for (; *text != '\0'; text++) {
+		if (*text == '\'')
+			fputs("'\\''", stream);
+		else if (strchr("[]:\\", *text) != NULL)
+			fprintf(stream, "\\%c", *text);
+		else
+			fputc(*text, stream);
+	}
+}
+
+static void zsh_specification(FILE *stream, const struct command *command,
+	const struct option *row, const char *dashes, const char *name)
+{
+	bool repeats = row->kind == OPTION_LIST || row->kind == OPTION_WORDS ||
+		       row->kind == OPTION_COUNTED;
+
+	fprintf(stream, " \\\n\t\t'%s%s%s%s[", repeats ? "*" : "", dashes, name,
+		!takes_value(row)   ? ""
+		: dashes[1] == '\0' ? "+"
+				    : "=");
+	zsh_text(stream, row->help);
+	fputc(']', stream);
+	if (takes_value(row)) {
+		fputc(':', stream);
+		zsh_text(stream, row->argument != NULL ? row->argument : "value");
+		fputc(':', stream);
+		if (option_is_path(row)) {
+			fputs("_files", stream);
+		} else if (has_values(row)) {
+			fputc('(', stream);
+			put_values(stream, command, row);
+			fputs(" )", stream);
+		}
+	}
+	fputc('\'', stream);
+}
+
+static void zsh_option(
+	FILE *stream, const struct command *command, const struct option *row)
+{
+	char letter[2] = { row->letter, '\0' };
+
+	zsh_specification(stream, command, row, "--", row->name);
+	if (row->letter != '\0')
+		zsh_specification(stream, command, row, "-", letter);
+}
+
+static void put_zsh(FILE *stream)
+{
+	fputs("#compdef fsdp-inspect\n"
+	      "_fsdp_inspect() {\n"
+	      "\tlocal -a commands\n"
+	      "\tcommands=(\n",
+		stream);
+	for (size_t i = 0; command(i) != NULL; i++) {
+		fprintf(stream, "\t\t'%s:", command(i)->name);
+		zsh_text(stream, command(i)->summary);
+		fputs("'\n", stream);
+	}
+	fputs("\t)\n"
+	      "\tif ((CURRENT == 2)); then\n"
+	      "\t\t_describe command commands\n"
+	      "\t\treturn\n"
+	      "\tfi\n"
+	      "\tlocal command=$words[2]\n"
+	      "\tshift words\n"
+	      "\t((CURRENT--))\n"
+	      "\tcase $command in\n",
+		stream);
+	for (size_t i = 0; command(i) != NULL; i++) {
+		fprintf(stream, "\t%s)\n\t\t_arguments -s", command(i)->name);
+		each_option(stream, command(i), zsh_option);
+		if (takes_checkpoint(command(i)->inputs)) {
+			fputs(" \\\n\t\t'*:file:_files' ;;\n", stream);
+			continue;
+		}
+		fputs(" \\\n\t\t'*:word:(", stream);
+		put_arguments(stream, command(i));
+		fputs(" )' ;;\n", stream);
+	}
+	fputs("\tesac\n"
+	      "}\n"
+	      "if [[ $funcstack[1] == _fsdp_inspect ]]; then\n"
+	      "\t_fsdp_inspect \"$@\"\n"
+	      "else\n"
+	      "\tcompdef _fsdp_inspect fsdp-inspect\n"
+	      "fi\n",
+		stream);
+}
+
+/* ---- fish ---- */
+
+static void fish_option(
+	FILE *stream, const struct command *command, const struct option *row)
+{
+	fprintf(stream,
+		"complete -c fsdp-inspect -n '__fish_seen_subcommand_from %s' -l %s",
+		command->name, row->name);
+	if (row->letter != '\0')
+		fprintf(stream, " -s %c", row->letter);
+	if (takes_value(row))
+		fprintf(stream, " -%s", option_is_path(row) ? "r" : "x");
+	if (takes_value(row) && has_values(row)) {
+		fputs(" -a '", stream);
+		put_values(stream, command, row);
+		fputc('\'', stream);
+	}
+	fputs(" -d '", stream);
+	put_quoted(stream, row->help);
+	fputs("'\n", stream);
+}
+
+static void put_fish(FILE *stream)
+{
+	fputs("# fsdp-inspect completion for fish: fsdp-inspect completion fish | "
+	      "source\n",
+		stream);
+	for (size_t i = 0; command(i) != NULL; i++) {
+		fprintf(stream,
+			"complete -c fsdp-inspect -n __fish_use_subcommand -f -a %s -d '",
+			command(i)->name);
+		put_quoted(stream, command(i)->summary);
+		fputs("'\n", stream);
+		if (!takes_checkpoint(command(i)->inputs)) {
+			fprintf(stream,
+				"complete -c fsdp-inspect -n "
+				"'__fish_seen_subcommand_from %s' -f -a '",
+				command(i)->name);
+			put_arguments(stream, command(i));
+			fputs("'\n", stream);
+		}
+		each_option(stream, command(i), fish_option);
+	}
+}
+
+/* ---- the command ---- */
+
+static const struct {
+	const char *name;
+	void (*put)(FILE *stream);
+} shells[] = {
+	{ "bash", put_bash },
+	{ "zsh", put_zsh },
+	{ "fish", put_fish },
+};
+
+static bool run_completion(struct run *run, struct fsdp_error **ret_error)
+{
+	const char *name = run->word_count == 1 ? run->words[0] : "";
+
+	(void)ret_error;
+	for (size_t i = 0; i < sizeof shells / sizeof *shells; i++) {
+		if (strcmp(shells[i].name, name) == 0) {
+			shells[i].put(run_stream(run));
+			return true;
+		}
+	}
+	if (run->word_count == 1)
+		run_failure(run, "usage", "one of bash, zsh, fish",
+			"no completion for %s", name);
+	else
+		run_failure(run, "usage", "one of bash, zsh, fish",
+			"completion needs the name of one shell");
+	run_begin(run, run->word_count == 1 ? STATUS_BAD : STATUS_FAILED);
+	return true;
+}
+
+const struct command command_completion = {
+	.name = "completion",
+	.group = GROUP_ABOUT,
+	.summary = "completion for bash, zsh or fish",
+	.synopsis = "bash | zsh | fish",
+	.examples = { "completion bash", "completion zsh > _fsdp-inspect",
+		"completion fish | source" },
+	.exit_1 = "there is none for that shell",
+	.output = "text",
+	.inputs = INPUTS_WORDS,
+	.run = run_completion,
+};

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows how the tables of commands, options, outputs and limits read as help; has almost
+ * no text of its own, so help cannot drift from what is true.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <fsdp/version.h>
+
+#include "front/help-pages.h"
+#include "front/nearest.h"
+
+/* ---- overview ---- */
+
+static const char *const group_titles[GROUP_COUNT] = {
+	[GROUP_START] = "Start here",
+	[GROUP_LOOK] = "Look closer",
+	[GROUP_TRACE] = "Recordings",
+	[GROUP_ABOUT] = "About",
+};
+
+static void put_group(FILE *stream, enum command_group group)
+{
+	bool any = false;
+
+	for (size_t i = 0; command(i) != NULL; i++) {
+		const struct command *row = command(i);
+
+		if (row->group != group)
+			continue;
+		if (!any)
+			fprintf(stream, "%s\n", group_titles[group]);
+		any = true;
+		if (row->example != NULL)
+			fprintf(stream, "  %-11s %-34s fsdp-inspect %s\n", row->name,
+				row->summary, row->example);
+		else
+			fprintf(stream, "  %-11s %s\n", row->name, row->summary);
+	}
+}
+
+void help_overview(FILE *stream)
+{
+	fprintf(stream,
+		"fsdp-inspect %s - look inside sharded model checkpoints; "
+		"nothing is executed\n\n"
+		"usage: fsdp-inspect COMMAND [OPTION...] CHECKPOINT...\n\n",
+		fsdp_version());
+	for (int group = 0; group < GROUP_COUNT; group++)
+		put_group(stream, (enum command_group)group);
+	fputs("\nExamples\n"
+	      "  fsdp-inspect ls -g 'layers.*.self_attn.**' -s -bytes step-1000/\n"
+	      "  fsdp-inspect fqns step-1000/ | jq '.data.modules | keys'\n"
+	      "  fsdp-inspect tree -o text -o json=tree.json step-1000/\n"
+	      "\n"
+	      "Exit status: 0 good, 1 bad answer, 2 could not do it, 3 only in part.\n"
+	      "More: fsdp-inspect help COMMAND, man fsdp-inspect\n",
+		stream);
+}
+
+/* ---- one command ---- */
+
+const char *help_kind_name(enum option_kind kind)
+{
+	static const char *const names[] = {
+		[OPTION_FLAG] = "flag",
+		[OPTION_COUNTED] = "count",
+		[OPTION_INTEGER] = "integer",
+		[OPTION_SIZE] = "size",
+		[OPTION_WORD] = "word",
+		[OPTION_TEXT] = "text",
+		[OPTION_LIST] = "text",
+		[OPTION_WORDS] = "words",
+	};
+
+	return names[kind];
+}
+
+static void put_words(FILE *stream, const struct option *row)
+{
+	for (size_t i = 0; row->words[i] != NULL; i++)
+		fprintf(stream, "%s%s", i > 0 ? ", " : ": ", row->words[i]);
+}
+
+static void put_option(FILE *stream, const struct option *row)
+{
+	char left[64], letter[8] = "    ";
+
+	if (row->letter != '\0')
+		snprintf(letter, sizeof letter, "-%c, ", row->letter);
+	snprintf(left, sizeof left, "%s--%s%s%s", letter, row->name,
+		row->argument != NULL ? "=" : "",
+		row->argument != NULL ? row->argument : "");
+	fprintf(stream, "  %-29s %s", left, row->help);
+	if (row->words != NULL)
+		put_words(stream, row);
+	if (row->initial != NULL)
+		fprintf(stream, " (default %s)", row->initial);
+	fputc('\n', stream);
+}
+
+static void put_options(FILE *stream, const char *title, const struct option *rows)
+{
+	bool any = false;
+
+	for (; rows != NULL && rows->name != NULL; rows++) {
+		if (rows->hidden)
+			continue;
+		if (!any)
+			fprintf(stream, "\n%s\n", title);
+		any = true;
+		put_option(stream, rows);
+	}
+}
+
+static void put_outputs(FILE *stream, const struct command *row)
+{
+	size_t count = 0;
+
+	if (row->shapes == 0)
+		return;
+	fputs("\nOutputs (-o): ", stream);
+	for (size_t i = 0; out_format(i) != NULL; i++) {
+		const struct out_format *format = out_format(i);
+
+		if ((format->shapes & row->shapes) == 0)
+			continue;
+		fprintf(stream, "%s%s%s", count++ > 0 ? ", " : "", format->name,
+			strcmp(format->name, row->output) == 0 ? " (default)" : "");
+	}
+	fputc('\n', stream);
+}
+
+void help_command(FILE *stream, const struct command *row)
+{
+	fprintf(stream, "fsdp-inspect %s - %s\n\nusage: fsdp-inspect %s%s%s\n", row->name,
+		row->summary, row->name, row->synopsis[0] != '\0' ? " " : "",
+		row->synopsis);
+	for (size_t i = 0; i < 3 && row->examples[i] != NULL; i++)
+		fprintf(stream, "%s  fsdp-inspect %s\n", i == 0 ? "\nExamples\n" : "",
+			row->examples[i]);
+	put_options(stream, "Options", row->options);
+	if (row->selectors)
+		put_options(stream, "Selectors (help selectors)", select_options);
+	put_options(stream, "Every command", common_options);
+	put_outputs(stream, row);
+	if (row->exit_1 != NULL)
+		fprintf(stream, "\nExit status 1: %s\n", row->exit_1);
+}
+
+/* ---- topics ---- */
+
+static void topic_limits(FILE *stream)
+{
+	fputs("Ceilings. --limit NAME=VALUE changes one; 0 is none. Sizes: 4096, 4K, "
+	      "4KiB, "
+	      "4KB.\n\n",
+		stream);
+	for (size_t i = 0; i < fsdp_limit_row_count(); i++) {
+		const struct fsdp_limit_row *row = fsdp_limit_row(i);
+
+		fprintf(stream, "  %-17s %12" PRIu64 " %-6s %s\n", row->name, row->value,
+			row->unit, row->what);
+	}
+}
+
+static void topic_selectors(FILE *stream)
+{
+	fputs("Which tensors and modules are meant. All kinds that are given must hold;\n"
+	      "of several -g and -e one suffices, and an excluding one wins.\n\n"
+	      "  -g 'layers.*.mlp'        * is anything within one segment\n"
+	      "  -g 'layers.**.weight'    ** is any number of segments, also none\n"
+	      "  -g 'layers.[0-3].**'     one of these characters; ? is any one\n"
+	      "  -g '!**.bias'            not these\n"
+	      "  -e 'proj$'               PCRE2, found anywhere in the name\n\n"
+	      "A pattern that names a module selects all that lies below it.\n"
+	      "Sizes: 4096, 4K or 4KiB (1024s), 4KB (1000s). Ranks: 0,4-7.\n",
+		stream);
+	put_options(stream, "Options", select_options);
+}
+
+static void topic_outputs(FILE *stream)
+{
+	fputs("-o FORMAT writes to standard output, -o FORMAT=FILE to a file that "
+	      "appears\n"
+	      "complete or not at all. Several may be given, one of them without FILE.\n"
+	      "--json and --jsonl are -o json and -o jsonl.\n\n",
+		stream);
+	for (size_t i = 0; out_format(i) != NULL; i++)
+		fprintf(stream, "  %-6s %s\n", out_format(i)->name,
+			out_format(i)->summary);
+	fputs("\nWhich of them a command has: fsdp-inspect help COMMAND.\n"
+	      "Schemas of json: fsdp-inspect schema COMMAND.\n",
+		stream);
+}
+
+static void topic_status(FILE *stream)
+{
+	fputs("  0      done, the answer is good\n"
+	      "  1      done, the answer is bad: nothing matched, a name is absent\n"
+	      "  2      could not be done: usage, cannot open, read or write, damaged "
+	      "beyond\n"
+	      "         reading, unsupported, a limit reached, out of memory\n"
+	      "  3      done in part: something could not be read or judged\n"
+	      "  128+n  ended by signal n\n\n"
+	      "Of several, 2 beats 1 beats 3 beats 0. Findings do not change the "
+	      "status.\n\n",
+		stream);
+	for (size_t i = 0; command(i) != NULL; i++) {
+		if (command(i)->exit_1 != NULL)
+			fprintf(stream, "  %-11s 1 means: %s\n", command(i)->name,
+				command(i)->exit_1);
+	}
+}
+
+static void topic_environment(FILE *stream)
+{
+	fputs("  FSDP_INSPECT_COLOR     default of --color\n"
+	      "  FSDP_INSPECT_JOBS      default of --jobs\n"
+	      "  FSDP_INSPECT_PROGRESS  default of --progress\n"
+	      "  NO_COLOR               not empty: no colour\n"
+	      "  FORCE_COLOR, CLICOLOR_FORCE\n"
+	      "                         not empty and not 0: colour, also in a pipe\n"
+	      "  CLICOLOR               0: no colour\n"
+	      "  TERM                   dumb or unset: no colour\n"
+	      "  COLUMNS                width of the terminal\n"
+	      "  LC_ALL, LC_CTYPE, LANG no UTF-8: text is ASCII alone\n\n"
+	      "An option wins over the environment. Nothing else is read, and there is "
+	      "no\n"
+	      "configuration file.\n",
+		stream);
+}
+
+static const struct {
+	const char *name;
+	void (*put)(FILE *stream);
+} topics[] = {
+	{ "limits", topic_limits },
+	{ "selectors", topic_selectors },
+	{ "outputs", topic_outputs },
+	{ "status", topic_status },
+	{ "environment", topic_environment },
+};
+
+const char *help_topic_name(size_t index)
+{
+	return index < sizeof topics / sizeof *topics ? topics[index].name : NULL;
+}
+
+static void put_rule(FILE *stream, const struct fsdp_rule *rule)
+{
+	fprintf(stream, "%s %s (%s, %s)\n  %s\n  cause: %s\n  next: %s\n", rule->id,
+		rule->slug, fsdp_severity_name(rule->severity), rule->category,
+		rule->title, rule->cause, rule->fix);
+}
+
+bool help_topic(FILE *stream, const char *topic)
+{
+	const struct fsdp_rule *rule = fsdp_rule_find(topic);
+
+	for (size_t i = 0; i < sizeof topics / sizeof *topics; i++) {
+		if (strcmp(topics[i].name, topic) == 0) {
+			topics[i].put(stream);
+			return true;
+		}
+	}
+	if (rule != NULL)
+		put_rule(stream, rule);
+	return rule != NULL;
+}
+
+/* ---- the command ---- */
+
+static void fail_topic(struct run *run, const char *topic)
+{
+	struct nearest nearest;
+	char hint[120];
+
+	nearest_init(&nearest, topic);
+	for (size_t i = 0; command(i) != NULL; i++)
+		nearest_try(&nearest, command(i)->name);
+	for (size_t i = 0; help_topic_name(i) != NULL; i++)
+		nearest_try(&nearest, help_topic_name(i));
+	if (nearest.best != NULL)
+		snprintf(hint, sizeof hint, "did you mean: fsdp-inspect help %s",
+			nearest.best);
+	else
+		snprintf(hint, sizeof hint,
+			"a command, a rule, or one of limits, selectors, outputs, "
+			"status, "
+			"environment");
+	run_failure(run, "usage", hint, "no help on %s", topic);
+	run_begin(run, STATUS_BAD);
+}
+
+static bool run_help(struct run *run, struct fsdp_error **ret_error)
+{
+	FILE *stream = run_stream(run);
+
+	(void)ret_error;
+	if (run->word_count == 0)
+		help_overview(stream);
+	for (size_t i = 0; i < run->word_count; i++) {
+		const struct command *row = command_find(run->words[i]);
+
+		if (i > 0)
+			fputc('\n', stream);
+		if (row != NULL)
+			help_command(stream, row);
+		else if (!help_topic(stream, run->words[i]))
+			fail_topic(run, run->words[i]);
+	}
+	return true;
+}
+
+const struct command command_help = {
+	.name = "help",
+	.group = GROUP_ABOUT,
+	.summary = "a command, a rule, or a topic",
+	.synopsis = "[COMMAND | RULE | limits | selectors | outputs | status | "
+		    "environment]...",
+	.examples = { "help tree", "help limits", "help FI1004" },
+	.exit_1 = "there is no help on that",
+	.output = "text",
+	.inputs = INPUTS_WORDS,
+	.run = run_help,
+};

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where the time of a run went: by type, rank, step and collective. Knows what may be
+ * asked and when the answer is good; how it was read and added up is the library's.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/replay/checks.h"
+#include "front/rank-pattern.h"
+#include "cmd/replay/replay.h"
+
+static const char *const BY_WORDS[] = { "type", "rank", "step", "collective", "region",
+	NULL };
+static const char *const STYLE_WORDS[] = { "default", "torch", NULL };
+
+#define AT(field) offsetof(struct replay_options, field)
+static const struct option OPTIONS[] = {
+	{ "by", 0, OPTION_WORD, "KEY", AT(by), BY_WORDS, .help = "show only this table" },
+	{ "top", 0, OPTION_INTEGER, "N", AT(top), NULL, 1, INT64_MAX,
+		.help = "of each table the N rows with the most time" },
+	{ "percentiles", 0, OPTION_FLAG, NULL, AT(percentiles),
+		.help = "how long each call took: least, half, 95 %, most" },
+	{ "steps", 0, OPTION_TEXT, "LIST", AT(steps),
+		.help = "count these steps only: 3,10-19" },
+	{ "timeline", 0, OPTION_FLAG, NULL, AT(timeline),
+		.help = "a strip a rank: what filled most of each part of its time" },
+	{ "style", 0, OPTION_WORD, "STYLE", AT(style), STYLE_WORDS, .initial = "default",
+		.help = "torch: the lines that SimpleProfiler prints, and nothing else" },
+	{ "rank-regex", 0, OPTION_TEXT, "RE", AT(rank_regex),
+		.help = "take ranks from the paths: the first group, or all that "
+			"matches" },
+	{ "strict", 0, OPTION_FLAG, NULL, AT(strict),
+		.help = "whatever was not as it should be makes the status 1" },
+	{ "fail-if", 0, OPTION_LIST, "EXPR", AT(fail_if),
+		.help = "status 1 if exposed>20%, idle>30%, TYPE>50ms, TYPE>1.2x ..." },
+	{ "compare", 0, OPTION_TEXT, "FILE", AT(compare),
+		.help = "an earlier result of replay --json" },
+	{ NULL },
+};
+#undef AT
+
+/* What reading needs to know, as long as it lasts. */
+struct prepared {
+	void *pattern;
+	int64_t *steps;
+};
+
+static void release(void *context)
+{
+	struct prepared *prepared = context;
+
+	if (prepared == NULL)
+		return;
+	rank_pattern_free(prepared->pattern);
+	free(prepared->steps);
+	free(prepared);
+}
+
+/* One number or range of a list; moves *at behind it and its comma. */
+static bool take_range(const char **at, int64_t range[2])
+{
+	char *end;
+
+	for (int i = 0; i < 2; i++) {
+		if (**at < '0' || **at > '9')
+			return false;
+		range[i] = strtoll(*at, &end, 10);
+		*at = end;
+		if (i == 0 && **at != '-')
+			range[++i] = range[0];
+		else if (i == 0)
+			(*at)++;
+	}
+	if (**at != ',' && **at != '\0')
+		return false;
+	*at += **at == ',';
+	return range[0] <= range[1];
+}
+
+/* "3,10-19" as pairs of first and last. */
+static bool read_steps(const char *text, struct prepared *prepared, size_t *ret_count)
+{
+	size_t most = strlen(text) + 1, count = 0;
+
+	prepared->steps = calloc(most, 2 * sizeof *prepared->steps);
+	if (prepared->steps == NULL)
+		return false;
+	while (*text != '\0')
+		if (!take_range(&text, prepared->steps + 2 * count++))
+			return false;
+	*ret_count = count;
+	return count != 0;
+}
+
+static bool prepare(struct run *run, struct fsdp_recording_options *options)
+{
+	const struct replay_options *replay = run->options;
+	struct check check;
+
+	for (size_t i = 0; i < replay->fail_if.count; i++) {
+		if (check_read(replay->fail_if.items[i], &check)) {
+			if (check.unit != CHECK_FACTOR || replay->compare != NULL)
+				continue;
+			refuse(run, "add --compare=FILE, a result of replay --json",
+				"--fail-if '%s' needs an earlier result",
+				replay->fail_if.items[i]);
+			return false;
+		}
+		refuse(run,
+			"exposed>20%, idle>30%, straggler>50%, dropped>0, TYPE>50ms, "
+			"TYPE>1.2x",
+			"--fail-if '%s' cannot be read", replay->fail_if.items[i]);
+		return false;
+	}
+	struct prepared *prepared = calloc(1, sizeof *prepared);
+
+	run->prepared = prepared;
+	if (prepared == NULL) {
+		run_failure(run, "memory", NULL, "out of memory");
+		return false;
+	}
+	if (replay->steps != NULL &&
+		!read_steps(replay->steps, prepared, &options->step_range_count)) {
+		refuse(run, "numbers and ranges: 3,10-19", "--steps '%s' cannot be read",
+			replay->steps);
+		return false;
+	}
+	options->steps = prepared->steps;
+	options->timeline = replay->timeline;
+	if (replay->rank_regex == NULL)
+		return true;
+	prepared->pattern = rank_pattern_new(replay->rank_regex);
+	if (prepared->pattern == NULL) {
+		refuse(run, "a PCRE2 expression with one group: rank-([0-9]+)",
+			"--rank-regex '%s' cannot be read", replay->rank_regex);
+		return false;
+	}
+	options->rank_of = rank_pattern_find;
+	options->context = prepared->pattern;
+	return true;
+}
+
+/* What is no recording of times has a command of its own. */
+static bool is_answerable(struct replay *replay)
+{
+	size_t steps = 0;
+
+	for (size_t i = 0; i < replay->count; i++) {
+		const struct fsdp_recording *one = fsdp_recording(replay->recordings, i);
+		if (one->fx != NULL || one->order != NULL) {
+			refuse(replay->run, "fsdp-inspect order takes it",
+				"%s records an order, no times", one->path);
+			return false;
+		}
+		replay->has_traces |= one->kind == FSDP_RECORDING_KINETO;
+		replay->has_dumps |= one->dump_count != 0;
+		steps += one->step_count;
+	}
+	if (replay->options->steps != NULL && steps == 0) {
+		refuse(replay->run, "replay --by=step shows which there are",
+			"none of the steps %s is in there", replay->options->steps);
+		return false;
+	}
+	return true;
+}
+
+/* Something was lost on the way: the answer is of a part. */
+static bool is_partial(const struct fsdp_recording *one)
+{
+	return one->truncated || one->dropped != 0 ||
+	       one->trailing_data_at != FSDP_ABSENT || one->bad_line_count != 0 ||
+	       one->steps_incomplete;
+}
+
+static int status_of(struct replay *replay)
+{
+	int status = STATUS_GOOD;
+	bool odd = false;
+
+	for (size_t i = 0; i < replay->count; i++) {
+		const struct fsdp_recording *one = fsdp_recording(replay->recordings, i);
+		if (is_partial(one))
+			status = status_worse(status, STATUS_PARTIAL);
+		odd |= one->deviation_count != 0 || one->problem_count != 0;
+	}
+	if (fsdp_recordings_matching(replay->recordings)->stopped != FSDP_ABSENT)
+		status = status_worse(status, STATUS_PARTIAL);
+	if (replay->options->strict && odd)
+		status = status_worse(status, STATUS_BAD);
+	return status_worse(status,
+		checks_judge(replay->run, &replay->options->fail_if, replay->baseline));
+}
+
+/* Copies of one file, most often. */
+static void tell_doubles(struct replay *replay)
+{
+	for (size_t i = 1; i < replay->count; i++) {
+		const struct fsdp_recording *one = replay_by_rank(replay, i);
+		const struct fsdp_recording *before = replay_by_rank(replay, i - 1);
+
+		if (one->rank == before->rank && one->kind == FSDP_RECORDING_KINETO)
+			run_note(replay->run,
+				"%s and %s both say that they are rank %lld",
+				before->path, one->path, (long long)one->rank);
+	}
+}
+
+static void tell_notes(struct replay *replay)
+{
+	const struct fsdp_recording *first = replay_by_rank(replay, 0);
+
+	if (first->layer == FSDP_LAYER_HOST && first->backend.data != NULL &&
+		!text_is(text_of_span(first->backend), text_of("gloo")))
+		run_note(replay->run, "the times of collectives are those of issuing "
+				      "them on the host, not of moving data");
+	if (first->reduce_scatter_as_all_reduce)
+		run_note(replay->run, "reduce_scatter was asked for; the backend carried "
+				      "it out as all_reduce, and that is shown");
+	if (replay->count > 1 &&
+		fsdp_recordings_matching(replay->recordings)->by != NULL &&
+		strcmp(fsdp_recordings_matching(replay->recordings)->by, "position") == 0)
+		run_note(replay->run, "collectives name no process groups: they are "
+				      "matched by position");
+}
+
+static bool run_replay(struct run *run, struct fsdp_error **ret_error)
+{
+	struct replay replay = { .run = run,
+		.options = run->options,
+		.recordings = run->recordings,
+		.count = fsdp_recording_count(run->recordings) };
+	bool good = true;
+
+	if (!is_answerable(&replay))
+		return true;
+	if (replay.options->compare != NULL &&
+		!fsdp_result_open(replay.options->compare, &replay.baseline, ret_error))
+		return false;
+	tell_notes(&replay);
+	tell_doubles(&replay);
+	run_begin(run, status_of(&replay));
+	if (run->status != STATUS_FAILED) {
+		good = replay_show_text(&replay);
+		replay_put_data(&replay);
+		replay_put_comparison(&replay);
+	}
+	fsdp_result_free(replay.baseline);
+	return good;
+}
+
+const struct command command_replay = {
+	.name = "replay",
+	.group = GROUP_TRACE,
+	.summary = "where did the time go?",
+	.synopsis = "[--by=KEY] [--top=N] [--percentiles] [--fail-if=EXPR] "
+		    "[--compare=FILE] TRACE...",
+	.example = "replay trace-rank*.json.gz",
+	.examples = { "replay trace-rank*.json.gz",
+		"replay --fail-if 'exposed>20%' --compare last.json rank*.json" },
+	.exit_1 = "a --fail-if holds, or with --strict anything odd",
+	.options = OPTIONS,
+	.shapes = SHAPE_TABLE,
+	.output = "text",
+	.inputs = INPUTS_RECORDINGS,
+	.options_size = sizeof(struct replay_options),
+	.prepare = prepare,
+	.release = release,
+	.run = run_replay,
+};

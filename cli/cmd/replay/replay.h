@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef REPLAY_H
+#define REPLAY_H
+
+#include "run/answer.h"
+
+/* What the files of `replay` share: how it answers in text, in data, and compared. */
+
+struct replay_options {
+	const char *by;
+	int64_t top;
+	bool percentiles;
+	const char *steps;
+	bool timeline;
+	const char *style;
+	const char *rank_regex;
+	bool strict;
+	struct texts fail_if;
+	const char *compare;
+};
+
+/* What one run of this command has at hand. */
+struct replay {
+	struct run *run;
+	const struct replay_options *options;
+	const struct fsdp_recordings *recordings;
+	struct fsdp_result *baseline;
+	size_t count;
+	bool has_traces, has_dumps;
+};
+
+/* The nth recording by rank. */
+const struct fsdp_recording *replay_by_rank(const struct replay *replay, size_t nth);
+
+/* ---- types ---- */
+
+enum { REPLAY_SIX_COUNT = 6 };
+/* Those that SimpleProfiler names: they always stand there, in this order. */
+extern const char *const REPLAY_SIX[REPLAY_SIX_COUNT];
+
+size_t replay_type_count(const struct replay *replay);
+bool replay_has_type(const struct replay *replay, struct fsdp_span name);
+/* Of one recording; NULL: it has none of these. */
+const struct fsdp_type_times *replay_type_of(
+	const struct fsdp_recording *recording, struct fsdp_span name);
+
+/*
+ * Those of the six that no recording has stand in their places: this gives the next one
+ * that comes before a type, or (no name) the next one at the end. Begin with *at 0. NULL:
+ * there is none, and the type itself is next.
+ */
+const char *replay_next_absent(
+	const struct replay *replay, struct fsdp_span before, size_t *at);
+
+/* ---- collectives ---- */
+
+/* Of all recordings: where their times come from, and what told their types. */
+struct replay_collectives {
+	enum fsdp_comm_layer layer;
+	uint64_t by[FSDP_BY_COUNT];
+};
+struct replay_collectives replay_collectives(const struct replay *replay);
+
+/* ---- times ---- */
+
+/* Milliseconds with three decimals, halves away from zero; "-" if absent. */
+struct ms {
+	char text[32];
+};
+const char *replay_ms(int64_t ns, struct ms *ms);
+
+static inline const char *plural(uint64_t count)
+{
+	return count == 1 ? "" : "s";
+}
+
+/* ---- answers ---- */
+
+/* False: out of memory. */
+bool replay_show_text(struct replay *replay);
+void replay_put_data(struct replay *replay);
+void replay_put_comparison(struct replay *replay);
+
+#endif

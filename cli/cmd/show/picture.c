@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows how the parts of a tensor are drawn in little room. Knows nothing of how they
+ * came about.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/show/picture.h"
+
+enum {
+	LINE_WIDTH = 80,
+	LABEL_WIDTH = 15, /* of a line in front of its text */
+	ROWS_MAX = 16,    /* of a grid */
+	RANKS_IN_CELL = 4,
+	RANKS_EMPTY = 8,
+	CELL_ROOM = 64,
+};
+
+/* A piece by its place along the cut dimensions. */
+struct held {
+	uint64_t at[2];
+	uint32_t rank;
+};
+
+struct cell {
+	size_t first, count; /* of held */
+};
+
+struct picture {
+	struct held *held; /* those that are empty at the end */
+	size_t held_count, empty_count;
+	struct cell *cells;
+	size_t rows, columns;
+	int width; /* of the widest cell */
+	char label[24];
+};
+
+/* ---- along which dimensions ---- */
+
+static bool is_empty(const struct fsdp_piece *piece)
+{
+	if (piece->is_run)
+		return piece->param_numel == 0;
+	for (uint32_t i = 0; piece->sizes != NULL && i < piece->dims; i++)
+		if (piece->sizes[i] == 0)
+			return true;
+	return false;
+}
+
+/* The cut dimensions, at most two of them; false if there are more. */
+static bool find_cuts(const struct fsdp_checkpoint *checkpoint,
+	const struct fsdp_tensor *tensor, uint32_t *cuts, size_t *ret_count)
+{
+	bool cut[FSDP_DIMS_MAX] = { false };
+
+	*ret_count = 0;
+	for (uint32_t i = 0; i < tensor->piece_count; i++) {
+		struct fsdp_piece piece = fsdp_piece(checkpoint, tensor->first_piece + i);
+		if (piece.sizes == NULL || is_empty(&piece))
+			continue;
+		for (uint32_t k = 0; k < tensor->dims; k++)
+			cut[k] |= piece.sizes[k] != tensor->shape[k];
+	}
+	for (uint32_t k = 0; k < tensor->dims; k++) {
+		if (!cut[k])
+			continue;
+		if (*ret_count == 2)
+			return false;
+		cuts[(*ret_count)++] = k;
+	}
+	return true;
+}
+
+static void set_label(struct picture *picture, const uint32_t *cuts, size_t count)
+{
+	if (picture->label[0] != '\0')
+		return;
+	if (count == 0)
+		snprintf(picture->label, sizeof picture->label, "whole");
+	else if (cuts[count - 1] > 1)
+		snprintf(picture->label, sizeof picture->label, "dim %" PRIu32,
+			cuts[count - 1]);
+	else
+		snprintf(picture->label, sizeof picture->label, "%s",
+			count == 2     ? "tensor"
+			: cuts[0] == 0 ? "rows"
+				       : "columns");
+}
+
+/* ---- the cells ---- */
+
+static int by_place(const void *a, const void *b)
+{
+	const struct held *left = a, *right = b;
+
+	for (size_t i = 0; i < 2; i++)
+		if (left->at[i] != right->at[i])
+			return left->at[i] < right->at[i] ? -1 : 1;
+	return left->rank < right->rank ? -1 : left->rank > right->rank;
+}
+
+/* False: somebody's rank is not known. */
+static bool hold(struct picture *picture, const struct fsdp_checkpoint *checkpoint,
+	const struct fsdp_tensor *tensor, const uint32_t *cuts, size_t cut_count)
+{
+	size_t end = tensor->piece_count;
+
+	for (uint32_t i = 0; i < tensor->piece_count; i++) {
+		struct fsdp_piece piece = fsdp_piece(checkpoint, tensor->first_piece + i);
+		struct held held = { { 0, 0 }, piece.rank };
+		if (piece.rank == FSDP_NONE)
+			return false;
+		if (is_empty(&piece) && tensor->numel != 0) {
+			picture->held[--end] = held;
+			picture->empty_count++;
+			continue;
+		}
+		if (piece.is_run) {
+			held.at[0] = piece.param_start;
+			snprintf(picture->label, sizeof picture->label, "elements");
+		}
+		for (size_t k = 0; k < cut_count && piece.offsets != NULL; k++)
+			held.at[k] = (uint64_t)piece.offsets[cuts[k]];
+		picture->held[picture->held_count++] = held;
+	}
+	qsort(picture->held, picture->held_count, sizeof *picture->held, by_place);
+	return picture->held_count > 0;
+}
+
+static bool same_cell(const struct held *a, const struct held *b)
+{
+	return a->at[0] == b->at[0] && a->at[1] == b->at[1];
+}
+
+/* Cells in rows of equal length; false if they are not. */
+static bool arrange(struct picture *picture)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < picture->held_count; i++) {
+		const struct held *held = &picture->held[i];
+		if (i == 0 || !same_cell(held - 1, held))
+			picture->cells[count++] = (struct cell){ i, 0 };
+		picture->cells[count - 1].count++;
+	}
+	picture->columns = 1;
+	while (picture->columns < count &&
+		picture->held[picture->cells[picture->columns].first].at[0] ==
+			picture->held[0].at[0])
+		picture->columns++;
+	picture->rows = count / picture->columns;
+	for (size_t i = 0; i < count; i++) {
+		const struct held *here = &picture->held[picture->cells[i].first];
+		size_t row = i / picture->columns * picture->columns;
+		const struct held *first = &picture->held[picture->cells[row].first],
+				  *top = &picture->held[picture->cells[i - row].first];
+		if (here->at[0] != first->at[0] || here->at[1] != top->at[1])
+			return false;
+	}
+	return count % picture->columns == 0;
+}
+
+/* A cut along one dimension is drawn in a row, whichever dimension it is. */
+static void lay_flat(struct picture *picture, size_t cut_count)
+{
+	if (cut_count < 2) {
+		picture->columns *= picture->rows;
+		picture->rows = 1;
+	}
+}
+
+/* "0", "0,2", "0,2,4,+13": four at the most. */
+static int cell_text(const struct picture *picture, size_t index, char text[CELL_ROOM])
+{
+	const struct cell *cell = &picture->cells[index];
+	size_t shown = cell->count > RANKS_IN_CELL ? RANKS_IN_CELL - 1 : cell->count;
+	int length = 0;
+
+	for (size_t i = 0; i < shown; i++)
+		length +=
+			snprintf(text + length, CELL_ROOM - (size_t)length, "%s%" PRIu32,
+				i > 0 ? "," : "", picture->held[cell->first + i].rank);
+	if (cell->count > shown)
+		length += snprintf(text + length, CELL_ROOM - (size_t)length, ",+%zu",
+			cell->count - shown);
+	return length;
+}
+
+static void measure(struct picture *picture)
+{
+	char text[CELL_ROOM];
+
+	for (size_t i = 0; i < picture->rows * picture->columns; i++) {
+		int width = cell_text(picture, i, text);
+		if (width > picture->width)
+			picture->width = width;
+	}
+}
+
+/* The empty ones were put there from the end on. */
+static void reverse(struct held *held, size_t count)
+{
+	for (size_t i = 0; i < count / 2; i++) {
+		struct held other = held[i];
+		held[i] = held[count - 1 - i];
+		held[count - 1 - i] = other;
+	}
+}
+
+/* One rank that holds everything needs no picture. */
+static bool is_of_one(const struct picture *picture)
+{
+	for (size_t i = 1; i < picture->held_count; i++)
+		if (picture->held[i].rank != picture->held[0].rank)
+			return false;
+	return picture->empty_count == 0;
+}
+
+bool picture_new(const struct fsdp_checkpoint *checkpoint,
+	const struct fsdp_tensor *tensor, struct picture **ret_picture)
+{
+	struct picture *picture;
+	uint32_t cuts[2];
+	size_t cut_count, count = tensor->piece_count;
+
+	*ret_picture = NULL;
+	if (count < 2 || !find_cuts(checkpoint, tensor, cuts, &cut_count))
+		return true;
+	picture = calloc(1, sizeof *picture);
+	if (picture == NULL)
+		return false;
+	picture->held = malloc(count * sizeof *picture->held);
+	picture->cells = malloc(count * sizeof *picture->cells);
+	if (picture->held == NULL || picture->cells == NULL) {
+		picture_free(picture);
+		return false;
+	}
+	if (!hold(picture, checkpoint, tensor, cuts, cut_count) || !arrange(picture) ||
+		is_of_one(picture)) {
+		picture_free(picture);
+		return true;
+	}
+	reverse(picture->held + picture->held_count, picture->empty_count);
+	set_label(picture, cuts, cut_count);
+	lay_flat(picture, cut_count);
+	measure(picture);
+	*ret_picture = picture;
+	return true;
+}
+
+void picture_free(struct picture *picture)
+{
+	if (picture == NULL)
+		return;
+	free(picture->held);
+	free(picture->cells);
+	free(picture);
+}
+
+/* ---- drawing ---- */
+
+/* Cells that fit into a line behind so many columns. */
+static size_t room_behind(const struct picture *picture, size_t used)
+{
+	return (LINE_WIDTH - used - sizeof "...") / ((size_t)picture->width + 1);
+}
+
+/* As many as there is room for, the middle left out. */
+static void draw_row(
+	const struct picture *picture, struct out *out, size_t row, size_t room)
+{
+	size_t count = picture->columns;
+	char text[CELL_ROOM];
+
+	for (size_t i = 0; i < count; i++) {
+		if (count > room && i == room / 2) {
+			out_line_text(out, "|%*s", picture->width, "...");
+			i = count - (room - room / 2 - 1);
+		}
+		cell_text(picture, row * count + i, text);
+		out_line_text(out, "|%*s", picture->width, text);
+	}
+	out_line_text(out, "|");
+}
+
+size_t picture_width(const struct picture *picture)
+{
+	if (picture->rows > 1)
+		return 0;
+	return strlen(picture->label) + 2 +
+	       picture->columns * ((size_t)picture->width + 1);
+}
+
+void picture_put(const struct picture *picture, struct out *out)
+{
+	out_line_text(out, "%s ", picture->label);
+	draw_row(picture, out, 0, picture->columns);
+}
+
+void picture_lines(const struct picture *picture, struct out *out)
+{
+	size_t room = room_behind(picture, LABEL_WIDTH), rows = picture->rows;
+
+	for (size_t i = 0; i < rows; i++) {
+		out_line_begin(out, i == 0 ? picture->label : "");
+		if (rows > ROWS_MAX && i == ROWS_MAX / 2) {
+			out_line_text(out, "...");
+			i = rows - (ROWS_MAX - ROWS_MAX / 2);
+		} else {
+			draw_row(picture, out, i, room);
+		}
+		out_line_end(out);
+	}
+}
+
+void picture_empty_line(const struct picture *picture, struct out *out)
+{
+	const struct held *empty = picture->held + picture->held_count;
+	size_t count = picture->empty_count;
+
+	if (count == 0)
+		return;
+	out_line_begin(out, "empty on");
+	out_line_text(out, "rank%s ", count == 1 ? "" : "s");
+	for (size_t i = 0; i < count && i < RANKS_EMPTY; i++)
+		out_line_text(out, "%s%" PRIu32, i > 0 ? ", " : "", empty[i].rank);
+	if (count > RANKS_EMPTY)
+		out_line_text(out, " and %zu more", count - RANKS_EMPTY);
+	out_line_end(out);
+}

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows how a command line falls into a command, options and words, and what to answer
+ * when it does not; knows nothing of what a command does with them.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "front/arguments.h"
+#include "front/nearest.h"
+
+enum { MOST_GROUPS = 64 };
+
+/* ---- the wrong command ---- */
+
+/* What people type, and what they mean. A command that this version lacks is named all
+ * the same: the answer then says so. */
+struct synonym {
+	const char *typed;
+	const char *command;
+	const char *rest; /* of the line to type, or NULL */
+};
+
+static const struct synonym synonyms[] = {
+	{ "cat", "export", NULL },
+	{ "check", "audit", " (add --data to read every byte)" },
+	{ "checksum", "hash", NULL },
+	{ "cmp", "diff", NULL },
+	{ "compare", "diff", NULL },
+	{ "convert", "export", NULL },
+	{ "du", "ls", " --by file" },
+	{ "dump", "ls", NULL },
+	{ "extract", "export", NULL },
+	{ "fsck", "audit", " (add --data to read every byte)" },
+	{ "last", "latest", NULL },
+	{ "list", "ls", NULL },
+	{ "manifest", "hash", NULL },
+	{ "map", "fqns", NULL },
+	{ "plan", "reshard", " (or --plan FILE)" },
+	{ "resume", "latest", NULL },
+	{ "sha256", "hash", NULL },
+	{ "shards", "ls", " --by file" },
+	{ "size", "ls", " --by file" },
+	{ "stat", "info", NULL },
+	{ "test", "audit", " (add --data to read every byte)" },
+	{ "validate", "audit", " (add --data to read every byte)" },
+	{ "verify", "audit", " (add --data to read every byte)" },
+};
+
+static const struct synonym *synonym_find(const char *typed)
+{
+	for (size_t i = 0; i < sizeof synonyms / sizeof *synonyms; i++) {
+		if (strcmp(synonyms[i].typed, typed) == 0)
+			return &synonyms[i];
+	}
+	return NULL;
+}
+
+static bool looks_like_path(const char *word)
+{
+	return strcmp(word, "-") == 0 || strpbrk(word, "/.") != NULL ||
+	       access(word, F_OK) == 0;
+}
+
+static void usage_command(struct usage *usage, const char *word)
+{
+	const struct synonym *synonym = synonym_find(word);
+	struct nearest nearest;
+
+	if (synonym != NULL) {
+		usage_what(usage, "no command %s", word);
+		if (command_find(synonym->command) != NULL)
+			usage_hint(usage, "did you mean: fsdp-inspect %s%s",
+				synonym->command,
+				synonym->rest != NULL ? synonym->rest : "");
+		else
+			usage_hint(usage,
+				"%s would answer this, but is not in this version "
+				"(fsdp-inspect help)",
+				synonym->command);
+		return;
+	}
+	if (looks_like_path(word)) {
+		usage_what(usage, "no command given");
+		usage_hint(usage, "did you mean: fsdp-inspect info %s", word);
+		return;
+	}
+	nearest_init(&nearest, word);
+	for (size_t i = 0; command(i) != NULL; i++)
+		nearest_try(&nearest, command(i)->name);
+	usage_what(usage, "no command %s in this version", word);
+	if (nearest.best != NULL)
+		usage_hint(usage, "did you mean: fsdp-inspect %s", nearest.best);
+	else
+		usage_hint(usage, "fsdp-inspect help");
+}
+
+/* ---- the wrong option ---- */
+
+struct listing {
+	char text[200];
+	size_t count;
+};
+
+static void listing_add(struct listing *listing, const char *name)
+{
+	size_t used = strlen(listing->text);
+
+	snprintf(listing->text + used, sizeof listing->text - used, "%s%s",
+		listing->count++ > 0 ? ", " : "", name);
+}
+
+/* The commands that have the option which this one lacks. */
+static void list_owners(struct listing *listing, const char *name, char letter)
+{
+	for (size_t i = 0; command(i) != NULL; i++) {
+		const struct command *other = command(i);
+
+		if ((other->options != NULL &&
+			    option_find(other->options, name, letter) != NULL) ||
+			(other->selectors &&
+				option_find(select_options, name, letter) != NULL))
+			listing_add(listing, other->name);
+	}
+}
+
+static void try_rows(struct nearest *nearest, const struct option *rows)
+{
+	for (; rows != NULL && rows->name != NULL; rows++) {
+		if (!rows->hidden)
+			nearest_try(nearest, rows->name);
+	}
+}
+
+static void usage_option(
+	struct usage *usage, const struct command *command, const char *typed)
+{
+	bool is_long = strncmp(typed, "--", 2) == 0 && typed[2] != '\0';
+	struct listing owners = { .text = "" };
+	struct nearest nearest;
+
+	list_owners(&owners, is_long ? typed + 2 : NULL, is_long ? '\0' : typed[1]);
+	if (owners.count > 0 && (is_long || typed[1] != '\0')) {
+		usage_what(usage, "%s has no option %s", command->name, typed);
+		usage_hint(usage, "it is an option of %s (fsdp-inspect help %s)",
+			owners.text, command->name);
+		return;
+	}
+	usage_what(usage, "unknown option %s", typed);
+	if (is_long) {
+		nearest_init(&nearest, typed + 2);
+		try_rows(&nearest, command->options);
+		if (command->selectors)
+			try_rows(&nearest, select_options);
+		try_rows(&nearest, common_options);
+		if (nearest.best != NULL) {
+			usage_hint(usage, "did you mean --%s? (fsdp-inspect help %s)",
+				nearest.best, command->name);
+			return;
+		}
+	}
+	usage_hint(usage, "fsdp-inspect help %s", command->name);
+}
+
+/* ---- defaults from the environment ---- */
+
+static enum option_result apply_environment(
+	struct arguments *arguments, struct usage *usage)
+{
+	static const struct {
+		const char *variable, *option;
+	} defaults[] = {
+		{ "FSDP_INSPECT_COLOR", "color" },
+		{ "FSDP_INSPECT_JOBS", "jobs" },
+		{ "FSDP_INSPECT_PROGRESS", "progress" },
+	};
+
+	for (size_t i = 0; i < sizeof defaults / sizeof *defaults; i++) {
+		const char *value = getenv(defaults[i].variable);
+		const struct option *row =
+			option_find(common_options, defaults[i].option, '\0');
+		char hint[sizeof usage->hint];
+		enum option_result result;
+
+		if (value == NULL || *value == '\0')
+			continue;
+		result = option_set(
+			row, &arguments->common, value, &arguments->owned, usage);
+		if (result == OPTIONS_WRONG) {
+			memcpy(hint, usage->hint, sizeof hint);
+			usage_what(usage,
+				"the environment says %s=%s, which is no value for it",
+				defaults[i].variable, value);
+			usage_hint(usage, "%s", hint);
+		}
+		if (result != OPTIONS_GOOD)
+			return result;
+	}
+	return OPTIONS_GOOD;
+}
+
+/* ---- what one row alone cannot tell ---- */
+
+static bool check_common(const struct common_options *common, struct usage *usage)
+{
+	uint64_t offset, length;
+	int64_t width;
+
+	if (common->plan != NULL && common->no_plan) {
+		usage_what(usage, "--plan and --no-plan exclude each other");
+		usage_hint(usage, "give one of them");
+		return false;
+	}
+	if (common->width != NULL && strcmp(common->width, "none") != 0 &&
+		!option_integer(common->width, 20, 100000, &width)) {
+		usage_what(usage, "--width: %s is not a width", common->width);
+		usage_hint(usage, "a whole number from 20 to 100000, or none");
+		return false;
+	}
+	if (common->range != NULL && !option_range(common->range, &offset, &length)) {
+		usage_what(usage, "--range: %s is not a range of bytes", common->range);
+		usage_hint(usage, "OFFSET or OFFSET:LENGTH, such as 4096:1MiB");
+		return false;
+	}
+	return true;
+}
+
+/* ---- in order ---- */
+
+static size_t every_group(struct option_group *groups)
+{
+	size_t count = 0;
+
+	groups[count++] = (struct option_group){ common_options, NULL };
+	groups[count++] = (struct option_group){ select_options, NULL };
+	for (size_t i = 0; command(i) != NULL && count < MOST_GROUPS; i++) {
+		if (command(i)->options != NULL)
+			groups[count++] =
+				(struct option_group){ command(i)->options, NULL };
+	}
+	return count;
+}
+
+static size_t groups_of(struct arguments *arguments, struct option_group *groups)
+{
+	const struct command *command = arguments->command;
+	size_t count = 0;
+
+	/* The command's own rows come first: of two with one name, they win. */
+	if (command->options != NULL)
+		groups[count++] =
+			(struct option_group){ command->options, arguments->options };
+	groups[count++] = (struct option_group){ common_options, &arguments->common };
+	if (command->selectors)
+		groups[count++] =
+			(struct option_group){ select_options, &arguments->select };
+	return count;
+}
+
+/* The command is the first word; which words there are depends on the options that take
+ * a value. So all options of all commands are lexed once, and what is wrong is ignored.
+ */
+static enum option_result peek(int argc, char **argv, struct arguments *arguments,
+	bool *ret_help, bool *ret_version, const char **ret_word)
+{
+	struct option_group groups[MOST_GROUPS];
+	struct texts words = { 0 };
+	enum option_result result = options_peek(argc, argv, groups, every_group(groups),
+		&words, &arguments->owned, ret_help, ret_version);
+
+	*ret_word = words.count > 0 ? words.items[0] : NULL;
+	if (*ret_word != NULL)
+		arguments->command = command_find(*ret_word);
+	free(words.items);
+	return result;
+}
+
+static enum option_result fill(
+	int argc, char **argv, struct arguments *arguments, struct usage *usage)
+{
+	const struct command *command = arguments->command;
+	struct option_group groups[3];
+	struct option_unknown unknown;
+	enum option_result result;
+	size_t count;
+
+	if (command->options_size > 0) {
+		arguments->options = calloc(1, command->options_size);
+		if (arguments->options == NULL)
+			return OPTIONS_MEMORY;
+	}
+	count = groups_of(arguments, groups);
+	arguments->filled = true;
+	for (size_t i = 0; i < count; i++) {
+		result = options_init(&groups[i], &arguments->owned, usage);
+		if (result != OPTIONS_GOOD)
+			return result;
+	}
+	result = apply_environment(arguments, usage);
+	if (result != OPTIONS_GOOD)
+		return result;
+	result = options_parse(argc, argv, groups, count, &arguments->words,
+		&arguments->owned, &unknown, usage);
+	if (result == OPTIONS_UNKNOWN)
+		usage_option(usage, command, unknown.name);
+	else if (result == OPTIONS_WRONG && usage->hint[0] == '\0')
+		usage_hint(usage, "fsdp-inspect help %s", command->name);
+	return result;
+}
+
+/* Options but no command: which of them is wrong, if any. */
+static enum arguments_result refuse_options(
+	int argc, char **argv, struct arguments *arguments, struct usage *usage)
+{
+	struct option_group groups[MOST_GROUPS];
+	struct option_unknown unknown;
+	struct texts words = { 0 };
+	enum option_result result = options_parse(argc, argv, groups, every_group(groups),
+		&words, &arguments->owned, &unknown, usage);
+
+	free(words.items);
+	if (result == OPTIONS_MEMORY)
+		return ARGUMENTS_MEMORY;
+	if (result == OPTIONS_UNKNOWN)
+		usage_what(usage, "unknown option %s", unknown.name);
+	else if (result == OPTIONS_GOOD)
+		usage_what(usage, "no command given");
+	usage_hint(usage, "fsdp-inspect help");
+	return ARGUMENTS_WRONG;
+}
+
+enum arguments_result arguments_read(
+	int argc, char **argv, struct arguments *arguments, struct usage *usage)
+{
+	bool help = false, version = false;
+	const char *word;
+
+	if (peek(argc, argv, arguments, &help, &version, &word) != OPTIONS_GOOD)
+		return ARGUMENTS_MEMORY;
+	if (help)
+		return ARGUMENTS_HELP;
+	if (version)
+		return ARGUMENTS_VERSION;
+	if (word == NULL && argc <= 1)
+		return ARGUMENTS_NONE;
+	if (word == NULL)
+		return refuse_options(argc, argv, arguments, usage);
+	if (arguments->command == NULL) {
+		usage_command(usage, word);
+		return ARGUMENTS_WRONG;
+	}
+	switch (fill(argc, argv, arguments, usage)) {
+	case OPTIONS_GOOD:
+		break;
+	case OPTIONS_UNKNOWN:
+	case OPTIONS_WRONG:
+		return ARGUMENTS_WRONG;
+	case OPTIONS_MEMORY:
+		return ARGUMENTS_MEMORY;
+	}
+	/* An option that takes a value elsewhere and none here moves the words. */
+	if (arguments->words.count == 0 || strcmp(arguments->words.items[0], word) != 0) {
+		usage_what(
+			usage, "the command is not clear from the order of the options");
+		usage_hint(usage, "put the command first: fsdp-inspect %s ...", word);
+		return ARGUMENTS_WRONG;
+	}
+	return check_common(&arguments->common, usage) ? ARGUMENTS_RUN : ARGUMENTS_WRONG;
+}
+
+void arguments_done(struct arguments *arguments)
+{
+	struct option_group groups[3];
+
+	if (arguments->filled) {
+		size_t count = groups_of(arguments, groups);
+
+		for (size_t i = 0; i < count; i++)
+			options_done(&groups[i]);
+	}
+	free(arguments->options);
+	free(arguments->words.items);
+	owned_free(&arguments->owned);
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COMMAND_H
+#define COMMAND_H
+
+#include <fsdp/model.h>
+#include <fsdp/trace.h>
+
+#include "front/option.h"
+#include "render/out.h"
+
+/*
+ * A command is a row: what it is called, what it takes, what it emits, and the function
+ * that does it. Each cmd-*.c exports one; command-table.c lists them. Help, completion,
+ * `commands --json`, "did you mean" and the drift test of the manual read these rows.
+ */
+enum command_group {
+	GROUP_START, /* Start here */
+	GROUP_LOOK,  /* Look closer */
+	GROUP_TRACE, /* Recordings */
+	GROUP_ABOUT, /* About */
+	GROUP_COUNT
+};
+
+/* How many inputs the command takes. */
+enum command_inputs {
+	INPUTS_NONE,       /* no arguments at all */
+	INPUTS_WORDS,      /* only words of its own */
+	INPUTS_ONE,        /* one checkpoint: all arguments together */
+	INPUTS_ONE_NAMES,  /* the first argument; the rest are names (show) */
+	INPUTS_MANY,       /* one checkpoint; with --separate each argument is its own */
+	INPUTS_RECORDINGS, /* recordings of a run: all arguments together */
+};
+
+/* Or recordings: files in any case. */
+static inline bool takes_checkpoint(enum command_inputs inputs)
+{
+	return inputs != INPUTS_NONE && inputs != INPUTS_WORDS;
+}
+
+enum { STATUS_GOOD = 0, STATUS_BAD = 1, STATUS_FAILED = 2, STATUS_PARTIAL = 3 };
+
+/* 2 beats 1 beats 3 beats 0. */
+int status_worse(int a, int b);
+
+struct run;
+
+struct command {
+	const char *name;
+	enum command_group group;
+	const char *summary;     /* one line, lower case: "what is this checkpoint?" */
+	const char *synopsis;    /* "[-d N] [--sizes] CHECKPOINT" */
+	const char *example;     /* of GROUP_START, for the overview: "info step-1000/" */
+	const char *examples[3]; /* for COMMAND --help; NULL ends */
+	const char *exit_1;      /* what status 1 means, or NULL: never */
+	const struct option *options; /* its own; the last has name NULL */
+	bool selectors;               /* takes the selectors of select.h too */
+	unsigned shapes;              /* SHAPE_… that it emits */
+	const char *output;           /* default: "text", "json" */
+	enum command_inputs inputs;
+	bool shows_plan;     /* says itself which plan is used: no note about it */
+	size_t options_size; /* of the struct that `options` point into */
+
+	/* Whether it needs the values of entries that are not tensors, each of which may
+	 * cost a read. NULL: never. */
+	bool (*wants_values)(const void *options);
+
+	/* Whether it only counts: asks for no order of tensors and no module. NULL: it
+	 * asks. */
+	bool (*only_counts)(const void *options);
+
+	/* Whether its json is the members of `data` alone, without the envelope. NULL:
+	 * never. */
+	bool (*is_bare)(const void *options);
+
+	/* INPUTS_RECORDINGS: fills what its options say about reading. False: they are
+	 * wrong, and refuse() was called. NULL: nothing. */
+	bool (*prepare)(struct run *run, struct fsdp_recording_options *options);
+	void (*release)(void *prepared); /* what it made; NULL: nothing */
+
+	/* Whether one rank of a set is enough, and which; FSDP_NONE: any. NULL: never. */
+	bool (*wants_rank)(const void *options, const struct select_options *select,
+		uint32_t *ret_rank);
+
+	/* Answers for an opened checkpoint: decides the status, calls run_begin, emits.
+	 * False: out of memory or a read failed, *ret_error says which (left NULL: out of
+	 * memory); the caller reports it. STATUS_FAILED in run_begin: there is no answer.
+	 * Without inputs run->checkpoint is NULL. */
+	bool (*run)(struct run *run, struct fsdp_error **ret_error);
+};
+
+/* NULL past the end. */
+const struct command *command(size_t index);
+const struct command *command_find(const char *name);
+
+/* What a command is handed. */
+struct run {
+	const struct command *command;
+	const void *options; /* the command's own struct, filled */
+	const struct common_options *common;
+	const struct select_options *select; /* zero if it takes no selectors */
+	const struct fsdp_checkpoint *checkpoint;
+	const struct fsdp_recordings *recordings;
+	void *prepared; /* the command's own, from prepare */
+	struct fsdp_locator
+		*locator;   /* made by the first who needs it, freed behind the run */
+	const char *path;   /* of the checkpoint as the user typed it: the first … */
+	size_t path_count;  /* … of so many */
+	char *const *words; /* arguments that are not checkpoints */
+	size_t word_count;
+	struct out *out;
+	int status;     /* set by run_begin */
+	unsigned locks; /* of the kernel, that hold: a set of enum sandbox_lock */
+
+	/* internal to session.c */
+	struct session *session;
+};
+
+/* The answer begins: its status is known. Writes the envelope's head. */
+void run_begin(struct run *run, int status);
+
+/*
+ * Commands with no shapes (help, schema, completion) print a text of their own making as
+ * it is: here. Their run->out is NULL.
+ */
+FILE *run_stream(struct run *run);
+
+/* A remark on stderr (a note; -q hides it): one line without a full stop. */
+void run_note(struct run *run, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* A finding of the command's own, by rule; call it before run_begin. */
+void run_finding(struct run *run, const char *rule, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* The totals of a table, on stderr, only for text outputs on stdout. */
+void run_total(struct run *run, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/*
+ * An error that did not prevent the answer: on stderr and in `errors`. Call it before
+ * run_begin where that can be, so that the head of the answer already tells; a status of
+ * 0 becomes 3.
+ */
+void run_failure(struct run *run, const char *code, const char *hint, const char *format,
+	...) __attribute__((format(printf, 4, 5)));
+
+#endif

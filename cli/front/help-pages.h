@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef HELP_H
+#define HELP_H
+
+#include "front/command.h"
+
+/* All commands on one screen. */
+void help_overview(FILE *stream);
+
+/* One command: what it answers, its options, outputs and examples. */
+void help_command(FILE *stream, const struct command *command);
+
+/* limits, selectors, outputs, status, environment, or a rule's id or slug. False if there
+ * is no such topic. */
+bool help_topic(FILE *stream, const char *topic);
+
+/* The n-th topic that is no rule; NULL past the end. */
+const char *help_topic_name(size_t index);
+
+/* "flag", "count", "integer", "size", "word", "text", "words". */
+const char *help_kind_name(enum option_kind kind);
+
+#endif

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows how words become inputs, and options become options of the library; opens
+ * no checkpoint.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "front/input.h"
+#include "front/nearest.h"
+
+/* ---- limits ---- */
+
+static void usage_limit(struct usage *usage, const char *text, size_t name_size)
+{
+	struct nearest nearest;
+	char name[64];
+
+	snprintf(name, sizeof name, "%.*s", (int)name_size, text);
+	nearest_init(&nearest, name);
+	for (size_t i = 0; i < fsdp_limit_row_count(); i++)
+		nearest_try(&nearest, fsdp_limit_row(i)->name);
+	usage_what(usage, "--limit: no limit is named %s", name);
+	if (nearest.best != NULL)
+		usage_hint(usage, "did you mean %s? (fsdp-inspect help limits)",
+			nearest.best);
+	else
+		usage_hint(usage, "fsdp-inspect help limits");
+}
+
+static const struct fsdp_limit_row *find_limit(const char *name, size_t size)
+{
+	for (size_t i = 0; i < fsdp_limit_row_count(); i++) {
+		const struct fsdp_limit_row *row = fsdp_limit_row(i);
+
+		if (strlen(row->name) == size && memcmp(row->name, name, size) == 0)
+			return row;
+	}
+	return NULL;
+}
+
+static enum input_result set_limit(
+	struct fsdp_limit_setting *setting, const char *text, struct usage *usage)
+{
+	const struct fsdp_limit_row *row;
+	const char *value;
+	size_t name_size;
+
+	if (!option_assignment(text, &name_size, &value)) {
+		usage_what(usage, "--limit: %s is not NAME=VALUE", text);
+		usage_hint(
+			usage, "such as --limit memory=4GiB (fsdp-inspect help limits)");
+		return INPUT_WRONG;
+	}
+	row = find_limit(text, name_size);
+	if (row == NULL) {
+		usage_limit(usage, text, name_size);
+		return INPUT_WRONG;
+	}
+	if (!option_size(value, &setting->value)) {
+		usage_what(usage, "--limit %s: %s is not a number", row->name, value);
+		usage_hint(
+			usage, "a number, or 4K, 4KiB (1024s), 4KB (1000s); 0 is none");
+		return INPUT_WRONG;
+	}
+	setting->name = row->name;
+	return INPUT_GOOD;
+}
+
+static enum input_result set_limits(
+	struct inputs *inputs, const struct texts *texts, struct usage *usage)
+{
+	inputs->limits = calloc(texts->count + 1, sizeof *inputs->limits);
+	if (inputs->limits == NULL)
+		return INPUT_MEMORY;
+	for (size_t i = 0; i < texts->count; i++) {
+		enum input_result result =
+			set_limit(&inputs->limits[i], texts->items[i], usage);
+
+		if (result != INPUT_GOOD)
+			return result;
+	}
+	inputs->options.limits = inputs->limits;
+	inputs->options.limit_count = texts->count;
+	return INPUT_GOOD;
+}
+
+uint64_t input_limit(const struct texts *texts, const char *name)
+{
+	size_t size = strlen(name), name_size;
+	uint64_t value = find_limit(name, size)->value, number;
+	const char *text;
+
+	for (size_t i = 0; i < texts->count; i++)
+		if (option_assignment(texts->items[i], &name_size, &text) &&
+			name_size == size && memcmp(texts->items[i], name, size) == 0 &&
+			option_size(text, &number))
+			value = number;
+	return value != 0 ? value : UINT64_MAX;
+}
+
+/* ---- lists of files ---- */
+
+/* The ceiling of directories is good enough for lists: a million. */
+static uint64_t most_files(const struct inputs *inputs)
+{
+	uint64_t most = find_limit("files", strlen("files"))->value;
+
+	for (size_t i = 0; i < inputs->options.limit_count; i++) {
+		if (strcmp(inputs->limits[i].name, "files") == 0)
+			most = inputs->limits[i].value;
+	}
+	return most != 0 ? most : UINT64_MAX;
+}
+
+/* One entry into buffer, without its zero byte: its size, -1 at the end, -2 if it is too
+ * long to be a path. */
+static int next_entry(FILE *stream, char buffer[PATH_MAX])
+{
+	int size = 0, byte;
+
+	while ((byte = getc_unlocked(stream)) != EOF && byte != '\0') {
+		if (size == PATH_MAX - 1)
+			return -2;
+		buffer[size++] = (char)byte;
+	}
+	buffer[size] = '\0';
+	return byte == EOF && size == 0 ? -1 : size;
+}
+
+static enum input_result read_entries(
+	struct inputs *inputs, FILE *stream, const char *list, struct usage *usage)
+{
+	uint64_t most = most_files(inputs), count = 0;
+	char buffer[PATH_MAX];
+	int size;
+
+	while ((size = next_entry(stream, buffer)) != -1) {
+		char *path;
+
+		if (size == 0 || size == -2 || ++count > most) {
+			usage_what(usage, "%s: entry %llu %s", list,
+				(unsigned long long)(count + (size <= 0)),
+				size == 0  ? "is empty"
+				: size < 0 ? "is longer than any path"
+					   : "is beyond the limit files");
+			usage_hint(usage, "a list of paths, each ended by a zero byte: "
+					  "find -print0");
+			return INPUT_UNREADABLE;
+		}
+		path = owned_copy(&inputs->owned, buffer, (size_t)size);
+		if (path == NULL || !texts_add(&inputs->paths, path))
+			return INPUT_MEMORY;
+	}
+	if (ferror(stream)) {
+		usage_what(usage, "%s: %s", list, strerror(errno));
+		usage_hint(usage, "give --files0-from a file that can be read");
+		return INPUT_UNREADABLE;
+	}
+	return INPUT_GOOD;
+}
+
+static enum input_result read_list(
+	struct inputs *inputs, const char *list, struct usage *usage)
+{
+	bool is_stdin = strcmp(list, "-") == 0;
+	FILE *stream = is_stdin ? stdin : fopen(list, "re");
+	enum input_result result;
+
+	if (stream == NULL) {
+		usage_what(usage, "%s: %s", list, strerror(errno));
+		usage_hint(usage, "give --files0-from a file that can be read");
+		return INPUT_UNREADABLE;
+	}
+	result = read_entries(inputs, stream, is_stdin ? "standard input" : list, usage);
+	if (!is_stdin)
+		fclose(stream);
+	return result;
+}
+
+/* ---- words ---- */
+
+/* words[0] is the command. */
+static enum input_result split_words(
+	struct inputs *inputs, const struct arguments *arguments)
+{
+	const struct texts *words = &arguments->words;
+	size_t path_count = words->count - 1;
+
+	if (!takes_checkpoint(arguments->command->inputs))
+		path_count = 0;
+	else if (arguments->command->inputs == INPUTS_ONE_NAMES && path_count > 1)
+		path_count = 1;
+	for (size_t i = 0; i < path_count; i++) {
+		if (!texts_add(&inputs->paths, words->items[1 + i]))
+			return INPUT_MEMORY;
+	}
+	for (size_t i = 1 + path_count; i < words->count; i++) {
+		char *copy = owned_copy(
+			&inputs->owned, words->items[i], strlen(words->items[i]));
+
+		if (copy == NULL)
+			return INPUT_MEMORY;
+		inputs->word_count++;
+	}
+	return INPUT_GOOD;
+}
+
+static size_t count_stdin(
+	const struct inputs *inputs, const struct common_options *common)
+{
+	size_t count =
+		common->files0_from != NULL && strcmp(common->files0_from, "-") == 0;
+
+	for (size_t i = 0; i < inputs->paths.count; i++)
+		count += strcmp(inputs->paths.items[i], "-") == 0;
+	return count + (common->plan != NULL && strcmp(common->plan, "-") == 0);
+}
+
+static enum input_result check_words(const struct inputs *inputs,
+	const struct arguments *arguments, struct usage *usage)
+{
+	const struct command *command = arguments->command;
+	const struct common_options *common = &arguments->common;
+
+	if (command->inputs == INPUTS_NONE && inputs->word_count > 0) {
+		usage_what(usage, "%s takes no arguments", command->name);
+		usage_hint(usage, "fsdp-inspect help %s", command->name);
+		return INPUT_WRONG;
+	}
+	if (!takes_checkpoint(command->inputs))
+		return INPUT_GOOD;
+	if (inputs->paths.count == 0) {
+		usage_what(usage, "%s needs a %s", command->name,
+			command->inputs == INPUTS_RECORDINGS ? "recording"
+							     : "checkpoint");
+		usage_hint(usage, "usage: fsdp-inspect %s %s", command->name,
+			command->synopsis);
+		return INPUT_WRONG;
+	}
+	if (command->inputs == INPUTS_ONE_NAMES && inputs->word_count == 0) {
+		usage_what(usage, "%s needs a name behind the checkpoint", command->name);
+		usage_hint(usage, "usage: fsdp-inspect %s %s", command->name,
+			command->synopsis);
+		return INPUT_WRONG;
+	}
+	if (common->separate && command->inputs == INPUTS_ONE &&
+		inputs->paths.count > 1) {
+		usage_what(usage, "%s takes one checkpoint, so --separate has no meaning",
+			command->name);
+		usage_hint(usage, "run it once for each");
+		return INPUT_WRONG;
+	}
+	if (common->range != NULL && inputs->paths.count != 1) {
+		usage_what(usage, "--range needs exactly one file");
+		usage_hint(usage, "run it once for each");
+		return INPUT_WRONG;
+	}
+	if (count_stdin(inputs, common) > 1) {
+		usage_what(usage, "standard input can be read only once");
+		usage_hint(usage, "give a file instead of one -");
+		return INPUT_WRONG;
+	}
+	return INPUT_GOOD;
+}
+
+static void set_options(struct inputs *inputs, const struct arguments *arguments)
+{
+	const struct common_options *common = &arguments->common;
+	const struct command *command = arguments->command;
+
+	inputs->options.size = sizeof inputs->options;
+	inputs->options.plan_path = common->plan;
+	inputs->options.no_plan = common->no_plan;
+	inputs->options.alone = common->separate;
+	inputs->options.read_values = command->wants_values != NULL &&
+				      command->wants_values(arguments->options);
+	inputs->options.only_counts =
+		command->only_counts != NULL && command->only_counts(arguments->options);
+	if (command->wants_rank != NULL && command->wants_rank(arguments->options,
+						   &arguments->select, &inputs->rank)) {
+		inputs->options.few_ranks = true;
+		inputs->options.ranks = &inputs->rank;
+		inputs->options.rank_count = inputs->rank != FSDP_NONE;
+	}
+	/* Whether it is a range was asked with the other options. */
+	if (common->range != NULL)
+		inputs->options.slice = option_range(common->range,
+			&inputs->options.slice_offset, &inputs->options.slice_length);
+}
+
+enum input_result inputs_collect(
+	struct inputs *inputs, const struct arguments *arguments, struct usage *usage)
+{
+	enum input_result result = split_words(inputs, arguments);
+
+	set_options(inputs, arguments);
+	if (result == INPUT_GOOD)
+		result = set_limits(inputs, &arguments->common.limits, usage);
+	if (result == INPUT_GOOD && arguments->common.files0_from != NULL)
+		result = read_list(inputs, arguments->common.files0_from, usage);
+	if (result == INPUT_GOOD)
+		result = check_words(inputs, arguments, usage);
+	/* Words were copied first, so they lead the list, which moves no more. */
+	inputs->words = inputs->owned.items;
+	return result;
+}
+
+void inputs_done(struct inputs *inputs)
+{
+	free(inputs->paths.items);
+	free(inputs->limits);
+	owned_free(&inputs->owned);
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef INPUT_H
+#define INPUT_H
+
+#include <fsdp/checkpoint.h>
+
+#include "front/arguments.h"
+
+/* What the command works on: the paths of checkpoints, and the words that are none. */
+struct inputs {
+	struct texts paths;
+	char *const *words;
+	size_t word_count;
+	struct owned owned;
+	struct fsdp_options options; /* for opening, limits and all */
+	struct fsdp_limit_setting *limits;
+	uint32_t rank; /* the only one that is needed; see command.h */
+};
+
+enum input_result { INPUT_GOOD, INPUT_WRONG, INPUT_UNREADABLE, INPUT_MEMORY };
+
+/* *inputs is all zero before; inputs_done also after a failure. WRONG and UNREADABLE fill
+ * usage: the second is a list of files that cannot be read. */
+enum input_result inputs_collect(
+	struct inputs *inputs, const struct arguments *arguments, struct usage *usage);
+void inputs_done(struct inputs *inputs);
+
+/* The limit of this name, which there is, as the options set it; UINT64_MAX: none. What
+ * is wrong about them is told by inputs_collect. */
+uint64_t input_limit(const struct texts *texts, const char *name);
+
+#endif

@@ -1,0 +1,625 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows how option rows become values: popt lexes, this file converts. The only file that
+ * knows popt. Knows nothing of commands, nor of what any option is good for.
+ */
+#include <limits.h>
+#include <popt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "front/nearest.h"
+#include "front/option.h"
+
+void usage_what(struct usage *usage, const char *format, ...)
+{
+	va_list arguments;
+
+	usage->hint[0] = '\0';
+	va_start(arguments, format);
+	vsnprintf(usage->what, sizeof usage->what, format, arguments);
+	va_end(arguments);
+}
+
+void usage_hint(struct usage *usage, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(usage->hint, sizeof usage->hint, format, arguments);
+	va_end(arguments);
+}
+
+/* ---- numbers ---- */
+
+static bool take_digits(const char **text, uint64_t *ret_value)
+{
+	const char *at = *text;
+	uint64_t value = 0;
+
+	if (*at < '0' || *at > '9')
+		return false;
+	for (; *at >= '0' && *at <= '9'; at++) {
+		if (__builtin_mul_overflow(value, 10, &value) ||
+			__builtin_add_overflow(value, (uint64_t)(*at - '0'), &value))
+			return false;
+	}
+	*text = at;
+	*ret_value = value;
+	return true;
+}
+
+/* K, KiB, KB; false for anything else. */
+static bool take_unit(const char *text, uint64_t *ret_factor)
+{
+	static const char letters[] = "KMGTPE";
+	const char *letter = *text != '\0' ? strchr(letters, *text) : NULL;
+	uint64_t base, factor = 1;
+
+	if (letter == NULL)
+		return false;
+	if (text[1] == '\0' || strcmp(text + 1, "iB") == 0)
+		base = 1024;
+	else if (strcmp(text + 1, "B") == 0)
+		base = 1000;
+	else
+		return false;
+	for (const char *at = letters; at <= letter; at++)
+		factor *= base;
+	*ret_factor = factor;
+	return true;
+}
+
+bool option_size(const char *text, uint64_t *ret_size)
+{
+	uint64_t value, factor = 1;
+
+	if (!take_digits(&text, &value))
+		return false;
+	if (*text != '\0' && !take_unit(text, &factor))
+		return false;
+	/* The largest value means "not given". */
+	if (__builtin_mul_overflow(value, factor, &value) || value == UINT64_MAX)
+		return false;
+	*ret_size = value;
+	return true;
+}
+
+bool option_integer(
+	const char *text, int64_t minimum, int64_t maximum, int64_t *ret_integer)
+{
+	bool negative = *text == '-';
+	uint64_t magnitude;
+	int64_t value;
+
+	text += negative;
+	if (!take_digits(&text, &magnitude) || *text != '\0' || magnitude > INT64_MAX)
+		return false;
+	value = negative ? -(int64_t)magnitude : (int64_t)magnitude;
+	if (value < minimum || value > maximum)
+		return false;
+	*ret_integer = value;
+	return true;
+}
+
+bool option_range(const char *text, uint64_t *ret_offset, uint64_t *ret_length)
+{
+	const char *colon = strchr(text, ':');
+	uint64_t offset, length = UINT64_MAX;
+	char first[32];
+
+	if (colon == NULL)
+		colon = text + strlen(text);
+	size_t size = (size_t)(colon - text);
+	if (size >= sizeof first)
+		return false;
+	memcpy(first, text, size);
+	first[size] = '\0';
+	if (!option_size(first, &offset))
+		return false;
+	if (*colon == ':' && !option_size(colon + 1, &length))
+		return false;
+	*ret_offset = offset;
+	*ret_length = length;
+	return true;
+}
+
+bool option_assignment(const char *text, size_t *ret_name_size, const char **ret_value)
+{
+	const char *equals = strchr(text, '=');
+
+	if (equals == NULL || equals == text || equals[1] == '\0')
+		return false;
+	*ret_name_size = (size_t)(equals - text);
+	*ret_value = equals + 1;
+	return true;
+}
+
+/* ---- lists ---- */
+
+bool texts_add(struct texts *texts, const char *text)
+{
+	const char **items = reallocarray(texts->items, texts->count + 1, sizeof *items);
+
+	if (items == NULL)
+		return false;
+	texts->items = items;
+	items[texts->count++] = text;
+	return true;
+}
+
+/* ---- rows ---- */
+
+static void *place(const struct option *row, void *values)
+{
+	return (char *)values + row->offset;
+}
+
+static bool takes_value(const struct option *row)
+{
+	return row->kind != OPTION_FLAG && row->kind != OPTION_COUNTED;
+}
+
+bool option_is_path(const struct option *row)
+{
+	return row->kind == OPTION_TEXT &&
+	       (strcmp(row->argument, "FILE") == 0 ||
+		       strcmp(row->argument, "CHECKPOINT") == 0);
+}
+
+const char *option_path(const struct option *row, const void *values)
+{
+	const char *path;
+
+	if (!option_is_path(row))
+		return NULL;
+	memcpy(&path, (const char *)values + row->offset, sizeof path);
+	return path;
+}
+
+const struct option *option_find(const struct option *rows, const char *name, char letter)
+{
+	for (; rows->name != NULL; rows++) {
+		if (name != NULL ? strcmp(rows->name, name) == 0 : rows->letter == letter)
+			return rows;
+	}
+	return NULL;
+}
+
+static bool is_word(const struct option *row, const char *value)
+{
+	for (const char *const *word = row->words; *word != NULL; word++) {
+		if (strcmp(*word, value) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* "auto, always, never", cut where it does not fit. */
+static void list_words(const char *const *words, char *buffer, size_t size)
+{
+	size_t used = 0;
+
+	buffer[0] = '\0';
+	for (size_t i = 0; words[i] != NULL && used < size; i++) {
+		int written = snprintf(
+			buffer + used, size - used, "%s%s", i > 0 ? ", " : "", words[i]);
+		if (written > 0)
+			used += (size_t)written;
+	}
+}
+
+static enum option_result wrong_word(
+	const struct option *row, const char *value, struct usage *usage)
+{
+	struct nearest nearest;
+	char words[200];
+
+	nearest_init(&nearest, value);
+	for (const char *const *word = row->words; *word != NULL; word++)
+		nearest_try(&nearest, *word);
+	list_words(row->words, words, sizeof words);
+	usage_what(usage, "--%s: unknown word %s", row->name, value);
+	if (nearest.best != NULL)
+		usage_hint(usage, "did you mean %s? (one of %s)", nearest.best, words);
+	else
+		usage_hint(usage, "one of %s", words);
+	return OPTIONS_WRONG;
+}
+
+static enum option_result wrong_number(
+	const struct option *row, const char *value, struct usage *usage)
+{
+	usage_what(usage, "--%s: %s is not %s", row->name, value,
+		row->kind == OPTION_SIZE ? "a size" : "a whole number in range");
+	if (row->kind == OPTION_SIZE)
+		usage_hint(usage, "a size is 4096, 4K or 4KiB (1024s), or 4KB (1000s)");
+	else if (row->maximum == INT64_MAX)
+		usage_hint(
+			usage, "a whole number, %lld or more", (long long)row->minimum);
+	else
+		usage_hint(usage, "a whole number from %lld to %lld",
+			(long long)row->minimum, (long long)row->maximum);
+	return OPTIONS_WRONG;
+}
+
+/* Splits at commas; an empty part is wrong, since nobody means one. */
+static enum option_result convert_words(const struct option *row, const char *value,
+	struct texts *texts, struct owned *owned, struct usage *usage)
+{
+	while (true) {
+		size_t size = strcspn(value, ",");
+		char *part = strndup(value, size);
+
+		if (!owned_take(owned, part) || !texts_add(texts, part))
+			return OPTIONS_MEMORY;
+		if (size == 0) {
+			usage_what(
+				usage, "--%s: an item of the list is empty", row->name);
+			usage_hint(usage, "items are separated by single commas");
+			return OPTIONS_WRONG;
+		}
+		if (row->words != NULL && !is_word(row, part))
+			return wrong_word(row, part, usage);
+		if (value[size] == '\0')
+			return OPTIONS_GOOD;
+		value += size + 1;
+	}
+}
+
+enum option_result option_set(const struct option *row, void *values, const char *value,
+	struct owned *owned, struct usage *usage)
+{
+	void *target = place(row, values);
+
+	switch (row->kind) {
+	case OPTION_FLAG:
+		*(bool *)target = true;
+		return OPTIONS_GOOD;
+	case OPTION_COUNTED:
+		if (*(int *)target < INT_MAX)
+			++*(int *)target;
+		return OPTIONS_GOOD;
+	case OPTION_INTEGER:
+		if (!option_integer(value, row->minimum, row->maximum, target))
+			return wrong_number(row, value, usage);
+		return OPTIONS_GOOD;
+	case OPTION_SIZE:
+		if (!option_size(value, target))
+			return wrong_number(row, value, usage);
+		return OPTIONS_GOOD;
+	case OPTION_WORD:
+		if (!is_word(row, value))
+			return wrong_word(row, value, usage);
+		*(const char **)target = value;
+		return OPTIONS_GOOD;
+	case OPTION_TEXT:
+		*(const char **)target = value;
+		return OPTIONS_GOOD;
+	case OPTION_LIST:
+		return texts_add(target, value) ? OPTIONS_GOOD : OPTIONS_MEMORY;
+	case OPTION_WORDS:
+		return convert_words(row, value, target, owned, usage);
+	}
+	return OPTIONS_MEMORY;
+}
+
+static void set_absent(const struct option *row, void *values)
+{
+	void *target = place(row, values);
+
+	switch (row->kind) {
+	case OPTION_FLAG:
+		*(bool *)target = false;
+		break;
+	case OPTION_COUNTED:
+		*(int *)target = 0;
+		break;
+	case OPTION_INTEGER:
+		*(int64_t *)target = -1;
+		break;
+	case OPTION_SIZE:
+		*(uint64_t *)target = UINT64_MAX;
+		break;
+	case OPTION_WORD:
+	case OPTION_TEXT:
+		*(const char **)target = NULL;
+		break;
+	case OPTION_LIST:
+	case OPTION_WORDS:
+		*(struct texts *)target = (struct texts){ 0 };
+		break;
+	}
+}
+
+enum option_result options_init(
+	const struct option_group *group, struct owned *owned, struct usage *usage)
+{
+	for (const struct option *row = group->rows; row->name != NULL; row++)
+		set_absent(row, group->values);
+	for (const struct option *row = group->rows; row->name != NULL; row++) {
+		enum option_result result;
+
+		if (row->initial == NULL)
+			continue;
+		result = option_set(row, group->values, row->initial, owned, usage);
+		if (result != OPTIONS_GOOD)
+			return result;
+	}
+	return OPTIONS_GOOD;
+}
+
+void options_done(const struct option_group *group)
+{
+	for (const struct option *row = group->rows; row->name != NULL; row++) {
+		struct texts *texts;
+
+		if (row->kind != OPTION_LIST && row->kind != OPTION_WORDS)
+			continue;
+		texts = place(row, group->values);
+		free(texts->items);
+		*texts = (struct texts){ 0 };
+	}
+}
+
+/* ---- lexing ---- */
+
+/* All rows of all groups in one list; a row's number is its index. */
+struct lexer {
+	const struct option **rows;
+	void **values;
+	size_t count;
+	struct poptOption *table;
+	const char **argv; /* popt wants its own idea of const */
+	poptContext context;
+};
+
+static void lexer_done(struct lexer *lexer)
+{
+	if (lexer->context != NULL)
+		poptFreeContext(lexer->context);
+	free(lexer->argv);
+	free(lexer->table);
+	free(lexer->values);
+	free(lexer->rows);
+}
+
+static bool lexer_knows(const struct lexer *lexer, const char *name)
+{
+	for (size_t i = 0; i < lexer->count; i++) {
+		if (strcmp(lexer->rows[i]->name, name) == 0)
+			return true;
+	}
+	return false;
+}
+
+static void lexer_add(struct lexer *lexer, const struct option_group *group)
+{
+	for (const struct option *row = group->rows; row->name != NULL; row++) {
+		/* Commands may share a name; for lexing the first will do. */
+		if (lexer_knows(lexer, row->name))
+			continue;
+		lexer->rows[lexer->count] = row;
+		lexer->values[lexer->count] = group->values;
+		lexer->table[lexer->count] = (struct poptOption){
+			.longName = row->name,
+			.shortName = row->letter,
+			.argInfo = takes_value(row) ? POPT_ARG_STRING : POPT_ARG_NONE,
+			.val = (int)lexer->count + 1,
+		};
+		lexer->count++;
+	}
+}
+
+static bool lexer_init(struct lexer *lexer, int argc, char **argv,
+	const struct option_group *groups, size_t group_count)
+{
+	size_t count = 0;
+
+	*lexer = (struct lexer){ 0 };
+	for (size_t i = 0; i < group_count; i++) {
+		for (const struct option *row = groups[i].rows; row->name != NULL; row++)
+			count++;
+	}
+	lexer->rows = calloc(count + 1, sizeof *lexer->rows);
+	lexer->values = calloc(count + 1, sizeof *lexer->values);
+	lexer->table = calloc(count + 1, sizeof *lexer->table);
+	lexer->argv = calloc((size_t)argc + 1, sizeof *lexer->argv);
+	if (lexer->rows == NULL || lexer->values == NULL || lexer->table == NULL ||
+		lexer->argv == NULL)
+		return false;
+	for (int i = 0; i < argc; i++)
+		lexer->argv[i] = argv[i];
+	for (size_t i = 0; i < group_count; i++)
+		lexer_add(lexer, &groups[i]);
+	lexer->context = poptGetContext("fsdp-inspect", argc, lexer->argv, lexer->table,
+		POPT_CONTEXT_ARG_OPTS | POPT_CONTEXT_NO_EXEC);
+	return lexer->context != NULL;
+}
+
+/* popt gives back the whole argument: --name=value, or -abc without saying which. */
+static void name_unknown(const struct lexer *lexer, struct option_unknown *ret_unknown)
+{
+	const char *typed = poptBadOption(lexer->context, 0);
+	size_t room = sizeof ret_unknown->name;
+
+	if (typed == NULL)
+		typed = "-";
+	if (strncmp(typed, "--", 2) == 0) {
+		snprintf(
+			ret_unknown->name, room, "%.*s", (int)strcspn(typed, "="), typed);
+		return;
+	}
+	for (const char *letter = typed + 1; *letter != '\0'; letter++) {
+		bool known = false;
+
+		for (size_t i = 0; i < lexer->count; i++)
+			known |= lexer->rows[i]->letter == *letter;
+		if (!known) {
+			snprintf(ret_unknown->name, room, "-%c", *letter);
+			return;
+		}
+	}
+	snprintf(ret_unknown->name, room, "%s", typed);
+}
+
+static enum option_result lexing_failed(const struct lexer *lexer, int code,
+	struct option_unknown *ret_unknown, struct usage *usage)
+{
+	const char *typed;
+
+	switch (code) {
+	case POPT_ERROR_BADOPT:
+		name_unknown(lexer, ret_unknown);
+		return OPTIONS_UNKNOWN;
+	case POPT_ERROR_NOARG:
+		typed = poptBadOption(lexer->context, 0);
+		usage_what(
+			usage, "%s needs a value", typed != NULL ? typed : "an option");
+		return OPTIONS_WRONG;
+	case POPT_ERROR_UNWANTEDARG:
+		typed = poptBadOption(lexer->context, 0);
+		usage_what(usage, "%s: this option takes no value",
+			typed != NULL ? typed : "");
+		return OPTIONS_WRONG;
+	case POPT_ERROR_MALLOC:
+		return OPTIONS_MEMORY;
+	default:
+		usage_what(usage, "%s", poptStrerror(code));
+		return OPTIONS_WRONG;
+	}
+}
+
+enum option_result options_parse(int argc, char **argv, const struct option_group *groups,
+	size_t group_count, struct texts *ret_words, struct owned *owned,
+	struct option_unknown *ret_unknown, struct usage *usage)
+{
+	enum option_result result = OPTIONS_GOOD;
+	struct lexer lexer;
+	int code;
+
+	if (!lexer_init(&lexer, argc, argv, groups, group_count))
+		result = OPTIONS_MEMORY;
+	while (result == OPTIONS_GOOD && (code = poptGetNextOpt(lexer.context)) != -1) {
+		char *value = NULL;
+
+		if (code < 0) {
+			result = lexing_failed(&lexer, code, ret_unknown, usage);
+			break;
+		}
+		if (code == 0 || takes_value(lexer.rows[code - 1])) {
+			value = poptGetOptArg(lexer.context);
+			if (!owned_take(owned, value)) {
+				result = OPTIONS_MEMORY;
+				break;
+			}
+		}
+		if (code == 0)
+			result = texts_add(ret_words, value) ? OPTIONS_GOOD
+							     : OPTIONS_MEMORY;
+		else if (lexer.values[code - 1] != NULL)
+			result = option_set(lexer.rows[code - 1], lexer.values[code - 1],
+				value, owned, usage);
+	}
+	lexer_done(&lexer);
+	return result;
+}
+
+enum option_result options_peek(int argc, char **argv, const struct option_group *groups,
+	size_t group_count, struct texts *ret_words, struct owned *owned, bool *ret_help,
+	bool *ret_version)
+{
+	enum option_result result = OPTIONS_GOOD;
+	struct lexer lexer;
+	int code;
+
+	if (!lexer_init(&lexer, argc, argv, groups, group_count))
+		result = OPTIONS_MEMORY;
+	while (result == OPTIONS_GOOD && (code = poptGetNextOpt(lexer.context)) != -1) {
+		char *value = code >= 0 ? poptGetOptArg(lexer.context) : NULL;
+
+		if (code > 0 && strcmp(lexer.rows[code - 1]->name, "help") == 0)
+			*ret_help = true;
+		if (code > 0 && strcmp(lexer.rows[code - 1]->name, "version") == 0)
+			*ret_version = true;
+		if (code != 0)
+			free(value);
+		else if (!owned_take(owned, value) || !texts_add(ret_words, value))
+			result = OPTIONS_MEMORY;
+	}
+	lexer_done(&lexer);
+	return result;
+}
+
+/* ---- the rows that many commands share ---- */
+
+static const char *const color_words[] = { "auto", "always", "never", NULL };
+static const char *const progress_words[] = { "auto", "always", "never", "plain", NULL };
+static const char *const role_words[] = { "param", "buffer", "optim", "other", NULL };
+
+/* clang-format off */
+#define AT(field) offsetof(struct common_options, field)
+const struct option common_options[] = {
+	{ "help", 'h', OPTION_FLAG, .offset = AT(help), .help = "what this command does" },
+	{ "version", 'V', OPTION_FLAG, .offset = AT(version), .help = "the version of this program" },
+	{ "output", 'o', OPTION_LIST, "FORMAT[=FILE]", AT(outputs),
+		.help = "what to write, and to which file; may be given several times" },
+	{ "json", 0, OPTION_FLAG, .offset = AT(json), .help = "the same as -o json" },
+	{ "jsonl", 0, OPTION_FLAG, .offset = AT(jsonl), .help = "the same as -o jsonl" },
+	{ "plan", 0, OPTION_TEXT, "FILE", AT(plan),
+		.help = "sharding plan, instead of the one beside the checkpoint" },
+	{ "no-plan", 0, OPTION_FLAG, .offset = AT(no_plan), .help = "use no sharding plan" },
+	{ "raw", 0, OPTION_FLAG, .offset = AT(raw), .help = "names exactly as stored" },
+	{ "quiet", 'q', OPTION_COUNTED, .offset = AT(quiet),
+		.help = "no notes and totals on stderr; twice: no warnings either" },
+	{ "verbose", 'v', OPTION_COUNTED, .offset = AT(verbose),
+		.help = "all members of grouped messages; twice: more detail" },
+	{ "color", 0, OPTION_WORD, "WHEN", AT(color), color_words, .help = "colour" },
+	{ "ascii", 0, OPTION_FLAG, .offset = AT(ascii),
+		.help = "no characters of our own beyond ASCII" },
+	{ "width", 0, OPTION_TEXT, "N|none", AT(width), .help = "columns for text" },
+	{ "bytes", 0, OPTION_FLAG, .offset = AT(bytes), .help = "sizes as plain integers" },
+	{ "progress", 0, OPTION_WORD, "WHEN", AT(progress), progress_words,
+		.help = "progress of long reads, on stderr" },
+	{ "jobs", 'j', OPTION_INTEGER, "N", AT(jobs), NULL, 1, 1024,
+		.help = "threads for reading bytes" },
+	{ "files0-from", 0, OPTION_TEXT, "FILE", AT(files0_from),
+		.help = "more inputs, each ended by a zero byte; - is stdin" },
+	{ "limit", 0, OPTION_LIST, "NAME=VALUE", AT(limits),
+		.help = "change a ceiling, 0 is none (help limits)" },
+	{ "no-sandbox", 0, OPTION_FLAG, .offset = AT(no_sandbox),
+		.help = "do not lock the process to reading its inputs" },
+	{ "separate", 0, OPTION_FLAG, .offset = AT(separate),
+		.help = "each argument is a checkpoint of its own" },
+	{ "range", 0, OPTION_TEXT, "OFFSET[:LENGTH]", AT(range),
+		.help = "the checkpoint is this part of the file" },
+	{ "null", '0', OPTION_FLAG, .offset = AT(null),
+		.help = "with -o name: names raw, each ended by a zero byte" },
+	{ 0 },
+};
+#undef AT
+
+#define AT(field) offsetof(struct select_options, field)
+const struct option select_options[] = {
+	{ "glob", 'g', OPTION_LIST, "PATTERN", AT(globs),
+		.help = "names that match: * in one segment, ** across; !PATTERN excludes" },
+	{ "regex", 'e', OPTION_LIST, "RE", AT(regexes),
+		.help = "names in which this PCRE2 expression is found" },
+	{ "dtype", 0, OPTION_WORDS, "LIST", AT(dtypes), .help = "of these dtypes: bfloat16,float32" },
+	{ "role", 0, OPTION_WORDS, "LIST", AT(roles), role_words, .help = "of these roles" },
+	{ "rank", 0, OPTION_TEXT, "LIST", AT(ranks), .help = "with pieces of these ranks: 0,4-7" },
+	{ "file", 0, OPTION_LIST, "GLOB", AT(files), .help = "with pieces in files that match" },
+	{ "min-bytes", 0, OPTION_SIZE, "SIZE", AT(min_bytes), .help = "at least this large" },
+	{ "max-bytes", 0, OPTION_SIZE, "SIZE", AT(max_bytes), .help = "at most this large" },
+	{ "depth", 'd', OPTION_INTEGER, "N", AT(depth), NULL, 0, INT32_MAX,
+		.help = "levels below the root" },
+	{ "sort", 's', OPTION_WORDS, "KEYS", AT(sort),
+		.help = "order of rows: column names, -KEY reverses" },
+	{ "columns", 0, OPTION_WORDS, "LIST", AT(columns), .help = "these columns, in this order" },
+	{ "head", 0, OPTION_INTEGER, "N", AT(head), NULL, 0, INT64_MAX, .help = "the first N rows" },
+	{ 0 },
+};
+#undef AT
+/* clang-format on */

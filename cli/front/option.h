@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef OPTION_H
+#define OPTION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "front/strings.h"
+
+/*
+ * An option is a row: what it is called, what it takes, where its value lands. option.c
+ * turns rows into a popt table whose arg pointers are all NULL: popt lexes (exact long
+ * names, permutation, --), we convert. So there is no mutable file-scope state.
+ */
+enum option_kind {
+	OPTION_FLAG,    /* bool */
+	OPTION_COUNTED, /* int, how often */
+	OPTION_INTEGER, /* int64_t, within minimum … maximum */
+	OPTION_SIZE,    /* uint64_t: 4096, 4K, 4KiB, 4KB */
+	OPTION_WORD,    /* const char *, one of words */
+	OPTION_TEXT,    /* const char * */
+	OPTION_LIST,    /* struct texts, repeatable */
+	OPTION_WORDS,   /* struct texts, split at commas, each one of words (if any) */
+};
+
+struct texts {
+	const char **items; /* freed by options_done */
+	size_t count;
+};
+
+struct option {
+	const char *name; /* long, without dashes */
+	char letter;      /* or 0 */
+	enum option_kind kind;
+	const char *argument;     /* "N", "FILE"; NULL for flags */
+	size_t offset;            /* in the options struct */
+	const char *const *words; /* NULL ends */
+	int64_t minimum, maximum; /* OPTION_INTEGER */
+	const char *initial;      /* default, as text, or NULL */
+	const char *help;         /* one line */
+	bool hidden;
+};
+
+/* One -o FORMAT[=FILE]. */
+struct output_choice {
+	const char *format;
+	const char *file; /* NULL: stdout */
+};
+
+/* What every command has. */
+struct common_options {
+	bool help, version;
+	struct texts outputs; /* as typed: FORMAT[=FILE] */
+	bool json, jsonl;
+	const char *plan;
+	bool no_plan;
+	bool raw;
+	int quiet, verbose;
+	const char *color; /* auto, always, never */
+	bool ascii;
+	const char *width; /* N, none or NULL */
+	bool bytes;
+	const char *progress; /* auto, always, never, plain */
+	int64_t jobs;
+	const char *files0_from;
+	struct texts limits; /* NAME=VALUE */
+	bool no_sandbox;
+	bool separate;
+	const char *range; /* OFFSET[:LENGTH]: the checkpoint is this part of the file */
+	bool null;         /* -0 */
+};
+
+/* Selectors; select.h says what they mean. */
+struct select_options {
+	struct texts globs;   /* -g, a leading ! excludes */
+	struct texts regexes; /* -e */
+	struct texts dtypes, roles;
+	const char *ranks; /* 0,4-7 */
+	struct texts files;
+	uint64_t min_bytes, max_bytes; /* UINT64_MAX: not given */
+	int64_t depth;                 /* -1: not given */
+	struct texts sort;             /* column names, - reverses */
+	struct texts columns;
+	int64_t head; /* -1: not given */
+};
+
+extern const struct option common_options[];
+extern const struct option select_options[];
+
+/* Whether its value is the path of something that is read. */
+bool option_is_path(const struct option *row);
+
+/* That path; NULL if its value is none, or was not given. */
+const char *option_path(const struct option *row, const void *values);
+
+/* Rows and the struct they fill. */
+struct option_group {
+	const struct option *rows;
+	void *values;
+};
+
+/* A wrong command line: what is wrong, and what was probably meant. Both are cut
+ * rather than allocated, so they can always be said. hint is "" if there is none. */
+struct usage {
+	char what[320];
+	char hint[320];
+};
+
+void usage_what(struct usage *usage, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+void usage_hint(struct usage *usage, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+enum option_result {
+	OPTIONS_GOOD,
+	OPTIONS_UNKNOWN, /* ret_unknown says which; usage is not filled */
+	OPTIONS_WRONG,   /* usage says what */
+	OPTIONS_MEMORY,
+};
+
+/* An option that no row knows, as typed but without its value: "--name" or "-x". */
+struct option_unknown {
+	char name[128];
+};
+
+/*
+ * Defaults. Without `initial`: false, 0 times, NULL, no texts; -1 for OPTION_INTEGER and
+ * UINT64_MAX for OPTION_SIZE, which mean "not given".
+ */
+enum option_result options_init(
+	const struct option_group *group, struct owned *owned, struct usage *usage);
+
+/*
+ * Lexes argv and fills the groups. Words are all that is no option, in order; after `--`
+ * everything is a word. With values NULL in a group its options are lexed and forgotten.
+ */
+enum option_result options_parse(int argc, char **argv, const struct option_group *groups,
+	size_t group_count, struct texts *ret_words, struct owned *owned,
+	struct option_unknown *ret_unknown, struct usage *usage);
+
+/*
+ * The first look, before the command is known: all rows of all commands are lexed,
+ * nothing is converted and nothing is wrong.
+ */
+enum option_result options_peek(int argc, char **argv, const struct option_group *groups,
+	size_t group_count, struct texts *ret_words, struct owned *owned, bool *ret_help,
+	bool *ret_version);
+
+/* The row of that long name or, if name is NULL, of that letter; or NULL. */
+const struct option *option_find(
+	const struct option *rows, const char *name, char letter);
+
+/* One more value for one option, as if it had been typed. text belongs to the caller. */
+enum option_result option_set(const struct option *row, void *values, const char *text,
+	struct owned *owned, struct usage *usage);
+
+/* Frees the lists of a group; its texts are owned elsewhere. */
+void options_done(const struct option_group *group);
+
+/* False when out of memory. The text is borrowed. */
+bool texts_add(struct texts *texts, const char *text);
+
+/* 4096, 4K, 4KiB (powers of 1024), 4KB (powers of 1000), up to E. */
+bool option_size(const char *text, uint64_t *ret_size);
+bool option_integer(
+	const char *text, int64_t minimum, int64_t maximum, int64_t *ret_integer);
+/* OFFSET[:LENGTH], both sizes. Without LENGTH: UINT64_MAX. */
+bool option_range(const char *text, uint64_t *ret_offset, uint64_t *ret_length);
+/* NAME=VALUE; the name is the first *ret_name_size bytes. */
+bool option_assignment(const char *text, size_t *ret_name_size, const char **ret_value);
+
+#endif

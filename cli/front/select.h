@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SELECT_H
+#define SELECT_H
+
+#include <fsdp/model.h>
+
+#include "front/option.h"
+
+/*
+ * Which tensors and modules are meant. Patterns are compiled once. A dotted glob: `*`
+ * within one segment, `**` across segments (also none), `?`, `[0-9]`; a leading !
+ * excludes. Any include suffices, an exclude wins. A pattern that names a module selects
+ * all that lies below it. -e is PCRE2, searched anywhere in the name.
+ */
+struct selection;
+
+/* False: a pattern or a word is wrong; *ret_message (to be freed) says which. It is
+ * NULL when memory ran out. */
+bool selection_new(const struct select_options *options, struct selection **ret_selection,
+	char **ret_message);
+void selection_free(struct selection *selection);
+
+/* Whether there is any selector at all (depth, sort, columns and head are none). */
+bool selection_is_all(const struct selection *selection);
+
+/* Whether names alone decide: nothing but -g and -e, or nothing at all. */
+bool selection_is_by_name(const struct selection *selection);
+
+/* Whether a pattern needed too many steps on some name, which then counted as not
+ * matched: the answer is partial and the user is told. */
+bool selection_gave_up(const struct selection *selection);
+
+/* Whether memory ran out while matching, and the answer is worth nothing. */
+bool selection_ran_out_of_memory(const struct selection *selection);
+
+/* By all criteria. The name is the one that is shown (clean, or raw under --raw). */
+bool selection_takes_tensor(struct selection *selection,
+	const struct fsdp_checkpoint *checkpoint, uint32_t tensor, struct fsdp_span name);
+
+/* By -g and -e only. */
+bool selection_takes_name(struct selection *selection, struct fsdp_span name);
+
+/* By --rank and --file only. */
+bool selection_takes_piece(struct selection *selection,
+	const struct fsdp_checkpoint *checkpoint, const struct fsdp_piece *piece);
+
+#endif

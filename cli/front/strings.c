@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows who frees a text; knows nothing of what it says.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "front/strings.h"
+
+char *owned_take(struct owned *owned, char *text)
+{
+	char **items;
+
+	if (text == NULL)
+		return NULL;
+	items = reallocarray(owned->items, owned->count + 1, sizeof *items);
+	if (items == NULL) {
+		free(text);
+		return NULL;
+	}
+	owned->items = items;
+	items[owned->count++] = text;
+	return text;
+}
+
+char *owned_copy(struct owned *owned, const char *data, size_t size)
+{
+	char *copy = malloc(size + 1);
+
+	if (copy != NULL) {
+		memcpy(copy, data, size);
+		copy[size] = '\0';
+	}
+	return owned_take(owned, copy);
+}
+
+void owned_free(struct owned *owned)
+{
+	for (size_t i = 0; i < owned->count; i++)
+		free(owned->items[i]);
+	free(owned->items);
+	*owned = (struct owned){ 0 };
+}

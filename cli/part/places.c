@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows the cheap order in which to ask for places, and how to speak of many failures
+ * briefly. Knows nothing of what a place is good for.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "part/places.h"
+
+enum { TOLD_MAX = 3 };
+
+struct question {
+	uint64_t order;
+	uint32_t file;
+	uint32_t position;
+};
+
+/* Failures told so far. */
+struct failures {
+	char *messages[TOLD_MAX];
+	char *hints[TOLD_MAX];
+	const char *codes[TOLD_MAX];
+	uint64_t counts[TOLD_MAX];
+	size_t count;
+	uint64_t others;
+	bool out_of_memory;
+};
+
+static int by_place(const void *a, const void *b)
+{
+	const struct question *left = a, *right = b;
+
+	if (left->file != right->file)
+		return left->file < right->file ? -1 : 1;
+	if (left->order != right->order)
+		return left->order < right->order ? -1 : 1;
+	return left->position < right->position ? -1 : 1;
+}
+
+static size_t collect(const struct fsdp_checkpoint *checkpoint, const uint32_t *pieces,
+	size_t count, struct question *questions)
+{
+	size_t asked = 0;
+	bool sorted = true;
+
+	for (size_t i = 0; i < count; i++) {
+		struct fsdp_piece piece;
+		if (pieces[i] == FSDP_NONE)
+			continue;
+		piece = fsdp_piece(checkpoint, pieces[i]);
+		if (piece.file == FSDP_NONE)
+			continue;
+		questions[asked] =
+			(struct question){ piece.order, piece.file, (uint32_t)i };
+		if (asked > 0 && by_place(&questions[asked - 1], &questions[asked]) > 0)
+			sorted = false;
+		asked++;
+	}
+	if (!sorted)
+		qsort(questions, asked, sizeof *questions, by_place);
+	return asked;
+}
+
+char *place_error_text(const struct fsdp_error *error)
+{
+	const char *path = fsdp_error_path(error), *member = fsdp_error_member(error);
+	uint64_t offset = fsdp_error_offset(error);
+	char place[48] = "", *message;
+
+	if (offset != FSDP_UNKNOWN)
+		snprintf(place, sizeof place, "offset %" PRIu64 ": ", offset);
+	if (asprintf(&message, "%s%s%s%s%s%s", path != NULL ? path : "",
+		    path != NULL ? ": " : "", member != NULL ? member : "",
+		    member != NULL ? ": " : "", place, fsdp_error_message(error)) < 0)
+		return NULL;
+	return message;
+}
+
+static void remember(struct failures *failures, const struct fsdp_error *error)
+{
+	char *message = place_error_text(error);
+	const char *hint = fsdp_error_hint(error);
+	size_t i = 0;
+
+	while (i < failures->count && message != NULL &&
+		strcmp(failures->messages[i], message) != 0)
+		i++;
+	if (message == NULL || i == TOLD_MAX) {
+		failures->out_of_memory |= message == NULL;
+		failures->others++;
+		free(message);
+		return;
+	}
+	failures->counts[i]++;
+	if (i < failures->count) {
+		free(message);
+		return;
+	}
+	failures->messages[i] = message;
+	failures->hints[i] = hint != NULL ? strdup(hint) : NULL;
+	failures->codes[i] = fsdp_error_code_name(fsdp_error_code(error));
+	failures->count++;
+}
+
+static void tell(struct run *run, struct failures *failures)
+{
+	for (size_t i = 0; i < failures->count; i++) {
+		char more[48] = "";
+		if (failures->counts[i] > 1)
+			snprintf(more, sizeof more, " (%" PRIu64 " pieces)",
+				failures->counts[i]);
+		run_failure(run, failures->codes[i], failures->hints[i], "%s%s",
+			failures->messages[i], more);
+		free(failures->messages[i]);
+		free(failures->hints[i]);
+	}
+	if (failures->out_of_memory)
+		run_failure(run, "memory", NULL, "out of memory");
+	else if (failures->others > 0)
+		run_failure(run, "damaged", NULL,
+			"%" PRIu64 " more pieces could not be located", failures->others);
+}
+
+static bool ask(const uint32_t *pieces, const struct question *questions, size_t asked,
+	struct fsdp_locator *locator, place_function *found, void *context,
+	struct failures *failures, struct fsdp_error **ret_error)
+{
+	struct fsdp_place place;
+
+	for (size_t i = 0; i < asked; i++) {
+		struct fsdp_error *error = NULL;
+		size_t position = questions[i].position;
+		if (fsdp_piece_locate(locator, pieces[position], &place, &error)) {
+			if (!found(context, position, &place))
+				return false;
+			continue;
+		}
+		if (fsdp_error_code(error) == FSDP_ERROR_MEMORY) {
+			*ret_error = error;
+			return false;
+		}
+		remember(failures, error);
+		fsdp_error_free(error);
+	}
+	return true;
+}
+
+bool places_find(struct run *run, const uint32_t *pieces, size_t count,
+	place_function *found, void *context, bool *ret_partial,
+	struct fsdp_error **ret_error)
+{
+	struct failures failures = { .count = 0 };
+	struct question *questions;
+	bool good = false;
+
+	if (count == 0)
+		return true;
+	questions = malloc(count * sizeof *questions);
+	if (questions != NULL &&
+		(run->locator != NULL ||
+			fsdp_locator_new(run->checkpoint, &run->locator, ret_error))) {
+		size_t asked = collect(run->checkpoint, pieces, count, questions);
+		good = ask(pieces, questions, asked, run->locator, found, context,
+			&failures, ret_error);
+	}
+	if (failures.count > 0 || failures.others > 0)
+		*ret_partial = true;
+	tell(run, &failures);
+	free(questions);
+	return good;
+}

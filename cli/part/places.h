@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PLACES_H
+#define PLACES_H
+
+#include "front/command.h"
+
+/*
+ * Where payloads begin, for many pieces at once: they are asked for in the order of files
+ * and offsets, so that neighbours are read together, whatever order they are shown in.
+ */
+
+/* Called for each piece that was found; `position` is its place in the list. False: out
+ * of memory. */
+typedef bool place_function(
+	void *context, size_t position, const struct fsdp_place *place);
+
+/*
+ * Pieces that cannot be located are told once a message, through run_failure, and make
+ * *ret_partial true. False: nothing more can be done (out of memory).
+ */
+bool places_find(struct run *run, const uint32_t *pieces, size_t count,
+	place_function *found, void *context, bool *ret_partial,
+	struct fsdp_error **ret_error);
+
+/* "FILE: MEMBER: offset N: what is wrong", to be freed; NULL: out of memory. */
+char *place_error_text(const struct fsdp_error *error);
+
+#endif

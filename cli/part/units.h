@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNITS_H
+#define UNITS_H
+
+#include "front/command.h"
+#include "part/name-buffer.h"
+
+/* The objects *unit* and mesh of the machine outputs, in one place. */
+
+/* Fields of a unit, inside an object that the caller begins and ends. */
+void unit_fields(struct run *run, uint32_t unit, struct name_buffer *name,
+	struct name_buffer *raw);
+
+/* "mesh": {"dim_names": …, "shape": …}, nothing for FSDP_NONE. ranks: with "ranks". */
+void mesh_field(struct run *run, uint32_t mesh, bool ranks);
+
+/* "dp_replicate=2 x dp_shard=4", or "2x4" without names, into an open line. */
+void mesh_line(struct run *run, uint32_t mesh);
+
+#endif

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows how an answer begins when the request itself is wrong, and which kinds of
+ * output were asked for. Knows no command and no output.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "run/answer.h"
+
+bool refuse(struct run *run, const char *hint, const char *format, ...)
+{
+	char *message = NULL;
+	va_list arguments;
+
+	va_start(arguments, format);
+	if (vasprintf(&message, format, arguments) < 0)
+		message = NULL;
+	va_end(arguments);
+	run_failure(run, message != NULL ? "usage" : "memory", hint, "%s",
+		message != NULL ? message : "out of memory");
+	free(message);
+	run_begin(run, STATUS_FAILED);
+	return true;
+}
+
+/* What a command has no use for is refused: an option that does nothing would lie. */
+static bool has_use_for_all(struct run *run)
+{
+	const struct select_options *select = run->select;
+
+	if ((run->command->shapes & SHAPE_TABLE) != 0 ||
+		(select->sort.count == 0 && select->columns.count == 0 &&
+			select->head < 0))
+		return true;
+	refuse(run, "fsdp-inspect ls takes them",
+		"--sort, --columns and --head are for tables");
+	return false;
+}
+
+bool answer_selection(struct run *run, struct selection **ret_selection)
+{
+	char *message = NULL;
+
+	if (!has_use_for_all(run))
+		return false;
+	if (selection_new(run->select, ret_selection, &message))
+		return true;
+	if (message != NULL) {
+		refuse(run, "fsdp-inspect help selectors", "%s", message);
+	} else {
+		run_failure(run, "memory", NULL, "out of memory");
+		run_begin(run, STATUS_FAILED);
+	}
+	free(message);
+	return false;
+}
+
+int answer_selection_status(
+	struct run *run, const struct selection *selection, int status)
+{
+	if (selection_ran_out_of_memory(selection)) {
+		run_failure(run, "memory", NULL, "out of memory");
+		return STATUS_FAILED;
+	}
+	if (!selection_gave_up(selection))
+		return status;
+	run_failure(run, "limit", "use a simpler pattern, with fewer ** in it",
+		"a pattern took too many steps on some names, which count as not "
+		"matched");
+	return status_worse(status, STATUS_PARTIAL);
+}
+
+static bool names_format(const char *output, const char *format)
+{
+	size_t size = strcspn(output, "=");
+	return strlen(format) == size && memcmp(output, format, size) == 0;
+}
+
+bool answer_has_output(const struct run *run, const char *format)
+{
+	const struct common_options *common = run->common;
+
+	if (strcmp(format, "json") == 0 && common->json)
+		return true;
+	if (strcmp(format, "jsonl") == 0 && common->jsonl)
+		return true;
+	for (size_t i = 0; i < common->outputs.count; i++)
+		if (names_format(common->outputs.items[i], format))
+			return true;
+	return !common->json && !common->jsonl && common->outputs.count == 0 &&
+	       strcmp(run->command->output, format) == 0;
+}
+
+bool answer_is_machine(const struct run *run)
+{
+	const struct common_options *common = run->common;
+
+	if (common->json || common->jsonl)
+		return true;
+	for (size_t i = 0; i < common->outputs.count; i++) {
+		const char *output = common->outputs.items[i];
+		if (!names_format(output, "text") && !names_format(output, "name"))
+			return true;
+	}
+	return common->outputs.count == 0 && strcmp(run->command->output, "text") != 0;
+}

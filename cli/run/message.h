@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MESSAGE_H
+#define MESSAGE_H
+
+#include "front/option.h"
+#include "render/out.h"
+
+/*
+ * What goes to stderr, after the answer. `looks` are those of stderr. Everything is
+ * escaped here: a message may hold names from files.
+ */
+void message_usage(const struct looks *looks, const struct usage *usage);
+
+/* Hidden by -q. */
+void message_note(const struct looks *looks, const char *note);
+
+/* Totals of tables: plain lines, hidden by -q. */
+void message_total(const struct looks *looks, const char *total);
+
+/* Neighbours that say the same are grouped. */
+void message_failures(
+	const struct looks *looks, const struct failure *failures, size_t count);
+
+/* By severity and rule; of each rule the first three, all with -v. Notes are hidden by
+ * -q, warnings by -qq. With inputs, each says whose it is. False: no memory, none told.
+ */
+bool message_findings(const struct looks *looks, const struct finding *findings,
+	size_t count, const struct omission *omissions, size_t omission_count,
+	const struct input_record *inputs);
+
+/* When nothing else can be said. */
+void message_out_of_memory(void);
+
+#endif

@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Knows which outputs were asked for and where they go; knows nothing of what is in them.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "run/style.h"
+#include "front/nearest.h"
+#include "run/output.h"
+
+/* ---- choosing ---- */
+
+static bool fits(const struct out_format *format, const struct command *command)
+{
+	return (format->shapes & command->shapes) != 0;
+}
+
+static void list_fitting(const struct command *command, char *buffer, size_t size)
+{
+	size_t used = 0;
+
+	for (size_t i = 0; out_format(i) != NULL && used < size; i++) {
+		if (fits(out_format(i), command))
+			used += (size_t)snprintf(buffer + used, size - used, "%s%s",
+				used > 0 ? ", " : "", out_format(i)->name);
+	}
+}
+
+static enum output_result usage_format(
+	struct usage *usage, const struct command *command, const char *name, bool exists)
+{
+	char fitting[200] = "";
+	struct nearest nearest;
+
+	if (exists)
+		usage_what(usage, "%s has no output %s", command->name, name);
+	else
+		usage_what(usage, "unknown output %s", name);
+	if (command->shapes == 0) {
+		usage_hint(usage, "%s prints its text as it is", command->name);
+		return OUTPUT_WRONG;
+	}
+	list_fitting(command, fitting, sizeof fitting);
+	nearest_init(&nearest, name);
+	for (size_t i = 0; !exists && out_format(i) != NULL; i++) {
+		if (fits(out_format(i), command))
+			nearest_try(&nearest, out_format(i)->name);
+	}
+	if (nearest.best != NULL)
+		usage_hint(usage, "did you mean %s? (one of %s)", nearest.best, fitting);
+	else
+		usage_hint(usage, "one of %s", fitting);
+	return OUTPUT_WRONG;
+}
+
+static enum output_result add_sink(struct outputs *outputs, const struct command *command,
+	const char *name, const char *file, struct usage *usage)
+{
+	const struct out_format *format = out_format_find(name);
+	struct sink *sinks;
+
+	if (command->shapes == 0 && file == NULL && strcmp(name, "text") == 0)
+		return OUTPUT_GOOD;
+	if (format == NULL || !fits(format, command))
+		return usage_format(usage, command, name, format != NULL);
+	for (size_t i = 0; i < outputs->count; i++) {
+		const char *other = outputs->sinks[i].file;
+
+		if (file == NULL && other == NULL) {
+			usage_what(usage, "only one output can go to standard output");
+			usage_hint(usage, "give the other a file: -o %s=FILE", name);
+			return OUTPUT_WRONG;
+		}
+		if (file != NULL && other != NULL && strcmp(file, other) == 0) {
+			usage_what(usage, "two outputs have the same file, %s", file);
+			usage_hint(usage, "give each a file of its own");
+			return OUTPUT_WRONG;
+		}
+	}
+	sinks = reallocarray(outputs->sinks, outputs->count + 1, sizeof *sinks);
+	if (sinks == NULL)
+		return OUTPUT_MEMORY;
+	outputs->sinks = sinks;
+	sinks[outputs->count++] = (struct sink){ .format = format, .file = file };
+	return OUTPUT_GOOD;
+}
+
+/* FORMAT, FORMAT=FILE or FORMAT=-. */
+static enum output_result add_typed(struct outputs *outputs,
+	const struct command *command, const char *typed, struct owned *owned,
+	struct usage *usage)
+{
+	const char *equals = strchr(typed, '=');
+	const char *file = NULL;
+	char *name;
+
+	if (equals == NULL)
+		return add_sink(outputs, command, typed, NULL, usage);
+	if (equals[1] == '\0') {
+		usage_what(usage, "-o %s names no file", typed);
+		usage_hint(usage, "FORMAT=FILE, or FORMAT alone for standard output");
+		return OUTPUT_WRONG;
+	}
+	if (strcmp(equals + 1, "-") != 0)
+		file = equals + 1;
+	name = owned_copy(owned, typed, (size_t)(equals - typed));
+	if (name == NULL)
+		return OUTPUT_MEMORY;
+	return add_sink(outputs, command, name, file, usage);
+}
+
+/* Two checkpoints in one answer need an output that nests. */
+static enum output_result check_separate(const struct outputs *outputs,
+	const struct common_options *common, struct usage *usage)
+{
+	for (size_t i = 0; common->separate && i < outputs->count; i++) {
+		const char *name = outputs->sinks[i].format->name;
+
+		if (strcmp(name, "text") != 0 && strcmp(name, "json") != 0) {
+			usage_what(usage, "--separate cannot be shown as %s", name);
+			usage_hint(usage, "one of text, json");
+			return OUTPUT_WRONG;
+		}
+	}
+	return OUTPUT_GOOD;
+}
+
+enum output_result outputs_choose(struct outputs *outputs, const struct command *command,
+	const struct common_options *common, struct owned *owned, struct usage *usage)
+{
+	enum output_result result = OUTPUT_GOOD;
+
+	for (size_t i = 0; result == OUTPUT_GOOD && i < common->outputs.count; i++)
+		result = add_typed(
+			outputs, command, common->outputs.items[i], owned, usage);
+	if (result == OUTPUT_GOOD && common->json)
+		result = add_sink(outputs, command, "json", NULL, usage);
+	if (result == OUTPUT_GOOD && common->jsonl)
+		result = add_sink(outputs, command, "jsonl", NULL, usage);
+	if (result == OUTPUT_GOOD && outputs->count == 0)
+		result = add_sink(outputs, command, command->output, NULL, usage);
+	if (result == OUTPUT_GOOD)
+		result = check_separate(outputs, common, usage);
+	return result;
+}
+
+/* ---- opening ---- */
+
+void outputs_keep(void *context, const char *path)
+{
+	struct outputs *outputs = context;
+
+	/* What cannot be remembered could be replaced: then nothing is. */
+	if (outputs_have_files(outputs) && !kept_add(&outputs->kept, path))
+		outputs->forgetful = true;
+}
+
+static void keep_options(
+	struct outputs *outputs, const struct option *rows, const void *values)
+{
+	for (; rows != NULL && rows->name != NULL; rows++) {
+		const char *path = option_path(rows, values);
+
+		if (path != NULL)
+			outputs_keep(outputs, path);
+	}
+}
+
+/* The folder that a file will be put into, and its name there. */
+static bool find_place(const char *file, struct stat *ret_folder, const char **ret_name)
+{
+	const char *slash = strrchr(file, '/');
+	char *folder = slash == NULL   ? strdup(".")
+		       : slash == file ? strdup("/")
+				       : strndup(file, (size_t)(slash - file));
+	bool good = folder != NULL && stat(folder, ret_folder) == 0;
+
+	free(folder);
+	*ret_name = slash != NULL ? slash + 1 : file;
+	return good;
+}
+
+static bool same_place(const char *a, const char *b)
+{
+	struct stat one, other;
+	const char *name, *other_name;
+
+	return find_place(a, &one, &name) && find_place(b, &other, &other_name) &&
+	       strcmp(name, other_name) == 0 && one.st_dev == other.st_dev &&
+	       one.st_ino == other.st_ino;
+}
+
+/* A file that stdout was led into would lose its name to the other output. */
+static bool is_stdout(const char *file)
+{
+	struct stat a, b;
+
+	return stat(file, &a) == 0 && S_ISREG(a.st_mode) &&
+	       fstat(STDOUT_FILENO, &b) == 0 && a.st_dev == b.st_dev &&
+	       a.st_ino == b.st_ino;
+}
+
+/* The file of this sink, which is open, is not that of another. */
+static bool is_alone(const struct outputs *outputs, const struct sink *sink)
+{
+	const char *file = sink->temporary.target;
+
+	for (size_t i = 0; file != NULL && i < outputs->count; i++) {
+		const struct sink *other = &outputs->sinks[i];
+		const char *taken = other->temporary.target;
+
+		if (other->file == NULL && is_stdout(file))
+			return false;
+		if (other != sink && taken != NULL && same_place(file, taken))
+			return false;
+	}
+	return true;
+}
+
+static enum output_result open_file(
+	const struct outputs *outputs, struct sink *sink, struct usage *usage)
+{
+	if (kept_holds(&outputs->kept, sink->file)) {
+		usage_what(usage, "%s: belongs to the input, so it cannot be an output",
+			sink->file);
+		usage_hint(usage, "give the output another name");
+		return OUTPUT_WRONG;
+	}
+	sink->has_temporary = true;
+	if (!temporary_open(&sink->temporary, sink->file)) {
+		usage_what(
+			usage, "%s: cannot be written: %s", sink->file, strerror(errno));
+		return OUTPUT_UNWRITABLE;
+	}
+	sink->stream = fdopen(sink->temporary.descriptor, "w");
+	if (sink->stream == NULL) {
+		close(sink->temporary.descriptor);
+		return OUTPUT_MEMORY;
+	}
+	if (!is_alone(outputs, sink)) {
+		usage_what(usage, "two outputs have the same file, %s", sink->file);
+		usage_hint(usage, "give each a file of its own");
+		return OUTPUT_WRONG;
+	}
+	return OUTPUT_GOOD;
+}
+
+enum output_result outputs_open(struct outputs *outputs,
+	const struct arguments *arguments, const struct texts *inputs,
+	struct usage *usage)
+{
+	const struct common_options *common = &arguments->common;
+	struct out **outs = calloc(outputs->count + 1, sizeof *outs);
+	enum output_result result = outs != NULL ? OUTPUT_GOOD : OUTPUT_MEMORY;
+
+	for (size_t i = 0; i < inputs->count; i++)
+		outputs_keep(outputs, inputs->items[i]);
+	keep_options(outputs, common_options, common);
+	keep_options(outputs, arguments->command->options, arguments->options);
+	for (size_t i = 0; result == OUTPUT_GOOD && i < outputs->count; i++) {
+		struct sink *sink = &outputs->sinks[i];
+		struct looks looks;
+
+		if (sink->file != NULL)
+			result = open_file(outputs, sink, usage);
+		else
+			sink->stream = stdout;
+		if (result != OUTPUT_GOOD)
+			break;
+		looks = looks_for(common, fileno(sink->stream), sink->format->machine);
+		outs[i] = out_new(sink->format, sink->stream, &looks);
+		if (outs[i] == NULL)
+			result = OUTPUT_MEMORY;
+	}
+	if (result != OUTPUT_GOOD) {
+		for (size_t i = 0; outs != NULL && i < outputs->count; i++)
+			out_free(outs[i]);
+	} else if (outputs->count > 0) {
+		/* Takes them over, also when it fails. */
+		outputs->out =
+			outputs->count == 1 ? outs[0] : out_many(outs, outputs->count);
+		if (outputs->out == NULL)
+			result = OUTPUT_MEMORY;
+	}
+	free(outs);
+	return result;
+}
+
+/* ---- finishing ---- */
+
+/* The errno of what went wrong with the stream, or 0. Files are closed. */
+static int finish_stream(struct sink *sink, int out_error)
+{
+	FILE *stream = sink->stream;
+	int error = 0;
+
+	errno = 0;
+	if (ferror(stream) || fflush(stream) != 0 || ferror(stream))
+		error = errno != 0 ? errno : out_error != 0 ? out_error : EIO;
+	sink->stream = NULL;
+	if (stream != stdout && fclose(stream) != 0 && error == 0)
+		error = errno;
+	return error;
+}
+
+/* 0, the errno, or OUTPUT_IS_INPUT. What belongs to the input is only known now. */
+static int put_in_place(const struct outputs *outputs, struct sink *sink)
+{
+	if (sink->temporary.target != NULL &&
+		kept_holds(&outputs->kept, sink->temporary.target))
+		return OUTPUT_IS_INPUT;
+	return temporary_commit(&sink->temporary) ? 0 : errno;
+}
+
+static bool says_failed(const struct sink *sink)
+{
+	return strncmp(sink->format->name, "json", 4) == 0;
+}
+
+bool outputs_finish(struct outputs *outputs, bool answered,
+	void (*complain)(void *context, const char *file, int error), void *context)
+{
+	int out_error = outputs->out != NULL ? out_finish(outputs->out) : 0;
+	bool good = true, told = false;
+
+	for (size_t i = 0; i < outputs->count; i++) {
+		struct sink *sink = &outputs->sinks[i];
+		int error = finish_stream(sink, out_error);
+
+		if (sink->has_temporary && error == 0 && outputs->forgetful)
+			error = ENOMEM;
+		if (sink->has_temporary && error == 0 && !outputs->spoilt &&
+			(answered || says_failed(sink)))
+			error = put_in_place(outputs, sink);
+		if (sink->has_temporary) {
+			temporary_done(&sink->temporary);
+			sink->has_temporary = false;
+		}
+		if (error == EPIPE && sink->file == NULL)
+			outputs->broken_pipe = told = true;
+		else if (error != 0) {
+			complain(context, sink->file, error);
+			told = true;
+			good = false;
+		}
+	}
+	if (out_error != 0 && !told) {
+		complain(context, NULL, out_error);
+		good = false;
+	}
+	return good;
+}
+
+bool outputs_show_text(const struct outputs *outputs)
+{
+	for (size_t i = 0; i < outputs->count; i++) {
+		if (outputs->sinks[i].file == NULL &&
+			strcmp(outputs->sinks[i].format->name, "text") == 0)
+			return true;
+	}
+	return false;
+}
+
+bool outputs_have_files(const struct outputs *outputs)
+{
+	for (size_t i = 0; i < outputs->count; i++) {
+		if (outputs->sinks[i].file != NULL)
+			return true;
+	}
+	return false;
+}
+
+void outputs_done(struct outputs *outputs)
+{
+	out_free(outputs->out);
+	for (size_t i = 0; i < outputs->count; i++) {
+		struct sink *sink = &outputs->sinks[i];
+
+		if (sink->stream != NULL && sink->stream != stdout)
+			fclose(sink->stream);
+		if (sink->has_temporary)
+			temporary_done(&sink->temporary);
+	}
+	free(outputs->sinks);
+	kept_done(&outputs->kept);
+	outputs->sinks = NULL;
+}
