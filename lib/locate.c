@@ -8,7 +8,7 @@
 
 #include "base/num.h"
 #include "checkpoint-private.h"
-#include "format/torch-value.h"
+#include "format/torch/torch.h"
 #include "model/dtype.h"
 #include "store/zip.h"
 #include "sweep/view.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Knows a file that is nothing but pickles, one behind the other: values, and tensors
- * that have no bytes here. Knows nothing of what they mean (torch-value.h).
+ * that have no bytes here. Knows nothing of what they mean (torch.h).
  *
  * The data.pkl that was taken out of a file of torch.save is one: its tensors have names,
  * shapes and dtypes, and their storages are records of the file that it was taken from.
@@ -10,7 +10,7 @@
  * random generators) that are written with it.
  */
 #include "format/format.h"
-#include "format/torch-value.h"
+#include "format/torch/torch.h"
 
 /* Protocols 0 and 1 begin with anything, so all of it must be a pickle. */
 static bool is_old_pickle(const struct fsdp_look *look)

@@ -24,8 +24,8 @@
 #include <stdio.h>
 
 #include "base/num.h"
-#include "format/deepspeed-join.h"
-#include "format/deepspeed-reading.h"
+#include "format/deepspeed/tensor-parallel.h"
+#include "format/deepspeed/deepspeed-reading.h"
 
 #define MODEL "mp_rank_#_model_states.pt"
 #define MODEL_3 "zero_pp_rank_#_mp_rank_#_model_states.pt"

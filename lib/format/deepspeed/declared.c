@@ -3,23 +3,23 @@
  * Knows what the files of a DeepSpeed checkpoint say besides tensors: which parameters
  * there are and in which groups, over how many ranks they are cut, how they are aligned,
  * which are one. Takes it as it is said: who is right is not known here
- * (deepspeed-groups.c), nor where bytes lie.
+ * (parameter-groups.c), nor where bytes lie.
  *
  *	param_shapes                  {fqn: shape}, or a list of these, one a group
  *	frozen_param_shapes           {fqn: shape}
  *	buffer_names                  [fqn, …]
  *	shared_params                 {fqn: fqn}
- *	universal_checkpoint_info     deepspeed-slicing.c
+ *	universal_checkpoint_info     slicing.c
  *	dp_world_size, mp_world_size, ds_config.zero_optimization.{stage, …}
  *	optimizer_state_dict.partition_count             [ranks, …], one a group
  *	optimizer_state_dict.param_alignment_paddings    [[elements, …], …]
- *	optimizer_state_dict.param_slice_mappings        deepspeed-mappings.c
+ *	optimizer_state_dict.param_slice_mappings        mappings.c
  *
  * Origin: deepspeed/runtime/engine.py, runtime/zero/stage_1_and_2.py (0.19.8), and files
  * of it.
  */
 #include "base/num.h"
-#include "format/deepspeed-reading.h"
+#include "format/deepspeed/deepspeed-reading.h"
 
 #define MAPPINGS "optimizer_state_dict.param_slice_mappings."
 

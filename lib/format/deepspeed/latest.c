@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 #include "base/num.h"
-#include "format/deepspeed-reading.h"
+#include "format/deepspeed/deepspeed-reading.h"
 
 enum { TAG_BYTES = 256 };
 

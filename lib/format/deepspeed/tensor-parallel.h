@@ -2,7 +2,7 @@
 #ifndef FSDP_FORMAT_DEEPSPEED_JOIN_H
 #define FSDP_FORMAT_DEEPSPEED_JOIN_H
 
-#include "format/deepspeed-slicing.h"
+#include "format/deepspeed/slicing.h"
 
 /* The slices of a model, each as tensors of its own. */
 struct fsdp_join {

@@ -2,7 +2,7 @@
 /*
  * Knows where the parameters of a group lie in its flat buffer, and who tells it: of ZeRO
  * 1 and 2 param_shapes and param_slice_mappings, which can differ. Makes no tensor, and
- * does not know what is kept in the buffers (deepspeed-flat.c).
+ * does not know what is kept in the buffers (flat-buffers.c).
  *
  * The parameters of a group lie in the order of param_shapes[group], each followed by its
  * alignment padding; the sum, rounded up to 2 W elements, is cut into W equal parts.
@@ -17,7 +17,7 @@
 #include <stdio.h>
 
 #include "base/num.h"
-#include "format/deepspeed-reading.h"
+#include "format/deepspeed/deepspeed-reading.h"
 
 static uint64_t round_up(uint64_t number, uint64_t to)
 {

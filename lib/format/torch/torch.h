@@ -128,7 +128,7 @@ struct fsdp_torch {
 	bool values_cut; /* for they unfold to too much, and that was said */
 	bool copies;     /* the stream goes when it is read: texts that stay are copied */
 
-	/* Room in which one value after the other is spelled (torch-walk.c). */
+	/* Room in which one value after the other is spelled (walk.c). */
 	struct fsdp_token *tokens;
 	size_t token_room;
 	void *open;
@@ -246,7 +246,7 @@ uint32_t fsdp_torch_add_view(struct fsdp_torch *torch, uint32_t storage, uint64_
 struct fsdp_torch_rare *fsdp_torch_add_rare(
 	struct fsdp_torch *torch, uint32_t *ret_index, struct fsdp_error **ret_error);
 
-/* ---- torch-sharded.c ---- */
+/* ---- sharded.c ---- */
 
 /* Completes a wrapper subclass (DTensor, ShardedTensor) from its state. False: the state
  * is of no known form. */
@@ -261,14 +261,14 @@ typedef bool (*fsdp_torch_read_storage)(void *context, uint32_t storage, uint64_
 bool fsdp_torch_resolve(struct fsdp_torch *torch, fsdp_torch_read_storage read,
 	void *context, struct fsdp_error **ret_error);
 
-/* ---- torch-walk.c ---- */
+/* ---- walk.c ---- */
 
 /* Adds all tensors and values below the pickle's top to the model. Their pieces name
  * extents from first_extent on. The caller adds those afterwards, one a storage, even if
  * this failed: other files may be read into the model. */
 bool fsdp_torch_walk(struct fsdp_torch *torch, struct fsdp_error **ret_error);
 
-/* ---- torch-tokens.c ---- */
+/* ---- value-tokens.c ---- */
 
 /* One value as tokens (in the model's arena), for entries that are no tensors. */
 bool fsdp_torch_tokens(struct fsdp_torch *torch, fsdp_ref ref,
@@ -279,7 +279,7 @@ struct fsdp_span fsdp_torch_type_name(struct fsdp_torch *torch, fsdp_ref ref);
  * searched: many values may be of one class. */
 struct fsdp_span fsdp_torch_class_name(struct fsdp_span name);
 
-/* ---- torch-stream.c ---- */
+/* ---- pickle-end.c ---- */
 
 /* Of several pickles in a row, none of which says how long it is: the one at *offset,
  * from PROTO to STOP, in the arena. Moves *offset behind it. Reads little more than the
@@ -288,7 +288,7 @@ bool fsdp_torch_next_pickle(const struct fsdp_source *source, uint64_t *offset,
 	const struct fsdp_limits *limits, struct fsdp_arena *arena,
 	struct fsdp_span *ret_stream, struct fsdp_error **ret_error);
 
-/* ---- torch-globals.c ---- */
+/* ---- globals.c ---- */
 
 /*
  * What is known of a global: what its writer calls it with, and which state it gives to
@@ -313,7 +313,7 @@ bool fsdp_torch_next_pickle(const struct fsdp_source *source, uint64_t *offset,
 struct fsdp_torch_known {
 	const char *module; /* ends in * for all that begin so */
 	const char *names;  /* separated by blanks; "*" for any */
-	unsigned home;      /* torch-globals.c only */
+	unsigned home;      /* globals.c only */
 	const char *calls, *states;
 	unsigned what; /* FSDP_KNOWN_… */
 };
@@ -333,7 +333,7 @@ const struct fsdp_torch_known *fsdp_torch_known(
 /* Judges every global of the pickle that was read: findings FI3001 to FI3004, FI3011. */
 void fsdp_torch_judge(struct fsdp_torch *torch);
 
-/* ---- torch-calls.c ---- */
+/* ---- calls.c ---- */
 
 /* Judges what the pickle does while it is read: findings FI3004, FI3007 to FI3009,
  * FI3012. `size` is that of the stream, `base` is added to offsets. Call fsdp_torch_judge

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Knows the records of the container that torch.save writes; knows nothing of what the
- * pickle inside means (torch-value.h).
+ * pickle inside means (torch.h).
  *
  *	ROOT/data.pkl                one pickle
  *	ROOT/data/<key>              the bytes of one storage
@@ -19,7 +19,7 @@
 #include <strings.h>
 
 #include "format/format.h"
-#include "format/torch-value.h"
+#include "format/torch/torch.h"
 #include "model/dtype.h"
 #include "store/zip.h"
 

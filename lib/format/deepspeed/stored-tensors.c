@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "base/num.h"
-#include "format/deepspeed-reading.h"
+#include "format/deepspeed/deepspeed-reading.h"
 
 /* The name in the index below its rank; FSDP_NONE: memory ended. */
 static uint32_t index_stored(

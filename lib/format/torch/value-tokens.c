@@ -12,7 +12,7 @@
 
 #include "base/big.h"
 #include "base/num.h"
-#include "format/torch-value.h"
+#include "format/torch/torch.h"
 #include "model/dtype.h"
 
 enum { TOKENS_MAX = 16384, TOKEN_DEPTH = 256, VALUE_BYTES = 64 << 10 };

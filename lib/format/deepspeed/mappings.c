@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Knows how DeepSpeed spells where a parameter lies in a rank's part of a flat buffer,
- * and finds it again by name. Does not know whether it is true (deepspeed-groups.c).
+ * and finds it again by name. Does not know whether it is true (parameter-groups.c).
  *
  *	param_slice_mappings   [{fqn: fragment_address}, …], one dict a group
  *	fragment_address       an object whose state is {"numel": n, "start": n}
@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 #include "base/num.h"
-#include "format/deepspeed-mappings.h"
+#include "format/deepspeed/mappings.h"
 
 struct slice {
 	uint32_t first, last; /* + 1 */

@@ -2,7 +2,7 @@
 /*
  * Knows how parameters are cut over the flat buffers of ZeRO's ranks, and puts them
  * together again: each is runs of these buffers, and so are the states that the optimizer
- * keeps of it. Where a parameter begins is told (deepspeed-groups.c); whole tensors are
+ * keeps of it. Where a parameter begins is told (parameter-groups.c); whole tensors are
  * not known here.
  *
  * ZeRO 1 and 2: the buffer of a group is cut into W equal parts, one a rank.
@@ -17,7 +17,7 @@
 #include <stdio.h>
 
 #include "base/num.h"
-#include "format/deepspeed-reading.h"
+#include "format/deepspeed/deepspeed-reading.h"
 
 /* A tensor that is put together of runs of flat buffers. */
 struct joined {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Knows the rebuild functions of PyTorch and what their arguments mean; knows nothing of
- * containers, files, and of how a sharded tensor's parts lie (torch-sharded.c).
+ * containers, files, and of how a sharded tensor's parts lie (sharded.c).
  *
  *	function                                arguments
  *	_rebuild_tensor                         storage, offset, size, stride
@@ -18,7 +18,7 @@
  *
  * Origin: torch/_utils.py, torch/_tensor.py (PyTorch 2.13).
  */
-#include "format/torch-value.h"
+#include "format/torch/torch.h"
 
 #include "base/num.h"
 #include "model/dtype.h"

@@ -17,7 +17,7 @@
 #include <stdio.h>
 
 #include "base/num.h"
-#include "format/torch-value.h"
+#include "format/torch/torch.h"
 #include "model/dtype.h"
 #include "model/placement.h"
 

@@ -17,7 +17,7 @@
 #include <stdio.h>
 
 #include "base/num.h"
-#include "format/plan-reading.h"
+#include "format/plan/plan-reading.h"
 #include "model/dtype.h"
 #include "model/ledger.h"
 

@@ -2,7 +2,7 @@
 /*
  * Knows the two forms in which torch saved before it packed zips: a stream of pickles
  * with the storages behind them, and before that a tar. Knows nothing of what the
- * pickles mean (torch-value.h).
+ * pickles mean (torch.h).
  *
  * The stream, nothing framed:
  *
@@ -33,7 +33,7 @@
 
 #include "base/num.h"
 #include "format/format.h"
-#include "format/torch-value.h"
+#include "format/torch/torch.h"
 #include "model/dtype.h"
 
 #define MAGIC "\200\002\212\012l\374\234F\371 j\250P\031."

@@ -2,8 +2,8 @@
 #ifndef FSDP_FORMAT_DEEPSPEED_READING_H
 #define FSDP_FORMAT_DEEPSPEED_READING_H
 
-#include "format/deepspeed-mappings.h"
-#include "format/deepspeed-slicing.h"
+#include "format/deepspeed/mappings.h"
+#include "format/deepspeed/slicing.h"
 
 /*
  * A checkpoint of DeepSpeed while it is read: what the files of its reader share. All of
@@ -106,14 +106,14 @@ struct fsdp_deepspeed {
 	uint32_t tensor_ranks;  /* of tensor parallelism */
 	uint32_t present_count; /* files of the optimizer */
 
-	/* The tensors of the files (deepspeed-stored.c). */
+	/* The tensors of the files (stored-tensors.c). */
 	struct fsdp_deepspeed_stored *stored;
 	size_t stored_count;
 	struct fsdp_names index; /* rank, then name, of a stored tensor with bytes */
 	uint32_t *indexed;       /* which it is + 1 */
 	struct fsdp_deepspeed_order stored_order;
 
-	/* What is said for all slices (deepspeed-said.c). */
+	/* What is said for all slices (declared.c). */
 	uint32_t world_size; /* over which a slice is cut; 0: no optimizer has a file */
 	int64_t stage, data_ranks, slice_ranks;
 	bool round_robin;
@@ -123,15 +123,15 @@ struct fsdp_deepspeed {
 	size_t *said_begin;               /* by slice, and where the last ends */
 	uint32_t *stage_of;               /* of a pipeline's layer, + 1 */
 
-	/* The slice that was begun (deepspeed-said.c); what only mappings name is added
-	 * to its parameters (deepspeed-groups.c), and what only files name to its states
-	 * (deepspeed-universal.c). */
+	/* The slice that was begun (declared.c); what only mappings name is added
+	 * to its parameters (parameter-groups.c), and what only files name to its states
+	 * (universal.c). */
 	uint32_t slice_index;
 	struct fsdp_deepspeed_slice slice;
 
 	/* What was noticed of all slices. */
 	size_t mapped, strayed; /* parameters with mappings; with wrong ones
-				   (deepspeed-groups.c) */
+				   (parameter-groups.c) */
 	size_t averaged; /* parameters of which each rank has its own (deepspeed.c) */
 };
 
@@ -173,7 +173,7 @@ bool fsdp_deepspeed_order(struct fsdp_deepspeed *ds, size_t count,
 	uint32_t (*rank)(const struct fsdp_deepspeed *ds, size_t index),
 	struct fsdp_deepspeed_order *ret_order, struct fsdp_error **ret_error);
 
-/* ---- deepspeed-flat.c ---- */
+/* ---- flat-buffers.c ---- */
 
 /* Adds the parameters of the slice that was begun, and their states, as runs of the flat
  * buffers; what no file has bytes of is not added. */
@@ -182,7 +182,7 @@ bool fsdp_deepspeed_join_flats(struct fsdp_deepspeed *ds, struct fsdp_error **re
 /* The same of ZeRO 3 for those that are not trained. */
 bool fsdp_deepspeed_join_frozen(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error);
 
-/* ---- deepspeed-groups.c ---- */
+/* ---- parameter-groups.c ---- */
 
 /* Elements of a group of ZeRO 1 and 2 that a rank has. */
 uint64_t fsdp_deepspeed_part_of(const struct fsdp_deepspeed *ds, uint32_t group);
@@ -196,7 +196,7 @@ bool fsdp_deepspeed_add_unnamed(struct fsdp_deepspeed *ds, struct fsdp_error **r
 /* Says if nobody names the parameters of flat buffers: they stay what they are. */
 void fsdp_deepspeed_judge_named(struct fsdp_deepspeed *ds, const char *flat_name);
 
-/* ---- deepspeed-latest.c ---- */
+/* ---- latest.c ---- */
 
 /* Whether a folder is that of a run, in which a file names the tag. */
 bool fsdp_deepspeed_has_tags(const struct fsdp_folder *folder);
@@ -205,7 +205,7 @@ bool fsdp_deepspeed_has_tags(const struct fsdp_folder *folder);
 bool fsdp_deepspeed_enter_tag(struct fsdp_reading *reading,
 	const struct fsdp_folder *folder, struct fsdp_error **ret_error);
 
-/* ---- deepspeed-said.c ---- */
+/* ---- declared.c ---- */
 
 /* A number in front of the rest, up to a dot or the end, below FSDP_MAPPING_GROUPS. */
 bool fsdp_deepspeed_take_index(struct fsdp_span *rest, uint32_t *ret_index);
@@ -222,7 +222,7 @@ bool fsdp_deepspeed_begin_slice(
  * the first rank that has a file has it of the first group. */
 void fsdp_deepspeed_find_states(struct fsdp_deepspeed *ds, const char *prefix);
 
-/* ---- deepspeed-stored.c ---- */
+/* ---- stored-tensors.c ---- */
 
 /* Takes the tensors that the files had out of the model. */
 bool fsdp_deepspeed_take_stored(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error);
@@ -248,13 +248,13 @@ uint32_t fsdp_deepspeed_add_stored(struct fsdp_deepspeed *ds,
 	const struct fsdp_deepspeed_target *target,
 	const struct fsdp_deepspeed_stored *stored, struct fsdp_error **ret_error);
 
-/* ---- deepspeed-universal.c ---- */
+/* ---- universal.c ---- */
 
 /* Names the tensors by the paths of their files, and says which format it is. */
 bool fsdp_deepspeed_join_universal(
 	struct fsdp_deepspeed *ds, struct fsdp_error **ret_error);
 
-/* ---- deepspeed-whole.c ---- */
+/* ---- unsharded.c ---- */
 
 /* Of the slice that was begun: adds the parameters of ZeRO 1 and 2 that are not trained;
  * second names for parameters that were added; buffers and all that is no part of a flat

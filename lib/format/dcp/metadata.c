@@ -20,8 +20,8 @@
  */
 #include "base/mix.h"
 #include "base/num.h"
-#include "format/dcp-metadata.h"
-#include "format/torch-value.h"
+#include "format/dcp/metadata.h"
+#include "format/torch/torch.h"
 #include "model/dtype.h"
 
 enum {

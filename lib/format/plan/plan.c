@@ -12,7 +12,7 @@
 #include <stdio.h>
 
 #include "base/num.h"
-#include "format/plan-reading.h"
+#include "format/plan/plan-reading.h"
 #include "model/dtype.h"
 #include "model/name.h"
 

@@ -2,7 +2,7 @@
 /*
  * Knows the directory of a distributed checkpoint (DCP): its metadata files, its data
  * files and what lies beside them; knows nothing of how metadata is pickled
- * (dcp-metadata.h).
+ * (metadata.h).
  *
  *	.metadata              one Metadata; commits the save
  *	__<rank>.metadata      one a rank, where ranks did not talk to each other
@@ -12,8 +12,8 @@
  * 2.13).
  */
 #include "base/num.h"
-#include "format/dcp-metadata.h"
-#include "format/torch-value.h"
+#include "format/dcp/metadata.h"
+#include "format/torch/torch.h"
 #include "model/dtype.h"
 #include "store/zip.h"
 

@@ -2,7 +2,7 @@
 /*
  * Judges what a pickle has its loader do: each call with its arguments, each state, each
  * persistent id, when it comes. Knows which shapes their writers use; which globals
- * there are is told by torch-globals.c, and what they build by torch-value.c.
+ * there are is told by globals.c, and what they build by rebuild.c.
  *
  * A file can run only what it can name and what it can reach from there. So whatever is
  * called must be a global of the list, by its own name, with arguments that do not make
@@ -10,7 +10,7 @@
  */
 #include <stdio.h>
 
-#include "format/torch-value.h"
+#include "format/torch/torch.h"
 
 enum {
 	TEXT_BYTES = 4 * FSDP_SHOWN,

@@ -19,7 +19,7 @@
  *
  * Origin: deepspeed/checkpoint/{constants,ds_to_universal}.py (0.19.8).
  */
-#include "format/deepspeed-slicing.h"
+#include "format/deepspeed/slicing.h"
 
 enum { ATOMS_MAX = 256, WORDS = ATOMS_MAX / 64 + 1 };
 

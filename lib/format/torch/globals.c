@@ -8,7 +8,7 @@
  */
 #include <stdio.h>
 
-#include "format/torch-value.h"
+#include "format/torch/torch.h"
 #include "model/dtype.h"
 
 enum { TEXT_BYTES = 4 * FSDP_SHOWN + 32 };
@@ -38,7 +38,7 @@ enum home {
 #define PATHS "PosixPath WindowsPath PurePosixPath PureWindowsPath"
 #define PLACEMENTS "Shard Replicate Partial _Partial _StridedShard"
 
-/* Columns: calls and states as their writers have them (torch-value.h). Without them a
+/* Columns: calls and states as their writers have them (torch.h). Without them a
  * name stands for itself only: it is not called, and what it makes gets no state. */
 #define NEVER NULL, NULL
 #define ENUM "i|s", NULL, FSDP_KNOWN_ENUM

@@ -13,7 +13,7 @@
  */
 #include <stdio.h>
 
-#include "format/deepspeed-reading.h"
+#include "format/deepspeed/deepspeed-reading.h"
 
 /* "<fqn>/<state>.pt" at the end of a path. */
 static bool split_path(

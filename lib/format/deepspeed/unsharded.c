@@ -10,7 +10,7 @@
  *
  * Origin: deepspeed/runtime/engine.py, runtime/pipe/module.py (0.19.8), and files of it.
  */
-#include "format/deepspeed-reading.h"
+#include "format/deepspeed/deepspeed-reading.h"
 
 bool fsdp_deepspeed_add_frozen(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
 {

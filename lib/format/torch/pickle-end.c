@@ -7,7 +7,7 @@
  * pickle goes on.
  */
 #include "base/num.h"
-#include "format/torch-value.h"
+#include "format/torch/torch.h"
 
 enum { WINDOW = 16 << 10, GROWTH = 8 };
 

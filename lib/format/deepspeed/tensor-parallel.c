@@ -9,7 +9,7 @@
  * the begin of a row, which are boxes.
  */
 #include "base/num.h"
-#include "format/deepspeed-join.h"
+#include "format/deepspeed/tensor-parallel.h"
 
 /* The slices of one name, in order of ranks. */
 struct slices {
