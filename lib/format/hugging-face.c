@@ -20,7 +20,7 @@
 #include "base/table.h"
 #include "format/format.h"
 #include "model/dtype.h"
-#include "syntax/json-mould.h"
+#include "syntax/json-repeat.h"
 
 /* Files whose names say how many they are. */
 struct split {

@@ -22,7 +22,7 @@
 #include "base/table.h"
 #include "format/format.h"
 #include "model/dtype.h"
-#include "syntax/json-mould.h"
+#include "syntax/json-repeat.h"
 
 /* The reference reader refuses larger headers, and deeper ones. */
 enum { REFERENCE_BYTES = 100000000, REFERENCE_DEPTH = 128 };

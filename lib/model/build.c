@@ -7,7 +7,7 @@
 #include "model/check.h"
 #include "model/internal.h"
 #include "model/dtype.h"
-#include "model/name.h"
+#include "model/fqn.h"
 #include "base/num.h"
 
 bool fsdp_build_init(struct fsdp_model *model, struct fsdp_arena *arena,

@@ -9,7 +9,7 @@
 #include "base/num.h"
 #include "model/build.h"
 #include "model/internal.h"
-#include "model/name.h"
+#include "model/fqn.h"
 
 /* Values are put into order one by one. */
 enum { VALUES_MOST = 64 };

@@ -5,7 +5,7 @@
  */
 #include "model/check.h"
 #include "model/internal.h"
-#include "model/name.h"
+#include "model/fqn.h"
 #include "base/num.h"
 #include "model/dtype.h"
 

@@ -27,17 +27,18 @@ bool fsdp_freeze_order(struct fsdp_model *model, struct fsdp_arena *scratch);
 /* alias.c: which tensors share storages and views. */
 bool fsdp_freeze_aliases(struct fsdp_model *model, struct fsdp_arena *scratch);
 
-/* compare.c: what plan and checkpoint say differently, as findings. `prefix` is the name
- * of the container that holds the model's tensors (0: none). */
+/* plan-drift.c: what plan and checkpoint say differently, as findings. `prefix` is the
+ * name of the container that holds the model's tensors (0: none). */
 void fsdp_freeze_compare(
 	struct fsdp_model *model, uint32_t prefix, struct fsdp_arena *scratch);
 
-/* tree.c: modules out of names (before the order exists), then links and totals. */
+/* module-tree.c: modules out of names (before the order exists), then links and totals.
+ */
 bool fsdp_freeze_visits(struct fsdp_model *model, struct fsdp_arena *scratch);
 bool fsdp_freeze_tree(struct fsdp_model *model, struct fsdp_arena *scratch);
 
-/* join.c: names of the plan without wrapper segments (before the order exists), then the
- * plan against the tensors. */
+/* plan-join.c: names of the plan without wrapper segments (before the order exists), then
+ * the plan against the tensors. */
 bool fsdp_freeze_keys(struct fsdp_model *model, struct fsdp_arena *scratch);
 bool fsdp_freeze_join(struct fsdp_model *model, struct fsdp_arena *scratch);
 

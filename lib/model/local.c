@@ -16,7 +16,7 @@
 #include "base/num.h"
 #include "model/build.h"
 #include "model/internal.h"
-#include "model/ledger.h"
+#include "model/flat-entries.h"
 
 struct local {
 	struct fsdp_model *model;

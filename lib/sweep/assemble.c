@@ -12,8 +12,8 @@
 #include "model/dtype.h"
 #include "store/zip.h"
 #include "sweep/assemble.h"
-#include "sweep/marks.h"
-#include "sweep/nest.h"
+#include "sweep/coverage.h"
+#include "sweep/copy-loops.h"
 
 enum {
 	CHUNK_LEAST = 256 << 10, /* of what is read in order: it stays in the cache */

@@ -317,7 +317,7 @@ bool fsdp_part_move(struct part *part, uint64_t offset, uint64_t most,
 bool fsdp_part_reach(struct part *part, uint64_t offset, uint64_t need,
 	struct fsdp_error **ret_error) __attribute__((warn_unused_result));
 
-/* ---- runs of opcodes that are written alike (pickle-mould.c) ---- */
+/* ---- runs of opcodes that are written alike (pickle-repeat.c) ---- */
 
 /*
  * A pickle of a million records is a million times the same few runs of opcodes with

@@ -29,7 +29,7 @@ struct fsdp_reading {
 	struct fsdp_error *error;
 };
 
-/* A kind of recording: a row of registry.c. */
+/* A kind of recording: a row of readers.c. */
 struct fsdp_trace_reader {
 	/* Whether it reads what begins so (blanks and byte order mark are left out). */
 	bool (*bid)(struct fsdp_span head);

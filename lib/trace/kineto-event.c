@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Knows what one event of a Kineto trace counts as. What can only be known at the end
- * (which collective a kernel was, which step) is kept for kineto-settle.c.
+ * (which collective a kernel was, which step) is kept for kineto-finish.c.
  */
 #include <stdlib.h>
 

@@ -7,7 +7,7 @@
 #include "trace/event.h"
 #include "trace/intervals.h"
 
-/* What kineto.c (reading), kineto-event.c (one event) and kineto-settle.c (the end)
+/* What kineto.c (reading), kineto-event.c (one event) and kineto-finish.c (the end)
  * share. */
 
 /* An event that was read: `args` is the span of the object, or absent. */

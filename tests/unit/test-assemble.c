@@ -16,7 +16,7 @@
 #include "base/limits.h"
 #include "model/dtype.h"
 #include "sweep/assemble.h"
-#include "sweep/marks.h"
+#include "sweep/coverage.h"
 
 enum { PIECES_MOST = 64, FILES = 3, DIMS_MOST = 5 };
 

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "model/flat.h"
+#include "model/flat-parameter.h"
 
 enum { MOST = 8, NONE = -1 };
 

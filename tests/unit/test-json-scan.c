@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "base/num.h"
-#include "syntax/json-mould.h"
+#include "syntax/json-repeat.h"
 #include "syntax/json-quick.h"
 
 /* A stream that gives no more than `step` bytes at a time. */

@@ -14,7 +14,7 @@
 #include "base/num.h"
 #include "format/plan/plan-reading.h"
 #include "model/dtype.h"
-#include "model/name.h"
+#include "model/fqn.h"
 
 enum { RANKS_MAX = 1 << 24, NAME_LONG = 4096, NAMES_SAID = 1000 };
 

@@ -14,7 +14,7 @@
 #include "base/num.h"
 #include "format/torch/torch.h"
 #include "model/dtype.h"
-#include "model/name.h"
+#include "model/fqn.h"
 
 /* More numbers than that are not listed one by one. */
 enum { SHORT_TUPLE = 64 };

@@ -2,12 +2,12 @@
 #ifndef FSDP_MODEL_LEDGER_H
 #define FSDP_MODEL_LEDGER_H
 
-#include "model/flat.h"
+#include "model/flat-parameter.h"
 #include "model/model.h"
 
 /*
- * The entries of a FlatParameter under the arithmetic of flat.h. Entries are numbered
- * from 0 within their flat parameter; they begin at 0 and leave nothing out.
+ * The entries of a FlatParameter under the arithmetic of flat-parameter.h. Entries are
+ * numbered from 0 within their flat parameter; they begin at 0 and leave nothing out.
  */
 struct fsdp_flat_cut fsdp_ledger_cut(const struct fsdp_flat_record *flat);
 

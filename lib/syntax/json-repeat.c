@@ -7,7 +7,7 @@
 #include "syntax/decimal.h"
 #include "syntax/json-bytes.h"
 #include "syntax/json-internal.h"
-#include "syntax/json-mould.h"
+#include "syntax/json-repeat.h"
 
 /* What is called for each of a header's million tensors. */
 #define HOT __attribute__((always_inline)) static inline

@@ -4,7 +4,7 @@
  * no names, no files and no records: numbers in, numbers out.
  */
 #include "base/num.h"
-#include "model/flat.h"
+#include "model/flat-parameter.h"
 
 enum { ALIGNMENT_BYTES = 16 };
 

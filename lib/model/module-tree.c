@@ -5,7 +5,7 @@
  * stand before children.
  */
 #include "model/internal.h"
-#include "model/name.h"
+#include "model/fqn.h"
 
 static struct fsdp_module_record *module_at(
 	const struct fsdp_model *model, uint32_t index)

@@ -3,7 +3,7 @@
  * Knows which entries of a FlatParameter lie where, by the arithmetic of flat.c; knows
  * nothing of who described them.
  */
-#include "model/ledger.h"
+#include "model/flat-entries.h"
 
 struct fsdp_flat_cut fsdp_ledger_cut(const struct fsdp_flat_record *flat)
 {

@@ -7,7 +7,7 @@
 
 #include "model/dtype.h"
 #include "model/internal.h"
-#include "model/name.h"
+#include "model/fqn.h"
 
 struct compare {
 	struct fsdp_model *model;

@@ -2,7 +2,7 @@
 /*
  * Knows how the names of a plan and of a checkpoint meet: raw names first, then clean
  * ones, then names without the segments of wrappers; each also below the container
- * that a checkpoint keeps its model in. What does not meet is told by compare.c.
+ * that a checkpoint keeps its model in. What does not meet is told by plan-drift.c.
  */
 #include "base/num.h"
 #include "model/dtype.h"

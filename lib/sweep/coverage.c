@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sweep/marks.h"
+#include "sweep/coverage.h"
 
 bool fsdp_marks_reset(
 	struct fsdp_marks *marks, uint64_t count, struct fsdp_error **ret_error)

@@ -4,7 +4,7 @@
  * they are asked for. Allocates nothing, knows no question.
  */
 #include "checkpoint-private.h"
-#include "model/ledger.h"
+#include "model/flat-entries.h"
 
 static const struct fsdp_flat_record *record_of(
 	const struct fsdp_checkpoint *checkpoint, const struct fsdp_flat *flat)

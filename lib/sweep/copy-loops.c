@@ -4,7 +4,7 @@
  * reads through fetch.c alone.
  */
 #include "base/num.h"
-#include "sweep/nest.h"
+#include "sweep/copy-loops.h"
 
 /* A loop of fewer turns is not worth being the innermost. */
 enum { SHORT_LOOP = 16 };

@@ -3,7 +3,7 @@
  * Knows which segments wrappers put into names; knows nothing of where names are from.
  */
 #include "base/span.h"
-#include "model/name.h"
+#include "model/fqn.h"
 
 #define FSDP_SEGMENT "_fsdp_wrapped_module"
 #define CHECKPOINT_SEGMENT "_checkpoint_wrapped_module"
