@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The include law: which room may know which, and which file may know what is outside.
 
-If a wall is in the way, move the code; or change these tables in a commit that argues
+No two rooms have a file of the same name. If a wall is in the way, move the code; or change these tables in a commit that argues
 why the house was wrong. There are no exceptions.
 """
 
@@ -172,10 +172,14 @@ def angled(path, name):
 
 
 def check(root):
-    broken = []
+    broken, rooms = [], {}
     for path in law.tracked(root):
         if not path.endswith((".c", ".h", ".def")) or room_of(path) is None:
             continue
+        if room_of(path) != "public":
+            first = rooms.setdefault(os.path.basename(path), path)
+            if first != path:
+                broken.append(f"{path}:1: {first} has this name already")
         for number, line in enumerate(law.text(root, path).split("\n"), 1):
             found = INCLUDE.match(line)
             if not found:
