@@ -34,6 +34,18 @@ static bool was_read(const struct fsdp_model *model, struct fsdp_span name)
 	return false;
 }
 
+/* A file that cannot be read is no reason to stop, and no reason to call it good. Takes
+ * the error over. */
+static void pass_over(
+	struct looking *looking, struct fsdp_span name, struct fsdp_error *error)
+{
+	if (error != NULL)
+		fsdp_find(&looking->checkpoint->model.findings, FSDP_RULE_NOT_EVALUATED,
+			FSDP_PLACE(.file = name), "its pickles were not judged: %s",
+			fsdp_error_message(error));
+	fsdp_error_free(error);
+}
+
 static void look_at(
 	struct looking *looking, struct fsdp_span name, const struct fsdp_source *source)
 {
@@ -41,8 +53,10 @@ static void look_at(
 	unsigned char head[HEAD_BYTES];
 	size_t size = (size_t)fsdp_min(source->size, sizeof head);
 	struct fsdp_error *error = NULL;
-	if (!fsdp_source_read(source, 0, head, size, NULL))
+	if (!fsdp_source_read(source, 0, head, size, &error)) {
+		pass_over(looking, name, error);
 		return;
+	}
 	struct fsdp_look look = {
 		.path = name, .source = *source, .head = fsdp_span(head, size)
 	};
@@ -60,15 +74,14 @@ static void look_at(
 	};
 	fsdp_vec_init(&reading.children, looking->scratch, sizeof(struct fsdp_child));
 	looking->looks++;
-	(void)family->read(&reading, &look, &error);
-	fsdp_error_free(error);
+	if (!family->read(&reading, &look, &error))
+		pass_over(looking, name, error);
 }
 
 /* Data files of DCP are no files of torch.save, though their items are. */
 static bool is_wanted(const struct looking *looking, struct fsdp_span name)
 {
-	return looking->looks < FILES_MOST &&
-	       !fsdp_span_ends(name, FSDP_SPAN(".distcp")) &&
+	return !fsdp_span_ends(name, FSDP_SPAN(".distcp")) &&
 	       !was_read(&looking->checkpoint->model, name);
 }
 
@@ -79,9 +92,10 @@ void fsdp_look_through(struct fsdp_checkpoint *checkpoint, struct fsdp_arena *sc
 	bool wants_records = checkpoint->model.wants_records;
 	size_t packed = checkpoint->packed.count;
 	size_t count = packed != 0 ? packed : checkpoint->is_folder ? folder->count : 0;
-	for (size_t i = 0; i < count && looking.looks < FILES_MOST; i++) {
+	struct fsdp_span name = { 0 };
+	size_t i = 0;
+	for (; i < count && looking.looks < FILES_MOST; i++) {
 		struct fsdp_source source;
-		struct fsdp_span name;
 		if (packed != 0) {
 			const struct fsdp_packed *member =
 				fsdp_vec_at(&checkpoint->packed, i);
@@ -90,12 +104,22 @@ void fsdp_look_through(struct fsdp_checkpoint *checkpoint, struct fsdp_arena *sc
 		} else {
 			struct fsdp_entry entry = fsdp_folder_entry(folder, i);
 			name = entry.name;
-			if (entry.kind != FSDP_ENTRY_FILE ||
-				!fsdp_folder_source(folder, name, &source, NULL))
+			struct fsdp_error *error = NULL;
+			if (entry.kind != FSDP_ENTRY_FILE)
 				continue;
+			if (!fsdp_folder_source(folder, name, &source, &error)) {
+				pass_over(&looking, name, error);
+				continue;
+			}
 		}
 		if (name.data != NULL && is_wanted(&looking, name))
 			look_at(&looking, name, &source);
 	}
+	if (i < count)
+		fsdp_find(&checkpoint->model.findings, FSDP_RULE_NOT_EVALUATED,
+			FSDP_PLACE(.file = name),
+			"this is the last of %u files whose pickles were judged; those "
+			"of the files behind it were not",
+			(unsigned)FILES_MOST);
 	checkpoint->model.wants_records = wants_records; /* nobody is to open it again */
 }

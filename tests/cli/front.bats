@@ -613,3 +613,18 @@ terminated() {
 		[[ $stderr == *"none of the plan's "* ]]
 	done
 }
+
+@test "what was not looked through beside something broken is told" {
+	mkdir broken
+	printf '\x80\x02}(cos\nsystem\n' >broken/.metadata
+	for i in $(seq 100 165); do
+		printf '\x80\x02}.' >"broken/x$i.pkl"
+	done
+	inspect info -v broken
+	[ "$status" -eq 2 ]
+	[[ $stderr == *"FI3001"*"os.system is named"* ]]
+	[[ $stderr == *"FI9006"*"x163.pkl: this is the last of 64 files"* ]]
+	rm broken/x16[45].pkl
+	inspect info -v broken
+	[[ $stderr != *"FI9006"* ]]
+}

@@ -56,7 +56,7 @@ COMMANDS = [
     ["tree", "testdata/hf/llama-sharded"],
     ["info", "testdata/lightning/trainer-ckpt"],
     ["ls", "testdata/deepspeed/zero2-roundrobin-w2"],
-    ["info", "testdata/foreign/orbax"],
+    ["info", "-v", "testdata/foreign/orbax"],
     ["ls", "testdata/cross/model-a-dcp-safetensors-w2"],
     ["tree", DCP],
     ["tree", PLAN],
