@@ -30,7 +30,16 @@ def lint(root):
     )
     # Our own pages refer to each other before they are installed; the newest date wins.
     lines = [w for w in result.stdout.splitlines() if w.strip()]
-    return [re.sub(r"^mandoc: ", "", w) for w in lines]
+    return [re.sub(r"^mandoc: ", "", w) for w in lines] + nested_quotes(root, found)
+
+
+def nested_quotes(root, found):
+    """Of two quotes on one line the second lies inside the first, and both end at its end."""
+    return [
+        f"{path}:{number}: a quote inside of another"
+        for path in found for number, line in enumerate(law.text(root, path).split("\n"), 1)
+        if re.match(r"\.(?:Pq )?(?:Ql|Dq|Sq) .* (?:Ql|Dq|Sq) ", line)
+    ]
 
 
 def options_of(root, page):

@@ -148,6 +148,8 @@ CASES = [
      {"x.c": "#include <stdio.h>\nstatic int helper(char *a) { return snprintf(a, 4, \"%p\", (void *)a); }\n"
              "int fsdp_a(char *a) { return helper(a); }\n"}, []),
     ("manual", manual.lint, need("mandoc"), {"man/a.1": mdoc("a", "Fl b") + ".Bogus\n"}, ["man/a.1:"]),
+    ("manual", manual.lint, need("mandoc"),
+     {"man/a.1": mdoc("a", "Fl b") + ".Pq Ql c , Ql d .\n"}, ["man/a.1:"]),
     ("manual", manual.lint, need("mandoc"), {}, []),
     ("manual", drift("depth", "help"), need("mandoc"), MANUAL, []),
     ("manual", drift("depth", "help", "head"), need("mandoc"), MANUAL,
