@@ -96,7 +96,8 @@ static void put_option(FILE *stream, const struct option *row)
 	fprintf(stream, "  %-29s %s", left, row->help);
 	if (row->words != NULL)
 		put_words(stream, row);
-	if (row->initial != NULL)
+	/* A word that is called default says so by itself. */
+	if (row->initial != NULL && strcmp(row->initial, "default") != 0)
 		fprintf(stream, " (default %s)", row->initial);
 	fputc('\n', stream);
 }
