@@ -523,20 +523,6 @@ struct evidence {
 };
 
 static const struct evidence directories[] = {
-	{ ".safetensors.index.json",
-		"a Hugging Face folder of safetensors shards, which this version does "
-		"not read",
-		NULL },
-	{ ".bin.index.json", "a Hugging Face folder of sharded .bin files",
-		"give one of its .bin files" },
-	{ ".safetensors",
-		"a folder of safetensors files, which this version does not read", NULL },
-	{ "_optim_states.pt",
-		"a DeepSpeed checkpoint, which this version does not read as one",
-		"give one of its files" },
-	{ "_model_states.pt",
-		"a DeepSpeed checkpoint, which this version does not read as one",
-		"give one of its files" },
 	{ "manifest.ocdbt", "an Orbax checkpoint (JAX)", NULL },
 	{ ".distcp", "a distributed checkpoint without .metadata", NULL },
 	{ ".pt",
