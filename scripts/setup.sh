@@ -12,14 +12,14 @@ if [ -w "$root" ]; then
 else
 	build_root=${TMPDIR:-/tmp}/fsdp-inspect-$(id -u)-$(printf %s "$root" | cksum | cut -d' ' -f1)
 	mkdir -p -m 700 "$build_root"
-	[ -O "$build_root" ] || { echo "setup: $build_root belongs to somebody else" >&2; exit 2; }
+	[ -O "$build_root" ] || { echo "setup: $build_root belongs to another user" >&2; exit 2; }
 fi
 
 say() {
 	printf 'setup: %s\n' "$*" >&2
 }
 
-# What is needed: package, and a probe that says whether it is there already, whoever
+# What is needed: package, and a probe that says whether it is there already, however
 # installed it.
 needs_build='
 gcc                command:cc

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how memory is taken in blocks and given back at once; knows nothing of
- * what is kept in it.
+ * Memory in blocks that is given back at once, and the budget that counts it.
  */
 #include <stdint.h>
 #include <sys/mman.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how a long integer is written; knows nothing of where it is from.
+ * Integers too large for 64 bits, as text.
  */
 #include "base/big.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how a failure is put into words and kept; knows nothing of what failed.
+ * Failures: their text, and where they happened.
  */
 #include <stdarg.h>
 #include <stdio.h>

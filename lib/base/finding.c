@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows the table of rules and how findings are kept and counted; knows nothing of
- * how anything is found.
+ * Findings: the table of rules, and what is kept and counted for each rule and file.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -75,7 +74,7 @@ static struct fsdp_span keep(struct fsdp_findings *findings, struct fsdp_span sp
 	return copy;
 }
 
-/* Names of files are chosen by whoever made them, and so would be their slots without the
+/* A file chooses its name, and so would it choose its slot without the
  * secret words. */
 static size_t hash_place(
 	const struct fsdp_findings *findings, uint32_t rule, struct fsdp_span file)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows the names and defaults of all ceilings; knows nothing of what they bound.
+ * The table of ceilings: names, defaults, and what the user set.
  */
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how bytes are hashed with secret words; knows no table.
+ * Hashes of bytes with secret words.
  */
 #include <string.h>
 

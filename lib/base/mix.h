@@ -4,7 +4,7 @@
 
 #include "base/span.h"
 
-/* A product of 128 bits folded to 64. With secret factors nobody can aim at a slot of a
+/* A product of 128 bits folded to 64. With secret factors no file can aim at a slot of a
  * hash table. */
 static inline uint64_t fsdp_mix(uint64_t a, uint64_t b)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows dotted names as chains of interned segments; knows nothing of modules.
+ * Dotted names as chains of interned segments.
  */
 #include "base/mix.h"
 #include "base/names.h"

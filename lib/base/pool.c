@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows threads; knows nothing of what they do.
+ * Runs tasks on several threads.
  */
 #include <pthread.h>
 #include <stdatomic.h>

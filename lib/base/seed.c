@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows where secret words come from; knows nothing of what is hashed with them.
+ * Secret words for hash tables, from the system.
  */
 #include <sys/random.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how an array grows by pages; knows nothing of its items.
+ * An array that grows by pages, so that its items never move.
  */
 #include "base/vec.h"
 

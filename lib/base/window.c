@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how a window slides over a stream and grows; knows nothing of where the stream
- * comes from and of what is in it.
+ * A window that slides over a stream and grows when it must.
  */
 #include <stdlib.h>
 #include <string.h>

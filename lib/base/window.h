@@ -9,8 +9,8 @@
  * fetched when asked for, and what must stay together (a line, an event) makes the window
  * grow, up to a named ceiling.
  *
- * Behind the last byte lie FSDP_WINDOW_PADDING zero bytes that may be read: whoever scans
- * sixteen at a time needs no second loop for the end.
+ * Behind the last byte lie FSDP_WINDOW_PADDING zero bytes that may be read: a loop that
+ * scans sixteen at a time needs no second loop for the end.
  */
 enum { FSDP_WINDOW_PADDING = 64, FSDP_WINDOW_BYTES = 256 << 10 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows a ring of blocks between two threads; knows nothing of what fills it.
+ * Reads ahead in a thread, through a ring of blocks.
  *
  * Each block is owned by one side: what lies from `first` on for `filled` blocks is the
  * reader's, the rest the thread's. Bytes change hands under the lock, but are copied
@@ -31,7 +31,7 @@ struct fsdp_ahead {
 	unsigned char blocks[BLOCKS][BLOCK];
 };
 
-/* A block that is nobody's yet, or -1 when there is nothing more to do. */
+/* A block that neither side owns yet, or -1 when there is nothing more to do. */
 static int wait_for_room(struct fsdp_ahead *ahead)
 {
 	pthread_mutex_lock(&ahead->lock);

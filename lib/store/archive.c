@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows libarchive, and nothing else does. Knows of tar and of compressions only what
- * their first bytes look like; refuses to know any other format, to run any program, to
- * unpack what was unpacked once more, and to write anything to disk.
+ * Tar and compressed files through libarchive, which no other file uses. Only the
+ * formats of this table are enabled: no program is run, nothing is unpacked twice,
+ * nothing is written to disk.
  *
  *	gzip   1f 8b 08             xz     fd "7zXZ" 00
  *	zstd   28 b5 2f fd          bzip2  "BZh" '1'-'9', then 31 41 59 26 53 59, or
@@ -612,7 +612,7 @@ bool fsdp_unpack_new(struct fsdp_span head, fsdp_refill refill, void *context,
 				"with");
 }
 
-/* The bytes come from our own stream, so this waits until somebody wants them. */
+/* The bytes come from our own stream, so this waits until they are asked for. */
 static bool open_stream(struct fsdp_unpack *unpack)
 {
 	unpack->opened = true;

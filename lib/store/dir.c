@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how names below a directory are opened without ever leaving it, and keeps few
- * descriptors open. Knows nothing of what the files hold. The only file of the library
- * that opens anything by name.
+ * Opens names below a directory without ever leaving it, and keeps few descriptors open.
+ * No other file of the library opens anything by name.
  *
  * Every component of a path is opened by itself, from the descriptor of the one before
  * and without following links. The one link that may be followed is the last component

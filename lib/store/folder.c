@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows that files by name come from a directory or from memory; knows nothing of what is
- * in them.
+ * Files by name, from a directory or from memory.
  */
 #include <stdlib.h>
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows raw deflate and where its stored bytes lie; knows nothing of containers.
- * The only file that includes zlib.
+ * Raw deflate, and where its stored bytes lie.
  *
  * Memory is one input buffer and zlib's own window, whatever the stream says.
  */

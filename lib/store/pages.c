@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how bytes of unknown number are kept by pages; knows nothing of where they come
- * from.
+ * Keeps bytes of unknown number by pages.
  */
 #include "store/pages.h"
 

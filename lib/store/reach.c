@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows where zstd and xz say how much of what was unpacked must be kept; knows nothing
- * else of them. It does not follow the frames: whatever looks like such a header counts.
- * One that is none costs a little of the budget, and hardly ever occurs in a small file.
+ * How much of what was unpacked zstd and xz must keep, as their headers declare it. The
+ * frames are not followed: whatever looks like such a header counts. One that is none
+ * costs a little of the budget, and hardly ever occurs in a small file.
  *
  *	zstd   magic (4), descriptor, then a byte for the window, or, if bit 5 of the
  *	       descriptor is set, 0, 1, 2 or 4 bytes of a dictionary's number and 1, 2, 4

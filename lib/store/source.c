@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how bytes at an offset are fetched from a file or from memory; knows nothing
- * of names and of what the bytes mean.
+ * Reads bytes at an offset from a file or from memory.
  */
 #include <errno.h>
 #include <poll.h>
@@ -203,7 +202,7 @@ bool fsdp_source_refill(void *context, void *buffer, size_t size, size_t *ret_si
 	return true;
 }
 
-/* Somebody may have handed us a pipe that does not block. */
+/* The caller may have given a pipe that does not block. */
 static bool wait_readable(int fd)
 {
 	struct pollfd one = { .fd = fd, .events = POLLIN };

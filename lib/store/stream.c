@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how the layers of a stream are put together: descriptor, what it is compressed
- * with, a thread that goes ahead. Knows nothing of what the bytes mean.
+ * Puts the layers of a stream together: descriptor, decompressor, a thread that reads
+ * ahead.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ struct fsdp_stream {
 	uint64_t at;
 	unsigned char head[HEAD]; /* looked at before it is handed out */
 	size_t head_size, head_at;
-	struct fsdp_budget budget; /* of whoever unpacks */
+	struct fsdp_budget budget; /* of what is unpacked */
 	struct fsdp_gunzip *gunzip;
 	struct fsdp_unpack *unpack;
 	struct fsdp_ahead *ahead;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows the records that end a zip and how readers may disagree about them; knows
- * nothing of entries but where the first one's header is.
+ * The records that end a zip, and how readers may disagree about them.
  *
  *	end record        "PK\5\6"  disk u16  directory's disk u16  entries here u16
  *	                  entries u16  size u32  offset u32  comment length u16  comment
@@ -157,7 +156,7 @@ static bool fits(const struct record *record)
 }
 
 /*
- * miniz takes the last signature; any other that somebody could take is told. If the last
+ * miniz takes the last signature; any other that a reader could take is told. If the last
  * one is no end of anything, the last that is one is read: what it holds should be seen.
  */
 static bool choose_end(struct tail *tail, struct record *ret_record, bool *ret_found)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows the names of a zip's members: which are unsafe, which are alike, and how to find
- * one. Knows nothing of where members lie.
+ * The names of a zip's members: which are unsafe, which are alike, and how to find one.
  *
  * One pass hashes all names with ASCII case folded, eight bytes at a time, and looks on
  * the way whether any byte needs a second look. Only a zip that has names which case

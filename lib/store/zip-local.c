@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows a zip's local headers: where a member's bytes begin, how to read them, and
- * where headers and directory disagree. Knows nothing of how the directory is found.
+ * The local headers of a zip: where a member's bytes begin, how to read them, and where
+ * headers and directory disagree.
  *
  *	header  "PK\3\4"  needed u16  flags u16  method u16  time u16  date u16  crc u32
  *	        stored size u32  size u32  name length u16  extra length u16  name  extra

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows what stands at the front of a zip that was cut off, so that the message can
- * say how much of it arrived; knows nothing of directories.
+ * What stands at the front of a zip that was cut off, so that the message can say how
+ * much of it arrived.
  *
  *	local header  "PK\3\4"  needed u16  flags u16  method u16  time u16  date u16
  *	              crc u32  stored size u32  size u32  name length u16

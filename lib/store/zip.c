@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows a zip's directory: its entries, and what is wrong with them taken by themselves
- * and together. Knows neither the records behind it (zip-end.c) nor the headers before
- * it (zip-local.c) nor the names (zip-index.c).
+ * The directory of a zip: its entries, and what is wrong with them taken by themselves
+ * and together. zip-end.c has the records behind it, zip-local.c the headers before it,
+ * zip-index.c the names.
  *
  *	entry  "PK\1\2"  made by u16  needed u16  flags u16  method u16  time u16
  *	       date u16  crc u32  stored size u32  size u32  name length u16

@@ -8,7 +8,7 @@
 /*
  * The directory of a zip, read from its end as PyTorch's reader (miniz) reads it:
  * end record, ZIP64 records, central directory. Local headers are visited only when
- * somebody asks where a member's bytes begin. What other readers would see
+ * it is asked where a member's bytes begin. What other readers would see
  * otherwise is a finding.
  *
  * Origin: APPNOTE 6.3.10; caffe2/serialize/inline_container.cc and miniz as

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how boxes and runs of one tensor become its elements in C order. Knows nothing
- * of names, of formats and of whether a checkpoint is good: what lacks or overlaps ends
- * it here and is judged elsewhere.
+ * Elements of one tensor in C order, out of its boxes and runs. What is missing or
+ * overlaps ends it here and is judged elsewhere.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -28,7 +27,7 @@ struct place {
 	uint32_t piece;
 };
 
-/* A piece that chunks touch, once somebody has located it. */
+/* A piece that chunks touch, once it is located. */
 struct active {
 	uint64_t first, last; /* elements */
 	struct fsdp_part part;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows in which order strided elements are best moved. Knows nothing of tensors, and
- * reads through fetch.c alone.
+ * The order in which strided elements are moved best. Reads through fetch.c alone.
  */
 #include "base/num.h"
 #include "sweep/copy-loops.h"

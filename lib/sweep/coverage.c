@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Knows sets of numbers below a bound. Knows nothing of what they count. */
+/* Sets of numbers below a bound. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how bytes of a storage are got with few reads and without inflating anything
- * twice that is asked for in order. Knows nothing of what they are.
+ * Bytes of a storage with few reads; what is asked for in order is inflated once.
  */
 #include <stdlib.h>
 

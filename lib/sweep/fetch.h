@@ -49,7 +49,7 @@ struct fsdp_fetch {
 
 	struct fsdp_record record;
 	struct fsdp_source source;
-	uint32_t source_file; /* whose it is; FSDP_NONE: nobody's any more */
+	uint32_t source_file; /* whose it is; FSDP_NONE: of none any more */
 
 	/* Bytes begin to end: of the file, or of the record that a piece inflates. */
 	unsigned char *window;
@@ -69,7 +69,7 @@ struct fsdp_fetch {
 bool fsdp_fetch_init(struct fsdp_fetch *fetch, struct fsdp_error **ret_error);
 void fsdp_fetch_done(struct fsdp_fetch *fetch);
 
-/* Somebody else has asked for sources since: the one in hand may be closed. */
+/* Other sources were asked for since: the one in hand may be closed. */
 void fsdp_fetch_forget_source(struct fsdp_fetch *fetch);
 
 /* From now on bytes of this record are asked for. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows the arithmetic of strides. Knows nothing of where a view comes from, and reads
- * nothing.
+ * The arithmetic of strides.
  */
 #include "base/num.h"
 #include "model/dtype.h"
@@ -9,7 +8,7 @@
 
 void fsdp_view_set_contiguous(struct fsdp_view *view)
 {
-	uint64_t stride = 1; /* may wrap if there are no elements: nobody follows it */
+	uint64_t stride = 1; /* may wrap if there are no elements: it is never followed */
 	for (size_t i = view->dims; i-- > 0;) {
 		view->strides[i] = (int64_t)stride;
 		stride *= view->shape[i] > 0 ? (uint64_t)view->shape[i] : 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how numbers are written in decimal; knows nothing of what they count.
+ * Numbers written in decimal.
  */
 #include <stdio.h>
 #include <stdlib.h>

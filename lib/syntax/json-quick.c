@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows the JSON that nearly all files consist of, as long as it lies in the window, and
- * how objects that look alike are passed without looking at each of their bytes. Whatever
- * is odd, long or cut it leaves alone, and json-scan.c reads that from the beginning.
+ * The JSON that nearly all files consist of, as long as it lies in the window: objects
+ * that look alike are passed without a look at each of their bytes. What is odd, long or
+ * cut is left alone, and json-scan.c reads it from the beginning.
  *
  * A piece is the text between two values, and the values are the strings and numbers:
  *
@@ -358,7 +358,7 @@ COLD const unsigned char *pass_odd_number(const unsigned char *at)
 	return size != 0 ? at + size : NULL;
 }
 
-/* What follows is looked at by whoever looks for a comma. Where a number ends is found in
+/* What follows is looked at where a comma is looked for. Where a number ends is found in
  * as few steps as can be, for nothing else can begin before; whether it is one is asked
  * beside that. */
 HOT const unsigned char *pass_number(const unsigned char *at)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows members of an object that are written alike but for their keys and numbers, as
- * long as they lie in the window; knows nothing of what they mean. Whatever is odd, long
- * or cut it leaves alone, and json-scan.c reads that from the beginning.
+ * Members of an object that are written alike but for their keys and numbers, as long as
+ * they lie in the window. What is odd, long or cut is left alone, and json-scan.c reads
+ * it from the beginning.
  */
 #include "syntax/decimal.h"
 #include "syntax/json-bytes.h"

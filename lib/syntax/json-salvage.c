@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how to go on in JSON that is broken: which quote ends a string when nobody
- * escaped the others, and where the next event begins. It never guesses a value.
+ * Goes on in JSON that is broken: which quote ends a string whose inner quotes are not
+ * escaped, and where the next event begins. Never guesses a value.
  */
 #include "base/num.h"
 #include "syntax/json-internal.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows JSON byte by byte, and how to pass over it quickly; knows nothing of what any
- * document means.
+ * JSON byte by byte, and how to pass over it quickly.
  *
  * Strings and blanks are passed sixteen bytes at a time. The zero bytes behind the window
  * are neither blank nor part of any token, so every loop over bytes stops there and asks
@@ -51,7 +50,7 @@ int fsdp_json_peek_slowly(struct fsdp_json_scan *scan, bool forget)
 }
 
 /* The next byte that is not blank; `at` is there then. forget: the blanks before it are
- * of no use to anybody. */
+ * of no use. */
 static inline int peek(struct fsdp_json_scan *scan, bool forget)
 {
 	const unsigned char *at = scan->window.bytes + scan->at;

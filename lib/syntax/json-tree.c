@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how jansson reads a document and how its tree is copied into an arena; knows
- * nothing of what any document means. No other file knows jansson.
+ * Small JSON documents through jansson, which no other file uses, copied into an arena.
  *
  * jansson's parser calls itself, so brackets are counted before it sees a byte; its lexer
  * does not bear a lack of memory, so it is given a buffer that never grows. The copy

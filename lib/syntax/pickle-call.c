@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how globals are named, applied and given a state, when a fold is asked and what
- * is forgotten then; knows nothing of what any global means.
+ * Globals are named, applied and given a state: when a fold is asked, and what is
+ * forgotten then.
  */
 #include <stdio.h>
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows names of globals: each kept once, Python 2's spellings, which rows of the fold
- * table are meant, and which bytes no honest name has. Knows nothing of what any
- * name stands for or whether it is allowed.
+ * Names of globals: each kept once, Python 2's spellings, the rows of the fold table
+ * that are meant, and bytes that no honest name has.
  */
 #include "syntax/pickle-internal.h"
 
@@ -161,7 +160,7 @@ static bool is_honest(struct fsdp_span text)
 }
 
 /* The bytes themselves stay out of the message: the finding says where they are, and
- * whoever shows the global escapes it. */
+ * what shows the global escapes it. */
 static void judge_name(const struct fsdp_pickle_options *options,
 	const struct fsdp_pickle_global *global)
 {

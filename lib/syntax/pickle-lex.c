@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows where one opcode ends and the next begins, and the rules of frames and
- * protocols; knows nothing of what an opcode does to the stack.
+ * Where one opcode ends and the next begins, and the rules of frames and protocols.
  *
  * Every declared length is compared with what is left before anything else happens, so
- * whoever reads the stream again up to `end` needs no further check.
+ * that to read the stream again up to `end` needs no further check.
  */
 #include "syntax/pickle-internal.h"
 

@@ -45,10 +45,10 @@
  *   - Storing a value in a slot that is read later: pin becomes the count, if the value
  *     is a cell at all. Slots never read are not stored.
  *   - Building from operands: the result is above all of them, and below the count.
- *   - Putting something new into an old container c, from slot s: whoever reaches c now
+ *   - Putting something new into an old container c, from slot s: what reaches c now
  *     reaches cells up to the count. If c is below pin the memo may reach it; if c is
  *     below mark(s) a slot below s may. In both cases pin becomes the count. Else, by M
- *     and S, nobody but slot s reaches c.
+ *     and S, only slot s reaches c.
  *
  * An instance folded at BUILD may be known to the memo, or to its own state. Its cell is
  * turned into a forward to the folded number before cutting, so whatever reaches it

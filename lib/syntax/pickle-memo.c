@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows which memo slots are read and what lies in them; knows nothing of what the
- * values are.
+ * Which memo slots are read, and what lies in them.
  */
 #include "base/num.h"
 #include "syntax/pickle-internal.h"

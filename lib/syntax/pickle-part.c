@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows which bytes of a pickle are at hand and how others come; knows nothing of what
- * they mean.
+ * Which bytes of a pickle are at hand, and how others come.
  */
 #include "base/num.h"
 #include "syntax/pickle-internal.h"

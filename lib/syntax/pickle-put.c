@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how values are gathered into tuples, lists, sets and dicts and put into those
- * that are there; knows nothing of calls but that items may be put into their result.
+ * Gathers values into tuples, lists, sets and dicts, and puts them into those that are
+ * there.
  */
 #include "syntax/pickle-machine.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows runs of opcodes that are written like earlier ones, and where in them the memo is
- * filled and read; knows nothing of what they do.
+ * Runs of opcodes that are written like earlier ones, and where in them the memo is
+ * filled and read.
  */
 #include "base/span.h"
 #include "syntax/pickle-internal.h"

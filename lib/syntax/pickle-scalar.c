@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how the arguments of numbers and texts become values; knows nothing of the stack
- * but its top.
+ * Turns the arguments of numbers and texts into values.
  */
 #include "syntax/pickle-machine.h"
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how the stack, the marks and the cells grow, and their ceilings; knows nothing of
- * what lies in them.
+ * Growth of the stack, the marks and the cells, and its ceilings.
  */
 #include "syntax/pickle-machine.h"
 

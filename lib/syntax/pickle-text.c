@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how protocol 0 writes numbers and strings as text; knows nothing of opcodes.
+ * Numbers and strings as protocol 0 writes them, as text.
  *
  * Strings are Python 2's repr (STRING) or raw-unicode-escape (UNICODE). Both only shrink,
  * or grow from Latin-1 to UTF-8 by at most half of the escape or twice the byte.

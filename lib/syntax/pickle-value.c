@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how to look at a finished (or, inside a fold, a half-finished) tree of values.
- * Never allocates, never follows more than one reference, and answers "nothing" to a
- * reference it does not know.
+ * Reads a finished (or, inside a fold, a half-finished) tree of values. Never allocates,
+ * never follows more than one reference, and answers "nothing" to a reference that is
+ * unknown.
  */
 #include "syntax/pickle-internal.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The machine's loop: what each opcode does, in one switch, and what comes before and
- * after it. Resolves nothing, calls nothing but the caller's folds, and has never heard
- * of a tensor. How the parts work together is told in pickle-machine.h.
+ * after it. Calls nothing but the folds of the caller. pickle-machine.h tells how the
+ * parts work together.
  */
 #include "syntax/pickle-machine.h"
 

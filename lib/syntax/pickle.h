@@ -149,8 +149,8 @@ struct fsdp_pickle_options {
 	uint64_t base;                  /* added to offsets in findings and errors */
 	bool may_trail; /* further bytes after STOP are normal (legacy streams) */
 
-	/* Where texts are decoded to that cannot be borrowed from the stream; whoever
-	 * keeps texts longer than the pickle names an arena that lives as long. NULL: the
+	/* Where texts are decoded to that cannot be borrowed from the stream; to keep
+	 * texts longer than the pickle, name an arena that lives as long. NULL: the
 	 * pickle's own. */
 	struct fsdp_arena *texts;
 };

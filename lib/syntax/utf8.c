@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how code points become bytes and which bytes are some; knows no syntax.
+ * Code points to UTF-8, and which bytes are UTF-8.
  */
 #include "syntax/utf8.h"
 

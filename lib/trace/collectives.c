@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how the collectives of a trace are kept in little room and shown as they were;
- * knows nothing of which of them belong together.
+ * Keeps the collectives of a trace in little room, and shows them as they were.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how durations become sums and percentiles; knows nothing of what took so long.
+ * Sums and percentiles of durations.
  */
 #include <stdlib.h>
 

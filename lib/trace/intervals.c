@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows unions of intervals; knows nothing of what happened in them.
+ * Unions of intervals.
  *
  * Lengths fit: the ends of all intervals are 64 bits, and what is disjoint lies between
  * the first and the last.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows what one event of a Kineto trace counts as. What can only be known at the end
+ * What one event of a Kineto trace counts as. What only the end of the trace tells
  * (which collective a kernel was, which step) is kept for kineto-finish.c.
  */
 #include <stdlib.h>

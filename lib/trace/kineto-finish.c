@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows what can only be told when all of a trace was read: which layer the collectives
- * are counted on, which collective each kernel was, and which step everything lies in.
+ * What only the end of a trace tells: the layer on which collectives are counted, the
+ * collective of each kernel, and the step in which everything lies.
  */
 #include <stdlib.h>
 

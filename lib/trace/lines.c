@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows lines, and objects on lines; knows nothing of what they record.
+ * Lines, and JSON objects on lines.
  */
 #include "trace/event.h"
 

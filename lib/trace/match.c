@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how the collectives of several ranks are set against each other; knows nothing of
- * files. Ranks are only as aligned as the clocks of their hosts.
+ * Sets the collectives of several ranks against each other. Ranks are only as aligned as
+ * the clocks of their hosts.
  */
 #include <stdio.h>
 #include <stdlib.h>

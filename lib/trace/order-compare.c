@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows where the orders of several ranks part; knows nothing of how they were read.
+ * Where the orders of several ranks part.
  */
 #include <stdlib.h>
 
@@ -84,13 +84,14 @@ static bool tell(struct fsdp_divergence *divergence, const struct sequence *a,
 	return divergence->message.data != NULL;
 }
 
-/* PyTorch compares call by call: (0,1), (0,2), … and whoever differs first is named. */
+/* PyTorch compares call by call: (0,1), (0,2), … and the first that differs is named. */
 static bool compare_first(const struct sequence *ranks, size_t count,
 	struct fsdp_arena *arena, struct fsdp_divergence *divergence)
 {
 	size_t best = SIZE_MAX, left = 0, right = 0;
 	for (size_t i = 0; i < count; i++) {
-		/* Whoever agrees with the first agrees with the others as far as that. */
+		/* A rank that agrees with the first agrees with the others as far as
+		 * that. */
 		for (size_t j = i + 1; j < count && i == 0; j++) {
 			size_t at = part(&ranks[i], &ranks[j]);
 			size_t most = ranks[i].count > ranks[j].count ? ranks[i].count

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows which kinds of recording there are; knows nothing of what any of them says.
+ * The table of the kinds of recording.
  */
 #include "trace/event.h"
 

@@ -86,7 +86,7 @@ def write_text(path: str, text: str) -> None:
 
 
 class Recording:
-    """JSON Lines in the making. Lines are put by code that runs inside somebody's
+    """JSON Lines in the making. Lines are put by code that runs inside a user's
     training: a full disk must not end that, so put() never raises OSError; the first one
     is raised when the recording ends. Lines of several threads do not mix, and a forked
     process puts none.

@@ -80,7 +80,8 @@ struct fsdp_options {
 
 	/* Told, before it is read, what belongs to the checkpoint although it was not
 	 * named, as the user would type it: a file, or a folder with all that is in it.
-	 * It may be told more than once, also if opening fails. NULL: nobody asks. */
+	 * It may be told more than once, also if opening fails. NULL: it is not asked
+	 * for. */
 	void (*belongs)(void *context, const char *path);
 	void *belongs_context;
 };
@@ -95,8 +96,8 @@ struct fsdp_options {
  * If it fails, *ret_checkpoint stays as it was. With `keep_failed` it is set all the same
  * unless memory ran out: to something that only has findings (fsdp_finding,
  * fsdp_omitted), of which the files that lie there are looked through for what would
- * harm whoever loads them. The caller frees it like a checkpoint and asks it for nothing
- * else.
+ * do harm when they are loaded. The caller frees it like a checkpoint and asks it for
+ * nothing else.
  */
 FSDP_API bool fsdp_checkpoint_open(const char *const *paths, size_t count,
 	const struct fsdp_options *options, struct fsdp_checkpoint **ret_checkpoint,

@@ -18,8 +18,8 @@ extern "C" {
 
 /**
  * Bytes as they were found in a file: not terminated, not escaped, not
- * necessarily UTF-8. Whoever shows them escapes them. The owner is always
- * somebody else: an error, a checkpoint, a buffer of the caller.
+ * necessarily UTF-8. Escape them before you show them. A span owns
+ * nothing: the bytes belong to an error, a checkpoint, a buffer of the caller.
  *
  * An absent span has data == NULL; an empty one has data != NULL, size == 0.
  */

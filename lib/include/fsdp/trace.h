@@ -39,7 +39,7 @@ struct fsdp_recording_options {
 	unsigned jobs; /* threads; 0: one */
 
 	/* The rank that a path tells, or FSDP_ABSENT; asked before the library's own
-	 * opinion about file names. NULL: nobody has one. */
+	 * opinion about file names. NULL: there is none. */
 	int64_t (*rank_of)(void *context, const char *path);
 	void *context;
 
