@@ -97,7 +97,7 @@ CASES = [
      {"lib/format/dcp/dcp.c": '#include "format/torch/torch.h"\n#include "format/dcp/dcp.h"\n',
       "lib/format/dcp/dcp.h": "", "lib/format/torch/torch.h": ""}, []),
     ("includes", includes.check, True,
-     {"lib/checkpoint.c": '#include "format/format.h"\n#include <fsdp/model.h>\n', "lib/format/format.h": ""}, []),
+     {"lib/open.c": '#include "format/format.h"\n#include <fsdp/model.h>\n', "lib/format/format.h": ""}, []),
     ("includes", includes.check, True,
      {"lib/model/flat.h": "", "lib/flat.h": "", "lib/include/fsdp/flat.h": ""},
      ["lib/model/flat.h:1: lib/flat.h has this name already"]),

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_OPENING_H
+#define FSDP_OPENING_H
+
+#include "checkpoint-private.h"
+#include "format/format.h"
+
+enum { FSDP_HEAD_BYTES = 4096 };
+
+/* While it opens. */
+struct opening {
+	struct fsdp_checkpoint *checkpoint;
+	const struct fsdp_options *options;
+	struct fsdp_arena scratch;
+	struct fsdp_reading reading;
+	struct fsdp_look look;
+	const char *const *paths; /* as the user named them */
+	size_t path_count;
+	const char *path;        /* the one, or the folder that all lie in */
+	const char *folder_path; /* of the folder that is read; "" is the current one */
+	const char *beside_path; /* of the one beside */
+	struct fsdp_dir beside;  /* the folder of a file, for its plan */
+	bool has_beside;
+	unsigned char head[FSDP_HEAD_BYTES];
+	unsigned wrapped; /* how many archives were peeled off */
+	bool as_set;      /* the one file is a rank's: open its set */
+	bool wants_set;   /* that is what came out */
+	uint64_t child_count;
+};
+
+/* ---- open.c ---- */
+
+/* `head` has room for FSDP_HEAD_BYTES and stays as long as the look. */
+bool fsdp_look_at_head(const struct fsdp_source *source, struct fsdp_span path,
+	unsigned char *head, struct fsdp_look *ret_look, struct fsdp_error **ret_error);
+
+/* The path of an entry as the user would type it. NULL: out of memory. */
+const char *fsdp_opening_join(
+	struct opening *opening, const char *root, struct fsdp_span name);
+
+/* It is read although the user did not name it. */
+void fsdp_opening_tell(const struct opening *opening, const char *path);
+
+/* Whether the file is one of a set: its name says so, or (once it was read) it does so
+ * itself; and others of the set lie beside it. */
+bool fsdp_opening_has_set(struct opening *opening, bool told);
+
+/* ---- read.c ---- */
+
+/* Reads what was opened into the model, then its plan. False without an error: it wants
+ * its set. */
+bool fsdp_opening_read(struct opening *opening, struct fsdp_error **ret_error);
+
+#endif

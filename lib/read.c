@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads what was opened into the model: the family's own part, the children it names,
+ * the sharding plan.
+ */
+#include <unistd.h>
+
+#include "base/num.h"
+#include "counter.h"
+#include "opening.h"
+
+enum { NESTING_MAX = 64 };
+
+/* ---- the plan ---- */
+
+static bool read_plan_file(struct opening *opening, const struct fsdp_source *source,
+	const char *path, struct fsdp_error **ret_error)
+{
+	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
+	uint64_t limit = fsdp_limit(&checkpoint->limits, FSDP_LIMIT_PLAN_BYTES);
+	struct fsdp_span bytes;
+	if (source->size > limit)
+		return fsdp_fail_limit(ret_error, FSDP_LIMIT_PLAN_BYTES, limit);
+	if (!fsdp_source_read_all(
+		    source, 0, source->size, &checkpoint->arena, &bytes, ret_error))
+		return false;
+	checkpoint->plan_path = path;
+	return fsdp_plan_read(&opening->reading, bytes, fsdp_span_text(path), ret_error);
+}
+
+static bool read_named_plan(struct opening *opening, struct fsdp_error **ret_error)
+{
+	struct fsdp_source source;
+	struct fsdp_span path = fsdp_arena_copy(
+		&opening->checkpoint->arena, fsdp_span_text(opening->options->plan_path));
+	if (path.data == NULL)
+		return fsdp_arena_fail(&opening->checkpoint->arena, ret_error);
+	bool read = fsdp_file_open((const char *)path.data, &source, ret_error);
+	if (read) {
+		fsdp_budget_give(&opening->checkpoint->budget, source.size);
+		read = read_plan_file(
+			opening, &source, (const char *)path.data, ret_error);
+		close(source.fd);
+	}
+	if (!read)
+		fsdp_error_add_path(ret_error, (const char *)path.data);
+	return read;
+}
+
+/* The one plan of a folder; several are none, and said. */
+static bool find_plan(struct opening *opening, const struct fsdp_folder *folder,
+	struct fsdp_entry *ret_entry)
+{
+	size_t count = 0;
+	for (size_t i = 0; i < folder->count; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+		if (entry.kind != FSDP_ENTRY_FILE || !fsdp_plan_has_name(entry.name))
+			continue;
+		count++;
+		*ret_entry = entry;
+	}
+	if (count > 1)
+		fsdp_reading_note(&opening->reading,
+			"%zu sharding plans lie beside the checkpoint: none is used; "
+			"choose one "
+			"with --plan",
+			count);
+	return count == 1;
+}
+
+/* Whether a plan that nobody named may cost what it costs: much beside a small checkpoint
+ * is no part of what was asked for. */
+static bool is_small_beside(
+	const struct fsdp_checkpoint *checkpoint, const struct fsdp_source *plan)
+{
+	uint64_t most = fsdp_limit(&checkpoint->limits, FSDP_LIMIT_FOUND_PLAN_BYTES);
+	for (size_t i = 0; i < checkpoint->model.files.count && most < plan->size; i++) {
+		const struct fsdp_file_record *file =
+			fsdp_vec_at(&checkpoint->model.files, i);
+		uint64_t size = file->size != FSDP_UNKNOWN ? file->size : 0;
+		most = fsdp_add(most, size / 2, &most) ? most : UINT64_MAX;
+	}
+	return plan->size <= most;
+}
+
+/* A plan beside the checkpoint that cannot be used is a finding, not a failure. */
+static bool read_found_plan(struct opening *opening, const struct fsdp_folder *folder,
+	const char *root, struct fsdp_span name, struct fsdp_error **ret_error)
+{
+	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
+	struct fsdp_source source;
+	struct fsdp_error *error = NULL;
+	const char *path = fsdp_opening_join(opening, root, name);
+	if (path == NULL)
+		return fsdp_arena_fail(&checkpoint->arena, ret_error);
+	fsdp_opening_tell(opening, path);
+	bool opened = fsdp_folder_source(folder, name, &source, &error);
+	if (opened && !is_small_beside(checkpoint, &source)) {
+		fsdp_reading_note(&opening->reading,
+			"the plan %s is not used: it has %llu bytes, which is much "
+			"beside this checkpoint; give it with --plan",
+			path, (unsigned long long)source.size);
+		return true;
+	}
+	if (opened && read_plan_file(opening, &source, path, &error)) {
+		checkpoint->plan_found = true;
+		return true;
+	}
+	if (error == NULL || fsdp_error_code(error) == FSDP_ERROR_MEMORY) {
+		fsdp_error_free(error);
+		return fsdp_arena_fail(&checkpoint->arena, ret_error);
+	}
+	checkpoint->plan_path = NULL;
+	fsdp_model_forget_plan(&checkpoint->model);
+	fsdp_find(&checkpoint->model.findings, FSDP_RULE_PLAN_INVALID,
+		FSDP_PLACE(.file = name, .offset = fsdp_error_offset(error)), "%s",
+		fsdp_error_message(error));
+	fsdp_reading_note(&opening->reading, "the plan %s is not used: %s", path,
+		fsdp_error_message(error));
+	fsdp_error_free(error);
+	return true;
+}
+
+static bool read_plan(struct opening *opening, struct fsdp_error **ret_error)
+{
+	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
+	struct fsdp_entry entry;
+	if (checkpoint->model.has_plan || opening->options->no_plan)
+		return true;
+	if (opening->options->plan_path != NULL)
+		return read_named_plan(opening, ret_error);
+	if (checkpoint->is_folder || checkpoint->has_dir) {
+		struct fsdp_folder whole = checkpoint->folder;
+		bool found = find_plan(opening, &whole, &entry);
+		/* Beside the files that were named, if it is not one of them. */
+		if (!found && whole.picked != NULL) {
+			fsdp_folder_of_dir(&whole, &checkpoint->dir);
+			found = find_plan(opening, &whole, &entry);
+		}
+		if (found)
+			return read_found_plan(opening, &whole,
+				opening->folder_path != NULL ? opening->folder_path
+							     : opening->path,
+				entry.name, ret_error);
+	}
+	if (!opening->has_beside || opening->wrapped != 0)
+		return true;
+	struct fsdp_folder beside;
+	fsdp_folder_of_dir(&beside, &opening->beside);
+	return !find_plan(opening, &beside, &entry) ||
+	       read_found_plan(
+		       opening, &beside, opening->beside_path, entry.name, ret_error);
+}
+
+static bool read_look(struct opening *opening, const struct fsdp_family *family,
+	const struct fsdp_look *look, unsigned depth, struct fsdp_error **ret_error);
+
+/* One of many files that repeat what the others say: its names are copied, and none of
+ * its bytes stay. */
+static bool read_member(struct opening *opening, const struct fsdp_family *family,
+	const struct fsdp_look *look, unsigned depth, struct fsdp_error **ret_error)
+{
+	struct fsdp_names *names = &opening->checkpoint->model.names;
+	opening->reading.is_one_of_many = true;
+	names->copies = &opening->checkpoint->arena;
+	bool read = read_look(opening, family, look, depth, ret_error);
+	names->copies = NULL;
+	opening->reading.is_one_of_many = false;
+	return read;
+}
+
+static bool read_file_child(struct opening *opening, const struct fsdp_folder *folder,
+	const struct fsdp_child *child, unsigned depth, struct fsdp_error **ret_error)
+{
+	struct fsdp_source source;
+	if (!fsdp_folder_source(folder, child->name, &source, ret_error))
+		return false;
+	struct fsdp_look look;
+	if (!fsdp_look_at_head(&source, child->name, opening->head, &look, ret_error))
+		return false;
+	const struct fsdp_family *family = fsdp_registry_choose(&look);
+	if (family == NULL)
+		return fsdp_foreign(&look, ret_error);
+	fsdp_reading_judge_name(&opening->reading, &look, family);
+	return opening->checkpoint->model.is_set
+		       ? read_member(opening, family, &look, depth, ret_error)
+		       : read_look(opening, family, &look, depth, ret_error);
+}
+
+/* What was kept since `first`, and *error if it names a file, is named from this folder
+ * on in `folder`; what the store said is named so already. */
+static void put_errors_below(struct opening *opening, size_t first, const char *folder,
+	struct fsdp_error **error)
+{
+	struct fsdp_vec *errors = &opening->checkpoint->errors;
+	for (size_t i = first; i < errors->count; i++)
+		fsdp_error_put_below(fsdp_vec_at(errors, i), folder);
+	if (*error != NULL && fsdp_error_path(*error) != NULL)
+		fsdp_error_put_below(error, folder);
+}
+
+/* Of the folder that is open: that of the input, or one in it that was entered. */
+static const char *root_path(const struct opening *opening)
+{
+	return opening->folder_path != NULL ? opening->folder_path : opening->path;
+}
+
+static bool read_inside(struct opening *opening, const struct fsdp_folder *inside,
+	const char *as, unsigned depth, struct fsdp_error **ret_error)
+{
+	struct fsdp_look look = { .folder = inside };
+	const struct fsdp_family *family =
+		as != NULL ? fsdp_registry_find(as) : fsdp_registry_choose(&look);
+	return family != NULL ? read_look(opening, family, &look, depth, ret_error)
+			      : fsdp_foreign(&look, ret_error);
+}
+
+/* A folder below: while it is read, its files are named from the root on. */
+static bool read_folder_child(struct opening *opening, const struct fsdp_folder *folder,
+	const struct fsdp_child *child, unsigned depth, struct fsdp_error **ret_error)
+{
+	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
+	struct fsdp_span *below = &checkpoint->model.findings.below, before = *below;
+	struct fsdp_dir dir;
+	struct fsdp_folder inside;
+	if (!fsdp_folder_open_child(folder, child->name, opening->reading.scratch,
+		    &checkpoint->limits, &dir, &inside, ret_error))
+		return false;
+	size_t first_error = checkpoint->errors.count;
+	char *path = fsdp_arena_take(
+		&checkpoint->arena, before.size + child->name.size + 2, 1);
+	bool read = path != NULL || fsdp_arena_fail(&checkpoint->arena, ret_error);
+	if (read) {
+		if (before.size != 0)
+			memcpy(path, before.data, before.size);
+		memcpy(path + before.size, child->name.data, child->name.size);
+		path[before.size + child->name.size] = '/';
+		*below = fsdp_span(path, before.size + child->name.size + 1);
+		read = read_inside(opening, &inside, child->as, depth, ret_error);
+		const char *full =
+			dir.path != NULL ? dir.path
+					 : fsdp_opening_join(opening, root_path(opening),
+						   fsdp_span(path, below->size - 1));
+		if (full != NULL)
+			put_errors_below(opening, first_error, full, ret_error);
+		*below = before;
+	}
+	fsdp_dir_close(&dir);
+	return read;
+}
+
+/* What lies in the folder besides what its own family knows. */
+static bool read_same_folder(struct opening *opening, const struct fsdp_folder *folder,
+	const struct fsdp_child *child, unsigned depth, struct fsdp_error **ret_error)
+{
+	struct fsdp_look look = { .folder = folder };
+	return read_look(opening, fsdp_registry_find(child->as), &look, depth, ret_error);
+}
+
+/* What it needed while it was read goes with it: there may be many of them. */
+static bool read_apart(struct opening *opening, const struct fsdp_folder *folder,
+	const struct fsdp_child *child, unsigned depth, struct fsdp_error **ret_error)
+{
+	struct fsdp_reading *reading = &opening->reading;
+	struct fsdp_arena own, *outer = reading->scratch;
+	struct fsdp_entry entry;
+	bool is_folder = fsdp_folder_find(folder, child->name, &entry) &&
+			 (entry.kind == FSDP_ENTRY_DIRECTORY ||
+				 entry.kind == FSDP_ENTRY_LINK_DIRECTORY);
+	bool (*read)(struct opening * opening, const struct fsdp_folder *folder,
+		const struct fsdp_child *child, unsigned depth,
+		struct fsdp_error **ret_error) = child->name.size == 0 ? read_same_folder
+						 : is_folder           ? read_folder_child
+								       : read_file_child;
+	fsdp_arena_init(&own, outer->budget);
+	reading->scratch = &own;
+	bool done = read(opening, folder, child, depth, ret_error);
+	fsdp_names_let_go(&reading->model->names);
+	reading->scratch = outer;
+	fsdp_arena_done(&own);
+	return done;
+}
+
+/* Children are read one by one into the same model. */
+static bool read_child(struct opening *opening, const struct fsdp_folder *folder,
+	const struct fsdp_child *child, unsigned depth, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = &opening->checkpoint->model;
+	size_t first_tensor = model->tensors.count, first_value = model->values.count;
+	opening->reading.rank = child->rank;
+	return read_apart(opening, folder, child, depth, ret_error) &&
+	       fsdp_build_strip(model, first_tensor, first_value, child->strip,
+		       child->role, ret_error) &&
+	       fsdp_build_put_below(
+		       model, first_tensor, first_value, child->below, ret_error);
+}
+
+/* Without a plan only all files together tell what lies where. */
+static bool wants_few(const struct opening *opening, const struct fsdp_folder *folder)
+{
+	size_t plans = opening->options->plan_path != NULL;
+	if (folder == NULL || !opening->options->few_ranks || opening->options->no_plan ||
+		!opening->checkpoint->model.is_set)
+		return false;
+	for (size_t i = 0; i < folder->count && opening->options->plan_path == NULL; i++)
+		plans += fsdp_plan_has_name(fsdp_folder_entry(folder, i).name);
+	return plans == 1;
+}
+
+static bool is_wanted(const struct opening *opening, const struct fsdp_child *child)
+{
+	for (size_t i = 0; i < opening->options->rank_count; i++)
+		if (opening->options->ranks[i] == child->rank)
+			return true;
+	return child->rank == FSDP_NONE;
+}
+
+/* A file that is there and is not read. */
+static bool note_child(struct opening *opening, const struct fsdp_folder *folder,
+	const struct fsdp_child *child, struct fsdp_error **ret_error)
+{
+	struct fsdp_entry entry;
+	return !fsdp_folder_find(folder, child->name, &entry) ||
+	       fsdp_build_file(&opening->checkpoint->model, child->name, entry.size,
+		       child->rank, ret_error) != FSDP_NONE;
+}
+
+/* One that is damaged costs itself. */
+static bool read_children(struct opening *opening, const struct fsdp_folder *folder,
+	const struct fsdp_vec *children, unsigned depth, struct fsdp_error **ret_error)
+{
+	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
+	bool few = wants_few(opening, folder);
+	size_t failed = 0;
+	for (size_t i = 0; i < children->count; i++) {
+		const struct fsdp_child *child = fsdp_vec_at(children, i);
+		struct fsdp_error *error = NULL;
+		bool skipped = few && i != 0 && !is_wanted(opening, child);
+		if (skipped ? note_child(opening, folder, child, &error)
+			    : read_child(opening, folder, child, depth, &error))
+			continue;
+		if (child->name.size != 0)
+			fsdp_error_add_path(&error, (const char *)child->name.data);
+		bool fatal = error == NULL ||
+			     fsdp_error_code(error) == FSDP_ERROR_MEMORY ||
+			     fsdp_error_code(error) == FSDP_ERROR_LIMIT;
+		if (fatal || ++failed == children->count) {
+			*ret_error = error;
+			if (error == NULL)
+				fsdp_arena_fail(&checkpoint->arena, ret_error);
+			return false;
+		}
+		fsdp_reading_keep_error(&opening->reading, error);
+	}
+	return true;
+}
+
+/* The children that the family named, then its end. The depth of checkpoints in
+ * checkpoints is a limit, so this may call itself. */
+static bool read_below(struct opening *opening, const struct fsdp_family *family,
+	const struct fsdp_look *look, unsigned depth, struct fsdp_error **ret_error)
+{
+	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
+	struct fsdp_reading *reading = &opening->reading;
+	uint64_t most = fsdp_limit(&checkpoint->limits, FSDP_LIMIT_CHILDREN);
+	uint64_t deepest = fsdp_limit(&checkpoint->limits, FSDP_LIMIT_NESTING);
+	struct fsdp_vec children = reading->children;
+	void *state = reading->state;
+	opening->child_count += children.count;
+	if (opening->child_count > most)
+		return fsdp_fail_limit(ret_error, FSDP_LIMIT_CHILDREN, most);
+	if (children.count != 0 && depth >= fsdp_min(deepest, NESTING_MAX))
+		return fsdp_fail_limit(ret_error, FSDP_LIMIT_NESTING, deepest);
+	if (!read_children(opening, look->folder, &children, depth + 1, ret_error))
+		return false;
+	reading->children = children;
+	reading->state = state;
+	return family->finish == NULL || family->finish(reading, ret_error);
+}
+
+/* A child and what is in it. */
+static bool read_look(struct opening *opening, const struct fsdp_family *family,
+	const struct fsdp_look *look, unsigned depth, struct fsdp_error **ret_error)
+{
+	struct fsdp_reading *reading = &opening->reading;
+	fsdp_vec_init(&reading->children, reading->scratch, sizeof(struct fsdp_child));
+	reading->state = NULL;
+	return family->read(reading, look, ret_error) &&
+	       read_below(opening, family, look, depth, ret_error);
+}
+
+/* What was opened, without its plan. False without an error: it wants its set. */
+static bool read_root(struct opening *opening, struct fsdp_error **ret_error)
+{
+	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
+	const struct fsdp_family *family = fsdp_registry_choose(&opening->look);
+	if (family == NULL)
+		return fsdp_foreign(&opening->look, ret_error);
+	opening->reading = (struct fsdp_reading){
+		.model = &checkpoint->model,
+		.scratch = &opening->scratch,
+		.limits = &checkpoint->limits,
+		.read_values = opening->options->read_values,
+		.may_count = checkpoint->model.only_counts && !checkpoint->is_folder &&
+			     strcmp(opening->path, "-") != 0,
+		.named = opening->path_count > 1,
+		.rank = FSDP_NONE,
+		.errors = &checkpoint->errors,
+		.notes = &checkpoint->notes,
+	};
+	fsdp_vec_init(
+		&opening->reading.children, &opening->scratch, sizeof(struct fsdp_child));
+	opening->wants_set =
+		family != &fsdp_family_plan && fsdp_opening_has_set(opening, false);
+	if (opening->wants_set)
+		return false;
+	fsdp_reading_judge_name(&opening->reading, &opening->look, family);
+	if (!family->read(&opening->reading, &opening->look, ret_error))
+		return false;
+	opening->wants_set = opening->reading.ranks_told != 0 &&
+			     checkpoint->model.world_size > 1 &&
+			     fsdp_opening_has_set(opening, true);
+	if (opening->wants_set)
+		return false;
+	return read_below(opening, family, &opening->look, 0, ret_error);
+}
+
+bool fsdp_opening_read(struct opening *opening, struct fsdp_error **ret_error)
+{
+	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
+	bool read = read_root(opening, ret_error);
+	if (checkpoint->is_folder)
+		put_errors_below(opening, 0, root_path(opening), ret_error);
+	if (!read)
+		return false;
+	if (checkpoint->model.plan_only)
+		checkpoint->plan_path = opening->path;
+	return (!opening->options->read_values ||
+		       fsdp_counter_read(checkpoint, ret_error)) &&
+	       read_plan(opening, ret_error);
+}
