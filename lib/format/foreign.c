@@ -666,9 +666,10 @@ static bool say_directory(const struct fsdp_look *look, struct fsdp_error **ret_
 	return false;
 }
 
-static int bid(const struct fsdp_look *look)
+static enum fsdp_sign recognise(const struct fsdp_look *look)
 {
-	return look->folder != NULL && find_folder(look->folder) != NULL ? 90 : 0;
+	return look->folder != NULL && find_folder(look->folder) != NULL ? FSDP_SIGN_SURE
+									 : FSDP_SIGN_NONE;
 }
 
 static bool refuse(struct fsdp_reading *reading, const struct fsdp_look *look,
@@ -685,7 +686,7 @@ static bool refuse(struct fsdp_reading *reading, const struct fsdp_look *look,
 const struct fsdp_family fsdp_family_foreign = {
 	.name = "foreign",
 	.title = "checkpoint of another program",
-	.bid = bid,
+	.recognise = recognise,
 	.read = refuse,
 };
 

@@ -100,12 +100,17 @@ void fsdp_reading_settle_rank(
 void fsdp_reading_settle_world(
 	struct fsdp_reading *reading, uint32_t file, uint32_t world_size, bool whole);
 
+/* By what a family recognises an input. How that compares with the signs of others, the
+ * table in registry.c says. */
+enum fsdp_sign { FSDP_SIGN_NONE, FSDP_SIGN_SURE, FSDP_SIGN_LIKELY, FSDP_SIGN_WEAK };
+enum { FSDP_SIGN_COUNT = 4 };
+
 struct fsdp_family {
 	const char *name;  /* "torch-zip" */
 	const char *title; /* for people */
-	/* 0: not mine; else how sure, up to 100. Reads nothing but the look (and, for
-	 * directories, the list of names). */
-	int (*bid)(const struct fsdp_look *look);
+	/* Reads nothing but the look (and, for directories, the list of names). NULL:
+	 * it is read only where it is named as a child. */
+	enum fsdp_sign (*recognise)(const struct fsdp_look *look);
 	bool (*read)(struct fsdp_reading *reading, const struct fsdp_look *look,
 		struct fsdp_error **ret_error);
 	/* After all children were read; may be NULL. */
@@ -120,6 +125,10 @@ const struct fsdp_family *fsdp_registry_find(const char *name);
 
 /* The table of families; NULL past the end. */
 const struct fsdp_family *fsdp_registry_at(size_t index);
+
+/* What a sign of that family counts, 1 to 100; 0: it has no such sign. No two are equal.
+ */
+unsigned fsdp_registry_bid(size_t index, enum fsdp_sign sign);
 
 /* pattern.c: whether a name is `pattern`, in which "#" stands for digits, at most
  * FSDP_PATTERN_NUMBERS times; what they say. */

@@ -160,14 +160,14 @@ static const struct single *find_single(const struct fsdp_folder *folder)
 	return NULL;
 }
 
-static int bid(const struct fsdp_look *look)
+static enum fsdp_sign recognise(const struct fsdp_look *look)
 {
 	if (look->folder == NULL)
-		return 0;
-	return find_index(look->folder).data != NULL ? 60
-	       : find_single(look->folder) != NULL   ? 55
-	       : find_split(look->folder).count != 0 ? 45
-						     : 0;
+		return FSDP_SIGN_NONE;
+	return find_index(look->folder).data != NULL ? FSDP_SIGN_SURE
+	       : find_single(look->folder) != NULL   ? FSDP_SIGN_LIKELY
+	       : find_split(look->folder).count != 0 ? FSDP_SIGN_WEAK
+						     : FSDP_SIGN_NONE;
 }
 
 /* ---- the index ---- */
@@ -708,7 +708,7 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 const struct fsdp_family fsdp_family_hugging_face = {
 	.name = "hf-safetensors",
 	.title = "Hugging Face model",
-	.bid = bid,
+	.recognise = recognise,
 	.read = read,
 	.finish = finish,
 };

@@ -697,18 +697,18 @@ static bool follow_tracker(struct fsdp_reading *reading, const struct fsdp_folde
 
 /* ---- the family ---- */
 
-static int bid(const struct fsdp_look *look)
+static enum fsdp_sign recognise(const struct fsdp_look *look)
 {
 	struct fsdp_name_list others;
 	struct fsdp_entry entry;
 	if (look->folder == NULL)
-		return 0;
+		return FSDP_SIGN_NONE;
 	if (find_layout(look->folder) != NULL)
-		return 92;
+		return FSDP_SIGN_SURE;
 	return is_tracked(look->folder) || is_nemo(look->folder) ||
 			       find_role(look->folder, &entry, &others)
-		       ? 15
-		       : 0;
+		       ? FSDP_SIGN_WEAK
+		       : FSDP_SIGN_NONE;
 }
 
 /* The marker that lies beside the folder that was named, or beside the one that holds its
@@ -862,7 +862,7 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 const struct fsdp_family fsdp_family_layout = {
 	.name = "layout",
 	.title = "checkpoint of a training framework",
-	.bid = bid,
+	.recognise = recognise,
 	.read = read,
 	.finish = finish,
 };

@@ -59,18 +59,18 @@ static bool takes_folder(struct fsdp_span name, uint32_t *ret_numbers)
 	return false;
 }
 
-static int bid(const struct fsdp_look *look)
+static enum fsdp_sign recognise(const struct fsdp_look *look)
 {
 	uint32_t numbers[FSDP_PATTERN_NUMBERS];
 	if (look->folder == NULL)
-		return 0;
+		return FSDP_SIGN_NONE;
 	for (size_t i = 0; i < look->folder->count; i++) {
 		struct fsdp_entry entry = fsdp_folder_entry(look->folder, i);
 		if (entry.kind == FSDP_ENTRY_DIRECTORY &&
 			takes_folder(entry.name, numbers))
-			return 60;
+			return FSDP_SIGN_SURE;
 	}
-	return 0;
+	return FSDP_SIGN_NONE;
 }
 
 static bool add_child(struct fsdp_reading *reading, struct fsdp_span folder,
@@ -499,7 +499,7 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 const struct fsdp_family fsdp_family_megatron = {
 	.name = "megatron-legacy",
 	.title = "Megatron-LM rank files",
-	.bid = bid,
+	.recognise = recognise,
 	.read = read,
 	.finish = finish,
 };

@@ -30,15 +30,15 @@ static bool is_old_pickle(const struct fsdp_look *look)
 	return opcode != NULL && last + 1 == look->head.size;
 }
 
-static int bid(const struct fsdp_look *look)
+static enum fsdp_sign recognise(const struct fsdp_look *look)
 {
 	if (look->folder != NULL || look->head.size < 2)
-		return 0;
+		return FSDP_SIGN_NONE;
 	/* The legacy stream begins like this too, and is more than pickles. */
 	if (look->head.data[0] == 0x80 && look->head.data[1] >= 2 &&
 		look->head.data[1] <= 5)
-		return 20;
-	return is_old_pickle(look) ? 10 : 0;
+		return FSDP_SIGN_SURE;
+	return is_old_pickle(look) ? FSDP_SIGN_LIKELY : FSDP_SIGN_NONE;
 }
 
 struct pickles {
@@ -193,6 +193,6 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 const struct fsdp_family fsdp_family_pickle = {
 	.name = "pickle",
 	.title = "bare pickle (no file of torch.save)",
-	.bid = bid,
+	.recognise = recognise,
 	.read = read,
 };

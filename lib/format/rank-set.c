@@ -138,17 +138,19 @@ static uint32_t named_world_size(struct fsdp_span name)
 	return size != 0 && size < RANK_MAX ? (uint32_t)size : FSDP_NONE;
 }
 
-static int bid(const struct fsdp_look *look)
+static enum fsdp_sign recognise(const struct fsdp_look *look)
 {
 	struct pattern pattern = { 0 };
 	if (look->folder == NULL)
-		return 0;
+		return FSDP_SIGN_NONE;
 	/* What was named together is read together. */
 	if (look->folder->picked != NULL)
-		return 20;
+		return FSDP_SIGN_LIKELY;
 	size_t count = count_members(look->folder, &pattern);
 	/* One file that is called a rank's is a set of which the others are missing. */
-	return count >= 2 || (count == 1 && names_a_rank(pattern.prefix)) ? 30 : 0;
+	return count >= 2 || (count == 1 && names_a_rank(pattern.prefix))
+		       ? FSDP_SIGN_SURE
+		       : FSDP_SIGN_NONE;
 }
 
 size_t fsdp_rank_siblings(const struct fsdp_folder *folder, struct fsdp_span name,
@@ -498,7 +500,7 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 const struct fsdp_family fsdp_family_rank_set = {
 	.name = "rank-set",
 	.title = "PyTorch rank files (one torch.save a rank)",
-	.bid = bid,
+	.recognise = recognise,
 	.read = read,
 	.finish = finish,
 };

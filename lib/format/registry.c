@@ -4,46 +4,61 @@
  */
 #include "format/format.h"
 
-static const struct fsdp_family *const families[] = {
-	&fsdp_family_dcp,
-	&fsdp_family_dcp_safetensors,
-	&fsdp_family_deepspeed,
-	&fsdp_family_deepspeed_parts,
-	&fsdp_family_foreign,
-	&fsdp_family_hugging_face,
-	&fsdp_family_layout,
-	&fsdp_family_megatron,
-	&fsdp_family_pickle,
-	&fsdp_family_plan,
-	&fsdp_family_rank_set,
-	&fsdp_family_safetensors,
-	&fsdp_family_torch_legacy,
-	&fsdp_family_torch_tar,
-	&fsdp_family_torch_zip,
+#define COUNT (sizeof families / sizeof *families)
+
+/* What each sign counts: none, a sure one, a likely one, a weak one. An input goes to the
+ * family with the highest bid, so no bid may be there twice. */
+static const struct {
+	const struct fsdp_family *family;
+	unsigned char bids[FSDP_SIGN_COUNT];
+} families[] = {
+	{ &fsdp_family_dcp, { 0, 90, 85, 70 } },
+	{ &fsdp_family_dcp_safetensors, { 0, 65, 50, 0 } },
+	{ &fsdp_family_deepspeed, { 0, 93, 60, 0 } },
+	{ &fsdp_family_deepspeed_parts, { 0 } },
+	{ &fsdp_family_foreign, { 0, 89, 0, 0 } },
+	{ &fsdp_family_hugging_face, { 0, 59, 55, 45 } },
+	{ &fsdp_family_layout, { 0, 92, 0, 15 } },
+	{ &fsdp_family_megatron, { 0, 58, 0, 0 } },
+	{ &fsdp_family_pickle, { 0, 20, 10, 0 } },
+	{ &fsdp_family_plan, { 0, 80, 0, 0 } },
+	{ &fsdp_family_rank_set, { 0, 30, 25, 0 } },
+	{ &fsdp_family_safetensors, { 0, 95, 0, 0 } },
+	{ &fsdp_family_torch_legacy, { 0, 79, 0, 0 } },
+	{ &fsdp_family_torch_tar, { 0, 69, 0, 0 } },
+	{ &fsdp_family_torch_zip, { 0, 78, 0, 5 } },
 };
 
 const struct fsdp_family *fsdp_registry_at(size_t index)
 {
-	return index < sizeof families / sizeof *families ? families[index] : NULL;
+	return index < COUNT ? families[index].family : NULL;
+}
+
+unsigned fsdp_registry_bid(size_t index, enum fsdp_sign sign)
+{
+	return families[index].bids[sign];
 }
 
 const struct fsdp_family *fsdp_registry_find(const char *name)
 {
-	for (size_t i = 0; i < sizeof families / sizeof *families; i++)
-		if (strcmp(families[i]->name, name) == 0)
-			return families[i];
+	for (size_t i = 0; i < COUNT; i++)
+		if (strcmp(families[i].family->name, name) == 0)
+			return families[i].family;
 	return NULL;
 }
 
 const struct fsdp_family *fsdp_registry_choose(const struct fsdp_look *look)
 {
 	const struct fsdp_family *best = NULL;
-	int highest = 0;
-	for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
-		int bid = families[i]->bid(look);
+	unsigned highest = 0;
+	for (size_t i = 0; i < COUNT; i++) {
+		const struct fsdp_family *family = families[i].family;
+		if (family->recognise == NULL)
+			continue;
+		unsigned bid = families[i].bids[family->recognise(look)];
 		if (bid > highest) {
 			highest = bid;
-			best = families[i];
+			best = family;
 		}
 	}
 	return best;

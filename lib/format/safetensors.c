@@ -1127,19 +1127,20 @@ static bool read_all(struct header *header, struct fsdp_error **ret_error)
 }
 
 /* Before zips and pickles: the length may look like either. */
-static int bid(const struct fsdp_look *look)
+static enum fsdp_sign recognise(const struct fsdp_look *look)
 {
 	uint64_t size = 0;
 	if (look->folder != NULL || look->head.size < 10)
-		return 0;
+		return FSDP_SIGN_NONE;
 	for (size_t i = 8; i-- > 0;)
 		size = size << 8 | look->head.data[i];
 	if (size < 2 || size > look->source.size - 8)
-		return 0;
+		return FSDP_SIGN_NONE;
 	for (size_t i = 8; i < look->head.size && i < 8 + size; i++)
 		if (memchr(" \t\n\r", look->head.data[i], 4) == NULL)
-			return look->head.data[i] == '{' ? 95 : 0;
-	return 0;
+			return look->head.data[i] == '{' ? FSDP_SIGN_SURE
+							 : FSDP_SIGN_NONE;
+	return FSDP_SIGN_NONE;
 }
 
 static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
@@ -1166,6 +1167,6 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 const struct fsdp_family fsdp_family_safetensors = {
 	.name = "safetensors",
 	.title = "safetensors file",
-	.bid = bid,
+	.recognise = recognise,
 	.read = read,
 };

@@ -78,23 +78,23 @@ static bool is_leftover(struct fsdp_span name)
 	return fsdp_span_ends(name, FSDP_SPAN(".metadata.tmp"));
 }
 
-static int bid(const struct fsdp_look *look)
+static enum fsdp_sign recognise(const struct fsdp_look *look)
 {
 	struct fsdp_entry entry;
 	uint32_t rank;
 	if (look->folder == NULL)
-		return 0;
+		return FSDP_SIGN_NONE;
 	if (fsdp_folder_find(look->folder, FSDP_SPAN(".metadata"), &entry))
-		return 90;
-	int best = 0;
+		return FSDP_SIGN_SURE;
+	enum fsdp_sign sign = FSDP_SIGN_NONE;
 	for (size_t i = 0; i < look->folder->count; i++) {
 		struct fsdp_span name = fsdp_folder_entry(look->folder, i).name;
 		if (is_rank_metadata(name, &rank))
-			return 85;
+			return FSDP_SIGN_LIKELY;
 		if (is_data_name(name, &rank))
-			best = 70;
+			sign = FSDP_SIGN_WEAK;
 	}
-	return best;
+	return sign;
 }
 
 /* ---- metadata files ---- */
@@ -727,6 +727,6 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 const struct fsdp_family fsdp_family_dcp = {
 	.name = "dcp",
 	.title = "PyTorch distributed checkpoint (DCP)",
-	.bid = bid,
+	.recognise = recognise,
 	.read = read,
 };

@@ -68,11 +68,13 @@ static bool lacks_index(const struct fsdp_folder *folder)
 	return found;
 }
 
-static int bid(const struct fsdp_look *look)
+static enum fsdp_sign recognise(const struct fsdp_look *look)
 {
 	if (look->folder == NULL)
-		return 0;
-	return has_shards(look->folder) ? 65 : lacks_index(look->folder) ? 50 : 0;
+		return FSDP_SIGN_NONE;
+	return has_shards(look->folder)    ? FSDP_SIGN_SURE
+	       : lacks_index(look->folder) ? FSDP_SIGN_LIKELY
+					   : FSDP_SIGN_NONE;
 }
 
 /* Only the folder below tells whether it is that. */
@@ -177,7 +179,7 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 const struct fsdp_family fsdp_family_dcp_safetensors = {
 	.name = "dcp-safetensors",
 	.title = "PyTorch distributed checkpoint as safetensors",
-	.bid = bid,
+	.recognise = recognise,
 	.read = read,
 	.finish = finish,
 };

@@ -95,13 +95,13 @@ static bool is_tag(const struct fsdp_folder *folder)
 	return false;
 }
 
-static int bid(const struct fsdp_look *look)
+static enum fsdp_sign recognise(const struct fsdp_look *look)
 {
 	if (look->folder == NULL)
-		return 0;
+		return FSDP_SIGN_NONE;
 	if (is_tag(look->folder))
-		return 93;
-	return fsdp_deepspeed_has_tags(look->folder) ? 60 : 0;
+		return FSDP_SIGN_SURE;
+	return fsdp_deepspeed_has_tags(look->folder) ? FSDP_SIGN_LIKELY : FSDP_SIGN_NONE;
 }
 
 /* ---- naming the files ---- */
@@ -413,7 +413,7 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 const struct fsdp_family fsdp_family_deepspeed = {
 	.name = "deepspeed",
 	.title = "DeepSpeed checkpoint",
-	.bid = bid,
+	.recognise = recognise,
 	.read = read,
 	.finish = finish,
 };

@@ -195,12 +195,6 @@ bool fsdp_deepspeed_join_universal(
 	return true;
 }
 
-static int bid(const struct fsdp_look *look)
-{
-	(void)look;
-	return 0; /* only who knows what they are names them */
-}
-
 /* What the optimizer shares, and of ZeRO 3 dead weight, is left alone. */
 static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	struct fsdp_error **ret_error)
@@ -225,6 +219,5 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 const struct fsdp_family fsdp_family_deepspeed_parts = {
 	.name = "deepspeed-parts",
 	.title = "tensors of a DeepSpeed universal checkpoint",
-	.bid = bid,
 	.read = read,
 };

@@ -947,18 +947,19 @@ static bool is_blank(unsigned char byte)
 }
 
 /* The key may stand anywhere, but every exporter writes it first. */
-static int bid(const struct fsdp_look *look)
+static enum fsdp_sign recognise(const struct fsdp_look *look)
 {
 	size_t at = 0;
 	if (look->folder != NULL)
-		return 0;
+		return FSDP_SIGN_NONE;
 	while (at < look->head.size && is_blank(look->head.data[at]))
 		at++;
 	if (at == look->head.size || look->head.data[at] != '{')
-		return 0;
+		return FSDP_SIGN_NONE;
 	struct fsdp_span mark = FSDP_SPAN("\"fsdp-plan\"");
-	return memmem(look->head.data, look->head.size, mark.data, mark.size) != NULL ? 80
-										      : 0;
+	return memmem(look->head.data, look->head.size, mark.data, mark.size) != NULL
+		       ? FSDP_SIGN_SURE
+		       : FSDP_SIGN_NONE;
 }
 
 static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
@@ -979,6 +980,6 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 const struct fsdp_family fsdp_family_plan = {
 	.name = "fsdp-plan",
 	.title = "sharding plan",
-	.bid = bid,
+	.recognise = recognise,
 	.read = read,
 };

@@ -338,10 +338,11 @@ static bool init_torch(struct legacy *legacy, struct fsdp_error **ret_error)
 
 /* ---- the stream ---- */
 
-static int bid_stream(const struct fsdp_look *look)
+static enum fsdp_sign recognise_stream(const struct fsdp_look *look)
 {
-	return look->folder == NULL && fsdp_span_begins(look->head, FSDP_SPAN(MAGIC)) ? 80
-										      : 0;
+	return look->folder == NULL && fsdp_span_begins(look->head, FSDP_SPAN(MAGIC))
+		       ? FSDP_SIGN_SURE
+		       : FSDP_SIGN_NONE;
 }
 
 static bool read_all(struct legacy *legacy, struct fsdp_error **ret_error)
@@ -401,21 +402,21 @@ static bool read_stream(struct fsdp_reading *reading, const struct fsdp_look *lo
 const struct fsdp_family fsdp_family_torch_legacy = {
 	.name = "torch-legacy",
 	.title = "PyTorch file (torch.save, stream from before 1.6)",
-	.bid = bid_stream,
+	.recognise = recognise_stream,
 	.read = read_stream,
 };
 
 /* ---- the tar ---- */
 
-static int bid_tar(const struct fsdp_look *look)
+static enum fsdp_sign recognise_tar(const struct fsdp_look *look)
 {
 	return look->folder != NULL &&
 			       fsdp_folder_has(look->folder, "pickle", FSDP_ENTRY_FILE) &&
 			       fsdp_folder_has(
 				       look->folder, "storages", FSDP_ENTRY_FILE) &&
 			       fsdp_folder_has(look->folder, "sys_info", FSDP_ENTRY_FILE)
-		       ? 70
-		       : 0;
+		       ? FSDP_SIGN_SURE
+		       : FSDP_SIGN_NONE;
 }
 
 /* The member as a part of the tar that ends with it, so that offsets are the tar's. */
@@ -709,6 +710,6 @@ static bool read_tar(struct fsdp_reading *reading, const struct fsdp_look *look,
 const struct fsdp_family fsdp_family_torch_tar = {
 	.name = "torch-tar",
 	.title = "PyTorch file (tar of torch 0.1)",
-	.bid = bid_tar,
+	.recognise = recognise_tar,
 	.read = read_tar,
 };

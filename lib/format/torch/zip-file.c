@@ -54,15 +54,15 @@ static bool ends_as_zip(const struct fsdp_look *look)
 	return read && memcmp(end, "PK\005\006", 4) == 0;
 }
 
-static int bid(const struct fsdp_look *look)
+static enum fsdp_sign recognise(const struct fsdp_look *look)
 {
 	if (look->folder != NULL)
-		return 0;
+		return FSDP_SIGN_NONE;
 	if (fsdp_span_begins(look->head, FSDP_SPAN("PK\003\004")))
-		return 80;
+		return FSDP_SIGN_SURE;
 	/* Something stands before it: torch refuses that, other readers of zips do not.
 	 */
-	return ends_as_zip(look) ? 5 : 0;
+	return ends_as_zip(look) ? FSDP_SIGN_WEAK : FSDP_SIGN_NONE;
 }
 
 /* ---- records ---- */
@@ -681,6 +681,6 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 const struct fsdp_family fsdp_family_torch_zip = {
 	.name = "torch-zip",
 	.title = "PyTorch file (torch.save, zip)",
-	.bid = bid,
+	.recognise = recognise,
 	.read = read,
 };
