@@ -12,23 +12,10 @@ struct fsdp_format fsdp_checkpoint_format(const struct fsdp_checkpoint *checkpoi
 	return checkpoint->model.format;
 }
 
-/* Formats that never know of ranks: their files are whole. Not so what torch.save wrote,
- * which may be all of what many ranks gathered; how many is not in it. */
-static bool knows_no_ranks(const char *family)
-{
-	static const char *const families[] = { "hf-bin", "hf-bin-sharded",
-		"hf-safetensors", "hf-safetensors-sharded", "lightning-ckpt",
-		"peft-adapter", "safetensors", "torch-legacy", "torch-tar" };
-	for (size_t i = 0; i < sizeof families / sizeof *families; i++)
-		if (family != NULL && strcmp(family, families[i]) == 0)
-			return true;
-	return false;
-}
-
 uint32_t fsdp_checkpoint_world_size(const struct fsdp_checkpoint *checkpoint)
 {
 	const struct fsdp_model *model = &checkpoint->model;
-	if (model->world_size == FSDP_NONE && knows_no_ranks(model->format.family))
+	if (model->world_size == FSDP_NONE && model->is_rankless)
 		return 1;
 	return model->world_size;
 }

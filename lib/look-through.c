@@ -16,13 +16,6 @@ struct looking {
 	size_t looks;
 };
 
-/* Whether pickles in it are judged where it is read by itself. */
-static bool has_pickles(const struct fsdp_family *family)
-{
-	return family == &fsdp_family_pickle || family == &fsdp_family_torch_zip ||
-	       family == &fsdp_family_torch_legacy;
-}
-
 /* A member's name may have folders in front that were entered since. */
 static bool was_read(const struct fsdp_model *model, struct fsdp_span name)
 {
@@ -61,7 +54,7 @@ static void look_at(
 		.path = name, .source = *source, .head = fsdp_span(head, size)
 	};
 	const struct fsdp_family *family = fsdp_registry_choose(&look);
-	if (family == NULL || !has_pickles(family))
+	if (family == NULL || !family->has_pickles)
 		return;
 	struct fsdp_reading reading = {
 		.model = &checkpoint->model,
@@ -78,10 +71,9 @@ static void look_at(
 		pass_over(looking, name, error);
 }
 
-/* Data files of DCP are no files of torch.save, though their items are. */
 static bool is_wanted(const struct looking *looking, struct fsdp_span name)
 {
-	return !fsdp_span_ends(name, FSDP_SPAN(".distcp")) &&
+	return !fsdp_registry_is_data(name) &&
 	       !was_read(&looking->checkpoint->model, name);
 }
 

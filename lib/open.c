@@ -136,13 +136,6 @@ void fsdp_opening_tell(const struct opening *opening, const char *path)
 		opening->options->belongs(opening->options->belongs_context, path);
 }
 
-/* A name that only files of a DCP directory have. */
-static bool is_dcp_member(struct fsdp_span name)
-{
-	return fsdp_span_ends(name, FSDP_SPAN(".metadata")) ||
-	       fsdp_span_ends(name, FSDP_SPAN(".distcp"));
-}
-
 /* ---- several files as one checkpoint ---- */
 
 /* Only these files of the folder; the rest of it is not there. */
@@ -156,14 +149,18 @@ static void look_at_picked(struct opening *opening, const struct fsdp_pick *pick
 	look_at_folder(opening);
 }
 
-/* Whether the folder is a DCP directory, of which these files are only parts. */
-static bool are_of_dcp(const struct fsdp_folder *picked, const struct fsdp_folder *whole)
+/* Whether these files are only parts of the folder they lie in. */
+static bool stand_for_folder(
+	const struct fsdp_folder *picked, const struct fsdp_folder *whole)
 {
-	struct fsdp_look look = { .folder = whole };
-	for (size_t i = 0; i < picked->count; i++)
-		if (!is_dcp_member(fsdp_folder_entry(picked, i).name))
+	const struct fsdp_family *family =
+		fsdp_registry_stands_for(whole, fsdp_folder_entry(picked, 0).name);
+	if (family == NULL || family->one_stands)
+		return false;
+	for (size_t i = 1; i < picked->count; i++)
+		if (!family->stands_for(fsdp_folder_entry(picked, i).name))
 			return false;
-	return fsdp_registry_choose(&look) == &fsdp_family_dcp;
+	return true;
 }
 
 static bool open_several(struct opening *opening, struct fsdp_error **ret_error)
@@ -179,7 +176,7 @@ static bool open_several(struct opening *opening, struct fsdp_error **ret_error)
 		return false;
 	look_at_picked(opening, &pick);
 	fsdp_folder_of_dir(&whole, &checkpoint->dir);
-	if (are_of_dcp(&checkpoint->folder, &whole)) {
+	if (stand_for_folder(&checkpoint->folder, &whole)) {
 		fsdp_reading_note(&opening->reading,
 			"these files belong to the directory they lie in, which "
 			"was opened");
@@ -255,9 +252,9 @@ bool fsdp_opening_has_set(struct opening *opening, bool told)
 
 /* ---- directories that only lead to a checkpoint ---- */
 
-/* *ret_foreign: it is a checkpoint that can only be named. */
-static bool bids_on_child(
-	struct opening *opening, const struct fsdp_entry *entry, bool *ret_foreign)
+/* *ret_refused: the family that only refuses it, or NULL. */
+static bool bids_on_child(struct opening *opening, const struct fsdp_entry *entry,
+	const struct fsdp_family **ret_refused)
 {
 	struct fsdp_arena own;
 	struct fsdp_dir child;
@@ -269,7 +266,7 @@ static bool bids_on_child(
 		struct fsdp_look look = { .folder = &folder };
 		const struct fsdp_family *family = fsdp_registry_choose(&look);
 		bids = family != NULL || fsdp_hub_is_cache(&folder);
-		*ret_foreign = family == &fsdp_family_foreign;
+		*ret_refused = family != NULL && family->is_refused ? family : NULL;
 		fsdp_dir_close(&child);
 	}
 	fsdp_arena_done(&own);
@@ -287,7 +284,7 @@ static bool bids_on_file(struct opening *opening, const struct fsdp_entry *entry
 	if (!fsdp_look_at_head(&source, (struct fsdp_span){ 0 }, head, &look, NULL))
 		return false;
 	const struct fsdp_family *family = fsdp_registry_choose(&look);
-	return family != NULL && family != &fsdp_family_plan;
+	return family != NULL && !family->is_beside;
 }
 
 struct candidates {
@@ -401,15 +398,15 @@ static void list_below(struct opening *opening, struct candidates *ret_folders,
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
 	struct candidates foreign = { .count = 0 };
-	bool is_foreign;
+	const struct fsdp_family *refused;
 	for (size_t i = 0; i < checkpoint->folder.count && i < PEEK_FILES * 16; i++) {
 		struct fsdp_entry entry = fsdp_folder_entry(&checkpoint->folder, i);
 		if (entry.kind == FSDP_ENTRY_DIRECTORY &&
-			bids_on_child(opening, &entry, &is_foreign)) {
-			if (!is_foreign)
+			bids_on_child(opening, &entry, &refused)) {
+			if (refused == NULL)
 				add_candidate(ret_folders, &entry);
 			else if (foreign.count == 0 ||
-				 fsdp_foreign_is_unfinished(foreign.only.name)) {
+				 refused->is_unfinished(foreign.only.name)) {
 				foreign = (struct candidates){ .count = 0 };
 				add_candidate(&foreign, &entry);
 			}
@@ -483,15 +480,9 @@ static void open_beside(struct opening *opening)
 		&opening->scratch, &opening->checkpoint->limits, &opening->beside, NULL);
 }
 
-static bool is_index(struct fsdp_span name)
-{
-	return fsdp_span_ends(name, FSDP_SPAN(".json")) &&
-	       memmem(name.data, name.size, ".index.", 7) != NULL;
-}
-
-/* The folder without the indexes that the user did not name. */
-static bool hide_other_indexes(
-	struct opening *opening, struct fsdp_span name, struct fsdp_error **ret_error)
+/* The folder without the files that stand for it and that the user did not name. */
+static bool hide_others(struct opening *opening, const struct fsdp_family *family,
+	struct fsdp_span name, struct fsdp_error **ret_error)
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
 	size_t count = 0, all = checkpoint->folder.count;
@@ -501,7 +492,7 @@ static bool hide_other_indexes(
 		return fsdp_arena_fail(&checkpoint->arena, ret_error);
 	for (size_t i = 0; i < all; i++) {
 		struct fsdp_span other = fsdp_folder_entry(&checkpoint->folder, i).name;
-		if (!is_index(other) || fsdp_span_equal(other, name))
+		if (!family->stands_for(other) || fsdp_span_equal(other, name))
 			picked[count++] = (uint32_t)i;
 	}
 	if (count != all)
@@ -509,46 +500,21 @@ static bool hide_other_indexes(
 	return true;
 }
 
-/* A data file of a DCP directory with no metadata anywhere near, not even what a save
- * that broke off leaves: it may have been copied, or lie on another node's disk. */
-static bool is_without_metadata(struct fsdp_span name, const struct fsdp_folder *folder)
-{
-	for (size_t i = 0; i < folder->count; i++) {
-		struct fsdp_span other = fsdp_folder_entry(folder, i).name;
-		if (memmem(other.data, other.size, ".metadata", 9) != NULL)
-			return false;
-	}
-	return fsdp_span_ends(name, FSDP_SPAN(".distcp"));
-}
-
-static bool fail_without_metadata(struct fsdp_error **ret_error)
-{
-	fsdp_fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
-		"one data file of a distributed checkpoint (DCP): what is in it only "
-		".metadata tells, which is not beside it; it was not looked into");
-	fsdp_error_add_hint(ret_error,
-		"give the folder that holds .metadata; a save to local disks has it on "
-		"one node, and one that did not end has none");
-	return false;
-}
-
-/* A metadata or data file of a DCP directory and an index of shards stand for the folder
- * they lie in. */
+/* Some files stand for the folder they lie in: that is opened. */
 static bool open_whole_directory(struct opening *opening, struct fsdp_error **ret_error)
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
 	struct fsdp_span name = fsdp_pick_name(opening->path);
-	if ((!is_dcp_member(name) && !is_index(name)) || !opening->has_beside ||
-		opening->options->slice)
-		return true;
 	struct fsdp_folder folder;
-	fsdp_folder_of_dir(&folder, &opening->beside);
-	struct fsdp_look look = { .folder = &folder };
-	if (fsdp_registry_choose(&look) !=
-		(is_index(name) ? &fsdp_family_hugging_face : &fsdp_family_dcp))
+	if (!opening->has_beside || opening->options->slice)
 		return true;
-	if (is_without_metadata(name, &folder))
-		return fail_without_metadata(ret_error);
+	fsdp_folder_of_dir(&folder, &opening->beside);
+	const struct fsdp_family *family = fsdp_registry_stands_for(&folder, name);
+	if (family == NULL)
+		return true;
+	if (family->check_folder != NULL &&
+		!family->check_folder(&folder, name, ret_error))
+		return false;
 	fsdp_reading_note(&opening->reading,
 		"%s belongs to the directory it lies in, which was opened",
 		opening->path);
@@ -567,7 +533,7 @@ static bool open_whole_directory(struct opening *opening, struct fsdp_error **re
 	opening->path = (const char *)path.data;
 	fsdp_opening_tell(opening, opening->path);
 	return open_directory(opening, ret_error) &&
-	       (!is_index(name) || hide_other_indexes(opening, name, ret_error));
+	       (!family->one_stands || hide_others(opening, family, name, ret_error));
 }
 
 /* The part of the input that was asked for. */
@@ -681,8 +647,11 @@ static bool open_all(struct opening *opening, struct fsdp_error **ret_error)
 	fsdp_arena_done(&opening->scratch);
 	opened = opened &&
 		 fsdp_model_freeze(&checkpoint->model, &checkpoint->budget, ret_error);
-	if (opened)
+	if (opened) {
 		settle_declared(checkpoint);
+		checkpoint->model.is_rankless =
+			!fsdp_registry_has_ranks(checkpoint->model.format.family);
+	}
 	if (!opened && !opening->wants_set && !checkpoint->model.wants_records)
 		fsdp_error_add_path(ret_error, opening->path);
 	return opened;

@@ -410,8 +410,7 @@ static bool read_root(struct opening *opening, struct fsdp_error **ret_error)
 	};
 	fsdp_vec_init(
 		&opening->reading.children, &opening->scratch, sizeof(struct fsdp_child));
-	opening->wants_set =
-		family != &fsdp_family_plan && fsdp_opening_has_set(opening, false);
+	opening->wants_set = !family->is_beside && fsdp_opening_has_set(opening, false);
 	if (opening->wants_set)
 		return false;
 	fsdp_reading_judge_name(&opening->reading, &opening->look, family);

@@ -600,7 +600,7 @@ static bool has_only_config(const struct fsdp_folder *folder)
 	       fsdp_folder_find(folder, FSDP_SPAN("adapter_config.json"), &entry);
 }
 
-bool fsdp_foreign_is_unfinished(struct fsdp_span name)
+static bool is_unfinished_name(struct fsdp_span name)
 {
 	return memmem(name.data, name.size, ORBAX_TMP, sizeof ORBAX_TMP - 1) != NULL;
 }
@@ -613,8 +613,7 @@ static bool is_unfinished(const struct fsdp_look *look)
 	size_t begin = path.size, slashes = 0;
 	while (begin != 0 && slashes < 2)
 		slashes += path.data[--begin] == '/' && begin + 1 != path.size;
-	return fsdp_foreign_is_unfinished(
-		       fsdp_span(path.data + begin, path.size - begin)) &&
+	return is_unfinished_name(fsdp_span(path.data + begin, path.size - begin)) &&
 	       !fsdp_folder_has(look->folder, "commit_success.txt", FSDP_ENTRY_FILE);
 }
 
@@ -688,6 +687,8 @@ const struct fsdp_family fsdp_family_foreign = {
 	.title = "checkpoint of another program",
 	.recognise = recognise,
 	.read = refuse,
+	.is_refused = true,
+	.is_unfinished = is_unfinished_name,
 };
 
 bool fsdp_foreign(const struct fsdp_look *look, struct fsdp_error **ret_error)

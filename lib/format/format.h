@@ -115,6 +115,35 @@ struct fsdp_family {
 		struct fsdp_error **ret_error);
 	/* After all children were read; may be NULL. */
 	bool (*finish)(struct fsdp_reading *reading, struct fsdp_error **ret_error);
+
+	/* ---- what is true of it before it is read; absent where it is not ---- */
+
+	/* A file of this name stands for the folder it lies in, if that is the family's:
+	 * the folder is read in its place. */
+	bool (*stands_for)(struct fsdp_span name);
+	/* Of several such files the one that was named counts, the others are not there.
+	 */
+	bool one_stands;
+	/* Refuses a file whose folder lacks what only it can be read with. */
+	bool (*check_folder)(const struct fsdp_folder *folder, struct fsdp_span name,
+		struct fsdp_error **ret_error);
+
+	/* What the names of its data files end with, in which nothing is found without
+	 * the rest of the folder. */
+	const char *data_suffix;
+	/* What files have to be called for loaders to take them for this. */
+	const char *suffix;
+	/* Its files are pickles or hold some, which are judged when they are read. */
+	bool has_pickles;
+	/* Its files lie beside a checkpoint, are none themselves and no set. */
+	bool is_beside;
+	/* It is recognised only to be refused, with what it is. */
+	bool is_refused;
+	/* Of two folders that are refused, one whose name is such a one comes second. */
+	bool (*is_unfinished)(struct fsdp_span name);
+	/* Those of its formats (struct fsdp_format) whose files are whole and know of no
+	 * ranks; up to NULL. */
+	const char *const *rankless;
 };
 
 /* The family with the highest bid; NULL: none. */
@@ -122,6 +151,19 @@ const struct fsdp_family *fsdp_registry_choose(const struct fsdp_look *look);
 
 /* By its name; NULL: there is none. */
 const struct fsdp_family *fsdp_registry_find(const char *name);
+
+/* The family of the folder, if a file of this name stands for it; or NULL. */
+const struct fsdp_family *fsdp_registry_stands_for(
+	const struct fsdp_folder *folder, struct fsdp_span name);
+
+/* Whether it is the name of a data file that says nothing by itself. */
+bool fsdp_registry_is_data(struct fsdp_span name);
+
+/* The family that loaders take a file of this name for; NULL: they look inside. */
+const struct fsdp_family *fsdp_registry_of_suffix(struct fsdp_span name);
+
+/* Whether a format (fsdp_format.family) knows of ranks, or may. */
+bool fsdp_registry_has_ranks(const char *format);
 
 /* The table of families; NULL past the end. */
 const struct fsdp_family *fsdp_registry_at(size_t index);
@@ -142,9 +184,6 @@ bool fsdp_pattern_in(
 /* foreign.c: fills the error with what the input seems to be and what to do. Always
  * false. */
 bool fsdp_foreign(const struct fsdp_look *look, struct fsdp_error **ret_error);
-
-/* Whether a folder's name says that its save did not end. */
-bool fsdp_foreign_is_unfinished(struct fsdp_span name);
 
 /* The same of a zip that torch.save did not write. */
 struct fsdp_zip;

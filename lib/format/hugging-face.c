@@ -705,10 +705,21 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 	return fsdp_hf_config(reading, hf->folder, ret_error);
 }
 
+static bool stands_for(struct fsdp_span name)
+{
+	return is_index(name, "");
+}
+
+static const char *const rankless[] = { "hf-bin", "hf-bin-sharded", "hf-safetensors",
+	"hf-safetensors-sharded", "peft-adapter", NULL };
+
 const struct fsdp_family fsdp_family_hugging_face = {
 	.name = "hf-safetensors",
 	.title = "Hugging Face model",
 	.recognise = recognise,
 	.read = read,
 	.finish = finish,
+	.stands_for = stands_for,
+	.one_stands = true,
+	.rankless = rankless,
 };

@@ -195,4 +195,5 @@ const struct fsdp_family fsdp_family_pickle = {
 	.title = "bare pickle (no file of torch.save)",
 	.recognise = recognise,
 	.read = read,
+	.has_pickles = true,
 };

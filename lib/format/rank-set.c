@@ -486,8 +486,8 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 		return true;
 	if (!check_evidence(reading, ret_error))
 		return false;
-	model->format.family = "rank-set";
-	model->format.title = "PyTorch rank files (one torch.save a rank)";
+	model->format.family = fsdp_family_rank_set.name;
+	model->format.title = fsdp_family_rank_set.title;
 	settle_world(model);
 	/* What ranks tell of themselves they tell of sharded tensors. */
 	model->are_unproven = reading->ranks_told == 0;

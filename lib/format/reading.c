@@ -16,21 +16,22 @@ void fsdp_reading_judge_name(struct fsdp_reading *reading, const struct fsdp_loo
 {
 	static const char *const pickled[] = { ".bin", ".pt", ".pth", ".ckpt", ".pkl" };
 	struct fsdp_findings *findings = &reading->model->findings;
-	bool named = fsdp_span_ends(look->path, FSDP_SPAN(".safetensors"));
-	bool is = family == &fsdp_family_safetensors;
-	if (look->folder != NULL || named == is)
+	const struct fsdp_family *named = fsdp_registry_of_suffix(look->path);
+	if (look->folder != NULL || named == family)
 		return;
-	if (named)
+	if (named != NULL)
 		fsdp_find(findings, FSDP_RULE_CONTENT_EXTENSION,
 			FSDP_PLACE(.file = look->path, .severity = FSDP_ERROR + 1),
-			"it is called .safetensors and is another format: %s",
+			"it is called %s and is another format: %s", named->suffix,
 			family->title);
-	for (size_t i = 0; !named && i < sizeof pickled / sizeof *pickled; i++)
+	for (size_t i = 0; named == NULL && family->suffix != NULL &&
+			   i < sizeof pickled / sizeof *pickled;
+		i++)
 		if (fsdp_span_ends(look->path, fsdp_span_text(pickled[i])))
 			fsdp_find(findings, FSDP_RULE_CONTENT_EXTENSION,
 				FSDP_PLACE(.file = look->path),
-				"its name says a file of torch.save, its content is "
-				"safetensors");
+				"its name says a file of torch.save, its content is %s",
+				family->name);
 }
 
 struct fsdp_child *fsdp_reading_add_child(struct fsdp_reading *reading,

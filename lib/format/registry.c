@@ -63,3 +63,48 @@ const struct fsdp_family *fsdp_registry_choose(const struct fsdp_look *look)
 	}
 	return best;
 }
+
+const struct fsdp_family *fsdp_registry_stands_for(
+	const struct fsdp_folder *folder, struct fsdp_span name)
+{
+	struct fsdp_look look = { .folder = folder };
+	for (size_t i = 0; i < COUNT; i++) {
+		const struct fsdp_family *family = families[i].family;
+		if (family->stands_for != NULL && family->stands_for(name) &&
+			fsdp_registry_choose(&look) == family)
+			return family;
+	}
+	return NULL;
+}
+
+bool fsdp_registry_is_data(struct fsdp_span name)
+{
+	for (size_t i = 0; i < COUNT; i++) {
+		const char *suffix = families[i].family->data_suffix;
+		if (suffix != NULL && fsdp_span_ends(name, fsdp_span_text(suffix)))
+			return true;
+	}
+	return false;
+}
+
+const struct fsdp_family *fsdp_registry_of_suffix(struct fsdp_span name)
+{
+	for (size_t i = 0; i < COUNT; i++) {
+		const struct fsdp_family *family = families[i].family;
+		if (family->suffix != NULL &&
+			fsdp_span_ends(name, fsdp_span_text(family->suffix)))
+			return family;
+	}
+	return NULL;
+}
+
+bool fsdp_registry_has_ranks(const char *format)
+{
+	for (size_t i = 0; format != NULL && i < COUNT; i++) {
+		const char *const *rankless = families[i].family->rankless;
+		for (; rankless != NULL && *rankless != NULL; rankless++)
+			if (strcmp(*rankless, format) == 0)
+				return false;
+	}
+	return true;
+}

@@ -1164,9 +1164,13 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	       read_all(header, ret_error);
 }
 
+static const char *const rankless[] = { "safetensors", NULL };
+
 const struct fsdp_family fsdp_family_safetensors = {
 	.name = "safetensors",
 	.title = "safetensors file",
 	.recognise = recognise,
 	.read = read,
+	.suffix = ".safetensors",
+	.rankless = rankless,
 };

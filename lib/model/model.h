@@ -226,6 +226,7 @@ struct fsdp_model {
 	uint32_t component_base; /* tensors from here on are components; set by freeze */
 
 	bool has_plan;     /* modules and units come from a plan */
+	bool is_rankless;  /* its format knows of no ranks: its files are whole */
 	bool plan_only;    /* and so do the tensors */
 	bool is_set;       /* files of several ranks: tensors of one name are one */
 	bool are_unproven; /* but nothing says that plain ones are copies */

@@ -17,6 +17,8 @@
 #include "model/dtype.h"
 #include "store/zip.h"
 
+#define DATA_SUFFIX ".distcp"
+
 enum { RANK_MAX = 1 << 24, ITEM_MAX = 16 << 20 };
 
 /* A data file as the model sees it. */
@@ -63,7 +65,7 @@ static bool is_data_name(struct fsdp_span name, uint32_t *ret_rank)
 	uint32_t number;
 	return fsdp_span_behind(name, "__", &name) && take_number(&name, ret_rank) &&
 	       fsdp_span_behind(name, "_", &name) && take_number(&name, &number) &&
-	       fsdp_span_is(name, ".distcp");
+	       fsdp_span_is(name, DATA_SUFFIX);
 }
 
 /* "__3.metadata" */
@@ -724,9 +726,41 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	return good;
 }
 
+/* ---- a file in the place of its folder ---- */
+
+static bool stands_for(struct fsdp_span name)
+{
+	return fsdp_span_ends(name, FSDP_SPAN(".metadata")) ||
+	       fsdp_span_ends(name, FSDP_SPAN(DATA_SUFFIX));
+}
+
+/* A data file with no metadata anywhere near, not even what a save that broke off leaves:
+ * it may have been copied, or lie on another node's disk. */
+static bool check_folder(const struct fsdp_folder *folder, struct fsdp_span name,
+	struct fsdp_error **ret_error)
+{
+	if (!fsdp_span_ends(name, FSDP_SPAN(DATA_SUFFIX)))
+		return true;
+	for (size_t i = 0; i < folder->count; i++) {
+		struct fsdp_span other = fsdp_folder_entry(folder, i).name;
+		if (memmem(other.data, other.size, ".metadata", 9) != NULL)
+			return true;
+	}
+	fsdp_fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
+		"one data file of a distributed checkpoint (DCP): what is in it only "
+		".metadata tells, which is not beside it; it was not looked into");
+	fsdp_error_add_hint(ret_error,
+		"give the folder that holds .metadata; a save to local disks has it on "
+		"one node, and one that did not end has none");
+	return false;
+}
+
 const struct fsdp_family fsdp_family_dcp = {
 	.name = "dcp",
 	.title = "PyTorch distributed checkpoint (DCP)",
 	.recognise = recognise,
 	.read = read,
+	.stands_for = stands_for,
+	.check_folder = check_folder,
+	.data_suffix = DATA_SUFFIX,
 };

@@ -982,4 +982,5 @@ const struct fsdp_family fsdp_family_plan = {
 	.title = "sharding plan",
 	.recognise = recognise,
 	.read = read,
+	.is_beside = true,
 };

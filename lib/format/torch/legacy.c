@@ -399,11 +399,15 @@ static bool read_stream(struct fsdp_reading *reading, const struct fsdp_look *lo
 	return legacy->file_id != FSDP_NONE && run(legacy, read_all, ret_error);
 }
 
+static const char *const rankless[] = { "torch-legacy", "torch-tar", NULL };
+
 const struct fsdp_family fsdp_family_torch_legacy = {
 	.name = "torch-legacy",
 	.title = "PyTorch file (torch.save, stream from before 1.6)",
 	.recognise = recognise_stream,
 	.read = read_stream,
+	.has_pickles = true,
+	.rankless = rankless,
 };
 
 /* ---- the tar ---- */

@@ -678,9 +678,14 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	return read_all(file, look, ret_error);
 }
 
+/* A file of torch.save may be all that many ranks gathered; how many is not in it. */
+static const char *const rankless[] = { "lightning-ckpt", NULL };
+
 const struct fsdp_family fsdp_family_torch_zip = {
 	.name = "torch-zip",
 	.title = "PyTorch file (torch.save, zip)",
 	.recognise = recognise,
 	.read = read,
+	.has_pickles = true,
+	.rankless = rankless,
 };
