@@ -265,7 +265,7 @@ static bool bids_on_child(struct opening *opening, const struct fsdp_entry *entr
 		    &opening->checkpoint->limits, &child, &folder, NULL)) {
 		struct fsdp_look look = { .folder = &folder };
 		const struct fsdp_family *family = fsdp_registry_choose(&look);
-		bids = family != NULL || fsdp_hub_is_cache(&folder);
+		bids = family != NULL || fsdp_registry_lead(&folder) != NULL;
 		*ret_refused = family != NULL && family->is_refused ? family : NULL;
 		fsdp_dir_close(&child);
 	}
@@ -285,21 +285,6 @@ static bool bids_on_file(struct opening *opening, const struct fsdp_entry *entry
 		return false;
 	const struct fsdp_family *family = fsdp_registry_choose(&look);
 	return family != NULL && !family->is_beside;
-}
-
-struct candidates {
-	struct fsdp_entry only;
-	size_t count;
-	char list[200];
-};
-
-static void add_candidate(struct candidates *candidates, const struct fsdp_entry *entry)
-{
-	size_t at = strlen(candidates->list);
-	candidates->only = *entry;
-	if (candidates->count++ < 5)
-		snprintf(candidates->list + at, sizeof candidates->list - at, "%s%s",
-			at == 0 ? "" : ", ", (const char *)entry->name.data);
 }
 
 /* A folder below becomes the one that is read. */
@@ -340,80 +325,58 @@ static bool enter(struct opening *opening, const struct fsdp_entry *entry,
 	       look_at_source(opening, source, entry->name, ret_error);
 }
 
-static bool fail_several(
-	const struct candidates *found, const char *what, struct fsdp_error **ret_error)
+/* What a folder that only leads elsewhere leads to, one folder after the other. */
+static bool follow_lead(struct opening *opening, struct fsdp_error **ret_error)
 {
-	fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
-		"this directory holds %zu %s (%s%s)", found->count, what, found->list,
-		found->count > 5 ? ", …" : "");
-	fsdp_error_add_hint(ret_error, "give one of them");
-	return false;
-}
-
-/* The revision of a download cache that its main branch is at, else the only one. */
-static bool enter_revision(struct opening *opening, struct fsdp_error **ret_error)
-{
-	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
-	struct fsdp_span said =
-		fsdp_hub_revision(&checkpoint->folder, &checkpoint->arena);
-	struct candidates found = { .count = 0 };
-	struct fsdp_dir dir;
-	struct fsdp_folder blobs;
-	struct fsdp_entry entry;
-	bool told = false;
-	if (fsdp_folder_open_child(&checkpoint->folder, FSDP_SPAN("blobs"),
-		    &checkpoint->arena, &checkpoint->limits, &dir, &blobs, NULL)) {
-		fsdp_hub_judge(&blobs, &checkpoint->model.findings);
-		fsdp_dir_close(&dir);
-	}
-	if (!enter_folder(opening, FSDP_SPAN("snapshots"), ret_error))
+	struct fsdp_folder *folder = &opening->checkpoint->folder;
+	const struct fsdp_family *family =
+		opening->look.folder != NULL ? fsdp_registry_lead(folder) : NULL;
+	struct fsdp_lead lead;
+	if (family == NULL)
+		return true;
+	if (!family->leads_to(&opening->reading, folder, &lead, ret_error))
 		return false;
-	for (size_t i = 0; i < checkpoint->folder.count && !told; i++) {
-		entry = fsdp_folder_entry(&checkpoint->folder, i);
-		if (entry.kind == FSDP_ENTRY_DIRECTORY)
-			add_candidate(&found, &entry);
-		told = entry.kind == FSDP_ENTRY_DIRECTORY &&
-		       fsdp_span_equal(entry.name, said);
+	fsdp_reading_note(&opening->reading, "%s is a %s: %s was opened, %s",
+		opening->path, family->title, (const char *)lead.path.data, lead.why);
+	while (lead.path.size != 0) {
+		const unsigned char *slash = memchr(lead.path.data, '/', lead.path.size);
+		size_t size =
+			slash != NULL ? (size_t)(slash - lead.path.data) : lead.path.size;
+		struct fsdp_span name = fsdp_arena_copy(
+			&opening->checkpoint->arena, fsdp_span(lead.path.data, size));
+		if (name.data == NULL)
+			return fsdp_arena_fail(&opening->checkpoint->arena, ret_error);
+		if (!enter_folder(opening, name, ret_error))
+			return false;
+		size += slash != NULL;
+		lead.path = fsdp_span(lead.path.data + size, lead.path.size - size);
 	}
-	if (!told && found.count == 0) {
-		fsdp_fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
-			"this download cache holds no snapshot");
-		fsdp_error_add_hint(ret_error, "download it again");
-		return false;
-	}
-	if (!told && found.count != 1)
-		return fail_several(
-			&found, "snapshots, and refs/main names none of them", ret_error);
-	fsdp_reading_note(&opening->reading,
-		"%s is a download cache: snapshots/%s was opened, %s", opening->path,
-		(const char *)found.only.name.data,
-		told ? "as refs/main says" : "the only one");
-	return enter_folder(opening, found.only.name, ret_error);
+	return true;
 }
 
 /* What could be meant one level down. Of checkpoints that can only be named the first
  * one is as good as all. */
-static void list_below(struct opening *opening, struct candidates *ret_folders,
-	struct candidates *ret_files)
+static void list_below(struct opening *opening, struct fsdp_candidates *ret_folders,
+	struct fsdp_candidates *ret_files)
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
-	struct candidates foreign = { .count = 0 };
+	struct fsdp_candidates foreign = { .count = 0 };
 	const struct fsdp_family *refused;
 	for (size_t i = 0; i < checkpoint->folder.count && i < PEEK_FILES * 16; i++) {
 		struct fsdp_entry entry = fsdp_folder_entry(&checkpoint->folder, i);
 		if (entry.kind == FSDP_ENTRY_DIRECTORY &&
 			bids_on_child(opening, &entry, &refused)) {
 			if (refused == NULL)
-				add_candidate(ret_folders, &entry);
+				fsdp_candidates_add(ret_folders, &entry);
 			else if (foreign.count == 0 ||
-				 refused->is_unfinished(foreign.only.name)) {
-				foreign = (struct candidates){ .count = 0 };
-				add_candidate(&foreign, &entry);
+				 refused->is_unfinished(foreign.last.name)) {
+				foreign = (struct fsdp_candidates){ .count = 0 };
+				fsdp_candidates_add(&foreign, &entry);
 			}
 		} else if (entry.kind == FSDP_ENTRY_FILE &&
 			   checkpoint->folder.count <= PEEK_FILES &&
 			   bids_on_file(opening, &entry))
-			add_candidate(ret_files, &entry);
+			fsdp_candidates_add(ret_files, &entry);
 	}
 	if (ret_folders->count == 0 && ret_files->count == 0)
 		*ret_folders = foreign;
@@ -422,27 +385,23 @@ static void list_below(struct opening *opening, struct candidates *ret_folders,
 /* One level down, if nothing is here and exactly one thing is there. */
 static bool search_below(struct opening *opening, struct fsdp_error **ret_error)
 {
-	struct candidates folders = { .count = 0 }, files = { .count = 0 };
+	struct fsdp_candidates folders = { .count = 0 }, files = { .count = 0 };
 	if (opening->look.folder == NULL)
 		return true;
-	if (fsdp_hub_is_cache(opening->look.folder) &&
-		!enter_revision(opening, ret_error))
+	if (!follow_lead(opening, ret_error))
 		return false;
 	if (fsdp_registry_choose(&opening->look) != NULL)
 		return true;
 	list_below(opening, &folders, &files);
 	if (folders.count > 1)
-		return fail_several(&folders, "checkpoints", ret_error);
-	const struct candidates *found = folders.count != 0 ? &folders : &files;
+		return fsdp_candidates_fail(&folders, "checkpoints", ret_error);
+	const struct fsdp_candidates *found = folders.count != 0 ? &folders : &files;
 	if (found->count > 1)
-		return fail_several(
+		return fsdp_candidates_fail(
 			found, "files that are checkpoints of their own", ret_error);
 	if (found->count == 0)
 		return true;
-	return enter(opening, &found->only, ret_error) &&
-	       (opening->look.folder == NULL ||
-		       !fsdp_hub_is_cache(opening->look.folder) ||
-		       enter_revision(opening, ret_error));
+	return enter(opening, &found->last, ret_error) && follow_lead(opening, ret_error);
 }
 
 /* ---- opening what the user named ---- */
@@ -699,6 +658,7 @@ static bool open_once(const char *const *paths, size_t count,
 		/* All that a remark needs, before anything is read. */
 		opening->reading.model = &checkpoint->model;
 		opening->reading.notes = &checkpoint->notes;
+		opening->reading.limits = &checkpoint->limits;
 		opening->as_set = again->as_set;
 		fsdp_arena_init(&opening->scratch, &checkpoint->budget);
 		opened = begin(checkpoint, options, ret_error);

@@ -105,6 +105,12 @@ void fsdp_reading_settle_world(
 enum fsdp_sign { FSDP_SIGN_NONE, FSDP_SIGN_SURE, FSDP_SIGN_LIKELY, FSDP_SIGN_WEAK };
 enum { FSDP_SIGN_COUNT = 4 };
 
+/* Where a folder leads. */
+struct fsdp_lead {
+	struct fsdp_span path; /* below it */
+	const char *why;       /* for people: "as refs/main says" */
+};
+
 struct fsdp_family {
 	const char *name;  /* "torch-zip" */
 	const char *title; /* for people */
@@ -128,6 +134,11 @@ struct fsdp_family {
 	bool (*check_folder)(const struct fsdp_folder *folder, struct fsdp_span name,
 		struct fsdp_error **ret_error);
 
+	/* Finds in a folder of its kind the one below that is meant, which is opened in
+	 * its place: no path of the folder itself stays. Such a family reads nothing. */
+	bool (*leads_to)(struct fsdp_reading *reading, const struct fsdp_folder *folder,
+		struct fsdp_lead *ret_lead, struct fsdp_error **ret_error);
+
 	/* What the names of its data files end with, in which nothing is found without
 	 * the rest of the folder. */
 	const char *data_suffix;
@@ -146,8 +157,11 @@ struct fsdp_family {
 	const char *const *rankless;
 };
 
-/* The family with the highest bid; NULL: none. */
+/* The family with the highest bid of those that read; NULL: none. */
 const struct fsdp_family *fsdp_registry_choose(const struct fsdp_look *look);
+
+/* The family whose folder this is and that leads elsewhere; NULL: none. */
+const struct fsdp_family *fsdp_registry_lead(const struct fsdp_folder *folder);
 
 /* By its name; NULL: there is none. */
 const struct fsdp_family *fsdp_registry_find(const char *name);
@@ -204,13 +218,17 @@ size_t fsdp_rank_siblings(const struct fsdp_folder *folder, struct fsdp_span nam
 bool fsdp_hf_config(struct fsdp_reading *reading, const struct fsdp_folder *folder,
 	struct fsdp_error **ret_error);
 
-/* hub-cache.c: whether a folder is the cache of one repository of the hub; the revision
- * that its main branch is at, in the arena (empty: it does not say); what in its blobs is
- * left of broken downloads. */
-bool fsdp_hub_is_cache(const struct fsdp_folder *folder);
-struct fsdp_span fsdp_hub_revision(
-	const struct fsdp_folder *folder, struct fsdp_arena *arena);
-void fsdp_hub_judge(const struct fsdp_folder *blobs, struct fsdp_findings *findings);
+/* candidates.c: what an input could mean, of which the user has to choose one. */
+struct fsdp_candidates {
+	struct fsdp_entry last;
+	size_t count;
+	char list[200]; /* names of the first ones */
+};
+void fsdp_candidates_add(
+	struct fsdp_candidates *candidates, const struct fsdp_entry *entry);
+/* "this directory holds 2 checkpoints (a, b)". Always false. */
+bool fsdp_candidates_fail(const struct fsdp_candidates *candidates, const char *what,
+	struct fsdp_error **ret_error);
 
 /* plan.c: whether a file is called as a sharding plan is; and the plan that stands in
  * these bytes, read into the model. */
@@ -222,6 +240,7 @@ extern const struct fsdp_family fsdp_family_dcp_safetensors;
 extern const struct fsdp_family fsdp_family_deepspeed;
 extern const struct fsdp_family fsdp_family_deepspeed_parts;
 extern const struct fsdp_family fsdp_family_foreign;
+extern const struct fsdp_family fsdp_family_hub_cache;
 extern const struct fsdp_family fsdp_family_hugging_face;
 extern const struct fsdp_family fsdp_family_layout;
 extern const struct fsdp_family fsdp_family_megatron;

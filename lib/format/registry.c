@@ -17,6 +17,7 @@ static const struct {
 	{ &fsdp_family_deepspeed, { 0, 93, 60, 0 } },
 	{ &fsdp_family_deepspeed_parts, { 0 } },
 	{ &fsdp_family_foreign, { 0, 89, 0, 0 } },
+	{ &fsdp_family_hub_cache, { 0, 100, 0, 0 } },
 	{ &fsdp_family_hugging_face, { 0, 59, 55, 45 } },
 	{ &fsdp_family_layout, { 0, 92, 0, 15 } },
 	{ &fsdp_family_megatron, { 0, 58, 0, 0 } },
@@ -53,7 +54,7 @@ const struct fsdp_family *fsdp_registry_choose(const struct fsdp_look *look)
 	unsigned highest = 0;
 	for (size_t i = 0; i < COUNT; i++) {
 		const struct fsdp_family *family = families[i].family;
-		if (family->recognise == NULL)
+		if (family->recognise == NULL || family->read == NULL)
 			continue;
 		unsigned bid = families[i].bids[family->recognise(look)];
 		if (bid > highest) {
@@ -62,6 +63,16 @@ const struct fsdp_family *fsdp_registry_choose(const struct fsdp_look *look)
 		}
 	}
 	return best;
+}
+
+const struct fsdp_family *fsdp_registry_lead(const struct fsdp_folder *folder)
+{
+	struct fsdp_look look = { .folder = folder };
+	for (size_t i = 0; i < COUNT; i++)
+		if (families[i].family->leads_to != NULL &&
+			families[i].family->recognise(&look) != FSDP_SIGN_NONE)
+			return families[i].family;
+	return NULL;
 }
 
 const struct fsdp_family *fsdp_registry_stands_for(
