@@ -28,11 +28,21 @@ struct opening {
 	uint64_t child_count;
 };
 
-/* ---- open.c ---- */
+/* ---- enter.c ---- */
 
 /* `head` has room for FSDP_HEAD_BYTES and stays as long as the look. */
 bool fsdp_look_at_head(const struct fsdp_source *source, struct fsdp_span path,
 	unsigned char *head, struct fsdp_look *ret_look, struct fsdp_error **ret_error);
+
+/* Makes this file, or the folder that the checkpoint has, what is read. */
+bool fsdp_opening_set_source(struct opening *opening, struct fsdp_source source,
+	struct fsdp_span path, struct fsdp_error **ret_error);
+void fsdp_opening_set_folder(struct opening *opening);
+
+/* From what was named to what is read: through archives and folders around it. */
+bool fsdp_opening_enter(struct opening *opening, struct fsdp_error **ret_error);
+
+/* ---- open.c ---- */
 
 /* The path of an entry as the user would type it. NULL: out of memory. */
 const char *fsdp_opening_join(

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Goes from what the user named to what is read: peels archives off, and enters folders
+ * that only lead to a checkpoint.
+ */
+#include "base/num.h"
+#include "opening.h"
+
+enum { PEEK_FILES = 64 };
+
+/* ---- looking ---- */
+
+/* `head` has room for FSDP_HEAD_BYTES and stays as long as the look. */
+bool fsdp_look_at_head(const struct fsdp_source *source, struct fsdp_span path,
+	unsigned char *head, struct fsdp_look *ret_look, struct fsdp_error **ret_error)
+{
+	size_t size = (size_t)fsdp_min(source->size, FSDP_HEAD_BYTES);
+	if (!fsdp_source_read(source, 0, head, size, ret_error))
+		return false;
+	*ret_look = (struct fsdp_look){
+		.path = path,
+		.source = *source,
+		.head = fsdp_span(head, size),
+	};
+	return true;
+}
+
+bool fsdp_opening_set_source(struct opening *opening, struct fsdp_source source,
+	struct fsdp_span path, struct fsdp_error **ret_error)
+{
+	if (!fsdp_look_at_head(&source, path, opening->head, &opening->look, ret_error))
+		return false;
+	opening->checkpoint->source = source;
+	opening->checkpoint->is_folder = false;
+	return true;
+}
+
+void fsdp_opening_set_folder(struct opening *opening)
+{
+	opening->checkpoint->is_folder = true;
+	bool on_disk = opening->checkpoint->folder.dir != NULL;
+	opening->look = (struct fsdp_look){
+		.path = fsdp_span("", 0),
+		.folder = &opening->checkpoint->folder,
+		.typed = fsdp_span_text(on_disk ? opening->folder_path : ""),
+	};
+}
+
+static struct fsdp_span last_component(struct fsdp_span name)
+{
+	for (size_t i = name.size; i-- > 0;)
+		if (name.data[i] == '/')
+			return fsdp_span(name.data + i + 1, name.size - i - 1);
+	return name;
+}
+
+/* The members of the archive. What lies in a plain tar as it is can be told by its place
+ * in that, unless it was inside of another archive. */
+static bool look_at_packed(struct opening *opening, struct fsdp_error **ret_error)
+{
+	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
+	struct fsdp_look file = opening->look;
+	if (!fsdp_folder_of_packed(&checkpoint->folder, &checkpoint->packed,
+		    &checkpoint->arena, ret_error))
+		return false;
+	fsdp_opening_set_folder(opening);
+	if (opening->wrapped == 1 && fsdp_archive_is_tar(file.head)) {
+		opening->look.source = file.source;
+		opening->look.tar = file.path;
+	}
+	return true;
+}
+
+/* Peels compressed wrappers and tars off, as long as they lead somewhere. */
+static bool unwrap(struct opening *opening, struct fsdp_error **ret_error)
+{
+	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
+	uint64_t most = fsdp_limit(&checkpoint->limits, FSDP_LIMIT_NESTING);
+	while (opening->look.folder == NULL &&
+		fsdp_archive_kind(opening->look.head) != NULL) {
+		if (opening->wrapped++ >= most)
+			return fsdp_fail_limit(ret_error, FSDP_LIMIT_NESTING, most);
+		fsdp_vec_init(&checkpoint->packed, &checkpoint->arena,
+			sizeof(struct fsdp_packed));
+		if (!fsdp_archive_unpack(&opening->look.source, &checkpoint->arena,
+			    &checkpoint->limits, opening->look.path,
+			    &checkpoint->model.findings, &checkpoint->packed, ret_error))
+			return false;
+		if (checkpoint->packed.count == 0) {
+			fsdp_fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
+				"this archive holds no files");
+			return false;
+		}
+		if (checkpoint->packed.count > 1)
+			return look_at_packed(opening, ret_error);
+		const struct fsdp_packed *only = fsdp_vec_at(&checkpoint->packed, 0);
+		struct fsdp_span name = only->name.data != NULL
+						? last_component(only->name)
+						: opening->look.path;
+		if (!fsdp_opening_set_source(opening, only->source, name, ret_error))
+			return false;
+	}
+	return true;
+}
+
+/* ---- directories that only lead to a checkpoint ---- */
+
+/* *ret_refused: the family that only refuses it, or NULL. */
+static bool bids_on_child(struct opening *opening, const struct fsdp_entry *entry,
+	const struct fsdp_family **ret_refused)
+{
+	struct fsdp_arena own;
+	struct fsdp_dir child;
+	struct fsdp_folder folder;
+	bool bids = false;
+	fsdp_arena_init(&own, &opening->checkpoint->budget);
+	if (fsdp_folder_open_child(&opening->checkpoint->folder, entry->name, &own,
+		    &opening->checkpoint->limits, &child, &folder, NULL)) {
+		struct fsdp_look look = { .folder = &folder };
+		const struct fsdp_family *family = fsdp_registry_choose(&look);
+		bids = family != NULL || fsdp_registry_lead(&folder) != NULL;
+		*ret_refused = family != NULL && family->is_refused ? family : NULL;
+		fsdp_dir_close(&child);
+	}
+	fsdp_arena_done(&own);
+	return bids;
+}
+
+static bool bids_on_file(struct opening *opening, const struct fsdp_entry *entry)
+{
+	struct fsdp_source source;
+	unsigned char head[FSDP_HEAD_BYTES];
+	if (entry->size == 0 || !fsdp_folder_source(&opening->checkpoint->folder,
+					entry->name, &source, NULL))
+		return false;
+	struct fsdp_look look;
+	if (!fsdp_look_at_head(&source, (struct fsdp_span){ 0 }, head, &look, NULL))
+		return false;
+	const struct fsdp_family *family = fsdp_registry_choose(&look);
+	return family != NULL && !family->is_beside;
+}
+
+/* A folder below becomes the one that is read. */
+static bool enter_folder(
+	struct opening *opening, struct fsdp_span name, struct fsdp_error **ret_error)
+{
+	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
+	struct fsdp_dir dir;
+	struct fsdp_folder folder;
+	if (!fsdp_folder_open_child(&checkpoint->folder, name, &checkpoint->arena,
+		    &checkpoint->limits, &dir, &folder, ret_error))
+		return false;
+	checkpoint->folder = folder;
+	if (folder.dir != NULL) {
+		if (opening->has_beside)
+			fsdp_dir_close(&opening->beside);
+		opening->beside = checkpoint->dir;
+		opening->has_beside = true;
+		opening->beside_path = opening->folder_path;
+		opening->folder_path = dir.path;
+		checkpoint->dir = dir;
+		checkpoint->folder.dir = &checkpoint->dir;
+	}
+	fsdp_opening_set_folder(opening);
+	return true;
+}
+
+static bool enter(struct opening *opening, const struct fsdp_entry *entry,
+	struct fsdp_error **ret_error)
+{
+	fsdp_reading_note(&opening->reading, "%s only leads to %s, which was opened",
+		opening->path, (const char *)entry->name.data);
+	struct fsdp_source source;
+	if (entry->kind != FSDP_ENTRY_FILE)
+		return enter_folder(opening, entry->name, ret_error);
+	return fsdp_folder_source(
+		       &opening->checkpoint->folder, entry->name, &source, ret_error) &&
+	       fsdp_opening_set_source(opening, source, entry->name, ret_error);
+}
+
+/* What a folder that only leads elsewhere leads to, one folder after the other. */
+static bool follow_lead(struct opening *opening, struct fsdp_error **ret_error)
+{
+	struct fsdp_folder *folder = &opening->checkpoint->folder;
+	const struct fsdp_family *family =
+		opening->look.folder != NULL ? fsdp_registry_lead(folder) : NULL;
+	struct fsdp_lead lead;
+	if (family == NULL)
+		return true;
+	if (!family->leads_to(&opening->reading, folder, &lead, ret_error))
+		return false;
+	fsdp_reading_note(&opening->reading, "%s is a %s: %s was opened, %s",
+		opening->path, family->title, (const char *)lead.path.data, lead.why);
+	while (lead.path.size != 0) {
+		const unsigned char *slash = memchr(lead.path.data, '/', lead.path.size);
+		size_t size =
+			slash != NULL ? (size_t)(slash - lead.path.data) : lead.path.size;
+		struct fsdp_span name = fsdp_arena_copy(
+			&opening->checkpoint->arena, fsdp_span(lead.path.data, size));
+		if (name.data == NULL)
+			return fsdp_arena_fail(&opening->checkpoint->arena, ret_error);
+		if (!enter_folder(opening, name, ret_error))
+			return false;
+		size += slash != NULL;
+		lead.path = fsdp_span(lead.path.data + size, lead.path.size - size);
+	}
+	return true;
+}
+
+/* What could be meant one level down. Of checkpoints that can only be named the first
+ * one is as good as all. */
+static void list_below(struct opening *opening, struct fsdp_candidates *ret_folders,
+	struct fsdp_candidates *ret_files)
+{
+	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
+	struct fsdp_candidates foreign = { .count = 0 };
+	const struct fsdp_family *refused;
+	for (size_t i = 0; i < checkpoint->folder.count && i < PEEK_FILES * 16; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(&checkpoint->folder, i);
+		if (entry.kind == FSDP_ENTRY_DIRECTORY &&
+			bids_on_child(opening, &entry, &refused)) {
+			if (refused == NULL)
+				fsdp_candidates_add(ret_folders, &entry);
+			else if (foreign.count == 0 ||
+				 refused->is_unfinished(foreign.last.name)) {
+				foreign = (struct fsdp_candidates){ .count = 0 };
+				fsdp_candidates_add(&foreign, &entry);
+			}
+		} else if (entry.kind == FSDP_ENTRY_FILE &&
+			   checkpoint->folder.count <= PEEK_FILES &&
+			   bids_on_file(opening, &entry))
+			fsdp_candidates_add(ret_files, &entry);
+	}
+	if (ret_folders->count == 0 && ret_files->count == 0)
+		*ret_folders = foreign;
+}
+
+/* One level down, if nothing is here and exactly one thing is there. */
+static bool search_below(struct opening *opening, struct fsdp_error **ret_error)
+{
+	struct fsdp_candidates folders = { .count = 0 }, files = { .count = 0 };
+	if (opening->look.folder == NULL)
+		return true;
+	if (!follow_lead(opening, ret_error))
+		return false;
+	if (fsdp_registry_choose(&opening->look) != NULL)
+		return true;
+	list_below(opening, &folders, &files);
+	if (folders.count > 1)
+		return fsdp_candidates_fail(&folders, "checkpoints", ret_error);
+	const struct fsdp_candidates *found = folders.count != 0 ? &folders : &files;
+	if (found->count > 1)
+		return fsdp_candidates_fail(
+			found, "files that are checkpoints of their own", ret_error);
+	if (found->count == 0)
+		return true;
+	return enter(opening, &found->last, ret_error) && follow_lead(opening, ret_error);
+}
+
+bool fsdp_opening_enter(struct opening *opening, struct fsdp_error **ret_error)
+{
+	return unwrap(opening, ret_error) && search_below(opening, ret_error);
+}
