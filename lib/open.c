@@ -2,7 +2,6 @@
 /*
  * Opens a checkpoint: finds what the paths mean, has it entered and read, and freezes it.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -331,97 +330,110 @@ static void settle_declared(struct fsdp_checkpoint *checkpoint)
 }
 
 /* Not what was typed wrong, nor what was too much already. */
-static bool is_broken(const struct opening *opening, const struct fsdp_error *error)
+static bool is_broken(enum fsdp_error_code code)
 {
-	enum fsdp_error_code code =
-		error != NULL ? fsdp_error_code(error) : FSDP_ERROR_USAGE;
-	return opening->options->keep_failed && !opening->wants_set &&
-	       !opening->checkpoint->model.wants_records &&
-	       (code == FSDP_ERROR_DAMAGED || code == FSDP_ERROR_UNSUPPORTED ||
-		       code == FSDP_ERROR_NOT_A_CHECKPOINT);
+	return code == FSDP_ERROR_DAMAGED || code == FSDP_ERROR_UNSUPPORTED ||
+	       code == FSDP_ERROR_NOT_A_CHECKPOINT;
 }
 
-static bool open_all(struct opening *opening, struct fsdp_error **ret_error)
+enum fsdp_outcome fsdp_opening_outcome(const struct opening *opening, bool good)
 {
-	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
-	bool opened =
-		open_input(opening, ret_error) && fsdp_opening_read(opening, ret_error);
-	if (!opened && is_broken(opening, *ret_error))
-		fsdp_look_through(checkpoint, &opening->scratch);
-	/* What reading needed and what freezing needs never stand side by side. */
-	if (opening->has_beside)
-		fsdp_dir_close(&opening->beside);
-	opening->has_beside = false;
-	fsdp_arena_done(&opening->scratch);
-	opened = opened &&
-		 fsdp_model_freeze(&checkpoint->model, &checkpoint->budget, ret_error);
-	if (opened) {
-		settle_declared(checkpoint);
-		checkpoint->model.is_rankless =
-			!fsdp_registry_has_ranks(checkpoint->model.format.family);
-	}
-	if (!opened && !opening->wants_set && !checkpoint->model.wants_records)
-		fsdp_error_add_path(ret_error, opening->path);
-	return opened;
+	return good                                       ? FSDP_OPENED
+	       : opening->checkpoint->model.wants_records ? FSDP_NEEDS_RECORDS
+							  : FSDP_FAILED;
 }
 
-static bool begin(struct fsdp_checkpoint *checkpoint, const struct fsdp_options *options,
+/* How it is opened, which only an attempt may tell. */
+struct attempt {
+	bool as_set;       /* the one file as one of a set */
+	bool with_records; /* although only counts are asked for */
+};
+
+static bool begin(struct opening *opening, const struct attempt *attempt,
 	struct fsdp_error **ret_error)
 {
+	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
 	checkpoint->source.fd = -1;
 	fsdp_arena_init(&checkpoint->arena, &checkpoint->budget);
+	fsdp_arena_init(&opening->scratch, &checkpoint->budget);
 	fsdp_vec_init(
 		&checkpoint->errors, &checkpoint->arena, sizeof(struct fsdp_error *));
 	fsdp_vec_init(&checkpoint->notes, &checkpoint->arena, sizeof(const char *));
 	fsdp_vec_init(&checkpoint->siblings, &checkpoint->arena, sizeof(const char *));
-	if (!apply_limits(checkpoint, options, ret_error) ||
+	/* All that a remark needs, before anything is read. */
+	opening->reading.model = &checkpoint->model;
+	opening->reading.notes = &checkpoint->notes;
+	opening->reading.limits = &checkpoint->limits;
+	opening->as_set = attempt->as_set;
+	if (!apply_limits(checkpoint, opening->options, ret_error) ||
 		!fsdp_build_init(&checkpoint->model, &checkpoint->arena,
 			&checkpoint->limits, ret_error))
 		return false;
-	checkpoint->model.only_counts = options->only_counts;
+	checkpoint->model.only_counts =
+		opening->options->only_counts && !attempt->with_records;
 	return true;
 }
 
-/* What only reading tells: nothing was opened, and it is to be opened again as this. */
-struct again {
-	bool as_set; /* it is one file of a set */
-	bool whole;  /* counts do not suffice */
-};
+/* Nothing is read any more. */
+static void end(struct opening *opening)
+{
+	if (opening->has_beside)
+		fsdp_dir_close(&opening->beside);
+	fsdp_arena_done(&opening->scratch);
+}
+
+static enum fsdp_outcome freeze(struct opening *opening, struct fsdp_error **ret_error)
+{
+	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
+	struct fsdp_model *model = &checkpoint->model;
+	if (!fsdp_model_freeze(model, &checkpoint->budget, ret_error))
+		return fsdp_opening_outcome(opening, false);
+	settle_declared(checkpoint);
+	model->is_rankless = !fsdp_registry_has_ranks(model->format.family);
+	return FSDP_OPENED;
+}
+
+static enum fsdp_outcome open_all(struct opening *opening, struct fsdp_error **ret_error)
+{
+	enum fsdp_outcome outcome = FSDP_FAILED;
+	if (open_input(opening, ret_error))
+		outcome = fsdp_opening_read(opening, ret_error);
+	if (outcome == FSDP_FAILED && opening->options->keep_failed &&
+		is_broken(fsdp_error_code(*ret_error)))
+		fsdp_look_through(opening->checkpoint, &opening->scratch);
+	/* What reading needed and what freezing needs never stand side by side. */
+	end(opening);
+	if (outcome == FSDP_OPENED)
+		outcome = freeze(opening, ret_error);
+	if (outcome == FSDP_FAILED)
+		fsdp_error_add_path(ret_error, opening->path);
+	return outcome;
+}
 
 /* *ret_checkpoint is what became of it, also if that is not open; NULL: no memory. */
-static bool open_once(const char *const *paths, size_t count,
-	const struct fsdp_options *options, struct again *again,
+static enum fsdp_outcome open_once(const char *const *paths, size_t count,
+	const struct fsdp_options *options, const struct attempt *attempt,
 	struct fsdp_checkpoint **ret_checkpoint, struct fsdp_error **ret_error)
 {
-	struct fsdp_checkpoint *checkpoint = calloc(1, sizeof *checkpoint);
+	enum fsdp_outcome outcome = FSDP_FAILED;
 	struct opening *opening = calloc(1, sizeof *opening);
-	bool opened = checkpoint != NULL && opening != NULL;
-	if (!opened)
+	*ret_checkpoint = opening != NULL ? calloc(1, sizeof **ret_checkpoint) : NULL;
+	if (*ret_checkpoint == NULL) {
+		free(opening);
 		fsdp_fail_memory(ret_error);
-	if (opened) {
-		opening->checkpoint = checkpoint;
-		opening->options = options;
-		opening->paths = paths;
-		opening->path_count = count;
-		opening->path = paths[0];
-		/* All that a remark needs, before anything is read. */
-		opening->reading.model = &checkpoint->model;
-		opening->reading.notes = &checkpoint->notes;
-		opening->reading.limits = &checkpoint->limits;
-		opening->as_set = again->as_set;
-		fsdp_arena_init(&opening->scratch, &checkpoint->budget);
-		opened = begin(checkpoint, options, ret_error);
-		checkpoint->model.only_counts &= !again->whole;
-		opened = opened && open_all(opening, ret_error);
-		if (opening->has_beside)
-			fsdp_dir_close(&opening->beside);
-		fsdp_arena_done(&opening->scratch);
-		again->as_set |= opening->wants_set;
-		again->whole |= checkpoint->model.wants_records;
+		return FSDP_FAILED;
 	}
+	opening->checkpoint = *ret_checkpoint;
+	opening->options = options;
+	opening->paths = paths;
+	opening->path_count = count;
+	opening->path = paths[0];
+	if (begin(opening, attempt, ret_error))
+		outcome = open_all(opening, ret_error);
+	else
+		end(opening);
 	free(opening);
-	*ret_checkpoint = checkpoint;
-	return opened;
+	return outcome;
 }
 
 /* Whether what was found is wanted though nothing was opened. */
@@ -438,9 +450,9 @@ bool fsdp_checkpoint_open(const char *const *paths, size_t count,
 {
 	static const struct fsdp_options defaults = { .size = sizeof defaults };
 	struct fsdp_error *local = NULL;
-	struct again again = { 0 }, before;
+	struct attempt attempt = { .as_set = false };
 	struct fsdp_checkpoint *checkpoint = NULL;
-	bool opened = false;
+	enum fsdp_outcome outcome = FSDP_FAILED;
 	if (ret_error == NULL)
 		ret_error = &local;
 	if (options == NULL)
@@ -448,19 +460,21 @@ bool fsdp_checkpoint_open(const char *const *paths, size_t count,
 	if (count == 0)
 		fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
 			"no checkpoint was named");
-	else
-		do {
-			before = again;
-			fsdp_checkpoint_free(checkpoint);
-			opened = open_once(
-				paths, count, options, &again, &checkpoint, ret_error);
-		} while (again.as_set != before.as_set || again.whole != before.whole);
-	if (opened || is_kept(checkpoint, options, *ret_error))
+	while (count != 0) {
+		outcome = open_once(
+			paths, count, options, &attempt, &checkpoint, ret_error);
+		if (outcome == FSDP_OPENED || outcome == FSDP_FAILED)
+			break;
+		attempt.as_set |= outcome == FSDP_IS_ONE_OF_SET;
+		attempt.with_records |= outcome == FSDP_NEEDS_RECORDS;
+		fsdp_checkpoint_free(checkpoint);
+	}
+	if (outcome == FSDP_OPENED || is_kept(checkpoint, options, *ret_error))
 		*ret_checkpoint = checkpoint;
 	else
 		fsdp_checkpoint_free(checkpoint);
 	fsdp_error_free(local);
-	return opened;
+	return outcome == FSDP_OPENED;
 }
 
 void fsdp_checkpoint_free(struct fsdp_checkpoint *checkpoint)

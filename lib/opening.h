@@ -7,6 +7,14 @@
 
 enum { FSDP_HEAD_BYTES = 4096 };
 
+/* What came of an attempt to open. */
+enum fsdp_outcome {
+	FSDP_OPENED,
+	FSDP_FAILED,        /* *ret_error says why */
+	FSDP_IS_ONE_OF_SET, /* the file is one rank's: to be opened as its set */
+	FSDP_NEEDS_RECORDS, /* counts do not suffice: to be opened with records */
+};
+
 /* While it opens. */
 struct opening {
 	struct fsdp_checkpoint *checkpoint;
@@ -24,7 +32,6 @@ struct opening {
 	unsigned char head[FSDP_HEAD_BYTES];
 	unsigned wrapped; /* how many archives were peeled off */
 	bool as_set;      /* the one file is a rank's: open its set */
-	bool wants_set;   /* that is what came out */
 	uint64_t child_count;
 };
 
@@ -44,6 +51,10 @@ bool fsdp_opening_enter(struct opening *opening, struct fsdp_error **ret_error);
 
 /* ---- open.c ---- */
 
+/* Of a step that succeeded or did not. Where it is only counted, the model says whether
+ * that was the reason; then there is no error. */
+enum fsdp_outcome fsdp_opening_outcome(const struct opening *opening, bool good);
+
 /* The path of an entry as the user would type it. NULL: out of memory. */
 const char *fsdp_opening_join(
 	struct opening *opening, const char *root, struct fsdp_span name);
@@ -57,8 +68,8 @@ bool fsdp_opening_has_set(struct opening *opening, bool told);
 
 /* ---- read.c ---- */
 
-/* Reads what was opened into the model, then its plan. False without an error: it wants
- * its set. */
-bool fsdp_opening_read(struct opening *opening, struct fsdp_error **ret_error);
+/* Reads what was entered into the model, then its plan. */
+enum fsdp_outcome fsdp_opening_read(
+	struct opening *opening, struct fsdp_error **ret_error);
 
 #endif

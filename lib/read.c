@@ -152,41 +152,6 @@ static bool read_plan(struct opening *opening, struct fsdp_error **ret_error)
 		       opening, &beside, opening->beside_path, entry.name, ret_error);
 }
 
-static bool read_look(struct opening *opening, const struct fsdp_family *family,
-	const struct fsdp_look *look, unsigned depth, struct fsdp_error **ret_error);
-
-/* One of many files that repeat what the others say: its names are copied, and none of
- * its bytes stay. */
-static bool read_member(struct opening *opening, const struct fsdp_family *family,
-	const struct fsdp_look *look, unsigned depth, struct fsdp_error **ret_error)
-{
-	struct fsdp_names *names = &opening->checkpoint->model.names;
-	opening->reading.is_one_of_many = true;
-	names->copies = &opening->checkpoint->arena;
-	bool read = read_look(opening, family, look, depth, ret_error);
-	names->copies = NULL;
-	opening->reading.is_one_of_many = false;
-	return read;
-}
-
-static bool read_file_child(struct opening *opening, const struct fsdp_folder *folder,
-	const struct fsdp_child *child, unsigned depth, struct fsdp_error **ret_error)
-{
-	struct fsdp_source source;
-	if (!fsdp_folder_source(folder, child->name, &source, ret_error))
-		return false;
-	struct fsdp_look look;
-	if (!fsdp_look_at_head(&source, child->name, opening->head, &look, ret_error))
-		return false;
-	const struct fsdp_family *family = fsdp_registry_choose(&look);
-	if (family == NULL)
-		return fsdp_foreign(&look, ret_error);
-	fsdp_reading_judge_name(&opening->reading, &look, family);
-	return opening->checkpoint->model.is_set
-		       ? read_member(opening, family, &look, depth, ret_error)
-		       : read_look(opening, family, &look, depth, ret_error);
-}
-
 /* What was kept since `first`, and *error if it names a file, is named from this folder
  * on in `folder`; what the store said is named so already. */
 static void put_errors_below(struct opening *opening, size_t first, const char *folder,
@@ -205,90 +170,132 @@ static const char *root_path(const struct opening *opening)
 	return opening->folder_path != NULL ? opening->folder_path : opening->path;
 }
 
-static bool read_inside(struct opening *opening, const struct fsdp_folder *inside,
-	const char *as, unsigned depth, struct fsdp_error **ret_error)
+/* An input inside another one, while it is read. */
+struct inside {
+	struct fsdp_look look;
+	const struct fsdp_family *family;
+	/* Of a folder below: */
+	struct fsdp_folder folder;
+	struct fsdp_dir dir;
+	struct fsdp_span *below, before; /* what findings are named from, and were */
+	size_t first_error;              /* kept since it was opened */
+};
+
+static bool open_file_child(struct opening *opening, const struct fsdp_folder *folder,
+	const struct fsdp_child *child, struct inside *inside,
+	struct fsdp_error **ret_error)
 {
-	struct fsdp_look look = { .folder = inside };
-	const struct fsdp_family *family =
-		as != NULL ? fsdp_registry_find(as) : fsdp_registry_choose(&look);
-	return family != NULL ? read_look(opening, family, &look, depth, ret_error)
-			      : fsdp_foreign(&look, ret_error);
+	struct fsdp_source source;
+	if (!fsdp_folder_source(folder, child->name, &source, ret_error) ||
+		!fsdp_look_at_head(
+			&source, child->name, opening->head, &inside->look, ret_error))
+		return false;
+	inside->family = fsdp_registry_choose(&inside->look);
+	if (inside->family == NULL)
+		return fsdp_foreign(&inside->look, ret_error);
+	fsdp_reading_judge_name(&opening->reading, &inside->look, inside->family);
+	return true;
 }
 
-/* A folder below: while it is read, its files are named from the root on. */
-static bool read_folder_child(struct opening *opening, const struct fsdp_folder *folder,
-	const struct fsdp_child *child, unsigned depth, struct fsdp_error **ret_error)
+/* While it is read, its files are named from the root on. */
+static bool open_folder_child(struct opening *opening, const struct fsdp_folder *folder,
+	const struct fsdp_child *child, struct inside *inside,
+	struct fsdp_error **ret_error)
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
-	struct fsdp_span *below = &checkpoint->model.findings.below, before = *below;
-	struct fsdp_dir dir;
-	struct fsdp_folder inside;
+	struct fsdp_span before = checkpoint->model.findings.below;
+	size_t size = before.size + child->name.size + 1;
+	char *path = fsdp_arena_take(&checkpoint->arena, size + 1, 1);
+	if (path == NULL)
+		return fsdp_arena_fail(&checkpoint->arena, ret_error);
 	if (!fsdp_folder_open_child(folder, child->name, opening->reading.scratch,
-		    &checkpoint->limits, &dir, &inside, ret_error))
+		    &checkpoint->limits, &inside->dir, &inside->folder, ret_error))
 		return false;
-	size_t first_error = checkpoint->errors.count;
-	char *path = fsdp_arena_take(
-		&checkpoint->arena, before.size + child->name.size + 2, 1);
-	bool read = path != NULL || fsdp_arena_fail(&checkpoint->arena, ret_error);
-	if (read) {
-		if (before.size != 0)
-			memcpy(path, before.data, before.size);
-		memcpy(path + before.size, child->name.data, child->name.size);
-		path[before.size + child->name.size] = '/';
-		*below = fsdp_span(path, before.size + child->name.size + 1);
-		read = read_inside(opening, &inside, child->as, depth, ret_error);
-		const char *full =
-			dir.path != NULL ? dir.path
-					 : fsdp_opening_join(opening, root_path(opening),
-						   fsdp_span(path, below->size - 1));
-		if (full != NULL)
-			put_errors_below(opening, first_error, full, ret_error);
-		*below = before;
-	}
-	fsdp_dir_close(&dir);
-	return read;
+	if (before.size != 0)
+		memcpy(path, before.data, before.size);
+	memcpy(path + before.size, child->name.data, child->name.size);
+	path[size - 1] = '/';
+	inside->before = before;
+	inside->below = &checkpoint->model.findings.below;
+	*inside->below = fsdp_span(path, size);
+	inside->first_error = checkpoint->errors.count;
+	inside->look.folder = &inside->folder;
+	inside->family = child->as != NULL ? fsdp_registry_find(child->as)
+					   : fsdp_registry_choose(&inside->look);
+	return inside->family != NULL || fsdp_foreign(&inside->look, ret_error);
 }
 
-/* What lies in the folder besides what its own family knows. */
-static bool read_same_folder(struct opening *opening, const struct fsdp_folder *folder,
-	const struct fsdp_child *child, unsigned depth, struct fsdp_error **ret_error)
+static void close_folder_child(
+	struct opening *opening, struct inside *inside, struct fsdp_error **ret_error)
 {
-	struct fsdp_look look = { .folder = folder };
-	return read_look(opening, fsdp_registry_find(child->as), &look, depth, ret_error);
+	struct fsdp_span below = *inside->below;
+	const char *full = inside->dir.path != NULL
+				   ? inside->dir.path
+				   : fsdp_opening_join(opening, root_path(opening),
+					     fsdp_span(below.data, below.size - 1));
+	if (full != NULL)
+		put_errors_below(opening, inside->first_error, full, ret_error);
+	*inside->below = inside->before;
+	fsdp_dir_close(&inside->dir);
 }
 
-/* What it needed while it was read goes with it: there may be many of them. */
-static bool read_apart(struct opening *opening, const struct fsdp_folder *folder,
-	const struct fsdp_child *child, unsigned depth, struct fsdp_error **ret_error)
+/* A file, a folder below, or what lies in the folder besides what its family knows. */
+static bool open_child(struct opening *opening, const struct fsdp_folder *folder,
+	const struct fsdp_child *child, struct inside *inside,
+	struct fsdp_error **ret_error)
 {
-	struct fsdp_reading *reading = &opening->reading;
-	struct fsdp_arena own, *outer = reading->scratch;
 	struct fsdp_entry entry;
-	bool is_folder = fsdp_folder_find(folder, child->name, &entry) &&
-			 (entry.kind == FSDP_ENTRY_DIRECTORY ||
-				 entry.kind == FSDP_ENTRY_LINK_DIRECTORY);
-	bool (*read)(struct opening * opening, const struct fsdp_folder *folder,
-		const struct fsdp_child *child, unsigned depth,
-		struct fsdp_error **ret_error) = child->name.size == 0 ? read_same_folder
-						 : is_folder           ? read_folder_child
-								       : read_file_child;
-	fsdp_arena_init(&own, outer->budget);
-	reading->scratch = &own;
-	bool done = read(opening, folder, child, depth, ret_error);
-	fsdp_names_let_go(&reading->model->names);
-	reading->scratch = outer;
-	fsdp_arena_done(&own);
-	return done;
+	if (child->name.size == 0) {
+		inside->look.folder = folder;
+		inside->family = fsdp_registry_find(child->as);
+		return true;
+	}
+	if (fsdp_folder_find(folder, child->name, &entry) &&
+		(entry.kind == FSDP_ENTRY_DIRECTORY ||
+			entry.kind == FSDP_ENTRY_LINK_DIRECTORY))
+		return open_folder_child(opening, folder, child, inside, ret_error);
+	return open_file_child(opening, folder, child, inside, ret_error);
 }
 
-/* Children are read one by one into the same model. */
+static bool read_below(struct opening *opening, const struct fsdp_family *family,
+	const struct fsdp_look *look, unsigned depth, struct fsdp_error **ret_error);
+
+/* Into the same model as all others. What it needs meanwhile goes with it: there may be
+ * many. Of one of many files that repeat what the others say the names are copied, and
+ * none of its bytes stay. */
 static bool read_child(struct opening *opening, const struct fsdp_folder *folder,
 	const struct fsdp_child *child, unsigned depth, struct fsdp_error **ret_error)
 {
-	struct fsdp_model *model = &opening->checkpoint->model;
+	struct fsdp_reading *reading = &opening->reading;
+	struct fsdp_model *model = reading->model;
 	size_t first_tensor = model->tensors.count, first_value = model->values.count;
-	opening->reading.rank = child->rank;
-	return read_apart(opening, folder, child, depth, ret_error) &&
+	struct inside inside = { .below = NULL };
+	struct fsdp_arena own, *outer = reading->scratch;
+	fsdp_arena_init(&own, outer->budget);
+	reading->scratch = &own;
+	reading->rank = child->rank;
+	bool done = open_child(opening, folder, child, &inside, ret_error);
+	bool is_member = done && inside.look.folder == NULL && model->is_set;
+	if (is_member) {
+		reading->is_one_of_many = true;
+		model->names.copies = model->arena;
+	}
+	if (done) {
+		fsdp_vec_init(&reading->children, &own, sizeof(struct fsdp_child));
+		reading->state = NULL;
+		done = inside.family->read(reading, &inside.look, ret_error) &&
+		       read_below(opening, inside.family, &inside.look, depth, ret_error);
+	}
+	if (is_member) {
+		reading->is_one_of_many = false;
+		model->names.copies = NULL;
+	}
+	if (inside.below != NULL)
+		close_folder_child(opening, &inside, ret_error);
+	fsdp_names_let_go(&model->names);
+	reading->scratch = outer;
+	fsdp_arena_done(&own);
+	return done &&
 	       fsdp_build_strip(model, first_tensor, first_value, child->strip,
 		       child->role, ret_error) &&
 	       fsdp_build_put_below(
@@ -329,7 +336,6 @@ static bool note_child(struct opening *opening, const struct fsdp_folder *folder
 static bool read_children(struct opening *opening, const struct fsdp_folder *folder,
 	const struct fsdp_vec *children, unsigned depth, struct fsdp_error **ret_error)
 {
-	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
 	bool few = wants_few(opening, folder);
 	size_t failed = 0;
 	for (size_t i = 0; i < children->count; i++) {
@@ -341,13 +347,10 @@ static bool read_children(struct opening *opening, const struct fsdp_folder *fol
 			continue;
 		if (child->name.size != 0)
 			fsdp_error_add_path(&error, (const char *)child->name.data);
-		bool fatal = error == NULL ||
-			     fsdp_error_code(error) == FSDP_ERROR_MEMORY ||
+		bool fatal = fsdp_error_code(error) == FSDP_ERROR_MEMORY ||
 			     fsdp_error_code(error) == FSDP_ERROR_LIMIT;
 		if (fatal || ++failed == children->count) {
 			*ret_error = error;
-			if (error == NULL)
-				fsdp_arena_fail(&checkpoint->arena, ret_error);
 			return false;
 		}
 		fsdp_reading_keep_error(&opening->reading, error);
@@ -378,24 +381,9 @@ static bool read_below(struct opening *opening, const struct fsdp_family *family
 	return family->finish == NULL || family->finish(reading, ret_error);
 }
 
-/* A child and what is in it. */
-static bool read_look(struct opening *opening, const struct fsdp_family *family,
-	const struct fsdp_look *look, unsigned depth, struct fsdp_error **ret_error)
-{
-	struct fsdp_reading *reading = &opening->reading;
-	fsdp_vec_init(&reading->children, reading->scratch, sizeof(struct fsdp_child));
-	reading->state = NULL;
-	return family->read(reading, look, ret_error) &&
-	       read_below(opening, family, look, depth, ret_error);
-}
-
-/* What was opened, without its plan. False without an error: it wants its set. */
-static bool read_root(struct opening *opening, struct fsdp_error **ret_error)
+static void begin_reading(struct opening *opening)
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
-	const struct fsdp_family *family = fsdp_registry_choose(&opening->look);
-	if (family == NULL)
-		return fsdp_foreign(&opening->look, ret_error);
 	opening->reading = (struct fsdp_reading){
 		.model = &checkpoint->model,
 		.scratch = &opening->scratch,
@@ -410,31 +398,42 @@ static bool read_root(struct opening *opening, struct fsdp_error **ret_error)
 	};
 	fsdp_vec_init(
 		&opening->reading.children, &opening->scratch, sizeof(struct fsdp_child));
-	opening->wants_set = !family->is_beside && fsdp_opening_has_set(opening, false);
-	if (opening->wants_set)
-		return false;
-	fsdp_reading_judge_name(&opening->reading, &opening->look, family);
-	if (!family->read(&opening->reading, &opening->look, ret_error))
-		return false;
-	opening->wants_set = opening->reading.ranks_told != 0 &&
-			     checkpoint->model.world_size > 1 &&
-			     fsdp_opening_has_set(opening, true);
-	if (opening->wants_set)
-		return false;
-	return read_below(opening, family, &opening->look, 0, ret_error);
 }
 
-bool fsdp_opening_read(struct opening *opening, struct fsdp_error **ret_error)
+/* What was opened, without its plan. */
+static enum fsdp_outcome read_root(struct opening *opening, struct fsdp_error **ret_error)
+{
+	struct fsdp_model *model = &opening->checkpoint->model;
+	const struct fsdp_family *family = fsdp_registry_choose(&opening->look);
+	if (family == NULL) {
+		fsdp_foreign(&opening->look, ret_error);
+		return FSDP_FAILED;
+	}
+	begin_reading(opening);
+	if (!family->is_beside && fsdp_opening_has_set(opening, false))
+		return FSDP_IS_ONE_OF_SET;
+	fsdp_reading_judge_name(&opening->reading, &opening->look, family);
+	if (!family->read(&opening->reading, &opening->look, ret_error))
+		return fsdp_opening_outcome(opening, false);
+	if (opening->reading.ranks_told != 0 && model->world_size > 1 &&
+		fsdp_opening_has_set(opening, true))
+		return FSDP_IS_ONE_OF_SET;
+	return fsdp_opening_outcome(
+		opening, read_below(opening, family, &opening->look, 0, ret_error));
+}
+
+enum fsdp_outcome fsdp_opening_read(
+	struct opening *opening, struct fsdp_error **ret_error)
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
-	bool read = read_root(opening, ret_error);
+	enum fsdp_outcome outcome = read_root(opening, ret_error);
 	if (checkpoint->is_folder)
 		put_errors_below(opening, 0, root_path(opening), ret_error);
-	if (!read)
-		return false;
+	if (outcome != FSDP_OPENED)
+		return outcome;
 	if (checkpoint->model.plan_only)
 		checkpoint->plan_path = opening->path;
-	return (!opening->options->read_values ||
-		       fsdp_counter_read(checkpoint, ret_error)) &&
-	       read_plan(opening, ret_error);
+	bool read = !opening->options->read_values ||
+		    fsdp_counter_read(checkpoint, ret_error);
+	return fsdp_opening_outcome(opening, read && read_plan(opening, ret_error));
 }
