@@ -398,6 +398,8 @@ static enum fsdp_outcome open_all(struct opening *opening, struct fsdp_error **r
 	enum fsdp_outcome outcome = FSDP_FAILED;
 	if (open_input(opening, ret_error))
 		outcome = fsdp_opening_read(opening, ret_error);
+	if (outcome == FSDP_OPENED)
+		outcome = fsdp_opening_complete(opening, ret_error);
 	if (outcome == FSDP_FAILED && opening->options->keep_failed &&
 		is_broken(fsdp_error_code(*ret_error)))
 		fsdp_look_through(opening->checkpoint, &opening->scratch);

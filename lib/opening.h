@@ -68,8 +68,12 @@ bool fsdp_opening_has_set(struct opening *opening, bool told);
 
 /* ---- read.c ---- */
 
-/* Reads what was entered into the model, then its plan. */
+/* Reads what was entered into the model. */
 enum fsdp_outcome fsdp_opening_read(
+	struct opening *opening, struct fsdp_error **ret_error);
+
+/* Then what the model needs to be known first: values that cost reads, and the plan. */
+enum fsdp_outcome fsdp_opening_complete(
 	struct opening *opening, struct fsdp_error **ret_error);
 
 #endif

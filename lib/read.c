@@ -400,37 +400,36 @@ static void begin_reading(struct opening *opening)
 		&opening->reading.children, &opening->scratch, sizeof(struct fsdp_child));
 }
 
-/* What was opened, without its plan. */
-static enum fsdp_outcome read_root(struct opening *opening, struct fsdp_error **ret_error)
-{
-	struct fsdp_model *model = &opening->checkpoint->model;
-	const struct fsdp_family *family = fsdp_registry_choose(&opening->look);
-	if (family == NULL) {
-		fsdp_foreign(&opening->look, ret_error);
-		return FSDP_FAILED;
-	}
-	begin_reading(opening);
-	if (!family->is_beside && fsdp_opening_has_set(opening, false))
-		return FSDP_IS_ONE_OF_SET;
-	fsdp_reading_judge_name(&opening->reading, &opening->look, family);
-	if (!family->read(&opening->reading, &opening->look, ret_error))
-		return fsdp_opening_outcome(opening, false);
-	if (opening->reading.ranks_told != 0 && model->world_size > 1 &&
-		fsdp_opening_has_set(opening, true))
-		return FSDP_IS_ONE_OF_SET;
-	return fsdp_opening_outcome(
-		opening, read_below(opening, family, &opening->look, 0, ret_error));
-}
-
 enum fsdp_outcome fsdp_opening_read(
 	struct opening *opening, struct fsdp_error **ret_error)
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
-	enum fsdp_outcome outcome = read_root(opening, ret_error);
+	const struct fsdp_look *look = &opening->look;
+	const struct fsdp_family *family = fsdp_registry_choose(look);
+	bool read = false;
+	begin_reading(opening);
+	if (family == NULL) {
+		fsdp_foreign(look, ret_error);
+	} else {
+		if (!family->is_beside && fsdp_opening_has_set(opening, false))
+			return FSDP_IS_ONE_OF_SET;
+		fsdp_reading_judge_name(&opening->reading, look, family);
+		read = family->read(&opening->reading, look, ret_error);
+		if (read && opening->reading.ranks_told != 0 &&
+			checkpoint->model.world_size > 1 &&
+			fsdp_opening_has_set(opening, true))
+			return FSDP_IS_ONE_OF_SET;
+		read = read && read_below(opening, family, look, 0, ret_error);
+	}
 	if (checkpoint->is_folder)
 		put_errors_below(opening, 0, root_path(opening), ret_error);
-	if (outcome != FSDP_OPENED)
-		return outcome;
+	return fsdp_opening_outcome(opening, read);
+}
+
+enum fsdp_outcome fsdp_opening_complete(
+	struct opening *opening, struct fsdp_error **ret_error)
+{
+	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
 	if (checkpoint->model.plan_only)
 		checkpoint->plan_path = opening->path;
 	bool read = !opening->options->read_values ||
