@@ -41,7 +41,15 @@ extern const struct fsdp_trace_reader fsdp_trace_native;
 extern const struct fsdp_trace_reader fsdp_trace_kineto;
 extern const struct fsdp_trace_reader fsdp_trace_log;
 
-const struct fsdp_trace_reader *fsdp_trace_reader(struct fsdp_span head);
+/* Has the stream read by the reader that takes its beginning. False: reading->error. */
+bool fsdp_trace_read(struct fsdp_reading *reading);
+
+/* rank.c: fills in the rank and where it is from, if the recording does not say it.
+ * `index` is its place among the arguments. */
+void fsdp_trace_settle_rank(struct fsdp_reading *reading, size_t index);
+
+/* judge.c: findings on what was read. */
+void fsdp_trace_judge(struct fsdp_reading *reading);
 
 /* Native recordings go on in one of these, by the kind in their header, whose bytes are
  * there until the next line is asked for. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of the kinds of recording.
+ * The table of readers, and the choice among them by what a recording begins with.
  */
 #include "trace/event.h"
 
@@ -10,10 +10,28 @@ static const struct fsdp_trace_reader *const readers[] = {
 	&fsdp_trace_log,
 };
 
-const struct fsdp_trace_reader *fsdp_trace_reader(struct fsdp_span head)
+static struct fsdp_span without_mark(struct fsdp_span head)
 {
+	static const unsigned char mark[] = { 0xef, 0xbb, 0xbf };
+	if (head.size >= sizeof mark && memcmp(head.data, mark, sizeof mark) == 0)
+		head = fsdp_span(head.data + sizeof mark, head.size - sizeof mark);
+	while (head.size != 0 && (head.data[0] == ' ' || head.data[0] == '\t' ||
+					 head.data[0] == '\r' || head.data[0] == '\n'))
+		head = fsdp_span(head.data + 1, head.size - 1);
+	return head;
+}
+
+bool fsdp_trace_read(struct fsdp_reading *reading)
+{
+	struct fsdp_span head;
+	if (!fsdp_stream_peek(reading->stream, &head, &reading->error))
+		return false;
+	head = without_mark(head);
+	if (head.size == 0)
+		head = FSDP_SPAN("\n");
 	for (size_t i = 0; i < sizeof readers / sizeof *readers; i++)
 		if (readers[i]->bid(head))
-			return readers[i];
-	return NULL;
+			return readers[i]->read(reading);
+	return fsdp_fail(&reading->error, FSDP_ERROR_NOT_A_CHECKPOINT, 0,
+		"not_json: this is no recording");
 }

@@ -61,7 +61,7 @@ STRANGERS = {
     "lib/trace": {
         "shared": {"event.h", "types.h", "durations.h", "intervals.h", "collectives.h", "python.h", "kineto.h",
                    "timeline.h"},
-        "free": {"readers.c", "profile.c", "order-compare.c", "match.c"},
+        "free": {"readers.c", "profile.c", "order-compare.c", "match.c", "join.c"},
     },
     "lib/analysis/checks": {"shared": {"check.h"}, "free": set()},
     "cli/cmd": {"shared": {"schemas.h"}, "free": set()},

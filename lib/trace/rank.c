@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Of which rank a recording is: what it says, what the caller's pattern finds, a number
+ * in its name, its place among the arguments.
+ */
+#include "trace/event.h"
+
+static bool take_digits(const char *text, int64_t *ret_rank)
+{
+	int64_t rank = 0;
+	if (*text < '0' || *text > '9')
+		return false;
+	for (; *text >= '0' && *text <= '9'; text++)
+		if (rank <= INT32_MAX)
+			rank = rank * 10 + (*text - '0');
+	*ret_rank = rank;
+	return rank <= INT32_MAX;
+}
+
+/* rank3, rank-3, rank_3, worker 3, worker3, TP-3: the last one in the name of the file.
+ */
+static bool rank_of_name(const char *path, int64_t *ret_rank)
+{
+	static const char *const words[] = { "rank", "worker", "TP-" };
+	const char *name = strrchr(path, '/');
+	bool found = false;
+	for (const char *at = name != NULL ? name + 1 : path; *at != '\0'; at++) {
+		for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+			size_t size = strlen(words[i]);
+			if (strncmp(at, words[i], size) != 0)
+				continue;
+			const char *digits = at + size;
+			digits += i < 2 &&
+				  (*digits == '-' || *digits == '_' || *digits == ' ');
+			found |= take_digits(digits, ret_rank);
+		}
+	}
+	return found;
+}
+
+void fsdp_trace_settle_rank(struct fsdp_reading *reading, size_t index)
+{
+	const struct fsdp_recording_options *options = reading->options;
+	struct fsdp_recording *recording = &reading->recording;
+	if (recording->rank != FSDP_ABSENT)
+		return;
+	recording->rank_from = FSDP_RANK_FROM_REGEX;
+	if (options->rank_of != NULL)
+		recording->rank = options->rank_of(options->context, recording->path);
+	if (recording->rank != FSDP_ABSENT)
+		return;
+	if (rank_of_name(recording->path, &recording->rank)) {
+		recording->rank_from = FSDP_RANK_FROM_NAME;
+	} else {
+		recording->rank_from = FSDP_RANK_FROM_POSITION;
+		recording->rank = (int64_t)index;
+	}
+	/* Only in traces ranks matter. */
+	if (recording->kind == FSDP_RECORDING_KINETO)
+		FSDP_TRACE_FIND(reading, RANK_ASSUMED, "rank %lld is taken from %s",
+			(long long)recording->rank,
+			recording->rank_from == FSDP_RANK_FROM_NAME
+				? "the name of the file"
+				: "the place among the arguments");
+}
