@@ -18,7 +18,7 @@ struct fsdp_recordings {
 	const char *const *paths;
 	struct fsdp_budget budget;
 	struct fsdp_arena arena;
-	struct fsdp_reading *readings; /* in the order of the arguments */
+	struct fsdp_trace_reading *readings; /* in the order of the arguments */
 	size_t count;
 	struct fsdp_joined joined;
 };
@@ -56,7 +56,7 @@ const char *fsdp_rank_from_name(enum fsdp_rank_from from)
 static void read_one(void *context, size_t index)
 {
 	struct fsdp_recordings *set = context;
-	struct fsdp_reading *reading = &set->readings[index];
+	struct fsdp_trace_reading *reading = &set->readings[index];
 	struct fsdp_recording_progress *progress = set->options->progress;
 	struct fsdp_stream_options options = { .ahead = true, .limits = &set->limits };
 	if (progress != NULL) {
@@ -92,8 +92,8 @@ static void read_one(void *context, size_t index)
 
 static void begin_reading(struct fsdp_recordings *set, size_t index)
 {
-	struct fsdp_reading *reading = &set->readings[index];
-	*reading = (struct fsdp_reading){ .limits = &set->limits,
+	struct fsdp_trace_reading *reading = &set->readings[index];
+	*reading = (struct fsdp_trace_reading){ .limits = &set->limits,
 		.options = set->options,
 		.budget = &set->budget,
 		.recording = { .path = set->paths[index],
@@ -201,7 +201,7 @@ void fsdp_recordings_free(struct fsdp_recordings *set)
 	if (set == NULL)
 		return;
 	for (size_t i = 0; set->readings != NULL && i < set->count; i++) {
-		struct fsdp_reading *reading = &set->readings[i];
+		struct fsdp_trace_reading *reading = &set->readings[i];
 		for (size_t j = 0;
 			reading->durations != NULL && j < reading->recording.type_count;
 			j++)

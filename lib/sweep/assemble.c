@@ -31,7 +31,7 @@ struct place {
 struct active {
 	uint64_t first, last; /* elements */
 	struct fsdp_part part;
-	struct fsdp_record record;
+	struct fsdp_fetch_record record;
 	uint64_t base; /* of its first element in the storage, bytes */
 	uint32_t piece;
 	bool located, big_endian;
@@ -504,7 +504,7 @@ static bool locate(struct fsdp_assembly *assembly, struct active *active,
 					   ? (uint64_t)view.strides[i] * assembly->width
 					   : 0;
 	bool scattered = is_scattered(active, &view, assembly->width);
-	active->record = (struct fsdp_record){
+	active->record = (struct fsdp_fetch_record){
 		.offset = view.record,
 		.stored_size = view.stored_size,
 		.size = view.storage_bytes,
@@ -584,7 +584,8 @@ static bool add_task(struct fsdp_assembly *assembly, struct active *active,
 static int compare_tasks(const void *left, const void *right)
 {
 	const struct task *a = left, *b = right;
-	const struct fsdp_record *of_a = &a->active->record, *of_b = &b->active->record;
+	const struct fsdp_fetch_record *of_a = &a->active->record,
+				       *of_b = &b->active->record;
 	if (of_a->file != of_b->file)
 		return of_a->file < of_b->file ? -1 : 1;
 	if (of_a->deflated != of_b->deflated)
@@ -599,7 +600,7 @@ static void join_tasks(struct fsdp_assembly *assembly)
 {
 	for (size_t i = assembly->task_count; i-- > 1;) {
 		struct task *before = &assembly->tasks[i - 1], *task = before + 1;
-		const struct fsdp_record *record = &task->active->record;
+		const struct fsdp_fetch_record *record = &task->active->record;
 		if (record->file == before->active->record.file && !record->deflated &&
 			!before->active->record.deflated && before->dense &&
 			task->until > before->until &&
@@ -731,7 +732,7 @@ static bool run_tasks(struct fsdp_assembly *assembly, const struct chunk *chunk,
 	fsdp_fetch_forget_source(&assembly->fetch);
 	for (size_t i = 0; i < assembly->task_count; i++) {
 		const struct task *task = &assembly->tasks[i];
-		const struct fsdp_record *record = &task->active->record;
+		const struct fsdp_fetch_record *record = &task->active->record;
 		uint64_t base = record->deflated ? 0 : record->offset;
 		struct fsdp_nest nest;
 		assembly->file = record->file;

@@ -44,7 +44,7 @@ static void forget_window(struct fsdp_fetch *fetch)
 
 static bool start(struct fsdp_fetch *fetch, struct fsdp_error **ret_error)
 {
-	const struct fsdp_record *record = &fetch->record;
+	const struct fsdp_fetch_record *record = &fetch->record;
 	struct fsdp_fetch_stream *stream = fetch->stream;
 	close_stream(stream);
 	stream->piece = record->piece;
@@ -141,7 +141,7 @@ static bool is_kept(const struct fsdp_fetch *fetch)
 
 static bool keep_record(struct fsdp_fetch *fetch, struct fsdp_error **ret_error)
 {
-	const struct fsdp_record *record = &fetch->record;
+	const struct fsdp_fetch_record *record = &fetch->record;
 	fetch->kept_file = FSDP_NONE;
 	if (record->size > fetch->kept_size) {
 		free(fetch->kept);
@@ -185,7 +185,7 @@ void fsdp_fetch_forget_source(struct fsdp_fetch *fetch)
 	fetch->source_file = FSDP_NONE;
 }
 
-bool fsdp_fetch_turn(struct fsdp_fetch *fetch, const struct fsdp_record *record,
+bool fsdp_fetch_turn(struct fsdp_fetch *fetch, const struct fsdp_fetch_record *record,
 	struct fsdp_error **ret_error)
 {
 	fetch->record = *record;
@@ -218,7 +218,7 @@ static const unsigned char *in_window(
 const unsigned char *fsdp_fetch(struct fsdp_fetch *fetch, uint64_t at, size_t size,
 	uint64_t until, struct fsdp_error **ret_error)
 {
-	const struct fsdp_record *record = &fetch->record;
+	const struct fsdp_fetch_record *record = &fetch->record;
 	if (record->deflated && record->keep)
 		return fetch->kept + at;
 	if (!record->deflated) {
@@ -237,7 +237,7 @@ const unsigned char *fsdp_fetch(struct fsdp_fetch *fetch, uint64_t at, size_t si
 bool fsdp_fetch_into(struct fsdp_fetch *fetch, uint64_t at, uint64_t size,
 	unsigned char *to, uint64_t until, struct fsdp_error **ret_error)
 {
-	const struct fsdp_record *record = &fetch->record;
+	const struct fsdp_fetch_record *record = &fetch->record;
 	if (until < at + size)
 		until = at + size;
 	if (!record->deflated && size > FSDP_FETCH_PART / 8)

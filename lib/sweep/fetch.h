@@ -25,7 +25,7 @@ enum {
 };
 
 /* A record, and for whom it is read. */
-struct fsdp_record {
+struct fsdp_fetch_record {
 	uint64_t offset, stored_size; /* in the file */
 	uint64_t size;                /* after inflating */
 	uint32_t file, piece;
@@ -47,7 +47,7 @@ struct fsdp_fetch {
 	void *context;
 	uint64_t inflate_ceiling, inflated;
 
-	struct fsdp_record record;
+	struct fsdp_fetch_record record;
 	struct fsdp_source source;
 	uint32_t source_file; /* whose it is; FSDP_NONE: of none any more */
 
@@ -73,7 +73,7 @@ void fsdp_fetch_done(struct fsdp_fetch *fetch);
 void fsdp_fetch_forget_source(struct fsdp_fetch *fetch);
 
 /* From now on bytes of this record are asked for. */
-bool fsdp_fetch_turn(struct fsdp_fetch *fetch, const struct fsdp_record *record,
+bool fsdp_fetch_turn(struct fsdp_fetch *fetch, const struct fsdp_fetch_record *record,
 	struct fsdp_error **ret_error);
 
 /*

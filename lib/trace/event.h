@@ -16,7 +16,7 @@
  * One recording while it is read. A reader fills `recording` with what lives in `arena`,
  * and `durations` where percentiles over ranks need them.
  */
-struct fsdp_reading {
+struct fsdp_trace_reading {
 	struct fsdp_stream *stream;
 	struct fsdp_budget *budget; /* of all recordings of the set */
 	struct fsdp_arena arena;
@@ -34,7 +34,7 @@ struct fsdp_trace_reader {
 	/* Whether it reads what begins so (blanks and byte order mark are left out). */
 	bool (*bid)(struct fsdp_span head);
 	/* False: reading->error says why. */
-	bool (*read)(struct fsdp_reading *reading);
+	bool (*read)(struct fsdp_trace_reading *reading);
 };
 
 extern const struct fsdp_trace_reader fsdp_trace_native;
@@ -42,24 +42,24 @@ extern const struct fsdp_trace_reader fsdp_trace_kineto;
 extern const struct fsdp_trace_reader fsdp_trace_log;
 
 /* Has the stream read by the reader that takes its beginning. False: reading->error. */
-bool fsdp_trace_read(struct fsdp_reading *reading);
+bool fsdp_trace_read(struct fsdp_trace_reading *reading);
 
 /* rank.c: fills in the rank and where it is from, if the recording does not say it.
  * `index` is its place among the arguments. */
-void fsdp_trace_settle_rank(struct fsdp_reading *reading, size_t index);
+void fsdp_trace_settle_rank(struct fsdp_trace_reading *reading, size_t index);
 
 /* judge.c: findings on what was read. */
-void fsdp_trace_judge(struct fsdp_reading *reading);
+void fsdp_trace_judge(struct fsdp_trace_reading *reading);
 
 /* Native recordings go on in one of these, by the kind in their header, whose bytes are
  * there until the next line is asked for. */
 struct fsdp_lines;
 struct fsdp_record;
-bool fsdp_trace_profile(struct fsdp_reading *reading, struct fsdp_lines *lines,
+bool fsdp_trace_profile(struct fsdp_trace_reading *reading, struct fsdp_lines *lines,
 	const struct fsdp_record *header);
-bool fsdp_trace_fx(struct fsdp_reading *reading, struct fsdp_lines *lines,
+bool fsdp_trace_fx(struct fsdp_trace_reading *reading, struct fsdp_lines *lines,
 	const struct fsdp_record *header);
-bool fsdp_trace_handles(struct fsdp_reading *reading, struct fsdp_lines *lines,
+bool fsdp_trace_handles(struct fsdp_trace_reading *reading, struct fsdp_lines *lines,
 	const struct fsdp_record *header);
 
 /* ---- lines ---- */
@@ -72,7 +72,7 @@ struct fsdp_lines {
 	struct fsdp_vec bad; /* uint64_t: numbers of lines that say nothing */
 };
 
-bool fsdp_lines_init(struct fsdp_lines *lines, struct fsdp_reading *reading);
+bool fsdp_lines_init(struct fsdp_lines *lines, struct fsdp_trace_reading *reading);
 void fsdp_lines_done(struct fsdp_lines *lines);
 
 /* Without its LF and a CR before that; data NULL at the end. The line may be written to,
@@ -83,7 +83,7 @@ bool fsdp_lines_next(struct fsdp_lines *lines, struct fsdp_span *ret_line,
 bool fsdp_lines_is_blank(struct fsdp_span line);
 
 /* Puts the numbers of bad lines into the recording. */
-bool fsdp_lines_finish(struct fsdp_lines *lines, struct fsdp_reading *reading);
+bool fsdp_lines_finish(struct fsdp_lines *lines, struct fsdp_trace_reading *reading);
 
 /* ---- records ---- */
 
@@ -106,7 +106,7 @@ bool fsdp_record_read(struct fsdp_span text, const struct fsdp_limits *limits,
 
 /* The next object of a native recording; false at the end, or with reading->error. Lines
  * that are no objects are kept as bad. */
-bool fsdp_record_next(struct fsdp_reading *reading, struct fsdp_lines *lines,
+bool fsdp_record_next(struct fsdp_trace_reading *reading, struct fsdp_lines *lines,
 	struct fsdp_record *ret_record);
 
 /* The value of a member, the last one of that name, or NULL. */
@@ -119,8 +119,8 @@ bool fsdp_record_integer(
 	const struct fsdp_record *record, const char *key, int64_t *ret_value);
 
 /* In the arena; data NULL and no error: absent or no text. */
-bool fsdp_record_text(struct fsdp_reading *reading, const struct fsdp_record *record,
-	const char *key, struct fsdp_span *ret_text);
+bool fsdp_record_text(struct fsdp_trace_reading *reading,
+	const struct fsdp_record *record, const char *key, struct fsdp_span *ret_text);
 
 /* The elements of an array, one by one. */
 struct fsdp_items {
@@ -133,19 +133,20 @@ bool fsdp_items_begin(struct fsdp_items *elements, const struct fsdp_json_token 
 bool fsdp_items_next(struct fsdp_items *elements, struct fsdp_json_token *ret_value);
 
 /* What the header says of itself. */
-bool fsdp_trace_header(struct fsdp_reading *reading, const struct fsdp_record *header);
+bool fsdp_trace_header(
+	struct fsdp_trace_reading *reading, const struct fsdp_record *header);
 
 /* ---- shared ---- */
 
-bool fsdp_trace_memory(struct fsdp_reading *reading);
+bool fsdp_trace_memory(struct fsdp_trace_reading *reading);
 
 /* The items of a vec one behind the other, in the arena. NULL: out of memory. */
-void *fsdp_trace_flat(struct fsdp_reading *reading, const struct fsdp_vec *vec);
+void *fsdp_trace_flat(struct fsdp_trace_reading *reading, const struct fsdp_vec *vec);
 
 /* Fills recording.types: those with names of their own first, in the order of reports,
  * then the others as they come; those without any durations are left out. The durations
  * are the reading's from then on. */
-bool fsdp_trace_types(struct fsdp_reading *reading, const struct fsdp_span *names,
+bool fsdp_trace_types(struct fsdp_trace_reading *reading, const struct fsdp_span *names,
 	struct fsdp_durations *const *durations, size_t count);
 
 #define FSDP_TRACE_FIND(reading, rule, ...)                                    \

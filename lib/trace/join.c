@@ -17,10 +17,11 @@ static int compare_ranks(const void *a, const void *b)
 	return left < right ? -1 : left > right;
 }
 
-const struct fsdp_reading *fsdp_trace_reading_of(const struct fsdp_recording *recording)
+const struct fsdp_trace_reading *fsdp_trace_reading_of(
+	const struct fsdp_recording *recording)
 {
 	const char *begin = (const char *)recording;
-	return (const void *)(begin - offsetof(struct fsdp_reading, recording));
+	return (const void *)(begin - offsetof(struct fsdp_trace_reading, recording));
 }
 
 /* Types that have names of their own come first, in their order; others as they come. */
@@ -43,7 +44,7 @@ static int compare_joined(const void *a, const void *b)
 static bool join_one(struct fsdp_joined *set, struct fsdp_names *names,
 	struct fsdp_vec *list, const struct fsdp_recording *recording)
 {
-	const struct fsdp_reading *reading = fsdp_trace_reading_of(recording);
+	const struct fsdp_trace_reading *reading = fsdp_trace_reading_of(recording);
 	for (size_t i = 0; i < recording->type_count; i++) {
 		struct fsdp_span name = recording->types[i].name;
 		uint32_t id = fsdp_names_child(names, 0, name);
@@ -142,7 +143,7 @@ static void judge_ranks(struct fsdp_joined *set, struct fsdp_span path)
 			(const char *)set->divergence.message.data);
 }
 
-bool fsdp_trace_join(struct fsdp_reading *readings, size_t count,
+bool fsdp_trace_join(struct fsdp_trace_reading *readings, size_t count,
 	const struct fsdp_limits *limits, struct fsdp_arena *arena,
 	struct fsdp_joined *ret_joined, struct fsdp_error **ret_error)
 {

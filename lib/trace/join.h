@@ -19,11 +19,12 @@ struct fsdp_joined {
 };
 
 /* Joins at least one recording that was read. False: out of memory. */
-bool fsdp_trace_join(struct fsdp_reading *readings, size_t count,
+bool fsdp_trace_join(struct fsdp_trace_reading *readings, size_t count,
 	const struct fsdp_limits *limits, struct fsdp_arena *arena,
 	struct fsdp_joined *ret_joined, struct fsdp_error **ret_error);
 
 /* What a recording is part of. */
-const struct fsdp_reading *fsdp_trace_reading_of(const struct fsdp_recording *recording);
+const struct fsdp_trace_reading *fsdp_trace_reading_of(
+	const struct fsdp_recording *recording);
 
 #endif

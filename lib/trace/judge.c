@@ -4,7 +4,7 @@
  */
 #include "trace/event.h"
 
-static void judge_deviations(struct fsdp_reading *reading)
+static void judge_deviations(struct fsdp_trace_reading *reading)
 {
 	const struct fsdp_recording *recording = &reading->recording;
 	for (size_t i = 0; i < recording->deviation_count; i++) {
@@ -23,7 +23,7 @@ static void judge_deviations(struct fsdp_reading *reading)
 			recording->recovered == 1 ? " was" : "s were");
 }
 
-static void judge_trace(struct fsdp_reading *reading)
+static void judge_trace(struct fsdp_trace_reading *reading)
 {
 	const struct fsdp_recording *recording = &reading->recording;
 	if (recording->truncated)
@@ -50,7 +50,7 @@ static void judge_trace(struct fsdp_reading *reading)
 			(unsigned long long)recording->unpaired);
 }
 
-static void judge_lines(struct fsdp_reading *reading)
+static void judge_lines(struct fsdp_trace_reading *reading)
 {
 	const struct fsdp_recording *recording = &reading->recording;
 	if (recording->truncated)
@@ -69,7 +69,7 @@ static void judge_lines(struct fsdp_reading *reading)
 		recording->skipped == 1 ? "" : "s");
 }
 
-static void judge_profile(struct fsdp_reading *reading)
+static void judge_profile(struct fsdp_trace_reading *reading)
 {
 	const struct fsdp_recording *recording = &reading->recording;
 	for (size_t i = 0; i < recording->problem_count; i++) {
@@ -99,7 +99,7 @@ static void judge_profile(struct fsdp_reading *reading)
 	}
 }
 
-static void judge_states(struct fsdp_reading *reading)
+static void judge_states(struct fsdp_trace_reading *reading)
 {
 	const struct fsdp_exec_order *order = reading->recording.order;
 	for (size_t i = 0; i < order->problem_count; i++) {
@@ -124,7 +124,7 @@ static void judge_states(struct fsdp_reading *reading)
 	}
 }
 
-static void judge_order(struct fsdp_reading *reading)
+static void judge_order(struct fsdp_trace_reading *reading)
 {
 	const struct fsdp_recording *recording = &reading->recording;
 	const struct fsdp_exec_order *order = recording->order;
@@ -157,7 +157,7 @@ static void judge_order(struct fsdp_reading *reading)
 	}
 }
 
-void fsdp_trace_judge(struct fsdp_reading *reading)
+void fsdp_trace_judge(struct fsdp_trace_reading *reading)
 {
 	const struct fsdp_recording *recording = &reading->recording;
 	if (recording->kind == FSDP_RECORDING_KINETO)

@@ -625,7 +625,7 @@ static bool choose_types(struct fsdp_kineto *kineto)
 /* What each step says of itself, types without anything left out. */
 static bool take_steps(struct fsdp_kineto *kineto)
 {
-	struct fsdp_reading *reading = kineto->reading;
+	struct fsdp_trace_reading *reading = kineto->reading;
 	size_t count = kineto->steps.count;
 	struct fsdp_step *steps = fsdp_arena_take(
 		&reading->arena, count * sizeof *steps, _Alignof(struct fsdp_step));

@@ -498,7 +498,7 @@ static bool take_mark(struct fsdp_kineto *kineto, bool *ret_mark)
 
 static bool open_scan(struct fsdp_kineto *kineto, bool *ret_mark)
 {
-	struct fsdp_reading *reading = kineto->reading;
+	struct fsdp_trace_reading *reading = kineto->reading;
 	if (!fsdp_json_scan_init(&kineto->scan, fsdp_stream_refill, reading->stream,
 		    reading->limits, &reading->error))
 		return false;
@@ -510,7 +510,7 @@ static bool open_scan(struct fsdp_kineto *kineto, bool *ret_mark)
 
 static bool read_second(struct fsdp_kineto *kineto)
 {
-	struct fsdp_reading *reading = kineto->reading;
+	struct fsdp_trace_reading *reading = kineto->reading;
 	struct fsdp_recording first = reading->recording;
 	bool mark;
 	kineto->second = true;
@@ -525,7 +525,7 @@ static bool read_second(struct fsdp_kineto *kineto)
 
 static bool read_all(struct fsdp_kineto *kineto)
 {
-	struct fsdp_reading *reading = kineto->reading;
+	struct fsdp_trace_reading *reading = kineto->reading;
 	bool mark;
 	if (!open_scan(kineto, &mark) || !read_once(kineto))
 		return false;
@@ -561,7 +561,7 @@ static void done(struct fsdp_kineto *kineto)
 	free(kineto);
 }
 
-static bool read_kineto(struct fsdp_reading *reading)
+static bool read_kineto(struct fsdp_trace_reading *reading)
 {
 	struct fsdp_arena *arena = &reading->arena;
 	struct fsdp_kineto *kineto = calloc(1, sizeof *kineto);

@@ -76,7 +76,7 @@ struct fsdp_kineto_open {
 };
 
 struct fsdp_kineto {
-	struct fsdp_reading *reading;
+	struct fsdp_trace_reading *reading;
 	struct fsdp_json_scan scan;
 	bool second; /* the second time over the file */
 	bool seen_events, seen_nodes;

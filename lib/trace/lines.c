@@ -4,12 +4,12 @@
  */
 #include "trace/event.h"
 
-bool fsdp_trace_memory(struct fsdp_reading *reading)
+bool fsdp_trace_memory(struct fsdp_trace_reading *reading)
 {
 	return fsdp_arena_fail(&reading->arena, &reading->error);
 }
 
-bool fsdp_lines_init(struct fsdp_lines *lines, struct fsdp_reading *reading)
+bool fsdp_lines_init(struct fsdp_lines *lines, struct fsdp_trace_reading *reading)
 {
 	*lines = (struct fsdp_lines){ 0 };
 	fsdp_vec_init(&lines->bad, &reading->arena, sizeof(uint64_t));
@@ -70,7 +70,7 @@ bool fsdp_lines_is_blank(struct fsdp_span line)
 	return true;
 }
 
-bool fsdp_lines_finish(struct fsdp_lines *lines, struct fsdp_reading *reading)
+bool fsdp_lines_finish(struct fsdp_lines *lines, struct fsdp_trace_reading *reading)
 {
 	reading->recording.bad_lines = fsdp_trace_flat(reading, &lines->bad);
 	reading->recording.bad_line_count = lines->bad.count;
@@ -78,7 +78,7 @@ bool fsdp_lines_finish(struct fsdp_lines *lines, struct fsdp_reading *reading)
 	return reading->recording.bad_lines != NULL;
 }
 
-void *fsdp_trace_flat(struct fsdp_reading *reading, const struct fsdp_vec *vec)
+void *fsdp_trace_flat(struct fsdp_trace_reading *reading, const struct fsdp_vec *vec)
 {
 	unsigned char *flat = fsdp_arena_take(
 		&reading->arena, vec->count * vec->item_size, _Alignof(max_align_t));
@@ -91,7 +91,7 @@ void *fsdp_trace_flat(struct fsdp_reading *reading, const struct fsdp_vec *vec)
 	return flat;
 }
 
-bool fsdp_trace_types(struct fsdp_reading *reading, const struct fsdp_span *names,
+bool fsdp_trace_types(struct fsdp_trace_reading *reading, const struct fsdp_span *names,
 	struct fsdp_durations *const *durations, size_t count)
 {
 	struct fsdp_recording *recording = &reading->recording;
@@ -171,7 +171,7 @@ bool fsdp_record_read(struct fsdp_span text, const struct fsdp_limits *limits,
 	}
 }
 
-bool fsdp_record_next(struct fsdp_reading *reading, struct fsdp_lines *lines,
+bool fsdp_record_next(struct fsdp_trace_reading *reading, struct fsdp_lines *lines,
 	struct fsdp_record *record)
 {
 	for (;;) {
@@ -221,8 +221,8 @@ bool fsdp_record_integer(
 	       fsdp_decimal_integer(value->span, ret_value);
 }
 
-bool fsdp_record_text(struct fsdp_reading *reading, const struct fsdp_record *record,
-	const char *key, struct fsdp_span *ret_text)
+bool fsdp_record_text(struct fsdp_trace_reading *reading,
+	const struct fsdp_record *record, const char *key, struct fsdp_span *ret_text)
 {
 	*ret_text = (struct fsdp_span){ 0 };
 	const struct fsdp_json_token *value = fsdp_record_get(record, key);
@@ -252,7 +252,8 @@ bool fsdp_items_next(struct fsdp_items *elements, struct fsdp_json_token *ret_va
 	return !elements->done;
 }
 
-bool fsdp_trace_header(struct fsdp_reading *reading, const struct fsdp_record *header)
+bool fsdp_trace_header(
+	struct fsdp_trace_reading *reading, const struct fsdp_record *header)
 {
 	struct fsdp_recording *recording = &reading->recording;
 	if (fsdp_record_integer(header, "rank", &recording->rank))

@@ -14,7 +14,7 @@
 static const char opening[] = "defaultdict(<class 'float'>, ";
 
 struct log {
-	struct fsdp_reading *reading;
+	struct fsdp_trace_reading *reading;
 	struct fsdp_lines lines;
 	struct fsdp_vec dumps, names, durations;
 	struct fsdp_vec results; /* struct fsdp_dump_result, of one line */
@@ -227,7 +227,7 @@ static bool add_bad(struct log *log)
 static bool add_dump(struct log *log, struct fsdp_span line, const unsigned char *dict,
 	const unsigned char *msg, const unsigned char *msg_end)
 {
-	struct fsdp_reading *reading = log->reading;
+	struct fsdp_trace_reading *reading = log->reading;
 	struct text text = { dict, line.data + line.size };
 	log->seen = true;
 	fsdp_vec_truncate(&log->results, 0);
@@ -282,7 +282,7 @@ static bool fail_none(struct log *log)
 
 static bool finish(struct log *log)
 {
-	struct fsdp_reading *reading = log->reading;
+	struct fsdp_trace_reading *reading = log->reading;
 	if (!log->seen)
 		return fail_none(log);
 	reading->recording.kind = FSDP_RECORDING_LOG;
@@ -301,7 +301,7 @@ static bool finish(struct log *log)
 	       fsdp_lines_finish(&log->lines, reading);
 }
 
-static bool read_log(struct fsdp_reading *reading)
+static bool read_log(struct fsdp_trace_reading *reading)
 {
 	struct log log = { .reading = reading };
 	struct fsdp_span line;

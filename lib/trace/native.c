@@ -22,7 +22,7 @@ static bool bid(struct fsdp_span head)
 static const struct {
 	const char *name;
 	enum fsdp_recording_kind kind;
-	bool (*read)(struct fsdp_reading *reading, struct fsdp_lines *lines,
+	bool (*read)(struct fsdp_trace_reading *reading, struct fsdp_lines *lines,
 		const struct fsdp_record *header);
 } kinds[] = {
 	{ "simple_profiler", FSDP_RECORDING_PROFILE, fsdp_trace_profile },
@@ -30,7 +30,8 @@ static const struct {
 	{ "exec_order", FSDP_RECORDING_EXEC_ORDER, fsdp_trace_handles },
 };
 
-static bool fail_kind(struct fsdp_reading *reading, const struct fsdp_record *header)
+static bool fail_kind(
+	struct fsdp_trace_reading *reading, const struct fsdp_record *header)
 {
 	struct fsdp_span kind;
 	if (!fsdp_record_text(reading, header, "kind", &kind))
@@ -44,7 +45,7 @@ static bool fail_kind(struct fsdp_reading *reading, const struct fsdp_record *he
 	return false;
 }
 
-static bool read_lines(struct fsdp_reading *reading, struct fsdp_lines *lines)
+static bool read_lines(struct fsdp_trace_reading *reading, struct fsdp_lines *lines)
 {
 	struct fsdp_record header;
 	int64_t version = VERSION;
@@ -73,7 +74,7 @@ static bool read_lines(struct fsdp_reading *reading, struct fsdp_lines *lines)
 	return fail_kind(reading, &header);
 }
 
-static bool read_native(struct fsdp_reading *reading)
+static bool read_native(struct fsdp_trace_reading *reading)
 {
 	struct fsdp_lines lines;
 	bool good = fsdp_lines_init(&lines, reading) && read_lines(reading, &lines);

@@ -45,7 +45,7 @@ struct declared {
 };
 
 struct fx {
-	struct fsdp_reading *reading;
+	struct fsdp_trace_reading *reading;
 	struct fsdp_fx_order *order;
 	/* The bytes of an id as a name: ids are whatever the file says, so they are
 	 * hashed and index nothing. What counts here is a number, from 0 in order of
@@ -564,7 +564,7 @@ static bool begin(struct fx *fx, const struct fsdp_record *header)
 	       push(fx, &fx->called, root) && open_list(fx, root);
 }
 
-bool fsdp_trace_fx(struct fsdp_reading *reading, struct fsdp_lines *lines,
+bool fsdp_trace_fx(struct fsdp_trace_reading *reading, struct fsdp_lines *lines,
 	const struct fsdp_record *header)
 {
 	struct fx fx = { .reading = reading };

@@ -54,7 +54,7 @@ struct change {
 };
 
 struct handles {
-	struct fsdp_reading *reading;
+	struct fsdp_trace_reading *reading;
 	struct fsdp_lines *lines;
 	struct fsdp_exec_order *order;
 	struct handle *list;
@@ -536,7 +536,7 @@ static bool read_texts(struct handles *handles, const struct fsdp_json_token *ar
 static bool read_handle(struct handles *handles, const struct fsdp_json_token *object,
 	struct handle *handle)
 {
-	struct fsdp_reading *reading = handles->reading;
+	struct fsdp_trace_reading *reading = handles->reading;
 	struct fsdp_record record = { 0 };
 	struct fsdp_span printed;
 	if (object->kind != FSDP_SCAN_OBJECT ||
@@ -556,7 +556,7 @@ static bool read_handle(struct handles *handles, const struct fsdp_json_token *o
 
 static bool take_header(struct handles *handles, const struct fsdp_record *header)
 {
-	struct fsdp_reading *reading = handles->reading;
+	struct fsdp_trace_reading *reading = handles->reading;
 	struct fsdp_items elements;
 	struct fsdp_json_token object;
 	struct fsdp_vec list;
@@ -640,7 +640,7 @@ static bool finish(struct handles *handles)
 	       order->forwards != NULL && take_handles(handles);
 }
 
-bool fsdp_trace_handles(struct fsdp_reading *reading, struct fsdp_lines *lines,
+bool fsdp_trace_handles(struct fsdp_trace_reading *reading, struct fsdp_lines *lines,
 	const struct fsdp_record *header)
 {
 	struct fsdp_arena *arena = &reading->arena;

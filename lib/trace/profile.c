@@ -28,7 +28,7 @@ struct type {
 };
 
 struct profile {
-	struct fsdp_reading *reading;
+	struct fsdp_trace_reading *reading;
 	struct fsdp_lines *lines;
 	struct fsdp_names names;
 	struct fsdp_vec types;     /* struct type; index is the id of the name less one */
@@ -307,7 +307,7 @@ static bool take_still_open(struct profile *profile)
 
 static bool take_types(struct profile *profile)
 {
-	struct fsdp_reading *reading = profile->reading;
+	struct fsdp_trace_reading *reading = profile->reading;
 	size_t count = profile->types.count;
 	struct fsdp_span *names = fsdp_arena_take(
 		&reading->arena, count * sizeof *names, _Alignof(struct fsdp_span));
@@ -339,7 +339,7 @@ static bool finish(struct profile *profile)
 	       take_types(profile);
 }
 
-bool fsdp_trace_profile(struct fsdp_reading *reading, struct fsdp_lines *lines,
+bool fsdp_trace_profile(struct fsdp_trace_reading *reading, struct fsdp_lines *lines,
 	const struct fsdp_record *header)
 {
 	struct profile profile = { .reading = reading, .lines = lines, .round = 1 };

@@ -38,7 +38,7 @@ static bool rank_of_name(const char *path, int64_t *ret_rank)
 	return found;
 }
 
-void fsdp_trace_settle_rank(struct fsdp_reading *reading, size_t index)
+void fsdp_trace_settle_rank(struct fsdp_trace_reading *reading, size_t index)
 {
 	const struct fsdp_recording_options *options = reading->options;
 	struct fsdp_recording *recording = &reading->recording;

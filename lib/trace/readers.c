@@ -21,7 +21,7 @@ static struct fsdp_span without_mark(struct fsdp_span head)
 	return head;
 }
 
-bool fsdp_trace_read(struct fsdp_reading *reading)
+bool fsdp_trace_read(struct fsdp_trace_reading *reading)
 {
 	struct fsdp_span head;
 	if (!fsdp_stream_peek(reading->stream, &head, &reading->error))
