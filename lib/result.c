@@ -18,25 +18,25 @@ struct fsdp_result {
 	struct fsdp_vec types; /* struct fsdp_result_type */
 };
 
-struct reader {
+struct result_reader {
 	struct fsdp_result *result;
 	struct fsdp_json_scan scan;
 	struct fsdp_error **error;
 	bool is_replay;
 };
 
-static bool next(struct reader *reader, struct fsdp_json_token *token)
+static bool next(struct result_reader *reader, struct fsdp_json_token *token)
 {
 	return fsdp_json_scan_next(&reader->scan, token, reader->error);
 }
 
-static bool skip(struct reader *reader, struct fsdp_json_token *token)
+static bool skip(struct result_reader *reader, struct fsdp_json_token *token)
 {
 	return fsdp_json_scan_skip(&reader->scan, token, reader->error);
 }
 
 /* {"type": T, "count": N, "sum_ns": N, …} behind its brace. */
-static bool read_type(struct reader *reader)
+static bool read_type(struct result_reader *reader)
 {
 	struct fsdp_json_token token;
 	struct fsdp_result_type *type = fsdp_vec_push(&reader->result->types);
@@ -69,7 +69,7 @@ static bool read_type(struct reader *reader)
 }
 
 /* The array of types behind its key. */
-static bool read_types(struct reader *reader)
+static bool read_types(struct result_reader *reader)
 {
 	struct fsdp_json_token token;
 	if (!next(reader, &token))
@@ -87,7 +87,7 @@ static bool read_types(struct reader *reader)
 	}
 }
 
-static bool read_data(struct reader *reader)
+static bool read_data(struct result_reader *reader)
 {
 	struct fsdp_json_token token;
 	if (!next(reader, &token))
@@ -105,7 +105,7 @@ static bool read_data(struct reader *reader)
 	}
 }
 
-static bool fail_other(struct reader *reader)
+static bool fail_other(struct result_reader *reader)
 {
 	fsdp_fail(reader->error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
 		"this is no result of fsdp-inspect replay --json");
@@ -114,7 +114,7 @@ static bool fail_other(struct reader *reader)
 	return false;
 }
 
-static bool read_root(struct reader *reader)
+static bool read_root(struct result_reader *reader)
 {
 	struct fsdp_json_token token;
 	if (!next(reader, &token))
@@ -144,7 +144,7 @@ static bool read_root(struct reader *reader)
 static bool read_result(
 	struct fsdp_result *result, const char *path, struct fsdp_error **ret_error)
 {
-	struct reader reader = { .result = result, .error = ret_error };
+	struct result_reader reader = { .result = result, .error = ret_error };
 	struct fsdp_limits limits;
 	struct fsdp_stream_options options = { .limits = &limits };
 	struct fsdp_stream *stream;

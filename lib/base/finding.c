@@ -21,7 +21,7 @@ static const struct fsdp_rule rules[] = {
 enum { PLACE_MAX = 4096 };
 
 /* How many findings of one rule in one file were made; `kept` of them are stored. */
-struct tally {
+struct rule_tally {
 	struct fsdp_span file;
 	uint32_t rule;
 	uint64_t made, kept;
@@ -60,7 +60,7 @@ void fsdp_findings_init(struct fsdp_findings *findings, struct fsdp_arena *arena
 		.ceiling = fsdp_limit(limits, FSDP_LIMIT_FINDINGS),
 	};
 	fsdp_vec_init(&findings->list, arena, sizeof(struct fsdp_finding));
-	fsdp_vec_init(&findings->tallies, arena, sizeof(struct tally));
+	fsdp_vec_init(&findings->tallies, arena, sizeof(struct rule_tally));
 	fsdp_seed(findings->seeds);
 }
 
@@ -96,7 +96,7 @@ static bool grow_slots(struct fsdp_findings *findings)
 	if (slots == NULL)
 		return false;
 	for (size_t i = 0; i < findings->tallies.count; i++) {
-		const struct tally *tally = fsdp_vec_at(&findings->tallies, i);
+		const struct rule_tally *tally = fsdp_vec_at(&findings->tallies, i);
 		size_t slot =
 			hash_place(findings, tally->rule, tally->file) & (count - 1);
 		while (slots[slot] != 0)
@@ -108,19 +108,19 @@ static bool grow_slots(struct fsdp_findings *findings)
 	return true;
 }
 
-static struct tally *add_tally(
+static struct rule_tally *add_tally(
 	struct fsdp_findings *findings, enum fsdp_rule_index rule, struct fsdp_span file)
 {
-	struct tally *tally = fsdp_vec_push(&findings->tallies);
+	struct rule_tally *tally = fsdp_vec_push(&findings->tallies);
 	if (tally == NULL) {
 		findings->lost = true;
 		return NULL;
 	}
-	*tally = (struct tally){ .file = keep(findings, file), .rule = rule };
+	*tally = (struct rule_tally){ .file = keep(findings, file), .rule = rule };
 	return tally;
 }
 
-static struct tally *find_tally(
+static struct rule_tally *find_tally(
 	struct fsdp_findings *findings, enum fsdp_rule_index rule, struct fsdp_span file)
 {
 	if (findings->tallies.count * 2 >= findings->slot_count &&
@@ -131,7 +131,7 @@ static struct tally *find_tally(
 	size_t mask = findings->slot_count - 1;
 	size_t slot = hash_place(findings, rule, file) & mask;
 	for (; findings->slots[slot] != 0; slot = (slot + 1) & mask) {
-		struct tally *tally =
+		struct rule_tally *tally =
 			fsdp_vec_at(&findings->tallies, findings->slots[slot] - 1);
 		if (tally->rule == rule && fsdp_span_equal(tally->file, file))
 			return tally;
@@ -192,7 +192,7 @@ void fsdp_find(struct fsdp_findings *findings, enum fsdp_rule_index rule,
 	const struct fsdp_place_of *place, const char *format, ...)
 {
 	char room[2 * PLACE_MAX];
-	struct tally *tally =
+	struct rule_tally *tally =
 		find_tally(findings, rule, from_root(findings, place->file, room));
 	if (tally == NULL)
 		return;
@@ -231,7 +231,7 @@ size_t fsdp_findings_omitted_count(const struct fsdp_findings *findings)
 {
 	size_t count = 0;
 	for (size_t i = 0; i < findings->tallies.count; i++) {
-		const struct tally *tally = fsdp_vec_at(&findings->tallies, i);
+		const struct rule_tally *tally = fsdp_vec_at(&findings->tallies, i);
 		count += tally->made > tally->kept;
 	}
 	return count;
@@ -241,7 +241,7 @@ struct fsdp_omitted fsdp_findings_omitted(
 	const struct fsdp_findings *findings, size_t index)
 {
 	for (size_t i = 0; i < findings->tallies.count; i++) {
-		const struct tally *tally = fsdp_vec_at(&findings->tallies, i);
+		const struct rule_tally *tally = fsdp_vec_at(&findings->tallies, i);
 		if (tally->made > tally->kept && index-- == 0)
 			return (struct fsdp_omitted){ &rules[tally->rule], tally->file,
 				tally->made - tally->kept };

@@ -204,7 +204,7 @@ static uint32_t add_in_slot(struct fsdp_names *names, uint32_t hash, uint32_t pa
 }
 
 /* Where a segment belongs below a name. */
-struct place {
+struct segment_place {
 	uint32_t last; /* of the parent's list, or 0 */
 	bool full;     /* it is, so the table counts */
 	uint32_t hash;
@@ -213,7 +213,7 @@ struct place {
 
 /* Its id; 0: it is not there. */
 static uint32_t look_up(const struct fsdp_names *names, uint32_t parent,
-	struct fsdp_span segment, struct place *place)
+	struct fsdp_span segment, struct segment_place *place)
 {
 	place->full = false;
 	uint32_t id = find_listed(names, parent, segment, &place->last, &place->full);
@@ -230,7 +230,7 @@ uint32_t fsdp_names_child(
 	if (parent == FSDP_NONE || segment.size >= UINT32_MAX ||
 		names->list.count >= FSDP_NONE - 1)
 		return FSDP_NONE;
-	struct place place;
+	struct segment_place place;
 	uint32_t id = look_up(names, parent, segment, &place);
 	if (id != 0)
 		return id;
@@ -328,7 +328,7 @@ uint32_t fsdp_names_intern(
 uint32_t fsdp_names_find_child(
 	const struct fsdp_names *names, uint32_t parent, struct fsdp_span segment)
 {
-	struct place place;
+	struct segment_place place;
 	uint32_t id = look_up(names, parent, segment, &place);
 	return id != 0 ? id : FSDP_NONE;
 }

@@ -327,11 +327,11 @@ static bool set_tokens(struct config *config, const struct fsdp_json *json,
 }
 
 /* Parts of a value's name: the file, perhaps a part of it, and the key. */
-struct place {
+struct name_parts {
 	const char *group, *part; /* part may be NULL */
 };
 
-static bool add_value(struct config *config, struct place place,
+static bool add_value(struct config *config, struct name_parts place,
 	const struct fsdp_json *json, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = config->reading->model;
@@ -364,7 +364,7 @@ static bool add_value(struct config *config, struct place place,
 	       fsdp_build_value(model, &value, ret_error) != FSDP_NONE;
 }
 
-static bool add_values(struct config *config, struct place place,
+static bool add_values(struct config *config, struct name_parts place,
 	const struct fsdp_json *root, const char *const *keys,
 	struct fsdp_error **ret_error)
 {
@@ -388,7 +388,7 @@ static bool add_members(struct config *config, const char *group,
 	for (uint32_t i = 0; i < object->count && i < SHOWN_MOST; i++)
 		if (object->items[i].kind != FSDP_JSON_OBJECT &&
 			object->items[i].kind != FSDP_JSON_NULL &&
-			!add_value(config, (struct place){ group, part },
+			!add_value(config, (struct name_parts){ group, part },
 				&object->items[i], ret_error))
 			return false;
 	return true;
@@ -448,19 +448,19 @@ static bool read_config(struct config *config, struct fsdp_error **ret_error)
 		struct fsdp_json first = *architecture;
 		first.key = FSDP_SPAN("architecture");
 		if (!guess_classes(config, root, first.text, ret_error) ||
-			!add_value(config, (struct place){ "config", NULL }, &first,
+			!add_value(config, (struct name_parts){ "config", NULL }, &first,
 				ret_error))
 			return false;
 	}
 	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-		if (!add_values(config, (struct place){ "config", parts[i] },
+		if (!add_values(config, (struct name_parts){ "config", parts[i] },
 			    fsdp_json_get(root, parts[i]), keys, ret_error))
 			return false;
 	for (size_t i = 0; i < sizeof plans / sizeof *plans; i++)
 		if (!add_members(config, "config", root, plans[i], ret_error))
 			return false;
 	return add_values(
-		config, (struct place){ "config", NULL }, root, keys, ret_error);
+		config, (struct name_parts){ "config", NULL }, root, keys, ret_error);
 }
 
 static bool read_adapter(struct config *config, struct fsdp_error **ret_error)
@@ -474,8 +474,8 @@ static bool read_adapter(struct config *config, struct fsdp_error **ret_error)
 	if (!read_json(config, "adapter_config.json", &root, &unread, &error))
 		return forgive(config, "adapter_config.json", unread, error, ret_error);
 	return add_members(config, "adapter_config", root, "rank_pattern", ret_error) &&
-	       add_values(config, (struct place){ "adapter_config", NULL }, root, keys,
-		       ret_error);
+	       add_values(config, (struct name_parts){ "adapter_config", NULL }, root,
+		       keys, ret_error);
 }
 
 bool fsdp_hf_config(struct fsdp_reading *reading, const struct fsdp_folder *folder,

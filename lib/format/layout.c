@@ -128,7 +128,7 @@ static bool finish_megatron(struct fsdp_reading *reading, struct fsdp_error **re
 enum { NO_NUMBER = -1 };
 
 /* What lies where. `index` and `rank`: which of the numbers of the name it is. */
-struct part {
+struct part_pattern {
 	const char *pattern;
 	enum fsdp_entry_kind kind;
 	const char *strip, *below; /* "" or what all its names begin with */
@@ -136,8 +136,8 @@ struct part {
 	int index, rank;
 };
 
-static bool takes_part(
-	const struct fsdp_entry *entry, const struct part *part, uint32_t *ret_numbers)
+static bool takes_part(const struct fsdp_entry *entry, const struct part_pattern *part,
+	uint32_t *ret_numbers)
 {
 	return entry->kind == part->kind &&
 	       fsdp_pattern_takes(entry->name, part->pattern, ret_numbers);
@@ -145,7 +145,7 @@ static bool takes_part(
 
 /* What the names of a part begin with: of a model or optimizer nothing, unless it is a
  * further one. */
-static bool set_below(struct fsdp_reading *reading, const struct part *part,
+static bool set_below(struct fsdp_reading *reading, const struct part_pattern *part,
 	uint32_t index, struct fsdp_child *child, struct fsdp_error **ret_error)
 {
 	char text[64];
@@ -161,7 +161,7 @@ static bool set_below(struct fsdp_reading *reading, const struct part *part,
 	       fsdp_arena_fail(reading->model->arena, ret_error);
 }
 
-static bool name_part(struct fsdp_reading *reading, const struct part *part,
+static bool name_part(struct fsdp_reading *reading, const struct part_pattern *part,
 	struct fsdp_span name, const uint32_t *numbers, struct fsdp_error **ret_error)
 {
 	uint32_t index = part->index != NO_NUMBER ? numbers[part->index] : FSDP_NONE;
@@ -177,7 +177,7 @@ static bool name_part(struct fsdp_reading *reading, const struct part *part,
 
 /* In order of the parts, and of each in that of the ranks. */
 static bool name_parts(struct fsdp_reading *reading, const struct fsdp_folder *folder,
-	const struct part *parts, size_t count, struct fsdp_error **ret_error)
+	const struct part_pattern *parts, size_t count, struct fsdp_error **ret_error)
 {
 	uint32_t numbers[FSDP_PATTERN_NUMBERS];
 	for (size_t i = 0; i < count; i++) {
@@ -197,7 +197,7 @@ static bool name_parts(struct fsdp_reading *reading, const struct fsdp_folder *f
 
 /* ---- Accelerate ---- */
 
-static const struct part accelerate_parts[] = {
+static const struct part_pattern accelerate_parts[] = {
 	{ "pytorch_model_fsdp_#", FSDP_ENTRY_DIRECTORY, "model", "model", -1, 0,
 		NO_NUMBER },
 	{ "pytorch_model_fsdp.bin", FSDP_ENTRY_FILE, "", "model", -1, NO_NUMBER,
@@ -245,7 +245,7 @@ static bool has_model(const struct fsdp_folder *folder, const char *stem)
 {
 	uint32_t numbers[FSDP_PATTERN_NUMBERS];
 	for (size_t i = 0; i < sizeof accelerate_parts / sizeof *accelerate_parts; i++) {
-		const struct part *part = &accelerate_parts[i];
+		const struct part_pattern *part = &accelerate_parts[i];
 		if (part->role >= 0 || strncmp(part->pattern, stem, strlen(stem)) != 0)
 			continue;
 		for (size_t k = 0; k < folder->count; k++) {
@@ -365,7 +365,7 @@ static bool finish_accelerate(struct fsdp_reading *reading, struct fsdp_error **
 
 /* ---- verl ---- */
 
-static const struct part verl_parts[] = {
+static const struct part_pattern verl_parts[] = {
 	{ "model_world_size_#_rank_#.pt", FSDP_ENTRY_FILE, "", "", -1, NO_NUMBER, 1 },
 	{ "optim_world_size_#_rank_#.pt", FSDP_ENTRY_FILE, "", "", FSDP_ROLE_OPTIM,
 		NO_NUMBER, 1 },

@@ -29,7 +29,7 @@
 enum { STAGES_MAX = 1 << 12, LAYER_MAX = 1 << 18, CHUNKS_MAX = 256 };
 
 /* Of one file. */
-struct part {
+struct rank_file {
 	uint32_t tp, pp, ep;
 	uint32_t first, end; /* its tensors */
 };
@@ -199,7 +199,7 @@ static bool find_number(struct fsdp_span name, const char *word, size_t *ret_beg
 /* ---- what was read ---- */
 
 static bool find_part(
-	const struct megatron *megatron, uint32_t index, struct part *ret_part)
+	const struct megatron *megatron, uint32_t index, struct rank_file *ret_part)
 {
 	const struct fsdp_model *model = megatron->model;
 	uint32_t numbers[FSDP_PATTERN_NUMBERS];
@@ -267,7 +267,7 @@ static bool count_chunks(struct megatron *megatron, struct fsdp_error **ret_erro
 	return true;
 }
 
-static void count_one(struct megatron *megatron, const struct part *part,
+static void count_one(struct megatron *megatron, const struct rank_file *part,
 	struct fsdp_span name, uint32_t chunk)
 {
 	size_t begin, end;
@@ -283,7 +283,7 @@ static void count_one(struct megatron *megatron, const struct part *part,
 static bool count_layers(struct megatron *megatron, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = megatron->model;
-	struct part part;
+	struct rank_file part;
 	size_t count = (size_t)megatron->chunks * megatron->pp_size;
 	megatron->layers = fsdp_arena_take(
 		megatron->scratch, (count + 1) * sizeof *megatron->layers, 4);
@@ -331,8 +331,8 @@ static bool renumber(struct megatron *megatron, struct fsdp_span *name, const ch
 }
 
 /* The name that a tensor has in the whole model. */
-static bool set_name(struct megatron *megatron, const struct part *part, uint32_t chunk,
-	struct fsdp_span name, struct fsdp_tensor_record *tensor,
+static bool set_name(struct megatron *megatron, const struct rank_file *part,
+	uint32_t chunk, struct fsdp_span name, struct fsdp_tensor_record *tensor,
 	struct fsdp_error **ret_error)
 {
 	uint32_t layers = megatron->layers[chunk * megatron->pp_size + part->pp];
@@ -365,7 +365,7 @@ static bool set_box(struct megatron *megatron, struct fsdp_piece_record *piece,
 
 /* The lower half of a gate is another box of the same tensor: a record of the same name,
  * which joins the first. */
-static bool add_lower_half(struct megatron *megatron, const struct part *part,
+static bool add_lower_half(struct megatron *megatron, const struct rank_file *part,
 	const struct fsdp_tensor_record *tensor, const struct fsdp_piece_record *upper,
 	const int64_t *shape, struct fsdp_error **ret_error)
 {
@@ -382,7 +382,7 @@ static bool add_lower_half(struct megatron *megatron, const struct part *part,
 	       fsdp_build_piece(megatron->model, &piece, ret_error) != FSDP_NONE;
 }
 
-static bool widen(struct megatron *megatron, const struct part *part, uint32_t index,
+static bool widen(struct megatron *megatron, const struct rank_file *part, uint32_t index,
 	int dim, bool gate, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = megatron->model;
@@ -413,8 +413,8 @@ static bool widen(struct megatron *megatron, const struct part *part, uint32_t i
 	return !gate || add_lower_half(megatron, part, tensor, &whole, shape, ret_error);
 }
 
-static bool join_part(
-	struct megatron *megatron, const struct part *part, struct fsdp_error **ret_error)
+static bool join_part(struct megatron *megatron, const struct rank_file *part,
+	struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = megatron->model;
 	for (uint32_t i = part->first; i < part->end; i++) {
@@ -448,11 +448,11 @@ static bool join(struct megatron *megatron, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = megatron->model;
 	uint32_t count = (uint32_t)model->files.count, found = 0;
-	struct part part;
+	struct rank_file part;
 	if (!count_chunks(megatron, ret_error) || !count_layers(megatron, ret_error))
 		return false;
 	/* What is added on the way lies behind all of these. */
-	struct part *parts =
+	struct rank_file *parts =
 		fsdp_arena_take(megatron->scratch, (count + 1) * sizeof *parts, 4);
 	if (parts == NULL)
 		return fsdp_arena_fail(megatron->scratch, ret_error);

@@ -23,7 +23,7 @@ enum { RANK_MAX = 1 << 24, NAMED_MAX = 1 << 16 };
 enum { KINDS_MAX = 64 };
 
 /* A name with one number taken out. */
-struct pattern {
+struct numbered_name {
 	struct fsdp_span prefix, suffix;
 	uint32_t number;
 };
@@ -47,7 +47,7 @@ static bool has_torch_suffix(struct fsdp_span name)
 }
 
 /* The last number of the name is the rank, unless "-of-N" makes it the world size. */
-static bool take_pattern(struct fsdp_span name, struct pattern *ret_pattern)
+static bool take_pattern(struct fsdp_span name, struct numbered_name *ret_pattern)
 {
 	size_t end = name.size;
 	for (unsigned tries = 0; tries < 2; tries++) {
@@ -67,7 +67,7 @@ static bool take_pattern(struct fsdp_span name, struct pattern *ret_pattern)
 		uint64_t number = 0;
 		for (size_t i = begin; i < end && number < RANK_MAX; i++)
 			number = number * 10 + (uint64_t)(name.data[i] - '0');
-		*ret_pattern = (struct pattern){
+		*ret_pattern = (struct numbered_name){
 			.prefix = prefix,
 			.suffix = fsdp_span(name.data + end, name.size - end),
 			.number = (uint32_t)number,
@@ -77,7 +77,7 @@ static bool take_pattern(struct fsdp_span name, struct pattern *ret_pattern)
 	return false;
 }
 
-static bool same_pattern(const struct pattern *a, const struct pattern *b)
+static bool same_pattern(const struct numbered_name *a, const struct numbered_name *b)
 {
 	return fsdp_span_equal(a->prefix, b->prefix) &&
 	       fsdp_span_equal(a->suffix, b->suffix);
@@ -85,9 +85,10 @@ static bool same_pattern(const struct pattern *a, const struct pattern *b)
 
 /* All torch files of the folder have one pattern; the first one's goes to *ret_pattern.
  */
-static size_t count_members(const struct fsdp_folder *folder, struct pattern *ret_pattern)
+static size_t count_members(
+	const struct fsdp_folder *folder, struct numbered_name *ret_pattern)
 {
-	struct pattern pattern = { 0 };
+	struct numbered_name pattern = { 0 };
 	size_t count = 0;
 	for (size_t i = 0; i < folder->count; i++) {
 		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
@@ -140,7 +141,7 @@ static uint32_t named_world_size(struct fsdp_span name)
 
 static enum fsdp_sign recognise(const struct fsdp_look *look)
 {
-	struct pattern pattern = { 0 };
+	struct numbered_name pattern = { 0 };
 	if (look->folder == NULL)
 		return FSDP_SIGN_NONE;
 	/* What was named together is read together. */
@@ -156,7 +157,7 @@ static enum fsdp_sign recognise(const struct fsdp_look *look)
 size_t fsdp_rank_siblings(const struct fsdp_folder *folder, struct fsdp_span name,
 	uint32_t *positions, bool *ret_sure)
 {
-	struct pattern own, pattern;
+	struct numbered_name own, pattern;
 	size_t count = 0;
 	if (!take_pattern(name, &own))
 		return 0;
@@ -181,7 +182,7 @@ static bool is_child(const struct fsdp_folder *folder, const struct fsdp_entry *
 static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	struct fsdp_error **ret_error)
 {
-	struct pattern pattern, first = { 0 };
+	struct numbered_name pattern, first = { 0 };
 	bool uniform = true;
 	for (size_t i = 0; i < look->folder->count; i++) {
 		struct fsdp_entry entry = fsdp_folder_entry(look->folder, i);
@@ -281,7 +282,7 @@ static void settle_world(struct fsdp_model *model)
 
 static bool same_kind(const struct fsdp_file_record *a, const struct fsdp_file_record *b)
 {
-	struct pattern left, right;
+	struct numbered_name left, right;
 	return take_pattern(a->path, &left) && take_pattern(b->path, &right)
 		       ? same_pattern(&left, &right)
 		       : fsdp_span_equal(a->path, b->path);

@@ -67,7 +67,7 @@ static const struct dtype_row dtypes[] = {
 enum { DTYPES = sizeof dtypes / sizeof *dtypes };
 
 /* One tensor while it is read. */
-struct entry {
+struct tensor_entry {
 	struct fsdp_span name;
 	uint64_t offset; /* of its key in the file */
 	const struct dtype_row *dtype;
@@ -81,7 +81,7 @@ struct entry {
 	/* Where its parts are written, for others like it: offsets in the header. */
 	unsigned member_count;
 	uint64_t behind_key;
-	struct list {
+	struct number_list {
 		uint64_t begin, end; /* its brackets */
 	} shape_list, range_list;
 };
@@ -98,7 +98,7 @@ struct header {
 	struct fsdp_json_scan scan;
 	struct fsdp_json_token token;
 	uint8_t dtype_ids[DTYPES];
-	struct entry entry;
+	struct tensor_entry entry;
 
 	uint32_t first_tensor;
 	size_t first_value;
@@ -175,7 +175,7 @@ static bool has_records(struct header *header)
 static bool unexpected(
 	struct header *header, const char *what, struct fsdp_error **ret_error)
 {
-	struct entry *entry = &header->entry;
+	struct tensor_entry *entry = &header->entry;
 	if (!entry->broken)
 		fsdp_find(findings_of(header), FSDP_RULE_SAFETENSORS_JSON,
 			FSDP_PLACE(.file = header->file, .offset = place(header),
@@ -201,7 +201,7 @@ static bool parse_count(struct fsdp_span text, uint64_t *ret_value)
 
 /* A list of counts, at most `room` of them. */
 static bool read_counts(struct header *header, uint64_t *items, size_t room,
-	size_t *ret_count, struct list *ret_list, struct fsdp_error **ret_error)
+	size_t *ret_count, struct number_list *ret_list, struct fsdp_error **ret_error)
 {
 	*ret_count = 0;
 	if (!next(header, ret_error))
@@ -236,7 +236,7 @@ static bool read_counts(struct header *header, uint64_t *items, size_t room,
 
 static bool read_dtype(struct header *header, struct fsdp_error **ret_error)
 {
-	struct entry *entry = &header->entry;
+	struct tensor_entry *entry = &header->entry;
 	entry->has_dtype = true;
 	if (!next(header, ret_error))
 		return false;
@@ -255,7 +255,7 @@ static bool read_dtype(struct header *header, struct fsdp_error **ret_error)
 
 static bool read_shape(struct header *header, struct fsdp_error **ret_error)
 {
-	struct entry *entry = &header->entry;
+	struct tensor_entry *entry = &header->entry;
 	entry->has_shape = true;
 	return read_counts(header, entry->shape, FSDP_DIMS_MAX, &entry->dims,
 		&entry->shape_list, ret_error);
@@ -263,7 +263,7 @@ static bool read_shape(struct header *header, struct fsdp_error **ret_error)
 
 static bool read_range(struct header *header, struct fsdp_error **ret_error)
 {
-	struct entry *entry = &header->entry;
+	struct tensor_entry *entry = &header->entry;
 	size_t count;
 	entry->has_range = true;
 	if (!read_counts(header, entry->range, 2, &count, &entry->range_list, ret_error))
@@ -281,17 +281,17 @@ static const struct {
 	size_t seen; /* where in the entry is said that it came */
 	bool (*read)(struct header *header, struct fsdp_error **ret_error);
 } members[] = {
-	{ { (const unsigned char *)"dtype", 5 }, offsetof(struct entry, has_dtype),
+	{ { (const unsigned char *)"dtype", 5 }, offsetof(struct tensor_entry, has_dtype),
 		read_dtype },
-	{ { (const unsigned char *)"shape", 5 }, offsetof(struct entry, has_shape),
+	{ { (const unsigned char *)"shape", 5 }, offsetof(struct tensor_entry, has_shape),
 		read_shape },
 	{ { (const unsigned char *)"data_offsets", 12 },
-		offsetof(struct entry, has_range), read_range },
+		offsetof(struct tensor_entry, has_range), read_range },
 };
 
 static bool read_member(struct header *header, struct fsdp_error **ret_error)
 {
-	struct entry *entry = &header->entry;
+	struct tensor_entry *entry = &header->entry;
 	entry->member_count++;
 	for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
 		if (!fsdp_json_text_is(&header->token, members[i].name))
@@ -318,7 +318,7 @@ static bool read_member(struct header *header, struct fsdp_error **ret_error)
 /* Elements and bytes of what was said; what cannot be is said. */
 static bool measure(struct header *header, int64_t *shape, uint64_t *ret_bytes)
 {
-	struct entry *entry = &header->entry;
+	struct tensor_entry *entry = &header->entry;
 	uint64_t numel, bits;
 	bool fits = true;
 	for (size_t i = 0; i < entry->dims; i++) {
@@ -350,7 +350,7 @@ static bool measure(struct header *header, int64_t *shape, uint64_t *ret_bytes)
 /* What there is of the bytes that a tensor should have. */
 static void find_bytes(struct header *header, struct fsdp_plain_tensor *plain)
 {
-	struct entry *entry = &header->entry;
+	struct tensor_entry *entry = &header->entry;
 	uint64_t begin = fsdp_min(entry->range[0], header->buffer);
 	uint64_t end = fsdp_min(entry->range[1], header->buffer);
 	plain->offset = 8 + header->size + begin;
@@ -369,7 +369,7 @@ static bool add_unknown(
 	struct header *header, uint32_t *ret_extra, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = header->reading->model;
-	struct entry *entry = &header->entry;
+	struct tensor_entry *entry = &header->entry;
 	struct fsdp_extra *extra =
 		fsdp_build_push(model, &model->extras, ret_extra, ret_error);
 	if (extra == NULL)
@@ -407,7 +407,7 @@ static bool add_record(struct header *header, const int64_t *shape, uint64_t byt
 	struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = header->reading->model;
-	struct entry *entry = &header->entry;
+	struct tensor_entry *entry = &header->entry;
 	bool optim = fsdp_span_begins(entry->name, FSDP_SPAN("optim")), again = false;
 	struct fsdp_plain_tensor plain = {
 		.extra = FSDP_NONE,
@@ -439,7 +439,7 @@ static bool add_record(struct header *header, const int64_t *shape, uint64_t byt
 /* Two elements of four bits are one of torch's. */
 static bool pack_halves(struct header *header, int64_t *shape)
 {
-	const struct entry *entry = &header->entry;
+	const struct tensor_entry *entry = &header->entry;
 	if (entry->dtype == NULL || entry->dtype->bits != 4 || entry->dims == 0)
 		return true;
 	if (shape[entry->dims - 1] % 2 != 0) {
@@ -454,7 +454,7 @@ static bool pack_halves(struct header *header, int64_t *shape)
 /* Whether it can be a tensor; why not is said. */
 static bool is_sound(struct header *header, int64_t *shape, uint64_t *ret_bytes)
 {
-	struct entry *entry = &header->entry;
+	struct tensor_entry *entry = &header->entry;
 	if (entry->broken)
 		return false;
 	if (!entry->has_dtype || !entry->has_shape || !entry->has_range) {
@@ -475,7 +475,7 @@ static bool is_sound(struct header *header, int64_t *shape, uint64_t *ret_bytes)
 
 static bool add_tensor(struct header *header, struct fsdp_error **ret_error)
 {
-	struct entry *entry = &header->entry;
+	struct tensor_entry *entry = &header->entry;
 	int64_t shape[FSDP_DIMS_MAX];
 	uint64_t bytes;
 	if (!is_sound(header, shape, &bytes)) {
@@ -501,8 +501,8 @@ static bool same_mould(const struct fsdp_json_mould *a, const struct fsdp_json_m
  * the window; the last token is its closing brace. */
 static void learn(struct header *header)
 {
-	const struct entry *entry = &header->entry;
-	const struct list *shape = &entry->shape_list, *range = &entry->range_list;
+	const struct tensor_entry *entry = &header->entry;
+	const struct number_list *shape = &entry->shape_list, *range = &entry->range_list;
 	const struct fsdp_json_scan *scan = &header->scan;
 	struct fsdp_json_mould mould = {
 		.parts = { fsdp_json_mould_seen(
@@ -543,7 +543,7 @@ static void learn(struct header *header)
 static bool read_alike(
 	struct header *header, bool *ret_read, struct fsdp_error **ret_error)
 {
-	struct entry *entry = &header->entry;
+	struct tensor_entry *entry = &header->entry;
 	struct fsdp_json_cast *cast = &header->cast;
 	*ret_read = fsdp_json_mould_fits(
 			    &header->scan, header->moulds, header->mould_count, cast) &&
@@ -566,9 +566,9 @@ static bool read_alike(
 
 static bool read_tensor(struct header *header, struct fsdp_error **ret_error)
 {
-	struct entry *entry = &header->entry;
+	struct tensor_entry *entry = &header->entry;
 	struct fsdp_arena *arena = header->reading->scratch;
-	*entry = (struct entry){
+	*entry = (struct tensor_entry){
 		.name = fsdp_json_text_copy(&header->token, arena),
 		.offset = place(header),
 		.behind_key = header->token.offset + header->token.span.size + 2,
@@ -681,7 +681,7 @@ static bool read_note(
 static bool read_metadata(struct header *header, struct fsdp_error **ret_error)
 {
 	struct fsdp_names seen;
-	header->entry = (struct entry){ .offset = place(header) };
+	header->entry = (struct tensor_entry){ .offset = place(header) };
 	if (header->has_metadata)
 		SAY(header, FSDP_RULE_SAFETENSORS_JSON, place(header),
 			"__metadata__ comes twice");
@@ -707,7 +707,7 @@ static bool read_metadata(struct header *header, struct fsdp_error **ret_error)
 /* ---- where the tensors lie in the whole ones ---- */
 
 /* What is said of one tensor of this file. */
-struct shard {
+struct declared_shard {
 	struct header *header;
 	struct fsdp_json_scan scan;
 	struct fsdp_json_token token;
@@ -719,13 +719,14 @@ struct shard {
 	struct fsdp_bits placed;  /* tensors of which something was said */
 };
 
-static bool shard_next(struct shard *shard, struct fsdp_error **ret_error)
+static bool shard_next(struct declared_shard *shard, struct fsdp_error **ret_error)
 {
 	return fsdp_json_scan_next(&shard->scan, &shard->token, ret_error);
 }
 
 /* Of members that come twice the last one counts, as in json.loads. */
-static bool read_saved_offsets(struct shard *shard, struct fsdp_error **ret_error)
+static bool read_saved_offsets(
+	struct declared_shard *shard, struct fsdp_error **ret_error)
 {
 	shard->again |= shard->has_offsets;
 	shard->has_offsets = true;
@@ -753,7 +754,7 @@ static bool read_saved_offsets(struct shard *shard, struct fsdp_error **ret_erro
 	}
 }
 
-static bool read_shard_member(struct shard *shard, struct fsdp_error **ret_error)
+static bool read_shard_member(struct declared_shard *shard, struct fsdp_error **ret_error)
 {
 	struct fsdp_arena *arena = shard->header->reading->model->arena;
 	if (fsdp_json_text_is(&shard->token, FSDP_SPAN("saved_offsets")))
@@ -789,8 +790,8 @@ static bool forget_shard(struct fsdp_model *model, struct fsdp_tensor_record *te
 		       ret_error);
 }
 
-static bool begin_shard(struct shard *shard, struct fsdp_span name, uint32_t owner,
-	struct fsdp_error **ret_error)
+static bool begin_shard(struct declared_shard *shard, struct fsdp_span name,
+	uint32_t owner, struct fsdp_error **ret_error)
 {
 	struct header *header = shard->header;
 	struct fsdp_model *model = header->reading->model;
@@ -807,8 +808,8 @@ static bool begin_shard(struct shard *shard, struct fsdp_span name, uint32_t own
 }
 
 /* The tensor's one piece gets its box; the tensor is at least as large as this. */
-static bool place_shard(
-	struct shard *shard, struct fsdp_span name, struct fsdp_error **ret_error)
+static bool place_shard(struct declared_shard *shard, struct fsdp_span name,
+	struct fsdp_error **ret_error)
 {
 	struct header *header = shard->header;
 	struct fsdp_model *model = header->reading->model;
@@ -847,7 +848,7 @@ static bool place_shard(
 		       &tensor->raw_name, ret_error);
 }
 
-static bool read_shard(struct shard *shard, struct fsdp_error **ret_error)
+static bool read_shard(struct declared_shard *shard, struct fsdp_error **ret_error)
 {
 	struct fsdp_arena *arena = shard->header->reading->model->arena;
 	struct fsdp_span name = fsdp_json_text_copy(&shard->token, arena);
@@ -871,7 +872,7 @@ static bool read_shard(struct shard *shard, struct fsdp_error **ret_error)
 	}
 }
 
-static bool read_shards(struct shard *shard, struct fsdp_error **ret_error)
+static bool read_shards(struct declared_shard *shard, struct fsdp_error **ret_error)
 {
 	if (!shard_next(shard, ret_error))
 		return false;
@@ -888,7 +889,7 @@ static bool read_shards(struct shard *shard, struct fsdp_error **ret_error)
 	}
 }
 
-static bool find_owners(struct shard *shard)
+static bool find_owners(struct declared_shard *shard)
 {
 	const struct fsdp_model *model = shard->header->reading->model;
 	fsdp_table_init(&shard->owners, shard->header->reading->scratch);
@@ -907,8 +908,8 @@ static bool read_sharding(struct header *header, struct fsdp_error **ret_error)
 	if (header->sharding.data == NULL)
 		return true;
 	unsigned char *text = fsdp_arena_take(scratch, size + FSDP_WINDOW_PADDING, 1);
-	struct shard *shard =
-		fsdp_arena_take(scratch, sizeof *shard, _Alignof(struct shard));
+	struct declared_shard *shard =
+		fsdp_arena_take(scratch, sizeof *shard, _Alignof(struct declared_shard));
 	if (shard != NULL)
 		shard->header = header;
 	if (text == NULL || shard == NULL || !find_owners(shard))

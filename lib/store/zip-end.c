@@ -38,7 +38,7 @@ struct tail {
 	uint64_t begin;
 };
 
-struct record {
+struct end_record {
 	uint64_t at;
 	uint64_t disk, directory_disk, count_here, count, size, offset;
 	uint64_t comment_size;
@@ -108,11 +108,11 @@ static bool has_magic(
 	return true;
 }
 
-static struct record parse_end(const struct tail *tail, size_t at)
+static struct end_record parse_end(const struct tail *tail, size_t at)
 {
 	struct fsdp_cursor cursor = fsdp_cursor(fsdp_span(tail->bytes.data + at, END));
 	fsdp_cursor_skip(&cursor, 4);
-	struct record record = { .at = tail->begin + at };
+	struct end_record record = { .at = tail->begin + at };
 	record.disk = fsdp_cursor_take_u16le(&cursor);
 	record.directory_disk = fsdp_cursor_take_u16le(&cursor);
 	record.count_here = fsdp_cursor_take_u16le(&cursor);
@@ -136,7 +136,7 @@ static size_t find_signature(struct fsdp_span bytes, size_t from)
  * inside of a member has offsets that count from elsewhere, so it is neither.
  */
 static bool is_plausible(
-	struct tail *tail, const struct record *record, bool *ret_plausible)
+	struct tail *tail, const struct end_record *record, bool *ret_plausible)
 {
 	*ret_plausible = record->at + END + record->comment_size == tail->source->size;
 	uint64_t end;
@@ -148,7 +148,7 @@ static bool is_plausible(
 
 /* Whether the directory lies where the record says: in front of it, or of ZIP64 records
  * that begin with what it leaves to them. */
-static bool fits(const struct record *record)
+static bool fits(const struct end_record *record)
 {
 	return record->offset + record->size == record->at ||
 	       record->offset == UINT32_MAX || record->size == UINT32_MAX ||
@@ -159,14 +159,14 @@ static bool fits(const struct record *record)
  * miniz takes the last signature; any other that a reader could take is told. If the last
  * one is no end of anything, the last that is one is read: what it holds should be seen.
  */
-static bool choose_end(struct tail *tail, struct record *ret_record, bool *ret_found)
+static bool choose_end(struct tail *tail, struct end_record *ret_record, bool *ret_found)
 {
 	struct fsdp_span bytes = tail->bytes;
-	struct record chosen = { 0 };
+	struct end_record chosen = { 0 };
 	*ret_found = false;
 	for (size_t at = find_signature(bytes, 0); bytes.size - at >= END;
 		at = find_signature(bytes, at + 4)) {
-		struct record record = parse_end(tail, at);
+		struct end_record record = parse_end(tail, at);
 		bool plausible = false;
 		if (*ret_found && !is_plausible(tail, &chosen, &plausible))
 			return false;
@@ -192,7 +192,7 @@ bool fsdp_zip_is_alive(struct fsdp_span head)
 		       head.data[1] <= 5);
 }
 
-static void judge_behind(struct tail *tail, const struct record *record)
+static void judge_behind(struct tail *tail, const struct end_record *record)
 {
 	uint64_t begin = record->at + END, left = tail->source->size - begin;
 	if (record->comment_size > left)
@@ -210,7 +210,7 @@ static void judge_behind(struct tail *tail, const struct record *record)
 		record->comment_size == left ? " as its comment" : "");
 }
 
-static void judge_disks(struct tail *tail, const struct record *record)
+static void judge_disks(struct tail *tail, const struct end_record *record)
 {
 	if (record->disk > 1 || record->directory_disk > 1)
 		AMBIGUOUS(tail, record->at,
@@ -221,11 +221,12 @@ static void judge_disks(struct tail *tail, const struct record *record)
 			LLU(record->count_here), LLU(record->count));
 }
 
-static struct record parse_end64(struct fsdp_span bytes, uint64_t at, uint64_t *ret_rest)
+static struct end_record parse_end64(
+	struct fsdp_span bytes, uint64_t at, uint64_t *ret_rest)
 {
 	struct fsdp_cursor cursor = fsdp_cursor(bytes);
 	fsdp_cursor_skip(&cursor, 4);
-	struct record record = { .at = at };
+	struct end_record record = { .at = at };
 	*ret_rest = fsdp_cursor_take_u64le(&cursor);
 	fsdp_cursor_skip(&cursor, 4);
 	record.disk = fsdp_cursor_take_u32le(&cursor);
@@ -248,11 +249,11 @@ static void agree(struct tail *tail, const char *what, uint64_t plain, uint64_t 
 }
 
 /* Takes the place of the plain record, as miniz does, saturated or not. */
-static void use_end64(struct tail *tail, struct record *record, struct fsdp_span bytes,
-	uint64_t at, uint64_t locator)
+static void use_end64(struct tail *tail, struct end_record *record,
+	struct fsdp_span bytes, uint64_t at, uint64_t locator)
 {
 	uint64_t rest, end;
-	struct record wide = parse_end64(bytes, at, &rest);
+	struct end_record wide = parse_end64(bytes, at, &rest);
 	if (rest < END64 - 12 || !fsdp_add(at + 12, rest, &end) || end != locator)
 		AMBIGUOUS(tail, at, "the ZIP64 end record does not end at its locator");
 	agree(tail, "the disk", record->disk, UINT16_MAX, wide.disk, at);
@@ -268,7 +269,7 @@ static void use_end64(struct tail *tail, struct record *record, struct fsdp_span
 }
 
 /* A record right before the locator is found even if the locator points elsewhere. */
-static bool find_end64(struct tail *tail, struct record *record)
+static bool find_end64(struct tail *tail, struct end_record *record)
 {
 	unsigned char buffer[END64];
 	struct fsdp_span bytes;
@@ -322,7 +323,7 @@ static bool first_header(struct tail *tail, uint64_t directory, uint64_t *ret_he
  * offset is wrong, or all offsets are because something was put in front or cut off.
  */
 static bool rebase(
-	struct tail *tail, const struct record *record, struct fsdp_zip_end *end)
+	struct tail *tail, const struct end_record *record, struct fsdp_zip_end *end)
 {
 	uint64_t header, base = end->directory - record->offset;
 	bool here, there = false;
@@ -346,7 +347,7 @@ static bool rebase(
 }
 
 static bool find_directory(
-	struct tail *tail, const struct record *record, struct fsdp_zip_end *end)
+	struct tail *tail, const struct end_record *record, struct fsdp_zip_end *end)
 {
 	uint64_t claimed_end = 0;
 	*end = (struct fsdp_zip_end){
@@ -381,7 +382,7 @@ static bool find_directory(
 
 static bool read_end(struct tail *tail, struct fsdp_zip_end *ret_end)
 {
-	struct record record;
+	struct end_record record;
 	bool found;
 	if (!load_tail(tail) || !choose_end(tail, &record, &found))
 		return false;

@@ -29,7 +29,7 @@ enum {
 
 #define LLU(number) ((unsigned long long)(number))
 
-struct local {
+struct local_header {
 	uint16_t flags, method;
 	uint32_t crc, stored_size, size;
 	uint16_t name_size, extra_size;
@@ -43,7 +43,7 @@ static bool fail_damaged(struct fsdp_error **ret_error, uint64_t offset, const c
 	return false;
 }
 
-static bool parse_local(struct fsdp_span bytes, struct local *ret_local)
+static bool parse_local(struct fsdp_span bytes, struct local_header *ret_local)
 {
 	if (!fsdp_span_begins(bytes, FSDP_SPAN(FSDP_ZIP_LOCAL_MAGIC)))
 		return false;
@@ -64,7 +64,7 @@ static bool parse_local(struct fsdp_span bytes, struct local *ret_local)
 static bool data_begin(struct fsdp_span bytes, uint64_t size, uint64_t header,
 	uint64_t stored_size, uint64_t *ret_offset, struct fsdp_error **ret_error)
 {
-	struct local local;
+	struct local_header local;
 	if (!parse_local(bytes, &local))
 		return fail_damaged(ret_error, header, "FI3044",
 			"no whole local header is where the zip's directory says");
@@ -298,13 +298,13 @@ struct check {
 		__VA_ARGS__)
 
 /* A writer that does not know yet leaves zero (bit 3) or leaves it to the extra field. */
-static bool agrees(const struct local *local, uint32_t here, uint64_t there)
+static bool agrees(const struct local_header *local, uint32_t here, uint64_t there)
 {
 	return here == there || ((local->flags & FLAG_DESCRIBED) != 0 && here == 0);
 }
 
 static void judge_fields(struct check *check, const struct fsdp_zip_member *member,
-	const struct local *local)
+	const struct local_header *local)
 {
 	if (local->method != member->method)
 		FIND(check, ZIP_FIELDS, member,
@@ -347,7 +347,7 @@ static void judge_extra(
 }
 
 static void judge_header(struct check *check, const struct fsdp_zip_member *member,
-	const struct local *local, const unsigned char *behind)
+	const struct local_header *local, const unsigned char *behind)
 {
 	struct fsdp_span name = fsdp_span(behind, local->name_size);
 	if (!fsdp_span_equal(name, member->name))
@@ -403,8 +403,8 @@ static bool judge_gap(struct check *check, uint64_t begin, uint64_t end)
 }
 
 /* The header with its name and extra field, or NULL if it is broken. */
-static bool read_header(struct check *check, uint64_t header, struct local *ret_local,
-	const unsigned char **ret_bytes)
+static bool read_header(struct check *check, uint64_t header,
+	struct local_header *ret_local, const unsigned char **ret_bytes)
 {
 	if (!look(&check->window, header, FSDP_ZIP_LOCAL_SIZE, ret_bytes, check->error))
 		return false;
@@ -423,7 +423,7 @@ static bool read_header(struct check *check, uint64_t header, struct local *ret_
 static bool check_member(
 	struct check *check, const struct fsdp_zip_member *member, uint64_t *ret_offset)
 {
-	struct local local;
+	struct local_header local;
 	const unsigned char *bytes;
 	*ret_offset = FSDP_UNKNOWN;
 	if (!read_header(check, member->header, &local, &bytes))

@@ -46,7 +46,7 @@ struct reader {
 };
 
 /* What only the judging of one entry needs. */
-struct entry {
+struct judged_entry {
 	struct fsdp_span extra;
 	uint32_t attributes;
 	uint32_t disk;
@@ -71,7 +71,7 @@ static bool fail_entry(struct reader *reader, const char *what)
 /* ---- one entry ---- */
 
 static void take_zip64(struct fsdp_cursor *field, struct fsdp_zip_member *member,
-	struct entry *entry, bool *ret_odd)
+	struct judged_entry *entry, bool *ret_odd)
 {
 	if (member->size == UINT32_MAX)
 		member->size = fsdp_cursor_take_u64le(field);
@@ -111,7 +111,7 @@ bool fsdp_zip_same_unicode_path(
 }
 
 static void take_extra(
-	struct reader *reader, struct fsdp_zip_member *member, struct entry *entry)
+	struct reader *reader, struct fsdp_zip_member *member, struct judged_entry *entry)
 {
 	struct fsdp_cursor cursor = fsdp_cursor(entry->extra);
 	struct fsdp_cursor field;
@@ -193,7 +193,7 @@ static void judge_size(struct reader *reader, const struct fsdp_zip_member *memb
 }
 
 static void judge_entry(struct reader *reader, const struct fsdp_zip_member *member,
-	const struct entry *entry)
+	const struct judged_entry *entry)
 {
 	if ((member->flags & FSDP_ZIP_UNREADABLE) != 0)
 		FIND(reader, ZIP_FIELDS, member,
@@ -208,7 +208,7 @@ static void judge_entry(struct reader *reader, const struct fsdp_zip_member *mem
 
 /* The ordinary entry: nothing to judge. One test instead of ten, a million times. */
 static inline bool is_plain(
-	const struct fsdp_zip_member *member, const struct entry *entry)
+	const struct fsdp_zip_member *member, const struct judged_entry *entry)
 {
 	return member->method == FSDP_ZIP_STORED && member->size == member->stored_size &&
 	       (member->flags & FSDP_ZIP_UNREADABLE) == 0 && entry->disk <= 1 &&
@@ -233,7 +233,7 @@ static inline void place(struct reader *reader, const struct fsdp_zip_member *me
 
 /* Moves the name to the others and counts the header from the source's start. */
 static inline bool keep(
-	struct reader *reader, struct fsdp_zip_member *member, struct entry *entry)
+	struct reader *reader, struct fsdp_zip_member *member, struct judged_entry *entry)
 {
 	if (entry->extra.size != 0)
 		take_extra(reader, member, entry);
@@ -261,7 +261,7 @@ static inline bool take_entry(struct reader *reader)
 	struct fsdp_cursor fixed =
 		fsdp_cursor(fsdp_span(reader->bytes + reader->at, FSDP_ZIP_CENTRAL_SIZE));
 	struct fsdp_zip_member member = { 0 };
-	struct entry entry = { 0 };
+	struct judged_entry entry = { 0 };
 	fsdp_cursor_skip(&fixed, 8);
 	member.flags = fsdp_cursor_take_u16le(&fixed);
 	member.method = fsdp_cursor_take_u16le(&fixed);

@@ -26,7 +26,7 @@
 
 enum { LEVELS = 62, CLOSES = 0xff, UNWANTED = FSDP_QUICK_VALUES };
 
-struct walk {
+struct quick_walk {
 	const unsigned char *at, *end;
 };
 
@@ -56,7 +56,7 @@ void fsdp_json_quick_free(struct fsdp_json_quick *quick)
 
 /* ---- byte by byte ---- */
 
-static unsigned char next_byte(struct walk *walk)
+static unsigned char next_byte(struct quick_walk *walk)
 {
 	const unsigned char *at = walk->at;
 	if (*at > ' ')
@@ -69,7 +69,7 @@ static unsigned char next_byte(struct walk *walk)
 	return *walk->at;
 }
 
-static bool pass_word(struct walk *walk, const char *word, size_t size)
+static bool pass_word(struct quick_walk *walk, const char *word, size_t size)
 {
 	if (memcmp(walk->at, word, size) != 0 || is(walk->at[size], WORD))
 		return false;
@@ -77,7 +77,7 @@ static bool pass_word(struct walk *walk, const char *word, size_t size)
 	return true;
 }
 
-static bool pass_words(struct walk *walk)
+static bool pass_words(struct quick_walk *walk)
 {
 	switch (*walk->at) {
 	case 't':
@@ -92,7 +92,8 @@ static bool pass_words(struct walk *walk)
 }
 
 /* The key that begins at `at`, its colon, and to the value behind that. */
-static bool pass_key(struct walk *walk, unsigned char byte, struct fsdp_span *ret_key)
+static bool pass_key(
+	struct quick_walk *walk, unsigned char byte, struct fsdp_span *ret_key)
 {
 	const unsigned char *key = walk->at + 1;
 	unsigned high = 0;
@@ -172,7 +173,7 @@ static bool open_level(const struct fsdp_json_quick *quick, struct fsdp_json_pie
 
 /* What stands from `at` to the next value, or to the end of the object. False: it is not
  * plain. */
-static bool spell(struct fsdp_json_quick *quick, struct walk walk,
+static bool spell(struct fsdp_json_quick *quick, struct quick_walk walk,
 	const struct fsdp_json_level *from, struct fsdp_json_piece *piece)
 {
 	const unsigned char *begin = walk.at;
@@ -292,8 +293,8 @@ HOT bool stands_at(const struct fsdp_json_piece *piece, const unsigned char *at)
 }
 
 /* What stands at `at`, although it is not what came there last. NULL: nothing plain. */
-COLD struct fsdp_json_piece *look(
-	struct fsdp_json_quick *quick, struct walk walk, struct fsdp_json_piece *before)
+COLD struct fsdp_json_piece *look(struct fsdp_json_quick *quick, struct quick_walk walk,
+	struct fsdp_json_piece *before)
 {
 	for (unsigned i = 1; i < FSDP_QUICK_NEXT; i++) {
 		struct fsdp_json_piece *piece = before->next[i];
@@ -407,7 +408,8 @@ COLD void take_marks(struct fsdp_json_quick *quick, const struct fsdp_json_piece
 	}
 }
 
-HOT bool take_value(struct fsdp_json_value *value, unsigned char kind, struct walk *walk)
+HOT bool take_value(
+	struct fsdp_json_value *value, unsigned char kind, struct quick_walk *walk)
 {
 	const unsigned char *begin = walk->at;
 	bool text = kind == FSDP_SCAN_TEXT;
@@ -434,7 +436,7 @@ static void clear(struct fsdp_json_quick *quick, unsigned from, unsigned to)
 
 bool fsdp_json_quick_object(struct fsdp_json_quick *quick, struct fsdp_json_scan *scan)
 {
-	struct walk walk = { scan->window.bytes + scan->at,
+	struct quick_walk walk = { scan->window.bytes + scan->at,
 		scan->window.bytes + scan->window.size };
 	struct nested nested = { 0 };
 	struct fsdp_json_piece *before = &quick->start;
@@ -474,7 +476,7 @@ const struct fsdp_json_value *fsdp_json_quick_inner(struct fsdp_json_quick *quic
 
 bool fsdp_json_quick_another(struct fsdp_json_scan *scan)
 {
-	struct walk walk = { scan->window.bytes + scan->at,
+	struct quick_walk walk = { scan->window.bytes + scan->at,
 		scan->window.bytes + scan->window.size };
 	uint32_t level = scan->depth - 1;
 	if (scan->next != WANT_COMMA || scan->depth >= scan->depth_limit ||

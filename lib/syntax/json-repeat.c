@@ -12,11 +12,11 @@
 /* What is called for each of a header's million tensors. */
 #define HOT __attribute__((always_inline)) static inline
 
-struct walk {
+struct repeat_walk {
 	const unsigned char *at, *end;
 };
 
-HOT unsigned char next_byte(struct walk *walk)
+HOT unsigned char next_byte(struct repeat_walk *walk)
 {
 	if (*walk->at <= ' ')
 		walk->at = find_not_blank(walk->at);
@@ -50,7 +50,7 @@ static inline unsigned take_digits(const unsigned char *at, uint64_t *value)
 #endif
 
 /* A count of up to sixteen digits. */
-HOT bool take_count(struct walk *walk, uint64_t *ret_value)
+HOT bool take_count(struct repeat_walk *walk, uint64_t *ret_value)
 {
 	const unsigned char *at = walk->at;
 	uint64_t value = 0;
@@ -65,7 +65,7 @@ HOT bool take_count(struct walk *walk, uint64_t *ret_value)
 }
 
 /* Counts with commas between them, up to what is neither. */
-HOT bool take_counts(struct walk *walk, uint64_t *counts, size_t *ret_size)
+HOT bool take_counts(struct repeat_walk *walk, uint64_t *counts, size_t *ret_size)
 {
 	size_t size = 0;
 	*ret_size = 0;
@@ -82,7 +82,7 @@ HOT bool take_counts(struct walk *walk, uint64_t *counts, size_t *ret_size)
 	return true;
 }
 
-HOT bool take_part(struct walk *walk, struct fsdp_span part)
+HOT bool take_part(struct repeat_walk *walk, struct fsdp_span part)
 {
 	if ((size_t)(walk->end - walk->at) < part.size ||
 		!fsdp_bytes_equal(walk->at, part.data, part.size))
@@ -92,7 +92,7 @@ HOT bool take_part(struct walk *walk, struct fsdp_span part)
 }
 
 /* Behind a comma and a plain key. */
-HOT bool take_plain_key(struct walk *walk, struct fsdp_span *ret_key)
+HOT bool take_plain_key(struct repeat_walk *walk, struct fsdp_span *ret_key)
 {
 	if (next_byte(walk) != ',')
 		return false;
@@ -109,7 +109,7 @@ HOT bool take_plain_key(struct walk *walk, struct fsdp_span *ret_key)
 	return true;
 }
 
-HOT bool fits(struct walk *walk, const struct fsdp_json_mould *mould,
+HOT bool fits(struct repeat_walk *walk, const struct fsdp_json_mould *mould,
 	struct fsdp_json_cast *cast)
 {
 	for (size_t i = 0; i < mould->part_count; i++) {
@@ -125,7 +125,7 @@ HOT bool fits(struct walk *walk, const struct fsdp_json_mould *mould,
 bool fsdp_json_mould_fits(const struct fsdp_json_scan *scan,
 	const struct fsdp_json_mould *moulds, size_t count, struct fsdp_json_cast *cast)
 {
-	struct walk walk = { scan->window.bytes + scan->at,
+	struct repeat_walk walk = { scan->window.bytes + scan->at,
 		scan->window.bytes + scan->window.size };
 	uint32_t level = scan->depth - 1;
 	/* A mould may be two levels deep. */

@@ -15,7 +15,7 @@ static const uint64_t UNFOLD_LIMIT = 1000000000, UNFOLD_FACTOR = 1000000;
 enum { FIRST_FRAMES = 64, FIRST_RESULTS = 64, FEW_KEYS = 8, LONG_KEY = 256 };
 
 /* One container on the path, and how far its children have been looked at. */
-struct frame {
+struct container {
 	uint64_t size;   /* unfolded, so far */
 	uint32_t cell;   /* index */
 	uint32_t height; /* of the tallest child so far */
@@ -31,7 +31,7 @@ struct result {
 	bool open; /* on the path now */
 };
 
-struct walk {
+struct check_walk {
 	const struct fsdp_pickle *pickle;
 	const struct fsdp_pickle_options *options;
 	struct fsdp_arena *scratch;
@@ -39,7 +39,7 @@ struct walk {
 	struct fsdp_hasher hasher;
 	uint64_t real;
 	bool cycle, deep;
-	struct frame *frames;
+	struct container *frames;
 	size_t frame_count, frame_room;
 	struct result *results;
 	size_t result_count, result_room;
@@ -55,7 +55,7 @@ static uint64_t saturating_add(uint64_t a, uint64_t b)
 
 /* ---- results of shared containers ---- */
 
-static size_t result_at(const struct walk *walk, uint32_t cell)
+static size_t result_at(const struct check_walk *walk, uint32_t cell)
 {
 	size_t at = (size_t)fsdp_hash(&walk->hasher, cell) & (walk->result_room - 1);
 	while (walk->results[at].cell != 0 && walk->results[at].cell != cell)
@@ -63,9 +63,9 @@ static size_t result_at(const struct walk *walk, uint32_t cell)
 	return at;
 }
 
-static bool grow_results(struct walk *walk)
+static bool grow_results(struct check_walk *walk)
 {
-	struct walk new = *walk;
+	struct check_walk new = *walk;
 	new.result_room = walk->result_room == 0 ? FIRST_RESULTS : walk->result_room * 2;
 	new.results =
 		fsdp_arena_take(walk->scratch, new.result_room * sizeof *new.results, 8);
@@ -80,7 +80,7 @@ static bool grow_results(struct walk *walk)
 }
 
 /* The place for a container's result; `cell` is 0 in one that is new. */
-static struct result *result_of(struct walk *walk, uint32_t cell)
+static struct result *result_of(struct check_walk *walk, uint32_t cell)
 {
 	if (walk->result_count * 2 >= walk->result_room && !grow_results(walk))
 		return NULL;
@@ -89,7 +89,8 @@ static struct result *result_of(struct walk *walk, uint32_t cell)
 
 /* ---- children ---- */
 
-static bool next_in_run(const struct walk *walk, struct frame *frame, fsdp_ref *ret_child)
+static bool next_in_run(
+	const struct check_walk *walk, struct container *frame, fsdp_ref *ret_child)
 {
 	while (frame->run != 0) {
 		struct cell *run = cell_at(walk->pickle, frame->run);
@@ -104,7 +105,7 @@ static bool next_in_run(const struct walk *walk, struct frame *frame, fsdp_ref *
 }
 
 static bool next_of_small(
-	const struct cell *cell, struct frame *frame, fsdp_ref *ret_child)
+	const struct cell *cell, struct container *frame, fsdp_ref *ret_child)
 {
 	if (frame->at >= cell->x)
 		return false;
@@ -114,8 +115,8 @@ static bool next_of_small(
 }
 
 /* callable, arguments, items, keywords, first state, further states */
-static bool next_of_call(const struct walk *walk, const struct cell *cell,
-	struct frame *frame, fsdp_ref *ret_child)
+static bool next_of_call(const struct check_walk *walk, const struct cell *cell,
+	struct container *frame, fsdp_ref *ret_child)
 {
 	const struct cell *more = cell->c != 0 ? cell_at(walk->pickle, cell->c) : NULL;
 	for (;;) {
@@ -142,7 +143,8 @@ static bool next_of_call(const struct walk *walk, const struct cell *cell,
 	}
 }
 
-static bool next_child(const struct walk *walk, struct frame *frame, fsdp_ref *ret_child)
+static bool next_child(
+	const struct check_walk *walk, struct container *frame, fsdp_ref *ret_child)
 {
 	struct cell *cell = cell_at(walk->pickle, frame->cell);
 	if (cell->kind == FSDP_PICKLE_CALL)
@@ -162,13 +164,13 @@ static bool next_child(const struct walk *walk, struct frame *frame, fsdp_ref *r
 
 /* ---- duplicate keys ---- */
 
-static uint64_t hash_text(const struct walk *walk, struct fsdp_span text)
+static uint64_t hash_text(const struct check_walk *walk, struct fsdp_span text)
 {
 	return fsdp_hash_span(&walk->hasher, walk->hasher.seed, text);
 }
 
 /* Any number of keys may share a long text, which is looked at once. 0: out of memory. */
-static uint64_t hash_long(struct walk *walk, fsdp_ref key, struct fsdp_span text)
+static uint64_t hash_long(struct check_walk *walk, fsdp_ref key, struct fsdp_span text)
 {
 	uint64_t *hash = fsdp_vec_reach(&walk->long_keys, ref_payload(key));
 	if (hash == NULL)
@@ -178,8 +180,8 @@ static uint64_t hash_long(struct walk *walk, fsdp_ref key, struct fsdp_span text
 	return *hash;
 }
 
-static bool same_text(struct walk *walk, fsdp_ref a, struct fsdp_span text, fsdp_ref b,
-	struct fsdp_span other)
+static bool same_text(struct check_walk *walk, fsdp_ref a, struct fsdp_span text,
+	fsdp_ref b, struct fsdp_span other)
 {
 	if (text.size != other.size || text.size <= LONG_KEY || a == b)
 		return a == b || fsdp_span_equal(text, other);
@@ -188,7 +190,7 @@ static bool same_text(struct walk *walk, fsdp_ref a, struct fsdp_span text, fsdp
 	return hash != 0 && hash == hash_long(walk, b, other);
 }
 
-static bool same_key(struct walk *walk, fsdp_ref a, fsdp_ref b)
+static bool same_key(struct check_walk *walk, fsdp_ref a, fsdp_ref b)
 {
 	int64_t x, y;
 	struct fsdp_span text = fsdp_pickle_text(walk->pickle, a);
@@ -201,7 +203,7 @@ static bool same_key(struct walk *walk, fsdp_ref a, fsdp_ref b)
 }
 
 /* False of keys that are neither text nor integer: those are not compared. */
-static bool hash_key(struct walk *walk, fsdp_ref key, uint64_t *ret_hash)
+static bool hash_key(struct check_walk *walk, fsdp_ref key, uint64_t *ret_hash)
 {
 	int64_t number;
 	struct fsdp_span text = fsdp_pickle_text(walk->pickle, key);
@@ -216,7 +218,7 @@ static bool hash_key(struct walk *walk, fsdp_ref key, uint64_t *ret_hash)
 	return true;
 }
 
-static void report_key(const struct walk *walk, fsdp_ref key)
+static void report_key(const struct check_walk *walk, fsdp_ref key)
 {
 	struct fsdp_span text = fsdp_pickle_text(walk->pickle, key);
 	const unsigned char *begin = walk->pickle->stream.data;
@@ -227,7 +229,7 @@ static void report_key(const struct walk *walk, fsdp_ref key)
 		"a key stands twice in one dict: the last one counts");
 }
 
-static bool few_keys(struct walk *walk, const fsdp_ref *keys, size_t count)
+static bool few_keys(struct check_walk *walk, const fsdp_ref *keys, size_t count)
 {
 	for (size_t i = 1; i < count; i++)
 		for (size_t j = 0; j < i; j++)
@@ -238,7 +240,7 @@ static bool few_keys(struct walk *walk, const fsdp_ref *keys, size_t count)
 	return true;
 }
 
-static bool key_table(struct walk *walk, uint64_t count)
+static bool key_table(struct check_walk *walk, uint64_t count)
 {
 	size_t room = 32;
 	while (room < count * 2)
@@ -253,7 +255,7 @@ static bool key_table(struct walk *walk, uint64_t count)
 	return true;
 }
 
-static bool many_keys(struct walk *walk, fsdp_ref dict, uint64_t count)
+static bool many_keys(struct check_walk *walk, fsdp_ref dict, uint64_t count)
 {
 	if (!key_table(walk, count))
 		return false;
@@ -277,7 +279,7 @@ static bool many_keys(struct walk *walk, fsdp_ref dict, uint64_t count)
 	return true;
 }
 
-static bool check_keys(struct walk *walk, uint32_t cell)
+static bool check_keys(struct check_walk *walk, uint32_t cell)
 {
 	fsdp_ref dict = REF(TAG_CELL, cell), keys[FEW_KEYS], value;
 	uint64_t count = fsdp_pickle_count(walk->pickle, dict);
@@ -294,10 +296,11 @@ static bool check_keys(struct walk *walk, uint32_t cell)
 
 /* ---- the walk ---- */
 
-static bool grow_frames(struct walk *walk)
+static bool grow_frames(struct check_walk *walk)
 {
 	size_t room = walk->frame_room == 0 ? FIRST_FRAMES : walk->frame_room * 2;
-	struct frame *frames = fsdp_arena_take(walk->scratch, room * sizeof *frames, 8);
+	struct container *frames =
+		fsdp_arena_take(walk->scratch, room * sizeof *frames, 8);
 	if (frames == NULL)
 		return false;
 	if (walk->frame_count != 0)
@@ -307,18 +310,18 @@ static bool grow_frames(struct walk *walk)
 	return true;
 }
 
-static bool enter(struct walk *walk, uint32_t cell)
+static bool enter(struct check_walk *walk, uint32_t cell)
 {
 	if (walk->frame_count == walk->frame_room && !grow_frames(walk))
 		return false;
-	walk->frames[walk->frame_count++] = (struct frame){ .size = 1, .cell = cell };
+	walk->frames[walk->frame_count++] = (struct container){ .size = 1, .cell = cell };
 	uint8_t kind = cell_at(walk->pickle, cell)->kind;
 	if (kind == FSDP_PICKLE_DICT || kind == FSDP_PICKLE_CALL)
 		return check_keys(walk, cell);
 	return true;
 }
 
-static void add_child(struct frame *parent, uint64_t size, uint32_t height)
+static void add_child(struct container *parent, uint64_t size, uint32_t height)
 {
 	parent->size = saturating_add(parent->size, size);
 	if (height > parent->height)
@@ -326,9 +329,9 @@ static void add_child(struct frame *parent, uint64_t size, uint32_t height)
 }
 
 /* A child of the frame on top: counted if that is known already, else entered. */
-static bool visit(struct walk *walk, fsdp_ref child)
+static bool visit(struct check_walk *walk, fsdp_ref child)
 {
-	struct frame *parent = &walk->frames[walk->frame_count - 1];
+	struct container *parent = &walk->frames[walk->frame_count - 1];
 	uint32_t cell = fsdp_pickle_identity(walk->pickle, child);
 	walk->real++;
 	if (cell == 0) {
@@ -357,9 +360,9 @@ static bool visit(struct walk *walk, fsdp_ref child)
 }
 
 /* The frame on top has no more children. */
-static bool leave(struct walk *walk)
+static bool leave(struct check_walk *walk)
 {
-	struct frame done = walk->frames[--walk->frame_count];
+	struct container done = walk->frames[--walk->frame_count];
 	uint32_t height = done.height < UINT32_MAX ? done.height + 1 : done.height;
 	if ((cell_at(walk->pickle, done.cell)->flags & CELL_SHARED) != 0) {
 		struct result *result = result_of(walk, done.cell);
@@ -376,7 +379,7 @@ static bool leave(struct walk *walk)
 	return true;
 }
 
-static void report(const struct walk *walk, uint64_t size)
+static void report(const struct check_walk *walk, uint64_t size)
 {
 	if (walk->cycle)
 		PICKLE_FIND(walk->options, FSDP_RULE_PICKLE_EXPANSION, 0, FSDP_NOTE,
@@ -396,7 +399,7 @@ bool fsdp_pickle_check(const struct fsdp_pickle *pickle,
 	const struct fsdp_pickle_options *options, const struct fsdp_limits *limits,
 	struct fsdp_arena *scratch, struct fsdp_hasher hasher)
 {
-	struct walk walk = {
+	struct check_walk walk = {
 		.pickle = pickle,
 		.options = options,
 		.scratch = scratch,

@@ -225,7 +225,7 @@ bool fsdp_kineto_prune(struct fsdp_kineto *kineto)
 }
 
 /* By correlation; of several the one that is a launch by name, else the first. */
-struct found {
+struct launch {
 	int64_t correlation;
 	uint32_t index;
 	bool is_launch;
@@ -233,7 +233,7 @@ struct found {
 
 static int compare_found(const void *a, const void *b)
 {
-	const struct found *left = a, *right = b;
+	const struct launch *left = a, *right = b;
 	if (left->correlation != right->correlation)
 		return left->correlation < right->correlation ? -1 : 1;
 	if (left->is_launch != right->is_launch)
@@ -241,10 +241,10 @@ static int compare_found(const void *a, const void *b)
 	return left->index < right->index ? -1 : left->index > right->index;
 }
 
-static struct found *sort_launches(struct fsdp_kineto *kineto)
+static struct launch *sort_launches(struct fsdp_kineto *kineto)
 {
 	size_t count = kineto->launches.count;
-	struct found *list = malloc((count + 1) * sizeof *list);
+	struct launch *list = malloc((count + 1) * sizeof *list);
 	if (list == NULL) {
 		fsdp_fail_memory(&kineto->reading->error);
 		return NULL;
@@ -252,7 +252,7 @@ static struct found *sort_launches(struct fsdp_kineto *kineto)
 	for (size_t i = 0; i < count; i++) {
 		const struct fsdp_kineto_launch *launch =
 			fsdp_vec_at(&kineto->launches, i);
-		list[i] = (struct found){ launch->correlation, (uint32_t)i,
+		list[i] = (struct launch){ launch->correlation, (uint32_t)i,
 			launch->is_launch };
 	}
 	size_t i = 1;
@@ -264,7 +264,7 @@ static struct found *sort_launches(struct fsdp_kineto *kineto)
 }
 
 /* The place of the first one with this correlation, or count. */
-static size_t find_launch(const struct found *list, size_t count, int64_t correlation)
+static size_t find_launch(const struct launch *list, size_t count, int64_t correlation)
 {
 	size_t low = 0, high = count;
 	while (low < high) {
@@ -311,7 +311,7 @@ static bool resolve_by_launch(struct fsdp_kineto *kineto)
 	if (!choose_launches(kineto))
 		return false;
 	size_t count = kineto->launches.count;
-	struct found *list = sort_launches(kineto);
+	struct launch *list = sort_launches(kineto);
 	uint32_t *notes = list != NULL ? notes_of_launches(kineto) : NULL;
 	for (size_t i = 0; notes != NULL && i < kineto->unnamed.count; i++) {
 		const struct fsdp_kineto_unnamed *unnamed =
@@ -365,7 +365,7 @@ static bool misses_launches(struct fsdp_kineto *kineto)
 {
 	if (!kineto->launches_forgotten || kineto->unnamed.count == 0)
 		return false;
-	struct found *list = sort_launches(kineto);
+	struct launch *list = sort_launches(kineto);
 	bool missing = false;
 	for (size_t i = 0; list != NULL && i < kineto->unnamed.count && !missing; i++) {
 		const struct fsdp_kineto_unnamed *unnamed =

@@ -54,7 +54,7 @@ static bool skip(struct fsdp_kineto *kineto, struct fsdp_json_token *token)
 /* ---- one event ---- */
 
 /* Where a value lies, until all of the event was read and the window stands still. */
-struct place {
+struct value_place {
 	struct fsdp_json_value *value;
 	uint64_t offset;
 	size_t size;
@@ -63,9 +63,9 @@ struct place {
 };
 
 struct event {
-	struct place places[PLACES];
+	struct value_place places[PLACES];
 	int pending; /* read, but what follows was not looked at: -1 none */
-	struct place pending_place;
+	struct value_place pending_place;
 };
 
 /* By length, then by bytes: nearly every member of every event comes through here. */
@@ -125,12 +125,12 @@ static bool is_usable(const struct fsdp_kineto *kineto, const struct event *even
 {
 	if (!is_text(event, PH) || !is_text(event, NAME) || !is_there(event, TS))
 		return false;
-	const struct place *ph = &event->places[PH];
+	const struct value_place *ph = &event->places[PH];
 	struct fsdp_span text = fsdp_json_scan_span(&kineto->scan, ph->offset, ph->size);
 	return !fsdp_span_is(text, "X") || is_there(event, DUR);
 }
 
-static void set_value(const struct fsdp_kineto *kineto, const struct place *place,
+static void set_value(const struct fsdp_kineto *kineto, const struct value_place *place,
 	struct fsdp_json_value *value)
 {
 	value->kind = place->kind;
@@ -168,7 +168,7 @@ static bool take_member(
 		return false;
 	bool nested = first.kind == FSDP_SCAN_OBJECT || first.kind == FSDP_SCAN_ARRAY;
 	event->pending = place;
-	event->pending_place = (struct place){
+	event->pending_place = (struct value_place){
 		.offset = first.offset + (first.kind == FSDP_SCAN_TEXT),
 		.size = nested ? (size_t)(token->offset + 1 - first.offset)
 			       : first.span.size,

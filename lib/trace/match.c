@@ -13,7 +13,7 @@
 #include "trace/types.h"
 
 /* A collective of one rank, and what it is matched by. */
-struct entry {
+struct candidate {
 	struct fsdp_span group;
 	int64_t key;        /* Seq, or the place within the group */
 	uint32_t recording; /* index */
@@ -31,7 +31,7 @@ struct matcher {
 	struct fsdp_recording *const *recordings;
 	size_t recording_count;
 	struct fsdp_arena *arena;
-	struct entry *entries;
+	struct candidate *entries;
 	size_t entry_count;
 	struct run *runs;
 	size_t run_count;
@@ -39,14 +39,14 @@ struct matcher {
 	uint64_t ranks; /* traces among the recordings */
 };
 
-static void collective_of(const struct matcher *matcher, const struct entry *entry,
+static void collective_of(const struct matcher *matcher, const struct candidate *entry,
 	struct fsdp_collective *ret_collective)
 {
 	fsdp_recording_collective(
 		matcher->recordings[entry->recording], entry->index, ret_collective);
 }
 
-static int compare_keys(const struct entry *left, const struct entry *right)
+static int compare_keys(const struct candidate *left, const struct candidate *right)
 {
 	int order = fsdp_span_compare(left->group, right->group);
 	if (order != 0)
@@ -56,7 +56,7 @@ static int compare_keys(const struct entry *left, const struct entry *right)
 
 static int compare_entries(const void *a, const void *b)
 {
-	const struct entry *left = a, *right = b;
+	const struct candidate *left = a, *right = b;
 	int order = compare_keys(left, right);
 	if (order != 0)
 		return order;
@@ -97,7 +97,7 @@ static int64_t absolute(const struct fsdp_recording *recording, int64_t ts_ns)
 }
 
 /* Without Seq the key is the place among those of the group. */
-static void number(struct entry *entries, size_t count)
+static void number(struct candidate *entries, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
 		bool same = i != 0 &&
@@ -114,9 +114,9 @@ static void collect(struct matcher *matcher)
 		const struct fsdp_recording *recording = matcher->recordings[i];
 		for (uint32_t j = 0; j < recording->collective_count; j++) {
 			struct fsdp_collective one;
-			struct entry *entry = &matcher->entries[count++];
+			struct candidate *entry = &matcher->entries[count++];
 			fsdp_recording_collective(recording, j, &one);
-			*entry = (struct entry){ .recording = i,
+			*entry = (struct candidate){ .recording = i,
 				.index = j,
 				.ts_ns = absolute(recording, one.ts_ns) };
 			if (matcher->grouped)
@@ -135,7 +135,7 @@ static void collect(struct matcher *matcher)
 /* Of several of one rank with the same key the last one counts. */
 static void cut_runs(struct matcher *matcher)
 {
-	struct entry *entries = matcher->entries;
+	struct candidate *entries = matcher->entries;
 	size_t kept = 0;
 	for (size_t i = 0; i < matcher->entry_count; i++) {
 		if (kept != 0 && compare_keys(&entries[kept - 1], &entries[i]) == 0 &&
@@ -167,7 +167,7 @@ static int compare_runs(const void *a, const void *b)
 
 static bool same_types(const struct matcher *matcher, const struct run *run)
 {
-	const struct entry *entries = &matcher->entries[run->first];
+	const struct candidate *entries = &matcher->entries[run->first];
 	struct fsdp_collective first, other;
 	collective_of(matcher, &entries[0], &first);
 	for (size_t i = 1; i < run->count; i++) {
@@ -182,7 +182,7 @@ static bool same_types(const struct matcher *matcher, const struct run *run)
 static bool measure(
 	struct matcher *matcher, const struct run *run, struct fsdp_match *match)
 {
-	const struct entry *entries = &matcher->entries[run->first];
+	const struct candidate *entries = &matcher->entries[run->first];
 	struct fsdp_collective first, one;
 	int64_t early = INT64_MAX, late = INT64_MIN, end_early = INT64_MAX,
 		end_late = INT64_MIN;

@@ -17,7 +17,7 @@
 /* Of a parameter in a list of uses, beside its name. */
 enum { SHOWN_LEAST = 16 };
 
-struct use {
+struct module_use {
 	struct fsdp_usage shown;
 	uint32_t next; /* of the same module; FSDP_NONE: it is the last */
 };
@@ -56,7 +56,7 @@ struct fx {
 	struct fsdp_vec declared; /* struct declared */
 	struct fsdp_names fqns;   /* of parameters */
 	struct fsdp_vec named;    /* int64_t, ids by the id of the name less one */
-	struct fsdp_vec uses;     /* struct use, of all modules */
+	struct fsdp_vec uses;     /* struct module_use, of all modules */
 	struct fsdp_vec called, keys, stack; /* uint32_t, numbers of modules */
 	struct fsdp_vec visited;             /* int64_t, ids of parameters */
 	struct fsdp_vec found;               /* struct fsdp_named_param, of one event */
@@ -247,14 +247,15 @@ static bool use(
 {
 	struct module *current = module_at(fx, fx->current);
 	uint32_t place = (uint32_t)fx->uses.count;
-	struct use *use = place != FSDP_NONE ? fsdp_vec_push(&fx->uses) : NULL;
+	struct module_use *use = place != FSDP_NONE ? fsdp_vec_push(&fx->uses) : NULL;
 	if (use == NULL)
 		return out_of_memory(fx);
-	*use = (struct use){ { module_at(fx, of)->id, params, count }, FSDP_NONE };
+	*use = (struct module_use){ { module_at(fx, of)->id, params, count }, FSDP_NONE };
 	if (current->use_count++ == 0)
 		current->first = place;
 	else
-		((struct use *)fsdp_vec_at(&fx->uses, current->last))->next = place;
+		((struct module_use *)fsdp_vec_at(&fx->uses, current->last))->next =
+			place;
 	current->last = place;
 	return true;
 }
@@ -454,7 +455,7 @@ static const struct fsdp_usage *uses_of(struct fx *fx, const struct module *modu
 		out_of_memory(fx);
 	uint32_t at = module->first;
 	for (size_t i = 0; usages != NULL && i < module->use_count; i++) {
-		const struct use *use = fsdp_vec_at(&fx->uses, at);
+		const struct module_use *use = fsdp_vec_at(&fx->uses, at);
 		usages[i] = use->shown;
 		at = use->next;
 	}
@@ -546,7 +547,7 @@ static bool begin(struct fx *fx, const struct fsdp_record *header)
 	fsdp_vec_init(&fx->params, arena, sizeof(struct param));
 	fsdp_vec_init(&fx->declared, arena, sizeof(struct declared));
 	fsdp_vec_init(&fx->named, arena, sizeof(int64_t));
-	fsdp_vec_init(&fx->uses, arena, sizeof(struct use));
+	fsdp_vec_init(&fx->uses, arena, sizeof(struct module_use));
 	fsdp_vec_init(&fx->called, arena, sizeof(uint32_t));
 	fsdp_vec_init(&fx->keys, arena, sizeof(uint32_t));
 	fsdp_vec_init(&fx->stack, arena, sizeof(uint32_t));

@@ -14,14 +14,14 @@
 #include "trace/event.h"
 #include "trace/python.h"
 
-struct frame {
-	struct frame *below;
+struct region {
+	struct region *below;
 	int64_t t_ns;
 };
 
 struct type {
 	struct fsdp_span name;
-	struct frame *frames;
+	struct region *frames;
 	uint64_t active; /* the round in which it became active, or 0 */
 	uint64_t round;  /* of the results it is in */
 	int64_t sum_ns;
@@ -35,7 +35,7 @@ struct profile {
 	struct fsdp_vec durations; /* struct fsdp_durations, the same */
 	struct fsdp_vec results;   /* uint32_t, in order of first end */
 	struct fsdp_vec dumps, problems;
-	struct frame *spare;
+	struct region *spare;
 	uint64_t round;
 	bool emits;
 	bool overflow;
@@ -130,15 +130,15 @@ static bool begin_type(struct profile *profile, uint32_t index, int64_t t_ns)
 	if (type->active == profile->round)
 		return add_problem(profile, "reentry", index,
 			"this type was active already: PyTorch raises an AssertionError");
-	struct frame *frame = profile->spare;
+	struct region *frame = profile->spare;
 	if (frame != NULL)
 		profile->spare = frame->below;
 	else
 		frame = fsdp_arena_take(
-			&profile->reading->arena, sizeof *frame, _Alignof(struct frame));
+			&profile->reading->arena, sizeof *frame, _Alignof(struct region));
 	if (frame == NULL)
 		return out_of_memory(profile);
-	*frame = (struct frame){ type->frames, t_ns };
+	*frame = (struct region){ type->frames, t_ns };
 	type->frames = frame;
 	type->active = profile->round;
 	return true;
@@ -147,7 +147,7 @@ static bool begin_type(struct profile *profile, uint32_t index, int64_t t_ns)
 static bool end_type(struct profile *profile, uint32_t index, int64_t t_ns)
 {
 	struct type *type = fsdp_vec_at(&profile->types, index);
-	struct frame *frame = type->frames;
+	struct region *frame = type->frames;
 	int64_t ns;
 	if (frame == NULL)
 		return add_problem(
@@ -289,7 +289,7 @@ static bool take_still_open(struct profile *profile)
 	fsdp_vec_init(&open, &profile->reading->arena, sizeof(struct fsdp_span));
 	for (size_t i = 0; i < profile->types.count; i++) {
 		struct type *type = fsdp_vec_at(&profile->types, i);
-		for (struct frame *at = type->frames; at != NULL; at = at->below) {
+		for (struct region *at = type->frames; at != NULL; at = at->below) {
 			struct fsdp_span *name = fsdp_vec_push(&open);
 			if (name == NULL)
 				return out_of_memory(profile);

@@ -58,13 +58,13 @@ void fsdp_strip_settle_idle(struct fsdp_strip *strip)
 
 enum { CELLS = 60 };
 
-struct cell {
+struct sums_cell {
 	wide sums[FSDP_STRIP_TYPES];
 };
 
 /* Its part of each cell of the axis, as if what is in a cell were spread evenly. */
 static void spread(const struct fsdp_strip *strip, int64_t shift, int64_t cell_ns,
-	struct cell cells[CELLS])
+	struct sums_cell cells[CELLS])
 {
 	int64_t begin = strip->begin_ns;
 	for (size_t i = 0; i < FSDP_STRIP_CELLS && begin < strip->end_ns; i++) {
@@ -82,7 +82,7 @@ static void spread(const struct fsdp_strip *strip, int64_t shift, int64_t cell_n
 	}
 }
 
-static struct fsdp_span most_of(const struct cell *cell)
+static struct fsdp_span most_of(const struct sums_cell *cell)
 {
 	unsigned most = FSDP_STRIP_TYPES;
 	for (unsigned type = 0; type < FSDP_STRIP_TYPES; type++)
@@ -98,7 +98,7 @@ static struct fsdp_span most_of(const struct cell *cell)
 static bool show(struct fsdp_recording *recording, const struct fsdp_strip *strip,
 	int64_t shift, int64_t cell_ns, struct fsdp_arena *arena)
 {
-	struct cell cells[CELLS] = { { { 0 } } };
+	struct sums_cell cells[CELLS] = { { { 0 } } };
 	struct fsdp_span *names =
 		fsdp_arena_take(arena, CELLS * sizeof *names, _Alignof(struct fsdp_span));
 	if (names == NULL)

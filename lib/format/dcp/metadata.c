@@ -34,7 +34,7 @@ enum {
 };
 
 /* What a folded number is: the kind in its low three bits. */
-enum kind { SIZE, CHUNK, PROPERTIES, TENSOR_META, INDEX, INFO };
+enum info_kind { SIZE, CHUNK, PROPERTIES, TENSOR_META, INDEX, INFO };
 
 struct size_record {
 	fsdp_ints at;
@@ -58,13 +58,13 @@ struct index_record {
 	int32_t hint;
 };
 
-static uint32_t pack(size_t index, enum kind kind)
+static uint32_t pack(size_t index, enum info_kind kind)
 {
 	return (uint32_t)index << 3 | kind;
 }
 
-static bool folded(
-	struct fsdp_pickle *pickle, fsdp_ref ref, enum kind kind, uint32_t *ret_index)
+static bool folded(struct fsdp_pickle *pickle, fsdp_ref ref, enum info_kind kind,
+	uint32_t *ret_index)
 {
 	uint32_t number;
 	if (!fsdp_pickle_folded(pickle, ref, &number) || (number & 7) != kind)
@@ -73,7 +73,7 @@ static bool folded(
 	return true;
 }
 
-static bool add(struct fsdp_dcp *dcp, struct fsdp_vec *vec, enum kind kind,
+static bool add(struct fsdp_dcp *dcp, struct fsdp_vec *vec, enum info_kind kind,
 	void **ret_record, uint32_t *ret_number, struct fsdp_error **ret_error)
 {
 	size_t index = vec->count;

@@ -26,11 +26,18 @@ enum { ATOMS_MAX = 256, WORDS = ATOMS_MAX / 64 + 1 };
 /* Steps of matching in all; models need some millions. */
 #define WORK_MAX (UINT64_C(1) << 30)
 
-enum kind { KIND_COPY, KIND_MEAN, KIND_HALVES, KIND_COLUMNS, KIND_STAGES, KIND_NONE };
+enum pattern_kind {
+	KIND_COPY,
+	KIND_MEAN,
+	KIND_HALVES,
+	KIND_COLUMNS,
+	KIND_STAGES,
+	KIND_NONE
+};
 
 static const struct {
 	const char *key;
-	enum kind kind;
+	enum pattern_kind kind;
 } keys[] = {
 	{ "tp_replicated_parameter_patterns", KIND_COPY },
 	{ "parameter_to_average_patterns", KIND_MEAN },
@@ -202,13 +209,13 @@ enum fsdp_cut fsdp_slicing_of(
 		[KIND_STAGES] = FSDP_CUT_ROWS,
 		[KIND_NONE] = FSDP_CUT_ROWS,
 	};
-	enum kind first = KIND_NONE;
+	enum pattern_kind first = KIND_NONE;
 	struct pattern pattern;
 	*ret_everywhere = false;
 	if (!slicing->told || slicing->unread.data != NULL)
 		return FSDP_CUT_UNKNOWN;
 	for (size_t i = 0; i < slicing->count; i++) {
-		enum kind kind = slicing->patterns[i].kind;
+		enum pattern_kind kind = slicing->patterns[i].kind;
 		if (kind == KIND_NONE || (kind >= first && kind != KIND_STAGES))
 			continue;
 		if (slicing->work > WORK_MAX)

@@ -91,7 +91,7 @@ static bool measure_whole(const struct fsdp_join *join, const struct slices *sli
 }
 
 /* Where a slice lies in the whole. */
-struct slot {
+struct slice_place {
 	uint32_t tensor;
 	enum fsdp_cut cut;
 	const int64_t *shape, *whole;
@@ -100,7 +100,7 @@ struct slot {
 };
 
 /* Elements behind each other in the slice from `skip` on, as a run of the whole. */
-static bool add_part_run(struct fsdp_join *join, const struct slot *slot,
+static bool add_part_run(struct fsdp_join *join, const struct slice_place *slot,
 	const struct fsdp_piece_record *from, int64_t to, int64_t skip, int64_t count,
 	struct fsdp_error **ret_error)
 {
@@ -117,7 +117,7 @@ static bool add_part_run(struct fsdp_join *join, const struct slot *slot,
 }
 
 /* The same as a box: `offsets`, then `sizes`. */
-static bool add_part_box(struct fsdp_join *join, const struct slot *slot,
+static bool add_part_box(struct fsdp_join *join, const struct slice_place *slot,
 	const struct fsdp_piece_record *from, const int64_t *box, int64_t skip,
 	struct fsdp_error **ret_error)
 {
@@ -132,7 +132,7 @@ static bool add_part_box(struct fsdp_join *join, const struct slot *slot,
 }
 
 /* Elements of one row of the first dimension. */
-static int64_t row_of(const struct slot *slot)
+static int64_t row_of(const struct slice_place *slot)
 {
 	int64_t row = 1;
 	for (uint32_t i = 1; i < slot->dims; i++)
@@ -141,7 +141,7 @@ static int64_t row_of(const struct slot *slot)
 }
 
 /* Rows of a slice that is whole in its file. */
-static bool add_rows(struct fsdp_join *join, const struct slot *slot,
+static bool add_rows(struct fsdp_join *join, const struct slice_place *slot,
 	const struct fsdp_piece_record *from, int64_t to, int64_t first, int64_t count,
 	struct fsdp_error **ret_error)
 {
@@ -153,7 +153,7 @@ static bool add_rows(struct fsdp_join *join, const struct slot *slot,
 
 /* Elements of a slice that was cut along the second dimension: the end of a row, whole
  * rows, the begin of a row. */
-static bool add_columns(struct fsdp_join *join, const struct slot *slot,
+static bool add_columns(struct fsdp_join *join, const struct slice_place *slot,
 	const struct fsdp_piece_record *from, int64_t start, int64_t count,
 	struct fsdp_error **ret_error)
 {
@@ -172,7 +172,7 @@ static bool add_columns(struct fsdp_join *join, const struct slot *slot,
 }
 
 /* Two parameters one behind the other, in each slice a part of both. */
-static bool add_halves(struct fsdp_join *join, const struct slot *slot,
+static bool add_halves(struct fsdp_join *join, const struct slice_place *slot,
 	const struct fsdp_piece_record *from, int64_t start, int64_t count,
 	struct fsdp_error **ret_error)
 {
@@ -189,7 +189,7 @@ static bool add_halves(struct fsdp_join *join, const struct slot *slot,
 		       count - upper, ret_error);
 }
 
-static bool add_slice_piece(struct fsdp_join *join, const struct slot *slot,
+static bool add_slice_piece(struct fsdp_join *join, const struct slice_place *slot,
 	const struct fsdp_piece_record *from, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = join->reading->model;
@@ -237,7 +237,7 @@ static bool add_whole(struct fsdp_join *join, const struct slices *slices, uint3
 	struct fsdp_tensor_record record = slices->tensors[first - 1];
 	int dim = dimension_of(cut);
 	record.shape = fsdp_build_ints(model, whole, record.dims, ret_error);
-	struct slot slot = { .cut = cut, .whole = whole, .dims = record.dims };
+	struct slice_place slot = { .cut = cut, .whole = whole, .dims = record.dims };
 	if (record.shape == FSDP_NONE)
 		return false;
 	slot.tensor = fsdp_build_tensor(model, &record, ret_error);

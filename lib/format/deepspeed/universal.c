@@ -56,7 +56,7 @@ static const struct fsdp_deepspeed_parameter *shape_of(struct fsdp_deepspeed *ds
 }
 
 /* The states that a parameter has, a bit for each that any has. */
-struct held {
+struct held_states {
 	uint32_t *states; /* by name in `names` */
 	struct fsdp_names names;
 };
@@ -77,8 +77,8 @@ static size_t number_state(struct fsdp_deepspeed *ds, struct fsdp_span state)
 	return i;
 }
 
-static void hold(struct fsdp_deepspeed *ds, struct held *held, struct fsdp_span fqn,
-	struct fsdp_span state)
+static void hold(struct fsdp_deepspeed *ds, struct held_states *held,
+	struct fsdp_span fqn, struct fsdp_span state)
 {
 	uint32_t id = fsdp_names_find_child(&held->names, 0, fqn);
 	size_t number = number_state(ds, state);
@@ -87,8 +87,8 @@ static void hold(struct fsdp_deepspeed *ds, struct held *held, struct fsdp_span 
 }
 
 /* Each parameter has the same states as the others. */
-static bool judge_held(
-	struct fsdp_deepspeed *ds, const struct held *held, struct fsdp_error **ret_error)
+static bool judge_held(struct fsdp_deepspeed *ds, const struct held_states *held,
+	struct fsdp_error **ret_error)
 {
 	struct fsdp_arena *arena = ds->reading->model->arena;
 	uint32_t all = 0;
@@ -137,7 +137,7 @@ static void judge_shape(struct fsdp_deepspeed *ds, const struct fsdp_names *name
 		(unsigned long long)ds->slice.parameters[id - 1].numel);
 }
 
-static bool add_universal(struct fsdp_deepspeed *ds, struct held *held,
+static bool add_universal(struct fsdp_deepspeed *ds, struct held_states *held,
 	const struct fsdp_deepspeed_stored *stored, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = ds->reading->model;
@@ -171,7 +171,7 @@ bool fsdp_deepspeed_join_universal(
 	struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
 {
 	struct fsdp_arena *scratch = ds->reading->scratch;
-	struct held held = { 0 };
+	struct held_states held = { 0 };
 	if (!fsdp_deepspeed_begin_slice(ds, 0, ret_error))
 		return false;
 	held.states = fsdp_arena_take(

@@ -74,7 +74,7 @@ bool fsdp_deepspeed_join_shared(struct fsdp_deepspeed *ds, struct fsdp_error **r
 }
 
 /* Where a stored tensor belongs whose name says it. */
-enum place {
+enum stored_place {
 	PLACE_NONE,
 	PLACE_MODULE,
 	PLACE_BUFFER,
@@ -83,7 +83,7 @@ enum place {
 	PLACE_OTHER
 };
 
-static enum place place_of(const struct fsdp_deepspeed *ds,
+static enum stored_place place_of(const struct fsdp_deepspeed *ds,
 	const struct fsdp_deepspeed_stored *stored, struct fsdp_span *ret_name)
 {
 	struct fsdp_span rest;
@@ -148,7 +148,7 @@ bool fsdp_deepspeed_add_module(struct fsdp_deepspeed *ds, struct fsdp_error **re
 		const struct fsdp_deepspeed_stored *stored =
 			&ds->stored[ds->stored_order.indexes[i]];
 		struct fsdp_deepspeed_target target = { .suffix = NULL };
-		enum place place = place_of(ds, stored, &target.fqn);
+		enum stored_place place = place_of(ds, stored, &target.fqn);
 		bool first = fsdp_deepspeed_data_rank_of(ds, stored->piece.rank) == 0;
 		bool model = place == PLACE_MODULE || place == PLACE_BUFFER;
 		if (place == PLACE_NONE || (model && !first))

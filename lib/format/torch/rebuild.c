@@ -39,7 +39,7 @@ enum rebuild {
 };
 
 /* A torch.Size: where its integers are and how many. */
-struct size_record {
+struct torch_size {
 	fsdp_ints at;
 	uint32_t count;
 };
@@ -67,7 +67,7 @@ bool fsdp_torch_init(struct fsdp_torch *torch, struct fsdp_model *model,
 	fsdp_vec_init(&torch->dtensors, scratch, sizeof(struct fsdp_torch_dtensor));
 	fsdp_vec_init(&torch->meshes, scratch, sizeof(struct fsdp_torch_mesh));
 	fsdp_vec_init(&torch->placed, scratch, sizeof(struct fsdp_placed));
-	fsdp_vec_init(&torch->sizes, scratch, sizeof(struct size_record));
+	fsdp_vec_init(&torch->sizes, scratch, sizeof(struct torch_size));
 	if (!fsdp_names_init(&torch->keys, kept))
 		return fsdp_arena_fail(kept, ret_error);
 	return true;
@@ -90,7 +90,7 @@ bool fsdp_torch_ints(const struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 {
 	uint32_t index;
 	if (is_folded(pickle, ref, FSDP_TORCH_SIZE, &index)) {
-		const struct size_record *size = fsdp_vec_at(&torch->sizes, index);
+		const struct torch_size *size = fsdp_vec_at(&torch->sizes, index);
 		memcpy(items, fsdp_model_ints(torch->model, size->at),
 			size->count * sizeof *items);
 		*ret_count = size->count;
@@ -832,7 +832,7 @@ static bool fold_size(void *context, struct fsdp_pickle *pickle,
 			items, &count))
 		return false;
 	size_t index = torch->sizes.count;
-	struct size_record *size =
+	struct torch_size *size =
 		index < (1u << 27) ? fsdp_vec_push(&torch->sizes) : NULL;
 	if (size == NULL)
 		return fsdp_arena_fail(torch->scratch, ret_error);

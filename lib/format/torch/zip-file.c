@@ -89,7 +89,7 @@ static struct fsdp_span below_root(const struct torch_zip *file, struct fsdp_spa
 	return fsdp_span(name.data + file->root.size, name.size - file->root.size);
 }
 
-enum record {
+enum torch_record {
 	RECORD_OTHER, /* nothing that torch writes */
 	RECORD_STORAGE,
 	RECORD_PICKLE,
@@ -101,11 +101,11 @@ enum record {
 	RECORD_CONSTANTS,
 };
 
-static enum record record_of(struct fsdp_span name)
+static enum torch_record record_of(struct fsdp_span name)
 {
 	static const struct {
 		const char *name;
-		enum record record;
+		enum torch_record record;
 	} rows[] = {
 		{ "data.pkl", RECORD_PICKLE },
 		{ "version", RECORD_VERSION },
@@ -127,7 +127,7 @@ static enum record record_of(struct fsdp_span name)
 static void note_member(struct torch_zip *file, const struct fsdp_zip_member *member)
 {
 	struct fsdp_span name = below_root(file, member->name);
-	enum record record = name.data != NULL ? record_of(name) : RECORD_OTHER;
+	enum torch_record record = name.data != NULL ? record_of(name) : RECORD_OTHER;
 	file->outside += name.data == NULL;
 	file->others += record == RECORD_OTHER;
 	/* Of two pickles that only case tells apart the ordinary one. */
