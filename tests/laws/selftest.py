@@ -17,6 +17,7 @@ import manual
 import provenance
 import schemas
 import symbols
+import tags
 import words
 
 EMPTY_SHA = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
@@ -189,6 +190,11 @@ CASES = [
     ("schemas", schemas.check, True,
      {"schema/ls-1.json": schema(), schemas.PAGE: ".It Va schema , data Pq end\n.Va ends\n"},
      ["man/fsdp-inspect-json.5: end of schema/ls-1.json is not told"]),
+    ("tags", tags.check, True,
+     {"lib/a.c": "struct a {\n\tenum b { C } d;\n};\n", "lib/store/e.c": "struct f { int b; };\nenum b { G };\n"},
+     ["lib/store/e.c:2: b is defined in lib/a.c:2 already"]),
+    ("tags", tags.check, True,
+     {"lib/a.c": "struct b;\nstruct b { int c; };\nstatic struct b d = { 1 };\n", "lib/e.c": "struct b *f;\n"}, []),
     ("words", words.check, True, {"lib/a.c": "\n" + LATER}, ["lib/a.c:2: a promise"]),
     ("words", words.check, True,
      {"scripts/a": "cd /wo" + "rk/x\n", "README.md": "see ../sha" + "red\n", "tests/a.py": "'../sha" + "red'\n"},
