@@ -448,13 +448,6 @@ struct fsdp_placement fsdp_placement(
 
 /* ---- modules and units ---- */
 
-const char *fsdp_wrapper_name(enum fsdp_wrapper wrapper)
-{
-	static const char *const names[] = { "", "fsdp1", "checkpoint", "compile", "ddp",
-		"dmp", "other" };
-	return (size_t)wrapper < FSDP_WRAPPER_COUNT ? names[wrapper] : "other";
-}
-
 size_t fsdp_module_count(const struct fsdp_checkpoint *checkpoint)
 {
 	return checkpoint->model.module_count;

@@ -97,3 +97,10 @@ bool fsdp_name_is_flat_parameter(struct fsdp_span segment)
 	return fsdp_span_is(segment, "_flat_param") ||
 	       fsdp_span_is(segment, "flat_param");
 }
+
+const char *fsdp_wrapper_name(enum fsdp_wrapper wrapper)
+{
+	static const char *const names[] = { "", "fsdp1", "checkpoint", "compile", "ddp",
+		"dmp", "other" };
+	return (size_t)wrapper < FSDP_WRAPPER_COUNT ? names[wrapper] : "other";
+}
