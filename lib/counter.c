@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how many steps an optimizer did: the one element of a tensor that counts them,
- * which a family named. Adds that as a value, or nothing where it cannot be read: the
- * tensor itself is listed in any case.
+ * Reads how many steps an optimizer did: the one element of a tensor that a family named
+ * as the counter. Adds that as a value, or nothing where it cannot be read: the tensor
+ * itself is listed in any case.
  */
 #include "base/num.h"
 #include "checkpoint-private.h"

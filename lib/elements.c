@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows which pieces of a checkpoint are a tensor, and hands them to the assembler. Knows
- * nothing of how they are put together.
+ * Hands the pieces of a tensor to the assembler, which puts their elements together.
  */
 #include <stdlib.h>
 

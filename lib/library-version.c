@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows versions.
+ * The versions of the library and of what it is linked with.
  */
 #include <fsdp/version.h>
 

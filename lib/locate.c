@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows what must be read to say where the payload of a piece begins: the local header of
- * a zip member, or the directory and the pickle of a DCP item. Changes nothing in the
- * checkpoint.
+ * Finds where the payload of a piece begins: reads the local header of a zip member, or
+ * the directory and the pickle of a DCP item. Changes nothing in the checkpoint.
  */
 #include <stdlib.h>
 
@@ -79,7 +78,7 @@ static bool fill_place(const struct fsdp_view *view, struct fsdp_place *place,
 	place->strided = !fsdp_view_is_contiguous(view);
 	memcpy(place->strides, view->strides, view->dims * sizeof *view->strides);
 	if (view->dtype == FSDP_DTYPE_UNKNOWN) {
-		/* How wide an element is nobody knows; where they lie is known. */
+		/* How wide an element is, is not known; where they lie is. */
 		place->offset = view->stored_size != 0 ? view->record : 0;
 		place->length = view->stored_size;
 		return true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows which files of something broken are still worth a look; knows no format.
+ * Looks through the files of something that did not open, for pickles that would harm.
  */
 #include "look-through.h"
 
@@ -113,5 +113,6 @@ void fsdp_look_through(struct fsdp_checkpoint *checkpoint, struct fsdp_arena *sc
 			"this is the last of %u files whose pickles were judged; those "
 			"of the files behind it were not",
 			(unsigned)FILES_MOST);
-	checkpoint->model.wants_records = wants_records; /* nobody is to open it again */
+	/* It is not to be opened again. */
+	checkpoint->model.wants_records = wants_records;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows which files of a folder are meant when several are named, or one that stands for
- * its set. Opens the folder, but none of the files; never leaves it.
+ * Picks the files of a folder that are meant when several are named, or one that stands
+ * for its set. Opens the folder, but none of the files; never leaves it.
  */
 #include <stdlib.h>
 #include <string.h>

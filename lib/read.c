@@ -68,7 +68,7 @@ static bool find_plan(struct opening *opening, const struct fsdp_folder *folder,
 	return count == 1;
 }
 
-/* Whether a plan that nobody named may cost what it costs: much beside a small checkpoint
+/* Whether a plan that was found may cost what it costs: much beside a small checkpoint
  * is no part of what was asked for. */
 static bool is_small_beside(
 	const struct fsdp_checkpoint *checkpoint, const struct fsdp_source *plan)

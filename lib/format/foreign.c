@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows what other files look like and what to tell a user who has one; reads none of
- * them. One row each.
+ * Files and folders that are recognised only to be refused: what each looks like, and
+ * what to tell a user who has one. One row each.
  */
 #include <ctype.h>
 #include <stdio.h>

@@ -6,12 +6,13 @@
 #include "store/folder.h"
 
 /*
- * A family of checkpoints: how to recognise it, how to read it into a model. Families
- * are strangers to each other: one that finds another inside names it as a child, and the
- * door asks the registry again.
+ * What a family of checkpoints is made of: how it is recognised, how it is read into a
+ * model, and what the doors have to know of it before (struct fsdp_family, below). Each
+ * is a file or folder of this room and a row in registry.c. No family includes another:
+ * one that finds another inside names it as a child, which the door has read.
  */
 
-/* What the door saw of an input before anybody read it. */
+/* What the door saw of an input before it is read. */
 struct fsdp_look {
 	struct fsdp_span
 		path; /* under the root; what findings call it. Empty: the root itself */
@@ -30,7 +31,7 @@ struct fsdp_look {
 struct fsdp_child {
 	struct fsdp_span name; /* in the folder: of a file, of a folder below; empty: the
 				  folder itself, as another family */
-	const char *as;        /* that family's name; NULL: whoever bids most */
+	const char *as;        /* that family's name; NULL: by the bids */
 	uint32_t rank;         /* that its name tells, or FSDP_NONE */
 	struct fsdp_span
 		strip; /* a container's key that its names do without, or empty */
@@ -117,6 +118,9 @@ struct fsdp_family {
 	/* Reads nothing but the look (and, for directories, the list of names). NULL:
 	 * it is read only where it is named as a child. */
 	enum fsdp_sign (*recognise)(const struct fsdp_look *look);
+	/* Adds what the input holds to the model, and names what is to be read behind it
+	 * (fsdp_reading_add_child). False: *ret_error says why, unless the model needs
+	 * records (fsdp_model_counting). NULL: it only leads elsewhere. */
 	bool (*read)(struct fsdp_reading *reading, const struct fsdp_look *look,
 		struct fsdp_error **ret_error);
 	/* After all children were read; may be NULL. */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows the folders that Hugging Face's libraries write: which files are parts of one
- * model, and what the index beside them says. Reads none of the parts: it names them as
- * children; hf-config.c knows what the configuration tells.
+ * Folders that Hugging Face's libraries write: reads the index that says which files are
+ * parts of one model, and names them as children. hf-config.c reads the configuration.
  *
  *	*.safetensors.index.json  {"metadata": {"total_size": n, …},
  *	*.bin.index.json           "weight_map": {"<tensor>": "<file>"}}

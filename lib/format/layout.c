@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how training frameworks lay checkpoints of others out: which file or folder is
- * the model, which the optimizer, which holds loose values. A table of what lies where;
- * nothing is read here but names.
+ * Folders in which training frameworks put checkpoints of other families: which file or
+ * folder is the model, which the optimizer, which holds loose values. Names these as
+ * children by their names and reads none of them.
  *
  *	Lightning, Fabric   .metadata __R_N.distcp   the state: model, optimizer, …
  *	                    meta.pt                  what is no state of a module
@@ -51,7 +51,7 @@ struct layout {
 
 struct state {
 	const struct layout *layout; /* NULL: a folder that only leads on */
-	uint32_t world_size;         /* 0: whoever reads the parts knows */
+	uint32_t world_size;         /* 0: the parts tell */
 	/* By the name of a folder: verl writes it nowhere else. */
 	uint32_t step;
 	bool is_nemo;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how Megatron-LM cut a model before it used distributed checkpoints: a file for
- * each tensor- and pipeline-parallel rank, whose tensors are slices under one name. Reads
- * none of the files; puts what was read of them together.
+ * What Megatron-LM wrote before it used distributed checkpoints: a file for each tensor-
+ * and pipeline-parallel rank, whose tensors are slices under one name. Names the files as
+ * children, and puts what was read of them together.
  *
  *	iter_<n>/mp_rank_<tp>[_<pp>][_<ep>]/model_optim_rng.pt
  *		args        a Namespace: the only record of how many ranks there are

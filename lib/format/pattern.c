@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows names of files that have numbers in them; knows nothing of what is in the files.
+ * Matches names of files that have numbers in them.
  */
 #include "format/format.h"
 

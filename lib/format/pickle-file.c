@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows a file that is nothing but pickles, one behind the other: values, and tensors
- * that have no bytes here. Knows nothing of what they mean (torch.h).
+ * A file that is nothing but pickles, one behind the other: values, and tensors that have
+ * no bytes here. What they mean is read by torch.h.
  *
  * The data.pkl that was taken out of a file of torch.save is one: its tensors have names,
  * shapes and dtypes, and their storages are records of the file that it was taken from.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows when files of one folder are the ranks of one save: their names differ in one
- * number, or the user named them together. Reads none of them: it names them as children,
- * and the door reads each.
+ * Files of one folder that are the ranks of one save: their names differ in one number,
+ *or the user named them together. Names them as children, and judges when all were read
+ * whether they are one save.
  *
  *	rank0.pt rank1.pt …                      free naming
  *	model_world_size_2_rank_0.pt …           verl
@@ -19,7 +19,7 @@
 
 enum { RANK_MAX = 1 << 24, NAMED_MAX = 1 << 16 };
 
-/* Files of one rank that are told apart by name; beyond that nobody looks. */
+/* Files of one rank that are told apart by name; beyond that none are compared. */
 enum { KINDS_MAX = 64 };
 
 /* A name with one number taken out. */

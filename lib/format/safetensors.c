@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows the header of a safetensors file; knows nothing of folders and of who names it.
+ * Reads the header of a safetensors file.
  *
  *	u64            bytes of the header
  *	header         {"__metadata__": {text: text}, "<tensor>": {"dtype": text,
@@ -956,7 +956,7 @@ static struct fsdp_span tensor_name(const struct header *header, uint32_t tensor
 	return name;
 }
 
-/* The first hole or overlap; all holes count as bytes that nobody owns. */
+/* The first hole or overlap; all holes count as bytes that no tensor owns. */
 static void judge_sorted(struct header *header, const struct range *ranges, size_t count)
 {
 	uint64_t end = 8 + header->size;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows the directory of a distributed checkpoint (DCP): its metadata files, its data
- * files and what lies beside them; knows nothing of how metadata is pickled
- * (metadata.h).
+ * Reads the directory of a distributed checkpoint (DCP): its metadata files (whose
+ *pickles metadata.h reads), its data files and what lies beside them.
  *
  *	.metadata              one Metadata; commits the save
  *	__<rank>.metadata      one a rank, where ranks did not talk to each other
