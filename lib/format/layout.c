@@ -37,6 +37,9 @@
 #include "format/format.h"
 #include "syntax/json-tree.h"
 
+/* The family of the folder itself, of which frameworks keep some files beside. */
+#define INNER "dcp"
+
 struct layout {
 	const char *name, *title, *writer;
 	bool (*matches)(const struct fsdp_folder *folder);
@@ -47,6 +50,8 @@ struct layout {
 		struct fsdp_reading *reading, const struct fsdp_folder *folder);
 	/* After they were read; may be NULL. */
 	bool (*finish)(struct fsdp_reading *reading, struct fsdp_error **ret_error);
+	bool has_step; /* only the name of its folder says which */
+	bool is_nemo;  /* NeMo writes it too */
 };
 
 struct state {
@@ -70,7 +75,7 @@ static bool name_with(struct fsdp_reading *reading, const char *beside, const ch
 		reading, (struct fsdp_span){ 0 }, FSDP_NONE, ret_error);
 	if (child == NULL)
 		return false;
-	child->as = "dcp";
+	child->as = INNER;
 	child->strip = fsdp_span_text(strip);
 	if (beside == NULL)
 		return true;
@@ -519,15 +524,51 @@ static bool name_verl(struct fsdp_reading *reading, const struct fsdp_folder *fo
 /* ---- the table ---- */
 
 static const struct layout layouts[] = {
-	{ "lightning-fsdp", "Lightning checkpoint (DCP and meta.pt)", "Lightning",
-		is_lightning, name_lightning, NULL, NULL },
-	{ "megatron-torch_dist", "Megatron-core checkpoint (torch_dist)", "Megatron-core",
-		is_megatron, name_megatron, NULL, finish_megatron },
-	{ "accelerate", "Accelerate checkpoint (save_state)", "accelerate", is_accelerate,
-		name_accelerate, count_accelerate, finish_accelerate },
-	{ "verl-fsdp", "verl checkpoint (FSDP)", "verl", is_verl, name_verl, count_verl,
-		NULL },
+	{
+		.name = "lightning-fsdp",
+		.title = "Lightning checkpoint (DCP and meta.pt)",
+		.writer = "Lightning",
+		.matches = is_lightning,
+		.name_children = name_lightning,
+	},
+	{
+		.name = "megatron-torch_dist",
+		.title = "Megatron-core checkpoint (torch_dist)",
+		.writer = "Megatron-core",
+		.matches = is_megatron,
+		.name_children = name_megatron,
+		.finish = finish_megatron,
+		.is_nemo = true,
+	},
+	{
+		.name = "accelerate",
+		.title = "Accelerate checkpoint (save_state)",
+		.writer = "accelerate",
+		.matches = is_accelerate,
+		.name_children = name_accelerate,
+		.count_ranks = count_accelerate,
+		.finish = finish_accelerate,
+	},
+	{
+		.name = "verl-fsdp",
+		.title = "verl checkpoint (FSDP)",
+		.writer = "verl",
+		.matches = is_verl,
+		.name_children = name_verl,
+		.count_ranks = count_verl,
+		.has_step = true,
+	},
 };
+
+/* That a folder below turned out to be; NULL: none of these. */
+static const struct layout *layout_of(const struct fsdp_model *model)
+{
+	const char *format = model->format.family;
+	for (size_t i = 0; format != NULL && i < sizeof layouts / sizeof *layouts; i++)
+		if (strcmp(layouts[i].name, format) == 0)
+			return &layouts[i];
+	return NULL;
+}
 
 static const struct layout *find_layout(const struct fsdp_folder *folder)
 {
@@ -812,20 +853,20 @@ static void judge_ranks(struct fsdp_reading *reading)
 static bool add_step(struct fsdp_reading *reading, const struct state *state,
 	struct fsdp_error **ret_error)
 {
-	struct fsdp_model *model = reading->model;
-	return state->step == FSDP_NONE || model->format.family == NULL ||
-	       strcmp(model->format.family, "verl-fsdp") != 0 ||
-	       fsdp_build_integer(model, FSDP_SPAN("global_step"), FSDP_NONE, state->step,
-		       ret_error);
+	const struct layout *layout = layout_of(reading->model);
+	return state->step == FSDP_NONE || layout == NULL || !layout->has_step ||
+	       fsdp_build_integer(reading->model, FSDP_SPAN("global_step"), FSDP_NONE,
+		       state->step, ret_error);
 }
 
 /* What NeMo writes is Megatron-core's, or plain DCP. */
 static void judge_nemo(struct fsdp_reading *reading, const struct state *state)
 {
 	struct fsdp_format *format = &reading->model->format;
-	const char *family = format->family != NULL ? format->family : "";
-	if (strcmp(family, "megatron-torch_dist") != 0 &&
-		(!state->is_nemo || strcmp(family, "dcp") != 0))
+	const struct layout *layout = layout_of(reading->model);
+	bool is_plain = state->is_nemo && format->family != NULL &&
+			strcmp(format->family, INNER) == 0;
+	if ((layout == NULL || !layout->is_nemo) && !is_plain)
 		return;
 	if (state->is_nemo)
 		*format = (struct fsdp_format){ "nemo", "NeMo checkpoint", "NeMo" };
