@@ -7,12 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <fsdp/analysis.h>
+
 #include "run/answer.h"
 #include "part/columns.h"
 #include "part/fold.h"
 #include "part/groups.h"
 #include "part/places.h"
-#include "part/replicas.h"
 #include "part/tensor-row.h"
 
 struct ls_options {
@@ -67,7 +68,7 @@ struct listing {
 		uint64_t offset, length;
 	} * spots;
 	struct place_facts *facts;
-	struct replicas replicas;
+	struct fsdp_replicas *replicas;
 	uint32_t *copies; /* numbers of all pieces; NULL: there are no copies */
 	uint32_t *asked;
 	size_t fact_count;
@@ -476,7 +477,10 @@ static bool number_copies(struct listing *listing, const struct fsdp_tensor *ten
 	size_t all = fsdp_piece_count(checkpoint);
 	bool some;
 
-	if (!replicas_find(&listing->replicas, checkpoint, tensor, &some))
+	if (listing->replicas == NULL &&
+		!fsdp_replicas_new(checkpoint, &listing->replicas, NULL))
+		return false;
+	if (!fsdp_replicas_find(listing->replicas, tensor, &some, NULL))
 		return false;
 	if (!some)
 		return true;
@@ -488,7 +492,8 @@ static bool number_copies(struct listing *listing, const struct fsdp_tensor *ten
 			listing->copies[i] = FSDP_NONE;
 	}
 	for (uint32_t i = 0; i < tensor->piece_count; i++)
-		listing->copies[tensor->first_piece + i] = listing->replicas.numbers[i];
+		listing->copies[tensor->first_piece + i] =
+			fsdp_replicas_number(listing->replicas, i);
 	return true;
 }
 
@@ -816,7 +821,7 @@ static void listing_done(struct listing *listing)
 	free(listing->facts);
 	free(listing->spots);
 	free(listing->copies);
-	replicas_done(&listing->replicas);
+	fsdp_replicas_free(listing->replicas);
 	free(listing->rows);
 	choice_done(&listing->choice);
 	row_buffers_done(&listing->buffers);

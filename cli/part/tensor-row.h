@@ -54,7 +54,7 @@ enum piece_column {
 	PIECE_ITEM_LENGTH,
 	PIECE_FLAT_START,
 	PIECE_FLAT_END,
-	PIECE_REPLICA, /* replicas.h: the caller knows it */
+	PIECE_REPLICA, /* fsdp_replicas: the caller knows it */
 	PIECE_COLUMNS
 };
 

@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <fsdp/analysis.h>
 #include <fsdp/elements.h>
 
 #include "run/answer.h"
 #include "cmd/show/element-text.h"
 #include "cmd/show/picture.h"
 #include "part/places.h"
-#include "part/replicas.h"
 #include "part/similar.h"
 #include "cmd/show/states.h"
 #include "part/tensor-row.h"
@@ -61,7 +61,7 @@ struct show {
 	uint32_t *pieces; /* of all items, one behind the other */
 	struct place_facts *facts;
 	size_t piece_count;
-	struct replicas replicas;
+	struct fsdp_replicas *replicas;
 	bool failed; /* out of memory */
 	int status;
 };
@@ -255,7 +255,7 @@ static void emit_pieces(
 	struct value values[PIECE_COLUMNS];
 	bool copies = false;
 
-	show->failed |= !replicas_find(&show->replicas, run->checkpoint, tensor, &copies);
+	show->failed |= !fsdp_replicas_find(show->replicas, tensor, &copies, NULL);
 	memcpy(columns, piece_columns, sizeof columns);
 	columns[PIECE_REPLICA].machine_only = !copies;
 	out_table_begin(run->out, &table);
@@ -266,7 +266,7 @@ static void emit_pieces(
 			continue;
 		piece_row(run, &show->buffers, tensor, &piece, &show->facts[*first + i],
 			values);
-		values[PIECE_REPLICA] = replicas_value(&show->replicas, i);
+		values[PIECE_REPLICA] = value_id(fsdp_replicas_number(show->replicas, i));
 		out_row(run->out, values);
 	}
 	out_table_end(run->out);
@@ -956,7 +956,7 @@ static void show_done(struct show *show)
 		free(show->items[i].elements);
 	free(show->items);
 	states_free(show->states);
-	replicas_done(&show->replicas);
+	fsdp_replicas_free(show->replicas);
 	row_buffers_done(&show->buffers);
 	selection_free(show->selection);
 }
@@ -984,6 +984,7 @@ static bool run_show(struct run *run, struct fsdp_error **ret_error)
 	if (!answer_selection(run, &show.selection))
 		return true;
 	good = find_items(&show) && find_states(&show) && locate(&show, ret_error) &&
+	       fsdp_replicas_new(run->checkpoint, &show.replicas, ret_error) &&
 	       read_all_elements(&show, ret_error);
 	if (good) {
 		run_begin(run, show.status);

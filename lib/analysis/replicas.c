@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows when two pieces have the same place in a tensor. Knows nothing of what they hold:
- * whether copies are equal is for an audit.
+ * Finds pieces of a tensor that have the same place in it. Reads no bytes: whether copies
+ * are equal is another question.
  */
 #include <stdlib.h>
-#include <string.h>
 
-#include "front/command.h"
-#include "part/replicas.h"
+#include <fsdp/analysis.h>
+
+#include "base/error.h"
+
+struct fsdp_replicas {
+	const struct fsdp_checkpoint *checkpoint;
+	uint32_t *numbers; /* of the first `count` pieces of the tensor */
+	uint32_t *order;   /* the same room, for sorting */
+	size_t count, room;
+};
 
 struct question {
 	const struct fsdp_checkpoint *checkpoint;
@@ -81,10 +88,10 @@ static bool has_elements(const struct question *question, uint32_t position)
 	return question->tensor->numel != 0;
 }
 
-static bool number_them(
-	struct replicas *replicas, const struct question *question, uint32_t *order)
+static bool number_them(struct fsdp_replicas *replicas, const struct question *question)
 {
 	uint32_t count = question->tensor->piece_count, number = 0;
+	uint32_t *order = replicas->order;
 	bool some = false;
 
 	for (uint32_t i = 0; i < count; i++)
@@ -103,42 +110,59 @@ static bool number_them(
 	return some;
 }
 
-bool replicas_find(struct replicas *replicas, const struct fsdp_checkpoint *checkpoint,
-	const struct fsdp_tensor *tensor, bool *ret_some)
+bool fsdp_replicas_new(const struct fsdp_checkpoint *checkpoint,
+	struct fsdp_replicas **ret_replicas, struct fsdp_error **ret_error)
 {
-	const struct question question = { checkpoint, tensor };
-	size_t count = tensor->piece_count;
-	uint32_t *order;
+	struct fsdp_replicas *replicas = calloc(1, sizeof *replicas);
 
-	*ret_some = false;
-	if (count < 2 || all_ascend(&question)) {
-		replicas->count = 0;
-		return true;
-	}
-	if (count > replicas->room) {
-		free(replicas->numbers);
-		replicas->room = 0;
-		replicas->numbers = malloc(count * sizeof *replicas->numbers);
-		if (replicas->numbers == NULL)
-			return false;
-		replicas->room = count;
-	}
-	order = malloc(count * sizeof *order);
-	if (order == NULL)
-		return false;
-	replicas->count = count;
-	*ret_some = number_them(replicas, &question, order);
-	free(order);
+	if (replicas == NULL)
+		return fsdp_fail_memory(ret_error);
+	replicas->checkpoint = checkpoint;
+	*ret_replicas = replicas;
 	return true;
 }
 
-struct value replicas_value(const struct replicas *replicas, uint32_t position)
+/* What was there is forgotten. */
+static bool make_room(struct fsdp_replicas *replicas, size_t count)
 {
-	return value_id(
-		position < replicas->count ? replicas->numbers[position] : FSDP_NONE);
+	if (count <= replicas->room)
+		return true;
+	free(replicas->numbers);
+	free(replicas->order);
+	replicas->room = 0;
+	replicas->numbers = malloc(count * sizeof *replicas->numbers);
+	replicas->order = malloc(count * sizeof *replicas->order);
+	if (replicas->numbers == NULL || replicas->order == NULL)
+		return false;
+	replicas->room = count;
+	return true;
 }
 
-void replicas_done(struct replicas *replicas)
+bool fsdp_replicas_find(struct fsdp_replicas *replicas, const struct fsdp_tensor *tensor,
+	bool *ret_some, struct fsdp_error **ret_error)
 {
+	const struct question question = { replicas->checkpoint, tensor };
+	bool apart = tensor->piece_count < 2 || all_ascend(&question);
+
+	replicas->count = 0;
+	if (!apart && !make_room(replicas, tensor->piece_count))
+		return fsdp_fail_memory(ret_error);
+	if (!apart)
+		replicas->count = tensor->piece_count;
+	*ret_some = !apart && number_them(replicas, &question);
+	return true;
+}
+
+uint32_t fsdp_replicas_number(const struct fsdp_replicas *replicas, uint32_t position)
+{
+	return position < replicas->count ? replicas->numbers[position] : FSDP_NONE;
+}
+
+void fsdp_replicas_free(struct fsdp_replicas *replicas)
+{
+	if (replicas == NULL)
+		return;
 	free(replicas->numbers);
+	free(replicas->order);
+	free(replicas);
 }
