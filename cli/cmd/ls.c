@@ -594,19 +594,29 @@ static const uint64_t GROUP_SORTABLE = 1ULL << GROUP_NAME | 1ULL << GROUP_KEY |
 				       1ULL << GROUP_TENSORS | 1ULL << GROUP_PIECES |
 				       1ULL << GROUP_NUMEL | 1ULL << GROUP_BYTES;
 
+/* The words stand in the order of the enum. */
+static enum fsdp_sums_by group_by(const struct listing *listing)
+{
+	enum fsdp_sums_by by = FSDP_BY_RANK;
+
+	while (strcmp(BY_WORDS[by], listing->options->by) != 0)
+		by++;
+	return by;
+}
+
 static uint64_t group_sort_key(const void *context, size_t column, uint32_t row)
 {
-	const struct group *group = &((const struct grouping *)context)->groups[row];
+	struct fsdp_group group = fsdp_sums_group(context, row);
 
 	switch (column) {
 	case GROUP_TENSORS:
-		return group->tensors;
+		return group.tensors;
 	case GROUP_PIECES:
-		return group->pieces;
+		return group.pieces;
 	case GROUP_NUMEL:
-		return group->numel;
+		return group.numel;
 	case GROUP_BYTES:
-		return group->bytes;
+		return group.bytes;
 	default:
 		return row;
 	}
@@ -636,23 +646,23 @@ static struct value shown_key(struct value key)
 	return key.type == VALUE_NAME && key.text.size == 0 ? value_word("(root)") : key;
 }
 
-static void emit_groups(struct listing *listing, const struct grouping *grouping,
+static void emit_groups(struct listing *listing, const struct fsdp_sums *sums,
 	const uint32_t *rows, size_t count, const struct table *table)
 {
 	struct run *run = listing->run;
 
 	out_table_begin(run->out, table);
 	for (size_t i = 0; i < count; i++) {
-		const struct group *group = &grouping->groups[rows[i]];
-		struct value key = grouping_key(
-			grouping, rows[i], &listing->buffers.module, run->common->raw);
+		struct fsdp_group group = fsdp_sums_group(sums, rows[i]);
+		struct value key = group_key(run->checkpoint, group_by(listing),
+			group.key, &listing->buffers.module, run->common->raw);
 		struct value values[GROUP_COLUMNS] = {
 			[GROUP_NAME] = shown_key(key),
 			[GROUP_KEY] = key,
-			[GROUP_TENSORS] = value_count(group->tensors),
-			[GROUP_PIECES] = value_count(group->pieces),
-			[GROUP_NUMEL] = value_count(group->numel),
-			[GROUP_BYTES] = value_bytes(group->bytes),
+			[GROUP_TENSORS] = value_count(group.tensors),
+			[GROUP_PIECES] = value_count(group.pieces),
+			[GROUP_NUMEL] = value_count(group.numel),
+			[GROUP_BYTES] = value_bytes(group.bytes),
 		};
 		if (!table->machine_only || key.type != VALUE_NULL)
 			out_row(run->out, values);
@@ -660,7 +670,7 @@ static void emit_groups(struct listing *listing, const struct grouping *grouping
 	out_table_end(run->out);
 }
 
-static bool show_groups(struct listing *listing, struct grouping *grouping)
+static bool show_groups(struct listing *listing, struct fsdp_sums *sums)
 {
 	struct run *run = listing->run;
 	struct column columns[GROUP_COLUMNS];
@@ -668,29 +678,31 @@ static bool show_groups(struct listing *listing, struct grouping *grouping)
 		.columns = columns,
 		.column_count = GROUP_COLUMNS,
 		.main = true };
-	uint32_t *rows = malloc(grouping->count * sizeof *rows);
-	size_t count = 0;
+	size_t groups = fsdp_sums_count(sums), count = 0;
+	uint32_t *rows = malloc(groups * sizeof *rows);
 	bool memory = false;
 
 	if (rows == NULL)
 		return false;
-	for (uint32_t i = 0; i < grouping->count; i++)
-		if (grouping->groups[i].pieces > 0 || grouping->groups[i].tensors > 0)
+	for (uint32_t i = 0; i < groups; i++) {
+		struct fsdp_group group = fsdp_sums_group(sums, i);
+		if (group.pieces > 0 || group.tensors > 0)
 			rows[count++] = i;
+	}
 	group_table(listing, columns);
 	if (choice_new(run, columns, GROUP_COLUMNS, &listing->choice) &&
 		sort_rows(run, columns, GROUP_COLUMNS, GROUP_SORTABLE, group_sort_key,
-			grouping, rows, count, &memory)) {
+			sums, rows, count, &memory)) {
 		begin(listing);
 		table.chosen = listing->choice.columns;
 		table.chosen_count = listing->choice.count;
 		/* What has no rank (file, module) is a row for people; programs have keys
 		 * alone, and the total. */
 		table.machine_only = true;
-		emit_groups(listing, grouping, rows, head_of(run, count), &table);
+		emit_groups(listing, sums, rows, head_of(run, count), &table);
 		table.machine_only = false;
 		table.text_only = true;
-		emit_groups(listing, grouping, rows, head_of(run, count), &table);
+		emit_groups(listing, sums, rows, head_of(run, count), &table);
 		emit_total(listing);
 		tell_total(listing);
 	}
@@ -698,30 +710,35 @@ static bool show_groups(struct listing *listing, struct grouping *grouping)
 	return !memory;
 }
 
-static bool list_groups(struct listing *listing)
+static bool takes_piece(void *context, const struct fsdp_piece *piece)
 {
-	struct grouping grouping;
-	enum group_by by = BY_RANK;
+	const struct listing *listing = context;
+
+	return selection_takes_piece(listing->selection, listing->run->checkpoint, piece);
+}
+
+static bool list_groups(struct listing *listing, struct fsdp_error **ret_error)
+{
+	const struct fsdp_checkpoint *checkpoint = listing->run->checkpoint;
+	struct fsdp_sums *sums;
 	bool good;
 
-	while (strcmp(BY_WORDS[by], listing->options->by) != 0)
-		by++;
-	if (!grouping_init(
-		    &grouping, by, listing->run->checkpoint, listing->run->select->depth))
+	if (!fsdp_sums_new(checkpoint, group_by(listing), listing->run->select->depth,
+		    &sums, ret_error))
 		return false;
 	for (size_t i = 0; i < listing->row_count; i++) {
-		struct fsdp_tensor tensor =
-			fsdp_tensor(listing->run->checkpoint, listing->rows[i]);
-		grouping_add(&grouping, listing->rows[i], &tensor, listing->selection);
+		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, listing->rows[i]);
+		fsdp_sums_add(sums, listing->rows[i], &tensor, takes_piece, listing);
 	}
 	/* The total is that of the rows, where tied tensors count once. */
 	listing->numel = listing->bytes = 0;
-	for (uint32_t i = 0; i < grouping.count; i++) {
-		listing->numel += grouping.groups[i].numel;
-		listing->bytes += grouping.groups[i].bytes;
+	for (size_t i = 0; i < fsdp_sums_count(sums); i++) {
+		struct fsdp_group group = fsdp_sums_group(sums, i);
+		listing->numel += group.numel;
+		listing->bytes += group.bytes;
 	}
-	good = show_groups(listing, &grouping);
-	grouping_done(&grouping);
+	good = show_groups(listing, sums);
+	fsdp_sums_free(sums);
 	return good;
 }
 
@@ -835,7 +852,7 @@ static bool list(struct listing *listing, struct fsdp_error **ret_error)
 	if (!select_tensors(listing))
 		return false;
 	if (listing->options->by != NULL)
-		return list_groups(listing);
+		return list_groups(listing, ret_error);
 	if (listing->options->pieces)
 		return list_pieces(listing, ret_error);
 	return list_tensors(listing, ret_error);

@@ -63,7 +63,7 @@ struct info {
 	uint64_t whole;      /* tensors in one piece, in a checkpoint of several ranks */
 	uint32_t whole_rank; /* the rank that keeps all of them, or FSDP_NONE */
 	uint32_t whole_seen;
-	struct grouping by_dtype, by_role, by_rank;
+	struct fsdp_sums *by_dtype, *by_role, *by_rank;
 	bool has_ranks; /* some piece tells whose it is */
 	struct waste *waste;
 	int status;
@@ -209,10 +209,10 @@ static void add_tensors(struct info *info)
 		if (tensor.role == FSDP_ROLE_OPTIM)
 			add_state(info, &tensor);
 		add_sharding(info, &tensor);
-		grouping_add(&info->by_dtype, i, &tensor, NULL);
-		grouping_add(&info->by_role, i, &tensor, NULL);
+		fsdp_sums_add(info->by_dtype, i, &tensor, NULL, NULL);
+		fsdp_sums_add(info->by_role, i, &tensor, NULL, NULL);
 		if (info->has_ranks)
-			grouping_add(&info->by_rank, i, &tensor, NULL);
+			fsdp_sums_add(info->by_rank, i, &tensor, NULL, NULL);
 	}
 }
 
@@ -228,8 +228,8 @@ static void add_sums(struct info *info, size_t count)
 		total->numel += sum.numel;
 		total->bytes += sum.bytes;
 		info->whole += sum.tensors;
-		grouping_add_sum(&info->by_dtype, &sum);
-		grouping_add_sum(&info->by_role, &sum);
+		fsdp_sums_add_counted(info->by_dtype, &sum);
+		fsdp_sums_add_counted(info->by_role, &sum);
 	}
 	info->whole_rank = FSDP_NONE;
 }
@@ -340,22 +340,23 @@ static void emit_counts(struct info *info)
 	out_object_end(out);
 }
 
-static void emit_groups(
-	struct info *info, const char *key, const struct grouping *grouping)
+static void emit_groups(struct info *info, const char *key, enum fsdp_sums_by by,
+	const struct fsdp_sums *sums)
 {
 	struct out *out = info->run->out;
 
 	out_array_begin(out, key);
-	for (uint32_t i = 0; i + 1 < grouping->count; i++) {
-		const struct group *group = &grouping->groups[i];
-		if (group->tensors == 0)
+	for (size_t i = 0; i + 1 < fsdp_sums_count(sums); i++) {
+		struct fsdp_group group = fsdp_sums_group(sums, i);
+		if (group.tensors == 0)
 			continue;
 		out_object_begin(out, NULL);
 		out_field(out, "key",
-			grouping_key(grouping, i, &info->buffers.name, false));
-		out_field(out, "tensors", value_count(group->tensors));
-		out_field(out, "pieces", value_count(group->pieces));
-		out_field(out, "bytes", value_bytes(group->bytes));
+			group_key(info->run->checkpoint, by, group.key,
+				&info->buffers.name, false));
+		out_field(out, "tensors", value_count(group.tensors));
+		out_field(out, "pieces", value_count(group.pieces));
+		out_field(out, "bytes", value_bytes(group.bytes));
 		out_object_end(out);
 	}
 	out_array_end(out);
@@ -372,9 +373,9 @@ static void emit_bytes(struct info *info)
 	out_field(out, "records", value_bytes(bytes.records));
 	out_field(out, "unaccounted", value_bytes(bytes.unaccounted));
 	out_field(out, "unused", value_bytes(bytes.unused));
-	emit_groups(info, "by_dtype", &info->by_dtype);
-	emit_groups(info, "by_role", &info->by_role);
-	emit_groups(info, "by_rank", &info->by_rank);
+	emit_groups(info, "by_dtype", FSDP_BY_DTYPE, info->by_dtype);
+	emit_groups(info, "by_role", FSDP_BY_ROLE, info->by_role);
+	emit_groups(info, "by_rank", FSDP_BY_RANK, info->by_rank);
 	out_object_end(out);
 }
 
@@ -672,28 +673,19 @@ static void tell_files(struct info *info)
 
 static void tell_balance(struct info *info)
 {
-	const struct grouping *ranks = &info->by_rank;
-	uint64_t most = 0, total = 0;
-	uint32_t largest = 0, count = 0;
+	struct fsdp_balance balance = fsdp_sums_balance(info->by_rank);
 
-	for (uint32_t i = 0; i + 1 < ranks->count; i++) {
-		uint64_t bytes = ranks->groups[i].bytes;
-		if (bytes > most || count == 0) {
-			most = bytes;
-			largest = i;
-		}
-		total += bytes;
-		count++;
-	}
-	if (count < 2 || total == 0)
+	if (balance.groups < 2 || balance.total == 0)
 		return;
-	if (most == total / count && total % count == 0) {
+	if (balance.is_even) {
 		out_line(info->run->out, "balance", "even");
 		return;
 	}
 	out_line(info->run->out, "balance",
-		"most on rank %" PRIu32 ", %.2f %% above the mean", ranks->ranks[largest],
-		(double)most * count / (double)total * 100 - 100);
+		"most on rank %" PRIu32 ", %.2f %% above the mean", balance.key,
+		(double)balance.most * (double)balance.groups / (double)balance.total *
+				100 -
+			100);
 }
 
 static const char *wrapper_of(const char *prefix)
@@ -818,9 +810,9 @@ static bool prepare(struct info *info, struct fsdp_error **ret_error)
 	bool partial = false;
 	size_t ranks, sums = fsdp_sum_count(checkpoint);
 
-	if (!grouping_init(&info->by_dtype, BY_DTYPE, checkpoint, -1) ||
-		!grouping_init(&info->by_role, BY_ROLE, checkpoint, -1) ||
-		!grouping_init(&info->by_rank, BY_RANK, checkpoint, -1))
+	if (!fsdp_sums_new(checkpoint, FSDP_BY_DTYPE, -1, &info->by_dtype, ret_error) ||
+		!fsdp_sums_new(checkpoint, FSDP_BY_ROLE, -1, &info->by_role, ret_error) ||
+		!fsdp_sums_new(checkpoint, FSDP_BY_RANK, -1, &info->by_rank, ret_error))
 		return false;
 	(void)fsdp_checkpoint_ranks(checkpoint, &ranks);
 	info->has_ranks = ranks > 0;
@@ -847,9 +839,9 @@ static bool run_info(struct run *run, struct fsdp_error **ret_error)
 		good = show(&info) && !row_buffers_failed(&info.buffers);
 	}
 	waste_free(info.waste);
-	grouping_done(&info.by_dtype);
-	grouping_done(&info.by_role);
-	grouping_done(&info.by_rank);
+	fsdp_sums_free(info.by_dtype);
+	fsdp_sums_free(info.by_role);
+	fsdp_sums_free(info.by_rank);
 	row_buffers_done(&info.buffers);
 	return good;
 }

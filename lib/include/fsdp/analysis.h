@@ -21,6 +21,81 @@ extern "C" {
  * Sums saturate: one that does not fit into 64 bits is FSDP_UNKNOWN, and stays so.
  */
 
+/* ---- sums ---- */
+
+/** What the tensors of one group have in common. */
+enum fsdp_sums_by {
+	FSDP_BY_RANK,   /* whose part a piece is; keys are ranks that own a piece */
+	FSDP_BY_FILE,   /* the file a piece is stored in; keys are indices of files */
+	FSDP_BY_DTYPE,  /* keys are ids of dtypes */
+	FSDP_BY_ROLE,   /* keys are enum fsdp_role */
+	FSDP_BY_MODULE, /* the module that owns a tensor; keys are visits */
+	FSDP_BY_UNIT,   /* the unit that shards a tensor; keys are indices of units */
+};
+
+/**
+ * Tensors added up: by rank and file piece by piece, else whole. Elements count once: a
+ * tied name counts as a tensor and has pieces, but no elements and no bytes; by rank and
+ * file it has those that were stored for itself. A FlatParameter whose parameters are
+ * listed too is told the same way.
+ */
+struct fsdp_sums;
+
+/** One group of sums. */
+struct fsdp_group {
+	uint32_t key; /* as the enum says; FSDP_NONE: tensors or pieces without one */
+	uint64_t tensors, pieces;
+	uint64_t numel, bytes; /* of the logical tensors, not as stored */
+};
+
+/**
+ * One group for each possible key in their order, and a last one for what has none; all
+ * are empty. depth is for FSDP_BY_MODULE alone: the deepest level of visits, wrappers
+ * folded, that are keys of their own; what lies below is added to the visit above it. -1:
+ * any level. Memory is linear in the keys.
+ */
+FSDP_API bool fsdp_sums_new(const struct fsdp_checkpoint *checkpoint,
+	enum fsdp_sums_by by, int64_t depth, struct fsdp_sums **ret_sums,
+	struct fsdp_error **ret_error);
+
+/** Whether a piece is wanted. The piece is valid during the call. */
+typedef bool fsdp_piece_filter(void *context, const struct fsdp_piece *piece);
+
+/**
+ * Adds the tensor with this index, of which the caller holds the facts. By rank and file
+ * only pieces that `takes` wants are added; NULL wants all. Otherwise the tensor is added
+ * as a whole and `takes` is not asked. Add a tensor once: its pieces one call apart would
+ * count as two tensors. Cannot fail.
+ */
+FSDP_API void fsdp_sums_add(struct fsdp_sums *sums, uint32_t index,
+	const struct fsdp_tensor *tensor, fsdp_piece_filter *takes, void *context);
+
+/**
+ * Adds tensors that were only counted when the checkpoint was opened (fsdp_sum): to their
+ * dtype or role, by anything else to the group without a key. Cannot fail.
+ */
+FSDP_API void fsdp_sums_add_counted(struct fsdp_sums *sums, const struct fsdp_sum *sum);
+
+/** Groups, the one without a key included: at least 1. */
+FSDP_API size_t fsdp_sums_count(const struct fsdp_sums *sums);
+
+/** Empty and without a key past the end. */
+FSDP_API struct fsdp_group fsdp_sums_group(const struct fsdp_sums *sums, size_t index);
+
+/** How evenly bytes lie in the groups that have a key. */
+struct fsdp_balance {
+	size_t groups;  /* that have a key, empty ones too */
+	uint32_t key;   /* of the first of those with the most bytes */
+	uint64_t most;  /* its bytes */
+	uint64_t total; /* of all; FSDP_UNKNOWN: they do not fit */
+	bool is_even;   /* all have the same number of bytes */
+};
+
+/** All zero if no group has a key. Takes one look at each group. */
+FSDP_API struct fsdp_balance fsdp_sums_balance(const struct fsdp_sums *sums);
+
+FSDP_API void fsdp_sums_free(struct fsdp_sums *sums);
+
 /* ---- copies ---- */
 
 /**
