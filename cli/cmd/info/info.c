@@ -12,7 +12,7 @@
 #include "part/groups.h"
 #include "part/tensor-row.h"
 #include "part/units.h"
-#include "cmd/info/waste.h"
+#include "cmd/info/waste-table.h"
 
 enum {
 	KINDS_MAX = 8, /* ways of sharding, optimizer states, suffixes of files */
@@ -65,7 +65,7 @@ struct info {
 	uint32_t whole_seen;
 	struct fsdp_sums *by_dtype, *by_role, *by_rank;
 	bool has_ranks; /* some piece tells whose it is */
-	struct waste *waste;
+	struct fsdp_waste *waste;
 	int status;
 };
 
@@ -800,7 +800,7 @@ static bool show(struct info *info)
 	emit_values(info);
 	emit_names(info);
 	if (info->waste != NULL)
-		waste_show(info->waste, info->run);
+		good &= waste_show(info->waste, info->run, &info->buffers);
 	return good;
 }
 
@@ -822,7 +822,7 @@ static bool prepare(struct info *info, struct fsdp_error **ret_error)
 		add_tensors(info);
 	add_files(info);
 	if (info->options->waste &&
-		!waste_new(info->run, &info->waste, &partial, ret_error))
+		!waste_find(info->run, &info->waste, &partial, ret_error))
 		return false;
 	if (partial)
 		info->status = STATUS_PARTIAL;
@@ -838,7 +838,7 @@ static bool run_info(struct run *run, struct fsdp_error **ret_error)
 		run_begin(run, info.status);
 		good = show(&info) && !row_buffers_failed(&info.buffers);
 	}
-	waste_free(info.waste);
+	fsdp_waste_free(info.waste);
 	fsdp_sums_free(info.by_dtype);
 	fsdp_sums_free(info.by_role);
 	fsdp_sums_free(info.by_rank);

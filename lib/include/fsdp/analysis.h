@@ -127,6 +127,65 @@ FSDP_API uint32_t fsdp_replicas_number(
 
 FSDP_API void fsdp_replicas_free(struct fsdp_replicas *replicas);
 
+/* ---- waste ---- */
+
+/**
+ * Storages of which no tensor sees a part: saving a slice of a tensor saves all of it.
+ * Made in three steps, because only the caller may read:
+ *
+ *     fsdp_waste_new         notes what every piece sees of its storage
+ *     fsdp_waste_asks        tells which pieces must be located for that: those of a DCP
+ *                            item; the caller gives each place to fsdp_waste_place
+ *     fsdp_waste_finish      joins what is seen and sorts the storages
+ *
+ * A piece whose place was not given is left out: of its storage nothing is told.
+ */
+struct fsdp_waste;
+
+/** Memory is linear in all pieces of the checkpoint. */
+FSDP_API bool fsdp_waste_new(const struct fsdp_checkpoint *checkpoint,
+	struct fsdp_waste **ret_waste, struct fsdp_error **ret_error);
+
+/** Pieces to locate (fsdp_piece_locate), ascending; the list is the object's. */
+FSDP_API const uint32_t *fsdp_waste_asks(
+	const struct fsdp_waste *waste, size_t *ret_count);
+
+/**
+ * The place of the piece at this position of that list; past its end nothing happens. The
+ * locator that filled it must outlive the object, for the storage's key is borrowed.
+ */
+FSDP_API void fsdp_waste_place(
+	struct fsdp_waste *waste, size_t position, const struct fsdp_place *place);
+
+/** Call it once, when all places were given. Takes n log n for n pieces. */
+FSDP_API bool fsdp_waste_finish(struct fsdp_waste *waste, struct fsdp_error **ret_error);
+
+/** A storage of which some bytes are not seen. */
+struct fsdp_waste_row {
+	struct fsdp_span storage; /* its key, borrowed from checkpoint or locator */
+	uint32_t file;
+	uint64_t stored_bytes; /* of the storage, after inflating */
+	uint64_t used_bytes;   /* that a tensor sees, each counted once */
+	size_t view_count;     /* pieces that see it: fsdp_waste_tensor */
+	size_t first_view;     /* internal */
+};
+
+/** So many storages; 0 before fsdp_waste_finish. */
+FSDP_API size_t fsdp_waste_count(const struct fsdp_waste *waste);
+
+/** The storage that wastes most comes first. All zero and of no file past the end. */
+FSDP_API struct fsdp_waste_row fsdp_waste_row(
+	const struct fsdp_waste *waste, size_t index);
+
+/**
+ * The tensor of the n-th view of a storage, in the order in which the views begin: an
+ * index for fsdp_tensor. FSDP_NONE past the end.
+ */
+FSDP_API uint32_t fsdp_waste_tensor(
+	const struct fsdp_waste *waste, const struct fsdp_waste_row *row, size_t n);
+
+FSDP_API void fsdp_waste_free(struct fsdp_waste *waste);
+
 #ifdef __cplusplus
 }
 #endif

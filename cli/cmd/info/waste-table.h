@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WASTE_TABLE_H
+#define WASTE_TABLE_H
+
+#include <fsdp/analysis.h>
+
+#include "front/command.h"
+#include "part/tensor-row.h"
+
+/*
+ * Storages of which no tensor sees a part, as `info --waste` lists them.
+ */
+
+/* Locates what must be located first. A place that cannot be read makes *ret_partial
+ * true. False: out of memory; what is in *ret_waste is to be freed in any case. */
+bool waste_find(struct run *run, struct fsdp_waste **ret_waste, bool *ret_partial,
+	struct fsdp_error **ret_error);
+
+/* The table `waste`, the largest first. False: out of memory. */
+bool waste_show(
+	const struct fsdp_waste *waste, struct run *run, struct row_buffers *buffers);
+
+#endif
