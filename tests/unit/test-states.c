@@ -1,28 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+/* What an optimizer keeps, found by the names that it gives to parameters, or by their
+ * order. */
+#include <fsdp/analysis.h>
 
-#include <cmocka.h>
-
-#include "cmd/show/states.h"
+#include "analysis/states.h"
+#include "by-hand.h"
+#include "open-bytes.h"
 
 /* All ways to read a name, as "parameter/key …". */
 static const char *readings(const char *name, char buffer[256])
 {
-	struct state_reading reading = { 0, false };
-	struct state_name state;
+	struct fsdp_state_reading reading = { 0, false };
+	struct fsdp_state_name state;
 	size_t used = 0;
 
 	buffer[0] = '\0';
-	while (state_name_next(text_of(name), &reading, &state))
+	while (fsdp_state_name_next(fsdp_span_text(name), &reading, &state))
 		used += (size_t)snprintf(buffer + used, 256 - used, "%s%.*s/%.*s",
 			used > 0 ? " " : "", (int)state.parameter.size,
-			state.parameter.data, (int)state.key.size, state.key.data);
+			(const char *)state.parameter.data, (int)state.key.size,
+			(const char *)state.key.data);
 	return buffer;
 }
 
@@ -50,45 +47,30 @@ static void a_state_names_its_parameter(void **unused)
 		assert_string_equal(readings(cases[i].name, buffer), cases[i].expected);
 }
 
-static struct fsdp_checkpoint *open_sample(const char *folder)
-{
-	const struct fsdp_options options = { .size = sizeof options, .no_plan = true };
-	struct fsdp_checkpoint *checkpoint;
-	struct fsdp_error *error = NULL;
-	char path[512];
-	const char *paths[] = { path };
-
-	snprintf(path, sizeof path, "%s/%s", getenv("TESTDATA"), folder);
-	assert_true(fsdp_checkpoint_open(paths, 1, &options, &checkpoint, &error));
-	return checkpoint;
-}
-
 static uint32_t tensor_of(const struct fsdp_checkpoint *checkpoint, const char *name)
 {
-	const struct fsdp_span span = { (const unsigned char *)name, strlen(name) };
-	uint32_t index = fsdp_tensor_find(checkpoint, span);
+	uint32_t index = find_tensor(checkpoint, name);
 
 	assert_int_not_equal(index, FSDP_NONE);
 	return index;
 }
 
-static void assert_states(const struct fsdp_checkpoint *checkpoint, struct states *states,
-	uint32_t tensor, const char *expected)
+static void assert_states(const struct fsdp_checkpoint *checkpoint,
+	struct fsdp_states *states, uint32_t tensor, const char *expected)
 {
-	struct name_buffer buffer = { NULL, 0, false };
-	char keys[256] = "";
+	char text[256], keys[256] = "";
 	size_t count, used = 0;
-	const struct state *found = states_of(states, tensor, &count);
+	const struct fsdp_state *found = fsdp_states_of(states, tensor, &count);
 
 	for (size_t i = 0; i < count; i++) {
 		uint32_t name = fsdp_tensor(checkpoint, found[i].tensor).name;
-		struct text text = name_text(&buffer, checkpoint, name);
+		assert_true(fsdp_name_write(checkpoint, name, text, sizeof text) <=
+			    sizeof text);
 		used += (size_t)snprintf(keys + used, sizeof keys - used, "%s%.*s",
 			used > 0 ? " " : "", (int)found[i].key_size,
-			text.data + found[i].key_offset);
+			text + found[i].key_offset);
 	}
 	assert_string_equal(keys, expected);
-	name_buffer_done(&buffer);
 }
 
 /* The model is below "model"; its optimizer says "head.weight". */
@@ -101,14 +83,14 @@ static void states_are_found_below_a_container(void **unused)
 		tensor_of(checkpoint, "optim.state.norm.weight.exp_avg"),
 		tensor_of(checkpoint, "model.norm.weight"),
 	};
-	struct states *states;
+	struct fsdp_states *states;
 
 	(void)unused;
-	assert_true(states_find(checkpoint, tensors, 4, &states));
+	assert_true(fsdp_states_new(checkpoint, tensors, 4, &states, NULL));
 	assert_states(checkpoint, states, tensors[0], "exp_avg exp_avg_sq step");
 	assert_states(checkpoint, states, tensors[1], "exp_avg exp_avg_sq step");
 	assert_states(checkpoint, states, tensors[2], "");
-	states_free(states);
+	fsdp_states_free(states);
 	fsdp_checkpoint_free(checkpoint);
 }
 
@@ -119,17 +101,17 @@ static void numbers_follow_the_order_of_the_model(void **unused)
 	struct fsdp_checkpoint *checkpoint =
 		open_sample("torch-zip/nested-checkpoint/model.pt");
 	size_t count = fsdp_tensor_count(checkpoint), some;
-	struct states *states;
+	struct fsdp_states *states;
 	uint32_t *all = calloc(count, sizeof *all);
 
 	(void)unused;
 	assert_non_null(all);
 	for (uint32_t i = 0; i < count; i++)
 		all[i] = i;
-	assert_true(states_find(checkpoint, all, count, &states));
+	assert_true(fsdp_states_new(checkpoint, all, count, &states, NULL));
 	for (uint32_t i = 0; i < count; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
-		const struct state *found = states_of(states, i, &some);
+		const struct fsdp_state *found = fsdp_states_of(states, i, &some);
 		assert_int_equal(some, tensor.role == FSDP_ROLE_PARAM ? 3 : 0);
 		for (size_t k = 0; k < some; k++) {
 			struct fsdp_tensor state =
@@ -141,9 +123,52 @@ static void numbers_follow_the_order_of_the_model(void **unused)
 	}
 	assert_states(checkpoint, states, tensor_of(checkpoint, "model.head.weight"),
 		"exp_avg exp_avg_sq step");
-	states_free(states);
+	fsdp_states_free(states);
 	free(all);
 	fsdp_checkpoint_free(checkpoint);
+}
+
+/* A name of many segments "state", and parameters that are called like keys. */
+static void hostile_names_have_states_too(void **state)
+{
+	static const int64_t SHAPE[] = { 1 };
+	struct fsdp_checkpoint *checkpoint = *state;
+	char name[600 * sizeof "state."] = "";
+	struct fsdp_states *states;
+	uint32_t all[4];
+	size_t count;
+
+	for (size_t i = 0; i < 600; i++)
+		memcpy(name + i * 6, "state.", 7);
+	memcpy(name + 600 * 6, "w", 2);
+	tensor_by_hand(checkpoint, name, "float32", FSDP_ROLE_OPTIM, SHAPE, 1);
+	tensor_by_hand(checkpoint, "", "float32", FSDP_ROLE_PARAM, SHAPE, 1);
+	tensor_by_hand(checkpoint, "w", "float32", FSDP_ROLE_PARAM, SHAPE, 1);
+	tensor_by_hand(checkpoint, "state.w", "float32", FSDP_ROLE_PARAM, SHAPE, 1);
+	freeze_by_hand(checkpoint);
+	for (uint32_t i = 0; i < 4; i++)
+		all[i] = i;
+	assert_true(fsdp_states_new(checkpoint, all, 4, &states, NULL));
+	for (uint32_t i = 0; i < 4; i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
+		(void)fsdp_states_of(states, i, &count);
+		assert_int_equal(
+			count, tensor.name == name_by_hand(checkpoint, "w")         ? 1
+			       : tensor.name == name_by_hand(checkpoint, "state.w") ? 1
+										    : 0);
+	}
+	fsdp_states_free(states);
+}
+
+static void no_tensors_have_no_states(void **state)
+{
+	struct fsdp_checkpoint *checkpoint = *state;
+	struct fsdp_states *states;
+
+	freeze_by_hand(checkpoint);
+	assert_true(fsdp_states_new(checkpoint, NULL, 0, &states, NULL));
+	fsdp_states_free(states);
+	fsdp_states_free(NULL);
 }
 
 int main(void)
@@ -152,6 +177,10 @@ int main(void)
 		cmocka_unit_test(a_state_names_its_parameter),
 		cmocka_unit_test(states_are_found_below_a_container),
 		cmocka_unit_test(numbers_follow_the_order_of_the_model),
+		cmocka_unit_test_setup_teardown(
+			hostile_names_have_states_too, begin_by_hand, end_by_hand),
+		cmocka_unit_test_setup_teardown(
+			no_tensors_have_no_states, begin_by_hand, end_by_hand),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,7 +16,6 @@
 #include "cmd/show/picture.h"
 #include "part/places.h"
 #include "part/similar.h"
-#include "cmd/show/states.h"
 #include "part/tensor-row.h"
 #include "part/units.h"
 
@@ -56,7 +55,7 @@ struct show {
 	struct item *items;
 	size_t item_room;
 	size_t item_count;
-	struct states *states;
+	struct fsdp_states *states;
 
 	uint32_t *pieces; /* of all items, one behind the other */
 	struct place_facts *facts;
@@ -439,12 +438,12 @@ static bool draw_tensor(struct show *show, const struct fsdp_tensor *tensor)
 
 /* ---- what belongs to it ---- */
 
-static struct text key_of(struct text name, const struct state *state)
+static struct text key_of(struct text name, const struct fsdp_state *state)
 {
 	return (struct text){ name.data + state->key_offset, state->key_size };
 }
 
-static void emit_states(struct show *show, const struct state *states, size_t count)
+static void emit_states(struct show *show, const struct fsdp_state *states, size_t count)
 {
 	const struct fsdp_checkpoint *checkpoint = show->run->checkpoint;
 	struct out *out = show->run->out;
@@ -465,7 +464,7 @@ static void emit_states(struct show *show, const struct state *states, size_t co
 	out_array_end(out);
 }
 
-static void tell_states(struct show *show, const struct state *states, size_t count)
+static void tell_states(struct show *show, const struct fsdp_state *states, size_t count)
 {
 	const struct fsdp_checkpoint *checkpoint = show->run->checkpoint;
 	struct out *out = show->run->out;
@@ -489,13 +488,13 @@ static void tell_states(struct show *show, const struct state *states, size_t co
 static void show_states(struct show *show, uint32_t index)
 {
 	size_t count;
-	const struct state *states = states_of(show->states, index, &count);
+	const struct fsdp_state *states = fsdp_states_of(show->states, index, &count);
 
 	emit_states(show, states, count);
 	tell_states(show, states, count);
 }
 
-static bool find_states(struct show *show)
+static bool find_states(struct show *show, struct fsdp_error **ret_error)
 {
 	uint32_t *tensors = malloc((show->item_count + 1) * sizeof *tensors);
 	size_t count = 0;
@@ -506,7 +505,8 @@ static bool find_states(struct show *show)
 	for (size_t i = 0; i < show->item_count; i++)
 		if (!show->items[i].is_value)
 			tensors[count++] = show->items[i].index;
-	good = states_find(show->run->checkpoint, tensors, count, &show->states);
+	good = fsdp_states_new(
+		show->run->checkpoint, tensors, count, &show->states, ret_error);
 	free(tensors);
 	return good;
 }
@@ -955,7 +955,7 @@ static void show_done(struct show *show)
 	for (size_t i = 0; show->items != NULL && i < show->item_count; i++)
 		free(show->items[i].elements);
 	free(show->items);
-	states_free(show->states);
+	fsdp_states_free(show->states);
 	fsdp_replicas_free(show->replicas);
 	row_buffers_done(&show->buffers);
 	selection_free(show->selection);
@@ -983,7 +983,8 @@ static bool run_show(struct run *run, struct fsdp_error **ret_error)
 			"select, among pieces");
 	if (!answer_selection(run, &show.selection))
 		return true;
-	good = find_items(&show) && find_states(&show) && locate(&show, ret_error) &&
+	good = find_items(&show) && find_states(&show, ret_error) &&
+	       locate(&show, ret_error) &&
 	       fsdp_replicas_new(run->checkpoint, &show.replicas, ret_error) &&
 	       read_all_elements(&show, ret_error);
 	if (good) {

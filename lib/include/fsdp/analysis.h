@@ -127,6 +127,44 @@ FSDP_API uint32_t fsdp_replicas_number(
 
 FSDP_API void fsdp_replicas_free(struct fsdp_replicas *replicas);
 
+/* ---- states of optimizers ---- */
+
+/**
+ * Which tensors an optimizer keeps for a parameter: KEY of "….state.<parameter>.KEY", or
+ * of "….state.KEY.<parameter>". A parameter is called there as in the model, without the
+ * container of a checkpoint: "optim.state.fc.bias.exp_avg" is a state of "model.fc.bias".
+ *
+ * An optimizer of plain torch counts its parameters instead, in the order in which the
+ * model lists them. Its states are given to the parameters of the one model of the
+ * checkpoint that has as many and whose shapes fit; if several do, or none, to none. Only
+ * the first 16 optimizers and models are looked at, and numbers below 2^26.
+ */
+struct fsdp_states;
+
+/** One state. */
+struct fsdp_state {
+	uint32_t tensor;
+	size_t key_offset, key_size; /* of KEY within the tensor's clean name, in bytes */
+};
+
+/**
+ * Looks once through all tensors and values for the states of these tensors, which must
+ * exist. A tensor may be named twice; a state has no states. Takes n log m comparisons of
+ * texts for n states and m names of parameters.
+ */
+FSDP_API bool fsdp_states_new(const struct fsdp_checkpoint *checkpoint,
+	const uint32_t *tensors, size_t count, struct fsdp_states **ret_states,
+	struct fsdp_error **ret_error);
+
+/**
+ * States of one of those tensors, in the order of tensors; the list is the object's. NULL
+ * with *ret_count 0: there are none. Cannot fail, but writes into the object.
+ */
+FSDP_API const struct fsdp_state *fsdp_states_of(
+	struct fsdp_states *states, uint32_t tensor, size_t *ret_count);
+
+FSDP_API void fsdp_states_free(struct fsdp_states *states);
+
 /* ---- waste ---- */
 
 /**

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows which parameter the number of an optimizer stands for; knows nothing of
- * optimizers that use names.
+ * Finds which parameter the number of an optimizer stands for.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "run/answer.h"
-#include "cmd/show/numbered.h"
+#include "analysis/numbered.h"
+#include "analysis/scratch.h"
+#include "base/num.h"
 
 enum {
 	OWNERS_MAX = 16,      /* optimizers of one checkpoint that are looked at */
@@ -16,11 +16,11 @@ enum {
 
 /* What lies below one container: an optimizer, or the parameters of a model. */
 struct owner {
-	size_t offset, size; /* of the container's name, with its dot, in `texts` */
-	bool flat;           /* of a model: its flat parameters */
-	size_t first, count; /* items */
-	uint64_t numbers;    /* of an optimizer: parameters that its groups name */
-	uint64_t highest;    /* and the highest number of a state, plus one */
+	struct fsdp_span name; /* of the container, with its dot */
+	bool flat;             /* of a model: its flat parameters */
+	size_t first, count;   /* items */
+	uint64_t numbers;      /* of an optimizer: parameters that its groups name */
+	uint64_t highest;      /* and the highest number of a state, plus one */
 };
 
 struct owners {
@@ -32,79 +32,63 @@ struct owners {
 struct item {
 	uint32_t owner;
 	uint64_t number; /* of a parameter: pieces stand in the order of the file */
-	struct state state;
+	struct fsdp_state state;
 };
 
 struct items {
 	struct item *list;
-	size_t count, room;
+	size_t count; /* there is room for one of each tensor */
 };
 
 /* A state and whose it is. */
 struct tie {
 	uint32_t parameter;
-	struct state state;
+	struct fsdp_state state;
 };
 
-struct numbered {
+struct fsdp_numbered {
 	const struct fsdp_checkpoint *checkpoint;
-	struct name_buffer name, raw, texts;
-	size_t texts_size;
+	struct fsdp_arena *arena;
+	struct fsdp_scratch name, raw;
 	struct owners optimizers, models;
 	struct items states, parameters;
 	struct tie *ties;
-	struct state *found; /* of the ties, in their order */
+	struct fsdp_state *found; /* of the ties, in their order */
 	size_t tie_count;
 	bool failed;
 };
 
 /* ---- owners ---- */
 
-static struct text owner_name(const struct numbered *numbered, const struct owner *owner)
-{
-	return (struct text){ numbered->texts.data + owner->offset, owner->size };
-}
-
 /* The owner of a container, or NULL: there are too many. */
-static struct owner *owner_of(
-	struct numbered *numbered, struct owners *owners, struct text name, bool flat)
+static struct owner *owner_of(struct fsdp_numbered *numbered, struct owners *owners,
+	struct fsdp_span name, bool flat)
 {
 	struct owner *owner = owners->items;
 
 	for (size_t i = 0; i < owners->count; i++, owner++) {
-		if (owner->flat == flat && text_is(owner_name(numbered, owner), name))
+		if (owner->flat == flat && fsdp_span_equal(owner->name, name))
 			return owner;
 	}
 	if (owners->count == OWNERS_MAX)
 		return NULL;
-	owners->count++;
 	*owner = (struct owner){
-		.offset = numbered->texts_size,
-		.size = name.size,
+		.name = fsdp_arena_copy(numbered->arena, name),
 		.flat = flat,
 	};
-	if (name.size > 0)
-		name_buffer_append(&numbered->texts, &numbered->texts_size, name);
+	if (owner->name.data == NULL) {
+		numbered->failed = true;
+		return NULL;
+	}
+	owners->count++;
 	return owner;
 }
 
-static void add_item(struct numbered *numbered, struct items *items,
-	const struct owners *owners, struct owner *owner, struct item item)
+static void add_item(struct items *items, const struct owners *owners,
+	struct owner *owner, struct item item)
 {
-	struct item *bigger;
-
 	if (owner == NULL)
 		return;
-	if (items->count == items->room) {
-		size_t room = items->room == 0 ? 64 : items->room * 2;
-		bigger = reallocarray(items->list, room, sizeof *bigger);
-		if (bigger == NULL) {
-			numbered->failed = true;
-			return;
-		}
-		items->list = bigger;
-		items->room = room;
-	}
 	item.owner = (uint32_t)(owner - owners->items);
 	items->list[items->count++] = item;
 	owner->count++;
@@ -120,10 +104,9 @@ struct reading {
 };
 
 /* Behind `word` come `skip` more parts, then a number. */
-static bool read_path(const struct numbered *numbered, uint32_t path, struct text raw,
-	const char *word, unsigned skip, struct reading *ret)
+static bool read_path(const struct fsdp_numbered *numbered, uint32_t path,
+	struct fsdp_span raw, const char *word, unsigned skip, struct reading *ret)
 {
-	struct fsdp_span span = span_of_text(raw);
 	struct fsdp_path_part part;
 	uint64_t state = 0;
 	size_t at = 0;
@@ -131,7 +114,7 @@ static bool read_path(const struct numbered *numbered, uint32_t path, struct tex
 
 	if (path == FSDP_NONE)
 		return false;
-	while (fsdp_path_next(numbered->checkpoint, path, span, &state, &part)) {
+	while (fsdp_path_next(numbered->checkpoint, path, raw, &state, &part)) {
 		size_t end = at + part.text.size;
 		if (wait == 0) {
 			*ret = (struct reading){ ret->owner, end + 1, part.integer };
@@ -140,8 +123,7 @@ static bool read_path(const struct numbered *numbered, uint32_t path, struct tex
 		}
 		if (wait != UINT32_MAX) {
 			wait--;
-		} else if (!part.is_integer &&
-			   text_is(text_of_span(part.text), text_of(word))) {
+		} else if (!part.is_integer && fsdp_span_is(part.text, word)) {
 			ret->owner = at;
 			wait = skip;
 		}
@@ -151,11 +133,12 @@ static bool read_path(const struct numbered *numbered, uint32_t path, struct tex
 }
 
 static void add_state(
-	struct numbered *numbered, uint32_t index, const struct fsdp_tensor *tensor)
+	struct fsdp_numbered *numbered, uint32_t index, const struct fsdp_tensor *tensor)
 {
-	struct text raw =
-		name_text(&numbered->raw, numbered->checkpoint, tensor->raw_name);
-	struct text name = name_text(&numbered->name, numbered->checkpoint, tensor->name);
+	struct fsdp_span raw =
+		fsdp_scratch_name(&numbered->raw, numbered->checkpoint, tensor->raw_name);
+	struct fsdp_span name =
+		fsdp_scratch_name(&numbered->name, numbered->checkpoint, tensor->name);
 	struct reading reading;
 	struct owner *owner;
 
@@ -164,36 +147,34 @@ static void add_state(
 		reading.behind >= raw.size || name.size != raw.size)
 		return;
 	owner = owner_of(numbered, &numbered->optimizers,
-		(struct text){ raw.data, reading.owner }, false);
+		fsdp_span(raw.data, reading.owner), false);
 	if (owner != NULL && owner->highest <= (uint64_t)reading.integer)
 		owner->highest = (uint64_t)reading.integer + 1;
-	add_item(numbered, &numbered->states, &numbered->optimizers, owner,
+	add_item(&numbered->states, &numbered->optimizers, owner,
 		(struct item){
 			.number = (uint64_t)reading.integer,
 			.state = { index, reading.behind, raw.size - reading.behind },
 		});
 }
 
-static bool is_flat_name(struct text name)
+static bool is_flat_name(struct fsdp_span name)
 {
-	struct text last = text_last(name, '.');
-
-	return text_is(last, text_of("_flat_param")) ||
-	       text_is(last, text_of("flat_param"));
+	return fsdp_span_is(name, "_flat_param") || fsdp_span_is(name, "flat_param") ||
+	       fsdp_span_ends(name, FSDP_SPAN("._flat_param")) ||
+	       fsdp_span_ends(name, FSDP_SPAN(".flat_param"));
 }
 
 /* All parts of the path but the last one. */
 static size_t container_size(
-	const struct numbered *numbered, uint32_t path, struct text raw)
+	const struct fsdp_numbered *numbered, uint32_t path, struct fsdp_span raw)
 {
-	struct fsdp_span span = span_of_text(raw);
 	struct fsdp_path_part part;
 	uint64_t state = 0;
 	size_t at = 0, container = 0;
 
 	if (path == FSDP_NONE)
 		return 0;
-	while (fsdp_path_next(numbered->checkpoint, path, span, &state, &part)) {
+	while (fsdp_path_next(numbered->checkpoint, path, raw, &state, &part)) {
 		container = at;
 		at += part.text.size + 1;
 	}
@@ -201,26 +182,28 @@ static size_t container_size(
 }
 
 static void add_parameter(
-	struct numbered *numbered, uint32_t index, const struct fsdp_tensor *tensor)
+	struct fsdp_numbered *numbered, uint32_t index, const struct fsdp_tensor *tensor)
 {
-	struct text raw =
-		name_text(&numbered->raw, numbered->checkpoint, tensor->raw_name);
-	struct text container = { raw.data, container_size(numbered, tensor->path, raw) };
+	struct fsdp_span raw =
+		fsdp_scratch_name(&numbered->raw, numbered->checkpoint, tensor->raw_name);
+	struct fsdp_span container =
+		fsdp_span(raw.data, container_size(numbered, tensor->path, raw));
 	uint32_t known = tensor->alias != FSDP_NONE ? tensor->alias : index;
 
 	if (tensor->piece_count == 0)
 		return;
-	add_item(numbered, &numbered->parameters, &numbered->models,
+	add_item(&numbered->parameters, &numbered->models,
 		owner_of(numbered, &numbered->models, container, is_flat_name(raw)),
 		(struct item){ .number = tensor->first_piece, .state = { known, 0, 0 } });
 }
 
 /* "OWNER.param_groups.0.params.3": each is one parameter of the optimizer. */
-static void add_group_entry(struct numbered *numbered, const struct fsdp_value *value)
+static void add_group_entry(
+	struct fsdp_numbered *numbered, const struct fsdp_value *value)
 {
 	static const char WORD[] = "params.";
-	struct text raw =
-		name_text(&numbered->raw, numbered->checkpoint, value->raw_name);
+	struct fsdp_span raw =
+		fsdp_scratch_name(&numbered->raw, numbered->checkpoint, value->raw_name);
 	struct reading reading;
 	struct owner *owner;
 	size_t size = sizeof WORD - 1;
@@ -234,23 +217,37 @@ static void add_group_entry(struct numbered *numbered, const struct fsdp_value *
 	if (raw.size < size || memcmp(raw.data + raw.size - size, WORD, size) != 0)
 		return;
 	owner = owner_of(numbered, &numbered->optimizers,
-		(struct text){ raw.data, reading.owner }, false);
+		fsdp_span(raw.data, reading.owner), false);
 	if (owner != NULL)
 		owner->numbers++;
 }
 
-static void look(struct numbered *numbered)
+/* Pages that are not reached cost nothing. */
+static bool make_room(const struct fsdp_numbered *numbered, struct items *items)
+{
+	size_t size;
+
+	if (fsdp_mul(fsdp_tensor_count(numbered->checkpoint), sizeof *items->list, &size))
+		items->list = fsdp_arena_take(numbered->arena, size, 8);
+	return items->list != NULL;
+}
+
+static bool look(struct fsdp_numbered *numbered)
 {
 	size_t tensors = fsdp_tensor_count(numbered->checkpoint);
 	size_t values = fsdp_value_count(numbered->checkpoint);
 
+	if (!make_room(numbered, &numbered->states))
+		return false;
 	for (uint32_t i = 0; i < tensors; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(numbered->checkpoint, i);
 		if (tensor.role == FSDP_ROLE_OPTIM)
 			add_state(numbered, i, &tensor);
 	}
 	if (numbered->states.count == 0)
-		return;
+		return true;
+	if (!make_room(numbered, &numbered->parameters))
+		return false;
 	for (uint32_t i = 0; i < tensors; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(numbered->checkpoint, i);
 		if (tensor.role == FSDP_ROLE_PARAM)
@@ -260,9 +257,10 @@ static void look(struct numbered *numbered)
 		struct fsdp_value value = fsdp_value(numbered->checkpoint, i);
 		add_group_entry(numbered, &value);
 	}
+	return true;
 }
 
-/* ---- who belongs to whom ---- */
+/* ---- which states are whose ---- */
 
 static int by_owner(const void *a, const void *b)
 {
@@ -278,10 +276,11 @@ static int by_owner(const void *a, const void *b)
 }
 
 /* A tied parameter is counted where it is first met. */
-static void drop_ties(struct numbered *numbered)
+static void drop_ties(struct fsdp_numbered *numbered)
 {
 	struct items *items = &numbered->parameters;
-	bool *seen = calloc(fsdp_tensor_count(numbered->checkpoint) + 1, sizeof *seen);
+	bool *seen = fsdp_arena_take(
+		numbered->arena, fsdp_tensor_count(numbered->checkpoint), 1);
 	size_t kept = 0;
 
 	if (seen == NULL) {
@@ -298,7 +297,6 @@ static void drop_ties(struct numbered *numbered)
 		items->list[kept++] = item;
 	}
 	items->count = kept;
-	free(seen);
 }
 
 static void sort_items(struct items *items)
@@ -319,14 +317,14 @@ static void set_first(struct owners *owners)
 
 /* A state of as many elements as the parameter has, or one that needs none: scalars, and
  * the factors of those that do not keep an element each. */
-static bool fits(const struct fsdp_tensor *state, struct text key,
+static bool fits(const struct fsdp_tensor *state, struct fsdp_span key,
 	const struct fsdp_tensor *parameter)
 {
 	static const char *const WHOLE[] = { "exp_avg", "exp_avg_sq", "max_exp_avg_sq",
 		"momentum_buffer", "square_avg", "grad_avg", "exp_inf" };
 
 	for (size_t i = 0; i < sizeof WHOLE / sizeof *WHOLE; i++)
-		if (text_is(key, text_of(WHOLE[i])))
+		if (fsdp_span_is(key, WHOLE[i]))
 			return state->numel == parameter->numel &&
 			       (state->dims != parameter->dims || state->dims == 0 ||
 				       memcmp(state->shape, parameter->shape,
@@ -334,7 +332,7 @@ static bool fits(const struct fsdp_tensor *state, struct text key,
 	return true;
 }
 
-static bool is_model_of(struct numbered *numbered, const struct owner *optimizer,
+static bool is_model_of(struct fsdp_numbered *numbered, const struct owner *optimizer,
 	const struct owner *model)
 {
 	uint64_t wanted =
@@ -349,8 +347,8 @@ static bool is_model_of(struct numbered *numbered, const struct owner *optimizer
 		struct fsdp_tensor parameter = fsdp_tensor(numbered->checkpoint,
 			numbered->parameters.list[model->first + item->number]
 				.state.tensor);
-		struct text name =
-			name_text(&numbered->name, numbered->checkpoint, state.name);
+		struct fsdp_span name = fsdp_scratch_name(
+			&numbered->name, numbered->checkpoint, state.name);
 		if (name.size < item->state.key_offset)
 			return false;
 		name.data += item->state.key_offset;
@@ -361,7 +359,7 @@ static bool is_model_of(struct numbered *numbered, const struct owner *optimizer
 	return true;
 }
 
-static void tie(struct numbered *numbered, const struct owner *optimizer)
+static void tie(struct fsdp_numbered *numbered, const struct owner *optimizer)
 {
 	const struct owner *found = NULL;
 
@@ -394,17 +392,20 @@ static int by_parameter(const void *a, const void *b)
 	return 0;
 }
 
-static bool tie_all(struct numbered *numbered)
+static bool tie_all(struct fsdp_numbered *numbered)
 {
-	size_t room = numbered->states.count + 1;
+	size_t states = numbered->states.count;
 
 	sort_items(&numbered->states);
 	sort_items(&numbered->parameters);
 	drop_ties(numbered);
 	set_first(&numbered->optimizers);
 	set_first(&numbered->models);
-	numbered->ties = calloc(room, sizeof *numbered->ties);
-	numbered->found = calloc(room, sizeof *numbered->found);
+	/* No larger than the states themselves, whose size was checked. */
+	numbered->ties =
+		fsdp_arena_take(numbered->arena, states * sizeof *numbered->ties, 8);
+	numbered->found =
+		fsdp_arena_take(numbered->arena, states * sizeof *numbered->found, 8);
 	if (numbered->ties == NULL || numbered->found == NULL)
 		return false;
 	for (size_t i = 0; i < numbered->optimizers.count; i++)
@@ -417,36 +418,22 @@ static bool tie_all(struct numbered *numbered)
 	return true;
 }
 
-bool numbered_find(
-	const struct fsdp_checkpoint *checkpoint, struct numbered **ret_numbered)
+bool fsdp_numbered_new(const struct fsdp_checkpoint *checkpoint, struct fsdp_arena *arena,
+	struct fsdp_numbered **ret_numbered)
 {
-	struct numbered *numbered = calloc(1, sizeof *numbered);
+	struct fsdp_numbered *numbered = fsdp_arena_take(arena, sizeof *numbered, 8);
 
-	*ret_numbered = numbered;
 	if (numbered == NULL)
 		return false;
 	numbered->checkpoint = checkpoint;
-	look(numbered);
-	return tie_all(numbered) && !numbered->failed && !numbered->name.failed &&
-	       !numbered->raw.failed && !numbered->texts.failed;
+	numbered->arena = numbered->name.arena = numbered->raw.arena = arena;
+	*ret_numbered = numbered;
+	return look(numbered) && tie_all(numbered) && !numbered->failed &&
+	       !numbered->name.failed && !numbered->raw.failed;
 }
 
-void numbered_free(struct numbered *numbered)
-{
-	if (numbered == NULL)
-		return;
-	name_buffer_done(&numbered->name);
-	name_buffer_done(&numbered->raw);
-	name_buffer_done(&numbered->texts);
-	free(numbered->states.list);
-	free(numbered->parameters.list);
-	free(numbered->ties);
-	free(numbered->found);
-	free(numbered);
-}
-
-const struct state *numbered_of(
-	const struct numbered *numbered, uint32_t tensor, size_t *ret_count)
+const struct fsdp_state *fsdp_numbered_of(
+	const struct fsdp_numbered *numbered, uint32_t tensor, size_t *ret_count)
 {
 	uint32_t alias = fsdp_tensor(numbered->checkpoint, tensor).alias;
 	uint32_t parameter = alias != FSDP_NONE ? alias : tensor;
