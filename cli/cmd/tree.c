@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <fsdp/analysis.h>
+
 #include "run/answer.h"
 #include "part/fold.h"
 #include "part/mixer.h"
@@ -270,108 +272,16 @@ static bool choose_shown(struct tree *tree)
 
 /* ---- sizes ---- */
 
-/* An even share of a tensor, or FSDP_UNKNOWN. */
-static uint64_t share_of_unit(const struct tree *tree, const struct fsdp_tensor *tensor)
-{
-	uint32_t ranks = 0;
-
-	if (tensor->unit != FSDP_NONE)
-		ranks = fsdp_unit(tree->run->checkpoint, tensor->unit).shard_world_size;
-	return ranks > 0 && ranks != FSDP_NONE ? (tensor->bytes + ranks - 1) / ranks
-					       : FSDP_UNKNOWN;
-}
-
-/* The most that one rank holds of a tensor, or FSDP_UNKNOWN. A flat parameter is cut
- * evenly, wherever that cuts the parameters in it: each counts with its share, for one
- * rank holds most of this and another one most of that. */
-static uint64_t rank_bytes(const struct tree *tree, const struct fsdp_tensor *tensor)
-{
-	const struct fsdp_checkpoint *checkpoint = tree->run->checkpoint;
-	uint64_t most = 0;
-	bool known = false;
-
-	for (uint32_t i = 0; i < tensor->piece_count; i++) {
-		struct fsdp_piece piece = fsdp_piece(checkpoint, tensor->first_piece + i);
-		uint64_t bytes =
-			elements_bytes(tensor->dtype, piece_numel(tensor, &piece));
-		if (piece.is_run)
-			return share_of_unit(tree, tensor);
-		known |= piece.rank != FSDP_NONE;
-		if (bytes > most)
-			most = bytes;
-	}
-	return known ? most : share_of_unit(tree, tensor);
-}
-
-/* The lowest visit above both. */
-static uint32_t meet(const struct tree *tree, uint32_t a, uint32_t b)
-{
-	while (a != b) {
-		struct fsdp_module left = module_at(tree, a), right = module_at(tree, b);
-		if (left.depth < right.depth)
-			b = right.parent;
-		else
-			a = left.parent;
-	}
-	return a;
-}
-
-/* Of one visit and all below: what its tensors have, and the most of it on one rank. */
-struct share {
-	uint64_t bytes, rank_bytes;
-};
-
-/* As parameters and bytes are counted: each name where it is, and where two names of one
- * parameter meet it is taken back. What wraps comes out right in the sum. */
-static void add_share(const struct tree *tree, struct share *shares,
-	uint32_t module_index, bool *ret_unknown)
-{
-	const struct fsdp_checkpoint *checkpoint = tree->run->checkpoint;
-	struct fsdp_module module = module_at(tree, module_index);
-
-	for (uint32_t i = 0; i < module.tensor_count; i++) {
-		uint32_t index = fsdp_module_tensor(checkpoint, &module, i);
-		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, index);
-		uint64_t most = rank_bytes(tree, &tensor);
-		uint32_t tied = FSDP_NONE;
-		if (tensor.role == FSDP_ROLE_BUFFER)
-			continue;
-		*ret_unknown |= most == FSDP_UNKNOWN;
-		shares[module_index].bytes += tensor.bytes;
-		shares[module_index].rank_bytes += most;
-		if (tensor.alias != FSDP_NONE)
-			tied = fsdp_tensor(checkpoint, tensor.alias).module;
-		if (tied == FSDP_NONE)
-			continue;
-		tied = meet(tree, module_index, tied);
-		shares[tied].bytes -= tensor.bytes;
-		shares[tied].rank_bytes -= most;
-	}
-}
-
-/* Over all visits, shown or not, then upwards. Where the bytes do not come out as those
- * of the module, a plan knows of more, or of ties that no file records: the share of a
- * rank is not known there. */
+/* The library looks at all visits, shown or not. */
 static bool sum_rank_bytes(struct tree *tree)
 {
-	struct share *shares = calloc(tree->module_count + 1, sizeof *shares);
-	bool unknown = false;
+	struct fsdp_shares *shares;
 
-	if (shares == NULL)
+	if (!fsdp_shares_new(tree->run->checkpoint, &shares, NULL))
 		return false;
-	for (uint32_t i = 0; i < tree->module_count && !unknown; i++)
-		add_share(tree, shares, i, &unknown);
-	for (size_t i = tree->module_count; i-- > 1;) {
-		struct share *parent = &shares[module_at(tree, (uint32_t)i).parent];
-		parent->bytes += shares[i].bytes;
-		parent->rank_bytes += shares[i].rank_bytes;
-	}
-	for (size_t i = 0; i < tree->shown_count && !unknown; i++) {
-		const struct share *share = &shares[tree->shown[i].module];
-		if (share->bytes == tree->sums[i].bytes)
-			tree->sums[i].rank_bytes = share->rank_bytes;
-	}
-	free(shares);
+	for (size_t i = 0; i < tree->shown_count; i++)
+		tree->sums[i].rank_bytes = fsdp_shares_of(shares, tree->shown[i].module);
+	fsdp_shares_free(shares);
 	return true;
 }
 

@@ -96,6 +96,31 @@ FSDP_API struct fsdp_balance fsdp_sums_balance(const struct fsdp_sums *sums);
 
 FSDP_API void fsdp_sums_free(struct fsdp_sums *sums);
 
+/* ---- shares of ranks ---- */
+
+/**
+ * How many bytes of each module one rank holds, at most: of every parameter the largest
+ * part that a rank has, all modules below included, tied parameters once. Of what FSDP
+ * flattened it is an even share, for its shards are cut wherever that falls; so it is
+ * where pieces tell no rank but a plan tells over how many a unit is sharded. Buffers are
+ * not counted.
+ */
+struct fsdp_shares;
+
+/** For all visits of modules at once. Memory is linear in them; takes one look at every
+ * piece of the tensors that modules own. */
+FSDP_API bool fsdp_shares_new(const struct fsdp_checkpoint *checkpoint,
+	struct fsdp_shares **ret_shares, struct fsdp_error **ret_error);
+
+/**
+ * Bytes of one visit. FSDP_UNKNOWN: of some tensor of the checkpoint nothing tells the
+ * ranks, a plan knows of more in this module than the files hold, or there is no such
+ * visit.
+ */
+FSDP_API uint64_t fsdp_shares_of(const struct fsdp_shares *shares, uint32_t module);
+
+FSDP_API void fsdp_shares_free(struct fsdp_shares *shares);
+
 /* ---- copies ---- */
 
 /**
