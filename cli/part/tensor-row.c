@@ -127,12 +127,9 @@ bool place_facts_take(struct place_facts *facts, const struct fsdp_place *place)
 	return true;
 }
 
-bool tensor_counts(const struct fsdp_tensor *tensor)
-{
-	return tensor->alias == FSDP_NONE && (tensor->flags & FSDP_TENSOR_SPREAD) == 0;
-}
-
-uint64_t piece_numel(const struct fsdp_tensor *tensor, const struct fsdp_piece *piece)
+/* Number of elements of a piece. */
+static uint64_t piece_numel(
+	const struct fsdp_tensor *tensor, const struct fsdp_piece *piece)
 {
 	uint64_t numel = 1;
 
@@ -143,13 +140,6 @@ uint64_t piece_numel(const struct fsdp_tensor *tensor, const struct fsdp_piece *
 	for (uint32_t i = 0; i < piece->dims; i++)
 		numel *= (uint64_t)piece->sizes[i];
 	return numel;
-}
-
-uint64_t elements_bytes(uint32_t dtype, uint64_t numel)
-{
-	uint64_t bits = fsdp_dtype(dtype)->item_bits;
-	/* Whole bytes first: numel * bits may not fit. */
-	return numel / 8 * bits + (numel % 8 * bits + 7) / 8;
 }
 
 struct text tensor_shown_name(const struct run *run, struct name_buffer *buffer,

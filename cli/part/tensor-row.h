@@ -125,12 +125,4 @@ void piece_row(const struct run *run, struct row_buffers *buffers,
 void entry_row(const struct run *run, struct row_buffers *buffers,
 	const struct fsdp_value *value, struct value *values);
 
-/* Whether its elements are counted: each once, though tied names share them and a
- * FlatParameter's are those of the parameters in it. */
-bool tensor_counts(const struct fsdp_tensor *tensor);
-
-/* Number of elements of a piece, and their logical bytes. */
-uint64_t piece_numel(const struct fsdp_tensor *tensor, const struct fsdp_piece *piece);
-uint64_t elements_bytes(uint32_t dtype, uint64_t numel);
-
 #endif

@@ -26,6 +26,8 @@ static inline int begin_by_hand(void **state)
 	fsdp_limits_init(&checkpoint->limits);
 	assert_true(fsdp_build_init(
 		&checkpoint->model, &checkpoint->arena, &checkpoint->limits, NULL));
+	/* Names come from buffers. */
+	checkpoint->model.names.copies = &checkpoint->arena;
 	*state = checkpoint;
 	return 0;
 }

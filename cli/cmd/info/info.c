@@ -15,7 +15,7 @@
 #include "cmd/info/waste-table.h"
 
 enum {
-	KINDS_MAX = 8, /* ways of sharding, optimizer states, suffixes of files */
+	KINDS_MAX = 8, /* suffixes of files, strategies of units */
 	KINDS_SHOWN = 4,
 	VALUES_SHOWN = 4,
 	PREFIXES_SHOWN = 4,
@@ -32,206 +32,43 @@ static const struct option OPTIONS[] = {
 	{ NULL },
 };
 
-/* Something that occurs several times: a suffix, a state, a way of sharding. */
-struct kind {
+/* Files whose names end alike. */
+struct suffix {
 	char word[WORD_SIZE];
-	uint32_t dtype;
-	bool scalar;
-	uint32_t dim, over, copies;
-	uint64_t count, pieces;
-};
-
-struct kinds {
-	struct kind items[KINDS_MAX];
-	size_t count;
-	uint64_t others; /* of kinds that found no place */
-};
-
-/* Tensors of one role. */
-struct total {
-	uint64_t tensors, numel, bytes;
-	uint32_t dtype;
-	bool mixed;
+	bool is_name; /* ".metadata" is a name, not a suffix */
+	uint64_t count;
 };
 
 struct info {
 	struct run *run;
 	const struct info_options *options;
 	struct row_buffers buffers;
-	struct total totals[FSDP_ROLE_COUNT];
-	struct kinds states, shardings, suffixes;
-	uint64_t whole;      /* tensors in one piece, in a checkpoint of several ranks */
-	uint32_t whole_rank; /* the rank that keeps all of them, or FSDP_NONE */
-	uint32_t whole_seen;
-	struct fsdp_sums *by_dtype, *by_role, *by_rank;
-	bool has_ranks; /* some piece tells whose it is */
+	struct fsdp_overview *overview;
+	const struct fsdp_overview_facts *facts; /* of it */
+	struct suffix suffixes[KINDS_MAX];
+	size_t suffix_count;
+	bool more_suffixes; /* than found a place */
 	struct fsdp_waste *waste;
 	int status;
 };
 
-/* ---- adding up ---- */
+/* ---- suffixes of files ---- */
 
-static struct kind *kind_of(struct kinds *kinds, const struct kind *like)
+static void add_suffix(struct info *info, const struct suffix *like)
 {
-	for (size_t i = 0; i < kinds->count; i++) {
-		struct kind *kind = &kinds->items[i];
-		if (strcmp(kind->word, like->word) == 0 && kind->dtype == like->dtype &&
-			kind->scalar == like->scalar && kind->dim == like->dim &&
-			kind->over == like->over && kind->copies == like->copies)
-			return kind;
-	}
-	if (kinds->count == KINDS_MAX) {
-		kinds->others++;
-		return NULL;
-	}
-	kinds->items[kinds->count] = *like;
-	return &kinds->items[kinds->count++];
-}
+	size_t i = 0;
 
-static void count_kind(struct kinds *kinds, const struct kind *like, uint64_t pieces)
-{
-	struct kind *kind = kind_of(kinds, like);
-
-	if (kind == NULL)
-		return;
-	kind->count++;
-	kind->pieces += pieces;
-}
-
-static void take_word(struct kind *kind, const char *data, size_t size)
-{
-	if (size >= WORD_SIZE)
-		size = WORD_SIZE - 1;
-	if (size > 0)
-		memcpy(kind->word, data, size);
-	kind->word[size] = '\0';
-}
-
-static void add_state(struct info *info, const struct fsdp_tensor *tensor)
-{
-	struct text name =
-		name_text(&info->buffers.name, info->run->checkpoint, tensor->name);
-	struct text key = text_last(name, '.');
-	struct kind kind = { .dtype = tensor->dtype, .scalar = tensor->dims == 0 };
-
-	take_word(&kind, key.data, key.size);
-	count_kind(&info->states, &kind, 0);
-}
-
-/* The one dimension that is cut; FSDP_NONE if none is, or more than one. */
-static uint32_t cut_dimension(const struct fsdp_tensor *tensor,
-	const struct fsdp_piece *piece, uint32_t *ret_cuts)
-{
-	uint32_t dim = FSDP_NONE;
-
-	*ret_cuts = 0;
-	for (uint32_t i = 0; piece->sizes != NULL && i < piece->dims && i < tensor->dims;
-		i++) {
-		if (piece->sizes[i] == tensor->shape[i])
-			continue;
-		dim = i;
-		(*ret_cuts)++;
-	}
-	return *ret_cuts == 1 ? dim : FSDP_NONE;
-}
-
-/* Pieces with the box of the first one, if each box has as many. */
-static uint32_t copies_of(const struct fsdp_checkpoint *checkpoint,
-	const struct fsdp_tensor *tensor, const struct fsdp_piece *first)
-{
-	size_t size = first->dims * sizeof *first->offsets;
-	uint32_t copies = 1;
-
-	if (first->offsets == NULL || first->sizes == NULL)
-		return 1;
-	/* An even cut: its pieces fill the tensor, so none is there twice. */
-	if (tensor->numel % tensor->piece_count == 0 &&
-		piece_numel(tensor, first) == tensor->numel / tensor->piece_count)
-		return 1;
-	for (uint32_t i = 1; i < tensor->piece_count; i++) {
-		struct fsdp_piece piece = fsdp_piece(checkpoint, tensor->first_piece + i);
-		copies += piece.offsets != NULL && piece.sizes != NULL &&
-			  memcmp(piece.offsets, first->offsets, size) == 0 &&
-			  memcmp(piece.sizes, first->sizes, size) == 0;
-	}
-	return tensor->piece_count % copies == 0 ? copies : 1;
-}
-
-static void add_sharding(struct info *info, const struct fsdp_tensor *tensor)
-{
-	struct kind kind = { .over = tensor->piece_count };
-	struct fsdp_piece piece;
-	uint32_t cuts;
-
-	if (tensor->piece_count == 0)
-		return;
-	if (tensor->piece_count == 1 && !info->has_ranks) {
-		info->whole_rank = FSDP_NONE;
-		info->whole++;
+	while (i < info->suffix_count &&
+		(strcmp(info->suffixes[i].word, like->word) != 0 ||
+			info->suffixes[i].is_name != like->is_name))
+		i++;
+	if (i == KINDS_MAX) {
+		info->more_suffixes = true;
 		return;
 	}
-	piece = fsdp_piece(info->run->checkpoint, tensor->first_piece);
-	kind.dim = cut_dimension(tensor, &piece, &cuts);
-	if (tensor->piece_count == 1) {
-		info->whole_rank =
-			info->whole_seen++ == 0 || info->whole_rank == piece.rank
-				? piece.rank
-				: FSDP_NONE;
-		info->whole++;
-		return;
-	}
-	kind.scalar = cuts == 0 && !piece.is_run; /* replicated */
-	if (piece.is_run)
-		take_word(&kind, "flattened", strlen("flattened"));
-	if (!kind.scalar)
-		kind.copies = copies_of(info->run->checkpoint, tensor, &piece);
-	if (kind.copies > 1)
-		kind.over /= kind.copies;
-	count_kind(&info->shardings, &kind, tensor->piece_count);
-}
-
-static void add_tensors(struct info *info)
-{
-	const struct fsdp_checkpoint *checkpoint = info->run->checkpoint;
-	size_t count = fsdp_tensor_count(checkpoint);
-
-	for (uint32_t i = 0; i < count; i++) {
-		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
-		struct total *total = &info->totals[tensor.role];
-		if (total->tensors > 0 && total->dtype != tensor.dtype)
-			total->mixed = true;
-		total->tensors++;
-		total->dtype = tensor.dtype;
-		if (tensor_counts(&tensor)) {
-			total->numel += tensor.numel;
-			total->bytes += tensor.bytes;
-		}
-		if (tensor.role == FSDP_ROLE_OPTIM)
-			add_state(info, &tensor);
-		add_sharding(info, &tensor);
-		fsdp_sums_add(info->by_dtype, i, &tensor, NULL, NULL);
-		fsdp_sums_add(info->by_role, i, &tensor, NULL, NULL);
-		if (info->has_ranks)
-			fsdp_sums_add(info->by_rank, i, &tensor, NULL, NULL);
-	}
-}
-
-/* The same for tensors that are so plain that the library has added them up. */
-static void add_sums(struct info *info, size_t count)
-{
-	for (size_t i = 0; i < count; i++) {
-		struct fsdp_sum sum = fsdp_sum(info->run->checkpoint, i);
-		struct total *total = &info->totals[sum.role];
-		total->mixed |= total->tensors > 0;
-		total->dtype = sum.dtype;
-		total->tensors += sum.tensors;
-		total->numel += sum.numel;
-		total->bytes += sum.bytes;
-		info->whole += sum.tensors;
-		fsdp_sums_add_counted(info->by_dtype, &sum);
-		fsdp_sums_add_counted(info->by_role, &sum);
-	}
-	info->whole_rank = FSDP_NONE;
+	if (i == info->suffix_count)
+		info->suffixes[info->suffix_count++] = *like;
+	info->suffixes[i].count++;
 }
 
 static void add_files(struct info *info)
@@ -241,13 +78,13 @@ static void add_files(struct info *info)
 	for (uint32_t i = 0; i < count; i++) {
 		struct fsdp_file file = fsdp_file(info->run->checkpoint, i);
 		struct text base = text_last(text_of_span(file.path), '/');
-		struct text suffix = text_last(base, '.');
-		struct kind kind = { .over = 0 };
-		/* ".metadata" is a name, not a suffix. */
-		kind.scalar = suffix.size + 1 == base.size;
-		if (suffix.size < base.size)
-			take_word(&kind, suffix.data - 1, suffix.size + 1);
-		count_kind(&info->suffixes, &kind, 0);
+		struct text word = text_last(base, '.');
+		struct suffix suffix = { .is_name = word.size + 1 == base.size };
+		if (word.size < base.size)
+			memcpy(suffix.word, word.data - 1,
+				word.size + 1 < WORD_SIZE ? word.size + 1
+							  : WORD_SIZE - 1);
+		add_suffix(info, &suffix);
 	}
 }
 
@@ -331,7 +168,8 @@ static void emit_counts(struct info *info)
 
 	out_object_begin(out, "counts");
 	out_field(out, "tensors", value_count(fsdp_tensor_count(checkpoint)));
-	out_field(out, "parameters", value_count(info->totals[FSDP_ROLE_PARAM].numel));
+	out_field(out, "parameters",
+		value_count(info->facts->roles[FSDP_ROLE_PARAM].numel));
 	out_field(out, "pieces", value_count(fsdp_piece_count(checkpoint)));
 	out_field(out, "files", value_count(fsdp_file_count(checkpoint)));
 	out_field(out, "modules", value_count(fsdp_module_count(checkpoint)));
@@ -340,9 +178,9 @@ static void emit_counts(struct info *info)
 	out_object_end(out);
 }
 
-static void emit_groups(struct info *info, const char *key, enum fsdp_sums_by by,
-	const struct fsdp_sums *sums)
+static void emit_groups(struct info *info, const char *key, enum fsdp_sums_by by)
 {
+	const struct fsdp_sums *sums = fsdp_overview_sums(info->overview, by);
 	struct out *out = info->run->out;
 
 	out_array_begin(out, key);
@@ -373,9 +211,9 @@ static void emit_bytes(struct info *info)
 	out_field(out, "records", value_bytes(bytes.records));
 	out_field(out, "unaccounted", value_bytes(bytes.unaccounted));
 	out_field(out, "unused", value_bytes(bytes.unused));
-	emit_groups(info, "by_dtype", FSDP_BY_DTYPE, info->by_dtype);
-	emit_groups(info, "by_role", FSDP_BY_ROLE, info->by_role);
-	emit_groups(info, "by_rank", FSDP_BY_RANK, info->by_rank);
+	emit_groups(info, "by_dtype", FSDP_BY_DTYPE);
+	emit_groups(info, "by_role", FSDP_BY_ROLE);
+	emit_groups(info, "by_rank", FSDP_BY_RANK);
 	out_object_end(out);
 }
 
@@ -481,15 +319,16 @@ static void tell_plan(struct info *info)
 	out_line_end(out);
 }
 
-static const char *dtype_word(const struct total *total)
+static const char *dtype_word(const struct fsdp_role_total *total)
 {
-	return total->mixed ? "several dtypes" : fsdp_dtype(total->dtype)->name;
+	return total->dtype == FSDP_NONE ? "several dtypes"
+					 : fsdp_dtype(total->dtype)->name;
 }
 
 static void tell_role(
 	struct info *info, enum fsdp_role role, const char *label, bool as_parameters)
 {
-	const struct total *total = &info->totals[role];
+	const struct fsdp_role_total *total = &info->facts->roles[role];
 	struct out *out = info->run->out;
 
 	if (total->tensors == 0)
@@ -509,28 +348,28 @@ static void tell_role(
 static void tell_state_kinds(struct info *info)
 {
 	struct out *out = info->run->out;
-	const struct kinds *states = &info->states;
-	const struct kind *before = NULL;
+	const struct fsdp_overview_facts *facts = info->facts;
+	const struct fsdp_state_kind *before = NULL;
 
-	for (size_t i = 0; i < states->count; i++) {
-		const struct kind *kind = &states->items[i];
-		if (kind->scalar)
+	for (size_t i = 0; i < facts->state_count; i++) {
+		const struct fsdp_state_kind *kind = &facts->states[i];
+		if (kind->is_scalar)
 			continue;
 		if (before != NULL && before->dtype != kind->dtype)
 			out_line_text(out, " %s", fsdp_dtype(before->dtype)->name);
 		out_line_text(out, "%s", before != NULL ? ", " : "");
-		out_line_name(out, text_of(kind->word));
+		out_line_name(out, text_of(kind->key));
 		before = kind;
 	}
 	if (before != NULL)
 		out_line_text(out, " %s", fsdp_dtype(before->dtype)->name);
-	if (states->others > 0)
+	if (facts->other_states > 0)
 		out_line_text(out, ", and others");
 }
 
 static void tell_optimizer(struct info *info)
 {
-	const struct total *total = &info->totals[FSDP_ROLE_OPTIM];
+	const struct fsdp_role_total *total = &info->facts->roles[FSDP_ROLE_OPTIM];
 	struct out *out = info->run->out;
 
 	if (total->tensors == 0)
@@ -541,14 +380,14 @@ static void tell_optimizer(struct info *info)
 	tell_state_kinds(info);
 	out_line_text(out, ", ");
 	out_line_value(out, value_bytes(total->bytes));
-	for (size_t i = 0; i < info->states.count; i++) {
-		const struct kind *kind = &info->states.items[i];
-		if (!kind->scalar)
+	for (size_t i = 0; i < info->facts->state_count; i++) {
+		const struct fsdp_state_kind *kind = &info->facts->states[i];
+		if (!kind->is_scalar)
 			continue;
 		out_line_text(out, "; ");
-		out_line_name(out, text_of(kind->word));
-		out_line_text(out, " (%" PRIu64 " scalar%s)", kind->count,
-			kind->count == 1 ? "" : "s");
+		out_line_name(out, text_of(kind->key));
+		out_line_text(out, " (%" PRIu64 " scalar%s)", kind->tensors,
+			kind->tensors == 1 ? "" : "s");
 	}
 	out_line_end(out);
 }
@@ -602,58 +441,67 @@ static void tell_values(struct info *info)
 	out_line_end(out);
 }
 
+static void tell_way(struct out *out, const struct fsdp_sharding *sharding)
+{
+	switch (sharding->how) {
+	case FSDP_SHARDING_REPLICATED:
+		out_line_text(out, "on each of %" PRIu32, sharding->over);
+		break;
+	case FSDP_SHARDING_FLAT:
+		out_line_text(out, "flattened over %" PRIu32, sharding->over);
+		break;
+	case FSDP_SHARDING_DIMS:
+		out_line_text(out, "several dims over %" PRIu32, sharding->over);
+		break;
+	case FSDP_SHARDING_DIM:
+		out_line_text(out, "dim %" PRIu32 " over %" PRIu32, sharding->dim,
+			sharding->over);
+		break;
+	}
+	if (sharding->copies > 1)
+		out_line_text(out, ", %" PRIu32 " copies", sharding->copies);
+	out_line_text(out, ": %" PRIu64 " tensor%s in %" PRIu64 " pieces",
+		sharding->tensors, sharding->tensors == 1 ? "" : "s", sharding->pieces);
+}
+
 static void tell_sharding(struct info *info)
 {
-	const struct kinds *kinds = &info->shardings;
+	const struct fsdp_overview_facts *facts = info->facts;
 	struct out *out = info->run->out;
 
-	if (kinds->count == 0)
+	if (facts->sharding_count == 0)
 		return;
 	out_line_begin(out, "sharding");
-	for (size_t i = 0; i < kinds->count && i < KINDS_SHOWN; i++) {
-		const struct kind *kind = &kinds->items[i];
+	for (size_t i = 0; i < facts->sharding_count && i < KINDS_SHOWN; i++) {
 		out_line_text(out, "%s", i > 0 ? "; " : "");
-		if (kind->scalar)
-			out_line_text(out, "on each of %" PRIu32, kind->over);
-		else if (kind->word[0] != '\0')
-			out_line_text(out, "%s over %" PRIu32, kind->word, kind->over);
-		else if (kind->dim == FSDP_NONE)
-			out_line_text(out, "several dims over %" PRIu32, kind->over);
-		else
-			out_line_text(out, "dim %" PRIu32 " over %" PRIu32, kind->dim,
-				kind->over);
-		if (kind->copies > 1)
-			out_line_text(out, ", %" PRIu32 " copies", kind->copies);
-		out_line_text(out, ": %" PRIu64 " tensor%s in %" PRIu64 " pieces",
-			kind->count, kind->count == 1 ? "" : "s", kind->pieces);
+		tell_way(out, &facts->shardings[i]);
 	}
-	if (kinds->count > KINDS_SHOWN || kinds->others > 0)
+	if (facts->sharding_count > KINDS_SHOWN || facts->other_shardings > 0)
 		out_line_text(out, "; others otherwise");
-	if (info->whole > 0)
-		out_line_text(out, "; %" PRIu64 " whole", info->whole);
-	if (info->whole > 0 && info->whole_rank != FSDP_NONE)
-		out_line_text(out, ", kept by rank %" PRIu32, info->whole_rank);
+	if (facts->whole > 0)
+		out_line_text(out, "; %" PRIu64 " whole", facts->whole);
+	if (facts->whole > 0 && facts->whole_rank != FSDP_NONE)
+		out_line_text(out, ", kept by rank %" PRIu32, facts->whole_rank);
 	out_line_end(out);
 }
 
 static void tell_files(struct info *info)
 {
 	struct fsdp_bytes bytes = fsdp_checkpoint_bytes(info->run->checkpoint);
-	const struct kinds *kinds = &info->suffixes;
 	struct out *out = info->run->out;
 
 	if (fsdp_file_count(info->run->checkpoint) == 0)
 		return;
 	out_line_begin(out, "files");
-	for (size_t i = 0; i < kinds->count && i < KINDS_SHOWN; i++) {
-		const struct kind *kind = &kinds->items[i];
+	for (size_t i = 0; i < info->suffix_count && i < KINDS_SHOWN; i++) {
+		const struct suffix *suffix = &info->suffixes[i];
 		out_line_text(out, "%s", i > 0 ? " + " : "");
-		if (!kind->scalar || kind->count > 1)
-			out_line_text(out, "%" PRIu64 " ", kind->count);
-		out_line_name(out,
-			text_of(kind->word[0] == '\0' ? "without suffix" : kind->word));
+		if (!suffix->is_name || suffix->count > 1)
+			out_line_text(out, "%" PRIu64 " ", suffix->count);
+		out_line_name(out, text_of(suffix->word[0] == '\0' ? "without suffix"
+								   : suffix->word));
 	}
-	if (kinds->count > KINDS_SHOWN || kinds->others > 0)
+	if (info->suffix_count > KINDS_SHOWN || info->more_suffixes)
 		out_line_text(out, " + others");
 	out_line_text(out, ": ");
 	out_line_value(out, value_bytes(bytes.on_disk));
@@ -673,7 +521,8 @@ static void tell_files(struct info *info)
 
 static void tell_balance(struct info *info)
 {
-	struct fsdp_balance balance = fsdp_sums_balance(info->by_rank);
+	struct fsdp_balance balance =
+		fsdp_sums_balance(fsdp_overview_sums(info->overview, FSDP_BY_RANK));
 
 	if (balance.groups < 2 || balance.total == 0)
 		return;
@@ -806,20 +655,11 @@ static bool show(struct info *info)
 
 static bool prepare(struct info *info, struct fsdp_error **ret_error)
 {
-	const struct fsdp_checkpoint *checkpoint = info->run->checkpoint;
 	bool partial = false;
-	size_t ranks, sums = fsdp_sum_count(checkpoint);
 
-	if (!fsdp_sums_new(checkpoint, FSDP_BY_DTYPE, -1, &info->by_dtype, ret_error) ||
-		!fsdp_sums_new(checkpoint, FSDP_BY_ROLE, -1, &info->by_role, ret_error) ||
-		!fsdp_sums_new(checkpoint, FSDP_BY_RANK, -1, &info->by_rank, ret_error))
+	if (!fsdp_overview_new(info->run->checkpoint, &info->overview, ret_error))
 		return false;
-	(void)fsdp_checkpoint_ranks(checkpoint, &ranks);
-	info->has_ranks = ranks > 0;
-	if (sums > 0)
-		add_sums(info, sums);
-	else
-		add_tensors(info);
+	info->facts = fsdp_overview_facts(info->overview);
 	add_files(info);
 	if (info->options->waste &&
 		!waste_find(info->run, &info->waste, &partial, ret_error))
@@ -839,9 +679,7 @@ static bool run_info(struct run *run, struct fsdp_error **ret_error)
 		good = show(&info) && !row_buffers_failed(&info.buffers);
 	}
 	fsdp_waste_free(info.waste);
-	fsdp_sums_free(info.by_dtype);
-	fsdp_sums_free(info.by_role);
-	fsdp_sums_free(info.by_rank);
+	fsdp_overview_free(info.overview);
 	row_buffers_done(&info.buffers);
 	return good;
 }

@@ -96,6 +96,81 @@ FSDP_API struct fsdp_balance fsdp_sums_balance(const struct fsdp_sums *sums);
 
 FSDP_API void fsdp_sums_free(struct fsdp_sums *sums);
 
+/* ---- an overview ---- */
+
+/**
+ * What a checkpoint holds, in one pass over its tensors: the numbers behind `info`. It
+ * works for a checkpoint that was opened with only_counts as well; then nothing is known
+ * of states and ways of sharding, and no sum by rank.
+ */
+struct fsdp_overview;
+
+/** Tensors of one role. */
+struct fsdp_role_total {
+	uint64_t tensors;
+	uint64_t numel, bytes; /* each element once, as fsdp_sums counts */
+	uint32_t dtype;        /* of all of them; FSDP_NONE: they have several */
+};
+
+enum {
+	FSDP_OVERVIEW_KINDS = 8, /* so many kinds are told apart, by first use */
+	FSDP_OVERVIEW_KEY = 40,  /* bytes of a key, with the zero that ends it */
+};
+
+/** Optimizer states that have key, dtype and being a scalar in common. */
+struct fsdp_state_kind {
+	char key[FSDP_OVERVIEW_KEY]; /* last segment of their names, cut where it is long
+				      */
+	uint32_t dtype;
+	bool is_scalar;
+	uint64_t tensors;
+};
+
+/** How a tensor of several pieces is cut, judged by its first piece. */
+enum fsdp_sharding_how {
+	FSDP_SHARDING_REPLICATED, /* not at all: each piece is the whole tensor */
+	FSDP_SHARDING_DIM,        /* in one dimension */
+	FSDP_SHARDING_DIMS,       /* in more than one */
+	FSDP_SHARDING_FLAT,       /* as a part of a FlatParameter */
+};
+
+/** Tensors that are sharded in the same way. */
+struct fsdp_sharding {
+	enum fsdp_sharding_how how;
+	uint32_t dim;    /* FSDP_SHARDING_DIM: which; else FSDP_NONE */
+	uint32_t over;   /* pieces of one copy; replicated: how many there are */
+	uint32_t copies; /* of each piece; 1 if replicated, which `over` tells */
+	uint64_t tensors, pieces;
+};
+
+/** Plain numbers, all zero of nothing. */
+struct fsdp_overview_facts {
+	struct fsdp_role_total roles[FSDP_ROLE_COUNT];
+	struct fsdp_state_kind states[FSDP_OVERVIEW_KINDS];
+	size_t state_count;
+	uint64_t other_states; /* tensors of further kinds */
+	struct fsdp_sharding shardings[FSDP_OVERVIEW_KINDS];
+	size_t sharding_count;
+	uint64_t other_shardings; /* tensors that are sharded in further ways */
+	uint64_t whole;           /* tensors in one piece */
+	uint32_t whole_rank;      /* whose all of them are; FSDP_NONE: none, or several */
+};
+
+/** Takes time linear in tensors and pieces, memory linear in ranks. */
+FSDP_API bool fsdp_overview_new(const struct fsdp_checkpoint *checkpoint,
+	struct fsdp_overview **ret_overview, struct fsdp_error **ret_error);
+
+/** Lives as long as the object. */
+FSDP_API const struct fsdp_overview_facts *fsdp_overview_facts(
+	const struct fsdp_overview *overview);
+
+/** All tensors by dtype, by role or by rank; the sums are the object's. NULL by anything
+ * else. */
+FSDP_API const struct fsdp_sums *fsdp_overview_sums(
+	const struct fsdp_overview *overview, enum fsdp_sums_by by);
+
+FSDP_API void fsdp_overview_free(struct fsdp_overview *overview);
+
 /* ---- shares of ranks ---- */
 
 /**

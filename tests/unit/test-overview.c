@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a checkpoint holds, told in a few numbers however odd it is. */
+#include <fsdp/analysis.h>
+
+#include "by-hand.h"
+#include "open-bytes.h"
+
+static const int64_t SHAPE[] = { 4, 4 };
+
+static const struct fsdp_overview_facts *look(
+	const struct fsdp_checkpoint *checkpoint, struct fsdp_overview **ret_overview)
+{
+	assert_true(fsdp_overview_new(checkpoint, ret_overview, NULL));
+	return fsdp_overview_facts(*ret_overview);
+}
+
+static void roles_and_states_are_counted(void **state)
+{
+	struct fsdp_checkpoint *checkpoint = *state;
+	const struct fsdp_overview_facts *facts;
+	struct fsdp_overview *overview;
+
+	tensor_by_hand(checkpoint, "a", "float32", FSDP_ROLE_PARAM, SHAPE, 2);
+	tensor_by_hand(checkpoint, "b", "bfloat16", FSDP_ROLE_PARAM, SHAPE, 2);
+	tensor_by_hand(checkpoint, "c.exp_avg", "float32", FSDP_ROLE_OPTIM, SHAPE, 2);
+	tensor_by_hand(checkpoint, "d.exp_avg", "float32", FSDP_ROLE_OPTIM, SHAPE, 1);
+	tensor_by_hand(checkpoint, "step", "float32", FSDP_ROLE_OPTIM, NULL, 0);
+	freeze_by_hand(checkpoint);
+	facts = look(checkpoint, &overview);
+	assert_int_equal(facts->roles[FSDP_ROLE_PARAM].tensors, 2);
+	assert_int_equal(facts->roles[FSDP_ROLE_PARAM].bytes, 96);
+	assert_int_equal(facts->roles[FSDP_ROLE_PARAM].dtype, FSDP_NONE);
+	assert_int_equal(facts->roles[FSDP_ROLE_OPTIM].tensors, 3);
+	assert_string_equal(
+		fsdp_dtype(facts->roles[FSDP_ROLE_OPTIM].dtype)->name, "float32");
+	assert_int_equal(facts->state_count, 2);
+	assert_string_equal(facts->states[0].key, "exp_avg");
+	assert_int_equal(facts->states[0].tensors, 2);
+	assert_false(facts->states[0].is_scalar);
+	assert_string_equal(facts->states[1].key, "step");
+	assert_true(facts->states[1].is_scalar);
+	assert_int_equal(facts->sharding_count, 0);
+	assert_int_equal(fsdp_sums_group(fsdp_overview_sums(overview, FSDP_BY_ROLE),
+				 FSDP_ROLE_OPTIM)
+				 .tensors,
+		3);
+	assert_null(fsdp_overview_sums(overview, FSDP_BY_FILE));
+	fsdp_overview_free(overview);
+}
+
+/* More kinds than are told apart, and keys longer than are kept. */
+static void kinds_have_an_end(void **state)
+{
+	struct fsdp_checkpoint *checkpoint = *state;
+	const struct fsdp_overview_facts *facts;
+	struct fsdp_overview *overview;
+	char name[200];
+
+	for (char letter = 'a'; letter < 'a' + FSDP_OVERVIEW_KINDS + 3; letter++) {
+		memset(name, letter, sizeof name);
+		name[sizeof name - 1] = '\0';
+		tensor_by_hand(checkpoint, name, "float32", FSDP_ROLE_OPTIM, SHAPE, 2);
+	}
+	freeze_by_hand(checkpoint);
+	facts = look(checkpoint, &overview);
+	assert_int_equal(facts->state_count, FSDP_OVERVIEW_KINDS);
+	assert_int_equal(facts->other_states, 3);
+	for (size_t i = 0; i < facts->state_count; i++)
+		assert_int_equal(strlen(facts->states[i].key), FSDP_OVERVIEW_KEY - 1);
+	fsdp_overview_free(overview);
+}
+
+static void pieces_tell_how_a_tensor_is_sharded(void **state)
+{
+	static const int64_t UPPER[] = { 0, 0, 2, 4 }, LOWER[] = { 2, 0, 2, 4 };
+	static const int64_t CORNER[] = { 0, 0, 3, 3 }, REST[] = { 3, 3, 1, 1 };
+	struct fsdp_checkpoint *checkpoint = *state;
+	const struct fsdp_overview_facts *facts;
+	struct fsdp_overview *overview;
+	uint32_t tensor =
+		tensor_by_hand(checkpoint, "a", "float32", FSDP_ROLE_PARAM, SHAPE, 2);
+
+	for (uint32_t rank = 0; rank < 4; rank++)
+		piece_by_hand(checkpoint, tensor, rank, rank % 2 == 0 ? UPPER : LOWER, 2);
+	tensor = tensor_by_hand(checkpoint, "b", "float32", FSDP_ROLE_PARAM, SHAPE, 2);
+	piece_by_hand(checkpoint, tensor, 0, CORNER, 2);
+	piece_by_hand(checkpoint, tensor, 1, REST, 2);
+	tensor = tensor_by_hand(checkpoint, "c", "float32", FSDP_ROLE_PARAM, SHAPE, 2);
+	for (uint32_t rank = 0; rank < 3; rank++)
+		piece_by_hand(checkpoint, tensor, rank, NULL, 2);
+	tensor = tensor_by_hand(checkpoint, "d", "float32", FSDP_ROLE_PARAM, SHAPE, 2);
+	run_by_hand(checkpoint, tensor, 0, 0, 9);
+	run_by_hand(checkpoint, tensor, 1, 9, 7);
+	tensor = tensor_by_hand(checkpoint, "e", "float32", FSDP_ROLE_PARAM, SHAPE, 2);
+	piece_by_hand(checkpoint, tensor, 3, NULL, 2);
+	freeze_by_hand(checkpoint);
+	facts = look(checkpoint, &overview);
+	assert_int_equal(facts->sharding_count, 4);
+	assert_int_equal(facts->shardings[0].how, FSDP_SHARDING_DIM);
+	assert_int_equal(facts->shardings[0].dim, 0);
+	assert_int_equal(facts->shardings[0].over, 2);
+	assert_int_equal(facts->shardings[0].copies, 2);
+	assert_int_equal(facts->shardings[0].pieces, 4);
+	assert_int_equal(facts->shardings[1].how, FSDP_SHARDING_DIMS);
+	assert_int_equal(facts->shardings[1].dim, FSDP_NONE);
+	assert_int_equal(facts->shardings[2].how, FSDP_SHARDING_REPLICATED);
+	assert_int_equal(facts->shardings[2].over, 3);
+	assert_int_equal(facts->shardings[3].how, FSDP_SHARDING_FLAT);
+	assert_int_equal(facts->whole, 1);
+	assert_int_equal(facts->whole_rank, 3);
+	fsdp_overview_free(overview);
+}
+
+static void nothing_is_an_overview_too(void **state)
+{
+	static const struct fsdp_overview_facts NOTHING = { .whole_rank = FSDP_NONE };
+	struct fsdp_checkpoint *checkpoint = *state;
+	struct fsdp_overview *overview;
+
+	freeze_by_hand(checkpoint);
+	assert_memory_equal(look(checkpoint, &overview), &NOTHING, sizeof NOTHING);
+	fsdp_overview_free(overview);
+	fsdp_overview_free(NULL);
+}
+
+/* The same file with records, and only counted. */
+static void what_was_only_counted_adds_up_to_the_same(void **unused)
+{
+	struct fsdp_error *error = NULL;
+	const struct fsdp_overview_facts *facts[2];
+	struct fsdp_checkpoint *checkpoints[2];
+	struct fsdp_overview *overviews[2];
+	size_t size;
+	unsigned char *data =
+		read_sample("safetensors/all-dtypes/model.safetensors", &size);
+
+	(void)unused;
+	for (int i = 0; i < 2; i++) {
+		checkpoints[i] = open_bytes_as(data, size, i == 1, &error);
+		assert_non_null(checkpoints[i]);
+		facts[i] = look(checkpoints[i], &overviews[i]);
+	}
+	assert_true(fsdp_sum_count(checkpoints[1]) > 0);
+	assert_memory_equal(facts[0]->roles, facts[1]->roles, sizeof facts[0]->roles);
+	assert_int_equal(facts[0]->whole, facts[1]->whole);
+	for (int i = 0; i < 2; i++) {
+		fsdp_overview_free(overviews[i]);
+		fsdp_checkpoint_free(checkpoints[i]);
+	}
+	free(data);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+			roles_and_states_are_counted, begin_by_hand, end_by_hand),
+		cmocka_unit_test_setup_teardown(
+			kinds_have_an_end, begin_by_hand, end_by_hand),
+		cmocka_unit_test_setup_teardown(
+			pieces_tell_how_a_tensor_is_sharded, begin_by_hand, end_by_hand),
+		cmocka_unit_test_setup_teardown(
+			nothing_is_an_overview_too, begin_by_hand, end_by_hand),
+		cmocka_unit_test(what_was_only_counted_adds_up_to_the_same),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
