@@ -389,6 +389,8 @@ static void begin_reading(struct opening *opening)
 		.scratch = &opening->scratch,
 		.limits = &checkpoint->limits,
 		.read_values = opening->options->read_values,
+		.value_names = opening->options->value_names,
+		.value_name_count = opening->options->value_name_count,
 		.may_count = checkpoint->model.only_counts && !checkpoint->is_folder &&
 			     strcmp(opening->path, "-") != 0,
 		.named = opening->path_count > 1,

@@ -306,6 +306,11 @@ enum input_result inputs_collect(
 		result = check_words(inputs, arguments, usage);
 	/* Words were copied first, so they lead the list, which moves no more. */
 	inputs->words = inputs->owned.items;
+	/* They name all that is shown; the rest need not be read. */
+	if (arguments->command->inputs == INPUTS_ONE_NAMES) {
+		inputs->options.value_names = (const char *const *)inputs->words;
+		inputs->options.value_name_count = inputs->word_count;
+	}
 	return result;
 }
 

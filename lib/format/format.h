@@ -46,6 +46,8 @@ struct fsdp_reading {
 	bool is_one_of_many; /* what a file's bytes say is copied, so that they can go */
 	const struct fsdp_limits *limits;
 	bool read_values;
+	const char *const *value_names; /* only those that may be called so; NULL: all */
+	size_t value_name_count;
 	bool may_count; /* one file, which can be read again: fsdp_model_counting */
 	bool plan_is_checkpoint; /* a plan stands for itself, there is nothing else */
 	bool named;              /* the files of the folder were named one by one */

@@ -46,6 +46,41 @@ static void generations_are_read_alike(void **state)
 	}
 }
 
+/* How many objects are read for the values of these names. */
+static size_t count_read(const char *const *names, size_t count)
+{
+	const struct fsdp_options options = {
+		.size = sizeof options,
+		.read_values = true,
+		.value_names = names,
+		.value_name_count = count,
+	};
+	struct fsdp_checkpoint *checkpoint = NULL;
+	char path[512];
+	const char *paths[] = { path };
+	size_t read = 0;
+	sample_path("demo/step-1234", path, sizeof path);
+	assert_true(fsdp_checkpoint_open(paths, 1, &options, &checkpoint, NULL));
+	for (uint32_t i = 0; i < fsdp_value_count(checkpoint); i++)
+		read += fsdp_value(checkpoint, i).tokens != NULL;
+	/* What was not read is told. */
+	assert_int_equal(
+		has_finding(checkpoint, "FI9006"), read < fsdp_value_count(checkpoint));
+	fsdp_checkpoint_free(checkpoint);
+	return read;
+}
+
+static void only_wanted_objects_are_read(void **state)
+{
+	static const char *const tensor[] = { "model.blocks.0.down.bias" };
+	static const char *const value[] = { "model.norm.weight", "step" };
+	(void)state;
+	assert_int_equal(count_read(NULL, 0), 20);
+	assert_int_equal(count_read(tensor, 0), 0);
+	assert_int_equal(count_read(tensor, 1), 0);
+	assert_int_equal(count_read(value, 2), 1);
+}
+
 static void pieces_are_located(void **state)
 {
 	struct fsdp_error *error = NULL;
@@ -387,6 +422,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(boxes_tile_the_tensor),
 		cmocka_unit_test(generations_are_read_alike),
+		cmocka_unit_test(only_wanted_objects_are_read),
 		cmocka_unit_test(pieces_are_located),
 		cmocka_unit_test(cut_metadata_is_refused),
 		cmocka_unit_test(tensors_without_chunks_are_counted),

@@ -57,6 +57,11 @@ struct fsdp_options {
 	 * (DCP). Without it they have a name and a place, but no value. */
 	bool read_values;
 
+	/* Of those values only the ones are needed whose name may be one of these; a few
+	 * others may be read too. NULL: all. What was not read is told as a finding. */
+	const char *const *value_names;
+	size_t value_name_count;
+
 	/* Of a set of rank files beside which lies a sharding plan, or for which one is
 	 * named, only the first and those of these ranks are read. The others count as
 	 * being there. */
