@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how a unit and a mesh are told, to programs and to people.
+ * Shows a unit and a mesh, to programs and to people.
  */
 #include <inttypes.h>
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how a flat parameter is shown: its unit's state, what lies in it in order, which
- * rank holds what. Knows no arithmetic: the library works out a rank's part when it is
- * asked for.
+ * Shows a flat parameter: its unit's state, what lies in it in order, which rank holds
+ * what. The library works out a rank's part when it is asked for.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -38,7 +37,7 @@ struct fsdp_flat ledger_flat(const struct ledger *ledger, uint32_t unit)
 
 /* ---- which ranks ---- */
 
-/* --rank speaks of ranks of the job; where nobody knows which they are, of shard ranks.
+/* --rank speaks of ranks of the job; where these are not known, of shard ranks.
  */
 bool ledger_takes_rank(struct ledger *ledger, uint32_t unit, uint32_t rank)
 {

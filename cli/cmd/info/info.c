@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Says what a checkpoint is, on one screen. Knows which facts people ask for first; adds
- * up what the model holds, and reads nothing more (but for --waste).
+ * Says what a checkpoint is, on one screen: what people ask for first. Reads nothing more
+ * than opening did, but for --waste.
  */
 #include <inttypes.h>
 #include <stdio.h>

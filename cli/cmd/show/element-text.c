@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how bytes of a dtype are a number. Knows nothing of where they came from.
+ * Writes one element of a dtype as a number.
  *
  * Layouts: IEEE 754 for float16, float32, float64; bfloat16 is the upper half of float32;
  * the 8-bit floats are those of the OCP specification "OFP8" (e4m3fn, e5m2), of its

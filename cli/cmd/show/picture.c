@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how the parts of a tensor are drawn in little room. Knows nothing of how they
- * came about.
+ * Draws the parts of a tensor in little room.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -102,7 +101,7 @@ static int by_place(const void *a, const void *b)
 	return left->rank < right->rank ? -1 : left->rank > right->rank;
 }
 
-/* False: somebody's rank is not known. */
+/* False: the rank of some piece is not known. */
 static bool hold(struct picture *picture, const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_tensor *tensor, const uint32_t *cuts, size_t cut_count)
 {

@@ -12,7 +12,7 @@
  */
 struct picture;
 
-/* *ret_picture is NULL if there is nothing to draw: one piece, ranks that nobody knows,
+/* *ret_picture is NULL if there is nothing to draw: one piece, pieces without a rank,
  * more than two cut dimensions, parts that make no grid. False: out of memory. */
 bool picture_new(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_tensor *tensor, struct picture **ret_picture);

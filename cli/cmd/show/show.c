@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shows everything about a few tensors or values. Knows which facts belong to one of
- * them; the fields themselves are tensor-row.c's.
+ * Shows everything about a few tensors or values; the fields of a row are tensor-row.c's.
  */
 #include <inttypes.h>
 #include <stdio.h>

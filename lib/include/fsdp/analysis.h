@@ -18,7 +18,8 @@ extern "C" {
  * own `memory` limit has bounded those. So the only failure is FSDP_ERROR_MEMORY, and an
  * object whose function failed may only be freed.
  *
- * Sums saturate: one that does not fit into 64 bits is FSDP_UNKNOWN, and stays so.
+ * Sums saturate, where nothing else is said: one that does not fit into 64 bits is
+ * FSDP_UNKNOWN, and stays so.
  */
 
 /* ---- sums ---- */
@@ -178,7 +179,7 @@ FSDP_API void fsdp_overview_free(struct fsdp_overview *overview);
  * part that a rank has, all modules below included, tied parameters once. Of what FSDP
  * flattened it is an even share, for its shards are cut wherever that falls; so it is
  * where pieces tell no rank but a plan tells over how many a unit is sharded. Buffers are
- * not counted.
+ * not counted. Sums are taken modulo 2^64 here, as fsdp_module counts its bytes.
  */
 struct fsdp_shares;
 
