@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <fsdp/analysis.h>
 #include <fsdp/checkpoint.h>
 #include <fsdp/elements.h>
 #include <fsdp/model.h>
@@ -383,12 +384,100 @@ static inline bool walk_begin(
 	return true;
 }
 
+/* ---- what follows from the facts ---- */
+
+static inline void walk_overview(const struct fsdp_checkpoint *checkpoint)
+{
+	const struct fsdp_overview_facts *facts;
+	struct fsdp_overview *overview;
+	uint64_t tensors = 0;
+	must(fsdp_overview_new(checkpoint, &overview, NULL));
+	facts = fsdp_overview_facts(overview);
+	for (size_t i = 0; i < FSDP_ROLE_COUNT; i++)
+		tensors += facts->roles[i].tensors;
+	must(fsdp_sum_count(checkpoint) != 0 || tensors == fsdp_tensor_count(checkpoint));
+	fsdp_overview_free(overview);
+}
+
+static inline void walk_states(const struct walk *walk)
+{
+	uint32_t some[64], count = 0;
+	struct fsdp_states *states;
+	while (count < 64 && count < fsdp_tensor_count(walk->checkpoint)) {
+		some[count] = count;
+		count++;
+	}
+	must(fsdp_states_new(walk->checkpoint, some, count, &states, NULL));
+	for (uint32_t i = 0; i < count; i++) {
+		size_t found;
+		const struct fsdp_state *list = fsdp_states_of(states, i, &found);
+		for (size_t k = 0; k < found; k++) {
+			struct fsdp_tensor state =
+				fsdp_tensor(walk->checkpoint, list[k].tensor);
+			size_t size = fsdp_name_write(
+				walk->checkpoint, state.name, walk->name, WALK_NAME);
+			must(state.role == FSDP_ROLE_OPTIM &&
+				list[k].key_offset <= size &&
+				list[k].key_size <= size - list[k].key_offset);
+		}
+	}
+	fsdp_states_free(states);
+}
+
+static inline void walk_waste(const struct walk *walk)
+{
+	struct fsdp_waste *waste;
+	struct fsdp_place place;
+	const uint32_t *asked;
+	size_t count;
+	must(fsdp_waste_new(walk->checkpoint, &waste, NULL));
+	asked = fsdp_waste_asks(waste, &count);
+	for (size_t i = 0; i < count && i < 100; i++)
+		if (fsdp_piece_locate(walk->locator, asked[i], &place, NULL))
+			fsdp_waste_place(waste, i, &place);
+	must(fsdp_waste_finish(waste, NULL));
+	for (size_t i = 0; i < fsdp_waste_count(waste); i++) {
+		struct fsdp_waste_row row = fsdp_waste_row(waste, i);
+		must(row.used_bytes < row.stored_bytes && row.view_count > 0);
+		must(fsdp_waste_tensor(waste, &row, row.view_count - 1) != FSDP_NONE);
+	}
+	fsdp_waste_free(waste);
+}
+
+static inline void walk_copies(const struct walk *walk)
+{
+	size_t count = fsdp_tensor_count(walk->checkpoint);
+	struct fsdp_replicas *replicas;
+	must(fsdp_replicas_new(walk->checkpoint, &replicas, NULL));
+	for (uint32_t i = 0; i < count && i < WALK_MOST; i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(walk->checkpoint, i);
+		bool some;
+		must(fsdp_replicas_find(replicas, &tensor, &some, NULL));
+	}
+	fsdp_replicas_free(replicas);
+}
+
+static inline void walk_analyses(const struct walk *walk)
+{
+	struct fsdp_shares *shares;
+	walk_overview(walk->checkpoint);
+	walk_states(walk);
+	walk_waste(walk);
+	walk_copies(walk);
+	must(fsdp_shares_new(walk->checkpoint, &shares, NULL));
+	for (uint32_t i = 0; i < fsdp_module_count(walk->checkpoint); i++)
+		(void)fsdp_shares_of(shares, i);
+	fsdp_shares_free(shares);
+}
+
 /* Counting is another way through the model. */
 static inline void walk_counts(const char *path)
 {
 	struct walk walk = { 0 };
-	if (walk_begin(&walk, path, NULL, true))
+	if (walk_begin(&walk, path, NULL, true)) {
 		walk_head(&walk);
+		walk_overview(walk.checkpoint);
+	}
 	fsdp_checkpoint_free(walk.checkpoint);
 }
 
@@ -408,6 +497,7 @@ static inline void walk_open(const char *path, const char *plan_path)
 	walk_modules(&walk);
 	walk_units(&walk);
 	walk_values(&walk);
+	walk_analyses(&walk);
 	free(walk.name);
 	fsdp_locator_free(walk.locator);
 	fsdp_checkpoint_free(walk.checkpoint);
