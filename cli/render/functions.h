@@ -6,6 +6,12 @@
 
 #include "render/out.h"
 
+/* The columns that an output shows of a table: indexes, in order. */
+struct columns {
+	size_t count;
+	size_t items[COLUMNS_MAX];
+};
+
 /*
  * What an output is made of; inside this room only. Every output's own struct begins with
  * a struct out. A function that is NULL means: this output has no use for that.
@@ -33,6 +39,8 @@ struct out_functions {
 	void (*line_end)(struct out *out);
 	void (*verbatim)(struct out *out, struct text text);
 
+	/* Which columns of a table are shown; NULL: none of any. */
+	void (*shows)(const struct table *table, struct columns *ret_columns);
 	void (*table_begin)(struct out *out, const struct table *table);
 	void (*row)(struct out *out, const struct value *values);
 	void (*table_end)(struct out *out);
@@ -53,12 +61,6 @@ extern const struct out_functions name_functions;
 extern const struct out_functions text_functions;
 extern const struct out_functions tsv_functions;
 
-/* The columns that a machine output shows of a table: indexes, in order. */
-enum { COLUMNS_MAX = 64 };
-struct columns {
-	size_t count;
-	size_t items[COLUMNS_MAX];
-};
 void columns_for_machine(const struct table *table, struct columns *ret_columns);
 void columns_for_text(const struct table *table, struct columns *ret_columns);
 

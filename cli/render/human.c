@@ -74,3 +74,13 @@ const char *human_elements(uint64_t count, char buffer[HUMAN_ROOM])
 	}
 	return write_scaled(count, 1000, units, sizeof units / sizeof *units, buffer);
 }
+
+const char *human_ms(int64_t ns, char buffer[HUMAN_ROOM])
+{
+	uint64_t size = ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns;
+	uint64_t us = size / 1000 + (size % 1000 >= 500);
+
+	snprintf(buffer, HUMAN_ROOM, "%s%" PRIu64 ".%03" PRIu64, ns < 0 ? "-" : "",
+		us / 1000, us % 1000);
+	return buffer;
+}

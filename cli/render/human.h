@@ -13,4 +13,7 @@ const char *human_bytes(uint64_t count, char buffer[HUMAN_ROOM]);
 /* 999, 12.3 k, 58.7 M, 8.03 B, 1.20 T: powers of 1000, two decimals from B on. */
 const char *human_elements(uint64_t count, char buffer[HUMAN_ROOM]);
 
+/* 12.345: milliseconds, halves away from zero. */
+const char *human_ms(int64_t ns, char buffer[HUMAN_ROOM]);
+
 #endif

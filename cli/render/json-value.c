@@ -344,6 +344,7 @@ bool spell_value(struct writer *writer, const struct value *value)
 		writer_count(writer, value->count);
 		return true;
 	case VALUE_INTEGER:
+	case VALUE_NS:
 		writer_integer(writer, value->integer);
 		return true;
 	case VALUE_NUMBER:

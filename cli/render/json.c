@@ -571,8 +571,9 @@ static int finish(struct out *out)
 	.finish = finish, .free = free_json, .begin = begin, .end = end,                \
 	.object_begin = object_begin, .object_end = object_end,                         \
 	.array_begin = array_begin, .items_begin = items_begin, .array_end = array_end, \
-	.field = field, .table_begin = table_begin, .row = row, .table_end = table_end, \
-	.tree_begin = table_begin, .node = node, .tree_end = table_end
+	.field = field, .shows = columns_for_machine, .table_begin = table_begin,       \
+	.row = row, .table_end = table_end, .tree_begin = table_begin, .node = node,    \
+	.tree_end = table_end
 
 const struct out_functions json_functions = { .new = new_document, SHARED_FUNCTIONS };
 const struct out_functions jsonl_functions = { .new = new_lines, SHARED_FUNCTIONS };

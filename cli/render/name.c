@@ -36,6 +36,17 @@ static void table_begin(struct out *out, const struct table *table)
 	}
 }
 
+/* Names alone, chosen or not; or any, one of which will turn out to hold them. */
+static void shows(const struct table *table, struct columns *ret_columns)
+{
+	columns_for_machine(table, ret_columns);
+	for (size_t i = 0; i < table->column_count; i++)
+		if (strcmp(table->columns[i].name, "name") == 0) {
+			*ret_columns = (struct columns){ 1, { i } };
+			return;
+		}
+}
+
 /* No column of that name: the first that holds one in the first row, else the first. */
 static void decide(struct name *name, const struct value *values)
 {
@@ -56,7 +67,7 @@ static void row(struct out *out, const struct value *values)
 	const struct value *value = &values[name->column];
 	if (value->type == VALUE_COUNT)
 		writer_count(&name->stream, value->count);
-	else if (value->type == VALUE_INTEGER)
+	else if (value->type == VALUE_INTEGER || value->type == VALUE_NS)
 		writer_integer(&name->stream, value->integer);
 	else if (value->type != VALUE_NAME && value->type != VALUE_TEXT)
 		return;
@@ -119,6 +130,7 @@ const struct out_functions name_functions = {
 	.finish = finish,
 	.free = free_name,
 	.end = end,
+	.shows = shows,
 	.table_begin = table_begin,
 	.row = row,
 	.table_end = table_end,

@@ -77,8 +77,9 @@ static void choose_columns(
 		if (index >= table->column_count)
 			continue;
 		const struct column *column = &table->columns[index];
-		bool hidden = machine ? column->text_only
-				      : column->machine_only && table->chosen == NULL;
+		bool hidden = machine ? column->text_only >> table->view & 1
+				      : (column->machine_only >> table->view & 1) != 0 &&
+						table->chosen == NULL;
 		if (!hidden)
 			ret_columns->items[ret_columns->count++] = index;
 	}
@@ -298,6 +299,20 @@ void out_verbatim(struct out *out, struct text text)
 void out_table_begin(struct out *out, const struct table *table)
 {
 	PASS_ON(out, table_begin, (*each, table));
+}
+
+void out_shows(struct out *out, const struct table *table, bool ret_shown[COLUMNS_MAX])
+{
+	struct out *alone = out;
+	struct out **each = &alone;
+	memset(ret_shown, 0, COLUMNS_MAX * sizeof *ret_shown);
+	for (size_t left = outs_of(out, &each); left != 0; left--, each++) {
+		struct columns columns = { 0 };
+		if ((*each)->functions->shows != NULL)
+			(*each)->functions->shows(table, &columns);
+		for (size_t i = 0; i < columns.count; i++)
+			ret_shown[columns.items[i]] = true;
+	}
 }
 
 void out_row(struct out *out, const struct value *values)

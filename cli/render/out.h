@@ -154,6 +154,7 @@ void out_verbatim(struct out *out, struct text text);
  * Text needs the widths: it keeps rows back until table_end, at most 1,000, then goes on
  * with the widths of those.
  */
+enum { COLUMNS_MAX = 64 }; /* that are shown */
 struct table {
 	const char *key;
 	const struct column *columns;
@@ -162,6 +163,7 @@ struct table {
 	bool text_only;
 	bool machine_only;
 	bool rows_only;
+	unsigned view;   /* which of those that columns speak of: 0 to 31 */
 	unsigned indent; /* spaces */
 	bool no_header;
 	/* From --columns: order and choice; NULL: all that the output shows by default.
@@ -170,6 +172,8 @@ struct table {
 	size_t chosen_count;
 };
 void out_table_begin(struct out *out, const struct table *table);
+/* Which of at most COLUMNS_MAX columns some output will show. */
+void out_shows(struct out *out, const struct table *table, bool ret_shown[COLUMNS_MAX]);
 void out_row(struct out *out, const struct value *values);
 void out_table_end(struct out *out);
 

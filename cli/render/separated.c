@@ -97,6 +97,7 @@ static void put_value(struct separated *separated, const struct value *value)
 		writer_count(to, value->count);
 		break;
 	case VALUE_INTEGER:
+	case VALUE_NS:
 		writer_integer(to, value->integer);
 		break;
 	case VALUE_NUMBER:
@@ -224,10 +225,11 @@ static struct out *new_tsv(FILE *stream, const struct looks *looks)
 	return new_separated(&tsv_functions, stream, looks, true);
 }
 
-#define SHARED_FUNCTIONS                                                \
-	.finish = finish, .free = free_separated, .end = end,           \
-	.table_begin = table_begin, .row = row, .table_end = table_end, \
-	.tree_begin = table_begin, .node = node, .tree_end = table_end
+#define SHARED_FUNCTIONS                                                      \
+	.finish = finish, .free = free_separated, .end = end,                 \
+	.shows = columns_for_machine, .table_begin = table_begin, .row = row, \
+	.table_end = table_end, .tree_begin = table_begin, .node = node,      \
+	.tree_end = table_end
 
 const struct out_functions csv_functions = { .new = new_csv, SHARED_FUNCTIONS };
 const struct out_functions tsv_functions = { .new = new_tsv, SHARED_FUNCTIONS };

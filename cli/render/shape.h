@@ -2,6 +2,7 @@
 #ifndef RENDER_SHAPE_H
 #define RENDER_SHAPE_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -25,6 +26,7 @@ enum value_type {
 	VALUE_BYTES,    /* text: 12.4 GiB (or integers under --bytes) */
 	VALUE_ELEMENTS, /* number of elements; text facts may write 8.03 B */
 	VALUE_NUMBER,   /* double: shortest that reads back */
+	VALUE_NS,       /* signed nanoseconds; text: milliseconds, three decimals */
 	VALUE_TEXT,     /* a message or a word of ours */
 	VALUE_NAME,  /* an FQN or a path: long ones may lose their middle on a terminal */
 	VALUE_SHAPE, /* integers; text 4096x14336, scalar []; JSON array */
@@ -143,6 +145,14 @@ static inline struct value value_integer(int64_t integer)
 	return (struct value){ .type = VALUE_INTEGER, .integer = integer };
 }
 
+/* INT64_MIN is absent. */
+static inline struct value value_ns(int64_t ns)
+{
+	if (ns == INT64_MIN)
+		return value_absent();
+	return (struct value){ .type = VALUE_NS, .integer = ns };
+}
+
 static inline struct value value_number(double number)
 {
 	return (struct value){ .type = VALUE_NUMBER, .number = number };
@@ -177,16 +187,84 @@ static inline struct value value_texts(const struct text *items, size_t count)
 	return (struct value){ .type = VALUE_TEXTS, .texts = { items, count } };
 }
 
+/* What a field holds, and as which type of C where it is a member of a struct. */
+enum field_type {
+	FIELD_BOOL = 1, /* bool */
+	FIELD_FLAG,     /* uint32_t, of which one bit is asked: true, or absent */
+	FIELD_COUNT,    /* uint64_t; UINT64_MAX is absent */
+	FIELD_SIZE,     /* size_t */
+	FIELD_BYTES,    /* uint64_t; UINT64_MAX is absent */
+	FIELD_ID,       /* uint32_t; UINT32_MAX is absent */
+	FIELD_INTEGER,  /* int64_t; INT64_MIN is absent */
+	FIELD_NS,       /* int64_t, nanoseconds; INT64_MIN is absent */
+	FIELD_WORD,     /* const char *; NULL is absent. Or an enum that has `word` */
+	FIELD_TEXT,     /* data and size; data NULL is absent */
+	FIELD_NAME,     /* data and size; data NULL is absent */
+	FIELD_SHAPE,    /* const int64_t *, and a uint32_t that says how many */
+	FIELD_OTHER,    /* any other value; never a member */
+	FIELD_OBJECT,   /* a struct: an object of its own */
+	FIELD_FIELDS,   /* a struct: its fields stand here, among the others */
+	FIELD_POINTED,  /* the same of a pointer to one; NULL: none of them */
+	FIELD_LIST,     /* a pointer to elements, and a size_t that says how many */
+	FIELD_ARRAY,    /* elements, as many as the row says */
+	FIELD_MAP,      /* as a list; the first field of each element is its key */
+};
+
+/* The number that rows are put in order by. */
+enum field_sort {
+	SORT_NEVER,
+	SORT_SHOWN,  /* the one that is shown */
+	SORT_MEMBER, /* a uint32_t beside it, at sort_at */
+	SORT_ROW,    /* none: rows come in its order */
+};
+
+struct record;
+
+/* What the functions of a row are asked about: an object, and what the caller of the walk
+ * has at hand. */
+struct subject {
+	void *context;
+	const void *object;
+};
+
 /*
- * A column of a table, and a field of the JSON objects that its rows become. Names
- * are the JSON keys; text headers are the same in capitals.
+ * A field of an object, and the column that it is in a table. Names are the JSON keys;
+ * text headers are the same in capitals, or `label` as it is spelt, in capitals.
+ *
+ * A column that is emitted by out_row needs the first four alone. All else is for objects
+ * that a record describes (record.h, which also has macros to fill it).
  */
 struct column {
 	const char *name;
-	bool machine_only; /* not in text unless asked for by --columns */
-	bool text_only;    /* never in machine outputs */
-	bool right;        /* numbers */
+	unsigned machine_only; /* bit 1 << view: not in its text unless asked for by
+				  --columns */
+	unsigned text_only;    /* bit 1 << view: never in its machine outputs */
+	bool right;            /* numbers */
+	const char *label;
+	enum field_type type;
+	size_t at;   /* where the member lies in the object */
+	size_t base; /* where the object lies in that of the row; of record tables */
+	/* Of a word whose member is an enum: what it is called. */
+	const char *(*word)(unsigned number);
+	/* Instead of a member: the value. */
+	struct value (*get)(struct subject of);
+	/* Instead of a list in the object: its i-th element, maybe made in `room`, or
+	 * NULL past the end. */
+	const void *(*each)(struct subject of, size_t i, void *room);
+	/* Whether the field is there at all; NULL: always. */
+	bool (*has)(struct subject of);
+	const struct record *of; /* objects and elements */
+	size_t count_at;         /* lists and shapes: where their size lies */
+	uint32_t count;          /* arrays: how many; flags: which bit */
+	bool null;               /* what is absent is null, and not left out */
+	bool items;              /* a list: the main array of the answer */
+	bool reads;              /* to know it costs reads */
+	enum field_sort sort;
+	size_t sort_at;
 };
+
+/* All views: for machine_only and text_only. */
+#define EVERY_VIEW UINT_MAX
 
 /* A message that stands beside the answer: a finding, an error or a note. */
 enum severity {

@@ -113,6 +113,9 @@ static void put_value(
 	case VALUE_INTEGER:
 		writer_integer(to, value->integer);
 		break;
+	case VALUE_NS:
+		writer_text(to, human_ms(value->integer, (char[HUMAN_ROOM]){ 0 }));
+		break;
 	case VALUE_NUMBER:
 		writer_number(to, value->number);
 		break;
@@ -237,7 +240,8 @@ static void verbatim(struct out *out, struct text lines)
 
 static void put_heading(struct writer *to, const struct column *column)
 {
-	for (const char *c = column->name; *c != '\0'; c++) {
+	const char *label = column->label != NULL ? column->label : column->name;
+	for (const char *c = label; *c != '\0'; c++) {
 		bool lower = *c >= 'a' && *c <= 'z';
 		writer_char(to, lower ? (char)(*c - 'a' + 'A') : *c);
 	}
@@ -462,6 +466,7 @@ const struct out_functions text_functions = {
 	.line_value = line_value,
 	.line_end = line_end,
 	.verbatim = verbatim,
+	.shows = columns_for_text,
 	.table_begin = table_begin,
 	.row = row,
 	.table_end = table_end,

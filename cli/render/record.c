@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Walks records. Members are copied out of their struct, so that what a row calls a text
+ * may be any struct of data and size.
+ */
+#include <string.h>
+
+#include "render/functions.h"
+#include "render/record.h"
+
+static const struct column integer_fields[] = {
+	{ .type = FIELD_INTEGER, .null = true },
+};
+static const struct column count_fields[] = {
+	{ .type = FIELD_COUNT },
+};
+static const struct column text_fields[] = {
+	{ .type = FIELD_TEXT, .null = true },
+};
+const struct record record_integers = RECORD_AS(RECORD_PLAIN, int64_t, integer_fields);
+const struct record record_counts = RECORD_AS(RECORD_PLAIN, uint64_t, count_fields);
+const struct record record_texts = RECORD_AS(RECORD_PLAIN, struct text, text_fields);
+
+/* ---- values ---- */
+
+#define COPY(type, object, at) \
+	(*(type *)memcpy(&(type){ 0 }, (const char *)(object) + (at), sizeof(type)))
+
+static struct value member_value(const struct column *field, const void *object)
+{
+	switch (field->type) {
+	case FIELD_BOOL:
+		return value_bool(COPY(bool, object, field->at));
+	case FIELD_FLAG:
+		return (COPY(uint32_t, object, field->at) & field->count) != 0
+			       ? value_bool(true)
+			       : value_absent();
+	case FIELD_COUNT:
+		return value_count(COPY(uint64_t, object, field->at));
+	case FIELD_SIZE:
+		return value_count(COPY(size_t, object, field->at));
+	case FIELD_BYTES:
+		return value_bytes(COPY(uint64_t, object, field->at));
+	case FIELD_ID:
+		return value_id(COPY(uint32_t, object, field->at));
+	case FIELD_INTEGER: {
+		int64_t integer = COPY(int64_t, object, field->at);
+		return integer == INT64_MIN ? value_absent() : value_integer(integer);
+	}
+	case FIELD_NS:
+		return value_ns(COPY(int64_t, object, field->at));
+	case FIELD_WORD:
+		return value_word(field->word != NULL
+					  ? field->word(COPY(unsigned, object, field->at))
+					  : COPY(const char *, object, field->at));
+	case FIELD_TEXT:
+		return value_text(COPY(struct text, object, field->at));
+	case FIELD_NAME:
+		return value_name(COPY(struct text, object, field->at));
+	case FIELD_SHAPE:
+		return value_shape(COPY(const int64_t *, object, field->at),
+			COPY(uint32_t, object, field->count_at));
+	case FIELD_OTHER:
+	case FIELD_OBJECT:
+	case FIELD_FIELDS:
+	case FIELD_POINTED:
+	case FIELD_LIST:
+	case FIELD_ARRAY:
+	case FIELD_MAP:
+		break;
+	}
+	return value_absent();
+}
+
+struct value field_value(const struct column *field, struct subject of)
+{
+	struct value value = value_absent();
+
+	if (field->has == NULL || field->has(of))
+		value = field->get != NULL ? field->get(of)
+					   : member_value(field, of.object);
+	return value.type == VALUE_ABSENT && field->null ? value_null() : value;
+}
+
+/* ---- objects ---- */
+
+static struct subject about(struct subject of, const void *object)
+{
+	return (struct subject){ of.context, object };
+}
+
+/* Which member of an object something is: a word of ours, or one from a file. */
+struct key {
+	const char *word;
+	const struct text *name; /* instead, if not NULL */
+};
+
+static void put_value(struct out *out, struct key key, struct value value)
+{
+	if (key.name != NULL)
+		out_field_named(out, *key.name, value);
+	else
+		out_field(out, key.word, value);
+}
+
+static void begin_array(struct out *out, struct key key)
+{
+	if (key.name != NULL)
+		out_array_begin_named(out, *key.name);
+	else
+		out_array_begin(out, key.word);
+}
+
+static void begin_object(struct out *out, struct key key)
+{
+	if (key.name != NULL)
+		out_object_begin_named(out, *key.name);
+	else
+		out_object_begin(out, key.word);
+}
+
+static void put_field(
+	struct out *out, struct key key, const struct column *field, struct subject of);
+
+static void put_object(struct out *out, struct key key, const struct record *record,
+	size_t first, struct subject of)
+{
+	bool plain = record->form == RECORD_PLAIN;
+
+	if (record->form == RECORD_OBJECT)
+		begin_object(out, key);
+	else if (!plain)
+		begin_array(out, key);
+	for (size_t i = first; i < record->count; i++) {
+		struct key own = { NULL, NULL };
+		if (record->form == RECORD_OBJECT)
+			own.word = record->fields[i].name;
+		put_field(out, plain ? key : own, &record->fields[i], of);
+	}
+	if (record->form == RECORD_OBJECT)
+		out_object_end(out);
+	else if (!plain)
+		out_array_end(out);
+}
+
+static const void *element_at(
+	const struct column *field, struct subject of, size_t i, void *room)
+{
+	const char *elements = (const char *)of.object + field->at;
+	size_t count = field->count;
+
+	if (field->each != NULL)
+		return field->each(of, i, room);
+	if (field->type != FIELD_ARRAY) {
+		elements = COPY(const void *, of.object, field->at);
+		count = COPY(size_t, of.object, field->count_at);
+	}
+	return i < count ? elements + i * field->of->size : NULL;
+}
+
+static void put_list(
+	struct out *out, struct key key, const struct column *field, struct subject of)
+{
+	max_align_t room[RECORD_ROOM / sizeof(max_align_t)];
+	const void *element;
+
+	if (field->items)
+		out_items_begin(out, key.word);
+	else
+		begin_array(out, key);
+	for (size_t i = 0; (element = element_at(field, of, i, room)) != NULL; i++)
+		out_record(out, NULL, field->of, about(of, element));
+	out_array_end(out);
+}
+
+/* Elements of two fields are a key and a value, those of more a key and an object. */
+static void put_map(
+	struct out *out, struct key key, const struct column *field, struct subject of)
+{
+	const struct column *fields = field->of->fields;
+	max_align_t room[RECORD_ROOM / sizeof(max_align_t)];
+	const void *element;
+
+	begin_object(out, key);
+	for (size_t i = 0; (element = element_at(field, of, i, room)) != NULL; i++) {
+		struct value name = field_value(&fields[0], about(of, element));
+		struct key own = { NULL, &name.text };
+		if (field->of->count == 2)
+			put_field(out, own, &fields[1], about(of, element));
+		else
+			put_object(out, own, field->of, 1, about(of, element));
+	}
+	out_object_end(out);
+}
+
+static void put_field(
+	struct out *out, struct key key, const struct column *field, struct subject of)
+{
+	bool nested = field->type >= FIELD_OBJECT;
+
+	if (nested && field->has != NULL && !field->has(of)) {
+		if (field->null)
+			put_value(out, key, value_null());
+		return;
+	}
+	if (field->type == FIELD_POINTED)
+		of.object = COPY(const void *, of.object, field->at);
+	else if (field->type == FIELD_OBJECT || field->type == FIELD_FIELDS)
+		of.object = (const char *)of.object + field->at;
+	if (field->type == FIELD_OBJECT)
+		put_object(out, key, field->of, 0, of);
+	else if (field->type == FIELD_MAP)
+		put_map(out, key, field, of);
+	else if (field->type == FIELD_LIST || field->type == FIELD_ARRAY)
+		put_list(out, key, field, of);
+	else if (!nested)
+		put_value(out, key, field_value(field, of));
+	else if (of.object != NULL)
+		out_fields(out, field->of, of);
+}
+
+void out_fields(struct out *out, const struct record *record, struct subject of)
+{
+	for (size_t i = 0; i < record->count; i++)
+		put_field(out, (struct key){ record->fields[i].name, NULL },
+			&record->fields[i], of);
+}
+
+void out_record(
+	struct out *out, const char *key, const struct record *record, struct subject of)
+{
+	put_object(out, (struct key){ key, NULL }, record, 0, of);
+}
+
+/* ---- tables ---- */
+
+static bool is_number(enum field_type type)
+{
+	return type >= FIELD_COUNT && type <= FIELD_NS;
+}
+
+static void add_columns(
+	struct record_table *table, const struct record *record, size_t base)
+{
+	for (size_t i = 0; i < record->count; i++) {
+		const struct column *field = &record->fields[i];
+		struct column *column = &table->columns[table->table.column_count];
+
+		if (field->type == FIELD_FIELDS) {
+			add_columns(table, field->of, base + field->at);
+		} else if (table->table.column_count < COLUMNS_MAX) {
+			*column = *field;
+			column->base = base;
+			column->right |= is_number(field->type);
+			table->table.column_count++;
+		}
+	}
+}
+
+void record_table_init(struct record_table *table, const struct table *like,
+	const struct record *record, void *context)
+{
+	table->table = *like;
+	table->table.columns = table->columns;
+	table->table.column_count = 0;
+	table->context = context;
+	add_columns(table, record, 0);
+}
+
+size_t record_table_find(const struct record_table *table, const char *name)
+{
+	size_t i = 0;
+	while (i < table->table.column_count && strcmp(table->columns[i].name, name) != 0)
+		i++;
+	return i;
+}
+
+bool out_table_reads(struct out *out, const struct record_table *table)
+{
+	bool shown[COLUMNS_MAX], reads = false;
+
+	out_shows(out, &table->table, shown);
+	for (size_t i = 0; i < table->table.column_count; i++)
+		reads |= shown[i] && table->columns[i].reads;
+	return reads;
+}
+
+static struct value column_value(
+	const struct record_table *table, size_t column, const void *object)
+{
+	const struct column *field = &table->columns[column];
+
+	return field_value(field,
+		(struct subject){ table->context, (const char *)object + field->base });
+}
+
+uint64_t record_table_key(
+	const struct record_table *table, size_t column, const void *object, uint32_t row)
+{
+	const struct column *field = &table->columns[column];
+
+	object = (const char *)object + field->base;
+	if (field->sort == SORT_MEMBER) {
+		uint32_t id = COPY(uint32_t, object, field->sort_at);
+		return id == UINT32_MAX ? UINT64_MAX : id;
+	}
+	if (field->sort == SORT_SHOWN) {
+		struct value value =
+			field_value(field, (struct subject){ table->context, object });
+		return value.type == VALUE_ABSENT ? UINT64_MAX : value.count;
+	}
+	return row;
+}
+
+void out_records_begin(struct out *out, struct record_table *table)
+{
+	out_shows(out, &table->table, table->shown);
+	out_table_begin(out, &table->table);
+}
+
+void out_records_values(
+	const struct record_table *table, const void *object, struct value *values)
+{
+	for (size_t i = 0; i < table->table.column_count; i++)
+		values[i] =
+			table->shown[i] ? column_value(table, i, object) : value_absent();
+}
+
+void out_records_row(
+	struct out *out, const struct record_table *table, const void *object)
+{
+	struct value values[COLUMNS_MAX];
+
+	out_records_values(table, object, values);
+	out_row(out, values);
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef RENDER_RECORD_H
+#define RENDER_RECORD_H
+
+#include "render/out.h"
+
+/*
+ * An object of an answer is described once: a record is a const table with one row for
+ * each field, and what is here walks it, for JSON and JSON Lines (out_record), and for
+ * tables: text, CSV, TSV, names, --columns and --sort (out_table). A row says
+ *
+ *	what the field is called     name, and for people label
+ *	what it holds                type, and of: the record of an object or an element
+ *	where the value is           at, a member of the struct; or get, a function
+ *	who sees it                  machine_only, text_only: by views of the table
+ *	that it is null              null; what is absent is left out otherwise
+ *	that it costs reads          reads: out_table_reads says whether anybody will see
+ *it how rows are sorted by it    sort
+ *
+ * Rows are written with the macros below, which refuse a member of another type. So one
+ * row is all of a new field: `{ "events", COUNT_AT(struct fsdp_recording, events) }`.
+ *What must be computed has a function: `{ "dtype", GET(FIELD_WORD, get_dtype) }`.
+ *Functions are asked only where some output shows the field, about an object and a
+ *context, which is the caller's and goes unchanged through the walk.
+ *
+ * Sentences, which tell people several facts at once, are no fields: out_line.
+ */
+enum record_form {
+	RECORD_OBJECT, /* {"line": 3, "kind": "reentry"} */
+	RECORD_TUPLE,  /* [3, "reentry"] */
+	RECORD_PLAIN,  /* 3: its only field alone */
+};
+
+struct record {
+	const struct column *fields;
+	size_t count;
+	size_t size; /* of the struct: from one element of a list to the next */
+	enum record_form form;
+};
+
+/* static const struct record one = RECORD(struct fsdp_step, step_fields); */
+#define RECORD(type, fields) RECORD_AS(RECORD_OBJECT, type, fields)
+#define RECORD_AS(form, type, fields)                                           \
+	{                                                                       \
+		(fields), sizeof(fields) / sizeof *(fields), sizeof(type), form \
+	}
+
+/* ---- rows ---- */
+
+#define MEMBER_OF(from, member, is) \
+	_Generic(((from *)0)->member, is : offsetof(from, member))
+#define BOOL_AT(from, member) .type = FIELD_BOOL, .at = MEMBER_OF(from, member, bool)
+#define FLAG_AT(from, member, bit) \
+	.type = FIELD_FLAG, .at = MEMBER_OF(from, member, uint32_t), .count = (bit)
+#define COUNT_AT(from, member) \
+	.type = FIELD_COUNT, .at = MEMBER_OF(from, member, uint64_t)
+#define SIZE_AT(from, member) .type = FIELD_SIZE, .at = MEMBER_OF(from, member, size_t)
+#define BYTES_AT(from, member) \
+	.type = FIELD_BYTES, .at = MEMBER_OF(from, member, uint64_t)
+#define ID_AT(from, member) .type = FIELD_ID, .at = MEMBER_OF(from, member, uint32_t)
+#define INTEGER_AT(from, member) \
+	.type = FIELD_INTEGER, .at = MEMBER_OF(from, member, int64_t)
+#define NS_AT(from, member) .type = FIELD_NS, .at = MEMBER_OF(from, member, int64_t)
+#define WORD_AT(from, member) \
+	.type = FIELD_WORD, .at = MEMBER_OF(from, member, const char *)
+#define ENUM_AT(from, member, name_of) \
+	.type = FIELD_WORD, .at = MEMBER_OF(from, member, unsigned), .word = (name_of)
+#define SHAPE_AT(from, member, dims)                                         \
+	.type = FIELD_SHAPE, .at = MEMBER_OF(from, member, const int64_t *), \
+	.count_at = MEMBER_OF(from, dims, uint32_t)
+
+/* A struct text, or what the library calls a span: data and size. */
+#define TEXT_MEMBER(from, member) \
+	_Generic(((from *)0)->member.data,            \
+		const char * : offsetof(from, member), \
+		const unsigned char * : offsetof(from, member))
+#define TEXT_AT(from, member) .type = FIELD_TEXT, .at = TEXT_MEMBER(from, member)
+#define NAME_AT(from, member) .type = FIELD_NAME, .at = TEXT_MEMBER(from, member)
+
+#define OBJECT_AT(from, member, record) \
+	.type = FIELD_OBJECT, .at = offsetof(from, member), .of = &(record)
+#define OBJECT(record) .type = FIELD_OBJECT, .of = &(record)
+#define FIELDS_AT(from, member, record) \
+	.type = FIELD_FIELDS, .at = offsetof(from, member), .of = &(record)
+#define FIELDS(record) .type = FIELD_FIELDS, .of = &(record)
+#define POINTED_AT(from, member, record) \
+	.type = FIELD_POINTED, .at = offsetof(from, member), .of = &(record)
+#define LIST_AT(from, member, size, record)               \
+	.type = FIELD_LIST, .at = offsetof(from, member), \
+	.count_at = MEMBER_OF(from, size, size_t), .of = &(record)
+#define MAP_AT(from, member, size, record)               \
+	.type = FIELD_MAP, .at = offsetof(from, member), \
+	.count_at = MEMBER_OF(from, size, size_t), .of = &(record)
+#define ARRAY_AT(from, member, record)                                    \
+	.type = FIELD_ARRAY, .at = offsetof(from, member),                \
+	.count = sizeof((from *)0)->member / sizeof *((from *)0)->member, \
+	.of = &(record)
+#define EACH(function, record) .type = FIELD_LIST, .each = (function), .of = &(record)
+#define MAP_EACH(function, record) .type = FIELD_MAP, .each = (function), .of = &(record)
+#define GET(holds, function) .type = (holds), .get = (function)
+
+/* Lists of these. */
+extern const struct record record_integers; /* int64_t; INT64_MIN is null */
+extern const struct record record_counts;   /* uint64_t */
+extern const struct record record_texts;    /* data and size; data NULL is null */
+
+/* What `each` may make an element in. */
+enum { RECORD_ROOM = 256 };
+
+/* ---- objects ---- */
+
+/* The value of a field that is no object and no list; absent if the object has none. */
+struct value field_value(const struct column *field, struct subject of);
+
+/* All fields, into the object that is open. */
+void out_fields(struct out *out, const struct record *record, struct subject of);
+
+/* The object, under a key or (NULL) as an element. */
+void out_record(
+	struct out *out, const char *key, const struct record *record, struct subject of);
+
+/* ---- tables ---- */
+
+/*
+ * A table whose rows are objects. Fields of structs within (FIELDS_AT) are columns like
+ * all others.
+ */
+struct record_table {
+	struct table table; /* to be shown; its columns are those below */
+	struct column columns[COLUMNS_MAX];
+	size_t chosen[COLUMNS_MAX];
+	bool shown[COLUMNS_MAX]; /* by some output */
+	void *context;
+};
+
+/* `like` says everything of the table but its columns. */
+void record_table_init(struct record_table *table, const struct table *like,
+	const struct record *record, void *context);
+
+/* The column of this name, or column_count. */
+size_t record_table_find(const struct record_table *table, const char *name);
+
+/* Whether some output will show a column that costs reads. */
+bool out_table_reads(struct out *out, const struct record_table *table);
+
+/* The number by which an object is put in order of a column; UINT64_MAX: not known. */
+uint64_t record_table_key(const struct record_table *table, size_t column,
+	const void *object, uint32_t row);
+
+/* Begin, a row for each object, out_table_end. */
+void out_records_begin(struct out *out, struct record_table *table);
+void out_records_row(
+	struct out *out, const struct record_table *table, const void *object);
+void out_records_values(
+	const struct record_table *table, const void *object, struct value *ret_values);
+
+#endif
