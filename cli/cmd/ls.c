@@ -37,41 +37,47 @@ static const struct option OPTIONS[] = {
 	{ NULL },
 };
 
-/* Columns of a list of tensors, behind those of the tensor itself. */
-enum {
-	LS_TENSORS = TENSOR_COLUMNS, /* --fold: how many are in the row */
-	LS_PIECES,
-	LS_RANK,
-	LS_FILE,
-	LS_OFFSET,
-	LS_LENGTH,
-	LS_COLUMNS,
-};
-
-/* Columns of a list of pieces: the tensor's without its path, then the piece's. */
-enum { LONG_COLUMNS = TENSOR_COLUMNS + PIECE_COLUMNS };
-
 /* What one run of this command has at hand. */
 struct listing {
+	struct row_context row; /* what records are handed */
 	struct run *run;
 	const struct ls_options *options;
 	struct selection *selection;
 	struct row_buffers buffers;
-	uint32_t *rows; /* tensors, or pieces under -l */
+	struct record_table table;
+	uint32_t *rows; /* tensors; under -l pieces; groups; or values */
 	size_t row_count;
-	struct choice choice;
-	bool all;        /* fill all columns, not only those of plain text */
+	size_t position; /* of the row that is shown */
+	bool wide;       /* more is shown than text shows by itself */
 	bool tells_rank; /* names are some ranks' own: the rank tells them apart */
 
-	/* Places of one-piece tensors, or of the rows under -l; NULL: not wanted. */
+	/* Places of one-piece tensors, or of the rows under -l; NULL: not known. */
 	struct {
 		uint64_t offset, length;
 	} * spots;
 	struct place_facts *facts;
+	size_t fact_count;
 	struct fsdp_replicas *replicas;
 	uint32_t *copies; /* numbers of all pieces; NULL: there are no copies */
-	uint32_t *asked;
-	size_t fact_count;
+
+	/* The object of the row that is shown. */
+	struct listed_tensor {
+		struct fsdp_tensor tensor;
+		uint64_t tensors, pieces;
+		uint32_t rank, file; /* of the only piece */
+		uint32_t shown_rank; /* text tells it only where names are its own */
+		uint64_t offset, length;
+	} tensor;
+	struct listed_piece {
+		struct fsdp_tensor tensor;
+		struct piece_facts facts;
+	} piece;
+	struct listed_group {
+		struct fsdp_group group;
+		struct value key;
+	} group;
+	struct fsdp_value value;
+	struct fsdp_sums *sums;
 
 	uint64_t tensors, numel, bytes;
 	int status;
@@ -131,55 +137,6 @@ static bool select_tensors(struct listing *listing)
 	add_up(listing);
 	return true;
 }
-
-/* ---- order ---- */
-
-static uint64_t tensor_key(const void *context, size_t column, uint32_t row)
-{
-	const struct listing *listing = context;
-	const struct fsdp_checkpoint *checkpoint = listing->run->checkpoint;
-	struct fsdp_tensor tensor = fsdp_tensor(checkpoint, row);
-	struct fsdp_piece piece = { .rank = FSDP_NONE, .file = FSDP_NONE };
-
-	if (tensor.piece_count == 1)
-		piece = fsdp_piece(checkpoint, tensor.first_piece);
-	switch (column) {
-	case TENSOR_DTYPE:
-		return tensor.dtype;
-	case TENSOR_NUMEL:
-		return tensor.numel;
-	case TENSOR_BYTES:
-		return tensor.bytes;
-	case TENSOR_ROLE:
-		return tensor.role;
-	case TENSOR_MODULE:
-		return tensor.module == FSDP_NONE ? UINT64_MAX : tensor.module;
-	case TENSOR_UNIT:
-		return tensor.unit == FSDP_NONE ? UINT64_MAX : tensor.unit;
-	case LS_PIECES:
-		return tensor.piece_count;
-	case LS_RANK:
-		return piece.rank == FSDP_NONE ? UINT64_MAX : piece.rank;
-	case LS_FILE:
-		return piece.file == FSDP_NONE ? UINT64_MAX : piece.file;
-	case LS_OFFSET:
-		return tensor.piece_count == 1 && listing->spots != NULL
-			       ? listing->spots[row].offset
-			       : UINT64_MAX;
-	case LS_LENGTH:
-		return tensor.piece_count == 1 && listing->spots != NULL
-			       ? listing->spots[row].length
-			       : UINT64_MAX;
-	default:
-		return row;
-	}
-}
-
-static const uint64_t TENSOR_SORTABLE =
-	1ULL << TENSOR_NAME | 1ULL << TENSOR_DTYPE | 1ULL << TENSOR_NUMEL |
-	1ULL << TENSOR_BYTES | 1ULL << TENSOR_ROLE | 1ULL << TENSOR_MODULE |
-	1ULL << TENSOR_UNIT | 1ULL << LS_PIECES | 1ULL << LS_RANK | 1ULL << LS_FILE |
-	1ULL << LS_OFFSET | 1ULL << LS_LENGTH;
 
 /* ---- places ---- */
 
@@ -246,101 +203,129 @@ static bool locate_pieces(struct listing *listing, struct fsdp_error **ret_error
 
 /* ---- tensors ---- */
 
-static void tensor_table(struct column *columns, bool fold, bool tells_rank)
+static struct value get_file(struct subject of)
 {
-	memcpy(columns, tensor_columns, sizeof tensor_columns);
-	columns[LS_TENSORS] = (struct column){ "tensors", .machine_only = !fold,
-		.text_only = true, .right = true };
-	columns[LS_PIECES] = (struct column){ "pieces", .right = true };
-	columns[LS_RANK] = (struct column){ "rank", .machine_only = fold || !tells_rank,
-		.right = true };
-	columns[LS_FILE] = (struct column){ "file", .machine_only = true };
-	columns[LS_OFFSET] =
-		(struct column){ "offset", .machine_only = true, .right = true };
-	columns[LS_LENGTH] =
-		(struct column){ "length", .machine_only = true, .right = true };
+	uint32_t file = ((const struct listed_tensor *)of.object)->file;
+	const struct run *run = ((const struct row_context *)of.context)->run;
+
+	return file == FSDP_NONE
+		       ? value_absent()
+		       : value_name(text_of_span(fsdp_file(run->checkpoint, file).path));
 }
 
-static void add_place(
-	struct listing *listing, uint32_t row, uint32_t piece_index, struct value *values)
-{
-	struct fsdp_piece piece = fsdp_piece(listing->run->checkpoint, piece_index);
+#define LISTED struct listed_tensor
+#define BY(member) .sort = SORT_MEMBER, .sort_at = offsetof(LISTED, member)
+#define HIDDEN .machine_only = EVERY_VIEW
+static const struct column listed_fields[] = {
+	{ NULL, FIELDS_AT(LISTED, tensor, tensor_record) },
+	{ "tensors", COUNT_AT(LISTED, tensors), .machine_only = ~IN(VIEW_FOLDED),
+		.text_only = EVERY_VIEW },
+	{ "pieces", COUNT_AT(LISTED, pieces), .sort = SORT_SHOWN },
+	{ "rank", ID_AT(LISTED, shown_rank), .machine_only = ~IN(VIEW_RANKS), BY(rank) },
+	{ "file", GET(FIELD_NAME, get_file), HIDDEN, BY(file) },
+	{ "offset", COUNT_AT(LISTED, offset), HIDDEN, .sort = SORT_SHOWN, .reads = true },
+	{ "length", COUNT_AT(LISTED, length), HIDDEN, .sort = SORT_SHOWN, .reads = true },
+};
+static const struct record listed_record = RECORD(LISTED, listed_fields);
 
-	values[LS_RANK] = value_id(piece.rank);
-	if (piece.file != FSDP_NONE)
-		values[LS_FILE] = value_name(text_of_span(
-			fsdp_file(listing->run->checkpoint, piece.file).path));
-	if (listing->spots != NULL) {
-		values[LS_OFFSET] = value_count(listing->spots[row].offset);
-		values[LS_LENGTH] = value_count(listing->spots[row].length);
+static const void *tensor_at(void *context, uint32_t row, uint32_t *ret_order)
+{
+	struct listing *listing = context;
+	const struct fsdp_checkpoint *checkpoint = listing->run->checkpoint;
+	struct fsdp_tensor tensor = fsdp_tensor(checkpoint, row);
+
+	listing->tensor = (struct listed_tensor){ .tensor = tensor,
+		.tensors = 1,
+		.pieces = tensor.piece_count,
+		.rank = FSDP_NONE,
+		.file = FSDP_NONE,
+		.shown_rank = FSDP_NONE,
+		.offset = FSDP_UNKNOWN,
+		.length = FSDP_UNKNOWN };
+	if (tensor.piece_count == 1) {
+		struct fsdp_piece piece = fsdp_piece(checkpoint, tensor.first_piece);
+		listing->tensor.rank = piece.rank;
+		listing->tensor.file = piece.file;
+		if (listing->wide || (tensor.flags & FSDP_TENSOR_RANKS_OWN) != 0)
+			listing->tensor.shown_rank = piece.rank;
+		if (listing->spots != NULL) {
+			listing->tensor.offset = listing->spots[row].offset;
+			listing->tensor.length = listing->spots[row].length;
+		}
 	}
+	*ret_order = row;
+	return &listing->tensor;
 }
 
-static void emit_tensor(struct listing *listing, uint32_t row)
+/* Rows that differ only in numbers are one row, at the place of the first of them, with
+ * what they have in common. */
+static void emit_folded(struct listing *listing, struct folding *folding, size_t index)
 {
-	struct value values[LS_COLUMNS];
-	struct fsdp_tensor tensor = fsdp_tensor(listing->run->checkpoint, row);
+	struct folded folded = folding_at(folding, index);
+	struct listed_tensor *listed = &listing->tensor;
+	struct fsdp_tensor *tensor = &listed->tensor;
+	uint32_t order;
 
-	tensor_row(listing->run, &listing->buffers, &tensor, listing->all, values);
-	for (size_t i = LS_TENSORS; i < LS_COLUMNS; i++)
-		values[i] = value_absent();
-	values[LS_PIECES] = value_count(tensor.piece_count);
-	if ((listing->all || (tensor.flags & FSDP_TENSOR_RANKS_OWN) != 0) &&
-		tensor.piece_count == 1)
-		add_place(listing, row, tensor.first_piece, values);
-	out_row(listing->run->out, values);
+	(void)tensor_at(listing, folded.first, &order);
+	listing->row.joined = (struct text){ NULL, 0 };
+	if (folded.count > 1) {
+		listing->row.joined = folding_name(folding, index);
+		*listed = (struct listed_tensor){ .tensor = { .dtype = tensor->dtype,
+							  .shape = tensor->shape,
+							  .dims = tensor->dims,
+							  .role = tensor->role,
+							  .alias = FSDP_NONE,
+							  .module = FSDP_NONE,
+							  .unit = FSDP_NONE },
+			.rank = FSDP_NONE,
+			.file = FSDP_NONE,
+			.shown_rank = FSDP_NONE,
+			.offset = FSDP_UNKNOWN,
+			.length = FSDP_UNKNOWN };
+	}
+	tensor->numel = folded.numel;
+	tensor->bytes = folded.bytes;
+	listed->tensors = folded.count;
+	listed->pieces = folded.pieces;
+	out_records_row(listing->run->out, &listing->table, listed);
 }
 
-/* Rows that differ only in numbers are one row, at the place of the first of them. */
-static bool emit_folded(struct listing *listing, size_t head)
+static bool emit_all_folded(struct listing *listing, size_t head)
 {
-	struct value values[LS_COLUMNS];
 	struct folding *folding;
 
 	if (!folding_new(listing->run, listing->rows, listing->row_count, &folding))
 		return false;
-	for (size_t i = 0; i < head && i < folding_count(folding); i++) {
-		struct folded folded = folding_at(folding, i);
-		struct fsdp_tensor tensor =
-			fsdp_tensor(listing->run->checkpoint, folded.first);
-		tensor_row(listing->run, &listing->buffers, &tensor,
-			listing->all && folded.count == 1, values);
-		for (size_t j = LS_TENSORS; j < LS_COLUMNS; j++)
-			values[j] = value_absent();
-		values[TENSOR_NAME] = value_name(folding_name(folding, i));
-		values[TENSOR_NUMEL] = value_count(folded.numel);
-		values[TENSOR_BYTES] = value_bytes(folded.bytes);
-		values[TENSOR_ROLE] = value_word(fsdp_role_name(tensor.role));
-		values[LS_TENSORS] = value_count(folded.count);
-		values[LS_PIECES] = value_count(folded.pieces);
-		if (listing->all && folded.count == 1 && tensor.piece_count == 1)
-			add_place(listing, folded.first, tensor.first_piece, values);
-		out_row(listing->run->out, values);
-	}
-	if (folding_failed(folding))
-		listing->buffers.failed = true;
+	for (size_t i = 0; i < head && i < folding_count(folding); i++)
+		emit_folded(listing, folding, i);
+	listing->buffers.failed |= folding_failed(folding);
 	folding_free(folding);
 	return true;
 }
 
-static void emit_total(struct listing *listing)
-{
-	struct out *out = listing->run->out;
+/* ---- what is beside the rows ---- */
 
-	out_object_begin(out, "total");
-	out_field(out, "tensors", value_count(listing->tensors));
-	out_field(out, "numel", value_count(listing->numel));
-	out_field(out, "bytes", value_bytes(listing->bytes));
-	out_object_end(out);
-}
+static const struct column total_fields[] = {
+	{ "tensors", COUNT_AT(struct listing, tensors) },
+	{ "numel", COUNT_AT(struct listing, numel) },
+	{ "bytes", BYTES_AT(struct listing, bytes) },
+};
+static const struct record total_record = RECORD(struct listing, total_fields);
 
 /* "336.0 MiB", or plain with --bytes, as the renderer writes it. */
-static void tell_total(struct listing *listing)
+static void show_total(struct listing *listing)
 {
 	static const char *const UNITS[] = { "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
 	double size = (double)listing->bytes / 1024;
 	size_t unit = 0;
 
+	out_record(listing->run->out, "total", &total_record,
+		(struct subject){ NULL, listing });
+	if (listing->options->objects) {
+		run_total(listing->run, "%zu value%s", listing->row_count,
+			listing->row_count == 1 ? "" : "s");
+		return;
+	}
 	/* That there are none was said. */
 	if (listing->row_count == 0)
 		return;
@@ -362,7 +347,9 @@ static void tell_none(struct listing *listing)
 {
 	if (listing->row_count != 0)
 		return;
-	if (!selection_is_all(listing->selection))
+	if (listing->options->objects)
+		run_note(listing->run, "no value was selected");
+	else if (!selection_is_all(listing->selection))
 		run_note(listing->run, "no tensor was selected");
 	else if (fsdp_tensor_count(listing->run->checkpoint) == 0)
 		run_note(listing->run, "there are no tensors");
@@ -382,93 +369,54 @@ static void begin(struct listing *listing)
 	run_begin(listing->run, listing->status);
 }
 
-/* Places cost a read each, so they are looked up only where somebody will see them. */
-static bool wants_places(const struct listing *listing, const struct column *columns,
-	size_t offset, size_t length)
-{
-	if (sort_uses(listing->run, &columns[offset]) ||
-		sort_uses(listing->run, &columns[length]))
-		return true;
-	if (listing->choice.count > 0)
-		return choice_has(&listing->choice, offset) ||
-		       choice_has(&listing->choice, length);
-	return answer_is_machine(listing->run);
-}
+/* ---- any list ---- */
 
-static bool list_tensors(struct listing *listing, struct fsdp_error **ret_error)
+/* What the rows are, and how they are shown. */
+struct list {
+	const char *key;
+	const struct record *record;
+	row_function *object_of;
+	/* Where they lie: NULL, or asked only if it will be seen. */
+	bool (*locate)(struct listing *listing, struct fsdp_error **ret_error);
+	bool locates_sorted; /* facts are kept in the order of the rows */
+};
+
+static bool show_list(struct listing *listing, const struct list *list, unsigned view,
+	struct fsdp_error **ret_error)
 {
 	struct run *run = listing->run;
-	struct column columns[LS_COLUMNS];
-	struct table table = { .key = "tensors",
-		.columns = columns,
-		.column_count = LS_COLUMNS,
-		.main = true };
-	bool memory, good = true;
-	size_t head;
+	struct record_table *table = &listing->table;
+	const struct table like = { .key = list->key, .main = true, .view = view };
+	size_t head = head_of(run, listing->row_count);
+	bool memory, reads, good = true;
+	uint32_t order;
 
-	tensor_table(columns, listing->options->fold, listing->tells_rank);
-	if (!choice_new(run, columns, LS_COLUMNS, &listing->choice))
+	record_table_init(table, &like, list->record, &listing->row);
+	if (!choose_columns(run, table))
 		return true;
-	listing->all = listing->choice.count > 0 || answer_is_machine(run);
-	if (wants_places(listing, columns, LS_OFFSET, LS_LENGTH) &&
-		!locate_tensors(listing, ret_error))
+	reads = list->locate != NULL && columns_read(run, table);
+	if (reads && !list->locates_sorted && !list->locate(listing, ret_error))
 		return false;
-	if (!sort_rows(run, columns, LS_COLUMNS, TENSOR_SORTABLE, tensor_key, listing,
-		    listing->rows, listing->row_count, &memory))
+	if (!sort_rows(run, table, list->object_of, listing, listing->rows,
+		    listing->row_count, &memory))
 		return !memory;
+	if (reads && list->locates_sorted && !list->locate(listing, ret_error))
+		return false;
 	begin(listing);
-	table.chosen = listing->choice.columns;
-	table.chosen_count = listing->choice.count;
-	head = head_of(run, listing->row_count);
-	out_table_begin(run->out, &table);
+	out_records_begin(run->out, table);
 	if (listing->options->fold)
-		good = emit_folded(listing, head);
-	else
-		for (size_t i = 0; i < head; i++)
-			emit_tensor(listing, listing->rows[i]);
+		good = emit_all_folded(listing, head);
+	for (size_t i = 0; i < head && !listing->options->fold; i++) {
+		listing->position = i;
+		out_records_row(run->out, table,
+			list->object_of(listing, listing->rows[i], &order));
+	}
 	out_table_end(run->out);
-	emit_total(listing);
-	tell_total(listing);
+	show_total(listing);
 	return good;
 }
 
 /* ---- pieces ---- */
-
-static void long_table(struct column *columns)
-{
-	memcpy(columns, tensor_columns, sizeof tensor_columns);
-	memcpy(columns + TENSOR_COLUMNS, piece_columns, sizeof piece_columns);
-	columns[TENSOR_PATH].text_only = true; /* not a field of this object */
-	columns[TENSOR_PATH].machine_only = true;
-	columns[TENSOR_BYTES].machine_only = true;
-	columns[TENSOR_ALIAS].machine_only = false;
-	columns[TENSOR_REQUIRES_GRAD].machine_only = false;
-	columns[TENSOR_COLUMNS + PIECE_ROWS].machine_only = true;
-}
-
-static uint64_t long_key(const void *context, size_t column, uint32_t row)
-{
-	const struct listing *listing = context;
-	struct fsdp_piece piece = fsdp_piece(listing->run->checkpoint, row);
-
-	switch (column) {
-	case TENSOR_COLUMNS + PIECE_RANK:
-		return piece.rank == FSDP_NONE ? UINT64_MAX : piece.rank;
-	case TENSOR_COLUMNS + PIECE_FILE:
-		return piece.file == FSDP_NONE ? UINT64_MAX : piece.file;
-	case TENSOR_COLUMNS + PIECE_ITEM_OFFSET:
-		return piece.item_offset;
-	default:
-		return tensor_key(context, column, piece.tensor);
-	}
-}
-
-static const uint64_t LONG_SORTABLE =
-	1ULL << TENSOR_NAME | 1ULL << TENSOR_DTYPE | 1ULL << TENSOR_NUMEL |
-	1ULL << TENSOR_BYTES | 1ULL << TENSOR_ROLE | 1ULL << TENSOR_MODULE |
-	1ULL << TENSOR_UNIT | 1ULL << (TENSOR_COLUMNS + PIECE_RANK) |
-	1ULL << (TENSOR_COLUMNS + PIECE_FILE) |
-	1ULL << (TENSOR_COLUMNS + PIECE_ITEM_OFFSET);
 
 /* Numbers the copies among the pieces of a tensor. */
 static bool number_copies(struct listing *listing, const struct fsdp_tensor *tensor)
@@ -528,71 +476,63 @@ static bool select_pieces(struct listing *listing)
 	return true;
 }
 
-static void emit_piece(struct listing *listing, size_t row)
+#define PIECE struct listed_piece
+static const struct column listed_piece_fields[] = {
+	{ NULL, FIELDS_AT(PIECE, tensor, tensor_record) },
+	{ NULL, FIELDS_AT(PIECE, facts, piece_record) },
+};
+static const struct record listed_piece_record = RECORD(PIECE, listed_piece_fields);
+
+static const void *piece_at(void *context, uint32_t row, uint32_t *ret_order)
 {
+	struct listing *listing = context;
 	const struct fsdp_checkpoint *checkpoint = listing->run->checkpoint;
-	struct value values[LONG_COLUMNS];
-	struct fsdp_piece piece = fsdp_piece(checkpoint, listing->rows[row]);
-	struct fsdp_tensor tensor = fsdp_tensor(checkpoint, piece.tensor);
+	struct fsdp_piece piece = fsdp_piece(checkpoint, row);
+	struct listed_piece *listed = &listing->piece;
 
-	tensor_row(listing->run, &listing->buffers, &tensor, true, values);
-	piece_row(listing->run, &listing->buffers, &tensor, &piece, &listing->facts[row],
-		values + TENSOR_COLUMNS);
+	listed->tensor = fsdp_tensor(checkpoint, piece.tensor);
+	listed->facts = piece_facts(&listed->tensor, &piece,
+		listing->facts != NULL ? &listing->facts[listing->position]
+				       : &place_unknown);
 	if (listing->copies != NULL)
-		values[TENSOR_COLUMNS + PIECE_REPLICA] =
-			value_id(listing->copies[listing->rows[row]]);
-	out_row(listing->run->out, values);
-}
-
-static bool list_pieces(struct listing *listing, struct fsdp_error **ret_error)
-{
-	struct run *run = listing->run;
-	struct column columns[LONG_COLUMNS];
-	struct table table = { .key = "pieces",
-		.columns = columns,
-		.column_count = LONG_COLUMNS,
-		.main = true };
-	bool memory;
-	size_t head;
-
-	long_table(columns);
-	if (!choice_new(run, columns, LONG_COLUMNS, &listing->choice))
-		return true;
-	if (!select_pieces(listing))
-		return false;
-	if (!sort_rows(run, columns, LONG_COLUMNS, LONG_SORTABLE, long_key, listing,
-		    listing->rows, listing->row_count, &memory))
-		return !memory;
-	if (!locate_pieces(listing, ret_error))
-		return false;
-	begin(listing);
-	table.chosen = listing->choice.columns;
-	table.chosen_count = listing->choice.count;
-	out_table_begin(run->out, &table);
-	head = head_of(run, listing->row_count);
-	for (size_t i = 0; i < head; i++)
-		emit_piece(listing, i);
-	out_table_end(run->out);
-	emit_total(listing);
-	tell_total(listing);
-	return true;
+		listed->facts.replica = listing->copies[row];
+	*ret_order = piece.tensor;
+	return listed;
 }
 
 /* ---- groups ---- */
 
-enum {
-	GROUP_NAME, /* text: the header says by what */
-	GROUP_KEY,
-	GROUP_TENSORS,
-	GROUP_PIECES,
-	GROUP_NUMEL,
-	GROUP_BYTES,
-	GROUP_COLUMNS,
-};
+static struct value get_key(struct subject of)
+{
+	return ((const struct listed_group *)of.object)->key;
+}
 
-static const uint64_t GROUP_SORTABLE = 1ULL << GROUP_NAME | 1ULL << GROUP_KEY |
-				       1ULL << GROUP_TENSORS | 1ULL << GROUP_PIECES |
-				       1ULL << GROUP_NUMEL | 1ULL << GROUP_BYTES;
+static struct value get_shown_key(struct subject of)
+{
+	struct value key = get_key(of);
+
+	if (key.type == VALUE_NULL)
+		return value_absent();
+	return key.type == VALUE_NAME && key.text.size == 0 ? value_word("(root)") : key;
+}
+
+/* Tensors are counted by what they are, pieces by where they are. */
+enum { VIEW_WHAT, VIEW_WHERE };
+
+#define GROUP struct listed_group
+static const struct column group_fields[] = {
+	/* For people the header says by what. */
+	{ "by", GET(FIELD_OTHER, get_shown_key), .text_only = EVERY_VIEW,
+		.sort = SORT_ROW },
+	{ "key", GET(FIELD_OTHER, get_key), HIDDEN, .sort = SORT_ROW },
+	{ "tensors", COUNT_AT(GROUP, group.tensors), .machine_only = IN(VIEW_WHERE),
+		.sort = SORT_SHOWN },
+	{ "pieces", COUNT_AT(GROUP, group.pieces), .machine_only = IN(VIEW_WHAT),
+		.sort = SORT_SHOWN },
+	{ "numel", COUNT_AT(GROUP, group.numel), HIDDEN, .sort = SORT_SHOWN },
+	{ "bytes", BYTES_AT(GROUP, group.bytes), .sort = SORT_SHOWN },
+};
+static const struct record group_record = RECORD(GROUP, group_fields);
 
 /* The words stand in the order of the enum. */
 static enum fsdp_sums_by group_by(const struct listing *listing)
@@ -604,107 +544,64 @@ static enum fsdp_sums_by group_by(const struct listing *listing)
 	return by;
 }
 
-static uint64_t group_sort_key(const void *context, size_t column, uint32_t row)
+static const void *group_at(void *context, uint32_t row, uint32_t *ret_order)
 {
-	struct fsdp_group group = fsdp_sums_group(context, row);
+	struct listing *listing = context;
+	struct fsdp_group group = fsdp_sums_group(listing->sums, row);
 
-	switch (column) {
-	case GROUP_TENSORS:
-		return group.tensors;
-	case GROUP_PIECES:
-		return group.pieces;
-	case GROUP_NUMEL:
-		return group.numel;
-	case GROUP_BYTES:
-		return group.bytes;
-	default:
-		return row;
-	}
+	listing->group = (struct listed_group){ group,
+		group_key(listing->run->checkpoint, group_by(listing), group.key,
+			&listing->buffers.module, listing->run->common->raw) };
+	*ret_order = row;
+	return &listing->group;
 }
 
-static void group_table(const struct listing *listing, struct column *columns)
-{
-	const char *by = listing->options->by;
-	bool by_place = strcmp(by, "rank") == 0 || strcmp(by, "file") == 0;
-
-	columns[GROUP_NAME] = (struct column){ by, .text_only = true,
-		.right = strcmp(by, "rank") == 0 };
-	columns[GROUP_KEY] = (struct column){ "key", .machine_only = true };
-	columns[GROUP_TENSORS] =
-		(struct column){ "tensors", .machine_only = by_place, .right = true };
-	columns[GROUP_PIECES] =
-		(struct column){ "pieces", .machine_only = !by_place, .right = true };
-	columns[GROUP_NUMEL] =
-		(struct column){ "numel", .machine_only = true, .right = true };
-	columns[GROUP_BYTES] = (struct column){ "bytes", .right = true };
-}
-
-static struct value shown_key(struct value key)
-{
-	if (key.type == VALUE_NULL)
-		return value_absent();
-	return key.type == VALUE_NAME && key.text.size == 0 ? value_word("(root)") : key;
-}
-
-static void emit_groups(struct listing *listing, const struct fsdp_sums *sums,
-	const uint32_t *rows, size_t count, const struct table *table)
+static void emit_groups(
+	struct listing *listing, const uint32_t *rows, size_t count, bool machine)
 {
 	struct run *run = listing->run;
+	struct record_table *table = &listing->table;
+	uint32_t order;
 
-	out_table_begin(run->out, table);
+	table->table.machine_only = machine;
+	table->table.text_only = !machine;
+	out_records_begin(run->out, table);
 	for (size_t i = 0; i < count; i++) {
-		struct fsdp_group group = fsdp_sums_group(sums, rows[i]);
-		struct value key = group_key(run->checkpoint, group_by(listing),
-			group.key, &listing->buffers.module, run->common->raw);
-		struct value values[GROUP_COLUMNS] = {
-			[GROUP_NAME] = shown_key(key),
-			[GROUP_KEY] = key,
-			[GROUP_TENSORS] = value_count(group.tensors),
-			[GROUP_PIECES] = value_count(group.pieces),
-			[GROUP_NUMEL] = value_count(group.numel),
-			[GROUP_BYTES] = value_bytes(group.bytes),
-		};
-		if (!table->machine_only || key.type != VALUE_NULL)
-			out_row(run->out, values);
+		const struct listed_group *group = group_at(listing, rows[i], &order);
+		if (!machine || group->key.type != VALUE_NULL)
+			out_records_row(run->out, table, group);
 	}
 	out_table_end(run->out);
 }
 
-static bool show_groups(struct listing *listing, struct fsdp_sums *sums)
+static bool show_groups(struct listing *listing)
 {
 	struct run *run = listing->run;
-	struct column columns[GROUP_COLUMNS];
-	struct table table = { .key = "groups",
-		.columns = columns,
-		.column_count = GROUP_COLUMNS,
-		.main = true };
-	size_t groups = fsdp_sums_count(sums), count = 0;
+	struct record_table *table = &listing->table;
+	enum fsdp_sums_by by = group_by(listing);
+	const struct table like = { .key = "groups",
+		.main = true,
+		.view = by == FSDP_BY_RANK || by == FSDP_BY_FILE ? VIEW_WHERE : VIEW_WHAT };
+	size_t groups = fsdp_sums_count(listing->sums), count = 0;
 	uint32_t *rows = malloc(groups * sizeof *rows);
-	bool memory = false;
+	bool memory = rows == NULL;
 
-	if (rows == NULL)
-		return false;
-	for (uint32_t i = 0; i < groups; i++) {
-		struct fsdp_group group = fsdp_sums_group(sums, i);
+	for (uint32_t i = 0; rows != NULL && i < groups; i++) {
+		struct fsdp_group group = fsdp_sums_group(listing->sums, i);
 		if (group.pieces > 0 || group.tensors > 0)
 			rows[count++] = i;
 	}
-	group_table(listing, columns);
-	if (choice_new(run, columns, GROUP_COLUMNS, &listing->choice) &&
-		sort_rows(run, columns, GROUP_COLUMNS, GROUP_SORTABLE, group_sort_key,
-			sums, rows, count, &memory)) {
+	record_table_init(table, &like, &group_record, &listing->row);
+	table->columns[0].name = listing->options->by;
+	table->columns[0].right = by == FSDP_BY_RANK;
+	if (!memory && choose_columns(run, table) &&
+		sort_rows(run, table, group_at, listing, rows, count, &memory)) {
 		begin(listing);
-		table.chosen = listing->choice.columns;
-		table.chosen_count = listing->choice.count;
 		/* What has no rank (file, module) is a row for people; programs have keys
 		 * alone, and the total. */
-		table.machine_only = true;
-		emit_groups(listing, sums, rows, head_of(run, count), &table);
-		table.machine_only = false;
-		table.text_only = true;
-		emit_groups(listing, sums, rows, head_of(run, count), &table);
-		emit_total(listing);
-		tell_total(listing);
+		emit_groups(listing, rows, head_of(run, count), true);
+		emit_groups(listing, rows, head_of(run, count), false);
+		show_total(listing);
 	}
 	free(rows);
 	return !memory;
@@ -720,26 +617,23 @@ static bool takes_piece(void *context, const struct fsdp_piece *piece)
 static bool list_groups(struct listing *listing, struct fsdp_error **ret_error)
 {
 	const struct fsdp_checkpoint *checkpoint = listing->run->checkpoint;
-	struct fsdp_sums *sums;
-	bool good;
 
 	if (!fsdp_sums_new(checkpoint, group_by(listing), listing->run->select->depth,
-		    &sums, ret_error))
+		    &listing->sums, ret_error))
 		return false;
 	for (size_t i = 0; i < listing->row_count; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, listing->rows[i]);
-		fsdp_sums_add(sums, listing->rows[i], &tensor, takes_piece, listing);
+		fsdp_sums_add(listing->sums, listing->rows[i], &tensor, takes_piece,
+			listing);
 	}
 	/* The total is that of the rows, where tied tensors count once. */
 	listing->numel = listing->bytes = 0;
-	for (size_t i = 0; i < fsdp_sums_count(sums); i++) {
-		struct fsdp_group group = fsdp_sums_group(sums, i);
+	for (size_t i = 0; i < fsdp_sums_count(listing->sums); i++) {
+		struct fsdp_group group = fsdp_sums_group(listing->sums, i);
 		listing->numel += group.numel;
 		listing->bytes += group.bytes;
 	}
-	good = show_groups(listing, sums);
-	fsdp_sums_free(sums);
-	return good;
+	return show_groups(listing);
 }
 
 /* ---- values ---- */
@@ -765,68 +659,13 @@ static bool select_values(struct listing *listing)
 	return true;
 }
 
-static uint64_t entry_key(const void *context, size_t column, uint32_t row)
+static const void *value_at(void *context, uint32_t row, uint32_t *ret_order)
 {
-	const struct listing *listing = context;
-	struct fsdp_value value = fsdp_value(listing->run->checkpoint, row);
+	struct listing *listing = context;
 
-	switch (column) {
-	case ENTRY_FILE:
-		return value.file == FSDP_NONE ? UINT64_MAX : value.file;
-	case ENTRY_OFFSET:
-		return value.offset;
-	case ENTRY_LENGTH:
-		return value.length;
-	case ENTRY_RANK:
-		return value.rank == FSDP_NONE ? UINT64_MAX : value.rank;
-	default:
-		return row;
-	}
-}
-
-static const uint64_t ENTRY_SORTABLE = 1ULL << ENTRY_NAME | 1ULL << ENTRY_FILE |
-				       1ULL << ENTRY_OFFSET | 1ULL << ENTRY_LENGTH |
-				       1ULL << ENTRY_RANK;
-
-static bool list_values(struct listing *listing)
-{
-	struct run *run = listing->run;
-	struct value values[ENTRY_COLUMNS];
-	struct table table = { .key = "values",
-		.columns = entry_columns,
-		.column_count = ENTRY_COLUMNS,
-		.main = true };
-	bool memory;
-	size_t head;
-
-	if (!choice_new(run, entry_columns, ENTRY_COLUMNS, &listing->choice))
-		return true;
-	if (!select_values(listing))
-		return false;
-	if (!sort_rows(run, entry_columns, ENTRY_COLUMNS, ENTRY_SORTABLE, entry_key,
-		    listing, listing->rows, listing->row_count, &memory))
-		return !memory;
-	if (listing->row_count == 0)
-		run_note(run, "no value was selected");
-	run_begin(run,
-		answer_selection_status(run, listing->selection,
-			listing->row_count == 0 && !selection_is_all(listing->selection)
-				? STATUS_BAD
-				: STATUS_GOOD));
-	table.chosen = listing->choice.columns;
-	table.chosen_count = listing->choice.count;
-	out_table_begin(run->out, &table);
-	head = head_of(run, listing->row_count);
-	for (size_t i = 0; i < head; i++) {
-		struct fsdp_value value = fsdp_value(run->checkpoint, listing->rows[i]);
-		entry_row(run, &listing->buffers, &value, values);
-		out_row(run->out, values);
-	}
-	out_table_end(run->out);
-	emit_total(listing);
-	run_total(run, "%zu value%s", listing->row_count,
-		listing->row_count == 1 ? "" : "s");
-	return true;
+	listing->value = fsdp_value(listing->run->checkpoint, row);
+	*ret_order = row;
+	return &listing->value;
 }
 
 /* ---- the command ---- */
@@ -840,27 +679,43 @@ static void listing_done(struct listing *listing)
 	free(listing->copies);
 	fsdp_replicas_free(listing->replicas);
 	free(listing->rows);
-	choice_done(&listing->choice);
+	fsdp_sums_free(listing->sums);
 	row_buffers_done(&listing->buffers);
 	selection_free(listing->selection);
 }
 
+static const struct list TENSORS = { "tensors", &listed_record, tensor_at, locate_tensors,
+	false };
+static const struct list PIECES = { "pieces", &listed_piece_record, piece_at,
+	locate_pieces, true };
+static const struct list VALUES = { "values", &entry_record, value_at, NULL, false };
+
 static bool list(struct listing *listing, struct fsdp_error **ret_error)
 {
-	if (listing->options->objects)
-		return list_values(listing);
+	const struct ls_options *options = listing->options;
+
+	if (options->objects)
+		return select_values(listing) &&
+		       show_list(listing, &VALUES, VIEW_PLAIN, ret_error);
 	if (!select_tensors(listing))
 		return false;
-	if (listing->options->by != NULL)
+	if (options->by != NULL)
 		return list_groups(listing, ret_error);
-	if (listing->options->pieces)
-		return list_pieces(listing, ret_error);
-	return list_tensors(listing, ret_error);
+	if (options->pieces)
+		return select_pieces(listing) &&
+		       show_list(listing, &PIECES, VIEW_PIECES, ret_error);
+	return show_list(listing, &TENSORS,
+		options->fold         ? VIEW_FOLDED
+		: listing->tells_rank ? VIEW_RANKS
+				      : VIEW_PLAIN,
+		ret_error);
 }
 
 static bool run_ls(struct run *run, struct fsdp_error **ret_error)
 {
-	struct listing listing = { .run = run, .options = run->options };
+	struct listing listing = { .run = run,
+		.options = run->options,
+		.wide = run->select->columns.count > 0 || answer_is_machine(run) };
 	const struct ls_options *options = run->options;
 	bool good;
 
@@ -871,6 +726,7 @@ static bool run_ls(struct run *run, struct fsdp_error **ret_error)
 			"-l, --by, --fold and --objects exclude each other");
 	if (!answer_selection(run, &listing.selection))
 		return true;
+	listing.row = (struct row_context){ .run = run, .buffers = &listing.buffers };
 	good = list(&listing, ret_error) && !row_buffers_failed(&listing.buffers);
 	listing_done(&listing);
 	return good;

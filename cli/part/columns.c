@@ -9,78 +9,65 @@
 #include "run/answer.h"
 #include "part/columns.h"
 
-static size_t find(const struct column *columns, size_t count, const char *name)
-{
-	size_t i = 0;
-	while (i < count && strcmp(columns[i].name, name) != 0)
-		i++;
-	return i;
-}
-
 /* "name, dtype, shape": what could have been meant. Names too long are left out. */
-static const char *list_columns(const struct column *columns, size_t count, uint64_t mask,
-	char *buffer, size_t size)
+static const char *list_columns(
+	const struct record_table *table, bool sortable, char *buffer, size_t size)
 {
 	size_t used = 0;
 
 	buffer[0] = '\0';
-	for (size_t i = 0; i < count; i++) {
-		size_t length = strlen(columns[i].name);
-		if ((mask >> i & 1) == 0 || used + length + 3 > size)
+	for (size_t i = 0; i < table->table.column_count; i++) {
+		const struct column *column = &table->columns[i];
+		size_t length = strlen(column->name);
+		if ((sortable && column->sort == SORT_NEVER) || used + length + 3 > size)
 			continue;
 		if (used > 0) {
 			memcpy(buffer + used, ", ", 2);
 			used += 2;
 		}
-		memcpy(buffer + used, columns[i].name, length + 1);
+		memcpy(buffer + used, column->name, length + 1);
 		used += length;
 	}
 	return buffer;
 }
 
-bool choice_new(struct run *run, const struct column *columns, size_t count,
-	struct choice *ret_choice)
+bool choose_columns(struct run *run, struct record_table *table)
 {
 	const struct texts *names = &run->select->columns;
 	char known[512];
 
-	*ret_choice = (struct choice){ NULL, 0 };
-	if (names->count == 0)
-		return true;
-	ret_choice->columns = calloc(names->count, sizeof *ret_choice->columns);
-	if (ret_choice->columns == NULL) {
-		run_failure(run, "memory", NULL, "out of memory");
-		run_begin(run, STATUS_FAILED);
-		return false;
-	}
 	for (size_t i = 0; i < names->count; i++) {
-		size_t column = find(columns, count, names->items[i]);
-		if (column == count) {
-			choice_done(ret_choice);
-			refuse(run,
-				list_columns(
-					columns, count, UINT64_MAX, known, sizeof known),
+		size_t column = record_table_find(table, names->items[i]);
+		if (column == table->table.column_count) {
+			refuse(run, list_columns(table, false, known, sizeof known),
 				"--columns: there is no column \"%s\" here",
 				names->items[i]);
 			return false;
 		}
-		ret_choice->columns[ret_choice->count++] = column;
+		table->table.chosen = table->chosen;
+		if (table->table.chosen_count < COLUMNS_MAX)
+			table->chosen[table->table.chosen_count++] = column;
 	}
 	return true;
 }
 
-void choice_done(struct choice *choice)
+/* The nth column of --sort, or column_count. */
+static size_t sort_column(
+	const struct run *run, const struct record_table *table, size_t nth)
 {
-	free(choice->columns);
-	*choice = (struct choice){ NULL, 0 };
+	const char *name = run->select->sort.items[nth];
+
+	return record_table_find(table, name + (name[0] == '-'));
 }
 
-bool choice_has(const struct choice *choice, size_t column)
+bool columns_read(const struct run *run, const struct record_table *table)
 {
-	for (size_t i = 0; i < choice->count; i++)
-		if (choice->columns[i] == column)
+	for (size_t i = 0; i < run->select->sort.count; i++) {
+		size_t column = sort_column(run, table, i);
+		if (column < table->table.column_count && table->columns[column].reads)
 			return true;
-	return false;
+	}
+	return out_table_reads(run->out, table);
 }
 
 /* ---- order ---- */
@@ -100,24 +87,8 @@ static int by_key(const void *a, const void *b)
 	return left->position < right->position ? -1 : 1;
 }
 
-/* The last key of the list is sorted by first, so that earlier ones rule. */
-static void sort_by(struct slot *slots, size_t column, bool reverse,
-	sort_key_function *key, const void *context, uint32_t *rows, size_t row_count)
-{
-	for (size_t i = 0; i < row_count; i++) {
-		uint64_t number = key(context, column, rows[i]);
-		if (reverse && number != UINT64_MAX)
-			number = UINT64_MAX - 1 - number;
-		slots[i] = (struct slot){ number, (uint32_t)i, rows[i] };
-	}
-	qsort(slots, row_count, sizeof *slots, by_key);
-	for (size_t i = 0; i < row_count; i++)
-		rows[i] = slots[i].row;
-}
-
-bool sort_rows(struct run *run, const struct column *columns, size_t count,
-	uint64_t sortable, sort_key_function *key, const void *context, uint32_t *rows,
-	size_t row_count, bool *ret_memory)
+bool sort_rows(struct run *run, const struct record_table *table, row_function *object_of,
+	void *context, uint32_t *rows, size_t row_count, bool *ret_memory)
 {
 	const struct texts *names = &run->select->sort;
 	struct slot *slots;
@@ -125,12 +96,13 @@ bool sort_rows(struct run *run, const struct column *columns, size_t count,
 
 	*ret_memory = false;
 	for (size_t i = 0; i < names->count; i++) {
-		const char *name = names->items[i] + (names->items[i][0] == '-');
-		size_t column = find(columns, count, name);
-		if (column < count && (sortable >> column & 1) != 0)
+		size_t column = sort_column(run, table, i);
+		if (column < table->table.column_count &&
+			table->columns[column].sort != SORT_NEVER)
 			continue;
-		refuse(run, list_columns(columns, count, sortable, known, sizeof known),
-			"--sort: rows cannot be sorted by \"%s\" here", name);
+		refuse(run, list_columns(table, true, known, sizeof known),
+			"--sort: rows cannot be sorted by \"%s\" here",
+			names->items[i] + (names->items[i][0] == '-'));
 		return false;
 	}
 	if (names->count == 0 || row_count < 2)
@@ -140,24 +112,23 @@ bool sort_rows(struct run *run, const struct column *columns, size_t count,
 		*ret_memory = true;
 		return false;
 	}
+	/* The last key of the list is sorted by first, so that earlier ones rule. */
 	for (size_t i = names->count; i-- > 0;) {
-		bool reverse = names->items[i][0] == '-';
-		sort_by(slots, find(columns, count, names->items[i] + reverse), reverse,
-			key, context, rows, row_count);
+		size_t column = sort_column(run, table, i);
+		for (size_t j = 0; j < row_count; j++) {
+			uint32_t order;
+			const void *object = object_of(context, rows[j], &order);
+			uint64_t key = record_table_key(table, column, object, order);
+			if (names->items[i][0] == '-' && key != UINT64_MAX)
+				key = UINT64_MAX - 1 - key;
+			slots[j] = (struct slot){ key, (uint32_t)j, rows[j] };
+		}
+		qsort(slots, row_count, sizeof *slots, by_key);
+		for (size_t j = 0; j < row_count; j++)
+			rows[j] = slots[j].row;
 	}
 	free(slots);
 	return true;
-}
-
-bool sort_uses(const struct run *run, const struct column *column)
-{
-	const struct texts *names = &run->select->sort;
-
-	for (size_t i = 0; i < names->count; i++)
-		if (strcmp(names->items[i] + (names->items[i][0] == '-'), column->name) ==
-			0)
-			return true;
-	return false;
 }
 
 size_t head_of(const struct run *run, size_t count)

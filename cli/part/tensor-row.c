@@ -11,65 +11,6 @@
 #include "run/answer.h"
 #include "part/tensor-row.h"
 
-const struct column tensor_columns[TENSOR_COLUMNS] = {
-	[TENSOR_NAME] = { "name" },
-	[TENSOR_NAME_RAW] = { "name_raw", .machine_only = true },
-	[TENSOR_PATH] = { "path", .machine_only = true },
-	[TENSOR_CLASS] = { "class", .machine_only = true },
-	[TENSOR_DTYPE] = { "dtype" },
-	[TENSOR_DTYPE_RAW] = { "dtype_raw", .machine_only = true },
-	[TENSOR_LAYOUT] = { "layout", .machine_only = true },
-	[TENSOR_DEVICE] = { "device", .machine_only = true },
-	[TENSOR_CONJ] = { "conj", .machine_only = true },
-	[TENSOR_NEG] = { "neg", .machine_only = true },
-	[TENSOR_SHAPE] = { "shape" },
-	[TENSOR_NUMEL] = { "numel", .machine_only = true, .right = true },
-	[TENSOR_BYTES] = { "bytes", .right = true },
-	[TENSOR_ROLE] = { "role", .machine_only = true },
-	[TENSOR_INFERRED] = { "inferred", .machine_only = true },
-	[TENSOR_REQUIRES_GRAD] = { "requires_grad", .machine_only = true },
-	[TENSOR_FLATTENED] = { "flattened", .machine_only = true },
-	[TENSOR_ALIAS] = { "alias", .machine_only = true },
-	[TENSOR_MODULE] = { "module", .machine_only = true },
-	[TENSOR_UNIT] = { "unit", .machine_only = true },
-};
-
-const struct column piece_columns[PIECE_COLUMNS] = {
-	[PIECE_RANK] = { "rank", .right = true },
-	[PIECE_ROWS] = { "rows", .text_only = true },
-	[PIECE_OFFSETS] = { "offsets", .machine_only = true },
-	[PIECE_SIZES] = { "sizes", .machine_only = true },
-	[PIECE_PARAM_START] = { "param_start", .machine_only = true, .right = true },
-	[PIECE_PARAM_END] = { "param_end", .machine_only = true, .right = true },
-	[PIECE_FILE] = { "file" },
-	[PIECE_MEMBER] = { "member", .machine_only = true },
-	[PIECE_OFFSET] = { "offset", .right = true },
-	[PIECE_LENGTH] = { "length", .right = true },
-	[PIECE_STRIDES] = { "strides", .machine_only = true },
-	[PIECE_METHOD] = { "method", .machine_only = true },
-	[PIECE_STORAGE] = { "storage", .machine_only = true },
-	[PIECE_STORAGE_OFFSET] = { "storage_offset", .machine_only = true,
-		.right = true },
-	[PIECE_STORAGE_BYTES] = { "storage_bytes", .machine_only = true, .right = true },
-	[PIECE_ITEM_OFFSET] = { "item_offset", .machine_only = true, .right = true },
-	[PIECE_ITEM_LENGTH] = { "item_length", .machine_only = true, .right = true },
-	[PIECE_FLAT_START] = { "flat_start", .machine_only = true, .right = true },
-	[PIECE_FLAT_END] = { "flat_end", .machine_only = true, .right = true },
-	[PIECE_REPLICA] = { "replica", .machine_only = true, .right = true },
-};
-
-const struct column entry_columns[ENTRY_COLUMNS] = {
-	[ENTRY_NAME] = { "name" },
-	[ENTRY_PATH] = { "path", .machine_only = true },
-	[ENTRY_TYPE] = { "type" },
-	[ENTRY_VALUE] = { "value", .machine_only = true },
-	[ENTRY_TEXT] = { "text" },
-	[ENTRY_FILE] = { "file", .machine_only = true },
-	[ENTRY_OFFSET] = { "offset", .machine_only = true, .right = true },
-	[ENTRY_LENGTH] = { "length", .machine_only = true, .right = true },
-	[ENTRY_RANK] = { "rank", .machine_only = true, .right = true },
-};
-
 enum { DIMS_MAX = 64 };
 
 static const int64_t ZEROS[DIMS_MAX];
@@ -156,17 +97,36 @@ const char *module_shown_class(const struct run *run, const struct fsdp_module *
 	return module->class_name;
 }
 
-static struct value path_value(const struct run *run, struct row_buffers *buffers,
-	uint32_t path, struct text name)
+/* ---- tensors ---- */
+
+static const struct run *run_of(struct subject of)
 {
-	struct fsdp_span span = span_of_text(name);
+	return ((const struct row_context *)of.context)->run;
+}
+
+static const struct fsdp_checkpoint *checkpoint_of(struct subject of)
+{
+	return run_of(of)->checkpoint;
+}
+
+static struct row_buffers *buffers_of(struct subject of)
+{
+	return ((const struct row_context *)of.context)->buffers;
+}
+
+static struct value path_value(struct subject of, uint32_t path, uint32_t raw_name)
+{
+	const struct fsdp_checkpoint *checkpoint = checkpoint_of(of);
+	struct row_buffers *buffers = buffers_of(of);
+	struct fsdp_span span =
+		span_of_text(name_text(&buffers->raw, checkpoint, raw_name));
 	struct fsdp_path_part part;
 	uint64_t state = 0;
 	size_t count = 0;
 
-	if (fsdp_path_is_plain(run->checkpoint, path, span))
+	if (fsdp_path_is_plain(checkpoint, path, span))
 		return value_absent();
-	while (fsdp_path_next(run->checkpoint, path, span, &state, &part)) {
+	while (fsdp_path_next(checkpoint, path, span, &state, &part)) {
 		if (count == buffers->part_size) {
 			size_t size = count == 0 ? 16 : count * 2;
 			struct path_part *parts =
@@ -184,96 +144,148 @@ static struct value path_value(const struct run *run, struct row_buffers *buffer
 	return (struct value){ .type = VALUE_PATH, .path = { buffers->parts, count } };
 }
 
-static struct value inferred_value(struct row_buffers *buffers, uint32_t flags)
+static struct text joined_of(struct subject of)
 {
+	return ((const struct row_context *)of.context)->joined;
+}
+
+static struct value get_name(struct subject of)
+{
+	if (joined_of(of).data != NULL)
+		return value_name(joined_of(of));
+	return value_name(
+		tensor_shown_name(run_of(of), &buffers_of(of)->name, of.object));
+}
+
+static struct value get_raw_name(struct subject of)
+{
+	const struct fsdp_tensor *tensor = of.object;
+
+	if (run_of(of)->common->raw || tensor->raw_name == tensor->name)
+		return value_absent();
+	return value_name(
+		name_text(&buffers_of(of)->raw, checkpoint_of(of), tensor->raw_name));
+}
+
+static struct value get_path(struct subject of)
+{
+	const struct fsdp_tensor *tensor = of.object;
+
+	return joined_of(of).data != NULL
+		       ? value_absent()
+		       : path_value(of, tensor->path, tensor->raw_name);
+}
+
+static const char *dtype_name(unsigned dtype)
+{
+	return fsdp_dtype(dtype)->name;
+}
+
+static struct value get_inferred(struct subject of)
+{
+	static const struct {
+		uint32_t flag;
+		const char *word;
+	} words[] = { { FSDP_TENSOR_ROLE_INFERRED, "role" },
+		{ FSDP_TENSOR_SHAPE_INFERRED, "shape" },
+		{ FSDP_TENSOR_CLASS_INFERRED, "class" } };
+	const struct fsdp_tensor *tensor = of.object;
+	struct text *inferred = buffers_of(of)->inferred;
 	size_t count = 0;
 
-	if ((flags & FSDP_TENSOR_ROLE_INFERRED) != 0)
-		buffers->inferred[count++] = text_of("role");
-	if ((flags & FSDP_TENSOR_SHAPE_INFERRED) != 0)
-		buffers->inferred[count++] = text_of("shape");
-	if ((flags & FSDP_TENSOR_CLASS_INFERRED) != 0)
-		buffers->inferred[count++] = text_of("class");
-	return count == 0 ? value_absent() : value_texts(buffers->inferred, count);
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+		if ((tensor->flags & words[i].flag) != 0)
+			inferred[count++] = text_of(words[i].word);
+	return count == 0 ? value_absent() : value_texts(inferred, count);
 }
 
-static struct value true_or_absent(bool is_true)
+static struct value get_requires_grad(struct subject of)
 {
-	return is_true ? value_bool(true) : value_absent();
+	uint32_t flags = ((const struct fsdp_tensor *)of.object)->flags;
+
+	return (flags & FSDP_TENSOR_GRAD_KNOWN) != 0
+		       ? value_bool((flags & FSDP_TENSOR_GRAD) != 0)
+		       : value_absent();
 }
 
-static struct value alias_value(
-	const struct run *run, struct row_buffers *buffers, uint32_t alias)
+static struct value get_alias(struct subject of)
 {
+	uint32_t alias = ((const struct fsdp_tensor *)of.object)->alias;
 	struct fsdp_tensor tensor;
 
 	if (alias == FSDP_NONE)
 		return value_absent();
-	tensor = fsdp_tensor(run->checkpoint, alias);
-	return value_name(tensor_shown_name(run, &buffers->alias, &tensor));
+	tensor = fsdp_tensor(checkpoint_of(of), alias);
+	return value_name(tensor_shown_name(run_of(of), &buffers_of(of)->alias, &tensor));
 }
 
-static struct value module_value(
-	const struct run *run, struct row_buffers *buffers, uint32_t index)
+static struct value get_module(struct subject of)
 {
+	uint32_t index = ((const struct fsdp_tensor *)of.object)->module;
 	struct fsdp_module module;
 
 	if (index == FSDP_NONE)
 		return value_absent();
-	module = fsdp_module(run->checkpoint, index);
-	return value_name(name_text(&buffers->module, run->checkpoint,
-		run->common->raw ? module.raw_name : module.name));
+	module = fsdp_module(checkpoint_of(of), index);
+	return value_name(name_text(&buffers_of(of)->module, checkpoint_of(of),
+		run_of(of)->common->raw ? module.raw_name : module.name));
 }
 
-static struct value unit_value(
-	const struct run *run, struct row_buffers *buffers, uint32_t index)
+static struct value get_unit(struct subject of)
 {
+	uint32_t index = ((const struct fsdp_tensor *)of.object)->unit;
 	struct fsdp_unit unit;
 
 	if (index == FSDP_NONE)
 		return value_absent();
-	unit = fsdp_unit(run->checkpoint, index);
+	unit = fsdp_unit(checkpoint_of(of), index);
 	if (unit.module == FSDP_NONE)
 		return value_absent();
-	return value_name(name_text(&buffers->unit, run->checkpoint,
-		fsdp_module(run->checkpoint, unit.module).name));
+	return value_name(name_text(&buffers_of(of)->unit, checkpoint_of(of),
+		fsdp_module(checkpoint_of(of), unit.module).name));
 }
+
+#define TENSOR struct fsdp_tensor
+#define BY(member) .sort = SORT_MEMBER, .sort_at = offsetof(TENSOR, member)
+/* For people only in ls -l. */
+#define ONLY_OF_PIECES .machine_only = ~IN(VIEW_PIECES)
+#define HIDDEN .machine_only = EVERY_VIEW
+const struct column tensor_columns[TENSOR_COLUMNS] = {
+	{ "name", GET(FIELD_NAME, get_name), .sort = SORT_ROW },
+	{ "name_raw", GET(FIELD_NAME, get_raw_name), HIDDEN },
+	{ "path", GET(FIELD_OTHER, get_path), HIDDEN, .text_only = IN(VIEW_PIECES) },
+	{ "class", WORD_AT(TENSOR, class_name), HIDDEN },
+	{ "dtype", ENUM_AT(TENSOR, dtype, dtype_name), BY(dtype) },
+	{ "dtype_raw", WORD_AT(TENSOR, dtype_raw), HIDDEN },
+	{ "layout", WORD_AT(TENSOR, layout), HIDDEN },
+	{ "device", WORD_AT(TENSOR, device), HIDDEN },
+	{ "conj", FLAG_AT(TENSOR, flags, FSDP_TENSOR_CONJ), HIDDEN },
+	{ "neg", FLAG_AT(TENSOR, flags, FSDP_TENSOR_NEG), HIDDEN },
+	{ "shape", SHAPE_AT(TENSOR, shape, dims) },
+	{ "numel", COUNT_AT(TENSOR, numel), HIDDEN, .sort = SORT_SHOWN },
+	{ "bytes", BYTES_AT(TENSOR, bytes), .machine_only = IN(VIEW_PIECES),
+		.sort = SORT_SHOWN },
+	{ "role", ENUM_AT(TENSOR, role, fsdp_role_name), HIDDEN, BY(role) },
+	{ "inferred", GET(FIELD_OTHER, get_inferred), HIDDEN },
+	{ "requires_grad", GET(FIELD_BOOL, get_requires_grad), ONLY_OF_PIECES },
+	{ "flattened", FLAG_AT(TENSOR, flags, FSDP_TENSOR_FLATTENED), HIDDEN },
+	{ "alias", GET(FIELD_NAME, get_alias), ONLY_OF_PIECES },
+	{ "module", GET(FIELD_NAME, get_module), HIDDEN, BY(module) },
+	{ "unit", GET(FIELD_NAME, get_unit), HIDDEN, BY(unit) },
+};
+#undef BY
+const struct record tensor_record = RECORD(TENSOR, tensor_columns);
 
 void tensor_row(const struct run *run, struct row_buffers *buffers,
 	const struct fsdp_tensor *tensor, bool all, struct value *values)
 {
-	struct text shown = tensor_shown_name(run, &buffers->name, tensor), raw = shown;
+	struct row_context context = { .run = run, .buffers = buffers };
 
 	for (size_t i = 0; i < TENSOR_COLUMNS; i++)
-		values[i] = value_absent();
-	values[TENSOR_NAME] = value_name(shown);
-	values[TENSOR_DTYPE] = value_word(fsdp_dtype(tensor->dtype)->name);
-	values[TENSOR_SHAPE] = value_shape(tensor->shape, tensor->dims);
-	values[TENSOR_BYTES] = value_bytes(tensor->bytes);
-	if (!all)
-		return;
-	if (!run->common->raw && tensor->raw_name != tensor->name) {
-		raw = name_text(&buffers->raw, run->checkpoint, tensor->raw_name);
-		values[TENSOR_NAME_RAW] = value_name(raw);
-	}
-	values[TENSOR_PATH] = path_value(run, buffers, tensor->path, raw);
-	values[TENSOR_CLASS] = value_word(tensor->class_name);
-	values[TENSOR_DTYPE_RAW] = value_word(tensor->dtype_raw);
-	values[TENSOR_LAYOUT] = value_word(tensor->layout);
-	values[TENSOR_DEVICE] = value_word(tensor->device);
-	values[TENSOR_CONJ] = true_or_absent((tensor->flags & FSDP_TENSOR_CONJ) != 0);
-	values[TENSOR_NEG] = true_or_absent((tensor->flags & FSDP_TENSOR_NEG) != 0);
-	values[TENSOR_NUMEL] = value_count(tensor->numel);
-	values[TENSOR_ROLE] = value_word(fsdp_role_name(tensor->role));
-	values[TENSOR_INFERRED] = inferred_value(buffers, tensor->flags);
-	if ((tensor->flags & FSDP_TENSOR_GRAD_KNOWN) != 0)
-		values[TENSOR_REQUIRES_GRAD] =
-			value_bool((tensor->flags & FSDP_TENSOR_GRAD) != 0);
-	values[TENSOR_FLATTENED] =
-		true_or_absent((tensor->flags & FSDP_TENSOR_FLATTENED) != 0);
-	values[TENSOR_ALIAS] = alias_value(run, buffers, tensor->alias);
-	values[TENSOR_MODULE] = module_value(run, buffers, tensor->module);
-	values[TENSOR_UNIT] = unit_value(run, buffers, tensor->unit);
+		values[i] = all || (tensor_columns[i].machine_only & 1) == 0
+				    ? field_value(&tensor_columns[i],
+					      (struct subject){ &context, tensor })
+				    : value_absent();
 }
 
 /* ---- pieces ---- */
@@ -289,9 +301,12 @@ static struct value run_rows(struct row_buffers *buffers, const struct fsdp_piec
 }
 
 /* "0-511" if only rows are cut, else all ranges: "0-511, 0-255". Inclusive. */
-static struct value rows_value(struct row_buffers *buffers,
-	const struct fsdp_tensor *tensor, const struct fsdp_piece *piece)
+static struct value get_rows(struct subject of)
 {
+	const struct piece_facts *facts = of.object;
+	const struct fsdp_piece *piece = &facts->piece;
+	const struct fsdp_tensor *tensor = facts->tensor;
+	struct row_buffers *buffers = buffers_of(of);
 	size_t used = 0, size = sizeof buffers->rows;
 	uint32_t dims = 1;
 
@@ -320,113 +335,222 @@ static struct value rows_value(struct row_buffers *buffers,
 	return value_word(buffers->rows);
 }
 
-/* A run without elements is nowhere. */
-static void run_values(const struct fsdp_piece *piece, struct value *values)
+/* Of a run, which has no box; one without elements is nowhere. */
+static bool is_somewhere(struct subject of)
 {
-	if (piece->param_numel == 0)
-		return;
-	values[PIECE_PARAM_START] = value_count(piece->param_start);
-	values[PIECE_PARAM_END] =
-		value_count(piece->param_start + piece->param_numel - 1);
-	values[PIECE_FLAT_START] = value_count(piece->flat_start);
-	values[PIECE_FLAT_END] = value_count(piece->flat_start + piece->param_numel - 1);
+	const struct fsdp_piece *piece = &((const struct piece_facts *)of.object)->piece;
+
+	return piece->is_run && piece->param_numel != 0;
 }
 
-static void box_values(const struct fsdp_tensor *tensor, const struct fsdp_piece *piece,
-	struct value *values)
+static struct value get_param_end(struct subject of)
 {
-	values[PIECE_OFFSETS] = value_null();
-	values[PIECE_SIZES] = value_null();
-	if (piece->is_run) {
-		run_values(piece, values);
-		return;
-	}
-	if (piece->offsets != NULL && piece->sizes != NULL) {
-		values[PIECE_OFFSETS] = value_shape(piece->offsets, piece->dims);
-		values[PIECE_SIZES] = value_shape(piece->sizes, piece->dims);
-	} else if (tensor->dims <= DIMS_MAX) {
-		values[PIECE_OFFSETS] = value_shape(ZEROS, tensor->dims);
-		values[PIECE_SIZES] = value_shape(tensor->shape, tensor->dims);
-	}
+	const struct fsdp_piece *piece = &((const struct piece_facts *)of.object)->piece;
+
+	return value_count(piece->param_start + piece->param_numel - 1);
 }
 
-static struct value member_value(
-	struct row_buffers *buffers, const struct fsdp_piece *piece)
+static struct value get_flat_end(struct subject of)
 {
+	const struct fsdp_piece *piece = &((const struct piece_facts *)of.object)->piece;
+
+	return value_count(piece->flat_start + piece->param_numel - 1);
+}
+
+/* Of the whole tensor, or of a box in it; a run has neither. */
+static struct value box_value(
+	const struct piece_facts *facts, const int64_t *box, const int64_t *whole)
+{
+	const struct fsdp_piece *piece = &facts->piece;
+
+	if (piece->is_run)
+		return value_null();
+	if (piece->offsets != NULL && piece->sizes != NULL)
+		return value_shape(box, piece->dims);
+	return facts->tensor->dims <= DIMS_MAX ? value_shape(whole, facts->tensor->dims)
+					       : value_null();
+}
+
+static struct value get_offsets(struct subject of)
+{
+	const struct piece_facts *facts = of.object;
+
+	return box_value(facts, facts->piece.offsets, ZEROS);
+}
+
+static struct value get_sizes(struct subject of)
+{
+	const struct piece_facts *facts = of.object;
+
+	return box_value(facts, facts->piece.sizes, facts->tensor->shape);
+}
+
+static struct value file_value(struct subject of, uint32_t file)
+{
+	if (file == FSDP_NONE)
+		return value_absent();
+	return value_name(text_of_span(fsdp_file(checkpoint_of(of), file).path));
+}
+
+static struct value get_piece_file(struct subject of)
+{
+	return file_value(of, ((const struct piece_facts *)of.object)->piece.file);
+}
+
+static struct value get_member(struct subject of)
+{
+	const struct fsdp_piece *piece = &((const struct piece_facts *)of.object)->piece;
+	struct name_buffer *buffer = &buffers_of(of)->member;
 	size_t length = 0;
 
 	if (piece->records.size == 0 || piece->storage.data == NULL)
 		return value_absent();
-	name_buffer_append(&buffers->member, &length, text_of_span(piece->records));
-	name_buffer_append(&buffers->member, &length, text_of_span(piece->storage));
-	return value_name((struct text){ buffers->member.data, length });
+	name_buffer_append(buffer, &length, text_of_span(piece->records));
+	name_buffer_append(buffer, &length, text_of_span(piece->storage));
+	return value_name((struct text){ buffer->data, length });
+}
+
+static struct value get_strides(struct subject of)
+{
+	const struct piece_facts *facts = of.object;
+
+	if (facts->place.strides != NULL)
+		return value_shape(facts->place.strides, facts->place.dims);
+	return facts->piece.strides != NULL
+		       ? value_shape(facts->piece.strides, facts->piece.dims)
+		       : value_absent();
+}
+
+#define FACTS struct piece_facts
+#define BY(member) .sort = SORT_MEMBER, .sort_at = offsetof(FACTS, member)
+const struct column piece_columns[PIECE_COLUMNS] = {
+	{ "rank", ID_AT(FACTS, piece.rank), BY(piece.rank) },
+	{ "rows", GET(FIELD_WORD, get_rows), .machine_only = IN(VIEW_PIECES),
+		.text_only = EVERY_VIEW },
+	{ "offsets", GET(FIELD_OTHER, get_offsets), HIDDEN },
+	{ "sizes", GET(FIELD_OTHER, get_sizes), HIDDEN },
+	{ "param_start", COUNT_AT(FACTS, piece.param_start), HIDDEN,
+		.has = is_somewhere },
+	{ "param_end", GET(FIELD_COUNT, get_param_end), HIDDEN, .has = is_somewhere },
+	{ "file", GET(FIELD_NAME, get_piece_file), BY(piece.file) },
+	{ "member", GET(FIELD_NAME, get_member), HIDDEN },
+	{ "offset", COUNT_AT(FACTS, place.offset), .reads = true },
+	{ "length", COUNT_AT(FACTS, place.length), .reads = true },
+	{ "strides", GET(FIELD_OTHER, get_strides), HIDDEN, .reads = true },
+	{ "method", WORD_AT(FACTS, place.method), HIDDEN, .reads = true },
+	{ "storage", TEXT_AT(FACTS, place.storage), HIDDEN, .reads = true },
+	{ "storage_offset", COUNT_AT(FACTS, place.storage_offset), HIDDEN,
+		.reads = true },
+	{ "storage_bytes", COUNT_AT(FACTS, place.storage_bytes), HIDDEN, .reads = true },
+	{ "item_offset", COUNT_AT(FACTS, place.item_offset), HIDDEN, .reads = true,
+		.sort = SORT_SHOWN },
+	{ "item_length", COUNT_AT(FACTS, place.item_length), HIDDEN, .reads = true },
+	{ "flat_start", COUNT_AT(FACTS, piece.flat_start), HIDDEN, .has = is_somewhere },
+	{ "flat_end", GET(FIELD_COUNT, get_flat_end), HIDDEN, .has = is_somewhere },
+	[PIECE_REPLICA] = { "replica", ID_AT(FACTS, replica), HIDDEN },
+};
+#undef BY
+const struct record piece_record = RECORD(FACTS, piece_columns);
+
+struct piece_facts piece_facts(const struct fsdp_tensor *tensor,
+	const struct fsdp_piece *piece, const struct place_facts *place)
+{
+	struct piece_facts facts = { tensor, *piece, *place, FSDP_NONE };
+
+	if (place->storage.data == NULL)
+		facts.place.storage = piece->storage;
+	if (place->storage_offset == FSDP_UNKNOWN)
+		facts.place.storage_offset = piece->storage_offset;
+	if (place->storage_bytes == FSDP_UNKNOWN)
+		facts.place.storage_bytes = piece->storage_bytes;
+	/* What the container itself names is a DCP item, else the member of the zip. */
+	if (piece->item_offset != FSDP_UNKNOWN) {
+		facts.place.item_offset = piece->item_offset;
+		facts.place.item_length = piece->item_length;
+	}
+	return facts;
 }
 
 void piece_row(const struct run *run, struct row_buffers *buffers,
 	const struct fsdp_tensor *tensor, const struct fsdp_piece *piece,
-	const struct place_facts *facts, struct value *values)
+	const struct place_facts *place, struct value *values)
 {
-	struct fsdp_span storage =
-		facts->storage.data != NULL ? facts->storage : piece->storage;
+	struct row_context context = { .run = run, .buffers = buffers };
+	struct piece_facts facts = piece_facts(tensor, piece, place);
 
 	for (size_t i = 0; i < PIECE_COLUMNS; i++)
-		values[i] = value_absent();
-	values[PIECE_RANK] = value_id(piece->rank);
-	values[PIECE_ROWS] = rows_value(buffers, tensor, piece);
-	box_values(tensor, piece, values);
-	if (piece->file != FSDP_NONE)
-		values[PIECE_FILE] = value_name(
-			text_of_span(fsdp_file(run->checkpoint, piece->file).path));
-	values[PIECE_MEMBER] = member_value(buffers, piece);
-	values[PIECE_OFFSET] = value_count(facts->offset);
-	values[PIECE_LENGTH] = value_count(facts->length);
-	if (facts->strides != NULL)
-		values[PIECE_STRIDES] = value_shape(facts->strides, facts->dims);
-	else if (piece->strides != NULL)
-		values[PIECE_STRIDES] = value_shape(piece->strides, piece->dims);
-	values[PIECE_METHOD] = value_word(facts->method);
-	values[PIECE_STORAGE] = value_text(text_of_span(storage));
-	values[PIECE_STORAGE_OFFSET] = value_count(facts->storage_offset != FSDP_UNKNOWN
-							   ? facts->storage_offset
-							   : piece->storage_offset);
-	values[PIECE_STORAGE_BYTES] =
-		value_count(facts->storage_bytes != FSDP_UNKNOWN ? facts->storage_bytes
-								 : piece->storage_bytes);
-	/* What the container itself names is a DCP item, else the member of the zip. */
-	bool is_item = piece->item_offset != FSDP_UNKNOWN;
-	values[PIECE_ITEM_OFFSET] =
-		value_count(is_item ? piece->item_offset : facts->item_offset);
-	values[PIECE_ITEM_LENGTH] =
-		value_count(is_item ? piece->item_length : facts->item_length);
+		values[i] = field_value(
+			&piece_columns[i], (struct subject){ &context, &facts });
 }
 
 /* ---- values ---- */
 
+static struct value get_entry_name(struct subject of)
+{
+	const struct fsdp_value *value = of.object;
+
+	return value_name(name_text(&buffers_of(of)->name, checkpoint_of(of),
+		run_of(of)->common->raw ? value->raw_name : value->name));
+}
+
+static struct value get_entry_path(struct subject of)
+{
+	const struct fsdp_value *value = of.object;
+
+	return path_value(of, value->path, value->raw_name);
+}
+
+/* What could not be read has a name and a place all the same. */
+static struct value get_type(struct subject of)
+{
+	const struct fsdp_value *value = of.object;
+
+	return value_word(value->type != NULL ? value->type : "object");
+}
+
+static struct value get_value(struct subject of)
+{
+	const struct fsdp_value *value = of.object;
+
+	return tokens_json(&buffers_of(of)->json, value->tokens, value->token_count);
+}
+
+/* Cut on a terminal as a name is: a list may be long. */
+static struct value get_text(struct subject of)
+{
+	const struct fsdp_value *value = of.object;
+
+	return value->tokens == NULL ? value_word("...")
+				     : value_name(tokens_text(&buffers_of(of)->text,
+					       value->tokens, value->token_count));
+}
+
+static struct value get_entry_file(struct subject of)
+{
+	return file_value(of, ((const struct fsdp_value *)of.object)->file);
+}
+
+#define VALUE struct fsdp_value
+#define BY(member) .sort = SORT_MEMBER, .sort_at = offsetof(VALUE, member)
+const struct column entry_columns[ENTRY_COLUMNS] = {
+	[ENTRY_NAME] = { "name", GET(FIELD_NAME, get_entry_name), .sort = SORT_ROW },
+	{ "path", GET(FIELD_OTHER, get_entry_path), HIDDEN },
+	{ "type", GET(FIELD_WORD, get_type) },
+	{ "value", GET(FIELD_OTHER, get_value), HIDDEN },
+	[ENTRY_TEXT] = { "text", GET(FIELD_NAME, get_text) },
+	[ENTRY_FILE] = { "file", GET(FIELD_NAME, get_entry_file), HIDDEN, BY(file) },
+	{ "offset", COUNT_AT(VALUE, offset), HIDDEN, .sort = SORT_SHOWN },
+	{ "length", COUNT_AT(VALUE, length), HIDDEN, .sort = SORT_SHOWN },
+	{ "rank", ID_AT(VALUE, rank), HIDDEN, BY(rank) },
+};
+const struct record entry_record = RECORD(VALUE, entry_columns);
+
 void entry_row(const struct run *run, struct row_buffers *buffers,
 	const struct fsdp_value *value, struct value *values)
 {
-	const struct fsdp_checkpoint *checkpoint = run->checkpoint;
-	struct text raw = name_text(&buffers->raw, checkpoint, value->raw_name);
+	struct row_context context = { .run = run, .buffers = buffers };
 
 	for (size_t i = 0; i < ENTRY_COLUMNS; i++)
-		values[i] = value_absent();
-	values[ENTRY_NAME] = value_name(
-		run->common->raw ? raw
-				 : name_text(&buffers->name, checkpoint, value->name));
-	values[ENTRY_PATH] = path_value(run, buffers, value->path, raw);
-	/* What could not be read has a name and a place all the same. */
-	values[ENTRY_TYPE] = value_word(value->type != NULL ? value->type : "object");
-	values[ENTRY_VALUE] =
-		tokens_json(&buffers->json, value->tokens, value->token_count);
-	/* Cut on a terminal as a name is: a list may be long. */
-	values[ENTRY_TEXT] = value->tokens == NULL
-				     ? value_word("...")
-				     : value_name(tokens_text(&buffers->text,
-					       value->tokens, value->token_count));
-	if (value->file != FSDP_NONE)
-		values[ENTRY_FILE] =
-			value_name(text_of_span(fsdp_file(checkpoint, value->file).path));
-	values[ENTRY_OFFSET] = value_count(value->offset);
-	values[ENTRY_LENGTH] = value_count(value->length);
-	values[ENTRY_RANK] = value_id(value->rank);
+		values[i] = field_value(
+			&entry_columns[i], (struct subject){ &context, value });
 }

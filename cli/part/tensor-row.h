@@ -5,75 +5,31 @@
 #include "front/command.h"
 #include "part/name-buffer.h"
 #include "part/value-text.h"
+#include "render/record.h"
 
 /*
- * The objects *tensor*, *piece* and *value* of the machine outputs, as columns: in one
- * place, so that ls, ls -l and show cannot drift apart.
+ * The objects *tensor*, *piece* and *value* of the machine outputs, and the columns that
+ * they are in tables: described once, so that ls, ls -l and show cannot drift apart. A
+ * new field is a row of tensor-row.c, and the number of rows here.
  */
-enum tensor_column {
-	TENSOR_NAME,
-	TENSOR_NAME_RAW,
-	TENSOR_PATH,
-	TENSOR_CLASS,
-	TENSOR_DTYPE,
-	TENSOR_DTYPE_RAW,
-	TENSOR_LAYOUT,
-	TENSOR_DEVICE,
-	TENSOR_CONJ,
-	TENSOR_NEG,
-	TENSOR_SHAPE,
-	TENSOR_NUMEL,
-	TENSOR_BYTES,
-	TENSOR_ROLE,
-	TENSOR_INFERRED,
-	TENSOR_REQUIRES_GRAD,
-	TENSOR_FLATTENED,
-	TENSOR_ALIAS,
-	TENSOR_MODULE,
-	TENSOR_UNIT,
-	TENSOR_COLUMNS
-};
+enum { TENSOR_COLUMNS = 20, PIECE_COLUMNS = 20, ENTRY_COLUMNS = 9 };
 
-enum piece_column {
-	PIECE_RANK,
-	PIECE_ROWS, /* text only: the box in words */
-	PIECE_OFFSETS,
-	PIECE_SIZES,
-	PIECE_PARAM_START, /* of a run, which has no box */
-	PIECE_PARAM_END,
-	PIECE_FILE,
-	PIECE_MEMBER,
-	PIECE_OFFSET,
-	PIECE_LENGTH,
-	PIECE_STRIDES,
-	PIECE_METHOD,
-	PIECE_STORAGE,
-	PIECE_STORAGE_OFFSET,
-	PIECE_STORAGE_BYTES,
-	PIECE_ITEM_OFFSET,
-	PIECE_ITEM_LENGTH,
-	PIECE_FLAT_START,
-	PIECE_FLAT_END,
-	PIECE_REPLICA, /* fsdp_replicas: the caller knows it */
-	PIECE_COLUMNS
-};
+/* Columns that a caller fills or reads itself. */
+enum { PIECE_REPLICA = 19, ENTRY_NAME = 0, ENTRY_TEXT = 4, ENTRY_FILE = 5 };
 
-enum value_column {
-	ENTRY_NAME,
-	ENTRY_PATH,
-	ENTRY_TYPE,
-	ENTRY_VALUE,
-	ENTRY_TEXT,
-	ENTRY_FILE,
-	ENTRY_OFFSET,
-	ENTRY_LENGTH,
-	ENTRY_RANK,
-	ENTRY_COLUMNS
+/* Views of the tables that show them. */
+enum tensor_view {
+	VIEW_PLAIN,
+	VIEW_RANKS, /* of tensors that are some ranks' own */
+	VIEW_FOLDED,
+	VIEW_PIECES, /* a row a piece: ls -l */
 };
+#define IN(view) (1u << (view))
 
 extern const struct column tensor_columns[TENSOR_COLUMNS];
 extern const struct column piece_columns[PIECE_COLUMNS];
 extern const struct column entry_columns[ENTRY_COLUMNS];
+extern const struct record tensor_record, piece_record, entry_record;
 
 /* Where the texts and lists of one row live until the next one. All zero is empty. */
 struct row_buffers {
@@ -84,6 +40,13 @@ struct row_buffers {
 	struct json_tokens json;
 	char rows[128];
 	bool failed;
+};
+
+/* The context of these records. */
+struct row_context {
+	const struct run *run;
+	struct row_buffers *buffers;
+	struct text joined; /* of several tensors, instead of their own names; --fold */
 };
 
 void row_buffers_done(struct row_buffers *buffers);
@@ -103,6 +66,17 @@ struct place_facts {
 };
 
 extern const struct place_facts place_unknown;
+
+/* The object of a piece: what is in the container, if it was found, else what its tensor
+ * tells. */
+struct piece_facts {
+	const struct fsdp_tensor *tensor;
+	struct fsdp_piece piece;
+	struct place_facts place;
+	uint32_t replica; /* fsdp_replicas: the caller knows it; FSDP_NONE: no copy */
+};
+struct piece_facts piece_facts(const struct fsdp_tensor *tensor,
+	const struct fsdp_piece *piece, const struct place_facts *place);
 
 /* False: out of memory. */
 bool place_facts_take(struct place_facts *facts, const struct fsdp_place *place);

@@ -234,11 +234,6 @@ void out_record(
 
 /* ---- tables ---- */
 
-static bool is_number(enum field_type type)
-{
-	return type >= FIELD_COUNT && type <= FIELD_NS;
-}
-
 static void add_columns(
 	struct record_table *table, const struct record *record, size_t base)
 {
@@ -251,7 +246,6 @@ static void add_columns(
 		} else if (table->table.column_count < COLUMNS_MAX) {
 			*column = *field;
 			column->base = base;
-			column->right |= is_number(field->type);
 			table->table.column_count++;
 		}
 	}
@@ -294,8 +288,8 @@ static struct value column_value(
 		(struct subject){ table->context, (const char *)object + field->base });
 }
 
-uint64_t record_table_key(
-	const struct record_table *table, size_t column, const void *object, uint32_t row)
+uint64_t record_table_key(const struct record_table *table, size_t column,
+	const void *object, uint32_t order)
 {
 	const struct column *field = &table->columns[column];
 
@@ -309,7 +303,7 @@ uint64_t record_table_key(
 			field_value(field, (struct subject){ table->context, object });
 		return value.type == VALUE_ABSENT ? UINT64_MAX : value.count;
 	}
-	return row;
+	return order;
 }
 
 void out_records_begin(struct out *out, struct record_table *table)

@@ -145,7 +145,7 @@ bool out_table_reads(struct out *out, const struct record_table *table);
 
 /* The number by which an object is put in order of a column; UINT64_MAX: not known. */
 uint64_t record_table_key(const struct record_table *table, size_t column,
-	const void *object, uint32_t row);
+	const void *object, uint32_t order);
 
 /* Begin, a row for each object, out_table_end. */
 void out_records_begin(struct out *out, struct record_table *table);

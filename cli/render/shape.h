@@ -187,7 +187,8 @@ static inline struct value value_texts(const struct text *items, size_t count)
 	return (struct value){ .type = VALUE_TEXTS, .texts = { items, count } };
 }
 
-/* What a field holds, and as which type of C where it is a member of a struct. */
+/* What a field holds, and as which type of C where it is a member of a struct. From
+ * FIELD_COUNT to FIELD_NS they are numbers. */
 enum field_type {
 	FIELD_BOOL = 1, /* bool */
 	FIELD_FLAG,     /* uint32_t, of which one bit is asked: true, or absent */
@@ -215,7 +216,7 @@ enum field_sort {
 	SORT_NEVER,
 	SORT_SHOWN,  /* the one that is shown */
 	SORT_MEMBER, /* a uint32_t beside it, at sort_at */
-	SORT_ROW,    /* none: rows come in its order */
+	SORT_ROW,    /* none: that in which rows come */
 };
 
 struct record;
@@ -239,7 +240,7 @@ struct column {
 	unsigned machine_only; /* bit 1 << view: not in its text unless asked for by
 				  --columns */
 	unsigned text_only;    /* bit 1 << view: never in its machine outputs */
-	bool right;            /* numbers */
+	bool right;            /* numbers; by itself where `type` says that it is one */
 	const char *label;
 	enum field_type type;
 	size_t at;   /* where the member lies in the object */

@@ -260,6 +260,11 @@ static void put_header(struct text_out *text, const struct table *table)
 	grid_row_end(&text->grid);
 }
 
+static bool is_right(const struct column *column)
+{
+	return column->right || (column->type >= FIELD_COUNT && column->type <= FIELD_NS);
+}
+
 static void table_begin(struct out *out, const struct table *table)
 {
 	struct text_out *text = text_out_of(out);
@@ -271,7 +276,7 @@ static void table_begin(struct out *out, const struct table *table)
 	grid_begin(&text->grid, text->columns.count, table->indent);
 	for (size_t i = 0; i < text->columns.count; i++)
 		text->grid.columns[i].right =
-			table->columns[text->columns.items[i]].right;
+			is_right(&table->columns[text->columns.items[i]]);
 	if (!table->no_header)
 		put_header(text, table);
 }
