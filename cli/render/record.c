@@ -8,18 +8,12 @@
 #include "render/functions.h"
 #include "render/record.h"
 
-static const struct column integer_fields[] = {
-	{ .type = FIELD_INTEGER, .null = true },
-};
-static const struct column count_fields[] = {
-	{ .type = FIELD_COUNT },
-};
-static const struct column text_fields[] = {
-	{ .type = FIELD_TEXT, .null = true },
-};
-const struct record record_integers = RECORD_AS(RECORD_PLAIN, int64_t, integer_fields);
-const struct record record_counts = RECORD_AS(RECORD_PLAIN, uint64_t, count_fields);
-const struct record record_texts = RECORD_AS(RECORD_PLAIN, struct text, text_fields);
+const struct record record_integers =
+	RECORD_OF(RECORD_PLAIN, int64_t, { .type = FIELD_INTEGER, .null = true });
+const struct record record_counts =
+	RECORD_OF(RECORD_PLAIN, uint64_t, { .type = FIELD_COUNT });
+const struct record record_texts =
+	RECORD_OF(RECORD_PLAIN, struct text, { .type = FIELD_TEXT, .null = true });
 
 /* ---- values ---- */
 
@@ -67,6 +61,7 @@ static struct value member_value(const struct column *field, const void *object)
 	case FIELD_LIST:
 	case FIELD_ARRAY:
 	case FIELD_MAP:
+	case FIELD_BY_HAND:
 		break;
 	}
 	return value_absent();
@@ -209,6 +204,8 @@ static void put_field(
 		of.object = (const char *)of.object + field->at;
 	if (field->type == FIELD_OBJECT)
 		put_object(out, key, field->of, 0, of);
+	else if (field->type == FIELD_BY_HAND)
+		field->put(out, of);
 	else if (field->type == FIELD_MAP)
 		put_map(out, key, field, of);
 	else if (field->type == FIELD_LIST || field->type == FIELD_ARRAY)
@@ -312,19 +309,27 @@ void out_records_begin(struct out *out, struct record_table *table)
 	out_table_begin(out, &table->table);
 }
 
-void out_records_values(
-	const struct record_table *table, const void *object, struct value *values)
-{
-	for (size_t i = 0; i < table->table.column_count; i++)
-		values[i] =
-			table->shown[i] ? column_value(table, i, object) : value_absent();
-}
-
 void out_records_row(
 	struct out *out, const struct record_table *table, const void *object)
 {
 	struct value values[COLUMNS_MAX];
 
-	out_records_values(table, object, values);
+	for (size_t i = 0; i < table->table.column_count; i++)
+		values[i] =
+			table->shown[i] ? column_value(table, i, object) : value_absent();
 	out_row(out, values);
+}
+
+void out_records(struct out *out, const struct table *like, const struct record *record,
+	const void *(*each)(struct subject of, size_t i, void *room), struct subject of)
+{
+	max_align_t room[RECORD_ROOM / sizeof(max_align_t)];
+	struct record_table table;
+	const void *element;
+
+	record_table_init(&table, like, record, of.context);
+	out_records_begin(out, &table);
+	for (size_t i = 0; (element = each(of, i, room)) != NULL; i++)
+		out_records_row(out, &table, element);
+	out_table_end(out);
 }

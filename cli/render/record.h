@@ -38,11 +38,23 @@ struct record {
 	enum record_form form;
 };
 
-/* static const struct record one = RECORD(struct fsdp_step, step_fields); */
-#define RECORD(type, fields) RECORD_AS(RECORD_OBJECT, type, fields)
-#define RECORD_AS(form, type, fields)                                           \
-	{                                                                       \
-		(fields), sizeof(fields) / sizeof *(fields), sizeof(type), form \
+/*
+ * Of rows that have a name of their own, and of rows that follow:
+ *
+ *	static const struct record step = RECORD(struct fsdp_step, step_fields);
+ *	static const struct record pair = RECORD_OF(RECORD_TUPLE, struct pair, { … }, { …
+ *});
+ */
+#define RECORD(from, fields)                                                 \
+	{                                                                    \
+		(fields), sizeof(fields) / sizeof *(fields), sizeof(from), 0 \
+	}
+#define RECORD_OF(form, from, ...)                                       \
+	{                                                                \
+		(const struct column[]){ __VA_ARGS__ },                  \
+			sizeof((const struct column[]){ __VA_ARGS__ }) / \
+				sizeof(struct column),                   \
+			sizeof(from), (form)                             \
 	}
 
 /* ---- rows ---- */
@@ -97,6 +109,7 @@ struct record {
 	.of = &(record)
 #define EACH(function, record) .type = FIELD_LIST, .each = (function), .of = &(record)
 #define MAP_EACH(function, record) .type = FIELD_MAP, .each = (function), .of = &(record)
+#define BY_HAND(function) .type = FIELD_BY_HAND, .put = (function)
 #define GET(holds, function) .type = (holds), .get = (function)
 
 /* Lists of these. */
@@ -104,7 +117,7 @@ extern const struct record record_integers; /* int64_t; INT64_MIN is null */
 extern const struct record record_counts;   /* uint64_t */
 extern const struct record record_texts;    /* data and size; data NULL is null */
 
-/* What `each` may make an element in. */
+/* What `each` may make an element in; it still holds the one before. */
 enum { RECORD_ROOM = 256 };
 
 /* ---- objects ---- */
@@ -151,7 +164,9 @@ uint64_t record_table_key(const struct record_table *table, size_t column,
 void out_records_begin(struct out *out, struct record_table *table);
 void out_records_row(
 	struct out *out, const struct record_table *table, const void *object);
-void out_records_values(
-	const struct record_table *table, const void *object, struct value *ret_values);
+
+/* A whole table, of elements that `each` gives one by one. */
+void out_records(struct out *out, const struct table *like, const struct record *record,
+	const void *(*each)(struct subject of, size_t i, void *room), struct subject of);
 
 #endif

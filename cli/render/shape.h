@@ -209,6 +209,7 @@ enum field_type {
 	FIELD_LIST,     /* a pointer to elements, and a size_t that says how many */
 	FIELD_ARRAY,    /* elements, as many as the row says */
 	FIELD_MAP,      /* as a list; the first field of each element is its key */
+	FIELD_BY_HAND,  /* whatever `put` writes, keys too */
 };
 
 /* The number that rows are put in order by. */
@@ -219,6 +220,7 @@ enum field_sort {
 	SORT_ROW,    /* none: that in which rows come */
 };
 
+struct out;
 struct record;
 
 /* What the functions of a row are asked about: an object, and what the caller of the walk
@@ -252,6 +254,7 @@ struct column {
 	/* Instead of a list in the object: its i-th element, maybe made in `room`, or
 	 * NULL past the end. */
 	const void *(*each)(struct subject of, size_t i, void *room);
+	void (*put)(struct out *out, struct subject of);
 	/* Whether the field is there at all; NULL: always. */
 	bool (*has)(struct subject of);
 	const struct record *of; /* objects and elements */

@@ -34,7 +34,8 @@ static const struct column call_fields[] = {
 	{ "number", INTEGER_AT(struct call, number) },
 };
 static const struct record call = RECORD(struct call, call_fields);
-static const struct record pair = RECORD_AS(RECORD_TUPLE, struct call, call_fields);
+static const struct record pair = RECORD_OF(RECORD_TUPLE, struct call,
+	{ NULL, NAME_AT(struct call, name) }, { NULL, INTEGER_AT(struct call, number) });
 
 static struct value get_twice(struct subject of)
 {

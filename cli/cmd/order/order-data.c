@@ -4,12 +4,20 @@
  * part.
  */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cmd/order/order.h"
+#include "render/record.h"
 
-/* ---- one recording ---- */
+/* The context of all records. */
+struct order_data {
+	struct listing *listing;
+	/* For what is made of one recording: its parameters sorted, or the places of its
+	 * handles, before and behind. */
+	int64_t *scratch;
+};
 
 static void put_numbers(
 	struct out *out, const char *key, const int64_t *numbers, size_t count)
@@ -20,44 +28,33 @@ static void put_numbers(
 	out_array_end(out);
 }
 
-static void put_spans(
-	struct out *out, const char *key, const struct fsdp_span *spans, size_t count)
-{
-	out_array_begin(out, key);
-	for (size_t i = 0; i < count; i++)
-		out_field(out, NULL, value_span(spans[i]));
-	out_array_end(out);
-}
+/* ---- fx ---- */
 
-/* [NAME, ID] */
-static void put_named_param(struct out *out, const struct fsdp_named_param *param)
-{
-	out_array_begin(out, NULL);
-	out_field(out, NULL, value_text(text_of_span(param->name)));
-	out_field(out, NULL, value_integer(param->param));
-	out_array_end(out);
-}
+static const struct record param_record = RECORD_OF(RECORD_TUPLE, struct fsdp_named_param,
+	{ NULL, TEXT_AT(struct fsdp_named_param, name) },
+	{ NULL, INTEGER_AT(struct fsdp_named_param, param) });
 
-static void put_usages(struct out *out, const struct fsdp_fx_order *fx)
+#define USAGE struct fsdp_usage
+static const struct record usage_record =
+	RECORD_OF(RECORD_TUPLE, USAGE, { NULL, INTEGER_AT(USAGE, module) },
+		{ NULL, LIST_AT(USAGE, params, param_count, param_record) });
+
+#define MODULE struct fsdp_module_usage
+static const struct record module_record =
+	RECORD_OF(RECORD_TUPLE, MODULE, { NULL, INTEGER_AT(MODULE, module) },
+		{ NULL, LIST_AT(MODULE, usages, usage_count, usage_record) });
+
+static void put_args(struct out *out, struct subject of)
 {
-	out_array_begin(out, "module_to_param_usage_infos");
-	for (size_t i = 0; i < fx->usage_count; i++) {
-		out_array_begin(out, NULL);
-		out_field(out, NULL, value_integer(fx->usages[i].module));
-		out_array_begin(out, NULL);
-		for (size_t j = 0; j < fx->usages[i].usage_count; j++) {
-			const struct fsdp_usage *usage = &fx->usages[i].usages[j];
-			out_array_begin(out, NULL);
-			out_field(out, NULL, value_integer(usage->module));
-			out_array_begin(out, NULL);
-			for (size_t k = 0; k < usage->param_count; k++)
-				put_named_param(out, &usage->params[k]);
-			out_array_end(out);
-			out_array_end(out);
-		}
-		out_array_end(out);
-		out_array_end(out);
-	}
+	const struct fsdp_fx_order *fx = of.object;
+
+	if (fx->concrete_args_null)
+		out_field(out, "concrete_args", value_null());
+	if (fx->concrete_args_null || !fx->has_concrete_args)
+		return;
+	out_array_begin(out, "concrete_args");
+	for (size_t i = 0; i < fx->concrete_arg_count; i++)
+		out_field(out, NULL, value_span(fx->concrete_args[i]));
 	out_array_end(out);
 }
 
@@ -68,334 +65,360 @@ static int compare_numbers(const void *a, const void *b)
 	return *left < *right ? -1 : *left > *right;
 }
 
-static bool put_visited(struct out *out, const struct fsdp_fx_order *fx)
+static void put_visited(struct out *out, struct subject of)
 {
-	int64_t *sorted = malloc((fx->param_count + 1) * sizeof *sorted);
+	const struct fsdp_fx_order *fx = of.object;
+	int64_t *sorted = ((const struct order_data *)of.context)->scratch;
 
-	if (sorted == NULL)
-		return false;
-	memcpy(sorted, fx->params, fx->param_count * sizeof *sorted);
+	if (fx->param_count != 0)
+		memcpy(sorted, fx->params, fx->param_count * sizeof *sorted);
 	qsort(sorted, fx->param_count, sizeof *sorted, compare_numbers);
 	put_numbers(out, "visited_params", sorted, fx->param_count);
-	free(sorted);
-	return true;
 }
 
-static bool put_fx(struct out *out, const struct fsdp_fx_order *fx)
-{
-	if (fx->tracer.data != NULL)
-		out_field(out, "tracer", value_text(text_of_span(fx->tracer)));
-	if (fx->concrete_args_null)
-		out_field(out, "concrete_args", value_null());
-	else if (fx->has_concrete_args)
-		put_spans(
-			out, "concrete_args", fx->concrete_args, fx->concrete_arg_count);
-	out_field(out, "aborted", value_span(fx->aborted));
-	put_numbers(out, "module_forward_order", fx->modules, fx->module_count);
-	put_spans(out, "module_forward_order_fqns", fx->module_names, fx->module_count);
-	put_usages(out, fx);
-	put_numbers(out, "param_forward_order", fx->params, fx->param_count);
-	put_spans(out, "param_forward_order_fqns", fx->param_names, fx->param_count);
-	if (!put_visited(out, fx))
-		return false;
-	put_spans(out, "never_visited_fqns", fx->never_visited, fx->never_visited_count);
-	out_field(out, "curr_module", value_integer(fx->current));
-	return true;
-}
+#define FX struct fsdp_fx_order
+static const struct record fx_record = RECORD_OF(RECORD_OBJECT, FX,
+	{ "tracer", TEXT_AT(FX, tracer) }, { NULL, BY_HAND(put_args) },
+	{ "aborted", TEXT_AT(FX, aborted), .null = true },
+	{ "module_forward_order", LIST_AT(FX, modules, module_count, record_integers) },
+	{ "module_forward_order_fqns",
+		LIST_AT(FX, module_names, module_count, record_texts) },
+	{ "module_to_param_usage_infos",
+		LIST_AT(FX, usages, usage_count, module_record) },
+	{ "param_forward_order", LIST_AT(FX, params, param_count, record_integers) },
+	{ "param_forward_order_fqns",
+		LIST_AT(FX, param_names, param_count, record_texts) },
+	{ NULL, BY_HAND(put_visited) },
+	{ "never_visited_fqns",
+		LIST_AT(FX, never_visited, never_visited_count, record_texts) },
+	{ "curr_module", INTEGER_AT(FX, current) });
+
+/* ---- handles ---- */
+
+#define HANDLE struct fsdp_handle
+static const struct record fqns_record = RECORD_OF(RECORD_OBJECT, HANDLE,
+	{ "fqns", LIST_AT(HANDLE, fqns, fqn_count, record_texts) });
+static const struct record handle_record =
+	RECORD_OF(RECORD_OBJECT, HANDLE, { "id", INTEGER_AT(HANDLE, id) },
+		{ "module", TEXT_AT(HANDLE, module), .null = true },
+		{ NULL, FIELDS(fqns_record) });
+
+struct snapshot {
+	struct fsdp_order_snapshot taken;
+	const struct fsdp_exec_order *order;
+	const int64_t *pre, *post; /* by handle */
+};
 
 /* What is fetched with each unit. */
-static void put_prefetch(struct out *out, const struct fsdp_order_snapshot *snapshot,
-	const struct fsdp_prefetch *prefetch, const int64_t *places, size_t count)
+static void put_prefetches(struct out *out, struct subject of)
 {
+	const struct snapshot *snapshot = of.object;
+	const struct fsdp_exec_order *order = snapshot->order;
 	char key[48];
 
-	snprintf(key, sizeof key, "%s_limit_%" PRId64,
-		prefetch->backward ? "backward" : "forward", prefetch->limit);
-	out_array_begin(out, key);
-	for (size_t i = 0; i < count; i++)
-		out_field(out, NULL,
-			value_known(fsdp_order_target(snapshot, prefetch, places[i])));
-	out_array_end(out);
-}
-
-/* `places` has room for two a handle. */
-static void put_snapshot(struct out *out, const struct fsdp_exec_order *order,
-	const struct fsdp_order_snapshot *snapshot, int64_t *places)
-{
-	int64_t *pre = places, *post = places + order->handle_count;
-
-	fsdp_order_places(order, snapshot, pre, post);
-	out_object_begin(out, NULL);
-	out_field(out, "iter", value_count(snapshot->iter));
-	out_field(out, "at_line", value_count(snapshot->at_line));
-	put_numbers(out, "handles_pre_forward_order", snapshot->pre, snapshot->pre_count);
-	put_numbers(
-		out, "handles_post_forward_order", snapshot->post, snapshot->post_count);
-	put_numbers(out, "pre_forward_order_index", pre, order->handle_count);
-	put_numbers(out, "post_forward_index", post, order->handle_count);
-	out_field(out, "current_order_index", value_count(snapshot->cursor));
-	out_field(out, "warn_status", value_word(snapshot->status));
+	put_numbers(out, "pre_forward_order_index", snapshot->pre, order->handle_count);
+	put_numbers(out, "post_forward_index", snapshot->post, order->handle_count);
+	out_field(out, "current_order_index", value_count(snapshot->taken.cursor));
+	out_field(out, "warn_status", value_word(snapshot->taken.status));
 	out_object_begin(out, "prefetch");
-	for (size_t i = 0; i < order->prefetch_count; i++)
-		put_prefetch(out, snapshot, &order->prefetches[i],
-			order->prefetches[i].backward ? post : pre, order->handle_count);
-	out_object_end(out);
+	for (size_t i = 0; i < order->prefetch_count; i++) {
+		const struct fsdp_prefetch *prefetch = &order->prefetches[i];
+		snprintf(key, sizeof key, "%s_limit_%" PRId64,
+			prefetch->backward ? "backward" : "forward", prefetch->limit);
+		out_array_begin(out, key);
+		for (size_t j = 0; j < order->handle_count; j++)
+			out_field(out, NULL,
+				value_known(fsdp_order_target(&snapshot->taken, prefetch,
+					(prefetch->backward ? snapshot->post
+							    : snapshot->pre)[j])));
+		out_array_end(out);
+	}
 	out_object_end(out);
 }
 
-static void put_pair(struct out *out, const char *key, unsigned training, unsigned handle)
+#define SNAPSHOT struct snapshot
+static const struct record snapshot_record = RECORD_OF(RECORD_OBJECT, SNAPSHOT,
+	{ "iter", COUNT_AT(SNAPSHOT, taken.iter) },
+	{ "at_line", COUNT_AT(SNAPSHOT, taken.at_line) },
+	{ "handles_pre_forward_order",
+		LIST_AT(SNAPSHOT, taken.pre, taken.pre_count, record_integers) },
+	{ "handles_post_forward_order",
+		LIST_AT(SNAPSHOT, taken.post, taken.post_count, record_integers) },
+	{ NULL, BY_HAND(put_prefetches) });
+
+static const void *each_snapshot(struct subject of, size_t i, void *room)
 {
-	out_array_begin(out, key);
-	out_field(out, NULL, value_word(fsdp_training_state_name(training)));
-	out_field(out, NULL, value_word(fsdp_handle_state_name(handle)));
-	out_array_end(out);
+	const struct fsdp_exec_order *order = of.object;
+	int64_t *places = ((const struct order_data *)of.context)->scratch;
+	struct snapshot *one = room;
+
+	if (i == order->snapshot_count)
+		return NULL;
+	*one = (struct snapshot){ order->snapshots[i], order, places,
+		places + order->handle_count };
+	fsdp_order_places(order, &one->taken, places, places + order->handle_count);
+	return one;
 }
 
-static void put_counts(struct out *out, const struct fsdp_state_lane *lane)
+#define WARNING struct fsdp_order_warning
+static const struct record warning_record = RECORD_OF(RECORD_OBJECT, WARNING,
+	{ "iter", COUNT_AT(WARNING, iter) }, { "line", COUNT_AT(WARNING, line) },
+	{ "handle", INTEGER_AT(WARNING, handle) },
+	{ "message", TEXT_AT(WARNING, message) });
+
+/* ---- states ---- */
+
+#define CHANGE struct fsdp_state_change
+static const struct record change_record =
+	RECORD_OF(RECORD_TUPLE, CHANGE, { NULL, COUNT_AT(CHANGE, line) },
+		{ NULL, ENUM_AT(CHANGE, training, fsdp_training_state_name) },
+		{ NULL, ENUM_AT(CHANGE, handle, fsdp_handle_state_name) });
+
+static void put_counts_of(struct out *out, const char *key, const uint64_t *counts,
+	unsigned states, const char *(*name_of)(unsigned state))
 {
+	out_object_begin(out, key);
+	for (unsigned i = 0; i < states; i++)
+		if (counts[i] != 0)
+			out_field(out, name_of(i), value_count(counts[i]));
+	out_object_end(out);
+}
+
+static void put_counts(struct out *out, struct subject of)
+{
+	const struct fsdp_state_lane *lane = of.object;
+
 	out_object_begin(out, "counts");
-	out_object_begin(out, "training_state");
-	for (unsigned i = 0; i < FSDP_TRAINING_STATES; i++)
-		if (lane->training_counts[i] != 0)
-			out_field(out, fsdp_training_state_name(i),
-				value_count(lane->training_counts[i]));
-	out_object_end(out);
-	out_object_begin(out, "handle_state");
-	for (unsigned i = 0; i < FSDP_HANDLE_STATES; i++)
-		if (lane->handle_counts[i] != 0)
-			out_field(out, fsdp_handle_state_name(i),
-				value_count(lane->handle_counts[i]));
-	out_object_end(out);
+	put_counts_of(out, "training_state", lane->training_counts, FSDP_TRAINING_STATES,
+		fsdp_training_state_name);
+	put_counts_of(out, "handle_state", lane->handle_counts, FSDP_HANDLE_STATES,
+		fsdp_handle_state_name);
 	out_object_end(out);
 }
 
-static void put_lanes(struct out *out, const struct fsdp_exec_order *order)
+#define LANE struct fsdp_state_lane
+static const struct record last_record = RECORD_OF(RECORD_TUPLE, LANE,
+	{ NULL, ENUM_AT(LANE, last_training, fsdp_training_state_name) },
+	{ NULL, ENUM_AT(LANE, last_handle, fsdp_handle_state_name) });
+static const struct record lane_record = RECORD_OF(RECORD_OBJECT, LANE,
+	{ "lane", LIST_AT(LANE, changes, change_count, change_record) },
+	{ NULL, BY_HAND(put_counts) }, { "prefetches", COUNT_AT(LANE, prefetches) },
+	{ "last", OBJECT(last_record) });
+
+static void put_states(struct out *out, struct subject of)
 {
+	const struct fsdp_exec_order *order = of.object;
+
+	if (order->lanes == NULL)
+		return;
 	out_array_begin(out, "states");
 	for (size_t i = 0; i < order->handle_count; i++) {
-		const struct fsdp_state_lane *lane = &order->lanes[i];
 		out_object_begin(out, NULL);
 		out_field(out, "handle", value_count(i));
-		put_spans(
-			out, "fqns", order->handles[i].fqns, order->handles[i].fqn_count);
-		out_array_begin(out, "lane");
-		for (size_t j = 0; j < lane->change_count; j++) {
-			const struct fsdp_state_change *change = &lane->changes[j];
-			out_array_begin(out, NULL);
-			out_field(out, NULL, value_count(change->line));
-			out_field(out, NULL,
-				value_word(fsdp_training_state_name(change->training)));
-			out_field(out, NULL,
-				value_word(fsdp_handle_state_name(change->handle)));
-			out_array_end(out);
-		}
-		out_array_end(out);
-		put_counts(out, lane);
-		out_field(out, "prefetches", value_count(lane->prefetches));
-		put_pair(out, "last", lane->last_training, lane->last_handle);
+		out_fields(out, &fqns_record,
+			(struct subject){ of.context, &order->handles[i] });
+		out_fields(out, &lane_record,
+			(struct subject){ of.context, &order->lanes[i] });
 		out_object_end(out);
 	}
 	out_array_end(out);
 }
 
-static void put_state_problems(struct out *out, const struct fsdp_recording *one)
-{
-	const struct fsdp_exec_order *order = one->order;
+/* As in problems: the state of training, then that of the handle. */
+static const struct record pair_record = RECORD_OF(RECORD_TUPLE, unsigned[2],
+	{ .type = FIELD_WORD, .word = fsdp_training_state_name },
+	{ .type = FIELD_WORD, .word = fsdp_handle_state_name, .at = sizeof(unsigned) });
 
-	out_array_begin(out, "state_problems");
-	for (size_t i = 0; i < order->problem_count; i++) {
-		const struct fsdp_state_problem *problem = &order->problems[i];
-		const struct fsdp_handle *handle = &order->handles[problem->handle];
-		out_object_begin(out, NULL);
-		out_field(out, "line", value_count(problem->line));
-		out_field(out, "rank", value_integer(one->rank));
-		out_field(out, "handle", value_integer(problem->handle));
-		put_spans(out, "fqns", handle->fqns, handle->fqn_count);
-		out_field(out, "kind", value_word(problem->kind));
-		put_pair(out, "from", problem->from[0], problem->from[1]);
-		put_pair(out, "to", problem->to[0], problem->to[1]);
-		out_field(out, "error",
-			problem->error != NULL ? value_word(problem->error)
-					       : value_null());
-		out_field(out, "message", value_text(text_of_span(problem->message)));
-		out_object_end(out);
-	}
-	out_array_end(out);
+struct problem {
+	struct fsdp_state_problem state;
+	int64_t rank;
+	struct fsdp_handle handle;
+};
+
+#define PROBLEM struct problem
+static const struct record problem_record = RECORD_OF(RECORD_OBJECT, PROBLEM,
+	{ "line", COUNT_AT(PROBLEM, state.line) }, { "rank", INTEGER_AT(PROBLEM, rank) },
+	{ "handle", INTEGER_AT(PROBLEM, state.handle) },
+	{ NULL, FIELDS_AT(PROBLEM, handle, fqns_record) },
+	{ "kind", WORD_AT(PROBLEM, state.kind) },
+	{ "from", OBJECT_AT(PROBLEM, state.from, pair_record) },
+	{ "to", OBJECT_AT(PROBLEM, state.to, pair_record) },
+	{ "error", WORD_AT(PROBLEM, state.error), .null = true },
+	{ "message", TEXT_AT(PROBLEM, state.message) });
+
+static const void *each_problem(struct subject of, size_t i, void *room)
+{
+	const struct fsdp_recording *one = of.object;
+	struct problem *problem = room;
+
+	if (i == one->order->problem_count)
+		return NULL;
+	problem->state = one->order->problems[i];
+	problem->rank = one->rank;
+	problem->handle = one->order->handles[problem->state.handle];
+	return problem;
 }
 
-static bool put_snapshots(struct out *out, const struct fsdp_exec_order *order)
-{
-	int64_t *places = calloc(order->handle_count + 1, 2 * sizeof *places);
+/* ---- recordings ---- */
 
-	if (places == NULL)
-		return false;
-	out_array_begin(out, "snapshots");
-	for (size_t i = 0; i < order->snapshot_count; i++)
-		put_snapshot(out, order, &order->snapshots[i], places);
-	out_array_end(out);
-	free(places);
-	return true;
+static bool is_order(struct subject of)
+{
+	return ((const struct fsdp_recording *)of.object)->order != NULL;
 }
 
-static bool put_order(struct listing *listing, const struct fsdp_recording *one)
+static bool has_states(struct subject of)
 {
-	const struct fsdp_divergence *divergence =
-		fsdp_recordings_divergence(listing->recordings);
-	const struct fsdp_exec_order *order = one->order;
+	return ((const struct fsdp_recording *)of.object)->order->lanes != NULL;
+}
+
+/* What PyTorch raises on the two ranks that differ. */
+static struct value get_error(struct subject of)
+{
+	const struct fsdp_divergence *divergence = fsdp_recordings_divergence(
+		((const struct order_data *)of.context)->listing->recordings);
+	int64_t rank = ((const struct fsdp_recording *)of.object)->rank;
+
+	return !divergence->agree && (divergence->ranks[0] == rank ||
+					     divergence->ranks[1] == rank)
+		       ? value_span(divergence->message)
+		       : value_null();
+}
+
+#define ORDER struct fsdp_exec_order
+static const struct record order_record = RECORD_OF(RECORD_OBJECT, ORDER,
+	{ "handles", LIST_AT(ORDER, handles, handle_count, handle_record) },
+	{ "snapshots", EACH(each_snapshot, snapshot_record) },
+	{ "warnings", LIST_AT(ORDER, warnings, warning_count, warning_record) });
+static const struct record checked_record = RECORD_OF(RECORD_OBJECT, ORDER,
+	{ "unchecked", COUNT_AT(ORDER, unchecked) }, { NULL, BY_HAND(put_states) });
+
+#define RECORDING struct fsdp_recording
+static const struct record order_recording = RECORD_OF(RECORD_OBJECT, RECORDING,
+	{ "rank", INTEGER_AT(RECORDING, rank) },
+	{ NULL, POINTED_AT(RECORDING, order, order_record) },
+	{ "error", GET(FIELD_TEXT, get_error) },
+	{ "debug_level", TEXT_AT(RECORDING, debug_level), .null = true },
+	{ NULL, POINTED_AT(RECORDING, order, checked_record) },
+	{ "state_problems", EACH(each_problem, problem_record), .has = has_states });
+static const struct record recording_record = RECORD_OF(RECORD_OBJECT, RECORDING,
+	{ "kind", ENUM_AT(RECORDING, kind, fsdp_recording_kind_name) },
+	{ NULL, POINTED_AT(RECORDING, fx, fx_record) },
+	{ NULL, FIELDS(order_recording), .has = is_order });
+
+static void put_recordings(struct order_data *data)
+{
+	const struct listing *listing = data->listing;
 	struct out *out = listing->run->out;
-	bool differs = !divergence->agree && (divergence->ranks[0] == one->rank ||
-						     divergence->ranks[1] == one->rank);
-
-	out_array_begin(out, "handles");
-	for (size_t i = 0; i < order->handle_count; i++) {
-		out_object_begin(out, NULL);
-		out_field(out, "id", value_integer(order->handles[i].id));
-		out_field(out, "module", value_span(order->handles[i].module));
-		put_spans(
-			out, "fqns", order->handles[i].fqns, order->handles[i].fqn_count);
-		out_object_end(out);
-	}
-	out_array_end(out);
-	if (!put_snapshots(out, order))
-		return false;
-	out_array_begin(out, "warnings");
-	for (size_t i = 0; i < order->warning_count; i++) {
-		const struct fsdp_order_warning *warning = &order->warnings[i];
-		out_object_begin(out, NULL);
-		out_field(out, "iter", value_count(warning->iter));
-		out_field(out, "line", value_count(warning->line));
-		out_field(out, "handle", value_integer(warning->handle));
-		out_field(out, "message", value_text(text_of_span(warning->message)));
-		out_object_end(out);
-	}
-	out_array_end(out);
-	out_field(out, "error", differs ? value_span(divergence->message) : value_null());
-	out_field(out, "debug_level", value_span(one->debug_level));
-	out_field(out, "unchecked", value_count(order->unchecked));
-	if (order->lanes == NULL)
-		return true;
-	put_lanes(out, order);
-	put_state_problems(out, one);
-	return true;
-}
-
-static bool put_recordings(struct listing *listing)
-{
-	struct out *out = listing->run->out;
-	bool good = true;
 
 	out_items_begin(out, "recordings");
 	for (size_t i = 0; i < listing->count; i++) {
-		const struct fsdp_recording *one = fsdp_recording(listing->recordings, i);
 		out_object_begin(out, NULL);
 		out_field(out, "input", value_count(i));
-		out_field(out, "kind", value_word(fsdp_recording_kind_name(one->kind)));
-		if (one->order != NULL)
-			out_field(out, "rank", value_integer(one->rank));
-		good = good &&
-		       (one->fx != NULL ? put_fx(out, one->fx) : put_order(listing, one));
+		out_fields(out, &recording_record,
+			(struct subject){ data, fsdp_recording(listing->recordings, i) });
 		out_object_end(out);
 	}
 	out_array_end(out);
-	return good;
 }
 
 /* ---- one row for each use ---- */
 
-static const struct column SEPARATED_TABLE[] = { { "rank" }, { "iteration" },
-	{ "position" }, { "what" }, { "id" }, { "fqn" } };
+struct use {
+	int64_t rank, iteration; /* FSDP_ABSENT: of no rank */
+	uint64_t position;
+	const char *what;
+	int64_t id;
+	struct fsdp_span fqn;
+};
+#define USE struct use
+static const struct record use_record = RECORD_OF(RECORD_OBJECT, USE,
+	{ "rank", INTEGER_AT(USE, rank) }, { "iteration", INTEGER_AT(USE, iteration) },
+	{ "position", COUNT_AT(USE, position) }, { "what", WORD_AT(USE, what) },
+	{ "id", INTEGER_AT(USE, id) }, { "fqn", NAME_AT(USE, fqn) });
 
-static void row_of(struct out *out, const struct value *rank,
-	const struct value *iteration, size_t position, const char *what, struct value id,
-	struct fsdp_span fqn)
+/* ids NULL: they have none. */
+static void rows_fx(struct out *out, const struct record_table *table, const char *what,
+	const int64_t *ids, const struct fsdp_span *names, size_t count)
 {
-	const struct value values[] = { *rank, *iteration, value_count(position),
-		value_word(what), id,
-		fqn.data != NULL ? value_name(text_of_span(fqn)) : value_absent() };
-
-	out_row(out, values);
-}
-
-static void rows_fx(struct out *out, const struct fsdp_fx_order *fx)
-{
-	struct value none = value_absent();
-
-	for (size_t i = 0; i < fx->module_count; i++)
-		row_of(out, &none, &none, i, "module", value_integer(fx->modules[i]),
-			fx->module_names[i]);
-	for (size_t i = 0; i < fx->param_count; i++)
-		row_of(out, &none, &none, i, "parameter", value_integer(fx->params[i]),
-			fx->param_names[i]);
-	for (size_t i = 0; i < fx->never_visited_count; i++)
-		row_of(out, &none, &none, i, "never_visited", none, fx->never_visited[i]);
+	for (size_t i = 0; i < count; i++) {
+		struct use use = { FSDP_ABSENT, FSDP_ABSENT, i, what,
+			ids != NULL ? ids[i] : FSDP_ABSENT, names[i] };
+		out_records_row(out, table, &use);
+	}
 }
 
 /* A forward of a unit is a row for each of its parameters. */
-static void rows_handles(struct out *out, const struct fsdp_recording *one)
+static void rows_handles(struct out *out, const struct record_table *table,
+	const struct fsdp_recording *one)
 {
-	struct value rank = value_integer(one->rank);
-	size_t position = 0;
+	struct use use = { .rank = one->rank, .what = "forward" };
 
 	for (size_t i = 0; i < one->order->forward_count; i++) {
 		const struct fsdp_forward *forward = &one->order->forwards[i];
 		const struct fsdp_handle *handle =
 			order_handle(one->order, forward->handle);
-		struct value iteration = value_count(forward->iter);
 		bool again = i != 0 && one->order->forwards[i - 1].iter == forward->iter;
 
-		position = again ? position + 1 : 0;
-		for (size_t j = 0; handle != NULL && j < handle->fqn_count; j++)
-			row_of(out, &rank, &iteration, position, "forward",
-				value_integer(handle->id), handle->fqns[j]);
+		use.iteration = (int64_t)forward->iter;
+		use.position = again ? use.position + 1 : 0;
+		for (size_t j = 0; handle != NULL && j < handle->fqn_count; j++) {
+			use.id = handle->id;
+			use.fqn = handle->fqns[j];
+			out_records_row(out, table, &use);
+		}
 	}
 }
 
-static void put_separated(struct listing *listing)
+static void put_uses(const struct listing *listing)
 {
+	static const struct table like = {
+		.key = "recordings", .main = true, .rows_only = true
+	};
 	struct out *out = listing->run->out;
-	struct table table = { .key = "recordings",
-		.columns = SEPARATED_TABLE,
-		.column_count = sizeof SEPARATED_TABLE / sizeof *SEPARATED_TABLE,
-		.main = true,
-		.rows_only = true };
+	struct record_table table;
 
-	out_table_begin(out, &table);
+	record_table_init(&table, &like, &use_record, NULL);
+	out_records_begin(out, &table);
 	for (size_t i = 0; i < listing->count; i++) {
 		const struct fsdp_recording *one = fsdp_recording(listing->recordings,
 			fsdp_recording_by_rank(listing->recordings, i));
-		if (one->fx != NULL)
-			rows_fx(out, one->fx);
-		else
-			rows_handles(out, one);
+		const struct fsdp_fx_order *fx = one->fx;
+		if (fx == NULL) {
+			rows_handles(out, &table, one);
+			continue;
+		}
+		rows_fx(out, &table, "module", fx->modules, fx->module_names,
+			fx->module_count);
+		rows_fx(out, &table, "parameter", fx->params, fx->param_names,
+			fx->param_count);
+		rows_fx(out, &table, "never_visited", NULL, fx->never_visited,
+			fx->never_visited_count);
 	}
 	out_table_end(out);
 }
 
 /* ---- where ranks part ---- */
 
-static void put_divergence(struct listing *listing)
+static bool is_apart(struct subject of)
 {
-	const struct fsdp_divergence *divergence =
-		fsdp_recordings_divergence(listing->recordings);
-	struct out *out = listing->run->out;
-
-	out_object_begin(out, "divergence");
-	out_field(out, "agree", value_bool(divergence->agree));
-	out_field(out, "position", value_known(divergence->position));
-	if (!divergence->agree) {
-		put_numbers(out, "ranks", divergence->ranks, 2);
-		put_numbers(out, "handles", divergence->handles, 2);
-		out_field(out, "message", value_text(text_of_span(divergence->message)));
-	}
-	out_object_end(out);
+	return !((const struct fsdp_divergence *)of.object)->agree;
 }
+
+#define DIVERGENCE struct fsdp_divergence
+static const struct record divergence_record = RECORD_OF(RECORD_OBJECT, DIVERGENCE,
+	{ "agree", BOOL_AT(DIVERGENCE, agree) },
+	{ "position", INTEGER_AT(DIVERGENCE, position), .null = true },
+	{ "ranks", ARRAY_AT(DIVERGENCE, ranks, record_integers), .has = is_apart },
+	{ "handles", ARRAY_AT(DIVERGENCE, handles, record_integers), .has = is_apart },
+	{ "message", TEXT_AT(DIVERGENCE, message), .has = is_apart });
 
 static void put_group(
 	struct listing *listing, const struct fsdp_first_diff *diff, size_t index)
 {
 	struct out *out = listing->run->out;
-	const struct fsdp_handle *handle =
-		order_handle(order_nth(listing, index)->order, diff->handles[index]);
+	const struct fsdp_handle none = { 0 },
+				 *handle = order_handle(order_nth(listing, index)->order,
+					 diff->handles[index]);
 
 	out_object_begin(out, NULL);
 	out_array_begin(out, "ranks");
@@ -404,8 +427,8 @@ static void put_group(
 			out_field(out, NULL, value_integer(order_nth(listing, i)->rank));
 	out_array_end(out);
 	out_field(out, "handle", value_known(diff->handles[index]));
-	put_spans(out, "fqns", handle != NULL ? handle->fqns : NULL,
-		handle != NULL ? handle->fqn_count : 0);
+	out_fields(out, &fqns_record,
+		(struct subject){ NULL, handle != NULL ? handle : &none });
 	out_object_end(out);
 }
 
@@ -434,10 +457,24 @@ static void put_first_diff(struct listing *listing)
 
 bool order_put_data(struct listing *listing)
 {
-	bool good = put_recordings(listing);
+	struct order_data data = { listing, NULL };
+	size_t room = 1;
 
-	put_separated(listing);
-	put_divergence(listing);
+	for (size_t i = 0; i < listing->count; i++) {
+		const struct fsdp_recording *one = fsdp_recording(listing->recordings, i);
+		size_t wanted = one->fx != NULL ? one->fx->param_count
+						: 2 * one->order->handle_count;
+		room = wanted > room ? wanted : room;
+	}
+	data.scratch = calloc(room, sizeof *data.scratch);
+	if (data.scratch == NULL)
+		return false;
+	put_recordings(&data);
+	put_uses(listing);
+	out_record(listing->run->out, "divergence", &divergence_record,
+		(struct subject){
+			NULL, fsdp_recordings_divergence(listing->recordings) });
 	put_first_diff(listing);
-	return good;
+	free(data.scratch);
+	return true;
 }
