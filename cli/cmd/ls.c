@@ -74,7 +74,7 @@ struct listing {
 	} piece;
 	struct listed_group {
 		struct fsdp_group group;
-		struct value key;
+		struct value key, shown_key;
 	} group;
 	struct fsdp_value value;
 	struct fsdp_sums *sums;
@@ -502,29 +502,14 @@ static const void *piece_at(void *context, uint32_t row, uint32_t *ret_order)
 
 /* ---- groups ---- */
 
-static struct value get_key(struct subject of)
-{
-	return ((const struct listed_group *)of.object)->key;
-}
-
-static struct value get_shown_key(struct subject of)
-{
-	struct value key = get_key(of);
-
-	if (key.type == VALUE_NULL)
-		return value_absent();
-	return key.type == VALUE_NAME && key.text.size == 0 ? value_word("(root)") : key;
-}
-
 /* Tensors are counted by what they are, pieces by where they are. */
 enum { VIEW_WHAT, VIEW_WHERE };
 
 #define GROUP struct listed_group
 static const struct column group_fields[] = {
 	/* For people the header says by what. */
-	{ "by", GET(FIELD_OTHER, get_shown_key), .text_only = EVERY_VIEW,
-		.sort = SORT_ROW },
-	{ "key", GET(FIELD_OTHER, get_key), HIDDEN, .sort = SORT_ROW },
+	{ "by", VALUE_AT(GROUP, shown_key), .text_only = EVERY_VIEW, .sort = SORT_ROW },
+	{ "key", VALUE_AT(GROUP, key), HIDDEN, .sort = SORT_ROW },
 	{ "tensors", COUNT_AT(GROUP, group.tensors), .machine_only = IN(VIEW_WHERE),
 		.sort = SORT_SHOWN },
 	{ "pieces", COUNT_AT(GROUP, group.pieces), .machine_only = IN(VIEW_WHAT),
@@ -548,10 +533,15 @@ static const void *group_at(void *context, uint32_t row, uint32_t *ret_order)
 {
 	struct listing *listing = context;
 	struct fsdp_group group = fsdp_sums_group(listing->sums, row);
+	struct value key = group_key(listing->run->checkpoint, group_by(listing),
+		group.key, &listing->buffers.module, listing->run->common->raw);
+	struct value shown = key;
 
-	listing->group = (struct listed_group){ group,
-		group_key(listing->run->checkpoint, group_by(listing), group.key,
-			&listing->buffers.module, listing->run->common->raw) };
+	if (key.type == VALUE_NULL)
+		shown = value_absent();
+	else if (key.type == VALUE_NAME && key.text.size == 0)
+		shown = value_word("(root)");
+	listing->group = (struct listed_group){ group, key, shown };
 	*ret_order = row;
 	return &listing->group;
 }

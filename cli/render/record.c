@@ -55,6 +55,7 @@ static struct value member_value(const struct column *field, const void *object)
 		return value_shape(COPY(const int64_t *, object, field->at),
 			COPY(uint32_t, object, field->count_at));
 	case FIELD_OTHER:
+		return COPY(struct value, object, field->at);
 	case FIELD_OBJECT:
 	case FIELD_FIELDS:
 	case FIELD_POINTED:

@@ -81,6 +81,9 @@ struct record {
 	.type = FIELD_SHAPE, .at = MEMBER_OF(from, member, const int64_t *), \
 	.count_at = MEMBER_OF(from, dims, uint32_t)
 
+#define VALUE_AT(from, member) \
+	.type = FIELD_OTHER, .at = MEMBER_OF(from, member, struct value)
+
 /* A struct text, or what the library calls a span: data and size. */
 #define TEXT_MEMBER(from, member) \
 	_Generic(((from *)0)->member.data,            \

@@ -202,7 +202,7 @@ enum field_type {
 	FIELD_TEXT,     /* data and size; data NULL is absent */
 	FIELD_NAME,     /* data and size; data NULL is absent */
 	FIELD_SHAPE,    /* const int64_t *, and a uint32_t that says how many */
-	FIELD_OTHER,    /* any other value; never a member */
+	FIELD_OTHER,    /* struct value: any other */
 	FIELD_OBJECT,   /* a struct: an object of its own */
 	FIELD_FIELDS,   /* a struct: its fields stand here, among the others */
 	FIELD_POINTED,  /* the same of a pointer to one; NULL: none of them */

@@ -438,12 +438,12 @@ static void put_head(struct replay *replay)
 
 /* ---- one row for each rank, step and type ---- */
 
-struct type_row {
+struct separated_row {
 	int64_t rank, step; /* FSDP_ABSENT: of all steps */
 	struct fsdp_span type;
 	struct fsdp_times times;
 };
-#define ROW struct type_row
+#define ROW struct separated_row
 static const struct record row_record = RECORD_OF(RECORD_OBJECT, ROW,
 	{ "rank", INTEGER_AT(ROW, rank) }, { "step", INTEGER_AT(ROW, step) },
 	{ "type", NAME_AT(ROW, type) }, { "count", COUNT_AT(ROW, times.count) },
@@ -465,13 +465,13 @@ static void put_separated(struct replay *replay)
 		const struct fsdp_recording *one = replay_by_rank(replay, i);
 		for (size_t j = 0; j < one->type_count; j++)
 			out_records_row(out, &table,
-				&(struct type_row){ one->rank, FSDP_ABSENT,
+				&(struct separated_row){ one->rank, FSDP_ABSENT,
 					one->types[j].name, one->types[j].times });
 		for (size_t j = 0; j < one->step_count; j++) {
 			const struct fsdp_step *step = &one->steps[j];
 			for (size_t k = 0; k < step->type_count; k++)
 				out_records_row(out, &table,
-					&(struct type_row){ one->rank, step->step,
+					&(struct separated_row){ one->rank, step->step,
 						step->types[k].name,
 						{ step->types[k].count,
 							step->types[k].sum_ns,

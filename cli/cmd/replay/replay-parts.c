@@ -2,10 +2,8 @@
 /*
  * What all answers of `replay` ask of recordings; knows nothing of how any is shown.
  */
-#include <inttypes.h>
-#include <stdio.h>
-
 #include "cmd/replay/replay.h"
+#include "render/human.h"
 
 const struct fsdp_recording *replay_by_rank(const struct replay *replay, size_t nth)
 {
@@ -69,12 +67,5 @@ const struct fsdp_type_times *replay_type_of(
 
 const char *replay_ms(int64_t ns, struct ms *ms)
 {
-	uint64_t size = ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns;
-	uint64_t us = size / 1000 + (size % 1000 >= 500);
-
-	if (ns == FSDP_ABSENT)
-		return "-";
-	snprintf(ms->text, sizeof ms->text, "%s%" PRIu64 ".%03" PRIu64, ns < 0 ? "-" : "",
-		us / 1000, us % 1000);
-	return ms->text;
+	return ns == FSDP_ABSENT ? "-" : human_ms(ns, ms->text);
 }

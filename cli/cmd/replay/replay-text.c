@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cmd/replay/replay.h"
+#include "render/record.h"
 
 /* part of whole in per cent with one decimal, or "-". */
 static const char *percent_of(int64_t part, int64_t whole, struct ms *text)
@@ -117,34 +118,30 @@ static bool shows(const struct replay *replay, const char *table)
 
 /* ---- types ---- */
 
-enum {
-	TYPE_NAME,
-	TYPE_CALLS,
-	TYPE_TOTAL,
-	TYPE_MEAN,
-	TYPE_MIN,
-	TYPE_MAX,
-	TYPE_LEAST,
-	TYPE_P50,
-	TYPE_P95,
-	TYPE_MOST,
-	TYPE_SHARE,
-	TYPE_COLUMNS,
+struct type_row {
+	struct text name;
+	uint64_t calls;
+	struct value total;
+	int64_t mean_ns, least_ns, p50_ns, p95_ns, most_ns;
+	const char *min, *max, *share;
 };
 
-static const struct column TYPE_TABLE[TYPE_COLUMNS] = {
-	[TYPE_NAME] = { "type" },
-	[TYPE_CALLS] = { "calls", .right = true },
-	[TYPE_TOTAL] = { "total ms", .right = true },
-	[TYPE_MEAN] = { "rank mean", .right = true },
-	[TYPE_MIN] = { "min (rank)", .right = true },
-	[TYPE_MAX] = { "max (rank)", .right = true },
-	[TYPE_LEAST] = { "call min", .right = true },
-	[TYPE_P50] = { "p50", .right = true },
-	[TYPE_P95] = { "p95", .right = true },
-	[TYPE_MOST] = { "call max", .right = true },
-	[TYPE_SHARE] = { "% of all", .right = true },
-};
+/* Columns by what there is to say: over ranks, or of single calls. */
+enum { VIEW_RANKS = 1, VIEW_CALLS = 2 };
+#define OF_RANKS .machine_only = 1 << 0 | 1 << VIEW_CALLS
+#define OF_CALLS .machine_only = 1 << 0 | 1 << VIEW_RANKS
+#define TYPE struct type_row
+static const struct record type_record = RECORD_OF(RECORD_OBJECT, TYPE,
+	{ "type", NAME_AT(TYPE, name) }, { "calls", COUNT_AT(TYPE, calls) },
+	{ "total ms", VALUE_AT(TYPE, total), .right = true },
+	{ "rank mean", NS_AT(TYPE, mean_ns), OF_RANKS },
+	{ "min (rank)", WORD_AT(TYPE, min), OF_RANKS, .right = true },
+	{ "max (rank)", WORD_AT(TYPE, max), OF_RANKS, .right = true },
+	{ "call min", NS_AT(TYPE, least_ns), OF_CALLS },
+	{ "p50", NS_AT(TYPE, p50_ns), OF_CALLS },
+	{ "p95", NS_AT(TYPE, p95_ns), OF_CALLS },
+	{ "call max", NS_AT(TYPE, most_ns), OF_CALLS },
+	{ "% of all", WORD_AT(TYPE, share), .right = true });
 
 /* One type over all ranks: who spent least and most. */
 struct spread {
@@ -198,95 +195,66 @@ static int64_t sum_of_all(const struct replay *replay)
 	return 0;
 }
 
-static void row_type(struct replay *replay, struct fsdp_span name,
-	const struct fsdp_times *times, int64_t all)
+static void row_type(struct replay *replay, const struct record_table *table,
+	struct fsdp_span name, const struct fsdp_times *times, int64_t all)
 {
-	struct value values[TYPE_COLUMNS];
-	struct ms texts[TYPE_COLUMNS];
-	char shown[256], min[64], max[64];
 	struct spread spread = spread_of(replay, name);
-	struct ms part;
-	bool named = fsdp_type_is_named(name);
+	char shown[256], min[64], max[64];
+	struct ms part, share;
+	struct type_row row = { .calls = times->count,
+		.total = times->count == 0 ? value_word("0") : value_ns(times->sum_ns),
+		.mean_ns = FSDP_ABSENT,
+		.least_ns = FSDP_ABSENT,
+		.p50_ns = FSDP_ABSENT,
+		.p95_ns = FSDP_ABSENT,
+		.most_ns = FSDP_ABSENT };
 
-	for (int i = 0; i < TYPE_COLUMNS; i++)
-		values[i] = value_absent();
-	snprintf(shown, sizeof shown, "%s%.*s", named ? "" : "  ", (int)name.size,
-		name.data != NULL ? (const char *)name.data : "");
-	values[TYPE_NAME] = value_name(text_of(shown));
-	values[TYPE_CALLS] = value_count(times->count);
-	values[TYPE_TOTAL] = value_word(
-		times->count == 0 ? "0" : replay_ms(times->sum_ns, &texts[TYPE_TOTAL]));
+	snprintf(shown, sizeof shown, "%s%.*s", fsdp_type_is_named(name) ? "" : "  ",
+		(int)name.size, name.data != NULL ? (const char *)name.data : "");
+	row.name = text_of(shown);
 	if (times->count != 0 && spread.ranks != 0) {
-		values[TYPE_MEAN] = value_word(
-			replay_ms(times->sum_ns == FSDP_ABSENT
-					  ? FSDP_ABSENT
-					  : times->sum_ns / (int64_t)spread.ranks,
-				&texts[TYPE_MEAN]));
+		if (times->sum_ns != FSDP_ABSENT)
+			row.mean_ns = times->sum_ns / (int64_t)spread.ranks;
 		snprintf(min, sizeof min, "%s (%" PRId64 ")",
 			replay_ms(spread.min_ns, &part), spread.min_rank);
 		snprintf(max, sizeof max, "%s (%" PRId64 ")",
 			replay_ms(spread.max_ns, &part), spread.max_rank);
-		values[TYPE_MIN] = value_word(min);
-		values[TYPE_MAX] = value_word(max);
-		values[TYPE_LEAST] =
-			value_word(replay_ms(times->min_ns, &texts[TYPE_LEAST]));
-		values[TYPE_P50] = value_word(replay_ms(times->p50_ns, &texts[TYPE_P50]));
-		values[TYPE_P95] = value_word(replay_ms(times->p95_ns, &texts[TYPE_P95]));
-		values[TYPE_MOST] =
-			value_word(replay_ms(times->max_ns, &texts[TYPE_MOST]));
-		values[TYPE_SHARE] =
-			value_word(percent_of(times->sum_ns, all, &texts[TYPE_SHARE]));
+		row.min = min;
+		row.max = max;
+		row.least_ns = times->min_ns;
+		row.p50_ns = times->p50_ns;
+		row.p95_ns = times->p95_ns;
+		row.most_ns = times->max_ns;
+		row.share = percent_of(times->sum_ns, all, &share);
 	}
-	out_row(replay->run->out, values);
+	out_records_row(replay->run->out, table, &row);
 }
 
-/* Columns by what there is to say: over ranks, or of single calls. */
-static size_t choose_type_columns(const struct replay *replay, size_t *columns)
-{
-	size_t count = 0;
-	bool many = replay->count > 1;
-
-	columns[count++] = TYPE_NAME;
-	columns[count++] = TYPE_CALLS;
-	columns[count++] = TYPE_TOTAL;
-	if (many) {
-		columns[count++] = TYPE_MEAN;
-		columns[count++] = TYPE_MIN;
-		columns[count++] = TYPE_MAX;
-	}
-	if (replay->options->percentiles)
-		for (size_t i = TYPE_LEAST; i <= TYPE_MOST; i++)
-			columns[count++] = i;
-	columns[count++] = TYPE_SHARE;
-	return count;
-}
-
-static void rows_absent(
-	struct replay *replay, struct fsdp_span before, int64_t all, size_t *at)
+static void rows_absent(struct replay *replay, const struct record_table *table,
+	struct fsdp_span before, int64_t all, size_t *at)
 {
 	static const struct fsdp_times none = { 0 };
 	const char *absent;
 
 	while ((absent = replay_next_absent(replay, before, at)) != NULL)
-		row_type(replay, span_of_text(text_of(absent)), &none, all);
+		row_type(replay, table, span_of_text(text_of(absent)), &none, all);
 }
 
 static bool show_types(struct replay *replay, bool regions)
 {
-	size_t columns[TYPE_COLUMNS], count = replay_type_count(replay), at = 0;
-	struct table table = { .key = "types",
-		.columns = TYPE_TABLE,
-		.column_count = TYPE_COLUMNS,
-		.text_only = true,
-		.chosen = columns };
+	size_t count = replay_type_count(replay), at = 0;
+	struct table like = { .key = "types", .text_only = true };
+	struct record_table table;
 	struct row *rows = malloc((count + 1) * sizeof *rows);
 	int64_t all = sum_of_all(replay);
 	bool six = !regions && replay->options->top < 0;
 
 	if (rows == NULL)
 		return false;
-	table.chosen_count = choose_type_columns(replay, columns);
-	out_table_begin(replay->run->out, &table);
+	like.view = (replay->count > 1 ? VIEW_RANKS : 0) +
+		    (replay->options->percentiles ? VIEW_CALLS : 0);
+	record_table_init(&table, &like, &type_record, NULL);
+	out_records_begin(replay->run->out, &table);
 	for (size_t i = 0; i < count; i++)
 		rows[i] = (struct row){
 			fsdp_recordings_type(replay->recordings, i).times.sum_ns, i
@@ -299,11 +267,11 @@ static bool show_types(struct replay *replay, bool regions)
 		if (regions && !is_region(type.name))
 			continue;
 		if (six)
-			rows_absent(replay, type.name, all, &at);
-		row_type(replay, type.name, &type.times, all);
+			rows_absent(replay, &table, type.name, all, &at);
+		row_type(replay, &table, type.name, &type.times, all);
 	}
 	if (six)
-		rows_absent(replay, (struct fsdp_span){ 0 }, all, &at);
+		rows_absent(replay, &table, (struct fsdp_span){ 0 }, all, &at);
 	out_table_end(replay->run->out);
 	free(rows);
 	return true;
@@ -311,103 +279,81 @@ static bool show_types(struct replay *replay, bool regions)
 
 /* ---- ranks ---- */
 
-enum {
-	RANK_NUMBER,
-	RANK_ALL,
-	RANK_COMM,
-	RANK_EXPOSED,
-	RANK_OVERLAP,
-	RANK_COMPUTE,
-	RANK_IDLE,
-	RANK_WAIT,
-	RANK_LAST,
-	RANK_MARK,
-	RANK_COLUMNS,
+struct rank_row {
+	struct fsdp_recording one;
+	int64_t all_ns, comm_ns;
+	const char *overlap, *mark;
 };
 
-static const struct column RANK_TABLE[RANK_COLUMNS] = {
-	[RANK_NUMBER] = { "rank", .right = true },
-	[RANK_ALL] = { "all", .right = true },
-	[RANK_COMM] = { "comm", .right = true },
-	[RANK_EXPOSED] = { "exposed", .right = true },
-	[RANK_OVERLAP] = { "overlap", .right = true },
-	[RANK_COMPUTE] = { "compute", .right = true },
-	[RANK_IDLE] = { "idle", .right = true },
-	[RANK_WAIT] = { "wait", .right = true },
-	[RANK_LAST] = { "last", .right = true },
-	[RANK_MARK] = { "note" },
-};
-
-static void row_rank(struct replay *replay, const struct fsdp_recording *one)
+static bool has_device(struct subject of)
 {
-	const struct fsdp_matching *matching =
-		fsdp_recordings_matching(replay->recordings);
+	return ((const struct rank_row *)of.object)->one.has_device;
+}
+
+static bool is_matched(struct subject of)
+{
+	return fsdp_recordings_matching(((const struct replay *)of.context)->recordings)
+		       ->by != NULL;
+}
+
+/* The mark stands in a view of its own. */
+enum { VIEW_ALIKE, VIEW_STRAGGLER };
+#define RANK struct rank_row
+static const struct record rank_record =
+	RECORD_OF(RECORD_OBJECT, RANK, { "rank", INTEGER_AT(RANK, one.rank) },
+		{ "all", NS_AT(RANK, all_ns) }, { "comm", NS_AT(RANK, comm_ns) },
+		{ "exposed", NS_AT(RANK, one.device.exposed_ns), .has = has_device },
+		{ "overlap", WORD_AT(RANK, overlap), .right = true },
+		{ "compute", NS_AT(RANK, one.device.compute_busy_ns), .has = has_device },
+		{ "idle", NS_AT(RANK, one.device.idle_ns), .has = has_device },
+		{ "wait", NS_AT(RANK, one.wait_ns), .has = is_matched },
+		{ "last", COUNT_AT(RANK, one.times_last), .has = is_matched },
+		{ "note", WORD_AT(RANK, mark), .machine_only = 1 << VIEW_ALIKE });
+
+static void row_rank(struct replay *replay, const struct record_table *table,
+	const struct fsdp_recording *one)
+{
 	const struct fsdp_device_times *device = &one->device;
 	const struct fsdp_type_times *all =
 		replay_type_of(one, span_of_text(text_of("all")));
-	struct value values[RANK_COLUMNS];
-	struct ms texts[RANK_COLUMNS];
+	struct rank_row row = { .one = *one,
+		.all_ns = all != NULL ? all->times.sum_ns : FSDP_ABSENT,
+		.comm_ns =
+			one->has_device ? device->comm_busy_ns : one->host_comm_busy_ns };
+	struct ms share;
 	char overlap[48];
 
-	for (int i = 0; i < RANK_COLUMNS; i++)
-		values[i] = value_absent();
-	values[RANK_NUMBER] = value_integer(one->rank);
-	if (all != NULL)
-		values[RANK_ALL] =
-			value_word(replay_ms(all->times.sum_ns, &texts[RANK_ALL]));
-	if (one->has_device) {
+	if (one->has_device && device->comm_busy_ns > 0) {
 		snprintf(overlap, sizeof overlap, "%s %%",
-			percent_of(device->overlap_ns, device->comm_busy_ns,
-				&texts[RANK_OVERLAP]));
-		values[RANK_COMM] =
-			value_word(replay_ms(device->comm_busy_ns, &texts[RANK_COMM]));
-		values[RANK_EXPOSED] =
-			value_word(replay_ms(device->exposed_ns, &texts[RANK_EXPOSED]));
-		if (device->comm_busy_ns > 0)
-			values[RANK_OVERLAP] = value_word(overlap);
-		values[RANK_COMPUTE] = value_word(
-			replay_ms(device->compute_busy_ns, &texts[RANK_COMPUTE]));
-		values[RANK_IDLE] =
-			value_word(replay_ms(device->idle_ns, &texts[RANK_IDLE]));
-	} else if (one->host_comm_busy_ns != FSDP_ABSENT) {
-		values[RANK_COMM] =
-			value_word(replay_ms(one->host_comm_busy_ns, &texts[RANK_COMM]));
+			percent_of(device->overlap_ns, device->comm_busy_ns, &share));
+		row.overlap = overlap;
 	}
-	if (matching->by != NULL) {
-		values[RANK_WAIT] =
-			value_word(replay_ms(one->wait_ns, &texts[RANK_WAIT]));
-		values[RANK_LAST] = value_count(one->times_last);
-	}
-	values[RANK_MARK] = value_word(
-		matching->straggler == one->rank ? "straggler: others wait for it" : "");
-	out_row(replay->run->out, values);
+	row.mark = fsdp_recordings_matching(replay->recordings)->straggler == one->rank
+			   ? "straggler: others wait for it"
+			   : "";
+	out_records_row(replay->run->out, table, &row);
 }
 
 static bool show_ranks(struct replay *replay)
 {
-	size_t columns[RANK_COLUMNS];
-	struct table table = { .key = "ranks",
-		.columns = RANK_TABLE,
-		.column_count = RANK_COLUMNS,
-		.text_only = true,
-		.chosen = columns };
+	struct table like = { .key = "ranks", .text_only = true };
+	struct record_table table;
 	struct row *rows = malloc((replay->count + 1) * sizeof *rows);
 	size_t count;
 
 	if (rows == NULL)
 		return false;
-	for (size_t i = 0; i < RANK_COLUMNS; i++)
-		columns[table.chosen_count++] = i;
-	if (fsdp_recordings_matching(replay->recordings)->straggler == FSDP_ABSENT)
-		table.chosen_count--;
-	out_table_begin(replay->run->out, &table);
+	if (fsdp_recordings_matching(replay->recordings)->straggler != FSDP_ABSENT)
+		like.view = VIEW_STRAGGLER;
+	record_table_init(&table, &like, &rank_record, replay);
+	out_records_begin(replay->run->out, &table);
 	for (size_t i = 0; i < replay->count; i++) {
 		const struct fsdp_recording *one = replay_by_rank(replay, i);
 		rows[i] = (struct row){ one->device.span_ns, i };
 	}
 	count = top_of(replay, rows, replay->count);
 	for (size_t i = 0; i < count; i++)
-		row_rank(replay, replay_by_rank(replay, rows[i].index));
+		row_rank(replay, &table, replay_by_rank(replay, rows[i].index));
 	out_table_end(replay->run->out);
 	free(rows);
 	return true;
@@ -415,84 +361,70 @@ static bool show_ranks(struct replay *replay)
 
 /* ---- steps ---- */
 
-static const struct column STEP_TABLE[] = {
-	{ "step", .right = true },
-	{ "rank", .right = true },
-	{ "ms", .right = true },
-	{ "type" },
-	{ "calls", .right = true },
-	{ "total ms", .right = true },
+struct step_row {
+	int64_t rank;
+	struct fsdp_step step;
+	struct fsdp_tally type; /* no name: none */
 };
-
-static void rows_step(struct replay *replay, const struct fsdp_recording *one,
-	const struct fsdp_step *step)
+static bool has_type(struct subject of)
 {
-	struct ms took, spent;
-
-	for (size_t i = 0; i == 0 || i < step->type_count; i++) {
-		struct value values[6];
-		bool some = i < step->type_count;
-
-		values[0] = value_integer(step->step);
-		values[1] = value_integer(one->rank);
-		values[2] = value_word(replay_ms(step->dur_ns, &took));
-		values[3] = some ? value_name(text_of_span(step->types[i].name))
-				 : value_absent();
-		values[4] = some ? value_count(step->types[i].count) : value_absent();
-		values[5] = some ? value_word(replay_ms(step->types[i].sum_ns, &spent))
-				 : value_absent();
-		out_row(replay->run->out, values);
-	}
+	return ((const struct step_row *)of.object)->type.name.data != NULL;
 }
+
+#define STEP struct step_row
+static const struct record step_record = RECORD_OF(RECORD_OBJECT, STEP,
+	{ "step", INTEGER_AT(STEP, step.step) }, { "rank", INTEGER_AT(STEP, rank) },
+	{ "ms", NS_AT(STEP, step.dur_ns) }, { "type", NAME_AT(STEP, type.name) },
+	{ "calls", COUNT_AT(STEP, type.count), .has = has_type },
+	{ "total ms", NS_AT(STEP, type.sum_ns), .has = has_type });
 
 static void show_steps(struct replay *replay)
 {
-	struct table table = { .key = "steps",
-		.columns = STEP_TABLE,
-		.column_count = sizeof STEP_TABLE / sizeof *STEP_TABLE,
-		.text_only = true };
+	static const struct table like = { .key = "steps", .text_only = true };
+	struct record_table table;
 
-	out_table_begin(replay->run->out, &table);
+	record_table_init(&table, &like, &step_record, NULL);
+	out_records_begin(replay->run->out, &table);
 	for (size_t i = 0; i < replay->count; i++) {
 		const struct fsdp_recording *one = replay_by_rank(replay, i);
-		for (size_t j = 0; j < one->step_count; j++)
-			rows_step(replay, one, &one->steps[j]);
+		for (size_t j = 0; j < one->step_count; j++) {
+			struct step_row row = { one->rank, one->steps[j], { { 0 } } };
+			for (size_t k = 0; k == 0 || k < row.step.type_count; k++) {
+				if (k < row.step.type_count)
+					row.type = row.step.types[k];
+				out_records_row(replay->run->out, &table, &row);
+			}
+		}
 	}
 	out_table_end(replay->run->out);
 }
 
 /* ---- collectives ---- */
 
-static const struct column COLLECTIVE_TABLE[] = {
-	{ "type" },
-	{ "group" },
-	{ "seq" },
-	{ "ms", .right = true },
-	{ "skew ms", .right = true },
-	{ "last", .right = true },
-	{ "bytes", .right = true },
-	{ "busbw GB/s", .right = true },
-};
-
-static void row_collective(struct replay *replay, struct fsdp_span type,
-	struct fsdp_span group, struct fsdp_span seq, int64_t ns, int64_t skew,
-	int64_t last, int64_t bytes, int64_t size)
-{
-	struct ms took, apart;
+struct collective_row {
+	struct fsdp_span type, group, seq;
+	int64_t ns, skew_ns, last, bytes, size;
+	struct value shown_bytes;
 	char algbw[32], busbw[32];
-	struct value values[8];
+	const char *shown_busbw;
+};
+#define COLLECTIVE struct collective_row
+static const struct record collective_record = RECORD_OF(RECORD_OBJECT, COLLECTIVE,
+	{ "type", NAME_AT(COLLECTIVE, type) }, { "group", NAME_AT(COLLECTIVE, group) },
+	{ "seq", TEXT_AT(COLLECTIVE, seq) }, { "ms", NS_AT(COLLECTIVE, ns) },
+	{ "skew ms", NS_AT(COLLECTIVE, skew_ns) },
+	{ "last", INTEGER_AT(COLLECTIVE, last) },
+	{ "bytes", VALUE_AT(COLLECTIVE, shown_bytes), .right = true },
+	{ "busbw GB/s", WORD_AT(COLLECTIVE, shown_busbw), .right = true });
 
-	fsdp_bandwidth(&type, bytes, size, ns, algbw, busbw);
-	values[0] = value_name(text_of_span(type));
-	values[1] = group.data != NULL ? value_name(text_of_span(group)) : value_absent();
-	values[2] = seq.data != NULL ? value_text(text_of_span(seq)) : value_absent();
-	values[3] = value_word(replay_ms(ns, &took));
-	values[4] = skew == FSDP_ABSENT ? value_absent()
-					: value_word(replay_ms(skew, &apart));
-	values[5] = last == FSDP_ABSENT ? value_absent() : value_integer(last);
-	values[6] = bytes == FSDP_ABSENT ? value_absent() : value_bytes((uint64_t)bytes);
-	values[7] = busbw[0] != '\0' ? value_word(busbw) : value_absent();
-	out_row(replay->run->out, values);
+static void row_collective(
+	struct out *out, const struct record_table *table, struct collective_row row)
+{
+	fsdp_bandwidth(&row.type, row.bytes, row.size, row.ns, row.algbw, row.busbw);
+	row.shown_bytes = row.bytes == FSDP_ABSENT ? value_absent()
+						   : value_bytes((uint64_t)row.bytes);
+	row.shown_busbw = row.busbw[0] != '\0' ? row.busbw : NULL;
+	out_records_row(out, table, &row);
 }
 
 static bool show_collectives(struct replay *replay)
@@ -504,10 +436,9 @@ static bool show_collectives(struct replay *replay)
 	struct fsdp_collective one;
 	size_t count = matched ? matching->match_count : first->collective_count;
 	struct row *rows = malloc((count + 1) * sizeof *rows);
-	struct table table = { .key = "collectives",
-		.columns = COLLECTIVE_TABLE,
-		.column_count = sizeof COLLECTIVE_TABLE / sizeof *COLLECTIVE_TABLE,
-		.text_only = true };
+	static const struct table like = { .key = "collectives", .text_only = true };
+	struct record_table table;
+	struct out *out = replay->run->out;
 
 	if (rows == NULL)
 		return false;
@@ -521,19 +452,23 @@ static bool show_collectives(struct replay *replay)
 		rows[i].ns = one.dur_ns;
 	}
 	count = top_of(replay, rows, count);
-	out_table_begin(replay->run->out, &table);
+	record_table_init(&table, &like, &collective_record, NULL);
+	out_records_begin(out, &table);
 	for (size_t i = 0; i < count; i++) {
 		if (matched) {
 			const struct fsdp_match *match =
 				&matching->matches[rows[i].index];
-			row_collective(replay, match->type, match->group, match->seq,
-				match->transfer_ns, match->start_skew_ns,
-				match->last_rank, match->bytes, match->group_size);
-		} else {
-			fsdp_recording_collective(first, rows[i].index, &one);
-			row_collective(replay, one.type, one.group, one.seq, one.dur_ns,
-				FSDP_ABSENT, FSDP_ABSENT, one.bytes, one.group_size);
+			row_collective(out, &table,
+				(struct collective_row){ match->type, match->group,
+					match->seq, match->transfer_ns,
+					match->start_skew_ns, match->last_rank,
+					match->bytes, match->group_size });
+			continue;
 		}
+		fsdp_recording_collective(first, rows[i].index, &one);
+		row_collective(out, &table,
+			(struct collective_row){ one.type, one.group, one.seq, one.dur_ns,
+				FSDP_ABSENT, FSDP_ABSENT, one.bytes, one.group_size });
 	}
 	out_table_end(replay->run->out);
 	free(rows);
