@@ -13,6 +13,7 @@
 
 #include "render/functions.h"
 #include "render/json-value.h"
+#include "render/record.h"
 
 enum { LEVELS = 64, IN_ENVELOPE = 1, IN_DATA = 2 };
 
@@ -195,52 +196,37 @@ static void begin(struct out *out, const struct out_header *header)
 	level_begin(json, '{', '}', false);
 }
 
-static void put_finding(struct json *json, const struct finding *finding)
+static void put_record(struct json *json, const struct record *record, const void *object)
 {
-	static const char *const severities[] = { "note", "warning", "error" };
-	put(json, "rule", value_word(finding->rule));
-	put(json, "slug", value_word(finding->slug));
-	put(json, "severity", value_word(severities[finding->severity]));
-	put_known(json, "input", finding->input);
-	put(json, "file", value_text(finding->file));
-	put(json, "member", value_text(finding->member));
-	put_known(json, "offset", finding->offset);
-	put_known(json, "length", finding->length);
-	put(json, "tensor", value_text(finding->tensor));
-	put(json, "module", value_text(finding->module));
-	put(json, "rank", value_id(finding->rank));
-	put(json, "message", value_text(finding->message));
-	put(json, "next", value_text(finding->next));
-	put(json, "fingerprint", value_word(finding->fingerprint));
+	for (size_t i = 0; i < record->count; i++)
+		put(json, record->fields[i].name,
+			field_value(
+				&record->fields[i], (struct subject){ NULL, object }));
 }
 
-static void put_failure(struct json *json, const struct failure *failure)
+/* What stands beside the data: an array of the document, or records of their own. */
+static void put_beside(struct json *json, const char *key, const char *type,
+	const struct record *record, const void *objects, size_t count)
 {
-	put(json, "code", value_word(failure->code));
-	put(json, "rule", value_word(failure->rule));
-	put(json, "input", value_id(failure->input));
-	put(json, "path", value_text(failure->path));
-	put(json, "member", value_text(failure->member));
-	put_known(json, "offset", failure->offset);
-	put(json, "limit", value_word(failure->limit));
-	put(json, "message", value_text(failure->message));
-	put(json, "hint", value_text(failure->hint));
+	if (type == NULL)
+		array(json, key);
+	for (size_t i = 0; i < count; i++) {
+		element_begin(json, type);
+		put_record(json, record, (const char *)objects + i * record->size);
+		if (type == NULL)
+			level_end(json);
+		else
+			record_end(json);
+	}
+	if (type == NULL)
+		level_end(json);
 }
 
 static void put_omissions(struct json *json, const struct out_footer *footer)
 {
-	if (footer->omission_count == 0)
-		return;
-	array(json, "omitted");
-	for (size_t i = 0; i < footer->omission_count; i++) {
-		const struct omission *omission = &footer->omissions[i];
-		element_begin(json, NULL);
-		put(json, "rule", value_word(omission->rule));
-		put(json, "file", value_text(omission->file));
-		put_known(json, "count", omission->count);
-		level_end(json);
-	}
-	level_end(json);
+	if (footer->omission_count != 0)
+		put_beside(json, "omitted", NULL, &omission_record, footer->omissions,
+			footer->omission_count);
 }
 
 static void item_end(struct json *json)
@@ -267,20 +253,10 @@ static void end_document(struct json *json, const struct out_footer *footer)
 	close_data(json);
 	json->to = &json->stream;
 	if (!json->bare) {
-		array(json, "findings");
-		for (size_t i = 0; i < footer->finding_count; i++) {
-			element_begin(json, NULL);
-			put_finding(json, &footer->findings[i]);
-			level_end(json);
-		}
-		level_end(json);
-		array(json, "errors");
-		for (size_t i = 0; i < footer->failure_count; i++) {
-			element_begin(json, NULL);
-			put_failure(json, &footer->failures[i]);
-			level_end(json);
-		}
-		level_end(json);
+		put_beside(json, "findings", NULL, &finding_record, footer->findings,
+			footer->finding_count);
+		put_beside(json, "errors", NULL, &failure_record, footer->failures,
+			footer->failure_count);
 		put_omissions(json, footer);
 		level_end(json);
 	}
@@ -293,16 +269,10 @@ static void end_lines(struct json *json, const struct out_footer *footer)
 	close_data(json);
 	json->to = &json->stream;
 	json->depth = 0;
-	for (size_t i = 0; i < footer->finding_count; i++) {
-		element_begin(json, "finding");
-		put_finding(json, &footer->findings[i]);
-		record_end(json);
-	}
-	for (size_t i = 0; i < footer->failure_count; i++) {
-		element_begin(json, "error");
-		put_failure(json, &footer->failures[i]);
-		record_end(json);
-	}
+	put_beside(json, NULL, "finding", &finding_record, footer->findings,
+		footer->finding_count);
+	put_beside(json, NULL, "error", &failure_record, footer->failures,
+		footer->failure_count);
 	element_begin(json, "end");
 	put_known(json, "items", json->items);
 	put_known(json, "findings", footer->finding_count);

@@ -120,6 +120,9 @@ extern const struct record record_integers; /* int64_t; INT64_MIN is null */
 extern const struct record record_counts;   /* uint64_t */
 extern const struct record record_texts;    /* data and size; data NULL is null */
 
+/* What stands beside every answer (beside.c). */
+extern const struct record finding_record, failure_record, omission_record;
+
 /* What `each` may make an element in; it still holds the one before. */
 enum { RECORD_ROOM = 256 };
 
