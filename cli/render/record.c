@@ -160,10 +160,7 @@ static void put_list(
 	max_align_t room[RECORD_ROOM / sizeof(max_align_t)];
 	const void *element;
 
-	if (field->items)
-		out_items_begin(out, key.word);
-	else
-		begin_array(out, key);
+	begin_array(out, key);
 	for (size_t i = 0; (element = element_at(field, of, i, room)) != NULL; i++)
 		out_record(out, NULL, field->of, about(of, element));
 	out_array_end(out);
@@ -319,18 +316,4 @@ void out_records_row(
 		values[i] =
 			table->shown[i] ? column_value(table, i, object) : value_absent();
 	out_row(out, values);
-}
-
-void out_records(struct out *out, const struct table *like, const struct record *record,
-	const void *(*each)(struct subject of, size_t i, void *room), struct subject of)
-{
-	max_align_t room[RECORD_ROOM / sizeof(max_align_t)];
-	struct record_table table;
-	const void *element;
-
-	record_table_init(&table, like, record, of.context);
-	out_records_begin(out, &table);
-	for (size_t i = 0; (element = each(of, i, room)) != NULL; i++)
-		out_records_row(out, &table, element);
-	out_table_end(out);
 }

@@ -4,27 +4,29 @@
 
 #include "render/out.h"
 
+/* clang-format off */
 /*
  * An object of an answer is described once: a record is a const table with one row for
- * each field, and what is here walks it, for JSON and JSON Lines (out_record), and for
- * tables: text, CSV, TSV, names, --columns and --sort (out_table). A row says
+ * each field, and what is here walks it, for JSON and JSON Lines (out_record) and for
+ * tables: text, CSV, TSV, names, --columns and --sort (out_records_row). A row says
  *
- *	what the field is called     name, and for people label
- *	what it holds                type, and of: the record of an object or an element
- *	where the value is           at, a member of the struct; or get, a function
- *	who sees it                  machine_only, text_only: by views of the table
- *	that it is null              null; what is absent is left out otherwise
- *	that it costs reads          reads: out_table_reads says whether anybody will see
- *it how rows are sorted by it    sort
+ *	what the field is called   name, and for people label
+ *	what it holds              type, and of: the record of an object or an element
+ *	where the value is         at, a member of the struct; or get, a function
+ *	who sees it                machine_only, text_only: by views of the table
+ *	that it is null            null; what is absent is left out otherwise
+ *	that it costs reads        reads; out_table_reads says whether it will be seen
+ *	how rows are sorted by it  sort
  *
  * Rows are written with the macros below, which refuse a member of another type. So one
- * row is all of a new field: `{ "events", COUNT_AT(struct fsdp_recording, events) }`.
- *What must be computed has a function: `{ "dtype", GET(FIELD_WORD, get_dtype) }`.
- *Functions are asked only where some output shows the field, about an object and a
- *context, which is the caller's and goes unchanged through the walk.
+ * row is all of a new field: { "events", COUNT_AT(struct fsdp_recording, events) }. What
+ * must be computed has a function: { "dtype", GET(FIELD_WORD, get_dtype) }. Functions
+ * are asked only where some output shows the field, about an object and a context, which
+ * is the caller's and goes unchanged through the walk. BY_HAND writes what no row can say.
  *
  * Sentences, which tell people several facts at once, are no fields: out_line.
  */
+/* clang-format on */
 enum record_form {
 	RECORD_OBJECT, /* {"line": 3, "kind": "reentry"} */
 	RECORD_TUPLE,  /* [3, "reentry"] */
@@ -38,13 +40,7 @@ struct record {
 	enum record_form form;
 };
 
-/*
- * Of rows that have a name of their own, and of rows that follow:
- *
- *	static const struct record step = RECORD(struct fsdp_step, step_fields);
- *	static const struct record pair = RECORD_OF(RECORD_TUPLE, struct pair, { … }, { …
- *});
- */
+/* Of rows that are an array; and, in any form, of the rows that follow. */
 #define RECORD(from, fields)                                                 \
 	{                                                                    \
 		(fields), sizeof(fields) / sizeof *(fields), sizeof(from), 0 \
@@ -111,7 +107,6 @@ struct record {
 	.count = sizeof((from *)0)->member / sizeof *((from *)0)->member, \
 	.of = &(record)
 #define EACH(function, record) .type = FIELD_LIST, .each = (function), .of = &(record)
-#define MAP_EACH(function, record) .type = FIELD_MAP, .each = (function), .of = &(record)
 #define BY_HAND(function) .type = FIELD_BY_HAND, .put = (function)
 #define GET(holds, function) .type = (holds), .get = (function)
 
@@ -123,7 +118,7 @@ extern const struct record record_texts;    /* data and size; data NULL is null 
 /* What stands beside every answer (beside.c). */
 extern const struct record finding_record, failure_record, omission_record;
 
-/* What `each` may make an element in; it still holds the one before. */
+/* Bytes in which `each` may make an element; they still hold the one before. */
 enum { RECORD_ROOM = 256 };
 
 /* ---- objects ---- */
@@ -170,9 +165,5 @@ uint64_t record_table_key(const struct record_table *table, size_t column,
 void out_records_begin(struct out *out, struct record_table *table);
 void out_records_row(
 	struct out *out, const struct record_table *table, const void *object);
-
-/* A whole table, of elements that `each` gives one by one. */
-void out_records(struct out *out, const struct table *like, const struct record *record,
-	const void *(*each)(struct subject of, size_t i, void *room), struct subject of);
 
 #endif

@@ -261,7 +261,6 @@ struct column {
 	size_t count_at;         /* lists and shapes: where their size lies */
 	uint32_t count;          /* arrays: how many; flags: which bit */
 	bool null;               /* what is absent is null, and not left out */
-	bool items;              /* a list: the main array of the answer */
 	bool reads;              /* to know it costs reads */
 	enum field_sort sort;
 	size_t sort_at;

@@ -146,6 +146,8 @@ static const struct record snapshot_record = RECORD_OF(RECORD_OBJECT, SNAPSHOT,
 		LIST_AT(SNAPSHOT, taken.post, taken.post_count, record_integers) },
 	{ NULL, BY_HAND(put_prefetches) });
 
+_Static_assert(sizeof(struct snapshot) <= RECORD_ROOM, "room for one");
+
 static const void *each_snapshot(struct subject of, size_t i, void *room)
 {
 	const struct fsdp_exec_order *order = of.object;
@@ -245,6 +247,8 @@ static const struct record problem_record = RECORD_OF(RECORD_OBJECT, PROBLEM,
 	{ "to", OBJECT_AT(PROBLEM, state.to, pair_record) },
 	{ "error", WORD_AT(PROBLEM, state.error), .null = true },
 	{ "message", TEXT_AT(PROBLEM, state.message) });
+
+_Static_assert(sizeof(struct problem) <= RECORD_ROOM, "room for one");
 
 static const void *each_problem(struct subject of, size_t i, void *room)
 {
