@@ -118,6 +118,12 @@ named_for_a_terminal() {
 		inspect ls -o $output "$file" >expected
 		LC_ALL=C inspect ls -o $output "$file" | cmp - expected
 	done
+}
+
+@test "nor do those of a program's output where it is a terminal" {
+	file=$'c\xd1\x9b.safetensors'
+	named_for_a_terminal "$file"
+	script -qec true /dev/null </dev/null || skip "no pseudo-terminal"
 	for output in json jsonl csv tsv name text; do
 		LC_ALL=C FILE=$file script -qec \
 			'"$FSDP_INSPECT" ls -o '"$output"' "$FILE" 2>&1' /dev/null </dev/null >out
