@@ -571,7 +571,8 @@ static bool show_groups(struct listing *listing)
 	enum fsdp_sums_by by = group_by(listing);
 	const struct table like = { .key = "groups",
 		.main = true,
-		.view = by == FSDP_BY_RANK || by == FSDP_BY_FILE ? VIEW_WHERE : VIEW_WHAT };
+		.view = by == FSDP_BY_RANK || by == FSDP_BY_FILE ? VIEW_WHERE
+								 : VIEW_WHAT };
 	size_t groups = fsdp_sums_count(listing->sums), count = 0;
 	uint32_t *rows = malloc(groups * sizeof *rows);
 	bool memory = rows == NULL;
@@ -613,8 +614,8 @@ static bool list_groups(struct listing *listing, struct fsdp_error **ret_error)
 		return false;
 	for (size_t i = 0; i < listing->row_count; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, listing->rows[i]);
-		fsdp_sums_add(listing->sums, listing->rows[i], &tensor, takes_piece,
-			listing);
+		fsdp_sums_add(
+			listing->sums, listing->rows[i], &tensor, takes_piece, listing);
 	}
 	/* The total is that of the rows, where tied tensors count once. */
 	listing->numel = listing->bytes = 0;

@@ -20,7 +20,7 @@ struct wanted {
 	size_t first, count; /* in `found` */
 };
 
-struct match {
+struct found_state {
 	struct fsdp_state state;
 	uint32_t wanted;
 };
@@ -32,7 +32,7 @@ struct fsdp_states {
 	struct fsdp_scratch name, raw;
 	struct wanted *wanted; /* ascending by text, each once */
 	size_t wanted_count;
-	struct fsdp_vec matches;  /* struct match */
+	struct fsdp_vec matches;  /* struct found_state */
 	struct fsdp_state *found; /* by wanted, then in the order of tensors */
 	struct fsdp_numbered *numbered;
 	bool failed; /* out of memory */
@@ -248,13 +248,13 @@ static bool is_numbered(struct fsdp_states *states, const struct fsdp_tensor *te
 static void take_match(
 	struct fsdp_states *states, struct wanted *wanted, const struct fsdp_state *state)
 {
-	struct match *match = fsdp_vec_push(&states->matches);
+	struct found_state *match = fsdp_vec_push(&states->matches);
 
 	if (match == NULL) {
 		states->failed = true;
 		return;
 	}
-	*match = (struct match){ *state, (uint32_t)(wanted - states->wanted) };
+	*match = (struct found_state){ *state, (uint32_t)(wanted - states->wanted) };
 	wanted->count++;
 }
 
@@ -295,7 +295,7 @@ static void sort_matches(struct fsdp_states *states)
 		states->wanted[i].count = 0;
 	}
 	for (size_t i = 0; i < states->matches.count; i++) {
-		const struct match *match = fsdp_vec_at(&states->matches, i);
+		const struct found_state *match = fsdp_vec_at(&states->matches, i);
 		struct wanted *wanted = &states->wanted[match->wanted];
 		states->found[wanted->first + wanted->count++] = match->state;
 	}
@@ -312,7 +312,7 @@ bool fsdp_states_new(const struct fsdp_checkpoint *checkpoint, const uint32_t *t
 	states->checkpoint = checkpoint;
 	states->budget.ceiling = UINT64_MAX;
 	fsdp_arena_init_lean(&states->arena, &states->budget);
-	fsdp_vec_init(&states->matches, &states->arena, sizeof(struct match));
+	fsdp_vec_init(&states->matches, &states->arena, sizeof(struct found_state));
 	states->name.arena = states->raw.arena = &states->arena;
 	want_all(states, tensors, count);
 	for (uint32_t i = 0; i < tensor_count && states->wanted_count > 0; i++)
