@@ -679,8 +679,7 @@ static void say_unread(struct dcp *dcp)
 {
 	if (dcp->unread != 0)
 		fsdp_find(&dcp->reading->model->findings, FSDP_RULE_NOT_EVALUATED,
-			FSDP_PLACE(.file = dcp->meta.file,
-				.next = "info and show look at them"),
+			FSDP_PLACE(.file = dcp->meta.file, .next = "info looks at them"),
 			"%llu objects are pickles of their own, which were not looked "
 			"at",
 			(unsigned long long)dcp->unread);
