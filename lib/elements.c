@@ -151,8 +151,7 @@ static bool open_assembly(struct fsdp_elements *elements,
 	};
 	if (is_sum(elements))
 		return fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
-			"every rank holds a summand of it (Partial): the sum is stored "
-			"nowhere");
+			"every rank holds a summand of it (Partial): the sum is stored nowhere");
 	return choose_pieces(elements, options, &input.piece_count, ret_error) &&
 	       fsdp_assembly_new(&input, &elements->assembly, ret_error);
 }

@@ -251,13 +251,10 @@ static bool open_item(struct fsdp_locator *locator, const struct fsdp_extent *ex
 		fsdp_error_free(*ret_error);
 		*ret_error = NULL;
 		fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
-			"the file is one safetensors file "
-			"(SerializationFormat.SAFETENSORS), "
-			"of which .metadata tells no places");
+			"the file is one safetensors file (SerializationFormat.SAFETENSORS), of which .metadata tells no places");
 		fsdp_error_add_rule(ret_error, "FI9004");
 		fsdp_error_add_hint(ret_error,
-			"torch itself cannot read it back; open the .distcp file "
-			"with a safetensors reader");
+			"torch itself cannot read it back; open the .distcp file with a safetensors reader");
 		return false;
 	}
 	fsdp_error_add_rule(ret_error, "FI1029");

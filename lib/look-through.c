@@ -110,8 +110,7 @@ void fsdp_look_through(struct fsdp_checkpoint *checkpoint, struct fsdp_arena *sc
 	if (i < count)
 		fsdp_find(&checkpoint->model.findings, FSDP_RULE_NOT_EVALUATED,
 			FSDP_PLACE(.file = name),
-			"this is the last of %u files whose pickles were judged; those "
-			"of the files behind it were not",
+			"this is the last of %u files whose pickles were judged; those of the files behind it were not",
 			(unsigned)FILES_MOST);
 	/* It is not to be opened again. */
 	checkpoint->model.wants_records = wants_records;

@@ -79,8 +79,7 @@ static bool open_several(struct opening *opening, struct fsdp_error **ret_error)
 	fsdp_folder_of_dir(&whole, &checkpoint->dir);
 	if (stand_for_folder(&checkpoint->folder, &whole)) {
 		fsdp_reading_note(&opening->reading,
-			"these files belong to the directory they lie in, which "
-			"was opened");
+			"these files belong to the directory they lie in, which was opened");
 		fsdp_opening_tell(opening, opening->path);
 		checkpoint->folder = whole;
 	}
@@ -112,8 +111,7 @@ static bool tell_siblings(struct opening *opening, struct fsdp_error **ret_error
 			first = last;
 	}
 	fsdp_reading_note(&opening->reading,
-		"%s is one file of a set: %zu more beside it %s read too (%s%s%s); "
-		"--separate reads it alone",
+		"%s is one file of a set: %zu more beside it %s read too (%s%s%s); --separate reads it alone",
 		opening->paths[0], count, count == 1 ? "was" : "were", first,
 		count == 1  ? ""
 		: count > 2 ? " … "

@@ -61,9 +61,7 @@ static bool find_plan(struct opening *opening, const struct fsdp_folder *folder,
 	}
 	if (count > 1)
 		fsdp_reading_note(&opening->reading,
-			"%zu sharding plans lie beside the checkpoint: none is used; "
-			"choose one "
-			"with --plan",
+			"%zu sharding plans lie beside the checkpoint: none is used; choose one with --plan",
 			count);
 	return count == 1;
 }
@@ -97,8 +95,7 @@ static bool read_found_plan(struct opening *opening, const struct fsdp_folder *f
 	bool opened = fsdp_folder_source(folder, name, &source, &error);
 	if (opened && !is_small_beside(checkpoint, &source)) {
 		fsdp_reading_note(&opening->reading,
-			"the plan %s is not used: it has %llu bytes, which is much "
-			"beside this checkpoint; give it with --plan",
+			"the plan %s is not used: it has %llu bytes, which is much beside this checkpoint; give it with --plan",
 			path, (unsigned long long)source.size);
 		return true;
 	}

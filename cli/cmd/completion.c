@@ -124,8 +124,7 @@ static void put_command_names(FILE *stream)
 
 static void put_bash(FILE *stream)
 {
-	fputs("# fsdp-inspect completion for bash: eval \"$(fsdp-inspect completion "
-	      "bash)\"\n"
+	fputs("# fsdp-inspect completion for bash: eval \"$(fsdp-inspect completion bash)\"\n"
 	      "_fsdp_inspect_values() {\n"
 	      "\tcase $1:$2 in\n",
 		stream);
@@ -304,8 +303,7 @@ static void fish_option(
 
 static void put_fish(FILE *stream)
 {
-	fputs("# fsdp-inspect completion for fish: fsdp-inspect completion fish | "
-	      "source\n",
+	fputs("# fsdp-inspect completion for fish: fsdp-inspect completion fish | source\n",
 		stream);
 	for (size_t i = 0; command(i) != NULL; i++) {
 		fprintf(stream,
@@ -315,8 +313,7 @@ static void put_fish(FILE *stream)
 		fputs("'\n", stream);
 		if (!takes_checkpoint(command(i)->inputs)) {
 			fprintf(stream,
-				"complete -c fsdp-inspect -n "
-				"'__fish_seen_subcommand_from %s' -f -a '",
+				"complete -c fsdp-inspect -n '__fish_seen_subcommand_from %s' -f -a '",
 				command(i)->name);
 			put_arguments(stream, command(i));
 			fputs("'\n", stream);

@@ -18,8 +18,7 @@ struct fqns_options {
 
 static const struct option OPTIONS[] = {
 	{ "bare", 0, OPTION_FLAG, NULL, offsetof(struct fqns_options, bare),
-		.help = "exactly PyTorch's map: raw keys, FSDP1 units only, no "
-			"envelope" },
+		.help = "exactly PyTorch's map: raw keys, FSDP1 units only, no envelope" },
 	{ "flat", 0, OPTION_FLAG, NULL, offsetof(struct fqns_options, flat),
 		.help = "only the names of parameters" },
 	{ "raw-map", 0, OPTION_FLAG, NULL, offsetof(struct fqns_options, raw_map),
@@ -269,19 +268,16 @@ static void tell_absence(struct map *map)
 	struct fsdp_plan_facts plan;
 
 	if (map->skipped_fsdp2)
-		run_note(map->run, "PyTorch's own map has FSDP1 units only, so the FSDP2 "
-				   "units of this "
-				   "model are not in it (they are without --bare)");
+		run_note(map->run,
+			"PyTorch's own map has FSDP1 units only, so the FSDP2 units of this model are not in it (they are without --bare)");
 	else if (map->inferred)
 		run_note(map->run,
-			"units were inferred from placements; a sharding plan has them: "
-			"man fsdp-inspect-plan");
+			"units were inferred from placements; a sharding plan has them: man fsdp-inspect-plan");
 	else if (map->count == 0 && fsdp_unit_count(map->run->checkpoint) > 0)
 		run_note(map->run, "no unit was selected");
 	else if (map->count == 0 && !fsdp_checkpoint_plan(map->run->checkpoint, &plan))
 		run_note(map->run,
-			"the checkpoint names no FSDP units: make a sharding plan "
-			"(man fsdp-inspect-plan), or see --flat for all names");
+			"the checkpoint names no FSDP units: make a sharding plan (man fsdp-inspect-plan), or see --flat for all names");
 	else if (map->count == 0)
 		run_note(map->run, "the plan has no FSDP units");
 }
@@ -624,8 +620,7 @@ static bool run_fqns(struct run *run, struct fsdp_error **ret_error)
 			map.options->by_parameter >
 		1)
 		return refuse(run, "give one of them",
-			"--bare, --flat, --raw-map and --by-parameter exclude each "
-			"other");
+			"--bare, --flat, --raw-map and --by-parameter exclude each other");
 	if (!answer_selection(run, &map.selection))
 		return true;
 	good = map.options->by_parameter                   ? show_by_parameter(&map)

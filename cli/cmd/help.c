@@ -44,8 +44,7 @@ static void put_group(FILE *stream, enum command_group group)
 void help_overview(FILE *stream)
 {
 	fprintf(stream,
-		"fsdp-inspect %s - look inside sharded model checkpoints; "
-		"nothing is executed\n\n"
+		"fsdp-inspect %s - look inside sharded model checkpoints; nothing is executed\n\n"
 		"usage: fsdp-inspect COMMAND [OPTION...] CHECKPOINT...\n\n",
 		fsdp_version());
 	for (int group = 0; group < GROUP_COUNT; group++)
@@ -155,9 +154,7 @@ void help_command(FILE *stream, const struct command *row)
 
 static void topic_limits(FILE *stream)
 {
-	fputs("Ceilings. --limit NAME=VALUE changes one; 0 is none. Sizes: 4096, 4K, "
-	      "4KiB, "
-	      "4KB.\n\n",
+	fputs("Ceilings. --limit NAME=VALUE changes one; 0 is none. Sizes: 4096, 4K, 4KiB, 4KB.\n\n",
 		stream);
 	for (size_t i = 0; i < fsdp_limit_row_count(); i++) {
 		const struct fsdp_limit_row *row = fsdp_limit_row(i);
@@ -184,8 +181,7 @@ static void topic_selectors(FILE *stream)
 
 static void topic_outputs(FILE *stream)
 {
-	fputs("-o FORMAT writes to standard output, -o FORMAT=FILE to a file that "
-	      "appears\n"
+	fputs("-o FORMAT writes to standard output, -o FORMAT=FILE to a file that appears\n"
 	      "complete or not at all. Several may be given, one of them without FILE.\n"
 	      "--json and --jsonl are -o json and -o jsonl.\n\n",
 		stream);
@@ -201,13 +197,11 @@ static void topic_status(FILE *stream)
 {
 	fputs("  0      done, the answer is good\n"
 	      "  1      done, the answer is bad: nothing matched, a name is absent\n"
-	      "  2      could not be done: usage, cannot open, read or write, damaged "
-	      "beyond\n"
+	      "  2      could not be done: usage, cannot open, read or write, damaged beyond\n"
 	      "         reading, unsupported, a limit reached, out of memory\n"
 	      "  3      done in part: something could not be read or judged\n"
 	      "  128+n  ended by signal n\n\n"
-	      "Of several, 2 beats 1 beats 3 beats 0. Findings do not change the "
-	      "status.\n\n",
+	      "Of several, 2 beats 1 beats 3 beats 0. Findings do not change the status.\n\n",
 		stream);
 	for (size_t i = 0; command(i) != NULL; i++) {
 		if (command(i)->exit_1 != NULL)
@@ -228,8 +222,7 @@ static void topic_environment(FILE *stream)
 	      "  TERM                   dumb or unset: no colour\n"
 	      "  COLUMNS                width of the terminal\n"
 	      "  LC_ALL, LC_CTYPE, LANG no UTF-8: text is ASCII alone\n\n"
-	      "An option wins over the environment. Nothing else is read, and there is "
-	      "no\n"
+	      "An option wins over the environment. Nothing else is read, and there is no\n"
 	      "configuration file.\n",
 		stream);
 }
@@ -289,9 +282,7 @@ static void fail_topic(struct run *run, const char *topic)
 			nearest.best);
 	else
 		snprintf(hint, sizeof hint,
-			"a command, a rule, or one of limits, selectors, outputs, "
-			"status, "
-			"environment");
+			"a command, a rule, or one of limits, selectors, outputs, status, environment");
 	run_failure(run, "usage", hint, "no help on %s", topic);
 	run_begin(run, STATUS_BAD);
 }
@@ -320,8 +311,8 @@ const struct command command_help = {
 	.name = "help",
 	.group = GROUP_ABOUT,
 	.summary = "a command, a rule, or a topic",
-	.synopsis = "[COMMAND | RULE | limits | selectors | outputs | status | "
-		    "environment]...",
+	.synopsis =
+		"[COMMAND | RULE | limits | selectors | outputs | status | environment]...",
 	.examples = { "help tree", "help limits", "help FI1004" },
 	.exit_1 = "there is no help on that",
 	.output = "text",

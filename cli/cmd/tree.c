@@ -622,13 +622,11 @@ static void tell_origin(struct tree *tree)
 		run_note(tree->run,
 			"classes written [~Class] were inferred from config.json");
 	if (tree->inferred_units)
-		run_note(tree->run, "marks were inferred from placements, since unit "
-				    "borders are not stored; "
-				    "a sharding plan has them: man fsdp-inspect-plan");
+		run_note(tree->run,
+			"marks were inferred from placements, since unit borders are not stored; a sharding plan has them: man fsdp-inspect-plan");
 	else
-		run_note(tree->run, "without a sharding plan there are no classes, and "
-				    "units only where the "
-				    "checkpoint names them: man fsdp-inspect-plan");
+		run_note(tree->run,
+			"without a sharding plan there are no classes, and units only where the checkpoint names them: man fsdp-inspect-plan");
 }
 
 static bool show_tree(struct tree *tree)
@@ -682,12 +680,10 @@ static bool show_as_torch(struct tree *tree)
 
 	if (!fsdp_has_visits(run->checkpoint))
 		return refuse(run, "name one with --plan FILE: man fsdp-inspect-plan",
-			"--style=torch needs a sharding plan: the checkpoint has no "
-			"classes");
+			"--style=torch needs a sharding plan: the checkpoint has no classes");
 	if (!selection_is_all(tree->selection))
 		return refuse(run, "leave out --style=torch",
-			"PyTorch's own form shows all modules, so there is nothing to "
-			"select");
+			"PyTorch's own form shows all modules, so there is nothing to select");
 	run_begin(run, STATUS_GOOD);
 	for (uint32_t i = 0; i < tree->module_count; i++) {
 		struct fsdp_module module = module_at(tree, i);
@@ -763,8 +759,8 @@ const struct command command_tree = {
 	.name = "tree",
 	.group = GROUP_START,
 	.summary = "modules, with FULLY SHARDED marks",
-	.synopsis = "[-d N] [--sizes] [--fold] [--sharded-only] [--params] "
-		    "[--style=default|torch] CHECKPOINT",
+	.synopsis =
+		"[-d N] [--sizes] [--fold] [--sharded-only] [--params] [--style=default|torch] CHECKPOINT",
 	.example = "tree step-1000/",
 	.examples = { "tree --fold step-1000/",
 		"tree --style=torch --plan net.fsdp-plan.json rank*.pt" },

@@ -77,8 +77,7 @@ static void usage_command(struct usage *usage, const char *word)
 				synonym->rest != NULL ? synonym->rest : "");
 		else
 			usage_hint(usage,
-				"%s would answer this, but is not in this version "
-				"(fsdp-inspect help)",
+				"%s would answer this, but is not in this version (fsdp-inspect help)",
 				synonym->command);
 		return;
 	}

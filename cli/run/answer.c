@@ -68,8 +68,7 @@ int answer_selection_status(
 	if (!selection_gave_up(selection))
 		return status;
 	run_failure(run, "limit", "use a simpler pattern, with fewer ** in it",
-		"a pattern took too many steps on some names, which count as not "
-		"matched");
+		"a pattern took too many steps on some names, which count as not matched");
 	return status_worse(status, STATUS_PARTIAL);
 }
 

@@ -186,8 +186,7 @@ static bool say_numpy(struct fsdp_span head, struct fsdp_error **ret_error)
 	bool objects =
 		header.size != 0 && memmem(header.data, header.size, "'|O'", 4) != NULL;
 	fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
-		objects ? "this is a NumPy array (.npy) of Python objects, whose loading "
-			  "runs a pickle: %.*s"
+		objects ? "this is a NumPy array (.npy) of Python objects, whose loading runs a pickle: %.*s"
 			: "this is a NumPy array (.npy): %.*s",
 		header.size > 200 ? 200 : (int)header.size, (const char *)header.data);
 	fsdp_error_add_rule(ret_error, objects ? "FI3004" : "FI9002");
@@ -320,14 +319,11 @@ static bool say_broken_header(const struct fsdp_look *look, struct fsdp_error **
 		size = size << 8 | look->head.data[i];
 	if (look->head.size < 8)
 		fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, 0,
-			"a safetensors file has a header of eight bytes or more, this "
-			"file "
-			"has %zu",
+			"a safetensors file has a header of eight bytes or more, this file has %zu",
 			look->head.size);
 	else if (size > look->source.size - 8)
 		fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, 0,
-			"the safetensors header should have %llu bytes, the file has "
-			"%llu",
+			"the safetensors header should have %llu bytes, the file has %llu",
 			(unsigned long long)size, (unsigned long long)look->source.size);
 	else
 		fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, 8,
@@ -346,9 +342,8 @@ static bool say_unknown(const struct fsdp_look *look, struct fsdp_error **ret_er
 	fsdp_fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, 0,
 		"nothing known begins like this: %s", bytes);
 	fsdp_error_add_rule(ret_error, "FI9005");
-	fsdp_error_add_hint(ret_error, "give a file of torch.save, a directory of a "
-				       "distributed checkpoint, or a "
-				       "sharding plan");
+	fsdp_error_add_hint(ret_error,
+		"give a file of torch.save, a directory of a distributed checkpoint, or a sharding plan");
 	return false;
 }
 
@@ -372,8 +367,7 @@ static bool say_file(const struct fsdp_look *look, struct fsdp_error **ret_error
 		return say_json(body, ret_error);
 	if (is_mangled(look->head))
 		return say(ret_error, NOTHING,
-			"a binary file that was copied as text: bytes were replaced by "
-			"U+FFFD",
+			"a binary file that was copied as text: bytes were replaced by U+FFFD",
 			"copy it again, as binary");
 	if (is_flax(look->head))
 		return say(ret_error, UNSUPPORTED, "a Flax checkpoint (msgpack)",
@@ -423,8 +417,7 @@ bool fsdp_foreign_zip(const struct fsdp_zip *zip, struct fsdp_error **ret_error)
 	if (is_npz(zip)) {
 		struct fsdp_span first = fsdp_zip_member(zip, 0)->name;
 		fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
-			"this is a NumPy archive (.npz) of %zu arrays, the first is "
-			"%.*s",
+			"this is a NumPy archive (.npz) of %zu arrays, the first is %.*s",
 			zip->members.count, first.size > 128 ? 128 : (int)first.size,
 			(const char *)first.data);
 		fsdp_error_add_rule(ret_error, "FI9002");
@@ -441,12 +434,10 @@ bool fsdp_foreign_zip(const struct fsdp_zip *zip, struct fsdp_error **ret_error)
 			"unpack it and give one of its folders");
 	if (weights.size == 0)
 		return say(ret_error, OTHER,
-			"a zip archive without a data.pkl, so torch.save did not write "
-			"it",
+			"a zip archive without a data.pkl, so torch.save did not write it",
 			NULL);
 	fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
-		"this is a zip archive with a checkpoint in it (%.*s), which is not "
-		"looked into",
+		"this is a zip archive with a checkpoint in it (%.*s), which is not looked into",
 		weights.size > 128 ? 128 : (int)weights.size, (const char *)weights.data);
 	fsdp_error_add_rule(ret_error, "FI3060");
 	fsdp_error_add_hint(ret_error, "unpack it and give the folder");
@@ -461,17 +452,13 @@ static const struct folder_row {
 	const char *what, *hint;
 } folders[] = {
 	{ "model-rank-#-part-#.safetensors", NULL,
-		"a sharded state of vLLM: model-rank-R-part-P.safetensors, each rank its "
-		"own "
-		"slices under the same names",
+		"a sharded state of vLLM: model-rank-R-part-P.safetensors, each rank its own slices under the same names",
 		"give one of its files, or the checkpoint it was made from" },
 	{ "rank#.safetensors", "config.json",
 		"a TensorRT-LLM checkpoint: rankN.safetensors beside config.json",
 		"give one of its files, or the checkpoint it was made from" },
 	{ "consolidated.#.pth", "params.json",
-		"a checkpoint in Meta's own form: consolidated.NN.pth beside "
-		"params.json, each "
-		"a slice of every tensor",
+		"a checkpoint in Meta's own form: consolidated.NN.pth beside params.json, each a slice of every tensor",
 		"give one of its files, or convert it with transformers" },
 	{ "_CHECKPOINT_METADATA", NULL, "an Orbax checkpoint (JAX): _CHECKPOINT_METADATA",
 		"load it with Orbax" },
@@ -526,16 +513,13 @@ static const struct evidence directories[] = {
 	{ "manifest.ocdbt", "an Orbax checkpoint (JAX)", NULL },
 	{ ".distcp", "a distributed checkpoint without .metadata", NULL },
 	{ ".pt",
-		"a folder of PyTorch files, but not one checkpoint that this version can "
-		"join",
+		"a folder of PyTorch files, but not one checkpoint that this version can join",
 		"give one of its files" },
 	{ ".pth",
-		"a folder of PyTorch files, but not one checkpoint that this version can "
-		"join",
+		"a folder of PyTorch files, but not one checkpoint that this version can join",
 		"give one of its files" },
 	{ ".bin",
-		"a folder of PyTorch files, but not one checkpoint that this version can "
-		"join",
+		"a folder of PyTorch files, but not one checkpoint that this version can join",
 		"give one of its files" },
 };
 
@@ -652,8 +636,7 @@ static bool say_directory(const struct fsdp_look *look, struct fsdp_error **ret_
 	}
 	if (has_only_config(look->folder))
 		return say(ret_error, OTHER,
-			"the configuration of a model without its weights: config.json "
-			"beside no model.safetensors, pytorch_model.bin or index",
+			"the configuration of a model without its weights: config.json beside no model.safetensors, pytorch_model.bin or index",
 			"download the weights too");
 	fsdp_fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
 		"this directory holds no checkpoint (%zu entries, first \"%s\")",

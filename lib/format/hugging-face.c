@@ -229,8 +229,7 @@ static bool map_tensor(struct hf *hf, struct fsdp_span key, uint32_t number,
 		fsdp_find(&model->findings, FSDP_RULE_SAFETENSORS_JSON,
 			FSDP_PLACE(.file = hf->index, .offset = hf->token.offset,
 				.tensor = key),
-			"the map has the tensor twice; readers disagree which one "
-			"counts");
+			"the map has the tensor twice; readers disagree which one counts");
 	return fsdp_table_set(&hf->mapped, raw_name, number) ||
 	       fsdp_arena_fail(hf->reading->scratch, ret_error);
 }
@@ -610,8 +609,7 @@ static void judge_split(const struct hf *hf, const bool *here)
 	if (split->of > 1)
 		fsdp_find(findings, FSDP_RULE_MISSING_FILE,
 			FSDP_PLACE(.file = fsdp_span_text(name)),
-			"the index of these %u files is not there; they were joined by "
-			"their names",
+			"the index of these %u files is not there; they were joined by their names",
 			split->of);
 }
 
@@ -682,13 +680,13 @@ static void set_format(const struct hf *hf)
 		.family = !sharded     ? single->family
 			  : hf->is_bin ? "hf-bin-sharded"
 				       : "hf-safetensors-sharded",
-		.title = !sharded ? single->title
-			 : hf->split.count != 0
-				 ? (hf->is_bin ? "Hugging Face model (.bin, by names)"
-					       : "Hugging Face model (safetensors, by "
-						 "names)")
-			 : hf->is_bin ? "Hugging Face model (.bin, by index)"
-				      : "Hugging Face model (safetensors, by index)",
+		.title =
+			!sharded ? single->title
+			: hf->split.count != 0
+				? (hf->is_bin ? "Hugging Face model (.bin, by names)"
+					      : "Hugging Face model (safetensors, by names)")
+			: hf->is_bin ? "Hugging Face model (.bin, by index)"
+				     : "Hugging Face model (safetensors, by index)",
 	};
 }
 

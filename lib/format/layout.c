@@ -470,8 +470,7 @@ static void judge_worlds(struct fsdp_reading *reading, const struct world *world
 			fsdp_find(&reading->model->findings,
 				told ? FSDP_RULE_ORPHAN_FILE : FSDP_RULE_RANK_IDENTITY,
 				FSDP_PLACE(.file = worlds[i].first),
-				"%u file%s of a save by %u ranks beside those of one by "
-				"%u%s: left out",
+				"%u file%s of a save by %u ranks beside those of one by %u%s: left out",
 				worlds[i].files, worlds[i].files == 1 ? "" : "s",
 				worlds[i].size, own->size,
 				told ? ", of which fsdp_config.json is" : "");

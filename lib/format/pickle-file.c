@@ -85,8 +85,7 @@ static void say_missing(const struct pickles *file)
 	fsdp_find(&file->reading->model->findings, FSDP_RULE_TORCH_RECORD,
 		FSDP_PLACE(.file = file->look->path,
 			.next = "open the file of torch.save that it was taken from"),
-		"a pickle without its records: the bytes of %llu storage%s are not in "
-		"this file",
+		"a pickle without its records: the bytes of %llu storage%s are not in this file",
 		(unsigned long long)count, count == 1 ? "" : "s");
 }
 

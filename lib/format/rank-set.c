@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Files of one folder that are the ranks of one save: their names differ in one number,
- *or the user named them together. Names them as children, and judges when all were read
+ * or the user named them together. Names them as children, and judges when all were read
  * whether they are one save.
  *
  *	rank0.pt rank1.pt …                      free naming
@@ -273,8 +273,7 @@ static void settle_world(struct fsdp_model *model)
 		file->left_out = true;
 		fsdp_find(&model->findings, FSDP_RULE_RANK_IDENTITY,
 			FSDP_PLACE(.file = file->path, .rank = file->rank),
-			"the file is of a save by %u ranks, %u other file%s by %u: it is "
-			"of another save and was left out",
+			"the file is of a save by %u ranks, %u other file%s by %u: it is of another save and was left out",
 			file->world_size, best->files, best->files == 1 ? " is" : "s are",
 			best->world_size);
 	}

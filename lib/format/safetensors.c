@@ -801,8 +801,7 @@ static bool begin_shard(struct declared_shard *shard, struct fsdp_span name,
 	if (placed || shard->again)
 		fsdp_find(findings_of(header), FSDP_RULE_SAFETENSORS_JSON,
 			FSDP_PLACE(.file = header->file, .tensor = name),
-			"DCP_SHARDING_INFO says twice where this part lies; the last one "
-			"counts");
+			"DCP_SHARDING_INFO says twice where this part lies; the last one counts");
 	return !placed ||
 	       forget_shard(model, fsdp_model_tensor(model, owner), name, ret_error);
 }
@@ -1093,10 +1092,8 @@ static bool take_size(struct header *header, struct fsdp_error **ret_error)
 		fsdp_find(findings_of(header), FSDP_RULE_SAFETENSORS_HEADER,
 			FSDP_PLACE(.file = header->file, .offset = 0, .length = 8,
 				.severity = FSDP_WARNING + 1,
-				.next = "save it as several files, of fewer tensors "
-					"each"),
-			"the header has %llu bytes; the reference reader refuses more "
-			"than %d",
+				.next = "save it as several files, of fewer tensors each"),
+			"the header has %llu bytes; the reference reader refuses more than %d",
 			(unsigned long long)header->size, REFERENCE_BYTES);
 	return true;
 }

@@ -155,8 +155,7 @@ static bool fits(struct local *local, const struct held *held)
 	if (tensor->dims != 1 || (uint64_t)shape[0] != held->cut.numel ||
 		tensor->dtype != held->flat->dtype) {
 		say(local, held->unit, FSDP_NONE, tensor->name,
-			"the plan's flat parameter has %llu elements of %s, the "
-			"checkpoint's %lld of %s",
+			"the plan's flat parameter has %llu elements of %s, the checkpoint's %lld of %s",
 			(unsigned long long)held->cut.numel,
 			fsdp_dtype(held->flat->dtype)->name,
 			tensor->dims == 1 ? (long long)shape[0] : 0LL,
@@ -174,8 +173,7 @@ static bool fits(struct local *local, const struct held *held)
 		if (piece->strides == FSDP_NONE && shard_fits(held, box, &rank))
 			continue;
 		say(local, held->unit, piece->rank, tensor->name,
-			"the plan cuts %llu elements over %u ranks, %llu each; the shard "
-			"of rank %u has elements %lld-%lld",
+			"the plan cuts %llu elements over %u ranks, %llu each; the shard of rank %u has elements %lld-%lld",
 			(unsigned long long)held->cut.numel, held->cut.shards,
 			(unsigned long long)held->cut.shard_numel, piece->rank,
 			(long long)box[0], (long long)(box[0] + box[1] - 1));
@@ -274,8 +272,7 @@ static bool convert(struct local *local, const struct held *held, uint32_t id,
 	struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, id);
 	if (tensor->dims != 1 || tensor->dtype != held->flat->dtype) {
 		say(local, held->unit, FSDP_NONE, tensor->name,
-			"a parameter of the plan is no run of elements in the "
-			"checkpoint");
+			"a parameter of the plan is no run of elements in the checkpoint");
 		return true;
 	}
 	for (uint32_t i = 0; i < tensor->piece_count; i++) {
@@ -379,8 +376,7 @@ static bool meet(struct local *local, uint32_t index)
 		struct fsdp_span name = name_of(local, tensor->name);
 		fsdp_find(&model->findings, FSDP_RULE_PLAN_MISMATCH,
 			FSDP_PLACE(.tensor = name),
-			"the checkpoint has the flat parameter %.*s, but no unit of the "
-			"plan is of that module",
+			"the checkpoint has the flat parameter %.*s, but no unit of the plan is of that module",
 			name.size > 200 ? 200 : (int)name.size, (const char *)name.data);
 		return true;
 	}

@@ -213,11 +213,8 @@ static void find_slices(
 			unknown);
 	fsdp_find(&model->findings, FSDP_RULE_UNSUPPORTED_FEATURE,
 		FSDP_PLACE(.severity = FSDP_NOTE + 1,
-			.next = "if they are slices of one tensor, the program that "
-				"wrote them knows how they were cut"),
-		"%zu tensor%s of %u rank files %s not the same in all of them%s, and "
-		"nothing "
-		"says why: each is listed as its rank's own",
+			.next = "if they are slices of one tensor, the program that wrote them knows how they were cut"),
+		"%zu tensor%s of %u rank files %s not the same in all of them%s, and nothing says why: each is listed as its rank's own",
 		others + unknown, others + unknown == 1 ? "" : "s", ranks,
 		others + unknown == 1 ? "is" : "are", text);
 }
@@ -363,9 +360,7 @@ static void find_lacks(
 		FSDP_PLACE(.file = record->path, .rank = record->rank,
 			.tensor = name_of(
 				model, fsdp_model_tensor(model, first)->name, scratch)),
-		"the file has no share of %u sharded tensor%s that other ranks have, "
-		"this "
-		"one in %.*s",
+		"the file has no share of %u sharded tensor%s that other ranks have, this one in %.*s",
 		count, count == 1 ? "" : "s", (int)fsdp_min(other->path.size, 256),
 		(const char *)other->path.data);
 }

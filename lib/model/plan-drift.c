@@ -201,9 +201,7 @@ static void compare_units(const struct compare *compare)
 			fsdp_find(&model->findings, FSDP_RULE_PLAN_MISMATCH,
 				FSDP_PLACE(.module = name,
 					.tensor = name_of(compare, planned->name)),
-				"parameters of module \"%.*s\" are sharded in the "
-				"checkpoint, but no "
-				"unit of the plan holds them",
+				"parameters of module \"%.*s\" are sharded in the checkpoint, but no unit of the plan holds them",
 				(int)name.size, (const char *)name.data);
 		}
 	}
@@ -215,9 +213,7 @@ static void compare_units(const struct compare *compare)
 		struct fsdp_span name = module_name(compare, unit->module);
 		fsdp_find(&model->findings, FSDP_RULE_PLAN_MISMATCH,
 			FSDP_PLACE(.module = name),
-			"unit \"%.*s\" shards over %u ranks in the plan, but its "
-			"parameters are "
-			"whole in the checkpoint",
+			"unit \"%.*s\" shards over %u ranks in the plan, but its parameters are whole in the checkpoint",
 			(int)name.size, (const char *)name.data, unit->shard_world_size);
 	}
 }
@@ -254,8 +250,7 @@ void fsdp_freeze_compare(
 	if (prefix == FSDP_NONE) {
 		fsdp_find(&model->findings, FSDP_RULE_PLAN_MISMATCH,
 			FSDP_PLACE(.file = { 0 }),
-			"none of the plan's %zu parameters and buffers is in the "
-			"checkpoint",
+			"none of the plan's %zu parameters and buffers is in the checkpoint",
 			model->planned.count);
 		return;
 	}

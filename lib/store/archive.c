@@ -7,8 +7,8 @@
  *	gzip   1f 8b 08             xz     fd "7zXZ" 00
  *	zstd   28 b5 2f fd          bzip2  "BZh" '1'-'9', then 31 41 59 26 53 59, or
  *	lz4    04 22 4d 18                 17 72 45 38 50 90 for nothing compressed
- *	tar    at 148 six octal digits: the sum of all 512 bytes with these eight as
- *spaces
+ *	tar    at 148 six octal digits: the sum of all 512 bytes with these eight
+ *	       as spaces
  */
 #include <archive.h>
 #include <archive_entry.h>
@@ -608,8 +608,7 @@ bool fsdp_unpack_new(struct fsdp_span head, fsdp_refill refill, void *context,
 	fsdp_unpack_free(unpack);
 	return memory ? fsdp_fail_memory(ret_error)
 		      : fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
-				"this libarchive cannot read what this is compressed "
-				"with");
+				"this libarchive cannot read what this is compressed with");
 }
 
 /* The bytes come from our own stream, so this waits until they are asked for. */

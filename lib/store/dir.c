@@ -704,8 +704,7 @@ static bool open_cached(const struct fsdp_dir *dir, const char *name, int *ret_f
 			fd = open_regular(dir, name);
 		if (fd < 0 && errno == ELOOP)
 			return fail_kind(ret_error,
-				"it is a link that leads out of the folder, or "
-				"is reached through one");
+				"it is a link that leads out of the folder, or is reached through one");
 		if (fd < 0)
 			return fail_open(ret_error, errno);
 		file = oldest_file(cache);
@@ -757,8 +756,7 @@ static bool may_open(const struct fsdp_dir *dir, const struct fsdp_entry *entry,
 		return fail_kind(ret_error, "it is a link that leads out of the folder");
 	if (entry->kind == FSDP_ENTRY_LINK_BROKEN) {
 		fsdp_fail(ret_error, FSDP_ERROR_SYSTEM, FSDP_UNKNOWN,
-			"the link leads to nothing: the file was not downloaded, or "
-			"was removed");
+			"the link leads to nothing: the file was not downloaded, or was removed");
 		fsdp_error_add_hint(ret_error, "download it again");
 		fsdp_error_add_rule(ret_error, "FI1001");
 		return false;

@@ -172,8 +172,7 @@ static bool choose_end(struct tail *tail, struct end_record *ret_record, bool *r
 			return false;
 		if (plausible)
 			AMBIGUOUS(tail, chosen.at,
-				"an earlier end record names a directory of its own: "
-				"readers may take either");
+				"an earlier end record names a directory of its own: readers may take either");
 		if (!plausible || !fits(&chosen) || fits(&record))
 			chosen = record;
 		*ret_found = true;
@@ -360,8 +359,7 @@ static bool find_directory(
 	if (fits && claimed_end == record->at)
 		return true;
 	AMBIGUOUS(tail, record->at,
-		"the directory is said to be at byte %llu and to have %llu bytes, "
-		"but the end records begin at byte %llu",
+		"the directory is said to be at byte %llu and to have %llu bytes, but the end records begin at byte %llu",
 		LLU(record->offset), LLU(record->size), LLU(record->at));
 	bool here = false, before = false;
 	if (record->offset < record->at &&
@@ -374,8 +372,7 @@ static bool find_directory(
 		return false;
 	if (!before)
 		return fail_unreadable(tail, record->offset,
-			"the zip's directory is not where its "
-			"end record says");
+			"the zip's directory is not where its end record says");
 	end->directory = record->at - record->size;
 	return rebase(tail, record, end);
 }

@@ -250,10 +250,8 @@ static void index_member(
 		bool same = fsdp_span_equal(first->name, member->name);
 		*ret_variants |= !same;
 		FIND(indexer, ZIP_DUPLICATE, member,
-			same ? "a second member of this name; the other begins at byte "
-			       "%llu"
-			     : "another member's name differs only in case; it begins at "
-			       "byte %llu",
+			same ? "a second member of this name; the other begins at byte %llu"
+			     : "another member's name differs only in case; it begins at byte %llu",
 			LLU(first->header));
 	}
 	*slot = tag_of(&zip->index, hash) | (uint32_t)(number + 1);

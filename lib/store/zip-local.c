@@ -157,9 +157,7 @@ static bool is_readable(const struct fsdp_zip_member *member, uint64_t ceiling,
 	if ((member->flags & FSDP_ZIP_UNREADABLE) != 0 ||
 		(!stored && member->method != FSDP_ZIP_DEFLATED)) {
 		fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, member->header,
-			"compressed with method %u, flags %#06x: only plain stored and "
-			"deflated "
-			"members can be read",
+			"compressed with method %u, flags %#06x: only plain stored and deflated members can be read",
 			member->method, member->flags);
 		fsdp_error_add_rule(ret_error, "FI3044");
 		return false;
@@ -339,8 +337,7 @@ static void judge_extra(
 		if (id == FSDP_ZIP_UNICODE_PATH &&
 			!fsdp_zip_same_unicode_path(field, member))
 			FIND(check, ZIP_NAME_DIFFERS, member,
-				"an extra field of its header gives the member another "
-				"name");
+				"an extra field of its header gives the member another name");
 	if (!cursor.ok)
 		FIND(check, ZIP_FIELDS, member,
 			"the extra fields of its header are longer than their area");
@@ -441,8 +438,7 @@ static bool check_member(
 	uint64_t most = check->zip->directory_offset;
 	if (begin > most || member->stored_size > most - begin) {
 		FIND(check, ZIP_OVERLAP, member,
-			"%llu bytes from byte %llu on reach into the directory at byte "
-			"%llu",
+			"%llu bytes from byte %llu on reach into the directory at byte %llu",
 			LLU(member->stored_size), LLU(begin), LLU(most));
 		return true;
 	}

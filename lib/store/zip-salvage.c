@@ -149,8 +149,7 @@ bool fsdp_zip_fail_cut(const struct fsdp_source *source, struct fsdp_error **ret
 	if (!walked)
 		return false;
 	fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, front.end,
-		"the zip has no end record; its front holds %s%llu whole record%s, "
-		"up to byte %llu of %llu%s",
+		"the zip has no end record; its front holds %s%llu whole record%s, up to byte %llu of %llu%s",
 		front.bounded ? "at least " : "", (unsigned long long)front.records,
 		front.records == 1 ? "" : "s", (unsigned long long)front.end,
 		(unsigned long long)source->size,

@@ -148,9 +148,7 @@ static void judge_kind(
 		return;
 	if ((attributes & ATTRIBUTE_DIRECTORY) != 0)
 		FIND(reader, ZIP_ENTRY_TYPE, member,
-			"marked as a folder, but it has %llu bytes: PyTorch leaves its "
-			"buffer "
-			"unwritten",
+			"marked as a folder, but it has %llu bytes: PyTorch leaves its buffer unwritten",
 			LLU(member->size));
 	else if (member->name.size != 0 &&
 		 member->name.data[member->name.size - 1] == '/')
@@ -162,9 +160,7 @@ static void judge_kind(
 			LLU(member->size));
 	if (member->stored_size == 0 && member->size != 0)
 		FIND(reader, ZIP_ENTRY_TYPE, member,
-			"said to have %llu bytes, of which 0 are stored: PyTorch leaves "
-			"its "
-			"buffer unwritten",
+			"said to have %llu bytes, of which 0 are stored: PyTorch leaves its buffer unwritten",
 			LLU(member->size));
 }
 
@@ -185,8 +181,7 @@ static void judge_size(struct reader *reader, const struct fsdp_zip_member *memb
 	}
 	if (member->size / FSDP_ZIP_RATIO > member->stored_size)
 		FIND(reader, ZIP_BOMB, member,
-			"%llu stored bytes cannot inflate to %llu: deflate ends at 1032 "
-			"to 1",
+			"%llu stored bytes cannot inflate to %llu: deflate ends at 1032 to 1",
 			LLU(member->stored_size), LLU(member->size));
 	if (!fsdp_add(reader->inflated, member->size, &reader->inflated))
 		reader->inflated = UINT64_MAX;
@@ -303,8 +298,7 @@ static void judge_count(struct reader *reader)
 		fsdp_find(reader->findings, FSDP_RULE_ZIP_DIRECTORY_AMBIGUOUS,
 			FSDP_PLACE(.file = reader->file, .offset = end->directory,
 				.length = reader->at),
-			"the end record gives the directory %llu bytes, but its entries "
-			"have %llu",
+			"the end record gives the directory %llu bytes, but its entries have %llu",
 			LLU(end->size), LLU(reader->at));
 }
 

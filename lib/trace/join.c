@@ -133,8 +133,7 @@ static void judge_ranks(struct fsdp_joined *set, struct fsdp_span path)
 	if (set->matching.stopped != FSDP_ABSENT)
 		fsdp_find(&set->findings, FSDP_RULE_MATCHING_STOPPED,
 			FSDP_PLACE(.file = path),
-			"from collective %lld on the ranks cannot be set against each "
-			"other (%s)",
+			"from collective %lld on the ranks cannot be set against each other (%s)",
 			(long long)set->matching.stopped, set->matching.stopped_why);
 	if (!set->divergence.agree)
 		fsdp_find(&set->findings, FSDP_RULE_ORDER_RANKS_DIFFER,

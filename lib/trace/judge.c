@@ -92,8 +92,7 @@ static void judge_profile(struct fsdp_trace_reading *reading)
 						 ? recording->debug_level
 						 : FSDP_SPAN("OFF");
 		FSDP_TRACE_FIND(reading, LEVEL_LEFT_OUT,
-			"debug level %.*s: PyTorch did not print %zu dump%s; it does at "
-			"INFO only (TORCH_DISTRIBUTED_DEBUG=INFO)",
+			"debug level %.*s: PyTorch did not print %zu dump%s; it does at INFO only (TORCH_DISTRIBUTED_DEBUG=INFO)",
 			(int)level.size, (const char *)level.data, recording->dump_count,
 			recording->dump_count == 1 ? "" : "s");
 	}
@@ -139,8 +138,7 @@ static void judge_order(struct fsdp_trace_reading *reading)
 			(unsigned long long)order->reused, order->reused == 1 ? "" : "s");
 	if (order->stopped_early > 0)
 		FSDP_TRACE_FIND(reading, ORDER_REUSED_UNIT,
-			"%llu iteration%s stopped before all units of the first were "
-			"used",
+			"%llu iteration%s stopped before all units of the first were used",
 			(unsigned long long)order->stopped_early,
 			order->stopped_early == 1 ? "" : "s");
 	judge_states(reading);
@@ -149,8 +147,7 @@ static void judge_order(struct fsdp_trace_reading *reading)
 						 ? recording->debug_level
 						 : FSDP_SPAN("OFF");
 		FSDP_TRACE_FIND(reading, LEVEL_LEFT_OUT,
-			"debug level %.*s: PyTorch did not check %llu forward%s; it does "
-			"at DETAIL only (TORCH_DISTRIBUTED_DEBUG=DETAIL)",
+			"debug level %.*s: PyTorch did not check %llu forward%s; it does at DETAIL only (TORCH_DISTRIBUTED_DEBUG=DETAIL)",
 			(int)level.size, (const char *)level.data,
 			(unsigned long long)order->unchecked,
 			order->unchecked == 1 ? "" : "s");

@@ -580,8 +580,7 @@ bool fsdp_kineto_needs_second(struct fsdp_kineto *kineto, bool can)
 	if (!can && kineto->steps_late) {
 		kineto->reading->recording.steps_incomplete = true;
 		FSDP_TRACE_FIND(kineto->reading, TIMES_UNUSABLE,
-			"more than a million calls of one type came before the steps "
-			"that they lie in, which cannot be told of a pipe");
+			"more than a million calls of one type came before the steps that they lie in, which cannot be told of a pipe");
 	}
 	return can && (kineto->launches_lost || kineto->steps_late || kineto->again);
 }

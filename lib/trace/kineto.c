@@ -9,7 +9,7 @@
  *	   "args": {…}}, …], …}
  *
  * or the array alone. Members come in any order. What is not JSON is read on from the
- *next event, and counted. What events mean is in kineto-event.c.
+ * next event, and counted. What events mean is in kineto-event.c.
  */
 #include <stdlib.h>
 
@@ -402,11 +402,9 @@ static bool fail_none(struct fsdp_kineto *kineto)
 	struct fsdp_error **error = &kineto->reading->error;
 	if (kineto->seen_nodes) {
 		fsdp_fail(error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
-			"execution_trace: this is a PyTorch execution trace, which has "
-			"no "
-			"times");
-		fsdp_error_add_hint(error, "record with torch.profiler and "
-					   "export_chrome_trace");
+			"execution_trace: this is a PyTorch execution trace, which has no times");
+		fsdp_error_add_hint(
+			error, "record with torch.profiler and export_chrome_trace");
 		return false;
 	}
 	fsdp_fail(error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,

@@ -272,11 +272,9 @@ static bool fail_none(struct log *log)
 		return fsdp_fail(&log->reading->error, FSDP_ERROR_NOT_A_CHECKPOINT, 0,
 			"empty: there is nothing in this recording");
 	fsdp_fail(&log->reading->error, FSDP_ERROR_NOT_A_CHECKPOINT, 0,
-		"not_json: neither a trace, nor a recording, nor a log with a line of "
-		"SimpleProfiler");
+		"not_json: neither a trace, nor a recording, nor a log with a line of SimpleProfiler");
 	fsdp_error_add_hint(&log->reading->error,
-		"PyTorch 2.13 writes that line with TORCH_DISTRIBUTED_DEBUG=INFO and "
-		"TORCH_LOGS=torch.distributed.fsdp._debug_utils");
+		"PyTorch 2.13 writes that line with TORCH_DISTRIBUTED_DEBUG=INFO and TORCH_LOGS=torch.distributed.fsdp._debug_utils");
 	return false;
 }
 

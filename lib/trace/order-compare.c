@@ -73,8 +73,7 @@ static bool tell(struct fsdp_divergence *divergence, const struct sequence *a,
 		.ranks = { a->recording->rank, b->recording->rank },
 		.handles = { handle_at(a, position), handle_at(b, position) } };
 	fsdp_python_put(&text,
-		"Forward order differs across ranks: rank %lld is all-gathering "
-		"parameters for ",
+		"Forward order differs across ranks: rank %lld is all-gathering parameters for ",
 		(long long)a->recording->rank);
 	put_fqns(&text, a, position);
 	fsdp_python_put(&text, " while rank %lld is all-gathering parameters for ",

@@ -227,13 +227,11 @@ static bool warn(struct handles *handles, int64_t handle, const struct handle *e
 	if (warning == NULL)
 		return out_of_memory(handles);
 	fsdp_python_put(&text,
-		"Forward order differs from that of the first iteration on rank %lld. "
-		"Collectives are unchecked and may give incorrect results or hang.\n",
+		"Forward order differs from that of the first iteration on rank %lld. Collectives are unchecked and may give incorrect results or hang.\n",
 		(long long)handles->reading->recording.rank);
 	if (expected == NULL) {
 		fsdp_python_put(&text,
-			"Expected to not all-gather any more parameters in the forward "
-			"but trying to all-gather parameters for ");
+			"Expected to not all-gather any more parameters in the forward but trying to all-gather parameters for ");
 	} else {
 		fsdp_python_put(&text, "Expected to all-gather for [");
 		fsdp_python_add(&text, expected->names);
@@ -353,28 +351,23 @@ static struct refusal refused(unsigned s, unsigned h, int s2, int h2)
 			NULL };
 	if (s2 == SUMMON && s == SUMMON)
 		return (struct refusal){ "summon_in_summon", assertion,
-			"Cannot manually unshard parameters when already unsharding "
-			"parameters",
+			"Cannot manually unshard parameters when already unsharding parameters",
 			NULL };
 	if (h2 == H_SUMMON && h != H_IDLE && h != H_SUMMON)
 		return (struct refusal){ "unshard_not_idle", assertion,
-			"Expects the handle training to be IDLE but got "
-			"HandleTrainingState.",
+			"Expects the handle training to be IDLE but got HandleTrainingState.",
 			handle_names[h] };
 	if (h2 == H_PRE && h != H_PRE && s != IDLE)
 		return (struct refusal){ "backward_not_idle", value,
-			"expected to be in states [<TrainingState.IDLE: 1>] but current "
-			"state is TrainingState.",
+			"expected to be in states [<TrainingState.IDLE: 1>] but current state is TrainingState.",
 			training_names[s] };
 	if (h2 == H_POST && h != H_POST && after != FORWARD_BACKWARD)
 		return (struct refusal){ "post_backward_outside", value,
-			"expected to be in states [<TrainingState.FORWARD_BACKWARD: 2>] "
-			"but current state is TrainingState.",
+			"expected to be in states [<TrainingState.FORWARD_BACKWARD: 2>] but current state is TrainingState.",
 			training_names[s] };
 	if (h2 == H_POST && h != H_POST && s == FORWARD_BACKWARD && h != H_PRE)
 		return (struct refusal){ "post_backward_without_pre", assertion,
-			"Expects `BACKWARD_PRE` or `BACKWARD_POST` state but got "
-			"HandleTrainingState.",
+			"Expects `BACKWARD_PRE` or `BACKWARD_POST` state but got HandleTrainingState.",
 			handle_names[h] };
 	return (struct refusal){ 0 };
 }

@@ -163,8 +163,7 @@ static bool end_type(struct profile *profile, uint32_t index, int64_t t_ns)
 		return false;
 	if (type->active != profile->round)
 		return add_problem(profile, "end_after_reset", index,
-			"this type ends after a reset: PyTorch raises a KeyError, but "
-			"the time counts");
+			"this type ends after a reset: PyTorch raises a KeyError, but the time counts");
 	type->active = 0;
 	return true;
 }

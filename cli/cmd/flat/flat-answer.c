@@ -438,8 +438,7 @@ static void tell_unknown(struct ledger *ledger, const struct fsdp_flat *flat)
 	struct out *out = ledger->run->out;
 
 	out_line(out, NULL,
-		"  which parameters it holds is not stored: a sharding plan tells "
-		"(man fsdp-inspect-plan)");
+		"  which parameters it holds is not stored: a sharding plan tells (man fsdp-inspect-plan)");
 	for (uint32_t rank = 0; rank < flat->shards; rank++) {
 		uint64_t fill = fsdp_flat_fill(flat, rank);
 		uint64_t held = flat->sharded_numel - fill;

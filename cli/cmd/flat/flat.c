@@ -133,8 +133,7 @@ static void tell_no_unit(struct ledger *ledger)
 			"the plan has no flat parameter: only FSDP1 makes them");
 	else
 		run_note(ledger->run,
-			"no flat parameter is stored here; a sharding plan of an FSDP1 "
-			"model has them: man fsdp-inspect-plan");
+			"no flat parameter is stored here; a sharding plan of an FSDP1 model has them: man fsdp-inspect-plan");
 }
 
 /* The entry of this name in one of the units; further names stand for the first one. */
@@ -347,13 +346,13 @@ static bool find_place(struct ledger *ledger, bool *ret_refused)
 		rank = global;
 	if (rank == FSDP_NONE)
 		return refuse(ledger->run, NULL,
-			"--at: there is no rank %" PRIu32 "; the unit is sharded over "
-			"%" PRIu32,
+			"--at: there is no rank %" PRIu32
+			"; the unit is sharded over %" PRIu32,
 			global, flat.shards);
 	if (!fsdp_flat_place_at(checkpoint, &flat, rank, offset, &ledger->answer))
 		return refuse(ledger->run, NULL,
-			"--at: a rank's shard has %" PRIu64 " elements, and no element "
-			"%" PRIu64,
+			"--at: a rank's shard has %" PRIu64
+			" elements, and no element %" PRIu64,
 			flat.sharded_numel, offset);
 	*ret_refused = false;
 	ledger->has_answer = true;
@@ -375,8 +374,7 @@ static bool tell_refused(struct ledger *ledger)
 	if (refused == 0)
 		return false;
 	run_note(ledger->run,
-		"%zu unit%s left out: the plan is not of this checkpoint (see the "
-		"findings)",
+		"%zu unit%s left out: the plan is not of this checkpoint (see the findings)",
 		refused, refused == 1 ? " is" : "s are");
 	ledger->status = STATUS_BAD;
 	return true;
@@ -431,8 +429,7 @@ static bool run_flat(struct run *run, struct fsdp_error **ret_error)
 	(void)ret_error; /* nothing here reads */
 	if (has_other_selectors(run->select))
 		return refuse(run, "fsdp-inspect ls takes them",
-			"only -g, -e and --rank are of use here: units by name, and "
-			"ranks");
+			"only -g, -e and --rank are of use here: units by name, and ranks");
 	if (ledger.options->param != NULL && ledger.options->at != NULL)
 		return refuse(
 			run, "give one of them", "--param and --at exclude each other");
@@ -452,8 +449,8 @@ const struct command command_flat = {
 	.name = "flat",
 	.group = GROUP_LOOK,
 	.summary = "how each FlatParameter is laid out",
-	.synopsis = "[--unit=NAME] [--rank=LIST] [--param=FQN[:INDEX] | "
-		    "--at=RANK:OFFSET] CHECKPOINT",
+	.synopsis =
+		"[--unit=NAME] [--rank=LIST] [--param=FQN[:INDEX] | --at=RANK:OFFSET] CHECKPOINT",
 	.examples = { "flat --unit head --plan net.fsdp-plan.json ranks/",
 		"flat --param head.weight:100 net.fsdp-plan.json" },
 	.exit_1 = "there is no flat parameter, or none of that name",

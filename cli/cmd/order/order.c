@@ -14,8 +14,7 @@ static const struct option OPTIONS[] = {
 	{ "first-diff", 0, OPTION_FLAG, NULL, AT(first_diff),
 		.help = "only where ranks part first, in any iteration" },
 	{ "names", 0, OPTION_TEXT, "CHECKPOINT", AT(names),
-		.help = "each FlatParameter of this checkpoint or plan beside the first "
-			"use of what lies in it" },
+		.help = "each FlatParameter of this checkpoint or plan beside the first use of what lies in it" },
 	{ "strict", 0, OPTION_FLAG, NULL, AT(strict),
 		.help = "warnings of PyTorch and refused states make the status 1" },
 	{ "head", 0, OPTION_INTEGER, "N", AT(head), NULL, 0, INT64_MAX,

@@ -234,9 +234,9 @@ int checks_judge(
 			run_failure(run, "usage", NULL,
 				"--fail-if '%s' cannot be judged: there is no %.*s %s",
 				check.text, (int)check.name.size, check.name.data,
-				check.unit == CHECK_FACTOR ? "here or in the result of "
-							     "--compare"
-							   : "here");
+				check.unit == CHECK_FACTOR
+					? "here or in the result of --compare"
+					: "here");
 			status = STATUS_FAILED;
 			break;
 		}

@@ -28,8 +28,7 @@ static const struct option OPTIONS[] = {
 	{ "style", 0, OPTION_WORD, "STYLE", AT(style), STYLE_WORDS, .initial = "default",
 		.help = "torch: the lines that SimpleProfiler prints, and nothing else" },
 	{ "rank-regex", 0, OPTION_TEXT, "RE", AT(rank_regex),
-		.help = "take ranks from the paths: the first group, or all that "
-			"matches" },
+		.help = "take ranks from the paths: the first group, or all that matches" },
 	{ "strict", 0, OPTION_FLAG, NULL, AT(strict),
 		.help = "whatever was not as it should be makes the status 1" },
 	{ "fail-if", 0, OPTION_LIST, "EXPR", AT(fail_if),
@@ -108,8 +107,7 @@ static bool prepare(struct run *run, struct fsdp_recording_options *options)
 			return false;
 		}
 		refuse(run,
-			"exposed>20%, idle>30%, straggler>50%, dropped>0, TYPE>50ms, "
-			"TYPE>1.2x",
+			"exposed>20%, idle>30%, straggler>50%, dropped>0, TYPE>50ms, TYPE>1.2x",
 			"--fail-if '%s' cannot be read", replay->fail_if.items[i]);
 		return false;
 	}
@@ -212,16 +210,16 @@ static void tell_notes(struct replay *replay)
 
 	if (first->layer == FSDP_LAYER_HOST && first->backend.data != NULL &&
 		!text_is(text_of_span(first->backend), text_of("gloo")))
-		run_note(replay->run, "the times of collectives are those of issuing "
-				      "them on the host, not of moving data");
+		run_note(replay->run,
+			"the times of collectives are those of issuing them on the host, not of moving data");
 	if (first->reduce_scatter_as_all_reduce)
-		run_note(replay->run, "reduce_scatter was asked for; the backend carried "
-				      "it out as all_reduce, and that is shown");
+		run_note(replay->run,
+			"reduce_scatter was asked for; the backend carried it out as all_reduce, and that is shown");
 	if (replay->count > 1 &&
 		fsdp_recordings_matching(replay->recordings)->by != NULL &&
 		strcmp(fsdp_recordings_matching(replay->recordings)->by, "position") == 0)
-		run_note(replay->run, "collectives name no process groups: they are "
-				      "matched by position");
+		run_note(replay->run,
+			"collectives name no process groups: they are matched by position");
 }
 
 static bool run_replay(struct run *run, struct fsdp_error **ret_error)
@@ -253,8 +251,8 @@ const struct command command_replay = {
 	.name = "replay",
 	.group = GROUP_TRACE,
 	.summary = "where did the time go?",
-	.synopsis = "[--by=KEY] [--top=N] [--percentiles] [--fail-if=EXPR] "
-		    "[--compare=FILE] TRACE...",
+	.synopsis =
+		"[--by=KEY] [--top=N] [--percentiles] [--fail-if=EXPR] [--compare=FILE] TRACE...",
 	.example = "replay trace-rank*.json.gz",
 	.examples = { "replay trace-rank*.json.gz",
 		"replay --fail-if 'exposed>20%' --compare last.json rank*.json" },

@@ -978,8 +978,7 @@ static bool run_show(struct run *run, struct fsdp_error **ret_error)
 			"show needs the name of a tensor or value behind the checkpoint");
 	if (has_other_selectors(run->select))
 		return refuse(run, "fsdp-inspect ls takes them",
-			"show is told what to show by names: only --rank and --file "
-			"select, among pieces");
+			"show is told what to show by names: only --rank and --file select, among pieces");
 	if (!answer_selection(run, &show.selection))
 		return true;
 	good = find_items(&show) && find_states(&show, ret_error) &&

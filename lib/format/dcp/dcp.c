@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads the directory of a distributed checkpoint (DCP): its metadata files (whose
- *pickles metadata.h reads), its data files and what lies beside them.
+ * pickles metadata.h reads), its data files and what lies beside them.
  *
  *	.metadata              one Metadata; commits the save
  *	__<rank>.metadata      one a rank, where ranks did not talk to each other
@@ -170,8 +170,7 @@ static bool read_all_metadata(struct dcp *dcp, struct fsdp_error **ret_error)
 	if (leftover.data != NULL)
 		fsdp_find(&dcp->reading->model->findings, FSDP_RULE_COMMIT_LEFTOVER,
 			FSDP_PLACE(.file = leftover),
-			"a temporary metadata file of an unfinished save lies beside the "
-			"checkpoint");
+			"a temporary metadata file of an unfinished save lies beside the checkpoint");
 	return true;
 }
 
@@ -284,9 +283,7 @@ static uint32_t add_extent(
 		if (dcp->reading->errors->count < 8) {
 			struct fsdp_error *error = NULL;
 			fsdp_fail(&error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
-				"items of this checkpoint are stored transformed, which "
-				"this "
-				"version does not read");
+				"items of this checkpoint are stored transformed, which this version does not read");
 			fsdp_error_add_rule(&error, "FI9004");
 			fsdp_reading_keep_error(dcp->reading, error);
 		}
@@ -485,9 +482,7 @@ static bool may_read(
 	if (file->read <= file->size)
 		return true;
 	fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, info->offset,
-		"objects overlap: together they are longer than the file; this one is "
-		"not "
-		"read");
+		"objects overlap: together they are longer than the file; this one is not read");
 	fsdp_error_add_rule(ret_error, "FI1020");
 	return false;
 }
@@ -628,9 +623,7 @@ static void judge_files(struct dcp *dcp)
 				FSDP_PLACE(.file = path, .offset = file->size,
 					.length = file->needed - file->size,
 					.tensor = item->text),
-				"the metadata needs %llu bytes, the file has %llu; %u "
-				"items reach "
-				"beyond its end",
+				"the metadata needs %llu bytes, the file has %llu; %u items reach beyond its end",
 				(unsigned long long)file->needed,
 				(unsigned long long)file->size, file->bad_count);
 		} else if (file->bad_count == 0 && file->used < file->size) {
@@ -680,8 +673,7 @@ static void say_unread(struct dcp *dcp)
 	if (dcp->unread != 0)
 		fsdp_find(&dcp->reading->model->findings, FSDP_RULE_NOT_EVALUATED,
 			FSDP_PLACE(.file = dcp->meta.file, .next = "info looks at them"),
-			"%llu objects are pickles of their own, which were not looked "
-			"at",
+			"%llu objects are pickles of their own, which were not looked at",
 			(unsigned long long)dcp->unread);
 }
 
@@ -768,11 +760,9 @@ static bool check_folder(const struct fsdp_folder *folder, struct fsdp_span name
 			return true;
 	}
 	fsdp_fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
-		"one data file of a distributed checkpoint (DCP): what is in it only "
-		".metadata tells, which is not beside it; it was not looked into");
+		"one data file of a distributed checkpoint (DCP): what is in it only .metadata tells, which is not beside it; it was not looked into");
 	fsdp_error_add_hint(ret_error,
-		"give the folder that holds .metadata; a save to local disks has it on "
-		"one node, and one that did not end has none");
+		"give the folder that holds .metadata; a save to local disks has it on one node, and one that did not end has none");
 	return false;
 }
 

@@ -518,8 +518,7 @@ static bool calls_other(
 	const struct parse *parse, const struct fsdp_pickle_global *global)
 {
 	fsdp_fail(parse->error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
-		"this is not the metadata of a distributed checkpoint: the pickle calls "
-		"%.*s.%.*s; nothing was run",
+		"this is not the metadata of a distributed checkpoint: the pickle calls %.*s.%.*s; nothing was run",
 		(int)fsdp_min(global->module.size, 100),
 		(const char *)global->module.data, (int)fsdp_min(global->name.size, 100),
 		(const char *)global->name.data);
@@ -683,8 +682,7 @@ static void set_shape(
 		if (item->dims != count || item->dtype != meta->properties.dtype ||
 			!same_ints(known, shape, count))
 			say(dcp, FSDP_RULE_SHARDS_DISAGREE, item->text,
-				"metadata of two ranks disagree about the tensor's size "
-				"or dtype");
+				"metadata of two ranks disagree about the tensor's size or dtype");
 		return;
 	}
 	item->shape = size->at;
@@ -910,8 +908,7 @@ static bool place(struct match *match, const struct index_record *index, uint32_
 	if (chunk == FSDP_NONE) {
 		say(dcp, FSDP_RULE_METADATA_INCONSISTENT,
 			fsdp_names_segment(&dcp->fqns.names, index->fqn),
-			"storage is recorded for something that the state dict does not "
-			"have");
+			"storage is recorded for something that the state dict does not have");
 		return true;
 	}
 	((struct fsdp_dcp_chunk *)fsdp_vec_at(&dcp->chunks, chunk))->info = info;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows the files of a distributed save in the form of safetensors, which no index and no
- * metadata file joins: every rank writes its own. Reads none of them.
+ * The files of a distributed save in the form of safetensors, which no index and no
+ * metadata file joins: each rank writes its own. Reads none of them.
  *
  *	shard-SSSSS-model-IIIII-of-NNNNN.safetensors   SSSSS is the rank + 1
- *	sharded/shard-…                                if they are put together at the
- *end: model-IIIII-of-NNNNN.safetensors               what one rank then writes,
+ *	sharded/shard-…                                if they are joined at the end:
+ *	model-IIIII-of-NNNNN.safetensors               what one rank then writes,
  *	model.safetensors.index.json                   and last of all
  *
- * Where a tensor of a file lies in the whole one, the file itself says; how large the
- * whole one is, nobody does: as large as its parts reach.
+ * Where a tensor of a file lies in the whole one, the file itself says. How large the
+ * whole one is, no file says: as large as its parts reach.
  *
  * Origin: torch/distributed/checkpoint/hf_storage.py (PyTorch 2.13).
  */
@@ -95,11 +95,9 @@ static bool read_below(struct fsdp_reading *reading, const struct fsdp_look *loo
 	if (shards)
 		fsdp_find(&reading->model->findings, FSDP_RULE_UNCOMMITTED_SAVE,
 			FSDP_PLACE(.file = FSDP_SPAN("model.safetensors.index.json"),
-				.next = "consolidate the shards again; they can be read "
-					"as they are"),
-			"the shards in " SHARDED " were to be put together, and the "
-			"index, which is written last, is not there: that failed, or is "
-			"still running");
+				.next = "consolidate the shards again; they can be read as they are"),
+			"the shards in " SHARDED
+			" were to be put together, and the index, which is written last, is not there: that failed, or is still running");
 	return true;
 }
 

@@ -219,8 +219,7 @@ static bool read_tag(struct fsdp_deepspeed *ds, const struct fsdp_folder *folder
 		fsdp_find(&ds->reading->model->findings, FSDP_RULE_COMMIT_LEFTOVER,
 			FSDP_PLACE(.file = FSDP_SPAN("tmp"),
 				.next = "remove it if the conversion ended well"),
-			"the folder is one in which DeepSpeed's universal converter "
-			"works, and which it removes when it is done");
+			"the folder is one in which DeepSpeed's universal converter works, and which it removes when it is done");
 	struct fsdp_child *child = fsdp_reading_add_child(
 		ds->reading, FSDP_SPAN("zero"), FSDP_NONE, ret_error);
 	if (child != NULL)
@@ -255,8 +254,7 @@ static const char *why_apart(const struct fsdp_deepspeed *ds, char *text, size_t
 		return ds->averaged != 0 ? "universal_checkpoint_info has them averaged"
 					 : "they do not fit together";
 	snprintf(text, size,
-		"universal_checkpoint_info, which says how they were cut, is not "
-		"understood (%.*s)",
+		"universal_checkpoint_info, which says how they were cut, is not understood (%.*s)",
 		(int)fsdp_min(slicing->unread.size, 64),
 		(const char *)slicing->unread.data);
 	return text;
@@ -286,15 +284,12 @@ static bool mark_slices(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error
 	if (slices != 0)
 		fsdp_find(&model->findings, FSDP_RULE_UNSUPPORTED_FEATURE,
 			FSDP_PLACE(.severity = FSDP_NOTE + 1),
-			"%zu parameters are slices of %u tensor-parallel ranks; %s: "
-			"each is listed as its rank's own",
+			"%zu parameters are slices of %u tensor-parallel ranks; %s: each is listed as its rank's own",
 			slices, ds->tensor_ranks, why_apart(ds, text, sizeof text));
 	if (apart != 0)
 		fsdp_find(&model->findings, FSDP_RULE_UNSUPPORTED_FEATURE,
 			FSDP_PLACE(.severity = FSDP_NOTE + 1),
-			"%zu flat buffers are of experts, which fewer ranks share: they "
-			"are "
-			"listed as they are stored",
+			"%zu flat buffers are of experts, which fewer ranks share: they are listed as they are stored",
 			apart);
 	return true;
 }
@@ -368,9 +363,7 @@ static void judge(struct fsdp_deepspeed *ds)
 			ds->mapped);
 	fsdp_find(findings, FSDP_RULE_METADATA_INCONSISTENT,
 		FSDP_PLACE(.next = "take the weights from here, or from zero_to_fp32.py"),
-		"%sparam_slice_mappings%s do not follow the flat buffers, and "
-		"DeepSpeed's universal converter, which follows them, scrambles the "
-		"weights",
+		"%sparam_slice_mappings%s do not follow the flat buffers, and DeepSpeed's universal converter, which follows them, scrambles the weights",
 		ds->round_robin ? "round_robin_gradients: " : "", count);
 }
 

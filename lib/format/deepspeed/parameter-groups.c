@@ -144,10 +144,7 @@ static void follow_mappings(struct fsdp_deepspeed *ds, uint32_t group)
 	}
 	fsdp_find(&ds->reading->model->findings, FSDP_RULE_METADATA_INCONSISTENT,
 		FSDP_PLACE(.severity = lost == 0 ? FSDP_NOTE + 1 : 0),
-		"parameters of group %u do not lie one behind the other as in "
-		"param_shapes: they are aligned, which is not recorded, and were placed "
-		"by "
-		"param_slice_mappings%s",
+		"parameters of group %u do not lie one behind the other as in param_shapes: they are aligned, which is not recorded, and were placed by param_slice_mappings%s",
 		group, lost == 0 ? "" : ", which lack some");
 }
 
@@ -168,8 +165,7 @@ static void judge_group(struct fsdp_deepspeed *ds, uint32_t group)
 	if (!right)
 		fsdp_find(&ds->reading->model->findings, FSDP_RULE_METADATA_INCONSISTENT,
 			FSDP_PLACE(.next = "convert with the DeepSpeed that wrote it"),
-			"param_shapes of group %u have %llu elements, its flat buffers "
-			"%llu: where parameters begin in them is not sure",
+			"param_shapes of group %u have %llu elements, its flat buffers %llu: where parameters begin in them is not sure",
 			group, (unsigned long long)ds->slice.lengths[group],
 			(unsigned long long)found);
 }
@@ -230,8 +226,7 @@ bool fsdp_deepspeed_add_unnamed(struct fsdp_deepspeed *ds, struct fsdp_error **r
 	if (ds->slice.parameter_count != before)
 		fsdp_find(&ds->reading->model->findings, FSDP_RULE_METADATA_INCONSISTENT,
 			FSDP_PLACE(.severity = FSDP_NOTE + 1),
-			"param_shapes do not name %zu parameters: they were placed by "
-			"param_slice_mappings",
+			"param_shapes do not name %zu parameters: they were placed by param_slice_mappings",
 			ds->slice.parameter_count - before);
 	return true;
 }
@@ -244,10 +239,8 @@ void fsdp_deepspeed_judge_named(struct fsdp_deepspeed *ds, const char *flat_name
 	if (!named && fsdp_deepspeed_find_flat(ds, flat_name, 0) != NULL)
 		fsdp_find(&ds->reading->model->findings, FSDP_RULE_METADATA_INCONSISTENT,
 			FSDP_PLACE(.next = "take the weights from the model's own copy"),
-			"param_shapes are missing%s: the flat buffers of the optimizer "
-			"cannot be taken apart",
+			"param_shapes are missing%s: the flat buffers of the optimizer cannot be taken apart",
 			ds->round_robin && ds->mappings.count != 0
-				? ", and param_slice_mappings are wrong with "
-				  "round_robin_gradients"
+				? ", and param_slice_mappings are wrong with round_robin_gradients"
 				: "");
 }

@@ -130,8 +130,7 @@ static void judge_shape(struct fsdp_deepspeed *ds, const struct fsdp_names *name
 		return;
 	fsdp_find(&ds->reading->model->findings, FSDP_RULE_METADATA_INCONSISTENT,
 		FSDP_PLACE(.file = path,
-			.next = "convert again from the checkpoint that this was made "
-				"from"),
+			.next = "convert again from the checkpoint that this was made from"),
 		"the file holds %llu elements, param_shapes say %llu",
 		(unsigned long long)stored->numel,
 		(unsigned long long)ds->slice.parameters[id - 1].numel);

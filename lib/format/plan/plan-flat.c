@@ -162,8 +162,7 @@ static void choose_padding(struct fsdp_plan_reading *plan, struct flat_reading *
 		return;
 	reading->numels = reading->mask = NULL;
 	fsdp_plan_say(plan, reading->name,
-		"numels_with_padding and is_padding do not fit the shapes of its "
-		"parameters; the padding was worked out anew");
+		"numels_with_padding and is_padding do not fit the shapes of its parameters; the padding was worked out anew");
 }
 
 static bool read_flat_entries(
@@ -253,8 +252,7 @@ static bool compare_sizes(
 		       (uint64_t)recorded == fsdp_flat_padding(&cut, rank);
 	if (!same)
 		fsdp_plan_say(plan, reading->name,
-			"shard_numel_padded is not what %llu elements over %u ranks "
-			"give",
+			"shard_numel_padded is not what %llu elements over %u ranks give",
 			(unsigned long long)cut.numel, cut.shards);
 	return true;
 }
@@ -320,8 +318,7 @@ static void compare_span(struct fsdp_plan_reading *plan,
 	if (same)
 		return;
 	say_span(plan, reading, rank, fqn,
-		"the plan has elements %lld-%lld at %lld-%lld of the shard, but they are "
-		"%llu-%llu at %llu-%llu",
+		"the plan has elements %lld-%lld at %lld-%lld of the shard, but they are %llu-%llu at %llu-%llu",
 		(long long)found[2], (long long)found[3], (long long)found[0],
 		(long long)found[1], (unsigned long long)part->param_start,
 		(unsigned long long)(part->param_start + part->numel - 1),
@@ -363,8 +360,7 @@ static void compare_rank(struct fsdp_plan_reading *plan,
 	struct fsdp_span text =
 		fsdp_model_name(plan->model, name, plan->reading->scratch);
 	say_span(plan, reading, rank, (struct fsdp_span){ 0 },
-		"the plan has no span of %.*s, of which the rank holds elements "
-		"%llu-%llu",
+		"the plan has no span of %.*s, of which the rank holds elements %llu-%llu",
 		fsdp_plan_shown(text), text.data != NULL ? (const char *)text.data : "",
 		(unsigned long long)part.param_start,
 		(unsigned long long)(part.param_start + part.numel - 1));
@@ -383,8 +379,7 @@ static void compare_ranks(
 			    item, "rank", least, reading->record->shards - 1, &rank)) {
 			const struct fsdp_json *found = fsdp_json_get(item, "rank");
 			fsdp_plan_say(plan, reading->name,
-				"unit \"%.*s\": spans of rank %lld are not those of the "
-				"next of its %u shard ranks",
+				"unit \"%.*s\": spans of rank %lld are not those of the next of its %u shard ranks",
 				fsdp_plan_shown(reading->name),
 				(const char *)reading->name.data,
 				fsdp_json_is(found, FSDP_JSON_INTEGER)

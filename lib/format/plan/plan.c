@@ -588,8 +588,7 @@ static void mark_group(
 		uint32_t visit = find_visit(plan, modules->items[i].text);
 		if (visit == FSDP_NONE)
 			fsdp_plan_say(plan, modules->items[i].text,
-				"a unit names the module \"%.*s\", which the plan does "
-				"not list",
+				"a unit names the module \"%.*s\", which the plan does not list",
 				fsdp_plan_shown(modules->items[i].text),
 				(const char *)modules->items[i].text.data);
 		else if (((const struct fsdp_module_record *)fsdp_vec_at(
@@ -721,8 +720,7 @@ static bool check_shapes(struct fsdp_plan_reading *plan)
 			return fsdp_arena_fail(plan->reading->scratch, plan->error);
 		said++;
 		fsdp_plan_say(plan, text,
-			"%.*s has one shape among the parameters and another one in its "
-			"unit",
+			"%.*s has one shape among the parameters and another one in its unit",
 			fsdp_plan_shown(text), (const char *)text.data);
 	}
 	return true;
@@ -821,8 +819,7 @@ static bool check_wrappers(struct fsdp_plan_reading *plan)
 		if (name.data == NULL)
 			return fsdp_arena_fail(plan->reading->scratch, plan->error);
 		fsdp_plan_say(plan, name,
-			"module \"%.*s\" is wrapped by FSDP, but the plan has no unit "
-			"for it",
+			"module \"%.*s\" is wrapped by FSDP, but the plan has no unit for it",
 			fsdp_plan_shown(name), (const char *)name.data);
 	}
 	return true;
@@ -841,8 +838,7 @@ static bool read_head(struct fsdp_plan_reading *plan)
 		return fsdp_plan_invalid(plan, "it has no version");
 	if (version > 1) {
 		fsdp_fail(plan->error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
-			"the sharding plan has version %lld; this program reads version "
-			"1",
+			"the sharding plan has version %lld; this program reads version 1",
 			(long long)version);
 		fsdp_error_add_rule(plan->error, "FI9004");
 		return false;

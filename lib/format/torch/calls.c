@@ -60,8 +60,7 @@ static bool may_watch(const struct trial *trial, uint64_t count)
 	}
 	if (!torch->said_shared)
 		SAY(trial, PICKLE_CALL, FSDP_ERROR,
-			"%s: so many calls and states share what they hold that not all "
-			"of it was looked at",
+			"%s: so many calls and states share what they hold that not all of it was looked at",
 			op_name(trial));
 	torch->said_shared = true;
 	return false;
@@ -424,8 +423,7 @@ static void say_call(const struct trial *trial, const struct fsdp_pickle_global 
 			arguments);
 	else
 		SAY(trial, PICKLE_CALL, FSDP_ERROR,
-			"%s calls %s with %s%s, which its writer does not; nothing was "
-			"run",
+			"%s calls %s with %s%s, which its writer does not; nothing was run",
 			op_name(trial), name, arguments,
 			deed->keywords != FSDP_REF_NONE ? " and keywords" : "");
 }
@@ -447,8 +445,7 @@ static void judge_parts(const struct trial *trial, fsdp_ref function, const char
 			      !global_fits(trial, value, 'c');
 		if (bad)
 			SAY(trial, PICKLE_CALL, FSDP_ERROR,
-				"%s calls %s with %s as its %s, which its writer does "
-				"not; nothing was run",
+				"%s calls %s with %s as its %s, which its writer does not; nothing was run",
 				op_name(trial), spell(trial, function, name),
 				spell(trial, value, text),
 				*parts == 'h' ? "hooks" : "class");
@@ -527,8 +524,7 @@ static void judge_getattr(const struct trial *trial)
 			op_name(trial), spell_arguments(trial, deed->argument, object));
 	else
 		SAY(trial, PICKLE_GETATTR, FSDP_ERROR,
-			"builtins.getattr takes %s from %s, which no ordinary writer "
-			"does; nothing was run",
+			"builtins.getattr takes %s from %s, which no ordinary writer does; nothing was run",
 			spell(trial, item(trial, deed->argument, 1), name),
 			spell(trial, item(trial, deed->argument, 0), object));
 }
@@ -686,8 +682,7 @@ static void judge_id(const struct trial *trial)
 		return; /* of a damaged stream, which is told */
 	if (is_module_id(trial, id) && trial->torch->profile != FSDP_PROFILE_METADATA) {
 		SAY(trial, PICKLE_PERSISTENT_ID, FSDP_NOTE,
-			"a persistent id holds the source text of class %s; it was not "
-			"run",
+			"a persistent id holds the source text of class %s; it was not run",
 			spell(trial, item(trial, id, 1), text));
 		return;
 	}

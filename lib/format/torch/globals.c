@@ -77,8 +77,7 @@ static const struct fsdp_torch_known table[] = {
 	{ "torch._utils", "_rebuild_qtensor", STRICT, "!h6", NULL },
 	{ "torch._utils", "_rebuild_wrapper_subclass", STRICT, "!c0", NULL },
 	{ "torch._utils",
-		"_rebuild_sparse_tensor _rebuild_meta_tensor_no_storage "
-		"_rebuild_nested_tensor _rebuild_device_tensor_from_cpu_tensor",
+		"_rebuild_sparse_tensor _rebuild_meta_tensor_no_storage _rebuild_nested_tensor _rebuild_device_tensor_from_cpu_tensor",
 		STRICT, "!", NULL },
 	{ "torch._utils", "_rebuild_device_tensor_from_numpy", STRICT, "xDxb", NULL },
 	{ "torch._utils", "_rebuild_xla_tensor", SHARDED, "xDxb", NULL },
@@ -214,9 +213,7 @@ static const struct gadget {
 	{ "functools", "partial reduce partialmethod", COMMANDS },
 	{ "_functools", "partial reduce", COMMANDS },
 	{ "builtins",
-		"eval exec compile open __import__ getattr setattr delattr globals "
-		"locals vars "
-		"input breakpoint apply execfile",
+		"eval exec compile open __import__ getattr setattr delattr globals locals vars input breakpoint apply execfile",
 		COMMANDS },
 	{ "pickle", "loads load Unpickler _Unpickler", LOADS },
 	{ "_pickle", "loads load Unpickler _Unpickler", LOADS },

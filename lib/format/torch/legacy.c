@@ -200,8 +200,7 @@ static bool place_storage(struct legacy *legacy, uint32_t storage, uint64_t coun
 	extent->missing = extent->length < extent->size;
 	if (!whole)
 		SAY(legacy, legacy->at,
-			"the %s ends inside storage %.*s: it has %llu elements of %llu "
-			"bytes, and %llu bytes are left",
+			"the %s ends inside storage %.*s: it has %llu elements of %llu bytes, and %llu bytes are left",
 			legacy->member.data != NULL ? "member" : "file", shown(key),
 			(const char *)key.data, (unsigned long long)count,
 			(unsigned long long)width, (unsigned long long)left);
@@ -706,8 +705,7 @@ static bool read_tar(struct fsdp_reading *reading, const struct fsdp_look *look,
 	};
 	fsdp_find(findings_of(legacy), FSDP_RULE_TAR_CHECKPOINT,
 		FSDP_PLACE(.file = { 0 }),
-		"this is the tar of torch 0.1, which torch loads without restrictions "
-		"before 2.6 and refuses since");
+		"this is the tar of torch 0.1, which torch loads without restrictions before 2.6 and refuses since");
 	return run(legacy, read_tar_all, ret_error);
 }
 

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows the rebuild functions of PyTorch and what their arguments mean; knows nothing of
- * containers, files, and of how a sharded tensor's parts lie (sharded.c).
+ * The rebuild functions of PyTorch and what their arguments mean. How the parts of a
+ * sharded tensor lie is in sharded.c.
  *
  *	function                                arguments
  *	_rebuild_tensor                         storage, offset, size, stride
  *	_rebuild_tensor_v2                      the same, requires_grad, hooks, [metadata]
  *	_rebuild_tensor_v3                      the same, requires_grad, hooks, dtype,
- *[metadata] _rebuild_parameter[_with_state]         tensor, requires_grad, hooks, [state]
+ *	                                        [metadata]
+ *	_rebuild_parameter[_with_state]         tensor, requires_grad, hooks, [state]
  *	_rebuild_from_type_v2                   function, type, arguments, state
  *	_rebuild_wrapper_subclass               class, dtype, size, stride, offset,
- *layout, device, grad _rebuild_qtensor                        storage, offset, size,
- *stride, quantizer, grad, hooks _rebuild_sparse_tensor                  layout, parts
+ *	                                        layout, device, grad
+ *	_rebuild_qtensor                        storage, offset, size, stride, quantizer,
+ *	                                        grad, hooks
+ *	_rebuild_sparse_tensor                  layout, parts
  *	_rebuild_meta_tensor_no_storage         dtype, size, stride, requires_grad
  *	_rebuild_nested_tensor                  buffer, sizes, strides, offsets
  *	_rebuild_device_tensor_from_cpu_tensor  tensor, dtype, device, requires_grad
@@ -322,8 +325,7 @@ bool fsdp_torch_fold_persistent(void *context, struct fsdp_pickle *pickle, fsdp_
 		numel < 0) {
 		fsdp_find(&torch->model->findings, FSDP_RULE_STORAGE_SIZE,
 			FSDP_PLACE(.file = torch->file, .member = torch->member),
-			"the number of elements of storage %.*s is negative or no 64-bit "
-			"integer",
+			"the number of elements of storage %.*s is negative or no 64-bit integer",
 			key.size > 64 ? 64 : (int)key.size, (const char *)key.data);
 		return false;
 	}

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how DTensors and ShardedTensors are pickled and where their local parts lie in
- * the global tensor; knows nothing of names and files.
+ * How DTensors and ShardedTensors are pickled, and where their local parts lie in the
+ * global tensor.
  *
  *	DTensor        (None, {_local_tensor, _spec: DTensorSpec})
  *	DTensorSpec    {mesh, placements, …}
  *	DeviceMesh     2.13: {_layout, _rank_map, _mesh_dim_names, _rank,
- *_coordinate_on_dim, …} before: {mesh, mesh_dim_names, …} ShardedTensor  (local_shards,
- *metadata, pg_state, sharding_spec, init_rrefs) Shard          (None, {tensor, metadata:
- *ShardMetadata}) ShardMetadata  (None, {shard_offsets, shard_sizes, placement})
+ *	               _coordinate_on_dim, …}; before: {mesh, mesh_dim_names, …}
+ *	ShardedTensor  (local_shards, metadata, pg_state, sharding_spec, init_rrefs)
+ *	Shard          (None, {tensor, metadata: ShardMetadata})
+ *	ShardMetadata  (None, {shard_offsets, shard_sizes, placement})
  *
  * Origin: torch/distributed/tensor, torch/distributed/device_mesh.py,
  * torch/distributed/_mesh_layout.py, torch/distributed/_shard (PyTorch 2.13, and files of
@@ -757,8 +758,7 @@ static bool resolve_dtensor(struct fsdp_torch *torch,
 			return true;
 		fsdp_find(&model->findings, FSDP_RULE_DTENSOR_LAYOUT,
 			FSDP_PLACE(.file = torch->file),
-			"a DTensor's local part is not what its mesh and placements "
-			"give");
+			"a DTensor's local part is not what its mesh and placements give");
 	}
 	rare->local_count = (uint32_t)torch->locals.count - rare->first_local;
 	return true;

@@ -124,8 +124,7 @@ static uint32_t view_extent(
 	fsdp_find(&torch->model->findings, FSDP_RULE_VIEW_OUT_OF_STORAGE,
 		FSDP_PLACE(.file = torch->file, .member = torch->member,
 			.tensor = name_text(walk, name)),
-		"the tensor reaches to element %llu of storage %.*s, which has %llu "
-		"bytes",
+		"the tensor reaches to element %llu of storage %.*s, which has %llu bytes",
 		(unsigned long long)end, key.size > 64 ? 64 : (int)key.size,
 		(const char *)key.data,
 		(unsigned long long)fsdp_torch_storage_bytes(storage));

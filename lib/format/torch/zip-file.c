@@ -160,8 +160,7 @@ static bool read_members(struct torch_zip *file, struct fsdp_error **ret_error)
 		       fsdp_foreign_zip(&file->zip, ret_error);
 	if (file->constants)
 		fsdp_find(findings, FSDP_RULE_TORCHSCRIPT, FSDP_PLACE(.file = file->file),
-			"this is a TorchScript archive (torch.jit.save), which holds "
-			"code");
+			"this is a TorchScript archive (torch.jit.save), which holds code");
 	if (file->outside != 0)
 		fsdp_find(findings, FSDP_RULE_ZIP_ROOT, FSDP_PLACE(.file = file->file),
 			"%zu members lie outside of %.*s", file->outside,
@@ -241,8 +240,7 @@ static bool add_extents(struct torch_zip *file, struct fsdp_error **ret_error)
 			fsdp_find(&file->reading->model->findings,
 				FSDP_RULE_STORAGE_CONFLICT,
 				FSDP_PLACE(.file = file->file),
-				"storage %.*s is described in two ways; torch keeps the "
-				"first",
+				"storage %.*s is described in two ways; torch keeps the first",
 				key.size > 64 ? 64 : (int)key.size,
 				(const char *)key.data);
 	}
@@ -273,8 +271,7 @@ static void match_storage(
 		fsdp_find(&model->findings, FSDP_RULE_ZIP_STORAGE_COMPRESSED,
 			FSDP_PLACE(.file = file->file, .member = member->name,
 				.offset = member->header),
-			"the storage is compressed; mmap=True would map compressed "
-			"bytes");
+			"the storage is compressed; mmap=True would map compressed bytes");
 }
 
 /* The storage of a key. Records mostly come in the order in which the pickle names them,
@@ -380,8 +377,8 @@ static void refuse_code(struct torch_zip *file)
 		"the code of a TorchScript archive is not judged");
 	fsdp_error_add_path(&error, (const char *)file->file.data);
 	fsdp_error_add_rule(&error, "FI9002");
-	fsdp_error_add_hint(&error, "save the state dict of the model instead: "
-				    "torch.save(model.state_dict(), …)");
+	fsdp_error_add_hint(&error,
+		"save the state dict of the model instead: torch.save(model.state_dict(), …)");
 	fsdp_reading_keep_error(file->reading, error);
 }
 
@@ -582,9 +579,9 @@ static void say_unseen(struct torch_zip *file, const struct unseen *unseen)
 		return;
 	fsdp_find(&file->reading->model->findings, FSDP_RULE_NOT_EVALUATED,
 		FSDP_PLACE(.file = file->file, .severity = FSDP_WARNING + 1,
-			.next = unseen->by_limit ? "raise --limit=pickle-streams to have "
-						   "them looked at"
-						 : NULL),
+			.next = unseen->by_limit
+					? "raise --limit=pickle-streams to have them looked at"
+					: NULL),
 		"%zu pickles beside data.pkl were not looked at: %s", unseen->count,
 		unseen->names);
 }
