@@ -226,7 +226,7 @@ static const struct column listed_fields[] = {
 	{ "offset", COUNT_AT(LISTED, offset), HIDDEN, .sort = SORT_SHOWN, .reads = true },
 	{ "length", COUNT_AT(LISTED, length), HIDDEN, .sort = SORT_SHOWN, .reads = true },
 };
-static const struct record listed_record = RECORD(LISTED, listed_fields);
+static const struct record listed_record = RECORD(LISTED, listed_fields, NULL, NULL);
 
 static const void *tensor_at(void *context, uint32_t row, uint32_t *ret_order)
 {
@@ -310,7 +310,8 @@ static const struct column total_fields[] = {
 	{ "numel", COUNT_AT(struct listing, numel) },
 	{ "bytes", BYTES_AT(struct listing, bytes) },
 };
-static const struct record total_record = RECORD(struct listing, total_fields);
+static const struct record total_record =
+	RECORD(struct listing, total_fields, NULL, NULL);
 
 /* "336.0 MiB", or plain with --bytes, as the renderer writes it. */
 static void show_total(struct listing *listing)
@@ -481,7 +482,8 @@ static const struct column listed_piece_fields[] = {
 	{ NULL, FIELDS_AT(PIECE, tensor, tensor_record) },
 	{ NULL, FIELDS_AT(PIECE, facts, piece_record) },
 };
-static const struct record listed_piece_record = RECORD(PIECE, listed_piece_fields);
+static const struct record listed_piece_record =
+	RECORD(PIECE, listed_piece_fields, NULL, NULL);
 
 static const void *piece_at(void *context, uint32_t row, uint32_t *ret_order)
 {
@@ -517,7 +519,7 @@ static const struct column group_fields[] = {
 	{ "numel", COUNT_AT(GROUP, group.numel), HIDDEN, .sort = SORT_SHOWN },
 	{ "bytes", BYTES_AT(GROUP, group.bytes), .sort = SORT_SHOWN },
 };
-static const struct record group_record = RECORD(GROUP, group_fields);
+static const struct record group_record = RECORD(GROUP, group_fields, NULL, NULL);
 
 /* The words stand in the order of the enum. */
 static enum fsdp_sums_by group_by(const struct listing *listing)

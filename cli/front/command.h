@@ -55,6 +55,7 @@ struct command {
 	const struct option *options; /* its own; the last has name NULL */
 	bool selectors;               /* takes the selectors of select.h too */
 	unsigned shapes;              /* SHAPE_… that it emits */
+	const struct record *answer;  /* `data` of its JSON, for schema and manual */
 	const char *output;           /* default: "text", "json" */
 	enum command_inputs inputs;
 	bool shows_plan;     /* says itself which plan is used: no note about it */

@@ -253,7 +253,7 @@ static struct value get_unit(struct subject of)
 const struct column tensor_columns[TENSOR_COLUMNS] = {
 	{ "name", GET(FIELD_NAME, get_name), .sort = SORT_ROW },
 	{ "name_raw", GET(FIELD_NAME, get_raw_name), HIDDEN },
-	{ "path", GET(FIELD_OTHER, get_path), HIDDEN, .text_only = IN(VIEW_PIECES) },
+	{ "path", GET(FIELD_ANY, get_path), HIDDEN, .text_only = IN(VIEW_PIECES) },
 	{ "class", WORD_AT(TENSOR, class_name), HIDDEN },
 	{ "dtype", ENUM_AT(TENSOR, dtype, dtype_name), BY(dtype) },
 	{ "dtype_raw", WORD_AT(TENSOR, dtype_raw), HIDDEN },
@@ -266,7 +266,7 @@ const struct column tensor_columns[TENSOR_COLUMNS] = {
 	{ "bytes", BYTES_AT(TENSOR, bytes), .machine_only = IN(VIEW_PIECES),
 		.sort = SORT_SHOWN },
 	{ "role", ENUM_AT(TENSOR, role, fsdp_role_name), HIDDEN, BY(role) },
-	{ "inferred", GET(FIELD_OTHER, get_inferred), HIDDEN },
+	{ "inferred", GET(FIELD_ANY, get_inferred), HIDDEN },
 	{ "requires_grad", GET(FIELD_BOOL, get_requires_grad), ONLY_OF_PIECES },
 	{ "flattened", FLAG_AT(TENSOR, flags, FSDP_TENSOR_FLATTENED), HIDDEN },
 	{ "alias", GET(FIELD_NAME, get_alias), ONLY_OF_PIECES },
@@ -274,7 +274,7 @@ const struct column tensor_columns[TENSOR_COLUMNS] = {
 	{ "unit", GET(FIELD_NAME, get_unit), HIDDEN, BY(unit) },
 };
 #undef BY
-const struct record tensor_record = RECORD(TENSOR, tensor_columns);
+const struct record tensor_record = RECORD(TENSOR, tensor_columns, NULL, NULL);
 
 void tensor_row(const struct run *run, struct row_buffers *buffers,
 	const struct fsdp_tensor *tensor, bool all, struct value *values)
@@ -427,8 +427,8 @@ const struct column piece_columns[PIECE_COLUMNS] = {
 	{ "rank", ID_AT(FACTS, piece.rank), BY(piece.rank) },
 	{ "rows", GET(FIELD_WORD, get_rows), .machine_only = IN(VIEW_PIECES),
 		.text_only = EVERY_VIEW },
-	{ "offsets", GET(FIELD_OTHER, get_offsets), HIDDEN },
-	{ "sizes", GET(FIELD_OTHER, get_sizes), HIDDEN },
+	{ "offsets", GET(FIELD_ANY, get_offsets), HIDDEN },
+	{ "sizes", GET(FIELD_ANY, get_sizes), HIDDEN },
 	{ "param_start", COUNT_AT(FACTS, piece.param_start), HIDDEN,
 		.has = is_somewhere },
 	{ "param_end", GET(FIELD_COUNT, get_param_end), HIDDEN, .has = is_somewhere },
@@ -436,7 +436,7 @@ const struct column piece_columns[PIECE_COLUMNS] = {
 	{ "member", GET(FIELD_NAME, get_member), HIDDEN },
 	{ "offset", COUNT_AT(FACTS, place.offset), .reads = true },
 	{ "length", COUNT_AT(FACTS, place.length), .reads = true },
-	{ "strides", GET(FIELD_OTHER, get_strides), HIDDEN, .reads = true },
+	{ "strides", GET(FIELD_ANY, get_strides), HIDDEN, .reads = true },
 	{ "method", WORD_AT(FACTS, place.method), HIDDEN, .reads = true },
 	{ "storage", TEXT_AT(FACTS, place.storage), HIDDEN, .reads = true },
 	{ "storage_offset", COUNT_AT(FACTS, place.storage_offset), HIDDEN,
@@ -450,7 +450,7 @@ const struct column piece_columns[PIECE_COLUMNS] = {
 	[PIECE_REPLICA] = { "replica", ID_AT(FACTS, replica), HIDDEN },
 };
 #undef BY
-const struct record piece_record = RECORD(FACTS, piece_columns);
+const struct record piece_record = RECORD(FACTS, piece_columns, NULL, NULL);
 
 struct piece_facts piece_facts(const struct fsdp_tensor *tensor,
 	const struct fsdp_piece *piece, const struct place_facts *place)
@@ -534,16 +534,16 @@ static struct value get_entry_file(struct subject of)
 #define BY(member) .sort = SORT_MEMBER, .sort_at = offsetof(VALUE, member)
 const struct column entry_columns[ENTRY_COLUMNS] = {
 	[ENTRY_NAME] = { "name", GET(FIELD_NAME, get_entry_name), .sort = SORT_ROW },
-	{ "path", GET(FIELD_OTHER, get_entry_path), HIDDEN },
+	{ "path", GET(FIELD_ANY, get_entry_path), HIDDEN },
 	{ "type", GET(FIELD_WORD, get_type) },
-	{ "value", GET(FIELD_OTHER, get_value), HIDDEN },
+	{ "value", GET(FIELD_ANY, get_value), HIDDEN },
 	[ENTRY_TEXT] = { "text", GET(FIELD_NAME, get_text) },
 	[ENTRY_FILE] = { "file", GET(FIELD_NAME, get_entry_file), HIDDEN, BY(file) },
 	{ "offset", COUNT_AT(VALUE, offset), HIDDEN, .sort = SORT_SHOWN },
 	{ "length", COUNT_AT(VALUE, length), HIDDEN, .sort = SORT_SHOWN },
 	{ "rank", ID_AT(VALUE, rank), HIDDEN, BY(rank) },
 };
-const struct record entry_record = RECORD(VALUE, entry_columns);
+const struct record entry_record = RECORD(VALUE, entry_columns, NULL, NULL);
 
 void entry_row(const struct run *run, struct row_buffers *buffers,
 	const struct fsdp_value *value, struct value *values)

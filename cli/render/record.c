@@ -54,14 +54,18 @@ static struct value member_value(const struct column *field, const void *object)
 	case FIELD_SHAPE:
 		return value_shape(COPY(const int64_t *, object, field->at),
 			COPY(uint32_t, object, field->count_at));
-	case FIELD_OTHER:
+	case FIELD_ANY:
 		return COPY(struct value, object, field->at);
+	case FIELD_NUMBER:
+	case FIELD_TEXTS:
+	case FIELD_PATH:
 	case FIELD_OBJECT:
 	case FIELD_FIELDS:
 	case FIELD_POINTED:
 	case FIELD_LIST:
 	case FIELD_ARRAY:
 	case FIELD_MAP:
+	case FIELD_ROWS:
 	case FIELD_BY_HAND:
 		break;
 	}
@@ -191,6 +195,8 @@ static void put_field(
 {
 	bool nested = field->type >= FIELD_OBJECT;
 
+	if (field->type == FIELD_ROWS)
+		return;
 	if (nested && field->has != NULL && !field->has(of)) {
 		if (field->null)
 			put_value(out, key, value_null());

@@ -15,8 +15,12 @@
  *	where the value is         at, a member of the struct; or get, a function
  *	who sees it                machine_only, text_only: by views of the table
  *	that it is null            null; what is absent is left out otherwise
+ *	that it is always there    always
  *	that it costs reads        reads; out_table_reads says whether it will be seen
  *	how rows are sorted by it  sort
+ *	what it means              about; words, if it is one of a few
+ *
+ * JSON Schema and the manual's list of fields are printed from the rows too (schema.h).
  *
  * Rows are written with the macros below, which refuse a member of another type. So one
  * row is all of a new field: { "events", COUNT_AT(struct fsdp_recording, events) }. What
@@ -38,20 +42,28 @@ struct record {
 	size_t count;
 	size_t size; /* of the struct: from one element of a list to the next */
 	enum record_form form;
+	const char *name;  /* in schema and manual: "tensor". NULL: it has no name there,
+			      but is described where it is used */
+	const char *about; /* what such an object is, in sentences */
 };
 
 /* Of rows that are an array; and, in any form, of the rows that follow. */
-#define RECORD(from, fields)                                                 \
-	{                                                                    \
-		(fields), sizeof(fields) / sizeof *(fields), sizeof(from), 0 \
+#define RECORD(from, fields, ...)                                             \
+	{                                                                     \
+		(fields), sizeof(fields) / sizeof *(fields), sizeof(from), 0, \
+			__VA_ARGS__                                           \
 	}
-#define RECORD_OF(form, from, ...)                                       \
+#define RECORD_OF(form, from, ...) NAMED_RECORD(form, from, NULL, NULL, __VA_ARGS__)
+#define NAMED_RECORD(form, from, name, about, ...)                       \
 	{                                                                \
 		(const struct column[]){ __VA_ARGS__ },                  \
 			sizeof((const struct column[]){ __VA_ARGS__ }) / \
 				sizeof(struct column),                   \
-			sizeof(from), (form)                             \
+			sizeof(from), (form), (name), (about)            \
 	}
+/* An object that schema and manual know by a name. */
+#define OBJECT_RECORD(from, name, about, ...) \
+	NAMED_RECORD(RECORD_OBJECT, from, name, about, __VA_ARGS__)
 
 /* ---- rows ---- */
 
@@ -78,7 +90,7 @@ struct record {
 	.count_at = MEMBER_OF(from, dims, uint32_t)
 
 #define VALUE_AT(from, member) \
-	.type = FIELD_OTHER, .at = MEMBER_OF(from, member, struct value)
+	.type = FIELD_ANY, .at = MEMBER_OF(from, member, struct value)
 
 /* A struct text, or what the library calls a span: data and size. */
 #define TEXT_MEMBER(from, member) \
@@ -108,6 +120,9 @@ struct record {
 	.of = &(record)
 #define EACH(function, record) .type = FIELD_LIST, .each = (function), .of = &(record)
 #define BY_HAND(function) .type = FIELD_BY_HAND, .put = (function)
+/* Rows of a table that out_records_row emits, or items of out_items_begin: walks pass it
+ * over, the schema describes it. */
+#define ROWS(record) .type = FIELD_ROWS, .of = &(record)
 #define GET(holds, function) .type = (holds), .get = (function)
 
 /* Lists of these. */

@@ -202,14 +202,18 @@ enum field_type {
 	FIELD_TEXT,     /* data and size; data NULL is absent */
 	FIELD_NAME,     /* data and size; data NULL is absent */
 	FIELD_SHAPE,    /* const int64_t *, and a uint32_t that says how many */
-	FIELD_OTHER,    /* struct value: any other */
+	FIELD_NUMBER,   /* of a function: a double */
+	FIELD_TEXTS,    /* of a function: a list of texts */
+	FIELD_PATH,     /* of a function: a list of texts and integers */
+	FIELD_ANY,      /* struct value: whatever JSON can hold */
 	FIELD_OBJECT,   /* a struct: an object of its own */
 	FIELD_FIELDS,   /* a struct: its fields stand here, among the others */
 	FIELD_POINTED,  /* the same of a pointer to one; NULL: none of them */
 	FIELD_LIST,     /* a pointer to elements, and a size_t that says how many */
 	FIELD_ARRAY,    /* elements, as many as the row says */
 	FIELD_MAP,      /* as a list; the first field of each element is its key */
-	FIELD_BY_HAND,  /* whatever `put` writes, keys too */
+	FIELD_ROWS,     /* a list that the command emits elsewhere, as a table or items */
+	FIELD_BY_HAND,  /* whatever `put` writes, keys too; `of` describes it */
 };
 
 /* The number that rows are put in order by. */
@@ -260,10 +264,16 @@ struct column {
 	const struct record *of; /* objects and elements */
 	size_t count_at;         /* lists and shapes: where their size lies */
 	uint32_t count;          /* arrays: how many; flags: which bit */
+	bool always;             /* it is never left out */
 	bool null;               /* what is absent is null, and not left out */
 	bool reads;              /* to know it costs reads */
 	enum field_sort sort;
 	size_t sort_at;
+	/* For the schema and the manual, which are printed from rows: what the field
+	 * means, in sentences (`code` in backquotes), and if it is one of a few words,
+	 * which. */
+	const char *about;
+	const char *const *words; /* the last is NULL */
 };
 
 /* All views: for machine_only and text_only. */

@@ -33,7 +33,7 @@ static const struct column call_fields[] = {
 	{ "name", NAME_AT(struct call, name) },
 	{ "number", INTEGER_AT(struct call, number) },
 };
-static const struct record call = RECORD(struct call, call_fields);
+static const struct record call = RECORD(struct call, call_fields, NULL, NULL);
 static const struct record pair = RECORD_OF(RECORD_TUPLE, struct call,
 	{ NULL, NAME_AT(struct call, name) }, { NULL, INTEGER_AT(struct call, number) });
 
@@ -74,7 +74,7 @@ static const struct column thing_fields[] = {
 	{ "twice", GET(FIELD_COUNT, get_twice), .machine_only = 2, .text_only = 1 },
 	{ NULL, FIELDS_AT(struct thing, inner, call) },
 };
-static const struct record thing = RECORD(struct thing, thing_fields);
+static const struct record thing = RECORD(struct thing, thing_fields, NULL, NULL);
 
 static const struct column nested_fields[] = {
 	{ "calls", LIST_AT(struct thing, calls, call_count, call) },
@@ -86,7 +86,7 @@ static const struct column nested_fields[] = {
 	{ "left_out", OBJECT_AT(struct thing, inner, call), .has = is_good },
 	{ NULL, POINTED_AT(struct thing, elsewhere, call) },
 };
-static const struct record nested = RECORD(struct thing, nested_fields);
+static const struct record nested = RECORD(struct thing, nested_fields, NULL, NULL);
 
 static void assert_object(
 	const struct record *record, const struct thing *object, const char *expected)
