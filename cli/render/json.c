@@ -133,18 +133,30 @@ static void record_end(struct json *json)
 
 /* ---- the envelope ---- */
 
-static void put_input(struct json *json, const struct input_record *input)
+static void put_record(struct json *json, const struct record *record, const void *object)
 {
-	element_begin(json, NULL);
-	put_known(json, "id", input->id);
-	put(json, "path", value_text(input->path));
-	put(json, "kind", value_word(input->kind));
-	put(json, "format", value_word(input->format));
-	if (input->status >= 0)
-		put(json, "status", value_integer(input->status));
-	if (input->found)
-		put(json, "found", value_bool(true));
-	level_end(json);
+	for (size_t i = 0; i < record->count; i++)
+		put(json, record->fields[i].name,
+			field_value(
+				&record->fields[i], (struct subject){ NULL, object }));
+}
+
+/* What stands beside the data: an array of the document, or records of their own. */
+static void put_beside(struct json *json, const char *key, const char *type,
+	const struct record *record, const void *objects, size_t count)
+{
+	if (type == NULL)
+		array(json, key);
+	for (size_t i = 0; i < count; i++) {
+		element_begin(json, type);
+		put_record(json, record, (const char *)objects + i * record->size);
+		if (type == NULL)
+			level_end(json);
+		else
+			record_end(json);
+	}
+	if (type == NULL)
+		level_end(json);
 }
 
 static void put_schema(struct json *json, const char *command)
@@ -165,10 +177,8 @@ static void put_head(struct json *json, const struct out_header *header)
 	put(json, "version", value_word(header->version));
 	level_end(json);
 	put(json, "ok", value_bool(header->status == 0));
-	array(json, "inputs");
-	for (size_t i = 0; i < header->input_count; i++)
-		put_input(json, &header->inputs[i]);
-	level_end(json);
+	put_beside(
+		json, "inputs", NULL, &input_object, header->inputs, header->input_count);
 }
 
 static void begin(struct out *out, const struct out_header *header)
@@ -194,32 +204,6 @@ static void begin(struct out *out, const struct out_header *header)
 		json->to = &json->rest;
 	json->depth = IN_ENVELOPE;
 	level_begin(json, '{', '}', false);
-}
-
-static void put_record(struct json *json, const struct record *record, const void *object)
-{
-	for (size_t i = 0; i < record->count; i++)
-		put(json, record->fields[i].name,
-			field_value(
-				&record->fields[i], (struct subject){ NULL, object }));
-}
-
-/* What stands beside the data: an array of the document, or records of their own. */
-static void put_beside(struct json *json, const char *key, const char *type,
-	const struct record *record, const void *objects, size_t count)
-{
-	if (type == NULL)
-		array(json, key);
-	for (size_t i = 0; i < count; i++) {
-		element_begin(json, type);
-		put_record(json, record, (const char *)objects + i * record->size);
-		if (type == NULL)
-			level_end(json);
-		else
-			record_end(json);
-	}
-	if (type == NULL)
-		level_end(json);
 }
 
 static void put_omissions(struct json *json, const struct out_footer *footer)
