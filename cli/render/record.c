@@ -66,6 +66,7 @@ static struct value member_value(const struct column *field, const void *object)
 	case FIELD_ARRAY:
 	case FIELD_MAP:
 	case FIELD_ROWS:
+	case FIELD_ITEMS:
 	case FIELD_BY_HAND:
 		break;
 	}
@@ -195,7 +196,7 @@ static void put_field(
 {
 	bool nested = field->type >= FIELD_OBJECT;
 
-	if (field->type == FIELD_ROWS)
+	if (field->type == FIELD_ROWS || field->type == FIELD_ITEMS)
 		return;
 	if (nested && field->has != NULL && !field->has(of)) {
 		if (field->null)

@@ -20,7 +20,7 @@
  *	how rows are sorted by it  sort
  *	what it means              about; words, if it is one of a few
  *
- * JSON Schema and the manual's list of fields are printed from the rows too (schema.h).
+ * JSON Schema and the manual's list of fields are printed from the rows too (json-schema.h).
  *
  * Rows are written with the macros below, which refuse a member of another type. So one
  * row is all of a new field: { "events", COUNT_AT(struct fsdp_recording, events) }. What
@@ -35,6 +35,7 @@ enum record_form {
 	RECORD_OBJECT, /* {"line": 3, "kind": "reentry"} */
 	RECORD_TUPLE,  /* [3, "reentry"] */
 	RECORD_PLAIN,  /* 3: its only field alone */
+	RECORD_ONE_OF, /* each field is an object (OBJECT) that it may be; only printed */
 };
 
 struct record {
@@ -120,9 +121,10 @@ struct record {
 	.of = &(record)
 #define EACH(function, record) .type = FIELD_LIST, .each = (function), .of = &(record)
 #define BY_HAND(function) .type = FIELD_BY_HAND, .put = (function)
-/* Rows of a table that out_records_row emits, or items of out_items_begin: walks pass it
- * over, the schema describes it. */
+/* Rows of a table that out_records_row emits. ITEMS: the main array of the answer, whose
+ * elements are lines in JSON Lines. Walks pass them over, the schema describes them. */
 #define ROWS(record) .type = FIELD_ROWS, .of = &(record)
+#define ITEMS(record) .type = FIELD_ITEMS, .of = &(record)
 #define GET(holds, function) .type = (holds), .get = (function)
 
 /* Lists of these. */
@@ -131,7 +133,7 @@ extern const struct record record_counts;   /* uint64_t */
 extern const struct record record_texts;    /* data and size; data NULL is null */
 
 /* What stands beside every answer (beside.c). */
-extern const struct record finding_record, failure_record, omission_record;
+extern const struct record input_object, finding_record, failure_record, omission_record;
 
 /* Bytes in which `each` may make an element; they still hold the one before. */
 enum { RECORD_ROOM = 256 };

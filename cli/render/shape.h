@@ -212,7 +212,8 @@ enum field_type {
 	FIELD_LIST,     /* a pointer to elements, and a size_t that says how many */
 	FIELD_ARRAY,    /* elements, as many as the row says */
 	FIELD_MAP,      /* as a list; the first field of each element is its key */
-	FIELD_ROWS,     /* a list that the command emits elsewhere, as a table or items */
+	FIELD_ROWS,     /* a list that the command emits elsewhere, as a table */
+	FIELD_ITEMS,    /* the main one of those */
 	FIELD_BY_HAND,  /* whatever `put` writes, keys too; `of` describes it */
 };
 

@@ -1,0 +1,541 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Prints the JSON Schema of an answer from the rows of its records.
+ */
+#include <string.h>
+
+#include "render/json-value.h"
+#include "render/json-schema.h"
+
+enum { DEFINITIONS_MAX = 128, LEVELS = 64, ALTERNATIVES_MAX = 8 };
+
+struct printer {
+	struct writer writer;
+	const struct record *definitions[DEFINITIONS_MAX]; /* printed, or still to be */
+	size_t definition_count;
+	bool in_line; /* of JSON Lines */
+	unsigned depth;
+	bool filled[LEVELS];
+};
+
+/* ---- JSON, indented ---- */
+
+static void key(struct printer *printer, const char *name)
+{
+	if (printer->filled[printer->depth])
+		writer_char(&printer->writer, ',');
+	printer->filled[printer->depth] = true;
+	writer_char(&printer->writer, '\n');
+	writer_spaces(&printer->writer, 2 * (size_t)printer->depth);
+	if (name != NULL) {
+		spell_string(&printer->writer, name, strlen(name));
+		writer_text(&printer->writer, ": ");
+	}
+}
+
+static void begin(struct printer *printer, const char *name, char opener)
+{
+	if (printer->depth != 0)
+		key(printer, name);
+	writer_char(&printer->writer, opener);
+	printer->depth++;
+	printer->filled[printer->depth] = false;
+}
+
+static void end(struct printer *printer, char closer)
+{
+	printer->depth--;
+	writer_char(&printer->writer, '\n');
+	writer_spaces(&printer->writer, 2 * (size_t)printer->depth);
+	writer_char(&printer->writer, closer);
+}
+
+static void put(struct printer *printer, const char *name, const char *text)
+{
+	key(printer, name);
+	spell_string(&printer->writer, text, strlen(text));
+}
+
+static void put_reference(struct printer *printer, const char *name)
+{
+	key(printer, "$ref");
+	writer_text(&printer->writer, "\"#/$defs/");
+	writer_text(&printer->writer, name);
+	writer_char(&printer->writer, '"');
+}
+
+/* ["a", "b"], on one line; null may be one of them. */
+static void put_words(
+	struct printer *printer, const char *name, const char *const *words, bool null)
+{
+	key(printer, name);
+	writer_char(&printer->writer, '[');
+	for (size_t i = 0; words[i] != NULL; i++) {
+		if (i != 0)
+			writer_text(&printer->writer, ", ");
+		spell_string(&printer->writer, words[i], strlen(words[i]));
+	}
+	writer_text(&printer->writer, null ? ", null]" : "]");
+}
+
+static void put_type(struct printer *printer, const char *type, bool null)
+{
+	if (null)
+		put_words(printer, "type", (const char *const[]){ type, "null", NULL },
+			false);
+	else
+		put(printer, "type", type);
+}
+
+/* ---- what a field holds: keywords of the schema that is open ---- */
+
+static void put_record(struct printer *printer, const struct record *record);
+
+static void put_nullable(struct printer *printer, const struct record *record, bool null)
+{
+	if (!null) {
+		put_record(printer, record);
+		return;
+	}
+	begin(printer, "anyOf", '[');
+	begin(printer, NULL, '{');
+	put_record(printer, record);
+	end(printer, '}');
+	begin(printer, NULL, '{');
+	put(printer, "type", "null");
+	end(printer, '}');
+	end(printer, ']');
+}
+
+static void put_elements(
+	struct printer *printer, const char *name, const struct record *record)
+{
+	begin(printer, name, '{');
+	put_record(printer, record);
+	end(printer, '}');
+}
+
+static void put_scalars(struct printer *printer, const struct column *field,
+	const char *type, const char *or_type)
+{
+	put_type(printer, "array", field->null);
+	begin(printer, "items", '{');
+	if (or_type != NULL)
+		put_words(printer, "type", (const char *const[]){ type, or_type, NULL },
+			false);
+	else
+		put(printer, "type", type);
+	end(printer, '}');
+}
+
+/* What a map has for each key: the second field, or an object of all but the first. */
+static void put_map(struct printer *printer, const struct column *field)
+{
+	struct record rest = *field->of;
+
+	rest.fields++;
+	rest.count--;
+	rest.name = NULL;
+	rest.form = rest.count == 1 ? RECORD_PLAIN : RECORD_OBJECT;
+	put_type(printer, "object", field->null);
+	put_elements(printer, "additionalProperties", &rest);
+}
+
+static void put_keywords(struct printer *printer, const struct column *field)
+{
+	switch (field->type) {
+	case FIELD_BOOL:
+	case FIELD_FLAG:
+		put_type(printer, "boolean", field->null);
+		break;
+	case FIELD_COUNT:
+	case FIELD_SIZE:
+	case FIELD_BYTES:
+	case FIELD_ID:
+		put_type(printer, "integer", field->null);
+		key(printer, "minimum");
+		writer_char(&printer->writer, '0');
+		break;
+	case FIELD_INTEGER:
+	case FIELD_NS:
+		put_type(printer, "integer", field->null);
+		break;
+	case FIELD_NUMBER: /* infinities are texts */
+		put_words(printer, "type",
+			(const char *const[]){ "number", "string", NULL }, field->null);
+		break;
+	case FIELD_WORD:
+	case FIELD_TEXT:
+	case FIELD_NAME:
+		if (field->words != NULL)
+			put_words(printer, "enum", field->words, field->null);
+		else
+			put_type(printer, "string", field->null);
+		break;
+	case FIELD_SHAPE:
+		put_scalars(printer, field, "integer", NULL);
+		break;
+	case FIELD_TEXTS:
+		put_scalars(printer, field, "string", NULL);
+		break;
+	case FIELD_PATH:
+		put_scalars(printer, field, "string", "integer");
+		break;
+	case FIELD_ANY:
+		break;
+	case FIELD_OBJECT:
+	case FIELD_FIELDS:
+	case FIELD_POINTED:
+	case FIELD_BY_HAND:
+		put_nullable(printer, field->of, field->null);
+		break;
+	case FIELD_LIST:
+	case FIELD_ARRAY:
+	case FIELD_ROWS:
+	case FIELD_ITEMS:
+		put_type(printer, "array", field->null);
+		put_elements(printer, "items", field->of);
+		break;
+	case FIELD_MAP:
+		put_map(printer, field);
+		break;
+	}
+}
+
+static void put_field(
+	struct printer *printer, const char *name, const struct column *field)
+{
+	begin(printer, name, '{');
+	if (field->about != NULL)
+		put(printer, "description", field->about);
+	put_keywords(printer, field);
+	end(printer, '}');
+}
+
+/* ---- records ---- */
+
+/* Fields that stand among those of the object itself. */
+static bool is_inline(const struct column *field)
+{
+	return field->type == FIELD_FIELDS || field->type == FIELD_POINTED ||
+	       (field->type == FIELD_BY_HAND && field->name == NULL);
+}
+
+static bool is_for_machines(const struct column *field)
+{
+	return field->text_only != EVERY_VIEW &&
+	       (field->name != NULL || field->of != NULL);
+}
+
+/* In a line of JSON Lines `type` and `of` say what the line is; those of the element are
+ * called otherwise. */
+static const char *key_of(const struct column *field, bool in_line)
+{
+	if (in_line && strcmp(field->name, "type") == 0)
+		return "value_type";
+	if (in_line && strcmp(field->name, "of") == 0)
+		return "value_of";
+	return field->name;
+}
+
+/* The names of fields that are never left out. Of an object that may be missing none is
+ * certain. */
+static void put_required(
+	struct printer *printer, const struct record *record, bool in_line, bool *comma)
+{
+	for (size_t i = 0; i < record->count; i++) {
+		const struct column *field = &record->fields[i];
+		if (field->type == FIELD_FIELDS && field->has == NULL)
+			put_required(printer, field->of, printer->in_line, comma);
+		if (!is_for_machines(field) || is_inline(field) ||
+			(!field->always && !field->null))
+			continue;
+		if (*comma)
+			writer_text(&printer->writer, ", ");
+		*comma = true;
+		spell_string(&printer->writer, key_of(field, in_line),
+			strlen(key_of(field, in_line)));
+	}
+}
+
+static void put_properties(
+	struct printer *printer, const struct record *record, bool in_line)
+{
+	static const struct column base64 = {
+		.type = FIELD_WORD,
+		.about =
+			"Bytes of the stored name in base64, when they are not valid UTF-8."
+	};
+
+	for (size_t i = 0; i < record->count; i++) {
+		const struct column *field = &record->fields[i];
+		if (!is_for_machines(field))
+			continue;
+		if (is_inline(field)) {
+			put_properties(printer, field->of, printer->in_line);
+			continue;
+		}
+		put_field(printer, key_of(field, in_line), field);
+		if (field->type == FIELD_NAME && strcmp(field->name, "name") == 0)
+			put_field(printer, "name_b64", &base64);
+	}
+}
+
+/* All that the record says, where it is defined. */
+static void put_definition(struct printer *printer, const struct record *record)
+{
+	bool comma = false;
+
+	if (record->about != NULL)
+		put(printer, "description", record->about);
+	switch (record->form) {
+	case RECORD_OBJECT:
+		put(printer, "type", "object");
+		key(printer, "required");
+		writer_char(&printer->writer, '[');
+		put_required(printer, record, false, &comma);
+		writer_char(&printer->writer, ']');
+		begin(printer, "properties", '{');
+		put_properties(printer, record, false);
+		end(printer, '}');
+		break;
+	case RECORD_TUPLE:
+		put(printer, "type", "array");
+		begin(printer, "prefixItems", '[');
+		for (size_t i = 0; i < record->count; i++)
+			put_field(printer, NULL, &record->fields[i]);
+		end(printer, ']');
+		break;
+	case RECORD_PLAIN:
+		put_keywords(printer, &record->fields[0]);
+		break;
+	case RECORD_ONE_OF:
+		begin(printer, "anyOf", '[');
+		for (size_t i = 0; i < record->count; i++)
+			put_elements(printer, NULL, record->fields[i].of);
+		end(printer, ']');
+		break;
+	}
+}
+
+static void put_record(struct printer *printer, const struct record *record)
+{
+	size_t i = 0;
+
+	if (record->name == NULL) {
+		put_definition(printer, record);
+		return;
+	}
+	put_reference(printer, record->name);
+	while (i < printer->definition_count && printer->definitions[i] != record)
+		i++;
+	if (i == printer->definition_count && i < DEFINITIONS_MAX)
+		printer->definitions[printer->definition_count++] = record;
+}
+
+/* ---- the document ---- */
+
+#define NONE struct schema_of /* no object is read: these rows are only printed */
+#define ALWAYS(kind) .type = (kind), .always = true
+#define WORD_OF(...)                                       \
+	ALWAYS(FIELD_WORD), .words = (const char *const[]) \
+	{                                                  \
+		__VA_ARGS__, NULL                          \
+	}
+
+static const struct record tool_record = OBJECT_RECORD(NONE, "tool",
+	"The program that wrote the document.",
+	{ "name", ALWAYS(FIELD_WORD), .about = "Its name, always `fsdp-inspect`." },
+	{ "version", ALWAYS(FIELD_WORD),
+		.about = "Its version, as `version` prints it." });
+
+#define OK                                                                           \
+	{                                                                            \
+		"ok", ALWAYS(FIELD_BOOL), .about = "True when the exit status is 0." \
+	}
+static const struct record head_record = RECORD_OF(RECORD_OBJECT, NONE,
+	{ "schema", ALWAYS(FIELD_WORD),
+		.about = "`fsdp-inspect.` and the name of the command." },
+	{ "schema_version", ALWAYS(FIELD_WORD),
+		.about =
+			"MAJOR.MINOR of the document. Minor versions only add; readers skip what they do not know." },
+	{ "tool", OBJECT(tool_record), .always = true }, OK,
+	{ "inputs", ROWS(input_object), .always = true, .about = "What was read." });
+
+#define OMITTED                                                                                        \
+	{                                                                                              \
+		"omitted", ROWS(omission_record),                                                      \
+			.about =                                                                       \
+				"Findings that were counted and not kept. Absent when there are none." \
+	}
+
+static const struct record header_line =
+	OBJECT_RECORD(NONE, "header_line", "JSON Lines: the first line.",
+		{ "type", WORD_OF("header") }, { NULL, FIELDS(head_record) });
+static const struct record finding_line =
+	OBJECT_RECORD(NONE, "finding_line", "JSON Lines: one finding.",
+		{ "type", WORD_OF("finding") }, { NULL, FIELDS(finding_record) });
+static const struct record error_line =
+	OBJECT_RECORD(NONE, "error_line", "JSON Lines: one error.",
+		{ "type", WORD_OF("error") }, { NULL, FIELDS(failure_record) });
+static const struct record end_line = OBJECT_RECORD(NONE, "end_line",
+	"JSON Lines: the last line. A file without it was cut off.",
+	{ "type", WORD_OF("end") },
+	{ "items", ALWAYS(FIELD_COUNT), .about = "Number of item lines." },
+	{ "findings", ALWAYS(FIELD_COUNT), .about = "Number of finding lines." },
+	{ "errors", ALWAYS(FIELD_COUNT), .about = "Number of error lines." }, OK,
+	{ "status", ALWAYS(FIELD_COUNT), .about = "Exit status." },
+	{ "interrupted", .type = FIELD_BOOL,
+		.about = "True when a signal stopped the work, else absent." },
+	OMITTED,
+	{ "data", ALWAYS(FIELD_ANY),
+		.about =
+			"The answer without what the item lines hold; null when the work failed." });
+
+/* The element of the list that leaves in lines of its own, or NULL. */
+static const struct column *items_of(const struct record *answer)
+{
+	for (size_t i = 0; i < answer->count; i++)
+		if (answer->fields[i].type == FIELD_ITEMS)
+			return &answer->fields[i];
+	return NULL;
+}
+
+/* What an answer is: one record, or one of several. */
+static const struct record *alternative(const struct record *answer, size_t i)
+{
+	if (answer->form == RECORD_ONE_OF)
+		return i < answer->count ? answer->fields[i].of : NULL;
+	return i == 0 ? answer : NULL;
+}
+
+static void put_item_line(struct printer *printer, const struct column *items)
+{
+	const char *const name[] = { items->name, NULL };
+	const struct column fields[] = { { "type", WORD_OF("item") },
+		{ "of", ALWAYS(FIELD_WORD), .words = name,
+			.about = "The array of `data` it is an element of." },
+		{ NULL, FIELDS(*items->of) } };
+	const struct record line = RECORD(NONE, fields, NULL, "JSON Lines: one element.");
+
+	put_elements(printer, NULL, &line);
+}
+
+/* A line of JSON Lines, whose kind it tells. */
+static void put_lines(struct printer *printer, const struct schema_of *of)
+{
+	const struct record *answer;
+
+	begin(printer, "record", '{');
+	put(printer, "description", "A line of the output `jsonl`.");
+	begin(printer, "oneOf", '[');
+	put_elements(printer, NULL, &header_line);
+	printer->in_line = true;
+	for (size_t i = 0; (answer = alternative(of->answer, i)) != NULL; i++)
+		if (items_of(answer) != NULL)
+			put_item_line(printer, items_of(answer));
+	printer->in_line = false;
+	put_elements(printer, NULL, &finding_line);
+	put_elements(printer, NULL, &error_line);
+	put_elements(printer, NULL, &end_line);
+	end(printer, ']');
+	end(printer, '}');
+}
+
+static bool has_items(const struct record *answer)
+{
+	const struct record *one;
+
+	for (size_t i = 0; (one = alternative(answer, i)) != NULL; i++)
+		if (items_of(one) != NULL)
+			return true;
+	return false;
+}
+
+static void put_definitions(struct printer *printer, const struct schema_of *of)
+{
+	begin(printer, "$defs", '{');
+	if (has_items(of->answer))
+		put_lines(printer, of);
+	for (size_t i = 0; i < printer->definition_count; i++) {
+		begin(printer, printer->definitions[i]->name, '{');
+		put_definition(printer, printer->definitions[i]);
+		end(printer, '}');
+	}
+	end(printer, '}');
+}
+
+/* `data` of several inputs has an answer for each. */
+static void put_document(struct printer *printer, const struct schema_of *of)
+{
+	struct column parts[ALTERNATIVES_MAX][2], elements[ALTERNATIVES_MAX];
+	struct column choices[ALTERNATIVES_MAX + 1];
+	struct record each[ALTERNATIVES_MAX];
+	const struct record *answer;
+	size_t count = 0;
+
+	for (; count < ALTERNATIVES_MAX; count++) {
+		answer = alternative(of->answer, count);
+		if (answer == NULL)
+			break;
+		parts[count][0] = (struct column){ "input", ALWAYS(FIELD_ID),
+			.about = "`id` of the input." };
+		parts[count][1] = (struct column){ NULL, FIELDS(*answer) };
+		each[count] = (struct record)RECORD(NONE, parts[count], NULL, NULL);
+		elements[count] = (struct column){ NULL, OBJECT(each[count]) };
+		choices[count] = (struct column){ NULL, OBJECT(*answer) };
+	}
+	const struct record element = { elements, count, 0, RECORD_ONE_OF, NULL, NULL };
+	const struct column checkpoints[] = {
+		{ "checkpoints", ROWS(element), .always = true,
+			.about =
+				"In the order in which they were named. One that could not be read is left out; `errors` tells why." }
+	};
+	const struct record answers = RECORD(NONE, checkpoints, NULL,
+		"With `--separate`: the answer for each checkpoint.");
+	choices[count] = (struct column){ NULL, OBJECT(answers) };
+	const struct record data = { choices, count + of->separate, 0, RECORD_ONE_OF,
+		NULL, NULL };
+	const struct column fields[] = { { NULL, FIELDS(head_record) },
+		{ "data", OBJECT(data), .null = true,
+			.about = "The answer; null when the work failed." },
+		{ "findings", ROWS(finding_record), .always = true,
+			.about = "What was noticed, in a fixed order." },
+		{ "errors", ROWS(failure_record), .always = true,
+			.about = "What could not be done or judged." },
+		OMITTED };
+	const struct record document = RECORD(NONE, fields, NULL, NULL);
+
+	put_definition(printer, &document);
+	put_definitions(printer, of);
+}
+
+static void put_title(struct printer *printer, const struct schema_of *of)
+{
+	char text[160];
+
+	put(printer, "$schema", "https://json-schema.org/draft/2020-12/schema");
+	snprintf(text, sizeof text, "urn:fsdp-inspect:schema:%s:1", of->command);
+	put(printer, "$id", text);
+	snprintf(text, sizeof text, "fsdp-inspect %s, major version 1", of->command);
+	put(printer, "title", text);
+	snprintf(
+		text, sizeof text, "What `fsdp-inspect %s -o json` writes.", of->command);
+	put(printer, "description", text);
+}
+
+bool schema_write(FILE *stream, const struct schema_of *of)
+{
+	struct printer printer = { 0 };
+
+	if (!writer_init(&printer.writer, stream))
+		return false;
+	begin(&printer, NULL, '{');
+	put_title(&printer, of);
+	put_document(&printer, of);
+	end(&printer, '}');
+	writer_char(&printer.writer, '\n');
+	writer_flush(&printer.writer);
+	writer_done(&printer.writer);
+	return true;
+}
