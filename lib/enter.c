@@ -46,14 +46,6 @@ void fsdp_opening_set_folder(struct opening *opening)
 	};
 }
 
-static struct fsdp_span last_component(struct fsdp_span name)
-{
-	for (size_t i = name.size; i-- > 0;)
-		if (name.data[i] == '/')
-			return fsdp_span(name.data + i + 1, name.size - i - 1);
-	return name;
-}
-
 /* The members of the archive. What lies in a plain tar as it is can be told by its place
  * in that, unless it was inside of another archive. */
 static bool look_at_packed(struct opening *opening, struct fsdp_error **ret_error)
@@ -95,7 +87,7 @@ static bool unwrap(struct opening *opening, struct fsdp_error **ret_error)
 			return look_at_packed(opening, ret_error);
 		const struct fsdp_packed *only = fsdp_vec_at(&checkpoint->packed, 0);
 		struct fsdp_span name = only->name.data != NULL
-						? last_component(only->name)
+						? fsdp_span_last(only->name, '/')
 						: opening->look.path;
 		if (!fsdp_opening_set_source(opening, only->source, name, ret_error))
 			return false;

@@ -90,7 +90,7 @@ static bool open_several(struct opening *opening, struct fsdp_error **ret_error)
 static bool tell_siblings(struct opening *opening, struct fsdp_error **ret_error)
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
-	struct fsdp_span own = fsdp_pick_name(opening->paths[0]);
+	struct fsdp_span own = fsdp_span_last(fsdp_span_text(opening->paths[0]), '/');
 	const char *first = "", *last = "";
 	size_t count = 0;
 	for (size_t i = 0; i < checkpoint->folder.count; i++) {
@@ -144,8 +144,9 @@ bool fsdp_opening_has_set(struct opening *opening, bool told)
 	uint32_t *positions = fsdp_arena_take(&opening->scratch,
 		(folder.count + 1) * sizeof *positions, sizeof *positions);
 	return positions != NULL &&
-	       fsdp_rank_siblings(
-		       &folder, fsdp_pick_name(opening->path), positions, &sure) > 1 &&
+	       fsdp_rank_siblings(&folder,
+		       fsdp_span_last(fsdp_span_text(opening->path), '/'), positions,
+		       &sure) > 1 &&
 	       (sure || told);
 }
 
@@ -208,7 +209,7 @@ static bool hide_others(struct opening *opening, const struct fsdp_family *famil
 static bool open_whole_directory(struct opening *opening, struct fsdp_error **ret_error)
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
-	struct fsdp_span name = fsdp_pick_name(opening->path);
+	struct fsdp_span name = fsdp_span_last(fsdp_span_text(opening->path), '/');
 	struct fsdp_folder folder;
 	if (!opening->has_beside || opening->options->slice)
 		return true;
@@ -264,8 +265,8 @@ static bool open_file(struct opening *opening, struct fsdp_error **ret_error)
 	const struct fsdp_options *options = opening->options;
 	if (!cut_slice(options, &source, ret_error))
 		return false;
-	if (!fsdp_opening_set_source(
-		    opening, source, fsdp_pick_name(opening->path), ret_error))
+	if (!fsdp_opening_set_source(opening, source,
+		    fsdp_span_last(fsdp_span_text(opening->path), '/'), ret_error))
 		return false;
 	if (!options->no_plan || !options->alone)
 		open_beside(opening);

@@ -9,12 +9,6 @@
 #include "format/format.h"
 #include "pick.h"
 
-struct fsdp_span fsdp_pick_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	return fsdp_span_text(slash != NULL ? slash + 1 : path);
-}
-
 /* NULL: out of memory. */
 static const char *parent_of(struct fsdp_arena *arena, const char *path)
 {
@@ -69,7 +63,7 @@ static bool check_path(struct fsdp_checkpoint *checkpoint, const char *path,
 static bool add_position(const struct fsdp_dir *dir, const char *path,
 	struct fsdp_pick *pick, struct fsdp_error **ret_error)
 {
-	struct fsdp_span name = fsdp_pick_name(path);
+	struct fsdp_span name = fsdp_span_last(fsdp_span_text(path), '/');
 	struct fsdp_source source;
 	size_t position;
 	/* What is not there or no file is refused where files are opened. */
@@ -123,7 +117,7 @@ bool fsdp_pick_set(struct fsdp_checkpoint *checkpoint, const char *path,
 	if (!open_folder(checkpoint, path, 1, ret_pick, ret_error))
 		return false;
 	fsdp_folder_of_dir(&whole, &checkpoint->dir);
-	ret_pick->count = fsdp_rank_siblings(
-		&whole, fsdp_pick_name(path), ret_pick->positions, &sure);
+	ret_pick->count = fsdp_rank_siblings(&whole,
+		fsdp_span_last(fsdp_span_text(path), '/'), ret_pick->positions, &sure);
 	return true;
 }

@@ -11,9 +11,6 @@ struct fsdp_pick {
 	size_t count;
 };
 
-/* What a path ends with. */
-struct fsdp_span fsdp_pick_name(const char *path);
-
 /* Several files that the user named. Opens their folder as the checkpoint's. */
 bool fsdp_pick_paths(struct fsdp_checkpoint *checkpoint, const char *const *paths,
 	size_t count, struct fsdp_pick *ret_pick, struct fsdp_error **ret_error);

@@ -47,11 +47,10 @@ static void add_state(struct fsdp_overview *overview, const struct fsdp_tensor *
 		.dtype = tensor->dtype,
 		.is_scalar = tensor->dims == 0,
 	};
-	const unsigned char *dot = memrchr(name.data, '.', name.size);
-	size_t skip = dot != NULL ? (size_t)(dot - name.data) + 1 : 0, i;
+	struct fsdp_span key = fsdp_span_last(name, '.');
+	size_t i;
 
-	memcpy(kind.key, name.data + skip,
-		fsdp_min(name.size - skip, sizeof kind.key - 1));
+	memcpy(kind.key, key.data, fsdp_min(key.size, sizeof kind.key - 1));
 	for (i = 0; i < facts->state_count; i++)
 		if (strcmp(facts->states[i].key, kind.key) == 0 &&
 			facts->states[i].dtype == kind.dtype &&

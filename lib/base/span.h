@@ -94,6 +94,15 @@ static inline bool fsdp_span_ends(struct fsdp_span a, struct fsdp_span suffix)
 					    suffix.size) == 0);
 }
 
+/* What is behind the last `mark`; all of it if there is none. */
+static inline struct fsdp_span fsdp_span_last(struct fsdp_span a, unsigned char mark)
+{
+	size_t begin = a.size;
+	while (begin != 0 && a.data[begin - 1] != mark)
+		begin--;
+	return fsdp_span(a.data + begin, a.size - begin);
+}
+
 /* Bytewise; a shorter one that is a prefix comes first. */
 static inline int fsdp_span_compare(struct fsdp_span a, struct fsdp_span b)
 {

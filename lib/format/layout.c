@@ -780,13 +780,10 @@ static uint32_t typed_step(struct fsdp_span path)
 	for (size_t i = 0; i < 2 && path.size != 0; i++) {
 		while (path.size != 0 && path.data[path.size - 1] == '/')
 			path.size--;
-		size_t begin = path.size;
-		while (begin != 0 && path.data[begin - 1] != '/')
-			begin--;
-		if (fsdp_pattern_takes(fsdp_span(path.data + begin, path.size - begin),
-			    "global_step_#", numbers))
+		struct fsdp_span name = fsdp_span_last(path, '/');
+		if (fsdp_pattern_takes(name, "global_step_#", numbers))
 			return numbers[0];
-		path.size = begin;
+		path.size -= name.size;
 	}
 	return FSDP_NONE;
 }
@@ -871,12 +868,11 @@ static void judge_nemo(struct fsdp_reading *reading, const struct state *state)
 		*format = (struct fsdp_format){ "nemo", "NeMo checkpoint", "NeMo" };
 	if (state->marker == NULL)
 		return;
-	const char *slash = strrchr(state->marker, '/');
 	fsdp_find(&reading->model->findings, FSDP_RULE_COMMIT_LEFTOVER,
 		FSDP_PLACE(.file = { 0 },
 			.next = "use an earlier checkpoint, or wait for the save to end"),
 		"%s lies beside the folder: NeMo's save did not end, or is still running",
-		slash != NULL ? slash + 1 : state->marker);
+		(const char *)fsdp_span_last(fsdp_span_text(state->marker), '/').data);
 }
 
 static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)

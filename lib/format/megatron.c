@@ -211,9 +211,7 @@ static bool find_part(
 	if (!fsdp_span_ends(folder, end))
 		return false;
 	folder.size -= end.size;
-	const unsigned char *slash = memrchr(folder.data, '/', folder.size);
-	size_t skip = slash != NULL ? (size_t)(slash - folder.data) + 1 : 0;
-	if (!takes_folder(fsdp_span(folder.data + skip, folder.size - skip), numbers))
+	if (!takes_folder(fsdp_span_last(folder, '/'), numbers))
 		return false;
 	/* Of two numbers the second is of what there is more than one of. */
 	bool staged = megatron->pp_size > 1 || megatron->ep_size == 1;

@@ -22,9 +22,9 @@ static bool take_digits(const char *text, int64_t *ret_rank)
 static bool rank_of_name(const char *path, int64_t *ret_rank)
 {
 	static const char *const words[] = { "rank", "worker", "TP-" };
-	const char *name = strrchr(path, '/');
+	struct fsdp_span name = fsdp_span_last(fsdp_span_text(path), '/');
 	bool found = false;
-	for (const char *at = name != NULL ? name + 1 : path; *at != '\0'; at++) {
+	for (const char *at = (const char *)name.data; *at != '\0'; at++) {
 		for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
 			size_t size = strlen(words[i]);
 			if (strncmp(at, words[i], size) != 0)

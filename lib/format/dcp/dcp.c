@@ -516,24 +516,16 @@ static bool is_fatal(const struct fsdp_error *error)
 		       (strcmp(limit, "memory") == 0 || strcmp(limit, "work") == 0));
 }
 
-static struct fsdp_span last_segment(struct fsdp_span name)
-{
-	size_t begin = name.size;
-	while (begin > 0 && name.data[begin - 1] != '.')
-		begin--;
-	return fsdp_span(name.data + begin, name.size - begin);
-}
-
 /* Whether an object is asked for. Containers and wrappers may yet be taken from its name
  * or put above it, but its last segment stays. */
 static bool is_wanted(const struct fsdp_reading *reading, struct fsdp_span name)
 {
-	struct fsdp_span last = last_segment(name);
+	struct fsdp_span last = fsdp_span_last(name, '.');
 	if (!reading->read_values || reading->value_names == NULL)
 		return reading->read_values;
 	for (size_t i = 0; i < reading->value_name_count; i++)
-		if (fsdp_span_equal(
-			    last, last_segment(fsdp_span_text(reading->value_names[i]))))
+		if (fsdp_span_equal(last,
+			    fsdp_span_last(fsdp_span_text(reading->value_names[i]), '.')))
 			return true;
 	return false;
 }

@@ -20,15 +20,11 @@ static bool split_path(
 	struct fsdp_span path, struct fsdp_span *ret_fqn, struct fsdp_span *ret_state)
 {
 	struct fsdp_span parts[2] = { { 0 }, { 0 } };
-	size_t end = path.size;
 	for (size_t k = 2; k-- > 0;) {
-		size_t begin = end;
-		while (begin != 0 && path.data[begin - 1] != '/')
-			begin--;
-		parts[k] = fsdp_span(path.data + begin, end - begin);
-		if (begin < 2)
+		parts[k] = fsdp_span_last(path, '/');
+		if (path.size - parts[k].size < 2)
 			return false;
-		end = begin - 1;
+		path.size -= parts[k].size + 1;
 	}
 	if (!fsdp_span_ends(parts[1], FSDP_SPAN(".pt")))
 		return false;
