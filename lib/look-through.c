@@ -4,11 +4,9 @@
  */
 #include "look-through.h"
 
-#include "base/num.h"
-#include "format/format.h"
-#include "store/archive.h"
+#include "opening.h"
 
-enum { HEAD_BYTES = 4096, FILES_MOST = 64 };
+enum { FILES_MOST = 64 };
 
 struct looking {
 	struct fsdp_checkpoint *checkpoint;
@@ -43,16 +41,13 @@ static void look_at(
 	struct looking *looking, struct fsdp_span name, const struct fsdp_source *source)
 {
 	struct fsdp_checkpoint *checkpoint = looking->checkpoint;
-	unsigned char head[HEAD_BYTES];
-	size_t size = (size_t)fsdp_min(source->size, sizeof head);
+	unsigned char head[FSDP_HEAD_BYTES];
+	struct fsdp_look look;
 	struct fsdp_error *error = NULL;
-	if (!fsdp_source_read(source, 0, head, size, &error)) {
+	if (!fsdp_look_at_head(source, name, head, &look, &error)) {
 		pass_over(looking, name, error);
 		return;
 	}
-	struct fsdp_look look = {
-		.path = name, .source = *source, .head = fsdp_span(head, size)
-	};
 	const struct fsdp_family *family = fsdp_registry_choose(&look);
 	if (family == NULL || !family->has_pickles)
 		return;
