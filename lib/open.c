@@ -406,8 +406,10 @@ static enum fsdp_outcome open_all(struct opening *opening, struct fsdp_error **r
 	end(opening);
 	if (outcome == FSDP_OPENED)
 		outcome = freeze(opening, ret_error);
-	if (outcome == FSDP_FAILED)
+	if (outcome == FSDP_FAILED) {
+		fsdp_fail_memory(ret_error); /* unless there is an error */
 		fsdp_error_add_path(ret_error, opening->path);
+	}
 	return outcome;
 }
 
@@ -469,6 +471,7 @@ bool fsdp_checkpoint_open(const char *const *paths, size_t count,
 		attempt.as_set |= outcome == FSDP_IS_ONE_OF_SET;
 		attempt.with_records |= outcome == FSDP_NEEDS_RECORDS;
 		fsdp_checkpoint_free(checkpoint);
+		fsdp_error_cleanup(ret_error);
 	}
 	if (outcome == FSDP_OPENED || is_kept(checkpoint, options, *ret_error))
 		*ret_checkpoint = checkpoint;

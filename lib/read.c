@@ -103,7 +103,7 @@ static bool read_found_plan(struct opening *opening, const struct fsdp_folder *f
 		checkpoint->plan_found = true;
 		return true;
 	}
-	if (error == NULL || fsdp_error_code(error) == FSDP_ERROR_MEMORY) {
+	if (fsdp_error_code(error) == FSDP_ERROR_MEMORY) {
 		fsdp_error_free(error);
 		return fsdp_arena_fail(&checkpoint->arena, ret_error);
 	}

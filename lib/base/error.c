@@ -47,7 +47,7 @@ const char *fsdp_error_code_name(enum fsdp_error_code code)
 
 enum fsdp_error_code fsdp_error_code(const struct fsdp_error *error)
 {
-	return error->code;
+	return error != NULL ? error->code : FSDP_ERROR_MEMORY;
 }
 
 const char *fsdp_error_message(const struct fsdp_error *error)

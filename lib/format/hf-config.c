@@ -399,7 +399,7 @@ static bool add_members(struct config *config, const char *group,
 static bool forgive(struct config *config, const char *name, bool unread,
 	struct fsdp_error *error, struct fsdp_error **ret_error)
 {
-	if (error == NULL || fsdp_error_code(error) == FSDP_ERROR_MEMORY ||
+	if (fsdp_error_code(error) == FSDP_ERROR_MEMORY ||
 		fsdp_error_code(error) == FSDP_ERROR_LIMIT) {
 		*ret_error = error;
 		return error != NULL

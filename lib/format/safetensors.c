@@ -918,7 +918,7 @@ static bool read_sharding(struct header *header, struct fsdp_error **ret_error)
 	struct fsdp_error *error = NULL;
 	if (read_shards(shard, &error))
 		return true;
-	if (error == NULL || fsdp_error_code(error) == FSDP_ERROR_MEMORY ||
+	if (fsdp_error_code(error) == FSDP_ERROR_MEMORY ||
 		fsdp_error_code(error) == FSDP_ERROR_LIMIT) {
 		*ret_error = error;
 		return error != NULL ? false : fsdp_arena_fail(scratch, ret_error);

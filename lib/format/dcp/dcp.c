@@ -511,7 +511,7 @@ static bool read_value(struct dcp *dcp, uint32_t info_id, struct fsdp_span path,
 static bool is_fatal(const struct fsdp_error *error)
 {
 	const char *limit = error != NULL ? fsdp_error_limit(error) : NULL;
-	return error == NULL || fsdp_error_code(error) == FSDP_ERROR_MEMORY ||
+	return fsdp_error_code(error) == FSDP_ERROR_MEMORY ||
 	       (limit != NULL &&
 		       (strcmp(limit, "memory") == 0 || strcmp(limit, "work") == 0));
 }

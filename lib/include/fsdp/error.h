@@ -35,6 +35,7 @@ enum fsdp_error_code {
 /** The code's name as it stands in JSON: "usage", "not_a_checkpoint", … */
 FSDP_API const char *fsdp_error_code_name(enum fsdp_error_code code);
 
+/** NULL, where a function failed without an error, counts as out of memory. */
 FSDP_API enum fsdp_error_code fsdp_error_code(const struct fsdp_error *error);
 
 /** What is wrong, with the numbers; one sentence without a full stop. */
