@@ -10,7 +10,6 @@ enum { PEEK_FILES = 64 };
 
 /* ---- looking ---- */
 
-/* `head` has room for FSDP_HEAD_BYTES and stays as long as the look. */
 bool fsdp_look_at_head(const struct fsdp_source *source, struct fsdp_span path,
 	unsigned char *head, struct fsdp_look *ret_look, struct fsdp_error **ret_error)
 {

@@ -6,12 +6,10 @@
 #include <unistd.h>
 
 #include "base/num.h"
-#include "counter.h"
 #include "look-through.h"
 #include "opening.h"
 #include "pick.h"
 
-/* The path of an entry as the user would type it. */
 const char *fsdp_opening_join(
 	struct opening *opening, const char *root, struct fsdp_span name)
 {
@@ -30,7 +28,6 @@ const char *fsdp_opening_join(
 	return path;
 }
 
-/* It is read although the user did not name it. */
 void fsdp_opening_tell(const struct opening *opening, const char *path)
 {
 	if (opening->options->belongs != NULL)
@@ -130,8 +127,6 @@ static bool open_set(struct opening *opening, struct fsdp_error **ret_error)
 	return tell_siblings(opening, ret_error);
 }
 
-/* Whether the file is one of a set: its name says so, or (once it was read) it does so
- * itself; and others of the set lie beside it. */
 bool fsdp_opening_has_set(struct opening *opening, bool told)
 {
 	struct fsdp_folder folder;

@@ -118,6 +118,12 @@ static bool read_found_plan(struct opening *opening, const struct fsdp_folder *f
 	return true;
 }
 
+/* Of the folder that is open: that of the input, or one in it that was entered. */
+static const char *root_path(const struct opening *opening)
+{
+	return opening->folder_path != NULL ? opening->folder_path : opening->path;
+}
+
 static bool read_plan(struct opening *opening, struct fsdp_error **ret_error)
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
@@ -135,9 +141,7 @@ static bool read_plan(struct opening *opening, struct fsdp_error **ret_error)
 			found = find_plan(opening, &whole, &entry);
 		}
 		if (found)
-			return read_found_plan(opening, &whole,
-				opening->folder_path != NULL ? opening->folder_path
-							     : opening->path,
+			return read_found_plan(opening, &whole, root_path(opening),
 				entry.name, ret_error);
 	}
 	if (!opening->has_beside || opening->wrapped != 0)
@@ -159,12 +163,6 @@ static void put_errors_below(struct opening *opening, size_t first, const char *
 		fsdp_error_put_below(fsdp_vec_at(errors, i), folder);
 	if (*error != NULL && fsdp_error_path(*error) != NULL)
 		fsdp_error_put_below(error, folder);
-}
-
-/* Of the folder that is open: that of the input, or one in it that was entered. */
-static const char *root_path(const struct opening *opening)
-{
-	return opening->folder_path != NULL ? opening->folder_path : opening->path;
 }
 
 /* An input inside another one, while it is read. */
