@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The door's getters: hands frozen facts out as plain values. Allocates nothing, knows no
- * question.
+ * The door's getters: hands frozen facts out as plain values. Allocates nothing.
  */
 #include "base/num.h"
 #include "checkpoint-private.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The door's getters of FlatParameters: entries and ranks as plain values, worked out as
- * they are asked for. Allocates nothing, knows no question.
+ * they are asked for. Allocates nothing.
  */
 #include "checkpoint-private.h"
 #include "model/flat-entries.h"

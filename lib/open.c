@@ -83,7 +83,7 @@ static bool open_several(struct opening *opening, struct fsdp_error **ret_error)
 	return true;
 }
 
-/* What is read though the user named only one file is said. */
+/* Tells which files are read besides the one that the user named. */
 static bool tell_siblings(struct opening *opening, struct fsdp_error **ret_error)
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;

@@ -47,7 +47,7 @@ static bool read_named_plan(struct opening *opening, struct fsdp_error **ret_err
 	return read;
 }
 
-/* The one plan of a folder; several are none, and said. */
+/* The one plan of a folder. Several are none, which a note tells. */
 static bool find_plan(struct opening *opening, const struct fsdp_folder *folder,
 	struct fsdp_entry *ret_entry)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The door to earlier results: knows the parts of our own JSON that are read back, and
- * nothing of how they are written.
+ * The door to earlier results: reads back parts of the JSON that the program writes.
  */
 #include <stdlib.h>
 

@@ -526,7 +526,7 @@ static const struct evidence directories[] = {
 enum { LOOKED_AT = 64, HEAD = 512 };
 
 /* Pages and pointers in place of files are one kind, whatever they say; of the others
- * what is said behind a comma or a colon is of the one file. */
+ * the message is compared up to a comma or colon: what follows is of the one file. */
 static bool is_same_kind(const struct fsdp_error *a, const struct fsdp_error *b)
 {
 	const char *first = fsdp_error_message(a), *second = fsdp_error_message(b);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows what the configuration beside a model of Hugging Face tells: classes of modules,
+ * Reads the configuration beside a model of Hugging Face: classes of modules,
  * plans of parallelism, quantisation, the base model of an adapter. All of it is what the
  * file says of itself: values to show, and classes that are marked as guessed.
  *
@@ -117,7 +117,7 @@ static bool is_number(struct fsdp_span text)
 	return text.size != 0;
 }
 
-/* The class that a module of this name has; NULL: nobody can tell. */
+/* The class that a module of this name has; NULL: it does not follow. */
 static const char *class_of(const struct fsdp_model *model, uint32_t name)
 {
 	struct fsdp_span segment = fsdp_names_segment(&model->names, name);

@@ -392,7 +392,7 @@ struct world {
 	struct fsdp_span first;
 };
 
-/* Of more saves than these in one folder the rest is said with the last one. */
+/* Of more saves than these in one folder the rest counts to the last one. */
 enum { WORLDS_MAX = 16, CONFIG_BYTES = 1 << 20 };
 
 static bool takes_verl(

@@ -278,7 +278,7 @@ static bool read_range(struct header *header, struct fsdp_error **ret_error)
 
 static const struct {
 	struct fsdp_span name;
-	size_t seen; /* where in the entry is said that it came */
+	size_t seen; /* where the entry notes that it came */
 	bool (*read)(struct header *header, struct fsdp_error **ret_error);
 } members[] = {
 	{ { (const unsigned char *)"dtype", 5 }, offsetof(struct tensor_entry, has_dtype),
@@ -315,7 +315,7 @@ static bool read_member(struct header *header, struct fsdp_error **ret_error)
 
 /* ---- what follows from it ---- */
 
-/* Elements and bytes of what was said; what cannot be is said. */
+/* Elements and bytes by dtype and shape. Numbers that cannot be true are a finding. */
 static bool measure(struct header *header, int64_t *shape, uint64_t *ret_bytes)
 {
 	struct tensor_entry *entry = &header->entry;
@@ -451,7 +451,7 @@ static bool pack_halves(struct header *header, int64_t *shape)
 	return true;
 }
 
-/* Whether it can be a tensor; why not is said. */
+/* Whether it can be a tensor; if not, a finding tells why. */
 static bool is_sound(struct header *header, int64_t *shape, uint64_t *ret_bytes)
 {
 	struct tensor_entry *entry = &header->entry;
@@ -706,7 +706,7 @@ static bool read_metadata(struct header *header, struct fsdp_error **ret_error)
 
 /* ---- where the tensors lie in the whole ones ---- */
 
-/* What is said of one tensor of this file. */
+/* What the metadata tells of one tensor of this file. */
 struct declared_shard {
 	struct header *header;
 	struct fsdp_json_scan scan;
@@ -771,7 +771,7 @@ static bool read_shard_member(struct declared_shard *shard, struct fsdp_error **
 	return shard->fqn.data != NULL || fsdp_arena_fail(arena, ret_error);
 }
 
-/* What an earlier entry of the same name said of the tensor counts no more. */
+/* An earlier entry of the same name counts no more. */
 static bool forget_shard(struct fsdp_model *model, struct fsdp_tensor_record *tensor,
 	struct fsdp_span name, struct fsdp_error **ret_error)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows which tensors lie on one storage and which are one view of it; knows nothing of
- * what that means.
+ * Finds tensors that lie on one storage, and those that are one view of it.
  */
 #include "base/mix.h"
 #include "model/internal.h"
@@ -27,7 +26,7 @@ static bool is_empty_part(const struct fsdp_model *model,
 }
 
 /* The piece that stands for its tensor: the only one, or that of the first rank that has
- * elements. A DCP item is nobody else's, so its tensors never share a storage. */
+ * elements. A DCP item is of one tensor, which so never shares a storage. */
 static const struct fsdp_piece_record *first_piece(
 	const struct fsdp_model *model, const struct fsdp_tensor_record *tensor)
 {
@@ -78,7 +77,7 @@ static bool same_ints(const int64_t *a, const int64_t *b, size_t count)
 }
 
 /* A tensor of several ranks is the same as another only if all of its pieces are: the
- * first ones may both be empty. Parts without elements are nowhere, and nobody's. */
+ * first ones may both be empty. Parts without elements lie nowhere and do not count. */
 static bool same_pieces(const struct fsdp_model *model,
 	const struct fsdp_tensor_record *a, const struct fsdp_tensor_record *b)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how facts are packed while a checkpoint is read; knows nothing of where they
- * come from or what they are asked for.
+ * Packs facts into a model while a checkpoint is read, and checks what each points to.
  */
 #include "model/build.h"
 #include "model/check.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows which of a model's numbers are places in its arrays, and what each array has.
- * Knows nothing of what the records mean, nor whether they are true.
+ * Checks every number of a model that is an index against the array it points into. What
+ * the records mean, and whether they are true, is not checked.
  */
 #include "model/build.h"
 #include "model/check.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how a checkpoint is counted where nobody asks for more: one look at each tensor,
- * when all of them are read or (fsdp_model_counting) as soon as one is, and no order, no
- * tree. Does so only where the counts cannot differ from those of the whole way
+ * Counts a checkpoint of which only the counts are wanted: one look at each tensor, when
+ * all of them are read or (fsdp_model_counting) as soon as one is, and no order, no tree.
+ * Does so only where the counts cannot differ from those of the whole way
  * (freeze.c): plain tensors that lie in one piece each, on storages of their own.
  */
 #include "base/bits.h"
@@ -57,7 +57,7 @@ static enum outcome mark_up(struct fsdp_counts *counts, uint32_t name)
 	return COUNTED;
 }
 
-/* Payload, and what of it nobody views so far. */
+/* Payload, and what of it no tensor views so far. */
 static bool count_extent(struct fsdp_counts *counts, const struct fsdp_extent *extent)
 {
 	if (extent->kind == FSDP_EXTENT_ITEM || extent->missing || extent->is_record)

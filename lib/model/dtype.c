@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows the facts of every dtype; knows nothing of files.
+ * The table of dtypes, and how they are found by the names of torch and of its classes.
  *
  * Origin: c10/core/ScalarType.h and torch/storage.py of PyTorch 2.13. Packed dtypes
  * (quint4x2, quint2x4) hold several elements in a byte; of bits1x8 … and

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows which entries of a FlatParameter lie where, by the arithmetic of flat.c; knows
- * nothing of who described them.
+ * Finds where the entries of a FlatParameter lie, by the arithmetic of flat-parameter.c.
  */
 #include "model/flat-entries.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how FSDP1 lays parameters behind each other and cuts the whole into shards; knows
- * no names, no files and no records: numbers in, numbers out.
+ * Lays parameters behind each other and cuts the whole into shards as FSDP1 does. Numbers
+ * in, numbers out.
  */
 #include "base/num.h"
 #include "model/flat-parameter.h"

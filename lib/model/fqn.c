@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows which segments wrappers put into names; knows nothing of where names are from.
+ * The segments that wrappers put into names, and names without them.
  */
 #include "base/span.h"
 #include "model/fqn.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows the order in which a model is sorted, linked, joined and counted; the steps know
- * the rest.
+ * The steps by which a model is sorted, linked, joined and counted, in their order; and
+ * those steps that only count.
  */
 #include "model/check.h"
 #include "model/internal.h"
@@ -130,7 +130,7 @@ uint64_t fsdp_model_used(const struct fsdp_model *model,
 }
 
 /*
- * Payload and what of it nobody views. A storage counts as used from the first byte of
+ * Payload and what of it no tensor views. A storage counts as used from the first byte of
  * its lowest view to the last byte of its highest; the inside of strided views counts
  * too.
  */

@@ -4,7 +4,7 @@
 
 #include "model/model.h"
 
-/* The steps of freezing, in their order; each file knows one. */
+/* The steps of freezing, in their order; each file has one. */
 
 /* merge.c: rank files as one checkpoint. */
 bool fsdp_freeze_merge(struct fsdp_model *model, struct fsdp_arena *scratch);
@@ -17,7 +17,7 @@ bool fsdp_freeze_local(struct fsdp_model *model, struct fsdp_arena *scratch);
  * parameters as far as their runs tell it. */
 bool fsdp_model_infer_flats(struct fsdp_model *model, struct fsdp_arena *scratch);
 
-/* role.c: parameter, buffer or neither, where nobody says it. */
+/* role.c: parameter, buffer or neither, where the files do not tell. */
 bool fsdp_freeze_roles(struct fsdp_model *model, struct fsdp_arena *scratch);
 
 /* order.c: natural order of all names, then of tensors and values. */
@@ -56,7 +56,7 @@ bool fsdp_model_count_plain(struct fsdp_model *model, struct fsdp_tensor_record 
 /* counts.c: tensors so far. */
 size_t fsdp_model_counted(const struct fsdp_model *model);
 
-/* role.c: of a tensor of which nobody says it. */
+/* role.c: the role of a tensor whose file does not tell it. */
 enum fsdp_role fsdp_model_role_of(
 	const struct fsdp_model *model, const struct fsdp_tensor_record *tensor);
 

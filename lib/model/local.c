@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how the shards of FlatParameters that LOCAL state dicts hold meet the layout that
- * a plan gives: every original parameter gets its place in them. Knows nothing of files.
+ * Matches the shards of FlatParameters that LOCAL state dicts hold with the layout that a
+ * plan gives: every original parameter gets its place in them.
  *
  * A rank file has a FlatParameter's shard under its unit's name and `_flat_param`. With
  * use_orig_params it has the parameters too, each as the run of elements that the rank
  * holds; without, they are nowhere but in the shard. Both become runs of the parameter
  * that the plan names, once sizes and places agree with it; where they do not, the plan
- * is not of this checkpoint, that is said, and nothing is made up.
+ * is not of this checkpoint: that is a finding, and no place is made up.
  */
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how the tensors of several rank files become one: pieces of equal names meet;
- * knows nothing of files.
+ * Joins the tensors of several rank files: pieces of equal names become one tensor.
  *
  * A tensor that is whole in several files keeps one piece a rank: replicas; but what is
  * no model's and no optimizer's (the state of a random generator) is each rank's own, and
@@ -122,7 +121,7 @@ static void write_kind(const struct fsdp_model *model,
 		snprintf(text + at, size - at, "]");
 }
 
-/* Two files, one name, two tensors: which of them is right nobody can tell. */
+/* Two files, one name, two tensors: nothing tells which of them is right. */
 static void find_disagreement(
 	struct merge *merge, uint32_t index, uint32_t first, struct fsdp_arena *scratch)
 {
@@ -314,7 +313,7 @@ static bool set_order(struct merge *merge, struct fsdp_arena *scratch)
 
 /* ---- who lacks what ---- */
 
-/* Tensors looked at for files that lack some: what is beyond is not said. */
+/* Tensors looked at for files that lack some; what is beyond is not reported. */
 enum { SHARES_WORK = 1 << 28 };
 
 /* Whether the mesh that the tensor lies on has this rank. */

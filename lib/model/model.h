@@ -231,10 +231,10 @@ struct fsdp_model {
 	bool is_set;       /* files of several ranks: tensors of one name are one */
 	bool are_unproven; /* but nothing says that plain ones are copies */
 	bool is_split;     /* over ranks of tensor or pipeline parallelism, not by FSDP */
-	bool only_counts;  /* nobody asks for order or modules: fsdp_options */
+	bool only_counts;  /* order and modules are not wanted: fsdp_options */
 	struct fsdp_counts *counting; /* NULL, or of plain tensors no records are kept */
 	bool wants_records; /* they are needed nevertheless: it must be read again */
-	bool no_visits;     /* modules were not visited by anyone: made from names */
+	bool no_visits;     /* modules were made from names, not visited */
 	struct fsdp_format format;
 	uint32_t world_size;
 	uint64_t on_disk, payload, unaccounted, unused;

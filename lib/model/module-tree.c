@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how modules follow from dotted names, who owns which tensor, and what lies below
- * a module; knows nothing of plans. Every walk is a loop over an array in which parents
- * stand before children.
+ * Makes modules of dotted names where there is no plan, then links tensors to the modules
+ * that own them and adds up what lies below each. Every walk is a loop over an array in
+ * which parents stand before children.
  */
 #include "model/internal.h"
 #include "model/fqn.h"
@@ -35,7 +35,7 @@ static bool is_only_optimizer(const struct fsdp_model *model)
 	return true;
 }
 
-/* Marks a name and all above it; stops where somebody was before. */
+/* Marks a name and all above it; stops at one that is marked. */
 static void mark_up(const struct fsdp_names *names, unsigned char *marks, uint32_t name)
 {
 	while (name != FSDP_NONE && !marks[name]) {

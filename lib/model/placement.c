@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how placements cut a dimension; knows nothing of tensors.
+ * Cuts a dimension as DTensor placements do. Numbers in, numbers out.
  */
 #include "model/placement.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows where a plan and a checkpoint contradict each other and says so in findings;
- * changes nothing.
+ * Compares a plan with its checkpoint: findings where they contradict each other. Changes
+ * nothing.
  */
 #include <stdio.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how the names of a plan and of a checkpoint meet: raw names first, then clean
- * ones, then names without the segments of wrappers; each also below the container
- * that a checkpoint keeps its model in. What does not meet is told by plan-drift.c.
+ * Joins the names of a plan with those of a checkpoint: raw names first, then clean ones,
+ * then names without the segments of wrappers; each also below the container that a
+ * checkpoint keeps its model in. plan-drift.c reports what does not meet.
  */
 #include "base/num.h"
 #include "model/dtype.h"

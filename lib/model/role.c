@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows what a tensor of a state dict most likely is where the file does not say: a state
- * dict holds parameters and buffers side by side, all detached. A plan, which knows,
- * comes afterwards and is believed.
+ * Guesses the role of a tensor where the file does not give it: a state dict holds
+ * parameters and buffers side by side, all detached. A plan, which has the roles, comes
+ * afterwards and wins.
  */
 #include "model/dtype.h"
 #include "model/internal.h"

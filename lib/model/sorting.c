@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows the natural order of names and puts tensors and values into it; knows nothing of
- * modules.
+ * Ranks all names in natural order and sorts tensors and values by it.
  */
 #include "model/internal.h"
 

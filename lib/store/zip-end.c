@@ -304,7 +304,7 @@ static bool find_end64(struct tail *tail, struct end_record *record)
 	return true;
 }
 
-/* Where the local header of the first entry is said to be. */
+/* Where the directory puts the local header of the first entry. */
 static bool first_header(struct tail *tail, uint64_t directory, uint64_t *ret_header)
 {
 	unsigned char buffer[FSDP_ZIP_CENTRAL_SIZE];

@@ -8,8 +8,8 @@
 
 /*
  * One pickle (protocols 0 to 5) as an inert tree. The machine resolves nothing and
- * calls nothing: a global is two texts, a call is "this applied to these". It knows
- * no tensor and no PyTorch; what a class means is told by the caller's fold table.
+ * calls nothing: a global is two texts, a call is "this applied to these". What a
+ * class means, the caller's fold table tells.
  *
  * Values are 32-bit references. Small integers, constants, globals and folded
  * values sit in the reference itself; everything else is one or more cells of 16 bytes

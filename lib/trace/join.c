@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Joins what the ranks of a set say: sums of times over all, the timeline, collectives
- * and orders that are set against each other, and what is to be said of them.
+ * and orders that are set against each other, and the findings that follow.
  */
 #include <stdlib.h>
 

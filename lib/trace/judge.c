@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is to be said of one recording after it was read: findings.
+ * Findings on one recording, after it was read.
  */
 #include "trace/event.h"
 

@@ -4,7 +4,7 @@
  *
  *	{"type":"header","format":"fsdp-inspect-trace","version":1,"kind":"…", …}
  *
- * one JSON object a line. Knows which kinds there are; each has a file of its own.
+ * one JSON object a line. The kinds are listed here; each has a file of its own.
  */
 #include "trace/event.h"
 

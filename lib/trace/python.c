@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how Python prints strings and floats; knows nothing of what is printed.
+ * Prints strings and floats as Python does.
  */
 #include <stdarg.h>
 #include <stdio.h>

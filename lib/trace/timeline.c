@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how time is cut into cells and what fills most of each; knows nothing of files.
+ * Cuts time into cells and finds what fills most of each.
  */
 #include "base/num.h"
 #include "trace/timeline.h"

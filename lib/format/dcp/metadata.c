@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows the classes of DCP's metadata in their three generations of names; knows nothing
- * of directories and data files.
+ * The classes of DCP's metadata in their three generations of names, folded into records.
+ * Directories and data files are not read here (dcp.c).
  *
  *	Metadata               {state_dict_metadata, planner_data, storage_data,
  *	                       storage_meta, version}
@@ -148,8 +148,8 @@ static uint32_t text_id(struct fsdp_dcp_texts *texts, const struct fsdp_pickle *
 }
 
 /* Of an object that folds, with so many fields mostly. Any number of objects may share
- * one state, so one with many fields is none of theirs; and what is given more is left to
- * whoever judges that. */
+ * one state, so one with many fields is none of theirs; calls.c judges
+ * what is given beyond that. */
 static bool is_state(const struct fsdp_pickle *pickle, fsdp_ref state, uint64_t fields)
 {
 	struct fsdp_pickle_iterator iterator = { .ref = state };
@@ -181,7 +181,7 @@ static bool same_ints(const int64_t *a, const int64_t *b, size_t count)
 	return count == 0;
 }
 
-/* Seeded, so that nobody can aim at a slot. */
+/* Seeded, so that no file can aim at a slot. */
 static uint64_t hash_ints(
 	const struct fsdp_dcp *dcp, uint64_t first, const int64_t *items, size_t count)
 {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows what the files of a DeepSpeed checkpoint say besides tensors: which parameters
+ * Reads what the files of a DeepSpeed checkpoint declare besides tensors: which parameters
  * there are and in which groups, over how many ranks they are cut, how they are aligned,
- * which are one. Takes it as it is said: who is right is not known here
- * (parameter-groups.c), nor where bytes lie.
+ * which are one. Contradictions stay as they are: parameter-groups.c settles them.
  *
  *	param_shapes                  {fqn: shape}, or a list of these, one a group
  *	frozen_param_shapes           {fqn: shape}

@@ -75,7 +75,7 @@ struct fsdp_deepspeed_slice {
 	uint32_t firsts[FSDP_MAPPING_GROUPS]; /* its first parameter + 1 */
 	struct fsdp_deepspeed_parameter *parameters;
 	size_t parameter_count;
-	bool has_paddings; /* somebody recorded how parameters are aligned */
+	bool has_paddings; /* a file tells how parameters are aligned */
 	struct fsdp_names buffers;
 	struct fsdp_deepspeed_shared {
 		struct fsdp_span alias, target;
@@ -113,7 +113,7 @@ struct fsdp_deepspeed {
 	uint32_t *indexed;       /* which it is + 1 */
 	struct fsdp_deepspeed_order stored_order;
 
-	/* What is said for all slices (declared.c). */
+	/* What the files declare for all slices alike (declared.c). */
 	uint32_t world_size; /* over which a slice is cut; 0: no optimizer has a file */
 	int64_t stage, data_ranks, slice_ranks;
 	bool round_robin;
@@ -193,7 +193,8 @@ void fsdp_deepspeed_judge_groups(struct fsdp_deepspeed *ds);
 /* Adds the parameters that param_shapes do not name but the mappings do. */
 bool fsdp_deepspeed_add_unnamed(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error);
 
-/* Says if nobody names the parameters of flat buffers: they stay what they are. */
+/* A finding if no file names the parameters of flat buffers, which then stay as they are
+ * stored. */
 void fsdp_deepspeed_judge_named(struct fsdp_deepspeed *ds, const char *flat_name);
 
 /* ---- latest.c ---- */

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows the files of a DeepSpeed checkpoint by their names: whose they are, and in which
+ * Tells the files of a DeepSpeed checkpoint by their names: whose they are, and in which
  * order what they hold is put together. Reads none of them: the door does, and what they
- * said is taken from the model. How parameters are cut and put together the other files
- * know.
+ * hold is taken from the model. The other files of this folder put parameters together.
  *
  *	TAG/mp_rank_00_model_states.pt                    ZeRO 0, 1, 2
  *	TAG/zero_pp_rank_R_mp_rank_00_model_states.pt     ZeRO 3, one a rank

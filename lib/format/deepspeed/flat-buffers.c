@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how parameters are cut over the flat buffers of ZeRO's ranks, and puts them
- * together again: each is runs of these buffers, and so are the states that the optimizer
- * keeps of it. Where a parameter begins is told (parameter-groups.c); whole tensors are
- * not known here.
+ * Puts parameters together that are cut over the flat buffers of ZeRO's ranks: each is
+ * runs of these buffers, and so are the states that the optimizer keeps of it. Where a
+ * parameter begins, parameter-groups.c tells.
  *
  * ZeRO 1 and 2: the buffer of a group is cut into W equal parts, one a rank.
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how the folder of a DeepSpeed run says which of its checkpoints is meant, and
- * tells what else there was. Knows nothing of what a checkpoint holds (deepspeed.c).
+ * Follows the folder of a DeepSpeed run to the checkpoint that its tag file names, and
+ * notes which others there are.
  *
  *	latest             the tag, a folder
  *	latest_universal   the tag of the universal form

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how DeepSpeed spells where a parameter lies in a rank's part of a flat buffer,
- * and finds it again by name. Does not know whether it is true (parameter-groups.c).
+ * Reads where a parameter lies in a rank's part of a flat buffer, as DeepSpeed spells it,
+ * and finds it again by name. parameter-groups.c checks whether it can be true.
  *
  *	param_slice_mappings   [{fqn: fragment_address}, …], one dict a group
  *	fragment_address       an object whose state is {"numel": n, "start": n}

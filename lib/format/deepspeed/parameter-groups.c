@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows where the parameters of a group lie in its flat buffer, and who tells it: of ZeRO
- * 1 and 2 param_shapes and param_slice_mappings, which can differ. Makes no tensor, and
- * does not know what is kept in the buffers (flat-buffers.c).
+ * Finds where the parameters of a group lie in its flat buffer: of ZeRO 1 and 2 by
+ * param_shapes and param_slice_mappings, which can differ. flat-buffers.c makes tensors
+ * of them.
  *
  * The parameters of a group lie in the order of param_shapes[group], each followed by its
  * alignment padding; the sum, rounded up to 2 W elements, is cut into W equal parts.
@@ -48,7 +48,7 @@ static uint64_t sum_flats(
 }
 
 /* param_shapes say how long the flat buffers are. Where they are not, parameters may lie
- * elsewhere than they say: an alignment that nobody recorded. */
+ * elsewhere than they say: an alignment that no file records. */
 static bool is_length_right(
 	const struct fsdp_deepspeed *ds, uint32_t group, uint64_t *ret_found)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows what universal_checkpoint_info means, and as much of Python's regular expressions
- * as models write there. Knows no tensor.
+ * Reads universal_checkpoint_info, and as much of Python's regular expressions as models
+ * write there.
  *
  *	tp_replicated_parameter_patterns          every rank has all of it
  *	parameter_to_average_patterns             the mean of the ranks counts

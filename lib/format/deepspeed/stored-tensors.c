@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows the tensors that lie in the files of a DeepSpeed checkpoint: takes them out of
- * the model, finds them by rank and name, and makes those of the model like them. Does
- * not know what their names mean, but where the copies of parameters are.
+ * The tensors that lie in the files of a DeepSpeed checkpoint: takes them out of the
+ * model, finds them by rank and name, and makes those of the model like them.
  */
 #include <stdio.h>
 

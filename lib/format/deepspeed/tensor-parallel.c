@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how slices of tensor parallelism lie in the whole parameter, if it is told how
- * they were cut. Knows no file and no name of DeepSpeed but what it puts before those of
- * states and copies.
+ * Joins slices of tensor parallelism to whole parameters, where slicing.c tells how they
+ * were cut.
  *
  * A slice that lies in flat buffers is runs of them. Cut along the first dimension, these
  * are runs of the whole too; along the second they are the end of a row, whole rows and

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows the universal form of a DeepSpeed checkpoint, in which each tensor has a file of
- * its own; its folders are a family that only deepspeed.c names. Does not know how
- * anything was cut.
+ * Reads the universal form of a DeepSpeed checkpoint, in which each tensor has a file of
+ * its own and nothing is cut. Its folders are a family that only deepspeed.c names.
  *
  *	TAG/zero/<fqn>/fp32.pt, exp_avg.pt, …   one tensor each, in a dict or bare
  *	TAG/zero/optimizer_state.pt             what the optimizer shares: left alone

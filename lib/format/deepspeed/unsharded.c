@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows which tensors of a DeepSpeed checkpoint are whole, and what they are. Does not
- * know flat buffers, but that those of experts are listed as they are stored.
+ * Adds the tensors of a DeepSpeed checkpoint that are whole. Of flat buffers it lists only
+ * those of experts, as they are stored.
  *
  * Buffers are whole; without ZeRO so is everything. With it the other weights are copies
  * in the dtype of training, or placeholders; before ZeRO 3 the first rank has the

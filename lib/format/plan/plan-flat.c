@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows what a sharding plan says of a unit's flat parameter: its entries and the padding
+ * Reads what a sharding plan says of a unit's flat parameter: its entries and the padding
  * between them, the sizes and spans of its shards. What of that can be worked out is, and
- * is compared with what is recorded. Knows nothing of the modules and of other units.
+ * is compared with what is recorded.
  *
  *	flat_parameter  {"dtype": text, "requires_grad": bool, "fqns": [text],
  *	                 "shapes": [[n]], "numels": [n], "numels_with_padding": [n],

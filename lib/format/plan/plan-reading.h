@@ -43,7 +43,7 @@ bool fsdp_plan_state_shape(
 /* Full name of a unit's parameter: clean(module + ".") + fqn. FSDP_NONE: no memory. */
 uint32_t fsdp_plan_full_name(
 	struct fsdp_plan_reading *plan, uint32_t module, struct fsdp_span fqn);
-/* One more name of the unit, still without names; NULL: no memory, and said. */
+/* One more name of the unit, still without names. NULL: out of memory, which the reading keeps. */
 struct fsdp_unit_fqn_record *fsdp_plan_add_fqn(
 	struct fsdp_plan_reading *plan, struct fsdp_unit_record *unit);
 

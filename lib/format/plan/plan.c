@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows the sharding plan, version 1 (fsdp-inspect-plan(5)): the module tree, the units
- * and the parameters of a live model (its flat ones: plan-flat.c); knows nothing of
- * checkpoints.
+ * Reads a sharding plan, version 1 (fsdp-inspect-plan(5)): the module tree, the units and
+ * the parameters of a live model (its flat ones: plan-flat.c).
  *
  * What breaks the plan's own rules is a finding; what cannot be read at all is a failure.
  * The traversal by which PyTorch prints its tree is done here once, so that it can be
@@ -749,7 +748,7 @@ static bool check_units(struct fsdp_plan_reading *plan)
 			continue;
 		}
 		/* Names below a long one are long: beyond the findings that are kept
-		 * nobody sees them. */
+		 * they are not shown. */
 		text = FSDP_SPAN("");
 		if (said++ < NAMES_SAID &&
 			fsdp_names_length(&model->names, name) <= NAME_LONG)

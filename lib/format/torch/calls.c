@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Judges what a pickle has its loader do: each call with its arguments, each state, each
- * persistent id, when it comes. Knows which shapes their writers use; which globals
- * there are is told by globals.c, and what they build by rebuild.c.
+ * persistent id, when it comes, against the shapes that their writers use. globals.c lists
+ * the globals there are, rebuild.c what they build.
  *
  * A file can run only what it can name and what it can reach from there. So whatever is
  * called must be a global of the list, by its own name, with arguments that do not make

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows which globals a checkpoint's pickle may name as data; knows nothing of what
- * they build. Everything that is not listed is a finding, whatever it is called.
+ * Lists the globals that a checkpoint's pickle may name as data. Everything that is not
+ * listed is a finding, whatever it is called.
  *
  * Origin: torch/_weights_only_unpickler.py (PyTorch 2.13) for what torch itself takes;
  * files of FSDP, DCP, numpy and the older releases for the rest.

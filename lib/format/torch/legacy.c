@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows the two forms in which torch saved before it packed zips: a stream of pickles
- * with the storages behind them, and before that a tar. Knows nothing of what the
- * pickles mean (torch.h).
+ * The two forms in which torch saved before it packed zips: a stream of pickles with the
+ * storages behind them, and before that a tar. What the pickles mean: torch.h.
  *
  * The stream, nothing framed:
  *
@@ -110,7 +109,7 @@ static bool next_fact(
 	return true;
 }
 
-/* What follows can be read even if this is wrong, so it is said and no more. */
+/* What follows can be read even if this is wrong, so that is only a finding. */
 static bool read_facts(struct legacy *legacy, struct fsdp_error **ret_error)
 {
 	uint64_t begin = legacy->at;
@@ -182,7 +181,7 @@ static int shown(struct fsdp_span key)
 }
 
 /* Gives a storage its bytes, which begin here, and moves behind them. False: the file
- * ends first, which is said. */
+ * ends first, which is a finding. */
 static bool place_storage(struct legacy *legacy, uint32_t storage, uint64_t count)
 {
 	struct fsdp_extent *extent = extent_of(legacy, storage);

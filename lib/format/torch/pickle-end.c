@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how to tell one pickle from what follows it when nothing says how long it is:
- * its opcodes are stepped over up to STOP. Knows nothing of what it means.
+ * Finds the end of a pickle whose length nothing tells: its opcodes are stepped over up to
+ * STOP.
  *
  * What follows may be storages of many gigabytes, so the window grows only while the
  * pickle goes on.

@@ -351,8 +351,8 @@ static bool take_storage(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 
 /* ---- tensors ---- */
 
-/* Puts shape and strides into the pool; what cannot be a tensor is said, not refused,
- * because only the walk knows its name. */
+/* Puts shape and strides into the pool; what cannot be a tensor is noted, not refused,
+ * because only the walk has its name. */
 static bool set_view(struct fsdp_torch *torch, struct fsdp_torch_tensor *tensor,
 	const int64_t *shape, size_t dims, const int64_t *stride, size_t stride_dims,
 	struct fsdp_error **ret_error)

@@ -673,7 +673,7 @@ static bool add_boxes(struct fsdp_torch *torch, const struct fsdp_torch_tensor *
 	struct boxes boxes = { .runs = runs, .dims = dims };
 	if (!pay_for_boxes(torch, runs, dims))
 		return false;
-	/* Of an empty tensor the products may wrap, and nobody follows them. */
+	/* Of an empty tensor the products may wrap: they are not used. */
 	for (size_t i = dims; i-- > 0;) {
 		stride[i] = local->contiguous ? expected : (uint64_t)shape[dims + i];
 		expected *= shape[i] > 0 ? (uint64_t)shape[i] : 1;
@@ -751,7 +751,7 @@ static bool resolve_dtensor(struct fsdp_torch *torch,
 		}
 		torch->locals.count = rare->first_local;
 		rare->local_count = 0;
-		/* A limit or a file without bytes is said elsewhere. */
+		/* A limit or a file without bytes is reported elsewhere. */
 		if (mesh->unread ||
 			torch->place_work >
 				fsdp_limit(model->limits, FSDP_LIMIT_PLACEMENT_RUNS))

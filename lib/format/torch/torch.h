@@ -302,8 +302,8 @@ bool fsdp_torch_next_pickle(const struct fsdp_source *source, uint64_t *offset,
  *	N numpy.ndarray   O a numpy type that is no object   B __bit_generator_ctor
  *	*x any number of them, all x
  *
- * or "!" for a function that a fold takes or nobody, then what is judged besides: letter
- * and place of an argument.
+ * or "!" where only a fold may take the call, then what is judged besides: letter and
+ * place of an argument.
  *
  *	h hooks: empty   s a state   c a class of tensors   r arguments of the function
  *	that is the first

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how a saved value that is no tensor is told: as a row of tokens, one for each
- * plain value and container, and by what Python calls its type. Knows neither the name of
- * the value nor where it lies.
+ * Turns a saved value that is no tensor into a row of tokens, one for each plain value and
+ * container, and the name that Python has for its type.
  *
  * Values may share what they hold, so one is cut at so many tokens, levels and bytes, and
  * all values of a checkpoint together at what is linear in its bytes. Containers are
@@ -433,7 +432,7 @@ static uint64_t left_over(const struct fsdp_model *model)
 	return model->value_bytes < most ? most - model->value_bytes : 0;
 }
 
-/* That values are cut which alone would not be is said once a file. */
+/* One finding a file, if values are cut because all of them together are too large. */
 static void settle(struct fsdp_torch *torch, const struct spelling *spelling)
 {
 	torch->model->value_bytes += taken_by(spelling);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how the leaves of a saved value get their names, and turns them into tensors
- * and values of the model; knows nothing of files.
+ * Walks a saved value, names its leaves, and turns them into tensors and values of the
+ * model.
  *
  * A leaf's name is its path joined by dots: keys of dicts as text, positions in lists and
  * tuples. A pickled nn.Module is walked as its state dict would be: its parameters, its
@@ -168,7 +168,7 @@ static bool part_strides(struct walk *walk, const struct fsdp_torch_tensor *view
 		memcmp(shape, sizes, view->dims * sizeof *shape) == 0)
 		return true;
 	int64_t strides[FSDP_DIMS_MAX];
-	uint64_t expected = 1; /* may wrap if there are no elements: nobody follows it */
+	uint64_t expected = 1; /* may wrap, unused, if there are no elements */
 	for (size_t i = view->dims; i-- > 0;) {
 		strides[i] = (int64_t)expected;
 		expected *= shape[i] > 0 ? (uint64_t)shape[i] : 1;
@@ -478,7 +478,7 @@ static bool push_frame(struct walk *walk, fsdp_ref ref, enum frame_kind kind,
 	uint32_t identity = fsdp_pickle_identity(pickle, ref);
 	*ret_entered = false;
 	if (!may_enter(walk, identity)) {
-		/* A list in itself is legal, and harmless where nobody follows it. */
+		/* A list in itself is legal, and harmless where it is not followed. */
 		bool open = walk->visits[identity] & 1;
 		say_left_out(walk, name, open ? FSDP_NOTE : FSDP_ERROR,
 			open ? "a container holds itself"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows the records of the container that torch.save writes; knows nothing of what the
- * pickle inside means (torch.h).
+ * Reads the records of the container that torch.save writes. What the pickle inside means:
+ * torch.h.
  *
  *	ROOT/data.pkl                one pickle
  *	ROOT/data/<key>              the bytes of one storage
@@ -369,7 +369,7 @@ static void set_format(struct torch_zip *file)
 	model->format.writer = "torch.jit.save";
 }
 
-/* Its tensors are listed; what its code would do, nobody here can say. */
+/* Its tensors are listed; what its code would do is not judged. */
 static void refuse_code(struct torch_zip *file)
 {
 	struct fsdp_error *error = NULL;
@@ -417,7 +417,7 @@ static struct fsdp_span first_segment(const struct fsdp_model *model, uint32_t n
 	return fsdp_names_segment(&model->names, name);
 }
 
-/* What Lightning's Trainer saves says so. What callbacks keep is nobody's parameter. */
+/* What Lightning's Trainer saves says so. What callbacks keep is no parameter. */
 static bool settle_lightning(struct torch_zip *file, size_t first_tensor,
 	size_t first_value, struct fsdp_error **ret_error)
 {

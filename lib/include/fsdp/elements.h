@@ -36,7 +36,7 @@ struct fsdp_elements_options {
 };
 
 /**
- * The locator must live until fsdp_elements_close and is not asked by anyone else
+ * The locator must live until fsdp_elements_close, and no other thread may use it
  * meanwhile. A NULL for the options is the whole tensor. Fails if the tensor has no bytes
  * of its own (sparse, or on no device) or its pieces make no sense.
  */
