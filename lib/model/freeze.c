@@ -89,18 +89,21 @@ static uint64_t view_end(const struct fsdp_model *model,
 	const int64_t *shape = fsdp_model_ints(model, tensor->shape);
 	const int64_t *strides = fsdp_model_ints(model, piece->strides);
 	const int64_t *run = fsdp_model_run(model, piece);
-	uint64_t end = piece->storage_offset;
-	if (run != NULL)
-		end += (uint64_t)run[1];
-	else if (strides == NULL)
-		end += numel;
-	else {
-		for (size_t i = 0; i < tensor->dims; i++)
-			end += (uint64_t)(shape[i] - 1) * (uint64_t)strides[i];
-		end++;
+	uint64_t reach = 1, step, end, bytes;
+	bool fits = true;
+	if (run != NULL) {
+		reach = (uint64_t)run[1];
+	} else if (strides == NULL) {
+		reach = numel;
+	} else {
+		for (size_t i = 0; fits && i < tensor->dims; i++)
+			fits = fsdp_mul((uint64_t)shape[i] - 1, (uint64_t)strides[i],
+				       &step) &&
+			       fsdp_add(reach, step, &reach);
 	}
-	uint64_t bytes = 0;
-	return fsdp_dtype_bytes(tensor->dtype, end, &bytes) ? bytes : UINT64_MAX;
+	fits = fits && fsdp_add(piece->storage_offset, reach, &end) &&
+	       fsdp_dtype_bytes(tensor->dtype, end, &bytes);
+	return fits ? bytes : UINT64_MAX;
 }
 
 struct use {

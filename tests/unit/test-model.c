@@ -504,6 +504,27 @@ static void what_was_announced_must_come(void **state)
 	freeze(setup);
 }
 
+/* Strides whose product wraps to a few bytes count as the whole storage. */
+static void strides_that_overflow_use_all(void **state)
+{
+	struct setup *setup = *state;
+	struct fsdp_model *model = &setup->model;
+	int64_t stride = INT64_C(1) << 62;
+	uint32_t tensor = add_tensor(setup, "w", 5);
+	struct fsdp_piece_record piece = {
+		.tensor = tensor,
+		.extent = FSDP_NONE,
+		.box = FSDP_NONE,
+		.strides = fsdp_build_ints(model, &stride, 1, NULL),
+		.rank = FSDP_NONE,
+	};
+	assert_int_equal(
+		fsdp_model_used(model, tensor_at(setup, tensor), &piece, 100), 100);
+	piece.storage_offset = 1;
+	assert_int_equal(
+		fsdp_model_used(model, tensor_at(setup, tensor), &piece, 100), 96);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -530,6 +551,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			an_index_that_was_changed_is_found, begin, end),
 		cmocka_unit_test_setup_teardown(what_was_announced_must_come, begin, end),
+		cmocka_unit_test_setup_teardown(
+			strides_that_overflow_use_all, begin, end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
