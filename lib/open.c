@@ -136,8 +136,7 @@ bool fsdp_opening_has_set(struct opening *opening, bool told)
 		opening->wrapped != 0 || opening->look.folder != NULL)
 		return false;
 	fsdp_folder_of_dir(&folder, &opening->beside);
-	uint32_t *positions = fsdp_arena_take(&opening->scratch,
-		(folder.count + 1) * sizeof *positions, sizeof *positions);
+	uint32_t *positions = FSDP_TAKE(&opening->scratch, positions, folder.count + 1);
 	return positions != NULL &&
 	       fsdp_rank_siblings(&folder,
 		       fsdp_span_last(fsdp_span_text(opening->path), '/'), positions,
@@ -186,8 +185,7 @@ static bool hide_others(struct opening *opening, const struct fsdp_family *famil
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
 	size_t count = 0, all = checkpoint->folder.count;
-	uint32_t *picked = fsdp_arena_take(
-		&checkpoint->arena, (all + 1) * sizeof *picked, sizeof *picked);
+	uint32_t *picked = FSDP_TAKE(&checkpoint->arena, picked, all + 1);
 	if (picked == NULL)
 		return fsdp_arena_fail(&checkpoint->arena, ret_error);
 	for (size_t i = 0; i < all; i++) {

@@ -32,9 +32,8 @@ static bool open_folder(struct fsdp_checkpoint *checkpoint, const char *path, si
 		    ret_error))
 		return false;
 	checkpoint->has_dir = true;
-	pick->positions = fsdp_arena_take(arena,
-		(fsdp_dir_count(&checkpoint->dir) + room) * sizeof *pick->positions,
-		sizeof *pick->positions);
+	pick->positions = FSDP_TAKE(
+		arena, pick->positions, fsdp_dir_count(&checkpoint->dir) + room);
 	return pick->positions != NULL || fsdp_arena_fail(arena, ret_error);
 }
 

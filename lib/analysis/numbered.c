@@ -402,10 +402,8 @@ static bool tie_all(struct fsdp_numbered *numbered)
 	set_first(&numbered->optimizers);
 	set_first(&numbered->models);
 	/* No larger than the states themselves, whose size was checked. */
-	numbered->ties =
-		fsdp_arena_take(numbered->arena, states * sizeof *numbered->ties, 8);
-	numbered->found =
-		fsdp_arena_take(numbered->arena, states * sizeof *numbered->found, 8);
+	numbered->ties = FSDP_TAKE(numbered->arena, numbered->ties, states);
+	numbered->found = FSDP_TAKE(numbered->arena, numbered->found, states);
 	if (numbered->ties == NULL || numbered->found == NULL)
 		return false;
 	for (size_t i = 0; i < numbered->optimizers.count; i++)
@@ -421,7 +419,7 @@ static bool tie_all(struct fsdp_numbered *numbered)
 bool fsdp_numbered_new(const struct fsdp_checkpoint *checkpoint, struct fsdp_arena *arena,
 	struct fsdp_numbered **ret_numbered)
 {
-	struct fsdp_numbered *numbered = fsdp_arena_take(arena, sizeof *numbered, 8);
+	struct fsdp_numbered *numbered = FSDP_TAKE(arena, numbered, 1);
 
 	if (numbered == NULL)
 		return false;

@@ -215,6 +215,14 @@ void *fsdp_arena_take(struct fsdp_arena *arena, size_t size, size_t align)
 	return piece;
 }
 
+void *fsdp_arena_take_items(
+	struct fsdp_arena *arena, size_t count, size_t size, size_t align)
+{
+	uint64_t bytes;
+	return fsdp_mul(count, size, &bytes) ? fsdp_arena_take(arena, bytes, align)
+					     : NULL;
+}
+
 struct fsdp_span fsdp_arena_copy(struct fsdp_arena *arena, struct fsdp_span span)
 {
 	unsigned char *copy = fsdp_arena_take(arena, span.size + 1, 1);

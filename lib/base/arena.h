@@ -83,6 +83,15 @@ void fsdp_arena_init_lean(struct fsdp_arena *arena, struct fsdp_budget *budget);
 void *fsdp_arena_take(struct fsdp_arena *arena, size_t size, size_t align)
 	__attribute__((warn_unused_result));
 
+/* The same for `count` items. NULL too if their bytes are more than a size_t holds. */
+void *fsdp_arena_take_items(struct fsdp_arena *arena, size_t count, size_t size,
+	size_t align) __attribute__((warn_unused_result));
+
+/* So many of what `pointer` points at, to be assigned to it. */
+#define FSDP_TAKE(arena, pointer, count) \
+	fsdp_arena_take_items(           \
+		arena, count, sizeof *(pointer), _Alignof(__typeof__(*(pointer))))
+
 /* A copy with a zero byte behind it, so that it may be used as a C string too.
  * data == NULL on failure. */
 struct fsdp_span fsdp_arena_copy(struct fsdp_arena *arena, struct fsdp_span span)

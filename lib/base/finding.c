@@ -92,7 +92,7 @@ static size_t hash_place(
 static bool grow_slots(struct fsdp_findings *findings)
 {
 	size_t count = findings->slot_count == 0 ? 64 : findings->slot_count * 2;
-	uint32_t *slots = fsdp_arena_take(findings->arena, count * sizeof *slots, 4);
+	uint32_t *slots = FSDP_TAKE(findings->arena, slots, count);
 	if (slots == NULL)
 		return false;
 	for (size_t i = 0; i < findings->tallies.count; i++) {

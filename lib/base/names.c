@@ -39,7 +39,7 @@ bool fsdp_names_init(struct fsdp_names *names, struct fsdp_arena *arena)
 	names->seed = seeds[0];
 	names->seed_too = seeds[1];
 	fsdp_vec_init(&names->list, arena, sizeof(struct fsdp_name));
-	names->slots = fsdp_arena_take(arena, FIRST_SLOTS * sizeof *names->slots, 4);
+	names->slots = FSDP_TAKE(arena, names->slots, FIRST_SLOTS);
 	names->tags = fsdp_arena_take(arena, FIRST_SLOTS, 1);
 	struct fsdp_name *root = fsdp_vec_push(&names->list);
 	if (names->slots == NULL || names->tags == NULL || root == NULL)
@@ -108,8 +108,7 @@ static size_t find_slot(const struct fsdp_names *names, uint32_t hash, uint32_t 
 static bool grow(struct fsdp_names *names)
 {
 	size_t count = names->slot_count * 2;
-	struct fsdp_names_slot *slots =
-		fsdp_arena_take(names->arena, count * sizeof *slots, 4);
+	struct fsdp_names_slot *slots = FSDP_TAKE(names->arena, slots, count);
 	unsigned char *tags = fsdp_arena_take(names->arena, count, 1);
 	if (slots == NULL || tags == NULL)
 		return false;
@@ -144,8 +143,7 @@ static size_t kept_slot(struct fsdp_span segment)
 static struct fsdp_span keep(struct fsdp_names *names, struct fsdp_span segment)
 {
 	if (names->kept == NULL)
-		names->kept = fsdp_arena_take(
-			names->arena, FSDP_NAMES_KEPT * sizeof *names->kept, 8);
+		names->kept = FSDP_TAKE(names->arena, names->kept, FSDP_NAMES_KEPT);
 	if (names->kept == NULL)
 		return (struct fsdp_span){ 0 };
 	struct fsdp_span *kept = &names->kept[kept_slot(segment)];

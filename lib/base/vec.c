@@ -29,8 +29,7 @@ void fsdp_vec_index_is_past_the_end(size_t index, size_t count)
 static bool grow_table(struct fsdp_vec *vec)
 {
 	size_t room = vec->page_room == 0 ? FIRST_ROOM : vec->page_room * 2;
-	unsigned char **pages = fsdp_arena_take(
-		vec->arena, room * sizeof *pages, _Alignof(unsigned char *));
+	unsigned char **pages = FSDP_TAKE(vec->arena, pages, room);
 	if (pages == NULL)
 		return false;
 	if (vec->page_count != 0)

@@ -308,8 +308,7 @@ static bool set_tokens(struct config *config, const struct fsdp_json *json,
 		struct fsdp_json item = item_of(json, i);
 		room += items_of(&item);
 	}
-	struct fsdp_token *tokens = fsdp_arena_take(
-		model->arena, room * sizeof *tokens, _Alignof(struct fsdp_token));
+	struct fsdp_token *tokens = FSDP_TAKE(model->arena, tokens, room);
 	if (tokens == NULL)
 		return fsdp_arena_fail(model->arena, ret_error);
 	value->tokens = tokens;
@@ -336,8 +335,7 @@ static bool add_value(struct config *config, struct name_parts place,
 {
 	struct fsdp_model *model = config->reading->model;
 	const char *above[] = { place.group, place.part };
-	struct fsdp_path_builder *path = fsdp_arena_take(config->reading->scratch,
-		sizeof *path, _Alignof(struct fsdp_path_builder));
+	struct fsdp_path_builder *path = FSDP_TAKE(config->reading->scratch, path, 1);
 	struct fsdp_value_record value = {
 		.file = config->file,
 		.rank = FSDP_NONE,

@@ -511,8 +511,7 @@ static bool find_opened(struct hf *hf, bool *ret_opened, struct fsdp_error **ret
 {
 	const struct fsdp_model *model = hf->reading->model;
 	size_t count = model->files.count;
-	struct fsdp_span *paths = fsdp_arena_take(hf->reading->scratch,
-		(count + 1) * sizeof *paths, _Alignof(struct fsdp_span));
+	struct fsdp_span *paths = FSDP_TAKE(hf->reading->scratch, paths, count + 1);
 	if (paths == NULL)
 		return fsdp_arena_fail(hf->reading->scratch, ret_error);
 	for (size_t i = 0; i < count; i++)
@@ -640,8 +639,7 @@ static bool read_split(struct hf *hf, struct fsdp_error **ret_error)
 static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	struct fsdp_error **ret_error)
 {
-	struct hf *hf =
-		fsdp_arena_take(reading->scratch, sizeof *hf, _Alignof(struct hf));
+	struct hf *hf = FSDP_TAKE(reading->scratch, hf, 1);
 	const struct single *single = find_single(look->folder);
 	if (hf == NULL)
 		return fsdp_arena_fail(reading->scratch, ret_error);

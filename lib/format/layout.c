@@ -807,8 +807,7 @@ static bool lead_on(struct fsdp_reading *reading, const struct fsdp_folder *fold
 static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	struct fsdp_error **ret_error)
 {
-	struct state *state =
-		fsdp_arena_take(reading->scratch, sizeof *state, _Alignof(struct state));
+	struct state *state = FSDP_TAKE(reading->scratch, state, 1);
 	if (state == NULL)
 		return fsdp_arena_fail(reading->scratch, ret_error);
 	reading->state = state;

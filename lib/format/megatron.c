@@ -283,8 +283,7 @@ static bool count_layers(struct megatron *megatron, struct fsdp_error **ret_erro
 	struct fsdp_model *model = megatron->model;
 	struct rank_file part;
 	size_t count = (size_t)megatron->chunks * megatron->pp_size;
-	megatron->layers = fsdp_arena_take(
-		megatron->scratch, (count + 1) * sizeof *megatron->layers, 4);
+	megatron->layers = FSDP_TAKE(megatron->scratch, megatron->layers, count + 1);
 	if (megatron->layers == NULL)
 		return fsdp_arena_fail(megatron->scratch, ret_error);
 	for (uint32_t i = 0; i < model->files.count; i++) {
@@ -450,8 +449,7 @@ static bool join(struct megatron *megatron, struct fsdp_error **ret_error)
 	if (!count_chunks(megatron, ret_error) || !count_layers(megatron, ret_error))
 		return false;
 	/* What is added on the way lies behind all of these. */
-	struct rank_file *parts =
-		fsdp_arena_take(megatron->scratch, (count + 1) * sizeof *parts, 4);
+	struct rank_file *parts = FSDP_TAKE(megatron->scratch, parts, count + 1);
 	if (parts == NULL)
 		return fsdp_arena_fail(megatron->scratch, ret_error);
 	for (uint32_t i = 0; i < count; i++)

@@ -174,8 +174,7 @@ static bool read_all(struct pickles *file, struct fsdp_error **ret_error)
 static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	struct fsdp_error **ret_error)
 {
-	struct pickles *file =
-		fsdp_arena_take(reading->scratch, sizeof *file, _Alignof(struct pickles));
+	struct pickles *file = FSDP_TAKE(reading->scratch, file, 1);
 	if (file == NULL)
 		return fsdp_arena_fail(reading->scratch, ret_error);
 	file->reading = reading;

@@ -307,12 +307,11 @@ static bool list_ranks(
 	const struct fsdp_model *model, struct ranks *ranks, struct fsdp_arena *scratch)
 {
 	size_t count = model->files.count;
-	uint64_t *keys = fsdp_arena_take(scratch, (count + 1) * sizeof *keys, 8);
-	ranks->list = fsdp_arena_take(scratch, (count + 1) * sizeof *ranks->list, 4);
-	ranks->place_of =
-		fsdp_arena_take(scratch, (count + 1) * sizeof *ranks->place_of, 4);
-	ranks->first = fsdp_arena_take(scratch, (count + 1) * sizeof *ranks->first, 4);
-	ranks->next = fsdp_arena_take(scratch, (count + 1) * sizeof *ranks->next, 4);
+	uint64_t *keys = FSDP_TAKE(scratch, keys, count + 1);
+	ranks->list = FSDP_TAKE(scratch, ranks->list, count + 1);
+	ranks->place_of = FSDP_TAKE(scratch, ranks->place_of, count + 1);
+	ranks->first = FSDP_TAKE(scratch, ranks->first, count + 1);
+	ranks->next = FSDP_TAKE(scratch, ranks->next, count + 1);
 	if (keys == NULL || ranks->list == NULL || ranks->place_of == NULL ||
 		ranks->first == NULL || ranks->next == NULL)
 		return false;

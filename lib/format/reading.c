@@ -58,8 +58,7 @@ bool fsdp_reading_order_children(
 	struct fsdp_reading *reading, size_t first, struct fsdp_error **ret_error)
 {
 	size_t count = reading->children.count - first;
-	struct fsdp_child *sorted = fsdp_arena_take(reading->scratch,
-		(count + 1) * sizeof *sorted, _Alignof(struct fsdp_child));
+	struct fsdp_child *sorted = FSDP_TAKE(reading->scratch, sorted, count + 1);
 	if (sorted == NULL)
 		return fsdp_arena_fail(reading->scratch, ret_error);
 	for (size_t i = 0; i < count; i++)

@@ -616,8 +616,7 @@ static bool add_text(struct header *header, struct fsdp_span key, struct fsdp_sp
 	struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = header->reading->model;
-	struct fsdp_token *token =
-		fsdp_arena_take(model->arena, sizeof *token, _Alignof(struct fsdp_token));
+	struct fsdp_token *token = FSDP_TAKE(model->arena, token, 1);
 	struct fsdp_value_record value = {
 		.file = header->file_id,
 		.rank = header->reading->rank,
@@ -629,8 +628,7 @@ static bool add_text(struct header *header, struct fsdp_span key, struct fsdp_sp
 	};
 	static const struct fsdp_span root = { (const unsigned char *)"__metadata__",
 		12 };
-	struct fsdp_path_builder *path = fsdp_arena_take(header->reading->scratch,
-		sizeof *path, _Alignof(struct fsdp_path_builder));
+	struct fsdp_path_builder *path = FSDP_TAKE(header->reading->scratch, path, 1);
 	if (token == NULL || path == NULL)
 		return fsdp_arena_fail(model->arena, ret_error);
 	*token = (struct fsdp_token){ .kind = FSDP_TOKEN_TEXT, .text = text };
@@ -907,8 +905,7 @@ static bool read_sharding(struct header *header, struct fsdp_error **ret_error)
 	if (header->sharding.data == NULL)
 		return true;
 	unsigned char *text = fsdp_arena_take(scratch, size + FSDP_WINDOW_PADDING, 1);
-	struct declared_shard *shard =
-		fsdp_arena_take(scratch, sizeof *shard, _Alignof(struct declared_shard));
+	struct declared_shard *shard = FSDP_TAKE(scratch, shard, 1);
 	if (shard != NULL)
 		shard->header = header;
 	if (text == NULL || shard == NULL || !find_owners(shard))
@@ -994,7 +991,7 @@ static bool judge_order(struct header *header, struct fsdp_error **ret_error)
 		return false;
 	struct fsdp_arena arena;
 	fsdp_arena_init(&arena, header->reading->scratch->budget);
-	struct range *ranges = fsdp_arena_take(&arena, (count + 1) * sizeof *ranges, 8);
+	struct range *ranges = FSDP_TAKE(&arena, ranges, count + 1);
 	for (size_t i = 0; ranges != NULL && i < count; i++) {
 		uint32_t id = header->first_tensor + (uint32_t)i;
 		const struct fsdp_piece_record *piece = fsdp_vec_at(
@@ -1144,8 +1141,7 @@ static enum fsdp_sign recognise(const struct fsdp_look *look)
 static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	struct fsdp_error **ret_error)
 {
-	struct header *header = fsdp_arena_take(
-		reading->scratch, sizeof *header, _Alignof(struct header));
+	struct header *header = FSDP_TAKE(reading->scratch, header, 1);
 	if (header == NULL)
 		return fsdp_arena_fail(reading->scratch, ret_error);
 	header->reading = reading;

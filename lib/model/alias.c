@@ -141,8 +141,7 @@ static size_t make_rings(struct fsdp_model *model, uint32_t *last)
 
 bool fsdp_freeze_aliases(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
-	uint32_t *last =
-		fsdp_arena_take(scratch, (model->extents.count + 1) * sizeof *last, 4);
+	uint32_t *last = FSDP_TAKE(scratch, last, model->extents.count + 1);
 	if (last == NULL)
 		return false;
 	size_t shared = make_rings(model, last);
@@ -151,7 +150,7 @@ bool fsdp_freeze_aliases(struct fsdp_model *model, struct fsdp_arena *scratch)
 	size_t slots = 16;
 	while (slots < shared * 4)
 		slots *= 2;
-	uint32_t *table = fsdp_arena_take(scratch, slots * sizeof *table, 4);
+	uint32_t *table = FSDP_TAKE(scratch, table, slots);
 	if (table == NULL)
 		return false;
 	struct fsdp_hasher hasher = fsdp_hasher_new();

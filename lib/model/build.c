@@ -331,8 +331,7 @@ uint32_t fsdp_build_value(struct fsdp_model *model,
 bool fsdp_build_integer(struct fsdp_model *model, struct fsdp_span name, uint32_t file,
 	int64_t integer, struct fsdp_error **ret_error)
 {
-	struct fsdp_token *token =
-		fsdp_arena_take(model->arena, sizeof *token, _Alignof(struct fsdp_token));
+	struct fsdp_token *token = FSDP_TAKE(model->arena, token, 1);
 	uint32_t id = fsdp_names_child(&model->names, 0, name);
 	if (token == NULL || id == FSDP_NONE)
 		return fsdp_arena_fail(model->arena, ret_error);

@@ -217,8 +217,7 @@ static size_t place_of(const struct fsdp_model *model,
 static bool sort_values(struct fsdp_model *model, bool *ret_good)
 {
 	size_t count = model->values.count;
-	struct fsdp_value_record *sorted =
-		fsdp_arena_take(model->arena, (count + 1) * sizeof *sorted, 8);
+	struct fsdp_value_record *sorted = FSDP_TAKE(model->arena, sorted, count + 1);
 	*ret_good = sorted != NULL;
 	if (!*ret_good)
 		return false;
@@ -239,9 +238,8 @@ static bool is_plain(const struct fsdp_model *model)
 
 static struct fsdp_counts *new_counts(struct fsdp_model *model)
 {
-	struct fsdp_counts *counts = fsdp_arena_take(
-		model->arena, sizeof *counts, _Alignof(struct fsdp_counts));
-	model->sums = fsdp_arena_take(model->arena, SUMS_MOST * sizeof *model->sums, 8);
+	struct fsdp_counts *counts = FSDP_TAKE(model->arena, counts, 1);
+	model->sums = FSDP_TAKE(model->arena, model->sums, SUMS_MOST);
 	if (counts == NULL || model->sums == NULL)
 		return NULL;
 	counts->model = model;

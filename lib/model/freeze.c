@@ -18,8 +18,7 @@ static bool count_prefixes(struct fsdp_model *model, struct fsdp_arena *scratch)
 	while (fsdp_name_wrapper_segment(kinds) != NULL)
 		kinds++;
 	unsigned char *flags = fsdp_arena_take(scratch, names, 1);
-	model->prefixes =
-		fsdp_arena_take(model->arena, kinds * sizeof *model->prefixes, 8);
+	model->prefixes = FSDP_TAKE(model->arena, model->prefixes, kinds);
 	if (flags == NULL || model->prefixes == NULL)
 		return false;
 	for (uint32_t id = 1; id < names; id++) {
@@ -72,7 +71,7 @@ static bool list_ranks(struct fsdp_model *model, struct fsdp_arena *scratch)
 		seen[piece->rank] = 1;
 		count++;
 	}
-	model->ranks = fsdp_arena_take(model->arena, count * sizeof *model->ranks, 4);
+	model->ranks = FSDP_TAKE(model->arena, model->ranks, count);
 	if (model->ranks == NULL)
 		return false;
 	for (uint32_t rank = 0; rank <= highest; rank++)
@@ -140,7 +139,7 @@ uint64_t fsdp_model_used(const struct fsdp_model *model,
 static bool count_storages(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
 	size_t count = model->extents.count;
-	struct use *uses = fsdp_arena_take(scratch, (count + 1) * sizeof *uses, 8);
+	struct use *uses = FSDP_TAKE(scratch, uses, count + 1);
 	if (uses == NULL)
 		return false;
 	for (uint32_t i = 0; i < model->pieces.count; i++) {

@@ -421,10 +421,9 @@ static bool is_flat_shard(const struct fsdp_tensor_record *tensor)
 static bool begin(struct local *local, struct fsdp_model *model, uint32_t count)
 {
 	local->names = model->names.list.count;
-	local->unit_of = fsdp_arena_take(local->scratch, local->names * 4, 4);
-	local->tensor_of = fsdp_arena_take(local->scratch, local->names * 4, 4);
-	local->base = fsdp_arena_take(
-		local->scratch, (model->extents.count + 1) * sizeof *local->base, 8);
+	local->unit_of = FSDP_TAKE(local->scratch, local->unit_of, local->names);
+	local->tensor_of = FSDP_TAKE(local->scratch, local->tensor_of, local->names);
+	local->base = FSDP_TAKE(local->scratch, local->base, model->extents.count + 1);
 	local->met = fsdp_arena_take(local->scratch, model->units.count + 1, 1);
 	if (local->unit_of == NULL || local->tensor_of == NULL || local->base == NULL ||
 		local->met == NULL)
@@ -600,8 +599,7 @@ static bool index_hints(struct inference *inference, struct fsdp_arena *scratch)
 	size_t names = model->names.list.count;
 	if (model->shape_hints.count == 0)
 		return true;
-	inference->hint_of =
-		fsdp_arena_take(scratch, names * sizeof *inference->hint_of, 4);
+	inference->hint_of = FSDP_TAKE(scratch, inference->hint_of, names);
 	for (uint32_t i = 0; inference->hint_of != NULL && i < model->shape_hints.count;
 		i++) {
 		const struct fsdp_shape_hint *hint = fsdp_vec_at(&model->shape_hints, i);
@@ -779,13 +777,11 @@ bool fsdp_model_infer_flats(struct fsdp_model *model, struct fsdp_arena *scratch
 	uint32_t count = (uint32_t)model->tensor_count;
 	struct inference inference = {
 		.model = model,
-		.shards = fsdp_arena_take(
-			scratch, (model->extents.count + 1) * sizeof(struct shard), 8),
+		.shards = FSDP_TAKE(scratch, inference.shards, model->extents.count + 1),
 		.complete = fsdp_arena_take(scratch, model->units.count + 1, 1),
-		.tensor_of = fsdp_arena_take(
-			scratch, (model->units.count + 1) * sizeof(uint32_t), 4),
-		.found = fsdp_arena_take(
-			scratch, ((size_t)count + 1) * sizeof(struct found), 8),
+		.tensor_of =
+			FSDP_TAKE(scratch, inference.tensor_of, model->units.count + 1),
+		.found = FSDP_TAKE(scratch, inference.found, (size_t)count + 1),
 	};
 	if (inference.shards == NULL || inference.complete == NULL ||
 		inference.tensor_of == NULL || inference.found == NULL)

@@ -294,10 +294,9 @@ static int compare_keys(const void *a, const void *b)
 static bool set_order(struct merge *merge, struct fsdp_arena *scratch)
 {
 	uint32_t count = (uint32_t)merge->model->tensors.count;
-	uint64_t *keys = fsdp_arena_take(scratch, ((size_t)count + 1) * sizeof *keys, 8);
+	uint64_t *keys = FSDP_TAKE(scratch, keys, (size_t)count + 1);
 	bool sorted = true;
-	merge->order =
-		fsdp_arena_take(scratch, ((size_t)count + 1) * sizeof *merge->order, 4);
+	merge->order = FSDP_TAKE(scratch, merge->order, (size_t)count + 1);
 	if (keys == NULL || merge->order == NULL)
 		return false;
 	for (uint32_t i = 0; i < count; i++) {
@@ -487,8 +486,7 @@ static bool regroup(struct merge *merge, struct fsdp_arena *scratch)
 {
 	struct fsdp_model *model = merge->model;
 	uint32_t count = (uint32_t)model->tensors.count;
-	uint32_t *begin =
-		fsdp_arena_take(scratch, ((size_t)count + 1) * sizeof *begin, 4);
+	uint32_t *begin = FSDP_TAKE(scratch, begin, (size_t)count + 1);
 	struct fsdp_vec pieces;
 	fsdp_vec_init(&pieces, model->arena, sizeof(struct fsdp_piece_record));
 	if (begin == NULL)
@@ -556,10 +554,8 @@ static bool line_up_runs(
 {
 	struct fsdp_model *model = merge->model;
 	uint32_t count = (uint32_t)model->tensors.count;
-	uint32_t *filled =
-		fsdp_arena_take(scratch, ((size_t)count + 1) * sizeof *filled, 4);
-	int64_t *lengths =
-		fsdp_arena_take(scratch, (model->pieces.count + 1) * sizeof *lengths, 8);
+	uint32_t *filled = FSDP_TAKE(scratch, filled, (size_t)count + 1);
+	int64_t *lengths = FSDP_TAKE(scratch, lengths, model->pieces.count + 1);
 	if (filled == NULL || lengths == NULL)
 		return false;
 	/* In the order in which the pieces of their targets lie. */
@@ -604,8 +600,7 @@ static bool compact(struct merge *merge, struct fsdp_arena *scratch)
 {
 	struct fsdp_model *model = merge->model;
 	uint32_t at = 0, count = (uint32_t)model->tensors.count;
-	uint32_t *moved =
-		fsdp_arena_take(scratch, ((size_t)count + 1) * sizeof *moved, 4);
+	uint32_t *moved = FSDP_TAKE(scratch, moved, (size_t)count + 1);
 	if (moved == NULL)
 		return false;
 	for (uint32_t i = 0; i < count; i++) {
@@ -727,8 +722,7 @@ static bool merge_tensors(struct merge *merge, struct fsdp_arena *scratch)
 {
 	struct fsdp_model *model = merge->model;
 	uint32_t count = (uint32_t)model->tensors.count;
-	fsdp_ints *shapes =
-		fsdp_arena_take(scratch, ((size_t)count + 1) * sizeof *shapes, 4);
+	fsdp_ints *shapes = FSDP_TAKE(scratch, shapes, (size_t)count + 1);
 	if (shapes == NULL)
 		return false;
 	bool flat = holds_flat_parameters(model);
@@ -756,9 +750,9 @@ bool fsdp_freeze_merge(struct fsdp_model *model, struct fsdp_arena *scratch)
 	size_t count = model->tensors.count;
 	struct merge merge = {
 		.model = model,
-		.first = fsdp_arena_take(scratch, names * sizeof(uint32_t), 4),
-		.target = fsdp_arena_take(scratch, (count + 1) * sizeof(uint32_t), 4),
-		.file = fsdp_arena_take(scratch, (count + 1) * sizeof(uint32_t), 4),
+		.first = FSDP_TAKE(scratch, merge.first, names),
+		.target = FSDP_TAKE(scratch, merge.target, count + 1),
+		.file = FSDP_TAKE(scratch, merge.file, count + 1),
 		.fragments = fsdp_arena_take(scratch, count + 1, 1),
 	};
 	if (merge.first == NULL || merge.target == NULL || merge.file == NULL ||

@@ -93,7 +93,7 @@ bool fsdp_freeze_visits(struct fsdp_model *model, struct fsdp_arena *scratch)
 	model->no_visits = true;
 	size_t count = model->names.list.count;
 	unsigned char *marks = fsdp_arena_take(scratch, count, 1);
-	uint32_t *clean = fsdp_arena_take(scratch, count * sizeof *clean, 4);
+	uint32_t *clean = FSDP_TAKE(scratch, clean, count);
 	if (marks == NULL || clean == NULL)
 		return false;
 	mark_modules(model, marks);
@@ -129,8 +129,8 @@ static bool add_visits(
 {
 	size_t count = model->names.list.count;
 	unsigned char *marks = fsdp_arena_take(scratch, count, 1);
-	uint32_t *clean = fsdp_arena_take(scratch, count * sizeof *clean, 4);
-	uint32_t *by_rank = fsdp_arena_take(scratch, count * sizeof *by_rank, 4);
+	uint32_t *clean = FSDP_TAKE(scratch, clean, count);
+	uint32_t *by_rank = FSDP_TAKE(scratch, by_rank, count);
 	if (marks == NULL || clean == NULL || by_rank == NULL)
 		return false;
 	mark_modules(model, marks);
@@ -149,7 +149,7 @@ static bool add_visits(
 static bool mark_wrappers(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
 	size_t count = model->modules.count;
-	uint32_t *children = fsdp_arena_take(scratch, count * sizeof *children, 4);
+	uint32_t *children = FSDP_TAKE(scratch, children, count);
 	if (children == NULL)
 		return false;
 	for (uint32_t i = 1; i < count; i++)
@@ -181,8 +181,7 @@ static void apply_hints(struct fsdp_model *model, const uint32_t *visit_of)
 static bool may_name_modules(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
 	enum { NAME_STEP = 4 }; /* bytes */
-	uint64_t *lengths =
-		fsdp_arena_take(scratch, model->modules.count * sizeof *lengths, 8);
+	uint64_t *lengths = FSDP_TAKE(scratch, lengths, model->modules.count);
 	uint64_t steps = 0;
 	if (lengths == NULL)
 		return false;
@@ -198,7 +197,7 @@ static bool may_name_modules(struct fsdp_model *model, struct fsdp_arena *scratc
 static bool own_by_names(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
 	size_t names = model->names.list.count;
-	uint32_t *visit_of = fsdp_arena_take(scratch, names * sizeof *visit_of, 4);
+	uint32_t *visit_of = FSDP_TAKE(scratch, visit_of, names);
 	if (visit_of == NULL)
 		return false;
 	memset(visit_of, 0xff, names * sizeof *visit_of);
@@ -219,8 +218,7 @@ static bool own_by_names(struct fsdp_model *model, struct fsdp_arena *scratch)
 /* Own tensors of each module, in order, one list behind the other. */
 static bool group_owned(struct fsdp_model *model)
 {
-	model->owned = fsdp_arena_take(
-		model->arena, (model->tensor_count + 1) * sizeof(uint32_t), 4);
+	model->owned = FSDP_TAKE(model->arena, model->owned, model->tensor_count + 1);
 	if (model->owned == NULL)
 		return false;
 	for (uint32_t i = 0; i < model->tensor_count; i++) {
@@ -415,8 +413,7 @@ static bool all_sharded(const struct tally *tally)
 static bool infer_from_placements(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
 	size_t count = model->modules.count;
-	struct tally *tallies =
-		fsdp_arena_take(scratch, (count + 1) * sizeof *tallies, 4);
+	struct tally *tallies = FSDP_TAKE(scratch, tallies, count + 1);
 	if (tallies == NULL)
 		return false;
 	tally_own(model, tallies);
@@ -458,7 +455,7 @@ static bool infer_from_flat_keys(struct fsdp_model *model, bool *ret_any)
 static bool spread_units(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
 	size_t count = model->modules.count;
-	uint32_t *nearest = fsdp_arena_take(scratch, (count + 1) * sizeof *nearest, 4);
+	uint32_t *nearest = FSDP_TAKE(scratch, nearest, count + 1);
 	if (nearest == NULL)
 		return false;
 	for (uint32_t i = 0; i < count; i++) {

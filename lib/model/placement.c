@@ -97,7 +97,7 @@ bool fsdp_placement_runs(int64_t length, int64_t dim, const struct fsdp_placed *
 			return false;
 		struct fsdp_runs taken = { 0 };
 		size_t room = most_runs(&runs, &placed[i]);
-		taken.runs = fsdp_arena_take(arena, (room + 1) * sizeof *taken.runs, 8);
+		taken.runs = FSDP_TAKE(arena, taken.runs, room + 1);
 		if (taken.runs == NULL ||
 			!cut(&runs, &placed[i], mesh_shape[i], coordinates[i], &taken))
 			return false;

@@ -22,8 +22,7 @@ static struct fsdp_planned *planned_at(const struct fsdp_model *model, uint32_t 
 static uint32_t *name_table(
 	const struct fsdp_model *model, struct fsdp_arena *scratch, size_t room)
 {
-	uint32_t *table =
-		fsdp_arena_take(scratch, (model->names.list.count + room) * 4, 4);
+	uint32_t *table = FSDP_TAKE(scratch, table, model->names.list.count + room);
 	if (table != NULL)
 		memset(table, 0xff, (model->names.list.count + room) * 4);
 	return table;
@@ -63,8 +62,7 @@ bool fsdp_freeze_keys(struct fsdp_model *model, struct fsdp_arena *scratch)
 	if (!model->has_plan)
 		return true;
 	uint32_t *visit_of = name_table(model, scratch, 0);
-	uint32_t *stripped = fsdp_arena_take(
-		scratch, (model->modules.count + 1) * sizeof *stripped, 4);
+	uint32_t *stripped = FSDP_TAKE(scratch, stripped, model->modules.count + 1);
 	if (visit_of == NULL || stripped == NULL || !strip_visits(model, stripped))
 		return false;
 	index_visits(model, visit_of);

@@ -57,11 +57,11 @@ bool fsdp_freeze_names(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
 	const struct fsdp_names *names = &model->names;
 	size_t count = names->list.count;
-	uint32_t *rank = fsdp_arena_take(model->arena, count * sizeof *rank, 4);
-	uint32_t *begin = fsdp_arena_take(scratch, (count + 1) * sizeof *begin, 4);
-	uint32_t *children = fsdp_arena_take(scratch, count * sizeof *children, 4);
-	uint32_t *spare = fsdp_arena_take(scratch, count * sizeof *spare, 4);
-	uint32_t *below = fsdp_arena_take(scratch, count * sizeof *below, 4);
+	uint32_t *rank = FSDP_TAKE(model->arena, rank, count);
+	uint32_t *begin = FSDP_TAKE(scratch, begin, count + 1);
+	uint32_t *children = FSDP_TAKE(scratch, children, count);
+	uint32_t *spare = FSDP_TAKE(scratch, spare, count);
+	uint32_t *below = FSDP_TAKE(scratch, below, count);
 	if (rank == NULL || begin == NULL || children == NULL || spare == NULL ||
 		below == NULL)
 		return false;
@@ -113,9 +113,8 @@ static bool in_order(const struct order *order)
 static uint32_t *sort_by_rank(const struct order *order, struct fsdp_arena *scratch)
 {
 	size_t ranks = order->model->names.list.count;
-	uint32_t *place = fsdp_arena_take(scratch, (ranks + 1) * sizeof *place, 4);
-	uint32_t *sorted =
-		fsdp_arena_take(scratch, (order->count + 1) * sizeof *sorted, 4);
+	uint32_t *place = FSDP_TAKE(scratch, place, ranks + 1);
+	uint32_t *sorted = FSDP_TAKE(scratch, sorted, order->count + 1);
 	if (place == NULL || sorted == NULL)
 		return NULL;
 	for (size_t i = 0; i < order->count; i++)
@@ -195,8 +194,7 @@ static bool sort_tensors(struct fsdp_model *model, struct fsdp_arena *scratch)
 	if (in_order(&order) && !has_components(model))
 		return true;
 	uint32_t *sorted = sort_by_rank(&order, scratch);
-	uint32_t *new_index =
-		fsdp_arena_take(scratch, ((size_t)count + 1) * sizeof *new_index, 4);
+	uint32_t *new_index = FSDP_TAKE(scratch, new_index, (size_t)count + 1);
 	if (sorted == NULL || new_index == NULL)
 		return false;
 	uint32_t at = 0;
@@ -221,8 +219,7 @@ static bool sort_values(struct fsdp_model *model, struct fsdp_arena *scratch)
 	if (in_order(&order))
 		return true;
 	uint32_t *sorted = sort_by_rank(&order, scratch);
-	model->sorted_values = fsdp_arena_take(
-		model->arena, (count + 1) * sizeof *model->sorted_values, 8);
+	model->sorted_values = FSDP_TAKE(model->arena, model->sorted_values, count + 1);
 	if (sorted == NULL || model->sorted_values == NULL)
 		return false;
 	for (size_t i = 0; i < count; i++)

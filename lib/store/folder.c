@@ -95,8 +95,7 @@ static int compare_entries(const void *a, const void *b)
 static bool list_packed(struct fsdp_folder *folder, struct fsdp_arena *arena,
 	struct fsdp_error **ret_error)
 {
-	struct fsdp_entry *entries = fsdp_arena_take(arena,
-		(folder->below + 1) * sizeof *entries, _Alignof(struct fsdp_entry));
+	struct fsdp_entry *entries = FSDP_TAKE(arena, entries, folder->below + 1);
 	if (entries == NULL)
 		return fsdp_arena_fail(arena, ret_error);
 	folder->count = 0;
@@ -125,8 +124,7 @@ static bool list_packed(struct fsdp_folder *folder, struct fsdp_arena *arena,
 bool fsdp_folder_of_packed(struct fsdp_folder *folder, struct fsdp_vec *packed,
 	struct fsdp_arena *arena, struct fsdp_error **ret_error)
 {
-	uint32_t *sorted =
-		fsdp_arena_take(arena, (packed->count + 1) * sizeof(uint32_t), 4);
+	uint32_t *sorted = FSDP_TAKE(arena, sorted, packed->count + 1);
 	*folder = (struct fsdp_folder){
 		.packed = packed,
 		.strip = common_directory(packed),

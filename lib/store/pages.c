@@ -88,8 +88,7 @@ bool fsdp_pager_take(struct fsdp_pager *pager, struct fsdp_source *ret_source,
 	}
 	if (pager->filled != 0 && !list_page(pager, ret_error))
 		return false;
-	const unsigned char **pages = fsdp_arena_take(
-		pager->arena, list->count * sizeof *pages, _Alignof(unsigned char *));
+	const unsigned char **pages = FSDP_TAKE(pager->arena, pages, list->count);
 	if (pages == NULL)
 		return fsdp_arena_fail(pager->arena, ret_error);
 	for (size_t i = 0; i < list->count; i++)

@@ -264,8 +264,7 @@ static void put_mark(struct packing *packing, size_t begin, size_t end)
 static bool pack(struct packing *packing, size_t begin, size_t end, uint64_t count,
 	struct fsdp_arena *arena, struct fsdp_arena *scratch)
 {
-	int64_t *integers =
-		fsdp_arena_take(arena, count * sizeof *integers, sizeof *integers);
+	int64_t *integers = FSDP_TAKE(arena, integers, count);
 	struct packed *list = fsdp_vec_push(&packing->lists);
 	if (integers == NULL || list == NULL || !make_marked(packing, scratch))
 		return false;
@@ -396,8 +395,7 @@ static bool postpone(struct copy *copy, json_t *from, struct fsdp_json *to, size
 	to->count = (uint32_t)count;
 	if (count == 0)
 		return true;
-	struct pending *pending = fsdp_arena_take(
-		&copy->scratch, sizeof *pending, _Alignof(struct pending));
+	struct pending *pending = FSDP_TAKE(&copy->scratch, pending, 1);
 	if (pending == NULL)
 		return false;
 	*pending = (struct pending){ from, to, NULL };
@@ -484,8 +482,7 @@ static bool fill_object(struct copy *copy, json_t *from, struct fsdp_json *items
 
 static bool fill(struct copy *copy, const struct pending *pending)
 {
-	struct fsdp_json *items = fsdp_arena_take(copy->arena,
-		pending->to->count * sizeof *items, _Alignof(struct fsdp_json));
+	struct fsdp_json *items = FSDP_TAKE(copy->arena, items, pending->to->count);
 	if (items == NULL)
 		return false;
 	pending->to->items = items;
@@ -496,8 +493,7 @@ static bool fill(struct copy *copy, const struct pending *pending)
 
 static struct fsdp_json *copy_tree(struct copy *copy, json_t *from)
 {
-	struct fsdp_json *root =
-		fsdp_arena_take(copy->arena, sizeof *root, _Alignof(struct fsdp_json));
+	struct fsdp_json *root = FSDP_TAKE(copy->arena, root, 1);
 	if (root == NULL || !copy_value(copy, from, root))
 		return NULL;
 	for (; copy->first != NULL; copy->first = copy->first->next)

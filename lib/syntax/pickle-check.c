@@ -67,8 +67,7 @@ static bool grow_results(struct check_walk *walk)
 {
 	struct check_walk new = *walk;
 	new.result_room = walk->result_room == 0 ? FIRST_RESULTS : walk->result_room * 2;
-	new.results =
-		fsdp_arena_take(walk->scratch, new.result_room * sizeof *new.results, 8);
+	new.results = FSDP_TAKE(walk->scratch, new.results, new.result_room);
 	if (new.results == NULL)
 		return false;
 	for (size_t i = 0; i < walk->result_room; i++)
@@ -246,7 +245,7 @@ static bool key_table(struct check_walk *walk, uint64_t count)
 	while (room < count * 2)
 		room *= 2;
 	if (room > walk->key_room) {
-		walk->keys = fsdp_arena_take(walk->scratch, room * sizeof *walk->keys, 4);
+		walk->keys = FSDP_TAKE(walk->scratch, walk->keys, room);
 		if (walk->keys == NULL)
 			return false;
 		walk->key_room = room;
@@ -299,8 +298,7 @@ static bool check_keys(struct check_walk *walk, uint32_t cell)
 static bool grow_frames(struct check_walk *walk)
 {
 	size_t room = walk->frame_room == 0 ? FIRST_FRAMES : walk->frame_room * 2;
-	struct container *frames =
-		fsdp_arena_take(walk->scratch, room * sizeof *frames, 8);
+	struct container *frames = FSDP_TAKE(walk->scratch, frames, room);
 	if (frames == NULL)
 		return false;
 	if (walk->frame_count != 0)

@@ -53,9 +53,8 @@ bool fsdp_globals_init(struct globals_table *table, struct fsdp_arena *scratch,
 		.hasher = hasher,
 		.fold_count = options->fold_count,
 	};
-	table->slots = fsdp_arena_take(scratch, FIRST_SLOTS * sizeof *table->slots, 4);
-	table->folds = fsdp_arena_take(scratch,
-		options->fold_count * sizeof *table->folds, _Alignof(struct fold_key));
+	table->slots = FSDP_TAKE(scratch, table->slots, FIRST_SLOTS);
+	table->folds = FSDP_TAKE(scratch, table->folds, options->fold_count);
 	if (table->slots == NULL || table->folds == NULL)
 		return false;
 	for (size_t i = 0; i < options->fold_count; i++) {
@@ -109,7 +108,7 @@ static bool same(const struct global *global, struct fsdp_span module,
 static bool grow(struct globals_table *table, const struct fsdp_pickle *pickle)
 {
 	size_t count = table->slot_count * 2;
-	uint32_t *slots = fsdp_arena_take(table->arena, count * sizeof *slots, 4);
+	uint32_t *slots = FSDP_TAKE(table->arena, slots, count);
 	if (slots == NULL)
 		return false;
 	for (size_t i = 0; i < pickle->globals.count; i++) {

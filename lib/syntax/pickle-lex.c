@@ -587,7 +587,7 @@ bool fsdp_pickle_lex(struct fsdp_pickle *pickle,
 	enum fault fault;
 	struct token token;
 	fsdp_vec_init(&ret_lexed->cuts, memo->arena, sizeof(uint64_t));
-	pass.moulds.list = fsdp_arena_take(memo->arena, MOULDS * sizeof(struct mould), 8);
+	pass.moulds.list = FSDP_TAKE(memo->arena, pass.moulds.list, MOULDS);
 	if (pass.moulds.list == NULL ||
 		!lex_pass(&pass, &next, &fault, &token, ret_error))
 		return false;

@@ -65,7 +65,7 @@ static bool sort_far(struct memo *memo)
 {
 	size_t count = memo->far_count;
 	uint32_t *from = memo->far;
-	uint32_t *to = fsdp_arena_take(memo->arena, count * sizeof *to, 4);
+	uint32_t *to = FSDP_TAKE(memo->arena, to, count);
 	if (to == NULL)
 		return false;
 	for (unsigned shift = 0; shift < 32; shift += 8) {
@@ -91,7 +91,7 @@ static bool sort_far(struct memo *memo)
 
 static fsdp_ref *empty_places(struct memo *memo, size_t count)
 {
-	fsdp_ref *places = fsdp_arena_take(memo->arena, count * sizeof *places, 4);
+	fsdp_ref *places = FSDP_TAKE(memo->arena, places, count);
 	for (size_t i = 0; places != NULL && i < count; i++)
 		places[i] = FSDP_REF_NONE;
 	return places;
@@ -100,8 +100,7 @@ static fsdp_ref *empty_places(struct memo *memo, size_t count)
 bool fsdp_memo_seal(struct memo *memo, bool numbers)
 {
 	memo->numbers = numbers;
-	memo->before =
-		fsdp_arena_take(memo->arena, memo->words * sizeof *memo->before, 4);
+	memo->before = FSDP_TAKE(memo->arena, memo->before, memo->words);
 	if (memo->before == NULL)
 		return false;
 	uint32_t count = 0;
@@ -138,8 +137,7 @@ static bool grow_others(struct memo *memo)
 {
 	struct memo new = *memo;
 	new.others_room = memo->others_room == 0 ? FIRST_OTHERS : memo->others_room * 2;
-	new.others =
-		fsdp_arena_take(memo->arena, new.others_room * sizeof *new.others, 4);
+	new.others = FSDP_TAKE(memo->arena, new.others, new.others_room);
 	if (new.others == NULL)
 		return false;
 	memset(new.others, 0xff, new.others_room * sizeof *new.others);

@@ -35,7 +35,7 @@ struct slot *fsdp_machine_grow_stack(struct machine *m, struct slot *top)
 	}
 	size_t room =
 		(size_t)fsdp_min(count < FIRST_STACK ? FIRST_STACK : count * 2, limit);
-	struct slot *stack = fsdp_arena_take(&m->scratch, room * sizeof *stack, 8);
+	struct slot *stack = FSDP_TAKE(&m->scratch, stack, room);
 	if (stack == NULL)
 		return fsdp_machine_stop(m);
 	if (count != 0)
@@ -66,7 +66,7 @@ struct slot *fsdp_machine_mark(struct machine *m, struct slot *top)
 		}
 		size_t room = m->mark_room == 0 ? FIRST_MARKS : m->mark_room * 2;
 		room = (size_t)fsdp_min(room, limit);
-		uint32_t *marks = fsdp_arena_take(&m->scratch, room * sizeof *marks, 4);
+		uint32_t *marks = FSDP_TAKE(&m->scratch, marks, room);
 		if (marks == NULL)
 			return fsdp_machine_stop(m);
 		if (m->mark_count != 0)

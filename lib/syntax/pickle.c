@@ -434,8 +434,7 @@ static bool read_pickle(struct machine *m)
 
 static struct fsdp_pickle *new_pickle(struct fsdp_arena *arena)
 {
-	struct fsdp_pickle *pickle =
-		fsdp_arena_take(arena, sizeof *pickle, _Alignof(struct fsdp_pickle));
+	struct fsdp_pickle *pickle = FSDP_TAKE(arena, pickle, 1);
 	if (pickle == NULL)
 		return NULL;
 	pickle->stream = FSDP_SPAN("");

@@ -68,10 +68,8 @@ static bool join_one(struct fsdp_joined *set, struct fsdp_names *names,
 
 static bool take_joined(struct fsdp_joined *set, const struct fsdp_vec *list)
 {
-	struct joined_type **order = fsdp_arena_take(
-		set->arena, list->count * sizeof(struct joined_type *), _Alignof(void *));
-	set->types = fsdp_arena_take(set->arena, list->count * sizeof *set->types,
-		_Alignof(struct fsdp_type_times));
+	struct joined_type **order = FSDP_TAKE(set->arena, order, list->count);
+	set->types = FSDP_TAKE(set->arena, set->types, list->count);
 	if (order == NULL || set->types == NULL)
 		return false;
 	for (size_t i = 0; i < list->count; i++)
@@ -93,9 +91,7 @@ static bool join_types(struct fsdp_joined *set)
 	struct fsdp_vec list;
 	if (set->count == 1) {
 		const struct fsdp_recording *only = set->by_rank[0];
-		set->types =
-			fsdp_arena_take(set->arena, only->type_count * sizeof *set->types,
-				_Alignof(struct fsdp_type_times));
+		set->types = FSDP_TAKE(set->arena, set->types, only->type_count);
 		if (set->types == NULL)
 			return false;
 		if (only->type_count != 0)
@@ -149,8 +145,7 @@ bool fsdp_trace_join(struct fsdp_trace_reading *readings, size_t count,
 	struct fsdp_joined *set = ret_joined;
 	*set = (struct fsdp_joined){ .arena = arena, .count = count };
 	fsdp_findings_init(&set->findings, arena, limits);
-	set->by_rank = fsdp_arena_take(
-		arena, count * sizeof(struct fsdp_recording *), _Alignof(void *));
+	set->by_rank = FSDP_TAKE(arena, set->by_rank, count);
 	if (set->by_rank == NULL)
 		return fsdp_arena_fail(arena, ret_error);
 	for (size_t i = 0; i < count; i++)

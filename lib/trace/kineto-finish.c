@@ -449,9 +449,8 @@ bool fsdp_kineto_into_step(struct fsdp_kineto *kineto, enum fsdp_time_type type,
 	if (step == NULL)
 		return true;
 	if (step->sums == NULL)
-		step->sums = fsdp_arena_take(&kineto->reading->arena,
-			FSDP_TIME_COUNT * sizeof *step->sums,
-			_Alignof(struct fsdp_tally));
+		step->sums =
+			FSDP_TAKE(&kineto->reading->arena, step->sums, FSDP_TIME_COUNT);
 	if (step->sums == NULL)
 		return fsdp_kineto_memory(kineto);
 	step->sums[type].count++;
@@ -626,8 +625,7 @@ static bool take_steps(struct fsdp_kineto *kineto)
 {
 	struct fsdp_trace_reading *reading = kineto->reading;
 	size_t count = kineto->steps.count;
-	struct fsdp_step *steps = fsdp_arena_take(
-		&reading->arena, count * sizeof *steps, _Alignof(struct fsdp_step));
+	struct fsdp_step *steps = FSDP_TAKE(&reading->arena, steps, count);
 	if (steps == NULL)
 		return fsdp_kineto_memory(kineto);
 	for (size_t i = 0; i < count; i++) {
@@ -711,8 +709,7 @@ static bool take_collectives(struct fsdp_kineto *kineto)
 		if (!count_collective(kineto, fsdp_comm_at(list, i)))
 			return false;
 	}
-	struct fsdp_collectives *all = fsdp_arena_take(
-		&kineto->reading->arena, sizeof *all, _Alignof(struct fsdp_collectives));
+	struct fsdp_collectives *all = FSDP_TAKE(&kineto->reading->arena, all, 1);
 	if (all == NULL || !fsdp_comm_sort(list))
 		return fsdp_kineto_memory(kineto);
 	*all = kineto->kernels;

@@ -95,10 +95,8 @@ bool fsdp_trace_types(struct fsdp_trace_reading *reading, const struct fsdp_span
 	struct fsdp_durations *const *durations, size_t count)
 {
 	struct fsdp_recording *recording = &reading->recording;
-	struct fsdp_type_times *types = fsdp_arena_take(
-		&reading->arena, count * sizeof *types, _Alignof(struct fsdp_type_times));
-	reading->durations = fsdp_arena_take(&reading->arena,
-		count * sizeof *reading->durations, _Alignof(struct fsdp_durations));
+	struct fsdp_type_times *types = FSDP_TAKE(&reading->arena, types, count);
+	reading->durations = FSDP_TAKE(&reading->arena, reading->durations, count);
 	if (types == NULL || reading->durations == NULL)
 		return fsdp_trace_memory(reading);
 	recording->types = types;

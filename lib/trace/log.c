@@ -287,8 +287,8 @@ static bool finish(struct log *log)
 	reading->recording.dumps = fsdp_trace_flat(reading, &log->dumps);
 	reading->recording.dump_count = log->dumps.count;
 	struct fsdp_span *names = fsdp_trace_flat(reading, &log->names);
-	struct fsdp_durations **durations = fsdp_arena_take(&reading->arena,
-		log->durations.count * sizeof(struct fsdp_durations *), _Alignof(void *));
+	struct fsdp_durations **durations =
+		FSDP_TAKE(&reading->arena, durations, log->durations.count);
 	if (durations == NULL)
 		return fsdp_trace_memory(reading);
 	if (reading->recording.dumps == NULL || names == NULL)

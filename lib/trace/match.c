@@ -187,8 +187,7 @@ static bool measure(
 	int64_t early = INT64_MAX, late = INT64_MIN, end_early = INT64_MAX,
 		end_late = INT64_MIN;
 	size_t last = 0, foremost = 0;
-	uint32_t *recordings = fsdp_arena_take(
-		matcher->arena, run->count * sizeof *recordings, _Alignof(uint32_t));
+	uint32_t *recordings = FSDP_TAKE(matcher->arena, recordings, run->count);
 	collective_of(matcher, &entries[0], &first);
 	struct fsdp_span seq = { 0 };
 	if (matcher->by_seq)
@@ -236,8 +235,8 @@ static bool measure(
 
 static bool match_runs(struct matcher *matcher, struct fsdp_matching *matching)
 {
-	struct fsdp_match *matches = fsdp_arena_take(matcher->arena,
-		matcher->run_count * sizeof *matches, _Alignof(struct fsdp_match));
+	struct fsdp_match *matches =
+		FSDP_TAKE(matcher->arena, matches, matcher->run_count);
 	if (matches == NULL)
 		return false;
 	matching->matches = matches;

@@ -119,8 +119,7 @@ static bool find_first(const struct fsdp_recording *const *recordings,
 	struct fsdp_first_diff *diff)
 {
 	uint64_t last = 0;
-	int64_t *handles =
-		fsdp_arena_take(arena, count * sizeof *handles, _Alignof(int64_t));
+	int64_t *handles = FSDP_TAKE(arena, handles, count);
 	if (handles == NULL)
 		return false;
 	diff->handles = handles;

@@ -408,8 +408,7 @@ static bool take_event(struct fx *fx, const struct fsdp_record *record, bool *st
 
 static struct fsdp_span *new_spans(struct fx *fx, size_t count)
 {
-	struct fsdp_span *spans = fsdp_arena_take(
-		&fx->reading->arena, count * sizeof *spans, _Alignof(struct fsdp_span));
+	struct fsdp_span *spans = FSDP_TAKE(&fx->reading->arena, spans, count);
 	if (spans == NULL)
 		out_of_memory(fx);
 	return spans;
@@ -417,8 +416,7 @@ static struct fsdp_span *new_spans(struct fx *fx, size_t count)
 
 static int64_t *new_ids(struct fx *fx, size_t count)
 {
-	int64_t *ids = fsdp_arena_take(
-		&fx->reading->arena, count * sizeof *ids, _Alignof(int64_t));
+	int64_t *ids = FSDP_TAKE(&fx->reading->arena, ids, count);
 	if (ids == NULL)
 		out_of_memory(fx);
 	return ids;
@@ -449,8 +447,8 @@ static bool name_modules(struct fx *fx)
 
 static const struct fsdp_usage *uses_of(struct fx *fx, const struct module *module)
 {
-	struct fsdp_usage *usages = fsdp_arena_take(&fx->reading->arena,
-		module->use_count * sizeof *usages, _Alignof(struct fsdp_usage));
+	struct fsdp_usage *usages =
+		FSDP_TAKE(&fx->reading->arena, usages, module->use_count);
 	if (usages == NULL)
 		out_of_memory(fx);
 	uint32_t at = module->first;
@@ -464,8 +462,8 @@ static const struct fsdp_usage *uses_of(struct fx *fx, const struct module *modu
 
 static bool take_usages(struct fx *fx)
 {
-	struct fsdp_module_usage *usages = fsdp_arena_take(&fx->reading->arena,
-		fx->keys.count * sizeof *usages, _Alignof(struct fsdp_module_usage));
+	struct fsdp_module_usage *usages =
+		FSDP_TAKE(&fx->reading->arena, usages, fx->keys.count);
 	if (usages == NULL)
 		return out_of_memory(fx);
 	for (size_t i = 0; i < fx->keys.count; i++) {
@@ -553,8 +551,7 @@ static bool begin(struct fx *fx, const struct fsdp_record *header)
 	fsdp_vec_init(&fx->stack, arena, sizeof(uint32_t));
 	fsdp_vec_init(&fx->visited, arena, sizeof(int64_t));
 	fsdp_vec_init(&fx->found, arena, sizeof(struct fsdp_named_param));
-	fx->order =
-		fsdp_arena_take(arena, sizeof *fx->order, _Alignof(struct fsdp_fx_order));
+	fx->order = FSDP_TAKE(arena, fx->order, 1);
 	if (fx->order == NULL || !fsdp_names_init(&fx->fqns, arena) ||
 		!fsdp_names_init(&fx->module_ids, arena) ||
 		!fsdp_names_init(&fx->param_ids, arena))

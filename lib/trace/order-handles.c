@@ -108,8 +108,7 @@ static size_t limits_of(int64_t own, int64_t limits[4])
 
 static bool take_prefetches(struct handles *handles)
 {
-	struct fsdp_prefetch *list = fsdp_arena_take(&handles->reading->arena,
-		8 * sizeof *list, _Alignof(struct fsdp_prefetch));
+	struct fsdp_prefetch *list = FSDP_TAKE(&handles->reading->arena, list, 8);
 	if (list == NULL)
 		return out_of_memory(handles);
 	for (int way = 0; way < 2; way++) {
@@ -580,8 +579,8 @@ static const struct fsdp_state_change *changes_of(
 	struct handles *handles, const struct handle *handle)
 {
 	size_t count = handle->lane.change_count;
-	struct fsdp_state_change *changes = fsdp_arena_take(&handles->reading->arena,
-		count * sizeof *changes, _Alignof(struct fsdp_state_change));
+	struct fsdp_state_change *changes =
+		FSDP_TAKE(&handles->reading->arena, changes, count);
 	if (changes == NULL)
 		out_of_memory(handles);
 	uint32_t at = handle->first;
@@ -596,10 +595,8 @@ static const struct fsdp_state_change *changes_of(
 static bool take_handles(struct handles *handles)
 {
 	struct fsdp_arena *arena = &handles->reading->arena;
-	struct fsdp_handle *shown = fsdp_arena_take(
-		arena, handles->count * sizeof *shown, _Alignof(struct fsdp_handle));
-	struct fsdp_state_lane *lanes = fsdp_arena_take(
-		arena, handles->count * sizeof *lanes, _Alignof(struct fsdp_state_lane));
+	struct fsdp_handle *shown = FSDP_TAKE(arena, shown, handles->count);
+	struct fsdp_state_lane *lanes = FSDP_TAKE(arena, lanes, handles->count);
 	if (shown == NULL || lanes == NULL)
 		return out_of_memory(handles);
 	for (size_t i = 0; i < handles->count; i++) {
@@ -648,8 +645,7 @@ bool fsdp_trace_handles(struct fsdp_trace_reading *reading, struct fsdp_lines *l
 	fsdp_vec_init(&handles.changes, arena, sizeof(struct change));
 	fsdp_vec_init(&handles.texts, arena, sizeof(struct fsdp_span));
 	handles.checks = fsdp_span_is(reading->recording.debug_level, "DETAIL");
-	handles.order = fsdp_arena_take(
-		arena, sizeof *handles.order, _Alignof(struct fsdp_exec_order));
+	handles.order = FSDP_TAKE(arena, handles.order, 1);
 	bool good = (handles.order != NULL || out_of_memory(&handles)) &&
 		    take_header(&handles, header);
 	while (good && fsdp_record_next(reading, lines, &record))

@@ -134,8 +134,7 @@ static bool begin_type(struct profile *profile, uint32_t index, int64_t t_ns)
 	if (frame != NULL)
 		profile->spare = frame->below;
 	else
-		frame = fsdp_arena_take(
-			&profile->reading->arena, sizeof *frame, _Alignof(struct region));
+		frame = FSDP_TAKE(&profile->reading->arena, frame, 1);
 	if (frame == NULL)
 		return out_of_memory(profile);
 	*frame = (struct region){ type->frames, t_ns };
@@ -178,8 +177,8 @@ static void reset(struct profile *profile)
 static struct fsdp_dump_result *take_results(struct profile *profile)
 {
 	size_t count = profile->results.count;
-	struct fsdp_dump_result *results = fsdp_arena_take(&profile->reading->arena,
-		count * sizeof *results, _Alignof(struct fsdp_dump_result));
+	struct fsdp_dump_result *results =
+		FSDP_TAKE(&profile->reading->arena, results, count);
 	if (results == NULL) {
 		out_of_memory(profile);
 		return NULL;
@@ -308,10 +307,8 @@ static bool take_types(struct profile *profile)
 {
 	struct fsdp_trace_reading *reading = profile->reading;
 	size_t count = profile->types.count;
-	struct fsdp_span *names = fsdp_arena_take(
-		&reading->arena, count * sizeof *names, _Alignof(struct fsdp_span));
-	struct fsdp_durations **durations = fsdp_arena_take(&reading->arena,
-		count * sizeof(struct fsdp_durations *), _Alignof(void *));
+	struct fsdp_span *names = FSDP_TAKE(&reading->arena, names, count);
+	struct fsdp_durations **durations = FSDP_TAKE(&reading->arena, durations, count);
 	if (names == NULL || durations == NULL)
 		return out_of_memory(profile);
 	for (size_t i = 0; i < count; i++) {

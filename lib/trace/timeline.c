@@ -11,8 +11,7 @@ bool fsdp_strip_init(struct fsdp_strip *strip, int64_t begin_ns, int64_t end_ns,
 	struct fsdp_arena *arena)
 {
 	*strip = (struct fsdp_strip){ .begin_ns = begin_ns, .end_ns = end_ns };
-	strip->sums = fsdp_arena_take(
-		arena, FSDP_STRIP_CELLS * sizeof *strip->sums, _Alignof(int64_t));
+	strip->sums = FSDP_TAKE(arena, strip->sums, FSDP_STRIP_CELLS);
 	if (strip->sums == NULL)
 		return false;
 	strip->cell_ns = (end_ns - begin_ns - 1) / FSDP_STRIP_CELLS + 1;
@@ -99,8 +98,7 @@ static bool show(struct fsdp_recording *recording, const struct fsdp_strip *stri
 	int64_t shift, int64_t cell_ns, struct fsdp_arena *arena)
 {
 	struct sums_cell cells[CELLS] = { { { 0 } } };
-	struct fsdp_span *names =
-		fsdp_arena_take(arena, CELLS * sizeof *names, _Alignof(struct fsdp_span));
+	struct fsdp_span *names = FSDP_TAKE(arena, names, CELLS);
 	if (names == NULL)
 		return false;
 	spread(strip, shift, cell_ns, cells);

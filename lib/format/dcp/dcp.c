@@ -715,8 +715,7 @@ static bool read_folder(struct dcp *dcp, struct fsdp_error **ret_error)
 static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	struct fsdp_error **ret_error)
 {
-	struct dcp *dcp =
-		fsdp_arena_take(reading->scratch, sizeof *dcp, _Alignof(struct dcp));
+	struct dcp *dcp = FSDP_TAKE(reading->scratch, dcp, 1);
 	if (dcp == NULL)
 		return fsdp_arena_fail(reading->scratch, ret_error);
 	dcp->reading = reading;

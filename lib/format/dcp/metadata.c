@@ -90,7 +90,7 @@ static bool add(struct fsdp_dcp *dcp, struct fsdp_vec *vec, enum info_kind kind,
 static bool init_texts(struct fsdp_dcp_texts *texts, struct fsdp_arena *scratch)
 {
 	fsdp_vec_init(&texts->after, scratch, sizeof(uint32_t));
-	texts->seen = fsdp_arena_take(scratch, SEEN_TEXTS * sizeof *texts->seen, 4);
+	texts->seen = FSDP_TAKE(scratch, texts->seen, SEEN_TEXTS);
 	bool good = texts->seen != NULL && fsdp_names_init(&texts->names, scratch);
 	texts->names.copies = scratch;
 	return good;
@@ -812,7 +812,7 @@ static bool build_slots(struct match *match)
 				  ->chunk_count;
 	while (count < listed * 2)
 		count *= 2;
-	match->slots = fsdp_arena_take(dcp->scratch, count * sizeof *match->slots, 4);
+	match->slots = FSDP_TAKE(dcp->scratch, match->slots, count);
 	match->slot_count = count;
 	if (match->slots == NULL)
 		return fsdp_arena_fail(dcp->scratch, match->parse->error);
@@ -982,8 +982,7 @@ bool fsdp_dcp_init(
 	fsdp_table_init(&dcp->item_of, dcp->scratch);
 	fsdp_vec_init(&dcp->items, dcp->scratch, sizeof(struct fsdp_dcp_item));
 	fsdp_vec_init(&dcp->owners, dcp->scratch, sizeof(struct fsdp_dcp_owner));
-	dcp->kept = fsdp_arena_take(
-		dcp->scratch, sizeof *dcp->kept, _Alignof(struct fsdp_dcp_kept));
+	dcp->kept = FSDP_TAKE(dcp->scratch, dcp->kept, 1);
 	return (dcp->kept != NULL && init_texts(&dcp->paths, dcp->scratch) &&
 		       init_texts(&dcp->fqns, dcp->scratch)) ||
 	       fsdp_arena_fail(dcp->scratch, ret_error);

@@ -152,7 +152,7 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 	if (reading->state == NULL)
 		return true;
 	size_t names = model->names.list.count;
-	uint32_t *first = fsdp_arena_take(reading->scratch, names * sizeof *first, 4);
+	uint32_t *first = FSDP_TAKE(reading->scratch, first, names);
 	if (first == NULL)
 		return fsdp_arena_fail(reading->scratch, ret_error);
 	memset(first, 0xff, names * sizeof *first);

@@ -148,7 +148,7 @@ static bool sort_said(
 		return false;
 	size_t sorted = order.begin[ds->model_ranks];
 	ds->said_begin = order.begin;
-	ds->said = fsdp_arena_take(scratch, (sorted + 1) * sizeof *ds->said, 8);
+	ds->said = FSDP_TAKE(scratch, ds->said, sorted + 1);
 	if (ds->said == NULL)
 		return fsdp_arena_fail(scratch, ret_error);
 	for (size_t i = 0; i < sorted; i++) {
@@ -288,9 +288,8 @@ bool fsdp_deepspeed_begin_slice(
 	size_t room = end - begin + ds->mappings.count + 1;
 	ds->slice_index = index;
 	ds->slice.first_tensor = (uint32_t)ds->reading->model->tensors.count;
-	ds->slice.parameters =
-		fsdp_arena_take(scratch, room * sizeof *ds->slice.parameters, 8);
-	ds->slice.shared = fsdp_arena_take(scratch, room * sizeof *ds->slice.shared, 8);
+	ds->slice.parameters = FSDP_TAKE(scratch, ds->slice.parameters, room);
+	ds->slice.shared = FSDP_TAKE(scratch, ds->slice.shared, room);
 	if (ds->slice.parameters == NULL || ds->slice.shared == NULL ||
 		!fsdp_names_init(&ds->slice.buffers, scratch))
 		return fsdp_arena_fail(scratch, ret_error);

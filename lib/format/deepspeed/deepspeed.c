@@ -144,8 +144,8 @@ static bool count_ranks(struct fsdp_deepspeed *ds, const struct fsdp_folder *fol
 				   : ds->model_ranks;
 	if ((uint64_t)ds->data_files * ds->model_ranks > FSDP_DEEPSPEED_RANKS_MAX)
 		return refuse_ranks(ret_error);
-	ds->stage_of = fsdp_arena_take(ds->reading->scratch,
-		FSDP_DEEPSPEED_LAYERS_MAX * sizeof *ds->stage_of, 4);
+	ds->stage_of =
+		FSDP_TAKE(ds->reading->scratch, ds->stage_of, FSDP_DEEPSPEED_LAYERS_MAX);
 	return ds->stage_of != NULL || fsdp_arena_fail(ds->reading->scratch, ret_error);
 }
 
@@ -155,9 +155,8 @@ bool fsdp_deepspeed_order(struct fsdp_deepspeed *ds, size_t count,
 	struct fsdp_deepspeed_order *ret_order, struct fsdp_error **ret_error)
 {
 	struct fsdp_arena *scratch = ds->reading->scratch;
-	uint32_t *indexes = fsdp_arena_take(scratch, (count + 1) * sizeof *indexes, 4);
-	size_t *begin = fsdp_arena_take(
-		scratch, ((size_t)ds->model_ranks + 2) * sizeof *begin, 8);
+	uint32_t *indexes = FSDP_TAKE(scratch, indexes, count + 1);
+	size_t *begin = FSDP_TAKE(scratch, begin, (size_t)ds->model_ranks + 2);
 	if (indexes == NULL || begin == NULL)
 		return fsdp_arena_fail(scratch, ret_error);
 	for (size_t pass = 0; pass < 2; pass++) {
@@ -229,8 +228,7 @@ static bool read_tag(struct fsdp_deepspeed *ds, const struct fsdp_folder *folder
 static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	struct fsdp_error **ret_error)
 {
-	struct fsdp_deepspeed *ds = fsdp_arena_take(
-		reading->scratch, sizeof *ds, _Alignof(struct fsdp_deepspeed));
+	struct fsdp_deepspeed *ds = FSDP_TAKE(reading->scratch, ds, 1);
 	if (ds == NULL)
 		return fsdp_arena_fail(reading->scratch, ret_error);
 	ds->reading = reading;
@@ -263,8 +261,8 @@ static const char *why_apart(const struct fsdp_deepspeed *ds, char *text, size_t
 static bool mark_slices(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = ds->reading->model;
-	uint32_t *counts = fsdp_arena_take(ds->reading->scratch,
-		model->names.list.count * sizeof *counts, sizeof *counts);
+	uint32_t *counts =
+		FSDP_TAKE(ds->reading->scratch, counts, model->names.list.count);
 	size_t slices = 0, apart = 0;
 	if (counts == NULL)
 		return fsdp_arena_fail(ds->reading->scratch, ret_error);
@@ -384,8 +382,8 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 		.first_piece = (uint32_t)ds->first_piece,
 		.slices = ds->model_ranks,
 		.ranks = ds->tensor_ranks,
-		.begin = fsdp_arena_take(reading->scratch,
-			((size_t)ds->model_ranks + 1) * sizeof(uint32_t), 4),
+		.begin = FSDP_TAKE(
+			reading->scratch, join.begin, (size_t)ds->model_ranks + 1),
 	};
 	if (join.begin == NULL)
 		return fsdp_arena_fail(reading->scratch, ret_error);

@@ -115,12 +115,9 @@ bool fsdp_mappings_begin(
 		id = fsdp_mappings_at(mappings, id - 1)->next_of_slice)
 		count++;
 	/* Names are those, the groups and nothing. */
-	mappings->first = fsdp_arena_take(
-		mappings->scratch, (2 * count + 2) * sizeof *mappings->first, 4);
-	mappings->last = fsdp_arena_take(
-		mappings->scratch, (2 * count + 2) * sizeof *mappings->last, 4);
-	mappings->ranks = fsdp_arena_take(
-		mappings->scratch, (count + 1) * sizeof *mappings->ranks, 4);
+	mappings->first = FSDP_TAKE(mappings->scratch, mappings->first, 2 * count + 2);
+	mappings->last = FSDP_TAKE(mappings->scratch, mappings->last, 2 * count + 2);
+	mappings->ranks = FSDP_TAKE(mappings->scratch, mappings->ranks, count + 1);
 	mappings->rank_count = 0;
 	mappings->count = count;
 	memset(mappings->told, 0, sizeof mappings->told);

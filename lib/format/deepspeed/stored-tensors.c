@@ -26,7 +26,7 @@ static bool make_index(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
 {
 	struct fsdp_arena *scratch = ds->reading->scratch;
 	size_t room = 2 * ds->stored_count + 2;
-	ds->indexed = fsdp_arena_take(scratch, room * sizeof *ds->indexed, 4);
+	ds->indexed = FSDP_TAKE(scratch, ds->indexed, room);
 	if (ds->indexed == NULL || !fsdp_names_init(&ds->index, scratch))
 		return fsdp_arena_fail(scratch, ret_error);
 	for (size_t i = 0; i < ds->stored_count; i++) {
@@ -53,7 +53,7 @@ bool fsdp_deepspeed_take_stored(struct fsdp_deepspeed *ds, struct fsdp_error **r
 	struct fsdp_model *model = ds->reading->model;
 	struct fsdp_arena *scratch = ds->reading->scratch;
 	size_t count = model->tensors.count - ds->first_tensor;
-	ds->stored = fsdp_arena_take(scratch, (count + 1) * sizeof *ds->stored, 8);
+	ds->stored = FSDP_TAKE(scratch, ds->stored, count + 1);
 	if (ds->stored == NULL)
 		return fsdp_arena_fail(scratch, ret_error);
 	for (size_t i = 0; i < count; i++) {

@@ -313,12 +313,10 @@ static bool take_slices(
 	struct fsdp_arena *scratch = join->reading->scratch;
 	size_t count = model->tensors.count - join->first_tensor;
 	size_t pieces = model->pieces.count - join->first_piece;
-	struct fsdp_tensor_record *tensors =
-		fsdp_arena_take(scratch, (count + 1) * sizeof *tensors, 8);
-	struct fsdp_piece_record *copies =
-		fsdp_arena_take(scratch, (pieces + 1) * sizeof *copies, 8);
-	slices->slice = fsdp_arena_take(scratch, (count + 1) * sizeof *slices->slice, 4);
-	slices->next = fsdp_arena_take(scratch, (count + 1) * sizeof *slices->next, 4);
+	struct fsdp_tensor_record *tensors = FSDP_TAKE(scratch, tensors, count + 1);
+	struct fsdp_piece_record *copies = FSDP_TAKE(scratch, copies, pieces + 1);
+	slices->slice = FSDP_TAKE(scratch, slices->slice, count + 1);
+	slices->next = FSDP_TAKE(scratch, slices->next, count + 1);
 	if (tensors == NULL || copies == NULL || slices->slice == NULL ||
 		slices->next == NULL)
 		return fsdp_arena_fail(scratch, ret_error);
@@ -350,7 +348,7 @@ bool fsdp_join_slices(struct fsdp_join *join, struct fsdp_error **ret_error)
 	int64_t whole[FSDP_DIMS_MAX];
 	if (join->slices == 1 || !join->slicing->told)
 		return true;
-	uint32_t *last = fsdp_arena_take(scratch, names * sizeof *last, 4);
+	uint32_t *last = FSDP_TAKE(scratch, last, names);
 	bool *taken = fsdp_arena_take(scratch, count + 1, 1);
 	if (last == NULL || taken == NULL)
 		return fsdp_arena_fail(scratch, ret_error);

@@ -168,8 +168,7 @@ bool fsdp_deepspeed_join_universal(
 	struct held_states held = { 0 };
 	if (!fsdp_deepspeed_begin_slice(ds, 0, ret_error))
 		return false;
-	held.states = fsdp_arena_take(
-		scratch, (ds->slice.parameter_count + 1) * sizeof *held.states, 4);
+	held.states = FSDP_TAKE(scratch, held.states, ds->slice.parameter_count + 1);
 	if (held.states == NULL || !fsdp_names_init(&held.names, scratch))
 		return fsdp_arena_fail(scratch, ret_error);
 	for (size_t i = 0; i < ds->slice.parameter_count; i++)

@@ -56,8 +56,7 @@ bool fsdp_deepspeed_join_shared(struct fsdp_deepspeed *ds, struct fsdp_error **r
 {
 	struct fsdp_model *model = ds->reading->model;
 	size_t names = model->names.list.count;
-	uint32_t *owners =
-		fsdp_arena_take(ds->reading->scratch, names * sizeof *owners, 4);
+	uint32_t *owners = FSDP_TAKE(ds->reading->scratch, owners, names);
 	if (owners == NULL)
 		return fsdp_arena_fail(ds->reading->scratch, ret_error);
 	for (size_t i = ds->slice.first_tensor; i < model->tensors.count; i++)

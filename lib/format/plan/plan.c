@@ -371,8 +371,7 @@ static bool read_mesh(struct fsdp_plan_reading *plan, uint32_t *ret_mesh)
 		return false;
 	if (!fsdp_json_is(names, FSDP_JSON_ARRAY) || names->count != shape->count)
 		return true;
-	struct fsdp_span *texts = fsdp_arena_take(plan->model->arena,
-		names->count * sizeof *texts, _Alignof(struct fsdp_span));
+	struct fsdp_span *texts = FSDP_TAKE(plan->model->arena, texts, names->count);
 	if (texts == NULL)
 		return fsdp_arena_fail(plan->model->arena, plan->error);
 	for (uint32_t i = 0; i < names->count; i++) {
@@ -425,8 +424,7 @@ static bool sub_mesh(
 			return true;
 		}
 	}
-	struct fsdp_span *kept = fsdp_arena_take(
-		model->arena, names->count * sizeof *kept, _Alignof(struct fsdp_span));
+	struct fsdp_span *kept = FSDP_TAKE(model->arena, kept, names->count);
 	struct fsdp_mesh_record *record =
 		fsdp_build_push(model, &model->meshes, ret_mesh, plan->error);
 	if (record == NULL || kept == NULL)
@@ -483,8 +481,7 @@ static bool add_placement(struct fsdp_plan_reading *plan, const struct fsdp_json
 	struct fsdp_model *model = plan->model;
 	if (!fsdp_json_is(list, FSDP_JSON_ARRAY) || list->count == 0 || list->count > 8)
 		return true;
-	struct fsdp_span *texts = fsdp_arena_take(
-		model->arena, list->count * sizeof *texts, _Alignof(struct fsdp_span));
+	struct fsdp_span *texts = FSDP_TAKE(model->arena, texts, list->count);
 	struct fsdp_placement_record *record =
 		fsdp_build_push(model, &model->placements, ret_placement, plan->error);
 	if (record == NULL || texts == NULL)
@@ -544,8 +541,8 @@ static bool read_mixed(struct fsdp_plan_reading *plan, const struct fsdp_json *j
 	const struct fsdp_json *mixed = fsdp_json_get(json, "mixed_precision");
 	if (!fsdp_json_is(mixed, FSDP_JSON_OBJECT))
 		return true;
-	struct fsdp_text_pair *pairs = fsdp_arena_take(plan->model->arena,
-		(mixed->count + 1) * sizeof *pairs, _Alignof(struct fsdp_text_pair));
+	struct fsdp_text_pair *pairs =
+		FSDP_TAKE(plan->model->arena, pairs, mixed->count + 1);
 	if (pairs == NULL)
 		return fsdp_arena_fail(plan->model->arena, plan->error);
 	for (uint32_t i = 0; i < mixed->count; i++) {
@@ -692,8 +689,7 @@ static bool check_shapes(struct fsdp_plan_reading *plan)
 {
 	struct fsdp_model *model = plan->model;
 	size_t names = model->names.list.count, said = 0;
-	uint32_t *listed = fsdp_arena_take(
-		plan->reading->scratch, names * sizeof *listed, sizeof *listed);
+	uint32_t *listed = FSDP_TAKE(plan->reading->scratch, listed, names);
 	if (listed == NULL)
 		return fsdp_arena_fail(plan->reading->scratch, plan->error);
 	for (uint32_t i = 0; i < model->planned.count; i++)
@@ -782,14 +778,14 @@ static bool is_wrapped(
 static bool check_wrappers(struct fsdp_plan_reading *plan)
 {
 	struct fsdp_model *model = plan->model;
-	uint32_t *nearest = fsdp_arena_take(
-		plan->reading->scratch, (model->modules.count + 1) * sizeof *nearest, 4);
+	uint32_t *nearest =
+		FSDP_TAKE(plan->reading->scratch, nearest, model->modules.count + 1);
 	unsigned char *said =
 		fsdp_arena_take(plan->reading->scratch, model->modules.count + 1, 1);
 	if (nearest == NULL || said == NULL)
 		return fsdp_arena_fail(plan->reading->scratch, plan->error);
-	uint32_t *visit = fsdp_arena_take(
-		plan->reading->scratch, (model->names.list.count + 1) * sizeof *visit, 4);
+	uint32_t *visit =
+		FSDP_TAKE(plan->reading->scratch, visit, model->names.list.count + 1);
 	if (visit == NULL)
 		return fsdp_arena_fail(plan->reading->scratch, plan->error);
 	for (uint32_t i = 0; i < model->modules.count; i++) {

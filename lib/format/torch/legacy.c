@@ -369,8 +369,7 @@ static bool run(struct legacy *legacy, reader read, struct fsdp_error **ret_erro
 static struct legacy *new_legacy(
 	struct fsdp_reading *reading, struct fsdp_error **ret_error)
 {
-	struct legacy *legacy = fsdp_arena_take(
-		reading->scratch, sizeof *legacy, _Alignof(struct legacy));
+	struct legacy *legacy = FSDP_TAKE(reading->scratch, legacy, 1);
 	if (legacy == NULL) {
 		fsdp_arena_fail(reading->scratch, ret_error);
 		return NULL;

@@ -162,8 +162,7 @@ static bool read_names(struct fsdp_torch *torch, struct fsdp_pickle *pickle, fsd
 	if (fsdp_pickle_kind(pickle, ref) != FSDP_PICKLE_TUPLE ||
 		fsdp_pickle_count(pickle, ref) != mesh->dims)
 		return true;
-	struct fsdp_span *names = fsdp_arena_take(torch->model->arena,
-		(mesh->dims + 1) * sizeof *names, _Alignof(struct fsdp_span));
+	struct fsdp_span *names = FSDP_TAKE(torch->model->arena, names, mesh->dims + 1);
 	if (names == NULL)
 		return fsdp_arena_fail(torch->model->arena, ret_error);
 	for (size_t i = 0; i < mesh->dims; i++) {
@@ -370,8 +369,7 @@ static bool read_placements(struct fsdp_torch *torch, struct fsdp_pickle *pickle
 {
 	if (fsdp_pickle_count(pickle, ref) != count)
 		return false;
-	struct fsdp_span *texts = fsdp_arena_take(torch->model->arena,
-		(count + 1) * sizeof *texts, _Alignof(struct fsdp_span));
+	struct fsdp_span *texts = FSDP_TAKE(torch->model->arena, texts, count + 1);
 	if (texts == NULL)
 		return fsdp_arena_fail(torch->model->arena, ret_error);
 	dtensor->first_placed = (uint32_t)torch->placed.count;
@@ -447,8 +445,7 @@ static bool read_rank_map(struct fsdp_torch *torch, const struct fsdp_torch_mesh
 		return false;
 	unsigned char *bytes =
 		fsdp_arena_take(torch->scratch, (size_t)count * width + 1, 8);
-	int64_t *ranks =
-		fsdp_arena_take(torch->scratch, (size_t)count * sizeof *ranks + 1, 8);
+	int64_t *ranks = FSDP_TAKE(torch->scratch, ranks, count + 1);
 	if (bytes == NULL || ranks == NULL)
 		return fsdp_arena_fail(torch->scratch, ret_error);
 	if (!read(context, map->storage, map->offset * width, bytes,

@@ -35,8 +35,8 @@ static struct fsdp_token *add_token(struct spelling *spelling, enum fsdp_token_k
 {
 	if (spelling->count == spelling->room) {
 		size_t room = spelling->room == 0 ? 8 : spelling->room * 2;
-		struct fsdp_token *grown = fsdp_arena_take(spelling->torch->scratch,
-			room * sizeof *grown, _Alignof(struct fsdp_token));
+		struct fsdp_token *grown =
+			FSDP_TAKE(spelling->torch->scratch, grown, room);
 		if (grown == NULL) {
 			fsdp_arena_fail(spelling->torch->scratch, spelling->error);
 			return NULL;
@@ -465,8 +465,8 @@ bool fsdp_torch_tokens(struct fsdp_torch *torch, fsdp_ref ref,
 	while (depth != 0)
 		if (!spell_step(&spelling, stack, &depth))
 			return false;
-	struct fsdp_token *tokens = fsdp_arena_take(torch->model->arena,
-		spelling.count * sizeof *tokens, _Alignof(struct fsdp_token));
+	struct fsdp_token *tokens =
+		FSDP_TAKE(torch->model->arena, tokens, spelling.count);
 	if (tokens == NULL)
 		return fsdp_arena_fail(torch->model->arena, ret_error);
 	memcpy(tokens, spelling.tokens, spelling.count * sizeof *tokens);

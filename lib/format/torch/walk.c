@@ -736,8 +736,7 @@ bool fsdp_torch_walk(struct fsdp_torch *torch, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = torch->model;
 	fsdp_ref top = fsdp_pickle_top(torch->pickle);
-	struct walk *walk =
-		fsdp_arena_take(torch->scratch, sizeof *walk, _Alignof(struct walk));
+	struct walk *walk = FSDP_TAKE(torch->scratch, walk, 1);
 	if (walk == NULL || !begin(walk, torch, ret_error))
 		return fsdp_arena_fail(torch->scratch, ret_error);
 	model->extents_due = (uint64_t)torch->first_extent + torch->storages.count;

@@ -667,8 +667,7 @@ static bool read_all(struct torch_zip *file, const struct fsdp_look *look,
 static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	struct fsdp_error **ret_error)
 {
-	struct torch_zip *file = fsdp_arena_take(
-		reading->scratch, sizeof *file, _Alignof(struct torch_zip));
+	struct torch_zip *file = FSDP_TAKE(reading->scratch, file, 1);
 	if (file == NULL)
 		return fsdp_arena_fail(reading->scratch, ret_error);
 	file->reading = reading;
