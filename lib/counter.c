@@ -73,10 +73,10 @@ bool fsdp_counter_read(struct fsdp_checkpoint *checkpoint, struct fsdp_error **r
 	if (tensor->piece_count == 0)
 		return true;
 	const struct fsdp_piece_record *piece =
-		fsdp_vec_at(&model->pieces, tensor->first_piece);
+		fsdp_model_piece(model, tensor->first_piece);
 	if (piece->extent == FSDP_NONE)
 		return true;
-	const struct fsdp_extent *extent = fsdp_vec_at(&model->extents, piece->extent);
+	const struct fsdp_extent *extent = fsdp_model_extent(model, piece->extent);
 	if (!fsdp_locator_new(checkpoint, &locator, ret_error))
 		return false;
 	bool read = read_count(checkpoint, locator, tensor->first_piece, &count, &error);

@@ -30,8 +30,7 @@ static uint32_t piece_id(const struct fsdp_elements *elements, uint32_t index)
 static const struct fsdp_piece_record *piece_at(
 	const struct fsdp_elements *elements, uint32_t index)
 {
-	return fsdp_vec_at(
-		&elements->checkpoint->model.pieces, piece_id(elements, index));
+	return fsdp_model_piece(&elements->checkpoint->model, piece_id(elements, index));
 }
 
 /* ---- what the assembler asks ---- */
@@ -40,7 +39,7 @@ static bool has_bytes(
 	const struct fsdp_model *model, const struct fsdp_piece_record *piece)
 {
 	const struct fsdp_extent *extent =
-		piece->extent != FSDP_NONE ? fsdp_vec_at(&model->extents, piece->extent)
+		piece->extent != FSDP_NONE ? fsdp_model_extent(model, piece->extent)
 					   : NULL;
 	return extent != NULL && !extent->missing;
 }
@@ -117,12 +116,11 @@ static bool is_sum(const struct fsdp_elements *elements)
 	const struct fsdp_model *model = &elements->checkpoint->model;
 	if (elements->tensor->extra == FSDP_NONE)
 		return false;
-	const struct fsdp_extra *extra =
-		fsdp_vec_at(&model->extras, elements->tensor->extra);
+	const struct fsdp_extra *extra = fsdp_model_extra(model, elements->tensor->extra);
 	if (extra->placement == FSDP_NONE)
 		return false;
 	const struct fsdp_placement_record *placement =
-		fsdp_vec_at(&model->placements, extra->placement);
+		fsdp_model_placement(model, extra->placement);
 	for (uint32_t i = 0; i < placement->count; i++)
 		if (fsdp_span_begins(placement->texts[i], FSDP_SPAN("Partial(")))
 			return true;
@@ -188,7 +186,7 @@ bool fsdp_elements_next(struct fsdp_elements *elements, struct fsdp_span *ret_by
 	uint32_t file = fsdp_assembly_file(elements->assembly);
 	if (file != FSDP_NONE) {
 		const struct fsdp_file_record *record =
-			fsdp_vec_at(&elements->checkpoint->model.files, file);
+			fsdp_model_file(&elements->checkpoint->model, file);
 		fsdp_error_add_path(ret_error, (const char *)record->path.data);
 	}
 	return false;

@@ -59,8 +59,7 @@ size_t fsdp_file_count(const struct fsdp_checkpoint *checkpoint)
 
 struct fsdp_file fsdp_file(const struct fsdp_checkpoint *checkpoint, size_t index)
 {
-	const struct fsdp_file_record *file =
-		fsdp_vec_at(&checkpoint->model.files, index);
+	const struct fsdp_file_record *file = fsdp_model_file(&checkpoint->model, index);
 	return (struct fsdp_file){ file->path, file->size, file->rank };
 }
 
@@ -250,7 +249,7 @@ static inline struct fsdp_tensor tensor_of(
 static struct fsdp_tensor tensor_with_extra(
 	const struct fsdp_model *model, const struct fsdp_tensor_record *record)
 {
-	const struct fsdp_extra *extra = fsdp_vec_at(&model->extras, record->extra);
+	const struct fsdp_extra *extra = fsdp_model_extra(model, record->extra);
 	struct fsdp_tensor tensor = tensor_of(model, record);
 	if (extra->class_name != NULL)
 		tensor.class_name = extra->class_name;
@@ -360,7 +359,7 @@ size_t fsdp_piece_count(const struct fsdp_checkpoint *checkpoint)
 struct fsdp_piece fsdp_piece(const struct fsdp_checkpoint *checkpoint, uint32_t index)
 {
 	const struct fsdp_model *model = &checkpoint->model;
-	const struct fsdp_piece_record *record = fsdp_vec_at(&model->pieces, index);
+	const struct fsdp_piece_record *record = fsdp_model_piece(model, index);
 	const struct fsdp_tensor_record *tensor =
 		fsdp_model_tensor(model, record->tensor);
 	const int64_t *box = fsdp_model_box(model, record);
@@ -386,7 +385,7 @@ struct fsdp_piece fsdp_piece(const struct fsdp_checkpoint *checkpoint, uint32_t 
 	}
 	if (record->extent == FSDP_NONE)
 		return piece;
-	const struct fsdp_extent *extent = fsdp_vec_at(&model->extents, record->extent);
+	const struct fsdp_extent *extent = fsdp_model_extent(model, record->extent);
 	piece.file = extent->file;
 	piece.order = extent->offset;
 	if (extent->kind == FSDP_EXTENT_ITEM) {
@@ -394,9 +393,9 @@ struct fsdp_piece fsdp_piece(const struct fsdp_checkpoint *checkpoint, uint32_t 
 		piece.item_length = extent->length;
 		return piece;
 	}
-	piece.records = ((const struct fsdp_file_record *)fsdp_vec_at(
-				 &model->files, extent->file))
-				->records;
+	piece.records =
+		((const struct fsdp_file_record *)fsdp_model_file(model, extent->file))
+			->records;
 	piece.storage = fsdp_model_key(model, extent);
 	piece.storage_offset = record->storage_offset;
 	piece.storage_bytes = extent->size;
@@ -407,8 +406,7 @@ uint64_t fsdp_piece_numel(
 	const struct fsdp_checkpoint *checkpoint, uint32_t index, uint32_t *ret_rank)
 {
 	const struct fsdp_model *model = &checkpoint->model;
-	const struct fsdp_piece_record *record =
-		fsdp_vec_of(&model->pieces, index, sizeof(struct fsdp_piece_record));
+	const struct fsdp_piece_record *record = fsdp_model_piece(model, index);
 	const struct fsdp_tensor_record *tensor =
 		fsdp_model_tensor(model, record->tensor);
 	const int64_t *ints = fsdp_model_ints(model, record->box);
@@ -427,7 +425,7 @@ uint64_t fsdp_piece_numel(
 struct fsdp_mesh fsdp_mesh(const struct fsdp_checkpoint *checkpoint, uint32_t index)
 {
 	const struct fsdp_model *model = &checkpoint->model;
-	const struct fsdp_mesh_record *mesh = fsdp_vec_at(&model->meshes, index);
+	const struct fsdp_mesh_record *mesh = fsdp_model_mesh(model, index);
 	return (struct fsdp_mesh){
 		.shape = fsdp_model_ints(model, mesh->shape),
 		.dims = mesh->dims,
@@ -441,7 +439,7 @@ struct fsdp_placement fsdp_placement(
 	const struct fsdp_checkpoint *checkpoint, uint32_t index)
 {
 	const struct fsdp_placement_record *record =
-		fsdp_vec_at(&checkpoint->model.placements, index);
+		fsdp_model_placement(&checkpoint->model, index);
 	return (struct fsdp_placement){ record->texts, record->count, record->mesh };
 }
 
@@ -455,7 +453,7 @@ size_t fsdp_module_count(const struct fsdp_checkpoint *checkpoint)
 struct fsdp_module fsdp_module(const struct fsdp_checkpoint *checkpoint, uint32_t index)
 {
 	const struct fsdp_module_record *record =
-		fsdp_vec_at(&checkpoint->model.modules, index);
+		fsdp_model_module(&checkpoint->model, index);
 	return (struct fsdp_module){
 		.name = record->name,
 		.raw_name = record->raw_name,
@@ -486,7 +484,7 @@ uint32_t fsdp_module_torch_prefix(
 	const struct fsdp_checkpoint *checkpoint, uint32_t module)
 {
 	const struct fsdp_module_record *record =
-		fsdp_vec_at(&checkpoint->model.modules, module);
+		fsdp_model_module(&checkpoint->model, module);
 	return record->torch_prefix;
 }
 
@@ -494,7 +492,7 @@ uint32_t fsdp_module_torch_clean_prefix(
 	const struct fsdp_checkpoint *checkpoint, uint32_t module)
 {
 	const struct fsdp_module_record *record =
-		fsdp_vec_at(&checkpoint->model.modules, module);
+		fsdp_model_module(&checkpoint->model, module);
 	return record->torch_clean;
 }
 
@@ -511,7 +509,7 @@ size_t fsdp_unit_count(const struct fsdp_checkpoint *checkpoint)
 struct fsdp_unit fsdp_unit(const struct fsdp_checkpoint *checkpoint, uint32_t index)
 {
 	const struct fsdp_unit_record *record =
-		fsdp_vec_at(&checkpoint->model.units, index);
+		fsdp_model_unit(&checkpoint->model, index);
 	return (struct fsdp_unit){
 		.module = record->module,
 		.api = record->api,
@@ -537,7 +535,7 @@ uint32_t fsdp_unit_fqn(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_unit *unit, uint32_t n, bool *ret_is_full)
 {
 	const struct fsdp_unit_fqn_record *record =
-		fsdp_vec_at(&checkpoint->model.unit_fqns, unit->first_fqn + n);
+		fsdp_model_unit_fqn(&checkpoint->model, unit->first_fqn + n);
 	*ret_is_full = record->relative == FSDP_NONE;
 	return *ret_is_full ? record->full : record->relative;
 }
@@ -552,9 +550,9 @@ size_t fsdp_value_count(const struct fsdp_checkpoint *checkpoint)
 struct fsdp_value fsdp_value(const struct fsdp_checkpoint *checkpoint, uint32_t index)
 {
 	const struct fsdp_model *model = &checkpoint->model;
-	const struct fsdp_value_record *record =
-		model->sorted_values != NULL ? &model->sorted_values[index]
-					     : fsdp_vec_at(&model->values, index);
+	const struct fsdp_value_record *record = model->sorted_values != NULL
+							 ? &model->sorted_values[index]
+							 : fsdp_model_value(model, index);
 	return (struct fsdp_value){
 		.name = record->name,
 		.raw_name = record->raw_name,

@@ -9,18 +9,17 @@
 static const struct fsdp_flat_record *record_of(
 	const struct fsdp_checkpoint *checkpoint, const struct fsdp_flat *flat)
 {
-	return fsdp_vec_at(&checkpoint->model.flats, flat->record);
+	return fsdp_model_flat(&checkpoint->model, flat->record);
 }
 
 bool fsdp_unit_flat(const struct fsdp_checkpoint *checkpoint, uint32_t unit,
 	struct fsdp_flat *ret_flat)
 {
-	const struct fsdp_unit_record *record =
-		fsdp_vec_at(&checkpoint->model.units, unit);
+	const struct fsdp_unit_record *record = fsdp_model_unit(&checkpoint->model, unit);
 	if (record->flat == FSDP_NONE)
 		return false;
 	const struct fsdp_flat_record *flat =
-		fsdp_vec_at(&checkpoint->model.flats, record->flat);
+		fsdp_model_flat(&checkpoint->model, record->flat);
 	struct fsdp_flat_cut cut = fsdp_ledger_cut(flat);
 	*ret_flat = (struct fsdp_flat){
 		.unit = unit,
@@ -58,7 +57,7 @@ struct fsdp_flat_tie fsdp_flat_tie(const struct fsdp_checkpoint *checkpoint,
 {
 	const struct fsdp_flat_record *record = record_of(checkpoint, flat);
 	const struct fsdp_flat_tie_record *tie =
-		fsdp_vec_at(&checkpoint->model.flat_ties, record->first_tie + n);
+		fsdp_model_flat_tie(&checkpoint->model, record->first_tie + n);
 	return (struct fsdp_flat_tie){ tie->fqn, tie->same_as };
 }
 
@@ -154,8 +153,7 @@ static bool fills_the_world(
 uint32_t fsdp_unit_global_rank(const struct fsdp_checkpoint *checkpoint, uint32_t unit,
 	uint32_t shard_rank, uint32_t copy)
 {
-	const struct fsdp_unit_record *record =
-		fsdp_vec_at(&checkpoint->model.units, unit);
+	const struct fsdp_unit_record *record = fsdp_model_unit(&checkpoint->model, unit);
 	if (shard_rank >= record->shard_world_size ||
 		copy >= record->replicate_world_size ||
 		!fills_the_world(&checkpoint->model, record))
@@ -166,8 +164,7 @@ uint32_t fsdp_unit_global_rank(const struct fsdp_checkpoint *checkpoint, uint32_
 uint32_t fsdp_unit_shard_rank(
 	const struct fsdp_checkpoint *checkpoint, uint32_t unit, uint32_t global_rank)
 {
-	const struct fsdp_unit_record *record =
-		fsdp_vec_at(&checkpoint->model.units, unit);
+	const struct fsdp_unit_record *record = fsdp_model_unit(&checkpoint->model, unit);
 	if (!fills_the_world(&checkpoint->model, record) ||
 		global_rank / record->shard_world_size >= record->replicate_world_size)
 		return FSDP_NONE;

@@ -235,7 +235,7 @@ static bool open_item(struct fsdp_locator *locator, const struct fsdp_extent *ex
 {
 	struct fsdp_source source;
 	const struct fsdp_file_record *file =
-		fsdp_vec_at(&locator->checkpoint->model.files, extent->file);
+		fsdp_model_file(&locator->checkpoint->model, extent->file);
 	fsdp_arena_reset(&locator->arena);
 	if (!fsdp_build_init(
 		    model, &locator->arena, &locator->checkpoint->limits, ret_error) ||
@@ -331,14 +331,14 @@ static bool make_view(struct fsdp_locator *locator, uint32_t index,
 {
 	const struct fsdp_checkpoint *checkpoint = locator->checkpoint;
 	const struct fsdp_piece_record *piece =
-		fsdp_vec_at(&checkpoint->model.pieces, index);
+		fsdp_model_piece(&checkpoint->model, index);
 	if (piece->extent == FSDP_NONE)
 		return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
 			"the piece has no usable storage");
 	const struct fsdp_extent *extent =
-		fsdp_vec_at(&checkpoint->model.extents, piece->extent);
+		fsdp_model_extent(&checkpoint->model, piece->extent);
 	const struct fsdp_file_record *file =
-		fsdp_vec_at(&checkpoint->model.files, extent->file);
+		fsdp_model_file(&checkpoint->model, extent->file);
 	bool found;
 	*ret_key = fsdp_model_key(&checkpoint->model, extent);
 	if (extent->missing)

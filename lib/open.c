@@ -492,8 +492,7 @@ void fsdp_checkpoint_free(struct fsdp_checkpoint *checkpoint)
 bool fsdp_checkpoint_source(const struct fsdp_checkpoint *checkpoint, uint32_t file,
 	struct fsdp_source *ret_source, struct fsdp_error **ret_error)
 {
-	const struct fsdp_file_record *record =
-		fsdp_vec_at(&checkpoint->model.files, file);
+	const struct fsdp_file_record *record = fsdp_model_file(&checkpoint->model, file);
 	if (record->size == FSDP_UNKNOWN)
 		return fsdp_fail(
 			ret_error, FSDP_ERROR_SYSTEM, FSDP_UNKNOWN, "the file is absent");

@@ -74,7 +74,7 @@ static bool is_small_beside(
 	uint64_t most = fsdp_limit(&checkpoint->limits, FSDP_LIMIT_FOUND_PLAN_BYTES);
 	for (size_t i = 0; i < checkpoint->model.files.count && most < plan->size; i++) {
 		const struct fsdp_file_record *file =
-			fsdp_vec_at(&checkpoint->model.files, i);
+			fsdp_model_file(&checkpoint->model, i);
 		uint64_t size = file->size != FSDP_UNKNOWN ? file->size : 0;
 		most = fsdp_add(most, size / 2, &most) ? most : UINT64_MAX;
 	}

@@ -438,11 +438,11 @@ static const struct fsdp_file_record *file_of(
 	if (tensor->piece_count == 0)
 		return NULL;
 	const struct fsdp_piece_record *piece =
-		fsdp_vec_at(&model->pieces, tensor->first_piece);
+		fsdp_model_piece(model, tensor->first_piece);
 	if (piece->extent == FSDP_NONE)
 		return NULL;
-	const struct fsdp_extent *extent = fsdp_vec_at(&model->extents, piece->extent);
-	return fsdp_vec_at(&model->files, extent->file);
+	const struct fsdp_extent *extent = fsdp_model_extent(model, piece->extent);
+	return fsdp_model_file(model, extent->file);
 }
 
 #define SEEN (UINT32_C(1) << 31)
@@ -515,9 +515,8 @@ static bool find_opened(struct hf *hf, bool *ret_opened, struct fsdp_error **ret
 	if (paths == NULL)
 		return fsdp_arena_fail(hf->reading->scratch, ret_error);
 	for (size_t i = 0; i < count; i++)
-		paths[i] =
-			((const struct fsdp_file_record *)fsdp_vec_at(&model->files, i))
-				->path;
+		paths[i] = ((const struct fsdp_file_record *)fsdp_model_file(model, i))
+				   ->path;
 	qsort(paths, count, sizeof *paths, compare_paths);
 	for (uint32_t i = 1; i < hf->files.list.count; i++) {
 		struct fsdp_span name = fsdp_names_segment(&hf->files, i);
@@ -538,7 +537,7 @@ static bool judge_map(struct hf *hf, struct fsdp_error **ret_error)
 	if (!find_opened(hf, opened, ret_error))
 		return false;
 	for (size_t i = 0; i < model->tensors.count; i++)
-		judge_tensor(hf, fsdp_vec_at(&model->tensors, i));
+		judge_tensor(hf, fsdp_model_tensor(model, i));
 	for (size_t i = 0; i < hf->map.count; i++) {
 		uint32_t name = *(const uint32_t *)fsdp_vec_at(&hf->map, i);
 		uint32_t number = fsdp_table_get(&hf->mapped, name);
@@ -560,7 +559,7 @@ static uint64_t stored_bytes(const struct fsdp_model *model)
 {
 	uint64_t sum = 0;
 	for (size_t i = 0; i < model->extents.count; i++) {
-		const struct fsdp_extent *extent = fsdp_vec_at(&model->extents, i);
+		const struct fsdp_extent *extent = fsdp_model_extent(model, i);
 		if (!extent->is_record && extent->size != FSDP_UNKNOWN &&
 			!fsdp_add(sum, extent->size, &sum))
 			return UINT64_MAX;

@@ -121,7 +121,7 @@ static int64_t argument(const struct fsdp_model *model, const char *key)
 {
 	uint32_t name = fsdp_names_find(&model->names, 0, FSDP_SPAN("args"));
 	for (size_t i = 0; name != FSDP_NONE && i < model->values.count; i++) {
-		const struct fsdp_value_record *value = fsdp_vec_at(&model->values, i);
+		const struct fsdp_value_record *value = fsdp_model_value(model, i);
 		for (uint32_t k = 0;
 			value->raw_name == name && k + 1 < value->token_count; k++) {
 			const struct fsdp_token *token = &value->tokens[k];
@@ -203,10 +203,9 @@ static bool find_part(
 {
 	const struct fsdp_model *model = megatron->model;
 	uint32_t numbers[FSDP_PATTERN_NUMBERS];
-	const struct fsdp_file_record *file = fsdp_vec_at(&model->files, index);
+	const struct fsdp_file_record *file = fsdp_model_file(model, index);
 	const struct fsdp_file_record *next =
-		index + 1 < model->files.count ? fsdp_vec_at(&model->files, index + 1)
-					       : NULL;
+		index + 1 < model->files.count ? fsdp_model_file(model, index + 1) : NULL;
 	struct fsdp_span end = FSDP_SPAN("/" FILE_NAME), folder = file->path;
 	if (!fsdp_span_ends(folder, end))
 		return false;
@@ -390,8 +389,7 @@ static bool widen(struct megatron *megatron, const struct rank_file *part, uint3
 	memcpy(shape, fsdp_model_ints(model, tensor->shape),
 		tensor->dims * sizeof *shape);
 	local = shape[dim];
-	struct fsdp_piece_record *piece =
-		fsdp_vec_at(&model->pieces, tensor->first_piece);
+	struct fsdp_piece_record *piece = fsdp_model_piece(model, tensor->first_piece);
 	if (piece->box != FSDP_NONE ||
 		__builtin_mul_overflow(local, (int64_t)megatron->tp_size, &shape[dim]))
 		return true;

@@ -208,11 +208,6 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 
 /* ---- after all files were read: is it one save? ---- */
 
-static struct fsdp_file_record *file_at(const struct fsdp_model *model, uint32_t index)
-{
-	return fsdp_vec_at(&model->files, index);
-}
-
 /* Of a world size: the files that tell it. */
 struct claim {
 	uint32_t world_size;
@@ -259,7 +254,7 @@ static void settle_world(struct fsdp_model *model)
 	struct claims claims = { .count = 0 };
 	const struct claim *best = &claims.items[0];
 	for (uint32_t i = 0; i < model->files.count; i++)
-		add_claim(&claims, file_at(model, i));
+		add_claim(&claims, fsdp_model_file(model, i));
 	if (claims.count < 2)
 		return;
 	for (size_t i = 1; i < claims.count; i++)
@@ -267,7 +262,7 @@ static void settle_world(struct fsdp_model *model)
 			best = &claims.items[i];
 	model->world_size = best->world_size;
 	for (uint32_t i = 0; i < model->files.count; i++) {
-		struct fsdp_file_record *file = file_at(model, i);
+		struct fsdp_file_record *file = fsdp_model_file(model, i);
 		if (!file->world_whole || file->world_size == best->world_size)
 			continue;
 		file->left_out = true;
@@ -316,7 +311,7 @@ static bool list_ranks(
 		ranks->first == NULL || ranks->next == NULL)
 		return false;
 	for (uint32_t i = 0; i < count; i++)
-		keys[i] = (uint64_t)file_at(model, i)->rank << 32 | i;
+		keys[i] = (uint64_t)fsdp_model_file(model, i)->rank << 32 | i;
 	qsort(keys, count, sizeof *keys, compare_keys);
 	for (size_t i = 0; i < count; i++) {
 		uint32_t rank = (uint32_t)(keys[i] >> 32);
@@ -332,8 +327,8 @@ static const struct fsdp_file_record *find_double(const struct fsdp_model *model
 {
 	uint32_t other = ranks->first[place];
 	for (size_t i = 0; other != 0 && i < KINDS_MAX; i++) {
-		if (same_kind(file_at(model, other - 1), file))
-			return file_at(model, other - 1);
+		if (same_kind(fsdp_model_file(model, other - 1), file))
+			return fsdp_model_file(model, other - 1);
 		other = ranks->next[other - 1];
 	}
 	return NULL;
@@ -341,7 +336,7 @@ static const struct fsdp_file_record *find_double(const struct fsdp_model *model
 
 static void judge_file(struct fsdp_model *model, struct ranks *ranks, uint32_t index)
 {
-	struct fsdp_file_record *file = file_at(model, index);
+	struct fsdp_file_record *file = fsdp_model_file(model, index);
 	uint32_t named = named_world_size(file->path);
 	if (file->rank == FSDP_NONE || file->left_out)
 		return;

@@ -131,7 +131,7 @@ void fsdp_reading_keep_limit(
 void fsdp_reading_settle_rank(struct fsdp_reading *reading, uint32_t file, uint32_t *rank)
 {
 	struct fsdp_model *model = reading->model;
-	struct fsdp_file_record *record = fsdp_vec_at(&model->files, file);
+	struct fsdp_file_record *record = fsdp_model_file(model, file);
 	uint32_t named = reading->rank;
 	reading->ranks_told += *rank != FSDP_NONE;
 	if (*rank == FSDP_NONE)
@@ -147,7 +147,7 @@ void fsdp_reading_settle_world(
 	struct fsdp_reading *reading, uint32_t file, uint32_t world_size, bool whole)
 {
 	struct fsdp_model *model = reading->model;
-	struct fsdp_file_record *record = fsdp_vec_at(&model->files, file);
+	struct fsdp_file_record *record = fsdp_model_file(model, file);
 	record->world_size = world_size;
 	record->world_whole = whole;
 	if (world_size != FSDP_NONE &&

@@ -604,7 +604,7 @@ static bool is_known(
 {
 	const struct fsdp_model *model = header->reading->model;
 	for (size_t i = 0; i < header->first_value && i < NOTES_MAX; i++) {
-		const struct fsdp_value_record *value = fsdp_vec_at(&model->values, i);
+		const struct fsdp_value_record *value = fsdp_model_value(model, i);
 		if (value->raw_name == raw_name && value->token_count == 1 &&
 			fsdp_span_equal(value->tokens->text, text))
 			return true;
@@ -773,8 +773,7 @@ static bool read_shard_member(struct declared_shard *shard, struct fsdp_error **
 static bool forget_shard(struct fsdp_model *model, struct fsdp_tensor_record *tensor,
 	struct fsdp_span name, struct fsdp_error **ret_error)
 {
-	struct fsdp_piece_record *piece =
-		fsdp_vec_at(&model->pieces, tensor->first_piece);
+	struct fsdp_piece_record *piece = fsdp_model_piece(model, tensor->first_piece);
 	int64_t shape[FSDP_DIMS_MAX];
 	if (piece->box == FSDP_NONE)
 		return true;
@@ -833,8 +832,7 @@ static bool place_shard(struct declared_shard *shard, struct fsdp_span name,
 			"DCP_SHARDING_INFO does not say where this part lies");
 		return true;
 	}
-	struct fsdp_piece_record *piece =
-		fsdp_vec_at(&model->pieces, tensor->first_piece);
+	struct fsdp_piece_record *piece = fsdp_model_piece(model, tensor->first_piece);
 	piece->box = fsdp_build_ints(model, box, 2 * (size_t)tensor->dims, ret_error);
 	tensor->shape = fsdp_build_ints(model, whole, tensor->dims, ret_error);
 	tensor->flags |= FSDP_TENSOR_SHAPE_INFERRED;
@@ -994,10 +992,10 @@ static bool judge_order(struct header *header, struct fsdp_error **ret_error)
 	struct range *ranges = FSDP_TAKE(&arena, ranges, count + 1);
 	for (size_t i = 0; ranges != NULL && i < count; i++) {
 		uint32_t id = header->first_tensor + (uint32_t)i;
-		const struct fsdp_piece_record *piece = fsdp_vec_at(
-			&model->pieces, fsdp_model_tensor(model, id)->first_piece);
+		const struct fsdp_piece_record *piece = fsdp_model_piece(
+			model, fsdp_model_tensor(model, id)->first_piece);
 		const struct fsdp_extent *extent =
-			fsdp_vec_at(&model->extents, piece->extent);
+			fsdp_model_extent(model, piece->extent);
 		ranges[i] = (struct range){ extent->offset,
 			extent->offset + extent->length, id };
 	}

@@ -8,7 +8,7 @@
 static const struct fsdp_piece_record *piece_at(const struct fsdp_model *model,
 	const struct fsdp_tensor_record *tensor, uint32_t n)
 {
-	return fsdp_vec_at(&model->pieces, tensor->first_piece + n);
+	return fsdp_model_piece(model, tensor->first_piece + n);
 }
 
 /* A rank's part without elements may lie on a storage that all such parts share. */

@@ -304,7 +304,7 @@ uint32_t fsdp_build_piece(struct fsdp_model *model,
 	if (place == NULL)
 		return FSDP_NONE;
 	*place = *record;
-	struct fsdp_tensor_record *tensor = fsdp_vec_at(&model->tensors, record->tensor);
+	struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, record->tensor);
 	if (tensor->piece_count == 0)
 		tensor->first_piece = id;
 	tensor->piece_count++;
@@ -468,9 +468,9 @@ void fsdp_build_take_back(
 	struct fsdp_model *model, size_t tensors, size_t pieces, size_t values)
 {
 	for (size_t i = tensors; i < model->tensors.count; i++) {
-		const struct fsdp_tensor_record *tensor = fsdp_vec_at(&model->tensors, i);
+		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
 		if (tensor->extra != FSDP_NONE)
-			((struct fsdp_extra *)fsdp_vec_at(&model->extras, tensor->extra))
+			((struct fsdp_extra *)fsdp_model_extra(model, tensor->extra))
 				->component_count = 0;
 	}
 	fsdp_vec_truncate(&model->tensors, tensors);
@@ -479,7 +479,7 @@ void fsdp_build_take_back(
 	if (model->counter >= tensors)
 		model->counter = FSDP_NONE;
 	for (size_t i = 0; i < model->files.count; i++) {
-		struct fsdp_file_record *file = fsdp_vec_at(&model->files, i);
+		struct fsdp_file_record *file = fsdp_model_file(model, i);
 		file->first_tensor = (uint32_t)fsdp_min(file->first_tensor, tensors);
 		file->first_value = (uint32_t)fsdp_min(file->first_value, values);
 	}
@@ -604,7 +604,7 @@ bool fsdp_build_strip(struct fsdp_model *model, size_t first_tensor, size_t firs
 	struct fsdp_span strip, int role, struct fsdp_error **ret_error)
 {
 	for (size_t i = first_tensor; i < model->tensors.count; i++) {
-		struct fsdp_tensor_record *tensor = fsdp_vec_at(&model->tensors, i);
+		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
 		bool stripped;
 		if (tensor->flags & FSDP_TENSOR_COMPONENT)
 			continue;
@@ -617,7 +617,7 @@ bool fsdp_build_strip(struct fsdp_model *model, size_t first_tensor, size_t firs
 			return false;
 	}
 	for (size_t i = first_value; strip.size != 0 && i < model->values.count; i++) {
-		struct fsdp_value_record *value = fsdp_vec_at(&model->values, i);
+		struct fsdp_value_record *value = fsdp_model_value(model, i);
 		bool stripped;
 		if (!strip_entry(model, strip, &value->name, &value->raw_name,
 			    &value->path, &stripped, ret_error))
@@ -682,14 +682,14 @@ bool fsdp_build_put_below(struct fsdp_model *model, size_t first_tensor,
 	size_t first_value, struct fsdp_span above, struct fsdp_error **ret_error)
 {
 	for (size_t i = first_tensor; above.size != 0 && i < model->tensors.count; i++) {
-		struct fsdp_tensor_record *tensor = fsdp_vec_at(&model->tensors, i);
+		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
 		if (!(tensor->flags & FSDP_TENSOR_COMPONENT) &&
 			!put_entry_below(model, above, &tensor->name, &tensor->raw_name,
 				&tensor->path, ret_error))
 			return false;
 	}
 	for (size_t i = first_value; above.size != 0 && i < model->values.count; i++) {
-		struct fsdp_value_record *value = fsdp_vec_at(&model->values, i);
+		struct fsdp_value_record *value = fsdp_model_value(model, i);
 		if (!put_entry_below(model, above, &value->name, &value->raw_name,
 			    &value->path, ret_error))
 			return false;

@@ -59,7 +59,7 @@ static bool check_files(const struct fsdp_model *model, struct fsdp_error **ret_
 {
 	uint32_t tensor = 0, value = 0;
 	for (uint32_t i = 0; i < model->files.count; i++) {
-		const struct fsdp_file_record *file = fsdp_vec_at(&model->files, i);
+		const struct fsdp_file_record *file = fsdp_model_file(model, i);
 		if (!fsdp_has_rank(file->rank) || file->first_tensor < tensor ||
 			file->first_tensor > model->tensors.count ||
 			file->first_value < value ||
@@ -75,8 +75,7 @@ static bool check_files(const struct fsdp_model *model, struct fsdp_error **ret_
 static bool check_extents(const struct fsdp_model *model, struct fsdp_error **ret_error)
 {
 	for (uint32_t i = 0; i < model->extents.count; i++) {
-		const struct fsdp_extent *extent =
-			fsdp_vec_of(&model->extents, i, sizeof *extent);
+		const struct fsdp_extent *extent = fsdp_model_extent(model, i);
 		if (extent->file >= model->files.count ||
 			!fsdp_may_be_item(&model->keys, extent->key))
 			return fsdp_fail_check(ret_error, "extent", i, "a file or a key");
@@ -104,8 +103,7 @@ static bool check_tensors(const struct fsdp_model *model, struct fsdp_error **re
 static bool check_pieces(const struct fsdp_model *model, struct fsdp_error **ret_error)
 {
 	for (uint32_t i = 0; i < model->pieces.count; i++) {
-		const struct fsdp_piece_record *piece =
-			fsdp_vec_of(&model->pieces, i, sizeof *piece);
+		const struct fsdp_piece_record *piece = fsdp_model_piece(model, i);
 		const struct fsdp_tensor_record *tensor =
 			piece->tensor < model->tensors.count
 				? fsdp_model_tensor(model, piece->tensor)
@@ -123,7 +121,7 @@ static bool check_pieces(const struct fsdp_model *model, struct fsdp_error **ret
 static bool check_values(const struct fsdp_model *model, struct fsdp_error **ret_error)
 {
 	for (uint32_t i = 0; i < model->values.count; i++)
-		if (!fsdp_has_value(model, fsdp_vec_at(&model->values, i)))
+		if (!fsdp_has_value(model, fsdp_model_value(model, i)))
 			return fsdp_fail_check(ret_error, "value", i, "a name or a file");
 	return true;
 }
@@ -146,7 +144,7 @@ static bool has_components(const struct fsdp_model *model, const struct fsdp_ext
 static bool check_extras(const struct fsdp_model *model, struct fsdp_error **ret_error)
 {
 	for (uint32_t i = 0; i < model->extras.count; i++) {
-		const struct fsdp_extra *extra = fsdp_vec_at(&model->extras, i);
+		const struct fsdp_extra *extra = fsdp_model_extra(model, i);
 		if (!has_components(model, extra) ||
 			!fsdp_may_be_item(&model->quantizers, extra->quantizer) ||
 			!fsdp_may_be_item(&model->placements, extra->placement))
@@ -159,14 +157,14 @@ static bool check_extras(const struct fsdp_model *model, struct fsdp_error **ret
 static bool check_meshes(const struct fsdp_model *model, struct fsdp_error **ret_error)
 {
 	for (uint32_t i = 0; i < model->meshes.count; i++) {
-		const struct fsdp_mesh_record *mesh = fsdp_vec_at(&model->meshes, i);
+		const struct fsdp_mesh_record *mesh = fsdp_model_mesh(model, i);
 		if (!fsdp_has_ints(model, mesh->shape, mesh->dims) ||
 			!fsdp_may_have_ints(model, mesh->ranks, mesh->rank_count))
 			return fsdp_fail_check(ret_error, "mesh", i, "a rank");
 	}
 	for (uint32_t i = 0; i < model->placements.count; i++) {
 		const struct fsdp_placement_record *placement =
-			fsdp_vec_at(&model->placements, i);
+			fsdp_model_placement(model, i);
 		if (!fsdp_may_be_item(&model->meshes, placement->mesh))
 			return fsdp_fail_check(ret_error, "placement", i, "a mesh");
 	}
@@ -195,7 +193,7 @@ static bool check_hints(const struct fsdp_model *model, struct fsdp_error **ret_
 static bool check_modules(const struct fsdp_model *model, struct fsdp_error **ret_error)
 {
 	for (uint32_t i = 0; i < model->modules.count; i++) {
-		const struct fsdp_module_record *module = fsdp_vec_at(&model->modules, i);
+		const struct fsdp_module_record *module = fsdp_model_module(model, i);
 		bool below = i == 0 ? module->parent == FSDP_NONE : module->parent < i;
 		if (!below || !(module->same_as < i || module->same_as == FSDP_NONE) ||
 			!fsdp_has_name(model, module->name) ||
@@ -212,7 +210,7 @@ static bool check_modules(const struct fsdp_model *model, struct fsdp_error **re
 static bool check_units(const struct fsdp_model *model, struct fsdp_error **ret_error)
 {
 	for (uint32_t i = 0; i < model->units.count; i++) {
-		const struct fsdp_unit_record *unit = fsdp_vec_at(&model->units, i);
+		const struct fsdp_unit_record *unit = fsdp_model_unit(model, i);
 		if (unit->module >= model->modules.count ||
 			!fsdp_may_be_item(&model->meshes, unit->mesh) ||
 			!fsdp_may_be_item(&model->flats, unit->flat) ||
@@ -222,8 +220,7 @@ static bool check_units(const struct fsdp_model *model, struct fsdp_error **ret_
 				ret_error, "unit", i, "a module or a parameter");
 	}
 	for (uint32_t i = 0; i < model->unit_fqns.count; i++) {
-		const struct fsdp_unit_fqn_record *fqn =
-			fsdp_vec_at(&model->unit_fqns, i);
+		const struct fsdp_unit_fqn_record *fqn = fsdp_model_unit_fqn(model, i);
 		if (!(fqn->relative == FSDP_NONE ||
 			    fsdp_has_name(model, fqn->relative)) ||
 			!fsdp_has_name(model, fqn->full) ||
@@ -237,7 +234,7 @@ static bool check_units(const struct fsdp_model *model, struct fsdp_error **ret_
 static bool check_flats(const struct fsdp_model *model, struct fsdp_error **ret_error)
 {
 	for (uint32_t i = 0; i < model->flats.count; i++) {
-		const struct fsdp_flat_record *flat = fsdp_vec_at(&model->flats, i);
+		const struct fsdp_flat_record *flat = fsdp_model_flat(model, i);
 		if (flat->shards == 0 ||
 			!fsdp_has_range(&model->flat_entries, flat->first_entry,
 				flat->entry_count) ||
@@ -248,15 +245,14 @@ static bool check_flats(const struct fsdp_model *model, struct fsdp_error **ret_
 	}
 	for (uint32_t i = 0; i < model->flat_entries.count; i++) {
 		const struct fsdp_flat_entry_record *entry =
-			fsdp_vec_at(&model->flat_entries, i);
+			fsdp_model_flat_entry(model, i);
 		if (!(entry->fqn == FSDP_NONE || fsdp_has_name(model, entry->fqn)) ||
 			entry->dims > FSDP_DIMS_MAX ||
 			!fsdp_may_have_ints(model, entry->shape, entry->dims))
 			return fsdp_fail_check(ret_error, "entry", i, "a name");
 	}
 	for (uint32_t i = 0; i < model->flat_ties.count; i++) {
-		const struct fsdp_flat_tie_record *tie =
-			fsdp_vec_at(&model->flat_ties, i);
+		const struct fsdp_flat_tie_record *tie = fsdp_model_flat_tie(model, i);
 		if (!fsdp_has_name(model, tie->fqn) ||
 			!fsdp_has_name(model, tie->same_as))
 			return fsdp_fail_check(ret_error, "tie", i, "a name");
@@ -267,7 +263,7 @@ static bool check_flats(const struct fsdp_model *model, struct fsdp_error **ret_
 static bool check_planned(const struct fsdp_model *model, struct fsdp_error **ret_error)
 {
 	for (uint32_t i = 0; i < model->planned.count; i++) {
-		const struct fsdp_planned *planned = fsdp_vec_at(&model->planned, i);
+		const struct fsdp_planned *planned = fsdp_model_planned(model, i);
 		if (!fsdp_has_name(model, planned->name) ||
 			planned->dims > FSDP_DIMS_MAX ||
 			!fsdp_has_ints(model, planned->shape, planned->dims) ||

@@ -72,8 +72,7 @@ static void count_extents(struct fsdp_counts *counts, uint32_t end)
 {
 	for (; counts->next_extent < end; counts->next_extent++)
 		(void)count_extent(
-			counts, fsdp_vec_of(&counts->model->extents, counts->next_extent,
-					sizeof(struct fsdp_extent)));
+			counts, fsdp_model_extent(counts->model, counts->next_extent));
 }
 
 static bool count_piece(struct fsdp_counts *counts,
@@ -171,16 +170,15 @@ static enum outcome count_tensors(struct fsdp_counts *counts)
 		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
 		if (tensor->piece_count == 0)
 			return ODD;
-		const struct fsdp_piece_record *piece = fsdp_vec_of(&model->pieces,
-			tensor->first_piece, sizeof(struct fsdp_piece_record));
+		const struct fsdp_piece_record *piece =
+			fsdp_model_piece(model, tensor->first_piece);
 		/* On a storage that no tensor before it lies on, if they go upwards. */
 		if (piece->extent == FSDP_NONE || piece->extent < counts->next_extent)
 			return ODD;
 		count_extents(counts, piece->extent);
 		counts->next_extent++;
-		outcome = count_tensor(counts, tensor, piece,
-			fsdp_vec_of(&model->extents, piece->extent,
-				sizeof(struct fsdp_extent)));
+		outcome = count_tensor(
+			counts, tensor, piece, fsdp_model_extent(model, piece->extent));
 	}
 	count_extents(counts, (uint32_t)model->extents.count);
 	return outcome;
@@ -222,7 +220,7 @@ static bool sort_values(struct fsdp_model *model, bool *ret_good)
 	if (!*ret_good)
 		return false;
 	for (size_t i = 0; i < count; i++) {
-		const struct fsdp_value_record *value = fsdp_vec_at(&model->values, i);
+		const struct fsdp_value_record *value = fsdp_model_value(model, i);
 		size_t at = place_of(model, sorted, i, value->name);
 		memmove(&sorted[at + 1], &sorted[at], (i - at) * sizeof *sorted);
 		sorted[at] = *value;

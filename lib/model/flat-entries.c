@@ -12,7 +12,7 @@ struct fsdp_flat_cut fsdp_ledger_cut(const struct fsdp_flat_record *flat)
 const struct fsdp_flat_entry_record *fsdp_ledger_entry(
 	const struct fsdp_model *model, const struct fsdp_flat_record *flat, uint32_t n)
 {
-	return fsdp_vec_at(&model->flat_entries, flat->first_entry + n);
+	return fsdp_model_flat_entry(model, flat->first_entry + n);
 }
 
 /* Entries without elements end where they begin, so they are never the answer. */

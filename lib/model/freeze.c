@@ -50,7 +50,7 @@ static bool list_ranks(struct fsdp_model *model, struct fsdp_arena *scratch)
 	uint32_t highest = 0;
 	bool any = false;
 	for (uint32_t i = 0; i < model->pieces.count; i++) {
-		const struct fsdp_piece_record *piece = fsdp_vec_at(&model->pieces, i);
+		const struct fsdp_piece_record *piece = fsdp_model_piece(model, i);
 		if (piece->rank == FSDP_NONE)
 			continue;
 		any = true;
@@ -65,7 +65,7 @@ static bool list_ranks(struct fsdp_model *model, struct fsdp_arena *scratch)
 		return false;
 	size_t count = 0;
 	for (uint32_t i = 0; i < model->pieces.count; i++) {
-		const struct fsdp_piece_record *piece = fsdp_vec_at(&model->pieces, i);
+		const struct fsdp_piece_record *piece = fsdp_model_piece(model, i);
 		if (piece->rank == FSDP_NONE || seen[piece->rank])
 			continue;
 		seen[piece->rank] = 1;
@@ -143,11 +143,11 @@ static bool count_storages(struct fsdp_model *model, struct fsdp_arena *scratch)
 	if (uses == NULL)
 		return false;
 	for (uint32_t i = 0; i < model->pieces.count; i++) {
-		const struct fsdp_piece_record *piece = fsdp_vec_at(&model->pieces, i);
+		const struct fsdp_piece_record *piece = fsdp_model_piece(model, i);
 		if (piece->extent == FSDP_NONE)
 			continue;
 		const struct fsdp_extent *extent =
-			fsdp_vec_at(&model->extents, piece->extent);
+			fsdp_model_extent(model, piece->extent);
 		const struct fsdp_tensor_record *tensor =
 			fsdp_model_tensor(model, piece->tensor);
 		if (extent->kind == FSDP_EXTENT_ITEM) {
@@ -170,7 +170,7 @@ static bool count_storages(struct fsdp_model *model, struct fsdp_arena *scratch)
 			use->end = view.end;
 	}
 	for (uint32_t i = 0; i < count; i++) {
-		const struct fsdp_extent *extent = fsdp_vec_at(&model->extents, i);
+		const struct fsdp_extent *extent = fsdp_model_extent(model, i);
 		if (extent->kind == FSDP_EXTENT_ITEM || extent->missing ||
 			extent->is_record)
 			continue;
@@ -183,7 +183,7 @@ static bool count_storages(struct fsdp_model *model, struct fsdp_arena *scratch)
 static void count_files(struct fsdp_model *model)
 {
 	for (uint32_t i = 0; i < model->files.count; i++) {
-		const struct fsdp_file_record *file = fsdp_vec_at(&model->files, i);
+		const struct fsdp_file_record *file = fsdp_model_file(model, i);
 		if (file->size != FSDP_UNKNOWN)
 			model->on_disk += file->size;
 	}

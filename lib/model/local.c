@@ -37,11 +37,6 @@ struct held {
 	struct fsdp_flat_cut cut;
 };
 
-static struct fsdp_piece_record *piece_at(const struct fsdp_model *model, uint32_t index)
-{
-	return fsdp_vec_at(&model->pieces, index);
-}
-
 static const int64_t *shape_of(
 	const struct fsdp_model *model, const struct fsdp_tensor_record *tensor)
 {
@@ -58,9 +53,9 @@ static struct fsdp_span name_of(struct local *local, uint32_t name)
 
 static struct fsdp_span unit_name(struct local *local, uint32_t unit)
 {
-	const struct fsdp_unit_record *record = fsdp_vec_at(&local->model->units, unit);
+	const struct fsdp_unit_record *record = fsdp_model_unit(local->model, unit);
 	const struct fsdp_module_record *module =
-		fsdp_vec_at(&local->model->modules, record->module);
+		fsdp_model_module(local->model, record->module);
 	return name_of(local, module->name);
 }
 
@@ -84,7 +79,7 @@ static void __attribute__((format(printf, 5, 6))) say(struct local *local, uint3
 /* The plan is not of this checkpoint: what it says of the unit is not shown for it. */
 static void refuse(struct local *local, uint32_t unit)
 {
-	struct fsdp_unit_record *record = fsdp_vec_at(&local->model->units, unit);
+	struct fsdp_unit_record *record = fsdp_model_unit(local->model, unit);
 	record->flat = FSDP_NONE;
 	record->flat_refused = true;
 }
@@ -96,11 +91,11 @@ static void index_units(struct local *local)
 {
 	const struct fsdp_model *model = local->model;
 	for (uint32_t i = 0; i < model->modules.count; i++) {
-		const struct fsdp_module_record *module = fsdp_vec_at(&model->modules, i);
+		const struct fsdp_module_record *module = fsdp_model_module(model, i);
 		if (module->unit == FSDP_NONE)
 			continue;
 		const struct fsdp_unit_record *unit =
-			fsdp_vec_at(&model->units, module->unit);
+			fsdp_model_unit(model, module->unit);
 		if (unit->flat != FSDP_NONE)
 			local->unit_of[module->name] = module->unit;
 	}
@@ -164,7 +159,7 @@ static bool fits(struct local *local, const struct held *held)
 	}
 	for (uint32_t i = 0; i < tensor->piece_count; i++) {
 		const struct fsdp_piece_record *piece =
-			piece_at(model, tensor->first_piece + i);
+			fsdp_model_piece(model, tensor->first_piece + i);
 		const int64_t whole[] = { 0, shape[0] };
 		const int64_t *box = fsdp_model_box(model, piece);
 		uint32_t rank = 0;
@@ -224,7 +219,7 @@ static bool derive(struct local *local, const struct held *held, uint32_t name,
 	const struct fsdp_tensor_record *shards = fsdp_model_tensor(model, held->tensor);
 	for (uint32_t i = 0; i < shards->piece_count; i++) {
 		struct fsdp_piece_record piece =
-			*piece_at(model, shards->first_piece + i);
+			*fsdp_model_piece(model, shards->first_piece + i);
 		const int64_t *box = fsdp_model_box(model, &piece);
 		uint32_t rank = 0;
 		struct fsdp_flat_part part;
@@ -277,7 +272,7 @@ static bool convert(struct local *local, const struct held *held, uint32_t id,
 	}
 	for (uint32_t i = 0; i < tensor->piece_count; i++) {
 		struct fsdp_piece_record *piece =
-			piece_at(model, tensor->first_piece + i);
+			fsdp_model_piece(model, tensor->first_piece + i);
 		const int64_t *box = fsdp_model_box(model, piece);
 		uint64_t numel =
 			(uint64_t)(box != NULL ? box[1] : shape_of(model, tensor)[0]);
@@ -292,7 +287,7 @@ static bool convert(struct local *local, const struct held *held, uint32_t id,
 	}
 	for (uint32_t i = 0; i < tensor->piece_count; i++) {
 		struct fsdp_piece_record *piece =
-			piece_at(model, tensor->first_piece + i);
+			fsdp_model_piece(model, tensor->first_piece + i);
 		struct fsdp_flat_part part = expected_run(held, piece->rank, entry);
 		if (!set_run(model, piece, &part, &local->error))
 			return false;
@@ -316,10 +311,9 @@ static bool place(struct local *local, const struct held *held, struct fsdp_span
 static struct fsdp_span relative_name(
 	struct local *local, const struct held *held, uint32_t full)
 {
-	const struct fsdp_unit_record *unit =
-		fsdp_vec_at(&local->model->units, held->unit);
+	const struct fsdp_unit_record *unit = fsdp_model_unit(local->model, held->unit);
 	const struct fsdp_module_record *module =
-		fsdp_vec_at(&local->model->modules, unit->module);
+		fsdp_model_module(local->model, unit->module);
 	struct fsdp_span text = name_of(local, full);
 	size_t skip = module->name == 0
 			      ? 0
@@ -343,7 +337,7 @@ static bool place_all(struct local *local, const struct held *held)
 			return false;
 		for (uint32_t k = 0; k < held->flat->tie_count; k++) {
 			const struct fsdp_flat_tie_record *tie =
-				fsdp_vec_at(&model->flat_ties, held->flat->first_tie + k);
+				fsdp_model_flat_tie(model, held->flat->first_tie + k);
 			if (tie->same_as != entry->fqn)
 				continue;
 			relative = relative_name(local, held, tie->fqn);
@@ -361,7 +355,7 @@ static void note_bases(struct local *local, const struct fsdp_tensor_record *ten
 {
 	for (uint32_t i = 0; i < tensor->piece_count; i++) {
 		const struct fsdp_piece_record *piece =
-			piece_at(local->model, tensor->first_piece + i);
+			fsdp_model_piece(local->model, tensor->first_piece + i);
 		if (piece->extent != FSDP_NONE)
 			local->base[piece->extent] = piece->storage_offset + 1;
 	}
@@ -381,10 +375,10 @@ static bool meet(struct local *local, uint32_t index)
 		return true;
 	}
 	local->met[held.unit] = true;
-	const struct fsdp_unit_record *unit = fsdp_vec_at(&model->units, held.unit);
+	const struct fsdp_unit_record *unit = fsdp_model_unit(model, held.unit);
 	if (unit->flat == FSDP_NONE)
 		return true; /* refused at another of its names */
-	held.flat = fsdp_vec_at(&model->flats, unit->flat);
+	held.flat = fsdp_model_flat(model, unit->flat);
 	held.cut = fsdp_ledger_cut(held.flat);
 	held.above = fsdp_names_at(&model->names, tensor->name)->parent;
 	if (!fits(local, &held)) {
@@ -400,8 +394,7 @@ static bool meet(struct local *local, uint32_t index)
 static void tell_unmet(struct local *local)
 {
 	for (uint32_t i = 0; i < local->model->units.count; i++) {
-		const struct fsdp_unit_record *unit =
-			fsdp_vec_at(&local->model->units, i);
+		const struct fsdp_unit_record *unit = fsdp_model_unit(local->model, i);
 		if (unit->flat == FSDP_NONE || local->met[i] ||
 			strcmp(unit->strategy, "NO_SHARD") == 0)
 			continue;
@@ -483,11 +476,6 @@ struct inference {
 	struct fsdp_error *error;
 };
 
-static struct fsdp_unit_record *unit_at(const struct inference *inference, uint32_t unit)
-{
-	return fsdp_vec_at(&inference->model->units, unit);
-}
-
 /* The shards must be what the world size makes of the whole; else it is not known. */
 static bool note_shards(struct inference *inference, uint32_t index, uint32_t unit,
 	const struct held *held)
@@ -497,7 +485,7 @@ static bool note_shards(struct inference *inference, uint32_t index, uint32_t un
 	uint64_t numel = 0;
 	for (uint32_t i = 0; i < tensor->piece_count; i++) {
 		const struct fsdp_piece_record *piece =
-			piece_at(model, tensor->first_piece + i);
+			fsdp_model_piece(model, tensor->first_piece + i);
 		const int64_t *box = fsdp_model_box(model, piece);
 		const int64_t whole[] = { 0, (int64_t)held->cut.numel };
 		uint32_t rank;
@@ -520,12 +508,11 @@ static bool infer_flat(struct inference *inference, uint32_t index)
 	struct fsdp_model *model = inference->model;
 	const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, index);
 	const struct fsdp_module_record *module =
-		tensor->module == FSDP_NONE
-			? NULL
-			: fsdp_vec_at(&model->modules, tensor->module);
+		tensor->module == FSDP_NONE ? NULL
+					    : fsdp_model_module(model, tensor->module);
 	if (module == NULL || module->unit == FSDP_NONE || tensor->dims != 1)
 		return true;
-	struct fsdp_unit_record *unit = unit_at(inference, module->unit);
+	struct fsdp_unit_record *unit = fsdp_model_unit(inference->model, module->unit);
 	uint32_t shards = model->world_size != FSDP_NONE ? model->world_size
 							 : unit->shard_world_size;
 	uint64_t numel = (uint64_t)shape_of(model, tensor)[0];
@@ -558,7 +545,7 @@ static bool locate_runs(
 	struct found found = { .tensor = index, .unit = FSDP_NONE };
 	for (uint32_t i = 0; i < tensor->piece_count; i++) {
 		const struct fsdp_piece_record *piece =
-			piece_at(model, tensor->first_piece + i);
+			fsdp_model_piece(model, tensor->first_piece + i);
 		const int64_t *box = fsdp_model_box(model, piece);
 		if (box == NULL || piece->extent == FSDP_NONE ||
 			piece->strides != FSDP_NONE)
@@ -693,11 +680,10 @@ static bool list_entries(struct inference *inference, const struct found *found,
 			if (tie == NULL)
 				return false;
 			tie->fqn = name;
-			tie->same_as =
-				((const struct fsdp_flat_entry_record *)fsdp_vec_at(
-					 &model->flat_entries,
-					 model->flat_entries.count - 1))
-					->fqn;
+			tie->same_as = ((const struct fsdp_flat_entry_record *)
+						fsdp_model_flat_entry(model,
+							model->flat_entries.count - 1))
+					       ->fqn;
 			flat->tie_count++;
 			continue;
 		}
@@ -724,7 +710,7 @@ static bool set_runs(struct inference *inference, const struct found *found,
 	struct fsdp_flat_cut cut = fsdp_ledger_cut(flat);
 	for (uint32_t i = 0; i < tensor->piece_count; i++) {
 		struct fsdp_piece_record *piece =
-			piece_at(model, tensor->first_piece + i);
+			fsdp_model_piece(model, tensor->first_piece + i);
 		const int64_t *box = fsdp_model_box(model, piece);
 		struct fsdp_flat_part part = { 0 };
 		if (box[1] != 0)
@@ -751,11 +737,12 @@ static bool infer_entries(struct inference *inference)
 		for (next = i; next < inference->count &&
 			       inference->found[next].unit == found->unit;)
 			next++;
-		struct fsdp_unit_record *unit = unit_at(inference, found->unit);
+		struct fsdp_unit_record *unit =
+			fsdp_model_unit(inference->model, found->unit);
 		if (unit->flat == FSDP_NONE)
 			continue; /* of its shards only some are what they should be */
 		struct fsdp_flat_record *flat =
-			fsdp_vec_at(&inference->model->flats, unit->flat);
+			fsdp_model_flat(inference->model, unit->flat);
 		unit->use_orig_params = 1;
 		if (!inference->complete[found->unit] ||
 			!make_up(found, next - i, flat->numel, flat->shards))

@@ -47,7 +47,7 @@ static bool may_be_run(
 	if (tensor->piece_count == 0)
 		return true;
 	const struct fsdp_piece_record *piece =
-		fsdp_vec_at(&model->pieces, tensor->first_piece);
+		fsdp_model_piece(model, tensor->first_piece);
 	return piece->box == FSDP_NONE;
 }
 
@@ -67,10 +67,9 @@ static void leave_out(struct merge *merge)
 {
 	struct fsdp_model *model = merge->model;
 	for (uint32_t i = 0; i < model->files.count; i++) {
-		const struct fsdp_file_record *file = fsdp_vec_at(&model->files, i);
+		const struct fsdp_file_record *file = fsdp_model_file(model, i);
 		const struct fsdp_file_record *next =
-			i + 1 < model->files.count ? fsdp_vec_at(&model->files, i + 1)
-						   : NULL;
+			i + 1 < model->files.count ? fsdp_model_file(model, i + 1) : NULL;
 		uint32_t end = next != NULL ? next->first_tensor
 					    : (uint32_t)model->tensors.count;
 		for (uint32_t k = file->first_tensor; k < end; k++) {
@@ -86,8 +85,7 @@ static void drop_components(struct merge *merge, const struct fsdp_tensor_record
 {
 	if (tensor->extra == FSDP_NONE)
 		return;
-	const struct fsdp_extra *extra =
-		fsdp_vec_at(&merge->model->extras, tensor->extra);
+	const struct fsdp_extra *extra = fsdp_model_extra(merge->model, tensor->extra);
 	for (uint32_t i = 0; i < extra->component_count; i++)
 		merge->target[extra->first_component + i] = FSDP_NONE;
 }
@@ -106,7 +104,7 @@ static struct fsdp_span name_of(
 
 static const struct fsdp_file_record *file_of(const struct merge *merge, uint32_t index)
 {
-	return fsdp_vec_at(&merge->model->files, merge->file[index]);
+	return fsdp_model_file(merge->model, merge->file[index]);
 }
 
 static void write_kind(const struct fsdp_model *model,
@@ -161,9 +159,8 @@ static const struct fsdp_piece_record *whole_piece(
 	const struct fsdp_model *model, const struct fsdp_tensor_record *tensor)
 {
 	const struct fsdp_piece_record *piece =
-		tensor->piece_count == 1
-			? fsdp_vec_at(&model->pieces, tensor->first_piece)
-			: NULL;
+		tensor->piece_count == 1 ? fsdp_model_piece(model, tensor->first_piece)
+					 : NULL;
 	return piece != NULL && piece->box == FSDP_NONE && piece->extent != FSDP_NONE
 		       ? piece
 		       : NULL;
@@ -193,8 +190,8 @@ static enum likeness compare(const struct fsdp_model *model,
 	const struct fsdp_piece_record *right = whole_piece(model, b);
 	if (left == NULL || right == NULL || !same_view(model, a->dims, left, right))
 		return LIKE_UNKNOWN;
-	const struct fsdp_extent *here = fsdp_vec_at(&model->extents, left->extent);
-	const struct fsdp_extent *there = fsdp_vec_at(&model->extents, right->extent);
+	const struct fsdp_extent *here = fsdp_model_extent(model, left->extent);
+	const struct fsdp_extent *there = fsdp_model_extent(model, right->extent);
 	if (!here->has_crc || !there->has_crc || here->size != there->size ||
 		here->big_endian != there->big_endian)
 		return LIKE_UNKNOWN;
@@ -321,13 +318,12 @@ static bool is_on_mesh(const struct fsdp_model *model,
 {
 	if (tensor->extra == FSDP_NONE)
 		return true;
-	const struct fsdp_extra *extra = fsdp_vec_at(&model->extras, tensor->extra);
+	const struct fsdp_extra *extra = fsdp_model_extra(model, tensor->extra);
 	if (extra->placement == FSDP_NONE)
 		return true;
 	const struct fsdp_placement_record *placement =
-		fsdp_vec_at(&model->placements, extra->placement);
-	const struct fsdp_mesh_record *mesh =
-		fsdp_vec_at(&model->meshes, placement->mesh);
+		fsdp_model_placement(model, extra->placement);
+	const struct fsdp_mesh_record *mesh = fsdp_model_mesh(model, placement->mesh);
 	const int64_t *ranks = fsdp_model_ints(model, mesh->ranks);
 	for (uint64_t i = 0; ranks != NULL && i < mesh->rank_count; i++)
 		if (ranks[i] == (int64_t)rank)
@@ -340,7 +336,7 @@ static void find_lacks(
 	struct merge *merge, uint32_t file, const bool *has, struct fsdp_arena *scratch)
 {
 	struct fsdp_model *model = merge->model;
-	const struct fsdp_file_record *record = fsdp_vec_at(&model->files, file);
+	const struct fsdp_file_record *record = fsdp_model_file(model, file);
 	uint32_t count = 0, first = FSDP_NONE;
 	for (uint32_t i = 0; i < model->tensors.count; i++) {
 		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
@@ -412,7 +408,7 @@ static uint32_t extent_of(
 	if (tensor->piece_count == 0)
 		return FSDP_NONE;
 	const struct fsdp_piece_record *piece =
-		fsdp_vec_at(&model->pieces, tensor->first_piece);
+		fsdp_model_piece(model, tensor->first_piece);
 	return piece->extent;
 }
 
@@ -424,7 +420,7 @@ static bool holds_cut_parameters(const struct fsdp_model *model)
 		if (!(tensor->flags & FSDP_TENSOR_FLATTENED) || tensor->piece_count == 0)
 			continue;
 		const struct fsdp_piece_record *piece =
-			fsdp_vec_at(&model->pieces, tensor->first_piece);
+			fsdp_model_piece(model, tensor->first_piece);
 		if (piece->box != FSDP_NONE)
 			return true;
 	}
@@ -508,8 +504,8 @@ static bool regroup(struct merge *merge, struct fsdp_arena *scratch)
 			continue;
 		for (uint32_t k = 0; k < tensor->piece_count; k++) {
 			struct fsdp_piece_record piece =
-				*(const struct fsdp_piece_record *)fsdp_vec_at(
-					&model->pieces, tensor->first_piece + k);
+				*(const struct fsdp_piece_record *)fsdp_model_piece(
+					model, tensor->first_piece + k);
 			piece.tensor = target;
 			*(struct fsdp_piece_record *)fsdp_vec_at(
 				&pieces, begin[target]++) = piece;
@@ -534,7 +530,7 @@ static bool line_up(struct fsdp_model *model, struct fsdp_tensor_record *tensor,
 	int64_t at = 0;
 	for (uint32_t i = 0; i < tensor->piece_count; i++) {
 		struct fsdp_piece_record *piece =
-			fsdp_vec_at(&model->pieces, tensor->first_piece + i);
+			fsdp_model_piece(model, tensor->first_piece + i);
 		int64_t box[2] = { at, lengths[i] };
 		piece->box = fsdp_build_ints(model, box, 2, &error);
 		if (piece->box == FSDP_NONE ||
@@ -584,7 +580,7 @@ static void move_components(const struct merge *merge, const uint32_t *moved)
 {
 	struct fsdp_model *model = merge->model;
 	for (uint32_t i = 0; i < model->extras.count; i++) {
-		struct fsdp_extra *extra = fsdp_vec_at(&model->extras, i);
+		struct fsdp_extra *extra = fsdp_model_extra(model, i);
 		uint32_t first = extra->first_component;
 		if (extra->component_count == 0)
 			continue;
@@ -610,8 +606,8 @@ static bool compact(struct merge *merge, struct fsdp_arena *scratch)
 		*tensor = *fsdp_model_tensor(model, i);
 		tensor->storage_next = at;
 		for (uint32_t k = 0; k < tensor->piece_count; k++)
-			((struct fsdp_piece_record *)fsdp_vec_at(
-				 &model->pieces, tensor->first_piece + k))
+			((struct fsdp_piece_record *)fsdp_model_piece(
+				 model, tensor->first_piece + k))
 				->tensor = at;
 		moved[i] = at++;
 	}
@@ -690,10 +686,10 @@ static void merge_values(
 	const struct fsdp_file_record *file = NULL;
 	for (size_t i = 0; i < model->values.count; i++) {
 		struct fsdp_value_record value =
-			*(struct fsdp_value_record *)fsdp_vec_at(&model->values, i);
+			*(struct fsdp_value_record *)fsdp_model_value(model, i);
 		while (index < model->files.count) {
 			const struct fsdp_file_record *next =
-				fsdp_vec_at(&model->files, index);
+				fsdp_model_file(model, index);
 			if (next->first_value > i)
 				break;
 			file = next;
@@ -704,7 +700,7 @@ static void merge_values(
 		uint32_t known = first[value.raw_name];
 		if (known != FSDP_NONE) {
 			const struct fsdp_value_record *same =
-				fsdp_vec_at(&model->values, known);
+				fsdp_model_value(model, known);
 			if (same_value(same, &value))
 				continue;
 			if (file != NULL && counts_progress(model, &value) &&
@@ -713,7 +709,7 @@ static void merge_values(
 		} else {
 			first[value.raw_name] = (uint32_t)at;
 		}
-		*(struct fsdp_value_record *)fsdp_vec_at(&model->values, at++) = value;
+		*(struct fsdp_value_record *)fsdp_model_value(model, at++) = value;
 	}
 	fsdp_vec_truncate(&model->values, at);
 }

@@ -255,11 +255,28 @@ struct fsdp_model {
 	size_t module_count; /* also of those that were only counted */
 };
 
-static inline struct fsdp_tensor_record *fsdp_model_tensor(
-	const struct fsdp_model *model, uint32_t index)
-{
-	return fsdp_vec_of(&model->tensors, index, sizeof(struct fsdp_tensor_record));
-}
+/* The records by their ids, which must be below the counts of the lists. */
+#define FSDP_MODEL_RECORDS(function, list, type)                                       \
+	static inline struct type *function(const struct fsdp_model *model, size_t id) \
+	{                                                                              \
+		return fsdp_vec_of(&model->list, id, sizeof(struct type));             \
+	}
+FSDP_MODEL_RECORDS(fsdp_model_file, files, fsdp_file_record)
+FSDP_MODEL_RECORDS(fsdp_model_extent, extents, fsdp_extent)
+FSDP_MODEL_RECORDS(fsdp_model_tensor, tensors, fsdp_tensor_record)
+FSDP_MODEL_RECORDS(fsdp_model_piece, pieces, fsdp_piece_record)
+FSDP_MODEL_RECORDS(fsdp_model_value, values, fsdp_value_record)
+FSDP_MODEL_RECORDS(fsdp_model_extra, extras, fsdp_extra)
+FSDP_MODEL_RECORDS(fsdp_model_module, modules, fsdp_module_record)
+FSDP_MODEL_RECORDS(fsdp_model_unit, units, fsdp_unit_record)
+FSDP_MODEL_RECORDS(fsdp_model_unit_fqn, unit_fqns, fsdp_unit_fqn_record)
+FSDP_MODEL_RECORDS(fsdp_model_planned, planned, fsdp_planned)
+FSDP_MODEL_RECORDS(fsdp_model_flat, flats, fsdp_flat_record)
+FSDP_MODEL_RECORDS(fsdp_model_flat_entry, flat_entries, fsdp_flat_entry_record)
+FSDP_MODEL_RECORDS(fsdp_model_flat_tie, flat_ties, fsdp_flat_tie_record)
+FSDP_MODEL_RECORDS(fsdp_model_mesh, meshes, fsdp_mesh_record)
+FSDP_MODEL_RECORDS(fsdp_model_placement, placements, fsdp_placement_record)
+#undef FSDP_MODEL_RECORDS
 
 static inline const int64_t *fsdp_model_ints(const struct fsdp_model *model, fsdp_ints at)
 {

@@ -7,12 +7,6 @@
 #include "model/internal.h"
 #include "model/fqn.h"
 
-static struct fsdp_module_record *module_at(
-	const struct fsdp_model *model, uint32_t index)
-{
-	return fsdp_vec_at(&model->modules, index);
-}
-
 /* Optimizer states, and what a trainer keeps beside a model, are named by paths that are
  * no modules, unless there is nothing else. */
 static bool shows_in_tree(const struct fsdp_model *model,
@@ -28,7 +22,7 @@ static bool shows_in_tree(const struct fsdp_model *model,
 static bool is_only_optimizer(const struct fsdp_model *model)
 {
 	for (size_t i = 0; i < model->tensors.count; i++) {
-		const struct fsdp_tensor_record *tensor = fsdp_vec_at(&model->tensors, i);
+		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
 		if (shows_in_tree(model, tensor, false))
 			return false;
 	}
@@ -49,7 +43,7 @@ static void mark_modules(const struct fsdp_model *model, unsigned char *marks)
 	bool only_optimizer = is_only_optimizer(model);
 	marks[0] = 1;
 	for (size_t i = 0; i < model->tensors.count; i++) {
-		const struct fsdp_tensor_record *tensor = fsdp_vec_at(&model->tensors, i);
+		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
 		if (shows_in_tree(model, tensor, only_optimizer))
 			mark_up(&model->names, marks,
 				fsdp_names_at(&model->names, tensor->raw_name)->parent);
@@ -114,7 +108,9 @@ static bool add_visit(
 		.raw_name = raw,
 		.torch_prefix = raw,
 		.torch_clean = clean,
-		.depth = parent == FSDP_NONE ? 0 : module_at(model, parent)->depth + 1,
+		.depth = parent == FSDP_NONE
+				 ? 0
+				 : fsdp_model_module(model, parent)->depth + 1,
 		.parent = parent,
 		.same_as = FSDP_NONE,
 		.unit = FSDP_NONE,
@@ -153,12 +149,13 @@ static bool mark_wrappers(struct fsdp_model *model, struct fsdp_arena *scratch)
 	if (children == NULL)
 		return false;
 	for (uint32_t i = 1; i < count; i++)
-		children[module_at(model, i)->parent]++;
+		children[fsdp_model_module(model, i)->parent]++;
 	for (uint32_t i = 1; i < count; i++) {
-		const struct fsdp_module_record *module = module_at(model, i);
+		const struct fsdp_module_record *module = fsdp_model_module(model, i);
 		enum fsdp_wrapper wrapper = fsdp_name_wrapper_of(
 			fsdp_names_segment(&model->names, module->raw_name));
-		struct fsdp_module_record *parent = module_at(model, module->parent);
+		struct fsdp_module_record *parent =
+			fsdp_model_module(model, module->parent);
 		if (wrapper != FSDP_WRAPPER_NONE && children[module->parent] == 1 &&
 			parent->tensor_count == 0)
 			parent->wrapper = (uint8_t)wrapper;
@@ -171,7 +168,7 @@ static void apply_hints(struct fsdp_model *model, const uint32_t *visit_of)
 	for (size_t i = 0; i < model->class_hints.count; i++) {
 		const struct fsdp_class_hint *hint = fsdp_vec_at(&model->class_hints, i);
 		struct fsdp_module_record *module =
-			module_at(model, visit_of[hint->raw_name]);
+			fsdp_model_module(model, visit_of[hint->raw_name]);
 		module->class_name = hint->class_name;
 		module->class_inferred = hint->inferred;
 	}
@@ -186,7 +183,7 @@ static bool may_name_modules(struct fsdp_model *model, struct fsdp_arena *scratc
 	if (lengths == NULL)
 		return false;
 	for (uint32_t i = 1; i < model->modules.count; i++) {
-		const struct fsdp_module_record *module = module_at(model, i);
+		const struct fsdp_module_record *module = fsdp_model_module(model, i);
 		lengths[i] = lengths[module->parent] + 1 +
 			     fsdp_names_segment(&model->names, module->raw_name).size;
 		steps += lengths[i] / NAME_STEP;
@@ -224,11 +221,11 @@ static bool group_owned(struct fsdp_model *model)
 	for (uint32_t i = 0; i < model->tensor_count; i++) {
 		uint32_t module = fsdp_model_tensor(model, i)->module;
 		if (module != FSDP_NONE)
-			module_at(model, module)->tensor_count++;
+			fsdp_model_module(model, module)->tensor_count++;
 	}
 	uint32_t next = 0;
 	for (uint32_t i = 0; i < model->modules.count; i++) {
-		struct fsdp_module_record *module = module_at(model, i);
+		struct fsdp_module_record *module = fsdp_model_module(model, i);
 		module->first_tensor = next;
 		next += module->tensor_count;
 		module->tensor_count = 0;
@@ -237,7 +234,7 @@ static bool group_owned(struct fsdp_model *model)
 		uint32_t owner = fsdp_model_tensor(model, i)->module;
 		if (owner == FSDP_NONE)
 			continue;
-		struct fsdp_module_record *module = module_at(model, owner);
+		struct fsdp_module_record *module = fsdp_model_module(model, owner);
 		model->owned[module->first_tensor + module->tensor_count++] = i;
 	}
 	return true;
@@ -246,9 +243,9 @@ static bool group_owned(struct fsdp_model *model)
 static void set_shown_depths(struct fsdp_model *model)
 {
 	for (uint32_t i = 1; i < model->modules.count; i++) {
-		struct fsdp_module_record *module = module_at(model, i);
+		struct fsdp_module_record *module = fsdp_model_module(model, i);
 		const struct fsdp_module_record *parent =
-			module_at(model, module->parent);
+			fsdp_model_module(model, module->parent);
 		module->shown_depth = parent->shown_depth +
 				      (parent->wrapper == FSDP_WRAPPER_NONE ? 1 : 0);
 	}
@@ -258,10 +255,11 @@ static void set_shown_depths(struct fsdp_model *model)
 static uint32_t meet(const struct fsdp_model *model, uint32_t a, uint32_t b)
 {
 	while (a != b) {
-		if (module_at(model, a)->depth < module_at(model, b)->depth)
-			b = module_at(model, b)->parent;
+		if (fsdp_model_module(model, a)->depth <
+			fsdp_model_module(model, b)->depth)
+			b = fsdp_model_module(model, b)->parent;
 		else
-			a = module_at(model, a)->parent;
+			a = fsdp_model_module(model, a)->parent;
 	}
 	return a;
 }
@@ -274,13 +272,13 @@ static uint32_t meet(const struct fsdp_model *model, uint32_t a, uint32_t b)
 void fsdp_model_count_parameter(struct fsdp_model *model, uint32_t module,
 	uint32_t tied_module, uint64_t numel, uint64_t bytes)
 {
-	struct fsdp_module_record *owner = module_at(model, module);
+	struct fsdp_module_record *owner = fsdp_model_module(model, module);
 	owner->parameters += numel;
 	owner->bytes += bytes;
 	if (tied_module == FSDP_NONE)
 		return;
 	struct fsdp_module_record *above =
-		module_at(model, meet(model, module, tied_module));
+		fsdp_model_module(model, meet(model, module, tied_module));
 	above->parameters -= numel;
 	above->bytes -= bytes;
 }
@@ -303,22 +301,17 @@ static void count_tensors(struct fsdp_model *model)
 static void add_up(struct fsdp_model *model)
 {
 	for (uint32_t i = (uint32_t)model->modules.count; i-- > 1;) {
-		const struct fsdp_module_record *module = module_at(model, i);
-		struct fsdp_module_record *parent = module_at(model, module->parent);
+		const struct fsdp_module_record *module = fsdp_model_module(model, i);
+		struct fsdp_module_record *parent =
+			fsdp_model_module(model, module->parent);
 		parent->parameters += module->parameters;
 		parent->bytes += module->bytes;
 	}
 }
 
-static const struct fsdp_piece_record *piece_at(
-	const struct fsdp_model *model, uint32_t piece)
-{
-	return fsdp_vec_at(&model->pieces, piece);
-}
-
 static uint32_t piece_rank(const struct fsdp_model *model, uint32_t piece)
 {
-	return piece_at(model, piece)->rank;
+	return fsdp_model_piece(model, piece)->rank;
 }
 
 /* Replicas lie on several ranks too, but each of them is whole. */
@@ -327,7 +320,8 @@ bool fsdp_model_is_sharded(
 {
 	bool parts = false, ranks = false;
 	for (uint32_t i = 0; i < tensor->piece_count; i++) {
-		parts |= piece_at(model, tensor->first_piece + i)->box != FSDP_NONE;
+		parts |= fsdp_model_piece(model, tensor->first_piece + i)->box !=
+			 FSDP_NONE;
 		ranks |= piece_rank(model, tensor->first_piece + i) !=
 			 piece_rank(model, tensor->first_piece);
 	}
@@ -366,7 +360,7 @@ static struct fsdp_unit_record *infer_unit(
 		.api = api,
 		.strategy = "FULL_SHARD",
 	};
-	struct fsdp_module_record *record = module_at(model, module);
+	struct fsdp_module_record *record = fsdp_model_module(model, module);
 	record->unit = (uint32_t)model->units.count - 1;
 	record->unit_inferred = true;
 	return unit;
@@ -387,7 +381,7 @@ static void tally_own(struct fsdp_model *model, struct tally *tallies)
 		tally->parameters++;
 		/* Flat buffers are cut without regard to modules. */
 		if (!fsdp_model_is_sharded(model, tensor) ||
-			piece_at(model, tensor->first_piece)->is_run)
+			fsdp_model_piece(model, tensor->first_piece)->is_run)
 			continue;
 		tally->sharded++;
 		uint32_t shards = fsdp_model_shard_count(model, tensor);
@@ -395,7 +389,7 @@ static void tally_own(struct fsdp_model *model, struct tally *tallies)
 			tally->world_size = shards;
 	}
 	for (uint32_t i = (uint32_t)model->modules.count; i-- > 1;) {
-		struct tally *parent = &tallies[module_at(model, i)->parent];
+		struct tally *parent = &tallies[fsdp_model_module(model, i)->parent];
 		parent->parameters += tallies[i].parameters;
 		parent->sharded += tallies[i].sharded;
 		if (tallies[i].world_size > parent->world_size)
@@ -418,13 +412,13 @@ static bool infer_from_placements(struct fsdp_model *model, struct fsdp_arena *s
 		return false;
 	tally_own(model, tallies);
 	for (uint32_t i = 0; i < count; i++) {
-		const struct fsdp_module_record *module = module_at(model, i);
+		const struct fsdp_module_record *module = fsdp_model_module(model, i);
 		if (module->wrapper != FSDP_WRAPPER_NONE || !all_sharded(&tallies[i]))
 			continue;
 		uint32_t above = module->parent;
 		while (above != FSDP_NONE &&
-			module_at(model, above)->wrapper != FSDP_WRAPPER_NONE)
-			above = module_at(model, above)->parent;
+			fsdp_model_module(model, above)->wrapper != FSDP_WRAPPER_NONE)
+			above = fsdp_model_module(model, above)->parent;
 		if (above != FSDP_NONE && all_sharded(&tallies[above]))
 			continue;
 		if (infer_unit(model, i, "fsdp2", tallies[i].world_size) == NULL)
@@ -441,7 +435,7 @@ static bool infer_from_flat_keys(struct fsdp_model *model, bool *ret_any)
 		if (tensor->module == FSDP_NONE ||
 			!fsdp_name_is_flat_parameter(
 				fsdp_names_segment(&model->names, tensor->name)) ||
-			module_at(model, tensor->module)->unit != FSDP_NONE)
+			fsdp_model_module(model, tensor->module)->unit != FSDP_NONE)
 			continue;
 		*ret_any = true;
 		if (infer_unit(model, tensor->module, "fsdp1",
@@ -459,7 +453,7 @@ static bool spread_units(struct fsdp_model *model, struct fsdp_arena *scratch)
 	if (nearest == NULL)
 		return false;
 	for (uint32_t i = 0; i < count; i++) {
-		const struct fsdp_module_record *module = module_at(model, i);
+		const struct fsdp_module_record *module = fsdp_model_module(model, i);
 		nearest[i] = module->unit != FSDP_NONE     ? module->unit
 			     : module->parent == FSDP_NONE ? FSDP_NONE
 							   : nearest[module->parent];
@@ -472,7 +466,7 @@ static bool spread_units(struct fsdp_model *model, struct fsdp_arena *scratch)
 		if (tensor->unit == FSDP_NONE || tensor->alias != FSDP_NONE ||
 			(tensor->flags & FSDP_TENSOR_SPREAD))
 			continue;
-		struct fsdp_unit_record *unit = fsdp_vec_at(&model->units, tensor->unit);
+		struct fsdp_unit_record *unit = fsdp_model_unit(model, tensor->unit);
 		unit->parameters += fsdp_model_numel(model, tensor);
 		unit->bytes += fsdp_model_bytes(model, tensor);
 	}
@@ -483,7 +477,7 @@ static bool spread_units(struct fsdp_model *model, struct fsdp_arena *scratch)
 static bool list_unit_fqns(struct fsdp_model *model)
 {
 	for (uint32_t unit_id = 0; unit_id < model->units.count; unit_id++) {
-		struct fsdp_unit_record *unit = fsdp_vec_at(&model->units, unit_id);
+		struct fsdp_unit_record *unit = fsdp_model_unit(model, unit_id);
 		unit->first_fqn = (uint32_t)model->unit_fqns.count;
 	}
 	/* Units are in pre-order and tensors in natural order of names, so the tensors of
@@ -491,12 +485,12 @@ static bool list_unit_fqns(struct fsdp_model *model)
 	for (uint32_t i = 0; i < model->tensor_count; i++) {
 		uint32_t unit = fsdp_model_tensor(model, i)->unit;
 		if (unit != FSDP_NONE)
-			((struct fsdp_unit_record *)fsdp_vec_at(&model->units, unit))
+			((struct fsdp_unit_record *)fsdp_model_unit(model, unit))
 				->fqn_count++;
 	}
 	uint32_t next = 0;
 	for (uint32_t unit_id = 0; unit_id < model->units.count; unit_id++) {
-		struct fsdp_unit_record *unit = fsdp_vec_at(&model->units, unit_id);
+		struct fsdp_unit_record *unit = fsdp_model_unit(model, unit_id);
 		unit->first_fqn = next;
 		next += unit->fqn_count;
 		for (uint32_t i = 0; i < unit->fqn_count; i++)
@@ -508,9 +502,9 @@ static bool list_unit_fqns(struct fsdp_model *model)
 		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
 		if (tensor->unit == FSDP_NONE)
 			continue;
-		struct fsdp_unit_record *unit = fsdp_vec_at(&model->units, tensor->unit);
-		struct fsdp_unit_fqn_record *fqn = fsdp_vec_at(
-			&model->unit_fqns, unit->first_fqn + unit->fqn_count++);
+		struct fsdp_unit_record *unit = fsdp_model_unit(model, tensor->unit);
+		struct fsdp_unit_fqn_record *fqn =
+			fsdp_model_unit_fqn(model, unit->first_fqn + unit->fqn_count++);
 		*fqn = (struct fsdp_unit_fqn_record){ FSDP_NONE, tensor->name,
 			FSDP_NONE };
 	}

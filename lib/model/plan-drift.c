@@ -16,11 +16,6 @@ struct compare {
 	bool flattened; /* the checkpoint holds flat parameters or runs of them */
 };
 
-static struct fsdp_planned *planned_at(const struct compare *compare, uint32_t index)
-{
-	return fsdp_vec_at(&compare->model->planned, index);
-}
-
 static struct fsdp_span name_of(const struct compare *compare, uint32_t name)
 {
 	struct fsdp_span text = fsdp_model_name(compare->model, name, compare->scratch);
@@ -34,7 +29,7 @@ static struct fsdp_span module_name(const struct compare *compare, uint32_t modu
 	if (module == FSDP_NONE)
 		return (struct fsdp_span){ 0 };
 	const struct fsdp_module_record *record =
-		fsdp_vec_at(&compare->model->modules, module);
+		fsdp_model_module(compare->model, module);
 	return name_of(compare, record->name);
 }
 
@@ -108,7 +103,8 @@ static void compare_names(const struct compare *compare)
 {
 	struct fsdp_model *model = compare->model;
 	for (uint32_t i = 0; i < model->planned.count; i++) {
-		const struct fsdp_planned *planned = planned_at(compare, i);
+		const struct fsdp_planned *planned =
+			fsdp_model_planned(compare->model, i);
 		if (planned->tensor != FSDP_NONE) {
 			compare_facts(compare, planned);
 			continue;
@@ -164,7 +160,7 @@ static bool could_be_sharded(
 static bool lies_flat(const struct fsdp_model *model, const struct fsdp_unit_record *unit)
 {
 	return unit->flat != FSDP_NONE &&
-	       ((const struct fsdp_flat_record *)fsdp_vec_at(&model->flats, unit->flat))
+	       ((const struct fsdp_flat_record *)fsdp_model_flat(model, unit->flat))
 		       ->from_files;
 }
 
@@ -184,7 +180,8 @@ static void compare_units(const struct compare *compare)
 	}
 	bool any_sharded = false;
 	for (uint32_t i = 0; i < model->planned.count; i++) {
-		const struct fsdp_planned *planned = planned_at(compare, i);
+		const struct fsdp_planned *planned =
+			fsdp_model_planned(compare->model, i);
 		if (planned->is_buffer || planned->shared_with != FSDP_NONE)
 			continue;
 		bool sharded = is_sharded(compare, planned);
@@ -206,7 +203,7 @@ static void compare_units(const struct compare *compare)
 		}
 	}
 	for (uint32_t i = 0; any_sharded && i < units; i++) {
-		const struct fsdp_unit_record *unit = fsdp_vec_at(&model->units, i);
+		const struct fsdp_unit_record *unit = fsdp_model_unit(model, i);
 		if (unit_marks[i] != WHOLE || unit->shard_world_size < 2 ||
 			lies_flat(model, unit))
 			continue;

@@ -8,17 +8,6 @@
 #include "model/dtype.h"
 #include "model/internal.h"
 
-static struct fsdp_module_record *module_at(
-	const struct fsdp_model *model, uint32_t index)
-{
-	return fsdp_vec_at(&model->modules, index);
-}
-
-static struct fsdp_planned *planned_at(const struct fsdp_model *model, uint32_t index)
-{
-	return fsdp_vec_at(&model->planned, index);
-}
-
 static uint32_t *name_table(
 	const struct fsdp_model *model, struct fsdp_arena *scratch, size_t room)
 {
@@ -32,7 +21,7 @@ static uint32_t *name_table(
 static void index_visits(const struct fsdp_model *model, uint32_t *visit_of)
 {
 	for (uint32_t i = (uint32_t)model->modules.count; i-- > 0;) {
-		const struct fsdp_module_record *module = module_at(model, i);
+		const struct fsdp_module_record *module = fsdp_model_module(model, i);
 		if (module->wrapper == FSDP_WRAPPER_NONE ||
 			visit_of[module->name] == FSDP_NONE)
 			visit_of[module->name] = i;
@@ -44,8 +33,9 @@ static bool strip_visits(struct fsdp_model *model, uint32_t *stripped)
 {
 	stripped[0] = 0;
 	for (uint32_t i = 1; i < model->modules.count; i++) {
-		const struct fsdp_module_record *module = module_at(model, i);
-		if (module_at(model, module->parent)->wrapper != FSDP_WRAPPER_NONE)
+		const struct fsdp_module_record *module = fsdp_model_module(model, i);
+		if (fsdp_model_module(model, module->parent)->wrapper !=
+			FSDP_WRAPPER_NONE)
 			stripped[i] = stripped[module->parent];
 		else
 			stripped[i] = fsdp_names_child(&model->names,
@@ -67,7 +57,7 @@ bool fsdp_freeze_keys(struct fsdp_model *model, struct fsdp_arena *scratch)
 		return false;
 	index_visits(model, visit_of);
 	for (uint32_t i = 0; i < model->planned.count; i++) {
-		struct fsdp_planned *planned = planned_at(model, i);
+		struct fsdp_planned *planned = fsdp_model_planned(model, i);
 		const struct fsdp_name *name =
 			fsdp_names_at(&model->names, planned->name);
 		planned->module =
@@ -195,8 +185,8 @@ static bool take_placement(struct fsdp_model *model, struct fsdp_tensor_record *
 	if (planned->placement == FSDP_NONE || tensor->piece_count < 2)
 		return true;
 	if (tensor->extra != FSDP_NONE)
-		facts = *(const struct fsdp_extra *)fsdp_vec_at(
-			&model->extras, tensor->extra);
+		facts = *(const struct fsdp_extra *)fsdp_model_extra(
+			model, tensor->extra);
 	if (facts.placement != FSDP_NONE)
 		return true;
 	facts.placement = planned->placement;
@@ -221,31 +211,32 @@ static bool take_facts(struct fsdp_model *model, struct fsdp_tensor_record *tens
 static void index_units(struct fsdp_model *model, const uint32_t *by_name)
 {
 	for (uint32_t i = 0; i < model->units.count; i++) {
-		const struct fsdp_unit_record *unit = fsdp_vec_at(&model->units, i);
+		const struct fsdp_unit_record *unit = fsdp_model_unit(model, i);
 		for (uint32_t n = 0; n < unit->fqn_count; n++) {
 			const struct fsdp_unit_fqn_record *fqn =
-				fsdp_vec_at(&model->unit_fqns, unit->first_fqn + n);
+				fsdp_model_unit_fqn(model, unit->first_fqn + n);
 			uint32_t planned = by_name[fqn->full];
 			if (planned == FSDP_NONE)
 				continue;
-			planned_at(model, planned)->unit = i;
-			planned_at(model, planned)->placement = fqn->placement;
+			fsdp_model_planned(model, planned)->unit = i;
+			fsdp_model_planned(model, planned)->placement = fqn->placement;
 		}
 	}
 	/* A tied name belongs to the unit of the name that is stored. */
 	for (uint32_t i = 0; i < model->planned.count; i++) {
-		struct fsdp_planned *planned = planned_at(model, i);
+		struct fsdp_planned *planned = fsdp_model_planned(model, i);
 		if (planned->unit == FSDP_NONE && planned->shared_with != FSDP_NONE &&
 			by_name[planned->shared_with] != FSDP_NONE)
 			planned->unit =
-				planned_at(model, by_name[planned->shared_with])->unit;
+				fsdp_model_planned(model, by_name[planned->shared_with])
+					->unit;
 	}
 }
 
 static void count_planned(struct fsdp_model *model, const uint32_t *by_name)
 {
 	for (uint32_t i = 0; i < model->planned.count; i++) {
-		const struct fsdp_planned *planned = planned_at(model, i);
+		const struct fsdp_planned *planned = fsdp_model_planned(model, i);
 		uint64_t numel = 0, bytes = 0;
 		if (planned->is_buffer || planned->module == FSDP_NONE ||
 			!fsdp_numel(fsdp_model_ints(model, planned->shape), planned->dims,
@@ -255,11 +246,12 @@ static void count_planned(struct fsdp_model *model, const uint32_t *by_name)
 		uint32_t tied = FSDP_NONE;
 		if (planned->shared_with != FSDP_NONE &&
 			by_name[planned->shared_with] != FSDP_NONE)
-			tied = planned_at(model, by_name[planned->shared_with])->module;
+			tied = fsdp_model_planned(model, by_name[planned->shared_with])
+				       ->module;
 		fsdp_model_count_parameter(model, planned->module, tied, numel, bytes);
 		if (planned->unit == FSDP_NONE || planned->shared_with != FSDP_NONE)
 			continue;
-		struct fsdp_unit_record *unit = fsdp_vec_at(&model->units, planned->unit);
+		struct fsdp_unit_record *unit = fsdp_model_unit(model, planned->unit);
 		unit->parameters += numel;
 		unit->bytes += bytes;
 	}
@@ -277,7 +269,7 @@ static bool join_tensors(struct join *join)
 			return false;
 		if (found == FSDP_NONE)
 			continue;
-		struct fsdp_planned *planned = planned_at(model, found);
+		struct fsdp_planned *planned = fsdp_model_planned(model, found);
 		if (planned->tensor == FSDP_NONE)
 			planned->tensor = i;
 		if (!take_facts(model, tensor, planned))
@@ -305,22 +297,22 @@ static void tie_tensors(const struct join *join)
 {
 	struct fsdp_model *model = join->model;
 	for (uint32_t i = 0; i < model->planned.count; i++) {
-		const struct fsdp_planned *planned = planned_at(model, i);
+		const struct fsdp_planned *planned = fsdp_model_planned(model, i);
 		uint32_t first = planned->shared_with == FSDP_NONE
 					 ? FSDP_NONE
 					 : join->by_name[planned->shared_with];
 		if (first == FSDP_NONE || planned->tensor == FSDP_NONE ||
-			planned_at(model, first)->tensor == FSDP_NONE ||
-			planned_at(model, first)->tensor == planned->tensor)
+			fsdp_model_planned(model, first)->tensor == FSDP_NONE ||
+			fsdp_model_planned(model, first)->tensor == planned->tensor)
 			continue;
 		struct fsdp_tensor_record *tensor =
 			fsdp_model_tensor(model, planned->tensor);
-		const struct fsdp_tensor_record *other =
-			fsdp_model_tensor(model, planned_at(model, first)->tensor);
+		const struct fsdp_tensor_record *other = fsdp_model_tensor(
+			model, fsdp_model_planned(model, first)->tensor);
 		if (tensor->alias == FSDP_NONE && other->alias == FSDP_NONE &&
 			tensor->dtype == other->dtype && tensor->dims == other->dims &&
 			fsdp_model_numel(model, tensor) == fsdp_model_numel(model, other))
-			tensor->alias = planned_at(model, first)->tensor;
+			tensor->alias = fsdp_model_planned(model, first)->tensor;
 	}
 	for (uint32_t i = 0; i < model->tensor_count; i++)
 		point_at_last(model, i);
@@ -336,7 +328,7 @@ bool fsdp_freeze_join(struct fsdp_model *model, struct fsdp_arena *scratch)
 	if (join.by_name == NULL || join.by_key == NULL)
 		return false;
 	for (uint32_t i = (uint32_t)model->planned.count; i-- > 0;) {
-		struct fsdp_planned *planned = planned_at(model, i);
+		struct fsdp_planned *planned = fsdp_model_planned(model, i);
 		planned->tensor = planned->unit = FSDP_NONE;
 		join.by_name[planned->name] = i;
 		join.by_key[planned->key] = i;

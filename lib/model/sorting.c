@@ -133,20 +133,20 @@ static uint32_t *sort_by_rank(const struct order *order, struct fsdp_arena *scra
 
 static uint32_t tensor_name(const struct fsdp_model *model, uint32_t index)
 {
-	const struct fsdp_tensor_record *tensor = fsdp_vec_at(&model->tensors, index);
+	const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, index);
 	return tensor->name;
 }
 
 static uint32_t value_name(const struct fsdp_model *model, uint32_t index)
 {
-	const struct fsdp_value_record *value = fsdp_vec_at(&model->values, index);
+	const struct fsdp_value_record *value = fsdp_model_value(model, index);
 	return value->name;
 }
 
 static bool has_components(const struct fsdp_model *model)
 {
 	for (size_t i = 0; i < model->extras.count; i++) {
-		const struct fsdp_extra *extra = fsdp_vec_at(&model->extras, i);
+		const struct fsdp_extra *extra = fsdp_model_extra(model, i);
 		if (extra->component_count != 0)
 			return true;
 	}
@@ -157,11 +157,11 @@ static bool has_components(const struct fsdp_model *model)
 static void renumber(struct fsdp_model *model, const uint32_t *new_index)
 {
 	for (size_t i = 0; i < model->pieces.count; i++) {
-		struct fsdp_piece_record *piece = fsdp_vec_at(&model->pieces, i);
+		struct fsdp_piece_record *piece = fsdp_model_piece(model, i);
 		piece->tensor = new_index[piece->tensor];
 	}
 	for (size_t i = 0; i < model->extras.count; i++) {
-		struct fsdp_extra *extra = fsdp_vec_at(&model->extras, i);
+		struct fsdp_extra *extra = fsdp_model_extra(model, i);
 		if (extra->component_count != 0)
 			extra->first_component = new_index[extra->first_component];
 	}
@@ -223,8 +223,9 @@ static bool sort_values(struct fsdp_model *model, struct fsdp_arena *scratch)
 	if (sorted == NULL || model->sorted_values == NULL)
 		return false;
 	for (size_t i = 0; i < count; i++)
-		model->sorted_values[i] = *(const struct fsdp_value_record *)fsdp_vec_at(
-			&model->values, sorted[i]);
+		model->sorted_values[i] =
+			*(const struct fsdp_value_record *)fsdp_model_value(
+				model, sorted[i]);
 	return true;
 }
 

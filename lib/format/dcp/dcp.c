@@ -129,7 +129,7 @@ static bool read_metadata(
 		fsdp_error_add_rule(ret_error, "FI4001");
 		return false;
 	}
-	const struct fsdp_file_record *record = fsdp_vec_at(&model->files, file);
+	const struct fsdp_file_record *record = fsdp_model_file(model, file);
 	return fsdp_dcp_read(&dcp->meta, &source, record->path, ret_error);
 }
 
@@ -495,8 +495,7 @@ static bool read_value(struct dcp *dcp, uint32_t info_id, struct fsdp_span path,
 	const struct fsdp_dcp_info *info = fsdp_vec_at(&dcp->meta.infos, info_id);
 	uint32_t known = fsdp_table_get(&dcp->value_of, info_id);
 	if (known != FSDP_NONE) {
-		const struct fsdp_value_record *other =
-			fsdp_vec_at(&model->values, known);
+		const struct fsdp_value_record *other = fsdp_model_value(model, known);
 		value->tokens = other->tokens;
 		value->token_count = other->token_count;
 		value->type = other->type;
@@ -554,7 +553,7 @@ static bool add_object(struct dcp *dcp, uint32_t item_id, struct fsdp_error **re
 	value.file = file_of(dcp, info->path)->id;
 	value.rank = file_of(dcp, info->path)->rank;
 	const struct fsdp_file_record *file =
-		fsdp_vec_at(&dcp->reading->model->files, value.file);
+		fsdp_model_file(dcp->reading->model, value.file);
 	bool readable = use_range(dcp, info, item_id) && !info->transformed;
 	if (!info->bad) {
 		value.offset = info->offset;

@@ -160,7 +160,7 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 		if (!widen(model, first, (uint32_t)i, ret_error))
 			return false;
 	for (size_t i = model->tensors.count; i-- > 0;) {
-		struct fsdp_tensor_record *tensor = fsdp_vec_at(&model->tensors, i);
+		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
 		const struct fsdp_tensor_record *last =
 			fsdp_model_tensor(model, first[tensor->raw_name]);
 		if (last->dims == tensor->dims)

@@ -131,7 +131,7 @@ static bool is_shown(struct fsdp_span name)
 static uint32_t rank_of_said(const struct fsdp_deepspeed *ds, size_t index)
 {
 	const struct fsdp_value_record *value =
-		fsdp_vec_at(&ds->reading->model->values, ds->first_value + index);
+		fsdp_model_value(ds->reading->model, ds->first_value + index);
 	return value->rank != FSDP_NONE &&
 			       fsdp_deepspeed_data_rank_of(ds, value->rank) == 0
 		       ? value->rank
@@ -153,8 +153,8 @@ static bool sort_said(
 		return fsdp_arena_fail(scratch, ret_error);
 	for (size_t i = 0; i < sorted; i++) {
 		struct fsdp_deepspeed_said *said = &ds->said[i];
-		said->value = *(const struct fsdp_value_record *)fsdp_vec_at(
-			&model->values, ds->first_value + order.indexes[i]);
+		said->value = *(const struct fsdp_value_record *)fsdp_model_value(
+			model, ds->first_value + order.indexes[i]);
 		said->name = fsdp_model_name(model, said->value.raw_name, scratch);
 		if (said->name.data == NULL)
 			return fsdp_arena_fail(scratch, ret_error);
@@ -171,7 +171,7 @@ static bool take_mappings(
 	fsdp_mappings_init(&ds->mappings, scratch);
 	for (size_t i = 0; i < count; i++) {
 		const struct fsdp_value_record *value =
-			fsdp_vec_at(&model->values, ds->first_value + i);
+			fsdp_model_value(model, ds->first_value + i);
 		struct fsdp_mapping mapping = { .next = 0 };
 		if (value->rank == FSDP_NONE || !fsdp_mapping_read(value, &mapping))
 			continue;
@@ -201,7 +201,7 @@ bool fsdp_deepspeed_take_values(struct fsdp_deepspeed *ds, struct fsdp_error **r
 		if (fsdp_span_behind(said->name, "universal_checkpoint_info.", &rest))
 			fsdp_slicing_take(&ds->slicing, rest, &said->value);
 		if (is_shown(said->name))
-			*(struct fsdp_value_record *)fsdp_vec_at(&model->values, kept++) =
+			*(struct fsdp_value_record *)fsdp_model_value(model, kept++) =
 				said->value;
 	}
 	fsdp_build_take_back(model, model->tensors.count, model->pieces.count, kept);

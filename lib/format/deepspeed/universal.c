@@ -140,9 +140,8 @@ static bool add_universal(struct fsdp_deepspeed *ds, struct held_states *held,
 	if (!stored->has_piece || stored->piece.extent == FSDP_NONE ||
 		(stored->name.size != 0 && !fsdp_span_is(stored->name, "param")))
 		return true;
-	const struct fsdp_extent *extent =
-		fsdp_vec_at(&model->extents, stored->piece.extent);
-	const struct fsdp_file_record *file = fsdp_vec_at(&model->files, extent->file);
+	const struct fsdp_extent *extent = fsdp_model_extent(model, stored->piece.extent);
+	const struct fsdp_file_record *file = fsdp_model_file(model, extent->file);
 	if (!split_path(file->path, &fqn, &state) || state.size > 100)
 		return true;
 	bool weight = fsdp_span_is(state, "fp32");

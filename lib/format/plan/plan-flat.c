@@ -397,8 +397,7 @@ bool fsdp_plan_read_flat(struct fsdp_plan_reading *plan, const struct fsdp_json 
 	struct fsdp_unit_record *unit)
 {
 	struct fsdp_model *model = plan->model;
-	const struct fsdp_module_record *module =
-		fsdp_vec_at(&model->modules, unit->module);
+	const struct fsdp_module_record *module = fsdp_model_module(model, unit->module);
 	struct flat_reading reading = {
 		.json = fsdp_json_get(json, "flat_parameter"),
 		.unit = unit,

@@ -140,7 +140,7 @@ static bool read_module(
 			return fsdp_plan_invalid(
 				plan, "a module stands before the one it lies in");
 		const struct fsdp_module_record *parent =
-			fsdp_vec_at(&model->modules, module->parent);
+			fsdp_model_module(model, module->parent);
 		module->depth = parent->depth + 1;
 	}
 	if (fsdp_table_get(&plan->visit_of, raw) != FSDP_NONE)
@@ -233,9 +233,9 @@ static bool set_prefixes(struct fsdp_plan_reading *plan)
 	if (!mark_parameters(plan, &marks, &count))
 		return false;
 	for (uint32_t i = 1; i < model->modules.count; i++) {
-		struct fsdp_module_record *module = fsdp_vec_at(&model->modules, i);
+		struct fsdp_module_record *module = fsdp_model_module(model, i);
 		const struct fsdp_module_record *parent =
-			fsdp_vec_at(&model->modules, module->parent);
+			fsdp_model_module(model, module->parent);
 		struct fsdp_span segment =
 			fsdp_names_segment(&model->names, module->raw_name);
 		uint32_t prefix =
@@ -391,8 +391,7 @@ static bool sub_mesh(
 	*ret_mesh = model->plan.mesh;
 	if (model->plan.mesh == FSDP_NONE || !fsdp_json_is(names, FSDP_JSON_ARRAY))
 		return true;
-	const struct fsdp_mesh_record *whole =
-		fsdp_vec_at(&model->meshes, model->plan.mesh);
+	const struct fsdp_mesh_record *whole = fsdp_model_mesh(model, model->plan.mesh);
 	if (whole->names == NULL || names->count == 0 || names->count >= whole->dims)
 		return true;
 	/* Its dimensions in their order, so there are at most 254 of them; they stand
@@ -415,7 +414,7 @@ static bool sub_mesh(
 		texts[i] = whole->names[dim];
 	}
 	for (uint32_t i = 0; i < model->meshes.count; i++) {
-		const struct fsdp_mesh_record *mesh = fsdp_vec_at(&model->meshes, i);
+		const struct fsdp_mesh_record *mesh = fsdp_model_mesh(model, i);
 		bool same = mesh->names != NULL && mesh->dims == names->count;
 		for (uint32_t k = 0; same && k < mesh->dims; k++)
 			same = fsdp_span_equal(mesh->names[k], texts[k]);
@@ -457,8 +456,7 @@ static const char *const strategies[] = { "FULL_SHARD", "SHARD_GRAD_OP", "NO_SHA
 uint32_t fsdp_plan_full_name(
 	struct fsdp_plan_reading *plan, uint32_t module, struct fsdp_span fqn)
 {
-	const struct fsdp_module_record *record =
-		fsdp_vec_at(&plan->model->modules, module);
+	const struct fsdp_module_record *record = fsdp_model_module(plan->model, module);
 	return fsdp_names_intern(&plan->model->names, record->name, fqn);
 }
 
@@ -499,7 +497,7 @@ static bool read_params(struct fsdp_plan_reading *plan, const struct fsdp_json *
 {
 	const struct fsdp_json *params = fsdp_json_get(json, "params");
 	const struct fsdp_module_record *module =
-		fsdp_vec_at(&plan->model->modules, unit->module);
+		fsdp_model_module(plan->model, unit->module);
 	size_t skip = fsdp_names_length(&plan->model->names, module->name);
 	for (uint32_t i = 0; fsdp_json_is(params, FSDP_JSON_ARRAY) && i < params->count;
 		i++) {
@@ -565,7 +563,7 @@ static uint32_t find_visit(struct fsdp_plan_reading *plan, struct fsdp_span raw)
 static void mark_unit(struct fsdp_plan_reading *plan, uint32_t visit, uint32_t unit,
 	struct fsdp_span name)
 {
-	struct fsdp_module_record *module = fsdp_vec_at(&plan->model->modules, visit);
+	struct fsdp_module_record *module = fsdp_model_module(plan->model, visit);
 	if (module->unit != FSDP_NONE)
 		fsdp_plan_say(plan, name, "two units shard the module \"%.*s\"",
 			fsdp_plan_shown(name), (const char *)name.data);
@@ -587,8 +585,8 @@ static void mark_group(
 				"a unit names the module \"%.*s\", which the plan does not list",
 				fsdp_plan_shown(modules->items[i].text),
 				(const char *)modules->items[i].text.data);
-		else if (((const struct fsdp_module_record *)fsdp_vec_at(
-				  &plan->model->modules, visit))
+		else if (((const struct fsdp_module_record *)fsdp_model_module(
+				  plan->model, visit))
 				 ->unit != unit)
 			mark_unit(plan, visit, unit, modules->items[i].text);
 	}
@@ -673,11 +671,12 @@ static bool read_units(struct fsdp_plan_reading *plan)
 			return false;
 	/* Later visits of a sharded module are sharded too. */
 	for (uint32_t i = 0; i < plan->model->modules.count; i++) {
-		struct fsdp_module_record *module = fsdp_vec_at(&plan->model->modules, i);
+		struct fsdp_module_record *module = fsdp_model_module(plan->model, i);
 		if (module->same_as != FSDP_NONE && module->unit == FSDP_NONE)
-			module->unit = ((const struct fsdp_module_record *)fsdp_vec_at(
-						&plan->model->modules, module->same_as))
-					       ->unit;
+			module->unit =
+				((const struct fsdp_module_record *)fsdp_model_module(
+					 plan->model, module->same_as))
+					->unit;
 	}
 	return true;
 }
@@ -693,14 +692,14 @@ static bool check_shapes(struct fsdp_plan_reading *plan)
 	if (listed == NULL)
 		return fsdp_arena_fail(plan->reading->scratch, plan->error);
 	for (uint32_t i = 0; i < model->planned.count; i++)
-		listed[((const struct fsdp_planned *)fsdp_vec_at(&model->planned, i))
+		listed[((const struct fsdp_planned *)fsdp_model_planned(model, i))
 				->name] = i + 1;
 	for (size_t i = 0; i < plan->stated.count && said < NAMES_SAID; i++) {
 		const struct stated *stated = fsdp_vec_at(&plan->stated, i);
 		if (listed[stated->name] == 0)
 			continue;
 		const struct fsdp_planned *planned =
-			fsdp_vec_at(&model->planned, listed[stated->name] - 1);
+			fsdp_model_planned(model, listed[stated->name] - 1);
 		if (planned->dims == stated->dims &&
 			(stated->dims == 0 ||
 				memcmp(fsdp_model_ints(model, planned->shape),
@@ -732,11 +731,11 @@ static bool check_units(struct fsdp_plan_reading *plan)
 	enum { LISTED = 1, IN_UNIT = 2 };
 	size_t said = 0;
 	for (uint32_t i = 0; i < model->planned.count; i++)
-		marks[((const struct fsdp_planned *)fsdp_vec_at(&model->planned, i))
+		marks[((const struct fsdp_planned *)fsdp_model_planned(model, i))
 				->name] |= LISTED;
 	for (uint32_t i = 0; i < model->unit_fqns.count; i++) {
-		uint32_t name = ((const struct fsdp_unit_fqn_record *)fsdp_vec_at(
-					 &model->unit_fqns, i))
+		uint32_t name = ((const struct fsdp_unit_fqn_record *)fsdp_model_unit_fqn(
+					 model, i))
 					->full;
 		struct fsdp_span text;
 		if ((marks[name] & LISTED) && !(marks[name] & IN_UNIT)) {
@@ -766,8 +765,8 @@ static bool is_wrapped(
 	const struct fsdp_model *model, const struct fsdp_module_record *module)
 {
 	if (module->parent != FSDP_NONE &&
-		((const struct fsdp_module_record *)fsdp_vec_at(
-			 &model->modules, module->parent))
+		((const struct fsdp_module_record *)fsdp_model_module(
+			 model, module->parent))
 				->wrapper == FSDP_WRAPPER_FSDP1)
 		return true;
 	return module->original_class != NULL && module->class_name != NULL &&
@@ -789,14 +788,14 @@ static bool check_wrappers(struct fsdp_plan_reading *plan)
 	if (visit == NULL)
 		return fsdp_arena_fail(plan->reading->scratch, plan->error);
 	for (uint32_t i = 0; i < model->modules.count; i++) {
-		const struct fsdp_module_record *module = fsdp_vec_at(&model->modules, i);
+		const struct fsdp_module_record *module = fsdp_model_module(model, i);
 		nearest[i] = module->unit != FSDP_NONE || is_wrapped(model, module) ? i
 			     : module->parent == FSDP_NONE ? FSDP_NONE
 							   : nearest[module->parent];
 		visit[module->name] = i + 1;
 	}
 	for (uint32_t i = 0; i < model->planned.count; i++) {
-		const struct fsdp_planned *planned = fsdp_vec_at(&model->planned, i);
+		const struct fsdp_planned *planned = fsdp_model_planned(model, i);
 		uint32_t parent = fsdp_names_at(&model->names, planned->name)->parent;
 		if (planned->is_buffer || planned->shared_with != FSDP_NONE ||
 			parent == FSDP_NONE || visit[parent] == 0)
@@ -805,7 +804,7 @@ static bool check_wrappers(struct fsdp_plan_reading *plan)
 		if (holder == FSDP_NONE || said[holder])
 			continue;
 		const struct fsdp_module_record *module =
-			fsdp_vec_at(&model->modules, holder);
+			fsdp_model_module(model, holder);
 		if (module->unit != FSDP_NONE)
 			continue;
 		said[holder] = 1;
@@ -847,7 +846,7 @@ static bool read_head(struct fsdp_plan_reading *plan)
 	if (plan->model->plan.mesh == FSDP_NONE)
 		return true;
 	const struct fsdp_mesh_record *mesh =
-		fsdp_vec_at(&plan->model->meshes, plan->model->plan.mesh);
+		fsdp_model_mesh(plan->model, plan->model->plan.mesh);
 	check_group(
 		plan, (struct fsdp_span){ 0 }, "the mesh has", (int64_t)mesh->rank_count);
 	return true;
@@ -858,7 +857,7 @@ static bool add_tensors(struct fsdp_plan_reading *plan)
 {
 	struct fsdp_model *model = plan->model;
 	for (uint32_t i = 0; i < model->planned.count; i++) {
-		const struct fsdp_planned *planned = fsdp_vec_at(&model->planned, i);
+		const struct fsdp_planned *planned = fsdp_model_planned(model, i);
 		struct fsdp_tensor_record record = {
 			.name = planned->name,
 			.raw_name = planned->name,

@@ -138,8 +138,8 @@ static bool read_protocol(struct legacy *legacy, struct fsdp_error **ret_error)
 
 static struct fsdp_extent *extent_of(const struct legacy *legacy, uint32_t storage)
 {
-	return fsdp_vec_at(
-		&legacy->reading->model->extents, legacy->torch.first_extent + storage);
+	return fsdp_model_extent(
+		legacy->reading->model, legacy->torch.first_extent + storage);
 }
 
 /* An extent for every storage that was named so far; none has a place yet. */
@@ -682,7 +682,7 @@ static bool open_tar(struct legacy *legacy, const struct fsdp_look *look,
 		model, look->tar, look->source.size, FSDP_NONE, ret_error);
 	if (legacy->file_id == FSDP_NONE)
 		return false;
-	((struct fsdp_file_record *)fsdp_vec_at(&model->files, legacy->file_id))->is_tar =
+	((struct fsdp_file_record *)fsdp_model_file(model, legacy->file_id))->is_tar =
 		true;
 	return true;
 }

@@ -321,7 +321,7 @@ static bool add_tensor(
 	if (tensor->rare == FSDP_NONE)
 		return true;
 	const struct fsdp_torch_rare *rare = fsdp_vec_at(&torch->rares, tensor->rare);
-	const struct fsdp_tensor_record *record = fsdp_vec_at(&torch->model->tensors, id);
+	const struct fsdp_tensor_record *record = fsdp_model_tensor(torch->model, id);
 	return rare->component_count == 0 || add_components(walk, record->extra, rare);
 }
 
@@ -349,7 +349,7 @@ static bool add_components(
 			walk, part, name, name, FSDP_NONE, FSDP_TENSOR_COMPONENT);
 		if (id == FSDP_NONE || !add_whole_piece(walk, id, part, name))
 			return false;
-		struct fsdp_extra *extra = fsdp_vec_at(&model->extras, extra_id);
+		struct fsdp_extra *extra = fsdp_model_extra(model, extra_id);
 		if (extra->component_count++ == 0)
 			extra->first_component = id;
 	}

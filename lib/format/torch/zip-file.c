@@ -253,7 +253,7 @@ static void match_storage(
 {
 	struct fsdp_model *model = file->reading->model;
 	struct fsdp_extent *extent =
-		fsdp_vec_at(&model->extents, file->torch.first_extent + storage);
+		fsdp_model_extent(model, file->torch.first_extent + storage);
 	uint64_t expected = extent->size;
 	extent->offset = member->header;
 	extent->length = member->stored_size;
@@ -313,7 +313,7 @@ static void say_missing(struct torch_zip *file)
 	for (uint32_t i = 0; i < file->torch.storages.count; i++) {
 		struct fsdp_span key = fsdp_torch_key(&file->torch, i);
 		const struct fsdp_extent *extent =
-			fsdp_vec_at(&model->extents, file->torch.first_extent + i);
+			fsdp_model_extent(model, file->torch.first_extent + i);
 		if (extent->offset != FSDP_UNKNOWN ||
 			fsdp_span_is(fsdp_torch_location(&file->torch, i)->text, "meta"))
 			continue;
@@ -431,7 +431,7 @@ static bool settle_lightning(struct torch_zip *file, size_t first_tensor,
 	model->format.title = "Lightning checkpoint (.ckpt)";
 	model->format.writer = "Lightning";
 	for (size_t i = first_tensor; i < model->tensors.count; i++) {
-		struct fsdp_tensor_record *tensor = fsdp_vec_at(&model->tensors, i);
+		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
 		if (tensor->role != FSDP_ROLE_OPTIM &&
 			!fsdp_span_is(
 				first_segment(model, tensor->raw_name), "state_dict"))
@@ -613,7 +613,7 @@ static bool judge_others(struct torch_zip *file, struct fsdp_error **ret_error)
 static bool keep_records(struct torch_zip *file, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = file->reading->model;
-	struct fsdp_file_record *record = fsdp_vec_at(&model->files, file->file_id);
+	struct fsdp_file_record *record = fsdp_model_file(model, file->file_id);
 	struct fsdp_span folder = FSDP_SPAN("data/");
 	size_t size = file->root.size + folder.size;
 	unsigned char *text = fsdp_arena_take(model->arena, size, 1);
