@@ -351,7 +351,7 @@ static void cut_to_folder(char *path)
 		*slash = '\0';
 }
 
-/* …/models--org--name/snapshots/<revision>/… to …/models--org--name/blobs, in place. */
+/* …/models--org--name/snapshots/… to …/models--org--name/blobs, in place. */
 static bool turn_to_blobs(char *path)
 {
 	static const char before[] = "models--", below[] = "/snapshots/";
@@ -359,7 +359,7 @@ static bool turn_to_blobs(char *path)
 
 	for (char *at = strstr(path, below); at != NULL; at = strstr(at + 1, below))
 		found = at;
-	if (found == NULL || found[sizeof below - 1] == '\0')
+	if (found == NULL)
 		return false;
 	*found = '\0';
 	name = strrchr(path, '/');

@@ -31,8 +31,8 @@ struct sandbox sandbox_begin(void);
 
 /*
  * A path as the user named it: of a folder all below it, of a file the whole folder it is
- * in, where the rest of its checkpoint may be, and what it is a link to; within a
- * snapshot of the Hugging Face hub's download cache the blobs that its links lead to. Of
+ * in, where the rest of its checkpoint may be, and what it is a link to; within the
+ * snapshots of the Hugging Face hub's download cache the blobs that links lead to. Of
  * one that is not there only the names beside it, by which opening it tells so.
  */
 void sandbox_allow(struct sandbox *sandbox, const char *path);

@@ -596,6 +596,7 @@ static void a_reader_can_work(void **state)
 static char paths[12][96];
 
 enum {
+	SNAPSHOTS,
 	SNAPSHOT,
 	LINK,
 	BLOB,
@@ -673,6 +674,7 @@ static void make_folders(void)
 	make_file(OTHER, "other/file");
 	make_file(FALSE_BLOB, "shared/blobs/b");
 	make_file(BESIDE, "shared/secret");
+	below(SNAPSHOTS, HUB "/snapshots");
 	below(SNAPSHOT, HUB "/snapshots/r");
 	below(FALSE_SNAPSHOT, "shared/snapshots/r");
 	below(NOWHERE, "other/nowhere");
@@ -708,10 +710,12 @@ static void only_what_was_allowed_is_read(void **state)
 		int (*attempt)(void);
 		int allowed, expected;
 	} rows[] = {
+		{ read_blob, SNAPSHOTS, 0 },
 		{ read_blob, SNAPSHOT, 0 },
 		{ read_blob, LINK, 0 },
 		/* Of a cache the blobs and nothing else; of another folder of that name
 		 * nothing beside it. */
+		{ read_reference, SNAPSHOTS, EACCES },
 		{ read_reference, SNAPSHOT, EACCES },
 		{ read_reference, LINK, EACCES },
 		{ read_false_blob, FALSE_SNAPSHOT, EACCES },
