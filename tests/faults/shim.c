@@ -60,7 +60,7 @@ static atomic_ulong allocs, alloc_faults, reads, read_faults;
 
 enum { HELD_BITS = 17, HELD_SIZE = 1 << HELD_BITS, GONE = 1 };
 
-enum kind { BLOCK, BLOCK_OF_LIBC, MAPPING };
+enum kind { BLOCK, BLOCK_OF_LIBC, BLOCK_OF_LOADER, MAPPING };
 
 static struct {
 	uintptr_t address; /* 0: never used; GONE: used once */
@@ -146,8 +146,11 @@ static bool alloc_fails(void)
 
 static enum kind owner(const void *caller)
 {
-	/* What belongs to a thread is made by the loader and kept for the next one. */
-	return is_in(&libc, caller) || is_in(&loader, caller) ? BLOCK_OF_LIBC : BLOCK;
+	/* What belongs to a thread is made by the loader and kept for the next one: as many
+	 * as ran at once, which chance decides, so they are not counted. */
+	if (is_in(&loader, caller))
+		return BLOCK_OF_LOADER;
+	return is_in(&libc, caller) ? BLOCK_OF_LIBC : BLOCK;
 }
 
 static void *kept(void *block, const void *caller)
