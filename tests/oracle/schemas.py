@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every JSON answer is what schema/ says, and schema/ says nothing that never comes.
+"""Every JSON answer is what the schemas of the command say, and they say nothing that never comes.
 
 Each output over all samples is validated, then walked beside its schema a second time: a
 field that no schema names is a failure (the schemas themselves let unknown fields pass, for
@@ -35,8 +35,8 @@ NEVER_SEEN = {
     "*/finding/properties/expected": AUDIT,
     "*/finding/properties/found": AUDIT,
     "*/finding/properties/lost_bytes": AUDIT,
-    "commands-1.json#/properties/omitted": NOTHING_READ,
-    "version-1.json#/properties/omitted": NOTHING_READ,
+    "commands-1#/properties/omitted": NOTHING_READ,
+    "version-1#/properties/omitted": NOTHING_READ,
     "*/tensor/properties/dtype_raw": "PyTorch spells dtypes one way",
 }
 
@@ -53,39 +53,35 @@ ABOUT = [("version", "--json"), ("commands", "--json")]
 
 
 class Schemas:
-    """The documents of schema/, found by the name that an answer gives."""
+    """What `schema` gives, by name and version: ls-1; found by the name that an answer gives."""
 
-    def __init__(self, folder):
+    def __init__(self, args):
         self.by_name = {}
-        self.file_of = {}
+        self.name_of = {}
         resources = []
-        for path in sorted(glob.glob(os.path.join(folder, "*.json"))):
-            with open(path, encoding="utf-8") as f:
-                doc = json.load(f)
-            name = os.path.basename(path)
+        for line in run(args, "schema").out.decode().splitlines():
+            command, major = line.split()
+            doc = run(args, "schema", "--schema=" + major, command).json()
+            name = f"{command}-{major}"
             self.by_name[name] = doc
             made = referencing.Resource.from_contents(
                 doc, default_specification=referencing.jsonschema.DRAFT202012)
             resources.append((name, made))
-            self.file_of[name] = self.file_of[doc.get("$id", name)] = name
+            self.name_of[name] = self.name_of[doc.get("$id", name)] = name
             if doc.get("$id"):
                 resources.append((doc["$id"], made))
         self.registry = referencing.Registry().with_resources(resources)
         self.validators = {}
 
     def find(self, schema):
-        """The file for "fsdp-inspect.ls"."""
-        word = schema.rsplit(".", 1)[-1]
-        for name in self.by_name:
-            stem = name[:-len(".json")]
-            if stem in (word, schema) or stem.startswith((word + "-", word + ".", schema + "-", schema + ".")):
-                return name
-        return None
+        """The name of the document for "fsdp-inspect.ls"."""
+        command = schema.rpartition(".")[2]
+        return next((name for name in self.by_name if name.rpartition("-")[0] == command), None)
 
     def place(self, base, fragment):
         """Where something stands. A definition that several documents repeat word for word
         stands in the first of them."""
-        name = self.file_of[base]
+        name = self.name_of[base]
         head = fragment.split("/")[:3]
         if head[:2] == ["", "$defs"]:
             text = json.dumps(self.by_name[name]["$defs"][head[2]])
@@ -392,10 +388,8 @@ def check_lines(schemas, walk, r, lines, problems):
 
 
 def main():
-    args = arguments(__doc__, schema=os.path.join(SOURCE, "schema"))
-    schemas = Schemas(args.schema)
-    if not schemas.by_name:
-        skip_all("no schemas")
+    args = arguments(__doc__)
+    schemas = Schemas(args)
     tap = Tap()
     walk = Walk(schemas)
     problems = collections.defaultdict(list)
