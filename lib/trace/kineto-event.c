@@ -79,7 +79,7 @@ static bool unescape(struct fsdp_kineto *kineto, const struct fsdp_json_value *v
 	if (value->span.size > kineto->scratch_room) {
 		unsigned char *scratch = realloc(kineto->scratch, value->span.size);
 		if (scratch == NULL)
-			return fsdp_fail_memory(&kineto->reading->error);
+			return false;
 		kineto->scratch = scratch;
 		kineto->scratch_room = value->span.size;
 	}
@@ -141,7 +141,7 @@ static bool thread_of(struct fsdp_kineto *kineto, const struct fsdp_kineto_event
 		return true;
 	}
 	if (word(kineto, SPACE_THREAD, fsdp_span(text, size), &id) == NULL)
-		return fsdp_kineto_memory(kineto);
+		return false;
 	memcpy(kineto->thread.text, text, size);
 	kineto->thread.size = size;
 	kineto->thread.id = *ret_id = id;
@@ -217,8 +217,7 @@ static bool keep(struct fsdp_kineto *kineto, const struct fsdp_json_value *value
 	if (value->kind != FSDP_SCAN_TEXT && value->kind != FSDP_SCAN_NUMBER)
 		return true;
 	return text_of(kineto, value, &text) &&
-	       (word(kineto, SPACE_GROUP, text, ret_word) != NULL ||
-		       fsdp_kineto_memory(kineto));
+	       word(kineto, SPACE_GROUP, text, ret_word) != NULL;
 }
 
 /* Each collective has another one, so what looks like a number is kept as one. */
@@ -241,7 +240,7 @@ static bool keep_seq(struct fsdp_kineto *kineto, const struct fsdp_json_value *v
 		return true;
 	struct fsdp_span *seq = fsdp_vec_push(seqs);
 	if (seq == NULL)
-		return fsdp_kineto_memory(kineto);
+		return false;
 	*seq = fsdp_names_segment(&kineto->words, id);
 	*ret_seq = (uint32_t)seqs->count;
 	return true;
@@ -256,11 +255,11 @@ static bool keep_sort(struct fsdp_kineto *kineto, uint32_t group, int64_t group_
 	uint32_t id, *index = word(kineto, SPACE_SORT,
 			     fsdp_span((const unsigned char *)key, sizeof key), &id);
 	if (index == NULL)
-		return fsdp_kineto_memory(kineto);
+		return false;
 	if (*index == 0) {
 		struct fsdp_comm_sort *sort = fsdp_vec_push(sorts);
 		if (sort == NULL)
-			return fsdp_kineto_memory(kineto);
+			return false;
 		*sort = (struct fsdp_comm_sort){ .group_size = group_size };
 		if (group != 0)
 			sort->group = fsdp_names_segment(&kineto->words, group);
@@ -322,7 +321,7 @@ static bool settle_late(struct fsdp_kineto *kineto, const struct fsdp_kineto_lat
 			!fsdp_kineto_fill_steps(kineto, late->type))
 			return false;
 		if (!fsdp_durations_add(durations, late->ts_ns, late->dur_ns))
-			return fsdp_kineto_memory(kineto);
+			return false;
 		if (durations->histogram == NULL)
 			return true;
 	}
@@ -343,7 +342,7 @@ static bool put_late(struct fsdp_kineto *kineto, enum fsdp_time_type type, int64
 	if (kineto->late == NULL)
 		kineto->late = malloc(LATE_ROOM * sizeof *kineto->late);
 	if (kineto->late == NULL)
-		return fsdp_fail_memory(&kineto->reading->error);
+		return false;
 	if (kineto->late_count == LATE_ROOM && !settle_first_late(kineto))
 		return false;
 	kineto->late[kineto->late_at] = (struct fsdp_kineto_late){ ts_ns, dur_ns, type };
@@ -403,8 +402,7 @@ static bool add_again(struct fsdp_kineto *kineto, enum fsdp_time_type type, int6
 	if (kineto->steps_late && !fsdp_kineto_into_step(kineto, type, ts_ns, dur_ns))
 		return false;
 	return !kineto->again || !fsdp_kineto_is_chosen(kineto, ts_ns) ||
-	       fsdp_durations_add(&kineto->durations[type], ts_ns, dur_ns) ||
-	       fsdp_kineto_memory(kineto);
+	       fsdp_durations_add(&kineto->durations[type], ts_ns, dur_ns);
 }
 
 static bool add(struct fsdp_kineto *kineto, enum fsdp_time_type type, int64_t ts_ns,
@@ -419,15 +417,14 @@ static bool add(struct fsdp_kineto *kineto, enum fsdp_time_type type, int64_t ts
 	if (kineto->thinned[type])
 		return put_late(kineto, type, ts_ns, dur_ns);
 	if (!fsdp_durations_add(durations, ts_ns, dur_ns))
-		return fsdp_kineto_memory(kineto);
+		return false;
 	return durations->histogram == NULL || put_late(kineto, type, ts_ns, dur_ns);
 }
 
 static bool busy(struct fsdp_kineto *kineto, struct fsdp_intervals *intervals,
 	int64_t ts_ns, int64_t dur_ns)
 {
-	return kineto->second || fsdp_intervals_add(intervals, ts_ns, ts_ns + dur_ns) ||
-	       fsdp_kineto_memory(kineto);
+	return kineto->second || fsdp_intervals_add(intervals, ts_ns, ts_ns + dur_ns);
 }
 
 /* ---- what is on the device ---- */
@@ -438,7 +435,7 @@ static bool put_unnamed(struct fsdp_kineto *kineto, const struct fsdp_kineto_arg
 {
 	struct fsdp_kineto_unnamed *unnamed = fsdp_vec_push(&kineto->unnamed);
 	if (unnamed == NULL)
-		return fsdp_kineto_memory(kineto);
+		return false;
 	*unnamed = (struct fsdp_kineto_unnamed){ .bytes_out = bytes_out,
 		.index = (uint32_t)kineto->kernels.list.count };
 	unnamed->has_correlation = whole(&args->correlation, &unnamed->correlation);
@@ -459,7 +456,7 @@ static bool put_comm(struct fsdp_kineto *kineto, struct fsdp_comm comm)
 	comm.order = (uint32_t)list->count;
 	struct fsdp_comm *kept = comm.order != UINT32_MAX ? fsdp_vec_push(list) : NULL;
 	if (kept == NULL)
-		return fsdp_kineto_memory(kineto);
+		return false;
 	*kept = comm;
 	/* The host is of no interest any more. */
 	if (comm.order == 0)
@@ -543,7 +540,7 @@ static bool take_kernel(struct fsdp_kineto *kineto, struct fsdp_span name,
 	struct fsdp_kineto_args args = { 0 };
 	uint32_t id, *what = word(kineto, SPACE_KERNEL, name, &id);
 	if (what == NULL)
-		return fsdp_kineto_memory(kineto);
+		return false;
 	if (*what == 0)
 		*what = judge_kernel(name);
 	if ((*what & KERNEL_COPY) != 0)
@@ -582,7 +579,7 @@ static bool take_step(
 	bool sorted = last == NULL || (kineto->steps_sorted && last->ts_ns <= ts_ns);
 	struct fsdp_kineto_step *step = fsdp_vec_push(&kineto->steps);
 	if (step == NULL)
-		return fsdp_kineto_memory(kineto);
+		return false;
 	*step = (struct fsdp_kineto_step){ number, ts_ns, dur_ns, kineto->order, NULL,
 		fsdp_kineto_chooses_step(kineto, number) };
 	kineto->steps_sorted = sorted;
@@ -603,7 +600,7 @@ static bool put_told(struct fsdp_kineto *kineto, const struct fsdp_kineto_event 
 		return false;
 	struct fsdp_kineto_told *told = fsdp_vec_push(&kineto->told);
 	if (told == NULL)
-		return fsdp_kineto_memory(kineto);
+		return false;
 	*told = (struct fsdp_kineto_told){ comm.bytes, comm.sort, comm.seq };
 	return true;
 }
@@ -619,7 +616,7 @@ static bool take_note(struct fsdp_kineto *kineto, struct fsdp_span name,
 		return false;
 	struct fsdp_kineto_note *note = fsdp_vec_push(&kineto->notes);
 	if (note == NULL)
-		return fsdp_kineto_memory(kineto);
+		return false;
 	*note = (struct fsdp_kineto_note){ ts_ns, dur_ns, thread, (unsigned char)type };
 	return kineto->kernels.list.count != 0 ||
 	       busy(kineto, &kineto->host_busy, ts_ns, dur_ns);
@@ -701,7 +698,7 @@ static bool take_launch(struct fsdp_kineto *kineto, struct fsdp_span name,
 		return false;
 	struct fsdp_kineto_launch *kept = fsdp_vec_push(&kineto->launches);
 	if (kept == NULL)
-		return fsdp_kineto_memory(kineto);
+		return false;
 	*kept = launch;
 	return true;
 }
@@ -764,7 +761,7 @@ static bool count_cat(struct fsdp_kineto *kineto, struct fsdp_span cat, int64_t 
 	if (tally == NULL)
 		tally = tally_of(kineto, &kineto->cats, SPACE_CAT, cat);
 	if (tally == NULL)
-		return fsdp_kineto_memory(kineto);
+		return false;
 	if (known)
 		seen->tally = tally;
 	tally->count++;
@@ -847,10 +844,8 @@ static struct fsdp_kineto_open **stack_of(
 	uint32_t *index = fsdp_vec_at(&kineto->known, thread);
 	if (*index == 0) {
 		struct fsdp_kineto_open **fresh = fsdp_vec_push(&kineto->opens);
-		if (fresh == NULL) {
-			fsdp_kineto_memory(kineto);
+		if (fresh == NULL)
 			return NULL;
-		}
 		*fresh = NULL;
 		*index = (uint32_t)kineto->opens.count;
 	}
@@ -872,11 +867,11 @@ static bool begin(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *ev
 		      event->pid.span.size + event->tid.span.size + event->args.span.size;
 	size_t room_size = sizeof(struct fsdp_kineto_open) + size + FSDP_WINDOW_PADDING;
 	if (!fsdp_budget_spend(kineto->reading->budget, room_size))
-		return fsdp_kineto_memory(kineto);
+		return false;
 	struct fsdp_kineto_open *open = malloc(room_size);
 	if (open == NULL) {
 		fsdp_budget_return(kineto->reading->budget, room_size);
-		return fsdp_fail_memory(&kineto->reading->error);
+		return false;
 	}
 	unsigned char *room = (unsigned char *)(open + 1);
 	memset(room + size, 0, FSDP_WINDOW_PADDING);
@@ -933,7 +928,7 @@ static bool count_phase(struct fsdp_kineto *kineto, struct fsdp_span phase, char
 	if (tally == NULL)
 		tally = tally_of(kineto, &kineto->phases, SPACE_PHASE, phase);
 	if (tally == NULL)
-		return fsdp_kineto_memory(kineto);
+		return false;
 	if (what > 0)
 		kineto->phase[(int)what] = tally;
 	tally->count++;

@@ -130,7 +130,7 @@ static bool find_notes(struct fsdp_kineto *kineto, struct asked *asked, size_t c
 	}
 	free(notes);
 	free(heap.items);
-	return good || fsdp_fail_memory(&kineto->reading->error);
+	return good;
 }
 
 /* ---- launches ---- */
@@ -142,8 +142,6 @@ static uint32_t *notes_of_launches(struct fsdp_kineto *kineto)
 	struct asked *asked = malloc((count + 1) * sizeof *asked);
 	uint32_t *notes = malloc((count + 1) * sizeof *notes);
 	bool good = asked != NULL && notes != NULL;
-	if (!good)
-		fsdp_fail_memory(&kineto->reading->error);
 	for (size_t i = 0; good && i < count; i++) {
 		const struct fsdp_kineto_launch *launch =
 			fsdp_vec_at(&kineto->launches, i);
@@ -245,10 +243,8 @@ static struct launch *sort_launches(struct fsdp_kineto *kineto)
 {
 	size_t count = kineto->launches.count;
 	struct launch *list = malloc((count + 1) * sizeof *list);
-	if (list == NULL) {
-		fsdp_fail_memory(&kineto->reading->error);
+	if (list == NULL)
 		return NULL;
-	}
 	for (size_t i = 0; i < count; i++) {
 		const struct fsdp_kineto_launch *launch =
 			fsdp_vec_at(&kineto->launches, i);
@@ -283,7 +279,7 @@ static bool choose_launches(struct fsdp_kineto *kineto)
 	size_t count = kineto->unnamed.count, kept = 0;
 	int64_t *wanted = malloc(count * sizeof *wanted);
 	if (wanted == NULL)
-		return fsdp_fail_memory(&kineto->reading->error);
+		return false;
 	for (size_t i = 0; i < count; i++) {
 		const struct fsdp_kineto_unnamed *unnamed =
 			fsdp_vec_at(&kineto->unnamed, i);
@@ -361,13 +357,15 @@ static void settle_bytes(struct fsdp_kineto *kineto)
 	}
 }
 
-static bool misses_launches(struct fsdp_kineto *kineto)
+static bool find_missing(struct fsdp_kineto *kineto, bool *ret_missing)
 {
+	bool missing = *ret_missing = false;
 	if (!kineto->launches_forgotten || kineto->unnamed.count == 0)
-		return false;
+		return true;
 	struct launch *list = sort_launches(kineto);
-	bool missing = false;
-	for (size_t i = 0; list != NULL && i < kineto->unnamed.count && !missing; i++) {
+	if (list == NULL)
+		return false;
+	for (size_t i = 0; i < kineto->unnamed.count && !missing; i++) {
 		const struct fsdp_kineto_unnamed *unnamed =
 			fsdp_vec_at(&kineto->unnamed, i);
 		missing = unnamed->has_correlation &&
@@ -375,7 +373,8 @@ static bool misses_launches(struct fsdp_kineto *kineto)
 				  unnamed->correlation) == kineto->launches.count;
 	}
 	free(list);
-	return missing;
+	*ret_missing = missing;
+	return true;
 }
 
 /* ---- steps ---- */
@@ -412,7 +411,7 @@ bool fsdp_kineto_sort_steps(struct fsdp_kineto *kineto)
 	kineto->steps_sorts++;
 	struct fsdp_kineto_step *list = malloc(count * sizeof *list);
 	if (list == NULL)
-		return fsdp_fail_memory(&kineto->reading->error);
+		return false;
 	for (size_t i = 0; i < count; i++)
 		list[i] = *(struct fsdp_kineto_step *)fsdp_vec_at(&kineto->steps, i);
 	qsort(list, count, sizeof *list, compare_steps);
@@ -452,7 +451,7 @@ bool fsdp_kineto_into_step(struct fsdp_kineto *kineto, enum fsdp_time_type type,
 		step->sums =
 			FSDP_TAKE(&kineto->reading->arena, step->sums, FSDP_TIME_COUNT);
 	if (step->sums == NULL)
-		return fsdp_kineto_memory(kineto);
+		return false;
 	step->sums[type].count++;
 	fsdp_sum_ns(&step->sums[type].sum_ns, dur_ns, &kineto->overflow);
 	return true;
@@ -535,7 +534,7 @@ static bool choose_times(struct fsdp_kineto *kineto)
 	       fsdp_intervals_clip(&kineto->mem_busy, &chosen) &&
 	       fsdp_intervals_clip(&kineto->host_busy, &chosen);
 	fsdp_intervals_done(&chosen);
-	return good || fsdp_kineto_memory(kineto);
+	return good;
 }
 
 /* What was more than can be exact is forgotten, to be read again. */
@@ -551,7 +550,7 @@ static void forget_sums(struct fsdp_kineto *kineto)
 	}
 }
 
-bool fsdp_kineto_needs_second(struct fsdp_kineto *kineto, bool can)
+bool fsdp_kineto_needs_second(struct fsdp_kineto *kineto, bool can, bool *ret_needs)
 {
 	bool any_over = false;
 	for (int type = 0; type < FSDP_TIME_COUNT; type++) {
@@ -560,12 +559,13 @@ bool fsdp_kineto_needs_second(struct fsdp_kineto *kineto, bool can)
 					     : kineto->durations[type].histogram != NULL;
 		any_over |= kineto->over[type];
 	}
-	kineto->launches_lost = misses_launches(kineto);
+	if (!find_missing(kineto, &kineto->launches_lost))
+		return false;
 	kineto->again = any_over && fsdp_kineto_chooses(kineto);
 	if (!can)
 		kineto->launches_lost = kineto->again = false;
 	if (kineto->again && !fsdp_kineto_sort_steps(kineto))
-		return true;
+		return false;
 	if (kineto->again)
 		forget_sums(kineto);
 	if (kineto->launches_lost) {
@@ -581,7 +581,9 @@ bool fsdp_kineto_needs_second(struct fsdp_kineto *kineto, bool can)
 		FSDP_TRACE_FIND(kineto->reading, TIMES_UNUSABLE,
 			"more than a million calls of one type came before the steps that they lie in, which cannot be told of a pipe");
 	}
-	return can && (kineto->launches_lost || kineto->steps_late || kineto->again);
+	*ret_needs =
+		can && (kineto->launches_lost || kineto->steps_late || kineto->again);
+	return true;
 }
 
 /* Calls of a type that lie in a chosen step. */
@@ -594,7 +596,7 @@ static bool keep_moments(struct fsdp_kineto *kineto, enum fsdp_time_type type)
 		if (fsdp_kineto_is_chosen(kineto, moment->ts_ns) &&
 			!fsdp_durations_add(&kept, moment->ts_ns, moment->dur_ns)) {
 			fsdp_durations_done(&kept);
-			return fsdp_kineto_memory(kineto);
+			return false;
 		}
 	}
 	fsdp_durations_done(durations);
@@ -627,7 +629,7 @@ static bool take_steps(struct fsdp_kineto *kineto)
 	size_t count = kineto->steps.count;
 	struct fsdp_step *steps = FSDP_TAKE(&reading->arena, steps, count);
 	if (steps == NULL)
-		return fsdp_kineto_memory(kineto);
+		return false;
 	for (size_t i = 0; i < count; i++) {
 		struct fsdp_kineto_step *step = fsdp_vec_at(&kineto->steps, i);
 		size_t used = 0;
@@ -655,7 +657,7 @@ static bool take_all(struct fsdp_kineto *kineto)
 	for (size_t i = 0; i < kineto->steps.count; i++) {
 		const struct fsdp_kineto_step *step = fsdp_vec_at(&kineto->steps, i);
 		if (!fsdp_durations_add(all, step->ts_ns, step->dur_ns))
-			return fsdp_kineto_memory(kineto);
+			return false;
 	}
 	if (kineto->steps.count != 0) {
 		recording->all_source = "ProfilerStep";
@@ -663,7 +665,7 @@ static bool take_all(struct fsdp_kineto *kineto)
 		recording->all_source = "span";
 		if (!fsdp_durations_add(all, recording->first_ts_ns,
 			    recording->last_end_ns - recording->first_ts_ns))
-			return fsdp_kineto_memory(kineto);
+			return false;
 	}
 	return true;
 }
@@ -678,7 +680,7 @@ static bool take_notes(struct fsdp_kineto *kineto)
 		const struct fsdp_kineto_told *told = fsdp_vec_at(&kineto->told, i);
 		struct fsdp_comm *kept = fsdp_vec_push(&kineto->kernels.list);
 		if (kept == NULL)
-			return fsdp_kineto_memory(kineto);
+			return false;
 		*kept = (struct fsdp_comm){ note->ts_ns, note->dur_ns, told->bytes,
 			told->sort, told->seq, (uint32_t)i, note->type, FSDP_BY_NAME,
 			FSDP_TIME_OTHER, false };
@@ -695,7 +697,7 @@ static bool count_collective(struct fsdp_kineto *kineto, const struct fsdp_comm 
 	if (fsdp_durations_is_full(durations) && !fsdp_kineto_fill_steps(kineto, type))
 		return false;
 	if (!fsdp_durations_add(durations, one->ts_ns, one->dur_ns))
-		return fsdp_kineto_memory(kineto);
+		return false;
 	return durations->histogram == NULL ||
 	       fsdp_kineto_into_step(kineto, type, one->ts_ns, one->dur_ns);
 }
@@ -711,7 +713,7 @@ static bool take_collectives(struct fsdp_kineto *kineto)
 	}
 	struct fsdp_collectives *all = FSDP_TAKE(&kineto->reading->arena, all, 1);
 	if (all == NULL || !fsdp_comm_sort(list))
-		return fsdp_kineto_memory(kineto);
+		return false;
 	*all = kineto->kernels;
 	recording->collectives = all;
 	recording->collective_count = list->count;
@@ -862,7 +864,7 @@ static bool take_strip(struct fsdp_kineto *kineto)
 	if (!kineto->reading->options->timeline || begin >= end)
 		return true;
 	if (!fsdp_strip_init(strip, begin, end, &kineto->reading->arena))
-		return fsdp_kineto_memory(kineto);
+		return false;
 	for (size_t i = 0; i < comm->count; i++) {
 		const struct fsdp_comm *one = fsdp_comm_at(comm, i);
 		fsdp_strip_add(strip, one->type, one->ts_ns, one->ts_ns + one->dur_ns);
@@ -906,11 +908,10 @@ static bool take_types(struct fsdp_kineto *kineto)
 
 static bool settle_all(struct fsdp_kineto *kineto)
 {
-	return (fsdp_intervals_settle(&kineto->comm_busy) &&
-		       fsdp_intervals_settle(&kineto->compute_busy) &&
-		       fsdp_intervals_settle(&kineto->mem_busy) &&
-		       fsdp_intervals_settle(&kineto->host_busy)) ||
-	       fsdp_kineto_memory(kineto);
+	return fsdp_intervals_settle(&kineto->comm_busy) &&
+	       fsdp_intervals_settle(&kineto->compute_busy) &&
+	       fsdp_intervals_settle(&kineto->mem_busy) &&
+	       fsdp_intervals_settle(&kineto->host_busy);
 }
 
 bool fsdp_kineto_settle(struct fsdp_kineto *kineto)

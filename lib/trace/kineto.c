@@ -151,7 +151,7 @@ static bool hand_over(struct fsdp_kineto *kineto, const struct event *event)
 	set_value(kineto, &event->places[PID], &whole.pid);
 	set_value(kineto, &event->places[TID], &whole.tid);
 	set_value(kineto, &event->places[ARGS], &whole.args);
-	return fsdp_kineto_take(kineto, &whole);
+	return fsdp_kineto_take(kineto, &whole) || fsdp_trace_memory(kineto->reading);
 }
 
 /* One member behind its key; *token is the last one of it. */
@@ -217,7 +217,7 @@ static bool take_quickly(struct fsdp_kineto *kineto, bool *ret_taken)
 	kineto->reading->recording.events += !kineto->second;
 	bool good = fsdp_kineto_take(kineto, &event);
 	kineto->args_at_hand = false;
-	return good;
+	return good || fsdp_trace_memory(kineto->reading);
 }
 
 /* Behind its brace; *token is the last one of it, or what was broken. */
@@ -473,7 +473,7 @@ static bool take_deviations(struct fsdp_kineto *kineto, bool bom, bool cut)
 		add_deviation(&list, "trailing_data",
 			recording->trailing_data_at != FSDP_ABSENT);
 	if (!good)
-		return fsdp_kineto_memory(kineto);
+		return fsdp_trace_memory(kineto->reading);
 	recording->deviations = fsdp_trace_flat(kineto->reading, &list);
 	recording->deviation_count = list.count;
 	return recording->deviations != NULL;
@@ -532,14 +532,14 @@ static bool read_all(struct fsdp_kineto *kineto)
 	reading->recording.truncated |= cut;
 	if (!take_deviations(kineto, mark, cut))
 		return false;
-	if (!fsdp_kineto_flush_late(kineto))
-		return false;
-	bool can = fsdp_stream_can_rewind(reading->stream);
-	if (fsdp_kineto_needs_second(kineto, can) &&
-		(reading->error != NULL || !read_second(kineto)))
+	bool can = fsdp_stream_can_rewind(reading->stream), again;
+	if (!fsdp_kineto_flush_late(kineto) ||
+		!fsdp_kineto_needs_second(kineto, can, &again))
+		return fsdp_trace_memory(reading);
+	if (again && !read_second(kineto))
 		return false;
 	fsdp_json_scan_done(&kineto->scan);
-	return reading->error == NULL && fsdp_kineto_settle(kineto);
+	return fsdp_kineto_settle(kineto) || fsdp_trace_memory(reading);
 }
 
 static void done(struct fsdp_kineto *kineto)
@@ -592,7 +592,7 @@ static bool read_kineto(struct fsdp_trace_reading *reading)
 	fsdp_intervals_init(&kineto->host_busy, reading->budget);
 	kineto->quick = fsdp_json_quick_new(&wanted);
 	bool good = ((kineto->quick != NULL && fsdp_names_init(&kineto->words, arena)) ||
-		     fsdp_kineto_memory(kineto));
+		     fsdp_trace_memory(kineto->reading));
 	/* A word outlives the event that says it. */
 	kineto->words.copies = arena;
 	good = good && read_all(kineto);

@@ -135,6 +135,7 @@ struct fsdp_kineto {
 	bool overflow;
 };
 
+/* Functions that return bool are false when out of memory; kineto.c makes the error. */
 bool fsdp_kineto_take(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *event);
 /* At the end: what waited for its step waits no longer. */
 bool fsdp_kineto_flush_late(struct fsdp_kineto *kineto);
@@ -144,7 +145,7 @@ uint64_t fsdp_kineto_forget_open(struct fsdp_kineto *kineto);
 /* Whether collectives wait for a launch that was not kept, a step came late, or so many
  * calls came that those of the chosen steps are not known one by one. `can`: the stream
  * can be read again. */
-bool fsdp_kineto_needs_second(struct fsdp_kineto *kineto, bool can);
+bool fsdp_kineto_needs_second(struct fsdp_kineto *kineto, bool can, bool *ret_needs);
 bool fsdp_kineto_settle(struct fsdp_kineto *kineto);
 
 /* Keeps the launches that lie in a note, if there are too many. */
@@ -160,10 +161,5 @@ bool fsdp_kineto_fill_steps(struct fsdp_kineto *kineto, enum fsdp_time_type type
 /* Into the step that holds it, if any. */
 bool fsdp_kineto_into_step(struct fsdp_kineto *kineto, enum fsdp_time_type type,
 	int64_t ts_ns, int64_t dur_ns);
-
-static inline bool fsdp_kineto_memory(struct fsdp_kineto *kineto)
-{
-	return fsdp_trace_memory(kineto->reading);
-}
 
 #endif
