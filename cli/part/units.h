@@ -2,10 +2,13 @@
 #ifndef UNITS_H
 #define UNITS_H
 
-#include "front/command.h"
-#include "part/name-buffer.h"
+#include "part/tensor-row.h"
 
-/* The objects *unit* and mesh of the machine outputs, in one place. */
+/* The objects *unit* and *mesh* of the machine outputs. Their context is a struct
+ * row_context. */
+extern const struct record unit_record; /* struct fsdp_unit */
+/* The index of a mesh, uint32_t; which is not FSDP_NONE. The second with `ranks`. */
+extern const struct record mesh_record, mesh_ranks_record;
 
 /* Fields of a unit, inside an object that the caller begins and ends. */
 void unit_fields(struct run *run, uint32_t unit, struct name_buffer *name,

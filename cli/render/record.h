@@ -120,6 +120,7 @@ struct record {
 	.count = sizeof((from *)0)->member / sizeof *((from *)0)->member, \
 	.of = &(record)
 #define EACH(function, record) .type = FIELD_LIST, .each = (function), .of = &(record)
+#define MAP_EACH(function, record) .type = FIELD_MAP, .each = (function), .of = &(record)
 #define BY_HAND(function) .type = FIELD_BY_HAND, .put = (function)
 /* Rows of a table that out_records_row emits. ITEMS: the main array of the answer, whose
  * elements are lines in JSON Lines. Walks pass them over, the schema describes them. */
