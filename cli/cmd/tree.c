@@ -40,39 +40,6 @@ static const struct option OPTIONS[] = {
 	{ NULL },
 };
 
-enum tree_column {
-	TREE_NAME,
-	TREE_NAME_RAW,
-	TREE_CLASS,
-	TREE_WRAPPER,
-	TREE_DEPTH,
-	TREE_PARENT,
-	TREE_UNIT,
-	TREE_FULLY_SHARDED,
-	TREE_INFERRED,
-	TREE_SAME_AS,
-	TREE_PARAMETERS,
-	TREE_BYTES,
-	TREE_BYTES_PER_RANK,
-	TREE_COLUMNS,
-};
-
-static const struct column COLUMNS[TREE_COLUMNS] = {
-	[TREE_NAME] = { "name" },
-	[TREE_NAME_RAW] = { "name_raw", .machine_only = true },
-	[TREE_CLASS] = { "class" },
-	[TREE_WRAPPER] = { "wrapper", .machine_only = true },
-	[TREE_DEPTH] = { "depth", .machine_only = true },
-	[TREE_PARENT] = { "parent", .machine_only = true },
-	[TREE_UNIT] = { "unit", .machine_only = true },
-	[TREE_FULLY_SHARDED] = { "fully_sharded", .machine_only = true },
-	[TREE_INFERRED] = { "inferred", .machine_only = true },
-	[TREE_SAME_AS] = { "same_as", .machine_only = true },
-	[TREE_PARAMETERS] = { "parameters", .right = true },
-	[TREE_BYTES] = { "bytes", .right = true },
-	[TREE_BYTES_PER_RANK] = { "bytes_per_rank", .right = true },
-};
-
 /* A visit that is shown. Indices are of this list. */
 struct shown {
 	uint32_t module;
@@ -89,6 +56,7 @@ struct sums {
 };
 
 struct tree {
+	struct row_context row; /* what records are handed */
 	struct run *run;
 	const struct tree_options *options;
 	struct selection *selection;
@@ -103,9 +71,9 @@ struct tree {
 	struct sums *sums; /* by shown visit; only for --sizes and --fold */
 	uint64_t *hashes;  /* by shown visit; only for --fold */
 	struct mixer mixer;
-	size_t *name_sizes; /* by depth: how much of `path` names the ancestor; --fold */
+	size_t *name_sizes; /* by depth: how much of a shown name is the ancestor's; --fold */
 
-	struct name_buffer name, other, raw, unit, path;
+	struct row_buffers buffers;
 	struct join join;
 	bool summed; /* what was folded away is in the sums of its representative */
 	bool inferred_units, inferred_classes;
@@ -181,7 +149,8 @@ static bool takes_some_tensor(struct tree *tree, const struct fsdp_module *modul
 	for (uint32_t i = 0; i < module->tensor_count; i++) {
 		uint32_t index = fsdp_module_tensor(checkpoint, module, i);
 		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, index);
-		struct text name = tensor_shown_name(tree->run, &tree->name, &tensor);
+		struct text name =
+			tensor_shown_name(tree->run, &tree->buffers.name, &tensor);
 		if (selection_takes_tensor(
 			    tree->selection, checkpoint, index, span_of_text(name)))
 			return true;
@@ -199,8 +168,8 @@ static bool is_selected(struct tree *tree, uint32_t index)
 		return true;
 	if (!selection_is_by_name(tree->selection))
 		return takes_some_tensor(tree, &module);
-	return selection_takes_name(
-		tree->selection, span_of_text(module_name(tree, &tree->name, index)));
+	return selection_takes_name(tree->selection,
+		span_of_text(module_name(tree, &tree->buffers.name, index)));
 }
 
 /* Upwards: what is selected keeps all that is above it. */
@@ -320,7 +289,7 @@ static struct text own_name(struct tree *tree, struct name_buffer *buffer, size_
 
 	if (shown->parent == FSDP_NONE)
 		return name;
-	parent = module_name(tree, &tree->raw, tree->shown[shown->parent].module);
+	parent = module_name(tree, &tree->buffers.raw, tree->shown[shown->parent].module);
 	if (parent.size == 0 || name.size < parent.size + 1 ||
 		memcmp(name.data, parent.data, parent.size) != 0 ||
 		name.data[parent.size] != '.')
@@ -343,7 +312,8 @@ static uint64_t hash_module(struct tree *tree, const struct shown *shown)
 	for (uint32_t i = 0; i < module.tensor_count; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(
 			checkpoint, fsdp_module_tensor(checkpoint, &module, i));
-		struct text name = tensor_shown_name(tree->run, &tree->name, &tensor);
+		struct text name =
+			tensor_shown_name(tree->run, &tree->buffers.name, &tensor);
 		hash = mix(mixer, mix(mixer, hash, tensor.dtype), tensor.dims);
 		hash = mix_text(mixer, hash, text_last(name, '.'));
 		for (uint32_t j = 0; tree->options->params && j < tensor.dims; j++)
@@ -369,7 +339,7 @@ static bool hash_all(struct tree *tree)
 		if (parent != FSDP_NONE)
 			below[parent] = mix_text(mixer,
 				mix(mixer, below[parent], tree->hashes[i]),
-				own_name(tree, &tree->other, i));
+				own_name(tree, &tree->buffers.alias, i));
 	}
 	free(below);
 	return true;
@@ -401,8 +371,8 @@ static bool same_below(struct tree *tree, uint32_t a, uint32_t b)
 			tree->hashes[a + i] != tree->hashes[b + i] ||
 			!same_module(tree, left, right))
 			return false;
-		if (i > 0 && !text_is(own_name(tree, &tree->name, a + i),
-				     own_name(tree, &tree->other, b + i)))
+		if (i > 0 && !text_is(own_name(tree, &tree->buffers.name, a + i),
+				     own_name(tree, &tree->buffers.alias, b + i)))
 			return false;
 	}
 	return true;
@@ -429,12 +399,12 @@ static void join_siblings(struct tree *tree, uint32_t first)
 {
 	uint32_t next = tree->shown[first].end;
 
-	join_begin(&tree->join, own_name(tree, &tree->other, first));
+	join_begin(&tree->join, own_name(tree, &tree->buffers.alias, first));
 	while (next < tree->shown_count &&
 		tree->shown[next].parent == tree->shown[first].parent &&
 		tree->hashes[next] == tree->hashes[first] &&
 		same_below(tree, first, next) &&
-		join_add(&tree->join, own_name(tree, &tree->other, next))) {
+		join_add(&tree->join, own_name(tree, &tree->buffers.alias, next))) {
 		if (!tree->summed)
 			add_sums(tree, first, next);
 		next = tree->shown[next].end;
@@ -450,97 +420,164 @@ static struct text name_of(struct tree *tree, size_t index)
 	size_t length = 0;
 
 	if (!tree->options->fold)
-		return module_name(tree, &tree->path, shown->module);
+		return module_name(tree, &tree->buffers.module, shown->module);
 	if (shown->depth > 0)
 		length = tree->name_sizes[shown->depth - 1];
 	if (length > 0)
-		name_buffer_append(&tree->path, &length, text_of("."));
-	join_write(&tree->join, &tree->path, &length);
+		name_buffer_append(&tree->buffers.module, &length, text_of("."));
+	join_write(&tree->join, &tree->buffers.module, &length);
 	tree->name_sizes[shown->depth] = length;
-	return (struct text){ length > 0 ? tree->path.data : "", length };
+	return (struct text){ length > 0 ? tree->buffers.module.data : "", length };
 }
 
 /* ---- what is shown of each ---- */
 
-static struct value unit_name(struct tree *tree, uint32_t marked)
-{
-	struct fsdp_unit unit;
+/* A row of the tree. Its context is the row_context of the tree. */
+struct shown_module {
+	struct fsdp_module module;
+	struct text name;
+	uint32_t depth, parent, same_as; /* the latter by their rows, or FSDP_NONE */
+	uint32_t unit;
+	enum mark mark;
+	struct sums sums;
+	bool folded; /* the name is that of several */
+};
 
-	if (marked == FSDP_NONE)
-		return value_absent();
-	unit = fsdp_unit(tree->run->checkpoint, module_at(tree, marked).unit);
-	if (unit.module == FSDP_NONE)
+static struct value get_raw_name(struct subject of)
+{
+	const struct row_context *context = of.context;
+	const struct shown_module *row = of.object;
+
+	if (context->run->common->raw || row->folded ||
+		row->module.raw_name == row->module.name)
 		return value_absent();
 	return value_name(name_text(
-		&tree->unit, tree->run->checkpoint, module_at(tree, unit.module).name));
+		&context->buffers->raw, context->run->checkpoint, row->module.raw_name));
 }
 
-static struct value same_as(const struct tree *tree, uint32_t module)
+static struct value get_class(struct subject of)
 {
-	uint32_t place;
-
-	if (module == FSDP_NONE || module >= tree->module_count)
-		return value_absent();
-	place = tree->places[module];
-	if (place == (uint32_t)CUT_OFF || place == (uint32_t)NOT_SHOWN)
-		return value_absent();
-	return value_id(tree->shown[place].emitted);
+	return value_word(
+		module_shown_class(((const struct row_context *)of.context)->run,
+			&((const struct shown_module *)of.object)->module));
 }
 
-static size_t inferred_words(
-	const struct fsdp_module *module, enum mark mark, struct text *words)
+static const char *wrapper_word(unsigned wrapper)
 {
-	size_t count = 0;
-
-	if (module->class_inferred)
-		words[count++] = text_of("class");
-	if (mark == MARK_INFERRED)
-		words[count++] = text_of("fully_sharded");
-	return count;
+	return wrapper != FSDP_WRAPPER_NONE ? fsdp_wrapper_name(wrapper) : NULL;
 }
 
-static void emit_module(struct tree *tree, size_t index, struct text name)
+static struct value get_unit(struct subject of)
+{
+	const struct row_context *context = of.context;
+	const struct fsdp_checkpoint *checkpoint = context->run->checkpoint;
+	uint32_t index = ((const struct shown_module *)of.object)->unit, module;
+
+	if (index == FSDP_NONE)
+		return value_absent();
+	module = fsdp_unit(checkpoint, index).module;
+	return module == FSDP_NONE
+		       ? value_absent()
+		       : value_name(name_text(&context->buffers->unit, checkpoint,
+				 fsdp_module(checkpoint, module).name));
+}
+
+static struct value get_fully_sharded(struct subject of)
+{
+	return value_bool(((const struct shown_module *)of.object)->mark != MARK_NONE);
+}
+
+static const char *const INFERRED[] = { "class", "fully_sharded", NULL };
+
+static struct value get_inferred(struct subject of)
+{
+	static const struct text words[] = { { "class", 5 }, { "fully_sharded", 13 } };
+	const struct shown_module *row = of.object;
+	size_t class = row->module.class_inferred, mark = row->mark == MARK_INFERRED;
+
+	return value_texts(&words[1 - class], class + mark);
+}
+
+#define MODULE struct shown_module
+static const struct record module_record = OBJECT_RECORD(MODULE, "module",
+	"A module as the tree shows it. Parents come before their children.",
+	{ "name", NAME_AT(MODULE, name), .always = true,
+		.about = "Name as shown; the root is the empty text." },
+	{ "name_raw", GET(FIELD_NAME, get_raw_name),
+		.about = "Name as PyTorch has it, when cleaning changed it." },
+	{ "class", GET(FIELD_WORD, get_class),
+		.about = "Python class, where a plan or a record has it." },
+	{ "wrapper", ENUM_AT(MODULE, module.wrapper, wrapper_word),
+		.about =
+			"Kind of wrapper: `fsdp1`, `checkpoint`, `compile`, `ddp`, `dmp` or `other`; absent for ordinary modules." },
+	{ "depth", ID_AT(MODULE, depth), .always = true,
+		.about = "Levels below the root." },
+	{ "parent", ID_AT(MODULE, parent), .null = true, .always = true,
+		.about = "Position of its parent in this array; null for a root." },
+	{ "unit", GET(FIELD_NAME, get_unit),
+		.about =
+			"Clean name of the unit that shards it; absent where none does." },
+	{ "fully_sharded", GET(FIELD_BOOL, get_fully_sharded), .always = true,
+		.about = "True where the text output has the mark FULLY SHARDED." },
+	{ "inferred", GET(FIELD_TEXTS, get_inferred), .always = true, .words = INFERRED,
+		.about =
+			"Fields that were inferred from the checkpoint and not read from a record." },
+	{ "same_as", ID_AT(MODULE, same_as),
+		.about =
+			"Position of the first visit of the same module, where several paths lead to it." },
+	{ "parameters", COUNT_AT(MODULE, sums.parameters), .always = true,
+		.about =
+			"Elements of the parameters in it and below it; tied ones count once." },
+	{ "bytes", BYTES_AT(MODULE, sums.bytes), .always = true,
+		.about = "Bytes of these parameters." },
+	{ "bytes_per_rank", BYTES_AT(MODULE, sums.rank_bytes),
+		.about = "The most bytes of them that one rank holds; with `--sizes`." });
+
+/* Where the first visit of the same module is shown. */
+static uint32_t same_as(const struct tree *tree, uint32_t module)
+{
+	uint32_t place =
+		module < tree->module_count ? tree->places[module] : (uint32_t)NOT_SHOWN;
+
+	return place == (uint32_t)CUT_OFF || place == (uint32_t)NOT_SHOWN
+		       ? FSDP_NONE
+		       : tree->shown[place].emitted;
+}
+
+static void emit_module(struct tree *tree, const struct record_table *table, size_t index,
+	struct text name)
 {
 	const struct shown *shown = &tree->shown[index];
 	struct fsdp_module module = module_at(tree, shown->module);
 	struct sums sums = sums_of(tree, index);
-	enum mark mark = mark_at(tree, shown);
-	struct text words[2];
-	struct value values[TREE_COLUMNS] = {
-		[TREE_NAME] = value_name(name),
-		[TREE_CLASS] = value_word(module_shown_class(tree->run, &module)),
-		[TREE_DEPTH] = value_count(shown->depth),
-		[TREE_PARENT] = shown->parent == FSDP_NONE
-					? value_null()
-					: value_id(tree->shown[shown->parent].emitted),
-		[TREE_UNIT] = unit_name(tree, shown->marked),
-		[TREE_FULLY_SHARDED] = value_bool(mark != MARK_NONE),
-		[TREE_INFERRED] =
-			value_texts(words, inferred_words(&module, mark, words)),
-		[TREE_SAME_AS] = same_as(tree, module.same_as),
-		[TREE_PARAMETERS] = value_elements(sums.parameters),
-		[TREE_BYTES] = value_bytes(sums.bytes),
-		[TREE_BYTES_PER_RANK] = value_bytes(sums.rank_bytes),
+	const struct shown_module row = {
+		.module = module,
+		.name = name,
+		.depth = shown->depth,
+		.parent = shown->parent == FSDP_NONE ? FSDP_NONE
+						     : tree->shown[shown->parent].emitted,
+		.same_as = same_as(tree, module.same_as),
+		.unit = shown->marked == FSDP_NONE ? FSDP_NONE
+						   : module_at(tree, shown->marked).unit,
+		.mark = mark_at(tree, shown),
+		.sums = sums,
+		.folded = tree->options->fold,
 	};
-	struct tree_node node = {
+	const struct value trail[] = { value_elements(sums.parameters),
+		value_bytes(sums.bytes), value_bytes(sums.rank_bytes) };
+	const struct tree_node node = {
 		.depth = shown->depth,
 		.name = name,
 		.class_name = text_of(module_shown_class(tree->run, &module)),
 		.class_guessed = module.class_inferred,
-		.mark = MARKS[mark],
-		.trail = tree->options->sizes ? &values[TREE_PARAMETERS] : NULL,
+		.mark = MARKS[row.mark],
+		.trail = trail,
 		.trail_count = tree->options->sizes ? 3 : 0,
 	};
 
-	if (!tree->run->common->raw && module.raw_name != module.name &&
-		!tree->options->fold)
-		values[TREE_NAME_RAW] = value_name(
-			name_text(&tree->raw, tree->run->checkpoint, module.raw_name));
-	if (module.wrapper != FSDP_WRAPPER_NONE)
-		values[TREE_WRAPPER] = value_word(fsdp_wrapper_name(module.wrapper));
-	tree->inferred_units |= mark == MARK_INFERRED;
+	tree->inferred_units |= row.mark == MARK_INFERRED;
 	tree->inferred_classes |= module.class_inferred;
-	out_node(tree->run->out, &node, values);
+	out_records_node(tree->run->out, table, &node, &row);
 }
 
 /* Own parameters are leaves of the text form; programs have `ls`. */
@@ -554,30 +591,29 @@ static void emit_params(struct tree *tree, size_t index, struct text module_show
 		struct fsdp_tensor tensor = fsdp_tensor(
 			checkpoint, fsdp_module_tensor(checkpoint, &module, i));
 		struct text own = text_last(
-			tensor_shown_name(tree->run, &tree->name, &tensor), '.');
+			tensor_shown_name(tree->run, &tree->buffers.name, &tensor), '.');
 		struct value trail[2] = { value_word(fsdp_dtype(tensor.dtype)->name),
 			value_shape(tensor.shape, tensor.dims) };
-		struct value values[TREE_COLUMNS] = { [TREE_NAME] = value_absent() };
 		struct tree_node node = {
 			.depth = shown->depth + 1, .trail = trail, .trail_count = 2
 		};
 		size_t length = 0;
 		if (tensor.role != FSDP_ROLE_PARAM && tensor.role != FSDP_ROLE_BUFFER)
 			continue;
-		name_buffer_append(&tree->other, &length, module_shown);
+		name_buffer_append(&tree->buffers.alias, &length, module_shown);
 		if (length > 0)
-			name_buffer_append(&tree->other, &length, text_of("."));
-		name_buffer_append(&tree->other, &length, own);
-		node.name = (struct text){ tree->other.data, length };
-		out_node(tree->run->out, &node, values);
+			name_buffer_append(&tree->buffers.alias, &length, text_of("."));
+		name_buffer_append(&tree->buffers.alias, &length, own);
+		node.name = (struct text){ tree->buffers.alias.data, length };
+		out_node(tree->run->out, &node, NULL);
 	}
 }
 
-static void walk(struct tree *tree, const struct table *table, bool params)
+static void walk(struct tree *tree, struct record_table *table, bool params)
 {
 	uint32_t emitted = 0;
 
-	out_tree_begin(tree->run->out, table);
+	out_records_tree_begin(tree->run->out, table);
 	for (uint32_t i = 0; i < tree->shown_count;) {
 		struct text name;
 		if (tree->shown[i].jump != 0 && tree->shown[i].jump != i) {
@@ -588,7 +624,7 @@ static void walk(struct tree *tree, const struct table *table, bool params)
 			join_siblings(tree, i);
 		tree->shown[i].emitted = emitted++;
 		name = name_of(tree, i);
-		emit_module(tree, i, name);
+		emit_module(tree, table, i, name);
 		if (params)
 			emit_params(tree, i, name);
 		i++;
@@ -597,18 +633,26 @@ static void walk(struct tree *tree, const struct table *table, bool params)
 	tree->summed = true;
 }
 
-static void emit_units(struct tree *tree)
+static const void *each_unit(struct subject of, size_t i, void *room)
 {
-	size_t count = fsdp_unit_count(tree->run->checkpoint);
+	const struct fsdp_checkpoint *checkpoint =
+		((const struct tree *)of.object)->run->checkpoint;
+	struct fsdp_unit *unit = room;
 
-	out_array_begin(tree->run->out, "units");
-	for (uint32_t i = 0; i < count; i++) {
-		out_object_begin(tree->run->out, NULL);
-		unit_fields(tree->run, i, &tree->name, &tree->raw);
-		out_object_end(tree->run->out);
-	}
-	out_array_end(tree->run->out);
+	if (i == fsdp_unit_count(checkpoint))
+		return NULL;
+	*unit = fsdp_unit(checkpoint, (uint32_t)i);
+	return unit;
 }
+
+_Static_assert(sizeof(struct fsdp_unit) <= RECORD_ROOM, "room for one");
+
+static const struct record tree_record =
+	OBJECT_RECORD(struct tree, "tree", "The tree of modules.",
+		{ "modules", ROWS(module_record), .always = true,
+			.about = "Modules in depth-first order." },
+		{ "units", EACH(each_unit, unit_record), .always = true,
+			.about = "FSDP units, in the order of their modules." });
 
 static void tell_origin(struct tree *tree)
 {
@@ -631,10 +675,8 @@ static void tell_origin(struct tree *tree)
 
 static bool show_tree(struct tree *tree)
 {
-	struct table table = { .key = "modules",
-		.columns = COLUMNS,
-		.column_count = TREE_COLUMNS,
-		.main = true };
+	static const struct table like = { .key = "modules", .main = true };
+	struct record_table table;
 	int status = tree->shown_count == 0 && !selection_is_all(tree->selection)
 			     ? STATUS_BAD
 			     : STATUS_GOOD;
@@ -646,19 +688,18 @@ static bool show_tree(struct tree *tree)
 		run_note(tree->run, "no module was selected");
 	}
 	run_begin(tree->run, answer_selection_status(tree->run, tree->selection, status));
+	record_table_init(&table, &like, &module_record, &tree->row);
 	if (tree->options->params) {
-		table.machine_only = true;
+		table.table.machine_only = true;
 		walk(tree, &table, false);
-		table.machine_only = false;
-		table.text_only = true;
+		table.table.machine_only = false;
+		table.table.text_only = true;
 	}
 	walk(tree, &table, tree->options->params);
-	emit_units(tree);
+	out_fields(tree->run->out, &tree_record, (struct subject){ &tree->row, tree });
 	if (tree->shown_count > 0)
 		tell_origin(tree);
-	return !tree->name.failed && !tree->other.failed && !tree->raw.failed &&
-	       !tree->unit.failed && !tree->path.failed && !tree->join.first.failed &&
-	       !tree->join.braces.failed;
+	return !tree->join.first.failed && !tree->join.braces.failed;
 }
 
 /* ---- PyTorch's own form ---- */
@@ -693,7 +734,7 @@ static bool show_as_torch(struct tree *tree)
 		if (module.depth > 0)
 			out_line_text(run->out, "%*s", (int)(4 * module.depth), "");
 		out_line_name(
-			run->out, name_text(&tree->name, run->checkpoint,
+			run->out, name_text(&tree->buffers.name, run->checkpoint,
 					  fsdp_module_torch_prefix(run->checkpoint, i)));
 		out_line_text(run->out, "[");
 		if (module.class_name != NULL)
@@ -702,7 +743,7 @@ static bool show_as_torch(struct tree *tree)
 			is_marked_by_torch(tree, &module) ? "] FULLY SHARDED" : "]");
 		out_line_end(run->out);
 	}
-	return !tree->name.failed;
+	return true;
 }
 
 /* ---- the command ---- */
@@ -716,11 +757,7 @@ static void tree_done(struct tree *tree)
 	free(tree->sums);
 	free(tree->hashes);
 	free(tree->name_sizes);
-	name_buffer_done(&tree->name);
-	name_buffer_done(&tree->other);
-	name_buffer_done(&tree->raw);
-	name_buffer_done(&tree->unit);
-	name_buffer_done(&tree->path);
+	row_buffers_done(&tree->buffers);
 	join_done(&tree->join);
 	selection_free(tree->selection);
 }
@@ -747,10 +784,12 @@ static bool run_tree(struct run *run, struct fsdp_error **ret_error)
 	(void)ret_error; /* nothing here reads */
 	if (!answer_selection(run, &tree.selection))
 		return true;
+	tree.row = (struct row_context){ .run = run, .buffers = &tree.buffers };
 	if (strcmp(tree.options->style, "torch") == 0)
 		good = show_as_torch(&tree);
 	else
 		good = prepare(&tree) && show_tree(&tree);
+	good = good && !row_buffers_failed(&tree.buffers);
 	tree_done(&tree);
 	return good;
 }
@@ -768,6 +807,7 @@ const struct command command_tree = {
 	.options = OPTIONS,
 	.selectors = true,
 	.shapes = SHAPE_TREE,
+	.answer = &tree_record,
 	.output = "text",
 	.inputs = INPUTS_MANY,
 	.shows_plan = true,

@@ -193,6 +193,7 @@ struct tree_node {
 	size_t trail_count;
 };
 void out_tree_begin(struct out *out, const struct table *table);
+/* values NULL: none, in a tree for people. */
 void out_node(struct out *out, const struct tree_node *node, const struct value *values);
 void out_tree_end(struct out *out);
 

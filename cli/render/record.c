@@ -314,13 +314,34 @@ void out_records_begin(struct out *out, struct record_table *table)
 	out_table_begin(out, &table->table);
 }
 
+static void row_values(const struct record_table *table, const void *object,
+	struct value values[COLUMNS_MAX])
+{
+	for (size_t i = 0; i < table->table.column_count; i++)
+		values[i] =
+			table->shown[i] ? column_value(table, i, object) : value_absent();
+}
+
 void out_records_row(
 	struct out *out, const struct record_table *table, const void *object)
 {
 	struct value values[COLUMNS_MAX];
 
-	for (size_t i = 0; i < table->table.column_count; i++)
-		values[i] =
-			table->shown[i] ? column_value(table, i, object) : value_absent();
+	row_values(table, object, values);
 	out_row(out, values);
+}
+
+void out_records_tree_begin(struct out *out, struct record_table *table)
+{
+	out_shows(out, &table->table, table->shown);
+	out_tree_begin(out, &table->table);
+}
+
+void out_records_node(struct out *out, const struct record_table *table,
+	const struct tree_node *node, const void *object)
+{
+	struct value values[COLUMNS_MAX];
+
+	row_values(table, object, values);
+	out_node(out, node, values);
 }

@@ -261,6 +261,32 @@ static void what_is_not_known_is_sorted_last(void **state)
 	}
 }
 
+static void assert_tree(const char *format, const char *expected)
+{
+	const struct tree_node node = { .depth = 1, .name = TEXT("shown") };
+	struct record_table table;
+	struct thing one = nothing;
+	struct capture capture;
+	unsigned asked = 0;
+
+	one.name = TEXT("told");
+	record_table_init(&table, &like, &thing, &asked);
+	table.table.chosen = (const size_t[]){ 0, 1 };
+	table.table.chosen_count = 2;
+	capture_open(&capture, format, (struct looks){ 0 });
+	out_records_tree_begin(capture.out, &table);
+	out_records_node(capture.out, &table, &node, &one);
+	out_tree_end(capture.out);
+	assert_captured(&capture, expected);
+}
+
+static void a_node_is_a_row_for_programs(void **state)
+{
+	(void)state;
+	assert_tree("csv", "name,good\r\ntold,false\r\n");
+	assert_tree("text", "    shown\n");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -271,6 +297,7 @@ int main(void)
 		cmocka_unit_test(people_see_what_the_view_shows),
 		cmocka_unit_test(programs_see_what_they_ask_for),
 		cmocka_unit_test(what_is_not_known_is_sorted_last),
+		cmocka_unit_test(a_node_is_a_row_for_programs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
