@@ -1,63 +1,83 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows which version this is and what is inside it.
+ * Tells which version this is and what is inside it.
  */
 #include <fsdp/version.h>
 
 #include "front/command.h"
+#include "render/record.h"
 #include "run/fingerprint.h"
 #include "run/sandbox.h"
 
-/* Libraries of the command itself. Those that cannot say at run time which they are were
- * asked when this was built; each has a stable ABI. */
-static struct fsdp_library own_library(size_t index)
+static struct value get_version(struct subject of)
 {
-	const struct fsdp_library libraries[] = {
+	(void)of;
+	return value_word(fsdp_version());
+}
+
+static struct value get_features(struct subject of)
+{
+	static const struct text names[] = { { "seccomp", 7 }, { "landlock", 8 } };
+	size_t calls = (sandbox_built() & SANDBOX_CALLS) != 0,
+	       files = (sandbox_built() & SANDBOX_FILES) != 0;
+
+	(void)of;
+	return value_texts(&names[1 - calls], calls + files);
+}
+
+/* Those of the library, then those of the command. What cannot say at run time which
+ * version it is was asked when this was built; each has a stable ABI. */
+static const void *each_library(struct subject of, size_t i, void *room)
+{
+	const struct fsdp_library own[] = {
 		{ "libcrypto", fingerprint_library_version() },
 		{ "pcre2", PCRE2_VERSION },
 		{ "popt", POPT_VERSION },
 		{ "utf8proc", UTF8PROC_VERSION },
 	};
+	size_t count = fsdp_library_count();
+	struct fsdp_library *library = room;
 
-	if (index < sizeof libraries / sizeof *libraries)
-		return libraries[index];
-	return (struct fsdp_library){ NULL, NULL };
+	(void)of;
+	if (i >= count + sizeof own / sizeof *own)
+		return NULL;
+	*library = i < count ? fsdp_library(i) : own[i - count];
+	return library;
 }
 
-static void emit_library(struct out *out, struct fsdp_library library)
-{
-	out_object_begin(out, NULL);
-	out_field(out, "name", value_word(library.name));
-	out_field(out, "version", value_word(library.version));
-	out_object_end(out);
-	out_line(out, library.name, "%s", library.version);
-}
+#define LIBRARY struct fsdp_library
+static const struct record library_record = OBJECT_RECORD(LIBRARY, NULL, "A library.",
+	{ "name", WORD_AT(LIBRARY, name), .always = true, .about = "Its name." },
+	{ "version", WORD_AT(LIBRARY, version), .always = true,
+		.about = "Its version." });
+
+static const struct record version_record =
+	OBJECT_RECORD(struct run, "data", "The program.",
+		{ "version", GET(FIELD_WORD, get_version), .always = true,
+			.about = "Its version." },
+		{ "features", GET(FIELD_TEXTS, get_features), .always = true,
+			.about = "What this build can do." },
+		{ "libraries", EACH(each_library, library_record), .always = true,
+			.about = "Libraries that it runs with." });
 
 static bool run_version(struct run *run, struct fsdp_error **ret_error)
 {
-	struct text features[2];
-	size_t feature_count = 0;
+	const struct subject of = { NULL, run };
+	struct value features = get_features(of);
 	struct fsdp_library library;
 
 	(void)ret_error;
-	if (sandbox_built() & SANDBOX_CALLS)
-		features[feature_count++] = text_of("seccomp");
-	if (sandbox_built() & SANDBOX_FILES)
-		features[feature_count++] = text_of("landlock");
 	run_begin(run, STATUS_GOOD);
 	out_line(run->out, NULL, "fsdp-inspect %s", fsdp_version());
-	out_line(run->out, "features", "%s%s%s",
-		feature_count > 0 ? features[0].data : "none",
-		feature_count > 1 ? ", " : "", feature_count > 1 ? features[1].data : "");
+	out_line_begin(run->out, "features");
+	if (features.texts.count == 0)
+		out_line_text(run->out, "none");
+	out_line_value(run->out, features);
+	out_line_end(run->out);
 	out_line(run->out, "locks", "%s", sandbox_text(run->locks));
-	out_field(run->out, "version", value_word(fsdp_version()));
-	out_field(run->out, "features", value_texts(features, feature_count));
-	out_array_begin(run->out, "libraries");
-	for (size_t i = 0; (library = fsdp_library(i)).name != NULL; i++)
-		emit_library(run->out, library);
-	for (size_t i = 0; (library = own_library(i)).name != NULL; i++)
-		emit_library(run->out, library);
-	out_array_end(run->out);
+	for (size_t i = 0; each_library(of, i, &library) != NULL; i++)
+		out_line(run->out, library.name, "%s", library.version);
+	out_fields(run->out, &version_record, of);
 	return true;
 }
 
@@ -68,6 +88,7 @@ const struct command command_version = {
 	.synopsis = "",
 	.examples = { "version", "version --json" },
 	.shapes = SHAPE_FACTS,
+	.answer = &version_record,
 	.output = "text",
 	.inputs = INPUTS_NONE,
 	.run = run_version,
