@@ -1,112 +1,151 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how the rows of commands and options become data: for completion scripts,
- * editors, and the test that compares them with the manual.
+ * Lists all commands with their options, for completion scripts, editors, and the test
+ * that compares them with the manual.
  */
-#include <string.h>
-
 #include "front/command.h"
 #include "front/help-pages.h"
+#include "render/record.h"
 
-enum { MOST_WORDS = 64 };
-
-static const char *const group_names[GROUP_COUNT] = {
-	[GROUP_START] = "start",
-	[GROUP_LOOK] = "look",
-	[GROUP_TRACE] = "recordings",
-	[GROUP_ABOUT] = "about",
-};
-
-static struct value default_of(const struct option *row)
+static const char *group_name(unsigned group)
 {
+	static const char *const names[GROUP_COUNT] = {
+		[GROUP_START] = "start",
+		[GROUP_LOOK] = "look",
+		[GROUP_TRACE] = "recordings",
+		[GROUP_ABOUT] = "about",
+	};
+
+	return names[group];
+}
+
+/* ---- options ---- */
+
+static struct value get_letter(struct subject of)
+{
+	const struct option *row = of.object;
+
+	return row->letter == '\0' ? value_absent()
+				   : value_text((struct text){ &row->letter, 1 });
+}
+
+static bool has_words(struct subject of)
+{
+	return ((const struct option *)of.object)->words != NULL;
+}
+
+static const void *each_word(struct subject of, size_t i, void *room)
+{
+	const char *const *word = &((const struct option *)of.object)->words[i];
+
+	(void)room;
+	return *word != NULL ? word : NULL;
+}
+
+static struct value get_default(struct subject of)
+{
+	const struct option *row = of.object;
 	int64_t integer;
 
-	if (row->initial == NULL)
-		return value_absent();
-	if (row->kind == OPTION_INTEGER &&
+	if (row->kind == OPTION_INTEGER && row->initial != NULL &&
 		option_integer(row->initial, row->minimum, row->maximum, &integer))
 		return value_integer(integer);
 	return value_word(row->initial);
 }
 
-static struct value words_of(const struct option *row, struct text words[MOST_WORDS])
+static struct value get_repeatable(struct subject of)
 {
-	size_t count = 0;
+	enum option_kind kind = ((const struct option *)of.object)->kind;
 
-	if (row->words == NULL)
-		return value_absent();
-	while (count < MOST_WORDS && row->words[count] != NULL) {
-		words[count] = text_of(row->words[count]);
-		count++;
-	}
-	return value_texts(words, count);
+	return value_bool(
+		kind == OPTION_COUNTED || kind == OPTION_LIST || kind == OPTION_WORDS);
 }
 
-static void emit_option(struct out *out, const struct option *row)
-{
-	struct text words[MOST_WORDS];
-	bool repeatable = row->kind == OPTION_COUNTED || row->kind == OPTION_LIST ||
-			  row->kind == OPTION_WORDS;
+#define OPTION struct option
+static const struct record option_record = OBJECT_RECORD(OPTION, "option",
+	"An option of a command.",
+	{ "name", WORD_AT(OPTION, name), .always = true,
+		.about = "Long name, without dashes." },
+	{ "letter", GET(FIELD_TEXT, get_letter),
+		.about = "Short form, without the dash." },
+	{ "kind", ENUM_AT(OPTION, kind, help_kind_name), .always = true,
+		.about =
+			"What it takes: `flag`, `count` (a flag that may be repeated), `integer`, `size`, `word` (one of `words`), `text` or `words` (several, separated by commas)." },
+	{ "argument", WORD_AT(OPTION, argument),
+		.about = "What help calls its value; absent for flags." },
+	{ "words", EACH(each_word, record_words), .has = has_words,
+		.about = "Words that it takes, where they are fixed." },
+	{ "default", GET(FIELD_ANY, get_default),
+		.about = "Value without the option, where there is one." },
+	{ "repeatable", GET(FIELD_BOOL, get_repeatable), .always = true,
+		.about = "Whether it may be given several times." },
+	{ "help", WORD_AT(OPTION, help), .always = true, .about = "One line." });
 
-	out_object_begin(out, NULL);
-	out_field(out, "name", value_word(row->name));
-	if (row->letter != '\0')
-		out_field(out, "letter", value_text((struct text){ &row->letter, 1 }));
-	out_field(out, "kind", value_word(help_kind_name(row->kind)));
-	out_field(out, "argument", value_word(row->argument));
-	out_field(out, "words", words_of(row, words));
-	out_field(out, "default", default_of(row));
-	out_field(out, "repeatable", value_bool(repeatable));
-	out_field(out, "help", value_word(row->help));
-	out_object_end(out);
+/* ---- commands ---- */
+
+static const void *each_option(struct subject of, size_t i, void *room)
+{
+	const struct command *row = of.object;
+	const struct option *const tables[] = { row->options,
+		row->selectors ? select_options : NULL, common_options };
+
+	(void)room;
+	for (size_t table = 0; table < sizeof tables / sizeof *tables; table++)
+		for (const struct option *option = tables[table];
+			option != NULL && option->name != NULL; option++)
+			if (!option->hidden && i-- == 0)
+				return option;
+	return NULL;
 }
 
-static void emit_options(struct out *out, const struct option *rows)
+/* A command without shapes writes text of its own. */
+static const void *each_output(struct subject of, size_t i, void *room)
 {
-	for (; rows != NULL && rows->name != NULL; rows++) {
-		if (!rows->hidden)
-			emit_option(out, rows);
-	}
+	unsigned shapes = ((const struct command *)of.object)->shapes;
+	const struct out_format *format;
+
+	(void)room;
+	for (size_t at = 0; (format = out_format(at)) != NULL; at++)
+		if (((format->shapes & shapes) != 0 ||
+			    (shapes == 0 && !format->machine)) &&
+			i-- == 0)
+			return &format->name;
+	return NULL;
 }
 
-static void emit_outputs(struct out *out, const struct command *row)
-{
-	out_array_begin(out, "outputs");
-	for (size_t i = 0; out_format(i) != NULL; i++) {
-		if ((out_format(i)->shapes & row->shapes) != 0)
-			out_field(out, NULL, value_word(out_format(i)->name));
-	}
-	if (row->shapes == 0)
-		out_field(out, NULL, value_word("text"));
-	out_array_end(out);
-}
+#define COMMAND struct command
+static const struct record command_record = OBJECT_RECORD(COMMAND, "command",
+	"A command.",
+	{ "name", WORD_AT(COMMAND, name), .always = true, .about = "Its name." },
+	{ "group", ENUM_AT(COMMAND, group, group_name), .always = true,
+		.about =
+			"Heading under which `help` lists it: `start`, `look`, `recordings` or `about`." },
+	{ "summary", WORD_AT(COMMAND, summary), .always = true, .about = "One line." },
+	{ "synopsis", WORD_AT(COMMAND, synopsis), .always = true,
+		.about = "Options and arguments that it takes." },
+	{ "options", EACH(each_option, option_record), .always = true,
+		.about = "All options that it takes." },
+	{ "outputs", EACH(each_output, record_words), .always = true,
+		.about = "Output formats that it writes." },
+	{ "exit_1", WORD_AT(COMMAND, exit_1),
+		.about =
+			"What exit status 1 means; absent when it never ends with it." });
 
-static void emit_command(struct out *out, const struct command *row)
-{
-	out_line(out, row->name, "%s", row->summary);
-	out_object_begin(out, NULL);
-	out_field(out, "name", value_word(row->name));
-	out_field(out, "group", value_word(group_names[row->group]));
-	out_field(out, "summary", value_word(row->summary));
-	out_field(out, "synopsis", value_word(row->synopsis));
-	out_array_begin(out, "options");
-	emit_options(out, row->options);
-	if (row->selectors)
-		emit_options(out, select_options);
-	emit_options(out, common_options);
-	out_array_end(out);
-	emit_outputs(out, row);
-	out_field(out, "exit_1", value_word(row->exit_1));
-	out_object_end(out);
-}
+static const struct record commands_record =
+	OBJECT_RECORD(COMMAND, "data", "The command line, for programs.",
+		{ "commands", ROWS(command_record), .always = true,
+			.about = "Commands in the order of the overview." });
 
 static bool run_commands(struct run *run, struct fsdp_error **ret_error)
 {
 	(void)ret_error;
 	run_begin(run, STATUS_GOOD);
 	out_items_begin(run->out, "commands");
-	for (size_t i = 0; command(i) != NULL; i++)
-		emit_command(run->out, command(i));
+	for (size_t i = 0; command(i) != NULL; i++) {
+		out_line(run->out, command(i)->name, "%s", command(i)->summary);
+		out_record(run->out, NULL, &command_record,
+			(struct subject){ NULL, command(i) });
+	}
 	out_array_end(run->out);
 	return true;
 }
@@ -118,6 +157,7 @@ const struct command command_commands = {
 	.synopsis = "",
 	.examples = { "commands", "commands --json" },
 	.shapes = SHAPE_FACTS | SHAPE_ITEMS,
+	.answer = &commands_record,
 	.output = "text",
 	.inputs = INPUTS_NONE,
 	.run = run_commands,

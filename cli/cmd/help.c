@@ -61,7 +61,7 @@ void help_overview(FILE *stream)
 
 /* ---- one command ---- */
 
-const char *help_kind_name(enum option_kind kind)
+const char *help_kind_name(unsigned kind)
 {
 	static const char *const names[] = {
 		[OPTION_FLAG] = "flag",

@@ -17,7 +17,7 @@ bool help_topic(FILE *stream, const char *topic);
 /* The n-th topic that is no rule; NULL past the end. */
 const char *help_topic_name(size_t index);
 
-/* "flag", "count", "integer", "size", "word", "text", "words". */
-const char *help_kind_name(enum option_kind kind);
+/* Of an enum option_kind: "flag", "count", "integer", "size", "word", "text", "words". */
+const char *help_kind_name(unsigned kind);
 
 #endif

@@ -15,6 +15,9 @@ const struct record record_counts =
 const struct record record_texts =
 	RECORD_OF(RECORD_PLAIN, struct text, { .type = FIELD_TEXT, .null = true });
 
+const struct record record_words =
+	RECORD_OF(RECORD_PLAIN, const char *, { .type = FIELD_WORD });
+
 /* ---- values ---- */
 
 #define COPY(type, object, at) \

@@ -132,6 +132,7 @@ struct record {
 extern const struct record record_integers; /* int64_t; INT64_MIN is null */
 extern const struct record record_counts;   /* uint64_t */
 extern const struct record record_texts;    /* data and size; data NULL is null */
+extern const struct record record_words;    /* const char * */
 
 /* What stands beside every answer (beside.c). */
 extern const struct record input_object, finding_record, failure_record, omission_record;
