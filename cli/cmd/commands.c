@@ -133,7 +133,7 @@ static const struct record command_record = OBJECT_RECORD(COMMAND, "command",
 
 static const struct record commands_record =
 	OBJECT_RECORD(COMMAND, "data", "The command line, for programs.",
-		{ "commands", ROWS(command_record), .always = true,
+		{ "commands", ITEMS(command_record), .always = true,
 			.about = "Commands in the order of the overview." });
 
 static bool run_commands(struct run *run, struct fsdp_error **ret_error)

@@ -512,7 +512,7 @@ static const struct record module_record = OBJECT_RECORD(MODULE, "module",
 			"Kind of wrapper: `fsdp1`, `checkpoint`, `compile`, `ddp`, `dmp` or `other`; absent for ordinary modules." },
 	{ "depth", ID_AT(MODULE, depth), .always = true,
 		.about = "Levels below the root." },
-	{ "parent", ID_AT(MODULE, parent), .null = true, .always = true,
+	{ "parent", ID_AT(MODULE, parent), .null = true,
 		.about = "Position of its parent in this array; null for a root." },
 	{ "unit", GET(FIELD_NAME, get_unit),
 		.about =
@@ -649,7 +649,7 @@ _Static_assert(sizeof(struct fsdp_unit) <= RECORD_ROOM, "room for one");
 
 static const struct record tree_record =
 	OBJECT_RECORD(struct tree, "tree", "The tree of modules.",
-		{ "modules", ROWS(module_record), .always = true,
+		{ "modules", ITEMS(module_record), .always = true,
 			.about = "Modules in depth-first order." },
 		{ "units", EACH(each_unit, unit_record), .always = true,
 			.about = "FSDP units, in the order of their modules." });

@@ -55,7 +55,7 @@ static struct value get_ranks(struct subject of)
 const struct record mesh_record =
 	OBJECT_RECORD(uint32_t, "mesh", "A device mesh, outermost dimension first.",
 		{ "dim_names", EACH(each_dim_name, record_texts), .has = has_dim_names,
-			.null = true, .always = true,
+			.null = true,
 			.about = "Names of the dimensions; null when it has none." },
 		{ "shape", GET(FIELD_SHAPE, get_shape), .always = true,
 			.about = "Number of ranks along each dimension." });
