@@ -174,15 +174,18 @@ static void put_list(
 	out_array_end(out);
 }
 
-/* Elements of two fields are a key and a value, those of more a key and an object. */
+/* Elements of two fields are a key and a value, those of more a key and an object. A map
+ * without a name stands among the fields of the object that is open. */
 static void put_map(
 	struct out *out, struct key key, const struct column *field, struct subject of)
 {
 	const struct column *fields = field->of->fields;
 	max_align_t room[RECORD_ROOM / sizeof(max_align_t)];
 	const void *element;
+	bool own_object = key.word != NULL || key.name != NULL;
 
-	begin_object(out, key);
+	if (own_object)
+		begin_object(out, key);
 	for (size_t i = 0; (element = element_at(field, of, i, room)) != NULL; i++) {
 		struct value name = field_value(&fields[0], about(of, element));
 		struct key own = { NULL, &name.text };
@@ -191,7 +194,8 @@ static void put_map(
 		else
 			put_object(out, own, field->of, 1, about(of, element));
 	}
-	out_object_end(out);
+	if (own_object)
+		out_object_end(out);
 }
 
 static void put_field(
