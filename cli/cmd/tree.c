@@ -112,15 +112,6 @@ static enum mark mark_at(const struct tree *tree, const struct shown *shown)
 
 /* ---- which visits are shown ---- */
 
-/* A wrapper stands for the one module that it holds. */
-static bool is_folded_wrapper(
-	const struct tree *tree, const struct fsdp_module *module, uint32_t index)
-{
-	return !tree->run->common->raw && module->wrapper != FSDP_WRAPPER_NONE &&
-	       index + 1 < tree->module_count &&
-	       module_at(tree, index + 1).parent == index;
-}
-
 /* A unit may belong to a wrapper (activation checkpointing inside of FSDP): its mark goes
  * to the module that stands for both. */
 static bool mark_modules(struct tree *tree)
@@ -129,13 +120,12 @@ static bool mark_modules(struct tree *tree)
 	if (tree->marks == NULL)
 		return false;
 	for (uint32_t i = 0; i < tree->module_count; i++) {
-		struct fsdp_module module = module_at(tree, i), parent;
+		struct fsdp_module module = module_at(tree, i);
 		tree->marks[i] = module.unit != FSDP_NONE ? i : FSDP_NONE;
 		if (module.unit != FSDP_NONE || module.parent == FSDP_NONE ||
 			module.parent >= i)
 			continue;
-		parent = module_at(tree, module.parent);
-		if (is_folded_wrapper(tree, &parent, module.parent))
+		if (wrapper_is_folded(tree->run, module.parent))
 			tree->marks[i] = tree->marks[module.parent];
 	}
 	return true;
@@ -205,7 +195,7 @@ static uint32_t place_module(struct tree *tree, uint32_t index)
 		parent = tree->places[module.parent];
 	if (!tree->kept[index] || parent == (uint32_t)CUT_OFF)
 		return (uint32_t)CUT_OFF;
-	if (is_folded_wrapper(tree, &module, index))
+	if (wrapper_is_folded(tree->run, index))
 		return parent;
 	if (parent != (uint32_t)NOT_SHOWN)
 		depth = tree->shown[parent].depth + 1;

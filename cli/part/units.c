@@ -199,6 +199,16 @@ const struct record unit_record = OBJECT_RECORD(UNIT, "unit",
 	{ "inferred", GET(FIELD_TEXTS, get_inferred),
 		.about = "Fields that were inferred and not read from a record." });
 
+/* ---- wrappers ---- */
+
+bool wrapper_is_folded(const struct run *run, uint32_t module)
+{
+	return !run->common->raw &&
+	       fsdp_module(run->checkpoint, module).wrapper != FSDP_WRAPPER_NONE &&
+	       module + 1 < fsdp_module_count(run->checkpoint) &&
+	       fsdp_module(run->checkpoint, module + 1).parent == module;
+}
+
 /* ---- for callers that have no records yet ---- */
 
 void mesh_field(struct run *run, uint32_t index, bool ranks)

@@ -20,4 +20,7 @@ void mesh_field(struct run *run, uint32_t mesh, bool ranks);
 /* "dp_replicate=2 x dp_shard=4", or "2x4" without names, into an open line. */
 void mesh_line(struct run *run, uint32_t mesh);
 
+/* Whether it is a wrapper that is not shown: the module in it is, which comes next. */
+bool wrapper_is_folded(const struct run *run, uint32_t module);
+
 #endif
