@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Maps modules that are fully sharded to the names of their parameters. Knows the keys
- * and their order, PyTorch's own form among them; knows no output.
+ * Maps modules that are fully sharded to the names of their parameters, with our keys or
+ * with those of PyTorch; or lists names alone.
  */
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "run/answer.h"
 #include "part/mixer.h"
-#include "part/name-buffer.h"
-#include "part/tensor-row.h"
+#include "part/units.h"
 
 struct fqns_options {
 	bool bare, flat, raw_map, by_parameter;
@@ -45,19 +43,19 @@ struct map {
 	uint32_t *slots; /* open addressing over keys; FSDP_NONE: free */
 	size_t slot_mask;
 	struct mixer mixer;
-	struct name_buffer key, other, module, name, full;
+	struct ties {
+		/* Names of one parameter behind each other: where each begins, and the
+		 * names. */
+		uint32_t *begin, *tensors;
+	} ties;
+	bool flattened; /* there are FlatParameters and nothing else */
+	struct row_buffers buffers;
 	bool skipped_fsdp2, inferred;
 };
 
-/* Wrappers stand for the one module that they hold, as in `tree`. */
 static uint32_t shown_visit(const struct map *map, uint32_t index)
 {
-	const struct fsdp_checkpoint *checkpoint = map->run->checkpoint;
-	size_t count = fsdp_module_count(checkpoint);
-
-	while (!map->run->common->raw && index + 1 < count &&
-		fsdp_module(checkpoint, index).wrapper != FSDP_WRAPPER_NONE &&
-		fsdp_module(checkpoint, index + 1).parent == index)
+	while (wrapper_is_folded(map->run, index))
 		index++;
 	return index;
 }
@@ -75,8 +73,8 @@ static struct text write_key(struct map *map, struct name_buffer *buffer, uint32
 	const struct fsdp_checkpoint *checkpoint = map->run->checkpoint;
 	uint32_t shown = map->options->bare ? index : shown_visit(map, index);
 	struct fsdp_module module = fsdp_module(checkpoint, shown);
-	struct text name =
-		name_text(&map->module, checkpoint, key_name(map, &module, shown));
+	struct text name = name_text(
+		&map->buffers.module, checkpoint, key_name(map, &module, shown));
 	const char *class_name = map->options->bare
 					 ? module.class_name
 					 : module_shown_class(map->run, &module);
@@ -113,7 +111,7 @@ static bool takes_visit(struct map *map, const struct fsdp_module *module, uint3
 		(map->run->select->depth >= 0 &&
 			module->shown_depth > (uint64_t)map->run->select->depth))
 		return false;
-	name = name_text(&map->name, map->run->checkpoint,
+	name = name_text(&map->buffers.name, map->run->checkpoint,
 		map->run->common->raw ? module->raw_name : module->name);
 	if (!selection_takes_name(map->selection, span_of_text(name)))
 		return false;
@@ -128,7 +126,7 @@ static bool takes_visit(struct map *map, const struct fsdp_module *module, uint3
 /* JSON has no key twice, so visits with the same key are chained here. */
 static void add_visit(struct map *map, uint32_t index)
 {
-	struct text text = write_key(map, &map->key, index);
+	struct text text = write_key(map, &map->buffers.unit, index);
 	uint64_t hash = mix_text(&map->mixer, 0, text);
 	size_t slot = (size_t)hash & map->slot_mask;
 
@@ -137,7 +135,7 @@ static void add_visit(struct map *map, uint32_t index)
 		struct key *key = &map->keys[map->slots[slot]];
 		if (key->hash != hash)
 			continue;
-		if (!text_is(write_key(map, &map->other, key->first), text))
+		if (!text_is(write_key(map, &map->buffers.alias, key->first), text))
 			continue;
 		map->nexts[key->last] = index;
 		key->last = index;
@@ -174,15 +172,6 @@ static bool collect(struct map *map)
 
 /* ---- the names below a key ---- */
 
-static void emit_fqn(struct map *map, struct text fqn)
-{
-	out_field(map->run->out, NULL, value_name(fqn));
-	out_line_begin(map->run->out, NULL);
-	out_line_text(map->run->out, "    ");
-	out_line_name(map->run->out, fqn);
-	out_line_end(map->run->out);
-}
-
 /* Where the parameter is from the root: below the visit (in PyTorch's map below the
  * prefix of its traversal), or, in a group over several modules, wherever its name says.
  */
@@ -192,75 +181,120 @@ static struct text full_name(
 	const struct fsdp_checkpoint *checkpoint = map->run->checkpoint;
 	bool is_full;
 	uint32_t fqn = fsdp_unit_fqn(checkpoint, unit, n, &is_full);
-	struct text own = name_text(&map->name, checkpoint, fqn);
+	struct text own = name_text(&map->buffers.name, checkpoint, fqn);
 	uint32_t prefix = map->options->bare
 				  ? fsdp_module_torch_clean_prefix(checkpoint, visit)
 				  : fsdp_module(checkpoint, visit).name;
-	struct text above = name_text(&map->module, checkpoint, prefix);
+	struct text above = name_text(&map->buffers.module, checkpoint, prefix);
 	size_t length = 0;
 
 	if (is_full || above.size == 0)
 		return own;
-	name_buffer_append(&map->full, &length, above);
-	name_buffer_append(&map->full, &length, text_of("."));
-	name_buffer_append(&map->full, &length, own);
-	return (struct text){ map->full.data, length };
+	name_buffer_append(&map->buffers.text, &length, above);
+	name_buffer_append(&map->buffers.text, &length, text_of("."));
+	name_buffer_append(&map->buffers.text, &length, own);
+	return (struct text){ map->buffers.text.data, length };
 }
 
+/* What a walk over names has come to. */
+struct cursor {
+	struct text name, raw;
+	uint32_t visit, module; /* of a map */
+	uint32_t next;
+};
+
+_Static_assert(sizeof(struct cursor) <= RECORD_ROOM, "room for one");
+
 /* An inferred unit has no list of its own: parameters at and below its module. */
-static void emit_below(struct map *map, uint32_t first)
+static bool next_below(struct map *map, struct cursor *cursor)
 {
 	const struct fsdp_checkpoint *checkpoint = map->run->checkpoint;
 	size_t modules = fsdp_module_count(checkpoint);
-	uint32_t depth = fsdp_module(checkpoint, first).depth;
+	uint32_t depth = fsdp_module(checkpoint, cursor->visit).depth;
 
-	for (uint32_t i = first; i < modules; i++) {
-		struct fsdp_module module = fsdp_module(checkpoint, i);
-		if (i > first && module.depth <= depth)
-			return;
-		for (uint32_t j = 0; j < module.tensor_count; j++) {
-			struct fsdp_tensor tensor = fsdp_tensor(
-				checkpoint, fsdp_module_tensor(checkpoint, &module, j));
-			if (tensor.role == FSDP_ROLE_PARAM)
-				emit_fqn(map,
-					name_text(&map->name, checkpoint, tensor.name));
+	for (; cursor->module < modules; cursor->module++, cursor->next = 0) {
+		struct fsdp_module module = fsdp_module(checkpoint, cursor->module);
+		if (cursor->module > cursor->visit && module.depth <= depth)
+			return false;
+		while (cursor->next < module.tensor_count) {
+			struct fsdp_tensor tensor = fsdp_tensor(checkpoint,
+				fsdp_module_tensor(checkpoint, &module, cursor->next++));
+			if (tensor.role != FSDP_ROLE_PARAM)
+				continue;
+			cursor->name =
+				name_text(&map->buffers.name, checkpoint, tensor.name);
+			return true;
 		}
 	}
+	return false;
 }
 
-static void emit_visit(struct map *map, uint32_t index)
+static bool next_of_visit(struct map *map, struct cursor *cursor)
 {
 	const struct fsdp_checkpoint *checkpoint = map->run->checkpoint;
-	struct fsdp_module module = fsdp_module(checkpoint, index);
-	struct fsdp_unit unit = fsdp_unit(checkpoint, module.unit);
+	struct fsdp_unit unit =
+		fsdp_unit(checkpoint, fsdp_module(checkpoint, cursor->visit).unit);
 
 	if (unit.inferred && unit.fqn_count == 0)
-		emit_below(map, index);
-	for (uint32_t i = 0; i < unit.fqn_count; i++)
-		emit_fqn(map, full_name(map, index, &unit, i));
+		return next_below(map, cursor);
+	if (cursor->next == unit.fqn_count)
+		return false;
+	cursor->name = full_name(map, cursor->visit, &unit, cursor->next++);
+	return true;
 }
 
-static void emit_map(struct map *map)
+static const void *each_key(struct subject of, size_t i, void *room)
 {
-	struct out *out = map->run->out;
+	const struct map *map = of.object;
 
-	if (!map->options->bare)
-		out_object_begin(out, "modules");
-	for (size_t i = 0; i < map->count; i++) {
-		struct text key = write_key(map, &map->key, map->keys[i].first);
-		out_line_begin(out, NULL);
-		if (key.size == 0)
-			out_line_text(out, "(root)");
-		out_line_name(out, key);
-		out_line_end(out);
-		out_array_begin_named(out, key);
-		for (uint32_t visit = map->keys[i].first; visit != FSDP_NONE;
-			visit = map->nexts[visit])
-			emit_visit(map, visit);
-		out_array_end(out);
+	(void)room;
+	return i < map->count ? &map->keys[i] : NULL;
+}
+
+static struct value get_key(struct subject of)
+{
+	struct map *map = of.context;
+
+	return value_name(write_key(
+		map, &map->buffers.unit, ((const struct key *)of.object)->first));
+}
+
+static const void *each_fqn(struct subject of, size_t i, void *room)
+{
+	struct map *map = of.context;
+	struct cursor *cursor = room;
+	uint32_t first = ((const struct key *)of.object)->first;
+
+	if (i == 0)
+		*cursor = (struct cursor){ .visit = first, .module = first };
+	while (cursor->visit != FSDP_NONE) {
+		if (next_of_visit(map, cursor))
+			return cursor;
+		cursor->visit = cursor->module = map->nexts[cursor->visit];
+		cursor->next = 0;
 	}
-	if (!map->options->bare)
-		out_object_end(out);
+	return NULL;
+}
+
+static void tell_name(struct out *out, const char *before, struct text name)
+{
+	out_line_begin(out, NULL);
+	out_line_text(out, "%s", before);
+	out_line_name(out, name);
+	out_line_end(out);
+}
+
+static void tell_map(struct map *map)
+{
+	struct cursor cursor;
+
+	for (size_t i = 0; i < map->count; i++) {
+		const struct subject of = { map, &map->keys[i] };
+		struct text key = get_key(of).text;
+		tell_name(map->run->out, key.size == 0 ? "(root)" : "", key);
+		for (size_t n = 0; each_fqn(of, n, &cursor) != NULL; n++)
+			tell_name(map->run->out, "    ", cursor.name);
+	}
 }
 
 static void tell_absence(struct map *map)
@@ -282,7 +316,7 @@ static void tell_absence(struct map *map)
 		run_note(map->run, "the plan has no FSDP units");
 }
 
-static bool show_map(struct map *map)
+static bool begin_map(struct map *map)
 {
 	bool none;
 
@@ -300,7 +334,6 @@ static bool show_map(struct map *map)
 	tell_absence(map);
 	run_begin(map->run, answer_selection_status(map->run, map->selection,
 				    none ? STATUS_BAD : STATUS_GOOD));
-	emit_map(map);
 	return true;
 }
 
@@ -318,7 +351,7 @@ static bool within_depth(const struct map *map, struct text name)
 static bool takes_tensor(
 	struct map *map, uint32_t index, const struct fsdp_tensor *tensor)
 {
-	struct text name = tensor_shown_name(map->run, &map->name, tensor);
+	struct text name = tensor_shown_name(map->run, &map->buffers.name, tensor);
 
 	return within_depth(map, name) &&
 	       selection_takes_tensor(
@@ -339,41 +372,60 @@ static bool has_only_flattened(const struct map *map)
 	return true;
 }
 
-static bool is_listed(
-	struct map *map, uint32_t index, const struct fsdp_tensor *tensor, bool flattened)
+/* A parameter as PyTorch counts them. */
+static bool is_parameter(const struct map *map, const struct fsdp_tensor *tensor)
 {
 	return tensor->role == FSDP_ROLE_PARAM &&
-	       ((tensor->flags & FSDP_TENSOR_FLATTENED) != 0) == flattened &&
-	       takes_tensor(map, index, tensor);
+	       ((tensor->flags & FSDP_TENSOR_FLATTENED) != 0) == map->flattened;
 }
 
-static void emit_flat(struct map *map, bool flattened)
+static const void *each_tensor(struct subject of, size_t i, void *room)
 {
+	struct map *map = of.context;
 	const struct fsdp_checkpoint *checkpoint = map->run->checkpoint;
 	size_t count = fsdp_tensor_count(checkpoint);
+	struct cursor *cursor = room;
 
-	for (uint32_t i = 0; i < count; i++) {
-		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
-		struct text name;
-		if (!is_listed(map, i, &tensor, flattened))
+	if (i == 0)
+		cursor->next = 0;
+	while (cursor->next < count) {
+		uint32_t index = cursor->next++;
+		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, index);
+		if ((map->options->flat && !is_parameter(map, &tensor)) ||
+			!takes_tensor(map, index, &tensor))
 			continue;
-		name = tensor_shown_name(map->run, &map->name, &tensor);
-		out_field(map->run->out, NULL, value_name(name));
-		out_line_begin(map->run->out, NULL);
-		out_line_name(map->run->out, name);
-		out_line_end(map->run->out);
+		cursor->raw = name_text(&map->buffers.raw, checkpoint, tensor.raw_name);
+		cursor->name =
+			map->options->flat
+				? tensor_shown_name(map->run, &map->buffers.name, &tensor)
+				: name_text(&map->buffers.name, checkpoint, tensor.name);
+		return cursor;
+	}
+	return NULL;
+}
+
+static void tell_names(struct map *map)
+{
+	const struct subject of = { map, map };
+	struct out *out = map->run->out;
+	struct cursor cursor;
+
+	for (size_t i = 0; each_tensor(of, i, &cursor) != NULL; i++) {
+		out_line_begin(out, NULL);
+		if (map->options->raw_map) {
+			out_line_name(out, cursor.raw);
+			out_line_text(out, " -> ");
+		}
+		out_line_name(out, cursor.name);
+		out_line_end(out);
 	}
 }
 
 /* ---- by parameter ---- */
 
-/* Names of one parameter behind each other: where each begins, and the names. */
-struct ties {
-	uint32_t *begin, *tensors;
-};
-
-static bool ties_new(const struct map *map, struct ties *ties)
+static bool find_ties(struct map *map)
 {
+	struct ties *ties = &map->ties;
 	const struct fsdp_checkpoint *checkpoint = map->run->checkpoint;
 	size_t count = fsdp_tensor_count(checkpoint);
 
@@ -400,36 +452,17 @@ static bool ties_new(const struct map *map, struct ties *ties)
 }
 
 /* PyTorch knows the parameters of such a unit as one, the FlatParameter. */
-static bool hides_parameters(const struct fsdp_checkpoint *checkpoint, uint32_t unit)
+static bool hides_parameters(const struct fsdp_checkpoint *checkpoint, uint32_t unit,
+	struct fsdp_flat *ret_flat)
 {
-	struct fsdp_flat flat;
-
 	return unit != FSDP_NONE && fsdp_unit(checkpoint, unit).use_orig_params == 0 &&
-	       fsdp_unit_flat(checkpoint, unit, &flat) && flat.entry_count > 0;
-}
-
-static void begin_parameter(struct map *map)
-{
-	out_array_begin(map->run->out, NULL);
-	out_line_begin(map->run->out, NULL);
-}
-
-static void end_parameter(struct map *map)
-{
-	out_line_end(map->run->out);
-	out_array_end(map->run->out);
-}
-
-static void put_name(struct map *map, struct text name, bool first)
-{
-	out_field(map->run->out, NULL, value_name(name));
-	out_line_text(map->run->out, "%s", first ? "" : ", ");
-	out_line_name(map->run->out, name);
+	       fsdp_unit_flat(checkpoint, unit, ret_flat) && ret_flat->entry_count > 0;
 }
 
 /* Takes all names of a parameter if one is selected. */
-static bool takes_tied(struct map *map, const struct ties *ties, uint32_t index)
+static bool takes_tied(struct map *map, uint32_t index)
 {
+	const struct ties *ties = &map->ties;
 	const struct fsdp_checkpoint *checkpoint = map->run->checkpoint;
 
 	for (uint32_t i = ties->begin[index]; i < ties->begin[index + 1]; i++) {
@@ -440,168 +473,189 @@ static bool takes_tied(struct map *map, const struct ties *ties, uint32_t index)
 	return false;
 }
 
-static bool takes_flat(struct map *map, const struct fsdp_flat *flat)
+static bool next_entry(
+	struct map *map, const struct fsdp_flat *flat, struct cursor *cursor)
 {
 	const struct fsdp_checkpoint *checkpoint = map->run->checkpoint;
 
-	for (uint32_t i = 0; i < flat->entry_count; i++) {
-		uint32_t fqn = fsdp_flat_entry(checkpoint, flat, i).fqn;
-		struct text name;
+	while (cursor->next < flat->entry_count) {
+		uint32_t fqn = fsdp_flat_entry(checkpoint, flat, cursor->next++).fqn;
 		if (fqn == FSDP_NONE)
 			continue;
-		name = name_text(&map->name, checkpoint, fqn);
-		if (within_depth(map, name) &&
-			selection_takes_name(map->selection, span_of_text(name)))
-			return true;
+		cursor->name = name_text(&map->buffers.name, checkpoint, fqn);
+		return true;
 	}
 	return false;
 }
 
-static void emit_flat_parameters(struct map *map)
+static bool takes_flat(struct map *map, const struct fsdp_flat *flat)
 {
-	const struct fsdp_checkpoint *checkpoint = map->run->checkpoint;
-	size_t units = fsdp_unit_count(checkpoint);
+	struct cursor cursor = { .next = 0 };
 
-	for (uint32_t i = 0; i < units; i++) {
-		struct fsdp_flat flat;
-		bool first = true;
-		if (!hides_parameters(checkpoint, i))
-			continue;
-		(void)fsdp_unit_flat(checkpoint, i, &flat);
-		if (!takes_flat(map, &flat))
-			continue;
-		begin_parameter(map);
-		for (uint32_t n = 0; n < flat.entry_count; n++) {
-			uint32_t fqn = fsdp_flat_entry(checkpoint, &flat, n).fqn;
-			if (fqn == FSDP_NONE)
-				continue;
-			put_name(map, name_text(&map->name, checkpoint, fqn), first);
-			first = false;
-		}
-		end_parameter(map);
-	}
-}
-
-static void emit_parameters(struct map *map, const struct ties *ties)
-{
-	const struct fsdp_checkpoint *checkpoint = map->run->checkpoint;
-	size_t tensors = fsdp_tensor_count(checkpoint);
-	bool flattened = has_only_flattened(map);
-
-	for (uint32_t i = 0; i < tensors; i++) {
-		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
-		if (tensor.role != FSDP_ROLE_PARAM || tensor.alias != FSDP_NONE ||
-			((tensor.flags & FSDP_TENSOR_FLATTENED) != 0) != flattened ||
-			hides_parameters(checkpoint, tensor.unit) ||
-			!takes_tied(map, ties, i))
-			continue;
-		begin_parameter(map);
-		for (uint32_t n = ties->begin[i]; n < ties->begin[i + 1]; n++) {
-			struct fsdp_tensor tied =
-				fsdp_tensor(checkpoint, ties->tensors[n]);
-			put_name(map, tensor_shown_name(map->run, &map->name, &tied),
-				n == ties->begin[i]);
-		}
-		end_parameter(map);
-	}
-}
-
-static bool takes_any_parameter(struct map *map, const struct ties *ties)
-{
-	const struct fsdp_checkpoint *checkpoint = map->run->checkpoint;
-	size_t tensors = fsdp_tensor_count(checkpoint);
-
-	for (uint32_t i = 0; i < tensors; i++) {
-		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
-		if (tensor.role == FSDP_ROLE_PARAM && takes_tied(map, ties, i))
+	while (next_entry(map, flat, &cursor))
+		if (within_depth(map, cursor.name) &&
+			selection_takes_name(map->selection, span_of_text(cursor.name)))
 			return true;
-	}
 	return false;
 }
 
-static bool show_by_parameter(struct map *map)
-{
-	struct run *run = map->run;
-	struct ties ties = { NULL, NULL };
-	int status = STATUS_GOOD;
-	bool good = ties_new(map, &ties);
-
-	if (good && !takes_any_parameter(map, &ties)) {
-		run_note(run, "no parameter was found");
-		if (!selection_is_all(map->selection))
-			status = STATUS_BAD;
-	}
-	if (good) {
-		run_begin(run, answer_selection_status(run, map->selection, status));
-		out_array_begin(run->out, "parameters");
-		emit_flat_parameters(map);
-		emit_parameters(map, &ties);
-		out_array_end(run->out);
-	}
-	free(ties.begin);
-	free(ties.tensors);
-	return good;
-}
-
-static void emit_raw_map(struct map *map)
+static bool takes_any_parameter(struct map *map)
 {
 	const struct fsdp_checkpoint *checkpoint = map->run->checkpoint;
-	size_t count = fsdp_tensor_count(checkpoint);
+	size_t tensors = fsdp_tensor_count(checkpoint);
+
+	for (uint32_t i = 0; i < tensors; i++)
+		if (fsdp_tensor(checkpoint, i).role == FSDP_ROLE_PARAM &&
+			takes_tied(map, i))
+			return true;
+	return false;
+}
+
+/* A tensor that stands for itself and all names tied to it. */
+static bool lists_parameter(struct map *map, uint32_t index)
+{
+	const struct fsdp_checkpoint *checkpoint = map->run->checkpoint;
+	struct fsdp_tensor tensor = fsdp_tensor(checkpoint, index);
+	struct fsdp_flat flat;
+
+	return is_parameter(map, &tensor) && tensor.alias == FSDP_NONE &&
+	       !hides_parameters(checkpoint, tensor.unit, &flat) &&
+	       takes_tied(map, index);
+}
+
+/* The FlatParameters first, then the tensors. */
+struct parameter {
+	uint32_t units, tensors; /* so many were looked at */
+	bool is_flat;            /* else it is the tensor before `tensors` */
+	struct fsdp_flat flat;
+};
+
+_Static_assert(sizeof(struct parameter) <= RECORD_ROOM, "room for one");
+
+static const void *each_parameter(struct subject of, size_t i, void *room)
+{
+	struct map *map = of.context;
+	const struct fsdp_checkpoint *checkpoint = map->run->checkpoint;
+	size_t units = fsdp_unit_count(checkpoint),
+	       tensors = fsdp_tensor_count(checkpoint);
+	struct parameter *parameter = room;
+
+	if (i == 0)
+		*parameter = (struct parameter){ .is_flat = true };
+	while (parameter->units < units)
+		if (hides_parameters(checkpoint, parameter->units++, &parameter->flat) &&
+			takes_flat(map, &parameter->flat))
+			return parameter;
+	parameter->is_flat = false;
+	while (parameter->tensors < tensors)
+		if (lists_parameter(map, parameter->tensors++))
+			return parameter;
+	return NULL;
+}
+
+static const void *each_name(struct subject of, size_t i, void *room)
+{
+	struct map *map = of.context;
+	const struct parameter *parameter = of.object;
+	const uint32_t *begin = &map->ties.begin[parameter->tensors];
+	struct cursor *cursor = room;
+	struct fsdp_tensor tied;
+
+	if (i == 0)
+		cursor->next = 0;
+	if (parameter->is_flat)
+		return next_entry(map, &parameter->flat, cursor) ? cursor : NULL;
+	if (i >= begin[0] - begin[-1])
+		return NULL;
+	tied = fsdp_tensor(map->run->checkpoint, map->ties.tensors[begin[-1] + i]);
+	cursor->name = tensor_shown_name(map->run, &map->buffers.name, &tied);
+	return cursor;
+}
+
+static void tell_parameters(struct map *map)
+{
+	const struct subject of = { map, map };
 	struct out *out = map->run->out;
+	struct parameter parameter;
+	struct cursor cursor;
 
-	for (uint32_t i = 0; i < count; i++) {
-		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
-		struct text raw, clean;
-		if (!takes_tensor(map, i, &tensor))
-			continue;
-		raw = name_text(&map->other, checkpoint, tensor.raw_name);
-		clean = name_text(&map->name, checkpoint, tensor.name);
-		out_field_named(out, raw, value_name(clean));
+	for (size_t i = 0; each_parameter(of, i, &parameter) != NULL; i++) {
+		const struct subject names = { map, &parameter };
 		out_line_begin(out, NULL);
-		out_line_name(out, raw);
-		out_line_text(out, " -> ");
-		out_line_name(out, clean);
+		for (size_t n = 0; each_name(names, n, &cursor) != NULL; n++) {
+			out_line_text(out, "%s", n == 0 ? "" : ", ");
+			out_line_name(out, cursor.name);
+		}
 		out_line_end(out);
 	}
 }
 
-static bool lists_something(struct map *map, bool flattened)
+static bool begin_list(struct map *map)
 {
-	size_t count = fsdp_tensor_count(map->run->checkpoint);
-
-	for (uint32_t i = 0; i < count; i++) {
-		struct fsdp_tensor tensor = fsdp_tensor(map->run->checkpoint, i);
-		if (map->options->flat ? is_listed(map, i, &tensor, flattened)
-				       : takes_tensor(map, i, &tensor))
-			return true;
-	}
-	return false;
-}
-
-static bool show_list(struct map *map)
-{
-	struct run *run = map->run;
-	bool flattened = has_only_flattened(map);
+	const struct fqns_options *options = map->options;
+	struct cursor cursor;
 	int status = STATUS_GOOD;
 
-	if (!lists_something(map, flattened)) {
-		run_note(run, map->options->flat ? "no parameter was found"
-						 : "no tensor was found");
+	map->flattened = has_only_flattened(map);
+	if (options->by_parameter && !find_ties(map))
+		return false;
+	if (options->by_parameter
+			? !takes_any_parameter(map)
+			: each_tensor((struct subject){ map, map }, 0, &cursor) == NULL) {
+		run_note(map->run, options->raw_map ? "no tensor was found"
+						    : "no parameter was found");
 		if (!selection_is_all(map->selection))
 			status = STATUS_BAD;
 	}
-	run_begin(run, answer_selection_status(run, map->selection, status));
-	if (map->options->flat) {
-		out_array_begin(run->out, "names");
-		emit_flat(map, flattened);
-		out_array_end(run->out);
-	} else {
-		out_object_begin(run->out, "names");
-		emit_raw_map(map);
-		out_object_end(run->out);
-	}
+	run_begin(map->run, answer_selection_status(map->run, map->selection, status));
 	return true;
 }
+
+/* ---- the answer ---- */
+
+static const struct record key_record = RECORD_OF(RECORD_OBJECT, struct key,
+	{ NULL, GET(FIELD_NAME, get_key) }, { NULL, EACH(each_fqn, record_texts) });
+static const struct record pair_record = RECORD_OF(RECORD_OBJECT, struct cursor,
+	{ NULL, NAME_AT(struct cursor, raw) }, { NULL, NAME_AT(struct cursor, name) });
+static const struct record parameter_record = RECORD_OF(
+	RECORD_PLAIN, struct parameter, { NULL, EACH(each_name, record_texts) });
+
+/* PyTorch's own map: its members alone. */
+static const struct record bare_record =
+	RECORD_OF(RECORD_OBJECT, struct map, { NULL, MAP_EACH(each_key, key_record) });
+static const struct record unit_map_record = OBJECT_RECORD(struct map, "unit_map",
+	"Without options: each FSDP unit with its parameters.",
+	{ "modules", MAP_EACH(each_key, key_record), .always = true,
+		.about =
+			"Key: the clean name of the module, with its class in brackets. Value: its parameters in order." });
+static const struct record name_list_record =
+	OBJECT_RECORD(struct map, "name_list", "With `--flat`: names only.",
+		{ "names", EACH(each_tensor, record_texts), .always = true,
+			.about = "Names in natural order." });
+static const struct record name_map_record = OBJECT_RECORD(struct map, "name_map",
+	"With `--raw-map`: names as stored and as shown.",
+	{ "names", MAP_EACH(each_tensor, pair_record), .always = true,
+		.about = "Key: the stored name. Value: the clean one." });
+static const struct record parameter_list_record = OBJECT_RECORD(struct map,
+	"parameter_list", "With `--by-parameter`: each parameter with all its names.",
+	{ "parameters", EACH(each_parameter, parameter_record), .always = true,
+		.about =
+			"One list of names for each parameter, the first name first; a FlatParameter that hides its parameters has their names." });
+static const struct record fqns_record = RECORD_OF(RECORD_ONE_OF, struct map,
+	{ NULL, OBJECT(unit_map_record) }, { NULL, OBJECT(name_list_record) },
+	{ NULL, OBJECT(name_map_record) }, { NULL, OBJECT(parameter_list_record) });
+
+static const struct mode {
+	const struct record *answer;
+	bool (*begin)(struct map *map);
+	void (*tell)(struct map *map); /* for people */
+} MODES[] = {
+	{ &unit_map_record, begin_map, tell_map },
+	{ &bare_record, begin_map, tell_map },
+	{ &name_list_record, begin_list, tell_names },
+	{ &name_map_record, begin_list, tell_names },
+	{ &parameter_list_record, begin_list, tell_parameters },
+};
 
 /* ---- the command ---- */
 
@@ -613,29 +667,32 @@ static bool is_bare(const void *options)
 static bool run_fqns(struct run *run, struct fsdp_error **ret_error)
 {
 	struct map map = { .run = run, .options = run->options, .mixer = mixer_new() };
+	const struct fqns_options *options = map.options;
+	const struct mode *mode = &MODES[options->bare           ? 1
+					 : options->flat         ? 2
+					 : options->raw_map      ? 3
+					 : options->by_parameter ? 4
+								 : 0];
 	bool good;
 
 	(void)ret_error; /* nothing here reads */
-	if (map.options->bare + map.options->flat + map.options->raw_map +
-			map.options->by_parameter >
-		1)
+	if (options->bare + options->flat + options->raw_map + options->by_parameter > 1)
 		return refuse(run, "give one of them",
 			"--bare, --flat, --raw-map and --by-parameter exclude each other");
 	if (!answer_selection(run, &map.selection))
 		return true;
-	good = map.options->by_parameter                   ? show_by_parameter(&map)
-	       : map.options->flat || map.options->raw_map ? show_list(&map)
-							   : show_map(&map);
-	good = good && !map.key.failed && !map.other.failed && !map.module.failed &&
-	       !map.name.failed && !map.full.failed;
+	good = mode->begin(&map);
+	if (good && answer_has_output(run, "text"))
+		mode->tell(&map);
+	if (good && answer_is_machine(run))
+		out_fields(run->out, mode->answer, (struct subject){ &map, &map });
+	good = good && !row_buffers_failed(&map.buffers);
 	free(map.keys);
 	free(map.nexts);
 	free(map.slots);
-	name_buffer_done(&map.key);
-	name_buffer_done(&map.other);
-	name_buffer_done(&map.module);
-	name_buffer_done(&map.name);
-	name_buffer_done(&map.full);
+	free(map.ties.begin);
+	free(map.ties.tensors);
+	row_buffers_done(&map.buffers);
 	selection_free(map.selection);
 	return good;
 }
@@ -650,6 +707,7 @@ const struct command command_fqns = {
 	.options = OPTIONS,
 	.selectors = true,
 	.shapes = SHAPE_FACTS,
+	.answer = &fqns_record,
 	.output = "json",
 	.inputs = INPUTS_MANY,
 	.options_size = sizeof(struct fqns_options),
