@@ -477,8 +477,6 @@ static struct value get_fully_sharded(struct subject of)
 	return value_bool(((const struct shown_module *)of.object)->mark != MARK_NONE);
 }
 
-static const char *const INFERRED[] = { "class", "fully_sharded", NULL };
-
 static struct value get_inferred(struct subject of)
 {
 	static const struct text words[] = { { "class", 5 }, { "fully_sharded", 13 } };
@@ -509,7 +507,8 @@ static const struct record module_record = OBJECT_RECORD(MODULE, "module",
 			"Clean name of the unit that shards it; absent where none does." },
 	{ "fully_sharded", GET(FIELD_BOOL, get_fully_sharded), .always = true,
 		.about = "True where the text output has the mark FULLY SHARDED." },
-	{ "inferred", GET(FIELD_TEXTS, get_inferred), .always = true, .words = INFERRED,
+	{ "inferred", GET(FIELD_TEXTS, get_inferred), .always = true,
+		WORDS("class", "fully_sharded"),
 		.about =
 			"Fields that were inferred from the checkpoint and not read from a record." },
 	{ "same_as", ID_AT(MODULE, same_as),

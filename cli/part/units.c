@@ -162,8 +162,6 @@ static struct value get_inferred(struct subject of)
 static const struct record setting_record = RECORD_OF(RECORD_OBJECT, SETTING,
 	{ NULL, WORD_AT(SETTING, key) }, { NULL, WORD_AT(SETTING, value) });
 
-static const char *const APIS[] = { "fsdp1", "fsdp2", NULL };
-
 #define UNIT struct fsdp_unit
 const struct record unit_record = OBJECT_RECORD(UNIT, "unit",
 	"One FSDP unit: modules whose parameters are sharded together.",
@@ -174,7 +172,7 @@ const struct record unit_record = OBJECT_RECORD(UNIT, "unit",
 			"Name of the module as PyTorch has it, when cleaning changed it." },
 	{ "class", GET(FIELD_WORD, get_class), .has = has_module,
 		.about = "Python class of the module." },
-	{ "api", WORD_AT(UNIT, api), .always = true, .words = APIS,
+	{ "api", WORD_AT(UNIT, api), .always = true, WORDS("fsdp1", "fsdp2"),
 		.about = "Which interface made it." },
 	{ "strategy", WORD_AT(UNIT, strategy), .always = true,
 		.about =

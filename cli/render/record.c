@@ -9,10 +9,14 @@
 #include "render/record.h"
 
 const struct record record_integers =
+	RECORD_OF(RECORD_PLAIN, int64_t, { .type = FIELD_INTEGER });
+const struct record record_integers_or_null =
 	RECORD_OF(RECORD_PLAIN, int64_t, { .type = FIELD_INTEGER, .null = true });
 const struct record record_counts =
 	RECORD_OF(RECORD_PLAIN, uint64_t, { .type = FIELD_COUNT });
 const struct record record_texts =
+	RECORD_OF(RECORD_PLAIN, struct text, { .type = FIELD_TEXT });
+const struct record record_texts_or_null =
 	RECORD_OF(RECORD_PLAIN, struct text, { .type = FIELD_TEXT, .null = true });
 
 const struct record record_words =

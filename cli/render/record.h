@@ -128,11 +128,18 @@ struct record {
 #define ITEMS(record) .type = FIELD_ITEMS, .of = &(record)
 #define GET(holds, function) .type = (holds), .get = (function)
 
-/* Lists of these. */
-extern const struct record record_integers; /* int64_t; INT64_MIN is null */
-extern const struct record record_counts;   /* uint64_t */
-extern const struct record record_texts;    /* data and size; data NULL is null */
-extern const struct record record_words;    /* const char * */
+/* Of a field that is one of these words. */
+#define WORDS(...)                     \
+	.words = (const char *const[]) \
+	{                              \
+		__VA_ARGS__, NULL      \
+	}
+
+/* Lists of these; with INT64_MIN or data NULL among them, those of _or_null. */
+extern const struct record record_integers, record_integers_or_null; /* int64_t */
+extern const struct record record_counts;                            /* uint64_t */
+extern const struct record record_texts, record_texts_or_null;       /* data and size */
+extern const struct record record_words;                             /* const char * */
 
 /* What stands beside every answer (beside.c). */
 extern const struct record input_object, finding_record, failure_record, omission_record;

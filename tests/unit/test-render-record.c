@@ -80,7 +80,7 @@ static const struct column nested_fields[] = {
 	{ "calls", LIST_AT(struct thing, calls, call_count, call) },
 	{ "pairs", LIST_AT(struct thing, calls, call_count, pair) },
 	{ "by_name", MAP_AT(struct thing, calls, call_count, call) },
-	{ "pair", ARRAY_AT(struct thing, pair, record_integers) },
+	{ "pair", ARRAY_AT(struct thing, pair, record_integers_or_null) },
 	{ "each", EACH(each_number, record_integers) },
 	{ "inner", OBJECT_AT(struct thing, inner, call), .has = is_good, .null = true },
 	{ "left_out", OBJECT_AT(struct thing, inner, call), .has = is_good },

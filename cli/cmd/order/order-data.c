@@ -80,24 +80,26 @@ static void put_visited(struct out *out, struct subject of)
 static const struct record fx_record = RECORD_OF(RECORD_OBJECT, FX,
 	{ "tracer", TEXT_AT(FX, tracer) }, { NULL, BY_HAND(put_args) },
 	{ "aborted", TEXT_AT(FX, aborted), .null = true },
-	{ "module_forward_order", LIST_AT(FX, modules, module_count, record_integers) },
+	{ "module_forward_order",
+		LIST_AT(FX, modules, module_count, record_integers_or_null) },
 	{ "module_forward_order_fqns",
-		LIST_AT(FX, module_names, module_count, record_texts) },
+		LIST_AT(FX, module_names, module_count, record_texts_or_null) },
 	{ "module_to_param_usage_infos",
 		LIST_AT(FX, usages, usage_count, module_record) },
-	{ "param_forward_order", LIST_AT(FX, params, param_count, record_integers) },
+	{ "param_forward_order",
+		LIST_AT(FX, params, param_count, record_integers_or_null) },
 	{ "param_forward_order_fqns",
-		LIST_AT(FX, param_names, param_count, record_texts) },
+		LIST_AT(FX, param_names, param_count, record_texts_or_null) },
 	{ NULL, BY_HAND(put_visited) },
 	{ "never_visited_fqns",
-		LIST_AT(FX, never_visited, never_visited_count, record_texts) },
+		LIST_AT(FX, never_visited, never_visited_count, record_texts_or_null) },
 	{ "curr_module", INTEGER_AT(FX, current) });
 
 /* ---- handles ---- */
 
 #define HANDLE struct fsdp_handle
 static const struct record fqns_record = RECORD_OF(RECORD_OBJECT, HANDLE,
-	{ "fqns", LIST_AT(HANDLE, fqns, fqn_count, record_texts) });
+	{ "fqns", LIST_AT(HANDLE, fqns, fqn_count, record_texts_or_null) });
 static const struct record handle_record =
 	RECORD_OF(RECORD_OBJECT, HANDLE, { "id", INTEGER_AT(HANDLE, id) },
 		{ "module", TEXT_AT(HANDLE, module), .null = true },
@@ -141,9 +143,9 @@ static const struct record snapshot_record = RECORD_OF(RECORD_OBJECT, SNAPSHOT,
 	{ "iter", COUNT_AT(SNAPSHOT, taken.iter) },
 	{ "at_line", COUNT_AT(SNAPSHOT, taken.at_line) },
 	{ "handles_pre_forward_order",
-		LIST_AT(SNAPSHOT, taken.pre, taken.pre_count, record_integers) },
-	{ "handles_post_forward_order",
-		LIST_AT(SNAPSHOT, taken.post, taken.post_count, record_integers) },
+		LIST_AT(SNAPSHOT, taken.pre, taken.pre_count, record_integers_or_null) },
+	{ "handles_post_forward_order", LIST_AT(SNAPSHOT, taken.post, taken.post_count,
+						record_integers_or_null) },
 	{ NULL, BY_HAND(put_prefetches) });
 
 _Static_assert(sizeof(struct snapshot) <= RECORD_ROOM, "room for one");
@@ -409,12 +411,14 @@ static bool is_apart(struct subject of)
 }
 
 #define DIVERGENCE struct fsdp_divergence
-static const struct record divergence_record = RECORD_OF(RECORD_OBJECT, DIVERGENCE,
-	{ "agree", BOOL_AT(DIVERGENCE, agree) },
-	{ "position", INTEGER_AT(DIVERGENCE, position), .null = true },
-	{ "ranks", ARRAY_AT(DIVERGENCE, ranks, record_integers), .has = is_apart },
-	{ "handles", ARRAY_AT(DIVERGENCE, handles, record_integers), .has = is_apart },
-	{ "message", TEXT_AT(DIVERGENCE, message), .has = is_apart });
+static const struct record divergence_record =
+	RECORD_OF(RECORD_OBJECT, DIVERGENCE, { "agree", BOOL_AT(DIVERGENCE, agree) },
+		{ "position", INTEGER_AT(DIVERGENCE, position), .null = true },
+		{ "ranks", ARRAY_AT(DIVERGENCE, ranks, record_integers_or_null),
+			.has = is_apart },
+		{ "handles", ARRAY_AT(DIVERGENCE, handles, record_integers_or_null),
+			.has = is_apart },
+		{ "message", TEXT_AT(DIVERGENCE, message), .has = is_apart });
 
 static void put_group(
 	struct listing *listing, const struct fsdp_first_diff *diff, size_t index)

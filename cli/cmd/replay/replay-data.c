@@ -164,7 +164,8 @@ static bool is_profile(struct subject of)
 static const struct record simple_record = RECORD_OF(RECORD_OBJECT, RECORDING,
 	{ "debug_level", TEXT_AT(RECORDING, debug_level), .null = true },
 	{ "residual", LIST_AT(RECORDING, residual, residual_count, result_record) },
-	{ "still_open", LIST_AT(RECORDING, still_open, still_open_count, record_texts) },
+	{ "still_open",
+		LIST_AT(RECORDING, still_open, still_open_count, record_texts_or_null) },
 	{ "skipped", COUNT_AT(RECORDING, skipped) });
 static const struct record profile_record = RECORD_OF(RECORD_OBJECT, RECORDING,
 	{ "world_size", INTEGER_AT(RECORDING, world_size), .null = true },
