@@ -11,21 +11,19 @@
 #include "cmd/order/order.h"
 #include "render/record.h"
 
-/* The context of all records. */
+/* The object of the answer, and the context of all records. */
 struct order_data {
 	struct listing *listing;
 	/* For what is made of one recording: its parameters sorted, or the places of its
 	 * handles, before and behind. */
 	int64_t *scratch;
+	struct fsdp_divergence divergence;
+	struct fsdp_first_diff first_diff;
 };
 
-static void put_numbers(
-	struct out *out, const char *key, const int64_t *numbers, size_t count)
+static struct order_data *data_of(struct subject of)
 {
-	out_array_begin(out, key);
-	for (size_t i = 0; i < count; i++)
-		out_field(out, NULL, value_known(numbers[i]));
-	out_array_end(out);
+	return of.context;
 }
 
 /* ---- fx ---- */
@@ -44,18 +42,14 @@ static const struct record module_record =
 	RECORD_OF(RECORD_TUPLE, MODULE, { NULL, INTEGER_AT(MODULE, module) },
 		{ NULL, LIST_AT(MODULE, usages, usage_count, usage_record) });
 
-static void put_args(struct out *out, struct subject of)
+static bool knows_args(struct subject of)
 {
-	const struct fsdp_fx_order *fx = of.object;
+	return ((const struct fsdp_fx_order *)of.object)->has_concrete_args;
+}
 
-	if (fx->concrete_args_null)
-		out_field(out, "concrete_args", value_null());
-	if (fx->concrete_args_null || !fx->has_concrete_args)
-		return;
-	out_array_begin(out, "concrete_args");
-	for (size_t i = 0; i < fx->concrete_arg_count; i++)
-		out_field(out, NULL, value_span(fx->concrete_args[i]));
-	out_array_end(out);
+static bool has_args(struct subject of)
+{
+	return !((const struct fsdp_fx_order *)of.object)->concrete_args_null;
 }
 
 static int compare_numbers(const void *a, const void *b)
@@ -65,110 +59,176 @@ static int compare_numbers(const void *a, const void *b)
 	return *left < *right ? -1 : *left > *right;
 }
 
-static void put_visited(struct out *out, struct subject of)
+static const void *each_visited(struct subject of, size_t i, void *room)
 {
 	const struct fsdp_fx_order *fx = of.object;
-	int64_t *sorted = ((const struct order_data *)of.context)->scratch;
+	int64_t *sorted = data_of(of)->scratch;
 
-	if (fx->param_count != 0)
+	(void)room;
+	if (i == fx->param_count)
+		return NULL;
+	if (i == 0) {
 		memcpy(sorted, fx->params, fx->param_count * sizeof *sorted);
-	qsort(sorted, fx->param_count, sizeof *sorted, compare_numbers);
-	put_numbers(out, "visited_params", sorted, fx->param_count);
+		qsort(sorted, fx->param_count, sizeof *sorted, compare_numbers);
+	}
+	return &sorted[i];
 }
 
 #define FX struct fsdp_fx_order
+static const struct record args_record = RECORD_OF(RECORD_OBJECT, FX,
+	{ "concrete_args", LIST_AT(FX, concrete_args, concrete_arg_count, record_texts),
+		.has = has_args, .null = true,
+		.about = "Names of the concrete arguments; null when there were none." });
 static const struct record fx_record = RECORD_OF(RECORD_OBJECT, FX,
-	{ "tracer", TEXT_AT(FX, tracer) }, { NULL, BY_HAND(put_args) },
-	{ "aborted", TEXT_AT(FX, aborted), .null = true },
+	{ "tracer", TEXT_AT(FX, tracer), .about = "Class of the tracer." },
+	{ NULL, FIELDS(args_record), .has = knows_args },
+	{ "aborted", TEXT_AT(FX, aborted), .null = true,
+		.about = "Why tracing ended early; null when it did not." },
 	{ "module_forward_order",
-		LIST_AT(FX, modules, module_count, record_integers_or_null) },
+		LIST_AT(FX, modules, module_count, record_integers_or_null),
+		.about = "Modules in the order of their forwards." },
 	{ "module_forward_order_fqns",
-		LIST_AT(FX, module_names, module_count, record_texts_or_null) },
-	{ "module_to_param_usage_infos",
-		LIST_AT(FX, usages, usage_count, module_record) },
-	{ "param_forward_order",
-		LIST_AT(FX, params, param_count, record_integers_or_null) },
+		LIST_AT(FX, module_names, module_count, record_texts),
+		.about = "Names of these modules." },
+	{ "module_to_param_usage_infos", LIST_AT(FX, usages, usage_count, module_record),
+		.about =
+			"A module, and what it uses: a module with the parameters taken from it, by name and number." },
+	{ "param_forward_order", LIST_AT(FX, params, param_count, record_integers),
+		.about = "Parameters in the order of their first uses." },
 	{ "param_forward_order_fqns",
-		LIST_AT(FX, param_names, param_count, record_texts_or_null) },
-	{ NULL, BY_HAND(put_visited) },
+		LIST_AT(FX, param_names, param_count, record_texts_or_null),
+		.about =
+			"Names of these parameters; null for one that was not declared." },
+	{ "visited_params", EACH(each_visited, record_integers),
+		.about = "The same parameters in ascending order." },
 	{ "never_visited_fqns",
-		LIST_AT(FX, never_visited, never_visited_count, record_texts_or_null) },
-	{ "curr_module", INTEGER_AT(FX, current) });
+		LIST_AT(FX, never_visited, never_visited_count, record_texts),
+		.about = "Names of the parameters that were not used." },
+	{ "curr_module", INTEGER_AT(FX, current),
+		.about = "The module in which tracing ended." });
 
 /* ---- handles ---- */
 
 #define HANDLE struct fsdp_handle
 static const struct record fqns_record = RECORD_OF(RECORD_OBJECT, HANDLE,
-	{ "fqns", LIST_AT(HANDLE, fqns, fqn_count, record_texts_or_null) });
+	{ "fqns", LIST_AT(HANDLE, fqns, fqn_count, record_texts), .always = true,
+		.about = "Names of its parameters." });
 static const struct record handle_record =
-	RECORD_OF(RECORD_OBJECT, HANDLE, { "id", INTEGER_AT(HANDLE, id) },
-		{ "module", TEXT_AT(HANDLE, module), .null = true },
+	OBJECT_RECORD(HANDLE, "handle", "A unit with a FlatParameter.",
+		{ "id", INTEGER_AT(HANDLE, id), .always = true,
+			.about = "Number by which the recording refers to it." },
+		{ "module", TEXT_AT(HANDLE, module), .null = true,
+			.about = "Name of its module." },
 		{ NULL, FIELDS(fqns_record) });
 
 struct snapshot {
 	struct fsdp_order_snapshot taken;
 	const struct fsdp_exec_order *order;
-	const int64_t *pre, *post; /* by handle */
+	const int64_t *pre, *post;
+	size_t handles; /* so many are in each of the two */
 };
 
-/* What is fetched with each unit. */
-static void put_prefetches(struct out *out, struct subject of)
-{
-	const struct snapshot *snapshot = of.object;
-	const struct fsdp_exec_order *order = snapshot->order;
+/* What is fetched with each handle. */
+struct prefetch {
+	const struct snapshot *snapshot;
+	const struct fsdp_prefetch *limited;
 	char key[48];
+};
 
-	put_numbers(out, "pre_forward_order_index", snapshot->pre, order->handle_count);
-	put_numbers(out, "post_forward_index", snapshot->post, order->handle_count);
-	out_field(out, "current_order_index", value_count(snapshot->taken.cursor));
-	out_field(out, "warn_status", value_word(snapshot->taken.status));
-	out_object_begin(out, "prefetch");
-	for (size_t i = 0; i < order->prefetch_count; i++) {
-		const struct fsdp_prefetch *prefetch = &order->prefetches[i];
-		snprintf(key, sizeof key, "%s_limit_%" PRId64,
-			prefetch->backward ? "backward" : "forward", prefetch->limit);
-		out_array_begin(out, key);
-		for (size_t j = 0; j < order->handle_count; j++)
-			out_field(out, NULL,
-				value_known(fsdp_order_target(&snapshot->taken, prefetch,
-					(prefetch->backward ? snapshot->post
-							    : snapshot->pre)[j])));
-		out_array_end(out);
-	}
-	out_object_end(out);
+static const void *each_target(struct subject of, size_t i, void *room)
+{
+	const struct prefetch *prefetch = of.object;
+	const struct snapshot *snapshot = prefetch->snapshot;
+	int64_t *target = room;
+
+	if (i == snapshot->handles)
+		return NULL;
+	*target = fsdp_order_target(&snapshot->taken, prefetch->limited,
+		(prefetch->limited->backward ? snapshot->post : snapshot->pre)[i]);
+	return target;
 }
 
+static const void *each_prefetch(struct subject of, size_t i, void *room)
+{
+	struct prefetch *prefetch = room;
+
+	prefetch->snapshot = of.object;
+	if (i == prefetch->snapshot->order->prefetch_count)
+		return NULL;
+	prefetch->limited = &prefetch->snapshot->order->prefetches[i];
+	snprintf(prefetch->key, sizeof prefetch->key, "%s_limit_%" PRId64,
+		prefetch->limited->backward ? "backward" : "forward",
+		prefetch->limited->limit);
+	return prefetch;
+}
+
+static struct value get_prefetch_key(struct subject of)
+{
+	return value_word(((const struct prefetch *)of.object)->key);
+}
+
+static const struct record prefetch_record = RECORD_OF(RECORD_OBJECT, struct prefetch,
+	{ NULL, GET(FIELD_WORD, get_prefetch_key) },
+	{ NULL, EACH(each_target, record_integers_or_null) });
+
 #define SNAPSHOT struct snapshot
-static const struct record snapshot_record = RECORD_OF(RECORD_OBJECT, SNAPSHOT,
-	{ "iter", COUNT_AT(SNAPSHOT, taken.iter) },
-	{ "at_line", COUNT_AT(SNAPSHOT, taken.at_line) },
+static const struct record snapshot_record = OBJECT_RECORD(SNAPSHOT, "snapshot",
+	"The lists of handles at one moment.",
+	{ "iter", COUNT_AT(SNAPSHOT, taken.iter), .always = true,
+		.about = "The iteration, from 0." },
+	{ "at_line", COUNT_AT(SNAPSHOT, taken.at_line), .always = true,
+		.about = "The last line before that moment." },
 	{ "handles_pre_forward_order",
-		LIST_AT(SNAPSHOT, taken.pre, taken.pre_count, record_integers_or_null) },
-	{ "handles_post_forward_order", LIST_AT(SNAPSHOT, taken.post, taken.post_count,
-						record_integers_or_null) },
-	{ NULL, BY_HAND(put_prefetches) });
+		LIST_AT(SNAPSHOT, taken.pre, taken.pre_count, record_integers),
+		.always = true,
+		.about = "Handles in the order of their first forwards." },
+	{ "handles_post_forward_order",
+		LIST_AT(SNAPSHOT, taken.post, taken.post_count, record_integers),
+		.always = true,
+		.about = "Handles in the order in which their forwards ended." },
+	{ "pre_forward_order_index",
+		LIST_AT(SNAPSHOT, pre, handles, record_integers_or_null), .always = true,
+		.about =
+			"For each handle, its place in `handles_pre_forward_order`; null when it is not there." },
+	{ "post_forward_index", LIST_AT(SNAPSHOT, post, handles, record_integers_or_null),
+		.always = true,
+		.about =
+			"For each handle, its place in `handles_post_forward_order`; null when it is not there." },
+	{ "current_order_index", COUNT_AT(SNAPSHOT, taken.cursor), .always = true,
+		.about = "Number of forwards that were checked." },
+	{ "warn_status", WORD_AT(SNAPSHOT, taken.status), .always = true,
+		WORDS("NONE", "WARNING", "WARNED"), .about = "State of that check." },
+	{ "prefetch", MAP_EACH(each_prefetch, prefetch_record), .always = true,
+		.about =
+			"By direction and limit, such as `forward_limit_1`: for each handle, the handle that is fetched ahead; null for none." });
 
 _Static_assert(sizeof(struct snapshot) <= RECORD_ROOM, "room for one");
 
 static const void *each_snapshot(struct subject of, size_t i, void *room)
 {
 	const struct fsdp_exec_order *order = of.object;
-	int64_t *places = ((const struct order_data *)of.context)->scratch;
+	int64_t *pre = data_of(of)->scratch, *post = pre + order->handle_count;
 	struct snapshot *one = room;
 
 	if (i == order->snapshot_count)
 		return NULL;
-	*one = (struct snapshot){ order->snapshots[i], order, places,
-		places + order->handle_count };
-	fsdp_order_places(order, &one->taken, places, places + order->handle_count);
+	*one = (struct snapshot){ order->snapshots[i], order, pre, post,
+		order->handle_count };
+	fsdp_order_places(order, &one->taken, pre, post);
 	return one;
 }
 
 #define WARNING struct fsdp_order_warning
-static const struct record warning_record = RECORD_OF(RECORD_OBJECT, WARNING,
-	{ "iter", COUNT_AT(WARNING, iter) }, { "line", COUNT_AT(WARNING, line) },
-	{ "handle", INTEGER_AT(WARNING, handle) },
-	{ "message", TEXT_AT(WARNING, message) });
+static const struct record warning_record =
+	OBJECT_RECORD(WARNING, "warning", "A warning that PyTorch gives.",
+		{ "iter", COUNT_AT(WARNING, iter), .always = true,
+			.about = "The iteration it is given in." },
+		{ "line", COUNT_AT(WARNING, line), .always = true,
+			.about = "Line of the recording that causes it." },
+		{ "handle", INTEGER_AT(WARNING, handle), .always = true,
+			.about = "The handle it is about." },
+		{ "message", TEXT_AT(WARNING, message), .always = true,
+			.about = "What PyTorch says." });
 
 /* ---- states ---- */
 
@@ -178,60 +238,94 @@ static const struct record change_record =
 		{ NULL, ENUM_AT(CHANGE, training, fsdp_training_state_name) },
 		{ NULL, ENUM_AT(CHANGE, handle, fsdp_handle_state_name) });
 
-static void put_counts_of(struct out *out, const char *key, const uint64_t *counts,
-	unsigned states, const char *(*name_of)(unsigned state))
+struct state_count {
+	const char *name;
+	uint64_t count;
+};
+
+/* Of those that were entered. */
+static const void *next_state(const uint64_t *counts, unsigned states,
+	const char *(*name_of)(unsigned state), size_t i, struct state_count *state)
 {
-	out_object_begin(out, key);
-	for (unsigned i = 0; i < states; i++)
-		if (counts[i] != 0)
-			out_field(out, name_of(i), value_count(counts[i]));
-	out_object_end(out);
+	for (unsigned n = 0; n < states; n++)
+		if (counts[n] != 0 && i-- == 0) {
+			*state = (struct state_count){ name_of(n), counts[n] };
+			return state;
+		}
+	return NULL;
 }
 
-static void put_counts(struct out *out, struct subject of)
+static const void *each_training_state(struct subject of, size_t i, void *room)
 {
 	const struct fsdp_state_lane *lane = of.object;
 
-	out_object_begin(out, "counts");
-	put_counts_of(out, "training_state", lane->training_counts, FSDP_TRAINING_STATES,
-		fsdp_training_state_name);
-	put_counts_of(out, "handle_state", lane->handle_counts, FSDP_HANDLE_STATES,
-		fsdp_handle_state_name);
-	out_object_end(out);
+	return next_state(lane->training_counts, FSDP_TRAINING_STATES,
+		fsdp_training_state_name, i, room);
 }
 
-#define LANE struct fsdp_state_lane
-static const struct record last_record = RECORD_OF(RECORD_TUPLE, LANE,
-	{ NULL, ENUM_AT(LANE, last_training, fsdp_training_state_name) },
-	{ NULL, ENUM_AT(LANE, last_handle, fsdp_handle_state_name) });
-static const struct record lane_record = RECORD_OF(RECORD_OBJECT, LANE,
-	{ "lane", LIST_AT(LANE, changes, change_count, change_record) },
-	{ NULL, BY_HAND(put_counts) }, { "prefetches", COUNT_AT(LANE, prefetches) },
-	{ "last", OBJECT(last_record) });
-
-static void put_states(struct out *out, struct subject of)
+static const void *each_handle_state(struct subject of, size_t i, void *room)
 {
-	const struct fsdp_exec_order *order = of.object;
+	const struct fsdp_state_lane *lane = of.object;
 
-	if (order->lanes == NULL)
-		return;
-	out_array_begin(out, "states");
-	for (size_t i = 0; i < order->handle_count; i++) {
-		out_object_begin(out, NULL);
-		out_field(out, "handle", value_count(i));
-		out_fields(out, &fqns_record,
-			(struct subject){ of.context, &order->handles[i] });
-		out_fields(out, &lane_record,
-			(struct subject){ of.context, &order->lanes[i] });
-		out_object_end(out);
-	}
-	out_array_end(out);
+	return next_state(
+		lane->handle_counts, FSDP_HANDLE_STATES, fsdp_handle_state_name, i, room);
 }
+
+#define COUNT struct state_count
+static const struct record count_record = RECORD_OF(RECORD_OBJECT, COUNT,
+	{ NULL, WORD_AT(COUNT, name) }, { NULL, COUNT_AT(COUNT, count) });
+static const struct record counts_record =
+	RECORD_OF(RECORD_OBJECT, struct fsdp_state_lane,
+		{ "training_state", MAP_EACH(each_training_state, count_record),
+			.always = true, .about = "By `TrainingState`." },
+		{ "handle_state", MAP_EACH(each_handle_state, count_record),
+			.always = true, .about = "By `HandleTrainingState`." });
 
 /* As in problems: the state of training, then that of the handle. */
+#define STATES "State of training, state of the handle: "
+static const struct record last_record = RECORD_OF(RECORD_TUPLE, struct fsdp_state_lane,
+	{ NULL, ENUM_AT(struct fsdp_state_lane, last_training,
+			fsdp_training_state_name) },
+	{ NULL, ENUM_AT(struct fsdp_state_lane, last_handle, fsdp_handle_state_name) });
 static const struct record pair_record = RECORD_OF(RECORD_TUPLE, unsigned[2],
 	{ .type = FIELD_WORD, .word = fsdp_training_state_name },
 	{ .type = FIELD_WORD, .word = fsdp_handle_state_name, .at = sizeof(unsigned) });
+
+struct lane {
+	uint64_t index;
+	struct fsdp_handle handle;
+	struct fsdp_state_lane states;
+};
+
+#define LANE struct lane
+static const struct record lane_record = OBJECT_RECORD(LANE, "lane",
+	"The states of one handle.",
+	{ "handle", COUNT_AT(LANE, index), .always = true,
+		.about = "Its place in `handles`." },
+	{ NULL, FIELDS_AT(LANE, handle, fqns_record) },
+	{ "lane", LIST_AT(LANE, states.changes, states.change_count, change_record),
+		.always = true,
+		.about = "Changes: line, state of training, state of the handle." },
+	{ "counts", OBJECT_AT(LANE, states, counts_record), .always = true,
+		.about =
+			"How often each state was entered; states that were not are left out." },
+	{ "prefetches", COUNT_AT(LANE, states.prefetches), .always = true,
+		.about = "Number of these changes that were prefetches." },
+	{ "last", OBJECT_AT(LANE, states, last_record), .always = true,
+		.about = STATES "those it ended in." });
+
+_Static_assert(sizeof(struct lane) <= RECORD_ROOM, "room for one");
+
+static const void *each_lane(struct subject of, size_t i, void *room)
+{
+	const struct fsdp_exec_order *order = of.object;
+	struct lane *lane = room;
+
+	if (i == order->handle_count)
+		return NULL;
+	*lane = (struct lane){ i, order->handles[i], order->lanes[i] };
+	return lane;
+}
 
 struct problem {
 	struct fsdp_state_problem state;
@@ -240,15 +334,28 @@ struct problem {
 };
 
 #define PROBLEM struct problem
-static const struct record problem_record = RECORD_OF(RECORD_OBJECT, PROBLEM,
-	{ "line", COUNT_AT(PROBLEM, state.line) }, { "rank", INTEGER_AT(PROBLEM, rank) },
-	{ "handle", INTEGER_AT(PROBLEM, state.handle) },
+static const struct record problem_record = OBJECT_RECORD(PROBLEM, "state_problem",
+	"A change of state that PyTorch refuses.",
+	{ "line", COUNT_AT(PROBLEM, state.line), .always = true,
+		.about = "Line of the recording." },
+	{ "rank", INTEGER_AT(PROBLEM, rank), .always = true, .about = "The rank." },
+	{ "handle", INTEGER_AT(PROBLEM, state.handle), .always = true,
+		.about = "The handle." },
 	{ NULL, FIELDS_AT(PROBLEM, handle, fqns_record) },
-	{ "kind", WORD_AT(PROBLEM, state.kind) },
-	{ "from", OBJECT_AT(PROBLEM, state.from, pair_record) },
-	{ "to", OBJECT_AT(PROBLEM, state.to, pair_record) },
-	{ "error", WORD_AT(PROBLEM, state.error), .null = true },
-	{ "message", TEXT_AT(PROBLEM, state.message) });
+	{ "kind", WORD_AT(PROBLEM, state.kind), .always = true,
+		WORDS("summon_in_step", "summon_in_summon", "unshard_not_idle",
+			"backward_not_idle", "post_backward_outside",
+			"post_backward_without_pre", "unknown_state"),
+		.about = "Which rule of PyTorch it breaks." },
+	{ "from", OBJECT_AT(PROBLEM, state.from, pair_record), .always = true,
+		.about = STATES "those before." },
+	{ "to", OBJECT_AT(PROBLEM, state.to, pair_record), .always = true,
+		.about = STATES "those after." },
+	{ "error", WORD_AT(PROBLEM, state.error), .null = true,
+		WORDS("ValueError", "AssertionError"),
+		.about = "Class of the exception that PyTorch raises; null for none." },
+	{ "message", TEXT_AT(PROBLEM, state.message), .always = true,
+		.about = "What that exception says." });
 
 _Static_assert(sizeof(struct problem) <= RECORD_ROOM, "room for one");
 
@@ -267,9 +374,9 @@ static const void *each_problem(struct subject of, size_t i, void *room)
 
 /* ---- recordings ---- */
 
-static bool is_order(struct subject of)
+static bool order_has_states(struct subject of)
 {
-	return ((const struct fsdp_recording *)of.object)->order != NULL;
+	return ((const struct fsdp_exec_order *)of.object)->lanes != NULL;
 }
 
 static bool has_states(struct subject of)
@@ -280,36 +387,62 @@ static bool has_states(struct subject of)
 /* What PyTorch raises on the two ranks that differ. */
 static struct value get_error(struct subject of)
 {
-	const struct fsdp_divergence *divergence = fsdp_recordings_divergence(
-		((const struct order_data *)of.context)->listing->recordings);
+	const struct fsdp_divergence *divergence = &data_of(of)->divergence;
 	int64_t rank = ((const struct fsdp_recording *)of.object)->rank;
 
 	return !divergence->agree && (divergence->ranks[0] == rank ||
 					     divergence->ranks[1] == rank)
-		       ? value_span(divergence->message)
-		       : value_null();
+		       ? value_text(text_of_span(divergence->message))
+		       : value_absent();
 }
 
 #define ORDER struct fsdp_exec_order
 static const struct record order_record = RECORD_OF(RECORD_OBJECT, ORDER,
-	{ "handles", LIST_AT(ORDER, handles, handle_count, handle_record) },
-	{ "snapshots", EACH(each_snapshot, snapshot_record) },
-	{ "warnings", LIST_AT(ORDER, warnings, warning_count, warning_record) });
+	{ "handles", LIST_AT(ORDER, handles, handle_count, handle_record),
+		.about = "Units with a FlatParameter, root first." },
+	{ "snapshots", EACH(each_snapshot, snapshot_record),
+		.about = "The lists before each next iteration, and at the end." },
+	{ "warnings", LIST_AT(ORDER, warnings, warning_count, warning_record),
+		.about = "Warnings that PyTorch gives." });
 static const struct record checked_record = RECORD_OF(RECORD_OBJECT, ORDER,
-	{ "unchecked", COUNT_AT(ORDER, unchecked) }, { NULL, BY_HAND(put_states) });
+	{ "unchecked", COUNT_AT(ORDER, unchecked),
+		.about = "Number of training forwards that PyTorch did not check." },
+	{ "states", EACH(each_lane, lane_record), .has = order_has_states,
+		.about = "States of each handle, where they were recorded." });
 
 #define RECORDING struct fsdp_recording
 static const struct record order_recording = RECORD_OF(RECORD_OBJECT, RECORDING,
-	{ "rank", INTEGER_AT(RECORDING, rank) },
+	{ "rank", INTEGER_AT(RECORDING, rank), .about = "The rank." },
 	{ NULL, POINTED_AT(RECORDING, order, order_record) },
-	{ "error", GET(FIELD_TEXT, get_error) },
-	{ "debug_level", TEXT_AT(RECORDING, debug_level), .null = true },
+	{ "error", GET(FIELD_TEXT, get_error), .null = true,
+		.about =
+			"What PyTorch raises on this rank because ranks differ; null for nothing." },
+	{ "debug_level", TEXT_AT(RECORDING, debug_level), .null = true,
+		.about = "Value of `TORCH_DISTRIBUTED_DEBUG`." },
 	{ NULL, POINTED_AT(RECORDING, order, checked_record) },
-	{ "state_problems", EACH(each_problem, problem_record), .has = has_states });
-static const struct record recording_record = RECORD_OF(RECORD_OBJECT, RECORDING,
-	{ "kind", ENUM_AT(RECORDING, kind, fsdp_recording_kind_name) },
-	{ NULL, POINTED_AT(RECORDING, fx, fx_record) },
-	{ NULL, FIELDS(order_recording), .has = is_order });
+	{ "state_problems", EACH(each_problem, problem_record), .has = has_states,
+		.about = "Changes of state that PyTorch refuses." });
+
+struct argument {
+	uint64_t input;
+	struct fsdp_recording recording;
+};
+
+static bool has_order(struct subject of)
+{
+	return ((const struct argument *)of.object)->recording.order != NULL;
+}
+
+#define ARGUMENT struct argument
+static const struct record recording_record = OBJECT_RECORD(ARGUMENT, "recording",
+	"One recording. Names of fields are those of PyTorch's own structures.",
+	{ "input", COUNT_AT(ARGUMENT, input), .always = true,
+		.about = "`id` of the input." },
+	{ "kind", ENUM_AT(ARGUMENT, recording.kind, fsdp_recording_kind_name),
+		.always = true, WORDS("fx_exec_order", "exec_order"),
+		.about = "What was recorded." },
+	{ NULL, POINTED_AT(ARGUMENT, recording.fx, fx_record) },
+	{ NULL, FIELDS_AT(ARGUMENT, recording, order_recording), .has = has_order });
 
 static void put_recordings(struct order_data *data)
 {
@@ -318,11 +451,10 @@ static void put_recordings(struct order_data *data)
 
 	out_items_begin(out, "recordings");
 	for (size_t i = 0; i < listing->count; i++) {
-		out_object_begin(out, NULL);
-		out_field(out, "input", value_count(i));
-		out_fields(out, &recording_record,
-			(struct subject){ data, fsdp_recording(listing->recordings, i) });
-		out_object_end(out);
+		const struct argument argument = { i,
+			*fsdp_recording(listing->recordings, i) };
+		out_record(out, NULL, &recording_record,
+			(struct subject){ data, &argument });
 	}
 	out_array_end(out);
 }
@@ -411,61 +543,111 @@ static bool is_apart(struct subject of)
 }
 
 #define DIVERGENCE struct fsdp_divergence
-static const struct record divergence_record =
-	RECORD_OF(RECORD_OBJECT, DIVERGENCE, { "agree", BOOL_AT(DIVERGENCE, agree) },
-		{ "position", INTEGER_AT(DIVERGENCE, position), .null = true },
-		{ "ranks", ARRAY_AT(DIVERGENCE, ranks, record_integers_or_null),
-			.has = is_apart },
-		{ "handles", ARRAY_AT(DIVERGENCE, handles, record_integers_or_null),
-			.has = is_apart },
-		{ "message", TEXT_AT(DIVERGENCE, message), .has = is_apart });
+static const struct record divergence_record = OBJECT_RECORD(DIVERGENCE, "divergence",
+	"PyTorch's own comparison of ranks, in the first iteration.",
+	{ "agree", BOOL_AT(DIVERGENCE, agree), .always = true,
+		.about = "True when all ranks do the same." },
+	{ "position", INTEGER_AT(DIVERGENCE, position), .null = true,
+		.about = "Place at which two ranks differ first." },
+	{ "ranks", ARRAY_AT(DIVERGENCE, ranks, record_integers), .has = is_apart,
+		.about = "These two ranks." },
+	{ "handles", ARRAY_AT(DIVERGENCE, handles, record_integers_or_null),
+		.has = is_apart,
+		.about =
+			"The handle that each of them uses there; null when its list has ended." },
+	{ "message", TEXT_AT(DIVERGENCE, message), .has = is_apart,
+		.about = "What PyTorch says." });
 
-static void put_group(
-	struct listing *listing, const struct fsdp_first_diff *diff, size_t index)
+/* Ranks that do the same at that place. */
+struct group {
+	size_t first; /* of its recordings, by rank */
+	int64_t index;
+	struct fsdp_handle handle;
+};
+
+static const void *each_group(struct subject of, size_t i, void *room)
 {
-	struct out *out = listing->run->out;
-	const struct fsdp_handle none = { 0 },
-				 *handle = order_handle(order_nth(listing, index)->order,
-					 diff->handles[index]);
+	const struct fsdp_first_diff *diff = of.object;
+	const struct fsdp_handle none = { 0 }, *handle;
+	struct group *group = room;
+	size_t at = i == 0 ? 0 : group->first + 1;
 
-	out_object_begin(out, NULL);
-	out_array_begin(out, "ranks");
-	for (size_t i = index; i < diff->count; i++)
-		if (diff->handles[i] == diff->handles[index])
-			out_field(out, NULL, value_integer(order_nth(listing, i)->rank));
-	out_array_end(out);
-	out_field(out, "handle", value_known(diff->handles[index]));
-	out_fields(out, &fqns_record,
-		(struct subject){ NULL, handle != NULL ? handle : &none });
-	out_object_end(out);
+	while (at < diff->count && !order_begins_group(diff, at))
+		at++;
+	if (at == diff->count)
+		return NULL;
+	handle = order_handle(
+		order_nth(data_of(of)->listing, at)->order, diff->handles[at]);
+	*group = (struct group){ at, diff->handles[at], handle != NULL ? *handle : none };
+	return group;
 }
 
-static void put_first_diff(struct listing *listing)
+static const void *each_rank(struct subject of, size_t i, void *room)
 {
-	const struct fsdp_first_diff *diff =
-		fsdp_recordings_first_diff(listing->recordings);
-	struct out *out = listing->run->out;
+	const struct fsdp_first_diff *diff = &data_of(of)->first_diff;
+	const struct group *group = of.object;
+	struct {
+		int64_t rank;
+		size_t next;
+	} *at = room;
 
-	if (!listing->options->first_diff)
-		return;
-	if (!diff->found) {
-		out_field(out, "first_diff", value_null());
-		return;
-	}
-	out_object_begin(out, "first_diff");
-	out_field(out, "iteration", value_count(diff->iteration));
-	out_field(out, "position", value_count(diff->position));
-	out_array_begin(out, "groups");
-	for (size_t i = 0; i < diff->count; i++)
-		if (order_begins_group(diff, i))
-			put_group(listing, diff, i);
-	out_array_end(out);
-	out_object_end(out);
+	if (i == 0)
+		at->next = group->first;
+	while (at->next < diff->count && diff->handles[at->next] != group->index)
+		at->next++;
+	if (at->next == diff->count)
+		return NULL;
+	at->rank = order_nth(data_of(of)->listing, at->next++)->rank;
+	return at;
 }
+
+#define GROUP struct group
+static const struct record group_record = RECORD_OF(RECORD_OBJECT, GROUP,
+	{ "ranks", EACH(each_rank, record_integers), .always = true,
+		.about = "These ranks." },
+	{ "handle", INTEGER_AT(GROUP, index), .null = true,
+		.about =
+			"The handle that they use there; null when their lists have ended." },
+	{ NULL, FIELDS_AT(GROUP, handle, fqns_record) });
+
+#define DIFF struct fsdp_first_diff
+static const struct record first_diff_record = OBJECT_RECORD(DIFF, "first_diff",
+	"The first place at which ranks differ, in any iteration.",
+	{ "iteration", COUNT_AT(DIFF, iteration), .always = true,
+		.about = "Number of that iteration, from 0." },
+	{ "position", COUNT_AT(DIFF, position), .always = true,
+		.about = "The place in it, from 0." },
+	{ "groups", EACH(each_group, group_record), .always = true,
+		.about = "Ranks that do the same." });
+
+/* ---- the answer ---- */
+
+static bool asks_first_diff(struct subject of)
+{
+	return data_of(of)->listing->options->first_diff;
+}
+
+static bool found_diff(struct subject of)
+{
+	return data_of(of)->first_diff.found;
+}
+
+#define DATA struct order_data
+static const struct record asked_record = RECORD_OF(RECORD_OBJECT, DATA,
+	{ "first_diff", OBJECT_AT(DATA, first_diff, first_diff_record), .has = found_diff,
+		.null = true,
+		.about = "With `--first-diff`; null when all ranks agree." });
+const struct record order_answer = OBJECT_RECORD(DATA, "data", "The answer.",
+	{ "recordings", ITEMS(recording_record), .always = true,
+		.about = "In the order of the arguments." },
+	{ "divergence", OBJECT_AT(DATA, divergence, divergence_record), .always = true },
+	{ NULL, FIELDS(asked_record), .has = asks_first_diff });
 
 bool order_put_data(struct listing *listing)
 {
-	struct order_data data = { listing, NULL };
+	struct order_data data = { listing, NULL,
+		*fsdp_recordings_divergence(listing->recordings),
+		*fsdp_recordings_first_diff(listing->recordings) };
 	size_t room = 1;
 
 	for (size_t i = 0; i < listing->count; i++) {
@@ -479,10 +661,7 @@ bool order_put_data(struct listing *listing)
 		return false;
 	put_recordings(&data);
 	put_uses(listing);
-	out_record(listing->run->out, "divergence", &divergence_record,
-		(struct subject){
-			NULL, fsdp_recordings_divergence(listing->recordings) });
-	put_first_diff(listing);
+	out_fields(listing->run->out, &order_answer, (struct subject){ &data, &data });
 	free(data.scratch);
 	return true;
 }

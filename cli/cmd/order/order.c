@@ -674,6 +674,7 @@ const struct command command_order = {
 	.exit_1 = "the ranks differ, or with --strict PyTorch would warn",
 	.options = OPTIONS,
 	.shapes = SHAPE_TABLE,
+	.answer = &order_answer,
 	.output = "text",
 	.inputs = INPUTS_RECORDINGS,
 	.options_size = sizeof(struct order_options),

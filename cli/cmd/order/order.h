@@ -2,6 +2,7 @@
 #ifndef ORDER_H
 #define ORDER_H
 
+#include "render/record.h"
 #include "run/answer.h"
 
 /* What the files of `order` share: how it answers in text and in data. */
@@ -33,6 +34,8 @@ const struct fsdp_recording *order_nth(const struct listing *listing, size_t nth
 bool order_begins_group(const struct fsdp_first_diff *diff, size_t index);
 
 /* ---- order-data.c ---- */
+
+extern const struct record order_answer;
 
 /* All that machines read. False: no memory. */
 bool order_put_data(struct listing *listing);
