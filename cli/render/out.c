@@ -1,71 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows which outputs there are and passes calls on to one or to several; knows nothing
- * of how any of them looks.
+ * Passes calls on to one output or to several.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "render/functions.h"
-
-static const struct out_format formats[] = {
-	{
-		.name = "text",
-		.shapes = SHAPE_FACTS | SHAPE_TABLE | SHAPE_TREE | SHAPE_FINDINGS |
-			  SHAPE_SPANS,
-		.summary = "for people; may change",
-		.functions = &text_functions,
-	},
-	{
-		.name = "json",
-		.shapes = SHAPE_FACTS | SHAPE_TABLE | SHAPE_TREE | SHAPE_FINDINGS |
-			  SHAPE_SPANS,
-		.machine = true,
-		.summary = "one document, also when the work failed",
-		.functions = &json_functions,
-	},
-	{
-		.name = "jsonl",
-		.shapes = SHAPE_TABLE | SHAPE_TREE | SHAPE_FINDINGS | SHAPE_ITEMS,
-		.machine = true,
-		.summary = "one object a line, from header to end, in constant memory",
-		.functions = &jsonl_functions,
-	},
-	{
-		.name = "csv",
-		.shapes = SHAPE_TABLE,
-		.machine = true,
-		.summary = "RFC 4180, with a header row",
-		.functions = &csv_functions,
-	},
-	{
-		.name = "tsv",
-		.shapes = SHAPE_TABLE,
-		.machine = true,
-		.summary = "tabs between, \\t \\n \\r \\\\ escaped; for awk and cut",
-		.functions = &tsv_functions,
-	},
-	{
-		.name = "name",
-		.shapes = SHAPE_TABLE | SHAPE_TREE,
-		.machine = true,
-		.summary = "one name a line; -0 for raw bytes",
-		.functions = &name_functions,
-	},
-};
-
-const struct out_format *out_format(size_t index)
-{
-	return index < sizeof formats / sizeof *formats ? &formats[index] : NULL;
-}
-
-const struct out_format *out_format_find(const char *name)
-{
-	for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
-		if (strcmp(formats[i].name, name) == 0)
-			return &formats[i];
-	return NULL;
-}
 
 static void choose_columns(
 	const struct table *table, bool machine, struct columns *ret_columns)
