@@ -4,21 +4,23 @@
  *
  *   cc -O2 -o gen-trace gen-trace.c
  *   gen-trace -n EVENTS [-s SEED] [-r RANK] [-w WORLD] [-k STEPS] [-b BYTES] [-c] [-e]
- * [-x]
- *             [-g PERCENT] [-u PERCENT] [-p PERCENT] [-o PERCENT] [-t FILE]
+ *             [-x] [-g PERCENT] [-u PERCENT] [-p PERCENT] [-o PERCENT] [-t FILE]
  *
  *   -n EVENTS  traceEvents to write (about 250 bytes each, fewer with -c)
  *   -s SEED    another sequence
  *   -r RANK    rank in distributedInfo, -w WORLD its world_size (default 0 of 64)
  *   -k STEPS   ProfilerStep#i annotations, one after the other (default 10)
  *   -g PERCENT gaps: so many device events begin after all before them have ended, so
- * each begins a busy interval (default 70; real traces 40 to 100) -u PERCENT so many
- * collective kernels are not named by args and all carry one and the same symbol; the
- * launch with their correlation lies in an nccl: annotation (default 40) -p PERCENT so
- * much of the bytes is python_function, as with_stack gives (default 30; 0 without
- * stacks, up to 80 with) -o PERCENT so many device events come after later ones; decimals
- * count (default 0.3; real traces at most 0.6) -t FILE    the truth as JSON: totals by
- * type and category, unions, overlap, counts -c         compact: no newlines, no blanks
+ *              each begins a busy interval (default 70; real traces 40 to 100)
+ *   -u PERCENT so many collective kernels are not named by args and all carry one and
+ *              the same symbol; the launch with their correlation lies in an nccl:
+ *              annotation (default 40)
+ *   -p PERCENT so much of the bytes is python_function, as with_stack gives (default
+ *              30; 0 without stacks, up to 80 with)
+ *   -o PERCENT so many device events come after later ones; decimals count (default
+ *              0.3; real traces at most 0.6)
+ *   -t FILE    the truth as JSON: totals by type and category, unions, overlap, counts
+ *   -c         compact: no newlines, no blanks
  *   -e         every 64th event, where an operator, has JSON escapes in its name, a
  *              surrogate pair among them
  *   -b BYTES   the middle event has an argument of this many bytes
