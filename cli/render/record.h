@@ -145,7 +145,7 @@ extern const struct record record_words;                             /* const ch
 extern const struct record input_object, finding_record, failure_record, omission_record;
 
 /* Bytes in which `each` may make an element; they still hold the one before. */
-enum { RECORD_ROOM = 256 };
+enum { RECORD_ROOM = 640 };
 
 /* ---- objects ---- */
 

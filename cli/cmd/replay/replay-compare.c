@@ -12,6 +12,7 @@ struct change {
 	struct fsdp_span name;
 	int64_t sum_ns, before_ns;
 	uint64_t count, before;
+	size_t next; /* of all types, those of the earlier result last */
 };
 
 static bool find_before(const struct replay *replay, struct fsdp_span name,
@@ -25,18 +26,79 @@ static bool find_before(const struct replay *replay, struct fsdp_span name,
 	return false;
 }
 
-static void tell_change(struct replay *replay, const struct change *change)
+/* Whether a type is not the same. */
+static bool is_changed(const struct replay *replay, size_t index, struct change *change)
 {
-	struct out *out = replay->run->out;
+	size_t count = replay_type_count(replay);
+	struct fsdp_result_type before;
+	struct fsdp_type_times type;
+
+	if (index >= count) {
+		before = fsdp_result_type(replay->baseline, index - count);
+		*change = (struct change){ .name = before.name,
+			.before_ns = before.sum_ns,
+			.before = before.count };
+		return before.count != 0 && !replay_has_type(replay, before.name);
+	}
+	type = fsdp_recordings_type(replay->recordings, index);
+	*change = (struct change){
+		.name = type.name, .sum_ns = type.times.sum_ns, .count = type.times.count
+	};
+	if (find_before(replay, type.name, &before)) {
+		change->before_ns = before.sum_ns;
+		change->before = before.count;
+	}
+	return change->before != change->count || change->before_ns != change->sum_ns;
+}
+
+static const void *each_change(struct subject of, size_t i, void *room)
+{
+	const struct replay *replay = of.context;
+	size_t count =
+		replay_type_count(replay) + fsdp_result_type_count(replay->baseline);
+	struct change *change = room;
+
+	for (size_t at = i == 0 ? 0 : change->next; at < count; at++)
+		if (is_changed(replay, at, change)) {
+			change->next = at + 1;
+			return change;
+		}
+	return NULL;
+}
+
+static struct value get_same(struct subject of)
+{
+	struct change change;
+	uint64_t same = 0;
+
+	for (size_t i = 0; i < replay_type_count(of.context); i++)
+		same += !is_changed(of.context, i, &change);
+	return value_count(same);
+}
+
+#define CHANGE struct change
+static const struct record change_record = RECORD_OF(RECORD_OBJECT, CHANGE,
+	{ "type", TEXT_AT(CHANGE, name), .always = true, .about = "Its name." },
+	{ "count", COUNT_AT(CHANGE, count), .always = true,
+		.about = "Number of calls now." },
+	{ "sum_ns", NS_AT(CHANGE, sum_ns), .null = true,
+		.about = "Time of these calls." },
+	{ "before_count", COUNT_AT(CHANGE, before), .always = true,
+		.about = "Number of calls in the earlier result." },
+	{ "before_sum_ns", NS_AT(CHANGE, before_ns), .null = true,
+		.about = "Time of those calls." });
+
+const struct record compare_record = OBJECT_RECORD(struct replay, "compare",
+	"With `--compare`: what changed since the earlier result.",
+	{ "changed", EACH(each_change, change_record), .always = true,
+		.about = "Types that are not the same." },
+	{ "same", GET(FIELD_COUNT, get_same), .always = true,
+		.about = "Number of types that are the same." });
+
+static void tell_change(struct out *out, const struct change *change)
+{
 	struct ms now, before;
 
-	out_object_begin(out, NULL);
-	out_field(out, "type", value_text(text_of_span(change->name)));
-	out_field(out, "count", value_count(change->count));
-	out_field(out, "sum_ns", value_known(change->sum_ns));
-	out_field(out, "before_count", value_count(change->before));
-	out_field(out, "before_sum_ns", value_known(change->before_ns));
-	out_object_end(out);
 	out_line_begin(out, NULL);
 	out_line_text(out, "~ ");
 	out_line_name(out, text_of_span(change->name));
@@ -51,36 +113,12 @@ static void tell_change(struct replay *replay, const struct change *change)
 	out_line_end(out);
 }
 
-void replay_put_comparison(struct replay *replay)
+void replay_tell_comparison(struct replay *replay)
 {
-	struct out *out = replay->run->out;
-	uint64_t same = 0;
-	struct fsdp_result_type before;
+	const struct subject of = { replay, replay };
+	struct change change;
 
-	if (replay->baseline == NULL)
-		return;
-	out_object_begin(out, "compare");
-	out_array_begin(out, "changed");
-	for (size_t i = 0; i < replay_type_count(replay); i++) {
-		struct fsdp_type_times type = fsdp_recordings_type(replay->recordings, i);
-		struct change change = { type.name, type.times.sum_ns, 0,
-			type.times.count, 0 };
-		if (find_before(replay, type.name, &before)) {
-			change.before_ns = before.sum_ns;
-			change.before = before.count;
-		}
-		if (change.before == change.count && change.before_ns == change.sum_ns)
-			same++;
-		else
-			tell_change(replay, &change);
-	}
-	for (size_t i = 0; i < fsdp_result_type_count(replay->baseline); i++) {
-		before = fsdp_result_type(replay->baseline, i);
-		struct change change = { before.name, 0, before.sum_ns, 0, before.count };
-		if (before.count != 0 && !replay_has_type(replay, before.name))
-			tell_change(replay, &change);
-	}
-	out_array_end(out);
-	out_field(out, "same", value_count(same));
-	out_object_end(out);
+	for (size_t i = 0;
+		replay->baseline != NULL && each_change(of, i, &change) != NULL; i++)
+		tell_change(replay->run->out, &change);
 }

@@ -7,47 +7,92 @@
 #include <string.h>
 
 #include "cmd/replay/replay.h"
-#include "render/record.h"
+
+static const struct fsdp_recordings *recordings_of(struct subject of)
+{
+	return ((const struct replay *)of.context)->recordings;
+}
+
+/* ---- types ---- */
+
+struct shown_type {
+	struct fsdp_span name;
+	struct fsdp_times times;
+};
 
 /* Of a type that was not called the rest is null. */
 static struct value get_sum(struct subject of)
 {
-	const struct fsdp_times *times = of.object;
+	const struct fsdp_times *times = &((const struct shown_type *)of.object)->times;
 
-	return value_known(times->count == 0 ? 0 : times->sum_ns);
+	return value_ns(times->count == 0 ? 0 : times->sum_ns);
 }
 
-#define TIMES struct fsdp_times
-static const struct record times_record = RECORD_OF(RECORD_OBJECT, TIMES,
-	{ "count", COUNT_AT(TIMES, count) }, { "sum_ns", GET(FIELD_NS, get_sum) },
-	{ "min_ns", NS_AT(TIMES, min_ns), .null = true },
-	{ "p50_ns", NS_AT(TIMES, p50_ns), .null = true },
-	{ "p95_ns", NS_AT(TIMES, p95_ns), .null = true },
-	{ "max_ns", NS_AT(TIMES, max_ns), .null = true },
-	{ "approx", BOOL_AT(TIMES, approx) });
+struct type_of_rank {
+	int64_t rank;
+	struct fsdp_times times;
+	size_t next; /* by rank */
+};
+
+static const void *each_rank_of_type(struct subject of, size_t i, void *room)
+{
+	const struct replay *replay = of.context;
+	const struct shown_type *shown = of.object;
+	struct type_of_rank *one = room;
+
+	if (i == 0)
+		one->next = 0;
+	while (one->next < replay->count) {
+		const struct fsdp_recording *recording =
+			replay_by_rank(replay, one->next++);
+		const struct fsdp_type_times *type =
+			replay_type_of(recording, shown->name);
+		if (type == NULL)
+			continue;
+		one->rank = recording->rank;
+		one->times = type->times;
+		return one;
+	}
+	return NULL;
+}
+
+#define RANK struct type_of_rank
+static const struct record type_of_rank_record = RECORD_OF(RECORD_OBJECT, RANK,
+	{ "rank", INTEGER_AT(RANK, rank), .always = true, .about = "The rank." },
+	{ "count", COUNT_AT(RANK, times.count), .always = true,
+		.about = "Number of calls on it." },
+	{ "sum_ns", NS_AT(RANK, times.sum_ns), .null = true,
+		.about = "Time of these calls together." });
+
+#define TYPE struct shown_type
+static const struct record type_record = OBJECT_RECORD(TYPE, "type", "Calls of one type.",
+	{ "type", TEXT_AT(TYPE, name), .always = true, .about = "Its name." },
+	{ "count", COUNT_AT(TYPE, times.count), .always = true,
+		.about = "Number of calls." },
+	{ "sum_ns", GET(FIELD_NS, get_sum), .null = true,
+		.about = "Time of all calls together." },
+	{ "min_ns", NS_AT(TYPE, times.min_ns), .null = true,
+		.about =
+			"The shortest call; this and those below are null when there is none." },
+	{ "p50_ns", NS_AT(TYPE, times.p50_ns), .null = true,
+		.about = "50th percentile: half of the calls take no longer." },
+	{ "p95_ns", NS_AT(TYPE, times.p95_ns), .null = true,
+		.about = "95th percentile." },
+	{ "max_ns", NS_AT(TYPE, times.max_ns), .null = true,
+		.about = "The longest call." },
+	{ "approx", BOOL_AT(TYPE, times.approx), .always = true,
+		.about =
+			"True when the percentiles come from a histogram, exact to one per cent." },
+	{ "ranks", EACH(each_rank_of_type, type_of_rank_record), .always = true,
+		.about = "The same by rank, for ranks that call it." });
 
 static void put_type(
 	struct replay *replay, struct fsdp_span name, const struct fsdp_times *times)
 {
-	struct out *out = replay->run->out;
+	const struct shown_type type = { name, *times };
 
-	out_object_begin(out, NULL);
-	out_field(out, "type", value_text(text_of_span(name)));
-	out_fields(out, &times_record, (struct subject){ NULL, times });
-	out_array_begin(out, "ranks");
-	for (size_t i = 0; i < replay->count; i++) {
-		const struct fsdp_recording *one = replay_by_rank(replay, i);
-		const struct fsdp_type_times *type = replay_type_of(one, name);
-		if (type == NULL)
-			continue;
-		out_object_begin(out, NULL);
-		out_field(out, "rank", value_integer(one->rank));
-		out_field(out, "count", value_count(type->times.count));
-		out_field(out, "sum_ns", value_known(type->times.sum_ns));
-		out_object_end(out);
-	}
-	out_array_end(out);
-	out_object_end(out);
+	out_record(
+		replay->run->out, NULL, &type_record, (struct subject){ replay, &type });
 }
 
 static void put_absent(struct replay *replay, struct fsdp_span before, size_t *at)
@@ -75,6 +120,8 @@ static void put_types(struct replay *replay)
 	out_array_end(out);
 }
 
+/* ---- recordings ---- */
+
 static const char *layer_name(unsigned layer)
 {
 	return layer == FSDP_LAYER_DEVICE ? "device"
@@ -90,92 +137,59 @@ static const char *how_name(unsigned how)
 	return names[how];
 }
 
-static void put_resolution(struct out *out, const uint64_t counts[FSDP_BY_COUNT])
-{
-	out_object_begin(out, "comm_resolution");
-	for (unsigned i = 0; i < FSDP_BY_COUNT; i++)
-		out_field(out, how_name(i), value_count(counts[i]));
-	out_object_end(out);
-}
+#define BY(how) .type = FIELD_COUNT, .at = (how) * sizeof(uint64_t), .always = true
+static const struct record resolution_record = OBJECT_RECORD(uint64_t[FSDP_BY_COUNT],
+	"resolution", "How the types of collectives were found.",
+	{ "args", BY(FSDP_BY_ARGS),
+		.about = "Number of those found by the arguments of their kernels." },
+	{ "launch", BY(FSDP_BY_LAUNCH),
+		.about = "By the annotation that encloses their launch." },
+	{ "name", BY(FSDP_BY_NAME), .about = "By the names of their kernels." },
+	{ "unknown", BY(FSDP_BY_NONE), .about = "Not found." });
 
-static void put_own_resolution(struct out *out, struct subject of)
-{
-	put_resolution(out, ((const struct fsdp_recording *)of.object)->resolution);
-}
+/* Of all recordings, and of each. */
+#define COMM_ROWS(from, layer, counts)                                         \
+	{ "comm_layer", ENUM_AT(from, layer, layer_name), .always = true,      \
+		WORDS("device", "host", "none"),                               \
+		.about = "Where collectives are counted, once each." },        \
+	{                                                                      \
+		"comm_resolution", OBJECT_AT(from, counts, resolution_record), \
+			.always = true                                         \
+	}
 
 #define DEVICE struct fsdp_device_times
-static const struct record device_record = RECORD_OF(RECORD_OBJECT, DEVICE,
-	{ "span_ns", NS_AT(DEVICE, span_ns) }, { "busy_ns", NS_AT(DEVICE, busy_ns) },
-	{ "idle_ns", NS_AT(DEVICE, idle_ns) },
-	{ "comm_busy_ns", NS_AT(DEVICE, comm_busy_ns) },
-	{ "compute_busy_ns", NS_AT(DEVICE, compute_busy_ns) },
-	{ "mem_busy_ns", NS_AT(DEVICE, mem_busy_ns) },
-	{ "overlap_ns", NS_AT(DEVICE, overlap_ns) },
-	{ "exposed_ns", NS_AT(DEVICE, exposed_ns) });
+static const struct record device_record = OBJECT_RECORD(DEVICE, "device",
+	"How long the device was busy.",
+	{ "span_ns", NS_AT(DEVICE, span_ns), .always = true,
+		.about = "From the first start to the last end on the device." },
+	{ "busy_ns", NS_AT(DEVICE, busy_ns), .always = true,
+		.about = "Busy with anything." },
+	{ "idle_ns", NS_AT(DEVICE, idle_ns), .always = true,
+		.about = "Busy with nothing." },
+	{ "comm_busy_ns", NS_AT(DEVICE, comm_busy_ns), .always = true,
+		.about = "Busy with collectives." },
+	{ "compute_busy_ns", NS_AT(DEVICE, compute_busy_ns), .always = true,
+		.about = "Busy with kernels that compute." },
+	{ "mem_busy_ns", NS_AT(DEVICE, mem_busy_ns), .always = true,
+		.about = "Busy with copying or setting memory." },
+	{ "overlap_ns", NS_AT(DEVICE, overlap_ns), .always = true,
+		.about = "Busy with collectives and with kernels that compute at once." },
+	{ "exposed_ns", NS_AT(DEVICE, exposed_ns), .always = true,
+		.about = "Busy with collectives and with no kernel that computes." });
 
 #define TALLY struct fsdp_tally
 static const struct record count_record = RECORD_OF(RECORD_OBJECT, TALLY,
 	{ NULL, TEXT_AT(TALLY, name) }, { NULL, COUNT_AT(TALLY, count) });
 static const struct record tally_record =
 	RECORD_OF(RECORD_OBJECT, TALLY, { NULL, TEXT_AT(TALLY, name) },
-		{ "count", COUNT_AT(TALLY, count) }, { "sum_ns", NS_AT(TALLY, sum_ns) });
-
-static bool has_device(struct subject of)
-{
-	return ((const struct fsdp_recording *)of.object)->has_device;
-}
+		{ "count", COUNT_AT(TALLY, count), .always = true, .about = "How many." },
+		{ "sum_ns", NS_AT(TALLY, sum_ns), .always = true,
+			.about = "How long together." });
 
 #define RECORDING struct fsdp_recording
-static const struct record trace_record = RECORD_OF(RECORD_OBJECT, RECORDING,
-	{ "root", WORD_AT(RECORDING, root) },
-	{ "backend", TEXT_AT(RECORDING, backend), .null = true },
-	{ "world_size", INTEGER_AT(RECORDING, world_size), .null = true },
-	{ "events", COUNT_AT(RECORDING, events) },
-	{ "recovered", COUNT_AT(RECORDING, recovered) },
-	{ "dropped", COUNT_AT(RECORDING, dropped) },
-	{ "truncated", BOOL_AT(RECORDING, truncated) },
-	{ "deviations", MAP_AT(RECORDING, deviations, deviation_count, count_record) },
-	{ "trailing_data_at", INTEGER_AT(RECORDING, trailing_data_at), .null = true },
-	{ "bad_dur", COUNT_AT(RECORDING, bad_dur) },
-	{ "unpaired", COUNT_AT(RECORDING, unpaired) },
-	{ "base_ns", NS_AT(RECORDING, base_ns), .null = true },
-	{ "phases", MAP_AT(RECORDING, phases, phase_count, count_record) },
-	{ "categories", MAP_AT(RECORDING, categories, category_count, tally_record) },
-	{ "all_source", WORD_AT(RECORDING, all_source) },
-	{ "comm_layer", ENUM_AT(RECORDING, layer, layer_name) },
-	{ NULL, BY_HAND(put_own_resolution) },
-	{ "first_ts_ns", NS_AT(RECORDING, first_ts_ns), .null = true },
-	{ "last_end_ns", NS_AT(RECORDING, last_end_ns), .null = true },
-	{ "device", OBJECT_AT(RECORDING, device, device_record), .has = has_device,
-		.null = true },
-	{ "host_comm_busy_ns", NS_AT(RECORDING, host_comm_busy_ns) },
-	{ "wait_ns", NS_AT(RECORDING, wait_ns) },
-	{ "times_last", COUNT_AT(RECORDING, times_last) });
-
-#define RESULT struct fsdp_dump_result
-static const struct record result_record = RECORD_OF(RECORD_TUPLE, RESULT,
-	{ NULL, TEXT_AT(RESULT, type) }, { NULL, NS_AT(RESULT, ns), .null = true });
-
-static bool is_profile(struct subject of)
-{
-	return ((const struct fsdp_recording *)of.object)->kind == FSDP_RECORDING_PROFILE;
-}
-
-static const struct record simple_record = RECORD_OF(RECORD_OBJECT, RECORDING,
-	{ "debug_level", TEXT_AT(RECORDING, debug_level), .null = true },
-	{ "residual", LIST_AT(RECORDING, residual, residual_count, result_record) },
-	{ "still_open",
-		LIST_AT(RECORDING, still_open, still_open_count, record_texts_or_null) },
-	{ "skipped", COUNT_AT(RECORDING, skipped) });
-static const struct record profile_record = RECORD_OF(RECORD_OBJECT, RECORDING,
-	{ "world_size", INTEGER_AT(RECORDING, world_size), .null = true },
-	{ NULL, FIELDS(simple_record), .has = is_profile },
-	{ "truncated", BOOL_AT(RECORDING, truncated) },
-	{ "bad_lines", LIST_AT(RECORDING, bad_lines, bad_line_count, record_counts) });
-
 static bool is_trace(struct subject of)
 {
-	return ((const struct fsdp_recording *)of.object)->kind == FSDP_RECORDING_KINETO;
+	return ((const RECORDING *)of.object)->kind == FSDP_RECORDING_KINETO;
 }
 
 static bool is_no_trace(struct subject of)
@@ -183,259 +197,411 @@ static bool is_no_trace(struct subject of)
 	return !is_trace(of);
 }
 
-static void put_strip(struct out *out, struct subject of)
+static bool is_profile(struct subject of)
 {
-	const struct fsdp_recording *one = of.object;
-	const struct replay *replay = of.context;
-	size_t count = fsdp_recordings_timeline(replay->recordings)->cell_count;
-
-	if (one->timeline == NULL)
-		return;
-	out_array_begin(out, "timeline");
-	for (size_t i = 0; i < count; i++)
-		out_field(out, NULL, value_span(one->timeline[i]));
-	out_array_end(out);
+	return ((const RECORDING *)of.object)->kind == FSDP_RECORDING_PROFILE;
 }
+
+static bool has_device(struct subject of)
+{
+	return ((const RECORDING *)of.object)->has_device;
+}
+
+static bool has_timeline(struct subject of)
+{
+	return ((const RECORDING *)of.object)->timeline != NULL;
+}
+
+static const void *each_cell(struct subject of, size_t i, void *room)
+{
+	(void)room;
+	return i < fsdp_recordings_timeline(recordings_of(of))->cell_count
+		       ? &((const RECORDING *)of.object)->timeline[i]
+		       : NULL;
+}
+
+#define RESULT struct fsdp_dump_result
+static const struct record result_record = NAMED_RECORD(RECORD_TUPLE, RESULT, NULL,
+	"A type and its time; null where the log has inf or nan.",
+	{ NULL, TEXT_AT(RESULT, type) }, { NULL, NS_AT(RESULT, ns), .null = true });
+
+static const struct record root_record = RECORD_OF(RECORD_OBJECT, RECORDING,
+	{ "root", WORD_AT(RECORDING, root), WORDS("object", "list"),
+		.about = "What the trace is: a JSON object, or a list of events." },
+	{ "backend", TEXT_AT(RECORDING, backend), .null = true,
+		.about = "Backend of the collectives." });
+static const struct record events_record = RECORD_OF(RECORD_OBJECT, RECORDING,
+	{ "events", COUNT_AT(RECORDING, events),
+		.about = "Number of events that are counted." },
+	{ "recovered", COUNT_AT(RECORDING, recovered),
+		.about =
+			"Number of these that are counted although something in them is not JSON." },
+	{ "dropped", COUNT_AT(RECORDING, dropped),
+		.about = "Number of events that are not counted." });
+static const struct record simple_record = RECORD_OF(RECORD_OBJECT, RECORDING,
+	{ "debug_level", TEXT_AT(RECORDING, debug_level), .null = true,
+		.about = "Value of `TORCH_DISTRIBUTED_DEBUG`." },
+	{ "residual", LIST_AT(RECORDING, residual, residual_count, result_record),
+		.about = "Types that were never dumped." },
+	{ "still_open", LIST_AT(RECORDING, still_open, still_open_count, record_texts),
+		.about = "Types of regions that did not end." },
+	{ "skipped", COUNT_AT(RECORDING, skipped),
+		.about = "Number of lines of an unknown kind." });
+static const struct record trace_record = RECORD_OF(RECORD_OBJECT, RECORDING,
+	{ "deviations", MAP_AT(RECORDING, deviations, deviation_count, count_record),
+		.about = "What is not JSON, and how often." },
+	{ "trailing_data_at", INTEGER_AT(RECORDING, trailing_data_at), .null = true,
+		.about = "Offset of bytes behind the end; null for none." },
+	{ "bad_dur", COUNT_AT(RECORDING, bad_dur),
+		.about = "Number of events without usable times." },
+	{ "unpaired", COUNT_AT(RECORDING, unpaired),
+		.about = "Number of begins without an end, and ends without a begin." },
+	{ "base_ns", NS_AT(RECORDING, base_ns), .null = true,
+		.about = "What the times of events count from." },
+	{ "phases", MAP_AT(RECORDING, phases, phase_count, count_record),
+		.about = "Number of events, by `ph`." },
+	{ "categories", MAP_AT(RECORDING, categories, category_count, tally_record),
+		.about = "Spans, by `cat`." },
+	{ "all_source", WORD_AT(RECORDING, all_source),
+		WORDS("ProfilerStep", "span", "none"),
+		.about = "What the type `all` is made of." },
+	COMM_ROWS(RECORDING, layer, resolution),
+	{ "first_ts_ns", NS_AT(RECORDING, first_ts_ns), .null = true,
+		.about = "The first start." },
+	{ "last_end_ns", NS_AT(RECORDING, last_end_ns), .null = true,
+		.about = "The last end." },
+	{ "device", OBJECT_AT(RECORDING, device, device_record), .has = has_device,
+		.null = true,
+		.about = "Times of the device; null without events of one." },
+	{ "host_comm_busy_ns", NS_AT(RECORDING, host_comm_busy_ns),
+		.about =
+			"Time the host was busy with collectives; absent where the device has them." },
+	{ "wait_ns", NS_AT(RECORDING, wait_ns),
+		.about = "Time it waited for the last rank of each collective." },
+	{ "times_last", COUNT_AT(RECORDING, times_last),
+		.about = "How often it was the last." });
+
+static const struct record recording_record = RECORD_OF(RECORD_OBJECT, RECORDING,
+	{ "kind", ENUM_AT(RECORDING, kind, fsdp_recording_kind_name), .always = true,
+		WORDS("kineto", "simple_profiler", "log"), .about = "What was read." },
+	{ NULL, FIELDS(root_record), .has = is_trace },
+	{ "world_size", INTEGER_AT(RECORDING, world_size), .null = true,
+		.about = "Number of ranks of the job, as this recording has it." },
+	{ NULL, FIELDS(events_record), .has = is_trace },
+	{ NULL, FIELDS(simple_record), .has = is_profile },
+	{ "truncated", BOOL_AT(RECORDING, truncated), .always = true,
+		.about = "True when it was cut off." },
+	{ NULL, FIELDS(trace_record), .has = is_trace },
+	{ "bad_lines", LIST_AT(RECORDING, bad_lines, bad_line_count, record_counts),
+		.has = is_no_trace, .about = "Numbers of lines that cannot be read." },
+	{ "timeline", EACH(each_cell, record_texts_or_null), .has = has_timeline,
+		.about =
+			"With `--timeline`: the type that fills most of each cell, or `idle`; null where nothing is known." });
 
 struct ranked {
 	struct fsdp_recording recording;
 	uint64_t input;
 };
 #define RANKED struct ranked
-static const struct record ranked_record = RECORD_OF(RECORD_OBJECT, RANKED,
-	{ "rank", INTEGER_AT(RANKED, recording.rank) },
-	{ "rank_from", ENUM_AT(RANKED, recording.rank_from, fsdp_rank_from_name) },
-	{ "input", COUNT_AT(RANKED, input) },
-	{ "kind", ENUM_AT(RANKED, recording.kind, fsdp_recording_kind_name) },
-	{ NULL, FIELDS_AT(RANKED, recording, trace_record), .has = is_trace },
-	{ NULL, FIELDS_AT(RANKED, recording, profile_record), .has = is_no_trace },
-	{ NULL, BY_HAND(put_strip) });
+static const struct record rank_record = OBJECT_RECORD(RANKED, "rank", "One recording.",
+	{ "rank", INTEGER_AT(RANKED, recording.rank), .always = true,
+		.about = "Its rank." },
+	{ "rank_from", ENUM_AT(RANKED, recording.rank_from, fsdp_rank_from_name),
+		.always = true,
+		WORDS("distributedInfo", "rank-regex", "name", "position"),
+		.about = "What tells the rank." },
+	{ "input", COUNT_AT(RANKED, input), .always = true,
+		.about = "`id` of the input." },
+	{ NULL, FIELDS_AT(RANKED, recording, recording_record) });
+
+_Static_assert(sizeof(RANKED) <= RECORD_ROOM, "room for one");
+
+static const void *each_ranked(struct subject of, size_t i, void *room)
+{
+	const struct replay *replay = of.context;
+	struct ranked *one = room;
+
+	if (i == replay->count)
+		return NULL;
+	one->input = fsdp_recording_by_rank(replay->recordings, i);
+	one->recording = *fsdp_recording(replay->recordings, one->input);
+	return one;
+}
 
 #define TIMELINE struct fsdp_timeline
 static const struct record timeline_record = RECORD_OF(RECORD_OBJECT, TIMELINE,
-	{ "begin_ns", NS_AT(TIMELINE, begin_ns), .null = true },
-	{ "cell_ns", NS_AT(TIMELINE, cell_ns) },
-	{ "cells", SIZE_AT(TIMELINE, cell_count) });
+	{ "begin_ns", NS_AT(TIMELINE, begin_ns), .null = true,
+		.about =
+			"Where the first cell begins; null: for each rank at its own start." },
+	{ "cell_ns", NS_AT(TIMELINE, cell_ns), .always = true,
+		.about = "How long each cell is." },
+	{ "cells", SIZE_AT(TIMELINE, cell_count), .always = true,
+		.about = "Number of cells." });
 
-static void put_ranks(struct replay *replay)
+/* ---- lists that each recording has ---- */
+
+/* An element of one of them, by rank. */
+struct place {
+	size_t nth, at;
+	int64_t rank;
+};
+
+/* The recording of the next one, or NULL; count_at: where a recording has the number. */
+static const struct fsdp_recording *next_of(
+	const struct replay *replay, size_t i, struct place *place, size_t count_at)
 {
-	const struct fsdp_timeline *timeline =
-		fsdp_recordings_timeline(replay->recordings);
-	struct out *out = replay->run->out;
-
-	out_array_begin(out, "ranks");
-	for (size_t i = 0; i < replay->count; i++) {
-		size_t input = fsdp_recording_by_rank(replay->recordings, i);
-		struct ranked one = { *fsdp_recording(replay->recordings, input), input };
-		out_record(out, NULL, &ranked_record, (struct subject){ replay, &one });
+	if (i == 0)
+		*place = (struct place){ 0 };
+	else
+		place->at++;
+	for (; place->nth < replay->count; place->nth++, place->at = 0) {
+		const struct fsdp_recording *one = replay_by_rank(replay, place->nth);
+		place->rank = one->rank;
+		if (place->at < *(const size_t *)((const char *)one + count_at))
+			return one;
 	}
-	out_array_end(out);
-	if (timeline->cell_count != 0)
-		out_record(out, "timeline", &timeline_record,
-			(struct subject){ NULL, timeline });
+	return NULL;
 }
 
 struct ranked_step {
+	struct place place;
 	struct fsdp_step step;
-	int64_t rank;
 };
 #define STEP struct ranked_step
-static const struct record step_record = RECORD_OF(RECORD_OBJECT, STEP,
-	{ "step", INTEGER_AT(STEP, step.step) }, { "rank", INTEGER_AT(STEP, rank) },
-	{ "ts_ns", NS_AT(STEP, step.ts_ns) }, { "dur_ns", NS_AT(STEP, step.dur_ns) },
-	{ "types", MAP_AT(STEP, step.types, step.type_count, tally_record) });
+static const struct record step_record = OBJECT_RECORD(STEP, "step",
+	"One `ProfilerStep`.",
+	{ "step", INTEGER_AT(STEP, step.step), .always = true, .about = "Its number." },
+	{ "rank", INTEGER_AT(STEP, place.rank), .always = true, .about = "Its rank." },
+	{ "ts_ns", NS_AT(STEP, step.ts_ns), .always = true, .about = "Its start." },
+	{ "dur_ns", NS_AT(STEP, step.dur_ns), .always = true,
+		.about = "How long it is." },
+	{ "types", MAP_AT(STEP, step.types, step.type_count, tally_record),
+		.always = true, .about = "Calls that began in it, by type." });
 
-static void put_steps(struct replay *replay)
+static const void *each_step(struct subject of, size_t i, void *room)
 {
-	struct out *out = replay->run->out;
+	struct ranked_step *step = room;
+	const struct fsdp_recording *one =
+		next_of(of.context, i, &step->place, offsetof(RECORDING, step_count));
 
-	out_array_begin(out, "steps");
-	for (size_t i = 0; i < replay->count; i++) {
-		const struct fsdp_recording *one = replay_by_rank(replay, i);
-		for (size_t j = 0; j < one->step_count; j++)
-			out_record(out, NULL, &step_record,
-				(struct subject){
-					NULL, &(struct ranked_step){
-						      one->steps[j], one->rank } });
-	}
-	out_array_end(out);
+	if (one == NULL)
+		return NULL;
+	step->step = one->steps[step->place.at];
+	return step;
 }
 
-static void put_bandwidth(
-	struct out *out, struct fsdp_span type, int64_t bytes, int64_t size, int64_t ns)
-{
-	char algbw[32], busbw[32];
+struct ranked_dump {
+	struct place place;
+	struct fsdp_dump dump;
+};
+#define DUMP struct ranked_dump
+static const struct record dump_record = OBJECT_RECORD(DUMP, "dump",
+	"A dump of `SimpleProfiler`.",
+	{ "rank", INTEGER_AT(DUMP, place.rank), .always = true, .about = "Its rank." },
+	{ "line", COUNT_AT(DUMP, dump.line), .always = true, .about = "Its line." },
+	{ "msg", TEXT_AT(DUMP, dump.msg), .null = true,
+		.about = "Text in front of the results." },
+	{ "emitted", BOOL_AT(DUMP, dump.emitted), .always = true,
+		.about = "True when PyTorch printed it." },
+	{ "results", LIST_AT(DUMP, dump.results, dump.result_count, result_record),
+		.always = true, .about = "In PyTorch's order." },
+	{ "log_message", TEXT_AT(DUMP, dump.log_message), .null = true,
+		.about = "The line that PyTorch prints." });
 
-	if (bytes != FSDP_ABSENT)
-		out_field(out, "bytes", value_integer(bytes));
-	if (!fsdp_bandwidth(&type, bytes, size, ns, algbw, busbw))
-		return;
-	out_field(out, "group_size", value_integer(size));
-	out_field(out, "algbw_GBps", value_word(algbw));
-	if (busbw[0] != '\0')
-		out_field(out, "busbw_GBps", value_word(busbw));
+static const void *each_dump(struct subject of, size_t i, void *room)
+{
+	struct ranked_dump *dump = room;
+	const struct fsdp_recording *one =
+		next_of(of.context, i, &dump->place, offsetof(RECORDING, dump_count));
+
+	if (one == NULL)
+		return NULL;
+	dump->dump = one->dumps[dump->place.at];
+	return dump;
 }
 
-static void put_seq(struct out *out, struct fsdp_span seq, bool number)
-{
-	char text[24];
+struct ranked_problem {
+	struct place place;
+	struct fsdp_profile_problem problem;
+	uint64_t input;
+};
+#define PROBLEM struct ranked_problem
+static const struct record problem_record = OBJECT_RECORD(PROBLEM, "problem",
+	"A use of `SimpleProfiler` that PyTorch refuses.",
+	{ "input", COUNT_AT(PROBLEM, input), .always = true,
+		.about = "`id` of its input." },
+	{ "rank", INTEGER_AT(PROBLEM, place.rank), .always = true, .about = "Its rank." },
+	{ "line", COUNT_AT(PROBLEM, problem.line), .always = true, .about = "Its line." },
+	{ "kind", WORD_AT(PROBLEM, problem.kind), .always = true,
+		WORDS("reentry", "end_without_begin", "end_after_reset"),
+		.about = "What is wrong with it." },
+	{ "type", TEXT_AT(PROBLEM, problem.type), .always = true,
+		.about = "The type that is used." },
+	{ "message", WORD_AT(PROBLEM, problem.message), .always = true,
+		.about = "What PyTorch does there." });
 
-	if (seq.data == NULL) {
-		if (number)
-			out_field(out, "seq", value_null());
-		return;
+static const void *each_problem(struct subject of, size_t i, void *room)
+{
+	struct ranked_problem *problem = room;
+	const struct fsdp_recording *one = next_of(
+		of.context, i, &problem->place, offsetof(RECORDING, problem_count));
+
+	if (one == NULL)
+		return NULL;
+	problem->problem = one->problems[problem->place.at];
+	problem->input = fsdp_recording_by_rank(recordings_of(of), problem->place.nth);
+	return problem;
+}
+
+/* ---- collectives ---- */
+
+/* Matched over ranks, or one of a single rank: then what both have is in `match` too. */
+struct collective {
+	bool is_match;
+	struct fsdp_match match;
+	struct fsdp_collective own;
+	const char *algbw, *busbw; /* NULL: there is no such number */
+	char digits[2][32];
+};
+
+_Static_assert(sizeof(struct collective) <= RECORD_ROOM, "room for one");
+
+static const void *each_collective(struct subject of, size_t i, void *room)
+{
+	const struct fsdp_matching *matching =
+		fsdp_recordings_matching(recordings_of(of));
+	const struct fsdp_recording *first = replay_by_rank(of.context, 0);
+	struct collective *one = room;
+	struct fsdp_match *match = &one->match;
+	bool known;
+
+	if (i == (matching->by != NULL ? matching->match_count : first->collective_count))
+		return NULL;
+	*one = (struct collective){ .is_match = matching->by != NULL };
+	if (one->is_match) {
+		*match = matching->matches[i];
+	} else {
+		fsdp_recording_collective(first, i, &one->own);
+		*match = (struct fsdp_match){ .type = one->own.type,
+			.group = one->own.group,
+			.seq = one->own.seq,
+			.transfer_ns = one->own.dur_ns,
+			.bytes = one->own.bytes,
+			.group_size = one->own.group_size };
 	}
-	if (!number || seq.size >= sizeof text) {
-		out_field(out, "seq", value_text(text_of_span(seq)));
-		return;
-	}
-	memcpy(text, seq.data, seq.size);
-	text[seq.size] = '\0';
-	out_field(out, "seq", value_integer(strtoll(text, NULL, 10)));
+	known = fsdp_bandwidth(&match->type, match->bytes, match->group_size,
+		match->transfer_ns, one->digits[0], one->digits[1]);
+	if (!known)
+		match->group_size = FSDP_ABSENT;
+	one->algbw = known ? one->digits[0] : NULL;
+	one->busbw = known && one->digits[1][0] != '\0' ? one->digits[1] : NULL;
+	return one;
+}
+
+static bool is_match(struct subject of)
+{
+	return ((const struct collective *)of.object)->is_match;
+}
+
+static bool is_own(struct subject of)
+{
+	return !is_match(of);
+}
+
+static bool knows_group(struct subject of)
+{
+	return is_match(of) ||
+	       ((const struct collective *)of.object)->match.group.data != NULL;
 }
 
 static struct value get_group(struct subject of)
 {
-	const struct fsdp_match *one = of.object;
+	struct text group =
+		text_of_span(((const struct collective *)of.object)->match.group);
 
-	return one->group.size == 0 ? value_null() : value_span(one->group);
+	return is_match(of) && group.size == 0 ? value_absent() : value_text(group);
 }
 
-static void put_matched(struct out *out, struct subject of)
+/* A number, as far as it is one; a single rank has the text. */
+static struct value get_seq(struct subject of)
 {
-	const struct fsdp_match *one = of.object;
+	struct text seq = text_of_span(((const struct collective *)of.object)->match.seq);
+	char digits[24];
 
-	put_seq(out, one->seq, true);
-	out_array_begin(out, "ranks");
-	for (size_t i = 0; i < one->recording_count; i++)
-		out_field(out, NULL,
-			value_integer(
-				replay_by_rank(of.context, one->recordings[i])->rank));
-	out_array_end(out);
+	if (seq.data == NULL)
+		return is_match(of) ? value_null() : value_absent();
+	if (!is_match(of) || seq.size >= sizeof digits)
+		return value_text(seq);
+	memcpy(digits, seq.data, seq.size);
+	digits[seq.size] = '\0';
+	return value_integer(strtoll(digits, NULL, 10));
 }
 
-static void put_match_bandwidth(struct out *out, struct subject of)
+static const void *each_rank(struct subject of, size_t i, void *room)
 {
-	const struct fsdp_match *one = of.object;
+	const struct fsdp_match *match = &((const struct collective *)of.object)->match;
+	int64_t *rank = room;
 
-	put_bandwidth(out, one->type, one->bytes, one->group_size, one->transfer_ns);
+	if (i == match->recording_count)
+		return NULL;
+	*rank = replay_by_rank(of.context, match->recordings[i])->rank;
+	return rank;
 }
 
-#define MATCH struct fsdp_match
-static const struct record match_record = RECORD_OF(RECORD_OBJECT, MATCH,
-	{ "index", COUNT_AT(MATCH, index) }, { "type", TEXT_AT(MATCH, type) },
-	{ "group", GET(FIELD_TEXT, get_group) }, { NULL, BY_HAND(put_matched) },
-	{ "first_rank", INTEGER_AT(MATCH, first_rank) },
-	{ "last_rank", INTEGER_AT(MATCH, last_rank) },
-	{ "start_skew_ns", NS_AT(MATCH, start_skew_ns) },
-	{ "end_skew_ns", NS_AT(MATCH, end_skew_ns) },
-	{ "transfer_ns", NS_AT(MATCH, transfer_ns) },
-	{ "max_dur_ns", NS_AT(MATCH, max_dur_ns) },
-	{ NULL, BY_HAND(put_match_bandwidth) });
-
-static void put_rest(struct out *out, struct subject of)
-{
-	const struct fsdp_collective *one = of.object;
-
-	put_seq(out, one->seq, false);
-	put_bandwidth(out, one->type, one->bytes, one->group_size, one->dur_ns);
-}
-
-#define COLLECTIVE struct fsdp_collective
-static const struct record collective_record = RECORD_OF(RECORD_OBJECT, COLLECTIVE,
-	{ "ts_ns", NS_AT(COLLECTIVE, ts_ns) }, { "dur_ns", NS_AT(COLLECTIVE, dur_ns) },
-	{ "type", TEXT_AT(COLLECTIVE, type) },
-	{ "how", ENUM_AT(COLLECTIVE, how, how_name) },
-	{ "group", TEXT_AT(COLLECTIVE, group) }, { NULL, BY_HAND(put_rest) });
+#define COLLECTIVE struct collective
+static const struct record group_record = RECORD_OF(RECORD_OBJECT, COLLECTIVE,
+	{ "group", GET(FIELD_TEXT, get_group), .null = true,
+		.about = "Process group; null where ranks were matched without one." });
+static const struct record collective_record = OBJECT_RECORD(COLLECTIVE, "collective",
+	"A collective: matched over several ranks, or that of a single rank.",
+	{ "index", COUNT_AT(COLLECTIVE, match.index), .has = is_match,
+		.about = "Place among all collectives, with those that are left out." },
+	{ "ts_ns", NS_AT(COLLECTIVE, own.ts_ns), .has = is_own,
+		.about = "Start, of a single rank." },
+	{ "dur_ns", NS_AT(COLLECTIVE, own.dur_ns), .has = is_own,
+		.about = "Duration, of a single rank." },
+	{ "type", TEXT_AT(COLLECTIVE, match.type), .always = true,
+		.about = "What it does." },
+	{ "how", ENUM_AT(COLLECTIVE, own.how, how_name), .has = is_own,
+		WORDS("args", "launch", "name", "unknown"),
+		.about = "How its type was found, as in `comm_resolution`." },
+	{ NULL, FIELDS(group_record), .has = knows_group },
+	{ "seq", GET(FIELD_ANY, get_seq),
+		.about =
+			"Sequence number within the group: an integer or null, of a single rank the text." },
+	{ "ranks", EACH(each_rank, record_integers), .has = is_match,
+		.about = "Ranks that took part." },
+	{ "first_rank", INTEGER_AT(COLLECTIVE, match.first_rank), .has = is_match,
+		.about = "The rank that began first." },
+	{ "last_rank", INTEGER_AT(COLLECTIVE, match.last_rank), .has = is_match,
+		.about = "The rank that began last." },
+	{ "start_skew_ns", NS_AT(COLLECTIVE, match.start_skew_ns), .has = is_match,
+		.about = "From the first start to the last." },
+	{ "end_skew_ns", NS_AT(COLLECTIVE, match.end_skew_ns), .has = is_match,
+		.about = "From the first end to the last." },
+	{ "transfer_ns", NS_AT(COLLECTIVE, match.transfer_ns), .has = is_match,
+		.about = "The shortest duration of all ranks: the time of moving data." },
+	{ "max_dur_ns", NS_AT(COLLECTIVE, match.max_dur_ns), .has = is_match,
+		.about = "The longest duration of all ranks." },
+	{ "bytes", INTEGER_AT(COLLECTIVE, match.bytes),
+		.about =
+			"Bytes of the output of an all-gather, of the input of others." },
+	{ "group_size", INTEGER_AT(COLLECTIVE, match.group_size),
+		.about = "Number of ranks of the group." },
+	{ "algbw_GBps", WORD_AT(COLLECTIVE, algbw),
+		.about =
+			"Bytes by time, in 10^9 bytes a second with six decimals: by `transfer_ns`, of a single rank by `dur_ns`." },
+	{ "busbw_GBps", WORD_AT(COLLECTIVE, busbw), .about = "The same for the bus." });
 
 #define MATCHING struct fsdp_matching
-static const struct record matching_record =
-	RECORD_OF(RECORD_OBJECT, MATCHING, { "by", WORD_AT(MATCHING, by), .null = true },
-		{ "stopped", INTEGER_AT(MATCHING, stopped), .null = true },
-		{ "straggler", INTEGER_AT(MATCHING, straggler), .null = true });
-
-static void put_collectives(struct replay *replay)
-{
-	const struct fsdp_matching *matching =
-		fsdp_recordings_matching(replay->recordings);
-	const struct fsdp_recording *first = replay_by_rank(replay, 0);
-	struct out *out = replay->run->out;
-
-	out_record(out, "matching", &matching_record, (struct subject){ NULL, matching });
-	out_array_begin(out, "collectives");
-	for (size_t i = 0; matching->by != NULL && i < matching->match_count; i++)
-		out_record(out, NULL, &match_record,
-			(struct subject){ replay, &matching->matches[i] });
-	for (size_t i = 0; matching->by == NULL && i < first->collective_count; i++) {
-		struct fsdp_collective one;
-		fsdp_recording_collective(first, i, &one);
-		out_record(out, NULL, &collective_record, (struct subject){ NULL, &one });
-	}
-	out_array_end(out);
-}
-
-#define DUMP struct fsdp_dump
-static const struct record dump_record = RECORD_OF(RECORD_OBJECT, DUMP,
-	{ "line", COUNT_AT(DUMP, line) }, { "msg", TEXT_AT(DUMP, msg), .null = true },
-	{ "emitted", BOOL_AT(DUMP, emitted) },
-	{ "results", LIST_AT(DUMP, results, result_count, result_record) },
-	{ "log_message", TEXT_AT(DUMP, log_message), .null = true });
-
-#define PROBLEM struct fsdp_profile_problem
-static const struct record problem_record = RECORD_OF(RECORD_OBJECT, PROBLEM,
-	{ "line", COUNT_AT(PROBLEM, line) }, { "kind", WORD_AT(PROBLEM, kind) },
-	{ "type", TEXT_AT(PROBLEM, type) }, { "message", WORD_AT(PROBLEM, message) });
-
-static void put_dumps(struct replay *replay)
-{
-	struct out *out = replay->run->out;
-
-	out_array_begin(out, "dumps");
-	for (size_t i = 0; i < replay->count; i++) {
-		const struct fsdp_recording *one = replay_by_rank(replay, i);
-		for (size_t j = 0; j < one->dump_count; j++) {
-			out_object_begin(out, NULL);
-			out_field(out, "rank", value_integer(one->rank));
-			out_fields(out, &dump_record,
-				(struct subject){ NULL, &one->dumps[j] });
-			out_object_end(out);
-		}
-	}
-	out_array_end(out);
-}
-
-static void put_problems(struct replay *replay)
-{
-	struct out *out = replay->run->out;
-
-	out_array_begin(out, "problems");
-	for (size_t i = 0; i < replay->count; i++) {
-		size_t input = fsdp_recording_by_rank(replay->recordings, i);
-		const struct fsdp_recording *one =
-			fsdp_recording(replay->recordings, input);
-		for (size_t j = 0; j < one->problem_count; j++) {
-			out_object_begin(out, NULL);
-			out_field(out, "input", value_count(input));
-			out_field(out, "rank", value_integer(one->rank));
-			out_fields(out, &problem_record,
-				(struct subject){ NULL, &one->problems[j] });
-			out_object_end(out);
-		}
-	}
-	out_array_end(out);
-}
-
-static void put_head(struct replay *replay)
-{
-	struct replay_collectives all = replay_collectives(replay);
-	int64_t world = FSDP_ABSENT;
-
-	for (size_t i = 0; i < replay->count && world == FSDP_ABSENT; i++)
-		world = replay_by_rank(replay, i)->world_size;
-	out_field(replay->run->out, "world_size", value_known(world));
-	out_field(replay->run->out, "comm_layer", value_word(layer_name(all.layer)));
-	put_resolution(replay->run->out, all.by);
-}
+static const struct record matching_record = OBJECT_RECORD(MATCHING, "matching",
+	"How the collectives of ranks were matched.",
+	{ "by", WORD_AT(MATCHING, by), .null = true, WORDS("seq", "group", "position"),
+		.about = "By what; null for a single rank." },
+	{ "stopped", INTEGER_AT(MATCHING, stopped), .null = true,
+		.about = "Place from which on they could not be matched." },
+	{ "straggler", INTEGER_AT(MATCHING, straggler), .null = true,
+		.about = "The rank that others wait for." });
 
 /* ---- one row for each rank, step and type ---- */
 
@@ -484,14 +650,65 @@ static void put_separated(struct replay *replay)
 	out_table_end(out);
 }
 
+/* ---- the answer ---- */
+
+struct data {
+	int64_t world_size;
+	struct replay_collectives all;
+	struct fsdp_timeline timeline;
+	struct fsdp_matching matching;
+};
+
+static bool has_cells(struct subject of)
+{
+	return ((const struct data *)of.object)->timeline.cell_count != 0;
+}
+
+static bool is_compared(struct subject of)
+{
+	return ((const struct replay *)of.context)->baseline != NULL;
+}
+
+#define DATA struct data
+static const struct record head_record = RECORD_OF(RECORD_OBJECT, DATA,
+	{ "world_size", INTEGER_AT(DATA, world_size), .null = true,
+		.about = "Number of ranks of the job." },
+	COMM_ROWS(DATA, all.layer, all.by));
+static const struct record rest_record = RECORD_OF(RECORD_OBJECT, DATA,
+	{ "ranks", EACH(each_ranked, rank_record), .always = true,
+		.about = "The recordings, by rank." },
+	{ "timeline", OBJECT_AT(DATA, timeline, timeline_record), .has = has_cells,
+		.about =
+			"With `--timeline`, where there is one: the cells in the `timeline` of each rank." },
+	{ "steps", EACH(each_step, step_record), .always = true,
+		.about = "Steps, by rank, then number." },
+	{ "matching", OBJECT_AT(DATA, matching, matching_record), .always = true },
+	{ "collectives", EACH(each_collective, collective_record), .always = true,
+		.about =
+			"Of several ranks those that were matched, else those of the one." },
+	{ "dumps", EACH(each_dump, dump_record), .always = true,
+		.about = "What `SimpleProfiler` printed, or would have." },
+	{ "problems", EACH(each_problem, problem_record), .always = true,
+		.about = "Uses of `SimpleProfiler` that PyTorch refuses." },
+	{ "compare", OBJECT(compare_record), .has = is_compared });
+const struct record replay_answer = OBJECT_RECORD(DATA, "data",
+	"The answer. All times are whole nanoseconds.", { NULL, FIELDS(head_record) },
+	{ "types", ITEMS(type_record), .always = true,
+		.about =
+			"By type, in the order of reports; the six of `SimpleProfiler` always." },
+	{ NULL, FIELDS(rest_record) });
+
 void replay_put_data(struct replay *replay)
 {
-	put_head(replay);
+	struct data data = { FSDP_ABSENT, replay_collectives(replay),
+		*fsdp_recordings_timeline(replay->recordings),
+		*fsdp_recordings_matching(replay->recordings) };
+	const struct subject of = { replay, &data };
+
+	for (size_t i = 0; i < replay->count && data.world_size == FSDP_ABSENT; i++)
+		data.world_size = replay_by_rank(replay, i)->world_size;
+	out_fields(replay->run->out, &head_record, of);
 	put_types(replay);
 	put_separated(replay);
-	put_ranks(replay);
-	put_steps(replay);
-	put_collectives(replay);
-	put_dumps(replay);
-	put_problems(replay);
+	out_fields(replay->run->out, &rest_record, of);
 }

@@ -240,8 +240,8 @@ static bool run_replay(struct run *run, struct fsdp_error **ret_error)
 	run_begin(run, status_of(&replay));
 	if (run->status != STATUS_FAILED) {
 		good = replay_show_text(&replay);
+		replay_tell_comparison(&replay);
 		replay_put_data(&replay);
-		replay_put_comparison(&replay);
 	}
 	fsdp_result_free(replay.baseline);
 	return good;
@@ -259,6 +259,7 @@ const struct command command_replay = {
 	.exit_1 = "a --fail-if holds, or with --strict anything odd",
 	.options = OPTIONS,
 	.shapes = SHAPE_TABLE,
+	.answer = &replay_answer,
 	.output = "text",
 	.inputs = INPUTS_RECORDINGS,
 	.options_size = sizeof(struct replay_options),

@@ -2,6 +2,7 @@
 #ifndef REPLAY_H
 #define REPLAY_H
 
+#include "render/record.h"
 #include "run/answer.h"
 
 /* What the files of `replay` share: how it answers in text, in data, and compared. */
@@ -78,7 +79,9 @@ static inline const char *plural(uint64_t count)
 
 /* False: out of memory. */
 bool replay_show_text(struct replay *replay);
+void replay_tell_comparison(struct replay *replay);
 void replay_put_data(struct replay *replay);
-void replay_put_comparison(struct replay *replay);
+
+extern const struct record replay_answer, compare_record;
 
 #endif
