@@ -211,9 +211,8 @@ static bool keep_key(struct fsdp_locator *locator, struct fsdp_span key,
 static bool item_error(
 	struct fsdp_error **ret_error, const struct fsdp_extent *extent, const char *what)
 {
-	fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, extent->offset, "%s", what);
-	fsdp_error_add_rule(ret_error, "FI1029");
-	return false;
+	return fsdp_fail_rule(
+		ret_error, FSDP_ERROR_DAMAGED, "FI1029", extent->offset, "%s", what);
 }
 
 /* The length of a header, and its first byte. */
@@ -250,12 +249,10 @@ static bool open_item(struct fsdp_locator *locator, const struct fsdp_extent *ex
 	if (is_safetensors(&source)) {
 		fsdp_error_free(*ret_error);
 		*ret_error = NULL;
-		fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+		fsdp_fail_rule(ret_error, FSDP_ERROR_UNSUPPORTED, "FI9004", FSDP_UNKNOWN,
 			"the file is one safetensors file (SerializationFormat.SAFETENSORS), of which .metadata tells no places");
-		fsdp_error_add_rule(ret_error, "FI9004");
-		fsdp_error_add_hint(ret_error,
+		return fsdp_error_add_hint(ret_error,
 			"torch itself cannot read it back; open the .distcp file with a safetensors reader");
-		return false;
 	}
 	fsdp_error_add_rule(ret_error, "FI1029");
 	fsdp_error_shift_offset(ret_error, extent->offset);

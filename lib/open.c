@@ -502,6 +502,5 @@ bool fsdp_checkpoint_source(const struct fsdp_checkpoint *checkpoint, uint32_t f
 	}
 	if (fsdp_folder_source(&checkpoint->folder, record->path, ret_source, ret_error))
 		return true;
-	fsdp_error_add_path(ret_error, (const char *)record->path.data);
-	return false;
+	return fsdp_error_add_path(ret_error, (const char *)record->path.data);
 }

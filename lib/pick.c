@@ -55,8 +55,7 @@ static bool check_path(struct fsdp_checkpoint *checkpoint, const char *path,
 		return true;
 	fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN, "%s", problem);
 	fsdp_error_add_path(ret_error, path);
-	fsdp_error_add_hint(ret_error, "--separate answers for each of them");
-	return false;
+	return fsdp_error_add_hint(ret_error, "--separate answers for each of them");
 }
 
 static bool add_position(const struct fsdp_dir *dir, const char *path,

@@ -108,9 +108,8 @@ static bool fail_other(struct result_reader *reader)
 {
 	fsdp_fail(reader->error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
 		"this is no result of fsdp-inspect replay --json");
-	fsdp_error_add_hint(
+	return fsdp_error_add_hint(
 		reader->error, "make one: fsdp-inspect replay -o json=FILE TRACE...");
-	return false;
 }
 
 static bool read_root(struct result_reader *reader)

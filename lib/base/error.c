@@ -124,26 +124,42 @@ bool fsdp_fail_memory(struct fsdp_error **ret_error)
 	return false;
 }
 
+__attribute__((format(printf, 4, 0))) static void fail(struct fsdp_error **ret_error,
+	enum fsdp_error_code code, uint64_t offset, const char *format, va_list arguments)
+{
+	if (ret_error == NULL || *ret_error != NULL)
+		return;
+	struct fsdp_error *error = calloc(1, sizeof *error);
+	if (error != NULL)
+		error->message = format_text(format, arguments);
+	if (error == NULL || error->message == NULL) {
+		free(error);
+		fsdp_fail_memory(ret_error);
+		return;
+	}
+	error->code = code;
+	error->offset = offset;
+	*ret_error = error;
+}
+
 bool fsdp_fail(struct fsdp_error **ret_error, enum fsdp_error_code code, uint64_t offset,
 	const char *format, ...)
 {
-	if (ret_error == NULL || *ret_error != NULL)
-		return false;
-	struct fsdp_error *error = calloc(1, sizeof *error);
-	if (error == NULL)
-		return fsdp_fail_memory(ret_error);
-	error->code = code;
-	error->offset = offset;
 	va_list arguments;
 	va_start(arguments, format);
-	error->message = format_text(format, arguments);
+	fail(ret_error, code, offset, format, arguments);
 	va_end(arguments);
-	if (error->message == NULL) {
-		fsdp_error_free(error);
-		return fsdp_fail_memory(ret_error);
-	}
-	*ret_error = error;
 	return false;
+}
+
+bool fsdp_fail_rule(struct fsdp_error **ret_error, enum fsdp_error_code code,
+	const char *rule, uint64_t offset, const char *format, ...)
+{
+	va_list arguments;
+	va_start(arguments, format);
+	fail(ret_error, code, offset, format, arguments);
+	va_end(arguments);
+	return fsdp_error_add_rule(ret_error, rule);
 }
 
 bool fsdp_fail_errno(
@@ -151,9 +167,8 @@ bool fsdp_fail_errno(
 {
 	char room[128];
 	const char *text = strerror_r(number, room, sizeof room); /* the GNU one */
-	fsdp_fail(ret_error, FSDP_ERROR_SYSTEM, offset, "%s: %s", what, text);
-	fsdp_error_add_rule(ret_error, "FI9003");
-	return false;
+	return fsdp_fail_rule(
+		ret_error, FSDP_ERROR_SYSTEM, "FI9003", offset, "%s: %s", what, text);
 }
 
 bool fsdp_fail_limit(struct fsdp_error **ret_error, unsigned limit, uint64_t value)
@@ -161,11 +176,10 @@ bool fsdp_fail_limit(struct fsdp_error **ret_error, unsigned limit, uint64_t val
 	if (ret_error == NULL || *ret_error != NULL)
 		return false;
 	const struct fsdp_limit_row *row = fsdp_limit_row(limit);
-	fsdp_fail(ret_error, FSDP_ERROR_LIMIT, FSDP_UNKNOWN, "limit %s (%llu) reached",
-		row->name, (unsigned long long)value);
+	fsdp_fail_rule(ret_error, FSDP_ERROR_LIMIT, "FI9001", FSDP_UNKNOWN,
+		"limit %s (%llu) reached", row->name, (unsigned long long)value);
 	fsdp_error_add_hint(
 		ret_error, "raise it with --limit %s=VALUE (0 is none)", row->name);
-	fsdp_error_add_rule(ret_error, "FI9001");
 	if (*ret_error != &out_of_memory)
 		(*ret_error)->limit = row->name;
 	return false;
@@ -178,11 +192,12 @@ static struct fsdp_error *writable(struct fsdp_error **error)
 	return *error;
 }
 
-void fsdp_error_add_path(struct fsdp_error **error, const char *path)
+bool fsdp_error_add_path(struct fsdp_error **error, const char *path)
 {
 	struct fsdp_error *target = writable(error);
 	if (target != NULL && target->path == NULL)
 		target->path = strdup(path);
+	return false;
 }
 
 void fsdp_error_put_below(struct fsdp_error **error, const char *root)
@@ -212,29 +227,32 @@ void fsdp_error_put_below(struct fsdp_error **error, const char *root)
 	target->path = joined;
 }
 
-void fsdp_error_add_member(struct fsdp_error **error, struct fsdp_span member)
+bool fsdp_error_add_member(struct fsdp_error **error, struct fsdp_span member)
 {
 	struct fsdp_error *target = writable(error);
 	if (target != NULL && target->member == NULL && member.data != NULL)
 		target->member = strndup((const char *)member.data, member.size);
+	return false;
 }
 
-void fsdp_error_add_hint(struct fsdp_error **error, const char *format, ...)
+bool fsdp_error_add_hint(struct fsdp_error **error, const char *format, ...)
 {
 	struct fsdp_error *target = writable(error);
 	if (target == NULL || target->hint != NULL)
-		return;
+		return false;
 	va_list arguments;
 	va_start(arguments, format);
 	target->hint = format_text(format, arguments);
 	va_end(arguments);
+	return false;
 }
 
-void fsdp_error_add_rule(struct fsdp_error **error, const char *rule)
+bool fsdp_error_add_rule(struct fsdp_error **error, const char *rule)
 {
 	struct fsdp_error *target = writable(error);
 	if (target != NULL && target->rule == NULL)
 		target->rule = rule;
+	return false;
 }
 
 void fsdp_error_shift_offset(struct fsdp_error **error, uint64_t base)

@@ -11,9 +11,15 @@
  * holds one is left alone, so cleanup code may fail without hiding the cause.
  */
 
-/* Always false, so that a failing function can end with `return fsdp_fail(…)`. */
+/* These and the additions below are always false, so that a failing function can end with
+ * `return fsdp_fail(…)`. */
 bool fsdp_fail(struct fsdp_error **ret_error, enum fsdp_error_code code, uint64_t offset,
 	const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+/* The same under the id of a rule, a literal. */
+bool fsdp_fail_rule(struct fsdp_error **ret_error, enum fsdp_error_code code,
+	const char *rule, uint64_t offset, const char *format, ...)
+	__attribute__((format(printf, 5, 6)));
 
 /* FSDP_ERROR_SYSTEM from errno; what is "cannot open", "cannot read" … */
 bool fsdp_fail_errno(
@@ -27,14 +33,14 @@ bool fsdp_fail_limit(struct fsdp_error **ret_error, unsigned limit, uint64_t val
 
 /* Additions by upper levels. Each keeps what is already there; each tolerates
  * a NULL slot, an empty slot and the static error. */
-void fsdp_error_add_path(struct fsdp_error **error, const char *path);
+bool fsdp_error_add_path(struct fsdp_error **error, const char *path);
 /* A path that was given below `root` becomes root/path, unless it begins with the root
  * already; without one it is the root. */
 void fsdp_error_put_below(struct fsdp_error **error, const char *root);
-void fsdp_error_add_member(struct fsdp_error **error, struct fsdp_span member);
-void fsdp_error_add_hint(struct fsdp_error **error, const char *format, ...)
+bool fsdp_error_add_member(struct fsdp_error **error, struct fsdp_span member);
+bool fsdp_error_add_hint(struct fsdp_error **error, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
-void fsdp_error_add_rule(struct fsdp_error **error, const char *rule);
+bool fsdp_error_add_rule(struct fsdp_error **error, const char *rule);
 
 /* The offset was counted from `base` within something larger. */
 void fsdp_error_shift_offset(struct fsdp_error **error, uint64_t base);

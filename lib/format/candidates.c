@@ -24,6 +24,5 @@ bool fsdp_candidates_fail(const struct fsdp_candidates *candidates, const char *
 	fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
 		"this directory holds %zu %s (%s%s)", candidates->count, what,
 		candidates->list, candidates->count > LISTED ? ", …" : "");
-	fsdp_error_add_hint(ret_error, "give one of them");
-	return false;
+	return fsdp_error_add_hint(ret_error, "give one of them");
 }

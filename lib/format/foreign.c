@@ -161,8 +161,7 @@ const char *fsdp_foreign_stand_in(struct fsdp_span head, struct fsdp_arena *aren
 static bool say(struct fsdp_error **ret_error, enum fsdp_error_code code,
 	const char *rule, const char *what, const char *hint)
 {
-	fsdp_fail(ret_error, code, FSDP_UNKNOWN, "this is %s", what);
-	fsdp_error_add_rule(ret_error, rule);
+	fsdp_fail_rule(ret_error, code, rule, FSDP_UNKNOWN, "this is %s", what);
 	if (hint != NULL)
 		fsdp_error_add_hint(ret_error, "%s", hint);
 	return false;
@@ -185,14 +184,13 @@ static bool say_numpy(struct fsdp_span head, struct fsdp_error **ret_error)
 	struct fsdp_span header = numpy_header(head);
 	bool objects =
 		header.size != 0 && memmem(header.data, header.size, "'|O'", 4) != NULL;
-	fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+	fsdp_fail_rule(ret_error, FSDP_ERROR_UNSUPPORTED, objects ? "FI3004" : "FI9002",
+		FSDP_UNKNOWN,
 		objects ? "this is a NumPy array (.npy) of Python objects, whose loading runs a pickle: %.*s"
 			: "this is a NumPy array (.npy): %.*s",
 		header.size > 200 ? 200 : (int)header.size, (const char *)header.data);
-	fsdp_error_add_rule(ret_error, objects ? "FI3004" : "FI9002");
-	fsdp_error_add_hint(
+	return fsdp_error_add_hint(
 		ret_error, "load it with numpy.load(FILE, allow_pickle=False)");
-	return false;
 }
 
 static uint64_t take_number(const unsigned char *at, size_t size, bool big)
@@ -329,8 +327,7 @@ static bool say_broken_header(const struct fsdp_look *look, struct fsdp_error **
 		fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, 8,
 			"the safetensors header does not begin with a brace");
 	fsdp_error_add_rule(ret_error, "FI1050");
-	fsdp_error_add_hint(ret_error, "copy this file again");
-	return false;
+	return fsdp_error_add_hint(ret_error, "copy this file again");
 }
 
 static bool say_unknown(const struct fsdp_look *look, struct fsdp_error **ret_error)
@@ -339,12 +336,10 @@ static bool say_unknown(const struct fsdp_look *look, struct fsdp_error **ret_er
 	for (size_t i = 0; i < 16 && i < look->head.size; i++)
 		snprintf(
 			bytes + 3 * i, sizeof bytes - 3 * i, "%02x ", look->head.data[i]);
-	fsdp_fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, 0,
+	fsdp_fail_rule(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, "FI9005", 0,
 		"nothing known begins like this: %s", bytes);
-	fsdp_error_add_rule(ret_error, "FI9005");
-	fsdp_error_add_hint(ret_error,
+	return fsdp_error_add_hint(ret_error,
 		"give a file of torch.save, a directory of a distributed checkpoint, or a sharding plan");
-	return false;
 }
 
 static bool say_file(const struct fsdp_look *look, struct fsdp_error **ret_error)
@@ -416,14 +411,12 @@ bool fsdp_foreign_zip(const struct fsdp_zip *zip, struct fsdp_error **ret_error)
 	struct fsdp_span weights = find_weights(zip);
 	if (is_npz(zip)) {
 		struct fsdp_span first = fsdp_zip_member(zip, 0)->name;
-		fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+		fsdp_fail_rule(ret_error, FSDP_ERROR_UNSUPPORTED, "FI9002", FSDP_UNKNOWN,
 			"this is a NumPy archive (.npz) of %zu arrays, the first is %.*s",
 			zip->members.count, first.size > 128 ? 128 : (int)first.size,
 			(const char *)first.data);
-		fsdp_error_add_rule(ret_error, "FI9002");
-		fsdp_error_add_hint(
+		return fsdp_error_add_hint(
 			ret_error, "load it with numpy.load(FILE, allow_pickle=False)");
-		return false;
 	}
 	if (has_member(zip, "model.weights.h5"))
 		return say(ret_error, UNSUPPORTED, "a Keras model: model.weights.h5",
@@ -436,12 +429,10 @@ bool fsdp_foreign_zip(const struct fsdp_zip *zip, struct fsdp_error **ret_error)
 		return say(ret_error, OTHER,
 			"a zip archive without a data.pkl, so torch.save did not write it",
 			NULL);
-	fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+	fsdp_fail_rule(ret_error, FSDP_ERROR_UNSUPPORTED, "FI3060", FSDP_UNKNOWN,
 		"this is a zip archive with a checkpoint in it (%.*s), which is not looked into",
 		weights.size > 128 ? 128 : (int)weights.size, (const char *)weights.data);
-	fsdp_error_add_rule(ret_error, "FI3060");
-	fsdp_error_add_hint(ret_error, "unpack it and give the folder");
-	return false;
+	return fsdp_error_add_hint(ret_error, "unpack it and give the folder");
 }
 
 /* ---- directories ---- */
@@ -638,14 +629,12 @@ static bool say_directory(const struct fsdp_look *look, struct fsdp_error **ret_
 		return say(ret_error, OTHER,
 			"the configuration of a model without its weights: config.json beside no model.safetensors, pytorch_model.bin or index",
 			"download the weights too");
-	fsdp_fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
+	fsdp_fail_rule(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, "FI9005", FSDP_UNKNOWN,
 		"this directory holds no checkpoint (%zu entries, first \"%s\")",
 		look->folder->count,
 		(const char *)fsdp_folder_entry(look->folder, 0).name.data);
-	fsdp_error_add_rule(ret_error, "FI9005");
-	fsdp_error_add_hint(ret_error,
+	return fsdp_error_add_hint(ret_error,
 		"give the directory that holds .metadata, or a file of torch.save");
-	return false;
 }
 
 static enum fsdp_sign recognise(const struct fsdp_look *look)

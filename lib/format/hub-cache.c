@@ -84,8 +84,7 @@ static bool choose(const struct fsdp_folder *snapshots, struct fsdp_span revisio
 	if (!*ret_told && found.count == 0) {
 		fsdp_fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
 			"this download cache holds no snapshot");
-		fsdp_error_add_hint(ret_error, "download it again");
-		return false;
+		return fsdp_error_add_hint(ret_error, "download it again");
 	}
 	return *ret_told || found.count == 1 ||
 	       fsdp_candidates_fail(

@@ -662,8 +662,7 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 		fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
 			hf->has_map ? "no file that the index names is there"
 				    : "the index has no weight_map");
-		fsdp_error_add_path(ret_error, (const char *)hf->index.data);
-		return false;
+		return fsdp_error_add_path(ret_error, (const char *)hf->index.data);
 	}
 	return true;
 }

@@ -727,12 +727,10 @@ static bool follow_tracker(struct fsdp_reading *reading, const struct fsdp_folde
 			(const char *)ret_entry->name.data);
 		return true;
 	}
-	fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
+	fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1001", FSDP_UNKNOWN,
 		TRACKER " names %.*s, of which there is no folder", (int)text.size,
 		(const char *)text.data);
-	fsdp_error_add_rule(ret_error, "FI1001");
-	fsdp_error_add_hint(ret_error, "give the folder of another step");
-	return false;
+	return fsdp_error_add_hint(ret_error, "give the folder of another step");
 }
 
 /* ---- the family ---- */

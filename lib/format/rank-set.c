@@ -444,12 +444,10 @@ static bool check_evidence(struct fsdp_reading *reading, struct fsdp_error **ret
 	const struct fsdp_child *first = fsdp_vec_at(&reading->children, 0);
 	if (reading->ranks_told != 0 || names_a_rank(first->name))
 		return true;
-	fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+	fsdp_fail_rule(ret_error, FSDP_ERROR_UNSUPPORTED, "FI9002", FSDP_UNKNOWN,
 		"nothing says that these %zu files are ranks of one save",
 		reading->children.count);
-	fsdp_error_add_rule(ret_error, "FI9002");
-	fsdp_error_add_hint(ret_error, "give one of them");
-	return false;
+	return fsdp_error_add_hint(ret_error, "give one of them");
 }
 
 /* What the names say where the files say nothing. */

@@ -142,8 +142,7 @@ static bool fail_json(struct fsdp_error **ret_error)
 {
 	fsdp_error_shift_offset(ret_error, 8);
 	fsdp_error_add_rule(ret_error, "FI1051");
-	fsdp_error_add_hint(ret_error, "copy this file again");
-	return false;
+	return fsdp_error_add_hint(ret_error, "copy this file again");
 }
 
 static bool next(struct header *header, struct fsdp_error **ret_error)
@@ -1072,14 +1071,11 @@ static bool take_size(struct header *header, struct fsdp_error **ret_error)
 		return false;
 	for (size_t i = 8; i-- > 0;)
 		header->size = header->size << 8 | bytes[i];
-	if (header->size > header->source.size - 8) {
-		fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, 0,
+	if (header->size > header->source.size - 8)
+		return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1050", 0,
 			"the header should have %llu bytes, the file has %llu",
 			(unsigned long long)header->size,
 			(unsigned long long)header->source.size);
-		fsdp_error_add_rule(ret_error, "FI1050");
-		return false;
-	}
 	if (header->size > limit)
 		return fsdp_fail_limit(ret_error, FSDP_LIMIT_HEADER_BYTES, limit);
 	header->buffer = header->source.size - 8 - header->size;

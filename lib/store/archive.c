@@ -168,14 +168,12 @@ static bool fail_archive(struct unpacker *unpacker)
 	if (archive_errno(unpacker->archive) == ENOMEM)
 		return fsdp_fail_memory(unpacker->error);
 	const char *text = archive_error_string(unpacker->archive);
-	fsdp_fail(unpacker->error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
+	fsdp_fail_rule(unpacker->error, FSDP_ERROR_DAMAGED,
+		unpacker->kind != NULL ? "FI2003" : "FI1004", FSDP_UNKNOWN,
 		"cannot unpack this %s: %s",
 		unpacker->kind != NULL ? unpacker->kind->name : "tar",
 		text != NULL ? text : "it is broken or cut off");
-	fsdp_error_add_hint(unpacker->error, "copy this file again");
-	fsdp_error_add_rule(
-		unpacker->error, unpacker->kind != NULL ? "FI2003" : "FI1004");
-	return false;
+	return fsdp_error_add_hint(unpacker->error, "copy this file again");
 }
 
 static void close_archive(struct unpacker *unpacker)
@@ -376,13 +374,11 @@ static bool take_plain(
 {
 	uint64_t done;
 	if (size > unpacker->source->size) {
-		fsdp_fail(unpacker->error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
-			"a member of %llu bytes is in a tar of %llu",
+		fsdp_fail_rule(unpacker->error, FSDP_ERROR_DAMAGED, "FI1004",
+			FSDP_UNKNOWN, "a member of %llu bytes is in a tar of %llu",
 			(unsigned long long)size,
 			(unsigned long long)unpacker->source->size);
-		fsdp_error_add_hint(unpacker->error, "copy this file again");
-		fsdp_error_add_rule(unpacker->error, "FI1004");
-		return false;
+		return fsdp_error_add_hint(unpacker->error, "copy this file again");
 	}
 	return take_bytes(unpacker, false, packed->name, &done) &&
 	       (done == size || fail_archive(unpacker)) &&

@@ -494,20 +494,16 @@ static bool list_entries(struct fsdp_dir *dir, const struct fsdp_limits *limits,
 
 static bool fail_open(struct fsdp_error **ret_error, int number)
 {
-	if (number == ENOENT) {
-		fsdp_fail(ret_error, FSDP_ERROR_SYSTEM, FSDP_UNKNOWN, "no such file");
-		fsdp_error_add_rule(ret_error, "FI9003");
-		return false;
-	}
+	if (number == ENOENT)
+		return fsdp_fail_rule(ret_error, FSDP_ERROR_SYSTEM, "FI9003",
+			FSDP_UNKNOWN, "no such file");
 	return fsdp_fail_errno(ret_error, number, FSDP_UNKNOWN, "cannot open");
 }
 
 static bool fail_kind(struct fsdp_error **ret_error, const char *what)
 {
-	fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN, "%s; it was not opened",
-		what);
-	fsdp_error_add_rule(ret_error, "FI3065");
-	return false;
+	return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI3065", FSDP_UNKNOWN,
+		"%s; it was not opened", what);
 }
 
 /* "folder/name" in `room` bytes of the size that path_size says. */
@@ -557,8 +553,7 @@ bool fsdp_dir_open(const char *path, struct fsdp_arena *arena,
 	int fd = open(path, FLAGS_LIST);
 	if (fd < 0) {
 		fail_open(ret_error, errno);
-		fsdp_error_add_path(ret_error, path);
-		return false;
+		return fsdp_error_add_path(ret_error, path);
 	}
 	struct fsdp_dir_cache *cache = cache_new(path, fd);
 	if (cache == NULL) {
@@ -609,8 +604,7 @@ bool fsdp_dir_open_child(const struct fsdp_dir *dir, const char *name,
 		fd = open_folder(dir, entry, below);
 	if (fd < 0) {
 		fail_open(ret_error, errno);
-		fsdp_error_add_path(ret_error, dir->path);
-		return false;
+		return fsdp_error_add_path(ret_error, dir->path);
 	}
 	dir->cache->users++;
 	struct fsdp_dir child = {
@@ -729,11 +723,9 @@ static bool is_unchanged(
 		status.st_mtim.tv_sec == entry->mtime_s &&
 		(uint32_t)status.st_mtim.tv_nsec == entry->mtime_ns)
 		return true;
-	fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
+	fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI2004", FSDP_UNKNOWN,
 		"the file changed since the folder was listed");
-	fsdp_error_add_hint(ret_error, "run again when nothing writes to it");
-	fsdp_error_add_rule(ret_error, "FI2004");
-	return false;
+	return fsdp_error_add_hint(ret_error, "run again when nothing writes to it");
 }
 
 /* What the list or the name itself already says no to. */
@@ -743,23 +735,19 @@ static bool may_open(const struct fsdp_dir *dir, const struct fsdp_entry *entry,
 	if (dir->fd < 0)
 		return fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
 			"this folder has no file system behind it");
-	if (entry == NULL && !fsdp_name_is_safe(name)) {
-		fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
+	if (entry == NULL && !fsdp_name_is_safe(name))
+		return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI3064",
+			FSDP_UNKNOWN,
 			"not a plain name below the folder; it was not opened");
-		fsdp_error_add_rule(ret_error, "FI3064");
-		return false;
-	}
 	if (entry == NULL)
 		return memchr(name.data, '/', name.size) != NULL ||
 		       fail_open(ret_error, ENOENT);
 	if (entry->kind == FSDP_ENTRY_LINK_OUTSIDE)
 		return fail_kind(ret_error, "it is a link that leads out of the folder");
 	if (entry->kind == FSDP_ENTRY_LINK_BROKEN) {
-		fsdp_fail(ret_error, FSDP_ERROR_SYSTEM, FSDP_UNKNOWN,
+		fsdp_fail_rule(ret_error, FSDP_ERROR_SYSTEM, "FI1001", FSDP_UNKNOWN,
 			"the link leads to nothing: the file was not downloaded, or was removed");
-		fsdp_error_add_hint(ret_error, "download it again");
-		fsdp_error_add_rule(ret_error, "FI1001");
-		return false;
+		return fsdp_error_add_hint(ret_error, "download it again");
 	}
 	if (entry->kind != FSDP_ENTRY_FILE)
 		return fail_kind(ret_error, "it is not a regular file");

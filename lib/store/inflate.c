@@ -70,10 +70,8 @@ static bool refill(struct fsdp_inflate *stream, struct fsdp_error **ret_error)
 static bool fail_broken(struct fsdp_inflate *stream, const char *rule,
 	struct fsdp_error **ret_error, const char *what)
 {
-	fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, stream->at - stream->zlib.avail_in, "%s",
-		what);
-	fsdp_error_add_rule(ret_error, rule);
-	return false;
+	return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, rule,
+		stream->at - stream->zlib.avail_in, "%s", what);
 }
 
 /* Fills what zlib's output has room for, or stops at the end of the stream. */

@@ -33,12 +33,9 @@ bool fsdp_source_file(
 	struct stat status;
 	if (fstat(fd, &status) != 0)
 		return fsdp_fail_errno(ret_error, errno, FSDP_UNKNOWN, "cannot look at");
-	if (!S_ISREG(status.st_mode)) {
-		fsdp_fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
-			"not a regular file");
-		fsdp_error_add_rule(ret_error, "FI3065");
-		return false;
-	}
+	if (!S_ISREG(status.st_mode))
+		return fsdp_fail_rule(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, "FI3065",
+			FSDP_UNKNOWN, "not a regular file");
 	*ret_source = (struct fsdp_source){ .fd = fd, .size = (uint64_t)status.st_size };
 	return true;
 }
@@ -48,11 +45,9 @@ static bool lies_inside(const struct fsdp_source *source, uint64_t offset,
 {
 	if (offset <= source->size && length <= source->size - offset)
 		return true;
-	fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, offset,
+	return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1004", offset,
 		"%llu bytes are needed here, but the end is at byte %llu",
 		(unsigned long long)length, (unsigned long long)source->size);
-	fsdp_error_add_rule(ret_error, "FI1004");
-	return false;
 }
 
 bool fsdp_source_slice(const struct fsdp_source *source, uint64_t offset, uint64_t length,
@@ -71,12 +66,10 @@ bool fsdp_source_slice(const struct fsdp_source *source, uint64_t offset, uint64
 static bool fail_shrunk(
 	const struct fsdp_source *source, uint64_t offset, struct fsdp_error **ret_error)
 {
-	fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, offset,
+	fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI2004", offset,
 		"the file ends here, but it had %llu bytes when it was opened",
 		(unsigned long long)(source->base + source->size));
-	fsdp_error_add_hint(ret_error, "run again when nothing writes to it");
-	fsdp_error_add_rule(ret_error, "FI2004");
-	return false;
+	return fsdp_error_add_hint(ret_error, "run again when nothing writes to it");
 }
 
 static bool read_file(const struct fsdp_source *source, uint64_t offset,

@@ -52,10 +52,8 @@ struct end_record {
 
 static bool fail_unreadable(struct tail *tail, uint64_t offset, const char *what)
 {
-	fsdp_fail(tail->error, FSDP_ERROR_DAMAGED, offset, "%s", what);
-	fsdp_error_add_hint(tail->error, "copy this file again");
-	fsdp_error_add_rule(tail->error, "FI1040");
-	return false;
+	fsdp_fail_rule(tail->error, FSDP_ERROR_DAMAGED, "FI1040", offset, "%s", what);
+	return fsdp_error_add_hint(tail->error, "copy this file again");
 }
 
 static bool load_tail(struct tail *tail)

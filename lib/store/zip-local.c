@@ -38,9 +38,7 @@ struct local_header {
 static bool fail_damaged(struct fsdp_error **ret_error, uint64_t offset, const char *rule,
 	const char *what)
 {
-	fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, offset, "%s", what);
-	fsdp_error_add_rule(ret_error, rule);
-	return false;
+	return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, rule, offset, "%s", what);
 }
 
 static bool parse_local(struct fsdp_span bytes, struct local_header *ret_local)
@@ -148,20 +146,17 @@ static bool is_readable(const struct fsdp_zip_member *member, uint64_t ceiling,
 {
 	bool stored = member->method == FSDP_ZIP_STORED;
 	if ((member->flags & FSDP_ZIP_ENCRYPTED) != 0) {
-		fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, member->header,
-			"the zip is encrypted (flags %#06x)", member->flags);
-		fsdp_error_add_hint(ret_error, "unpack it with its password");
-		fsdp_error_add_rule(ret_error, "FI3044");
-		return false;
+		fsdp_fail_rule(ret_error, FSDP_ERROR_UNSUPPORTED, "FI3044",
+			member->header, "the zip is encrypted (flags %#06x)",
+			member->flags);
+		return fsdp_error_add_hint(ret_error, "unpack it with its password");
 	}
 	if ((member->flags & FSDP_ZIP_UNREADABLE) != 0 ||
-		(!stored && member->method != FSDP_ZIP_DEFLATED)) {
-		fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, member->header,
+		(!stored && member->method != FSDP_ZIP_DEFLATED))
+		return fsdp_fail_rule(ret_error, FSDP_ERROR_UNSUPPORTED, "FI3044",
+			member->header,
 			"compressed with method %u, flags %#06x: only plain stored and deflated members can be read",
 			member->method, member->flags);
-		fsdp_error_add_rule(ret_error, "FI3044");
-		return false;
-	}
 	if (stored && member->size != member->stored_size)
 		return fail_damaged(ret_error, member->header, "FI3044",
 			"stored, but its two sizes differ");
@@ -170,11 +165,9 @@ static bool is_readable(const struct fsdp_zip_member *member, uint64_t ceiling,
 			"its stored bytes cannot inflate to the size it declares");
 	if (member->size <= ceiling)
 		return true;
-	fsdp_fail(ret_error, FSDP_ERROR_LIMIT, member->header,
+	return fsdp_fail_rule(ret_error, FSDP_ERROR_LIMIT, "FI9001", member->header,
 		"it has %llu bytes, above the ceiling of %llu", LLU(member->size),
 		LLU(ceiling));
-	fsdp_error_add_rule(ret_error, "FI9001");
-	return false;
 }
 
 /* Asked before any work. */
@@ -244,10 +237,8 @@ bool fsdp_zip_check_method(
 {
 	if (method == FSDP_ZIP_STORED || method == FSDP_ZIP_DEFLATED)
 		return true;
-	fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, offset,
+	return fsdp_fail_rule(ret_error, FSDP_ERROR_UNSUPPORTED, "FI3044", offset,
 		"compressed with method %u: only 0 and 8 can be read", method);
-	fsdp_error_add_rule(ret_error, "FI3044");
-	return false;
 }
 
 bool fsdp_zip_read_part(const struct fsdp_source *source, uint64_t data_offset,

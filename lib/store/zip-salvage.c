@@ -148,13 +148,11 @@ bool fsdp_zip_fail_cut(const struct fsdp_source *source, struct fsdp_error **ret
 	free(front.window);
 	if (!walked)
 		return false;
-	fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, front.end,
+	fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1040", front.end,
 		"the zip has no end record; its front holds %s%llu whole record%s, up to byte %llu of %llu%s",
 		front.bounded ? "at least " : "", (unsigned long long)front.records,
 		front.records == 1 ? "" : "s", (unsigned long long)front.end,
 		(unsigned long long)source->size,
 		front.at_directory ? ", where its directory begins" : "");
-	fsdp_error_add_hint(ret_error, "copy this file again");
-	fsdp_error_add_rule(ret_error, "FI1040");
-	return false;
+	return fsdp_error_add_hint(ret_error, "copy this file again");
 }

@@ -61,11 +61,9 @@ struct judged_entry {
 
 static bool fail_entry(struct reader *reader, const char *what)
 {
-	fsdp_fail(reader->error, FSDP_ERROR_DAMAGED, reader->end->directory + reader->at,
-		"%s", what);
-	fsdp_error_add_hint(reader->error, "copy this file again");
-	fsdp_error_add_rule(reader->error, "FI1040");
-	return false;
+	fsdp_fail_rule(reader->error, FSDP_ERROR_DAMAGED, "FI1040",
+		reader->end->directory + reader->at, "%s", what);
+	return fsdp_error_add_hint(reader->error, "copy this file again");
 }
 
 /* ---- one entry ---- */

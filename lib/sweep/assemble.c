@@ -667,20 +667,17 @@ static bool fail_lacking(struct fsdp_assembly *assembly, uint64_t first, uint64_
 			"no piece holds the %" PRIu64 " elements from %s to %s", count,
 			from, to);
 	fsdp_error_add_rule(ret_error, "FI1021");
-	fsdp_error_add_hint(
+	return fsdp_error_add_hint(
 		ret_error, "look for files of other ranks, or use an earlier checkpoint");
-	return false;
 }
 
 static bool fail_overlap(
 	struct fsdp_assembly *assembly, uint64_t element, struct fsdp_error **ret_error)
 {
 	char at[192];
-	fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
+	return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1022", FSDP_UNKNOWN,
 		"two different pieces hold element %s, or one behind it",
 		index_text(assembly, element, at, sizeof at));
-	fsdp_error_add_rule(ret_error, "FI1022");
-	return false;
 }
 
 static bool mark_piece(struct fsdp_assembly *assembly, const struct active *active,

@@ -133,20 +133,17 @@ static bool fail_token(struct fsdp_error **ret_error, enum fault fault, uint64_t
 {
 	const char *name = opcodes[*at].name;
 	if (fault == UNKNOWN)
-		fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, offset,
+		return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI3013", offset,
 			"the pickle has an unknown opcode 0x%02x", *at);
-	else if (fault == UNENDED)
-		fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, offset,
+	if (fault == UNENDED)
+		return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI3014", offset,
 			"the pickle stops inside the line of %s", name);
-	else if (fault == NEGATIVE)
-		fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, offset,
+	if (fault == NEGATIVE)
+		return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI3014", offset,
 			"the length of %s is negative", name);
-	else
-		fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, offset,
-			"%s needs %llu more bytes of the pickle, %llu are left", name,
-			(unsigned long long)token->size, (unsigned long long)left);
-	fsdp_error_add_rule(ret_error, fault == UNKNOWN ? "FI3013" : "FI3014");
-	return false;
+	return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI3014", offset,
+		"%s needs %llu more bytes of the pickle, %llu are left", name,
+		(unsigned long long)token->size, (unsigned long long)left);
 }
 
 const struct fsdp_pickle_opcode *fsdp_pickle_next_opcode(struct fsdp_span stream,
@@ -598,10 +595,9 @@ bool fsdp_pickle_lex(struct fsdp_pickle *pickle,
 			(uint64_t)(part->end - token.argument) + part_after(part),
 			&token);
 	} else if (!ret_lexed->stopped) {
-		fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, ret_lexed->end,
+		fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI3014", ret_lexed->end,
 			"the pickle ends after %llu bytes without STOP",
 			(unsigned long long)ret_lexed->end);
-		fsdp_error_add_rule(ret_error, "FI3014");
 	}
 	judge_far_frame(&pass, ret_lexed->stopped);
 	judge_opcodes(pickle, options);

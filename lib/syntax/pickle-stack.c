@@ -16,10 +16,9 @@ struct slot *fsdp_machine_stop(struct machine *m)
 
 struct slot *fsdp_machine_changed(struct machine *m)
 {
-	fsdp_fail(&m->error, FSDP_ERROR_DAMAGED, offset_of(m),
+	fsdp_fail_rule(&m->error, FSDP_ERROR_DAMAGED, "FI2004", offset_of(m),
 		"the pickle changed while it was read");
 	fsdp_error_add_hint(&m->error, "run again when nothing writes to it");
-	fsdp_error_add_rule(&m->error, "FI2004");
 	return NULL;
 }
 

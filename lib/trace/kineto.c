@@ -403,14 +403,13 @@ static bool fail_none(struct fsdp_kineto *kineto)
 	if (kineto->seen_nodes) {
 		fsdp_fail(error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
 			"execution_trace: this is a PyTorch execution trace, which has no times");
-		fsdp_error_add_hint(
+		return fsdp_error_add_hint(
 			error, "record with torch.profiler and export_chrome_trace");
-		return false;
 	}
 	fsdp_fail(error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
 		"no_trace_events: this JSON has no array \"traceEvents\"");
-	fsdp_error_add_hint(error, "give a file of torch.profiler's export_chrome_trace");
-	return false;
+	return fsdp_error_add_hint(
+		error, "give a file of torch.profiler's export_chrome_trace");
 }
 
 static bool read_once(struct fsdp_kineto *kineto)

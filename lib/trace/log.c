@@ -273,9 +273,8 @@ static bool fail_none(struct log *log)
 			"empty: there is nothing in this recording");
 	fsdp_fail(&log->reading->error, FSDP_ERROR_NOT_A_CHECKPOINT, 0,
 		"not_json: neither a trace, nor a recording, nor a log with a line of SimpleProfiler");
-	fsdp_error_add_hint(&log->reading->error,
+	return fsdp_error_add_hint(&log->reading->error,
 		"PyTorch 2.13 writes that line with TORCH_DISTRIBUTED_DEBUG=INFO and TORCH_LOGS=torch.distributed.fsdp._debug_utils");
-	return false;
 }
 
 static bool finish(struct log *log)

@@ -40,9 +40,8 @@ static bool fail_kind(
 		"unknown_kind: a recording of kind \"%.*s\" is not known here",
 		(int)(kind.size < 80 ? kind.size : 80),
 		kind.data != NULL ? (const char *)kind.data : "");
-	fsdp_error_add_hint(&reading->error,
+	return fsdp_error_add_hint(&reading->error,
 		"the kinds are simple_profiler, fx_exec_order and exec_order");
-	return false;
 }
 
 static bool read_lines(struct fsdp_trace_reading *reading, struct fsdp_lines *lines)
@@ -59,8 +58,7 @@ static bool read_lines(struct fsdp_trace_reading *reading, struct fsdp_lines *li
 		fsdp_fail(&reading->error, FSDP_ERROR_UNSUPPORTED, 0,
 			"version %lld of this recording is newer than %d, which is known",
 			(long long)version, VERSION);
-		fsdp_error_add_hint(&reading->error, "use a newer fsdp-inspect");
-		return false;
+		return fsdp_error_add_hint(&reading->error, "use a newer fsdp-inspect");
 	}
 	if (!fsdp_trace_header(reading, &header))
 		return false;

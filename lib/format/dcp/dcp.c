@@ -111,10 +111,9 @@ static bool read_metadata(
 	if (source.size > limit)
 		return fsdp_fail_limit(ret_error, FSDP_LIMIT_PICKLE_BYTES, limit);
 	if (source.size == 0) {
-		fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, 0, "the file is empty");
-		fsdp_error_add_rule(ret_error, "FI1002");
-		fsdp_error_add_hint(ret_error, "copy this file again");
-		return false;
+		fsdp_fail_rule(
+			ret_error, FSDP_ERROR_DAMAGED, "FI1002", 0, "the file is empty");
+		return fsdp_error_add_hint(ret_error, "copy this file again");
 	}
 	uint32_t file = fsdp_build_file(model, name, source.size, FSDP_NONE, ret_error);
 	unsigned char head[4096];
@@ -123,26 +122,21 @@ static bool read_metadata(
 		return false;
 	const char *stand_in =
 		fsdp_foreign_stand_in(fsdp_span(head, size), dcp->reading->scratch);
-	if (stand_in != NULL) {
-		fsdp_fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
-			"this is %s", stand_in);
-		fsdp_error_add_rule(ret_error, "FI4001");
-		return false;
-	}
+	if (stand_in != NULL)
+		return fsdp_fail_rule(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, "FI4001",
+			FSDP_UNKNOWN, "this is %s", stand_in);
 	const struct fsdp_file_record *record = fsdp_model_file(model, file);
 	return fsdp_dcp_read(&dcp->meta, &source, record->path, ret_error);
 }
 
 static bool say_uncommitted(struct dcp *dcp, bool leftover, struct fsdp_error **ret_error)
 {
-	fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
+	fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1003", FSDP_UNKNOWN,
 		"%zu file%s, but no .metadata: the save was not committed%s",
 		dcp->folder->count, dcp->folder->count == 1 ? "" : "s",
 		leftover ? " (a .metadata.tmp was left behind)" : "");
-	fsdp_error_add_rule(ret_error, "FI1003");
-	fsdp_error_add_hint(
+	return fsdp_error_add_hint(
 		ret_error, "use an earlier checkpoint, or wait for the save to end");
-	return false;
 }
 
 static bool read_all_metadata(struct dcp *dcp, struct fsdp_error **ret_error)
@@ -160,10 +154,9 @@ static bool read_all_metadata(struct dcp *dcp, struct fsdp_error **ret_error)
 			  : !is_rank_metadata(entry.name, &rank))
 			continue;
 		any = true;
-		if (!read_metadata(dcp, entry.name, ret_error)) {
-			fsdp_error_add_path(ret_error, (const char *)entry.name.data);
-			return false;
-		}
+		if (!read_metadata(dcp, entry.name, ret_error))
+			return fsdp_error_add_path(
+				ret_error, (const char *)entry.name.data);
 	}
 	if (!any)
 		return say_uncommitted(dcp, leftover.data != NULL, ret_error);
@@ -282,9 +275,9 @@ static uint32_t add_extent(
 		extent.missing = true;
 		if (dcp->reading->errors->count < 8) {
 			struct fsdp_error *error = NULL;
-			fsdp_fail(&error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+			fsdp_fail_rule(&error, FSDP_ERROR_UNSUPPORTED, "FI9004",
+				FSDP_UNKNOWN,
 				"items of this checkpoint are stored transformed, which this version does not read");
-			fsdp_error_add_rule(&error, "FI9004");
 			fsdp_reading_keep_error(dcp->reading, error);
 		}
 	}
@@ -481,10 +474,8 @@ static bool may_read(
 	file->read += info->length;
 	if (file->read <= file->size)
 		return true;
-	fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, info->offset,
+	return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1020", info->offset,
 		"objects overlap: together they are longer than the file; this one is not read");
-	fsdp_error_add_rule(ret_error, "FI1020");
-	return false;
 }
 
 /* What the entry holds: any number of names may share it, and it is read once. */
@@ -751,9 +742,8 @@ static bool check_folder(const struct fsdp_folder *folder, struct fsdp_span name
 	}
 	fsdp_fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
 		"one data file of a distributed checkpoint (DCP): what is in it only .metadata tells, which is not beside it; it was not looked into");
-	fsdp_error_add_hint(ret_error,
+	return fsdp_error_add_hint(ret_error,
 		"give the folder that holds .metadata; a save to local disks has it on one node, and one that did not end has none");
-	return false;
 }
 
 const struct fsdp_family fsdp_family_dcp = {

@@ -507,23 +507,19 @@ struct parse {
 
 static bool damaged(struct parse *parse, const char *what)
 {
-	fsdp_fail(parse->error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
+	return fsdp_fail_rule(parse->error, FSDP_ERROR_DAMAGED, "FI1020", FSDP_UNKNOWN,
 		"this is not the metadata of a distributed checkpoint: %s", what);
-	fsdp_error_add_rule(parse->error, "FI1020");
-	return false;
 }
 
 /* The pickle makes something else: what, is worth a name. */
 static bool calls_other(
 	const struct parse *parse, const struct fsdp_pickle_global *global)
 {
-	fsdp_fail(parse->error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
+	return fsdp_fail_rule(parse->error, FSDP_ERROR_DAMAGED, "FI1020", FSDP_UNKNOWN,
 		"this is not the metadata of a distributed checkpoint: the pickle calls %.*s.%.*s; nothing was run",
 		(int)fsdp_min(global->module.size, 100),
 		(const char *)global->module.data, (int)fsdp_min(global->name.size, 100),
 		(const char *)global->name.data);
-	fsdp_error_add_rule(parse->error, "FI1020");
-	return false;
 }
 
 static struct fsdp_dcp_item *find_item(struct fsdp_dcp *dcp, uint32_t name)

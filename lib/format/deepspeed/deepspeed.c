@@ -107,12 +107,10 @@ static enum fsdp_sign recognise(const struct fsdp_look *look)
 
 static bool refuse_ranks(struct fsdp_error **ret_error)
 {
-	fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+	fsdp_fail_rule(ret_error, FSDP_ERROR_UNSUPPORTED, "FI9002", FSDP_UNKNOWN,
 		"this is a DeepSpeed checkpoint of more than %d ranks",
 		FSDP_DEEPSPEED_RANKS_MAX);
-	fsdp_error_add_rule(ret_error, "FI9002");
-	fsdp_error_add_hint(ret_error, "give one of its files");
-	return false;
+	return fsdp_error_add_hint(ret_error, "give one of its files");
 }
 
 /* How many ranks there are, by the names. */

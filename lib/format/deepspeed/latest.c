@@ -150,9 +150,7 @@ bool fsdp_deepspeed_enter_tag(struct fsdp_reading *reading,
 		return fsdp_reading_add_child(
 			       reading, entry.name, FSDP_NONE, ret_error) != NULL;
 	}
-	fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
+	return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1001", FSDP_UNKNOWN,
 		"%s names %.*s, which is not there", pointer->name,
 		(int)pointer->tag.size, (const char *)pointer->tag.data);
-	fsdp_error_add_rule(ret_error, "FI1001");
-	return false;
 }

@@ -28,12 +28,10 @@ struct stated {
 
 bool fsdp_plan_invalid(struct fsdp_plan_reading *plan, const char *what)
 {
-	fsdp_fail(plan->error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
+	fsdp_fail_rule(plan->error, FSDP_ERROR_DAMAGED, "FI1080", FSDP_UNKNOWN,
 		"the sharding plan is not valid: %s", what);
-	fsdp_error_add_rule(plan->error, "FI1080");
-	fsdp_error_add_hint(
+	return fsdp_error_add_hint(
 		plan->error, "export the plan again; see fsdp-inspect-plan(5)");
-	return false;
 }
 
 void fsdp_plan_say(
@@ -830,13 +828,11 @@ static bool read_head(struct fsdp_plan_reading *plan)
 		return fsdp_plan_invalid(plan, "its format is not \"fsdp-plan\"");
 	if (!fsdp_json_get_integer(plan->root, "version", 1, INT64_MAX, &version))
 		return fsdp_plan_invalid(plan, "it has no version");
-	if (version > 1) {
-		fsdp_fail(plan->error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+	if (version > 1)
+		return fsdp_fail_rule(plan->error, FSDP_ERROR_UNSUPPORTED, "FI9004",
+			FSDP_UNKNOWN,
 			"the sharding plan has version %lld; this program reads version 1",
 			(long long)version);
-		fsdp_error_add_rule(plan->error, "FI9004");
-		return false;
-	}
 	if (!fsdp_json_get_integer(plan->root, "world_size", 1, RANKS_MAX, &world))
 		return fsdp_plan_invalid(plan, "it has no world size");
 	plan->model->plan.world_size = (uint32_t)world;

@@ -73,9 +73,8 @@ static struct fsdp_findings *findings_of(const struct legacy *legacy)
 static bool fail(
 	const struct legacy *legacy, const char *what, struct fsdp_error **ret_error)
 {
-	fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, legacy->at, "%s", what);
-	fsdp_error_add_rule(ret_error, "FI1047");
-	return false;
+	return fsdp_fail_rule(
+		ret_error, FSDP_ERROR_DAMAGED, "FI1047", legacy->at, "%s", what);
 }
 
 /* ---- the pickles around the object ---- */
@@ -662,11 +661,9 @@ static bool read_tar_all(struct legacy *legacy, struct fsdp_error **ret_error)
 	if (!init_torch(legacy, ret_error))
 		return false;
 	legacy->torch.fold_persistent = fold_key;
-	if (!read_members(legacy, ret_error)) {
-		fsdp_error_add_member(ret_error,
+	if (!read_members(legacy, ret_error))
+		return fsdp_error_add_member(ret_error,
 			legacy->member.data != NULL ? legacy->member : legacy->file);
-		return false;
-	}
 	say_unplaced(legacy);
 	return walk_object(legacy, ret_error);
 }

@@ -61,12 +61,9 @@ bool fsdp_torch_next_pickle(const struct fsdp_source *source, uint64_t *offset,
 {
 	struct fsdp_arena windows;
 	uint64_t limit = fsdp_limit(limits, FSDP_LIMIT_PICKLE_BYTES), length;
-	if (*offset >= source->size) {
-		fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, *offset,
+	if (*offset >= source->size)
+		return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1047", *offset,
 			"the file ends where a pickle should begin");
-		fsdp_error_add_rule(ret_error, "FI1047");
-		return false;
-	}
 	fsdp_arena_init(&windows, arena->budget);
 	bool found = find_end(source, *offset, fsdp_min(source->size - *offset, limit),
 		&windows, &length, ret_error);

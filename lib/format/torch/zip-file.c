@@ -395,15 +395,13 @@ static bool refuse_relatives(struct torch_zip *file, struct fsdp_error **ret_err
 		fsdp_pickle_get(pickle, facts, "param_metadata") != FSDP_REF_NONE;
 	if (!xla && !fairscale)
 		return true;
-	fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+	fsdp_fail_rule(ret_error, FSDP_ERROR_UNSUPPORTED, "FI9002", FSDP_UNKNOWN,
 		"this is a rank file of %s: its shard_metadata has %s",
 		xla ? "torch_xla FSDP" : "fairscale FSDP",
 		xla ? "shard_info" : "param_metadata");
-	fsdp_error_add_rule(ret_error, "FI9002");
-	fsdp_error_add_hint(ret_error, "consolidate the rank files with %s first",
+	return fsdp_error_add_hint(ret_error, "consolidate the rank files with %s first",
 		xla ? "torch_xla's consolidate_sharded_model_checkpoints"
 		    : "fairscale's consolidate_shard_weights");
-	return false;
 }
 
 /* The first segment of a name. */
