@@ -96,7 +96,7 @@ static bool read_found_plan(struct opening *opening, const struct fsdp_folder *f
 	if (opened && !is_small_beside(checkpoint, &source)) {
 		fsdp_reading_note(&opening->reading,
 			"the plan %s is not used: it has %llu bytes, which is much beside this checkpoint; give it with --plan",
-			path, (unsigned long long)source.size);
+			path, FSDP_LLU(source.size));
 		return true;
 	}
 	if (opened && read_plan_file(opening, &source, path, &error)) {

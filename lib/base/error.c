@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/span.h"
 
 struct fsdp_error {
 	enum fsdp_error_code code;
@@ -177,7 +178,7 @@ bool fsdp_fail_limit(struct fsdp_error **ret_error, unsigned limit, uint64_t val
 		return false;
 	const struct fsdp_limit_row *row = fsdp_limit_row(limit);
 	fsdp_fail_rule(ret_error, FSDP_ERROR_LIMIT, "FI9001", FSDP_UNKNOWN,
-		"limit %s (%llu) reached", row->name, (unsigned long long)value);
+		"limit %s (%llu) reached", row->name, FSDP_LLU(value));
 	fsdp_error_add_hint(
 		ret_error, "raise it with --limit %s=VALUE (0 is none)", row->name);
 	if (*ret_error != &out_of_memory)

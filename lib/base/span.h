@@ -2,6 +2,7 @@
 #ifndef FSDP_BASE_SPAN_H
 #define FSDP_BASE_SPAN_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -25,6 +26,12 @@ static inline struct fsdp_span fsdp_span_text(const char *text)
 	{                                                           \
 		(const unsigned char *)literal, sizeof(literal) - 1 \
 	}
+
+/* The arguments of "%.*s" for a span, or for its first bytes; and that of "%llu". */
+#define FSDP_TEXT_MOST(span, most) \
+	(int)((span).size < (most) ? (span).size : (most)), (const char *)(span).data
+#define FSDP_TEXT(span) FSDP_TEXT_MOST(span, (size_t)INT_MAX)
+#define FSDP_LLU(number) ((unsigned long long)(number))
 
 /* Loads of a fixed size from anywhere are one instruction each. */
 static inline uint64_t fsdp_load_eight(const unsigned char *bytes)

@@ -149,7 +149,7 @@ const char *fsdp_foreign_stand_in(struct fsdp_span head, struct fsdp_arena *aren
 		if (title.data != NULL)
 			snprintf(text, sizeof text,
 				"an HTML page, probably a failed download (\"%.*s\")",
-				(int)title.size, (const char *)title.data);
+				FSDP_TEXT(title));
 		else
 			snprintf(text, sizeof text, "%s, probably a failed download",
 				i < 3 ? "an HTML page" : "an error message");
@@ -188,7 +188,7 @@ static bool say_numpy(struct fsdp_span head, struct fsdp_error **ret_error)
 		FSDP_UNKNOWN,
 		objects ? "this is a NumPy array (.npy) of Python objects, whose loading runs a pickle: %.*s"
 			: "this is a NumPy array (.npy): %.*s",
-		header.size > 200 ? 200 : (int)header.size, (const char *)header.data);
+		FSDP_TEXT_MOST(header, 200));
 	return fsdp_error_add_hint(
 		ret_error, "load it with numpy.load(FILE, allow_pickle=False)");
 }
@@ -220,10 +220,9 @@ static bool say_gguf(const struct fsdp_look *look, struct fsdp_error **ret_error
 	bool big = at[4] == 0 && at[7] != 0;
 	snprintf(text, sizeof text,
 		"a GGUF model (llama.cpp), version %llu, %llu tensors, %llu keys%s%s",
-		(unsigned long long)take_number(at + 4, 4, big),
-		(unsigned long long)take_number(at + 8, 8, big),
-		(unsigned long long)take_number(at + 16, 8, big),
-		big ? ", big-endian" : "", set);
+		FSDP_LLU(take_number(at + 4, 4, big)),
+		FSDP_LLU(take_number(at + 8, 8, big)),
+		FSDP_LLU(take_number(at + 16, 8, big)), big ? ", big-endian" : "", set);
 	return say(ret_error, UNSUPPORTED, text,
 		"look at it with gguf-dump; the checkpoint it was made from can be read");
 }
@@ -322,7 +321,7 @@ static bool say_broken_header(const struct fsdp_look *look, struct fsdp_error **
 	else if (size > look->source.size - 8)
 		fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, 0,
 			"the safetensors header should have %llu bytes, the file has %llu",
-			(unsigned long long)size, (unsigned long long)look->source.size);
+			FSDP_LLU(size), FSDP_LLU(look->source.size));
 	else
 		fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, 8,
 			"the safetensors header does not begin with a brace");
@@ -413,8 +412,7 @@ bool fsdp_foreign_zip(const struct fsdp_zip *zip, struct fsdp_error **ret_error)
 		struct fsdp_span first = fsdp_zip_member(zip, 0)->name;
 		fsdp_fail_rule(ret_error, FSDP_ERROR_UNSUPPORTED, "FI9002", FSDP_UNKNOWN,
 			"this is a NumPy archive (.npz) of %zu arrays, the first is %.*s",
-			zip->members.count, first.size > 128 ? 128 : (int)first.size,
-			(const char *)first.data);
+			zip->members.count, FSDP_TEXT_MOST(first, 128));
 		return fsdp_error_add_hint(
 			ret_error, "load it with numpy.load(FILE, allow_pickle=False)");
 	}
@@ -431,7 +429,7 @@ bool fsdp_foreign_zip(const struct fsdp_zip *zip, struct fsdp_error **ret_error)
 			NULL);
 	fsdp_fail_rule(ret_error, FSDP_ERROR_UNSUPPORTED, "FI3060", FSDP_UNKNOWN,
 		"this is a zip archive with a checkpoint in it (%.*s), which is not looked into",
-		weights.size > 128 ? 128 : (int)weights.size, (const char *)weights.data);
+		FSDP_TEXT_MOST(weights, 128));
 	return fsdp_error_add_hint(ret_error, "unpack it and give the folder");
 }
 

@@ -459,8 +459,7 @@ static void judge_tensor(struct hf *hf, const struct fsdp_tensor_record *tensor)
 		struct fsdp_span name = name_of(hf, tensor->name);
 		fsdp_find(&model->findings, FSDP_RULE_INDEX_UNINDEXED,
 			FSDP_PLACE(.file = file->path, .tensor = name),
-			"the index does not name %.*s",
-			name.size > 256 ? 256 : (int)name.size, (const char *)name.data);
+			"the index does not name %.*s", FSDP_TEXT_MOST(name, 256));
 		return;
 	}
 	/* It has a place in the table already, so this needs no memory. */
@@ -474,8 +473,7 @@ static void judge_tensor(struct hf *hf, const struct fsdp_tensor_record *tensor)
 		FSDP_PLACE(.file = file->path, .tensor = name),
 		again ? "%.*s is in another file too; the index says it is in %.*s"
 		      : "%.*s is here; the index says it is in %.*s",
-		name.size > 256 ? 256 : (int)name.size, (const char *)name.data,
-		said.size > 256 ? 256 : (int)said.size, (const char *)said.data);
+		FSDP_TEXT_MOST(name, 256), FSDP_TEXT_MOST(said, 256));
 }
 
 /* Paths in the order of their bytes from the last to the first: those with the same end
@@ -548,8 +546,7 @@ static bool judge_map(struct hf *hf, struct fsdp_error **ret_error)
 		fsdp_find(&model->findings, FSDP_RULE_INDEX_MISSING,
 			FSDP_PLACE(.file = file, .tensor = tensor),
 			"the index says that %.*s is here, but no file has it",
-			tensor.size > 256 ? 256 : (int)tensor.size,
-			(const char *)tensor.data);
+			FSDP_TEXT_MOST(tensor, 256));
 	}
 	return true;
 }
@@ -575,7 +572,7 @@ static void judge_total(struct hf *hf)
 		return;
 	fsdp_find(&model->findings, FSDP_RULE_INDEX_TOTALS, FSDP_PLACE(.file = hf->index),
 		"total_size is %llu, the tensors have %llu bytes",
-		(unsigned long long)hf->total_size, (unsigned long long)sum);
+		FSDP_LLU(hf->total_size), FSDP_LLU(sum));
 }
 
 /* ---- files without an index ---- */
@@ -593,16 +590,14 @@ static void judge_split(const struct hf *hf, const bool *here)
 		first++;
 	if (split->count != split->of) {
 		snprintf(name, sizeof name, "%.*s-%05u-of-%05u.%s",
-			(int)fsdp_min(split->stem.size, 64),
-			(const char *)split->stem.data, first, split->of,
+			FSDP_TEXT_MOST(split->stem, 64), first, split->of,
 			split->is_bin ? "bin" : "safetensors");
 		fsdp_find(findings, FSDP_RULE_MISSING_FILE,
 			FSDP_PLACE(.file = fsdp_span_text(name)),
 			"%u of %u files are there; this is the first that is not",
 			split->count, split->of);
 	}
-	snprintf(name, sizeof name, "%.*s.%s.index.json",
-		(int)fsdp_min(split->stem.size, 64), (const char *)split->stem.data,
+	snprintf(name, sizeof name, "%.*s.%s.index.json", FSDP_TEXT_MOST(split->stem, 64),
 		split->is_bin ? "bin" : "safetensors");
 	if (split->of > 1)
 		fsdp_find(findings, FSDP_RULE_MISSING_FILE,

@@ -649,8 +649,7 @@ static bool choose_role(struct fsdp_reading *reading, const struct fsdp_folder *
 	struct fsdp_name_list others;
 	if (!find_role(folder, ret_entry, &others))
 		return false;
-	fsdp_reading_note(reading, "%.*s was opened%s%s", (int)ret_entry->name.size,
-		(const char *)ret_entry->name.data,
+	fsdp_reading_note(reading, "%.*s was opened%s%s", FSDP_TEXT(ret_entry->name),
 		others.count != 0 ? "; beside it is a checkpoint of its own: " : "",
 		fsdp_name_list_text(&others));
 	return true;
@@ -695,7 +694,7 @@ static void note_step(struct fsdp_reading *reading, const struct fsdp_folder *fo
 			fsdp_name_list_add(&others, entry.name);
 	}
 	fsdp_reading_note(reading, "%.*s was opened, as " TRACKER " says%s%s",
-		(int)fsdp_min(chosen->name.size, 64), (const char *)chosen->name.data,
+		FSDP_TEXT_MOST(chosen->name, 64),
 		others.count != 0 ? "; beside it: " : "", fsdp_name_list_text(&others));
 }
 
@@ -722,14 +721,11 @@ static bool follow_tracker(struct fsdp_reading *reading, const struct fsdp_folde
 			FSDP_PLACE(.file = FSDP_SPAN(TRACKER),
 				.severity = FSDP_WARNING + 1),
 			"the file names %.*s, of which there is no folder; %.*s was read",
-			(int)text.size, (const char *)text.data,
-			(int)fsdp_min(ret_entry->name.size, 64),
-			(const char *)ret_entry->name.data);
+			FSDP_TEXT(text), FSDP_TEXT_MOST(ret_entry->name, 64));
 		return true;
 	}
 	fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1001", FSDP_UNKNOWN,
-		TRACKER " names %.*s, of which there is no folder", (int)text.size,
-		(const char *)text.data);
+		TRACKER " names %.*s, of which there is no folder", FSDP_TEXT(text));
 	return fsdp_error_add_hint(ret_error, "give the folder of another step");
 }
 
@@ -765,7 +761,7 @@ static bool find_marker(struct fsdp_reading *reading, struct fsdp_span path,
 	char *text = fsdp_arena_take(reading->model->arena, size, 1);
 	if (text == NULL)
 		return fsdp_arena_fail(reading->model->arena, ret_error);
-	snprintf(text, size, "%.*s-unfinished", (int)path.size, (const char *)path.data);
+	snprintf(text, size, "%.*s-unfinished", FSDP_TEXT(path));
 	if (fsdp_path_exists(text))
 		state->marker = text;
 	return true;

@@ -86,7 +86,7 @@ static void say_missing(const struct pickles *file)
 		FSDP_PLACE(.file = file->look->path,
 			.next = "open the file of torch.save that it was taken from"),
 		"a pickle without its records: the bytes of %llu storage%s are not in this file",
-		(unsigned long long)count, count == 1 ? "" : "s");
+		FSDP_LLU(count), count == 1 ? "" : "s");
 }
 
 static bool walk_tensors(struct pickles *file, struct fsdp_error **ret_error)
@@ -142,7 +142,7 @@ static void say_trailing(const struct pickles *file, uint64_t begin)
 		FSDP_PLACE(.file = file->look->path, .offset = begin,
 			.length = file->look->source.size - begin),
 		"%llu bytes follow the pickle",
-		(unsigned long long)(file->look->source.size - begin));
+		FSDP_LLU(file->look->source.size - begin));
 }
 
 /* What follows the first is looked at for what it would call, as long as it is

@@ -363,8 +363,7 @@ static void judge_file(struct fsdp_model *model, struct ranks *ranks, uint32_t i
 	fsdp_find(&model->findings, FSDP_RULE_RANK_IDENTITY,
 		FSDP_PLACE(.file = file->path, .rank = file->rank),
 		"another file is of rank %u too (%.*s); this one was left out",
-		file->rank, (int)fsdp_min(other->path.size, 256),
-		(const char *)other->path.data);
+		file->rank, FSDP_TEXT_MOST(other->path, 256));
 }
 
 /* The first rank from this one on that is there or not, as is asked for; the world's

@@ -94,8 +94,7 @@ void fsdp_name_list_add(struct fsdp_name_list *list, struct fsdp_span name)
 	if (list->count++ < NAMES_LISTED)
 		list->length += (size_t)snprintf(list->text + list->length,
 			sizeof list->text - list->length, "%s%.*s",
-			list->count > 1 ? ", " : "", (int)fsdp_min(name.size, NAME_SHOWN),
-			(const char *)name.data);
+			list->count > 1 ? ", " : "", FSDP_TEXT_MOST(name, NAME_SHOWN));
 }
 
 const char *fsdp_name_list_text(struct fsdp_name_list *list)

@@ -307,8 +307,7 @@ static bool read_member(struct header *header, struct fsdp_error **ret_error)
 		FSDP_PLACE(.file = header->file, .offset = place(header),
 			.tensor = entry->name, .severity = FSDP_WARNING + 1),
 		"the tensor has a member that the format does not know: %.*s",
-		header->token.span.size > 64 ? 64 : (int)header->token.span.size,
-		(const char *)header->token.span.data);
+		FSDP_TEXT_MOST(header->token.span, 64));
 	return skip(header, ret_error);
 }
 
@@ -335,14 +334,14 @@ static bool measure(struct header *header, int64_t *shape, uint64_t *ret_bytes)
 	if (!fsdp_mul(numel, entry->dtype->bits, &bits) || bits % 8 != 0) {
 		SAY_OF(header, FSDP_RULE_SAFETENSORS_OFFSETS, entry,
 			"%llu elements of %u bits are no whole number of bytes",
-			(unsigned long long)numel, entry->dtype->bits);
+			FSDP_LLU(numel), entry->dtype->bits);
 		return false;
 	}
 	if (bits / 8 == *ret_bytes)
 		return true;
 	SAY_OF(header, FSDP_RULE_SAFETENSORS_OFFSETS, entry,
 		"shape and dtype need %llu bytes, data_offsets give %llu",
-		(unsigned long long)(bits / 8), (unsigned long long)*ret_bytes);
+		FSDP_LLU(bits / 8), FSDP_LLU(*ret_bytes));
 	return false;
 }
 
@@ -358,8 +357,8 @@ static void find_bytes(struct header *header, struct fsdp_plain_tensor *plain)
 	if (plain->missing && !header->truncated)
 		SAY_OF(header, FSDP_RULE_TRUNCATED_FILE, entry,
 			"the tensor ends at byte %llu, the file has %llu",
-			(unsigned long long)(8 + header->size + entry->range[1]),
-			(unsigned long long)header->source.size);
+			FSDP_LLU(8 + header->size + entry->range[1]),
+			FSDP_LLU(header->source.size));
 	header->truncated |= plain->missing;
 }
 
@@ -376,8 +375,7 @@ static bool add_unknown(
 	*extra = (struct fsdp_extra){ .quantizer = FSDP_NONE, .placement = FSDP_NONE };
 	extra->dtype_raw = fsdp_build_text(model, entry->dtype_text, ret_error);
 	SAY_OF(header, FSDP_RULE_DTYPE_UNKNOWN, entry, "the dtype %.*s is not known",
-		entry->dtype_text.size > 64 ? 64 : (int)entry->dtype_text.size,
-		(const char *)entry->dtype_text.data);
+		FSDP_TEXT_MOST(entry->dtype_text, 64));
 	return extra->dtype_raw != NULL;
 }
 
@@ -968,8 +966,8 @@ static void judge_sorted(struct header *header, const struct range *ranges, size
 					.tensor = tensor_name(header, ranges[i].tensor)),
 				hole ? "%llu bytes before the tensor belong to none"
 				     : "the tensor shares %llu bytes with the one before",
-				(unsigned long long)(hole ? ranges[i].begin - end
-							  : end - ranges[i].begin));
+				FSDP_LLU(hole ? ranges[i].begin - end
+					      : end - ranges[i].begin));
 		}
 		if (ranges[i].end > end)
 			end = ranges[i].end;
@@ -1015,7 +1013,7 @@ static void judge_end(struct header *header)
 	fsdp_find(findings_of(header), FSDP_RULE_SAFETENSORS_OFFSETS,
 		FSDP_PLACE(.file = header->file, .offset = 8 + header->size + header->end,
 			.length = left),
-		"%llu bytes follow the last tensor", (unsigned long long)left);
+		"%llu bytes follow the last tensor", FSDP_LLU(left));
 }
 
 static bool read_members(struct header *header, struct fsdp_error **ret_error)
@@ -1074,8 +1072,7 @@ static bool take_size(struct header *header, struct fsdp_error **ret_error)
 	if (header->size > header->source.size - 8)
 		return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1050", 0,
 			"the header should have %llu bytes, the file has %llu",
-			(unsigned long long)header->size,
-			(unsigned long long)header->source.size);
+			FSDP_LLU(header->size), FSDP_LLU(header->source.size));
 	if (header->size > limit)
 		return fsdp_fail_limit(ret_error, FSDP_LIMIT_HEADER_BYTES, limit);
 	header->buffer = header->source.size - 8 - header->size;
@@ -1085,7 +1082,7 @@ static bool take_size(struct header *header, struct fsdp_error **ret_error)
 				.severity = FSDP_WARNING + 1,
 				.next = "save it as several files, of fewer tensors each"),
 			"the header has %llu bytes; the reference reader refuses more than %d",
-			(unsigned long long)header->size, REFERENCE_BYTES);
+			FSDP_LLU(header->size), REFERENCE_BYTES);
 	return true;
 }
 

@@ -12,7 +12,7 @@ bool fsdp_fail_check(
 {
 	return fsdp_fail(ret_error, FSDP_ERROR_INTERNAL, FSDP_UNKNOWN,
 		"the facts do not fit together: %s %llu names %s that is not there", what,
-		(unsigned long long)index, at);
+		FSDP_LLU(index), at);
 }
 
 static bool has_path(const struct fsdp_model *model, uint32_t path)

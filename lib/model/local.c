@@ -72,8 +72,7 @@ static void __attribute__((format(printf, 5, 6))) say(struct local *local, uint3
 		FSDP_PLACE(.module = module, .rank = rank,
 			.tensor = name != FSDP_NONE ? name_of(local, name)
 						    : (struct fsdp_span){ 0 }),
-		"unit \"%.*s\": %s", module.size > 200 ? 200 : (int)module.size,
-		(const char *)module.data, text);
+		"unit \"%.*s\": %s", FSDP_TEXT_MOST(module, 200), text);
 }
 
 /* The plan is not of this checkpoint: what it says of the unit is not shown for it. */
@@ -151,8 +150,7 @@ static bool fits(struct local *local, const struct held *held)
 		tensor->dtype != held->flat->dtype) {
 		say(local, held->unit, FSDP_NONE, tensor->name,
 			"the plan's flat parameter has %llu elements of %s, the checkpoint's %lld of %s",
-			(unsigned long long)held->cut.numel,
-			fsdp_dtype(held->flat->dtype)->name,
+			FSDP_LLU(held->cut.numel), fsdp_dtype(held->flat->dtype)->name,
 			tensor->dims == 1 ? (long long)shape[0] : 0LL,
 			fsdp_dtype(tensor->dtype)->name);
 		return false;
@@ -169,9 +167,9 @@ static bool fits(struct local *local, const struct held *held)
 			continue;
 		say(local, held->unit, piece->rank, tensor->name,
 			"the plan cuts %llu elements over %u ranks, %llu each; the shard of rank %u has elements %lld-%lld",
-			(unsigned long long)held->cut.numel, held->cut.shards,
-			(unsigned long long)held->cut.shard_numel, piece->rank,
-			(long long)box[0], (long long)(box[0] + box[1] - 1));
+			FSDP_LLU(held->cut.numel), held->cut.shards,
+			FSDP_LLU(held->cut.shard_numel), piece->rank, (long long)box[0],
+			(long long)(box[0] + box[1] - 1));
 		return false;
 	}
 	return true;
@@ -281,8 +279,7 @@ static bool convert(struct local *local, const struct held *held, uint32_t id,
 			continue;
 		say(local, held->unit, piece->rank, tensor->name,
 			"rank %u holds %llu elements of it, the plan gives %llu",
-			piece->rank, (unsigned long long)numel,
-			(unsigned long long)part.numel);
+			piece->rank, FSDP_LLU(numel), FSDP_LLU(part.numel));
 		return true;
 	}
 	for (uint32_t i = 0; i < tensor->piece_count; i++) {
@@ -371,7 +368,7 @@ static bool meet(struct local *local, uint32_t index)
 		fsdp_find(&model->findings, FSDP_RULE_PLAN_MISMATCH,
 			FSDP_PLACE(.tensor = name),
 			"the checkpoint has the flat parameter %.*s, but no unit of the plan is of that module",
-			name.size > 200 ? 200 : (int)name.size, (const char *)name.data);
+			FSDP_TEXT_MOST(name, 200));
 		return true;
 	}
 	local->met[held.unit] = true;

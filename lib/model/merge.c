@@ -134,7 +134,7 @@ static void find_disagreement(
 		FSDP_PLACE(.file = here->path, .rank = here->rank,
 			.tensor = name_of(model, tensor->name, scratch)),
 		"rank files disagree about the tensor: %s here, %s in %.*s", ours, theirs,
-		(int)fsdp_min(there->path.size, 256), (const char *)there->path.data);
+		FSDP_TEXT_MOST(there->path, 256));
 }
 
 /* Tensors of which every rank of a save has a share, if only an empty one. */
@@ -355,8 +355,7 @@ static void find_lacks(
 			.tensor = name_of(
 				model, fsdp_model_tensor(model, first)->name, scratch)),
 		"the file has no share of %u sharded tensor%s that other ranks have, this one in %.*s",
-		count, count == 1 ? "" : "s", (int)fsdp_min(other->path.size, 256),
-		(const char *)other->path.data);
+		count, count == 1 ? "" : "s", FSDP_TEXT_MOST(other->path, 256));
 }
 
 static uint32_t file_rank(const struct merge *merge, uint32_t position)
@@ -670,8 +669,8 @@ static void find_other_step(struct fsdp_model *model,
 	write_number(first->tokens, theirs, sizeof theirs);
 	fsdp_find(&model->findings, FSDP_RULE_STEP_DISAGREES,
 		FSDP_PLACE(.file = file->path, .rank = other->rank),
-		"%.*s is %s here, %s in the file of rank %u", (int)name.size,
-		(const char *)name.data, ours, theirs, first->rank);
+		"%.*s is %s here, %s in the file of rank %u", FSDP_TEXT(name), ours,
+		theirs, first->rank);
 }
 
 /*

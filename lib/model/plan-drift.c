@@ -80,15 +80,15 @@ static void compare_facts(
 		fsdp_find(&model->findings, FSDP_RULE_PLAN_MISMATCH,
 			FSDP_PLACE(.tensor = name,
 				.module = module_name(compare, planned->module)),
-			"%.*s: the plan has shape %s, the checkpoint %s", (int)name.size,
-			(const char *)name.data, in_plan, in_file);
+			"%.*s: the plan has shape %s, the checkpoint %s", FSDP_TEXT(name),
+			in_plan, in_file);
 	}
 	if (tensor->dtype != planned->dtype && planned->dtype != FSDP_DTYPE_UNKNOWN)
 		fsdp_find(&model->findings, FSDP_RULE_PLAN_MISMATCH,
 			FSDP_PLACE(.tensor = name,
 				.module = module_name(compare, planned->module)),
-			"%.*s: the plan has dtype %s, the checkpoint %s", (int)name.size,
-			(const char *)name.data, fsdp_dtype(planned->dtype)->name,
+			"%.*s: the plan has dtype %s, the checkpoint %s", FSDP_TEXT(name),
+			fsdp_dtype(planned->dtype)->name,
 			fsdp_dtype(tensor->dtype)->name);
 }
 
@@ -116,8 +116,7 @@ static void compare_names(const struct compare *compare)
 			FSDP_PLACE(.tensor = name,
 				.module = module_name(compare, planned->module)),
 			"the plan has %s %.*s, the checkpoint has not",
-			planned->is_buffer ? "buffer" : "parameter", (int)name.size,
-			(const char *)name.data);
+			planned->is_buffer ? "buffer" : "parameter", FSDP_TEXT(name));
 	}
 }
 
@@ -135,8 +134,7 @@ static void compare_extra(const struct compare *compare)
 		struct fsdp_span name = name_of(compare, tensor->name);
 		fsdp_find(&model->findings, FSDP_RULE_PLAN_MISMATCH,
 			FSDP_PLACE(.tensor = name),
-			"the checkpoint has %.*s, the plan has not", (int)name.size,
-			(const char *)name.data);
+			"the checkpoint has %.*s, the plan has not", FSDP_TEXT(name));
 	}
 }
 
@@ -199,7 +197,7 @@ static void compare_units(const struct compare *compare)
 				FSDP_PLACE(.module = name,
 					.tensor = name_of(compare, planned->name)),
 				"parameters of module \"%.*s\" are sharded in the checkpoint, but no unit of the plan holds them",
-				(int)name.size, (const char *)name.data);
+				FSDP_TEXT(name));
 		}
 	}
 	for (uint32_t i = 0; any_sharded && i < units; i++) {
@@ -211,7 +209,7 @@ static void compare_units(const struct compare *compare)
 		fsdp_find(&model->findings, FSDP_RULE_PLAN_MISMATCH,
 			FSDP_PLACE(.module = name),
 			"unit \"%.*s\" shards over %u ranks in the plan, but its parameters are whole in the checkpoint",
-			(int)name.size, (const char *)name.data, unit->shard_world_size);
+			FSDP_TEXT(name), unit->shard_world_size);
 	}
 }
 

@@ -376,8 +376,7 @@ static bool take_plain(
 	if (size > unpacker->source->size) {
 		fsdp_fail_rule(unpacker->error, FSDP_ERROR_DAMAGED, "FI1004",
 			FSDP_UNKNOWN, "a member of %llu bytes is in a tar of %llu",
-			(unsigned long long)size,
-			(unsigned long long)unpacker->source->size);
+			FSDP_LLU(size), FSDP_LLU(unpacker->source->size));
 		return fsdp_error_add_hint(unpacker->error, "copy this file again");
 	}
 	return take_bytes(unpacker, false, packed->name, &done) &&
@@ -460,7 +459,7 @@ static bool judge_end(struct unpacker *unpacker)
 		if (memcmp(bytes, zeros, count) != 0) {
 			FIND(unpacker, ZIP_STRAY_BYTES, none, 0,
 				"%llu bytes behind the end of the tar are not padding",
-				(unsigned long long)(size - at));
+				FSDP_LLU(size - at));
 			return true;
 		}
 	}

@@ -103,8 +103,8 @@ bool fsdp_inflate_read(struct fsdp_inflate *stream, void *buffer, size_t size,
 {
 	if (size > stream->due)
 		return fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
-			"%llu bytes are asked for where %llu are left",
-			(unsigned long long)size, (unsigned long long)stream->due);
+			"%llu bytes are asked for where %llu are left", FSDP_LLU(size),
+			FSDP_LLU(stream->due));
 	unsigned char *to = buffer;
 	while (size != 0) {
 		uInt part = (uInt)fsdp_min(size, 1u << 30);
@@ -131,8 +131,7 @@ bool fsdp_inflate_finish(struct fsdp_inflate *stream, struct fsdp_error **ret_er
 {
 	if (stream->due != 0)
 		return fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
-			"%llu declared bytes were not read",
-			(unsigned long long)stream->due);
+			"%llu declared bytes were not read", FSDP_LLU(stream->due));
 	unsigned char beyond;
 	stream->zlib.next_out = &beyond;
 	stream->zlib.avail_out = 1;

@@ -47,7 +47,7 @@ static bool lies_inside(const struct fsdp_source *source, uint64_t offset,
 		return true;
 	return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1004", offset,
 		"%llu bytes are needed here, but the end is at byte %llu",
-		(unsigned long long)length, (unsigned long long)source->size);
+		FSDP_LLU(length), FSDP_LLU(source->size));
 }
 
 bool fsdp_source_slice(const struct fsdp_source *source, uint64_t offset, uint64_t length,
@@ -68,7 +68,7 @@ static bool fail_shrunk(
 {
 	fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI2004", offset,
 		"the file ends here, but it had %llu bytes when it was opened",
-		(unsigned long long)(source->base + source->size));
+		FSDP_LLU(source->base + source->size));
 	return fsdp_error_add_hint(ret_error, "run again when nothing writes to it");
 }
 

@@ -48,8 +48,6 @@ struct end_record {
 	fsdp_find((tail)->findings, FSDP_RULE_ZIP_DIRECTORY_AMBIGUOUS, \
 		FSDP_PLACE(.file = (tail)->file, .offset = (where)), __VA_ARGS__)
 
-#define LLU(number) ((unsigned long long)(number))
-
 static bool fail_unreadable(struct tail *tail, uint64_t offset, const char *what)
 {
 	fsdp_fail_rule(tail->error, FSDP_ERROR_DAMAGED, "FI1040", offset, "%s", what);
@@ -195,7 +193,7 @@ static void judge_behind(struct tail *tail, const struct end_record *record)
 	if (record->comment_size > left)
 		AMBIGUOUS(tail, record->at,
 			"the comment is said to have %llu bytes, but only %llu follow",
-			LLU(record->comment_size), LLU(left));
+			FSDP_LLU(record->comment_size), FSDP_LLU(left));
 	if (left == 0)
 		return;
 	struct fsdp_span behind =
@@ -203,7 +201,7 @@ static void judge_behind(struct tail *tail, const struct end_record *record)
 	fsdp_find(tail->findings, FSDP_RULE_ZIP_STRAY_BYTES,
 		FSDP_PLACE(.file = tail->file, .offset = begin, .length = left,
 			.severity = fsdp_zip_is_alive(behind) ? FSDP_ERROR + 1 : 0),
-		"%llu bytes follow the end record%s", LLU(left),
+		"%llu bytes follow the end record%s", FSDP_LLU(left),
 		record->comment_size == left ? " as its comment" : "");
 }
 
@@ -212,10 +210,10 @@ static void judge_disks(struct tail *tail, const struct end_record *record)
 	if (record->disk > 1 || record->directory_disk > 1)
 		AMBIGUOUS(tail, record->at,
 			"the zip is said to be on several disks (%llu, %llu)",
-			LLU(record->disk), LLU(record->directory_disk));
+			FSDP_LLU(record->disk), FSDP_LLU(record->directory_disk));
 	if (record->count_here != record->count)
 		AMBIGUOUS(tail, record->at, "two counts of entries: %llu and %llu",
-			LLU(record->count_here), LLU(record->count));
+			FSDP_LLU(record->count_here), FSDP_LLU(record->count));
 }
 
 static struct end_record parse_end64(
@@ -242,7 +240,7 @@ static void agree(struct tail *tail, const char *what, uint64_t plain, uint64_t 
 	if (plain != saturated && plain != wide)
 		AMBIGUOUS(tail, at,
 			"%s is %llu in the end record, but %llu in the ZIP64 one", what,
-			LLU(plain), LLU(wide));
+			FSDP_LLU(plain), FSDP_LLU(wide));
 }
 
 /* Takes the place of the plain record, as miniz does, saturated or not. */
@@ -291,7 +289,8 @@ static bool find_end64(struct tail *tail, struct end_record *record)
 		return true;
 	}
 	AMBIGUOUS(tail, locator,
-		"the ZIP64 locator points to byte %llu, where no record is", LLU(at));
+		"the ZIP64 locator points to byte %llu, where no record is",
+		FSDP_LLU(at));
 	record->at = locator;
 	if (locator < END64)
 		return true;
@@ -339,7 +338,7 @@ static bool rebase(
 		FSDP_PLACE(.file = tail->file, .offset = 0, .length = base,
 			.severity = FSDP_ERROR + 1),
 		"%llu bytes stand in front of the zip, which its offsets do not count",
-		LLU(base));
+		FSDP_LLU(base));
 	return true;
 }
 
@@ -358,7 +357,7 @@ static bool find_directory(
 		return true;
 	AMBIGUOUS(tail, record->at,
 		"the directory is said to be at byte %llu and to have %llu bytes, but the end records begin at byte %llu",
-		LLU(record->offset), LLU(record->size), LLU(record->at));
+		FSDP_LLU(record->offset), FSDP_LLU(record->size), FSDP_LLU(record->at));
 	bool here = false, before = false;
 	if (record->offset < record->at &&
 		!has_magic(tail, record->offset, FSDP_ZIP_CENTRAL_MAGIC, &here))

@@ -14,8 +14,6 @@
 
 enum { NAME_MOST = 4096, BATCH = 32 };
 
-#define LLU(number) ((unsigned long long)(number))
-
 struct indexer {
 	struct fsdp_zip *zip;
 	struct fsdp_span file;
@@ -252,7 +250,7 @@ static void index_member(
 		FIND(indexer, ZIP_DUPLICATE, member,
 			same ? "a second member of this name; the other begins at byte %llu"
 			     : "another member's name differs only in case; it begins at byte %llu",
-			LLU(first->header));
+			FSDP_LLU(first->header));
 	}
 	*slot = tag_of(&zip->index, hash) | (uint32_t)(number + 1);
 }

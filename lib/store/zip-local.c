@@ -27,8 +27,6 @@ enum {
 	SKIP = 16 << 10,
 };
 
-#define LLU(number) ((unsigned long long)(number))
-
 struct local_header {
 	uint16_t flags, method;
 	uint32_t crc, stored_size, size;
@@ -166,8 +164,8 @@ static bool is_readable(const struct fsdp_zip_member *member, uint64_t ceiling,
 	if (member->size <= ceiling)
 		return true;
 	return fsdp_fail_rule(ret_error, FSDP_ERROR_LIMIT, "FI9001", member->header,
-		"it has %llu bytes, above the ceiling of %llu", LLU(member->size),
-		LLU(ceiling));
+		"it has %llu bytes, above the ceiling of %llu", FSDP_LLU(member->size),
+		FSDP_LLU(ceiling));
 }
 
 /* Asked before any work. */
@@ -311,11 +309,11 @@ static void judge_fields(struct check *check, const struct fsdp_zip_member *memb
 		!agrees(local, local->stored_size, member->stored_size))
 		FIND(check, ZIP_FIELDS, member,
 			"%lu stored bytes in its header, but %llu in the directory",
-			(unsigned long)local->stored_size, LLU(member->stored_size));
+			(unsigned long)local->stored_size, FSDP_LLU(member->stored_size));
 	if (local->size != UINT32_MAX && !agrees(local, local->size, member->size))
 		FIND(check, ZIP_FIELDS, member,
 			"%lu bytes in its header, but %llu in the directory",
-			(unsigned long)local->size, LLU(member->size));
+			(unsigned long)local->size, FSDP_LLU(member->size));
 }
 
 static void judge_extra(
@@ -340,7 +338,7 @@ static void judge_header(struct check *check, const struct fsdp_zip_member *memb
 	struct fsdp_span name = fsdp_span(behind, local->name_size);
 	if (!fsdp_span_equal(name, member->name))
 		FIND(check, ZIP_NAME_DIFFERS, member, "its own header names it \"%.*s\"",
-			(int)fsdp_min(name.size, 200), (const char *)name.data);
+			FSDP_TEXT_MOST(name, 200));
 	judge_fields(check, member, local);
 	judge_extra(
 		check, member, fsdp_span(behind + local->name_size, local->extra_size));
@@ -359,7 +357,7 @@ static void find_gap(
 	fsdp_find(check->findings, FSDP_RULE_ZIP_STRAY_BYTES,
 		FSDP_PLACE(.file = check->file, .offset = begin, .length = end - begin,
 			.severity = alive ? FSDP_ERROR + 1 : 0),
-		"%llu bytes between members %s", LLU(end - begin), what);
+		"%llu bytes between members %s", FSDP_LLU(end - begin), what);
 }
 
 /* Small gaps are padding, unless they begin a member that the directory hides. */
@@ -430,13 +428,13 @@ static bool check_member(
 	if (begin > most || member->stored_size > most - begin) {
 		FIND(check, ZIP_OVERLAP, member,
 			"%llu bytes from byte %llu on reach into the directory at byte %llu",
-			LLU(member->stored_size), LLU(begin), LLU(most));
+			FSDP_LLU(member->stored_size), FSDP_LLU(begin), FSDP_LLU(most));
 		return true;
 	}
 	if (check->end > member->header && check->known <= member->header)
 		FIND(check, ZIP_OVERLAP, member,
 			"begins before byte %llu, where the member before it ends",
-			LLU(check->end));
+			FSDP_LLU(check->end));
 	*ret_offset = begin;
 	uint64_t end = begin + member->stored_size;
 	uint64_t known = member->header + FSDP_ZIP_LOCAL_SIZE + member->name.size;

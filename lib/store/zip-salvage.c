@@ -150,9 +150,9 @@ bool fsdp_zip_fail_cut(const struct fsdp_source *source, struct fsdp_error **ret
 		return false;
 	fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1040", front.end,
 		"the zip has no end record; its front holds %s%llu whole record%s, up to byte %llu of %llu%s",
-		front.bounded ? "at least " : "", (unsigned long long)front.records,
-		front.records == 1 ? "" : "s", (unsigned long long)front.end,
-		(unsigned long long)source->size,
+		front.bounded ? "at least " : "", FSDP_LLU(front.records),
+		front.records == 1 ? "" : "s", FSDP_LLU(front.end),
+		FSDP_LLU(source->size),
 		front.at_directory ? ", where its directory begins" : "");
 	return fsdp_error_add_hint(ret_error, "copy this file again");
 }

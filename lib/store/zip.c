@@ -28,8 +28,6 @@ enum {
 	EXTRA_ZIP64 = 1,
 };
 
-#define LLU(number) ((unsigned long long)(number))
-
 struct reader {
 	const struct fsdp_limits *limits;
 	struct fsdp_span file;
@@ -147,19 +145,20 @@ static void judge_kind(
 	if ((attributes & ATTRIBUTE_DIRECTORY) != 0)
 		FIND(reader, ZIP_ENTRY_TYPE, member,
 			"marked as a folder, but it has %llu bytes: PyTorch leaves its buffer unwritten",
-			LLU(member->size));
+			FSDP_LLU(member->size));
 	else if (member->name.size != 0 &&
 		 member->name.data[member->name.size - 1] == '/')
 		FIND(reader, ZIP_ENTRY_TYPE, member,
-			"named like a folder, but it has %llu bytes", LLU(member->size));
+			"named like a folder, but it has %llu bytes",
+			FSDP_LLU(member->size));
 	else if (!is_ordinary_kind(attributes))
 		FIND(reader, ZIP_ENTRY_TYPE, member,
 			"marked as a link, a folder or a device, but it has %llu bytes",
-			LLU(member->size));
+			FSDP_LLU(member->size));
 	if (member->stored_size == 0 && member->size != 0)
 		FIND(reader, ZIP_ENTRY_TYPE, member,
 			"said to have %llu bytes, of which 0 are stored: PyTorch leaves its buffer unwritten",
-			LLU(member->size));
+			FSDP_LLU(member->size));
 }
 
 static void judge_size(struct reader *reader, const struct fsdp_zip_member *member)
@@ -168,7 +167,7 @@ static void judge_size(struct reader *reader, const struct fsdp_zip_member *memb
 		if (member->size != member->stored_size)
 			FIND(reader, ZIP_FIELDS, member,
 				"stored, but its two sizes differ: %llu and %llu",
-				LLU(member->stored_size), LLU(member->size));
+				FSDP_LLU(member->stored_size), FSDP_LLU(member->size));
 		return;
 	}
 	if (member->method != FSDP_ZIP_DEFLATED) {
@@ -180,7 +179,7 @@ static void judge_size(struct reader *reader, const struct fsdp_zip_member *memb
 	if (member->size / FSDP_ZIP_RATIO > member->stored_size)
 		FIND(reader, ZIP_BOMB, member,
 			"%llu stored bytes cannot inflate to %llu: deflate ends at 1032 to 1",
-			LLU(member->stored_size), LLU(member->size));
+			FSDP_LLU(member->stored_size), FSDP_LLU(member->size));
 	if (!fsdp_add(reader->inflated, member->size, &reader->inflated))
 		reader->inflated = UINT64_MAX;
 }
@@ -291,13 +290,13 @@ static void judge_count(struct reader *reader)
 		fsdp_find(reader->findings, FSDP_RULE_ZIP_DIRECTORY_AMBIGUOUS,
 			FSDP_PLACE(.file = reader->file, .offset = end->directory),
 			"the end record counts %llu entries, but the directory has %llu",
-			LLU(end->count), LLU(count));
+			FSDP_LLU(end->count), FSDP_LLU(count));
 	if (end->size != reader->at)
 		fsdp_find(reader->findings, FSDP_RULE_ZIP_DIRECTORY_AMBIGUOUS,
 			FSDP_PLACE(.file = reader->file, .offset = end->directory,
 				.length = reader->at),
 			"the end record gives the directory %llu bytes, but its entries have %llu",
-			LLU(end->size), LLU(reader->at));
+			FSDP_LLU(end->size), FSDP_LLU(reader->at));
 }
 
 /* What all members declare that they would inflate to. */
@@ -349,14 +348,14 @@ static void judge_range(struct reader *reader, const struct fsdp_zip_member *mem
 	else if (member->header < *reach)
 		FIND(reader, ZIP_OVERLAP, member,
 			"begins before byte %llu, where the member before it ends",
-			LLU(*reach));
+			FSDP_LLU(*reach));
 	if (!fsdp_add(member->header, FSDP_ZIP_LOCAL_SIZE + member->name.size, &end) ||
 		!fsdp_add(end, member->stored_size, &end))
 		end = UINT64_MAX;
 	if (end > directory)
 		FIND(reader, ZIP_OVERLAP, member,
 			"ends beyond byte %llu, where the directory begins",
-			LLU(directory));
+			FSDP_LLU(directory));
 	if (end > *reach)
 		*reach = end;
 }
@@ -391,7 +390,7 @@ static void judge_front(struct reader *reader)
 			FSDP_PLACE(.file = reader->file, .offset = 0,
 				.length = first->header, .severity = FSDP_ERROR + 1),
 			"%llu bytes stand in front of the first member",
-			LLU(first->header));
+			FSDP_LLU(first->header));
 }
 
 static bool read_directory(

@@ -385,12 +385,11 @@ static void report(const struct check_walk *walk, uint64_t size)
 	if (walk->deep)
 		PICKLE_FIND(walk->options, FSDP_RULE_PICKLE_EXPANSION, 0, FSDP_ERROR,
 			"values are nested more than %llu levels deep",
-			(unsigned long long)walk->depth_limit);
+			FSDP_LLU(walk->depth_limit));
 	if (size > UNFOLD_LIMIT || size / UNFOLD_FACTOR > walk->real)
 		PICKLE_FIND(walk->options, FSDP_RULE_PICKLE_EXPANSION, 0, FSDP_ERROR,
-			"%llu values would unfold to %s%llu",
-			(unsigned long long)walk->real,
-			size == UINT64_MAX ? "more than " : "", (unsigned long long)size);
+			"%llu values would unfold to %s%llu", FSDP_LLU(walk->real),
+			size == UINT64_MAX ? "more than " : "", FSDP_LLU(size));
 }
 
 bool fsdp_pickle_check(const struct fsdp_pickle *pickle,

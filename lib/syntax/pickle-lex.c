@@ -143,7 +143,7 @@ static bool fail_token(struct fsdp_error **ret_error, enum fault fault, uint64_t
 			"the length of %s is negative", name);
 	return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI3014", offset,
 		"%s needs %llu more bytes of the pickle, %llu are left", name,
-		(unsigned long long)token->size, (unsigned long long)left);
+		FSDP_LLU(token->size), FSDP_LLU(left));
 }
 
 const struct fsdp_pickle_opcode *fsdp_pickle_next_opcode(struct fsdp_span stream,
@@ -321,7 +321,7 @@ static void enter_frame(
 	if (pass->frame_end != FSDP_UNKNOWN)
 		PICKLE_FIND(pass->options, FSDP_RULE_PICKLE_FRAME, offset, FSDP_ERROR,
 			"a frame begins %llu bytes before the end of another",
-			(unsigned long long)(pass->frame_end - offset));
+			FSDP_LLU(pass->frame_end - offset));
 	if (size > left && pass->far_size == 0) {
 		pass->far_frame = offset;
 		pass->far_size = size;
@@ -336,8 +336,7 @@ static void judge_far_frame(const struct pass *pass, bool stopped)
 	if (stopped && pass->far_size != 0)
 		PICKLE_FIND(pass->options, FSDP_RULE_PICKLE_FRAME, pass->far_frame,
 			FSDP_ERROR, "a frame of %llu bytes, but %llu are left",
-			(unsigned long long)pass->far_size,
-			(unsigned long long)pass->far_left);
+			FSDP_LLU(pass->far_size), FSDP_LLU(pass->far_left));
 }
 
 /* `at` is at or behind the end of the frame; `last` is the opcode before it. */
@@ -347,7 +346,7 @@ static void leave_frame(
 	if (at > pass->frame_stop)
 		PICKLE_FIND(pass->options, FSDP_RULE_PICKLE_FRAME, offset_at(pass, last),
 			FSDP_ERROR, "%s crosses the end of its frame by %llu bytes",
-			opcodes[*last].name, (unsigned long long)(at - pass->frame_stop));
+			opcodes[*last].name, FSDP_LLU(at - pass->frame_stop));
 	set_frame_end(pass, FSDP_UNKNOWN);
 }
 
@@ -597,7 +596,7 @@ bool fsdp_pickle_lex(struct fsdp_pickle *pickle,
 	} else if (!ret_lexed->stopped) {
 		fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI3014", ret_lexed->end,
 			"the pickle ends after %llu bytes without STOP",
-			(unsigned long long)ret_lexed->end);
+			FSDP_LLU(ret_lexed->end));
 	}
 	judge_far_frame(&pass, ret_lexed->stopped);
 	judge_opcodes(pickle, options);

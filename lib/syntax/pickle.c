@@ -14,7 +14,7 @@ static inline __attribute__((always_inline)) struct slot *op_memoize(
 	NEED(m, top, 1);
 	if (unlikely(slot > UINT32_MAX)) {
 		DAMAGED(m, "%s to slot %llu; slots are below 2^32", op_name(m),
-			(unsigned long long)slot);
+			FSDP_LLU(slot));
 		return top;
 	}
 	if (unlikely(!memo_fill(&m->memo, (uint32_t)slot)))
@@ -387,8 +387,7 @@ static void judge_rest(struct machine *m)
 	PICKLE_FIND(m->options, FSDP_RULE_PICKLE_TRAILING, length,
 		globals ? FSDP_ERROR : FSDP_WARNING,
 		"%llu bytes follow the end of the pickle%s",
-		(unsigned long long)(m->part.size - length),
-		globals ? " and name globals" : "");
+		FSDP_LLU(m->part.size - length), globals ? " and name globals" : "");
 }
 
 static bool prepare(struct machine *m)

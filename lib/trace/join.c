@@ -134,8 +134,7 @@ static void judge_ranks(struct fsdp_joined *set, struct fsdp_span path)
 	if (!set->divergence.agree)
 		fsdp_find(&set->findings, FSDP_RULE_ORDER_RANKS_DIFFER,
 			FSDP_PLACE(.file = path), "%.*s",
-			(int)set->divergence.message.size,
-			(const char *)set->divergence.message.data);
+			FSDP_TEXT(set->divergence.message));
 }
 
 bool fsdp_trace_join(struct fsdp_trace_reading *readings, size_t count,

@@ -13,13 +13,13 @@ static void judge_deviations(struct fsdp_trace_reading *reading)
 			fsdp_span_is(one->name, "trailing_data"))
 			continue;
 		FSDP_TRACE_FIND(reading, RECORDING_DEVIATES, "%.*s: %llu time%s",
-			(int)one->name.size, (const char *)one->name.data,
-			(unsigned long long)one->count, one->count == 1 ? "" : "s");
+			FSDP_TEXT(one->name), FSDP_LLU(one->count),
+			one->count == 1 ? "" : "s");
 	}
 	if (recording->recovered > 0)
 		FSDP_TRACE_FIND(reading, RECORDING_DEVIATES,
 			"%llu event%s kept although something inside was not JSON",
-			(unsigned long long)recording->recovered,
+			FSDP_LLU(recording->recovered),
 			recording->recovered == 1 ? " was" : "s were");
 }
 
@@ -29,11 +29,10 @@ static void judge_trace(struct fsdp_trace_reading *reading)
 	if (recording->truncated)
 		FSDP_TRACE_FIND(reading, RECORDING_TRUNCATED,
 			"it ends in the middle, after %llu events",
-			(unsigned long long)recording->events);
+			FSDP_LLU(recording->events));
 	if (recording->dropped > 0)
 		FSDP_TRACE_FIND(reading, EVENTS_DROPPED, "%llu event%s could not be read",
-			(unsigned long long)recording->dropped,
-			recording->dropped == 1 ? "" : "s");
+			FSDP_LLU(recording->dropped), recording->dropped == 1 ? "" : "s");
 	judge_deviations(reading);
 	if (recording->trailing_data_at != FSDP_ABSENT)
 		FSDP_TRACE_FIND(reading, RECORDING_TRAILING_DATA,
@@ -42,12 +41,11 @@ static void judge_trace(struct fsdp_trace_reading *reading)
 	if (recording->bad_dur > 0)
 		FSDP_TRACE_FIND(reading, TIMES_UNUSABLE,
 			"%llu event%s without times that can be used",
-			(unsigned long long)recording->bad_dur,
-			recording->bad_dur == 1 ? "" : "s");
+			FSDP_LLU(recording->bad_dur), recording->bad_dur == 1 ? "" : "s");
 	if (recording->unpaired > 0)
 		FSDP_TRACE_FIND(reading, TIMES_UNUSABLE,
 			"%llu begin or end without the other",
-			(unsigned long long)recording->unpaired);
+			FSDP_LLU(recording->unpaired));
 }
 
 static void judge_lines(struct fsdp_trace_reading *reading)
@@ -58,15 +56,14 @@ static void judge_lines(struct fsdp_trace_reading *reading)
 			"what it is compressed with breaks off");
 	for (size_t i = 0; i < recording->bad_line_count; i++)
 		FSDP_TRACE_FIND(reading, LINES_SKIPPED, "line %llu cannot be read",
-			(unsigned long long)recording->bad_lines[i]);
+			FSDP_LLU(recording->bad_lines[i]));
 	if (recording->skipped == 0)
 		return;
 	fsdp_find(&reading->findings, FSDP_RULE_LINES_SKIPPED,
 		FSDP_PLACE(.file = fsdp_span_text(recording->path),
 			.severity = FSDP_NOTE + 1),
 		"%llu line%s of a kind that is not known here",
-		(unsigned long long)recording->skipped,
-		recording->skipped == 1 ? "" : "s");
+		FSDP_LLU(recording->skipped), recording->skipped == 1 ? "" : "s");
 }
 
 static void judge_profile(struct fsdp_trace_reading *reading)
@@ -75,8 +72,8 @@ static void judge_profile(struct fsdp_trace_reading *reading)
 	for (size_t i = 0; i < recording->problem_count; i++) {
 		const struct fsdp_profile_problem *one = &recording->problems[i];
 		FSDP_TRACE_FIND(reading, PROFILE_ERROR, "line %llu: %s of %.*s: %s",
-			(unsigned long long)one->line, one->kind, (int)one->type.size,
-			(const char *)one->type.data, one->message);
+			FSDP_LLU(one->line), one->kind, FSDP_TEXT(one->type),
+			one->message);
 	}
 	if (recording->residual_count > 0 || recording->still_open_count > 0)
 		FSDP_TRACE_FIND(reading, PROFILE_LEFT_OVER,
@@ -93,7 +90,7 @@ static void judge_profile(struct fsdp_trace_reading *reading)
 						 : FSDP_SPAN("OFF");
 		FSDP_TRACE_FIND(reading, LEVEL_LEFT_OUT,
 			"debug level %.*s: PyTorch did not print %zu dump%s; it does at INFO only (TORCH_DISTRIBUTED_DEBUG=INFO)",
-			(int)level.size, (const char *)level.data, recording->dump_count,
+			FSDP_TEXT(level), recording->dump_count,
 			recording->dump_count == 1 ? "" : "s");
 	}
 }
@@ -111,15 +108,14 @@ static void judge_states(struct fsdp_trace_reading *reading)
 				.rank = (uint32_t)reading->recording.rank,
 				.module = handle->module),
 			"line %llu: %.*s%s: (%s, %s) becomes (%s, %s): %s%s%.*s",
-			(unsigned long long)one->line, (int)fqn.size,
-			(const char *)fqn.data, handle->fqn_count > 1 ? ", …" : "",
+			FSDP_LLU(one->line), FSDP_TEXT(fqn),
+			handle->fqn_count > 1 ? ", …" : "",
 			fsdp_training_state_name(one->from[0]),
 			fsdp_handle_state_name(one->from[1]),
 			fsdp_training_state_name(one->to[0]),
 			fsdp_handle_state_name(one->to[1]),
 			one->error != NULL ? one->error : "",
-			one->error != NULL ? ": " : "", (int)one->message.size,
-			(const char *)one->message.data);
+			one->error != NULL ? ": " : "", FSDP_TEXT(one->message));
 	}
 }
 
@@ -129,17 +125,16 @@ static void judge_order(struct fsdp_trace_reading *reading)
 	const struct fsdp_exec_order *order = recording->order;
 	for (size_t i = 0; i < order->warning_count; i++)
 		FSDP_TRACE_FIND(reading, ORDER_CHANGED, "line %llu: %.*s",
-			(unsigned long long)order->warnings[i].line,
-			(int)order->warnings[i].message.size,
-			(const char *)order->warnings[i].message.data);
+			FSDP_LLU(order->warnings[i].line),
+			FSDP_TEXT(order->warnings[i].message));
 	if (order->reused > 0)
 		FSDP_TRACE_FIND(reading, ORDER_REUSED_UNIT,
 			"%llu time%s a unit is used again in one forward (reused unit)",
-			(unsigned long long)order->reused, order->reused == 1 ? "" : "s");
+			FSDP_LLU(order->reused), order->reused == 1 ? "" : "s");
 	if (order->stopped_early > 0)
 		FSDP_TRACE_FIND(reading, ORDER_REUSED_UNIT,
 			"%llu iteration%s stopped before all units of the first were used",
-			(unsigned long long)order->stopped_early,
+			FSDP_LLU(order->stopped_early),
 			order->stopped_early == 1 ? "" : "s");
 	judge_states(reading);
 	if (order->unchecked > 0) {
@@ -148,8 +143,7 @@ static void judge_order(struct fsdp_trace_reading *reading)
 						 : FSDP_SPAN("OFF");
 		FSDP_TRACE_FIND(reading, LEVEL_LEFT_OUT,
 			"debug level %.*s: PyTorch did not check %llu forward%s; it does at DETAIL only (TORCH_DISTRIBUTED_DEBUG=DETAIL)",
-			(int)level.size, (const char *)level.data,
-			(unsigned long long)order->unchecked,
+			FSDP_TEXT(level), FSDP_LLU(order->unchecked),
 			order->unchecked == 1 ? "" : "s");
 	}
 }
@@ -167,6 +161,5 @@ void fsdp_trace_judge(struct fsdp_trace_reading *reading)
 	if (recording->fx != NULL && recording->fx->aborted.data != NULL)
 		FSDP_TRACE_FIND(reading, ORDER_ABORTED,
 			"the tracing broke off with %.*s: the lists are partial",
-			(int)recording->fx->aborted.size,
-			(const char *)recording->fx->aborted.data);
+			FSDP_TEXT(recording->fx->aborted));
 }

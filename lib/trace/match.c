@@ -313,7 +313,7 @@ __extension__ typedef unsigned __int128 wide;
 static void put_quotient(wide a, wide b, char text[32])
 {
 	wide value = (2 * a * 1000000 + b) / (2 * b);
-	unsigned long long whole = (unsigned long long)(value / 1000000);
+	unsigned long long whole = FSDP_LLU(value / 1000000);
 	unsigned rest = (unsigned)(value % 1000000);
 	snprintf(text, 32, "%llu.%06u", whole, rest);
 }

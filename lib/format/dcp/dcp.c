@@ -381,8 +381,7 @@ static void judge_volume(struct dcp *dcp, const struct fsdp_dcp_item *item)
 	fsdp_find(&dcp->reading->model->findings,
 		held < numel ? FSDP_RULE_CHUNK_GAP : FSDP_RULE_CHUNK_OVERLAP,
 		FSDP_PLACE(.file = dcp->meta.file, .tensor = item->text),
-		"the chunks hold %llu of %llu elements", (unsigned long long)held,
-		(unsigned long long)numel);
+		"the chunks hold %llu of %llu elements", FSDP_LLU(held), FSDP_LLU(numel));
 }
 
 static bool add_tensor(struct dcp *dcp, uint32_t item_id, struct fsdp_error **ret_error)
@@ -434,8 +433,7 @@ static bool read_object(struct dcp *dcp, const struct fsdp_dcp_info *info,
 	struct fsdp_torch torch;
 	if (info->length > ITEM_MAX)
 		return fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, info->offset,
-			"an object of %llu bytes is not read",
-			(unsigned long long)info->length);
+			"an object of %llu bytes is not read", FSDP_LLU(info->length));
 	fsdp_arena_reset(scratch);
 	if (!fsdp_folder_source(dcp->folder, fsdp_dcp_path(&dcp->meta, info->path),
 		    &source, ret_error) ||
@@ -584,7 +582,7 @@ static bool say_stand_in(
 		return false;
 	fsdp_find(&dcp->reading->model->findings, FSDP_RULE_NOT_A_CHECKPOINT,
 		FSDP_PLACE(.file = path), "this is %s; the metadata needs %llu bytes",
-		what, (unsigned long long)file->needed);
+		what, FSDP_LLU(file->needed));
 	return true;
 }
 
@@ -606,8 +604,8 @@ static void judge_files(struct dcp *dcp)
 					.length = file->needed - file->size,
 					.tensor = item->text),
 				"the metadata needs %llu bytes, the file has %llu; %u items reach beyond its end",
-				(unsigned long long)file->needed,
-				(unsigned long long)file->size, file->bad_count);
+				FSDP_LLU(file->needed), FSDP_LLU(file->size),
+				file->bad_count);
 		} else if (file->bad_count == 0 && file->used < file->size) {
 			dcp->reading->model->unaccounted += file->size - file->used;
 		}
@@ -630,7 +628,7 @@ static void judge_listing(struct dcp *dcp)
 			fsdp_find(&model->findings, FSDP_RULE_ORPHAN_FILE,
 				FSDP_PLACE(.file = entry.name),
 				"no entry of the metadata names this file (%llu bytes)",
-				(unsigned long long)entry.size);
+				FSDP_LLU(entry.size));
 			continue;
 		}
 		any = true;
@@ -656,7 +654,7 @@ static void say_unread(struct dcp *dcp)
 		fsdp_find(&dcp->reading->model->findings, FSDP_RULE_NOT_EVALUATED,
 			FSDP_PLACE(.file = dcp->meta.file, .next = "info looks at them"),
 			"%llu objects are pickles of their own, which were not looked at",
-			(unsigned long long)dcp->unread);
+			FSDP_LLU(dcp->unread));
 }
 
 static void set_format(struct dcp *dcp)

@@ -517,9 +517,7 @@ static bool calls_other(
 {
 	return fsdp_fail_rule(parse->error, FSDP_ERROR_DAMAGED, "FI1020", FSDP_UNKNOWN,
 		"this is not the metadata of a distributed checkpoint: the pickle calls %.*s.%.*s; nothing was run",
-		(int)fsdp_min(global->module.size, 100),
-		(const char *)global->module.data, (int)fsdp_min(global->name.size, 100),
-		(const char *)global->name.data);
+		FSDP_TEXT_MOST(global->module, 100), FSDP_TEXT_MOST(global->name, 100));
 }
 
 static struct fsdp_dcp_item *find_item(struct fsdp_dcp *dcp, uint32_t name)

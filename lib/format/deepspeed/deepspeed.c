@@ -250,8 +250,7 @@ static const char *why_apart(const struct fsdp_deepspeed *ds, char *text, size_t
 					 : "they do not fit together";
 	snprintf(text, size,
 		"universal_checkpoint_info, which says how they were cut, is not understood (%.*s)",
-		(int)fsdp_min(slicing->unread.size, 64),
-		(const char *)slicing->unread.data);
+		FSDP_TEXT_MOST(slicing->unread, 64));
 	return text;
 }
 

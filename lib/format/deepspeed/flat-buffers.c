@@ -230,7 +230,7 @@ bool fsdp_deepspeed_join_frozen(struct fsdp_deepspeed *ds, struct fsdp_error **r
 		if (!parameter->frozen || parameter->fqn.size > 400)
 			continue;
 		snprintf(name, sizeof name, "frozen_param_fragments.%.*s",
-			(int)parameter->fqn.size, (const char *)parameter->fqn.data);
+			FSDP_TEXT(parameter->fqn));
 		for (uint32_t rank = 0; rank < ds->optim_files; rank++) {
 			const struct fsdp_deepspeed_stored *flat =
 				fsdp_deepspeed_find_flat(ds, name, rank);

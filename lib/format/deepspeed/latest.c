@@ -102,11 +102,10 @@ static void note_tag(struct fsdp_reading *reading, const struct fsdp_folder *fol
 	}
 	if (other->leads && !fsdp_span_equal(name, rest))
 		snprintf(text, sizeof text, "; %s names a checkpoint of its own: %.*s",
-			other->name, (int)fsdp_min(rest.size, 255),
-			(const char *)rest.data);
-	fsdp_reading_note(reading, "%.*s was opened, as %s says%s%s%s", (int)name.size,
-		(const char *)name.data, chosen->name, text,
-		others.count != 0 ? "; beside it: " : "", fsdp_name_list_text(&others));
+			other->name, FSDP_TEXT_MOST(rest, 255));
+	fsdp_reading_note(reading, "%.*s was opened, as %s says%s%s%s", FSDP_TEXT(name),
+		chosen->name, text, others.count != 0 ? "; beside it: " : "",
+		fsdp_name_list_text(&others));
 }
 
 /* That a file names a tag which is not there, and what was opened. */
@@ -117,8 +116,7 @@ static void say_dangling(struct fsdp_reading *reading, const struct pointer *poi
 		FSDP_PLACE(.file = fsdp_span_text(pointer->name),
 			.severity = FSDP_WARNING + 1),
 		"the file names %.*s, which is not there; %.*s was read",
-		(int)pointer->tag.size, (const char *)pointer->tag.data,
-		(int)fsdp_min(opened.size, 64), (const char *)opened.data);
+		FSDP_TEXT(pointer->tag), FSDP_TEXT_MOST(opened, 64));
 }
 
 static bool enter_tag(struct fsdp_reading *reading, const struct fsdp_folder *folder,
@@ -152,5 +150,5 @@ bool fsdp_deepspeed_enter_tag(struct fsdp_reading *reading,
 	}
 	return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1001", FSDP_UNKNOWN,
 		"%s names %.*s, which is not there", pointer->name,
-		(int)pointer->tag.size, (const char *)pointer->tag.data);
+		FSDP_TEXT(pointer->tag));
 }

@@ -166,8 +166,7 @@ static void judge_group(struct fsdp_deepspeed *ds, uint32_t group)
 		fsdp_find(&ds->reading->model->findings, FSDP_RULE_METADATA_INCONSISTENT,
 			FSDP_PLACE(.next = "convert with the DeepSpeed that wrote it"),
 			"param_shapes of group %u have %llu elements, its flat buffers %llu: where parameters begin in them is not sure",
-			group, (unsigned long long)ds->slice.lengths[group],
-			(unsigned long long)found);
+			group, FSDP_LLU(ds->slice.lengths[group]), FSDP_LLU(found));
 }
 
 void fsdp_deepspeed_judge_groups(struct fsdp_deepspeed *ds)

@@ -107,7 +107,7 @@ const struct fsdp_deepspeed_stored *fsdp_deepspeed_find_copy(
 	char name[512];
 	for (size_t i = 0; i < 2 && found == NULL; i++) {
 		int size = snprintf(name, sizeof name, "%s%.*s", places[i],
-			(int)fsdp_min(fqn.size, sizeof name), (const char *)fqn.data);
+			FSDP_TEXT_MOST(fqn, sizeof name));
 		if ((size_t)size < sizeof name)
 			found = find_of_rank(ds, fsdp_span(name, (size_t)size),
 				fsdp_deepspeed_rank_of(ds, 0, ranks[i]));

@@ -102,8 +102,8 @@ static bool judge_held(struct fsdp_deepspeed *ds, const struct held_states *held
 			char *path = fsdp_arena_take(arena, size, 1);
 			if (path == NULL)
 				return fsdp_arena_fail(arena, ret_error);
-			snprintf(path, size, "zero/%.*s/%s.pt", (int)parameter->fqn.size,
-				(const char *)parameter->fqn.data, state);
+			snprintf(path, size, "zero/%.*s/%s.pt", FSDP_TEXT(parameter->fqn),
+				state);
 			fsdp_find(&ds->reading->model->findings, FSDP_RULE_MISSING_FILE,
 				FSDP_PLACE(.file = fsdp_span_text(path)),
 				"other parameters have one");
@@ -127,8 +127,7 @@ static void judge_shape(struct fsdp_deepspeed *ds, const struct fsdp_names *name
 		FSDP_PLACE(.file = path,
 			.next = "convert again from the checkpoint that this was made from"),
 		"the file holds %llu elements, param_shapes say %llu",
-		(unsigned long long)stored->numel,
-		(unsigned long long)ds->slice.parameters[id - 1].numel);
+		FSDP_LLU(stored->numel), FSDP_LLU(ds->slice.parameters[id - 1].numel));
 }
 
 static bool add_universal(struct fsdp_deepspeed *ds, struct held_states *held,
@@ -148,8 +147,7 @@ static bool add_universal(struct fsdp_deepspeed *ds, struct held_states *held,
 	hold(ds, held, fqn, state);
 	judge_shape(ds, &held->names, file->path, fqn, stored);
 	if (!weight)
-		snprintf(suffix, sizeof suffix, ".%.*s", (int)state.size,
-			(const char *)state.data);
+		snprintf(suffix, sizeof suffix, ".%.*s", FSDP_TEXT(state));
 	const struct fsdp_deepspeed_target target = {
 		.prefix = weight ? NULL : "state.",
 		.fqn = fqn,

@@ -226,8 +226,8 @@ static bool compare_size(struct fsdp_plan_reading *plan,
 	if ((uint64_t)recorded != expected)
 		fsdp_plan_say(plan, reading->name,
 			"%s is %lld, but %llu elements over %u ranks give %llu", key,
-			(long long)recorded, (unsigned long long)reading->record->numel,
-			reading->record->shards, (unsigned long long)expected);
+			(long long)recorded, FSDP_LLU(reading->record->numel),
+			reading->record->shards, FSDP_LLU(expected));
 	return true;
 }
 
@@ -253,7 +253,7 @@ static bool compare_sizes(
 	if (!same)
 		fsdp_plan_say(plan, reading->name,
 			"shard_numel_padded is not what %llu elements over %u ranks give",
-			(unsigned long long)cut.numel, cut.shards);
+			FSDP_LLU(cut.numel), cut.shards);
 	return true;
 }
 
@@ -320,10 +320,10 @@ static void compare_span(struct fsdp_plan_reading *plan,
 	say_span(plan, reading, rank, fqn,
 		"the plan has elements %lld-%lld at %lld-%lld of the shard, but they are %llu-%llu at %llu-%llu",
 		(long long)found[2], (long long)found[3], (long long)found[0],
-		(long long)found[1], (unsigned long long)part->param_start,
-		(unsigned long long)(part->param_start + part->numel - 1),
-		(unsigned long long)part->shard_start,
-		(unsigned long long)(part->shard_start + part->numel - 1));
+		(long long)found[1], FSDP_LLU(part->param_start),
+		FSDP_LLU(part->param_start + part->numel - 1),
+		FSDP_LLU(part->shard_start),
+		FSDP_LLU(part->shard_start + part->numel - 1));
 }
 
 /* In order. The first one of another parameter ends it: those behind it would only
@@ -362,8 +362,7 @@ static void compare_rank(struct fsdp_plan_reading *plan,
 	say_span(plan, reading, rank, (struct fsdp_span){ 0 },
 		"the plan has no span of %.*s, of which the rank holds elements %llu-%llu",
 		fsdp_plan_shown(text), text.data != NULL ? (const char *)text.data : "",
-		(unsigned long long)part.param_start,
-		(unsigned long long)(part.param_start + part.numel - 1));
+		FSDP_LLU(part.param_start), FSDP_LLU(part.param_start + part.numel - 1));
 }
 
 /* Ranks stand in ascending order, so each is compared once. */

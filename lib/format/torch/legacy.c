@@ -200,15 +200,14 @@ static bool place_storage(struct legacy *legacy, uint32_t storage, uint64_t coun
 		SAY(legacy, legacy->at,
 			"the %s ends inside storage %.*s: it has %llu elements of %llu bytes, and %llu bytes are left",
 			legacy->member.data != NULL ? "member" : "file", shown(key),
-			(const char *)key.data, (unsigned long long)count,
-			(unsigned long long)width, (unsigned long long)left);
+			(const char *)key.data, FSDP_LLU(count), FSDP_LLU(width),
+			FSDP_LLU(left));
 	else if (length != extent->size)
 		fsdp_find(findings_of(legacy), FSDP_RULE_STORAGE_SIZE,
 			FSDP_PLACE(.file = legacy->file, .member = legacy->member,
 				.offset = legacy->at),
 			"storage %.*s has %llu bytes, its id says %llu", shown(key),
-			(const char *)key.data, (unsigned long long)length,
-			(unsigned long long)extent->size);
+			(const char *)key.data, FSDP_LLU(length), FSDP_LLU(extent->size));
 	legacy->at += extent->length;
 	return whole;
 }
@@ -261,7 +260,7 @@ static bool place_listed(
 		fsdp_find(findings_of(legacy), FSDP_RULE_PICKLE_TRAILING,
 			FSDP_PLACE(.file = legacy->file, .offset = legacy->at,
 				.length = left),
-			"%llu bytes follow the last storage", (unsigned long long)left);
+			"%llu bytes follow the last storage", FSDP_LLU(left));
 	return true;
 }
 

@@ -326,7 +326,7 @@ bool fsdp_torch_fold_persistent(void *context, struct fsdp_pickle *pickle, fsdp_
 		fsdp_find(&torch->model->findings, FSDP_RULE_STORAGE_SIZE,
 			FSDP_PLACE(.file = torch->file, .member = torch->member),
 			"the number of elements of storage %.*s is negative or no 64-bit integer",
-			key.size > 64 ? 64 : (int)key.size, (const char *)key.data);
+			FSDP_TEXT_MOST(key, 64));
 		return false;
 	}
 	return fsdp_torch_add_storage(torch, key, global, location, (uint64_t)numel,

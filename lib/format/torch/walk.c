@@ -125,9 +125,8 @@ static uint32_t view_extent(
 		FSDP_PLACE(.file = torch->file, .member = torch->member,
 			.tensor = name_text(walk, name)),
 		"the tensor reaches to element %llu of storage %.*s, which has %llu bytes",
-		(unsigned long long)end, key.size > 64 ? 64 : (int)key.size,
-		(const char *)key.data,
-		(unsigned long long)fsdp_torch_storage_bytes(storage));
+		FSDP_LLU(end), FSDP_TEXT_MOST(key, 64),
+		FSDP_LLU(fsdp_torch_storage_bytes(storage)));
 	return FSDP_NONE;
 }
 
@@ -544,8 +543,7 @@ static bool spell_key(
 		if (ret_text->data != NULL)
 			return true;
 		struct fsdp_span type = fsdp_torch_type_name(walk->torch, key);
-		size = snprintf(text, sizeof text, "<%.*s>",
-			type.size > 48 ? 48 : (int)type.size, (const char *)type.data);
+		size = snprintf(text, sizeof text, "<%.*s>", FSDP_TEXT_MOST(type, 48));
 	}
 	*ret_text =
 		fsdp_arena_copy(walk->torch->model->arena, fsdp_span(text, (size_t)size));
@@ -556,7 +554,7 @@ static bool spell_key(
 static bool spell_index(struct walk *walk, uint64_t index, struct fsdp_span *ret_text)
 {
 	char text[24];
-	int size = snprintf(text, sizeof text, "%llu", (unsigned long long)index);
+	int size = snprintf(text, sizeof text, "%llu", FSDP_LLU(index));
 	*ret_text =
 		fsdp_arena_copy(walk->torch->model->arena, fsdp_span(text, (size_t)size));
 	return ret_text->data != NULL ||

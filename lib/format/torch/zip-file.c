@@ -164,7 +164,7 @@ static bool read_members(struct torch_zip *file, struct fsdp_error **ret_error)
 	if (file->outside != 0)
 		fsdp_find(findings, FSDP_RULE_ZIP_ROOT, FSDP_PLACE(.file = file->file),
 			"%zu members lie outside of %.*s", file->outside,
-			(int)file->root.size, (const char *)file->root.data);
+			FSDP_TEXT(file->root));
 	return true;
 }
 
@@ -241,8 +241,7 @@ static bool add_extents(struct torch_zip *file, struct fsdp_error **ret_error)
 				FSDP_RULE_STORAGE_CONFLICT,
 				FSDP_PLACE(.file = file->file),
 				"storage %.*s is described in two ways; torch keeps the first",
-				key.size > 64 ? 64 : (int)key.size,
-				(const char *)key.data);
+				FSDP_TEXT_MOST(key, 64));
 	}
 	return true;
 }
@@ -266,7 +265,7 @@ static void match_storage(
 			FSDP_PLACE(.file = file->file, .member = member->name,
 				.offset = member->header),
 			"the record has %llu bytes, its storage needs %llu",
-			(unsigned long long)member->size, (unsigned long long)expected);
+			FSDP_LLU(member->size), FSDP_LLU(expected));
 	if (member->method != 0)
 		fsdp_find(&model->findings, FSDP_RULE_ZIP_STORAGE_COMPRESSED,
 			FSDP_PLACE(.file = file->file, .member = member->name,
@@ -319,7 +318,7 @@ static void say_missing(struct torch_zip *file)
 			continue;
 		fsdp_find(&model->findings, FSDP_RULE_TORCH_RECORD,
 			FSDP_PLACE(.file = file->file), "record data/%.*s is missing",
-			key.size > 64 ? 64 : (int)key.size, (const char *)key.data);
+			FSDP_TEXT_MOST(key, 64));
 	}
 }
 
