@@ -4,11 +4,9 @@
  * as the counter. Adds that as a value, or nothing where it cannot be read: the tensor
  * itself is listed in any case.
  */
-#include "base/num.h"
 #include "checkpoint-private.h"
 #include "counter.h"
 #include "model/build.h"
-#include "model/dtype.h"
 
 enum { NUMBER_BYTES = 8 };
 

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/num.h"
 #include "look-through.h"
 #include "opening.h"
 #include "pick.h"

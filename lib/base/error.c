@@ -10,7 +10,6 @@
 #include <fsdp/checkpoint.h>
 
 #include "base/error.h"
-#include "base/limits.h"
 #include "base/span.h"
 
 struct fsdp_error {

@@ -18,7 +18,6 @@
 #include "base/num.h"
 #include "base/table.h"
 #include "format/format.h"
-#include "model/dtype.h"
 #include "syntax/json-repeat.h"
 
 /* Files whose names say how many they are. */

@@ -19,7 +19,6 @@
  * Origin: megatron/training/checkpointing.py, megatron/core/tensor_parallel.
  */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/num.h"
 #include "format/format.h"

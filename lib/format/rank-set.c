@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/num.h"
 #include "format/format.h"
 
 enum { RANK_MAX = 1 << 24, NAMED_MAX = 1 << 16 };

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/num.h"
 #include "format/format.h"
 
 /* Names after which loaders choose how to read; torch 2.13 does so too. */

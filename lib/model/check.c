@@ -5,7 +5,6 @@
  */
 #include "model/build.h"
 #include "model/check.h"
-#include "model/dtype.h"
 
 bool fsdp_fail_check(
 	struct fsdp_error **ret_error, const char *what, uint64_t index, const char *at)

@@ -14,9 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/num.h"
 #include "model/build.h"
-#include "model/dtype.h"
 #include "model/internal.h"
 
 struct merge {

@@ -4,7 +4,6 @@
  * parameters and buffers side by side, all detached. A plan, which has the roles, comes
  * afterwards and wins.
  */
-#include "model/dtype.h"
 #include "model/internal.h"
 
 /* Buffers of torch's own modules, and what nearly all models call the same thing. */

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 
 #include "base/num.h"
-#include "model/dtype.h"
 #include "store/zip.h"
 #include "sweep/assemble.h"
 #include "sweep/coverage.h"

@@ -4,7 +4,6 @@
  */
 #include <stdlib.h>
 
-#include "base/num.h"
 #include "trace/durations.h"
 
 /* Cells: 128 between two powers of two, so each is within 0.8 % of its values. */

@@ -7,7 +7,6 @@
  */
 #include <stdlib.h>
 
-#include "base/num.h"
 #include "trace/intervals.h"
 
 enum { LATE_LEAST = 4096, LATE_MOST = 64 << 10, ROOM_LEAST = 256 };

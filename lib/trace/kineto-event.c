@@ -5,7 +5,6 @@
  */
 #include <stdlib.h>
 
-#include "base/num.h"
 #include "trace/kineto.h"
 
 static const int64_t WEEK = INT64_C(7) * 86400 * 1000000000;

@@ -5,7 +5,6 @@
  */
 #include <stdlib.h>
 
-#include "base/num.h"
 #include "trace/kineto.h"
 
 /* ---- notes by thread ---- */

@@ -13,7 +13,6 @@
  */
 #include <stdlib.h>
 
-#include "base/num.h"
 #include "trace/kineto.h"
 
 static const struct fsdp_span event_keys[] = { FSDP_SPAN_INIT("ph"),

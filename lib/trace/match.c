@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/num.h"
 #include "syntax/decimal.h"
 #include "trace/durations.h"
 #include "trace/match.h"

@@ -9,7 +9,6 @@
  *
  * A handle that is null is a unit without parameters, which changes nothing.
  */
-#include <stdlib.h>
 
 #include "base/num.h"
 #include "trace/event.h"

@@ -2,7 +2,6 @@
 /*
  * Cuts time into cells and finds what fills most of each.
  */
-#include "base/num.h"
 #include "trace/timeline.h"
 
 __extension__ typedef __int128 wide;

@@ -13,7 +13,6 @@
 #include "base/num.h"
 #include "format/dcp/metadata.h"
 #include "format/torch/torch.h"
-#include "model/dtype.h"
 #include "store/zip.h"
 
 #define DATA_SUFFIX ".distcp"

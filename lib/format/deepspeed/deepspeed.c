@@ -22,7 +22,6 @@
  */
 #include <stdio.h>
 
-#include "base/num.h"
 #include "format/deepspeed/tensor-parallel.h"
 #include "format/deepspeed/deepspeed-reading.h"
 

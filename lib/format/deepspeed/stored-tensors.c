@@ -5,7 +5,6 @@
  */
 #include <stdio.h>
 
-#include "base/num.h"
 #include "format/deepspeed/deepspeed-reading.h"
 
 /* The name in the index below its rank; FSDP_NONE: memory ended. */

@@ -33,7 +33,6 @@
 #include "base/num.h"
 #include "format/format.h"
 #include "format/torch/torch.h"
-#include "model/dtype.h"
 
 #define MAGIC "\200\002\212\012l\374\234F\371 j\250P\031."
 

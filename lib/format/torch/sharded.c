@@ -19,7 +19,6 @@
 
 #include "base/num.h"
 #include "format/torch/torch.h"
-#include "model/dtype.h"
 #include "model/placement.h"
 
 enum {

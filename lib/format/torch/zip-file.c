@@ -20,7 +20,6 @@
 
 #include "format/format.h"
 #include "format/torch/torch.h"
-#include "model/dtype.h"
 #include "store/zip.h"
 
 /* Of a pickle that only its calls are looked for. */
