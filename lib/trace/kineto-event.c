@@ -428,27 +428,6 @@ static bool busy(struct fsdp_kineto *kineto, struct fsdp_intervals *intervals,
 
 /* ---- what is on the device ---- */
 
-/* What only its launch, or its name, can tell. */
-static bool put_unnamed(struct fsdp_kineto *kineto, const struct fsdp_kineto_args *args,
-	int64_t bytes_out)
-{
-	struct fsdp_kineto_unnamed *unnamed = fsdp_vec_push(&kineto->unnamed);
-	if (unnamed == NULL)
-		return false;
-	*unnamed = (struct fsdp_kineto_unnamed){ .bytes_out = bytes_out,
-		.index = (uint32_t)kineto->kernels.list.count };
-	unnamed->has_correlation = whole(&args->correlation, &unnamed->correlation);
-	return true;
-}
-
-static void put_named(struct fsdp_kineto *kineto, const struct fsdp_kineto_args *args)
-{
-	int64_t correlation;
-	if (kineto->named_count < FSDP_KINETO_LAUNCHES &&
-		whole(&args->correlation, &correlation))
-		kineto->named[kineto->named_count++] = correlation;
-}
-
 static bool put_comm(struct fsdp_kineto *kineto, struct fsdp_comm comm)
 {
 	struct fsdp_vec *list = &kineto->kernels.list;
@@ -467,8 +446,10 @@ static bool take_comm(struct fsdp_kineto *kineto, struct fsdp_span name,
 	const struct fsdp_kineto_args *args, int64_t ts_ns, int64_t dur_ns)
 {
 	struct fsdp_comm comm = { .ts_ns = ts_ns, .dur_ns = dur_ns, .how = FSDP_BY_ARGS };
+	struct fsdp_kineto_unnamed kernel = {
+		.index = (uint32_t)kineto->kernels.list.count
+	};
 	struct fsdp_span collective;
-	int64_t bytes_out;
 	if (kineto->second)
 		return true;
 	enum fsdp_time_type type = FSDP_TIME_OTHER;
@@ -480,11 +461,14 @@ static bool take_comm(struct fsdp_kineto *kineto, struct fsdp_span name,
 	}
 	comm.type = (unsigned char)type;
 	comm.unresolved = type == FSDP_TIME_OTHER;
-	if (!comm.unresolved)
-		put_named(kineto, args);
-	return describe(kineto, args, &comm, &bytes_out) &&
-	       (!comm.unresolved || put_unnamed(kineto, args, bytes_out)) &&
-	       put_comm(kineto, comm) && busy(kineto, &kineto->comm_busy, ts_ns, dur_ns);
+	if (!describe(kineto, args, &comm, &kernel.bytes_out))
+		return false;
+	kernel.has_correlation = whole(&args->correlation, &kernel.correlation);
+	if (comm.unresolved && !fsdp_kineto_launches_unnamed(&kineto->launches, &kernel))
+		return false;
+	if (!comm.unresolved && kernel.has_correlation)
+		fsdp_kineto_launches_named(&kineto->launches, kernel.correlation);
+	return put_comm(kineto, comm) && busy(kineto, &kineto->comm_busy, ts_ns, dur_ns);
 }
 
 static bool take_copy(struct fsdp_kineto *kineto, struct fsdp_span name,
@@ -585,40 +569,28 @@ static bool take_step(
 	return flush_before(kineto, ts_ns + dur_ns);
 }
 
-/* Where a kernel was seen, notes only tell what kernels are. */
-static bool put_told(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *event,
-	enum fsdp_time_type type)
-{
-	struct fsdp_kineto_args args;
-	struct fsdp_comm comm = { .type = (unsigned char)type };
-	int64_t bytes_out;
-	if (kineto->kernels.list.count != 0)
-		return true;
-	read_args(kineto, &event->args, &args);
-	if (!describe(kineto, &args, &comm, &bytes_out))
-		return false;
-	struct fsdp_kineto_told *told = fsdp_vec_push(&kineto->told);
-	if (told == NULL)
-		return false;
-	*told = (struct fsdp_kineto_told){ comm.bytes, comm.sort, comm.seq };
-	return true;
-}
-
+/* Beside kernels, notes only tell what the kernels are; without any they are the
+ * collectives themselves, and their args count. */
 static bool take_note(struct fsdp_kineto *kineto, struct fsdp_span name,
 	const struct fsdp_kineto_event *event, int64_t ts_ns, int64_t dur_ns)
 {
-	enum fsdp_time_type type = fsdp_collective_type(name);
+	struct fsdp_comm note = { .ts_ns = ts_ns,
+		.dur_ns = dur_ns,
+		.type = (unsigned char)fsdp_collective_type(name) };
+	struct fsdp_kineto_args args;
+	int64_t bytes_out;
 	uint32_t thread;
+	bool alone = kineto->kernels.list.count == 0;
 	if (kineto->second)
 		return true;
-	if (!put_told(kineto, event, type) || !thread_of(kineto, event, &thread))
-		return false;
-	struct fsdp_kineto_note *note = fsdp_vec_push(&kineto->notes);
-	if (note == NULL)
-		return false;
-	*note = (struct fsdp_kineto_note){ ts_ns, dur_ns, thread, (unsigned char)type };
-	return kineto->kernels.list.count != 0 ||
-	       busy(kineto, &kineto->host_busy, ts_ns, dur_ns);
+	if (alone) {
+		read_args(kineto, &event->args, &args);
+		if (!describe(kineto, &args, &note, &bytes_out))
+			return false;
+	}
+	return thread_of(kineto, event, &thread) &&
+	       fsdp_kineto_launches_note(&kineto->launches, &note, thread, alone) &&
+	       (!alone || busy(kineto, &kineto->host_busy, ts_ns, dur_ns));
 }
 
 static bool is_resharding(struct fsdp_span name)
@@ -684,22 +656,14 @@ static bool take_launch(struct fsdp_kineto *kineto, struct fsdp_span name,
 {
 	struct fsdp_kineto_launch launch = { .ts_ns = ts_ns };
 	struct fsdp_kineto_args args;
-	if (kineto->second && !kineto->launches_lost)
+	if (kineto->second && !kineto->launches.again)
 		return true;
 	launch.is_launch = fsdp_span_has(name, "Launch", false);
 	read_args(kineto, &event->args, &args);
 	if (!whole(&args.correlation, &launch.correlation))
 		return true;
-	if (!thread_of(kineto, event, &launch.thread))
-		return false;
-	if (kineto->launches.count >= kineto->launch_ceiling &&
-		!fsdp_kineto_prune(kineto))
-		return false;
-	struct fsdp_kineto_launch *kept = fsdp_vec_push(&kineto->launches);
-	if (kept == NULL)
-		return false;
-	*kept = launch;
-	return true;
+	return thread_of(kineto, event, &launch.thread) &&
+	       fsdp_kineto_launches_add(&kineto->launches, &launch);
 }
 
 /* ---- events ---- */

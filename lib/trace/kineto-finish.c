@@ -7,22 +7,98 @@
 
 #include "trace/kineto.h"
 
-/* ---- notes by thread ---- */
+/* ---- what is kept ---- */
 
-/*
- * Notes in order of thread and time, to ask for the shortest one round a moment. Moments
- * are asked for in the same order, so each note is looked at once: those that have begun
- * lie in a heap, the shortest on top, and leave it when they turn out to have ended.
- */
-struct asked {
-	int64_t ts_ns;
+/* A note, and what its args tell of the collective: that is kept only of notes that came
+ * before any kernel. */
+struct note {
+	int64_t ts_ns, dur_ns;
 	uint32_t thread;
-	uint32_t index; /* the caller's */
+	unsigned char type; /* enum fsdp_time_type */
+};
+struct told {
+	int64_t bytes;
+	uint32_t sort, seq;
 };
 
-static int compare_asked(const void *a, const void *b)
+static const struct note *note_at(
+	const struct fsdp_kineto_launches *launches, size_t index)
 {
-	const struct asked *left = a, *right = b;
+	return fsdp_vec_at(&launches->notes, index);
+}
+
+static struct fsdp_kineto_launch *launch_at(
+	const struct fsdp_kineto_launches *launches, size_t index)
+{
+	return fsdp_vec_at(&launches->list, index);
+}
+
+static const struct fsdp_kineto_unnamed *unnamed_at(
+	const struct fsdp_kineto_launches *launches, size_t index)
+{
+	return fsdp_vec_at(&launches->unnamed, index);
+}
+
+void fsdp_kineto_launches_init(
+	struct fsdp_kineto_launches *launches, struct fsdp_budget *budget)
+{
+	struct fsdp_arena *arena = &launches->arena;
+	launches->named_count = launches->named_before_count = 0;
+	launches->ceiling = FSDP_KINETO_LAUNCHES;
+	launches->forgotten = launches->again = false;
+	fsdp_arena_init_lean(arena, budget);
+	fsdp_vec_init(&launches->notes, arena, sizeof(struct note));
+	fsdp_vec_init(&launches->told, arena, sizeof(struct told));
+	fsdp_vec_init(&launches->list, arena, sizeof(struct fsdp_kineto_launch));
+	fsdp_vec_init(&launches->unnamed, arena, sizeof(struct fsdp_kineto_unnamed));
+}
+
+void fsdp_kineto_launches_done(struct fsdp_kineto_launches *launches)
+{
+	fsdp_arena_done(&launches->arena);
+}
+
+bool fsdp_kineto_launches_note(struct fsdp_kineto_launches *launches,
+	const struct fsdp_comm *comm, uint32_t thread, bool alone)
+{
+	struct told *told = alone ? fsdp_vec_push(&launches->told) : NULL;
+	struct note *note = fsdp_vec_push(&launches->notes);
+	if (note == NULL || (alone && told == NULL))
+		return false;
+	*note = (struct note){ comm->ts_ns, comm->dur_ns, thread, comm->type };
+	if (alone)
+		*told = (struct told){ comm->bytes, comm->sort, comm->seq };
+	return true;
+}
+
+bool fsdp_kineto_launches_unnamed(
+	struct fsdp_kineto_launches *launches, const struct fsdp_kineto_unnamed *kernel)
+{
+	struct fsdp_kineto_unnamed *kept = fsdp_vec_push(&launches->unnamed);
+	if (kept != NULL)
+		*kept = *kernel;
+	return kept != NULL;
+}
+
+void fsdp_kineto_launches_named(
+	struct fsdp_kineto_launches *launches, int64_t correlation)
+{
+	if (launches->named_count < FSDP_KINETO_LAUNCHES)
+		launches->named[launches->named_count++] = correlation;
+}
+
+/* ---- notes by thread ---- */
+
+/* A note or a launch, to be sorted by thread and time. */
+struct start {
+	int64_t ts_ns;
+	uint32_t thread;
+	uint32_t index;
+};
+
+static int compare_starts(const void *a, const void *b)
+{
+	const struct start *left = a, *right = b;
 	if (left->thread != right->thread)
 		return left->thread < right->thread ? -1 : 1;
 	if (left->ts_ns != right->ts_ns)
@@ -30,35 +106,36 @@ static int compare_asked(const void *a, const void *b)
 	return left->index < right->index ? -1 : left->index > right->index;
 }
 
-/* They are nearly in order, mostly; qsort would not see that, and takes as much memory
- * again. So each goes down to its place, until that turns out to be far. */
-static void sort_asked(struct asked *asked, size_t count)
+/* Traces are nearly in order, so insertion sort takes few moves, and no memory. If it
+ * takes many, qsort is called, which may allocate a copy of the array. */
+static void sort_starts(struct start *starts, size_t count)
 {
 	size_t moves = 0;
 	for (size_t i = 1; i < count; i++) {
-		struct asked one = asked[i];
+		struct start one = starts[i];
 		size_t to = i;
-		for (; to > 0 && compare_asked(&one, &asked[to - 1]) < 0; to--)
-			asked[to] = asked[to - 1];
-		asked[to] = one;
+		for (; to > 0 && compare_starts(&one, &starts[to - 1]) < 0; to--)
+			starts[to] = starts[to - 1];
+		starts[to] = one;
 		moves += i - to;
 		if (moves > 4 * count) {
-			qsort(asked, count, sizeof *asked, compare_asked);
+			qsort(starts, count, sizeof *starts, compare_starts);
 			return;
 		}
 	}
 }
 
+/* The notes that have begun, the shortest on top. */
 struct heap {
-	const struct fsdp_vec *notes;
-	uint32_t *items;
+	const struct fsdp_kineto_launches *launches;
+	uint32_t *items; /* indexes of notes */
 	size_t count;
 };
 
 static bool is_shorter(const struct heap *heap, uint32_t a, uint32_t b)
 {
-	const struct fsdp_kineto_note *left = fsdp_vec_at(heap->notes, a);
-	const struct fsdp_kineto_note *right = fsdp_vec_at(heap->notes, b);
+	const struct note *left = note_at(heap->launches, a);
+	const struct note *right = note_at(heap->launches, b);
 	if (left->dur_ns != right->dur_ns)
 		return left->dur_ns < right->dur_ns;
 	if (left->ts_ns != right->ts_ns)
@@ -90,81 +167,77 @@ static void heap_pop(struct heap *heap)
 	heap->items[at] = item;
 }
 
-/* For each of `asked`, which it sorts, the note that is meant: its index + 1, or 0. */
-static bool find_notes(struct fsdp_kineto *kineto, struct asked *asked, size_t count,
-	uint32_t *ret_notes /* by asked.index */)
+/* Both arrays are sorted, so each note is pushed once, when a launch begins after it. A
+ * note leaves the heap when a later launch shows that it has ended. */
+static void match_notes(struct heap *heap, const struct start *notes,
+	const struct start *asked, uint32_t *ret_notes /* by asked.index */)
 {
-	size_t note_count = kineto->notes.count, next = 0;
-	struct asked *notes = malloc((note_count + 1) * sizeof *notes);
-	struct heap heap = { &kineto->notes,
-		malloc((note_count + 1) * sizeof *heap.items), 0 };
-	bool good = notes != NULL && heap.items != NULL;
+	const struct fsdp_kineto_launches *launches = heap->launches;
+	size_t note_count = launches->notes.count, next = 0;
+	for (size_t i = 0; i < launches->list.count; i++) {
+		uint32_t thread = asked[i].thread;
+		int64_t ts_ns = asked[i].ts_ns;
+		if (i != 0 && thread != asked[i - 1].thread)
+			heap->count = 0;
+		for (; next < note_count && (notes[next].thread < thread ||
+						    (notes[next].thread == thread &&
+							    notes[next].ts_ns <= ts_ns));
+			next++)
+			if (notes[next].thread == thread)
+				heap_push(heap, notes[next].index);
+		while (heap->count != 0) {
+			const struct note *top = note_at(launches, heap->items[0]);
+			if (top->ts_ns + top->dur_ns >= ts_ns)
+				break;
+			heap_pop(heap);
+		}
+		ret_notes[asked[i].index] = heap->count != 0 ? heap->items[0] + 1 : 0;
+	}
+}
+
+/* For each launch the shortest note of its thread that is open at its begin: the index of
+ * the note + 1, or 0. NULL: out of memory. */
+static uint32_t *find_notes(const struct fsdp_kineto_launches *launches)
+{
+	size_t count = launches->list.count, note_count = launches->notes.count;
+	uint32_t *found = malloc((count + 1) * sizeof *found);
+	struct start *asked = malloc((count + 1) * sizeof *asked);
+	struct start *notes = malloc((note_count + 1) * sizeof *notes);
+	struct heap heap = { launches, malloc((note_count + 1) * sizeof *heap.items), 0 };
+	bool good = found != NULL && asked != NULL && notes != NULL && heap.items != NULL;
+	for (size_t i = 0; good && i < count; i++) {
+		const struct fsdp_kineto_launch *launch = launch_at(launches, i);
+		asked[i] = (struct start){ launch->ts_ns, launch->thread, (uint32_t)i };
+	}
 	for (size_t i = 0; good && i < note_count; i++) {
-		const struct fsdp_kineto_note *note = fsdp_vec_at(&kineto->notes, i);
-		notes[i] = (struct asked){ note->ts_ns, note->thread, (uint32_t)i };
+		const struct note *note = note_at(launches, i);
+		notes[i] = (struct start){ note->ts_ns, note->thread, (uint32_t)i };
 	}
 	if (good) {
-		sort_asked(notes, note_count);
-		sort_asked(asked, count);
+		sort_starts(notes, note_count);
+		sort_starts(asked, count);
+		match_notes(&heap, notes, asked, found);
+	} else {
+		free(found);
+		found = NULL;
 	}
-	for (size_t i = 0; good && i < count; i++) {
-		if (i != 0 && asked[i].thread != asked[i - 1].thread)
-			heap.count = 0;
-		while (next < note_count &&
-			(notes[next].thread < asked[i].thread ||
-				(notes[next].thread == asked[i].thread &&
-					notes[next].ts_ns <= asked[i].ts_ns))) {
-			if (notes[next].thread == asked[i].thread)
-				heap_push(&heap, notes[next].index);
-			next++;
-		}
-		const struct fsdp_kineto_note *top = NULL;
-		while (heap.count != 0) {
-			top = fsdp_vec_at(&kineto->notes, heap.items[0]);
-			if (top->ts_ns + top->dur_ns >= asked[i].ts_ns)
-				break;
-			heap_pop(&heap);
-		}
-		ret_notes[asked[i].index] = heap.count != 0 ? heap.items[0] + 1 : 0;
-	}
+	free(asked);
 	free(notes);
 	free(heap.items);
-	return good;
+	return found;
 }
 
-/* ---- launches ---- */
+/* ---- launches that are kept ---- */
 
-/* The notes round all launches, or none of them kept. */
-static uint32_t *notes_of_launches(struct fsdp_kineto *kineto)
+/* A runtime call and the driver call it makes have one correlation and follow each other.
+ * Both are kept, for which of them is the launch is decided among all at the end. */
+static bool is_one_of_two(const struct fsdp_kineto_launches *launches, size_t index)
 {
-	size_t count = kineto->launches.count;
-	struct asked *asked = malloc((count + 1) * sizeof *asked);
-	uint32_t *notes = malloc((count + 1) * sizeof *notes);
-	bool good = asked != NULL && notes != NULL;
-	for (size_t i = 0; good && i < count; i++) {
-		const struct fsdp_kineto_launch *launch =
-			fsdp_vec_at(&kineto->launches, i);
-		asked[i] = (struct asked){ launch->ts_ns, launch->thread, (uint32_t)i };
-	}
-	good = good && find_notes(kineto, asked, count, notes);
-	free(asked);
-	if (!good) {
-		free(notes);
-		return NULL;
-	}
-	return notes;
-}
-
-/* Calls that stand for the same launch follow each other, one inside the other. */
-static bool is_one_of_two(const struct fsdp_kineto *kineto, size_t index)
-{
-	const struct fsdp_vec *launches = &kineto->launches;
-	const struct fsdp_kineto_launch *one = fsdp_vec_at(launches, index), *other;
-	other = index != 0 ? fsdp_vec_at(launches, index - 1) : one;
-	if (other != one && other->correlation == one->correlation)
-		return true;
-	other = index + 1 < launches->count ? fsdp_vec_at(launches, index + 1) : one;
-	return other != one && other->correlation == one->correlation;
+	int64_t correlation = launch_at(launches, index)->correlation;
+	return (index != 0 &&
+		       launch_at(launches, index - 1)->correlation == correlation) ||
+	       (index + 1 < launches->list.count &&
+		       launch_at(launches, index + 1)->correlation == correlation);
 }
 
 static int compare_numbers(const void *a, const void *b)
@@ -173,64 +246,80 @@ static int compare_numbers(const void *a, const void *b)
 	return *left < *right ? -1 : *left > *right;
 }
 
-/* Kernels that their args name: their launches are of no use. Those of the time before
- * are looked at as well, for a kernel may come before its launch. */
-static bool is_named(const struct fsdp_kineto *kineto, int64_t correlation)
+static bool has_number(const int64_t *sorted, size_t count, int64_t number)
 {
-	return bsearch(&correlation, kineto->named, kineto->named_count,
-		       sizeof *kineto->named, compare_numbers) != NULL ||
-	       bsearch(&correlation, kineto->named_before, kineto->named_before_count,
-		       sizeof *kineto->named_before, compare_numbers) != NULL;
+	return bsearch(&number, sorted, count, sizeof *sorted, compare_numbers) != NULL;
 }
 
-static void age_named(struct fsdp_kineto *kineto)
+/* Forgets the launches that no kernel can need: those outside of all notes, and those of
+ * kernels that their args name, which are looked up among the named kernels of the last
+ * two prunings, for a kernel may be written before its launch. If a note was written
+ * behind its launches, the launch is missing at the end, and the file is read again. */
+static bool prune(struct fsdp_kineto_launches *launches)
 {
-	memcpy(kineto->named_before, kineto->named,
-		kineto->named_count * sizeof *kineto->named);
-	kineto->named_before_count = kineto->named_count;
-	kineto->named_count = 0;
-}
-
-/* Launches outside of all notes mean nothing, unless a note comes late: that is seen when
- * a kernel finds no launch. If too many are left, more may be kept. */
-bool fsdp_kineto_prune(struct fsdp_kineto *kineto)
-{
-	uint32_t *notes = notes_of_launches(kineto);
+	uint32_t *notes = find_notes(launches);
 	size_t kept = 0;
 	if (notes == NULL)
 		return false;
-	qsort(kineto->named, kineto->named_count, sizeof *kineto->named, compare_numbers);
-	for (size_t i = 0; i < kineto->launches.count; i++) {
-		const struct fsdp_kineto_launch *launch =
-			fsdp_vec_at(&kineto->launches, i);
-		if ((notes[i] == 0 && !is_one_of_two(kineto, i)) ||
-			is_named(kineto, launch->correlation))
-			continue;
-		struct fsdp_kineto_launch *to = fsdp_vec_at(&kineto->launches, kept++);
-		*to = *(struct fsdp_kineto_launch *)fsdp_vec_at(&kineto->launches, i);
+	qsort(launches->named, launches->named_count, sizeof *launches->named,
+		compare_numbers);
+	for (size_t i = 0; i < launches->list.count; i++) {
+		const struct fsdp_kineto_launch *launch = launch_at(launches, i);
+		if ((notes[i] != 0 || is_one_of_two(launches, i)) &&
+			!has_number(launches->named, launches->named_count,
+				launch->correlation) &&
+			!has_number(launches->named_before, launches->named_before_count,
+				launch->correlation))
+			*launch_at(launches, kept++) = *launch;
 	}
 	free(notes);
-	fsdp_vec_truncate(&kineto->launches, kept);
-	kineto->launches_forgotten = true;
-	age_named(kineto);
-	/* Each time all of them are looked at, so that shall not be often. */
-	size_t more = (kineto->notes.count + kept) / 4;
+	fsdp_vec_truncate(&launches->list, kept);
+	launches->forgotten = true;
+	memcpy(launches->named_before, launches->named,
+		launches->named_count * sizeof *launches->named);
+	launches->named_before_count = launches->named_count;
+	launches->named_count = 0;
+	/* Pruning looks at all notes and launches, so it waits until there are a quarter
+	 * more of them. */
+	size_t more = (launches->notes.count + kept) / 4;
 	if (more < FSDP_KINETO_LAUNCHES)
 		more = FSDP_KINETO_LAUNCHES;
-	kineto->launch_ceiling = kept + more;
+	launches->ceiling = kept + more;
 	return true;
 }
 
-/* By correlation; of several the one that is a launch by name, else the first. */
-struct launch {
+bool fsdp_kineto_launches_add(
+	struct fsdp_kineto_launches *launches, const struct fsdp_kineto_launch *launch)
+{
+	if (launches->list.count >= launches->ceiling && !prune(launches))
+		return false;
+	struct fsdp_kineto_launch *kept = fsdp_vec_push(&launches->list);
+	if (kept != NULL)
+		*kept = *launch;
+	return kept != NULL;
+}
+
+void fsdp_kineto_launches_restart(struct fsdp_kineto_launches *launches)
+{
+	fsdp_vec_truncate(&launches->list, 0);
+	launches->ceiling = SIZE_MAX;
+	launches->forgotten = false;
+	launches->again = true;
+}
+
+/* ---- the launch of a kernel ---- */
+
+/* Launches by correlation; of those with the same one, first what is a launch by its
+ * name, then the first in the file. */
+struct correlated {
 	int64_t correlation;
 	uint32_t index;
 	bool is_launch;
 };
 
-static int compare_found(const void *a, const void *b)
+static int compare_correlated(const void *a, const void *b)
 {
-	const struct launch *left = a, *right = b;
+	const struct correlated *left = a, *right = b;
 	if (left->correlation != right->correlation)
 		return left->correlation < right->correlation ? -1 : 1;
 	if (left->is_launch != right->is_launch)
@@ -238,141 +327,146 @@ static int compare_found(const void *a, const void *b)
 	return left->index < right->index ? -1 : left->index > right->index;
 }
 
-static struct launch *sort_launches(struct fsdp_kineto *kineto)
+/* NULL: out of memory. */
+static struct correlated *sort_launches(const struct fsdp_kineto_launches *launches)
 {
-	size_t count = kineto->launches.count;
-	struct launch *list = malloc((count + 1) * sizeof *list);
+	size_t count = launches->list.count, i;
+	struct correlated *list = malloc((count + 1) * sizeof *list);
 	if (list == NULL)
 		return NULL;
-	for (size_t i = 0; i < count; i++) {
-		const struct fsdp_kineto_launch *launch =
-			fsdp_vec_at(&kineto->launches, i);
-		list[i] = (struct launch){ launch->correlation, (uint32_t)i,
+	for (i = 0; i < count; i++) {
+		const struct fsdp_kineto_launch *launch = launch_at(launches, i);
+		list[i] = (struct correlated){ launch->correlation, (uint32_t)i,
 			launch->is_launch };
 	}
-	size_t i = 1;
-	while (i < count && compare_found(&list[i - 1], &list[i]) < 0)
+	for (i = 1; i < count && compare_correlated(&list[i - 1], &list[i]) < 0;)
 		i++;
 	if (i < count)
-		qsort(list, count, sizeof *list, compare_found);
+		qsort(list, count, sizeof *list, compare_correlated);
 	return list;
 }
 
-/* The place of the first one with this correlation, or count. */
-static size_t find_launch(const struct launch *list, size_t count, int64_t correlation)
+/* The first one of the correlation of a kernel, or NULL. */
+static const struct correlated *find_launch(const struct correlated *list, size_t count,
+	const struct fsdp_kineto_unnamed *kernel)
 {
 	size_t low = 0, high = count;
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
-		if (list[middle].correlation < correlation)
+		if (list[middle].correlation < kernel->correlation)
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	return low < count && list[low].correlation == correlation ? low : count;
+	return kernel->has_correlation && low < count &&
+			       list[low].correlation == kernel->correlation
+		       ? &list[low]
+		       : NULL;
 }
 
-/* Only the launches of kernels that wait for one. */
-static bool choose_launches(struct fsdp_kineto *kineto)
+bool fsdp_kineto_launches_miss(
+	const struct fsdp_kineto_launches *launches, bool *ret_missing)
 {
-	size_t count = kineto->unnamed.count, kept = 0;
+	*ret_missing = false;
+	if (!launches->forgotten || launches->unnamed.count == 0)
+		return true;
+	struct correlated *list = sort_launches(launches);
+	for (size_t i = 0; list != NULL && i < launches->unnamed.count && !*ret_missing;
+		i++) {
+		const struct fsdp_kineto_unnamed *kernel = unnamed_at(launches, i);
+		*ret_missing = kernel->has_correlation &&
+			       find_launch(list, launches->list.count, kernel) == NULL;
+	}
+	free(list);
+	return list != NULL;
+}
+
+/* Forgets the launches of all kernels that do not wait for one. */
+static bool keep_wanted(struct fsdp_kineto_launches *launches)
+{
+	size_t count = launches->unnamed.count, kept = 0;
 	int64_t *wanted = malloc(count * sizeof *wanted);
 	if (wanted == NULL)
 		return false;
-	for (size_t i = 0; i < count; i++) {
-		const struct fsdp_kineto_unnamed *unnamed =
-			fsdp_vec_at(&kineto->unnamed, i);
-		wanted[i] = unnamed->correlation;
-	}
+	for (size_t i = 0; i < count; i++)
+		wanted[i] = unnamed_at(launches, i)->correlation;
 	qsort(wanted, count, sizeof *wanted, compare_numbers);
-	for (size_t i = 0; i < kineto->launches.count; i++) {
-		const struct fsdp_kineto_launch *launch =
-			fsdp_vec_at(&kineto->launches, i);
-		if (bsearch(&launch->correlation, wanted, count, sizeof *wanted,
-			    compare_numbers) == NULL)
-			continue;
-		struct fsdp_kineto_launch *to = fsdp_vec_at(&kineto->launches, kept++);
-		*to = *launch;
+	for (size_t i = 0; i < launches->list.count; i++) {
+		const struct fsdp_kineto_launch *launch = launch_at(launches, i);
+		if (has_number(wanted, count, launch->correlation))
+			*launch_at(launches, kept++) = *launch;
 	}
 	free(wanted);
-	fsdp_vec_truncate(&kineto->launches, kept);
+	fsdp_vec_truncate(&launches->list, kept);
 	return true;
 }
 
-static bool resolve_by_launch(struct fsdp_kineto *kineto)
+static bool resolve_by_launch(
+	struct fsdp_kineto_launches *launches, const struct fsdp_vec *comms)
 {
-	if (kineto->unnamed.count == 0 || kineto->launches.count == 0)
+	if (launches->unnamed.count == 0 || launches->list.count == 0)
 		return true;
-	if (!choose_launches(kineto))
+	if (!keep_wanted(launches))
 		return false;
-	size_t count = kineto->launches.count;
-	struct launch *list = sort_launches(kineto);
-	uint32_t *notes = list != NULL ? notes_of_launches(kineto) : NULL;
-	for (size_t i = 0; notes != NULL && i < kineto->unnamed.count; i++) {
-		const struct fsdp_kineto_unnamed *unnamed =
-			fsdp_vec_at(&kineto->unnamed, i);
-		struct fsdp_comm *comm =
-			fsdp_comm_at(&kineto->kernels.list, unnamed->index);
-		if (!unnamed->has_correlation)
+	struct correlated *list = sort_launches(launches);
+	uint32_t *notes = list != NULL ? find_notes(launches) : NULL;
+	for (size_t i = 0; notes != NULL && i < launches->unnamed.count; i++) {
+		const struct fsdp_kineto_unnamed *kernel = unnamed_at(launches, i);
+		const struct correlated *launch =
+			find_launch(list, launches->list.count, kernel);
+		if (launch == NULL || notes[launch->index] == 0)
 			continue;
-		size_t at = find_launch(list, count, unnamed->correlation);
-		uint32_t note = at < count ? notes[list[at].index] : 0;
-		if (note == 0)
-			continue;
-		const struct fsdp_kineto_note *round =
-			fsdp_vec_at(&kineto->notes, note - 1);
-		comm->type = round->type;
+		struct fsdp_comm *comm = fsdp_comm_at(comms, kernel->index);
+		comm->type = note_at(launches, notes[launch->index] - 1)->type;
 		comm->how = FSDP_BY_LAUNCH;
 	}
-	bool good = notes != NULL;
 	free(list);
 	free(notes);
-	return good;
+	return notes != NULL;
 }
+
+/* ---- resolving ---- */
 
 static void resolve_by_name(struct fsdp_comm *comm)
 {
 	if (comm->type != FSDP_TIME_OTHER)
 		return;
-	comm->type = comm->by_name;
-	comm->how = FSDP_BY_NAME;
-	if (comm->by_name != FSDP_TIME_OTHER)
-		return;
-	comm->type = FSDP_TIME_COMM_UNKNOWN;
-	comm->how = FSDP_BY_NONE;
+	bool told = comm->by_name != FSDP_TIME_OTHER;
+	comm->type = told ? comm->by_name : FSDP_TIME_COMM_UNKNOWN;
+	comm->how = told ? FSDP_BY_NAME : FSDP_BY_NONE;
 }
 
-/* Those that no args named have the bytes of what they turned out to be. */
-static void settle_bytes(struct fsdp_kineto *kineto)
+static bool resolve_notes(
+	const struct fsdp_kineto_launches *launches, struct fsdp_vec *comms)
 {
-	for (size_t i = 0; i < kineto->unnamed.count; i++) {
-		const struct fsdp_kineto_unnamed *unnamed =
-			fsdp_vec_at(&kineto->unnamed, i);
-		struct fsdp_comm *comm =
-			fsdp_comm_at(&kineto->kernels.list, unnamed->index);
+	for (size_t i = 0; i < launches->notes.count; i++) {
+		const struct note *note = note_at(launches, i);
+		const struct told *told = fsdp_vec_at(&launches->told, i);
+		struct fsdp_comm *comm = fsdp_vec_push(comms);
+		if (comm == NULL)
+			return false;
+		*comm = (struct fsdp_comm){ note->ts_ns, note->dur_ns, told->bytes,
+			told->sort, told->seq, (uint32_t)i, note->type, FSDP_BY_NAME,
+			FSDP_TIME_OTHER, false };
+		resolve_by_name(comm);
+	}
+	return true;
+}
+
+bool fsdp_kineto_launches_resolve(
+	struct fsdp_kineto_launches *launches, struct fsdp_vec *comms)
+{
+	if (comms->count == 0)
+		return resolve_notes(launches, comms);
+	if (!resolve_by_launch(launches, comms))
+		return false;
+	for (size_t i = 0; i < launches->unnamed.count; i++) {
+		const struct fsdp_kineto_unnamed *kernel = unnamed_at(launches, i);
+		struct fsdp_comm *comm = fsdp_comm_at(comms, kernel->index);
 		resolve_by_name(comm);
 		if (comm->type == FSDP_TIME_ALL_GATHER)
-			comm->bytes = unnamed->bytes_out;
+			comm->bytes = kernel->bytes_out;
 	}
-}
-
-static bool find_missing(struct fsdp_kineto *kineto, bool *ret_missing)
-{
-	bool missing = *ret_missing = false;
-	if (!kineto->launches_forgotten || kineto->unnamed.count == 0)
-		return true;
-	struct launch *list = sort_launches(kineto);
-	if (list == NULL)
-		return false;
-	for (size_t i = 0; i < kineto->unnamed.count && !missing; i++) {
-		const struct fsdp_kineto_unnamed *unnamed =
-			fsdp_vec_at(&kineto->unnamed, i);
-		missing = unnamed->has_correlation &&
-			  find_launch(list, kineto->launches.count,
-				  unnamed->correlation) == kineto->launches.count;
-	}
-	free(list);
-	*ret_missing = missing;
 	return true;
 }
 
@@ -551,26 +645,24 @@ static void forget_sums(struct fsdp_kineto *kineto)
 
 bool fsdp_kineto_needs_second(struct fsdp_kineto *kineto, bool can, bool *ret_needs)
 {
-	bool any_over = false;
+	bool any_over = false, missing;
 	for (int type = 0; type < FSDP_TIME_COUNT; type++) {
 		kineto->over[type] = kineto->thinned[type]
 					     ? kineto->steps_late
 					     : kineto->durations[type].histogram != NULL;
 		any_over |= kineto->over[type];
 	}
-	if (!find_missing(kineto, &kineto->launches_lost))
+	if (!fsdp_kineto_launches_miss(&kineto->launches, &missing))
 		return false;
 	kineto->again = any_over && fsdp_kineto_chooses(kineto);
 	if (!can)
-		kineto->launches_lost = kineto->again = false;
+		missing = kineto->again = false;
 	if (kineto->again && !fsdp_kineto_sort_steps(kineto))
 		return false;
 	if (kineto->again)
 		forget_sums(kineto);
-	if (kineto->launches_lost) {
-		fsdp_vec_truncate(&kineto->launches, 0);
-		kineto->launches_forgotten = false;
-	}
+	if (missing)
+		fsdp_kineto_launches_restart(&kineto->launches);
 	for (size_t i = 0; can && kineto->steps_late && i < kineto->steps.count; i++) {
 		struct fsdp_kineto_step *step = fsdp_vec_at(&kineto->steps, i);
 		step->sums = NULL;
@@ -580,8 +672,7 @@ bool fsdp_kineto_needs_second(struct fsdp_kineto *kineto, bool can, bool *ret_ne
 		FSDP_TRACE_FIND(kineto->reading, TIMES_UNUSABLE,
 			"more than a million calls of one type came before the steps that they lie in, which cannot be told of a pipe");
 	}
-	*ret_needs =
-		can && (kineto->launches_lost || kineto->steps_late || kineto->again);
+	*ret_needs = can && (missing || kineto->steps_late || kineto->again);
 	return true;
 }
 
@@ -671,22 +762,6 @@ static bool take_all(struct fsdp_kineto *kineto)
 
 /* ---- collectives ---- */
 
-/* There is no kernel, so all of the notes is known. */
-static bool take_notes(struct fsdp_kineto *kineto)
-{
-	for (size_t i = 0; i < kineto->notes.count; i++) {
-		const struct fsdp_kineto_note *note = fsdp_vec_at(&kineto->notes, i);
-		const struct fsdp_kineto_told *told = fsdp_vec_at(&kineto->told, i);
-		struct fsdp_comm *kept = fsdp_vec_push(&kineto->kernels.list);
-		if (kept == NULL)
-			return false;
-		*kept = (struct fsdp_comm){ note->ts_ns, note->dur_ns, told->bytes,
-			told->sort, told->seq, (uint32_t)i, note->type, FSDP_BY_NAME,
-			FSDP_TIME_OTHER, false };
-	}
-	return true;
-}
-
 static bool count_collective(struct fsdp_kineto *kineto, const struct fsdp_comm *one)
 {
 	enum fsdp_time_type type = (enum fsdp_time_type)one->type;
@@ -706,7 +781,6 @@ static bool take_collectives(struct fsdp_kineto *kineto)
 	struct fsdp_recording *recording = &kineto->reading->recording;
 	struct fsdp_vec *list = &kineto->kernels.list;
 	for (size_t i = 0; i < list->count; i++) {
-		resolve_by_name(fsdp_comm_at(list, i));
 		if (!count_collective(kineto, fsdp_comm_at(list, i)))
 			return false;
 	}
@@ -721,18 +795,13 @@ static bool take_collectives(struct fsdp_kineto *kineto)
 
 static bool take_layer(struct fsdp_kineto *kineto)
 {
-	struct fsdp_recording *recording = &kineto->reading->recording;
 	struct fsdp_vec *list = &kineto->kernels.list;
-	bool good = true;
-	if (list->count != 0) {
-		recording->layer = FSDP_LAYER_DEVICE;
-		good = resolve_by_launch(kineto);
-		settle_bytes(kineto);
-	} else if (kineto->notes.count != 0) {
-		recording->layer = FSDP_LAYER_HOST;
-		good = take_notes(kineto);
-	}
-	fsdp_arena_done(&kineto->pending);
+	bool device = list->count != 0;
+	bool good = fsdp_kineto_launches_resolve(&kineto->launches, list);
+	fsdp_kineto_launches_done(&kineto->launches);
+	if (list->count != 0)
+		kineto->reading->recording.layer =
+			device ? FSDP_LAYER_DEVICE : FSDP_LAYER_HOST;
 	if (fsdp_kineto_chooses(kineto))
 		choose_comm(kineto, list);
 	return good && take_collectives(kineto);

@@ -510,7 +510,6 @@ static bool read_second(struct fsdp_kineto *kineto)
 	struct fsdp_recording first = reading->recording;
 	bool mark;
 	kineto->second = true;
-	kineto->launch_ceiling = SIZE_MAX;
 	fsdp_json_scan_done(&kineto->scan);
 	bool good = fsdp_stream_rewind(reading->stream, &reading->error) &&
 		    open_scan(kineto, &mark) && read_once(kineto);
@@ -550,7 +549,7 @@ static void done(struct fsdp_kineto *kineto)
 	fsdp_intervals_done(&kineto->compute_busy);
 	fsdp_intervals_done(&kineto->mem_busy);
 	fsdp_intervals_done(&kineto->host_busy);
-	fsdp_arena_done(&kineto->pending);
+	fsdp_kineto_launches_done(&kineto->launches);
 	fsdp_json_quick_free(kineto->quick);
 	free(kineto->late);
 	free(kineto->scratch);
@@ -564,7 +563,6 @@ static bool read_kineto(struct fsdp_trace_reading *reading)
 	if (kineto == NULL)
 		return fsdp_fail_memory(&reading->error);
 	kineto->reading = reading;
-	kineto->launch_ceiling = FSDP_KINETO_LAUNCHES;
 	kineto->last_full_ts = INT64_MIN;
 	reading->recording.kind = FSDP_RECORDING_KINETO;
 	fsdp_vec_init(&kineto->known, arena, sizeof(uint32_t));
@@ -574,13 +572,7 @@ static bool read_kineto(struct fsdp_trace_reading *reading)
 	fsdp_vec_init(&kineto->kernels.list, arena, sizeof(struct fsdp_comm));
 	fsdp_vec_init(&kineto->kernels.sorts, arena, sizeof(struct fsdp_comm_sort));
 	fsdp_vec_init(&kineto->kernels.seqs, arena, sizeof(struct fsdp_span));
-	fsdp_arena_init_lean(&kineto->pending, reading->budget);
-	fsdp_vec_init(&kineto->notes, &kineto->pending, sizeof(struct fsdp_kineto_note));
-	fsdp_vec_init(&kineto->told, &kineto->pending, sizeof(struct fsdp_kineto_told));
-	fsdp_vec_init(
-		&kineto->unnamed, &kineto->pending, sizeof(struct fsdp_kineto_unnamed));
-	fsdp_vec_init(
-		&kineto->launches, &kineto->pending, sizeof(struct fsdp_kineto_launch));
+	fsdp_kineto_launches_init(&kineto->launches, reading->budget);
 	fsdp_vec_init(&kineto->steps, arena, sizeof(struct fsdp_kineto_step));
 	for (int i = 0; i < FSDP_TIME_COUNT; i++)
 		fsdp_durations_init(&kineto->durations[i], reading->budget);

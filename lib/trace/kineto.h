@@ -34,31 +34,72 @@ struct fsdp_kineto_args {
 };
 extern const struct fsdp_span fsdp_kineto_args_keys[FSDP_KINETO_ARGS];
 
-/* What is not known of a kernel whose args do not name it. */
-struct fsdp_kineto_unnamed {
-	int64_t correlation, bytes_out;
-	uint32_t index; /* of the kernel */
-	bool has_correlation;
-};
+/*
+ * Which collective a kernel is that its args do not name. The host launches it by a call
+ * with the same correlation, while a note of the backend ("nccl:all_gather") is open on the
+ * thread of the call; the shortest such note tells. In a trace without kernels the notes
+ * are the collectives.
+ *
+ * A long trace has many launches, of which few are needed: now and then the others are
+ * forgotten.
+ */
+enum { FSDP_KINETO_LAUNCHES = 8 << 10 }; /* as many are kept in any case */
 
-/* What a backend notes on the host, and, as long as there are no kernels, what it tells
- * of it. */
-struct fsdp_kineto_note {
-	int64_t ts_ns, dur_ns;
-	uint32_t thread;
-	unsigned char type; /* enum fsdp_time_type */
-};
-struct fsdp_kineto_told {
-	int64_t bytes;
-	uint32_t sort, seq;
-};
-
-enum { FSDP_KINETO_LAUNCHES = 8 << 10 }; /* before they are looked through */
 struct fsdp_kineto_launch {
 	int64_t correlation, ts_ns;
 	uint32_t thread;
 	bool is_launch; /* "Launch" is in its name */
 };
+
+/* A kernel that its args do not name. */
+struct fsdp_kineto_unnamed {
+	int64_t correlation;
+	int64_t bytes_out; /* the bytes, if it is an all-gather */
+	uint32_t index;    /* in the list of collectives */
+	bool has_correlation;
+};
+
+struct fsdp_kineto_launches {
+	struct fsdp_arena arena;
+	struct fsdp_vec notes, told; /* struct note, struct told */
+	struct fsdp_vec list;        /* struct fsdp_kineto_launch */
+	struct fsdp_vec unnamed;     /* struct fsdp_kineto_unnamed */
+	/* correlations of kernels that args name: of those since launches were last
+	 * forgotten, and of those between that and the time before */
+	int64_t named[FSDP_KINETO_LAUNCHES], named_before[FSDP_KINETO_LAUNCHES];
+	size_t named_count, named_before_count;
+	size_t ceiling; /* the list is so long when the next are forgotten */
+	bool forgotten; /* some were */
+	bool again;     /* the list is made again, from the second pass */
+};
+
+/* All that return bool are false when out of memory. */
+void fsdp_kineto_launches_init(
+	struct fsdp_kineto_launches *launches, struct fsdp_budget *budget);
+void fsdp_kineto_launches_done(struct fsdp_kineto_launches *launches);
+
+/* Times and type of a note; if no kernel came before it (`alone`), bytes, sort and seq as
+ * well. */
+bool fsdp_kineto_launches_note(struct fsdp_kineto_launches *launches,
+	const struct fsdp_comm *comm, uint32_t thread, bool alone);
+bool fsdp_kineto_launches_unnamed(
+	struct fsdp_kineto_launches *launches, const struct fsdp_kineto_unnamed *kernel);
+/* A kernel that its args name: its launch is of no use. */
+void fsdp_kineto_launches_named(
+	struct fsdp_kineto_launches *launches, int64_t correlation);
+bool fsdp_kineto_launches_add(
+	struct fsdp_kineto_launches *launches, const struct fsdp_kineto_launch *launch);
+
+/* Whether a kernel has no launch, and some were forgotten. */
+bool fsdp_kineto_launches_miss(
+	const struct fsdp_kineto_launches *launches, bool *ret_missing);
+/* Before the second pass: from now on all launches are kept. */
+void fsdp_kineto_launches_restart(struct fsdp_kineto_launches *launches);
+
+/* Gives each unnamed kernel in the list of collectives its type and how it is known; an
+ * empty list is filled with the notes. Call it once. */
+bool fsdp_kineto_launches_resolve(
+	struct fsdp_kineto_launches *launches, struct fsdp_vec *comms);
 
 enum { FSDP_KINETO_SORTS = 64 }; /* of steps, while events are read */
 struct fsdp_kineto_step {
@@ -104,18 +145,9 @@ struct fsdp_kineto {
 	struct fsdp_json_scan args; /* of one event */
 
 	struct fsdp_collectives kernels;
-	struct fsdp_arena pending; /* of those below, gone when they are settled */
-	struct fsdp_vec notes;     /* struct fsdp_kineto_note */
-	struct fsdp_vec told;      /* struct fsdp_kineto_told: of as many notes */
-	struct fsdp_vec unnamed;   /* struct fsdp_kineto_unnamed */
-	struct fsdp_vec launches;
+	struct fsdp_kineto_launches launches;
 	struct fsdp_durations durations[FSDP_TIME_COUNT];
 	struct fsdp_intervals comm_busy, compute_busy, mem_busy, host_busy;
-	int64_t named[FSDP_KINETO_LAUNCHES]; /* correlations of kernels that args name */
-	int64_t named_before[FSDP_KINETO_LAUNCHES];
-	size_t named_count, named_before_count;
-	size_t launch_ceiling;
-	bool launches_forgotten, launches_lost;
 	struct fsdp_vec steps;
 	bool steps_late, steps_sorted;
 	unsigned steps_sorts;       /* so often they were not in order */
@@ -148,8 +180,6 @@ uint64_t fsdp_kineto_forget_open(struct fsdp_kineto *kineto);
 bool fsdp_kineto_needs_second(struct fsdp_kineto *kineto, bool can, bool *ret_needs);
 bool fsdp_kineto_settle(struct fsdp_kineto *kineto);
 
-/* Keeps the launches that lie in a note, if there are too many. */
-bool fsdp_kineto_prune(struct fsdp_kineto *kineto);
 bool fsdp_kineto_sort_steps(struct fsdp_kineto *kineto);
 /* Whether --steps has it. */
 bool fsdp_kineto_chooses_step(const struct fsdp_kineto *kineto, int64_t number);
