@@ -3,9 +3,9 @@
 #define FSDP_TRACE_KINETO_H
 
 #include "syntax/json-quick.h"
-#include "trace/collectives.h"
 #include "trace/event.h"
 #include "trace/intervals.h"
+#include "trace/kineto-launches.h"
 
 /* What kineto.c (reading), kineto-event.c (one event) and kineto-finish.c (the end)
  * share. */
@@ -33,73 +33,6 @@ struct fsdp_kineto_args {
 	};
 };
 extern const struct fsdp_span fsdp_kineto_args_keys[FSDP_KINETO_ARGS];
-
-/*
- * Which collective a kernel is that its args do not name. The host launches it by a call
- * with the same correlation, while a note of the backend ("nccl:all_gather") is open on the
- * thread of the call; the shortest such note tells. In a trace without kernels the notes
- * are the collectives.
- *
- * A long trace has many launches, of which few are needed: now and then the others are
- * forgotten.
- */
-enum { FSDP_KINETO_LAUNCHES = 8 << 10 }; /* as many are kept in any case */
-
-struct fsdp_kineto_launch {
-	int64_t correlation, ts_ns;
-	uint32_t thread;
-	bool is_launch; /* "Launch" is in its name */
-};
-
-/* A kernel that its args do not name. */
-struct fsdp_kineto_unnamed {
-	int64_t correlation;
-	int64_t bytes_out; /* the bytes, if it is an all-gather */
-	uint32_t index;    /* in the list of collectives */
-	bool has_correlation;
-};
-
-struct fsdp_kineto_launches {
-	struct fsdp_arena arena;
-	struct fsdp_vec notes, told; /* struct note, struct told */
-	struct fsdp_vec list;        /* struct fsdp_kineto_launch */
-	struct fsdp_vec unnamed;     /* struct fsdp_kineto_unnamed */
-	/* correlations of kernels that args name: of those since launches were last
-	 * forgotten, and of those between that and the time before */
-	int64_t named[FSDP_KINETO_LAUNCHES], named_before[FSDP_KINETO_LAUNCHES];
-	size_t named_count, named_before_count;
-	size_t ceiling; /* the list is so long when the next are forgotten */
-	bool forgotten; /* some were */
-	bool again;     /* the list is made again, from the second pass */
-};
-
-/* All that return bool are false when out of memory. */
-void fsdp_kineto_launches_init(
-	struct fsdp_kineto_launches *launches, struct fsdp_budget *budget);
-void fsdp_kineto_launches_done(struct fsdp_kineto_launches *launches);
-
-/* Times and type of a note; if no kernel came before it (`alone`), bytes, sort and seq as
- * well. */
-bool fsdp_kineto_launches_note(struct fsdp_kineto_launches *launches,
-	const struct fsdp_comm *comm, uint32_t thread, bool alone);
-bool fsdp_kineto_launches_unnamed(
-	struct fsdp_kineto_launches *launches, const struct fsdp_kineto_unnamed *kernel);
-/* A kernel that its args name: its launch is of no use. */
-void fsdp_kineto_launches_named(
-	struct fsdp_kineto_launches *launches, int64_t correlation);
-bool fsdp_kineto_launches_add(
-	struct fsdp_kineto_launches *launches, const struct fsdp_kineto_launch *launch);
-
-/* Whether a kernel has no launch, and some were forgotten. */
-bool fsdp_kineto_launches_miss(
-	const struct fsdp_kineto_launches *launches, bool *ret_missing);
-/* Before the second pass: from now on all launches are kept. */
-void fsdp_kineto_launches_restart(struct fsdp_kineto_launches *launches);
-
-/* Gives each unnamed kernel in the list of collectives its type and how it is known; an
- * empty list is filled with the notes. Call it once. */
-bool fsdp_kineto_launches_resolve(
-	struct fsdp_kineto_launches *launches, struct fsdp_vec *comms);
 
 enum { FSDP_KINETO_SORTS = 64 }; /* of steps, while events are read */
 struct fsdp_kineto_step {
