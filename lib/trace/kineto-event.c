@@ -589,7 +589,7 @@ static bool take_note(struct fsdp_kineto *kineto, struct fsdp_span name,
 			return false;
 	}
 	return thread_of(kineto, event, &thread) &&
-	       fsdp_kineto_launches_note(&kineto->launches, &note, thread, alone) &&
+	       fsdp_kineto_notes_add(&kineto->launches.notes, &note, thread, alone) &&
 	       (!alone || busy(kineto, &kineto->host_busy, ts_ns, dur_ns));
 }
 

@@ -7,62 +7,36 @@
 
 #include "trace/kineto-launches.h"
 
-/* ---- what is kept ---- */
+/* ---- notes ---- */
 
-/* A note, and what its args tell of the collective: that is kept only of notes that came
- * before any kernel. */
 struct note {
 	int64_t ts_ns, dur_ns;
 	uint32_t thread;
 	unsigned char type; /* enum fsdp_time_type */
 };
+
+/* What the args of a note tell of its collective. */
 struct told {
 	int64_t bytes;
 	uint32_t sort, seq;
 };
 
-static const struct note *note_at(
-	const struct fsdp_kineto_launches *launches, size_t index)
+static const struct note *note_at(const struct fsdp_kineto_notes *notes, size_t index)
 {
-	return fsdp_vec_at(&launches->notes, index);
+	return fsdp_vec_at(&notes->list, index);
 }
 
-static struct fsdp_kineto_launch *launch_at(
-	const struct fsdp_kineto_launches *launches, size_t index)
+void fsdp_kineto_notes_init(struct fsdp_kineto_notes *notes, struct fsdp_arena *arena)
 {
-	return fsdp_vec_at(&launches->list, index);
+	fsdp_vec_init(&notes->list, arena, sizeof(struct note));
+	fsdp_vec_init(&notes->told, arena, sizeof(struct told));
 }
 
-static const struct fsdp_kineto_unnamed *unnamed_at(
-	const struct fsdp_kineto_launches *launches, size_t index)
+bool fsdp_kineto_notes_add(struct fsdp_kineto_notes *notes, const struct fsdp_comm *comm,
+	uint32_t thread, bool alone)
 {
-	return fsdp_vec_at(&launches->unnamed, index);
-}
-
-void fsdp_kineto_launches_init(
-	struct fsdp_kineto_launches *launches, struct fsdp_budget *budget)
-{
-	struct fsdp_arena *arena = &launches->arena;
-	launches->named_count = launches->named_before_count = 0;
-	launches->ceiling = FSDP_KINETO_LAUNCHES;
-	launches->forgotten = launches->again = false;
-	fsdp_arena_init_lean(arena, budget);
-	fsdp_vec_init(&launches->notes, arena, sizeof(struct note));
-	fsdp_vec_init(&launches->told, arena, sizeof(struct told));
-	fsdp_vec_init(&launches->list, arena, sizeof(struct fsdp_kineto_launch));
-	fsdp_vec_init(&launches->unnamed, arena, sizeof(struct fsdp_kineto_unnamed));
-}
-
-void fsdp_kineto_launches_done(struct fsdp_kineto_launches *launches)
-{
-	fsdp_arena_done(&launches->arena);
-}
-
-bool fsdp_kineto_launches_note(struct fsdp_kineto_launches *launches,
-	const struct fsdp_comm *comm, uint32_t thread, bool alone)
-{
-	struct told *told = alone ? fsdp_vec_push(&launches->told) : NULL;
-	struct note *note = fsdp_vec_push(&launches->notes);
+	struct told *told = alone ? fsdp_vec_push(&notes->told) : NULL;
+	struct note *note = fsdp_vec_push(&notes->list);
 	if (note == NULL || (alone && told == NULL))
 		return false;
 	*note = (struct note){ comm->ts_ns, comm->dur_ns, thread, comm->type };
@@ -71,34 +45,26 @@ bool fsdp_kineto_launches_note(struct fsdp_kineto_launches *launches,
 	return true;
 }
 
-bool fsdp_kineto_launches_unnamed(
-	struct fsdp_kineto_launches *launches, const struct fsdp_kineto_unnamed *kernel)
+bool fsdp_kineto_notes_list(const struct fsdp_kineto_notes *notes, struct fsdp_vec *comms)
 {
-	struct fsdp_kineto_unnamed *kept = fsdp_vec_push(&launches->unnamed);
-	if (kept != NULL)
-		*kept = *kernel;
-	return kept != NULL;
+	for (size_t i = 0; i < notes->list.count; i++) {
+		const struct note *note = note_at(notes, i);
+		const struct told *told = fsdp_vec_at(&notes->told, i);
+		struct fsdp_comm *comm = fsdp_vec_push(comms);
+		if (comm == NULL)
+			return false;
+		*comm = (struct fsdp_comm){ note->ts_ns, note->dur_ns, told->bytes,
+			told->sort, told->seq, (uint32_t)i, note->type, FSDP_BY_NAME,
+			FSDP_TIME_OTHER, false };
+	}
+	return true;
 }
 
-void fsdp_kineto_launches_named(
-	struct fsdp_kineto_launches *launches, int64_t correlation)
-{
-	if (launches->named_count < FSDP_KINETO_LAUNCHES)
-		launches->named[launches->named_count++] = correlation;
-}
-
-/* ---- notes by thread ---- */
-
-/* A note or a launch, to be sorted by thread and time. */
-struct start {
-	int64_t ts_ns;
-	uint32_t thread;
-	uint32_t index;
-};
+/* ---- the note that is open at a moment ---- */
 
 static int compare_starts(const void *a, const void *b)
 {
-	const struct start *left = a, *right = b;
+	const struct fsdp_kineto_start *left = a, *right = b;
 	if (left->thread != right->thread)
 		return left->thread < right->thread ? -1 : 1;
 	if (left->ts_ns != right->ts_ns)
@@ -108,11 +74,11 @@ static int compare_starts(const void *a, const void *b)
 
 /* Traces are nearly in order, so insertion sort takes few moves, and no memory. If it
  * takes many, qsort is called, which may allocate a copy of the array. */
-static void sort_starts(struct start *starts, size_t count)
+static void sort_starts(struct fsdp_kineto_start *starts, size_t count)
 {
 	size_t moves = 0;
 	for (size_t i = 1; i < count; i++) {
-		struct start one = starts[i];
+		struct fsdp_kineto_start one = starts[i];
 		size_t to = i;
 		for (; to > 0 && compare_starts(&one, &starts[to - 1]) < 0; to--)
 			starts[to] = starts[to - 1];
@@ -127,15 +93,15 @@ static void sort_starts(struct start *starts, size_t count)
 
 /* The notes that have begun, the shortest on top. */
 struct heap {
-	const struct fsdp_kineto_launches *launches;
+	const struct fsdp_kineto_notes *notes;
 	uint32_t *items; /* indexes of notes */
 	size_t count;
 };
 
 static bool is_shorter(const struct heap *heap, uint32_t a, uint32_t b)
 {
-	const struct note *left = note_at(heap->launches, a);
-	const struct note *right = note_at(heap->launches, b);
+	const struct note *left = note_at(heap->notes, a);
+	const struct note *right = note_at(heap->notes, b);
 	if (left->dur_ns != right->dur_ns)
 		return left->dur_ns < right->dur_ns;
 	if (left->ts_ns != right->ts_ns)
@@ -167,67 +133,126 @@ static void heap_pop(struct heap *heap)
 	heap->items[at] = item;
 }
 
-/* Both arrays are sorted, so each note is pushed once, when a launch begins after it. A
- * note leaves the heap when a later launch shows that it has ended. */
-static void match_notes(struct heap *heap, const struct start *notes,
-	const struct start *asked, uint32_t *ret_notes /* by asked.index */)
+/* Notes and starts are sorted, so each note is pushed once, before the first start behind
+ * its begin. It leaves the heap when a start shows that it has ended. */
+static void match(struct heap *heap, const struct fsdp_kineto_start *begun,
+	const struct fsdp_kineto_start *starts, size_t count, unsigned char *ret_types)
 {
-	const struct fsdp_kineto_launches *launches = heap->launches;
-	size_t note_count = launches->notes.count, next = 0;
-	for (size_t i = 0; i < launches->list.count; i++) {
-		uint32_t thread = asked[i].thread;
-		int64_t ts_ns = asked[i].ts_ns;
-		if (i != 0 && thread != asked[i - 1].thread)
+	size_t note_count = heap->notes->list.count, next = 0;
+	for (size_t i = 0; i < count; i++) {
+		uint32_t thread = starts[i].thread;
+		int64_t ts_ns = starts[i].ts_ns;
+		if (i != 0 && thread != starts[i - 1].thread)
 			heap->count = 0;
-		for (; next < note_count && (notes[next].thread < thread ||
-						    (notes[next].thread == thread &&
-							    notes[next].ts_ns <= ts_ns));
+		for (; next < note_count && (begun[next].thread < thread ||
+						    (begun[next].thread == thread &&
+							    begun[next].ts_ns <= ts_ns));
 			next++)
-			if (notes[next].thread == thread)
-				heap_push(heap, notes[next].index);
+			if (begun[next].thread == thread)
+				heap_push(heap, begun[next].index);
+		unsigned char *type = &ret_types[starts[i].index];
+		*type = FSDP_KINETO_NO_NOTE;
 		while (heap->count != 0) {
-			const struct note *top = note_at(launches, heap->items[0]);
-			if (top->ts_ns + top->dur_ns >= ts_ns)
+			const struct note *top = note_at(heap->notes, heap->items[0]);
+			if (top->ts_ns + top->dur_ns >= ts_ns) {
+				*type = top->type;
 				break;
+			}
 			heap_pop(heap);
 		}
-		ret_notes[asked[i].index] = heap->count != 0 ? heap->items[0] + 1 : 0;
 	}
 }
 
-/* For each launch the shortest note of its thread that is open at its begin: the index of
- * the note + 1, or 0. NULL: out of memory. */
-static uint32_t *find_notes(const struct fsdp_kineto_launches *launches)
+bool fsdp_kineto_notes_find(const struct fsdp_kineto_notes *notes,
+	struct fsdp_kineto_start *starts, size_t count, unsigned char *ret_types)
 {
-	size_t count = launches->list.count, note_count = launches->notes.count;
-	uint32_t *found = malloc((count + 1) * sizeof *found);
-	struct start *asked = malloc((count + 1) * sizeof *asked);
-	struct start *notes = malloc((note_count + 1) * sizeof *notes);
-	struct heap heap = { launches, malloc((note_count + 1) * sizeof *heap.items), 0 };
-	bool good = found != NULL && asked != NULL && notes != NULL && heap.items != NULL;
-	for (size_t i = 0; good && i < count; i++) {
-		const struct fsdp_kineto_launch *launch = launch_at(launches, i);
-		asked[i] = (struct start){ launch->ts_ns, launch->thread, (uint32_t)i };
-	}
+	size_t note_count = notes->list.count;
+	struct fsdp_kineto_start *begun = malloc((note_count + 1) * sizeof *begun);
+	struct heap heap = { notes, malloc((note_count + 1) * sizeof *heap.items), 0 };
+	bool good = begun != NULL && heap.items != NULL;
 	for (size_t i = 0; good && i < note_count; i++) {
-		const struct note *note = note_at(launches, i);
-		notes[i] = (struct start){ note->ts_ns, note->thread, (uint32_t)i };
+		const struct note *note = note_at(notes, i);
+		begun[i] = (struct fsdp_kineto_start){ note->ts_ns, note->thread,
+			(uint32_t)i };
 	}
 	if (good) {
-		sort_starts(notes, note_count);
-		sort_starts(asked, count);
-		match_notes(&heap, notes, asked, found);
-	} else {
-		free(found);
-		found = NULL;
+		sort_starts(begun, note_count);
+		sort_starts(starts, count);
+		match(&heap, begun, starts, count, ret_types);
 	}
-	free(asked);
-	free(notes);
+	free(begun);
 	free(heap.items);
-	return found;
+	return good;
 }
 
 /* ---- launches that are kept ---- */
+
+static struct fsdp_kineto_launch *launch_at(
+	const struct fsdp_kineto_launches *launches, size_t index)
+{
+	return fsdp_vec_at(&launches->list, index);
+}
+
+static const struct fsdp_kineto_unnamed *unnamed_at(
+	const struct fsdp_kineto_launches *launches, size_t index)
+{
+	return fsdp_vec_at(&launches->unnamed, index);
+}
+
+void fsdp_kineto_launches_init(
+	struct fsdp_kineto_launches *launches, struct fsdp_budget *budget)
+{
+	struct fsdp_arena *arena = &launches->arena;
+	launches->named_count = launches->named_before_count = 0;
+	launches->ceiling = FSDP_KINETO_LAUNCHES;
+	launches->forgotten = launches->again = false;
+	fsdp_arena_init_lean(arena, budget);
+	fsdp_kineto_notes_init(&launches->notes, arena);
+	fsdp_vec_init(&launches->list, arena, sizeof(struct fsdp_kineto_launch));
+	fsdp_vec_init(&launches->unnamed, arena, sizeof(struct fsdp_kineto_unnamed));
+}
+
+void fsdp_kineto_launches_done(struct fsdp_kineto_launches *launches)
+{
+	fsdp_arena_done(&launches->arena);
+}
+
+bool fsdp_kineto_launches_unnamed(
+	struct fsdp_kineto_launches *launches, const struct fsdp_kineto_unnamed *kernel)
+{
+	struct fsdp_kineto_unnamed *kept = fsdp_vec_push(&launches->unnamed);
+	if (kept != NULL)
+		*kept = *kernel;
+	return kept != NULL;
+}
+
+void fsdp_kineto_launches_named(
+	struct fsdp_kineto_launches *launches, int64_t correlation)
+{
+	if (launches->named_count < FSDP_KINETO_LAUNCHES)
+		launches->named[launches->named_count++] = correlation;
+}
+
+/* For each launch the type of the note that it lies in. NULL: out of memory. */
+static unsigned char *find_types(const struct fsdp_kineto_launches *launches)
+{
+	size_t count = launches->list.count;
+	unsigned char *types = malloc(count + 1);
+	struct fsdp_kineto_start *starts = malloc((count + 1) * sizeof *starts);
+	bool good = types != NULL && starts != NULL;
+	for (size_t i = 0; good && i < count; i++) {
+		const struct fsdp_kineto_launch *launch = launch_at(launches, i);
+		starts[i] = (struct fsdp_kineto_start){ launch->ts_ns, launch->thread,
+			(uint32_t)i };
+	}
+	good = good && fsdp_kineto_notes_find(&launches->notes, starts, count, types);
+	free(starts);
+	if (!good) {
+		free(types);
+		return NULL;
+	}
+	return types;
+}
 
 /* A runtime call and the driver call it makes have one correlation and follow each other.
  * Both are kept, for which of them is the launch is decided among all at the end. */
@@ -257,22 +282,22 @@ static bool has_number(const int64_t *sorted, size_t count, int64_t number)
  * behind its launches, the launch is missing at the end, and the file is read again. */
 static bool prune(struct fsdp_kineto_launches *launches)
 {
-	uint32_t *notes = find_notes(launches);
+	unsigned char *types = find_types(launches);
 	size_t kept = 0;
-	if (notes == NULL)
+	if (types == NULL)
 		return false;
 	qsort(launches->named, launches->named_count, sizeof *launches->named,
 		compare_numbers);
 	for (size_t i = 0; i < launches->list.count; i++) {
 		const struct fsdp_kineto_launch *launch = launch_at(launches, i);
-		if ((notes[i] != 0 || is_one_of_two(launches, i)) &&
+		if ((types[i] != FSDP_KINETO_NO_NOTE || is_one_of_two(launches, i)) &&
 			!has_number(launches->named, launches->named_count,
 				launch->correlation) &&
 			!has_number(launches->named_before, launches->named_before_count,
 				launch->correlation))
 			*launch_at(launches, kept++) = *launch;
 	}
-	free(notes);
+	free(types);
 	fsdp_vec_truncate(&launches->list, kept);
 	launches->forgotten = true;
 	memcpy(launches->named_before, launches->named,
@@ -281,7 +306,7 @@ static bool prune(struct fsdp_kineto_launches *launches)
 	launches->named_count = 0;
 	/* Pruning looks at all notes and launches, so it waits until there are a quarter
 	 * more of them. */
-	size_t more = (launches->notes.count + kept) / 4;
+	size_t more = (launches->notes.list.count + kept) / 4;
 	if (more < FSDP_KINETO_LAUNCHES)
 		more = FSDP_KINETO_LAUNCHES;
 	launches->ceiling = kept + more;
@@ -409,20 +434,20 @@ static bool resolve_by_launch(
 	if (!keep_wanted(launches))
 		return false;
 	struct correlated *list = sort_launches(launches);
-	uint32_t *notes = list != NULL ? find_notes(launches) : NULL;
-	for (size_t i = 0; notes != NULL && i < launches->unnamed.count; i++) {
+	unsigned char *types = list != NULL ? find_types(launches) : NULL;
+	for (size_t i = 0; types != NULL && i < launches->unnamed.count; i++) {
 		const struct fsdp_kineto_unnamed *kernel = unnamed_at(launches, i);
 		const struct correlated *launch =
 			find_launch(list, launches->list.count, kernel);
-		if (launch == NULL || notes[launch->index] == 0)
+		if (launch == NULL || types[launch->index] == FSDP_KINETO_NO_NOTE)
 			continue;
 		struct fsdp_comm *comm = fsdp_comm_at(comms, kernel->index);
-		comm->type = note_at(launches, notes[launch->index] - 1)->type;
+		comm->type = types[launch->index];
 		comm->how = FSDP_BY_LAUNCH;
 	}
 	free(list);
-	free(notes);
-	return notes != NULL;
+	free(types);
+	return types != NULL;
 }
 
 /* ---- resolving ---- */
@@ -436,34 +461,17 @@ static void resolve_by_name(struct fsdp_comm *comm)
 	comm->how = told ? FSDP_BY_NAME : FSDP_BY_NONE;
 }
 
-static bool resolve_notes(
-	const struct fsdp_kineto_launches *launches, struct fsdp_vec *comms)
-{
-	for (size_t i = 0; i < launches->notes.count; i++) {
-		const struct note *note = note_at(launches, i);
-		const struct told *told = fsdp_vec_at(&launches->told, i);
-		struct fsdp_comm *comm = fsdp_vec_push(comms);
-		if (comm == NULL)
-			return false;
-		*comm = (struct fsdp_comm){ note->ts_ns, note->dur_ns, told->bytes,
-			told->sort, told->seq, (uint32_t)i, note->type, FSDP_BY_NAME,
-			FSDP_TIME_OTHER, false };
-		resolve_by_name(comm);
-	}
-	return true;
-}
-
 bool fsdp_kineto_launches_resolve(
 	struct fsdp_kineto_launches *launches, struct fsdp_vec *comms)
 {
-	if (comms->count == 0)
-		return resolve_notes(launches, comms);
-	if (!resolve_by_launch(launches, comms))
+	if (comms->count != 0 ? !resolve_by_launch(launches, comms)
+			      : !fsdp_kineto_notes_list(&launches->notes, comms))
 		return false;
+	for (size_t i = 0; i < comms->count; i++)
+		resolve_by_name(fsdp_comm_at(comms, i));
 	for (size_t i = 0; i < launches->unnamed.count; i++) {
 		const struct fsdp_kineto_unnamed *kernel = unnamed_at(launches, i);
 		struct fsdp_comm *comm = fsdp_comm_at(comms, kernel->index);
-		resolve_by_name(comm);
 		if (comm->type == FSDP_TIME_ALL_GATHER)
 			comm->bytes = kernel->bytes_out;
 	}

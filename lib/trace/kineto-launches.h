@@ -6,10 +6,41 @@
 #include "trace/types.h"
 
 /*
+ * Notes of the backend ("nccl:all_gather") on the threads of the host.
+ */
+struct fsdp_kineto_notes {
+	struct fsdp_vec list; /* struct note */
+	struct fsdp_vec told; /* struct told, one for each that was added as `alone` */
+};
+
+void fsdp_kineto_notes_init(struct fsdp_kineto_notes *notes, struct fsdp_arena *arena);
+
+/* Takes times and type of `comm`; if the note is the collective itself, for no kernel came
+ * before it (`alone`), bytes, sort and seq as well. False: out of memory. */
+bool fsdp_kineto_notes_add(struct fsdp_kineto_notes *notes, const struct fsdp_comm *comm,
+	uint32_t thread, bool alone);
+
+/* All notes as collectives, behind the others of the list; all were added as `alone`.
+ * False: out of memory. */
+bool fsdp_kineto_notes_list(
+	const struct fsdp_kineto_notes *notes, struct fsdp_vec *comms);
+
+struct fsdp_kineto_start {
+	int64_t ts_ns;
+	uint32_t thread;
+	uint32_t index; /* of the answer */
+};
+enum { FSDP_KINETO_NO_NOTE = 255 };
+
+/* For each start the type of the shortest note that is open then on its thread, or
+ * FSDP_KINETO_NO_NOTE. Sorts the starts. False: out of memory. */
+bool fsdp_kineto_notes_find(const struct fsdp_kineto_notes *notes,
+	struct fsdp_kineto_start *starts, size_t count, unsigned char *ret_types);
+
+/*
  * Which collective a kernel is that its args do not name. The host launches it by a call
- * with the same correlation, while a note of the backend ("nccl:all_gather") is open on the
- * thread of the call; the shortest such note tells. In a trace without kernels the notes
- * are the collectives.
+ * with the same correlation, while a note is open on the thread of the call; the shortest
+ * such note tells. In a trace without kernels the notes are the collectives.
  *
  * A long trace has many launches, of which few are needed: now and then the others are
  * forgotten.
@@ -32,9 +63,9 @@ struct fsdp_kineto_unnamed {
 
 struct fsdp_kineto_launches {
 	struct fsdp_arena arena;
-	struct fsdp_vec notes, told; /* struct note, struct told */
-	struct fsdp_vec list;        /* struct fsdp_kineto_launch */
-	struct fsdp_vec unnamed;     /* struct fsdp_kineto_unnamed */
+	struct fsdp_kineto_notes notes;
+	struct fsdp_vec list;    /* struct fsdp_kineto_launch */
+	struct fsdp_vec unnamed; /* struct fsdp_kineto_unnamed */
 	/* correlations of kernels that args name: of those since launches were last
 	 * forgotten, and of those between that and the time before */
 	int64_t named[FSDP_KINETO_LAUNCHES], named_before[FSDP_KINETO_LAUNCHES];
@@ -49,10 +80,6 @@ void fsdp_kineto_launches_init(
 	struct fsdp_kineto_launches *launches, struct fsdp_budget *budget);
 void fsdp_kineto_launches_done(struct fsdp_kineto_launches *launches);
 
-/* Times and type of a note; if no kernel came before it (`alone`), bytes, sort and seq as
- * well. */
-bool fsdp_kineto_launches_note(struct fsdp_kineto_launches *launches,
-	const struct fsdp_comm *comm, uint32_t thread, bool alone);
 bool fsdp_kineto_launches_unnamed(
 	struct fsdp_kineto_launches *launches, const struct fsdp_kineto_unnamed *kernel);
 /* A kernel that its args name: its launch is of no use. */
