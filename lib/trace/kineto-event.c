@@ -420,10 +420,11 @@ static bool add(struct fsdp_kineto *kineto, enum fsdp_time_type type, int64_t ts
 	return durations->histogram == NULL || put_late(kineto, type, ts_ns, dur_ns);
 }
 
-static bool busy(struct fsdp_kineto *kineto, struct fsdp_intervals *intervals,
-	int64_t ts_ns, int64_t dur_ns)
+static bool busy(struct fsdp_kineto *kineto, enum fsdp_kineto_kind kind, int64_t ts_ns,
+	int64_t dur_ns)
 {
-	return kineto->second || fsdp_intervals_add(intervals, ts_ns, ts_ns + dur_ns);
+	return kineto->second ||
+	       fsdp_intervals_add(&kineto->busy.lists[kind], ts_ns, ts_ns + dur_ns);
 }
 
 /* ---- what is on the device ---- */
@@ -436,9 +437,9 @@ static bool put_comm(struct fsdp_kineto *kineto, struct fsdp_comm comm)
 	if (kept == NULL)
 		return false;
 	*kept = comm;
-	/* The host is of no interest any more. */
+	/* Notes are no collectives beside kernels, see take_note. */
 	if (comm.order == 0)
-		fsdp_intervals_done(&kineto->host_busy);
+		fsdp_intervals_done(&kineto->busy.lists[FSDP_KINETO_HOST]);
 	return true;
 }
 
@@ -468,7 +469,7 @@ static bool take_comm(struct fsdp_kineto *kineto, struct fsdp_span name,
 		return false;
 	if (!comm.unresolved && kernel.has_correlation)
 		fsdp_kineto_launches_named(&kineto->launches, kernel.correlation);
-	return put_comm(kineto, comm) && busy(kineto, &kineto->comm_busy, ts_ns, dur_ns);
+	return put_comm(kineto, comm) && busy(kineto, FSDP_KINETO_COMM, ts_ns, dur_ns);
 }
 
 static bool take_copy(struct fsdp_kineto *kineto, struct fsdp_span name,
@@ -488,7 +489,7 @@ static bool take_copy(struct fsdp_kineto *kineto, struct fsdp_span name,
 	if (type == FSDP_TIME_OTHER)
 		type = FSDP_TIME_D2D;
 	return add(kineto, type, ts_ns, dur_ns) &&
-	       busy(kineto, &kineto->mem_busy, ts_ns, dur_ns);
+	       busy(kineto, FSDP_KINETO_MEMORY, ts_ns, dur_ns);
 }
 
 /* What the name of a kernel tells, found out once for each name. */
@@ -536,7 +537,7 @@ static bool take_kernel(struct fsdp_kineto *kineto, struct fsdp_span name,
 		return take_comm(kineto, name, &args, ts_ns, dur_ns);
 	}
 	return add(kineto, FSDP_TIME_COMPUTE, ts_ns, dur_ns) &&
-	       busy(kineto, &kineto->compute_busy, ts_ns, dur_ns);
+	       busy(kineto, FSDP_KINETO_COMPUTE, ts_ns, dur_ns);
 }
 
 /* ---- what is on the host ---- */
@@ -590,7 +591,7 @@ static bool take_note(struct fsdp_kineto *kineto, struct fsdp_span name,
 	}
 	return thread_of(kineto, event, &thread) &&
 	       fsdp_kineto_notes_add(&kineto->launches.notes, &note, thread, alone) &&
-	       (!alone || busy(kineto, &kineto->host_busy, ts_ns, dur_ns));
+	       (!alone || busy(kineto, FSDP_KINETO_HOST, ts_ns, dur_ns));
 }
 
 static bool is_resharding(struct fsdp_span name)
@@ -770,7 +771,7 @@ static bool take_span(struct fsdp_kineto *kineto, const struct fsdp_kineto_event
 		return take_copy(kineto, name, event, ts_ns, dur_ns);
 	case CAT_SET:
 		return add(kineto, FSDP_TIME_MEMSET, ts_ns, dur_ns) &&
-		       busy(kineto, &kineto->mem_busy, ts_ns, dur_ns);
+		       busy(kineto, FSDP_KINETO_MEMORY, ts_ns, dur_ns);
 	case CAT_RUNTIME:
 		return take_launch(kineto, name, event, ts_ns);
 	case CAT_PYTHON:

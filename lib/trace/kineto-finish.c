@@ -159,10 +159,7 @@ static bool choose_times(struct fsdp_kineto *kineto)
 	}
 	fsdp_vec_truncate(&kineto->steps, kept);
 	good = good && fsdp_intervals_settle(&chosen) &&
-	       fsdp_intervals_clip(&kineto->comm_busy, &chosen) &&
-	       fsdp_intervals_clip(&kineto->compute_busy, &chosen) &&
-	       fsdp_intervals_clip(&kineto->mem_busy, &chosen) &&
-	       fsdp_intervals_clip(&kineto->host_busy, &chosen);
+	       fsdp_kineto_busy_clip(&kineto->busy, &chosen);
 	fsdp_intervals_done(&chosen);
 	return good;
 }
@@ -344,83 +341,145 @@ static bool take_layer(struct fsdp_kineto *kineto)
 	return good && take_collectives(kineto);
 }
 
-/* ---- the device ---- */
+/* ---- busy times ---- */
 
-/* Busy with anything at all, without making that union: the three lists are walked
- * together. `strip`, if there is one, gets the pieces. */
-static int64_t union_length(const struct fsdp_intervals *const *lists, size_t count,
-	struct fsdp_strip *strip, int64_t *ret_first, int64_t *ret_last)
+void fsdp_kineto_busy_init(struct fsdp_kineto_busy *busy, struct fsdp_budget *budget)
 {
-	size_t at[3] = { 0 };
-	struct fsdp_interval now = { 0, 0 };
-	int64_t sum = 0;
-	bool any = false;
-	for (;;) {
-		size_t next = count;
-		for (size_t i = 0; i < count; i++)
-			if (at[i] < lists[i]->list.count &&
-				(next == count ||
-					fsdp_interval_at(lists[i], at[i])->begin <
-						fsdp_interval_at(lists[next], at[next])
-							->begin))
-				next = i;
-		const struct fsdp_interval *one =
-			next < count ? fsdp_interval_at(lists[next], at[next]++) : NULL;
-		if (any && one != NULL && one->begin <= now.end) {
-			now.end = one->end > now.end ? one->end : now.end;
+	for (int kind = 0; kind < FSDP_KINETO_KINDS; kind++)
+		fsdp_intervals_init(&busy->lists[kind], budget);
+}
+
+void fsdp_kineto_busy_done(struct fsdp_kineto_busy *busy)
+{
+	for (int kind = 0; kind < FSDP_KINETO_KINDS; kind++)
+		fsdp_intervals_done(&busy->lists[kind]);
+}
+
+bool fsdp_kineto_busy_settle(struct fsdp_kineto_busy *busy)
+{
+	bool good = true;
+	for (int kind = 0; good && kind < FSDP_KINETO_KINDS; kind++)
+		good = fsdp_intervals_settle(&busy->lists[kind]);
+	return good;
+}
+
+bool fsdp_kineto_busy_clip(struct fsdp_kineto_busy *busy, const struct fsdp_intervals *to)
+{
+	bool good = true;
+	for (int kind = 0; good && kind < FSDP_KINETO_KINDS; kind++)
+		good = fsdp_intervals_clip(&busy->lists[kind], to);
+	return good;
+}
+
+bool fsdp_kineto_busy_extent(const struct fsdp_kineto_busy *busy, bool device,
+	int64_t *ret_begin, int64_t *ret_end)
+{
+	*ret_begin = INT64_MAX;
+	*ret_end = INT64_MIN;
+	for (int kind = 0; kind < FSDP_KINETO_KINDS; kind++) {
+		const struct fsdp_intervals *list = &busy->lists[kind];
+		size_t count = list->list.count;
+		if (count == 0 || device != (kind < FSDP_KINETO_DEVICE))
 			continue;
-		}
-		if (any)
-			sum += now.end - now.begin;
-		if (any && strip != NULL)
-			fsdp_strip_add(strip, FSDP_STRIP_IDLE, now.begin, now.end);
-		if (one == NULL)
-			break;
-		now = *one;
-		if (!any)
-			*ret_first = one->begin;
-		any = true;
+		const struct fsdp_interval *first = fsdp_interval_at(list, 0);
+		const struct fsdp_interval *last = fsdp_interval_at(list, count - 1);
+		*ret_begin = first->begin < *ret_begin ? first->begin : *ret_begin;
+		*ret_end = last->end > *ret_end ? last->end : *ret_end;
 	}
-	*ret_last = now.end;
+	return *ret_begin < *ret_end;
+}
+
+/* The next interval of all lists of the device by its begin, or NULL. */
+static const struct fsdp_interval *next_of(
+	const struct fsdp_kineto_busy *busy, size_t at[FSDP_KINETO_DEVICE])
+{
+	const struct fsdp_interval *next = NULL;
+	int of = 0;
+	for (int kind = 0; kind < FSDP_KINETO_DEVICE; kind++) {
+		const struct fsdp_intervals *list = &busy->lists[kind];
+		if (at[kind] == list->list.count)
+			continue;
+		const struct fsdp_interval *one = fsdp_interval_at(list, at[kind]);
+		if (next == NULL || one->begin < next->begin) {
+			next = one;
+			of = kind;
+		}
+	}
+	at[of] += next != NULL;
+	return next;
+}
+
+/* The length of the union of the lists of the device, and its pieces to `strip` unless
+ * that is NULL. The union is as long as all lists together, so it is never kept. */
+static int64_t unite(const struct fsdp_kineto_busy *busy, struct fsdp_strip *strip)
+{
+	size_t at[FSDP_KINETO_DEVICE] = { 0 };
+	int64_t sum = 0;
+	const struct fsdp_interval *one = next_of(busy, at);
+	while (one != NULL) {
+		struct fsdp_interval now = *one;
+		while ((one = next_of(busy, at)) != NULL && one->begin <= now.end)
+			now.end = one->end > now.end ? one->end : now.end;
+		sum += now.end - now.begin;
+		if (strip != NULL)
+			fsdp_strip_add(strip, FSDP_STRIP_IDLE, now.begin, now.end);
+	}
 	return sum;
 }
 
-static void take_device(struct fsdp_kineto *kineto)
+bool fsdp_kineto_busy_device(
+	const struct fsdp_kineto_busy *busy, struct fsdp_device_times *ret_times)
 {
-	struct fsdp_recording *recording = &kineto->reading->recording;
-	struct fsdp_device_times *device = &recording->device;
-	const struct fsdp_intervals *lists[] = { &kineto->comm_busy,
-		&kineto->compute_busy, &kineto->mem_busy };
-	if (recording->layer == FSDP_LAYER_HOST)
-		recording->host_comm_busy_ns = fsdp_intervals_length(&kineto->host_busy);
-	recording->has_device =
-		lists[0]->list.count + lists[1]->list.count + lists[2]->list.count != 0;
-	if (!recording->has_device)
-		return;
-	recording->host_comm_busy_ns = FSDP_ABSENT;
-	int64_t first = 0, last = 0;
-	device->busy_ns = union_length(lists, 3, NULL, &first, &last);
-	device->span_ns = last - first;
-	device->idle_ns = device->span_ns - device->busy_ns;
-	device->comm_busy_ns = fsdp_intervals_length(lists[0]);
-	device->compute_busy_ns = fsdp_intervals_length(lists[1]);
-	device->mem_busy_ns = fsdp_intervals_length(lists[2]);
-	device->overlap_ns = fsdp_intervals_common(lists[0], lists[1]);
-	device->exposed_ns = device->comm_busy_ns - device->overlap_ns;
+	const struct fsdp_intervals *comm = &busy->lists[FSDP_KINETO_COMM];
+	const struct fsdp_intervals *compute = &busy->lists[FSDP_KINETO_COMPUTE];
+	const struct fsdp_intervals *memory = &busy->lists[FSDP_KINETO_MEMORY];
+	int64_t begin, end;
+	if (comm->list.count + compute->list.count + memory->list.count == 0)
+		return false;
+	fsdp_kineto_busy_extent(busy, true, &begin, &end);
+	ret_times->busy_ns = unite(busy, NULL);
+	ret_times->span_ns = end - begin;
+	ret_times->idle_ns = ret_times->span_ns - ret_times->busy_ns;
+	ret_times->comm_busy_ns = fsdp_intervals_length(comm);
+	ret_times->compute_busy_ns = fsdp_intervals_length(compute);
+	ret_times->mem_busy_ns = fsdp_intervals_length(memory);
+	ret_times->overlap_ns = fsdp_intervals_common(comm, compute);
+	ret_times->exposed_ns = ret_times->comm_busy_ns - ret_times->overlap_ns;
+	return true;
 }
 
-/* ---- the strip ---- */
-
-static void strip_intervals(
-	struct fsdp_strip *strip, unsigned type, const struct fsdp_intervals *intervals)
+void fsdp_kineto_busy_strip(const struct fsdp_kineto_busy *busy,
+	enum fsdp_kineto_kind kind, struct fsdp_strip *strip, unsigned type)
 {
-	for (size_t i = 0; i < intervals->list.count; i++) {
-		const struct fsdp_interval *one = fsdp_interval_at(intervals, i);
+	const struct fsdp_intervals *list = &busy->lists[kind];
+	for (size_t i = 0; i < list->list.count; i++) {
+		const struct fsdp_interval *one = fsdp_interval_at(list, i);
 		fsdp_strip_add(strip, type, one->begin, one->end);
 	}
 }
 
-/* Copies by direction as long as each of them is known; else all as what most are. */
+void fsdp_kineto_busy_idle(const struct fsdp_kineto_busy *busy, struct fsdp_strip *strip)
+{
+	unite(busy, strip);
+	fsdp_strip_settle_idle(strip);
+}
+
+/* ---- the device ---- */
+
+static void take_device(struct fsdp_kineto *kineto)
+{
+	struct fsdp_recording *recording = &kineto->reading->recording;
+	recording->has_device =
+		fsdp_kineto_busy_device(&kineto->busy, &recording->device);
+	if (recording->layer == FSDP_LAYER_HOST && !recording->has_device)
+		recording->host_comm_busy_ns =
+			fsdp_intervals_length(&kineto->busy.lists[FSDP_KINETO_HOST]);
+}
+
+/* ---- the strip ---- */
+
+/* Copies by direction where each of them is kept; else busy times as the direction that
+ * took longest. */
 static void strip_copies(struct fsdp_kineto *kineto, struct fsdp_strip *strip)
 {
 	static const enum fsdp_time_type types[] = { FSDP_TIME_H2D, FSDP_TIME_D2H,
@@ -435,7 +494,7 @@ static void strip_copies(struct fsdp_kineto *kineto, struct fsdp_strip *strip)
 			most = types[i];
 	}
 	if (!all) {
-		strip_intervals(strip, most, &kineto->mem_busy);
+		fsdp_kineto_busy_strip(&kineto->busy, FSDP_KINETO_MEMORY, strip, most);
 		return;
 	}
 	for (size_t i = 0; i < COUNT; i++) {
@@ -448,25 +507,15 @@ static void strip_copies(struct fsdp_kineto *kineto, struct fsdp_strip *strip)
 	}
 }
 
-/* Of time that is not on the device, only collectives are known. */
+/* Without a device, time on the host is that of collectives alone. */
 static bool take_strip(struct fsdp_kineto *kineto)
 {
-	const struct fsdp_intervals *lists[] = { &kineto->comm_busy,
-		&kineto->compute_busy, &kineto->mem_busy, &kineto->host_busy };
 	struct fsdp_strip *strip = &kineto->reading->strip;
 	const struct fsdp_vec *comm = &kineto->kernels.list;
 	bool device = kineto->reading->recording.has_device;
-	int64_t begin = INT64_MAX, end = INT64_MIN;
-	for (size_t i = device ? 0 : 3; i < (device ? 3u : 4u); i++) {
-		size_t count = lists[i]->list.count;
-		if (count == 0)
-			continue;
-		const struct fsdp_interval *first = fsdp_interval_at(lists[i], 0);
-		const struct fsdp_interval *last = fsdp_interval_at(lists[i], count - 1);
-		begin = first->begin < begin ? first->begin : begin;
-		end = last->end > end ? last->end : end;
-	}
-	if (!kineto->reading->options->timeline || begin >= end)
+	int64_t begin, end;
+	if (!kineto->reading->options->timeline ||
+		!fsdp_kineto_busy_extent(&kineto->busy, device, &begin, &end))
 		return true;
 	if (!fsdp_strip_init(strip, begin, end, &kineto->reading->arena))
 		return false;
@@ -476,10 +525,10 @@ static bool take_strip(struct fsdp_kineto *kineto)
 	}
 	if (!device)
 		return true;
-	strip_intervals(strip, FSDP_TIME_COMPUTE, &kineto->compute_busy);
+	fsdp_kineto_busy_strip(
+		&kineto->busy, FSDP_KINETO_COMPUTE, strip, FSDP_TIME_COMPUTE);
 	strip_copies(kineto, strip);
-	union_length(lists, 3, strip, &begin, &end);
-	fsdp_strip_settle_idle(strip);
+	fsdp_kineto_busy_idle(&kineto->busy, strip);
 	return true;
 }
 
@@ -511,14 +560,6 @@ static bool take_types(struct fsdp_kineto *kineto)
 	return fsdp_trace_types(kineto->reading, names, durations, FSDP_TIME_COUNT);
 }
 
-static bool settle_all(struct fsdp_kineto *kineto)
-{
-	return fsdp_intervals_settle(&kineto->comm_busy) &&
-	       fsdp_intervals_settle(&kineto->compute_busy) &&
-	       fsdp_intervals_settle(&kineto->mem_busy) &&
-	       fsdp_intervals_settle(&kineto->host_busy);
-}
-
 bool fsdp_kineto_settle(struct fsdp_kineto *kineto)
 {
 	struct fsdp_recording *recording = &kineto->reading->recording;
@@ -532,7 +573,8 @@ bool fsdp_kineto_settle(struct fsdp_kineto *kineto)
 	 */
 	if (!fsdp_kineto_sort_steps(kineto))
 		return false;
-	if (!take_layer(kineto) || !fill_steps(kineto) || !settle_all(kineto))
+	if (!take_layer(kineto) || !fill_steps(kineto) ||
+		!fsdp_kineto_busy_settle(&kineto->busy))
 		return false;
 	if (fsdp_kineto_chooses(kineto) &&
 		(!choose_types(kineto) || !choose_times(kineto)))

@@ -545,10 +545,7 @@ static void done(struct fsdp_kineto *kineto)
 	fsdp_json_scan_done(&kineto->scan);
 	for (int i = 0; i < FSDP_TIME_COUNT; i++)
 		fsdp_durations_done(&kineto->durations[i]);
-	fsdp_intervals_done(&kineto->comm_busy);
-	fsdp_intervals_done(&kineto->compute_busy);
-	fsdp_intervals_done(&kineto->mem_busy);
-	fsdp_intervals_done(&kineto->host_busy);
+	fsdp_kineto_busy_done(&kineto->busy);
 	fsdp_kineto_launches_done(&kineto->launches);
 	fsdp_json_quick_free(kineto->quick);
 	free(kineto->late);
@@ -576,10 +573,7 @@ static bool read_kineto(struct fsdp_trace_reading *reading)
 	fsdp_vec_init(&kineto->steps, arena, sizeof(struct fsdp_kineto_step));
 	for (int i = 0; i < FSDP_TIME_COUNT; i++)
 		fsdp_durations_init(&kineto->durations[i], reading->budget);
-	fsdp_intervals_init(&kineto->comm_busy, reading->budget);
-	fsdp_intervals_init(&kineto->compute_busy, reading->budget);
-	fsdp_intervals_init(&kineto->mem_busy, reading->budget);
-	fsdp_intervals_init(&kineto->host_busy, reading->budget);
+	fsdp_kineto_busy_init(&kineto->busy, reading->budget);
 	kineto->quick = fsdp_json_quick_new(&wanted);
 	bool good = ((kineto->quick != NULL && fsdp_names_init(&kineto->words, arena)) ||
 		     fsdp_trace_memory(kineto->reading));
