@@ -4,7 +4,7 @@
 
 #include "syntax/json-quick.h"
 #include "trace/event.h"
-#include "trace/intervals.h"
+#include "trace/kineto-busy.h"
 #include "trace/kineto-launches.h"
 
 /* What kineto.c (reading), kineto-event.c (one event) and kineto-finish.c (the end)
@@ -33,48 +33,6 @@ struct fsdp_kineto_args {
 	};
 };
 extern const struct fsdp_span fsdp_kineto_args_keys[FSDP_KINETO_ARGS];
-
-/*
- * When the device was busy with what, and, as long as there are no kernels of collectives,
- * when the host was busy with collectives.
- */
-enum fsdp_kineto_kind {
-	FSDP_KINETO_COMM,
-	FSDP_KINETO_COMPUTE,
-	FSDP_KINETO_MEMORY, /* copied or set */
-	FSDP_KINETO_HOST,
-	FSDP_KINETO_KINDS,
-	FSDP_KINETO_DEVICE = FSDP_KINETO_HOST /* those before are on the device */
-};
-
-struct fsdp_kineto_busy {
-	struct fsdp_intervals lists[FSDP_KINETO_KINDS];
-};
-
-void fsdp_kineto_busy_init(struct fsdp_kineto_busy *busy, struct fsdp_budget *budget);
-void fsdp_kineto_busy_done(struct fsdp_kineto_busy *busy);
-
-/* Before any of the functions below; false when out of memory. */
-bool fsdp_kineto_busy_settle(struct fsdp_kineto_busy *busy);
-
-/* Only what lies in `to` as well. False when out of memory. */
-bool fsdp_kineto_busy_clip(
-	struct fsdp_kineto_busy *busy, const struct fsdp_intervals *to);
-
-/* From the first begin to the last end on the device, or on the host. False: there is no
- * time between them. */
-bool fsdp_kineto_busy_extent(const struct fsdp_kineto_busy *busy, bool device,
-	int64_t *ret_begin, int64_t *ret_end);
-
-/* False, and nothing is changed: there are no times of a device. */
-bool fsdp_kineto_busy_device(
-	const struct fsdp_kineto_busy *busy, struct fsdp_device_times *ret_times);
-
-/* Adds the busy times of a kind to the strip. */
-void fsdp_kineto_busy_strip(const struct fsdp_kineto_busy *busy,
-	enum fsdp_kineto_kind kind, struct fsdp_strip *strip, unsigned type);
-/* Adds the time that the device was not busy at all. */
-void fsdp_kineto_busy_idle(const struct fsdp_kineto_busy *busy, struct fsdp_strip *strip);
 
 enum { FSDP_KINETO_SORTS = 64 }; /* of steps, while events are read */
 struct fsdp_kineto_step {
