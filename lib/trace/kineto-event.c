@@ -308,13 +308,13 @@ static bool settle_late(struct fsdp_kineto *kineto, const struct fsdp_kineto_lat
 		kineto->last_full_ts = late->ts_ns;
 	/* Steps are written in order, more or less. If they are not, that is as if they
 	 * came late: sorting them for each call has no end. */
-	kineto->steps_late |= kineto->steps_sorts > FSDP_KINETO_SORTS;
+	kineto->steps_late |= kineto->steps.sorts > FSDP_KINETO_SORTS;
 	if (kineto->steps_late)
 		return true;
-	if (!fsdp_kineto_sort_steps(kineto))
+	if (!fsdp_kineto_steps_sort(&kineto->steps))
 		return false;
 	if (kineto->thinned[late->type]) {
-		if (!fsdp_kineto_is_chosen(kineto, late->ts_ns))
+		if (!fsdp_kineto_steps_chosen_at(&kineto->steps, late->ts_ns))
 			return true;
 		if (fsdp_durations_is_full(durations) &&
 			!fsdp_kineto_fill_steps(kineto, late->type))
@@ -324,7 +324,8 @@ static bool settle_late(struct fsdp_kineto *kineto, const struct fsdp_kineto_lat
 		if (durations->histogram == NULL)
 			return true;
 	}
-	return fsdp_kineto_into_step(kineto, late->type, late->ts_ns, late->dur_ns);
+	return fsdp_kineto_steps_put(
+		&kineto->steps, late->type, late->ts_ns, late->dur_ns);
 }
 
 enum { LATE_ROOM = 256 << 10 };
@@ -380,7 +381,7 @@ static bool leave_exactness(struct fsdp_kineto *kineto, enum fsdp_time_type type
 	struct fsdp_durations *durations = &kineto->durations[type], all;
 	fsdp_durations_move(&all, durations);
 	fsdp_durations_init(durations, all.budget);
-	kineto->thinned[type] = fsdp_kineto_chooses(kineto);
+	kineto->thinned[type] = fsdp_kineto_steps_limited(&kineto->steps);
 	bool good = true;
 	for (size_t i = 0; good && i < all.moments.count; i++) {
 		const struct fsdp_moment *moment = fsdp_vec_at(&all.moments, i);
@@ -398,9 +399,10 @@ static bool leave_exactness(struct fsdp_kineto *kineto, enum fsdp_time_type type
 static bool add_again(struct fsdp_kineto *kineto, enum fsdp_time_type type, int64_t ts_ns,
 	int64_t dur_ns)
 {
-	if (kineto->steps_late && !fsdp_kineto_into_step(kineto, type, ts_ns, dur_ns))
+	if (kineto->steps_late &&
+		!fsdp_kineto_steps_put(&kineto->steps, type, ts_ns, dur_ns))
 		return false;
-	return !kineto->again || !fsdp_kineto_is_chosen(kineto, ts_ns) ||
+	return !kineto->again || !fsdp_kineto_steps_chosen_at(&kineto->steps, ts_ns) ||
 	       fsdp_durations_add(&kineto->durations[type], ts_ns, dur_ns);
 }
 
@@ -556,18 +558,8 @@ static bool take_step(
 	if (kineto->last_full_ts > INT64_MIN &&
 		(kineto->steps_late || ts_ns <= kineto->last_full_ts))
 		kineto->steps_late = true;
-	const struct fsdp_kineto_step *last =
-		kineto->steps.count != 0
-			? fsdp_vec_at(&kineto->steps, kineto->steps.count - 1)
-			: NULL;
-	bool sorted = last == NULL || (kineto->steps_sorted && last->ts_ns <= ts_ns);
-	struct fsdp_kineto_step *step = fsdp_vec_push(&kineto->steps);
-	if (step == NULL)
-		return false;
-	*step = (struct fsdp_kineto_step){ number, ts_ns, dur_ns, kineto->order, NULL,
-		fsdp_kineto_chooses_step(kineto, number) };
-	kineto->steps_sorted = sorted;
-	return flush_before(kineto, ts_ns + dur_ns);
+	return fsdp_kineto_steps_add(&kineto->steps, number, ts_ns, dur_ns) &&
+	       flush_before(kineto, ts_ns + dur_ns);
 }
 
 /* Beside kernels, notes only tell what the kernels are; without any they are the
@@ -740,7 +732,6 @@ static bool take_span(struct fsdp_kineto *kineto, const struct fsdp_kineto_event
 	struct fsdp_recording *recording = &kineto->reading->recording;
 	struct fsdp_span text = FSDP_SPAN("None");
 	enum cat cat = CAT_ABSENT;
-	kineto->order++;
 	if (event->cat.kind == FSDP_SCAN_TEXT) {
 		if (!text_of(kineto, &event->cat, &text))
 			return false;

@@ -9,6 +9,38 @@
 
 /* ---- steps ---- */
 
+void fsdp_kineto_steps_init(struct fsdp_kineto_steps *steps, struct fsdp_arena *arena,
+	const struct fsdp_recording_options *options)
+{
+	*steps = (struct fsdp_kineto_steps){ .arena = arena, .options = options };
+	fsdp_vec_init(&steps->list, arena, sizeof(struct fsdp_kineto_step));
+}
+
+static bool chooses(const struct fsdp_recording_options *options, int64_t number)
+{
+	for (size_t i = 0; i < options->step_range_count; i++)
+		if (number >= options->steps[2 * i] &&
+			number <= options->steps[2 * i + 1])
+			return true;
+	return false;
+}
+
+bool fsdp_kineto_steps_add(
+	struct fsdp_kineto_steps *steps, int64_t number, int64_t ts_ns, int64_t dur_ns)
+{
+	size_t count = steps->list.count;
+	bool sorted =
+		count == 0 ||
+		(steps->sorted && fsdp_kineto_step_at(steps, count - 1)->ts_ns <= ts_ns);
+	struct fsdp_kineto_step *step = fsdp_vec_push(&steps->list);
+	if (step == NULL)
+		return false;
+	*step = (struct fsdp_kineto_step){ number, ts_ns, dur_ns, count, NULL,
+		chooses(steps->options, number) };
+	steps->sorted = sorted;
+	return true;
+}
+
 static int compare_steps(const void *a, const void *b)
 {
 	const struct fsdp_kineto_step *left = a, *right = b;
@@ -17,82 +49,137 @@ static int compare_steps(const void *a, const void *b)
 	return left->order < right->order ? -1 : left->order > right->order;
 }
 
-bool fsdp_kineto_chooses_step(const struct fsdp_kineto *kineto, int64_t number)
+bool fsdp_kineto_steps_sort(struct fsdp_kineto_steps *steps)
 {
-	const struct fsdp_recording_options *options = kineto->reading->options;
-	for (size_t i = 0; i < options->step_range_count; i++)
-		if (number >= options->steps[2 * i] &&
-			number <= options->steps[2 * i + 1])
-			return true;
-	return false;
-}
-
-bool fsdp_kineto_chooses(const struct fsdp_kineto *kineto)
-{
-	return kineto->reading->options->step_range_count != 0;
-}
-
-bool fsdp_kineto_sort_steps(struct fsdp_kineto *kineto)
-{
-	size_t count = kineto->steps.count;
-	if (kineto->steps_sorted || count == 0)
+	size_t count = steps->list.count;
+	if (steps->sorted || count == 0)
 		return true;
-	kineto->steps_sorted = true;
-	kineto->steps_sorts++;
 	struct fsdp_kineto_step *list = malloc(count * sizeof *list);
 	if (list == NULL)
 		return false;
 	for (size_t i = 0; i < count; i++)
-		list[i] = *(struct fsdp_kineto_step *)fsdp_vec_at(&kineto->steps, i);
+		list[i] = *fsdp_kineto_step_at(steps, i);
 	qsort(list, count, sizeof *list, compare_steps);
 	for (size_t i = 0; i < count; i++)
-		*(struct fsdp_kineto_step *)fsdp_vec_at(&kineto->steps, i) = list[i];
+		*fsdp_kineto_step_at(steps, i) = list[i];
 	free(list);
+	steps->sorted = true;
+	steps->sorts++;
 	return true;
 }
 
-/* The step that holds a moment, or NULL. */
-static struct fsdp_kineto_step *step_at(const struct fsdp_kineto *kineto, int64_t ts_ns)
+/* The step that holds a moment, or NULL; they are sorted. */
+static struct fsdp_kineto_step *find_step(
+	const struct fsdp_kineto_steps *steps, int64_t ts_ns)
 {
-	size_t low = 0, high = kineto->steps.count;
+	size_t low = 0, high = steps->list.count;
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
-		const struct fsdp_kineto_step *step = fsdp_vec_at(&kineto->steps, middle);
-		if (step->ts_ns <= ts_ns)
+		if (fsdp_kineto_step_at(steps, middle)->ts_ns <= ts_ns)
 			low = middle + 1;
 		else
 			high = middle;
 	}
 	if (low == 0)
 		return NULL;
-	struct fsdp_kineto_step *step = fsdp_vec_at(&kineto->steps, low - 1);
+	struct fsdp_kineto_step *step = fsdp_kineto_step_at(steps, low - 1);
 	return ts_ns < step->ts_ns + step->dur_ns ? step : NULL;
 }
 
-bool fsdp_kineto_into_step(struct fsdp_kineto *kineto, enum fsdp_time_type type,
+bool fsdp_kineto_steps_put(struct fsdp_kineto_steps *steps, enum fsdp_time_type type,
 	int64_t ts_ns, int64_t dur_ns)
 {
-	if (!fsdp_kineto_sort_steps(kineto))
+	if (!fsdp_kineto_steps_sort(steps))
 		return false;
-	struct fsdp_kineto_step *step = step_at(kineto, ts_ns);
+	struct fsdp_kineto_step *step = find_step(steps, ts_ns);
 	if (step == NULL)
 		return true;
 	if (step->sums == NULL)
-		step->sums =
-			FSDP_TAKE(&kineto->reading->arena, step->sums, FSDP_TIME_COUNT);
+		step->sums = FSDP_TAKE(steps->arena, step->sums, FSDP_TIME_COUNT);
 	if (step->sums == NULL)
 		return false;
 	step->sums[type].count++;
-	fsdp_sum_ns(&step->sums[type].sum_ns, dur_ns, &kineto->overflow);
+	fsdp_sum_ns(&step->sums[type].sum_ns, dur_ns, &steps->overflow);
 	return true;
 }
+
+void fsdp_kineto_steps_forget(struct fsdp_kineto_steps *steps)
+{
+	for (size_t i = 0; i < steps->list.count; i++)
+		fsdp_kineto_step_at(steps, i)->sums = NULL;
+}
+
+bool fsdp_kineto_steps_chosen_at(const struct fsdp_kineto_steps *steps, int64_t ts_ns)
+{
+	const struct fsdp_kineto_step *step = find_step(steps, ts_ns);
+	return step != NULL && step->chosen;
+}
+
+struct fsdp_tally fsdp_kineto_steps_sum(
+	struct fsdp_kineto_steps *steps, enum fsdp_time_type type)
+{
+	struct fsdp_tally sum = { .count = 0 };
+	for (size_t i = 0; i < steps->list.count; i++) {
+		const struct fsdp_kineto_step *step = fsdp_kineto_step_at(steps, i);
+		if (!step->chosen || step->sums == NULL)
+			continue;
+		sum.count += step->sums[type].count;
+		fsdp_sum_ns(&sum.sum_ns, step->sums[type].sum_ns, &steps->overflow);
+	}
+	return sum;
+}
+
+bool fsdp_kineto_steps_keep_chosen(
+	struct fsdp_kineto_steps *steps, struct fsdp_intervals *times)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < steps->list.count; i++) {
+		const struct fsdp_kineto_step *step = fsdp_kineto_step_at(steps, i);
+		if (!step->chosen)
+			continue;
+		if (!fsdp_intervals_add(times, step->ts_ns, step->ts_ns + step->dur_ns))
+			return false;
+		*fsdp_kineto_step_at(steps, kept++) = *step;
+	}
+	fsdp_vec_truncate(&steps->list, kept);
+	return fsdp_intervals_settle(times);
+}
+
+bool fsdp_kineto_steps_list(
+	struct fsdp_kineto_steps *steps, struct fsdp_recording *recording)
+{
+	size_t count = steps->list.count;
+	struct fsdp_step *list = fsdp_arena_take(
+		steps->arena, count * sizeof *list, _Alignof(struct fsdp_step));
+	if (list == NULL)
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		const struct fsdp_kineto_step *step = fsdp_kineto_step_at(steps, i);
+		size_t used = 0;
+		for (int type = 0; step->sums != NULL && type < FSDP_TIME_COUNT; type++) {
+			if (step->sums[type].count == 0)
+				continue;
+			step->sums[used] = step->sums[type];
+			step->sums[used++].name =
+				fsdp_time_type_name((enum fsdp_time_type)type);
+		}
+		list[i] = (struct fsdp_step){ step->number, step->ts_ns, step->dur_ns,
+			step->sums, used };
+	}
+	recording->steps = list;
+	recording->step_count = count;
+	return true;
+}
+
+/* ---- times ---- */
 
 bool fsdp_kineto_fill_steps(struct fsdp_kineto *kineto, enum fsdp_time_type type)
 {
 	const struct fsdp_vec *moments = &kineto->durations[type].moments;
 	for (size_t i = 0; i < moments->count; i++) {
 		const struct fsdp_moment *moment = fsdp_vec_at(moments, i);
-		if (!fsdp_kineto_into_step(kineto, type, moment->ts_ns, moment->dur_ns))
+		if (!fsdp_kineto_steps_put(
+			    &kineto->steps, type, moment->ts_ns, moment->dur_ns))
 			return false;
 	}
 	return true;
@@ -101,34 +188,11 @@ bool fsdp_kineto_fill_steps(struct fsdp_kineto *kineto, enum fsdp_time_type type
 static bool fill_steps(struct fsdp_kineto *kineto)
 {
 	bool good = true;
-	for (int type = 0; good && kineto->steps.count != 0 && type < FSDP_TIME_COUNT;
-		type++)
+	for (int type = 0;
+		good && kineto->steps.list.count != 0 && type < FSDP_TIME_COUNT; type++)
 		good = kineto->over[type] ||
 		       fsdp_kineto_fill_steps(kineto, (enum fsdp_time_type)type);
 	return good;
-}
-
-/* ---- some steps only ---- */
-
-bool fsdp_kineto_is_chosen(const struct fsdp_kineto *kineto, int64_t ts_ns)
-{
-	const struct fsdp_kineto_step *step = step_at(kineto, ts_ns);
-	return step != NULL && step->chosen;
-}
-
-/* Of what cannot be read again there are only the sums of steps. */
-static void choose_sums(struct fsdp_kineto *kineto, enum fsdp_time_type type)
-{
-	uint64_t count = 0;
-	int64_t sum = 0;
-	for (size_t i = 0; i < kineto->steps.count; i++) {
-		const struct fsdp_kineto_step *step = fsdp_vec_at(&kineto->steps, i);
-		if (!step->chosen || step->sums == NULL)
-			continue;
-		count += step->sums[type].count;
-		fsdp_sum_ns(&sum, step->sums[type].sum_ns, &kineto->overflow);
-	}
-	fsdp_durations_set(&kineto->durations[type], count, sum);
 }
 
 static void choose_comm(const struct fsdp_kineto *kineto, struct fsdp_vec *comm)
@@ -136,7 +200,7 @@ static void choose_comm(const struct fsdp_kineto *kineto, struct fsdp_vec *comm)
 	size_t kept = 0;
 	for (size_t i = 0; i < comm->count; i++) {
 		const struct fsdp_comm *one = fsdp_comm_at(comm, i);
-		if (fsdp_kineto_is_chosen(kineto, one->ts_ns))
+		if (fsdp_kineto_steps_chosen_at(&kineto->steps, one->ts_ns))
 			*fsdp_comm_at(comm, kept++) = *one;
 	}
 	fsdp_vec_truncate(comm, kept);
@@ -146,20 +210,9 @@ static void choose_comm(const struct fsdp_kineto *kineto, struct fsdp_vec *comm)
 static bool choose_times(struct fsdp_kineto *kineto)
 {
 	struct fsdp_intervals chosen;
-	size_t kept = 0;
-	bool good = true;
 	fsdp_intervals_init(&chosen, kineto->reading->budget);
-	for (size_t i = 0; good && i < kineto->steps.count; i++) {
-		const struct fsdp_kineto_step *step = fsdp_vec_at(&kineto->steps, i);
-		if (!step->chosen)
-			continue;
-		good = fsdp_intervals_add(
-			&chosen, step->ts_ns, step->ts_ns + step->dur_ns);
-		*(struct fsdp_kineto_step *)fsdp_vec_at(&kineto->steps, kept++) = *step;
-	}
-	fsdp_vec_truncate(&kineto->steps, kept);
-	good = good && fsdp_intervals_settle(&chosen) &&
-	       fsdp_kineto_busy_clip(&kineto->busy, &chosen);
+	bool good = fsdp_kineto_steps_keep_chosen(&kineto->steps, &chosen) &&
+		    fsdp_kineto_busy_clip(&kineto->busy, &chosen);
 	fsdp_intervals_done(&chosen);
 	return good;
 }
@@ -188,19 +241,17 @@ bool fsdp_kineto_needs_second(struct fsdp_kineto *kineto, bool can, bool *ret_ne
 	}
 	if (!fsdp_kineto_launches_miss(&kineto->launches, &missing))
 		return false;
-	kineto->again = any_over && fsdp_kineto_chooses(kineto);
+	kineto->again = any_over && fsdp_kineto_steps_limited(&kineto->steps);
 	if (!can)
 		missing = kineto->again = false;
-	if (kineto->again && !fsdp_kineto_sort_steps(kineto))
+	if (kineto->again && !fsdp_kineto_steps_sort(&kineto->steps))
 		return false;
 	if (kineto->again)
 		forget_sums(kineto);
 	if (missing)
 		fsdp_kineto_launches_restart(&kineto->launches);
-	for (size_t i = 0; can && kineto->steps_late && i < kineto->steps.count; i++) {
-		struct fsdp_kineto_step *step = fsdp_vec_at(&kineto->steps, i);
-		step->sums = NULL;
-	}
+	if (can && kineto->steps_late)
+		fsdp_kineto_steps_forget(&kineto->steps);
 	if (!can && kineto->steps_late) {
 		kineto->reading->recording.steps_incomplete = true;
 		FSDP_TRACE_FIND(kineto->reading, TIMES_UNUSABLE,
@@ -217,7 +268,7 @@ static bool keep_moments(struct fsdp_kineto *kineto, enum fsdp_time_type type)
 	fsdp_durations_init(&kept, durations->budget);
 	for (size_t i = 0; i < durations->moments.count; i++) {
 		const struct fsdp_moment *moment = fsdp_vec_at(&durations->moments, i);
-		if (fsdp_kineto_is_chosen(kineto, moment->ts_ns) &&
+		if (fsdp_kineto_steps_chosen_at(&kineto->steps, moment->ts_ns) &&
 			!fsdp_durations_add(&kept, moment->ts_ns, moment->dur_ns)) {
 			fsdp_durations_done(&kept);
 			return false;
@@ -232,9 +283,12 @@ static bool choose_durations(struct fsdp_kineto *kineto, enum fsdp_time_type typ
 {
 	if (!kineto->over[type] && kineto->durations[type].histogram == NULL)
 		return keep_moments(kineto, type);
-	/* The others hold nothing but chosen ones. */
-	if (kineto->over[type] && !kineto->again)
-		choose_sums(kineto, type);
+	/* What was read again has chosen ones only. What cannot be read again has no more
+	 * than the sums of steps. */
+	if (kineto->over[type] && !kineto->again) {
+		struct fsdp_tally sum = fsdp_kineto_steps_sum(&kineto->steps, type);
+		fsdp_durations_set(&kineto->durations[type], sum.count, sum.sum_ns);
+	}
 	return true;
 }
 
@@ -246,44 +300,19 @@ static bool choose_types(struct fsdp_kineto *kineto)
 	return good;
 }
 
-/* What each step says of itself, types without anything left out. */
-static bool take_steps(struct fsdp_kineto *kineto)
-{
-	struct fsdp_trace_reading *reading = kineto->reading;
-	size_t count = kineto->steps.count;
-	struct fsdp_step *steps = FSDP_TAKE(&reading->arena, steps, count);
-	if (steps == NULL)
-		return false;
-	for (size_t i = 0; i < count; i++) {
-		struct fsdp_kineto_step *step = fsdp_vec_at(&kineto->steps, i);
-		size_t used = 0;
-		for (int type = 0; step->sums != NULL && type < FSDP_TIME_COUNT; type++) {
-			if (step->sums[type].count == 0)
-				continue;
-			step->sums[used] = step->sums[type];
-			step->sums[used++].name =
-				fsdp_time_type_name((enum fsdp_time_type)type);
-		}
-		steps[i] = (struct fsdp_step){ step->number, step->ts_ns, step->dur_ns,
-			step->sums, used };
-	}
-	reading->recording.steps = steps;
-	reading->recording.step_count = count;
-	return true;
-}
-
 /* The type `all`: the steps, or else all that there is. */
 static bool take_all(struct fsdp_kineto *kineto)
 {
 	struct fsdp_recording *recording = &kineto->reading->recording;
 	struct fsdp_durations *all = &kineto->durations[FSDP_TIME_ALL];
 	recording->all_source = "none";
-	for (size_t i = 0; i < kineto->steps.count; i++) {
-		const struct fsdp_kineto_step *step = fsdp_vec_at(&kineto->steps, i);
+	for (size_t i = 0; i < kineto->steps.list.count; i++) {
+		const struct fsdp_kineto_step *step =
+			fsdp_kineto_step_at(&kineto->steps, i);
 		if (!fsdp_durations_add(all, step->ts_ns, step->dur_ns))
 			return false;
 	}
-	if (kineto->steps.count != 0) {
+	if (kineto->steps.list.count != 0) {
 		recording->all_source = "ProfilerStep";
 	} else if (recording->first_ts_ns != FSDP_ABSENT) {
 		recording->all_source = "span";
@@ -307,7 +336,7 @@ static bool count_collective(struct fsdp_kineto *kineto, const struct fsdp_comm 
 	if (!fsdp_durations_add(durations, one->ts_ns, one->dur_ns))
 		return false;
 	return durations->histogram == NULL ||
-	       fsdp_kineto_into_step(kineto, type, one->ts_ns, one->dur_ns);
+	       fsdp_kineto_steps_put(&kineto->steps, type, one->ts_ns, one->dur_ns);
 }
 
 static bool take_collectives(struct fsdp_kineto *kineto)
@@ -336,7 +365,7 @@ static bool take_layer(struct fsdp_kineto *kineto)
 	if (list->count != 0)
 		kineto->reading->recording.layer =
 			device ? FSDP_LAYER_DEVICE : FSDP_LAYER_HOST;
-	if (fsdp_kineto_chooses(kineto))
+	if (fsdp_kineto_steps_limited(&kineto->steps))
 		choose_comm(kineto, list);
 	return good && take_collectives(kineto);
 }
@@ -448,15 +477,15 @@ bool fsdp_kineto_settle(struct fsdp_kineto *kineto)
 		return false;
 	/* What comm and the rest kept goes into the steps before `all` is made of them.
 	 */
-	if (!fsdp_kineto_sort_steps(kineto))
+	if (!fsdp_kineto_steps_sort(&kineto->steps))
 		return false;
 	if (!take_layer(kineto) || !fill_steps(kineto) ||
 		!fsdp_kineto_busy_settle(&kineto->busy))
 		return false;
-	if (fsdp_kineto_chooses(kineto) &&
+	if (fsdp_kineto_steps_limited(&kineto->steps) &&
 		(!choose_types(kineto) || !choose_times(kineto)))
 		return false;
-	if (!take_all(kineto) || !take_steps(kineto))
+	if (!take_all(kineto) || !fsdp_kineto_steps_list(&kineto->steps, recording))
 		return false;
 	take_device(kineto);
 	if (!take_strip(kineto))
@@ -466,7 +495,7 @@ bool fsdp_kineto_settle(struct fsdp_kineto *kineto)
 		kineto->durations[FSDP_TIME_REDUCE_SCATTER].count == 0;
 	if (!take_types(kineto))
 		return false;
-	if (kineto->overflow)
+	if (kineto->overflow || kineto->steps.overflow)
 		FSDP_TRACE_FIND(kineto->reading, TIMES_UNUSABLE,
 			"a sum of times does not fit 64 bits of nanoseconds");
 	return true;

@@ -570,7 +570,7 @@ static bool read_kineto(struct fsdp_trace_reading *reading)
 	fsdp_vec_init(&kineto->kernels.sorts, arena, sizeof(struct fsdp_comm_sort));
 	fsdp_vec_init(&kineto->kernels.seqs, arena, sizeof(struct fsdp_span));
 	fsdp_kineto_launches_init(&kineto->launches, reading->budget);
-	fsdp_vec_init(&kineto->steps, arena, sizeof(struct fsdp_kineto_step));
+	fsdp_kineto_steps_init(&kineto->steps, arena, reading->options);
 	for (int i = 0; i < FSDP_TIME_COUNT; i++)
 		fsdp_durations_init(&kineto->durations[i], reading->budget);
 	fsdp_kineto_busy_init(&kineto->busy, reading->budget);
