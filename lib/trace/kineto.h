@@ -6,6 +6,7 @@
 #include "trace/event.h"
 #include "trace/kineto-busy.h"
 #include "trace/kineto-launches.h"
+#include "trace/kineto-steps.h"
 
 /* What kineto.c (reading), kineto-event.c (one event) and kineto-finish.c (the end)
  * share. */
@@ -35,69 +36,6 @@ struct fsdp_kineto_args {
 extern const struct fsdp_span fsdp_kineto_args_keys[FSDP_KINETO_ARGS];
 
 enum { FSDP_KINETO_SORTS = 64 }; /* of steps, while events are read */
-struct fsdp_kineto_step {
-	int64_t number, ts_ns, dur_ns;
-	size_t order;            /* in the file */
-	struct fsdp_tally *sums; /* FSDP_TIME_COUNT of them, or NULL: nothing is in it */
-	bool chosen;             /* by --steps */
-};
-
-/*
- * The steps of a trace, and of each the sums by type of the calls that begin in it. A call
- * is put into the steps that were added before.
- */
-struct fsdp_kineto_steps {
-	const struct fsdp_recording_options *options;
-	struct fsdp_arena *arena;
-	struct fsdp_vec list; /* struct fsdp_kineto_step */
-	bool sorted;
-	unsigned sorts; /* how often they were sorted */
-	bool overflow;  /* a sum does not fit */
-};
-
-static inline struct fsdp_kineto_step *fsdp_kineto_step_at(
-	const struct fsdp_kineto_steps *steps, size_t index)
-{
-	return fsdp_vec_at(&steps->list, index);
-}
-
-/* Steps and sums lie in the arena. */
-void fsdp_kineto_steps_init(struct fsdp_kineto_steps *steps, struct fsdp_arena *arena,
-	const struct fsdp_recording_options *options);
-
-/* Whether --steps is given. */
-static inline bool fsdp_kineto_steps_limited(const struct fsdp_kineto_steps *steps)
-{
-	return steps->options->step_range_count != 0;
-}
-
-/* All below that return bool are false when out of memory. */
-bool fsdp_kineto_steps_add(
-	struct fsdp_kineto_steps *steps, int64_t number, int64_t ts_ns, int64_t dur_ns);
-
-/* By time, if they are not. */
-bool fsdp_kineto_steps_sort(struct fsdp_kineto_steps *steps);
-
-/* Adds a call to the sums of the step that it begins in, if any. */
-bool fsdp_kineto_steps_put(struct fsdp_kineto_steps *steps, enum fsdp_time_type type,
-	int64_t ts_ns, int64_t dur_ns);
-/* Forgets all sums. */
-void fsdp_kineto_steps_forget(struct fsdp_kineto_steps *steps);
-
-/* Whether a moment lies in a step of --steps; they are sorted. */
-bool fsdp_kineto_steps_chosen_at(const struct fsdp_kineto_steps *steps, int64_t ts_ns);
-/* Calls of a type in the steps of --steps. */
-struct fsdp_tally fsdp_kineto_steps_sum(
-	struct fsdp_kineto_steps *steps, enum fsdp_time_type type);
-/* Forgets all other steps, and adds the times of those that stay. */
-bool fsdp_kineto_steps_keep_chosen(
-	struct fsdp_kineto_steps *steps, struct fsdp_intervals *times);
-
-/* Fills the steps of the recording, each with the types that are in it. Call it last: the
- * sums go over to the recording. */
-bool fsdp_kineto_steps_list(
-	struct fsdp_kineto_steps *steps, struct fsdp_recording *recording);
-
 /* A begin that waits for its end; its texts lie behind it. */
 struct fsdp_kineto_open {
 	struct fsdp_kineto_open *below;
