@@ -15,11 +15,6 @@
 
 enum { ROWS_MOST = 64 };
 
-struct fsdp_source fsdp_source_memory(struct fsdp_span bytes)
-{
-	return (struct fsdp_source){ .fd = -1, .data = bytes.data, .size = bytes.size };
-}
-
 const unsigned char *fsdp_source_bytes(const struct fsdp_source *source, uint64_t offset)
 {
 	return source->fd < 0 && source->data != NULL

@@ -22,7 +22,10 @@ struct fsdp_source {
 };
 
 /* Memory is borrowed: the caller keeps it. */
-struct fsdp_source fsdp_source_memory(struct fsdp_span bytes);
+static inline struct fsdp_source fsdp_source_memory(struct fsdp_span bytes)
+{
+	return (struct fsdp_source){ .fd = -1, .data = bytes.data, .size = bytes.size };
+}
 
 /* Of a file that is open; size comes from fstat. Fails if it is no regular file. */
 bool fsdp_source_file(
