@@ -4,7 +4,7 @@
 
 #include "syntax/json-scan.h"
 
-/* What json-scan.c and json-salvage.c share. */
+/* What json-scan.c, json-quick.c and json-salvage.c share. */
 
 enum fetched { FETCHED_SOME, FETCHED_NONE, FETCHED_FAILED };
 enum { PEEK_END = -1, PEEK_FAILED = -2 };

@@ -11,43 +11,7 @@
 #include "syntax/json-internal.h"
 #include "syntax/utf8.h"
 
-/* ---- the window ---- */
-
-enum fetched fsdp_json_more(struct fsdp_json_scan *scan)
-{
-	enum { LOOK_BACK = 128 }; /* what a resync looks at before a brace */
-	if (scan->window.ended)
-		return FETCHED_NONE;
-	size_t from = (size_t)fsdp_min(scan->mark, scan->hold);
-	from = from > LOOK_BACK ? from - LOOK_BACK : 0;
-	size_t before = scan->window.size - from;
-	bool good = fsdp_window_more(&scan->window, from, scan->error);
-	scan->at -= from;
-	scan->mark -= from;
-	if (scan->hold != SIZE_MAX)
-		scan->hold -= from;
-	return !good                        ? FETCHED_FAILED
-	       : scan->window.size > before ? FETCHED_SOME
-					    : FETCHED_NONE;
-}
-
 /* ---- what is next ---- */
-
-int fsdp_json_peek_slowly(struct fsdp_json_scan *scan, bool forget)
-{
-	for (;;) {
-		const unsigned char *from = scan->window.bytes + scan->at;
-		scan->at += (size_t)(find_not_blank(from) - from);
-		if (scan->at < scan->window.size)
-			return scan->window.bytes[scan->at];
-		scan->at = scan->window.size;
-		if (forget)
-			scan->mark = scan->at;
-		enum fetched fetched = fsdp_json_more(scan);
-		if (fetched != FETCHED_SOME)
-			return fetched == FETCHED_NONE ? PEEK_END : PEEK_FAILED;
-	}
-}
 
 /* The next byte that is not blank; `at` is there then. forget: the blanks before it are
  * of no use. */
@@ -101,12 +65,6 @@ static bool unexpected(struct fsdp_json_scan *scan, struct fsdp_json_token *toke
 	if (byte == PEEK_FAILED)
 		return false;
 	return byte == PEEK_END ? cut(scan, token) : give_up(scan, token, what);
-}
-
-void fsdp_json_odd(struct fsdp_json_scan *scan, enum fsdp_json_oddity oddity)
-{
-	scan->oddities[oddity]++;
-	scan->oddity_sum++;
 }
 
 /* ---- nesting ---- */
@@ -198,23 +156,6 @@ static size_t find_quote(
 	scan->at = scan->mark + size;
 	*fetched = FETCHED_SOME;
 	return 0;
-}
-
-void fsdp_json_text_marks(struct fsdp_span text, struct text_marks *marks)
-{
-	*marks = (struct text_marks){ 0 };
-	for (size_t i = 0; i < text.size; i++) {
-		unsigned char c = text.data[i];
-		marks->high |= c & 0x80;
-		marks->control |= c < 0x20;
-		if (c != '\\')
-			continue;
-		marks->escaped = true;
-		/* What is behind the text can be read and is a quote. */
-		size_t escape = escape_size(text.data + i);
-		marks->bad_escape |= escape == 0 || escape > text.size - i;
-		i += escape == 0 ? 1 : escape - 1;
-	}
 }
 
 /* The token is complete: its text is what lies between `mark` and the quote. */
