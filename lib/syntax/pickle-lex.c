@@ -5,165 +5,9 @@
  * Every declared length is compared with what is left before anything else happens, so
  * that to read the stream again up to `end` needs no further check.
  */
-#include "syntax/pickle-internal.h"
-
-static const struct fsdp_pickle_opcode opcodes[256] = {
-#define FSDP_PICKLE_OP(code, name, protocol, argument, torch) \
-	[code] = { #name, code, protocol, FSDP_ARGUMENT_##argument, torch },
-#include "syntax/pickle-op.def"
-#undef FSDP_PICKLE_OP
-};
+#include "syntax/pickle-token.h"
 
 enum { HIGHEST_PROTOCOL = 5 };
-
-/* What can be wrong with one opcode. */
-enum fault {
-	SOUND,
-	UNKNOWN,  /* no such opcode */
-	CUT,      /* `need` bytes, `left` are there */
-	UNENDED,  /* a line without newline */
-	NEGATIVE, /* a length below zero */
-};
-
-struct token {
-	const unsigned char *argument;
-	const unsigned char *next;
-	uint64_t size; /* of the argument; of CUT: what it needs */
-};
-
-const struct fsdp_pickle_opcode *fsdp_pickle_opcode(uint8_t code)
-{
-	return opcodes[code].name != NULL ? &opcodes[code] : NULL;
-}
-
-static inline enum fault take(struct token *token, const unsigned char *at,
-	const unsigned char *end, uint64_t size)
-{
-	token->argument = at;
-	token->size = size;
-	if (size > (uint64_t)(end - at))
-		return CUT;
-	token->next = at + size;
-	return SOUND;
-}
-
-static inline enum fault take_line(
-	struct token *token, const unsigned char *at, const unsigned char *end)
-{
-	const unsigned char *newline =
-		at < end ? memchr(at, '\n', (size_t)(end - at)) : NULL;
-	if (newline == NULL)
-		return UNENDED;
-	token->argument = at;
-	token->size = (uint64_t)(newline - at);
-	token->next = newline + 1;
-	return SOUND;
-}
-
-static enum fault take_lines(
-	struct token *token, const unsigned char *at, const unsigned char *end)
-{
-	if (take_line(token, at, end) != SOUND ||
-		take_line(token, token->next, end) != SOUND)
-		return UNENDED;
-	token->argument = at;
-	token->size = (uint64_t)(token->next - 1 - at);
-	return SOUND;
-}
-
-/* The argument at `at`. Inlined where the kind is a constant: see lex_pass. */
-static inline __attribute__((always_inline)) enum fault take_argument(
-	enum fsdp_pickle_argument kind, struct token *token, const unsigned char *at,
-	const unsigned char *end)
-{
-	uint64_t left = (uint64_t)(end - at);
-	switch (kind) {
-	case FSDP_ARGUMENT_NONE:
-		return take(token, at, end, 0);
-	case FSDP_ARGUMENT_U1:
-		return take(token, at, end, 1);
-	case FSDP_ARGUMENT_U2:
-		return take(token, at, end, 2);
-	case FSDP_ARGUMENT_I4:
-	case FSDP_ARGUMENT_U4:
-		return take(token, at, end, 4);
-	case FSDP_ARGUMENT_U8:
-	case FSDP_ARGUMENT_F8:
-		return take(token, at, end, 8);
-	case FSDP_ARGUMENT_COUNTED_U1:
-		if (left < 1)
-			return take(token, at, end, 1);
-		return take(token, at + 1, end, *at);
-	case FSDP_ARGUMENT_COUNTED_U4:
-		if (left < 4)
-			return take(token, at, end, 4);
-		return take(token, at + 4, end, load_u4(at));
-	case FSDP_ARGUMENT_COUNTED_I4:
-		if (left < 4)
-			return take(token, at, end, 4);
-		if (at[3] >= 0x80)
-			return NEGATIVE;
-		return take(token, at + 4, end, load_u4(at));
-	case FSDP_ARGUMENT_COUNTED_U8:
-		if (left < 8)
-			return take(token, at, end, 8);
-		return take(token, at + 8, end, load_u8(at));
-	case FSDP_ARGUMENT_LINE:
-		return take_line(token, at, end);
-	case FSDP_ARGUMENT_LINES:
-		return take_lines(token, at, end);
-	}
-	return UNKNOWN;
-}
-
-/* The whole opcode at `at`, which lies before `end`. */
-static enum fault lex(
-	struct token *token, const unsigned char *at, const unsigned char *end)
-{
-	const struct fsdp_pickle_opcode *row = &opcodes[*at];
-	if (row->name == NULL)
-		return UNKNOWN;
-	return take_argument(
-		(enum fsdp_pickle_argument)row->argument, token, at + 1, end);
-}
-
-/* `left`: bytes from the argument to the end of the stream. */
-static bool fail_token(struct fsdp_error **ret_error, enum fault fault, uint64_t offset,
-	const unsigned char *at, uint64_t left, const struct token *token)
-{
-	const char *name = opcodes[*at].name;
-	if (fault == UNKNOWN)
-		return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI3013", offset,
-			"the pickle has an unknown opcode 0x%02x", *at);
-	if (fault == UNENDED)
-		return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI3014", offset,
-			"the pickle stops inside the line of %s", name);
-	if (fault == NEGATIVE)
-		return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI3014", offset,
-			"the length of %s is negative", name);
-	return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI3014", offset,
-		"%s needs %llu more bytes of the pickle, %llu are left", name,
-		FSDP_LLU(token->size), FSDP_LLU(left));
-}
-
-const struct fsdp_pickle_opcode *fsdp_pickle_next_opcode(struct fsdp_span stream,
-	uint64_t *offset, struct fsdp_span *ret_argument, struct fsdp_error **ret_error)
-{
-	if (*offset >= stream.size)
-		return NULL;
-	const unsigned char *at = stream.data + *offset, *end = stream.data + stream.size;
-	struct token token = { .argument = at };
-	enum fault fault = lex(&token, at, end);
-	if (fault != SOUND) {
-		fail_token(ret_error, fault, *offset, at,
-			(uint64_t)(end - token.argument), &token);
-		return NULL;
-	}
-	*ret_argument = fsdp_span(token.argument, (size_t)token.size);
-	*offset =
-		*at == FSDP_OP_STOP ? stream.size : (uint64_t)(token.next - stream.data);
-	return &opcodes[*at];
-}
 
 /*
  * An opcode could not be taken: whether more of the stream could help, and if so it is at
@@ -196,7 +40,7 @@ bool fsdp_pickle_names_globals(struct part *part, uint64_t offset)
 	const unsigned char *at = part->begin;
 	while (!failed) {
 		bool ended = at == part->end;
-		enum fault fault = ended ? CUT : lex(&token, at, part->end);
+		enum fault fault = ended ? CUT : fsdp_pickle_token(&token, at, part->end);
 		if (ended)
 			token = (struct token){ .argument = at, .size = 1 };
 		if (fault != SOUND) {
@@ -346,7 +190,7 @@ static void leave_frame(
 	if (at > pass->frame_stop)
 		PICKLE_FIND(pass->options, FSDP_RULE_PICKLE_FRAME, offset_at(pass, last),
 			FSDP_ERROR, "%s crosses the end of its frame by %llu bytes",
-			opcodes[*last].name, FSDP_LLU(at - pass->frame_stop));
+			fsdp_pickle_opcode(*last)->name, FSDP_LLU(at - pass->frame_stop));
 	set_frame_end(pass, FSDP_UNKNOWN);
 }
 
@@ -413,7 +257,7 @@ static void judge_opcodes(
 	const struct fsdp_pickle *pickle, const struct fsdp_pickle_options *options)
 {
 	for (unsigned code = 0; code < 256; code++) {
-		const struct fsdp_pickle_opcode *row = &opcodes[code];
+		const struct fsdp_pickle_opcode *row = fsdp_pickle_opcode((uint8_t)code);
 		uint64_t at = pickle->first[code];
 		if (at == FSDP_UNKNOWN || code == FSDP_OP_PROTO)
 			continue;
@@ -590,7 +434,7 @@ bool fsdp_pickle_lex(struct fsdp_pickle *pickle,
 	ret_lexed->end = offset_at(&pass, next);
 	ret_lexed->stopped = pickle->first[FSDP_OP_STOP] != FSDP_UNKNOWN;
 	if (fault != SOUND) {
-		fail_token(ret_error, fault, ret_lexed->end, next,
+		fsdp_pickle_fail_token(ret_error, fault, ret_lexed->end, next,
 			(uint64_t)(part->end - token.argument) + part_after(part),
 			&token);
 	} else if (!ret_lexed->stopped) {
