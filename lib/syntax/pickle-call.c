@@ -3,8 +3,6 @@
  * Globals are named, applied and given a state: when a fold is asked, and what is
  * forgotten then.
  */
-#include <stdio.h>
-
 #include "syntax/pickle-machine.h"
 
 enum { WORD_BYTES = 8 }; /* of a text that are hashed in a step */
@@ -240,18 +238,6 @@ struct slot *fsdp_machine_inst(
 }
 
 /* ---- states ---- */
-
-const char *fsdp_machine_target(
-	const struct machine *m, fsdp_ref ref, char room[2 * FSDP_SHOWN])
-{
-	const struct fsdp_pickle_global *global = fsdp_pickle_global_of(m->pickle, ref);
-	char module[FSDP_SHOWN], name[FSDP_SHOWN];
-	if (global == NULL)
-		return "something that";
-	snprintf(room, 2 * FSDP_SHOWN, "%s.%s, which", fsdp_shown(global->module, module),
-		fsdp_shown(global->name, name));
-	return room;
-}
 
 /* One more state of a call that has one. */
 static bool add_state(struct machine *m, struct cell *states, const struct slot *state)

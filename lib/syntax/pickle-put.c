@@ -3,6 +3,8 @@
  * Gathers values into tuples, lists, sets and dicts, and puts them into those that are
  * there.
  */
+#include <stdio.h>
+
 #include "syntax/pickle-machine.h"
 
 /* A run behind the last of `holder`. One item at a time doubles; a batch gets what it
@@ -123,6 +125,18 @@ static bool is_collections(const struct machine *m, fsdp_ref callable)
 		if (fsdp_pickle_is_global(m->pickle, callable, "collections", names[i]))
 			return true;
 	return false;
+}
+
+const char *fsdp_machine_target(
+	const struct machine *m, fsdp_ref ref, char room[2 * FSDP_SHOWN])
+{
+	const struct fsdp_pickle_global *global = fsdp_pickle_global_of(m->pickle, ref);
+	char module[FSDP_SHOWN], name[FSDP_SHOWN];
+	if (global == NULL)
+		return "something that";
+	snprintf(room, 2 * FSDP_SHOWN, "%s.%s, which", fsdp_shown(global->module, module),
+		fsdp_shown(global->name, name));
+	return room;
 }
 
 static bool is_meant(const struct machine *m, const struct cell *target, enum putting how)
