@@ -9,6 +9,7 @@ A sample is a folder with `expected/` in it, or a plan with PyTorch's text besid
 environment's FSDP_FIXTURES names a further, larger collection.
 """
 import argparse
+import collections
 import concurrent.futures
 import json
 import os
@@ -307,6 +308,17 @@ def given_bytes(path):
     if not os.path.isdir(path):
         return os.path.getsize(path)
     return sum(os.lstat(os.path.join(d, n)).st_size for d, _, files in os.walk(path) for n in files)
+
+
+def thinned(items, kind, every):
+    """Of each kind the first item, and every n-th: from one kind to the next another."""
+    counts, places = collections.Counter(), {}
+    for item in items:
+        found = kind(item)
+        place = places.setdefault(found, len(places))
+        if counts[found] == 0 or (counts[found] + place) % every == 0:
+            yield item
+        counts[found] += 1
 
 
 def in_parallel(work, items, workers=2):
