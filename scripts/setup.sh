@@ -155,3 +155,9 @@ lock() {
 unlock() {
 	exec 9<&-
 }
+
+# What a user's shell may have set must not decide a test.
+forget_settings() {
+	unset CDPATH COLUMNS NO_COLOR FORCE_COLOR CLICOLOR CLICOLOR_FORCE
+	unset ASAN_OPTIONS UBSAN_OPTIONS LSAN_OPTIONS MALLOC_PERTURB_
+}
