@@ -14,6 +14,7 @@ import formatting
 import headers
 import includes
 import manual
+import mutants
 import provenance
 import schemas
 import symbols
@@ -27,6 +28,7 @@ PAGE = (
 )
 ROW = f"| `a/b/f` | {EMPTY_SHA} |\n"
 LATER = "/* TO" + "DO */\n"
+MUTATED = "int a(int b)\n{\n\treturn b < 2;\n}\n"
 CLANG_FORMAT = "---\nBasedOnStyle: LLVM\nIndentWidth: 8\n...\n"
 
 
@@ -166,6 +168,14 @@ CASES = [
      ["man/fsdp-inspect-ls.1: explains --depth, which ls does not have"]),
     ("manual", drift(), need("mandoc"), {"man/fsdp-inspect.1": MANUAL["man/fsdp-inspect.1"]},
      ["man/fsdp-inspect-ls.1 is missing"]),
+    ("mutants", mutants.check, True,
+     {"lib/a.c": MUTATED, "tests/mutants.txt": "# why\n\nlib/a.c: return b < 2;\n\tb < 2 -> b <= 2\n\tb is never 2\n"}, []),
+    ("mutants", mutants.check, True,
+     {"lib/a.c": MUTATED, "tests/mutants.txt": "lib/a.c: return b < 2;\n\tb < 3 -> b <= 3\n\twhy\n"},
+     ["tests/mutants.txt: there is no b < 3"]),
+    ("mutants", mutants.check, True,
+     {"lib/a.c": MUTATED, "tests/mutants.txt": "lib/a.c: return b < 2;\n\tb < 2 -> b <= 2\n"},
+     ["tests/mutants.txt: no reason for b < 2"]),
     ("provenance", provenance.check, True, {"testdata/README.md": PAGE + ROW, "testdata/a/b/f": ""}, []),
     ("provenance", provenance.check, True, {"testdata/README.md": PAGE + ROW, "testdata/a/b/f": "x"},
      ["testdata/a/b/f: is not what its row"]),
