@@ -25,7 +25,6 @@
 
 #include "base/num.h"
 #include "model/dtype.h"
-#include "model/placement.h"
 
 enum rebuild {
 	TENSOR_V1,
@@ -41,96 +40,11 @@ enum rebuild {
 	FROM_CPU,
 };
 
-/* A torch.Size: where its integers are and how many. */
-struct torch_size {
-	fsdp_ints at;
-	uint32_t count;
-};
-
-bool fsdp_torch_init(struct fsdp_torch *torch, struct fsdp_model *model,
-	struct fsdp_arena *scratch, struct fsdp_arena *kept, struct fsdp_span file,
-	struct fsdp_span member, struct fsdp_error **ret_error)
-{
-	*torch = (struct fsdp_torch){
-		.model = model,
-		.scratch = scratch,
-		.kept = kept,
-		.file = file,
-		.member = member,
-		.rank = FSDP_NONE,
-		.fold_persistent = fsdp_torch_fold_persistent,
-		.world_size = FSDP_NONE,
-	};
-	fsdp_vec_init(&torch->storages, kept, sizeof(struct fsdp_torch_storage));
-	fsdp_vec_init(&torch->locations, kept, sizeof(struct fsdp_torch_location));
-	fsdp_vec_init(&torch->parts, scratch, sizeof(struct fsdp_torch_part));
-	fsdp_vec_init(&torch->tensors, scratch, sizeof(struct fsdp_torch_tensor));
-	fsdp_vec_init(&torch->rares, scratch, sizeof(struct fsdp_torch_rare));
-	fsdp_vec_init(&torch->locals, scratch, sizeof(struct fsdp_torch_local));
-	fsdp_vec_init(&torch->dtensors, scratch, sizeof(struct fsdp_torch_dtensor));
-	fsdp_vec_init(&torch->meshes, scratch, sizeof(struct fsdp_torch_mesh));
-	fsdp_vec_init(&torch->placed, scratch, sizeof(struct fsdp_placed));
-	fsdp_vec_init(&torch->sizes, scratch, sizeof(struct torch_size));
-	if (!fsdp_names_init(&torch->keys, kept))
-		return fsdp_arena_fail(kept, ret_error);
-	return true;
-}
-
 /* ---- small parts ---- */
-
-static bool is_folded(struct fsdp_pickle *pickle, fsdp_ref ref, enum fsdp_torch_kind kind,
-	uint32_t *ret_index)
-{
-	uint32_t number;
-	if (!fsdp_pickle_folded(pickle, ref, &number) || fsdp_torch_kind(number) != kind)
-		return false;
-	*ret_index = fsdp_torch_index(number);
-	return true;
-}
-
-bool fsdp_torch_ints(const struct fsdp_torch *torch, struct fsdp_pickle *pickle,
-	fsdp_ref ref, int64_t *items, size_t *ret_count)
-{
-	uint32_t index;
-	if (is_folded(pickle, ref, FSDP_TORCH_SIZE, &index)) {
-		const struct torch_size *size = fsdp_vec_at(&torch->sizes, index);
-		memcpy(items, fsdp_model_ints(torch->model, size->at),
-			size->count * sizeof *items);
-		*ret_count = size->count;
-		return true;
-	}
-	return fsdp_pickle_ints(pickle, ref, items, FSDP_DIMS_MAX, ret_count);
-}
-
-uint32_t fsdp_torch_dtype(struct fsdp_pickle *pickle, fsdp_ref ref)
-{
-	if (fsdp_pickle_kind(pickle, ref) != FSDP_PICKLE_GLOBAL)
-		return FSDP_DTYPE_UNKNOWN;
-	const struct fsdp_pickle_global *global = fsdp_pickle_named(pickle, ref);
-	if (!fsdp_span_is(global->module, "torch"))
-		return FSDP_DTYPE_UNKNOWN;
-	return fsdp_dtype_find(global->name);
-}
 
 static const char *keep_text(struct fsdp_torch *torch, struct fsdp_span text)
 {
 	return fsdp_build_text(torch->model, text, &torch->error);
-}
-
-const char *fsdp_torch_layout(
-	struct fsdp_torch *torch, struct fsdp_pickle *pickle, fsdp_ref ref)
-{
-	const struct fsdp_pickle_global *global = fsdp_pickle_named(pickle, ref);
-	if (fsdp_pickle_kind(pickle, ref) != FSDP_PICKLE_CALL || global == NULL ||
-		!fsdp_span_is(global->name, "_get_layout"))
-		return NULL;
-	struct fsdp_span text = fsdp_pickle_text(
-		pickle, fsdp_pickle_item(pickle, fsdp_pickle_argument(pickle, ref), 0));
-	struct fsdp_span prefix = FSDP_SPAN("torch.");
-	if (text.data == NULL || !fsdp_span_begins(text, prefix))
-		return NULL;
-	return keep_text(
-		torch, fsdp_span(text.data + prefix.size, text.size - prefix.size));
 }
 
 /* "cuda:1" out of `torch.device("cuda", 1)`; NULL if it is something else. */
@@ -165,183 +79,14 @@ static const char *device_text(
 	return keep_text(torch, fsdp_span(text, size));
 }
 
-uint32_t fsdp_torch_add(struct fsdp_torch *torch, const struct fsdp_torch_tensor *tensor,
-	struct fsdp_error **ret_error)
-{
-	size_t index = torch->tensors.count;
-	struct fsdp_torch_tensor *place =
-		index < (1u << 27) ? fsdp_vec_push(&torch->tensors) : NULL;
-	if (place == NULL) {
-		fsdp_arena_fail(torch->scratch, ret_error);
-		return FSDP_NONE;
-	}
-	*place = *tensor;
-	return (uint32_t)index;
-}
-
-struct fsdp_torch_rare *fsdp_torch_add_rare(
-	struct fsdp_torch *torch, uint32_t *ret_index, struct fsdp_error **ret_error)
-{
-	*ret_index = (uint32_t)torch->rares.count;
-	struct fsdp_torch_rare *rare = fsdp_vec_push(&torch->rares);
-	if (rare == NULL) {
-		fsdp_arena_fail(torch->scratch, ret_error);
-		return NULL;
-	}
-	*rare = (struct fsdp_torch_rare){
-		.quantizer = FSDP_NONE,
-		.placement = FSDP_NONE,
-		.dtensor = FSDP_NONE,
-	};
-	return rare;
-}
-
-/* ---- storages ---- */
-
-uint64_t fsdp_torch_storage_bytes(const struct fsdp_torch_storage *storage)
-{
-	uint64_t bytes;
-	uint64_t width = storage->untyped ? 1 : fsdp_dtype(storage->dtype)->storage_bytes;
-	return fsdp_mul(storage->numel, width, &bytes) ? bytes : UINT64_MAX;
-}
-
-/* Nearly all storages of a file have one location, and neighbours the same one. */
-static bool keep_location(struct fsdp_torch *torch, struct fsdp_span location,
-	uint32_t *ret_index, struct fsdp_error **ret_error)
-{
-	size_t count = torch->locations.count;
-	for (size_t i = count; i-- > 0 && count - i <= 16;) {
-		const struct fsdp_torch_location *known =
-			fsdp_vec_at(&torch->locations, i);
-		if (fsdp_span_equal(known->text, location)) {
-			*ret_index = (uint32_t)i;
-			return true;
-		}
-	}
-	struct fsdp_torch_location *place = fsdp_vec_push(&torch->locations);
-	if (place == NULL)
-		return fsdp_arena_fail(torch->kept, ret_error);
-	*place = (struct fsdp_torch_location){ location, FSDP_NONE };
-	*ret_index = (uint32_t)count;
-	return true;
-}
-
-bool fsdp_torch_add_storage(struct fsdp_torch *torch, struct fsdp_span key,
-	const struct fsdp_pickle_global *global, struct fsdp_span location,
-	uint64_t numel, uint32_t *ret_index, struct fsdp_error **ret_error)
-{
-	if (!fsdp_span_is(global->module, "torch") &&
-		!fsdp_span_is(global->module, "torch.cuda") &&
-		!fsdp_span_is(global->module, "torch.storage"))
-		return false;
-	uint32_t dtype = fsdp_dtype_of_storage(global->name);
-	if (dtype == FSDP_DTYPE_UNKNOWN)
-		return false;
-	/* Any number of storages may share a text of any length, and a location is
-	 * compared with several. */
-	if (!fsdp_budget_work(
-		    torch->kept->budget, key.size / 8 + location.size, ret_error))
-		return false;
-	uint32_t name = fsdp_names_child(&torch->keys, 0, key);
-	uint32_t where = 0;
-	if (name == FSDP_NONE)
-		return fsdp_arena_fail(torch->kept, ret_error);
-	if (!keep_location(torch, location, &where, ret_error))
-		return false;
-	uint32_t index = name - 1;
-	if (index == torch->storages.count) {
-		struct fsdp_torch_storage *storage = fsdp_vec_push(&torch->storages);
-		if (storage == NULL || index >= (1u << 27))
-			return fsdp_arena_fail(torch->kept, ret_error);
-		*storage = (struct fsdp_torch_storage){
-			.numel = numel,
-			.location = where,
-			.dtype = (uint8_t)dtype,
-			.untyped = fsdp_span_is(global->name, "UntypedStorage"),
-		};
-	} else {
-		struct fsdp_torch_storage *storage = fsdp_torch_storage(torch, index);
-		if (storage->numel != numel || storage->dtype != dtype ||
-			!fsdp_span_equal(
-				fsdp_torch_location(torch, index)->text, location))
-			storage->conflict = true;
-	}
-	*ret_index = index;
-	return true;
-}
-
-bool fsdp_torch_add_part(struct fsdp_torch *torch, uint32_t storage, uint64_t offset,
-	uint64_t numel, uint32_t *ret_number, struct fsdp_error **ret_error)
-{
-	size_t index = torch->parts.count;
-	struct fsdp_torch_part *part =
-		index < (1u << 27) ? fsdp_vec_push(&torch->parts) : NULL;
-	if (part == NULL)
-		return fsdp_arena_fail(torch->scratch, ret_error);
-	*part = (struct fsdp_torch_part){ storage, offset, numel };
-	*ret_number = (uint32_t)index << 2 | FSDP_TORCH_PART;
-	return true;
-}
-
-/* A sixth item of the id, if it is there and no None: (key, offset, numel) of a part of
- * the storage. */
-static bool fold_part(struct fsdp_torch *torch, struct fsdp_pickle *pickle, fsdp_ref id,
-	uint32_t storage, uint32_t *ret_number, struct fsdp_error **ret_error)
-{
-	fsdp_ref view = fsdp_pickle_item(pickle, id, 5);
-	int64_t offset, numel;
-	*ret_number = storage << 2 | FSDP_TORCH_STORAGE;
-	if (fsdp_pickle_kind(pickle, view) != FSDP_PICKLE_TUPLE)
-		return true;
-	return fsdp_pickle_integer(pickle, fsdp_pickle_item(pickle, view, 1), &offset) &&
-	       fsdp_pickle_integer(pickle, fsdp_pickle_item(pickle, view, 2), &numel) &&
-	       offset >= 0 && numel >= 0 &&
-	       fsdp_torch_add_part(torch, storage, (uint64_t)offset, (uint64_t)numel,
-		       ret_number, ret_error);
-}
-
-bool fsdp_torch_fold_persistent(void *context, struct fsdp_pickle *pickle, fsdp_ref id,
-	uint32_t *ret_number, struct fsdp_error **ret_error)
-{
-	struct fsdp_torch *torch = context;
-	int64_t numel;
-	uint64_t count = fsdp_pickle_count(pickle, id);
-	if (fsdp_pickle_kind(pickle, id) != FSDP_PICKLE_TUPLE || count < 5 || count > 6 ||
-		!fsdp_span_is(fsdp_pickle_text(pickle, fsdp_pickle_item(pickle, id, 0)),
-			"storage"))
-		return false;
-	const struct fsdp_pickle_global *global =
-		fsdp_pickle_kind(pickle, fsdp_pickle_item(pickle, id, 1)) ==
-				FSDP_PICKLE_GLOBAL
-			? fsdp_pickle_named(pickle, fsdp_pickle_item(pickle, id, 1))
-			: NULL;
-	struct fsdp_span key = fsdp_pickle_text(pickle, fsdp_pickle_item(pickle, id, 2));
-	struct fsdp_span location =
-		fsdp_pickle_text(pickle, fsdp_pickle_item(pickle, id, 3));
-	uint32_t index;
-	if (global == NULL || key.data == NULL || location.data == NULL)
-		return false;
-	if (!fsdp_pickle_integer(pickle, fsdp_pickle_item(pickle, id, 4), &numel) ||
-		numel < 0) {
-		fsdp_find(&torch->model->findings, FSDP_RULE_STORAGE_SIZE,
-			FSDP_PLACE(.file = torch->file, .member = torch->member),
-			"the number of elements of storage %.*s is negative or no 64-bit integer",
-			FSDP_TEXT_MOST(key, 64));
-		return false;
-	}
-	return fsdp_torch_add_storage(torch, key, global, location, (uint64_t)numel,
-		       &index, ret_error) &&
-	       fold_part(torch, pickle, id, index, ret_number, ret_error);
-}
-
 /* The storage of a tensor, and where in it the tensor's own part begins. */
 static bool take_storage(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 	fsdp_ref ref, struct fsdp_torch_tensor *tensor)
 {
 	uint32_t part;
-	if (is_folded(pickle, ref, FSDP_TORCH_STORAGE, &tensor->storage))
+	if (fsdp_torch_folded(pickle, ref, FSDP_TORCH_STORAGE, &tensor->storage))
 		return true;
-	if (!is_folded(pickle, ref, FSDP_TORCH_PART, &part))
+	if (!fsdp_torch_folded(pickle, ref, FSDP_TORCH_PART, &part))
 		return false;
 	const struct fsdp_torch_part *record = fsdp_vec_at(&torch->parts, part);
 	tensor->storage = record->storage;
@@ -490,8 +235,8 @@ static bool rebuild_parameter(struct fsdp_torch *torch, struct fsdp_pickle *pick
 	fsdp_ref arguments, struct fsdp_torch_tensor *tensor)
 {
 	uint32_t inner;
-	if (!is_folded(pickle, fsdp_pickle_item(pickle, arguments, 0), FSDP_TORCH_TENSOR,
-		    &inner))
+	if (!fsdp_torch_folded(pickle, fsdp_pickle_item(pickle, arguments, 0),
+		    FSDP_TORCH_TENSOR, &inner))
 		return false;
 	*tensor = *fsdp_torch_tensor(torch, inner);
 	tensor->class_index = fsdp_model_class_find(FSDP_SPAN("Parameter"));
@@ -504,7 +249,7 @@ static bool rebuild_parameter(struct fsdp_torch *torch, struct fsdp_pickle *pick
 static bool take_component(struct fsdp_pickle *pickle, fsdp_ref ref, const char *name,
 	struct fsdp_torch_rare *rare)
 {
-	if (!is_folded(pickle, ref, FSDP_TORCH_TENSOR,
+	if (!fsdp_torch_folded(pickle, ref, FSDP_TORCH_TENSOR,
 		    &rare->component[rare->component_count]))
 		return false;
 	rare->component_name[rare->component_count++] = name;
@@ -639,7 +384,7 @@ static bool rebuild_nested(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 	static const char *const names[] = { "sizes", "strides", "offsets" };
 	uint32_t buffer;
 	if (fsdp_pickle_count(pickle, arguments) != 4 ||
-		!is_folded(pickle, fsdp_pickle_item(pickle, arguments, 0),
+		!fsdp_torch_folded(pickle, fsdp_pickle_item(pickle, arguments, 0),
 			FSDP_TORCH_TENSOR, &buffer))
 		return false;
 	/* Its rows differ in length, so it has no shape; what is stored has. */
@@ -683,7 +428,7 @@ static bool rebuild_from_cpu(struct fsdp_torch *torch, struct fsdp_pickle *pickl
 {
 	uint32_t inner;
 	if (fsdp_pickle_count(pickle, arguments) != 4 ||
-		!is_folded(pickle, fsdp_pickle_item(pickle, arguments, 0),
+		!fsdp_torch_folded(pickle, fsdp_pickle_item(pickle, arguments, 0),
 			FSDP_TORCH_TENSOR, &inner))
 		return false;
 	*tensor = *fsdp_torch_tensor(torch, inner);

@@ -27,6 +27,12 @@ struct fsdp_torch_storage {
 	bool is_mesh;  /* ranks of a device mesh, no tensor of the state dict */
 };
 
+/* A torch.Size: where its integers are and how many. */
+struct torch_size {
+	fsdp_ints at;
+	uint32_t count;
+};
+
 /* A part of a storage that streams from before 1.6 name by itself. */
 struct fsdp_torch_part {
 	uint32_t storage;
@@ -211,6 +217,17 @@ static inline struct fsdp_torch_tensor *fsdp_torch_tensor(
 	const struct fsdp_torch *torch, uint32_t index)
 {
 	return fsdp_vec_at(&torch->tensors, index);
+}
+
+/* Whether a fold made it, of this kind; its index in the list of those. */
+static inline bool fsdp_torch_folded(struct fsdp_pickle *pickle, fsdp_ref ref,
+	enum fsdp_torch_kind kind, uint32_t *ret_index)
+{
+	uint32_t number;
+	if (!fsdp_pickle_folded(pickle, ref, &number) || fsdp_torch_kind(number) != kind)
+		return false;
+	*ret_index = fsdp_torch_index(number);
+	return true;
 }
 
 /* Integers of a tuple, a list or a torch.Size, at most 64. */
