@@ -228,10 +228,19 @@ static bool check_common(const struct common_options *common, struct usage *usag
 
 /* ---- in order ---- */
 
-static size_t every_group(struct option_group *groups)
+/* Options that need no command. */
+static const struct option first_options[] = {
+	{ "help", 'h', OPTION_FLAG, .offset = offsetof(struct common_options, help) },
+	{ "version", 'V', OPTION_FLAG,
+		.offset = offsetof(struct common_options, version) },
+	{ NULL },
+};
+
+static size_t every_group(struct option_group *groups, struct common_options *first)
 {
 	size_t count = 0;
 
+	groups[count++] = (struct option_group){ first_options, first };
 	groups[count++] = (struct option_group){ common_options, NULL };
 	groups[count++] = (struct option_group){ select_options, NULL };
 	for (size_t i = 0; command(i) != NULL && count < MOST_GROUPS; i++) {
@@ -261,13 +270,14 @@ static size_t groups_of(struct arguments *arguments, struct option_group *groups
 /* The command is the first word; which words there are depends on the options that take
  * a value. So all options of all commands are lexed once, and what is wrong is ignored.
  */
-static enum option_result peek(int argc, char **argv, struct arguments *arguments,
-	bool *ret_help, bool *ret_version, const char **ret_word)
+static enum option_result peek(
+	int argc, char **argv, struct arguments *arguments, const char **ret_word)
 {
 	struct option_group groups[MOST_GROUPS];
 	struct texts words = { 0 };
-	enum option_result result = options_peek(argc, argv, groups, every_group(groups),
-		&words, &arguments->owned, ret_help, ret_version);
+	enum option_result result =
+		options_parse(argc, argv, groups, every_group(groups, &arguments->common),
+			&words, &arguments->owned, NULL, NULL);
 
 	*ret_word = words.count > 0 ? words.items[0] : NULL;
 	if (*ret_word != NULL)
@@ -316,8 +326,8 @@ static enum arguments_result refuse_options(
 	struct option_group groups[MOST_GROUPS];
 	struct option_unknown unknown;
 	struct texts words = { 0 };
-	enum option_result result = options_parse(argc, argv, groups, every_group(groups),
-		&words, &arguments->owned, &unknown, usage);
+	enum option_result result = options_parse(argc, argv, groups,
+		every_group(groups, NULL), &words, &arguments->owned, &unknown, usage);
 
 	free(words.items);
 	if (result == OPTIONS_MEMORY)
@@ -333,14 +343,13 @@ static enum arguments_result refuse_options(
 enum arguments_result arguments_read(
 	int argc, char **argv, struct arguments *arguments, struct usage *usage)
 {
-	bool help = false, version = false;
 	const char *word;
 
-	if (peek(argc, argv, arguments, &help, &version, &word) != OPTIONS_GOOD)
+	if (peek(argc, argv, arguments, &word) != OPTIONS_GOOD)
 		return ARGUMENTS_MEMORY;
-	if (help)
+	if (arguments->common.help)
 		return ARGUMENTS_HELP;
-	if (version)
+	if (arguments->common.version)
 		return ARGUMENTS_VERSION;
 	if (word == NULL && argc <= 1)
 		return ARGUMENTS_NONE;

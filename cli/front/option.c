@@ -506,8 +506,9 @@ enum option_result options_parse(int argc, char **argv, const struct option_grou
 		char *value = NULL;
 
 		if (code < 0) {
-			result = lexing_failed(&lexer, code, ret_unknown, usage);
-			break;
+			if (usage != NULL)
+				result = lexing_failed(&lexer, code, ret_unknown, usage);
+			continue;
 		}
 		if (code == 0 || takes_value(lexer.rows[code - 1])) {
 			value = poptGetOptArg(lexer.context);
@@ -522,32 +523,6 @@ enum option_result options_parse(int argc, char **argv, const struct option_grou
 		else if (lexer.values[code - 1] != NULL)
 			result = option_set(lexer.rows[code - 1], lexer.values[code - 1],
 				value, owned, usage);
-	}
-	lexer_done(&lexer);
-	return result;
-}
-
-enum option_result options_peek(int argc, char **argv, const struct option_group *groups,
-	size_t group_count, struct texts *ret_words, struct owned *owned, bool *ret_help,
-	bool *ret_version)
-{
-	enum option_result result = OPTIONS_GOOD;
-	struct lexer lexer;
-	int code;
-
-	if (!lexer_init(&lexer, argc, argv, groups, group_count))
-		result = OPTIONS_MEMORY;
-	while (result == OPTIONS_GOOD && (code = poptGetNextOpt(lexer.context)) != -1) {
-		char *value = code >= 0 ? poptGetOptArg(lexer.context) : NULL;
-
-		if (code > 0 && strcmp(lexer.rows[code - 1]->name, "help") == 0)
-			*ret_help = true;
-		if (code > 0 && strcmp(lexer.rows[code - 1]->name, "version") == 0)
-			*ret_version = true;
-		if (code != 0)
-			free(value);
-		else if (!owned_take(owned, value) || !texts_add(ret_words, value))
-			result = OPTIONS_MEMORY;
 	}
 	lexer_done(&lexer);
 	return result;

@@ -134,18 +134,11 @@ enum option_result options_init(
 /*
  * Lexes argv and fills the groups. Words are all that is no option, in order; after `--`
  * everything is a word. With values NULL in a group its options are lexed and forgotten.
+ * With usage NULL nothing is wrong; then only flags may have values.
  */
 enum option_result options_parse(int argc, char **argv, const struct option_group *groups,
 	size_t group_count, struct texts *ret_words, struct owned *owned,
 	struct option_unknown *ret_unknown, struct usage *usage);
-
-/*
- * The first look, before the command is known: all rows of all commands are lexed,
- * nothing is converted and nothing is wrong.
- */
-enum option_result options_peek(int argc, char **argv, const struct option_group *groups,
-	size_t group_count, struct texts *ret_words, struct owned *owned, bool *ret_help,
-	bool *ret_version);
 
 /* The row of that long name or, if name is NULL, of that letter; or NULL. */
 const struct option *option_find(
