@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how the process begins and ends. Everything between is elsewhere.
+ * Begins and ends the process, and lists the commands.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,6 +19,16 @@
 #include "run/message.h"
 #include "run/session.h"
 #include "run/temporary.h"
+
+extern const struct command command_info, command_tree, command_ls, command_show,
+	command_fqns, command_flat, command_order, command_replay, command_help,
+	command_version, command_commands, command_schema, command_completion;
+
+/* In the order of the overview. */
+static const struct command *const commands[] = { &command_info, &command_tree,
+	&command_ls, &command_show, &command_fqns, &command_flat, &command_order,
+	&command_replay, &command_help, &command_version, &command_commands,
+	&command_schema, &command_completion, NULL };
 
 /*
  * A descriptor that was closed would be given to the first file opened, and messages
@@ -178,13 +188,13 @@ static int act(
 		if (arguments->command != NULL)
 			help_command(stdout, arguments->command);
 		else
-			help_overview(stdout);
+			help_overview(stdout, commands);
 		return STATUS_GOOD;
 	case ARGUMENTS_VERSION:
 		printf("fsdp-inspect %s\n", fsdp_version());
 		return STATUS_GOOD;
 	case ARGUMENTS_NONE:
-		help_overview(stderr);
+		help_overview(stderr, commands);
 		return STATUS_FAILED;
 	case ARGUMENTS_WRONG:
 		return wrong(arguments, usage);
@@ -196,7 +206,7 @@ static int act(
 
 int main(int argc, char **argv)
 {
-	struct arguments arguments = { 0 };
+	struct arguments arguments = { .commands = commands };
 	struct usage usage = { "", "" };
 	int status;
 

@@ -85,17 +85,8 @@ static const struct record option_record = OBJECT_RECORD(OPTION, "option",
 
 static const void *each_option(struct subject of, size_t i, void *room)
 {
-	const struct command *row = of.object;
-	const struct option *const tables[] = { row->options,
-		row->selectors ? select_options : NULL, common_options };
-
 	(void)room;
-	for (size_t table = 0; table < sizeof tables / sizeof *tables; table++)
-		for (const struct option *option = tables[table];
-			option != NULL && option->name != NULL; option++)
-			if (!option->hidden && i-- == 0)
-				return option;
-	return NULL;
+	return command_option(of.object, i);
 }
 
 /* A command without shapes writes text of its own. */
@@ -141,10 +132,11 @@ static bool run_commands(struct run *run, struct fsdp_error **ret_error)
 	(void)ret_error;
 	run_begin(run, STATUS_GOOD);
 	out_items_begin(run->out, "commands");
-	for (size_t i = 0; command(i) != NULL; i++) {
-		out_line(run->out, command(i)->name, "%s", command(i)->summary);
-		out_record(run->out, NULL, &command_record,
-			(struct subject){ NULL, command(i) });
+	for (size_t i = 0; run->commands[i] != NULL; i++) {
+		const struct command *row = run->commands[i];
+		out_line(run->out, row->name, "%s", row->summary);
+		out_record(
+			run->out, NULL, &command_record, (struct subject){ NULL, row });
 	}
 	out_array_end(run->out);
 	return true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how shells want to be told what can be typed; takes all of it from the rows.
+ * Prints scripts that tell shells what can be typed, from the rows of commands.
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,25 +13,16 @@ static bool takes_value(const struct option *row)
 	return row->kind != OPTION_FLAG && row->kind != OPTION_COUNTED;
 }
 
-/* Calls `put` for each option of a command; of all commands together for NULL rows. */
+/* Calls `put` for each option of a command. */
 typedef void put_option(
 	FILE *stream, const struct command *command, const struct option *row);
 
-static void each_row(FILE *stream, const struct command *command,
-	const struct option *rows, put_option *put)
-{
-	for (; rows != NULL && rows->name != NULL; rows++) {
-		if (!rows->hidden)
-			put(stream, command, rows);
-	}
-}
-
 static void each_option(FILE *stream, const struct command *command, put_option *put)
 {
-	each_row(stream, command, command->options, put);
-	if (command->selectors)
-		each_row(stream, command, select_options, put);
-	each_row(stream, command, common_options, put);
+	const struct option *row;
+
+	for (size_t i = 0; (row = command_option(command, i)) != NULL; i++)
+		put(stream, command, row);
 }
 
 /* The words that can follow an option, each with a space in front. */
@@ -61,16 +52,22 @@ static bool has_values(const struct option *row)
 	       strcmp(row->name, "limit") == 0 || strcmp(row->name, "dtype") == 0;
 }
 
+static void put_command_names(FILE *stream, const struct command *const *commands)
+{
+	for (; *commands != NULL; commands++)
+		fprintf(stream, " %s", (*commands)->name);
+}
+
 /* Words that a command takes instead of checkpoints. */
-static void put_arguments(FILE *stream, const struct command *row)
+static void put_arguments(
+	FILE *stream, const struct command *const *commands, const struct command *row)
 {
 	bool help = strcmp(row->name, "help") == 0;
 
 	if (strcmp(row->name, "completion") == 0)
 		fputs(" bash zsh fish", stream);
-	for (size_t i = 0;
-		(help || strcmp(row->name, "schema") == 0) && command(i) != NULL; i++)
-		fprintf(stream, " %s", command(i)->name);
+	if (help || strcmp(row->name, "schema") == 0)
+		put_command_names(stream, commands);
 	for (size_t i = 0; help && help_topic_name(i) != NULL; i++)
 		fprintf(stream, " %s", help_topic_name(i));
 	for (size_t i = 0; help && i < fsdp_rule_count(); i++)
@@ -116,42 +113,36 @@ static void bash_values(
 	}
 }
 
-static void put_command_names(FILE *stream)
-{
-	for (size_t i = 0; command(i) != NULL; i++)
-		fprintf(stream, " %s", command(i)->name);
-}
-
-static void put_bash(FILE *stream)
+static void put_bash(FILE *stream, const struct command *const *commands)
 {
 	fputs("# fsdp-inspect completion for bash: eval \"$(fsdp-inspect completion bash)\"\n"
 	      "_fsdp_inspect_values() {\n"
 	      "\tcase $1:$2 in\n",
 		stream);
-	for (size_t i = 0; command(i) != NULL; i++)
-		each_option(stream, command(i), bash_values);
+	for (size_t i = 0; commands[i] != NULL; i++)
+		each_option(stream, commands[i], bash_values);
 	fputs("\t*) return 1 ;;\n\tesac\n}\n"
 	      "_fsdp_inspect_options() {\n"
 	      "\tcase $1 in\n",
 		stream);
-	for (size_t i = 0; command(i) != NULL; i++) {
-		fprintf(stream, "\t%s) words='", command(i)->name);
-		each_option(stream, command(i), bash_option);
+	for (size_t i = 0; commands[i] != NULL; i++) {
+		fprintf(stream, "\t%s) words='", commands[i]->name);
+		each_option(stream, commands[i], bash_option);
 		fputs("' ;;\n", stream);
 	}
 	fputs("\t*) words='--help --version' ;;\n\tesac\n}\n"
 	      "_fsdp_inspect_arguments() {\n"
 	      "\tcase $1 in\n",
 		stream);
-	for (size_t i = 0; command(i) != NULL; i++) {
-		if (takes_checkpoint(command(i)->inputs))
+	for (size_t i = 0; commands[i] != NULL; i++) {
+		if (takes_checkpoint(commands[i]->inputs))
 			continue;
-		fprintf(stream, "\t%s) words='", command(i)->name);
-		put_arguments(stream, command(i));
+		fprintf(stream, "\t%s) words='", commands[i]->name);
+		put_arguments(stream, commands, commands[i]);
 		fputs("' ;;\n", stream);
 	}
 	fputs("\t'') words='", stream);
-	put_command_names(stream);
+	put_command_names(stream, commands);
 	fputs("' ;;\n\t*) words=FILES ;;\n\tesac\n}\n"
 	      "_fsdp_inspect() {\n"
 	      "\tlocal words= command= word= i\n"
@@ -236,16 +227,16 @@ static void zsh_option(
 		zsh_specification(stream, command, row, "-", letter);
 }
 
-static void put_zsh(FILE *stream)
+static void put_zsh(FILE *stream, const struct command *const *commands)
 {
 	fputs("#compdef fsdp-inspect\n"
 	      "_fsdp_inspect() {\n"
 	      "\tlocal -a commands\n"
 	      "\tcommands=(\n",
 		stream);
-	for (size_t i = 0; command(i) != NULL; i++) {
-		fprintf(stream, "\t\t'%s:", command(i)->name);
-		zsh_text(stream, command(i)->summary);
+	for (size_t i = 0; commands[i] != NULL; i++) {
+		fprintf(stream, "\t\t'%s:", commands[i]->name);
+		zsh_text(stream, commands[i]->summary);
 		fputs("'\n", stream);
 	}
 	fputs("\t)\n"
@@ -258,15 +249,15 @@ static void put_zsh(FILE *stream)
 	      "\t((CURRENT--))\n"
 	      "\tcase $command in\n",
 		stream);
-	for (size_t i = 0; command(i) != NULL; i++) {
-		fprintf(stream, "\t%s)\n\t\t_arguments -s", command(i)->name);
-		each_option(stream, command(i), zsh_option);
-		if (takes_checkpoint(command(i)->inputs)) {
+	for (size_t i = 0; commands[i] != NULL; i++) {
+		fprintf(stream, "\t%s)\n\t\t_arguments -s", commands[i]->name);
+		each_option(stream, commands[i], zsh_option);
+		if (takes_checkpoint(commands[i]->inputs)) {
 			fputs(" \\\n\t\t'*:file:_files' ;;\n", stream);
 			continue;
 		}
 		fputs(" \\\n\t\t'*:word:(", stream);
-		put_arguments(stream, command(i));
+		put_arguments(stream, commands, commands[i]);
 		fputs(" )' ;;\n", stream);
 	}
 	fputs("\tesac\n"
@@ -301,24 +292,24 @@ static void fish_option(
 	fputs("'\n", stream);
 }
 
-static void put_fish(FILE *stream)
+static void put_fish(FILE *stream, const struct command *const *commands)
 {
 	fputs("# fsdp-inspect completion for fish: fsdp-inspect completion fish | source\n",
 		stream);
-	for (size_t i = 0; command(i) != NULL; i++) {
+	for (size_t i = 0; commands[i] != NULL; i++) {
 		fprintf(stream,
 			"complete -c fsdp-inspect -n __fish_use_subcommand -f -a %s -d '",
-			command(i)->name);
-		put_quoted(stream, command(i)->summary);
+			commands[i]->name);
+		put_quoted(stream, commands[i]->summary);
 		fputs("'\n", stream);
-		if (!takes_checkpoint(command(i)->inputs)) {
+		if (!takes_checkpoint(commands[i]->inputs)) {
 			fprintf(stream,
 				"complete -c fsdp-inspect -n '__fish_seen_subcommand_from %s' -f -a '",
-				command(i)->name);
-			put_arguments(stream, command(i));
+				commands[i]->name);
+			put_arguments(stream, commands, commands[i]);
 			fputs("'\n", stream);
 		}
-		each_option(stream, command(i), fish_option);
+		each_option(stream, commands[i], fish_option);
 	}
 }
 
@@ -326,7 +317,7 @@ static void put_fish(FILE *stream)
 
 static const struct {
 	const char *name;
-	void (*put)(FILE *stream);
+	void (*put)(FILE *stream, const struct command *const *commands);
 } shells[] = {
 	{ "bash", put_bash },
 	{ "zsh", put_zsh },
@@ -340,7 +331,7 @@ static bool run_completion(struct run *run, struct fsdp_error **ret_error)
 	(void)ret_error;
 	for (size_t i = 0; i < sizeof shells / sizeof *shells; i++) {
 		if (strcmp(shells[i].name, name) == 0) {
-			shells[i].put(run_stream(run));
+			shells[i].put(run_stream(run), run->commands);
 			return true;
 		}
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how the tables of commands, options, outputs and limits read as help; has almost
- * no text of its own, so help cannot drift from what is true.
+ * Prints the tables of commands, options, outputs and limits as help. It has almost no
+ * text of its own, so help cannot drift from what is true.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -21,12 +21,13 @@ static const char *const group_titles[GROUP_COUNT] = {
 	[GROUP_ABOUT] = "About",
 };
 
-static void put_group(FILE *stream, enum command_group group)
+static void put_group(
+	FILE *stream, const struct command *const *commands, enum command_group group)
 {
 	bool any = false;
 
-	for (size_t i = 0; command(i) != NULL; i++) {
-		const struct command *row = command(i);
+	for (; *commands != NULL; commands++) {
+		const struct command *row = *commands;
 
 		if (row->group != group)
 			continue;
@@ -41,14 +42,14 @@ static void put_group(FILE *stream, enum command_group group)
 	}
 }
 
-void help_overview(FILE *stream)
+void help_overview(FILE *stream, const struct command *const *commands)
 {
 	fprintf(stream,
 		"fsdp-inspect %s - look inside sharded model checkpoints; nothing is executed\n\n"
 		"usage: fsdp-inspect COMMAND [OPTION...] CHECKPOINT...\n\n",
 		fsdp_version());
 	for (int group = 0; group < GROUP_COUNT; group++)
-		put_group(stream, (enum command_group)group);
+		put_group(stream, commands, (enum command_group)group);
 	fputs("\nExamples\n"
 	      "  fsdp-inspect ls -g 'layers.*.self_attn.**' -s -bytes step-1000/\n"
 	      "  fsdp-inspect fqns step-1000/ | jq '.data.modules | keys'\n"
@@ -203,11 +204,14 @@ static void topic_status(FILE *stream)
 	      "  128+n  ended by signal n\n\n"
 	      "Of several, 2 beats 1 beats 3 beats 0. Findings do not change the status.\n\n",
 		stream);
-	for (size_t i = 0; command(i) != NULL; i++) {
-		if (command(i)->exit_1 != NULL)
-			fprintf(stream, "  %-11s 1 means: %s\n", command(i)->name,
-				command(i)->exit_1);
-	}
+}
+
+static void put_exit_1(FILE *stream, const struct command *const *commands)
+{
+	for (; *commands != NULL; commands++)
+		if ((*commands)->exit_1 != NULL)
+			fprintf(stream, "  %-11s 1 means: %s\n", (*commands)->name,
+				(*commands)->exit_1);
 }
 
 static void topic_environment(FILE *stream)
@@ -250,13 +254,17 @@ static void put_rule(FILE *stream, const struct fsdp_rule *rule)
 		rule->title, rule->cause, rule->fix);
 }
 
-bool help_topic(FILE *stream, const char *topic)
+/* Also a rule's id or slug. False if there is no such topic. */
+static bool put_topic(
+	FILE *stream, const struct command *const *commands, const char *topic)
 {
 	const struct fsdp_rule *rule = fsdp_rule_find(topic);
 
 	for (size_t i = 0; i < sizeof topics / sizeof *topics; i++) {
 		if (strcmp(topics[i].name, topic) == 0) {
 			topics[i].put(stream);
+			if (topics[i].put == topic_status)
+				put_exit_1(stream, commands);
 			return true;
 		}
 	}
@@ -273,8 +281,8 @@ static void fail_topic(struct run *run, const char *topic)
 	char hint[120];
 
 	nearest_init(&nearest, topic);
-	for (size_t i = 0; command(i) != NULL; i++)
-		nearest_try(&nearest, command(i)->name);
+	for (size_t i = 0; run->commands[i] != NULL; i++)
+		nearest_try(&nearest, run->commands[i]->name);
 	for (size_t i = 0; help_topic_name(i) != NULL; i++)
 		nearest_try(&nearest, help_topic_name(i));
 	if (nearest.best != NULL)
@@ -293,15 +301,15 @@ static bool run_help(struct run *run, struct fsdp_error **ret_error)
 
 	(void)ret_error;
 	if (run->word_count == 0)
-		help_overview(stream);
+		help_overview(stream, run->commands);
 	for (size_t i = 0; i < run->word_count; i++) {
-		const struct command *row = command_find(run->words[i]);
+		const struct command *row = command_find(run->commands, run->words[i]);
 
 		if (i > 0)
 			fputc('\n', stream);
 		if (row != NULL)
 			help_command(stream, row);
-		else if (!help_topic(stream, run->words[i]))
+		else if (!put_topic(stream, run->commands, run->words[i]))
 			fail_topic(run, run->words[i]);
 	}
 	return true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how a command line falls into a command, options and words, and what to answer
- * when it does not; knows nothing of what a command does with them.
+ * Splits a command line into a command, options and words, and says what is wrong where
+ * it does not fall into them.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,14 +64,15 @@ static bool looks_like_path(const char *word)
 	       access(word, F_OK) == 0;
 }
 
-static void usage_command(struct usage *usage, const char *word)
+static void usage_command(
+	struct usage *usage, const struct command *const *commands, const char *word)
 {
 	const struct synonym *synonym = synonym_find(word);
 	struct nearest nearest;
 
 	if (synonym != NULL) {
 		usage_what(usage, "no command %s", word);
-		if (command_find(synonym->command) != NULL)
+		if (command_find(commands, synonym->command) != NULL)
 			usage_hint(usage, "did you mean: fsdp-inspect %s%s",
 				synonym->command,
 				synonym->rest != NULL ? synonym->rest : "");
@@ -87,8 +88,8 @@ static void usage_command(struct usage *usage, const char *word)
 		return;
 	}
 	nearest_init(&nearest, word);
-	for (size_t i = 0; command(i) != NULL; i++)
-		nearest_try(&nearest, command(i)->name);
+	for (; *commands != NULL; commands++)
+		nearest_try(&nearest, (*commands)->name);
 	usage_what(usage, "no command %s in this version", word);
 	if (nearest.best != NULL)
 		usage_hint(usage, "did you mean: fsdp-inspect %s", nearest.best);
@@ -112,10 +113,11 @@ static void listing_add(struct listing *listing, const char *name)
 }
 
 /* The commands that have the option which this one lacks. */
-static void list_owners(struct listing *listing, const char *name, char letter)
+static void list_owners(struct listing *listing, const struct command *const *commands,
+	const char *name, char letter)
 {
-	for (size_t i = 0; command(i) != NULL; i++) {
-		const struct command *other = command(i);
+	for (; *commands != NULL; commands++) {
+		const struct command *other = *commands;
 
 		if ((other->options != NULL &&
 			    option_find(other->options, name, letter) != NULL) ||
@@ -125,22 +127,16 @@ static void list_owners(struct listing *listing, const char *name, char letter)
 	}
 }
 
-static void try_rows(struct nearest *nearest, const struct option *rows)
-{
-	for (; rows != NULL && rows->name != NULL; rows++) {
-		if (!rows->hidden)
-			nearest_try(nearest, rows->name);
-	}
-}
-
 static void usage_option(
-	struct usage *usage, const struct command *command, const char *typed)
+	struct usage *usage, const struct arguments *arguments, const char *typed)
 {
+	const struct command *command = arguments->command;
 	bool is_long = strncmp(typed, "--", 2) == 0 && typed[2] != '\0';
 	struct listing owners = { .text = "" };
 	struct nearest nearest;
 
-	list_owners(&owners, is_long ? typed + 2 : NULL, is_long ? '\0' : typed[1]);
+	list_owners(&owners, arguments->commands, is_long ? typed + 2 : NULL,
+		is_long ? '\0' : typed[1]);
 	if (owners.count > 0 && (is_long || typed[1] != '\0')) {
 		usage_what(usage, "%s has no option %s", command->name, typed);
 		usage_hint(usage, "it is an option of %s (fsdp-inspect help %s)",
@@ -150,10 +146,8 @@ static void usage_option(
 	usage_what(usage, "unknown option %s", typed);
 	if (is_long) {
 		nearest_init(&nearest, typed + 2);
-		try_rows(&nearest, command->options);
-		if (command->selectors)
-			try_rows(&nearest, select_options);
-		try_rows(&nearest, common_options);
+		for (size_t i = 0; command_option(command, i) != NULL; i++)
+			nearest_try(&nearest, command_option(command, i)->name);
 		if (nearest.best != NULL) {
 			usage_hint(usage, "did you mean --%s? (fsdp-inspect help %s)",
 				nearest.best, command->name);
@@ -236,18 +230,18 @@ static const struct option first_options[] = {
 	{ NULL },
 };
 
-static size_t every_group(struct option_group *groups, struct common_options *first)
+static size_t every_group(const struct command *const *commands,
+	struct common_options *first, struct option_group *groups)
 {
 	size_t count = 0;
 
 	groups[count++] = (struct option_group){ first_options, first };
 	groups[count++] = (struct option_group){ common_options, NULL };
 	groups[count++] = (struct option_group){ select_options, NULL };
-	for (size_t i = 0; command(i) != NULL && count < MOST_GROUPS; i++) {
-		if (command(i)->options != NULL)
+	for (; *commands != NULL && count < MOST_GROUPS; commands++)
+		if ((*commands)->options != NULL)
 			groups[count++] =
-				(struct option_group){ command(i)->options, NULL };
-	}
+				(struct option_group){ (*commands)->options, NULL };
 	return count;
 }
 
@@ -275,13 +269,13 @@ static enum option_result peek(
 {
 	struct option_group groups[MOST_GROUPS];
 	struct texts words = { 0 };
-	enum option_result result =
-		options_parse(argc, argv, groups, every_group(groups, &arguments->common),
-			&words, &arguments->owned, NULL, NULL);
+	enum option_result result = options_parse(argc, argv, groups,
+		every_group(arguments->commands, &arguments->common, groups), &words,
+		&arguments->owned, NULL, NULL);
 
 	*ret_word = words.count > 0 ? words.items[0] : NULL;
 	if (*ret_word != NULL)
-		arguments->command = command_find(*ret_word);
+		arguments->command = command_find(arguments->commands, *ret_word);
 	free(words.items);
 	return result;
 }
@@ -313,7 +307,7 @@ static enum option_result fill(
 	result = options_parse(argc, argv, groups, count, &arguments->words,
 		&arguments->owned, &unknown, usage);
 	if (result == OPTIONS_UNKNOWN)
-		usage_option(usage, command, unknown.name);
+		usage_option(usage, arguments, unknown.name);
 	else if (result == OPTIONS_WRONG && usage->hint[0] == '\0')
 		usage_hint(usage, "fsdp-inspect help %s", command->name);
 	return result;
@@ -327,7 +321,8 @@ static enum arguments_result refuse_options(
 	struct option_unknown unknown;
 	struct texts words = { 0 };
 	enum option_result result = options_parse(argc, argv, groups,
-		every_group(groups, NULL), &words, &arguments->owned, &unknown, usage);
+		every_group(arguments->commands, NULL, groups), &words, &arguments->owned,
+		&unknown, usage);
 
 	free(words.items);
 	if (result == OPTIONS_MEMORY)
@@ -356,7 +351,7 @@ enum arguments_result arguments_read(
 	if (word == NULL)
 		return refuse_options(argc, argv, arguments, usage);
 	if (arguments->command == NULL) {
-		usage_command(usage, word);
+		usage_command(usage, arguments->commands, word);
 		return ARGUMENTS_WRONG;
 	}
 	switch (fill(argc, argv, arguments, usage)) {

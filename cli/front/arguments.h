@@ -6,7 +6,8 @@
 
 /* A command line, understood: the command and its options, and the words behind it. */
 struct arguments {
-	const struct command *command; /* NULL: none was named */
+	const struct command *const *commands; /* all; the last is NULL */
+	const struct command *command;         /* NULL: none was named */
 	struct common_options common;
 	struct select_options select;
 	void *options;      /* command->options_size bytes, or NULL */
@@ -24,7 +25,7 @@ enum arguments_result {
 	ARGUMENTS_MEMORY,
 };
 
-/* *arguments is all zero before; arguments_done also after a failure. */
+/* *arguments is all zero before, but for commands; arguments_done also after a failure. */
 enum arguments_result arguments_read(
 	int argc, char **argv, struct arguments *arguments, struct usage *usage);
 void arguments_done(struct arguments *arguments);

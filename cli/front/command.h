@@ -10,7 +10,7 @@
 
 /*
  * A command is a row: what it is called, what it takes, what it emits, and the function
- * that does it. Each cmd-*.c exports one; command-table.c lists them. Help, completion,
+ * that does it. Each file or folder of cli/cmd exports one; main has the table of them. Help, completion,
  * `commands --json`, "did you mean" and the drift test of the manual read these rows.
  */
 enum command_group {
@@ -89,14 +89,19 @@ struct command {
 	bool (*run)(struct run *run, struct fsdp_error **ret_error);
 };
 
-/* NULL past the end. */
-const struct command *command(size_t index);
-const struct command *command_find(const char *name);
+/* Of all commands, the last of which is NULL. NULL: there is none of that name. */
+const struct command *command_find(
+	const struct command *const *commands, const char *name);
+
+/* The options that help shows: its own, the selectors, those of every command. NULL past
+ * the end. */
+const struct option *command_option(const struct command *command, size_t index);
 
 /* What a command is handed. */
 struct run {
 	const struct command *command;
-	const void *options; /* the command's own struct, filled */
+	const struct command *const *commands; /* all; the last is NULL */
+	const void *options;                   /* the command's own struct, filled */
 	const struct common_options *common;
 	const struct select_options *select; /* zero if it takes no selectors */
 	const struct fsdp_checkpoint *checkpoint;

@@ -5,14 +5,10 @@
 #include "front/command.h"
 
 /* All commands on one screen. */
-void help_overview(FILE *stream);
+void help_overview(FILE *stream, const struct command *const *commands);
 
 /* One command: what it answers, its options, outputs and examples. */
 void help_command(FILE *stream, const struct command *command);
-
-/* limits, selectors, outputs, status, environment, or a rule's id or slug. False if there
- * is no such topic. */
-bool help_topic(FILE *stream, const char *topic);
 
 /* The n-th topic that is no rule; NULL past the end. */
 const char *help_topic_name(size_t index);

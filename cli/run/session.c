@@ -512,6 +512,7 @@ static struct run new_run(struct session *session)
 {
 	return (struct run){
 		.command = session->command,
+		.commands = session->arguments->commands,
 		.options = session->arguments->options,
 		.common = &session->arguments->common,
 		.select = &session->arguments->select,
