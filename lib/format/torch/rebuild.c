@@ -21,6 +21,8 @@
  *
  * Origin: torch/_utils.py, torch/_tensor.py (PyTorch 2.13).
  */
+#include <stdio.h>
+
 #include "format/torch/torch.h"
 
 #include "base/num.h"
@@ -65,18 +67,10 @@ static const char *device_text(
 	if (!fsdp_pickle_integer(pickle, fsdp_pickle_item(pickle, arguments, 1), &index))
 		return keep_text(torch, name);
 	char text[64];
-	size_t size = name.size;
-	memcpy(text, name.data, size);
-	text[size++] = ':';
-	char digits[24];
-	size_t count = 0;
-	uint64_t rest = index < 0 ? 0 : (uint64_t)index;
-	do
-		digits[count++] = (char)('0' + rest % 10);
-	while ((rest /= 10) != 0);
-	while (count != 0)
-		text[size++] = digits[--count];
-	return keep_text(torch, fsdp_span(text, size));
+	memcpy(text, name.data, name.size);
+	int size = snprintf(text + name.size, sizeof text - name.size, ":%llu",
+		FSDP_LLU(index < 0 ? 0 : index));
+	return keep_text(torch, fsdp_span(text, name.size + (size_t)size));
 }
 
 /* The storage of a tensor, and where in it the tensor's own part begins. */

@@ -68,16 +68,6 @@ static fsdp_ref field(struct fsdp_pickle *pickle, fsdp_ref object, const char *n
 	return field_in(pickle, state, name);
 }
 
-static bool is_tensor(struct fsdp_pickle *pickle, fsdp_ref ref, uint32_t *ret_index)
-{
-	uint32_t number;
-	if (!fsdp_pickle_folded(pickle, ref, &number) ||
-		fsdp_torch_kind(number) != FSDP_TORCH_TENSOR)
-		return false;
-	*ret_index = fsdp_torch_index(number);
-	return true;
-}
-
 static struct fsdp_torch_rare *rare_of(
 	const struct fsdp_torch *torch, const struct fsdp_torch_tensor *tensor)
 {
@@ -104,7 +94,8 @@ static bool read_local_shard(struct fsdp_torch *torch, struct fsdp_pickle *pickl
 	size_t offsets, sizes;
 	uint32_t local;
 	fsdp_ref metadata = field(pickle, shard, "metadata");
-	if (!is_tensor(pickle, field(pickle, shard, "tensor"), &local) ||
+	if (!fsdp_torch_folded(
+		    pickle, field(pickle, shard, "tensor"), FSDP_TORCH_TENSOR, &local) ||
 		!fsdp_torch_ints(torch, pickle, field(pickle, metadata, "shard_offsets"),
 			box, &offsets) ||
 		offsets != tensor->dims ||
@@ -259,8 +250,10 @@ static bool read_mesh(struct fsdp_torch *torch, struct fsdp_pickle *pickle, fsdp
 	};
 	fsdp_ref layout = field(pickle, ref, "_layout");
 	if (layout != FSDP_REF_NONE && read_layout(torch, pickle, layout, mesh))
-		(void)is_tensor(pickle, field(pickle, ref, "_rank_map"), &mesh->rank_map);
-	else if (!is_tensor(pickle, field(pickle, ref, "mesh"), &mesh->rank_map) ||
+		(void)fsdp_torch_folded(pickle, field(pickle, ref, "_rank_map"),
+			FSDP_TORCH_TENSOR, &mesh->rank_map);
+	else if (!fsdp_torch_folded(pickle, field(pickle, ref, "mesh"), FSDP_TORCH_TENSOR,
+			 &mesh->rank_map) ||
 		 !read_old_mesh(torch, mesh))
 		return false;
 	int64_t ranks;
@@ -396,7 +389,8 @@ static bool read_dtensor(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 	struct fsdp_torch_mesh mesh;
 	struct fsdp_torch_dtensor dtensor = { 0 };
 	fsdp_ref fields = fsdp_pickle_item(pickle, state, 1);
-	if (!is_tensor(pickle, field_in(pickle, fields, "_local_tensor"), &dtensor.local))
+	if (!fsdp_torch_folded(pickle, field_in(pickle, fields, "_local_tensor"),
+		    FSDP_TORCH_TENSOR, &dtensor.local))
 		return false;
 	fsdp_ref spec = field_in(pickle, fields, "_spec");
 	if (!read_mesh(torch, pickle, field(pickle, spec, "mesh"), &mesh, ret_error) ||

@@ -412,10 +412,9 @@ struct fsdp_span fsdp_torch_type_name(struct fsdp_torch *torch, fsdp_ref ref)
 			return FSDP_SPAN("ndarray");
 		return fsdp_torch_class_name(global->name);
 	}
-	uint32_t number;
-	if (fsdp_pickle_folded(torch->pickle, ref, &number) &&
-		(fsdp_torch_kind(number) == FSDP_TORCH_STORAGE ||
-			fsdp_torch_kind(number) == FSDP_TORCH_PART))
+	uint32_t index;
+	if (fsdp_torch_folded(torch->pickle, ref, FSDP_TORCH_STORAGE, &index) ||
+		fsdp_torch_folded(torch->pickle, ref, FSDP_TORCH_PART, &index))
 		return FSDP_SPAN("UntypedStorage");
 	return fsdp_span_text(names[kind]);
 }

@@ -603,7 +603,7 @@ static bool meet(struct walk *walk, fsdp_ref ref, uint32_t name, uint32_t raw_na
 {
 	struct fsdp_pickle *pickle = walk->torch->pickle;
 	enum frame_kind kind;
-	uint32_t number;
+	uint32_t tensor;
 	bool entered;
 	/* Any number of objects may share one state. */
 	if (fsdp_pickle_kind(pickle, ref) == FSDP_PICKLE_CALL &&
@@ -619,9 +619,8 @@ static bool meet(struct walk *walk, fsdp_ref ref, uint32_t name, uint32_t raw_na
 			return false;
 		return push_frame(walk, ref, kind, raw_name, &entered);
 	}
-	if (fsdp_pickle_folded(pickle, ref, &number) &&
-		fsdp_torch_kind(number) == FSDP_TORCH_TENSOR)
-		return add_tensor(walk, fsdp_torch_index(number), name, raw_name);
+	if (fsdp_torch_folded(pickle, ref, FSDP_TORCH_TENSOR, &tensor))
+		return add_tensor(walk, tensor, name, raw_name);
 	return add_value(walk, ref, name, raw_name);
 }
 
