@@ -7,6 +7,13 @@
 #include "format/format.h"
 #include "syntax/json-tree.h"
 
+/* What a unit says of a parameter that the list of parameters says too. */
+struct stated {
+	uint32_t name;
+	fsdp_ints shape;
+	uint8_t dims;
+};
+
 /* A sharding plan while it is read: what the two files of its reader share. */
 struct fsdp_plan_reading {
 	struct fsdp_reading *reading;
@@ -25,8 +32,6 @@ static inline int fsdp_plan_shown(struct fsdp_span name)
 {
 	return (int)fsdp_min(name.size, FSDP_PLAN_NAME_SHOWN);
 }
-
-/* ---- plan.c ---- */
 
 /* The plan cannot be read at all: fills the error and is false. */
 bool fsdp_plan_invalid(struct fsdp_plan_reading *plan, const char *what);
