@@ -103,8 +103,7 @@ static bool read_flat_entry(struct fsdp_plan_reading *plan, struct flat_reading 
 	if (recorded < 0 || (uint64_t)recorded != entry.numel)
 		fsdp_plan_say(plan, reading->name,
 			"%.*s: numel %lld is not the product of its shape",
-			fsdp_plan_shown(fqn), (const char *)fqn.data,
-			(long long)recorded);
+			FSDP_TEXT_MOST(fqn, FSDP_PLAN_NAME_SHOWN), (long long)recorded);
 	if (reading->mask != NULL
 			? !add_recorded_padding(plan, reading)
 			: !add_padding(plan, reading, fsdp_flat_gap(&reading->layout)))
@@ -277,9 +276,9 @@ say_span(struct fsdp_plan_reading *plan, const struct flat_reading *reading,
 	fsdp_find(&plan->model->findings, FSDP_RULE_PLAN_INVALID,
 		FSDP_PLACE(.file = plan->path, .module = reading->name, .tensor = full,
 			.rank = rank),
-		"unit \"%.*s\", rank %u%s%.*s: %s", fsdp_plan_shown(reading->name),
-		(const char *)reading->name.data, rank, fqn.data != NULL ? ", " : "",
-		fsdp_plan_shown(fqn), fqn.data != NULL ? (const char *)fqn.data : "",
+		"unit \"%.*s\", rank %u%s%.*s: %s",
+		FSDP_TEXT_MOST(reading->name, FSDP_PLAN_NAME_SHOWN), rank,
+		fqn.data != NULL ? ", " : "", FSDP_TEXT_MOST(fqn, FSDP_PLAN_NAME_SHOWN),
 		text);
 }
 
@@ -349,7 +348,7 @@ static void compare_rank(struct fsdp_plan_reading *plan,
 			fsdp_plan_full_name(plan, reading->unit->module, fqn) != name) {
 			say_span(plan, reading, rank, fqn,
 				"the plan's span stands where one of %.*s belongs",
-				fsdp_plan_shown(expected), (const char *)expected.data);
+				FSDP_TEXT_MOST(expected, FSDP_PLAN_NAME_SHOWN));
 			return;
 		}
 		compare_span(plan, reading, rank, fqn, &spans->items[i], &part);
@@ -361,8 +360,8 @@ static void compare_rank(struct fsdp_plan_reading *plan,
 		fsdp_model_name(plan->model, name, plan->reading->scratch);
 	say_span(plan, reading, rank, (struct fsdp_span){ 0 },
 		"the plan has no span of %.*s, of which the rank holds elements %llu-%llu",
-		fsdp_plan_shown(text), text.data != NULL ? (const char *)text.data : "",
-		FSDP_LLU(part.param_start), FSDP_LLU(part.param_start + part.numel - 1));
+		FSDP_TEXT_MOST(text, FSDP_PLAN_NAME_SHOWN), FSDP_LLU(part.param_start),
+		FSDP_LLU(part.param_start + part.numel - 1));
 }
 
 /* Ranks stand in ascending order, so each is compared once. */
@@ -379,8 +378,7 @@ static void compare_ranks(
 			const struct fsdp_json *found = fsdp_json_get(item, "rank");
 			fsdp_plan_say(plan, reading->name,
 				"unit \"%.*s\": spans of rank %lld are not those of the next of its %u shard ranks",
-				fsdp_plan_shown(reading->name),
-				(const char *)reading->name.data,
+				FSDP_TEXT_MOST(reading->name, FSDP_PLAN_NAME_SHOWN),
 				fsdp_json_is(found, FSDP_JSON_INTEGER)
 					? (long long)found->integer
 					: -1LL,

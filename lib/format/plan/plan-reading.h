@@ -25,13 +25,8 @@ struct fsdp_plan_reading {
 	struct fsdp_error **error;
 };
 
+/* Bytes of a name in a message. */
 enum { FSDP_PLAN_NAME_SHOWN = 200 };
-
-/* How much of a name a message shows: printf looks at all of what it is given. */
-static inline int fsdp_plan_shown(struct fsdp_span name)
-{
-	return (int)fsdp_min(name.size, FSDP_PLAN_NAME_SHOWN);
-}
 
 /* The plan cannot be read at all: fills the error and is false. */
 bool fsdp_plan_invalid(struct fsdp_plan_reading *plan, const char *what);

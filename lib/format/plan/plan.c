@@ -7,8 +7,6 @@
  * The traversal by which PyTorch prints its tree is done here once, so that it can be
  * shown byte by byte later (torch/distributed/fsdp/_debug_utils.py, _common_utils.py).
  */
-#include <stdio.h>
-
 #include "base/num.h"
 #include "format/plan/plan-reading.h"
 #include "model/dtype.h"
@@ -253,8 +251,8 @@ static bool read_planned(
 		(shared.data != NULL && planned->shared_with == FSDP_NONE))
 		return fsdp_arena_fail(model->arena, plan->error);
 	if (planned->dtype == FSDP_DTYPE_UNKNOWN)
-		fsdp_plan_say(plan, fqn, "%.*s has no known dtype", fsdp_plan_shown(fqn),
-			(const char *)fqn.data);
+		fsdp_plan_say(plan, fqn, "%.*s has no known dtype",
+			FSDP_TEXT_MOST(fqn, FSDP_PLAN_NAME_SHOWN));
 	return fsdp_plan_read_shape(
 		plan, fsdp_json_get(json, "shape"), &planned->shape, &planned->dims);
 }
@@ -486,7 +484,7 @@ static void mark_unit(struct fsdp_plan_reading *plan, uint32_t visit, uint32_t u
 	struct fsdp_module_record *module = fsdp_model_module(plan->model, visit);
 	if (module->unit != FSDP_NONE)
 		fsdp_plan_say(plan, name, "two units shard the module \"%.*s\"",
-			fsdp_plan_shown(name), (const char *)name.data);
+			FSDP_TEXT_MOST(name, FSDP_PLAN_NAME_SHOWN));
 	module->unit = unit;
 }
 
@@ -503,8 +501,8 @@ static void mark_group(
 		if (visit == FSDP_NONE)
 			fsdp_plan_say(plan, modules->items[i].text,
 				"a unit names the module \"%.*s\", which the plan does not list",
-				fsdp_plan_shown(modules->items[i].text),
-				(const char *)modules->items[i].text.data);
+				FSDP_TEXT_MOST(
+					modules->items[i].text, FSDP_PLAN_NAME_SHOWN));
 		else if (((const struct fsdp_module_record *)fsdp_model_module(
 				  plan->model, visit))
 				 ->unit != unit)
@@ -535,7 +533,7 @@ static bool read_unit(struct fsdp_plan_reading *plan, const struct fsdp_json *js
 	if (module == FSDP_NONE) {
 		fsdp_plan_say(plan, name,
 			"a unit shards the module \"%.*s\", which the plan does not list",
-			fsdp_plan_shown(name), (const char *)name.data);
+			FSDP_TEXT_MOST(name, FSDP_PLAN_NAME_SHOWN));
 		return true;
 	}
 	if (fsdp_json_get_integer(json, "visit", INT64_MIN, INT64_MAX, &visit) &&
@@ -635,7 +633,7 @@ static bool check_shapes(struct fsdp_plan_reading *plan)
 		said++;
 		fsdp_plan_say(plan, text,
 			"%.*s has one shape among the parameters and another one in its unit",
-			fsdp_plan_shown(text), (const char *)text.data);
+			FSDP_TEXT_MOST(text, FSDP_PLAN_NAME_SHOWN));
 	}
 	return true;
 }
@@ -674,7 +672,7 @@ static bool check_units(struct fsdp_plan_reading *plan)
 			marks[name] & LISTED
 				? "parameter %.*s is in two units"
 				: "a unit holds %.*s, which is no parameter of the plan",
-			fsdp_plan_shown(text), (const char *)text.data);
+			FSDP_TEXT_MOST(text, FSDP_PLAN_NAME_SHOWN));
 	}
 	return true;
 }
@@ -734,7 +732,7 @@ static bool check_wrappers(struct fsdp_plan_reading *plan)
 			return fsdp_arena_fail(plan->reading->scratch, plan->error);
 		fsdp_plan_say(plan, name,
 			"module \"%.*s\" is wrapped by FSDP, but the plan has no unit for it",
-			fsdp_plan_shown(name), (const char *)name.data);
+			FSDP_TEXT_MOST(name, FSDP_PLAN_NAME_SHOWN));
 	}
 	return true;
 }
