@@ -188,7 +188,7 @@ static bool open_file_child(struct opening *opening, const struct fsdp_folder *f
 	inside->family = fsdp_registry_choose(&inside->look);
 	if (inside->family == NULL)
 		return fsdp_foreign(&inside->look, ret_error);
-	fsdp_reading_judge_name(&opening->reading, &inside->look, inside->family);
+	fsdp_registry_judge_name(&opening->reading, &inside->look, inside->family);
 	return true;
 }
 
@@ -410,7 +410,7 @@ enum fsdp_outcome fsdp_opening_read(
 	} else {
 		if (!family->is_beside && fsdp_opening_has_set(opening, false))
 			return FSDP_IS_ONE_OF_SET;
-		fsdp_reading_judge_name(&opening->reading, look, family);
+		fsdp_registry_judge_name(&opening->reading, look, family);
 		read = family->read(&opening->reading, look, ret_error);
 		if (read && opening->reading.ranks_told != 0 &&
 			checkpoint->model.world_size > 1 &&

@@ -60,11 +60,6 @@ struct fsdp_reading {
 	struct fsdp_vec *notes;  /* const char *: fsdp_reading_note */
 };
 
-struct fsdp_family;
-/* A file that is called what it is not (FI3067). */
-void fsdp_reading_judge_name(struct fsdp_reading *reading, const struct fsdp_look *look,
-	const struct fsdp_family *family);
-
 /* Names a child; NULL is out of memory. What is not plain about it the caller sets. */
 struct fsdp_child *fsdp_reading_add_child(struct fsdp_reading *reading,
 	struct fsdp_span name, uint32_t rank, struct fsdp_error **ret_error);
@@ -181,6 +176,10 @@ bool fsdp_registry_is_data(struct fsdp_span name);
 
 /* The family that loaders take a file of this name for; NULL: they look inside. */
 const struct fsdp_family *fsdp_registry_of_suffix(struct fsdp_span name);
+
+/* A file that is called what it is not (FI3067). */
+void fsdp_registry_judge_name(struct fsdp_reading *reading, const struct fsdp_look *look,
+	const struct fsdp_family *family);
 
 /* Whether a format (fsdp_format.family) knows of ranks, or may. */
 bool fsdp_registry_has_ranks(const char *format);

@@ -9,30 +9,6 @@
 
 #include "format/format.h"
 
-/* Names after which loaders choose how to read; torch 2.13 does so too. */
-void fsdp_reading_judge_name(struct fsdp_reading *reading, const struct fsdp_look *look,
-	const struct fsdp_family *family)
-{
-	static const char *const pickled[] = { ".bin", ".pt", ".pth", ".ckpt", ".pkl" };
-	struct fsdp_findings *findings = &reading->model->findings;
-	const struct fsdp_family *named = fsdp_registry_of_suffix(look->path);
-	if (look->folder != NULL || named == family)
-		return;
-	if (named != NULL)
-		fsdp_find(findings, FSDP_RULE_CONTENT_EXTENSION,
-			FSDP_PLACE(.file = look->path, .severity = FSDP_ERROR + 1),
-			"it is called %s and is another format: %s", named->suffix,
-			family->title);
-	for (size_t i = 0; named == NULL && family->suffix != NULL &&
-			   i < sizeof pickled / sizeof *pickled;
-		i++)
-		if (fsdp_span_ends(look->path, fsdp_span_text(pickled[i])))
-			fsdp_find(findings, FSDP_RULE_CONTENT_EXTENSION,
-				FSDP_PLACE(.file = look->path),
-				"its name says a file of torch.save, its content is %s",
-				family->name);
-}
-
 struct fsdp_child *fsdp_reading_add_child(struct fsdp_reading *reading,
 	struct fsdp_span name, uint32_t rank, struct fsdp_error **ret_error)
 {
