@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shows the modules and which of them are fully sharded. Knows which visits are shown,
- * under which parent and name; knows no output.
+ * Shows the modules and which of them are fully sharded.
  *
  * Visits come in pre-order with their depth, so everything is a loop over arrays: once up
  * (what is needed, what is equal), once down (what is shown).

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how words become inputs, and options become options of the library; opens
- * no checkpoint.
+ * Turns words into inputs, and options into options of the library.
  */
 #include <errno.h>
 #include <limits.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how alike two short words are; knows nothing of what they name.
+ * Measures how alike two short words are, for "did you mean".
  */
 #include <string.h>
 

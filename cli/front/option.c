@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how option rows become values: popt lexes, this file converts. The only file that
- * knows popt. Knows nothing of commands, nor of what any option is good for.
+ * Turns option rows into values: popt lexes, this file converts. Only this file uses
+ * popt.
  */
 #include <limits.h>
 #include <popt.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows patterns and lists of words, and the regular expressions behind them; the only
- * file that sees PCRE2. Knows nothing of what is done with a selection.
+ * Compiles patterns and lists of words, and matches names with them. Only this file uses
+ * PCRE2.
  *
  * A glob becomes one anchored expression that may end at the end of the name or before
  * a dot, so that a pattern for a module takes all that lies below it in one match.

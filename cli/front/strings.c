@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows who frees a text; knows nothing of what it says.
+ * Keeps texts until they are freed together.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how columns are named on the command line, and how to put rows in order by
- * numbers. Knows nothing of what is in a row.
+ * Finds columns by the names on the command line, and puts rows in order by numbers.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how many names are written as one. Knows nothing of trees and tables: who is
- * alike in all but the name is for others to say.
+ * Writes many names as one. Which names are alike in everything else is the caller's to
+ * say.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows where the seed of a hash comes from and how text goes into one; knows no table.
+ * Seeds hashes and mixes texts into them.
  */
 #include <string.h>
 #include <sys/random.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how a name id becomes bytes that somebody may look at for a while.
+ * Writes the name of an id into a buffer.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows the cheap order in which to ask for places, and how to speak of many failures
- * briefly. Knows nothing of what a place is good for.
+ * Asks for the places of pieces in the cheap order, and reports many failures briefly.
  */
 #include <inttypes.h>
 #include <stdio.h>

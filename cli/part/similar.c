@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows which names resemble each other: the same end, one within the other, or few
- * changed characters. Knows nothing of what is named.
+ * Finds names that resemble each other: the same end, one within the other, or few
+ * changed characters.
  */
 #include <string.h>
 

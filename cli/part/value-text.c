@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how a list of tokens in pre-order reads in Python and in JSON. Knows nothing of
- * where the value came from, and evaluates nothing.
+ * Writes a list of tokens in pre-order as Python and as JSON. Evaluates nothing.
  */
 #include <inttypes.h>
 #include <math.h>

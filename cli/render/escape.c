@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows which characters may be shown and how the others are written; knows nothing of
- * values, tables or colours. The only way from a name to a terminal.
+ * Writes characters that may be shown as they are, and escapes the others. Names reach a
+ * terminal only through this file.
  */
 #include <stdlib.h>
 

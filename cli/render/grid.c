@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows cells, their widths and how they line up; knows nothing of values and of
- * escaping, which is done when a cell comes in.
+ * Lines up cells by their widths. What comes in is escaped already.
  */
 #include "render/grid.h"
 #include "render/width.h"

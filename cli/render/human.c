@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how a large number is made short; knows nothing of where it will stand. Integers
- * throughout, so that no locale and no rounding mode has a say.
+ * Makes large numbers short. Integers throughout, so that neither the locale nor the
+ * rounding mode matters.
  */
 #include <inttypes.h>
 #include <stddef.h>

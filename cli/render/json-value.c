@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how one value is spelled in JSON (RFC 8259); knows nothing of documents, keys and
- * commas between them.
+ * Spells one value in JSON (RFC 8259).
  */
 #include "render/eight.h"
 #include "render/escape.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows one name a line, for shells; knows nothing of the other columns. Under -0 the
- * names are raw and end with a zero byte: the only raw output there is.
+ * Writes one name a line, for shells. Under -0 the names are raw and end with a zero
+ * byte: the only raw output there is.
  */
 #include <stdlib.h>
 

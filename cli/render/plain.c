@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how a list fits into one cell; knows nothing of cells.
+ * Writes a list into one cell.
  */
 #include "render/plain.h"
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows rows of cells between commas (csv, RFC 4180) or tabs (tsv); knows nothing of
- * anything but the main table. A text that a spreadsheet would take for a formula gets
- * a ' in front; a number never does.
+ * Writes the main table as cells between commas (csv, RFC 4180) or tabs (tsv). A text that
+ * a spreadsheet would take for a formula gets a ' in front; a number never does.
  */
 #include <stdlib.h>
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how answers look to people: sentences, tables, trees; knows nothing of the
- * terminal but its width and whether it has colours. Whatever comes from a file passes
+ * Writes answers for people: sentences, tables, trees. What comes from a file passes
  * escape_put on its way.
  */
 #include <errno.h>

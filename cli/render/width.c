@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how many columns a character takes; knows nothing of who put it there. Takes
- * escaped text only, which is valid UTF-8.
+ * Counts the columns that characters take. Takes escaped text only, which is valid UTF-8.
  */
 #include <utf8proc.h>
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how bytes gather and leave, and how numbers are spelled in every locale; knows
- * nothing of values, formats or escaping.
+ * Gathers bytes and writes them out, and spells numbers alike in every locale.
  */
 #include <errno.h>
 #include <float.h>

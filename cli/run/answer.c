@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how an answer begins when the request itself is wrong, and which kinds of
- * output were asked for. Knows no command and no output.
+ * Begins an answer when the request itself is wrong, and tells which kinds of output were
+ * asked for.
  */
 #include <stdarg.h>
 #include <stdio.h>

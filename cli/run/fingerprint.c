@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how a finding is told from another; the only file here that knows libcrypto.
+ * Tells a finding from others. Only this file of the command uses libcrypto.
  */
 /* The plain functions, old as they are: those that replaced them load a provider and take
  * memory for each digest, and crash in there when there is none left. */

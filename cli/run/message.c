@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how messages look on stderr, and which are too many; knows nothing of why.
+ * Writes messages to stderr, and leaves out those that are too many.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows which outputs were asked for and where they go; knows nothing of what is in them.
+ * Decides which outputs are written and where they go.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows timers and signals, and how far a reading is; knows nothing of what is read.
+ * Shows how far a reading is, by timers and signals.
  *
  * All is done in handlers, for the reading has no time for it: so only what a handler may
  * do, and no stdio.

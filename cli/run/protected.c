@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows which files are not to be replaced, by what they are and not by how they are
- * spelled. Knows nothing of outputs.
+ * Says which files must not be replaced: by what they are, not by how they are spelled.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows which system calls a reader needs and which files it may open, and how the kernel
- * wants to be told: a filter program of the classic kind (seccomp(2)), which it runs on
- * the number and the arguments of every call, and rules about what lies below a folder
- * (landlock(7)). The only file that knows this.
+ * Locks the process to the system calls that a reader needs and the files that it may
+ * open: by a filter program of the classic kind (seccomp(2)), which the kernel runs on the
+ * number and the arguments of every call, and by rules about what lies below a folder
+ * (landlock(7)).
  *
  * The filter has a list of what is allowed: a list of what is denied is never complete,
  * for each kernel has new calls. What is not on it fails with EPERM, and with ENOSYS if

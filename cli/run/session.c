@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows the order of a run: open, answer, end, tell; collects what is said beside the
- * answer (inputs, findings, failures, notes) for the envelope and for stderr. Knows
- * nothing of what commands answer, nor of how it looks.
+ * Runs a command: opens, answers, ends, tells; collects what is said beside the answer
+ * (inputs, findings, failures, notes) for the envelope and for stderr.
  */
 #include <errno.h>
 #include <signal.h>

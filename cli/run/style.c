@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows where colour, width and characters come from: options, environment, terminal,
- * locale, in this order. Knows nothing of what is shown.
+ * Decides about colour, width and characters: by options, environment, terminal, locale,
+ * in this order.
  */
 #include <langinfo.h>
 #include <stdlib.h>

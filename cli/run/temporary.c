@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how a file comes into being whole; knows nothing of what is in it.
+ * Makes files that appear complete or not at all.
  *
  * The process that names files for one that is locked up takes a number of a file and
  * what to do with it, does that with the names that it has since before, and answers with

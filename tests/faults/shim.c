@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Preloaded into a command, it makes chosen calls fail and tells at exit what was still
- * held. Knows the C library of Debian; knows nothing of the command, whose code has no
- * hooks for this.
+ * held. It is written for the C library of Debian; the command has no hooks for it.
  *
  *	FSDP_FAIL_ALLOC=N   the N-th allocation fails; N+: that one and all later
  *	FSDP_FAIL_READ=N    the N-th read of a regular file fails with EIO

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gives a fuzz target every file of the folders named, and nothing at all, once. Knows
- * where inputs lie; knows nothing of what they mean. Each input stands in memory of
- * exactly its size, so that the sanitizers see one byte too far.
+ * Gives a fuzz target every file of the folders named, and nothing at all, once. Each
+ * input stands in memory of exactly its size, so that the sanitizers see one byte too far.
  */
 #include <dirent.h>
 #include <stdint.h>

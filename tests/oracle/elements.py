@@ -2,7 +2,7 @@
 """The elements of every tensor, put together from its pieces, hash to what PyTorch's own
 bytes of the whole tensor hash to: over every sample that says so.
 
-Knows that a truth file may give the `sha256` of a tensor. Refuses to know how one is cut.
+A truth file may give the `sha256` of a tensor.
 """
 import hashlib
 import subprocess

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the oracle tests share: samples, runs of the program, TAP.
 
-Knows where samples are and how a program is run under bounds. Refuses to know what any
-answer means: that is each test's own business.
+Finds samples and runs a program under bounds. What an answer means is each test's own
+business.
 
 Every test takes --bin PROGRAM --data DIR..., prints TAP, and skips what it cannot judge.
 A sample is a folder with `expected/` in it, or a plan with PyTorch's text beside it; the

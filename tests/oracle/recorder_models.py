@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The models of the samples, built anew, and how each sample had them wrapped.
 
-Knows classes, sizes and wrapping as the samples' plans show them; a plan holds no values,
-so weights are whatever torch makes them. Refuses to know what is asked of the models.
+Classes, sizes and wrapping are as the samples' plans show them; a plan holds no values,
+so weights are whatever torch makes them.
 """
 import functools
 

@@ -2,7 +2,7 @@
 """What a native recording says happened, by the rules of fsdp-inspect-trace(5).
 
 Plain and slow on purpose, and without torch: it stands between a recording and PyTorch's
-own results, so that the recorders can be judged by themselves. Refuses to know the program.
+own results, so that the recorders can be judged by themselves.
 """
 import json
 

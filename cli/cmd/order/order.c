@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * In which order modules and units were used, and where ranks part. Knows what is shown
- * of a recording of an order; how it was replayed is the library's.
+ * Shows in which order modules and units were used, and where ranks part. The library
+ * replays the recordings.
  */
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows how a threshold is written and when it holds; knows nothing of how anything
- * looks. Everything is compared as integers.
+ * Reads thresholds and judges by them. Everything is compared as integers.
  */
 #include <inttypes.h>
 #include <stdlib.h>

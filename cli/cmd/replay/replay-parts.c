@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What all answers of `replay` ask of recordings; knows nothing of how any is shown.
+ * What all answers of `replay` ask of recordings.
  */
 #include "cmd/replay/replay.h"
 #include "render/human.h"

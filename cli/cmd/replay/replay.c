@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where the time of a run went: by type, rank, step and collective. Knows what may be
- * asked and when the answer is good; how it was read and added up is the library's.
+ * Shows where the time of a run went: by type, rank, step and collective. The library reads
+ * recordings and adds them up.
  */
 #include <stdlib.h>
 #include <string.h>
