@@ -53,35 +53,25 @@ struct map {
 	bool skipped_fsdp2, inferred;
 };
 
-static uint32_t shown_visit(const struct map *map, uint32_t index)
-{
-	while (wrapper_is_folded(map->run, index))
-		index++;
-	return index;
-}
-
-static uint32_t key_name(
-	const struct map *map, const struct fsdp_module *module, uint32_t index)
-{
-	if (map->options->bare)
-		return fsdp_module_torch_prefix(map->run->checkpoint, index);
-	return map->run->common->raw ? module->raw_name : module->name;
-}
-
 static struct text write_key(struct map *map, struct name_buffer *buffer, uint32_t index)
 {
-	const struct fsdp_checkpoint *checkpoint = map->run->checkpoint;
-	uint32_t shown = map->options->bare ? index : shown_visit(map, index);
-	struct fsdp_module module = fsdp_module(checkpoint, shown);
-	struct text name = name_text(
-		&map->buffers.module, checkpoint, key_name(map, &module, shown));
-	const char *class_name = map->options->bare
-					 ? module.class_name
-					 : module_shown_class(map->run, &module);
+	const struct run *run = map->run;
+	bool bare = map->options->bare;
+	struct fsdp_module module;
+	const char *class_name;
+	uint32_t name;
 	size_t length = 0;
 
-	name_buffer_append(buffer, &length, name);
-	if (class_name != NULL || map->options->bare) {
+	while (!bare && wrapper_is_folded(run, index))
+		index++;
+	module = fsdp_module(run->checkpoint, index);
+	class_name = bare ? module.class_name : module_shown_class(run, &module);
+	name = bare               ? fsdp_module_torch_prefix(run->checkpoint, index)
+	       : run->common->raw ? module.raw_name
+				  : module.name;
+	name_buffer_append(
+		buffer, &length, name_text(&map->buffers.module, run->checkpoint, name));
+	if (class_name != NULL || bare) {
 		name_buffer_append(buffer, &length, text_of("["));
 		if (class_name != NULL)
 			name_buffer_append(buffer, &length, text_of(class_name));
@@ -92,13 +82,6 @@ static struct text write_key(struct map *map, struct name_buffer *buffer, uint32
 
 /* ---- which visits ---- */
 
-/* A group over several modules lists its parameters once, at the first of them. */
-static bool is_module_of_unit(
-	const struct fsdp_module *module, uint32_t index, const struct fsdp_unit *unit)
-{
-	return unit->module == index || unit->module == module->same_as;
-}
-
 static bool takes_visit(struct map *map, const struct fsdp_module *module, uint32_t index)
 {
 	struct fsdp_unit unit;
@@ -107,7 +90,8 @@ static bool takes_visit(struct map *map, const struct fsdp_module *module, uint3
 	if (module->unit == FSDP_NONE)
 		return false;
 	unit = fsdp_unit(map->run->checkpoint, module->unit);
-	if (!is_module_of_unit(module, index, &unit) ||
+	/* A group over several modules lists its parameters once, at the first of them. */
+	if ((unit.module != index && unit.module != module->same_as) ||
 		(map->run->select->depth >= 0 &&
 			module->shown_depth > (uint64_t)map->run->select->depth))
 		return false;

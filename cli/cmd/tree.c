@@ -85,16 +85,12 @@ static struct fsdp_module module_at(const struct tree *tree, uint32_t index)
 	return fsdp_module(tree->run->checkpoint, index);
 }
 
-static uint32_t shown_name_id(const struct tree *tree, const struct fsdp_module *module)
-{
-	return tree->run->common->raw ? module->raw_name : module->name;
-}
-
 static struct text module_name(
 	const struct tree *tree, struct name_buffer *buffer, uint32_t index)
 {
 	struct fsdp_module module = module_at(tree, index);
-	return name_text(buffer, tree->run->checkpoint, shown_name_id(tree, &module));
+	return name_text(buffer, tree->run->checkpoint,
+		tree->run->common->raw ? module.raw_name : module.name);
 }
 
 enum mark { MARK_NONE, MARK_SHARDED, MARK_INFERRED };

@@ -316,11 +316,6 @@ static int put_in_place(const struct outputs *outputs, struct sink *sink)
 	return temporary_commit(&sink->temporary) ? 0 : errno;
 }
 
-static bool says_failed(const struct sink *sink)
-{
-	return strncmp(sink->format->name, "json", 4) == 0;
-}
-
 bool outputs_finish(struct outputs *outputs, bool answered,
 	void (*complain)(void *context, const char *file, int error), void *context)
 {
@@ -333,8 +328,9 @@ bool outputs_finish(struct outputs *outputs, bool answered,
 
 		if (sink->has_temporary && error == 0 && outputs->forgetful)
 			error = ENOMEM;
+		/* json and jsonl say that the work failed. */
 		if (sink->has_temporary && error == 0 && !outputs->spoilt &&
-			(answered || says_failed(sink)))
+			(answered || strncmp(sink->format->name, "json", 4) == 0))
 			error = put_in_place(outputs, sink);
 		if (sink->has_temporary) {
 			temporary_done(&sink->temporary);

@@ -24,11 +24,6 @@ static bool is_on(const char *variable)
 	return is_set(variable) && strcmp(getenv(variable), "0") != 0;
 }
 
-static bool is_dumb(void)
-{
-	return !is_set("TERM") || strcmp(getenv("TERM"), "dumb") == 0;
-}
-
 static bool wants_color(const struct common_options *common, bool terminal)
 {
 	if (common->color != NULL && strcmp(common->color, "auto") != 0)
@@ -37,9 +32,9 @@ static bool wants_color(const struct common_options *common, bool terminal)
 		return false;
 	if (is_on("FORCE_COLOR") || is_on("CLICOLOR_FORCE"))
 		return true;
-	if ((is_set("CLICOLOR") && !is_on("CLICOLOR")) || is_dumb())
+	if (is_set("CLICOLOR") && !is_on("CLICOLOR"))
 		return false;
-	return terminal;
+	return terminal && is_set("TERM") && strcmp(getenv("TERM"), "dumb") != 0;
 }
 
 /* 0: none. A pipe has no width, so nothing is ever shortened in it. */

@@ -504,15 +504,6 @@ static const struct {
 };
 enum { MARK_COUNT = sizeof MARKS / sizeof *MARKS };
 
-static size_t mark_of(struct fsdp_span name)
-{
-	size_t i = 0;
-
-	while (i < MARK_COUNT && !text_is(text_of_span(name), text_of(MARKS[i].name)))
-		i++;
-	return i;
-}
-
 static void show_strip(
 	struct replay *replay, const struct fsdp_recording *one, size_t count, bool *used)
 {
@@ -521,7 +512,10 @@ static void show_strip(
 	size_t i;
 
 	for (i = 0; i < count && i + 1 < sizeof strip; i++) {
-		size_t mark = mark_of(one->timeline[i]);
+		size_t mark = 0;
+		while (mark < MARK_COUNT && !text_is(text_of_span(one->timeline[i]),
+						    text_of(MARKS[mark].name)))
+			mark++;
 		strip[i] = mark < MARK_COUNT ? MARKS[mark].mark : ' ';
 		if (mark < MARK_COUNT)
 			used[mark] = true;

@@ -163,14 +163,6 @@ static bool is_answerable(struct replay *replay)
 	return true;
 }
 
-/* Something was lost on the way: the answer is of a part. */
-static bool is_partial(const struct fsdp_recording *one)
-{
-	return one->truncated || one->dropped != 0 ||
-	       one->trailing_data_at != FSDP_ABSENT || one->bad_line_count != 0 ||
-	       one->steps_incomplete;
-}
-
 static int status_of(struct replay *replay)
 {
 	int status = STATUS_GOOD;
@@ -178,7 +170,9 @@ static int status_of(struct replay *replay)
 
 	for (size_t i = 0; i < replay->count; i++) {
 		const struct fsdp_recording *one = fsdp_recording(replay->recordings, i);
-		if (is_partial(one))
+		if (one->truncated || one->dropped != 0 ||
+			one->trailing_data_at != FSDP_ABSENT ||
+			one->bad_line_count != 0 || one->steps_incomplete)
 			status = status_worse(status, STATUS_PARTIAL);
 		odd |= one->deviation_count != 0 || one->problem_count != 0;
 	}
