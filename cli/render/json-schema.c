@@ -120,7 +120,9 @@ static void put_scalars(struct printer *printer, const struct column *field,
 {
 	put_type(printer, "array", field->null);
 	begin(printer, "items", '{');
-	if (or_type != NULL)
+	if (field->words != NULL)
+		put_words(printer, "enum", field->words, false);
+	else if (or_type != NULL)
 		put_words(printer, "type", (const char *const[]){ type, or_type, NULL },
 			false);
 	else

@@ -32,6 +32,7 @@ static const struct record answer = OBJECT_RECORD(NONE, "answer", "All of it.",
 	{ "leaf", OBJECT(leaf), .null = true }, { "pairs", ROWS(pair) },
 	{ "shape", .type = FIELD_SHAPE, .null = true }, { "path", .type = FIELD_PATH },
 	{ "words", .type = FIELD_TEXTS },
+	{ "sides", .type = FIELD_TEXTS, WORDS("left", "right") },
 	{ "side", .type = FIELD_WORD,
 		.words = (const char *const[]){ "left", "right", NULL } },
 	{ "by_name", .type = FIELD_MAP, .of = &entry },
@@ -85,6 +86,7 @@ static void each_type_has_its_schema(void **state)
 		"\"shape\":{\"type\":[\"array\",\"null\"],\"items\":{\"type\":\"integer\"}},"
 		"\"path\":{\"type\":\"array\",\"items\":{\"type\":[\"string\",\"integer\"]}},"
 		"\"words\":{\"type\":\"array\",\"items\":{\"type\":\"string\"}},"
+		"\"sides\":{\"type\":\"array\",\"items\":{\"enum\":[\"left\",\"right\"]}},"
 		"\"side\":{\"enum\":[\"left\",\"right\"]},"
 		"\"by_name\":{\"type\":\"object\",\"additionalProperties\":{\"type\":[\"number\",\"string\"]}},"
 		"\"sizes\":{\"type\":\"object\",\"additionalProperties\":{\"type\":\"object\",\"required\":[\"size\"],\"properties\":{\"size\":{\"type\":\"integer\",\"minimum\":0},\"odd\":{\"type\":\"boolean\"}}}},"
