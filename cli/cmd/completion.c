@@ -8,11 +8,6 @@
 #include "front/command.h"
 #include "front/help-pages.h"
 
-static bool takes_value(const struct option *row)
-{
-	return row->kind != OPTION_FLAG && row->kind != OPTION_COUNTED;
-}
-
 /* Calls `put` for each option of a command. */
 typedef void put_option(
 	FILE *stream, const struct command *command, const struct option *row);
@@ -99,7 +94,7 @@ static void bash_option(
 static void bash_values(
 	FILE *stream, const struct command *command, const struct option *row)
 {
-	if (!takes_value(row))
+	if (!option_takes_value(row))
 		return;
 	fprintf(stream, "\t%s:--%s", command->name, row->name);
 	if (row->letter != '\0')
@@ -197,12 +192,12 @@ static void zsh_specification(FILE *stream, const struct command *command,
 		       row->kind == OPTION_COUNTED;
 
 	fprintf(stream, " \\\n\t\t'%s%s%s%s[", repeats ? "*" : "", dashes, name,
-		!takes_value(row)   ? ""
-		: dashes[1] == '\0' ? "+"
-				    : "=");
+		!option_takes_value(row) ? ""
+		: dashes[1] == '\0'      ? "+"
+					 : "=");
 	zsh_text(stream, row->help);
 	fputc(']', stream);
-	if (takes_value(row)) {
+	if (option_takes_value(row)) {
 		fputc(':', stream);
 		zsh_text(stream, row->argument != NULL ? row->argument : "value");
 		fputc(':', stream);
@@ -280,9 +275,9 @@ static void fish_option(
 		command->name, row->name);
 	if (row->letter != '\0')
 		fprintf(stream, " -s %c", row->letter);
-	if (takes_value(row))
+	if (option_takes_value(row))
 		fprintf(stream, " -%s", option_is_path(row) ? "r" : "x");
-	if (takes_value(row) && has_values(row)) {
+	if (option_takes_value(row) && has_values(row)) {
 		fputs(" -a '", stream);
 		put_values(stream, command, row);
 		fputc('\'', stream);

@@ -157,7 +157,7 @@ static void *place(const struct option *row, void *values)
 	return (char *)values + row->offset;
 }
 
-static bool takes_value(const struct option *row)
+bool option_takes_value(const struct option *row)
 {
 	return row->kind != OPTION_FLAG && row->kind != OPTION_COUNTED;
 }
@@ -406,7 +406,8 @@ static void lexer_add(struct lexer *lexer, const struct option_group *group)
 		lexer->table[lexer->count] = (struct poptOption){
 			.longName = row->name,
 			.shortName = row->letter,
-			.argInfo = takes_value(row) ? POPT_ARG_STRING : POPT_ARG_NONE,
+			.argInfo =
+				option_takes_value(row) ? POPT_ARG_STRING : POPT_ARG_NONE,
 			.val = (int)lexer->count + 1,
 		};
 		lexer->count++;
@@ -510,7 +511,7 @@ enum option_result options_parse(int argc, char **argv, const struct option_grou
 				result = lexing_failed(&lexer, code, ret_unknown, usage);
 			continue;
 		}
-		if (code == 0 || takes_value(lexer.rows[code - 1])) {
+		if (code == 0 || option_takes_value(lexer.rows[code - 1])) {
 			value = poptGetOptArg(lexer.context);
 			if (!owned_take(owned, value)) {
 				result = OPTIONS_MEMORY;

@@ -88,6 +88,9 @@ struct select_options {
 extern const struct option common_options[];
 extern const struct option select_options[];
 
+/* Whether a value follows it. */
+bool option_takes_value(const struct option *row);
+
 /* Whether its value is the path of something that is read. */
 bool option_is_path(const struct option *row);
 
