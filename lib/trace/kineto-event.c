@@ -297,129 +297,14 @@ static bool describe(struct fsdp_kineto *kineto, const struct fsdp_kineto_args *
 	       keep_sort(kineto, group, group_size, &comm->sort);
 }
 
-/* ---- types ---- */
-
-/* What is not kept one by one goes into its step, and that must be known by then. So it
- * waits as long as there is room: a step may be written behind its kernels. */
-static bool settle_late(struct fsdp_kineto *kineto, const struct fsdp_kineto_late *late)
-{
-	struct fsdp_durations *durations = &kineto->durations[late->type];
-	if (late->ts_ns > kineto->last_full_ts)
-		kineto->last_full_ts = late->ts_ns;
-	/* Steps are written in order, more or less. If they are not, that is as if they
-	 * came late: sorting them for each call has no end. */
-	kineto->steps_late |= kineto->steps.sorts > FSDP_KINETO_SORTS;
-	if (kineto->steps_late)
-		return true;
-	if (!fsdp_kineto_steps_sort(&kineto->steps))
-		return false;
-	if (kineto->thinned[late->type]) {
-		if (!fsdp_kineto_steps_chosen_at(&kineto->steps, late->ts_ns))
-			return true;
-		if (fsdp_durations_is_full(durations) &&
-			!fsdp_kineto_fill_steps(kineto, late->type))
-			return false;
-		if (!fsdp_durations_add(durations, late->ts_ns, late->dur_ns))
-			return false;
-		if (durations->histogram == NULL)
-			return true;
-	}
-	return fsdp_kineto_steps_put(
-		&kineto->steps, late->type, late->ts_ns, late->dur_ns);
-}
-
-enum { LATE_ROOM = 256 << 10 };
-
-static bool settle_first_late(struct fsdp_kineto *kineto)
-{
-	size_t at = kineto->late_at + LATE_ROOM - kineto->late_count--;
-	return settle_late(kineto, &kineto->late[at % LATE_ROOM]);
-}
-
-static bool put_late(struct fsdp_kineto *kineto, enum fsdp_time_type type, int64_t ts_ns,
-	int64_t dur_ns)
-{
-	if (kineto->late == NULL)
-		kineto->late = malloc(LATE_ROOM * sizeof *kineto->late);
-	if (kineto->late == NULL)
-		return false;
-	if (kineto->late_count == LATE_ROOM && !settle_first_late(kineto))
-		return false;
-	kineto->late[kineto->late_at] = (struct fsdp_kineto_late){ ts_ns, dur_ns, type };
-	kineto->late_at = (kineto->late_at + 1) % LATE_ROOM;
-	kineto->late_count++;
-	return true;
-}
-
-bool fsdp_kineto_flush_late(struct fsdp_kineto *kineto)
-{
-	while (kineto->late_count != 0)
-		if (!settle_first_late(kineto))
-			return false;
-	free(kineto->late);
-	kineto->late = NULL;
-	return true;
-}
-
-/* A step is known now: what began before its end need not wait longer. */
-static bool flush_before(struct fsdp_kineto *kineto, int64_t end_ns)
-{
-	while (kineto->late_count != 0) {
-		size_t at = kineto->late_at + LATE_ROOM - kineto->late_count;
-		if (kineto->late[at % LATE_ROOM].ts_ns >= end_ns)
-			break;
-		if (!settle_first_late(kineto))
-			return false;
-	}
-	return true;
-}
-
-/* The type has as many calls as are kept one by one: from now on they go into steps as
- * they come. With --steps those in other steps are forgotten, which makes room. */
-static bool leave_exactness(struct fsdp_kineto *kineto, enum fsdp_time_type type)
-{
-	struct fsdp_durations *durations = &kineto->durations[type], all;
-	fsdp_durations_move(&all, durations);
-	fsdp_durations_init(durations, all.budget);
-	kineto->thinned[type] = fsdp_kineto_steps_limited(&kineto->steps);
-	bool good = true;
-	for (size_t i = 0; good && i < all.moments.count; i++) {
-		const struct fsdp_moment *moment = fsdp_vec_at(&all.moments, i);
-		good = put_late(kineto, type, moment->ts_ns, moment->dur_ns);
-	}
-	if (good && !kineto->thinned[type]) {
-		fsdp_durations_move(durations, &all);
-		return true;
-	}
-	fsdp_durations_done(&all);
-	return good;
-}
-
-/* The second time all steps are known. */
-static bool add_again(struct fsdp_kineto *kineto, enum fsdp_time_type type, int64_t ts_ns,
-	int64_t dur_ns)
-{
-	if (kineto->steps_late &&
-		!fsdp_kineto_steps_put(&kineto->steps, type, ts_ns, dur_ns))
-		return false;
-	return !kineto->again || !fsdp_kineto_steps_chosen_at(&kineto->steps, ts_ns) ||
-	       fsdp_durations_add(&kineto->durations[type], ts_ns, dur_ns);
-}
+/* ---- times ---- */
 
 static bool add(struct fsdp_kineto *kineto, enum fsdp_time_type type, int64_t ts_ns,
 	int64_t dur_ns)
 {
-	struct fsdp_durations *durations = &kineto->durations[type];
-	if (kineto->second)
-		return !kineto->over[type] || add_again(kineto, type, ts_ns, dur_ns);
-	if (fsdp_durations_is_full(durations) && !kineto->thinned[type] &&
-		!leave_exactness(kineto, type))
-		return false;
-	if (kineto->thinned[type])
-		return put_late(kineto, type, ts_ns, dur_ns);
-	if (!fsdp_durations_add(durations, ts_ns, dur_ns))
-		return false;
-	return durations->histogram == NULL || put_late(kineto, type, ts_ns, dur_ns);
+	return kineto->second
+		       ? fsdp_kineto_times_add_again(&kineto->times, type, ts_ns, dur_ns)
+		       : fsdp_kineto_times_add(&kineto->times, type, ts_ns, dur_ns);
 }
 
 static bool busy(struct fsdp_kineto *kineto, enum fsdp_kineto_kind kind, int64_t ts_ns,
@@ -554,12 +439,7 @@ static bool take_step(
 	if (kineto->second || !fsdp_decimal_integer(digits, &number) ||
 		digits.data[0] == '-' || memchr(digits.data, '.', digits.size) != NULL)
 		return true;
-	/* What was put into steps already would have looked here as well. */
-	if (kineto->last_full_ts > INT64_MIN &&
-		(kineto->steps_late || ts_ns <= kineto->last_full_ts))
-		kineto->steps_late = true;
-	return fsdp_kineto_steps_add(&kineto->steps, number, ts_ns, dur_ns) &&
-	       flush_before(kineto, ts_ns + dur_ns);
+	return fsdp_kineto_times_add_step(&kineto->times, number, ts_ns, dur_ns);
 }
 
 /* Beside kernels, notes only tell what the kernels are; without any they are the

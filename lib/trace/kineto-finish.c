@@ -9,102 +9,202 @@
 
 /* ---- times ---- */
 
-bool fsdp_kineto_fill_steps(struct fsdp_kineto *kineto, enum fsdp_time_type type)
+void fsdp_kineto_times_init(struct fsdp_kineto_times *times, struct fsdp_arena *arena,
+	const struct fsdp_recording_options *options)
 {
-	const struct fsdp_vec *moments = &kineto->durations[type].moments;
+	*times = (struct fsdp_kineto_times){ .settled_ns = INT64_MIN };
+	for (int type = 0; type < FSDP_TIME_COUNT; type++)
+		fsdp_durations_init(&times->durations[type], arena->budget);
+	fsdp_kineto_steps_init(&times->steps, arena, options);
+}
+
+void fsdp_kineto_times_done(struct fsdp_kineto_times *times)
+{
+	for (int type = 0; type < FSDP_TIME_COUNT; type++)
+		fsdp_durations_done(&times->durations[type]);
+	free(times->waiting);
+}
+
+/* Puts the calls of a type that are kept one by one into steps. */
+static bool fill_steps(struct fsdp_kineto_times *times, enum fsdp_time_type type)
+{
+	const struct fsdp_vec *moments = &times->durations[type].moments;
 	for (size_t i = 0; i < moments->count; i++) {
 		const struct fsdp_moment *moment = fsdp_vec_at(moments, i);
 		if (!fsdp_kineto_steps_put(
-			    &kineto->steps, type, moment->ts_ns, moment->dur_ns))
+			    &times->steps, type, moment->ts_ns, moment->dur_ns))
 			return false;
 	}
 	return true;
 }
 
-static bool fill_steps(struct fsdp_kineto *kineto)
+bool fsdp_kineto_times_add_settled(struct fsdp_kineto_times *times,
+	enum fsdp_time_type type, int64_t ts_ns, int64_t dur_ns)
 {
-	bool good = true;
-	for (int type = 0;
-		good && kineto->steps.list.count != 0 && type < FSDP_TIME_COUNT; type++)
-		good = kineto->over[type] ||
-		       fsdp_kineto_fill_steps(kineto, (enum fsdp_time_type)type);
-	return good;
-}
-
-static void choose_comm(const struct fsdp_kineto *kineto, struct fsdp_vec *comm)
-{
-	size_t kept = 0;
-	for (size_t i = 0; i < comm->count; i++) {
-		const struct fsdp_comm *one = fsdp_comm_at(comm, i);
-		if (fsdp_kineto_steps_chosen_at(&kineto->steps, one->ts_ns))
-			*fsdp_comm_at(comm, kept++) = *one;
-	}
-	fsdp_vec_truncate(comm, kept);
-}
-
-/* Busy times within the chosen steps, and no other steps. */
-static bool choose_times(struct fsdp_kineto *kineto)
-{
-	struct fsdp_intervals chosen;
-	fsdp_intervals_init(&chosen, kineto->reading->budget);
-	bool good = fsdp_kineto_steps_keep_chosen(&kineto->steps, &chosen) &&
-		    fsdp_kineto_busy_clip(&kineto->busy, &chosen);
-	fsdp_intervals_done(&chosen);
-	return good;
-}
-
-/* What was more than can be exact is forgotten, to be read again. */
-static void forget_sums(struct fsdp_kineto *kineto)
-{
-	for (int type = 0; type < FSDP_TIME_COUNT; type++) {
-		struct fsdp_durations *durations = &kineto->durations[type];
-		struct fsdp_budget *budget = durations->budget;
-		if (!kineto->over[type])
-			continue;
-		fsdp_durations_done(durations);
-		fsdp_durations_init(durations, budget);
-	}
-}
-
-bool fsdp_kineto_needs_second(struct fsdp_kineto *kineto, bool can, bool *ret_needs)
-{
-	bool any_over = false, missing;
-	for (int type = 0; type < FSDP_TIME_COUNT; type++) {
-		kineto->over[type] = kineto->thinned[type]
-					     ? kineto->steps_late
-					     : kineto->durations[type].histogram != NULL;
-		any_over |= kineto->over[type];
-	}
-	if (!fsdp_kineto_launches_miss(&kineto->launches, &missing))
+	struct fsdp_durations *durations = &times->durations[type];
+	if (fsdp_durations_is_full(durations) && !fill_steps(times, type))
 		return false;
-	kineto->again = any_over && fsdp_kineto_steps_limited(&kineto->steps);
-	if (!can)
-		missing = kineto->again = false;
-	if (kineto->again && !fsdp_kineto_steps_sort(&kineto->steps))
+	if (!fsdp_durations_add(durations, ts_ns, dur_ns))
 		return false;
-	if (kineto->again)
-		forget_sums(kineto);
-	if (missing)
-		fsdp_kineto_launches_restart(&kineto->launches);
-	if (can && kineto->steps_late)
-		fsdp_kineto_steps_forget(&kineto->steps);
-	if (!can && kineto->steps_late) {
-		kineto->reading->recording.steps_incomplete = true;
-		FSDP_TRACE_FIND(kineto->reading, TIMES_UNUSABLE,
-			"more than a million calls of one type came before the steps that they lie in, which cannot be told of a pipe");
+	return durations->histogram == NULL ||
+	       fsdp_kineto_steps_put(&times->steps, type, ts_ns, dur_ns);
+}
+
+/* ---- calls that wait for their step ---- */
+
+enum { ROOM = 256 << 10, SORTS = 64 };
+
+/* Steps that keep coming out of order count as late too: they would be sorted once for
+ * each call. */
+static bool settle(struct fsdp_kineto_times *times, enum fsdp_time_type type,
+	int64_t ts_ns, int64_t dur_ns)
+{
+	if (ts_ns > times->settled_ns)
+		times->settled_ns = ts_ns;
+	times->late |= times->steps.sorts > SORTS;
+	if (times->late)
+		return true;
+	if (!fsdp_kineto_steps_sort(&times->steps))
+		return false;
+	if (!times->thinned[type])
+		return fsdp_kineto_steps_put(&times->steps, type, ts_ns, dur_ns);
+	return !fsdp_kineto_steps_chosen_at(&times->steps, ts_ns) ||
+	       fsdp_kineto_times_add_settled(times, type, ts_ns, dur_ns);
+}
+
+static bool settle_first(struct fsdp_kineto_times *times)
+{
+	size_t at = times->waiting_at + ROOM - times->waiting_count--;
+	struct fsdp_kineto_call call = times->waiting[at % ROOM];
+	return settle(times, call.type, call.ts_ns, call.dur_ns);
+}
+
+/* Those in front that begin before `end_ns`. */
+static bool settle_before(struct fsdp_kineto_times *times, int64_t end_ns)
+{
+	while (times->waiting_count != 0) {
+		size_t at = times->waiting_at + ROOM - times->waiting_count;
+		if (times->waiting[at % ROOM].ts_ns >= end_ns)
+			break;
+		if (!settle_first(times))
+			return false;
 	}
-	*ret_needs = can && (missing || kineto->steps_late || kineto->again);
 	return true;
 }
 
-/* Calls of a type that lie in a chosen step. */
-static bool keep_moments(struct fsdp_kineto *kineto, enum fsdp_time_type type)
+static bool enqueue(struct fsdp_kineto_times *times, enum fsdp_time_type type,
+	int64_t ts_ns, int64_t dur_ns)
 {
-	struct fsdp_durations *durations = &kineto->durations[type], kept;
+	if (times->waiting == NULL)
+		times->waiting = malloc(ROOM * sizeof *times->waiting);
+	if (times->waiting == NULL)
+		return false;
+	if (times->waiting_count == ROOM && !settle_first(times))
+		return false;
+	times->waiting[times->waiting_at] =
+		(struct fsdp_kineto_call){ ts_ns, dur_ns, type };
+	times->waiting_at = (times->waiting_at + 1) % ROOM;
+	times->waiting_count++;
+	return true;
+}
+
+/* ---- calls and steps as they come ---- */
+
+/* The type has as many calls as are kept one by one: these go into steps, and so does each
+ * that follows. With --steps only those in chosen steps are kept, which makes room. */
+static bool leave_exactness(struct fsdp_kineto_times *times, enum fsdp_time_type type)
+{
+	struct fsdp_durations *durations = &times->durations[type], all;
+	fsdp_durations_move(&all, durations);
+	fsdp_durations_init(durations, all.budget);
+	times->thinned[type] = fsdp_kineto_steps_limited(&times->steps);
+	bool good = true;
+	for (size_t i = 0; good && i < all.moments.count; i++) {
+		const struct fsdp_moment *moment = fsdp_vec_at(&all.moments, i);
+		good = enqueue(times, type, moment->ts_ns, moment->dur_ns);
+	}
+	if (good && !times->thinned[type]) {
+		fsdp_durations_move(durations, &all);
+		return true;
+	}
+	fsdp_durations_done(&all);
+	return good;
+}
+
+bool fsdp_kineto_times_add(struct fsdp_kineto_times *times, enum fsdp_time_type type,
+	int64_t ts_ns, int64_t dur_ns)
+{
+	struct fsdp_durations *durations = &times->durations[type];
+	if (fsdp_durations_is_full(durations) && !times->thinned[type] &&
+		!leave_exactness(times, type))
+		return false;
+	if (times->thinned[type])
+		return enqueue(times, type, ts_ns, dur_ns);
+	if (!fsdp_durations_add(durations, ts_ns, dur_ns))
+		return false;
+	return durations->histogram == NULL || enqueue(times, type, ts_ns, dur_ns);
+}
+
+bool fsdp_kineto_times_add_step(
+	struct fsdp_kineto_times *times, int64_t number, int64_t ts_ns, int64_t dur_ns)
+{
+	/* A call that begins in it may have been settled. */
+	times->late |= ts_ns <= times->settled_ns;
+	return fsdp_kineto_steps_add(&times->steps, number, ts_ns, dur_ns) &&
+	       settle_before(times, ts_ns + dur_ns);
+}
+
+bool fsdp_kineto_times_add_again(struct fsdp_kineto_times *times,
+	enum fsdp_time_type type, int64_t ts_ns, int64_t dur_ns)
+{
+	if (!times->over[type])
+		return true;
+	if (times->late && !fsdp_kineto_steps_put(&times->steps, type, ts_ns, dur_ns))
+		return false;
+	return !times->again || !fsdp_kineto_steps_chosen_at(&times->steps, ts_ns) ||
+	       fsdp_durations_add(&times->durations[type], ts_ns, dur_ns);
+}
+
+/* ---- the end ---- */
+
+static void forget_durations(struct fsdp_kineto_times *times, int type)
+{
+	struct fsdp_durations *durations = &times->durations[type];
+	fsdp_durations_done(durations);
+	fsdp_durations_init(durations, times->steps.arena->budget);
+}
+
+bool fsdp_kineto_times_end_pass(
+	struct fsdp_kineto_times *times, bool can, bool *ret_again)
+{
+	bool any_over = false;
+	if (!settle_before(times, INT64_MAX) || !fsdp_kineto_steps_sort(&times->steps))
+		return false;
+	free(times->waiting);
+	times->waiting = NULL;
+	for (int type = 0; type < FSDP_TIME_COUNT; type++) {
+		times->over[type] = times->thinned[type]
+					    ? times->late
+					    : times->durations[type].histogram != NULL;
+		any_over |= times->over[type];
+	}
+	times->again = can && any_over && fsdp_kineto_steps_limited(&times->steps);
+	for (int type = 0; times->again && type < FSDP_TIME_COUNT; type++)
+		if (times->over[type])
+			forget_durations(times, type);
+	if (can && times->late)
+		fsdp_kineto_steps_forget(&times->steps);
+	*ret_again = times->again || (can && times->late);
+	return true;
+}
+
+static bool keep_chosen(struct fsdp_kineto_times *times, enum fsdp_time_type type)
+{
+	struct fsdp_durations *durations = &times->durations[type], kept;
 	fsdp_durations_init(&kept, durations->budget);
 	for (size_t i = 0; i < durations->moments.count; i++) {
 		const struct fsdp_moment *moment = fsdp_vec_at(&durations->moments, i);
-		if (fsdp_kineto_steps_chosen_at(&kineto->steps, moment->ts_ns) &&
+		if (fsdp_kineto_steps_chosen_at(&times->steps, moment->ts_ns) &&
 			!fsdp_durations_add(&kept, moment->ts_ns, moment->dur_ns)) {
 			fsdp_durations_done(&kept);
 			return false;
@@ -115,40 +215,65 @@ static bool keep_moments(struct fsdp_kineto *kineto, enum fsdp_time_type type)
 	return true;
 }
 
-static bool choose_durations(struct fsdp_kineto *kineto, enum fsdp_time_type type)
+/* What was read again, or was thinned, has calls in chosen steps only. What could not be
+ * read again has no more than the sums of steps. */
+static bool choose(struct fsdp_kineto_times *times, enum fsdp_time_type type)
 {
-	if (!kineto->over[type] && kineto->durations[type].histogram == NULL)
-		return keep_moments(kineto, type);
-	/* What was read again has chosen ones only. What cannot be read again has no more
-	 * than the sums of steps. */
-	if (kineto->over[type] && !kineto->again) {
-		struct fsdp_tally sum = fsdp_kineto_steps_sum(&kineto->steps, type);
-		fsdp_durations_set(&kineto->durations[type], sum.count, sum.sum_ns);
+	if (!times->over[type] && times->durations[type].histogram == NULL)
+		return keep_chosen(times, type);
+	if (times->over[type] && !times->again) {
+		struct fsdp_tally sum = fsdp_kineto_steps_sum(&times->steps, type);
+		fsdp_durations_set(&times->durations[type], sum.count, sum.sum_ns);
 	}
 	return true;
 }
 
-static bool choose_types(struct fsdp_kineto *kineto)
+bool fsdp_kineto_times_settle(
+	struct fsdp_kineto_times *times, struct fsdp_intervals *chosen)
 {
-	bool good = true;
-	for (int type = 0; good && type < FSDP_TIME_COUNT; type++)
-		good = choose_durations(kineto, (enum fsdp_time_type)type);
-	return good;
+	bool limited = fsdp_kineto_steps_limited(&times->steps);
+	bool any = times->steps.list.count != 0;
+	for (enum fsdp_time_type type = 0; type < FSDP_TIME_COUNT; type++) {
+		if (any && !times->over[type] && !fill_steps(times, type))
+			return false;
+		if (limited && !choose(times, type))
+			return false;
+	}
+	return !limited || fsdp_kineto_steps_keep_chosen(&times->steps, chosen);
+}
+
+/* ---- the second pass ---- */
+
+bool fsdp_kineto_needs_second(struct fsdp_kineto *kineto, bool can, bool *ret_needs)
+{
+	bool again, missing;
+	if (!fsdp_kineto_times_end_pass(&kineto->times, can, &again) ||
+		!fsdp_kineto_launches_miss(&kineto->launches, &missing))
+		return false;
+	if (can && missing)
+		fsdp_kineto_launches_restart(&kineto->launches);
+	if (!can && kineto->times.late) {
+		kineto->reading->recording.steps_incomplete = true;
+		FSDP_TRACE_FIND(kineto->reading, TIMES_UNUSABLE,
+			"more than a million calls of one type came before the steps that they lie in, which cannot be told of a pipe");
+	}
+	*ret_needs = again || (can && missing);
+	return true;
 }
 
 /* The type `all`: the steps, or else all that there is. */
 static bool take_all(struct fsdp_kineto *kineto)
 {
 	struct fsdp_recording *recording = &kineto->reading->recording;
-	struct fsdp_durations *all = &kineto->durations[FSDP_TIME_ALL];
+	struct fsdp_durations *all = &kineto->times.durations[FSDP_TIME_ALL];
 	recording->all_source = "none";
-	for (size_t i = 0; i < kineto->steps.list.count; i++) {
+	for (size_t i = 0; i < kineto->times.steps.list.count; i++) {
 		const struct fsdp_kineto_step *step =
-			fsdp_kineto_step_at(&kineto->steps, i);
+			fsdp_kineto_step_at(&kineto->times.steps, i);
 		if (!fsdp_durations_add(all, step->ts_ns, step->dur_ns))
 			return false;
 	}
-	if (kineto->steps.list.count != 0) {
+	if (kineto->times.steps.list.count != 0) {
 		recording->all_source = "ProfilerStep";
 	} else if (recording->first_ts_ns != FSDP_ABSENT) {
 		recording->all_source = "span";
@@ -161,26 +286,15 @@ static bool take_all(struct fsdp_kineto *kineto)
 
 /* ---- collectives ---- */
 
-static bool count_collective(struct fsdp_kineto *kineto, const struct fsdp_comm *one)
-{
-	enum fsdp_time_type type = (enum fsdp_time_type)one->type;
-	struct fsdp_durations *durations = &kineto->durations[type];
-	kineto->reading->recording.resolution[one->how]++;
-	/* Beyond what is exact nothing is kept that could be put there later. */
-	if (fsdp_durations_is_full(durations) && !fsdp_kineto_fill_steps(kineto, type))
-		return false;
-	if (!fsdp_durations_add(durations, one->ts_ns, one->dur_ns))
-		return false;
-	return durations->histogram == NULL ||
-	       fsdp_kineto_steps_put(&kineto->steps, type, one->ts_ns, one->dur_ns);
-}
-
 static bool take_collectives(struct fsdp_kineto *kineto)
 {
 	struct fsdp_recording *recording = &kineto->reading->recording;
 	struct fsdp_vec *list = &kineto->kernels.list;
 	for (size_t i = 0; i < list->count; i++) {
-		if (!count_collective(kineto, fsdp_comm_at(list, i)))
+		const struct fsdp_comm *comm = fsdp_comm_at(list, i);
+		recording->resolution[comm->how]++;
+		if (!fsdp_kineto_times_add_settled(&kineto->times,
+			    (enum fsdp_time_type)comm->type, comm->ts_ns, comm->dur_ns))
 			return false;
 	}
 	struct fsdp_collectives *all = FSDP_TAKE(&kineto->reading->arena, all, 1);
@@ -192,6 +306,18 @@ static bool take_collectives(struct fsdp_kineto *kineto)
 	return true;
 }
 
+static void choose_collectives(
+	const struct fsdp_kineto_steps *steps, struct fsdp_vec *comms)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < comms->count; i++) {
+		const struct fsdp_comm *comm = fsdp_comm_at(comms, i);
+		if (fsdp_kineto_steps_chosen_at(steps, comm->ts_ns))
+			*fsdp_comm_at(comms, kept++) = *comm;
+	}
+	fsdp_vec_truncate(comms, kept);
+}
+
 static bool take_layer(struct fsdp_kineto *kineto)
 {
 	struct fsdp_vec *list = &kineto->kernels.list;
@@ -201,8 +327,8 @@ static bool take_layer(struct fsdp_kineto *kineto)
 	if (list->count != 0)
 		kineto->reading->recording.layer =
 			device ? FSDP_LAYER_DEVICE : FSDP_LAYER_HOST;
-	if (fsdp_kineto_steps_limited(&kineto->steps))
-		choose_comm(kineto, list);
+	if (fsdp_kineto_steps_limited(&kineto->times.steps))
+		choose_collectives(&kineto->times.steps, list);
 	return good && take_collectives(kineto);
 }
 
@@ -230,9 +356,10 @@ static void strip_copies(struct fsdp_kineto *kineto, struct fsdp_strip *strip)
 	enum fsdp_time_type most = types[0];
 	bool all = true;
 	for (size_t i = 0; i < COUNT; i++) {
-		const struct fsdp_durations *durations = &kineto->durations[types[i]];
+		const struct fsdp_durations *durations =
+			&kineto->times.durations[types[i]];
 		all &= durations->count == durations->moments.count;
-		if (durations->sum_ns > kineto->durations[most].sum_ns)
+		if (durations->sum_ns > kineto->times.durations[most].sum_ns)
 			most = types[i];
 	}
 	if (!all) {
@@ -240,7 +367,8 @@ static void strip_copies(struct fsdp_kineto *kineto, struct fsdp_strip *strip)
 		return;
 	}
 	for (size_t i = 0; i < COUNT; i++) {
-		const struct fsdp_vec *moments = &kineto->durations[types[i]].moments;
+		const struct fsdp_vec *moments =
+			&kineto->times.durations[types[i]].moments;
 		for (size_t j = 0; j < moments->count; j++) {
 			const struct fsdp_moment *moment = fsdp_vec_at(moments, j);
 			fsdp_strip_add(strip, types[i], moment->ts_ns,
@@ -297,9 +425,22 @@ static bool take_types(struct fsdp_kineto *kineto)
 	struct fsdp_durations *durations[FSDP_TIME_COUNT];
 	for (int i = 0; i < FSDP_TIME_COUNT; i++) {
 		names[i] = fsdp_time_type_name((enum fsdp_time_type)i);
-		durations[i] = &kineto->durations[i];
+		durations[i] = &kineto->times.durations[i];
 	}
 	return fsdp_trace_types(kineto->reading, names, durations, FSDP_TIME_COUNT);
+}
+
+/* With --steps, only what lies in the chosen ones stays of busy times as well. */
+static bool settle_times(struct fsdp_kineto *kineto)
+{
+	struct fsdp_intervals chosen;
+	fsdp_intervals_init(&chosen, kineto->reading->budget);
+	bool good = fsdp_kineto_times_settle(&kineto->times, &chosen) &&
+		    fsdp_kineto_busy_settle(&kineto->busy) &&
+		    (!fsdp_kineto_steps_limited(&kineto->times.steps) ||
+			    fsdp_kineto_busy_clip(&kineto->busy, &chosen));
+	fsdp_intervals_done(&chosen);
+	return good;
 }
 
 bool fsdp_kineto_settle(struct fsdp_kineto *kineto)
@@ -311,27 +452,19 @@ bool fsdp_kineto_settle(struct fsdp_kineto *kineto)
 	recording->phase_count = kineto->phases.count;
 	if (recording->categories == NULL || recording->phases == NULL)
 		return false;
-	/* What comm and the rest kept goes into the steps before `all` is made of them.
-	 */
-	if (!fsdp_kineto_steps_sort(&kineto->steps))
+	if (!take_layer(kineto) || !settle_times(kineto))
 		return false;
-	if (!take_layer(kineto) || !fill_steps(kineto) ||
-		!fsdp_kineto_busy_settle(&kineto->busy))
-		return false;
-	if (fsdp_kineto_steps_limited(&kineto->steps) &&
-		(!choose_types(kineto) || !choose_times(kineto)))
-		return false;
-	if (!take_all(kineto) || !fsdp_kineto_steps_list(&kineto->steps, recording))
+	if (!take_all(kineto) || !fsdp_kineto_steps_list(&kineto->times.steps, recording))
 		return false;
 	take_device(kineto);
 	if (!take_strip(kineto))
 		return false;
 	recording->reduce_scatter_as_all_reduce =
 		kineto->any_reduce_scatter_op && recording->layer == FSDP_LAYER_HOST &&
-		kineto->durations[FSDP_TIME_REDUCE_SCATTER].count == 0;
+		kineto->times.durations[FSDP_TIME_REDUCE_SCATTER].count == 0;
 	if (!take_types(kineto))
 		return false;
-	if (kineto->overflow || kineto->steps.overflow)
+	if (kineto->overflow || kineto->times.steps.overflow)
 		FSDP_TRACE_FIND(kineto->reading, TIMES_UNUSABLE,
 			"a sum of times does not fit 64 bits of nanoseconds");
 	return true;

@@ -530,8 +530,7 @@ static bool read_all(struct fsdp_kineto *kineto)
 	if (!take_deviations(kineto, mark, cut))
 		return false;
 	bool can = fsdp_stream_can_rewind(reading->stream), again;
-	if (!fsdp_kineto_flush_late(kineto) ||
-		!fsdp_kineto_needs_second(kineto, can, &again))
+	if (!fsdp_kineto_needs_second(kineto, can, &again))
 		return fsdp_trace_memory(reading);
 	if (again && !read_second(kineto))
 		return false;
@@ -543,12 +542,10 @@ static void done(struct fsdp_kineto *kineto)
 {
 	fsdp_kineto_forget_open(kineto);
 	fsdp_json_scan_done(&kineto->scan);
-	for (int i = 0; i < FSDP_TIME_COUNT; i++)
-		fsdp_durations_done(&kineto->durations[i]);
+	fsdp_kineto_times_done(&kineto->times);
 	fsdp_kineto_busy_done(&kineto->busy);
 	fsdp_kineto_launches_done(&kineto->launches);
 	fsdp_json_quick_free(kineto->quick);
-	free(kineto->late);
 	free(kineto->scratch);
 	free(kineto);
 }
@@ -560,7 +557,6 @@ static bool read_kineto(struct fsdp_trace_reading *reading)
 	if (kineto == NULL)
 		return fsdp_fail_memory(&reading->error);
 	kineto->reading = reading;
-	kineto->last_full_ts = INT64_MIN;
 	reading->recording.kind = FSDP_RECORDING_KINETO;
 	fsdp_vec_init(&kineto->known, arena, sizeof(uint32_t));
 	fsdp_vec_init(&kineto->cats, arena, sizeof(struct fsdp_tally));
@@ -570,9 +566,7 @@ static bool read_kineto(struct fsdp_trace_reading *reading)
 	fsdp_vec_init(&kineto->kernels.sorts, arena, sizeof(struct fsdp_comm_sort));
 	fsdp_vec_init(&kineto->kernels.seqs, arena, sizeof(struct fsdp_span));
 	fsdp_kineto_launches_init(&kineto->launches, reading->budget);
-	fsdp_kineto_steps_init(&kineto->steps, arena, reading->options);
-	for (int i = 0; i < FSDP_TIME_COUNT; i++)
-		fsdp_durations_init(&kineto->durations[i], reading->budget);
+	fsdp_kineto_times_init(&kineto->times, arena, reading->options);
 	fsdp_kineto_busy_init(&kineto->busy, reading->budget);
 	kineto->quick = fsdp_json_quick_new(&wanted);
 	bool good = ((kineto->quick != NULL && fsdp_names_init(&kineto->words, arena)) ||

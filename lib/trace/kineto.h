@@ -35,7 +35,59 @@ struct fsdp_kineto_args {
 };
 extern const struct fsdp_span fsdp_kineto_args_keys[FSDP_KINETO_ARGS];
 
-enum { FSDP_KINETO_SORTS = 64 }; /* of steps, while events are read */
+/*
+ * How long calls of each type took, in all and in each step.
+ *
+ * As long as the calls of a type are kept one by one (durations.h) they are put into steps
+ * at the end. Beyond that each is put into its step as it comes, after it has waited in a
+ * row, for a step may be written behind its calls. If even that was too early, or if calls
+ * of chosen steps were not kept, the trace is read a second time, in which all steps are
+ * known.
+ */
+struct fsdp_kineto_times {
+	struct fsdp_durations durations[FSDP_TIME_COUNT];
+	struct fsdp_kineto_steps steps;
+	struct fsdp_kineto_call {
+		int64_t ts_ns, dur_ns;
+		enum fsdp_time_type type;
+	} * waiting; /* a ring; waiting_at is the place of the next */
+	size_t waiting_count, waiting_at;
+	int64_t settled_ns;            /* the last begin of a call that waits no longer */
+	bool late;                     /* a step came behind such calls */
+	bool thinned[FSDP_TIME_COUNT]; /* only calls in chosen steps are kept */
+
+	/* since the end of the first pass */
+	bool over[FSDP_TIME_COUNT]; /* the second pass tells more of this type */
+	bool again;                 /* namely its durations in chosen steps */
+};
+
+/* Steps and their sums lie in the arena. */
+void fsdp_kineto_times_init(struct fsdp_kineto_times *times, struct fsdp_arena *arena,
+	const struct fsdp_recording_options *options);
+void fsdp_kineto_times_done(struct fsdp_kineto_times *times);
+
+/* All below are false when out of memory. */
+bool fsdp_kineto_times_add(struct fsdp_kineto_times *times, enum fsdp_time_type type,
+	int64_t ts_ns, int64_t dur_ns);
+bool fsdp_kineto_times_add_step(
+	struct fsdp_kineto_times *times, int64_t number, int64_t ts_ns, int64_t dur_ns);
+
+/* At the end of the first pass. `can`: there may be a second one. */
+bool fsdp_kineto_times_end_pass(
+	struct fsdp_kineto_times *times, bool can, bool *ret_again);
+/* In the second pass, instead of the two above. */
+bool fsdp_kineto_times_add_again(struct fsdp_kineto_times *times,
+	enum fsdp_time_type type, int64_t ts_ns, int64_t dur_ns);
+
+/* After the last pass; with --steps only what lies in a chosen step. */
+bool fsdp_kineto_times_add_settled(struct fsdp_kineto_times *times,
+	enum fsdp_time_type type, int64_t ts_ns, int64_t dur_ns);
+
+/* Then: fills the steps, and with --steps leaves nothing but the chosen ones and what lies
+ * in them. Their times are added to `chosen`. */
+bool fsdp_kineto_times_settle(
+	struct fsdp_kineto_times *times, struct fsdp_intervals *chosen);
+
 /* A begin that waits for its end; its texts lie behind it. */
 struct fsdp_kineto_open {
 	struct fsdp_kineto_open *below;
@@ -73,21 +125,8 @@ struct fsdp_kineto {
 
 	struct fsdp_collectives kernels;
 	struct fsdp_kineto_launches launches;
-	struct fsdp_durations durations[FSDP_TIME_COUNT];
+	struct fsdp_kineto_times times;
 	struct fsdp_kineto_busy busy;
-	struct fsdp_kineto_steps steps;
-	bool steps_late;
-	bool over[FSDP_TIME_COUNT]; /* more than can be exact, the first time */
-	bool again;                 /* those are read again, in the chosen steps only */
-	bool thinned[FSDP_TIME_COUNT]; /* without those of steps that are not chosen */
-	int64_t last_full_ts;          /* of what was put into steps as it came */
-	/* what comes next: its step may come a little later */
-	struct fsdp_kineto_late {
-		int64_t ts_ns, dur_ns;
-		enum fsdp_time_type type;
-	} * late;
-	size_t late_count, late_at;
-
 	uint64_t bad_tokens, bad_metadata;
 	bool any_reduce_scatter_op;
 	bool overflow;
@@ -95,8 +134,6 @@ struct fsdp_kineto {
 
 /* Functions that return bool are false when out of memory; kineto.c makes the error. */
 bool fsdp_kineto_take(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *event);
-/* At the end: what waited for its step waits no longer. */
-bool fsdp_kineto_flush_late(struct fsdp_kineto *kineto);
 /* Frees the begins that are still open, and counts them. */
 uint64_t fsdp_kineto_forget_open(struct fsdp_kineto *kineto);
 
@@ -105,8 +142,5 @@ uint64_t fsdp_kineto_forget_open(struct fsdp_kineto *kineto);
  * can be read again. */
 bool fsdp_kineto_needs_second(struct fsdp_kineto *kineto, bool can, bool *ret_needs);
 bool fsdp_kineto_settle(struct fsdp_kineto *kineto);
-
-/* What is kept one by one of a type. */
-bool fsdp_kineto_fill_steps(struct fsdp_kineto *kineto, enum fsdp_time_type type);
 
 #endif
