@@ -11,118 +11,63 @@ static const int64_t WEEK = INT64_C(7) * 86400 * 1000000000;
 /* So far from zero that differences and sums of two still fit. */
 static const int64_t FARTHEST = INT64_C(1) << 61;
 
-/* Name spaces of the table of words. */
-enum { SPACE_CAT = 1, SPACE_PHASE, SPACE_KERNEL, SPACE_THREAD, SPACE_GROUP, SPACE_SORT };
-
-enum cat {
-	CAT_OTHER,
-	CAT_ABSENT,
-	CAT_TRACE,
-	CAT_ANNOTATION,
-	CAT_OP,
-	CAT_PYTHON,
-	CAT_RUNTIME,
-	CAT_KERNEL,
-	CAT_COPY,
-	CAT_SET,
-};
-
-static const struct {
-	const char *name;
-	enum cat cat;
-} cats[] = {
-	{ "python_function", CAT_PYTHON },
-	{ "cpu_op", CAT_OP },
-	{ "Operator", CAT_OP },
-	{ "user_annotation", CAT_ANNOTATION },
-	{ "kernel", CAT_KERNEL },
-	{ "Kernel", CAT_KERNEL },
-	{ "cuda_runtime", CAT_RUNTIME },
-	{ "cuda_driver", CAT_RUNTIME },
-	{ "Runtime", CAT_RUNTIME },
-	{ "Driver", CAT_RUNTIME },
-	{ "gpu_memcpy", CAT_COPY },
-	{ "Memcpy", CAT_COPY },
-	{ "gpu_memset", CAT_SET },
-	{ "Memset", CAT_SET },
-	{ "Trace", CAT_TRACE },
-};
-
 /* ---- words ---- */
 
-static bool make_spaces(struct fsdp_kineto *kineto)
+bool fsdp_kineto_words_init(struct fsdp_kineto_words *words, struct fsdp_arena *arena)
 {
 	static const char *const spaces[] = { "cat", "ph", "kernel", "thread", "group",
 		"sort" };
-	for (uint32_t i = 0; i < sizeof spaces / sizeof *spaces; i++)
-		if (fsdp_names_child(&kineto->words, 0, fsdp_span_text(spaces[i])) !=
-			i + SPACE_CAT)
-			return false;
-	return true;
+	*words = (struct fsdp_kineto_words){ .absent = { .name = FSDP_SPAN_INIT("None"),
+						     .meaning = FSDP_KINETO_ABSENT } };
+	fsdp_vec_init(&words->known, arena, sizeof(uint32_t));
+	fsdp_vec_init(&words->categories, arena, sizeof(struct fsdp_tally));
+	fsdp_vec_init(&words->phases, arena, sizeof(struct fsdp_tally));
+	if (!fsdp_names_init(&words->names, arena))
+		return false;
+	/* A word outlives the event that it is in. */
+	words->names.copies = arena;
+	bool good = true;
+	for (uint32_t i = 0; good && i < sizeof spaces / sizeof *spaces; i++)
+		good = fsdp_names_child(&words->names, 0, fsdp_span_text(spaces[i])) ==
+		       i + FSDP_KINETO_CATEGORIES;
+	return good;
 }
 
-/* The id of a word, and a place for what is known of it: 0 when it is new. */
-static uint32_t *word(struct fsdp_kineto *kineto, uint32_t space, struct fsdp_span text,
-	uint32_t *ret_id)
+void fsdp_kineto_words_done(struct fsdp_kineto_words *words)
 {
-	if (kineto->words.list.count == 1 && !make_spaces(kineto))
-		return NULL;
-	*ret_id = fsdp_names_child(&kineto->words, space, text);
-	return *ret_id != FSDP_NONE ? fsdp_vec_reach(&kineto->known, *ret_id) : NULL;
+	free(words->scratch);
 }
 
-/* A text with its escapes resolved; valid until the next call. */
-static bool unescape(struct fsdp_kineto *kineto, const struct fsdp_json_value *value,
-	struct fsdp_span *ret_text)
+uint32_t *fsdp_kineto_words_find(struct fsdp_kineto_words *words,
+	enum fsdp_kineto_space space, struct fsdp_span text, uint32_t *ret_id)
 {
-	if (value->span.size > kineto->scratch_room) {
-		unsigned char *scratch = realloc(kineto->scratch, value->span.size);
-		if (scratch == NULL)
-			return false;
-		kineto->scratch = scratch;
-		kineto->scratch_room = value->span.size;
-	}
-	*ret_text =
-		fsdp_span(kineto->scratch, fsdp_json_text(value->span, kineto->scratch));
-	return true;
+	*ret_id = fsdp_names_child(&words->names, space, text);
+	return *ret_id != FSDP_NONE ? fsdp_vec_reach(&words->known, *ret_id) : NULL;
 }
 
-static inline bool text_of(struct fsdp_kineto *kineto,
+bool fsdp_kineto_words_unescape(struct fsdp_kineto_words *words,
 	const struct fsdp_json_value *value, struct fsdp_span *ret_text)
 {
-	*ret_text = value->span;
-	return !value->escaped || unescape(kineto, value, ret_text);
-}
-
-static struct fsdp_tally *tally_of(struct fsdp_kineto *kineto, struct fsdp_vec *tallies,
-	uint32_t space, struct fsdp_span text)
-{
-	uint32_t id;
-	/* The few that there are mostly stand in front. */
-	for (size_t i = 0; i < tallies->count && i < 16; i++) {
-		struct fsdp_tally *tally = fsdp_vec_at(tallies, i);
-		if (fsdp_span_equal(tally->name, text))
-			return tally;
+	if (value->span.size > words->scratch_room) {
+		unsigned char *scratch = realloc(words->scratch, value->span.size);
+		if (scratch == NULL)
+			return false;
+		words->scratch = scratch;
+		words->scratch_room = value->span.size;
 	}
-	uint32_t *index = word(kineto, space, text, &id);
-	if (index == NULL)
-		return NULL;
-	if (*index != 0)
-		return fsdp_vec_at(tallies, *index - 1);
-	struct fsdp_tally *tally = fsdp_vec_push(tallies);
-	if (tally == NULL)
-		return NULL;
-	tally->name = fsdp_names_segment(&kineto->words, id);
-	*index = (uint32_t)tallies->count;
-	return tally;
+	*ret_text =
+		fsdp_span(words->scratch, fsdp_json_text(value->span, words->scratch));
+	return true;
 }
 
-/* As the file has pid and tid; a text and a number are not the same thread. */
-static bool thread_of(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *event,
+/* pid and tid as they are written, cut if they are long; a text and a number are not the
+ * same thread. */
+bool fsdp_kineto_words_thread(struct fsdp_kineto_words *words,
+	const struct fsdp_json_value *pid, const struct fsdp_json_value *tid,
 	uint32_t *ret_id)
 {
-	const struct fsdp_json_value *const values[] = { &event->pid, &event->tid };
-	unsigned char text[sizeof kineto->thread.text];
+	const struct fsdp_json_value *const values[] = { pid, tid };
+	unsigned char text[sizeof words->thread.text];
 	size_t size = 0;
 	uint32_t id;
 	for (size_t i = 0; i < 2; i++) {
@@ -135,15 +80,112 @@ static bool thread_of(struct fsdp_kineto *kineto, const struct fsdp_kineto_event
 		size += part;
 		text[size++] = '\n';
 	}
-	if (size == kineto->thread.size && memcmp(text, kineto->thread.text, size) == 0) {
-		*ret_id = kineto->thread.id;
+	if (size == words->thread.size && memcmp(text, words->thread.text, size) == 0) {
+		*ret_id = words->thread.id;
 		return true;
 	}
-	if (word(kineto, SPACE_THREAD, fsdp_span(text, size), &id) == NULL)
+	if (fsdp_kineto_words_find(
+		    words, FSDP_KINETO_THREADS, fsdp_span(text, size), &id) == NULL)
 		return false;
-	memcpy(kineto->thread.text, text, size);
-	kineto->thread.size = size;
-	kineto->thread.id = *ret_id = id;
+	memcpy(words->thread.text, text, size);
+	words->thread.size = size;
+	words->thread.id = *ret_id = id;
+	return true;
+}
+
+/* ---- categories and phases ---- */
+
+static const struct {
+	const char *name;
+	enum fsdp_kineto_meaning meaning;
+} meanings[] = {
+	{ "python_function", FSDP_KINETO_PYTHON },
+	{ "cpu_op", FSDP_KINETO_OP },
+	{ "Operator", FSDP_KINETO_OP },
+	{ "user_annotation", FSDP_KINETO_ANNOTATION },
+	{ "kernel", FSDP_KINETO_KERNEL },
+	{ "Kernel", FSDP_KINETO_KERNEL },
+	{ "cuda_runtime", FSDP_KINETO_RUNTIME },
+	{ "cuda_driver", FSDP_KINETO_RUNTIME },
+	{ "Runtime", FSDP_KINETO_RUNTIME },
+	{ "Driver", FSDP_KINETO_RUNTIME },
+	{ "gpu_memcpy", FSDP_KINETO_COPY },
+	{ "Memcpy", FSDP_KINETO_COPY },
+	{ "gpu_memset", FSDP_KINETO_SET },
+	{ "Memset", FSDP_KINETO_SET },
+	{ "Trace", FSDP_KINETO_TRACE },
+};
+
+struct fsdp_kineto_category *fsdp_kineto_words_category(
+	struct fsdp_kineto_words *words, struct fsdp_span name)
+{
+	enum { PLACES = sizeof words->seen / sizeof *words->seen };
+	struct fsdp_kineto_category *category = &words->rare;
+	if (name.size != 0 && name.size <= sizeof category->text) {
+		category = &words->seen[(name.data[0] ^ name.size * 5) % PLACES];
+		if (fsdp_span_equal(category->name, name))
+			return category;
+		memcpy(category->text, name.data, name.size);
+		name.data = category->text;
+	}
+	category->name = name;
+	category->meaning = FSDP_KINETO_OTHER;
+	category->tally = NULL;
+	for (size_t i = 0; i < sizeof meanings / sizeof *meanings; i++)
+		if (fsdp_span_is(name, meanings[i].name))
+			category->meaning = meanings[i].meaning;
+	return category;
+}
+
+/* NULL: out of memory. */
+static struct fsdp_tally *tally_of(struct fsdp_kineto_words *words,
+	struct fsdp_vec *tallies, enum fsdp_kineto_space space, struct fsdp_span text)
+{
+	uint32_t id;
+	/* Most traces have few of them, and comparing is faster than hashing. */
+	for (size_t i = 0; i < tallies->count && i < 16; i++) {
+		struct fsdp_tally *tally = fsdp_vec_at(tallies, i);
+		if (fsdp_span_equal(tally->name, text))
+			return tally;
+	}
+	uint32_t *index = fsdp_kineto_words_find(words, space, text, &id);
+	if (index == NULL)
+		return NULL;
+	if (*index != 0)
+		return fsdp_vec_at(tallies, *index - 1);
+	struct fsdp_tally *tally = fsdp_vec_push(tallies);
+	if (tally == NULL)
+		return NULL;
+	tally->name = fsdp_names_segment(&words->names, id);
+	*index = (uint32_t)tallies->count;
+	return tally;
+}
+
+bool fsdp_kineto_words_count(struct fsdp_kineto_words *words,
+	struct fsdp_kineto_category *category, int64_t dur_ns)
+{
+	if (category->tally == NULL)
+		category->tally = tally_of(words, &words->categories,
+			FSDP_KINETO_CATEGORIES, category->name);
+	if (category->tally == NULL)
+		return false;
+	category->tally->count++;
+	fsdp_sum_ns(&category->tally->sum_ns, dur_ns, &words->overflow);
+	return true;
+}
+
+bool fsdp_kineto_words_count_phase(
+	struct fsdp_kineto_words *words, struct fsdp_span phase)
+{
+	enum { PLACES = sizeof words->phase / sizeof *words->phase };
+	struct fsdp_tally *rare = NULL, **tally = &rare;
+	if (phase.size == 1 && phase.data[0] < PLACES)
+		tally = &words->phase[phase.data[0]];
+	if (*tally == NULL)
+		*tally = tally_of(words, &words->phases, FSDP_KINETO_PHASES, phase);
+	if (*tally == NULL)
+		return false;
+	(*tally)->count++;
 	return true;
 }
 
@@ -215,8 +257,9 @@ static bool keep(struct fsdp_kineto *kineto, const struct fsdp_json_value *value
 	*ret_word = 0;
 	if (value->kind != FSDP_SCAN_TEXT && value->kind != FSDP_SCAN_NUMBER)
 		return true;
-	return text_of(kineto, value, &text) &&
-	       word(kineto, SPACE_GROUP, text, ret_word) != NULL;
+	return fsdp_kineto_words_read(&kineto->words, value, &text) &&
+	       fsdp_kineto_words_find(
+		       &kineto->words, FSDP_KINETO_GROUPS, text, ret_word) != NULL;
 }
 
 /* Each collective has another one, so what looks like a number is kept as one. */
@@ -240,7 +283,7 @@ static bool keep_seq(struct fsdp_kineto *kineto, const struct fsdp_json_value *v
 	struct fsdp_span *seq = fsdp_vec_push(seqs);
 	if (seq == NULL)
 		return false;
-	*seq = fsdp_names_segment(&kineto->words, id);
+	*seq = fsdp_kineto_words_text(&kineto->words, id);
 	*ret_seq = (uint32_t)seqs->count;
 	return true;
 }
@@ -251,7 +294,7 @@ static bool keep_sort(struct fsdp_kineto *kineto, uint32_t group, int64_t group_
 {
 	int64_t key[] = { group_size, group };
 	struct fsdp_vec *sorts = &kineto->kernels.sorts;
-	uint32_t id, *index = word(kineto, SPACE_SORT,
+	uint32_t id, *index = fsdp_kineto_words_find(&kineto->words, FSDP_KINETO_SORTS,
 			     fsdp_span((const unsigned char *)key, sizeof key), &id);
 	if (index == NULL)
 		return false;
@@ -261,7 +304,7 @@ static bool keep_sort(struct fsdp_kineto *kineto, uint32_t group, int64_t group_
 			return false;
 		*sort = (struct fsdp_comm_sort){ .group_size = group_size };
 		if (group != 0)
-			sort->group = fsdp_names_segment(&kineto->words, group);
+			sort->group = fsdp_kineto_words_text(&kineto->words, group);
 		*index = (uint32_t)sorts->count;
 	}
 	*ret_sort = *index - 1;
@@ -284,7 +327,8 @@ static bool describe(struct fsdp_kineto *kineto, const struct fsdp_kineto_args *
 	struct fsdp_span dtype = { 0 };
 	int64_t group_size = FSDP_ABSENT;
 	uint32_t group;
-	if (args->dtype.kind == FSDP_SCAN_TEXT && !text_of(kineto, &args->dtype, &dtype))
+	if (args->dtype.kind == FSDP_SCAN_TEXT &&
+		!fsdp_kineto_words_read(&kineto->words, &args->dtype, &dtype))
 		return false;
 	unsigned size = fsdp_element_size(dtype);
 	comm->bytes = bytes_of(&args->in_elements, size);
@@ -295,6 +339,12 @@ static bool describe(struct fsdp_kineto *kineto, const struct fsdp_kineto_args *
 	return keep(kineto, &args->group, &group) &&
 	       keep_seq(kineto, &args->seq, &comm->seq) &&
 	       keep_sort(kineto, group, group_size, &comm->sort);
+}
+
+static bool thread_of(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *event,
+	uint32_t *ret_id)
+{
+	return fsdp_kineto_words_thread(&kineto->words, &event->pid, &event->tid, ret_id);
 }
 
 /* ---- times ---- */
@@ -343,7 +393,8 @@ static bool take_comm(struct fsdp_kineto *kineto, struct fsdp_span name,
 	enum fsdp_time_type type = FSDP_TIME_OTHER;
 	comm.by_name = (unsigned char)fsdp_collective_of_kernel(name);
 	if (args->collective.kind == FSDP_SCAN_TEXT) {
-		if (!text_of(kineto, &args->collective, &collective))
+		if (!fsdp_kineto_words_read(
+			    &kineto->words, &args->collective, &collective))
 			return false;
 		type = fsdp_collective_type(collective);
 	}
@@ -368,7 +419,7 @@ static bool take_copy(struct fsdp_kineto *kineto, struct fsdp_span name,
 		struct fsdp_span kind;
 		read_args(kineto, &event->args, &args);
 		if (args.kind.kind == FSDP_SCAN_TEXT) {
-			if (!text_of(kineto, &args.kind, &kind))
+			if (!fsdp_kineto_words_read(&kineto->words, &args.kind, &kind))
 				return false;
 			type = fsdp_copy_type(kind);
 		}
@@ -409,7 +460,8 @@ static bool take_kernel(struct fsdp_kineto *kineto, struct fsdp_span name,
 	const struct fsdp_kineto_event *event, int64_t ts_ns, int64_t dur_ns)
 {
 	struct fsdp_kineto_args args = { 0 };
-	uint32_t id, *what = word(kineto, SPACE_KERNEL, name, &id);
+	uint32_t id, *what = fsdp_kineto_words_find(
+			     &kineto->words, FSDP_KINETO_KERNELS, name, &id);
 	if (what == NULL)
 		return false;
 	if (*what == 0)
@@ -420,7 +472,7 @@ static bool take_kernel(struct fsdp_kineto *kineto, struct fsdp_span name,
 	if (comm || may_have(kineto, &event->args))
 		read_args(kineto, &event->args, &args);
 	if (comm || args.collective.kind == FSDP_SCAN_TEXT) {
-		name = fsdp_names_segment(&kineto->words, id);
+		name = fsdp_kineto_words_text(&kineto->words, id);
 		return take_comm(kineto, name, &args, ts_ns, dur_ns);
 	}
 	return add(kineto, FSDP_TIME_COMPUTE, ts_ns, dur_ns) &&
@@ -507,15 +559,16 @@ static bool is_object_gather(struct fsdp_span name)
 	return digits != 0 && fsdp_span_ends(fsdp_span(name.data, at), file);
 }
 
-static bool take_host(struct fsdp_kineto *kineto, enum cat cat, struct fsdp_span name,
-	const struct fsdp_kineto_event *event, int64_t ts_ns, int64_t dur_ns)
+static bool take_host(struct fsdp_kineto *kineto, enum fsdp_kineto_meaning meaning,
+	struct fsdp_span name, const struct fsdp_kineto_event *event, int64_t ts_ns,
+	int64_t dur_ns)
 {
 	if (fsdp_span_begins(name, FSDP_SPAN("ProfilerStep#")) &&
 		!take_step(kineto, name, ts_ns, dur_ns))
 		return false;
 	if (fsdp_is_backend_note(name) && !take_note(kineto, name, event, ts_ns, dur_ns))
 		return false;
-	if (cat != CAT_OP)
+	if (meaning != FSDP_KINETO_OP)
 		return take_annotation(kineto, name, ts_ns, dur_ns);
 	if (fsdp_span_is(name, "c10d::_reduce_scatter_base_"))
 		kineto->any_reduce_scatter_op = true;
@@ -556,104 +609,57 @@ static bool nanoseconds(const struct fsdp_json_value *value, int64_t *ret_ns)
 	       *ret_ns < FARTHEST;
 }
 
-/* Where a category may lie that was seen before. */
-static struct fsdp_kineto_cat *cat_place(
-	struct fsdp_kineto *kineto, struct fsdp_span name)
-{
-	enum { PLACES = sizeof kineto->seen / sizeof *kineto->seen };
-	if (name.size == 0 || name.size > sizeof kineto->seen->text)
-		return NULL;
-	return &kineto->seen[(name.data[0] ^ name.size * 5) % PLACES];
-}
-
-static bool is_cat(const struct fsdp_kineto_cat *seen, struct fsdp_span name)
-{
-	return seen->size == name.size && memcmp(seen->text, name.data, name.size) == 0;
-}
-
-static enum cat cat_of(struct fsdp_kineto *kineto, struct fsdp_span name)
-{
-	struct fsdp_kineto_cat *seen = cat_place(kineto, name);
-	if (seen != NULL && is_cat(seen, name))
-		return (enum cat)seen->cat;
-	enum cat cat = CAT_OTHER;
-	for (size_t i = 0; i < sizeof cats / sizeof *cats; i++)
-		if (fsdp_span_is(name, cats[i].name))
-			cat = cats[i].cat;
-	if (seen != NULL) {
-		memcpy(seen->text, name.data, name.size);
-		seen->size = name.size;
-		seen->cat = cat;
-		seen->tally = NULL;
-	}
-	return cat;
-}
-
-static bool count_cat(struct fsdp_kineto *kineto, struct fsdp_span cat, int64_t dur_ns)
-{
-	struct fsdp_kineto_cat *seen = cat_place(kineto, cat);
-	bool known = seen != NULL && is_cat(seen, cat);
-	struct fsdp_tally *tally = known ? seen->tally : NULL;
-	if (tally == NULL)
-		tally = tally_of(kineto, &kineto->cats, SPACE_CAT, cat);
-	if (tally == NULL)
-		return false;
-	if (known)
-		seen->tally = tally;
-	tally->count++;
-	fsdp_sum_ns(&tally->sum_ns, dur_ns, &kineto->overflow);
-	return true;
-}
-
 /* A span of time that is complete. */
 static bool take_span(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *event,
 	bool has_times, int64_t ts_ns, int64_t dur_ns)
 {
 	struct fsdp_recording *recording = &kineto->reading->recording;
-	struct fsdp_span text = FSDP_SPAN("None");
-	enum cat cat = CAT_ABSENT;
+	struct fsdp_kineto_category *category = &kineto->words.absent;
+	struct fsdp_span name;
 	if (event->cat.kind == FSDP_SCAN_TEXT) {
-		if (!text_of(kineto, &event->cat, &text))
+		if (!fsdp_kineto_words_read(&kineto->words, &event->cat, &name))
 			return false;
-		cat = cat_of(kineto, text);
+		category = fsdp_kineto_words_category(&kineto->words, name);
 	}
+	enum fsdp_kineto_meaning meaning = category->meaning;
 	if (!has_times || dur_ns < 0 || dur_ns > WEEK) {
-		if (cat != CAT_TRACE && !kineto->second)
+		if (meaning != FSDP_KINETO_TRACE && !kineto->second)
 			recording->bad_dur++;
 		return true;
 	}
-	if (!kineto->second && !count_cat(kineto, text, dur_ns))
+	if (!kineto->second && !fsdp_kineto_words_count(&kineto->words, category, dur_ns))
 		return false;
-	if (cat == CAT_TRACE)
+	if (meaning == FSDP_KINETO_TRACE)
 		return true;
 	if (recording->first_ts_ns == FSDP_ABSENT || ts_ns < recording->first_ts_ns)
 		recording->first_ts_ns = ts_ns;
 	if (recording->last_end_ns == FSDP_ABSENT ||
 		ts_ns + dur_ns > recording->last_end_ns)
 		recording->last_end_ns = ts_ns + dur_ns;
-	struct fsdp_span name = FSDP_SPAN("");
-	if (cat == CAT_OTHER || (event->name.kind == FSDP_SCAN_TEXT &&
-					!text_of(kineto, &event->name, &name)))
-		return cat == CAT_OTHER;
-	switch (cat) {
-	case CAT_KERNEL:
+	name = FSDP_SPAN("");
+	if (meaning == FSDP_KINETO_OTHER ||
+		(event->name.kind == FSDP_SCAN_TEXT &&
+			!fsdp_kineto_words_read(&kineto->words, &event->name, &name)))
+		return meaning == FSDP_KINETO_OTHER;
+	switch (meaning) {
+	case FSDP_KINETO_KERNEL:
 		return take_kernel(kineto, name, event, ts_ns, dur_ns);
-	case CAT_COPY:
+	case FSDP_KINETO_COPY:
 		return take_copy(kineto, name, event, ts_ns, dur_ns);
-	case CAT_SET:
+	case FSDP_KINETO_SET:
 		return add(kineto, FSDP_TIME_MEMSET, ts_ns, dur_ns) &&
 		       busy(kineto, FSDP_KINETO_MEMORY, ts_ns, dur_ns);
-	case CAT_RUNTIME:
+	case FSDP_KINETO_RUNTIME:
 		return take_launch(kineto, name, event, ts_ns);
-	case CAT_PYTHON:
+	case FSDP_KINETO_PYTHON:
 		return !is_object_gather(name) ||
 		       add(kineto, FSDP_TIME_ALL_GATHER_OBJECT, ts_ns, dur_ns);
-	case CAT_ANNOTATION:
-	case CAT_ABSENT:
-	case CAT_OP:
-		return take_host(kineto, cat, name, event, ts_ns, dur_ns);
-	case CAT_TRACE:
-	case CAT_OTHER:
+	case FSDP_KINETO_ANNOTATION:
+	case FSDP_KINETO_ABSENT:
+	case FSDP_KINETO_OP:
+		return take_host(kineto, meaning, name, event, ts_ns, dur_ns);
+	case FSDP_KINETO_TRACE:
+	case FSDP_KINETO_OTHER:
 		break;
 	}
 	return true;
@@ -676,7 +682,7 @@ static struct fsdp_kineto_open **stack_of(
 	uint32_t thread;
 	if (!thread_of(kineto, event, &thread))
 		return NULL;
-	uint32_t *index = fsdp_vec_at(&kineto->known, thread);
+	uint32_t *index = fsdp_kineto_words_known(&kineto->words, thread);
 	if (*index == 0) {
 		struct fsdp_kineto_open **fresh = fsdp_vec_push(&kineto->opens);
 		if (fresh == NULL)
@@ -757,26 +763,14 @@ uint64_t fsdp_kineto_forget_open(struct fsdp_kineto *kineto)
 	return count;
 }
 
-static bool count_phase(struct fsdp_kineto *kineto, struct fsdp_span phase, char what)
-{
-	struct fsdp_tally *tally = what > 0 ? kineto->phase[(int)what] : NULL;
-	if (tally == NULL)
-		tally = tally_of(kineto, &kineto->phases, SPACE_PHASE, phase);
-	if (tally == NULL)
-		return false;
-	if (what > 0)
-		kineto->phase[(int)what] = tally;
-	tally->count++;
-	return true;
-}
-
 bool fsdp_kineto_take(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *event)
 {
 	struct fsdp_span phase = FSDP_SPAN("?");
-	if (event->ph.kind == FSDP_SCAN_TEXT && !text_of(kineto, &event->ph, &phase))
+	if (event->ph.kind == FSDP_SCAN_TEXT &&
+		!fsdp_kineto_words_read(&kineto->words, &event->ph, &phase))
 		return false;
 	char what = phase.size == 1 ? (char)phase.data[0] : '\0';
-	if (!kineto->second && !count_phase(kineto, phase, what))
+	if (!kineto->second && !fsdp_kineto_words_count_phase(&kineto->words, phase))
 		return false;
 	int64_t ts_ns = 0, dur_ns = 0;
 	bool has_times;

@@ -211,10 +211,10 @@ static bool settle_times(struct fsdp_kineto *kineto)
 bool fsdp_kineto_settle(struct fsdp_kineto *kineto)
 {
 	struct fsdp_recording *recording = &kineto->reading->recording;
-	recording->categories = take_tallies(kineto, &kineto->cats);
-	recording->category_count = kineto->cats.count;
-	recording->phases = take_tallies(kineto, &kineto->phases);
-	recording->phase_count = kineto->phases.count;
+	recording->categories = take_tallies(kineto, &kineto->words.categories);
+	recording->category_count = kineto->words.categories.count;
+	recording->phases = take_tallies(kineto, &kineto->words.phases);
+	recording->phase_count = kineto->words.phases.count;
 	if (recording->categories == NULL || recording->phases == NULL)
 		return false;
 	if (!take_layer(kineto) || !settle_times(kineto))
@@ -229,7 +229,7 @@ bool fsdp_kineto_settle(struct fsdp_kineto *kineto)
 		kineto->times.durations[FSDP_TIME_REDUCE_SCATTER].count == 0;
 	if (!take_types(kineto))
 		return false;
-	if (kineto->overflow || kineto->times.steps.overflow)
+	if (kineto->words.overflow || kineto->times.steps.overflow)
 		FSDP_TRACE_FIND(kineto->reading, TIMES_UNUSABLE,
 			"a sum of times does not fit 64 bits of nanoseconds");
 	return true;

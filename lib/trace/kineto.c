@@ -546,7 +546,7 @@ static void done(struct fsdp_kineto *kineto)
 	fsdp_kineto_busy_done(&kineto->busy);
 	fsdp_kineto_launches_done(&kineto->launches);
 	fsdp_json_quick_free(kineto->quick);
-	free(kineto->scratch);
+	fsdp_kineto_words_done(&kineto->words);
 	free(kineto);
 }
 
@@ -558,9 +558,6 @@ static bool read_kineto(struct fsdp_trace_reading *reading)
 		return fsdp_fail_memory(&reading->error);
 	kineto->reading = reading;
 	reading->recording.kind = FSDP_RECORDING_KINETO;
-	fsdp_vec_init(&kineto->known, arena, sizeof(uint32_t));
-	fsdp_vec_init(&kineto->cats, arena, sizeof(struct fsdp_tally));
-	fsdp_vec_init(&kineto->phases, arena, sizeof(struct fsdp_tally));
 	fsdp_vec_init(&kineto->opens, arena, sizeof(struct fsdp_kineto_open *));
 	fsdp_vec_init(&kineto->kernels.list, arena, sizeof(struct fsdp_comm));
 	fsdp_vec_init(&kineto->kernels.sorts, arena, sizeof(struct fsdp_comm_sort));
@@ -569,10 +566,9 @@ static bool read_kineto(struct fsdp_trace_reading *reading)
 	fsdp_kineto_times_init(&kineto->times, arena, reading->options);
 	fsdp_kineto_busy_init(&kineto->busy, reading->budget);
 	kineto->quick = fsdp_json_quick_new(&wanted);
-	bool good = ((kineto->quick != NULL && fsdp_names_init(&kineto->words, arena)) ||
+	bool good = ((kineto->quick != NULL &&
+			     fsdp_kineto_words_init(&kineto->words, arena)) ||
 		     fsdp_trace_memory(kineto->reading));
-	/* A word outlives the event that says it. */
-	kineto->words.copies = arena;
 	good = good && read_all(kineto);
 	done(kineto);
 	return good;
