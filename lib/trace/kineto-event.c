@@ -13,58 +13,6 @@ static const int64_t FARTHEST = INT64_C(1) << 61;
 
 /* ---- args ---- */
 
-/* In the order of struct fsdp_kineto_args. */
-const struct fsdp_span fsdp_kineto_args_keys[FSDP_KINETO_ARGS] = {
-	FSDP_SPAN_INIT("Collective name"), FSDP_SPAN_INIT("correlation"),
-	FSDP_SPAN_INIT("kind"), FSDP_SPAN_INIT("Process Group Name"),
-	FSDP_SPAN_INIT("Seq"), FSDP_SPAN_INIT("Group size"), FSDP_SPAN_INIT("dtype"),
-	FSDP_SPAN_INIT("In msg nelems"), FSDP_SPAN_INIT("Out msg nelems")
-};
-
-static struct fsdp_json_value *place_of(
-	struct fsdp_kineto_args *args, const struct fsdp_json_token *key)
-{
-	for (size_t i = 0; i < FSDP_KINETO_ARGS; i++)
-		if (fsdp_json_text_is(key, fsdp_kineto_args_keys[i]))
-			return &args->values[i];
-	return NULL;
-}
-
-/* What stands in the args of an event; they were scanned once, so nothing in there is
- * worse than odd. */
-static void read_args(struct fsdp_kineto *kineto, const struct fsdp_json_value *value,
-	struct fsdp_kineto_args *args)
-{
-	struct fsdp_json_scan *scan = &kineto->args;
-	struct fsdp_json_token token;
-	union {
-		const unsigned char *is;
-		unsigned char *was; /* nothing is written */
-	} data = { value->span.data };
-	*args = (struct fsdp_kineto_args){ 0 };
-	if (value->kind != FSDP_SCAN_OBJECT)
-		return;
-	if (kineto->args_at_hand) {
-		memcpy(args->values, fsdp_json_quick_inner(kineto->quick),
-			sizeof args->values);
-		return;
-	}
-	fsdp_json_scan_over(scan, data.was, value->span.size, kineto->reading->limits);
-	scan->lenient = true;
-	scan->event_keys = kineto->scan.event_keys;
-	scan->depth_limit = FSDP_SCAN_DEPTH;
-	if (!fsdp_json_scan_next(scan, &token, NULL))
-		return;
-	while (fsdp_json_scan_next(scan, &token, NULL) && token.kind == FSDP_SCAN_KEY) {
-		struct fsdp_json_value *place = place_of(args, &token);
-		if (!fsdp_json_scan_skip(scan, &token, NULL))
-			return;
-		if (place != NULL)
-			*place = (struct fsdp_json_value){ token.kind, token.escaped,
-				token.span };
-	}
-}
-
 static bool whole(const struct fsdp_json_value *value, int64_t *ret_value)
 {
 	return (value->kind == FSDP_SCAN_NUMBER || value->kind == FSDP_SCAN_TEXT) &&
@@ -239,7 +187,7 @@ static bool take_copy(struct fsdp_kineto *kineto, struct fsdp_span name,
 	if (type == FSDP_TIME_OTHER) {
 		struct fsdp_kineto_args args;
 		struct fsdp_span kind;
-		read_args(kineto, &event->args, &args);
+		fsdp_kineto_read_args(&kineto->input, &event->args, &args);
 		if (args.kind.kind == FSDP_SCAN_TEXT) {
 			if (!fsdp_kineto_words_read(&kineto->words, &args.kind, &kind))
 				return false;
@@ -266,18 +214,6 @@ static uint32_t judge_kernel(struct fsdp_span name)
 	return what;
 }
 
-/* Whether the args may name a collective, however that is written. */
-static bool may_have(struct fsdp_kineto *kineto, const struct fsdp_json_value *args)
-{
-	static const struct fsdp_span key = FSDP_SPAN_INIT("Collective name");
-	if (kineto->args_at_hand)
-		return args->kind == FSDP_SCAN_OBJECT &&
-		       fsdp_json_quick_inner(kineto->quick)->kind == FSDP_SCAN_TEXT;
-	return args->kind == FSDP_SCAN_OBJECT &&
-	       (memmem(args->span.data, args->span.size, key.data, key.size) != NULL ||
-		       memchr(args->span.data, '\\', args->span.size) != NULL);
-}
-
 static bool take_kernel(struct fsdp_kineto *kineto, struct fsdp_span name,
 	const struct fsdp_kineto_event *event, int64_t ts_ns, int64_t dur_ns)
 {
@@ -291,8 +227,8 @@ static bool take_kernel(struct fsdp_kineto *kineto, struct fsdp_span name,
 	if ((*what & KERNEL_COPY) != 0)
 		return take_copy(kineto, name, event, ts_ns, dur_ns);
 	bool comm = (*what & KERNEL_COMM) != 0;
-	if (comm || may_have(kineto, &event->args))
-		read_args(kineto, &event->args, &args);
+	if (comm || fsdp_kineto_may_name(&kineto->input, &event->args))
+		fsdp_kineto_read_args(&kineto->input, &event->args, &args);
 	if (comm || args.collective.kind == FSDP_SCAN_TEXT) {
 		name = fsdp_kineto_words_text(&kineto->words, id);
 		return take_comm(kineto, name, &args, ts_ns, dur_ns);
@@ -331,7 +267,7 @@ static bool take_note(struct fsdp_kineto *kineto, struct fsdp_span name,
 	if (kineto->second)
 		return true;
 	if (alone) {
-		read_args(kineto, &event->args, &args);
+		fsdp_kineto_read_args(&kineto->input, &event->args, &args);
 		if (!describe(kineto, &args, &note, &bytes_out))
 			return false;
 	}
@@ -407,7 +343,7 @@ static bool take_launch(struct fsdp_kineto *kineto, struct fsdp_span name,
 	if (kineto->second && !kineto->launches.again)
 		return true;
 	launch.is_launch = fsdp_span_has(name, "Launch", false);
-	read_args(kineto, &event->args, &args);
+	fsdp_kineto_read_args(&kineto->input, &event->args, &args);
 	if (!whole(&args.correlation, &launch.correlation))
 		return true;
 	return thread_of(kineto, event, &launch.thread) &&
@@ -564,7 +500,7 @@ static bool end(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *even
 	int64_t from = 0, to = 0;
 	bool has_times =
 		nanoseconds(&open->event.ts, &from) && nanoseconds(&event->ts, &to);
-	kineto->args_at_hand = false; /* those are of the end */
+	kineto->input.quick_args = false; /* those are of the end */
 	bool good = take_span(kineto, &open->event, has_times, from, to - from);
 	free_open(kineto, open);
 	return good;

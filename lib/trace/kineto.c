@@ -15,6 +15,16 @@
 
 #include "trace/kineto.h"
 
+static bool bid(struct fsdp_span head)
+{
+	if (head.size == 0 || (head.data[0] != '{' && head.data[0] != '['))
+		return false;
+	/* A log may begin with a bracket too; what it goes on with tells. */
+	return head.data[0] == '{' || !fsdp_trace_log.bid(head);
+}
+
+/* ---- tokens ---- */
+
 static const struct fsdp_span event_keys[] = { FSDP_SPAN_INIT("ph"),
 	FSDP_SPAN_INIT("cat"), FSDP_SPAN_INIT("name"), FSDP_SPAN_INIT("pid"),
 	FSDP_SPAN_INIT("tid"), FSDP_SPAN_INIT("ts"), FSDP_SPAN_INIT("dur"),
@@ -27,34 +37,70 @@ static const struct fsdp_span event_values[FSDP_KINETO_VALUES] = { FSDP_SPAN_INI
 	FSDP_SPAN_INIT("cat"), FSDP_SPAN_INIT("name"), FSDP_SPAN_INIT("ts"),
 	FSDP_SPAN_INIT("dur"), FSDP_SPAN_INIT("pid"), FSDP_SPAN_INIT("tid"),
 	FSDP_SPAN_INIT("args") };
-enum { PH, CAT, NAME, TS, DUR, PID, TID, ARGS, PLACES };
+enum { PH, CAT, NAME, TS, DUR, PID, TID, ARGS };
 
-static const struct fsdp_json_wanted wanted = { event_values, fsdp_kineto_args_keys,
-	PLACES, FSDP_KINETO_ARGS, ARGS };
+/* In the order of struct fsdp_kineto_args. */
+static const struct fsdp_span args_keys[FSDP_KINETO_ARGS] = {
+	FSDP_SPAN_INIT("Collective name"), FSDP_SPAN_INIT("correlation"),
+	FSDP_SPAN_INIT("kind"), FSDP_SPAN_INIT("Process Group Name"),
+	FSDP_SPAN_INIT("Seq"), FSDP_SPAN_INIT("Group size"), FSDP_SPAN_INIT("dtype"),
+	FSDP_SPAN_INIT("In msg nelems"), FSDP_SPAN_INIT("Out msg nelems")
+};
 
-static bool bid(struct fsdp_span head)
+static const struct fsdp_json_wanted wanted = { event_values, args_keys,
+	FSDP_KINETO_VALUES, FSDP_KINETO_ARGS, ARGS };
+
+bool fsdp_kineto_input_init(struct fsdp_kineto_input *input,
+	const struct fsdp_limits *limits, struct fsdp_error **error)
 {
-	if (head.size == 0 || (head.data[0] != '{' && head.data[0] != '['))
+	input->limits = limits;
+	input->error = error;
+	input->quick = fsdp_json_quick_new(&wanted);
+	return input->quick != NULL;
+}
+
+void fsdp_kineto_input_done(struct fsdp_kineto_input *input)
+{
+	fsdp_json_scan_done(&input->scan);
+	fsdp_json_quick_free(input->quick);
+}
+
+bool fsdp_kineto_input_open(
+	struct fsdp_kineto_input *input, struct fsdp_stream *stream, bool *ret_mark)
+{
+	static const unsigned char mark[] = { 0xef, 0xbb, 0xbf };
+	struct fsdp_window *window = &input->scan.window;
+	fsdp_json_scan_done(&input->scan);
+	if (!fsdp_json_scan_init(&input->scan, fsdp_stream_refill, stream, input->limits,
+		    input->error))
 		return false;
-	/* A log may begin with a bracket too; what it goes on with tells. */
-	return head.data[0] == '{' || !fsdp_trace_log.bid(head);
+	input->scan.lenient = true;
+	input->scan.depth_limit = FSDP_SCAN_DEPTH;
+	input->scan.event_keys = event_keys;
+	while (window->size < sizeof mark && !window->ended)
+		if (!fsdp_window_more(window, 0, input->error))
+			return false;
+	*ret_mark = window->size >= sizeof mark &&
+		    memcmp(window->bytes, mark, sizeof mark) == 0;
+	if (*ret_mark)
+		input->scan.at = input->scan.mark = sizeof mark;
+	return true;
 }
 
-static bool next(struct fsdp_kineto *kineto, struct fsdp_json_token *token)
+bool fsdp_kineto_next(struct fsdp_kineto_input *input, struct fsdp_json_token *token)
 {
-	return fsdp_json_scan_next(&kineto->scan, token, &kineto->reading->error);
+	return fsdp_json_scan_next(&input->scan, token, input->error);
 }
 
-static bool skip(struct fsdp_kineto *kineto, struct fsdp_json_token *token)
+bool fsdp_kineto_skip(struct fsdp_kineto_input *input, struct fsdp_json_token *token)
 {
-	return fsdp_json_scan_skip(&kineto->scan, token, &kineto->reading->error);
+	return fsdp_json_scan_skip(&input->scan, token, input->error);
 }
 
 /* ---- one event ---- */
 
-/* Where a value lies, until all of the event was read and the window stands still. */
+/* Where a value lies in the stream: the window moves while its event is read. */
 struct value_place {
-	struct fsdp_json_value *value;
 	uint64_t offset;
 	size_t size;
 	enum fsdp_json_token_kind kind;
@@ -62,108 +108,30 @@ struct value_place {
 };
 
 struct event {
-	struct value_place places[PLACES];
-	int pending; /* read, but what follows was not looked at: -1 none */
+	struct value_place places[FSDP_KINETO_VALUES];
+	int pending; /* a place that counts if what follows is no error, or -1 */
 	struct value_place pending_place;
 };
 
-/* By length, then by bytes: nearly every member of every event comes through here. */
-static int place_of_text(struct fsdp_span key)
-{
-	const unsigned char *text = key.data;
-	switch (key.size) {
-	case 2:
-		return text[0] == 'p' && text[1] == 'h'   ? PH
-		       : text[0] == 't' && text[1] == 's' ? TS
-							  : -1;
-	case 3:
-		return memcmp(text, "cat", 3) == 0   ? CAT
-		       : memcmp(text, "dur", 3) == 0 ? DUR
-		       : memcmp(text, "pid", 3) == 0 ? PID
-		       : memcmp(text, "tid", 3) == 0 ? TID
-						     : -1;
-	case 4:
-		return memcmp(text, "name", 4) == 0   ? NAME
-		       : memcmp(text, "args", 4) == 0 ? ARGS
-						      : -1;
-	default:
-		return -1;
-	}
-}
-
 static int place_of(const struct fsdp_json_token *key)
 {
-	unsigned char text[4 * 6]; /* the longest of them, all of it escapes */
-	if (!key->escaped)
-		return place_of_text(key->span);
-	if (key->span.size > sizeof text)
-		return -1;
-	return place_of_text(fsdp_span(text, fsdp_json_text(key->span, text)));
-}
-
-/* A member counts once it is clear that it is complete. */
-static void commit(struct event *event)
-{
-	if (event->pending >= 0)
-		event->places[event->pending] = event->pending_place;
-	event->pending = -1;
-}
-
-static bool is_text(const struct event *event, int place)
-{
-	return event->places[place].kind == FSDP_SCAN_TEXT;
-}
-
-static bool is_there(const struct event *event, int place)
-{
-	return event->places[place].kind != FSDP_SCAN_END;
-}
-
-/* Whether enough of a broken event was read to keep it. */
-static bool is_usable(const struct fsdp_kineto *kineto, const struct event *event)
-{
-	if (!is_text(event, PH) || !is_text(event, NAME) || !is_there(event, TS))
-		return false;
-	const struct value_place *ph = &event->places[PH];
-	struct fsdp_span text = fsdp_json_scan_span(&kineto->scan, ph->offset, ph->size);
-	return !fsdp_span_is(text, "X") || is_there(event, DUR);
-}
-
-static void set_value(const struct fsdp_kineto *kineto, const struct value_place *place,
-	struct fsdp_json_value *value)
-{
-	value->kind = place->kind;
-	value->escaped = place->escaped;
-	value->span = place->kind == FSDP_SCAN_END ? (struct fsdp_span){ 0 }
-						   : fsdp_json_scan_span(&kineto->scan,
-							     place->offset, place->size);
-}
-
-static bool hand_over(struct fsdp_kineto *kineto, const struct event *event)
-{
-	struct fsdp_kineto_event whole;
-	set_value(kineto, &event->places[PH], &whole.ph);
-	set_value(kineto, &event->places[CAT], &whole.cat);
-	set_value(kineto, &event->places[NAME], &whole.name);
-	set_value(kineto, &event->places[TS], &whole.ts);
-	set_value(kineto, &event->places[DUR], &whole.dur);
-	set_value(kineto, &event->places[PID], &whole.pid);
-	set_value(kineto, &event->places[TID], &whole.tid);
-	set_value(kineto, &event->places[ARGS], &whole.args);
-	return fsdp_kineto_take(kineto, &whole) || fsdp_trace_memory(kineto->reading);
+	for (int place = 0; place < FSDP_KINETO_VALUES; place++)
+		if (fsdp_json_text_is(key, event_values[place]))
+			return place;
+	return -1;
 }
 
 /* One member behind its key; *token is the last one of it. */
-static bool take_member(
-	struct fsdp_kineto *kineto, struct event *event, struct fsdp_json_token *token)
+static bool take_member(struct fsdp_kineto_input *input, struct event *event,
+	struct fsdp_json_token *token)
 {
 	int place = place_of(token);
 	if (place < 0)
-		return skip(kineto, token);
-	if (!next(kineto, token))
+		return fsdp_kineto_skip(input, token);
+	if (!fsdp_kineto_next(input, token))
 		return false;
 	struct fsdp_json_token first = *token;
-	if (!skip(kineto, token))
+	if (!fsdp_kineto_skip(input, token))
 		return false;
 	bool nested = first.kind == FSDP_SCAN_OBJECT || first.kind == FSDP_SCAN_ARRAY;
 	event->pending = place;
@@ -171,104 +139,174 @@ static bool take_member(
 		.offset = first.offset + (first.kind == FSDP_SCAN_TEXT),
 		.size = nested ? (size_t)(token->offset + 1 - first.offset)
 			       : first.span.size,
-		/* A word is no value, but the member is there. */
 		.kind = first.kind,
 		.escaped = first.escaped,
 	};
 	return true;
 }
 
-static bool is_broken(const struct fsdp_json_token *token)
-{
-	return token->kind == FSDP_SCAN_BAD || token->kind == FSDP_SCAN_CUT;
-}
-
 /* Members up to the end of the event, or to what is broken in it. */
-static bool take_members(
-	struct fsdp_kineto *kineto, struct event *event, struct fsdp_json_token *token)
+static bool take_members(struct fsdp_kineto_input *input, struct event *event,
+	struct fsdp_json_token *token)
 {
 	for (;;) {
-		if (!next(kineto, token))
+		if (!fsdp_kineto_next(input, token))
 			return false;
-		if (!is_broken(token) || !fsdp_json_scan_wants_comma(&kineto->scan))
-			commit(event);
+		bool complete = !fsdp_kineto_is_broken(token) ||
+				!fsdp_json_scan_wants_comma(&input->scan);
+		if (complete && event->pending >= 0)
+			event->places[event->pending] = event->pending_place;
 		event->pending = -1;
 		if (token->kind != FSDP_SCAN_KEY)
 			return true;
-		if (!take_member(kineto, event, token))
+		if (!take_member(input, event, token))
 			return false;
-		if (is_broken(token)) {
-			event->pending = -1;
+		if (fsdp_kineto_is_broken(token))
 			return true;
-		}
 	}
 }
 
-/* The way that nearly all events take: plain JSON that lies in the window. */
-static bool take_quickly(struct fsdp_kineto *kineto, bool *ret_taken)
+/* Whether enough of a broken event was read to keep it. */
+static bool is_usable(const struct fsdp_kineto_event *event)
 {
-	struct fsdp_kineto_event event;
-	*ret_taken = fsdp_json_quick_object(kineto->quick, &kineto->scan);
-	if (!*ret_taken)
-		return true;
-	memcpy(event.values, kineto->quick->values, sizeof event.values);
-	kineto->args_at_hand = true;
-	kineto->reading->recording.events += !kineto->second;
-	bool good = fsdp_kineto_take(kineto, &event);
-	kineto->args_at_hand = false;
-	return good || fsdp_trace_memory(kineto->reading);
+	return event->ph.kind == FSDP_SCAN_TEXT && event->name.kind == FSDP_SCAN_TEXT &&
+	       event->ts.kind != FSDP_SCAN_END &&
+	       (!fsdp_span_is(event->ph.span, "X") || event->dur.kind != FSDP_SCAN_END);
 }
 
-/* Behind its brace; *token is the last one of it, or what was broken. */
-static bool take_slowly(struct fsdp_kineto *kineto, struct fsdp_json_token *token)
+/* What is not plain JSON, or does not lie in the window. */
+static bool read_slowly(struct fsdp_kineto_input *input, struct fsdp_json_token *token,
+	struct fsdp_kineto_event *ret_event, enum fsdp_kineto_found *ret_found)
 {
-	struct fsdp_recording *recording = &kineto->reading->recording;
 	struct event event = { .pending = -1 };
-	uint64_t odd = kineto->scan.oddity_sum;
-	fsdp_json_scan_hold(&kineto->scan);
-	if (!take_members(kineto, &event, token))
+	uint64_t odd = input->scan.oddity_sum;
+	fsdp_json_scan_hold(&input->scan);
+	if (!take_members(input, &event, token))
 		return false;
-	bool whole = token->kind == FSDP_SCAN_OBJECT_END;
-	bool keep = whole || (token->kind == FSDP_SCAN_BAD && is_usable(kineto, &event));
-	if (!kineto->second) {
-		recording->events += keep;
-		recording->dropped += !keep;
-		recording->recovered +=
-			keep && (!whole || kineto->scan.oddity_sum != odd);
+	for (int i = 0; i < FSDP_KINETO_VALUES; i++) {
+		const struct value_place *place = &event.places[i];
+		ret_event->values[i] =
+			(struct fsdp_json_value){ place->kind, place->escaped };
+		if (place->kind != FSDP_SCAN_END)
+			ret_event->values[i].span = fsdp_json_scan_span(
+				&input->scan, place->offset, place->size);
 	}
-	bool good = !keep || hand_over(kineto, &event);
-	fsdp_json_scan_release(&kineto->scan);
-	return good;
+	bool whole = token->kind == FSDP_SCAN_OBJECT_END;
+	if (!whole && (token->kind != FSDP_SCAN_BAD || !is_usable(ret_event)))
+		*ret_found = FSDP_KINETO_LOST;
+	else if (!whole || input->scan.oddity_sum != odd)
+		*ret_found = FSDP_KINETO_RECOVERED;
+	else
+		*ret_found = FSDP_KINETO_WHOLE;
+	return true;
 }
 
-static bool take_event(struct fsdp_kineto *kineto, struct fsdp_json_token *token)
+bool fsdp_kineto_read_event(struct fsdp_kineto_input *input,
+	struct fsdp_json_token *token, struct fsdp_kineto_event *ret_event,
+	enum fsdp_kineto_found *ret_found)
 {
-	bool taken;
-	if (!take_quickly(kineto, &taken))
-		return false;
+	input->quick_args = fsdp_json_quick_object(input->quick, &input->scan);
+	if (!input->quick_args)
+		return read_slowly(input, token, ret_event, ret_found);
+	memcpy(ret_event->values, input->quick->values, sizeof ret_event->values);
 	token->kind = FSDP_SCAN_OBJECT_END;
-	return taken || take_slowly(kineto, token);
+	*ret_found = FSDP_KINETO_WHOLE;
+	return true;
+}
+
+void fsdp_kineto_release_event(struct fsdp_kineto_input *input)
+{
+	fsdp_json_scan_release(&input->scan);
+	input->quick_args = false;
+}
+
+/* ---- args ---- */
+
+/* The args were passed over once, so what is broken in them was told already. */
+void fsdp_kineto_read_args(struct fsdp_kineto_input *input,
+	const struct fsdp_json_value *value, struct fsdp_kineto_args *ret_args)
+{
+	struct fsdp_json_scan *scan = &input->args;
+	struct fsdp_json_token token;
+	union {
+		const unsigned char *is;
+		unsigned char *was; /* nothing is written */
+	} data = { value->span.data };
+	*ret_args = (struct fsdp_kineto_args){ 0 };
+	if (value->kind != FSDP_SCAN_OBJECT)
+		return;
+	if (input->quick_args) {
+		memcpy(ret_args->values, fsdp_json_quick_inner(input->quick),
+			sizeof ret_args->values);
+		return;
+	}
+	fsdp_json_scan_over(scan, data.was, value->span.size, input->limits);
+	scan->lenient = true;
+	scan->event_keys = event_keys;
+	scan->depth_limit = FSDP_SCAN_DEPTH;
+	if (!fsdp_json_scan_next(scan, &token, NULL))
+		return;
+	while (fsdp_json_scan_next(scan, &token, NULL) && token.kind == FSDP_SCAN_KEY) {
+		struct fsdp_json_value *place = NULL;
+		for (size_t i = 0; i < FSDP_KINETO_ARGS && place == NULL; i++)
+			if (fsdp_json_text_is(&token, args_keys[i]))
+				place = &ret_args->values[i];
+		if (!fsdp_json_scan_skip(scan, &token, NULL))
+			return;
+		if (place != NULL)
+			*place = (struct fsdp_json_value){ token.kind, token.escaped,
+				token.span };
+	}
+}
+
+bool fsdp_kineto_may_name(
+	const struct fsdp_kineto_input *input, const struct fsdp_json_value *value)
+{
+	struct fsdp_span args = value->span, key = args_keys[0];
+	if (value->kind != FSDP_SCAN_OBJECT)
+		return false;
+	if (input->quick_args)
+		return fsdp_json_quick_inner(input->quick)->kind == FSDP_SCAN_TEXT;
+	return memmem(args.data, args.size, key.data, key.size) != NULL ||
+	       memchr(args.data, '\\', args.size) != NULL;
 }
 
 /* ---- all events ---- */
 
+static bool take_event(struct fsdp_kineto *kineto, struct fsdp_json_token *token)
+{
+	struct fsdp_recording *recording = &kineto->reading->recording;
+	struct fsdp_kineto_event event;
+	enum fsdp_kineto_found found;
+	if (!fsdp_kineto_read_event(&kineto->input, token, &event, &found))
+		return false;
+	if (!kineto->second) {
+		recording->events += found != FSDP_KINETO_LOST;
+		recording->dropped += found == FSDP_KINETO_LOST;
+		recording->recovered += found == FSDP_KINETO_RECOVERED;
+	}
+	bool good = found == FSDP_KINETO_LOST || fsdp_kineto_take(kineto, &event);
+	fsdp_kineto_release_event(&kineto->input);
+	return good || fsdp_trace_memory(kineto->reading);
+}
+
 static bool resync(struct fsdp_kineto *kineto, bool *found)
 {
 	kineto->bad_tokens++;
-	return fsdp_json_scan_resync(&kineto->scan, found, &kineto->reading->error);
+	return fsdp_json_scan_resync(&kineto->input.scan, found, &kineto->reading->error);
 }
 
 /* Behind the bracket. *token is the one that ends the array, or CUT. */
 static bool take_events(struct fsdp_kineto *kineto, struct fsdp_json_token *token)
 {
 	struct fsdp_recording *recording = &kineto->reading->recording;
-	uint32_t depth = kineto->scan.depth;
+	uint32_t depth = kineto->input.scan.depth;
 	bool found = true;
-	kineto->scan.events_depth = depth;
+	kineto->input.scan.events_depth = depth;
 	while (found) {
-		if (fsdp_json_quick_another(&kineto->scan))
+		if (fsdp_json_quick_another(&kineto->input.scan))
 			token->kind = FSDP_SCAN_OBJECT;
-		else if (!next(kineto, token))
+		else if (!fsdp_kineto_next(&kineto->input, token))
 			return false;
 		if (token->kind == FSDP_SCAN_OBJECT) {
 			if (!take_event(kineto, token))
@@ -277,9 +315,9 @@ static bool take_events(struct fsdp_kineto *kineto, struct fsdp_json_token *toke
 			   token->kind == FSDP_SCAN_CUT) {
 			break;
 		} else if (token->kind != FSDP_SCAN_BAD) {
-			if (!skip(kineto, token))
+			if (!fsdp_kineto_skip(&kineto->input, token))
 				return false;
-			if (!kineto->second && !is_broken(token))
+			if (!kineto->second && !fsdp_kineto_is_broken(token))
 				recording->dropped++;
 		}
 		if (token->kind == FSDP_SCAN_BAD && !resync(kineto, &found))
@@ -290,7 +328,7 @@ static bool take_events(struct fsdp_kineto *kineto, struct fsdp_json_token *toke
 	if (!found)
 		token->kind = FSDP_SCAN_CUT;
 	if (token->kind == FSDP_SCAN_ARRAY_END)
-		kineto->scan.events_depth = 0;
+		kineto->input.scan.events_depth = 0;
 	return true;
 }
 
@@ -300,20 +338,21 @@ static bool take_info(struct fsdp_kineto *kineto, struct fsdp_json_token *token)
 {
 	struct fsdp_recording *recording = &kineto->reading->recording;
 	enum { RANK, WORLD, BACKEND, OTHER } what;
-	if (!next(kineto, token))
+	if (!fsdp_kineto_next(&kineto->input, token))
 		return false;
 	if (token->kind != FSDP_SCAN_OBJECT)
-		return skip(kineto, token);
+		return fsdp_kineto_skip(&kineto->input, token);
 	for (;;) {
-		if (!next(kineto, token) || token->kind != FSDP_SCAN_KEY)
+		if (!fsdp_kineto_next(&kineto->input, token) ||
+			token->kind != FSDP_SCAN_KEY)
 			return kineto->reading->error == NULL;
 		what = fsdp_json_text_is(token, FSDP_SPAN("rank"))         ? RANK
 		       : fsdp_json_text_is(token, FSDP_SPAN("world_size")) ? WORLD
 		       : fsdp_json_text_is(token, FSDP_SPAN("backend"))    ? BACKEND
 									   : OTHER;
-		if (!skip(kineto, token))
+		if (!fsdp_kineto_skip(&kineto->input, token))
 			return false;
-		if (is_broken(token))
+		if (fsdp_kineto_is_broken(token))
 			return true;
 		bool number =
 			token->kind == FSDP_SCAN_NUMBER || token->kind == FSDP_SCAN_TEXT;
@@ -333,10 +372,10 @@ static bool take_metadata(struct fsdp_kineto *kineto, struct fsdp_json_token *to
 {
 	struct fsdp_recording *recording = &kineto->reading->recording;
 	if (fsdp_json_text_is(token, FSDP_SPAN("traceEvents"))) {
-		if (!next(kineto, token))
+		if (!fsdp_kineto_next(&kineto->input, token))
 			return false;
 		if (token->kind != FSDP_SCAN_ARRAY)
-			return skip(kineto, token);
+			return fsdp_kineto_skip(&kineto->input, token);
 		kineto->seen_events = true;
 		return take_events(kineto, token);
 	}
@@ -345,13 +384,13 @@ static bool take_metadata(struct fsdp_kineto *kineto, struct fsdp_json_token *to
 		struct fsdp_recording before = *recording;
 		if (!take_info(kineto, token))
 			return false;
-		if (is_broken(token))
+		if (fsdp_kineto_is_broken(token))
 			*recording = before;
 		return true;
 	}
 	bool base = fsdp_json_text_is(token, FSDP_SPAN("baseTimeNanoseconds"));
 	kineto->seen_nodes |= fsdp_json_text_is(token, FSDP_SPAN("nodes"));
-	if (!skip(kineto, token))
+	if (!fsdp_kineto_skip(&kineto->input, token))
 		return false;
 	if (base && (token->kind == FSDP_SCAN_NUMBER || token->kind == FSDP_SCAN_TEXT))
 		fsdp_decimal_integer(token->span, &recording->base_ns);
@@ -363,19 +402,21 @@ static bool take_root(struct fsdp_kineto *kineto, struct fsdp_json_token *token)
 {
 	bool found = true;
 	for (;;) {
-		if (!next(kineto, token))
+		if (!fsdp_kineto_next(&kineto->input, token))
 			return false;
 		if (token->kind == FSDP_SCAN_KEY && !take_metadata(kineto, token))
 			return false;
 		if (token->kind == FSDP_SCAN_CUT ||
-			(token->kind == FSDP_SCAN_OBJECT_END && kineto->scan.depth == 0))
+			(token->kind == FSDP_SCAN_OBJECT_END &&
+				kineto->input.scan.depth == 0))
 			return true;
 		if (token->kind != FSDP_SCAN_BAD)
 			continue;
 		kineto->bad_metadata++;
 		found = !kineto->seen_events;
-		if (found && !fsdp_json_scan_seek(&kineto->scan, FSDP_SPAN("traceEvents"),
-				     &found, &kineto->reading->error))
+		if (found && !fsdp_json_scan_seek(&kineto->input.scan,
+				     FSDP_SPAN("traceEvents"), &found,
+				     &kineto->reading->error))
 			return false;
 		if (!found) {
 			token->kind = FSDP_SCAN_CUT;
@@ -388,9 +429,9 @@ static bool take_root(struct fsdp_kineto *kineto, struct fsdp_json_token *token)
 static bool look_behind(struct fsdp_kineto *kineto)
 {
 	struct fsdp_json_token token;
-	if (!next(kineto, &token))
+	if (!fsdp_kineto_next(&kineto->input, &token))
 		return false;
-	const struct fsdp_json_scan *scan = &kineto->scan;
+	const struct fsdp_json_scan *scan = &kineto->input.scan;
 	if (scan->at < scan->window.size)
 		kineto->reading->recording.trailing_data_at = (int64_t)token.offset;
 	return true;
@@ -416,7 +457,7 @@ static bool read_once(struct fsdp_kineto *kineto)
 	struct fsdp_recording *recording = &kineto->reading->recording;
 	struct fsdp_json_token token;
 	uint64_t dropped = recording->dropped;
-	if (!next(kineto, &token))
+	if (!fsdp_kineto_next(&kineto->input, &token))
 		return false;
 	if (token.kind == FSDP_SCAN_ARRAY) {
 		recording->root = "list";
@@ -452,7 +493,7 @@ static bool add_deviation(struct fsdp_vec *list, const char *name, uint64_t coun
 static bool take_deviations(struct fsdp_kineto *kineto, bool bom, bool cut)
 {
 	struct fsdp_recording *recording = &kineto->reading->recording;
-	const uint64_t *odd = kineto->scan.oddities;
+	const uint64_t *odd = kineto->input.scan.oddities;
 	struct fsdp_vec list;
 	fsdp_vec_init(&list, &kineto->reading->arena, sizeof(struct fsdp_tally));
 	bool good =
@@ -477,42 +518,15 @@ static bool take_deviations(struct fsdp_kineto *kineto, bool bom, bool cut)
 	return recording->deviations != NULL;
 }
 
-/* A byte order mark; it is three bytes that no JSON begins with. */
-static bool take_mark(struct fsdp_kineto *kineto, bool *ret_mark)
-{
-	static const unsigned char mark[] = { 0xef, 0xbb, 0xbf };
-	struct fsdp_window *window = &kineto->scan.window;
-	while (window->size < sizeof mark && !window->ended)
-		if (!fsdp_window_more(window, 0, &kineto->reading->error))
-			return false;
-	*ret_mark = window->size >= sizeof mark &&
-		    memcmp(window->bytes, mark, sizeof mark) == 0;
-	if (*ret_mark)
-		kineto->scan.at = kineto->scan.mark = sizeof mark;
-	return true;
-}
-
-static bool open_scan(struct fsdp_kineto *kineto, bool *ret_mark)
-{
-	struct fsdp_trace_reading *reading = kineto->reading;
-	if (!fsdp_json_scan_init(&kineto->scan, fsdp_stream_refill, reading->stream,
-		    reading->limits, &reading->error))
-		return false;
-	kineto->scan.lenient = true;
-	kineto->scan.depth_limit = FSDP_SCAN_DEPTH;
-	kineto->scan.event_keys = event_keys;
-	return take_mark(kineto, ret_mark);
-}
-
 static bool read_second(struct fsdp_kineto *kineto)
 {
 	struct fsdp_trace_reading *reading = kineto->reading;
 	struct fsdp_recording first = reading->recording;
 	bool mark;
 	kineto->second = true;
-	fsdp_json_scan_done(&kineto->scan);
 	bool good = fsdp_stream_rewind(reading->stream, &reading->error) &&
-		    open_scan(kineto, &mark) && read_once(kineto);
+		    fsdp_kineto_input_open(&kineto->input, reading->stream, &mark) &&
+		    read_once(kineto);
 	fsdp_kineto_forget_open(kineto);
 	reading->recording = first;
 	return good;
@@ -522,7 +536,8 @@ static bool read_all(struct fsdp_kineto *kineto)
 {
 	struct fsdp_trace_reading *reading = kineto->reading;
 	bool mark;
-	if (!open_scan(kineto, &mark) || !read_once(kineto))
+	if (!fsdp_kineto_input_open(&kineto->input, reading->stream, &mark) ||
+		!read_once(kineto))
 		return false;
 	reading->recording.unpaired += fsdp_kineto_forget_open(kineto);
 	bool cut = fsdp_stream_is_cut(reading->stream);
@@ -534,18 +549,17 @@ static bool read_all(struct fsdp_kineto *kineto)
 		return fsdp_trace_memory(reading);
 	if (again && !read_second(kineto))
 		return false;
-	fsdp_json_scan_done(&kineto->scan);
+	fsdp_json_scan_done(&kineto->input.scan);
 	return fsdp_kineto_settle(kineto) || fsdp_trace_memory(reading);
 }
 
 static void done(struct fsdp_kineto *kineto)
 {
 	fsdp_kineto_forget_open(kineto);
-	fsdp_json_scan_done(&kineto->scan);
+	fsdp_kineto_input_done(&kineto->input);
 	fsdp_kineto_times_done(&kineto->times);
 	fsdp_kineto_busy_done(&kineto->busy);
 	fsdp_kineto_launches_done(&kineto->launches);
-	fsdp_json_quick_free(kineto->quick);
 	fsdp_kineto_words_done(&kineto->words);
 	free(kineto);
 }
@@ -565,10 +579,10 @@ static bool read_kineto(struct fsdp_trace_reading *reading)
 	fsdp_kineto_launches_init(&kineto->launches, reading->budget);
 	fsdp_kineto_times_init(&kineto->times, arena, reading->options);
 	fsdp_kineto_busy_init(&kineto->busy, reading->budget);
-	kineto->quick = fsdp_json_quick_new(&wanted);
-	bool good = ((kineto->quick != NULL &&
-			     fsdp_kineto_words_init(&kineto->words, arena)) ||
-		     fsdp_trace_memory(kineto->reading));
+	bool good = (fsdp_kineto_input_init(
+			     &kineto->input, reading->limits, &reading->error) &&
+			    fsdp_kineto_words_init(&kineto->words, arena)) ||
+		    fsdp_trace_memory(reading);
 	good = good && read_all(kineto);
 	done(kineto);
 	return good;
