@@ -218,6 +218,12 @@ def thinned(count, every):
     return sorted({1 + i * (count - 1) // (MOST - 1) for i in range(MOST)})
 
 
+def ended_before(run, fault):
+    """It made fewer calls than that: a thread that finds what another one left makes none of its own."""
+    (kind, n), = fault.items()
+    return kind == "fail_alloc" and run.counts["allocs"] < int(str(n).rstrip("+"))
+
+
 class Suite:
     def __init__(self, shim, every):
         self.shim, self.every = os.path.abspath(shim), every
@@ -230,7 +236,7 @@ class Suite:
             statuses, met = fault.pop("statuses", (2,)), fault.pop("met", None)
             run = Run(self.shim, command, **fault)
             what = wrong(run, clean, statuses)
-            if what is None and met and run.counts and not run.counts[met]:
+            if what is None and met and run.counts and not run.counts[met] and not ended_before(run, fault):
                 what = "the fault was not met"
             told = run.answer() != clean.answer() or run.err != clean.err
             return told, what and f"{' '.join(f'{k}={v}' for k, v in fault.items())}: {what}"
