@@ -4,6 +4,7 @@
  * which rows and in which order; the fields themselves are tensor-row.c's.
  */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,7 @@
 #include "part/groups.h"
 #include "part/places.h"
 #include "part/tensor-row.h"
+#include "render/human.h"
 
 struct ls_options {
 	bool pieces;
@@ -313,12 +315,10 @@ static const struct column total_fields[] = {
 static const struct record total_record =
 	RECORD(struct listing, total_fields, NULL, NULL);
 
-/* "336.0 MiB", or plain with --bytes, as the renderer writes it. */
+/* "336.0 MiB" as the column of bytes writes it, or "352321536 B" with --bytes. */
 static void show_total(struct listing *listing)
 {
-	static const char *const UNITS[] = { "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
-	double size = (double)listing->bytes / 1024;
-	size_t unit = 0;
+	char size[HUMAN_ROOM];
 
 	out_record(listing->run->out, "total", &total_record,
 		(struct subject){ NULL, listing });
@@ -330,18 +330,12 @@ static void show_total(struct listing *listing)
 	/* That there are none was said. */
 	if (listing->row_count == 0)
 		return;
-	if (listing->run->common->bytes || listing->bytes < 1024) {
-		run_total(listing->run, "%" PRIu64 " tensor%s, %" PRIu64 " B",
-			listing->tensors, listing->tensors == 1 ? "" : "s",
-			listing->bytes);
-		return;
-	}
-	while (size >= 1024 && unit < 5) {
-		size /= 1024;
-		unit++;
-	}
-	run_total(listing->run, "%" PRIu64 " tensor%s, %.*f %s", listing->tensors,
-		listing->tensors == 1 ? "" : "s", unit >= 2 ? 2 : 1, size, UNITS[unit]);
+	if (listing->run->common->bytes)
+		snprintf(size, sizeof size, "%" PRIu64 " B", listing->bytes);
+	else
+		human_bytes(listing->bytes, size);
+	run_total(listing->run, "%" PRIu64 " tensor%s, %s", listing->tensors,
+		listing->tensors == 1 ? "" : "s", size);
 }
 
 static void tell_none(struct listing *listing)
