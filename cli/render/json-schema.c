@@ -147,6 +147,7 @@ static void put_keywords(struct printer *printer, const struct column *field)
 {
 	switch (field->type) {
 	case FIELD_BOOL:
+	case FIELD_MAYBE:
 	case FIELD_FLAG:
 		put_type(printer, "boolean", field->null);
 		break;

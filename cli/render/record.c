@@ -14,6 +14,7 @@ const struct record record_integers_or_null =
 	RECORD_OF(RECORD_PLAIN, int64_t, { .type = FIELD_INTEGER, .null = true });
 const struct record record_counts =
 	RECORD_OF(RECORD_PLAIN, uint64_t, { .type = FIELD_COUNT });
+const struct record record_ids = RECORD_OF(RECORD_PLAIN, uint32_t, { .type = FIELD_ID });
 const struct record record_texts =
 	RECORD_OF(RECORD_PLAIN, struct text, { .type = FIELD_TEXT });
 const struct record record_texts_or_null =
@@ -32,6 +33,10 @@ static struct value member_value(const struct column *field, const void *object)
 	switch (field->type) {
 	case FIELD_BOOL:
 		return value_bool(COPY(bool, object, field->at));
+	case FIELD_MAYBE: {
+		int maybe = COPY(int, object, field->at);
+		return maybe < 0 ? value_absent() : value_bool(maybe != 0);
+	}
 	case FIELD_FLAG:
 		return (COPY(uint32_t, object, field->at) & field->count) != 0
 			       ? value_bool(true)
@@ -80,13 +85,21 @@ static struct value member_value(const struct column *field, const void *object)
 	return value_absent();
 }
 
+static struct value found_value(const struct column *field, struct subject of)
+{
+	uint32_t id = COPY(uint32_t, of.object, field->at);
+
+	return id != UINT32_MAX ? field->find(of, id) : value_absent();
+}
+
 struct value field_value(const struct column *field, struct subject of)
 {
 	struct value value = value_absent();
 
 	if (field->has == NULL || field->has(of))
-		value = field->get != NULL ? field->get(of)
-					   : member_value(field, of.object);
+		value = field->get != NULL    ? field->get(of)
+			: field->find != NULL ? found_value(field, of)
+					      : member_value(field, of.object);
 	return value.type == VALUE_ABSENT && field->null ? value_null() : value;
 }
 
@@ -133,7 +146,7 @@ static void put_field(
 static void put_object(struct out *out, struct key key, const struct record *record,
 	size_t first, struct subject of)
 {
-	bool plain = record->form == RECORD_PLAIN;
+	bool plain = record->form == RECORD_PLAIN || record->form == RECORD_ONE_OF;
 
 	if (record->form == RECORD_OBJECT)
 		begin_object(out, key);
@@ -151,19 +164,28 @@ static void put_object(struct out *out, struct key key, const struct record *rec
 		out_array_end(out);
 }
 
+static size_t list_size(const struct column *field, const void *object)
+{
+	if (field->type == FIELD_ARRAY)
+		return field->count;
+	if (!field->counted)
+		return SIZE_MAX;
+	return field->narrow ? COPY(uint32_t, object, field->count_at)
+			     : COPY(size_t, object, field->count_at);
+}
+
 static const void *element_at(
 	const struct column *field, struct subject of, size_t i, void *room)
 {
 	const char *elements = (const char *)of.object + field->at;
-	size_t count = field->count;
 
+	if (i >= list_size(field, of.object))
+		return NULL;
 	if (field->each != NULL)
-		return field->each(of, i, room);
-	if (field->type != FIELD_ARRAY) {
+		return field->each(about(of, elements), i, room);
+	if (field->type != FIELD_ARRAY)
 		elements = COPY(const void *, of.object, field->at);
-		count = COPY(size_t, of.object, field->count_at);
-	}
-	return i < count ? elements + i * field->of->size : NULL;
+	return elements + i * field->of->size;
 }
 
 static void put_list(
@@ -172,7 +194,10 @@ static void put_list(
 	max_align_t room[RECORD_ROOM / sizeof(max_align_t)];
 	const void *element;
 
-	begin_array(out, key);
+	if (field->type == FIELD_ITEMS)
+		out_items_begin(out, key.word);
+	else
+		begin_array(out, key);
 	for (size_t i = 0; (element = element_at(field, of, i, room)) != NULL; i++)
 		out_record(out, NULL, field->of, about(of, element));
 	out_array_end(out);
@@ -202,16 +227,33 @@ static void put_map(
 		out_object_end(out);
 }
 
+static void put_made(
+	struct out *out, struct key key, const struct column *field, struct subject of)
+{
+	max_align_t room[RECORD_ROOM / sizeof(max_align_t)];
+	uint32_t id = COPY(uint32_t, of.object, field->at);
+
+	if (id != UINT32_MAX)
+		put_object(out, key, field->of, 0, about(of, field->each(of, id, room)));
+	else if (field->null)
+		put_value(out, key, value_null());
+}
+
 static void put_field(
 	struct out *out, struct key key, const struct column *field, struct subject of)
 {
 	bool nested = field->type >= FIELD_OBJECT;
 
-	if (field->type == FIELD_ROWS || field->type == FIELD_ITEMS)
+	if (field->text_only == EVERY_VIEW || field->type == FIELD_ROWS ||
+		(field->type == FIELD_ITEMS && field->each == NULL))
 		return;
 	if (nested && field->has != NULL && !field->has(of)) {
 		if (field->null)
 			put_value(out, key, value_null());
+		return;
+	}
+	if (field->type == FIELD_OBJECT && field->each != NULL) {
+		put_made(out, key, field, of);
 		return;
 	}
 	if (field->type == FIELD_POINTED)
@@ -224,7 +266,8 @@ static void put_field(
 		field->put(out, of);
 	else if (field->type == FIELD_MAP)
 		put_map(out, key, field, of);
-	else if (field->type == FIELD_LIST || field->type == FIELD_ARRAY)
+	else if (field->type == FIELD_LIST || field->type == FIELD_ARRAY ||
+		 field->type == FIELD_ITEMS)
 		put_list(out, key, field, of);
 	else if (!nested)
 		put_value(out, key, field_value(field, of));

@@ -35,7 +35,8 @@ enum record_form {
 	RECORD_OBJECT, /* {"line": 3, "kind": "reentry"} */
 	RECORD_TUPLE,  /* [3, "reentry"] */
 	RECORD_PLAIN,  /* 3: its only field alone */
-	RECORD_ONE_OF, /* each field is an object (OBJECT) that it may be; only printed */
+	RECORD_ONE_OF, /* each field is an object (OBJECT) that it may be; written is the
+			  one that it has */
 };
 
 struct record {
@@ -71,6 +72,7 @@ struct record {
 #define MEMBER_OF(from, member, is) \
 	_Generic(((from *)0)->member, is : offsetof(from, member))
 #define BOOL_AT(from, member) .type = FIELD_BOOL, .at = MEMBER_OF(from, member, bool)
+#define MAYBE_AT(from, member) .type = FIELD_MAYBE, .at = MEMBER_OF(from, member, int)
 #define FLAG_AT(from, member, bit) \
 	.type = FIELD_FLAG, .at = MEMBER_OF(from, member, uint32_t), .count = (bit)
 #define COUNT_AT(from, member) \
@@ -86,8 +88,11 @@ struct record {
 	.type = FIELD_WORD, .at = MEMBER_OF(from, member, const char *)
 #define ENUM_AT(from, member, name_of) \
 	.type = FIELD_WORD, .at = MEMBER_OF(from, member, unsigned), .word = (name_of)
-#define SHAPE_AT(from, member, dims)                                         \
-	.type = FIELD_SHAPE, .at = MEMBER_OF(from, member, const int64_t *), \
+#define SHAPE_AT(from, member, dims) \
+	.type = FIELD_SHAPE,                                                  \
+	.at = _Generic(((from *)0)->member,             \
+		const int64_t * : offsetof(from, member), \
+		int64_t * : offsetof(from, member)),       \
 	.count_at = MEMBER_OF(from, dims, uint32_t)
 
 #define VALUE_AT(from, member) \
@@ -109,23 +114,44 @@ struct record {
 #define FIELDS(record) .type = FIELD_FIELDS, .of = &(record)
 #define POINTED_AT(from, member, record) \
 	.type = FIELD_POINTED, .at = offsetof(from, member), .of = &(record)
-#define LIST_AT(from, member, size, record)               \
-	.type = FIELD_LIST, .at = offsetof(from, member), \
-	.count_at = MEMBER_OF(from, size, size_t), .of = &(record)
-#define MAP_AT(from, member, size, record)               \
-	.type = FIELD_MAP, .at = offsetof(from, member), \
-	.count_at = MEMBER_OF(from, size, size_t), .of = &(record)
+/* A size_t or a uint32_t. */
+#define SIZE_OF_LIST(from, size)                            \
+	.counted = true, .count_at = offsetof(from, size),  \
+	.narrow = _Generic(((from *)0)->size, unsigned long \
+			   : false, unsigned                \
+			   : true)
+#define LIST_AT(from, member, size, record)                                         \
+	.type = FIELD_LIST, .at = offsetof(from, member), SIZE_OF_LIST(from, size), \
+	.of = &(record)
+#define MAP_AT(from, member, size, record)                                         \
+	.type = FIELD_MAP, .at = offsetof(from, member), SIZE_OF_LIST(from, size), \
+	.of = &(record)
 #define ARRAY_AT(from, member, record)                                    \
 	.type = FIELD_ARRAY, .at = offsetof(from, member),                \
 	.count = sizeof((from *)0)->member / sizeof *((from *)0)->member, \
 	.of = &(record)
 #define EACH(function, record) .type = FIELD_LIST, .each = (function), .of = &(record)
 #define MAP_EACH(function, record) .type = FIELD_MAP, .each = (function), .of = &(record)
+#define EACH_AT(from, member, function, record)                               \
+	.type = FIELD_LIST, .at = offsetof(from, member), .each = (function), \
+	.of = &(record)
+#define EACH_OF(from, size, function, record) \
+	.type = FIELD_LIST, SIZE_OF_LIST(from, size), .each = (function), .of = &(record)
+/* What a member that is an id stands for, as a function finds it; UINT32_MAX is absent. */
+#define FOUND_AT(from, member, holds, function) \
+	.type = (holds), .at = MEMBER_OF(from, member, uint32_t), .find = (function)
+/* The same of an object, which may be made in room. */
+#define MADE_AT(from, member, function, record)                        \
+	.type = FIELD_OBJECT, .at = MEMBER_OF(from, member, uint32_t), \
+	.each = (function), .of = &(record)
 #define BY_HAND(function) .type = FIELD_BY_HAND, .put = (function)
-/* Rows of a table that out_records_row emits. ITEMS: the main array of the answer, whose
- * elements are lines in JSON Lines. Walks pass them over, the schema describes them. */
+/* Rows of a table that out_records_row emits, and ITEMS: the main array of the answer,
+ * whose elements are lines in JSON Lines. Walks pass them over, unless a function makes
+ * the items; the schema describes them. */
 #define ROWS(record) .type = FIELD_ROWS, .of = &(record)
 #define ITEMS(record) .type = FIELD_ITEMS, .of = &(record)
+#define EACH_ITEM(from, size, function, record) \
+	.type = FIELD_ITEMS, SIZE_OF_LIST(from, size), .each = (function), .of = &(record)
 #define GET(holds, function) .type = (holds), .get = (function)
 
 /* Of a field that is one of these words. */
@@ -138,6 +164,7 @@ struct record {
 /* Lists of these; with INT64_MIN or data NULL among them, those of _or_null. */
 extern const struct record record_integers, record_integers_or_null; /* int64_t */
 extern const struct record record_counts;                            /* uint64_t */
+extern const struct record record_ids;                               /* uint32_t */
 extern const struct record record_texts, record_texts_or_null;       /* data and size */
 extern const struct record record_words;                             /* const char * */
 
@@ -152,7 +179,7 @@ enum { RECORD_ROOM = 640 };
 /* The value of a field that is no object and no list; absent if the object has none. */
 struct value field_value(const struct column *field, struct subject of);
 
-/* All fields, into the object that is open. */
+/* All fields but those that machine outputs never show, into the object that is open. */
 void out_fields(struct out *out, const struct record *record, struct subject of);
 
 /* The object, under a key or (NULL) as an element. */

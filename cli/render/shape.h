@@ -191,6 +191,7 @@ static inline struct value value_texts(const struct text *items, size_t count)
  * FIELD_COUNT to FIELD_NS they are numbers. */
 enum field_type {
 	FIELD_BOOL = 1, /* bool */
+	FIELD_MAYBE,    /* int: 0 or 1; -1 is absent */
 	FIELD_FLAG,     /* uint32_t, of which one bit is asked: true, or absent */
 	FIELD_COUNT,    /* uint64_t; UINT64_MAX is absent */
 	FIELD_SIZE,     /* size_t */
@@ -209,12 +210,12 @@ enum field_type {
 	FIELD_OBJECT,   /* a struct: an object of its own */
 	FIELD_FIELDS,   /* a struct: its fields stand here, among the others */
 	FIELD_POINTED,  /* the same of a pointer to one; NULL: none of them */
-	FIELD_LIST,     /* a pointer to elements, and a size_t that says how many */
+	FIELD_LIST,     /* a pointer to elements, and a number that says how many */
 	FIELD_ARRAY,    /* elements, as many as the row says */
 	FIELD_MAP,      /* as a list; the first field of each element is its key */
 	FIELD_ROWS,     /* a list that the command emits elsewhere, as a table */
-	FIELD_ITEMS,    /* the main one of those */
-	FIELD_BY_HAND,  /* whatever `put` writes, keys too; `of` describes it */
+	FIELD_ITEMS, /* the main list of the answer; emitted elsewhere too unless it has `each` */
+	FIELD_BY_HAND, /* whatever `put` writes, keys too; `of` describes it */
 };
 
 /* The number that rows are put in order by. */
@@ -256,18 +257,22 @@ struct column {
 	const char *(*word)(unsigned number);
 	/* Instead of a member: the value. */
 	struct value (*get)(struct subject of);
+	/* The value that the id at `at` stands for. */
+	struct value (*find)(struct subject of, uint32_t id);
 	/* Instead of a list in the object: its i-th element, maybe made in `room`, or
-	 * NULL past the end. */
+	 * NULL past the end if it is not counted; asked about the member at `at`. Of an
+	 * object: that which the id at `at` stands for. */
 	const void *(*each)(struct subject of, size_t i, void *room);
 	void (*put)(struct out *out, struct subject of);
 	/* Whether the field is there at all; NULL: always. */
 	bool (*has)(struct subject of);
 	const struct record *of; /* objects and elements */
 	size_t count_at;         /* lists and shapes: where their size lies */
-	uint32_t count;          /* arrays: how many; flags: which bit */
-	bool always;             /* it is never left out */
-	bool null;               /* what is absent is null, and not left out */
-	bool reads;              /* to know it costs reads */
+	bool counted, narrow; /* lists: they have one; it is a uint32_t, not a size_t */
+	uint32_t count;       /* arrays: how many; flags: which bit */
+	bool always;          /* it is never left out */
+	bool null;            /* what is absent is null, and not left out */
+	bool reads;           /* to know it costs reads */
 	enum field_sort sort;
 	size_t sort_at;
 	/* For the schema and the manual, which are printed from rows: what the field

@@ -18,6 +18,8 @@ struct thing {
 	const int64_t *shape;
 	const struct call *calls;
 	size_t call_count;
+	uint32_t few;
+	int maybe;
 	struct call inner;
 	const struct call *elsewhere;
 };
@@ -27,6 +29,7 @@ static const struct thing nothing = { .id = UINT32_MAX,
 	.bytes = UINT64_MAX,
 	.rank = INT64_MIN,
 	.ns = INT64_MIN,
+	.maybe = -1,
 	.pair = { 7, INT64_MIN } };
 
 static const struct column call_fields[] = {
@@ -75,6 +78,68 @@ static const struct column thing_fields[] = {
 	{ NULL, FIELDS_AT(struct thing, inner, call) },
 };
 static const struct record thing = RECORD(struct thing, thing_fields, NULL, NULL);
+
+static struct value find_name(struct subject of, uint32_t id)
+{
+	(void)of;
+	return value_word(id == 2 ? "two" : "another");
+}
+
+/* The call that an id stands for, made in room. */
+static const void *find_call(struct subject of, size_t id, void *room)
+{
+	struct call *made = room;
+
+	(void)of;
+	*made = (struct call){ (int64_t)id, { "made", 4 } };
+	return made;
+}
+
+static bool is_bad(struct subject of)
+{
+	return !is_good(of);
+}
+
+static const struct record id =
+	RECORD_OF(RECORD_OBJECT, struct thing, { "id", ID_AT(struct thing, id) });
+static const struct record id_or_call =
+	RECORD_OF(RECORD_ONE_OF, struct thing, { NULL, OBJECT(id), .has = is_good },
+		{ NULL, OBJECT_AT(struct thing, inner, call), .has = is_bad });
+
+static const void *each_up_to(struct subject of, size_t i, void *room)
+{
+	uint32_t end = *(const uint32_t *)of.object;
+	int64_t *number = room;
+
+	*number = (int64_t)i;
+	return end != UINT32_MAX && i < end ? number : NULL;
+}
+
+static const void *find_thing(struct subject of, size_t i, void *room)
+{
+	struct thing *made = room;
+
+	(void)of;
+	*made = nothing;
+	made->good = i == 0;
+	made->id = 7;
+	return made;
+}
+
+static const struct column made_fields[] = {
+	{ "found", FOUND_AT(struct thing, id, FIELD_TEXT, find_name) },
+	{ "made", MADE_AT(struct thing, id, find_call, call), .null = true },
+	{ "up_to_id", EACH_AT(struct thing, id, each_up_to, record_integers) },
+	{ "found_few", EACH_OF(struct thing, few, find_thing, id) },
+	{ "few", LIST_AT(struct thing, calls, few, pair) },
+	{ "by_name", MAP_AT(struct thing, calls, few, call) },
+	{ "maybe", MAYBE_AT(struct thing, maybe) },
+	{ "for_people", BOOL_AT(struct thing, good), .text_only = EVERY_VIEW },
+	{ "things", EACH_ITEM(struct thing, call_count, find_thing, id_or_call) },
+	{ "elsewhere", ROWS(call) },
+	{ "items_elsewhere", ITEMS(call) },
+};
+static const struct record made = RECORD(struct thing, made_fields, NULL, NULL);
 
 static const struct column nested_fields[] = {
 	{ "calls", LIST_AT(struct thing, calls, call_count, call) },
@@ -158,6 +223,27 @@ static void hostile_names_are_keys_and_values(void **state)
 		"\"by_name\":{\n\"a\\\"\\u001b[2J\xef\xbf\xbd\":1},\n"
 		"\"pair\":[\n7,\nnull],\n\"each\":[\n0,\n10,\n20],\n\"inner\":null,\n"
 		"\"name\":\"\"}\n");
+}
+
+static void what_is_made_is_an_object(void **state)
+{
+	static const struct call calls[] = { { 1, { "a", 1 } }, { 2, { "b", 1 } } };
+	struct thing one = nothing;
+
+	(void)state;
+	one.calls = calls;
+	one.few = 1;
+	one.call_count = 2;
+	assert_object(&made, &one,
+		"{\n\"made\":null,\n\"up_to_id\":[],\n\"found_few\":[\n{\"id\":7}],\n\"few\":[\n[\"a\",1]],\n\"by_name\":{\n\"a\":1},\n"
+		"\"things\":[\n{\"id\":7},\n{\"number\":0}]}\n");
+	one.id = 2;
+	one.maybe = 0;
+	one.few = 0;
+	one.call_count = 0;
+	assert_object(&made, &one,
+		"{\n\"found\":\"two\",\n\"made\":{\"name\":\"made\",\"number\":2},\n"
+		"\"up_to_id\":[\n0,\n1],\n\"found_few\":[],\n\"few\":[],\n\"by_name\":{},\n\"maybe\":false,\n\"things\":[]}\n");
 }
 
 static void empty_lists_are_empty(void **state)
@@ -293,6 +379,7 @@ int main(void)
 		cmocka_unit_test(an_object_has_each_field),
 		cmocka_unit_test(what_is_absent_is_left_out_or_null),
 		cmocka_unit_test(hostile_names_are_keys_and_values),
+		cmocka_unit_test(what_is_made_is_an_object),
 		cmocka_unit_test(empty_lists_are_empty),
 		cmocka_unit_test(people_see_what_the_view_shows),
 		cmocka_unit_test(programs_see_what_they_ask_for),
