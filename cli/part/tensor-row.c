@@ -99,21 +99,6 @@ const char *module_shown_class(const struct run *run, const struct fsdp_module *
 
 /* ---- tensors ---- */
 
-static const struct run *run_of(struct subject of)
-{
-	return ((const struct row_context *)of.context)->run;
-}
-
-static const struct fsdp_checkpoint *checkpoint_of(struct subject of)
-{
-	return run_of(of)->checkpoint;
-}
-
-static struct row_buffers *buffers_of(struct subject of)
-{
-	return ((const struct row_context *)of.context)->buffers;
-}
-
 static struct value path_value(struct subject of, uint32_t path, uint32_t raw_name)
 {
 	const struct fsdp_checkpoint *checkpoint = checkpoint_of(of);

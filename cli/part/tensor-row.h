@@ -49,6 +49,21 @@ struct row_context {
 	struct text joined; /* of several tensors, instead of their own names; --fold */
 };
 
+static inline const struct run *run_of(struct subject of)
+{
+	return ((const struct row_context *)of.context)->run;
+}
+
+static inline const struct fsdp_checkpoint *checkpoint_of(struct subject of)
+{
+	return run_of(of)->checkpoint;
+}
+
+static inline struct row_buffers *buffers_of(struct subject of)
+{
+	return ((const struct row_context *)of.context)->buffers;
+}
+
 void row_buffers_done(struct row_buffers *buffers);
 
 /* Whether some row could not be made for lack of memory. */

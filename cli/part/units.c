@@ -7,64 +7,41 @@
 #include "run/answer.h"
 #include "part/units.h"
 
-static const struct row_context *context_of(struct subject of)
-{
-	return of.context;
-}
-
-static const struct fsdp_checkpoint *checkpoint_of(struct subject of)
-{
-	return context_of(of)->run->checkpoint;
-}
-
 /* ---- meshes ---- */
-
-static struct fsdp_mesh mesh_of(struct subject of)
-{
-	return fsdp_mesh(checkpoint_of(of), *(const uint32_t *)of.object);
-}
 
 static bool has_dim_names(struct subject of)
 {
-	return mesh_of(of).dim_names != NULL;
-}
-
-static const void *each_dim_name(struct subject of, size_t i, void *room)
-{
-	struct fsdp_mesh mesh = mesh_of(of);
-
-	(void)room;
-	return i < mesh.dims ? &mesh.dim_names[i] : NULL;
-}
-
-static struct value get_shape(struct subject of)
-{
-	struct fsdp_mesh mesh = mesh_of(of);
-
-	return value_shape(mesh.shape, mesh.dims);
+	return ((const struct fsdp_mesh *)of.object)->dim_names != NULL;
 }
 
 static struct value get_ranks(struct subject of)
 {
-	struct fsdp_mesh mesh = mesh_of(of);
+	const struct fsdp_mesh *mesh = of.object;
 
-	return mesh.ranks != NULL ? value_shape(mesh.ranks, mesh.rank_count)
-				  : value_absent();
+	return mesh->ranks != NULL ? value_shape(mesh->ranks, mesh->rank_count)
+				   : value_absent();
 }
 
+#define MESH struct fsdp_mesh
 const struct record mesh_record =
-	OBJECT_RECORD(uint32_t, "mesh", "A device mesh, outermost dimension first.",
-		{ "dim_names", EACH(each_dim_name, record_texts), .has = has_dim_names,
-			.null = true,
+	OBJECT_RECORD(MESH, "mesh", "A device mesh, outermost dimension first.",
+		{ "dim_names", LIST_AT(MESH, dim_names, dims, record_texts),
+			.has = has_dim_names, .null = true,
 			.about = "Names of the dimensions; null when it has none." },
-		{ "shape", GET(FIELD_SHAPE, get_shape), .always = true,
+		{ "shape", SHAPE_AT(MESH, shape, dims), .always = true,
 			.about = "Number of ranks along each dimension." });
 
-const struct record mesh_ranks_record = OBJECT_RECORD(uint32_t, NULL, NULL,
+const struct record mesh_ranks_record = OBJECT_RECORD(MESH, NULL, NULL,
 	{ NULL, FIELDS(mesh_record) },
 	{ "ranks", GET(FIELD_SHAPE, get_ranks),
 		.about =
 			"Ranks in C order of the mesh; absent when they count from 0." });
+
+const void *find_mesh(struct subject of, size_t mesh, void *room)
+{
+	*(struct fsdp_mesh *)room = fsdp_mesh(checkpoint_of(of), (uint32_t)mesh);
+	return room;
+}
 
 void mesh_line(struct run *run, uint32_t index)
 {
@@ -84,70 +61,31 @@ void mesh_line(struct run *run, uint32_t index)
 
 /* ---- units ---- */
 
-static struct fsdp_module module_of(struct subject of)
+static struct value find_name(struct subject of, uint32_t module)
 {
-	return fsdp_module(
-		checkpoint_of(of), ((const struct fsdp_unit *)of.object)->module);
+	return value_name(name_text(&buffers_of(of)->unit, checkpoint_of(of),
+		fsdp_module(checkpoint_of(of), module).name));
 }
 
-static bool has_module(struct subject of)
+static struct value find_raw_name(struct subject of, uint32_t module)
 {
-	return ((const struct fsdp_unit *)of.object)->module != FSDP_NONE;
+	struct fsdp_module found = fsdp_module(checkpoint_of(of), module);
+
+	return found.raw_name != found.name ? value_name(name_text(&buffers_of(of)->raw,
+						      checkpoint_of(of), found.raw_name))
+					    : value_absent();
 }
 
-static struct value get_name(struct subject of)
+static struct value find_class(struct subject of, uint32_t module)
 {
-	return value_name(name_text(
-		&context_of(of)->buffers->unit, checkpoint_of(of), module_of(of).name));
-}
+	struct fsdp_module found = fsdp_module(checkpoint_of(of), module);
 
-static struct value get_raw_name(struct subject of)
-{
-	struct fsdp_module module = module_of(of);
-
-	if (module.raw_name == module.name)
-		return value_absent();
-	return value_name(name_text(
-		&context_of(of)->buffers->raw, checkpoint_of(of), module.raw_name));
-}
-
-static struct value get_class(struct subject of)
-{
-	struct fsdp_module module = module_of(of);
-
-	return value_word(module_shown_class(context_of(of)->run, &module));
-}
-
-static bool has_mesh(struct subject of)
-{
-	return ((const struct fsdp_unit *)of.object)->mesh != FSDP_NONE;
+	return value_word(module_shown_class(run_of(of), &found));
 }
 
 static bool has_mixed_precision(struct subject of)
 {
 	return ((const struct fsdp_unit *)of.object)->mixed_precision_count != 0;
-}
-
-static const void *each_setting(struct subject of, size_t i, void *room)
-{
-	const struct fsdp_unit *unit = of.object;
-
-	(void)room;
-	return i < unit->mixed_precision_count ? &unit->mixed_precision[i] : NULL;
-}
-
-static struct value get_use_orig_params(struct subject of)
-{
-	int known = ((const struct fsdp_unit *)of.object)->use_orig_params;
-
-	return known >= 0 ? value_bool(known != 0) : value_absent();
-}
-
-static struct value get_cpu_offload(struct subject of)
-{
-	int known = ((const struct fsdp_unit *)of.object)->cpu_offload;
-
-	return known >= 0 ? value_bool(known != 0) : value_absent();
 }
 
 static struct value get_inferred(struct subject of)
@@ -165,12 +103,12 @@ static const struct record setting_record = RECORD_OF(RECORD_OBJECT, SETTING,
 #define UNIT struct fsdp_unit
 const struct record unit_record = OBJECT_RECORD(UNIT, "unit",
 	"One FSDP unit: modules whose parameters are sharded together.",
-	{ "unit", GET(FIELD_NAME, get_name), .has = has_module, .always = true,
+	{ "unit", FOUND_AT(UNIT, module, FIELD_NAME, find_name), .always = true,
 		.about = "Clean name of its module; the root is the empty text." },
-	{ "name_raw", GET(FIELD_NAME, get_raw_name), .has = has_module,
+	{ "name_raw", FOUND_AT(UNIT, module, FIELD_NAME, find_raw_name),
 		.about =
 			"Name of the module as PyTorch has it, when cleaning changed it." },
-	{ "class", GET(FIELD_WORD, get_class), .has = has_module,
+	{ "class", FOUND_AT(UNIT, module, FIELD_WORD, find_class),
 		.about = "Python class of the module." },
 	{ "api", WORD_AT(UNIT, api), .always = true, WORDS("fsdp1", "fsdp2"),
 		.about = "Which interface made it." },
@@ -181,13 +119,14 @@ const struct record unit_record = OBJECT_RECORD(UNIT, "unit",
 		.about = "Number of ranks that share one copy of the parameters." },
 	{ "replicate_world_size", ID_AT(UNIT, replicate_world_size), .always = true,
 		.about = "Number of copies." },
-	{ "mesh", OBJECT_AT(UNIT, mesh, mesh_record), .has = has_mesh },
-	{ "mixed_precision", MAP_EACH(each_setting, setting_record),
+	{ "mesh", MADE_AT(UNIT, mesh, find_mesh, mesh_record) },
+	{ "mixed_precision",
+		MAP_AT(UNIT, mixed_precision, mixed_precision_count, setting_record),
 		.has = has_mixed_precision,
 		.about = "Element types of the mixed-precision policy, by setting." },
-	{ "use_orig_params", GET(FIELD_BOOL, get_use_orig_params),
+	{ "use_orig_params", MAYBE_AT(UNIT, use_orig_params),
 		.about = "Whether the original parameters stay visible. FSDP1 only." },
-	{ "cpu_offload", GET(FIELD_BOOL, get_cpu_offload),
+	{ "cpu_offload", MAYBE_AT(UNIT, cpu_offload),
 		.about =
 			"Whether parameters lie in the memory of the host while they are not used." },
 	{ "parameters", COUNT_AT(UNIT, parameters), .always = true,
@@ -211,11 +150,13 @@ bool wrapper_is_folded(const struct run *run, uint32_t module)
 
 void mesh_field(struct run *run, uint32_t index, bool ranks)
 {
-	struct row_context context = { .run = run };
+	struct fsdp_mesh mesh;
 
-	if (index != FSDP_NONE)
-		out_record(run->out, "mesh", ranks ? &mesh_ranks_record : &mesh_record,
-			(struct subject){ &context, &index });
+	if (index == FSDP_NONE)
+		return;
+	mesh = fsdp_mesh(run->checkpoint, index);
+	out_record(run->out, "mesh", ranks ? &mesh_ranks_record : &mesh_record,
+		(struct subject){ NULL, &mesh });
 }
 
 void unit_fields(struct run *run, uint32_t index, struct name_buffer *name,

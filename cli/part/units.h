@@ -5,10 +5,12 @@
 #include "part/tensor-row.h"
 
 /* The objects *unit* and *mesh* of the machine outputs. Their context is a struct
- * row_context. */
-extern const struct record unit_record; /* struct fsdp_unit */
-/* The index of a mesh, uint32_t; which is not FSDP_NONE. The second with `ranks`. */
-extern const struct record mesh_record, mesh_ranks_record;
+ * row_context. The second mesh has `ranks`. */
+extern const struct record unit_record;                    /* struct fsdp_unit */
+extern const struct record mesh_record, mesh_ranks_record; /* struct fsdp_mesh */
+
+/* For MADE_AT. */
+const void *find_mesh(struct subject of, size_t mesh, void *room);
 
 /* Fields of a unit, inside an object that the caller begins and ends. */
 void unit_fields(struct run *run, uint32_t unit, struct name_buffer *name,
