@@ -404,21 +404,22 @@ static const struct column *items_of(const struct record *answer)
 	return NULL;
 }
 
-/* What an answer is: one record, or one of several. */
-static const struct record *alternative(const struct record *answer, size_t i)
+/* What an answer or an item is: one record, or one of several. */
+static const struct record *alternative(const struct record *record, size_t i)
 {
-	if (answer->form == RECORD_ONE_OF)
-		return i < answer->count ? answer->fields[i].of : NULL;
-	return i == 0 ? answer : NULL;
+	if (record->form == RECORD_ONE_OF)
+		return i < record->count ? record->fields[i].of : NULL;
+	return i == 0 ? record : NULL;
 }
 
-static void put_item_line(struct printer *printer, const struct column *items)
+static void put_item_line(
+	struct printer *printer, const struct column *items, const struct record *item)
 {
 	const char *const name[] = { items->name, NULL };
 	const struct column fields[] = { { "type", WORD_OF("item") },
 		{ "of", ALWAYS(FIELD_WORD), .words = name,
 			.about = "The array of `data` it is an element of." },
-		{ NULL, FIELDS(*items->of) } };
+		{ NULL, FIELDS(*item) } };
 	const struct record line = RECORD(NONE, fields, NULL, "JSON Lines: one element.");
 
 	put_elements(printer, NULL, &line);
@@ -427,7 +428,7 @@ static void put_item_line(struct printer *printer, const struct column *items)
 /* A line of JSON Lines, whose kind it tells. */
 static void put_lines(struct printer *printer, const struct schema_of *of)
 {
-	const struct record *answer;
+	const struct record *answer, *item;
 
 	begin(printer, "record", '{');
 	put(printer, "description", "A line of the output `jsonl`.");
@@ -435,8 +436,10 @@ static void put_lines(struct printer *printer, const struct schema_of *of)
 	put_elements(printer, NULL, &header_line);
 	printer->in_line = true;
 	for (size_t i = 0; (answer = alternative(of->answer, i)) != NULL; i++)
-		if (items_of(answer) != NULL)
-			put_item_line(printer, items_of(answer));
+		for (size_t k = 0; items_of(answer) != NULL &&
+				   (item = alternative(items_of(answer)->of, k)) != NULL;
+			k++)
+			put_item_line(printer, items_of(answer), item);
 	printer->in_line = false;
 	put_elements(printer, NULL, &finding_line);
 	put_elements(printer, NULL, &error_line);

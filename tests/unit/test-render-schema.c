@@ -116,6 +116,23 @@ static void a_line_says_what_it_is(void **state)
 	free(text);
 }
 
+static const struct record item =
+	RECORD_OF(RECORD_ONE_OF, NONE, { NULL, OBJECT(leaf) }, { NULL, OBJECT(extra) });
+static const struct record items =
+	RECORD_OF(RECORD_OBJECT, NONE, { "items", ITEMS(item), .always = true });
+
+static void each_kind_of_item_has_a_line(void **state)
+{
+	char *text = schema_of(&items, false);
+
+	(void)state;
+	assert_has(text,
+		"\"items\":{\"type\":\"array\",\"items\":{\"anyOf\":[{\"$ref\":\"#/$defs/leaf\"},{\"type\":\"object\"");
+	assert_has(text, "\"required\":[\"type\",\"of\",\"name\",\"value_type\"]");
+	assert_has(text, "\"required\":[\"type\",\"of\",\"more\"]");
+	free(text);
+}
+
 static void several_inputs_have_an_answer_each(void **state)
 {
 	char *text = schema_of(&one_of, true);
@@ -150,6 +167,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_type_has_its_schema),
 		cmocka_unit_test(a_line_says_what_it_is),
+		cmocka_unit_test(each_kind_of_item_has_a_line),
 		cmocka_unit_test(several_inputs_have_an_answer_each),
 		cmocka_unit_test(a_document_says_what_it_is_of),
 	};
