@@ -205,16 +205,6 @@ static bool locate_pieces(struct listing *listing, struct fsdp_error **ret_error
 
 /* ---- tensors ---- */
 
-static struct value get_file(struct subject of)
-{
-	uint32_t file = ((const struct listed_tensor *)of.object)->file;
-	const struct run *run = ((const struct row_context *)of.context)->run;
-
-	return file == FSDP_NONE
-		       ? value_absent()
-		       : value_name(text_of_span(fsdp_file(run->checkpoint, file).path));
-}
-
 #define LISTED struct listed_tensor
 #define BY(member) .sort = SORT_MEMBER, .sort_at = offsetof(LISTED, member)
 #define HIDDEN .machine_only = EVERY_VIEW
@@ -224,7 +214,7 @@ static const struct column listed_fields[] = {
 		.text_only = EVERY_VIEW },
 	{ "pieces", COUNT_AT(LISTED, pieces), .sort = SORT_SHOWN },
 	{ "rank", ID_AT(LISTED, shown_rank), .machine_only = ~IN(VIEW_RANKS), BY(rank) },
-	{ "file", GET(FIELD_NAME, get_file), HIDDEN, BY(file) },
+	{ "file", FOUND_AT(LISTED, file, FIELD_NAME, find_file), HIDDEN, BY(file) },
 	{ "offset", COUNT_AT(LISTED, offset), HIDDEN, .sort = SORT_SHOWN, .reads = true },
 	{ "length", COUNT_AT(LISTED, length), HIDDEN, .sort = SORT_SHOWN, .reads = true },
 };

@@ -161,7 +161,7 @@ static struct value get_path(struct subject of)
 		       : path_value(of, tensor->path, tensor->raw_name);
 }
 
-static const char *dtype_name(unsigned dtype)
+const char *dtype_name(unsigned dtype)
 {
 	return fsdp_dtype(dtype)->name;
 }
@@ -370,16 +370,9 @@ static struct value get_sizes(struct subject of)
 	return box_value(facts, facts->piece.sizes, facts->tensor->shape);
 }
 
-static struct value file_value(struct subject of, uint32_t file)
+struct value find_file(struct subject of, uint32_t file)
 {
-	if (file == FSDP_NONE)
-		return value_absent();
 	return value_name(text_of_span(fsdp_file(checkpoint_of(of), file).path));
-}
-
-static struct value get_piece_file(struct subject of)
-{
-	return file_value(of, ((const struct piece_facts *)of.object)->piece.file);
 }
 
 static struct value get_member(struct subject of)
@@ -417,7 +410,7 @@ const struct column piece_columns[PIECE_COLUMNS] = {
 	{ "param_start", COUNT_AT(FACTS, piece.param_start), HIDDEN,
 		.has = is_somewhere },
 	{ "param_end", GET(FIELD_COUNT, get_param_end), HIDDEN, .has = is_somewhere },
-	{ "file", GET(FIELD_NAME, get_piece_file), BY(piece.file) },
+	{ "file", FOUND_AT(FACTS, piece.file, FIELD_NAME, find_file), BY(piece.file) },
 	{ "member", GET(FIELD_NAME, get_member), HIDDEN },
 	{ "offset", COUNT_AT(FACTS, place.offset), .reads = true },
 	{ "length", COUNT_AT(FACTS, place.length), .reads = true },
@@ -510,11 +503,6 @@ static struct value get_text(struct subject of)
 					       value->tokens, value->token_count));
 }
 
-static struct value get_entry_file(struct subject of)
-{
-	return file_value(of, ((const struct fsdp_value *)of.object)->file);
-}
-
 #define VALUE struct fsdp_value
 #define BY(member) .sort = SORT_MEMBER, .sort_at = offsetof(VALUE, member)
 const struct column entry_columns[ENTRY_COLUMNS] = {
@@ -523,7 +511,8 @@ const struct column entry_columns[ENTRY_COLUMNS] = {
 	{ "type", GET(FIELD_WORD, get_type) },
 	{ "value", GET(FIELD_ANY, get_value), HIDDEN },
 	[ENTRY_TEXT] = { "text", GET(FIELD_NAME, get_text) },
-	[ENTRY_FILE] = { "file", GET(FIELD_NAME, get_entry_file), HIDDEN, BY(file) },
+	[ENTRY_FILE] = { "file", FOUND_AT(VALUE, file, FIELD_NAME, find_file), HIDDEN,
+		BY(file) },
 	{ "offset", COUNT_AT(VALUE, offset), HIDDEN, .sort = SORT_SHOWN },
 	{ "length", COUNT_AT(VALUE, length), HIDDEN, .sort = SORT_SHOWN },
 	{ "rank", ID_AT(VALUE, rank), HIDDEN, BY(rank) },

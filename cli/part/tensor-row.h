@@ -103,6 +103,12 @@ struct text tensor_shown_name(const struct run *run, struct name_buffer *buffer,
 /* The class that is shown: what fully_shard replaced, or as stored under --raw. */
 const char *module_shown_class(const struct run *run, const struct fsdp_module *module);
 
+/* For ENUM_AT. */
+const char *dtype_name(unsigned dtype);
+
+/* For FOUND_AT: the path of a file. */
+struct value find_file(struct subject of, uint32_t file);
+
 /* Fills the columns of one tensor; `all` false: only those that text shows by itself. */
 void tensor_row(const struct run *run, struct row_buffers *buffers,
 	const struct fsdp_tensor *tensor, bool all, struct value *values);

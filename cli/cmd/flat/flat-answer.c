@@ -10,11 +10,11 @@
 #include "cmd/flat/flat-answer.h"
 #include "part/units.h"
 
-enum { RANGE_SIZE = 48, RANKS_TEXT = 64, LEDGER_COLUMNS = 9 };
+enum { RANGE_SIZE = 48, RANKS_TEXT = 64 };
 
 struct text ledger_full_name(struct ledger *ledger, uint32_t fqn)
 {
-	return name_text(&ledger->fqn, ledger->run->checkpoint, fqn);
+	return name_text(&ledger->buffers.name, ledger->run->checkpoint, fqn);
 }
 
 struct text ledger_unit_name(struct ledger *ledger, uint32_t unit)
@@ -23,7 +23,7 @@ struct text ledger_unit_name(struct ledger *ledger, uint32_t unit)
 
 	if (facts.module == FSDP_NONE)
 		return (struct text){ "", 0 };
-	return name_text(&ledger->name, ledger->run->checkpoint,
+	return name_text(&ledger->buffers.unit, ledger->run->checkpoint,
 		fsdp_module(ledger->run->checkpoint, facts.module).name);
 }
 
@@ -57,176 +57,296 @@ bool ledger_takes_rank(struct ledger *ledger, uint32_t unit, uint32_t rank)
 	return false;
 }
 
-static uint32_t file_of(const struct ledger *ledger, uint32_t unit, uint32_t rank)
-{
-	uint32_t global = fsdp_unit_global_rank(ledger->run->checkpoint, unit, rank, 0);
+/* ---- the objects ---- */
 
-	return global < ledger->file_count ? ledger->files[global] : FSDP_NONE;
+static struct value find_fqn(struct subject of, uint32_t fqn)
+{
+	return value_name(ledger_full_name(of.context, fqn));
 }
 
-/* ---- for programs ---- */
-
-static void entries_field(struct ledger *ledger, const struct fsdp_flat *flat)
+static struct value find_unit_name(struct subject of, uint32_t unit)
 {
-	static const struct column COLUMNS[] = { { "fqn" }, { "is_padding" }, { "shape" },
-		{ "numel" }, { "flat_start" }, { "flat_end" } };
-	const struct table table = { .key = "entries",
-		.columns = COLUMNS,
-		.column_count = sizeof COLUMNS / sizeof *COLUMNS,
-		.machine_only = true };
-
-	out_table_begin(ledger->run->out, &table);
-	for (uint32_t i = 0; i < flat->entry_count; i++) {
-		struct fsdp_flat_entry entry =
-			fsdp_flat_entry(ledger->run->checkpoint, flat, i);
-		bool is_padding = entry.fqn == FSDP_NONE;
-		const struct value values[] = {
-			is_padding ? value_null()
-				   : value_name(ledger_full_name(ledger, entry.fqn)),
-			value_bool(is_padding),
-			entry.shape != NULL && !is_padding
-				? value_shape(entry.shape, entry.dims)
-				: value_absent(),
-			value_count(entry.numel),
-			value_count(entry.start),
-			value_integer((int64_t)(entry.start + entry.numel) - 1),
-		};
-		out_row(ledger->run->out, values);
-	}
-	out_table_end(ledger->run->out);
+	return value_text(ledger_unit_name(of.context, unit));
 }
 
-static void shared_field(struct ledger *ledger, const struct fsdp_flat *flat)
-{
-	struct out *out = ledger->run->out;
+/* A unit with its flat parameter. */
+struct flat_unit {
+	struct fsdp_flat flat;
+	struct fsdp_unit unit;
+};
 
-	out_array_begin(out, "shared");
-	for (uint32_t i = 0; i < flat->tie_count; i++) {
-		struct fsdp_flat_tie tie =
-			fsdp_flat_tie(ledger->run->checkpoint, flat, i);
-		out_object_begin(out, NULL);
-		out_field(out, "fqn", value_name(ledger_full_name(ledger, tie.fqn)));
-		out_field(out, "same_as",
-			value_name(ledger_full_name(ledger, tie.same_as)));
-		out_object_end(out);
-	}
-	out_array_end(out);
+struct flat_entry {
+	struct fsdp_flat_entry entry;
+	bool is_padding;
+	int64_t end; /* -1 of an empty one at the start */
+};
+
+static const void *find_entry(struct subject of, size_t i, void *room)
+{
+	const struct flat_unit *unit = of.object;
+	struct flat_entry *made = room;
+
+	made->entry = fsdp_flat_entry(checkpoint_of(of), &unit->flat, (uint32_t)i);
+	made->is_padding = made->entry.fqn == FSDP_NONE;
+	made->end = (int64_t)(made->entry.start + made->entry.numel) - 1;
+	return made;
 }
 
-static void global_ranks_field(
-	struct ledger *ledger, const struct fsdp_flat *flat, uint32_t rank)
+static bool has_shape(struct subject of)
 {
-	const struct fsdp_checkpoint *checkpoint = ledger->run->checkpoint;
-	uint32_t copies = fsdp_unit(checkpoint, flat->unit).replicate_world_size;
-
-	out_array_begin(ledger->run->out, "global_ranks");
-	for (uint32_t copy = 0; copy < copies; copy++) {
-		uint32_t global =
-			fsdp_unit_global_rank(checkpoint, flat->unit, rank, copy);
-		if (global == FSDP_NONE)
-			break;
-		out_field(ledger->run->out, NULL, value_id(global));
-	}
-	out_array_end(ledger->run->out);
+	return ((const struct flat_entry *)of.object)->entry.shape != NULL;
 }
 
-/* Spans of parameters alone, and of one alone if one was asked for. */
-static bool next_span(const struct ledger *ledger, const struct fsdp_flat *flat,
-	uint32_t rank, uint32_t *state, struct fsdp_flat_span *span,
-	struct fsdp_flat_entry *entry)
-{
-	const struct fsdp_checkpoint *checkpoint = ledger->run->checkpoint;
+#define ENTRY struct flat_entry
+static const struct record flat_entry_record = OBJECT_RECORD(ENTRY, NULL, NULL,
+	{ "fqn", FOUND_AT(ENTRY, entry.fqn, FIELD_NAME, find_fqn), .null = true },
+	{ "is_padding", BOOL_AT(ENTRY, is_padding) },
+	{ "shape", SHAPE_AT(ENTRY, entry.shape, entry.dims), .has = has_shape },
+	{ "numel", COUNT_AT(ENTRY, entry.numel) },
+	{ "flat_start", COUNT_AT(ENTRY, entry.start) },
+	{ "flat_end", INTEGER_AT(ENTRY, end) });
 
-	while (fsdp_flat_span_next(checkpoint, flat, rank, state, span)) {
-		*entry = fsdp_flat_entry(checkpoint, flat, span->entry);
-		if (entry->fqn == FSDP_NONE)
+static const void *find_tie(struct subject of, size_t i, void *room)
+{
+	const struct flat_unit *unit = of.object;
+
+	*(struct fsdp_flat_tie *)room =
+		fsdp_flat_tie(checkpoint_of(of), &unit->flat, (uint32_t)i);
+	return room;
+}
+
+#define TIE struct fsdp_flat_tie
+static const struct record tie_record = OBJECT_RECORD(TIE, NULL, NULL,
+	{ "fqn", FOUND_AT(TIE, fqn, FIELD_NAME, find_fqn) },
+	{ "same_as", FOUND_AT(TIE, same_as, FIELD_NAME, find_fqn) });
+
+/* What one shard rank holds. */
+struct flat_rank {
+	const struct flat_unit *unit;
+	uint32_t rank;
+	uint32_t file; /* FSDP_NONE: the shard is not stored, or not known where */
+};
+
+/* Those that were asked for. */
+static const void *each_rank(struct subject of, size_t i, void *room)
+{
+	const struct ledger *ledger = of.context;
+	const struct flat_unit *unit = of.object;
+	struct flat_rank *made = room;
+	uint32_t rank = i == 0 ? 0 : made->rank + 1, global;
+
+	while (rank < unit->flat.shards &&
+		!ledger_takes_rank(of.context, unit->flat.unit, rank))
+		rank++;
+	global = fsdp_unit_global_rank(checkpoint_of(of), unit->flat.unit, rank, 0);
+	*made = (struct flat_rank){ unit, rank,
+		unit->flat.from_files && global < ledger->file_count
+			? ledger->files[global]
+			: FSDP_NONE };
+	return rank < unit->flat.shards ? made : NULL;
+}
+
+static const void *each_global_rank(struct subject of, size_t i, void *room)
+{
+	const struct flat_rank *rank = of.object;
+	uint32_t *global = room;
+
+	if (i >= rank->unit->unit.replicate_world_size)
+		return NULL;
+	*global = fsdp_unit_global_rank(
+		checkpoint_of(of), rank->unit->flat.unit, rank->rank, (uint32_t)i);
+	return *global != FSDP_NONE ? global : NULL;
+}
+
+/* Both ends are inclusive. */
+struct flat_span {
+	uint32_t fqn; /* FSDP_NONE: padding */
+	uint64_t flat_start, flat_end;
+	uint64_t param_start, param_end;
+	uint32_t state; /* of fsdp_flat_span_next; 0 before the first */
+};
+
+/* All of a shard, padding too; those of one parameter if it was asked for. */
+static bool next_span(struct subject of, struct flat_span *made)
+{
+	const struct ledger *ledger = of.context;
+	const struct flat_rank *rank = of.object;
+	const struct fsdp_flat *flat = &rank->unit->flat;
+	struct fsdp_flat_span span;
+
+	while (fsdp_flat_span_next(
+		checkpoint_of(of), flat, rank->rank, &made->state, &span)) {
+		if (ledger->only_entry != FSDP_NONE && ledger->only_entry != span.entry)
 			continue;
-		if (ledger->only_entry == FSDP_NONE || ledger->only_entry == span->entry)
-			return true;
+		*made = (struct flat_span){
+			.fqn = fsdp_flat_entry(checkpoint_of(of), flat, span.entry).fqn,
+			.flat_start = span.shard_start,
+			.flat_end = span.shard_start + span.numel - 1,
+			.param_start = span.param_start,
+			.param_end = span.param_start + span.numel - 1,
+			.state = made->state,
+		};
+		return true;
 	}
 	return false;
 }
 
-static void spans_field(
-	struct ledger *ledger, const struct fsdp_flat *flat, uint32_t rank)
+static const void *each_span(struct subject of, size_t i, void *room)
 {
-	static const struct column COLUMNS[] = { { "fqn" }, { "flat_start" },
-		{ "flat_end" }, { "param_start" }, { "param_end" } };
-	const struct table table = { .key = "spans",
-		.columns = COLUMNS,
-		.column_count = sizeof COLUMNS / sizeof *COLUMNS,
-		.machine_only = true };
-	struct fsdp_flat_span span;
-	struct fsdp_flat_entry entry;
-	uint32_t state = 0;
+	struct flat_span *made = room;
 
-	out_table_begin(ledger->run->out, &table);
-	while (next_span(ledger, flat, rank, &state, &span, &entry)) {
-		const struct value values[] = {
-			value_name(ledger_full_name(ledger, entry.fqn)),
-			value_count(span.shard_start),
-			value_count(span.shard_start + span.numel - 1),
-			value_count(span.param_start),
-			value_count(span.param_start + span.numel - 1),
-		};
-		out_row(ledger->run->out, values);
+	if (i == 0)
+		made->state = 0;
+	while (next_span(of, made))
+		if (made->fqn != FSDP_NONE)
+			return made;
+	return NULL;
+}
+
+#define SPAN struct flat_span
+static const struct record span_record = OBJECT_RECORD(SPAN, NULL, NULL,
+	{ "fqn", FOUND_AT(SPAN, fqn, FIELD_NAME, find_fqn) },
+	{ "flat_start", COUNT_AT(SPAN, flat_start) },
+	{ "flat_end", COUNT_AT(SPAN, flat_end) },
+	{ "param_start", COUNT_AT(SPAN, param_start) },
+	{ "param_end", COUNT_AT(SPAN, param_end) });
+
+#define RANK struct flat_rank
+static const struct record shard_record =
+	RECORD_OF(RECORD_OBJECT, RANK, { "rank", ID_AT(RANK, rank) },
+		{ "global_ranks", EACH(each_global_rank, record_ids) });
+static const struct record rank_record =
+	OBJECT_RECORD(RANK, NULL, NULL, { NULL, FIELDS(shard_record) },
+		{ "file", FOUND_AT(RANK, file, FIELD_NAME, find_file) },
+		{ "spans", EACH(each_span, span_record) });
+
+static const void *find_fill(struct subject of, size_t rank, void *room)
+{
+	const struct flat_unit *unit = of.object;
+
+	*(uint64_t *)room = fsdp_flat_fill(&unit->flat, (uint32_t)rank);
+	return room;
+}
+
+static struct value get_source(struct subject of)
+{
+	static const struct text WORDS[] = { { "plan", 4 }, { "files", 5 } };
+	const struct fsdp_flat *flat = &((const struct flat_unit *)of.object)->flat;
+
+	return value_texts(
+		WORDS + !flat->from_plan, (size_t)flat->from_plan + flat->from_files);
+}
+
+#define UNIT struct flat_unit
+static const struct record flat_unit_record = OBJECT_RECORD(UNIT, NULL, NULL,
+	{ NULL, FIELDS_AT(UNIT, unit, unit_record) },
+	{ "dtype", ENUM_AT(UNIT, flat.dtype, dtype_name) },
+	{ "requires_grad", MAYBE_AT(UNIT, flat.requires_grad) },
+	{ "entries", EACH_OF(UNIT, flat.entry_count, find_entry, flat_entry_record) },
+	{ "shared", EACH_OF(UNIT, flat.tie_count, find_tie, tie_record) },
+	{ "unpadded_unsharded_numel", COUNT_AT(UNIT, flat.unpadded_unsharded_numel) },
+	{ "unsharded_numel", COUNT_AT(UNIT, flat.unsharded_numel) },
+	{ "sharded_numel", COUNT_AT(UNIT, flat.sharded_numel) },
+	{ "shard_numel_padded", EACH_OF(UNIT, flat.shards, find_fill, record_counts) },
+	{ "ranks", EACH(each_rank, rank_record) },
+	{ "source", GET(FIELD_TEXTS, get_source) });
+
+static const void *find_unit(struct subject of, size_t i, void *room)
+{
+	const struct ledger *ledger = of.context;
+	struct flat_unit *made = room;
+
+	made->flat = ledger_flat(ledger, ledger->units[i]);
+	made->unit = fsdp_unit(checkpoint_of(of), ledger->units[i]);
+	return made;
+}
+
+/* The one element that was asked for. */
+struct flat_answer {
+	struct flat_unit unit;
+	struct flat_rank rank;
+	struct fsdp_flat_place place;
+	uint32_t fqn; /* FSDP_NONE: padding, or not known */
+};
+
+_Static_assert(sizeof(struct flat_answer) <= RECORD_ROOM, "room for one");
+
+static const void *find_answer(struct subject of, size_t unit, void *room)
+{
+	const struct ledger *ledger = of.context;
+	struct flat_answer *made = room;
+
+	made->unit.flat = ledger_flat(ledger, (uint32_t)unit);
+	made->unit.unit = fsdp_unit(checkpoint_of(of), (uint32_t)unit);
+	made->rank = (struct flat_rank){ &made->unit, ledger->answer.rank, FSDP_NONE };
+	made->place = ledger->answer;
+	made->fqn = FSDP_NONE;
+	if (made->place.entry != FSDP_NONE && !made->place.is_padding)
+		made->fqn = fsdp_flat_entry(
+			checkpoint_of(of), &made->unit.flat, made->place.entry)
+				    .fqn;
+	else
+		made->place.param_offset = FSDP_UNKNOWN;
+	return made;
+}
+
+static struct value get_index(struct subject of)
+{
+	const struct ledger *ledger = of.context;
+
+	return ledger->index != NULL ? value_shape(ledger->index, ledger->dims)
+				     : value_absent();
+}
+
+#define ANSWER struct flat_answer
+static const struct record answer_record = OBJECT_RECORD(ANSWER, NULL, NULL,
+	{ "fqn", FOUND_AT(ANSWER, fqn, FIELD_NAME, find_fqn), .null = true },
+	{ "index", GET(FIELD_SHAPE, get_index), .null = true },
+	{ "param_offset", COUNT_AT(ANSWER, place.param_offset), .null = true },
+	{ "unit", FOUND_AT(ANSWER, unit.flat.unit, FIELD_TEXT, find_unit_name) },
+	{ NULL, FIELDS_AT(ANSWER, rank, shard_record) },
+	{ "shard_offset", COUNT_AT(ANSWER, place.shard_offset) },
+	{ "flat_offset", COUNT_AT(ANSWER, place.flat_offset) },
+	{ "is_padding", BOOL_AT(ANSWER, place.is_padding) });
+
+const struct record flat_record = OBJECT_RECORD(struct ledger, NULL, NULL,
+	{ "units", EACH_ITEM(struct ledger, unit_count, find_unit, flat_unit_record) },
+	{ "answer", MADE_AT(struct ledger, answer_unit, find_answer, answer_record) });
+
+/* A span for outputs that know only rows. */
+struct flat_row {
+	uint32_t unit;
+	struct flat_rank rank;
+	struct flat_span span;
+};
+
+#define ROW struct flat_row
+static const struct record row_record = RECORD_OF(RECORD_OBJECT, ROW,
+	{ "unit", FOUND_AT(ROW, unit, FIELD_TEXT, find_unit_name) },
+	{ "rank", ID_AT(ROW, rank.rank) }, { NULL, FIELDS_AT(ROW, span, span_record) },
+	{ "file", FOUND_AT(ROW, rank.file, FIELD_NAME, find_file) });
+
+static void put_rows(struct ledger *ledger)
+{
+	static const struct table LIKE = {
+		.key = "spans", .main = true, .rows_only = true
+	};
+	const struct subject all = { ledger, ledger };
+	struct record_table table;
+	struct flat_unit unit;
+	struct flat_row row;
+
+	record_table_init(&table, &LIKE, &row_record, ledger);
+	out_records_begin(ledger->run->out, &table);
+	for (size_t i = 0; i < ledger->unit_count; i++) {
+		const struct subject one = { ledger, find_unit(all, i, &unit) },
+				     shard = { ledger, &row.rank };
+		row.unit = unit.flat.unit;
+		for (size_t j = 0; each_rank(one, j, &row.rank) != NULL; j++)
+			for (size_t k = 0; each_span(shard, k, &row.span) != NULL; k++)
+				out_records_row(ledger->run->out, &table, &row);
 	}
 	out_table_end(ledger->run->out);
-}
-
-static struct value file_value(
-	const struct ledger *ledger, const struct fsdp_flat *flat, uint32_t rank)
-{
-	uint32_t file = flat->from_files ? file_of(ledger, flat->unit, rank) : FSDP_NONE;
-
-	if (file == FSDP_NONE)
-		return value_absent();
-	return value_name(text_of_span(fsdp_file(ledger->run->checkpoint, file).path));
-}
-
-static void ranks_field(struct ledger *ledger, const struct fsdp_flat *flat)
-{
-	struct out *out = ledger->run->out;
-
-	out_array_begin(out, "shard_numel_padded");
-	for (uint32_t rank = 0; rank < flat->shards; rank++)
-		out_field(out, NULL, value_count(fsdp_flat_fill(flat, rank)));
-	out_array_end(out);
-	out_array_begin(out, "ranks");
-	for (uint32_t rank = 0; rank < flat->shards; rank++) {
-		if (!ledger_takes_rank(ledger, flat->unit, rank))
-			continue;
-		out_object_begin(out, NULL);
-		out_field(out, "rank", value_id(rank));
-		global_ranks_field(ledger, flat, rank);
-		out_field(out, "file", file_value(ledger, flat, rank));
-		spans_field(ledger, flat, rank);
-		out_object_end(out);
-	}
-	out_array_end(out);
-}
-
-static void emit_fields(struct ledger *ledger, const struct fsdp_flat *flat)
-{
-	struct out *out = ledger->run->out;
-
-	unit_fields(ledger->run, flat->unit, &ledger->name, &ledger->raw);
-	out_field(out, "dtype", value_word(fsdp_dtype(flat->dtype)->name));
-	if (flat->requires_grad >= 0)
-		out_field(out, "requires_grad", value_bool(flat->requires_grad != 0));
-	entries_field(ledger, flat);
-	shared_field(ledger, flat);
-	out_field(out, "unpadded_unsharded_numel",
-		value_count(flat->unpadded_unsharded_numel));
-	out_field(out, "unsharded_numel", value_count(flat->unsharded_numel));
-	out_field(out, "sharded_numel", value_count(flat->sharded_numel));
-	ranks_field(ledger, flat);
-	out_array_begin(out, "source");
-	if (flat->from_plan)
-		out_field(out, NULL, value_word("plan"));
-	if (flat->from_files)
-		out_field(out, NULL, value_word("files"));
-	out_array_end(out);
 }
 
 /* ---- for people ---- */
@@ -262,11 +382,11 @@ static void tell_mixed_precision(struct out *out, const struct fsdp_unit *unit)
 
 /* "head[Linear]  FULL_SHARD over 4, float32: 170 elements + 2 padding = 172, 43 a rank"
  */
-static void tell_head(struct ledger *ledger, const struct fsdp_flat *flat)
+static void tell_head(struct ledger *ledger, const struct flat_unit *whole)
 {
-	const struct fsdp_checkpoint *checkpoint = ledger->run->checkpoint;
-	struct fsdp_unit unit = fsdp_unit(checkpoint, flat->unit);
-	struct fsdp_module module = fsdp_module(checkpoint, unit.module);
+	const struct fsdp_flat *flat = &whole->flat;
+	const struct fsdp_unit *unit = &whole->unit;
+	struct fsdp_module module = fsdp_module(ledger->run->checkpoint, unit->module);
 	struct text name = ledger_unit_name(ledger, flat->unit);
 	struct out *out = ledger->run->out;
 
@@ -278,14 +398,14 @@ static void tell_head(struct ledger *ledger, const struct fsdp_flat *flat)
 		out_line_name(out, text_of(module_shown_class(ledger->run, &module)));
 		out_line_text(out, "]");
 	}
-	out_line_text(out, "  %s over %" PRIu32, unit.strategy, flat->shards);
-	if (unit.replicate_world_size > 1)
-		out_line_text(out, ", %" PRIu32 " copies", unit.replicate_world_size);
+	out_line_text(out, "  %s over %" PRIu32, unit->strategy, flat->shards);
+	if (unit->replicate_world_size > 1)
+		out_line_text(out, ", %" PRIu32 " copies", unit->replicate_world_size);
 	out_line_text(out, ", %s", fsdp_dtype(flat->dtype)->name);
-	tell_mixed_precision(out, &unit);
-	if (unit.use_orig_params > 0)
+	tell_mixed_precision(out, unit);
+	if (unit->use_orig_params > 0)
 		out_line_text(out, ", use_orig_params");
-	if (unit.cpu_offload > 0)
+	if (unit->cpu_offload > 0)
 		out_line_text(out, ", offloaded to the CPU");
 	if (flat->requires_grad == 0)
 		out_line_text(out, ", frozen");
@@ -300,39 +420,43 @@ static void tell_head(struct ledger *ledger, const struct fsdp_flat *flat)
 	out_line_end(out);
 }
 
+static void tell_entry(struct ledger *ledger, const struct fsdp_flat_entry *entry)
+{
+	char range[RANGE_SIZE];
+
+	out_row(ledger->run->out,
+		(struct value[]){
+			entry->fqn == FSDP_NONE
+				? value_word("padding")
+				: value_name(ledger_full_name(ledger, entry->fqn)),
+			entry->shape != NULL ? value_shape(entry->shape, entry->dims)
+					     : value_word(""),
+			value_count(entry->numel),
+			range_value(range, entry->start, entry->numel),
+		});
+}
+
 static void tell_entries(struct ledger *ledger, const struct fsdp_flat *flat)
 {
 	static const struct column COLUMNS[] = { { "fqn" }, { "shape" },
 		{ "numel", .right = true }, { "flat" } };
-	const struct table table = { .key = "entries",
+	static const struct table TABLE = { .key = "entries",
 		.columns = COLUMNS,
 		.column_count = sizeof COLUMNS / sizeof *COLUMNS,
 		.text_only = true,
 		.indent = 2 };
-	uint64_t rest = flat->unsharded_numel - flat->unpadded_unsharded_numel;
-	char range[RANGE_SIZE];
+	struct fsdp_flat_entry entry;
 
-	out_table_begin(ledger->run->out, &table);
+	out_table_begin(ledger->run->out, &TABLE);
 	for (uint32_t i = 0; i < flat->entry_count; i++) {
-		struct fsdp_flat_entry entry =
-			fsdp_flat_entry(ledger->run->checkpoint, flat, i);
-		const struct value values[] = {
-			entry.fqn == FSDP_NONE
-				? value_word("padding")
-				: value_name(ledger_full_name(ledger, entry.fqn)),
-			entry.shape != NULL ? value_shape(entry.shape, entry.dims)
-					    : value_word(""),
-			value_count(entry.numel),
-			range_value(range, entry.start, entry.numel),
-		};
-		out_row(ledger->run->out, values);
+		entry = fsdp_flat_entry(ledger->run->checkpoint, flat, i);
+		tell_entry(ledger, &entry);
 	}
-	if (rest > 0 && flat->entry_count > 0) {
-		const struct value values[] = { value_word("padding"), value_word(""),
-			value_count(rest),
-			range_value(range, flat->unpadded_unsharded_numel, rest) };
-		out_row(ledger->run->out, values);
-	}
+	entry = (struct fsdp_flat_entry){ .fqn = FSDP_NONE,
+		.start = flat->unpadded_unsharded_numel,
+		.numel = flat->unsharded_numel - flat->unpadded_unsharded_numel };
+	if (entry.numel > 0 && flat->entry_count > 0)
+		tell_entry(ledger, &entry);
 	out_table_end(ledger->run->out);
 }
 
@@ -352,266 +476,177 @@ static void tell_ties(struct ledger *ledger, const struct fsdp_flat *flat)
 	}
 }
 
-/* "0", or "0 (1, 3)" where ranks of the job share it. */
-static struct value rank_value(struct ledger *ledger, const struct fsdp_flat *flat,
-	uint32_t rank, char *buffer, size_t size)
+/* "0", or "0,2" where ranks of the job share it. */
+static struct value rank_value(struct subject of, char *buffer, size_t size)
 {
-	const struct fsdp_checkpoint *checkpoint = ledger->run->checkpoint;
-	uint32_t copies = fsdp_unit(checkpoint, flat->unit).replicate_world_size;
-	uint32_t global = fsdp_unit_global_rank(checkpoint, flat->unit, rank, 0);
-	size_t used;
+	const struct flat_rank *rank = of.object;
+	size_t used = 0;
+	uint32_t global;
 
-	if (copies < 2 || global == FSDP_NONE)
-		return value_id(rank);
-	used = (size_t)snprintf(buffer, size, "%" PRIu32, global);
-	for (uint32_t copy = 1; copy < copies && used < size; copy++) {
-		global = fsdp_unit_global_rank(checkpoint, flat->unit, rank, copy);
+	if (rank->unit->unit.replicate_world_size < 2 ||
+		each_global_rank(of, 0, &global) == NULL)
+		return value_id(rank->rank);
+	for (size_t i = 0; each_global_rank(of, i, &global) != NULL; i++) {
 		if (size - used < 16) {
 			snprintf(buffer + used, size - used, ",...");
 			break;
 		}
-		used += (size_t)snprintf(buffer + used, size - used, ",%" PRIu32, global);
+		used += (size_t)snprintf(buffer + used, size - used, "%s%" PRIu32,
+			i > 0 ? "," : "", global);
 	}
 	return value_word(buffer);
 }
 
-static const struct column RANK_COLUMNS[] = { { "rank", .right = true }, { "fqn" },
-	{ "of parameter" }, { "in shard" } };
-
 /* One rank: what it holds, and last what fills its shard up. */
-static void tell_rank(struct ledger *ledger, const struct fsdp_flat *flat, uint32_t rank)
+static void tell_rank(struct ledger *ledger, const struct flat_rank *rank)
 {
+	const struct subject one = { ledger, rank };
+	const struct fsdp_flat *flat = &rank->unit->flat;
 	char ranks[RANKS_TEXT], of[RANGE_SIZE], in[RANGE_SIZE];
-	uint64_t fill = fsdp_flat_fill(flat, rank);
-	struct value first = rank_value(ledger, flat, rank, ranks, sizeof ranks);
-	struct fsdp_flat_span span;
-	uint32_t state = 0;
+	uint64_t fill = fsdp_flat_fill(flat, rank->rank);
+	struct value first = rank_value(one, ranks, sizeof ranks);
+	struct flat_span span = { .state = 0 };
+	bool some = false;
 
-	while (fsdp_flat_span_next(ledger->run->checkpoint, flat, rank, &state, &span)) {
-		struct fsdp_flat_entry entry =
-			fsdp_flat_entry(ledger->run->checkpoint, flat, span.entry);
-		bool is_padding = entry.fqn == FSDP_NONE;
-		const struct value values[] = {
-			first,
-			is_padding ? value_word("padding")
-				   : value_name(ledger_full_name(ledger, entry.fqn)),
-			is_padding ? value_word("")
-				   : range_value(of, span.param_start, span.numel),
-			range_value(in, span.shard_start, span.numel),
-		};
-		if (ledger->only_entry != FSDP_NONE && ledger->only_entry != span.entry)
-			continue;
-		out_row(ledger->run->out, values);
-		first = value_word("");
+	for (; next_span(one, &span); some = true) {
+		uint64_t numel = span.flat_end - span.flat_start + 1;
+		bool padding = span.fqn == FSDP_NONE;
+		out_row(ledger->run->out,
+			(struct value[]){
+				some ? value_word("") : first,
+				padding ? value_word("padding") : find_fqn(one, span.fqn),
+				padding ? value_word("")
+					: range_value(of, span.param_start, numel),
+				range_value(in, span.flat_start, numel),
+			});
 	}
-	if (ledger->only_entry != FSDP_NONE)
+	if (ledger->only_entry != FSDP_NONE || (fill == 0 && some))
 		return;
-	if (fill > 0 || first.type != VALUE_TEXT || first.text.size > 0) {
-		const struct value values[] = { first,
+	out_row(ledger->run->out,
+		(struct value[]){
+			some ? value_word("") : first,
 			value_word(fill == flat->sharded_numel && fill == 0 ? "nothing"
 				   : flat->entry_count == 0                 ? "not known"
 									    : "padding"),
 			value_word(""),
-			range_value(in, flat->sharded_numel - fill, fill) };
-		out_row(ledger->run->out, values);
-	}
+			range_value(in, flat->sharded_numel - fill, fill),
+		});
 }
 
-static void tell_ranks(struct ledger *ledger, const struct fsdp_flat *flat)
+static void tell_ranks(struct ledger *ledger, const struct flat_unit *unit)
 {
-	const struct table table = { .key = "ranks",
-		.columns = RANK_COLUMNS,
-		.column_count = sizeof RANK_COLUMNS / sizeof *RANK_COLUMNS,
+	static const struct column COLUMNS[] = { { "rank", .right = true }, { "fqn" },
+		{ "of parameter" }, { "in shard" } };
+	static const struct table TABLE = { .key = "ranks",
+		.columns = COLUMNS,
+		.column_count = sizeof COLUMNS / sizeof *COLUMNS,
 		.text_only = true,
 		.indent = 2 };
+	struct flat_rank rank;
 
-	out_table_begin(ledger->run->out, &table);
-	for (uint32_t rank = 0; rank < flat->shards; rank++)
-		if (ledger_takes_rank(ledger, flat->unit, rank))
-			tell_rank(ledger, flat, rank);
+	out_table_begin(ledger->run->out, &TABLE);
+	for (size_t i = 0; each_rank((struct subject){ ledger, unit }, i, &rank); i++)
+		tell_rank(ledger, &rank);
 	out_table_end(ledger->run->out);
 }
 
 /* Without a plan: sizes are known, names are not. */
-static void tell_unknown(struct ledger *ledger, const struct fsdp_flat *flat)
+static void tell_unknown(struct ledger *ledger, const struct flat_unit *unit)
 {
 	struct out *out = ledger->run->out;
+	struct flat_rank rank;
 
 	out_line(out, NULL,
 		"  which parameters it holds is not stored: a sharding plan tells (man fsdp-inspect-plan)");
-	for (uint32_t rank = 0; rank < flat->shards; rank++) {
-		uint64_t fill = fsdp_flat_fill(flat, rank);
-		uint64_t held = flat->sharded_numel - fill;
-		if (!ledger_takes_rank(ledger, flat->unit, rank))
-			continue;
+	for (size_t i = 0; each_rank((struct subject){ ledger, unit }, i, &rank); i++) {
+		uint64_t fill = fsdp_flat_fill(&unit->flat, rank.rank);
+		uint64_t held = unit->flat.sharded_numel - fill;
 		out_line(out, NULL,
 			"  rank %" PRIu32 ": %" PRIu64 " element%s + %" PRIu64 " padding",
-			rank, held, held == 1 ? "" : "s", fill);
+			rank.rank, held, held == 1 ? "" : "s", fill);
 	}
 }
 
-/* ---- the one element that was asked for ---- */
-
-static void emit_answer(struct ledger *ledger)
-{
-	const struct fsdp_flat_place *place = &ledger->answer;
-	struct fsdp_flat flat = ledger_flat(ledger, ledger->units[0]);
-	struct out *out = ledger->run->out;
-	bool is_known = place->entry != FSDP_NONE && !place->is_padding;
-
-	out_object_begin(out, "answer");
-	if (is_known) {
-		struct fsdp_flat_entry entry =
-			fsdp_flat_entry(ledger->run->checkpoint, &flat, place->entry);
-		out_field(out, "fqn", value_name(ledger_full_name(ledger, entry.fqn)));
-		out_field(out, "index",
-			ledger->index != NULL ? value_shape(ledger->index, ledger->dims)
-					      : value_null());
-		out_field(out, "param_offset", value_count(place->param_offset));
-	} else {
-		out_field(out, "fqn", value_null());
-		out_field(out, "index", value_null());
-		out_field(out, "param_offset", value_null());
-	}
-	out_field(out, "unit", value_name(ledger_unit_name(ledger, flat.unit)));
-	out_field(out, "rank", value_id(place->rank));
-	global_ranks_field(ledger, &flat, place->rank);
-	out_field(out, "shard_offset", value_count(place->shard_offset));
-	out_field(out, "flat_offset", value_count(place->flat_offset));
-	out_field(out, "is_padding", value_bool(place->is_padding));
-	out_object_end(out);
-}
-
-/* "rank 2's shard", "the shard of ranks 0, 2". */
-static void tell_shard(struct ledger *ledger, const struct fsdp_flat *flat)
+/* "rank 2's shard", "the shard of ranks 0,2". */
+static void tell_shard(struct ledger *ledger, const struct flat_rank *rank)
 {
 	char ranks[RANKS_TEXT];
 	struct value value =
-		rank_value(ledger, flat, ledger->answer.rank, ranks, sizeof ranks);
-
-	if (value.type == VALUE_TEXT) {
-		out_line_text(ledger->run->out, "the shard of ranks ");
-		out_line_value(ledger->run->out, value);
-	} else {
-		out_line_text(ledger->run->out, "rank %" PRIu32 "'s shard",
-			ledger->answer.rank);
-	}
-}
-
-static void tell_element(struct ledger *ledger, const struct fsdp_flat *flat)
-{
-	const struct fsdp_flat_place *place = &ledger->answer;
+		rank_value((struct subject){ ledger, rank }, ranks, sizeof ranks);
 	struct out *out = ledger->run->out;
 
-	if (place->is_padding) {
+	out_line_text(out, value.type == VALUE_TEXT ? "the shard of ranks " : "rank ");
+	out_line_value(out, value);
+	out_line_text(out, "%s", value.type == VALUE_TEXT ? "" : "'s shard");
+}
+
+static void tell_element(struct ledger *ledger, const struct flat_answer *answer)
+{
+	struct out *out = ledger->run->out;
+
+	if (answer->place.is_padding) {
 		out_line_text(out, "padding");
-	} else if (place->entry == FSDP_NONE) {
+	} else if (answer->fqn == FSDP_NONE) {
 		out_line_text(out, "of a parameter that only a sharding plan names");
 	} else {
-		struct fsdp_flat_entry entry =
-			fsdp_flat_entry(ledger->run->checkpoint, flat, place->entry);
-		out_line_name(out, ledger_full_name(ledger, entry.fqn));
-		out_line_text(out, "[%" PRIu64 "]", place->param_offset);
+		out_line_name(out, ledger_full_name(ledger, answer->fqn));
+		out_line_text(out, "[%" PRIu64 "]", answer->place.param_offset);
 	}
 }
 
 static void tell_answer(struct ledger *ledger)
 {
-	const struct fsdp_flat_place *place = &ledger->answer;
-	struct fsdp_flat flat = ledger_flat(ledger, ledger->units[0]);
 	struct out *out = ledger->run->out;
+	struct flat_answer answer;
 
+	(void)find_answer(
+		(struct subject){ ledger, ledger }, ledger->answer_unit, &answer);
 	out_line_begin(out, NULL);
 	if (ledger->options->at == NULL) {
-		tell_element(ledger, &flat);
-		out_line_text(out, " is element %" PRIu64 " of ", place->shard_offset);
-		tell_shard(ledger, &flat);
+		tell_element(ledger, &answer);
+		out_line_text(
+			out, " is element %" PRIu64 " of ", answer.place.shard_offset);
+		tell_shard(ledger, &answer.rank);
 	} else {
-		out_line_text(out, "element %" PRIu64 " of ", place->shard_offset);
-		tell_shard(ledger, &flat);
+		out_line_text(out, "element %" PRIu64 " of ", answer.place.shard_offset);
+		tell_shard(ledger, &answer.rank);
 		out_line_text(out, " is ");
-		tell_element(ledger, &flat);
+		tell_element(ledger, &answer);
 	}
-	out_line_text(out, " (flat %" PRIu64 ")", place->flat_offset);
+	out_line_text(out, " (flat %" PRIu64 ")", answer.place.flat_offset);
 	out_line_end(out);
 }
 
-/* ---- all of it ---- */
-
-static void show_unit(struct ledger *ledger, uint32_t unit, bool first)
+static void tell_unit(struct ledger *ledger, const struct flat_unit *unit)
 {
-	struct fsdp_flat flat = ledger_flat(ledger, unit);
-	struct out *out = ledger->run->out;
-
-	out_object_begin(out, NULL);
-	emit_fields(ledger, &flat);
-	out_object_end(out);
-	if (ledger->has_answer)
-		return;
-	if (!first)
-		out_line(out, NULL, "%s", "");
-	tell_head(ledger, &flat);
-	if (flat.entry_count == 0 && flat.unpadded_unsharded_numel > 0) {
-		tell_unknown(ledger, &flat);
+	tell_head(ledger, unit);
+	if (unit->flat.entry_count == 0 && unit->flat.unpadded_unsharded_numel > 0) {
+		tell_unknown(ledger, unit);
 		return;
 	}
 	if (ledger->only_entry == FSDP_NONE) {
-		tell_entries(ledger, &flat);
-		tell_ties(ledger, &flat);
+		tell_entries(ledger, &unit->flat);
+		tell_ties(ledger, &unit->flat);
 	}
-	tell_ranks(ledger, &flat);
-}
-
-/* A row for each span, for outputs that know only rows. */
-static void emit_rows(struct ledger *ledger)
-{
-	static const struct column COLUMNS[LEDGER_COLUMNS - 1] = { { "unit" }, { "rank" },
-		{ "fqn" }, { "flat_start" }, { "flat_end" }, { "param_start" },
-		{ "param_end" }, { "file" } };
-	const struct table table = { .key = "spans",
-		.columns = COLUMNS,
-		.column_count = LEDGER_COLUMNS - 1,
-		.main = true,
-		.rows_only = true };
-
-	out_table_begin(ledger->run->out, &table);
-	for (size_t i = 0; i < ledger->unit_count; i++) {
-		struct fsdp_flat flat = ledger_flat(ledger, ledger->units[i]);
-		for (uint32_t rank = 0; rank < flat.shards; rank++) {
-			struct fsdp_flat_span span;
-			struct fsdp_flat_entry entry;
-			uint32_t state = 0;
-			if (!ledger_takes_rank(ledger, flat.unit, rank))
-				continue;
-			while (next_span(ledger, &flat, rank, &state, &span, &entry)) {
-				const struct value values[] = {
-					value_text(ledger_unit_name(ledger, flat.unit)),
-					value_id(rank),
-					value_name(ledger_full_name(ledger, entry.fqn)),
-					value_count(span.shard_start),
-					value_count(span.shard_start + span.numel - 1),
-					value_count(span.param_start),
-					value_count(span.param_start + span.numel - 1),
-					file_value(ledger, &flat, rank),
-				};
-				out_row(ledger->run->out, values);
-			}
-		}
-	}
-	out_table_end(ledger->run->out);
+	tell_ranks(ledger, unit);
 }
 
 void ledger_show(struct ledger *ledger)
 {
+	const struct subject all = { ledger, ledger };
+	struct flat_unit unit;
+
 	run_begin(ledger->run,
 		answer_selection_status(ledger->run, ledger->selection, ledger->status));
-	out_items_begin(ledger->run->out, "units");
-	for (size_t i = 0; i < ledger->unit_count; i++)
-		show_unit(ledger, ledger->units[i], i == 0);
-	out_array_end(ledger->run->out);
-	emit_rows(ledger);
-	if (ledger->has_answer) {
-		emit_answer(ledger);
+	out_fields(ledger->run->out, &flat_record, all);
+	put_rows(ledger);
+	if (ledger->answer_unit != FSDP_NONE) {
 		tell_answer(ledger);
+		return;
+	}
+	for (size_t i = 0; i < ledger->unit_count; i++) {
+		if (i > 0)
+			out_line(ledger->run->out, NULL, "%s", "");
+		tell_unit(ledger, find_unit(all, i, &unit));
 	}
 }

@@ -14,22 +14,23 @@ struct flat_options {
 };
 
 struct ledger {
+	struct row_context row; /* what records are handed */
 	struct run *run;
 	const struct flat_options *options;
 	struct selection *selection;
-	struct name_buffer name, raw, fqn, list;
+	struct row_buffers buffers;
 	uint32_t *files; /* by rank of the job: its file, or FSDP_NONE */
 	size_t file_count;
 
 	/* What is asked of. */
 	uint32_t *units;
 	size_t unit_count;
-	uint32_t only_entry; /* of the one unit, or FSDP_NONE: all */
-	uint32_t only_rank;  /* shard rank, or FSDP_NONE: those of --rank */
-	bool has_answer;
+	uint32_t only_entry;  /* of the one unit, or FSDP_NONE: all */
+	uint32_t only_rank;   /* shard rank, or FSDP_NONE: those of --rank */
+	uint32_t answer_unit; /* of the one element, or FSDP_NONE */
 	struct fsdp_flat_place answer;
 	int64_t *index; /* of the answer, in the parameter's shape; NULL: not known */
-	size_t dims;
+	uint32_t dims;
 	int status;
 };
 
@@ -44,6 +45,8 @@ struct fsdp_flat ledger_flat(const struct ledger *ledger, uint32_t unit);
 
 /* Whether a shard rank of a unit was asked for. */
 bool ledger_takes_rank(struct ledger *ledger, uint32_t unit, uint32_t rank);
+
+extern const struct record flat_record;
 
 /* Begins the answer and gives all of it, to people and to programs. */
 void ledger_show(struct ledger *ledger);

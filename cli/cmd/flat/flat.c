@@ -53,7 +53,7 @@ static bool is_unit(struct ledger *ledger, uint32_t unit, struct text word)
 	if (text_is(ledger_unit_name(ledger, unit), word))
 		return true;
 	return facts.module != FSDP_NONE &&
-	       text_is(name_text(&ledger->raw, ledger->run->checkpoint,
+	       text_is(name_text(&ledger->buffers.raw, ledger->run->checkpoint,
 			       fsdp_module(ledger->run->checkpoint, facts.module)
 				       .raw_name),
 		       word);
@@ -92,14 +92,14 @@ static void tell_similar(struct ledger *ledger, struct similar *similar, const c
 	size_t length = 0;
 
 	for (size_t i = 0; i < similar->count; i++) {
-		name_buffer_append(&ledger->list, &length,
+		name_buffer_append(&ledger->buffers.text, &length,
 			text_of(i > 0 ? ", " : "; did you mean "));
-		name_buffer_append(&ledger->list, &length,
+		name_buffer_append(&ledger->buffers.text, &length,
 			ledger_full_name(ledger, similar->best[i].name));
 	}
-	name_buffer_append(&ledger->list, &length, (struct text){ "", 1 });
+	name_buffer_append(&ledger->buffers.text, &length, (struct text){ "", 1 });
 	run_note(ledger->run, "no flat parameter %s %s%s", what, word,
-		ledger->list.data != NULL ? ledger->list.data : "");
+		ledger->buffers.text.data != NULL ? ledger->buffers.text.data : "");
 	ledger->status = STATUS_BAD;
 	ledger->unit_count = 0;
 }
@@ -282,7 +282,7 @@ static bool find_param(struct ledger *ledger, bool *ret_refused)
 			" elements, and no element %s",
 			entry.numel, colon + 1);
 	}
-	ledger->has_answer = true;
+	ledger->answer_unit = ledger->units[0];
 	ledger->only_rank = ledger->answer.rank;
 	return unravel(ledger, &entry);
 }
@@ -355,7 +355,7 @@ static bool find_place(struct ledger *ledger, bool *ret_refused)
 			" elements, and no element %" PRIu64,
 			flat.sharded_numel, offset);
 	*ret_refused = false;
-	ledger->has_answer = true;
+	ledger->answer_unit = ledger->units[0];
 	ledger->only_rank = rank;
 	if (ledger->answer.entry == FSDP_NONE || ledger->answer.is_padding)
 		return true;
@@ -411,10 +411,7 @@ static void ledger_done(struct ledger *ledger)
 	free(ledger->units);
 	free(ledger->files);
 	free(ledger->index);
-	name_buffer_done(&ledger->name);
-	name_buffer_done(&ledger->raw);
-	name_buffer_done(&ledger->fqn);
-	name_buffer_done(&ledger->list);
+	row_buffers_done(&ledger->buffers);
 	selection_free(ledger->selection);
 }
 
@@ -423,10 +420,12 @@ static bool run_flat(struct run *run, struct fsdp_error **ret_error)
 	struct ledger ledger = { .run = run,
 		.options = run->options,
 		.only_entry = FSDP_NONE,
-		.only_rank = FSDP_NONE };
+		.only_rank = FSDP_NONE,
+		.answer_unit = FSDP_NONE };
 	bool good, refused;
 
 	(void)ret_error; /* nothing here reads */
+	ledger.row = (struct row_context){ .run = run, .buffers = &ledger.buffers };
 	if (has_other_selectors(run->select))
 		return refuse(run, "fsdp-inspect ls takes them",
 			"only -g, -e and --rank are of use here: units by name, and ranks");
@@ -438,8 +437,7 @@ static bool run_flat(struct run *run, struct fsdp_error **ret_error)
 	good = find_what(&ledger, &refused);
 	if (good && !refused) {
 		ledger_show(&ledger);
-		good = !ledger.name.failed && !ledger.raw.failed && !ledger.fqn.failed &&
-		       !ledger.list.failed;
+		good = !row_buffers_failed(&ledger.buffers);
 	}
 	ledger_done(&ledger);
 	return good;
