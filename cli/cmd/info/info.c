@@ -40,9 +40,24 @@ struct suffix {
 };
 
 struct info {
+	struct row_context row; /* what records are handed */
 	struct run *run;
 	const struct info_options *options;
 	struct row_buffers buffers;
+	struct fsdp_format format;
+	uint32_t world_size;
+	int64_t *ranks; /* that own a piece */
+	uint32_t rank_count;
+	struct fsdp_plan_facts plan;
+	bool has_plan;
+	struct text strategies[KINDS_MAX]; /* of its units, each once */
+	size_t strategy_count;
+	struct {
+		uint64_t parameters;
+		size_t tensors, pieces, files, modules, units, values, prefixes;
+	} counts;
+	struct fsdp_bytes bytes;
+	enum fsdp_sums_by by_dtype, by_role, by_rank;
 	struct fsdp_overview *overview;
 	const struct fsdp_overview_facts *facts; /* of it */
 	struct suffix suffixes[KINDS_MAX];
@@ -90,179 +105,118 @@ static void add_files(struct info *info)
 
 /* ---- for programs ---- */
 
-static void emit_format(struct info *info)
-{
-	struct fsdp_format format = fsdp_checkpoint_format(info->run->checkpoint);
-	struct out *out = info->run->out;
+#define FORMAT struct fsdp_format
+static const struct record format_record = OBJECT_RECORD(FORMAT, NULL, NULL,
+	{ "family", WORD_AT(FORMAT, family) }, { "title", WORD_AT(FORMAT, title) },
+	{ "writer", WORD_AT(FORMAT, writer) },
+	{ "torch_guess", WORD_AT(FORMAT, torch_guess) });
 
-	out_object_begin(out, "format");
-	out_field(out, "family", value_word(format.family));
-	out_field(out, "title", value_word(format.title));
-	out_field(out, "writer", value_word(format.writer));
-	out_field(out, "torch_guess", value_word(format.torch_guess));
-	out_object_end(out);
-	out_field(out, "world_size",
-		value_id(fsdp_checkpoint_world_size(info->run->checkpoint)));
+static bool has_plan(struct subject of)
+{
+	return ((const struct info *)of.object)->has_plan;
 }
 
-static bool emit_ranks(struct info *info)
+static struct value get_strategies(struct subject of)
 {
-	size_t count = 0;
-	const uint32_t *ranks = fsdp_checkpoint_ranks(info->run->checkpoint, &count);
-	int64_t *list = malloc((count + 1) * sizeof *list);
+	const struct info *info = of.object;
 
-	if (list == NULL)
-		return false;
-	for (size_t i = 0; i < count; i++)
-		list[i] = ranks[i];
-	out_field(info->run->out, "ranks_seen", value_shape(list, count));
-	free(list);
-	return true;
+	return value_texts(info->strategies, info->strategy_count);
 }
 
-/* The strategies of the units, each once, in order. */
-static size_t list_strategies(const struct info *info, const char *strategies[KINDS_MAX])
-{
-	size_t units = fsdp_unit_count(info->run->checkpoint), count = 0;
+#define INFO struct info
+static const struct record plan_record = OBJECT_RECORD(INFO, NULL, NULL,
+	{ "path", WORD_AT(INFO, plan.path) }, { "torch", WORD_AT(INFO, plan.torch) },
+	{ "world_size", ID_AT(INFO, plan.world_size) },
+	{ "units", ID_AT(INFO, plan.unit_count) },
+	{ "strategies", GET(FIELD_TEXTS, get_strategies) },
+	{ "mesh", MADE_AT(INFO, plan.mesh, find_mesh, mesh_record) });
 
-	for (uint32_t i = 0; i < units; i++) {
-		struct fsdp_unit unit = fsdp_unit(info->run->checkpoint, i);
-		size_t j = 0;
-		if (unit.strategy == NULL || unit.inferred)
+static const struct record counts_record =
+	RECORD_OF(RECORD_OBJECT, INFO, { "tensors", SIZE_AT(INFO, counts.tensors) },
+		{ "parameters", COUNT_AT(INFO, counts.parameters) },
+		{ "pieces", SIZE_AT(INFO, counts.pieces) },
+		{ "files", SIZE_AT(INFO, counts.files) },
+		{ "modules", SIZE_AT(INFO, counts.modules) },
+		{ "units", SIZE_AT(INFO, counts.units) },
+		{ "values", SIZE_AT(INFO, counts.values) });
+
+struct share {
+	struct fsdp_group group;
+	struct value key;
+	size_t next;
+};
+
+/* Of groups that have a key, which is all but the last one. */
+static const void *each_share(struct subject of, size_t i, void *room)
+{
+	const enum fsdp_sums_by *by = of.object;
+	const struct info *info = of.context;
+	const struct fsdp_sums *sums = fsdp_overview_sums(info->overview, *by);
+	struct share *made = room;
+
+	if (i == 0)
+		made->next = 0;
+	while (made->next + 1 < fsdp_sums_count(sums)) {
+		made->group = fsdp_sums_group(sums, made->next++);
+		if (made->group.tensors == 0)
 			continue;
-		while (j < count && strcmp(strategies[j], unit.strategy) != 0)
-			j++;
-		if (j == count && count < KINDS_MAX)
-			strategies[count++] = unit.strategy;
+		made->key = group_key(checkpoint_of(of), *by, made->group.key,
+			&buffers_of(of)->name, false);
+		return made;
 	}
-	return count;
+	return NULL;
 }
 
-static void emit_plan(struct info *info)
+#define SHARE struct share
+static const struct record share_record = OBJECT_RECORD(SHARE, NULL, NULL,
+	{ "key", VALUE_AT(SHARE, key) }, { "tensors", COUNT_AT(SHARE, group.tensors) },
+	{ "pieces", COUNT_AT(SHARE, group.pieces) },
+	{ "bytes", BYTES_AT(SHARE, group.bytes) });
+
+static const struct record bytes_record =
+	RECORD_OF(RECORD_OBJECT, INFO, { "payload", BYTES_AT(INFO, bytes.payload) },
+		{ "on_disk", BYTES_AT(INFO, bytes.on_disk) },
+		{ "records", BYTES_AT(INFO, bytes.records) },
+		{ "unaccounted", BYTES_AT(INFO, bytes.unaccounted) },
+		{ "unused", BYTES_AT(INFO, bytes.unused) },
+		{ "by_dtype", EACH_AT(INFO, by_dtype, each_share, share_record) },
+		{ "by_role", EACH_AT(INFO, by_role, each_share, share_record) },
+		{ "by_rank", EACH_AT(INFO, by_rank, each_share, share_record) });
+
+static const void *find_value(struct subject of, size_t i, void *room)
 {
-	struct out *out = info->run->out;
-	const char *strategies[KINDS_MAX];
-	struct fsdp_plan_facts plan;
-	size_t count;
-
-	if (!fsdp_checkpoint_plan(info->run->checkpoint, &plan))
-		return;
-	out_object_begin(out, "plan");
-	out_field(out, "path", value_name(text_of(plan.path)));
-	out_field(out, "torch", value_word(plan.torch));
-	out_field(out, "world_size", value_id(plan.world_size));
-	out_field(out, "units", value_id(plan.unit_count));
-	out_array_begin(out, "strategies");
-	count = list_strategies(info, strategies);
-	for (size_t i = 0; i < count; i++)
-		out_field(out, NULL, value_word(strategies[i]));
-	out_array_end(out);
-	mesh_field(info->run, plan.mesh, false);
-	out_object_end(out);
+	*(struct fsdp_value *)room = fsdp_value(checkpoint_of(of), (uint32_t)i);
+	return room;
 }
 
-static void emit_counts(struct info *info)
+static const void *find_prefix(struct subject of, size_t i, void *room)
 {
-	const struct fsdp_checkpoint *checkpoint = info->run->checkpoint;
-	struct out *out = info->run->out;
-
-	out_object_begin(out, "counts");
-	out_field(out, "tensors", value_count(fsdp_tensor_count(checkpoint)));
-	out_field(out, "parameters",
-		value_count(info->facts->roles[FSDP_ROLE_PARAM].numel));
-	out_field(out, "pieces", value_count(fsdp_piece_count(checkpoint)));
-	out_field(out, "files", value_count(fsdp_file_count(checkpoint)));
-	out_field(out, "modules", value_count(fsdp_module_count(checkpoint)));
-	out_field(out, "units", value_count(fsdp_unit_count(checkpoint)));
-	out_field(out, "values", value_count(fsdp_value_count(checkpoint)));
-	out_object_end(out);
+	*(struct fsdp_prefix *)room = fsdp_prefix(checkpoint_of(of), i);
+	return room;
 }
 
-static void emit_groups(struct info *info, const char *key, enum fsdp_sums_by by)
-{
-	const struct fsdp_sums *sums = fsdp_overview_sums(info->overview, by);
-	struct out *out = info->run->out;
+#define PREFIX struct fsdp_prefix
+static const struct record prefix_record = RECORD_OF(RECORD_OBJECT, PREFIX,
+	{ "prefix", WORD_AT(PREFIX, prefix) }, { "count", COUNT_AT(PREFIX, count) });
+static const struct record names_record = RECORD_OF(RECORD_OBJECT, INFO,
+	{ "prefixes", EACH_OF(INFO, counts.prefixes, find_prefix, prefix_record) });
 
-	out_array_begin(out, key);
-	for (size_t i = 0; i + 1 < fsdp_sums_count(sums); i++) {
-		struct fsdp_group group = fsdp_sums_group(sums, i);
-		if (group.tensors == 0)
-			continue;
-		out_object_begin(out, NULL);
-		out_field(out, "key",
-			group_key(info->run->checkpoint, by, group.key,
-				&info->buffers.name, false));
-		out_field(out, "tensors", value_count(group.tensors));
-		out_field(out, "pieces", value_count(group.pieces));
-		out_field(out, "bytes", value_bytes(group.bytes));
-		out_object_end(out);
-	}
-	out_array_end(out);
-}
-
-static void emit_bytes(struct info *info)
-{
-	struct fsdp_bytes bytes = fsdp_checkpoint_bytes(info->run->checkpoint);
-	struct out *out = info->run->out;
-
-	out_object_begin(out, "bytes");
-	out_field(out, "payload", value_bytes(bytes.payload));
-	out_field(out, "on_disk", value_bytes(bytes.on_disk));
-	out_field(out, "records", value_bytes(bytes.records));
-	out_field(out, "unaccounted", value_bytes(bytes.unaccounted));
-	out_field(out, "unused", value_bytes(bytes.unused));
-	emit_groups(info, "by_dtype", FSDP_BY_DTYPE);
-	emit_groups(info, "by_role", FSDP_BY_ROLE);
-	emit_groups(info, "by_rank", FSDP_BY_RANK);
-	out_object_end(out);
-}
-
-static void emit_values(struct info *info)
-{
-	size_t count = fsdp_value_count(info->run->checkpoint);
-	struct table table = { .key = "values",
-		.columns = entry_columns,
-		.column_count = ENTRY_COLUMNS,
-		.main = true,
-		.machine_only = true };
-	struct value values[ENTRY_COLUMNS];
-
-	out_table_begin(info->run->out, &table);
-	for (uint32_t i = 0; i < count; i++) {
-		struct fsdp_value value = fsdp_value(info->run->checkpoint, i);
-		entry_row(info->run, &info->buffers, &value, values);
-		out_row(info->run->out, values);
-	}
-	out_table_end(info->run->out);
-}
-
-static void emit_names(struct info *info)
-{
-	size_t count = fsdp_prefix_count(info->run->checkpoint);
-	struct out *out = info->run->out;
-
-	out_object_begin(out, "names");
-	out_array_begin(out, "prefixes");
-	for (size_t i = 0; i < count; i++) {
-		struct fsdp_prefix prefix = fsdp_prefix(info->run->checkpoint, i);
-		out_object_begin(out, NULL);
-		out_field(out, "prefix", value_word(prefix.prefix));
-		out_field(out, "count", value_count(prefix.count));
-		out_object_end(out);
-	}
-	out_array_end(out);
-	out_object_end(out);
-}
+static const struct record facts_record = OBJECT_RECORD(INFO, NULL, NULL,
+	{ "format", OBJECT_AT(INFO, format, format_record) },
+	{ "world_size", ID_AT(INFO, world_size) },
+	{ "ranks_seen", SHAPE_AT(INFO, ranks, rank_count) },
+	{ "plan", OBJECT(plan_record), .has = has_plan },
+	{ "counts", OBJECT(counts_record) }, { "bytes", OBJECT(bytes_record) },
+	{ "values", EACH_ITEM(INFO, counts.values, find_value, entry_record) },
+	{ "names", OBJECT(names_record) }, { "waste", ROWS(waste_record) });
 
 /* ---- for people ---- */
 
 static void tell_head(struct info *info)
 {
-	struct fsdp_format format = fsdp_checkpoint_format(info->run->checkpoint);
-	uint32_t world_size = fsdp_checkpoint_world_size(info->run->checkpoint);
+	const struct fsdp_format *format = &info->format;
 	struct text path = text_of(info->run->path);
 	struct out *out = info->run->out;
-	size_t ranks;
 
 	while (path.size > 1 && path.data[path.size - 1] == '/')
 		path.size--;
@@ -271,50 +225,48 @@ static void tell_head(struct info *info)
 	if (info->run->path_count > 1)
 		out_line_text(out, " and %zu more", info->run->path_count - 1);
 	out_line_text(out, ": ");
-	out_line_name(out, text_of(format.title != NULL ? format.title : format.family));
-	(void)fsdp_checkpoint_ranks(info->run->checkpoint, &ranks);
-	if (world_size != FSDP_NONE && (world_size > 1 || ranks > 0))
-		out_line_text(out, ", %" PRIu32 " rank%s", world_size,
-			world_size == 1 ? "" : "s");
-	if (format.writer != NULL) {
+	out_line_name(
+		out, text_of(format->title != NULL ? format->title : format->family));
+	if (info->world_size != FSDP_NONE &&
+		(info->world_size > 1 || info->rank_count > 0))
+		out_line_text(out, ", %" PRIu32 " rank%s", info->world_size,
+			info->world_size == 1 ? "" : "s");
+	if (format->writer != NULL) {
 		out_line_text(out, ", written by ");
-		out_line_name(out, text_of(format.writer));
+		out_line_name(out, text_of(format->writer));
 	}
-	if (format.torch_guess != NULL) {
+	if (format->torch_guess != NULL) {
 		out_line_text(out, ", torch ");
-		out_line_name(out, text_of(format.torch_guess));
+		out_line_name(out, text_of(format->torch_guess));
 	}
 	out_line_end(out);
 }
 
 static void tell_plan(struct info *info)
 {
+	const struct fsdp_plan_facts *plan = &info->plan;
 	struct out *out = info->run->out;
-	const char *strategies[KINDS_MAX];
-	struct fsdp_plan_facts plan;
-	size_t count;
 
-	if (!fsdp_checkpoint_plan(info->run->checkpoint, &plan))
+	if (!info->has_plan)
 		return;
 	out_line_begin(out, "plan");
-	out_line_name(out, text_of(plan.path));
-	if (plan.torch != NULL) {
+	out_line_name(out, text_of(plan->path));
+	if (plan->torch != NULL) {
 		out_line_text(out, " (torch ");
-		out_line_name(out, text_of(plan.torch));
+		out_line_name(out, text_of(plan->torch));
 		out_line_text(out, ")");
 	}
-	out_line_text(out, ": %" PRIu32 " unit%s", plan.unit_count,
-		plan.unit_count == 1 ? "" : "s");
-	count = list_strategies(info, strategies);
-	for (size_t i = 0; i < count; i++) {
+	out_line_text(out, ": %" PRIu32 " unit%s", plan->unit_count,
+		plan->unit_count == 1 ? "" : "s");
+	for (size_t i = 0; i < info->strategy_count; i++) {
 		out_line_text(out, ", ");
-		out_line_name(out, text_of(strategies[i]));
+		out_line_name(out, info->strategies[i]);
 	}
-	if (plan.mesh != FSDP_NONE) {
+	if (plan->mesh != FSDP_NONE) {
 		out_line_text(out, ", mesh ");
-		mesh_line(info->run, plan.mesh);
-	} else if (plan.world_size != FSDP_NONE) {
-		out_line_text(out, ", world size %" PRIu32, plan.world_size);
+		mesh_line(info->run, plan->mesh);
+	} else if (plan->world_size != FSDP_NONE) {
+		out_line_text(out, ", world size %" PRIu32, plan->world_size);
 	}
 	out_line_end(out);
 }
@@ -426,7 +378,7 @@ static void tell_value(struct info *info, uint32_t index, bool progress, size_t 
 
 static void tell_values(struct info *info)
 {
-	size_t count = fsdp_value_count(info->run->checkpoint), shown = 0;
+	size_t count = info->counts.values, shown = 0;
 	struct out *out = info->run->out;
 
 	if (count == 0)
@@ -487,10 +439,10 @@ static void tell_sharding(struct info *info)
 
 static void tell_files(struct info *info)
 {
-	struct fsdp_bytes bytes = fsdp_checkpoint_bytes(info->run->checkpoint);
+	const struct fsdp_bytes *bytes = &info->bytes;
 	struct out *out = info->run->out;
 
-	if (fsdp_file_count(info->run->checkpoint) == 0)
+	if (info->counts.files == 0)
 		return;
 	out_line_begin(out, "files");
 	for (size_t i = 0; i < info->suffix_count && i < KINDS_SHOWN; i++) {
@@ -504,17 +456,17 @@ static void tell_files(struct info *info)
 	if (info->suffix_count > KINDS_SHOWN || info->more_suffixes)
 		out_line_text(out, " + others");
 	out_line_text(out, ": ");
-	out_line_value(out, value_bytes(bytes.on_disk));
+	out_line_value(out, value_bytes(bytes->on_disk));
 	out_line_text(out, " = ");
-	out_line_value(out, value_bytes(bytes.payload));
+	out_line_value(out, value_bytes(bytes->payload));
 	out_line_text(out, " payload + ");
-	out_line_value(out, value_bytes(bytes.records));
-	out_line_text(out, " records; %" PRIu64 " bytes unaccounted", bytes.unaccounted);
+	out_line_value(out, value_bytes(bytes->records));
+	out_line_text(out, " records; %" PRIu64 " bytes unaccounted", bytes->unaccounted);
 	out_line_end(out);
-	if (bytes.unused == 0 || bytes.unused == FSDP_UNKNOWN)
+	if (bytes->unused == 0 || bytes->unused == FSDP_UNKNOWN)
 		return;
 	out_line_begin(out, "unused");
-	out_line_value(out, value_bytes(bytes.unused));
+	out_line_value(out, value_bytes(bytes->unused));
 	out_line_text(out, " stored, but viewed by no tensor (--waste lists them)");
 	out_line_end(out);
 }
@@ -563,10 +515,9 @@ static bool is_cleaned(const char *prefix)
 
 static void tell_names(struct info *info)
 {
-	size_t count = fsdp_prefix_count(info->run->checkpoint);
 	struct out *out = info->run->out;
 
-	for (size_t i = 0; i < count && i < PREFIXES_SHOWN; i++) {
+	for (size_t i = 0; i < info->counts.prefixes && i < PREFIXES_SHOWN; i++) {
 		struct fsdp_prefix prefix = fsdp_prefix(info->run->checkpoint, i);
 		const char *wrapper = wrapper_of(prefix.prefix);
 		out_line_begin(out, i == 0 ? "names" : "");
@@ -627,8 +578,6 @@ static void tell_findings(struct info *info)
 
 static bool show(struct info *info)
 {
-	bool good;
-
 	tell_head(info);
 	tell_plan(info);
 	tell_role(info, FSDP_ROLE_PARAM, "parameters", true);
@@ -641,25 +590,70 @@ static bool show(struct info *info)
 	tell_balance(info);
 	tell_names(info);
 	tell_findings(info);
-	emit_format(info);
-	good = emit_ranks(info);
-	emit_plan(info);
-	emit_counts(info);
-	emit_bytes(info);
-	emit_values(info);
-	emit_names(info);
-	if (info->waste != NULL)
-		good &= waste_show(info->waste, info->run, &info->buffers);
-	return good;
+	out_fields(info->run->out, &facts_record, (struct subject){ info, info });
+	return info->waste == NULL || waste_show(info->waste, info->run, &info->buffers);
+}
+
+/* The strategies of the units, each once, in order. */
+static void list_strategies(struct info *info)
+{
+	for (uint32_t i = 0; i < info->counts.units; i++) {
+		struct fsdp_unit unit = fsdp_unit(info->run->checkpoint, i);
+		struct text strategy = text_of(unit.strategy);
+		size_t j = 0;
+		if (strategy.data == NULL || unit.inferred)
+			continue;
+		while (j < info->strategy_count &&
+			!text_is(info->strategies[j], strategy))
+			j++;
+		if (j == info->strategy_count && j < KINDS_MAX)
+			info->strategies[info->strategy_count++] = strategy;
+	}
+}
+
+static bool list_ranks(struct info *info)
+{
+	size_t count = 0;
+	const uint32_t *ranks = fsdp_checkpoint_ranks(info->run->checkpoint, &count);
+
+	info->ranks = malloc((count + 1) * sizeof *info->ranks);
+	if (info->ranks == NULL)
+		return false;
+	info->rank_count = (uint32_t)count;
+	for (size_t i = 0; i < count; i++)
+		info->ranks[i] = ranks[i];
+	return true;
+}
+
+static void count_all(struct info *info)
+{
+	const struct fsdp_checkpoint *checkpoint = info->run->checkpoint;
+
+	info->counts.tensors = fsdp_tensor_count(checkpoint);
+	info->counts.parameters = info->facts->roles[FSDP_ROLE_PARAM].numel;
+	info->counts.pieces = fsdp_piece_count(checkpoint);
+	info->counts.files = fsdp_file_count(checkpoint);
+	info->counts.modules = fsdp_module_count(checkpoint);
+	info->counts.units = fsdp_unit_count(checkpoint);
+	info->counts.values = fsdp_value_count(checkpoint);
+	info->counts.prefixes = fsdp_prefix_count(checkpoint);
 }
 
 static bool prepare(struct info *info, struct fsdp_error **ret_error)
 {
+	const struct fsdp_checkpoint *checkpoint = info->run->checkpoint;
 	bool partial = false;
 
-	if (!fsdp_overview_new(info->run->checkpoint, &info->overview, ret_error))
+	if (!fsdp_overview_new(checkpoint, &info->overview, ret_error) ||
+		!list_ranks(info))
 		return false;
 	info->facts = fsdp_overview_facts(info->overview);
+	info->format = fsdp_checkpoint_format(checkpoint);
+	info->world_size = fsdp_checkpoint_world_size(checkpoint);
+	info->has_plan = fsdp_checkpoint_plan(checkpoint, &info->plan);
+	info->bytes = fsdp_checkpoint_bytes(checkpoint);
+	count_all(info);
+	list_strategies(info);
 	add_files(info);
 	if (info->options->waste &&
 		!waste_find(info->run, &info->waste, &partial, ret_error))
@@ -671,15 +665,22 @@ static bool prepare(struct info *info, struct fsdp_error **ret_error)
 
 static bool run_info(struct run *run, struct fsdp_error **ret_error)
 {
-	struct info info = { .run = run, .options = run->options };
-	bool good = prepare(&info, ret_error);
+	struct info info = { .run = run,
+		.options = run->options,
+		.by_dtype = FSDP_BY_DTYPE,
+		.by_role = FSDP_BY_ROLE,
+		.by_rank = FSDP_BY_RANK };
+	bool good;
 
+	info.row = (struct row_context){ .run = run, .buffers = &info.buffers };
+	good = prepare(&info, ret_error);
 	if (good) {
 		run_begin(run, info.status);
 		good = show(&info) && !row_buffers_failed(&info.buffers);
 	}
 	fsdp_waste_free(info.waste);
 	fsdp_overview_free(info.overview);
+	free(info.ranks);
 	row_buffers_done(&info.buffers);
 	return good;
 }

@@ -34,63 +34,65 @@ bool waste_find(struct run *run, struct fsdp_waste **ret_waste, bool *ret_partia
 	       fsdp_waste_finish(*ret_waste, ret_error);
 }
 
+/* The context of the rows. */
+struct waste_rows {
+	struct row_context row;
+	const struct fsdp_waste *waste;
+	struct text names[NAMES_MAX];
+};
+
 /* Names of the views of one storage, one behind the other in the buffer. */
-static size_t list_names(const struct fsdp_waste *waste, struct run *run,
-	const struct fsdp_waste_row *row, struct row_buffers *buffers, struct text *names)
+static struct value get_names(struct subject of)
 {
-	struct name_buffer *all = &buffers->text;
+	struct waste_rows *rows = of.context;
+	const struct fsdp_waste_row *row = of.object;
+	struct name_buffer *all = &buffers_of(of)->text;
 	size_t count = row->view_count < NAMES_MAX ? row->view_count : NAMES_MAX;
 	size_t length = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		struct fsdp_tensor tensor =
-			fsdp_tensor(run->checkpoint, fsdp_waste_tensor(waste, row, i));
-		struct text name = tensor_shown_name(run, &buffers->name, &tensor);
+		struct fsdp_tensor tensor = fsdp_tensor(
+			checkpoint_of(of), fsdp_waste_tensor(rows->waste, row, i));
+		struct text name =
+			tensor_shown_name(run_of(of), &buffers_of(of)->name, &tensor);
 		name_buffer_append(all, &length, name);
-		names[i].size = name.size;
+		rows->names[i].size = name.size;
 	}
 	length = 0;
 	/* Only now: the buffer moves while it grows. */
 	for (size_t i = 0; i < count && !all->failed; i++) {
-		names[i].data = all->data + length;
-		length += names[i].size;
+		rows->names[i].data = all->data + length;
+		length += rows->names[i].size;
 	}
-	return all->failed ? 0 : count;
+	return value_texts(rows->names, all->failed ? 0 : count);
 }
+
+#define ROW struct fsdp_waste_row
+const struct record waste_record =
+	OBJECT_RECORD(ROW, NULL, NULL, { "storage", TEXT_AT(ROW, storage) },
+		{ "file", FOUND_AT(ROW, file, FIELD_NAME, find_file) },
+		{ "stored_bytes", BYTES_AT(ROW, stored_bytes) },
+		{ "used_bytes", BYTES_AT(ROW, used_bytes) },
+		{ "names", GET(FIELD_TEXTS, get_names) });
 
 bool waste_show(
 	const struct fsdp_waste *waste, struct run *run, struct row_buffers *buffers)
 {
-	static const struct column COLUMNS[] = {
-		{ "storage" },
-		{ "file" },
-		{ "stored_bytes", .right = true },
-		{ "used_bytes", .right = true },
-		{ "names" },
-	};
-	struct table table = { .key = "waste",
-		.columns = COLUMNS,
-		.column_count = sizeof COLUMNS / sizeof COLUMNS[0],
-		.indent = 2 };
-	struct text *names = calloc(NAMES_MAX, sizeof *names);
+	static const struct table LIKE = { .key = "waste", .indent = 2 };
+	struct waste_rows *rows = calloc(1, sizeof *rows);
+	struct record_table table;
 
-	if (names == NULL)
+	if (rows == NULL)
 		return false;
-	out_table_begin(run->out, &table);
+	rows->row = (struct row_context){ .run = run, .buffers = buffers };
+	rows->waste = waste;
+	record_table_init(&table, &LIKE, &waste_record, rows);
+	out_records_begin(run->out, &table);
 	for (size_t i = 0; i < fsdp_waste_count(waste); i++) {
 		struct fsdp_waste_row row = fsdp_waste_row(waste, i);
-		size_t count = list_names(waste, run, &row, buffers, names);
-		struct value values[] = {
-			value_text(text_of_span(row.storage)),
-			value_name(
-				text_of_span(fsdp_file(run->checkpoint, row.file).path)),
-			value_bytes(row.stored_bytes),
-			value_bytes(row.used_bytes),
-			value_texts(names, count),
-		};
-		out_row(run->out, values);
+		out_records_row(run->out, &table, &row);
 	}
 	out_table_end(run->out);
-	free(names);
+	free(rows);
 	return true;
 }

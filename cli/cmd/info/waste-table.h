@@ -16,6 +16,8 @@
 bool waste_find(struct run *run, struct fsdp_waste **ret_waste, bool *ret_partial,
 	struct fsdp_error **ret_error);
 
+extern const struct record waste_record;
+
 /* The table `waste`, the largest first. False: out of memory. */
 bool waste_show(
 	const struct fsdp_waste *waste, struct run *run, struct row_buffers *buffers);
