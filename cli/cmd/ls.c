@@ -626,8 +626,8 @@ static bool select_values(struct listing *listing)
 	for (uint32_t i = 0; i < count; i++) {
 		struct fsdp_value value = fsdp_value(checkpoint, i);
 		struct fsdp_piece where = { .rank = value.rank, .file = value.file };
-		struct text name = name_text(&listing->buffers.name, checkpoint,
-			listing->run->common->raw ? value.raw_name : value.name);
+		struct text name =
+			entry_shown_name(listing->run, &listing->buffers.name, &value);
 		if (selection_takes_name(listing->selection, span_of_text(name)) &&
 			selection_takes_piece(listing->selection, checkpoint, &where) &&
 			within_depth(listing->run, name))

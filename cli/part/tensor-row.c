@@ -193,41 +193,29 @@ static struct value get_requires_grad(struct subject of)
 		       : value_absent();
 }
 
-static struct value get_alias(struct subject of)
+struct value find_tensor(struct subject of, uint32_t tensor)
 {
-	uint32_t alias = ((const struct fsdp_tensor *)of.object)->alias;
-	struct fsdp_tensor tensor;
+	struct fsdp_tensor found = fsdp_tensor(checkpoint_of(of), tensor);
 
-	if (alias == FSDP_NONE)
-		return value_absent();
-	tensor = fsdp_tensor(checkpoint_of(of), alias);
-	return value_name(tensor_shown_name(run_of(of), &buffers_of(of)->alias, &tensor));
+	return value_name(tensor_shown_name(run_of(of), &buffers_of(of)->alias, &found));
 }
 
-static struct value get_module(struct subject of)
+static struct value find_module(struct subject of, uint32_t module)
 {
-	uint32_t index = ((const struct fsdp_tensor *)of.object)->module;
-	struct fsdp_module module;
+	struct fsdp_module found = fsdp_module(checkpoint_of(of), module);
 
-	if (index == FSDP_NONE)
-		return value_absent();
-	module = fsdp_module(checkpoint_of(of), index);
 	return value_name(name_text(&buffers_of(of)->module, checkpoint_of(of),
-		run_of(of)->common->raw ? module.raw_name : module.name));
+		run_of(of)->common->raw ? found.raw_name : found.name));
 }
 
-static struct value get_unit(struct subject of)
+static struct value find_unit(struct subject of, uint32_t unit)
 {
-	uint32_t index = ((const struct fsdp_tensor *)of.object)->unit;
-	struct fsdp_unit unit;
+	uint32_t module = fsdp_unit(checkpoint_of(of), unit).module;
 
-	if (index == FSDP_NONE)
-		return value_absent();
-	unit = fsdp_unit(checkpoint_of(of), index);
-	if (unit.module == FSDP_NONE)
+	if (module == FSDP_NONE)
 		return value_absent();
 	return value_name(name_text(&buffers_of(of)->unit, checkpoint_of(of),
-		fsdp_module(checkpoint_of(of), unit.module).name));
+		fsdp_module(checkpoint_of(of), module).name));
 }
 
 #define TENSOR struct fsdp_tensor
@@ -235,7 +223,7 @@ static struct value get_unit(struct subject of)
 /* For people only in ls -l. */
 #define ONLY_OF_PIECES .machine_only = ~IN(VIEW_PIECES)
 #define HIDDEN .machine_only = EVERY_VIEW
-const struct column tensor_columns[TENSOR_COLUMNS] = {
+static const struct column tensor_columns[] = {
 	{ "name", GET(FIELD_NAME, get_name), .sort = SORT_ROW },
 	{ "name_raw", GET(FIELD_NAME, get_raw_name), HIDDEN },
 	{ "path", GET(FIELD_ANY, get_path), HIDDEN, .text_only = IN(VIEW_PIECES) },
@@ -254,24 +242,13 @@ const struct column tensor_columns[TENSOR_COLUMNS] = {
 	{ "inferred", GET(FIELD_ANY, get_inferred), HIDDEN },
 	{ "requires_grad", GET(FIELD_BOOL, get_requires_grad), ONLY_OF_PIECES },
 	{ "flattened", FLAG_AT(TENSOR, flags, FSDP_TENSOR_FLATTENED), HIDDEN },
-	{ "alias", GET(FIELD_NAME, get_alias), ONLY_OF_PIECES },
-	{ "module", GET(FIELD_NAME, get_module), HIDDEN, BY(module) },
-	{ "unit", GET(FIELD_NAME, get_unit), HIDDEN, BY(unit) },
+	{ "alias", FOUND_AT(TENSOR, alias, FIELD_NAME, find_tensor), ONLY_OF_PIECES },
+	{ "module", FOUND_AT(TENSOR, module, FIELD_NAME, find_module), HIDDEN,
+		BY(module) },
+	{ "unit", FOUND_AT(TENSOR, unit, FIELD_NAME, find_unit), HIDDEN, BY(unit) },
 };
 #undef BY
 const struct record tensor_record = RECORD(TENSOR, tensor_columns, NULL, NULL);
-
-void tensor_row(const struct run *run, struct row_buffers *buffers,
-	const struct fsdp_tensor *tensor, bool all, struct value *values)
-{
-	struct row_context context = { .run = run, .buffers = buffers };
-
-	for (size_t i = 0; i < TENSOR_COLUMNS; i++)
-		values[i] = all || (tensor_columns[i].machine_only & 1) == 0
-				    ? field_value(&tensor_columns[i],
-					      (struct subject){ &context, tensor })
-				    : value_absent();
-}
 
 /* ---- pieces ---- */
 
@@ -401,7 +378,7 @@ static struct value get_strides(struct subject of)
 
 #define FACTS struct piece_facts
 #define BY(member) .sort = SORT_MEMBER, .sort_at = offsetof(FACTS, member)
-const struct column piece_columns[PIECE_COLUMNS] = {
+static const struct column piece_columns[] = {
 	{ "rank", ID_AT(FACTS, piece.rank), BY(piece.rank) },
 	{ "rows", GET(FIELD_WORD, get_rows), .machine_only = IN(VIEW_PIECES),
 		.text_only = EVERY_VIEW },
@@ -425,7 +402,7 @@ const struct column piece_columns[PIECE_COLUMNS] = {
 	{ "item_length", COUNT_AT(FACTS, place.item_length), HIDDEN, .reads = true },
 	{ "flat_start", COUNT_AT(FACTS, piece.flat_start), HIDDEN, .has = is_somewhere },
 	{ "flat_end", GET(FIELD_COUNT, get_flat_end), HIDDEN, .has = is_somewhere },
-	[PIECE_REPLICA] = { "replica", ID_AT(FACTS, replica), HIDDEN },
+	{ "replica", ID_AT(FACTS, replica), .machine_only = ~IN(VIEW_COPIES) },
 };
 #undef BY
 const struct record piece_record = RECORD(FACTS, piece_columns, NULL, NULL);
@@ -449,26 +426,18 @@ struct piece_facts piece_facts(const struct fsdp_tensor *tensor,
 	return facts;
 }
 
-void piece_row(const struct run *run, struct row_buffers *buffers,
-	const struct fsdp_tensor *tensor, const struct fsdp_piece *piece,
-	const struct place_facts *place, struct value *values)
-{
-	struct row_context context = { .run = run, .buffers = buffers };
-	struct piece_facts facts = piece_facts(tensor, piece, place);
-
-	for (size_t i = 0; i < PIECE_COLUMNS; i++)
-		values[i] = field_value(
-			&piece_columns[i], (struct subject){ &context, &facts });
-}
-
 /* ---- values ---- */
+
+struct text entry_shown_name(
+	const struct run *run, struct name_buffer *buffer, const struct fsdp_value *value)
+{
+	return name_text(buffer, run->checkpoint,
+		run->common->raw ? value->raw_name : value->name);
+}
 
 static struct value get_entry_name(struct subject of)
 {
-	const struct fsdp_value *value = of.object;
-
-	return value_name(name_text(&buffers_of(of)->name, checkpoint_of(of),
-		run_of(of)->common->raw ? value->raw_name : value->name));
+	return value_name(entry_shown_name(run_of(of), &buffers_of(of)->name, of.object));
 }
 
 static struct value get_entry_path(struct subject of)
@@ -493,38 +462,30 @@ static struct value get_value(struct subject of)
 	return tokens_json(&buffers_of(of)->json, value->tokens, value->token_count);
 }
 
+struct text entry_shown_text(struct name_buffer *buffer, const struct fsdp_value *value)
+{
+	return value->tokens == NULL
+		       ? text_of("...")
+		       : tokens_text(buffer, value->tokens, value->token_count);
+}
+
 /* Cut on a terminal as a name is: a list may be long. */
 static struct value get_text(struct subject of)
 {
-	const struct fsdp_value *value = of.object;
-
-	return value->tokens == NULL ? value_word("...")
-				     : value_name(tokens_text(&buffers_of(of)->text,
-					       value->tokens, value->token_count));
+	return value_name(entry_shown_text(&buffers_of(of)->text, of.object));
 }
 
 #define VALUE struct fsdp_value
 #define BY(member) .sort = SORT_MEMBER, .sort_at = offsetof(VALUE, member)
-const struct column entry_columns[ENTRY_COLUMNS] = {
-	[ENTRY_NAME] = { "name", GET(FIELD_NAME, get_entry_name), .sort = SORT_ROW },
+static const struct column entry_columns[] = {
+	{ "name", GET(FIELD_NAME, get_entry_name), .sort = SORT_ROW },
 	{ "path", GET(FIELD_ANY, get_entry_path), HIDDEN },
 	{ "type", GET(FIELD_WORD, get_type) },
 	{ "value", GET(FIELD_ANY, get_value), HIDDEN },
-	[ENTRY_TEXT] = { "text", GET(FIELD_NAME, get_text) },
-	[ENTRY_FILE] = { "file", FOUND_AT(VALUE, file, FIELD_NAME, find_file), HIDDEN,
-		BY(file) },
+	{ "text", GET(FIELD_NAME, get_text) },
+	{ "file", FOUND_AT(VALUE, file, FIELD_NAME, find_file), HIDDEN, BY(file) },
 	{ "offset", COUNT_AT(VALUE, offset), HIDDEN, .sort = SORT_SHOWN },
 	{ "length", COUNT_AT(VALUE, length), HIDDEN, .sort = SORT_SHOWN },
 	{ "rank", ID_AT(VALUE, rank), HIDDEN, BY(rank) },
 };
 const struct record entry_record = RECORD(VALUE, entry_columns, NULL, NULL);
-
-void entry_row(const struct run *run, struct row_buffers *buffers,
-	const struct fsdp_value *value, struct value *values)
-{
-	struct row_context context = { .run = run, .buffers = buffers };
-
-	for (size_t i = 0; i < ENTRY_COLUMNS; i++)
-		values[i] = field_value(
-			&entry_columns[i], (struct subject){ &context, value });
-}

@@ -12,23 +12,16 @@
  * they are in tables: described once, so that ls, ls -l and show cannot drift apart. A
  * new field is a row of tensor-row.c, and the number of rows here.
  */
-enum { TENSOR_COLUMNS = 20, PIECE_COLUMNS = 20, ENTRY_COLUMNS = 9 };
-
-/* Columns that a caller fills or reads itself. */
-enum { PIECE_REPLICA = 19, ENTRY_NAME = 0, ENTRY_TEXT = 4, ENTRY_FILE = 5 };
-
 /* Views of the tables that show them. */
 enum tensor_view {
 	VIEW_PLAIN,
 	VIEW_RANKS, /* of tensors that are some ranks' own */
 	VIEW_FOLDED,
 	VIEW_PIECES, /* a row a piece: ls -l */
+	VIEW_COPIES, /* of the pieces of one tensor, some of which are copies */
 };
 #define IN(view) (1u << (view))
 
-extern const struct column tensor_columns[TENSOR_COLUMNS];
-extern const struct column piece_columns[PIECE_COLUMNS];
-extern const struct column entry_columns[ENTRY_COLUMNS];
 extern const struct record tensor_record, piece_record, entry_record;
 
 /* Where the texts and lists of one row live until the next one. All zero is empty. */
@@ -100,24 +93,20 @@ bool place_facts_take(struct place_facts *facts, const struct fsdp_place *place)
 struct text tensor_shown_name(const struct run *run, struct name_buffer *buffer,
 	const struct fsdp_tensor *tensor);
 
+struct text entry_shown_name(const struct run *run, struct name_buffer *buffer,
+	const struct fsdp_value *value);
+
+/* As Python would print it; "..." of what was not read. */
+struct text entry_shown_text(struct name_buffer *buffer, const struct fsdp_value *value);
+
 /* The class that is shown: what fully_shard replaced, or as stored under --raw. */
 const char *module_shown_class(const struct run *run, const struct fsdp_module *module);
 
 /* For ENUM_AT. */
 const char *dtype_name(unsigned dtype);
 
-/* For FOUND_AT: the path of a file. */
+/* For FOUND_AT: the path of a file, the name of a tensor as it is shown. */
 struct value find_file(struct subject of, uint32_t file);
-
-/* Fills the columns of one tensor; `all` false: only those that text shows by itself. */
-void tensor_row(const struct run *run, struct row_buffers *buffers,
-	const struct fsdp_tensor *tensor, bool all, struct value *values);
-
-void piece_row(const struct run *run, struct row_buffers *buffers,
-	const struct fsdp_tensor *tensor, const struct fsdp_piece *piece,
-	const struct place_facts *facts, struct value *values);
-
-void entry_row(const struct run *run, struct row_buffers *buffers,
-	const struct fsdp_value *value, struct value *values);
+struct value find_tensor(struct subject of, uint32_t tensor);
 
 #endif

@@ -145,28 +145,3 @@ bool wrapper_is_folded(const struct run *run, uint32_t module)
 	       module + 1 < fsdp_module_count(run->checkpoint) &&
 	       fsdp_module(run->checkpoint, module + 1).parent == module;
 }
-
-/* ---- for callers that have no records yet ---- */
-
-void mesh_field(struct run *run, uint32_t index, bool ranks)
-{
-	struct fsdp_mesh mesh;
-
-	if (index == FSDP_NONE)
-		return;
-	mesh = fsdp_mesh(run->checkpoint, index);
-	out_record(run->out, "mesh", ranks ? &mesh_ranks_record : &mesh_record,
-		(struct subject){ NULL, &mesh });
-}
-
-void unit_fields(struct run *run, uint32_t index, struct name_buffer *name,
-	struct name_buffer *raw)
-{
-	struct row_buffers buffers = { .unit = *name, .raw = *raw };
-	struct row_context context = { .run = run, .buffers = &buffers };
-	struct fsdp_unit unit = fsdp_unit(run->checkpoint, index);
-
-	out_fields(run->out, &unit_record, (struct subject){ &context, &unit });
-	*name = buffers.unit;
-	*raw = buffers.raw;
-}

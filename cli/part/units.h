@@ -12,13 +12,6 @@ extern const struct record mesh_record, mesh_ranks_record; /* struct fsdp_mesh *
 /* For MADE_AT. */
 const void *find_mesh(struct subject of, size_t mesh, void *room);
 
-/* Fields of a unit, inside an object that the caller begins and ends. */
-void unit_fields(struct run *run, uint32_t unit, struct name_buffer *name,
-	struct name_buffer *raw);
-
-/* "mesh": {"dim_names": …, "shape": …}, nothing for FSDP_NONE. ranks: with "ranks". */
-void mesh_field(struct run *run, uint32_t mesh, bool ranks);
-
 /* "dp_replicate=2 x dp_shard=4", or "2x4" without names, into an open line. */
 void mesh_line(struct run *run, uint32_t mesh);
 

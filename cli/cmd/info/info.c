@@ -358,10 +358,8 @@ static bool is_progress(struct text name)
 
 static void tell_value(struct info *info, uint32_t index, bool progress, size_t *shown)
 {
-	const struct fsdp_checkpoint *checkpoint = info->run->checkpoint;
-	struct fsdp_value value = fsdp_value(checkpoint, index);
-	struct text name = name_text(&info->buffers.name, checkpoint,
-		info->run->common->raw ? value.raw_name : value.name);
+	struct fsdp_value value = fsdp_value(info->run->checkpoint, index);
+	struct text name = entry_shown_name(info->run, &info->buffers.name, &value);
 	struct out *out = info->run->out;
 
 	if (*shown == VALUES_SHOWN || is_progress(name) != progress)

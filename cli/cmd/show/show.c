@@ -38,29 +38,38 @@ static const struct option OPTIONS[] = {
 	{ NULL },
 };
 
-/* One thing that was asked for. */
+/* One thing that was asked for, or a component of it. */
 struct item {
-	bool is_value;
 	uint32_t index;
+	bool is_value;
+	struct fsdp_value value;
+	struct fsdp_tensor tensor;
+	const struct piece_facts *pieces; /* those that are selected */
+	size_t piece_count;
+	bool copies; /* some hold the same part */
+	const struct item *components;
+	size_t component_count;
+	const struct fsdp_state *states;
+	size_t state_count;
 	unsigned char *elements; /* for --values; NULL: there are none */
-	uint64_t element_count;
+	size_t element_count;
 };
 
 struct show {
+	struct row_context row; /* what records are handed */
 	struct run *run;
 	const struct show_options *options;
 	struct selection *selection;
 	struct row_buffers buffers;
-	struct item *items;
+	struct item *items; /* their components behind them */
 	size_t item_room;
-	size_t item_count;
+	size_t item_count; /* with components */
+	size_t asked_count;
 	struct fsdp_states *states;
 
-	uint32_t *pieces; /* of all items, one behind the other */
-	struct place_facts *facts;
-	size_t piece_count;
-	struct fsdp_replicas *replicas;
-	bool failed; /* out of memory */
+	struct place_facts *places; /* of the pieces of all items, one behind the other */
+	size_t place_count;
+	struct piece_facts *pieces;
 	int status;
 };
 
@@ -133,8 +142,14 @@ static bool add_item(struct show *show, uint32_t index, bool is_value)
 		show->items = items;
 		show->item_room = room;
 	}
-	show->items[show->item_count++] =
+	show->items[show->item_count] =
 		(struct item){ .index = index, .is_value = is_value };
+	if (is_value)
+		show->items[show->item_count].value =
+			fsdp_value(show->run->checkpoint, index);
+	else
+		show->items[show->item_count].tensor = tensor_at(show, index);
+	show->item_count++;
 	return true;
 }
 
@@ -182,113 +197,407 @@ static bool find_items(struct show *show)
 	return true;
 }
 
+/* Behind the items, each with its own. */
+static bool add_components(struct show *show)
+{
+	size_t next = show->item_count;
+
+	show->asked_count = show->item_count;
+	for (size_t i = 0; i < show->asked_count; i++) {
+		uint32_t first = show->items[i].tensor.first_component;
+		show->items[i].component_count = show->items[i].tensor.component_count;
+		for (uint32_t k = 0; k < show->items[i].component_count; k++)
+			if (!add_item(show, first + k, false))
+				return false;
+	}
+	/* Only now: items move while there come more. */
+	for (size_t i = 0; i < show->asked_count; i++) {
+		show->items[i].components = &show->items[next];
+		next += show->items[i].component_count;
+	}
+	return true;
+}
+
 /* ---- pieces ---- */
 
-static bool keep_facts(void *context, size_t position, const struct fsdp_place *place)
+static bool keep_place(void *context, size_t position, const struct fsdp_place *place)
 {
 	struct show *show = context;
-	return place_facts_take(&show->facts[position], place);
-}
-
-static size_t count_pieces(const struct show *show, uint32_t tensor)
-{
-	struct fsdp_tensor facts = tensor_at(show, tensor);
-	size_t count = facts.piece_count;
-
-	for (uint32_t i = 0; i < facts.component_count; i++)
-		count += tensor_at(show, facts.first_component + i).piece_count;
-	return count;
-}
-
-static void list_pieces(struct show *show, const struct fsdp_tensor *tensor)
-{
-	for (uint32_t i = 0; i < tensor->piece_count; i++)
-		show->pieces[show->piece_count++] = tensor->first_piece + i;
+	return place_facts_take(&show->places[position], place);
 }
 
 static bool locate(struct show *show, struct fsdp_error **ret_error)
 {
 	size_t count = 0;
-	bool partial = false;
+	uint32_t *wanted;
+	bool partial = false, good;
 
 	for (size_t i = 0; i < show->item_count; i++)
-		if (!show->items[i].is_value)
-			count += count_pieces(show, show->items[i].index);
+		count += show->items[i].tensor.piece_count;
+	wanted = malloc((count + 1) * sizeof *wanted);
+	show->places = malloc((count + 1) * sizeof *show->places);
 	show->pieces = malloc((count + 1) * sizeof *show->pieces);
-	show->facts = malloc((count + 1) * sizeof *show->facts);
-	if (show->pieces == NULL || show->facts == NULL)
+	if (wanted == NULL || show->places == NULL || show->pieces == NULL) {
+		free(wanted);
 		return false;
-	for (size_t i = 0; i < show->item_count; i++) {
-		struct fsdp_tensor tensor;
-		if (show->items[i].is_value)
-			continue;
-		tensor = tensor_at(show, show->items[i].index);
-		list_pieces(show, &tensor);
-		for (uint32_t j = 0; j < tensor.component_count; j++) {
-			struct fsdp_tensor part =
-				tensor_at(show, tensor.first_component + j);
-			list_pieces(show, &part);
-		}
 	}
-	for (size_t i = 0; i < count; i++)
-		show->facts[i] = place_unknown;
-	if (!places_find(show->run, show->pieces, count, keep_facts, show, &partial,
-		    ret_error))
-		return false;
+	for (size_t i = 0; i < show->item_count; i++)
+		for (uint32_t k = 0; k < show->items[i].tensor.piece_count; k++) {
+			show->places[show->place_count] = place_unknown;
+			wanted[show->place_count++] =
+				show->items[i].tensor.first_piece + k;
+		}
+	good = places_find(
+		show->run, wanted, count, keep_place, show, &partial, ret_error);
+	free(wanted);
 	if (partial)
 		show->status = status_worse(show->status, STATUS_PARTIAL);
+	return good;
+}
+
+/* Those that are selected. */
+static bool list_pieces(struct show *show, struct fsdp_error **ret_error)
+{
+	const struct fsdp_checkpoint *checkpoint = show->run->checkpoint;
+	const struct place_facts *place = show->places;
+	struct piece_facts *next = show->pieces;
+	struct fsdp_replicas *replicas = NULL;
+	bool good = fsdp_replicas_new(checkpoint, &replicas, ret_error);
+
+	for (size_t i = 0; i < show->item_count && good; i++) {
+		struct item *item = &show->items[i];
+		item->pieces = next;
+		good = fsdp_replicas_find(
+			replicas, &item->tensor, &item->copies, ret_error);
+		for (uint32_t k = 0; k < item->tensor.piece_count && good; k++, place++) {
+			struct fsdp_piece piece =
+				fsdp_piece(checkpoint, item->tensor.first_piece + k);
+			if (!selection_takes_piece(show->selection, checkpoint, &piece))
+				continue;
+			*next = piece_facts(&item->tensor, &piece, place);
+			next++->replica = fsdp_replicas_number(replicas, k);
+		}
+		item->piece_count = (size_t)(next - item->pieces);
+	}
+	fsdp_replicas_free(replicas);
+	return good;
+}
+
+static bool find_states(struct show *show, struct fsdp_error **ret_error)
+{
+	uint32_t *tensors = malloc((show->asked_count + 1) * sizeof *tensors);
+	size_t count = 0;
+	bool good;
+
+	if (tensors == NULL)
+		return false;
+	for (size_t i = 0; i < show->asked_count; i++)
+		if (!show->items[i].is_value)
+			tensors[count++] = show->items[i].index;
+	good = fsdp_states_new(
+		show->run->checkpoint, tensors, count, &show->states, ret_error);
+	free(tensors);
+	for (size_t i = 0; i < show->asked_count && good; i++)
+		if (!show->items[i].is_value)
+			show->items[i].states = fsdp_states_of(show->states,
+				show->items[i].index, &show->items[i].state_count);
+	return good;
+}
+
+/* ---- elements, as they are read ---- */
+
+static bool stores_elements(const struct fsdp_tensor *tensor)
+{
+	/* Sparse and meta tensors have no elements of their own in any file. */
+	return fsdp_dtype(tensor->dtype)->storage_bytes > 0 && tensor->layout == NULL &&
+	       (tensor->flags & FSDP_TENSOR_NO_DATA) == 0;
+}
+
+/* The rest of the answer stands. */
+static void tell_unread(struct show *show, const struct fsdp_tensor *tensor,
+	const struct fsdp_error *error)
+{
+	struct text name = tensor_shown_name(show->run, &show->buffers.name, tensor);
+	char *message = place_error_text(error);
+
+	run_failure(show->run, fsdp_error_code_name(fsdp_error_code(error)),
+		fsdp_error_hint(error), "%s (elements of %.*s)",
+		message != NULL ? message : fsdp_error_message(error), (int)name.size,
+		name.data);
+	free(message);
+}
+
+/* Several elements a byte become one each, the first from the lowest bits: from the end
+ * on, for they lie where they come from. */
+static void unpack_elements(unsigned char *elements, uint64_t count, unsigned bits)
+{
+	unsigned mask = (1u << bits) - 1;
+
+	for (uint64_t i = count; i-- > 0;) {
+		uint64_t bit = i * bits;
+		elements[i] = (unsigned char)(elements[bit / 8] >> bit % 8 & mask);
+	}
+}
+
+static bool copy_elements(struct show *show, struct item *item, uint64_t wanted,
+	struct fsdp_error **ret_error)
+{
+	const struct fsdp_elements_options options = {
+		.size = sizeof options,
+		.count = wanted,
+	};
+	const struct fsdp_dtype *dtype = fsdp_dtype(item->tensor.dtype);
+	struct fsdp_elements *elements = NULL;
+	struct fsdp_span bytes = { NULL, 1 };
+	size_t size = 0;
+	bool good = true;
+
+	if (wanted > 0)
+		good = fsdp_elements_open(
+			show->run->locator, item->index, &options, &elements, ret_error);
+	while (good && elements != NULL && bytes.size > 0) {
+		good = fsdp_elements_next(elements, &bytes, ret_error);
+		if (good && bytes.size > 0)
+			memcpy(item->elements + size, bytes.data, bytes.size);
+		size += bytes.size;
+	}
+	fsdp_elements_close(elements);
+	if (good && dtype->item_bits < 8)
+		unpack_elements(item->elements, wanted, dtype->item_bits);
+	item->element_count = wanted;
+	return good;
+}
+
+static bool read_elements(
+	struct show *show, struct item *item, struct fsdp_error **ret_error)
+{
+	const struct fsdp_tensor *tensor = &item->tensor;
+	uint64_t wanted = (uint64_t)show->options->values;
+	struct fsdp_error *error = NULL;
+
+	if (!stores_elements(tensor))
+		return true;
+	if (show->run->locator == NULL &&
+		!fsdp_locator_new(show->run->checkpoint, &show->run->locator, ret_error))
+		return false;
+	if (wanted > tensor->numel)
+		wanted = tensor->numel;
+	item->elements = malloc(wanted * fsdp_dtype(tensor->dtype)->storage_bytes + 1);
+	if (item->elements == NULL)
+		return false;
+	if (copy_elements(show, item, wanted, &error))
+		return true;
+	free(item->elements);
+	item->elements = NULL;
+	if (fsdp_error_code(error) == FSDP_ERROR_MEMORY) {
+		*ret_error = error;
+		return false;
+	}
+	tell_unread(show, tensor, error);
+	fsdp_error_free(error);
 	return true;
 }
 
-/* Pieces of one tensor; *first is where its facts begin, and is moved behind them. */
-static void emit_pieces(
-	struct show *show, const struct fsdp_tensor *tensor, size_t *first)
+/* All are read before the answer begins, whose head says whether that went well. */
+static bool read_all_elements(struct show *show, struct fsdp_error **ret_error)
 {
-	struct run *run = show->run;
-	struct column columns[PIECE_COLUMNS];
-	struct table table = { .key = "pieces",
-		.columns = columns,
-		.column_count = PIECE_COLUMNS,
-		.indent = 2 };
-	struct value values[PIECE_COLUMNS];
-	bool copies = false;
+	bool good = true;
 
-	show->failed |= !fsdp_replicas_find(show->replicas, tensor, &copies, NULL);
-	memcpy(columns, piece_columns, sizeof columns);
-	columns[PIECE_REPLICA].machine_only = !copies;
-	out_table_begin(run->out, &table);
-	for (uint32_t i = 0; i < tensor->piece_count; i++) {
-		uint32_t index = tensor->first_piece + i;
-		struct fsdp_piece piece = fsdp_piece(run->checkpoint, index);
-		if (!selection_takes_piece(show->selection, run->checkpoint, &piece))
-			continue;
-		piece_row(run, &show->buffers, tensor, &piece, &show->facts[*first + i],
-			values);
-		values[PIECE_REPLICA] = value_id(fsdp_replicas_number(show->replicas, i));
-		out_row(run->out, values);
+	for (size_t i = 0; i < show->asked_count && show->options->values > 0 && good;
+		i++)
+		if (!show->items[i].is_value)
+			good = read_elements(show, &show->items[i], ret_error);
+	return good;
+}
+
+/* ---- the objects ---- */
+
+static const void *find_placement(struct subject of, size_t placement, void *room)
+{
+	*(struct fsdp_placement *)room =
+		fsdp_placement(checkpoint_of(of), (uint32_t)placement);
+	return room;
+}
+
+#define PLACEMENT struct fsdp_placement
+static const struct record placement_record = OBJECT_RECORD(PLACEMENT, NULL, NULL,
+	{ "placements", LIST_AT(PLACEMENT, texts, count, record_texts) },
+	{ "mesh", MADE_AT(PLACEMENT, mesh, find_mesh, mesh_ranks_record) });
+
+struct state {
+	uint32_t index;
+	struct fsdp_tensor tensor;
+	struct text key;
+};
+
+static const void *find_state(struct subject of, size_t i, void *room)
+{
+	const struct item *item = of.object;
+	struct state *made = room;
+	struct text name;
+
+	made->index = item->states[i].tensor;
+	made->tensor = fsdp_tensor(checkpoint_of(of), made->index);
+	name = name_text(&buffers_of(of)->name, checkpoint_of(of), made->tensor.name);
+	made->key = (struct text){ name.data + item->states[i].key_offset,
+		item->states[i].key_size };
+	return made;
+}
+
+#define STATE struct state
+static const struct record state_record =
+	OBJECT_RECORD(STATE, NULL, NULL, { "key", TEXT_AT(STATE, key) },
+		{ "name", FOUND_AT(STATE, index, FIELD_NAME, find_tensor) },
+		{ "dtype", ENUM_AT(STATE, tensor.dtype, dtype_name) },
+		{ "shape", SHAPE_AT(STATE, tensor.shape, tensor.dims) });
+
+/* Another name on the storage; behind those, names that the file says are the tensor's
+ * too, and keeps nothing for. */
+struct alias {
+	struct text name;
+	uint32_t tensor; /* on the storage */
+	bool is_declared;
+	size_t declared; /* so many, this one included */
+};
+
+/* The ring of a storage is as long as there are names. */
+static const void *each_alias(struct subject of, size_t i, void *room)
+{
+	const struct fsdp_checkpoint *checkpoint = checkpoint_of(of);
+	const struct item *item = of.object;
+	struct alias *made = room;
+
+	if (i == 0)
+		*made = (struct alias){ .tensor = item->index };
+	if (!made->is_declared) {
+		made->tensor = fsdp_tensor_storage_next(checkpoint, made->tensor);
+		made->is_declared = made->tensor == item->index ||
+				    made->tensor == FSDP_NONE ||
+				    i >= fsdp_tensor_count(checkpoint);
 	}
-	out_table_end(run->out);
-	*first += tensor->piece_count;
+	if (made->is_declared)
+		made->name = text_of_span(
+			fsdp_tensor_declared(checkpoint, item->index, made->declared++));
+	else
+		made->name = find_tensor(of, made->tensor).text;
+	return made->name.size > 0 ? made : NULL;
 }
 
-/* ---- placement ---- */
-
-static void emit_placement(struct show *show, const struct fsdp_tensor *tensor)
+static const void *find_quantizer(struct subject of, size_t quantizer, void *room)
 {
-	struct fsdp_placement placement;
-	struct out *out = show->run->out;
-
-	if (tensor->placement == FSDP_NONE)
-		return;
-	placement = fsdp_placement(show->run->checkpoint, tensor->placement);
-	out_object_begin(out, "placement");
-	out_array_begin(out, "placements");
-	for (uint32_t i = 0; i < placement.count; i++)
-		out_field(out, NULL, value_text(text_of_span(placement.texts[i])));
-	out_array_end(out);
-	mesh_field(show->run, placement.mesh, true);
-	out_object_end(out);
+	*(struct fsdp_quantizer *)room =
+		fsdp_quantizer(checkpoint_of(of), (uint32_t)quantizer);
+	return room;
 }
+
+static bool is_per_tensor(struct subject of)
+{
+	return ((const struct fsdp_quantizer *)of.object)->axis < 0;
+}
+
+static struct value get_scale(struct subject of)
+{
+	return value_number(((const struct fsdp_quantizer *)of.object)->scale);
+}
+
+static struct value get_axis(struct subject of)
+{
+	const struct fsdp_quantizer *quantizer = of.object;
+
+	return quantizer->axis < 0 ? value_absent() : value_integer(quantizer->axis);
+}
+
+#define QUANTIZER struct fsdp_quantizer
+static const struct record quantizer_record =
+	OBJECT_RECORD(QUANTIZER, NULL, NULL, { "scheme", WORD_AT(QUANTIZER, scheme) },
+		{ "scale", GET(FIELD_NUMBER, get_scale), .has = is_per_tensor },
+		{ "zero_point", INTEGER_AT(QUANTIZER, zero_point), .has = is_per_tensor },
+		{ "axis", GET(FIELD_COUNT, get_axis) });
+
+struct element {
+	struct value value;
+	struct token token;
+	char buffer[ELEMENT_ROOM];
+};
+
+_Static_assert(
+	sizeof(struct element) <= RECORD_ROOM && sizeof(struct state) <= RECORD_ROOM,
+	"room for one");
+
+static const void *find_element(struct subject of, size_t i, void *room)
+{
+	const struct item *item = of.object;
+	size_t size = fsdp_dtype(item->tensor.dtype)->storage_bytes;
+	struct element *made = room;
+
+	made->token = element_token(
+		item->tensor.dtype, item->elements + i * size, made->buffer);
+	made->value =
+		(struct value){ .type = VALUE_TOKENS, .tokens = { &made->token, 1 } };
+	return made;
+}
+
+static const struct record element_record = RECORD_OF(
+	RECORD_PLAIN, struct element, { NULL, VALUE_AT(struct element, value) });
+
+static bool has_components(struct subject of)
+{
+	return ((const struct item *)of.object)->component_count > 0;
+}
+
+static bool has_elements(struct subject of)
+{
+	return ((const struct item *)of.object)->elements != NULL;
+}
+
+static bool is_value(struct subject of)
+{
+	return ((const struct item *)of.object)->is_value;
+}
+
+static bool is_tensor(struct subject of)
+{
+	return !is_value(of);
+}
+
+static struct value get_kind(struct subject of)
+{
+	return value_word(is_value(of) ? "value" : "tensor");
+}
+
+#define ITEM struct item
+static const struct record component_record =
+	OBJECT_RECORD(ITEM, NULL, NULL, { NULL, FIELDS_AT(ITEM, tensor, tensor_record) },
+		{ "pieces", LIST_AT(ITEM, pieces, piece_count, piece_record) });
+static const struct record tensor_item_record = OBJECT_RECORD(ITEM, NULL, NULL,
+	{ "kind", GET(FIELD_WORD, get_kind) }, { NULL, FIELDS(component_record) },
+	{ "placement",
+		MADE_AT(ITEM, tensor.placement, find_placement, placement_record) },
+	{ "states", EACH_OF(ITEM, state_count, find_state, state_record) },
+	{ "aliases", EACH(each_alias, record_texts) },
+	{ "components", LIST_AT(ITEM, components, component_count, component_record),
+		.has = has_components },
+	{ "quantizer",
+		MADE_AT(ITEM, tensor.quantizer, find_quantizer, quantizer_record) },
+	{ "elements", EACH_OF(ITEM, element_count, find_element, element_record),
+		.has = has_elements });
+static const struct record value_item_record =
+	OBJECT_RECORD(ITEM, NULL, NULL, { "kind", GET(FIELD_WORD, get_kind) },
+		{ NULL, FIELDS_AT(ITEM, value, entry_record) });
+static const struct record item_record = RECORD_OF(RECORD_ONE_OF, ITEM,
+	{ NULL, OBJECT(tensor_item_record), .has = is_tensor },
+	{ NULL, OBJECT(value_item_record), .has = is_value });
+
+static const void *find_item(struct subject of, size_t i, void *room)
+{
+	(void)room;
+	return &((const struct show *)of.object)->items[i];
+}
+
+static const struct record show_record = OBJECT_RECORD(struct show, NULL, NULL,
+	{ "items", EACH_ITEM(struct show, asked_count, find_item, item_record) });
+
+/* ---- placement, for people ---- */
 
 static int64_t mesh_rank(const struct fsdp_mesh *mesh, uint64_t position)
 {
@@ -435,171 +744,83 @@ static bool draw_tensor(struct show *show, const struct fsdp_tensor *tensor)
 	return true;
 }
 
-/* ---- what belongs to it ---- */
+/* ---- what belongs to it, for people ---- */
 
-static struct text key_of(struct text name, const struct fsdp_state *state)
+static void tell_pieces(struct show *show, const struct item *item)
 {
-	return (struct text){ name.data + state->key_offset, state->key_size };
+	static const struct table LIKE = {
+		.key = "pieces", .text_only = true, .indent = 2
+	};
+	struct record_table table;
+
+	record_table_init(&table, &LIKE, &piece_record, show);
+	table.table.view = item->copies ? VIEW_COPIES : VIEW_PLAIN;
+	out_records_begin(show->run->out, &table);
+	for (size_t i = 0; i < item->piece_count; i++)
+		out_records_row(show->run->out, &table, &item->pieces[i]);
+	out_table_end(show->run->out);
 }
 
-static void emit_states(struct show *show, const struct fsdp_state *states, size_t count)
+static void tell_states(struct show *show, const struct item *item)
 {
-	const struct fsdp_checkpoint *checkpoint = show->run->checkpoint;
 	struct out *out = show->run->out;
+	struct state state;
 
-	out_array_begin(out, "states");
-	for (size_t i = 0; i < count; i++) {
-		struct fsdp_tensor state = tensor_at(show, states[i].tensor);
-		struct text name = name_text(&show->buffers.name, checkpoint, state.name);
-		out_object_begin(out, NULL);
-		out_field(out, "key", value_text(key_of(name, &states[i])));
-		out_field(out, "name",
-			value_name(tensor_shown_name(
-				show->run, &show->buffers.raw, &state)));
-		out_field(out, "dtype", value_word(fsdp_dtype(state.dtype)->name));
-		out_field(out, "shape", value_shape(state.shape, state.dims));
-		out_object_end(out);
-	}
-	out_array_end(out);
-}
-
-static void tell_states(struct show *show, const struct fsdp_state *states, size_t count)
-{
-	const struct fsdp_checkpoint *checkpoint = show->run->checkpoint;
-	struct out *out = show->run->out;
-
-	if (count == 0)
+	if (item->state_count == 0)
 		return;
 	out_line_begin(out, "states");
-	for (size_t i = 0; i < count && i < STATES_SHOWN; i++) {
-		struct fsdp_tensor state = tensor_at(show, states[i].tensor);
-		struct text name = name_text(&show->buffers.name, checkpoint, state.name);
+	for (size_t i = 0; i < item->state_count && i < STATES_SHOWN; i++) {
+		(void)find_state((struct subject){ show, item }, i, &state);
 		out_line_text(out, "%s", i > 0 ? ", " : "");
-		out_line_name(out, key_of(name, &states[i]));
-		if (state.dims > 0)
-			out_line_text(out, " %s", fsdp_dtype(state.dtype)->name);
+		out_line_name(out, state.key);
+		if (state.tensor.dims > 0)
+			out_line_text(out, " %s", fsdp_dtype(state.tensor.dtype)->name);
 	}
-	if (count > STATES_SHOWN)
-		out_line_text(out, ", and %zu more", count - STATES_SHOWN);
+	if (item->state_count > STATES_SHOWN)
+		out_line_text(out, ", and %zu more", item->state_count - STATES_SHOWN);
 	out_line_end(out);
 }
 
-static void show_states(struct show *show, uint32_t index)
+static void tell_aliases(struct show *show, const struct item *item)
 {
-	size_t count;
-	const struct fsdp_state *states = fsdp_states_of(show->states, index, &count);
-
-	emit_states(show, states, count);
-	tell_states(show, states, count);
-}
-
-static bool find_states(struct show *show, struct fsdp_error **ret_error)
-{
-	uint32_t *tensors = malloc((show->item_count + 1) * sizeof *tensors);
-	size_t count = 0;
-	bool good;
-
-	if (tensors == NULL)
-		return false;
-	for (size_t i = 0; i < show->item_count; i++)
-		if (!show->items[i].is_value)
-			tensors[count++] = show->items[i].index;
-	good = fsdp_states_new(
-		show->run->checkpoint, tensors, count, &show->states, ret_error);
-	free(tensors);
-	return good;
-}
-
-/* One more on the line of this label, which the first one begins. */
-static void show_alias(struct out *out, const char *label, const char *before,
-	struct text name, bool *some)
-{
-	out_field(out, NULL, value_name(name));
-	if (!*some)
-		out_line_begin(out, label);
-	out_line_text(out, "%s", *some ? ", " : before);
-	out_line_name(out, name);
-	*some = true;
-}
-
-/* All other names on the storage; the ring is as long as there are names. */
-static void show_sharers(struct show *show, uint32_t index)
-{
-	const struct fsdp_checkpoint *checkpoint = show->run->checkpoint;
 	struct out *out = show->run->out;
-	size_t left = fsdp_tensor_count(checkpoint);
-	bool some = false;
+	struct alias alias;
+	bool declared = false;
+	size_t i = 0;
 
-	for (uint32_t i = fsdp_tensor_storage_next(checkpoint, index);
-		i != index && i != FSDP_NONE && left-- > 0;
-		i = fsdp_tensor_storage_next(checkpoint, i)) {
-		struct fsdp_tensor other = tensor_at(show, i);
-		show_alias(out, "storage", "shared with ",
-			tensor_shown_name(show->run, &show->buffers.name, &other), &some);
+	for (; each_alias((struct subject){ show, item }, i, &alias) != NULL; i++) {
+		if (i > 0 && alias.is_declared == declared) {
+			out_line_text(out, ", ");
+		} else {
+			if (i > 0)
+				out_line_end(out);
+			declared = alias.is_declared;
+			out_line_begin(out, declared ? "also called" : "storage");
+			out_line_text(out, "%s", declared ? "" : "shared with ");
+		}
+		out_line_name(out, alias.name);
 	}
-	if (some)
+	if (i > 0)
 		out_line_end(out);
 }
 
-/* Names that the file says are this tensor's too, and keeps nothing for. */
-static void show_declared(struct show *show, uint32_t index)
-{
-	struct out *out = show->run->out;
-	bool some = false;
-
-	for (size_t n = 0;; n++) {
-		struct fsdp_span name =
-			fsdp_tensor_declared(show->run->checkpoint, index, n);
-		if (name.size == 0)
-			break;
-		show_alias(out, "also called", "", text_of_span(name), &some);
-	}
-	if (some)
-		out_line_end(out);
-}
-
-static void show_aliases(struct show *show, uint32_t index)
-{
-	out_array_begin(show->run->out, "aliases");
-	show_sharers(show, index);
-	show_declared(show, index);
-	out_array_end(show->run->out);
-}
-
-static void emit_fields(struct show *show, const struct fsdp_tensor *tensor)
-{
-	struct value values[TENSOR_COLUMNS];
-
-	tensor_row(show->run, &show->buffers, tensor, true, values);
-	for (size_t i = 0; i < TENSOR_COLUMNS; i++)
-		out_field(show->run->out, tensor_columns[i].name, values[i]);
-}
-
-static void show_components(
-	struct show *show, const struct fsdp_tensor *tensor, size_t *first)
+static void tell_components(struct show *show, const struct item *item)
 {
 	struct out *out = show->run->out;
 
-	if (tensor->component_count == 0)
-		return;
-	out_array_begin(out, "components");
-	for (uint32_t i = 0; i < tensor->component_count; i++) {
-		struct fsdp_tensor part = tensor_at(show, tensor->first_component + i);
-		out_object_begin(out, NULL);
-		emit_fields(show, &part);
+	for (size_t i = 0; i < item->component_count; i++) {
+		const struct fsdp_tensor *part = &item->components[i].tensor;
 		out_line_begin(out, "component");
 		out_line_name(
-			out, tensor_shown_name(show->run, &show->buffers.name, &part));
-		out_line_text(out, ": %s, ", fsdp_dtype(part.dtype)->name);
-		out_line_value(out, value_shape(part.shape, part.dims));
+			out, tensor_shown_name(show->run, &show->buffers.name, part));
+		out_line_text(out, ": %s, ", fsdp_dtype(part->dtype)->name);
+		out_line_value(out, value_shape(part->shape, part->dims));
 		out_line_end(out);
-		emit_pieces(show, &part, first);
-		out_object_end(out);
+		tell_pieces(show, &item->components[i]);
 	}
-	out_array_end(out);
 }
 
-static void show_quantizer(struct show *show, const struct fsdp_tensor *tensor)
+static void tell_quantizer(struct show *show, const struct fsdp_tensor *tensor)
 {
 	struct out *out = show->run->out;
 	struct fsdp_quantizer quantizer;
@@ -607,36 +828,30 @@ static void show_quantizer(struct show *show, const struct fsdp_tensor *tensor)
 	if (tensor->quantizer == FSDP_NONE)
 		return;
 	quantizer = fsdp_quantizer(show->run->checkpoint, tensor->quantizer);
-	out_object_begin(out, "quantizer");
-	out_field(out, "scheme", value_word(quantizer.scheme));
 	out_line_begin(out, "quantizer");
 	out_line_text(out, "%s", quantizer.scheme);
 	if (quantizer.axis < 0) {
-		out_field(out, "scale", value_number(quantizer.scale));
-		out_field(out, "zero_point", value_integer(quantizer.zero_point));
 		out_line_text(out, ", scale ");
 		out_line_value(out, value_number(quantizer.scale));
 		out_line_text(out, ", zero point %" PRId64, quantizer.zero_point);
 	} else {
-		out_field(out, "axis", value_integer(quantizer.axis));
 		out_line_text(out, ", axis %" PRId64, quantizer.axis);
 	}
 	out_line_end(out);
-	out_object_end(out);
 }
 
-/* ---- elements ---- */
-
-static void tell_elements(
-	struct show *show, uint32_t dtype, const unsigned char *bytes, uint64_t count)
+static void tell_elements(struct show *show, const struct item *item)
 {
 	struct out *out = show->run->out;
+	uint32_t dtype = item->tensor.dtype;
 	size_t size = fsdp_dtype(dtype)->storage_bytes, column = 0;
 	char buffer[ELEMENT_ROOM];
 
+	if (item->elements == NULL)
+		return;
 	out_line_begin(out, "values");
-	for (uint64_t i = 0; i < count; i++) {
-		struct text text = element_text(dtype, bytes + i * size, buffer);
+	for (uint64_t i = 0; i < item->element_count; i++) {
+		struct text text = element_text(dtype, item->elements + i * size, buffer);
 		if (column > 0 && column + text.size + 2 > LINE_WIDTH - 16) {
 			out_line_text(out, ",");
 			out_line_end(out);
@@ -647,140 +862,12 @@ static void tell_elements(
 			out, "%s%.*s", column > 0 ? ", " : "", (int)text.size, text.data);
 		column += text.size + 2;
 	}
-	if (count == 0)
+	if (item->element_count == 0)
 		out_line_text(out, "none");
 	out_line_end(out);
 }
 
-static void emit_elements(
-	struct show *show, uint32_t dtype, const unsigned char *bytes, uint64_t count)
-{
-	struct out *out = show->run->out;
-	size_t size = fsdp_dtype(dtype)->storage_bytes;
-	char buffer[ELEMENT_ROOM];
-
-	out_array_begin(out, "elements");
-	for (uint64_t i = 0; i < count; i++) {
-		struct token token = element_token(dtype, bytes + i * size, buffer);
-		out_field(out, NULL,
-			(struct value){ .type = VALUE_TOKENS, .tokens = { &token, 1 } });
-	}
-	out_array_end(out);
-}
-
-static bool has_elements(const struct fsdp_tensor *tensor)
-{
-	/* Sparse and meta tensors have no elements of their own in any file. */
-	return fsdp_dtype(tensor->dtype)->storage_bytes > 0 && tensor->layout == NULL &&
-	       (tensor->flags & FSDP_TENSOR_NO_DATA) == 0;
-}
-
-/* The rest of the answer stands. */
-static void tell_unread(struct show *show, const struct fsdp_tensor *tensor,
-	const struct fsdp_error *error)
-{
-	struct text name = tensor_shown_name(show->run, &show->buffers.name, tensor);
-	char *message = place_error_text(error);
-
-	run_failure(show->run, fsdp_error_code_name(fsdp_error_code(error)),
-		fsdp_error_hint(error), "%s (elements of %.*s)",
-		message != NULL ? message : fsdp_error_message(error), (int)name.size,
-		name.data);
-	free(message);
-}
-
-/* Several elements a byte become one each, the first from the lowest bits: from the end
- * on, for they lie where they come from. */
-static void unpack_elements(unsigned char *elements, uint64_t count, unsigned bits)
-{
-	unsigned mask = (1u << bits) - 1;
-
-	for (uint64_t i = count; i-- > 0;) {
-		uint64_t bit = i * bits;
-		elements[i] = (unsigned char)(elements[bit / 8] >> bit % 8 & mask);
-	}
-}
-
-static bool copy_elements(struct show *show, struct item *item, uint64_t wanted,
-	struct fsdp_error **ret_error)
-{
-	const struct fsdp_elements_options options = {
-		.size = sizeof options,
-		.count = wanted,
-	};
-	const struct fsdp_dtype *dtype = fsdp_dtype(tensor_at(show, item->index).dtype);
-	struct fsdp_elements *elements = NULL;
-	struct fsdp_span bytes = { NULL, 1 };
-	size_t size = 0;
-	bool good = true;
-
-	if (wanted > 0)
-		good = fsdp_elements_open(
-			show->run->locator, item->index, &options, &elements, ret_error);
-	while (good && elements != NULL && bytes.size > 0) {
-		good = fsdp_elements_next(elements, &bytes, ret_error);
-		if (good && bytes.size > 0)
-			memcpy(item->elements + size, bytes.data, bytes.size);
-		size += bytes.size;
-	}
-	fsdp_elements_close(elements);
-	if (good && dtype->item_bits < 8)
-		unpack_elements(item->elements, wanted, dtype->item_bits);
-	item->element_count = wanted;
-	return good;
-}
-
-static bool read_elements(
-	struct show *show, struct item *item, struct fsdp_error **ret_error)
-{
-	struct fsdp_tensor tensor = tensor_at(show, item->index);
-	uint64_t wanted = (uint64_t)show->options->values;
-	struct fsdp_error *error = NULL;
-
-	if (!has_elements(&tensor))
-		return true;
-	if (show->run->locator == NULL &&
-		!fsdp_locator_new(show->run->checkpoint, &show->run->locator, ret_error))
-		return false;
-	if (wanted > tensor.numel)
-		wanted = tensor.numel;
-	item->elements = malloc(wanted * fsdp_dtype(tensor.dtype)->storage_bytes + 1);
-	if (item->elements == NULL)
-		return false;
-	if (copy_elements(show, item, wanted, &error))
-		return true;
-	free(item->elements);
-	item->elements = NULL;
-	if (fsdp_error_code(error) == FSDP_ERROR_MEMORY) {
-		*ret_error = error;
-		return false;
-	}
-	tell_unread(show, &tensor, error);
-	fsdp_error_free(error);
-	return true;
-}
-
-/* All are read before the answer begins, whose head says whether that went well. */
-static bool read_all_elements(struct show *show, struct fsdp_error **ret_error)
-{
-	bool good = true;
-
-	for (size_t i = 0; i < show->item_count && show->options->values > 0 && good; i++)
-		if (!show->items[i].is_value)
-			good = read_elements(show, &show->items[i], ret_error);
-	return good;
-}
-
-static void show_elements(
-	struct show *show, const struct item *item, const struct fsdp_tensor *tensor)
-{
-	if (item->elements == NULL)
-		return;
-	tell_elements(show, tensor->dtype, item->elements, item->element_count);
-	emit_elements(show, tensor->dtype, item->elements, item->element_count);
-}
-
-/* ---- items ---- */
+/* ---- items, for people ---- */
 
 static void tell_what_it_is(struct show *show, const struct fsdp_tensor *tensor)
 {
@@ -879,83 +966,63 @@ static void tell_head(struct show *show, const struct fsdp_tensor *tensor)
 		out_line_end(out);
 	}
 	tell_module(show, tensor);
-	show->failed |= !draw_tensor(show, tensor);
+	show->buffers.failed |= !draw_tensor(show, tensor);
 }
 
-static void show_tensor(struct show *show, const struct item *item, size_t *first)
+static void tell_tensor(struct show *show, const struct item *item)
 {
-	struct fsdp_tensor tensor = tensor_at(show, item->index);
-
-	out_field(show->run->out, "kind", value_word("tensor"));
-	emit_fields(show, &tensor);
-	tell_head(show, &tensor);
-	emit_pieces(show, &tensor, first);
-	emit_placement(show, &tensor);
-	show_states(show, item->index);
-	show_aliases(show, item->index);
-	show_components(show, &tensor, first);
-	show_quantizer(show, &tensor);
-	show_elements(show, item, &tensor);
+	tell_head(show, &item->tensor);
+	tell_pieces(show, item);
+	tell_states(show, item);
+	tell_aliases(show, item);
+	tell_components(show, item);
+	tell_quantizer(show, &item->tensor);
+	tell_elements(show, item);
 }
 
-static void show_value(struct show *show, uint32_t index)
+static void tell_value(struct show *show, const struct fsdp_value *value)
 {
-	struct fsdp_value value = fsdp_value(show->run->checkpoint, index);
-	struct value values[ENTRY_COLUMNS];
+	struct subject of = { show, value };
 	struct out *out = show->run->out;
 
-	entry_row(show->run, &show->buffers, &value, values);
-	out_field(out, "kind", value_word("value"));
-	for (size_t i = 0; i < ENTRY_COLUMNS; i++)
-		out_field(out, entry_columns[i].name, values[i]);
 	out_line_begin(out, NULL);
-	out_line_name(out, values[ENTRY_NAME].text);
+	out_line_name(out, entry_shown_name(show->run, &show->buffers.name, value));
 	out_line_end(out);
 	out_line_begin(out, "is");
-	out_line_name(out, text_of(value.type != NULL ? value.type : "value"));
-	if (values[ENTRY_TEXT].type != VALUE_ABSENT) {
-		out_line_text(out, ": ");
-		out_line_name(out, values[ENTRY_TEXT].text);
-	}
+	out_line_name(out, text_of(value->type != NULL ? value->type : "value"));
+	out_line_text(out, ": ");
+	out_line_name(out, entry_shown_text(&show->buffers.text, value));
 	out_line_end(out);
-	if (value.file == FSDP_NONE)
+	if (value->file == FSDP_NONE)
 		return;
 	out_line_begin(out, "file");
-	out_line_name(out, values[ENTRY_FILE].text);
-	if (value.offset != FSDP_UNKNOWN && value.length != FSDP_UNKNOWN)
-		out_line_text(out, ", offset %" PRIu64 ", length %" PRIu64, value.offset,
-			value.length);
+	out_line_value(out, find_file(of, value->file));
+	if (value->offset != FSDP_UNKNOWN && value->length != FSDP_UNKNOWN)
+		out_line_text(out, ", offset %" PRIu64 ", length %" PRIu64, value->offset,
+			value->length);
 	out_line_end(out);
 }
 
 static void show_items(struct show *show)
 {
-	struct out *out = show->run->out;
-	size_t first = 0;
-
-	out_items_begin(out, "items");
-	for (size_t i = 0; i < show->item_count; i++) {
-		out_object_begin(out, NULL);
+	out_fields(show->run->out, &show_record, (struct subject){ show, show });
+	for (size_t i = 0; i < show->asked_count; i++)
 		if (show->items[i].is_value)
-			show_value(show, show->items[i].index);
+			tell_value(show, &show->items[i].value);
 		else
-			show_tensor(show, &show->items[i], &first);
-		out_object_end(out);
-	}
-	out_array_end(out);
+			tell_tensor(show, &show->items[i]);
 }
 
 static void show_done(struct show *show)
 {
-	for (size_t i = 0; show->facts != NULL && i < show->piece_count; i++)
-		free(show->facts[i].strides);
-	free(show->facts);
+	for (size_t i = 0; i < show->place_count; i++)
+		free(show->places[i].strides);
+	free(show->places);
 	free(show->pieces);
 	for (size_t i = 0; show->items != NULL && i < show->item_count; i++)
 		free(show->items[i].elements);
 	free(show->items);
 	fsdp_states_free(show->states);
-	fsdp_replicas_free(show->replicas);
 	row_buffers_done(&show->buffers);
 	selection_free(show->selection);
 }
@@ -981,14 +1048,14 @@ static bool run_show(struct run *run, struct fsdp_error **ret_error)
 			"show is told what to show by names: only --rank and --file select, among pieces");
 	if (!answer_selection(run, &show.selection))
 		return true;
-	good = find_items(&show) && find_states(&show, ret_error) &&
-	       locate(&show, ret_error) &&
-	       fsdp_replicas_new(run->checkpoint, &show.replicas, ret_error) &&
-	       read_all_elements(&show, ret_error);
+	show.row = (struct row_context){ .run = run, .buffers = &show.buffers };
+	good = find_items(&show) && add_components(&show) &&
+	       find_states(&show, ret_error) && locate(&show, ret_error) &&
+	       list_pieces(&show, ret_error) && read_all_elements(&show, ret_error);
 	if (good) {
 		run_begin(run, show.status);
 		show_items(&show);
-		good = !show.failed && !row_buffers_failed(&show.buffers);
+		good = !row_buffers_failed(&show.buffers);
 	}
 	show_done(&show);
 	return good;
