@@ -107,63 +107,29 @@ static int no_memory(void)
 	return STATUS_FAILED;
 }
 
-static int open_and_run(const struct arguments *arguments, const struct inputs *inputs,
-	struct outputs *outputs, struct usage *usage)
-{
-	struct looks looks = looks_for(&arguments->common, STDERR_FILENO, false);
-
-	usage->hint[0] = '\0';
-	switch (outputs_open(outputs, arguments, &inputs->paths, usage)) {
-	case OUTPUT_GOOD:
-		break;
-	case OUTPUT_WRONG:
-	case OUTPUT_UNWRITABLE:
-		return wrong(arguments, usage);
-	case OUTPUT_MEMORY:
-		return no_memory();
-	}
-	/* Files are to be finished even if nobody reads stdout any more. */
-	if (outputs_have_files(outputs))
-		signal(SIGPIPE, SIG_IGN);
-	return session_run(arguments, inputs, outputs, &looks);
-}
-
-static int choose_and_run(struct arguments *arguments, const struct inputs *inputs,
-	struct outputs *outputs, struct usage *usage)
-{
-	switch (outputs_choose(outputs, arguments->command, &arguments->common,
-		&arguments->owned, usage)) {
-	case OUTPUT_GOOD:
-		return open_and_run(arguments, inputs, outputs, usage);
-	case OUTPUT_WRONG:
-	case OUTPUT_UNWRITABLE:
-		return wrong(arguments, usage);
-	case OUTPUT_MEMORY:
-		break;
-	}
-	return no_memory();
-}
-
 static int collect_and_run(struct arguments *arguments, struct usage *usage)
 {
+	struct looks looks = looks_for(&arguments->common, STDERR_FILENO, false);
 	struct inputs inputs = { 0 };
 	struct outputs outputs = { 0 };
-	int status = STATUS_FAILED;
+	enum usage_result result = inputs_collect(&inputs, arguments, usage);
+	int status;
 
-	switch (inputs_collect(&inputs, arguments, usage)) {
-	case INPUT_GOOD:
-		inputs.options.belongs = outputs_keep;
-		inputs.options.belongs_context = &outputs;
-		status = choose_and_run(arguments, &inputs, &outputs, usage);
-		break;
-	case INPUT_WRONG:
-	case INPUT_UNREADABLE:
-		status = wrong(arguments, usage);
-		break;
-	case INPUT_MEMORY:
-		status = no_memory();
-		break;
+	inputs.options.belongs = outputs_keep;
+	inputs.options.belongs_context = &outputs;
+	if (result == USAGE_GOOD)
+		result = outputs_choose(&outputs, arguments->command, &arguments->common,
+			&arguments->owned, usage);
+	if (result == USAGE_GOOD) {
+		usage->hint[0] = '\0';
+		result = outputs_open(&outputs, arguments, &inputs.paths, usage);
 	}
+	/* Files are to be finished even if nobody reads stdout any more. */
+	if (result == USAGE_GOOD && outputs_have_files(&outputs))
+		signal(SIGPIPE, SIG_IGN);
+	status = result == USAGE_GOOD ? session_run(arguments, &inputs, &outputs, &looks)
+		 : result == USAGE_MEMORY ? no_memory()
+					  : wrong(arguments, usage);
 	outputs_done(&outputs);
 	inputs_done(&inputs);
 	temporary_abandon_all();

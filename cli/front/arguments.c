@@ -159,7 +159,7 @@ static void usage_option(
 
 /* ---- defaults from the environment ---- */
 
-static enum option_result apply_environment(
+static enum usage_result apply_environment(
 	struct arguments *arguments, struct usage *usage)
 {
 	static const struct {
@@ -175,23 +175,23 @@ static enum option_result apply_environment(
 		const struct option *row =
 			option_find(common_options, defaults[i].option, '\0');
 		char hint[sizeof usage->hint];
-		enum option_result result;
+		enum usage_result result;
 
 		if (value == NULL || *value == '\0')
 			continue;
 		result = option_set(
 			row, &arguments->common, value, &arguments->owned, usage);
-		if (result == OPTIONS_WRONG) {
+		if (result == USAGE_WRONG) {
 			memcpy(hint, usage->hint, sizeof hint);
 			usage_what(usage,
 				"the environment says %s=%s, which is no value for it",
 				defaults[i].variable, value);
 			usage_hint(usage, "%s", hint);
 		}
-		if (result != OPTIONS_GOOD)
+		if (result != USAGE_GOOD)
 			return result;
 	}
-	return OPTIONS_GOOD;
+	return USAGE_GOOD;
 }
 
 /* ---- what one row alone cannot tell ---- */
@@ -264,12 +264,12 @@ static size_t groups_of(struct arguments *arguments, struct option_group *groups
 /* The command is the first word; which words there are depends on the options that take
  * a value. So all options of all commands are lexed once, and what is wrong is ignored.
  */
-static enum option_result peek(
+static enum usage_result peek(
 	int argc, char **argv, struct arguments *arguments, const char **ret_word)
 {
 	struct option_group groups[MOST_GROUPS];
 	struct texts words = { 0 };
-	enum option_result result = options_parse(argc, argv, groups,
+	enum usage_result result = options_parse(argc, argv, groups,
 		every_group(arguments->commands, &arguments->common, groups), &words,
 		&arguments->owned, NULL, NULL);
 
@@ -280,35 +280,35 @@ static enum option_result peek(
 	return result;
 }
 
-static enum option_result fill(
+static enum usage_result fill(
 	int argc, char **argv, struct arguments *arguments, struct usage *usage)
 {
 	const struct command *command = arguments->command;
 	struct option_group groups[3];
 	struct option_unknown unknown;
-	enum option_result result;
+	enum usage_result result;
 	size_t count;
 
 	if (command->options_size > 0) {
 		arguments->options = calloc(1, command->options_size);
 		if (arguments->options == NULL)
-			return OPTIONS_MEMORY;
+			return USAGE_MEMORY;
 	}
 	count = groups_of(arguments, groups);
 	arguments->filled = true;
 	for (size_t i = 0; i < count; i++) {
 		result = options_init(&groups[i], &arguments->owned, usage);
-		if (result != OPTIONS_GOOD)
+		if (result != USAGE_GOOD)
 			return result;
 	}
 	result = apply_environment(arguments, usage);
-	if (result != OPTIONS_GOOD)
+	if (result != USAGE_GOOD)
 		return result;
 	result = options_parse(argc, argv, groups, count, &arguments->words,
 		&arguments->owned, &unknown, usage);
-	if (result == OPTIONS_UNKNOWN)
+	if (result == USAGE_UNKNOWN)
 		usage_option(usage, arguments, unknown.name);
-	else if (result == OPTIONS_WRONG && usage->hint[0] == '\0')
+	else if (result == USAGE_WRONG && usage->hint[0] == '\0')
 		usage_hint(usage, "fsdp-inspect help %s", command->name);
 	return result;
 }
@@ -320,16 +320,16 @@ static enum arguments_result refuse_options(
 	struct option_group groups[MOST_GROUPS];
 	struct option_unknown unknown;
 	struct texts words = { 0 };
-	enum option_result result = options_parse(argc, argv, groups,
+	enum usage_result result = options_parse(argc, argv, groups,
 		every_group(arguments->commands, NULL, groups), &words, &arguments->owned,
 		&unknown, usage);
 
 	free(words.items);
-	if (result == OPTIONS_MEMORY)
+	if (result == USAGE_MEMORY)
 		return ARGUMENTS_MEMORY;
-	if (result == OPTIONS_UNKNOWN)
+	if (result == USAGE_UNKNOWN)
 		usage_what(usage, "unknown option %s", unknown.name);
-	else if (result == OPTIONS_GOOD)
+	else if (result == USAGE_GOOD)
 		usage_what(usage, "no command given");
 	usage_hint(usage, "fsdp-inspect help");
 	return ARGUMENTS_WRONG;
@@ -340,7 +340,7 @@ enum arguments_result arguments_read(
 {
 	const char *word;
 
-	if (peek(argc, argv, arguments, &word) != OPTIONS_GOOD)
+	if (peek(argc, argv, arguments, &word) != USAGE_GOOD)
 		return ARGUMENTS_MEMORY;
 	if (arguments->common.help)
 		return ARGUMENTS_HELP;
@@ -355,12 +355,12 @@ enum arguments_result arguments_read(
 		return ARGUMENTS_WRONG;
 	}
 	switch (fill(argc, argv, arguments, usage)) {
-	case OPTIONS_GOOD:
+	case USAGE_GOOD:
 		break;
-	case OPTIONS_UNKNOWN:
-	case OPTIONS_WRONG:
+	case USAGE_UNKNOWN:
+	case USAGE_WRONG:
 		return ARGUMENTS_WRONG;
-	case OPTIONS_MEMORY:
+	case USAGE_MEMORY:
 		return ARGUMENTS_MEMORY;
 	}
 	/* An option that takes a value elsewhere and none here moves the words. */

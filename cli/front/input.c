@@ -41,7 +41,7 @@ static const struct fsdp_limit_row *find_limit(const char *name, size_t size)
 	return NULL;
 }
 
-static enum input_result set_limit(
+static enum usage_result set_limit(
 	struct fsdp_limit_setting *setting, const char *text, struct usage *usage)
 {
 	const struct fsdp_limit_row *row;
@@ -52,39 +52,39 @@ static enum input_result set_limit(
 		usage_what(usage, "--limit: %s is not NAME=VALUE", text);
 		usage_hint(
 			usage, "such as --limit memory=4GiB (fsdp-inspect help limits)");
-		return INPUT_WRONG;
+		return USAGE_WRONG;
 	}
 	row = find_limit(text, name_size);
 	if (row == NULL) {
 		usage_limit(usage, text, name_size);
-		return INPUT_WRONG;
+		return USAGE_WRONG;
 	}
 	if (!option_size(value, &setting->value)) {
 		usage_what(usage, "--limit %s: %s is not a number", row->name, value);
 		usage_hint(
 			usage, "a number, or 4K, 4KiB (1024s), 4KB (1000s); 0 is none");
-		return INPUT_WRONG;
+		return USAGE_WRONG;
 	}
 	setting->name = row->name;
-	return INPUT_GOOD;
+	return USAGE_GOOD;
 }
 
-static enum input_result set_limits(
+static enum usage_result set_limits(
 	struct inputs *inputs, const struct texts *texts, struct usage *usage)
 {
 	inputs->limits = calloc(texts->count + 1, sizeof *inputs->limits);
 	if (inputs->limits == NULL)
-		return INPUT_MEMORY;
+		return USAGE_MEMORY;
 	for (size_t i = 0; i < texts->count; i++) {
-		enum input_result result =
+		enum usage_result result =
 			set_limit(&inputs->limits[i], texts->items[i], usage);
 
-		if (result != INPUT_GOOD)
+		if (result != USAGE_GOOD)
 			return result;
 	}
 	inputs->options.limits = inputs->limits;
 	inputs->options.limit_count = texts->count;
-	return INPUT_GOOD;
+	return USAGE_GOOD;
 }
 
 uint64_t input_limit(const struct texts *texts, const char *name)
@@ -130,7 +130,7 @@ static int next_entry(FILE *stream, char buffer[PATH_MAX])
 	return byte == EOF && size == 0 ? -1 : size;
 }
 
-static enum input_result read_entries(
+static enum usage_result read_entries(
 	struct inputs *inputs, FILE *stream, const char *list, struct usage *usage)
 {
 	uint64_t most = most_files(inputs), count = 0;
@@ -148,31 +148,31 @@ static enum input_result read_entries(
 					   : "is beyond the limit files");
 			usage_hint(usage,
 				"a list of paths, each ended by a zero byte: find -print0");
-			return INPUT_UNREADABLE;
+			return USAGE_WRONG;
 		}
 		path = owned_copy(&inputs->owned, buffer, (size_t)size);
 		if (path == NULL || !texts_add(&inputs->paths, path))
-			return INPUT_MEMORY;
+			return USAGE_MEMORY;
 	}
 	if (ferror(stream)) {
 		usage_what(usage, "%s: %s", list, strerror(errno));
 		usage_hint(usage, "give --files0-from a file that can be read");
-		return INPUT_UNREADABLE;
+		return USAGE_WRONG;
 	}
-	return INPUT_GOOD;
+	return USAGE_GOOD;
 }
 
-static enum input_result read_list(
+static enum usage_result read_list(
 	struct inputs *inputs, const char *list, struct usage *usage)
 {
 	bool is_stdin = strcmp(list, "-") == 0;
 	FILE *stream = is_stdin ? stdin : fopen(list, "re");
-	enum input_result result;
+	enum usage_result result;
 
 	if (stream == NULL) {
 		usage_what(usage, "%s: %s", list, strerror(errno));
 		usage_hint(usage, "give --files0-from a file that can be read");
-		return INPUT_UNREADABLE;
+		return USAGE_WRONG;
 	}
 	result = read_entries(inputs, stream, is_stdin ? "standard input" : list, usage);
 	if (!is_stdin)
@@ -183,7 +183,7 @@ static enum input_result read_list(
 /* ---- words ---- */
 
 /* words[0] is the command. */
-static enum input_result split_words(
+static enum usage_result split_words(
 	struct inputs *inputs, const struct arguments *arguments)
 {
 	const struct texts *words = &arguments->words;
@@ -195,17 +195,17 @@ static enum input_result split_words(
 		path_count = 1;
 	for (size_t i = 0; i < path_count; i++) {
 		if (!texts_add(&inputs->paths, words->items[1 + i]))
-			return INPUT_MEMORY;
+			return USAGE_MEMORY;
 	}
 	for (size_t i = 1 + path_count; i < words->count; i++) {
 		char *copy = owned_copy(
 			&inputs->owned, words->items[i], strlen(words->items[i]));
 
 		if (copy == NULL)
-			return INPUT_MEMORY;
+			return USAGE_MEMORY;
 		inputs->word_count++;
 	}
-	return INPUT_GOOD;
+	return USAGE_GOOD;
 }
 
 static size_t count_stdin(
@@ -219,7 +219,7 @@ static size_t count_stdin(
 	return count + (common->plan != NULL && strcmp(common->plan, "-") == 0);
 }
 
-static enum input_result check_words(const struct inputs *inputs,
+static enum usage_result check_words(const struct inputs *inputs,
 	const struct arguments *arguments, struct usage *usage)
 {
 	const struct command *command = arguments->command;
@@ -228,42 +228,42 @@ static enum input_result check_words(const struct inputs *inputs,
 	if (command->inputs == INPUTS_NONE && inputs->word_count > 0) {
 		usage_what(usage, "%s takes no arguments", command->name);
 		usage_hint(usage, "fsdp-inspect help %s", command->name);
-		return INPUT_WRONG;
+		return USAGE_WRONG;
 	}
 	if (!takes_checkpoint(command->inputs))
-		return INPUT_GOOD;
+		return USAGE_GOOD;
 	if (inputs->paths.count == 0) {
 		usage_what(usage, "%s needs a %s", command->name,
 			command->inputs == INPUTS_RECORDINGS ? "recording"
 							     : "checkpoint");
 		usage_hint(usage, "usage: fsdp-inspect %s %s", command->name,
 			command->synopsis);
-		return INPUT_WRONG;
+		return USAGE_WRONG;
 	}
 	if (command->inputs == INPUTS_ONE_NAMES && inputs->word_count == 0) {
 		usage_what(usage, "%s needs a name behind the checkpoint", command->name);
 		usage_hint(usage, "usage: fsdp-inspect %s %s", command->name,
 			command->synopsis);
-		return INPUT_WRONG;
+		return USAGE_WRONG;
 	}
 	if (common->separate && command->inputs == INPUTS_ONE &&
 		inputs->paths.count > 1) {
 		usage_what(usage, "%s takes one checkpoint, so --separate has no meaning",
 			command->name);
 		usage_hint(usage, "run it once for each");
-		return INPUT_WRONG;
+		return USAGE_WRONG;
 	}
 	if (common->range != NULL && inputs->paths.count != 1) {
 		usage_what(usage, "--range needs exactly one file");
 		usage_hint(usage, "run it once for each");
-		return INPUT_WRONG;
+		return USAGE_WRONG;
 	}
 	if (count_stdin(inputs, common) > 1) {
 		usage_what(usage, "standard input can be read only once");
 		usage_hint(usage, "give a file instead of one -");
-		return INPUT_WRONG;
+		return USAGE_WRONG;
 	}
-	return INPUT_GOOD;
+	return USAGE_GOOD;
 }
 
 static void set_options(struct inputs *inputs, const struct arguments *arguments)
@@ -291,17 +291,17 @@ static void set_options(struct inputs *inputs, const struct arguments *arguments
 			&inputs->options.slice_offset, &inputs->options.slice_length);
 }
 
-enum input_result inputs_collect(
+enum usage_result inputs_collect(
 	struct inputs *inputs, const struct arguments *arguments, struct usage *usage)
 {
-	enum input_result result = split_words(inputs, arguments);
+	enum usage_result result = split_words(inputs, arguments);
 
 	set_options(inputs, arguments);
-	if (result == INPUT_GOOD)
+	if (result == USAGE_GOOD)
 		result = set_limits(inputs, &arguments->common.limits, usage);
-	if (result == INPUT_GOOD && arguments->common.files0_from != NULL)
+	if (result == USAGE_GOOD && arguments->common.files0_from != NULL)
 		result = read_list(inputs, arguments->common.files0_from, usage);
-	if (result == INPUT_GOOD)
+	if (result == USAGE_GOOD)
 		result = check_words(inputs, arguments, usage);
 	/* Words were copied first, so they lead the list, which moves no more. */
 	inputs->words = inputs->owned.items;

@@ -17,11 +17,8 @@ struct inputs {
 	uint32_t rank; /* the only one that is needed; see command.h */
 };
 
-enum input_result { INPUT_GOOD, INPUT_WRONG, INPUT_UNREADABLE, INPUT_MEMORY };
-
-/* *inputs is all zero before; inputs_done also after a failure. WRONG and UNREADABLE fill
- * usage: the second is a list of files that cannot be read. */
-enum input_result inputs_collect(
+/* *inputs is all zero before; inputs_done also after a failure. */
+enum usage_result inputs_collect(
 	struct inputs *inputs, const struct arguments *arguments, struct usage *usage);
 void inputs_done(struct inputs *inputs);
 

@@ -211,7 +211,7 @@ static void list_words(const char *const *words, char *buffer, size_t size)
 	}
 }
 
-static enum option_result wrong_word(
+static enum usage_result wrong_word(
 	const struct option *row, const char *value, struct usage *usage)
 {
 	struct nearest nearest;
@@ -226,10 +226,10 @@ static enum option_result wrong_word(
 		usage_hint(usage, "did you mean %s? (one of %s)", nearest.best, words);
 	else
 		usage_hint(usage, "one of %s", words);
-	return OPTIONS_WRONG;
+	return USAGE_WRONG;
 }
 
-static enum option_result wrong_number(
+static enum usage_result wrong_number(
 	const struct option *row, const char *value, struct usage *usage)
 {
 	usage_what(usage, "--%s: %s is not %s", row->name, value,
@@ -242,11 +242,11 @@ static enum option_result wrong_number(
 	else
 		usage_hint(usage, "a whole number from %lld to %lld",
 			(long long)row->minimum, (long long)row->maximum);
-	return OPTIONS_WRONG;
+	return USAGE_WRONG;
 }
 
 /* Splits at commas; an empty part is wrong, since nobody means one. */
-static enum option_result convert_words(const struct option *row, const char *value,
+static enum usage_result convert_words(const struct option *row, const char *value,
 	struct texts *texts, struct owned *owned, struct usage *usage)
 {
 	while (true) {
@@ -254,22 +254,22 @@ static enum option_result convert_words(const struct option *row, const char *va
 		char *part = strndup(value, size);
 
 		if (!owned_take(owned, part) || !texts_add(texts, part))
-			return OPTIONS_MEMORY;
+			return USAGE_MEMORY;
 		if (size == 0) {
 			usage_what(
 				usage, "--%s: an item of the list is empty", row->name);
 			usage_hint(usage, "items are separated by single commas");
-			return OPTIONS_WRONG;
+			return USAGE_WRONG;
 		}
 		if (row->words != NULL && !is_word(row, part))
 			return wrong_word(row, part, usage);
 		if (value[size] == '\0')
-			return OPTIONS_GOOD;
+			return USAGE_GOOD;
 		value += size + 1;
 	}
 }
 
-enum option_result option_set(const struct option *row, void *values, const char *value,
+enum usage_result option_set(const struct option *row, void *values, const char *value,
 	struct owned *owned, struct usage *usage)
 {
 	void *target = place(row, values);
@@ -277,33 +277,33 @@ enum option_result option_set(const struct option *row, void *values, const char
 	switch (row->kind) {
 	case OPTION_FLAG:
 		*(bool *)target = true;
-		return OPTIONS_GOOD;
+		return USAGE_GOOD;
 	case OPTION_COUNTED:
 		if (*(int *)target < INT_MAX)
 			++*(int *)target;
-		return OPTIONS_GOOD;
+		return USAGE_GOOD;
 	case OPTION_INTEGER:
 		if (!option_integer(value, row->minimum, row->maximum, target))
 			return wrong_number(row, value, usage);
-		return OPTIONS_GOOD;
+		return USAGE_GOOD;
 	case OPTION_SIZE:
 		if (!option_size(value, target))
 			return wrong_number(row, value, usage);
-		return OPTIONS_GOOD;
+		return USAGE_GOOD;
 	case OPTION_WORD:
 		if (!is_word(row, value))
 			return wrong_word(row, value, usage);
 		*(const char **)target = value;
-		return OPTIONS_GOOD;
+		return USAGE_GOOD;
 	case OPTION_TEXT:
 		*(const char **)target = value;
-		return OPTIONS_GOOD;
+		return USAGE_GOOD;
 	case OPTION_LIST:
-		return texts_add(target, value) ? OPTIONS_GOOD : OPTIONS_MEMORY;
+		return texts_add(target, value) ? USAGE_GOOD : USAGE_MEMORY;
 	case OPTION_WORDS:
 		return convert_words(row, value, target, owned, usage);
 	}
-	return OPTIONS_MEMORY;
+	return USAGE_MEMORY;
 }
 
 static void set_absent(const struct option *row, void *values)
@@ -334,21 +334,21 @@ static void set_absent(const struct option *row, void *values)
 	}
 }
 
-enum option_result options_init(
+enum usage_result options_init(
 	const struct option_group *group, struct owned *owned, struct usage *usage)
 {
 	for (const struct option *row = group->rows; row->name != NULL; row++)
 		set_absent(row, group->values);
 	for (const struct option *row = group->rows; row->name != NULL; row++) {
-		enum option_result result;
+		enum usage_result result;
 
 		if (row->initial == NULL)
 			continue;
 		result = option_set(row, group->values, row->initial, owned, usage);
-		if (result != OPTIONS_GOOD)
+		if (result != USAGE_GOOD)
 			return result;
 	}
-	return OPTIONS_GOOD;
+	return USAGE_GOOD;
 }
 
 void options_done(const struct option_group *group)
@@ -466,7 +466,7 @@ static void name_unknown(const struct lexer *lexer, struct option_unknown *ret_u
 	snprintf(ret_unknown->name, room, "%s", typed);
 }
 
-static enum option_result lexing_failed(const struct lexer *lexer, int code,
+static enum usage_result lexing_failed(const struct lexer *lexer, int code,
 	struct option_unknown *ret_unknown, struct usage *usage)
 {
 	const char *typed;
@@ -474,36 +474,36 @@ static enum option_result lexing_failed(const struct lexer *lexer, int code,
 	switch (code) {
 	case POPT_ERROR_BADOPT:
 		name_unknown(lexer, ret_unknown);
-		return OPTIONS_UNKNOWN;
+		return USAGE_UNKNOWN;
 	case POPT_ERROR_NOARG:
 		typed = poptBadOption(lexer->context, 0);
 		usage_what(
 			usage, "%s needs a value", typed != NULL ? typed : "an option");
-		return OPTIONS_WRONG;
+		return USAGE_WRONG;
 	case POPT_ERROR_UNWANTEDARG:
 		typed = poptBadOption(lexer->context, 0);
 		usage_what(usage, "%s: this option takes no value",
 			typed != NULL ? typed : "");
-		return OPTIONS_WRONG;
+		return USAGE_WRONG;
 	case POPT_ERROR_MALLOC:
-		return OPTIONS_MEMORY;
+		return USAGE_MEMORY;
 	default:
 		usage_what(usage, "%s", poptStrerror(code));
-		return OPTIONS_WRONG;
+		return USAGE_WRONG;
 	}
 }
 
-enum option_result options_parse(int argc, char **argv, const struct option_group *groups,
+enum usage_result options_parse(int argc, char **argv, const struct option_group *groups,
 	size_t group_count, struct texts *ret_words, struct owned *owned,
 	struct option_unknown *ret_unknown, struct usage *usage)
 {
-	enum option_result result = OPTIONS_GOOD;
+	enum usage_result result = USAGE_GOOD;
 	struct lexer lexer;
 	int code;
 
 	if (!lexer_init(&lexer, argc, argv, groups, group_count))
-		result = OPTIONS_MEMORY;
-	while (result == OPTIONS_GOOD && (code = poptGetNextOpt(lexer.context)) != -1) {
+		result = USAGE_MEMORY;
+	while (result == USAGE_GOOD && (code = poptGetNextOpt(lexer.context)) != -1) {
 		char *value = NULL;
 
 		if (code < 0) {
@@ -514,13 +514,12 @@ enum option_result options_parse(int argc, char **argv, const struct option_grou
 		if (code == 0 || option_takes_value(lexer.rows[code - 1])) {
 			value = poptGetOptArg(lexer.context);
 			if (!owned_take(owned, value)) {
-				result = OPTIONS_MEMORY;
+				result = USAGE_MEMORY;
 				break;
 			}
 		}
 		if (code == 0)
-			result = texts_add(ret_words, value) ? OPTIONS_GOOD
-							     : OPTIONS_MEMORY;
+			result = texts_add(ret_words, value) ? USAGE_GOOD : USAGE_MEMORY;
 		else if (lexer.values[code - 1] != NULL)
 			result = option_set(lexer.rows[code - 1], lexer.values[code - 1],
 				value, owned, usage);

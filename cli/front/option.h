@@ -115,11 +115,12 @@ void usage_what(struct usage *usage, const char *format, ...)
 void usage_hint(struct usage *usage, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-enum option_result {
-	OPTIONS_GOOD,
-	OPTIONS_UNKNOWN, /* ret_unknown says which; usage is not filled */
-	OPTIONS_WRONG,   /* usage says what */
-	OPTIONS_MEMORY,
+/* What reading a part of the command line came to. */
+enum usage_result {
+	USAGE_GOOD,
+	USAGE_UNKNOWN, /* of options_parse: ret_unknown says which; usage is not filled */
+	USAGE_WRONG,   /* usage says what */
+	USAGE_MEMORY,
 };
 
 /* An option that no row knows, as typed but without its value: "--name" or "-x". */
@@ -131,7 +132,7 @@ struct option_unknown {
  * Defaults. Without `initial`: false, 0 times, NULL, no texts; -1 for OPTION_INTEGER and
  * UINT64_MAX for OPTION_SIZE, which mean "not given".
  */
-enum option_result options_init(
+enum usage_result options_init(
 	const struct option_group *group, struct owned *owned, struct usage *usage);
 
 /*
@@ -139,7 +140,7 @@ enum option_result options_init(
  * everything is a word. With values NULL in a group its options are lexed and forgotten.
  * With usage NULL nothing is wrong; then only flags may have values.
  */
-enum option_result options_parse(int argc, char **argv, const struct option_group *groups,
+enum usage_result options_parse(int argc, char **argv, const struct option_group *groups,
 	size_t group_count, struct texts *ret_words, struct owned *owned,
 	struct option_unknown *ret_unknown, struct usage *usage);
 
@@ -148,7 +149,7 @@ const struct option *option_find(
 	const struct option *rows, const char *name, char letter);
 
 /* One more value for one option, as if it had been typed. text belongs to the caller. */
-enum option_result option_set(const struct option *row, void *values, const char *text,
+enum usage_result option_set(const struct option *row, void *values, const char *text,
 	struct owned *owned, struct usage *usage);
 
 /* Frees the lists of a group; its texts are owned elsewhere. */

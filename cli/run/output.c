@@ -30,7 +30,7 @@ static void list_fitting(const struct command *command, char *buffer, size_t siz
 	}
 }
 
-static enum output_result usage_format(
+static enum usage_result usage_format(
 	struct usage *usage, const struct command *command, const char *name, bool exists)
 {
 	char fitting[200] = "";
@@ -42,7 +42,7 @@ static enum output_result usage_format(
 		usage_what(usage, "unknown output %s", name);
 	if (command->shapes == 0) {
 		usage_hint(usage, "%s prints its text as it is", command->name);
-		return OUTPUT_WRONG;
+		return USAGE_WRONG;
 	}
 	list_fitting(command, fitting, sizeof fitting);
 	nearest_init(&nearest, name);
@@ -54,17 +54,17 @@ static enum output_result usage_format(
 		usage_hint(usage, "did you mean %s? (one of %s)", nearest.best, fitting);
 	else
 		usage_hint(usage, "one of %s", fitting);
-	return OUTPUT_WRONG;
+	return USAGE_WRONG;
 }
 
-static enum output_result add_sink(struct outputs *outputs, const struct command *command,
+static enum usage_result add_sink(struct outputs *outputs, const struct command *command,
 	const char *name, const char *file, struct usage *usage)
 {
 	const struct out_format *format = out_format_find(name);
 	struct sink *sinks;
 
 	if (command->shapes == 0 && file == NULL && strcmp(name, "text") == 0)
-		return OUTPUT_GOOD;
+		return USAGE_GOOD;
 	if (format == NULL || !fits(format, command))
 		return usage_format(usage, command, name, format != NULL);
 	for (size_t i = 0; i < outputs->count; i++) {
@@ -73,26 +73,25 @@ static enum output_result add_sink(struct outputs *outputs, const struct command
 		if (file == NULL && other == NULL) {
 			usage_what(usage, "only one output can go to standard output");
 			usage_hint(usage, "give the other a file: -o %s=FILE", name);
-			return OUTPUT_WRONG;
+			return USAGE_WRONG;
 		}
 		if (file != NULL && other != NULL && strcmp(file, other) == 0) {
 			usage_what(usage, "two outputs have the same file, %s", file);
 			usage_hint(usage, "give each a file of its own");
-			return OUTPUT_WRONG;
+			return USAGE_WRONG;
 		}
 	}
 	sinks = reallocarray(outputs->sinks, outputs->count + 1, sizeof *sinks);
 	if (sinks == NULL)
-		return OUTPUT_MEMORY;
+		return USAGE_MEMORY;
 	outputs->sinks = sinks;
 	sinks[outputs->count++] = (struct sink){ .format = format, .file = file };
-	return OUTPUT_GOOD;
+	return USAGE_GOOD;
 }
 
 /* FORMAT, FORMAT=FILE or FORMAT=-. */
-static enum output_result add_typed(struct outputs *outputs,
-	const struct command *command, const char *typed, struct owned *owned,
-	struct usage *usage)
+static enum usage_result add_typed(struct outputs *outputs, const struct command *command,
+	const char *typed, struct owned *owned, struct usage *usage)
 {
 	const char *equals = strchr(typed, '=');
 	const char *file = NULL;
@@ -103,18 +102,18 @@ static enum output_result add_typed(struct outputs *outputs,
 	if (equals[1] == '\0') {
 		usage_what(usage, "-o %s names no file", typed);
 		usage_hint(usage, "FORMAT=FILE, or FORMAT alone for standard output");
-		return OUTPUT_WRONG;
+		return USAGE_WRONG;
 	}
 	if (strcmp(equals + 1, "-") != 0)
 		file = equals + 1;
 	name = owned_copy(owned, typed, (size_t)(equals - typed));
 	if (name == NULL)
-		return OUTPUT_MEMORY;
+		return USAGE_MEMORY;
 	return add_sink(outputs, command, name, file, usage);
 }
 
 /* Two checkpoints in one answer need an output that nests. */
-static enum output_result check_separate(const struct outputs *outputs,
+static enum usage_result check_separate(const struct outputs *outputs,
 	const struct common_options *common, struct usage *usage)
 {
 	for (size_t i = 0; common->separate && i < outputs->count; i++) {
@@ -123,27 +122,27 @@ static enum output_result check_separate(const struct outputs *outputs,
 		if (strcmp(name, "text") != 0 && strcmp(name, "json") != 0) {
 			usage_what(usage, "--separate cannot be shown as %s", name);
 			usage_hint(usage, "one of text, json");
-			return OUTPUT_WRONG;
+			return USAGE_WRONG;
 		}
 	}
-	return OUTPUT_GOOD;
+	return USAGE_GOOD;
 }
 
-enum output_result outputs_choose(struct outputs *outputs, const struct command *command,
+enum usage_result outputs_choose(struct outputs *outputs, const struct command *command,
 	const struct common_options *common, struct owned *owned, struct usage *usage)
 {
-	enum output_result result = OUTPUT_GOOD;
+	enum usage_result result = USAGE_GOOD;
 
-	for (size_t i = 0; result == OUTPUT_GOOD && i < common->outputs.count; i++)
+	for (size_t i = 0; result == USAGE_GOOD && i < common->outputs.count; i++)
 		result = add_typed(
 			outputs, command, common->outputs.items[i], owned, usage);
-	if (result == OUTPUT_GOOD && common->json)
+	if (result == USAGE_GOOD && common->json)
 		result = add_sink(outputs, command, "json", NULL, usage);
-	if (result == OUTPUT_GOOD && common->jsonl)
+	if (result == USAGE_GOOD && common->jsonl)
 		result = add_sink(outputs, command, "jsonl", NULL, usage);
-	if (result == OUTPUT_GOOD && outputs->count == 0)
+	if (result == USAGE_GOOD && outputs->count == 0)
 		result = add_sink(outputs, command, command->output, NULL, usage);
-	if (result == OUTPUT_GOOD)
+	if (result == USAGE_GOOD)
 		result = check_separate(outputs, common, usage);
 	return result;
 }
@@ -221,47 +220,46 @@ static bool is_alone(const struct outputs *outputs, const struct sink *sink)
 	return true;
 }
 
-static enum output_result open_file(
+static enum usage_result open_file(
 	const struct outputs *outputs, struct sink *sink, struct usage *usage)
 {
 	if (kept_holds(&outputs->kept, sink->file)) {
 		usage_what(usage, "%s: belongs to the input, so it cannot be an output",
 			sink->file);
 		usage_hint(usage, "give the output another name");
-		return OUTPUT_WRONG;
+		return USAGE_WRONG;
 	}
 	sink->has_temporary = true;
 	if (!temporary_open(&sink->temporary, sink->file)) {
 		usage_what(
 			usage, "%s: cannot be written: %s", sink->file, strerror(errno));
-		return OUTPUT_UNWRITABLE;
+		return USAGE_WRONG;
 	}
 	sink->stream = fdopen(sink->temporary.descriptor, "w");
 	if (sink->stream == NULL) {
 		close(sink->temporary.descriptor);
-		return OUTPUT_MEMORY;
+		return USAGE_MEMORY;
 	}
 	if (!is_alone(outputs, sink)) {
 		usage_what(usage, "two outputs have the same file, %s", sink->file);
 		usage_hint(usage, "give each a file of its own");
-		return OUTPUT_WRONG;
+		return USAGE_WRONG;
 	}
-	return OUTPUT_GOOD;
+	return USAGE_GOOD;
 }
 
-enum output_result outputs_open(struct outputs *outputs,
-	const struct arguments *arguments, const struct texts *inputs,
-	struct usage *usage)
+enum usage_result outputs_open(struct outputs *outputs, const struct arguments *arguments,
+	const struct texts *inputs, struct usage *usage)
 {
 	const struct common_options *common = &arguments->common;
 	struct out **outs = calloc(outputs->count + 1, sizeof *outs);
-	enum output_result result = outs != NULL ? OUTPUT_GOOD : OUTPUT_MEMORY;
+	enum usage_result result = outs != NULL ? USAGE_GOOD : USAGE_MEMORY;
 
 	for (size_t i = 0; i < inputs->count; i++)
 		outputs_keep(outputs, inputs->items[i]);
 	keep_options(outputs, common_options, common);
 	keep_options(outputs, arguments->command->options, arguments->options);
-	for (size_t i = 0; result == OUTPUT_GOOD && i < outputs->count; i++) {
+	for (size_t i = 0; result == USAGE_GOOD && i < outputs->count; i++) {
 		struct sink *sink = &outputs->sinks[i];
 		struct looks looks;
 
@@ -269,14 +267,14 @@ enum output_result outputs_open(struct outputs *outputs,
 			result = open_file(outputs, sink, usage);
 		else
 			sink->stream = stdout;
-		if (result != OUTPUT_GOOD)
+		if (result != USAGE_GOOD)
 			break;
 		looks = looks_for(common, fileno(sink->stream), sink->format->machine);
 		outs[i] = out_new(sink->format, sink->stream, &looks);
 		if (outs[i] == NULL)
-			result = OUTPUT_MEMORY;
+			result = USAGE_MEMORY;
 	}
-	if (result != OUTPUT_GOOD) {
+	if (result != USAGE_GOOD) {
 		for (size_t i = 0; outs != NULL && i < outputs->count; i++)
 			out_free(outs[i]);
 	} else if (outputs->count > 0) {
@@ -284,7 +282,7 @@ enum output_result outputs_open(struct outputs *outputs,
 		outputs->out =
 			outputs->count == 1 ? outs[0] : out_many(outs, outputs->count);
 		if (outputs->out == NULL)
-			result = OUTPUT_MEMORY;
+			result = USAGE_MEMORY;
 	}
 	free(outs);
 	return result;

@@ -28,16 +28,13 @@ struct outputs {
 	int interrupted;  /* by this signal, while reading; 0: not */
 };
 
-enum output_result { OUTPUT_GOOD, OUTPUT_WRONG, OUTPUT_UNWRITABLE, OUTPUT_MEMORY };
-
 /* Which outputs were asked for, and whether they fit the command. */
-enum output_result outputs_choose(struct outputs *outputs, const struct command *command,
+enum usage_result outputs_choose(struct outputs *outputs, const struct command *command,
 	const struct common_options *common, struct owned *owned, struct usage *usage);
 
 /* Opens them. No output replaces what the arguments name, and no two are one file. */
-enum output_result outputs_open(struct outputs *outputs,
-	const struct arguments *arguments, const struct texts *inputs,
-	struct usage *usage);
+enum usage_result outputs_open(struct outputs *outputs, const struct arguments *arguments,
+	const struct texts *inputs, struct usage *usage);
 
 /* From now on no output replaces what is at this path, nor what lies in it if it is a
  * folder. `outputs` is a struct outputs. What is not there is not kept. */

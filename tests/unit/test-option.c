@@ -46,7 +46,7 @@ struct outcome {
 	struct owned owned;
 	struct usage usage;
 	struct option_unknown unknown;
-	enum option_result result;
+	enum usage_result result;
 };
 
 static void parse(struct outcome *outcome, int argc, const char *const *arguments)
@@ -54,13 +54,13 @@ static void parse(struct outcome *outcome, int argc, const char *const *argument
 	struct option_group group = { rows, &outcome->values };
 	char *argv[24] = { 0 };
 
-	*outcome = (struct outcome){ .result = OPTIONS_GOOD };
+	*outcome = (struct outcome){ .result = USAGE_GOOD };
 	argv[0] = owned_copy(&outcome->owned, "test", 4);
 	for (int i = 0; i < argc; i++)
 		argv[1 + i] =
 			owned_copy(&outcome->owned, arguments[i], strlen(arguments[i]));
 	assert_int_equal(
-		options_init(&group, &outcome->owned, &outcome->usage), OPTIONS_GOOD);
+		options_init(&group, &outcome->owned, &outcome->usage), USAGE_GOOD);
 	outcome->result = options_parse(1 + argc, argv, &group, 1, &outcome->words,
 		&outcome->owned, &outcome->unknown, &outcome->usage);
 }
@@ -170,7 +170,7 @@ static void defaults(void **state)
 
 	(void)state;
 	parse(&outcome, 0, NULL);
-	assert_int_equal(outcome.result, OPTIONS_GOOD);
+	assert_int_equal(outcome.result, USAGE_GOOD);
 	assert_false(outcome.values.flag);
 	assert_int_equal(outcome.values.integer, -1);
 	assert_true(outcome.values.size == UINT64_MAX);
@@ -187,7 +187,7 @@ static void any_order(void **state)
 	(void)state;
 	PARSE(&outcome, "one", "-cc", "--integer=8", "two", "--text", "-x", "-l", "a",
 		"--list=", "-wred", "--words", "red,blue", "-", "--", "-c", "--nope");
-	assert_int_equal(outcome.result, OPTIONS_GOOD);
+	assert_int_equal(outcome.result, USAGE_GOOD);
 	assert_int_equal(outcome.values.counted, 2);
 	assert_int_equal(outcome.values.integer, 8);
 	assert_string_equal(outcome.values.text, "-x");
@@ -209,7 +209,7 @@ static void last_one_wins(void **state)
 
 	(void)state;
 	PARSE(&outcome, "-i", "3", "-i4", "--word=red", "--word=green");
-	assert_int_equal(outcome.result, OPTIONS_GOOD);
+	assert_int_equal(outcome.result, USAGE_GOOD);
 	assert_int_equal(outcome.values.integer, 4);
 	assert_string_equal(outcome.values.word, "green");
 	done(&outcome);
@@ -231,7 +231,7 @@ static void unknown_options(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		PARSE(&outcome, cases[i].typed);
-		assert_int_equal(outcome.result, OPTIONS_UNKNOWN);
+		assert_int_equal(outcome.result, USAGE_UNKNOWN);
 		assert_string_equal(outcome.unknown.name, cases[i].name);
 		done(&outcome);
 	}
@@ -248,7 +248,7 @@ static void wrong_values(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		PARSE(&outcome, cases[i]);
-		assert_int_equal(outcome.result, OPTIONS_WRONG);
+		assert_int_equal(outcome.result, USAGE_WRONG);
 		assert_true(outcome.usage.what[0] != '\0');
 		done(&outcome);
 	}
@@ -260,7 +260,7 @@ static void a_near_word_is_offered(void **state)
 
 	(void)state;
 	PARSE(&outcome, "--word=gren");
-	assert_int_equal(outcome.result, OPTIONS_WRONG);
+	assert_int_equal(outcome.result, USAGE_WRONG);
 	assert_non_null(strstr(outcome.usage.hint, "did you mean green?"));
 	done(&outcome);
 }
@@ -274,13 +274,13 @@ static void long_values(void **state)
 	(void)state;
 	memset(argument + strlen("--word="), 'a', sizeof argument - sizeof "--word=");
 	PARSE(&outcome, argument);
-	assert_int_equal(outcome.result, OPTIONS_WRONG);
+	assert_int_equal(outcome.result, USAGE_WRONG);
 	assert_true(strlen(outcome.usage.what) < sizeof outcome.usage.what);
 	done(&outcome);
 	argument[0] = '-';
 	argument[2] = 'z';
 	PARSE(&outcome, argument);
-	assert_int_equal(outcome.result, OPTIONS_UNKNOWN);
+	assert_int_equal(outcome.result, USAGE_UNKNOWN);
 	done(&outcome);
 }
 
@@ -297,7 +297,7 @@ static void a_peek_forgives(void **state)
 
 	(void)state;
 	assert_int_equal(options_parse(6, argv, groups, 2, &words, &owned, NULL, NULL),
-		OPTIONS_GOOD);
+		USAGE_GOOD);
 	assert_true(wants_help);
 	assert_int_equal(words.count, 1);
 	assert_string_equal(words.items[0], "name");
