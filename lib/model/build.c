@@ -5,7 +5,6 @@
 #include "model/build.h"
 #include "model/check.h"
 #include "model/internal.h"
-#include "model/dtype.h"
 #include "model/fqn.h"
 #include "base/num.h"
 

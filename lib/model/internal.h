@@ -42,6 +42,9 @@ bool fsdp_freeze_tree(struct fsdp_model *model, struct fsdp_arena *scratch);
 bool fsdp_freeze_keys(struct fsdp_model *model, struct fsdp_arena *scratch);
 bool fsdp_freeze_join(struct fsdp_model *model, struct fsdp_arena *scratch);
 
+/* storages.c: payload, and what of it no tensor views. */
+bool fsdp_freeze_storages(struct fsdp_model *model, struct fsdp_arena *scratch);
+
 /* counts.c: what can be counted without order and tree, if the model is so plain that it
  * makes no difference; else *ret_counted is false and nothing was counted. False: out of
  * memory. */
@@ -60,7 +63,7 @@ size_t fsdp_model_counted(const struct fsdp_model *model);
 enum fsdp_role fsdp_model_role_of(
 	const struct fsdp_model *model, const struct fsdp_tensor_record *tensor);
 
-/* freeze.c: bytes of a storage of that size from the begin of a view to its end. */
+/* storages.c: bytes of a storage of that size from the begin of a view to its end. */
 uint64_t fsdp_model_used(const struct fsdp_model *model,
 	const struct fsdp_tensor_record *tensor, const struct fsdp_piece_record *piece,
 	uint64_t size);
