@@ -9,30 +9,6 @@
 #include "opening.h"
 #include "pick.h"
 
-const char *fsdp_opening_join(
-	struct opening *opening, const char *root, struct fsdp_span name)
-{
-	size_t size = strlen(root);
-	while (size > 1 && root[size - 1] == '/')
-		size--;
-	char *path =
-		fsdp_arena_take(&opening->checkpoint->arena, size + 1 + name.size + 1, 1);
-	if (path == NULL)
-		return NULL;
-	memcpy(path, root, size);
-	if (size != 0 && path[size - 1] != '/')
-		path[size++] = '/';
-	memcpy(path + size, name.data, name.size);
-	path[size + name.size] = '\0';
-	return path;
-}
-
-void fsdp_opening_tell(const struct opening *opening, const char *path)
-{
-	if (opening->options->belongs != NULL)
-		opening->options->belongs(opening->options->belongs_context, path);
-}
-
 /* ---- several files as one checkpoint ---- */
 
 /* Only these files of the folder; the rest of it is not there. */
@@ -124,23 +100,6 @@ static bool open_set(struct opening *opening, struct fsdp_error **ret_error)
 		return false;
 	look_at_picked(opening, &pick);
 	return tell_siblings(opening, ret_error);
-}
-
-bool fsdp_opening_has_set(struct opening *opening, bool told)
-{
-	struct fsdp_folder folder;
-	bool sure = false;
-	if (opening->as_set || opening->path_count != 1 || opening->options->alone ||
-		opening->options->slice || !opening->has_beside ||
-		opening->wrapped != 0 || opening->look.folder != NULL)
-		return false;
-	fsdp_folder_of_dir(&folder, &opening->beside);
-	uint32_t *positions = FSDP_TAKE(&opening->scratch, positions, folder.count + 1);
-	return positions != NULL &&
-	       fsdp_rank_siblings(&folder,
-		       fsdp_span_last(fsdp_span_text(opening->path), '/'), positions,
-		       &sure) > 1 &&
-	       (sure || told);
 }
 
 /* ---- opening what the user named ---- */
@@ -327,13 +286,6 @@ static bool is_broken(enum fsdp_error_code code)
 	       code == FSDP_ERROR_NOT_A_CHECKPOINT;
 }
 
-enum fsdp_outcome fsdp_opening_outcome(const struct opening *opening, bool good)
-{
-	return good                                       ? FSDP_OPENED
-	       : opening->checkpoint->model.wants_records ? FSDP_NEEDS_RECORDS
-							  : FSDP_FAILED;
-}
-
 /* How it is opened, which only an attempt may tell. */
 struct attempt {
 	bool as_set;       /* the one file as one of a set */
@@ -471,35 +423,4 @@ bool fsdp_checkpoint_open(const char *const *paths, size_t count,
 		fsdp_checkpoint_free(checkpoint);
 	fsdp_error_free(local);
 	return outcome == FSDP_OPENED;
-}
-
-void fsdp_checkpoint_free(struct fsdp_checkpoint *checkpoint)
-{
-	if (checkpoint == NULL)
-		return;
-	for (size_t i = 0; i < checkpoint->errors.count; i++)
-		fsdp_error_free(
-			*(struct fsdp_error **)fsdp_vec_at(&checkpoint->errors, i));
-	if (checkpoint->has_dir)
-		fsdp_dir_close(&checkpoint->dir);
-	else if (checkpoint->source.fd >= 0)
-		close(checkpoint->source.fd);
-	fsdp_arena_done(&checkpoint->arena);
-	free(checkpoint);
-}
-
-bool fsdp_checkpoint_source(const struct fsdp_checkpoint *checkpoint, uint32_t file,
-	struct fsdp_source *ret_source, struct fsdp_error **ret_error)
-{
-	const struct fsdp_file_record *record = fsdp_model_file(&checkpoint->model, file);
-	if (record->size == FSDP_UNKNOWN)
-		return fsdp_fail(
-			ret_error, FSDP_ERROR_SYSTEM, FSDP_UNKNOWN, "the file is absent");
-	if (!checkpoint->is_folder || record->is_tar) {
-		*ret_source = checkpoint->source;
-		return true;
-	}
-	if (fsdp_folder_source(&checkpoint->folder, record->path, ret_source, ret_error))
-		return true;
-	return fsdp_error_add_path(ret_error, (const char *)record->path.data);
 }

@@ -49,7 +49,7 @@ void fsdp_opening_set_folder(struct opening *opening);
 /* From what was named to what is read: through archives and folders around it. */
 bool fsdp_opening_enter(struct opening *opening, struct fsdp_error **ret_error);
 
-/* ---- open.c ---- */
+/* ---- opening.c ---- */
 
 /* Of a step that succeeded or did not. Where it is only counted, the model says whether
  * that was the reason; then there is no error. */

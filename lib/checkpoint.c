@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An open checkpoint: where its files are, and its end.
+ */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <fsdp/checkpoint.h>
+
+#include "checkpoint-private.h"
+
+bool fsdp_checkpoint_source(const struct fsdp_checkpoint *checkpoint, uint32_t file,
+	struct fsdp_source *ret_source, struct fsdp_error **ret_error)
+{
+	const struct fsdp_file_record *record = fsdp_model_file(&checkpoint->model, file);
+	if (record->size == FSDP_UNKNOWN)
+		return fsdp_fail(
+			ret_error, FSDP_ERROR_SYSTEM, FSDP_UNKNOWN, "the file is absent");
+	if (!checkpoint->is_folder || record->is_tar) {
+		*ret_source = checkpoint->source;
+		return true;
+	}
+	if (fsdp_folder_source(&checkpoint->folder, record->path, ret_source, ret_error))
+		return true;
+	return fsdp_error_add_path(ret_error, (const char *)record->path.data);
+}
+
+void fsdp_checkpoint_free(struct fsdp_checkpoint *checkpoint)
+{
+	if (checkpoint == NULL)
+		return;
+	for (size_t i = 0; i < checkpoint->errors.count; i++)
+		fsdp_error_free(
+			*(struct fsdp_error **)fsdp_vec_at(&checkpoint->errors, i));
+	if (checkpoint->has_dir)
+		fsdp_dir_close(&checkpoint->dir);
+	else if (checkpoint->source.fd >= 0)
+		close(checkpoint->source.fd);
+	fsdp_arena_done(&checkpoint->arena);
+	free(checkpoint);
+}
