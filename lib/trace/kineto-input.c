@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The JSON of a trace, down to one event and its args. What they mean is in
+ * kineto-event.c.
+ */
+#include "trace/kineto-input.h"
+
+/* ---- tokens ---- */
+
+static const struct fsdp_span event_keys[] = { FSDP_SPAN_INIT("ph"),
+	FSDP_SPAN_INIT("cat"), FSDP_SPAN_INIT("name"), FSDP_SPAN_INIT("pid"),
+	FSDP_SPAN_INIT("tid"), FSDP_SPAN_INIT("ts"), FSDP_SPAN_INIT("dur"),
+	FSDP_SPAN_INIT("tts"), FSDP_SPAN_INIT("tdur"), FSDP_SPAN_INIT("id"),
+	FSDP_SPAN_INIT("args"), FSDP_SPAN_INIT("s"), FSDP_SPAN_INIT("bp"),
+	FSDP_SPAN_INIT("sf"), FSDP_SPAN_INIT("cname"), { 0 } };
+
+/* In the order of struct fsdp_kineto_event. */
+static const struct fsdp_span event_values[FSDP_KINETO_VALUES] = { FSDP_SPAN_INIT("ph"),
+	FSDP_SPAN_INIT("cat"), FSDP_SPAN_INIT("name"), FSDP_SPAN_INIT("ts"),
+	FSDP_SPAN_INIT("dur"), FSDP_SPAN_INIT("pid"), FSDP_SPAN_INIT("tid"),
+	FSDP_SPAN_INIT("args") };
+enum { PH, CAT, NAME, TS, DUR, PID, TID, ARGS };
+
+/* In the order of struct fsdp_kineto_args. */
+static const struct fsdp_span args_keys[FSDP_KINETO_ARGS] = {
+	FSDP_SPAN_INIT("Collective name"), FSDP_SPAN_INIT("correlation"),
+	FSDP_SPAN_INIT("kind"), FSDP_SPAN_INIT("Process Group Name"),
+	FSDP_SPAN_INIT("Seq"), FSDP_SPAN_INIT("Group size"), FSDP_SPAN_INIT("dtype"),
+	FSDP_SPAN_INIT("In msg nelems"), FSDP_SPAN_INIT("Out msg nelems")
+};
+
+static const struct fsdp_json_wanted wanted = { event_values, args_keys,
+	FSDP_KINETO_VALUES, FSDP_KINETO_ARGS, ARGS };
+
+bool fsdp_kineto_input_init(struct fsdp_kineto_input *input,
+	const struct fsdp_limits *limits, struct fsdp_error **error)
+{
+	input->limits = limits;
+	input->error = error;
+	input->quick = fsdp_json_quick_new(&wanted);
+	return input->quick != NULL;
+}
+
+void fsdp_kineto_input_done(struct fsdp_kineto_input *input)
+{
+	fsdp_json_scan_done(&input->scan);
+	fsdp_json_quick_free(input->quick);
+}
+
+bool fsdp_kineto_input_open(
+	struct fsdp_kineto_input *input, struct fsdp_stream *stream, bool *ret_mark)
+{
+	static const unsigned char mark[] = { 0xef, 0xbb, 0xbf };
+	struct fsdp_window *window = &input->scan.window;
+	fsdp_json_scan_done(&input->scan);
+	if (!fsdp_json_scan_init(&input->scan, fsdp_stream_refill, stream, input->limits,
+		    input->error))
+		return false;
+	input->scan.lenient = true;
+	input->scan.depth_limit = FSDP_SCAN_DEPTH;
+	input->scan.event_keys = event_keys;
+	while (window->size < sizeof mark && !window->ended)
+		if (!fsdp_window_more(window, 0, input->error))
+			return false;
+	*ret_mark = window->size >= sizeof mark &&
+		    memcmp(window->bytes, mark, sizeof mark) == 0;
+	if (*ret_mark)
+		input->scan.at = input->scan.mark = sizeof mark;
+	return true;
+}
+
+bool fsdp_kineto_next(struct fsdp_kineto_input *input, struct fsdp_json_token *token)
+{
+	return fsdp_json_scan_next(&input->scan, token, input->error);
+}
+
+bool fsdp_kineto_skip(struct fsdp_kineto_input *input, struct fsdp_json_token *token)
+{
+	return fsdp_json_scan_skip(&input->scan, token, input->error);
+}
+
+/* ---- one event ---- */
+
+/* Where a value lies in the stream: the window moves while its event is read. */
+struct value_place {
+	uint64_t offset;
+	size_t size;
+	enum fsdp_json_token_kind kind;
+	bool escaped;
+};
+
+struct event {
+	struct value_place places[FSDP_KINETO_VALUES];
+	int pending; /* a place that counts if what follows is no error, or -1 */
+	struct value_place pending_place;
+};
+
+static int place_of(const struct fsdp_json_token *key)
+{
+	for (int place = 0; place < FSDP_KINETO_VALUES; place++)
+		if (fsdp_json_text_is(key, event_values[place]))
+			return place;
+	return -1;
+}
+
+/* One member behind its key; *token is the last one of it. */
+static bool take_member(struct fsdp_kineto_input *input, struct event *event,
+	struct fsdp_json_token *token)
+{
+	int place = place_of(token);
+	if (place < 0)
+		return fsdp_kineto_skip(input, token);
+	if (!fsdp_kineto_next(input, token))
+		return false;
+	struct fsdp_json_token first = *token;
+	if (!fsdp_kineto_skip(input, token))
+		return false;
+	bool nested = first.kind == FSDP_SCAN_OBJECT || first.kind == FSDP_SCAN_ARRAY;
+	event->pending = place;
+	event->pending_place = (struct value_place){
+		.offset = first.offset + (first.kind == FSDP_SCAN_TEXT),
+		.size = nested ? (size_t)(token->offset + 1 - first.offset)
+			       : first.span.size,
+		.kind = first.kind,
+		.escaped = first.escaped,
+	};
+	return true;
+}
+
+/* Members up to the end of the event, or to what is broken in it. */
+static bool take_members(struct fsdp_kineto_input *input, struct event *event,
+	struct fsdp_json_token *token)
+{
+	for (;;) {
+		if (!fsdp_kineto_next(input, token))
+			return false;
+		bool complete = !fsdp_kineto_is_broken(token) ||
+				!fsdp_json_scan_wants_comma(&input->scan);
+		if (complete && event->pending >= 0)
+			event->places[event->pending] = event->pending_place;
+		event->pending = -1;
+		if (token->kind != FSDP_SCAN_KEY)
+			return true;
+		if (!take_member(input, event, token))
+			return false;
+		if (fsdp_kineto_is_broken(token))
+			return true;
+	}
+}
+
+/* Whether enough of a broken event was read to keep it. */
+static bool is_usable(const struct fsdp_kineto_event *event)
+{
+	return event->ph.kind == FSDP_SCAN_TEXT && event->name.kind == FSDP_SCAN_TEXT &&
+	       event->ts.kind != FSDP_SCAN_END &&
+	       (!fsdp_span_is(event->ph.span, "X") || event->dur.kind != FSDP_SCAN_END);
+}
+
+/* What is not plain JSON, or does not lie in the window. */
+static bool read_slowly(struct fsdp_kineto_input *input, struct fsdp_json_token *token,
+	struct fsdp_kineto_event *ret_event, enum fsdp_kineto_found *ret_found)
+{
+	struct event event = { .pending = -1 };
+	uint64_t odd = input->scan.oddity_sum;
+	fsdp_json_scan_hold(&input->scan);
+	if (!take_members(input, &event, token))
+		return false;
+	for (int i = 0; i < FSDP_KINETO_VALUES; i++) {
+		const struct value_place *place = &event.places[i];
+		ret_event->values[i] =
+			(struct fsdp_json_value){ place->kind, place->escaped };
+		if (place->kind != FSDP_SCAN_END)
+			ret_event->values[i].span = fsdp_json_scan_span(
+				&input->scan, place->offset, place->size);
+	}
+	bool whole = token->kind == FSDP_SCAN_OBJECT_END;
+	if (!whole && (token->kind != FSDP_SCAN_BAD || !is_usable(ret_event)))
+		*ret_found = FSDP_KINETO_LOST;
+	else if (!whole || input->scan.oddity_sum != odd)
+		*ret_found = FSDP_KINETO_RECOVERED;
+	else
+		*ret_found = FSDP_KINETO_WHOLE;
+	return true;
+}
+
+bool fsdp_kineto_read_event(struct fsdp_kineto_input *input,
+	struct fsdp_json_token *token, struct fsdp_kineto_event *ret_event,
+	enum fsdp_kineto_found *ret_found)
+{
+	input->quick_args = fsdp_json_quick_object(input->quick, &input->scan);
+	if (!input->quick_args)
+		return read_slowly(input, token, ret_event, ret_found);
+	memcpy(ret_event->values, input->quick->values, sizeof ret_event->values);
+	token->kind = FSDP_SCAN_OBJECT_END;
+	*ret_found = FSDP_KINETO_WHOLE;
+	return true;
+}
+
+void fsdp_kineto_release_event(struct fsdp_kineto_input *input)
+{
+	fsdp_json_scan_release(&input->scan);
+	input->quick_args = false;
+}
+
+/* ---- args ---- */
+
+/* The args were passed over once, so what is broken in them was told already. */
+void fsdp_kineto_read_args(struct fsdp_kineto_input *input,
+	const struct fsdp_json_value *value, struct fsdp_kineto_args *ret_args)
+{
+	struct fsdp_json_scan *scan = &input->args;
+	struct fsdp_json_token token;
+	union {
+		const unsigned char *is;
+		unsigned char *was; /* nothing is written */
+	} data = { value->span.data };
+	*ret_args = (struct fsdp_kineto_args){ 0 };
+	if (value->kind != FSDP_SCAN_OBJECT)
+		return;
+	if (input->quick_args) {
+		memcpy(ret_args->values, fsdp_json_quick_inner(input->quick),
+			sizeof ret_args->values);
+		return;
+	}
+	fsdp_json_scan_over(scan, data.was, value->span.size, input->limits);
+	scan->lenient = true;
+	scan->event_keys = event_keys;
+	scan->depth_limit = FSDP_SCAN_DEPTH;
+	if (!fsdp_json_scan_next(scan, &token, NULL))
+		return;
+	while (fsdp_json_scan_next(scan, &token, NULL) && token.kind == FSDP_SCAN_KEY) {
+		struct fsdp_json_value *place = NULL;
+		for (size_t i = 0; i < FSDP_KINETO_ARGS && place == NULL; i++)
+			if (fsdp_json_text_is(&token, args_keys[i]))
+				place = &ret_args->values[i];
+		if (!fsdp_json_scan_skip(scan, &token, NULL))
+			return;
+		if (place != NULL)
+			*place = (struct fsdp_json_value){ token.kind, token.escaped,
+				token.span };
+	}
+}
+
+bool fsdp_kineto_may_name(
+	const struct fsdp_kineto_input *input, const struct fsdp_json_value *value)
+{
+	struct fsdp_span args = value->span, key = args_keys[0];
+	if (value->kind != FSDP_SCAN_OBJECT)
+		return false;
+	if (input->quick_args)
+		return fsdp_json_quick_inner(input->quick)->kind == FSDP_SCAN_TEXT;
+	return memmem(args.data, args.size, key.data, key.size) != NULL ||
+	       memchr(args.data, '\\', args.size) != NULL;
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_TRACE_KINETO_INPUT_H
+#define FSDP_TRACE_KINETO_INPUT_H
+
+#include "store/stream.h"
+#include "syntax/json-quick.h"
+
+/* An event: what its members say. `args` is the span of the object. */
+enum { FSDP_KINETO_VALUES = 8, FSDP_KINETO_ARGS = 9 };
+
+struct fsdp_kineto_event {
+	union {
+		struct {
+			struct fsdp_json_value ph, cat, name, ts, dur, pid, tid, args;
+		};
+		struct fsdp_json_value values[FSDP_KINETO_VALUES];
+	};
+};
+
+/* What the args of a kernel, a copy or a call of the runtime say. */
+struct fsdp_kineto_args {
+	union {
+		struct {
+			struct fsdp_json_value collective, correlation, kind, group, seq,
+				group_size, dtype, in_elements, out_elements;
+		};
+		struct fsdp_json_value values[FSDP_KINETO_ARGS];
+	};
+};
+
+/*
+ * The JSON of a trace as tokens and events. What is not JSON is read as well as can be
+ * (json-scan.h); nearly all events are plain and are read in one go (json-quick.h).
+ */
+struct fsdp_kineto_input {
+	const struct fsdp_limits *limits;
+	struct fsdp_error **error;
+	struct fsdp_json_scan scan;
+	struct fsdp_json_quick *quick;
+	bool quick_args;            /* the args of the event are in `quick` */
+	struct fsdp_json_scan args; /* of an event that was not read in one go */
+};
+
+/* False: out of memory, which the caller says. */
+bool fsdp_kineto_input_init(struct fsdp_kineto_input *input,
+	const struct fsdp_limits *limits, struct fsdp_error **error);
+void fsdp_kineto_input_done(struct fsdp_kineto_input *input);
+
+/* At the begin of the stream, also once more. *ret_mark: a byte order mark was there, and
+ * is passed. False: the error of init. */
+bool fsdp_kineto_input_open(
+	struct fsdp_kineto_input *input, struct fsdp_stream *stream, bool *ret_mark);
+
+/* As in json-scan.h. False: the error of init. */
+bool fsdp_kineto_next(struct fsdp_kineto_input *input, struct fsdp_json_token *token);
+bool fsdp_kineto_skip(struct fsdp_kineto_input *input, struct fsdp_json_token *token);
+
+static inline bool fsdp_kineto_is_broken(const struct fsdp_json_token *token)
+{
+	return token->kind == FSDP_SCAN_BAD || token->kind == FSDP_SCAN_CUT;
+}
+
+enum fsdp_kineto_found {
+	FSDP_KINETO_WHOLE,
+	FSDP_KINETO_RECOVERED, /* with errors, or without its end */
+	FSDP_KINETO_LOST       /* *ret_event means nothing */
+};
+
+/* An event behind its brace; *token becomes the last one of it, or what is broken. The
+ * event is valid until it is released. False: the error of init. */
+bool fsdp_kineto_read_event(struct fsdp_kineto_input *input,
+	struct fsdp_json_token *token, struct fsdp_kineto_event *ret_event,
+	enum fsdp_kineto_found *ret_found);
+void fsdp_kineto_release_event(struct fsdp_kineto_input *input);
+
+/* Of the event that was read last, or of a copy of another one if `quick_args` is not set.
+ * Values that are not there are of the kind FSDP_SCAN_END. */
+void fsdp_kineto_read_args(struct fsdp_kineto_input *input,
+	const struct fsdp_json_value *value, struct fsdp_kineto_args *ret_args);
+
+/* Whether the args may name a collective. */
+bool fsdp_kineto_may_name(
+	const struct fsdp_kineto_input *input, const struct fsdp_json_value *value);
+
+#endif
