@@ -425,100 +425,106 @@ static bool take_span(struct fsdp_kineto *kineto, const struct fsdp_kineto_event
 
 /* ---- begins and ends ---- */
 
-static void copy_value(struct fsdp_json_value *value, unsigned char **room)
+void fsdp_kineto_opens_init(struct fsdp_kineto_opens *opens, struct fsdp_arena *arena)
 {
-	if (value->kind == FSDP_SCAN_END || value->span.size == 0)
-		return;
-	memcpy(*room, value->span.data, value->span.size);
-	value->span.data = *room;
-	*room += value->span.size;
+	opens->budget = arena->budget;
+	fsdp_vec_init(&opens->stacks, arena, sizeof(struct fsdp_kineto_open *));
 }
 
-static struct fsdp_kineto_open **stack_of(
-	struct fsdp_kineto *kineto, const struct fsdp_kineto_event *event)
+bool fsdp_kineto_opens_begin(struct fsdp_kineto_opens *opens, uint32_t *stack,
+	const struct fsdp_kineto_event *event)
 {
-	uint32_t thread;
-	if (!thread_of(kineto, event, &thread))
-		return NULL;
-	uint32_t *index = fsdp_kineto_words_known(&kineto->words, thread);
-	if (*index == 0) {
-		struct fsdp_kineto_open **fresh = fsdp_vec_push(&kineto->opens);
-		if (fresh == NULL)
-			return NULL;
-		*fresh = NULL;
-		*index = (uint32_t)kineto->opens.count;
+	struct fsdp_kineto_event kept = *event;
+	kept.ph = kept.dur = (struct fsdp_json_value){ 0 };
+	size_t size = sizeof(struct fsdp_kineto_open) + FSDP_WINDOW_PADDING;
+	for (size_t i = 0; i < FSDP_KINETO_VALUES; i++)
+		size += kept.values[i].kind != FSDP_SCAN_END ? kept.values[i].span.size
+							     : 0;
+	if (*stack == 0 && fsdp_vec_push(&opens->stacks) == NULL)
+		return false;
+	if (*stack == 0)
+		*stack = (uint32_t)opens->stacks.count;
+	if (!fsdp_budget_spend(opens->budget, size))
+		return false;
+	struct fsdp_kineto_open *open = malloc(size);
+	if (open == NULL) {
+		fsdp_budget_return(opens->budget, size);
+		return false;
 	}
-	return fsdp_vec_at(&kineto->opens, *index - 1);
+	struct fsdp_kineto_open **top = fsdp_vec_at(&opens->stacks, *stack - 1);
+	*open = (struct fsdp_kineto_open){ *top, size, kept };
+	*top = open;
+	unsigned char *room = (unsigned char *)(open + 1);
+	for (size_t i = 0; i < FSDP_KINETO_VALUES; i++) {
+		struct fsdp_json_value *value = &open->event.values[i];
+		if (value->kind == FSDP_SCAN_END || value->span.size == 0)
+			continue;
+		memcpy(room, value->span.data, value->span.size);
+		value->span.data = room;
+		room += value->span.size;
+	}
+	memset(room, 0, FSDP_WINDOW_PADDING);
+	return true;
 }
 
-static void free_open(struct fsdp_kineto *kineto, struct fsdp_kineto_open *open)
+struct fsdp_kineto_open *fsdp_kineto_opens_end(
+	struct fsdp_kineto_opens *opens, uint32_t stack)
 {
-	fsdp_budget_return(kineto->reading->budget, open->size);
+	if (stack == 0)
+		return NULL;
+	struct fsdp_kineto_open **top = fsdp_vec_at(&opens->stacks, stack - 1);
+	struct fsdp_kineto_open *open = *top;
+	if (open != NULL)
+		*top = open->below;
+	return open;
+}
+
+void fsdp_kineto_opens_free(
+	struct fsdp_kineto_opens *opens, struct fsdp_kineto_open *open)
+{
+	fsdp_budget_return(opens->budget, open->size);
 	free(open);
+}
+
+uint64_t fsdp_kineto_opens_forget(struct fsdp_kineto_opens *opens)
+{
+	uint64_t count = 0;
+	for (size_t i = 0; i < opens->stacks.count; i++) {
+		struct fsdp_kineto_open *open;
+		while ((open = fsdp_kineto_opens_end(opens, (uint32_t)i + 1)) != NULL) {
+			fsdp_kineto_opens_free(opens, open);
+			count++;
+		}
+	}
+	return count;
 }
 
 static bool begin(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *event)
 {
-	struct fsdp_kineto_open **stack = stack_of(kineto, event);
-	if (stack == NULL)
-		return false;
-	size_t size = event->cat.span.size + event->name.span.size + event->ts.span.size +
-		      event->pid.span.size + event->tid.span.size + event->args.span.size;
-	size_t room_size = sizeof(struct fsdp_kineto_open) + size + FSDP_WINDOW_PADDING;
-	if (!fsdp_budget_spend(kineto->reading->budget, room_size))
-		return false;
-	struct fsdp_kineto_open *open = malloc(room_size);
-	if (open == NULL) {
-		fsdp_budget_return(kineto->reading->budget, room_size);
-		return false;
-	}
-	unsigned char *room = (unsigned char *)(open + 1);
-	memset(room + size, 0, FSDP_WINDOW_PADDING);
-	*open = (struct fsdp_kineto_open){ *stack, room_size, *event };
-	open->event.dur = (struct fsdp_json_value){ 0 };
-	copy_value(&open->event.cat, &room);
-	copy_value(&open->event.name, &room);
-	copy_value(&open->event.ts, &room);
-	copy_value(&open->event.pid, &room);
-	copy_value(&open->event.tid, &room);
-	copy_value(&open->event.args, &room);
-	*stack = open;
-	return true;
+	uint32_t thread;
+	return thread_of(kineto, event, &thread) &&
+	       fsdp_kineto_opens_begin(&kineto->opens,
+		       fsdp_kineto_words_known(&kineto->words, thread), event);
 }
 
 static bool end(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *event)
 {
-	struct fsdp_kineto_open **stack = stack_of(kineto, event);
-	if (stack == NULL)
+	uint32_t thread;
+	if (!thread_of(kineto, event, &thread))
 		return false;
-	struct fsdp_kineto_open *open = *stack;
+	struct fsdp_kineto_open *open = fsdp_kineto_opens_end(
+		&kineto->opens, *fsdp_kineto_words_known(&kineto->words, thread));
 	if (open == NULL) {
 		kineto->reading->recording.unpaired += !kineto->second;
 		return true;
 	}
-	*stack = open->below;
 	int64_t from = 0, to = 0;
 	bool has_times =
 		nanoseconds(&open->event.ts, &from) && nanoseconds(&event->ts, &to);
 	kineto->input.quick_args = false; /* those are of the end */
 	bool good = take_span(kineto, &open->event, has_times, from, to - from);
-	free_open(kineto, open);
+	fsdp_kineto_opens_free(&kineto->opens, open);
 	return good;
-}
-
-uint64_t fsdp_kineto_forget_open(struct fsdp_kineto *kineto)
-{
-	uint64_t count = 0;
-	for (size_t i = 0; i < kineto->opens.count; i++) {
-		struct fsdp_kineto_open **stack = fsdp_vec_at(&kineto->opens, i);
-		while (*stack != NULL) {
-			struct fsdp_kineto_open *below = (*stack)->below;
-			free_open(kineto, *stack);
-			*stack = below;
-			count++;
-		}
-	}
-	return count;
 }
 
 bool fsdp_kineto_take(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *event)

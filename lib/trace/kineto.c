@@ -279,7 +279,7 @@ static bool read_second(struct fsdp_kineto *kineto)
 	bool good = fsdp_stream_rewind(reading->stream, &reading->error) &&
 		    fsdp_kineto_input_open(&kineto->input, reading->stream, &mark) &&
 		    read_once(kineto);
-	fsdp_kineto_forget_open(kineto);
+	fsdp_kineto_opens_forget(&kineto->opens);
 	reading->recording = first;
 	return good;
 }
@@ -291,7 +291,7 @@ static bool read_all(struct fsdp_kineto *kineto)
 	if (!fsdp_kineto_input_open(&kineto->input, reading->stream, &mark) ||
 		!read_once(kineto))
 		return false;
-	reading->recording.unpaired += fsdp_kineto_forget_open(kineto);
+	reading->recording.unpaired += fsdp_kineto_opens_forget(&kineto->opens);
 	bool cut = fsdp_stream_is_cut(reading->stream);
 	reading->recording.truncated |= cut;
 	if (!take_deviations(kineto, mark, cut))
@@ -307,7 +307,7 @@ static bool read_all(struct fsdp_kineto *kineto)
 
 static void done(struct fsdp_kineto *kineto)
 {
-	fsdp_kineto_forget_open(kineto);
+	fsdp_kineto_opens_forget(&kineto->opens);
 	fsdp_kineto_input_done(&kineto->input);
 	fsdp_kineto_times_done(&kineto->times);
 	fsdp_kineto_busy_done(&kineto->busy);
@@ -324,7 +324,7 @@ static bool read_kineto(struct fsdp_trace_reading *reading)
 		return fsdp_fail_memory(&reading->error);
 	kineto->reading = reading;
 	reading->recording.kind = FSDP_RECORDING_KINETO;
-	fsdp_vec_init(&kineto->opens, arena, sizeof(struct fsdp_kineto_open *));
+	fsdp_kineto_opens_init(&kineto->opens, arena);
 	fsdp_vec_init(&kineto->kernels.list, arena, sizeof(struct fsdp_comm));
 	fsdp_vec_init(&kineto->kernels.sorts, arena, sizeof(struct fsdp_comm_sort));
 	fsdp_vec_init(&kineto->kernels.seqs, arena, sizeof(struct fsdp_span));

@@ -12,12 +12,37 @@
 /* What kineto.c (reading), kineto-event.c (one event) and kineto-finish.c (the end)
  * share. */
 
-/* A begin that waits for its end; its texts lie behind it. */
+/*
+ * Begins (B) that wait for their ends (E): a stack for each thread. Their texts are
+ * copied, for the window moves on.
+ */
 struct fsdp_kineto_open {
 	struct fsdp_kineto_open *below;
-	size_t size; /* with its texts */
-	struct fsdp_kineto_event event;
+	size_t size;
+	struct fsdp_kineto_event
+		event; /* without `ph` and `dur`; its texts lie behind it */
 };
+
+struct fsdp_kineto_opens {
+	struct fsdp_budget *budget; /* begins count, as they are no arena's */
+	struct fsdp_vec stacks;     /* struct fsdp_kineto_open *: the top */
+};
+
+/* The list of stacks lies in the arena. */
+void fsdp_kineto_opens_init(struct fsdp_kineto_opens *opens, struct fsdp_arena *arena);
+
+/* *stack is kept by the caller for each thread and 0 at first. False: out of memory. */
+bool fsdp_kineto_opens_begin(struct fsdp_kineto_opens *opens, uint32_t *stack,
+	const struct fsdp_kineto_event *event);
+
+/* The last begin of a thread, or NULL. Free it. */
+struct fsdp_kineto_open *fsdp_kineto_opens_end(
+	struct fsdp_kineto_opens *opens, uint32_t stack);
+void fsdp_kineto_opens_free(
+	struct fsdp_kineto_opens *opens, struct fsdp_kineto_open *open);
+
+/* Frees all begins that are still open, and counts them. */
+uint64_t fsdp_kineto_opens_forget(struct fsdp_kineto_opens *opens);
 
 struct fsdp_kineto {
 	struct fsdp_trace_reading *reading;
@@ -26,7 +51,7 @@ struct fsdp_kineto {
 	bool seen_events, seen_nodes;
 
 	struct fsdp_kineto_words words;
-	struct fsdp_vec opens; /* struct fsdp_kineto_open *, a stack a thread */
+	struct fsdp_kineto_opens opens;
 	struct fsdp_collectives kernels;
 	struct fsdp_kineto_launches launches;
 	struct fsdp_kineto_times times;
@@ -37,8 +62,6 @@ struct fsdp_kineto {
 
 /* Functions that return bool are false when out of memory; kineto.c makes the error. */
 bool fsdp_kineto_take(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *event);
-/* Frees the begins that are still open, and counts them. */
-uint64_t fsdp_kineto_forget_open(struct fsdp_kineto *kineto);
 
 /* Whether collectives wait for a launch that was not kept, a step came late, or so many
  * calls came that those of the chosen steps are not known one by one. `can`: the stream
