@@ -123,7 +123,7 @@ static const struct record command_record = OBJECT_RECORD(COMMAND, "command",
 			"What exit status 1 means; absent when it never ends with it." });
 
 static const struct record commands_record =
-	OBJECT_RECORD(COMMAND, "data", "The command line, for programs.",
+	OBJECT_RECORD(COMMAND, NULL, "The command line, for programs.",
 		{ "commands", ITEMS(command_record), .always = true,
 			.about = "Commands in the order of the overview." });
 

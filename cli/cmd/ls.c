@@ -212,13 +212,22 @@ static const struct column listed_fields[] = {
 	{ NULL, FIELDS_AT(LISTED, tensor, tensor_record) },
 	{ "tensors", COUNT_AT(LISTED, tensors), .machine_only = ~IN(VIEW_FOLDED),
 		.text_only = EVERY_VIEW },
-	{ "pieces", COUNT_AT(LISTED, pieces), .sort = SORT_SHOWN },
-	{ "rank", ID_AT(LISTED, shown_rank), .machine_only = ~IN(VIEW_RANKS), BY(rank) },
-	{ "file", FOUND_AT(LISTED, file, FIELD_NAME, find_file), HIDDEN, BY(file) },
-	{ "offset", COUNT_AT(LISTED, offset), HIDDEN, .sort = SORT_SHOWN, .reads = true },
-	{ "length", COUNT_AT(LISTED, length), HIDDEN, .sort = SORT_SHOWN, .reads = true },
+	{ "pieces", COUNT_AT(LISTED, pieces), .sort = SORT_SHOWN, .always = true,
+		.about = "Number of pieces." },
+	{ "rank", ID_AT(LISTED, shown_rank), .machine_only = ~IN(VIEW_RANKS), BY(rank),
+		.about = "Rank that wrote it." },
+	{ "file", FOUND_AT(LISTED, file, FIELD_NAME, find_file), HIDDEN, BY(file),
+		.about =
+			"File that holds it, as a path below the root. Absent, as are the offset and the length, when damage hides the place." },
+	{ "offset", COUNT_AT(LISTED, offset), HIDDEN, .sort = SORT_SHOWN, .reads = true,
+		.about =
+			"Byte where its first element begins, counted from the start of the file; 0 when it is empty." },
+	{ "length", COUNT_AT(LISTED, length), HIDDEN, .sort = SORT_SHOWN, .reads = true,
+		.about =
+			"Bytes from its first element to the end of its last, as stored; 0 when it is empty." },
 };
-static const struct record listed_record = RECORD(LISTED, listed_fields, NULL, NULL);
+static const struct record listed_record = RECORD(LISTED, listed_fields, "tensor_row",
+	"A tensor. Where it has one piece, the place of that piece stands beside it.");
 
 static const void *tensor_at(void *context, uint32_t row, uint32_t *ret_order)
 {
@@ -298,12 +307,15 @@ static bool emit_all_folded(struct listing *listing, size_t head)
 /* ---- what is beside the rows ---- */
 
 static const struct column total_fields[] = {
-	{ "tensors", COUNT_AT(struct listing, tensors) },
-	{ "numel", COUNT_AT(struct listing, numel) },
-	{ "bytes", BYTES_AT(struct listing, bytes) },
+	{ "tensors", COUNT_AT(struct listing, tensors), .always = true,
+		.about = "Tensors." },
+	{ "numel", COUNT_AT(struct listing, numel), .always = true,
+		.about = "Elements." },
+	{ "bytes", BYTES_AT(struct listing, bytes), .always = true,
+		.about = "Bytes of the whole tensors." },
 };
 static const struct record total_record =
-	RECORD(struct listing, total_fields, NULL, NULL);
+	RECORD(struct listing, total_fields, "total", "Sums over what was selected.");
 
 /* "336.0 MiB" as the column of bytes writes it, or "352321536 B" with --bytes. */
 static void show_total(struct listing *listing)
@@ -466,8 +478,8 @@ static const struct column listed_piece_fields[] = {
 	{ NULL, FIELDS_AT(PIECE, tensor, tensor_record) },
 	{ NULL, FIELDS_AT(PIECE, facts, piece_record) },
 };
-static const struct record listed_piece_record =
-	RECORD(PIECE, listed_piece_fields, NULL, NULL);
+static const struct record listed_piece_record = RECORD(PIECE, listed_piece_fields,
+	"piece_row", "A piece, with the facts of its tensor.", VIEW_PIECES);
 
 static const void *piece_at(void *context, uint32_t row, uint32_t *ret_order)
 {
@@ -495,15 +507,21 @@ enum { VIEW_WHAT, VIEW_WHERE };
 static const struct column group_fields[] = {
 	/* For people the header says by what. */
 	{ "by", VALUE_AT(GROUP, shown_key), .text_only = EVERY_VIEW, .sort = SORT_ROW },
-	{ "key", VALUE_AT(GROUP, key), HIDDEN, .sort = SORT_ROW },
+	{ "key", VALUE_AT(GROUP, key), HIDDEN, .sort = SORT_ROW, .always = true,
+		.about =
+			"What the group has in common: a rank, a file, a dtype, a role or a module; null for what has none." },
 	{ "tensors", COUNT_AT(GROUP, group.tensors), .machine_only = IN(VIEW_WHERE),
-		.sort = SORT_SHOWN },
+		.sort = SORT_SHOWN, .always = true,
+		.about = "Tensors with a part in it." },
 	{ "pieces", COUNT_AT(GROUP, group.pieces), .machine_only = IN(VIEW_WHAT),
-		.sort = SORT_SHOWN },
-	{ "numel", COUNT_AT(GROUP, group.numel), HIDDEN, .sort = SORT_SHOWN },
-	{ "bytes", BYTES_AT(GROUP, group.bytes), .sort = SORT_SHOWN },
+		.sort = SORT_SHOWN, .always = true, .about = "Pieces in it." },
+	{ "numel", COUNT_AT(GROUP, group.numel), HIDDEN, .sort = SORT_SHOWN,
+		.always = true, .about = "Elements of these pieces." },
+	{ "bytes", BYTES_AT(GROUP, group.bytes), .sort = SORT_SHOWN, .always = true,
+		.about = "Bytes of these pieces." },
 };
-static const struct record group_record = RECORD(GROUP, group_fields, NULL, NULL);
+static const struct record group_record =
+	RECORD(GROUP, group_fields, "group", "What belongs together by one property.");
 
 /* The words stand in the order of the enum. */
 static enum fsdp_sums_by group_by(const struct listing *listing)
@@ -714,6 +732,29 @@ static bool wants_values(const void *options)
 	return ((const struct ls_options *)options)->objects;
 }
 
+/* ---- the answer ---- */
+
+#define TOTAL                                                 \
+	{                                                     \
+		"total", OBJECT(total_record), .always = true \
+	}
+static const struct record tensor_list = OBJECT_RECORD(struct listing, NULL,
+	"Without options: an element per tensor.",
+	{ "tensors", ITEMS(listed_record), .always = true, .about = "Tensors." }, TOTAL);
+static const struct record piece_list = OBJECT_RECORD(struct listing, NULL,
+	"With `-l`: an element per piece.",
+	{ "pieces", ITEMS(listed_piece_record), .always = true, .about = "Pieces." },
+	TOTAL);
+static const struct record group_list = OBJECT_RECORD(struct listing, NULL,
+	"With `--by`: an element per group.",
+	{ "groups", ITEMS(group_record), .always = true, .about = "Groups." }, TOTAL);
+static const struct record value_list = OBJECT_RECORD(struct listing, NULL,
+	"With `--objects`: an element per entry that is not a tensor.",
+	{ "values", ITEMS(entry_record), .always = true, .about = "Values." }, TOTAL);
+static const struct record list_record = RECORD_OF(RECORD_ONE_OF, struct listing,
+	{ NULL, OBJECT(tensor_list) }, { NULL, OBJECT(piece_list) },
+	{ NULL, OBJECT(group_list) }, { NULL, OBJECT(value_list) });
+
 const struct command command_ls = {
 	.name = "ls",
 	.group = GROUP_LOOK,
@@ -724,6 +765,7 @@ const struct command command_ls = {
 	.exit_1 = "a selector matched nothing",
 	.options = OPTIONS,
 	.selectors = true,
+	.answer = &list_record,
 	.shapes = SHAPE_TABLE,
 	.output = "text",
 	.inputs = INPUTS_MANY,

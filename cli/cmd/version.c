@@ -52,7 +52,7 @@ static const struct record library_record = OBJECT_RECORD(LIBRARY, NULL, "A libr
 		.about = "Its version." });
 
 static const struct record version_record =
-	OBJECT_RECORD(struct run, "data", "The program.",
+	OBJECT_RECORD(struct run, NULL, "The program.",
 		{ "version", GET(FIELD_WORD, get_version), .always = true,
 			.about = "Its version." },
 		{ "features", GET(FIELD_TEXTS, get_features), .always = true,

@@ -224,31 +224,58 @@ static struct value find_unit(struct subject of, uint32_t unit)
 #define ONLY_OF_PIECES .machine_only = ~IN(VIEW_PIECES)
 #define HIDDEN .machine_only = EVERY_VIEW
 static const struct column tensor_columns[] = {
-	{ "name", GET(FIELD_NAME, get_name), .sort = SORT_ROW },
-	{ "name_raw", GET(FIELD_NAME, get_raw_name), HIDDEN },
-	{ "path", GET(FIELD_ANY, get_path), HIDDEN, .text_only = IN(VIEW_PIECES) },
-	{ "class", WORD_AT(TENSOR, class_name), HIDDEN },
-	{ "dtype", ENUM_AT(TENSOR, dtype, dtype_name), BY(dtype) },
-	{ "dtype_raw", WORD_AT(TENSOR, dtype_raw), HIDDEN },
-	{ "layout", WORD_AT(TENSOR, layout), HIDDEN },
-	{ "device", WORD_AT(TENSOR, device), HIDDEN },
-	{ "conj", FLAG_AT(TENSOR, flags, FSDP_TENSOR_CONJ), HIDDEN },
-	{ "neg", FLAG_AT(TENSOR, flags, FSDP_TENSOR_NEG), HIDDEN },
-	{ "shape", SHAPE_AT(TENSOR, shape, dims) },
-	{ "numel", COUNT_AT(TENSOR, numel), HIDDEN, .sort = SORT_SHOWN },
+	{ "name", GET(FIELD_NAME, get_name), .sort = SORT_ROW, .always = true,
+		.about = "Name as shown: clean, or as stored under `--raw`." },
+	{ "name_raw", GET(FIELD_NAME, get_raw_name), HIDDEN,
+		.about = "Name as stored, when cleaning changed it." },
+	{ "path", GET(FIELD_PATH, get_path), HIDDEN, .text_only = IN(VIEW_PIECES),
+		.about =
+			"Keys and positions that lead to the entry through dictionaries and lists. Present where splitting the name at its dots does not give it." },
+	{ "class", WORD_AT(TENSOR, class_name), HIDDEN,
+		.about =
+			"Python class of the entry: `Tensor`, `Parameter`, `DTensor`, `ShardedTensor` and so on." },
+	{ "dtype", ENUM_AT(TENSOR, dtype, dtype_name), BY(dtype), .always = true,
+		.about = "Element type in torch's spelling, such as `bfloat16`." },
+	{ "dtype_raw", WORD_AT(TENSOR, dtype_raw), HIDDEN,
+		.about = "The file's own spelling, when it differs." },
+	{ "layout", WORD_AT(TENSOR, layout), HIDDEN,
+		.about =
+			"Layout in torch's spelling; absent for ordinary strided tensors." },
+	{ "device", WORD_AT(TENSOR, device), HIDDEN,
+		.about = "Device it was saved from, where the file records one." },
+	{ "conj", FLAG_AT(TENSOR, flags, FSDP_TENSOR_CONJ), HIDDEN,
+		.about = "The values are the complex conjugates of the stored ones." },
+	{ "neg", FLAG_AT(TENSOR, flags, FSDP_TENSOR_NEG), HIDDEN,
+		.about = "The values are the negatives of the stored ones." },
+	{ "shape", SHAPE_AT(TENSOR, shape, dims), .always = true,
+		.about =
+			"Global shape: that of the whole tensor, not of one rank's part." },
+	{ "numel", COUNT_AT(TENSOR, numel), HIDDEN, .sort = SORT_SHOWN, .always = true,
+		.about = "Number of elements of the whole tensor." },
 	{ "bytes", BYTES_AT(TENSOR, bytes), .machine_only = IN(VIEW_PIECES),
-		.sort = SORT_SHOWN },
-	{ "role", ENUM_AT(TENSOR, role, fsdp_role_name), HIDDEN, BY(role) },
-	{ "inferred", GET(FIELD_ANY, get_inferred), HIDDEN },
-	{ "requires_grad", GET(FIELD_BOOL, get_requires_grad), ONLY_OF_PIECES },
-	{ "flattened", FLAG_AT(TENSOR, flags, FSDP_TENSOR_FLATTENED), HIDDEN },
-	{ "alias", FOUND_AT(TENSOR, alias, FIELD_NAME, find_tensor), ONLY_OF_PIECES },
-	{ "module", FOUND_AT(TENSOR, module, FIELD_NAME, find_module), HIDDEN,
-		BY(module) },
-	{ "unit", FOUND_AT(TENSOR, unit, FIELD_NAME, find_unit), HIDDEN, BY(unit) },
+		.sort = SORT_SHOWN, .always = true,
+		.about = "Bytes of the whole tensor, each element counted once." },
+	{ "role", ENUM_AT(TENSOR, role, fsdp_role_name), HIDDEN, BY(role), .always = true,
+		WORDS("param", "buffer", "optim", "other"),
+		.about = "What it serves as." },
+	{ "inferred", GET(FIELD_TEXTS, get_inferred), HIDDEN,
+		WORDS("role", "shape", "class"),
+		.about = "Fields that were concluded rather than read." },
+	{ "requires_grad", GET(FIELD_BOOL, get_requires_grad), ONLY_OF_PIECES,
+		.about = "As recorded." },
+	{ "flattened", FLAG_AT(TENSOR, flags, FSDP_TENSOR_FLATTENED), HIDDEN,
+		.about = "True for a flat parameter, or one rank's run of one." },
+	{ "alias", FOUND_AT(TENSOR, alias, FIELD_NAME, find_tensor), ONLY_OF_PIECES,
+		.about = "First name with the same view of the same storage." },
+	{ "module", FOUND_AT(TENSOR, module, FIELD_NAME, find_module), HIDDEN, BY(module),
+		.about = "Module that owns it." },
+	{ "unit", FOUND_AT(TENSOR, unit, FIELD_NAME, find_unit), HIDDEN, BY(unit),
+		.about =
+			"Module of the unit that shards it; the root is the empty text." },
 };
 #undef BY
-const struct record tensor_record = RECORD(TENSOR, tensor_columns, NULL, NULL);
+const struct record tensor_record = RECORD(TENSOR, tensor_columns, "tensor",
+	"One tensor of the checkpoint, whatever its number of pieces.");
 
 /* ---- pieces ---- */
 
@@ -379,33 +406,62 @@ static struct value get_strides(struct subject of)
 #define FACTS struct piece_facts
 #define BY(member) .sort = SORT_MEMBER, .sort_at = offsetof(FACTS, member)
 static const struct column piece_columns[] = {
-	{ "rank", ID_AT(FACTS, piece.rank), BY(piece.rank) },
+	{ "rank", ID_AT(FACTS, piece.rank), BY(piece.rank),
+		.about = "Rank that wrote it." },
 	{ "rows", GET(FIELD_WORD, get_rows), .machine_only = IN(VIEW_PIECES),
 		.text_only = EVERY_VIEW },
-	{ "offsets", GET(FIELD_ANY, get_offsets), HIDDEN },
-	{ "sizes", GET(FIELD_ANY, get_sizes), HIDDEN },
-	{ "param_start", COUNT_AT(FACTS, piece.param_start), HIDDEN,
-		.has = is_somewhere },
-	{ "param_end", GET(FIELD_COUNT, get_param_end), HIDDEN, .has = is_somewhere },
-	{ "file", FOUND_AT(FACTS, piece.file, FIELD_NAME, find_file), BY(piece.file) },
-	{ "member", GET(FIELD_NAME, get_member), HIDDEN },
-	{ "offset", COUNT_AT(FACTS, place.offset), .reads = true },
-	{ "length", COUNT_AT(FACTS, place.length), .reads = true },
-	{ "strides", GET(FIELD_ANY, get_strides), HIDDEN, .reads = true },
-	{ "method", WORD_AT(FACTS, place.method), HIDDEN, .reads = true },
-	{ "storage", TEXT_AT(FACTS, place.storage), HIDDEN, .reads = true },
-	{ "storage_offset", COUNT_AT(FACTS, place.storage_offset), HIDDEN,
-		.reads = true },
-	{ "storage_bytes", COUNT_AT(FACTS, place.storage_bytes), HIDDEN, .reads = true },
+	{ "offsets", GET(FIELD_SHAPE, get_offsets), HIDDEN, .null = true,
+		.about =
+			"First index of the box along each dimension of the global shape; null for a run of the flattened parameter." },
+	{ "sizes", GET(FIELD_SHAPE, get_sizes), HIDDEN, .null = true,
+		.about =
+			"Extent of the box along each dimension; null for a run of the flattened parameter." },
+	{ "param_start", COUNT_AT(FACTS, piece.param_start), HIDDEN, .has = is_somewhere,
+		.about =
+			"First element of the run within the flattened parameter. Only without a box." },
+	{ "param_end", GET(FIELD_COUNT, get_param_end), HIDDEN, .has = is_somewhere,
+		.about = "Last element of the run, inclusive. Only without a box." },
+	{ "file", FOUND_AT(FACTS, piece.file, FIELD_NAME, find_file), BY(piece.file),
+		.about =
+			"File that holds it, as a path below the root. Absent, as are the offset and the length, when damage hides the place." },
+	{ "member", GET(FIELD_NAME, get_member), HIDDEN,
+		.about = "Member of the archive that holds it." },
+	{ "offset", COUNT_AT(FACTS, place.offset), .reads = true,
+		.about =
+			"Byte where its first element begins, counted from the start of the file; 0 when it is empty." },
+	{ "length", COUNT_AT(FACTS, place.length), .reads = true,
+		.about =
+			"Bytes from its first element to the end of its last, as stored; 0 when it is empty." },
+	{ "strides", GET(FIELD_SHAPE, get_strides), HIDDEN, .reads = true,
+		.about =
+			"Distance between neighbours along each dimension, in elements; absent when contiguous." },
+	{ "method", WORD_AT(FACTS, place.method), HIDDEN, .reads = true,
+		.about =
+			"How the bytes are compressed: `deflate` or `zstd`; absent when they are stored as they are." },
+	{ "storage", TEXT_AT(FACTS, place.storage), HIDDEN, .reads = true,
+		.about = "Key of the storage inside its file." },
+	{ "storage_offset", COUNT_AT(FACTS, place.storage_offset), HIDDEN, .reads = true,
+		.about = "Elements of the storage before the first one." },
+	{ "storage_bytes", COUNT_AT(FACTS, place.storage_bytes), HIDDEN, .reads = true,
+		.about = "Bytes of the whole storage." },
 	{ "item_offset", COUNT_AT(FACTS, place.item_offset), HIDDEN, .reads = true,
-		.sort = SORT_SHOWN },
-	{ "item_length", COUNT_AT(FACTS, place.item_length), HIDDEN, .reads = true },
-	{ "flat_start", COUNT_AT(FACTS, piece.flat_start), HIDDEN, .has = is_somewhere },
-	{ "flat_end", GET(FIELD_COUNT, get_flat_end), HIDDEN, .has = is_somewhere },
-	{ "replica", ID_AT(FACTS, replica), .machine_only = ~IN(VIEW_COPIES) },
+		.sort = SORT_SHOWN,
+		.about =
+			"Start of the range that the container itself gives: an item of a DCP file, a member of a zip." },
+	{ "item_length", COUNT_AT(FACTS, place.item_length), HIDDEN, .reads = true,
+		.about = "Bytes in that range." },
+	{ "flat_start", COUNT_AT(FACTS, piece.flat_start), HIDDEN, .has = is_somewhere,
+		.about =
+			"First element within that rank's shard of the flat parameter." },
+	{ "flat_end", GET(FIELD_COUNT, get_flat_end), HIDDEN, .has = is_somewhere,
+		.about = "Last element within it, inclusive." },
+	{ "replica", ID_AT(FACTS, replica), .machine_only = ~IN(VIEW_COPIES),
+		.about =
+			"Which copy it is, from 0, where several pieces hold the same part." },
 };
 #undef BY
-const struct record piece_record = RECORD(FACTS, piece_columns, NULL, NULL);
+const struct record piece_record = RECORD(
+	FACTS, piece_columns, "piece", "A part of a tensor and the bytes that hold it.");
 
 struct piece_facts piece_facts(const struct fsdp_tensor *tensor,
 	const struct fsdp_piece *piece, const struct place_facts *place)
@@ -478,14 +534,26 @@ static struct value get_text(struct subject of)
 #define VALUE struct fsdp_value
 #define BY(member) .sort = SORT_MEMBER, .sort_at = offsetof(VALUE, member)
 static const struct column entry_columns[] = {
-	{ "name", GET(FIELD_NAME, get_entry_name), .sort = SORT_ROW },
-	{ "path", GET(FIELD_ANY, get_entry_path), HIDDEN },
-	{ "type", GET(FIELD_WORD, get_type) },
-	{ "value", GET(FIELD_ANY, get_value), HIDDEN },
-	{ "text", GET(FIELD_NAME, get_text) },
-	{ "file", FOUND_AT(VALUE, file, FIELD_NAME, find_file), HIDDEN, BY(file) },
-	{ "offset", COUNT_AT(VALUE, offset), HIDDEN, .sort = SORT_SHOWN },
-	{ "length", COUNT_AT(VALUE, length), HIDDEN, .sort = SORT_SHOWN },
-	{ "rank", ID_AT(VALUE, rank), HIDDEN, BY(rank) },
+	{ "name", GET(FIELD_NAME, get_entry_name), .sort = SORT_ROW, .always = true,
+		.about = "Name as shown." },
+	{ "path", GET(FIELD_PATH, get_entry_path), HIDDEN,
+		.about =
+			"Keys and positions that lead to the entry through dictionaries and lists. Present where splitting the name at its dots does not give it." },
+	{ "type", GET(FIELD_WORD, get_type), .always = true,
+		.about = "Python's name for its type, such as `int` or `list`." },
+	{ "value", GET(FIELD_ANY, get_value), HIDDEN,
+		.about =
+			"The value where JSON can hold it: numbers, texts, booleans, null, and lists and objects of these. Integers beyond 64 bits are texts." },
+	{ "text", GET(FIELD_NAME, get_text),
+		.about =
+			"The value for people: printable, cut when long. Absent when it could not be read." },
+	{ "file", FOUND_AT(VALUE, file, FIELD_NAME, find_file), HIDDEN, BY(file),
+		.about = "File that holds it." },
+	{ "offset", COUNT_AT(VALUE, offset), HIDDEN, .sort = SORT_SHOWN,
+		.about = "Start of the stored item in that file." },
+	{ "length", COUNT_AT(VALUE, length), HIDDEN, .sort = SORT_SHOWN,
+		.about = "Bytes of the stored item." },
+	{ "rank", ID_AT(VALUE, rank), HIDDEN, BY(rank), .about = "Rank that wrote it." },
 };
-const struct record entry_record = RECORD(VALUE, entry_columns, NULL, NULL);
+const struct record entry_record = RECORD(VALUE, entry_columns, "value",
+	"An entry that is no tensor. It was decoded, never evaluated.");

@@ -13,7 +13,8 @@ struct printer {
 	struct writer writer;
 	const struct record *definitions[DEFINITIONS_MAX]; /* printed, or still to be */
 	size_t definition_count;
-	bool in_line; /* of JSON Lines */
+	bool in_line;  /* of JSON Lines */
+	unsigned view; /* of the record that is described */
 	unsigned depth;
 	bool filled[LEVELS];
 };
@@ -165,12 +166,16 @@ static void put_keywords(struct printer *printer, const struct column *field)
 		break;
 	case FIELD_NUMBER: /* infinities are texts */
 		put_words(printer, "type",
-			(const char *const[]){ "number", "string", NULL }, field->null);
+			(const char *const[]){
+				"number", "string", field->null ? "null" : NULL, NULL },
+			false);
 		break;
 	case FIELD_WORD:
 	case FIELD_TEXT:
 	case FIELD_NAME:
-		if (field->words != NULL)
+		if (field->words != NULL && field->words[1] == NULL)
+			put(printer, "const", field->words[0]);
+		else if (field->words != NULL)
 			put_words(printer, "enum", field->words, field->null);
 		else
 			put_type(printer, "string", field->null);
@@ -189,7 +194,6 @@ static void put_keywords(struct printer *printer, const struct column *field)
 	case FIELD_OBJECT:
 	case FIELD_FIELDS:
 	case FIELD_POINTED:
-	case FIELD_BY_HAND:
 		put_nullable(printer, field->of, field->null);
 		break;
 	case FIELD_LIST:
@@ -220,13 +224,12 @@ static void put_field(
 /* Fields that stand among those of the object itself. */
 static bool is_inline(const struct column *field)
 {
-	return field->type == FIELD_FIELDS || field->type == FIELD_POINTED ||
-	       (field->type == FIELD_BY_HAND && field->name == NULL);
+	return field->type == FIELD_FIELDS || field->type == FIELD_POINTED;
 }
 
-static bool is_for_machines(const struct column *field)
+static bool is_for_machines(const struct printer *printer, const struct column *field)
 {
-	return field->text_only != EVERY_VIEW &&
+	return (field->text_only >> printer->view & 1) == 0 &&
 	       (field->name != NULL || field->of != NULL);
 }
 
@@ -250,7 +253,7 @@ static void put_required(
 		const struct column *field = &record->fields[i];
 		if (field->type == FIELD_FIELDS && field->has == NULL)
 			put_required(printer, field->of, printer->in_line, comma);
-		if (!is_for_machines(field) || is_inline(field) ||
+		if (!is_for_machines(printer, field) || is_inline(field) ||
 			(!field->always && !field->null))
 			continue;
 		if (*comma)
@@ -272,7 +275,7 @@ static void put_properties(
 
 	for (size_t i = 0; i < record->count; i++) {
 		const struct column *field = &record->fields[i];
-		if (!is_for_machines(field))
+		if (!is_for_machines(printer, field))
 			continue;
 		if (is_inline(field)) {
 			put_properties(printer, field->of, printer->in_line);
@@ -287,8 +290,10 @@ static void put_properties(
 /* All that the record says, where it is defined. */
 static void put_definition(struct printer *printer, const struct record *record)
 {
+	unsigned outer = printer->view;
 	bool comma = false;
 
+	printer->view = record->view;
 	if (record->about != NULL)
 		put(printer, "description", record->about);
 	switch (record->form) {
@@ -313,12 +318,17 @@ static void put_definition(struct printer *printer, const struct record *record)
 		put_keywords(printer, &record->fields[0]);
 		break;
 	case RECORD_ONE_OF:
+		if (record->count == 1) {
+			put_record(printer, record->fields[0].of);
+			break;
+		}
 		begin(printer, "anyOf", '[');
 		for (size_t i = 0; i < record->count; i++)
 			put_elements(printer, NULL, record->fields[i].of);
 		end(printer, ']');
 		break;
 	}
+	printer->view = outer;
 }
 
 static void put_record(struct printer *printer, const struct record *record)
@@ -420,7 +430,8 @@ static void put_item_line(
 		{ "of", ALWAYS(FIELD_WORD), .words = name,
 			.about = "The array of `data` it is an element of." },
 		{ NULL, FIELDS(*item) } };
-	const struct record line = RECORD(NONE, fields, NULL, "JSON Lines: one element.");
+	const struct record line =
+		RECORD(NONE, fields, NULL, "JSON Lines: one element.", item->view);
 
 	put_elements(printer, NULL, &line);
 }

@@ -18,8 +18,7 @@ struct schema_of {
  * Writes the JSON Schema (draft 2020-12) of a command's document, printed from the rows
  * of records. It stands alone: a record with a name is a definition, other objects are
  * described where they are used. If the answer has items, the definition `record` is that
- * of a line of JSON Lines. Rows without `about` have no description, and FIELD_BY_HAND
- * without `of` is left out.
+ * of a line of JSON Lines. Rows without `about` have no description.
  *
  * Ends with a newline. A write that fails is seen in the stream. False: out of memory.
  */

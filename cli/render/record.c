@@ -79,7 +79,6 @@ static struct value member_value(const struct column *field, const void *object)
 	case FIELD_MAP:
 	case FIELD_ROWS:
 	case FIELD_ITEMS:
-	case FIELD_BY_HAND:
 		break;
 	}
 	return value_absent();
@@ -262,8 +261,6 @@ static void put_field(
 		of.object = (const char *)of.object + field->at;
 	if (field->type == FIELD_OBJECT)
 		put_object(out, key, field->of, 0, of);
-	else if (field->type == FIELD_BY_HAND)
-		field->put(out, of);
 	else if (field->type == FIELD_MAP)
 		put_map(out, key, field, of);
 	else if (field->type == FIELD_LIST || field->type == FIELD_ARRAY ||

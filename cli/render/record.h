@@ -26,7 +26,7 @@
  * row is all of a new field: { "events", COUNT_AT(struct fsdp_recording, events) }. What
  * must be computed has a function: { "dtype", GET(FIELD_WORD, get_dtype) }. Functions
  * are asked only where some output shows the field, about an object and a context, which
- * is the caller's and goes unchanged through the walk. BY_HAND writes what no row can say.
+ * is the caller's and goes unchanged through the walk.
  *
  * Sentences, which tell people several facts at once, are no fields: out_line.
  */
@@ -47,6 +47,7 @@ struct record {
 	const char *name;  /* in schema and manual: "tensor". NULL: it has no name there,
 			      but is described where it is used */
 	const char *about; /* what such an object is, in sentences */
+	unsigned view;     /* of the tables that it is in */
 };
 
 /* Of rows that are an array; and, in any form, of the rows that follow. */
@@ -144,7 +145,6 @@ struct record {
 #define MADE_AT(from, member, function, record)                        \
 	.type = FIELD_OBJECT, .at = MEMBER_OF(from, member, uint32_t), \
 	.each = (function), .of = &(record)
-#define BY_HAND(function) .type = FIELD_BY_HAND, .put = (function)
 /* Rows of a table that out_records_row emits, and ITEMS: the main array of the answer,
  * whose elements are lines in JSON Lines. Walks pass them over, unless a function makes
  * the items; the schema describes them. */

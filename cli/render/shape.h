@@ -215,7 +215,6 @@ enum field_type {
 	FIELD_MAP,      /* as a list; the first field of each element is its key */
 	FIELD_ROWS,     /* a list that the command emits elsewhere, as a table */
 	FIELD_ITEMS, /* the main list of the answer; emitted elsewhere too unless it has `each` */
-	FIELD_BY_HAND, /* whatever `put` writes, keys too; `of` describes it */
 };
 
 /* The number that rows are put in order by. */
@@ -263,7 +262,6 @@ struct column {
 	 * NULL past the end if it is not counted; asked about the member at `at`. Of an
 	 * object: that which the id at `at` stands for. */
 	const void *(*each)(struct subject of, size_t i, void *room);
-	void (*put)(struct out *out, struct subject of);
 	/* Whether the field is there at all; NULL: always. */
 	bool (*has)(struct subject of);
 	const struct record *of; /* objects and elements */

@@ -107,7 +107,7 @@ static void a_line_says_what_it_is(void **state)
 	assert_has(text,
 		"\"record\":{\"description\":\"A line of the output `jsonl`.\",\"oneOf\":[{\"$ref\":\"#/$defs/header_line\"},{");
 	assert_has(text,
-		"\"required\":[\"type\",\"of\",\"name\",\"value_type\"],\"properties\":{\"type\":{\"enum\":[\"item\"]},\"of\":{\"description\":\"The array of `data` it is an element of.\",\"enum\":[\"leaves\"]},\"name\":");
+		"\"required\":[\"type\",\"of\",\"name\",\"value_type\"],\"properties\":{\"type\":{\"const\":\"item\"},\"of\":{\"description\":\"The array of `data` it is an element of.\",\"const\":\"leaves\"},\"name\":");
 	assert_has(text,
 		"\"required\":[\"type\",\"items\",\"findings\",\"errors\",\"ok\",\"status\",\"data\"]");
 	free(text);

@@ -98,13 +98,21 @@ static bool has_shape(struct subject of)
 }
 
 #define ENTRY struct flat_entry
-static const struct record flat_entry_record = OBJECT_RECORD(ENTRY, NULL, NULL,
-	{ "fqn", FOUND_AT(ENTRY, entry.fqn, FIELD_NAME, find_fqn), .null = true },
-	{ "is_padding", BOOL_AT(ENTRY, is_padding) },
-	{ "shape", SHAPE_AT(ENTRY, entry.shape, entry.dims), .has = has_shape },
-	{ "numel", COUNT_AT(ENTRY, entry.numel) },
-	{ "flat_start", COUNT_AT(ENTRY, entry.start) },
-	{ "flat_end", INTEGER_AT(ENTRY, end) });
+static const struct record flat_entry_record = OBJECT_RECORD(ENTRY, "flat_entry",
+	"A parameter, or padding before the next one.",
+	{ "fqn", FOUND_AT(ENTRY, entry.fqn, FIELD_NAME, find_fqn), .null = true,
+		.about = "Clean name from the root; null for padding." },
+	{ "is_padding", BOOL_AT(ENTRY, is_padding), .always = true,
+		.about = "Whether it is padding." },
+	{ "shape", SHAPE_AT(ENTRY, entry.shape, entry.dims), .has = has_shape,
+		.about = "Shape of the parameter; absent when only its run is known." },
+	{ "numel", COUNT_AT(ENTRY, entry.numel), .always = true,
+		.about = "Number of elements." },
+	{ "flat_start", COUNT_AT(ENTRY, entry.start), .always = true,
+		.about = "First element in the unsharded flat parameter." },
+	{ "flat_end", INTEGER_AT(ENTRY, end), .always = true,
+		.about =
+			"Last element, inclusive: one less than `flat_start` when it is empty." });
 
 static const void *find_tie(struct subject of, size_t i, void *room)
 {
@@ -116,9 +124,12 @@ static const void *find_tie(struct subject of, size_t i, void *room)
 }
 
 #define TIE struct fsdp_flat_tie
-static const struct record tie_record = OBJECT_RECORD(TIE, NULL, NULL,
-	{ "fqn", FOUND_AT(TIE, fqn, FIELD_NAME, find_fqn) },
-	{ "same_as", FOUND_AT(TIE, same_as, FIELD_NAME, find_fqn) });
+static const struct record tie_record =
+	OBJECT_RECORD(TIE, "flat_shared", "A further name of a parameter.",
+		{ "fqn", FOUND_AT(TIE, fqn, FIELD_NAME, find_fqn), .always = true,
+			.about = "The further name." },
+		{ "same_as", FOUND_AT(TIE, same_as, FIELD_NAME, find_fqn), .always = true,
+			.about = "The name under which it is laid out." });
 
 /* What one shard rank holds. */
 struct flat_rank {
@@ -204,21 +215,32 @@ static const void *each_span(struct subject of, size_t i, void *room)
 }
 
 #define SPAN struct flat_span
-static const struct record span_record = OBJECT_RECORD(SPAN, NULL, NULL,
-	{ "fqn", FOUND_AT(SPAN, fqn, FIELD_NAME, find_fqn) },
-	{ "flat_start", COUNT_AT(SPAN, flat_start) },
-	{ "flat_end", COUNT_AT(SPAN, flat_end) },
-	{ "param_start", COUNT_AT(SPAN, param_start) },
-	{ "param_end", COUNT_AT(SPAN, param_end) });
+static const struct record span_record = OBJECT_RECORD(SPAN, "flat_span",
+	"A part of a parameter; both ends are inclusive.",
+	{ "fqn", FOUND_AT(SPAN, fqn, FIELD_NAME, find_fqn), .always = true,
+		.about = "Clean name from the root." },
+	{ "flat_start", COUNT_AT(SPAN, flat_start), .always = true,
+		.about = "First element in the rank's shard." },
+	{ "flat_end", COUNT_AT(SPAN, flat_end), .always = true,
+		.about = "Last element in it." },
+	{ "param_start", COUNT_AT(SPAN, param_start), .always = true,
+		.about = "First element of the flattened parameter." },
+	{ "param_end", COUNT_AT(SPAN, param_end), .always = true,
+		.about = "Last element of it." });
 
 #define RANK struct flat_rank
-static const struct record shard_record =
-	RECORD_OF(RECORD_OBJECT, RANK, { "rank", ID_AT(RANK, rank) },
-		{ "global_ranks", EACH(each_global_rank, record_ids) });
-static const struct record rank_record =
-	OBJECT_RECORD(RANK, NULL, NULL, { NULL, FIELDS(shard_record) },
-		{ "file", FOUND_AT(RANK, file, FIELD_NAME, find_file) },
-		{ "spans", EACH(each_span, span_record) });
+static const struct record shard_record = RECORD_OF(RECORD_OBJECT, RANK,
+	{ "rank", ID_AT(RANK, rank), .always = true, .about = "Shard rank." },
+	{ "global_ranks", EACH(each_global_rank, record_ids), .always = true,
+		.about =
+			"Ranks of the job that hold this shard, one for each copy; empty when they are not known." });
+static const struct record rank_record = OBJECT_RECORD(RANK, "flat_rank",
+	"What one shard rank holds.", { NULL, FIELDS(shard_record) },
+	{ "file", FOUND_AT(RANK, file, FIELD_NAME, find_file),
+		.about = "File that holds the shard, where it is stored." },
+	{ "spans", EACH(each_span, span_record), .always = true,
+		.about =
+			"Parts of parameters; those without an element here have none." });
 
 static const void *find_fill(struct subject of, size_t rank, void *room)
 {
@@ -238,18 +260,32 @@ static struct value get_source(struct subject of)
 }
 
 #define UNIT struct flat_unit
-static const struct record flat_unit_record = OBJECT_RECORD(UNIT, NULL, NULL,
+static const struct record flat_unit_record = OBJECT_RECORD(UNIT, "flat_unit",
+	"One FSDP1 unit and the layout of its flat parameter.",
 	{ NULL, FIELDS_AT(UNIT, unit, unit_record) },
-	{ "dtype", ENUM_AT(UNIT, flat.dtype, dtype_name) },
-	{ "requires_grad", MAYBE_AT(UNIT, flat.requires_grad) },
-	{ "entries", EACH_OF(UNIT, flat.entry_count, find_entry, flat_entry_record) },
-	{ "shared", EACH_OF(UNIT, flat.tie_count, find_tie, tie_record) },
-	{ "unpadded_unsharded_numel", COUNT_AT(UNIT, flat.unpadded_unsharded_numel) },
-	{ "unsharded_numel", COUNT_AT(UNIT, flat.unsharded_numel) },
-	{ "sharded_numel", COUNT_AT(UNIT, flat.sharded_numel) },
-	{ "shard_numel_padded", EACH_OF(UNIT, flat.shards, find_fill, record_counts) },
-	{ "ranks", EACH(each_rank, rank_record) },
-	{ "source", GET(FIELD_TEXTS, get_source) });
+	{ "dtype", ENUM_AT(UNIT, flat.dtype, dtype_name), .always = true,
+		.about = "Element type of the flat parameter." },
+	{ "requires_grad", MAYBE_AT(UNIT, flat.requires_grad), .about = "As recorded." },
+	{ "entries", EACH_OF(UNIT, flat.entry_count, find_entry, flat_entry_record),
+		.always = true,
+		.about =
+			"What lies in it one behind the other, padding included as PyTorch lists it; none when no plan tells and the files do not show it." },
+	{ "shared", EACH_OF(UNIT, flat.tie_count, find_tie, tie_record), .always = true,
+		.about = "Further names of its parameters." },
+	{ "unpadded_unsharded_numel", COUNT_AT(UNIT, flat.unpadded_unsharded_numel),
+		.always = true,
+		.about = "Elements of all entries, as PyTorch counts them." },
+	{ "unsharded_numel", COUNT_AT(UNIT, flat.unsharded_numel), .always = true,
+		.about = "Elements of all shards." },
+	{ "sharded_numel", COUNT_AT(UNIT, flat.sharded_numel), .always = true,
+		.about = "Elements of each rank's shard, padding included." },
+	{ "shard_numel_padded", EACH_OF(UNIT, flat.shards, find_fill, record_counts),
+		.always = true,
+		.about = "How much of each shard rank's shard only fills it up." },
+	{ "ranks", EACH(each_rank, rank_record), .always = true,
+		.about = "Who holds what; those of `--rank` alone where it is given." },
+	{ "source", GET(FIELD_TEXTS, get_source), .always = true,
+		.about = "What the layout is known from." });
 
 static const void *find_unit(struct subject of, size_t i, void *room)
 {
@@ -299,19 +335,33 @@ static struct value get_index(struct subject of)
 }
 
 #define ANSWER struct flat_answer
-static const struct record answer_record = OBJECT_RECORD(ANSWER, NULL, NULL,
-	{ "fqn", FOUND_AT(ANSWER, fqn, FIELD_NAME, find_fqn), .null = true },
-	{ "index", GET(FIELD_SHAPE, get_index), .null = true },
-	{ "param_offset", COUNT_AT(ANSWER, place.param_offset), .null = true },
-	{ "unit", FOUND_AT(ANSWER, unit.flat.unit, FIELD_TEXT, find_unit_name) },
+static const struct record answer_record = OBJECT_RECORD(ANSWER, "flat_answer",
+	"One element, known from every side.",
+	{ "fqn", FOUND_AT(ANSWER, fqn, FIELD_NAME, find_fqn), .null = true,
+		.about = "The parameter; null for padding, or when no plan tells." },
+	{ "index", GET(FIELD_SHAPE, get_index), .null = true,
+		.about =
+			"Index in the parameter's shape; null as above, or when the shape is not known." },
+	{ "param_offset", COUNT_AT(ANSWER, place.param_offset), .null = true,
+		.about = "Element of the flattened parameter; null as the name." },
+	{ "unit", FOUND_AT(ANSWER, unit.flat.unit, FIELD_TEXT, find_unit_name),
+		.always = true, .about = "Clean name of the unit's module." },
 	{ NULL, FIELDS_AT(ANSWER, rank, shard_record) },
-	{ "shard_offset", COUNT_AT(ANSWER, place.shard_offset) },
-	{ "flat_offset", COUNT_AT(ANSWER, place.flat_offset) },
-	{ "is_padding", BOOL_AT(ANSWER, place.is_padding) });
+	{ "shard_offset", COUNT_AT(ANSWER, place.shard_offset), .always = true,
+		.about = "Element of the rank's shard." },
+	{ "flat_offset", COUNT_AT(ANSWER, place.flat_offset), .always = true,
+		.about = "Element of the unsharded flat parameter." },
+	{ "is_padding", BOOL_AT(ANSWER, place.is_padding), .always = true,
+		.about = "Whether it is padding." });
 
-const struct record flat_record = OBJECT_RECORD(struct ledger, NULL, NULL,
-	{ "units", EACH_ITEM(struct ledger, unit_count, find_unit, flat_unit_record) },
-	{ "answer", MADE_AT(struct ledger, answer_unit, find_answer, answer_record) });
+const struct record flat_record = OBJECT_RECORD(struct ledger, "flat",
+	"Flat parameters and, for `--param` with an index and `--at`, where one element is.",
+	{ "units", EACH_ITEM(struct ledger, unit_count, find_unit, flat_unit_record),
+		.always = true,
+		.about =
+			"Units that have a flat parameter, in the order of their modules." },
+	{ "answer", MADE_AT(struct ledger, answer_unit, find_answer, answer_record),
+		.about = "One element, known from every side." });
 
 /* A span for outputs that know only rows. */
 struct flat_row {

@@ -454,6 +454,7 @@ const struct command command_flat = {
 	.exit_1 = "there is no flat parameter, or none of that name",
 	.options = OPTIONS,
 	.selectors = true,
+	.answer = &flat_record,
 	.shapes = SHAPE_FACTS | SHAPE_ITEMS | SHAPE_TABLE,
 	.output = "text",
 	.inputs = INPUTS_MANY,

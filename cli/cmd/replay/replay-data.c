@@ -691,7 +691,7 @@ static const struct record rest_record = RECORD_OF(RECORD_OBJECT, DATA,
 	{ "problems", EACH(each_problem, problem_record), .always = true,
 		.about = "Uses of `SimpleProfiler` that PyTorch refuses." },
 	{ "compare", OBJECT(compare_record), .has = is_compared });
-const struct record replay_answer = OBJECT_RECORD(DATA, "data",
+const struct record replay_answer = OBJECT_RECORD(DATA, NULL,
 	"The answer. All times are whole nanoseconds.", { NULL, FIELDS(head_record) },
 	{ "types", ITEMS(type_record), .always = true,
 		.about =

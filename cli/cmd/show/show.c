@@ -420,9 +420,13 @@ static const void *find_placement(struct subject of, size_t placement, void *roo
 }
 
 #define PLACEMENT struct fsdp_placement
-static const struct record placement_record = OBJECT_RECORD(PLACEMENT, NULL, NULL,
-	{ "placements", LIST_AT(PLACEMENT, texts, count, record_texts) },
-	{ "mesh", MADE_AT(PLACEMENT, mesh, find_mesh, mesh_ranks_record) });
+static const struct record placement_record = OBJECT_RECORD(PLACEMENT, "placement",
+	"How a tensor lies on a device mesh.",
+	{ "placements", LIST_AT(PLACEMENT, texts, count, record_texts), .always = true,
+		.about =
+			"One word of torch for each mesh dimension, such as `Shard(dim=0)`." },
+	{ "mesh", MADE_AT(PLACEMENT, mesh, find_mesh, mesh_ranks_record), .always = true,
+		.about = "The device mesh, outermost dimension first." });
 
 struct state {
 	uint32_t index;
@@ -446,10 +450,15 @@ static const void *find_state(struct subject of, size_t i, void *room)
 
 #define STATE struct state
 static const struct record state_record =
-	OBJECT_RECORD(STATE, NULL, NULL, { "key", TEXT_AT(STATE, key) },
-		{ "name", FOUND_AT(STATE, index, FIELD_NAME, find_tensor) },
-		{ "dtype", ENUM_AT(STATE, tensor.dtype, dtype_name) },
-		{ "shape", SHAPE_AT(STATE, tensor.shape, tensor.dims) });
+	OBJECT_RECORD(STATE, "state", "One optimizer state.",
+		{ "key", TEXT_AT(STATE, key), .always = true,
+			.about = "The optimizer's word for it, such as `exp_avg`." },
+		{ "name", FOUND_AT(STATE, index, FIELD_NAME, find_tensor), .always = true,
+			.about = "Name of the tensor." },
+		{ "dtype", ENUM_AT(STATE, tensor.dtype, dtype_name), .always = true,
+			.about = "Element type." },
+		{ "shape", SHAPE_AT(STATE, tensor.shape, tensor.dims), .always = true,
+			.about = "Sizes of the dimensions; a scalar has none." });
 
 /* Another name on the storage; behind those, names that the file says are the tensor's
  * too, and keeps nothing for. */
@@ -508,11 +517,16 @@ static struct value get_axis(struct subject of)
 }
 
 #define QUANTIZER struct fsdp_quantizer
-static const struct record quantizer_record =
-	OBJECT_RECORD(QUANTIZER, NULL, NULL, { "scheme", WORD_AT(QUANTIZER, scheme) },
-		{ "scale", GET(FIELD_NUMBER, get_scale), .has = is_per_tensor },
-		{ "zero_point", INTEGER_AT(QUANTIZER, zero_point), .has = is_per_tensor },
-		{ "axis", GET(FIELD_COUNT, get_axis) });
+static const struct record quantizer_record = OBJECT_RECORD(QUANTIZER, "quantizer",
+	"How a quantised tensor maps integers to numbers.",
+	{ "scheme", WORD_AT(QUANTIZER, scheme), .always = true,
+		.about = "Torch's word, such as `per_tensor_affine`." },
+	{ "scale", GET(FIELD_NUMBER, get_scale), .has = is_per_tensor,
+		.about = "Scale, for one scale per tensor." },
+	{ "zero_point", INTEGER_AT(QUANTIZER, zero_point), .has = is_per_tensor,
+		.about = "Zero point, for one per tensor." },
+	{ "axis", GET(FIELD_COUNT, get_axis),
+		.about = "Dimension along which scales differ." });
 
 struct element {
 	struct value value;
@@ -567,22 +581,35 @@ static struct value get_kind(struct subject of)
 
 #define ITEM struct item
 static const struct record component_record =
-	OBJECT_RECORD(ITEM, NULL, NULL, { NULL, FIELDS_AT(ITEM, tensor, tensor_record) },
-		{ "pieces", LIST_AT(ITEM, pieces, piece_count, piece_record) });
-static const struct record tensor_item_record = OBJECT_RECORD(ITEM, NULL, NULL,
-	{ "kind", GET(FIELD_WORD, get_kind) }, { NULL, FIELDS(component_record) },
-	{ "placement",
-		MADE_AT(ITEM, tensor.placement, find_placement, placement_record) },
-	{ "states", EACH_OF(ITEM, state_count, find_state, state_record) },
-	{ "aliases", EACH(each_alias, record_texts) },
+	OBJECT_RECORD(ITEM, "component", "A part of a sparse or quantised tensor.",
+		{ NULL, FIELDS_AT(ITEM, tensor, tensor_record) },
+		{ "pieces", LIST_AT(ITEM, pieces, piece_count, piece_record),
+			.always = true, .about = "Its pieces." });
+static const struct record tensor_item_record = OBJECT_RECORD(ITEM, "tensor_item",
+	"A tensor.",
+	{ "kind", GET(FIELD_WORD, get_kind), .always = true, WORDS("tensor"),
+		.about = "What it is." },
+	{ NULL, FIELDS(component_record) },
+	{ "placement", MADE_AT(ITEM, tensor.placement, find_placement, placement_record),
+		.about = "How a tensor lies on a device mesh." },
+	{ "states", EACH_OF(ITEM, state_count, find_state, state_record), .always = true,
+		.about = "Optimizer states that belong to it." },
+	{ "aliases", EACH(each_alias, record_texts), .always = true,
+		.about = "All other names on the same storage." },
 	{ "components", LIST_AT(ITEM, components, component_count, component_record),
-		.has = has_components },
-	{ "quantizer",
-		MADE_AT(ITEM, tensor.quantizer, find_quantizer, quantizer_record) },
+		.has = has_components,
+		.about =
+			"Parts of a sparse or quantised tensor: indices and values, or scales and zero points." },
+	{ "quantizer", MADE_AT(ITEM, tensor.quantizer, find_quantizer, quantizer_record),
+		.about = "How a quantised tensor maps integers to numbers." },
 	{ "elements", EACH_OF(ITEM, element_count, find_element, element_record),
-		.has = has_elements });
+		.has = has_elements,
+		.about =
+			"First elements in C order of the global shape. Only with `--values`." });
 static const struct record value_item_record =
-	OBJECT_RECORD(ITEM, NULL, NULL, { "kind", GET(FIELD_WORD, get_kind) },
+	OBJECT_RECORD(ITEM, "value_item", "An entry that is no tensor.",
+		{ "kind", GET(FIELD_WORD, get_kind), .always = true, WORDS("value"),
+			.about = "What it is." },
 		{ NULL, FIELDS_AT(ITEM, value, entry_record) });
 static const struct record item_record = RECORD_OF(RECORD_ONE_OF, ITEM,
 	{ NULL, OBJECT(tensor_item_record), .has = is_tensor },
@@ -594,8 +621,10 @@ static const void *find_item(struct subject of, size_t i, void *room)
 	return &((const struct show *)of.object)->items[i];
 }
 
-static const struct record show_record = OBJECT_RECORD(struct show, NULL, NULL,
-	{ "items", EACH_ITEM(struct show, asked_count, find_item, item_record) });
+static const struct record show_record = OBJECT_RECORD(struct show, NULL,
+	"What was asked for.",
+	{ "items", EACH_ITEM(struct show, asked_count, find_item, item_record),
+		.always = true, .about = "In the order in which they were named." });
 
 /* ---- placement, for people ---- */
 
@@ -1077,6 +1106,7 @@ const struct command command_show = {
 	.exit_1 = "a name is absent",
 	.options = OPTIONS,
 	.selectors = true,
+	.answer = &show_record,
 	.shapes = SHAPE_FACTS | SHAPE_ITEMS,
 	.output = "text",
 	.inputs = INPUTS_ONE_NAMES,
