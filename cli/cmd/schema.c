@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows which schema documents were built in; knows nothing of what they say.
+ * Prints JSON Schemas of what commands write, and lists which there are.
  */
-#include <stdio.h>
-#include <string.h>
-
 #include "front/command.h"
 #include "front/nearest.h"
-#include "cmd/schemas.h"
+#include "render/json-schema.h"
+
+enum { MAJOR = 1 };
 
 struct schema_options {
 	int64_t major;
@@ -19,29 +18,15 @@ static const struct option options[] = {
 	{ 0 },
 };
 
-/* The newest, if major is -1. */
-static const struct schema *find(const char *name, int64_t major)
-{
-	const struct schema *best = NULL;
-
-	for (const struct schema *row = schemas; row->command != NULL; row++) {
-		if (strcmp(row->command, name) != 0 ||
-			(major != -1 && row->major != major))
-			continue;
-		if (best == NULL || row->major > best->major)
-			best = row;
-	}
-	return best;
-}
-
 static void fail(struct run *run, const char *name, int64_t major)
 {
 	struct nearest nearest;
 	char hint[120] = "fsdp-inspect schema lists them";
 
 	nearest_init(&nearest, name);
-	for (const struct schema *row = schemas; row->command != NULL; row++)
-		nearest_try(&nearest, row->command);
+	for (size_t i = 0; run->commands[i] != NULL; i++)
+		if (run->commands[i]->answer != NULL)
+			nearest_try(&nearest, run->commands[i]->name);
 	if (nearest.best != NULL && nearest.distance > 0)
 		snprintf(hint, sizeof hint, "did you mean: fsdp-inspect schema %s",
 			nearest.best);
@@ -59,16 +44,18 @@ static bool run_schema(struct run *run, struct fsdp_error **ret_error)
 	FILE *stream = run_stream(run);
 
 	(void)ret_error;
-	for (const struct schema *row = schemas;
-		run->word_count == 0 && row->command != NULL; row++)
-		fprintf(stream, "%s %d\n", row->command, row->major);
+	for (size_t i = 0; run->word_count == 0 && run->commands[i] != NULL; i++)
+		if (run->commands[i]->answer != NULL)
+			fprintf(stream, "%s %d\n", run->commands[i]->name, MAJOR);
 	for (size_t i = 0; i < run->word_count; i++) {
-		const struct schema *schema = find(run->words[i], given->major);
+		const struct command *of = command_find(run->commands, run->words[i]);
 
-		if (schema == NULL)
+		if (of == NULL || of->answer == NULL ||
+			(given->major != -1 && given->major != MAJOR))
 			fail(run, run->words[i], given->major);
-		else
-			fwrite(schema->text, 1, schema->size, stream);
+		else if (!schema_write(stream, &(struct schema_of){ of->name, of->answer,
+						       of->inputs == INPUTS_MANY }))
+			return false;
 	}
 	return true;
 }
