@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The manual: lint-clean, a page a command, every option in its page and back.
 
-manual.py [ROOT [BINARY]]: with the command at hand, its own tables (commands --json) are
-compared with the OPTIONS of the pages, as mandoc shows them.
+manual.py [ROOT [BINARY [MADE]]]: with the command at hand, its own tables (commands --json)
+are compared with the OPTIONS of the pages, as mandoc shows them. MADE is the folder of the
+pages that the build makes.
 """
 
 import json
@@ -20,32 +21,39 @@ def pages(root):
     return [p for p in law.tracked(root) if re.fullmatch(r"man/.*\.[1-9]", p)]
 
 
-def lint(root):
+def place(root, page, made=None):
+    """Of a page: as the build made it, if it did."""
+    name = os.path.join(made, os.path.basename(page)) if made else ""
+    return name if os.path.exists(name) else os.path.join(root, page)
+
+
+def lint(root, made=None):
     found = pages(root)
     if not found:
         return []
     result = subprocess.run(
-        ["mandoc", "-T", "lint", "-W", "warning"] + found, cwd=root,
+        ["mandoc", "-T", "lint", "-W", "warning"] + [place(root, p, made) for p in found],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
     )
     # Our own pages refer to each other before they are installed; the newest date wins.
     lines = [w for w in result.stdout.splitlines() if w.strip()]
-    return [re.sub(r"^mandoc: ", "", w) for w in lines] + nested_quotes(root, found)
+    said = [re.sub(r"^mandoc: ", "", w).removeprefix(root + "/") for w in lines]
+    return said + nested_quotes(root, found, made)
 
 
-def nested_quotes(root, found):
+def nested_quotes(root, found, made):
     """Of two quotes on one line the second lies inside the first, and both end at its end."""
     return [
         f"{path}:{number}: a quote inside of another"
-        for path in found for number, line in enumerate(law.text(root, path).split("\n"), 1)
+        for path in found for number, line in enumerate(law.text("", place(root, path, made)).split("\n"), 1)
         if re.match(r"\.(?:Pq )?(?:Ql|Dq|Sq) .* (?:Ql|Dq|Sq) ", line)
     ]
 
 
-def options_of(root, page):
+def options_of(root, page, made):
     """Long names that the page's OPTIONS section explains (not those it mentions)."""
     shown = subprocess.run(
-        ["mandoc", "-T", "ascii", "-O", "width=200,indent=5", os.path.join(root, page)],
+        ["mandoc", "-T", "ascii", "-O", "width=200,indent=5", place(root, page, made)],
         stdout=subprocess.PIPE, text=True, check=True,
     ).stdout
     shown = re.sub(r".\x08", "", shown)
@@ -59,13 +67,13 @@ def options_of(root, page):
     return names
 
 
-def drift(root, commands):
+def drift(root, commands, made=None):
     """Differences between the tables of the command and its pages."""
     main_page = "man/fsdp-inspect.1"
     broken = []
     if not os.path.exists(os.path.join(root, main_page)):
         return [f"{main_page} is missing"]
-    everywhere = options_of(root, main_page)
+    everywhere = options_of(root, main_page, made)
     known = set()
     for command in commands:
         page = f"man/fsdp-inspect-{command['name']}.1"
@@ -74,7 +82,7 @@ def drift(root, commands):
         if not os.path.exists(os.path.join(root, page)):
             broken.append(f"{page} is missing")
             continue
-        explained = options_of(root, page)
+        explained = options_of(root, page, made)
         for name in sorted(table - explained - everywhere):
             broken.append(f"{page}: --{name} is not explained")
         for name in sorted(explained - table - everywhere):
@@ -91,10 +99,10 @@ def tables(binary):
     return json.loads(out)["data"]["commands"]
 
 
-def check(root, binary=None):
-    broken = lint(root)
+def check(root, binary=None, made=None):
+    broken = lint(root, made)
     if binary:
-        broken += drift(root, tables(binary))
+        broken += drift(root, tables(binary), made)
     return broken
 
 
@@ -103,7 +111,7 @@ def main():
     if not shutil.which("mandoc") or not pages(root):
         print("no mandoc, or no manual yet")
         return law.SKIP
-    return law.verdict(check(root, sys.argv[2] if len(sys.argv) > 2 else None))
+    return law.verdict(check(root, *sys.argv[2:]))
 
 
 if __name__ == "__main__":
