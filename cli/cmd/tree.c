@@ -597,7 +597,7 @@ static void walk(struct tree *tree, struct record_table *table, bool params)
 {
 	uint32_t emitted = 0;
 
-	out_records_tree_begin(tree->run->out, table);
+	out_records_begin(tree->run->out, table);
 	for (uint32_t i = 0; i < tree->shown_count;) {
 		struct text name;
 		if (tree->shown[i].jump != 0 && tree->shown[i].jump != i) {
@@ -613,7 +613,7 @@ static void walk(struct tree *tree, struct record_table *table, bool params)
 			emit_params(tree, i, name);
 		i++;
 	}
-	out_tree_end(tree->run->out);
+	out_table_end(tree->run->out);
 	tree->summed = true;
 }
 
@@ -659,7 +659,7 @@ static void tell_origin(struct tree *tree)
 
 static bool show_tree(struct tree *tree)
 {
-	static const struct table like = { .key = "modules", .main = true };
+	static const struct table like = { .key = "modules", .main = true, .tree = true };
 	struct record_table table;
 	int status = tree->shown_count == 0 && !selection_is_all(tree->selection)
 			     ? STATUS_BAD

@@ -44,10 +44,8 @@ struct out_functions {
 	void (*table_begin)(struct out *out, const struct table *table);
 	void (*row)(struct out *out, const struct value *values);
 	void (*table_end)(struct out *out);
-	void (*tree_begin)(struct out *out, const struct table *table);
-	void (*node)(struct out *out, const struct tree_node *node,
-		const struct value *values);
-	void (*tree_end)(struct out *out);
+	/* Before the row; NULL: the row says it all. */
+	void (*node)(struct out *out, const struct tree_node *node);
 };
 
 struct out {

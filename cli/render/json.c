@@ -465,13 +465,6 @@ static void table_end(struct out *out)
 	json->hidden = false;
 }
 
-static void node(
-	struct out *out, const struct tree_node *tree_node, const struct value *values)
-{
-	(void)tree_node;
-	row(out, values);
-}
-
 /* ---- life ---- */
 
 static void free_json(struct out *out)
@@ -526,8 +519,7 @@ static int finish(struct out *out)
 	.object_begin = object_begin, .object_end = object_end,                         \
 	.array_begin = array_begin, .items_begin = items_begin, .array_end = array_end, \
 	.field = field, .shows = columns_for_machine, .table_begin = table_begin,       \
-	.row = row, .table_end = table_end, .tree_begin = table_begin, .node = node,    \
-	.tree_end = table_end
+	.row = row, .table_end = table_end
 
 const struct out_functions json_functions = { .new = new_document, SHARED_FUNCTIONS };
 const struct out_functions jsonl_functions = { .new = new_lines, SHARED_FUNCTIONS };

@@ -84,13 +84,6 @@ static void table_end(struct out *out)
 	name_of(out)->active = false;
 }
 
-static void node(
-	struct out *out, const struct tree_node *tree_node, const struct value *values)
-{
-	(void)tree_node;
-	row(out, values);
-}
-
 static void end(struct out *out, const struct out_footer *footer)
 {
 	(void)footer;
@@ -134,7 +127,4 @@ const struct out_functions name_functions = {
 	.table_begin = table_begin,
 	.row = row,
 	.table_end = table_end,
-	.tree_begin = table_begin,
-	.node = node,
-	.tree_end = table_end,
 };

@@ -32,7 +32,10 @@ void columns_for_machine(const struct table *table, struct columns *ret_columns)
 
 void columns_for_text(const struct table *table, struct columns *ret_columns)
 {
-	choose_columns(table, false, ret_columns);
+	if (table->tree)
+		ret_columns->count = 0;
+	else
+		choose_columns(table, false, ret_columns);
 }
 
 /* Passes a call on to each output behind `out`, if that output has a use for it. The
@@ -265,17 +268,8 @@ void out_table_end(struct out *out)
 	PASS_ON(out, table_end, (*each));
 }
 
-void out_tree_begin(struct out *out, const struct table *table)
-{
-	PASS_ON(out, tree_begin, (*each, table));
-}
-
 void out_node(struct out *out, const struct tree_node *node, const struct value *values)
 {
-	PASS_ON(out, node, (*each, node, values));
-}
-
-void out_tree_end(struct out *out)
-{
-	PASS_ON(out, tree_end, (*each));
+	PASS_ON(out, node, (*each, node));
+	out_row(out, values);
 }

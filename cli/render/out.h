@@ -163,6 +163,7 @@ struct table {
 	bool text_only;
 	bool machine_only;
 	bool rows_only;
+	bool tree;       /* its rows are nodes: out_node */
 	unsigned view;   /* which of those that columns speak of: 0 to 31 */
 	unsigned indent; /* spaces */
 	bool no_header;
@@ -178,10 +179,9 @@ void out_row(struct out *out, const struct value *values);
 void out_table_end(struct out *out);
 
 /*
- * A tree, parents before children. The same columns as a table in machine outputs; in
- * text four spaces a level, then `text` (name, class, mark: already composed), then
- * `trail` right-aligned if it is not absent. Beyond 256 levels text writes the level
- * instead of indenting.
+ * A row of a tree, parents before children. Text shows the node and no columns: four
+ * spaces a level, then name, class and mark, then the trail, right-aligned. Beyond 256
+ * levels it writes the level instead of indenting.
  */
 struct tree_node {
 	uint32_t depth;
@@ -192,9 +192,7 @@ struct tree_node {
 	const struct value *trail; /* sizes, or NULL */
 	size_t trail_count;
 };
-void out_tree_begin(struct out *out, const struct table *table);
 /* values NULL: none, in a tree for people. */
 void out_node(struct out *out, const struct tree_node *node, const struct value *values);
-void out_tree_end(struct out *out);
 
 #endif

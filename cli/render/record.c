@@ -382,12 +382,6 @@ void out_records_row(
 	out_row(out, values);
 }
 
-void out_records_tree_begin(struct out *out, struct record_table *table)
-{
-	out_shows(out, &table->table, table->shown);
-	out_tree_begin(out, &table->table);
-}
-
 void out_records_node(struct out *out, const struct record_table *table,
 	const struct tree_node *node, const void *object)
 {

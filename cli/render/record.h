@@ -219,8 +219,7 @@ void out_records_begin(struct out *out, struct record_table *table);
 void out_records_row(
 	struct out *out, const struct record_table *table, const void *object);
 
-/* The same of a tree: begin, a node for each object, out_tree_end. */
-void out_records_tree_begin(struct out *out, struct record_table *table);
+/* A row of a tree. */
 void out_records_node(struct out *out, const struct record_table *table,
 	const struct tree_node *node, const void *object);
 

@@ -165,13 +165,6 @@ static void table_end(struct out *out)
 	separated_of(out)->active = false;
 }
 
-static void node(
-	struct out *out, const struct tree_node *tree_node, const struct value *values)
-{
-	(void)tree_node;
-	row(out, values);
-}
-
 static int finish(struct out *out)
 {
 	struct separated *separated = separated_of(out);
@@ -227,8 +220,7 @@ static struct out *new_tsv(FILE *stream, const struct looks *looks)
 #define SHARED_FUNCTIONS                                                      \
 	.finish = finish, .free = free_separated, .end = end,                 \
 	.shows = columns_for_machine, .table_begin = table_begin, .row = row, \
-	.table_end = table_end, .tree_begin = table_begin, .node = node,      \
-	.tree_end = table_end
+	.table_end = table_end
 
 const struct out_functions csv_functions = { .new = new_csv, SHARED_FUNCTIONS };
 const struct out_functions tsv_functions = { .new = new_tsv, SHARED_FUNCTIONS };

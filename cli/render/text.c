@@ -272,6 +272,12 @@ static void table_begin(struct out *out, const struct table *table)
 		return;
 	columns_for_text(table, &text->columns);
 	text->row_count = 0;
+	if (table->tree) {
+		grid_begin(&text->grid, 1 + TRAILS, table->indent);
+		for (size_t i = 1; i <= TRAILS; i++)
+			text->grid.columns[i].right = true;
+		return;
+	}
 	grid_begin(&text->grid, text->columns.count, table->indent);
 	for (size_t i = 0; i < text->columns.count; i++)
 		text->grid.columns[i].right =
@@ -283,7 +289,7 @@ static void table_begin(struct out *out, const struct table *table)
 static void row(struct out *out, const struct value *values)
 {
 	struct text_out *text = text_out_of(out);
-	if (text->hidden)
+	if (text->hidden || text->columns.count == 0)
 		return;
 	for (size_t i = 0; i < text->columns.count; i++) {
 		const struct value *value = &values[text->columns.items[i]];
@@ -307,18 +313,6 @@ static void table_end(struct out *out)
 }
 
 /* ---- trees ---- */
-
-static void tree_begin(struct out *out, const struct table *table)
-{
-	struct text_out *text = text_out_of(out);
-	text->hidden = table->machine_only;
-	text->row_count = 0;
-	if (text->hidden)
-		return;
-	grid_begin(&text->grid, 1 + TRAILS, table->indent);
-	for (size_t i = 1; i <= TRAILS; i++)
-		text->grid.columns[i].right = true;
-}
 
 static void put_indent(struct writer *cell, uint32_t depth)
 {
@@ -395,10 +389,8 @@ static void put_label(struct text_out *text, const struct tree_node *node)
 	grid_cell_end(&text->grid, false);
 }
 
-static void node(
-	struct out *out, const struct tree_node *tree_node, const struct value *values)
+static void node(struct out *out, const struct tree_node *tree_node)
 {
-	(void)values;
 	struct text_out *text = text_out_of(out);
 	if (text->hidden)
 		return;
@@ -474,7 +466,5 @@ const struct out_functions text_functions = {
 	.table_begin = table_begin,
 	.row = row,
 	.table_end = table_end,
-	.tree_begin = tree_begin,
 	.node = node,
-	.tree_end = table_end,
 };

@@ -99,7 +99,7 @@ static void check_output(
 	};
 	const struct out_footer footer = { 0 };
 	const struct column column = { .name = "name" };
-	const struct table table = {
+	struct table table = {
 		.key = "items", .columns = &column, .column_count = 1, .main = true
 	};
 	const struct value value = value_name(name);
@@ -109,9 +109,10 @@ static void check_output(
 	out_table_begin(out, &table);
 	out_row(out, &value);
 	out_table_end(out);
-	out_tree_begin(out, &table);
+	table.tree = true;
+	out_table_begin(out, &table);
 	out_node(out, &node, &value);
-	out_tree_end(out);
+	out_table_end(out);
 	out_end(out, &footer);
 	demand(out_finish(out) == 0);
 	out_free(out);

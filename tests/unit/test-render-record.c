@@ -359,10 +359,11 @@ static void assert_tree(const char *format, const char *expected)
 	record_table_init(&table, &like, &thing, &asked);
 	table.table.chosen = (const size_t[]){ 0, 1 };
 	table.table.chosen_count = 2;
+	table.table.tree = true;
 	capture_open(&capture, format, (struct looks){ 0 });
-	out_records_tree_begin(capture.out, &table);
+	out_records_begin(capture.out, &table);
 	out_records_node(capture.out, &table, &node, &one);
-	out_tree_end(capture.out);
+	out_table_end(capture.out);
 	assert_captured(&capture, expected);
 }
 

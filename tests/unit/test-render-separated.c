@@ -147,9 +147,9 @@ static void emit_groups(struct out *out)
 	out_row(out, numbers);
 	out_table_end(out);
 	const struct tree_node node = { .depth = 1, .name = TEXT("shown") };
-	out_tree_begin(out, &groups);
+	out_table_begin(out, &groups);
 	out_node(out, &node, values);
-	out_tree_end(out);
+	out_table_end(out);
 }
 
 static void a_table_without_names_shows_what_it_has(void **state)

@@ -301,11 +301,11 @@ static void emit_tree(struct out *out, bool sizes)
 {
 	static const struct column one[] = { { .name = "name" } };
 	const struct table table = {
-		.key = "modules", .columns = one, .column_count = 1
+		.key = "modules", .columns = one, .column_count = 1, .tree = true
 	};
 	const struct value large[] = { value_elements(58720256), value_bytes(117440512) };
 	const struct value small[] = { value_elements(7), value_absent() };
-	out_tree_begin(out, &table);
+	out_table_begin(out, &table);
 	emit_node(out, (struct tree_node){ .class_name = TEXT("Transformer"),
 			       .mark = "FULLY SHARDED",
 			       .trail = large,
@@ -320,7 +320,7 @@ static void emit_tree(struct out *out, bool sizes)
 	emit_node(out, (struct tree_node){ .depth = 256, .name = TEXT("deep") });
 	emit_node(out, (struct tree_node){ .depth = 300, .name = TEXT("deeper") });
 	emit_node(out, (struct tree_node){ .depth = 0 });
-	out_tree_end(out);
+	out_table_end(out);
 }
 
 static void trees_are_indented_until_they_are_too_deep(void **state)
@@ -345,11 +345,11 @@ static void emit_sized_tree(struct out *out, struct text name)
 {
 	static const struct column one[] = { { .name = "name" } };
 	const struct table table = {
-		.key = "modules", .columns = one, .column_count = 1
+		.key = "modules", .columns = one, .column_count = 1, .tree = true
 	};
 	const struct value large[] = { value_elements(58720256), value_bytes(117440512) };
 	const struct value small[] = { value_elements(7), value_absent() };
-	out_tree_begin(out, &table);
+	out_table_begin(out, &table);
 	emit_node(out, (struct tree_node){ .name = name,
 			       .class_name = TEXT("Linear"),
 			       .trail = large,
@@ -359,7 +359,7 @@ static void emit_sized_tree(struct out *out, struct text name)
 			       .trail = small,
 			       .trail_count = 2 });
 	emit_node(out, (struct tree_node){ .depth = 1, .name = TEXT("b") });
-	out_tree_end(out);
+	out_table_end(out);
 }
 
 static void sizes_stand_at_the_right(void **state)
