@@ -109,7 +109,7 @@ static void put_options(FILE *stream, const char *title, const struct option *ro
 	for (; rows != NULL && rows->name != NULL; rows++) {
 		if (rows->hidden)
 			continue;
-		if (!any)
+		if (!any && title != NULL)
 			fprintf(stream, "\n%s\n", title);
 		any = true;
 		put_option(stream, rows);
@@ -134,6 +134,14 @@ static void put_outputs(FILE *stream, const struct command *row)
 	fputc('\n', stream);
 }
 
+/* Of several tables, under one title. */
+static void put_tables(
+	FILE *stream, const char *title, const struct option *const *tables)
+{
+	for (size_t i = 0; tables[i] != NULL; i++)
+		put_options(stream, i == 0 ? title : NULL, tables[i]);
+}
+
 void help_command(FILE *stream, const struct command *row)
 {
 	fprintf(stream, "fsdp-inspect %s - %s\n\nusage: fsdp-inspect %s%s%s\n", row->name,
@@ -143,8 +151,7 @@ void help_command(FILE *stream, const struct command *row)
 		fprintf(stream, "%s  fsdp-inspect %s\n", i == 0 ? "\nExamples\n" : "",
 			row->examples[i]);
 	put_options(stream, "Options", row->options);
-	if (row->selectors)
-		put_options(stream, "Selectors (help selectors)", select_options);
+	put_tables(stream, "Selectors (help selectors)", command_selectors(row));
 	put_options(stream, "Every command", common_options);
 	put_outputs(stream, row);
 	if (row->exit_1 != NULL)
@@ -177,7 +184,7 @@ static void topic_selectors(FILE *stream)
 	      "A pattern that names a module selects all that lies below it.\n"
 	      "Sizes: 4096, 4K or 4KiB (1024s), 4KB (1000s). Ranks: 0,4-7.\n",
 		stream);
-	put_options(stream, "Options", select_options);
+	put_tables(stream, "Options", select_all);
 }
 
 static void topic_outputs(FILE *stream)

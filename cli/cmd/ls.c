@@ -126,7 +126,7 @@ static void add_up(struct listing *listing)
 	listing->tensors = listing->row_count;
 }
 
-static bool select_tensors(struct listing *listing)
+static bool take_tensors(struct listing *listing)
 {
 	size_t count = fsdp_tensor_count(listing->run->checkpoint);
 
@@ -692,7 +692,7 @@ static bool list(struct listing *listing, struct fsdp_error **ret_error)
 	if (options->objects)
 		return select_values(listing) &&
 		       show_list(listing, &VALUES, VIEW_PLAIN, ret_error);
-	if (!select_tensors(listing))
+	if (!take_tensors(listing))
 		return false;
 	if (options->by != NULL)
 		return list_groups(listing, ret_error);
@@ -764,7 +764,7 @@ const struct command command_ls = {
 	.examples = { "ls -s -bytes --head 10 step-1000/", "ls --by=file step-1000/" },
 	.exit_1 = "a selector matched nothing",
 	.options = OPTIONS,
-	.selectors = true,
+	.selectors = select_all,
 	.answer = &list_record,
 	.shapes = SHAPE_TABLE,
 	.output = "text",

@@ -11,7 +11,7 @@
 #include "front/arguments.h"
 #include "front/nearest.h"
 
-enum { MOST_GROUPS = 64 };
+enum { MOST_GROUPS = 64, GROUPS = 2 + SELECT_TABLES };
 
 /* ---- the wrong command ---- */
 
@@ -119,10 +119,12 @@ static void list_owners(struct listing *listing, const struct command *const *co
 	for (; *commands != NULL; commands++) {
 		const struct command *other = *commands;
 
-		if ((other->options != NULL &&
-			    option_find(other->options, name, letter) != NULL) ||
-			(other->selectors &&
-				option_find(select_options, name, letter) != NULL))
+		bool has = other->options != NULL &&
+			   option_find(other->options, name, letter) != NULL;
+		for (size_t i = 0; command_selectors(other)[i] != NULL; i++)
+			has |= option_find(command_selectors(other)[i], name, letter) !=
+			       NULL;
+		if (has)
 			listing_add(listing, other->name);
 	}
 }
@@ -237,7 +239,8 @@ static size_t every_group(const struct command *const *commands,
 
 	groups[count++] = (struct option_group){ first_options, first };
 	groups[count++] = (struct option_group){ common_options, NULL };
-	groups[count++] = (struct option_group){ select_options, NULL };
+	for (size_t i = 0; i < SELECT_TABLES; i++)
+		groups[count++] = (struct option_group){ select_all[i], NULL };
 	for (; *commands != NULL && count < MOST_GROUPS; commands++)
 		if ((*commands)->options != NULL)
 			groups[count++] =
@@ -255,9 +258,9 @@ static size_t groups_of(struct arguments *arguments, struct option_group *groups
 		groups[count++] =
 			(struct option_group){ command->options, arguments->options };
 	groups[count++] = (struct option_group){ common_options, &arguments->common };
-	if (command->selectors)
-		groups[count++] =
-			(struct option_group){ select_options, &arguments->select };
+	for (size_t i = 0; command_selectors(command)[i] != NULL; i++)
+		groups[count++] = (struct option_group){ command_selectors(command)[i],
+			&arguments->select };
 	return count;
 }
 
@@ -284,7 +287,7 @@ static enum usage_result fill(
 	int argc, char **argv, struct arguments *arguments, struct usage *usage)
 {
 	const struct command *command = arguments->command;
-	struct option_group groups[3];
+	struct option_group groups[GROUPS];
 	struct option_unknown unknown;
 	enum usage_result result;
 	size_t count;
@@ -301,6 +304,10 @@ static enum usage_result fill(
 		if (result != USAGE_GOOD)
 			return result;
 	}
+	for (size_t i = 0; i < SELECT_TABLES; i++)
+		(void)options_init(
+			&(struct option_group){ select_all[i], &arguments->select },
+			&arguments->owned, usage);
 	result = apply_environment(arguments, usage);
 	if (result != USAGE_GOOD)
 		return result;
@@ -375,7 +382,7 @@ enum arguments_result arguments_read(
 
 void arguments_done(struct arguments *arguments)
 {
-	struct option_group groups[3];
+	struct option_group groups[GROUPS];
 
 	if (arguments->filled) {
 		size_t count = groups_of(arguments, groups);

@@ -14,17 +14,22 @@ const struct command *command_find(
 	return *commands;
 }
 
+/* Of the rows of a table that are shown, the one that is `index` further; or counts. */
+static const struct option *shown_row(const struct option *row, size_t *index)
+{
+	for (; row != NULL && row->name != NULL; row++)
+		if (!row->hidden && (*index)-- == 0)
+			return row;
+	return NULL;
+}
+
 const struct option *command_option(const struct command *command, size_t index)
 {
-	const struct option *const tables[] = { command->options,
-		command->selectors ? select_options : NULL, common_options };
+	const struct option *row = shown_row(command->options, &index);
 
-	for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
-		for (const struct option *row = tables[i];
-			row != NULL && row->name != NULL; row++)
-			if (!row->hidden && index-- == 0)
-				return row;
-	return NULL;
+	for (size_t i = 0; row == NULL && command_selectors(command)[i] != NULL; i++)
+		row = shown_row(command_selectors(command)[i], &index);
+	return row != NULL ? row : shown_row(common_options, &index);
 }
 
 int status_worse(int a, int b)

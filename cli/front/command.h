@@ -52,11 +52,11 @@ struct command {
 	const char *example;     /* of GROUP_START, for the overview: "info step-1000/" */
 	const char *examples[3]; /* for COMMAND --help; NULL ends */
 	const char *exit_1;      /* what status 1 means, or NULL: never */
-	const struct option *options; /* its own; the last has name NULL */
-	bool selectors;               /* takes the selectors of select.h too */
-	unsigned shapes;              /* SHAPE_… that it emits */
-	const struct record *answer;  /* `data` of its JSON, for schema and manual */
-	const char *output;           /* default: "text", "json" */
+	const struct option *options;          /* its own; the last has name NULL */
+	const struct option *const *selectors; /* tables of them; the last is NULL */
+	unsigned shapes;                       /* SHAPE_… that it emits */
+	const struct record *answer; /* `data` of its JSON, for schema and manual */
+	const char *output;          /* default: "text", "json" */
 	enum command_inputs inputs;
 	bool shows_plan;     /* says itself which plan is used: no note about it */
 	size_t options_size; /* of the struct that `options` point into */
@@ -92,6 +92,13 @@ struct command {
 /* Of all commands, the last of which is NULL. NULL: there is none of that name. */
 const struct command *command_find(
 	const struct command *const *commands, const char *name);
+
+/* The tables of selectors that it takes; the last is NULL. */
+static inline const struct option *const *command_selectors(const struct command *command)
+{
+	return command->selectors != NULL ? command->selectors
+					  : &select_all[SELECT_TABLES];
+}
 
 /* The options that help shows: its own, the selectors, those of every command. NULL past
  * the end. */

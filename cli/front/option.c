@@ -577,24 +577,46 @@ const struct option common_options[] = {
 #undef AT
 
 #define AT(field) offsetof(struct select_options, field)
-const struct option select_options[] = {
+const struct option select_names[] = {
 	{ "glob", 'g', OPTION_LIST, "PATTERN", AT(globs),
 		.help = "names that match: * in one segment, ** across; !PATTERN excludes" },
 	{ "regex", 'e', OPTION_LIST, "RE", AT(regexes),
 		.help = "names in which this PCRE2 expression is found" },
+	{ 0 },
+};
+
+const struct option select_tensors[] = {
 	{ "dtype", 0, OPTION_WORDS, "LIST", AT(dtypes), .help = "of these dtypes: bfloat16,float32" },
 	{ "role", 0, OPTION_WORDS, "LIST", AT(roles), role_words, .help = "of these roles" },
-	{ "rank", 0, OPTION_TEXT, "LIST", AT(ranks), .help = "with pieces of these ranks: 0,4-7" },
-	{ "file", 0, OPTION_LIST, "GLOB", AT(files), .help = "with pieces in files that match" },
 	{ "min-bytes", 0, OPTION_SIZE, "SIZE", AT(min_bytes), .help = "at least this large" },
 	{ "max-bytes", 0, OPTION_SIZE, "SIZE", AT(max_bytes), .help = "at most this large" },
+	{ 0 },
+};
+
+const struct option select_ranks[] = {
+	{ "rank", 0, OPTION_TEXT, "LIST", AT(ranks), .help = "with pieces of these ranks: 0,4-7" },
+	{ 0 },
+};
+
+const struct option select_files[] = {
+	{ "file", 0, OPTION_LIST, "GLOB", AT(files), .help = "with pieces in files that match" },
+	{ 0 },
+};
+
+const struct option select_depth[] = {
 	{ "depth", 'd', OPTION_INTEGER, "N", AT(depth), NULL, 0, INT32_MAX,
 		.help = "levels below the root" },
+	{ 0 },
+};
+
+const struct option select_rows[] = {
 	{ "sort", 's', OPTION_WORDS, "KEYS", AT(sort),
 		.help = "order of rows: column names, -KEY reverses" },
 	{ "columns", 0, OPTION_WORDS, "LIST", AT(columns), .help = "these columns, in this order" },
 	{ "head", 0, OPTION_INTEGER, "N", AT(head), NULL, 0, INT64_MAX, .help = "the first N rows" },
 	{ 0 },
 };
+
+const struct option *const select_all[] = { select_names, select_tensors, select_ranks, select_files, select_depth, select_rows, NULL };
 #undef AT
 /* clang-format on */

@@ -86,7 +86,12 @@ struct select_options {
 };
 
 extern const struct option common_options[];
-extern const struct option select_options[];
+
+/* Selectors, in tables of what commands take together; and all of them, the last NULL. */
+extern const struct option select_names[], select_tensors[], select_ranks[],
+	select_files[], select_depth[], select_rows[];
+enum { SELECT_TABLES = 6 };
+extern const struct option *const select_all[SELECT_TABLES + 1];
 
 /* Whether a value follows it. */
 bool option_takes_value(const struct option *row);

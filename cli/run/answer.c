@@ -26,26 +26,10 @@ bool refuse(struct run *run, const char *hint, const char *format, ...)
 	return true;
 }
 
-/* What a command has no use for is refused: an option that does nothing would lie. */
-static bool has_use_for_all(struct run *run)
-{
-	const struct select_options *select = run->select;
-
-	if ((run->command->shapes & SHAPE_TABLE) != 0 ||
-		(select->sort.count == 0 && select->columns.count == 0 &&
-			select->head < 0))
-		return true;
-	refuse(run, "fsdp-inspect ls takes them",
-		"--sort, --columns and --head are for tables");
-	return false;
-}
-
 bool answer_selection(struct run *run, struct selection **ret_selection)
 {
 	char *message = NULL;
 
-	if (!has_use_for_all(run))
-		return false;
 	if (selection_new(run->select, ret_selection, &message))
 		return true;
 	if (message != NULL) {

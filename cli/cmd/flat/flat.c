@@ -398,14 +398,6 @@ static bool find_what(struct ledger *ledger, bool *ret_refused)
 	return ledger->options->at == NULL || find_place(ledger, ret_refused);
 }
 
-static bool has_other_selectors(const struct select_options *select)
-{
-	return select->dtypes.count > 0 || select->roles.count > 0 ||
-	       select->files.count > 0 || select->depth >= 0 ||
-	       select->min_bytes != UINT64_MAX || select->max_bytes != UINT64_MAX ||
-	       select->sort.count > 0 || select->columns.count > 0 || select->head >= 0;
-}
-
 static void ledger_done(struct ledger *ledger)
 {
 	free(ledger->units);
@@ -426,9 +418,6 @@ static bool run_flat(struct run *run, struct fsdp_error **ret_error)
 
 	(void)ret_error; /* nothing here reads */
 	ledger.row = (struct row_context){ .run = run, .buffers = &ledger.buffers };
-	if (has_other_selectors(run->select))
-		return refuse(run, "fsdp-inspect ls takes them",
-			"only -g, -e and --rank are of use here: units by name, and ranks");
 	if (ledger.options->param != NULL && ledger.options->at != NULL)
 		return refuse(
 			run, "give one of them", "--param and --at exclude each other");
@@ -453,7 +442,7 @@ const struct command command_flat = {
 		"flat --param head.weight:100 net.fsdp-plan.json" },
 	.exit_1 = "there is no flat parameter, or none of that name",
 	.options = OPTIONS,
-	.selectors = true,
+	.selectors = (const struct option *const[]){ select_names, select_ranks, NULL },
 	.answer = &flat_record,
 	.shapes = SHAPE_FACTS | SHAPE_ITEMS | SHAPE_TABLE,
 	.output = "text",

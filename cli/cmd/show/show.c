@@ -1056,14 +1056,6 @@ static void show_done(struct show *show)
 	selection_free(show->selection);
 }
 
-static bool has_other_selectors(const struct select_options *select)
-{
-	return select->globs.count > 0 || select->regexes.count > 0 ||
-	       select->dtypes.count > 0 || select->roles.count > 0 ||
-	       select->depth >= 0 || select->min_bytes != UINT64_MAX ||
-	       select->max_bytes != UINT64_MAX;
-}
-
 static bool run_show(struct run *run, struct fsdp_error **ret_error)
 {
 	struct show show = { .run = run, .options = run->options };
@@ -1072,9 +1064,6 @@ static bool run_show(struct run *run, struct fsdp_error **ret_error)
 	if (run->word_count == 0)
 		return refuse(run, "fsdp-inspect ls lists the names",
 			"show needs the name of a tensor or value behind the checkpoint");
-	if (has_other_selectors(run->select))
-		return refuse(run, "fsdp-inspect ls takes them",
-			"show is told what to show by names: only --rank and --file select, among pieces");
 	if (!answer_selection(run, &show.selection))
 		return true;
 	show.row = (struct row_context){ .run = run, .buffers = &show.buffers };
@@ -1105,7 +1094,7 @@ const struct command command_show = {
 		"show --values 8 model.pt fc.bias" },
 	.exit_1 = "a name is absent",
 	.options = OPTIONS,
-	.selectors = true,
+	.selectors = (const struct option *const[]){ select_ranks, select_files, NULL },
 	.answer = &show_record,
 	.shapes = SHAPE_FACTS | SHAPE_ITEMS,
 	.output = "text",
