@@ -18,8 +18,8 @@ extern "C" {
  * own `memory` limit has bounded those. So the only failure is FSDP_ERROR_MEMORY, and an
  * object whose function failed may only be freed.
  *
- * Sums saturate unless their function says otherwise: one that does not fit into 64 bits is
- * FSDP_UNKNOWN, and stays so.
+ * Sums saturate unless their function says otherwise: one that does not fit into 64 bits
+ * is FSDP_UNKNOWN, and stays so.
  */
 
 /* ---- sums ---- */

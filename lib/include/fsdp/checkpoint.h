@@ -12,38 +12,48 @@ extern "C" {
 #endif
 
 /**
- * A checkpoint that was read and frozen: nothing in it changes any more, so any
- * number of threads may look. No getter allocates, and every pointer lives until
- * fsdp_checkpoint_free. Payload bytes are not held.
+ * A checkpoint that was read and frozen: nothing in it changes any more, so any number of
+ * threads may look. No getter allocates or fails, and every pointer lives until
+ * fsdp_checkpoint_free. Payload bytes are not held: files stay open for those who read
+ * them later (model.h, elements.h).
+ *
+ * An index must be below the count of its list; what happens past the end is said where
+ * it is defined.
  */
 struct fsdp_checkpoint;
 
 /* ---- limits ---- */
 
-/** A named ceiling. unit is "bytes" or "count". */
+/** A named ceiling: a row of a fixed table, its texts static. What needs more than one
+ * of them allows is an FSDP_ERROR_LIMIT with its name, or a finding if the rest can do
+ * without. */
 struct fsdp_limit_row {
-	const char *name;
-	uint64_t value; /* the default */
-	const char *unit;
-	const char *what;
+	const char *name; /* "memory", "tensors", … */
+	uint64_t value;   /* the default */
+	const char *unit; /* "bytes" or "count" */
+	const char *what; /* it bounds, for people */
 };
 
+/** Rows of the table. */
 FSDP_API size_t fsdp_limit_row_count(void);
+
+/** NULL past the end. */
 FSDP_API const struct fsdp_limit_row *fsdp_limit_row(size_t index);
 
-/** One ceiling changed by the caller; 0 is none. */
+/** One ceiling changed by the caller. An unknown name is an FSDP_ERROR_USAGE. */
 struct fsdp_limit_setting {
 	const char *name;
-	uint64_t value;
+	uint64_t value; /* in the row's unit; 0: none */
 };
 
 /* ---- opening ---- */
 
-/** All zero but `size` means defaults. */
+/** How to open. All zero but `size` means defaults. The struct and what it points to
+ * are looked at until fsdp_checkpoint_open returns. */
 struct fsdp_options {
 	size_t size; /* of this struct, as the caller knows it */
 
-	const struct fsdp_limit_setting *limits;
+	const struct fsdp_limit_setting *limits; /* of one name the last one counts */
 	size_t limit_count;
 
 	const char
@@ -92,16 +102,21 @@ struct fsdp_options {
 };
 
 /**
- * Opens what the paths name: one file, one directory, or several files of one
- * folder that are one checkpoint. One rank's file stands for all of its set: those
- * beside it whose names differ in one number only. "-" is standard input, read into
- * memory. The format is told by content, never by name. Nothing from the input is
- * executed, nothing outside of the folder of what was named is opened.
+ * Opens what the paths name: one file, one directory, or several files of one folder that
+ * are one checkpoint. One rank's file stands for all of its set: those beside it whose
+ * names differ in one number only. "-" is standard input, read into memory. The format is
+ * told by content, never by name. Nothing from the input is executed, nothing outside of
+ * the folder of what was named is opened.
+ *
+ * On success the caller owns *ret_checkpoint. Time and memory follow the bytes of the
+ * input, under the ceilings of the options; a NULL for these is the defaults. Damage that
+ * leaves the rest readable is a finding, or an error of the checkpoint
+ * (fsdp_checkpoint_error), and opening succeeds.
  *
  * If it fails, *ret_checkpoint stays as it was. With `keep_failed` it is set all the same
  * unless memory ran out: to something that only has findings (fsdp_finding,
- * fsdp_omitted), of which the files that lie there are looked through for what would
- * do harm when they are loaded. The caller frees it like a checkpoint and asks it for
+ * fsdp_omitted), of which the files that lie there are looked through for what would do
+ * harm when they are loaded. The caller frees it like a checkpoint and asks it for
  * nothing else.
  */
 FSDP_API bool fsdp_checkpoint_open(const char *const *paths, size_t count,
@@ -128,21 +143,22 @@ FSDP_API struct fsdp_format fsdp_checkpoint_format(
  *  FSDP_NONE if the format does and nothing tells. */
 FSDP_API uint32_t fsdp_checkpoint_world_size(const struct fsdp_checkpoint *checkpoint);
 
-/** Ranks that own at least one piece, ascending. */
+/** Ranks that own at least one piece, ascending; *ret_count of them, which may be 0.
+ * The list is the checkpoint's. */
 FSDP_API const uint32_t *fsdp_checkpoint_ranks(
 	const struct fsdp_checkpoint *checkpoint, size_t *ret_count);
 
-/** The sharding plan in use. */
+/** The sharding plan in use (fsdp-inspect-plan(5)). */
 struct fsdp_plan_facts {
-	const char *path;  /* as it was named or found */
-	bool found;        /* beside the checkpoint, not named by the user */
-	const char *torch; /* or NULL */
-	uint32_t world_size;
-	uint32_t unit_count;
-	uint32_t mesh; /* index of a mesh (model.h), or FSDP_NONE */
+	const char *path;    /* as it was named or found */
+	bool found;          /* beside the checkpoint, not named by the user */
+	const char *torch;   /* the version that it was exported with, or NULL */
+	uint32_t world_size; /* ranks of the job */
+	uint32_t unit_count; /* that it lists */
+	uint32_t mesh;       /* index of a mesh (model.h), or FSDP_NONE */
 };
 
-/** False if there is none. */
+/** False if there is none; then *ret_plan stays as it was. */
 FSDP_API bool fsdp_checkpoint_plan(
 	const struct fsdp_checkpoint *checkpoint, struct fsdp_plan_facts *ret_plan);
 
@@ -158,16 +174,21 @@ FSDP_API const char *fsdp_checkpoint_sibling(
 
 /* ---- files and bytes ---- */
 
+/** A file that belongs to the checkpoint. */
 struct fsdp_file {
-	struct fsdp_span path; /* under the root */
+	struct fsdp_span path; /* under the root; of a member its name in the archive */
 	uint64_t size;         /* FSDP_UNKNOWN if it is absent */
 	uint32_t rank;         /* whose it is, or FSDP_NONE */
 };
 
+/** Files that were read, and those that are named and absent. */
 FSDP_API size_t fsdp_file_count(const struct fsdp_checkpoint *checkpoint);
+
+/** In the order in which they were read. */
 FSDP_API struct fsdp_file fsdp_file(
 	const struct fsdp_checkpoint *checkpoint, size_t index);
 
+/** What the bytes of all files are, in bytes. */
 struct fsdp_bytes {
 	uint64_t payload;     /* bytes of storages, as stored */
 	uint64_t on_disk;     /* all files */
@@ -176,29 +197,36 @@ struct fsdp_bytes {
 	uint64_t unused;      /* stored, but viewed by no tensor */
 };
 
+/** Counted when it was opened. */
 FSDP_API struct fsdp_bytes fsdp_checkpoint_bytes(
 	const struct fsdp_checkpoint *checkpoint);
 
 /** A segment that wrappers put into names, and in how many tensors it occurs. */
 struct fsdp_prefix {
-	const char *prefix;
+	const char *prefix; /* "_fsdp_wrapped_module" */
 	uint64_t count;
 };
 
+/** Those that occur at all. */
 FSDP_API size_t fsdp_prefix_count(const struct fsdp_checkpoint *checkpoint);
 FSDP_API struct fsdp_prefix fsdp_prefix(
 	const struct fsdp_checkpoint *checkpoint, size_t index);
 
 /* ---- findings and partial failures ---- */
 
+/** What was noticed, in the order in which it was. */
 FSDP_API size_t fsdp_finding_count(const struct fsdp_checkpoint *checkpoint);
 FSDP_API const struct fsdp_finding *fsdp_finding(
 	const struct fsdp_checkpoint *checkpoint, size_t index);
+
+/** Findings that the ceiling `findings` kept out: a row for each rule and file. All
+ * zero past the end. Takes time linear in rules and files that have findings. */
 FSDP_API size_t fsdp_omitted_count(const struct fsdp_checkpoint *checkpoint);
 FSDP_API struct fsdp_omitted fsdp_omitted(
 	const struct fsdp_checkpoint *checkpoint, size_t index);
 
-/** What could not be read or understood though the rest could. */
+/** What could not be read or understood though the rest could; the checkpoint owns the
+ * errors. An answer made from it is made from a part. */
 FSDP_API size_t fsdp_checkpoint_error_count(const struct fsdp_checkpoint *checkpoint);
 FSDP_API const struct fsdp_error *fsdp_checkpoint_error(
 	const struct fsdp_checkpoint *checkpoint, size_t index);

@@ -9,13 +9,14 @@ extern "C" {
 #endif
 
 /**
- * An error says "I cannot go on". It is filled once, at the lowest level that
- * knows the byte offset; upper levels add the path or the member and never
- * replace the message. What was merely noticed is a finding (finding.h).
+ * An error says "I cannot go on". It is filled once, at the lowest level that knows the
+ * byte offset; upper levels add the path or the member and never replace the message.
+ * What was merely noticed is a finding (finding.h).
  *
- * Functions that can fail return false (or NULL) and store an error through
- * their last argument, which may be NULL if the caller does not care. On
- * failure all other outputs are left untouched.
+ * Functions that can fail return false (or NULL) and store an error through their last
+ * argument, which may be NULL if the caller does not care. On failure all other outputs
+ * are left untouched. The caller owns the error; its texts live until fsdp_error_free. A
+ * slot that holds an error already is left alone: the first one counts.
  */
 struct fsdp_error;
 
@@ -32,13 +33,15 @@ enum fsdp_error_code {
 	FSDP_ERROR_CODE_COUNT
 };
 
-/** The code's name as it stands in JSON: "usage", "not_a_checkpoint", … */
+/** The code's name as it stands in JSON: "usage", "not_a_checkpoint", …; "internal"
+ * past the end. */
 FSDP_API const char *fsdp_error_code_name(enum fsdp_error_code code);
 
 /** NULL, where a function failed without an error, counts as out of memory. */
 FSDP_API enum fsdp_error_code fsdp_error_code(const struct fsdp_error *error);
 
-/** What is wrong, with the numbers; one sentence without a full stop. */
+/** What is wrong, with the numbers; one sentence without a full stop. It may hold bytes
+ * of the input: escape it before you show it. */
 FSDP_API const char *fsdp_error_message(const struct fsdp_error *error);
 
 /** The next step for the user, or NULL. */

@@ -11,12 +11,12 @@ extern "C" {
 #endif
 
 /**
- * A finding says "I noticed". It never stops the reading, and it is never made
- * smaller: if it cannot be stored, that is an error.
+ * How much a finding matters. A finding says "I noticed". It never stops the reading, and
+ * it is never made smaller: if it cannot be stored, that is an error.
  */
 enum fsdp_severity { FSDP_NOTE, FSDP_WARNING, FSDP_ERROR, FSDP_SEVERITY_COUNT };
 
-/** "note", "warning", "error". */
+/** "note", "warning", "error"; the last one past the end. */
 FSDP_API const char *fsdp_severity_name(enum fsdp_severity severity);
 
 /**
@@ -24,15 +24,16 @@ FSDP_API const char *fsdp_severity_name(enum fsdp_severity severity);
  * reused, and nothing is read from its digits. All texts are static.
  */
 struct fsdp_rule {
-	const char *id;   /* "FI1004" */
-	const char *slug; /* "truncated-file" */
-	enum fsdp_severity severity;
-	const char *category; /* "structure", "integrity", "safety", … */
-	const char *title;
-	const char *cause;
-	const char *fix;
+	const char *id;              /* "FI1004" */
+	const char *slug;            /* "truncated-file" */
+	enum fsdp_severity severity; /* of its findings, mostly */
+	const char *category;        /* "structure", "integrity", "safety", … */
+	const char *title;           /* what is wrong, in few words */
+	const char *cause;           /* why it mostly happens */
+	const char *fix;             /* what to do then */
 };
 
+/** Rows of the table. */
 FSDP_API size_t fsdp_rule_count(void);
 
 /** In order of ids; NULL past the end. */
@@ -51,18 +52,18 @@ struct fsdp_finding {
 	struct fsdp_span file;       /* path under the root */
 	struct fsdp_span member;     /* of an archive */
 	struct fsdp_span tensor;     /* clean name, or module.name of a global */
-	struct fsdp_span module;
-	uint64_t offset, length; /* a byte range that holds the fault */
-	uint32_t rank;
-	struct fsdp_span message;
-	struct fsdp_span next; /* what to do */
+	struct fsdp_span module;     /* name, or that of the one that owns the tensor */
+	uint64_t offset, length;     /* a byte range that holds the fault */
+	uint32_t rank;               /* whose file or part it is */
+	struct fsdp_span message; /* one sentence without a full stop, with the numbers */
+	struct fsdp_span next;    /* what to do */
 };
 
-/** Findings beyond the ceiling: only counted. */
+/** Findings of one rule in one file beyond the ceiling `findings`: only counted. */
 struct fsdp_omitted {
 	const struct fsdp_rule *rule;
-	struct fsdp_span file;
-	uint64_t count;
+	struct fsdp_span file; /* absent: of no file */
+	uint64_t count;        /* those that were left out */
 };
 
 #ifdef __cplusplus

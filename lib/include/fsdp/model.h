@@ -9,28 +9,36 @@ extern "C" {
 #endif
 
 /**
- * The frozen facts. Everything is addressed by 32-bit indices; FSDP_NONE is none.
- * Getters fill small plain values whose pointers live as long as the checkpoint.
+ * The frozen facts. Everything is addressed by 32-bit indices; FSDP_NONE is none. Getters
+ * fill small plain values whose pointers live as long as the checkpoint.
+ *
+ * An index must be below the count of its list, or come from a field of such a value;
+ * nothing is defined for others, unless a function says so. Getters do not fail, take no
+ * memory and, where nothing else is written, constant time.
  */
 
 /* ---- names ---- */
 
 /**
  * A dotted name. Clean names are as PyTorch's clean_tensor_name leaves them
- * (`_fsdp_wrapped_module.` and `_checkpoint_wrapped_module.` removed, nothing
- * else); raw names are as stored. Both have ids in one table, so a name that
- * cleaning did not change has one id.
+ * (`_fsdp_wrapped_module.` and `_checkpoint_wrapped_module.` removed, nothing else); raw
+ * names are as stored. Both have ids in one table, so a name that cleaning did not change
+ * has one id.
  *
- * Writes it into buffer if it fits, without a zero byte, and returns its length.
+ * Writes it into buffer if it fits into `size` bytes, without a zero byte, and returns
+ * its length in bytes; of a longer one nothing is written. Takes time linear in that
+ * length, which is not bounded: a small file may name things at great length.
  */
 FSDP_API size_t fsdp_name_write(const struct fsdp_checkpoint *checkpoint, uint32_t name,
 	char *buffer, size_t size);
 
-/** Natural order: layers.2 before layers.10. */
+/** Natural order, layers.2 before layers.10, and what is above before what is below:
+ * negative, 0 or positive. Equal only for the same id. */
 FSDP_API int fsdp_name_compare(
 	const struct fsdp_checkpoint *checkpoint, uint32_t a, uint32_t b);
 
-/** FSDP_NONE if the checkpoint has no such name at all. */
+/** The id of a name, clean or raw; FSDP_NONE if the checkpoint has no such name at all.
+ * Not every name is that of a tensor: fsdp_tensor_find. */
 FSDP_API uint32_t fsdp_name_find(
 	const struct fsdp_checkpoint *checkpoint, struct fsdp_span name);
 
@@ -54,6 +62,7 @@ FSDP_API bool fsdp_path_is_plain(
 
 /* ---- dtypes ---- */
 
+/** A row of a fixed table. */
 struct fsdp_dtype {
 	const char *name;       /* torch's spelling, "float32" */
 	uint32_t item_bits;     /* bits of one element of the logical tensor */
@@ -63,34 +72,38 @@ struct fsdp_dtype {
 	bool is_signed; /* integers */
 };
 
-/** name is "unknown" past the end. */
+/** Static; its name is "unknown" for 0, which is no dtype, and past the end. */
 FSDP_API const struct fsdp_dtype *fsdp_dtype(uint32_t dtype);
+
+/** Ids of dtypes are below. */
 FSDP_API size_t fsdp_dtype_count(void);
 
 /* ---- tensors ---- */
 
+/** What a tensor is to its model. */
 enum fsdp_role {
-	FSDP_ROLE_PARAM,
-	FSDP_ROLE_BUFFER,
-	FSDP_ROLE_OPTIM,
-	FSDP_ROLE_OTHER,
+	FSDP_ROLE_PARAM,  /* a parameter */
+	FSDP_ROLE_BUFFER, /* a buffer, persistent or not */
+	FSDP_ROLE_OPTIM,  /* a state of an optimizer */
+	FSDP_ROLE_OTHER,  /* anything else that was saved with it */
 	FSDP_ROLE_COUNT
 };
 
-/** "param", "buffer", "optim", "other". */
+/** "param", "buffer", "optim", "other"; the last one past the end. */
 FSDP_API const char *fsdp_role_name(enum fsdp_role role);
 
+/** Bits of fsdp_tensor.flags. */
 enum fsdp_tensor_flag {
-	FSDP_TENSOR_GRAD_KNOWN = 1 << 0, /* requires_grad is recorded … */
-	FSDP_TENSOR_GRAD = 1 << 1,       /* … and true */
-	FSDP_TENSOR_CONJ = 1 << 2,       /* the value is the conjugate of the bytes */
-	FSDP_TENSOR_NEG = 1 << 3,        /* the value is the negative of the bytes */
-	FSDP_TENSOR_FLATTENED = 1 << 4,  /* a FlatParameter, or one rank's run of it */
-	FSDP_TENSOR_NO_DATA = 1 << 5,    /* meta: no bytes in any file */
-	FSDP_TENSOR_ROLE_INFERRED = 1 << 6,
-	FSDP_TENSOR_SHAPE_INFERRED = 1 << 7,
-	FSDP_TENSOR_CLASS_INFERRED = 1 << 8,
-	FSDP_TENSOR_COALESCED = 1 << 9,
+	FSDP_TENSOR_GRAD_KNOWN = 1 << 0,    /* requires_grad is recorded … */
+	FSDP_TENSOR_GRAD = 1 << 1,          /* … and true */
+	FSDP_TENSOR_CONJ = 1 << 2,          /* the value is the conjugate of the bytes */
+	FSDP_TENSOR_NEG = 1 << 3,           /* the value is the negative of the bytes */
+	FSDP_TENSOR_FLATTENED = 1 << 4,     /* a FlatParameter, or one rank's run of it */
+	FSDP_TENSOR_NO_DATA = 1 << 5,       /* meta: no bytes in any file */
+	FSDP_TENSOR_ROLE_INFERRED = 1 << 6, /* no file says the role: it is a guess */
+	FSDP_TENSOR_SHAPE_INFERRED = 1 << 7, /* the same of the shape */
+	FSDP_TENSOR_CLASS_INFERRED = 1 << 8, /* and of the class */
+	FSDP_TENSOR_COALESCED = 1 << 9,      /* sparse: no index stands there twice */
 	FSDP_TENSOR_SPREAD =
 		1 << 10, /* a FlatParameter whose parameters are listed too */
 	FSDP_TENSOR_RANKS_OWN =
@@ -98,40 +111,43 @@ enum fsdp_tensor_flag {
 	FSDP_TENSOR_SPELLED = 1 << 12, /* its file has words of its own for dtypes */
 };
 
+/** A logical tensor: all its pieces together. */
 struct fsdp_tensor {
 	uint32_t name;          /* clean */
 	uint32_t raw_name;      /* as stored; equals name if cleaning changed nothing */
 	uint32_t path;          /* container path of the raw name */
 	const char *class_name; /* "Tensor", "Parameter", "DTensor", … or NULL */
-	uint32_t dtype;
-	const char *dtype_raw; /* when the file spells it differently, else NULL */
-	const char *layout;    /* "sparse_coo", … NULL: strided */
-	const char *device;    /* where recorded, else NULL */
-	const int64_t *shape;  /* global */
-	uint32_t dims;
-	uint64_t numel;
-	uint64_t bytes; /* of the logical tensor */
+	uint32_t dtype;         /* fsdp_dtype */
+	const char *dtype_raw;  /* when the file spells it differently, else NULL */
+	const char *layout;     /* "sparse_coo", … NULL: strided */
+	const char *device;     /* where recorded, else NULL */
+	const int64_t *shape;   /* global */
+	uint32_t dims;          /* at most FSDP_DIMS_MAX */
+	uint64_t numel;         /* elements of the whole shape */
+	uint64_t bytes;         /* of the logical tensor */
 	enum fsdp_role role;
-	uint32_t flags;
+	uint32_t flags;  /* enum fsdp_tensor_flag */
 	uint32_t alias;  /* FSDP_NONE, or the tensor of which this is another name, and
 			    which has no alias: the first with the same view of the same
 			    storage, else the one (earlier or later) that a plan ties to */
 	uint32_t module; /* that owns it, or FSDP_NONE */
 	uint32_t unit;   /* that shards it, or FSDP_NONE */
-	uint32_t first_piece, piece_count;
+	uint32_t first_piece, piece_count; /* its pieces: indices for fsdp_piece */
 	uint32_t first_component, component_count; /* tensors past fsdp_tensor_count */
-	uint32_t quantizer;
-	uint32_t placement;
+	uint32_t quantizer;                        /* or FSDP_NONE */
+	uint32_t placement;                        /* or FSDP_NONE */
 };
 
 /** Tensors in natural order of their clean names. Components of sparse and quantised
  * tensors are not counted; they follow behind and can be fetched by their index. */
 FSDP_API size_t fsdp_tensor_count(const struct fsdp_checkpoint *checkpoint);
+
+/** One of them, or a component. Not of a checkpoint that has sums: see below. */
 FSDP_API struct fsdp_tensor fsdp_tensor(
 	const struct fsdp_checkpoint *checkpoint, uint32_t index);
 
-/** Tensors of one role and dtype together: each in one piece, of no rank, on a storage of
- * its own. */
+/** Tensors of one role and dtype together: each in one piece, of no rank, on a storage
+ * of its own. */
 struct fsdp_sum {
 	enum fsdp_role role;
 	uint32_t dtype;
@@ -141,21 +157,27 @@ struct fsdp_sum {
 /** 0: the tensors were not added up, because only_counts was not asked for, or because
  * some of them are not so plain. */
 FSDP_API size_t fsdp_sum_count(const struct fsdp_checkpoint *checkpoint);
+
+/** In no order; each pair of role and dtype is there once. */
 FSDP_API struct fsdp_sum fsdp_sum(const struct fsdp_checkpoint *checkpoint, size_t index);
 
-/** By clean or raw name; FSDP_NONE if there is none. */
+/** By clean or raw name; FSDP_NONE if there is none. Takes time logarithmic in the
+ * tensors for a clean name, linear for a raw one. Not of a checkpoint that has sums. */
 FSDP_API uint32_t fsdp_tensor_find(
 	const struct fsdp_checkpoint *checkpoint, struct fsdp_span name);
 
-/** The next tensor on the same storage, around a ring that ends where it began. */
+/** The next tensor on the same storage, around a ring that ends where it began: the
+ * tensor itself if it has its storage alone. */
 FSDP_API uint32_t fsdp_tensor_storage_next(
 	const struct fsdp_checkpoint *checkpoint, uint32_t index);
 
 /** The n-th name that the files declare for a tensor though they do not store it under
- * that name: of tied weights safetensors keeps one. Empty past the last one. */
+ * that name: of tied weights safetensors keeps one. Absent past the last one. Takes
+ * time linear in all such names. */
 FSDP_API struct fsdp_span fsdp_tensor_declared(
 	const struct fsdp_checkpoint *checkpoint, uint32_t index, size_t n);
 
+/** How the integers of a quantised tensor become numbers. */
 struct fsdp_quantizer {
 	const char *scheme; /* "per_tensor_affine", … */
 	double scale;
@@ -163,6 +185,7 @@ struct fsdp_quantizer {
 	int64_t axis; /* -1 for per-tensor schemes */
 };
 
+/** By fsdp_tensor.quantizer. */
 FSDP_API struct fsdp_quantizer fsdp_quantizer(
 	const struct fsdp_checkpoint *checkpoint, uint32_t index);
 
@@ -175,17 +198,17 @@ FSDP_API struct fsdp_quantizer fsdp_quantizer(
  * fsdp_piece_locate.
  */
 struct fsdp_piece {
-	uint32_t tensor;
+	uint32_t tensor;        /* of which it is a part */
 	uint32_t rank;          /* whose part it is, or FSDP_NONE */
 	const int64_t *offsets; /* NULL: the whole tensor, or a run */
-	const int64_t *sizes;
-	bool is_run;
+	const int64_t *sizes;   /* NULL with `offsets` */
+	bool is_run;            /* of a flattened parameter */
 	uint64_t
 		param_start; /* of a run: its first element in the flattened parameter, */
-	uint64_t param_numel;   /* how many there are (maybe none), */
-	uint64_t flat_start;    /* and where it begins in its rank's flat shard */
-	const int64_t *strides; /* elements, in the storage; NULL: contiguous */
-	uint32_t dims;
+	uint64_t param_numel;     /* how many there are (maybe none), */
+	uint64_t flat_start;      /* and where it begins in its rank's flat shard */
+	const int64_t *strides;   /* elements, in the storage; NULL: contiguous */
+	uint32_t dims;            /* of offsets, sizes and strides */
 	uint32_t file;            /* index of a file, or FSDP_NONE */
 	struct fsdp_span records; /* of a zip: what the names of its storages' members
 				     begin with; the key follows. Absent elsewhere */
@@ -197,12 +220,15 @@ struct fsdp_piece {
 	uint64_t order;      /* pieces of a file lie in it as these numbers say */
 };
 
+/** Pieces of all tensors and components; those of one lie behind each other. */
 FSDP_API size_t fsdp_piece_count(const struct fsdp_checkpoint *checkpoint);
+
+/** Not of a checkpoint that has sums. */
 FSDP_API struct fsdp_piece fsdp_piece(
 	const struct fsdp_checkpoint *checkpoint, uint32_t index);
 
-/** Its elements, and whose part it is: all that a sum over millions of pieces needs, and
- * without a look at where they are stored. */
+/** Its elements, and whose part it is: all that a sum over millions of pieces needs,
+ * and without a look at where they are stored. */
 FSDP_API uint64_t fsdp_piece_numel(
 	const struct fsdp_checkpoint *checkpoint, uint32_t index, uint32_t *ret_rank);
 
@@ -226,56 +252,69 @@ struct fsdp_place {
 };
 
 /**
- * Reads what must be read to know where the payload of a piece begins: the local
- * header of a zip member, the directory of a DCP item. It changes nothing in
- * the checkpoint. Ask in order of files and of `order`: neighbours are
- * read together.
- *
- * False with an error if the container is damaged there.
+ * Reads what must be read to know where the payload of a piece begins: the local header
+ * of a zip member, the directory of a DCP item. It changes nothing in the checkpoint,
+ * which must outlive it, and belongs to one thread; several may exist at once.
  */
 struct fsdp_locator;
+
+/** The caller owns it. Reads nothing yet; fails only when memory ends. */
 FSDP_API bool fsdp_locator_new(const struct fsdp_checkpoint *checkpoint,
 	struct fsdp_locator **ret_locator, struct fsdp_error **ret_error);
+
+/**
+ * Ask in order of files and of `order`: neighbours are read together. What it fills lives
+ * as long as the locator. False with an error, the path in it, if the piece has no bytes
+ * or the container is damaged there; the next piece may be asked for all the same.
+ */
 FSDP_API bool fsdp_piece_locate(struct fsdp_locator *locator, uint32_t piece,
 	struct fsdp_place *ret_place, struct fsdp_error **ret_error);
+
+/** NULL is fine. */
 FSDP_API void fsdp_locator_free(struct fsdp_locator *locator);
 
 /* ---- placements ---- */
 
+/** A device mesh: ranks in some dimensions. */
 struct fsdp_mesh {
 	const int64_t *shape;
-	uint32_t dims;
+	uint32_t dims;                     /* of the shape */
 	const struct fsdp_span *dim_names; /* NULL: none recorded */
 	const int64_t *ranks;              /* in C order of the mesh; NULL: 0, 1, … */
-	uint64_t rank_count;
+	uint64_t rank_count;               /* the product of the shape */
 };
 
+/** By the index in a placement, a unit or the plan. */
 FSDP_API struct fsdp_mesh fsdp_mesh(
 	const struct fsdp_checkpoint *checkpoint, uint32_t index);
 
 /** How a tensor lies on a mesh, in torch's text form, one per mesh dimension. */
 struct fsdp_placement {
 	const struct fsdp_span *texts; /* "Shard(dim=0)", "Replicate()", … */
-	uint32_t count;
-	uint32_t mesh;
+	uint32_t count;                /* of texts */
+	uint32_t mesh;                 /* or FSDP_NONE */
 };
 
+/** By fsdp_tensor.placement. */
 FSDP_API struct fsdp_placement fsdp_placement(
 	const struct fsdp_checkpoint *checkpoint, uint32_t index);
 
 /* ---- modules and units ---- */
 
+/** A module that only wraps another one. */
 enum fsdp_wrapper {
 	FSDP_WRAPPER_NONE,
-	FSDP_WRAPPER_FSDP1,
-	FSDP_WRAPPER_CHECKPOINT,
-	FSDP_WRAPPER_COMPILE,
-	FSDP_WRAPPER_DDP,
-	FSDP_WRAPPER_DMP,
+	FSDP_WRAPPER_FSDP1,      /* FullyShardedDataParallel */
+	FSDP_WRAPPER_CHECKPOINT, /* CheckpointWrapper, for activations */
+	FSDP_WRAPPER_COMPILE,    /* torch.compile: OptimizedModule */
+	FSDP_WRAPPER_DDP,        /* DistributedDataParallel */
+	FSDP_WRAPPER_DMP,        /* torchrec's DistributedModelParallel */
 	FSDP_WRAPPER_OTHER,
 	FSDP_WRAPPER_COUNT
 };
 
+/** "", "fsdp1", "checkpoint", "compile", "ddp", "dmp"; "other" for the last one and
+ * past the end. */
 FSDP_API const char *fsdp_wrapper_name(enum fsdp_wrapper wrapper);
 
 /**
@@ -284,12 +323,12 @@ FSDP_API const char *fsdp_wrapper_name(enum fsdp_wrapper wrapper);
  * visits hold one child and nothing else; views fold them into that child.
  */
 struct fsdp_module {
-	uint32_t name; /* clean */
-	uint32_t raw_name;
+	uint32_t name;              /* clean */
+	uint32_t raw_name;          /* with the segments of wrappers */
 	const char *class_name;     /* or NULL; may hold hostile bytes */
 	const char *original_class; /* what fully_shard replaced, or NULL */
 	enum fsdp_wrapper wrapper;
-	uint32_t parent;
+	uint32_t parent;      /* FSDP_NONE: the root */
 	uint32_t depth;       /* of the visit; the root has 0 */
 	uint32_t shown_depth; /* with wrappers folded */
 	uint32_t same_as;     /* the first visit of the same module, or FSDP_NONE */
@@ -298,40 +337,47 @@ struct fsdp_module {
 	uint64_t parameters; /* elements of parameters here and below, tied ones once */
 	uint64_t bytes;      /* of them */
 	bool unit_inferred;  /* marked from placements, not from a record */
-	bool class_inferred;
+	bool class_inferred; /* from a configuration, not from a record */
 };
 
+/** Visits, those of wrappers among them. */
 FSDP_API size_t fsdp_module_count(const struct fsdp_checkpoint *checkpoint);
+
+/** Not of a checkpoint that has sums. */
 FSDP_API struct fsdp_module fsdp_module(
 	const struct fsdp_checkpoint *checkpoint, uint32_t index);
 
-/** The n-th own tensor of a module, 0 ≤ n < tensor_count. */
+/** The n-th own tensor of a module, 0 ≤ n < tensor_count: an index for fsdp_tensor. */
 FSDP_API uint32_t fsdp_module_tensor(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_module *module, uint32_t n);
 
+/** Both are zero-terminated. */
 struct fsdp_text_pair {
 	const char *key;
 	const char *value;
 };
 
+/** What one call of FullyShardedDataParallel or fully_shard makes. */
 struct fsdp_unit {
-	uint32_t module; /* visit that is fully sharded */
-	const char *api; /* "fsdp1", "fsdp2" */
-	const char *strategy;
-	uint32_t shard_world_size, replicate_world_size;
-	uint32_t mesh;
-	const struct fsdp_text_pair *mixed_precision;
+	uint32_t module;                              /* visit that is fully sharded */
+	const char *api;                              /* "fsdp1", "fsdp2" */
+	const char *strategy;                         /* "FULL_SHARD", …, or NULL */
+	uint32_t shard_world_size;                    /* ranks that share one copy */
+	uint32_t replicate_world_size;                /* copies */
+	uint32_t mesh;                                /* or FSDP_NONE */
+	const struct fsdp_text_pair *mixed_precision; /* "param_dtype": "bfloat16", … */
 	uint32_t mixed_precision_count;
 	int use_orig_params;           /* -1 unknown, 0, 1 */
 	int cpu_offload;               /* the same */
 	uint32_t first_fqn, fqn_count; /* parameters, in order: fsdp_unit_fqn */
 	uint64_t parameters;           /* elements */
-	uint64_t bytes;
-	bool inferred;
-	bool has_flat;
+	uint64_t bytes;                /* of these */
+	bool inferred;                 /* from placements or shards, not from a plan */
+	bool has_flat;                 /* fsdp_unit_flat tells more */
 	bool flat_refused; /* the plan has one, but the checkpoint contradicts it */
 };
 
+/** 0: nothing is sharded, or nothing tells how. */
 FSDP_API size_t fsdp_unit_count(const struct fsdp_checkpoint *checkpoint);
 FSDP_API struct fsdp_unit fsdp_unit(
 	const struct fsdp_checkpoint *checkpoint, uint32_t index);
@@ -351,8 +397,8 @@ FSDP_API uint32_t fsdp_unit_fqn(const struct fsdp_checkpoint *checkpoint,
  * into shards of one length. Which rank holds what is worked out when it is asked for.
  */
 struct fsdp_flat {
-	uint32_t unit;
-	uint32_t dtype;
+	uint32_t unit;                     /* whose it is */
+	uint32_t dtype;                    /* fsdp_dtype */
 	int requires_grad;                 /* -1 unknown, 0, 1 */
 	uint32_t shards;                   /* ranks that share one copy */
 	uint64_t unpadded_unsharded_numel; /* PyTorch's: without what fills up shards */
@@ -365,7 +411,8 @@ struct fsdp_flat {
 	uint32_t record;                   /* internal */
 };
 
-/** False: the unit has none, or nothing is known of it. */
+/** False: the unit has none, or nothing is known of it. *ret_flat is a plain value that
+ * the functions below take. */
 FSDP_API bool fsdp_unit_flat(const struct fsdp_checkpoint *checkpoint, uint32_t unit,
 	struct fsdp_flat *ret_flat);
 
@@ -377,20 +424,22 @@ struct fsdp_flat_entry {
 	uint64_t start, numel; /* in the unsharded flat parameter */
 };
 
+/** n must be below entry_count. */
 FSDP_API struct fsdp_flat_entry fsdp_flat_entry(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_flat *flat, uint32_t n);
 
-/** A further name of one of its parameters. */
+/** A further name of one of its parameters: both are full clean names. */
 struct fsdp_flat_tie {
 	uint32_t fqn, same_as;
 };
 
+/** n must be below tie_count. */
 FSDP_API struct fsdp_flat_tie fsdp_flat_tie(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_flat *flat, uint32_t n);
 
 /** What of an entry lies in one rank's shard. */
 struct fsdp_flat_span {
-	uint32_t entry;
+	uint32_t entry;       /* index below entry_count */
 	uint64_t shard_start; /* in the rank's shard */
 	uint64_t param_start; /* in the flattened parameter */
 	uint64_t numel;       /* never 0 */
@@ -404,7 +453,8 @@ FSDP_API bool fsdp_flat_span_next(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_flat *flat, uint32_t rank, uint32_t *state,
 	struct fsdp_flat_span *ret_span);
 
-/** Elements at the end of a rank's shard that only fill it up. */
+/** Elements at the end of a rank's shard that only fill it up. rank must be below
+ * `shards`. */
 FSDP_API uint64_t fsdp_flat_fill(const struct fsdp_flat *flat, uint32_t rank);
 
 /** One element, known from every side. */
@@ -417,7 +467,8 @@ struct fsdp_flat_place {
 	bool is_padding;
 };
 
-/** Where an element of a parameter lies; false: it has no such element. */
+/** Where an element of an entry lies; false: it has no such element, or lies in no
+ * shard. Then *ret_place stays as it was. */
 FSDP_API bool fsdp_flat_place_of(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_flat *flat, uint32_t entry, uint64_t param_offset,
 	struct fsdp_flat_place *ret_place);
@@ -479,24 +530,27 @@ enum fsdp_token_kind {
 	FSDP_TOKEN_CUT,    /* more was there: too deep, too long, or a cycle */
 };
 
+/** One of these; of its other fields those count that the kind has. */
 struct fsdp_token {
 	enum fsdp_token_kind kind;
-	uint32_t count; /* items of a container (dict: pairs) */
-	int64_t integer;
-	double number;
-	struct fsdp_span text;
+	uint32_t count;        /* items of a container (dict: pairs) */
+	int64_t integer;       /* of an INTEGER; of a BOOL 0 or 1 */
+	double number;         /* of a FLOAT */
+	struct fsdp_span text; /* by kind; else absent */
 };
 
+/** An entry that is no tensor, as a loader would find it. */
 struct fsdp_value {
-	uint32_t name, raw_name, path;
+	uint32_t name, raw_name, path; /* as those of fsdp_tensor */
 	const char *type; /* Python's name: "int", "list", "PosixPath"; may be hostile */
 	const struct fsdp_token *tokens; /* NULL: not read */
 	size_t token_count;
 	uint32_t file;           /* or FSDP_NONE */
 	uint64_t offset, length; /* of the item that holds it, or FSDP_UNKNOWN */
-	uint32_t rank;
+	uint32_t rank;           /* whose value it is; FSDP_NONE: that of all */
 };
 
+/** Values, in natural order of their clean names. */
 FSDP_API size_t fsdp_value_count(const struct fsdp_checkpoint *checkpoint);
 FSDP_API struct fsdp_value fsdp_value(
 	const struct fsdp_checkpoint *checkpoint, uint32_t index);

@@ -9,22 +9,34 @@ extern "C" {
 #endif
 
 /**
- * An earlier JSON result of this program, read back: what `replay --json` wrote.
+ * An earlier JSON result of this program, read back: what `replay --json` wrote. It does
+ * not change once it is open, so any number of threads may look.
  */
 struct fsdp_result;
 
+/** What was spent on one type of call, over all ranks. */
 struct fsdp_result_type {
-	struct fsdp_span name;
-	uint64_t count;
-	int64_t sum_ns; /* FSDP_ABSENT if it did not fit */
+	struct fsdp_span name; /* lives as long as the result */
+	uint64_t count;        /* calls */
+	int64_t sum_ns;        /* FSDP_ABSENT if it did not fit */
 };
 
-/** Fails if it is something else, or the result of another command. */
+/**
+ * Reads the file, plain or compressed; "-" is standard input. The caller owns
+ * *ret_result. Fails, with the path in the error, if it cannot be read, is no result of
+ * this program, or that of another command. Memory is bounded by the default of the limit
+ * `memory`.
+ */
 FSDP_API bool fsdp_result_open(
 	const char *path, struct fsdp_result **ret_result, struct fsdp_error **ret_error);
+
+/** NULL is fine. */
 FSDP_API void fsdp_result_free(struct fsdp_result *result);
 
+/** Types, in the order of the result. */
 FSDP_API size_t fsdp_result_type_count(const struct fsdp_result *result);
+
+/** The index must be below the count. */
 FSDP_API struct fsdp_result_type fsdp_result_type(
 	const struct fsdp_result *result, size_t index);
 

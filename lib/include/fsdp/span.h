@@ -28,7 +28,7 @@ struct fsdp_span {
 	size_t size;
 };
 
-/** What a number means when it is not known. */
+/** What a 64-bit number means when it is not known: a size, an offset, a sum. */
 #define FSDP_UNKNOWN UINT64_MAX
 
 /** What an id (module, unit, tensor, file, rank …) means when there is none. */

@@ -15,11 +15,17 @@ extern "C" {
  * handed out is plain data that lives until the set is freed. Times are nanoseconds.
  *
  * Absent texts have data NULL, absent times and counts are FSDP_ABSENT.
+ *
+ * A set is made by fsdp_recordings_read and ended by one fsdp_recordings_free; in between
+ * it does not change, so any number of threads may look. No getter allocates or fails.
+ * Texts come from the recordings: not terminated, not escaped, maybe not UTF-8.
  */
 struct fsdp_recordings;
 
+/** An integer that is not known: a time, a rank, a number of bytes. */
 #define FSDP_ABSENT INT64_MIN
 
+/** What a recording is; told by its content, never by its name. */
 enum fsdp_recording_kind {
 	FSDP_RECORDING_PROFILE,    /* SimpleProfiler's events, as JSON lines */
 	FSDP_RECORDING_LOG,        /* its lines in a training log */
@@ -29,12 +35,15 @@ enum fsdp_recording_kind {
 	FSDP_RECORDING_KIND_COUNT
 };
 
-/** "simple_profiler", "log", "kineto", "fx_exec_order", "exec_order". */
+/** "simple_profiler", "log", "kineto", "fx_exec_order", "exec_order"; NULL for anything
+ * else. */
 FSDP_API const char *fsdp_recording_kind_name(enum fsdp_recording_kind kind);
 
+/** How a set is read. All zero but `size` means defaults. The struct and what it points
+ * to are looked at until fsdp_recordings_read returns. */
 struct fsdp_recording_options {
-	size_t size; /* of this struct */
-	const struct fsdp_limit_setting *limits;
+	size_t size; /* of this struct, as the caller knows it */
+	const struct fsdp_limit_setting *limits; /* ceilings that are changed */
 	size_t limit_count;
 	unsigned jobs; /* threads; 0: one */
 
@@ -53,6 +62,7 @@ struct fsdp_recording_options {
 	struct fsdp_recording_progress *progress;
 };
 
+/** How far reading is. The threads that read write into it without a lock. */
 struct fsdp_recording_progress {
 	uint64_t read, size; /* bytes as stored; size 0: unknown */
 	int stop;            /* set it, and what was read so far is the answer */
@@ -60,8 +70,9 @@ struct fsdp_recording_progress {
 
 /* ---- times ---- */
 
+/** What many calls took. Up to a million of them the percentiles are exact. */
 struct fsdp_times {
-	uint64_t count;
+	uint64_t count;                                 /* calls */
 	int64_t sum_ns, min_ns, max_ns, p50_ns, p95_ns; /* FSDP_ABSENT if count is 0 */
 	bool approx;                                    /* p50 and p95, within 1 % */
 };
@@ -81,21 +92,24 @@ struct fsdp_tally {
 
 /* ---- profiles ---- */
 
+/** What SimpleProfiler adds up of one type between two dumps. */
 struct fsdp_dump_result {
 	struct fsdp_span type;
-	int64_t ns;
+	int64_t ns;            /* in all */
 	struct fsdp_span text; /* the number as the log has it */
 };
 
+/** One call of SimpleProfiler.dump_and_reset. */
 struct fsdp_dump {
-	uint64_t line;
-	struct fsdp_span msg;
-	bool emitted; /* PyTorch printed it */
-	const struct fsdp_dump_result *results;
+	uint64_t line;                          /* where it stands, from 1 */
+	struct fsdp_span msg;                   /* that the program gave it */
+	bool emitted;                           /* PyTorch printed it */
+	const struct fsdp_dump_result *results; /* in the order of its dict */
 	size_t result_count;
 	struct fsdp_span log_message; /* msg and dict as PyTorch prints them */
 };
 
+/** A use of SimpleProfiler that PyTorch refuses. Reading goes on behind it. */
 struct fsdp_profile_problem {
 	uint64_t line;
 	const char *kind; /* "reentry", "end_without_begin", "end_after_reset" */
@@ -105,131 +119,169 @@ struct fsdp_profile_problem {
 
 /* ---- traces ---- */
 
+/** Where the collectives of a trace are counted, once each: by their kernels on the
+ * device if there are any, else by their spans on the host. */
 enum fsdp_comm_layer { FSDP_LAYER_NONE, FSDP_LAYER_HOST, FSDP_LAYER_DEVICE };
 
+/** How it is known which collective a kernel is. */
 enum fsdp_comm_how {
-	FSDP_BY_ARGS,
-	FSDP_BY_LAUNCH,
-	FSDP_BY_NAME,
-	FSDP_BY_NONE,
+	FSDP_BY_ARGS,   /* its own arguments say so */
+	FSDP_BY_LAUNCH, /* the annotation that its launch lies in */
+	FSDP_BY_NAME,   /* the name of the kernel */
+	FSDP_BY_NONE,   /* not at all: a collective of an unknown type */
 	FSDP_BY_COUNT
 };
 
+/** One collective of one rank. */
 struct fsdp_collective {
-	int64_t ts_ns, dur_ns;
-	struct fsdp_span type;
+	int64_t ts_ns, dur_ns; /* start, and how long it took */
+	struct fsdp_span type; /* "all_gather", "reduce_scatter", … */
 	enum fsdp_comm_how how;
-	struct fsdp_span group, seq; /* seq may lie in `digits`: do not copy the struct */
-	int64_t bytes, group_size;
-	char digits[12];
+	struct fsdp_span group; /* the process group */
+	struct fsdp_span seq;   /* number within the group; it may lie in `digits`, so do
+				       not copy the struct */
+	int64_t bytes;          /* output of an all-gather, input of the others */
+	int64_t group_size;     /* ranks of the group */
+	char digits[12];        /* internal */
 };
 
 /** Those of a trace, in order of start; fsdp_recording_collective shows them. */
 struct fsdp_collectives;
 
+/** How the device spent its time. What runs at once on several streams counts once. */
 struct fsdp_device_times {
-	int64_t span_ns, busy_ns, idle_ns, comm_busy_ns, compute_busy_ns, mem_busy_ns,
-		overlap_ns, exposed_ns;
+	int64_t span_ns;         /* first start to last end */
+	int64_t busy_ns;         /* busy with anything */
+	int64_t idle_ns;         /* busy with nothing */
+	int64_t comm_busy_ns;    /* with collectives */
+	int64_t compute_busy_ns; /* with kernels that compute */
+	int64_t mem_busy_ns;     /* with copies and sets */
+	int64_t overlap_ns;      /* with collectives and kernels at once */
+	int64_t exposed_ns;      /* with collectives and no kernel */
 };
 
+/** A step of the profiler's schedule. */
 struct fsdp_step {
-	int64_t step, ts_ns, dur_ns;
-	const struct fsdp_tally *types;
+	int64_t step, ts_ns, dur_ns;    /* its number, start and length */
+	const struct fsdp_tally *types; /* what began in it */
 	size_t type_count;
 };
 
 /* ---- order of modules ---- */
 
+/* Modules and parameters are called by the numbers that the recording gives them. */
+
+/** A parameter by the name under which a module uses it. */
 struct fsdp_named_param {
 	struct fsdp_span name;
 	int64_t param;
 };
 
+/** The parameters of one module that are used in one go. */
 struct fsdp_usage {
-	int64_t module;
+	int64_t module; /* whose they are */
 	const struct fsdp_named_param *params;
 	size_t param_count;
 };
 
+/** What is used while one module runs, in order: its own parameters and those of
+ * modules inside. */
 struct fsdp_module_usage {
 	int64_t module;
 	const struct fsdp_usage *usages;
 	size_t usage_count;
 };
 
+/** What _ExecOrderTracer of PyTorch learns from one symbolic trace of a model. */
 struct fsdp_fx_order {
-	struct fsdp_span root, torch, tracer, aborted;
-	const struct fsdp_span *concrete_args;
+	struct fsdp_span root;    /* class of the model */
+	struct fsdp_span torch;   /* version of PyTorch */
+	struct fsdp_span tracer;  /* class of the tracer */
+	struct fsdp_span aborted; /* why tracing broke off; absent: it did not */
+	const struct fsdp_span *concrete_args; /* their names */
 	size_t concrete_arg_count;
-	bool has_concrete_args, concrete_args_null;
-	const int64_t *modules; /* in order of use */
-	const struct fsdp_span *module_names;
+	bool has_concrete_args, concrete_args_null; /* recorded; as null */
+	const int64_t *modules;                     /* in order of use */
+	const struct fsdp_span *module_names;       /* of each of these */
 	size_t module_count;
-	const struct fsdp_module_usage *usages;
+	const struct fsdp_module_usage *usages; /* by module */
 	size_t usage_count;
-	const int64_t *params; /* in order of first use */
-	const struct fsdp_span *param_names;
+	const int64_t *params;               /* in order of first use */
+	const struct fsdp_span *param_names; /* of each of these */
 	size_t param_count;
-	const struct fsdp_span *never_visited;
+	const struct fsdp_span *never_visited; /* parameters that were not used */
 	size_t never_visited_count;
-	int64_t current;
+	int64_t current; /* module in which it ended */
 };
 
 /* ---- order of handles ---- */
 
+/* Handles are called by their index in fsdp_exec_order.handles. */
+
+/** A unit of FSDP1 with a FlatParameter. */
 struct fsdp_handle {
-	int64_t id;
+	int64_t id; /* as the recording numbers it */
 	struct fsdp_span module;
-	const struct fsdp_span *fqns;
+	const struct fsdp_span *fqns; /* its parameters */
 	size_t fqn_count;
 };
 
+/** A way of prefetching: with each handle the one that comes next, in one direction. */
 struct fsdp_prefetch {
-	bool backward;
-	int64_t limit;
+	bool backward; /* else forward */
+	int64_t limit; /* how many handles ahead, at least 1 */
 };
 
 /** At the end of an iteration; `pre` is shared by all of them. */
 struct fsdp_order_snapshot {
-	uint64_t iter, at_line, cursor;
-	const int64_t *pre, *post; /* handles */
+	uint64_t iter;             /* from 0 */
+	uint64_t at_line;          /* the last line before it */
+	uint64_t cursor;           /* calls of this iteration that PyTorch checked */
+	const int64_t *pre, *post; /* handles: by first use, and as their forwards end */
 	size_t pre_count, post_count;
-	const char *status;
+	const char *status; /* of the check: "NONE", "WARNING", "WARNED" */
 };
 
+/** PyTorch warns that a forward differs from that of the first iteration. */
 struct fsdp_order_warning {
 	uint64_t iter, line;
 	int64_t handle;
-	struct fsdp_span message;
+	struct fsdp_span message; /* as PyTorch words it */
 };
 
 /** One change of a handle's pair of states, as indexes of their names. */
 struct fsdp_state_change {
 	uint64_t line;
-	unsigned training, handle;
-	bool problem, prefetch;
+	unsigned training, handle; /* the states that it enters */
+	bool problem;              /* PyTorch refuses it */
+	bool prefetch;             /* it is that of a prefetch */
 	uint64_t iter;
 };
 
 enum { FSDP_TRAINING_STATES = 3, FSDP_HANDLE_STATES = 5 };
+
+/** The names of TrainingState and HandleTrainingState of PyTorch; NULL past the end. */
 FSDP_API const char *fsdp_training_state_name(unsigned state);
 FSDP_API const char *fsdp_handle_state_name(unsigned state);
 
+/** The states of one handle in the order of lines. */
 struct fsdp_state_lane {
 	const struct fsdp_state_change *changes;
 	size_t change_count;
+	/* how often each state was entered, by its index */
 	uint64_t training_counts[FSDP_TRAINING_STATES], handle_counts[FSDP_HANDLE_STATES];
-	uint64_t prefetches;
-	unsigned last_training, last_handle;
+	uint64_t prefetches;                 /* changes that were prefetches */
+	unsigned last_training, last_handle; /* in which the recording leaves it */
 };
 
+/** A change of states that PyTorch refuses. */
 struct fsdp_state_problem {
 	uint64_t line;
 	int64_t handle;
-	const char *kind;
-	unsigned from[2], to[2];
-	const char *error; /* NULL: none */
-	struct fsdp_span message;
+	const char *kind;         /* "summon_in_step", "unshard_not_idle", … */
+	unsigned from[2], to[2];  /* training state, handle state */
+	const char *error;        /* the class of the exception; NULL: none */
+	struct fsdp_span message; /* its words */
 };
 
 /** One training pre_forward. */
@@ -238,8 +290,9 @@ struct fsdp_forward {
 	int64_t handle;
 };
 
+/** What _ExecOrderData of FSDP1 learns while a model trains, and what it checks. */
 struct fsdp_exec_order {
-	const struct fsdp_handle *handles;
+	const struct fsdp_handle *handles; /* root first */
 	size_t handle_count;
 	const struct fsdp_order_snapshot *snapshots;
 	size_t snapshot_count;
@@ -250,15 +303,16 @@ struct fsdp_exec_order {
 	const struct fsdp_state_lane *lanes; /* one a handle; NULL: no states */
 	const struct fsdp_state_problem *problems;
 	size_t problem_count;
-	const struct fsdp_forward *forwards;
+	const struct fsdp_forward *forwards; /* in order */
 	size_t forward_count;
-	uint64_t unchecked;
-	uint64_t reused, stopped_early; /* forwards */
+	uint64_t unchecked;     /* forwards that PyTorch did not check */
+	uint64_t reused;        /* uses of a unit that was used in this forward already */
+	uint64_t stopped_early; /* iterations with fewer uses than the first */
 };
 
 /**
  * The places of all handles in the two lists of a snapshot, or FSDP_ABSENT; both outputs
- * have room for handle_count of them. Takes as long as there are handles and uses.
+ * have room for handle_count of them. Takes time linear in handles and uses.
  */
 FSDP_API void fsdp_order_places(const struct fsdp_exec_order *order,
 	const struct fsdp_order_snapshot *snapshot, int64_t *ret_pre, int64_t *ret_post);
@@ -270,23 +324,28 @@ FSDP_API int64_t fsdp_order_target(const struct fsdp_order_snapshot *snapshot,
 
 /* ---- a recording ---- */
 
+/** Who tells the rank of a recording; the first that does, in this order. */
 enum fsdp_rank_from {
 	FSDP_RANK_FROM_FILE,     /* what it says of itself */
 	FSDP_RANK_FROM_REGEX,    /* options.rank_of */
 	FSDP_RANK_FROM_NAME,     /* the name of the file */
 	FSDP_RANK_FROM_POSITION, /* among the arguments */
 };
+
+/** "distributedInfo", "rank-regex", "name", "position". */
 FSDP_API const char *fsdp_rank_from_name(enum fsdp_rank_from from);
 
+/** One recording. Lists that its kind does not have are empty, their pointers NULL. */
 struct fsdp_recording {
 	enum fsdp_recording_kind kind;
-	const char *path;
-	int64_t rank, world_size;
+	const char *path; /* as the caller gave it */
+	int64_t rank;
+	int64_t world_size; /* ranks of the job, or FSDP_ABSENT */
 	enum fsdp_rank_from rank_from;
-	bool truncated;
-	struct fsdp_span debug_level;
-	uint64_t skipped;
-	const uint64_t *bad_lines;
+	bool truncated;               /* it ends in the middle */
+	struct fsdp_span debug_level; /* TORCH_DISTRIBUTED_DEBUG of the run */
+	uint64_t skipped;             /* lines of an unknown kind */
+	const uint64_t *bad_lines;    /* numbers of lines that cannot be read */
 	size_t bad_line_count;
 
 	/* by type, in the order of reports; of logs and profiles too */
@@ -294,115 +353,139 @@ struct fsdp_recording {
 	size_t type_count;
 
 	/* profiles and logs */
-	const struct fsdp_dump *dumps;
+	const struct fsdp_dump *dumps; /* in the order of lines */
 	size_t dump_count;
 	const struct fsdp_profile_problem *problems;
 	size_t problem_count;
-	const struct fsdp_dump_result *residual;
+	const struct fsdp_dump_result *residual; /* types that were never dumped */
 	size_t residual_count;
-	const struct fsdp_span *still_open;
+	const struct fsdp_span *still_open; /* types with regions that did not end */
 	size_t still_open_count;
 
 	/* traces */
-	const char *root; /* "object", "list" */
-	struct fsdp_span backend;
-	int64_t base_ns, first_ts_ns, last_end_ns;
-	uint64_t events, recovered, dropped, bad_dur, unpaired;
-	int64_t trailing_data_at;
+	const char *root;         /* "object", "list": how it begins */
+	struct fsdp_span backend; /* of the collectives */
+	int64_t base_ns;          /* what event times count from, since 1970 */
+	int64_t first_ts_ns;      /* the first start */
+	int64_t last_end_ns;      /* the last end */
+	uint64_t events;          /* that count */
+	uint64_t recovered; /* of these, kept though something inside was not JSON */
+	uint64_t dropped;   /* events that do not count */
+	uint64_t bad_dur;   /* without usable times */
+	uint64_t unpaired;  /* begins and ends without the other */
+	int64_t trailing_data_at; /* offset of bytes behind the end, or FSDP_ABSENT */
+	/* what was not JSON, events by `ph`, spans by `cat` */
 	const struct fsdp_tally *deviations, *phases, *categories;
 	size_t deviation_count, phase_count, category_count;
-	const char *all_source; /* "ProfilerStep", "span", "none" */
+	const char *all_source; /* of the type "all": "ProfilerStep", "span", "none" */
 	enum fsdp_comm_layer layer;
-	uint64_t resolution[FSDP_BY_COUNT];
-	bool has_device;
+	uint64_t resolution[FSDP_BY_COUNT]; /* collectives by how they are known */
+	bool has_device;                    /* `device` counts */
 	struct fsdp_device_times device;
-	int64_t host_comm_busy_ns;
-	const struct fsdp_step *steps;
+	int64_t host_comm_busy_ns;     /* with collectives on the host, or FSDP_ABSENT */
+	const struct fsdp_step *steps; /* in order of start */
 	size_t step_count;
-	const struct fsdp_collectives *collectives;
+	const struct fsdp_collectives *collectives; /* fsdp_recording_collective */
 	size_t collective_count;
 	bool steps_incomplete; /* of a pipe: calls came long before their steps */
 	bool reduce_scatter_as_all_reduce; /* gloo carries it out so */
 
 	/* over the ranks of a set */
-	int64_t wait_ns;
-	uint64_t times_last;
+	int64_t wait_ns;     /* for the last rank of each collective */
+	uint64_t times_last; /* how often it was the last one itself */
 	/* of each cell of the set's timeline the type that fills most of it, or "idle";
 	 * data NULL: nothing is known there. NULL: none at all */
 	const struct fsdp_span *timeline;
 
-	const struct fsdp_fx_order *fx;
-	const struct fsdp_exec_order *order;
+	const struct fsdp_fx_order *fx;      /* FSDP_RECORDING_FX_ORDER, else NULL */
+	const struct fsdp_exec_order *order; /* FSDP_RECORDING_EXEC_ORDER, else NULL */
 };
 
 /* ---- over ranks ---- */
 
+/** One collective of several ranks. */
 struct fsdp_match {
 	uint64_t index; /* among all places, also those left out */
 	struct fsdp_span type, group, seq;
-	const uint32_t *recordings; /* that took part, by rank */
+	const uint32_t *recordings; /* indices of those that took part, by rank */
 	size_t recording_count;
-	int64_t first_rank, last_rank;
-	int64_t start_skew_ns, end_skew_ns, transfer_ns, max_dur_ns;
-	int64_t bytes, group_size;
+	int64_t first_rank, last_rank; /* that began first and last */
+	int64_t start_skew_ns;         /* last start less first start */
+	int64_t end_skew_ns;           /* last end less first end */
+	int64_t transfer_ns;           /* the shortest of all: the time of moving data */
+	int64_t max_dur_ns;            /* the longest of all */
+	int64_t bytes, group_size;     /* as fsdp_collective has them */
 };
 
+/** How the collectives of ranks were set against each other. */
 struct fsdp_matching {
 	const char *by;          /* "seq", "group", "position"; NULL: a single rank */
 	int64_t stopped;         /* index of the place, or FSDP_ABSENT */
 	const char *stopped_why; /* "missing", "type" */
 	int64_t straggler;       /* rank, or FSDP_ABSENT */
-	const struct fsdp_match *matches;
+	const struct fsdp_match *matches; /* in order, up to where it stopped */
 	size_t match_count;
 };
 
 /** Where PyTorch's comparison of the first iteration finds ranks apart. */
 struct fsdp_divergence {
-	bool agree;
-	int64_t position;
-	int64_t ranks[2], handles[2];
-	struct fsdp_span message;
+	bool agree;               /* all do the same; then nothing else is set */
+	int64_t position;         /* where they part */
+	int64_t ranks[2];         /* two that differ */
+	int64_t handles[2];       /* what each uses there, or FSDP_ABSENT: nothing more */
+	struct fsdp_span message; /* as PyTorch words it */
 };
 
 /** Where ranks part first, in any iteration. */
 struct fsdp_first_diff {
-	bool found;
-	uint64_t iteration, position;
+	bool found;                   /* else all agree, or there is only one rank */
+	uint64_t iteration, position; /* both from 0 */
 	const int64_t *handles; /* one a recording of handles; FSDP_ABSENT: none there */
 	size_t count;
 };
 
 /** One axis for all ranks, if their clocks can be compared. */
 struct fsdp_timeline {
-	int64_t begin_ns; /* absolute; FSDP_ABSENT: each rank from its own start */
-	int64_t cell_ns;
+	int64_t begin_ns;  /* absolute; FSDP_ABSENT: each rank from its own start */
+	int64_t cell_ns;   /* length of one cell */
 	size_t cell_count; /* 0: there is none */
 };
 
 /* ---- the set ---- */
 
 /**
- * Reads all of them. A recording that cannot be read fails the whole set, with its path
- * in the error; what is broken inside of one is a finding.
+ * Reads all of them; "-" is standard input. The ranks of one run belong into one set. The
+ * caller owns the set. Memory follows the bytes that are read, not what they unpack to,
+ * under the ceiling `memory`. A recording that cannot be read fails the whole set, with
+ * its path in the error: of several the first in the order of the paths. What is broken
+ * inside of one is a finding. The paths must live as long as the set.
  */
 FSDP_API bool fsdp_recordings_read(const char *const *paths, size_t count,
 	const struct fsdp_recording_options *options,
 	struct fsdp_recordings **ret_recordings, struct fsdp_error **ret_error);
+
+/** NULL is fine. */
 FSDP_API void fsdp_recordings_free(struct fsdp_recordings *recordings);
 
+/** As many as there were paths. */
 FSDP_API size_t fsdp_recording_count(const struct fsdp_recordings *recordings);
-/** In the order of the arguments. */
+
+/** In the order of the paths; NULL past the end. */
 FSDP_API const struct fsdp_recording *fsdp_recording(
 	const struct fsdp_recordings *recordings, size_t index);
-/** The index of the nth by rank; ties in the order of the arguments. */
+
+/** The index of the nth by rank; ties in the order of the paths. nth must be below the
+ * count. */
 FSDP_API size_t fsdp_recording_by_rank(
 	const struct fsdp_recordings *recordings, size_t nth);
 
-/** Index below its collective_count. */
+/** Fills *ret_collective with that of an index, which must be below its
+ * collective_count. Its texts live as long as the set, but seq: as *ret_collective. */
 FSDP_API void fsdp_recording_collective(const struct fsdp_recording *recording,
 	size_t index, struct fsdp_collective *ret_collective);
 
-/** By type over all of them, in the order of reports. */
+/** Times by type over all recordings, in the order of reports: the six of
+ * SimpleProfiler first. The index must be below the count. */
 FSDP_API size_t fsdp_recordings_type_count(const struct fsdp_recordings *recordings);
 FSDP_API struct fsdp_type_times fsdp_recordings_type(
 	const struct fsdp_recordings *recordings, size_t index);
@@ -410,23 +493,41 @@ FSDP_API struct fsdp_type_times fsdp_recordings_type(
 /** Whether a type is one of the six that SimpleProfiler names. */
 FSDP_API bool fsdp_type_is_named(struct fsdp_span type);
 
+/** The collectives of traces; empty where there are none. Never NULL, as those below.
+ * */
 FSDP_API const struct fsdp_matching *fsdp_recordings_matching(
 	const struct fsdp_recordings *recordings);
+
+/** The axis of all strips, if the options asked for them. */
 FSDP_API const struct fsdp_timeline *fsdp_recordings_timeline(
 	const struct fsdp_recordings *recordings);
+
+/** Of recordings of handles: what PyTorch itself would find. */
 FSDP_API const struct fsdp_divergence *fsdp_recordings_divergence(
 	const struct fsdp_recordings *recordings);
+
+/** The same over all iterations. */
 FSDP_API const struct fsdp_first_diff *fsdp_recordings_first_diff(
 	const struct fsdp_recordings *recordings);
 
+/** Findings of the recordings in the order of the paths, then those about all of them.
+ * NULL past the end; they live as long as the set. */
 FSDP_API size_t fsdp_recordings_finding_count(const struct fsdp_recordings *recordings);
 FSDP_API const struct fsdp_finding *fsdp_recordings_finding(
 	const struct fsdp_recordings *recordings, size_t index);
+
+/** What was found beyond the ceiling `findings`, in the same order; all zero past the
+ * end. */
 FSDP_API size_t fsdp_recordings_omitted_count(const struct fsdp_recordings *recordings);
 FSDP_API struct fsdp_omitted fsdp_recordings_omitted(
 	const struct fsdp_recordings *recordings, size_t index);
 
-/** bytes/ns with six decimals, halves up; false where there is no such number. */
+/**
+ * The bandwidth of a collective as texts, bytes/ns (10^9 a second) with six decimals,
+ * halves up: what the algorithm moves, and what the bus sees by the conventions of
+ * nccl-tests (empty for a type that has none). False, and both are empty, if one of the
+ * numbers is absent or not positive.
+ */
 FSDP_API bool fsdp_bandwidth(const struct fsdp_span *type, int64_t bytes,
 	int64_t group_size, int64_t ns, char ret_algbw[32], char ret_busbw[32]);
 

@@ -11,7 +11,8 @@ extern "C" {
 /** The version these headers belong to. */
 #define FSDP_VERSION "0.1.0"
 
-/** The version of the library that runs. */
+/** The version of the library that runs, which need not be FSDP_VERSION: a shared
+ * library may be newer than what it was built with. Static, as all texts here. */
 FSDP_API const char *fsdp_version(void);
 
 /** A library inside this one, and its version at run time. */
@@ -20,6 +21,7 @@ struct fsdp_library {
 	const char *version;
 };
 
+/** Libraries that read formats for this one. */
 FSDP_API size_t fsdp_library_count(void);
 
 /** name == NULL past the end. */
