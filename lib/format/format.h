@@ -174,9 +174,6 @@ const struct fsdp_family *fsdp_registry_stands_for(
 /* Whether it is the name of a data file that says nothing by itself. */
 bool fsdp_registry_is_data(struct fsdp_span name);
 
-/* The family that loaders take a file of this name for; NULL: they look inside. */
-const struct fsdp_family *fsdp_registry_of_suffix(struct fsdp_span name);
-
 /* A file that is called what it is not (FI3067). */
 void fsdp_registry_judge_name(struct fsdp_reading *reading, const struct fsdp_look *look,
 	const struct fsdp_family *family);

@@ -98,7 +98,8 @@ bool fsdp_registry_is_data(struct fsdp_span name)
 	return false;
 }
 
-const struct fsdp_family *fsdp_registry_of_suffix(struct fsdp_span name)
+/* The family that loaders take a file of this name for; NULL: they look inside. */
+static const struct fsdp_family *of_suffix(struct fsdp_span name)
 {
 	for (size_t i = 0; i < COUNT; i++) {
 		const struct fsdp_family *family = families[i].family;
@@ -115,7 +116,7 @@ void fsdp_registry_judge_name(struct fsdp_reading *reading, const struct fsdp_lo
 {
 	static const char *const pickled[] = { ".bin", ".pt", ".pth", ".ckpt", ".pkl" };
 	struct fsdp_findings *findings = &reading->model->findings;
-	const struct fsdp_family *named = fsdp_registry_of_suffix(look->path);
+	const struct fsdp_family *named = of_suffix(look->path);
 	if (look->folder != NULL || named == family)
 		return;
 	if (named != NULL)

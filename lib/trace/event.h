@@ -114,7 +114,6 @@ const struct fsdp_json_token *fsdp_record_get(
 	const struct fsdp_record *record, const char *key);
 
 bool fsdp_record_is(const struct fsdp_record *record, const char *key, const char *text);
-bool fsdp_record_has_text(const struct fsdp_record *record, const char *key);
 bool fsdp_record_integer(
 	const struct fsdp_record *record, const char *key, int64_t *ret_value);
 

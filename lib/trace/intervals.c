@@ -154,17 +154,6 @@ bool fsdp_intervals_add(struct fsdp_intervals *intervals, int64_t begin, int64_t
 	return true;
 }
 
-bool fsdp_intervals_join(
-	struct fsdp_intervals *intervals, const struct fsdp_intervals *more)
-{
-	for (size_t i = 0; i < more->list.count; i++) {
-		const struct fsdp_interval *one = fsdp_interval_at(more, i);
-		if (!fsdp_intervals_add(intervals, one->begin, one->end))
-			return false;
-	}
-	return true;
-}
-
 bool fsdp_intervals_clip(
 	struct fsdp_intervals *intervals, const struct fsdp_intervals *to)
 {

@@ -33,10 +33,6 @@ void fsdp_intervals_done(struct fsdp_intervals *intervals);
 /* False when out of memory. */
 bool fsdp_intervals_add(struct fsdp_intervals *intervals, int64_t begin, int64_t end);
 
-/* All of another. */
-bool fsdp_intervals_join(
-	struct fsdp_intervals *intervals, const struct fsdp_intervals *more);
-
 /* Nothing is late any more: call it before the two below. */
 bool fsdp_intervals_settle(struct fsdp_intervals *intervals);
 

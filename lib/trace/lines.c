@@ -205,12 +205,6 @@ bool fsdp_record_is(const struct fsdp_record *record, const char *key, const cha
 	       fsdp_json_text_is(value, fsdp_span_text(text));
 }
 
-bool fsdp_record_has_text(const struct fsdp_record *record, const char *key)
-{
-	const struct fsdp_json_token *value = fsdp_record_get(record, key);
-	return value != NULL && value->kind == FSDP_SCAN_TEXT;
-}
-
 bool fsdp_record_integer(
 	const struct fsdp_record *record, const char *key, int64_t *ret_value)
 {
