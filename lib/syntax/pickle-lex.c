@@ -6,6 +6,7 @@
  * that to read the stream again up to `end` needs no further check.
  */
 #include "syntax/pickle-token.h"
+#include "syntax/utf8.h"
 
 enum { HIGHEST_PROTOCOL = 5 };
 
@@ -97,51 +98,11 @@ static uint64_t offset_at(const struct pass *pass, const unsigned char *at)
 	return pass->part->base + (uint64_t)(at - pass->part->begin);
 }
 
-/* True of UTF-8; surrogates count as odd, though Python lets them pass. */
-static bool is_utf8(const unsigned char *at, const unsigned char *end)
-{
-	while (at < end) {
-		unsigned char lead = *at++;
-		if (lead < 0x80)
-			continue;
-		unsigned more = lead >= 0xf0 ? 3 : lead >= 0xe0 ? 2 : 1;
-		if (lead < 0xc2 || lead > 0xf4 || (size_t)(end - at) < more)
-			return false;
-		unsigned char low = 0x80, high = 0xbf;
-		if (lead == 0xe0)
-			low = 0xa0;
-		else if (lead == 0xed)
-			high = 0x9f;
-		else if (lead == 0xf0)
-			low = 0x90;
-		else if (lead == 0xf4)
-			high = 0x8f;
-		if (*at < low || *at > high)
-			return false;
-		for (at++; --more > 0; at++)
-			if (*at < 0x80 || *at > 0xbf)
-				return false;
-	}
-	return true;
-}
-
-static bool is_ascii(const unsigned char *at, uint64_t size)
-{
-	uint64_t seen = 0, word;
-	for (; size >= sizeof word; at += sizeof word, size -= sizeof word) {
-		memcpy(&word, at, sizeof word);
-		seen |= word;
-	}
-	for (; size > 0; size--)
-		seen |= *at++;
-	return (seen & UINT64_C(0x8080808080808080)) == 0;
-}
-
 /* The argument of the opcode at `at`. */
 static inline void look_at_text(struct pass *pass, const unsigned char *at,
 	const unsigned char *text, uint64_t size)
 {
-	if (pass->odd_text || is_ascii(text, size) || is_utf8(text, text + size))
+	if (pass->odd_text || fsdp_utf8_is_valid(fsdp_span(text, size)))
 		return;
 	pass->odd_text = true;
 	PICKLE_FIND(pass->options, FSDP_RULE_PICKLE_ODD, offset_at(pass, at), FSDP_NOTE,

@@ -50,8 +50,11 @@ static size_t character(const unsigned char *at, size_t left)
 
 bool fsdp_utf8_is_valid(struct fsdp_span text)
 {
+	const uint64_t high = UINT64_C(0x8080808080808080);
 	for (size_t at = 0; at < text.size;) {
-		size_t size = character(text.data + at, text.size - at);
+		size_t left = text.size - at, size = sizeof high;
+		if (left < size || (fsdp_load_eight(text.data + at) & high) != 0)
+			size = character(text.data + at, left);
 		if (size == 0)
 			return false;
 		at += size;
