@@ -9,32 +9,24 @@ static const int64_t WEEK = INT64_C(7) * 86400 * 1000000000;
 /* So far from zero that differences and sums of two still fit. */
 static const int64_t FARTHEST = INT64_C(1) << 61;
 
-/* ---- args ---- */
-
-static bool whole(const struct fsdp_json_value *value, int64_t *ret_value)
-{
-	return (value->kind == FSDP_SCAN_NUMBER || value->kind == FSDP_SCAN_TEXT) &&
-	       fsdp_decimal_integer(value->span, ret_value);
-}
+/* ---- collectives ---- */
 
 /* A text or number as a word; 0: neither. */
-static bool keep(struct fsdp_kineto *kineto, const struct fsdp_json_value *value,
+static bool keep(struct fsdp_kineto_words *words, const struct fsdp_json_value *value,
 	uint32_t *ret_word)
 {
 	struct fsdp_span text;
 	*ret_word = 0;
 	if (value->kind != FSDP_SCAN_TEXT && value->kind != FSDP_SCAN_NUMBER)
 		return true;
-	return fsdp_kineto_words_read(&kineto->words, value, &text) &&
-	       fsdp_kineto_words_find(
-		       &kineto->words, FSDP_KINETO_GROUPS, text, ret_word) != NULL;
+	return fsdp_kineto_words_read(words, value, &text) &&
+	       fsdp_kineto_words_find(words, FSDP_KINETO_GROUPS, text, ret_word) != NULL;
 }
 
-/* Each collective has another one, so what looks like a number is kept as one. */
-static bool keep_seq(struct fsdp_kineto *kineto, const struct fsdp_json_value *value,
-	uint32_t *ret_seq)
+/* Each collective has another one, so a plain number is not kept as a text. */
+static bool keep_seq(struct fsdp_vec *seqs, struct fsdp_kineto_words *words,
+	const struct fsdp_json_value *value, uint32_t *ret_seq)
 {
-	struct fsdp_vec *seqs = &kineto->kernels.seqs;
 	int64_t number;
 	uint32_t id;
 	bool plain = value->kind == FSDP_SCAN_NUMBER && value->span.size < 10 &&
@@ -43,7 +35,7 @@ static bool keep_seq(struct fsdp_kineto *kineto, const struct fsdp_json_value *v
 		*ret_seq = FSDP_COMM_NUMBER | (uint32_t)number;
 		return true;
 	}
-	if (!keep(kineto, value, &id))
+	if (!keep(words, value, &id))
 		return false;
 	*ret_seq = 0;
 	if (id == 0)
@@ -51,19 +43,23 @@ static bool keep_seq(struct fsdp_kineto *kineto, const struct fsdp_json_value *v
 	struct fsdp_span *seq = fsdp_vec_push(seqs);
 	if (seq == NULL)
 		return false;
-	*seq = fsdp_kineto_words_text(&kineto->words, id);
+	*seq = fsdp_kineto_words_text(words, id);
 	*ret_seq = (uint32_t)seqs->count;
 	return true;
 }
 
-/* Group and size are the same for very many. */
-static bool keep_sort(struct fsdp_kineto *kineto, uint32_t group, int64_t group_size,
-	uint32_t *ret_sort)
+/* Very many collectives have the same group and size: these are looked up as a word. */
+static bool keep_sort(struct fsdp_vec *sorts, struct fsdp_kineto_words *words,
+	const struct fsdp_kineto_args *args, uint32_t *ret_sort)
 {
+	int64_t group_size = FSDP_ABSENT;
+	uint32_t group, id;
+	fsdp_kineto_integer(&args->group_size, &group_size);
+	if (!keep(words, &args->group, &group))
+		return false;
 	int64_t key[] = { group_size, group };
-	struct fsdp_vec *sorts = &kineto->kernels.sorts;
-	uint32_t id, *index = fsdp_kineto_words_find(&kineto->words, FSDP_KINETO_SORTS,
-			     fsdp_span((const unsigned char *)key, sizeof key), &id);
+	uint32_t *index = fsdp_kineto_words_find(words, FSDP_KINETO_SORTS,
+		fsdp_span((const unsigned char *)key, sizeof key), &id);
 	if (index == NULL)
 		return false;
 	if (*index == 0) {
@@ -72,7 +68,7 @@ static bool keep_sort(struct fsdp_kineto *kineto, uint32_t group, int64_t group_
 			return false;
 		*sort = (struct fsdp_comm_sort){ .group_size = group_size };
 		if (group != 0)
-			sort->group = fsdp_kineto_words_text(&kineto->words, group);
+			sort->group = fsdp_kineto_words_text(words, group);
 		*index = (uint32_t)sorts->count;
 	}
 	*ret_sort = *index - 1;
@@ -82,40 +78,36 @@ static bool keep_sort(struct fsdp_kineto *kineto, uint32_t group, int64_t group_
 static int64_t bytes_of(const struct fsdp_json_value *elements, unsigned size)
 {
 	int64_t count, bytes;
-	if (size == 0 || !whole(elements, &count) || count < 0 ||
+	if (size == 0 || !fsdp_kineto_integer(elements, &count) || count < 0 ||
 		__builtin_mul_overflow(count, (int64_t)size, &bytes))
 		return FSDP_ABSENT;
 	return bytes;
 }
 
-/* All but times and type; *ret_out are the bytes of an all-gather. */
-static bool describe(struct fsdp_kineto *kineto, const struct fsdp_kineto_args *args,
-	struct fsdp_comm *comm, int64_t *ret_out)
+bool fsdp_kineto_describe(struct fsdp_collectives *all, struct fsdp_kineto_words *words,
+	const struct fsdp_kineto_args *args, struct fsdp_comm *comm,
+	int64_t *ret_bytes_out)
 {
 	struct fsdp_span dtype = { 0 };
-	int64_t group_size = FSDP_ABSENT;
-	uint32_t group;
 	if (args->dtype.kind == FSDP_SCAN_TEXT &&
-		!fsdp_kineto_words_read(&kineto->words, &args->dtype, &dtype))
+		!fsdp_kineto_words_read(words, &args->dtype, &dtype))
 		return false;
 	unsigned size = fsdp_element_size(dtype);
 	comm->bytes = bytes_of(&args->in_elements, size);
-	*ret_out = bytes_of(&args->out_elements, size);
+	*ret_bytes_out = bytes_of(&args->out_elements, size);
 	if (comm->type == FSDP_TIME_ALL_GATHER)
-		comm->bytes = *ret_out;
-	whole(&args->group_size, &group_size);
-	return keep(kineto, &args->group, &group) &&
-	       keep_seq(kineto, &args->seq, &comm->seq) &&
-	       keep_sort(kineto, group, group_size, &comm->sort);
+		comm->bytes = *ret_bytes_out;
+	return keep_seq(&all->seqs, words, &args->seq, &comm->seq) &&
+	       keep_sort(&all->sorts, words, args, &comm->sort);
 }
+
+/* ---- shared ---- */
 
 static bool thread_of(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *event,
 	uint32_t *ret_id)
 {
 	return fsdp_kineto_words_thread(&kineto->words, &event->pid, &event->tid, ret_id);
 }
-
-/* ---- times ---- */
 
 static bool add(struct fsdp_kineto *kineto, enum fsdp_time_type type, int64_t ts_ns,
 	int64_t dur_ns)
@@ -168,9 +160,11 @@ static bool take_comm(struct fsdp_kineto *kineto, struct fsdp_span name,
 	}
 	comm.type = (unsigned char)type;
 	comm.unresolved = type == FSDP_TIME_OTHER;
-	if (!describe(kineto, args, &comm, &kernel.bytes_out))
+	if (!fsdp_kineto_describe(
+		    &kineto->kernels, &kineto->words, args, &comm, &kernel.bytes_out))
 		return false;
-	kernel.has_correlation = whole(&args->correlation, &kernel.correlation);
+	kernel.has_correlation =
+		fsdp_kineto_integer(&args->correlation, &kernel.correlation);
 	if (comm.unresolved && !fsdp_kineto_launches_unnamed(&kineto->launches, &kernel))
 		return false;
 	if (!comm.unresolved && kernel.has_correlation)
@@ -266,7 +260,8 @@ static bool take_note(struct fsdp_kineto *kineto, struct fsdp_span name,
 		return true;
 	if (alone) {
 		fsdp_kineto_read_args(&kineto->input, &event->args, &args);
-		if (!describe(kineto, &args, &note, &bytes_out))
+		if (!fsdp_kineto_describe(
+			    &kineto->kernels, &kineto->words, &args, &note, &bytes_out))
 			return false;
 	}
 	return thread_of(kineto, event, &thread) &&
@@ -342,7 +337,7 @@ static bool take_launch(struct fsdp_kineto *kineto, struct fsdp_span name,
 		return true;
 	launch.is_launch = fsdp_span_has(name, "Launch", false);
 	fsdp_kineto_read_args(&kineto->input, &event->args, &args);
-	if (!whole(&args.correlation, &launch.correlation))
+	if (!fsdp_kineto_integer(&args.correlation, &launch.correlation))
 		return true;
 	return thread_of(kineto, event, &launch.thread) &&
 	       fsdp_kineto_launches_add(&kineto->launches, &launch);

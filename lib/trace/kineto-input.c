@@ -252,3 +252,9 @@ bool fsdp_kineto_may_name(
 	return memmem(args.data, args.size, key.data, key.size) != NULL ||
 	       memchr(args.data, '\\', args.size) != NULL;
 }
+
+bool fsdp_kineto_integer(const struct fsdp_json_value *value, int64_t *ret_value)
+{
+	return (value->kind == FSDP_SCAN_NUMBER || value->kind == FSDP_SCAN_TEXT) &&
+	       fsdp_decimal_integer(value->span, ret_value);
+}

@@ -82,4 +82,7 @@ void fsdp_kineto_read_args(struct fsdp_kineto_input *input,
 bool fsdp_kineto_may_name(
 	const struct fsdp_kineto_input *input, const struct fsdp_json_value *value);
 
+/* A number, or a text that is one. False: neither. */
+bool fsdp_kineto_integer(const struct fsdp_json_value *value, int64_t *ret_value);
+
 #endif
