@@ -4,6 +4,7 @@
 
 #include "trace/event.h"
 #include "trace/kineto-busy.h"
+#include "trace/kineto-comm.h"
 #include "trace/kineto-launches.h"
 #include "trace/kineto-opens.h"
 #include "trace/kineto-times.h"
@@ -11,13 +12,6 @@
 
 /* What kineto.c (reading), kineto-event.c (one event) and kineto-finish.c (the end)
  * share. */
-
-/* Fills in what the args of a collective say of it: bytes, seq and sort, of which the lists
- * of `all` keep what is shared. *ret_bytes_out are the bytes if it turns out to be an
- * all-gather. False: out of memory. */
-bool fsdp_kineto_describe(struct fsdp_collectives *all, struct fsdp_kineto_words *words,
-	const struct fsdp_kineto_args *args, struct fsdp_comm *comm,
-	int64_t *ret_bytes_out);
 
 struct fsdp_kineto {
 	struct fsdp_trace_reading *reading;
