@@ -9,27 +9,33 @@ static const int64_t WEEK = INT64_C(7) * 86400 * 1000000000;
 /* So far from zero that differences and sums of two still fit. */
 static const int64_t FARTHEST = INT64_C(1) << 61;
 
-/* ---- shared ---- */
+/* An event with a begin and an end. */
+struct timed {
+	const struct fsdp_kineto_event *event;
+	struct fsdp_span name;
+	int64_t ts_ns, dur_ns;
+};
+
+static bool add(
+	struct fsdp_kineto *kineto, enum fsdp_time_type type, const struct timed *one)
+{
+	return kineto->second ? fsdp_kineto_times_add_again(
+					&kineto->times, type, one->ts_ns, one->dur_ns)
+			      : fsdp_kineto_times_add(
+					&kineto->times, type, one->ts_ns, one->dur_ns);
+}
+
+static bool busy(
+	struct fsdp_kineto *kineto, enum fsdp_kineto_kind kind, const struct timed *one)
+{
+	return kineto->second || fsdp_intervals_add(&kineto->busy.lists[kind], one->ts_ns,
+					 one->ts_ns + one->dur_ns);
+}
 
 static bool thread_of(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *event,
 	uint32_t *ret_id)
 {
 	return fsdp_kineto_words_thread(&kineto->words, &event->pid, &event->tid, ret_id);
-}
-
-static bool add(struct fsdp_kineto *kineto, enum fsdp_time_type type, int64_t ts_ns,
-	int64_t dur_ns)
-{
-	return kineto->second
-		       ? fsdp_kineto_times_add_again(&kineto->times, type, ts_ns, dur_ns)
-		       : fsdp_kineto_times_add(&kineto->times, type, ts_ns, dur_ns);
-}
-
-static bool busy(struct fsdp_kineto *kineto, enum fsdp_kineto_kind kind, int64_t ts_ns,
-	int64_t dur_ns)
-{
-	return kineto->second ||
-	       fsdp_intervals_add(&kineto->busy.lists[kind], ts_ns, ts_ns + dur_ns);
 }
 
 /* ---- what is on the device ---- */
@@ -48,26 +54,24 @@ static bool put_comm(struct fsdp_kineto *kineto, struct fsdp_comm comm)
 	return true;
 }
 
-static bool take_comm(struct fsdp_kineto *kineto, struct fsdp_span name,
-	const struct fsdp_kineto_args *args, int64_t ts_ns, int64_t dur_ns)
+static bool take_comm(struct fsdp_kineto *kineto, const struct timed *one,
+	const struct fsdp_kineto_args *args)
 {
-	struct fsdp_comm comm = { .ts_ns = ts_ns, .dur_ns = dur_ns, .how = FSDP_BY_ARGS };
+	struct fsdp_comm comm = { .ts_ns = one->ts_ns,
+		.dur_ns = one->dur_ns,
+		.type = FSDP_TIME_OTHER,
+		.how = FSDP_BY_ARGS,
+		.by_name = (unsigned char)fsdp_collective_of_kernel(one->name) };
 	struct fsdp_kineto_unnamed kernel = {
 		.index = (uint32_t)kineto->kernels.list.count
 	};
-	struct fsdp_span collective;
-	if (kineto->second)
-		return true;
-	enum fsdp_time_type type = FSDP_TIME_OTHER;
-	comm.by_name = (unsigned char)fsdp_collective_of_kernel(name);
+	struct fsdp_span name;
 	if (args->collective.kind == FSDP_SCAN_TEXT) {
-		if (!fsdp_kineto_words_read(
-			    &kineto->words, &args->collective, &collective))
+		if (!fsdp_kineto_words_read(&kineto->words, &args->collective, &name))
 			return false;
-		type = fsdp_collective_type(collective);
+		comm.type = (unsigned char)fsdp_collective_type(name);
 	}
-	comm.type = (unsigned char)type;
-	comm.unresolved = type == FSDP_TIME_OTHER;
+	comm.unresolved = comm.type == FSDP_TIME_OTHER;
 	if (!fsdp_kineto_describe(
 		    &kineto->kernels, &kineto->words, args, &comm, &kernel.bytes_out))
 		return false;
@@ -77,104 +81,99 @@ static bool take_comm(struct fsdp_kineto *kineto, struct fsdp_span name,
 		return false;
 	if (!comm.unresolved && kernel.has_correlation)
 		fsdp_kineto_launches_named(&kineto->launches, kernel.correlation);
-	return put_comm(kineto, comm) && busy(kineto, FSDP_KINETO_COMM, ts_ns, dur_ns);
+	return put_comm(kineto, comm) && busy(kineto, FSDP_KINETO_COMM, one);
 }
 
-static bool take_copy(struct fsdp_kineto *kineto, struct fsdp_span name,
-	const struct fsdp_kineto_event *event, int64_t ts_ns, int64_t dur_ns)
+static bool take_copy(struct fsdp_kineto *kineto, const struct timed *one)
 {
-	enum fsdp_time_type type = fsdp_copy_type(name);
+	enum fsdp_time_type type = fsdp_copy_type(one->name);
 	if (type == FSDP_TIME_OTHER) {
 		struct fsdp_kineto_args args;
-		struct fsdp_span kind;
-		fsdp_kineto_read_args(&kineto->input, &event->args, &args);
-		if (args.kind.kind == FSDP_SCAN_TEXT) {
-			if (!fsdp_kineto_words_read(&kineto->words, &args.kind, &kind))
-				return false;
-			type = fsdp_copy_type(kind);
-		}
+		struct fsdp_span kind = FSDP_SPAN("");
+		fsdp_kineto_read_args(&kineto->input, &one->event->args, &args);
+		if (args.kind.kind == FSDP_SCAN_TEXT &&
+			!fsdp_kineto_words_read(&kineto->words, &args.kind, &kind))
+			return false;
+		type = fsdp_copy_type(kind);
 	}
 	if (type == FSDP_TIME_OTHER)
 		type = FSDP_TIME_D2D;
-	return add(kineto, type, ts_ns, dur_ns) &&
-	       busy(kineto, FSDP_KINETO_MEMORY, ts_ns, dur_ns);
+	return add(kineto, type, one) && busy(kineto, FSDP_KINETO_MEMORY, one);
 }
 
 /* What the name of a kernel tells, found out once for each name. */
-enum { KERNEL_KNOWN = 1, KERNEL_COMM = 2, KERNEL_COPY = 4 };
+enum { KERNEL_COMPUTE = 1, KERNEL_COMM, KERNEL_COPY };
 
 static uint32_t judge_kernel(struct fsdp_span name)
 {
-	uint32_t what = KERNEL_KNOWN;
 	if (fsdp_span_has(name, "MEMORY_COPY_", false) ||
 		fsdp_span_has(name, "__amd_rocclr_copyBuffer", false))
-		what |= KERNEL_COPY;
-	else if (fsdp_is_comm_kernel(name))
-		what |= KERNEL_COMM;
-	return what;
+		return KERNEL_COPY;
+	return fsdp_is_comm_kernel(name) ? KERNEL_COMM : KERNEL_COMPUTE;
 }
 
-static bool take_kernel(struct fsdp_kineto *kineto, struct fsdp_span name,
-	const struct fsdp_kineto_event *event, int64_t ts_ns, int64_t dur_ns)
+static bool take_kernel(struct fsdp_kineto *kineto, const struct timed *one)
 {
 	struct fsdp_kineto_args args = { 0 };
+	struct timed kept = *one;
 	uint32_t id, *what = fsdp_kineto_words_find(
-			     &kineto->words, FSDP_KINETO_KERNELS, name, &id);
+			     &kineto->words, FSDP_KINETO_KERNELS, one->name, &id);
 	if (what == NULL)
 		return false;
 	if (*what == 0)
-		*what = judge_kernel(name);
-	if ((*what & KERNEL_COPY) != 0)
-		return take_copy(kineto, name, event, ts_ns, dur_ns);
-	bool comm = (*what & KERNEL_COMM) != 0;
-	if (comm || fsdp_kineto_may_name(&kineto->input, &event->args))
-		fsdp_kineto_read_args(&kineto->input, &event->args, &args);
-	if (comm || args.collective.kind == FSDP_SCAN_TEXT) {
-		name = fsdp_kineto_words_text(&kineto->words, id);
-		return take_comm(kineto, name, &args, ts_ns, dur_ns);
+		*what = judge_kernel(one->name);
+	if (*what == KERNEL_COPY)
+		return take_copy(kineto, one);
+	bool comm = *what == KERNEL_COMM;
+	if (comm || fsdp_kineto_may_name(&kineto->input, &one->event->args)) {
+		fsdp_kineto_read_args(&kineto->input, &one->event->args, &args);
+		comm |= args.collective.kind == FSDP_SCAN_TEXT;
 	}
-	return add(kineto, FSDP_TIME_COMPUTE, ts_ns, dur_ns) &&
-	       busy(kineto, FSDP_KINETO_COMPUTE, ts_ns, dur_ns);
+	if (!comm)
+		return add(kineto, FSDP_TIME_COMPUTE, one) &&
+		       busy(kineto, FSDP_KINETO_COMPUTE, one);
+	/* Texts of the args overwrite a name that had escapes. */
+	kept.name = fsdp_kineto_words_text(&kineto->words, id);
+	return kineto->second || take_comm(kineto, &kept, &args);
 }
 
 /* ---- what is on the host ---- */
 
-static bool take_step(
-	struct fsdp_kineto *kineto, struct fsdp_span name, int64_t ts_ns, int64_t dur_ns)
+static bool take_step(struct fsdp_kineto *kineto, const struct timed *one)
 {
-	static const char prefix[] = "ProfilerStep#";
-	size_t size = sizeof prefix - 1;
+	struct fsdp_span digits = one->name, prefix = FSDP_SPAN("ProfilerStep#");
 	int64_t number;
-	struct fsdp_span digits = fsdp_span(name.data + size, name.size - size);
-	if (kineto->second || !fsdp_decimal_integer(digits, &number) ||
-		digits.data[0] == '-' || memchr(digits.data, '.', digits.size) != NULL)
+	if (kineto->second || !fsdp_span_begins(one->name, prefix))
 		return true;
-	return fsdp_kineto_times_add_step(&kineto->times, number, ts_ns, dur_ns);
+	digits = fsdp_span(digits.data + prefix.size, digits.size - prefix.size);
+	if (!fsdp_decimal_integer(digits, &number) || digits.data[0] == '-' ||
+		memchr(digits.data, '.', digits.size) != NULL)
+		return true;
+	return fsdp_kineto_times_add_step(
+		&kineto->times, number, one->ts_ns, one->dur_ns);
 }
 
 /* Beside kernels, notes only tell what the kernels are; without any they are the
  * collectives themselves, and their args count. */
-static bool take_note(struct fsdp_kineto *kineto, struct fsdp_span name,
-	const struct fsdp_kineto_event *event, int64_t ts_ns, int64_t dur_ns)
+static bool take_note(struct fsdp_kineto *kineto, const struct timed *one)
 {
-	struct fsdp_comm note = { .ts_ns = ts_ns,
-		.dur_ns = dur_ns,
-		.type = (unsigned char)fsdp_collective_type(name) };
+	struct fsdp_comm note = { .ts_ns = one->ts_ns, .dur_ns = one->dur_ns };
 	struct fsdp_kineto_args args;
 	int64_t bytes_out;
 	uint32_t thread;
 	bool alone = kineto->kernels.list.count == 0;
-	if (kineto->second)
+	if (kineto->second || !fsdp_is_backend_note(one->name))
 		return true;
+	note.type = (unsigned char)fsdp_collective_type(one->name);
 	if (alone) {
-		fsdp_kineto_read_args(&kineto->input, &event->args, &args);
+		fsdp_kineto_read_args(&kineto->input, &one->event->args, &args);
 		if (!fsdp_kineto_describe(
 			    &kineto->kernels, &kineto->words, &args, &note, &bytes_out))
 			return false;
 	}
-	return thread_of(kineto, event, &thread) &&
+	return thread_of(kineto, one->event, &thread) &&
 	       fsdp_kineto_notes_add(&kineto->launches.notes, &note, thread, alone) &&
-	       (!alone || busy(kineto, FSDP_KINETO_HOST, ts_ns, dur_ns));
+	       (!alone || busy(kineto, FSDP_KINETO_HOST, one));
 }
 
 static bool is_resharding(struct fsdp_span name)
@@ -192,14 +191,13 @@ static bool is_resharding(struct fsdp_span name)
 		       name.data[size + 1] == '(' && name.data[name.size - 1] == ')');
 }
 
-static bool take_annotation(
-	struct fsdp_kineto *kineto, struct fsdp_span name, int64_t ts_ns, int64_t dur_ns)
+static bool take_annotation(struct fsdp_kineto *kineto, const struct timed *one)
 {
-	if (is_resharding(name))
-		return add(kineto, FSDP_TIME_RESHARDING, ts_ns, dur_ns);
-	enum fsdp_time_type type = fsdp_time_type_of(name);
+	if (is_resharding(one->name))
+		return add(kineto, FSDP_TIME_RESHARDING, one);
+	enum fsdp_time_type type = fsdp_time_type_of(one->name);
 	if (type == FSDP_TIME_ALL_GATHER_OBJECT || fsdp_time_type_is_region(type))
-		return add(kineto, type, ts_ns, dur_ns);
+		return add(kineto, type, one);
 	return true;
 }
 
@@ -218,36 +216,17 @@ static bool is_object_gather(struct fsdp_span name)
 	return digits != 0 && fsdp_span_ends(fsdp_span(name.data, at), file);
 }
 
-static bool take_host(struct fsdp_kineto *kineto, enum fsdp_kineto_meaning meaning,
-	struct fsdp_span name, const struct fsdp_kineto_event *event, int64_t ts_ns,
-	int64_t dur_ns)
+static bool take_launch(struct fsdp_kineto *kineto, const struct timed *one)
 {
-	if (fsdp_span_begins(name, FSDP_SPAN("ProfilerStep#")) &&
-		!take_step(kineto, name, ts_ns, dur_ns))
-		return false;
-	if (fsdp_is_backend_note(name) && !take_note(kineto, name, event, ts_ns, dur_ns))
-		return false;
-	if (meaning != FSDP_KINETO_OP)
-		return take_annotation(kineto, name, ts_ns, dur_ns);
-	if (fsdp_span_is(name, "c10d::_reduce_scatter_base_"))
-		kineto->any_reduce_scatter_op = true;
-	return true;
-}
-
-/* ---- launches ---- */
-
-static bool take_launch(struct fsdp_kineto *kineto, struct fsdp_span name,
-	const struct fsdp_kineto_event *event, int64_t ts_ns)
-{
-	struct fsdp_kineto_launch launch = { .ts_ns = ts_ns };
+	struct fsdp_kineto_launch launch = { .ts_ns = one->ts_ns };
 	struct fsdp_kineto_args args;
 	if (kineto->second && !kineto->launches.again)
 		return true;
-	launch.is_launch = fsdp_span_has(name, "Launch", false);
-	fsdp_kineto_read_args(&kineto->input, &event->args, &args);
+	launch.is_launch = fsdp_span_has(one->name, "Launch", false);
+	fsdp_kineto_read_args(&kineto->input, &one->event->args, &args);
 	if (!fsdp_kineto_integer(&args.correlation, &launch.correlation))
 		return true;
-	return thread_of(kineto, event, &launch.thread) &&
+	return thread_of(kineto, one->event, &launch.thread) &&
 	       fsdp_kineto_launches_add(&kineto->launches, &launch);
 }
 
@@ -268,55 +247,30 @@ static bool nanoseconds(const struct fsdp_json_value *value, int64_t *ret_ns)
 	       *ret_ns < FARTHEST;
 }
 
-/* A span of time that is complete. */
-static bool take_span(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *event,
-	bool has_times, int64_t ts_ns, int64_t dur_ns)
+static bool take_meant(struct fsdp_kineto *kineto, enum fsdp_kineto_meaning meaning,
+	const struct timed *one)
 {
-	struct fsdp_recording *recording = &kineto->reading->recording;
-	struct fsdp_kineto_category *category = &kineto->words.absent;
-	struct fsdp_span name;
-	if (event->cat.kind == FSDP_SCAN_TEXT) {
-		if (!fsdp_kineto_words_read(&kineto->words, &event->cat, &name))
-			return false;
-		category = fsdp_kineto_words_category(&kineto->words, name);
-	}
-	enum fsdp_kineto_meaning meaning = category->meaning;
-	if (!has_times || dur_ns < 0 || dur_ns > WEEK) {
-		if (meaning != FSDP_KINETO_TRACE && !kineto->second)
-			recording->bad_dur++;
-		return true;
-	}
-	if (!kineto->second && !fsdp_kineto_words_count(&kineto->words, category, dur_ns))
-		return false;
-	if (meaning == FSDP_KINETO_TRACE)
-		return true;
-	if (recording->first_ts_ns == FSDP_ABSENT || ts_ns < recording->first_ts_ns)
-		recording->first_ts_ns = ts_ns;
-	if (recording->last_end_ns == FSDP_ABSENT ||
-		ts_ns + dur_ns > recording->last_end_ns)
-		recording->last_end_ns = ts_ns + dur_ns;
-	name = FSDP_SPAN("");
-	if (meaning == FSDP_KINETO_OTHER ||
-		(event->name.kind == FSDP_SCAN_TEXT &&
-			!fsdp_kineto_words_read(&kineto->words, &event->name, &name)))
-		return meaning == FSDP_KINETO_OTHER;
 	switch (meaning) {
 	case FSDP_KINETO_KERNEL:
-		return take_kernel(kineto, name, event, ts_ns, dur_ns);
+		return take_kernel(kineto, one);
 	case FSDP_KINETO_COPY:
-		return take_copy(kineto, name, event, ts_ns, dur_ns);
+		return take_copy(kineto, one);
 	case FSDP_KINETO_SET:
-		return add(kineto, FSDP_TIME_MEMSET, ts_ns, dur_ns) &&
-		       busy(kineto, FSDP_KINETO_MEMORY, ts_ns, dur_ns);
+		return add(kineto, FSDP_TIME_MEMSET, one) &&
+		       busy(kineto, FSDP_KINETO_MEMORY, one);
 	case FSDP_KINETO_RUNTIME:
-		return take_launch(kineto, name, event, ts_ns);
+		return take_launch(kineto, one);
 	case FSDP_KINETO_PYTHON:
-		return !is_object_gather(name) ||
-		       add(kineto, FSDP_TIME_ALL_GATHER_OBJECT, ts_ns, dur_ns);
+		return !is_object_gather(one->name) ||
+		       add(kineto, FSDP_TIME_ALL_GATHER_OBJECT, one);
+	case FSDP_KINETO_OP:
+		kineto->any_reduce_scatter_op |=
+			fsdp_span_is(one->name, "c10d::_reduce_scatter_base_");
+		return take_step(kineto, one) && take_note(kineto, one);
 	case FSDP_KINETO_ANNOTATION:
 	case FSDP_KINETO_ABSENT:
-	case FSDP_KINETO_OP:
-		return take_host(kineto, meaning, name, event, ts_ns, dur_ns);
+		return take_step(kineto, one) && take_note(kineto, one) &&
+		       take_annotation(kineto, one);
 	case FSDP_KINETO_TRACE:
 	case FSDP_KINETO_OTHER:
 		break;
@@ -324,9 +278,42 @@ static bool take_span(struct fsdp_kineto *kineto, const struct fsdp_kineto_event
 	return true;
 }
 
-/* ---- begins and ends ---- */
+/* An event from begin to end, whether it is written as one or as two. */
+static bool take_timed(struct fsdp_kineto *kineto, struct timed one, bool has_times)
+{
+	struct fsdp_recording *recording = &kineto->reading->recording;
+	struct fsdp_kineto_category *category = &kineto->words.absent;
+	const struct fsdp_json_value *cat = &one.event->cat, *name = &one.event->name;
+	if (cat->kind == FSDP_SCAN_TEXT) {
+		if (!fsdp_kineto_words_read(&kineto->words, cat, &one.name))
+			return false;
+		category = fsdp_kineto_words_category(&kineto->words, one.name);
+	}
+	enum fsdp_kineto_meaning meaning = category->meaning;
+	if (!has_times || one.dur_ns < 0 || one.dur_ns > WEEK) {
+		recording->bad_dur += meaning != FSDP_KINETO_TRACE && !kineto->second;
+		return true;
+	}
+	if (!kineto->second &&
+		!fsdp_kineto_words_count(&kineto->words, category, one.dur_ns))
+		return false;
+	if (meaning == FSDP_KINETO_TRACE)
+		return true;
+	int64_t end_ns = one.ts_ns + one.dur_ns;
+	if (recording->first_ts_ns == FSDP_ABSENT || one.ts_ns < recording->first_ts_ns)
+		recording->first_ts_ns = one.ts_ns;
+	if (recording->last_end_ns == FSDP_ABSENT || end_ns > recording->last_end_ns)
+		recording->last_end_ns = end_ns;
+	if (meaning == FSDP_KINETO_OTHER)
+		return true;
+	one.name = FSDP_SPAN("");
+	if (name->kind == FSDP_SCAN_TEXT &&
+		!fsdp_kineto_words_read(&kineto->words, name, &one.name))
+		return false;
+	return take_meant(kineto, meaning, &one);
+}
 
-static bool begin(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *event)
+static bool take_begin(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *event)
 {
 	uint32_t thread;
 	return thread_of(kineto, event, &thread) &&
@@ -334,7 +321,7 @@ static bool begin(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *ev
 		       fsdp_kineto_words_known(&kineto->words, thread), event);
 }
 
-static bool end(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *event)
+static bool take_end(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *event)
 {
 	uint32_t thread;
 	if (!thread_of(kineto, event, &thread))
@@ -345,11 +332,14 @@ static bool end(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *even
 		kineto->reading->recording.unpaired += !kineto->second;
 		return true;
 	}
-	int64_t from = 0, to = 0;
-	bool has_times =
-		nanoseconds(&open->event.ts, &from) && nanoseconds(&event->ts, &to);
+	struct timed one = { .event = &open->event };
+	int64_t end_ns;
+	bool has_times = nanoseconds(&open->event.ts, &one.ts_ns) &&
+			 nanoseconds(&event->ts, &end_ns);
+	if (has_times)
+		one.dur_ns = end_ns - one.ts_ns;
 	kineto->input.quick_args = false; /* those are of the end */
-	bool good = take_span(kineto, &open->event, has_times, from, to - from);
+	bool good = take_timed(kineto, one, has_times);
 	fsdp_kineto_opens_free(&kineto->opens, open);
 	return good;
 }
@@ -360,20 +350,19 @@ bool fsdp_kineto_take(struct fsdp_kineto *kineto, const struct fsdp_kineto_event
 	if (event->ph.kind == FSDP_SCAN_TEXT &&
 		!fsdp_kineto_words_read(&kineto->words, &event->ph, &phase))
 		return false;
-	char what = phase.size == 1 ? (char)phase.data[0] : '\0';
 	if (!kineto->second && !fsdp_kineto_words_count_phase(&kineto->words, phase))
 		return false;
-	int64_t ts_ns = 0, dur_ns = 0;
+	struct timed one = { .event = event };
 	bool has_times;
-	switch (what) {
+	switch (phase.size == 1 ? phase.data[0] : '\0') {
 	case 'X':
-		has_times = nanoseconds(&event->ts, &ts_ns) &&
-			    nanoseconds(&event->dur, &dur_ns);
-		return take_span(kineto, event, has_times, ts_ns, dur_ns);
+		has_times = nanoseconds(&event->ts, &one.ts_ns) &&
+			    nanoseconds(&event->dur, &one.dur_ns);
+		return take_timed(kineto, one, has_times);
 	case 'B':
-		return begin(kineto, event);
+		return take_begin(kineto, event);
 	case 'E':
-		return end(kineto, event);
+		return take_end(kineto, event);
 	default:
 		return true;
 	}
