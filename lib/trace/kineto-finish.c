@@ -26,29 +26,6 @@ bool fsdp_kineto_needs_second(struct fsdp_kineto *kineto, bool can, bool *ret_ne
 	return true;
 }
 
-/* The type `all`: the steps, or else all that there is. */
-static bool take_all(struct fsdp_kineto *kineto)
-{
-	struct fsdp_recording *recording = &kineto->reading->recording;
-	struct fsdp_durations *all = &kineto->times.durations[FSDP_TIME_ALL];
-	recording->all_source = "none";
-	for (size_t i = 0; i < kineto->times.steps.list.count; i++) {
-		const struct fsdp_kineto_step *step =
-			fsdp_kineto_step_at(&kineto->times.steps, i);
-		if (!fsdp_durations_add(all, step->ts_ns, step->dur_ns))
-			return false;
-	}
-	if (kineto->times.steps.list.count != 0) {
-		recording->all_source = "ProfilerStep";
-	} else if (recording->first_ts_ns != FSDP_ABSENT) {
-		recording->all_source = "span";
-		if (!fsdp_durations_add(all, recording->first_ts_ns,
-			    recording->last_end_ns - recording->first_ts_ns))
-			return false;
-	}
-	return true;
-}
-
 /* ---- collectives ---- */
 
 static bool take_collectives(struct fsdp_kineto *kineto)
@@ -97,7 +74,43 @@ static bool take_layer(struct fsdp_kineto *kineto)
 	return good && take_collectives(kineto);
 }
 
-/* ---- the device ---- */
+/* ---- times ---- */
+
+/* With --steps, only what lies in the chosen ones stays of busy times as well. */
+static bool settle_times(struct fsdp_kineto *kineto)
+{
+	struct fsdp_intervals chosen;
+	fsdp_intervals_init(&chosen, kineto->reading->budget);
+	bool good = fsdp_kineto_times_settle(&kineto->times, &chosen) &&
+		    fsdp_kineto_busy_settle(&kineto->busy) &&
+		    (!fsdp_kineto_steps_limited(&kineto->times.steps) ||
+			    fsdp_kineto_busy_clip(&kineto->busy, &chosen));
+	fsdp_intervals_done(&chosen);
+	return good;
+}
+
+/* The type `all`: the steps, or else all that there is. */
+static bool take_all(struct fsdp_kineto *kineto)
+{
+	struct fsdp_recording *recording = &kineto->reading->recording;
+	struct fsdp_durations *all = &kineto->times.durations[FSDP_TIME_ALL];
+	recording->all_source = "none";
+	for (size_t i = 0; i < kineto->times.steps.list.count; i++) {
+		const struct fsdp_kineto_step *step =
+			fsdp_kineto_step_at(&kineto->times.steps, i);
+		if (!fsdp_durations_add(all, step->ts_ns, step->dur_ns))
+			return false;
+	}
+	if (kineto->times.steps.list.count != 0) {
+		recording->all_source = "ProfilerStep";
+	} else if (recording->first_ts_ns != FSDP_ABSENT) {
+		recording->all_source = "span";
+		if (!fsdp_durations_add(all, recording->first_ts_ns,
+			    recording->last_end_ns - recording->first_ts_ns))
+			return false;
+	}
+	return true;
+}
 
 static void take_device(struct fsdp_kineto *kineto)
 {
@@ -193,19 +206,6 @@ static bool take_types(struct fsdp_kineto *kineto)
 		durations[i] = &kineto->times.durations[i];
 	}
 	return fsdp_trace_types(kineto->reading, names, durations, FSDP_TIME_COUNT);
-}
-
-/* With --steps, only what lies in the chosen ones stays of busy times as well. */
-static bool settle_times(struct fsdp_kineto *kineto)
-{
-	struct fsdp_intervals chosen;
-	fsdp_intervals_init(&chosen, kineto->reading->budget);
-	bool good = fsdp_kineto_times_settle(&kineto->times, &chosen) &&
-		    fsdp_kineto_busy_settle(&kineto->busy) &&
-		    (!fsdp_kineto_steps_limited(&kineto->times.steps) ||
-			    fsdp_kineto_busy_clip(&kineto->busy, &chosen));
-	fsdp_intervals_done(&chosen);
-	return good;
 }
 
 bool fsdp_kineto_settle(struct fsdp_kineto *kineto)
