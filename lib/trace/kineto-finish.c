@@ -28,10 +28,31 @@ bool fsdp_kineto_needs_second(struct fsdp_kineto *kineto, bool can, bool *ret_ne
 
 /* ---- collectives ---- */
 
+static void choose_collectives(
+	const struct fsdp_kineto_steps *steps, struct fsdp_vec *comms)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < comms->count; i++) {
+		const struct fsdp_comm *comm = fsdp_comm_at(comms, i);
+		if (fsdp_kineto_steps_chosen_at(steps, comm->ts_ns))
+			*fsdp_comm_at(comms, kept++) = *comm;
+	}
+	fsdp_vec_truncate(comms, kept);
+}
+
+/* Kernels if there are any, else notes of the host. */
 static bool take_collectives(struct fsdp_kineto *kineto)
 {
 	struct fsdp_recording *recording = &kineto->reading->recording;
 	struct fsdp_vec *list = &kineto->kernels.list;
+	bool device = list->count != 0;
+	if (!fsdp_kineto_launches_resolve(&kineto->launches, list))
+		return false;
+	fsdp_kineto_launches_done(&kineto->launches);
+	if (list->count != 0)
+		recording->layer = device ? FSDP_LAYER_DEVICE : FSDP_LAYER_HOST;
+	if (fsdp_kineto_steps_limited(&kineto->times.steps))
+		choose_collectives(&kineto->times.steps, list);
 	for (size_t i = 0; i < list->count; i++) {
 		const struct fsdp_comm *comm = fsdp_comm_at(list, i);
 		recording->resolution[comm->how]++;
@@ -46,32 +67,6 @@ static bool take_collectives(struct fsdp_kineto *kineto)
 	recording->collectives = all;
 	recording->collective_count = list->count;
 	return true;
-}
-
-static void choose_collectives(
-	const struct fsdp_kineto_steps *steps, struct fsdp_vec *comms)
-{
-	size_t kept = 0;
-	for (size_t i = 0; i < comms->count; i++) {
-		const struct fsdp_comm *comm = fsdp_comm_at(comms, i);
-		if (fsdp_kineto_steps_chosen_at(steps, comm->ts_ns))
-			*fsdp_comm_at(comms, kept++) = *comm;
-	}
-	fsdp_vec_truncate(comms, kept);
-}
-
-static bool take_layer(struct fsdp_kineto *kineto)
-{
-	struct fsdp_vec *list = &kineto->kernels.list;
-	bool device = list->count != 0;
-	bool good = fsdp_kineto_launches_resolve(&kineto->launches, list);
-	fsdp_kineto_launches_done(&kineto->launches);
-	if (list->count != 0)
-		kineto->reading->recording.layer =
-			device ? FSDP_LAYER_DEVICE : FSDP_LAYER_HOST;
-	if (fsdp_kineto_steps_limited(&kineto->times.steps))
-		choose_collectives(&kineto->times.steps, list);
-	return good && take_collectives(kineto);
 }
 
 /* ---- times ---- */
@@ -110,16 +105,6 @@ static bool take_all(struct fsdp_kineto *kineto)
 			return false;
 	}
 	return true;
-}
-
-static void take_device(struct fsdp_kineto *kineto)
-{
-	struct fsdp_recording *recording = &kineto->reading->recording;
-	recording->has_device =
-		fsdp_kineto_busy_device(&kineto->busy, &recording->device);
-	if (recording->layer == FSDP_LAYER_HOST && !recording->has_device)
-		recording->host_comm_busy_ns =
-			fsdp_intervals_length(&kineto->busy.lists[FSDP_KINETO_HOST]);
 }
 
 /* ---- the strip ---- */
@@ -217,11 +202,14 @@ bool fsdp_kineto_settle(struct fsdp_kineto *kineto)
 	recording->phase_count = kineto->words.phases.count;
 	if (recording->categories == NULL || recording->phases == NULL)
 		return false;
-	if (!take_layer(kineto) || !settle_times(kineto))
+	if (!take_collectives(kineto) || !settle_times(kineto) || !take_all(kineto) ||
+		!fsdp_kineto_steps_list(&kineto->times.steps, recording))
 		return false;
-	if (!take_all(kineto) || !fsdp_kineto_steps_list(&kineto->times.steps, recording))
-		return false;
-	take_device(kineto);
+	recording->has_device =
+		fsdp_kineto_busy_device(&kineto->busy, &recording->device);
+	if (recording->layer == FSDP_LAYER_HOST && !recording->has_device)
+		recording->host_comm_busy_ns =
+			fsdp_intervals_length(&kineto->busy.lists[FSDP_KINETO_HOST]);
 	if (!take_strip(kineto))
 		return false;
 	recording->reduce_scatter_as_all_reduce =
