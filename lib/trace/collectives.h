@@ -20,7 +20,6 @@ struct fsdp_comm {
 	uint32_t order;          /* in the file */
 	unsigned char type, how; /* enum fsdp_time_type, fsdp_comm_how */
 	unsigned char by_name;   /* what its name says, if nothing else does */
-	bool unresolved;
 };
 #define FSDP_COMM_NUMBER (UINT32_C(1) << 31)
 

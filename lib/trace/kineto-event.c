@@ -71,15 +71,15 @@ static bool take_comm(struct fsdp_kineto *kineto, const struct timed *one,
 			return false;
 		comm.type = (unsigned char)fsdp_collective_type(name);
 	}
-	comm.unresolved = comm.type == FSDP_TIME_OTHER;
 	if (!fsdp_kineto_describe(
 		    &kineto->kernels, &kineto->words, args, &comm, &kernel.bytes_out))
 		return false;
 	kernel.has_correlation =
 		fsdp_kineto_integer(&args->correlation, &kernel.correlation);
-	if (comm.unresolved && !fsdp_kineto_launches_unnamed(&kineto->launches, &kernel))
+	bool named = comm.type != FSDP_TIME_OTHER;
+	if (!named && !fsdp_kineto_launches_unnamed(&kineto->launches, &kernel))
 		return false;
-	if (!comm.unresolved && kernel.has_correlation)
+	if (named && kernel.has_correlation)
 		fsdp_kineto_launches_named(&kineto->launches, kernel.correlation);
 	return put_comm(kineto, comm) && busy(kineto, FSDP_KINETO_COMM, one);
 }
