@@ -1,0 +1,595 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <stdlib.h>
+
+#include "trace/kineto-busy.h"
+#include "trace/kineto-launches.h"
+#include "trace/kineto-opens.h"
+#include "trace/kineto-times.h"
+#include "trace/kineto-words.h"
+
+static uint32_t next_random(uint32_t *state)
+{
+	*state = *state * 1664525u + 1013904223u;
+	return *state >> 8;
+}
+
+/* What most of them need: a budget that is empty again at the end. */
+struct room {
+	struct fsdp_budget budget;
+	struct fsdp_arena arena;
+};
+
+static void enter(struct room *room)
+{
+	room->budget = (struct fsdp_budget){ .ceiling = UINT64_MAX };
+	fsdp_arena_init_lean(&room->arena, &room->budget);
+}
+
+static void leave(struct room *room)
+{
+	fsdp_arena_done(&room->arena);
+	assert_int_equal(room->budget.used, 0);
+}
+
+/* ---- notes ---- */
+
+enum { NOTES = 60, STARTS = 80 };
+
+/* The slow way: all notes are looked at for each start. */
+static unsigned char shortest(const struct fsdp_comm *notes, const uint32_t *threads,
+	const struct fsdp_kineto_start *start)
+{
+	const struct fsdp_comm *best = NULL;
+	for (int i = 0; i < NOTES; i++)
+		if (threads[i] == start->thread && notes[i].ts_ns <= start->ts_ns &&
+			notes[i].ts_ns + notes[i].dur_ns >= start->ts_ns &&
+			(best == NULL || notes[i].dur_ns < best->dur_ns ||
+				(notes[i].dur_ns == best->dur_ns &&
+					notes[i].ts_ns < best->ts_ns)))
+			best = &notes[i];
+	return best != NULL ? best->type : FSDP_KINETO_NO_NOTE;
+}
+
+static void the_shortest_open_note_is_found(void **state)
+{
+	(void)state;
+	uint32_t seed = 11;
+	for (int round = 0; round < 200; round++) {
+		struct room room;
+		struct fsdp_kineto_notes notes;
+		struct fsdp_comm list[NOTES] = { { 0 } };
+		struct fsdp_kineto_start starts[STARTS];
+		uint32_t threads[NOTES];
+		unsigned char found[STARTS], wanted[STARTS];
+		enter(&room);
+		fsdp_kineto_notes_init(&notes, &room.arena);
+		for (int i = 0; i < NOTES; i++) {
+			/* Some rounds are nearly in order, as traces are. */
+			list[i].ts_ns = next_random(&seed) % (round % 2 ? 200 : 3) +
+					(round % 2 ? 0 : 3 * i);
+			list[i].dur_ns = next_random(&seed) % 40;
+			list[i].type = (unsigned char)(i % FSDP_TIME_COUNT);
+			threads[i] = next_random(&seed) % 3;
+			assert_true(fsdp_kineto_notes_add(
+				&notes, &list[i], threads[i], false));
+		}
+		for (uint32_t i = 0; i < STARTS; i++) {
+			starts[i] = (struct fsdp_kineto_start){ next_random(&seed) % 240,
+				next_random(&seed) % 4, i };
+			wanted[i] = shortest(list, threads, &starts[i]);
+		}
+		assert_true(fsdp_kineto_notes_find(&notes, starts, STARTS, found));
+		assert_memory_equal(found, wanted, sizeof found);
+		leave(&room);
+	}
+}
+
+/* ---- launches ---- */
+
+struct traced {
+	struct room room;
+	struct fsdp_kineto_launches launches;
+	struct fsdp_vec comms;
+};
+
+static struct traced *trace(void)
+{
+	struct traced *traced = calloc(1, sizeof *traced);
+	assert_non_null(traced);
+	enter(&traced->room);
+	fsdp_kineto_launches_init(&traced->launches, &traced->room.budget);
+	fsdp_vec_init(&traced->comms, &traced->room.arena, sizeof(struct fsdp_comm));
+	return traced;
+}
+
+static void finish(struct traced *traced)
+{
+	fsdp_kineto_launches_done(&traced->launches);
+	leave(&traced->room);
+	free(traced);
+}
+
+static void add_note(
+	struct traced *traced, int64_t ts_ns, int64_t dur_ns, unsigned char type)
+{
+	struct fsdp_comm note = {
+		.ts_ns = ts_ns, .dur_ns = dur_ns, .bytes = 7, .type = type
+	};
+	assert_true(fsdp_kineto_notes_add(
+		&traced->launches.notes, &note, 1, traced->comms.count == 0));
+}
+
+static void add_kernel(
+	struct traced *traced, int64_t correlation, enum fsdp_time_type by_name)
+{
+	struct fsdp_kineto_unnamed kernel = { correlation, 1000 + correlation,
+		(uint32_t)traced->comms.count, correlation >= 0 };
+	struct fsdp_comm *comm = fsdp_vec_push(&traced->comms);
+	assert_non_null(comm);
+	*comm = (struct fsdp_comm){ .bytes = correlation,
+		.type = FSDP_TIME_OTHER,
+		.how = FSDP_BY_ARGS,
+		.by_name = (unsigned char)by_name };
+	assert_true(fsdp_kineto_launches_unnamed(&traced->launches, &kernel));
+}
+
+static void add_launch(
+	struct traced *traced, int64_t correlation, int64_t ts_ns, bool is_launch)
+{
+	struct fsdp_kineto_launch launch = { correlation, ts_ns, 1, is_launch };
+	assert_true(fsdp_kineto_launches_add(&traced->launches, &launch));
+}
+
+static void comm_is(const struct traced *traced, size_t index, enum fsdp_time_type type,
+	enum fsdp_comm_how how, int64_t bytes)
+{
+	const struct fsdp_comm *comm = fsdp_comm_at(&traced->comms, index);
+	assert_int_equal(comm->type, type);
+	assert_int_equal(comm->how, how);
+	assert_int_equal(comm->bytes, bytes);
+}
+
+static void kernels_are_what_their_launch_lies_in(void **state)
+{
+	(void)state;
+	struct traced *traced = trace();
+	add_kernel(traced, 1, FSDP_TIME_OTHER);
+	add_kernel(traced, 2, FSDP_TIME_BROADCAST);
+	add_kernel(traced, 3, FSDP_TIME_OTHER);
+	add_kernel(traced, -1, FSDP_TIME_BROADCAST);
+	add_kernel(traced, 4, FSDP_TIME_OTHER);
+	add_kernel(traced, 5, FSDP_TIME_REDUCE);
+	add_note(traced, 100, 50, FSDP_TIME_ALL_GATHER);
+	add_note(traced, 110, 10, FSDP_TIME_REDUCE_SCATTER);
+	add_note(traced, 300, 50, FSDP_TIME_OTHER);
+	add_launch(traced, 1, 105, true);
+	add_launch(traced, 2, 115, false);
+	add_launch(traced, 3, 115, false); /* before the launch by name … */
+	add_launch(traced, 3, 140, true);  /* … which counts */
+	add_launch(traced, 4, 200, true);  /* outside of all notes */
+	add_launch(traced, 5, 310, true);  /* in a note that means nothing */
+	assert_true(fsdp_kineto_launches_resolve(&traced->launches, &traced->comms));
+	comm_is(traced, 0, FSDP_TIME_ALL_GATHER, FSDP_BY_LAUNCH, 1001);
+	comm_is(traced, 1, FSDP_TIME_REDUCE_SCATTER, FSDP_BY_LAUNCH, 2);
+	comm_is(traced, 2, FSDP_TIME_ALL_GATHER, FSDP_BY_LAUNCH, 1003);
+	comm_is(traced, 3, FSDP_TIME_BROADCAST, FSDP_BY_NAME, -1);
+	comm_is(traced, 4, FSDP_TIME_COMM_UNKNOWN, FSDP_BY_NONE, 4);
+	comm_is(traced, 5, FSDP_TIME_REDUCE, FSDP_BY_NAME, 5);
+	finish(traced);
+}
+
+static void notes_without_kernels_are_the_collectives(void **state)
+{
+	(void)state;
+	struct traced *traced = trace();
+	add_note(traced, 10, 5, FSDP_TIME_ALL_GATHER);
+	add_note(traced, 20, 5, FSDP_TIME_OTHER);
+	assert_true(fsdp_kineto_launches_resolve(&traced->launches, &traced->comms));
+	assert_int_equal(traced->comms.count, 2);
+	comm_is(traced, 0, FSDP_TIME_ALL_GATHER, FSDP_BY_NAME, 7);
+	comm_is(traced, 1, FSDP_TIME_COMM_UNKNOWN, FSDP_BY_NONE, 7);
+	finish(traced);
+}
+
+/* As many calls of other kernels as there are before launches are looked through. */
+static void add_others(struct traced *traced, int64_t first)
+{
+	for (int64_t i = 0; i < FSDP_KINETO_LAUNCHES; i++)
+		add_launch(traced, first + i, 0, true);
+}
+
+static void launches_are_forgotten_unless_a_note_is_round_them(void **state)
+{
+	(void)state;
+	for (int late = 0; late < 2; late++) {
+		struct traced *traced = trace();
+		bool missing;
+		if (late == 0)
+			add_note(traced, 100, 50, FSDP_TIME_ALL_GATHER);
+		add_launch(traced, 7, 120, true);
+		add_launch(traced, 8, 120, true);
+		fsdp_kineto_launches_named(&traced->launches, 8);
+		for (int i = 1; i < 5; i++)
+			add_others(traced, 100000 * i);
+		assert_in_range(traced->launches.list.count, 1, FSDP_KINETO_LAUNCHES + 1);
+		add_kernel(traced, 7, FSDP_TIME_OTHER);
+		assert_true(fsdp_kineto_launches_miss(&traced->launches, &missing));
+		assert_int_equal(missing, late);
+		if (late == 1) {
+			add_note(traced, 100, 50, FSDP_TIME_ALL_GATHER);
+			fsdp_kineto_launches_restart(&traced->launches);
+			add_launch(traced, 7, 120, true);
+			for (int i = 1; i < 5; i++)
+				add_others(traced, 100000 * i);
+			assert_int_equal(traced->launches.list.count,
+				4 * FSDP_KINETO_LAUNCHES + 1);
+		}
+		assert_true(
+			fsdp_kineto_launches_resolve(&traced->launches, &traced->comms));
+		comm_is(traced, 0, FSDP_TIME_ALL_GATHER, FSDP_BY_LAUNCH, 1007);
+		finish(traced);
+	}
+}
+
+/* One of the two lies in the note, the other is the launch by its name. */
+static void calls_of_one_launch_are_kept_together(void **state)
+{
+	(void)state;
+	struct traced *traced = trace();
+	bool missing;
+	add_note(traced, 100, 50, FSDP_TIME_ALL_GATHER);
+	add_launch(traced, 7, 90, true);
+	add_launch(traced, 7, 120, false);
+	add_others(traced, 1000);
+	add_others(traced, 100000);
+	add_kernel(traced, 7, FSDP_TIME_BROADCAST);
+	assert_true(fsdp_kineto_launches_miss(&traced->launches, &missing));
+	assert_false(missing);
+	assert_true(fsdp_kineto_launches_resolve(&traced->launches, &traced->comms));
+	comm_is(traced, 0, FSDP_TIME_BROADCAST, FSDP_BY_NAME, 7);
+	finish(traced);
+}
+
+/* ---- steps ---- */
+
+static const int64_t chosen_steps[] = { 2, 3 };
+static const struct fsdp_recording_options all_steps,
+	some_steps = { .steps = chosen_steps, .step_range_count = 1 };
+
+static void calls_lie_in_the_step_in_which_they_begin(void **state)
+{
+	(void)state;
+	struct room room;
+	struct fsdp_kineto_steps steps;
+	struct fsdp_recording recording = { .step_count = 0 };
+	enter(&room);
+	fsdp_kineto_steps_init(&steps, &room.arena, &some_steps);
+	for (int64_t number = 4; number > 0; number--)
+		assert_true(fsdp_kineto_steps_add(&steps, number, 100 * number, 90));
+	for (int64_t ts = 95; ts < 500; ts += 5)
+		assert_true(fsdp_kineto_steps_put(&steps, FSDP_TIME_COMPUTE, ts, 1000));
+	assert_true(fsdp_kineto_steps_put(&steps, FSDP_TIME_D2D, 210, 3));
+	assert_int_equal(steps.sorts, 1);
+	assert_false(fsdp_kineto_steps_chosen_at(&steps, 189));
+	assert_true(fsdp_kineto_steps_chosen_at(&steps, 200));
+	assert_true(fsdp_kineto_steps_chosen_at(&steps, 289));
+	assert_false(fsdp_kineto_steps_chosen_at(&steps, 290));
+	struct fsdp_tally sum = fsdp_kineto_steps_sum(&steps, FSDP_TIME_COMPUTE);
+	assert_int_equal(sum.count, 36);
+	assert_int_equal(sum.sum_ns, 36000);
+
+	struct fsdp_intervals times;
+	fsdp_intervals_init(&times, &room.budget);
+	assert_true(fsdp_kineto_steps_keep_chosen(&steps, &times));
+	assert_int_equal(fsdp_intervals_length(&times), 180);
+	assert_true(fsdp_kineto_steps_list(&steps, &recording));
+	assert_int_equal(recording.step_count, 2);
+	assert_int_equal(recording.steps[0].step, 2);
+	assert_int_equal(recording.steps[0].type_count, 2);
+	assert_true(fsdp_span_is(recording.steps[0].types[0].name, "compute"));
+	assert_int_equal(recording.steps[0].types[1].sum_ns, 3);
+	assert_int_equal(recording.steps[1].types[0].count, 18);
+	fsdp_intervals_done(&times);
+	leave(&room);
+}
+
+/* ---- times ---- */
+
+enum { CALLS = FSDP_DURATIONS_EXACT + 1000, STEPS = 4 };
+
+/* Calls of 3 ns each 10 ns; each step holds a quarter of them. In the first pass the steps
+ * come before all calls, behind the calls that lie in them, behind all calls, or half of
+ * them before and half of them behind all. */
+enum order { FIRST, BEHIND, LAST, HALF };
+
+static void add_steps(struct fsdp_kineto_times *times, int64_t from, int64_t to)
+{
+	int64_t length = 10 * (CALLS / STEPS);
+	for (int64_t number = from; number <= to; number++)
+		assert_true(fsdp_kineto_times_add_step(
+			times, number, (number - 1) * length, length));
+}
+
+static void read_calls(struct fsdp_kineto_times *times, enum order order)
+{
+	int64_t before = order == FIRST ? STEPS : order == HALF ? STEPS / 2 : 0;
+	add_steps(times, 1, before);
+	for (int64_t i = 1; i <= CALLS; i++) {
+		assert_true(
+			fsdp_kineto_times_add(times, FSDP_TIME_COMPUTE, 10 * (i - 1), 3));
+		if (order == BEHIND && i % (CALLS / STEPS) == 0)
+			add_steps(times, i / (CALLS / STEPS), i / (CALLS / STEPS));
+	}
+	if (order != BEHIND)
+		add_steps(times, before + 1, STEPS);
+}
+
+static void sums_are(const struct fsdp_kineto_times *times, size_t count)
+{
+	assert_int_equal(times->steps.list.count, count);
+	for (size_t i = 0; i < count; i++) {
+		const struct fsdp_kineto_step *step =
+			fsdp_kineto_step_at(&times->steps, i);
+		assert_non_null(step->sums);
+		assert_int_equal(step->sums[FSDP_TIME_COMPUTE].count, CALLS / STEPS);
+		assert_int_equal(
+			step->sums[FSDP_TIME_COMPUTE].sum_ns, 3 * (CALLS / STEPS));
+	}
+}
+
+static void steps_are_full_in_any_order(void **state)
+{
+	(void)state;
+	for (int round = 0; round < 8; round++) {
+		bool some = round % 2 == 1, again;
+		enum order order = (enum order)(round / 2);
+		struct room room;
+		struct fsdp_kineto_times *times = calloc(1, sizeof *times);
+		struct fsdp_intervals chosen;
+		assert_non_null(times);
+		enter(&room);
+		fsdp_intervals_init(&chosen, &room.budget);
+		fsdp_kineto_times_init(
+			times, &room.arena, some ? &some_steps : &all_steps);
+		read_calls(times, order);
+		assert_true(fsdp_kineto_times_end_pass(times, true, &again));
+		assert_int_equal(again, order >= LAST);
+		for (int64_t i = 0; again && i < CALLS; i++)
+			assert_true(fsdp_kineto_times_add_again(
+				times, FSDP_TIME_COMPUTE, 10 * i, 3));
+		assert_true(fsdp_kineto_times_settle(times, &chosen));
+		sums_are(times, some ? 2 : 4);
+		const struct fsdp_durations *durations =
+			&times->durations[FSDP_TIME_COMPUTE];
+		assert_int_equal(durations->count, some ? CALLS / 2 : CALLS);
+		assert_int_equal(durations->histogram != NULL, !some);
+		assert_int_equal(
+			fsdp_intervals_length(&chosen), some ? 10 * (CALLS / 2) : 0);
+		fsdp_intervals_done(&chosen);
+		fsdp_kineto_times_done(times);
+		leave(&room);
+		free(times);
+	}
+}
+
+/* What comes late in a pipe is told, and what is known of steps stays. */
+static void a_pipe_is_read_once(void **state)
+{
+	(void)state;
+	struct room room;
+	struct fsdp_kineto_times *times = calloc(1, sizeof *times);
+	struct fsdp_intervals chosen;
+	bool again;
+	assert_non_null(times);
+	enter(&room);
+	fsdp_intervals_init(&chosen, &room.budget);
+	fsdp_kineto_times_init(times, &room.arena, &some_steps);
+	read_calls(times, LAST);
+	assert_true(fsdp_kineto_times_end_pass(times, false, &again));
+	assert_false(again);
+	assert_true(times->late);
+	assert_true(fsdp_kineto_times_settle(times, &chosen));
+	assert_true(times->durations[FSDP_TIME_COMPUTE].only_sum);
+	fsdp_intervals_done(&chosen);
+	fsdp_kineto_times_done(times);
+	leave(&room);
+	free(times);
+}
+
+/* ---- busy times ---- */
+
+enum { CELLS = 300 };
+
+static void the_device_is_busy_with_any_of_its_lists(void **state)
+{
+	(void)state;
+	uint32_t seed = 5;
+	for (int round = 0; round < 200; round++) {
+		struct room room;
+		struct fsdp_kineto_busy busy;
+		struct fsdp_device_times times = { .span_ns = -1 };
+		bool cells[FSDP_KINETO_KINDS][CELLS] = { { false } };
+		int64_t sums[2] = { 0 }, begin = CELLS, end = 0, first, last;
+		enter(&room);
+		fsdp_kineto_busy_init(&busy, &room.budget);
+		for (int i = 0; i < round % 40; i++) {
+			uint32_t kind = next_random(&seed) % FSDP_KINETO_KINDS;
+			int64_t from = next_random(&seed) % (CELLS - 20);
+			int64_t to = from + 1 + next_random(&seed) % 15;
+			assert_true(fsdp_intervals_add(&busy.lists[kind], from, to));
+			for (int64_t j = from; j < to; j++)
+				cells[kind][j] = true;
+		}
+		for (int i = 0; i < CELLS; i++) {
+			bool comm = cells[FSDP_KINETO_COMM][i],
+			     compute = cells[FSDP_KINETO_COMPUTE][i];
+			if (!comm && !compute && !cells[FSDP_KINETO_MEMORY][i])
+				continue;
+			sums[0]++;
+			sums[1] += comm && compute;
+			begin = begin < i ? begin : i;
+			end = i + 1;
+		}
+		assert_true(fsdp_kineto_busy_settle(&busy));
+		bool any = fsdp_kineto_busy_device(&busy, &times);
+		assert_int_equal(any, sums[0] != 0);
+		assert_int_equal(
+			fsdp_kineto_busy_extent(&busy, true, &first, &last), any);
+		if (any) {
+			assert_int_equal(times.busy_ns, sums[0]);
+			assert_int_equal(times.overlap_ns, sums[1]);
+			assert_int_equal(times.span_ns, end - begin);
+			assert_int_equal(times.idle_ns, end - begin - sums[0]);
+			assert_int_equal(first, begin);
+			assert_int_equal(last, end);
+		} else {
+			assert_int_equal(times.span_ns, -1);
+		}
+		fsdp_kineto_busy_done(&busy);
+		leave(&room);
+	}
+}
+
+/* ---- words ---- */
+
+static struct fsdp_json_value text(const char *bytes)
+{
+	return (struct fsdp_json_value){ FSDP_SCAN_TEXT, strchr(bytes, '\\') != NULL,
+		fsdp_span_text(bytes) };
+}
+
+static void words_are_known_again(void **state)
+{
+	(void)state;
+	struct room room;
+	struct fsdp_kineto_words *words = calloc(1, sizeof *words);
+	assert_non_null(words);
+	enter(&room);
+	assert_true(fsdp_kineto_words_init(words, &room.arena));
+	struct fsdp_json_value escaped = text("\\u0061b"), plain = text("ab"),
+			       one = { FSDP_SCAN_NUMBER, false, FSDP_SPAN_INIT("1") },
+			       absent = { FSDP_SCAN_END }, quoted = text("1");
+	struct fsdp_span a, b;
+	uint32_t ids[4];
+	assert_true(fsdp_kineto_words_read(words, &escaped, &a));
+	uint32_t *known = fsdp_kineto_words_find(words, FSDP_KINETO_KERNELS, a, &ids[0]);
+	assert_non_null(known);
+	assert_int_equal(*known, 0);
+	*known = 9;
+	assert_true(fsdp_kineto_words_read(words, &plain, &b));
+	assert_int_equal(
+		*fsdp_kineto_words_find(words, FSDP_KINETO_KERNELS, b, &ids[1]), 9);
+	assert_int_equal(ids[0], ids[1]);
+	assert_int_equal(
+		*fsdp_kineto_words_find(words, FSDP_KINETO_GROUPS, b, &ids[1]), 0);
+	assert_int_not_equal(ids[0], ids[1]);
+
+	/* A number is not the text that looks like it, and pid is not tid. */
+	assert_true(fsdp_kineto_words_thread(words, &one, &absent, &ids[0]));
+	assert_true(fsdp_kineto_words_thread(words, &quoted, &absent, &ids[1]));
+	assert_true(fsdp_kineto_words_thread(words, &absent, &one, &ids[2]));
+	assert_true(fsdp_kineto_words_thread(words, &one, &absent, &ids[3]));
+	assert_int_equal(ids[0], ids[3]);
+	assert_int_not_equal(ids[0], ids[1]);
+	assert_int_not_equal(ids[0], ids[2]);
+	fsdp_kineto_words_done(words);
+	leave(&room);
+	free(words);
+}
+
+static void categories_are_counted_whatever_their_length(void **state)
+{
+	(void)state;
+	struct room room;
+	struct fsdp_kineto_words *words = calloc(1, sizeof *words);
+	char name[100];
+	assert_non_null(words);
+	enter(&room);
+	assert_true(fsdp_kineto_words_init(words, &room.arena));
+	assert_true(fsdp_kineto_words_count(words, &words->absent, 1));
+	for (int round = 0; round < 3; round++)
+		for (size_t size = 0; size < sizeof name; size++) {
+			memset(name, 'k', size);
+			struct fsdp_kineto_category *category =
+				fsdp_kineto_words_category(
+					words, fsdp_span((unsigned char *)name, size));
+			assert_int_equal(category->meaning, FSDP_KINETO_OTHER);
+			assert_true(fsdp_kineto_words_count(words, category, 2));
+		}
+	struct fsdp_kineto_category *none =
+		fsdp_kineto_words_category(words, FSDP_SPAN("None"));
+	assert_int_equal(none->meaning, FSDP_KINETO_OTHER);
+	assert_true(fsdp_kineto_words_count(words, none, 1));
+	assert_int_equal(
+		fsdp_kineto_words_category(words, FSDP_SPAN("gpu_memset"))->meaning,
+		FSDP_KINETO_SET);
+	/* Names of one size that begin alike. */
+	for (int i = 0; i < 4; i++) {
+		static const char *const alike[] = { "op", "or" };
+		struct fsdp_kineto_category *category =
+			fsdp_kineto_words_category(words, fsdp_span_text(alike[i % 2]));
+		assert_true(fsdp_kineto_words_count(words, category, 1));
+	}
+	assert_int_equal(words->categories.count, 3 + sizeof name);
+	for (size_t i = 0; i <= sizeof name; i++) {
+		const struct fsdp_tally *tally = fsdp_vec_at(&words->categories, i);
+		assert_int_equal(tally->count, i == 0 ? 2 : 3);
+		assert_int_equal(tally->sum_ns, i == 0 ? 2 : 6);
+	}
+	fsdp_kineto_words_done(words);
+	leave(&room);
+	free(words);
+}
+
+/* ---- begins ---- */
+
+static void begins_are_a_stack_of_each_thread(void **state)
+{
+	(void)state;
+	struct room room;
+	struct fsdp_kineto_opens opens;
+	uint32_t stacks[2] = { 0 };
+	char name[2] = "a";
+	enter(&room);
+	fsdp_kineto_opens_init(&opens, &room.arena);
+	assert_null(fsdp_kineto_opens_end(&opens, stacks[0]));
+	for (; name[0] < 'e'; name[0]++) {
+		struct fsdp_kineto_event event = { .name = text(name) };
+		assert_true(
+			fsdp_kineto_opens_begin(&opens, &stacks[name[0] % 2], &event));
+	}
+	static const char order[] = "dbca"; /* b and d lie on thread 0 */
+	for (size_t i = 0; i < 3; i++) {
+		struct fsdp_kineto_open *open =
+			fsdp_kineto_opens_end(&opens, stacks[i / 2]);
+		assert_non_null(open);
+		assert_int_equal(open->event.name.span.data[0], order[i]);
+		fsdp_kineto_opens_free(&opens, open);
+	}
+	assert_null(fsdp_kineto_opens_end(&opens, stacks[0]));
+	assert_int_equal(fsdp_kineto_opens_forget(&opens), 1);
+	leave(&room);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_shortest_open_note_is_found),
+		cmocka_unit_test(kernels_are_what_their_launch_lies_in),
+		cmocka_unit_test(notes_without_kernels_are_the_collectives),
+		cmocka_unit_test(launches_are_forgotten_unless_a_note_is_round_them),
+		cmocka_unit_test(calls_of_one_launch_are_kept_together),
+		cmocka_unit_test(calls_lie_in_the_step_in_which_they_begin),
+		cmocka_unit_test(steps_are_full_in_any_order),
+		cmocka_unit_test(a_pipe_is_read_once),
+		cmocka_unit_test(the_device_is_busy_with_any_of_its_lists),
+		cmocka_unit_test(words_are_known_again),
+		cmocka_unit_test(categories_are_counted_whatever_their_length),
+		cmocka_unit_test(begins_are_a_stack_of_each_thread),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
