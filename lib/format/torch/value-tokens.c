@@ -88,12 +88,9 @@ static struct fsdp_span describe_global(
 	char *text = fsdp_arena_take(torch->model->arena, size + 1, 1);
 	if (text == NULL)
 		return (struct fsdp_span){ 0 };
-	if (global->module.size != 0)
-		memcpy(text, global->module.data, global->module.size);
+	memcpy(text, global->module.data, global->module.size);
 	text[global->module.size] = '.';
-	if (global->name.size != 0)
-		memcpy(text + global->module.size + 1, global->name.data,
-			global->name.size);
+	memcpy(text + global->module.size + 1, global->name.data, global->name.size);
 	return fsdp_span(text, size);
 }
 
