@@ -108,8 +108,7 @@ static bool look(struct fsdp_zip_window *window, uint64_t at, size_t need,
 	if (need > window->window_size)
 		return true;
 	if (at < window->begin || at + need > window->end) {
-		bool near = at >= window->begin && at < window->end + NEAR &&
-			    window->end != 0;
+		bool near = at >= window->begin && at < window->end + NEAR;
 		size_t last = (size_t)(window->end - window->begin);
 		size_t size = near && last > FIRST_FILL / 2 ? last * 2 : FIRST_FILL;
 		size = size < need ? need : size;
