@@ -1000,6 +1000,47 @@ static void windows_of_any_size_give_the_same_places(void **state)
 	setup_done(&setup);
 }
 
+static void fills_grow_while_they_carry_on(void **state)
+{
+	static const struct {
+		uint64_t at, begin, size;
+	} rows[] = {
+		{ 0, 0, 4096 },
+		{ 4096 - 30, 0, 4096 },
+		{ 0, 0, 4096 },
+		{ 4096, 4096, 8192 },
+		{ 12288 + 65535, 77823, 16384 },
+		{ 94207 + 65536, 159743, 4096 },
+		{ 163839 - 29, 163810, 8192 },
+		{ 163000, 163000, 4096 },
+		{ (1 << 20) - 4096 - 904, 1043576, 4096 },
+		{ (1 << 20) - 904, 1047672, 904 },
+		{ (1 << 20) - 30, 1047672, 904 },
+		{ 0, 0, 4096 },
+		{ (1 << 20) - 30, 1048546, 30 },
+	};
+	struct fsdp_zip_window window = { .window_size = 65536 };
+	struct setup setup;
+	FILE *file = tmpfile();
+	(void)state;
+	setup_init(&setup);
+	assert_non_null(file);
+	assert_int_equal(ftruncate(fileno(file), 1 << 20), 0);
+	assert_true(fsdp_source_file(fileno(file), &window.source, &setup.error));
+	window.bytes = malloc(window.window_size);
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		uint64_t none;
+		assert_false(
+			fsdp_zip_locate_in(&window, rows[i].at, 0, &none, &setup.error));
+		setup_expect(&setup, FSDP_ERROR_DAMAGED, "FI3044");
+		assert_int_equal(window.begin, rows[i].begin);
+		assert_int_equal(window.end - window.begin, rows[i].size);
+	}
+	free(window.bytes);
+	fclose(file);
+	setup_done(&setup);
+}
+
 static void a_member_costs_48_bytes(void **state)
 {
 	(void)state;
@@ -1033,6 +1074,7 @@ int main(void)
 		cmocka_unit_test(a_bomb_is_found_before_any_work),
 		cmocka_unit_test(what_one_record_inflates_to_has_ceilings),
 		cmocka_unit_test(windows_of_any_size_give_the_same_places),
+		cmocka_unit_test(fills_grow_while_they_carry_on),
 		cmocka_unit_test(a_member_costs_48_bytes),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
