@@ -429,11 +429,6 @@ uint64_t fsdp_pickle_length(const struct fsdp_pickle *pickle)
 	return pickle->length;
 }
 
-uint64_t fsdp_pickle_first(const struct fsdp_pickle *pickle, uint8_t opcode)
-{
-	return pickle->first[opcode];
-}
-
 size_t fsdp_pickle_global_count(const struct fsdp_pickle *pickle)
 {
 	return pickle->globals.count;

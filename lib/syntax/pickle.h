@@ -196,9 +196,6 @@ fsdp_ref fsdp_pickle_top(const struct fsdp_pickle *pickle);
 /* Bytes of the stream up to and with STOP. */
 uint64_t fsdp_pickle_length(const struct fsdp_pickle *pickle);
 
-/* Where an opcode stands first (FSDP_UNKNOWN if nowhere). */
-uint64_t fsdp_pickle_first(const struct fsdp_pickle *pickle, uint8_t opcode);
-
 /* Globals in order of first appearance, each written (module, name) once. */
 size_t fsdp_pickle_global_count(const struct fsdp_pickle *pickle);
 const struct fsdp_pickle_global *fsdp_pickle_global(
