@@ -94,13 +94,3 @@ bool fsdp_flat_find(const struct fsdp_flat_cut *cut, uint64_t element, uint32_t 
 	*ret_shard_offset = element % cut->shard_numel;
 	return true;
 }
-
-bool fsdp_flat_element(const struct fsdp_flat_cut *cut, uint32_t rank,
-	uint64_t shard_offset, uint64_t *ret_element)
-{
-	struct fsdp_flat_range shard = fsdp_flat_shard(cut, rank);
-	if (rank >= cut->shards || shard_offset >= shard.end - shard.begin)
-		return false;
-	*ret_element = shard.begin + shard_offset;
-	return true;
-}

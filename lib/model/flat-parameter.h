@@ -83,9 +83,4 @@ bool fsdp_flat_part(const struct fsdp_flat_cut *cut, uint32_t rank, uint64_t sta
 bool fsdp_flat_find(const struct fsdp_flat_cut *cut, uint64_t element, uint32_t *ret_rank,
 	uint64_t *ret_shard_offset);
 
-/* Which element of the layout lies at an offset of a rank's shard. False: none, it is
- * what fills the shard up, or beyond its end. */
-bool fsdp_flat_element(const struct fsdp_flat_cut *cut, uint32_t rank,
-	uint64_t shard_offset, uint64_t *ret_element);
-
 #endif
