@@ -6,7 +6,6 @@ Knows no type: what does not compile is no mutant, and another takes its place.
 """
 
 import argparse
-import collections
 import hashlib
 import json
 import os
@@ -23,48 +22,19 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(ROOT, "tests", "laws"))
 
 import law
+from ctokens import bodies, tokens
 
 EQUIVALENT = "tests/mutants.txt"
 WANTED = 0.9  # of the mutants are noticed
 
 # ---- tokens
 
-TOKEN = re.compile(
-    r"""(?P<skip>\s+|/\*.*?\*/|//[^\n]*|^[ \t]*\#(?:/\*.*?\*/|\\\n|[^\n])*)
-    |(?P<text>(?:L|u8?|U)?"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')
-    |(?P<number>\.?\d(?:[eEpP][-+]|[\w.])*)
-    |(?P<word>[A-Za-z_]\w*)
-    |(?P<sign><<=|>>=|\.\.\.|->|\+\+|--|<<|>>|&&|\|\||[-+*/%&|^<>=!]=|.)""",
-    re.DOTALL | re.MULTILINE | re.VERBOSE,
-)
 INTEGER = re.compile(r"(0[xX][0-9a-fA-F]+|\d+)([uUlL]*)")
 SWAPPED = {
     "&&": "||", "||": "&&", "<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==",
     "+": "-", "-": "+", "++": "--", "--": "++",
 }
 STATEMENTS = {"return", "sizeof", "case", "else", "do"}
-
-Token = collections.namedtuple("Token", "kind text begin end")
-
-
-def tokens(source):
-    return [Token(found.lastgroup, found.group(), found.start(), found.end())
-            for found in TOKEN.finditer(source) if found.lastgroup != "skip"]
-
-
-def bodies(all_tokens):
-    """Indices of the tokens inside of functions: tables, types and prototypes are not mutated."""
-    depth, inside = 0, False
-    for i, token in enumerate(all_tokens):
-        if token.text == "{" and token.kind == "sign":
-            if depth == 0:
-                inside = all_tokens[i - 1].text == ")"
-            depth += 1
-        elif token.text == "}" and token.kind == "sign":
-            depth -= 1
-        elif depth > 0 and inside:
-            yield i
-
 
 # ---- mutants
 
@@ -149,7 +119,7 @@ def variants(source, all_tokens, i):
 
 
 def mutants_of(path, source):
-    """The mutants of each token that has any."""
+    """The mutants of each token that has any. Tables, types and prototypes have none."""
     all_tokens = tokens(source)
     for i in bodies(all_tokens):
         found = [Mutant(path, source, edits, shown) for edits, shown in variants(source, all_tokens, i)]
