@@ -17,6 +17,7 @@ import law
 import manual
 import mutants
 import provenance
+import reach
 import schemas
 import symbols
 import tags
@@ -196,6 +197,19 @@ CASES = [
     ("provenance", provenance.check, True,
      {"testdata/README.md": PAGE.replace("| hand |", "|  |") + ROW, "testdata/a/b/f": ""},
      ["testdata/README.md: case a/b does not say"]),
+    ("reach", reach.check, True,
+     {"lib/include/fsdp/a.h": "void fsdp_a(void);\n",
+      "lib/a.c": "#define B(c) fsdp_b(c)\nstatic void d(void)\n{\n\tfsdp_e();\n}\nvoid fsdp_a(void)\n{\n\td();\n}\n",
+      "lib/b.c": "struct f {\n\tint g;\n};\nvoid fsdp_b(int c)\n{\n}\nvoid fsdp_e(void)\n{\n}\n"
+                 "static void h(void)\n{\n}\nconst struct f i = { h };\n"}, []),
+    ("reach", reach.check, True,
+     {"lib/include/fsdp/a.h": "void fsdp_a(void);\n", "lib/b.h": "void fsdp_b(void);\n",
+      "lib/a.c": "void fsdp_a(void)\n{\n}\nstatic void d(void)\n{\n\tfsdp_b();\n}\nvoid fsdp_b(void)\n{\n\tfsdp_b();\n}\n"},
+     ["lib/a.c:8: nothing reaches fsdp_b"]),
+    ("reach", reach.check, True,
+     {"cli/main.c": "static void a(void)\n{\n\tb();\n}\nint main(void)\n{\n\ta();\n}\n",
+      "cli/run/b.c": "/* a(); */\nvoid b(void)\n{\n}\nvoid a(void)\n{\n\tc(\"d\");\n}\n"},
+     ["cli/run/b.c:5: nothing reaches a"]),
     ("schemas", documents, True, {"ls": schema(), "info": schema("info", a={"description": "b"})}, []),
     ("schemas", documents, True, {"ls": schema("info")}, ["schema ls: wrong $id"]),
     ("schemas", documents, True, {"ls": schema(), "info": schema("info", "y")},
