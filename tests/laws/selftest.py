@@ -18,6 +18,7 @@ import manual
 import mutants
 import provenance
 import reach
+import references
 import schemas
 import symbols
 import tags
@@ -210,6 +211,13 @@ CASES = [
      {"cli/main.c": "static void a(void)\n{\n\tb();\n}\nint main(void)\n{\n\ta();\n}\n",
       "cli/run/b.c": "/* a(); */\nvoid b(void)\n{\n}\nvoid a(void)\n{\n\tc(\"d\");\n}\n"},
      ["cli/run/b.c:5: nothing reaches a"]),
+    ("references", references.check, True,
+     {"lib/a.c": "/*\n * Knows a.c (see b.h). Origin: torch/c.h\n */\nint i; /* as store/d.c and not d.c does */\n",
+      "lib/store/e.c": ""},
+     ["lib/a.c:2: there is no b.h", "lib/a.c:4: there is no d.c", "lib/a.c:4: there is no store/d.c"]),
+    ("references", references.check, True,
+     {"lib/a.c": "/* store/b.h, b.h, NAME.c, <c.h>, d.pt */\nchar *e = \"f.c\";\n", "lib/store/b.h": "",
+      "CONTRIBUTING.md": "| `cli/cmd/NAME.c` | `lib/a.c` |\n"}, []),
     ("schemas", documents, True, {"ls": schema(), "info": schema("info", a={"description": "b"})}, []),
     ("schemas", documents, True, {"ls": schema("info")}, ["schema ls: wrong $id"]),
     ("schemas", documents, True, {"ls": schema(), "info": schema("info", "y")},
