@@ -19,6 +19,7 @@ import mutants
 import provenance
 import reach
 import references
+import rules
 import schemas
 import symbols
 import tags
@@ -218,6 +219,12 @@ CASES = [
     ("references", references.check, True,
      {"lib/a.c": "/* store/b.h, b.h, NAME.c, <c.h>, d.pt */\nchar *e = \"f.c\";\n", "lib/store/b.h": "",
       "CONTRIBUTING.md": "| `cli/cmd/NAME.c` | `lib/a.c` |\n"}, []),
+    ("rules", rules.check, True,
+     {rules.TABLE: 'FSDP_RULE(A_B, "FI0001",\nFSDP_RULE(C, "FI0002",\nFSDP_RULE(D, "FI0003",\nFSDP_RULE(E, "FI4002",\n',
+      "lib/a.c": 'f(FSDP_RULE_A_B); g("FI0002"); /* FI0003 */'}, [rules.TABLE + ": nothing raises FI0003"]),
+    ("rules", rules.check, True,
+     {rules.TABLE: 'FSDP_RULE(D, "FI0003",\nFSDP_RULE(E, "FI4002",\n', "lib/a.c": 'FIND(a, D); FIND(a, E);'},
+     [rules.TABLE + ": FI4002 is raised"]),
     ("schemas", documents, True, {"ls": schema(), "info": schema("info", a={"description": "b"})}, []),
     ("schemas", documents, True, {"ls": schema("info")}, ["schema ls: wrong $id"]),
     ("schemas", documents, True, {"ls": schema(), "info": schema("info", "y")},
