@@ -14,6 +14,7 @@ import formatting
 import headers
 import includes
 import law
+import links
 import manual
 import mutants
 import provenance
@@ -83,6 +84,20 @@ def archive(root):
     subprocess.run(["cc", "-c", where + ".c", "-o", where + ".o"], check=True)
     subprocess.run(["ar", "rcs", where + ".a", where + ".o"], check=True)
     return symbols.check(where + ".a")
+
+
+def linked(root):
+    """links.check of all sources below root."""
+    archives = []
+    for folder in ("lib", "cli"):
+        where = os.path.join(root, folder + ".a")
+        for path in law.tracked(os.path.join(root, folder)):
+            if path.endswith(".c"):
+                made = os.path.join(root, path.replace("/", "_") + ".o")
+                subprocess.run(["cc", "-c", os.path.join(root, folder, path), "-o", made], check=True)
+                subprocess.run(["ar", "rcs", where, made], check=True)
+                archives = [*archives, where] if where not in archives else archives
+    return links.check(root, archives)
 
 
 def need(*programs):
@@ -166,6 +181,16 @@ CASES = [
     ("symbols", archive, need("cc", "nm", "ar"),
      {"x.c": "#include <stdio.h>\nstatic int helper(char *a) { return snprintf(a, 4, \"%p\", (void *)a); }\n"
              "int fsdp_a(char *a) { return helper(a); }\n"}, []),
+    ("links", linked, need("cc", "nm", "ar"),
+     {"lib/base/a.c": "void fsdp_b(void);\nvoid fsdp_a(void) { fsdp_b(); }\n", "lib/store/b.c": "void fsdp_b(void) {}\n",
+      "cli/render/c.c": "void fsdp_b(void);\nvoid d(void);\nvoid c(void) { fsdp_b(); d(); }\n",
+      "cli/run/d.c": "void d(void) {}\n"},
+     ["lib/base/a.c: base may not need fsdp_b of store", "cli/render/c.c: cli/render may not need fsdp_b of store",
+      "cli/render/c.c: cli/render may not need d of cli/run"]),
+    ("links", linked, need("cc", "nm", "ar"),
+     {"lib/include/fsdp/a.h": "void fsdp_a(void);\n", "lib/a.c": "void fsdp_b(void);\nvoid fsdp_a(void) { fsdp_b(); }\n",
+      "lib/store/b.c": "void fsdp_b(void) {}\n", "lib/analysis/c.c": "void fsdp_a(void);\nvoid fsdp_c(void) { fsdp_a(); }\n",
+      "cli/cmd/c.c": "void fsdp_a(void);\nvoid c(void) { fsdp_a(); }\n"}, []),
     ("manual", manual.lint, need("mandoc"), {"man/a.1": mdoc("a", "Fl b") + ".Bogus\n"}, ["man/a.1:"]),
     ("manual", manual.lint, need("mandoc"),
      {"man/a.1": mdoc("a", "Fl b") + ".Pq Ql c , Ql d .\n"}, ["man/a.1:"]),
