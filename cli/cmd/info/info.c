@@ -155,7 +155,7 @@ static const struct record counts_record = RECORD_OF(RECORD_OBJECT, INFO,
 	{ "values", SIZE_AT(INFO, counts.values), .always = true,
 		.about = "Entries that are no tensors." });
 
-struct share {
+struct part_of_bytes {
 	struct fsdp_group group;
 	struct value key;
 	size_t next;
@@ -167,7 +167,7 @@ static const void *each_share(struct subject of, size_t i, void *room)
 	const enum fsdp_sums_by *by = of.object;
 	const struct info *info = of.context;
 	const struct fsdp_sums *sums = fsdp_overview_sums(info->overview, *by);
-	struct share *made = room;
+	struct part_of_bytes *made = room;
 
 	if (i == 0)
 		made->next = 0;
@@ -182,7 +182,7 @@ static const void *each_share(struct subject of, size_t i, void *room)
 	return NULL;
 }
 
-#define SHARE struct share
+#define SHARE struct part_of_bytes
 static const struct record share_record =
 	OBJECT_RECORD(SHARE, "share", "A share of the bytes.",
 		{ "key", VALUE_AT(SHARE, key), .always = true,

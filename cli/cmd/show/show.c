@@ -428,7 +428,7 @@ static const struct record placement_record = OBJECT_RECORD(PLACEMENT, "placemen
 	{ "mesh", MADE_AT(PLACEMENT, mesh, find_mesh, mesh_ranks_record), .always = true,
 		.about = "The device mesh, outermost dimension first." });
 
-struct state {
+struct item_state {
 	uint32_t index;
 	struct fsdp_tensor tensor;
 	struct text key;
@@ -437,7 +437,7 @@ struct state {
 static const void *find_state(struct subject of, size_t i, void *room)
 {
 	const struct item *item = of.object;
-	struct state *made = room;
+	struct item_state *made = room;
 	struct text name;
 
 	made->index = item->states[i].tensor;
@@ -448,7 +448,7 @@ static const void *find_state(struct subject of, size_t i, void *room)
 	return made;
 }
 
-#define STATE struct state
+#define STATE struct item_state
 static const struct record state_record =
 	OBJECT_RECORD(STATE, "state", "One optimizer state.",
 		{ "key", TEXT_AT(STATE, key), .always = true,
@@ -535,7 +535,7 @@ struct element {
 };
 
 _Static_assert(
-	sizeof(struct element) <= RECORD_ROOM && sizeof(struct state) <= RECORD_ROOM,
+	sizeof(struct element) <= RECORD_ROOM && sizeof(struct item_state) <= RECORD_ROOM,
 	"room for one");
 
 static const void *find_element(struct subject of, size_t i, void *room)
@@ -793,7 +793,7 @@ static void tell_pieces(struct show *show, const struct item *item)
 static void tell_states(struct show *show, const struct item *item)
 {
 	struct out *out = show->run->out;
-	struct state state;
+	struct item_state state;
 
 	if (item->state_count == 0)
 		return;
