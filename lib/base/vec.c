@@ -58,6 +58,14 @@ void *fsdp_vec_push(struct fsdp_vec *vec)
 	return fsdp_vec_at(vec, vec->count++);
 }
 
+bool fsdp_vec_add(struct fsdp_vec *vec, const void *item)
+{
+	void *place = fsdp_vec_push(vec);
+	if (place != NULL)
+		memcpy(place, item, vec->item_size);
+	return place != NULL;
+}
+
 void *fsdp_vec_push_run(struct fsdp_vec *vec, size_t size, size_t *ret_index)
 {
 	size_t per_page = (size_t)1 << vec->shift;

@@ -27,6 +27,10 @@ void fsdp_vec_init(struct fsdp_vec *vec, struct fsdp_arena *arena, size_t item_s
 /* One more item, zeroed unless the array was longer before; NULL when out of memory. */
 void *fsdp_vec_push(struct fsdp_vec *vec) __attribute__((warn_unused_result));
 
+/* One more item, a copy of this one. False when out of memory. */
+bool fsdp_vec_add(struct fsdp_vec *vec, const void *item)
+	__attribute__((warn_unused_result));
+
 /*
  * Builds with the address sanitizer, and so the fuzz targets, stop here at an index that
  * the array does not have: pages are larger than what lies in them, so the sanitizer

@@ -220,10 +220,8 @@ static bool map_tensor(struct hf *hf, struct fsdp_span key, uint32_t number,
 	uint32_t name, raw_name;
 	if (!fsdp_build_names(model, 0, key, false, &name, &raw_name, ret_error))
 		return false;
-	uint32_t *place = fsdp_vec_push(&hf->map);
-	if (place == NULL)
+	if (!fsdp_vec_add(&hf->map, &raw_name))
 		return fsdp_arena_fail(hf->reading->scratch, ret_error);
-	*place = raw_name;
 	if (fsdp_table_get(&hf->mapped, raw_name) != FSDP_NONE)
 		fsdp_find(&model->findings, FSDP_RULE_SAFETENSORS_JSON,
 			FSDP_PLACE(.file = hf->index, .offset = hf->token.offset,

@@ -100,21 +100,21 @@ static bool add_visit(
 	const struct fsdp_name *name = fsdp_names_at(&model->names, raw);
 	uint32_t index = (uint32_t)model->modules.count;
 	uint32_t parent = name->parent == FSDP_NONE ? FSDP_NONE : visit_of[name->parent];
-	struct fsdp_module_record *module = fsdp_vec_push(&model->modules);
-	if (module == NULL)
+	if (!fsdp_vec_add(&model->modules,
+		    &(struct fsdp_module_record){
+			    .name = clean,
+			    .raw_name = raw,
+			    .torch_prefix = raw,
+			    .torch_clean = clean,
+			    .depth =
+				    parent == FSDP_NONE
+					    ? 0
+					    : fsdp_model_module(model, parent)->depth + 1,
+			    .parent = parent,
+			    .same_as = FSDP_NONE,
+			    .unit = FSDP_NONE,
+		    }))
 		return false;
-	*module = (struct fsdp_module_record){
-		.name = clean,
-		.raw_name = raw,
-		.torch_prefix = raw,
-		.torch_clean = clean,
-		.depth = parent == FSDP_NONE
-				 ? 0
-				 : fsdp_model_module(model, parent)->depth + 1,
-		.parent = parent,
-		.same_as = FSDP_NONE,
-		.unit = FSDP_NONE,
-	};
 	visit_of[raw] = index;
 	return true;
 }

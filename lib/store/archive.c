@@ -394,11 +394,8 @@ static bool take_unpacked(struct unpacker *unpacker, struct fsdp_packed *packed)
 
 static bool add_packed(struct unpacker *unpacker, struct fsdp_packed packed)
 {
-	struct fsdp_packed *kept = fsdp_vec_push(unpacker->packed);
-	if (kept == NULL)
-		return fsdp_arena_fail(unpacker->arena, unpacker->error);
-	*kept = packed;
-	return true;
+	return fsdp_vec_add(unpacker->packed, &packed) ||
+	       fsdp_arena_fail(unpacker->arena, unpacker->error);
 }
 
 /* Where the bytes of the member begin: right behind its header, which was read. */

@@ -461,10 +461,8 @@ static bool keep_sorted(
 	if (list->count != 0)
 		qsort(list->entries, list->count, sizeof *list->entries, compare_entries);
 	for (size_t i = 0; i < list->count; i++) {
-		struct fsdp_entry *entry = fsdp_vec_push(&dir->entries);
-		if (entry == NULL)
+		if (!fsdp_vec_add(&dir->entries, &list->entries[i]))
 			return fsdp_arena_fail(dir->arena, ret_error);
-		*entry = list->entries[i];
 	}
 	return true;
 }

@@ -241,11 +241,8 @@ static inline bool keep(
 	reader->has_bytes |= member->size != 0;
 	reader->has_crc |= member->crc != 0;
 	place(reader, member);
-	struct fsdp_zip_member *kept = fsdp_vec_push(&reader->zip->members);
-	if (kept == NULL)
-		return fsdp_arena_fail(reader->zip->members.arena, reader->error);
-	*kept = *member;
-	return true;
+	return fsdp_vec_add(&reader->zip->members, member) ||
+	       fsdp_arena_fail(reader->zip->members.arena, reader->error);
 }
 
 static inline bool take_entry(struct reader *reader)

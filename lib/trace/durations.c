@@ -81,10 +81,9 @@ bool fsdp_durations_add(struct fsdp_durations *durations, int64_t ts_ns, int64_t
 	if (durations->histogram != NULL) {
 		durations->histogram[cell_of(dur_ns)]++;
 	} else {
-		struct fsdp_moment *moment = fsdp_vec_push(&durations->moments);
-		if (moment == NULL)
+		if (!fsdp_vec_add(
+			    &durations->moments, &(struct fsdp_moment){ ts_ns, dur_ns }))
 			return false;
-		*moment = (struct fsdp_moment){ ts_ns, dur_ns };
 	}
 	if (durations->count++ == 0)
 		durations->min_ns = durations->max_ns = dur_ns;

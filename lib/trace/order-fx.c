@@ -71,11 +71,7 @@ static bool out_of_memory(struct fx *fx)
 
 static bool push(struct fx *fx, struct fsdp_vec *vec, uint32_t value)
 {
-	uint32_t *item = fsdp_vec_push(vec);
-	if (item == NULL)
-		return out_of_memory(fx);
-	*item = value;
-	return true;
+	return fsdp_vec_add(vec, &value) || out_of_memory(fx);
 }
 
 static uint32_t number_at(const struct fsdp_vec *vec, size_t index)

@@ -83,11 +83,7 @@ static int64_t at(const struct fsdp_vec *vec, size_t index)
 
 static bool push(struct handles *handles, struct fsdp_vec *vec, int64_t value)
 {
-	int64_t *item = fsdp_vec_push(vec);
-	if (item == NULL)
-		return out_of_memory(handles);
-	*item = value;
-	return true;
+	return fsdp_vec_add(vec, &value) || out_of_memory(handles);
 }
 
 /* ---- snapshots ---- */
@@ -139,16 +135,14 @@ static bool take_snapshot(struct handles *handles, uint64_t line)
 {
 	if (!spend_cells(handles))
 		return false;
-	struct fsdp_order_snapshot *snapshot = fsdp_vec_push(&handles->snapshots);
-	if (snapshot == NULL)
-		return out_of_memory(handles);
-	*snapshot = (struct fsdp_order_snapshot){ .iter = handles->iter,
-		.at_line = line,
-		.cursor = handles->cursor,
-		.pre_count = handles->pre.count,
-		.post_count = handles->post.count - handles->post_begin,
-		.status = status_names[handles->status] };
-	return true;
+	return fsdp_vec_add(&handles->snapshots,
+		       &(struct fsdp_order_snapshot){ .iter = handles->iter,
+			       .at_line = line,
+			       .cursor = handles->cursor,
+			       .pre_count = handles->pre.count,
+			       .post_count = handles->post.count - handles->post_begin,
+			       .status = status_names[handles->status] }) ||
+	       out_of_memory(handles);
 }
 
 /* Of both lists each snapshot has a part. */

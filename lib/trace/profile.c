@@ -98,10 +98,8 @@ static bool add_time(struct profile *profile, uint32_t index, int64_t t_ns, int6
 {
 	struct type *type = fsdp_vec_at(&profile->types, index);
 	if (type->round != profile->round) {
-		uint32_t *place = fsdp_vec_push(&profile->results);
-		if (place == NULL)
+		if (!fsdp_vec_add(&profile->results, &index))
 			return out_of_memory(profile);
-		*place = index;
 		type->round = profile->round;
 		type->sum_ns = 0;
 	}

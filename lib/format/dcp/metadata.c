@@ -699,15 +699,13 @@ static bool add_list(
 		    CHUNK_STEPS * (uint64_t)meta->chunk_count, parse->error))
 		return false;
 	uint32_t id = (uint32_t)dcp->lists.count;
-	struct fsdp_dcp_list *list = fsdp_vec_push(&dcp->lists);
-	if (list == NULL)
+	if (!fsdp_vec_add(&dcp->lists, &(struct fsdp_dcp_list){
+					       .first = meta->first_chunk,
+					       .count = meta->chunk_count,
+					       .next = FSDP_NONE,
+					       .file = dcp->file_number,
+				       }))
 		return fsdp_arena_fail(dcp->scratch, parse->error);
-	*list = (struct fsdp_dcp_list){
-		.first = meta->first_chunk,
-		.count = meta->chunk_count,
-		.next = FSDP_NONE,
-		.file = dcp->file_number,
-	};
 	if (item->last_list != FSDP_NONE)
 		((struct fsdp_dcp_list *)fsdp_vec_at(&dcp->lists, item->last_list))
 			->next = id;

@@ -49,11 +49,9 @@ bool fsdp_plan_read_shape(struct fsdp_plan_reading *plan, const struct fsdp_json
 bool fsdp_plan_state_shape(
 	struct fsdp_plan_reading *plan, uint32_t name, fsdp_ints shape, uint8_t dims)
 {
-	struct stated *stated = fsdp_vec_push(&plan->stated);
-	if (stated == NULL)
-		return fsdp_arena_fail(plan->reading->scratch, plan->error);
-	*stated = (struct stated){ .name = name, .shape = shape, .dims = dims };
-	return true;
+	return fsdp_vec_add(&plan->stated,
+		       &(struct stated){ .name = name, .shape = shape, .dims = dims }) ||
+	       fsdp_arena_fail(plan->reading->scratch, plan->error);
 }
 
 uint32_t fsdp_plan_full_name(

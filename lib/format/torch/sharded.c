@@ -311,10 +311,8 @@ static bool keep_mesh(struct fsdp_torch *torch, const struct fsdp_torch_mesh *me
 			return true;
 		}
 	}
-	struct fsdp_torch_mesh *place = fsdp_vec_push(&torch->meshes);
-	if (place == NULL)
+	if (!fsdp_vec_add(&torch->meshes, mesh))
 		return fsdp_arena_fail(torch->scratch, ret_error);
-	*place = *mesh;
 	*ret_index = (uint32_t)count;
 	return true;
 }
@@ -401,11 +399,8 @@ static bool read_dtensor(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 	struct fsdp_torch_rare *rare = rare_of(torch, tensor);
 	rare->sharded = true;
 	rare->dtensor = (uint32_t)torch->dtensors.count;
-	struct fsdp_torch_dtensor *place = fsdp_vec_push(&torch->dtensors);
-	if (place == NULL)
-		return fsdp_arena_fail(torch->scratch, ret_error);
-	*place = dtensor;
-	return true;
+	return fsdp_vec_add(&torch->dtensors, &dtensor) ||
+	       fsdp_arena_fail(torch->scratch, ret_error);
 }
 
 bool fsdp_torch_sharded(struct fsdp_torch *torch, struct fsdp_pickle *pickle,

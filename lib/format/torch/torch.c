@@ -131,10 +131,9 @@ static bool keep_location(struct fsdp_torch *torch, struct fsdp_span location,
 			return true;
 		}
 	}
-	struct fsdp_torch_location *place = fsdp_vec_push(&torch->locations);
-	if (place == NULL)
+	if (!fsdp_vec_add(&torch->locations,
+		    &(struct fsdp_torch_location){ location, FSDP_NONE }))
 		return fsdp_arena_fail(torch->kept, ret_error);
-	*place = (struct fsdp_torch_location){ location, FSDP_NONE };
 	*ret_index = (uint32_t)count;
 	return true;
 }

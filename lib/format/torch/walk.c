@@ -489,19 +489,17 @@ static bool push_frame(struct walk *walk, fsdp_ref ref, enum frame_kind kind,
 			walk, name, FSDP_ERROR, "containers are nested deeper than 512");
 		return true;
 	}
-	struct frame *frame = fsdp_vec_push(&walk->stack);
-	if (frame == NULL)
+	if (!fsdp_vec_add(&walk->stack, &(struct frame){
+						.iterator = { .ref = ref },
+						.object = ref,
+						.name = name,
+						.path_count = (uint32_t)walk->path.count,
+						.kind = (uint8_t)kind,
+						.skip = FSDP_REF_NONE,
+						.identity = identity,
+						.wrapped = walk->wrapped,
+					}))
 		return fsdp_arena_fail(walk->torch->scratch, walk->error);
-	*frame = (struct frame){
-		.iterator = { .ref = ref },
-		.object = ref,
-		.name = name,
-		.path_count = (uint32_t)walk->path.count,
-		.kind = (uint8_t)kind,
-		.skip = FSDP_REF_NONE,
-		.identity = identity,
-		.wrapped = walk->wrapped,
-	};
 	if (identity != 0)
 		walk->visits[identity] |= 3;
 	walk->entered += fsdp_pickle_count(pickle, ref) + 1;
