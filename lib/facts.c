@@ -393,9 +393,7 @@ struct fsdp_piece fsdp_piece(const struct fsdp_checkpoint *checkpoint, uint32_t 
 		piece.item_length = extent->length;
 		return piece;
 	}
-	piece.records =
-		((const struct fsdp_file_record *)fsdp_model_file(model, extent->file))
-			->records;
+	piece.records = fsdp_model_file(model, extent->file)->records;
 	piece.storage = fsdp_model_key(model, extent);
 	piece.storage_offset = record->storage_offset;
 	piece.storage_bytes = extent->size;

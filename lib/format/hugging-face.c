@@ -510,8 +510,7 @@ static bool find_opened(struct hf *hf, bool *ret_opened, struct fsdp_error **ret
 	if (paths == NULL)
 		return fsdp_arena_fail(hf->reading->scratch, ret_error);
 	for (size_t i = 0; i < count; i++)
-		paths[i] = ((const struct fsdp_file_record *)fsdp_model_file(model, i))
-				   ->path;
+		paths[i] = fsdp_model_file(model, i)->path;
 	qsort(paths, count, sizeof *paths, compare_paths);
 	for (uint32_t i = 1; i < hf->files.list.count; i++) {
 		struct fsdp_span name = fsdp_names_segment(&hf->files, i);

@@ -469,8 +469,7 @@ void fsdp_build_take_back(
 	for (size_t i = tensors; i < model->tensors.count; i++) {
 		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
 		if (tensor->extra != FSDP_NONE)
-			((struct fsdp_extra *)fsdp_model_extra(model, tensor->extra))
-				->component_count = 0;
+			fsdp_model_extra(model, tensor->extra)->component_count = 0;
 	}
 	fsdp_vec_truncate(&model->tensors, tensors);
 	fsdp_vec_truncate(&model->pieces, pieces);

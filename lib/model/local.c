@@ -677,9 +677,8 @@ static bool list_entries(struct inference *inference, const struct found *found,
 			if (tie == NULL)
 				return false;
 			tie->fqn = name;
-			tie->same_as = ((const struct fsdp_flat_entry_record *)
-						fsdp_model_flat_entry(model,
-							model->flat_entries.count - 1))
+			tie->same_as = fsdp_model_flat_entry(
+				model, model->flat_entries.count - 1)
 					       ->fqn;
 			flat->tie_count++;
 			continue;

@@ -501,8 +501,7 @@ static bool regroup(struct merge *merge, struct fsdp_arena *scratch)
 			continue;
 		for (uint32_t k = 0; k < tensor->piece_count; k++) {
 			struct fsdp_piece_record piece =
-				*(const struct fsdp_piece_record *)fsdp_model_piece(
-					model, tensor->first_piece + k);
+				*fsdp_model_piece(model, tensor->first_piece + k);
 			piece.tensor = target;
 			*(struct fsdp_piece_record *)fsdp_vec_at(
 				&pieces, begin[target]++) = piece;
@@ -603,9 +602,7 @@ static bool compact(struct merge *merge, struct fsdp_arena *scratch)
 		*tensor = *fsdp_model_tensor(model, i);
 		tensor->storage_next = at;
 		for (uint32_t k = 0; k < tensor->piece_count; k++)
-			((struct fsdp_piece_record *)fsdp_model_piece(
-				 model, tensor->first_piece + k))
-				->tensor = at;
+			fsdp_model_piece(model, tensor->first_piece + k)->tensor = at;
 		moved[i] = at++;
 	}
 	fsdp_vec_truncate(&model->tensors, at);
@@ -682,8 +679,7 @@ static void merge_values(
 	uint32_t index = 0;
 	const struct fsdp_file_record *file = NULL;
 	for (size_t i = 0; i < model->values.count; i++) {
-		struct fsdp_value_record value =
-			*(struct fsdp_value_record *)fsdp_model_value(model, i);
+		struct fsdp_value_record value = *fsdp_model_value(model, i);
 		while (index < model->files.count) {
 			const struct fsdp_file_record *next =
 				fsdp_model_file(model, index);
@@ -706,7 +702,7 @@ static void merge_values(
 		} else {
 			first[value.raw_name] = (uint32_t)at;
 		}
-		*(struct fsdp_value_record *)fsdp_model_value(model, at++) = value;
+		*fsdp_model_value(model, at++) = value;
 	}
 	fsdp_vec_truncate(&model->values, at);
 }

@@ -485,8 +485,7 @@ static bool list_unit_fqns(struct fsdp_model *model)
 	for (uint32_t i = 0; i < model->tensor_count; i++) {
 		uint32_t unit = fsdp_model_tensor(model, i)->unit;
 		if (unit != FSDP_NONE)
-			((struct fsdp_unit_record *)fsdp_model_unit(model, unit))
-				->fqn_count++;
+			fsdp_model_unit(model, unit)->fqn_count++;
 	}
 	uint32_t next = 0;
 	for (uint32_t unit_id = 0; unit_id < model->units.count; unit_id++) {

@@ -157,9 +157,7 @@ static bool could_be_sharded(
 /* A rank's part of a flat parameter may be whole parameters. */
 static bool lies_flat(const struct fsdp_model *model, const struct fsdp_unit_record *unit)
 {
-	return unit->flat != FSDP_NONE &&
-	       ((const struct fsdp_flat_record *)fsdp_model_flat(model, unit->flat))
-		       ->from_files;
+	return unit->flat != FSDP_NONE && fsdp_model_flat(model, unit->flat)->from_files;
 }
 
 enum { SAID = 1, SHARDED = 2, WHOLE = 4 };

@@ -185,8 +185,7 @@ static bool take_placement(struct fsdp_model *model, struct fsdp_tensor_record *
 	if (planned->placement == FSDP_NONE || tensor->piece_count < 2)
 		return true;
 	if (tensor->extra != FSDP_NONE)
-		facts = *(const struct fsdp_extra *)fsdp_model_extra(
-			model, tensor->extra);
+		facts = *fsdp_model_extra(model, tensor->extra);
 	if (facts.placement != FSDP_NONE)
 		return true;
 	facts.placement = planned->placement;

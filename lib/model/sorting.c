@@ -223,9 +223,7 @@ static bool sort_values(struct fsdp_model *model, struct fsdp_arena *scratch)
 	if (sorted == NULL || model->sorted_values == NULL)
 		return false;
 	for (size_t i = 0; i < count; i++)
-		model->sorted_values[i] =
-			*(const struct fsdp_value_record *)fsdp_model_value(
-				model, sorted[i]);
+		model->sorted_values[i] = *fsdp_model_value(model, sorted[i]);
 	return true;
 }
 

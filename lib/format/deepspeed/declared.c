@@ -153,8 +153,8 @@ static bool sort_said(
 		return fsdp_arena_fail(scratch, ret_error);
 	for (size_t i = 0; i < sorted; i++) {
 		struct fsdp_deepspeed_said *said = &ds->said[i];
-		said->value = *(const struct fsdp_value_record *)fsdp_model_value(
-			model, ds->first_value + order.indexes[i]);
+		said->value =
+			*fsdp_model_value(model, ds->first_value + order.indexes[i]);
 		said->name = fsdp_model_name(model, said->value.raw_name, scratch);
 		if (said->name.data == NULL)
 			return fsdp_arena_fail(scratch, ret_error);
@@ -201,8 +201,7 @@ bool fsdp_deepspeed_take_values(struct fsdp_deepspeed *ds, struct fsdp_error **r
 		if (fsdp_span_behind(said->name, "universal_checkpoint_info.", &rest))
 			fsdp_slicing_take(&ds->slicing, rest, &said->value);
 		if (is_shown(said->name))
-			*(struct fsdp_value_record *)fsdp_model_value(model, kept++) =
-				said->value;
+			*fsdp_model_value(model, kept++) = said->value;
 	}
 	fsdp_build_take_back(model, model->tensors.count, model->pieces.count, kept);
 	ds->world_size = ds->optim_files;

@@ -57,13 +57,11 @@ bool fsdp_deepspeed_take_stored(struct fsdp_deepspeed *ds, struct fsdp_error **r
 		return fsdp_arena_fail(scratch, ret_error);
 	for (size_t i = 0; i < count; i++) {
 		struct fsdp_deepspeed_stored *stored = &ds->stored[i];
-		stored->tensor = *(const struct fsdp_tensor_record *)fsdp_model_tensor(
-			model, ds->first_tensor + i);
+		stored->tensor = *fsdp_model_tensor(model, ds->first_tensor + i);
 		stored->has_piece = stored->tensor.piece_count == 1;
 		if (stored->has_piece)
 			stored->piece =
-				*(const struct fsdp_piece_record *)fsdp_model_piece(
-					model, stored->tensor.first_piece);
+				*fsdp_model_piece(model, stored->tensor.first_piece);
 		stored->numel = fsdp_model_numel(model, &stored->tensor);
 		stored->name = fsdp_model_name(model, stored->tensor.raw_name, scratch);
 		if (stored->name.data == NULL)

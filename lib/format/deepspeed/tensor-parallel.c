@@ -330,8 +330,7 @@ static bool take_slices(
 		slices->slice[i] = slice;
 	}
 	for (size_t i = 0; i < pieces; i++)
-		copies[i] = *(const struct fsdp_piece_record *)fsdp_model_piece(
-			model, join->first_piece + i);
+		copies[i] = *fsdp_model_piece(model, join->first_piece + i);
 	slices->tensors = tensors;
 	slices->pieces = copies;
 	slices->first_piece = (uint32_t)join->first_piece;

@@ -43,8 +43,7 @@ static bool add_alias(struct fsdp_deepspeed *ds, struct fsdp_span alias, uint32_
 		return false;
 	for (uint32_t i = 0; i < like.tensor.piece_count; i++) {
 		struct fsdp_piece_record piece =
-			*(const struct fsdp_piece_record *)fsdp_model_piece(
-				model, like.tensor.first_piece + i);
+			*fsdp_model_piece(model, like.tensor.first_piece + i);
 		piece.tensor = tensor;
 		if (fsdp_build_piece(model, &piece, ret_error) == FSDP_NONE)
 			return false;

@@ -503,9 +503,7 @@ static void mark_group(
 				"a unit names the module \"%.*s\", which the plan does not list",
 				FSDP_TEXT_MOST(
 					modules->items[i].text, FSDP_PLAN_NAME_SHOWN));
-		else if (((const struct fsdp_module_record *)fsdp_model_module(
-				  plan->model, visit))
-				 ->unit != unit)
+		else if (fsdp_model_module(plan->model, visit)->unit != unit)
 			mark_unit(plan, visit, unit, modules->items[i].text);
 	}
 }
@@ -592,9 +590,7 @@ static bool read_units(struct fsdp_plan_reading *plan)
 		struct fsdp_module_record *module = fsdp_model_module(plan->model, i);
 		if (module->same_as != FSDP_NONE && module->unit == FSDP_NONE)
 			module->unit =
-				((const struct fsdp_module_record *)fsdp_model_module(
-					 plan->model, module->same_as))
-					->unit;
+				fsdp_model_module(plan->model, module->same_as)->unit;
 	}
 	return true;
 }
@@ -610,8 +606,7 @@ static bool check_shapes(struct fsdp_plan_reading *plan)
 	if (listed == NULL)
 		return fsdp_arena_fail(plan->reading->scratch, plan->error);
 	for (uint32_t i = 0; i < model->planned.count; i++)
-		listed[((const struct fsdp_planned *)fsdp_model_planned(model, i))
-				->name] = i + 1;
+		listed[fsdp_model_planned(model, i)->name] = i + 1;
 	for (size_t i = 0; i < plan->stated.count && said < NAMES_SAID; i++) {
 		const struct stated *stated = fsdp_vec_at(&plan->stated, i);
 		if (listed[stated->name] == 0)
@@ -649,12 +644,9 @@ static bool check_units(struct fsdp_plan_reading *plan)
 	enum { LISTED = 1, IN_UNIT = 2 };
 	size_t said = 0;
 	for (uint32_t i = 0; i < model->planned.count; i++)
-		marks[((const struct fsdp_planned *)fsdp_model_planned(model, i))
-				->name] |= LISTED;
+		marks[fsdp_model_planned(model, i)->name] |= LISTED;
 	for (uint32_t i = 0; i < model->unit_fqns.count; i++) {
-		uint32_t name = ((const struct fsdp_unit_fqn_record *)fsdp_model_unit_fqn(
-					 model, i))
-					->full;
+		uint32_t name = fsdp_model_unit_fqn(model, i)->full;
 		struct fsdp_span text;
 		if ((marks[name] & LISTED) && !(marks[name] & IN_UNIT)) {
 			marks[name] |= IN_UNIT;
@@ -683,9 +675,7 @@ static bool is_wrapped(
 	const struct fsdp_model *model, const struct fsdp_module_record *module)
 {
 	if (module->parent != FSDP_NONE &&
-		((const struct fsdp_module_record *)fsdp_model_module(
-			 model, module->parent))
-				->wrapper == FSDP_WRAPPER_FSDP1)
+		fsdp_model_module(model, module->parent)->wrapper == FSDP_WRAPPER_FSDP1)
 		return true;
 	return module->original_class != NULL && module->class_name != NULL &&
 	       strncmp(module->class_name, "FSDP", 4) == 0;

@@ -677,8 +677,7 @@ static bool open_tar(struct legacy *legacy, const struct fsdp_look *look,
 		model, look->tar, look->source.size, FSDP_NONE, ret_error);
 	if (legacy->file_id == FSDP_NONE)
 		return false;
-	((struct fsdp_file_record *)fsdp_model_file(model, legacy->file_id))->is_tar =
-		true;
+	fsdp_model_file(model, legacy->file_id)->is_tar = true;
 	return true;
 }
 
