@@ -323,7 +323,7 @@ static bool fits(const struct fsdp_tensor *state, struct fsdp_span key,
 	static const char *const WHOLE[] = { "exp_avg", "exp_avg_sq", "max_exp_avg_sq",
 		"momentum_buffer", "square_avg", "grad_avg", "exp_inf" };
 
-	for (size_t i = 0; i < sizeof WHOLE / sizeof *WHOLE; i++)
+	for (size_t i = 0; i < FSDP_COUNT(WHOLE); i++)
 		if (fsdp_span_is(key, WHOLE[i]))
 			return state->numel == parameter->numel &&
 			       (state->dims != parameter->dims || state->dims == 0 ||

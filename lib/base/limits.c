@@ -7,6 +7,7 @@
 #include <fsdp/checkpoint.h>
 
 #include "base/limits.h"
+#include "base/span.h"
 
 static const struct fsdp_limit_row rows[] = {
 #define FSDP_LIMIT(id, name, value, unit, what) { name, value, unit, what },
@@ -16,12 +17,12 @@ static const struct fsdp_limit_row rows[] = {
 
 size_t fsdp_limit_row_count(void)
 {
-	return sizeof rows / sizeof *rows;
+	return FSDP_COUNT(rows);
 }
 
 const struct fsdp_limit_row *fsdp_limit_row(size_t index)
 {
-	return index < sizeof rows / sizeof *rows ? &rows[index] : NULL;
+	return index < FSDP_COUNT(rows) ? &rows[index] : NULL;
 }
 
 void fsdp_limits_init(struct fsdp_limits *limits)

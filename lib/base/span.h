@@ -27,6 +27,9 @@ static inline struct fsdp_span fsdp_span_text(const char *text)
 		(const unsigned char *)literal, sizeof(literal) - 1 \
 	}
 
+/* Items of an array. */
+#define FSDP_COUNT(array) (sizeof(array) / sizeof *(array))
+
 /* The arguments of "%.*s" for a span, or for its first bytes; and that of "%llu". */
 #define FSDP_TEXT_MOST(span, most) \
 	(int)((span).size < (most) ? (span).size : (most)), (const char *)(span).data

@@ -142,7 +142,7 @@ const char *fsdp_foreign_stand_in(struct fsdp_span head, struct fsdp_arena *aren
 			"a Git LFS pointer, not the file (the real one has %s)", size);
 		return (const char *)fsdp_arena_copy(arena, fsdp_span_text(text)).data;
 	}
-	for (size_t i = 0; i < sizeof pages / sizeof *pages; i++) {
+	for (size_t i = 0; i < FSDP_COUNT(pages); i++) {
 		if (!begins_in_any_case(body, pages[i]))
 			continue;
 		struct fsdp_span title = title_of(body);
@@ -287,7 +287,7 @@ static const struct document {
 
 static bool say_json(struct fsdp_span body, struct fsdp_error **ret_error)
 {
-	for (size_t i = 0; i < sizeof documents / sizeof *documents; i++) {
+	for (size_t i = 0; i < FSDP_COUNT(documents); i++) {
 		const struct document *row = &documents[i];
 		if (*body.data == '{' &&
 			memmem(body.data, body.size, row->key, strlen(row->key)) != NULL)
@@ -350,7 +350,7 @@ static bool say_file(const struct fsdp_look *look, struct fsdp_error **ret_error
 		return say_gguf(look, ret_error);
 	if (fsdp_span_begins(look->head, FSDP_SPAN("\x93NUMPY")))
 		return say_numpy(look->head, ret_error);
-	for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+	for (size_t i = 0; i < FSDP_COUNT(table); i++) {
 		const struct foreign *row = &table[i];
 		if (look->head.size >= row->offset + row->size &&
 			memcmp(look->head.data + row->offset, row->magic, row->size) == 0)
@@ -389,7 +389,7 @@ static struct fsdp_span find_weights(const struct fsdp_zip *zip)
 {
 	static const char *const ends[] = { ".safetensors", ".distcp", ".metadata", ".pt",
 		".pth", ".bin", ".ckpt" };
-	for (size_t k = 0; k < sizeof ends / sizeof *ends; k++)
+	for (size_t k = 0; k < FSDP_COUNT(ends); k++)
 		for (size_t i = 0; i < zip->members.count; i++)
 			if (fsdp_span_ends(fsdp_zip_member(zip, i)->name,
 				    fsdp_span_text(ends[k])))
@@ -481,7 +481,7 @@ static bool is_offload(const struct fsdp_folder *folder)
 static const struct folder_row *find_folder(const struct fsdp_folder *folder)
 {
 	struct fsdp_entry entry;
-	for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+	for (size_t i = 0; i < FSDP_COUNT(folders); i++) {
 		const struct folder_row *row = &folders[i];
 		if (fsdp_pattern_in(folder, FSDP_ENTRY_FILE, row->pattern) &&
 			(row->beside == NULL ||
@@ -614,7 +614,7 @@ static bool say_directory(const struct fsdp_look *look, struct fsdp_error **ret_
 		return say(ret_error, OTHER, "an empty directory", NULL);
 	if (say_one_kind(look, ret_error))
 		return false;
-	for (size_t k = 0; k < sizeof directories / sizeof *directories; k++) {
+	for (size_t k = 0; k < FSDP_COUNT(directories); k++) {
 		for (size_t i = 0; i < look->folder->count; i++) {
 			struct fsdp_entry entry = fsdp_folder_entry(look->folder, i);
 			if (fsdp_span_ends(

@@ -71,7 +71,7 @@ static struct fsdp_span base_of(struct fsdp_span architecture)
 {
 	static const char *const heads[] = { "ForCausalLM", "ForSequenceClassification",
 		"Model" };
-	for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+	for (size_t i = 0; i < FSDP_COUNT(heads); i++)
 		if (fsdp_span_ends(architecture, fsdp_span_text(heads[i])))
 			return fsdp_span(
 				architecture.data, architecture.size - strlen(heads[i]));
@@ -80,7 +80,7 @@ static struct fsdp_span base_of(struct fsdp_span architecture)
 
 static bool is_decoder(struct fsdp_span base)
 {
-	for (size_t i = 0; i < sizeof decoders / sizeof *decoders; i++)
+	for (size_t i = 0; i < FSDP_COUNT(decoders); i++)
 		if (fsdp_span_is(base, decoders[i].base))
 			return true;
 	return false;
@@ -91,7 +91,7 @@ static struct fsdp_span base_of_tower(const struct fsdp_json *root)
 {
 	struct fsdp_span type =
 		fsdp_json_get_text(fsdp_json_get(root, "text_config"), "model_type");
-	for (size_t i = 0; i < sizeof decoders / sizeof *decoders; i++)
+	for (size_t i = 0; i < FSDP_COUNT(decoders); i++)
 		if (fsdp_span_is(type, decoders[i].model_type))
 			return fsdp_span_text(decoders[i].base);
 	return (struct fsdp_span){ 0 };
@@ -102,7 +102,7 @@ static bool is_in_tower(const struct fsdp_model *model, uint32_t name)
 {
 	for (; name != 0 && name != FSDP_NONE;
 		name = fsdp_names_at(&model->names, name)->parent)
-		for (size_t i = 0; i < sizeof towers / sizeof *towers; i++)
+		for (size_t i = 0; i < FSDP_COUNT(towers); i++)
 			if (fsdp_span_is(
 				    fsdp_names_segment(&model->names, name), towers[i]))
 				return true;
@@ -127,7 +127,7 @@ static const char *class_of(const struct fsdp_model *model, uint32_t name)
 		return "{}DecoderLayer";
 	if (fsdp_span_ends(segment, FSDP_SPAN("_proj")))
 		return "Linear";
-	for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
+	for (size_t i = 0; i < FSDP_COUNT(classes); i++)
 		if (fsdp_span_is(segment, classes[i].segment))
 			return classes[i].class_name;
 	return NULL;
@@ -450,11 +450,11 @@ static bool read_config(struct config *config, struct fsdp_error **ret_error)
 				ret_error))
 			return false;
 	}
-	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+	for (size_t i = 0; i < FSDP_COUNT(parts); i++)
 		if (!add_values(config, (struct name_parts){ "config", parts[i] },
 			    fsdp_json_get(root, parts[i]), keys, ret_error))
 			return false;
-	for (size_t i = 0; i < sizeof plans / sizeof *plans; i++)
+	for (size_t i = 0; i < FSDP_COUNT(plans); i++)
 		if (!add_members(config, "config", root, plans[i], ret_error))
 			return false;
 	return add_values(

@@ -73,7 +73,7 @@ static struct fsdp_span find_index(const struct fsdp_folder *folder)
 	static const char *const names[] = { "model.safetensors.index.json",
 		"pytorch_model.bin.index.json" };
 	struct fsdp_span found = { 0 };
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+	for (size_t i = 0; i < FSDP_COUNT(names); i++)
 		if (fsdp_folder_has(folder, names[i], FSDP_ENTRY_FILE))
 			return fsdp_span_text(names[i]);
 	for (size_t i = 0; i < folder->count && found.data == NULL; i++) {
@@ -151,7 +151,7 @@ static const struct single {
 
 static const struct single *find_single(const struct fsdp_folder *folder)
 {
-	for (size_t i = 0; i < sizeof singles / sizeof *singles; i++)
+	for (size_t i = 0; i < FSDP_COUNT(singles); i++)
 		if (fsdp_folder_has(folder, singles[i].file, FSDP_ENTRY_FILE) &&
 			fsdp_folder_has(folder, singles[i].beside, FSDP_ENTRY_FILE))
 			return &singles[i];

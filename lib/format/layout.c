@@ -249,7 +249,7 @@ static const struct part_pattern accelerate_parts[] = {
 static bool has_model(const struct fsdp_folder *folder, const char *stem)
 {
 	uint32_t numbers[FSDP_PATTERN_NUMBERS];
-	for (size_t i = 0; i < sizeof accelerate_parts / sizeof *accelerate_parts; i++) {
+	for (size_t i = 0; i < FSDP_COUNT(accelerate_parts); i++) {
 		const struct part_pattern *part = &accelerate_parts[i];
 		if (part->role >= 0 || strncmp(part->pattern, stem, strlen(stem)) != 0)
 			continue;
@@ -276,8 +276,8 @@ static bool is_accelerate(const struct fsdp_folder *folder)
 static bool name_accelerate(struct fsdp_reading *reading,
 	const struct fsdp_folder *folder, struct fsdp_error **ret_error)
 {
-	return name_parts(reading, folder, accelerate_parts,
-		sizeof accelerate_parts / sizeof *accelerate_parts, ret_error);
+	return name_parts(reading, folder, accelerate_parts, FSDP_COUNT(accelerate_parts),
+		ret_error);
 }
 
 /* Every rank writes its random states. */
@@ -398,7 +398,7 @@ enum { WORLDS_MAX = 16, CONFIG_BYTES = 1 << 20 };
 static bool takes_verl(
 	const struct fsdp_entry *entry, uint32_t *numbers, size_t *ret_kind)
 {
-	for (size_t i = 0; i < sizeof verl_parts / sizeof *verl_parts; i++) {
+	for (size_t i = 0; i < FSDP_COUNT(verl_parts); i++) {
 		*ret_kind = i;
 		if (entry->kind == FSDP_ENTRY_FILE &&
 			fsdp_pattern_takes(entry->name, verl_parts[i].pattern, numbers))
@@ -500,7 +500,7 @@ static bool name_verl(struct fsdp_reading *reading, const struct fsdp_folder *fo
 {
 	const struct state *state = reading->state;
 	uint32_t numbers[FSDP_PATTERN_NUMBERS];
-	for (size_t i = 0; i < sizeof verl_parts / sizeof *verl_parts; i++) {
+	for (size_t i = 0; i < FSDP_COUNT(verl_parts); i++) {
 		size_t first = reading->children.count, kind;
 		for (size_t k = 0; k < folder->count; k++) {
 			struct fsdp_entry entry = fsdp_folder_entry(folder, k);
@@ -563,7 +563,7 @@ static const struct layout layouts[] = {
 static const struct layout *layout_of(const struct fsdp_model *model)
 {
 	const char *format = model->format.family;
-	for (size_t i = 0; format != NULL && i < sizeof layouts / sizeof *layouts; i++)
+	for (size_t i = 0; format != NULL && i < FSDP_COUNT(layouts); i++)
 		if (strcmp(layouts[i].name, format) == 0)
 			return &layouts[i];
 	return NULL;
@@ -571,7 +571,7 @@ static const struct layout *layout_of(const struct fsdp_model *model)
 
 static const struct layout *find_layout(const struct fsdp_folder *folder)
 {
-	for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
+	for (size_t i = 0; i < FSDP_COUNT(layouts); i++)
 		if (layouts[i].matches(folder))
 			return &layouts[i];
 	return NULL;
@@ -628,7 +628,7 @@ static bool find_role(const struct fsdp_folder *folder, struct fsdp_entry *ret_e
 	static const char *const roles[] = { "actor", "critic" };
 	bool found = false;
 	*ret_others = (struct fsdp_name_list){ .count = 0 };
-	for (size_t i = 0; i < sizeof roles / sizeof *roles; i++) {
+	for (size_t i = 0; i < FSDP_COUNT(roles); i++) {
 		struct fsdp_entry entry;
 		if (!fsdp_folder_find(folder, fsdp_span_text(roles[i]), &entry) ||
 			entry.kind != FSDP_ENTRY_DIRECTORY)

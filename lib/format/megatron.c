@@ -50,7 +50,7 @@ static bool takes_folder(struct fsdp_span name, uint32_t *ret_numbers)
 {
 	static const char *const patterns[] = { "mp_rank_#", "mp_rank_#_#",
 		"mp_rank_#_#_#" };
-	for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
+	for (size_t i = 0; i < FSDP_COUNT(patterns); i++) {
 		memset(ret_numbers, 0, FSDP_PATTERN_NUMBERS * sizeof *ret_numbers);
 		if (fsdp_pattern_takes(name, patterns[i], ret_numbers))
 			return true;
@@ -157,13 +157,11 @@ static int cut_dimension(struct fsdp_span name, uint32_t dims)
 		"linear_fc1", "dense_h_to_4h", "word_embeddings", "output_layer" };
 	static const char *const rows[] = { "linear_proj", "dense", "linear_fc2",
 		"dense_4h_to_h" };
-	size_t column_count = sizeof columns / sizeof *columns;
+	size_t column_count = FSDP_COUNT(columns);
 	if (dims >= 1 && (ends_in(name, columns, column_count, "weight") ||
 				 ends_in(name, columns, column_count, "bias")))
 		return 0;
-	return dims == 2 && ends_in(name, rows, sizeof rows / sizeof *rows, "weight")
-		       ? 1
-		       : -1;
+	return dims == 2 && ends_in(name, rows, FSDP_COUNT(rows), "weight") ? 1 : -1;
 }
 
 static bool is_gate(const struct megatron *megatron, struct fsdp_span name)

@@ -106,7 +106,7 @@ static size_t count_members(
 static bool names_a_slice(struct fsdp_span name)
 {
 	static const char *const words[] = { "mp_", "tp_" };
-	for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+	for (size_t i = 0; i < FSDP_COUNT(words); i++) {
 		const unsigned char *at = memmem(name.data, name.size, words[i], 3);
 		if (at != NULL && (at == name.data || !is_letter(at[-1])))
 			return true;
@@ -118,7 +118,7 @@ static bool names_a_slice(struct fsdp_span name)
 static bool names_a_rank(struct fsdp_span name)
 {
 	static const char *const words[] = { "rank", "shard", "consolidated." };
-	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+	for (size_t i = 0; i < FSDP_COUNT(words); i++)
 		if (memmem(name.data, name.size, words[i], strlen(words[i])) != NULL)
 			return true;
 	return names_a_slice(name);

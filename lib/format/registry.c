@@ -4,7 +4,7 @@
  */
 #include "format/format.h"
 
-#define COUNT (sizeof families / sizeof *families)
+#define COUNT FSDP_COUNT(families)
 
 /* What each sign counts: none, a sure one, a likely one, a weak one. An input goes to the
  * family with the highest bid, so no bid may be there twice. */
@@ -124,9 +124,8 @@ void fsdp_registry_judge_name(struct fsdp_reading *reading, const struct fsdp_lo
 			FSDP_PLACE(.file = look->path, .severity = FSDP_ERROR + 1),
 			"it is called %s and is another format: %s", named->suffix,
 			family->title);
-	for (size_t i = 0; named == NULL && family->suffix != NULL &&
-			   i < sizeof pickled / sizeof *pickled;
-		i++)
+	for (size_t i = 0;
+		named == NULL && family->suffix != NULL && i < FSDP_COUNT(pickled); i++)
 		if (fsdp_span_ends(look->path, fsdp_span_text(pickled[i])))
 			fsdp_find(findings, FSDP_RULE_CONTENT_EXTENSION,
 				FSDP_PLACE(.file = look->path),

@@ -64,7 +64,7 @@ static const struct dtype_row dtypes[] = {
 	{ "C64", "complex64", 64 },
 };
 
-enum { DTYPES = sizeof dtypes / sizeof *dtypes };
+enum { DTYPES = FSDP_COUNT(dtypes) };
 
 /* One tensor while it is read. */
 struct tensor_entry {
@@ -292,7 +292,7 @@ static bool read_member(struct header *header, struct fsdp_error **ret_error)
 {
 	struct tensor_entry *entry = &header->entry;
 	entry->member_count++;
-	for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+	for (size_t i = 0; i < FSDP_COUNT(members); i++) {
 		if (!fsdp_json_text_is(&header->token, members[i].name))
 			continue;
 		if (*(const bool *)((const char *)entry + members[i].seen)) {

@@ -487,7 +487,7 @@ void fsdp_model_forget_plan(struct fsdp_model *model)
 {
 	struct fsdp_vec *vecs[] = { &model->modules, &model->units, &model->unit_fqns,
 		&model->flats, &model->flat_entries, &model->flat_ties, &model->planned };
-	for (size_t i = 0; i < sizeof vecs / sizeof *vecs; i++)
+	for (size_t i = 0; i < FSDP_COUNT(vecs); i++)
 		fsdp_vec_truncate(vecs[i], 0);
 	model->has_plan = false;
 	model->plan = (struct fsdp_plan_facts){ .mesh = FSDP_NONE };

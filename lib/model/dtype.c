@@ -76,7 +76,7 @@ static const struct row rows[] = {
 };
 /* clang-format on */
 
-enum { COUNT = sizeof rows / sizeof *rows };
+enum { COUNT = FSDP_COUNT(rows) };
 
 const struct fsdp_dtype *fsdp_dtype(uint32_t dtype)
 {

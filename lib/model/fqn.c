@@ -28,7 +28,7 @@ static const struct {
 
 const char *fsdp_name_wrapper_segment(size_t index)
 {
-	return index < sizeof segments / sizeof *segments ? segments[index].text : NULL;
+	return index < FSDP_COUNT(segments) ? segments[index].text : NULL;
 }
 
 size_t fsdp_name_find_wrapper(struct fsdp_span segment)
@@ -37,7 +37,7 @@ size_t fsdp_name_find_wrapper(struct fsdp_span segment)
 	if (segment.size < 6 || (segment.data[segment.size - 1] != 'e' &&
 					segment.data[segment.size - 1] != 'd'))
 		return 0;
-	for (size_t i = 0; i < sizeof segments / sizeof *segments; i++)
+	for (size_t i = 0; i < FSDP_COUNT(segments); i++)
 		if (segment.size == segments[i].size &&
 			memcmp(segment.data, segments[i].text, segment.size) == 0)
 			return i + 1;

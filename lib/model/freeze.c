@@ -115,7 +115,7 @@ bool fsdp_model_freeze(struct fsdp_model *model, struct fsdp_budget *budget,
 		done = fsdp_model_count(model, &counted);
 	if (done && model->wants_records)
 		return false;
-	for (size_t i = 0; done && !counted && i < sizeof steps / sizeof *steps; i++) {
+	for (size_t i = 0; done && !counted && i < FSDP_COUNT(steps); i++) {
 		/* What one step needed is gone before the next: at a million tensors the
 		 * steps together would take as much again as the model. */
 		struct fsdp_arena scratch;

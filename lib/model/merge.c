@@ -639,7 +639,7 @@ static bool counts_progress(
 	if (value->token_count != 1 || (value->tokens->kind != FSDP_TOKEN_INTEGER &&
 					       value->tokens->kind != FSDP_TOKEN_FLOAT))
 		return false;
-	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+	for (size_t i = 0; i < FSDP_COUNT(words); i++)
 		if (word.size == strlen(words[i]) &&
 			memcmp(word.data, words[i], word.size) == 0)
 			return true;

@@ -18,12 +18,12 @@ static const char *const classes[] = {
 
 const char *fsdp_model_class(uint8_t index)
 {
-	return index < sizeof classes / sizeof *classes ? classes[index] : NULL;
+	return index < FSDP_COUNT(classes) ? classes[index] : NULL;
 }
 
 uint8_t fsdp_model_class_find(struct fsdp_span name)
 {
-	for (uint8_t i = 1; i < sizeof classes / sizeof *classes; i++)
+	for (uint8_t i = 1; i < FSDP_COUNT(classes); i++)
 		if (fsdp_span_is(name, classes[i]))
 			return i;
 	return 0;

@@ -122,7 +122,7 @@ static bool is_container_word(struct fsdp_span word)
 {
 	static const char *const words[] = { "model", "module", "state_dict",
 		"model_state_dict", "model_state", "app", "net", "network", "_orig_mod" };
-	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+	for (size_t i = 0; i < FSDP_COUNT(words); i++)
 		if (fsdp_span_is(word, words[i]))
 			return true;
 	return false;

@@ -19,7 +19,7 @@ static const struct fsdp_span buffers[] = {
 
 static bool is_buffer(struct fsdp_span word)
 {
-	for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
+	for (size_t i = 0; i < FSDP_COUNT(buffers); i++)
 		if (fsdp_span_equal(word, buffers[i]))
 			return true;
 	return false;

@@ -57,7 +57,7 @@ static bool is_bzip2(struct fsdp_span head)
 
 static const struct kind *find_kind(struct fsdp_span head)
 {
-	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+	for (size_t i = 0; i < FSDP_COUNT(kinds); i++)
 		if (fsdp_span_begins(head, fsdp_span(kinds[i].magic, kinds[i].size)) &&
 			(kinds[i].filter != ARCHIVE_FILTER_BZIP2 || is_bzip2(head)))
 			return &kinds[i];

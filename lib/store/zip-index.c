@@ -63,7 +63,7 @@ static bool is_invisible(uint32_t character)
 		{ 0xfeff, 0xfeff },
 		{ 0xe0000, 0xe007f },
 	};
-	for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
+	for (size_t i = 0; i < FSDP_COUNT(ranges); i++)
 		if (character >= ranges[i][0] && character <= ranges[i][1])
 			return true;
 	return false;

@@ -71,7 +71,7 @@ bool fsdp_globals_init(struct globals_table *table, struct fsdp_arena *scratch,
 /* CPython's pickle looks for the pair first and only then for the module. */
 static void map_python2(struct fsdp_pickle_global *global)
 {
-	for (size_t i = 0; i < sizeof python2_names / sizeof *python2_names; i++) {
+	for (size_t i = 0; i < FSDP_COUNT(python2_names); i++) {
 		const struct python2_name *row = &python2_names[i];
 		if (fsdp_span_equal(global->name, row->name) &&
 			fsdp_span_equal(global->module, row->module)) {
@@ -80,7 +80,7 @@ static void map_python2(struct fsdp_pickle_global *global)
 			return;
 		}
 	}
-	for (size_t i = 0; i < sizeof python2_modules / sizeof *python2_modules; i++)
+	for (size_t i = 0; i < FSDP_COUNT(python2_modules); i++)
 		if (fsdp_span_equal(global->module, python2_modules[i].module)) {
 			global->module = python2_modules[i].new_module;
 			return;

@@ -121,7 +121,7 @@ struct slot *fsdp_machine_gather(struct machine *m, struct slot *top, uint8_t ki
 static bool is_collections(const struct machine *m, fsdp_ref callable)
 {
 	static const char *const names[] = { "OrderedDict", "Counter", "defaultdict" };
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+	for (size_t i = 0; i < FSDP_COUNT(names); i++)
 		if (fsdp_pickle_is_global(m->pickle, callable, "collections", names[i]))
 			return true;
 	return false;

@@ -115,7 +115,7 @@ static void strip_copies(struct fsdp_kineto *kineto, struct fsdp_strip *strip)
 {
 	static const enum fsdp_time_type types[] = { FSDP_TIME_H2D, FSDP_TIME_D2H,
 		FSDP_TIME_D2D, FSDP_TIME_P2P, FSDP_TIME_HTOH, FSDP_TIME_MEMSET };
-	enum { COUNT = sizeof types / sizeof *types };
+	enum { COUNT = FSDP_COUNT(types) };
 	enum fsdp_time_type most = types[0];
 	bool all = true;
 	for (size_t i = 0; i < COUNT; i++) {

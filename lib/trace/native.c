@@ -62,7 +62,7 @@ static bool read_lines(struct fsdp_trace_reading *reading, struct fsdp_lines *li
 	}
 	if (!fsdp_trace_header(reading, &header))
 		return false;
-	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+	for (size_t i = 0; i < FSDP_COUNT(kinds); i++) {
 		if (!fsdp_record_is(&header, "kind", kinds[i].name))
 			continue;
 		reading->recording.kind = kinds[i].kind;

@@ -25,7 +25,7 @@ static bool rank_of_name(const char *path, int64_t *ret_rank)
 	struct fsdp_span name = fsdp_span_last(fsdp_span_text(path), '/');
 	bool found = false;
 	for (const char *at = (const char *)name.data; *at != '\0'; at++) {
-		for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+		for (size_t i = 0; i < FSDP_COUNT(words); i++) {
 			size_t size = strlen(words[i]);
 			if (strncmp(at, words[i], size) != 0)
 				continue;

@@ -29,7 +29,7 @@ bool fsdp_trace_read(struct fsdp_trace_reading *reading)
 	head = without_mark(head);
 	if (head.size == 0)
 		head = FSDP_SPAN("\n");
-	for (size_t i = 0; i < sizeof readers / sizeof *readers; i++)
+	for (size_t i = 0; i < FSDP_COUNT(readers); i++)
 		if (readers[i]->bid(head))
 			return readers[i]->read(reading);
 	return fsdp_fail(&reading->error, FSDP_ERROR_NOT_A_CHECKPOINT, 0,

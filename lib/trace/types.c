@@ -144,7 +144,7 @@ enum fsdp_time_type fsdp_collective_type(struct fsdp_span name)
 		folded[i] = (char)lower(name.data[i]);
 	folded[name.size] = ' ';
 	folded[name.size + 1] = '\0';
-	for (size_t i = 0; i < sizeof spellings / sizeof *spellings; i++)
+	for (size_t i = 0; i < FSDP_COUNT(spellings); i++)
 		for (const char *at = spellings[i].names; *at != '\0';
 			at = strchr(at, ' ') + 1)
 			if (strncmp(at, folded, name.size + 1) == 0)
@@ -175,7 +175,7 @@ static enum fsdp_time_type nccl_kernel(struct fsdp_span name, size_t at)
 		at += 6;
 	if (begins(name, at, "_", false))
 		at += 1;
-	for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
+	for (size_t i = 0; i < FSDP_COUNT(kernels); i++)
 		if (begins(name, at, kernels[i].name, false))
 			return kernels[i].type;
 	return FSDP_TIME_OTHER;
@@ -202,7 +202,7 @@ bool fsdp_is_comm_kernel(struct fsdp_span name)
 {
 	static const char *const parts[] = { "nccl", "rccl", "msccl",
 		"cross_device_reduce", "multimem_all_" };
-	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+	for (size_t i = 0; i < FSDP_COUNT(parts); i++)
 		if (fsdp_span_has(name, parts[i], true))
 			return true;
 	return begins(name, 0, "hccl", true) || begins(name, 0, "cncl", true);
@@ -218,7 +218,7 @@ bool fsdp_is_backend_note(struct fsdp_span name)
 		size++;
 	if (size + 1 >= name.size || size == 7 || name.data[size + 1] == ':')
 		return false;
-	for (size_t i = 0; i < sizeof backends / sizeof *backends; i++)
+	for (size_t i = 0; i < FSDP_COUNT(backends); i++)
 		if (strlen(backends[i]) == size && begins(name, 0, backends[i], false))
 			return true;
 	return false;
@@ -244,7 +244,7 @@ enum fsdp_time_type fsdp_copy_type(struct fsdp_span text)
 		{ "DEVICE_TO_HOST", FSDP_TIME_D2H },
 		{ "DEVICE_TO_DEVICE", FSDP_TIME_D2D },
 	};
-	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+	for (size_t i = 0; i < FSDP_COUNT(words); i++)
 		if (fsdp_span_has(text, words[i].word, false))
 			return words[i].type;
 	return FSDP_TIME_OTHER;
@@ -267,7 +267,7 @@ unsigned fsdp_element_size(struct fsdp_span dtype)
 		{ "Char", 1 },
 		{ "Bool", 1 },
 	};
-	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+	for (size_t i = 0; i < FSDP_COUNT(sizes); i++)
 		if (fsdp_span_is(dtype, sizes[i].name))
 			return sizes[i].size;
 	return begins(dtype, 0, "Float8", false) ? 1 : 0;

@@ -1000,7 +1000,7 @@ bool fsdp_dcp_read(struct fsdp_dcp *dcp, const struct fsdp_source *source,
 	fsdp_table_init(&parse.long_keys, dcp->scratch);
 	struct fsdp_pickle_options options = {
 		.folds = folds,
-		.fold_count = sizeof folds / sizeof *folds,
+		.fold_count = FSDP_COUNT(folds),
 		.context = dcp,
 		.limits = dcp->reading->limits,
 		.findings = &dcp->model->findings,

@@ -45,7 +45,7 @@ static bool may_be_beside(struct fsdp_span name)
 	uint32_t numbers[FSDP_PATTERN_NUMBERS];
 	if (memmem(name.data, name.size, ".index.", 7) != NULL)
 		return false;
-	for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+	for (size_t i = 0; i < FSDP_COUNT(ends); i++)
 		if (fsdp_span_ends(name, fsdp_span_text(ends[i])))
 			return true;
 	return fsdp_pattern_takes(name, "model-#-of-#.safetensors", numbers);

@@ -121,7 +121,7 @@ static bool is_shown(struct fsdp_span name)
 	static const char *const others[] = { "param_shapes.", "frozen_param_shapes.",
 		MAPPINGS, FSDP_DEEPSPEED_LAYER ".", FSDP_DEEPSPEED_EXPERT "." };
 	struct fsdp_span rest;
-	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+	for (size_t i = 0; i < FSDP_COUNT(others); i++)
 		if (fsdp_span_behind(name, others[i], &rest))
 			return false;
 	return true;

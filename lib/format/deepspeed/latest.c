@@ -21,7 +21,7 @@ static const char *const tags[] = { "global_step#", "checkpoint", "pytorch_model
 
 static bool names_a_tag(const struct fsdp_folder *folder)
 {
-	for (size_t i = 0; i < sizeof tags / sizeof *tags; i++)
+	for (size_t i = 0; i < FSDP_COUNT(tags); i++)
 		if (fsdp_pattern_in(folder, FSDP_ENTRY_DIRECTORY, tags[i]))
 			return true;
 	return false;

@@ -177,7 +177,7 @@ void fsdp_slicing_take(struct fsdp_slicing *slicing, struct fsdp_span name,
 	if (fsdp_span_is(key, "parameter_with_sub_params") && dot != NULL)
 		slicing->unread = key;
 	slicing->told |= slicing->unread.data != NULL;
-	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+	for (size_t i = 0; i < FSDP_COUNT(keys); i++) {
 		if (!fsdp_span_is(key, keys[i].key) || dot == NULL)
 			continue;
 		slicing->told = true;

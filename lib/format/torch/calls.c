@@ -160,7 +160,7 @@ static bool is_reaching(struct fsdp_span key)
 		"__getattribute__", "__torch_function__" };
 	if (!fsdp_span_begins(key, FSDP_SPAN("__")))
 		return false;
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+	for (size_t i = 0; i < FSDP_COUNT(names); i++)
 		if (fsdp_span_is(key, names[i]))
 			return true;
 	return false;
@@ -253,7 +253,7 @@ static bool is_codec(const struct trial *trial, fsdp_ref ref)
 {
 	static const char *const codecs[] = { "latin1", "latin-1", "latin_1",
 		"iso-8859-1", "utf-8", "utf8", "ascii" };
-	return is_text_of(trial, ref, codecs, sizeof codecs / sizeof *codecs);
+	return is_text_of(trial, ref, codecs, FSDP_COUNT(codecs));
 }
 
 static bool is_call_of(

@@ -277,7 +277,7 @@ static bool is_numpy_type(const struct fsdp_pickle_global *global)
 static const struct fsdp_torch_known *find_known(
 	enum fsdp_profile profile, const struct fsdp_pickle_global *global)
 {
-	for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+	for (size_t i = 0; i < FSDP_COUNT(table); i++)
 		if (matches(table[i].module, table[i].names, global))
 			return table[i].home != SCRIPT || profile == FSDP_PROFILE_SCRIPT
 				       ? &table[i]
@@ -338,7 +338,7 @@ static void say(struct fsdp_torch *torch, const struct fsdp_pickle_global *globa
 
 static void say_unknown(struct fsdp_torch *torch, const struct fsdp_pickle_global *global)
 {
-	for (size_t i = 0; i < sizeof gadgets / sizeof *gadgets; i++) {
+	for (size_t i = 0; i < FSDP_COUNT(gadgets); i++) {
 		if (!matches(gadgets[i].module, gadgets[i].names, global))
 			continue;
 		if (gadgets[i].what == LOADS)

@@ -649,7 +649,7 @@ static const struct fsdp_fold folds_table[] = {
 
 const struct fsdp_fold *fsdp_torch_folds(size_t *ret_count)
 {
-	*ret_count = sizeof folds_table / sizeof *folds_table;
+	*ret_count = FSDP_COUNT(folds_table);
 	return folds_table;
 }
 

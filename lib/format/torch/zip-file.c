@@ -117,7 +117,7 @@ static enum torch_record record_of(struct fsdp_span name)
 	};
 	if (name.size > 5 && memcmp(name.data, "data/", 5) == 0)
 		return RECORD_STORAGE;
-	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+	for (size_t i = 0; i < FSDP_COUNT(rows); i++)
 		if (is_named(name, rows[i].name))
 			return rows[i].record;
 	return RECORD_OTHER;
