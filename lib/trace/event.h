@@ -137,6 +137,11 @@ bool fsdp_trace_header(
 
 /* ---- shared ---- */
 
+/* A name that is recorded once is shown wherever it is used: counts the bytes of that up
+ * to the limit `order-bytes`. */
+bool fsdp_trace_show(struct fsdp_trace_reading *reading, uint64_t *shown, uint64_t bytes);
+
+/* Fills reading->error. Always false. */
 bool fsdp_trace_memory(struct fsdp_trace_reading *reading);
 
 /* The items of a vec one behind the other, in the arena. NULL: out of memory. */

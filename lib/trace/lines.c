@@ -2,6 +2,7 @@
 /*
  * Lines, and JSON objects on lines.
  */
+#include "base/num.h"
 #include "trace/event.h"
 
 bool fsdp_trace_memory(struct fsdp_trace_reading *reading)
@@ -182,10 +183,8 @@ bool fsdp_record_next(struct fsdp_trace_reading *reading, struct fsdp_lines *lin
 			continue;
 		if (fsdp_record_read(line, reading->limits, record))
 			return true;
-		uint64_t *number = fsdp_vec_push(&lines->bad);
-		if (number == NULL)
+		if (!fsdp_vec_add(&lines->bad, &lines->number))
 			return fsdp_trace_memory(reading);
-		*number = lines->number;
 	}
 }
 
@@ -242,6 +241,14 @@ bool fsdp_items_next(struct fsdp_items *elements, struct fsdp_json_token *ret_va
 		ret_value->kind == FSDP_SCAN_ARRAY_END)
 		elements->done = true;
 	return !elements->done;
+}
+
+bool fsdp_trace_show(struct fsdp_trace_reading *reading, uint64_t *shown, uint64_t bytes)
+{
+	uint64_t most = fsdp_limit(reading->limits, FSDP_LIMIT_ORDER_BYTES);
+	if (!fsdp_add(*shown, bytes, shown) || *shown > most)
+		return fsdp_fail_limit(&reading->error, FSDP_LIMIT_ORDER_BYTES, most);
+	return true;
 }
 
 bool fsdp_trace_header(

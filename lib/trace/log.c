@@ -215,15 +215,6 @@ static bool add_times(struct log *log, const struct fsdp_dump *dump)
 	return true;
 }
 
-static bool add_bad(struct log *log)
-{
-	uint64_t *number = fsdp_vec_push(&log->lines.bad);
-	if (number == NULL)
-		return fsdp_trace_memory(log->reading);
-	*number = log->lines.number;
-	return true;
-}
-
 static bool add_dump(struct log *log, struct fsdp_span line, const unsigned char *dict,
 	const unsigned char *msg, const unsigned char *msg_end)
 {
@@ -232,7 +223,9 @@ static bool add_dump(struct log *log, struct fsdp_span line, const unsigned char
 	log->seen = true;
 	fsdp_vec_truncate(&log->results, 0);
 	if (!take_dict(log, text, &log->results))
-		return reading->error == NULL && add_bad(log);
+		return reading->error == NULL &&
+		       (fsdp_vec_add(&log->lines.bad, &log->lines.number) ||
+			       fsdp_trace_memory(reading));
 	struct fsdp_dump *dump = fsdp_vec_push(&log->dumps);
 	if (dump == NULL)
 		return fsdp_trace_memory(reading);

@@ -11,7 +11,6 @@
  * Module 0 is the root. A module's list of uses is overwritten when it is called again,
  * but its place among the modules stays.
  */
-#include "base/num.h"
 #include "trace/event.h"
 
 /* Of a parameter in a list of uses, beside its name. */
@@ -64,28 +63,14 @@ struct fx {
 	uint64_t shown; /* bytes of names */
 };
 
-static bool out_of_memory(struct fx *fx)
-{
-	return fsdp_trace_memory(fx->reading);
-}
-
 static bool push(struct fx *fx, struct fsdp_vec *vec, uint32_t value)
 {
-	return fsdp_vec_add(vec, &value) || out_of_memory(fx);
+	return fsdp_vec_add(vec, &value) || fsdp_trace_memory(fx->reading);
 }
 
 static uint32_t number_at(const struct fsdp_vec *vec, size_t index)
 {
 	return *(const uint32_t *)fsdp_vec_at(vec, index);
-}
-
-/* A name that is recorded once is shown wherever it is used. */
-static bool show(struct fx *fx, uint64_t bytes)
-{
-	uint64_t most = fsdp_limit(fx->reading->limits, FSDP_LIMIT_ORDER_BYTES);
-	if (!fsdp_add(fx->shown, bytes, &fx->shown) || fx->shown > most)
-		return fsdp_fail_limit(&fx->reading->error, FSDP_LIMIT_ORDER_BYTES, most);
-	return true;
 }
 
 /* ---- numbers ---- */
@@ -108,7 +93,7 @@ static uint32_t number_of_module(struct fx *fx, int64_t id)
 		return number;
 	struct module *fresh = number != FSDP_NONE ? fsdp_vec_push(&fx->modules) : NULL;
 	if (fresh == NULL) {
-		out_of_memory(fx);
+		fsdp_trace_memory(fx->reading);
 		return FSDP_NONE;
 	}
 	*fresh = (struct module){ .id = id, .first = FSDP_NONE, .last = FSDP_NONE };
@@ -137,7 +122,7 @@ static uint32_t number_of_param(struct fx *fx, int64_t id)
 		return number;
 	struct param *fresh = number != FSDP_NONE ? fsdp_vec_push(&fx->params) : NULL;
 	if (fresh == NULL) {
-		out_of_memory(fx);
+		fsdp_trace_memory(fx->reading);
 		return FSDP_NONE;
 	}
 	*fresh = (struct param){ 0 };
@@ -167,12 +152,12 @@ static bool add_param(struct fx *fx, const struct fsdp_record *record)
 	uint32_t id = fsdp_names_child(&fx->fqns, 0, param.name);
 	uint32_t number = number_of_param(fx, param.param);
 	if (id == FSDP_NONE || number == FSDP_NONE)
-		return out_of_memory(fx);
+		return fsdp_trace_memory(fx->reading);
 	struct declared *declared = fsdp_vec_push(&fx->declared);
 	int64_t *named = id > fx->named.count ? fsdp_vec_push(&fx->named)
 					      : fsdp_vec_at(&fx->named, id - 1);
 	if (declared == NULL || named == NULL)
-		return out_of_memory(fx);
+		return fsdp_trace_memory(fx->reading);
 	*declared = (struct declared){ param.name, number };
 	*named = param.param;
 	param_at(fx, number)->name = param.name;
@@ -190,7 +175,7 @@ static bool read_pair(struct fx *fx, const struct fsdp_json_token *pair,
 		return false;
 	ret_param->name = fsdp_json_text_copy(&name, &fx->reading->arena);
 	if (ret_param->name.data == NULL)
-		return out_of_memory(fx);
+		return fsdp_trace_memory(fx->reading);
 	return fsdp_items_next(&elements, &number) && number.kind == FSDP_SCAN_NUMBER &&
 	       fsdp_decimal_integer(number.span, &ret_param->param);
 }
@@ -208,7 +193,7 @@ static bool read_pairs(struct fx *fx, const struct fsdp_json_token *array, bool 
 		*ret_good = read_pair(fx, &pair, &param);
 		kept = *ret_good ? fsdp_vec_push(&fx->found) : NULL;
 		if (*ret_good && kept == NULL)
-			return out_of_memory(fx);
+			return fsdp_trace_memory(fx->reading);
 		if (kept != NULL)
 			*kept = param;
 	}
@@ -245,7 +230,7 @@ static bool use(
 	uint32_t place = (uint32_t)fx->uses.count;
 	struct module_use *use = place != FSDP_NONE ? fsdp_vec_push(&fx->uses) : NULL;
 	if (use == NULL)
-		return out_of_memory(fx);
+		return fsdp_trace_memory(fx->reading);
 	*use = (struct module_use){ { module_at(fx, of)->id, params, count }, FSDP_NONE };
 	if (current->use_count++ == 0)
 		current->first = place;
@@ -267,7 +252,7 @@ static bool visit(struct fx *fx, const struct fsdp_named_param *params, size_t c
 		struct param *param = param_at(fx, number);
 		int64_t *place = param->seen ? NULL : fsdp_vec_push(&fx->visited);
 		if (!param->seen && place == NULL)
-			return out_of_memory(fx);
+			return fsdp_trace_memory(fx->reading);
 		if (place != NULL)
 			*place = params[i].param;
 		param->seen = true;
@@ -294,7 +279,7 @@ static bool call_module(struct fx *fx, const struct fsdp_record *record)
 	if (!push(fx, &fx->called, number))
 		return false;
 	if (module->param_count != 0 &&
-		(!show(fx, module->bytes) ||
+		(!fsdp_trace_show(fx->reading, &fx->shown, module->bytes) ||
 			!use(fx, number, module->params, module->param_count)))
 		return false;
 	if (!push(fx, &fx->stack, fx->current))
@@ -334,7 +319,7 @@ static bool targets(struct fx *fx, const struct fsdp_record *record)
 			continue;
 		struct fsdp_named_param *param = fsdp_vec_push(&fx->found);
 		if (param == NULL)
-			return out_of_memory(fx);
+			return fsdp_trace_memory(fx->reading);
 		param->name = target;
 		param->param = *(int64_t *)fsdp_vec_at(&fx->named, id - 1);
 	}
@@ -346,7 +331,7 @@ static bool use_module(struct fx *fx)
 	struct module *module = module_at(fx, fx->current);
 	if (module->param_count == 0)
 		return true;
-	if (!show(fx, module->bytes) ||
+	if (!fsdp_trace_show(fx->reading, &fx->shown, module->bytes) ||
 		!use(fx, fx->current, module->params, module->param_count))
 		return false;
 	if (!module->visited && !visit(fx, module->params, module->param_count))
@@ -402,40 +387,24 @@ static bool take_event(struct fx *fx, const struct fsdp_record *record, bool *st
 
 /* ---- the end ---- */
 
-static struct fsdp_span *new_spans(struct fx *fx, size_t count)
-{
-	struct fsdp_span *spans = FSDP_TAKE(&fx->reading->arena, spans, count);
-	if (spans == NULL)
-		out_of_memory(fx);
-	return spans;
-}
-
-static int64_t *new_ids(struct fx *fx, size_t count)
-{
-	int64_t *ids = FSDP_TAKE(&fx->reading->arena, ids, count);
-	if (ids == NULL)
-		out_of_memory(fx);
-	return ids;
-}
-
 static bool name_modules(struct fx *fx)
 {
 	struct fsdp_fx_order *order = fx->order;
 	size_t count = fx->called.count;
-	struct fsdp_span *names = new_spans(fx, count);
-	int64_t *ids = new_ids(fx, count);
+	struct fsdp_span *names = FSDP_TAKE(&fx->reading->arena, names, count);
+	int64_t *ids = FSDP_TAKE(&fx->reading->arena, ids, count);
 	order->modules = ids;
 	order->module_names = names;
 	order->module_count = count;
 	if (names == NULL || ids == NULL)
-		return false;
+		return fsdp_trace_memory(fx->reading);
 	for (size_t i = 0; i < count; i++) {
 		const struct module *module = module_at(fx, number_at(&fx->called, i));
 		ids[i] = module->id;
 		names[i] = module->id == 0 ? FSDP_SPAN("(root)") : module->fqn;
 		if (names[i].data == NULL)
 			names[i] = FSDP_SPAN("");
-		if (!show(fx, names[i].size))
+		if (!fsdp_trace_show(fx->reading, &fx->shown, names[i].size))
 			return false;
 	}
 	return true;
@@ -446,7 +415,7 @@ static const struct fsdp_usage *uses_of(struct fx *fx, const struct module *modu
 	struct fsdp_usage *usages =
 		FSDP_TAKE(&fx->reading->arena, usages, module->use_count);
 	if (usages == NULL)
-		out_of_memory(fx);
+		fsdp_trace_memory(fx->reading);
 	uint32_t at = module->first;
 	for (size_t i = 0; usages != NULL && i < module->use_count; i++) {
 		const struct module_use *use = fsdp_vec_at(&fx->uses, at);
@@ -461,7 +430,7 @@ static bool take_usages(struct fx *fx)
 	struct fsdp_module_usage *usages =
 		FSDP_TAKE(&fx->reading->arena, usages, fx->keys.count);
 	if (usages == NULL)
-		return out_of_memory(fx);
+		return fsdp_trace_memory(fx->reading);
 	for (size_t i = 0; i < fx->keys.count; i++) {
 		const struct module *module = module_at(fx, number_at(&fx->keys, i));
 		usages[i] = (struct fsdp_module_usage){ module->id, uses_of(fx, module),
@@ -478,14 +447,15 @@ static bool take_usages(struct fx *fx)
 static bool name_params(struct fx *fx)
 {
 	struct fsdp_fx_order *order = fx->order;
-	struct fsdp_span *names = new_spans(fx, fx->visited.count);
-	struct fsdp_span *never = new_spans(fx, fx->declared.count);
+	struct fsdp_arena *arena = &fx->reading->arena;
+	struct fsdp_span *names = FSDP_TAKE(arena, names, fx->visited.count);
+	struct fsdp_span *never = FSDP_TAKE(arena, never, fx->declared.count);
 	order->params = fsdp_trace_flat(fx->reading, &fx->visited);
 	order->param_names = names;
 	order->param_count = fx->visited.count;
 	order->never_visited = never;
 	if (names == NULL || never == NULL || order->params == NULL)
-		return false;
+		return fsdp_trace_memory(fx->reading);
 	for (size_t i = 0; i < fx->declared.count; i++) {
 		const struct declared *one = fsdp_vec_at(&fx->declared, i);
 		if (!param_at(fx, one->number)->seen)
@@ -521,10 +491,10 @@ static bool take_header(struct fx *fx, const struct fsdp_record *header)
 			continue;
 		struct fsdp_span *name = fsdp_vec_push(&list);
 		if (name == NULL)
-			return out_of_memory(fx);
+			return fsdp_trace_memory(fx->reading);
 		*name = fsdp_json_text_copy(&arg, &fx->reading->arena);
 		if (name->data == NULL)
-			return out_of_memory(fx);
+			return fsdp_trace_memory(fx->reading);
 	}
 	order->concrete_args = fsdp_trace_flat(fx->reading, &list);
 	order->concrete_arg_count = list.count;
@@ -551,7 +521,7 @@ static bool begin(struct fx *fx, const struct fsdp_record *header)
 	if (fx->order == NULL || !fsdp_names_init(&fx->fqns, arena) ||
 		!fsdp_names_init(&fx->module_ids, arena) ||
 		!fsdp_names_init(&fx->param_ids, arena))
-		return out_of_memory(fx);
+		return fsdp_trace_memory(fx->reading);
 	fx->module_ids.copies = fx->param_ids.copies = arena;
 	uint32_t root = number_of_module(fx, 0);
 	return root != FSDP_NONE && take_header(fx, header) &&

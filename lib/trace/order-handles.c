@@ -10,7 +10,6 @@
  * A handle that is null is a unit without parameters, which changes nothing.
  */
 
-#include "base/num.h"
 #include "trace/event.h"
 #include "trace/python.h"
 
@@ -71,11 +70,6 @@ struct handles {
 	bool checks, has_states;
 };
 
-static bool out_of_memory(struct handles *handles)
-{
-	return fsdp_trace_memory(handles->reading);
-}
-
 static int64_t at(const struct fsdp_vec *vec, size_t index)
 {
 	return *(const int64_t *)fsdp_vec_at(vec, index);
@@ -83,7 +77,7 @@ static int64_t at(const struct fsdp_vec *vec, size_t index)
 
 static bool push(struct handles *handles, struct fsdp_vec *vec, int64_t value)
 {
-	return fsdp_vec_add(vec, &value) || out_of_memory(handles);
+	return fsdp_vec_add(vec, &value) || fsdp_trace_memory(handles->reading);
 }
 
 /* ---- snapshots ---- */
@@ -105,7 +99,7 @@ static bool take_prefetches(struct handles *handles)
 {
 	struct fsdp_prefetch *list = FSDP_TAKE(&handles->reading->arena, list, 8);
 	if (list == NULL)
-		return out_of_memory(handles);
+		return fsdp_trace_memory(handles->reading);
 	for (int way = 0; way < 2; way++) {
 		int64_t limits[4];
 		size_t count = limits_of(handles->limits[way], limits);
@@ -142,7 +136,7 @@ static bool take_snapshot(struct handles *handles, uint64_t line)
 			       .pre_count = handles->pre.count,
 			       .post_count = handles->post.count - handles->post_begin,
 			       .status = status_names[handles->status] }) ||
-	       out_of_memory(handles);
+	       fsdp_trace_memory(handles->reading);
 }
 
 /* Of both lists each snapshot has a part. */
@@ -217,7 +211,7 @@ static bool warn(struct handles *handles, int64_t handle, const struct handle *e
 	const struct handle *found = &handles->list[handle];
 	struct fsdp_python text = { .arena = &handles->reading->arena };
 	if (warning == NULL)
-		return out_of_memory(handles);
+		return fsdp_trace_memory(handles->reading);
 	fsdp_python_put(&text,
 		"Forward order differs from that of the first iteration on rank %lld. Collectives are unchecked and may give incorrect results or hang.\n",
 		(long long)handles->reading->recording.rank);
@@ -239,7 +233,7 @@ static bool warn(struct handles *handles, int64_t handle, const struct handle *e
 	*warning = (struct fsdp_order_warning){ handles->iter, handles->line, handle,
 		fsdp_python_take(&text) };
 	handles->status = STATUS_WARNING;
-	return warning->message.data != NULL || out_of_memory(handles);
+	return warning->message.data != NULL || fsdp_trace_memory(handles->reading);
 }
 
 static bool check(struct handles *handles, int64_t handle)
@@ -249,18 +243,6 @@ static bool check(struct handles *handles, int64_t handle)
 		return warn(handles, handle, NULL);
 	int64_t expected = at(&handles->pre, (size_t)place);
 	return expected == handle || warn(handles, handle, &handles->list[expected]);
-}
-
-/* ---- what is shown ---- */
-
-/* A use and a problem are shown with the names of their unit, which are recorded once. */
-static bool show(struct handles *handles, uint64_t bytes)
-{
-	uint64_t most = fsdp_limit(handles->reading->limits, FSDP_LIMIT_ORDER_BYTES);
-	if (!fsdp_add(handles->shown, bytes, &handles->shown) || handles->shown > most)
-		return fsdp_fail_limit(
-			&handles->reading->error, FSDP_LIMIT_ORDER_BYTES, most);
-	return true;
 }
 
 /* ---- events of a forward ---- */
@@ -275,12 +257,12 @@ static bool pre_forward(
 	/* No unit has more names, so only of others they count. */
 	uint64_t beyond =
 		handle->bytes > NAMES_OF_UNIT ? handle->bytes - NAMES_OF_UNIT : 0;
-	if (trains && !show(handles, beyond))
+	if (trains && !fsdp_trace_show(handles->reading, &handles->shown, beyond))
 		return false;
 	if (trains) {
 		struct fsdp_forward *forward = fsdp_vec_push(&handles->forwards);
 		if (forward == NULL)
-			return out_of_memory(handles);
+			return fsdp_trace_memory(handles->reading);
 		*forward = (struct fsdp_forward){ handles->iter, index };
 		handles->order->unchecked += !handles->checks;
 		handles->in_iteration++;
@@ -298,12 +280,6 @@ static bool pre_forward(
 		return true;
 	handle->ordered = true;
 	return push(handles, &handles->pre, index);
-}
-
-static bool post_forward(struct handles *handles, int64_t index)
-{
-	handles->uses++;
-	return push(handles, &handles->post, index);
 }
 
 static bool next_iteration(struct handles *handles)
@@ -385,8 +361,9 @@ static bool add_problem(struct handles *handles, int64_t index, struct refusal r
 	struct fsdp_state_problem *problem = fsdp_vec_push(&handles->problems);
 	struct fsdp_python text = { .arena = &handles->reading->arena };
 	if (problem == NULL)
-		return out_of_memory(handles);
-	if (!show(handles, handles->list[index].bytes))
+		return fsdp_trace_memory(handles->reading);
+	if (!fsdp_trace_show(
+		    handles->reading, &handles->shown, handles->list[index].bytes))
 		return false;
 	fsdp_python_put(&text, "%s%s", refusal.message,
 		refusal.state != NULL ? refusal.state : "");
@@ -395,7 +372,7 @@ static bool add_problem(struct handles *handles, int64_t index, struct refusal r
 	*problem = (struct fsdp_state_problem){ handles->line, index, refusal.kind,
 		{ lane->last_training, lane->last_handle }, { to[0], to[1] },
 		refusal.error, fsdp_python_take(&text) };
-	return problem->message.data != NULL || out_of_memory(handles);
+	return problem->message.data != NULL || fsdp_trace_memory(handles->reading);
 }
 
 static bool change(
@@ -410,7 +387,7 @@ static bool change(
 	struct change *entry =
 		place != FSDP_NONE ? fsdp_vec_push(&handles->changes) : NULL;
 	if (entry == NULL)
-		return out_of_memory(handles);
+		return fsdp_trace_memory(handles->reading);
 	if (lane->change_count++ == 0)
 		handle->first = place;
 	else
@@ -484,8 +461,10 @@ static bool take_event(struct handles *handles, const struct fsdp_record *record
 		return skip(handles);
 	if (!take_states(handles, index, record))
 		return false;
-	return pre ? pre_forward(handles, index, record)
-		   : !post || post_forward(handles, index);
+	if (pre)
+		return pre_forward(handles, index, record);
+	handles->uses += post;
+	return !post || push(handles, &handles->post, index);
 }
 
 /* ---- the header ---- */
@@ -506,16 +485,16 @@ static bool read_texts(struct handles *handles, const struct fsdp_json_token *ar
 	while (fsdp_items_next(&elements, &text)) {
 		struct fsdp_span *kept = fsdp_vec_push(list);
 		if (kept == NULL)
-			return out_of_memory(handles);
+			return fsdp_trace_memory(handles->reading);
 		*kept = fsdp_json_text_copy(&text, &handles->reading->arena);
 		if (kept->data == NULL)
-			return out_of_memory(handles);
+			return fsdp_trace_memory(handles->reading);
 		fsdp_python_put(&printed, "%s", list->count > 1 ? ", " : "");
 		fsdp_python_repr(&printed, *kept);
 	}
 	fsdp_python_put(&printed, "]");
 	*ret_printed = fsdp_python_take(&printed);
-	return ret_printed->data != NULL || out_of_memory(handles);
+	return ret_printed->data != NULL || fsdp_trace_memory(handles->reading);
 }
 
 static bool read_handle(struct handles *handles, const struct fsdp_json_token *object,
@@ -556,7 +535,7 @@ static bool take_header(struct handles *handles, const struct fsdp_record *heade
 	while (fsdp_items_next(&elements, &object)) {
 		struct handle *handle = fsdp_vec_push(&list);
 		if (handle == NULL)
-			return out_of_memory(handles);
+			return fsdp_trace_memory(handles->reading);
 		*handle = (struct handle){ .shown.id = (int64_t)list.count - 1 };
 		if (!read_handle(handles, &object, handle))
 			return false;
@@ -575,7 +554,7 @@ static const struct fsdp_state_change *changes_of(
 	struct fsdp_state_change *changes =
 		FSDP_TAKE(&handles->reading->arena, changes, count);
 	if (changes == NULL)
-		out_of_memory(handles);
+		fsdp_trace_memory(handles->reading);
 	uint32_t at = handle->first;
 	for (size_t i = 0; changes != NULL && i < count; i++) {
 		const struct change *change = fsdp_vec_at(&handles->changes, at);
@@ -591,7 +570,7 @@ static bool take_handles(struct handles *handles)
 	struct fsdp_handle *shown = FSDP_TAKE(arena, shown, handles->count);
 	struct fsdp_state_lane *lanes = FSDP_TAKE(arena, lanes, handles->count);
 	if (shown == NULL || lanes == NULL)
-		return out_of_memory(handles);
+		return fsdp_trace_memory(handles->reading);
 	for (size_t i = 0; i < handles->count; i++) {
 		shown[i] = handles->list[i].shown;
 		lanes[i] = handles->list[i].lane;
@@ -639,7 +618,7 @@ bool fsdp_trace_handles(struct fsdp_trace_reading *reading, struct fsdp_lines *l
 	fsdp_vec_init(&handles.texts, arena, sizeof(struct fsdp_span));
 	handles.checks = fsdp_span_is(reading->recording.debug_level, "DETAIL");
 	handles.order = FSDP_TAKE(arena, handles.order, 1);
-	bool good = (handles.order != NULL || out_of_memory(&handles)) &&
+	bool good = (handles.order != NULL || fsdp_trace_memory(handles.reading)) &&
 		    take_header(&handles, header);
 	while (good && fsdp_record_next(reading, lines, &record))
 		good = take_event(&handles, &record);

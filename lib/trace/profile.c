@@ -41,11 +41,6 @@ struct profile {
 	bool overflow;
 };
 
-static bool out_of_memory(struct profile *profile)
-{
-	return fsdp_trace_memory(profile->reading);
-}
-
 /* ---- types ---- */
 
 /* A type that was not there before. */
@@ -54,7 +49,7 @@ static bool add_type(struct profile *profile, struct fsdp_span name)
 	struct type *type = fsdp_vec_push(&profile->types);
 	struct fsdp_durations *durations = fsdp_vec_push(&profile->durations);
 	if (type == NULL || durations == NULL)
-		return out_of_memory(profile);
+		return fsdp_trace_memory(profile->reading);
 	*type = (struct type){ .name = name };
 	fsdp_durations_init(durations, profile->reading->budget);
 	return true;
@@ -76,7 +71,7 @@ static uint32_t type_of(struct profile *profile, const struct fsdp_record *recor
 		return FSDP_NONE;
 	uint32_t id = fsdp_names_child(&profile->names, 0, name);
 	if (id == FSDP_NONE) {
-		out_of_memory(profile);
+		fsdp_trace_memory(profile->reading);
 		return FSDP_NONE;
 	}
 	if (id > profile->types.count && !add_type(profile, name))
@@ -99,13 +94,13 @@ static bool add_time(struct profile *profile, uint32_t index, int64_t t_ns, int6
 	struct type *type = fsdp_vec_at(&profile->types, index);
 	if (type->round != profile->round) {
 		if (!fsdp_vec_add(&profile->results, &index))
-			return out_of_memory(profile);
+			return fsdp_trace_memory(profile->reading);
 		type->round = profile->round;
 		type->sum_ns = 0;
 	}
 	fsdp_sum_ns(&type->sum_ns, ns, &profile->overflow);
 	return fsdp_durations_add(fsdp_vec_at(&profile->durations, index), t_ns, ns) ||
-	       out_of_memory(profile);
+	       fsdp_trace_memory(profile->reading);
 }
 
 /* ---- events ---- */
@@ -115,7 +110,7 @@ static bool add_problem(
 {
 	struct fsdp_profile_problem *problem = fsdp_vec_push(&profile->problems);
 	if (problem == NULL)
-		return out_of_memory(profile);
+		return fsdp_trace_memory(profile->reading);
 	struct type *type = fsdp_vec_at(&profile->types, index);
 	*problem = (struct fsdp_profile_problem){ profile->lines->number, kind,
 		type->name, message };
@@ -134,7 +129,7 @@ static bool begin_type(struct profile *profile, uint32_t index, int64_t t_ns)
 	else
 		frame = FSDP_TAKE(&profile->reading->arena, frame, 1);
 	if (frame == NULL)
-		return out_of_memory(profile);
+		return fsdp_trace_memory(profile->reading);
 	*frame = (struct region){ type->frames, t_ns };
 	type->frames = frame;
 	type->active = profile->round;
@@ -178,7 +173,7 @@ static struct fsdp_dump_result *take_results(struct profile *profile)
 	struct fsdp_dump_result *results =
 		FSDP_TAKE(&profile->reading->arena, results, count);
 	if (results == NULL) {
-		out_of_memory(profile);
+		fsdp_trace_memory(profile->reading);
 		return NULL;
 	}
 	for (size_t i = 0; i < count; i++) {
@@ -216,14 +211,14 @@ static bool put_log_message(struct profile *profile, struct fsdp_dump *dump)
 	}
 	fsdp_python_put(&text, "})");
 	dump->log_message = fsdp_python_take(&text);
-	return dump->log_message.data != NULL || out_of_memory(profile);
+	return dump->log_message.data != NULL || fsdp_trace_memory(profile->reading);
 }
 
 static bool dump(struct profile *profile, const struct fsdp_record *record)
 {
 	struct fsdp_dump *one = fsdp_vec_push(&profile->dumps);
 	if (one == NULL)
-		return out_of_memory(profile);
+		return fsdp_trace_memory(profile->reading);
 	*one = (struct fsdp_dump){ .line = profile->lines->number,
 		.emitted = profile->emits,
 		.result_count = profile->results.count };
@@ -288,7 +283,7 @@ static bool take_still_open(struct profile *profile)
 		for (struct region *at = type->frames; at != NULL; at = at->below) {
 			struct fsdp_span *name = fsdp_vec_push(&open);
 			if (name == NULL)
-				return out_of_memory(profile);
+				return fsdp_trace_memory(profile->reading);
 			*name = type->name;
 		}
 	}
@@ -308,7 +303,7 @@ static bool take_types(struct profile *profile)
 	struct fsdp_span *names = FSDP_TAKE(&reading->arena, names, count);
 	struct fsdp_durations **durations = FSDP_TAKE(&reading->arena, durations, count);
 	if (names == NULL || durations == NULL)
-		return out_of_memory(profile);
+		return fsdp_trace_memory(profile->reading);
 	for (size_t i = 0; i < count; i++) {
 		names[i] = ((struct type *)fsdp_vec_at(&profile->types, i))->name;
 		durations[i] = fsdp_vec_at(&profile->durations, i);
@@ -347,7 +342,8 @@ bool fsdp_trace_profile(struct fsdp_trace_reading *reading, struct fsdp_lines *l
 	(void)header;
 	profile.emits = reading->recording.rank == 0 &&
 			fsdp_span_is(reading->recording.debug_level, "INFO");
-	bool good = fsdp_names_init(&profile.names, arena) || out_of_memory(&profile);
+	bool good = fsdp_names_init(&profile.names, arena) ||
+		    fsdp_trace_memory(profile.reading);
 	while (good && fsdp_record_next(reading, lines, &record))
 		good = take_event(&profile, &record);
 	good = good && reading->error == NULL && finish(&profile);
