@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "capture.h"
 
+#include <errno.h>
 #include <math.h>
+#include <sys/resource.h>
 
 static const struct looks plain_looks;
 
@@ -161,6 +163,92 @@ static void a_table_without_names_shows_what_it_has(void **state)
 	assert_captured(&capture, "f\n3\nf\n");
 }
 
+static void emit_edges(struct out *out)
+{
+	static const struct column first[] = { { .name = "a" }, { .name = "b" } };
+	struct table bare = {
+		.key = "c", .columns = first, .column_count = 2, .main = true
+	};
+	const struct value names[] = { NAME(",x"), NAME("\rx") };
+	const struct value nothing[] = { NAME("\0="), NAME("") };
+	bare.no_header = true;
+	out_table_begin(out, &bare);
+	out_row(out, names);
+	out_row(out, nothing);
+	out_table_end(out);
+}
+
+static void a_cell_is_judged_by_its_first_byte(void **state)
+{
+	(void)state;
+	struct capture capture;
+	capture_open(&capture, "csv", plain_looks);
+	begin_and_end(capture.out, emit_edges);
+	assert_captured(&capture, "\",x\",\"'\rx\"\r\n\\x00=,\r\n");
+}
+
+static void a_full_disk_is_told(void **state)
+{
+	(void)state;
+	FILE *stream = fopen("/dev/full", "w");
+	assert_non_null(stream);
+	struct out *out = out_new(out_format_find("csv"), stream, &plain_looks);
+	begin_and_end(out, emit_rows);
+	assert_int_equal(out_finish(out), ENOSPC);
+	out_free(out);
+	fclose(stream);
+}
+
+/* There if a sanitizer is, which needs more memory than this leaves. */
+extern void __asan_init(void) __attribute__((weak));
+
+enum { LONG_TEXT = 64 << 20 };
+
+static struct value long_value;
+
+static void emit_long(struct out *out)
+{
+	static const struct column only[] = { { .name = "a" } };
+	struct table one = {
+		.key = "b", .columns = only, .column_count = 1, .main = true
+	};
+	out_table_begin(out, &one);
+	out_row(out, &long_value);
+	out_table_end(out);
+}
+
+static void expect_no_memory(struct value value)
+{
+	struct rlimit before, little = { 128 << 20, RLIM_INFINITY };
+	FILE *stream = fopen("/dev/null", "w");
+	assert_non_null(stream);
+	struct out *out = out_new(out_format_find("csv"), stream, &plain_looks);
+	long_value = value;
+	assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+	little.rlim_max = before.rlim_max;
+	assert_int_equal(setrlimit(RLIMIT_AS, &little), 0);
+	begin_and_end(out, emit_long);
+	assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+	assert_int_equal(out_finish(out), ENOMEM);
+	out_free(out);
+	fclose(stream);
+}
+
+/* A cell is gathered before it is written, and a list before it is a cell. */
+static void a_cell_without_memory_is_told(void **state)
+{
+	(void)state;
+	if (__asan_init)
+		skip();
+	char *data = malloc(LONG_TEXT);
+	struct text text = { data, LONG_TEXT };
+	assert_non_null(data);
+	memset(data, 'x', LONG_TEXT);
+	expect_no_memory(value_text(text));
+	expect_no_memory(value_texts(&text, 1));
+	free(data);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -170,6 +258,9 @@ int main(void)
 		cmocka_unit_test(names_are_one_a_line),
 		cmocka_unit_test(raw_names_end_with_zero),
 		cmocka_unit_test(a_table_without_names_shows_what_it_has),
+		cmocka_unit_test(a_cell_is_judged_by_its_first_byte),
+		cmocka_unit_test(a_full_disk_is_told),
+		cmocka_unit_test(a_cell_without_memory_is_told),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
