@@ -80,14 +80,23 @@ def declares_array(before):
     return kind.text == "*" or (kind.kind == "word" and kind.text not in STATEMENTS)
 
 
-def closing(all_tokens, i):
-    """Where the bracket that is token i ends."""
-    depth = 0
+def partner(all_tokens, i, step=1):
+    """The bracket that belongs to token i, which is one."""
+    brackets, depth = {"(": "()", ")": "()", "{": "{}", "}": "{}"}[all_tokens[i].text], 0
     while True:
-        depth += {"(": 1, ")": -1}.get(all_tokens[i].text, 0)
+        if all_tokens[i].kind == "sign" and all_tokens[i].text in brackets:
+            depth += 1 if all_tokens[i].text == brackets[0] else -1
         if depth == 0:
             return i
-        i += 1
+        i += step
+
+
+def ends_switch(all_tokens, i):
+    """Whether token i closes the braces of a switch: nothing follows that a break would pass over."""
+    if all_tokens[i].text != "}":
+        return False
+    head = partner(all_tokens, i, -1) - 1
+    return all_tokens[head].text == ")" and all_tokens[partner(all_tokens, head, -1) - 1].text == "switch"
 
 
 def variants(source, all_tokens, i):
@@ -101,7 +110,7 @@ def variants(source, all_tokens, i):
         yield [(*here, "")], (token.begin, after.end)
     elif token.text in ("true", "false") and before.text == "return":
         yield [(*here, "false" if token.text == "true" else "true")], around
-    elif token.text in ("continue", "break") and after.text == ";":
+    elif token.text in ("continue", "break") and after.text == ";" and not ends_switch(all_tokens, i + 2):
         yield [(*here, "")], (token.begin, after.end)
     elif token.kind == "number" and integer and not declares_array(all_tokens[:i]):
         digits, suffix = integer.groups()
@@ -113,7 +122,7 @@ def variants(source, all_tokens, i):
             more = str(int(digits) + 1)
         yield [(*here, more + suffix)], around
     elif token.text == "if" and after.text == "(":
-        end = all_tokens[closing(all_tokens, i + 1)]
+        end = all_tokens[partner(all_tokens, i + 1)]
         for sign in ("1 ||", "0 &&"):
             yield [(after.begin, after.end, f"({sign} ("), (end.begin, end.begin, ")")], (token.begin, after.end)
 
