@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "part/name-buffer.h"
 #include "part/places.h"
 
 enum { TOLD_MAX = 3 };
@@ -19,6 +20,7 @@ struct question {
 
 /* Failures told so far. */
 struct failures {
+	const struct run *run;
 	char *messages[TOLD_MAX];
 	char *hints[TOLD_MAX];
 	const char *codes[TOLD_MAX];
@@ -63,12 +65,15 @@ static size_t collect(const struct fsdp_checkpoint *checkpoint, const uint32_t *
 	return asked;
 }
 
-char *place_error_text(const struct fsdp_error *error)
+char *place_error_text(const struct run *run, const struct fsdp_error *error)
 {
 	const char *path = fsdp_error_path(error), *member = fsdp_error_member(error);
 	uint64_t offset = fsdp_error_offset(error);
 	char place[48] = "", *message;
 
+	/* Of an input that is one file, that is what the message begins with already. */
+	if (path != NULL && strcmp(text_last(text_of(run->path), '/').data, path) == 0)
+		path = NULL;
 	if (offset != FSDP_UNKNOWN)
 		snprintf(place, sizeof place, "offset %" PRIu64 ": ", offset);
 	if (asprintf(&message, "%s%s%s%s%s%s", path != NULL ? path : "",
@@ -80,7 +85,7 @@ char *place_error_text(const struct fsdp_error *error)
 
 static void remember(struct failures *failures, const struct fsdp_error *error)
 {
-	char *message = place_error_text(error);
+	char *message = place_error_text(failures->run, error);
 	const char *hint = fsdp_error_hint(error);
 	size_t i = 0;
 
@@ -151,7 +156,7 @@ bool places_find(struct run *run, const uint32_t *pieces, size_t count,
 	place_function *found, void *context, bool *ret_partial,
 	struct fsdp_error **ret_error)
 {
-	struct failures failures = { .count = 0 };
+	struct failures failures = { .run = run };
 	struct question *questions;
 	bool good = false;
 

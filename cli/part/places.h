@@ -22,7 +22,8 @@ bool places_find(struct run *run, const uint32_t *pieces, size_t count,
 	place_function *found, void *context, bool *ret_partial,
 	struct fsdp_error **ret_error);
 
-/* "FILE: MEMBER: offset N: what is wrong", to be freed; NULL: out of memory. */
-char *place_error_text(const struct fsdp_error *error);
+/* "FILE: MEMBER: offset N: what is wrong", to be freed; NULL: out of memory. Without the
+ * file if that is the input itself, which the message names anyway. */
+char *place_error_text(const struct run *run, const struct fsdp_error *error);
 
 #endif

@@ -628,3 +628,14 @@ terminated() {
 	inspect info -v broken
 	[[ $stderr != *"FI9006"* ]]
 }
+
+@test "an error of a file that is the input names it once" {
+	python3 - "$TESTDATA/torch-zip/list-top/model.pt" <<-'END'
+		import sys, zipfile
+		archive = zipfile.ZipFile(sys.argv[1])
+		name = next(n for n in archive.namelist() if n.endswith("data.pkl"))
+		open("data.pkl", "wb").write(archive.read(name))
+	END
+	inspect ls -l data.pkl
+	[[ $stderr == *"fsdp-inspect: data.pkl: the file does not hold these bytes"* ]]
+}

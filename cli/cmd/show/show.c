@@ -318,7 +318,7 @@ static void tell_unread(struct show *show, const struct fsdp_tensor *tensor,
 	const struct fsdp_error *error)
 {
 	struct text name = tensor_shown_name(show->run, &show->buffers.name, tensor);
-	char *message = place_error_text(error);
+	char *message = place_error_text(show->run, error);
 
 	run_failure(show->run, fsdp_error_code_name(fsdp_error_code(error)),
 		fsdp_error_hint(error), "%s (elements of %.*s)",
