@@ -9,11 +9,6 @@
 
 /* ---- meshes ---- */
 
-static bool has_dim_names(struct subject of)
-{
-	return ((const struct fsdp_mesh *)of.object)->dim_names != NULL;
-}
-
 static struct value get_ranks(struct subject of)
 {
 	const struct fsdp_mesh *mesh = of.object;
@@ -26,7 +21,7 @@ static struct value get_ranks(struct subject of)
 const struct record mesh_record =
 	OBJECT_RECORD(MESH, "mesh", "A device mesh, outermost dimension first.",
 		{ "dim_names", LIST_AT(MESH, dim_names, dims, record_texts),
-			.has = has_dim_names, .null = true,
+			IF_SET(MESH, dim_names), .null = true,
 			.about = "Names of the dimensions; null when it has none." },
 		{ "shape", SHAPE_AT(MESH, shape, dims), .always = true,
 			.about = "Number of ranks along each dimension." });

@@ -84,6 +84,12 @@ static struct value member_value(const struct column *field, const void *object)
 	return value_absent();
 }
 
+static bool is_there(const struct column *field, struct subject of)
+{
+	return (field->has == NULL || field->has(of)) &&
+	       (!field->needs || COPY(const void *, of.object, field->needs_at) != NULL);
+}
+
 static struct value found_value(const struct column *field, struct subject of)
 {
 	uint32_t id = COPY(uint32_t, of.object, field->at);
@@ -95,7 +101,7 @@ struct value field_value(const struct column *field, struct subject of)
 {
 	struct value value = value_absent();
 
-	if (field->has == NULL || field->has(of))
+	if (is_there(field, of))
 		value = field->get != NULL    ? field->get(of)
 			: field->find != NULL ? found_value(field, of)
 					      : member_value(field, of.object);
@@ -246,7 +252,7 @@ static void put_field(
 	if (field->text_only == EVERY_VIEW || field->type == FIELD_ROWS ||
 		(field->type == FIELD_ITEMS && field->each == NULL))
 		return;
-	if (nested && field->has != NULL && !field->has(of)) {
+	if (nested && !is_there(field, of)) {
 		if (field->null)
 			put_value(out, key, value_null());
 		return;

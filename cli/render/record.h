@@ -154,6 +154,11 @@ struct record {
 	.type = FIELD_ITEMS, SIZE_OF_LIST(from, size), .each = (function), .of = &(record)
 #define GET(holds, function) .type = (holds), .get = (function)
 
+/* Of a field that is absent where a pointer is NULL. */
+#define IF_SET(from, member) \
+	.needs = true,       \
+	.needs_at = offsetof(from, member) + 0 * sizeof *((from *)0)->member
+
 /* Of a field that is one of these words. */
 #define WORDS(...)                     \
 	.words = (const char *const[]) \

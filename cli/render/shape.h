@@ -264,6 +264,8 @@ struct column {
 	const void *(*each)(struct subject of, size_t i, void *room);
 	/* Whether the field is there at all; NULL: always. */
 	bool (*has)(struct subject of);
+	bool needs; /* it is not there if the pointer at needs_at is NULL */
+	size_t needs_at;
 	const struct record *of; /* objects and elements */
 	size_t count_at;         /* lists and shapes: where their size lies */
 	bool counted, narrow; /* lists: they have one; it is a uint32_t, not a size_t */

@@ -73,7 +73,7 @@ static const struct column thing_fields[] = {
 		.sort_at = offsetof(struct thing, id) },
 	{ "ns", NS_AT(struct thing, ns), .label = "took ms" },
 	{ "word", WORD_AT(struct thing, word) },
-	{ "shape", SHAPE_AT(struct thing, shape, dims), .has = is_good },
+	{ "shape", SHAPE_AT(struct thing, shape, dims), IF_SET(struct thing, shape) },
 	{ "twice", GET(FIELD_COUNT, get_twice), .machine_only = 2, .text_only = 1 },
 	{ NULL, FIELDS_AT(struct thing, inner, call) },
 };
@@ -133,6 +133,7 @@ static const struct column made_fields[] = {
 	{ "found_few", EACH_OF(struct thing, few, find_thing, id) },
 	{ "few", LIST_AT(struct thing, calls, few, pair) },
 	{ "by_name", MAP_AT(struct thing, calls, few, call) },
+	{ "if_word", OBJECT(id), IF_SET(struct thing, word), .null = true },
 	{ "maybe", MAYBE_AT(struct thing, maybe) },
 	{ "for_people", BOOL_AT(struct thing, good), .text_only = EVERY_VIEW },
 	{ "things", EACH_ITEM(struct thing, call_count, find_thing, id_or_call) },
@@ -236,14 +237,15 @@ static void what_is_made_is_an_object(void **state)
 	one.call_count = 2;
 	assert_object(&made, &one,
 		"{\n\"made\":null,\n\"up_to_id\":[],\n\"found_few\":[\n{\"id\":7}],\n\"few\":[\n[\"a\",1]],\n\"by_name\":{\n\"a\":1},\n"
-		"\"things\":[\n{\"id\":7},\n{\"number\":0}]}\n");
+		"\"if_word\":null,\n\"things\":[\n{\"id\":7},\n{\"number\":0}]}\n");
 	one.id = 2;
+	one.word = "w";
 	one.maybe = 0;
 	one.few = 0;
 	one.call_count = 0;
 	assert_object(&made, &one,
 		"{\n\"found\":\"two\",\n\"made\":{\"name\":\"made\",\"number\":2},\n"
-		"\"up_to_id\":[\n0,\n1],\n\"found_few\":[],\n\"few\":[],\n\"by_name\":{},\n\"maybe\":false,\n\"things\":[]}\n");
+		"\"up_to_id\":[\n0,\n1],\n\"found_few\":[],\n\"few\":[],\n\"by_name\":{},\n\"if_word\":{\"id\":2},\n\"maybe\":false,\n\"things\":[]}\n");
 }
 
 static void empty_lists_are_empty(void **state)

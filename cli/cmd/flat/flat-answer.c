@@ -92,27 +92,14 @@ static const void *find_entry(struct subject of, size_t i, void *room)
 	return made;
 }
 
-static bool has_shape(struct subject of)
-{
-	return ((const struct flat_entry *)of.object)->entry.shape != NULL;
-}
-
 #define ENTRY struct flat_entry
-static const struct record flat_entry_record = OBJECT_RECORD(ENTRY, "flat_entry",
-	"A parameter, or padding before the next one.",
-	{ "fqn", FOUND_AT(ENTRY, entry.fqn, FIELD_NAME, find_fqn), .null = true,
-		.about = "Clean name from the root; null for padding." },
-	{ "is_padding", BOOL_AT(ENTRY, is_padding), .always = true,
-		.about = "Whether it is padding." },
-	{ "shape", SHAPE_AT(ENTRY, entry.shape, entry.dims), .has = has_shape,
-		.about = "Shape of the parameter; absent when only its run is known." },
-	{ "numel", COUNT_AT(ENTRY, entry.numel), .always = true,
-		.about = "Number of elements." },
-	{ "flat_start", COUNT_AT(ENTRY, entry.start), .always = true,
-		.about = "First element in the unsharded flat parameter." },
-	{ "flat_end", INTEGER_AT(ENTRY, end), .always = true,
-		.about =
-			"Last element, inclusive: one less than `flat_start` when it is empty." });
+static const struct record flat_entry_record = OBJECT_RECORD(ENTRY, NULL, NULL,
+	{ "fqn", FOUND_AT(ENTRY, entry.fqn, FIELD_NAME, find_fqn), .null = true },
+	{ "is_padding", BOOL_AT(ENTRY, is_padding) },
+	{ "shape", SHAPE_AT(ENTRY, entry.shape, entry.dims), IF_SET(ENTRY, entry.shape) },
+	{ "numel", COUNT_AT(ENTRY, entry.numel) },
+	{ "flat_start", COUNT_AT(ENTRY, entry.start) },
+	{ "flat_end", INTEGER_AT(ENTRY, end) });
 
 static const void *find_tie(struct subject of, size_t i, void *room)
 {
@@ -302,7 +289,9 @@ struct flat_answer {
 	struct flat_unit unit;
 	struct flat_rank rank;
 	struct fsdp_flat_place place;
-	uint32_t fqn; /* FSDP_NONE: padding, or not known */
+	uint32_t fqn;         /* FSDP_NONE: padding, or not known */
+	const int64_t *index; /* in its shape; NULL: not known */
+	uint32_t dims;
 };
 
 _Static_assert(sizeof(struct flat_answer) <= RECORD_ROOM, "room for one");
@@ -316,6 +305,8 @@ static const void *find_answer(struct subject of, size_t unit, void *room)
 	made->unit.unit = fsdp_unit(checkpoint_of(of), (uint32_t)unit);
 	made->rank = (struct flat_rank){ &made->unit, ledger->answer.rank, FSDP_NONE };
 	made->place = ledger->answer;
+	made->index = ledger->index;
+	made->dims = ledger->dims;
 	made->fqn = FSDP_NONE;
 	if (made->place.entry != FSDP_NONE && !made->place.is_padding)
 		made->fqn = fsdp_flat_entry(
@@ -326,26 +317,12 @@ static const void *find_answer(struct subject of, size_t unit, void *room)
 	return made;
 }
 
-static struct value get_index(struct subject of)
-{
-	const struct ledger *ledger = of.context;
-
-	return ledger->index != NULL ? value_shape(ledger->index, ledger->dims)
-				     : value_absent();
-}
-
 #define ANSWER struct flat_answer
-static const struct record answer_record = OBJECT_RECORD(ANSWER, "flat_answer",
-	"One element, known from every side.",
-	{ "fqn", FOUND_AT(ANSWER, fqn, FIELD_NAME, find_fqn), .null = true,
-		.about = "The parameter; null for padding, or when no plan tells." },
-	{ "index", GET(FIELD_SHAPE, get_index), .null = true,
-		.about =
-			"Index in the parameter's shape; null as above, or when the shape is not known." },
-	{ "param_offset", COUNT_AT(ANSWER, place.param_offset), .null = true,
-		.about = "Element of the flattened parameter; null as the name." },
-	{ "unit", FOUND_AT(ANSWER, unit.flat.unit, FIELD_TEXT, find_unit_name),
-		.always = true, .about = "Clean name of the unit's module." },
+static const struct record answer_record = OBJECT_RECORD(ANSWER, NULL, NULL,
+	{ "fqn", FOUND_AT(ANSWER, fqn, FIELD_NAME, find_fqn), .null = true },
+	{ "index", SHAPE_AT(ANSWER, index, dims), IF_SET(ANSWER, index), .null = true },
+	{ "param_offset", COUNT_AT(ANSWER, place.param_offset), .null = true },
+	{ "unit", FOUND_AT(ANSWER, unit.flat.unit, FIELD_TEXT, find_unit_name) },
 	{ NULL, FIELDS_AT(ANSWER, rank, shard_record) },
 	{ "shard_offset", COUNT_AT(ANSWER, place.shard_offset), .always = true,
 		.about = "Element of the rank's shard." },

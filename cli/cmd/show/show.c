@@ -46,8 +46,8 @@ struct item {
 	struct fsdp_tensor tensor;
 	const struct piece_facts *pieces; /* those that are selected */
 	size_t piece_count;
-	bool copies; /* some hold the same part */
-	const struct item *components;
+	bool copies;                   /* some hold the same part */
+	const struct item *components; /* NULL: there are none */
 	size_t component_count;
 	const struct fsdp_state *states;
 	size_t state_count;
@@ -212,7 +212,8 @@ static bool add_components(struct show *show)
 	}
 	/* Only now: items move while there come more. */
 	for (size_t i = 0; i < show->asked_count; i++) {
-		show->items[i].components = &show->items[next];
+		if (show->items[i].component_count > 0)
+			show->items[i].components = &show->items[next];
 		next += show->items[i].component_count;
 	}
 	return true;
@@ -554,16 +555,6 @@ static const void *find_element(struct subject of, size_t i, void *room)
 static const struct record element_record = RECORD_OF(
 	RECORD_PLAIN, struct element, { NULL, VALUE_AT(struct element, value) });
 
-static bool has_components(struct subject of)
-{
-	return ((const struct item *)of.object)->component_count > 0;
-}
-
-static bool has_elements(struct subject of)
-{
-	return ((const struct item *)of.object)->elements != NULL;
-}
-
 static bool is_value(struct subject of)
 {
 	return ((const struct item *)of.object)->is_value;
@@ -597,15 +588,11 @@ static const struct record tensor_item_record = OBJECT_RECORD(ITEM, "tensor_item
 	{ "aliases", EACH(each_alias, record_texts), .always = true,
 		.about = "All other names on the same storage." },
 	{ "components", LIST_AT(ITEM, components, component_count, component_record),
-		.has = has_components,
-		.about =
-			"Parts of a sparse or quantised tensor: indices and values, or scales and zero points." },
-	{ "quantizer", MADE_AT(ITEM, tensor.quantizer, find_quantizer, quantizer_record),
-		.about = "How a quantised tensor maps integers to numbers." },
+		IF_SET(ITEM, components) },
+	{ "quantizer",
+		MADE_AT(ITEM, tensor.quantizer, find_quantizer, quantizer_record) },
 	{ "elements", EACH_OF(ITEM, element_count, find_element, element_record),
-		.has = has_elements,
-		.about =
-			"First elements in C order of the global shape. Only with `--values`." });
+		IF_SET(ITEM, elements) });
 static const struct record value_item_record =
 	OBJECT_RECORD(ITEM, "value_item", "An entry that is no tensor.",
 		{ "kind", GET(FIELD_WORD, get_kind), .always = true, WORDS("value"),
