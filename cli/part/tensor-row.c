@@ -68,21 +68,6 @@ bool place_facts_take(struct place_facts *facts, const struct fsdp_place *place)
 	return true;
 }
 
-/* Number of elements of a piece. */
-static uint64_t piece_numel(
-	const struct fsdp_tensor *tensor, const struct fsdp_piece *piece)
-{
-	uint64_t numel = 1;
-
-	if (piece->is_run)
-		return piece->param_numel;
-	if (piece->sizes == NULL)
-		return tensor->numel;
-	for (uint32_t i = 0; i < piece->dims; i++)
-		numel *= (uint64_t)piece->sizes[i];
-	return numel;
-}
-
 struct text tensor_shown_name(const struct run *run, struct name_buffer *buffer,
 	const struct fsdp_tensor *tensor)
 {
@@ -303,16 +288,16 @@ static struct value get_rows(struct subject of)
 		return run_rows(buffers, piece);
 	if (piece->offsets == NULL || piece->dims == 0)
 		return value_word("all");
-	for (uint32_t i = 1; i < piece->dims; i++)
-		if (i < tensor->dims &&
+	for (uint32_t i = 0; i < piece->dims; i++) {
+		if (piece->sizes[i] == 0)
+			return value_word("none");
+		if (i > 0 && i < tensor->dims &&
 			(piece->offsets[i] != 0 || piece->sizes[i] != tensor->shape[i]))
 			dims = piece->dims;
+	}
 	for (uint32_t i = 0; i < dims; i++) {
 		int64_t first = piece->offsets[i], length = piece->sizes[i];
-		int written;
-		if (piece_numel(tensor, piece) == 0)
-			return value_word("none");
-		written = snprintf(buffers->rows + used, size - used,
+		int written = snprintf(buffers->rows + used, size - used,
 			"%s%" PRId64 "-%" PRIu64, i > 0 ? ", " : "", first,
 			(uint64_t)first + (uint64_t)length - 1);
 		if (written < 0 || (size_t)written >= size - used) {
@@ -322,56 +307,6 @@ static struct value get_rows(struct subject of)
 		used += (size_t)written;
 	}
 	return value_word(buffers->rows);
-}
-
-/* Of a run, which has no box; one without elements is nowhere. */
-static bool is_somewhere(struct subject of)
-{
-	const struct fsdp_piece *piece = &((const struct piece_facts *)of.object)->piece;
-
-	return piece->is_run && piece->param_numel != 0;
-}
-
-static struct value get_param_end(struct subject of)
-{
-	const struct fsdp_piece *piece = &((const struct piece_facts *)of.object)->piece;
-
-	return value_count(piece->param_start + piece->param_numel - 1);
-}
-
-static struct value get_flat_end(struct subject of)
-{
-	const struct fsdp_piece *piece = &((const struct piece_facts *)of.object)->piece;
-
-	return value_count(piece->flat_start + piece->param_numel - 1);
-}
-
-/* Of the whole tensor, or of a box in it; a run has neither. */
-static struct value box_value(
-	const struct piece_facts *facts, const int64_t *box, const int64_t *whole)
-{
-	const struct fsdp_piece *piece = &facts->piece;
-
-	if (piece->is_run)
-		return value_null();
-	if (piece->offsets != NULL && piece->sizes != NULL)
-		return value_shape(box, piece->dims);
-	return facts->tensor->dims <= DIMS_MAX ? value_shape(whole, facts->tensor->dims)
-					       : value_null();
-}
-
-static struct value get_offsets(struct subject of)
-{
-	const struct piece_facts *facts = of.object;
-
-	return box_value(facts, facts->piece.offsets, ZEROS);
-}
-
-static struct value get_sizes(struct subject of)
-{
-	const struct piece_facts *facts = of.object;
-
-	return box_value(facts, facts->piece.sizes, facts->tensor->shape);
 }
 
 struct value find_file(struct subject of, uint32_t file)
@@ -392,17 +327,6 @@ static struct value get_member(struct subject of)
 	return value_name((struct text){ buffer->data, length });
 }
 
-static struct value get_strides(struct subject of)
-{
-	const struct piece_facts *facts = of.object;
-
-	if (facts->place.strides != NULL)
-		return value_shape(facts->place.strides, facts->place.dims);
-	return facts->piece.strides != NULL
-		       ? value_shape(facts->piece.strides, facts->piece.dims)
-		       : value_absent();
-}
-
 #define FACTS struct piece_facts
 #define BY(member) .sort = SORT_MEMBER, .sort_at = offsetof(FACTS, member)
 static const struct column piece_columns[] = {
@@ -410,64 +334,71 @@ static const struct column piece_columns[] = {
 		.about = "Rank that wrote it." },
 	{ "rows", GET(FIELD_WORD, get_rows), .machine_only = IN(VIEW_PIECES),
 		.text_only = EVERY_VIEW },
-	{ "offsets", GET(FIELD_SHAPE, get_offsets), HIDDEN, .null = true,
-		.about =
-			"First index of the box along each dimension of the global shape; null for a run of the flattened parameter." },
-	{ "sizes", GET(FIELD_SHAPE, get_sizes), HIDDEN, .null = true,
-		.about =
-			"Extent of the box along each dimension; null for a run of the flattened parameter." },
-	{ "param_start", COUNT_AT(FACTS, piece.param_start), HIDDEN, .has = is_somewhere,
-		.about =
-			"First element of the run within the flattened parameter. Only without a box." },
-	{ "param_end", GET(FIELD_COUNT, get_param_end), HIDDEN, .has = is_somewhere,
-		.about = "Last element of the run, inclusive. Only without a box." },
-	{ "file", FOUND_AT(FACTS, piece.file, FIELD_NAME, find_file), BY(piece.file),
-		.about =
-			"File that holds it, as a path below the root. Absent, as are the offset and the length, when damage hides the place." },
-	{ "member", GET(FIELD_NAME, get_member), HIDDEN,
-		.about = "Member of the archive that holds it." },
-	{ "offset", COUNT_AT(FACTS, place.offset), .reads = true,
-		.about =
-			"Byte where its first element begins, counted from the start of the file; 0 when it is empty." },
-	{ "length", COUNT_AT(FACTS, place.length), .reads = true,
-		.about =
-			"Bytes from its first element to the end of its last, as stored; 0 when it is empty." },
-	{ "strides", GET(FIELD_SHAPE, get_strides), HIDDEN, .reads = true,
-		.about =
-			"Distance between neighbours along each dimension, in elements; absent when contiguous." },
-	{ "method", WORD_AT(FACTS, place.method), HIDDEN, .reads = true,
-		.about =
-			"How the bytes are compressed: `deflate` or `zstd`; absent when they are stored as they are." },
-	{ "storage", TEXT_AT(FACTS, place.storage), HIDDEN, .reads = true,
-		.about = "Key of the storage inside its file." },
-	{ "storage_offset", COUNT_AT(FACTS, place.storage_offset), HIDDEN, .reads = true,
-		.about = "Elements of the storage before the first one." },
-	{ "storage_bytes", COUNT_AT(FACTS, place.storage_bytes), HIDDEN, .reads = true,
-		.about = "Bytes of the whole storage." },
+	{ "offsets", SHAPE_AT(FACTS, offsets, dims), IF_SET(FACTS, offsets), .null = true,
+		HIDDEN },
+	{ "sizes", SHAPE_AT(FACTS, sizes, dims), IF_SET(FACTS, sizes), .null = true,
+		HIDDEN },
+	{ "param_start", COUNT_AT(FACTS, param_start), HIDDEN },
+	{ "param_end", COUNT_AT(FACTS, param_end), HIDDEN },
+	{ "file", FOUND_AT(FACTS, piece.file, FIELD_NAME, find_file), BY(piece.file) },
+	{ "member", GET(FIELD_NAME, get_member), HIDDEN },
+	{ "offset", COUNT_AT(FACTS, place.offset), .reads = true },
+	{ "length", COUNT_AT(FACTS, place.length), .reads = true },
+	{ "strides", SHAPE_AT(FACTS, strides, stride_dims), IF_SET(FACTS, strides),
+		HIDDEN, .reads = true },
+	{ "method", WORD_AT(FACTS, place.method), HIDDEN, .reads = true },
+	{ "storage", TEXT_AT(FACTS, place.storage), HIDDEN, .reads = true },
+	{ "storage_offset", COUNT_AT(FACTS, place.storage_offset), HIDDEN,
+		.reads = true },
+	{ "storage_bytes", COUNT_AT(FACTS, place.storage_bytes), HIDDEN, .reads = true },
 	{ "item_offset", COUNT_AT(FACTS, place.item_offset), HIDDEN, .reads = true,
-		.sort = SORT_SHOWN,
-		.about =
-			"Start of the range that the container itself gives: an item of a DCP file, a member of a zip." },
-	{ "item_length", COUNT_AT(FACTS, place.item_length), HIDDEN, .reads = true,
-		.about = "Bytes in that range." },
-	{ "flat_start", COUNT_AT(FACTS, piece.flat_start), HIDDEN, .has = is_somewhere,
-		.about =
-			"First element within that rank's shard of the flat parameter." },
-	{ "flat_end", GET(FIELD_COUNT, get_flat_end), HIDDEN, .has = is_somewhere,
-		.about = "Last element within it, inclusive." },
-	{ "replica", ID_AT(FACTS, replica), .machine_only = ~IN(VIEW_COPIES),
-		.about =
-			"Which copy it is, from 0, where several pieces hold the same part." },
+		.sort = SORT_SHOWN },
+	{ "item_length", COUNT_AT(FACTS, place.item_length), HIDDEN, .reads = true },
+	{ "flat_start", COUNT_AT(FACTS, flat_start), HIDDEN },
+	{ "flat_end", COUNT_AT(FACTS, flat_end), HIDDEN },
+	{ "replica", ID_AT(FACTS, replica), .machine_only = ~IN(VIEW_COPIES) },
 };
 #undef BY
 const struct record piece_record = RECORD(
 	FACTS, piece_columns, "piece", "A part of a tensor and the bytes that hold it.");
 
+/* Of the whole tensor, or of a box in it; a run has neither. */
+static void put_box(struct piece_facts *facts)
+{
+	const struct fsdp_piece *piece = &facts->piece;
+	uint32_t dims = facts->tensor->dims;
+
+	if (piece->offsets != NULL && piece->sizes != NULL) {
+		facts->offsets = piece->offsets;
+		facts->sizes = piece->sizes;
+		facts->dims = piece->dims;
+	} else if (dims <= DIMS_MAX) {
+		facts->offsets = ZEROS;
+		facts->sizes = dims > 0 ? facts->tensor->shape : ZEROS;
+		facts->dims = dims;
+	}
+}
+
 struct piece_facts piece_facts(const struct fsdp_tensor *tensor,
 	const struct fsdp_piece *piece, const struct place_facts *place)
 {
-	struct piece_facts facts = { tensor, *piece, *place, FSDP_NONE };
+	bool has_run = piece->is_run && piece->param_numel != 0;
+	uint64_t last = piece->param_numel - 1;
+	struct piece_facts facts = {
+		.tensor = tensor,
+		.piece = *piece,
+		.place = *place,
+		.strides = place->strides != NULL ? place->strides : piece->strides,
+		.stride_dims = place->strides != NULL ? place->dims : piece->dims,
+		.param_start = has_run ? piece->param_start : FSDP_UNKNOWN,
+		.param_end = has_run ? piece->param_start + last : FSDP_UNKNOWN,
+		.flat_start = has_run ? piece->flat_start : FSDP_UNKNOWN,
+		.flat_end = has_run ? piece->flat_start + last : FSDP_UNKNOWN,
+		.replica = FSDP_NONE,
+	};
 
+	if (!piece->is_run)
+		put_box(&facts);
 	if (place->storage.data == NULL)
 		facts.place.storage = piece->storage;
 	if (place->storage_offset == FSDP_UNKNOWN)

@@ -76,11 +76,18 @@ struct place_facts {
 extern const struct place_facts place_unknown;
 
 /* The object of a piece: what is in the container, if it was found, else what its tensor
- * tells. */
+ * tells. Ends of ranges are inclusive. */
 struct piece_facts {
 	const struct fsdp_tensor *tensor;
 	struct fsdp_piece piece;
 	struct place_facts place;
+	const int64_t *offsets, *sizes; /* of its box, maybe the whole tensor; NULL: it
+					   has none */
+	uint32_t dims;
+	const int64_t *strides; /* NULL: contiguous */
+	uint32_t stride_dims;
+	/* Of a run that has elements; else FSDP_UNKNOWN. */
+	uint64_t param_start, param_end, flat_start, flat_end;
 	uint32_t replica; /* fsdp_replicas: the caller knows it; FSDP_NONE: no copy */
 };
 struct piece_facts piece_facts(const struct fsdp_tensor *tensor,
