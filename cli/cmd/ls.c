@@ -206,28 +206,21 @@ static bool locate_pieces(struct listing *listing, struct fsdp_error **ret_error
 /* ---- tensors ---- */
 
 #define LISTED struct listed_tensor
-#define BY(member) .sort = SORT_MEMBER, .sort_at = offsetof(LISTED, member)
-#define HIDDEN .machine_only = EVERY_VIEW
-static const struct column listed_fields[] = {
+static const struct record listed_record = OBJECT_RECORD(LISTED, "tensor_row",
+	"A tensor. Where it has one piece, the place of that piece stands beside it.",
 	{ NULL, FIELDS_AT(LISTED, tensor, tensor_record) },
 	{ "tensors", COUNT_AT(LISTED, tensors), .machine_only = ~IN(VIEW_FOLDED),
 		.text_only = EVERY_VIEW },
 	{ "pieces", COUNT_AT(LISTED, pieces), .sort = SORT_SHOWN, .always = true,
-		.about = "Number of pieces." },
-	{ "rank", ID_AT(LISTED, shown_rank), .machine_only = ~IN(VIEW_RANKS), BY(rank),
-		.about = "Rank that wrote it." },
-	{ "file", FOUND_AT(LISTED, file, FIELD_NAME, find_file), HIDDEN, BY(file),
-		.about =
-			"File that holds it, as a path below the root. Absent, as are the offset and the length, when damage hides the place." },
+		ABOUT("Number of pieces.") },
+	{ "rank", ID_AT(LISTED, shown_rank), .machine_only = ~IN(VIEW_RANKS),
+		SORTED_BY(LISTED, rank), ABOUT(RANK_ABOUT) },
+	{ "file", FOUND_AT(LISTED, file, FIELD_NAME, find_file), HIDDEN,
+		SORTED_BY(LISTED, file), ABOUT(PIECE_FILE_ABOUT) },
 	{ "offset", COUNT_AT(LISTED, offset), HIDDEN, .sort = SORT_SHOWN, .reads = true,
-		.about =
-			"Byte where its first element begins, counted from the start of the file; 0 when it is empty." },
+		ABOUT(OFFSET_ABOUT) },
 	{ "length", COUNT_AT(LISTED, length), HIDDEN, .sort = SORT_SHOWN, .reads = true,
-		.about =
-			"Bytes from its first element to the end of its last, as stored; 0 when it is empty." },
-};
-static const struct record listed_record = RECORD(LISTED, listed_fields, "tensor_row",
-	"A tensor. Where it has one piece, the place of that piece stands beside it.");
+		ABOUT(LENGTH_ABOUT) });
 
 static const void *tensor_at(void *context, uint32_t row, uint32_t *ret_order)
 {
@@ -306,16 +299,14 @@ static bool emit_all_folded(struct listing *listing, size_t head)
 
 /* ---- what is beside the rows ---- */
 
-static const struct column total_fields[] = {
-	{ "tensors", COUNT_AT(struct listing, tensors), .always = true,
-		.about = "Tensors." },
-	{ "numel", COUNT_AT(struct listing, numel), .always = true,
-		.about = "Elements." },
-	{ "bytes", BYTES_AT(struct listing, bytes), .always = true,
-		.about = "Bytes of the whole tensors." },
-};
 static const struct record total_record =
-	RECORD(struct listing, total_fields, "total", "Sums over what was selected.");
+	OBJECT_RECORD(struct listing, "total", "Sums over what was selected.",
+		{ "tensors", COUNT_AT(struct listing, tensors), .always = true,
+			ABOUT("Number of tensors.") },
+		{ "numel", COUNT_AT(struct listing, numel), .always = true,
+			ABOUT("Number of elements.") },
+		{ "bytes", BYTES_AT(struct listing, bytes), .always = true,
+			ABOUT("Bytes of the whole tensors.") });
 
 /* "336.0 MiB" as the column of bytes writes it, or "352321536 B" with --bytes. */
 static void show_total(struct listing *listing)
@@ -370,8 +361,7 @@ static void begin(struct listing *listing)
 
 /* What the rows are, and how they are shown. */
 struct list {
-	const char *key;
-	const struct record *record;
+	const struct record *answer; /* its first field is the list */
 	row_function *object_of;
 	/* Where they lie: NULL, or asked only if it will be seen. */
 	bool (*locate)(struct listing *listing, struct fsdp_error **ret_error);
@@ -383,12 +373,13 @@ static bool show_list(struct listing *listing, const struct list *list, unsigned
 {
 	struct run *run = listing->run;
 	struct record_table *table = &listing->table;
-	const struct table like = { .key = list->key, .main = true, .view = view };
+	const struct column *items = &list->answer->fields[0];
+	const struct table like = { .key = items->name, .main = true, .view = view };
 	size_t head = head_of(run, listing->row_count);
 	bool memory, reads, good = true;
 	uint32_t order;
 
-	record_table_init(table, &like, list->record, &listing->row);
+	record_table_init(table, &like, items->of, &listing->row);
 	if (!choose_columns(run, table))
 		return true;
 	reads = list->locate != NULL && columns_read(run, table);
@@ -474,12 +465,10 @@ static bool select_pieces(struct listing *listing)
 }
 
 #define PIECE struct listed_piece
-static const struct column listed_piece_fields[] = {
-	{ NULL, FIELDS_AT(PIECE, tensor, tensor_record) },
-	{ NULL, FIELDS_AT(PIECE, facts, piece_record) },
-};
-static const struct record listed_piece_record = RECORD(PIECE, listed_piece_fields,
-	"piece_row", "A piece, with the facts of its tensor.", VIEW_PIECES);
+static const struct record listed_piece_record =
+	OBJECT_RECORD(PIECE, "piece_row", "A piece, with the facts of its tensor.",
+		{ NULL, FIELDS_AT(PIECE, tensor, tensor_record) },
+		{ NULL, FIELDS_AT(PIECE, facts, piece_record) });
 
 static const void *piece_at(void *context, uint32_t row, uint32_t *ret_order)
 {
@@ -504,24 +493,20 @@ static const void *piece_at(void *context, uint32_t row, uint32_t *ret_order)
 enum { VIEW_WHAT, VIEW_WHERE };
 
 #define GROUP struct listed_group
-static const struct column group_fields[] = {
+static const struct record group_record = OBJECT_RECORD(GROUP, "group",
+	"Tensors or pieces that have one property in common.",
 	/* For people the header says by what. */
 	{ "by", VALUE_AT(GROUP, shown_key), .text_only = EVERY_VIEW, .sort = SORT_ROW },
 	{ "key", VALUE_AT(GROUP, key), HIDDEN, .sort = SORT_ROW, .always = true,
-		.about =
-			"What the group has in common: a rank, a file, a dtype, a role or a module; null for what has none." },
+		ABOUT("What its tensors or pieces have in common: a rank, a file, a dtype, a role or a module; null for what has none.") },
 	{ "tensors", COUNT_AT(GROUP, group.tensors), .machine_only = IN(VIEW_WHERE),
-		.sort = SORT_SHOWN, .always = true,
-		.about = "Tensors with a part in it." },
+		.sort = SORT_SHOWN, .always = true, ABOUT(GROUP_TENSORS_ABOUT) },
 	{ "pieces", COUNT_AT(GROUP, group.pieces), .machine_only = IN(VIEW_WHAT),
-		.sort = SORT_SHOWN, .always = true, .about = "Pieces in it." },
+		.sort = SORT_SHOWN, .always = true, ABOUT(GROUP_PIECES_ABOUT) },
 	{ "numel", COUNT_AT(GROUP, group.numel), HIDDEN, .sort = SORT_SHOWN,
-		.always = true, .about = "Elements of these pieces." },
+		.always = true, ABOUT("Number of elements of these pieces.") },
 	{ "bytes", BYTES_AT(GROUP, group.bytes), .sort = SORT_SHOWN, .always = true,
-		.about = "Bytes of these pieces." },
-};
-static const struct record group_record =
-	RECORD(GROUP, group_fields, "group", "What belongs together by one property.");
+		ABOUT(GROUP_BYTES_ABOUT) });
 
 /* The words stand in the order of the enum. */
 static enum fsdp_sums_by group_by(const struct listing *listing)
@@ -679,11 +664,29 @@ static void listing_done(struct listing *listing)
 	selection_free(listing->selection);
 }
 
-static const struct list TENSORS = { "tensors", &listed_record, tensor_at, locate_tensors,
+#define LIST_OF(name, about, key, record, key_about)                      \
+	OBJECT_RECORD(struct listing, name, about,                        \
+		{ key, ITEMS(record), .always = true, ABOUT(key_about) }, \
+		{ "total", OBJECT(total_record), .always = true })
+static const struct record tensor_list_record =
+	LIST_OF("tensor_list", "Without options: one element for each tensor.", "tensors",
+		listed_record, "Tensors.");
+static const struct record piece_list_record =
+	LIST_OF("piece_list", "With `-l`: one element for each piece.", "pieces",
+		listed_piece_record, "Pieces.");
+static const struct record group_list_record = LIST_OF("group_list",
+	"With `--by`: one element for each group.", "groups", group_record, "Groups.");
+static const struct record value_list_record = LIST_OF("value_list",
+	"With `--objects`: one element for each entry that is no tensor.", "values",
+	entry_record, "Values.");
+static const struct record ls_record = RECORD_OF(RECORD_ONE_OF, struct listing,
+	{ NULL, OBJECT(tensor_list_record) }, { NULL, OBJECT(piece_list_record) },
+	{ NULL, OBJECT(group_list_record) }, { NULL, OBJECT(value_list_record) });
+
+static const struct list TENSORS = { &tensor_list_record, tensor_at, locate_tensors,
 	false };
-static const struct list PIECES = { "pieces", &listed_piece_record, piece_at,
-	locate_pieces, true };
-static const struct list VALUES = { "values", &entry_record, value_at, NULL, false };
+static const struct list PIECES = { &piece_list_record, piece_at, locate_pieces, true };
+static const struct list VALUES = { &value_list_record, value_at, NULL, false };
 
 static bool list(struct listing *listing, struct fsdp_error **ret_error)
 {
@@ -767,6 +770,7 @@ const struct command command_ls = {
 	.selectors = select_all,
 	.answer = &list_record,
 	.shapes = SHAPE_TABLE,
+	.answer = &ls_record,
 	.output = "text",
 	.inputs = INPUTS_MANY,
 	.wants_values = wants_values,

@@ -203,64 +203,60 @@ static struct value find_unit(struct subject of, uint32_t unit)
 		fsdp_module(checkpoint_of(of), module).name));
 }
 
+#define NAME_ABOUT "Name as shown: clean, or as stored with `--raw`."
+#define PATH_ABOUT \
+	"Keys and positions that lead to the entry through dictionaries and lists. Present only where the name, split at its dots, does not give them."
+
 #define TENSOR struct fsdp_tensor
-#define BY(member) .sort = SORT_MEMBER, .sort_at = offsetof(TENSOR, member)
 /* For people only in ls -l. */
 #define ONLY_OF_PIECES .machine_only = ~IN(VIEW_PIECES)
-#define HIDDEN .machine_only = EVERY_VIEW
-static const struct column tensor_columns[] = {
+const struct record tensor_record = OBJECT_RECORD(TENSOR, "tensor",
+	"A tensor of the checkpoint, in however many pieces.",
 	{ "name", GET(FIELD_NAME, get_name), .sort = SORT_ROW, .always = true,
-		.about = "Name as shown: clean, or as stored under `--raw`." },
+		ABOUT(NAME_ABOUT) },
 	{ "name_raw", GET(FIELD_NAME, get_raw_name), HIDDEN,
-		.about = "Name as stored, when cleaning changed it." },
+		ABOUT("Name as stored, when cleaning changed it.") },
 	{ "path", GET(FIELD_PATH, get_path), HIDDEN, .text_only = IN(VIEW_PIECES),
-		.about =
-			"Keys and positions that lead to the entry through dictionaries and lists. Present where splitting the name at its dots does not give it." },
+		ABOUT(PATH_ABOUT) },
 	{ "class", WORD_AT(TENSOR, class_name), HIDDEN,
-		.about =
-			"Python class of the entry: `Tensor`, `Parameter`, `DTensor`, `ShardedTensor` and so on." },
-	{ "dtype", ENUM_AT(TENSOR, dtype, dtype_name), BY(dtype), .always = true,
-		.about = "Element type in torch's spelling, such as `bfloat16`." },
+		ABOUT("Python class of the entry, such as `Tensor`, `Parameter`, `DTensor` or `ShardedTensor`.") },
+	{ "dtype", ENUM_AT(TENSOR, dtype, dtype_name), SORTED_BY(TENSOR, dtype),
+		.always = true,
+		ABOUT("Element type as torch spells it, such as `bfloat16`.") },
 	{ "dtype_raw", WORD_AT(TENSOR, dtype_raw), HIDDEN,
-		.about = "The file's own spelling, when it differs." },
+		ABOUT("Element type as the file spells it, when that differs.") },
 	{ "layout", WORD_AT(TENSOR, layout), HIDDEN,
-		.about =
-			"Layout in torch's spelling; absent for ordinary strided tensors." },
+		ABOUT("Layout as torch spells it; absent for ordinary strided tensors.") },
 	{ "device", WORD_AT(TENSOR, device), HIDDEN,
-		.about = "Device it was saved from, where the file records one." },
+		ABOUT("Device it was saved from, where the file records one.") },
 	{ "conj", FLAG_AT(TENSOR, flags, FSDP_TENSOR_CONJ), HIDDEN,
-		.about = "The values are the complex conjugates of the stored ones." },
+		ABOUT("The values are the complex conjugates of the stored ones.") },
 	{ "neg", FLAG_AT(TENSOR, flags, FSDP_TENSOR_NEG), HIDDEN,
-		.about = "The values are the negatives of the stored ones." },
+		ABOUT("The values are the negatives of the stored ones.") },
 	{ "shape", SHAPE_AT(TENSOR, shape, dims), .always = true,
-		.about =
-			"Global shape: that of the whole tensor, not of one rank's part." },
+		ABOUT("Global shape: that of the whole tensor, not of one rank's part. A scalar has no dimensions.") },
 	{ "numel", COUNT_AT(TENSOR, numel), HIDDEN, .sort = SORT_SHOWN, .always = true,
-		.about = "Number of elements of the whole tensor." },
+		ABOUT("Number of elements of the whole tensor.") },
 	{ "bytes", BYTES_AT(TENSOR, bytes), .machine_only = IN(VIEW_PIECES),
 		.sort = SORT_SHOWN, .always = true,
-		.about = "Bytes of the whole tensor, each element counted once." },
-	{ "role", ENUM_AT(TENSOR, role, fsdp_role_name), HIDDEN, BY(role), .always = true,
-		WORDS("param", "buffer", "optim", "other"),
-		.about = "What it serves as." },
+		ABOUT("Bytes of the whole tensor, each element counted once.") },
+	{ "role", ENUM_AT(TENSOR, role, fsdp_role_name), HIDDEN, SORTED_BY(TENSOR, role),
+		.always = true, WORDS("param", "buffer", "optim", "other"),
+		ABOUT("What it serves as: parameter, buffer, state of an optimizer, or something else.") },
 	{ "inferred", GET(FIELD_TEXTS, get_inferred), HIDDEN,
 		WORDS("role", "shape", "class"),
-		.about = "Fields that were concluded rather than read." },
+		ABOUT("Fields that were inferred and not read.") },
 	{ "requires_grad", GET(FIELD_BOOL, get_requires_grad), ONLY_OF_PIECES,
-		.about = "As recorded." },
+		ABOUT("Whether it requires gradients, as recorded.") },
 	{ "flattened", FLAG_AT(TENSOR, flags, FSDP_TENSOR_FLATTENED), HIDDEN,
-		.about = "True for a flat parameter, or one rank's run of one." },
+		ABOUT("True for a flat parameter, and for one rank's run of it.") },
 	{ "alias", FOUND_AT(TENSOR, alias, FIELD_NAME, find_tensor), ONLY_OF_PIECES,
-		.about = "First name with the same view of the same storage." },
-	{ "module", FOUND_AT(TENSOR, module, FIELD_NAME, find_module), HIDDEN, BY(module),
-		.about = "Module that owns it." },
-	{ "unit", FOUND_AT(TENSOR, unit, FIELD_NAME, find_unit), HIDDEN, BY(unit),
-		.about =
-			"Module of the unit that shards it; the root is the empty text." },
-};
-#undef BY
-const struct record tensor_record = RECORD(TENSOR, tensor_columns, "tensor",
-	"One tensor of the checkpoint, whatever its number of pieces.");
+		ABOUT("Name of the first tensor that is the same view of the same storage.") },
+	{ "module", FOUND_AT(TENSOR, module, FIELD_NAME, find_module), HIDDEN,
+		SORTED_BY(TENSOR, module), ABOUT("Module that owns it.") },
+	{ "unit", FOUND_AT(TENSOR, unit, FIELD_NAME, find_unit), HIDDEN,
+		SORTED_BY(TENSOR, unit),
+		ABOUT("Module of the FSDP unit that shards it; the root is the empty text.") });
 
 /* ---- pieces ---- */
 
@@ -328,39 +324,50 @@ static struct value get_member(struct subject of)
 }
 
 #define FACTS struct piece_facts
-#define BY(member) .sort = SORT_MEMBER, .sort_at = offsetof(FACTS, member)
-static const struct column piece_columns[] = {
-	{ "rank", ID_AT(FACTS, piece.rank), BY(piece.rank),
-		.about = "Rank that wrote it." },
+const struct record piece_record = OBJECT_RECORD(FACTS, "piece",
+	"A part of a tensor, and the bytes that hold it.",
+	{ "rank", ID_AT(FACTS, piece.rank), SORTED_BY(FACTS, piece.rank),
+		ABOUT(RANK_ABOUT) },
 	{ "rows", GET(FIELD_WORD, get_rows), .machine_only = IN(VIEW_PIECES),
 		.text_only = EVERY_VIEW },
 	{ "offsets", SHAPE_AT(FACTS, offsets, dims), IF_SET(FACTS, offsets), .null = true,
-		HIDDEN },
+		HIDDEN,
+		ABOUT("First index of its box along each dimension of the global shape; null for a run of the flattened parameter.") },
 	{ "sizes", SHAPE_AT(FACTS, sizes, dims), IF_SET(FACTS, sizes), .null = true,
-		HIDDEN },
-	{ "param_start", COUNT_AT(FACTS, param_start), HIDDEN },
-	{ "param_end", COUNT_AT(FACTS, param_end), HIDDEN },
-	{ "file", FOUND_AT(FACTS, piece.file, FIELD_NAME, find_file), BY(piece.file) },
-	{ "member", GET(FIELD_NAME, get_member), HIDDEN },
-	{ "offset", COUNT_AT(FACTS, place.offset), .reads = true },
-	{ "length", COUNT_AT(FACTS, place.length), .reads = true },
+		HIDDEN,
+		ABOUT("Extent of its box along each dimension; null for a run of the flattened parameter.") },
+	{ "param_start", COUNT_AT(FACTS, param_start), HIDDEN,
+		ABOUT("First element of the run in the flattened parameter. Only without a box.") },
+	{ "param_end", COUNT_AT(FACTS, param_end), HIDDEN,
+		ABOUT("Last element of the run, inclusive. Only without a box.") },
+	{ "file", FOUND_AT(FACTS, piece.file, FIELD_NAME, find_file),
+		SORTED_BY(FACTS, piece.file), ABOUT(PIECE_FILE_ABOUT) },
+	{ "member", GET(FIELD_NAME, get_member), HIDDEN,
+		ABOUT("Member of the archive that holds it.") },
+	{ "offset", COUNT_AT(FACTS, place.offset), .reads = true, ABOUT(OFFSET_ABOUT) },
+	{ "length", COUNT_AT(FACTS, place.length), .reads = true, ABOUT(LENGTH_ABOUT) },
 	{ "strides", SHAPE_AT(FACTS, strides, stride_dims), IF_SET(FACTS, strides),
-		HIDDEN, .reads = true },
-	{ "method", WORD_AT(FACTS, place.method), HIDDEN, .reads = true },
-	{ "storage", TEXT_AT(FACTS, place.storage), HIDDEN, .reads = true },
-	{ "storage_offset", COUNT_AT(FACTS, place.storage_offset), HIDDEN,
-		.reads = true },
-	{ "storage_bytes", COUNT_AT(FACTS, place.storage_bytes), HIDDEN, .reads = true },
+		HIDDEN, .reads = true,
+		ABOUT("Distance between neighbours along each dimension, in elements; absent when contiguous.") },
+	{ "method", WORD_AT(FACTS, place.method), HIDDEN, .reads = true,
+		ABOUT("How the bytes are compressed: `deflate` or `zstd`; absent when they are stored as they are.") },
+	{ "storage", TEXT_AT(FACTS, place.storage), HIDDEN, .reads = true,
+		ABOUT("Key of the storage in its file.") },
+	{ "storage_offset", COUNT_AT(FACTS, place.storage_offset), HIDDEN, .reads = true,
+		ABOUT("Number of elements of the storage before its first one.") },
+	{ "storage_bytes", COUNT_AT(FACTS, place.storage_bytes), HIDDEN, .reads = true,
+		ABOUT("Bytes of the whole storage.") },
 	{ "item_offset", COUNT_AT(FACTS, place.item_offset), HIDDEN, .reads = true,
-		.sort = SORT_SHOWN },
-	{ "item_length", COUNT_AT(FACTS, place.item_length), HIDDEN, .reads = true },
-	{ "flat_start", COUNT_AT(FACTS, flat_start), HIDDEN },
-	{ "flat_end", COUNT_AT(FACTS, flat_end), HIDDEN },
-	{ "replica", ID_AT(FACTS, replica), .machine_only = ~IN(VIEW_COPIES) },
-};
-#undef BY
-const struct record piece_record = RECORD(
-	FACTS, piece_columns, "piece", "A part of a tensor and the bytes that hold it.");
+		.sort = SORT_SHOWN,
+		ABOUT("Start of the range that the container itself gives: an item of a DCP file, or a member of a zip archive.") },
+	{ "item_length", COUNT_AT(FACTS, place.item_length), HIDDEN, .reads = true,
+		ABOUT("Bytes in that range.") },
+	{ "flat_start", COUNT_AT(FACTS, flat_start), HIDDEN,
+		ABOUT("First element in its rank's shard of the flat parameter.") },
+	{ "flat_end", COUNT_AT(FACTS, flat_end), HIDDEN,
+		ABOUT("Last element in that shard, inclusive.") },
+	{ "replica", ID_AT(FACTS, replica), .machine_only = ~IN(VIEW_COPIES),
+		ABOUT("Number of the copy, from 0, where several pieces hold the same part.") });
 
 /* Of the whole tensor, or of a box in it; a run has neither. */
 static void put_box(struct piece_facts *facts)
@@ -463,28 +470,22 @@ static struct value get_text(struct subject of)
 }
 
 #define VALUE struct fsdp_value
-#define BY(member) .sort = SORT_MEMBER, .sort_at = offsetof(VALUE, member)
-static const struct column entry_columns[] = {
+const struct record entry_record = OBJECT_RECORD(VALUE, "value",
+	"An entry that is no tensor. It was decoded, never evaluated.",
 	{ "name", GET(FIELD_NAME, get_entry_name), .sort = SORT_ROW, .always = true,
-		.about = "Name as shown." },
-	{ "path", GET(FIELD_PATH, get_entry_path), HIDDEN,
-		.about =
-			"Keys and positions that lead to the entry through dictionaries and lists. Present where splitting the name at its dots does not give it." },
+		ABOUT(NAME_ABOUT) },
+	{ "path", GET(FIELD_PATH, get_entry_path), HIDDEN, ABOUT(PATH_ABOUT) },
 	{ "type", GET(FIELD_WORD, get_type), .always = true,
-		.about = "Python's name for its type, such as `int` or `list`." },
+		ABOUT("Python's name of its type, such as `int` or `list`.") },
 	{ "value", GET(FIELD_ANY, get_value), HIDDEN,
-		.about =
-			"The value where JSON can hold it: numbers, texts, booleans, null, and lists and objects of these. Integers beyond 64 bits are texts." },
+		ABOUT("The value where JSON can hold it: numbers, texts, booleans, null, and lists and objects of these. Integers beyond 64 bits are texts.") },
 	{ "text", GET(FIELD_NAME, get_text),
-		.about =
-			"The value for people: printable, cut when long. Absent when it could not be read." },
-	{ "file", FOUND_AT(VALUE, file, FIELD_NAME, find_file), HIDDEN, BY(file),
-		.about = "File that holds it." },
+		ABOUT("The value for people: printable, cut when long; `...` when it was not read.") },
+	{ "file", FOUND_AT(VALUE, file, FIELD_NAME, find_file), HIDDEN,
+		SORTED_BY(VALUE, file), ABOUT(FILE_ABOUT) },
 	{ "offset", COUNT_AT(VALUE, offset), HIDDEN, .sort = SORT_SHOWN,
-		.about = "Start of the stored item in that file." },
+		ABOUT("Start of the stored item in that file.") },
 	{ "length", COUNT_AT(VALUE, length), HIDDEN, .sort = SORT_SHOWN,
-		.about = "Bytes of the stored item." },
-	{ "rank", ID_AT(VALUE, rank), HIDDEN, BY(rank), .about = "Rank that wrote it." },
-};
-const struct record entry_record = RECORD(VALUE, entry_columns, "value",
-	"An entry that is no tensor. It was decoded, never evaluated.");
+		ABOUT("Bytes of the stored item.") },
+	{ "rank", ID_AT(VALUE, rank), HIDDEN, SORTED_BY(VALUE, rank),
+		ABOUT(RANK_ABOUT) });

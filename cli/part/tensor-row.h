@@ -21,8 +21,19 @@ enum tensor_view {
 	VIEW_COPIES, /* of the pieces of one tensor, some of which are copies */
 };
 #define IN(view) (1u << (view))
+#define HIDDEN .machine_only = EVERY_VIEW /* from people, unless they ask for it */
 
 extern const struct record tensor_record, piece_record, entry_record;
+
+/* What these fields mean wherever they stand. */
+#define RANK_ABOUT "Rank that wrote it."
+#define FILE_ABOUT "File that holds it, as a path below the root."
+#define PIECE_FILE_ABOUT \
+	FILE_ABOUT " Absent, as are offset and length, when damage hides the place."
+#define OFFSET_ABOUT \
+	"Byte where its first element begins, counted from the start of the file; 0 when it is empty."
+#define LENGTH_ABOUT \
+	"Bytes from its first element to the end of its last, as stored; 0 when it is empty."
 
 /* Where the texts and lists of one row live until the next one. All zero is empty. */
 struct row_buffers {

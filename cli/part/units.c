@@ -22,15 +22,14 @@ const struct record mesh_record =
 	OBJECT_RECORD(MESH, "mesh", "A device mesh, outermost dimension first.",
 		{ "dim_names", LIST_AT(MESH, dim_names, dims, record_texts),
 			IF_SET(MESH, dim_names), .null = true,
-			.about = "Names of the dimensions; null when it has none." },
+			ABOUT("Names of the dimensions; null when it has none.") },
 		{ "shape", SHAPE_AT(MESH, shape, dims), .always = true,
-			.about = "Number of ranks along each dimension." });
+			ABOUT("Number of ranks along each dimension.") });
 
 const struct record mesh_ranks_record = OBJECT_RECORD(MESH, NULL, NULL,
 	{ NULL, FIELDS(mesh_record) },
 	{ "ranks", GET(FIELD_SHAPE, get_ranks),
-		.about =
-			"Ranks in C order of the mesh; absent when they count from 0." });
+		ABOUT("Ranks in C order of the mesh; absent when they count from 0.") });
 
 const void *find_mesh(struct subject of, size_t mesh, void *room)
 {
@@ -99,37 +98,34 @@ static const struct record setting_record = RECORD_OF(RECORD_OBJECT, SETTING,
 const struct record unit_record = OBJECT_RECORD(UNIT, "unit",
 	"One FSDP unit: modules whose parameters are sharded together.",
 	{ "unit", FOUND_AT(UNIT, module, FIELD_NAME, find_name), .always = true,
-		.about = "Clean name of its module; the root is the empty text." },
+		ABOUT("Clean name of its module; the root is the empty text.") },
 	{ "name_raw", FOUND_AT(UNIT, module, FIELD_NAME, find_raw_name),
-		.about =
-			"Name of the module as PyTorch has it, when cleaning changed it." },
+		ABOUT("Name of the module as PyTorch has it, when cleaning changed it.") },
 	{ "class", FOUND_AT(UNIT, module, FIELD_WORD, find_class),
-		.about = "Python class of the module." },
+		ABOUT("Python class of the module.") },
 	{ "api", WORD_AT(UNIT, api), .always = true, WORDS("fsdp1", "fsdp2"),
-		.about = "Which interface made it." },
+		ABOUT("Which interface made it.") },
 	{ "strategy", WORD_AT(UNIT, strategy), .always = true,
-		.about =
-			"Sharding strategy: `FULL_SHARD`, `SHARD_GRAD_OP`, `NO_SHARD`, `HYBRID_SHARD` or `_HYBRID_SHARD_ZERO2`." },
+		ABOUT("Sharding strategy: `FULL_SHARD`, `SHARD_GRAD_OP`, `NO_SHARD`, `HYBRID_SHARD` or `_HYBRID_SHARD_ZERO2`.") },
 	{ "shard_world_size", ID_AT(UNIT, shard_world_size), .always = true,
-		.about = "Number of ranks that share one copy of the parameters." },
+		ABOUT("Number of ranks that share one copy of the parameters.") },
 	{ "replicate_world_size", ID_AT(UNIT, replicate_world_size), .always = true,
-		.about = "Number of copies." },
+		ABOUT("Number of copies.") },
 	{ "mesh", MADE_AT(UNIT, mesh, find_mesh, mesh_record) },
 	{ "mixed_precision",
 		MAP_AT(UNIT, mixed_precision, mixed_precision_count, setting_record),
 		.has = has_mixed_precision,
-		.about = "Element types of the mixed-precision policy, by setting." },
+		ABOUT("Element types of the mixed-precision policy, by setting.") },
 	{ "use_orig_params", MAYBE_AT(UNIT, use_orig_params),
-		.about = "Whether the original parameters stay visible. FSDP1 only." },
+		ABOUT("Whether the original parameters stay visible. FSDP1 only.") },
 	{ "cpu_offload", MAYBE_AT(UNIT, cpu_offload),
-		.about =
-			"Whether parameters lie in the memory of the host while they are not used." },
+		ABOUT("Whether parameters lie in the memory of the host while they are not used.") },
 	{ "parameters", COUNT_AT(UNIT, parameters), .always = true,
-		.about = "Number of elements that it shards." },
+		ABOUT("Number of elements that it shards.") },
 	{ "bytes", BYTES_AT(UNIT, bytes), .always = true,
-		.about = "Bytes of these elements, as stored." },
+		ABOUT("Bytes of these elements, as stored.") },
 	{ "inferred", GET(FIELD_TEXTS, get_inferred),
-		.about = "Fields that were inferred and not read from a record." });
+		ABOUT("Fields that were inferred and not read from a record.") });
 
 /* ---- wrappers ---- */
 

@@ -159,6 +159,11 @@ struct record {
 	.needs = true,       \
 	.needs_at = offsetof(from, member) + 0 * sizeof *((from *)0)->member
 
+/* Of a field whose rows are in order of a number beside it. */
+#define SORTED_BY(from, member) \
+	.sort = SORT_MEMBER, .sort_at = MEMBER_OF(from, member, uint32_t)
+/* What a field means. */
+#define ABOUT(text) .about = (text)
 /* Of a field that is one of these words. */
 #define WORDS(...)                     \
 	.words = (const char *const[]) \
