@@ -497,7 +497,7 @@ static const struct record group_record = OBJECT_RECORD(GROUP, "group",
 	"Tensors or pieces that have one property in common.",
 	/* For people the header says by what. */
 	{ "by", VALUE_AT(GROUP, shown_key), .text_only = EVERY_VIEW, .sort = SORT_ROW },
-	{ "key", VALUE_AT(GROUP, key), HIDDEN, .sort = SORT_ROW, .always = true,
+	{ "key", KEY_AT(GROUP, key), HIDDEN, .sort = SORT_ROW, .null = true,
 		ABOUT("What its tensors or pieces have in common: a rank, a file, a dtype, a role or a module; null for what has none.") },
 	{ "tensors", COUNT_AT(GROUP, group.tensors), .machine_only = IN(VIEW_WHERE),
 		.sort = SORT_SHOWN, .always = true, ABOUT(GROUP_TENSORS_ABOUT) },

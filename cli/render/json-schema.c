@@ -79,11 +79,18 @@ static void put_words(
 	writer_text(&printer->writer, null ? ", null]" : "]");
 }
 
+static void put_types(
+	struct printer *printer, const char *type, const char *or_type, bool null)
+{
+	put_words(printer, "type",
+		(const char *const[]){ type, or_type, null ? "null" : NULL, NULL },
+		false);
+}
+
 static void put_type(struct printer *printer, const char *type, bool null)
 {
 	if (null)
-		put_words(printer, "type", (const char *const[]){ type, "null", NULL },
-			false);
+		put_types(printer, type, "null", false);
 	else
 		put(printer, "type", type);
 }
@@ -124,8 +131,7 @@ static void put_scalars(struct printer *printer, const struct column *field,
 	if (field->words != NULL)
 		put_words(printer, "enum", field->words, false);
 	else if (or_type != NULL)
-		put_words(printer, "type", (const char *const[]){ type, or_type, NULL },
-			false);
+		put_types(printer, type, or_type, false);
 	else
 		put(printer, "type", type);
 	end(printer, '}');
@@ -165,10 +171,7 @@ static void put_keywords(struct printer *printer, const struct column *field)
 		put_type(printer, "integer", field->null);
 		break;
 	case FIELD_NUMBER: /* infinities are texts */
-		put_words(printer, "type",
-			(const char *const[]){
-				"number", "string", field->null ? "null" : NULL, NULL },
-			false);
+		put_types(printer, "number", "string", field->null);
 		break;
 	case FIELD_WORD:
 	case FIELD_TEXT:
@@ -188,6 +191,9 @@ static void put_keywords(struct printer *printer, const struct column *field)
 		break;
 	case FIELD_PATH:
 		put_scalars(printer, field, "string", "integer");
+		break;
+	case FIELD_KEY:
+		put_types(printer, "string", "integer", field->null);
 		break;
 	case FIELD_ANY:
 		break;

@@ -66,6 +66,7 @@ static struct value member_value(const struct column *field, const void *object)
 	case FIELD_SHAPE:
 		return value_shape(COPY(const int64_t *, object, field->at),
 			COPY(uint32_t, object, field->count_at));
+	case FIELD_KEY:
 	case FIELD_ANY:
 		return COPY(struct value, object, field->at);
 	case FIELD_NUMBER:

@@ -96,6 +96,8 @@ struct record {
 		int64_t * : offsetof(from, member)),       \
 	.count_at = MEMBER_OF(from, dims, uint32_t)
 
+#define KEY_AT(from, member) \
+	.type = FIELD_KEY, .at = MEMBER_OF(from, member, struct value)
 #define VALUE_AT(from, member) \
 	.type = FIELD_ANY, .at = MEMBER_OF(from, member, struct value)
 

@@ -206,6 +206,7 @@ enum field_type {
 	FIELD_NUMBER,   /* of a function: a double */
 	FIELD_TEXTS,    /* of a function: a list of texts */
 	FIELD_PATH,     /* of a function: a list of texts and integers */
+	FIELD_KEY,      /* struct value: a text or an integer */
 	FIELD_ANY,      /* struct value: whatever JSON can hold */
 	FIELD_OBJECT,   /* a struct: an object of its own */
 	FIELD_FIELDS,   /* a struct: its fields stand here, among the others */

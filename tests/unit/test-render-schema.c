@@ -31,7 +31,7 @@ static const struct record answer = OBJECT_RECORD(NONE, "answer", "All of it.",
 	{ "leaves", ITEMS(leaf), .always = true, .about = "Its \"leaves\"." },
 	{ "leaf", OBJECT(leaf), .null = true }, { "pairs", ROWS(pair) },
 	{ "shape", .type = FIELD_SHAPE, .null = true }, { "path", .type = FIELD_PATH },
-	{ "words", .type = FIELD_TEXTS },
+	{ "key", .type = FIELD_KEY, .null = true }, { "words", .type = FIELD_TEXTS },
 	{ "sides", .type = FIELD_TEXTS, WORDS("left", "right") },
 	{ "side", .type = FIELD_WORD,
 		.words = (const char *const[]){ "left", "right", NULL } },
@@ -79,12 +79,13 @@ static void each_type_has_its_schema(void **state)
 
 	(void)state;
 	assert_has(text,
-		"\"answer\":{\"description\":\"All of it.\",\"type\":\"object\",\"required\":[\"leaves\",\"leaf\",\"shape\",\"note\"],\"properties\":{"
+		"\"answer\":{\"description\":\"All of it.\",\"type\":\"object\",\"required\":[\"leaves\",\"leaf\",\"shape\",\"key\",\"note\"],\"properties\":{"
 		"\"leaves\":{\"description\":\"Its \\\"leaves\\\".\",\"type\":\"array\",\"items\":{\"$ref\":\"#/$defs/leaf\"}},"
 		"\"leaf\":{\"anyOf\":[{\"$ref\":\"#/$defs/leaf\"},{\"type\":\"null\"}]},"
 		"\"pairs\":{\"type\":\"array\",\"items\":{\"type\":\"array\",\"prefixItems\":[{\"type\":\"integer\"},{}]}},"
 		"\"shape\":{\"type\":[\"array\",\"null\"],\"items\":{\"type\":\"integer\"}},"
 		"\"path\":{\"type\":\"array\",\"items\":{\"type\":[\"string\",\"integer\"]}},"
+		"\"key\":{\"type\":[\"string\",\"integer\",\"null\"]},"
 		"\"words\":{\"type\":\"array\",\"items\":{\"type\":\"string\"}},"
 		"\"sides\":{\"type\":\"array\",\"items\":{\"enum\":[\"left\",\"right\"]}},"
 		"\"side\":{\"enum\":[\"left\",\"right\"]},"
