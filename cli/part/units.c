@@ -17,16 +17,16 @@ static struct value get_ranks(struct subject of)
 				   : value_absent();
 }
 
+#define MESH_ABOUT "A device mesh, outermost dimension first."
 #define MESH struct fsdp_mesh
-const struct record mesh_record =
-	OBJECT_RECORD(MESH, "mesh", "A device mesh, outermost dimension first.",
-		{ "dim_names", LIST_AT(MESH, dim_names, dims, record_texts),
-			IF_SET(MESH, dim_names), .null = true,
-			ABOUT("Names of the dimensions; null when it has none.") },
-		{ "shape", SHAPE_AT(MESH, shape, dims), .always = true,
-			ABOUT("Number of ranks along each dimension.") });
+const struct record mesh_record = OBJECT_RECORD(MESH, "mesh", MESH_ABOUT,
+	{ "dim_names", LIST_AT(MESH, dim_names, dims, record_texts),
+		IF_SET(MESH, dim_names), .null = true,
+		ABOUT("Names of the dimensions; null when it has none.") },
+	{ "shape", SHAPE_AT(MESH, shape, dims), .always = true,
+		ABOUT("Number of ranks along each dimension.") });
 
-const struct record mesh_ranks_record = OBJECT_RECORD(MESH, NULL, NULL,
+const struct record mesh_ranks_record = OBJECT_RECORD(MESH, NULL, MESH_ABOUT,
 	{ NULL, FIELDS(mesh_record) },
 	{ "ranks", GET(FIELD_SHAPE, get_ranks),
 		ABOUT("Ranks in C order of the mesh; absent when they count from 0.") });

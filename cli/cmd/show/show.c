@@ -424,10 +424,9 @@ static const void *find_placement(struct subject of, size_t placement, void *roo
 static const struct record placement_record = OBJECT_RECORD(PLACEMENT, "placement",
 	"How a tensor lies on a device mesh.",
 	{ "placements", LIST_AT(PLACEMENT, texts, count, record_texts), .always = true,
-		.about =
-			"One word of torch for each mesh dimension, such as `Shard(dim=0)`." },
-	{ "mesh", MADE_AT(PLACEMENT, mesh, find_mesh, mesh_ranks_record), .always = true,
-		.about = "The device mesh, outermost dimension first." });
+		ABOUT("One word of torch for each dimension of the mesh, such as `Shard(dim=0)`.") },
+	{ "mesh", MADE_AT(PLACEMENT, mesh, find_mesh, mesh_ranks_record),
+		.always = true });
 
 struct item_state {
 	uint32_t index;
@@ -453,13 +452,13 @@ static const void *find_state(struct subject of, size_t i, void *room)
 static const struct record state_record =
 	OBJECT_RECORD(STATE, "state", "One optimizer state.",
 		{ "key", TEXT_AT(STATE, key), .always = true,
-			.about = "The optimizer's word for it, such as `exp_avg`." },
+			ABOUT("The optimizer's word for it, such as `exp_avg`.") },
 		{ "name", FOUND_AT(STATE, index, FIELD_NAME, find_tensor), .always = true,
-			.about = "Name of the tensor." },
+			ABOUT("Name of its tensor.") },
 		{ "dtype", ENUM_AT(STATE, tensor.dtype, dtype_name), .always = true,
-			.about = "Element type." },
+			ABOUT("Element type.") },
 		{ "shape", SHAPE_AT(STATE, tensor.shape, tensor.dims), .always = true,
-			.about = "Sizes of the dimensions; a scalar has none." });
+			ABOUT("Shape of the whole tensor.") });
 
 /* Another name on the storage; behind those, names that the file says are the tensor's
  * too, and keeps nothing for. */
@@ -521,13 +520,13 @@ static struct value get_axis(struct subject of)
 static const struct record quantizer_record = OBJECT_RECORD(QUANTIZER, "quantizer",
 	"How a quantised tensor maps integers to numbers.",
 	{ "scheme", WORD_AT(QUANTIZER, scheme), .always = true,
-		.about = "Torch's word, such as `per_tensor_affine`." },
+		ABOUT("Torch's word for it, such as `per_tensor_affine`.") },
 	{ "scale", GET(FIELD_NUMBER, get_scale), .has = is_per_tensor,
-		.about = "Scale, for one scale per tensor." },
+		ABOUT("Scale, where the whole tensor has one.") },
 	{ "zero_point", INTEGER_AT(QUANTIZER, zero_point), .has = is_per_tensor,
-		.about = "Zero point, for one per tensor." },
+		ABOUT("Zero point, where the whole tensor has one.") },
 	{ "axis", GET(FIELD_COUNT, get_axis),
-		.about = "Dimension along which scales differ." });
+		ABOUT("Dimension along which scales differ.") });
 
 struct element {
 	struct value value;
@@ -570,33 +569,36 @@ static struct value get_kind(struct subject of)
 	return value_word(is_value(of) ? "value" : "tensor");
 }
 
+#define KIND_ABOUT "What the name stands for."
 #define ITEM struct item
 static const struct record component_record =
 	OBJECT_RECORD(ITEM, "component", "A part of a sparse or quantised tensor.",
 		{ NULL, FIELDS_AT(ITEM, tensor, tensor_record) },
 		{ "pieces", LIST_AT(ITEM, pieces, piece_count, piece_record),
-			.always = true, .about = "Its pieces." });
+			.always = true, ABOUT("Its pieces, by rank.") });
 static const struct record tensor_item_record = OBJECT_RECORD(ITEM, "tensor_item",
 	"A tensor.",
 	{ "kind", GET(FIELD_WORD, get_kind), .always = true, WORDS("tensor"),
-		.about = "What it is." },
+		ABOUT(KIND_ABOUT) },
 	{ NULL, FIELDS(component_record) },
-	{ "placement", MADE_AT(ITEM, tensor.placement, find_placement, placement_record),
-		.about = "How a tensor lies on a device mesh." },
+	{ "placement",
+		MADE_AT(ITEM, tensor.placement, find_placement, placement_record) },
 	{ "states", EACH_OF(ITEM, state_count, find_state, state_record), .always = true,
-		.about = "Optimizer states that belong to it." },
+		ABOUT("Optimizer states that belong to it.") },
 	{ "aliases", EACH(each_alias, record_texts), .always = true,
-		.about = "All other names on the same storage." },
+		ABOUT("All other names of it: those on the same storage, and those that the file declares.") },
 	{ "components", LIST_AT(ITEM, components, component_count, component_record),
-		IF_SET(ITEM, components) },
+		IF_SET(ITEM, components),
+		ABOUT("Parts of a sparse or quantised tensor: indices and values, or scales and zero points.") },
 	{ "quantizer",
 		MADE_AT(ITEM, tensor.quantizer, find_quantizer, quantizer_record) },
 	{ "elements", EACH_OF(ITEM, element_count, find_element, element_record),
-		IF_SET(ITEM, elements) });
+		IF_SET(ITEM, elements),
+		ABOUT("First elements in C order of the global shape. Only with `--values`.") });
 static const struct record value_item_record =
 	OBJECT_RECORD(ITEM, "value_item", "An entry that is no tensor.",
 		{ "kind", GET(FIELD_WORD, get_kind), .always = true, WORDS("value"),
-			.about = "What it is." },
+			ABOUT(KIND_ABOUT) },
 		{ NULL, FIELDS_AT(ITEM, value, entry_record) });
 static const struct record item_record = RECORD_OF(RECORD_ONE_OF, ITEM,
 	{ NULL, OBJECT(tensor_item_record), .has = is_tensor },
@@ -608,10 +610,10 @@ static const void *find_item(struct subject of, size_t i, void *room)
 	return &((const struct show *)of.object)->items[i];
 }
 
-static const struct record show_record = OBJECT_RECORD(struct show, NULL,
-	"What was asked for.",
+static const struct record show_record = OBJECT_RECORD(struct show, "data",
+	"Everything about the names that were asked for.",
 	{ "items", EACH_ITEM(struct show, asked_count, find_item, item_record),
-		.always = true, .about = "In the order in which they were named." });
+		.always = true, ABOUT("In the order in which they were named.") });
 
 /* ---- placement, for people ---- */
 
@@ -1084,6 +1086,7 @@ const struct command command_show = {
 	.selectors = (const struct option *const[]){ select_ranks, select_files, NULL },
 	.answer = &show_record,
 	.shapes = SHAPE_FACTS | SHAPE_ITEMS,
+	.answer = &show_record,
 	.output = "text",
 	.inputs = INPUTS_ONE_NAMES,
 	.wants_values = wants_values,
