@@ -92,14 +92,22 @@ static const void *find_entry(struct subject of, size_t i, void *room)
 	return made;
 }
 
+#define PADDING_ABOUT "Whether it is padding."
 #define ENTRY struct flat_entry
-static const struct record flat_entry_record = OBJECT_RECORD(ENTRY, NULL, NULL,
-	{ "fqn", FOUND_AT(ENTRY, entry.fqn, FIELD_NAME, find_fqn), .null = true },
-	{ "is_padding", BOOL_AT(ENTRY, is_padding) },
-	{ "shape", SHAPE_AT(ENTRY, entry.shape, entry.dims), IF_SET(ENTRY, entry.shape) },
-	{ "numel", COUNT_AT(ENTRY, entry.numel) },
-	{ "flat_start", COUNT_AT(ENTRY, entry.start) },
-	{ "flat_end", INTEGER_AT(ENTRY, end) });
+static const struct record flat_entry_record = OBJECT_RECORD(ENTRY, "flat_entry",
+	"A parameter, or padding before the next one.",
+	{ "fqn", FOUND_AT(ENTRY, entry.fqn, FIELD_NAME, find_fqn), .null = true,
+		ABOUT("Clean name from the root; null for padding.") },
+	{ "is_padding", BOOL_AT(ENTRY, is_padding), .always = true,
+		ABOUT(PADDING_ABOUT) },
+	{ "shape", SHAPE_AT(ENTRY, entry.shape, entry.dims), IF_SET(ENTRY, entry.shape),
+		ABOUT("Shape of the parameter; absent when only its run is known.") },
+	{ "numel", COUNT_AT(ENTRY, entry.numel), .always = true,
+		ABOUT("Number of elements.") },
+	{ "flat_start", COUNT_AT(ENTRY, entry.start), .always = true,
+		ABOUT("First element in the unsharded flat parameter.") },
+	{ "flat_end", INTEGER_AT(ENTRY, end), .always = true,
+		ABOUT("Last element, inclusive: one less than `flat_start` when it is empty.") });
 
 static const void *find_tie(struct subject of, size_t i, void *room)
 {
@@ -112,11 +120,11 @@ static const void *find_tie(struct subject of, size_t i, void *room)
 
 #define TIE struct fsdp_flat_tie
 static const struct record tie_record =
-	OBJECT_RECORD(TIE, "flat_shared", "A further name of a parameter.",
+	OBJECT_RECORD(TIE, "flat_shared", "Another name of a parameter.",
 		{ "fqn", FOUND_AT(TIE, fqn, FIELD_NAME, find_fqn), .always = true,
-			.about = "The further name." },
+			ABOUT("The other name.") },
 		{ "same_as", FOUND_AT(TIE, same_as, FIELD_NAME, find_fqn), .always = true,
-			.about = "The name under which it is laid out." });
+			ABOUT("The name under which it is laid out.") });
 
 /* What one shard rank holds. */
 struct flat_rank {
@@ -205,29 +213,27 @@ static const void *each_span(struct subject of, size_t i, void *room)
 static const struct record span_record = OBJECT_RECORD(SPAN, "flat_span",
 	"A part of a parameter; both ends are inclusive.",
 	{ "fqn", FOUND_AT(SPAN, fqn, FIELD_NAME, find_fqn), .always = true,
-		.about = "Clean name from the root." },
+		ABOUT("Clean name from the root.") },
 	{ "flat_start", COUNT_AT(SPAN, flat_start), .always = true,
-		.about = "First element in the rank's shard." },
+		ABOUT("First element in the rank's shard.") },
 	{ "flat_end", COUNT_AT(SPAN, flat_end), .always = true,
-		.about = "Last element in it." },
+		ABOUT("Last element in the shard.") },
 	{ "param_start", COUNT_AT(SPAN, param_start), .always = true,
-		.about = "First element of the flattened parameter." },
+		ABOUT("First element of the flattened parameter.") },
 	{ "param_end", COUNT_AT(SPAN, param_end), .always = true,
-		.about = "Last element of it." });
+		ABOUT("Last element of the flattened parameter.") });
 
 #define RANK struct flat_rank
 static const struct record shard_record = RECORD_OF(RECORD_OBJECT, RANK,
-	{ "rank", ID_AT(RANK, rank), .always = true, .about = "Shard rank." },
+	{ "rank", ID_AT(RANK, rank), .always = true, ABOUT("Shard rank.") },
 	{ "global_ranks", EACH(each_global_rank, record_ids), .always = true,
-		.about =
-			"Ranks of the job that hold this shard, one for each copy; empty when they are not known." });
+		ABOUT("Ranks of the job that hold this shard, one for each copy; empty when nothing tells which they are.") });
 static const struct record rank_record = OBJECT_RECORD(RANK, "flat_rank",
 	"What one shard rank holds.", { NULL, FIELDS(shard_record) },
 	{ "file", FOUND_AT(RANK, file, FIELD_NAME, find_file),
-		.about = "File that holds the shard, where it is stored." },
+		ABOUT("File that holds the shard, where it is stored.") },
 	{ "spans", EACH(each_span, span_record), .always = true,
-		.about =
-			"Parts of parameters; those without an element here have none." });
+		ABOUT("Parts of parameters, in order. A parameter without an element here is left out.") });
 
 static const void *find_fill(struct subject of, size_t rank, void *room)
 {
@@ -248,31 +254,31 @@ static struct value get_source(struct subject of)
 
 #define UNIT struct flat_unit
 static const struct record flat_unit_record = OBJECT_RECORD(UNIT, "flat_unit",
-	"One FSDP1 unit and the layout of its flat parameter.",
+	"An FSDP1 unit and the layout of its flat parameter.",
 	{ NULL, FIELDS_AT(UNIT, unit, unit_record) },
 	{ "dtype", ENUM_AT(UNIT, flat.dtype, dtype_name), .always = true,
-		.about = "Element type of the flat parameter." },
-	{ "requires_grad", MAYBE_AT(UNIT, flat.requires_grad), .about = "As recorded." },
+		ABOUT("Element type of the flat parameter.") },
+	{ "requires_grad", MAYBE_AT(UNIT, flat.requires_grad),
+		ABOUT(REQUIRES_GRAD_ABOUT) },
 	{ "entries", EACH_OF(UNIT, flat.entry_count, find_entry, flat_entry_record),
 		.always = true,
-		.about =
-			"What lies in it one behind the other, padding included as PyTorch lists it; none when no plan tells and the files do not show it." },
+		ABOUT("What lies in it, in order, padding included as PyTorch lists it. Empty when there is no plan and the files do not show it.") },
 	{ "shared", EACH_OF(UNIT, flat.tie_count, find_tie, tie_record), .always = true,
-		.about = "Further names of its parameters." },
+		ABOUT("Other names of its parameters.") },
 	{ "unpadded_unsharded_numel", COUNT_AT(UNIT, flat.unpadded_unsharded_numel),
 		.always = true,
-		.about = "Elements of all entries, as PyTorch counts them." },
+		ABOUT("Number of elements of all entries, as PyTorch counts them.") },
 	{ "unsharded_numel", COUNT_AT(UNIT, flat.unsharded_numel), .always = true,
-		.about = "Elements of all shards." },
+		ABOUT("Number of elements of all shards.") },
 	{ "sharded_numel", COUNT_AT(UNIT, flat.sharded_numel), .always = true,
-		.about = "Elements of each rank's shard, padding included." },
+		ABOUT("Number of elements of each rank's shard, padding included.") },
 	{ "shard_numel_padded", EACH_OF(UNIT, flat.shards, find_fill, record_counts),
 		.always = true,
-		.about = "How much of each shard rank's shard only fills it up." },
+		ABOUT("For each shard rank, the number of elements at the end of its shard that only fill it up.") },
 	{ "ranks", EACH(each_rank, rank_record), .always = true,
-		.about = "Who holds what; those of `--rank` alone where it is given." },
-	{ "source", GET(FIELD_TEXTS, get_source), .always = true,
-		.about = "What the layout is known from." });
+		ABOUT("What each shard rank holds; with `--rank` those ranks alone.") },
+	{ "source", GET(FIELD_TEXTS, get_source), .always = true, WORDS("plan", "files"),
+		ABOUT("What the layout is known from.") });
 
 static const void *find_unit(struct subject of, size_t i, void *room)
 {
@@ -318,27 +324,31 @@ static const void *find_answer(struct subject of, size_t unit, void *room)
 }
 
 #define ANSWER struct flat_answer
-static const struct record answer_record = OBJECT_RECORD(ANSWER, NULL, NULL,
-	{ "fqn", FOUND_AT(ANSWER, fqn, FIELD_NAME, find_fqn), .null = true },
-	{ "index", SHAPE_AT(ANSWER, index, dims), IF_SET(ANSWER, index), .null = true },
-	{ "param_offset", COUNT_AT(ANSWER, place.param_offset), .null = true },
-	{ "unit", FOUND_AT(ANSWER, unit.flat.unit, FIELD_TEXT, find_unit_name) },
+static const struct record answer_record = OBJECT_RECORD(ANSWER, "flat_answer",
+	"One element: where it is in its parameter, in its shard and in the flat parameter.",
+	{ "fqn", FOUND_AT(ANSWER, fqn, FIELD_NAME, find_fqn), .null = true,
+		ABOUT("Name of the parameter; null for padding, or when no plan tells.") },
+	{ "index", SHAPE_AT(ANSWER, index, dims), IF_SET(ANSWER, index), .null = true,
+		ABOUT("Index in the shape of the parameter; null where `fqn` is, or when the shape is not known.") },
+	{ "param_offset", COUNT_AT(ANSWER, place.param_offset), .null = true,
+		ABOUT("Number of the element in the flattened parameter; null where `fqn` is.") },
+	{ "unit", FOUND_AT(ANSWER, unit.flat.unit, FIELD_TEXT, find_unit_name),
+		.always = true,
+		ABOUT("Clean name of the unit's module; the root is the empty text.") },
 	{ NULL, FIELDS_AT(ANSWER, rank, shard_record) },
 	{ "shard_offset", COUNT_AT(ANSWER, place.shard_offset), .always = true,
-		.about = "Element of the rank's shard." },
+		ABOUT("Number of the element in its shard.") },
 	{ "flat_offset", COUNT_AT(ANSWER, place.flat_offset), .always = true,
-		.about = "Element of the unsharded flat parameter." },
+		ABOUT("Number of the element in the unsharded flat parameter.") },
 	{ "is_padding", BOOL_AT(ANSWER, place.is_padding), .always = true,
-		.about = "Whether it is padding." });
+		ABOUT(PADDING_ABOUT) });
 
 const struct record flat_record = OBJECT_RECORD(struct ledger, "flat",
-	"Flat parameters and, for `--param` with an index and `--at`, where one element is.",
+	"Flat parameters and, for `--at` and `--param` with an index, where one element is.",
 	{ "units", EACH_ITEM(struct ledger, unit_count, find_unit, flat_unit_record),
 		.always = true,
-		.about =
-			"Units that have a flat parameter, in the order of their modules." },
-	{ "answer", MADE_AT(struct ledger, answer_unit, find_answer, answer_record),
-		.about = "One element, known from every side." });
+		ABOUT("Units that have a flat parameter, in the order of their modules.") },
+	{ "answer", MADE_AT(struct ledger, answer_unit, find_answer, answer_record) });
 
 /* A span for outputs that know only rows. */
 struct flat_row {

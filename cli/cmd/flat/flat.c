@@ -445,6 +445,7 @@ const struct command command_flat = {
 	.selectors = (const struct option *const[]){ select_names, select_ranks, NULL },
 	.answer = &flat_record,
 	.shapes = SHAPE_FACTS | SHAPE_ITEMS | SHAPE_TABLE,
+	.answer = &flat_record,
 	.output = "text",
 	.inputs = INPUTS_MANY,
 	.wants_rank = wants_rank,
