@@ -106,15 +106,16 @@ static void add_files(struct info *info)
 /* ---- for programs ---- */
 
 #define FORMAT struct fsdp_format
-static const struct record format_record = OBJECT_RECORD(FORMAT, NULL, NULL,
+static const struct record format_record = OBJECT_RECORD(FORMAT, NULL,
+	"What kind of checkpoint it is.",
 	{ "family", WORD_AT(FORMAT, family), .always = true,
-		.about = "Word for the format: `torch-zip`, `dcp`, `fsdp-plan`." },
+		ABOUT("Word for the format, such as `torch-zip`, `dcp` or `fsdp-plan`.") },
 	{ "title", WORD_AT(FORMAT, title), .always = true,
-		.about = "The same for people." },
+		ABOUT("The format as people call it.") },
 	{ "writer", WORD_AT(FORMAT, writer),
-		.about = "Program that wrote it, where it says so." },
+		ABOUT("Program that wrote it, where it says so.") },
 	{ "torch_guess", WORD_AT(FORMAT, torch_guess),
-		.about = "Versions of torch that write such files." });
+		ABOUT("Versions of torch that write such files.") });
 
 static bool has_plan(struct subject of)
 {
@@ -129,31 +130,34 @@ static struct value get_strategies(struct subject of)
 }
 
 #define INFO struct info
-static const struct record plan_record = OBJECT_RECORD(INFO, "plan",
-	"The sharding plan that was used.",
-	{ "path", WORD_AT(INFO, plan.path), .always = true, .about = "Its file." },
-	{ "torch", WORD_AT(INFO, plan.torch),
-		.about = "Version of torch it was exported from." },
-	{ "world_size", ID_AT(INFO, plan.world_size), .always = true,
-		.about = "World size of the run it describes." },
-	{ "units", ID_AT(INFO, plan.unit_count), .always = true,
-		.about = "Number of units." },
-	{ "strategies", GET(FIELD_TEXTS, get_strategies), .always = true,
-		.about = "Strategies that occur among its units." },
-	{ "mesh", MADE_AT(INFO, plan.mesh, find_mesh, mesh_record),
-		.about = "Device mesh, outermost dimension first." });
+static const struct record plan_record =
+	OBJECT_RECORD(INFO, "plan", "The sharding plan that was used.",
+		{ "path", WORD_AT(INFO, plan.path), .always = true, ABOUT("Its file.") },
+		{ "torch", WORD_AT(INFO, plan.torch),
+			ABOUT("Version of torch it was exported from.") },
+		{ "world_size", ID_AT(INFO, plan.world_size), .always = true,
+			ABOUT("World size of the run it describes.") },
+		{ "units", ID_AT(INFO, plan.unit_count), .always = true,
+			ABOUT("Number of units.") },
+		{ "strategies", GET(FIELD_TEXTS, get_strategies), .always = true,
+			ABOUT("Strategies that occur among its units.") },
+		{ "mesh", MADE_AT(INFO, plan.mesh, find_mesh, mesh_record) });
 
 static const struct record counts_record = RECORD_OF(RECORD_OBJECT, INFO,
-	{ "tensors", SIZE_AT(INFO, counts.tensors), .always = true, .about = "Tensors." },
+	{ "tensors", SIZE_AT(INFO, counts.tensors), .always = true,
+		ABOUT("Number of tensors.") },
 	{ "parameters", COUNT_AT(INFO, counts.parameters), .always = true,
-		.about = "Elements of parameters, tied ones once." },
+		ABOUT("Number of elements of parameters, tied ones counted once.") },
 	{ "pieces", SIZE_AT(INFO, counts.pieces), .always = true,
-		.about = "Pieces of tensors." },
-	{ "files", SIZE_AT(INFO, counts.files), .always = true, .about = "Files." },
-	{ "modules", SIZE_AT(INFO, counts.modules), .always = true, .about = "Modules." },
-	{ "units", SIZE_AT(INFO, counts.units), .always = true, .about = "FSDP units." },
+		ABOUT("Number of pieces of tensors.") },
+	{ "files", SIZE_AT(INFO, counts.files), .always = true,
+		ABOUT("Number of files.") },
+	{ "modules", SIZE_AT(INFO, counts.modules), .always = true,
+		ABOUT("Number of modules.") },
+	{ "units", SIZE_AT(INFO, counts.units), .always = true,
+		ABOUT("Number of FSDP units.") },
 	{ "values", SIZE_AT(INFO, counts.values), .always = true,
-		.about = "Entries that are no tensors." });
+		ABOUT("Number of entries that are no tensors.") });
 
 struct part_of_bytes {
 	struct fsdp_group group;
@@ -182,35 +186,35 @@ static const void *each_share(struct subject of, size_t i, void *room)
 	return NULL;
 }
 
-#define SHARE struct part_of_bytes
+#define SHARE struct share
 static const struct record share_record =
-	OBJECT_RECORD(SHARE, "share", "A share of the bytes.",
-		{ "key", VALUE_AT(SHARE, key), .always = true,
-			.about = "The group: a dtype, a role, a rank and so on." },
+	OBJECT_RECORD(SHARE, "share", "The part of the bytes that one group has.",
+		{ "key", KEY_AT(SHARE, key), .always = true,
+			ABOUT("The group: a dtype, a role or a rank.") },
 		{ "tensors", COUNT_AT(SHARE, group.tensors), .always = true,
-			.about = "Tensors with a part in it." },
+			ABOUT(GROUP_TENSORS_ABOUT) },
 		{ "pieces", COUNT_AT(SHARE, group.pieces), .always = true,
-			.about = "Pieces in it." },
+			ABOUT(GROUP_PIECES_ABOUT) },
 		{ "bytes", BYTES_AT(SHARE, group.bytes), .always = true,
-			.about = "Bytes of these pieces." });
+			ABOUT(GROUP_BYTES_ABOUT) });
 
 static const struct record bytes_record = RECORD_OF(RECORD_OBJECT, INFO,
 	{ "payload", BYTES_AT(INFO, bytes.payload), .always = true,
-		.about = "Bytes of tensor storages, as stored." },
+		ABOUT("Bytes of tensor storages, as stored.") },
 	{ "on_disk", BYTES_AT(INFO, bytes.on_disk), .always = true,
-		.about = "Bytes of all files." },
+		ABOUT("Bytes of all files.") },
 	{ "records", BYTES_AT(INFO, bytes.records), .always = true,
-		.about = "Directories, headers, pickles and padding." },
+		ABOUT("Bytes of directories, headers, pickles and padding.") },
 	{ "unaccounted", BYTES_AT(INFO, bytes.unaccounted), .always = true,
-		.about = "Bytes that nothing refers to." },
+		ABOUT("Bytes that nothing refers to.") },
 	{ "unused", BYTES_AT(INFO, bytes.unused), .always = true,
-		.about = "Payload that no tensor views." },
+		ABOUT("Bytes of the payload that no tensor views.") },
 	{ "by_dtype", EACH_AT(INFO, by_dtype, each_share, share_record), .always = true,
-		.about = "By element type." },
+		ABOUT("By element type.") },
 	{ "by_role", EACH_AT(INFO, by_role, each_share, share_record), .always = true,
-		.about = "By role." },
+		ABOUT("By role.") },
 	{ "by_rank", EACH_AT(INFO, by_rank, each_share, share_record), .always = true,
-		.about = "By rank." });
+		ABOUT("By rank.") });
 
 static const void *find_value(struct subject of, size_t i, void *room)
 {
@@ -227,35 +231,29 @@ static const void *find_prefix(struct subject of, size_t i, void *room)
 #define PREFIX struct fsdp_prefix
 static const struct record prefix_record = RECORD_OF(RECORD_OBJECT, PREFIX,
 	{ "prefix", WORD_AT(PREFIX, prefix), .always = true,
-		.about = "The segment, with its dot." },
+		ABOUT("The segment, with its dot.") },
 	{ "count", COUNT_AT(PREFIX, count), .always = true,
-		.about = "Tensors whose names hold it." });
+		ABOUT("Number of tensors whose names have it.") });
 static const struct record names_record = RECORD_OF(RECORD_OBJECT, INFO,
 	{ "prefixes", EACH_OF(INFO, counts.prefixes, find_prefix, prefix_record),
-		.always = true, .about = "Segments that wrappers left in names." });
+		.always = true, ABOUT("Segments that wrappers left in names.") });
 
 static const struct record facts_record = OBJECT_RECORD(INFO, "facts",
 	"The facts of one checkpoint.",
-	{ "format", OBJECT_AT(INFO, format, format_record), .always = true,
-		.about = "What kind of checkpoint it is." },
+	{ "format", OBJECT_AT(INFO, format, format_record), .always = true },
 	{ "world_size", ID_AT(INFO, world_size),
-		.about =
-			"Number of ranks that saved it, where anything tells; 1 for files of formats that know no ranks." },
+		ABOUT("Number of ranks that saved it, where anything tells; 1 for files of formats that have no ranks.") },
 	{ "ranks_seen", SHAPE_AT(INFO, ranks, rank_count), .always = true,
-		.about = "Ranks that own at least one piece, ascending." },
-	{ "plan", OBJECT(plan_record), .has = has_plan,
-		.about = "The sharding plan that was used." },
-	{ "counts", OBJECT(counts_record), .always = true,
-		.about = "How many there are." },
-	{ "bytes", OBJECT(bytes_record), .always = true,
-		.about = "Where the bytes went." },
+		ABOUT("Ranks that own at least one piece, ascending.") },
+	{ "plan", OBJECT(plan_record), .has = has_plan },
+	{ "counts", OBJECT(counts_record), .always = true, ABOUT("How many there are.") },
+	{ "bytes", OBJECT(bytes_record), .always = true, ABOUT("Where the bytes are.") },
 	{ "values", EACH_ITEM(INFO, counts.values, find_value, entry_record),
-		.always = true, .about = "Entries that are no tensors." },
+		.always = true, ABOUT("Entries that are no tensors.") },
 	{ "names", OBJECT(names_record), .always = true,
-		.about = "What the stored names look like." },
+		ABOUT("What the stored names look like.") },
 	{ "waste", ROWS(waste_record),
-		.about =
-			"Storages that hold more than tensors view. Only with `--waste`." });
+		ABOUT("Storages that hold more than tensors view. Only with `--waste`.") });
 
 /* ---- for people ---- */
 
@@ -754,6 +752,7 @@ const struct command command_info = {
 	.options = OPTIONS,
 	.answer = &facts_record,
 	.shapes = SHAPE_FACTS | SHAPE_ITEMS,
+	.answer = &facts_record,
 	.output = "text",
 	.inputs = INPUTS_MANY,
 	.shows_plan = true,

@@ -70,15 +70,15 @@ static struct value get_names(struct subject of)
 #define ROW struct fsdp_waste_row
 const struct record waste_record =
 	OBJECT_RECORD(ROW, "waste", "A storage with bytes that no tensor views.",
-		{ "storage", TEXT_AT(ROW, storage), .always = true, .about = "Its key." },
+		{ "storage", TEXT_AT(ROW, storage), .always = true, ABOUT("Its key.") },
 		{ "file", FOUND_AT(ROW, file, FIELD_NAME, find_file), .always = true,
-			.about = "Its file." },
+			ABOUT(FILE_ABOUT) },
 		{ "stored_bytes", BYTES_AT(ROW, stored_bytes), .always = true,
-			.about = "Bytes stored." },
+			ABOUT("Bytes that are stored.") },
 		{ "used_bytes", BYTES_AT(ROW, used_bytes), .always = true,
-			.about = "Bytes that tensors view." },
+			ABOUT("Bytes that tensors view.") },
 		{ "names", GET(FIELD_TEXTS, get_names), .always = true,
-			.about = "Tensors on it." });
+			ABOUT("Names of the tensors on it.") });
 
 bool waste_show(
 	const struct fsdp_waste *waste, struct run *run, struct row_buffers *buffers)
