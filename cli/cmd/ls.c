@@ -57,8 +57,7 @@ struct listing {
 	struct {
 		uint64_t offset, length;
 	} * spots;
-	struct place_facts *facts;
-	size_t fact_count;
+	struct place_facts *places;
 	struct fsdp_replicas *replicas;
 	uint32_t *copies; /* numbers of all pieces; NULL: there are no copies */
 
@@ -155,7 +154,7 @@ static bool locate_tensors(struct listing *listing, struct fsdp_error **ret_erro
 {
 	size_t count = fsdp_tensor_count(listing->run->checkpoint);
 	uint32_t *pieces = malloc((count + 1) * sizeof *pieces);
-	bool partial = false, good;
+	bool good;
 
 	listing->spots = malloc((count + 1) * sizeof *listing->spots);
 	if (pieces == NULL || listing->spots == NULL) {
@@ -172,35 +171,16 @@ static bool locate_tensors(struct listing *listing, struct fsdp_error **ret_erro
 		if (tensor.piece_count == 1)
 			pieces[listing->rows[i]] = tensor.first_piece;
 	}
-	good = places_find(
-		listing->run, pieces, count, keep_spot, listing, &partial, ret_error);
+	good = places_find(listing->run, pieces, count, keep_spot, listing,
+		&listing->status, ret_error);
 	free(pieces);
-	if (partial)
-		listing->status = status_worse(listing->status, STATUS_PARTIAL);
 	return good;
-}
-
-static bool keep_facts(void *context, size_t position, const struct fsdp_place *place)
-{
-	struct listing *listing = context;
-	return place_facts_take(&listing->facts[position], place);
 }
 
 static bool locate_pieces(struct listing *listing, struct fsdp_error **ret_error)
 {
-	bool partial = false, good;
-
-	listing->facts = malloc((listing->row_count + 1) * sizeof *listing->facts);
-	if (listing->facts == NULL)
-		return false;
-	for (size_t i = 0; i < listing->row_count; i++)
-		listing->facts[i] = place_unknown;
-	listing->fact_count = listing->row_count;
-	good = places_find(listing->run, listing->rows, listing->row_count, keep_facts,
-		listing, &partial, ret_error);
-	if (partial)
-		listing->status = status_worse(listing->status, STATUS_PARTIAL);
-	return good;
+	return places_list(listing->run, listing->rows, listing->row_count,
+		&listing->places, &listing->status, ret_error);
 }
 
 /* ---- tensors ---- */
@@ -479,8 +459,8 @@ static const void *piece_at(void *context, uint32_t row, uint32_t *ret_order)
 
 	listed->tensor = fsdp_tensor(checkpoint, piece.tensor);
 	listed->facts = piece_facts(&listed->tensor, &piece,
-		listing->facts != NULL ? &listing->facts[listing->position]
-				       : &place_unknown);
+		listing->places != NULL ? &listing->places[listing->position]
+					: &place_unknown);
 	if (listing->copies != NULL)
 		listed->facts.replica = listing->copies[row];
 	*ret_order = piece.tensor;
@@ -652,9 +632,7 @@ static const void *value_at(void *context, uint32_t row, uint32_t *ret_order)
 
 static void listing_done(struct listing *listing)
 {
-	for (size_t i = 0; i < listing->fact_count; i++)
-		free(listing->facts[i].strides);
-	free(listing->facts);
+	places_free(listing->places, listing->row_count);
 	free(listing->spots);
 	free(listing->copies);
 	fsdp_replicas_free(listing->replicas);

@@ -153,8 +153,7 @@ static bool ask(const uint32_t *pieces, const struct question *questions, size_t
 }
 
 bool places_find(struct run *run, const uint32_t *pieces, size_t count,
-	place_function *found, void *context, bool *ret_partial,
-	struct fsdp_error **ret_error)
+	place_function *found, void *context, int *status, struct fsdp_error **ret_error)
 {
 	struct failures failures = { .run = run };
 	struct question *questions;
@@ -171,8 +170,35 @@ bool places_find(struct run *run, const uint32_t *pieces, size_t count,
 			&failures, ret_error);
 	}
 	if (failures.count > 0 || failures.others > 0)
-		*ret_partial = true;
+		*status = status_worse(*status, STATUS_PARTIAL);
 	tell(run, &failures);
 	free(questions);
 	return good;
+}
+
+static bool keep(void *context, size_t position, const struct fsdp_place *place)
+{
+	struct place_facts *places = context;
+
+	return place_facts_take(&places[position], place);
+}
+
+bool places_list(struct run *run, const uint32_t *pieces, size_t count,
+	struct place_facts **ret_places, int *status, struct fsdp_error **ret_error)
+{
+	struct place_facts *places = malloc((count + 1) * sizeof *places);
+
+	*ret_places = places;
+	if (places == NULL)
+		return false;
+	for (size_t i = 0; i < count; i++)
+		places[i] = place_unknown;
+	return places_find(run, pieces, count, keep, places, status, ret_error);
+}
+
+void places_free(struct place_facts *places, size_t count)
+{
+	for (size_t i = 0; places != NULL && i < count; i++)
+		free(places[i].strides);
+	free(places);
 }

@@ -2,7 +2,7 @@
 #ifndef PLACES_H
 #define PLACES_H
 
-#include "front/command.h"
+#include "part/tensor-row.h"
 
 /*
  * Where payloads begin, for many pieces at once: they are asked for in the order of files
@@ -16,11 +16,16 @@ typedef bool place_function(
 
 /*
  * Pieces that cannot be located are told once a message, through run_failure, and make
- * *ret_partial true. False: nothing more can be done (out of memory).
+ * *status partial. False: nothing more can be done (out of memory).
  */
 bool places_find(struct run *run, const uint32_t *pieces, size_t count,
-	place_function *found, void *context, bool *ret_partial,
-	struct fsdp_error **ret_error);
+	place_function *found, void *context, int *status, struct fsdp_error **ret_error);
+
+/* The same for callers that keep what was found: a list with a place for each piece,
+ * unknown where there is none. It is to be freed in any case. */
+bool places_list(struct run *run, const uint32_t *pieces, size_t count,
+	struct place_facts **ret_places, int *status, struct fsdp_error **ret_error);
+void places_free(struct place_facts *places, size_t count);
 
 /* "FILE: MEMBER: offset N: what is wrong", to be freed; NULL: out of memory. Without the
  * file if that is the input itself, which the message names anyway. */

@@ -685,7 +685,6 @@ static void count_all(struct info *info)
 static bool prepare(struct info *info, struct fsdp_error **ret_error)
 {
 	const struct fsdp_checkpoint *checkpoint = info->run->checkpoint;
-	bool partial = false;
 
 	if (!fsdp_overview_new(checkpoint, &info->overview, ret_error) ||
 		!list_ranks(info))
@@ -698,12 +697,8 @@ static bool prepare(struct info *info, struct fsdp_error **ret_error)
 	count_all(info);
 	list_strategies(info);
 	add_files(info);
-	if (info->options->waste &&
-		!waste_find(info->run, &info->waste, &partial, ret_error))
-		return false;
-	if (partial)
-		info->status = STATUS_PARTIAL;
-	return true;
+	return !info->options->waste ||
+	       waste_find(info->run, &info->waste, &info->status, ret_error);
 }
 
 static bool run_info(struct run *run, struct fsdp_error **ret_error)

@@ -20,7 +20,7 @@ static bool keep_place(void *context, size_t position, const struct fsdp_place *
 	return true;
 }
 
-bool waste_find(struct run *run, struct fsdp_waste **ret_waste, bool *ret_partial,
+bool waste_find(struct run *run, struct fsdp_waste **ret_waste, int *status,
 	struct fsdp_error **ret_error)
 {
 	const uint32_t *asked;
@@ -29,8 +29,8 @@ bool waste_find(struct run *run, struct fsdp_waste **ret_waste, bool *ret_partia
 	if (!fsdp_waste_new(run->checkpoint, ret_waste, ret_error))
 		return false;
 	asked = fsdp_waste_asks(*ret_waste, &count);
-	return places_find(run, asked, count, keep_place, *ret_waste, ret_partial,
-		       ret_error) &&
+	return places_find(
+		       run, asked, count, keep_place, *ret_waste, status, ret_error) &&
 	       fsdp_waste_finish(*ret_waste, ret_error);
 }
 

@@ -11,9 +11,9 @@
  * Storages of which no tensor sees a part, as `info --waste` lists them.
  */
 
-/* Locates what must be located first. A place that cannot be read makes *ret_partial
- * true. False: out of memory; what is in *ret_waste is to be freed in any case. */
-bool waste_find(struct run *run, struct fsdp_waste **ret_waste, bool *ret_partial,
+/* Locates what must be located first. A place that cannot be read makes *status
+ * partial. False: out of memory; what is in *ret_waste is to be freed in any case. */
+bool waste_find(struct run *run, struct fsdp_waste **ret_waste, int *status,
 	struct fsdp_error **ret_error);
 
 extern const struct record waste_record;

@@ -221,38 +221,27 @@ static bool add_components(struct show *show)
 
 /* ---- pieces ---- */
 
-static bool keep_place(void *context, size_t position, const struct fsdp_place *place)
-{
-	struct show *show = context;
-	return place_facts_take(&show->places[position], place);
-}
-
 static bool locate(struct show *show, struct fsdp_error **ret_error)
 {
 	size_t count = 0;
 	uint32_t *wanted;
-	bool partial = false, good;
+	bool good;
 
 	for (size_t i = 0; i < show->item_count; i++)
 		count += show->items[i].tensor.piece_count;
 	wanted = malloc((count + 1) * sizeof *wanted);
-	show->places = malloc((count + 1) * sizeof *show->places);
 	show->pieces = malloc((count + 1) * sizeof *show->pieces);
-	if (wanted == NULL || show->places == NULL || show->pieces == NULL) {
+	if (wanted == NULL || show->pieces == NULL) {
 		free(wanted);
 		return false;
 	}
 	for (size_t i = 0; i < show->item_count; i++)
-		for (uint32_t k = 0; k < show->items[i].tensor.piece_count; k++) {
-			show->places[show->place_count] = place_unknown;
+		for (uint32_t k = 0; k < show->items[i].tensor.piece_count; k++)
 			wanted[show->place_count++] =
 				show->items[i].tensor.first_piece + k;
-		}
-	good = places_find(
-		show->run, wanted, count, keep_place, show, &partial, ret_error);
+	good = places_list(
+		show->run, wanted, count, &show->places, &show->status, ret_error);
 	free(wanted);
-	if (partial)
-		show->status = status_worse(show->status, STATUS_PARTIAL);
 	return good;
 }
 
@@ -1033,9 +1022,7 @@ static void show_items(struct show *show)
 
 static void show_done(struct show *show)
 {
-	for (size_t i = 0; i < show->place_count; i++)
-		free(show->places[i].strides);
-	free(show->places);
+	places_free(show->places, show->place_count);
 	free(show->pieces);
 	for (size_t i = 0; show->items != NULL && i < show->item_count; i++)
 		free(show->items[i].elements);
