@@ -55,6 +55,8 @@ static struct value member_value(const struct column *field, const void *object)
 	}
 	case FIELD_NS:
 		return value_ns(COPY(int64_t, object, field->at));
+	case FIELD_NUMBER:
+		return value_number(COPY(double, object, field->at));
 	case FIELD_WORD:
 		return value_word(field->word != NULL
 					  ? field->word(COPY(unsigned, object, field->at))
@@ -69,7 +71,6 @@ static struct value member_value(const struct column *field, const void *object)
 	case FIELD_KEY:
 	case FIELD_ANY:
 		return COPY(struct value, object, field->at);
-	case FIELD_NUMBER:
 	case FIELD_TEXTS:
 	case FIELD_PATH:
 	case FIELD_OBJECT:

@@ -85,6 +85,8 @@ struct record {
 #define INTEGER_AT(from, member) \
 	.type = FIELD_INTEGER, .at = MEMBER_OF(from, member, int64_t)
 #define NS_AT(from, member) .type = FIELD_NS, .at = MEMBER_OF(from, member, int64_t)
+#define NUMBER_AT(from, member) \
+	.type = FIELD_NUMBER, .at = MEMBER_OF(from, member, double)
 #define WORD_AT(from, member) \
 	.type = FIELD_WORD, .at = MEMBER_OF(from, member, const char *)
 #define ENUM_AT(from, member, name_of) \

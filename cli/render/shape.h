@@ -203,7 +203,7 @@ enum field_type {
 	FIELD_TEXT,     /* data and size; data NULL is absent */
 	FIELD_NAME,     /* data and size; data NULL is absent */
 	FIELD_SHAPE,    /* const int64_t *, and a uint32_t that says how many */
-	FIELD_NUMBER,   /* of a function: a double */
+	FIELD_NUMBER,   /* double */
 	FIELD_TEXTS,    /* of a function: a list of texts */
 	FIELD_PATH,     /* of a function: a list of texts and integers */
 	FIELD_KEY,      /* struct value: a text or an integer */

@@ -20,6 +20,7 @@ struct thing {
 	size_t call_count;
 	uint32_t few;
 	int maybe;
+	double number;
 	struct call inner;
 	const struct call *elsewhere;
 };
@@ -135,6 +136,7 @@ static const struct column made_fields[] = {
 	{ "by_name", MAP_AT(struct thing, calls, few, call) },
 	{ "if_word", OBJECT(id), IF_SET(struct thing, word), .null = true },
 	{ "maybe", MAYBE_AT(struct thing, maybe) },
+	{ "number", NUMBER_AT(struct thing, number), IF_SET(struct thing, word) },
 	{ "for_people", BOOL_AT(struct thing, good), .text_only = EVERY_VIEW },
 	{ "things", EACH_ITEM(struct thing, call_count, find_thing, id_or_call) },
 	{ "elsewhere", ROWS(call) },
@@ -240,12 +242,13 @@ static void what_is_made_is_an_object(void **state)
 		"\"if_word\":null,\n\"things\":[\n{\"id\":7},\n{\"number\":0}]}\n");
 	one.id = 2;
 	one.word = "w";
+	one.number = 0.5;
 	one.maybe = 0;
 	one.few = 0;
 	one.call_count = 0;
 	assert_object(&made, &one,
 		"{\n\"found\":\"two\",\n\"made\":{\"name\":\"made\",\"number\":2},\n"
-		"\"up_to_id\":[\n0,\n1],\n\"found_few\":[],\n\"few\":[],\n\"by_name\":{},\n\"if_word\":{\"id\":2},\n\"maybe\":false,\n\"things\":[]}\n");
+		"\"up_to_id\":[\n0,\n1],\n\"found_few\":[],\n\"few\":[],\n\"by_name\":{},\n\"if_word\":{\"id\":2},\n\"maybe\":false,\n\"number\":0.5,\n\"things\":[]}\n");
 }
 
 static void empty_lists_are_empty(void **state)

@@ -42,6 +42,7 @@ static const struct option OPTIONS[] = {
 struct item {
 	uint32_t index;
 	bool is_value;
+	const char *kind; /* "tensor", "value" */
 	struct fsdp_value value;
 	struct fsdp_tensor tensor;
 	const struct piece_facts *pieces; /* those that are selected */
@@ -142,8 +143,9 @@ static bool add_item(struct show *show, uint32_t index, bool is_value)
 		show->items = items;
 		show->item_room = room;
 	}
-	show->items[show->item_count] =
-		(struct item){ .index = index, .is_value = is_value };
+	show->items[show->item_count] = (struct item){ .index = index,
+		.is_value = is_value,
+		.kind = is_value ? "value" : "tensor" };
 	if (is_value)
 		show->items[show->item_count].value =
 			fsdp_value(show->run->checkpoint, index);
@@ -432,8 +434,11 @@ static const void *find_state(struct subject of, size_t i, void *room)
 	made->index = item->states[i].tensor;
 	made->tensor = fsdp_tensor(checkpoint_of(of), made->index);
 	name = name_text(&buffers_of(of)->name, checkpoint_of(of), made->tensor.name);
-	made->key = (struct text){ name.data + item->states[i].key_offset,
-		item->states[i].key_size };
+	/* Empty when out of memory. */
+	made->key = name.size == 0
+			    ? name
+			    : (struct text){ name.data + item->states[i].key_offset,
+				      item->states[i].key_size };
 	return made;
 }
 
@@ -493,11 +498,6 @@ static bool is_per_tensor(struct subject of)
 	return ((const struct fsdp_quantizer *)of.object)->axis < 0;
 }
 
-static struct value get_scale(struct subject of)
-{
-	return value_number(((const struct fsdp_quantizer *)of.object)->scale);
-}
-
 static struct value get_axis(struct subject of)
 {
 	const struct fsdp_quantizer *quantizer = of.object;
@@ -510,7 +510,7 @@ static const struct record quantizer_record = OBJECT_RECORD(QUANTIZER, "quantize
 	"How a quantised tensor maps integers to numbers.",
 	{ "scheme", WORD_AT(QUANTIZER, scheme), .always = true,
 		ABOUT("Torch's word for it, such as `per_tensor_affine`.") },
-	{ "scale", GET(FIELD_NUMBER, get_scale), .has = is_per_tensor,
+	{ "scale", NUMBER_AT(QUANTIZER, scale), .has = is_per_tensor,
 		ABOUT("Scale, where the whole tensor has one.") },
 	{ "zero_point", INTEGER_AT(QUANTIZER, zero_point), .has = is_per_tensor,
 		ABOUT("Zero point, where the whole tensor has one.") },
@@ -553,11 +553,6 @@ static bool is_tensor(struct subject of)
 	return !is_value(of);
 }
 
-static struct value get_kind(struct subject of)
-{
-	return value_word(is_value(of) ? "value" : "tensor");
-}
-
 #define KIND_ABOUT "What the name stands for."
 #define ITEM struct item
 static const struct record component_record =
@@ -567,7 +562,7 @@ static const struct record component_record =
 			.always = true, ABOUT("Its pieces, by rank.") });
 static const struct record tensor_item_record = OBJECT_RECORD(ITEM, "tensor_item",
 	"A tensor.",
-	{ "kind", GET(FIELD_WORD, get_kind), .always = true, WORDS("tensor"),
+	{ "kind", WORD_AT(ITEM, kind), .always = true, WORDS("tensor"),
 		ABOUT(KIND_ABOUT) },
 	{ NULL, FIELDS(component_record) },
 	{ "placement",
@@ -586,7 +581,7 @@ static const struct record tensor_item_record = OBJECT_RECORD(ITEM, "tensor_item
 		ABOUT("First elements in C order of the global shape. Only with `--values`.") });
 static const struct record value_item_record =
 	OBJECT_RECORD(ITEM, "value_item", "An entry that is no tensor.",
-		{ "kind", GET(FIELD_WORD, get_kind), .always = true, WORDS("value"),
+		{ "kind", WORD_AT(ITEM, kind), .always = true, WORDS("value"),
 			ABOUT(KIND_ABOUT) },
 		{ NULL, FIELDS_AT(ITEM, value, entry_record) });
 static const struct record item_record = RECORD_OF(RECORD_ONE_OF, ITEM,
