@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What `show` tells people: sentences, and a table of pieces for each tensor.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "run/answer.h"
+#include "cmd/show/element-text.h"
+#include "cmd/show/picture.h"
+#include "cmd/show/show.h"
+#include "part/units.h"
+
+enum {
+	LINE_WIDTH = 80,
+	STATES_SHOWN = 16,
+	MESH_ROWS_MAX = 16,
+	LABEL_WIDTH = 15, /* of a line in front of its text */
+	PICTURE_GAP = 8,
+};
+
+/* ---- placement ---- */
+
+static int64_t mesh_rank(const struct fsdp_mesh *mesh, uint64_t position)
+{
+	return mesh->ranks != NULL ? mesh->ranks[position] : (int64_t)position;
+}
+
+/* "|0|1|…|7|": as many as fit into the width, the middle left out. */
+static void draw_ranks(struct show *show, const struct fsdp_mesh *mesh, uint64_t first,
+	uint64_t count, int width)
+{
+	struct out *out = show->run->out;
+	uint64_t room = (LINE_WIDTH - 24) / (uint64_t)(width + 1);
+
+	for (uint64_t i = 0; i < count; i++) {
+		if (count > room && i == room / 2) {
+			out_line_text(out, "|...");
+			i = count - room / 2 + 1;
+		}
+		out_line_text(out, "|%*" PRId64, width, mesh_rank(mesh, first + i));
+	}
+	out_line_text(out, "|");
+}
+
+static int widest_rank(const struct fsdp_mesh *mesh)
+{
+	int width = 1;
+
+	for (uint64_t i = 0; i < mesh->rank_count; i++) {
+		char digits[24];
+		int size =
+			snprintf(digits, sizeof digits, "%" PRId64, mesh_rank(mesh, i));
+		if (size > width)
+			width = size;
+	}
+	return width;
+}
+
+/* A grid of ranks: the first dimension down, the second across. */
+static void draw_grid(struct show *show, const struct fsdp_mesh *mesh)
+{
+	uint64_t rows = (uint64_t)mesh->shape[0], columns = (uint64_t)mesh->shape[1];
+	int width = widest_rank(mesh);
+
+	for (uint64_t i = 0; i < rows; i++) {
+		out_line_begin(show->run->out, i == 0 ? "mesh" : "");
+		if (rows > MESH_ROWS_MAX && i == MESH_ROWS_MAX / 2) {
+			out_line_text(show->run->out, "...");
+			i = rows - MESH_ROWS_MAX / 2;
+		} else {
+			draw_ranks(show, mesh, i * columns, columns, width);
+		}
+		out_line_end(show->run->out);
+	}
+}
+
+/* Columns that "placement" takes so far. */
+static size_t placement_width(
+	const struct fsdp_placement *placement, const struct fsdp_mesh *mesh)
+{
+	size_t width = LABEL_WIDTH + sizeof " on ";
+	char digits[24];
+
+	for (uint32_t i = 0; i < placement->count; i++)
+		width += placement->texts[i].size + 2;
+	for (uint32_t i = 0; i < mesh->dims; i++) {
+		if (mesh->dim_names != NULL)
+			width += mesh->dim_names[i].size + 1;
+		width += 3 + (size_t)snprintf(
+				     digits, sizeof digits, "%" PRId64, mesh->shape[i]);
+	}
+	return width;
+}
+
+/* The picture behind a placement that leaves room for it, else below. */
+static bool put_picture(const struct show *show, const struct picture *picture,
+	const struct fsdp_placement *placement, const struct fsdp_mesh *mesh)
+{
+	size_t width = picture != NULL ? picture_width(picture) : 0;
+
+	if (width == 0 ||
+		placement_width(placement, mesh) + PICTURE_GAP + width > LINE_WIDTH)
+		return false;
+	out_line_text(show->run->out, "%*s", PICTURE_GAP, "");
+	picture_put(picture, show->run->out);
+	return true;
+}
+
+static void tell_mesh(struct show *show, const struct fsdp_placement *placement,
+	const struct picture *picture)
+{
+	struct out *out = show->run->out;
+	struct fsdp_mesh mesh = fsdp_mesh(show->run->checkpoint, placement->mesh);
+	bool drawn = false;
+
+	out_line_text(out, " on ");
+	mesh_line(show->run, placement->mesh);
+	if (mesh.dims == 1)
+		drawn = put_picture(show, picture, placement, &mesh);
+	out_line_end(out);
+	if (picture != NULL && !drawn)
+		picture_lines(picture, out);
+	if (mesh.dims == 2 && mesh.rank_count > 0 &&
+		(uint64_t)mesh.shape[0] * (uint64_t)mesh.shape[1] == mesh.rank_count)
+		draw_grid(show, &mesh);
+}
+
+static void tell_placement(struct show *show, const struct fsdp_tensor *tensor,
+	const struct picture *picture)
+{
+	struct fsdp_placement placement;
+	struct out *out = show->run->out;
+
+	if (tensor->placement == FSDP_NONE) {
+		if (picture != NULL)
+			picture_lines(picture, out);
+		return;
+	}
+	placement = fsdp_placement(show->run->checkpoint, tensor->placement);
+	out_line_begin(out, "placement");
+	for (uint32_t i = 0; i < placement.count; i++) {
+		out_line_text(out, "%s", i > 0 ? ", " : "");
+		out_line_name(out, text_of_span(placement.texts[i]));
+	}
+	if (placement.mesh != FSDP_NONE) {
+		tell_mesh(show, &placement, picture);
+		return;
+	}
+	out_line_end(out);
+	if (picture != NULL)
+		picture_lines(picture, out);
+}
+
+/* False: out of memory. */
+static bool draw_tensor(struct show *show, const struct fsdp_tensor *tensor)
+{
+	struct picture *picture;
+
+	if (!picture_new(show->run->checkpoint, tensor, &picture))
+		return false;
+	tell_placement(show, tensor, picture);
+	if (picture != NULL)
+		picture_empty_line(picture, show->run->out);
+	picture_free(picture);
+	return true;
+}
+
+/* ---- what belongs to it ---- */
+
+static void tell_pieces(struct show *show, const struct item *item)
+{
+	static const struct table LIKE = {
+		.key = "pieces", .text_only = true, .indent = 2
+	};
+	struct record_table table;
+
+	record_table_init(&table, &LIKE, &piece_record, show);
+	table.table.view = item->copies ? VIEW_COPIES : VIEW_PLAIN;
+	out_records_begin(show->run->out, &table);
+	for (size_t i = 0; i < item->piece_count; i++)
+		out_records_row(show->run->out, &table, &item->pieces[i]);
+	out_table_end(show->run->out);
+}
+
+static void tell_states(struct show *show, const struct item *item)
+{
+	struct out *out = show->run->out;
+	struct state state;
+
+	if (item->state_count == 0)
+		return;
+	out_line_begin(out, "states");
+	for (size_t i = 0; i < item->state_count && i < STATES_SHOWN; i++) {
+		(void)find_state((struct subject){ show, item }, i, &state);
+		out_line_text(out, "%s", i > 0 ? ", " : "");
+		out_line_name(out, state.key);
+		if (state.tensor.dims > 0)
+			out_line_text(out, " %s", fsdp_dtype(state.tensor.dtype)->name);
+	}
+	if (item->state_count > STATES_SHOWN)
+		out_line_text(out, ", and %zu more", item->state_count - STATES_SHOWN);
+	out_line_end(out);
+}
+
+static void tell_aliases(struct show *show, const struct item *item)
+{
+	struct out *out = show->run->out;
+	struct alias alias;
+	bool declared = false;
+	size_t i = 0;
+
+	for (; each_alias((struct subject){ show, item }, i, &alias) != NULL; i++) {
+		if (i > 0 && alias.is_declared == declared) {
+			out_line_text(out, ", ");
+		} else {
+			if (i > 0)
+				out_line_end(out);
+			declared = alias.is_declared;
+			out_line_begin(out, declared ? "also called" : "storage");
+			out_line_text(out, "%s", declared ? "" : "shared with ");
+		}
+		out_line_name(out, alias.name);
+	}
+	if (i > 0)
+		out_line_end(out);
+}
+
+static void tell_components(struct show *show, const struct item *item)
+{
+	struct out *out = show->run->out;
+
+	for (size_t i = 0; i < item->component_count; i++) {
+		const struct fsdp_tensor *part = &item->components[i].tensor;
+		out_line_begin(out, "component");
+		out_line_name(
+			out, tensor_shown_name(show->run, &show->buffers.name, part));
+		out_line_text(out, ": %s, ", fsdp_dtype(part->dtype)->name);
+		out_line_value(out, value_shape(part->shape, part->dims));
+		out_line_end(out);
+		tell_pieces(show, &item->components[i]);
+	}
+}
+
+static void tell_quantizer(struct show *show, const struct fsdp_tensor *tensor)
+{
+	struct out *out = show->run->out;
+	struct fsdp_quantizer quantizer;
+
+	if (tensor->quantizer == FSDP_NONE)
+		return;
+	quantizer = fsdp_quantizer(show->run->checkpoint, tensor->quantizer);
+	out_line_begin(out, "quantizer");
+	out_line_text(out, "%s", quantizer.scheme);
+	if (quantizer.axis < 0) {
+		out_line_text(out, ", scale ");
+		out_line_value(out, value_number(quantizer.scale));
+		out_line_text(out, ", zero point %" PRId64, quantizer.zero_point);
+	} else {
+		out_line_text(out, ", axis %" PRId64, quantizer.axis);
+	}
+	out_line_end(out);
+}
+
+static void tell_elements(struct show *show, const struct item *item)
+{
+	struct out *out = show->run->out;
+	uint32_t dtype = item->tensor.dtype;
+	size_t size = fsdp_dtype(dtype)->storage_bytes, column = 0;
+	char buffer[ELEMENT_ROOM];
+
+	if (item->elements == NULL)
+		return;
+	out_line_begin(out, "values");
+	for (uint64_t i = 0; i < item->element_count; i++) {
+		struct text text = element_text(dtype, item->elements + i * size, buffer);
+		if (column > 0 && column + text.size + 2 > LINE_WIDTH - 16) {
+			out_line_text(out, ",");
+			out_line_end(out);
+			out_line_begin(out, "");
+			column = 0;
+		}
+		out_line_text(
+			out, "%s%.*s", column > 0 ? ", " : "", (int)text.size, text.data);
+		column += text.size + 2;
+	}
+	if (item->element_count == 0)
+		out_line_text(out, "none");
+	out_line_end(out);
+}
+
+/* ---- items ---- */
+
+static void tell_what_it_is(struct show *show, const struct fsdp_tensor *tensor)
+{
+	static const char *const ROLES[] = { "parameter", "buffer", "optimizer state",
+		"tensor" };
+	struct out *out = show->run->out;
+
+	out_line_begin(out, "is");
+	out_line_text(out, "%s, ", ROLES[tensor->role]);
+	if (tensor->layout != NULL)
+		out_line_text(out, "%s, ", tensor->layout);
+	out_line_text(out, "%s", fsdp_dtype(tensor->dtype)->name);
+	if (tensor->dtype_raw != NULL && (tensor->flags & FSDP_TENSOR_SPELLED) == 0) {
+		out_line_text(out, " (");
+		out_line_name(out, text_of(tensor->dtype_raw));
+		out_line_text(out, ")");
+	}
+	out_line_text(out, ", ");
+	out_line_value(out, value_shape(tensor->shape, tensor->dims));
+	/* A vector's shape is the number of its elements. */
+	if (tensor->dims != 1) {
+		out_line_text(out, ", ");
+		out_line_value(out, value_elements(tensor->numel));
+	}
+	out_line_text(out, " element%s, ", tensor->numel == 1 ? "" : "s");
+	out_line_value(out, value_bytes(tensor->bytes));
+	if (tensor->piece_count > 1)
+		out_line_text(out, ", in %" PRIu32 " pieces", tensor->piece_count);
+	if ((tensor->flags & FSDP_TENSOR_RANKS_OWN) != 0)
+		out_line_text(out, ", its rank's own");
+	if ((tensor->flags & FSDP_TENSOR_NO_DATA) != 0)
+		out_line_text(out, ", without data");
+	if ((tensor->flags & FSDP_TENSOR_FLATTENED) != 0)
+		out_line_text(out, ", flattened");
+	/* In a state dict all is detached; only of a Parameter it says something. */
+	if ((tensor->flags & FSDP_TENSOR_GRAD_KNOWN) != 0 &&
+		(tensor->flags & FSDP_TENSOR_GRAD) == 0 && tensor->class_name != NULL &&
+		strcmp(tensor->class_name, "Parameter") == 0)
+		out_line_text(out, ", frozen");
+	if ((tensor->flags & FSDP_TENSOR_CONJ) != 0)
+		out_line_text(out, ", conjugated");
+	if ((tensor->flags & FSDP_TENSOR_NEG) != 0)
+		out_line_text(out, ", negated");
+	out_line_end(out);
+}
+
+static void tell_module(struct show *show, const struct fsdp_tensor *tensor)
+{
+	const struct fsdp_checkpoint *checkpoint = show->run->checkpoint;
+	struct out *out = show->run->out;
+	struct fsdp_module module;
+
+	if (tensor->module == FSDP_NONE)
+		return;
+	module = fsdp_module(checkpoint, tensor->module);
+	out_line_begin(out, "module");
+	out_line_name(out, name_text(&show->buffers.module, checkpoint, module.name));
+	if (module_shown_class(show->run, &module) != NULL) {
+		out_line_text(out, module.class_inferred ? "[~" : "[");
+		out_line_name(out, text_of(module_shown_class(show->run, &module)));
+		out_line_text(out, "]");
+	} else if (module.parent == FSDP_NONE) {
+		out_line_text(out, "(root)");
+	}
+	if (tensor->unit != FSDP_NONE) {
+		struct fsdp_unit unit = fsdp_unit(checkpoint, tensor->unit);
+		struct text name = { "", 0 };
+		if (unit.module != FSDP_NONE)
+			name = name_text(&show->buffers.unit, checkpoint,
+				fsdp_module(checkpoint, unit.module).name);
+		out_line_text(out, ", unit %s", name.size == 0 ? "(root)" : "");
+		out_line_name(out, name);
+	}
+	out_line_end(out);
+}
+
+static void tell_head(struct show *show, const struct fsdp_tensor *tensor)
+{
+	struct run *run = show->run;
+	struct out *out = run->out;
+
+	out_line_begin(out, NULL);
+	out_line_name(out, tensor_shown_name(run, &show->buffers.name, tensor));
+	out_line_end(out);
+	if (!run->common->raw && tensor->raw_name != tensor->name) {
+		out_line_begin(out, "stored as");
+		out_line_name(out,
+			name_text(&show->buffers.raw, run->checkpoint, tensor->raw_name));
+		out_line_end(out);
+	}
+	tell_what_it_is(show, tensor);
+	if (tensor->alias != FSDP_NONE) {
+		struct fsdp_tensor other = fsdp_tensor(run->checkpoint, tensor->alias);
+		out_line_begin(out, "same as");
+		out_line_name(out, tensor_shown_name(run, &show->buffers.alias, &other));
+		out_line_end(out);
+	}
+	tell_module(show, tensor);
+	show->buffers.failed |= !draw_tensor(show, tensor);
+}
+
+static void tell_tensor(struct show *show, const struct item *item)
+{
+	tell_head(show, &item->tensor);
+	tell_pieces(show, item);
+	tell_states(show, item);
+	tell_aliases(show, item);
+	tell_components(show, item);
+	tell_quantizer(show, &item->tensor);
+	tell_elements(show, item);
+}
+
+static void tell_value(struct show *show, const struct fsdp_value *value)
+{
+	struct subject of = { show, value };
+	struct out *out = show->run->out;
+
+	out_line_begin(out, NULL);
+	out_line_name(out, entry_shown_name(show->run, &show->buffers.name, value));
+	out_line_end(out);
+	out_line_begin(out, "is");
+	out_line_name(out, text_of(value->type != NULL ? value->type : "value"));
+	out_line_text(out, ": ");
+	out_line_name(out, entry_shown_text(&show->buffers.text, value));
+	out_line_end(out);
+	if (value->file == FSDP_NONE)
+		return;
+	out_line_begin(out, "file");
+	out_line_value(out, find_file(of, value->file));
+	if (value->offset != FSDP_UNKNOWN && value->length != FSDP_UNKNOWN)
+		out_line_text(out, ", offset %" PRIu64 ", length %" PRIu64, value->offset,
+			value->length);
+	out_line_end(out);
+}
+
+void tell_item(struct show *show, const struct item *item)
+{
+	if (item->is_value)
+		tell_value(show, &item->value);
+	else
+		tell_tensor(show, item);
+}

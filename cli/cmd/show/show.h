@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SHOW_H
+#define SHOW_H
+
+#include <fsdp/analysis.h>
+
+#include "part/tensor-row.h"
+
+/*
+ * What `show` answers with. show.c finds out what was asked for and gathers it,
+ * show-data.c describes it for programs, show-text.c tells it to people.
+ */
+struct show_options {
+	int64_t values;
+};
+
+/* One thing that was asked for, or a component of it. */
+struct item {
+	uint32_t index;
+	bool is_value;
+	const char *kind; /* "tensor", "value" */
+	struct fsdp_value value;
+	struct fsdp_tensor tensor;
+	const struct piece_facts *pieces; /* those that are selected */
+	size_t piece_count;
+	bool copies;                   /* some hold the same part */
+	const struct item *components; /* NULL: there are none */
+	size_t component_count;
+	const struct fsdp_state *states;
+	size_t state_count;
+	unsigned char *elements; /* for --values; NULL: there are none */
+	size_t element_count;
+};
+
+struct show {
+	struct row_context row; /* what records are handed */
+	struct run *run;
+	const struct show_options *options;
+	struct selection *selection;
+	struct row_buffers buffers;
+	struct item *items; /* their components behind them */
+	size_t item_room;
+	size_t item_count; /* with components */
+	size_t asked_count;
+	struct fsdp_states *states;
+
+	struct place_facts *places; /* of the pieces of all items, one behind the other */
+	size_t place_count;
+	struct piece_facts *pieces;
+	int status;
+};
+
+/* Of a struct show, which is its context as well. */
+extern const struct record show_record;
+
+/* States and other names of an item: for walks, and for people. */
+struct state {
+	uint32_t index;
+	struct fsdp_tensor tensor;
+	struct text key;
+};
+const void *find_state(struct subject of, size_t i, void *room);
+
+/* Another name on the storage; behind those, names that the file says are the tensor's
+ * too, and keeps nothing for. */
+struct alias {
+	struct text name;
+	uint32_t tensor; /* on the storage */
+	bool is_declared;
+	size_t declared; /* so many, this one included */
+};
+const void *each_alias(struct subject of, size_t i, void *room);
+
+void tell_item(struct show *show, const struct item *item);
+
+#endif
