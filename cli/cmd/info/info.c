@@ -186,7 +186,7 @@ static const void *each_share(struct subject of, size_t i, void *room)
 	return NULL;
 }
 
-#define SHARE struct share
+#define SHARE struct part_of_bytes
 static const struct record share_record =
 	OBJECT_RECORD(SHARE, "share", "The part of the bytes that one group has.",
 		{ "key", KEY_AT(SHARE, key), .always = true,

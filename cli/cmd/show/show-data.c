@@ -26,7 +26,7 @@ static const struct record placement_record = OBJECT_RECORD(PLACEMENT, "placemen
 const void *find_state(struct subject of, size_t i, void *room)
 {
 	const struct item *item = of.object;
-	struct state *made = room;
+	struct item_state *made = room;
 	struct text name;
 
 	made->index = item->states[i].tensor;
@@ -40,7 +40,7 @@ const void *find_state(struct subject of, size_t i, void *room)
 	return made;
 }
 
-#define STATE struct state
+#define STATE struct item_state
 static const struct record state_record =
 	OBJECT_RECORD(STATE, "state", "One optimizer state.",
 		{ "key", TEXT_AT(STATE, key), .always = true,
@@ -113,7 +113,7 @@ struct element {
 };
 
 _Static_assert(
-	sizeof(struct element) <= RECORD_ROOM && sizeof(struct state) <= RECORD_ROOM,
+	sizeof(struct element) <= RECORD_ROOM && sizeof(struct item_state) <= RECORD_ROOM,
 	"room for one");
 
 static const void *find_element(struct subject of, size_t i, void *room)

@@ -187,7 +187,7 @@ static void tell_pieces(struct show *show, const struct item *item)
 static void tell_states(struct show *show, const struct item *item)
 {
 	struct out *out = show->run->out;
-	struct state state;
+	struct item_state state;
 
 	if (item->state_count == 0)
 		return;

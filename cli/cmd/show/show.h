@@ -54,7 +54,7 @@ struct show {
 extern const struct record show_record;
 
 /* States and other names of an item: for walks, and for people. */
-struct state {
+struct item_state {
 	uint32_t index;
 	struct fsdp_tensor tensor;
 	struct text key;
