@@ -445,10 +445,12 @@ static bool select_pieces(struct listing *listing)
 }
 
 #define PIECE struct listed_piece
-static const struct record listed_piece_record =
-	OBJECT_RECORD(PIECE, "piece_row", "A piece, with the facts of its tensor.",
-		{ NULL, FIELDS_AT(PIECE, tensor, tensor_record) },
-		{ NULL, FIELDS_AT(PIECE, facts, piece_record) });
+static const struct column listed_piece_fields[] = {
+	{ NULL, FIELDS_AT(PIECE, tensor, tensor_record) },
+	{ NULL, FIELDS_AT(PIECE, facts, piece_record) },
+};
+static const struct record listed_piece_record = RECORD(PIECE, listed_piece_fields,
+	"piece_row", "A piece, with the facts of its tensor.", VIEW_PIECES);
 
 static const void *piece_at(void *context, uint32_t row, uint32_t *ret_order)
 {
