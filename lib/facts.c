@@ -481,17 +481,13 @@ uint32_t fsdp_module_tensor(const struct fsdp_checkpoint *checkpoint,
 uint32_t fsdp_module_torch_prefix(
 	const struct fsdp_checkpoint *checkpoint, uint32_t module)
 {
-	const struct fsdp_module_record *record =
-		fsdp_model_module(&checkpoint->model, module);
-	return record->torch_prefix;
+	return fsdp_model_module(&checkpoint->model, module)->torch_prefix;
 }
 
 uint32_t fsdp_module_torch_clean_prefix(
 	const struct fsdp_checkpoint *checkpoint, uint32_t module)
 {
-	const struct fsdp_module_record *record =
-		fsdp_model_module(&checkpoint->model, module);
-	return record->torch_clean;
+	return fsdp_model_module(&checkpoint->model, module)->torch_clean;
 }
 
 bool fsdp_has_visits(const struct fsdp_checkpoint *checkpoint)

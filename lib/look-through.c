@@ -34,9 +34,7 @@ static bool add_paths(struct looking *looking, struct fsdp_error **ret_error)
 	struct fsdp_checkpoint *checkpoint = looking->checkpoint;
 	struct fsdp_model *model = &checkpoint->model;
 	for (; looking->known < model->files.count; looking->known++) {
-		const struct fsdp_file_record *file =
-			fsdp_model_file(model, looking->known);
-		struct fsdp_span rest = file->path;
+		struct fsdp_span rest = fsdp_model_file(model, looking->known)->path;
 		uint64_t steps = 0;
 		uint32_t id = 0;
 		for (bool more = true; more && id != FSDP_NONE; steps++)

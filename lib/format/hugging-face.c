@@ -438,8 +438,7 @@ static const struct fsdp_file_record *file_of(
 		fsdp_model_piece(model, tensor->first_piece);
 	if (piece->extent == FSDP_NONE)
 		return NULL;
-	const struct fsdp_extent *extent = fsdp_model_extent(model, piece->extent);
-	return fsdp_model_file(model, extent->file);
+	return fsdp_model_file(model, fsdp_model_extent(model, piece->extent)->file);
 }
 
 #define SEEN (UINT32_C(1) << 31)

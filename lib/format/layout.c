@@ -50,6 +50,7 @@ struct layout {
 		struct fsdp_reading *reading, const struct fsdp_folder *folder);
 	/* After they were read; may be NULL. */
 	bool (*finish)(struct fsdp_reading *reading, struct fsdp_error **ret_error);
+	bool is_split; /* tensors lie cut over ranks, but no module was wrapped */
 	bool has_step; /* only the name of its folder says which */
 	bool is_nemo;  /* NeMo writes it too */
 };
@@ -118,14 +119,6 @@ static bool name_megatron(struct fsdp_reading *reading, const struct fsdp_folder
 		fsdp_folder_has(folder, "common.pt", FSDP_ENTRY_FILE) ? "common.pt"
 								      : NULL,
 		"", ret_error);
-}
-
-/* Tensors lie cut over ranks, but no module was wrapped. */
-static bool finish_megatron(struct fsdp_reading *reading, struct fsdp_error **ret_error)
-{
-	(void)ret_error;
-	reading->model->is_split = true;
-	return true;
 }
 
 /* ---- parts by their names ---- */
@@ -536,7 +529,7 @@ static const struct layout layouts[] = {
 		.writer = "Megatron-core",
 		.matches = is_megatron,
 		.name_children = name_megatron,
-		.finish = finish_megatron,
+		.is_split = true,
 		.is_nemo = true,
 	},
 	{
@@ -879,6 +872,7 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 	model->format.family = state->layout->name;
 	model->format.title = state->layout->title;
 	model->format.writer = state->layout->writer;
+	model->is_split |= state->layout->is_split;
 	if (state->world_size != 0)
 		model->world_size = state->world_size;
 	judge_ranks(reading);

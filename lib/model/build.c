@@ -499,8 +499,7 @@ void fsdp_model_forget_plan(struct fsdp_model *model)
 static uint32_t without_first(struct fsdp_model *model, uint32_t name,
 	struct fsdp_span strip, struct fsdp_error **ret_error)
 {
-	const struct fsdp_name *first = fsdp_names_at(&model->names, name);
-	if (name == 0 || first->parent == 0)
+	if (name == 0 || fsdp_names_at(&model->names, name)->parent == 0)
 		return name;
 	struct fsdp_span whole = fsdp_model_name(model, name, model->arena);
 	if (whole.data == NULL) {

@@ -44,9 +44,7 @@ static bool may_be_run(
 		return false;
 	if (tensor->piece_count == 0)
 		return true;
-	const struct fsdp_piece_record *piece =
-		fsdp_model_piece(model, tensor->first_piece);
-	return piece->box == FSDP_NONE;
+	return fsdp_model_piece(model, tensor->first_piece)->box == FSDP_NONE;
 }
 
 static bool holds_flat_parameters(const struct fsdp_model *model)
@@ -319,9 +317,8 @@ static bool is_on_mesh(const struct fsdp_model *model,
 	const struct fsdp_extra *extra = fsdp_model_extra(model, tensor->extra);
 	if (extra->placement == FSDP_NONE)
 		return true;
-	const struct fsdp_placement_record *placement =
-		fsdp_model_placement(model, extra->placement);
-	const struct fsdp_mesh_record *mesh = fsdp_model_mesh(model, placement->mesh);
+	const struct fsdp_mesh_record *mesh = fsdp_model_mesh(
+		model, fsdp_model_placement(model, extra->placement)->mesh);
 	const int64_t *ranks = fsdp_model_ints(model, mesh->ranks);
 	for (uint64_t i = 0; ranks != NULL && i < mesh->rank_count; i++)
 		if (ranks[i] == (int64_t)rank)
@@ -404,9 +401,7 @@ static uint32_t extent_of(
 {
 	if (tensor->piece_count == 0)
 		return FSDP_NONE;
-	const struct fsdp_piece_record *piece =
-		fsdp_model_piece(model, tensor->first_piece);
-	return piece->extent;
+	return fsdp_model_piece(model, tensor->first_piece)->extent;
 }
 
 /* Whether each rank holds a part only of some flat parameter. */
@@ -416,9 +411,7 @@ static bool holds_cut_parameters(const struct fsdp_model *model)
 		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
 		if (!(tensor->flags & FSDP_TENSOR_FLATTENED) || tensor->piece_count == 0)
 			continue;
-		const struct fsdp_piece_record *piece =
-			fsdp_model_piece(model, tensor->first_piece);
-		if (piece->box != FSDP_NONE)
+		if (fsdp_model_piece(model, tensor->first_piece)->box != FSDP_NONE)
 			return true;
 	}
 	return false;

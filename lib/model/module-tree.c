@@ -477,8 +477,8 @@ static bool spread_units(struct fsdp_model *model, struct fsdp_arena *scratch)
 static bool list_unit_fqns(struct fsdp_model *model)
 {
 	for (uint32_t unit_id = 0; unit_id < model->units.count; unit_id++) {
-		struct fsdp_unit_record *unit = fsdp_model_unit(model, unit_id);
-		unit->first_fqn = (uint32_t)model->unit_fqns.count;
+		fsdp_model_unit(model, unit_id)->first_fqn =
+			(uint32_t)model->unit_fqns.count;
 	}
 	/* Units are in pre-order and tensors in natural order of names, so the tensors of
 	 * one unit are mostly neighbours; a counting pass keeps it linear in any case. */

@@ -28,9 +28,7 @@ static struct fsdp_span module_name(const struct compare *compare, uint32_t modu
 {
 	if (module == FSDP_NONE)
 		return (struct fsdp_span){ 0 };
-	const struct fsdp_module_record *record =
-		fsdp_model_module(compare->model, module);
-	return name_of(compare, record->name);
+	return name_of(compare, fsdp_model_module(compare->model, module)->name);
 }
 
 static void write_shape(const int64_t *shape, size_t dims, char *text, size_t size)

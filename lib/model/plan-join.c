@@ -102,21 +102,6 @@ static bool make_room(struct join *join, size_t size)
 	return join->text != NULL;
 }
 
-static uint32_t ancestor(const struct fsdp_names *names, uint32_t name, size_t levels)
-{
-	while (levels-- > 0)
-		name = fsdp_names_at(names, name)->parent;
-	return name;
-}
-
-static size_t count_dots(const char *text, size_t size)
-{
-	size_t count = 0;
-	for (size_t i = 0; i < size; i++)
-		count += text[i] == '.';
-	return count;
-}
-
 /* A container's key that people use where no path is stored. */
 static bool is_container_word(struct fsdp_span word)
 {
@@ -155,9 +140,12 @@ static uint32_t join_below(
 			fsdp_names_find(names, 0, fsdp_span(join->text + at, size - at)));
 		if (found == FSDP_NONE)
 			continue;
+		/* The prefix is the name without as many segments as were joined. */
+		for (size_t k = at; join->prefix == FSDP_NONE && k <= size; k++)
+			if (k == size || join->text[k] == '.')
+				name = fsdp_names_at(names, name)->parent;
 		if (join->prefix == FSDP_NONE)
-			join->prefix = ancestor(
-				names, name, count_dots(join->text + at, size - at) + 1);
+			join->prefix = name;
 		return found;
 	}
 	return FSDP_NONE;

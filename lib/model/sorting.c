@@ -133,21 +133,18 @@ static uint32_t *sort_by_rank(const struct order *order, struct fsdp_arena *scra
 
 static uint32_t tensor_name(const struct fsdp_model *model, uint32_t index)
 {
-	const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, index);
-	return tensor->name;
+	return fsdp_model_tensor(model, index)->name;
 }
 
 static uint32_t value_name(const struct fsdp_model *model, uint32_t index)
 {
-	const struct fsdp_value_record *value = fsdp_model_value(model, index);
-	return value->name;
+	return fsdp_model_value(model, index)->name;
 }
 
 static bool has_components(const struct fsdp_model *model)
 {
 	for (size_t i = 0; i < model->extras.count; i++) {
-		const struct fsdp_extra *extra = fsdp_model_extra(model, i);
-		if (extra->component_count != 0)
+		if (fsdp_model_extra(model, i)->component_count != 0)
 			return true;
 	}
 	return false;

@@ -73,11 +73,6 @@ static bool is_rank_metadata(struct fsdp_span name, uint32_t *ret_rank)
 	       fsdp_span_is(name, ".metadata");
 }
 
-static bool is_leftover(struct fsdp_span name)
-{
-	return fsdp_span_ends(name, FSDP_SPAN(".metadata.tmp"));
-}
-
 static enum fsdp_sign recognise(const struct fsdp_look *look)
 {
 	struct fsdp_entry entry;
@@ -124,8 +119,8 @@ static bool read_metadata(
 	if (stand_in != NULL)
 		return fsdp_fail_rule(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, "FI4001",
 			FSDP_UNKNOWN, "this is %s", stand_in);
-	const struct fsdp_file_record *record = fsdp_model_file(model, file);
-	return fsdp_dcp_read(&dcp->meta, &source, record->path, ret_error);
+	return fsdp_dcp_read(
+		&dcp->meta, &source, fsdp_model_file(model, file)->path, ret_error);
 }
 
 static bool say_uncommitted(struct dcp *dcp, bool leftover, struct fsdp_error **ret_error)
@@ -147,7 +142,7 @@ static bool read_all_metadata(struct dcp *dcp, struct fsdp_error **ret_error)
 	bool whole = fsdp_folder_find(dcp->folder, FSDP_SPAN(".metadata"), &entry);
 	for (size_t i = 0; i < dcp->folder->count; i++) {
 		entry = fsdp_folder_entry(dcp->folder, i);
-		if (is_leftover(entry.name))
+		if (fsdp_span_ends(entry.name, FSDP_SPAN(".metadata.tmp")))
 			leftover = entry.name;
 		if (whole ? !fsdp_span_is(entry.name, ".metadata")
 			  : !is_rank_metadata(entry.name, &rank))

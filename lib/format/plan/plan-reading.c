@@ -57,8 +57,8 @@ bool fsdp_plan_state_shape(
 uint32_t fsdp_plan_full_name(
 	struct fsdp_plan_reading *plan, uint32_t module, struct fsdp_span fqn)
 {
-	const struct fsdp_module_record *record = fsdp_model_module(plan->model, module);
-	return fsdp_names_intern(&plan->model->names, record->name, fqn);
+	return fsdp_names_intern(
+		&plan->model->names, fsdp_model_module(plan->model, module)->name, fqn);
 }
 
 struct fsdp_unit_fqn_record *fsdp_plan_add_fqn(

@@ -107,9 +107,7 @@ static bool read_module(
 		if (module->parent == FSDP_NONE)
 			return fsdp_plan_invalid(
 				plan, "a module stands before the one it lies in");
-		const struct fsdp_module_record *parent =
-			fsdp_model_module(model, module->parent);
-		module->depth = parent->depth + 1;
+		module->depth = fsdp_model_module(model, module->parent)->depth + 1;
 	}
 	if (fsdp_table_get(&plan->visit_of, raw) != FSDP_NONE)
 		return fsdp_plan_invalid(plan, "two modules have the same name");

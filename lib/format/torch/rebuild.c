@@ -205,9 +205,7 @@ static bool rebuild_dense(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 		    torch, pickle, fsdp_pickle_item(pickle, arguments, 0), tensor) ||
 		!view_arguments(torch, pickle, arguments, 1, tensor, ret_error))
 		return false;
-	const struct fsdp_torch_storage *storage =
-		fsdp_torch_storage(torch, tensor->storage);
-	tensor->dtype = storage->dtype;
+	tensor->dtype = fsdp_torch_storage(torch, tensor->storage)->dtype;
 	if (what == TENSOR_V3) {
 		tensor->dtype = (uint8_t)fsdp_torch_dtype(
 			pickle, fsdp_pickle_item(pickle, arguments, 6));
@@ -584,25 +582,16 @@ static bool fold_size(void *context, struct fsdp_pickle *pickle,
 }
 
 /* `torch FloatTensor` from before version 0.4: NEWOBJ, then BUILD (storage, offset, size,
- * stride). */
-static bool fold_old_tensor(void *context, struct fsdp_pickle *pickle,
+ * stride). `Parameter` from before _rebuild_parameter: BUILD (data, requires_grad, …). */
+static bool fold_old(void *context, struct fsdp_pickle *pickle,
 	const struct fsdp_fold *row, fsdp_ref callable, fsdp_ref arguments,
 	fsdp_ref state, uint32_t *ret_number, struct fsdp_error **ret_error)
 {
 	(void)arguments;
-	if (fsdp_dtype_of_tensor_class(fsdp_pickle_named(pickle, callable)->name) ==
-		FSDP_DTYPE_UNKNOWN)
+	if (row->what == TENSOR_V1 &&
+		fsdp_dtype_of_tensor_class(fsdp_pickle_named(pickle, callable)->name) ==
+			FSDP_DTYPE_UNKNOWN)
 		return false;
-	return fold_tensor(context, pickle, row, callable, state, FSDP_REF_NONE,
-		ret_number, ret_error);
-}
-
-/* `Parameter` from before _rebuild_parameter: BUILD (data, requires_grad, …). */
-static bool fold_old_parameter(void *context, struct fsdp_pickle *pickle,
-	const struct fsdp_fold *row, fsdp_ref callable, fsdp_ref arguments,
-	fsdp_ref state, uint32_t *ret_number, struct fsdp_error **ret_error)
-{
-	(void)arguments;
 	return fold_tensor(context, pickle, row, callable, state, FSDP_REF_NONE,
 		ret_number, ret_error);
 }
@@ -611,10 +600,10 @@ static bool fold_old_parameter(void *context, struct fsdp_pickle *pickle,
 	{                                                               \
 		"torch._utils", name, FSDP_FOLD_CALL, fold_tensor, what \
 	}
-#define OLD(name)                                                                        \
-	{ "torch", name "Tensor", FSDP_FOLD_BUILD, fold_old_tensor, TENSOR_V1 },         \
-	{                                                                                \
-		"torch.cuda", name "Tensor", FSDP_FOLD_BUILD, fold_old_tensor, TENSOR_V1 \
+#define OLD(name)                                                                 \
+	{ "torch", name "Tensor", FSDP_FOLD_BUILD, fold_old, TENSOR_V1 },         \
+	{                                                                         \
+		"torch.cuda", name "Tensor", FSDP_FOLD_BUILD, fold_old, TENSOR_V1 \
 	}
 
 static const struct fsdp_fold folds_table[] = {
@@ -632,8 +621,7 @@ static const struct fsdp_fold folds_table[] = {
 	{ "torch._tensor", "_rebuild_from_type_v2", FSDP_FOLD_CALL, fold_tensor,
 		FROM_TYPE },
 	{ "torch.nn.parameter", "Parameter", FSDP_FOLD_CALL, fold_tensor, PARAMETER },
-	{ "torch.nn.parameter", "Parameter", FSDP_FOLD_BUILD, fold_old_parameter,
-		PARAMETER },
+	{ "torch.nn.parameter", "Parameter", FSDP_FOLD_BUILD, fold_old, PARAMETER },
 	{ "torch", "Size", FSDP_FOLD_CALL, fold_size, 0 },
 	OLD("Double"),
 	OLD("Float"),

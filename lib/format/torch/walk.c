@@ -320,8 +320,8 @@ static bool add_tensor(
 	if (tensor->rare == FSDP_NONE)
 		return true;
 	const struct fsdp_torch_rare *rare = fsdp_vec_at(&torch->rares, tensor->rare);
-	const struct fsdp_tensor_record *record = fsdp_model_tensor(torch->model, id);
-	return rare->component_count == 0 || add_components(walk, record->extra, rare);
+	return rare->component_count == 0 ||
+	       add_components(walk, fsdp_model_tensor(torch->model, id)->extra, rare);
 }
 
 /* Parts of a structured tensor: tensors of their own, behind all others. Components of
@@ -559,11 +559,6 @@ static bool spell_index(struct walk *walk, uint64_t index, struct fsdp_span *ret
 	       fsdp_arena_fail(walk->torch->scratch, walk->error);
 }
 
-static void set_optim(struct walk *walk, struct fsdp_span first)
-{
-	walk->optim = fsdp_span_begins(first, FSDP_SPAN("optim"));
-}
-
 /* A class is remembered for the module whose pickled object this is. */
 static bool hint_class(struct walk *walk, fsdp_ref ref, uint32_t raw_name)
 {
@@ -707,7 +702,7 @@ static bool step(struct walk *walk)
 	walk->path.parts[walk->path.count].is_integer = integer;
 	walk->path.count++;
 	if (walk->path.count == 1)
-		set_optim(walk, text);
+		walk->optim = fsdp_span_begins(text, FSDP_SPAN("optim"));
 	uint32_t name, raw_name;
 	bool wrapped = frame->wrapped;
 	walk->wrapped = wrapped || holds_wrapper(text);

@@ -310,9 +310,8 @@ static void say_missing(struct torch_zip *file)
 	struct fsdp_model *model = file->reading->model;
 	for (uint32_t i = 0; i < file->torch.storages.count; i++) {
 		struct fsdp_span key = fsdp_torch_key(&file->torch, i);
-		const struct fsdp_extent *extent =
-			fsdp_model_extent(model, file->torch.first_extent + i);
-		if (extent->offset != FSDP_UNKNOWN ||
+		if (fsdp_model_extent(model, file->torch.first_extent + i)->offset !=
+				FSDP_UNKNOWN ||
 			fsdp_span_is(fsdp_torch_location(&file->torch, i)->text, "meta"))
 			continue;
 		fsdp_find(&model->findings, FSDP_RULE_TORCH_RECORD,
