@@ -290,16 +290,9 @@ static uint32_t find_by_name(const struct fsdp_model *model, uint32_t name)
 	if (model->name_rank == NULL)
 		return FSDP_NONE;
 	uint32_t rank = model->name_rank[name];
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		uint32_t other =
-			model->name_rank[fsdp_model_tensor(model, (uint32_t)middle)
-						 ->name];
-		if (other < rank)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	FSDP_HALVE(low, high, middle,
+		model->name_rank[fsdp_model_tensor(model, (uint32_t)middle)->name] <
+			rank);
 	if (low < model->tensor_count &&
 		fsdp_model_tensor(model, (uint32_t)low)->name == name)
 		return (uint32_t)low;

@@ -437,13 +437,7 @@ const struct fsdp_state *fsdp_numbered_of(
 	uint32_t parameter = alias != FSDP_NONE ? alias : tensor;
 	size_t low = 0, high = numbered->tie_count, end;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (numbered->ties[middle].parameter < parameter)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	FSDP_HALVE(low, high, middle, numbered->ties[middle].parameter < parameter);
 	end = low;
 	while (end < numbered->tie_count && numbered->ties[end].parameter == parameter)
 		end++;

@@ -46,18 +46,23 @@ static inline bool fsdp_numel(const int64_t *shape, size_t dims, uint64_t *ret)
 	return true;
 }
 
+/* Moves `low` up to the first index below `high` of which `before`, a question about
+ * `middle`, does not hold, or to `high`. It must hold of all in front of that one. */
+#define FSDP_HALVE(low, high, middle, before)           \
+	while (low < high) {                            \
+		size_t middle = low + (high - low) / 2; \
+		if (before)                             \
+			low = middle + 1;               \
+		else                                    \
+			high = middle;                  \
+	}
+
 /* The index of a number in an ascending list, or `count`. */
 static inline size_t fsdp_find_sorted(
 	const uint32_t *sorted, size_t count, uint32_t number)
 {
 	size_t low = 0, high = count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (sorted[middle] < number)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	FSDP_HALVE(low, high, middle, sorted[middle] < number);
 	return low < count && sorted[low] == number ? low : count;
 }
 

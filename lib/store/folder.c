@@ -4,6 +4,7 @@
  */
 #include <stdlib.h>
 
+#include "base/num.h"
 #include "store/folder.h"
 
 void fsdp_folder_of_dir(struct fsdp_folder *folder, struct fsdp_dir *dir)
@@ -158,13 +159,8 @@ static size_t find_below(
 	const struct fsdp_folder *folder, struct fsdp_span name, bool past)
 {
 	size_t low = 0, high = folder->below;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (compare_below(packed_name(folder, middle), name) < (past ? 1 : 0))
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	FSDP_HALVE(low, high, middle,
+		compare_below(packed_name(folder, middle), name) < (past ? 1 : 0));
 	return low;
 }
 

@@ -7,6 +7,7 @@
  */
 #include <stdlib.h>
 
+#include "base/num.h"
 #include "trace/intervals.h"
 
 enum { LATE_LEAST = 4096, LATE_MOST = 64 << 10, ROOM_LEAST = 256 };
@@ -115,13 +116,8 @@ bool fsdp_intervals_settle(struct fsdp_intervals *intervals)
 static bool is_inside(const struct fsdp_intervals *intervals, int64_t begin, int64_t end)
 {
 	size_t low = 0, high = intervals->list.count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (fsdp_interval_at(intervals, middle)->begin <= begin)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	FSDP_HALVE(
+		low, high, middle, fsdp_interval_at(intervals, middle)->begin <= begin);
 	return low != 0 && fsdp_interval_at(intervals, low - 1)->end >= end;
 }
 

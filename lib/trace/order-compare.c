@@ -4,6 +4,7 @@
  */
 #include <stdlib.h>
 
+#include "base/num.h"
 #include "trace/match.h"
 #include "trace/python.h"
 
@@ -18,13 +19,7 @@ static struct sequence iteration_of(const struct fsdp_recording *recording, uint
 {
 	const struct fsdp_exec_order *order = recording->order;
 	size_t low = 0, high = order->forward_count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (order->forwards[middle].iter < iter)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	FSDP_HALVE(low, high, middle, order->forwards[middle].iter < iter);
 	struct sequence sequence = { recording, order->forwards + low, 0 };
 	while (low + sequence.count < order->forward_count &&
 		order->forwards[low + sequence.count].iter == iter)
