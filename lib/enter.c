@@ -183,17 +183,16 @@ static bool follow_lead(struct opening *opening, struct fsdp_error **ret_error)
 	fsdp_reading_note(&opening->reading, "%s is a %s: %s was opened, %s",
 		opening->path, family->title, (const char *)lead.path.data, lead.why);
 	while (lead.path.size != 0) {
-		const unsigned char *slash = memchr(lead.path.data, '/', lead.path.size);
-		size_t size =
-			slash != NULL ? (size_t)(slash - lead.path.data) : lead.path.size;
-		struct fsdp_span name = fsdp_arena_copy(
-			&opening->checkpoint->arena, fsdp_span(lead.path.data, size));
+		struct fsdp_span first = fsdp_span_first(lead.path, '/');
+		struct fsdp_span name =
+			fsdp_arena_copy(&opening->checkpoint->arena, first);
 		if (name.data == NULL)
 			return fsdp_arena_fail(&opening->checkpoint->arena, ret_error);
 		if (!enter_folder(opening, name, ret_error))
 			return false;
-		size += slash != NULL;
-		lead.path = fsdp_span(lead.path.data + size, lead.path.size - size);
+		first.size += first.size != lead.path.size;
+		lead.path = fsdp_span(
+			lead.path.data + first.size, lead.path.size - first.size);
 	}
 	return true;
 }

@@ -291,10 +291,8 @@ static uint32_t find_by_name(const struct fsdp_model *model, uint32_t name)
 		return FSDP_NONE;
 	uint32_t rank = model->name_rank[name];
 	FSDP_HALVE(low, high, middle,
-		model->name_rank[fsdp_model_tensor(model, (uint32_t)middle)->name] <
-			rank);
-	if (low < model->tensor_count &&
-		fsdp_model_tensor(model, (uint32_t)low)->name == name)
+		model->name_rank[fsdp_model_tensor(model, middle)->name] < rank);
+	if (low < model->tensor_count && fsdp_model_tensor(model, low)->name == name)
 		return (uint32_t)low;
 	return FSDP_NONE;
 }

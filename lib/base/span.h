@@ -104,6 +104,13 @@ static inline bool fsdp_span_ends(struct fsdp_span a, struct fsdp_span suffix)
 					    suffix.size) == 0);
 }
 
+/* What stands before the first `mark`; all of it if there is none. */
+static inline struct fsdp_span fsdp_span_first(struct fsdp_span a, unsigned char mark)
+{
+	const unsigned char *end = a.size != 0 ? memchr(a.data, mark, a.size) : NULL;
+	return fsdp_span(a.data, end != NULL ? (size_t)(end - a.data) : a.size);
+}
+
 /* What is behind the last `mark`; all of it if there is none. */
 static inline struct fsdp_span fsdp_span_last(struct fsdp_span a, unsigned char mark)
 {

@@ -168,7 +168,7 @@ static bool guess_classes(struct config *config, const struct fsdp_json *root,
 		return false;
 	for (size_t i = 0; i < model->tensors.count && base.size != 0; i++) {
 		uint32_t name = fsdp_names_at(
-			&model->names, fsdp_model_tensor(model, (uint32_t)i)->raw_name)
+			&model->names, fsdp_model_tensor(model, i)->raw_name)
 					->parent;
 		for (; name != 0 && name != FSDP_NONE && !seen[name];
 			name = fsdp_names_at(&model->names, name)->parent) {

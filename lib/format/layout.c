@@ -292,13 +292,12 @@ static uint32_t count_accelerate(
 static bool take_owner(struct fsdp_span name, char *text, size_t size)
 {
 	uint32_t numbers[FSDP_PATTERN_NUMBERS];
-	const unsigned char *dot = memchr(name.data, '.', name.size);
-	size_t first = dot != NULL ? (size_t)(dot - name.data) : name.size, at = 0;
-	if (fsdp_pattern_takes(fsdp_span(name.data, first), "optimizer_#", numbers)) {
+	struct fsdp_span first = fsdp_span_first(name, '.');
+	size_t at = 0;
+	if (fsdp_pattern_takes(first, "optimizer_#", numbers)) {
 		at = (size_t)snprintf(text, size, "model_%u.", numbers[0]);
-		name = fsdp_span(name.data + first, name.size - first);
-		name = fsdp_span(
-			name.data + (name.size != 0), name.size - (name.size != 0));
+		first.size += first.size != name.size;
+		name = fsdp_span(name.data + first.size, name.size - first.size);
 	}
 	struct fsdp_span word = FSDP_SPAN("state.");
 	const unsigned char *last = memrchr(name.data, '.', name.size);

@@ -230,17 +230,15 @@ static bool take_name(const struct megatron *megatron,
 	*ret_name = fsdp_model_name(megatron->model, tensor->raw_name, megatron->scratch);
 	if (ret_name->data == NULL)
 		return false;
-	const unsigned char *dot = memchr(ret_name->data, '.', ret_name->size);
-	if (dot == NULL)
-		return false;
-	struct fsdp_span above =
-		fsdp_span(ret_name->data, (size_t)(dot - ret_name->data));
-	if (!fsdp_span_is(above, "model") &&
-		(!fsdp_pattern_takes(above, "model#", numbers) ||
-			numbers[0] >= CHUNKS_MAX))
+	struct fsdp_span above = fsdp_span_first(*ret_name, '.');
+	if (above.size == ret_name->size ||
+		(!fsdp_span_is(above, "model") &&
+			(!fsdp_pattern_takes(above, "model#", numbers) ||
+				numbers[0] >= CHUNKS_MAX)))
 		return false;
 	*ret_chunk = numbers[0];
-	*ret_name = fsdp_span(dot + 1, ret_name->size - above.size - 1);
+	*ret_name = fsdp_span(
+		ret_name->data + above.size + 1, ret_name->size - above.size - 1);
 	return true;
 }
 

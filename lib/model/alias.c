@@ -123,7 +123,7 @@ static size_t make_rings(struct fsdp_model *model, uint32_t *last)
 {
 	size_t shared = 0;
 	for (size_t i = 0; i < model->tensor_count; i++) {
-		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, (uint32_t)i);
+		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
 		const struct fsdp_piece_record *piece = first_piece(model, tensor);
 		if (piece == NULL)
 			continue;
@@ -155,7 +155,7 @@ bool fsdp_freeze_aliases(struct fsdp_model *model, struct fsdp_arena *scratch)
 		return false;
 	struct fsdp_hasher hasher = fsdp_hasher_new();
 	for (size_t i = 0; i < model->tensor_count; i++) {
-		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, (uint32_t)i);
+		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
 		if (tensor->storage_next == i || is_empty_run(model, tensor))
 			continue;
 		size_t slot = (size_t)hash_view(&hasher, model, tensor) & (slots - 1);

@@ -12,9 +12,7 @@ enum { VERSION = 1 };
 
 static bool bid(struct fsdp_span head)
 {
-	const unsigned char *end = memchr(head.data, '\n', head.size);
-	struct fsdp_span line =
-		fsdp_span(head.data, end != NULL ? (size_t)(end - head.data) : head.size);
+	struct fsdp_span line = fsdp_span_first(head, '\n');
 	return line.size != 0 && line.data[0] == '{' &&
 	       fsdp_span_has(line, "\"fsdp-inspect-trace\"", false);
 }

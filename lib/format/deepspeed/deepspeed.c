@@ -235,9 +235,9 @@ static bool mark_slices(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error
 	if (counts == NULL)
 		return fsdp_arena_fail(ds->reading->scratch, ret_error);
 	for (size_t i = ds->first_tensor; i < model->tensors.count; i++)
-		counts[fsdp_model_tensor(model, (uint32_t)i)->raw_name]++;
+		counts[fsdp_model_tensor(model, i)->raw_name]++;
 	for (size_t i = ds->first_tensor; i < model->tensors.count; i++) {
-		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, (uint32_t)i);
+		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
 		bool own = (tensor->flags & FSDP_TENSOR_RANKS_OWN) != 0;
 		apart += own && tensor->role == FSDP_ROLE_OPTIM;
 		if (counts[tensor->raw_name] < 2 || own)

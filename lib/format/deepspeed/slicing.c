@@ -169,16 +169,14 @@ static bool matches(const struct pattern *pattern, struct fsdp_span name, uint64
 void fsdp_slicing_take(struct fsdp_slicing *slicing, struct fsdp_span name,
 	const struct fsdp_value_record *value)
 {
-	const unsigned char *dot = memchr(name.data, '.', name.size);
-	struct fsdp_span key =
-		fsdp_span(name.data, dot != NULL ? (size_t)(dot - name.data) : name.size);
+	struct fsdp_span key = fsdp_span_first(name, '.');
 	struct pattern pattern;
 	/* An empty list is a value of its own, under the key itself. */
-	if (fsdp_span_is(key, "parameter_with_sub_params") && dot != NULL)
+	if (fsdp_span_is(key, "parameter_with_sub_params") && key.size != name.size)
 		slicing->unread = key;
 	slicing->told |= slicing->unread.data != NULL;
 	for (size_t i = 0; i < FSDP_COUNT(keys); i++) {
-		if (!fsdp_span_is(key, keys[i].key) || dot == NULL)
+		if (!fsdp_span_is(key, keys[i].key) || key.size == name.size)
 			continue;
 		slicing->told = true;
 		if (value->token_count != 1 || value->tokens->kind != FSDP_TOKEN_TEXT ||

@@ -322,8 +322,7 @@ static bool take_slices(
 		return fsdp_arena_fail(scratch, ret_error);
 	uint32_t slice = 0;
 	for (size_t i = 0; i < count; i++) {
-		tensors[i] =
-			*fsdp_model_tensor(model, (uint32_t)(join->first_tensor + i));
+		tensors[i] = *fsdp_model_tensor(model, (join->first_tensor + i));
 		while (slice + 1 < join->slices &&
 			join->begin[slice + 1] <= join->first_tensor + i)
 			slice++;

@@ -59,7 +59,7 @@ bool fsdp_deepspeed_join_shared(struct fsdp_deepspeed *ds, struct fsdp_error **r
 	if (owners == NULL)
 		return fsdp_arena_fail(ds->reading->scratch, ret_error);
 	for (size_t i = ds->slice.first_tensor; i < model->tensors.count; i++)
-		owners[fsdp_model_tensor(model, (uint32_t)i)->raw_name] = (uint32_t)i + 1;
+		owners[fsdp_model_tensor(model, i)->raw_name] = (uint32_t)i + 1;
 	for (size_t i = 0; i < ds->slice.shared_count; i++) {
 		uint32_t name =
 			fsdp_names_find(&model->names, 0, ds->slice.shared[i].target);

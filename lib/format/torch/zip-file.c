@@ -66,13 +66,6 @@ static enum fsdp_sign recognise(const struct fsdp_look *look)
 
 /* ---- records ---- */
 
-static struct fsdp_span root_of(struct fsdp_span name)
-{
-	const unsigned char *slash =
-		name.size != 0 ? memchr(name.data, '/', name.size) : NULL;
-	return fsdp_span(name.data, slash != NULL ? (size_t)(slash - name.data) + 1 : 0);
-}
-
 /* What torch looks a name up for: ASCII case does not count there. */
 static bool is_named(struct fsdp_span name, const char *record)
 {
@@ -151,7 +144,9 @@ static bool read_members(struct torch_zip *file, struct fsdp_error **ret_error)
 	if (file->zip.members.count == 0)
 		return fsdp_fail(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
 			"this is a zip archive without members");
-	file->root = root_of(fsdp_zip_member(&file->zip, 0)->name);
+	struct fsdp_span first = fsdp_zip_member(&file->zip, 0)->name;
+	size_t root = fsdp_span_first(first, '/').size;
+	file->root = fsdp_span(first.data, root < first.size ? root + 1 : 0);
 	for (size_t i = 0; i < file->zip.members.count; i++)
 		note_member(file, fsdp_zip_member(&file->zip, i));
 	if (file->pickle == NULL)
@@ -515,10 +510,8 @@ static bool has_name_of_pickle(struct fsdp_span name)
 {
 	static const char suffix[] = ".pkl";
 	const size_t size = sizeof suffix - 1;
-	const unsigned char *end =
-		name.size != 0 ? memchr(name.data, '\0', name.size) : NULL;
-	if (end != NULL &&
-		has_name_of_pickle(fsdp_span(name.data, (size_t)(end - name.data))))
+	struct fsdp_span first = fsdp_span_first(name, '\0');
+	if (first.size != name.size && has_name_of_pickle(first))
 		return true;
 	return name.size >= size &&
 	       strncasecmp((const char *)name.data + name.size - size, suffix, size) == 0;
