@@ -67,41 +67,41 @@ static void *record(struct fsdp_vec *vec, uint32_t *ret_number)
 }
 
 static bool fold_size(void *context, struct fsdp_pickle *pickle,
-	const struct fsdp_fold *row, fsdp_ref callable, fsdp_ref arguments,
-	fsdp_ref state, uint32_t *ret_number, struct fsdp_error **ret_error)
+	const struct fsdp_folding *call, uint32_t *ret_number,
+	struct fsdp_error **ret_error)
 {
-	(void)row, (void)callable, (void)state, (void)ret_error;
-	return fold_numbers(
-		context, pickle, fsdp_pickle_item(pickle, arguments, 0), ret_number);
+	(void)ret_error;
+	return fold_numbers(context, pickle, fsdp_pickle_item(pickle, call->arguments, 0),
+		ret_number);
 }
 
 static bool fold_chunk(void *context, struct fsdp_pickle *pickle,
-	const struct fsdp_fold *row, fsdp_ref callable, fsdp_ref arguments,
-	fsdp_ref state, uint32_t *ret_number, struct fsdp_error **ret_error)
+	const struct fsdp_folding *call, uint32_t *ret_number,
+	struct fsdp_error **ret_error)
 {
-	(void)row, (void)callable, (void)arguments, (void)ret_error;
+	(void)ret_error;
 	struct records *records = context;
 	struct chunk *chunk = record(&records->chunks, ret_number);
-	return fsdp_pickle_folded(pickle, fsdp_pickle_get(pickle, state, "offsets"),
+	return fsdp_pickle_folded(pickle, fsdp_pickle_get(pickle, call->state, "offsets"),
 		       &chunk->offsets) &&
-	       fsdp_pickle_folded(
-		       pickle, fsdp_pickle_get(pickle, state, "sizes"), &chunk->sizes);
+	       fsdp_pickle_folded(pickle, fsdp_pickle_get(pickle, call->state, "sizes"),
+		       &chunk->sizes);
 }
 
 static bool fold_index(void *context, struct fsdp_pickle *pickle,
-	const struct fsdp_fold *row, fsdp_ref callable, fsdp_ref arguments,
-	fsdp_ref state, uint32_t *ret_number, struct fsdp_error **ret_error)
+	const struct fsdp_folding *call, uint32_t *ret_number,
+	struct fsdp_error **ret_error)
 {
-	(void)row, (void)callable, (void)arguments, (void)ret_error;
+	(void)ret_error;
 	struct records *records = context;
 	struct index *index = record(&records->indexes, ret_number);
 	struct fsdp_span name =
-		fsdp_pickle_text(pickle, fsdp_pickle_get(pickle, state, "fqn"));
+		fsdp_pickle_text(pickle, fsdp_pickle_get(pickle, call->state, "fqn"));
 	int64_t number = -1;
 	(void)fsdp_pickle_integer(
-		pickle, fsdp_pickle_get(pickle, state, "index"), &number);
+		pickle, fsdp_pickle_get(pickle, call->state, "index"), &number);
 	(void)fsdp_pickle_folded(
-		pickle, fsdp_pickle_get(pickle, state, "offset"), &index->offset);
+		pickle, fsdp_pickle_get(pickle, call->state, "offset"), &index->offset);
 	index->name = name.data;
 	index->name_size = (uint32_t)name.size;
 	index->index = (uint32_t)number;
@@ -109,19 +109,19 @@ static bool fold_index(void *context, struct fsdp_pickle *pickle,
 }
 
 static bool fold_place(void *context, struct fsdp_pickle *pickle,
-	const struct fsdp_fold *row, fsdp_ref callable, fsdp_ref arguments,
-	fsdp_ref state, uint32_t *ret_number, struct fsdp_error **ret_error)
+	const struct fsdp_folding *call, uint32_t *ret_number,
+	struct fsdp_error **ret_error)
 {
-	(void)row, (void)callable, (void)arguments, (void)ret_error;
+	(void)ret_error;
 	struct records *records = context;
 	struct place *place = record(&records->places, ret_number);
-	place->path =
-		fsdp_pickle_text(pickle, fsdp_pickle_get(pickle, state, "relative_path"))
-			.data;
-	return fsdp_pickle_integer(pickle, fsdp_pickle_get(pickle, state, "offset"),
+	place->path = fsdp_pickle_text(
+		pickle, fsdp_pickle_get(pickle, call->state, "relative_path"))
+			      .data;
+	return fsdp_pickle_integer(pickle, fsdp_pickle_get(pickle, call->state, "offset"),
 		       &place->offset) &&
-	       fsdp_pickle_integer(
-		       pickle, fsdp_pickle_get(pickle, state, "length"), &place->length);
+	       fsdp_pickle_integer(pickle, fsdp_pickle_get(pickle, call->state, "length"),
+		       &place->length);
 }
 
 static bool fold_storage(void *context, struct fsdp_pickle *pickle, fsdp_ref id,
@@ -136,19 +136,19 @@ static bool fold_storage(void *context, struct fsdp_pickle *pickle, fsdp_ref id,
 }
 
 static bool fold_tensor(void *context, struct fsdp_pickle *pickle,
-	const struct fsdp_fold *row, fsdp_ref callable, fsdp_ref arguments,
-	fsdp_ref state, uint32_t *ret_number, struct fsdp_error **ret_error)
+	const struct fsdp_folding *call, uint32_t *ret_number,
+	struct fsdp_error **ret_error)
 {
-	(void)row, (void)callable, (void)state, (void)ret_error;
+	(void)ret_error;
 	struct records *records = context;
 	struct tensor *tensor = record(&records->tensors, ret_number);
-	return fsdp_pickle_folded(pickle, fsdp_pickle_item(pickle, arguments, 0),
+	return fsdp_pickle_folded(pickle, fsdp_pickle_item(pickle, call->arguments, 0),
 		       &tensor->storage) &&
-	       fsdp_pickle_integer(
-		       pickle, fsdp_pickle_item(pickle, arguments, 1), &tensor->offset) &&
-	       fold_numbers(records, pickle, fsdp_pickle_item(pickle, arguments, 2),
+	       fsdp_pickle_integer(pickle, fsdp_pickle_item(pickle, call->arguments, 1),
+		       &tensor->offset) &&
+	       fold_numbers(records, pickle, fsdp_pickle_item(pickle, call->arguments, 2),
 		       &tensor->size) &&
-	       fold_numbers(records, pickle, fsdp_pickle_item(pickle, arguments, 3),
+	       fold_numbers(records, pickle, fsdp_pickle_item(pickle, call->arguments, 3),
 		       &tensor->stride);
 }
 

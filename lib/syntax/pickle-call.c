@@ -88,11 +88,11 @@ enum folded { NOT_FOLDED, FOLDED, FOLD_FAILED };
 static enum folded ask_fold(struct machine *m, int32_t row_index, fsdp_ref callable,
 	fsdp_ref arguments, fsdp_ref state, fsdp_ref *ret_ref)
 {
-	const struct fsdp_fold *row = &m->options->folds[row_index];
+	const struct fsdp_folding call = { &m->options->folds[row_index], callable,
+		arguments, state };
 	struct fsdp_error *error = NULL;
 	uint32_t number = 0;
-	if (!row->fold(m->options->context, m->pickle, row, callable, arguments, state,
-		    &number, &error)) {
+	if (!call.row->fold(m->options->context, m->pickle, &call, &number, &error)) {
 		if (likely(error == NULL))
 			return NOT_FOLDED;
 		fail_fold(m, error);

@@ -88,9 +88,15 @@ enum fsdp_fold_when {
 	FSDP_FOLD_BUILD, /* after the first BUILD on such a call: state is complete */
 };
 
+/* A call that a fold is asked about: values of the pickle. */
+struct fsdp_folding {
+	const struct fsdp_fold *row; /* by which it is recognised */
+	fsdp_ref callable, arguments;
+	fsdp_ref state; /* FSDP_REF_NONE before BUILD */
+};
+
 /*
- * One recognised class or function. `fold` may look at `arguments` and `state` (values of
- * this pickle) and answers true with a number below 2^29, or false: then the value stays
+ * One recognised class or function. `fold` may look at the call and answers true with a number below 2^29, or false: then the value stays
  * symbolic. It must keep no reference to what it looked at, only what it copied or
  * numbers of earlier folds; texts that lie in a stream in memory may be kept as spans. To
  * fail for good (out of memory) it fills *ret_error and answers false.
@@ -103,8 +109,8 @@ struct fsdp_fold {
 	const char *module, *name;
 	enum fsdp_fold_when when;
 	bool (*fold)(void *context, struct fsdp_pickle *pickle,
-		const struct fsdp_fold *row, fsdp_ref callable, fsdp_ref arguments,
-		fsdp_ref state, uint32_t *ret_number, struct fsdp_error **ret_error);
+		const struct fsdp_folding *call, uint32_t *ret_number,
+		struct fsdp_error **ret_error);
 	uint32_t what; /* the family's own tag, for rows that share a function */
 };
 

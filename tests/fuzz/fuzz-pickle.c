@@ -154,15 +154,15 @@ static bool answer(struct family *family, uint32_t *ret_number)
 	return true;
 }
 
-static bool fold(void *context, struct fsdp_pickle *pickle, const struct fsdp_fold *row,
-	fsdp_ref callable, fsdp_ref arguments, fsdp_ref state, uint32_t *ret_number,
+static bool fold(void *context, struct fsdp_pickle *pickle,
+	const struct fsdp_folding *call, uint32_t *ret_number,
 	struct fsdp_error **ret_error)
 {
 	(void)ret_error;
-	require(fsdp_pickle_named(pickle, callable) != NULL);
-	require((state == FSDP_REF_NONE) == (row->when == FSDP_FOLD_CALL));
-	look_inside(context, pickle, arguments);
-	look_inside(context, pickle, state);
+	require(fsdp_pickle_named(pickle, call->callable) != NULL);
+	require((call->state == FSDP_REF_NONE) == (call->row->when == FSDP_FOLD_CALL));
+	look_inside(context, pickle, call->arguments);
+	look_inside(context, pickle, call->state);
 	return answer(context, ret_number);
 }
 

@@ -26,12 +26,12 @@ static const char *text_of_number(void *context, uint32_t number)
 	return family->texts[number];
 }
 
-static bool fold(void *context, struct fsdp_pickle *pickle, const struct fsdp_fold *row,
-	fsdp_ref callable, fsdp_ref arguments, fsdp_ref state, uint32_t *ret_number,
+static bool fold(void *context, struct fsdp_pickle *pickle,
+	const struct fsdp_folding *call, uint32_t *ret_number,
 	struct fsdp_error **ret_error)
 {
 	struct family *family = context;
-	assert_int_equal(state == FSDP_REF_NONE, row->when == FSDP_FOLD_CALL);
+	assert_int_equal(call->state == FSDP_REF_NONE, call->row->when == FSDP_FOLD_CALL);
 	if (family->fail)
 		return fsdp_fail(
 			ret_error, FSDP_ERROR_INTERNAL, 7, "the family gives up");
@@ -39,11 +39,11 @@ static bool fold(void *context, struct fsdp_pickle *pickle, const struct fsdp_fo
 		return false;
 	struct text text = { 0 };
 	struct show to = { pickle, &text, text_of_number, family };
-	show(&to, callable);
-	show(&to, arguments);
-	if (state != FSDP_REF_NONE) {
+	show(&to, call->callable);
+	show(&to, call->arguments);
+	if (call->state != FSDP_REF_NONE) {
 		text_add(&text, "^");
-		show(&to, state);
+		show(&to, call->state);
 	}
 	*ret_number = (uint32_t)family->count;
 	family->texts =

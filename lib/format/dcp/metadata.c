@@ -209,17 +209,16 @@ static void keep_size(
 }
 
 static bool fold_size(void *context, struct fsdp_pickle *pickle,
-	const struct fsdp_fold *row, fsdp_ref callable, fsdp_ref arguments,
-	fsdp_ref state, uint32_t *ret_number, struct fsdp_error **ret_error)
+	const struct fsdp_folding *call, uint32_t *ret_number,
+	struct fsdp_error **ret_error)
 {
 	struct fsdp_dcp *dcp = context;
 	int64_t items[FSDP_DIMS_MAX];
 	size_t count;
 	void *record = NULL;
-	(void)row, (void)callable, (void)state;
-	if (fsdp_pickle_count(pickle, arguments) != 1 ||
-		!fsdp_pickle_ints(pickle, fsdp_pickle_item(pickle, arguments, 0), items,
-			FSDP_DIMS_MAX, &count))
+	if (fsdp_pickle_count(pickle, call->arguments) != 1 ||
+		!fsdp_pickle_ints(pickle, fsdp_pickle_item(pickle, call->arguments, 0),
+			items, FSDP_DIMS_MAX, &count))
 		return false;
 	bool kept = count <= FSDP_DCP_KEPT_DIMS;
 	struct fsdp_dcp_size *slot = kept ? size_slot(dcp, items, count) : NULL;
@@ -259,18 +258,18 @@ static fsdp_ints box_of(struct fsdp_dcp *dcp, uint32_t offsets, uint32_t sizes,
 }
 
 static bool fold_chunk(void *context, struct fsdp_pickle *pickle,
-	const struct fsdp_fold *row, fsdp_ref callable, fsdp_ref arguments,
-	fsdp_ref state, uint32_t *ret_number, struct fsdp_error **ret_error)
+	const struct fsdp_folding *call, uint32_t *ret_number,
+	struct fsdp_error **ret_error)
 {
 	struct fsdp_dcp *dcp = context;
 	uint32_t offsets, sizes;
 	size_t count, size_count;
 	void *record = NULL;
-	(void)row, (void)callable, (void)arguments;
-	if (!is_state(pickle, state, 2) ||
-		!folded(pickle, fsdp_pickle_get(pickle, state, "offsets"), SIZE,
+	if (!is_state(pickle, call->state, 2) ||
+		!folded(pickle, fsdp_pickle_get(pickle, call->state, "offsets"), SIZE,
 			&offsets) ||
-		!folded(pickle, fsdp_pickle_get(pickle, state, "sizes"), SIZE, &sizes))
+		!folded(pickle, fsdp_pickle_get(pickle, call->state, "sizes"), SIZE,
+			&sizes))
 		return false;
 	(void)size_items(dcp, offsets, &count);
 	(void)size_items(dcp, sizes, &size_count);
@@ -304,12 +303,12 @@ static bool read_properties(
 
 /* The packed facts fit into the number itself. */
 static bool fold_properties(void *context, struct fsdp_pickle *pickle,
-	const struct fsdp_fold *row, fsdp_ref callable, fsdp_ref arguments,
-	fsdp_ref state, uint32_t *ret_number, struct fsdp_error **ret_error)
+	const struct fsdp_folding *call, uint32_t *ret_number,
+	struct fsdp_error **ret_error)
 {
 	struct properties properties;
-	(void)context, (void)row, (void)callable, (void)arguments, (void)ret_error;
-	if (!read_properties(pickle, state, &properties))
+	(void)context, (void)ret_error;
+	if (!read_properties(pickle, call->state, &properties))
 		return false;
 	*ret_number = pack((uint32_t)properties.dtype | (uint32_t)properties.grad << 8 |
 				   (uint32_t)properties.grad_known << 9,
@@ -364,21 +363,20 @@ static bool take_chunks(struct fsdp_dcp *dcp, struct fsdp_pickle *pickle, fsdp_r
 }
 
 static bool fold_tensor_meta(void *context, struct fsdp_pickle *pickle,
-	const struct fsdp_fold *row, fsdp_ref callable, fsdp_ref arguments,
-	fsdp_ref state, uint32_t *ret_number, struct fsdp_error **ret_error)
+	const struct fsdp_folding *call, uint32_t *ret_number,
+	struct fsdp_error **ret_error)
 {
 	struct fsdp_dcp *dcp = context;
 	struct tensor_meta meta = { .size = FSDP_NONE };
 	uint32_t properties;
 	void *record = NULL;
-	(void)row, (void)callable, (void)arguments;
-	if (!is_state(pickle, state, 3) ||
-		!folded(pickle, fsdp_pickle_get(pickle, state, "size"), SIZE,
+	if (!is_state(pickle, call->state, 3) ||
+		!folded(pickle, fsdp_pickle_get(pickle, call->state, "size"), SIZE,
 			&meta.size) ||
-		!folded(pickle, fsdp_pickle_get(pickle, state, "properties"), PROPERTIES,
-			&properties) ||
-		!take_chunks(dcp, pickle, fsdp_pickle_get(pickle, state, "chunks"), &meta,
-			ret_error))
+		!folded(pickle, fsdp_pickle_get(pickle, call->state, "properties"),
+			PROPERTIES, &properties) ||
+		!take_chunks(dcp, pickle, fsdp_pickle_get(pickle, call->state, "chunks"),
+			&meta, ret_error))
 		return false;
 	meta.properties = unpack_properties(properties);
 	if (!add(dcp, &dcp->metas, TENSOR_META, &record, ret_number, ret_error))
@@ -397,18 +395,17 @@ static bool is_bytes_meta(const struct fsdp_pickle *pickle, fsdp_ref ref)
 }
 
 static bool fold_index(void *context, struct fsdp_pickle *pickle,
-	const struct fsdp_fold *row, fsdp_ref callable, fsdp_ref arguments,
-	fsdp_ref state, uint32_t *ret_number, struct fsdp_error **ret_error)
+	const struct fsdp_folding *call, uint32_t *ret_number,
+	struct fsdp_error **ret_error)
 {
 	struct fsdp_dcp *dcp = context;
 	struct index_record index = { .size = FSDP_NONE, .hint = -1 };
 	int64_t hint;
 	void *record = NULL;
-	(void)row, (void)callable, (void)arguments;
-	if (!is_state(pickle, state, 3))
+	if (!is_state(pickle, call->state, 3))
 		return false;
-	fsdp_ref fqn = fsdp_pickle_get(pickle, state, "fqn");
-	fsdp_ref offset = fsdp_pickle_get(pickle, state, "offset");
+	fsdp_ref fqn = fsdp_pickle_get(pickle, call->state, "fqn");
+	fsdp_ref offset = fsdp_pickle_get(pickle, call->state, "offset");
 	struct fsdp_span text = fsdp_pickle_text(pickle, fqn);
 	if (text.data == NULL)
 		return false;
@@ -416,7 +413,8 @@ static bool fold_index(void *context, struct fsdp_pickle *pickle,
 		fsdp_pickle_kind(pickle, offset) != FSDP_PICKLE_NULL &&
 		!folded(pickle, offset, SIZE, &index.size))
 		return false;
-	if (fsdp_pickle_integer(pickle, fsdp_pickle_get(pickle, state, "index"), &hint) &&
+	if (fsdp_pickle_integer(
+		    pickle, fsdp_pickle_get(pickle, call->state, "index"), &hint) &&
 		hint >= 0 && hint < INT32_MAX)
 		index.hint = (int32_t)hint;
 	index.fqn = text_id(&dcp->fqns, pickle, fqn, text);
@@ -436,16 +434,15 @@ static bool is_plain_transform(struct fsdp_pickle *pickle, fsdp_ref transforms)
 }
 
 static bool fold_info(void *context, struct fsdp_pickle *pickle,
-	const struct fsdp_fold *row, fsdp_ref callable, fsdp_ref arguments,
-	fsdp_ref state, uint32_t *ret_number, struct fsdp_error **ret_error)
+	const struct fsdp_folding *call, uint32_t *ret_number,
+	struct fsdp_error **ret_error)
 {
 	struct fsdp_dcp *dcp = context;
 	int64_t offset = -1, length = -1;
 	void *record = NULL;
-	(void)row, (void)callable, (void)arguments;
-	if (!is_state(pickle, state, 3))
+	if (!is_state(pickle, call->state, 3))
 		return false;
-	fsdp_ref relative = fsdp_pickle_get(pickle, state, "relative_path");
+	fsdp_ref relative = fsdp_pickle_get(pickle, call->state, "relative_path");
 	struct fsdp_span path = fsdp_pickle_text(pickle, relative);
 	if (path.data == NULL)
 		return false;
@@ -454,9 +451,9 @@ static bool fold_info(void *context, struct fsdp_pickle *pickle,
 	if (path.size > PATH_MAX_BYTES)
 		path.size = PATH_MAX_BYTES + 1;
 	bool numbers = fsdp_pickle_integer(pickle,
-			       fsdp_pickle_get(pickle, state, "offset"), &offset) &&
-		       fsdp_pickle_integer(
-			       pickle, fsdp_pickle_get(pickle, state, "length"), &length);
+			       fsdp_pickle_get(pickle, call->state, "offset"), &offset) &&
+		       fsdp_pickle_integer(pickle,
+			       fsdp_pickle_get(pickle, call->state, "length"), &length);
 	uint32_t id = text_id(&dcp->paths, pickle, relative, path);
 	if (id == FSDP_NONE)
 		return fsdp_arena_fail(dcp->scratch, ret_error);
@@ -469,8 +466,8 @@ static bool fold_info(void *context, struct fsdp_pickle *pickle,
 		.bad = !numbers || offset < 0 || length < 0,
 		.offset = offset < 0 ? 0 : (uint64_t)offset,
 		.length = length < 0 ? 0 : (uint64_t)length,
-		.transformed = !is_plain_transform(
-			pickle, fsdp_pickle_get(pickle, state, "transform_descriptors")),
+		.transformed = !is_plain_transform(pickle,
+			fsdp_pickle_get(pickle, call->state, "transform_descriptors")),
 	};
 	return true;
 }

@@ -537,38 +537,29 @@ uint32_t fsdp_torch_add_view(struct fsdp_torch *torch, uint32_t storage, uint64_
 }
 
 static bool fold_tensor(void *context, struct fsdp_pickle *pickle,
-	const struct fsdp_fold *row, fsdp_ref callable, fsdp_ref arguments,
-	fsdp_ref state, uint32_t *ret_number, struct fsdp_error **ret_error)
+	const struct fsdp_folding *call, uint32_t *ret_number,
+	struct fsdp_error **ret_error)
 {
 	struct fsdp_torch *torch = context;
 	struct fsdp_torch_tensor tensor = new_tensor();
-	struct fsdp_error *local = NULL;
-	struct fsdp_error **error = ret_error != NULL ? ret_error : &local;
-	(void)callable;
-	(void)state;
 	uint32_t index = FSDP_NONE;
-	if (rebuild(torch, pickle, (enum rebuild)row->what, arguments, &tensor, error))
-		index = fsdp_torch_add(torch, &tensor, error);
-	fsdp_error_free(local);
-	if (index == FSDP_NONE)
-		return false;
+	if (rebuild(torch, pickle, (enum rebuild)call->row->what, call->arguments,
+		    &tensor, ret_error))
+		index = fsdp_torch_add(torch, &tensor, ret_error);
 	*ret_number = index << 2 | FSDP_TORCH_TENSOR;
-	return true;
+	return index != FSDP_NONE;
 }
 
 static bool fold_size(void *context, struct fsdp_pickle *pickle,
-	const struct fsdp_fold *row, fsdp_ref callable, fsdp_ref arguments,
-	fsdp_ref state, uint32_t *ret_number, struct fsdp_error **ret_error)
+	const struct fsdp_folding *call, uint32_t *ret_number,
+	struct fsdp_error **ret_error)
 {
 	struct fsdp_torch *torch = context;
 	int64_t items[FSDP_DIMS_MAX];
 	size_t count;
-	(void)row;
-	(void)callable;
-	(void)state;
-	if (fsdp_pickle_count(pickle, arguments) != 1 ||
-		!fsdp_torch_ints(torch, pickle, fsdp_pickle_item(pickle, arguments, 0),
-			items, &count))
+	if (fsdp_pickle_count(pickle, call->arguments) != 1 ||
+		!fsdp_torch_ints(torch, pickle,
+			fsdp_pickle_item(pickle, call->arguments, 0), items, &count))
 		return false;
 	size_t index = torch->sizes.count;
 	struct torch_size *size =
@@ -584,16 +575,17 @@ static bool fold_size(void *context, struct fsdp_pickle *pickle,
 /* `torch FloatTensor` from before version 0.4: NEWOBJ, then BUILD (storage, offset, size,
  * stride). `Parameter` from before _rebuild_parameter: BUILD (data, requires_grad, …). */
 static bool fold_old(void *context, struct fsdp_pickle *pickle,
-	const struct fsdp_fold *row, fsdp_ref callable, fsdp_ref arguments,
-	fsdp_ref state, uint32_t *ret_number, struct fsdp_error **ret_error)
+	const struct fsdp_folding *call, uint32_t *ret_number,
+	struct fsdp_error **ret_error)
 {
-	(void)arguments;
-	if (row->what == TENSOR_V1 &&
-		fsdp_dtype_of_tensor_class(fsdp_pickle_named(pickle, callable)->name) ==
+	if (call->row->what == TENSOR_V1 &&
+		fsdp_dtype_of_tensor_class(
+			fsdp_pickle_named(pickle, call->callable)->name) ==
 			FSDP_DTYPE_UNKNOWN)
 		return false;
-	return fold_tensor(context, pickle, row, callable, state, FSDP_REF_NONE,
-		ret_number, ret_error);
+	const struct fsdp_folding made = { call->row, call->callable, call->state,
+		FSDP_REF_NONE };
+	return fold_tensor(context, pickle, &made, ret_number, ret_error);
 }
 
 #define CALL(name, what)                                                \
