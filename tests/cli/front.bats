@@ -550,13 +550,26 @@ terminated() {
 }
 
 @test "every schema is a document, and every JSON output names one" {
-	"$FSDP_INSPECT" schema | while read -r name major; do
-		"$FSDP_INSPECT" schema "$name" --schema="$major" | jq -e '."$schema"'
-	done
-	inspect schema nope
+	"$FSDP_INSPECT" schema >names
+	[ "$(wc -l <names)" -ge 10 ]
+	while read -r name major; do
+		"$FSDP_INSPECT" schema "$name" --schema="$major" >document
+		[ "$(jq -r '.properties.schema.const' document)" = "fsdp-inspect.$name" ]
+		"$FSDP_INSPECT" schema "$name" | cmp - document
+	done <names
+	inspect schema nothing
 	[ "$status" -eq 1 ]
+	[ "$stderr" = "fsdp-inspect: there is no schema nothing
+  next: fsdp-inspect schema lists them" ]
+	inspect schema lss
+	[[ $stderr == *"did you mean: fsdp-inspect schema ls"* ]]
 	inspect schema ls --schema=999
 	[ "$status" -eq 1 ]
+	[ "$stderr" = "fsdp-inspect: there is no schema ls of version 999
+  next: fsdp-inspect schema lists them" ]
+	inspect schema ls info
+	[ "$status" -eq 0 ]
+	[ "$(jq -r '.properties.schema.const' <<<"$output" | tr '\n' ' ')" = "fsdp-inspect.ls fsdp-inspect.info " ]
 }
 
 @test "completion is syntax that its shell accepts" {
