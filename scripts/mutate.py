@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""mutate.py ROOT FOLDER [N [SEED]]: what scripts/mutate runs.
+"""mutate.py ROOT FOLDER [--quick] [--at=FILE:LINE[-LINE]] [N [SEED]]: what scripts/mutate runs.
 
 Knows the tokens of C, how a tree is copied, built and tested, and which tests are quick.
 Knows no type: what does not compile is no mutant, and another takes its place.
@@ -140,6 +140,16 @@ def sources(root):
     return [path for path in law.tracked(root) if path.startswith(("lib/", "cli/")) and path.endswith(".c")]
 
 
+def at(root, place):
+    """All mutants of FILE:LINE or FILE:LINE-LINE."""
+    path, _, lines = place.rpartition(":")
+    first, _, last = lines.partition("-")
+    for some in mutants_of(path, law.text(root, path)):
+        for mutant in some:
+            if int(first) <= mutant.number <= int(last or first):
+                yield mutant
+
+
 def chosen(root, seed):
     """All mutants in an order that the seed decides: each token once, and as likely as the others."""
     chance = random.Random(seed)
@@ -181,14 +191,15 @@ def complaints(root):
 class Stage:
     """Tests of one build. `seconds` is what one process may compute: more is a hang."""
 
-    def __init__(self, build, suites, seconds, targets=(), only=None):
-        self.build, self.suites, self.seconds, self.targets, self.only = build, suites, seconds, targets, only
+    def __init__(self, build, suites, seconds, targets=(), only=None, but=()):
+        self.build, self.suites, self.seconds = build, suites, seconds
+        self.targets, self.only, self.but = targets, only, but
 
     def tests(self, introspected, path):
         for test in introspected:
             name, suites = test["name"], {suite.rpartition(":")[2] for suite in test["suite"]}
-            if suites & set(self.suites) and not name.startswith("contrib-") and (not self.only or name in self.only) \
-                    and ("oracle" not in suites or reaches(name, path)):
+            if suites & set(self.suites) and (not self.only or name in self.only) and name not in self.but \
+                    and reaches(name, suites, path):
                 yield name
 
 
@@ -198,9 +209,10 @@ BUILDS = {
 }
 # From quick to slow. Answers are compared in the plain build; what the sanitizers must see is tried
 # in the other.
+QUICK = 2
 STAGES = [
     Stage("plain", ["cli"], 30, targets=["cli/fsdp-inspect"], only=["goldens"]),
-    Stage("plain", ["unit", "cli"], 60),
+    Stage("plain", ["unit", "cli"], 60, but=["goldens"]),
     Stage("dev", ["unit", "fuzz", "cli"], 120),
     Stage("plain", ["oracle"], 300),
     Stage("plain", ["faults"], 60),
@@ -208,19 +220,26 @@ STAGES = [
 ]
 
 
-# An oracle test cannot notice what it does not come to, and survivors cost most: files that only read
-# recordings, or only checkpoints, and the tests that have recordings among their samples.
+# A test cannot notice what it does not come to: files that only read recordings, or only checkpoints,
+# and the tests that have recordings among their samples.
 RECORDINGS = ("lib/trace/", "lib/recording.c", "cli/cmd/order/", "cli/cmd/replay/")
 CHECKPOINTS = ("lib/format/", "lib/model/", "lib/sweep/", "lib/analysis/")
 WITH_RECORDINGS = {"hostile", "recorders", "schemas", "traces"}
 RECORDINGS_ONLY = {"recorders", "traces"}
+LOCKS = {"sandbox", "signals"}
 
 
-def reaches(oracle, path):
-    """Whether this test can come to that file."""
+def reaches(test, suites, path):
+    """Whether it can come to that file, or to any if there is no path."""
+    if test.startswith("contrib-"):
+        return False
+    if test in LOCKS:
+        return path.startswith("cli/run/") or not path
+    if "oracle" not in suites or not path:
+        return True
     if path.startswith(RECORDINGS):
-        return oracle in WITH_RECORDINGS
-    return oracle not in RECORDINGS_ONLY or not path.startswith(CHECKPOINTS)
+        return test in WITH_RECORDINGS
+    return test not in RECORDINGS_ONLY or not path.startswith(CHECKPOINTS)
 
 
 class Workplace:
@@ -251,13 +270,13 @@ class Workplace:
     def build_folder(self, build):
         return os.path.join(self.folder, build)
 
-    def prepare(self):
-        """Both builds of the tree as it is."""
+    def prepare(self, builds):
+        """Builds of the tree as it is."""
         self.introspected = {}
-        for build, options in BUILDS.items():
+        for build in builds:
             folder = self.build_folder(build)
             if not os.path.exists(os.path.join(folder, "build.ninja")):
-                self.quietly(["meson", "setup", folder, self.tree, *options], cwd=self.tree, check=True)
+                self.quietly(["meson", "setup", folder, self.tree, *BUILDS[build]], cwd=self.tree, check=True)
             said = self.make(build)
             if said:
                 give_up(said)
@@ -328,15 +347,12 @@ def failure(path):
     return "meson"
 
 
-def unmutated(place, digest):
-    """Seconds that each stage takes. A tree that passed once is not tried again."""
+def unmutated(place, digest, stages):
+    """Seconds that each stage takes. What passed once is not tried again."""
     passed = os.path.join(place.folder, "passed.json")
-    if os.path.exists(passed):
-        known = json.loads(read(passed))
-        if known["digest"] == digest:
-            return known["seconds"]
-    seconds = []
-    for stage in STAGES:
+    known = json.loads(read(passed)) if os.path.exists(passed) else {}
+    seconds = known["seconds"] if known.get("digest") == digest else []
+    for stage in stages[len(seconds):]:
         begin = time.monotonic()
         said = place.run(stage, place.tests_of(stage))
         if said:
@@ -347,13 +363,13 @@ def unmutated(place, digest):
     return seconds
 
 
-def noticed_by(place, mutant, seconds):
+def noticed_by(place, mutant, stages, seconds):
     """The test that fails, "" if none does, None if it does not compile."""
     place.put(mutant.path, mutant.broken())
     try:
         if place.make("plain", STAGES[0].targets):
             return None
-        for stage, usual in zip(STAGES, seconds):
+        for stage, usual in zip(stages, seconds):
             if place.make(stage.build, stage.targets):
                 return None
             said = place.run(stage, place.tests_of(stage, mutant.path), 300 + 10 * usual)
@@ -368,25 +384,32 @@ def main():
     parser = argparse.ArgumentParser(prog="mutate", description="Breaks tokens and runs the tests.")
     parser.add_argument("root")
     parser.add_argument("folder")
+    parser.add_argument("--quick", action="store_true", help="no sanitizers, oracles and faults: more survive")
+    parser.add_argument("--at", metavar="FILE:LINE[-LINE]", help="all mutants of these lines")
     parser.add_argument("count", metavar="N", nargs="?", type=int, default=20)
     parser.add_argument("seed", metavar="SEED", nargs="?", type=int, default=random.randrange(10 ** 6))
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
 
     place = Workplace(options.root, options.folder)
+    stages = STAGES[:QUICK] if options.quick else STAGES
     digest = place.copy()
     listed = equivalent(place.tree)
-    place.prepare()
-    seconds = unmutated(place, digest)
-    print(f"seed {options.seed}", flush=True)
+    place.prepare({stage.build for stage in stages})
+    seconds = unmutated(place, digest, stages)
+    if options.at:
+        mutants = at(place.tree, options.at)
+    else:
+        print(f"seed {options.seed}", flush=True)
+        mutants = chosen(place.tree, options.seed)
     count = noticed = known = 0
-    for mutant in chosen(place.tree, options.seed):
-        if count == options.count:
+    for mutant in mutants:
+        if count == options.count and not options.at:
             break
         if mutant.key() in listed:
             known += 1
             print(f"equivalent {mutant}: {listed[mutant.key()]}", flush=True)
             continue
-        said = noticed_by(place, mutant, seconds)
+        said = noticed_by(place, mutant, stages, seconds)
         if said is None:
             continue
         count += 1
