@@ -628,13 +628,27 @@ static void fixed_point_is_exact(void **state)
 		{ "1e", 3, false, 0 },
 		{ "1.2.3", 3, false, 0 },
 		{ "0x10", 0, false, 0 },
+		{ "12345678", 0, true, 12345678 },
+		{ "12345678.5", 1, true, 123456785 },
+		{ "-", 0, false, 0 },
+		{ "1e+", 0, false, 0 },
+		{ "1e+2", 0, true, 100 },
+		{ "1d2", 0, false, 0 },
+		{ "1e12x", 0, false, 0 },
+		{ "1e1:", 0, false, 0 },
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		int64_t value = 0;
-		assert_int_equal(fsdp_decimal_fixed(fsdp_span_text(cases[i].text),
-					 cases[i].power, &value),
+		/* Without a byte behind it, so that a sanitizer sees a look there. */
+		size_t size = strlen(cases[i].text);
+		char *text = malloc(size + (size == 0));
+		assert_non_null(text);
+		memcpy(text, cases[i].text, size);
+		assert_int_equal(
+			fsdp_decimal_fixed(fsdp_span(text, size), cases[i].power, &value),
 			cases[i].good);
 		assert_int_equal(value, cases[i].value);
+		free(text);
 	}
 	int64_t value;
 	assert_true(fsdp_decimal_integer(FSDP_SPAN("-12.00"), &value));

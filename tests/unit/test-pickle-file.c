@@ -87,11 +87,47 @@ static void test_truncated(void **state)
 	}
 }
 
+/* {"t": (…)}: numbers, `at` of which is a text, if there is one. */
+static size_t make_tuple(char *data, size_t count, size_t at)
+{
+	static const char head[] = "\200\2}X\1\0\0\0t(";
+	size_t size = sizeof head - 1;
+	memcpy(data, head, size);
+	for (size_t i = 0; i < count; i++) {
+		memcpy(data + size, i == at ? "U\1x" : i % 2 == 0 ? "K\7" : "I7\n", 3);
+		size += i == at || i % 2 != 0 ? 3 : 2;
+	}
+	memcpy(data + size, "ts.", 3);
+	return size + 3;
+}
+
+static void count_values(size_t numbers, size_t at, size_t expected)
+{
+	char data[512];
+	struct fsdp_error *error = NULL;
+	struct fsdp_checkpoint *checkpoint =
+		open_bytes(data, make_tuple(data, numbers, at), &error);
+	assert_non_null(checkpoint);
+	assert_int_equal(fsdp_value_count(checkpoint), expected);
+	fsdp_checkpoint_free(checkpoint);
+}
+
+/* The state of a random generator is one value, and a tuple of other things is its items. */
+static void test_long_tuples(void **state)
+{
+	(void)state;
+	count_values(65, 65, 1);
+	count_values(64, 64, 64);
+	for (size_t at = 0; at < 65; at++)
+		count_values(65, at, 65);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_tensors_without_bytes),
 		cmocka_unit_test(test_truncated),
+		cmocka_unit_test(test_long_tuples),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
