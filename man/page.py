@@ -70,6 +70,8 @@ def type_of(node):
     inner = None
     if reference(node):
         words = reference(node)
+    elif "const" in node:
+        words = "text"
     elif "anyOf" in node:
         words = " or ".join(type_of(choice)[0] for choice in node["anyOf"])
     elif "enum" in node:
@@ -95,6 +97,8 @@ def type_of(node):
 
 
 def enumeration(node):
+    if "const" in node:
+        return [f".Ql {node['const']} ."]
     words = [w for w in node.get("enum", node.get("items", {}).get("enum", [])) if w is not None]
     if len(words) < 2:
         return [f".Ql {words[0]} ."] if words else []

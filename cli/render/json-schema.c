@@ -11,6 +11,8 @@ enum { DEFINITIONS_MAX = 128, LEVELS = 64, ALTERNATIVES_MAX = 8 };
 
 struct printer {
 	struct writer writer;
+	char name[64];        /* of the documents: "fsdp-inspect.ls" */
+	const char *words[2]; /* the name alone */
 	const struct record *definitions[DEFINITIONS_MAX]; /* printed, or still to be */
 	size_t definition_count;
 	bool in_line;  /* of JSON Lines */
@@ -373,8 +375,6 @@ static const struct record tool_record = OBJECT_RECORD(NONE, "tool",
 		"ok", ALWAYS(FIELD_BOOL), .about = "True when the exit status is 0." \
 	}
 static const struct record head_record = RECORD_OF(RECORD_OBJECT, NONE,
-	{ "schema", ALWAYS(FIELD_WORD),
-		.about = "`fsdp-inspect.` and the name of the command." },
 	{ "schema_version", ALWAYS(FIELD_WORD),
 		.about =
 			"MAJOR.MINOR of the document. Minor versions only add; readers skip what they do not know." },
@@ -388,9 +388,6 @@ static const struct record head_record = RECORD_OF(RECORD_OBJECT, NONE,
 				"Findings that were counted and not kept. Absent when there are none." \
 	}
 
-static const struct record header_line =
-	OBJECT_RECORD(NONE, "header_line", "JSON Lines: the first line.",
-		{ "type", WORD_OF("header") }, { NULL, FIELDS(head_record) });
 static const struct record finding_line =
 	OBJECT_RECORD(NONE, "finding_line", "JSON Lines: one finding.",
 		{ "type", WORD_OF("finding") }, { NULL, FIELDS(finding_record) });
@@ -410,6 +407,12 @@ static const struct record end_line = OBJECT_RECORD(NONE, "end_line",
 	{ "data", ALWAYS(FIELD_ANY),
 		.about =
 			"The answer without what the item lines hold; null when the work failed." });
+
+static struct column schema_field(const struct printer *printer)
+{
+	return (struct column){ "schema", ALWAYS(FIELD_WORD), .words = printer->words,
+		.about = "Which command wrote the document." };
+}
 
 /* The element of the list that leaves in lines of its own, or NULL. */
 static const struct column *items_of(const struct record *answer)
@@ -450,6 +453,10 @@ static void put_lines(struct printer *printer, const struct schema_of *of)
 	begin(printer, "record", '{');
 	put(printer, "description", "A line of the output `jsonl`.");
 	begin(printer, "oneOf", '[');
+	const struct column header[] = { { "type", WORD_OF("header") },
+		schema_field(printer), { NULL, FIELDS(head_record) } };
+	const struct record header_line =
+		RECORD(NONE, header, NULL, "JSON Lines: the first line.");
 	put_elements(printer, NULL, &header_line);
 	printer->in_line = true;
 	for (size_t i = 0; (answer = alternative(of->answer, i)) != NULL; i++)
@@ -519,7 +526,8 @@ static void put_document(struct printer *printer, const struct schema_of *of)
 	choices[count] = (struct column){ NULL, OBJECT(answers) };
 	const struct record data = { choices, count + of->separate, 0, RECORD_ONE_OF,
 		NULL, NULL };
-	const struct column fields[] = { { NULL, FIELDS(head_record) },
+	const struct column fields[] = { schema_field(printer),
+		{ NULL, FIELDS(head_record) },
 		{ "data", OBJECT(data), .null = true,
 			.about = "The answer; null when the work failed." },
 		{ "findings", ROWS(finding_record), .always = true,
@@ -549,10 +557,11 @@ static void put_title(struct printer *printer, const struct schema_of *of)
 
 bool schema_write(FILE *stream, const struct schema_of *of)
 {
-	struct printer printer = { 0 };
+	struct printer printer = { .words = { printer.name } };
 
 	if (!writer_init(&printer.writer, stream))
 		return false;
+	snprintf(printer.name, sizeof printer.name, "fsdp-inspect.%s", of->command);
 	begin(&printer, NULL, '{');
 	put_title(&printer, of);
 	put_document(&printer, of);
