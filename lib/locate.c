@@ -146,16 +146,14 @@ static bool locate_member(struct fsdp_locator *locator, const struct fsdp_extent
 /* ---- DCP items ---- */
 
 /* What the item's pickle says of its one tensor. */
-static bool read_item_view(struct fsdp_locator *locator, struct fsdp_torch *torch,
-	struct fsdp_view *view, uint32_t *ret_storage)
+static bool read_item_view(
+	struct fsdp_torch *torch, struct fsdp_view *view, uint32_t *ret_storage)
 {
-	uint32_t number;
-	(void)locator;
-	if (!fsdp_pickle_folded(torch->pickle, fsdp_pickle_top(torch->pickle), &number) ||
-		fsdp_torch_kind(number) != FSDP_TORCH_TENSOR)
+	uint32_t index;
+	if (!fsdp_torch_folded(torch->pickle, fsdp_pickle_top(torch->pickle),
+		    FSDP_TORCH_TENSOR, &index))
 		return false;
-	const struct fsdp_torch_tensor *tensor =
-		fsdp_torch_tensor(torch, fsdp_torch_index(number));
+	const struct fsdp_torch_tensor *tensor = fsdp_torch_tensor(torch, index);
 	if (tensor->broken != NULL || tensor->storage == FSDP_NONE)
 		return false;
 	const int64_t *shape = fsdp_model_ints(torch->model, tensor->shape);
@@ -281,7 +279,7 @@ static bool locate_item(struct fsdp_locator *locator, const struct fsdp_extent *
 			(struct fsdp_span){ 0 }, pickle->name, ret_error) ||
 		!fsdp_torch_read(&torch, stream, extent->offset, false, ret_error))
 		return false;
-	if (!read_item_view(locator, &torch, view, &storage))
+	if (!read_item_view(&torch, view, &storage))
 		return item_error(ret_error, extent, "the item is no tensor");
 	struct fsdp_span key = fsdp_torch_key(&torch, storage);
 	const struct fsdp_zip_member *member = find_member(&zip, "data/", key);

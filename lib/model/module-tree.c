@@ -9,10 +9,8 @@
 
 /* Optimizer states, and what a trainer keeps beside a model, are named by paths that are
  * no modules, unless there is nothing else. */
-static bool shows_in_tree(const struct fsdp_model *model,
-	const struct fsdp_tensor_record *tensor, bool only_optimizer)
+static bool shows_in_tree(const struct fsdp_tensor_record *tensor, bool only_optimizer)
 {
-	(void)model;
 	if (tensor->flags & FSDP_TENSOR_COMPONENT)
 		return false;
 	return only_optimizer || tensor->role == FSDP_ROLE_PARAM ||
@@ -23,7 +21,7 @@ static bool is_only_optimizer(const struct fsdp_model *model)
 {
 	for (size_t i = 0; i < model->tensors.count; i++) {
 		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
-		if (shows_in_tree(model, tensor, false))
+		if (shows_in_tree(tensor, false))
 			return false;
 	}
 	return true;
@@ -44,7 +42,7 @@ static void mark_modules(const struct fsdp_model *model, unsigned char *marks)
 	marks[0] = 1;
 	for (size_t i = 0; i < model->tensors.count; i++) {
 		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
-		if (shows_in_tree(model, tensor, only_optimizer))
+		if (shows_in_tree(tensor, only_optimizer))
 			mark_up(&model->names, marks,
 				fsdp_names_at(&model->names, tensor->raw_name)->parent);
 	}
@@ -203,7 +201,7 @@ static bool own_by_names(struct fsdp_model *model, struct fsdp_arena *scratch)
 	bool only_optimizer = is_only_optimizer(model);
 	for (uint32_t i = 0; i < model->tensor_count; i++) {
 		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
-		if (shows_in_tree(model, tensor, only_optimizer))
+		if (shows_in_tree(tensor, only_optimizer))
 			tensor->module =
 				visit_of[fsdp_names_at(&model->names, tensor->raw_name)
 						 ->parent];

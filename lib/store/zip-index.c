@@ -316,11 +316,9 @@ size_t fsdp_zip_index_make(struct fsdp_zip *zip, unsigned char *memory,
 	return padding + slots * sizeof *index->slots;
 }
 
-const struct fsdp_zip_member *fsdp_zip_find(struct fsdp_zip *zip,
-	struct fsdp_arena *arena, struct fsdp_span name, bool *ret_ok)
+const struct fsdp_zip_member *fsdp_zip_find(
+	const struct fsdp_zip *zip, struct fsdp_span name)
 {
-	(void)arena;
-	*ret_ok = true;
 	if (zip->members.count == 0)
 		return NULL;
 	struct digest digest = digest_name(&zip->index, name);

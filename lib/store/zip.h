@@ -63,9 +63,9 @@ static inline const struct fsdp_zip_member *fsdp_zip_member(
 }
 
 /* By exact name; NULL if it is not there. Of two equal ones the later in central order.
- * A hash look-up: opening made the index, so that *ret_ok is always true. */
-const struct fsdp_zip_member *fsdp_zip_find(struct fsdp_zip *zip,
-	struct fsdp_arena *arena, struct fsdp_span name, bool *ret_ok);
+ * A look-up in the hash table that opening made: it cannot fail. */
+const struct fsdp_zip_member *fsdp_zip_find(
+	const struct fsdp_zip *zip, struct fsdp_span name);
 
 /* Where the member's (stored) bytes begin: reads its local header. */
 bool fsdp_zip_locate(const struct fsdp_source *source,

@@ -20,10 +20,8 @@ static void must(bool held)
 static void use_member(struct fsdp_zip *zip, const struct fsdp_zip_member *member,
 	struct fsdp_arena *arena)
 {
-	bool ok;
-	const struct fsdp_zip_member *found =
-		fsdp_zip_find(zip, arena, member->name, &ok);
-	must(ok && found != NULL && fsdp_span_equal(found->name, member->name));
+	const struct fsdp_zip_member *found = fsdp_zip_find(zip, member->name);
+	must(found != NULL && fsdp_span_equal(found->name, member->name));
 	struct fsdp_zip_window window = { .source = zip->source };
 	uint64_t here, there;
 	bool located = fsdp_zip_locate(&zip->source, member, &here, NULL);

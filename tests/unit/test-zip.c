@@ -188,22 +188,12 @@ static bool open_built(
 	return open_bytes(setup, fsdp_span(builder->bytes, builder->size), zip);
 }
 
-static const struct fsdp_zip_member *find(
-	struct setup *setup, struct fsdp_zip *zip, struct fsdp_span name)
-{
-	bool ok = false;
-	const struct fsdp_zip_member *member =
-		fsdp_zip_find(zip, &setup->arena, name, &ok);
-	assert_true(ok);
-	return member;
-}
-
 /* Everything that can be asked of a zip, whatever it is; for hostile bytes. */
 static void use(struct setup *setup, struct fsdp_zip *zip)
 {
 	for (size_t i = 0; i < zip->members.count; i++) {
 		const struct fsdp_zip_member *member = fsdp_zip_member(zip, i);
-		assert_non_null(find(setup, zip, member->name));
+		assert_non_null(fsdp_zip_find(zip, member->name));
 		uint64_t offset;
 		struct fsdp_span bytes;
 		unsigned char part[4];
@@ -235,14 +225,14 @@ static void an_ordinary_zip_is_read(void **state)
 		assert_int_equal(zip.end_size, builder->size - builder->directory_end);
 		assert_false(zip.no_crc);
 		const struct fsdp_zip_member *member =
-			find(&setup, &zip, FSDP_SPAN("r/data/0"));
+			fsdp_zip_find(&zip, FSDP_SPAN("r/data/0"));
 		assert_ptr_equal(member, fsdp_zip_member(&zip, 1));
 		assert_int_equal(member->size, 16);
 		assert_int_equal(
 			member->crc, crc32(0, (const Bytef *)"0123456789abcdef", 16));
-		assert_null(find(&setup, &zip, FSDP_SPAN("r/data/1")));
-		assert_null(find(&setup, &zip, FSDP_SPAN("R/data/0")));
-		assert_null(find(&setup, &zip, FSDP_SPAN("")));
+		assert_null(fsdp_zip_find(&zip, FSDP_SPAN("r/data/1")));
+		assert_null(fsdp_zip_find(&zip, FSDP_SPAN("R/data/0")));
+		assert_null(fsdp_zip_find(&zip, FSDP_SPAN("")));
 		struct fsdp_span bytes;
 		assert_true(fsdp_zip_read(
 			&zip, member, 16, &setup.arena, &bytes, &setup.error));
@@ -270,11 +260,11 @@ static void a_file_of_torch_is_read_without_findings(void **state)
 	assert_int_equal(setup.findings.list.count, 0);
 	struct fsdp_span bytes;
 	const struct fsdp_zip_member *member =
-		find(&setup, &zip, FSDP_SPAN("model/version"));
+		fsdp_zip_find(&zip, FSDP_SPAN("model/version"));
 	assert_non_null(member);
 	assert_true(fsdp_zip_read(&zip, member, 100, &setup.arena, &bytes, &setup.error));
 	assert_true(fsdp_span_is(bytes, "3\n"));
-	assert_non_null(find(&setup, &zip, FSDP_SPAN("model/data.pkl")));
+	assert_non_null(fsdp_zip_find(&zip, FSDP_SPAN("model/data.pkl")));
 	const unsigned char *owned = file.data;
 	for (size_t i = 0; i < zip.members.count; i++) {
 		uint64_t offset;
@@ -298,7 +288,7 @@ static void a_zip_without_members_is_one(void **state)
 	struct fsdp_zip zip;
 	assert_true(open_built(&setup, builder, &zip));
 	assert_int_equal(zip.members.count, 0);
-	assert_null(find(&setup, &zip, FSDP_SPAN("a")));
+	assert_null(fsdp_zip_find(&zip, FSDP_SPAN("a")));
 	use(&setup, &zip);
 	assert_int_equal(setup.findings.list.count, 0);
 	builder_free(builder);
@@ -356,7 +346,7 @@ static void a_zip_inside_of_a_file_counts_from_its_own_start(void **state)
 	assert_true(fsdp_zip_open(&slice, &setup.arena, &setup.limits, FSDP_SPAN("f.pt"),
 		&setup.findings, &zip, &setup.error));
 	struct fsdp_span bytes;
-	assert_true(fsdp_zip_read(&zip, find(&setup, &zip, FSDP_SPAN("r/version")), 2,
+	assert_true(fsdp_zip_read(&zip, fsdp_zip_find(&zip, FSDP_SPAN("r/version")), 2,
 		&setup.arena, &bytes, &setup.error));
 	assert_true(fsdp_span_is(bytes, "3\n"));
 	assert_int_equal(setup.findings.list.count, 0);
@@ -381,7 +371,7 @@ static void more_members_than_16_bits_count(void **state)
 	assert_int_equal(zip.members.count, MOST_MEMBERS);
 	for (int i = 0; i < MOST_MEMBERS; i += 7) {
 		int size = snprintf(name, sizeof name, "r/data/%d", i);
-		assert_ptr_equal(find(&setup, &zip, fsdp_span(name, (size_t)size)),
+		assert_ptr_equal(fsdp_zip_find(&zip, fsdp_span(name, (size_t)size)),
 			fsdp_zip_member(&zip, (size_t)i));
 	}
 	assert_true(fsdp_zip_check_headers(
@@ -751,10 +741,10 @@ static void of_equal_names_the_later_is_found(void **state)
 	assert_true(open_built(&setup, builder, &zip));
 	assert_int_equal(setup_found(&setup, "FI3041"), 2);
 	assert_ptr_equal(
-		find(&setup, &zip, FSDP_SPAN("r/data.pkl")), fsdp_zip_member(&zip, 2));
+		fsdp_zip_find(&zip, FSDP_SPAN("r/data.pkl")), fsdp_zip_member(&zip, 2));
 	assert_ptr_equal(
-		find(&setup, &zip, FSDP_SPAN("r/DATA.pkl")), fsdp_zip_member(&zip, 1));
-	assert_null(find(&setup, &zip, FSDP_SPAN("r/Data.pkl")));
+		fsdp_zip_find(&zip, FSDP_SPAN("r/DATA.pkl")), fsdp_zip_member(&zip, 1));
+	assert_null(fsdp_zip_find(&zip, FSDP_SPAN("r/Data.pkl")));
 	builder_free(builder);
 	setup_done(&setup);
 }
@@ -779,7 +769,7 @@ static void many_equal_things_cost_no_more(void **state)
 	assert_int_equal(setup_found(&setup, "FI3041"), 1000);
 	assert_int_equal(setup_found(&setup, "FI3051"), 1000);
 	for (size_t i = 0; i < 65536; i++)
-		assert_ptr_equal(find(&setup, &zip, fsdp_zip_member(&zip, i)->name),
+		assert_ptr_equal(fsdp_zip_find(&zip, fsdp_zip_member(&zip, i)->name),
 			fsdp_zip_member(&zip, i));
 	builder_free(builder);
 	setup_done(&setup);

@@ -331,13 +331,6 @@ static bool add_piece(struct dcp *dcp, uint32_t tensor, uint32_t item_id,
 	return fsdp_build_piece(dcp->reading->model, &piece, ret_error) != FSDP_NONE;
 }
 
-/* The first part of the path tells optimizer states apart: "optim", "optimizer", … */
-static bool is_optimizer(const struct dcp *dcp, const struct fsdp_dcp_item *item)
-{
-	(void)dcp;
-	return fsdp_span_begins(item->text, FSDP_SPAN("optim"));
-}
-
 static bool add_names(struct dcp *dcp, const struct fsdp_dcp_item *item,
 	uint32_t *ret_name, uint32_t *ret_raw_name, struct fsdp_error **ret_error)
 {
@@ -381,13 +374,15 @@ static void judge_volume(struct dcp *dcp, const struct fsdp_dcp_item *item)
 static bool add_tensor(struct dcp *dcp, uint32_t item_id, struct fsdp_error **ret_error)
 {
 	const struct fsdp_dcp_item *item = fsdp_vec_at(&dcp->meta.items, item_id);
+	/* The path of optimizer states begins with "optim", "optimizer", … */
+	bool optimizer = fsdp_span_begins(item->text, FSDP_SPAN("optim"));
 	struct fsdp_tensor_record record = {
 		.path = item->path_ref,
 		.shape = item->shape,
 		.dims = item->dims,
 		.dtype = item->dtype,
 		.extra = FSDP_NONE,
-		.role = is_optimizer(dcp, item) ? FSDP_ROLE_OPTIM : FSDP_ROLE_PARAM,
+		.role = optimizer ? FSDP_ROLE_OPTIM : FSDP_ROLE_PARAM,
 	};
 	if (record.role == FSDP_ROLE_PARAM)
 		record.flags |= FSDP_TENSOR_ROLE_INFERRED;

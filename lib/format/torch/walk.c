@@ -97,11 +97,9 @@ static bool view_fits(const struct fsdp_torch *torch,
 				fsdp_torch_storage(torch, tensor->storage));
 }
 
-static bool say_broken(struct walk *walk, uint32_t name, const char *why,
-	const struct fsdp_torch_tensor *tensor)
+static bool say_broken(struct walk *walk, uint32_t name, const char *why)
 {
 	struct fsdp_torch *torch = walk->torch;
-	(void)tensor;
 	fsdp_find(&torch->model->findings, FSDP_RULE_VIEW_OUT_OF_STORAGE,
 		FSDP_PLACE(.file = torch->file, .member = torch->member,
 			.tensor = name_text(walk, name)),
@@ -130,12 +128,11 @@ static uint32_t view_extent(
 	return FSDP_NONE;
 }
 
-static fsdp_ints strides_of(struct walk *walk, const struct fsdp_torch_tensor *view)
+static fsdp_ints strides_of(const struct fsdp_torch_tensor *view)
 {
 	if (view->contiguous || view->dims == 0)
 		return FSDP_NONE;
 	/* They stand behind the shape in the same run of the pool. */
-	(void)walk;
 	return view->shape + view->dims;
 }
 
@@ -148,7 +145,7 @@ static bool add_whole_piece(struct walk *walk, uint32_t tensor,
 		.tensor = tensor,
 		.extent = view_extent(walk, view, name),
 		.box = FSDP_NONE,
-		.strides = strides_of(walk, view),
+		.strides = strides_of(view),
 		.rank = walk->torch->rank,
 		.storage_offset = view->offset,
 	};
@@ -162,7 +159,7 @@ static bool part_strides(struct walk *walk, const struct fsdp_torch_tensor *view
 	const int64_t *sizes, fsdp_ints *ret_strides)
 {
 	const int64_t *shape = fsdp_model_ints(walk->torch->model, view->shape);
-	*ret_strides = strides_of(walk, view);
+	*ret_strides = strides_of(view);
 	if (!view->contiguous || view->dims == 0 ||
 		memcmp(shape, sizes, view->dims * sizeof *shape) == 0)
 		return true;
@@ -305,12 +302,12 @@ static bool add_tensor(
 	struct fsdp_torch *torch = walk->torch;
 	const struct fsdp_torch_tensor *tensor = fsdp_torch_tensor(torch, index);
 	if (tensor->broken != NULL)
-		return say_broken(walk, name, tensor->broken, tensor);
+		return say_broken(walk, name, tensor->broken);
 	uint64_t numel, bytes;
 	if (!fsdp_numel(
 		    fsdp_model_ints(torch->model, tensor->shape), tensor->dims, &numel) ||
 		!fsdp_dtype_bytes(tensor->dtype, numel, &bytes))
-		return say_broken(walk, name, "its size overflows", tensor);
+		return say_broken(walk, name, "its size overflows");
 	uint32_t path;
 	if (!fsdp_build_path(torch->model, &walk->path, &path, walk->error))
 		return false;
@@ -338,12 +335,12 @@ static bool add_components(
 		if (name == FSDP_NONE)
 			return fsdp_arena_fail(model->arena, walk->error);
 		if (part->broken != NULL)
-			return say_broken(walk, name, part->broken, part);
+			return say_broken(walk, name, part->broken);
 		uint64_t numel, bytes;
 		if (!fsdp_numel(
 			    fsdp_model_ints(model, part->shape), part->dims, &numel) ||
 			!fsdp_dtype_bytes(part->dtype, numel, &bytes))
-			return say_broken(walk, name, "its size overflows", part);
+			return say_broken(walk, name, "its size overflows");
 		uint32_t id = add_record(
 			walk, part, name, name, FSDP_NONE, FSDP_TENSOR_COMPONENT);
 		if (id == FSDP_NONE || !add_whole_piece(walk, id, part, name))

@@ -323,15 +323,14 @@ static bool read_storage(void *context, uint32_t index, uint64_t offset, void *b
 	struct fsdp_span key = fsdp_torch_key(&file->torch, index);
 	size_t room = file->root.size + 5 + key.size;
 	char *name = fsdp_arena_take(file->reading->scratch, room, 1);
-	bool ok = true;
 	uint64_t begin;
 	if (name == NULL)
 		return fsdp_arena_fail(file->reading->scratch, ret_error);
 	memcpy(name, file->root.data, file->root.size);
 	memcpy(name + file->root.size, "data/", 5);
 	memcpy(name + file->root.size + 5, key.data, key.size);
-	const struct fsdp_zip_member *member = fsdp_zip_find(
-		&file->zip, file->reading->scratch, fsdp_span(name, room), &ok);
+	const struct fsdp_zip_member *member =
+		fsdp_zip_find(&file->zip, fsdp_span(name, room));
 	if (member == NULL)
 		return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
 			"a storage is missing");
