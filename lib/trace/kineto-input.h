@@ -41,17 +41,17 @@ struct fsdp_kineto_input {
 	struct fsdp_json_scan args; /* of an event that was not read in one go */
 };
 
-/* False: out of memory, which the caller says. */
+/* False: out of memory; the caller makes the error. Those of reading go to *error. */
 bool fsdp_kineto_input_init(struct fsdp_kineto_input *input,
 	const struct fsdp_limits *limits, struct fsdp_error **error);
 void fsdp_kineto_input_done(struct fsdp_kineto_input *input);
 
-/* At the begin of the stream, also once more. *ret_mark: a byte order mark was there, and
- * is passed. False: the error of init. */
+/* Begins with the stream, for each pass. *ret_mark: a byte order mark was there, and is
+ * passed. False: *error is made. */
 bool fsdp_kineto_input_open(
 	struct fsdp_kineto_input *input, struct fsdp_stream *stream, bool *ret_mark);
 
-/* As in json-scan.h. False: the error of init. */
+/* As in json-scan.h. False: *error is made. */
 bool fsdp_kineto_next(struct fsdp_kineto_input *input, struct fsdp_json_token *token);
 bool fsdp_kineto_skip(struct fsdp_kineto_input *input, struct fsdp_json_token *token);
 
@@ -67,14 +67,14 @@ enum fsdp_kineto_found {
 };
 
 /* An event behind its brace; *token becomes the last one of it, or what is broken. The
- * event is valid until it is released. False: the error of init. */
+ * event is valid until it is released. False: *error is made. */
 bool fsdp_kineto_read_event(struct fsdp_kineto_input *input,
 	struct fsdp_json_token *token, struct fsdp_kineto_event *ret_event,
 	enum fsdp_kineto_found *ret_found);
 void fsdp_kineto_release_event(struct fsdp_kineto_input *input);
 
-/* Of the event that was read last, or of a copy of another one if `quick_args` is not set.
- * Values that are not there are of the kind FSDP_SCAN_END. */
+/* What the value of `args` says; what is absent is of the kind FSDP_SCAN_END. For another
+ * event than the last one, clear `quick_args` before. */
 void fsdp_kineto_read_args(struct fsdp_kineto_input *input,
 	const struct fsdp_json_value *value, struct fsdp_kineto_args *ret_args);
 

@@ -37,16 +37,17 @@ struct fsdp_kineto_launches {
 	 * forgotten, and of those between that and the time before */
 	int64_t named[FSDP_KINETO_LAUNCHES], named_before[FSDP_KINETO_LAUNCHES];
 	size_t named_count, named_before_count;
-	size_t ceiling; /* the list is so long when the next are forgotten */
+	size_t ceiling; /* at this length of the list launches are forgotten */
 	bool forgotten; /* some were */
-	bool again;     /* the list is made again, from the second pass */
+	bool again;     /* the list is filled anew, in the second pass */
 };
 
-/* All that return bool are false when out of memory. */
+/* Those that return bool are false when out of memory. */
 void fsdp_kineto_launches_init(
 	struct fsdp_kineto_launches *launches, struct fsdp_budget *budget);
 void fsdp_kineto_launches_done(struct fsdp_kineto_launches *launches);
 
+/* A kernel that is to be resolved. */
 bool fsdp_kineto_launches_unnamed(
 	struct fsdp_kineto_launches *launches, const struct fsdp_kineto_unnamed *kernel);
 /* A kernel that its args name: its launch is of no use. */

@@ -21,13 +21,13 @@ struct fsdp_kineto_times {
 		enum fsdp_time_type type;
 	} * waiting; /* a ring; waiting_at is the place of the next */
 	size_t waiting_count, waiting_at;
-	int64_t settled_ns;            /* the last begin of a call that waits no longer */
-	bool late;                     /* a step came behind such calls */
+	int64_t settled_ns; /* the latest begin of a call that waits no longer */
+	bool late;          /* a step came that begins before that */
 	bool thinned[FSDP_TIME_COUNT]; /* only calls in chosen steps are kept */
 
-	/* since the end of the first pass */
-	bool over[FSDP_TIME_COUNT]; /* the second pass tells more of this type */
-	bool again;                 /* namely its durations in chosen steps */
+	/* set at the end of the first pass */
+	bool over[FSDP_TIME_COUNT]; /* its calls are counted in the second pass, if any */
+	bool again; /* then durations in chosen steps are, not only sums of steps */
 };
 
 /* Steps and their sums lie in the arena. */
@@ -41,14 +41,16 @@ bool fsdp_kineto_times_add(struct fsdp_kineto_times *times, enum fsdp_time_type 
 bool fsdp_kineto_times_add_step(
 	struct fsdp_kineto_times *times, int64_t number, int64_t ts_ns, int64_t dur_ns);
 
-/* At the end of the first pass. `can`: there may be a second one. */
+/* At the end of the first pass. `can`: there may be a second one, which is needed if
+ * *ret_again. */
 bool fsdp_kineto_times_end_pass(
 	struct fsdp_kineto_times *times, bool can, bool *ret_again);
 /* In the second pass, instead of the two above. */
 bool fsdp_kineto_times_add_again(struct fsdp_kineto_times *times,
 	enum fsdp_time_type type, int64_t ts_ns, int64_t dur_ns);
 
-/* After the last pass; with --steps only what lies in a chosen step. */
+/* After the last pass, when all steps are known. With --steps the call must lie in a chosen
+ * one. */
 bool fsdp_kineto_times_add_settled(struct fsdp_kineto_times *times,
 	enum fsdp_time_type type, int64_t ts_ns, int64_t dur_ns);
 

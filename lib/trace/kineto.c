@@ -132,7 +132,7 @@ static bool take_metadata(struct fsdp_kineto *kineto, struct fsdp_json_token *to
 		return take_events(kineto, token);
 	}
 	if (fsdp_json_text_is(token, FSDP_SPAN("distributedInfo"))) {
-		/* Broken information is lost whole. */
+		/* If it is broken, nothing of it counts. */
 		struct fsdp_recording before = *recording;
 		if (!take_info(kineto, token))
 			return false;
@@ -177,7 +177,7 @@ static bool take_root(struct fsdp_kineto *kineto, struct fsdp_json_token *token)
 	}
 }
 
-/* What stands behind the end, if anything but blanks. */
+/* Notes where something follows the end that is no blank. */
 static bool look_behind(struct fsdp_kineto *kineto)
 {
 	struct fsdp_json_token token;

@@ -10,32 +10,36 @@
 #include "trace/kineto-times.h"
 #include "trace/kineto-words.h"
 
-/* What kineto.c (reading), kineto-event.c (one event) and kineto-finish.c (the end)
- * share. */
-
+/*
+ * A trace while it is read: kineto.c walks through the file, kineto-event.c takes each
+ * event to the owner it concerns, kineto-finish.c asks the owners at the end. An owner
+ * includes no other but those it holds.
+ */
 struct fsdp_kineto {
 	struct fsdp_trace_reading *reading;
 	struct fsdp_kineto_input input;
-	bool second; /* the second time over the file */
-	bool seen_events, seen_nodes;
+	bool second;                  /* this is the second pass */
+	bool seen_events, seen_nodes; /* members of the root */
+	uint64_t bad_tokens, bad_metadata;
 
 	struct fsdp_kineto_words words;
 	struct fsdp_kineto_opens opens;
-	struct fsdp_collectives kernels;
+	struct fsdp_collectives kernels; /* or notes, where there are none */
 	struct fsdp_kineto_launches launches;
 	struct fsdp_kineto_times times;
 	struct fsdp_kineto_busy busy;
-	uint64_t bad_tokens, bad_metadata;
 	bool any_reduce_scatter_op;
 };
 
-/* Functions that return bool are false when out of memory; kineto.c makes the error. */
+/* All are false when out of memory; the caller makes the error. */
 bool fsdp_kineto_take(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *event);
 
-/* Whether collectives wait for a launch that was not kept, a step came late, or so many
- * calls came that those of the chosen steps are not known one by one. `can`: the stream
- * can be read again. */
+/* At the end of the first pass: whether there must be a second one, for a kernel misses
+ * its launch, a step came behind its calls, or calls in chosen steps were not kept. `can`:
+ * the stream can be read again. */
 bool fsdp_kineto_needs_second(struct fsdp_kineto *kineto, bool can, bool *ret_needs);
+
+/* At the end of the last pass: fills the recording. */
 bool fsdp_kineto_settle(struct fsdp_kineto *kineto);
 
 #endif
