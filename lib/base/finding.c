@@ -11,8 +11,8 @@
 #include "base/seed.h"
 
 static const struct fsdp_rule rules[] = {
-#define FSDP_RULE(index, id, slug, severity, category, title, cause, fix) \
-	{ id, slug, FSDP_##severity, category, title, cause, fix },
+#define FSDP_RULE(index, id, slug, severity, category, level, title, cause, fix) \
+	{ id, slug, FSDP_##severity, category, FSDP_LEVEL_##level, title, cause, fix },
 #include "base/rules.def"
 #undef FSDP_RULE
 };
@@ -31,6 +31,13 @@ const char *fsdp_severity_name(enum fsdp_severity severity)
 {
 	static const char *const names[] = { "note", "warning", "error" };
 	return (size_t)severity < FSDP_SEVERITY_COUNT ? names[severity] : "error";
+}
+
+const char *fsdp_level_name(enum fsdp_level level)
+{
+	static const char *const names[] = { "quick", "headers", "data", "values",
+		"any" };
+	return (size_t)level < FSDP_LEVEL_COUNT ? names[level] : "any";
 }
 
 size_t fsdp_rule_count(void)
@@ -159,6 +166,21 @@ static struct fsdp_span shorten(struct fsdp_span span)
 	return span;
 }
 
+/* Names that suffer, the first ones of them. */
+static const struct fsdp_span *keep_affected(
+	struct fsdp_findings *findings, const struct fsdp_place_of *place, size_t count)
+{
+	struct fsdp_span *affected = FSDP_TAKE(findings->arena, affected, count);
+
+	if (affected == NULL) {
+		findings->lost = true;
+		return NULL;
+	}
+	for (size_t i = 0; i < count; i++)
+		affected[i] = keep(findings, shorten(place->affected[i]));
+	return affected;
+}
+
 /* The file's path from the root on. */
 static struct fsdp_span from_root(
 	const struct fsdp_findings *findings, struct fsdp_span file, char *room)
@@ -192,6 +214,9 @@ void fsdp_find(struct fsdp_findings *findings, enum fsdp_rule_index rule,
 	const struct fsdp_place_of *place, const char *format, ...)
 {
 	char room[2 * PLACE_MAX];
+	size_t affected_kept = place->affected_count < FSDP_AFFECTED_KEPT
+				       ? place->affected_count
+				       : FSDP_AFFECTED_KEPT;
 	struct rule_tally *tally =
 		find_tally(findings, rule, from_root(findings, place->file, room));
 	if (tally == NULL)
@@ -219,6 +244,12 @@ void fsdp_find(struct fsdp_findings *findings, enum fsdp_rule_index rule,
 		.offset = place->offset,
 		.length = place->length,
 		.rank = place->rank,
+		.affected = affected_kept > 0
+				    ? keep_affected(findings, place, affected_kept)
+				    : NULL,
+		.affected_kept = affected_kept,
+		.affected_count = place->affected_count,
+		.lost_bytes = place->lost_bytes,
 		.message = format_message(findings, format, arguments),
 		.next = keep(findings,
 			fsdp_span_text(

@@ -9,7 +9,7 @@
 
 /* One constant for each row of rules.def: FSDP_RULE_TRUNCATED_FILE … */
 enum fsdp_rule_index {
-#define FSDP_RULE(index, id, slug, severity, category, title, cause, fix) \
+#define FSDP_RULE(index, id, slug, severity, category, level, title, cause, fix) \
 	FSDP_RULE_##index,
 #include "base/rules.def"
 #undef FSDP_RULE
@@ -46,13 +46,17 @@ struct fsdp_place_of {
 	struct fsdp_span file, member, tensor, module;
 	uint64_t offset, length;
 	uint32_t rank;
-	const char *next; /* what to do, or NULL for the rule's own fix */
-	int severity;     /* 0: the rule's own; else severity + 1 */
+	const struct fsdp_span *affected; /* names of tensors that suffer … */
+	size_t affected_count;            /* … so many */
+	uint64_t lost_bytes;              /* of their logical bytes, so many are lost */
+	const char *next;                 /* what to do, or NULL for the rule's own fix */
+	int severity;                     /* 0: the rule's own; else severity + 1 */
 };
 #define FSDP_PLACE(...)                                   \
 	(&(struct fsdp_place_of){ .offset = FSDP_UNKNOWN, \
 		.length = FSDP_UNKNOWN,                   \
 		.rank = FSDP_NONE,                        \
+		.lost_bytes = FSDP_UNKNOWN,               \
 		__VA_ARGS__ })
 
 /* If it cannot be stored, `lost` is set; the door turns that into an error. */

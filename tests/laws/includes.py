@@ -64,7 +64,7 @@ STRANGERS = {
                    "timeline.h"},
         "free": {"readers.c", "profile.c", "order-compare.c", "match.c", "join.c"},
     },
-    "lib/analysis/checks": {"shared": {"check.h"}, "free": set()},
+    "lib/analysis/checks": {"shared": {"checking.h"}, "free": set()},
     "cli/cmd": {"shared": {"schemas.h"}, "free": set()},
 }
 

@@ -20,6 +20,22 @@ enum fsdp_severity { FSDP_NOTE, FSDP_WARNING, FSDP_ERROR, FSDP_SEVERITY_COUNT };
 FSDP_API const char *fsdp_severity_name(enum fsdp_severity severity);
 
 /**
+ * How closely a checkpoint is looked at; each level contains those before it. What a rule
+ * needs to be judged is the lowest level at which it can be found.
+ */
+enum fsdp_level {
+	FSDP_LEVEL_QUICK,   /* names and sizes of files, the topmost metadata */
+	FSDP_LEVEL_HEADERS, /* all metadata and headers of every file */
+	FSDP_LEVEL_DATA,    /* every byte of every file */
+	FSDP_LEVEL_VALUES,  /* and the numbers that these bytes are */
+	FSDP_LEVEL_ANY,     /* of a rule: whatever is looked at */
+	FSDP_LEVEL_COUNT
+};
+
+/** "quick", "headers", "data", "values", "any"; the last one past the end. */
+FSDP_API const char *fsdp_level_name(enum fsdp_level level);
+
+/**
  * A rule: one row of a fixed table. An id keeps its meaning for ever, is never
  * reused, and nothing is read from its digits. All texts are static.
  */
@@ -28,6 +44,7 @@ struct fsdp_rule {
 	const char *slug;            /* "truncated-file" */
 	enum fsdp_severity severity; /* of its findings, mostly */
 	const char *category;        /* "structure", "integrity", "safety", … */
+	enum fsdp_level level;       /* that finds it */
 	const char *title;           /* what is wrong, in few words */
 	const char *cause;           /* why it mostly happens */
 	const char *fix;             /* what to do then */
@@ -55,9 +72,16 @@ struct fsdp_finding {
 	struct fsdp_span module;     /* name, or that of the one that owns the tensor */
 	uint64_t offset, length;     /* a byte range that holds the fault */
 	uint32_t rank;               /* whose file or part it is */
+	/* Names of tensors that suffer: the first FSDP_AFFECTED_KEPT of affected_count. */
+	const struct fsdp_span *affected;
+	size_t affected_kept, affected_count;
+	uint64_t lost_bytes;      /* of the logical bytes of these, so many are lost */
 	struct fsdp_span message; /* one sentence without a full stop, with the numbers */
 	struct fsdp_span next;    /* what to do */
 };
+
+/** Names that one finding holds. */
+enum { FSDP_AFFECTED_KEPT = 1000 };
 
 /** Findings of one rule in one file beyond the ceiling `findings`: only counted. */
 struct fsdp_omitted {

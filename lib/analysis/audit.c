@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Runs the checks over an open checkpoint and keeps what became of each rule.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/checks/checking.h"
+#include "analysis/tally.h"
+#include "base/error.h"
+
+/* Nothing refers to the order but that of the findings. */
+static const struct fsdp_check *const checks[] = {
+	&fsdp_check_parameters,
+};
+enum { CHECK_COUNT = sizeof checks / sizeof checks[0] };
+
+struct fsdp_audit {
+	struct fsdp_limits limits;
+	struct fsdp_budget budget;
+	struct fsdp_arena arena; /* of the findings */
+	struct fsdp_findings findings;
+	struct fsdp_rule_result results[FSDP_RULE_COUNT];
+};
+
+/* ---- words ---- */
+
+const char *fsdp_rule_status_name(enum fsdp_rule_status status)
+{
+	static const char *const names[] = { "passed", "failed", "not_applicable",
+		"not_evaluated" };
+
+	return (size_t)status < FSDP_STATUS_COUNT ? names[status] : "not_evaluated";
+}
+
+const char *fsdp_rule_reason_name(enum fsdp_rule_reason reason)
+{
+	static const char *const names[] = { NULL, "needs_headers", "needs_data",
+		"needs_values", "needs_plan", "needs_config", "no_crc", "no_digest",
+		"limit", "unreadable", "unsupported" };
+
+	return (size_t)reason < FSDP_REASON_COUNT ? names[reason] : "unsupported";
+}
+
+/* ---- what a check asks ---- */
+
+void fsdp_check_skip(struct fsdp_checking *checking, enum fsdp_rule_index rule,
+	enum fsdp_rule_status status, enum fsdp_rule_reason reason)
+{
+	struct fsdp_rule_result *result = &checking->audit->results[rule];
+
+	result->status = status;
+	result->reason = reason;
+}
+
+/* ---- results ---- */
+
+static void begin_results(struct fsdp_audit *audit, enum fsdp_level level)
+{
+	for (size_t i = 0; i < FSDP_RULE_COUNT; i++) {
+		const struct fsdp_rule *rule = fsdp_rule(i);
+		struct fsdp_rule_result *result = &audit->results[i];
+
+		*result = (struct fsdp_rule_result){ .rule = rule };
+		if (strcmp(rule->category, "recording") == 0)
+			result->status = FSDP_STATUS_NOT_APPLICABLE;
+		if (rule->level == FSDP_LEVEL_ANY || rule->level <= level)
+			continue;
+		result->status = FSDP_STATUS_NOT_EVALUATED;
+		result->reason =
+			rule->level == FSDP_LEVEL_HEADERS ? FSDP_REASON_NEEDS_HEADERS
+			: rule->level == FSDP_LEVEL_DATA  ? FSDP_REASON_NEEDS_DATA
+							  : FSDP_REASON_NEEDS_VALUES;
+	}
+}
+
+static void count_findings(
+	struct fsdp_audit *audit, const struct fsdp_rule *rule, uint64_t count)
+{
+	for (size_t i = 0; i < FSDP_RULE_COUNT; i++)
+		if (audit->results[i].rule == rule)
+			fsdp_tally(&audit->results[i].findings, count);
+}
+
+static void end_results(
+	struct fsdp_audit *audit, const struct fsdp_checkpoint *checkpoint)
+{
+	struct fsdp_omitted omitted;
+
+	for (size_t i = 0; i < fsdp_finding_count(checkpoint); i++)
+		count_findings(audit, fsdp_finding(checkpoint, i)->rule, 1);
+	for (size_t i = 0; i < fsdp_omitted_count(checkpoint); i++) {
+		omitted = fsdp_omitted(checkpoint, i);
+		count_findings(audit, omitted.rule, omitted.count);
+	}
+	for (size_t i = 0; i < fsdp_audit_finding_count(audit); i++)
+		count_findings(audit, fsdp_audit_finding(audit, i)->rule, 1);
+	for (size_t i = 0; i < fsdp_audit_omitted_count(audit); i++) {
+		omitted = fsdp_audit_omitted(audit, i);
+		count_findings(audit, omitted.rule, omitted.count);
+	}
+	for (size_t i = 0; i < FSDP_RULE_COUNT; i++)
+		if (audit->results[i].findings > 0)
+			audit->results[i].status = FSDP_STATUS_FAILED;
+}
+
+/* ---- the object ---- */
+
+static bool is_due(const struct fsdp_check *check, enum fsdp_level level)
+{
+	for (size_t i = 0; i < check->rule_count; i++)
+		if (fsdp_rule(check->rules[i])->level <= level)
+			return true;
+	return false;
+}
+
+static bool run_checks(struct fsdp_audit *audit, const struct fsdp_checkpoint *checkpoint,
+	enum fsdp_level level, struct fsdp_error **ret_error)
+{
+	for (size_t i = 0; i < CHECK_COUNT; i++) {
+		struct fsdp_arena arena;
+		struct fsdp_checking checking = {
+			.checkpoint = checkpoint,
+			.level = level,
+			.limits = &audit->limits,
+			.findings = &audit->findings,
+			.arena = &arena,
+			.name = { .arena = &arena },
+			.audit = audit,
+		};
+		bool good;
+
+		if (!is_due(checks[i], level))
+			continue;
+		fsdp_arena_init(&arena, &audit->budget);
+		good = checks[i]->run(&checking, ret_error);
+		if (good && (checking.name.failed || audit->findings.lost))
+			good = fsdp_arena_fail(&arena, ret_error);
+		fsdp_arena_done(&arena);
+		if (!good)
+			return false;
+	}
+	return true;
+}
+
+bool fsdp_audit_new(const struct fsdp_checkpoint *checkpoint,
+	const struct fsdp_audit_options *options, struct fsdp_audit **ret_audit,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_audit *audit = calloc(1, sizeof *audit);
+
+	if (audit == NULL)
+		return fsdp_fail_memory(ret_error);
+	fsdp_limits_init(&audit->limits);
+	for (size_t i = 0; i < options->limit_count; i++)
+		fsdp_limits_set(&audit->limits, options->limits[i].name,
+			options->limits[i].value);
+	audit->budget.ceiling = fsdp_limit(&audit->limits, FSDP_LIMIT_MEMORY);
+	fsdp_arena_init(&audit->arena, &audit->budget);
+	fsdp_findings_init(&audit->findings, &audit->arena, &audit->limits);
+	begin_results(audit, options->level);
+	if (!run_checks(audit, checkpoint, options->level, ret_error)) {
+		fsdp_audit_free(audit);
+		return false;
+	}
+	end_results(audit, checkpoint);
+	*ret_audit = audit;
+	return true;
+}
+
+void fsdp_audit_free(struct fsdp_audit *audit)
+{
+	if (audit == NULL)
+		return;
+	fsdp_arena_done(&audit->arena);
+	free(audit);
+}
+
+size_t fsdp_audit_finding_count(const struct fsdp_audit *audit)
+{
+	return audit->findings.list.count;
+}
+
+const struct fsdp_finding *fsdp_audit_finding(
+	const struct fsdp_audit *audit, size_t index)
+{
+	return index < audit->findings.list.count
+		       ? fsdp_vec_at(&audit->findings.list, index)
+		       : NULL;
+}
+
+size_t fsdp_audit_omitted_count(const struct fsdp_audit *audit)
+{
+	return fsdp_findings_omitted_count(&audit->findings);
+}
+
+struct fsdp_omitted fsdp_audit_omitted(const struct fsdp_audit *audit, size_t index)
+{
+	return fsdp_findings_omitted(&audit->findings, index);
+}
+
+struct fsdp_rule_result fsdp_audit_result(const struct fsdp_audit *audit, size_t rule)
+{
+	return rule < FSDP_RULE_COUNT ? audit->results[rule]
+				      : (struct fsdp_rule_result){ 0 };
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_ANALYSIS_CHECKING_H
+#define FSDP_ANALYSIS_CHECKING_H
+
+#include <fsdp/audit.h>
+
+#include "analysis/scratch.h"
+#include "base/finding.h"
+#include "base/num.h"
+
+/*
+ * A check compares facts of one subject and raises the findings of its rules. Each is a
+ * file of this folder and a row of the table in audit.c; checks are strangers to each
+ * other. They ask the checkpoint through <fsdp/model.h> and run one after another, in the
+ * order of the table.
+ */
+struct fsdp_checking {
+	const struct fsdp_checkpoint *checkpoint;
+	enum fsdp_level level;
+	const struct fsdp_limits *limits;
+	struct fsdp_findings *findings; /* raise them with fsdp_find */
+	struct fsdp_arena *arena;       /* emptied after each check */
+	struct fsdp_scratch name;       /* fsdp_scratch_name: one name at a time */
+	struct fsdp_audit *audit;       /* for fsdp_check_skip */
+};
+
+struct fsdp_check {
+	const enum fsdp_rule_index *rules; /* whose findings it raises, … */
+	size_t rule_count; /* … so many; it runs if one of them is due */
+	/* False: memory ended, *ret_error says so. */
+	bool (*run)(struct fsdp_checking *checking, struct fsdp_error **ret_error);
+};
+
+/* The rules of a check, for its row. */
+#define FSDP_CHECK_RULES(...)                                           \
+	.rules = (const enum fsdp_rule_index[]){ __VA_ARGS__ },         \
+	.rule_count = sizeof((enum fsdp_rule_index[]){ __VA_ARGS__ }) / \
+		      sizeof(enum fsdp_rule_index)
+
+/* Says that a rule was not judged, or (not applicable) that there is nothing it is about.
+ * A finding of the rule, before or later, has the last word. */
+void fsdp_check_skip(struct fsdp_checking *checking, enum fsdp_rule_index rule,
+	enum fsdp_rule_status status, enum fsdp_rule_reason reason);
+
+extern const struct fsdp_check fsdp_check_parameters;
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An audit: what its checks find in facts put in by hand, and what became of each rule. */
+#include <string.h>
+
+#include <fsdp/audit.h>
+
+#include "by-hand.h"
+
+static struct fsdp_audit *audit_of(
+	const struct fsdp_checkpoint *checkpoint, enum fsdp_level level)
+{
+	struct fsdp_audit_options options = { .size = sizeof options, .level = level };
+	struct fsdp_audit *audit = NULL;
+
+	assert_true(fsdp_audit_new(checkpoint, &options, &audit, NULL));
+	return audit;
+}
+
+static struct fsdp_rule_result result_of(const struct fsdp_audit *audit, const char *id)
+{
+	for (size_t i = 0; i < fsdp_rule_count(); i++)
+		if (strcmp(fsdp_rule(i)->id, id) == 0)
+			return fsdp_audit_result(audit, i);
+	fail_msg("no rule %s", id);
+	return (struct fsdp_rule_result){ 0 };
+}
+
+static void parameters_without_elements_are_found(void **state)
+{
+	static const int64_t FULL[] = { 4, 2 }, NONE[] = { 0 }, INNER[] = { 1, 0, 4 };
+	struct fsdp_checkpoint *checkpoint = *state;
+	const struct fsdp_finding *finding;
+	struct fsdp_audit *audit;
+
+	tensor_by_hand(checkpoint, "a.weight", "float32", FSDP_ROLE_PARAM, FULL, 2);
+	tensor_by_hand(checkpoint, "b.weight", "float32", FSDP_ROLE_PARAM, NONE, 1);
+	tensor_by_hand(checkpoint, "c.registers", "float32", FSDP_ROLE_PARAM, INNER, 3);
+	tensor_by_hand(checkpoint, "d.buffer", "float32", FSDP_ROLE_BUFFER, NONE, 1);
+	freeze_by_hand(checkpoint);
+	audit = audit_of(checkpoint, FSDP_LEVEL_HEADERS);
+	assert_int_equal(fsdp_audit_finding_count(audit), 1);
+	finding = fsdp_audit_finding(audit, 0);
+	assert_string_equal(finding->rule->id, "FI4004");
+	assert_int_equal(finding->severity, FSDP_WARNING);
+	assert_int_equal(finding->affected_count, 1);
+	assert_memory_equal(finding->affected[0].data, "b.weight", 8);
+	assert_int_equal(result_of(audit, "FI4004").status, FSDP_STATUS_FAILED);
+	assert_int_equal(result_of(audit, "FI4004").findings, 1);
+	assert_null(fsdp_audit_finding(audit, 1));
+	fsdp_audit_free(audit);
+}
+
+static void what_was_not_looked_at_has_not_passed(void **state)
+{
+	struct fsdp_checkpoint *checkpoint = *state;
+	struct fsdp_audit *audit;
+
+	freeze_by_hand(checkpoint);
+	audit = audit_of(checkpoint, FSDP_LEVEL_QUICK);
+	assert_int_equal(result_of(audit, "FI1001").status, FSDP_STATUS_PASSED);
+	assert_int_equal(result_of(audit, "FI4004").status, FSDP_STATUS_NOT_EVALUATED);
+	assert_int_equal(result_of(audit, "FI4004").reason, FSDP_REASON_NEEDS_HEADERS);
+	fsdp_audit_free(audit);
+	audit = audit_of(checkpoint, FSDP_LEVEL_HEADERS);
+	assert_int_equal(result_of(audit, "FI4004").status, FSDP_STATUS_NOT_APPLICABLE);
+	assert_int_equal(result_of(audit, "FI2003").reason, FSDP_REASON_NEEDS_DATA);
+	assert_int_equal(result_of(audit, "FI7001").status, FSDP_STATUS_NOT_APPLICABLE);
+	assert_null(fsdp_audit_result(audit, fsdp_rule_count()).rule);
+	fsdp_audit_free(audit);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(parameters_without_elements_are_found,
+			begin_by_hand, end_by_hand),
+		cmocka_unit_test_setup_teardown(what_was_not_looked_at_has_not_passed,
+			begin_by_hand, end_by_hand),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
