@@ -107,24 +107,25 @@ static enum folded ask_fold(struct machine *m, int32_t row_index, fsdp_ref calla
 	return FOLDED;
 }
 
-static __attribute__((noinline)) void tell(
+/* Whether the judge wants to hear no more of the like. */
+static __attribute__((noinline)) bool tell(
 	struct machine *m, struct fsdp_pickle_deed deed)
 {
 	if (m->options->judge == NULL)
-		return;
+		return true;
 	deed.opcode = *m->at;
 	deed.offset = offset_of(m);
-	m->options->judge(m->options->judge_context, m->pickle, &deed);
+	return m->options->judge(m->options->judge_context, m->pickle, &deed);
 }
 
-static __attribute__((noinline)) void tell_call(struct machine *m, fsdp_ref callable,
-	fsdp_ref arguments, fsdp_ref keywords, bool is_folded)
+static bool tell_call(struct machine *m, fsdp_ref callable, fsdp_ref arguments,
+	fsdp_ref keywords, bool is_folded)
 {
-	tell(m, (struct fsdp_pickle_deed){ .kind = FSDP_DEED_CALL,
-			.folded = is_folded,
-			.object = callable,
-			.argument = arguments,
-			.keywords = keywords });
+	return tell(m, (struct fsdp_pickle_deed){ .kind = FSDP_DEED_CALL,
+			       .folded = is_folded,
+			       .object = callable,
+			       .argument = arguments,
+			       .keywords = keywords });
 }
 
 /* The callable is applied to arguments; both are in `slot` and above it, and the result
@@ -141,7 +142,9 @@ static inline struct slot *apply(struct machine *m, struct slot *slot, fsdp_ref 
 			switch (ask_fold(m, global->fold_call, callable, arguments,
 				FSDP_REF_NONE, &ref)) {
 			case FOLDED:
-				tell_call(m, callable, arguments, FSDP_REF_NONE, true);
+				if (!global->quiet_folded)
+					global->quiet_folded = tell_call(m, callable,
+						arguments, FSDP_REF_NONE, true);
 				forget(m, slot, ref);
 				return slot + 1;
 			case FOLD_FAILED:
@@ -150,8 +153,14 @@ static inline struct slot *apply(struct machine *m, struct slot *slot, fsdp_ref 
 				break;
 			}
 		}
+		bool is_empty = arguments == REF_EMPTY_TUPLE;
+		if (!(is_empty && global->quiet_empty))
+			global->quiet_empty |=
+				tell_call(m, callable, arguments, FSDP_REF_NONE, false) &&
+				is_empty;
+	} else {
+		tell_call(m, callable, arguments, FSDP_REF_NONE, false);
 	}
-	tell_call(m, callable, arguments, FSDP_REF_NONE, false);
 	struct cell *cell = new_cell(m);
 	if (unlikely(cell == NULL))
 		return NULL;

@@ -127,6 +127,7 @@ struct global {
 	uint32_t applied;              /* how often it left as a callable */
 	int32_t fold_call, fold_build; /* rows of the fold table, or -1 */
 	bool python2;                  /* the mapping was applied */
+	bool quiet_folded, quiet_empty; /* such calls are judged and harmless */
 };
 
 /* ---- the pickle ---- */

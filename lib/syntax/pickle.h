@@ -144,8 +144,10 @@ struct fsdp_pickle_options {
 	void *context;
 
 	/* Is told of these deeds, if it is there. What the machine itself finds wrong (a
-	 * state for what is no call, items for what is no container) is not asked. */
-	void (*judge)(void *judge_context, const struct fsdp_pickle *pickle,
+	 * state for what is no call, items for what is no container) is not asked. True
+	 * of a call: others like it need not be told. Alike are calls of one global that
+	 * a fold knew, and those without arguments. */
+	bool (*judge)(void *judge_context, const struct fsdp_pickle *pickle,
 		const struct fsdp_pickle_deed *deed);
 	void *judge_context;
 

@@ -452,16 +452,17 @@ static void judge_parts(const struct trial *trial, fsdp_ref function, const char
 	}
 }
 
-/* What a fold took: it looked at what it needs, and not at what a loader does besides. */
-static void judge_folded(const struct trial *trial, const struct fsdp_torch_known *known)
+/* What a fold took: it looked at what it needs, and not at what a loader does besides.
+ * True: so it is with every call that the fold takes. */
+static bool judge_folded(const struct trial *trial, const struct fsdp_torch_known *known)
 {
 	const char *calls = known->calls;
 	fsdp_ref arguments = trial->deed->argument, function;
 	if (calls == NULL || *calls != '!')
-		return;
+		return true;
 	judge_parts(trial, trial->deed->object, calls + 1, arguments);
 	if (strchr(calls, 'r') == NULL)
-		return;
+		return false;
 	function = item(trial, arguments, 0);
 	struct fsdp_pickle_global *global =
 		fsdp_pickle_global_of(trial->pickle, function);
@@ -469,6 +470,7 @@ static void judge_folded(const struct trial *trial, const struct fsdp_torch_know
 		global != NULL ? fsdp_torch_known(trial->torch, global) : NULL;
 	if (inner != NULL && inner->calls != NULL && *inner->calls == '!')
 		judge_parts(trial, function, inner->calls + 1, item(trial, arguments, 2));
+	return false;
 }
 
 /* The name that an enum's member has. */
@@ -585,22 +587,28 @@ static bool lacks_storage(const struct trial *trial, const struct fsdp_torch_kno
 		       FSDP_PICKLE_PERSISTENT;
 }
 
-static void judge_call(const struct trial *trial)
+/* Whether the like of it needs no judging again. */
+static bool judge_call(const struct trial *trial)
 {
 	struct fsdp_pickle_global *global = callable_of(trial, trial->deed->object);
 	if (global == NULL) {
 		judge_computed(trial);
-		return;
+		return false;
 	}
 	const struct fsdp_torch_known *known = fsdp_torch_known(trial->torch, global);
 	if (known == NULL)
-		return; /* its name is told */
-	if (known->what & FSDP_KNOWN_GETATTR)
+		return false; /* its name is told */
+	if (known->what & FSDP_KNOWN_GETATTR) {
 		judge_getattr(trial);
-	else if (trial->deed->folded)
-		judge_folded(trial, known);
-	else if (!call_fits(trial, known) && !lacks_storage(trial, known))
+		return false;
+	}
+	if (trial->deed->folded)
+		return judge_folded(trial, known);
+	if (call_fits(trial, known))
+		return true;
+	if (!lacks_storage(trial, known))
 		say_call(trial, global);
+	return false;
 }
 
 /* ---- states of objects ---- */
@@ -692,14 +700,13 @@ static void judge_id(const struct trial *trial)
 			wrong, spell_arguments(trial, id, text));
 }
 
-static void judge(void *context, const struct fsdp_pickle *pickle,
+static bool judge(void *context, const struct fsdp_pickle *pickle,
 	const struct fsdp_pickle_deed *deed)
 {
 	struct trial trial = { context, pickle, deed };
 	switch (deed->kind) {
 	case FSDP_DEED_CALL:
-		judge_call(&trial);
-		break;
+		return judge_call(&trial);
 	case FSDP_DEED_BUILD:
 		judge_build(&trial);
 		break;
@@ -707,6 +714,7 @@ static void judge(void *context, const struct fsdp_pickle *pickle,
 		judge_id(&trial);
 		break;
 	}
+	return false;
 }
 
 void fsdp_torch_watch(struct fsdp_torch *torch, struct fsdp_pickle_options *options,
