@@ -25,7 +25,10 @@ struct fsdp_recordings;
 /** An integer that is not known: a time, a rank, a number of bytes. */
 #define FSDP_ABSENT INT64_MIN
 
-/** What a recording is; told by its content, never by its name. */
+/**
+ * What a recording is; told by its content, never by its name. The JSON lines are those
+ * that contrib/python writes and fsdp-inspect-trace(5) describes.
+ */
 enum fsdp_recording_kind {
 	FSDP_RECORDING_PROFILE,    /* SimpleProfiler's events, as JSON lines */
 	FSDP_RECORDING_LOG,        /* its lines in a training log */
@@ -39,8 +42,10 @@ enum fsdp_recording_kind {
  * else. */
 FSDP_API const char *fsdp_recording_kind_name(enum fsdp_recording_kind kind);
 
-/** How a set is read. All zero but `size` means defaults. The struct and what it points
- * to are looked at until fsdp_recordings_read returns. */
+/**
+ * How a set is read. All zero but `size` means defaults. The struct and
+ * what it points to are looked at until fsdp_recordings_read returns.
+ */
 struct fsdp_recording_options {
 	size_t size; /* of this struct, as the caller knows it */
 	const struct fsdp_limit_setting *limits; /* ceilings that are changed */
@@ -62,7 +67,10 @@ struct fsdp_recording_options {
 	struct fsdp_recording_progress *progress;
 };
 
-/** How far reading is. The threads that read write into it without a lock. */
+/**
+ * How far reading is. The threads that read write into it without a lock, so the numbers
+ * are those of some moment a little earlier; they never go back. Zero it before.
+ */
 struct fsdp_recording_progress {
 	uint64_t read, size; /* bytes as stored; size 0: unknown */
 	int stop;            /* set it, and what was read so far is the answer */
@@ -70,20 +78,26 @@ struct fsdp_recording_progress {
 
 /* ---- times ---- */
 
-/** What many calls took. Up to a million of them the percentiles are exact. */
+/**
+ * What many calls took. Up to a million of them the percentiles are exact: the value at
+ * place ceil(p * count) of all in order. Beyond that they come from a histogram whose
+ * cells are 1 % wide, and `approx` says so. The sum is FSDP_ABSENT if it does not fit.
+ */
 struct fsdp_times {
 	uint64_t count;                                 /* calls */
 	int64_t sum_ns, min_ns, max_ns, p50_ns, p95_ns; /* FSDP_ABSENT if count is 0 */
 	bool approx;                                    /* p50 and p95, within 1 % */
 };
 
-/** One type: its name, and what was spent on it. */
+/** One type of call, such as "all_gather" or "compute": its name, and what was spent on
+ * it. The name lives as long as the set. */
 struct fsdp_type_times {
 	struct fsdp_span name;
 	struct fsdp_times times;
 };
 
-/** How often, and how long in all. */
+/** How often something occurred, and how long it took in all; the sum is FSDP_ABSENT if
+ * it is not of things that take time, or does not fit. */
 struct fsdp_tally {
 	struct fsdp_span name;
 	uint64_t count;
@@ -92,14 +106,17 @@ struct fsdp_tally {
 
 /* ---- profiles ---- */
 
-/** What SimpleProfiler adds up of one type between two dumps. */
+/**
+ * What SimpleProfiler (torch/distributed/fsdp/_debug_utils.py) adds up of one type
+ * between two dumps.
+ */
 struct fsdp_dump_result {
 	struct fsdp_span type;
 	int64_t ns;            /* in all */
 	struct fsdp_span text; /* the number as the log has it */
 };
 
-/** One call of SimpleProfiler.dump_and_reset. */
+/** One call of SimpleProfiler.dump_and_reset, whether PyTorch printed it or not. */
 struct fsdp_dump {
 	uint64_t line;                          /* where it stands, from 1 */
 	struct fsdp_span msg;                   /* that the program gave it */
@@ -123,7 +140,10 @@ struct fsdp_profile_problem {
  * device if there are any, else by their spans on the host. */
 enum fsdp_comm_layer { FSDP_LAYER_NONE, FSDP_LAYER_HOST, FSDP_LAYER_DEVICE };
 
-/** How it is known which collective a kernel is. */
+/**
+ * How it is known which collective a kernel is: the first of these that says something,
+ * in this order. Only recent versions of PyTorch give kernels such arguments.
+ */
 enum fsdp_comm_how {
 	FSDP_BY_ARGS,   /* its own arguments say so */
 	FSDP_BY_LAUNCH, /* the annotation that its launch lies in */
@@ -132,7 +152,10 @@ enum fsdp_comm_how {
 	FSDP_BY_COUNT
 };
 
-/** One collective of one rank. */
+/**
+ * One collective of one rank. Times are on that rank's own clock. What the trace does not
+ * say is absent: older versions of PyTorch record neither bytes nor numbers.
+ */
 struct fsdp_collective {
 	int64_t ts_ns, dur_ns; /* start, and how long it took */
 	struct fsdp_span type; /* "all_gather", "reduce_scatter", … */
@@ -148,7 +171,12 @@ struct fsdp_collective {
 /** Those of a trace, in order of start; fsdp_recording_collective shows them. */
 struct fsdp_collectives;
 
-/** How the device spent its time. What runs at once on several streams counts once. */
+/**
+ * How the device spent its time. What runs at once on several streams counts once: each
+ * number is the length of a union of intervals, so that busy_ns is at most the sum of the
+ * three below it, overlap_ns + exposed_ns is comm_busy_ns, and idle_ns + busy_ns is
+ * span_ns.
+ */
 struct fsdp_device_times {
 	int64_t span_ns;         /* first start to last end */
 	int64_t busy_ns;         /* busy with anything */
@@ -160,7 +188,8 @@ struct fsdp_device_times {
 	int64_t exposed_ns;      /* with collectives and no kernel */
 };
 
-/** A step of the profiler's schedule. */
+/** A step of the profiler's schedule, the span "ProfilerStep#N". Collectives of the device
+ * belong to the step in which they begin; what lies in no step counts in none. */
 struct fsdp_step {
 	int64_t step, ts_ns, dur_ns;    /* its number, start and length */
 	const struct fsdp_tally *types; /* what began in it */
@@ -169,9 +198,13 @@ struct fsdp_step {
 
 /* ---- order of modules ---- */
 
-/* Modules and parameters are called by the numbers that the recording gives them. */
+/*
+ * Modules and parameters are called by the numbers that the recording gives them; these
+ * are not negative and have no upper bound. A name is absent where none was recorded.
+ */
 
-/** A parameter by the name under which a module uses it. */
+/** A parameter by the name under which a module uses it; one parameter may have several
+ * names, if it is shared. */
 struct fsdp_named_param {
 	struct fsdp_span name;
 	int64_t param;
@@ -192,7 +225,11 @@ struct fsdp_module_usage {
 	size_t usage_count;
 };
 
-/** What _ExecOrderTracer of PyTorch learns from one symbolic trace of a model. */
+/**
+ * What _ExecOrderTracer of PyTorch (torch/distributed/fsdp/_trace_utils.py) learns from
+ * one symbolic trace of a model; the lists are those of its _ExecutionInfo. An aborted
+ * trace has what came before it broke off.
+ */
 struct fsdp_fx_order {
 	struct fsdp_span root;    /* class of the model */
 	struct fsdp_span torch;   /* version of PyTorch */
@@ -216,7 +253,10 @@ struct fsdp_fx_order {
 
 /* ---- order of handles ---- */
 
-/* Handles are called by their index in fsdp_exec_order.handles. */
+/*
+ * Handles are called by their index in fsdp_exec_order.handles. Iterations count from 0:
+ * one ends when the recording says that PyTorch's next_iter was called, or at its end.
+ */
 
 /** A unit of FSDP1 with a FlatParameter. */
 struct fsdp_handle {
@@ -226,7 +266,8 @@ struct fsdp_handle {
 	size_t fqn_count;
 };
 
-/** A way of prefetching: with each handle the one that comes next, in one direction. */
+/** A way of prefetching: with each handle the ones that come next in one direction are
+ * unsharded early. */
 struct fsdp_prefetch {
 	bool backward; /* else forward */
 	int64_t limit; /* how many handles ahead, at least 1 */
@@ -242,14 +283,16 @@ struct fsdp_order_snapshot {
 	const char *status; /* of the check: "NONE", "WARNING", "WARNED" */
 };
 
-/** PyTorch warns that a forward differs from that of the first iteration. */
+/** PyTorch warns that a forward differs from that of the first iteration, because ranks
+ * that gather different parameters at once get wrong results or hang. */
 struct fsdp_order_warning {
 	uint64_t iter, line;
 	int64_t handle;
 	struct fsdp_span message; /* as PyTorch words it */
 };
 
-/** One change of a handle's pair of states, as indexes of their names. */
+/** One change of a handle's pair of states, as indices for fsdp_training_state_name and
+ * fsdp_handle_state_name. */
 struct fsdp_state_change {
 	uint64_t line;
 	unsigned training, handle; /* the states that it enters */
@@ -284,13 +327,18 @@ struct fsdp_state_problem {
 	struct fsdp_span message; /* its words */
 };
 
-/** One training pre_forward. */
+/** One call of a unit's pre_forward while the model trains: the unit is about to gather
+ * its parameters. */
 struct fsdp_forward {
 	uint64_t iter;
 	int64_t handle;
 };
 
-/** What _ExecOrderData of FSDP1 learns while a model trains, and what it checks. */
+/**
+ * What _ExecOrderData of FSDP1 (torch/distributed/fsdp/_exec_order_utils.py) learns while
+ * a model trains, and what it checks, replayed from the recorded calls. Lists of handles
+ * hold indices; a list is empty where the run had nothing to put in.
+ */
 struct fsdp_exec_order {
 	const struct fsdp_handle *handles; /* root first */
 	size_t handle_count;
@@ -335,7 +383,11 @@ enum fsdp_rank_from {
 /** "distributedInfo", "rank-regex", "name", "position". */
 FSDP_API const char *fsdp_rank_from_name(enum fsdp_rank_from from);
 
-/** One recording. Lists that its kind does not have are empty, their pointers NULL. */
+/**
+ * One recording: a file, or standard input. Lists that its kind does not have are empty,
+ * their pointers NULL, and its counts are 0. What could not be used is counted, and each
+ * kind of it is a finding (fsdp_recordings_finding) with the place of the first.
+ */
 struct fsdp_recording {
 	enum fsdp_recording_kind kind;
 	const char *path; /* as the caller gave it */
@@ -403,7 +455,10 @@ struct fsdp_recording {
 
 /* ---- over ranks ---- */
 
-/** One collective of several ranks. */
+/**
+ * One collective of several ranks. Durations need no common clock; the skews, and which
+ * rank was first and last, are as good as the clocks of the hosts agree.
+ */
 struct fsdp_match {
 	uint64_t index; /* among all places, also those left out */
 	struct fsdp_span type, group, seq;
@@ -417,7 +472,11 @@ struct fsdp_match {
 	int64_t bytes, group_size;     /* as fsdp_collective has them */
 };
 
-/** How the collectives of ranks were set against each other. */
+/**
+ * How the collectives of ranks were set against each other: by their numbers within a
+ * process group, else by their order within it, else by their order in the trace. It stops where ranks do not agree, because everything behind would
+ * be compared with the wrong partner.
+ */
 struct fsdp_matching {
 	const char *by;          /* "seq", "group", "position"; NULL: a single rank */
 	int64_t stopped;         /* index of the place, or FSDP_ABSENT */
@@ -427,7 +486,10 @@ struct fsdp_matching {
 	size_t match_count;
 };
 
-/** Where PyTorch's comparison of the first iteration finds ranks apart. */
+/**
+ * Where PyTorch's comparison of the first iteration finds ranks apart: it compares the
+ * handles that each rank uses, place by place, and names two ranks that differ.
+ */
 struct fsdp_divergence {
 	bool agree;               /* all do the same; then nothing else is set */
 	int64_t position;         /* where they part */
@@ -444,7 +506,8 @@ struct fsdp_first_diff {
 	size_t count;
 };
 
-/** One axis for all ranks, if their clocks can be compared. */
+/** One axis for all ranks, if their clocks can be compared. It is cut into cells of equal
+ * length, the last of which may reach beyond the end of the recordings. */
 struct fsdp_timeline {
 	int64_t begin_ns;  /* absolute; FSDP_ABSENT: each rank from its own start */
 	int64_t cell_ns;   /* length of one cell */

@@ -8,6 +8,13 @@
 extern "C" {
 #endif
 
+/**
+ * Versions are MAJOR.MINOR.PATCH. A change that breaks a caller raises MAJOR, or MINOR as
+ * long as MAJOR is 0; a new function or a new member at the end of a struct of options
+ * raises MINOR. Structs of options begin with their size, so that a caller that was built
+ * with older headers is understood.
+ */
+
 /** The version these headers belong to. */
 #define FSDP_VERSION "0.1.0"
 
@@ -24,7 +31,7 @@ struct fsdp_library {
 /** Libraries that read formats for this one. */
 FSDP_API size_t fsdp_library_count(void);
 
-/** name == NULL past the end. */
+/** In a fixed order; name == NULL past the end. */
 FSDP_API struct fsdp_library fsdp_library(size_t index);
 
 #ifdef __cplusplus
