@@ -255,19 +255,6 @@ static bool open_input(struct opening *opening, struct fsdp_error **ret_error)
 
 /* ---- the whole ---- */
 
-static bool apply_limits(struct fsdp_checkpoint *checkpoint,
-	const struct fsdp_options *options, struct fsdp_error **ret_error)
-{
-	fsdp_limits_init(&checkpoint->limits);
-	for (size_t i = 0; i < options->limit_count; i++)
-		if (!fsdp_limits_set(&checkpoint->limits, options->limits[i].name,
-			    options->limits[i].value))
-			return fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
-				"no limit is called %s", options->limits[i].name);
-	fsdp_budget_init(&checkpoint->budget, &checkpoint->limits);
-	return true;
-}
-
 /* Which metadata was about two names of one tensor. */
 static void settle_declared(struct fsdp_checkpoint *checkpoint)
 {
@@ -308,9 +295,12 @@ static bool begin(struct opening *opening, const struct attempt *attempt,
 	opening->reading.notes = &checkpoint->notes;
 	opening->reading.limits = &checkpoint->limits;
 	opening->as_set = attempt->as_set;
-	if (!apply_limits(checkpoint, opening->options, ret_error) ||
-		!fsdp_build_init(&checkpoint->model, &checkpoint->arena,
-			&checkpoint->limits, ret_error))
+	if (!fsdp_limits_choose(&checkpoint->limits, opening->options->limits,
+		    opening->options->limit_count, ret_error))
+		return false;
+	fsdp_budget_init(&checkpoint->budget, &checkpoint->limits);
+	if (!fsdp_build_init(&checkpoint->model, &checkpoint->arena, &checkpoint->limits,
+		    ret_error))
 		return false;
 	checkpoint->model.only_counts =
 		opening->options->only_counts && !attempt->with_records;

@@ -123,18 +123,6 @@ static bool take_error(struct fsdp_recordings *set, struct fsdp_error **ret_erro
 	return true;
 }
 
-static bool set_limits(struct fsdp_recordings *set,
-	const struct fsdp_recording_options *options, struct fsdp_error **ret_error)
-{
-	fsdp_limits_init(&set->limits);
-	for (size_t i = 0; i < options->limit_count; i++)
-		if (!fsdp_limits_set(&set->limits, options->limits[i].name,
-			    options->limits[i].value))
-			return fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
-				"there is no limit called %s", options->limits[i].name);
-	return true;
-}
-
 /* Bytes of a file as it lies there, however it is compressed; UINT64_MAX: a pipe. */
 static uint64_t size_of(const char *path)
 {
@@ -177,7 +165,8 @@ bool fsdp_recordings_read(const char *const *paths, size_t count,
 	set->count = count;
 	set->readings = calloc(count + 1, sizeof *set->readings);
 	bool good = set->readings != NULL || fsdp_fail_memory(ret_error);
-	good = good && set_limits(set, set->options, ret_error);
+	good = good && fsdp_limits_choose(&set->limits, set->options->limits,
+			       set->options->limit_count, ret_error);
 	set->budget.ceiling = good ? ceiling_of(set) : 0;
 	fsdp_arena_init(&set->arena, &set->budget);
 	if (good) {

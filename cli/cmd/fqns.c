@@ -323,21 +323,12 @@ static bool begin_map(struct map *map)
 
 /* ---- plain lists ---- */
 
-static bool within_depth(const struct map *map, struct text name)
-{
-	int64_t segments = 1;
-
-	for (size_t i = 0; i < name.size; i++)
-		segments += name.data[i] == '.';
-	return map->run->select->depth < 0 || segments <= map->run->select->depth;
-}
-
 static bool takes_tensor(
 	struct map *map, uint32_t index, const struct fsdp_tensor *tensor)
 {
 	struct text name = tensor_shown_name(map->run, &map->buffers.name, tensor);
 
-	return within_depth(map, name) &&
+	return select_reaches(map->run->select, span_of_text(name)) &&
 	       selection_takes_tensor(
 		       map->selection, map->run->checkpoint, index, span_of_text(name));
 }
@@ -477,7 +468,7 @@ static bool takes_flat(struct map *map, const struct fsdp_flat *flat)
 	struct cursor cursor = { .next = 0 };
 
 	while (next_entry(map, flat, &cursor))
-		if (within_depth(map, cursor.name) &&
+		if (select_reaches(map->run->select, span_of_text(cursor.name)) &&
 			selection_takes_name(map->selection, span_of_text(cursor.name)))
 			return true;
 	return false;

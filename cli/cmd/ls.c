@@ -86,17 +86,6 @@ struct listing {
 
 /* ---- which tensors ---- */
 
-static bool within_depth(const struct run *run, struct text name)
-{
-	int64_t segments = 1;
-
-	if (run->select->depth < 0)
-		return true;
-	for (size_t i = 0; i < name.size; i++)
-		segments += name.data[i] == '.';
-	return segments <= run->select->depth;
-}
-
 static bool takes(struct listing *listing, uint32_t index)
 {
 	struct fsdp_tensor tensor;
@@ -106,7 +95,8 @@ static bool takes(struct listing *listing, uint32_t index)
 		return true;
 	tensor = fsdp_tensor(listing->run->checkpoint, index);
 	name = tensor_shown_name(listing->run, &listing->buffers.name, &tensor);
-	return (listing->options->by != NULL || within_depth(listing->run, name)) &&
+	return (listing->options->by != NULL ||
+		       select_reaches(listing->run->select, span_of_text(name))) &&
 	       selection_takes_tensor(listing->selection, listing->run->checkpoint, index,
 		       span_of_text(name));
 }
@@ -615,7 +605,7 @@ static bool select_values(struct listing *listing)
 			entry_shown_name(listing->run, &listing->buffers.name, &value);
 		if (selection_takes_name(listing->selection, span_of_text(name)) &&
 			selection_takes_piece(listing->selection, checkpoint, &where) &&
-			within_depth(listing->run, name))
+			select_reaches(listing->run->select, span_of_text(name)))
 			listing->rows[listing->row_count++] = i;
 	}
 	return true;

@@ -440,6 +440,17 @@ bool selection_is_by_name(const struct selection *selection)
 	       selection->min_bytes == 0 && selection->max_bytes == UINT64_MAX;
 }
 
+bool select_reaches(const struct select_options *options, struct fsdp_span name)
+{
+	int64_t segments = 1;
+
+	if (options->depth < 0)
+		return true;
+	for (size_t i = 0; i < name.size; i++)
+		segments += name.data[i] == '.';
+	return segments <= options->depth;
+}
+
 bool selection_is_all(const struct selection *selection)
 {
 	return selection->name_count == 0 && selection_is_by_name(selection);

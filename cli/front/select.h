@@ -20,6 +20,9 @@ bool selection_new(const struct select_options *options, struct selection **ret_
 	char **ret_message);
 void selection_free(struct selection *selection);
 
+/* Whether a name has no more segments than --depth says. */
+bool select_reaches(const struct select_options *options, struct fsdp_span name);
+
 /* Whether there is any selector at all (depth, sort, columns and head are none). */
 bool selection_is_all(const struct selection *selection);
 

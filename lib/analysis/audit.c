@@ -148,18 +148,17 @@ bool fsdp_audit_new(const struct fsdp_checkpoint *checkpoint,
 	struct fsdp_error **ret_error)
 {
 	struct fsdp_audit *audit = calloc(1, sizeof *audit);
+	bool known;
 
 	if (audit == NULL)
 		return fsdp_fail_memory(ret_error);
-	fsdp_limits_init(&audit->limits);
-	for (size_t i = 0; i < options->limit_count; i++)
-		fsdp_limits_set(&audit->limits, options->limits[i].name,
-			options->limits[i].value);
+	known = fsdp_limits_choose(
+		&audit->limits, options->limits, options->limit_count, ret_error);
 	audit->budget.ceiling = fsdp_limit(&audit->limits, FSDP_LIMIT_MEMORY);
 	fsdp_arena_init(&audit->arena, &audit->budget);
 	fsdp_findings_init(&audit->findings, &audit->arena, &audit->limits);
 	begin_results(audit, options->level);
-	if (!run_checks(audit, checkpoint, options->level, ret_error)) {
+	if (!known || !run_checks(audit, checkpoint, options->level, ret_error)) {
 		fsdp_audit_free(audit);
 		return false;
 	}

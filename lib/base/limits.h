@@ -26,6 +26,14 @@ _Static_assert(FSDP_LIMIT_COUNT <= 64, "a bit for each");
 
 void fsdp_limits_init(struct fsdp_limits *limits);
 
+/* The defaults, changed as the caller of the library wants. Fails (usage) if there is no
+ * such name; the limits are usable all the same. */
+struct fsdp_limit_setting;
+struct fsdp_error;
+bool fsdp_limits_choose(struct fsdp_limits *limits,
+	const struct fsdp_limit_setting *settings, size_t count,
+	struct fsdp_error **ret_error);
+
 /* False if there is no such name. A value of 0 means none. */
 bool fsdp_limits_set(struct fsdp_limits *limits, const char *name, uint64_t value);
 
