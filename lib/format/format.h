@@ -8,7 +8,7 @@
 /*
  * What a family of checkpoints is made of: how it is recognised, how it is read into a
  * model, and what the doors have to know of it before (struct fsdp_family, below). Each
- * is a file or folder of this room and a row in registry.c. No family includes another:
+ * is a file or folder of this room and a row in families.def. No family includes another:
  * one that finds another inside names it as a child, which the door has read.
  */
 
@@ -99,7 +99,7 @@ void fsdp_reading_settle_world(
 	struct fsdp_reading *reading, uint32_t file, uint32_t world_size, bool whole);
 
 /* By what a family recognises an input. How that compares with the signs of others, the
- * table in registry.c says. */
+ * table of families says. */
 enum fsdp_sign { FSDP_SIGN_NONE, FSDP_SIGN_SURE, FSDP_SIGN_LIKELY, FSDP_SIGN_WEAK };
 enum { FSDP_SIGN_COUNT = 4 };
 
@@ -238,21 +238,9 @@ bool fsdp_plan_has_name(struct fsdp_span name);
 bool fsdp_plan_read(struct fsdp_reading *reading, struct fsdp_span bytes,
 	struct fsdp_span path, struct fsdp_error **ret_error);
 
-extern const struct fsdp_family fsdp_family_dcp_safetensors;
-extern const struct fsdp_family fsdp_family_deepspeed;
-extern const struct fsdp_family fsdp_family_deepspeed_parts;
-extern const struct fsdp_family fsdp_family_foreign;
-extern const struct fsdp_family fsdp_family_hub_cache;
-extern const struct fsdp_family fsdp_family_hugging_face;
-extern const struct fsdp_family fsdp_family_layout;
-extern const struct fsdp_family fsdp_family_megatron;
-extern const struct fsdp_family fsdp_family_pickle;
-extern const struct fsdp_family fsdp_family_safetensors;
-extern const struct fsdp_family fsdp_family_torch_legacy;
-extern const struct fsdp_family fsdp_family_torch_tar;
-extern const struct fsdp_family fsdp_family_torch_zip;
-extern const struct fsdp_family fsdp_family_dcp;
-extern const struct fsdp_family fsdp_family_plan;
-extern const struct fsdp_family fsdp_family_rank_set;
+#define FSDP_FAMILY(name, sure, likely, weak) \
+	extern const struct fsdp_family fsdp_family_##name;
+#include "format/families.def"
+#undef FSDP_FAMILY
 
 #endif

@@ -1,33 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of families, and the choice among them.
+ * The choice among the families of families.def.
  */
 #include "format/format.h"
 
 #define COUNT FSDP_COUNT(families)
 
-/* What each sign counts: none, a sure one, a likely one, a weak one. An input goes to the
- * family with the highest bid, so no bid may be there twice. */
 static const struct {
 	const struct fsdp_family *family;
 	unsigned char bids[FSDP_SIGN_COUNT];
 } families[] = {
-	{ &fsdp_family_dcp, { 0, 90, 85, 70 } },
-	{ &fsdp_family_dcp_safetensors, { 0, 65, 50, 0 } },
-	{ &fsdp_family_deepspeed, { 0, 93, 60, 0 } },
-	{ &fsdp_family_deepspeed_parts, { 0 } },
-	{ &fsdp_family_foreign, { 0, 89, 0, 0 } },
-	{ &fsdp_family_hub_cache, { 0, 100, 0, 0 } },
-	{ &fsdp_family_hugging_face, { 0, 59, 55, 45 } },
-	{ &fsdp_family_layout, { 0, 92, 0, 15 } },
-	{ &fsdp_family_megatron, { 0, 58, 0, 0 } },
-	{ &fsdp_family_pickle, { 0, 20, 10, 0 } },
-	{ &fsdp_family_plan, { 0, 80, 0, 0 } },
-	{ &fsdp_family_rank_set, { 0, 30, 25, 0 } },
-	{ &fsdp_family_safetensors, { 0, 95, 0, 0 } },
-	{ &fsdp_family_torch_legacy, { 0, 79, 0, 0 } },
-	{ &fsdp_family_torch_tar, { 0, 69, 0, 0 } },
-	{ &fsdp_family_torch_zip, { 0, 78, 0, 5 } },
+#define FSDP_FAMILY(name, sure, likely, weak) \
+	{ &fsdp_family_##name, { 0, sure, likely, weak } },
+#include "format/families.def"
+#undef FSDP_FAMILY
 };
 
 const struct fsdp_family *fsdp_registry_at(size_t index)

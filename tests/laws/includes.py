@@ -56,7 +56,7 @@ PUBLIC = {
 # folder. A family is a folder, or the files whose names begin with the same word (order-compare.c,
 # order-fx.c); `free` files hold the table of the others.
 STRANGERS = {
-    "lib/format": {"shared": {"format.h", "torch/torch.h"}, "free": {"registry.c"}},
+    "lib/format": {"shared": {"families.def", "format.h", "torch/torch.h"}, "free": {"registry.c"}},
     # What readers share: an event and what it is read from, types of time, sums of times,
     # Python's way of printing; and what the three files of Kineto's reader share.
     "lib/trace": {
