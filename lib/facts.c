@@ -551,3 +551,15 @@ struct fsdp_value fsdp_value(const struct fsdp_checkpoint *checkpoint, uint32_t 
 		.rank = record->rank,
 	};
 }
+
+/* ---- settings ---- */
+
+size_t fsdp_setting_count(const struct fsdp_checkpoint *checkpoint)
+{
+	return checkpoint->model.settings.count;
+}
+
+struct fsdp_setting fsdp_setting(const struct fsdp_checkpoint *checkpoint, uint32_t index)
+{
+	return *fsdp_model_setting(&checkpoint->model, index);
+}

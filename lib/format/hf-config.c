@@ -16,6 +16,7 @@
 
 #include "base/num.h"
 #include "format/format.h"
+#include "format/hf-settings.h"
 #include "syntax/json-tree.h"
 
 enum {
@@ -207,8 +208,11 @@ static bool read_json(struct config *config, const char *name,
 		return false;
 	*ret_unread = !fsdp_source_read_all(
 		&source, 0, source.size, reading->scratch, &bytes, ret_error);
-	return !*ret_unread && fsdp_json_read(bytes, reading->limits, reading->scratch,
-				       ret_root, ret_error);
+	return !*ret_unread &&
+	       fsdp_json_read(
+		       bytes, reading->limits, reading->scratch, ret_root, ret_error) &&
+	       fsdp_hf_settings(reading->model, config->file, *ret_root, reading->scratch,
+		       ret_error);
 }
 
 /* ---- values ---- */
@@ -235,37 +239,6 @@ static const char *type_of(enum fsdp_json_kind kind)
 	return "object";
 }
 
-/* A scalar; anything else is shown as cut. */
-static bool set_token(struct fsdp_model *model, const struct fsdp_json *json,
-	struct fsdp_token *token, struct fsdp_error **ret_error)
-{
-	switch (json->kind) {
-	case FSDP_JSON_NULL:
-		token->kind = FSDP_TOKEN_NONE;
-		return true;
-	case FSDP_JSON_BOOL:
-	case FSDP_JSON_INTEGER:
-		token->kind = json->kind == FSDP_JSON_BOOL ? FSDP_TOKEN_BOOL
-							   : FSDP_TOKEN_INTEGER;
-		token->integer = json->integer;
-		return true;
-	case FSDP_JSON_REAL:
-		token->kind = FSDP_TOKEN_FLOAT;
-		token->number = json->real;
-		return true;
-	case FSDP_JSON_TEXT:
-		token->kind = FSDP_TOKEN_TEXT;
-		token->text = fsdp_build_span(model, json->text, ret_error);
-		return token->text.data != NULL;
-	case FSDP_JSON_ARRAY:
-	case FSDP_JSON_INTEGERS:
-	case FSDP_JSON_OBJECT:
-		break;
-	}
-	token->kind = FSDP_TOKEN_CUT;
-	return true;
-}
-
 static struct fsdp_json item_of(const struct fsdp_json *list, uint32_t n)
 {
 	if (list->kind == FSDP_JSON_ARRAY)
@@ -287,11 +260,11 @@ static bool set_list(struct fsdp_model *model, const struct fsdp_json *json,
 {
 	uint32_t count = items_of(json);
 	if (!fsdp_json_is_list(json))
-		return set_token(model, json, (*at)++, ret_error);
+		return fsdp_hf_token(model, json, (*at)++, ret_error);
 	*(*at)++ = (struct fsdp_token){ .kind = FSDP_TOKEN_LIST, .count = count };
 	for (uint32_t i = 0; i < count; i++) {
 		struct fsdp_json item = item_of(json, i);
-		if (!set_token(model, &item, (*at)++, ret_error))
+		if (!fsdp_hf_token(model, &item, (*at)++, ret_error))
 			return false;
 	}
 	return true;
@@ -314,7 +287,7 @@ static bool set_tokens(struct config *config, const struct fsdp_json *json,
 	value->tokens = tokens;
 	value->token_count = (uint32_t)room;
 	if (!fsdp_json_is_list(json))
-		return set_token(model, json, tokens, ret_error);
+		return fsdp_hf_token(model, json, tokens, ret_error);
 	*tokens = (struct fsdp_token){ .kind = FSDP_TOKEN_LIST, .count = count };
 	tokens++;
 	for (uint32_t i = 0; i < count; i++) {

@@ -38,6 +38,7 @@ bool fsdp_build_init(struct fsdp_model *model, struct fsdp_arena *arena,
 	fsdp_vec_init(&model->quantizers, arena, sizeof(struct fsdp_quantizer));
 	fsdp_vec_init(&model->class_hints, arena, sizeof(struct fsdp_class_hint));
 	fsdp_vec_init(&model->declared, arena, sizeof(struct fsdp_declared));
+	fsdp_vec_init(&model->settings, arena, sizeof(struct fsdp_setting));
 	fsdp_vec_init(&model->shape_hints, arena, sizeof(struct fsdp_shape_hint));
 	if (!fsdp_names_init(&model->names, arena))
 		return fsdp_arena_fail(arena, ret_error);

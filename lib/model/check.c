@@ -125,6 +125,19 @@ static bool check_values(const struct fsdp_model *model, struct fsdp_error **ret
 	return true;
 }
 
+static bool check_settings(const struct fsdp_model *model, struct fsdp_error **ret_error)
+{
+	for (uint32_t i = 0; i < model->settings.count; i++) {
+		const struct fsdp_setting *setting = fsdp_model_setting(model, i);
+
+		if (setting->end <= i || setting->end > model->settings.count ||
+			setting->file >= model->files.count)
+			return fsdp_fail_check(
+				ret_error, "setting", i, "an end or a file");
+	}
+	return true;
+}
+
 /* Components are tensors that are marked so: order.c keeps only those together. */
 static bool has_components(const struct fsdp_model *model, const struct fsdp_extra *extra)
 {
@@ -290,8 +303,8 @@ bool fsdp_model_check(const struct fsdp_model *model, struct fsdp_error **ret_er
 	return check_single(model, ret_error) && check_files(model, ret_error) &&
 	       check_extents(model, ret_error) && check_tensors(model, ret_error) &&
 	       check_pieces(model, ret_error) && check_values(model, ret_error) &&
-	       check_extras(model, ret_error) && check_meshes(model, ret_error) &&
-	       check_hints(model, ret_error) && check_modules(model, ret_error) &&
-	       check_units(model, ret_error) && check_flats(model, ret_error) &&
-	       check_planned(model, ret_error);
+	       check_settings(model, ret_error) && check_extras(model, ret_error) &&
+	       check_meshes(model, ret_error) && check_hints(model, ret_error) &&
+	       check_modules(model, ret_error) && check_units(model, ret_error) &&
+	       check_flats(model, ret_error) && check_planned(model, ret_error);
 }

@@ -222,6 +222,7 @@ struct fsdp_model {
 	struct fsdp_vec meshes, placements, quantizers, class_hints, shape_hints;
 	uint32_t counter; /* tensor whose one element counts steps, or FSDP_NONE */
 	struct fsdp_vec declared;           /* struct fsdp_declared */
+	struct fsdp_vec settings;           /* struct fsdp_setting */
 	const char *spelled[UINT8_MAX + 1]; /* by dtype: the word of a file for it */
 	uint32_t component_base; /* tensors from here on are components; set by freeze */
 
@@ -276,6 +277,7 @@ FSDP_MODEL_RECORDS(fsdp_model_flat_entry, flat_entries, fsdp_flat_entry_record)
 FSDP_MODEL_RECORDS(fsdp_model_flat_tie, flat_ties, fsdp_flat_tie_record)
 FSDP_MODEL_RECORDS(fsdp_model_mesh, meshes, fsdp_mesh_record)
 FSDP_MODEL_RECORDS(fsdp_model_placement, placements, fsdp_placement_record)
+FSDP_MODEL_RECORDS(fsdp_model_setting, settings, fsdp_setting)
 #undef FSDP_MODEL_RECORDS
 
 static inline const int64_t *fsdp_model_ints(const struct fsdp_model *model, fsdp_ints at)

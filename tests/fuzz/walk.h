@@ -311,6 +311,23 @@ static inline void walk_values(struct walk *walk)
 	}
 }
 
+/* What a setting holds lies behind it, and inside of what holds it. */
+static inline void walk_settings(struct walk *walk)
+{
+	size_t count = fsdp_setting_count(walk->checkpoint);
+	for (uint32_t i = 0; i < count; i++) {
+		struct fsdp_setting setting = fsdp_setting(walk->checkpoint, i);
+		uint32_t items = 0;
+		walk_span(walk, setting.key);
+		walk_span(walk, setting.value.text);
+		must(setting.end <= count);
+		must(setting.file < fsdp_file_count(walk->checkpoint));
+		for (uint32_t at = i + 1; at < setting.end && i < WALK_MOST; items++)
+			at = fsdp_setting(walk->checkpoint, at).end;
+		must(i >= WALK_MOST || items == setting.value.count);
+	}
+}
+
 /* No input is a reason for a fault of ours. */
 static inline void walk_error(struct walk *walk, const struct fsdp_error *error)
 {
@@ -497,6 +514,7 @@ static inline void walk_open(const char *path, const char *plan_path)
 	walk_modules(&walk);
 	walk_units(&walk);
 	walk_values(&walk);
+	walk_settings(&walk);
 	walk_analyses(&walk);
 	free(walk.name);
 	fsdp_locator_free(walk.locator);

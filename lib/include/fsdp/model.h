@@ -555,6 +555,29 @@ FSDP_API size_t fsdp_value_count(const struct fsdp_checkpoint *checkpoint);
 FSDP_API struct fsdp_value fsdp_value(
 	const struct fsdp_checkpoint *checkpoint, uint32_t index);
 
+/* ---- settings ---- */
+
+/**
+ * A node of the model's configuration (config.json or adapter_config.json beside the
+ * weights): what the file says of the model, none of it checked. Nodes are in pre-order;
+ * what a container holds follows it, up to `end`, which is also where the next node of
+ * the same level is. So the first item of container i is i + 1, and the one behind item j
+ * is fsdp_setting(j).end, as long as that is less than the container's own end.
+ *
+ * A file that is larger than any configuration is one node of the kind CUT.
+ */
+struct fsdp_setting {
+	struct fsdp_span key;    /* of a member; absent: an item, or a whole file */
+	struct fsdp_token value; /* LIST and DICT: `count` is of items or members */
+	uint32_t end;            /* index behind all that it holds */
+	uint32_t file;           /* in which it stands */
+};
+
+/** The first one, 0, is a whole file; the next file, if there is one, is at its end. */
+FSDP_API size_t fsdp_setting_count(const struct fsdp_checkpoint *checkpoint);
+FSDP_API struct fsdp_setting fsdp_setting(
+	const struct fsdp_checkpoint *checkpoint, uint32_t index);
+
 #ifdef __cplusplus
 }
 #endif
