@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs a command: opens, answers, ends, tells; collects what is said beside the answer
- * (inputs, findings, failures, notes) for the envelope and for stderr.
+ * Runs a command: opens, answers, ends, tells.
  */
 #include <errno.h>
 #include <signal.h>
@@ -13,7 +12,7 @@
 #include <fsdp/version.h>
 
 #include "run/answer.h"
-#include "run/fingerprint.h"
+#include "run/collected.h"
 #include "run/message.h"
 #include "run/progress.h"
 #include "run/sandbox.h"
@@ -32,104 +31,18 @@ struct session {
 	size_t checkpoint_count;
 	struct fsdp_recordings *recordings; /* in their place */
 
-	struct input_record *records;
-	size_t record_count;
-	struct finding *findings;
-	size_t finding_count;
-	struct omission *omissions;
-	size_t omission_count;
-	struct failure *failures;
-	size_t failure_count;
-	struct texts notes, totals;
-	struct owned owned;
+	struct collected collected; /* what is told beside the answer */
 
 	int status;
-	uint32_t input; /* whose checkpoint is answered for, or UINT32_MAX */
-	bool separate;  /* each input is a checkpoint of its own */
-	bool begun;     /* the envelope's head is written */
-	bool answered;  /* there is data */
-	bool out_of_memory;
+	uint32_t input;  /* whose checkpoint is answered for, or UINT32_MAX */
+	bool separate;   /* each input is a checkpoint of its own */
+	bool begun;      /* the envelope's head is written */
+	bool answered;   /* there is data */
 	int interrupted; /* by this signal */
 	unsigned locks;  /* that hold: a set of enum sandbox_lock */
 };
 
-/* The list with room for `more` zeroed elements, or NULL. */
-static void *grown(
-	struct session *session, void *items, size_t count, size_t more, size_t size)
-{
-	char *bigger = reallocarray(items, count + more, size);
-
-	if (bigger == NULL)
-		session->out_of_memory = true;
-	else
-		memset(bigger + count * size, 0, more * size);
-	return bigger;
-}
-
 /* ---- what is said beside the answer ---- */
-
-static struct text kept(struct session *session, const char *text)
-{
-	if (text == NULL)
-		return (struct text){ 0 };
-	text = owned_copy(&session->owned, text, strlen(text));
-	if (text == NULL)
-		session->out_of_memory = true;
-	return text_of(text);
-}
-
-static struct failure *add_failure(struct session *session, const char *code)
-{
-	struct failure *failures = grown(
-		session, session->failures, session->failure_count, 1, sizeof *failures);
-
-	if (failures == NULL)
-		return NULL;
-	session->failures = failures;
-	failures = &failures[session->failure_count++];
-	failures->code = code;
-	failures->input = UINT32_MAX;
-	failures->offset = UINT64_MAX;
-	return failures;
-}
-
-/* What helps in most cases, where nothing better is known. */
-static const char *const usual_hints[FSDP_ERROR_CODE_COUNT] = {
-	[FSDP_ERROR_DAMAGED] = "copy this file again, or use an earlier checkpoint",
-	[FSDP_ERROR_UNSUPPORTED] = "see fsdp-inspect(1) for the formats that are read",
-};
-
-static struct text usual_hint(const char *code)
-{
-	for (size_t i = 0; i < FSDP_ERROR_CODE_COUNT; i++)
-		if (strcmp(fsdp_error_code_name((enum fsdp_error_code)i), code) == 0)
-			return text_of(usual_hints[i]);
-	return (struct text){ 0 };
-}
-
-static void add_error(
-	struct session *session, const struct fsdp_error *error, uint32_t input)
-{
-	struct failure *failure;
-
-	if (error == NULL || fsdp_error_code(error) == FSDP_ERROR_MEMORY) {
-		session->out_of_memory = true;
-		return;
-	}
-	failure = add_failure(session, fsdp_error_code_name(fsdp_error_code(error)));
-	if (failure == NULL)
-		return;
-	failure->input = input;
-	failure->rule = fsdp_error_rule(error);
-	failure->limit = fsdp_error_limit(error);
-	failure->path = kept(session, fsdp_error_path(error));
-	failure->member = kept(session, fsdp_error_member(error));
-	failure->offset = fsdp_error_offset(error);
-	failure->message = kept(session, fsdp_error_message(error));
-	failure->hint = kept(session, fsdp_error_hint(error));
-	if (failure->hint.data == NULL)
-		failure->hint = usual_hint(failure->code);
-}
 
 /* Running out of memory needs no memory to be told. */
 static void add_out_of_memory(struct session *session, struct failure *failure)
@@ -145,40 +58,13 @@ static void add_out_of_memory(struct session *session, struct failure *failure)
 	session->status = STATUS_FAILED;
 }
 
-__attribute__((format(printf, 3, 0))) static void add_line(struct session *session,
-	struct texts *texts, const char *format, va_list arguments)
-{
-	char *line;
-
-	if (vasprintf(&line, format, arguments) < 0)
-		line = NULL;
-	line = owned_take(&session->owned, line);
-	/* Of several checkpoints, or by a command and here: once is enough. */
-	for (size_t i = 0; texts == &session->notes && line != NULL && i < texts->count;
-		i++) {
-		if (strcmp(texts->items[i], line) == 0)
-			return;
-	}
-	if (line == NULL || !texts_add(texts, line))
-		session->out_of_memory = true;
-}
-
-__attribute__((format(printf, 2, 3))) static void add_note(
-	struct session *session, const char *format, ...)
-{
-	va_list arguments;
-
-	va_start(arguments, format);
-	add_line(session, &session->notes, format, arguments);
-	va_end(arguments);
-}
-
 void run_note(struct run *run, const char *format, ...)
 {
 	va_list arguments;
 
 	va_start(arguments, format);
-	add_line(run->session, &run->session->notes, format, arguments);
+	collected_line(&run->session->collected, &run->session->collected.notes, format,
+		arguments);
 	va_end(arguments);
 }
 
@@ -189,34 +75,9 @@ void run_total(struct run *run, const char *format, ...)
 	if (!outputs_show_text(run->session->outputs))
 		return;
 	va_start(arguments, format);
-	add_line(run->session, &run->session->totals, format, arguments);
+	collected_line(&run->session->collected, &run->session->collected.totals, format,
+		arguments);
 	va_end(arguments);
-}
-
-/* Of several checkpoints, each refuses what was typed wrong. */
-static bool was_told(const struct session *session, const char *code, const char *message)
-{
-	for (size_t i = 0; i < session->failure_count; i++) {
-		const struct failure *failure = &session->failures[i];
-		if (failure->path.data == NULL && strcmp(failure->code, code) == 0 &&
-			strcmp(failure->message.data, message) == 0)
-			return true;
-	}
-	return false;
-}
-
-/* NULL: out of memory, which the session knows then. */
-static char *__attribute__((format(printf, 2, 0)))
-format_owned(struct session *session, const char *format, va_list arguments)
-{
-	char *message;
-
-	if (vasprintf(&message, format, arguments) < 0)
-		message = NULL;
-	message = owned_take(&session->owned, message);
-	if (message == NULL)
-		session->out_of_memory = true;
-	return message;
 }
 
 void run_failure(
@@ -229,26 +90,28 @@ void run_failure(
 	char *message;
 
 	if (strcmp(code, "memory") == 0) {
-		session->out_of_memory = true;
+		session->collected.out_of_memory = true;
 		session->status = run->status = STATUS_FAILED;
 		return;
 	}
 	session->status = status_worse(session->status, STATUS_PARTIAL);
 	run->status = status_worse(run->status, STATUS_PARTIAL);
 	va_start(arguments, format);
-	message = format_owned(session, format, arguments);
+	message = collected_format(&session->collected, format, arguments);
 	va_end(arguments);
-	if (message == NULL || (typed && was_told(session, code, message)))
+	if (message == NULL ||
+		(typed && collected_was_told(&session->collected, code, message)))
 		return;
-	failure = add_failure(session, code);
+	failure = collected_failure(&session->collected, code);
 	if (failure == NULL)
 		return;
 	failure->message = text_of(message);
-	failure->hint = hint != NULL ? kept(session, hint) : usual_hint(code);
+	failure->hint = hint != NULL ? collected_text(&session->collected, hint)
+				     : collected_hint(code);
 	/* What was typed wrong is no fault of the checkpoint. */
 	if (typed || run->path == NULL)
 		return;
-	failure->path = kept(session, run->path);
+	failure->path = collected_text(&session->collected, run->path);
 	failure->input = session->input;
 }
 
@@ -256,126 +119,6 @@ FILE *run_stream(struct run *run)
 {
 	(void)run;
 	return stdout;
-}
-
-/* ---- findings of a checkpoint ---- */
-
-static enum severity severity_of(enum fsdp_severity severity)
-{
-	switch (severity) {
-	case FSDP_ERROR:
-		return SEVERITY_ERROR;
-	case FSDP_WARNING:
-		return SEVERITY_WARNING;
-	case FSDP_NOTE:
-	case FSDP_SEVERITY_COUNT:
-		break;
-	}
-	return SEVERITY_NOTE;
-}
-
-static struct finding finding_of(const struct fsdp_finding *from, uint32_t input)
-{
-	return (struct finding){
-		.rule = from->rule->id,
-		.slug = from->rule->slug,
-		.severity = severity_of(from->severity),
-		.input = input,
-		.file = text_of_span(from->file),
-		.member = text_of_span(from->member),
-		.tensor = text_of_span(from->tensor),
-		.module = text_of_span(from->module),
-		.offset = from->offset,
-		.length = from->length,
-		.rank = from->rank,
-		.message = text_of_span(from->message),
-		.next = text_of_span(from->next),
-	};
-}
-
-static void add_finding(struct session *session, struct finding finding)
-{
-	struct finding *findings = grown(
-		session, session->findings, session->finding_count, 1, sizeof *findings);
-
-	if (findings == NULL)
-		return;
-	session->findings = findings;
-	fingerprint_set(&finding);
-	findings[session->finding_count++] = finding;
-}
-
-static void add_omission(struct session *session, const struct fsdp_omitted *from)
-{
-	struct omission *omissions = grown(session, session->omissions,
-		session->omission_count, 1, sizeof *omissions);
-
-	if (omissions == NULL)
-		return;
-	session->omissions = omissions;
-	omissions[session->omission_count++] = (struct omission){
-		.rule = from->rule->id,
-		.file = text_of_span(from->file),
-		.count = from->count,
-	};
-}
-
-static void add_findings(
-	struct session *session, const struct fsdp_checkpoint *checkpoint, uint32_t input)
-{
-	for (size_t i = 0; i < fsdp_finding_count(checkpoint); i++)
-		add_finding(session, finding_of(fsdp_finding(checkpoint, i), input));
-}
-
-static struct text kept_span(struct session *session, struct fsdp_span span)
-{
-	const char *copy = NULL;
-
-	if (span.data == NULL)
-		return (struct text){ 0 };
-	copy = owned_copy(&session->owned, (const char *)span.data, span.size);
-	if (copy == NULL)
-		session->out_of_memory = true;
-	return (struct text){ copy, copy != NULL ? span.size : 0 };
-}
-
-/* What was found in something that did not open, which goes. */
-static void take_findings(
-	struct session *session, struct fsdp_checkpoint *failed, uint32_t input)
-{
-	size_t count = failed != NULL ? fsdp_finding_count(failed) : 0;
-
-	for (size_t i = 0; i < count; i++) {
-		struct fsdp_finding from = *fsdp_finding(failed, i);
-		struct finding finding = finding_of(&from, input);
-		finding.file = kept_span(session, from.file);
-		finding.member = kept_span(session, from.member);
-		finding.tensor = kept_span(session, from.tensor);
-		finding.module = kept_span(session, from.module);
-		finding.message = kept_span(session, from.message);
-		finding.next = kept_span(session, from.next);
-		add_finding(session, finding);
-	}
-	count = failed != NULL ? fsdp_omitted_count(failed) : 0;
-	for (size_t i = 0; i < count; i++) {
-		struct fsdp_omitted from = fsdp_omitted(failed, i);
-		struct text file = kept_span(session, from.file);
-
-		from.file =
-			(struct fsdp_span){ (const unsigned char *)file.data, file.size };
-		add_omission(session, &from);
-	}
-	fsdp_checkpoint_free(failed);
-}
-
-static void add_omissions(
-	struct session *session, const struct fsdp_checkpoint *checkpoint)
-{
-	for (size_t i = 0; i < fsdp_omitted_count(checkpoint); i++) {
-		struct fsdp_omitted from = fsdp_omitted(checkpoint, i);
-
-		add_omission(session, &from);
-	}
 }
 
 void run_finding(struct run *run, const char *rule, const char *format, ...)
@@ -386,12 +129,12 @@ void run_finding(struct run *run, const char *rule, const char *format, ...)
 	char *message;
 
 	va_start(arguments, format);
-	message = format_owned(session, format, arguments);
+	message = collected_format(&session->collected, format, arguments);
 	va_end(arguments);
-	add_finding(session,
-		(struct finding){ .rule = row->id,
+	collected_finding(&session->collected,
+		&(struct finding){ .rule = row->id,
 			.slug = row->slug,
-			.severity = severity_of(row->severity),
+			.severity = collected_severity(row->severity),
 			.input = session->input != UINT32_MAX ? session->input : 0,
 			.offset = UINT64_MAX,
 			.length = UINT64_MAX,
@@ -402,32 +145,6 @@ void run_finding(struct run *run, const char *rule, const char *format, ...)
 
 /* ---- inputs ---- */
 
-static uint32_t add_record(struct session *session, const char *path, const char *kind)
-{
-	struct input_record *records = grown(
-		session, session->records, session->record_count, 1, sizeof *records);
-
-	if (records == NULL)
-		return UINT32_MAX;
-	session->records = records;
-	records[session->record_count] = (struct input_record){
-		.id = (uint32_t)session->record_count,
-		.path = text_of(path),
-		.kind = kind,
-		.status = -1,
-	};
-	return (uint32_t)session->record_count++;
-}
-
-static void set_records(struct session *session, size_t first, size_t count,
-	const char *format, int status)
-{
-	for (size_t i = first; i < first + count && i < session->record_count; i++) {
-		session->records[i].format = format;
-		session->records[i].status = status;
-	}
-}
-
 static void note_plan(struct session *session, const struct fsdp_checkpoint *checkpoint)
 {
 	struct fsdp_plan_facts plan;
@@ -435,12 +152,13 @@ static void note_plan(struct session *session, const struct fsdp_checkpoint *che
 
 	if (!fsdp_checkpoint_plan(checkpoint, &plan) || plan.path == NULL)
 		return;
-	record = add_record(session, plan.path, "plan");
+	record = collected_input(&session->collected, plan.path, "plan");
 	if (record == UINT32_MAX)
 		return;
-	session->records[record].found = plan.found;
+	session->collected.inputs[record].found = plan.found;
 	if (plan.found && !session->command->shows_plan)
-		add_note(session, "classes and marks from %s", plan.path);
+		collected_note(
+			&session->collected, "classes and marks from %s", plan.path);
 }
 
 /* Files that were read though only another of their set was named. */
@@ -450,10 +168,11 @@ static void note_siblings(
 	const char *path;
 
 	for (size_t i = 0; (path = fsdp_checkpoint_sibling(checkpoint, i)) != NULL; i++) {
-		uint32_t record = add_record(session, path, "checkpoint");
+		uint32_t record =
+			collected_input(&session->collected, path, "checkpoint");
 		if (record == UINT32_MAX)
 			return;
-		session->records[record].found = true;
+		session->collected.inputs[record].found = true;
 	}
 }
 
@@ -463,7 +182,7 @@ static void note_opening(
 	const char *note;
 
 	for (size_t i = 0; (note = fsdp_checkpoint_note(checkpoint, i)) != NULL; i++)
-		add_note(session, "%s", note);
+		collected_note(&session->collected, "%s", note);
 }
 
 /*
@@ -478,27 +197,34 @@ static struct fsdp_checkpoint *open_checkpoint(
 	struct fsdp_error *error = NULL;
 	size_t error_count;
 
-	checkpoints = grown(session, session->checkpoints, session->checkpoint_count, 1,
-		sizeof *checkpoints);
-	if (checkpoints == NULL)
+	checkpoints = reallocarray(
+		session->checkpoints, session->checkpoint_count + 1, sizeof *checkpoints);
+	if (checkpoints == NULL) {
+		session->collected.out_of_memory = true;
 		return NULL;
+	}
 	session->checkpoints = checkpoints;
 	options.keep_failed = true;
 	if (!fsdp_checkpoint_open(paths, count, &options, &checkpoint, &error)) {
-		take_findings(session, checkpoint, (uint32_t)first);
-		add_error(session, error, (uint32_t)first);
+		if (checkpoint != NULL)
+			collected_checkpoint(
+				&session->collected, checkpoint, (uint32_t)first, true);
+		fsdp_checkpoint_free(checkpoint);
+		collected_error(&session->collected, error, (uint32_t)first);
 		fsdp_error_free(error);
-		set_records(session, first, count, NULL, STATUS_FAILED);
+		collected_recognised(
+			&session->collected, first, count, NULL, STATUS_FAILED);
 		return NULL;
 	}
 	checkpoints[session->checkpoint_count++] = checkpoint;
-	add_findings(session, checkpoint, (uint32_t)first);
-	add_omissions(session, checkpoint);
+	collected_checkpoint(&session->collected, checkpoint, (uint32_t)first, false);
 	note_opening(session, checkpoint);
 	error_count = fsdp_checkpoint_error_count(checkpoint);
 	for (size_t i = 0; i < error_count; i++)
-		add_error(session, fsdp_checkpoint_error(checkpoint, i), (uint32_t)first);
-	set_records(session, first, count, fsdp_checkpoint_format(checkpoint).family,
+		collected_error(&session->collected, fsdp_checkpoint_error(checkpoint, i),
+			(uint32_t)first);
+	collected_recognised(&session->collected, first, count,
+		fsdp_checkpoint_format(checkpoint).family,
 		error_count > 0 ? STATUS_PARTIAL : STATUS_GOOD);
 	note_siblings(session, checkpoint);
 	note_plan(session, checkpoint);
@@ -536,8 +262,8 @@ static void begin(struct session *session, bool has_data)
 		.command = session->command->name,
 		.version = fsdp_version(),
 		.status = session->status,
-		.inputs = session->records,
-		.input_count = session->record_count,
+		.inputs = session->collected.inputs,
+		.input_count = session->collected.input_count,
 		.has_data = has_data,
 		.bare = is_bare(session),
 	};
@@ -559,9 +285,9 @@ void run_begin(struct run *run, int status)
 	/* With several checkpoints the head was written before the first. */
 	if (session->begun)
 		return;
-	for (size_t i = 0; i < session->record_count; i++) {
-		if (session->records[i].status >= 0)
-			session->records[i].status = session->status;
+	for (size_t i = 0; i < session->collected.input_count; i++) {
+		if (session->collected.inputs[i].status >= 0)
+			session->collected.inputs[i].status = session->status;
 	}
 	begin(session, session->status != STATUS_FAILED);
 }
@@ -574,7 +300,7 @@ static void call(struct session *session, struct run *run)
 	fsdp_locator_free(run->locator);
 	run->locator = NULL;
 	if (!done) {
-		add_error(session, error, session->input);
+		collected_error(&session->collected, error, session->input);
 		fsdp_error_free(error);
 		session->status = STATUS_FAILED;
 		session->outputs->spoilt |= session->answered;
@@ -593,7 +319,7 @@ static void add_records(struct session *session)
 		session->command->inputs == INPUTS_RECORDINGS ? "trace" : "checkpoint";
 
 	for (size_t i = 0; i < paths->count; i++)
-		add_record(session, paths->items[i], kind);
+		collected_input(&session->collected, paths->items[i], kind);
 }
 
 /* ---- recordings ---- */
@@ -615,29 +341,28 @@ static void take_recordings(struct session *session)
 		const struct fsdp_finding *finding =
 			fsdp_recordings_finding(recordings, i);
 
-		add_finding(session,
-			finding_of(finding,
-				input_of(session, (const char *)finding->file.data)));
+		collected_found(&session->collected, finding,
+			input_of(session, (const char *)finding->file.data), false);
 	}
 	for (size_t i = 0; i < fsdp_recordings_omitted_count(recordings); i++) {
 		struct fsdp_omitted from = fsdp_recordings_omitted(recordings, i);
 
-		add_omission(session, &from);
+		collected_omitted(&session->collected, &from, false);
 	}
 	for (size_t i = 0; i < fsdp_recording_count(recordings); i++) {
 		const struct fsdp_recording *one = fsdp_recording(recordings, i);
 
-		if (one->kind == FSDP_RECORDING_LOG && i < session->record_count)
-			session->records[i].kind = "log";
-		set_records(
-			session, i, 1, fsdp_recording_kind_name(one->kind), STATUS_GOOD);
+		if (one->kind == FSDP_RECORDING_LOG && i < session->collected.input_count)
+			session->collected.inputs[i].kind = "log";
+		collected_recognised(&session->collected, i, 1,
+			fsdp_recording_kind_name(one->kind), STATUS_GOOD);
 	}
 }
 
 /* Whatever the form of the answer, it is to say that it is for a part. */
 static void tell_interrupted(struct session *session)
 {
-	struct failure *failure = add_failure(session, "system");
+	struct failure *failure = collected_failure(&session->collected, "system");
 
 	if (failure != NULL)
 		failure->message =
@@ -681,9 +406,10 @@ static bool read_recordings(struct session *session, struct run *run)
 		return true;
 	}
 	path = error != NULL ? fsdp_error_path(error) : NULL;
-	add_error(session, error, path != NULL ? input_of(session, path) : 0);
+	collected_error(
+		&session->collected, error, path != NULL ? input_of(session, path) : 0);
 	fsdp_error_free(error);
-	set_records(session, 0, paths->count, NULL, STATUS_FAILED);
+	collected_recognised(&session->collected, 0, paths->count, NULL, STATUS_FAILED);
 	session->status = STATUS_FAILED;
 	return false;
 }
@@ -703,7 +429,7 @@ static void answer_one(struct session *session)
 		run.path = paths->items[0];
 		run.path_count = paths->count;
 		session->input = 0;
-		if (!read_recordings(session, &run) || session->out_of_memory) {
+		if (!read_recordings(session, &run) || session->collected.out_of_memory) {
 			session->status = STATUS_FAILED;
 			release(&run);
 			return;
@@ -712,11 +438,11 @@ static void answer_one(struct session *session)
 		run.path = paths->items[0];
 		run.path_count = paths->count;
 		run.checkpoint = open_checkpoint(session, paths->items, paths->count, 0);
-		if (run.checkpoint == NULL || session->out_of_memory) {
+		if (run.checkpoint == NULL || session->collected.out_of_memory) {
 			session->status = STATUS_FAILED;
 			return;
 		}
-		if (session->failure_count > 0)
+		if (session->collected.failure_count > 0)
 			session->status = STATUS_PARTIAL;
 		session->input = 0;
 	}
@@ -747,13 +473,14 @@ static bool rehearse(struct session *session, struct fsdp_checkpoint **opened)
 	if (nobody == NULL)
 		return false;
 	session->begun = true;
-	for (size_t i = 0; i < session->inputs->paths.count && !session->out_of_memory;
+	for (size_t i = 0;
+		i < session->inputs->paths.count && !session->collected.out_of_memory;
 		i++) {
-		size_t failures = session->failure_count;
+		size_t failures = session->collected.failure_count;
 		session->status = STATUS_GOOD;
 		opened[i] =
 			open_checkpoint(session, &session->inputs->paths.items[i], 1, i);
-		if (session->failure_count > failures)
+		if (session->collected.failure_count > failures)
 			session->status = STATUS_PARTIAL;
 		if (opened[i] != NULL)
 			answer_input(session, opened[i], i, nobody);
@@ -761,13 +488,13 @@ static bool rehearse(struct session *session, struct fsdp_checkpoint **opened)
 			session->status = STATUS_FAILED;
 		if (session->status == STATUS_FAILED)
 			opened[i] = NULL;
-		session->records[i].status = session->status;
+		session->collected.inputs[i].status = session->status;
 		worst = status_worse(worst, session->status);
 	}
 	session->begun = false;
 	session->status = worst;
 	out_free(nobody);
-	return !session->out_of_memory;
+	return !session->collected.out_of_memory;
 }
 
 static void show_each(struct session *session, struct fsdp_checkpoint *const *opened)
@@ -804,23 +531,23 @@ static void answer_each(struct session *session)
 	int status;
 
 	if (opened == NULL || !rehearse(session, opened)) {
-		session->out_of_memory = true;
+		session->collected.out_of_memory = true;
 		free(opened);
 		return;
 	}
 	for (size_t i = 0; i < session->inputs->paths.count; i++)
 		any |= opened[i] != NULL;
-	failures = session->failure_count;
-	notes = session->notes.count;
-	totals = session->totals.count;
+	failures = session->collected.failure_count;
+	notes = session->collected.notes.count;
+	totals = session->collected.totals.count;
 	status = session->status;
 	if (any) {
 		begin(session, true);
 		show_each(session, opened);
 		/* All was said before. */
-		session->failure_count = failures;
-		session->notes.count = notes;
-		session->totals.count = totals;
+		session->collected.failure_count = failures;
+		session->collected.notes.count = notes;
+		session->collected.totals.count = totals;
 		session->status = status;
 	}
 	free(opened);
@@ -832,7 +559,7 @@ static void end(struct session *session)
 	struct failure memory;
 	struct out_footer footer;
 
-	if (session->out_of_memory) {
+	if (session->collected.out_of_memory) {
 		add_out_of_memory(session, &memory);
 		session->outputs->spoilt |= session->answered;
 	}
@@ -843,12 +570,16 @@ static void end(struct session *session)
 	footer = (struct out_footer){
 		.status = session->status,
 		.interrupted = session->interrupted != 0,
-		.findings = session->findings,
-		.finding_count = session->finding_count,
-		.failures = session->out_of_memory ? &memory : session->failures,
-		.failure_count = session->out_of_memory ? 1 : session->failure_count,
-		.omissions = session->omissions,
-		.omission_count = session->omission_count,
+		.findings = session->collected.findings,
+		.finding_count = session->collected.finding_count,
+		.failures = session->collected.out_of_memory
+				    ? &memory
+				    : session->collected.failures,
+		.failure_count = session->collected.out_of_memory
+					 ? 1
+					 : session->collected.failure_count,
+		.omissions = session->collected.omissions,
+		.omission_count = session->collected.omission_count,
 	};
 	out_end(session->outputs->out, &footer);
 }
@@ -861,36 +592,41 @@ static void complain(void *context, const char *file, int error)
 	struct failure *failure;
 
 	session->status = STATUS_FAILED;
-	session->totals.count = 0; /* of an answer that nobody has */
-	failure = add_failure(session, "system");
+	session->collected.totals.count = 0; /* of an answer that nobody has */
+	failure = collected_failure(&session->collected, "system");
 	if (failure == NULL)
 		return;
-	failure->path = kept(session, file != NULL ? file : "standard output");
+	failure->path = collected_text(
+		&session->collected, file != NULL ? file : "standard output");
 	if (error != OUTPUT_IS_INPUT) {
-		failure->message = kept(session, strerror(error));
+		failure->message = collected_text(&session->collected, strerror(error));
 		return;
 	}
-	failure->message = kept(session, "belongs to the input, so it was not replaced");
-	failure->hint = kept(session, "give the output another name");
+	failure->message = collected_text(
+		&session->collected, "belongs to the input, so it was not replaced");
+	failure->hint =
+		collected_text(&session->collected, "give the output another name");
 }
 
 static void tell(struct session *session)
 {
 	const struct looks *looks = session->error_looks;
 
-	for (size_t i = 0; i < session->totals.count; i++)
-		message_total(looks, session->totals.items[i]);
-	for (size_t i = 0; i < session->notes.count; i++)
-		message_note(looks, session->notes.items[i]);
-	if (!message_findings(looks, session->findings, session->finding_count,
-		    session->omissions, session->omission_count,
-		    session->separate ? session->records : NULL))
-		session->out_of_memory = true;
-	if (session->out_of_memory) {
+	for (size_t i = 0; i < session->collected.totals.count; i++)
+		message_total(looks, session->collected.totals.items[i]);
+	for (size_t i = 0; i < session->collected.notes.count; i++)
+		message_note(looks, session->collected.notes.items[i]);
+	if (!message_findings(looks, session->collected.findings,
+		    session->collected.finding_count, session->collected.omissions,
+		    session->collected.omission_count,
+		    session->separate ? session->collected.inputs : NULL))
+		session->collected.out_of_memory = true;
+	if (session->collected.out_of_memory) {
 		message_out_of_memory();
 		session->status = STATUS_FAILED;
 	} else {
-		message_failures(looks, session->failures, session->failure_count);
+		message_failures(looks, session->collected.failures,
+			session->collected.failure_count);
 	}
 }
 
@@ -900,13 +636,7 @@ static void session_done(struct session *session)
 		fsdp_checkpoint_free(session->checkpoints[i]);
 	fsdp_recordings_free(session->recordings);
 	free(session->checkpoints);
-	free(session->records);
-	free(session->findings);
-	free(session->omissions);
-	free(session->failures);
-	free(session->notes.items);
-	free(session->totals.items);
-	owned_free(&session->owned);
+	collected_done(&session->collected);
 }
 
 /* Not only the arguments are read: options may name something too. */
@@ -954,8 +684,8 @@ int session_run(const struct arguments *arguments, const struct inputs *inputs,
 
 	lock_up(&session);
 	if (error_looks->verbosity >= 1)
-		add_note(
-			&session, "locks of the kernel: %s", sandbox_text(session.locks));
+		collected_note(&session.collected, "locks of the kernel: %s",
+			sandbox_text(session.locks));
 	add_records(&session);
 	if (session.separate)
 		answer_each(&session);
