@@ -10,7 +10,7 @@ static const char *const KINDS[] = { "checkpoint", "plan", "trace", "log", NULL 
 static const char *const CODES[] = { "usage", "system", "not_a_checkpoint", "damaged",
 	"unsupported", "limit", "memory", "internal", NULL };
 
-static const char *severity_name(unsigned severity)
+const char *severity_name(unsigned severity)
 {
 	return SEVERITIES[severity];
 }
@@ -52,6 +52,18 @@ static struct value get_fingerprint(struct subject of)
 	return value_word(((const struct finding *)of.object)->fingerprint);
 }
 
+static struct value get_affected(struct subject of)
+{
+	const struct finding *finding = of.object;
+
+	return value_texts(finding->affected, finding->affected_kept);
+}
+
+static bool has_affected(struct subject of)
+{
+	return ((const struct finding *)of.object)->affected_kept > 0;
+}
+
 #define RULE_ABOUT "Identifier of the rule. It keeps its meaning for ever."
 #define INPUT_ABOUT "`id` of the input it belongs to."
 #define FILE_ABOUT "File inside the checkpoint, as a path below its root."
@@ -78,6 +90,13 @@ const struct record finding_record = OBJECT_RECORD(FINDING, "finding",
 	{ "module", TEXT_AT(FINDING, module),
 		.about = "Name of the module that suffers." },
 	{ "rank", ID_AT(FINDING, rank), .about = "Rank whose data it is." },
+	{ "affected", GET(FIELD_TEXTS, get_affected), .has = has_affected,
+		.about =
+			"Names of the tensors that suffer, at most the first 1,000 of them." },
+	{ "affected_count", COUNT_AT(FINDING, affected_count), .has = has_affected,
+		.about = "Number of tensors that suffer." },
+	{ "lost_bytes", BYTES_AT(FINDING, lost_bytes), .has = has_affected,
+		.about = "Logical bytes of these tensors that are lost." },
 	{ "message", TEXT_AT(FINDING, message), .always = true,
 		.about = "What is wrong, with the numbers: one sentence for people." },
 	{ "next", TEXT_AT(FINDING, next), .about = "What to do about it." },

@@ -229,6 +229,11 @@ void out_line_value(struct out *out, struct value value)
 	PASS_ON(out, line_value, (*each, &value));
 }
 
+void out_line_severity(struct out *out, enum severity severity)
+{
+	PASS_ON(out, line_severity, (*each, severity));
+}
+
 void out_line_end(struct out *out)
 {
 	PASS_ON(out, line_end, (*each));

@@ -138,6 +138,8 @@ void out_line_text(struct out *out, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 void out_line_name(struct out *out, struct text name);
 void out_line_value(struct out *out, struct value value);
+/* Its word, in its colour: "error", "warning" or "note". */
+void out_line_severity(struct out *out, enum severity severity);
 void out_line_end(struct out *out);
 
 /* Text only. Written as it is, newlines too (byte-exact styles); all else that a name may

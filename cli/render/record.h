@@ -186,6 +186,9 @@ extern const struct record record_words;                             /* const ch
 /* What stands beside every answer (beside.c). */
 extern const struct record input_object, finding_record, failure_record, omission_record;
 
+/* "note", "warning", "error". */
+const char *severity_name(unsigned severity);
+
 /* Bytes in which `each` may make an element; they still hold the one before. */
 enum { RECORD_ROOM = 640 };
 

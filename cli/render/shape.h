@@ -301,6 +301,10 @@ struct finding {
 	struct text file, member, tensor, module;
 	uint64_t offset, length;
 	uint32_t rank;
+	const struct text *affected; /* the first names … */
+	size_t affected_kept;        /* … so many, … */
+	uint64_t affected_count; /* … of these tensors suffer; UINT64_MAX: unknown */
+	uint64_t lost_bytes;
 	struct text message, next;
 	char fingerprint[17];
 };
@@ -317,6 +321,7 @@ struct failure {
 
 struct omission {
 	const char *rule;
+	uint32_t input;
 	struct text file;
 	uint64_t count;
 };

@@ -12,6 +12,7 @@
 #include "render/human.h"
 #include "render/json-value.h"
 #include "render/plain.h"
+#include "render/record.h"
 #include "render/width.h"
 
 enum {
@@ -209,6 +210,23 @@ static void line_value(struct out *out, const struct value *value)
 	struct text_out *text = text_out_of(out);
 	flush_pending(text);
 	put_value(text, &text->stream, value, true);
+}
+
+static void line_severity(struct out *out, enum severity severity)
+{
+	static const char *const paints[] = {
+		[SEVERITY_NOTE] = "\033[36m",
+		[SEVERITY_WARNING] = "\033[33m",
+		[SEVERITY_ERROR] = "\033[1;31m",
+	};
+	struct text_out *text = text_out_of(out);
+
+	flush_pending(text);
+	if (text->looks.color)
+		writer_text(&text->stream, paints[severity]);
+	writer_text(&text->stream, severity_name(severity));
+	if (text->looks.color)
+		writer_text(&text->stream, PLAIN);
 }
 
 static void line_end(struct out *out)
@@ -460,6 +478,7 @@ const struct out_functions text_functions = {
 	.line_text = line_text,
 	.line_name = line_name,
 	.line_value = line_value,
+	.line_severity = line_severity,
 	.line_end = line_end,
 	.verbatim = verbatim,
 	.shows = columns_for_text,

@@ -211,6 +211,27 @@ void collected_finding(struct collected *collected, const struct finding *findin
 	fingerprint_set(&findings[collected->finding_count++]);
 }
 
+static void keep_affected(struct collected *collected, struct finding *finding,
+	const struct fsdp_finding *from, bool copy)
+{
+	struct text *names;
+
+	if (from->affected_kept == 0)
+		return;
+	names = calloc(from->affected_kept, sizeof *names);
+	if (owned_take(&collected->owned, (char *)names) == NULL) {
+		collected->out_of_memory = true;
+		return;
+	}
+	for (size_t i = 0; i < from->affected_kept; i++) {
+		names[i] = text_of_span(from->affected[i]);
+		if (copy)
+			names[i] = kept(collected, names[i]);
+	}
+	finding->affected = names;
+	finding->affected_kept = from->affected_kept;
+}
+
 void collected_found(struct collected *collected, const struct fsdp_finding *from,
 	uint32_t input, bool copy)
 {
@@ -226,6 +247,8 @@ void collected_found(struct collected *collected, const struct fsdp_finding *fro
 		.offset = from->offset,
 		.length = from->length,
 		.rank = from->rank,
+		.affected_count = from->affected_count,
+		.lost_bytes = from->lost_bytes,
 		.message = text_of_span(from->message),
 		.next = text_of_span(from->next),
 	};
@@ -234,11 +257,12 @@ void collected_found(struct collected *collected, const struct fsdp_finding *fro
 
 	for (size_t i = 0; copy && i < sizeof texts / sizeof *texts; i++)
 		*texts[i] = kept(collected, *texts[i]);
+	keep_affected(collected, &finding, from, copy);
 	collected_finding(collected, &finding);
 }
 
-void collected_omitted(
-	struct collected *collected, const struct fsdp_omitted *from, bool copy)
+void collected_omitted(struct collected *collected, const struct fsdp_omitted *from,
+	uint32_t input, bool copy)
 {
 	struct omission *omissions = grown(collected, collected->omissions,
 		collected->omission_count, sizeof *omissions);
@@ -249,6 +273,7 @@ void collected_omitted(
 	collected->omissions = omissions;
 	omissions[collected->omission_count++] = (struct omission){
 		.rule = from->rule->id,
+		.input = input,
 		.file = copy ? kept(collected, file) : file,
 		.count = from->count,
 	};
@@ -262,6 +287,6 @@ void collected_checkpoint(struct collected *collected,
 	for (size_t i = 0; i < fsdp_omitted_count(checkpoint); i++) {
 		struct fsdp_omitted omitted = fsdp_omitted(checkpoint, i);
 
-		collected_omitted(collected, &omitted, copy);
+		collected_omitted(collected, &omitted, input, copy);
 	}
 }

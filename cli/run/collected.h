@@ -70,8 +70,8 @@ void collected_finding(struct collected *collected, const struct finding *findin
 /* One of the library's. With `copy` its texts are copied, else they are borrowed. */
 void collected_found(struct collected *collected, const struct fsdp_finding *from,
 	uint32_t input, bool copy);
-void collected_omitted(
-	struct collected *collected, const struct fsdp_omitted *from, bool copy);
+void collected_omitted(struct collected *collected, const struct fsdp_omitted *from,
+	uint32_t input, bool copy);
 
 /* All of a checkpoint. */
 void collected_checkpoint(struct collected *collected,

@@ -3,7 +3,7 @@
 #define MESSAGE_H
 
 #include "front/option.h"
-#include "render/out.h"
+#include "run/findings.h"
 
 /*
  * What goes to stderr, after the answer. `looks` are those of stderr. Everything is
@@ -21,12 +21,8 @@ void message_total(const struct looks *looks, const char *total);
 void message_failures(
 	const struct looks *looks, const struct failure *failures, size_t count);
 
-/* By severity and rule; of each rule the first three, all with -v. Notes are hidden by
- * -q, warnings by -qq. With inputs, each says whose it is. False: no memory, none told.
- */
-bool message_findings(const struct looks *looks, const struct finding *findings,
-	size_t count, const struct omission *omissions, size_t omission_count,
-	const struct input_record *inputs);
+/* False: no memory, none told. */
+bool message_findings(const struct looks *looks, const struct findings_view *view);
 
 /* When nothing else can be said. */
 void message_out_of_memory(void);

@@ -139,6 +139,7 @@ void run_finding(struct run *run, const char *rule, const char *format, ...)
 			.offset = UINT64_MAX,
 			.length = UINT64_MAX,
 			.rank = UINT32_MAX,
+			.lost_bytes = UINT64_MAX,
 			.message = text_of(message),
 			.next = text_of(row->fix) });
 }
@@ -347,7 +348,7 @@ static void take_recordings(struct session *session)
 	for (size_t i = 0; i < fsdp_recordings_omitted_count(recordings); i++) {
 		struct fsdp_omitted from = fsdp_recordings_omitted(recordings, i);
 
-		collected_omitted(&session->collected, &from, false);
+		collected_omitted(&session->collected, &from, 0, false);
 	}
 	for (size_t i = 0; i < fsdp_recording_count(recordings); i++) {
 		const struct fsdp_recording *one = fsdp_recording(recordings, i);
@@ -611,15 +612,26 @@ static void complain(void *context, const char *file, int error)
 static void tell(struct session *session)
 {
 	const struct looks *looks = session->error_looks;
+	const struct collected *collected = &session->collected;
+	struct findings_view view = {
+		.findings = collected->findings,
+		.count = collected->finding_count,
+		.omissions = collected->omissions,
+		.omission_count = collected->omission_count,
+		.input = UINT32_MAX,
+		.inputs = session->separate ? collected->inputs : NULL,
+		/* What is ordinary is for those who ask; info counts it. */
+		.least = looks->verbosity >= 1   ? SEVERITY_NOTE
+			 : looks->verbosity < -1 ? SEVERITY_ERROR
+						 : SEVERITY_WARNING,
+		.all = looks->verbosity >= 1,
+	};
 
 	for (size_t i = 0; i < session->collected.totals.count; i++)
 		message_total(looks, session->collected.totals.items[i]);
 	for (size_t i = 0; i < session->collected.notes.count; i++)
 		message_note(looks, session->collected.notes.items[i]);
-	if (!message_findings(looks, session->collected.findings,
-		    session->collected.finding_count, session->collected.omissions,
-		    session->collected.omission_count,
-		    session->separate ? session->collected.inputs : NULL))
+	if (!message_findings(looks, &view))
 		session->collected.out_of_memory = true;
 	if (session->collected.out_of_memory) {
 		message_out_of_memory();

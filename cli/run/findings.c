@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Shows findings to people, and leaves out those that are too many.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "render/record.h"
+#include "run/answer.h"
+#include "run/findings.h"
+
+static const char margin[] = "         ";
+
+int findings_compare(const struct finding *a, const struct finding *b)
+{
+	int order;
+
+	if (a->severity != b->severity)
+		return a->severity > b->severity ? -1 : 1;
+	order = strcmp(a->rule, b->rule);
+	return order != 0 ? order : (a > b) - (a < b);
+}
+
+static int compare(const void *left, const void *right)
+{
+	const struct finding *const *a = left, *const *b = right;
+
+	return findings_compare(*a, *b);
+}
+
+/* ---- one finding ---- */
+
+static void put_name(struct out *out, struct text name)
+{
+	if (name.data == NULL || name.size == 0)
+		return;
+	out_line_name(out, name);
+	out_line_text(out, ": ");
+}
+
+static void put_finding(
+	struct out *out, const struct finding *finding, const struct input_record *inputs)
+{
+	const char *name = severity_name(finding->severity);
+
+	out_line_begin(out, NULL);
+	out_line_severity(out, finding->severity);
+	out_line_text(
+		out, "%s%s %s  ", margin + strlen(name), finding->rule, finding->slug);
+	if (inputs != NULL)
+		put_name(out, inputs[finding->input].path);
+	put_name(out, finding->file);
+	put_name(out, finding->member);
+	out_line_name(out, finding->message);
+	out_line_end(out);
+}
+
+/* "(3 of 42 tensors, 128.0 KiB, 0.50 % of all bytes)" */
+static void put_share(
+	struct out *out, const struct finding *finding, const struct findings_view *view)
+{
+	out_line_text(out, " (%" PRIu64, finding->affected_count);
+	if (view->tensors >= finding->affected_count)
+		out_line_text(out, " of %" PRIu64, view->tensors);
+	out_line_text(out, " tensor%s",
+		finding->affected_count == 1 && view->tensors < 2 ? "" : "s");
+	if (finding->lost_bytes != UINT64_MAX) {
+		out_line_text(out, ", ");
+		out_line_value(out, value_bytes(finding->lost_bytes));
+		if (view->bytes >= finding->lost_bytes && view->bytes > 0)
+			out_line_text(out, ", %.2f %% of all bytes",
+				100 * (double)finding->lost_bytes / (double)view->bytes);
+	}
+	out_line_text(out, ")");
+}
+
+static void put_lost(
+	struct out *out, const struct finding *finding, const struct findings_view *view)
+{
+	size_t shown = finding->affected_kept;
+
+	if (!view->lost || shown == 0)
+		return;
+	if (shown > FINDINGS_SHOWN && !view->all)
+		shown = FINDINGS_SHOWN;
+	out_line_begin(out, NULL);
+	out_line_text(out, "%slost: ", margin);
+	for (size_t i = 0; i < shown; i++) {
+		out_line_text(out, "%s", i > 0 ? ", " : "");
+		out_line_name(out, finding->affected[i]);
+	}
+	if (shown < finding->affected_count)
+		out_line_text(
+			out, " and %" PRIu64 " more", finding->affected_count - shown);
+	put_share(out, finding, view);
+	out_line_end(out);
+}
+
+static void put_next(struct out *out, struct text next)
+{
+	if (next.data == NULL || next.size == 0)
+		return;
+	out_line_begin(out, NULL);
+	out_line_text(out, "%snext: ", margin);
+	out_line_name(out, next);
+	out_line_end(out);
+}
+
+/* ---- all of a rule ---- */
+
+static uint64_t omitted_of(const struct findings_view *view, const char *rule)
+{
+	uint64_t count = 0;
+
+	for (size_t i = 0; i < view->omission_count; i++) {
+		const struct omission *omission = &view->omissions[i];
+
+		if (strcmp(omission->rule, rule) == 0 &&
+			(view->input == UINT32_MAX || view->input == omission->input))
+			count += omission->count;
+	}
+	return count;
+}
+
+static void put_rule(struct out *out, const struct finding *const *group, size_t count,
+	const struct findings_view *view)
+{
+	uint64_t omitted = omitted_of(view, group[0]->rule);
+	size_t shown = count > FINDINGS_SHOWN && !view->all ? FINDINGS_SHOWN : count;
+
+	for (size_t i = 0; i < shown; i++) {
+		put_finding(out, group[i], view->inputs);
+		put_lost(out, group[i], view);
+		/* One next step for a row of findings that share it. */
+		if (i + 1 == shown || !text_is(group[i]->next, group[i + 1]->next))
+			put_next(out, group[i]->next);
+	}
+	if (shown < count)
+		out_line(out, NULL, "%sand %zu more of %s (-v shows all)", margin,
+			count - shown, group[0]->rule);
+	if (omitted > 0)
+		out_line(out, NULL,
+			"%sand %" PRIu64 " more of %s, only counted (--limit findings)",
+			margin, omitted, group[0]->rule);
+}
+
+bool findings_show(struct out *out, const struct findings_view *view)
+{
+	const struct finding **sorted = calloc(view->count + 1, sizeof *sorted);
+	size_t count = 0, begin = 0;
+
+	if (sorted == NULL)
+		return false;
+	for (size_t i = 0; i < view->count; i++)
+		if (view->findings[i].severity >= view->least &&
+			(view->input == UINT32_MAX ||
+				view->findings[i].input == view->input))
+			sorted[count++] = &view->findings[i];
+	qsort(sorted, count, sizeof *sorted, compare);
+	while (begin < count) {
+		const struct finding *first = sorted[begin];
+		size_t end = begin;
+
+		while (end < count && sorted[end]->severity == first->severity &&
+			strcmp(sorted[end]->rule, first->rule) == 0)
+			end++;
+		put_rule(out, sorted + begin, end - begin, view);
+		begin = end;
+	}
+	free(sorted);
+	return true;
+}
