@@ -49,6 +49,7 @@ PUBLIC = {
     "span.h": "base",
     "sweep.h": "sweep",
     "trace.h": "trace",
+    "verify.h": "sweep",
     "version.h": "base",
 }
 

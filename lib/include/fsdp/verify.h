@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_VERIFY_H
+#define FSDP_VERIFY_H
+
+#include <fsdp/model.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/**
+ * What the bytes of an open checkpoint say, where opening it only read what describes
+ * them: whether headers contradict directories, which bytes nothing refers to, whether
+ * checksums are right, and what the numbers of each tensor are.
+ *
+ * The result is frozen like a checkpoint: getters take no memory and do not fail, any
+ * number of threads may ask, and every pointer lives until fsdp_verify_free. It borrows
+ * from the checkpoint, which must outlive it.
+ */
+struct fsdp_verify;
+
+/** How much is read. Each level does all that those before it do. */
+enum fsdp_verify_level {
+	FSDP_VERIFY_HEADERS, /* headers and directories of every file; no payload */
+	FSDP_VERIFY_DATA,    /* every byte of every file, once */
+	FSDP_VERIFY_VALUES,  /* the same bytes as numbers too */
+	FSDP_VERIFY_LEVEL_COUNT
+};
+
+/** All zero but `size` means headers only. The struct and what it points to are looked at
+ * until fsdp_verify_new returns. */
+struct fsdp_verify_options {
+	size_t size; /* of this struct, as the caller knows it */
+	enum fsdp_verify_level level;
+
+	/* Threads that read, at most 64. 0: one. No result depends on it. */
+	unsigned jobs;
+
+	/* A list of SHA-256 digests in the form of sha256sum, its names counted from the
+	 * checkpoint's folder; or NULL. Needs the level of data. */
+	const char *manifest_path;
+
+	/* Told now and then how many bytes of how many were read. It may be called on
+	 * any of the threads, never on two at a time. NULL: it is not asked for. */
+	void (*progress)(void *context, uint64_t done_bytes, uint64_t total_bytes);
+	void *progress_context;
+};
+
+/**
+ * Looks at the bytes of the checkpoint. What is wrong with them is a finding, and so is a
+ * file that cannot be read; it fails only if memory ends, a ceiling of the checkpoint's
+ * limits is reached, or the manifest cannot be read. A NULL for the options is the
+ * defaults. Not of a checkpoint that has sums (fsdp_sum_count): that is an
+ * FSDP_ERROR_USAGE.
+ *
+ * Files are read in the order of the checkpoint's list, each from front to back; small
+ * members share reads. On success the caller owns *ret_verify. Memory, beside the
+ * directory of one zip: 16 MiB, 1 MiB for each thread, and at the level of values about
+ * 150 bytes a tensor.
+ */
+FSDP_API bool fsdp_verify_new(const struct fsdp_checkpoint *checkpoint,
+	const struct fsdp_verify_options *options, struct fsdp_verify **ret_verify,
+	struct fsdp_error **ret_error);
+
+/** NULL is fine. */
+FSDP_API void fsdp_verify_free(struct fsdp_verify *verify);
+
+/* ---- findings ---- */
+
+/** What was noticed beyond the findings of the checkpoint itself, in the order of its
+ * files. The index must be below the count. */
+FSDP_API size_t fsdp_verify_finding_count(const struct fsdp_verify *verify);
+FSDP_API const struct fsdp_finding *fsdp_verify_finding(
+	const struct fsdp_verify *verify, size_t index);
+
+/** Findings that the ceiling `findings` kept out: a row for each rule and file, as
+ * fsdp_omitted gives them. All zero past the end. */
+FSDP_API size_t fsdp_verify_omitted_count(const struct fsdp_verify *verify);
+FSDP_API struct fsdp_omitted fsdp_verify_omitted(
+	const struct fsdp_verify *verify, size_t index);
+
+/** Why a rule says nothing of this checkpoint, or of a part of it. */
+enum fsdp_verify_status {
+	FSDP_VERIFY_EVALUATED,      /* it was looked for everywhere */
+	FSDP_VERIFY_NOT_APPLICABLE, /* nothing here could break it */
+	FSDP_VERIFY_NEEDS_DATA,     /* the level of data would tell */
+	FSDP_VERIFY_NEEDS_VALUES,   /* the level of values would tell */
+	FSDP_VERIFY_NO_CRC,         /* some bytes have no checksum in their file */
+	FSDP_VERIFY_NO_DIGEST,      /* no digest of any file is known */
+	FSDP_VERIFY_LIMIT,          /* a ceiling kept some bytes out */
+	FSDP_VERIFY_UNREADABLE,     /* some bytes could not be read */
+	FSDP_VERIFY_STATUS_COUNT
+};
+
+/** "evaluated", "not_applicable", "needs_data", …; the last one past the end. */
+FSDP_API const char *fsdp_verify_status_name(enum fsdp_verify_status status);
+
+/**
+ * By the id of a rule. False: this object never raises that rule, and *ret_status stays as
+ * it was. A rule of which it has findings may be evaluated in part all the same.
+ */
+FSDP_API bool fsdp_verify_status(const struct fsdp_verify *verify, const char *rule,
+	enum fsdp_verify_status *ret_status);
+
+/* ---- what was read ---- */
+
+/** What the answer rests on. Bytes are those of files, as they are stored. */
+struct fsdp_verify_scope {
+	enum fsdp_verify_level level;
+	uint64_t files;             /* that were looked at */
+	uint64_t bytes;             /* of these */
+	uint64_t bytes_read;        /* of payload and all, at the level of data */
+	uint64_t bytes_with_digest; /* of those read: covered by a checksum or digest */
+	uint64_t
+		payload_without; /* payload that neither a checksum nor a digest covers */
+	uint64_t unreferenced;   /* bytes of data files that nothing refers to */
+	size_t digest_source_count; /* fsdp_verify_digest_source */
+};
+
+/** Counted when it was made. */
+FSDP_API struct fsdp_verify_scope fsdp_verify_scope(const struct fsdp_verify *verify);
+
+/** Where digests were found: "crc32", "SHA256SUMS", "integrity.json", "cache", or the path
+ * of the manifest. NULL past the end. */
+FSDP_API const char *fsdp_verify_digest_source(
+	const struct fsdp_verify *verify, size_t index);
+
+/* ---- values ---- */
+
+/**
+ * The numbers of a tensor. Each element counts once, however many copies of its piece
+ * there are; of a complex one both parts count as numbers. They are the same digits for
+ * any number of threads.
+ */
+struct fsdp_verify_values {
+	bool known;     /* false: the rest is zero. Not at this level, or not readable */
+	uint64_t count; /* numbers that were looked at */
+	uint64_t finite, nan, pos_inf, neg_inf;
+	uint64_t zeros;      /* of both signs */
+	uint64_t subnormals; /* by the rules of the dtype */
+	bool constant;       /* finite, and all the same; true of one number */
+	double min, max;     /* of the finite ones; 0 if there are none */
+	double sum, squares; /* of the finite ones, and of their squares */
+
+	/* The first number that is not finite: in which piece, and its index in that one
+	 * as it lies in its storage. FSDP_NONE and FSDP_UNKNOWN: all are finite. */
+	uint32_t bad_piece;
+	uint64_t bad_index;
+
+	/* 128 bits of all bytes. Two tensors of one dtype and shape have the same
+	 * bytes, element by element, if digest and layout are equal; different
+	 * digests of one layout say that they differ, and different layouts say
+	 * nothing. Not cryptographic: who makes both tensors can make them meet. */
+	uint64_t digest[2];
+	uint64_t layout; /* how the tensor lies in its pieces; 0: there is no digest */
+};
+
+/** By the index of a tensor or of a component. An alias has the values of what it is
+ * another name of only if that has them itself: ask for that one. */
+FSDP_API struct fsdp_verify_values fsdp_verify_values(
+	const struct fsdp_verify *verify, uint32_t tensor);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The items of a .distcp file: each a zip of torch.save, which the metadata names by its
+ * range. Their headers are checked, and what they say of themselves is set against what
+ * the metadata says of them.
+ */
+#include "base/num.h"
+#include "sweep/pass.h"
+#include "verify-private.h"
+
+enum { SMALL = 256 << 10 };
+
+/* An item, and the first piece or value that names it. */
+struct item {
+	uint64_t offset, length;
+	uint32_t piece, value; /* one of them FSDP_NONE */
+};
+
+struct item_walk {
+	struct fsdp_verify *verify;
+	struct fsdp_verify_file *file;
+	struct fsdp_error **error;
+	size_t piece, value; /* the next ones of the lists */
+	struct item last;    /* the one before, not empty */
+	uint64_t reach;      /* where those before end */
+	uint64_t begin, end; /* of the file, in the window */
+	bool told;           /* what is wrong with the headers of the item in hand */
+};
+
+/* ---- which there are ---- */
+
+static struct item item_of_piece(const struct item_walk *items, size_t at)
+{
+	const struct fsdp_model *model = &items->verify->checkpoint->model;
+	uint32_t piece = items->file->pieces[at];
+	const struct fsdp_extent *extent =
+		fsdp_model_extent(model, fsdp_model_piece(model, piece)->extent);
+	return (struct item){ extent->offset, extent->length, piece, FSDP_NONE };
+}
+
+static struct item item_of_value(const struct item_walk *items, size_t at)
+{
+	uint32_t value = items->file->values[at];
+	const struct fsdp_value_record *record =
+		fsdp_model_value(&items->verify->checkpoint->model, value);
+	return (struct item){ record->offset, record->length, FSDP_NONE, value };
+}
+
+/* In order of their offsets; false at the end. */
+static bool next_item(struct item_walk *items, struct item *ret_item)
+{
+	bool piece = items->piece < items->file->piece_count;
+	bool value = items->value < items->file->value_count;
+	if (!piece && !value)
+		return false;
+	struct item a = piece ? item_of_piece(items, items->piece) : (struct item){ 0 };
+	struct item b = value ? item_of_value(items, items->value) : (struct item){ 0 };
+	if (piece && (!value || a.offset <= b.offset)) {
+		items->piece++;
+		*ret_item = a;
+	} else {
+		items->value++;
+		*ret_item = b;
+	}
+	return true;
+}
+
+/* ---- ranges ---- */
+
+static struct fsdp_span name_of(const struct item_walk *items, const struct item *item)
+{
+	const struct fsdp_model *model = &items->verify->checkpoint->model;
+	uint32_t name = item->piece != FSDP_NONE
+				? fsdp_model_tensor(model,
+					  fsdp_model_piece(model, item->piece)->tensor)
+					  ->name
+				: fsdp_model_value(model, item->value)->name;
+	return fsdp_model_name(model, name, &items->verify->item);
+}
+
+static bool is_same_range(const struct item *a, const struct item *b)
+{
+	return a->offset == b->offset && a->length == b->length;
+}
+
+/* Copies of a piece that the metadata names twice. */
+static bool may_share(
+	const struct item_walk *items, const struct item *a, const struct item *b)
+{
+	const struct fsdp_model *model = &items->verify->checkpoint->model;
+	return is_same_range(a, b) && a->piece != FSDP_NONE && b->piece != FSDP_NONE &&
+	       fsdp_model_piece(model, a->piece)->tensor ==
+		       fsdp_model_piece(model, b->piece)->tensor;
+}
+
+static void judge_range(struct item_walk *items, const struct item *item)
+{
+	struct fsdp_findings *findings = &items->verify->findings;
+	if (item->offset > items->reach) {
+		fsdp_find(findings, FSDP_RULE_UNREFERENCED_BYTES,
+			FSDP_IN(items->file, .offset = items->reach,
+				.length = item->offset - items->reach),
+			"no item holds the %llu bytes from byte %llu on, of %llu in the file",
+			FSDP_LLU(item->offset - items->reach), FSDP_LLU(items->reach),
+			FSDP_LLU(items->file->source.size));
+		items->verify->scope.unreferenced += item->offset - items->reach;
+	} else if (item->offset < items->reach && !may_share(items, item, &items->last)) {
+		struct fsdp_span name = name_of(items, item),
+				 other = name_of(items, &items->last);
+		fsdp_find(findings, FSDP_RULE_STORAGE_OVERLAP,
+			FSDP_IN(items->file, .offset = item->offset,
+				.length = item->length, .tensor = name),
+			"its %llu bytes from byte %llu on share bytes with %.*s, which has %llu from byte %llu on",
+			FSDP_LLU(item->length), FSDP_LLU(item->offset),
+			FSDP_TEXT_MOST(other, 200), FSDP_LLU(items->last.length),
+			FSDP_LLU(items->last.offset));
+	}
+	if (item->offset + item->length > items->reach) {
+		items->reach = item->offset + item->length;
+		items->last = *item;
+	}
+}
+
+static void judge_end(struct item_walk *items)
+{
+	uint64_t size = items->file->source.size;
+	if (items->reach == 0 || items->reach >= size)
+		return;
+	fsdp_find(&items->verify->findings, FSDP_RULE_UNREFERENCED_BYTES,
+		FSDP_IN(items->file, .offset = items->reach,
+			.length = size - items->reach),
+		"no item holds the last %llu bytes, of %llu in the file",
+		FSDP_LLU(size - items->reach), FSDP_LLU(size));
+	items->verify->scope.unreferenced += size - items->reach;
+}
+
+/* ---- the zip of one item ---- */
+
+/* Small items that follow each other share reads, each twice as long as the last. */
+static bool source_of(
+	struct item_walk *items, const struct item *item, struct fsdp_source *ret_source)
+{
+	const struct fsdp_source *source = &items->file->source;
+	uint64_t end = item->offset + item->length;
+	if (item->length > SMALL || fsdp_source_bytes(source, 0) != NULL)
+		return fsdp_source_slice(
+			source, item->offset, item->length, ret_source, items->error);
+	if (item->offset < items->begin || end > items->end) {
+		bool near = item->offset >= items->begin && item->offset <= items->end;
+		uint64_t size = near ? 2 * (items->end - items->begin) : 0;
+		size = fsdp_min(size, FSDP_VERIFY_WINDOW);
+		size = fsdp_min(size > item->length ? size : item->length,
+			source->size - item->offset);
+		items->begin = items->end = item->offset;
+		if (!fsdp_source_read(source, item->offset, items->verify->window,
+			    (size_t)size, items->error))
+			return false;
+		items->end += size;
+	}
+	*ret_source = fsdp_source_memory(
+		fsdp_span(items->verify->window + (item->offset - items->begin),
+			(size_t)item->length));
+	return true;
+}
+
+static bool add_segments(struct item_walk *items, const struct fsdp_zip *zip,
+	uint64_t base, uint64_t *offsets)
+{
+	struct fsdp_verify_file *file = items->file;
+	bool zero = !zip->no_crc && fsdp_verify_storages_zero(zip);
+	file->skipped_data |= zero;
+	for (size_t i = 0; i < zip->members.count; i++) {
+		uint32_t number =
+			zip->by_header != NULL ? zip->by_header[i] : (uint32_t)i;
+		const struct fsdp_zip_member *member = fsdp_zip_member(zip, number);
+		bool recorded = fsdp_verify_has_crc(file, member, zero);
+		if (recorded && zip->no_crc && member->size != 0) {
+			recorded = false;
+			file->unrecorded++;
+		}
+		if (items->verify->options.level == FSDP_VERIFY_HEADERS ||
+			offsets[number] == FSDP_UNKNOWN)
+			continue;
+		struct fsdp_segment segment = {
+			.begin = base + offsets[number],
+			.stored = member->stored_size,
+			.size = member->size,
+			.crc = member->crc,
+			.has_crc = recorded,
+			.deflated = member->method != 0,
+		};
+		if (!fsdp_segments_add(&file->segments, &segment))
+			return false;
+	}
+	return true;
+}
+
+static bool check_zip(struct item_walk *items, const struct item *item,
+	const struct fsdp_zip *zip, bool news)
+{
+	struct fsdp_verify *verify = items->verify;
+	uint64_t *offsets = FSDP_TAKE(&verify->item, offsets, zip->members.count + 1);
+	if (offsets == NULL)
+		return fsdp_arena_fail(&verify->item, items->error);
+	if (!fsdp_zip_check_headers(
+		    zip, items->file->path, &verify->notes, offsets, items->error))
+		return false;
+	items->told = verify->notes.list.count != 0;
+	fsdp_verify_move_notes(verify, item->offset, news);
+	return add_segments(items, zip, item->offset, offsets) ||
+	       fsdp_arena_fail(&verify->batch, items->error);
+}
+
+static void say_contradiction(
+	struct item_walk *items, const struct item *item, const struct fsdp_error *error)
+{
+	uint64_t offset = fsdp_error_offset(error);
+	items->file->contradicts = true;
+	if (items->told)
+		return;
+	fsdp_find(&items->verify->findings, FSDP_RULE_ITEM_MISMATCH,
+		FSDP_IN(items->file,
+			.offset = offset != FSDP_UNKNOWN ? offset : item->offset,
+			.length = item->length, .tensor = name_of(items, item)),
+		"%s", fsdp_error_message(error));
+}
+
+/* An item that cannot be judged is the item's fault, unless it could not be read. */
+static bool excuse(
+	struct item_walk *items, const struct item *item, struct fsdp_error **error)
+{
+	enum fsdp_error_code code = fsdp_error_code(*error);
+	if (code != FSDP_ERROR_DAMAGED && code != FSDP_ERROR_UNSUPPORTED &&
+		code != FSDP_ERROR_NOT_A_CHECKPOINT)
+		return fsdp_verify_excuse(
+			items->verify, items->file, error, items->error);
+	if (code == FSDP_ERROR_UNSUPPORTED)
+		items->verify->lacks |= FSDP_UNREADABLE;
+	else
+		say_contradiction(items, item, *error);
+	fsdp_error_free(*error);
+	*error = NULL;
+	return true;
+}
+
+/* Of a piece the locator reads what it is; a value only has to be a zip. */
+static bool check_item(struct item_walk *items, const struct item *item)
+{
+	struct fsdp_verify *verify = items->verify;
+	struct fsdp_error *error = NULL;
+	struct fsdp_error **outside = items->error;
+	struct fsdp_source source;
+	struct fsdp_view view;
+	struct fsdp_zip zip;
+	fsdp_arena_reset(&verify->item);
+	fsdp_findings_init(&verify->notes, &verify->item, &verify->checkpoint->limits);
+	items->error = &error;
+	items->told = false;
+	bool news =
+		item->piece != FSDP_NONE ||
+		fsdp_model_value(&verify->checkpoint->model, item->value)->tokens == NULL;
+	bool good = source_of(items, item, &source) &&
+		    fsdp_zip_open(&source, &verify->item, &verify->checkpoint->limits,
+			    items->file->path, &verify->notes, &zip, &error) &&
+		    check_zip(items, item, &zip, news);
+	if (!good)
+		fsdp_error_shift_offset(&error, item->offset);
+	items->error = outside;
+	if (good && item->piece != FSDP_NONE)
+		good = fsdp_locator_view(verify->locator, item->piece, &view, &error);
+	return good || excuse(items, item, &error);
+}
+
+/* ---- the whole ---- */
+
+/* SerializationFormat.SAFETENSORS: the file is one blob whose own header counts. */
+static bool is_blob(const struct fsdp_source *source)
+{
+	unsigned char head[9];
+	return source->size >= sizeof head &&
+	       fsdp_source_read(source, 0, head, sizeof head, NULL) && head[8] == '{' &&
+	       memcmp(head, "PK\3\4", 4) != 0;
+}
+
+bool fsdp_verify_items(struct fsdp_verify *verify, struct fsdp_verify_file *file,
+	struct fsdp_error **ret_error)
+{
+	struct item_walk items = { .verify = verify, .file = file, .error = ret_error };
+	struct item item, before = { .offset = FSDP_UNKNOWN };
+	if (is_blob(&file->source)) {
+		file->kind = FSDP_BYTES_RAW;
+		return true;
+	}
+	while (next_item(&items, &item)) {
+		uint64_t end;
+		if (!fsdp_add(item.offset, item.length, &end) || item.length == 0)
+			continue;
+		fsdp_arena_reset(&verify->item);
+		judge_range(&items, &item);
+		/* That a range ends beyond the file is said already. Copies of one name,
+		 * and values of several, are looked at once. */
+		if (end > file->source.size || is_same_range(&item, &before))
+			continue;
+		before = item;
+		if (!check_item(&items, &item))
+			return false;
+	}
+	judge_end(&items);
+	return true;
+}
