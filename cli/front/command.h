@@ -43,6 +43,7 @@ enum { STATUS_GOOD = 0, STATUS_BAD = 1, STATUS_FAILED = 2, STATUS_PARTIAL = 3 };
 int status_worse(int a, int b);
 
 struct run;
+struct collected;
 
 struct command {
 	const char *name;
@@ -73,10 +74,18 @@ struct command {
 	 * never. */
 	bool (*is_bare)(const void *options);
 
-	/* INPUTS_RECORDINGS: fills what its options say about reading. False: they are
-	 * wrong, and refuse() was called. NULL: nothing. */
+	/* Before anything is opened: looks at its options. INPUTS_RECORDINGS: fills what
+	 * they say about reading; else `options` is NULL. False: they are wrong, and
+	 * refuse() was called. NULL: nothing. */
 	bool (*prepare)(struct run *run, struct fsdp_recording_options *options);
 	void (*release)(void *prepared); /* what it made; NULL: nothing */
+
+	/* Of a command whose answer is a judgement. Called for each checkpoint once it
+	 * was opened, or could not be (then run->checkpoint is NULL), before `run`
+	 * answers for all of them at once, with no checkpoint. What was found, and what
+	 * failed, is in run->collected from run->first on, and may be changed there.
+	 * Sets run->status, that of this checkpoint. False as for `run`. */
+	bool (*judge)(struct run *run, struct fsdp_error **ret_error);
 
 	/* Whether one rank of a set is enough, and which; FSDP_NONE: any. NULL: never. */
 	bool (*wants_rank)(const void *options, const struct select_options *select,
@@ -113,11 +122,18 @@ struct run {
 	const struct select_options *select; /* zero if it takes no selectors */
 	const struct fsdp_checkpoint *checkpoint;
 	const struct fsdp_recordings *recordings;
-	void *prepared; /* the command's own, from prepare */
+	void *prepared;              /* the command's own, from prepare */
+	struct collected *collected; /* what is told beside the answer */
+	struct {
+		size_t finding, failure, omission;
+	} first;        /* of those of this checkpoint, for `judge` */
+	uint32_t input; /* whose checkpoint it is, or UINT32_MAX */
 	struct fsdp_locator
-		*locator;   /* made by the first who needs it, freed behind the run */
-	const char *path;   /* of the checkpoint as the user typed it: the first … */
-	size_t path_count;  /* … of so many */
+		*locator;  /* made by the first who needs it, freed behind the run */
+	const char *path;  /* of the checkpoint as the user typed it: the first … */
+	size_t path_count; /* … of so many */
+	const struct fsdp_limit_setting *limits; /* that were typed */
+	size_t limit_count;
 	char *const *words; /* arguments that are not checkpoints */
 	size_t word_count;
 	struct out *out;

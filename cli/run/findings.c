@@ -12,21 +12,35 @@
 
 static const char margin[] = "         ";
 
-int findings_compare(const struct finding *a, const struct finding *b)
-{
-	int order;
-
-	if (a->severity != b->severity)
-		return a->severity > b->severity ? -1 : 1;
-	order = strcmp(a->rule, b->rule);
-	return order != 0 ? order : (a > b) - (a < b);
-}
-
+/* Worst first, then by rule, then as found: all stand in one array. */
 static int compare(const void *left, const void *right)
 {
 	const struct finding *const *a = left, *const *b = right;
+	int order;
 
-	return findings_compare(*a, *b);
+	if ((*a)->severity != (*b)->severity)
+		return (*a)->severity > (*b)->severity ? -1 : 1;
+	order = strcmp((*a)->rule, (*b)->rule);
+	return order != 0 ? order : (*a > *b) - (*a < *b);
+}
+
+bool findings_sort(struct finding *findings, size_t count)
+{
+	const struct finding **sorted = calloc(count + 1, sizeof *sorted);
+	struct finding *copy = calloc(count + 1, sizeof *copy);
+	bool good = sorted != NULL && copy != NULL;
+
+	if (good && count > 0) {
+		memcpy(copy, findings, count * sizeof *copy);
+		for (size_t i = 0; i < count; i++)
+			sorted[i] = &copy[i];
+		qsort(sorted, count, sizeof *sorted, compare);
+		for (size_t i = 0; i < count; i++)
+			findings[i] = *sorted[i];
+	}
+	free(sorted);
+	free(copy);
+	return good;
 }
 
 /* ---- one finding ---- */
@@ -39,8 +53,20 @@ static void put_name(struct out *out, struct text name)
 	out_line_text(out, ": ");
 }
 
+/* Where it is not in the sentence anyway. */
+static struct text unsaid_tensor(const struct finding *finding)
+{
+	struct text none = { 0 };
+
+	if (finding->tensor.data == NULL || finding->affected_kept > 0 ||
+		memmem(finding->message.data, finding->message.size, finding->tensor.data,
+			finding->tensor.size) != NULL)
+		return none;
+	return finding->tensor;
+}
+
 static void put_finding(
-	struct out *out, const struct finding *finding, const struct input_record *inputs)
+	struct out *out, const struct finding *finding, const struct findings_view *view)
 {
 	const char *name = severity_name(finding->severity);
 
@@ -48,10 +74,12 @@ static void put_finding(
 	out_line_severity(out, finding->severity);
 	out_line_text(
 		out, "%s%s %s  ", margin + strlen(name), finding->rule, finding->slug);
-	if (inputs != NULL)
-		put_name(out, inputs[finding->input].path);
+	if (view->inputs != NULL)
+		put_name(out, view->inputs[finding->input].path);
 	put_name(out, finding->file);
 	put_name(out, finding->member);
+	if (view->lost)
+		put_name(out, unsaid_tensor(finding));
 	out_line_name(out, finding->message);
 	out_line_end(out);
 }
@@ -130,7 +158,7 @@ static void put_rule(struct out *out, const struct finding *const *group, size_t
 	size_t shown = count > FINDINGS_SHOWN && !view->all ? FINDINGS_SHOWN : count;
 
 	for (size_t i = 0; i < shown; i++) {
-		put_finding(out, group[i], view->inputs);
+		put_finding(out, group[i], view);
 		put_lost(out, group[i], view);
 		/* One next step for a row of findings that share it. */
 		if (i + 1 == shown || !text_is(group[i]->next, group[i + 1]->next))
@@ -145,6 +173,14 @@ static void put_rule(struct out *out, const struct finding *const *group, size_t
 			margin, omitted, group[0]->rule);
 }
 
+static bool is_shown(const struct finding *finding, const struct findings_view *view)
+{
+	return finding->severity >= view->least &&
+	       (view->input == UINT32_MAX || finding->input == view->input) &&
+	       !(view->level_told && finding->file.data == NULL &&
+		       strcmp(finding->rule, "FI9006") == 0);
+}
+
 bool findings_show(struct out *out, const struct findings_view *view)
 {
 	const struct finding **sorted = calloc(view->count + 1, sizeof *sorted);
@@ -153,9 +189,7 @@ bool findings_show(struct out *out, const struct findings_view *view)
 	if (sorted == NULL)
 		return false;
 	for (size_t i = 0; i < view->count; i++)
-		if (view->findings[i].severity >= view->least &&
-			(view->input == UINT32_MAX ||
-				view->findings[i].input == view->input))
+		if (is_shown(&view->findings[i], view))
 			sorted[count++] = &view->findings[i];
 	qsort(sorted, count, sizeof *sorted, compare);
 	while (begin < count) {

@@ -15,11 +15,12 @@ struct findings_view {
 	size_t omission_count;
 	uint32_t input;                    /* only of this one; UINT32_MAX: of all */
 	const struct input_record *inputs; /* each is told with its own; NULL: none is */
-	enum severity least;               /* what is less than that is hidden */
-	bool all;                          /* not only the first few of a rule */
-	bool lost;        /* with the tensors that suffer, which are part of … */
-	uint64_t tensors; /* … so many … */
-	uint64_t bytes;   /* … of so many bytes; 0: not known */
+	bool level_told;     /* the note of what another level would judge is hidden */
+	enum severity least; /* what is less than that is hidden */
+	bool all;            /* not only the first few of a rule */
+	bool lost;           /* with the tensors that suffer, which are part of … */
+	uint64_t tensors;    /* … so many … */
+	uint64_t bytes;      /* … of so many bytes; 0: not known */
 };
 
 /*
@@ -28,7 +29,7 @@ struct findings_view {
  */
 bool findings_show(struct out *out, const struct findings_view *view);
 
-/* The order in which they are shown, if all stand in one array. */
-int findings_compare(const struct finding *a, const struct finding *b);
+/* Puts them in that order; false: out of memory, and they stay as they are. */
+bool findings_sort(struct finding *findings, size_t count);
 
 #endif

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <fsdp/version.h>
@@ -34,10 +35,12 @@ struct session {
 	struct collected collected; /* what is told beside the answer */
 
 	int status;
-	uint32_t input;  /* whose checkpoint is answered for, or UINT32_MAX */
-	bool separate;   /* each input is a checkpoint of its own */
-	bool begun;      /* the envelope's head is written */
-	bool answered;   /* there is data */
+	uint32_t input; /* whose checkpoint is answered for, or UINT32_MAX */
+	bool separate;  /* each input is a checkpoint of its own */
+	bool fleeting; /* checkpoints are closed before the answer: nothing is borrowed */
+	bool judged;   /* all of them were */
+	bool begun;    /* the envelope's head is written */
+	bool answered; /* there is data */
 	int interrupted; /* by this signal */
 	unsigned locks;  /* that hold: a set of enum sandbox_lock */
 };
@@ -153,7 +156,8 @@ static void note_plan(struct session *session, const struct fsdp_checkpoint *che
 
 	if (!fsdp_checkpoint_plan(checkpoint, &plan) || plan.path == NULL)
 		return;
-	record = collected_input(&session->collected, plan.path, "plan");
+	record = collected_input(&session->collected,
+		collected_text(&session->collected, plan.path).data, "plan");
 	if (record == UINT32_MAX)
 		return;
 	session->collected.inputs[record].found = plan.found;
@@ -169,8 +173,8 @@ static void note_siblings(
 	const char *path;
 
 	for (size_t i = 0; (path = fsdp_checkpoint_sibling(checkpoint, i)) != NULL; i++) {
-		uint32_t record =
-			collected_input(&session->collected, path, "checkpoint");
+		uint32_t record = collected_input(&session->collected,
+			collected_text(&session->collected, path).data, "checkpoint");
 		if (record == UINT32_MAX)
 			return;
 		session->collected.inputs[record].found = true;
@@ -218,7 +222,8 @@ static struct fsdp_checkpoint *open_checkpoint(
 		return NULL;
 	}
 	checkpoints[session->checkpoint_count++] = checkpoint;
-	collected_checkpoint(&session->collected, checkpoint, (uint32_t)first, false);
+	collected_checkpoint(
+		&session->collected, checkpoint, (uint32_t)first, session->fleeting);
 	note_opening(session, checkpoint);
 	error_count = fsdp_checkpoint_error_count(checkpoint);
 	for (size_t i = 0; i < error_count; i++)
@@ -242,10 +247,14 @@ static struct run new_run(struct session *session)
 		.options = session->arguments->options,
 		.common = &session->arguments->common,
 		.select = &session->arguments->select,
+		.limits = session->inputs->options.limits,
+		.limit_count = session->inputs->options.limit_count,
 		.words = session->inputs->words,
 		.word_count = session->inputs->word_count,
 		.out = session->outputs->out,
 		.locks = session->locks,
+		.collected = &session->collected,
+		.input = UINT32_MAX,
 		.session = session,
 	};
 }
@@ -286,11 +295,11 @@ void run_begin(struct run *run, int status)
 	/* With several checkpoints the head was written before the first. */
 	if (session->begun)
 		return;
-	for (size_t i = 0; i < session->collected.input_count; i++) {
+	for (size_t i = 0; !session->judged && i < session->collected.input_count; i++) {
 		if (session->collected.inputs[i].status >= 0)
 			session->collected.inputs[i].status = session->status;
 	}
-	begin(session, session->status != STATUS_FAILED);
+	begin(session, session->judged || session->status != STATUS_FAILED);
 }
 
 static void call(struct session *session, struct run *run)
@@ -450,6 +459,97 @@ static void answer_one(struct session *session)
 	call(session, &run);
 	release(&run);
 }
+
+/* ---- judging ---- */
+
+static bool is_folder(const char *path)
+{
+	struct stat found;
+
+	return stat(path, &found) == 0 && S_ISDIR(found.st_mode);
+}
+
+/* Both without what is behind the last slash. */
+static bool share_folder(const char *a, const char *b)
+{
+	const char *end_a = strrchr(a, '/'), *end_b = strrchr(b, '/');
+	size_t size = end_a != NULL ? (size_t)(end_a - a) + 1 : 0;
+
+	return (end_b != NULL ? (size_t)(end_b - b) + 1 : 0) == size &&
+	       memcmp(a, b, size) == 0;
+}
+
+/* So many paths from this one on are one checkpoint: a folder, or files of one. */
+static size_t paths_together(const struct session *session, size_t first)
+{
+	const struct texts *paths = &session->inputs->paths;
+	size_t end = first + 1;
+
+	if (session->separate || is_folder(paths->items[first]))
+		return 1;
+	while (end < paths->count &&
+		share_folder(paths->items[first], paths->items[end]) &&
+		!is_folder(paths->items[end]))
+		end++;
+	return end - first;
+}
+
+static void set_status(struct session *session, size_t first, size_t count, int status)
+{
+	for (size_t i = first; i < first + count; i++)
+		session->collected.inputs[i].status = status;
+	session->status = status_worse(session->status, status);
+}
+
+/* False: there will be no answer. */
+static bool judge(struct session *session, struct run *run, size_t first, size_t count)
+{
+	const struct collected *collected = &session->collected;
+	struct fsdp_error *error = NULL;
+	bool good;
+
+	run->first.finding = collected->finding_count;
+	run->first.failure = collected->failure_count;
+	run->first.omission = collected->omission_count;
+	run->path = session->inputs->paths.items[first];
+	run->path_count = count;
+	run->input = session->input = (uint32_t)first;
+	run->status = STATUS_GOOD;
+	run->checkpoint = open_checkpoint(
+		session, &session->inputs->paths.items[first], count, first);
+	good = !collected->out_of_memory && session->command->judge(run, &error);
+	if (!good && !collected->out_of_memory)
+		collected_error(&session->collected, error, session->input);
+	fsdp_error_free(error);
+	fsdp_locator_free(run->locator);
+	run->locator = NULL;
+	if (session->fleeting && run->checkpoint != NULL)
+		fsdp_checkpoint_free(session->checkpoints[--session->checkpoint_count]);
+	run->checkpoint = NULL;
+	set_status(session, first, count, good ? run->status : STATUS_FAILED);
+	return good;
+}
+
+static void answer_judged(struct session *session)
+{
+	size_t path_count = session->inputs->paths.count, together;
+	struct run run = new_run(session);
+	bool good = session->command->prepare == NULL ||
+		    session->command->prepare(&run, NULL);
+
+	session->fleeting = path_count > paths_together(session, 0);
+	for (size_t i = 0; good && i < path_count; i += together) {
+		together = paths_together(session, i);
+		good = judge(session, &run, i, together);
+	}
+	if (good) {
+		session->judged = true;
+		call(session, &run);
+	}
+	release(&run);
+}
+
+/* ---- separate answers ---- */
 
 static void answer_input(struct session *session, struct fsdp_checkpoint *checkpoint,
 	size_t input, struct out *out)
@@ -631,7 +731,8 @@ static void tell(struct session *session)
 		message_total(looks, session->collected.totals.items[i]);
 	for (size_t i = 0; i < session->collected.notes.count; i++)
 		message_note(looks, session->collected.notes.items[i]);
-	if (!message_findings(looks, &view))
+	/* An answer that judges has shown them. */
+	if (!session->judged && !message_findings(looks, &view))
 		session->collected.out_of_memory = true;
 	if (session->collected.out_of_memory) {
 		message_out_of_memory();
@@ -699,7 +800,9 @@ int session_run(const struct arguments *arguments, const struct inputs *inputs,
 		collected_note(&session.collected, "locks of the kernel: %s",
 			sandbox_text(session.locks));
 	add_records(&session);
-	if (session.separate)
+	if (session.command->judge != NULL)
+		answer_judged(&session);
+	else if (session.separate)
 		answer_each(&session);
 	else
 		answer_one(&session);

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Judges checkpoints: are they complete, intact and safe?
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/audit/audit.h"
+#include "run/answer.h"
+#include "run/collected.h"
+#include "run/findings.h"
+
+static const char *const fail_words[] = { "none", "note", "warning", "error", NULL };
+
+#define AT(member) offsetof(struct audit_options, member)
+static const struct option OPTIONS[] = {
+	{ "quick", 0, OPTION_FLAG, NULL, AT(quick),
+		.help = "names, sizes and the topmost metadata only" },
+	{ "data", 0, OPTION_FLAG, NULL, AT(data), .help = "read every byte too" },
+	{ "values", 0, OPTION_FLAG, NULL, AT(values),
+		.help = "with --data: and count values that are not finite" },
+	{ "fail-on", 0, OPTION_WORD, "LEVEL", AT(fail_on), fail_words, .initial = "error",
+		.help = "least severity that gives status 1" },
+	{ "rule", 0, OPTION_LIST, "RULE=LEVEL", AT(rules),
+		.help = "another level: off, note, warning, error; *=off first" },
+	{ "checks", 0, OPTION_FLAG, NULL, AT(checks),
+		.help = "list what became of every rule" },
+	{ NULL },
+};
+
+/* ---- what was asked for ---- */
+
+static bool set_rules(struct audit *audit, struct run *run)
+{
+	const struct texts *rules = &audit->options->rules;
+
+	for (size_t i = 0; i < rules->count; i++) {
+		const char *wrong = levels_set(&audit->levels, rules->items[i]);
+
+		if (wrong != NULL)
+			return !refuse(run, "such as --rule=FI1007=off; help FI1007",
+				"--rule=%s: %s", rules->items[i], wrong);
+	}
+	return true;
+}
+
+static void set_threshold(struct audit *audit)
+{
+	size_t at = 0;
+
+	while (strcmp(fail_words[at], audit->options->fail_on) != 0)
+		at++;
+	audit->never_fails = at == 0;
+	audit->fail_on = at == 0 ? SEVERITY_ERROR : (enum severity)(at - 1);
+}
+
+static enum fsdp_level level_of(const struct audit_options *options)
+{
+	return options->quick    ? FSDP_LEVEL_QUICK
+	       : !options->data  ? FSDP_LEVEL_HEADERS
+	       : options->values ? FSDP_LEVEL_VALUES
+				 : FSDP_LEVEL_DATA;
+}
+
+static bool out_of_memory(struct run *run)
+{
+	run_failure(run, "memory", NULL, "out of memory");
+	run_begin(run, STATUS_FAILED);
+	return false;
+}
+
+static bool prepare(struct run *run, struct fsdp_recording_options *unused)
+{
+	const struct audit_options *options = run->options;
+	struct audit *audit;
+
+	(void)unused;
+	if (options->quick && options->data)
+		return !refuse(run, "give one of them", "--quick excludes --data");
+	if (options->values && !options->data)
+		return !refuse(
+			run, "give both: --data --values", "--values needs --data");
+	audit = run->prepared = calloc(1, sizeof *audit);
+	if (audit == NULL || !levels_init(&audit->levels))
+		return out_of_memory(run);
+	audit->options = options;
+	audit->level = level_of(options);
+	set_threshold(audit);
+	return set_rules(audit, run);
+}
+
+static void release(void *prepared)
+{
+	struct audit *audit = prepared;
+
+	if (audit == NULL)
+		return;
+	for (size_t i = 0; i < audit->count; i++)
+		free(audit->verdicts[i].checks);
+	free(audit->verdicts);
+	levels_done(&audit->levels);
+	free(audit);
+}
+
+static bool judge(struct run *run, struct fsdp_error **ret_error)
+{
+	return audit_judge(run->prepared, run, ret_error);
+}
+
+/* ---- the answer ---- */
+
+/* Of several checkpoints each check says whose it is. */
+static void tell_inputs(struct audit *audit)
+{
+	for (size_t i = 0; audit->count > 1 && i < audit->count; i++)
+		for (size_t k = 0; k < audit->verdicts[i].check_count; k++)
+			audit->verdicts[i].checks[k].input = audit->verdicts[i].input;
+}
+
+static bool run_audit(struct run *run, struct fsdp_error **ret_error)
+{
+	struct audit *audit = run->prepared;
+	int status = STATUS_GOOD;
+
+	(void)ret_error;
+	if (!findings_sort(run->collected->findings, run->collected->finding_count))
+		return false;
+	for (size_t i = 0; i < audit->count; i++)
+		status = status_worse(status, audit->verdicts[i].status);
+	tell_inputs(audit);
+	run_begin(run, status);
+	audit_data(audit, run->out);
+	return audit_text(audit, run);
+}
+
+static bool wants_values(const void *options)
+{
+	return !((const struct audit_options *)options)->quick;
+}
+
+const struct command command_audit = {
+	.name = "audit",
+	.group = GROUP_START,
+	.summary = "is it complete, intact, safe?",
+	.synopsis =
+		"[--quick | --data [--values]] [--fail-on=LEVEL] [--rule=RULE=LEVEL]... [--checks] CHECKPOINT...",
+	.example = "audit step-1000/",
+	.examples = { "audit step-1000/", "audit --data --fail-on=warning step-1000/",
+		"audit -q step-1000/ && deploy step-1000/" },
+	.exit_1 = "a finding at or above --fail-on",
+	.options = OPTIONS,
+	.shapes = SHAPE_FACTS | SHAPE_ITEMS | SHAPE_FINDINGS,
+	.answer = &audit_record,
+	.output = "text",
+	.inputs = INPUTS_MANY,
+	.shows_plan = true,
+	.options_size = sizeof(struct audit_options),
+	.wants_values = wants_values,
+	.prepare = prepare,
+	.release = release,
+	.judge = judge,
+	.run = run_audit,
+};

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The answer of an audit for programs.
+ */
+#include "cmd/audit/audit.h"
+#include "render/record.h"
+
+static const char *const VERDICTS[] = { "good", "bad", "partial", NULL };
+static const char *const DETAILS[] = { "quick", "headers", "data", "values", NULL };
+static const char *const STATUSES[] = { "passed", "failed", "not_applicable",
+	"not_evaluated", "off", NULL };
+static const char *const REASONS[] = { "needs_headers", "needs_data", "needs_values",
+	"needs_plan", "needs_config", "no_crc", "no_digest", "limit", "unreadable",
+	"unsupported", NULL };
+
+static const char *status_name(unsigned status)
+{
+	return status == CHECK_OFF ? "off"
+				   : fsdp_rule_status_name((enum fsdp_rule_status)status);
+}
+
+static const char *reason_name(unsigned reason)
+{
+	return fsdp_rule_reason_name((enum fsdp_rule_reason)reason);
+}
+
+#define CHECK struct check
+static const struct record check_record = OBJECT_RECORD(CHECK, "check",
+	"What became of one rule. Rules about recordings are not listed.",
+	{ "input", ID_AT(CHECK, input),
+		ABOUT("`id` of the input, where several checkpoints were judged.") },
+	{ "rule", WORD_AT(CHECK, rule), .always = true,
+		ABOUT("Identifier of the rule.") },
+	{ "slug", WORD_AT(CHECK, slug), .always = true, ABOUT("Its short name.") },
+	{ "status", ENUM_AT(CHECK, status, status_name), .always = true,
+		.words = STATUSES,
+		ABOUT("Whether it found nothing (`passed`), found something, is about something that the checkpoint is not, could not be judged, or was switched off.") },
+	{ "findings", COUNT_AT(CHECK, findings), .always = true,
+		ABOUT("Number of findings, those that were only counted included.") },
+	{ "reason", ENUM_AT(CHECK, reason, reason_name), .words = REASONS,
+		ABOUT("Why it was not evaluated. Those that need a deeper level leave an audit complete.") });
+
+static const void *each_check(struct subject of, size_t i, void *room)
+{
+	(void)room;
+	return &((const struct judgement *)of.object)->checks[i];
+}
+
+#define VERDICT struct judgement
+static const struct record scope_record = RECORD_OF(RECORD_OBJECT, VERDICT,
+	{ "detail", WORD_AT(VERDICT, detail), .always = true, .words = DETAILS,
+		ABOUT("How closely it was looked at.") },
+	{ "files", COUNT_AT(VERDICT, files), .always = true, ABOUT("Number of files.") },
+	{ "tensors", COUNT_AT(VERDICT, tensors), .always = true,
+		ABOUT("Number of tensors.") },
+	{ "pieces", COUNT_AT(VERDICT, pieces), .always = true,
+		ABOUT("Number of pieces of tensors.") });
+
+static const struct record counts_record = RECORD_OF(RECORD_OBJECT, VERDICT,
+	{ "error", COUNT_AT(VERDICT, counts.error), .always = true,
+		ABOUT("Findings of severity error.") },
+	{ "warning", COUNT_AT(VERDICT, counts.warning), .always = true,
+		ABOUT("Findings of severity warning.") },
+	{ "note", COUNT_AT(VERDICT, counts.note), .always = true,
+		ABOUT("Findings of severity note.") },
+	{ "unsupported", COUNT_AT(VERDICT, counts.unsupported), .always = true,
+		ABOUT("Things that could not be judged: entries of `errors`.") });
+
+const struct record audit_record = OBJECT_RECORD(VERDICT, "verdict",
+	"The judgement on one checkpoint. The findings are those of the envelope.",
+	{ "verdict", WORD_AT(VERDICT, word), .always = true, .words = VERDICTS,
+		ABOUT("`bad`: there is an error. `partial`: there is none, but something could not be judged. No known fault is not a proof of safety.") },
+	{ "complete", BOOL_AT(VERDICT, complete), .always = true,
+		ABOUT("Whether all was judged that this level asks for.") },
+	{ "scope", OBJECT(scope_record), .always = true, ABOUT("What was looked at.") },
+	{ "counts", OBJECT(counts_record), .always = true,
+		ABOUT("Findings, those that were only counted included.") },
+	{ "checks", EACH_ITEM(VERDICT, check_count, each_check, check_record),
+		.always = true, ABOUT("Every rule, in order of identifiers.") });
+
+void audit_data(const struct audit *audit, struct out *out)
+{
+	if (audit->count == 1) {
+		out_fields(out, &audit_record, (struct subject){ NULL, audit->verdicts });
+		return;
+	}
+	out_array_begin(out, "checkpoints");
+	for (size_t i = 0; i < audit->count; i++) {
+		out_object_begin(out, NULL);
+		out_field(out, "input", value_id(audit->verdicts[i].input));
+		out_fields(out, &audit_record,
+			(struct subject){ NULL, &audit->verdicts[i] });
+		out_object_end(out);
+	}
+	out_array_end(out);
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The answer of an audit for people: findings, worst first, and the verdict.
+ */
+#include <inttypes.h>
+
+#include "cmd/audit/audit.h"
+#include "render/record.h"
+#include "run/collected.h"
+#include "run/findings.h"
+
+/* -q hides notes, -qq warnings too. What was not evaluated is told by the verdict. */
+static enum severity least(const struct run *run)
+{
+	int quiet = run->common->quiet - run->common->verbose;
+
+	return quiet >= 2   ? SEVERITY_ERROR
+	       : quiet >= 1 ? SEVERITY_WARNING
+			    : SEVERITY_NOTE;
+}
+
+static bool show_findings(const struct judgement *verdict, const struct run *run)
+{
+	const struct collected *collected = run->collected;
+	struct findings_view view = {
+		.findings = collected->findings,
+		.count = collected->finding_count,
+		.omissions = collected->omissions,
+		.omission_count = collected->omission_count,
+		.input = verdict->input,
+		.least = least(run),
+		.all = run->common->verbose > 0,
+		.lost = true,
+		.tensors = verdict->tensors,
+		.bytes = verdict->bytes,
+		.level_told = run->common->verbose == 0,
+	};
+
+	return findings_show(run->out, &view);
+}
+
+/* ---- checks ---- */
+
+static struct value get_title(struct subject of)
+{
+	const struct check *check = of.object;
+
+	return value_word(fsdp_rule_find(check->rule)->title);
+}
+
+static struct value get_status(struct subject of)
+{
+	const struct check *check = of.object;
+
+	if (check->reason != FSDP_REASON_NONE)
+		return value_word(
+			fsdp_rule_reason_name((enum fsdp_rule_reason)check->reason));
+	return value_word(
+		check->status == CHECK_OFF
+			? "off"
+			: fsdp_rule_status_name((enum fsdp_rule_status)check->status));
+}
+
+static const struct record check_rows =
+	RECORD_OF(RECORD_OBJECT, struct check, { "rule", WORD_AT(struct check, rule) },
+		{ "result", GET(FIELD_WORD, get_status) },
+		{ "findings", COUNT_AT(struct check, findings) },
+		{ "title", GET(FIELD_WORD, get_title) });
+
+static void show_checks(const struct judgement *verdict, struct out *out)
+{
+	const struct table like = { .key = "table", .text_only = true };
+	struct record_table table;
+
+	record_table_init(&table, &like, &check_rows, NULL);
+	out_records_begin(out, &table);
+	for (size_t i = 0; i < verdict->check_count; i++)
+		out_records_row(out, &table, &verdict->checks[i]);
+	out_table_end(out);
+}
+
+/* ---- the verdict ---- */
+
+static void put_count(
+	struct out *out, const char **before, uint64_t count, const char *what)
+{
+	if (count == 0)
+		return;
+	out_line_text(
+		out, "%s%" PRIu64 " %s%s", *before, count, what, count == 1 ? "" : "s");
+	*before = ", ";
+}
+
+/* The verdict itself tells what was not evaluated. */
+static uint64_t other_notes(const struct judgement *verdict)
+{
+	return verdict->counts.note - verdict->level_note;
+}
+
+static void put_counts(const struct judgement *verdict, struct out *out)
+{
+	const char *before = " ";
+	put_count(out, &before, verdict->counts.error, "error");
+	put_count(out, &before, verdict->counts.warning, "warning");
+	put_count(out, &before, other_notes(verdict), "note");
+	if (before[0] == ' ')
+		out_line_text(out, " 0 findings");
+}
+
+static void put_needs(const struct judgement *verdict, struct out *out,
+	enum fsdp_rule_reason reason, const char *what)
+{
+	uint64_t count = verdict->not_evaluated[reason];
+
+	if (count > 0)
+		out_line_text(out, "%s%" PRIu64 " check%s %s",
+			reason == FSDP_REASON_NEEDS_VALUES ? ", " : ": ", count,
+			count == 1 ? " needs" : "s need", what);
+}
+
+static void put_level(
+	const struct judgement *verdict, struct out *out, enum fsdp_level level)
+{
+	static const char *const looked[] = {
+		[FSDP_LEVEL_QUICK] = "File sizes and the topmost metadata only",
+		[FSDP_LEVEL_HEADERS] = "Headers and metadata only",
+		[FSDP_LEVEL_DATA] = "Every byte was read",
+		[FSDP_LEVEL_VALUES] = "Every byte and every value was read",
+	};
+
+	out_line_text(out, " %s", looked[level]);
+	if (level == FSDP_LEVEL_QUICK)
+		put_needs(verdict, out, FSDP_REASON_NEEDS_HEADERS, "more than --quick");
+	else
+		put_needs(verdict, out, FSDP_REASON_NEEDS_DATA, "--data");
+	out_line_text(out, ".");
+}
+
+static void show_verdict(
+	const struct judgement *verdict, const struct run *run, enum fsdp_level level)
+{
+	struct out *out = run->out;
+	uint64_t lacking = 0;
+
+	if (run->common->quiet > 0 && verdict->status == STATUS_GOOD &&
+		verdict->counts.error == 0)
+		return;
+	for (size_t i = FSDP_REASON_NEEDS_PLAN; i < FSDP_REASON_COUNT; i++)
+		lacking += verdict->not_evaluated[i];
+	out_line_begin(out, NULL);
+	out_line_name(out, verdict->path);
+	if (!verdict->opened && verdict->counts.error == 0) {
+		out_line_text(out, ": could not be judged");
+		out_line_end(out);
+		return;
+	}
+	out_line_text(out, ": %s.", verdict->word);
+	put_counts(verdict, out);
+	if (!verdict->opened) {
+		out_line_text(out, "; nothing else could be read.");
+		out_line_end(out);
+		return;
+	}
+	out_line_text(out, " in %" PRIu64 " file%s, %" PRIu64 " tensor%s.",
+		verdict->files, verdict->files == 1 ? "" : "s", verdict->tensors,
+		verdict->tensors == 1 ? "" : "s");
+	put_level(verdict, out, level);
+	if (!verdict->complete)
+		out_line_text(out, " Not all could be judged%s",
+			lacking > 0 ? ": see --checks." : ".");
+	if (verdict->counts.error == 0 && verdict->complete)
+		out_line_text(out, " No known fault is not a proof of safety.");
+	out_line_end(out);
+}
+
+/* ---- several ---- */
+
+static struct value get_notes(struct subject of)
+{
+	return value_count(other_notes(of.object));
+}
+
+static const struct record verdict_rows = RECORD_OF(RECORD_OBJECT, struct judgement,
+	{ "verdict", WORD_AT(struct judgement, word) },
+	{ "errors", COUNT_AT(struct judgement, counts.error) },
+	{ "warnings", COUNT_AT(struct judgement, counts.warning) },
+	{ "notes", GET(FIELD_COUNT, get_notes) },
+	{ "checkpoint", NAME_AT(struct judgement, path) });
+
+static void show_table(const struct audit *audit, struct out *out)
+{
+	const struct table like = { .key = "table", .text_only = true };
+	struct record_table table;
+
+	record_table_init(&table, &like, &verdict_rows, NULL);
+	out_records_begin(out, &table);
+	for (size_t i = 0; i < audit->count; i++)
+		out_records_row(out, &table, &audit->verdicts[i]);
+	out_table_end(out);
+}
+
+bool audit_text(const struct audit *audit, const struct run *run)
+{
+	for (size_t i = 0; i < audit->count; i++) {
+		const struct judgement *verdict = &audit->verdicts[i];
+
+		if (!show_findings(verdict, run))
+			return false;
+		if (audit->options->checks)
+			show_checks(verdict, run->out);
+		show_verdict(verdict, run, audit->level);
+	}
+	if (audit->count > 1 && run->common->quiet == 0) {
+		out_line(run->out, NULL, "%s", "");
+		show_table(audit, run->out);
+	}
+	return true;
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CMD_AUDIT_H
+#define CMD_AUDIT_H
+
+#include <fsdp/audit.h>
+
+#include "cmd/audit/levels.h"
+#include "front/command.h"
+
+/* What was asked for. */
+struct audit_options {
+	bool quick, data, values, checks;
+	const char *fail_on;
+	struct texts rules; /* --rule, as typed */
+};
+
+/* What became of one rule in one checkpoint. */
+struct check {
+	uint32_t input; /* UINT32_MAX: there is only one checkpoint */
+	const char *rule, *slug;
+	unsigned status; /* enum fsdp_rule_status, or CHECK_OFF */
+	unsigned reason; /* enum fsdp_rule_reason */
+	uint64_t findings;
+};
+enum { CHECK_OFF = FSDP_STATUS_COUNT };
+
+/* The judgement on one checkpoint. */
+struct judgement {
+	uint32_t input;
+	struct text path; /* as it was typed, without a slash at its end */
+	const char *word; /* "good", "bad", "partial" */
+	bool opened;
+	bool complete; /* all that the level asks for was judged */
+	int status;
+	const char *detail; /* the level */
+	uint64_t files, tensors, pieces;
+	uint64_t bytes; /* of all tensors */
+	struct {
+		uint64_t error, warning, note, unsupported;
+	} counts;
+	bool level_note; /* one of the notes tells what was not evaluated */
+	struct check *checks;
+	size_t check_count;
+	uint64_t not_evaluated[FSDP_REASON_COUNT]; /* rules, by reason */
+};
+
+/* What one run makes: in run->prepared. */
+struct audit {
+	const struct audit_options *options;
+	enum fsdp_level level;
+	enum severity fail_on; /* the least that fails */
+	bool never_fails;
+	struct levels levels;
+	struct judgement *verdicts; /* of which each owns its checks */
+	size_t count;
+};
+
+/* Judges the checkpoint that is in the run, and adds the verdict. False as for a command.
+ */
+bool audit_judge(struct audit *audit, struct run *run, struct fsdp_error **ret_error);
+
+extern const struct record audit_record;
+void audit_data(const struct audit *audit, struct out *out);
+
+/* False: out of memory. */
+bool audit_text(const struct audit *audit, const struct run *run);
+
+#endif

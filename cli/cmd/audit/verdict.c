@@ -1,0 +1,480 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Judges one checkpoint: runs the audit of the library, gives each finding the level that
+ * was asked for, and says what follows from all of them.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cmd/audit/audit.h"
+#include "part/name-buffer.h"
+#include "run/answer.h"
+#include "run/collected.h"
+
+struct judging {
+	struct audit *audit;
+	struct run *run;
+	struct collected *collected;
+	struct judgement *verdict;
+};
+
+/* ---- failures that are findings ---- */
+
+/* Not what could not be judged, but what is so bad that nothing can be read behind it. */
+static const struct fsdp_rule *judged_by(const struct failure *failure)
+{
+	const struct fsdp_rule *rule =
+		failure->rule != NULL ? fsdp_rule_find(failure->rule) : NULL;
+
+	return rule != NULL && strcmp(rule->category, "limits") != 0 ? rule : NULL;
+}
+
+static bool is_folder(const char *path)
+{
+	struct stat found;
+
+	return stat(path, &found) == 0 && S_ISDIR(found.st_mode);
+}
+
+/* The path under the root of what was typed, as findings have it. */
+static struct text path_under(struct text path, const char *typed)
+{
+	size_t size = strlen(typed);
+
+	while (size > 1 && typed[size - 1] == '/')
+		size--;
+	if (path.data != NULL && path.size > size + 1 &&
+		memcmp(path.data, typed, size) == 0 && path.data[size] == '/')
+		return (struct text){ path.data + size + 1, path.size - size - 1 };
+	if (path.data != NULL && text_is(path, text_of(typed)))
+		return is_folder(typed) ? (struct text){ 0 } : text_last(path, '/');
+	return path;
+}
+
+static bool was_found(const struct judging *judging, const char *rule, struct text file)
+{
+	const struct collected *collected = judging->collected;
+
+	for (size_t i = judging->run->first.finding; i < collected->finding_count; i++)
+		if (strcmp(collected->findings[i].rule, rule) == 0 &&
+			text_is(collected->findings[i].file, file))
+			return true;
+	return false;
+}
+
+static void find_failure(struct judging *judging, const struct failure *failure,
+	const struct fsdp_rule *rule)
+{
+	struct text file = path_under(failure->path, judging->run->path);
+
+	if (!was_found(judging, rule->id, file))
+		collected_finding(
+			judging->collected, &(struct finding){ .rule = rule->id,
+						    .slug = rule->slug,
+						    .severity = SEVERITY_ERROR,
+						    .input = judging->run->input,
+						    .file = file,
+						    .member = failure->member,
+						    .offset = failure->offset,
+						    .length = UINT64_MAX,
+						    .rank = UINT32_MAX,
+						    .lost_bytes = UINT64_MAX,
+						    .message = failure->message,
+						    .next = failure->hint });
+}
+
+static void take_failures(struct judging *judging)
+{
+	struct collected *collected = judging->collected;
+	size_t kept = judging->run->first.failure;
+
+	for (size_t i = kept; i < collected->failure_count; i++) {
+		struct failure failure = collected->failures[i];
+		const struct fsdp_rule *rule = judged_by(&failure);
+
+		if (rule != NULL)
+			find_failure(judging, &failure, rule);
+		else
+			collected->failures[kept++] = failure;
+	}
+	collected->failure_count = kept;
+}
+
+/* ---- levels ---- */
+
+static void drop_rules_off(struct judging *judging)
+{
+	struct collected *collected = judging->collected;
+	const struct levels *levels = &judging->audit->levels;
+	size_t kept = judging->run->first.finding;
+
+	for (size_t i = kept; i < collected->finding_count; i++) {
+		struct finding finding = collected->findings[i];
+		size_t rule = rule_index(finding.rule);
+
+		finding.severity = levels_severity(levels, rule, finding.severity);
+		if (!levels_off(levels, rule))
+			collected->findings[kept++] = finding;
+	}
+	collected->finding_count = kept;
+	kept = judging->run->first.omission;
+	for (size_t i = kept; i < collected->omission_count; i++)
+		if (!levels_off(levels, rule_index(collected->omissions[i].rule)))
+			collected->omissions[kept++] = collected->omissions[i];
+	collected->omission_count = kept;
+}
+
+/* ---- the library's audit ---- */
+
+static void add_findings(struct judging *judging, const struct fsdp_audit *audit)
+{
+	for (size_t i = 0; i < fsdp_audit_finding_count(audit); i++)
+		collected_found(judging->collected, fsdp_audit_finding(audit, i),
+			judging->run->input, true);
+	for (size_t i = 0; i < fsdp_audit_omitted_count(audit); i++) {
+		struct fsdp_omitted omitted = fsdp_audit_omitted(audit, i);
+
+		collected_omitted(
+			judging->collected, &omitted, judging->run->input, true);
+	}
+}
+
+/* Rules of recordings, and of what could not be judged, are no checks of a checkpoint. */
+static bool is_check(const struct fsdp_rule *rule)
+{
+	return strcmp(rule->category, "recording") != 0 &&
+	       strcmp(rule->category, "limits") != 0;
+}
+
+static bool set_checks(struct judging *judging, const struct fsdp_audit *audit)
+{
+	struct judgement *verdict = judging->verdict;
+	size_t count = fsdp_rule_count();
+
+	verdict->checks = calloc(count, sizeof *verdict->checks);
+	if (verdict->checks == NULL)
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		const struct fsdp_rule *rule = fsdp_rule(i);
+		struct fsdp_rule_result result = { .status = FSDP_STATUS_NOT_EVALUATED,
+			.reason = FSDP_REASON_UNREADABLE };
+		bool off = levels_off(&judging->audit->levels, i);
+
+		if (!is_check(rule))
+			continue;
+		if (audit != NULL)
+			result = fsdp_audit_result(audit, i);
+		verdict->checks[verdict->check_count++] = (struct check){
+			.input = UINT32_MAX,
+			.rule = rule->id,
+			.slug = rule->slug,
+			.status = off ? CHECK_OFF : result.status,
+			.reason = off ? FSDP_REASON_NONE : result.reason,
+		};
+	}
+	return true;
+}
+
+/* Bytes of the checkpoint are not read here: `data` and `values` need what reads them. */
+static bool run_audit(struct judging *judging, struct fsdp_error **ret_error)
+{
+	const struct fsdp_checkpoint *checkpoint = judging->run->checkpoint;
+	struct fsdp_audit_options options = {
+		.size = sizeof options,
+		.level = judging->audit->level > FSDP_LEVEL_HEADERS
+				 ? FSDP_LEVEL_HEADERS
+				 : judging->audit->level,
+		.limits = judging->run->limits,
+		.limit_count = judging->run->limit_count,
+	};
+	struct fsdp_audit *audit = NULL;
+	bool good;
+
+	if (checkpoint != NULL &&
+		!fsdp_audit_new(checkpoint, &options, &audit, ret_error))
+		return false;
+	if (audit != NULL)
+		add_findings(judging, audit);
+	good = set_checks(judging, audit);
+	fsdp_audit_free(audit);
+	return good;
+}
+
+/* ---- counts ---- */
+
+static struct check *find_check(struct judgement *verdict, const char *rule)
+{
+	size_t low = 0, high = verdict->check_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		int order = strcmp(verdict->checks[middle].rule, rule);
+
+		if (order == 0)
+			return &verdict->checks[middle];
+		if (order < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return NULL;
+}
+
+static void count(struct judgement *verdict, const char *rule, enum severity severity,
+	uint64_t count)
+{
+	struct check *check = find_check(verdict, rule);
+	uint64_t *const counts[] = {
+		[SEVERITY_NOTE] = &verdict->counts.note,
+		[SEVERITY_WARNING] = &verdict->counts.warning,
+		[SEVERITY_ERROR] = &verdict->counts.error,
+	};
+
+	*counts[severity] += count;
+	if (check == NULL)
+		return;
+	check->findings += count;
+	check->status = FSDP_STATUS_FAILED;
+	check->reason = FSDP_REASON_NONE;
+}
+
+static void count_findings(struct judging *judging)
+{
+	const struct collected *collected = judging->collected;
+	struct judgement *verdict = judging->verdict;
+
+	for (size_t i = judging->run->first.finding; i < collected->finding_count; i++)
+		count(verdict, collected->findings[i].rule,
+			collected->findings[i].severity, 1);
+	for (size_t i = judging->run->first.omission; i < collected->omission_count;
+		i++) {
+		const struct omission *omission = &collected->omissions[i];
+		size_t rule = rule_index(omission->rule);
+
+		count(verdict, omission->rule,
+			levels_severity(&judging->audit->levels, rule,
+				collected_severity(fsdp_rule(rule)->severity)),
+			omission->count);
+	}
+	verdict->counts.unsupported =
+		collected->failure_count - judging->run->first.failure;
+	for (size_t i = 0; i < verdict->check_count; i++)
+		verdict->not_evaluated[verdict->checks[i].reason]++;
+	verdict->not_evaluated[FSDP_REASON_NONE] = 0;
+}
+
+static void set_scope(struct judging *judging)
+{
+	const struct fsdp_checkpoint *checkpoint = judging->run->checkpoint;
+	struct judgement *verdict = judging->verdict;
+
+	verdict->detail = fsdp_level_name(judging->audit->level);
+	if (checkpoint == NULL)
+		return;
+	verdict->files = fsdp_file_count(checkpoint);
+	verdict->tensors = fsdp_tensor_count(checkpoint);
+	verdict->pieces = fsdp_piece_count(checkpoint);
+	for (uint32_t i = 0; i < verdict->tensors; i++) {
+		uint64_t bytes = fsdp_tensor(checkpoint, i).bytes;
+
+		verdict->bytes = verdict->bytes + bytes < bytes ? UINT64_MAX
+								: verdict->bytes + bytes;
+	}
+}
+
+/* ---- what was not evaluated ---- */
+
+static bool needs_level(enum fsdp_rule_reason reason)
+{
+	return reason == FSDP_REASON_NEEDS_HEADERS || reason == FSDP_REASON_NEEDS_DATA ||
+	       reason == FSDP_REASON_NEEDS_VALUES;
+}
+
+static const char *const wants[FSDP_REASON_COUNT] = {
+	[FSDP_REASON_NEEDS_HEADERS] = "a look at all headers",
+	[FSDP_REASON_NEEDS_DATA] = "--data",
+	[FSDP_REASON_NEEDS_VALUES] = "--data --values",
+	[FSDP_REASON_NEEDS_PLAN] = "a sharding plan",
+	[FSDP_REASON_NEEDS_CONFIG] = "the configuration of the model",
+	[FSDP_REASON_NO_CRC] = "recorded checksums",
+	[FSDP_REASON_NO_DIGEST] = "a digest",
+	[FSDP_REASON_LIMIT] = "a higher limit",
+	[FSDP_REASON_UNREADABLE] = "files that can be read",
+	[FSDP_REASON_UNSUPPORTED] = "a format that is read",
+};
+
+/* "2 rules need --data (FI2001 FI2003); 1 needs a sharding plan (FI1033)". */
+static void put_wants(FILE *stream, const struct judgement *verdict)
+{
+	const char *before = "";
+
+	for (size_t reason = 0; reason < FSDP_REASON_COUNT; reason++) {
+		uint64_t some = verdict->not_evaluated[reason];
+		const char *space = "";
+
+		if (some == 0)
+			continue;
+		fprintf(stream, "%s%" PRIu64 " rule%s %s (", before, some,
+			some == 1 ? " needs" : "s need", wants[reason]);
+		for (size_t i = 0; i < verdict->check_count; i++) {
+			if (verdict->checks[i].reason != reason)
+				continue;
+			fprintf(stream, "%s%s", space, verdict->checks[i].rule);
+			space = " ";
+		}
+		fputs(")", stream);
+		before = "; ";
+	}
+}
+
+static bool note_not_evaluated(struct judging *judging)
+{
+	const struct fsdp_rule *rule = fsdp_rule_find("FI9006");
+	char *message = NULL;
+	size_t size = 0;
+	FILE *stream;
+
+	if (levels_off(&judging->audit->levels, rule_index(rule->id)) ||
+		!judging->verdict->opened)
+		return true;
+	stream = open_memstream(&message, &size);
+	if (stream == NULL)
+		return false;
+	put_wants(stream, judging->verdict);
+	if (fclose(stream) != 0)
+		size = 0;
+	message = owned_take(&judging->collected->owned, message);
+	if (message == NULL)
+		return false;
+	if (size == 0)
+		return true;
+	judging->verdict->counts.note++;
+	judging->verdict->level_note = true;
+	collected_finding(judging->collected,
+		&(struct finding){ .rule = rule->id,
+			.slug = rule->slug,
+			.severity = levels_severity(&judging->audit->levels,
+				rule_index(rule->id), SEVERITY_NOTE),
+			.input = judging->run->input,
+			.offset = UINT64_MAX,
+			.length = UINT64_MAX,
+			.rank = UINT32_MAX,
+			.lost_bytes = UINT64_MAX,
+			.message = { message, size } });
+	return true;
+}
+
+/* Whether something that the level asks for was not looked at, or not understood. */
+static bool lacks_something(const struct judging *judging)
+{
+	const struct collected *collected = judging->collected;
+
+	if (judging->verdict->counts.unsupported > 0)
+		return true;
+	for (size_t i = 0; i < FSDP_REASON_COUNT; i++)
+		if (judging->verdict->not_evaluated[i] > 0 &&
+			!needs_level((enum fsdp_rule_reason)i))
+			return true;
+	/* A reader says so too; at a lower level than its own it was not asked to look. */
+	for (size_t i = judging->run->first.finding;
+		judging->audit->level >= FSDP_LEVEL_HEADERS &&
+		i < collected->finding_count;
+		i++)
+		if (strcmp(collected->findings[i].rule, "FI9006") == 0)
+			return true;
+	return false;
+}
+
+/* ---- the verdict ---- */
+
+/* Nothing is there to be judged: the input itself is something else, or nothing. */
+static bool is_nothing(const struct judging *judging)
+{
+	const struct collected *collected = judging->collected;
+	size_t first = judging->run->first.finding;
+
+	if (judging->verdict->opened)
+		return false;
+	for (size_t i = first; i < collected->finding_count; i++) {
+		const struct finding *finding = &collected->findings[i];
+
+		if (strcmp(finding->rule, "FI4001") == 0 &&
+			text_is(finding->file, text_last(judging->verdict->path, '/')))
+			return true;
+	}
+	return false;
+}
+
+static bool fails(const struct judging *judging)
+{
+	const struct audit *audit = judging->audit;
+	const struct judgement *verdict = judging->verdict;
+
+	if (audit->never_fails)
+		return false;
+	return verdict->counts.error > 0 ||
+	       (audit->fail_on <= SEVERITY_WARNING && verdict->counts.warning > 0) ||
+	       (audit->fail_on <= SEVERITY_NOTE && verdict->counts.note > 0);
+}
+
+static void decide(struct judging *judging)
+{
+	struct judgement *verdict = judging->verdict;
+	int status = STATUS_GOOD;
+
+	verdict->complete = verdict->opened && !lacks_something(judging);
+	verdict->word = verdict->counts.error > 0 ? "bad"
+			: verdict->complete       ? "good"
+						  : "partial";
+	if (fails(judging))
+		status = STATUS_BAD;
+	else if (!verdict->complete)
+		status = STATUS_PARTIAL;
+	if (is_nothing(judging) ||
+		(!verdict->opened &&
+			(verdict->counts.unsupported > 0 || verdict->counts.error == 0)))
+		status = STATUS_FAILED;
+	verdict->status = judging->run->status = status;
+}
+
+static struct judgement *add_verdict(struct audit *audit, const struct run *run)
+{
+	struct judgement *verdicts =
+		reallocarray(audit->verdicts, audit->count + 1, sizeof *verdicts);
+
+	if (verdicts == NULL)
+		return NULL;
+	audit->verdicts = verdicts;
+	verdicts = &verdicts[audit->count++];
+	*verdicts = (struct judgement){
+		.input = run->input,
+		.path = text_of(run->path),
+		.opened = run->checkpoint != NULL,
+	};
+	while (verdicts->path.size > 1 &&
+		verdicts->path.data[verdicts->path.size - 1] == '/')
+		verdicts->path.size--;
+	return verdicts;
+}
+
+bool audit_judge(struct audit *audit, struct run *run, struct fsdp_error **ret_error)
+{
+	struct judging judging = { .audit = audit,
+		.run = run,
+		.collected = run->collected,
+		.verdict = add_verdict(audit, run) };
+
+	if (judging.verdict == NULL)
+		return false;
+	take_failures(&judging);
+	if (!run_audit(&judging, ret_error))
+		return false;
+	drop_rules_off(&judging);
+	set_scope(&judging);
+	count_findings(&judging);
+	decide(&judging);
+	return note_not_evaluated(&judging);
+}
