@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/applies.h"
 #include "analysis/checks/checking.h"
 #include "analysis/tally.h"
 #include "base/error.h"
@@ -55,23 +56,23 @@ void fsdp_check_skip(struct fsdp_checking *checking, enum fsdp_rule_index rule,
 
 /* ---- results ---- */
 
-static void begin_results(struct fsdp_audit *audit, enum fsdp_level level)
+static struct fsdp_rule_result before_any_check(
+	const struct fsdp_rule *rule, unsigned subjects, enum fsdp_level level)
 {
-	for (size_t i = 0; i < FSDP_RULE_COUNT; i++) {
-		const struct fsdp_rule *rule = fsdp_rule(i);
-		struct fsdp_rule_result *result = &audit->results[i];
+	static const enum fsdp_rule_reason reasons[FSDP_LEVEL_COUNT] = {
+		[FSDP_LEVEL_HEADERS] = FSDP_REASON_NEEDS_HEADERS,
+		[FSDP_LEVEL_DATA] = FSDP_REASON_NEEDS_DATA,
+		[FSDP_LEVEL_VALUES] = FSDP_REASON_NEEDS_VALUES,
+	};
+	struct fsdp_rule_result result = { .rule = rule };
 
-		*result = (struct fsdp_rule_result){ .rule = rule };
-		if (strcmp(rule->category, "recording") == 0)
-			result->status = FSDP_STATUS_NOT_APPLICABLE;
-		if (rule->level == FSDP_LEVEL_ANY || rule->level <= level)
-			continue;
-		result->status = FSDP_STATUS_NOT_EVALUATED;
-		result->reason =
-			rule->level == FSDP_LEVEL_HEADERS ? FSDP_REASON_NEEDS_HEADERS
-			: rule->level == FSDP_LEVEL_DATA  ? FSDP_REASON_NEEDS_DATA
-							  : FSDP_REASON_NEEDS_VALUES;
+	if (!fsdp_rule_applies(rule, subjects)) {
+		result.status = FSDP_STATUS_NOT_APPLICABLE;
+	} else if (rule->level > level && rule->level != FSDP_LEVEL_ANY) {
+		result.status = FSDP_STATUS_NOT_EVALUATED;
+		result.reason = reasons[rule->level];
 	}
+	return result;
 }
 
 static void count_findings(
@@ -148,6 +149,7 @@ bool fsdp_audit_new(const struct fsdp_checkpoint *checkpoint,
 	struct fsdp_error **ret_error)
 {
 	struct fsdp_audit *audit = calloc(1, sizeof *audit);
+	unsigned subjects = fsdp_subjects_of(checkpoint);
 	bool known;
 
 	if (audit == NULL)
@@ -157,7 +159,9 @@ bool fsdp_audit_new(const struct fsdp_checkpoint *checkpoint,
 	audit->budget.ceiling = fsdp_limit(&audit->limits, FSDP_LIMIT_MEMORY);
 	fsdp_arena_init(&audit->arena, &audit->budget);
 	fsdp_findings_init(&audit->findings, &audit->arena, &audit->limits);
-	begin_results(audit, options->level);
+	for (size_t i = 0; i < FSDP_RULE_COUNT; i++)
+		audit->results[i] =
+			before_any_check(fsdp_rule(i), subjects, options->level);
 	if (!known || !run_checks(audit, checkpoint, options->level, ret_error)) {
 		fsdp_audit_free(audit);
 		return false;

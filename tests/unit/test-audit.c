@@ -69,11 +69,52 @@ static void what_was_not_looked_at_has_not_passed(void **state)
 	fsdp_audit_free(audit);
 }
 
+static enum fsdp_rule_status status_for(
+	struct fsdp_checkpoint *checkpoint, const char *family, const char *rule)
+{
+	enum fsdp_rule_status status;
+	struct fsdp_audit *audit;
+
+	checkpoint->model.format.family = family;
+	audit = audit_of(checkpoint, FSDP_LEVEL_HEADERS);
+	status = result_of(audit, rule).status;
+	fsdp_audit_free(audit);
+	return status;
+}
+
+static void rules_of_other_formats_do_not_apply(void **state)
+{
+	static const int64_t FULL[] = { 4, 2 };
+	struct fsdp_checkpoint *checkpoint = *state;
+
+	tensor_by_hand(checkpoint, "a.weight", "float32", FSDP_ROLE_PARAM, FULL, 2);
+	freeze_by_hand(checkpoint);
+	assert_int_equal(status_for(checkpoint, "hf-safetensors", "FI3042"),
+		FSDP_STATUS_NOT_APPLICABLE);
+	assert_int_equal(
+		status_for(checkpoint, "hf-safetensors", "FI1052"), FSDP_STATUS_PASSED);
+	assert_int_equal(
+		status_for(checkpoint, "torch-zip", "FI3042"), FSDP_STATUS_PASSED);
+	assert_int_equal(status_for(checkpoint, "torch-zip", "FI1029"),
+		FSDP_STATUS_NOT_APPLICABLE);
+	assert_int_equal(status_for(checkpoint, "dcp", "FI1029"), FSDP_STATUS_PASSED);
+	assert_int_equal(
+		status_for(checkpoint, "dcp", "FI1081"), FSDP_STATUS_NOT_APPLICABLE);
+	assert_int_equal(
+		status_for(checkpoint, "some-new-family", "FI3042"), FSDP_STATUS_PASSED);
+	assert_int_equal(status_for(checkpoint, "some-new-family", "FI1081"),
+		FSDP_STATUS_NOT_APPLICABLE);
+	assert_int_equal(
+		status_for(checkpoint, "torch-zip", "FI1001"), FSDP_STATUS_PASSED);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(parameters_without_elements_are_found,
 			begin_by_hand, end_by_hand),
+		cmocka_unit_test_setup_teardown(
+			rules_of_other_formats_do_not_apply, begin_by_hand, end_by_hand),
 		cmocka_unit_test_setup_teardown(what_was_not_looked_at_has_not_passed,
 			begin_by_hand, end_by_hand),
 	};
