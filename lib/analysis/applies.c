@@ -9,7 +9,7 @@
 #include "base/span.h"
 
 /* Things that rules are about. */
-enum subject {
+enum rule_subject {
 	DCP = 1 << 0,
 	ZIP = 1 << 1,
 	LEGACY = 1 << 2, /* torch.save before zip */
