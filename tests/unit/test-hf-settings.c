@@ -64,8 +64,10 @@ static void keep_numbers(struct fsdp_checkpoint *checkpoint, size_t count)
 {
 	char *text = malloc(2 * count + 16), *at = text;
 
-	assert_non_null(text);
-	at += sprintf(at, "[[0");
+	if (text == NULL)
+		fail_msg("no memory");
+	else
+		at += sprintf(at, "[[0");
 	for (size_t i = 1; i < count; i++)
 		at += sprintf(at, ",0");
 	sprintf(at, "]]");
