@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes a page of the manual: page.py PAGE COMMAND [SELECTORS] > OUTPUT
 
-Two requests in a page are replaced by what the command at hand says of itself:
+Three requests in a page are replaced by what the command at hand says of itself:
 
 	.\\" OBJECTS      every object of its JSON, printed from the schemas
 	.\\" SELECTORS    the options of man/selectors.mdoc that the page's command takes
+	.\\" RULES        every rule, by category
 """
 
 import json
@@ -185,12 +186,41 @@ def selectors(page, command, path):
     return lines + [".El"]
 
 
+# ---- rules ----
+
+CATEGORIES = {"structure": "STRUCTURE AND COMPLETENESS", "integrity": "INTEGRITY", "safety": "SAFETY",
+              "naming": "COMPATIBILITY AND NAMES", "optimizer": "OPTIMIZERS AND RESUMING",
+              "between": "BETWEEN CHECKPOINTS", "recording": "RECORDINGS", "limits": "WHAT COULD NOT BE JUDGED"}
+NEEDS = {"data": ".Fl -data", "values": ".Fl -data -values"}
+
+
+def sentence(text):
+    return plain(text[0].upper() + text[1:] + ".")
+
+
+def rules(command):
+    """A section for each category, an item for each rule."""
+    found = json.loads(ask(command, "rules", "--json"))["data"]["rules"]
+    lines = []
+    for category in dict.fromkeys(rule["category"] for rule in found):
+        lines += [f".Sh {CATEGORIES.get(category, category.upper())}", ".Bl -tag -width Ds"]
+        for rule in (r for r in found if r["category"] == category):
+            lines += [f".It Sy {rule['rule']} {rule['slug']} Pq {rule['severity']}", sentence(rule["title"]),
+                      ".br", "Cause: " + plain(rule["cause"]) + ".", ".br", "Next: " + plain(rule["fix"]) + "."]
+            if rule["level"] in NEEDS:
+                lines += [".br", "Needs", NEEDS[rule["level"]] + " ."]
+        lines.append(".El")
+    return lines
+
+
 def main():
     page, command, *rest = sys.argv[1:]
     with open(page, encoding="utf-8") as f:
         for line in f.read().splitlines():
             if line == '.\\" OBJECTS':
                 print("\n".join(objects(command)))
+            elif line == '.\\" RULES':
+                print("\n".join(rules(command)))
             elif line == '.\\" SELECTORS':
                 print("\n".join(selectors(page, command, *rest)))
             else:

@@ -11,6 +11,7 @@
 
 #include "front/help-pages.h"
 #include "front/nearest.h"
+#include "front/rule-name.h"
 
 /* ---- overview ---- */
 
@@ -209,7 +210,8 @@ static void topic_status(FILE *stream)
 	      "         reading, unsupported, a limit reached, out of memory\n"
 	      "  3      done in part: something could not be read or judged\n"
 	      "  128+n  ended by signal n\n\n"
-	      "Of several, 2 beats 1 beats 3 beats 0. Findings do not change the status.\n\n",
+	      "Of several, 2 beats 1 beats 3 beats 0. Findings change the status of\n"
+	      "audit alone.\n\n",
 		stream);
 }
 
@@ -265,7 +267,7 @@ static void put_rule(FILE *stream, const struct fsdp_rule *rule)
 static bool put_topic(
 	FILE *stream, const struct command *const *commands, const char *topic)
 {
-	const struct fsdp_rule *rule = fsdp_rule_find(topic);
+	const struct fsdp_rule *rule = rule_of_name(topic);
 
 	for (size_t i = 0; i < sizeof topics / sizeof *topics; i++) {
 		if (strcmp(topics[i].name, topic) == 0) {
@@ -292,6 +294,7 @@ static void fail_topic(struct run *run, const char *topic)
 		nearest_try(&nearest, run->commands[i]->name);
 	for (size_t i = 0; help_topic_name(i) != NULL; i++)
 		nearest_try(&nearest, help_topic_name(i));
+	rule_nearest(&nearest);
 	if (nearest.best != NULL)
 		snprintf(hint, sizeof hint, "did you mean: fsdp-inspect help %s",
 			nearest.best);

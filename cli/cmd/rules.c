@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Lists the rules by which checkpoints and recordings are judged.
+ */
+#include "front/command.h"
+#include "front/rule-name.h"
+#include "render/record.h"
+
+static const char *const SEVERITIES[] = { "note", "warning", "error", NULL };
+static const char *const LEVELS[] = { "quick", "headers", "data", "values", "any", NULL };
+
+static const char *level_name(unsigned level)
+{
+	return fsdp_level_name((enum fsdp_level)level);
+}
+
+static const char *severity_word(unsigned severity)
+{
+	return fsdp_severity_name((enum fsdp_severity)severity);
+}
+
+/* The options of audit without which it is not judged. */
+static struct value get_needs(struct subject of)
+{
+	static const struct text options[] = { { "data", 4 }, { "values", 6 } };
+	enum fsdp_level level = ((const struct fsdp_rule *)of.object)->level;
+
+	return value_texts(options, level == FSDP_LEVEL_VALUES ? 2
+				    : level == FSDP_LEVEL_DATA ? 1
+							       : 0);
+}
+
+#define RULE struct fsdp_rule
+#define IN_TEXT_NEVER .machine_only = EVERY_VIEW
+static const struct record rule_record = OBJECT_RECORD(RULE, "rule",
+	"A rule. Its identifier keeps its meaning for ever.",
+	{ "rule", WORD_AT(RULE, id), .always = true, ABOUT("Its identifier.") },
+	{ "slug", WORD_AT(RULE, slug), .always = true,
+		ABOUT("Its short name, for people.") },
+	{ "severity", ENUM_AT(RULE, severity, severity_word), .always = true,
+		.words = SEVERITIES, ABOUT("How bad its findings are, mostly.") },
+	{ "category", WORD_AT(RULE, category), .always = true, IN_TEXT_NEVER,
+		ABOUT("What it is about: `structure`, `integrity`, `safety`, `naming`, `recording`, `limits` …") },
+	{ "level", ENUM_AT(RULE, level, level_name), .always = true, .words = LEVELS,
+		ABOUT("How closely a checkpoint must be looked at for it.") },
+	{ "needs", GET(FIELD_TEXTS, get_needs), .always = true, IN_TEXT_NEVER,
+		ABOUT("Options of `audit` without which it is not judged.") },
+	{ "title", WORD_AT(RULE, title), .always = true, ABOUT("What is wrong.") },
+	{ "cause", WORD_AT(RULE, cause), .always = true, IN_TEXT_NEVER,
+		ABOUT("Why it mostly happens.") },
+	{ "fix", WORD_AT(RULE, fix), .always = true, IN_TEXT_NEVER,
+		ABOUT("What to do then.") });
+
+static const struct record rules_record = OBJECT_RECORD(RULE, NULL, "The rules.",
+	{ "rules", ITEMS(rule_record), .always = true,
+		ABOUT("Rules in order of identifiers, or as they were asked for.") });
+
+static void explain(const struct fsdp_rule *rule, struct out *out, bool first)
+{
+	if (!first)
+		out_line(out, NULL, "%s", "");
+	out_line(out, NULL, "%s %s (%s, %s)", rule->id, rule->slug,
+		fsdp_severity_name(rule->severity), rule->category);
+	out_line(out, "what", "%s", rule->title);
+	out_line(out, "cause", "%s", rule->cause);
+	out_line(out, "next", "%s", rule->fix);
+	if (rule->level == FSDP_LEVEL_DATA || rule->level == FSDP_LEVEL_VALUES)
+		out_line(out, "needs", "audit --data%s",
+			rule->level == FSDP_LEVEL_VALUES ? " --values" : "");
+}
+
+static void fail(struct run *run, const char *name)
+{
+	struct nearest nearest;
+	char hint[120] = "fsdp-inspect rules lists them";
+
+	nearest_init(&nearest, name);
+	rule_nearest(&nearest);
+	if (nearest.best != NULL)
+		snprintf(hint, sizeof hint, "did you mean: fsdp-inspect rules %s",
+			nearest.best);
+	run_failure(run, "usage", hint, "there is no rule %s", name);
+}
+
+static bool run_rules(struct run *run, struct fsdp_error **ret_error)
+{
+	const struct table like = {
+		.key = "rules", .main = true, .machine_only = run->word_count > 0
+	};
+	int status = STATUS_GOOD;
+	struct record_table table;
+	bool first = true;
+
+	(void)ret_error;
+	for (size_t i = 0; i < run->word_count; i++) {
+		if (rule_of_name(run->words[i]) != NULL)
+			continue;
+		fail(run, run->words[i]);
+		status = STATUS_BAD;
+	}
+	run_begin(run, status);
+	record_table_init(&table, &like, &rule_record, NULL);
+	out_records_begin(run->out, &table);
+	for (size_t i = 0; run->word_count == 0 && i < fsdp_rule_count(); i++)
+		out_records_row(run->out, &table, fsdp_rule(i));
+	for (size_t i = 0; i < run->word_count; i++) {
+		const struct fsdp_rule *rule = rule_of_name(run->words[i]);
+
+		if (rule == NULL)
+			continue;
+		out_records_row(run->out, &table, rule);
+		explain(rule, run->out, first);
+		first = false;
+	}
+	out_table_end(run->out);
+	return true;
+}
+
+const struct command command_rules = {
+	.name = "rules",
+	.group = GROUP_ABOUT,
+	.summary = "by which checkpoints are judged",
+	.synopsis = "[RULE]...",
+	.examples = { "rules", "rules FI1004 wrapper-prefix", "rules --json" },
+	.exit_1 = "there is no such rule",
+	.shapes = SHAPE_TABLE | SHAPE_FACTS,
+	.answer = &rules_record,
+	.output = "text",
+	.inputs = INPUTS_WORDS,
+	.run = run_rules,
+};
