@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whether the pieces of a tensor cover it once: gaps, overlaps, and what looks alike. */
+#include <fsdp/audit.h>
+
+#include "by-hand.h"
+
+enum { ROWS = 6, COLUMNS = 4 };
+
+static uint32_t add(struct fsdp_checkpoint *checkpoint)
+{
+	static const int64_t SHAPE[] = { ROWS, COLUMNS };
+
+	return tensor_by_hand(checkpoint, "w", "float32", FSDP_ROLE_PARAM, SHAPE, 2);
+}
+
+static void cut(struct fsdp_checkpoint *checkpoint, uint32_t tensor, int64_t row,
+	int64_t column, int64_t rows, int64_t columns)
+{
+	const int64_t box[] = { row, column, rows, columns };
+
+	piece_by_hand(checkpoint, tensor, 0, box, 2);
+}
+
+/* The rule of the only finding that the check gives, and its message; "" for none. */
+static void judge(struct fsdp_checkpoint *checkpoint, const char *rule, const char *text)
+{
+	struct fsdp_audit_options options = { .size = sizeof options,
+		.level = FSDP_LEVEL_HEADERS };
+	struct fsdp_audit *audit = NULL;
+	size_t found = 0;
+
+	freeze_by_hand(checkpoint);
+	assert_true(fsdp_audit_new(checkpoint, &options, &audit, NULL));
+	for (size_t i = 0; i < fsdp_audit_finding_count(audit); i++) {
+		const struct fsdp_finding *finding = fsdp_audit_finding(audit, i);
+		if (strcmp(finding->rule->id, "FI1021") != 0 &&
+			strcmp(finding->rule->id, "FI1022") != 0)
+			continue;
+		found++;
+		assert_string_equal(finding->rule->id, rule);
+		assert_int_equal(finding->message.size, strlen(text));
+		assert_memory_equal(finding->message.data, text, strlen(text));
+	}
+	assert_int_equal(found, *rule != '\0');
+	fsdp_audit_free(audit);
+}
+
+static void a_grid_covers_in_any_order(void **state)
+{
+	uint32_t tensor = add(*state);
+
+	for (int64_t i = 6; i-- > 0;)
+		cut(*state, tensor, i / 2 * 2, i % 2 * 2, 2, 2);
+	judge(*state, "", "");
+}
+
+static void a_lost_cell_is_a_gap(void **state)
+{
+	uint32_t tensor = add(*state);
+
+	for (int64_t i = 0; i < 5; i++)
+		cut(*state, tensor, i / 2 * 2, i % 2 * 2, 2, 2);
+	judge(*state, "FI1021", "the pieces hold 20 of 24 elements");
+}
+
+static void lost_rows_are_named(void **state)
+{
+	uint32_t tensor = add(*state);
+
+	cut(*state, tensor, 0, 0, 2, COLUMNS);
+	cut(*state, tensor, 5, 0, 1, COLUMNS);
+	judge(*state, "FI1021",
+		"the pieces hold 12 of 24 elements; none has rows 2:5 of it");
+}
+
+static void lost_rows_at_the_end_are_named(void **state)
+{
+	uint32_t tensor = add(*state);
+
+	cut(*state, tensor, 0, 0, 5, COLUMNS);
+	judge(*state, "FI1021",
+		"the pieces hold 20 of 24 elements; none has rows 5:6 of it");
+}
+
+/* As many elements as there are, so that only the boxes tell. */
+static void an_overlap_that_fills_a_gap_is_found(void **state)
+{
+	uint32_t tensor = add(*state);
+
+	cut(*state, tensor, 0, 0, 3, COLUMNS);
+	cut(*state, tensor, 2, 0, 3, COLUMNS);
+	judge(*state, "FI1022", "the pieces [0:3, 0:4] and [2:5, 0:4] hold the same elements");
+}
+
+static void an_overlap_in_the_second_dimension_is_found(void **state)
+{
+	uint32_t tensor = add(*state);
+
+	cut(*state, tensor, 0, 0, ROWS, 3);
+	cut(*state, tensor, 0, 2, ROWS, 2);
+	judge(*state, "FI1022", "the pieces [0:6, 0:3] and [0:6, 2:4] hold the same elements");
+}
+
+static void replicas_and_empty_pieces_are_no_overlap(void **state)
+{
+	uint32_t tensor = add(*state);
+
+	for (int i = 0; i < 3; i++) {
+		cut(*state, tensor, 0, 0, 4, COLUMNS);
+		cut(*state, tensor, 4, 0, 2, COLUMNS);
+		cut(*state, tensor, 6, 0, 0, COLUMNS);
+	}
+	judge(*state, "", "");
+}
+
+/* Neither dimension alone tells these apart. */
+static void bricks_that_lie_across_each_other_cover(void **state)
+{
+	uint32_t tensor = add(*state);
+
+	cut(*state, tensor, 0, 0, 4, 2);
+	cut(*state, tensor, 4, 0, 2, 2);
+	cut(*state, tensor, 0, 2, 2, 2);
+	cut(*state, tensor, 2, 2, 4, 2);
+	cut(*state, tensor, 2, 2, 4, 2);
+	judge(*state, "", "");
+}
+
+static void runs_cover_or_do_not(void **state)
+{
+	uint32_t tensor = add(*state);
+
+	run_by_hand(*state, tensor, 0, 0, 10);
+	run_by_hand(*state, tensor, 1, 10, 10);
+	judge(*state, "FI1021",
+		"the pieces hold 20 of 24 elements; none has elements 20:24 of it");
+}
+
+static void runs_that_overlap_are_found(void **state)
+{
+	uint32_t tensor = add(*state);
+
+	run_by_hand(*state, tensor, 0, 0, 13);
+	run_by_hand(*state, tensor, 1, 11, 13);
+	judge(*state, "FI1022", "the pieces [0:13] and [11:24] hold the same elements");
+}
+
+static void one_whole_piece_is_enough(void **state)
+{
+	uint32_t tensor = add(*state);
+
+	cut(*state, tensor, 0, 0, 2, COLUMNS);
+	piece_by_hand(*state, tensor, 1, NULL, 2);
+	judge(*state, "", "");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin_by_hand, end_by_hand)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_grid_covers_in_any_order),
+		TEST(a_lost_cell_is_a_gap),
+		TEST(lost_rows_are_named),
+		TEST(lost_rows_at_the_end_are_named),
+		TEST(an_overlap_that_fills_a_gap_is_found),
+		TEST(an_overlap_in_the_second_dimension_is_found),
+		TEST(replicas_and_empty_pieces_are_no_overlap),
+		TEST(bricks_that_lie_across_each_other_cover),
+		TEST(runs_cover_or_do_not),
+		TEST(runs_that_overlap_are_found),
+		TEST(one_whole_piece_is_enough),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
