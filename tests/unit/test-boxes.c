@@ -89,7 +89,8 @@ static void an_overlap_that_fills_a_gap_is_found(void **state)
 
 	cut(*state, tensor, 0, 0, 3, COLUMNS);
 	cut(*state, tensor, 2, 0, 3, COLUMNS);
-	judge(*state, "FI1022", "the pieces [0:3, 0:4] and [2:5, 0:4] hold the same elements");
+	judge(*state, "FI1022",
+		"the pieces [0:3, 0:4] and [2:5, 0:4] hold the same elements");
 }
 
 static void an_overlap_in_the_second_dimension_is_found(void **state)
@@ -98,7 +99,8 @@ static void an_overlap_in_the_second_dimension_is_found(void **state)
 
 	cut(*state, tensor, 0, 0, ROWS, 3);
 	cut(*state, tensor, 0, 2, ROWS, 2);
-	judge(*state, "FI1022", "the pieces [0:6, 0:3] and [0:6, 2:4] hold the same elements");
+	judge(*state, "FI1022",
+		"the pieces [0:6, 0:3] and [0:6, 2:4] hold the same elements");
 }
 
 static void replicas_and_empty_pieces_are_no_overlap(void **state)

@@ -27,7 +27,7 @@ struct box {
 };
 
 /* Boxes that lie at the same place in all dimensions before this one. */
-struct range {
+struct extent {
 	size_t first, count;
 	uint32_t dim;
 };
@@ -36,7 +36,7 @@ struct coverage {
 	struct fsdp_checking *checking;
 	struct box *boxes; /* of one tensor */
 	size_t count;
-	struct range *ranges; /* still to be looked at */
+	struct extent *ranges; /* still to be looked at */
 	size_t range_count;
 	uint32_t dims;
 	uint64_t held;   /* elements, each once */
@@ -95,7 +95,7 @@ static void hold(struct coverage *coverage, const struct box *box)
 
 /* ---- one dimension ---- */
 
-static void set_ends(struct coverage *coverage, const struct range *range)
+static void set_ends(struct coverage *coverage, const struct extent *range)
 {
 	for (size_t i = 0; i < range->count; i++) {
 		struct box *box = &coverage->boxes[range->first + i];
@@ -143,7 +143,7 @@ static void reach_on(struct coverage *coverage, int64_t begin, int64_t end)
 }
 
 /* Cuts a range into groups that have nothing in common along its dimension. */
-static bool split(struct coverage *coverage, struct range range)
+static bool split(struct coverage *coverage, struct extent range)
 {
 	struct box *boxes = &coverage->boxes[range.first];
 
@@ -166,7 +166,7 @@ static bool split(struct coverage *coverage, struct range range)
 			hold(coverage, &boxes[i]);
 		else if (alike)
 			coverage->ranges[coverage->range_count++] =
-				(struct range){ range.first + i, next - i,
+				(struct extent){ range.first + i, next - i,
 					range.dim + 1 };
 		else if (!compare_pairs(coverage, &boxes[i], next - i, range.dim))
 			return false;
@@ -302,7 +302,7 @@ static bool look_at(struct coverage *coverage, const struct fsdp_tensor *tensor)
 	coverage->pair[0] = coverage->pair[1] = NULL;
 	if (!collect(coverage, tensor))
 		return true;
-	coverage->ranges[0] = (struct range){ 0, coverage->count, 0 };
+	coverage->ranges[0] = (struct extent){ 0, coverage->count, 0 };
 	coverage->range_count = coverage->count > 0;
 	while (coverage->range_count > 0)
 		if (!split(coverage, coverage->ranges[--coverage->range_count]))
@@ -390,7 +390,7 @@ static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
 	return true;
 }
 
-const struct fsdp_check fsdp_check_coverage = {
+const struct fsdp_check fsdp_check_boxes = {
 	FSDP_CHECK_RULES(FSDP_RULE_CHUNK_GAP, FSDP_RULE_CHUNK_OVERLAP),
 	.run = run,
 };
