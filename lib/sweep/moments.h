@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_SWEEP_MOMENTS_H
+#define FSDP_SWEEP_MOMENTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * What is counted of numbers as they come by. Sums are made of sixteen partial ones that
+ * the place of a number in its run decides, so equal runs give equal digits, whoever adds
+ * them on which machine.
+ */
+struct fsdp_moments {
+	uint64_t count, nan, pos_inf, neg_inf;
+	uint64_t zeros, subnormals;
+	uint64_t bad_index;  /* of the first that is not finite; FSDP_UNKNOWN */
+	double min, max;     /* of the finite ones; +inf and -inf if there are none */
+	double sum, squares; /* of these */
+};
+
+void fsdp_moments_init(struct fsdp_moments *moments);
+
+/* Whether the bytes of a dtype are numbers that can be counted. */
+bool fsdp_moments_takes(uint32_t dtype);
+
+/* Numbers one behind the other, as they lie in a storage, from byte `at` of their run on. A
+ * complex number is two. */
+void fsdp_moments_add(struct fsdp_moments *moments, uint32_t dtype, bool big_endian,
+	const unsigned char *bytes, size_t size, uint64_t at);
+
+/* What comes behind: its indices count on already. */
+void fsdp_moments_join(struct fsdp_moments *moments, const struct fsdp_moments *next);
+
+#endif

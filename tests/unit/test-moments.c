@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Numbers of every dtype, set against sums that are made one by one. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/dtype.h"
+#include "sweep/moments.h"
+
+enum { MOST = 5000 };
+
+static uint32_t dtype_of(const char *name)
+{
+	uint32_t dtype = fsdp_dtype_find(fsdp_span_text(name));
+	assert_int_not_equal(dtype, 0);
+	return dtype;
+}
+
+static struct fsdp_moments count(const char *dtype, const void *bytes, size_t size)
+{
+	struct fsdp_moments moments;
+	fsdp_moments_init(&moments);
+	fsdp_moments_add(&moments, dtype_of(dtype), false, bytes, size, 0);
+	return moments;
+}
+
+static void close_to(double a, double b)
+{
+	assert_true(fabs(a - b) <= 1e-12 * (fabs(a) + fabs(b)));
+}
+
+/* ---- plain sums ---- */
+
+static void floats_are_added_up(void **state)
+{
+	(void)state;
+	static const size_t sizes[] = { 0, 1, 15, 16, 17, 1023, 1024, 1040, MOST };
+	float numbers[MOST];
+	srand(1);
+	for (size_t i = 0; i < MOST; i++)
+		numbers[i] = (float)(rand() - RAND_MAX / 2) / (float)RAND_MAX;
+	numbers[7] = 0;
+	numbers[9] = -0.0f;
+	numbers[1030] = 1e-40f;
+	for (size_t k = 0; k < FSDP_COUNT(sizes); k++) {
+		struct fsdp_moments moments =
+			count("float32", numbers, sizes[k] * sizeof *numbers);
+		double sum = 0, squares = 0, min = INFINITY, max = -INFINITY;
+		uint64_t zeros = 0, small = 0;
+		for (size_t i = 0; i < sizes[k]; i++) {
+			double x = (double)numbers[i];
+			sum += x;
+			squares += x * x;
+			min = x < min ? x : min;
+			max = x > max ? x : max;
+			zeros += x == 0;
+			small += x != 0 && fabs(x) < 0x1p-126;
+		}
+		assert_int_equal(moments.count, sizes[k]);
+		close_to(moments.sum + 1, sum + 1);
+		close_to(moments.squares, squares);
+		assert_true(moments.min == min && moments.max == max);
+		assert_int_equal(moments.zeros, zeros);
+		assert_int_equal(moments.subnormals, small);
+		assert_int_equal(moments.bad_index, UINT64_MAX);
+	}
+}
+
+static void doubles_and_integers_are_added_up(void **state)
+{
+	(void)state;
+	double doubles[MOST];
+	int64_t longs[MOST];
+	uint16_t shorts[MOST];
+	int8_t bytes[MOST];
+	for (size_t i = 0; i < MOST; i++) {
+		doubles[i] = (double)i / 2 - 700;
+		longs[i] = (int64_t)i - 2000;
+		shorts[i] = (uint16_t)(60000 + i);
+		bytes[i] = (int8_t)(i % 256 - 128);
+	}
+	doubles[3000] = 1e-310;
+	struct fsdp_moments moments = count("float64", doubles, sizeof doubles);
+	assert_true(moments.min == -700 && moments.max == (MOST - 1) / 2.0 - 700);
+	assert_int_equal(moments.subnormals, 1);
+	assert_int_equal(moments.zeros, 1);
+	moments = count("int64", longs, sizeof longs);
+	assert_true(moments.min == -2000 && moments.max == MOST - 2001);
+	assert_true(moments.sum == (double)MOST * (MOST - 1) / 2 - 2000.0 * MOST);
+	moments = count("uint16", shorts, sizeof shorts);
+	assert_true(moments.min == 60000 && moments.max == 64999);
+	moments = count("int8", bytes, sizeof bytes);
+	assert_true(moments.min == -128 && moments.max == 127);
+	moments = count("bool", "\0\1\1\2", 4);
+	assert_true(moments.max == 2);
+	assert_int_equal(moments.zeros, 1);
+}
+
+/* ---- what is not finite ---- */
+
+static void the_first_that_is_not_finite_is_known(void **state)
+{
+	(void)state;
+	float numbers[MOST] = { 0 };
+	numbers[1500] = NAN;
+	numbers[1501] = INFINITY;
+	numbers[4999] = -INFINITY;
+	numbers[10] = -3;
+	struct fsdp_moments moments = count("float32", numbers, sizeof numbers);
+	assert_int_equal(moments.nan, 1);
+	assert_int_equal(moments.pos_inf, 1);
+	assert_int_equal(moments.neg_inf, 1);
+	assert_int_equal(moments.bad_index, 1500);
+	assert_int_equal(moments.zeros, MOST - 4);
+	assert_true(moments.min == -3 && moments.max == 0 && moments.sum == -3);
+	/* It is another one in each place of a block. */
+	for (size_t at = 0; at < 40; at++) {
+		double one[40] = { 0 };
+		one[at] = at % 2 == 0 ? (double)NAN : -(double)INFINITY;
+		moments = count("float64", one, sizeof one);
+		assert_int_equal(moments.bad_index, at);
+		assert_int_equal(moments.nan + moments.neg_inf, 1);
+		assert_int_equal(moments.zeros, 39);
+	}
+}
+
+/* ---- narrow floats ---- */
+
+/* Bits of sign, exponent and fraction, as IEEE 754 has them. */
+static double ieee(unsigned bits, unsigned fraction, int bias, unsigned most)
+{
+	unsigned exponent = bits >> fraction & most;
+	double part = (double)(bits & ((1u << fraction) - 1)) / (1u << fraction);
+	double sign = bits >> fraction > most ? -1 : 1;
+	if (exponent == most)
+		return part != 0 ? (double)NAN : sign * (double)INFINITY;
+	return sign * (exponent != 0 ? ldexp(1 + part, (int)exponent - bias)
+				     : ldexp(part, 1 - bias));
+}
+
+/* Every number of sixteen bits by itself, and all of them together. */
+static void check_all(const char *dtype, unsigned fraction, int bias, unsigned most)
+{
+	static uint16_t all[1 << 16];
+	uint64_t nan = 0, zeros = 0, small = 0;
+	for (unsigned i = 0; i < 1 << 16; i++) {
+		double due = ieee(i, fraction, bias, most);
+		all[i] = (uint16_t)i;
+		nan += isnan(due) != 0;
+		zeros += due == 0;
+		small += due != 0 && fabs(due) < ldexp(1, 1 - bias);
+		struct fsdp_moments one = count(dtype, &all[i], 2);
+		assert_int_equal(one.nan, isnan(due) != 0);
+		assert_int_equal(one.pos_inf, due > 0 && isinf(due));
+		if (isfinite(due))
+			assert_true(one.sum == due && one.min == due && one.max == due);
+	}
+	struct fsdp_moments moments = count(dtype, all, sizeof all);
+	assert_int_equal(moments.nan, nan);
+	assert_int_equal(moments.pos_inf, 1);
+	assert_int_equal(moments.neg_inf, 1);
+	assert_int_equal(moments.zeros, zeros);
+	assert_int_equal(moments.subnormals, small);
+	assert_true(moments.sum == 0);
+}
+
+static void halves_are_what_they_are(void **state)
+{
+	(void)state;
+	check_all("float16", 10, 15, 31);
+	check_all("bfloat16", 7, 127, 255);
+}
+
+static void bytes_are_the_floats_of_their_dtype(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *dtype;
+		unsigned char byte;
+		double number;
+	} rows[] = {
+		{ "float8_e4m3fn", 0x7e, 448 },
+		{ "float8_e4m3fn", 0x01, 0x1p-9 },
+		{ "float8_e4m3fn", 0xb8, -1 },
+		{ "float8_e4m3fnuz", 0x7f, 240 },
+		{ "float8_e4m3fnuz", 0x01, 0x1p-10 },
+		{ "float8_e5m2", 0x7b, 57344 },
+		{ "float8_e5m2", 0x01, 0x1p-16 },
+		{ "float8_e5m2fnuz", 0x7f, 57344 },
+		{ "float8_e5m2fnuz", 0x01, 0x1p-17 },
+		{ "float8_e8m0fnu", 0x7f, 1 },
+		{ "float8_e8m0fnu", 0x00, 0x1p-127 },
+		{ "float8_e8m0fnu", 0xfe, 0x1p127 },
+	};
+	for (size_t i = 0; i < FSDP_COUNT(rows); i++) {
+		struct fsdp_moments moments = count(rows[i].dtype, &rows[i].byte, 1);
+		assert_true(moments.sum == rows[i].number);
+		assert_int_equal(moments.subnormals,
+			rows[i].byte == 1 && strstr(rows[i].dtype, "e8") == NULL);
+	}
+	static const struct {
+		const char *dtype;
+		uint64_t nan, infinite;
+	} specials[] = { { "float8_e4m3fn", 2, 0 }, { "float8_e5m2", 6, 2 },
+		{ "float8_e4m3fnuz", 1, 0 }, { "float8_e5m2fnuz", 1, 0 },
+		{ "float8_e8m0fnu", 1, 0 } };
+	unsigned char all[256];
+	for (unsigned i = 0; i < 256; i++)
+		all[i] = (unsigned char)i;
+	for (size_t i = 0; i < FSDP_COUNT(specials); i++) {
+		struct fsdp_moments moments = count(specials[i].dtype, all, sizeof all);
+		assert_int_equal(moments.nan, specials[i].nan);
+		assert_int_equal(moments.pos_inf + moments.neg_inf, specials[i].infinite);
+	}
+}
+
+/* ---- the rest ---- */
+
+static void byte_order_and_complex_parts_count(void **state)
+{
+	(void)state;
+	unsigned char big[] = { 0x40, 0x00, 0x00, 0x00, 0xc0, 0x40, 0x00, 0x00 };
+	float parts[] = { 1, -2, 3, NAN };
+	struct fsdp_moments moments;
+	fsdp_moments_init(&moments);
+	fsdp_moments_add(&moments, dtype_of("float32"), true, big, sizeof big, 400);
+	assert_true(moments.min == -3 && moments.max == 2);
+	moments = count("complex64", parts, sizeof parts);
+	assert_int_equal(moments.count, 4);
+	assert_int_equal(moments.nan, 1);
+	assert_int_equal(moments.bad_index, 3);
+	fsdp_moments_init(&moments);
+	fsdp_moments_add(&moments, dtype_of("complex64"), false, (unsigned char *)parts,
+		sizeof parts, 400);
+	assert_int_equal(moments.bad_index, 103);
+}
+
+static void what_is_no_number_is_not_counted(void **state)
+{
+	(void)state;
+	assert_false(fsdp_moments_takes(dtype_of("quint4x2")));
+	assert_false(fsdp_moments_takes(dtype_of("float4_e2m1fn_x2")));
+	assert_false(fsdp_moments_takes(dtype_of("uint4")));
+	assert_false(fsdp_moments_takes(dtype_of("bits16")));
+	assert_false(fsdp_moments_takes(dtype_of("qint8")));
+	assert_false(fsdp_moments_takes(0));
+	assert_true(fsdp_moments_takes(dtype_of("uint64")));
+	assert_int_equal(count("quint8", "ab", 2).count, 0);
+}
+
+static void parts_are_joined(void **state)
+{
+	(void)state;
+	float numbers[4096];
+	for (size_t i = 0; i < 4096; i++)
+		numbers[i] = (float)i;
+	numbers[3000] = NAN;
+	struct fsdp_moments whole = count("float32", numbers, sizeof numbers);
+	struct fsdp_moments first = count("float32", numbers, 8192), second;
+	fsdp_moments_init(&second);
+	fsdp_moments_add(&second, dtype_of("float32"), false,
+		(unsigned char *)numbers + 8192, 8192, 8192);
+	fsdp_moments_join(&first, &second);
+	assert_int_equal(first.bad_index, 3000);
+	assert_int_equal(first.count, whole.count);
+	assert_true(first.max == 4095 && first.min == 0 && first.sum == whole.sum);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(floats_are_added_up),
+		cmocka_unit_test(doubles_and_integers_are_added_up),
+		cmocka_unit_test(the_first_that_is_not_finite_is_known),
+		cmocka_unit_test(halves_are_what_they_are),
+		cmocka_unit_test(bytes_are_the_floats_of_their_dtype),
+		cmocka_unit_test(byte_order_and_complex_parts_count),
+		cmocka_unit_test(what_is_no_number_is_not_counted),
+		cmocka_unit_test(parts_are_joined),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
