@@ -189,6 +189,8 @@ static bool add_segments(struct item_walk *items, const struct fsdp_zip *zip,
 			.has_crc = recorded,
 			.deflated = member->method != 0,
 		};
+		if (!fsdp_verify_may_read(items->verify, file, member, &segment))
+			continue;
 		if (!fsdp_segments_add(&file->segments, &segment))
 			return false;
 	}
@@ -266,8 +268,11 @@ static bool check_item(struct item_walk *items, const struct item *item)
 	if (!good)
 		fsdp_error_shift_offset(&error, item->offset);
 	items->error = outside;
-	if (good && item->piece != FSDP_NONE)
+	if (good && item->piece != FSDP_NONE) {
 		good = fsdp_locator_view(verify->locator, item->piece, &view, &error);
+		if (good)
+			fsdp_verify_add_view(verify, items->file, item->piece, &view);
+	}
 	return good || excuse(items, item, &error);
 }
 

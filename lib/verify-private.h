@@ -8,6 +8,7 @@
 
 #include "checkpoint-private.h"
 #include "store/zip.h"
+#include "sweep/pass.h"
 #include "sweep/view.h"
 
 /* What the files of this door share. */
@@ -26,8 +27,15 @@ struct fsdp_verify {
 	struct fsdp_findings findings;
 	struct fsdp_verify_options options;
 	struct fsdp_verify_scope scope;
-	unsigned lacks;     /* FSDP_WITHOUT_CRC … */
-	unsigned crc_count; /* files that record checksums */
+	unsigned lacks;           /* FSDP_WITHOUT_CRC … */
+	uint64_t crc_count;       /* files that record checksums */
+	struct fsdp_vec digests;  /* struct fsdp_digest, by name */
+	struct fsdp_vec sources;  /* const char *: where they were found */
+	struct fsdp_copy *copies; /* by piece */
+	size_t copy_count;
+	uint64_t copies_unlike;       /* pairs that could not be compared */
+	struct fsdp_numbers *numbers; /* of each tensor, at the level of values */
+	uint8_t *is_copy; /* of each piece: another one has its place and is counted */
 
 	/* Numbers of extents, of pieces and of values that lie in files, each in the
 	 * order of files and of the bytes in these. */
@@ -36,13 +44,55 @@ struct fsdp_verify {
 
 	/* While it is made. */
 	struct fsdp_locator *locator;
-	struct fsdp_arena batch;    /* what the files in hand need */
-	struct fsdp_arena item;     /* what one item needs */
-	struct fsdp_findings notes; /* of one zip, before they are moved */
-	unsigned char *window;      /* FSDP_VERIFY_WINDOW bytes */
+	struct fsdp_arena batch;       /* what the files in hand need */
+	struct fsdp_arena item;        /* what one item needs */
+	struct fsdp_findings notes;    /* of one zip, before they are moved */
+	unsigned char *window;         /* FSDP_VERIFY_WINDOW bytes */
+	struct fsdp_verify_file *hand; /* FSDP_VERIFY_HAND files */
+	size_t hand_count;
+	uint64_t hand_bytes, hand_segments;
+	uint64_t inflate_left; /* that may be inflated yet */
+	struct fsdp_pass_options pass;
 };
 
-enum { FSDP_VERIFY_WINDOW = 1 << 20 };
+enum {
+	FSDP_VERIFY_WINDOW = 1 << 20,
+	/* A source is valid until 64 others were asked for. */
+	FSDP_VERIFY_HAND = 32,
+	FSDP_VERIFY_HAND_BYTES = 256 << 20,
+	FSDP_VERIFY_HAND_SEGMENTS = 1 << 16,
+};
+
+/* A digest that something says a file has. */
+struct fsdp_digest {
+	struct fsdp_span name;
+	unsigned char bytes[FSDP_SHA256_BYTES];
+	const char *source; /* in the list of sources */
+	uint64_t line;      /* 0: it has none */
+	bool is_manifest;   /* the user named it */
+	bool met;
+};
+
+/* A piece that must have the bytes of the others of its group: copies of one box, or the
+ * same box of tied tensors. */
+struct fsdp_copy {
+	uint32_t piece, group;
+	bool tied, known;
+	uint32_t file;
+	uint64_t offset, length; /* in the file; FSDP_UNKNOWN: not stored as it is */
+	struct fsdp_trait trait;
+	uint64_t layout;
+};
+
+/* What is added up of a tensor. */
+struct fsdp_numbers {
+	struct fsdp_moments moments;
+	struct fsdp_trait trait;
+	uint64_t layout;
+	uint32_t due, seen; /* pieces */
+	uint32_t bad_piece;
+	bool odd; /* a piece whose bytes are not one behind the other */
+};
 
 /* How the bytes of a file are found. */
 enum fsdp_verify_kind {
@@ -63,14 +113,28 @@ struct fsdp_verify_file {
 	const uint32_t *extents, *pieces, *values;
 	size_t extent_count, piece_count, value_count;
 
-	struct fsdp_zip zip;      /* of a ZIP */
-	uint64_t *offsets;        /* where its members' bytes begin */
-	struct fsdp_vec segments; /* of others: struct fsdp_segment (sweep/pass.h) */
+	struct fsdp_zip zip;          /* of a ZIP */
+	uint64_t *offsets;            /* where its members' bytes begin */
+	struct fsdp_vec segments;     /* struct fsdp_segment; of some zips none */
+	struct fsdp_pass_view *views; /* room for what is wanted, or NULL */
+	size_t view_count;
+	struct fsdp_pass_file pass;
 
 	uint64_t members, unrecorded; /* with bytes; of those, without a checksum */
 	bool skipped_data;            /* storages have no checksum although others have */
 	bool contradicts;             /* an item is not what the metadata says */
+	bool has_digest; /* it is hashed, because something says what it should be */
 };
+
+/* The folder that was opened, also if it only led to one file of it; or NULL. */
+static inline const struct fsdp_folder *fsdp_verify_place(
+	const struct fsdp_verify *verify)
+{
+	const struct fsdp_checkpoint *checkpoint = verify->checkpoint;
+	bool any = checkpoint->is_folder ||
+		   (checkpoint->has_dir && checkpoint->folder.dir != NULL);
+	return any ? &checkpoint->folder : NULL;
+}
 
 /* Where a finding about a file lies. */
 #define FSDP_IN(file_, ...) FSDP_PLACE(.file = (file_)->path, __VA_ARGS__)
@@ -91,6 +155,10 @@ bool fsdp_verify_excuse(struct fsdp_verify *verify, const struct fsdp_verify_fil
 
 /* Files of the folder that hold machine code. */
 bool fsdp_verify_folder(struct fsdp_verify *verify, struct fsdp_error **ret_error);
+
+/* Where a folder only led to one file, that file's descriptor is one of the folder's, which
+ * are closed when many others are asked for. Call it before each. */
+void fsdp_verify_keep_open(const struct fsdp_verify *verify);
 
 /* "ELF" … if bytes begin as a program does, else NULL. */
 const char *fsdp_native_code(struct fsdp_span head);
@@ -129,5 +197,79 @@ bool fsdp_verify_items(struct fsdp_verify *verify, struct fsdp_verify_file *file
 /* What is wrong with the ranges of a file, whatever their bytes are. */
 bool fsdp_verify_ledger(struct fsdp_verify *verify, struct fsdp_verify_file *file,
 	struct fsdp_error **ret_error);
+
+/* ---- verify-data.c ---- */
+
+/* Takes the file in hand, to be read with others. It is copied. */
+bool fsdp_verify_take(struct fsdp_verify *verify, struct fsdp_verify_file *file,
+	struct fsdp_error **ret_error);
+
+/* Whether the bytes of a member can be had; counts what inflating takes. */
+bool fsdp_verify_may_read(struct fsdp_verify *verify, const struct fsdp_verify_file *file,
+	const struct fsdp_zip_member *member, const struct fsdp_segment *segment);
+
+/* Reads what is in hand, and says what was seen. */
+bool fsdp_verify_read(struct fsdp_verify *verify, struct fsdp_error **ret_error);
+
+/* ---- verify-views.c ---- */
+
+/* Makes room for the views of a file, if anything of it is wanted. */
+bool fsdp_verify_begin_views(struct fsdp_verify *verify, struct fsdp_verify_file *file,
+	struct fsdp_error **ret_error);
+
+/* A piece whose place is known; its segment is there already. */
+void fsdp_verify_add_view(struct fsdp_verify *verify, struct fsdp_verify_file *file,
+	uint32_t piece, const struct fsdp_view *view);
+
+/* All pieces of a file that is no file of items; puts views in order. */
+bool fsdp_verify_end_views(struct fsdp_verify *verify, struct fsdp_verify_file *file,
+	struct fsdp_error **ret_error);
+
+/* What was seen of a view goes to its tensor and, unless it is spoiled, to what it is a
+ * copy of. */
+void fsdp_verify_deliver(struct fsdp_verify *verify, const struct fsdp_verify_file *file,
+	size_t view, bool spoiled);
+
+/* ---- verify-values.c ---- */
+
+/* Room for the numbers of tensors, when copies are known. */
+bool fsdp_verify_begin_values(struct fsdp_verify *verify, struct fsdp_error **ret_error);
+
+/* Whether the numbers of a tensor come from this piece. */
+bool fsdp_verify_is_counted(const struct fsdp_verify *verify, uint32_t piece);
+
+/* Reads what the pass could not see, and says which numbers cannot be weights. */
+bool fsdp_verify_judge_values(struct fsdp_verify *verify, struct fsdp_error **ret_error);
+
+/* ---- verify-copies.c ---- */
+
+/* Finds the groups of pieces that should be alike. */
+bool fsdp_verify_find_copies(struct fsdp_verify *verify, struct fsdp_error **ret_error);
+
+/* The first entry of a piece, or NULL; others of it lie behind. The list ends with one of
+ * no piece. */
+struct fsdp_copy *fsdp_verify_copy(const struct fsdp_verify *verify, uint32_t piece);
+
+/* Says which differ. */
+void fsdp_verify_judge_copies(struct fsdp_verify *verify);
+
+/* ---- verify-digests.c ---- */
+
+/* Reads the lists of digests that lie in the folder, and the manifest. */
+bool fsdp_verify_read_digests(struct fsdp_verify *verify, struct fsdp_error **ret_error);
+
+/* Whether something says what the digest of a file is. */
+bool fsdp_verify_has_digest(struct fsdp_verify *verify, struct fsdp_span name);
+
+void fsdp_verify_judge_digest(
+	struct fsdp_verify *verify, const struct fsdp_verify_file *file);
+
+/* Listed files that are none of the checkpoint: the next one to be read, or false. What is
+ * absent is told. */
+bool fsdp_verify_next_listed(
+	struct fsdp_verify *verify, size_t *state, struct fsdp_verify_file *ret_file);
+
+/* Files of the checkpoint that a list lacks. */
+void fsdp_verify_judge_lists(struct fsdp_verify *verify);
 
 #endif

@@ -341,6 +341,24 @@ static int follow(const struct fsdp_dir_cache *cache, const struct spot *spot, i
 	return fd;
 }
 
+bool fsdp_dir_blob(const struct fsdp_dir *dir, struct fsdp_span name,
+	char ret_hex[FSDP_BLOB_HEX + 1])
+{
+	char room[PATH_MAX];
+	unsigned up;
+	if (dir->fd < 0)
+		return false;
+	ssize_t size = readlinkat(dir->fd, (const char *)name.data, room, sizeof room);
+	if (size <= 0 || (size_t)size >= sizeof room)
+		return false;
+	room[size] = '\0';
+	const char *hex = blob_of(room, &up);
+	if (hex == NULL || strlen(hex) != FSDP_BLOB_HEX)
+		return false;
+	memcpy(ret_hex, hex, FSDP_BLOB_HEX + 1);
+	return true;
+}
+
 /* ---- listing ---- */
 
 struct list {

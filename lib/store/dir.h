@@ -73,6 +73,14 @@ bool fsdp_dir_source(const struct fsdp_dir *dir, struct fsdp_span name,
 	struct fsdp_source *ret_source, struct fsdp_error **ret_error);
 
 /*
+ * Whether a file of the list is a link of the Hugging Face cache whose target is named by
+ * the SHA-256 of its bytes: 64 hex digits, with a zero byte behind them.
+ */
+enum { FSDP_BLOB_HEX = 64 };
+bool fsdp_dir_blob(const struct fsdp_dir *dir, struct fsdp_span name,
+	char ret_hex[FSDP_BLOB_HEX + 1]);
+
+/*
  * A file that the user named, wherever it is; links are followed. The caller closes
  * ret_source->fd.
  */
