@@ -178,7 +178,7 @@ static bool add_segments(struct item_walk *items, const struct fsdp_zip *zip,
 			recorded = false;
 			file->unrecorded++;
 		}
-		if (items->verify->options.level == FSDP_VERIFY_HEADERS ||
+		if (items->verify->options.level == FSDP_LEVEL_HEADERS ||
 			offsets[number] == FSDP_UNKNOWN)
 			continue;
 		struct fsdp_segment segment = {

@@ -36,7 +36,7 @@ static bool meets_extent(const struct fsdp_verify *verify,
 static bool is_covered(
 	const struct fsdp_verify *verify, const struct fsdp_verify_file *file)
 {
-	return file->skipped_data || (verify->options.level != FSDP_VERIFY_HEADERS &&
+	return file->skipped_data || (verify->options.level != FSDP_LEVEL_HEADERS &&
 					     file->members != 0 && file->unrecorded == 0);
 }
 

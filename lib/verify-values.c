@@ -20,7 +20,7 @@ enum { AGAIN_MOST = 2, SUM_EXACT = 1 << 17 };
 bool fsdp_verify_begin_values(struct fsdp_verify *verify, struct fsdp_error **ret_error)
 {
 	const struct fsdp_model *model = &verify->checkpoint->model;
-	if (verify->options.level != FSDP_VERIFY_VALUES)
+	if (verify->options.level != FSDP_LEVEL_VALUES)
 		return true;
 	verify->numbers =
 		FSDP_TAKE(&verify->arena, verify->numbers, model->tensors.count + 1);

@@ -13,7 +13,7 @@
 
 static bool wants_data(const struct fsdp_verify *verify)
 {
-	return verify->options.level >= FSDP_VERIFY_DATA;
+	return verify->options.level >= FSDP_LEVEL_DATA;
 }
 
 static bool look_at(
@@ -162,6 +162,8 @@ bool fsdp_verify_new(const struct fsdp_checkpoint *checkpoint,
 	if (options != NULL)
 		memcpy(&verify->options, options,
 			fsdp_min(options->size, sizeof verify->options));
+	if (verify->options.level < FSDP_LEVEL_HEADERS)
+		verify->options.level = FSDP_LEVEL_HEADERS;
 	verify->scope.level = verify->options.level;
 	bool good = begin(verify, ret_error) && look_at_all(verify, ret_error);
 	end(verify);
@@ -221,93 +223,73 @@ const char *fsdp_verify_digest_source(const struct fsdp_verify *verify, size_t i
 	return *(const char **)fsdp_vec_at(&verify->sources, index - first);
 }
 
-const char *fsdp_verify_status_name(enum fsdp_verify_status status)
-{
-	static const char *const names[FSDP_VERIFY_STATUS_COUNT] = {
-		[FSDP_VERIFY_EVALUATED] = "evaluated",
-		[FSDP_VERIFY_NOT_APPLICABLE] = "not_applicable",
-		[FSDP_VERIFY_NEEDS_DATA] = "needs_data",
-		[FSDP_VERIFY_NEEDS_VALUES] = "needs_values",
-		[FSDP_VERIFY_NO_CRC] = "no_crc",
-		[FSDP_VERIFY_NO_DIGEST] = "no_digest",
-		[FSDP_VERIFY_LIMIT] = "limit",
-		[FSDP_VERIFY_UNREADABLE] = "unreadable",
-	};
-	return (size_t)status < FSDP_VERIFY_STATUS_COUNT ? names[status]
-							 : names[FSDP_VERIFY_UNREADABLE];
-}
-
 /* Which level looks for a rule, and what it needs besides. */
 enum need { NEEDS_NOTHING, NEEDS_CRC, NEEDS_DIGEST, NEEDS_MANIFEST, NEEDS_COPIES };
 
 static const struct {
-	const char *id;
-	enum fsdp_verify_level level;
+	enum fsdp_rule_index rule;
+	enum fsdp_level level;
 	enum need need;
 } raised[] = {
-	{ "FI1006", FSDP_VERIFY_HEADERS, NEEDS_NOTHING },
-	{ "FI1027", FSDP_VERIFY_HEADERS, NEEDS_NOTHING },
-	{ "FI1028", FSDP_VERIFY_HEADERS, NEEDS_NOTHING },
-	{ "FI1029", FSDP_VERIFY_HEADERS, NEEDS_NOTHING },
-	{ "FI2001", FSDP_VERIFY_DATA, NEEDS_CRC },
-	{ "FI2002", FSDP_VERIFY_HEADERS, NEEDS_NOTHING },
-	{ "FI2003", FSDP_VERIFY_DATA, NEEDS_NOTHING },
-	{ "FI2004", FSDP_VERIFY_HEADERS, NEEDS_NOTHING },
-	{ "FI2005", FSDP_VERIFY_DATA, NEEDS_DIGEST },
-	{ "FI2007", FSDP_VERIFY_DATA, NEEDS_COPIES },
-	{ "FI2008", FSDP_VERIFY_VALUES, NEEDS_NOTHING },
-	{ "FI2009", FSDP_VERIFY_VALUES, NEEDS_NOTHING },
-	{ "FI2010", FSDP_VERIFY_HEADERS, NEEDS_NOTHING },
-	{ "FI3054", FSDP_VERIFY_HEADERS, NEEDS_NOTHING },
-	{ "FI3063", FSDP_VERIFY_HEADERS, NEEDS_NOTHING },
-	{ "FI4007", FSDP_VERIFY_DATA, NEEDS_COPIES },
-	{ "FI4009", FSDP_VERIFY_HEADERS, NEEDS_NOTHING },
-	{ "FI6008", FSDP_VERIFY_DATA, NEEDS_MANIFEST },
+	{ FSDP_RULE_OVERWRITTEN_IN_PLACE, FSDP_LEVEL_HEADERS, NEEDS_NOTHING },
+	{ FSDP_RULE_STORAGE_OVERLAP, FSDP_LEVEL_HEADERS, NEEDS_NOTHING },
+	{ FSDP_RULE_UNREFERENCED_BYTES, FSDP_LEVEL_HEADERS, NEEDS_NOTHING },
+	{ FSDP_RULE_ITEM_MISMATCH, FSDP_LEVEL_HEADERS, NEEDS_NOTHING },
+	{ FSDP_RULE_CRC_MISMATCH, FSDP_LEVEL_DATA, NEEDS_CRC },
+	{ FSDP_RULE_CRC_NOT_RECORDED, FSDP_LEVEL_HEADERS, NEEDS_NOTHING },
+	{ FSDP_RULE_INFLATE_ERROR, FSDP_LEVEL_DATA, NEEDS_NOTHING },
+	{ FSDP_RULE_CHANGED_DURING_READ, FSDP_LEVEL_HEADERS, NEEDS_NOTHING },
+	{ FSDP_RULE_DIGEST_MISMATCH, FSDP_LEVEL_DATA, NEEDS_DIGEST },
+	{ FSDP_RULE_REPLICA_DIFFERS, FSDP_LEVEL_DATA, NEEDS_COPIES },
+	{ FSDP_RULE_NON_FINITE, FSDP_LEVEL_VALUES, NEEDS_NOTHING },
+	{ FSDP_RULE_IMPOSSIBLE_VALUE, FSDP_LEVEL_VALUES, NEEDS_NOTHING },
+	{ FSDP_RULE_FILE_HOLE, FSDP_LEVEL_HEADERS, NEEDS_NOTHING },
+	{ FSDP_RULE_MEMBER_UNREFERENCED, FSDP_LEVEL_HEADERS, NEEDS_NOTHING },
+	{ FSDP_RULE_NATIVE_CODE, FSDP_LEVEL_HEADERS, NEEDS_NOTHING },
+	{ FSDP_RULE_TIED_WEIGHTS, FSDP_LEVEL_DATA, NEEDS_COPIES },
+	{ FSDP_RULE_OFFSETS_NOT_COMPUTABLE, FSDP_LEVEL_HEADERS, NEEDS_NOTHING },
+	{ FSDP_RULE_MANIFEST_MISMATCH, FSDP_LEVEL_DATA, NEEDS_MANIFEST },
 };
 
 /* What it needs is there, or what to say instead. */
-static enum fsdp_verify_status status_of(const struct fsdp_verify *verify, enum need need)
+static void judge_need(
+	const struct fsdp_verify *verify, enum need need, struct fsdp_rule_result *result)
 {
 	bool manifest = verify->options.manifest_path != NULL;
-	switch (need) {
-	case NEEDS_NOTHING:
-		break;
-	case NEEDS_CRC:
-		if ((verify->lacks & FSDP_WITHOUT_CRC) != 0)
-			return FSDP_VERIFY_NO_CRC;
-		break;
-	case NEEDS_DIGEST:
-		if (verify->sources.count == manifest)
-			return FSDP_VERIFY_NO_DIGEST;
-		break;
-	case NEEDS_MANIFEST:
-		if (!manifest)
-			return FSDP_VERIFY_NOT_APPLICABLE;
-		break;
-	case NEEDS_COPIES:
-		if (verify->copy_count == 0)
-			return FSDP_VERIFY_NOT_APPLICABLE;
-		break;
-	}
+	enum fsdp_rule_reason reason = FSDP_REASON_NONE;
 	if ((verify->lacks & FSDP_UNREADABLE) != 0)
-		return FSDP_VERIFY_UNREADABLE;
-	if ((verify->lacks & FSDP_OVER_LIMIT) != 0)
-		return FSDP_VERIFY_LIMIT;
-	return FSDP_VERIFY_EVALUATED;
+		reason = FSDP_REASON_UNREADABLE;
+	else if ((verify->lacks & FSDP_OVER_LIMIT) != 0)
+		reason = FSDP_REASON_LIMIT;
+	if (need == NEEDS_CRC && (verify->lacks & FSDP_WITHOUT_CRC) != 0)
+		reason = FSDP_REASON_NO_CRC;
+	if (need == NEEDS_DIGEST && verify->sources.count == manifest)
+		reason = FSDP_REASON_NO_DIGEST;
+	if (reason != FSDP_REASON_NONE)
+		result->status = FSDP_STATUS_NOT_EVALUATED;
+	result->reason = reason;
+	if ((need == NEEDS_MANIFEST && !manifest) ||
+		(need == NEEDS_COPIES && verify->copy_count == 0)) {
+		result->status = FSDP_STATUS_NOT_APPLICABLE;
+		result->reason = FSDP_REASON_NONE;
+	}
 }
 
-bool fsdp_verify_status(const struct fsdp_verify *verify, const char *rule,
-	enum fsdp_verify_status *ret_status)
+bool fsdp_verify_result(const struct fsdp_verify *verify, size_t rule,
+	struct fsdp_rule_result *ret_result)
 {
 	for (size_t i = 0; i < FSDP_COUNT(raised); i++) {
-		if (strcmp(raised[i].id, rule) != 0)
+		if (raised[i].rule != rule)
 			continue;
-		if (raised[i].level > verify->options.level)
-			*ret_status = raised[i].level == FSDP_VERIFY_VALUES
-					      ? FSDP_VERIFY_NEEDS_VALUES
-					      : FSDP_VERIFY_NEEDS_DATA;
-		else
-			*ret_status = status_of(verify, raised[i].need);
+		*ret_result = (struct fsdp_rule_result){ .rule = fsdp_rule(rule) };
+		if (raised[i].level <= verify->options.level) {
+			judge_need(verify, raised[i].need, ret_result);
+			return true;
+		}
+		ret_result->status = FSDP_STATUS_NOT_EVALUATED;
+		ret_result->reason = raised[i].level == FSDP_LEVEL_VALUES
+					     ? FSDP_REASON_NEEDS_VALUES
+					     : FSDP_REASON_NEEDS_DATA;
 		return true;
 	}
 	return false;

@@ -25,25 +25,6 @@ struct fsdp_audit {
 	struct fsdp_rule_result results[FSDP_RULE_COUNT];
 };
 
-/* ---- words ---- */
-
-const char *fsdp_rule_status_name(enum fsdp_rule_status status)
-{
-	static const char *const names[] = { "passed", "failed", "not_applicable",
-		"not_evaluated" };
-
-	return (size_t)status < FSDP_STATUS_COUNT ? names[status] : "not_evaluated";
-}
-
-const char *fsdp_rule_reason_name(enum fsdp_rule_reason reason)
-{
-	static const char *const names[] = { NULL, "needs_headers", "needs_data",
-		"needs_values", "needs_plan", "needs_config", "no_crc", "no_digest",
-		"limit", "unreadable", "unsupported" };
-
-	return (size_t)reason < FSDP_REASON_COUNT ? names[reason] : "unsupported";
-}
-
 /* ---- what a check asks ---- */
 
 void fsdp_check_skip(struct fsdp_checking *checking, enum fsdp_rule_index rule,
@@ -57,21 +38,25 @@ void fsdp_check_skip(struct fsdp_checking *checking, enum fsdp_rule_index rule,
 
 /* ---- results ---- */
 
+/* What is known of a rule before any check ran. */
 static struct fsdp_rule_result before_any_check(
-	const struct fsdp_rule *rule, unsigned subjects, enum fsdp_level level)
+	size_t index, unsigned subjects, const struct fsdp_audit_options *options)
 {
 	static const enum fsdp_rule_reason reasons[FSDP_LEVEL_COUNT] = {
 		[FSDP_LEVEL_HEADERS] = FSDP_REASON_NEEDS_HEADERS,
 		[FSDP_LEVEL_DATA] = FSDP_REASON_NEEDS_DATA,
 		[FSDP_LEVEL_VALUES] = FSDP_REASON_NEEDS_VALUES,
 	};
+	const struct fsdp_rule *rule = fsdp_rule(index);
 	struct fsdp_rule_result result = { .rule = rule };
 
 	if (!fsdp_rule_applies(rule, subjects)) {
 		result.status = FSDP_STATUS_NOT_APPLICABLE;
-	} else if (rule->level > level && rule->level != FSDP_LEVEL_ANY) {
+	} else if (rule->level > options->level && rule->level != FSDP_LEVEL_ANY) {
 		result.status = FSDP_STATUS_NOT_EVALUATED;
 		result.reason = reasons[rule->level];
+	} else if (options->verify != NULL) {
+		fsdp_verify_result(options->verify, index, &result);
 	}
 	return result;
 }
@@ -84,23 +69,26 @@ static void count_findings(
 			fsdp_tally(&audit->results[i].findings, count);
 }
 
-static void end_results(
-	struct fsdp_audit *audit, const struct fsdp_checkpoint *checkpoint)
+static void count_omitted(struct fsdp_audit *audit, struct fsdp_omitted omitted)
 {
-	struct fsdp_omitted omitted;
+	count_findings(audit, omitted.rule, omitted.count);
+}
 
+static void end_results(struct fsdp_audit *audit,
+	const struct fsdp_checkpoint *checkpoint, const struct fsdp_verify *verify)
+{
 	for (size_t i = 0; i < fsdp_finding_count(checkpoint); i++)
 		count_findings(audit, fsdp_finding(checkpoint, i)->rule, 1);
-	for (size_t i = 0; i < fsdp_omitted_count(checkpoint); i++) {
-		omitted = fsdp_omitted(checkpoint, i);
-		count_findings(audit, omitted.rule, omitted.count);
-	}
+	for (size_t i = 0; i < fsdp_omitted_count(checkpoint); i++)
+		count_omitted(audit, fsdp_omitted(checkpoint, i));
+	for (size_t i = 0; verify != NULL && i < fsdp_verify_finding_count(verify); i++)
+		count_findings(audit, fsdp_verify_finding(verify, i)->rule, 1);
+	for (size_t i = 0; verify != NULL && i < fsdp_verify_omitted_count(verify); i++)
+		count_omitted(audit, fsdp_verify_omitted(verify, i));
 	for (size_t i = 0; i < fsdp_audit_finding_count(audit); i++)
 		count_findings(audit, fsdp_audit_finding(audit, i)->rule, 1);
-	for (size_t i = 0; i < fsdp_audit_omitted_count(audit); i++) {
-		omitted = fsdp_audit_omitted(audit, i);
-		count_findings(audit, omitted.rule, omitted.count);
-	}
+	for (size_t i = 0; i < fsdp_audit_omitted_count(audit); i++)
+		count_omitted(audit, fsdp_audit_omitted(audit, i));
 	for (size_t i = 0; i < FSDP_RULE_COUNT; i++)
 		if (audit->results[i].findings > 0)
 			audit->results[i].status = FSDP_STATUS_FAILED;
@@ -161,13 +149,12 @@ bool fsdp_audit_new(const struct fsdp_checkpoint *checkpoint,
 	fsdp_arena_init(&audit->arena, &audit->budget);
 	fsdp_findings_init(&audit->findings, &audit->arena, &audit->limits);
 	for (size_t i = 0; i < FSDP_RULE_COUNT; i++)
-		audit->results[i] =
-			before_any_check(fsdp_rule(i), subjects, options->level);
+		audit->results[i] = before_any_check(i, subjects, options);
 	if (!known || !run_checks(audit, checkpoint, options->level, ret_error)) {
 		fsdp_audit_free(audit);
 		return false;
 	}
-	end_results(audit, checkpoint);
+	end_results(audit, checkpoint, options->verify);
 	*ret_audit = audit;
 	return true;
 }

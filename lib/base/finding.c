@@ -40,6 +40,21 @@ const char *fsdp_level_name(enum fsdp_level level)
 	return (size_t)level < FSDP_LEVEL_COUNT ? names[level] : "any";
 }
 
+const char *fsdp_rule_status_name(enum fsdp_rule_status status)
+{
+	static const char *const names[] = { "passed", "failed", "not_applicable",
+		"not_evaluated" };
+	return (size_t)status < FSDP_STATUS_COUNT ? names[status] : "not_evaluated";
+}
+
+const char *fsdp_rule_reason_name(enum fsdp_rule_reason reason)
+{
+	static const char *const names[] = { NULL, "needs_headers", "needs_data",
+		"needs_values", "needs_plan", "needs_config", "no_crc", "no_digest",
+		"limit", "unreadable", "unsupported" };
+	return (size_t)reason < FSDP_REASON_COUNT ? names[reason] : "unsupported";
+}
+
 size_t fsdp_rule_count(void)
 {
 	return FSDP_RULE_COUNT;

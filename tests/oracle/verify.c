@@ -40,11 +40,13 @@ static void print_findings(const struct fsdp_verify *verify)
 
 static void print_statuses(const struct fsdp_verify *verify)
 {
-	enum fsdp_verify_status status;
+	struct fsdp_rule_result result;
 	for (size_t i = 0; i < fsdp_rule_count(); i++)
-		if (fsdp_verify_status(verify, fsdp_rule(i)->id, &status))
-			printf("status\t%s\t%s\n", fsdp_rule(i)->id,
-				fsdp_verify_status_name(status));
+		if (fsdp_verify_result(verify, i, &result))
+			printf("status\t%s\t%s\n", result.rule->id,
+				result.reason != FSDP_REASON_NONE
+					? fsdp_rule_reason_name(result.reason)
+					: fsdp_rule_status_name(result.status));
 }
 
 static void print_values(
@@ -70,14 +72,14 @@ static void print_values(
 
 int main(int argc, char **argv)
 {
-	static const char *const levels[] = { "headers", "data", "values" };
 	struct fsdp_verify_options options = { .size = sizeof options };
 	struct fsdp_checkpoint *checkpoint = NULL;
 	struct fsdp_verify *verify = NULL;
 	struct fsdp_error *error = NULL;
 	if (argc < 4)
 		return 64;
-	while (strcmp(argv[1], levels[options.level]) != 0)
+	while (options.level < FSDP_LEVEL_ANY &&
+		strcmp(argv[1], fsdp_level_name(options.level)) != 0)
 		options.level++;
 	options.jobs = (unsigned)atoi(argv[2]);
 	options.manifest_path = argc > 4 ? argv[4] : NULL;

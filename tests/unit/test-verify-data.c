@@ -9,7 +9,7 @@
 #define STATE "torch-zip/state-dict/model.pt"
 #define SMALL "dcp/fsdp2-w4-small/checkpoint"
 
-#define DATA FSDP_VERIFY_DATA
+#define DATA FSDP_LEVEL_DATA
 
 static void whole_files_have_no_findings(void **state)
 {
@@ -30,25 +30,27 @@ static void scopes_tell_what_was_covered(void **state)
 	(void)state;
 	struct verified verified = verify_sample(STATE, DATA, 1);
 	struct fsdp_verify_scope scope = fsdp_verify_scope(verified.verify);
-	enum fsdp_verify_status status;
+	struct fsdp_rule_result result;
 	assert_int_equal(scope.files, 1);
 	assert_int_equal(scope.bytes_read, scope.bytes);
 	assert_true(scope.bytes_with_digest > 0);
 	assert_int_equal(scope.payload_without, 0);
 	assert_string_equal(fsdp_verify_digest_source(verified.verify, 0), "crc32");
 	assert_null(fsdp_verify_digest_source(verified.verify, 1));
-	assert_true(fsdp_verify_status(verified.verify, "FI2001", &status));
-	assert_int_equal(status, FSDP_VERIFY_EVALUATED);
-	assert_true(fsdp_verify_status(verified.verify, "FI2005", &status));
-	assert_int_equal(status, FSDP_VERIFY_NO_DIGEST);
-	assert_true(fsdp_verify_status(verified.verify, "FI2008", &status));
-	assert_int_equal(status, FSDP_VERIFY_NEEDS_VALUES);
-	assert_false(fsdp_verify_status(verified.verify, "FI1001", &status));
+	assert_true(fsdp_verify_result(verified.verify, FSDP_RULE_CRC_MISMATCH, &result));
+	assert_int_equal(result.status, FSDP_STATUS_PASSED);
+	assert_true(
+		fsdp_verify_result(verified.verify, FSDP_RULE_DIGEST_MISMATCH, &result));
+	assert_int_equal(result.reason, FSDP_REASON_NO_DIGEST);
+	assert_true(fsdp_verify_result(verified.verify, FSDP_RULE_NON_FINITE, &result));
+	assert_int_equal(result.reason, FSDP_REASON_NEEDS_VALUES);
+	assert_false(
+		fsdp_verify_result(verified.verify, FSDP_RULE_MISSING_FILE, &result));
 	verified_done(&verified);
 	verified = verify_sample("safetensors/aliases", DATA, 1);
 	assert_true(fsdp_verify_scope(verified.verify).payload_without > 0);
-	assert_true(fsdp_verify_status(verified.verify, "FI2001", &status));
-	assert_int_equal(status, FSDP_VERIFY_NO_CRC);
+	assert_true(fsdp_verify_result(verified.verify, FSDP_RULE_CRC_MISMATCH, &result));
+	assert_int_equal(result.reason, FSDP_REASON_NO_CRC);
 	verified_done(&verified);
 }
 
@@ -56,10 +58,10 @@ static void scopes_tell_what_was_covered(void **state)
 static void checksums_that_are_absent_are_not_wrong(void **state)
 {
 	(void)state;
-	enum fsdp_verify_status status;
+	struct fsdp_rule_result result;
 	struct verified verified = verify_sample("torch-zip/skip-data/model.pt", DATA, 1);
-	assert_true(fsdp_verify_status(verified.verify, "FI2001", &status));
-	assert_int_equal(status, FSDP_VERIFY_NO_CRC);
+	assert_true(fsdp_verify_result(verified.verify, FSDP_RULE_CRC_MISMATCH, &result));
+	assert_int_equal(result.reason, FSDP_REASON_NO_CRC);
 	expect_only(verified, "FI2002", 1, FSDP_NOTE);
 	expect_only(verify_sample("torch-zip/no-crc/model.pt", DATA, 1), "FI2002", 1,
 		FSDP_NOTE);
@@ -498,7 +500,7 @@ static void inflating_has_a_ceiling(void **state)
 	struct packer packer = deflated();
 	struct verified verified = { 0 };
 	struct fsdp_error *error = NULL;
-	enum fsdp_verify_status status;
+	struct fsdp_rule_result result;
 	pack_end(&packer);
 	folder_make();
 	folder_write("model.pt", packer.bytes, packer.size);
@@ -514,11 +516,12 @@ static void inflating_has_a_ceiling(void **state)
 			paths, 1, &open, &verified.checkpoint, &error));
 		assert_true(fsdp_verify_new(
 			verified.checkpoint, &options, &verified.verify, &error));
-		assert_true(fsdp_verify_status(verified.verify, "FI2001", &status));
+		assert_true(fsdp_verify_result(
+			verified.verify, FSDP_RULE_CRC_MISMATCH, &result));
 		if (found(&verified, "FI9001", NULL) != 0)
-			assert_int_equal(status, FSDP_VERIFY_LIMIT);
+			assert_int_equal(result.reason, FSDP_REASON_LIMIT);
 		else
-			assert_int_equal(status, FSDP_VERIFY_EVALUATED);
+			assert_int_equal(result.status, FSDP_STATUS_PASSED);
 		verified_done(&verified);
 	}
 	folder_remove();

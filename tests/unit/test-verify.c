@@ -9,18 +9,18 @@
 static void a_whole_file_has_no_findings(void **state)
 {
 	(void)state;
-	expect_nothing(verify_sample(STATE, FSDP_VERIFY_HEADERS, 1));
+	expect_nothing(verify_sample(STATE, FSDP_LEVEL_HEADERS, 1));
 	expect_nothing(
-		verify_sample("dcp/fsdp2-w4-small/checkpoint", FSDP_VERIFY_HEADERS, 1));
-	expect_nothing(verify_sample("safetensors/aliases", FSDP_VERIFY_HEADERS, 1));
+		verify_sample("dcp/fsdp2-w4-small/checkpoint", FSDP_LEVEL_HEADERS, 1));
+	expect_nothing(verify_sample("safetensors/aliases", FSDP_LEVEL_HEADERS, 1));
 }
 
 static void checksums_that_are_not_recorded_are_a_note(void **state)
 {
 	(void)state;
-	expect_only(verify_sample("torch-zip/no-crc/model.pt", FSDP_VERIFY_HEADERS, 1),
+	expect_only(verify_sample("torch-zip/no-crc/model.pt", FSDP_LEVEL_HEADERS, 1),
 		"FI2002", 1, FSDP_NOTE);
-	expect_only(verify_sample("torch-zip/skip-data/model.pt", FSDP_VERIFY_HEADERS, 1),
+	expect_only(verify_sample("torch-zip/skip-data/model.pt", FSDP_LEVEL_HEADERS, 1),
 		"FI2002", 1, FSDP_NOTE);
 }
 
@@ -31,13 +31,13 @@ static void records_must_lie_where_loaders_compute_them(void **state)
 	pack_begin(&plain);
 	pack_sample(&plain, STATE, NULL);
 	expect_only(
-		verify_packed(&plain, FSDP_VERIFY_HEADERS, 1), "FI4009", 1, FSDP_WARNING);
+		verify_packed(&plain, FSDP_LEVEL_HEADERS, 1), "FI4009", 1, FSDP_WARNING);
 	pack_begin(&aligned);
 	pack_sample(&aligned, STATE, NULL);
-	expect_nothing(verify_packed(&aligned, FSDP_VERIFY_HEADERS, 1));
+	expect_nothing(verify_packed(&aligned, FSDP_LEVEL_HEADERS, 1));
 	pack_begin(&silent);
 	pack_sample(&silent, STATE, ".format_version");
-	expect_nothing(verify_packed(&silent, FSDP_VERIFY_HEADERS, 1));
+	expect_nothing(verify_packed(&silent, FSDP_LEVEL_HEADERS, 1));
 }
 
 static struct verified with_member(const char *name, const char *data, size_t size)
@@ -46,7 +46,7 @@ static struct verified with_member(const char *name, const char *data, size_t si
 	pack_begin(&packer);
 	pack_sample(&packer, STATE, NULL);
 	pack_member(&packer, name, strlen(name), fsdp_span(data, size));
-	return verify_packed(&packer, FSDP_VERIFY_HEADERS, 1);
+	return verify_packed(&packer, FSDP_LEVEL_HEADERS, 1);
 }
 
 #define WITH_MEMBER(name, literal) with_member(name, literal, sizeof(literal) - 1)
@@ -73,10 +73,10 @@ static void code_in_the_folder_is_told(void **state)
 	static const unsigned char elf[] = "\177ELF\2\1\1";
 	folder_copy("dcp/fsdp2-w4-small/checkpoint");
 	folder_write("README.md", "MZ is no program", 16);
-	expect_nothing(verify_path(folder, FSDP_VERIFY_HEADERS, 1));
+	expect_nothing(verify_path(folder, FSDP_LEVEL_HEADERS, 1));
 	folder_write("helper", elf, sizeof elf);
 	folder_write("ops.so", "empty", 5);
-	expect_only(verify_path(folder, FSDP_VERIFY_HEADERS, 1), "FI3063", 2, FSDP_ERROR);
+	expect_only(verify_path(folder, FSDP_LEVEL_HEADERS, 1), "FI3063", 2, FSDP_ERROR);
 	folder_remove();
 }
 
@@ -85,7 +85,7 @@ static void ranges_of_items_are_set_against_each_other(void **state)
 	(void)state;
 	const struct fsdp_finding *finding = NULL;
 	struct verified verified = verify_sample(
-		"broken/dcp-range-overlap/checkpoint", FSDP_VERIFY_HEADERS, 1);
+		"broken/dcp-range-overlap/checkpoint", FSDP_LEVEL_HEADERS, 1);
 	assert_int_equal(found(&verified, "FI1027", &finding), 1);
 	assert_true(fsdp_span_is(finding->tensor, "lr_scheduler._last_lr"));
 	assert_int_equal(found(&verified, "FI1028", &finding), 1);
@@ -94,7 +94,7 @@ static void ranges_of_items_are_set_against_each_other(void **state)
 	assert_int_equal(fsdp_verify_scope(verified.verify).unreferenced, 1261);
 	verified_done(&verified);
 	expect_only(
-		verify_sample("broken/dcp-chunk-gap/checkpoint", FSDP_VERIFY_HEADERS, 1),
+		verify_sample("broken/dcp-chunk-gap/checkpoint", FSDP_LEVEL_HEADERS, 1),
 		"FI1028", 1, FSDP_WARNING);
 }
 
@@ -118,7 +118,7 @@ static struct verified with_byte(long at, const char *byte, time_t newer)
 	set_time(".metadata", 1700000000);
 	set_time("__0_0.distcp", 1700000000 + 100);
 	set_time("__1_0.distcp", 1700000000 + newer);
-	struct verified verified = verify_path(folder, FSDP_VERIFY_HEADERS, 1);
+	struct verified verified = verify_path(folder, FSDP_LEVEL_HEADERS, 1);
 	folder_remove();
 	return verified;
 }
@@ -168,11 +168,11 @@ static void what_was_never_written_is_told(void **state)
 	folder_path("model.safetensors", path);
 	assert_int_equal(truncate(path, (off_t)(8 + header + sizeof zeros)), 0);
 	if (has_holes(path))
-		expect_only(verify_path(path, FSDP_VERIFY_HEADERS, 1), "FI2010", 1,
+		expect_only(verify_path(path, FSDP_LEVEL_HEADERS, 1), "FI2010", 1,
 			FSDP_WARNING);
 	folder_poke("model.safetensors", (long)(8 + header), zeros, sizeof zeros);
 	if (!has_holes(path))
-		expect_nothing(verify_path(path, FSDP_VERIFY_HEADERS, 1));
+		expect_nothing(verify_path(path, FSDP_LEVEL_HEADERS, 1));
 	folder_remove();
 }
 

@@ -103,7 +103,7 @@ struct verified {
 };
 
 static inline struct verified verify_path(
-	const char *path, enum fsdp_verify_level level, unsigned jobs)
+	const char *path, enum fsdp_level level, unsigned jobs)
 {
 	struct verified verified = { 0 };
 	struct fsdp_error *error = NULL;
@@ -117,7 +117,7 @@ static inline struct verified verify_path(
 }
 
 static inline struct verified verify_sample(
-	const char *name, enum fsdp_verify_level level, unsigned jobs)
+	const char *name, enum fsdp_level level, unsigned jobs)
 {
 	char path[512];
 	sample_path(name, path, sizeof path);
@@ -315,7 +315,7 @@ static inline void pack_sample(
 }
 
 static inline struct verified verify_packed(
-	struct packer *packer, enum fsdp_verify_level level, unsigned jobs)
+	struct packer *packer, enum fsdp_level level, unsigned jobs)
 {
 	char path[512];
 	pack_end(packer);

@@ -2,7 +2,7 @@
 #ifndef FSDP_AUDIT_H
 #define FSDP_AUDIT_H
 
-#include <fsdp/model.h>
+#include <fsdp/verify.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -23,6 +23,10 @@ struct fsdp_audit_options {
 	size_t size;           /* of this struct, as the caller knows it */
 	enum fsdp_level level; /* how closely the checkpoint was looked at */
 
+	/* What its bytes said (verify.h), whose findings count as if they were the
+	 * checkpoint's own; it must outlive the audit. NULL: they were not looked at. */
+	const struct fsdp_verify *verify;
+
 	const struct fsdp_limit_setting *limits; /* as in struct fsdp_options */
 	size_t limit_count;
 };
@@ -38,8 +42,8 @@ FSDP_API bool fsdp_audit_new(const struct fsdp_checkpoint *checkpoint,
 /** NULL is fine. */
 FSDP_API void fsdp_audit_free(struct fsdp_audit *audit);
 
-/** Findings of the audit's own, behind those of the checkpoint (fsdp_finding), of which
- * none is repeated. Ordered by check, then as they were found. */
+/** Findings of the audit's own, behind those of the checkpoint (fsdp_finding) and of its
+ * bytes (fsdp_verify_finding), of which none is repeated. Ordered by check, then as they were found. */
 FSDP_API size_t fsdp_audit_finding_count(const struct fsdp_audit *audit);
 
 /** NULL past the end; lives as long as the audit. */
@@ -50,45 +54,6 @@ FSDP_API const struct fsdp_finding *fsdp_audit_finding(
 FSDP_API size_t fsdp_audit_omitted_count(const struct fsdp_audit *audit);
 FSDP_API struct fsdp_omitted fsdp_audit_omitted(
 	const struct fsdp_audit *audit, size_t index);
-
-/** What became of a rule. */
-enum fsdp_rule_status {
-	FSDP_STATUS_PASSED,
-	FSDP_STATUS_FAILED,         /* there are findings */
-	FSDP_STATUS_NOT_APPLICABLE, /* it is about something that this checkpoint is not */
-	FSDP_STATUS_NOT_EVALUATED,  /* it could not be judged: see the reason */
-	FSDP_STATUS_COUNT
-};
-
-/** Why a rule was not evaluated. */
-enum fsdp_rule_reason {
-	FSDP_REASON_NONE,
-	FSDP_REASON_NEEDS_HEADERS, /* a deeper level */
-	FSDP_REASON_NEEDS_DATA,
-	FSDP_REASON_NEEDS_VALUES,
-	FSDP_REASON_NEEDS_PLAN,
-	FSDP_REASON_NEEDS_CONFIG, /* of the model */
-	FSDP_REASON_NO_CRC,       /* the writer recorded none */
-	FSDP_REASON_NO_DIGEST,
-	FSDP_REASON_LIMIT,
-	FSDP_REASON_UNREADABLE,
-	FSDP_REASON_UNSUPPORTED,
-	FSDP_REASON_COUNT
-};
-
-/** "passed", …, "not_evaluated"; the last one past the end. */
-FSDP_API const char *fsdp_rule_status_name(enum fsdp_rule_status status);
-
-/** NULL for none; "needs_data", …, "unsupported"; the last one past the end. */
-FSDP_API const char *fsdp_rule_reason_name(enum fsdp_rule_reason reason);
-
-/** The result of one rule. */
-struct fsdp_rule_result {
-	const struct fsdp_rule *rule; /* NULL past the end */
-	enum fsdp_rule_status status;
-	enum fsdp_rule_reason reason; /* why not, where it was not evaluated */
-	uint64_t findings;            /* of checkpoint and audit, omitted ones too */
-};
 
 /** By the index of the rule (fsdp_rule); rules of recordings are not applicable. */
 FSDP_API struct fsdp_rule_result fsdp_audit_result(

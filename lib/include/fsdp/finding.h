@@ -90,6 +90,45 @@ struct fsdp_omitted {
 	uint64_t count;        /* those that were left out */
 };
 
+/** What became of a rule. */
+enum fsdp_rule_status {
+	FSDP_STATUS_PASSED,
+	FSDP_STATUS_FAILED,         /* there are findings */
+	FSDP_STATUS_NOT_APPLICABLE, /* it is about something that this checkpoint is not */
+	FSDP_STATUS_NOT_EVALUATED,  /* it could not be judged: see the reason */
+	FSDP_STATUS_COUNT
+};
+
+/** Why a rule was not evaluated. */
+enum fsdp_rule_reason {
+	FSDP_REASON_NONE,
+	FSDP_REASON_NEEDS_HEADERS, /* a deeper level */
+	FSDP_REASON_NEEDS_DATA,
+	FSDP_REASON_NEEDS_VALUES,
+	FSDP_REASON_NEEDS_PLAN,
+	FSDP_REASON_NEEDS_CONFIG, /* of the model */
+	FSDP_REASON_NO_CRC,       /* the writer recorded none */
+	FSDP_REASON_NO_DIGEST,
+	FSDP_REASON_LIMIT,
+	FSDP_REASON_UNREADABLE,
+	FSDP_REASON_UNSUPPORTED,
+	FSDP_REASON_COUNT
+};
+
+/** "passed", …, "not_evaluated"; the last one past the end. */
+FSDP_API const char *fsdp_rule_status_name(enum fsdp_rule_status status);
+
+/** NULL for none; "needs_data", …, "unsupported"; the last one past the end. */
+FSDP_API const char *fsdp_rule_reason_name(enum fsdp_rule_reason reason);
+
+/** The result of one rule. */
+struct fsdp_rule_result {
+	const struct fsdp_rule *rule; /* NULL past the end */
+	enum fsdp_rule_status status;
+	enum fsdp_rule_reason reason; /* why not, where it was not evaluated */
+	uint64_t findings;            /* of checkpoint and audit, omitted ones too */
+};
+
 #ifdef __cplusplus
 }
 #endif

@@ -19,19 +19,14 @@ extern "C" {
  */
 struct fsdp_verify;
 
-/** How much is read. Each level does all that those before it do. */
-enum fsdp_verify_level {
-	FSDP_VERIFY_HEADERS, /* headers and directories of every file; no payload */
-	FSDP_VERIFY_DATA,    /* every byte of every file, once */
-	FSDP_VERIFY_VALUES,  /* the same bytes as numbers too */
-	FSDP_VERIFY_LEVEL_COUNT
-};
-
 /** All zero but `size` means headers only. The struct and what it points to are looked at
  * until fsdp_verify_new returns. */
 struct fsdp_verify_options {
 	size_t size; /* of this struct, as the caller knows it */
-	enum fsdp_verify_level level;
+
+	/* How much is read: headers and directories of every file (a lower level is taken
+	 * for this one), every byte of every file once, or these bytes as numbers too. */
+	enum fsdp_level level;
 
 	/* Threads that read, at most 64. 0: one. No result depends on it. */
 	unsigned jobs;
@@ -79,34 +74,20 @@ FSDP_API size_t fsdp_verify_omitted_count(const struct fsdp_verify *verify);
 FSDP_API struct fsdp_omitted fsdp_verify_omitted(
 	const struct fsdp_verify *verify, size_t index);
 
-/** Why a rule says nothing of this checkpoint, or of a part of it. */
-enum fsdp_verify_status {
-	FSDP_VERIFY_EVALUATED,      /* it was looked for everywhere */
-	FSDP_VERIFY_NOT_APPLICABLE, /* nothing here could break it */
-	FSDP_VERIFY_NEEDS_DATA,     /* the level of data would tell */
-	FSDP_VERIFY_NEEDS_VALUES,   /* the level of values would tell */
-	FSDP_VERIFY_NO_CRC,         /* some bytes have no checksum in their file */
-	FSDP_VERIFY_NO_DIGEST,      /* no digest of any file is known */
-	FSDP_VERIFY_LIMIT,          /* a ceiling kept some bytes out */
-	FSDP_VERIFY_UNREADABLE,     /* some bytes could not be read */
-	FSDP_VERIFY_STATUS_COUNT
-};
-
-/** "evaluated", "not_applicable", "needs_data", …; the last one past the end. */
-FSDP_API const char *fsdp_verify_status_name(enum fsdp_verify_status status);
-
 /**
- * By the id of a rule. False: this object never raises that rule, and *ret_status stays as
- * it was. A rule of which it has findings may be evaluated in part all the same.
+ * What became of a rule, by its index (fsdp_rule): passed, not applicable or not
+ * evaluated, and why; its findings are not counted. False: this object never raises that
+ * rule, and *ret_result stays as it was. A rule of which it has findings may be evaluated
+ * in part all the same.
  */
-FSDP_API bool fsdp_verify_status(const struct fsdp_verify *verify, const char *rule,
-	enum fsdp_verify_status *ret_status);
+FSDP_API bool fsdp_verify_result(const struct fsdp_verify *verify, size_t rule,
+	struct fsdp_rule_result *ret_result);
 
 /* ---- what was read ---- */
 
 /** What the answer rests on. Bytes are those of files, as they are stored. */
 struct fsdp_verify_scope {
-	enum fsdp_verify_level level;
+	enum fsdp_level level;
 	uint64_t files;             /* that were looked at */
 	uint64_t bytes;             /* of these */
 	uint64_t bytes_read;        /* of payload and all, at the level of data */
