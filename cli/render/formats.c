@@ -16,6 +16,7 @@ static const struct out_format formats[] = {
 	},
 	{
 		.name = "json",
+		.tells_failure = true,
 		.shapes = SHAPE_FACTS | SHAPE_TABLE | SHAPE_TREE | SHAPE_FINDINGS |
 			  SHAPE_SPANS,
 		.machine = true,
@@ -24,6 +25,7 @@ static const struct out_format formats[] = {
 	},
 	{
 		.name = "jsonl",
+		.tells_failure = true,
 		.shapes = SHAPE_TABLE | SHAPE_TREE | SHAPE_FINDINGS | SHAPE_ITEMS,
 		.machine = true,
 		.summary = "one object a line, from header to end, in constant memory",
@@ -49,6 +51,30 @@ static const struct out_format formats[] = {
 		.machine = true,
 		.summary = "one name a line; -0 for raw bytes",
 		.functions = &name_functions,
+	},
+	{
+		.name = "sarif",
+		.tells_failure = true,
+		.shapes = SHAPE_FINDINGS,
+		.machine = true,
+		.summary = "findings, as code scanning services read them (SARIF 2.1.0)",
+		.functions = &sarif_functions,
+	},
+	{
+		.name = "junit",
+		.tells_failure = true,
+		.shapes = SHAPE_FINDINGS,
+		.machine = true,
+		.summary = "findings, as results of tests",
+		.functions = &junit_functions,
+	},
+	{
+		.name = "github",
+		.tells_failure = true,
+		.shapes = SHAPE_FINDINGS,
+		.machine = true,
+		.summary = "findings, as annotations of a GitHub workflow",
+		.functions = &github_functions,
 	},
 };
 

@@ -54,9 +54,12 @@ struct out {
 };
 
 extern const struct out_functions csv_functions;
+extern const struct out_functions github_functions;
 extern const struct out_functions json_functions;
 extern const struct out_functions jsonl_functions;
+extern const struct out_functions junit_functions;
 extern const struct out_functions name_functions;
+extern const struct out_functions sarif_functions;
 extern const struct out_functions text_functions;
 extern const struct out_functions tsv_functions;
 

@@ -45,6 +45,8 @@ struct out_header {
 	int status;          /* the command's own; 0 is good */
 	const struct input_record *inputs;
 	size_t input_count;
+	/* Fills the rule with this index; false past the end. NULL: there are none. */
+	bool (*rule)(size_t index, struct rule_text *ret_rule);
 	bool has_data; /* false: the command failed, there is no answer */
 	bool bare;     /* json: the members of `data` alone, no envelope (fqns --bare);
 			  without data nothing at all */
@@ -59,6 +61,10 @@ struct out_footer {
 	size_t failure_count;
 	const struct omission *omissions;
 	size_t omission_count;
+	const struct check_result *checks; /* in the order of inputs, then of rules */
+	size_t check_count;
+	enum severity fail_on; /* the least that fails … */
+	bool never_fails;      /* … or none does */
 };
 
 /* Bits: which shapes a command emits and an output takes. */
@@ -74,8 +80,9 @@ enum {
 /* A row of the table of outputs. */
 struct out_format {
 	const char *name;
-	unsigned shapes; /* takes any of these */
-	bool machine;    /* for programs: fields, no lines */
+	unsigned shapes;    /* takes any of these */
+	bool machine;       /* for programs: fields, no lines */
+	bool tells_failure; /* it is an answer too when there is none */
 	const char *summary;
 	const struct out_functions *functions;
 };

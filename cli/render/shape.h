@@ -326,6 +326,24 @@ struct omission {
 	uint64_t count;
 };
 
+/* What became of a rule in one input, for outputs that show findings alone. */
+struct check_result {
+	uint32_t input;
+	const char *rule, *slug;
+	const char *skipped; /* why it was not judged; NULL: it was */
+	bool left_out;       /* it is about something else */
+	uint64_t findings;
+};
+
+/* A row of the table of rules. */
+struct rule_text {
+	const char *id, *slug, *category;
+	enum severity severity;
+	const char *title, *cause, *fix;
+	const char
+		*security; /* how severe, from 0.0 to 10.0; NULL: it is not of safety */
+};
+
 /* One input of the run, as it stands in the envelope. */
 struct input_record {
 	uint32_t id;

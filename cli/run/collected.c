@@ -28,6 +28,7 @@ void collected_done(struct collected *collected)
 	free(collected->findings);
 	free(collected->omissions);
 	free(collected->failures);
+	free(collected->checks);
 	free(collected->notes.items);
 	free(collected->totals.items);
 	owned_free(&collected->owned);

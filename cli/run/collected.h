@@ -21,6 +21,10 @@ struct collected {
 	size_t omission_count;
 	struct failure *failures;
 	size_t failure_count;
+	struct check_result *checks; /* of a command that judges */
+	size_t check_count;
+	enum severity fail_on;
+	bool never_fails;
 	struct texts notes, totals;
 	struct owned owned; /* texts that the others point to */
 	bool out_of_memory;

@@ -6,23 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "render/findings-of.h"
 #include "render/record.h"
 #include "run/answer.h"
 #include "run/findings.h"
 
 static const char margin[] = "         ";
-
-/* Worst first, then by rule, then as found: all stand in one array. */
-static int compare(const void *left, const void *right)
-{
-	const struct finding *const *a = left, *const *b = right;
-	int order;
-
-	if ((*a)->severity != (*b)->severity)
-		return (*a)->severity > (*b)->severity ? -1 : 1;
-	order = strcmp((*a)->rule, (*b)->rule);
-	return order != 0 ? order : (*a > *b) - (*a < *b);
-}
 
 bool findings_sort(struct finding *findings, size_t count)
 {
@@ -34,7 +23,7 @@ bool findings_sort(struct finding *findings, size_t count)
 		memcpy(copy, findings, count * sizeof *copy);
 		for (size_t i = 0; i < count; i++)
 			sorted[i] = &copy[i];
-		qsort(sorted, count, sizeof *sorted, compare);
+		qsort(sorted, count, sizeof *sorted, worst_first);
 		for (size_t i = 0; i < count; i++)
 			findings[i] = *sorted[i];
 	}
@@ -191,7 +180,7 @@ bool findings_show(struct out *out, const struct findings_view *view)
 	for (size_t i = 0; i < view->count; i++)
 		if (is_shown(&view->findings[i], view))
 			sorted[count++] = &view->findings[i];
-	qsort(sorted, count, sizeof *sorted, compare);
+	qsort(sorted, count, sizeof *sorted, worst_first);
 	while (begin < count) {
 		const struct finding *first = sorted[begin];
 		size_t end = begin;

@@ -114,9 +114,12 @@ static enum usage_result add_typed(struct outputs *outputs, const struct command
 
 /* Two checkpoints in one answer need an output that nests. */
 static enum usage_result check_separate(const struct outputs *outputs,
-	const struct common_options *common, struct usage *usage)
+	const struct common_options *common, const struct command *command,
+	struct usage *usage)
 {
-	for (size_t i = 0; common->separate && i < outputs->count; i++) {
+	bool nests = common->separate && command->judge == NULL;
+
+	for (size_t i = 0; nests && i < outputs->count; i++) {
 		const char *name = outputs->sinks[i].format->name;
 
 		if (strcmp(name, "text") != 0 && strcmp(name, "json") != 0) {
@@ -143,7 +146,7 @@ enum usage_result outputs_choose(struct outputs *outputs, const struct command *
 	if (result == USAGE_GOOD && outputs->count == 0)
 		result = add_sink(outputs, command, command->output, NULL, usage);
 	if (result == USAGE_GOOD)
-		result = check_separate(outputs, common, usage);
+		result = check_separate(outputs, common, command, usage);
 	return result;
 }
 
@@ -326,9 +329,8 @@ bool outputs_finish(struct outputs *outputs, bool answered,
 
 		if (sink->has_temporary && error == 0 && outputs->forgetful)
 			error = ENOMEM;
-		/* json and jsonl say that the work failed. */
 		if (sink->has_temporary && error == 0 && !outputs->spoilt &&
-			(answered || strncmp(sink->format->name, "json", 4) == 0))
+			(answered || sink->format->tells_failure))
 			error = put_in_place(outputs, sink);
 		if (sink->has_temporary) {
 			temporary_done(&sink->temporary);

@@ -13,6 +13,7 @@
 #include <fsdp/version.h>
 
 #include "run/answer.h"
+#include "run/catalogue.h"
 #include "run/collected.h"
 #include "run/message.h"
 #include "run/progress.h"
@@ -274,6 +275,7 @@ static void begin(struct session *session, bool has_data)
 		.status = session->status,
 		.inputs = session->collected.inputs,
 		.input_count = session->collected.input_count,
+		.rule = catalogue_rule,
 		.has_data = has_data,
 		.bare = is_bare(session),
 	};
@@ -681,6 +683,10 @@ static void end(struct session *session)
 					 : session->collected.failure_count,
 		.omissions = session->collected.omissions,
 		.omission_count = session->collected.omission_count,
+		.checks = session->collected.checks,
+		.check_count = session->collected.check_count,
+		.fail_on = session->collected.fail_on,
+		.never_fails = session->collected.never_fails,
 	};
 	out_end(session->outputs->out, &footer);
 }

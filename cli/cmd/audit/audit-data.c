@@ -81,15 +81,16 @@ const struct record audit_record = OBJECT_RECORD(VERDICT, "verdict",
 void audit_data(const struct audit *audit, struct out *out)
 {
 	if (audit->count == 1) {
-		out_fields(out, &audit_record, (struct subject){ NULL, audit->verdicts });
+		out_fields(
+			out, &audit_record, (struct subject){ NULL, audit->judgements });
 		return;
 	}
 	out_array_begin(out, "checkpoints");
 	for (size_t i = 0; i < audit->count; i++) {
 		out_object_begin(out, NULL);
-		out_field(out, "input", value_id(audit->verdicts[i].input));
+		out_field(out, "input", value_id(audit->judgements[i].input));
 		out_fields(out, &audit_record,
-			(struct subject){ NULL, &audit->verdicts[i] });
+			(struct subject){ NULL, &audit->judgements[i] });
 		out_object_end(out);
 	}
 	out_array_end(out);

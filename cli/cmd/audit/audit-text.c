@@ -195,14 +195,14 @@ static void show_table(const struct audit *audit, struct out *out)
 	record_table_init(&table, &like, &verdict_rows, NULL);
 	out_records_begin(out, &table);
 	for (size_t i = 0; i < audit->count; i++)
-		out_records_row(out, &table, &audit->verdicts[i]);
+		out_records_row(out, &table, &audit->judgements[i]);
 	out_table_end(out);
 }
 
 bool audit_text(const struct audit *audit, const struct run *run)
 {
 	for (size_t i = 0; i < audit->count; i++) {
-		const struct judgement *verdict = &audit->verdicts[i];
+		const struct judgement *verdict = &audit->judgements[i];
 
 		if (!show_findings(verdict, run))
 			return false;

@@ -51,7 +51,7 @@ struct audit {
 	enum severity fail_on; /* the least that fails */
 	bool never_fails;
 	struct levels levels;
-	struct judgement *verdicts; /* of which each owns its checks */
+	struct judgement *judgements; /* of which each owns its checks */
 	size_t count;
 };
 

@@ -443,11 +443,11 @@ static void decide(struct judging *judging)
 static struct judgement *add_verdict(struct audit *audit, const struct run *run)
 {
 	struct judgement *verdicts =
-		reallocarray(audit->verdicts, audit->count + 1, sizeof *verdicts);
+		reallocarray(audit->judgements, audit->count + 1, sizeof *verdicts);
 
 	if (verdicts == NULL)
 		return NULL;
-	audit->verdicts = verdicts;
+	audit->judgements = verdicts;
 	verdicts = &verdicts[audit->count++];
 	*verdicts = (struct judgement){
 		.input = run->input,

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writes findings as SARIF 2.1.0: one run, the worst findings first, all rules in its
+ * driver. What could not be judged is a notification, and then the run had no success.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "render/escape.h"
+#include "render/findings-of.h"
+#include "render/json-value.h"
+
+/* Services show fewer, and refuse files with more. */
+enum { RESULTS_MOST = 25000 };
+
+static const char *const levels[] = {
+	[SEVERITY_NOTE] = "note",
+	[SEVERITY_WARNING] = "warning",
+	[SEVERITY_ERROR] = "error",
+};
+
+/* ---- members ---- */
+
+static void put_text(struct writer *to, struct text text)
+{
+	spell_string(to, text.data != NULL ? text.data : "", text.size);
+}
+
+static void put_word(struct writer *to, const char *key, const char *word)
+{
+	writer_char(to, '"');
+	writer_text(to, key);
+	writer_text(to, "\":");
+	put_text(to, text_of(word));
+}
+
+/* "key":{"text":"…"} */
+static void put_message(struct writer *to, const char *key, struct text text)
+{
+	writer_char(to, '"');
+	writer_text(to, key);
+	writer_text(to, "\":{\"text\":");
+	put_text(to, text);
+	writer_char(to, '}');
+}
+
+/* ---- places ---- */
+
+static void put_uri_part(struct writer *to, struct text text)
+{
+	static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+				    "0123456789-._~/";
+	static const char digits[] = "0123456789ABCDEF";
+
+	for (size_t i = 0; i < text.size; i++) {
+		unsigned char byte = (unsigned char)text.data[i];
+
+		if (byte != '\0' && strchr(plain, byte) != NULL) {
+			writer_char(to, (char)byte);
+			continue;
+		}
+		writer_char(to, '%');
+		writer_char(to, digits[byte >> 4]);
+		writer_char(to, digits[byte & 15]);
+	}
+}
+
+/* Paths as they were typed are relative to the folder in which the program ran. */
+static void put_artifact(struct writer *to, const struct place_of_file *place)
+{
+	struct text first = place->folder.data != NULL ? place->folder : place->file;
+	bool absolute = first.size > 0 && first.data[0] == '/';
+
+	writer_text(to, "\"artifactLocation\":{\"uri\":\"");
+	if (absolute)
+		writer_text(to, "file://");
+	if (place->folder.data != NULL) {
+		put_uri_part(to, place->folder);
+		writer_char(to, '/');
+	}
+	put_uri_part(to, place->file);
+	writer_char(to, '"');
+	if (!absolute)
+		writer_text(to, ",\"uriBaseId\":\"%SRCROOT%\"");
+	writer_char(to, '}');
+}
+
+/* Of a member the offsets do not count from the start of the file. */
+static void put_region(struct writer *to, const struct finding *finding)
+{
+	if (finding->offset > INT64_MAX || finding->member.data != NULL)
+		return;
+	writer_text(to, ",\"region\":{\"byteOffset\":");
+	writer_count(to, finding->offset);
+	if (finding->length <= INT64_MAX) {
+		writer_text(to, ",\"byteLength\":");
+		writer_count(to, finding->length);
+	}
+	writer_char(to, '}');
+}
+
+static void put_logical(struct writer *to, const struct finding *finding)
+{
+	const struct text names[] = { finding->tensor, finding->module, finding->member };
+	static const char *const kinds[] = { "variable", "module", "resource" };
+	bool some = false;
+
+	for (size_t i = 0; i < 3; i++) {
+		if (names[i].data == NULL)
+			continue;
+		writer_text(to, some ? "," : ",\"logicalLocations\":[");
+		writer_text(to, "{\"fullyQualifiedName\":");
+		put_text(to, names[i]);
+		writer_char(to, ',');
+		put_word(to, "kind", kinds[i]);
+		writer_char(to, '}');
+		some = true;
+	}
+	if (some)
+		writer_char(to, ']');
+}
+
+/* ---- results ---- */
+
+/* Rules are in order of ids. */
+static size_t rule_at(const struct findings_out *findings, size_t count, const char *id)
+{
+	size_t low = 0, high = count;
+	struct rule_text rule;
+
+	while (low + 1 < high) {
+		size_t middle = low + (high - low) / 2;
+
+		findings->header.rule(middle, &rule);
+		if (strcmp(rule.id, id) <= 0)
+			low = middle;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static void put_result(
+	struct findings_out *findings, size_t rules, const struct finding *finding)
+{
+	struct writer *to = &findings->stream;
+	struct place_of_file place =
+		findings_out_place(findings, finding->input, finding->file);
+
+	writer_char(to, '{');
+	put_word(to, "ruleId", finding->rule);
+	writer_text(to, ",\"ruleIndex\":");
+	writer_count(to, rule_at(findings, rules, finding->rule));
+	writer_char(to, ',');
+	put_word(to, "level", levels[finding->severity]);
+	writer_char(to, ',');
+	put_message(to, "message", finding->message);
+	writer_text(to, ",\"locations\":[{\"physicalLocation\":{");
+	put_artifact(to, &place);
+	put_region(to, finding);
+	writer_char(to, '}');
+	put_logical(to, finding);
+	writer_text(to, "}],\"partialFingerprints\":{");
+	put_word(to, "fsdpInspect/v1", finding->fingerprint);
+	writer_char(to, '}');
+	if (finding->rank != UINT32_MAX) {
+		writer_text(to, ",\"properties\":{\"rank\":");
+		writer_count(to, finding->rank);
+		writer_char(to, '}');
+	}
+	writer_char(to, '}');
+}
+
+static void put_results(
+	struct findings_out *findings, const struct out_footer *footer, size_t rules)
+{
+	const struct finding **sorted =
+		findings_out_sorted(findings, footer, worst_first);
+	size_t count = findings->count < RESULTS_MOST ? findings->count : RESULTS_MOST;
+
+	writer_text(&findings->stream, ",\n\"results\":[");
+	for (size_t i = 0; sorted != NULL && i < count; i++) {
+		writer_text(&findings->stream, i > 0 ? ",\n" : "\n");
+		put_result(findings, rules, sorted[i]);
+	}
+	writer_char(&findings->stream, ']');
+	free(sorted);
+}
+
+/* ---- rules ---- */
+
+static void put_rule(struct writer *to, const struct rule_text *rule)
+{
+	writer_char(to, '{');
+	put_word(to, "id", rule->id);
+	writer_char(to, ',');
+	put_word(to, "name", rule->slug);
+	writer_char(to, ',');
+	put_message(to, "shortDescription", text_of(rule->title));
+	writer_char(to, ',');
+	put_message(to, "fullDescription", text_of(rule->cause));
+	writer_char(to, ',');
+	put_message(to, "help", text_of(rule->fix));
+	writer_text(to, ",\"defaultConfiguration\":{");
+	put_word(to, "level", levels[rule->severity]);
+	writer_text(to, "},\"properties\":{\"tags\":[");
+	put_text(to, text_of(rule->category));
+	writer_text(to, rule->security != NULL ? ",\"security\"]" : "]");
+	if (rule->security != NULL) {
+		writer_char(to, ',');
+		put_word(to, "security-severity", rule->security);
+	}
+	writer_text(to, "}}");
+}
+
+/* How many there are. */
+static size_t put_tool(struct findings_out *findings)
+{
+	struct writer *to = &findings->stream;
+	struct rule_text rule;
+	size_t count = 0;
+
+	writer_text(to, "\"tool\":{\"driver\":{");
+	put_word(to, "name", "fsdp-inspect");
+	writer_char(to, ',');
+	put_word(to, "semanticVersion", findings->header.version);
+	writer_text(to, ",\n\"rules\":[");
+	while (findings->header.rule != NULL && findings->header.rule(count, &rule)) {
+		writer_text(to, count++ > 0 ? ",\n" : "\n");
+		put_rule(to, &rule);
+	}
+	writer_text(to, "]}}");
+	return count;
+}
+
+/* ---- notifications ---- */
+
+static void put_failure(struct writer *to, const struct failure *failure)
+{
+	writer_text(to, "{\"level\":\"error\",");
+	put_message(to, "message", failure->message);
+	if (failure->rule != NULL) {
+		writer_text(to, ",\"descriptor\":{");
+		put_word(to, "id", failure->rule);
+		writer_char(to, '}');
+	}
+	if (failure->path.data != NULL) {
+		struct place_of_file place = { .file = failure->path };
+
+		writer_text(to, ",\"locations\":[{\"physicalLocation\":{");
+		put_artifact(to, &place);
+		writer_text(to, "}}]");
+	}
+	writer_char(to, '}');
+}
+
+static void put_left_out(struct writer *to, uint64_t count, const char *why)
+{
+	writer_text(to, "{\"level\":\"note\",\"message\":{\"text\":\"");
+	writer_count(to, count);
+	writer_text(to, why);
+	writer_text(to, "\"}}");
+}
+
+static uint64_t omitted(const struct out_footer *footer)
+{
+	uint64_t count = 0;
+
+	for (size_t i = 0; i < footer->omission_count; i++)
+		count += footer->omissions[i].count;
+	return count;
+}
+
+static void put_invocation(struct writer *to, const struct out_footer *footer)
+{
+	const char *comma = "\n";
+
+	writer_text(to, ",\n\"invocations\":[{\"executionSuccessful\":");
+	writer_text(to, footer->failure_count == 0 ? "true" : "false");
+	writer_text(to, ",\"exitCode\":");
+	writer_integer(to, footer->status);
+	writer_text(to, ",\"toolExecutionNotifications\":[");
+	for (size_t i = 0; i < footer->failure_count; i++, comma = ",\n") {
+		writer_text(to, comma);
+		put_failure(to, &footer->failures[i]);
+	}
+	if (footer->finding_count > RESULTS_MOST) {
+		writer_text(to, comma);
+		put_left_out(to, footer->finding_count - RESULTS_MOST,
+			" further findings are not shown here: the worst come first");
+		comma = ",\n";
+	}
+	if (omitted(footer) > 0) {
+		writer_text(to, comma);
+		put_left_out(to, omitted(footer),
+			" further findings were only counted: the limit is findings");
+	}
+	writer_text(to, "]}]");
+}
+
+/* ---- the document ---- */
+
+static void end(struct out *out, const struct out_footer *footer)
+{
+	struct findings_out *findings = findings_out_of(out);
+	struct writer *to = &findings->stream;
+	size_t rules;
+
+	writer_text(to,
+		"{\"$schema\":\"https://json.schemastore.org/sarif-2.1.0.json\",\"version\":\"2.1.0\",\"runs\":[{");
+	rules = put_tool(findings);
+	put_invocation(to, footer);
+	writer_text(to, ",\"columnKind\":\"unicodeCodePoints\"");
+	put_results(findings, footer, rules);
+	writer_text(to, "}]}\n");
+	writer_flush(to);
+}
+
+static struct out *new_sarif(FILE *stream, const struct looks *looks)
+{
+	return findings_out_new(&sarif_functions, stream, looks);
+}
+
+const struct out_functions sarif_functions = {
+	.new = new_sarif,
+	.finish = findings_out_finish,
+	.free = findings_out_free,
+	.begin = findings_out_begin,
+	.end = end,
+};
