@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "run/answer.h"
 
@@ -54,6 +55,15 @@ int answer_selection_status(
 	run_failure(run, "limit", "use a simpler pattern, with fewer ** in it",
 		"a pattern took too many steps on some names, which count as not matched");
 	return status_worse(status, STATUS_PARTIAL);
+}
+
+unsigned jobs_wanted(const struct common_options *common)
+{
+	long cores = sysconf(_SC_NPROCESSORS_ONLN);
+
+	if (common->jobs > 0)
+		return (unsigned)common->jobs;
+	return cores < 1 ? 1 : cores < 8 ? (unsigned)cores : 8;
 }
 
 static bool names_format(const char *output, const char *format)

@@ -24,6 +24,9 @@ bool answer_selection(struct run *run, struct selection **ret_selection);
 int answer_selection_status(
 	struct run *run, const struct selection *selection, int status);
 
+/* Threads: as --jobs says, else one for each core, at most 8. */
+unsigned jobs_wanted(const struct common_options *common);
+
 /* Whether some output of this run is of the given format ("json"). */
 bool answer_has_output(const struct run *run, const char *format);
 

@@ -391,18 +391,13 @@ static bool read_recordings(struct session *session, struct run *run)
 		.size = sizeof options,
 		.limits = session->inputs->options.limits,
 		.limit_count = session->inputs->options.limit_count,
-		.jobs = (unsigned)common->jobs,
+		.jobs = jobs_wanted(common),
 		.progress = &progress,
 	};
 	struct fsdp_error *error = NULL;
 	const char *path;
 	bool good;
 
-	if (common->jobs <= 0) {
-		long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-
-		options.jobs = cpus < 1 ? 1 : cpus < 8 ? (unsigned)cpus : 8;
-	}
 	if (session->command->prepare != NULL &&
 		!session->command->prepare(run, &options))
 		return false;

@@ -19,6 +19,8 @@ static const struct option OPTIONS[] = {
 	{ "data", 0, OPTION_FLAG, NULL, AT(data), .help = "read every byte too" },
 	{ "values", 0, OPTION_FLAG, NULL, AT(values),
 		.help = "with --data: and count values that are not finite" },
+	{ "manifest", 0, OPTION_TEXT, "FILE", AT(manifest),
+		.help = "with --data: SHA-256 digests of the files, as sha256sum writes" },
 	{ "fail-on", 0, OPTION_WORD, "LEVEL", AT(fail_on), fail_words, .initial = "error",
 		.help = "least severity that gives status 1" },
 	{ "rule", 0, OPTION_LIST, "RULE=LEVEL", AT(rules),
@@ -80,6 +82,9 @@ static bool prepare(struct run *run, struct fsdp_recording_options *unused)
 	if (options->values && !options->data)
 		return !refuse(
 			run, "give both: --data --values", "--values needs --data");
+	if (options->manifest != NULL && !options->data)
+		return !refuse(
+			run, "give both: --data --manifest", "--manifest needs --data");
 	audit = run->prepared = calloc(1, sizeof *audit);
 	if (audit == NULL || !levels_init(&audit->levels))
 		return out_of_memory(run);
@@ -95,8 +100,10 @@ static void release(void *prepared)
 
 	if (audit == NULL)
 		return;
-	for (size_t i = 0; i < audit->count; i++)
+	for (size_t i = 0; i < audit->count; i++) {
 		free(audit->judgements[i].checks);
+		free(audit->judgements[i].digests_from);
+	}
 	free(audit->judgements);
 	levels_done(&audit->levels);
 	free(audit);

@@ -47,6 +47,18 @@ static const void *each_check(struct subject of, size_t i, void *room)
 }
 
 #define VERDICT struct judgement
+static struct value get_digests(struct subject of)
+{
+	const struct judgement *verdict = of.object;
+
+	return value_texts(verdict->digests_from, verdict->digest_source_count);
+}
+
+static bool has_digests(struct subject of)
+{
+	return ((const struct judgement *)of.object)->digests_from != NULL;
+}
+
 static const struct record scope_record = RECORD_OF(RECORD_OBJECT, VERDICT,
 	{ "detail", WORD_AT(VERDICT, detail), .always = true, .words = DETAILS,
 		ABOUT("How closely it was looked at.") },
@@ -54,7 +66,13 @@ static const struct record scope_record = RECORD_OF(RECORD_OBJECT, VERDICT,
 	{ "tensors", COUNT_AT(VERDICT, tensors), .always = true,
 		ABOUT("Number of tensors.") },
 	{ "pieces", COUNT_AT(VERDICT, pieces), .always = true,
-		ABOUT("Number of pieces of tensors.") });
+		ABOUT("Number of pieces of tensors.") },
+	{ "bytes_read", BYTES_AT(VERDICT, bytes_read),
+		ABOUT("Bytes of files that were read, with `--data`.") },
+	{ "bytes_with_digest", BYTES_AT(VERDICT, bytes_with_digest),
+		ABOUT("Those of them that a checksum or a digest covers.") },
+	{ "digests_from", GET(FIELD_TEXTS, get_digests), .has = has_digests,
+		ABOUT("Where checksums and digests were found.") });
 
 static const struct record counts_record = RECORD_OF(RECORD_OBJECT, VERDICT,
 	{ "error", COUNT_AT(VERDICT, counts.error), .always = true,

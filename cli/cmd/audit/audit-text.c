@@ -107,15 +107,14 @@ static void put_counts(const struct judgement *verdict, struct out *out)
 		out_line_text(out, " 0 findings");
 }
 
-static void put_needs(const struct judgement *verdict, struct out *out,
-	enum fsdp_rule_reason reason, const char *what)
+static void put_needs(
+	struct out *out, const char **before, uint64_t count, const char *what)
 {
-	uint64_t count = verdict->not_evaluated[reason];
-
-	if (count > 0)
-		out_line_text(out, "%s%" PRIu64 " check%s %s",
-			reason == FSDP_REASON_NEEDS_VALUES ? ", " : ": ", count,
-			count == 1 ? " needs" : "s need", what);
+	if (count == 0)
+		return;
+	out_line_text(out, "%s%" PRIu64 " check%s %s", *before, count,
+		count == 1 ? " needs" : "s need", what);
+	*before = ", ";
 }
 
 static void put_level(
@@ -127,12 +126,24 @@ static void put_level(
 		[FSDP_LEVEL_DATA] = "Every byte was read",
 		[FSDP_LEVEL_VALUES] = "Every byte and every value was read",
 	};
+	const uint64_t *needs = verdict->not_evaluated;
+	const char *before = ": ";
 
 	out_line_text(out, " %s", looked[level]);
-	if (level == FSDP_LEVEL_QUICK)
-		put_needs(verdict, out, FSDP_REASON_NEEDS_HEADERS, "more than --quick");
-	else
-		put_needs(verdict, out, FSDP_REASON_NEEDS_DATA, "--data");
+	if (verdict->bytes_read != UINT64_MAX) {
+		out_line_text(out, " (");
+		out_line_value(out, value_bytes(verdict->bytes_read));
+		out_line_text(out, ", ");
+		out_line_value(out, value_bytes(verdict->bytes_with_digest));
+		out_line_text(out, " with a checksum)");
+	}
+	if (level < FSDP_LEVEL_HEADERS)
+		put_needs(out, &before, needs[FSDP_REASON_NEEDS_HEADERS],
+			"more than --quick");
+	if (level < FSDP_LEVEL_DATA)
+		put_needs(out, &before, needs[FSDP_REASON_NEEDS_DATA], "--data");
+	if (level < FSDP_LEVEL_VALUES)
+		put_needs(out, &before, needs[FSDP_REASON_NEEDS_VALUES], "--values");
 	out_line_text(out, ".");
 }
 

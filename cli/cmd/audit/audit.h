@@ -12,6 +12,7 @@ struct audit_options {
 	bool quick, data, values, checks;
 	const char *fail_on;
 	struct texts rules; /* --rule, as typed */
+	const char *manifest;
 };
 
 /* What became of one rule in one checkpoint. */
@@ -34,7 +35,10 @@ struct judgement {
 	int status;
 	const char *detail; /* the level */
 	uint64_t files, tensors, pieces;
-	uint64_t bytes; /* of all tensors */
+	uint64_t bytes;                         /* of all tensors */
+	uint64_t bytes_read, bytes_with_digest; /* UINT64_MAX: not at this level */
+	struct text *digests_from; /* where digests were found; NULL: not at this level */
+	size_t digest_source_count;
 	struct {
 		uint64_t error, warning, note, unsupported;
 	} counts;

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "cmd/audit/audit.h"
+#include "cmd/audit/passes.h"
 #include "part/name-buffer.h"
 #include "run/answer.h"
 #include "run/collected.h"
@@ -127,20 +128,7 @@ static void drop_rules_off(struct judging *judging)
 	collected->omission_count = kept;
 }
 
-/* ---- the library's audit ---- */
-
-static void add_findings(struct judging *judging, const struct fsdp_audit *audit)
-{
-	for (size_t i = 0; i < fsdp_audit_finding_count(audit); i++)
-		collected_found(judging->collected, fsdp_audit_finding(audit, i),
-			judging->run->input, true);
-	for (size_t i = 0; i < fsdp_audit_omitted_count(audit); i++) {
-		struct fsdp_omitted omitted = fsdp_audit_omitted(audit, i);
-
-		collected_omitted(
-			judging->collected, &omitted, judging->run->input, true);
-	}
-}
+/* ---- checks ---- */
 
 /* Rules of recordings, and of what could not be judged, are no checks of a checkpoint. */
 static bool is_check(const struct fsdp_rule *rule)
@@ -149,7 +137,7 @@ static bool is_check(const struct fsdp_rule *rule)
 	       strcmp(rule->category, "limits") != 0;
 }
 
-static bool set_checks(struct judging *judging, const struct fsdp_audit *audit)
+static bool set_checks(struct judging *judging, const struct passes *passes)
 {
 	struct judgement *verdict = judging->verdict;
 	size_t count = fsdp_rule_count();
@@ -165,8 +153,8 @@ static bool set_checks(struct judging *judging, const struct fsdp_audit *audit)
 
 		if (!is_check(rule))
 			continue;
-		if (audit != NULL)
-			result = fsdp_audit_result(audit, i);
+		if (passes->audit != NULL)
+			result = fsdp_audit_result(passes->audit, i);
 		verdict->checks[verdict->check_count++] = (struct check){
 			.input = UINT32_MAX,
 			.rule = rule->id,
@@ -178,28 +166,34 @@ static bool set_checks(struct judging *judging, const struct fsdp_audit *audit)
 	return true;
 }
 
-/* Bytes of the checkpoint are not read here: `data` and `values` need what reads them. */
-static bool run_audit(struct judging *judging, struct fsdp_error **ret_error)
+static bool keep_scope(struct judging *judging, const struct passes *passes)
 {
-	const struct fsdp_checkpoint *checkpoint = judging->run->checkpoint;
-	struct fsdp_audit_options options = {
-		.size = sizeof options,
-		.level = judging->audit->level > FSDP_LEVEL_HEADERS
-				 ? FSDP_LEVEL_HEADERS
-				 : judging->audit->level,
-		.limits = judging->run->limits,
-		.limit_count = judging->run->limit_count,
-	};
-	struct fsdp_audit *audit = NULL;
-	bool good;
+	struct judgement *verdict = judging->verdict;
+	size_t count = passes->scope.digest_source_count;
 
-	if (checkpoint != NULL &&
-		!fsdp_audit_new(checkpoint, &options, &audit, ret_error))
+	if (judging->audit->level < FSDP_LEVEL_DATA || passes->verify == NULL)
+		return true;
+	verdict->bytes_read = passes->scope.bytes_read;
+	verdict->bytes_with_digest = passes->scope.bytes_with_digest;
+	verdict->digests_from = calloc(count + 1, sizeof *verdict->digests_from);
+	if (verdict->digests_from == NULL)
 		return false;
-	if (audit != NULL)
-		add_findings(judging, audit);
-	good = set_checks(judging, audit);
-	fsdp_audit_free(audit);
+	for (; verdict->digest_source_count < count; verdict->digest_source_count++)
+		verdict->digests_from[verdict->digest_source_count] = collected_text(
+			judging->collected, fsdp_verify_digest_source(passes->verify,
+						    verdict->digest_source_count));
+	return true;
+}
+
+static bool run_passes(struct judging *judging, struct fsdp_error **ret_error)
+{
+	struct passes passes = { 0 };
+	bool good = judging->run->checkpoint == NULL ||
+		    passes_run(&passes, judging->run, judging->audit->level,
+			    judging->audit->options->manifest, ret_error);
+
+	good = good && set_checks(judging, &passes) && keep_scope(judging, &passes);
+	passes_done(&passes);
 	return good;
 }
 
@@ -287,10 +281,12 @@ static void set_scope(struct judging *judging)
 
 /* ---- what was not evaluated ---- */
 
-static bool needs_level(enum fsdp_rule_reason reason)
+/* Whether that is for want of a deeper level than was asked for. */
+static bool is_deeper(enum fsdp_rule_reason reason, enum fsdp_level level)
 {
-	return reason == FSDP_REASON_NEEDS_HEADERS || reason == FSDP_REASON_NEEDS_DATA ||
-	       reason == FSDP_REASON_NEEDS_VALUES;
+	return (reason == FSDP_REASON_NEEDS_HEADERS && level < FSDP_LEVEL_HEADERS) ||
+	       (reason == FSDP_REASON_NEEDS_DATA && level < FSDP_LEVEL_DATA) ||
+	       (reason == FSDP_REASON_NEEDS_VALUES && level < FSDP_LEVEL_VALUES);
 }
 
 static const char *const wants[FSDP_REASON_COUNT] = {
@@ -376,7 +372,7 @@ static bool lacks_something(const struct judging *judging)
 		return true;
 	for (size_t i = 0; i < FSDP_REASON_COUNT; i++)
 		if (judging->verdict->not_evaluated[i] > 0 &&
-			!needs_level((enum fsdp_rule_reason)i))
+			!is_deeper((enum fsdp_rule_reason)i, judging->audit->level))
 			return true;
 	/* A reader says so too; at a lower level than its own it was not asked to look. */
 	for (size_t i = judging->run->first.finding;
@@ -453,6 +449,8 @@ static struct judgement *add_verdict(struct audit *audit, const struct run *run)
 		.input = run->input,
 		.path = text_of(run->path),
 		.opened = run->checkpoint != NULL,
+		.bytes_read = UINT64_MAX,
+		.bytes_with_digest = UINT64_MAX,
 	};
 	while (verdicts->path.size > 1 &&
 		verdicts->path.data[verdicts->path.size - 1] == '/')
@@ -469,9 +467,9 @@ bool audit_judge(struct audit *audit, struct run *run, struct fsdp_error **ret_e
 
 	if (judging.verdict == NULL)
 		return false;
-	take_failures(&judging);
-	if (!run_audit(&judging, ret_error))
+	if (!run_passes(&judging, ret_error))
 		return false;
+	take_failures(&judging);
 	drop_rules_off(&judging);
 	set_scope(&judging);
 	count_findings(&judging);
