@@ -265,14 +265,17 @@ static void judge_need(
 		reason = FSDP_REASON_NO_CRC;
 	if (need == NEEDS_DIGEST && verify->sources.count == manifest)
 		reason = FSDP_REASON_NO_DIGEST;
+	/* What the one does not cover, the other does. */
+	bool covered = verify->scope.payload_without == 0 &&
+		       (reason == FSDP_REASON_NO_CRC || reason == FSDP_REASON_NO_DIGEST);
+	if (covered || (need == NEEDS_MANIFEST && !manifest) ||
+		(need == NEEDS_COPIES && verify->copy_count == 0)) {
+		result->status = FSDP_STATUS_NOT_APPLICABLE;
+		return;
+	}
 	if (reason != FSDP_REASON_NONE)
 		result->status = FSDP_STATUS_NOT_EVALUATED;
 	result->reason = reason;
-	if ((need == NEEDS_MANIFEST && !manifest) ||
-		(need == NEEDS_COPIES && verify->copy_count == 0)) {
-		result->status = FSDP_STATUS_NOT_APPLICABLE;
-		result->reason = FSDP_REASON_NONE;
-	}
 }
 
 bool fsdp_verify_result(const struct fsdp_verify *verify, size_t rule,
