@@ -27,6 +27,15 @@ struct split {
 	bool is_bin;
 };
 
+/* A file that is not there, and the tensors it should hold. */
+struct absent {
+	struct fsdp_span name;
+	uint32_t number;
+	bool is_link;
+	struct fsdp_span *tensors;
+	size_t tensor_count, kept;
+};
+
 enum { MOULDS = 4, MOULD_BYTES = 128 };
 
 struct hf {
@@ -44,6 +53,7 @@ struct hf {
 	struct fsdp_names files;  /* that the map names; id - 1 is their number */
 	struct fsdp_table mapped; /* by raw name of a tensor: number of its file */
 	struct fsdp_vec map;      /* uint32_t: names of tensors in its order */
+	struct fsdp_vec absent;   /* struct absent: files that it names in vain */
 
 	/* How the files were written lately: most tensors are in the same as the last. */
 	struct fsdp_json_mould moulds[MOULDS];
@@ -188,7 +198,8 @@ static void say(const struct hf *hf, enum fsdp_rule_index rule, const char *what
 
 /* A file of the map, seen for the first time. What leaves the folder or is of another
  * kind is never opened. */
-static bool add_file(struct hf *hf, struct fsdp_span name, struct fsdp_error **ret_error)
+static bool add_file(struct hf *hf, struct fsdp_span name, uint32_t number,
+	struct fsdp_error **ret_error)
 {
 	struct fsdp_findings *findings = &hf->reading->model->findings;
 	struct fsdp_entry entry;
@@ -205,10 +216,11 @@ static bool add_file(struct hf *hf, struct fsdp_span name, struct fsdp_error **r
 	bool found = fsdp_folder_find(hf->folder, name, &entry);
 	if ((!found && memchr(name.data, '/', name.size) == NULL) ||
 		(found && entry.kind == FSDP_ENTRY_LINK_BROKEN)) {
-		fsdp_find(findings, FSDP_RULE_MISSING_FILE, FSDP_PLACE(.file = name),
-			found ? "the index names this file, which is a link to nothing"
-			      : "the index names this file, which is not there");
-		return true;
+		struct absent absent = {
+			.name = name, .number = number, .is_link = found
+		};
+		return fsdp_vec_add(&hf->absent, &absent) ||
+		       fsdp_arena_fail(hf->reading->scratch, ret_error);
 	}
 	return fsdp_reading_add_child(hf->reading, name, FSDP_NONE, ret_error) != NULL;
 }
@@ -289,7 +301,7 @@ static bool read_entry(struct hf *hf, struct fsdp_error **ret_error)
 	uint32_t number = fsdp_names_child(&hf->files, 0, file);
 	if (number == FSDP_NONE)
 		return fsdp_arena_fail(scratch, ret_error);
-	if (hf->files.list.count != known && !add_file(hf, file, ret_error))
+	if (hf->files.list.count != known && !add_file(hf, file, number, ret_error))
 		return false;
 	learn(hf, behind_key, number);
 	return map_tensor(hf, key, number, ret_error);
@@ -388,11 +400,71 @@ static bool read_index(struct hf *hf, struct fsdp_error **ret_error)
 	}
 }
 
+static struct fsdp_span name_of(const struct hf *hf, uint32_t name)
+{
+	struct fsdp_model *model = hf->reading->model;
+	struct fsdp_span text = fsdp_model_name(model, name, hf->reading->scratch);
+	model->findings.lost |= text.data == NULL;
+	return text;
+}
+
+/* The tensors of absent files: `of` has for each file the number of its absent one, plus
+ * one. Counted first, so that they take no more room than the map. */
+static bool list_lost(struct hf *hf, const uint32_t *of, struct fsdp_error **ret_error)
+{
+	struct fsdp_arena *scratch = hf->reading->scratch;
+	for (size_t turn = 0; turn < 2; turn++) {
+		for (size_t i = 0; i < hf->map.count; i++) {
+			uint32_t name = *(const uint32_t *)fsdp_vec_at(&hf->map, i);
+			uint32_t file = of[fsdp_table_get(&hf->mapped, name)];
+			struct absent *absent =
+				file > 0 ? fsdp_vec_at(&hf->absent, file - 1) : NULL;
+			if (absent == NULL)
+				continue;
+			if (turn == 0)
+				absent->tensor_count++;
+			else if (absent->kept < FSDP_AFFECTED_KEPT)
+				absent->tensors[absent->kept++] = name_of(hf, name);
+		}
+		for (size_t i = 0; turn == 0 && i < hf->absent.count; i++) {
+			struct absent *absent = fsdp_vec_at(&hf->absent, i);
+			absent->tensors = FSDP_TAKE(scratch, absent->tensors,
+				fsdp_min(absent->tensor_count, FSDP_AFFECTED_KEPT) + 1);
+			if (absent->tensors == NULL)
+				return fsdp_arena_fail(scratch, ret_error);
+		}
+	}
+	return true;
+}
+
+static bool say_absent(struct hf *hf, struct fsdp_error **ret_error)
+{
+	struct fsdp_arena *scratch = hf->reading->scratch;
+	uint32_t *of = FSDP_TAKE(scratch, of, hf->files.list.count + 1);
+	if (of == NULL)
+		return fsdp_arena_fail(scratch, ret_error);
+	for (uint32_t i = 0; i < hf->absent.count; i++)
+		of[((const struct absent *)fsdp_vec_at(&hf->absent, i))->number] = i + 1;
+	if (hf->absent.count > 0 && !list_lost(hf, of, ret_error))
+		return false;
+	for (size_t i = 0; i < hf->absent.count; i++) {
+		const struct absent *absent = fsdp_vec_at(&hf->absent, i);
+		fsdp_find(&hf->reading->model->findings, FSDP_RULE_MISSING_FILE,
+			FSDP_PLACE(.file = absent->name, .affected = absent->tensors,
+				.affected_count = absent->tensor_count),
+			absent->is_link
+				? "the index names this file, which is a link to nothing"
+				: "the index names this file, which is not there");
+	}
+	return true;
+}
+
 static bool open_index(struct hf *hf, struct fsdp_error **ret_error)
 {
 	struct fsdp_reading *reading = hf->reading;
 	fsdp_table_init(&hf->mapped, reading->scratch);
 	fsdp_vec_init(&hf->map, reading->scratch, sizeof(uint32_t));
+	fsdp_vec_init(&hf->absent, reading->scratch, sizeof(struct absent));
 	if (!fsdp_names_init(&hf->files, reading->scratch))
 		return fsdp_arena_fail(reading->scratch, ret_error);
 	uint64_t limit = fsdp_limit(reading->limits, FSDP_LIMIT_JSON_BYTES);
@@ -411,7 +483,7 @@ static bool open_index(struct hf *hf, struct fsdp_error **ret_error)
 	struct fsdp_names *names = &reading->model->names;
 	struct fsdp_arena *copies = names->copies;
 	names->copies = reading->model->arena;
-	bool read = read_index(hf, ret_error);
+	bool read = read_index(hf, ret_error) && say_absent(hf, ret_error);
 	names->copies = copies;
 	fsdp_json_scan_done(&hf->scan);
 	if (!read)
@@ -420,14 +492,6 @@ static bool open_index(struct hf *hf, struct fsdp_error **ret_error)
 }
 
 /* ---- the index against what the files hold ---- */
-
-static struct fsdp_span name_of(const struct hf *hf, uint32_t name)
-{
-	struct fsdp_model *model = hf->reading->model;
-	struct fsdp_span text = fsdp_model_name(model, name, hf->reading->scratch);
-	model->findings.lost |= text.data == NULL;
-	return text;
-}
 
 static const struct fsdp_file_record *file_of(
 	const struct fsdp_model *model, const struct fsdp_tensor_record *tensor)
