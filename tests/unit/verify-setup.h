@@ -182,7 +182,7 @@ struct packer {
 static inline void pack_number(unsigned char **to, uint64_t number, size_t size)
 {
 	for (size_t i = 0; i < size; i++)
-		*(*to)++ = (unsigned char)(number >> 8 * i);
+		*(*to)++ = i < 8 ? (unsigned char)(number >> 8 * i) : 0;
 }
 
 enum { PACK_ROOM = 1 << 20 };
@@ -257,7 +257,6 @@ static inline void pack_member(
 	for (size_t i = 0; i < 8; i++)
 		pack_number(&to, common[i], widths[i]);
 	pack_number(&to, 0, 2 + 2 + 2 + 2 + 4);
-	to[-12 + 0] = 0;
 	pack_number(&to, header, 4);
 	memcpy(to, name, name_size);
 	to += name_size;

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The numbers of tensors, and which of them cannot be weights. */
+#include <math.h>
+
+#include "verify-setup.h"
+
+#include <fsdp/elements.h>
+
+#include "sweep/moments.h"
+
+#define VALUES FSDP_VERIFY_VALUES
+
+/* ---- against the elements ---- */
+
+/* Not all tensors have elements that can be put together. */
+static bool count_elements(const struct fsdp_checkpoint *checkpoint, uint32_t tensor,
+	struct fsdp_moments *moments)
+{
+	struct fsdp_locator *locator = NULL;
+	struct fsdp_elements *elements = NULL;
+	struct fsdp_error *error = NULL;
+	struct fsdp_elements_options options = { .size = sizeof options };
+	struct fsdp_span bytes = { NULL, 1 };
+	uint64_t at = 0;
+	fsdp_moments_init(moments);
+	assert_true(fsdp_locator_new(checkpoint, &locator, &error));
+	bool good = fsdp_elements_open(locator, tensor, &options, &elements, &error);
+	while (good && bytes.size != 0) {
+		good = fsdp_elements_next(elements, &bytes, &error);
+		if (good && bytes.size != 0)
+			fsdp_moments_add(moments,
+				fsdp_tensor(checkpoint, tensor).dtype, false, bytes.data,
+				bytes.size, at);
+		at += good ? bytes.size : 0;
+	}
+	fsdp_error_free(error);
+	fsdp_elements_close(elements);
+	fsdp_locator_free(locator);
+	return good;
+}
+
+static void close_to(double a, double b)
+{
+	if (fabs(a - b) > 1e-9 * (fabs(a) + fabs(b) + 1e-300))
+		fail_msg("%.17g and %.17g", a, b);
+}
+
+static size_t compare_all(const struct verified *verified)
+{
+	size_t compared = 0;
+	for (uint32_t i = 0; i < fsdp_tensor_count(verified->checkpoint); i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(verified->checkpoint, i);
+		struct fsdp_verify_values values =
+			fsdp_verify_values(verified->verify, i);
+		struct fsdp_moments due;
+		if (!values.known || !count_elements(verified->checkpoint, i, &due))
+			continue;
+		assert_int_equal(values.count, due.count);
+		assert_int_equal(values.nan, due.nan);
+		assert_int_equal(values.pos_inf, due.pos_inf);
+		assert_int_equal(values.neg_inf, due.neg_inf);
+		assert_int_equal(values.zeros, due.zeros);
+		assert_int_equal(values.subnormals, due.subnormals);
+		if (values.finite != 0)
+			assert_true(values.min == due.min && values.max == due.max);
+		close_to(values.sum + 1, due.sum + 1);
+		close_to(values.squares, due.squares);
+		compared += tensor.numel != 0;
+	}
+	return compared;
+}
+
+static void numbers_are_those_of_the_elements(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *name;
+		size_t tensors;
+	} samples[] = {
+		{ "torch-zip/state-dict/model.pt", 10 },
+		{ "torch-zip/views/model.pt", 5 },
+		{ "torch-zip/big-endian/model.pt", 2 },
+		{ "torch-zip/legacy/model.pt", 5 },
+		{ "torch-zip/all-dtypes/model.pt", 15 },
+		{ "torch-zip/odd-shapes/model.pt", 3 },
+		{ "safetensors/aliases", 1 },
+		{ "dcp/fsdp2-w4-small/checkpoint", 3 },
+		{ "dcp/fsdp2-w4-tp/checkpoint", 5 },
+		{ "dcp/views/checkpoint", 1 },
+		{ "fsdp1/local-w2-conv/checkpoint", 5 },
+		{ "fsdp1/local-w3-uneven/checkpoint", 3 },
+		{ "fsdp2/w4-tp/checkpoint", 5 },
+		{ "lightning/trainer-ckpt/last.ckpt", 3 },
+		{ "hf/llama-sharded", 5 },
+	};
+	for (size_t i = 0; i < FSDP_COUNT(samples); i++) {
+		struct verified verified = verify_sample(samples[i].name, VALUES, 2);
+		size_t compared = compare_all(&verified);
+		if (compared < samples[i].tensors)
+			fail_msg("%s: %zu tensors", samples[i].name, compared);
+		verified_done(&verified);
+	}
+}
+
+static void a_level_less_has_no_numbers(void **state)
+{
+	(void)state;
+	struct verified verified = verify_sample(
+		"torch-zip/state-dict/model.pt", FSDP_VERIFY_DATA, 1);
+	assert_false(fsdp_verify_values(verified.verify, 0).known);
+	assert_int_equal(fsdp_verify_values(verified.verify, 0).layout, 0);
+	assert_int_equal(
+		fsdp_verify_values(verified.verify, 0).bad_index, FSDP_UNKNOWN);
+	verified_done(&verified);
+}
+
+/* ---- tensors that are made here ---- */
+
+enum { TENSORS = 8 };
+
+static struct {
+	const char *name, *dtype;
+	const void *bytes;
+	size_t size, count;
+} made[TENSORS];
+static size_t made_count;
+
+static void make(const char *name, const char *dtype, const void *data, size_t size,
+	size_t numbers)
+{
+	assert_true(made_count < TENSORS);
+	made[made_count].name = name;
+	made[made_count].dtype = dtype;
+	made[made_count].bytes = data;
+	made[made_count].size = size;
+	made[made_count++].count = numbers;
+}
+
+#define MAKE(name, dtype, array) \
+	make(name, dtype, array, sizeof(array), FSDP_COUNT(array))
+
+static struct verified verify_made(void)
+{
+	char header[2048], path[512];
+	size_t size = 1, at = 0;
+	header[0] = '{';
+	for (size_t i = 0; i < made_count; i++) {
+		size += (size_t)snprintf(header + size, sizeof header - size,
+			"%s\"%s\":{\"dtype\":\"%s\",\"shape\":[%zu],\"data_offsets\":[%zu,%zu]}",
+			i != 0 ? "," : "", made[i].name, made[i].dtype, made[i].count, at,
+			at + made[i].size);
+		at += made[i].size;
+	}
+	header[size++] = '}';
+	uint64_t length = size;
+	folder_make();
+	folder_write("model.safetensors", &length, 8);
+	folder_poke("model.safetensors", 8, header, size);
+	for (size_t i = 0, end = 8 + size; i < made_count; i++) {
+		folder_poke("model.safetensors", (long)end, made[i].bytes, made[i].size);
+		end += made[i].size;
+	}
+	folder_path("model.safetensors", path);
+	made_count = 0;
+	struct verified verified = verify_path(path, VALUES, 1);
+	folder_remove();
+	return verified;
+}
+
+static const struct fsdp_finding *finding_of(
+	const struct verified *verified, const char *rule, const char *tensor)
+{
+	for (size_t i = 0; i < fsdp_verify_finding_count(verified->verify); i++) {
+		const struct fsdp_finding *finding =
+			fsdp_verify_finding(verified->verify, i);
+		if (strcmp(finding->rule->id, rule) == 0 &&
+			fsdp_span_is(finding->tensor, tensor))
+			return finding;
+	}
+	return NULL;
+}
+
+static void numbers_that_are_not_finite_are_told(void **state)
+{
+	(void)state;
+	float good[] = { 1, 2, 3 }, bad[] = { 1, NAN, INFINITY };
+	float mask[] = { 0, -INFINITY, -INFINITY };
+	float bound[] = { INFINITY };
+	uint16_t halves[] = { 0x3f80, 0x7f80, 0x7fc0 };
+	MAKE("a.weight", "F32", good);
+	MAKE("b.weight", "F32", bad);
+	MAKE("c.attn_mask", "F32", mask);
+	MAKE("d.weight", "F32", mask);
+	MAKE("e.clip_max", "F32", bound);
+	MAKE("f.weight", "BF16", halves);
+	MAKE("optimizer.state.exp_avg", "F32", bad);
+	struct verified verified = verify_made();
+	assert_null(finding_of(&verified, "FI2008", "a.weight"));
+	const struct fsdp_finding *finding = finding_of(&verified, "FI2008", "b.weight");
+	assert_int_equal(finding->severity, FSDP_ERROR);
+	assert_non_null(memmem(finding->message.data, finding->message.size,
+		"1 NaN, 1 +inf and 0 -inf among 3 numbers; the first is number 1", 63));
+	assert_int_equal(finding_of(&verified, "FI2008", "c.attn_mask")->severity,
+		FSDP_NOTE);
+	assert_int_equal(
+		finding_of(&verified, "FI2008", "d.weight")->severity, FSDP_ERROR);
+	assert_int_equal(
+		finding_of(&verified, "FI2008", "e.clip_max")->severity, FSDP_NOTE);
+	assert_non_null(finding_of(&verified, "FI2008", "f.weight"));
+	uint32_t tensor = find_tensor(verified.checkpoint, "b.weight");
+	struct fsdp_verify_values values = fsdp_verify_values(verified.verify, tensor);
+	assert_true(values.known);
+	assert_int_equal(values.finite, 1);
+	assert_int_equal(values.bad_index, 1);
+	assert_int_equal(values.bad_piece,
+		fsdp_tensor(verified.checkpoint, tensor).first_piece);
+	assert_false(values.constant);
+	verified_done(&verified);
+}
+
+static void values_that_cannot_be_are_told(void **state)
+{
+	(void)state;
+	float variance[] = { 1, -1 }, fine[] = { 1, 0 };
+	int64_t step[] = { -1 }, counting[] = { 0, 1, 2, 3 }, gap[] = { 0, 2, 2, 3 };
+	unsigned char truths[] = { 0, 1, 2 };
+	MAKE("a.running_var", "F32", variance);
+	MAKE("b.running_var", "F32", fine);
+	MAKE("c.num_batches_tracked", "I64", step);
+	MAKE("d.position_ids", "I64", counting);
+	MAKE("e.position_ids", "I64", gap);
+	MAKE("f.mask", "BOOL", truths);
+	MAKE("g.weight", "F32", variance);
+	struct verified verified = verify_made();
+	assert_int_equal(fsdp_verify_finding_count(verified.verify), 4);
+	assert_non_null(finding_of(&verified, "FI2009", "a.running_var"));
+	assert_non_null(finding_of(&verified, "FI2009", "c.num_batches_tracked"));
+	assert_non_null(finding_of(&verified, "FI2009", "e.position_ids"));
+	assert_non_null(finding_of(&verified, "FI2009", "f.mask"));
+	assert_int_equal(fsdp_verify_finding(verified.verify, 0)->severity, FSDP_WARNING);
+	verified_done(&verified);
+}
+
+static void equal_bytes_have_equal_digests(void **state)
+{
+	(void)state;
+	float one[] = { 1, 2, 3, 4 }, other[] = { 1, 2, 4, 3 }, same[] = { 5, 5, 5, 5 };
+	MAKE("a", "F32", one);
+	MAKE("b", "F32", other);
+	MAKE("c", "F32", one);
+	MAKE("d", "F32", same);
+	struct verified verified = verify_made();
+	struct fsdp_verify_values values[4];
+	for (uint32_t i = 0; i < 4; i++)
+		values[i] = fsdp_verify_values(verified.verify, i);
+	assert_int_not_equal(values[0].layout, 0);
+	assert_int_equal(values[0].layout, values[1].layout);
+	assert_memory_equal(values[0].digest, values[2].digest, 16);
+	assert_memory_not_equal(values[0].digest, values[1].digest, 16);
+	assert_true(values[3].constant && !values[0].constant);
+	verified_done(&verified);
+}
+
+/* Copies of a piece are counted once. */
+static void copies_are_counted_once(void **state)
+{
+	(void)state;
+	struct verified verified = verify_sample("fsdp2/w4-tp/checkpoint", VALUES, 1);
+	uint32_t tensor = find_tensor(verified.checkpoint, "mlp1.down.bias");
+	struct fsdp_tensor bias = fsdp_tensor(verified.checkpoint, tensor);
+	assert_int_equal(bias.piece_count, 4);
+	assert_int_equal(
+		fsdp_verify_values(verified.verify, tensor).count, bias.numel);
+	verified_done(&verified);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(numbers_are_those_of_the_elements),
+		cmocka_unit_test(a_level_less_has_no_numbers),
+		cmocka_unit_test(numbers_that_are_not_finite_are_told),
+		cmocka_unit_test(values_that_cannot_be_are_told),
+		cmocka_unit_test(equal_bytes_have_equal_digests),
+		cmocka_unit_test(copies_are_counted_once),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
