@@ -182,7 +182,7 @@ struct packer {
 static inline void pack_number(unsigned char **to, uint64_t number, size_t size)
 {
 	for (size_t i = 0; i < size; i++)
-		*(*to)++ = i < 8 ? (unsigned char)(number >> 8 * i) : 0;
+		*(*to)++ = (unsigned char)(i < 8 ? number >> 8 * i : 0);
 }
 
 enum { PACK_ROOM = 1 << 20 };
