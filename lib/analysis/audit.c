@@ -14,6 +14,7 @@
 static const struct fsdp_check *const checks[] = {
 	&fsdp_check_boxes,
 	&fsdp_check_parameters,
+	&fsdp_check_values,
 };
 enum { CHECK_COUNT = sizeof checks / sizeof checks[0] };
 
@@ -105,13 +106,14 @@ static bool is_due(const struct fsdp_check *check, enum fsdp_level level)
 }
 
 static bool run_checks(struct fsdp_audit *audit, const struct fsdp_checkpoint *checkpoint,
-	enum fsdp_level level, struct fsdp_error **ret_error)
+	const struct fsdp_audit_options *options, struct fsdp_error **ret_error)
 {
 	for (size_t i = 0; i < CHECK_COUNT; i++) {
 		struct fsdp_arena arena;
 		struct fsdp_checking checking = {
 			.checkpoint = checkpoint,
-			.level = level,
+			.verify = options->verify,
+			.level = options->level,
 			.limits = &audit->limits,
 			.findings = &audit->findings,
 			.arena = &arena,
@@ -120,7 +122,7 @@ static bool run_checks(struct fsdp_audit *audit, const struct fsdp_checkpoint *c
 		};
 		bool good;
 
-		if (!is_due(checks[i], level))
+		if (!is_due(checks[i], options->level))
 			continue;
 		fsdp_arena_init(&arena, &audit->budget);
 		good = checks[i]->run(&checking, ret_error);
@@ -150,7 +152,7 @@ bool fsdp_audit_new(const struct fsdp_checkpoint *checkpoint,
 	fsdp_findings_init(&audit->findings, &audit->arena, &audit->limits);
 	for (size_t i = 0; i < FSDP_RULE_COUNT; i++)
 		audit->results[i] = before_any_check(i, subjects, options);
-	if (!known || !run_checks(audit, checkpoint, options->level, ret_error)) {
+	if (!known || !run_checks(audit, checkpoint, options, ret_error)) {
 		fsdp_audit_free(audit);
 		return false;
 	}

@@ -17,6 +17,8 @@
 
 #include <fsdp/verify.h>
 
+#include "analysis/checks/values.h"
+
 static void print_span(struct fsdp_span span)
 {
 	for (size_t i = 0; i < span.size; i++)
@@ -24,18 +26,40 @@ static void print_span(struct fsdp_span span)
 	putchar('\t');
 }
 
+static void print_finding(const struct fsdp_finding *finding)
+{
+	printf("finding\t%s\t%s\t", finding->rule->id,
+		fsdp_severity_name(finding->severity));
+	print_span(finding->file);
+	printf("%" PRId64 "\t", (int64_t)finding->offset);
+	print_span(finding->tensor);
+	print_span(finding->message);
+	putchar('\n');
+}
+
 static void print_findings(const struct fsdp_verify *verify)
 {
-	for (size_t i = 0; i < fsdp_verify_finding_count(verify); i++) {
-		const struct fsdp_finding *finding = fsdp_verify_finding(verify, i);
-		printf("finding\t%s\t%s\t", finding->rule->id,
-			fsdp_severity_name(finding->severity));
-		print_span(finding->file);
-		printf("%" PRId64 "\t", (int64_t)finding->offset);
-		print_span(finding->tensor);
-		print_span(finding->message);
-		putchar('\n');
-	}
+	for (size_t i = 0; i < fsdp_verify_finding_count(verify); i++)
+		print_finding(fsdp_verify_finding(verify, i));
+}
+
+/* What the checks of values add. */
+static void print_checks(
+	const struct fsdp_checkpoint *checkpoint, const struct fsdp_verify *verify)
+{
+	struct fsdp_budget budget = { .ceiling = UINT64_MAX };
+	struct fsdp_arena arena, kept;
+	struct fsdp_limits limits;
+	struct fsdp_findings findings;
+	fsdp_arena_init(&arena, &budget);
+	fsdp_arena_init(&kept, &budget);
+	fsdp_limits_init(&limits);
+	fsdp_findings_init(&findings, &kept, &limits);
+	if (fsdp_values_judge(checkpoint, verify, &findings, &arena, NULL))
+		for (size_t i = 0; i < findings.list.count; i++)
+			print_finding(fsdp_vec_at(&findings.list, i));
+	fsdp_arena_done(&arena);
+	fsdp_arena_done(&kept);
 }
 
 static void print_statuses(const struct fsdp_verify *verify)
@@ -89,6 +113,7 @@ int main(int argc, char **argv)
 	if (good) {
 		struct fsdp_verify_scope scope = fsdp_verify_scope(verify);
 		print_findings(verify);
+		print_checks(checkpoint, verify);
 		printf("scope\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64
 		       "\t%" PRIu64 "\t%" PRIu64 "\n",
 			scope.files, scope.bytes, scope.bytes_read,

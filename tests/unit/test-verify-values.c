@@ -6,9 +6,10 @@
 
 #include <fsdp/elements.h>
 
+#include "analysis/checks/values.h"
 #include "sweep/moments.h"
 
-#define VALUES FSDP_VERIFY_VALUES
+#define VALUES FSDP_LEVEL_VALUES
 
 /* ---- against the elements ---- */
 
@@ -28,9 +29,8 @@ static bool count_elements(const struct fsdp_checkpoint *checkpoint, uint32_t te
 	while (good && bytes.size != 0) {
 		good = fsdp_elements_next(elements, &bytes, &error);
 		if (good && bytes.size != 0)
-			fsdp_moments_add(moments,
-				fsdp_tensor(checkpoint, tensor).dtype, false, bytes.data,
-				bytes.size, at);
+			fsdp_moments_add(moments, fsdp_tensor(checkpoint, tensor).dtype,
+				false, bytes.data, bytes.size, at);
 		at += good ? bytes.size : 0;
 	}
 	fsdp_error_free(error);
@@ -105,25 +105,25 @@ static void numbers_are_those_of_the_elements(void **state)
 static void a_level_less_has_no_numbers(void **state)
 {
 	(void)state;
-	struct verified verified = verify_sample(
-		"torch-zip/state-dict/model.pt", FSDP_VERIFY_DATA, 1);
+	struct verified verified =
+		verify_sample("torch-zip/state-dict/model.pt", FSDP_LEVEL_DATA, 1);
 	assert_false(fsdp_verify_values(verified.verify, 0).known);
 	assert_int_equal(fsdp_verify_values(verified.verify, 0).layout, 0);
-	assert_int_equal(
-		fsdp_verify_values(verified.verify, 0).bad_index, FSDP_UNKNOWN);
+	assert_int_equal(fsdp_verify_values(verified.verify, 0).bad_index, FSDP_UNKNOWN);
 	verified_done(&verified);
 }
 
 /* ---- tensors that are made here ---- */
 
-enum { TENSORS = 8 };
+enum { TENSORS = 12 };
 
 static struct {
 	const char *name, *dtype;
 	const void *bytes;
 	size_t size, count;
 } made[TENSORS];
-static size_t made_count;
+static size_t made_count, rows; /* 0: of one dimension */
+static const char *config;
 
 static void make(const char *name, const char *dtype, const void *data, size_t size,
 	size_t numbers)
@@ -146,9 +146,14 @@ static struct verified verify_made(void)
 	header[0] = '{';
 	for (size_t i = 0; i < made_count; i++) {
 		size += (size_t)snprintf(header + size, sizeof header - size,
-			"%s\"%s\":{\"dtype\":\"%s\",\"shape\":[%zu],\"data_offsets\":[%zu,%zu]}",
-			i != 0 ? "," : "", made[i].name, made[i].dtype, made[i].count, at,
-			at + made[i].size);
+			"%s\"%s\":{\"dtype\":\"%s\",\"shape\":[", i != 0 ? "," : "",
+			made[i].name, made[i].dtype);
+		if (rows != 0)
+			size += (size_t)snprintf(
+				header + size, sizeof header - size, "%zu,", rows);
+		size += (size_t)snprintf(header + size, sizeof header - size,
+			"%zu],\"data_offsets\":[%zu,%zu]}",
+			made[i].count / (rows != 0 ? rows : 1), at, at + made[i].size);
 		at += made[i].size;
 	}
 	header[size++] = '}';
@@ -162,7 +167,9 @@ static struct verified verify_made(void)
 	}
 	folder_path("model.safetensors", path);
 	made_count = 0;
-	struct verified verified = verify_path(path, VALUES, 1);
+	if (config != NULL)
+		folder_write("config.json", config, strlen(config));
+	struct verified verified = verify_path(config != NULL ? folder : path, VALUES, 1);
 	folder_remove();
 	return verified;
 }
@@ -200,8 +207,8 @@ static void numbers_that_are_not_finite_are_told(void **state)
 	assert_int_equal(finding->severity, FSDP_ERROR);
 	assert_non_null(memmem(finding->message.data, finding->message.size,
 		"1 NaN, 1 +inf and 0 -inf among 3 numbers; the first is number 1", 63));
-	assert_int_equal(finding_of(&verified, "FI2008", "c.attn_mask")->severity,
-		FSDP_NOTE);
+	assert_int_equal(
+		finding_of(&verified, "FI2008", "c.attn_mask")->severity, FSDP_NOTE);
 	assert_int_equal(
 		finding_of(&verified, "FI2008", "d.weight")->severity, FSDP_ERROR);
 	assert_int_equal(
@@ -212,8 +219,8 @@ static void numbers_that_are_not_finite_are_told(void **state)
 	assert_true(values.known);
 	assert_int_equal(values.finite, 1);
 	assert_int_equal(values.bad_index, 1);
-	assert_int_equal(values.bad_piece,
-		fsdp_tensor(verified.checkpoint, tensor).first_piece);
+	assert_int_equal(
+		values.bad_piece, fsdp_tensor(verified.checkpoint, tensor).first_piece);
 	assert_false(values.constant);
 	verified_done(&verified);
 }
@@ -269,9 +276,175 @@ static void copies_are_counted_once(void **state)
 	uint32_t tensor = find_tensor(verified.checkpoint, "mlp1.down.bias");
 	struct fsdp_tensor bias = fsdp_tensor(verified.checkpoint, tensor);
 	assert_int_equal(bias.piece_count, 4);
-	assert_int_equal(
-		fsdp_verify_values(verified.verify, tensor).count, bias.numel);
+	assert_int_equal(fsdp_verify_values(verified.verify, tensor).count, bias.numel);
 	verified_done(&verified);
+}
+
+/* ---- whether they were trained ---- */
+
+enum { NUMBERS = 64 };
+
+static float trained[TENSORS][NUMBERS];
+
+/* Numbers as training leaves them, so wide. */
+static const float *train(size_t index, float width)
+{
+	for (size_t i = 0; i < NUMBERS; i++)
+		trained[index][i] = width * ((float)rand() / (float)RAND_MAX - 0.5f);
+	return trained[index];
+}
+
+static const char *const layers[] = { "layers.0.up_proj.weight",
+	"layers.1.up_proj.weight", "layers.2.up_proj.weight", "layers.3.up_proj.weight",
+	"layers.4.up_proj.weight" };
+
+static void make_layers(size_t count)
+{
+	srand(7);
+	rows = 8;
+	for (size_t i = 0; i < count; i++)
+		make(layers[i], "F32", train(i, 1), sizeof trained[i], NUMBERS);
+}
+
+/* What the check says of what was made: the rule that is found, alone, or NULL. The
+ * message goes to `message`. */
+static size_t check_made(const char *rule, char message[256])
+{
+	struct setup setup;
+	struct fsdp_arena arena;
+	struct verified verified = verify_made();
+	setup_init(&setup);
+	fsdp_arena_init(&arena, &setup.budget);
+	assert_true(fsdp_values_judge(verified.checkpoint, verified.verify,
+		&setup.findings, &arena, &setup.error));
+	fsdp_arena_done(&arena);
+	size_t count = setup.findings.list.count;
+	message[0] = '\0';
+	for (size_t i = 0; i < count; i++) {
+		const struct fsdp_finding *finding = fsdp_vec_at(&setup.findings.list, i);
+		if (rule == NULL || strcmp(finding->rule->id, rule) != 0)
+			fail_msg("%s: %.*s: %.*s", finding->rule->id,
+				FSDP_TEXT(finding->tensor), FSDP_TEXT(finding->message));
+		snprintf(message, 256, "%.*s: %.*s", FSDP_TEXT(finding->tensor),
+			FSDP_TEXT(finding->message));
+	}
+	setup_done(&setup);
+	verified_done(&verified);
+	rows = 0;
+	config = NULL;
+	return count;
+}
+
+static void trained_layers_are_left_alone(void **state)
+{
+	(void)state;
+	char message[256];
+	make_layers(5);
+	assert_int_equal(check_made(NULL, message), 0);
+	/* Nine times as wide is not ten. */
+	make_layers(5);
+	train(3, 9);
+	assert_int_equal(check_made(NULL, message), 0);
+	/* Norms, moments and scales are what they are. */
+	make_layers(3);
+	memset(trained[5], 0, sizeof trained[5]);
+	make("optimizer.state.up_proj.weight", "F32", trained[5], sizeof trained[5],
+		NUMBERS);
+	make("layers.0.up_proj.weight_scale", "F32", trained[5], sizeof trained[5],
+		NUMBERS);
+	assert_int_equal(check_made(NULL, message), 0);
+}
+
+static void dead_weights_are_told(void **state)
+{
+	(void)state;
+	char message[256];
+	make_layers(5);
+	for (size_t i = 0; i < NUMBERS; i++)
+		trained[2][i] = 0;
+	assert_int_equal(check_made("FI2011", message), 1);
+	assert_string_equal(message, "layers.2.up_proj.weight: all 64 numbers are 0");
+	make_layers(5);
+	for (size_t i = 0; i < NUMBERS; i++)
+		trained[2][i] = 0.5f;
+	assert_int_equal(check_made("FI2011", message), 1);
+	make_layers(5);
+	trained[1][9] = 1e31f;
+	assert_int_equal(check_made("FI2011", message), 1);
+	make_layers(5);
+	for (size_t i = 0; i < NUMBERS / 4 + 1; i++)
+		trained[4][i] = 1e-41f;
+	assert_int_equal(check_made("FI2011", message), 1);
+	assert_non_null(strstr(message, "17 of 64 numbers are subnormal"));
+	make_layers(5);
+	for (size_t i = 0; i < NUMBERS / 4; i++)
+		trained[4][i] = 1e-41f;
+	assert_int_equal(check_made(NULL, message), 0);
+}
+
+static void what_stands_out_is_told(void **state)
+{
+	(void)state;
+	char message[256];
+	make_layers(5);
+	train(3, 14);
+	assert_int_equal(check_made("FI2011", message), 1);
+	assert_non_null(
+		strstr(message, "layers.3.up_proj.weight: its numbers spread by"));
+	make_layers(4);
+	train(0, 0.05f);
+	assert_int_equal(check_made("FI2011", message), 1);
+	/* Of three nobody knows which one is wrong. */
+	make_layers(3);
+	train(0, 50);
+	assert_int_equal(check_made(NULL, message), 0);
+	/* Siblings that do not agree say nothing. */
+	make_layers(5);
+	train(0, 100);
+	train(1, 5);
+	train(2, 20);
+	assert_int_equal(check_made(NULL, message), 0);
+}
+
+static void equal_layers_are_told(void **state)
+{
+	(void)state;
+	char message[256];
+	make_layers(5);
+	memcpy(trained[4], trained[1], sizeof *trained);
+	memcpy(trained[3], trained[1], sizeof *trained);
+	assert_int_equal(check_made("FI2012", message), 1);
+	assert_string_equal(message,
+		"layers.1.up_proj.weight: equal byte for byte to layers.3.up_proj.weight, layers.4.up_proj.weight; a pass-through merge?");
+	/* Another name is no other layer. */
+	make_layers(3);
+	make("other.up_proj.weight", "F32", trained[0], sizeof *trained, NUMBERS);
+	assert_int_equal(check_made(NULL, message), 0);
+}
+
+static void make_tied(const char *says, bool equal)
+{
+	rows = 8;
+	config = says;
+	srand(3);
+	make("lm_head.weight", "F32", train(0, 1), sizeof *trained, NUMBERS);
+	make("model.embed_tokens.weight", "F32", train(1, 1), sizeof *trained, NUMBERS);
+	if (equal)
+		memcpy(trained[1], trained[0], sizeof *trained);
+}
+
+static void tied_weights_must_be_equal(void **state)
+{
+	(void)state;
+	char message[256];
+	make_tied("{\"model_type\": \"llama\", \"tie_word_embeddings\": true}", false);
+	assert_int_equal(check_made("FI1095", message), 1);
+	make_tied("{\"model_type\": \"llama\", \"tie_word_embeddings\": true}", true);
+	assert_int_equal(check_made(NULL, message), 0);
+	make_tied("{\"model_type\": \"llama\", \"tie_word_embeddings\": false}", false);
+	assert_int_equal(check_made(NULL, message), 0);
+	make_tied("{\"model_type\": \"llama\"}", false);
+	assert_int_equal(check_made(NULL, message), 0);
 }
 
 int main(void)
@@ -283,6 +456,11 @@ int main(void)
 		cmocka_unit_test(values_that_cannot_be_are_told),
 		cmocka_unit_test(equal_bytes_have_equal_digests),
 		cmocka_unit_test(copies_are_counted_once),
+		cmocka_unit_test(trained_layers_are_left_alone),
+		cmocka_unit_test(dead_weights_are_told),
+		cmocka_unit_test(what_stands_out_is_told),
+		cmocka_unit_test(equal_layers_are_told),
+		cmocka_unit_test(tied_weights_must_be_equal),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,6 +16,7 @@
  */
 struct fsdp_checking {
 	const struct fsdp_checkpoint *checkpoint;
+	const struct fsdp_verify *verify; /* NULL: no bytes were looked at */
 	enum fsdp_level level;
 	const struct fsdp_limits *limits;
 	struct fsdp_findings *findings; /* raise them with fsdp_find */
@@ -44,5 +45,6 @@ void fsdp_check_skip(struct fsdp_checking *checking, enum fsdp_rule_index rule,
 
 extern const struct fsdp_check fsdp_check_boxes;
 extern const struct fsdp_check fsdp_check_parameters;
+extern const struct fsdp_check fsdp_check_values;
 
 #endif

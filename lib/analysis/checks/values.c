@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whether weights look as if they were trained. A matrix that is one constant does
+ * nothing; one that is full of huge or subnormal numbers is memory that nobody wrote; one
+ * that is ten times as wide as all of its siblings was scaled by mistake; and layers or
+ * experts whose bytes are equal were never trained apart.
+ *
+ * Siblings are tensors of one shape and dtype whose names are equal but for numbers.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/checks/checking.h"
+#include "analysis/checks/values.h"
+#include "base/error.h"
+#include "base/mix.h"
+
+enum {
+	NUMBERS_LEAST = 8,  /* of a matrix */
+	EQUAL_LEAST = 16,   /* of matrices that are equal byte for byte */
+	SIBLINGS_LEAST = 4, /* of which one can stand out */
+	NAMES_SHOWN = 600,
+};
+
+#define HUGE_NUMBER 1e30
+#define WIDER 10.0 /* than all siblings, which agree within … */
+#define AGREE 3.0  /* … so much */
+
+#define MIX_A UINT64_C(0x9E3779B185EBCA87)
+#define MIX_B UINT64_C(0xC2B2AE3D27D4EB4F)
+
+/* A tensor that is judged. */
+struct matrix {
+	uint32_t tensor, name;
+	bool dead;     /* said already */
+	uint64_t kind; /* of its name, shape and dtype */
+	double spread; /* standard deviation */
+	double usual;  /* median of the siblings that this one stands out from, or 0 */
+	uint64_t digest[2], layout;
+	uint32_t next, first; /* of equal ones: numbers of matrices */
+};
+
+struct values_check {
+	const struct fsdp_checkpoint *checkpoint;
+	const struct fsdp_verify *verify;
+	struct fsdp_findings *findings;
+	struct fsdp_scratch name;
+	struct matrix *matrices; /* in the order of tensors */
+	uint32_t *order;         /* of the same, by kind */
+	size_t count;
+};
+
+/* ---- which are judged ---- */
+
+static struct fsdp_span name_of(struct values_check *check, uint32_t tensor)
+{
+	return fsdp_scratch_name(&check->name, check->checkpoint,
+		fsdp_tensor(check->checkpoint, tensor).name);
+}
+
+static bool is_weight_name(struct fsdp_span name)
+{
+	struct fsdp_span last = fsdp_span_last(name, '.');
+	return fsdp_span_is(last, "weight") || fsdp_span_is(last, "embedding") ||
+	       fsdp_span_begins(last, FSDP_SPAN("lora_")) ||
+	       fsdp_span_ends(last, FSDP_SPAN("proj"));
+}
+
+/* Norms are ones at first, moments zeros, masks and tables what they are. */
+static bool is_judged(struct values_check *check, uint32_t index,
+	const struct fsdp_tensor *tensor, const struct fsdp_verify_values *values)
+{
+	const struct fsdp_dtype *dtype = fsdp_dtype(tensor->dtype);
+	return values->known && tensor->dims >= 2 && values->count >= NUMBERS_LEAST &&
+	       values->finite == values->count && tensor->role == FSDP_ROLE_PARAM &&
+	       (dtype->is_floating || dtype->is_complex) &&
+	       is_weight_name(name_of(check, index));
+}
+
+/* Digits count as one "#". */
+static uint64_t hash_name(struct fsdp_span name)
+{
+	uint64_t hash = MIX_A;
+	bool digits = false;
+	for (size_t i = 0; i < name.size; i++) {
+		bool digit = name.data[i] >= '0' && name.data[i] <= '9';
+		if (digit && digits)
+			continue;
+		digits = digit;
+		hash = fsdp_mix(hash ^ (digit ? '#' : name.data[i]), MIX_B) + 1;
+	}
+	return hash;
+}
+
+static uint64_t kind_of(
+	struct values_check *check, uint32_t index, const struct fsdp_tensor *tensor)
+{
+	uint64_t hash = hash_name(name_of(check, index)) ^ tensor->dtype;
+	for (uint32_t i = 0; i < tensor->dims; i++)
+		hash = fsdp_mix(hash ^ (uint64_t)tensor->shape[i], MIX_A) + MIX_B;
+	return hash;
+}
+
+static double spread_of(const struct fsdp_verify_values *values)
+{
+	double count = (double)values->finite, mean = values->sum / count;
+	double square = values->squares / count - mean * mean;
+	return square > 0 ? sqrt(square) : 0;
+}
+
+static bool list_matrices(struct values_check *check, struct fsdp_arena *arena)
+{
+	size_t count = fsdp_tensor_count(check->checkpoint);
+	check->matrices = FSDP_TAKE(arena, check->matrices, count + 1);
+	check->order = FSDP_TAKE(arena, check->order, count + 1);
+	if (check->matrices == NULL || check->order == NULL)
+		return false;
+	for (uint32_t i = 0; i < count; i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(check->checkpoint, i);
+		struct fsdp_verify_values values = fsdp_verify_values(check->verify, i);
+		if (!is_judged(check, i, &tensor, &values))
+			continue;
+		struct matrix *matrix = &check->matrices[check->count];
+		*matrix = (struct matrix){
+			.tensor = i,
+			.name = tensor.name,
+			.kind = kind_of(check, i, &tensor),
+			.spread = spread_of(&values),
+			.digest = { values.digest[0], values.digest[1] },
+			.layout = tensor.alias == FSDP_NONE ? values.layout : 0,
+			.next = FSDP_NONE,
+			.first = (uint32_t)check->count,
+		};
+		check->order[check->count] = (uint32_t)check->count;
+		check->count++;
+	}
+	return !check->name.failed;
+}
+
+static int by_kind(const void *left, const void *right, void *context)
+{
+	const struct values_check *check = context;
+	uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+	uint64_t of_a = check->matrices[a].kind, of_b = check->matrices[b].kind;
+	if (of_a != of_b)
+		return of_a < of_b ? -1 : 1;
+	return a < b ? -1 : a > b;
+}
+
+/* ---- what no training leaves ---- */
+
+/* Numbers of eight bits are subnormal as soon as they are small. */
+static bool may_be_garbage(const struct fsdp_dtype *dtype)
+{
+	return dtype->storage_bytes >= 2;
+}
+
+static void judge_one(struct values_check *check, struct matrix *matrix)
+{
+	struct fsdp_verify_values values =
+		fsdp_verify_values(check->verify, matrix->tensor);
+	struct fsdp_tensor tensor = fsdp_tensor(check->checkpoint, matrix->tensor);
+	struct fsdp_span name = name_of(check, matrix->tensor);
+	const struct fsdp_place_of *place = FSDP_PLACE(.tensor = name);
+	matrix->dead = true;
+	if (values.constant && values.min == 0)
+		fsdp_find(check->findings, FSDP_RULE_DEAD_VALUE, place,
+			"all %llu numbers are 0%s", FSDP_LLU(values.count),
+			memmem(name.data, name.size, "lora_B", 6) != NULL
+				? ": the adapter does nothing here"
+				: "");
+	else if (values.constant)
+		fsdp_find(check->findings, FSDP_RULE_DEAD_VALUE, place,
+			"all %llu numbers are %.9g", FSDP_LLU(values.count), values.min);
+	else if (values.max > HUGE_NUMBER || values.min < -HUGE_NUMBER)
+		fsdp_find(check->findings, FSDP_RULE_DEAD_VALUE, place,
+			"numbers from %.3g to %.3g: memory that was never written",
+			values.min, values.max);
+	else if (may_be_garbage(fsdp_dtype(tensor.dtype)) &&
+		 values.subnormals >= values.count / 4 + 1)
+		fsdp_find(check->findings, FSDP_RULE_DEAD_VALUE, place,
+			"%llu of %llu numbers are subnormal: memory that was never written",
+			FSDP_LLU(values.subnormals), FSDP_LLU(values.count));
+	else
+		matrix->dead = false;
+}
+
+/* ---- what stands out ---- */
+
+static int by_size(const void *left, const void *right)
+{
+	double a = *(const double *)left, b = *(const double *)right;
+	return a < b ? -1 : a > b;
+}
+
+/* Those that agree must be three, and more than the others. */
+static void judge_siblings(
+	struct values_check *check, const uint32_t *group, size_t count, double *sorted)
+{
+	size_t used = 0, agree = 0;
+	for (size_t i = 0; i < count; i++)
+		if (!check->matrices[group[i]].dead)
+			sorted[used++] = check->matrices[group[i]].spread;
+	if (used < SIBLINGS_LEAST)
+		return;
+	qsort(sorted, used, sizeof *sorted, by_size);
+	double usual = sorted[used / 2], root = sqrt(AGREE);
+	for (size_t i = 0; i < used; i++)
+		agree += sorted[i] >= usual / root && sorted[i] <= usual * root;
+	if (agree < SIBLINGS_LEAST - 1 || agree * 2 <= used)
+		return;
+	for (size_t i = 0; i < count; i++) {
+		struct matrix *matrix = &check->matrices[group[i]];
+		if (!matrix->dead && (matrix->spread >= usual * WIDER ||
+					     matrix->spread * WIDER <= usual))
+			matrix->usual = usual;
+	}
+}
+
+/* ---- what is there twice ---- */
+
+static int by_digest(const void *left, const void *right, void *context)
+{
+	const struct values_check *check = context;
+	uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+	const struct matrix *of_a = &check->matrices[a], *of_b = &check->matrices[b];
+	if (of_a->layout != of_b->layout)
+		return of_a->layout < of_b->layout ? -1 : 1;
+	for (size_t i = 0; i < 2; i++)
+		if (of_a->digest[i] != of_b->digest[i])
+			return of_a->digest[i] < of_b->digest[i] ? -1 : 1;
+	return a < b ? -1 : a > b;
+}
+
+static bool is_equal(const struct matrix *a, const struct matrix *b)
+{
+	return a->layout != 0 && a->layout == b->layout && a->digest[0] == b->digest[0] &&
+	       a->digest[1] == b->digest[1];
+}
+
+/* Equal ones become a list that begins with the first of them. */
+static void link_equal(struct values_check *check, uint32_t *group, size_t count)
+{
+	if (fsdp_verify_values(check->verify, check->matrices[group[0]].tensor).count <
+		EQUAL_LEAST)
+		return;
+	qsort_r(group, count, sizeof *group, by_digest, check);
+	for (size_t i = 1; i < count; i++) {
+		struct matrix *before = &check->matrices[group[i - 1]];
+		struct matrix *matrix = &check->matrices[group[i]];
+		/* One name in two files is no other layer. */
+		if (matrix->dead || matrix->name == before->name ||
+			!is_equal(before, matrix))
+			continue;
+		before->next = group[i];
+		matrix->first = before->first;
+	}
+}
+
+static void say_equal(struct values_check *check, uint32_t first)
+{
+	char names[NAMES_SHOWN];
+	size_t used = 0, left_out = 0;
+	for (uint32_t i = check->matrices[first].next; i != FSDP_NONE;
+		i = check->matrices[i].next) {
+		struct fsdp_span name = name_of(check, check->matrices[i].tensor);
+		if (left_out != 0 || used + name.size + 3 > sizeof names) {
+			left_out++;
+			continue;
+		}
+		if (used != 0) {
+			memcpy(names + used, ", ", 2);
+			used += 2;
+		}
+		memcpy(names + used, name.data, name.size);
+		used += name.size;
+	}
+	const struct fsdp_place_of *place =
+		FSDP_PLACE(.tensor = name_of(check, check->matrices[first].tensor));
+	if (left_out == 0)
+		fsdp_find(check->findings, FSDP_RULE_DUPLICATE_VALUES, place,
+			"equal byte for byte to %.*s; a pass-through merge?", (int)used,
+			names);
+	else
+		fsdp_find(check->findings, FSDP_RULE_DUPLICATE_VALUES, place,
+			"equal byte for byte to %.*s and %zu more; a pass-through merge?",
+			(int)used, names, left_out);
+}
+
+/* ---- tied weights ---- */
+
+static bool says_tied(struct values_check *check)
+{
+	for (uint32_t i = 0; i < fsdp_value_count(check->checkpoint); i++) {
+		struct fsdp_value value = fsdp_value(check->checkpoint, i);
+		if (value.token_count == 0 || value.tokens[0].kind != FSDP_TOKEN_BOOL ||
+			value.tokens[0].integer == 0)
+			continue;
+		struct fsdp_span name =
+			fsdp_scratch_name(&check->name, check->checkpoint, value.name);
+		if (fsdp_span_is(fsdp_span_last(name, '.'), "tie_word_embeddings"))
+			return true;
+	}
+	return false;
+}
+
+static bool ends_as_one(
+	struct fsdp_span name, const struct fsdp_span *words, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct fsdp_span word = words[i];
+		if (fsdp_span_ends(name, word) &&
+			(name.size == word.size ||
+				name.data[name.size - word.size - 1] == '.'))
+			return true;
+	}
+	return false;
+}
+
+static bool is_head(struct fsdp_span name)
+{
+	static const struct fsdp_span words[] = { FSDP_SPAN_INIT("lm_head.weight"),
+		FSDP_SPAN_INIT("embed_out.weight"), FSDP_SPAN_INIT("output.weight"),
+		FSDP_SPAN_INIT("output_layer.weight"), FSDP_SPAN_INIT("proj_out.weight"),
+		FSDP_SPAN_INIT("ff_out.weight") };
+	return ends_as_one(name, words, FSDP_COUNT(words));
+}
+
+static bool is_embedding(struct fsdp_span name)
+{
+	static const struct fsdp_span words[] = { FSDP_SPAN_INIT("embed_tokens.weight"),
+		FSDP_SPAN_INIT("wte.weight"), FSDP_SPAN_INIT("word_embeddings.weight"),
+		FSDP_SPAN_INIT("embed_in.weight"), FSDP_SPAN_INIT("shared.weight"),
+		FSDP_SPAN_INIT("tok_embeddings.weight"),
+		FSDP_SPAN_INIT("embedding.weight") };
+	return ends_as_one(name, words, FSDP_COUNT(words));
+}
+
+/* The only one of the matrices that is such; FSDP_NONE: there are none, or several. */
+static uint32_t only_one(struct values_check *check, bool (*is)(struct fsdp_span name))
+{
+	uint32_t found = FSDP_NONE;
+	for (size_t i = 0; i < check->count; i++) {
+		if (!is(name_of(check, check->matrices[i].tensor)))
+			continue;
+		if (found != FSDP_NONE)
+			return FSDP_NONE;
+		found = (uint32_t)i;
+	}
+	return found;
+}
+
+/* Ones of other shapes are told without their values. */
+static void judge_tie(struct values_check *check)
+{
+	if (!says_tied(check))
+		return;
+	uint32_t head = only_one(check, is_head),
+		 embedding = only_one(check, is_embedding);
+	if (head == FSDP_NONE || embedding == FSDP_NONE)
+		return;
+	const struct matrix *a = &check->matrices[head], *b = &check->matrices[embedding];
+	struct fsdp_tensor left = fsdp_tensor(check->checkpoint, a->tensor),
+			   right = fsdp_tensor(check->checkpoint, b->tensor);
+	if (left.dims != right.dims || left.dtype != right.dtype ||
+		memcmp(left.shape, right.shape, left.dims * sizeof *left.shape) != 0 ||
+		a->layout == 0 || a->layout != b->layout || is_equal(a, b))
+		return;
+	char kept[FSDP_SHOWN];
+	fsdp_shown(name_of(check, b->tensor), kept);
+	fsdp_find(check->findings, FSDP_RULE_TIE_MISMATCH,
+		FSDP_PLACE(.tensor = name_of(check, a->tensor),
+			.severity = FSDP_WARNING + 1),
+		"tie_word_embeddings is true, but its bytes are not those of %s, which is what loaders keep",
+		kept);
+}
+
+/* ---- the whole ---- */
+
+static void judge_groups(struct values_check *check, double *sorted)
+{
+	for (size_t i = 0, end; i < check->count; i = end) {
+		uint64_t kind = check->matrices[check->order[i]].kind;
+		for (end = i + 1; end < check->count; end++)
+			if (check->matrices[check->order[end]].kind != kind)
+				break;
+		judge_siblings(check, check->order + i, end - i, sorted);
+		link_equal(check, check->order + i, end - i);
+	}
+}
+
+static void say_all(struct values_check *check)
+{
+	for (size_t i = 0; i < check->count; i++) {
+		const struct matrix *matrix = &check->matrices[i];
+		if (matrix->usual != 0)
+			fsdp_find(check->findings, FSDP_RULE_DEAD_VALUE,
+				FSDP_PLACE(.tensor = name_of(check, matrix->tensor)),
+				"its numbers spread by %.3g, those of its siblings by %.3g",
+				matrix->spread, matrix->usual);
+		if (matrix->first == i && matrix->next != FSDP_NONE && !matrix->dead)
+			say_equal(check, (uint32_t)i);
+	}
+}
+
+bool fsdp_values_judge(const struct fsdp_checkpoint *checkpoint,
+	const struct fsdp_verify *verify, struct fsdp_findings *findings,
+	struct fsdp_arena *arena, struct fsdp_error **ret_error)
+{
+	struct values_check check = {
+		.checkpoint = checkpoint,
+		.verify = verify,
+		.findings = findings,
+		.name = { .arena = arena },
+	};
+	if (!list_matrices(&check, arena))
+		return fsdp_arena_fail(arena, ret_error);
+	double *sorted = FSDP_TAKE(arena, sorted, check.count + 1);
+	if (sorted == NULL)
+		return fsdp_arena_fail(arena, ret_error);
+	for (size_t i = 0; i < check.count; i++)
+		judge_one(&check, &check.matrices[i]);
+	qsort_r(check.order, check.count, sizeof *check.order, by_kind, &check);
+	judge_groups(&check, sorted);
+	say_all(&check);
+	judge_tie(&check);
+	return !check.name.failed || fsdp_arena_fail(arena, ret_error);
+}
+
+static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
+{
+	return checking->verify == NULL ||
+	       fsdp_values_judge(checking->checkpoint, checking->verify,
+		       checking->findings, checking->arena, ret_error);
+}
+
+const struct fsdp_check fsdp_check_values = {
+	FSDP_CHECK_RULES(FSDP_RULE_DEAD_VALUE, FSDP_RULE_DUPLICATE_VALUES),
+	.run = run,
+};
