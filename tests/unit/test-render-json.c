@@ -691,6 +691,8 @@ static void a_full_disk_is_remembered(void **state)
 {
 	(void)state;
 	for (size_t i = 0; out_format(i) != NULL; i++) {
+		if (out_format(i)->shapes == SHAPE_FINDINGS)
+			continue; /* of nothing found they may write nothing */
 		FILE *full = fopen("/dev/full", "w");
 		if (full == NULL)
 			skip();
@@ -709,7 +711,7 @@ static void outputs_are_found_by_name(void **state)
 	for (; out_format(count) != NULL; count++)
 		assert_ptr_equal(
 			out_format_find(out_format(count)->name), out_format(count));
-	assert_int_equal(count, 6);
+	assert_int_equal(count, 9);
 	assert_null(out_format_find("yaml"));
 	assert_null(out_format_find(""));
 	out_free(NULL);
