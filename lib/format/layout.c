@@ -709,14 +709,13 @@ static bool follow_tracker(struct fsdp_reading *reading, const struct fsdp_folde
 	}
 	if (count_steps(folder, ret_entry) == 1) {
 		(void)takes_step(ret_entry, ret_step);
-		fsdp_find(&reading->model->findings, FSDP_RULE_MISSING_FILE,
-			FSDP_PLACE(.file = FSDP_SPAN(TRACKER),
-				.severity = FSDP_WARNING + 1),
+		fsdp_find(&reading->model->findings, FSDP_RULE_TRACKER_STALE,
+			FSDP_PLACE(.file = FSDP_SPAN(TRACKER)),
 			"the file names %.*s, of which there is no folder; %.*s was read",
 			FSDP_TEXT(text), FSDP_TEXT_MOST(ret_entry->name, 64));
 		return true;
 	}
-	fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1001", FSDP_UNKNOWN,
+	fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1011", FSDP_UNKNOWN,
 		TRACKER " names %.*s, of which there is no folder", FSDP_TEXT(text));
 	return fsdp_error_add_hint(ret_error, "give the folder of another step");
 }

@@ -51,7 +51,7 @@ deepspeed() {
 	[ "$(notes root)" = "global_step2 was opened, as latest says; latest_universal names a checkpoint of its own: global_step2_universal; beside it: global_step1" ]
 	rm -r root/global_step1 root/global_step2
 	[ "$(notes root)" = "global_step2_universal was opened, as latest_universal says" ]
-	findings root | grep -qx 'FI1001 the file names global_step2, which is not there; global_step2_universal was read'
+	findings root | grep -qx 'FI1011 the file names global_step2, which is not there; global_step2_universal was read'
 	rm -r root/global_step2_universal
 	run ! info root
 }
@@ -75,7 +75,7 @@ deepspeed() {
 	[ "$(notes root)" = "release was opened, as latest_checkpointed_iteration.txt says" ]
 	echo newest > root/latest_checkpointed_iteration.txt
 	[ "$(notes root)" = "" ]
-	findings root | grep -qx "FI1001 the file names newest, of which there is no folder; release was read"
+	findings root | grep -qx "FI1011 the file names newest, of which there is no folder; release was read"
 }
 
 @test "of the models that verl trains one is read, and the others are named" {

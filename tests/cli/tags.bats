@@ -21,7 +21,7 @@ note() {
 }
 
 dangling() {
-	"$FSDP_INSPECT" info --json run 2>/dev/null | jq -r '.findings[] | select(.rule == "FI1001") | .severity + " " + .file + ": " + .message'
+	"$FSDP_INSPECT" info --json run 2>/dev/null | jq -r '.findings[] | select(.rule == "FI1011") | .severity + " " + .file + ": " + .message'
 }
 
 error() {
@@ -58,7 +58,7 @@ error() {
 	[ "$(dangling)" = "warning latest_universal: the file names global_step9, which is not there; global_step2 was read" ]
 	printf global_step8 >run/latest
 	touch run/global_step5
-	[ "$(dangling)" = "warning latest: the file names global_step8, which is not there; global_step2 was read" ]
+	[ "$(dangling)" = "error latest: the file names global_step8, which is not there; global_step2 was read" ]
 	again global_step4
 	[ "$(error)" = "fsdp-inspect: run: latest names global_step8, which is not there" ]
 	rm run/latest

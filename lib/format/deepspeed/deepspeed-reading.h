@@ -105,6 +105,7 @@ struct fsdp_deepspeed {
 	uint32_t model_ranks;   /* of tensor and pipeline parallelism: slices */
 	uint32_t tensor_ranks;  /* of tensor parallelism */
 	uint32_t present_count; /* files of the optimizer */
+	uint32_t model_count;   /* and of the model */
 
 	/* The tensors of the files (stored-tensors.c). */
 	struct fsdp_deepspeed_stored *stored;
@@ -196,6 +197,15 @@ bool fsdp_deepspeed_add_unnamed(struct fsdp_deepspeed *ds, struct fsdp_error **r
 /* A finding if no file names the parameters of flat buffers, which then stay as they are
  * stored. */
 void fsdp_deepspeed_judge_named(struct fsdp_deepspeed *ds, const char *flat_name);
+
+/* ---- partitions.c ---- */
+
+/* Whether the files of model and optimizer are there at all; of the slice that was begun, whether as many
+ * ranks have files as the optimizer was cut over, and whether flat buffers and moments
+ * are as long as what they hold. */
+void fsdp_deepspeed_judge_files(struct fsdp_deepspeed *ds);
+void fsdp_deepspeed_judge_counts(struct fsdp_deepspeed *ds);
+void fsdp_deepspeed_judge_lengths(struct fsdp_deepspeed *ds);
 
 /* ---- latest.c ---- */
 

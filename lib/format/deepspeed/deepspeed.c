@@ -44,7 +44,7 @@ static bool is_optim(struct fsdp_span name, uint32_t *numbers)
 /* A file of the tag: its rank of data parallelism and that of the model. */
 struct member {
 	uint32_t rank, mp, layer;
-	bool is_layer, is_expert, is_optim;
+	bool is_layer, is_expert, is_optim, is_model;
 };
 
 static bool is_member(struct fsdp_span name, struct member *ret_member)
@@ -53,6 +53,7 @@ static bool is_member(struct fsdp_span name, struct member *ret_member)
 	*ret_member = (struct member){ .rank = 0 };
 	if (fsdp_pattern_takes(name, MODEL, numbers)) {
 		ret_member->mp = numbers[0];
+		ret_member->is_model = true;
 		return true;
 	}
 	if (fsdp_pattern_takes(name, "layer_#-model_states.pt", numbers) ||
@@ -74,7 +75,9 @@ static bool is_member(struct fsdp_span name, struct member *ret_member)
 		return true;
 	}
 	ret_member->is_optim = is_optim(name, numbers);
-	if (!ret_member->is_optim && !fsdp_pattern_takes(name, MODEL_3, numbers) &&
+	ret_member->is_model =
+		!ret_member->is_optim && fsdp_pattern_takes(name, MODEL_3, numbers);
+	if (!ret_member->is_optim && !ret_member->is_model &&
 		!fsdp_pattern_takes(name, OPTIM_EXPERTS, numbers))
 		return false;
 	ret_member->rank = numbers[0];
@@ -156,6 +159,7 @@ static bool add_member(struct fsdp_deepspeed *ds, struct fsdp_span name,
 	if (child == NULL)
 		return false;
 	ds->present_count += member->is_optim;
+	ds->model_count += member->is_model;
 	if (!member->is_layer && !member->is_expert)
 		return true;
 	int size = member->is_layer ? snprintf(text, sizeof text,
@@ -297,6 +301,10 @@ static bool join_slice(
 	if (!fsdp_deepspeed_begin_slice(ds, index, ret_error))
 		return false;
 	fsdp_deepspeed_find_states(ds, parts ? FSDP_ZERO_STATES_3 : FSDP_ZERO_STATES);
+	if (ds->world_size != 0) {
+		fsdp_deepspeed_judge_counts(ds);
+		fsdp_deepspeed_judge_lengths(ds);
+	}
 	if (!parts && ds->world_size != 0) {
 		fsdp_deepspeed_judge_groups(ds);
 		if (!fsdp_deepspeed_add_unnamed(ds, ret_error))
@@ -320,14 +328,16 @@ static void judge(struct fsdp_deepspeed *ds)
 		fsdp_find(findings, FSDP_RULE_RANK_MISSING, FSDP_PLACE(.file = { 0 }),
 			"%u optimizer files are there, of at least %u ranks",
 			ds->present_count, ds->world_size * ds->model_ranks);
+	fsdp_deepspeed_judge_files(ds);
 	if (ds->mapped != 0 ? ds->strayed == 0 : !ds->round_robin || ds->stage == 3)
 		return;
 	char count[64] = "";
 	if (ds->strayed != 0)
 		snprintf(count, sizeof count, " of %zu of %zu parameters", ds->strayed,
 			ds->mapped);
-	fsdp_find(findings, FSDP_RULE_METADATA_INCONSISTENT,
-		FSDP_PLACE(.next = "take the weights from here, or from zero_to_fp32.py"),
+	fsdp_find(findings, FSDP_RULE_ZERO_NUMEL,
+		FSDP_PLACE(.severity = FSDP_WARNING + 1,
+			.next = "take the weights from here, or from zero_to_fp32.py"),
 		"%sparam_slice_mappings%s do not follow the flat buffers, and DeepSpeed's universal converter, which follows them, scrambles the weights",
 		ds->round_robin ? "round_robin_gradients: " : "", count);
 }
@@ -341,8 +351,10 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 		!fsdp_deepspeed_take_values(ds, ret_error))
 		return false;
 	set_world(ds);
-	if (ds->is_universal)
+	if (ds->is_universal) {
+		fsdp_deepspeed_judge_files(ds);
 		return fsdp_deepspeed_join_universal(ds, ret_error);
+	}
 	struct fsdp_join join = {
 		.reading = reading,
 		.slicing = &ds->slicing,

@@ -27,16 +27,6 @@ static bool names_a_tag(const struct fsdp_folder *folder)
 	return false;
 }
 
-bool fsdp_deepspeed_has_tags(const struct fsdp_folder *folder)
-{
-	if (fsdp_folder_has(folder, "latest_universal", FSDP_ENTRY_FILE))
-		return true;
-	/* Other run folders have a file of this name too. */
-	return fsdp_folder_has(folder, "latest", FSDP_ENTRY_FILE) &&
-	       (fsdp_folder_has(folder, "zero_to_fp32.py", FSDP_ENTRY_FILE) ||
-		       names_a_tag(folder));
-}
-
 /* The only folder of a step, whatever points elsewhere. */
 static bool find_only_step(const struct fsdp_folder *folder, struct fsdp_entry *ret_entry)
 {
@@ -51,6 +41,18 @@ static bool find_only_step(const struct fsdp_folder *folder, struct fsdp_entry *
 		count++;
 	}
 	return count == 1;
+}
+
+bool fsdp_deepspeed_has_tags(const struct fsdp_folder *folder)
+{
+	struct fsdp_entry only;
+	bool scripted = fsdp_folder_has(folder, "zero_to_fp32.py", FSDP_ENTRY_FILE);
+	if (fsdp_folder_has(folder, "latest_universal", FSDP_ENTRY_FILE) ||
+		(scripted && find_only_step(folder, &only)))
+		return true;
+	/* Other run folders have a file of this name too. */
+	return fsdp_folder_has(folder, "latest", FSDP_ENTRY_FILE) &&
+	       (scripted || names_a_tag(folder));
 }
 
 /* A file that names the folder of a tag. */
@@ -108,15 +110,26 @@ static void note_tag(struct fsdp_reading *reading, const struct fsdp_folder *fol
 		fsdp_name_list_text(&others));
 }
 
-/* That a file names a tag which is not there, and what was opened. */
+/* That a file names a tag which is not there, and what was opened: less bad if another
+ * file names that. */
 static void say_dangling(struct fsdp_reading *reading, const struct pointer *pointer,
-	struct fsdp_span opened)
+	struct fsdp_span opened, enum fsdp_severity severity)
 {
-	fsdp_find(&reading->model->findings, FSDP_RULE_MISSING_FILE,
+	fsdp_find(&reading->model->findings, FSDP_RULE_TRACKER_STALE,
 		FSDP_PLACE(.file = fsdp_span_text(pointer->name),
-			.severity = FSDP_WARNING + 1),
+			.severity = (int)severity + 1),
 		"the file names %.*s, which is not there; %.*s was read",
 		FSDP_TEXT(pointer->tag), FSDP_TEXT_MOST(opened, 64));
+}
+
+/* That none names a tag, without which DeepSpeed loads nothing. */
+static void say_absent(struct fsdp_reading *reading, struct fsdp_span opened)
+{
+	fsdp_find(&reading->model->findings, FSDP_RULE_MISSING_FILE,
+		FSDP_PLACE(.file = FSDP_SPAN("latest"), .severity = FSDP_WARNING + 1,
+			.next = "copy it, or name the tag when loading"),
+		"the file that names the tag is not there, and DeepSpeed loads nothing without it; %.*s was read",
+		FSDP_TEXT_MOST(opened, 64));
 }
 
 static bool enter_tag(struct fsdp_reading *reading, const struct fsdp_folder *folder,
@@ -126,7 +139,7 @@ static bool enter_tag(struct fsdp_reading *reading, const struct fsdp_folder *fo
 	struct fsdp_span name = chosen->entry.name;
 	note_tag(reading, folder, chosen, other);
 	if (other->is_there && !other->leads)
-		say_dangling(reading, other, name);
+		say_dangling(reading, other, name, FSDP_WARNING);
 	return fsdp_reading_add_child(reading, name, FSDP_NONE, ret_error) != NULL;
 }
 
@@ -144,11 +157,14 @@ bool fsdp_deepspeed_enter_tag(struct fsdp_reading *reading,
 		return enter_tag(reading, folder, &universal, &latest, ret_error);
 	const struct pointer *pointer = latest.is_there ? &latest : &universal;
 	if (find_only_step(folder, &entry)) {
-		say_dangling(reading, pointer, entry.name);
+		if (pointer->is_there)
+			say_dangling(reading, pointer, entry.name, FSDP_ERROR);
+		else
+			say_absent(reading, entry.name);
 		return fsdp_reading_add_child(
 			       reading, entry.name, FSDP_NONE, ret_error) != NULL;
 	}
-	return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1001", FSDP_UNKNOWN,
+	return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1011", FSDP_UNKNOWN,
 		"%s names %.*s, which is not there", pointer->name,
 		FSDP_TEXT(pointer->tag));
 }

@@ -163,7 +163,7 @@ static void judge_group(struct fsdp_deepspeed *ds, uint32_t group)
 		ds->mapped += count_parameters(ds, group);
 	ds->strayed += strays;
 	if (!right)
-		fsdp_find(&ds->reading->model->findings, FSDP_RULE_METADATA_INCONSISTENT,
+		fsdp_find(&ds->reading->model->findings, FSDP_RULE_ZERO_NUMEL,
 			FSDP_PLACE(.next = "convert with the DeepSpeed that wrote it"),
 			"param_shapes of group %u have %llu elements, its flat buffers %llu: where parameters begin in them is not sure",
 			group, FSDP_LLU(ds->slice.lengths[group]), FSDP_LLU(found));

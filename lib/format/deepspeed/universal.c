@@ -14,6 +14,8 @@
 
 #include "format/deepspeed/deepspeed-reading.h"
 
+#define SHARED "optimizer_state.pt"
+
 /* "<fqn>/<state>.pt" at the end of a path. */
 static bool split_path(
 	struct fsdp_span path, struct fsdp_span *ret_fqn, struct fsdp_span *ret_state)
@@ -189,12 +191,18 @@ bool fsdp_deepspeed_join_universal(
 static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	struct fsdp_error **ret_error)
 {
+	/* In the folders of its parameters there is none. */
+	if (!fsdp_folder_has(look->folder, SHARED, FSDP_ENTRY_FILE) &&
+		!fsdp_folder_has(look->folder, "fp32.pt", FSDP_ENTRY_FILE))
+		fsdp_find(&reading->model->findings, FSDP_RULE_MISSING_FILE,
+			FSDP_PLACE(.file = FSDP_SPAN(SHARED)),
+			"the groups and settings of the optimizer are not there");
 	for (size_t i = 0; i < look->folder->count; i++) {
 		struct fsdp_entry entry = fsdp_folder_entry(look->folder, i);
 		bool folder = entry.kind == FSDP_ENTRY_DIRECTORY;
 		bool file = entry.kind == FSDP_ENTRY_FILE &&
 			    fsdp_span_ends(entry.name, FSDP_SPAN(".pt")) &&
-			    !fsdp_span_is(entry.name, "optimizer_state.pt");
+			    !fsdp_span_is(entry.name, SHARED);
 		if (!folder && !file)
 			continue;
 		struct fsdp_child *child =

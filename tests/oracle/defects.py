@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Defects made on sound samples, and the rule that tells each of them.
+
+A row is a sample, what is done to a copy of it (shell commands of few words: rm, write, cut,
+copy), and the one rule above a note that has to be told, as `info` or as the command that the
+row names tells it. Of the sample itself, untouched, it must not be told.
+"""
+import glob
+import os
+import shutil
+import tempfile
+
+from oraclelib import Tap, arguments, envelope, in_parallel, run, skip_all
+
+DS = "eco/deepspeed/"
+# sample, edits, rules and severities
+ROWS = [
+    (DS + "zero2-bf16-w2", "rm global_step2/mp_rank_00_model_states.pt", "FI1070 error"),
+    (DS + "zero1-fp32-w2", "rm global_step2/*optim*", "FI1070 error"),
+    (DS + "zero3-fp32-w2", "rm global_step2/zero_pp_rank_1_mp_rank_00_model_states.pt", "FI1070 error"),
+    (DS + "zero3-fp32-w2", "rm global_step2/zero_pp_rank_1_mp_rank_00_optim_states.pt", "FI1008 error"),
+    (DS + "zero2-bf16-w2", "rm latest", "FI1001 warning"),
+    (DS + "zero2-bf16-w2", "write latest global_step7", "FI1011 error"),
+    (DS + "universal-from-zero2-bf16-w2", "rm */zero/optimizer_state.pt", "FI1001 error"),
+    (DS + "universal-from-zero2-bf16-w2", "rm */zero/embed.weight/exp_avg.pt", "FI1001 error"),
+    # The parts of one save in another: other lengths under the same names.
+    (DS + "zero1-fp32-w2",
+     "copy ../../cross/model-a-deepspeed-zero2-w2/*/zero_pp_rank_1_mp_rank_00_optim_states.pt "
+     "global_step2/zero_pp_rank_1_mp_rank_00_optim_states.pt", "FI1071 error"),
+    (DS + "zero3-fp32-w2",
+     "copy ../zero3-bf16-subgroups-w2/global_step2/bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt "
+     "global_step2/zero_pp_rank_1_mp_rank_00_optim_states.pt", "FI1071 error"),
+]
+
+
+def edit(folder, source, command):
+    words = command.split()
+    if words[0] == "rm":
+        found = glob.glob(os.path.join(folder, words[1]))
+        assert found, command
+        for path in found:
+            (shutil.rmtree if os.path.isdir(path) else os.remove)(path)
+    elif words[0] == "write":
+        with open(os.path.join(folder, words[1]), "w", encoding="utf-8") as f:
+            f.write(" ".join(words[2:]))
+    elif words[0] == "cut":
+        path = glob.glob(os.path.join(folder, words[1]))[0]
+        os.truncate(path, int(words[2]) % (os.path.getsize(path) + 1))
+    elif words[0] == "copy":
+        found = glob.glob(os.path.normpath(os.path.join(source, words[1])))
+        assert found, command
+        shutil.copy(found[0], os.path.join(folder, words[2]))
+    else:
+        raise ValueError(command)
+
+
+def told(args, folder, problems, words):
+    inside = os.path.join(folder, "checkpoint")
+    doc = envelope(run(args, *words, "--json", inside if os.path.isdir(inside) else folder), problems,
+                   statuses=(0, 1, 2, 3), need_data=False)
+    if doc is None:
+        return set()
+    out = {f'{f["rule"]} {f["severity"]}' for f in doc["findings"] if f["severity"] != "note"}
+    return out | {f'{e["rule"]} error' for e in doc["errors"]}
+
+
+def judge(args, row):
+    sample, edits, wanted = row[:3]
+    words = row[3].split() if len(row) > 3 else ["info"]
+    source = os.path.join(args.fixtures, sample)
+    problems = []
+    with tempfile.TemporaryDirectory() as tmp:
+        folder = os.path.join(tmp, os.path.basename(sample))
+        shutil.copytree(source, folder, symlinks=True, ignore=shutil.ignore_patterns("expected"))
+        for d, _, files in os.walk(folder):
+            os.chmod(d, 0o755)
+            for n in files:
+                os.chmod(os.path.join(d, n), 0o644)
+        before = told(args, folder, problems, words)
+        for command in edits.split("; "):
+            edit(folder, source, command)
+        after = told(args, folder, problems, words)
+    new = after - before
+    if set(wanted.split(", ")) - new:
+        problems.append(f"{edits}: {wanted} is not told, but {sorted(new)}")
+    return f"{sample}: {edits}", problems
+
+
+def main():
+    args = arguments(__doc__)
+    if args.fixtures is None:
+        skip_all("no samples")
+    tap = Tap()
+    rows = [r for r in ROWS if args.only is None or args.only in r[0]]
+    for name, problems in in_parallel(lambda row: judge(args, row), rows):
+        tap.none(name, problems)
+    tap.done()
+
+
+main()
