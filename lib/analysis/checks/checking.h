@@ -43,7 +43,7 @@ struct fsdp_check {
 void fsdp_check_skip(struct fsdp_checking *checking, enum fsdp_rule_index rule,
 	enum fsdp_rule_status status, enum fsdp_rule_reason reason);
 
-extern const struct fsdp_check fsdp_check_overlaps;
+extern const struct fsdp_check fsdp_check_boxes;
 extern const struct fsdp_check fsdp_check_parameters;
 extern const struct fsdp_check fsdp_check_values;
 

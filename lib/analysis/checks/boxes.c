@@ -27,17 +27,17 @@ struct box {
 };
 
 /* Boxes that lie at the same place in all dimensions before this one. */
-struct bundle {
+struct extent {
 	size_t first, count;
 	uint32_t dim;
 };
 
-struct cover {
+struct coverage {
 	struct fsdp_checking *checking;
 	struct box *boxes; /* of one tensor */
 	size_t count;
-	struct bundle *bundles; /* still to be looked at */
-	size_t bundle_count;
+	struct extent *ranges; /* still to be looked at */
+	size_t range_count;
 	uint32_t dims;
 	uint64_t held;   /* elements, each once */
 	int64_t reach;   /* along the first dimension all before it are held, … */
@@ -61,114 +61,114 @@ static int by_place(const void *a, const void *b)
 	return left->piece < right->piece ? -1 : left->piece > right->piece;
 }
 
-static bool is_equal(
-	const struct cover *cover, const struct box *a, const struct box *b, uint32_t dim)
+static bool is_equal(const struct coverage *coverage, const struct box *a,
+	const struct box *b, uint32_t dim)
 {
-	for (; a->offsets != NULL && dim < cover->dims; dim++)
+	for (; a->offsets != NULL && dim < coverage->dims; dim++)
 		if (a->offsets[dim] != b->offsets[dim] || a->sizes[dim] != b->sizes[dim])
 			return false;
 	return true;
 }
 
 /* From a dimension on. */
-static bool meet(
-	const struct cover *cover, const struct box *a, const struct box *b, uint32_t dim)
+static bool meet(const struct coverage *coverage, const struct box *a,
+	const struct box *b, uint32_t dim)
 {
-	for (; a->offsets != NULL && dim < cover->dims; dim++)
+	for (; a->offsets != NULL && dim < coverage->dims; dim++)
 		if (a->offsets[dim] - b->offsets[dim] >= b->sizes[dim] ||
 			b->offsets[dim] - a->offsets[dim] >= a->sizes[dim])
 			return false;
 	return true;
 }
 
-static void hold(struct cover *cover, const struct box *box)
+static void hold(struct coverage *coverage, const struct box *box)
 {
 	uint64_t volume = 1;
 
 	if (box->offsets == NULL)
 		volume = (uint64_t)(box->end - box->begin);
-	for (uint32_t i = 0; box->offsets != NULL && i < cover->dims; i++)
+	for (uint32_t i = 0; box->offsets != NULL && i < coverage->dims; i++)
 		if (!fsdp_mul(volume, (uint64_t)box->sizes[i], &volume))
 			volume = UINT64_MAX;
-	fsdp_tally(&cover->held, volume);
+	fsdp_tally(&coverage->held, volume);
 }
 
 /* ---- one dimension ---- */
 
-static void set_ends(struct cover *cover, const struct bundle *bundle)
+static void set_ends(struct coverage *coverage, const struct extent *range)
 {
-	for (size_t i = 0; i < bundle->count; i++) {
-		struct box *box = &cover->boxes[bundle->first + i];
+	for (size_t i = 0; i < range->count; i++) {
+		struct box *box = &coverage->boxes[range->first + i];
 
 		if (box->offsets == NULL)
 			continue;
-		box->begin = box->offsets[bundle->dim];
-		box->end = box->begin + box->sizes[bundle->dim];
+		box->begin = box->offsets[range->dim];
+		box->end = box->begin + box->sizes[range->dim];
 	}
 }
 
 /* Boxes whose ends along the dimension lie across each other. False: there are too many. */
 static bool compare_pairs(
-	struct cover *cover, struct box *boxes, size_t count, uint32_t dim)
+	struct coverage *coverage, struct box *boxes, size_t count, uint32_t dim)
 {
 	for (size_t i = 0; i < count; i++) {
 		for (size_t k = i + 1; k < count && boxes[k].begin < boxes[i].end; k++) {
-			if (cover->pairs++ >= PAIRS_MOST)
+			if (coverage->pairs++ >= PAIRS_MOST)
 				return false;
 			bool same = boxes[i].begin == boxes[k].begin &&
 				    boxes[i].end == boxes[k].end;
-			if (same && is_equal(cover, &boxes[i], &boxes[k], dim + 1))
+			if (same && is_equal(coverage, &boxes[i], &boxes[k], dim + 1))
 				boxes[k].again = true;
-			else if (meet(cover, &boxes[i], &boxes[k], dim + 1) &&
-				 cover->pair[0] == NULL) {
-				cover->pair[0] = &boxes[i];
-				cover->pair[1] = &boxes[k];
+			else if (meet(coverage, &boxes[i], &boxes[k], dim + 1) &&
+				 coverage->pair[0] == NULL) {
+				coverage->pair[0] = &boxes[i];
+				coverage->pair[1] = &boxes[k];
 			}
 		}
 		if (!boxes[i].again)
-			hold(cover, &boxes[i]);
+			hold(coverage, &boxes[i]);
 	}
 	return true;
 }
 
 /* What follows without a gap, or not. */
-static void reach_on(struct cover *cover, int64_t begin, int64_t end)
+static void reach_on(struct coverage *coverage, int64_t begin, int64_t end)
 {
-	if (cover->gap_end > cover->reach)
+	if (coverage->gap_end > coverage->reach)
 		return;
-	if (begin > cover->reach)
-		cover->gap_end = begin;
-	else if (end > cover->reach)
-		cover->reach = end;
+	if (begin > coverage->reach)
+		coverage->gap_end = begin;
+	else if (end > coverage->reach)
+		coverage->reach = end;
 }
 
-/* Cuts a bundle into groups that have nothing in common along its dimension. */
-static bool split(struct cover *cover, struct bundle bundle)
+/* Cuts a range into groups that have nothing in common along its dimension. */
+static bool split(struct coverage *coverage, struct extent range)
 {
-	struct box *boxes = &cover->boxes[bundle.first];
+	struct box *boxes = &coverage->boxes[range.first];
 
-	set_ends(cover, &bundle);
-	qsort(boxes, bundle.count, sizeof *boxes, by_place);
-	for (size_t i = 0, next; i < bundle.count; i = next) {
+	set_ends(coverage, &range);
+	qsort(boxes, range.count, sizeof *boxes, by_place);
+	for (size_t i = 0, next; i < range.count; i = next) {
 		int64_t end = boxes[i].end;
 		bool alike = true;
 
-		for (next = i + 1; next < bundle.count && boxes[next].begin < end;
+		for (next = i + 1; next < range.count && boxes[next].begin < end;
 			next++) {
 			alike &= boxes[next].begin == boxes[i].begin &&
 				 boxes[next].end == boxes[i].end;
 			if (boxes[next].end > end)
 				end = boxes[next].end;
 		}
-		if (bundle.dim == 0)
-			reach_on(cover, boxes[i].begin, end);
-		if (next - i == 1 || (alike && bundle.dim + 1 >= cover->dims))
-			hold(cover, &boxes[i]);
+		if (range.dim == 0)
+			reach_on(coverage, boxes[i].begin, end);
+		if (next - i == 1 || (alike && range.dim + 1 >= coverage->dims))
+			hold(coverage, &boxes[i]);
 		else if (alike)
-			cover->bundles[cover->bundle_count++] =
-				(struct bundle){ bundle.first + i, next - i,
-					bundle.dim + 1 };
-		else if (!compare_pairs(cover, &boxes[i], next - i, bundle.dim))
+			coverage->ranges[coverage->range_count++] =
+				(struct extent){ range.first + i, next - i,
+					range.dim + 1 };
+		else if (!compare_pairs(coverage, &boxes[i], next - i, range.dim))
 			return false;
 	}
 	return true;
@@ -191,12 +191,12 @@ static bool is_partial(
 }
 
 /* False: it has a piece that is all of it, or no pieces that could be compared. */
-static bool collect(struct cover *cover, const struct fsdp_tensor *tensor)
+static bool collect(struct coverage *coverage, const struct fsdp_tensor *tensor)
 {
-	const struct fsdp_checkpoint *checkpoint = cover->checking->checkpoint;
+	const struct fsdp_checkpoint *checkpoint = coverage->checking->checkpoint;
 	size_t runs = 0, wholes = 0;
 
-	cover->count = 0;
+	coverage->count = 0;
 	for (uint32_t i = 0; i < tensor->piece_count; i++) {
 		struct fsdp_piece piece = fsdp_piece(checkpoint, tensor->first_piece + i);
 		struct box box = { .piece = tensor->first_piece + i };
@@ -210,24 +210,24 @@ static bool collect(struct cover *cover, const struct fsdp_tensor *tensor)
 		box.sizes = piece.sizes;
 		box.begin = (int64_t)piece.param_start;
 		box.end = box.begin + (int64_t)piece.param_numel;
-		cover->boxes[cover->count++] = box;
+		coverage->boxes[coverage->count++] = box;
 	}
-	cover->dims = runs > 0 ? 1 : tensor->dims;
+	coverage->dims = runs > 0 ? 1 : tensor->dims;
 	return wholes == 0 && (runs == 0 || runs == tensor->piece_count);
 }
 
-static bool is_compared(const struct cover *cover, const struct fsdp_tensor *tensor)
+static bool is_compared(const struct coverage *coverage, const struct fsdp_tensor *tensor)
 {
 	const uint32_t skipped = FSDP_TENSOR_NO_DATA | FSDP_TENSOR_RANKS_OWN;
 
 	return tensor->piece_count > 0 && tensor->numel > 0 && tensor->dims > 0 &&
 	       (tensor->flags & skipped) == 0 && tensor->layout == NULL &&
-	       !is_partial(cover->checking->checkpoint, tensor);
+	       !is_partial(coverage->checking->checkpoint, tensor);
 }
 
 /* "[0:2, 0:5]", of runs "elements 0:10". */
 static const char *write_box(
-	const struct cover *cover, const struct box *box, char text[BOX_TEXT])
+	const struct coverage *coverage, const struct box *box, char text[BOX_TEXT])
 {
 	size_t at = 0;
 
@@ -236,7 +236,7 @@ static const char *write_box(
 			(long long)box->end);
 		return text;
 	}
-	for (uint32_t i = 0; i < cover->dims && at + 48 < BOX_TEXT; i++)
+	for (uint32_t i = 0; i < coverage->dims && at + 48 < BOX_TEXT; i++)
 		at += (size_t)snprintf(text + at, BOX_TEXT - at, "%s%lld:%lld",
 			i == 0 ? "[" : ", ", (long long)box->offsets[i],
 			(long long)(box->offsets[i] + box->sizes[i]));
@@ -244,73 +244,73 @@ static const char *write_box(
 	return text;
 }
 
-static struct fsdp_span file_of(const struct cover *cover, const struct box *box)
+static struct fsdp_span file_of(const struct coverage *coverage, const struct box *box)
 {
-	const struct fsdp_checkpoint *checkpoint = cover->checking->checkpoint;
+	const struct fsdp_checkpoint *checkpoint = coverage->checking->checkpoint;
 	uint32_t file = fsdp_piece(checkpoint, box->piece).file;
 
 	return file != FSDP_NONE ? fsdp_file(checkpoint, file).path
 				 : (struct fsdp_span){ 0 };
 }
 
-static void say_overlap(struct cover *cover, const struct fsdp_tensor *tensor)
+static void say_overlap(struct coverage *coverage, const struct fsdp_tensor *tensor)
 {
-	struct fsdp_checking *checking = cover->checking;
+	struct fsdp_checking *checking = coverage->checking;
 	struct fsdp_span name =
 		fsdp_scratch_name(&checking->name, checking->checkpoint, tensor->name);
 	char first[BOX_TEXT], second[BOX_TEXT];
 
-	write_box(cover, cover->pair[0], first);
-	write_box(cover, cover->pair[1], second);
+	write_box(coverage, coverage->pair[0], first);
+	write_box(coverage, coverage->pair[1], second);
 	fsdp_find(checking->findings, FSDP_RULE_CHUNK_OVERLAP,
-		FSDP_PLACE(.file = file_of(cover, cover->pair[1]), .tensor = name,
+		FSDP_PLACE(.file = file_of(coverage, coverage->pair[1]), .tensor = name,
 			.affected = &name, .affected_count = 1),
 		"the pieces %s and %s hold the same elements", first, second);
 }
 
-static void say_gap(struct cover *cover, const struct fsdp_tensor *tensor)
+static void say_gap(struct coverage *coverage, const struct fsdp_tensor *tensor)
 {
-	struct fsdp_checking *checking = cover->checking;
+	struct fsdp_checking *checking = coverage->checking;
 	struct fsdp_span name =
 		fsdp_scratch_name(&checking->name, checking->checkpoint, tensor->name);
-	uint64_t lost = tensor->numel - cover->held, bits;
-	int64_t end = cover->dims == 1 && cover->boxes[0].offsets == NULL
+	uint64_t lost = tensor->numel - coverage->held, bits;
+	int64_t end = coverage->dims == 1 && coverage->boxes[0].offsets == NULL
 			      ? (int64_t)tensor->numel
 			      : tensor->shape[0];
-	bool runs = cover->count > 0 && cover->boxes[0].offsets == NULL;
+	bool runs = coverage->count > 0 && coverage->boxes[0].offsets == NULL;
 	char where[96] = "";
 
-	if (cover->gap_end <= cover->reach && cover->reach < end)
-		cover->gap_end = end;
-	if (cover->gap_end > cover->reach)
+	if (coverage->gap_end <= coverage->reach && coverage->reach < end)
+		coverage->gap_end = end;
+	if (coverage->gap_end > coverage->reach)
 		snprintf(where, sizeof where, "; none has %s %lld:%lld of it",
-			runs ? "elements" : "rows", (long long)cover->reach,
-			(long long)cover->gap_end);
+			runs ? "elements" : "rows", (long long)coverage->reach,
+			(long long)coverage->gap_end);
 	if (!fsdp_mul(lost, fsdp_dtype(tensor->dtype)->item_bits, &bits))
 		bits = UINT64_MAX;
 	fsdp_find(checking->findings, FSDP_RULE_CHUNK_GAP,
 		FSDP_PLACE(.tensor = name, .affected = &name, .affected_count = 1,
 			.lost_bytes = bits / 8),
-		"the pieces hold %llu of %llu elements%s", FSDP_LLU(cover->held),
+		"the pieces hold %llu of %llu elements%s", FSDP_LLU(coverage->held),
 		FSDP_LLU(tensor->numel), where);
 }
 
-static bool look_at(struct cover *cover, const struct fsdp_tensor *tensor)
+static bool look_at(struct coverage *coverage, const struct fsdp_tensor *tensor)
 {
-	cover->held = 0;
-	cover->reach = cover->gap_end = 0;
-	cover->pair[0] = cover->pair[1] = NULL;
-	if (!collect(cover, tensor))
+	coverage->held = 0;
+	coverage->reach = coverage->gap_end = 0;
+	coverage->pair[0] = coverage->pair[1] = NULL;
+	if (!collect(coverage, tensor))
 		return true;
-	cover->bundles[0] = (struct bundle){ 0, cover->count, 0 };
-	cover->bundle_count = cover->count > 0;
-	while (cover->bundle_count > 0)
-		if (!split(cover, cover->bundles[--cover->bundle_count]))
+	coverage->ranges[0] = (struct extent){ 0, coverage->count, 0 };
+	coverage->range_count = coverage->count > 0;
+	while (coverage->range_count > 0)
+		if (!split(coverage, coverage->ranges[--coverage->range_count]))
 			return false;
-	if (cover->pair[0] != NULL)
-		say_overlap(cover, tensor);
-	else if (cover->held < tensor->numel && !cover->gaps_explained)
-		say_gap(cover, tensor);
+	if (coverage->pair[0] != NULL)
+		say_overlap(coverage, tensor);
+	else if (coverage->held < tensor->numel && !coverage->gaps_explained)
+		say_gap(coverage, tensor);
 	return true;
 }
 
@@ -322,16 +322,16 @@ static bool is_rule(const struct fsdp_rule *rule, enum fsdp_rule_index index)
 }
 
 /* What is said already, by the reader or of a whole file. */
-static void hear(struct cover *cover)
+static void hear(struct coverage *coverage)
 {
 	static const enum fsdp_rule_index reasons[] = { FSDP_RULE_RANK_MISSING,
 		FSDP_RULE_MISSING_FILE, FSDP_RULE_EMPTY_FILE, FSDP_RULE_RANK_IDENTITY,
 		FSDP_RULE_CHUNK_BOUNDS, FSDP_RULE_SHARDS_DISAGREE,
 		FSDP_RULE_DTENSOR_LAYOUT, FSDP_RULE_NOT_EVALUATED,
 		FSDP_RULE_NOT_A_CHECKPOINT, FSDP_RULE_TRUNCATED_FILE };
-	const struct fsdp_checkpoint *checkpoint = cover->checking->checkpoint;
+	const struct fsdp_checkpoint *checkpoint = coverage->checking->checkpoint;
 
-	cover->gaps_explained = fsdp_checkpoint_error_count(checkpoint) > 0;
+	coverage->gaps_explained = fsdp_checkpoint_error_count(checkpoint) > 0;
 	for (size_t i = 0; i < fsdp_finding_count(checkpoint); i++) {
 		const struct fsdp_finding *finding = fsdp_finding(checkpoint, i);
 		bool tells = is_rule(finding->rule, FSDP_RULE_CHUNK_GAP) ||
@@ -341,15 +341,15 @@ static void hear(struct cover *cover)
 					  : FSDP_NONE;
 
 		if (tensor != FSDP_NONE && tensor < fsdp_tensor_count(checkpoint))
-			cover->told[tensor] = true;
+			coverage->told[tensor] = true;
 		for (size_t k = 0; k < sizeof reasons / sizeof reasons[0]; k++)
-			cover->gaps_explained |= is_rule(finding->rule, reasons[k]);
+			coverage->gaps_explained |= is_rule(finding->rule, reasons[k]);
 	}
 }
 
-static bool make_room(struct cover *cover, struct fsdp_error **ret_error)
+static bool make_room(struct coverage *coverage, struct fsdp_error **ret_error)
 {
-	struct fsdp_checking *checking = cover->checking;
+	struct fsdp_checking *checking = coverage->checking;
 	size_t count = fsdp_tensor_count(checking->checkpoint), most = 1;
 
 	for (uint32_t i = 0; i < count; i++) {
@@ -358,28 +358,29 @@ static bool make_room(struct cover *cover, struct fsdp_error **ret_error)
 		if (tensor.piece_count > most)
 			most = tensor.piece_count;
 	}
-	cover->told = FSDP_TAKE(checking->arena, cover->told, count + 1);
-	cover->boxes = FSDP_TAKE(checking->arena, cover->boxes, most);
-	cover->bundles = FSDP_TAKE(checking->arena, cover->bundles, most);
-	return (cover->told != NULL && cover->boxes != NULL && cover->bundles != NULL) ||
+	coverage->told = FSDP_TAKE(checking->arena, coverage->told, count + 1);
+	coverage->boxes = FSDP_TAKE(checking->arena, coverage->boxes, most);
+	coverage->ranges = FSDP_TAKE(checking->arena, coverage->ranges, most);
+	return (coverage->told != NULL && coverage->boxes != NULL &&
+		       coverage->ranges != NULL) ||
 	       fsdp_arena_fail(checking->arena, ret_error);
 }
 
 static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
 {
-	struct cover cover = { .checking = checking };
+	struct coverage coverage = { .checking = checking };
 	bool all = true, some = false;
 
-	if (!make_room(&cover, ret_error))
+	if (!make_room(&coverage, ret_error))
 		return false;
-	hear(&cover);
+	hear(&coverage);
 	for (uint32_t i = 0; i < fsdp_tensor_count(checking->checkpoint); i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(checking->checkpoint, i);
 
-		if (cover.told[i] || !is_compared(&cover, &tensor))
+		if (coverage.told[i] || !is_compared(&coverage, &tensor))
 			continue;
 		some = true;
-		all &= look_at(&cover, &tensor);
+		all &= look_at(&coverage, &tensor);
 	}
 	for (size_t i = 0; i < 2 && (!some || !all); i++)
 		fsdp_check_skip(checking,
@@ -389,7 +390,7 @@ static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
 	return true;
 }
 
-const struct fsdp_check fsdp_check_overlaps = {
+const struct fsdp_check fsdp_check_boxes = {
 	FSDP_CHECK_RULES(FSDP_RULE_CHUNK_GAP, FSDP_RULE_CHUNK_OVERLAP),
 	.run = run,
 };
