@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "beside.h"
 #include "look-through.h"
 #include "opening.h"
 #include "pick.h"
@@ -333,6 +334,9 @@ static enum fsdp_outcome open_all(struct opening *opening, struct fsdp_error **r
 		outcome = fsdp_opening_read(opening, ret_error);
 	if (outcome == FSDP_OPENED)
 		outcome = fsdp_opening_complete(opening, ret_error);
+	if (outcome == FSDP_OPENED && opening->options->look_beside &&
+		!fsdp_look_beside(opening, ret_error))
+		outcome = FSDP_FAILED;
 	if (outcome == FSDP_FAILED && opening->options->keep_failed &&
 		is_broken(fsdp_error_code(*ret_error)))
 		fsdp_look_through(opening->checkpoint, &opening->scratch);

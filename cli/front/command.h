@@ -60,6 +60,7 @@ struct command {
 	const char *output;          /* default: "text", "json" */
 	enum command_inputs inputs;
 	bool shows_plan;     /* says itself which plan is used: no note about it */
+	bool looks_beside;   /* at the files that are loaded with the tensors */
 	size_t options_size; /* of the struct that `options` point into */
 
 	/* Whether it needs the values of entries that are not tensors, each of which may

@@ -211,6 +211,7 @@ static struct fsdp_checkpoint *open_checkpoint(
 	}
 	session->checkpoints = checkpoints;
 	options.keep_failed = true;
+	options.look_beside = session->command->looks_beside;
 	if (!fsdp_checkpoint_open(paths, count, &options, &checkpoint, &error)) {
 		if (checkpoint != NULL)
 			collected_checkpoint(

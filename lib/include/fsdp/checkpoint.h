@@ -84,6 +84,11 @@ struct fsdp_options {
 	 * by name. Several times faster where there are many. */
 	bool only_counts;
 
+	/* Look at the files too that training programs load with a checkpoint, and which
+	 * hold no tensor of it: states of schedulers and random generators, arguments,
+	 * configurations. What is noticed are findings; nothing else comes of it. */
+	bool look_beside;
+
 	/* If it cannot be opened, what was found until then is handed out nevertheless:
 	 * see fsdp_checkpoint_open. */
 	bool keep_failed;

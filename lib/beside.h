@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_BESIDE_H
+#define FSDP_BESIDE_H
+
+#include "opening.h"
+
+/*
+ * Files that training programs write beside the tensors of a checkpoint and load with
+ * them: states of schedulers and random generators, arguments, configurations. Each that
+ * was not read is looked at by itself: whether it is whole, what its pickles would have a
+ * loader do, and which code a configuration names. What is noticed goes to the findings
+ * of the checkpoint, and nothing else does.
+ *
+ * Before the model is frozen. False: memory or the work that may be done ended.
+ */
+bool fsdp_look_beside(struct opening *opening, struct fsdp_error **ret_error);
+
+#endif

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files beside a checkpoint: what is told of them, if they are to be looked at. */
+#include <stdio.h>
+#include <unistd.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <fsdp/checkpoint.h>
+
+#include "base/span.h"
+
+/* A folder with a model of no tensors and a configuration. */
+static char folder[64];
+
+#define CONFIG "{\"model_type\": \"llama\"}"
+#define MODEL "\x08\0\0\0\0\0\0\0{}      "
+
+static void put(const char *name, const void *bytes, size_t size)
+{
+	char path[128];
+	FILE *file;
+
+	snprintf(path, sizeof path, "%s/%s", folder, name);
+	file = fopen(path, "wb");
+	assert_non_null(file);
+	assert_int_equal(fwrite(bytes, 1, size, file), size);
+	assert_int_equal(fclose(file), 0);
+}
+#define PUT(name, text) put(name, text, sizeof(text) - 1)
+
+static int begin(void **state)
+{
+	(void)state;
+	strcpy(folder, "/tmp/beside-XXXXXX");
+	assert_non_null(mkdtemp(folder));
+	PUT("model.safetensors", MODEL);
+	PUT("config.json", CONFIG);
+	return 0;
+}
+
+static int end(void **state)
+{
+	char command[128];
+
+	(void)state;
+	snprintf(command, sizeof command, "rm -r %s", folder);
+	return system(command);
+}
+
+/* The rules of all findings, "FI1004 config.json" each; "" for none. */
+static void expect(bool look, const char *expected)
+{
+	struct fsdp_options options = {
+		.size = sizeof options, .look_beside = look, .no_plan = true
+	};
+	const char *path = folder;
+	struct fsdp_checkpoint *checkpoint = NULL;
+	char found[256] = "";
+	size_t at = 0;
+
+	assert_true(fsdp_checkpoint_open(&path, 1, &options, &checkpoint, NULL));
+	for (size_t i = 0; i < fsdp_finding_count(checkpoint); i++) {
+		const struct fsdp_finding *finding = fsdp_finding(checkpoint, i);
+		at += (size_t)snprintf(found + at, sizeof found - at, "%s%s %c %.*s",
+			at == 0 ? "" : "; ", finding->rule->id,
+			fsdp_severity_name(finding->severity)[0],
+			FSDP_TEXT_MOST(finding->file, 64));
+	}
+	assert_string_equal(found, expected);
+	fsdp_checkpoint_free(checkpoint);
+}
+
+static void nothing_is_told_of_a_sound_folder(void **state)
+{
+	(void)state;
+	PUT("trainer_state.json", "{\"log\": [[1, 2], {\"loss\": 3}]}");
+	PUT("README.md", "not JSON");
+	PUT("notes.json", "not JSON either, but nothing loads it");
+	expect(true, "");
+}
+
+static void a_document_that_was_cut_is_told(void **state)
+{
+	(void)state;
+	PUT("trainer_state.json", "{\"log\": [[1, 2], {\"loss\"");
+	expect(true, "FI1004 e trainer_state.json");
+	expect(false, "");
+}
+
+static void an_empty_file_is_told(void **state)
+{
+	(void)state;
+	PUT("scheduler.pt", "");
+	expect(true, "FI1002 e scheduler.pt");
+}
+
+static void arguments_that_run_a_command_are_told(void **state)
+{
+	(void)state;
+	PUT("training_args.bin", "cposix\nsystem\n(S'true'\ntR.");
+	expect(true, "FI3001 e training_args.bin");
+	expect(false, "");
+}
+
+/* The same name elsewhere belongs to nothing. */
+static void other_files_are_left_alone(void **state)
+{
+	(void)state;
+	PUT("old_training_args.bin", "cposix\nsystem\n(S'true'\ntR.");
+	expect(true, "");
+}
+
+static void what_is_no_file_of_torch_is_told(void **state)
+{
+	(void)state;
+	PUT("optimizer.pt", "\x01\x02\x03");
+	PUT("rng_state.pth",
+		"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n");
+	expect(true, "FI1004 e optimizer.pt; FI4001 e rng_state.pth");
+}
+
+static void a_lone_rank_has_others(void **state)
+{
+	(void)state;
+	PUT("rng_state_0.pth", "\x80\x02N.");
+	expect(true, "FI1008 w rng_state_0.pth");
+	PUT("rng_state_1.pth", "\x80\x02N.");
+	expect(true, "");
+	PUT("rng_state_3.pth", "\x80\x02N.");
+	expect(true, "FI1008 w rng_state_0.pth");
+}
+
+static void code_that_comes_with_a_model_is_told(void **state)
+{
+	(void)state;
+	PUT("config.json",
+		"{\"model_type\": \"x\", \"auto_map\": {\"AutoModel\": \"m.Model\"}}");
+	expect(true, "FI3066 w config.json");
+	PUT("config.json",
+		"{\"a\": {\"b\": [{\"_target_\": \"os.system\"}]}, \"trust_remote_code\": false}");
+	expect(true, "FI3066 w config.json");
+	PUT("config.json",
+		"{\"auto_map\": {}, \"trust_remote_code\": false, \"target\": \"m\"}");
+	expect(true, "");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(nothing_is_told_of_a_sound_folder),
+		TEST(a_document_that_was_cut_is_told),
+		TEST(an_empty_file_is_told),
+		TEST(arguments_that_run_a_command_are_told),
+		TEST(other_files_are_left_alone),
+		TEST(what_is_no_file_of_torch_is_told),
+		TEST(a_lone_rank_has_others),
+		TEST(code_that_comes_with_a_model_is_told),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
