@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "beside.h"
+#include "look-beside.h"
 #include "look-through.h"
 #include "opening.h"
 #include "pick.h"

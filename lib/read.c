@@ -7,6 +7,7 @@
 
 #include "base/num.h"
 #include "counter.h"
+#include "look-beside.h"
 #include "opening.h"
 
 enum { NESTING_MAX = 64 };
@@ -337,6 +338,12 @@ static bool read_children(struct opening *opening, const struct fsdp_folder *fol
 		const struct fsdp_child *child = fsdp_vec_at(children, i);
 		struct fsdp_error *error = NULL;
 		bool skipped = few && i != 0 && !is_wanted(opening, child);
+		if (child->is_aside) {
+			if (opening->options->look_beside &&
+				!fsdp_look_aside(opening, folder, child->name, ret_error))
+				return false;
+			continue;
+		}
 		if (skipped ? note_child(opening, folder, child, &error)
 			    : read_child(opening, folder, child, depth, &error))
 			continue;

@@ -37,6 +37,9 @@ struct fsdp_child {
 		strip; /* a container's key that its names do without, or empty */
 	struct fsdp_span below; /* a name that they are put below, or empty */
 	int role;               /* of all its tensors; -1: what they are */
+	/* Not read into the model: a file that is loaded with it. It is looked at if that
+	 * is asked for (fsdp_options.look_beside). */
+	bool is_aside;
 };
 
 /* Everything a family needs while it reads. */

@@ -34,7 +34,7 @@
 #include <stdio.h>
 
 #include "base/num.h"
-#include "format/format.h"
+#include "format/layout-megatron.h"
 #include "syntax/json-tree.h"
 
 /* The family of the folder itself, of which frameworks keep some files beside. */
@@ -111,10 +111,7 @@ static bool is_megatron(const struct fsdp_folder *folder)
 static bool name_megatron(struct fsdp_reading *reading, const struct fsdp_folder *folder,
 	struct fsdp_error **ret_error)
 {
-	if (!fsdp_folder_has(folder, "metadata.json", FSDP_ENTRY_FILE))
-		fsdp_find(&reading->model->findings, FSDP_RULE_UNCOMMITTED_SAVE,
-			FSDP_PLACE(.file = { 0 }),
-			"metadata.json, which is written last, is not there");
+	fsdp_layout_judge_megatron(reading, folder);
 	return name_with(reading,
 		fsdp_folder_has(folder, "common.pt", FSDP_ENTRY_FILE) ? "common.pt"
 								      : NULL,
@@ -871,7 +868,9 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 	model->format.title = state->layout->title;
 	model->format.writer = state->layout->writer;
 	model->is_split |= state->layout->is_split;
-	if (state->world_size != 0)
+	if (state->world_size != 0 &&
+		(model->world_size == FSDP_NONE || state->layout->has_step ||
+			state->world_size > model->world_size))
 		model->world_size = state->world_size;
 	judge_ranks(reading);
 	judge_nemo(reading, state);

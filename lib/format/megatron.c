@@ -450,7 +450,7 @@ static bool join(struct megatron *megatron, struct fsdp_error **ret_error)
 			part.pp < megatron->pp_size && part.ep < megatron->ep_size)
 			parts[found++] = part;
 	if (found < model->world_size)
-		fsdp_find(&model->findings, FSDP_RULE_RANK_MISSING,
+		fsdp_find(&model->findings, FSDP_RULE_MEGATRON_OBJECTS,
 			FSDP_PLACE(.file = { 0 }),
 			"there are %u rank files; the model was cut for %u times %u ranks",
 			found, megatron->tp_size, megatron->pp_size * megatron->ep_size);

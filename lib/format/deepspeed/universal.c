@@ -201,8 +201,7 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 		struct fsdp_entry entry = fsdp_folder_entry(look->folder, i);
 		bool folder = entry.kind == FSDP_ENTRY_DIRECTORY;
 		bool file = entry.kind == FSDP_ENTRY_FILE &&
-			    fsdp_span_ends(entry.name, FSDP_SPAN(".pt")) &&
-			    !fsdp_span_is(entry.name, SHARED);
+			    fsdp_span_ends(entry.name, FSDP_SPAN(".pt"));
 		if (!folder && !file)
 			continue;
 		struct fsdp_child *child =
@@ -210,6 +209,7 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 		if (child == NULL)
 			return false;
 		child->as = folder ? fsdp_family_deepspeed_parts.name : NULL;
+		child->is_aside = file && fsdp_span_is(entry.name, SHARED);
 	}
 	return true;
 }

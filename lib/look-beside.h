@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FSDP_BESIDE_H
-#define FSDP_BESIDE_H
+#ifndef FSDP_LOOK_BESIDE_H
+#define FSDP_LOOK_BESIDE_H
 
 #include "opening.h"
 
@@ -14,5 +14,9 @@
  * Before the model is frozen. False: memory or the work that may be done ended.
  */
 bool fsdp_look_beside(struct opening *opening, struct fsdp_error **ret_error);
+
+/* The same of one file, of a folder that is being read. */
+bool fsdp_look_aside(struct opening *opening, const struct fsdp_folder *folder,
+	struct fsdp_span name, struct fsdp_error **ret_error);
 
 #endif

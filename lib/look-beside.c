@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Looks at the files beside the tensors of a checkpoint that training programs load with
- * them (beside.h).
+ * them (look-beside.h).
  *
  * Origin: transformers/trainer.py (5.23), accelerate/checkpointing.py (1.15), the
  * remote code of transformers/dynamic_module_utils.py.
  */
-#include "beside.h"
+#include "look-beside.h"
 
 #include <stdlib.h>
 
@@ -381,6 +381,58 @@ static void count_rank(struct beside *beside, struct fsdp_span name, uint32_t ra
 		beside->highest = rank + 1;
 }
 
+bool fsdp_look_aside(struct opening *opening, const struct fsdp_folder *folder,
+	struct fsdp_span name, struct fsdp_error **ret_error)
+{
+	struct beside beside = {
+		.opening = opening,
+		.folder = folder,
+		.findings = &opening->checkpoint->model.findings,
+	};
+	struct fsdp_entry entry;
+	if (!fsdp_folder_find(folder, name, &entry) || entry.kind != FSDP_ENTRY_FILE)
+		return true;
+	fsdp_arena_init(&beside.arena, &opening->checkpoint->budget);
+	bool good = look_at(&beside, &entry,
+		fsdp_span_ends(name, FSDP_SPAN(".json")) ? JSON : PICKLES, ret_error);
+	fsdp_arena_done(&beside.arena);
+	return good;
+}
+
+/* Training programs leave these files behind where they remove the weights. */
+static void judge_weights(struct beside *beside)
+{
+	uint32_t numbers[FSDP_PATTERN_NUMBERS];
+	for (size_t i = 0; i < beside->read_count; i++)
+		if (find_side_file(beside->read[i], numbers) == NULL)
+			return;
+	if (beside->read_count != 0)
+		fsdp_find(beside->findings, FSDP_RULE_MISSING_FILE,
+			FSDP_PLACE(.file = { 0 }),
+			"no file of this folder has weights: there are only files that are loaded beside them, such as %.*s",
+			FSDP_TEXT_MOST(beside->read[0], 256));
+}
+
+/* Of two files the second is needed to load the first. */
+static void judge_companions(struct beside *beside)
+{
+	static const struct {
+		const char *file, *needs;
+	} pairs[] = {
+		{ "adapter_model.safetensors", "adapter_config.json" },
+		{ "adapter_model.bin", "adapter_config.json" },
+		{ "generation_config.json", "config.json" },
+	};
+	for (size_t i = 0; i < FSDP_COUNT(pairs); i++)
+		if (fsdp_folder_has(beside->folder, pairs[i].file, FSDP_ENTRY_FILE) &&
+			!fsdp_folder_has(beside->folder, pairs[i].needs, FSDP_ENTRY_FILE))
+			fsdp_find(beside->findings, FSDP_RULE_MISSING_FILE,
+				FSDP_PLACE(.file = fsdp_span_text(pairs[i].needs),
+					.severity = FSDP_WARNING + 1),
+				"%s is there, but not this file, without which it cannot be loaded",
+				pairs[i].file);
+}
+
 bool fsdp_look_beside(struct opening *opening, struct fsdp_error **ret_error)
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
@@ -391,7 +443,9 @@ bool fsdp_look_beside(struct opening *opening, struct fsdp_error **ret_error)
 	};
 	uint32_t numbers[FSDP_PATTERN_NUMBERS] = { 0 };
 	bool good = true;
-	if (!checkpoint->is_folder || checkpoint->folder.picked != NULL)
+	/* A file that was named alone is a checkpoint alone. */
+	bool folder = checkpoint->is_folder || checkpoint->has_dir;
+	if (!folder || checkpoint->folder.picked != NULL)
 		return true;
 	if (!list_read(&beside, ret_error))
 		return false;
@@ -409,5 +463,7 @@ bool fsdp_look_beside(struct opening *opening, struct fsdp_error **ret_error)
 	}
 	fsdp_arena_done(&beside.arena);
 	judge_ranks(&beside);
+	judge_companions(&beside);
+	judge_weights(&beside);
 	return good;
 }
