@@ -515,8 +515,9 @@ static bool judge(struct session *session, struct run *run, size_t first, size_t
 	run->status = STATUS_GOOD;
 	run->checkpoint = open_checkpoint(
 		session, &session->inputs->paths.items[first], count, first);
-	good = !collected->out_of_memory && session->command->judge(run, &error);
-	if (!good && !collected->out_of_memory)
+	good = !collected->out_of_memory && session->command->judge(run, &error) &&
+	       !session->begun;
+	if (!good && !collected->out_of_memory && !session->begun)
 		collected_error(&session->collected, error, session->input);
 	fsdp_error_free(error);
 	fsdp_locator_free(run->locator);

@@ -40,6 +40,7 @@ PUBLIC = {
     "audit.h": "analysis",
     "checkpoint.h": "base",  # limits, and plain structs that every room may fill
     "compare.h": "analysis",
+    "document.h": "doors",
     "elements.h": "sweep",
     "error.h": "base",
     "finding.h": "base",

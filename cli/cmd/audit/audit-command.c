@@ -25,6 +25,10 @@ static const struct option OPTIONS[] = {
 		.help = "least severity that gives status 1" },
 	{ "rule", 0, OPTION_LIST, "RULE=LEVEL", AT(rules),
 		.help = "another level: off, note, warning, error; *=off first" },
+	{ "policy", 0, OPTION_TEXT, "FILE", AT(policy),
+		.help = "how to judge, as JSON (fsdp-inspect-policy(5))" },
+	{ "baseline", 0, OPTION_TEXT, "FILE", AT(baseline),
+		.help = "an earlier JSON result: what it has is counted, not shown" },
 	{ "checks", 0, OPTION_FLAG, NULL, AT(checks),
 		.help = "list what became of every rule" },
 	{ NULL },
@@ -48,9 +52,13 @@ static bool set_rules(struct audit *audit, struct run *run)
 
 static void set_threshold(struct audit *audit)
 {
+	struct text word = audit->options->fail_on != NULL
+				   ? text_of(audit->options->fail_on)
+			   : audit->policy.fail_on.data != NULL ? audit->policy.fail_on
+								: text_of("error");
 	size_t at = 0;
 
-	while (strcmp(fail_words[at], audit->options->fail_on) != 0)
+	while (!text_is(word, text_of(fail_words[at])))
 		at++;
 	audit->never_fails = at == 0;
 	audit->fail_on = at == 0 ? SEVERITY_ERROR : (enum severity)(at - 1);
@@ -90,6 +98,9 @@ static bool prepare(struct run *run, struct fsdp_recording_options *unused)
 		return out_of_memory(run);
 	audit->options = options;
 	audit->level = level_of(options);
+	if (!policy_open(&audit->policy, run, options->policy, &audit->levels) ||
+		!baseline_open(&audit->baseline, run, options->baseline))
+		return false;
 	set_threshold(audit);
 	return set_rules(audit, run);
 }
@@ -106,12 +117,21 @@ static void release(void *prepared)
 	}
 	free(audit->judgements);
 	levels_done(&audit->levels);
+	policy_done(&audit->policy);
+	baseline_done(&audit->baseline);
 	free(audit);
 }
 
 static bool judge(struct run *run, struct fsdp_error **ret_error)
 {
-	return audit_judge(run->prepared, run, ret_error);
+	struct audit *audit = run->prepared;
+	const char *policy = audit->options->policy;
+
+	/* Who makes a checkpoint does not say how it is judged. */
+	if (policy != NULL && policy_lies_in(policy, run->path))
+		return refuse(run, "keep it elsewhere",
+			"%s: a policy in the folder that is judged is not read", policy);
+	return audit_judge(audit, run, ret_error);
 }
 
 /* ---- the answer ---- */
@@ -171,6 +191,8 @@ static bool run_audit(struct run *run, struct fsdp_error **ret_error)
 		return false;
 	for (size_t i = 0; i < audit->count; i++)
 		status = status_worse(status, audit->judgements[i].status);
+	if (audit->count == 1 && audit->options->baseline != NULL)
+		audit->judgements[0].gone = baseline_gone(&audit->baseline);
 	tell_inputs(audit);
 	run_begin(run, status);
 	audit_data(audit, run->out);
@@ -187,7 +209,7 @@ const struct command command_audit = {
 	.group = GROUP_START,
 	.summary = "is it complete, intact, safe?",
 	.synopsis =
-		"[--quick | --data [--values]] [--fail-on=LEVEL] [--rule=RULE=LEVEL]... [--checks] CHECKPOINT...",
+		"[--quick | --data [--values]] [--fail-on=LEVEL] [--rule=RULE=LEVEL]... [--policy=FILE] [--baseline=FILE] [--checks] CHECKPOINT...",
 	.example = "audit step-1000/",
 	.examples = { "audit step-1000/", "audit --data --fail-on=warning step-1000/",
 		"audit -q step-1000/ && deploy step-1000/" },

@@ -84,6 +84,17 @@ static const struct record counts_record = RECORD_OF(RECORD_OBJECT, VERDICT,
 	{ "unsupported", COUNT_AT(VERDICT, counts.unsupported), .always = true,
 		ABOUT("Things that could not be judged: entries of `errors`.") });
 
+static bool has_baseline(struct subject of)
+{
+	return ((const struct judgement *)of.object)->gone != UINT64_MAX;
+}
+
+static const struct record baseline_record = RECORD_OF(RECORD_OBJECT, VERDICT,
+	{ "known", COUNT_AT(VERDICT, known), .always = true,
+		ABOUT("Findings that it has too. They are not among the findings, and in no count but those of checks.") },
+	{ "gone", COUNT_AT(VERDICT, gone), .always = true,
+		ABOUT("Findings that it has alone.") });
+
 const struct record audit_record = OBJECT_RECORD(VERDICT, "verdict",
 	"The judgement on one checkpoint. The findings are those of the envelope.",
 	{ "verdict", WORD_AT(VERDICT, word), .always = true, .words = VERDICTS,
@@ -94,7 +105,9 @@ const struct record audit_record = OBJECT_RECORD(VERDICT, "verdict",
 	{ "counts", OBJECT(counts_record), .always = true,
 		ABOUT("Findings, those that were only counted included.") },
 	{ "checks", EACH_ITEM(VERDICT, check_count, each_check, check_record),
-		.always = true, ABOUT("Every rule, in order of identifiers.") });
+		.always = true, ABOUT("Every rule, in order of identifiers.") },
+	{ "baseline", OBJECT(baseline_record), .has = has_baseline,
+		ABOUT("What an earlier result had, with `--baseline` and one checkpoint.") });
 
 void audit_data(const struct audit *audit, struct out *out)
 {

@@ -4,7 +4,9 @@
 
 #include <fsdp/audit.h>
 
+#include "cmd/audit/baseline.h"
 #include "cmd/audit/levels.h"
+#include "cmd/audit/policy.h"
 #include "front/command.h"
 
 /* What was asked for. */
@@ -13,6 +15,8 @@ struct audit_options {
 	const char *fail_on;
 	struct texts rules; /* --rule, as typed */
 	const char *manifest;
+	const char *policy;
+	const char *baseline;
 };
 
 /* What became of one rule in one checkpoint. */
@@ -42,6 +46,8 @@ struct judgement {
 	struct {
 		uint64_t error, warning, note, unsupported;
 	} counts;
+	uint64_t known;  /* findings that the baseline has; they count nowhere else */
+	uint64_t gone;   /* of the baseline; UINT64_MAX: there is none */
 	bool level_note; /* one of the notes tells what was not evaluated */
 	struct check *checks;
 	size_t check_count;
@@ -55,6 +61,8 @@ struct audit {
 	enum severity fail_on; /* the least that fails */
 	bool never_fails;
 	struct levels levels;
+	struct policy policy;
+	struct baseline baseline;
 	struct judgement *judgements; /* of which each owns its checks */
 	size_t count;
 };

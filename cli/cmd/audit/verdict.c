@@ -106,7 +106,55 @@ static void take_failures(struct judging *judging)
 
 /* ---- levels ---- */
 
-static void drop_rules_off(struct judging *judging)
+static struct check *find_check(struct judgement *verdict, const char *rule)
+{
+	size_t low = 0, high = verdict->check_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		int order = strcmp(verdict->checks[middle].rule, rule);
+
+		if (order == 0)
+			return &verdict->checks[middle];
+		if (order < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return NULL;
+}
+
+static void fail_check(struct judgement *verdict, const char *rule, uint64_t findings)
+{
+	struct check *check = find_check(verdict, rule);
+
+	if (check == NULL)
+		return;
+	check->findings += findings;
+	check->status = FSDP_STATUS_FAILED;
+	check->reason = FSDP_REASON_NONE;
+}
+
+/* Whether it stays, at which severity. */
+static bool keeps(struct judging *judging, struct finding *finding)
+{
+	struct audit *audit = judging->audit;
+	size_t rule = rule_index(finding->rule);
+
+	finding->severity = levels_severity(&audit->levels, rule, finding->severity);
+	if (levels_off(&audit->levels, rule))
+		return false;
+	if (strcmp(finding->rule, "FI3002") == 0 &&
+		policy_allows(&audit->policy, finding->tensor))
+		return false;
+	if (!baseline_knows(&audit->baseline, finding))
+		return true;
+	judging->verdict->known++;
+	fail_check(judging->verdict, finding->rule, 1);
+	return false;
+}
+
+static void drop_findings(struct judging *judging)
 {
 	struct collected *collected = judging->collected;
 	const struct levels *levels = &judging->audit->levels;
@@ -114,10 +162,8 @@ static void drop_rules_off(struct judging *judging)
 
 	for (size_t i = kept; i < collected->finding_count; i++) {
 		struct finding finding = collected->findings[i];
-		size_t rule = rule_index(finding.rule);
 
-		finding.severity = levels_severity(levels, rule, finding.severity);
-		if (!levels_off(levels, rule))
+		if (keeps(judging, &finding))
 			collected->findings[kept++] = finding;
 	}
 	collected->finding_count = kept;
@@ -135,6 +181,14 @@ static bool is_check(const struct fsdp_rule *rule)
 {
 	return strcmp(rule->category, "recording") != 0 &&
 	       strcmp(rule->category, "limits") != 0;
+}
+
+/* Rules that compare with something else need it. */
+static bool is_asked(const struct audit_options *options, const struct fsdp_rule *rule)
+{
+	if (strcmp(rule->id, "FI6007") == 0)
+		return options->policy != NULL;
+	return strcmp(rule->category, "between") != 0 || options->manifest != NULL;
 }
 
 static bool set_checks(struct judging *judging, const struct passes *passes)
@@ -155,6 +209,10 @@ static bool set_checks(struct judging *judging, const struct passes *passes)
 			continue;
 		if (passes->audit != NULL)
 			result = fsdp_audit_result(passes->audit, i);
+		if (!is_asked(judging->audit->options, rule))
+			result = (struct fsdp_rule_result){
+				.status = FSDP_STATUS_NOT_APPLICABLE
+			};
 		verdict->checks[verdict->check_count++] = (struct check){
 			.input = UINT32_MAX,
 			.rule = rule->id,
@@ -199,28 +257,9 @@ static bool run_passes(struct judging *judging, struct fsdp_error **ret_error)
 
 /* ---- counts ---- */
 
-static struct check *find_check(struct judgement *verdict, const char *rule)
-{
-	size_t low = 0, high = verdict->check_count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		int order = strcmp(verdict->checks[middle].rule, rule);
-
-		if (order == 0)
-			return &verdict->checks[middle];
-		if (order < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return NULL;
-}
-
 static void count(struct judgement *verdict, const char *rule, enum severity severity,
 	uint64_t count)
 {
-	struct check *check = find_check(verdict, rule);
 	uint64_t *const counts[] = {
 		[SEVERITY_NOTE] = &verdict->counts.note,
 		[SEVERITY_WARNING] = &verdict->counts.warning,
@@ -228,11 +267,7 @@ static void count(struct judgement *verdict, const char *rule, enum severity sev
 	};
 
 	*counts[severity] += count;
-	if (check == NULL)
-		return;
-	check->findings += count;
-	check->status = FSDP_STATUS_FAILED;
-	check->reason = FSDP_REASON_NONE;
+	fail_check(verdict, rule, count);
 }
 
 static void count_findings(struct judging *judging)
@@ -451,6 +486,7 @@ static struct judgement *add_verdict(struct audit *audit, const struct run *run)
 		.opened = run->checkpoint != NULL,
 		.bytes_read = UINT64_MAX,
 		.bytes_with_digest = UINT64_MAX,
+		.gone = UINT64_MAX,
 	};
 	while (verdicts->path.size > 1 &&
 		verdicts->path.data[verdicts->path.size - 1] == '/')
@@ -470,7 +506,9 @@ bool audit_judge(struct audit *audit, struct run *run, struct fsdp_error **ret_e
 	if (!run_passes(&judging, ret_error))
 		return false;
 	take_failures(&judging);
-	drop_rules_off(&judging);
+	if (run->checkpoint != NULL)
+		policy_judge(&audit->policy, run);
+	drop_findings(&judging);
 	set_scope(&judging);
 	count_findings(&judging);
 	decide(&judging);

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_DOCUMENT_H
+#define FSDP_DOCUMENT_H
+
+#include <stdbool.h>
+
+#include <fsdp/error.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/**
+ * A small JSON file that a user names beside a checkpoint: a policy, a list of names, an
+ * earlier result. It is read whole and does not change, so any number of threads may
+ * look. Nothing in it is more than what JSON says.
+ */
+struct fsdp_document;
+
+/** What a value is. Integers beyond 64 bits are no valid document. */
+enum fsdp_document_kind {
+	FSDP_DOCUMENT_ABSENT, /* there is no such value */
+	FSDP_DOCUMENT_NULL,
+	FSDP_DOCUMENT_BOOL,
+	FSDP_DOCUMENT_INTEGER,
+	FSDP_DOCUMENT_REAL,
+	FSDP_DOCUMENT_TEXT,
+	FSDP_DOCUMENT_LIST,
+	FSDP_DOCUMENT_OBJECT,
+};
+
+/** A value. Its texts live as long as the document, and may hold hostile bytes. */
+struct fsdp_document_value {
+	enum fsdp_document_kind kind;
+	struct fsdp_span key;  /* if it is a member of an object */
+	struct fsdp_span text; /* of a TEXT */
+	int64_t integer;       /* of an INTEGER; of a BOOL 0 or 1 */
+	double real;           /* of a REAL */
+	size_t count;          /* items of a LIST, members of an OBJECT */
+	const void *node;      /* internal */
+};
+
+/**
+ * Reads the file, of which no more than 64 MiB may be there; "-" is not taken. The caller
+ * owns *ret_document. Fails, with the path in the error, if it cannot be read or is no
+ * JSON: duplicate keys are none. Memory is bounded by the default of the limit
+ * `json-tree`, and twelve times the file.
+ */
+FSDP_API bool fsdp_document_open(const char *path, struct fsdp_document **ret_document,
+	struct fsdp_error **ret_error);
+
+/** NULL is fine. */
+FSDP_API void fsdp_document_free(struct fsdp_document *document);
+
+/** The whole of it. */
+FSDP_API struct fsdp_document_value fsdp_document_root(
+	const struct fsdp_document *document);
+
+/** An item of a list or a member of an object, in their order; absent past the end, and of
+ * anything else. Takes constant time. */
+FSDP_API struct fsdp_document_value fsdp_document_item(
+	struct fsdp_document_value value, size_t index);
+
+/** The member of an object with this key, or absent. Takes time linear in the members. */
+FSDP_API struct fsdp_document_value fsdp_document_get(
+	struct fsdp_document_value value, const char *key);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
