@@ -42,14 +42,35 @@ static void put_name(struct out *out, struct text name)
 	out_line_text(out, ": ");
 }
 
+static bool is_of_name(char c)
+{
+	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
+	       (c >= 'A' && c <= 'Z') || c == '_' || c == '.';
+}
+
+/* As a word of its own, not as a part of another name. */
+static bool is_in(struct text name, struct text sentence)
+{
+	const char *at = sentence.data, *end = sentence.data + sentence.size;
+
+	while ((at = memmem(at, (size_t)(end - at), name.data, name.size)) != NULL) {
+		const char *behind = at + name.size;
+
+		if ((at == sentence.data || !is_of_name(at[-1])) &&
+			(behind == end || !is_of_name(*behind)))
+			return true;
+		at++;
+	}
+	return false;
+}
+
 /* Where it is not in the sentence anyway. */
 static struct text unsaid_tensor(const struct finding *finding)
 {
 	struct text none = { 0 };
 
-	if (finding->tensor.data == NULL || finding->affected_kept > 0 ||
-		memmem(finding->message.data, finding->message.size, finding->tensor.data,
-			finding->tensor.size) != NULL)
+	if (finding->tensor.size == 0 || finding->affected_kept > 0 ||
+		is_in(finding->tensor, finding->message))
 		return none;
 	return finding->tensor;
 }

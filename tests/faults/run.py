@@ -37,6 +37,7 @@ DCP = "testdata/dcp/scalars/checkpoint"
 STREAM = "testdata/torch-zip/legacy/model.pt"
 TENSORS = "testdata/safetensors/all-dtypes/model.safetensors"
 OLD_TAR = "testdata/torch-tar/tar-views/model.pth"
+CROSS = "testdata/cross/model-a-dcp-safetensors-w2"
 PLAN = "testdata/plan/dcp-fsdp1-w2-adam/plan.fsdp-plan.json"
 LAYOUT = "testdata/fsdp1/local-w3-uneven/expected/plan.fsdp-plan.json"
 PLANNED = ["--plan=" + PLAN, "testdata/dcp/fsdp2-w4-small/checkpoint"]
@@ -75,6 +76,10 @@ COMMANDS = [
     ["show", ZIP, "base"],
     ["show", "--json", "--values=2", DCP, "list.1"],
     ["show", "--values=100", CUT, "model.mlp1.down.weight"],
+    ["audit", "--checks", "-o", "text", "-o", "sarif=s", "-o", "junit=j", "-o", "github=g", "testdata/broken/dcp-chunk-gap/checkpoint"],
+    ["audit", "--jsonl", ZIP, "testdata/broken/pt-html/checkpoint"],
+    ["audit", "--data", "--merged=" + CROSS, "--expect=" + CROSS, CROSS],
+    ["rules", "--json", "FI1004"],
     ["info", "testdata/broken/dcp-truncated-metadata/checkpoint"],
     ["info", "--json", "testdata/broken/dcp-chunk-gap/checkpoint"],
     ["replay", TRACES + "malformed/base.json"],

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include <fsdp/analysis.h>
+#include <fsdp/audit.h>
 #include <fsdp/checkpoint.h>
 #include <fsdp/elements.h>
 #include <fsdp/model.h>
@@ -474,6 +475,28 @@ static inline void walk_copies(const struct walk *walk)
 	fsdp_replicas_free(replicas);
 }
 
+/* At every level each rule has a result, and a finding makes it failed. */
+static inline void walk_audit(const struct fsdp_checkpoint *checkpoint)
+{
+	struct fsdp_audit_options options = { .size = sizeof options };
+	for (int level = FSDP_LEVEL_QUICK; level <= FSDP_LEVEL_VALUES; level++) {
+		struct fsdp_audit *audit;
+		options.level = (enum fsdp_level)level;
+		must(fsdp_audit_new(checkpoint, &options, &audit, NULL));
+		for (size_t i = 0; i < fsdp_rule_count(); i++) {
+			struct fsdp_rule_result result = fsdp_audit_result(audit, i);
+			must(result.rule == fsdp_rule(i));
+			must((result.findings > 0) ==
+				(result.status == FSDP_STATUS_FAILED));
+			must((result.reason != FSDP_REASON_NONE) ==
+				(result.status == FSDP_STATUS_NOT_EVALUATED));
+		}
+		for (size_t i = 0; i < fsdp_audit_finding_count(audit); i++)
+			must(fsdp_audit_finding(audit, i)->message.size > 0);
+		fsdp_audit_free(audit);
+	}
+}
+
 static inline void walk_analyses(const struct walk *walk)
 {
 	struct fsdp_shares *shares;
@@ -481,6 +504,7 @@ static inline void walk_analyses(const struct walk *walk)
 	walk_states(walk);
 	walk_waste(walk);
 	walk_copies(walk);
+	walk_audit(walk->checkpoint);
 	must(fsdp_shares_new(walk->checkpoint, &shares, NULL));
 	for (uint32_t i = 0; i < fsdp_module_count(walk->checkpoint); i++)
 		(void)fsdp_shares_of(shares, i);

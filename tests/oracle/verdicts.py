@@ -111,6 +111,41 @@ def judge_good(args, name, path):
     return problems + alarms
 
 
+def judge_wrong(args, folder, reference):
+    """What was converted wrongly, seen from both sides."""
+    problems = []
+    for words in (("--data", f"--merged={folder}", reference), (f"--expect={reference}", folder)):
+        doc = envelope(run(args, "audit", "--json", *words), problems, statuses=(0, 1, 2, 3))
+        found = {f["rule"] for f in doc["findings"] if f["severity"] == "error"} if doc else set()
+        # Which elements are wrong is not to be seen in names and shapes.
+        if not any(rule.startswith("FI6") for rule in found) and (words[0] == "--data" or "rank-order" not in folder):
+            problems.append(f"{words}: found {sorted(found)}")
+    return problems
+
+
+def wrong_samples(root):
+    """(name, path, path of what it should be)."""
+    for folder, below, files in os.walk(os.path.join(root, "eco", "wrong")):
+        for name in files:
+            truth = load(os.path.join(folder, name)) if name.endswith(".json") and "expected" in folder else {}
+            if isinstance(truth, dict) and "reference" in truth:
+                yield "/".join(folder.split(os.sep)[-3:-1]), os.path.dirname(folder), os.path.join(root, "eco", truth["reference"])
+
+
+def judge_same(args, root):
+    """One model in many formats is the same model."""
+    problems = []
+    folder = os.path.join(root, "eco", "cross")
+    one = os.path.join(folder, "model-a-pt", "model.pt")
+    names = [n for n in sorted(os.listdir(folder)) if os.path.isdir(os.path.join(folder, n)) and n != "model-a-changed"]
+    for name in names:
+        other = os.path.join(folder, name)
+        for words in (("--data", f"--merged={other}", one), (f"--expect={one}", other)):
+            doc = envelope(run(args, "audit", "--json", *words), problems, statuses=(0, 3))
+            problems += [f"{words}: {f['message']}" for f in (doc or {"findings": []})["findings"] if f["rule"].startswith("FI6")]
+    return problems
+
+
 def main():
     args = arguments(__doc__)
     if not args.fixtures:
@@ -132,6 +167,10 @@ def main():
             tap.skip(name, why)
         else:
             tap.none(name, [f"is as it should be, and listed as an exception: {why}"])
+    for name, folder, reference in wrong_samples(args.fixtures):
+        tap.none(name, judge_wrong(args, folder, reference))
+    if args.only is None:
+        tap.none("one model in many formats", judge_same(args, args.fixtures))
     tap.done()
 
 

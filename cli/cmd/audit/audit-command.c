@@ -29,6 +29,12 @@ static const struct option OPTIONS[] = {
 		.help = "how to judge, as JSON (fsdp-inspect-policy(5))" },
 	{ "baseline", 0, OPTION_TEXT, "FILE", AT(baseline),
 		.help = "an earlier JSON result: what it has is counted, not shown" },
+	{ "expect", 0, OPTION_TEXT, "CHECKPOINT", AT(expect),
+		.help = "the names it must have: a JSON list or map, a checkpoint, a plan" },
+	{ "merged", 0, OPTION_TEXT, "CHECKPOINT", AT(merged),
+		.help = "must be the same, converted: names, shapes; with --data all bytes" },
+	{ "ignore", 0, OPTION_LIST, "GLOB", AT(ignore),
+		.help = "names that --expect and --merged leave out" },
 	{ "checks", 0, OPTION_FLAG, NULL, AT(checks),
 		.help = "list what became of every rule" },
 	{ NULL },
@@ -79,6 +85,38 @@ static bool out_of_memory(struct run *run)
 	return false;
 }
 
+/* They were read too. */
+static void tell_others(const struct audit_options *options, struct collected *collected)
+{
+	const struct {
+		const char *path, *kind;
+	} others[] = { { options->manifest, "manifest" }, { options->policy, "policy" },
+		{ options->baseline, "baseline" }, { options->expect, "expect" },
+		{ options->merged, "merged" } };
+
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+		if (others[i].path != NULL)
+			collected_input(collected, others[i].path, others[i].kind);
+}
+
+static bool set_ignored(struct audit *audit, struct run *run)
+{
+	struct select_options select = { .globs = audit->options->ignore,
+		.min_bytes = UINT64_MAX,
+		.max_bytes = UINT64_MAX,
+		.depth = -1,
+		.head = -1 };
+	char *message = NULL;
+
+	if (select.globs.count == 0 || selection_new(&select, &audit->ignored, &message))
+		return true;
+	if (message == NULL)
+		return out_of_memory(run);
+	refuse(run, "fsdp-inspect help selectors", "--ignore: %s", message);
+	free(message);
+	return false;
+}
+
 static bool prepare(struct run *run, struct fsdp_recording_options *unused)
 {
 	const struct audit_options *options = run->options;
@@ -102,7 +140,10 @@ static bool prepare(struct run *run, struct fsdp_recording_options *unused)
 		!baseline_open(&audit->baseline, run, options->baseline))
 		return false;
 	set_threshold(audit);
-	return set_rules(audit, run);
+	tell_others(options, run->collected);
+	return set_rules(audit, run) && set_ignored(audit, run) &&
+	       expectation_open(&audit->expected, run, options->expect, true) &&
+	       expectation_open(&audit->merged, run, options->merged, false);
 }
 
 static void release(void *prepared)
@@ -119,6 +160,9 @@ static void release(void *prepared)
 	levels_done(&audit->levels);
 	policy_done(&audit->policy);
 	baseline_done(&audit->baseline);
+	expectation_done(&audit->expected);
+	expectation_done(&audit->merged);
+	selection_free(audit->ignored);
 	free(audit);
 }
 
@@ -209,7 +253,7 @@ const struct command command_audit = {
 	.group = GROUP_START,
 	.summary = "is it complete, intact, safe?",
 	.synopsis =
-		"[--quick | --data [--values]] [--fail-on=LEVEL] [--rule=RULE=LEVEL]... [--policy=FILE] [--baseline=FILE] [--checks] CHECKPOINT...",
+		"[--quick | --data [--values]] [--fail-on=LEVEL] [--rule=RULE=LEVEL]... [--policy=FILE] [--baseline=FILE] [--expect=CHECKPOINT] [--merged=CHECKPOINT] [--checks] CHECKPOINT...",
 	.example = "audit step-1000/",
 	.examples = { "audit step-1000/", "audit --data --fail-on=warning step-1000/",
 		"audit -q step-1000/ && deploy step-1000/" },

@@ -5,6 +5,7 @@
 #include <fsdp/audit.h>
 
 #include "cmd/audit/baseline.h"
+#include "cmd/audit/expect.h"
 #include "cmd/audit/levels.h"
 #include "cmd/audit/policy.h"
 #include "front/command.h"
@@ -17,6 +18,9 @@ struct audit_options {
 	const char *manifest;
 	const char *policy;
 	const char *baseline;
+	const char *expect;
+	const char *merged;
+	struct texts ignore;
 };
 
 /* What became of one rule in one checkpoint. */
@@ -63,6 +67,8 @@ struct audit {
 	struct levels levels;
 	struct policy policy;
 	struct baseline baseline;
+	struct expectation expected, merged;
+	struct selection *ignored;    /* names that are left out of both, or NULL */
 	struct judgement *judgements; /* of which each owns its checks */
 	size_t count;
 };

@@ -186,9 +186,13 @@ static bool is_check(const struct fsdp_rule *rule)
 /* Rules that compare with something else need it. */
 static bool is_asked(const struct audit_options *options, const struct fsdp_rule *rule)
 {
+	if (strcmp(rule->id, "FI6005") == 0)
+		return options->expect != NULL;
 	if (strcmp(rule->id, "FI6007") == 0)
-		return options->policy != NULL;
-	return strcmp(rule->category, "between") != 0 || options->manifest != NULL;
+		return options->expect != NULL || options->policy != NULL;
+	if (strcmp(rule->id, "FI6008") == 0)
+		return options->manifest != NULL;
+	return strcmp(rule->category, "between") != 0 || options->merged != NULL;
 }
 
 static bool set_checks(struct judging *judging, const struct passes *passes)
@@ -494,6 +498,20 @@ static struct judgement *add_verdict(struct audit *audit, const struct run *run)
 	return verdicts;
 }
 
+/* With what was expected of it. */
+static bool compare_others(const struct audit *audit, struct run *run)
+{
+	if (run->checkpoint == NULL)
+		return true;
+	policy_judge(&audit->policy, run);
+	if (audit->expected.path != NULL &&
+		!judge_expected(&audit->expected, run, audit->ignored))
+		return false;
+	return audit->merged.path == NULL ||
+	       judge_merged(&audit->merged, run, audit->ignored,
+		       audit->level >= FSDP_LEVEL_DATA);
+}
+
 bool audit_judge(struct audit *audit, struct run *run, struct fsdp_error **ret_error)
 {
 	struct judging judging = { .audit = audit,
@@ -503,11 +521,9 @@ bool audit_judge(struct audit *audit, struct run *run, struct fsdp_error **ret_e
 
 	if (judging.verdict == NULL)
 		return false;
-	if (!run_passes(&judging, ret_error))
+	if (!run_passes(&judging, ret_error) || !compare_others(audit, run))
 		return false;
 	take_failures(&judging);
-	if (run->checkpoint != NULL)
-		policy_judge(&audit->policy, run);
 	drop_findings(&judging);
 	set_scope(&judging);
 	count_findings(&judging);

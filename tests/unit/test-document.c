@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Small JSON files that a user names: what they hold, and what is refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <fsdp/document.h>
+
+static char path[64];
+
+static struct fsdp_document *opened(const char *text, struct fsdp_error **ret_error)
+{
+	struct fsdp_document *document = NULL;
+	FILE *file;
+
+	snprintf(path, sizeof path, "document-%ld.json", (long)getpid());
+	file = fopen(path, "w");
+	assert_non_null(file);
+	assert_int_equal(fwrite(text, 1, strlen(text), file), strlen(text));
+	fclose(file);
+	assert_true(fsdp_document_open(path, &document, ret_error) == (document != NULL));
+	unlink(path);
+	return document;
+}
+
+static void values_are_what_they_are(void **state)
+{
+	struct fsdp_document *document =
+		opened("{\"a\": [1, \"x\", null, true, 2.5], \"b\": {}}", NULL);
+	struct fsdp_document_value root, list, value;
+
+	(void)state;
+	assert_non_null(document);
+	root = fsdp_document_root(document);
+	assert_int_equal(root.kind, FSDP_DOCUMENT_OBJECT);
+	assert_int_equal(root.count, 2);
+	list = fsdp_document_get(root, "a");
+	assert_int_equal(list.kind, FSDP_DOCUMENT_LIST);
+	assert_int_equal(list.count, 5);
+	assert_int_equal(fsdp_document_item(list, 0).integer, 1);
+	value = fsdp_document_item(list, 1);
+	assert_int_equal(value.kind, FSDP_DOCUMENT_TEXT);
+	assert_memory_equal(value.text.data, "x", 1);
+	assert_int_equal(fsdp_document_item(list, 2).kind, FSDP_DOCUMENT_NULL);
+	assert_int_equal(fsdp_document_item(list, 3).kind, FSDP_DOCUMENT_BOOL);
+	assert_int_equal(fsdp_document_item(list, 3).integer, 1);
+	assert_true(fsdp_document_item(list, 4).real == 2.5);
+	assert_int_equal(fsdp_document_item(list, 5).kind, FSDP_DOCUMENT_ABSENT);
+	assert_int_equal(fsdp_document_get(list, "a").kind, FSDP_DOCUMENT_ABSENT);
+	assert_int_equal(fsdp_document_get(root, "c").kind, FSDP_DOCUMENT_ABSENT);
+	assert_memory_equal(fsdp_document_item(root, 1).key.data, "b", 1);
+	fsdp_document_free(document);
+}
+
+static void long_lists_of_integers_are_lists(void **state)
+{
+	char text[1000] = "[0";
+	struct fsdp_document *document;
+	struct fsdp_document_value root;
+
+	(void)state;
+	for (int i = 1; i < 100; i++)
+		snprintf(text + strlen(text), sizeof text - strlen(text), ",%d", i);
+	strcat(text, "]");
+	document = opened(text, NULL);
+	root = fsdp_document_root(document);
+	assert_int_equal(root.kind, FSDP_DOCUMENT_LIST);
+	assert_int_equal(root.count, 100);
+	assert_int_equal(fsdp_document_item(root, 99).kind, FSDP_DOCUMENT_INTEGER);
+	assert_int_equal(fsdp_document_item(root, 99).integer, 99);
+	assert_int_equal(fsdp_document_item(root, 100).kind, FSDP_DOCUMENT_ABSENT);
+	fsdp_document_free(document);
+}
+
+static void what_is_no_document_is_refused(void **state)
+{
+	static const char *const texts[] = { "", "{", "{\"a\": 1, \"a\": 2}",
+		"[99999999999999999999]", "[1] [2]", "nonsense" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+		struct fsdp_error *error = NULL;
+
+		assert_null(opened(texts[i], &error));
+		assert_non_null(error);
+		assert_string_equal(fsdp_error_path(error), path);
+		fsdp_error_free(error);
+	}
+	assert_false(fsdp_document_open(
+		"/nosuch/file", &(struct fsdp_document *){ NULL }, NULL));
+	fsdp_document_free(NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(values_are_what_they_are),
+		cmocka_unit_test(long_lists_of_integers_are_lists),
+		cmocka_unit_test(what_is_no_document_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
