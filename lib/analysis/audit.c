@@ -13,6 +13,7 @@
 /* Nothing refers to the order but that of the findings. */
 static const struct fsdp_check *const checks[] = {
 	&fsdp_check_boxes,
+	&fsdp_check_wrapped,
 	&fsdp_check_parameters,
 	&fsdp_check_values,
 };

@@ -14,8 +14,6 @@ ROW = re.compile(r'^FSDP_RULE\((\w+), "(FI\d+)"', re.M)
 # These wait for `audit`, which looks at more than reading needs.
 WAITING = {
     "FI1045": "the parts of a sparse or quantised tensor are set against each other",
-    "FI4002": "names are judged by what loaders want",
-    "FI4003": "names are set against each other",
     "FI4010": "the states of a tensor are judged",
 }
 

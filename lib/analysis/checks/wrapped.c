@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Names that a loader will not look for: segments of wrappers, and names that are in
+ * each other's way.
+ */
+#include "analysis/checks/checking.h"
+
+static const struct {
+	const char *segment, *tool;
+	bool only_first; /* further in it may be a module's own name */
+} wrappers[] = {
+	{ "_orig_mod", "torch.compile", false },
+	{ "module", "DistributedDataParallel or DataParallel", true },
+	{ "_forward_module", "Lightning Fabric or DeepSpeed", false },
+	{ "_fpw_module", "FSDP of old releases", false },
+	{ "_fsdp_wrapped_module", "FSDP", false },
+	{ "_checkpoint_wrapped_module", "activation checkpointing", false },
+	{ "lightning_module", "a strategy of Lightning", true },
+};
+enum { WRAPPERS = FSDP_COUNT(wrappers) };
+
+struct wrapped {
+	struct fsdp_checking *checking;
+	struct fsdp_span *names[WRAPPERS]; /* FSDP_AFFECTED_KEPT of each */
+	size_t counts[WRAPPERS], all;
+	bool failed;
+};
+
+/* Of one rank, or a FlatParameter: such names are FSDP's own. */
+static bool is_judged(const struct fsdp_tensor *tensor)
+{
+	return tensor->role != FSDP_ROLE_OPTIM &&
+	       (tensor->flags & (FSDP_TENSOR_FLATTENED | FSDP_TENSOR_SPREAD |
+					FSDP_TENSOR_RANKS_OWN)) == 0;
+}
+
+/* ---- segments of wrappers ---- */
+
+/* What is below all containers: the key that the tensor has. */
+static struct fsdp_span key_of(const struct fsdp_checkpoint *checkpoint,
+	const struct fsdp_tensor *tensor, struct fsdp_span raw)
+{
+	struct fsdp_path_part part = { .text = raw }, last = part;
+	uint64_t state = 0;
+
+	while (tensor->path != FSDP_NONE &&
+		fsdp_path_next(checkpoint, tensor->path, raw, &state, &part))
+		last = part;
+	return last.is_integer ? fsdp_span(raw.data, 0) : last.text;
+}
+
+static bool has_segment(struct fsdp_span key, size_t wrapper)
+{
+	size_t at = 0;
+
+	for (;;) {
+		struct fsdp_span rest = fsdp_span(key.data + at, key.size - at);
+		struct fsdp_span segment = fsdp_span_first(rest, '.');
+
+		if (segment.size == rest.size)
+			return false;
+		if (fsdp_span_is(segment, wrappers[wrapper].segment))
+			return true;
+		if (wrappers[wrapper].only_first)
+			return false;
+		at += segment.size + 1;
+	}
+}
+
+static void keep_name(struct wrapped *wrapped, size_t wrapper, struct fsdp_span raw)
+{
+	struct fsdp_arena *arena = wrapped->checking->arena;
+	size_t n = wrapped->counts[wrapper]++;
+
+	if (n == 0)
+		wrapped->names[wrapper] =
+			FSDP_TAKE(arena, wrapped->names[wrapper], FSDP_AFFECTED_KEPT);
+	if (wrapped->names[wrapper] == NULL) {
+		wrapped->failed = true;
+		return;
+	}
+	if (n < FSDP_AFFECTED_KEPT) {
+		wrapped->names[wrapper][n] = fsdp_arena_copy(arena, raw);
+		wrapped->failed |= wrapped->names[wrapper][n].data == NULL;
+	}
+}
+
+static void look_at(struct wrapped *wrapped, const struct fsdp_tensor *tensor)
+{
+	struct fsdp_checking *checking = wrapped->checking;
+	struct fsdp_span raw = fsdp_scratch_name(
+		&checking->name, checking->checkpoint, tensor->raw_name);
+	struct fsdp_span key = key_of(checking->checkpoint, tensor, raw);
+
+	wrapped->all++;
+	for (size_t i = 0; i < WRAPPERS && !wrapped->failed; i++)
+		if (has_segment(key, i))
+			keep_name(wrapped, i, raw);
+}
+
+static void tell_wrapper(struct wrapped *wrapped, size_t wrapper)
+{
+	size_t count = wrapped->counts[wrapper];
+	struct fsdp_place_of *place =
+		FSDP_PLACE(.affected = wrapped->names[wrapper], .affected_count = count);
+
+	if (count == wrapped->all)
+		fsdp_find(wrapped->checking->findings, FSDP_RULE_WRAPPER_PREFIX, place,
+			"all %zu names have the segment \"%s.\", which %s adds: a model that is not wrapped has no such names, and loads none of them",
+			count, wrappers[wrapper].segment, wrappers[wrapper].tool);
+	else
+		fsdp_find(wrapped->checking->findings, FSDP_RULE_WRAPPER_PREFIX, place,
+			"%zu of %zu names have the segment \"%s.\", which %s adds: a model that is not wrapped does not load them",
+			count, wrapped->all, wrappers[wrapper].segment,
+			wrappers[wrapper].tool);
+}
+
+/* ---- names in each other's way ---- */
+
+static bool has_empty_segment(struct fsdp_span name)
+{
+	return name.size == 0 || name.data[0] == '.' || name.data[name.size - 1] == '.' ||
+	       memmem(name.data, name.size, "..", 2) != NULL;
+}
+
+/* What bitsandbytes puts below the name of a weight. */
+static bool serves_packing(struct fsdp_span rest)
+{
+	static const char *const words[] = { "absmax", "quant_map", "quant_state",
+		"nested_absmax", "nested_quant_map" };
+
+	rest = fsdp_span_first(rest, '.');
+	for (size_t i = 0; i < FSDP_COUNT(words); i++)
+		if (fsdp_span_is(rest, words[i]))
+			return true;
+	return false;
+}
+
+/* A tensor that is the whole file has no name. */
+static bool is_bare(
+	const struct fsdp_checkpoint *checkpoint, const struct fsdp_tensor *tensor)
+{
+	struct fsdp_path_part part;
+	uint64_t state = 0;
+
+	return fsdp_name_write(checkpoint, tensor->raw_name, NULL, 0) == 0 &&
+	       (tensor->path == FSDP_NONE || !fsdp_path_next(checkpoint, tensor->path,
+						     FSDP_SPAN(""), &state, &part));
+}
+
+static void judge_name(struct fsdp_checking *checking, const struct fsdp_tensor *tensor)
+{
+	struct fsdp_span name =
+		fsdp_scratch_name(&checking->name, checking->checkpoint, tensor->name);
+
+	if (has_empty_segment(name) && !is_bare(checking->checkpoint, tensor))
+		fsdp_find(checking->findings, FSDP_RULE_NAME_CONFLICT,
+			FSDP_PLACE(.tensor = name, .affected = &name,
+				.affected_count = 1),
+			"the name has an empty segment");
+}
+
+/* In natural order what is below a name follows it. */
+static void judge_pair(struct fsdp_checking *checking, struct fsdp_scratch *other,
+	const struct fsdp_tensor *a, const struct fsdp_tensor *b)
+{
+	struct fsdp_span names[2];
+
+	names[0] = fsdp_scratch_name(&checking->name, checking->checkpoint, a->raw_name);
+	names[1] = fsdp_scratch_name(other, checking->checkpoint, b->raw_name);
+	if (a->name == b->name && a->raw_name != b->raw_name) {
+		fsdp_find(checking->findings, FSDP_RULE_NAME_CONFLICT,
+			FSDP_PLACE(.tensor = names[0], .affected = names,
+				.affected_count = 2),
+			"two names are one without the segments of wrappers");
+		return;
+	}
+	if (names[0].size == 0 || names[1].size <= names[0].size ||
+		!fsdp_span_begins(names[1], names[0]) ||
+		names[1].data[names[0].size] != '.' ||
+		serves_packing(fsdp_span(names[1].data + names[0].size + 1,
+			names[1].size - names[0].size - 1)))
+		return;
+	fsdp_find(checking->findings, FSDP_RULE_NAME_CONFLICT,
+		FSDP_PLACE(.tensor = names[0], .affected = names, .affected_count = 2),
+		"a tensor and a module that holds tensors have this name");
+}
+
+/* Whether "module" in front of a name may be no wrapper: the plan knows the modules, or
+ * DeepSpeed keeps all tensors under this key. */
+static bool may_be_own(const struct fsdp_checkpoint *checkpoint)
+{
+	const char *family = fsdp_checkpoint_format(checkpoint).family;
+
+	return fsdp_has_visits(checkpoint) ||
+	       (family != NULL && strncmp(family, "deepspeed", 9) == 0);
+}
+
+static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
+{
+	const struct fsdp_checkpoint *checkpoint = checking->checkpoint;
+	struct wrapped wrapped = { .checking = checking };
+	struct fsdp_scratch other = { .arena = checking->arena };
+	struct fsdp_tensor last = { .name = FSDP_NONE };
+	size_t count = fsdp_tensor_count(checkpoint);
+	bool is_own = may_be_own(checkpoint);
+
+	for (uint32_t i = 0; i < count && !wrapped.failed; i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
+
+		if (!is_judged(&tensor))
+			continue;
+		look_at(&wrapped, &tensor);
+		judge_name(checking, &tensor);
+		if (last.name != FSDP_NONE)
+			judge_pair(checking, &other, &last, &tensor);
+		last = tensor;
+	}
+	if (wrapped.failed || other.failed)
+		return fsdp_arena_fail(checking->arena, ret_error);
+	for (size_t i = 0; i < WRAPPERS; i++)
+		if (wrapped.counts[i] > 0 && !(wrappers[i].only_first && is_own))
+			tell_wrapper(&wrapped, i);
+	return true;
+}
+
+const struct fsdp_check fsdp_check_wrapped = {
+	FSDP_CHECK_RULES(FSDP_RULE_WRAPPER_PREFIX, FSDP_RULE_NAME_CONFLICT),
+	.run = run,
+};
