@@ -31,11 +31,15 @@ static void parameters_without_elements_are_found(void **state)
 	struct fsdp_checkpoint *checkpoint = *state;
 	const struct fsdp_finding *finding;
 	struct fsdp_audit *audit;
+	uint32_t guessed;
 
 	tensor_by_hand(checkpoint, "a.weight", "float32", FSDP_ROLE_PARAM, FULL, 2);
 	tensor_by_hand(checkpoint, "b.weight", "float32", FSDP_ROLE_PARAM, NONE, 1);
 	tensor_by_hand(checkpoint, "c.registers", "float32", FSDP_ROLE_PARAM, INNER, 3);
 	tensor_by_hand(checkpoint, "d.buffer", "float32", FSDP_ROLE_BUFFER, NONE, 1);
+	guessed = tensor_by_hand(checkpoint, "e", "float32", FSDP_ROLE_PARAM, NONE, 1);
+	fsdp_model_tensor(&checkpoint->model, guessed)->flags |=
+		FSDP_TENSOR_ROLE_INFERRED;
 	freeze_by_hand(checkpoint);
 	audit = audit_of(checkpoint, FSDP_LEVEL_HEADERS);
 	assert_int_equal(fsdp_audit_finding_count(audit), 1);

@@ -8,8 +8,42 @@
 /* A zero in another dimension than the first is a model that was built so. */
 static bool is_empty(const struct fsdp_tensor *tensor)
 {
+	uint32_t not_whole = FSDP_TENSOR_FLATTENED | FSDP_TENSOR_RANKS_OWN |
+			     FSDP_TENSOR_SHAPE_INFERRED;
+
 	return tensor->role == FSDP_ROLE_PARAM && tensor->dims > 0 &&
-	       tensor->shape[0] == 0 && tensor->numel == 0;
+	       tensor->shape[0] == 0 && tensor->numel == 0 &&
+	       (tensor->flags & not_whole) == 0;
+}
+
+/* Whether the name is that of a parameter. One empty tensor among others may be no more
+ * than that, if only a guess makes it a parameter. */
+static bool is_named_parameter(const struct fsdp_tensor *tensor, struct fsdp_span name)
+{
+	struct fsdp_span last = fsdp_span_last(name, '.');
+
+	if (fsdp_span_is(last, "_extra_state"))
+		return false;
+	return (tensor->flags & FSDP_TENSOR_ROLE_INFERRED) == 0 ||
+	       fsdp_span_is(last, "weight") || fsdp_span_is(last, "bias") ||
+	       fsdp_span_begins(last, FSDP_SPAN("lora_")) ||
+	       fsdp_span_ends(last, FSDP_SPAN("_proj")) ||
+	       fsdp_span_ends(last, FSDP_SPAN("_embedding"));
+}
+
+static void judge(struct fsdp_checking *checking, const struct fsdp_tensor *tensor,
+	size_t empty, size_t parameters)
+{
+	struct fsdp_span name =
+		fsdp_scratch_name(&checking->name, checking->checkpoint, tensor->name);
+	bool are_most = empty * 2 > parameters;
+
+	if (are_most || is_named_parameter(tensor, name))
+		fsdp_find(checking->findings, FSDP_RULE_EMPTY_PARAMETER,
+			FSDP_PLACE(.tensor = name, .affected = &name, .affected_count = 1,
+				.severity = are_most ? FSDP_ERROR + 1 : 0),
+			"the parameter has no elements; so have %zu of %zu parameters",
+			empty, parameters);
 }
 
 static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
@@ -29,16 +63,9 @@ static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
 			FSDP_STATUS_NOT_APPLICABLE, FSDP_REASON_NONE);
 	for (uint32_t i = 0; i < count && empty > 0; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
-		struct fsdp_span name;
 
-		if (!is_empty(&tensor))
-			continue;
-		name = fsdp_scratch_name(&checking->name, checkpoint, tensor.name);
-		fsdp_find(checking->findings, FSDP_RULE_EMPTY_PARAMETER,
-			FSDP_PLACE(.tensor = name, .affected = &name, .affected_count = 1,
-				.severity = empty * 2 > parameters ? FSDP_ERROR + 1 : 0),
-			"the parameter has no elements; so have %zu of %zu parameters",
-			empty, parameters);
+		if (is_empty(&tensor))
+			judge(checking, &tensor, empty, parameters);
 	}
 	return true;
 }
