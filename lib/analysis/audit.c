@@ -16,6 +16,7 @@ static const struct fsdp_check *const checks[] = {
 	&fsdp_check_wrapped,
 	&fsdp_check_parameters,
 	&fsdp_check_values,
+	&fsdp_check_complete,
 };
 enum { CHECK_COUNT = sizeof checks / sizeof checks[0] };
 

@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whether there are as many layers as the configuration says.
+ */
+#include "analysis/checks/complete.h"
+
+static struct fsdp_setting at(const struct fsdp_complete *complete, uint32_t index)
+{
+	return fsdp_setting(complete->checkpoint, index);
+}
+
+/* ---- keys ---- */
+
+/* In the order in which they count. */
+static const char *const main_keys[] = { "num_hidden_layers", "n_layer", "n_layers",
+	"num_layers", "num_hidden_groups", NULL };
+static const char *const encoder_keys[] = { "encoder_layers", "encoder_num_hidden_layers",
+	"num_encoder_layers", "num_layers", NULL };
+static const char *const decoder_keys[] = { "decoder_layers", "decoder_num_hidden_layers",
+	"num_decoder_layers", "num_layers", NULL };
+static const char *const vision_keys[] = { "num_hidden_layers", "depth", "num_layers",
+	NULL };
+
+static bool is_layer_key(struct fsdp_span key)
+{
+	static const char *const *const all[] = { main_keys, encoder_keys, decoder_keys,
+		vision_keys };
+
+	for (size_t i = 0; i < FSDP_COUNT(all); i++)
+		for (const char *const *name = all[i]; *name != NULL; name++)
+			if (fsdp_span_is(key, *name))
+				return true;
+	return fsdp_complete_contains(key, "num_global_layers");
+}
+
+/* How often a number is the value of a key that counts layers. */
+static uint32_t count_layer_keys(const struct fsdp_complete *complete, uint32_t length)
+{
+	uint32_t count = (uint32_t)fsdp_setting_count(complete->checkpoint), found = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		struct fsdp_setting setting = at(complete, i);
+
+		found += setting.value.kind == FSDP_TOKEN_INTEGER &&
+			 setting.value.integer == length && is_layer_key(setting.key);
+	}
+	return found;
+}
+
+static const char *find_due(const struct fsdp_complete *complete, uint32_t object,
+	const char *const *keys, uint64_t *ret_due)
+{
+	for (; *keys != NULL; keys++)
+		if (fsdp_complete_get_integer(complete, object, *keys, ret_due) &&
+			*ret_due > 0)
+			return *keys;
+	return NULL;
+}
+
+/* ---- which stack is meant ---- */
+
+static bool is_layers(
+	const struct fsdp_complete *complete, const struct fsdp_complete_stack *stack)
+{
+	static const char *const words[] = { "layers", "layer", "h", "block", "blocks",
+		"groups" };
+	struct fsdp_span last = fsdp_names_segment(&complete->names, stack->name);
+
+	for (size_t i = 0; i < FSDP_COUNT(words); i++)
+		if (fsdp_span_is(last, words[i]))
+			return stack->is_deep && !stack->is_inner;
+	return false;
+}
+
+static bool is_below(
+	const struct fsdp_complete *complete, uint32_t name, const char *segment)
+{
+	for (; name != 0 && name != FSDP_NONE;
+		name = fsdp_names_at(&complete->names, name)->parent)
+		if (fsdp_span_is(fsdp_names_segment(&complete->names, name), segment))
+			return true;
+	return false;
+}
+
+/* Stacks of layers of a tower; with `segment`, only below a module of that name. */
+struct choice {
+	enum fsdp_complete_tower tower;
+	const char *segment;
+};
+
+static bool is_chosen(const struct fsdp_complete *complete,
+	const struct fsdp_complete_stack *stack, const struct choice *choice)
+{
+	return is_layers(complete, stack) && stack->tower == choice->tower &&
+	       (choice->segment == NULL ||
+		       is_below(complete, stack->name, choice->segment));
+}
+
+static bool are_there(const struct fsdp_complete *complete, const struct choice *choice)
+{
+	for (size_t i = 0; i < complete->stack_count; i++)
+		if (is_chosen(complete, &complete->stacks[i], choice))
+			return true;
+	return false;
+}
+
+/* The one that a number of layers is about; NULL: none, or one has as many. */
+static const struct fsdp_complete_stack *find_stack(
+	const struct fsdp_complete *complete, const struct choice *choice, uint64_t due)
+{
+	const struct fsdp_complete_stack *largest = NULL;
+	size_t alike = 0;
+
+	for (size_t i = 0; i < complete->stack_count; i++) {
+		const struct fsdp_complete_stack *stack = &complete->stacks[i];
+
+		if (is_chosen(complete, stack, choice) &&
+			(largest == NULL || stack->record_count > largest->record_count))
+			largest = stack;
+	}
+	for (size_t i = 0; i < complete->stack_count && largest != NULL; i++) {
+		const struct fsdp_complete_stack *stack = &complete->stacks[i];
+
+		if (!is_chosen(complete, stack, choice) ||
+			(uint64_t)stack->record_count * 4 < largest->record_count)
+			continue;
+		alike++;
+		if (stack->length == due && stack->elements[0].number == 0)
+			return NULL;
+	}
+	if (alike > 1 && count_layer_keys(complete, largest->length) > 0)
+		return NULL;
+	return largest;
+}
+
+/* ---- too few ---- */
+
+static const struct fsdp_complete_element *fullest(
+	const struct fsdp_complete_stack *stack)
+{
+	const struct fsdp_complete_element *best = &stack->elements[0];
+
+	for (uint32_t i = 1; i < stack->element_count; i++)
+		if (stack->elements[i].count > best->count)
+			best = &stack->elements[i];
+	return best;
+}
+
+enum { NAMED_MOST = 64 };
+
+/* Names of all tensors of so many layers from `first` on, as a full layer has them. */
+static size_t name_layers(struct fsdp_complete *complete,
+	const struct fsdp_complete_stack *stack, uint32_t first, uint32_t count,
+	struct fsdp_span **ret_affected)
+{
+	const struct fsdp_complete_element *model = fullest(stack);
+	size_t named = 0;
+	struct fsdp_span *affected =
+		FSDP_COMPLETE_TAKE(complete, affected, FSDP_AFFECTED_KEPT);
+	struct fsdp_complete_hole hole = { .stack = stack };
+
+	if (affected == NULL) {
+		complete->failed = true;
+		return 0;
+	}
+	for (uint32_t i = 0; i < count && i < NAMED_MOST; i++) {
+		hole.element = first + i;
+		fsdp_complete_mark_gone(complete, &hole);
+		for (uint32_t k = 0; k < model->count && named < FSDP_AFFECTED_KEPT; k++)
+			affected[named++] = fsdp_complete_named(
+				complete, &model->records[k], first + i);
+	}
+	*ret_affected = affected;
+	return named;
+}
+
+/* The stored name of a layer, cut out of that of its first tensor. */
+static struct fsdp_span name_layer(struct fsdp_complete *complete,
+	const struct fsdp_complete_stack *stack, uint32_t number)
+{
+	const struct fsdp_complete_record *record = &fullest(stack)->records[0];
+	struct fsdp_span name = fsdp_complete_named(complete, record, number);
+
+	for (size_t i = record->at; i < name.size; i++)
+		if (name.data[i] == '.')
+			return fsdp_span(name.data, i);
+	return name;
+}
+
+static struct fsdp_span config_file(const struct fsdp_complete *complete)
+{
+	return fsdp_file(complete->checkpoint, at(complete, complete->config.root).file)
+		.path;
+}
+
+static void tell_missing(struct fsdp_complete *complete,
+	const struct fsdp_complete_stack *stack, const char *key, uint64_t due,
+	uint32_t first, uint64_t count)
+{
+	struct fsdp_span *affected = NULL;
+	size_t named;
+
+	if (complete->is_silent)
+		return;
+	named = name_layers(complete, stack, first,
+		(uint32_t)fsdp_min(count, UINT32_MAX - first), &affected);
+	if (complete->failed)
+		return;
+	fsdp_find(complete->checking->findings, FSDP_RULE_CONFIG_MISMATCH,
+		FSDP_PLACE(.file = config_file(complete),
+			.module = name_layer(complete, stack, first),
+			.affected = affected, .affected_count = named),
+		"the configuration says %s = %llu, %llu of these layers are missing from number %u on",
+		key, FSDP_LLU(due), FSDP_LLU(count), first);
+}
+
+/* ---- too many ---- */
+
+/* Layers that predict further tokens, as the configuration counts them. */
+static uint64_t count_predictions(const struct fsdp_complete *complete)
+{
+	uint32_t count = (uint32_t)fsdp_setting_count(complete->checkpoint);
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		struct fsdp_setting setting = at(complete, i);
+
+		if (setting.value.kind == FSDP_TOKEN_INTEGER &&
+			setting.value.integer > 0 &&
+			(fsdp_complete_contains(setting.key, "nextn") ||
+				fsdp_complete_contains(setting.key, "mtp")))
+			sum += (uint64_t)fsdp_min(
+				(uint64_t)setting.value.integer, UINT32_MAX);
+	}
+	return sum;
+}
+
+static bool has_member(const struct fsdp_complete *complete,
+	const struct fsdp_complete_element *element, const char *segment)
+{
+	for (uint32_t i = 0; i < element->count; i++)
+		for (uint32_t name = element->records[i].member;
+			name != 0 && name != FSDP_NONE;
+			name = fsdp_names_at(&complete->members, name)->parent)
+			if (fsdp_span_is(fsdp_names_segment(&complete->members, name),
+				    segment))
+				return true;
+	return false;
+}
+
+static bool are_alike(
+	const struct fsdp_complete_element *a, const struct fsdp_complete_element *b)
+{
+	if (a->count != b->count)
+		return false;
+	for (uint32_t i = 0; i < a->count; i++)
+		if (a->records[i].member != b->records[i].member)
+			return false;
+	return true;
+}
+
+/* Whether the last one is of a kind with one that is due. */
+static bool is_like_due(const struct fsdp_complete_stack *stack, uint64_t due)
+{
+	const struct fsdp_complete_element *last =
+		&stack->elements[stack->element_count - 1];
+
+	for (uint32_t i = 0; i < stack->element_count; i++)
+		if (stack->elements[i].number < due &&
+			are_alike(last, &stack->elements[i]))
+			return true;
+	return false;
+}
+
+static void tell_surplus(struct fsdp_complete *complete,
+	const struct fsdp_complete_stack *stack, const char *key, uint64_t due)
+{
+	const struct fsdp_complete_element *last =
+		&stack->elements[stack->element_count - 1];
+
+	if (stack->length - due <= count_predictions(complete) ||
+		has_member(complete, last, "eh_proj") || !is_like_due(stack, due))
+		return;
+	fsdp_find(complete->checking->findings, FSDP_RULE_CONFIG_MISMATCH,
+		FSDP_PLACE(.file = config_file(complete),
+			.module = name_layer(complete, stack, last->number),
+			.severity = FSDP_WARNING + 1),
+		"the configuration says %s = %llu, and there are %u layers", key,
+		FSDP_LLU(due), stack->length);
+}
+
+/* ---- all of it ---- */
+
+static void judge_stack(struct fsdp_complete *complete, const struct choice *choice,
+	uint32_t object, const char *const *keys, uint64_t may_lack)
+{
+	const struct fsdp_complete_stack *stack;
+	uint64_t due;
+	const char *key = find_due(complete, object, keys, &due);
+
+	if (key == NULL)
+		return;
+	stack = find_stack(complete, choice, due);
+	if (stack == NULL)
+		return;
+	if (stack->elements[0].number > 0)
+		tell_missing(complete, stack, key, due, 0, stack->elements[0].number);
+	if (stack->length + may_lack < due)
+		tell_missing(
+			complete, stack, key, due, stack->length, due - stack->length);
+	else if (stack->length > due)
+		tell_surplus(complete, stack, key, due);
+}
+
+static uint32_t find_object(const struct fsdp_complete *complete, const char *key)
+{
+	uint32_t count = (uint32_t)fsdp_setting_count(complete->checkpoint);
+
+	for (uint32_t i = 0; i < count; i++) {
+		struct fsdp_setting setting = at(complete, i);
+
+		if (setting.value.kind == FSDP_TOKEN_DICT &&
+			fsdp_span_is(setting.key, key))
+			return i;
+	}
+	return FSDP_NONE;
+}
+
+/* Layers that a vision part may lack: those behind the one whose output is used. */
+static uint64_t count_unused(const struct fsdp_complete *complete)
+{
+	uint32_t count = (uint32_t)fsdp_setting_count(complete->checkpoint), end = 0;
+	uint64_t most = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		struct fsdp_setting setting = at(complete, i);
+
+		if (fsdp_span_is(setting.key, "vision_feature_layer"))
+			end = setting.end;
+		if (i < end && setting.value.kind == FSDP_TOKEN_INTEGER &&
+			setting.value.integer < -1 &&
+			setting.value.integer > -(int64_t)UINT32_MAX &&
+			(uint64_t)(-setting.value.integer - 1) > most)
+			most = (uint64_t)(-setting.value.integer - 1);
+	}
+	return most;
+}
+
+void fsdp_complete_judge_layers(struct fsdp_complete *complete)
+{
+	const struct choice encoder = { FSDP_COMPLETE_MAIN, "encoder" };
+	const struct choice decoder = { FSDP_COMPLETE_MAIN, "decoder" };
+	const struct choice all = { FSDP_COMPLETE_MAIN, NULL };
+	const struct choice vision = { FSDP_COMPLETE_VISION, NULL };
+	uint32_t text = complete->config.text;
+
+	if (text == FSDP_NONE)
+		return;
+	if (are_there(complete, &encoder) && are_there(complete, &decoder)) {
+		judge_stack(complete, &encoder, text, encoder_keys, 0);
+		judge_stack(complete, &decoder, text, decoder_keys, 0);
+	} else {
+		judge_stack(complete, &all, text, main_keys, 0);
+	}
+	judge_stack(complete, &vision, find_object(complete, "vision_config"),
+		vision_keys, count_unused(complete));
+}
+
+void fsdp_complete_count_layers(struct fsdp_complete *complete)
+{
+	for (size_t i = 0; i < complete->stack_count; i++) {
+		struct fsdp_complete_stack *stack = &complete->stacks[i];
+
+		stack->is_counted =
+			!stack->is_inner && count_layer_keys(complete, stack->length) > 0;
+	}
+}

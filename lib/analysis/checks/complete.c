@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Judges whether a model is complete: one step after another, from what is missing as a
+ * whole to what is only too small.
+ */
+#include "analysis/checks/complete.h"
+
+static bool begin(struct fsdp_complete *complete)
+{
+	struct fsdp_arena *arena = complete->arena;
+
+	complete->checkpoint = complete->checking->checkpoint;
+	complete->tensor_count = (uint32_t)fsdp_tensor_count(complete->checkpoint);
+	fsdp_arena_init(&complete->work, arena->budget);
+	fsdp_vec_init(&complete->list, arena, sizeof(struct fsdp_complete_record));
+	fsdp_table_init(&complete->gone, arena);
+	fsdp_table_init(&complete->there, arena);
+	fsdp_table_init(&complete->pattern_of, arena);
+	if (!fsdp_names_init(&complete->names, arena) ||
+		!fsdp_names_init(&complete->members, arena) ||
+		!fsdp_names_init(&complete->patterns, arena))
+		return false;
+	complete->names.copies = complete->members.copies = arena;
+	complete->patterns.copies = arena;
+	return true;
+}
+
+/* What a file that is absent held is missing for that reason and no other, and a plan says
+ * itself what is due. */
+static bool has_other_cause(const struct fsdp_checkpoint *checkpoint)
+{
+	struct fsdp_plan_facts plan;
+
+	for (size_t i = 0; i < fsdp_finding_count(checkpoint); i++) {
+		const struct fsdp_finding *finding = fsdp_finding(checkpoint, i);
+
+		if (finding->severity == FSDP_ERROR &&
+			strcmp(finding->rule->category, "structure") == 0)
+			return true;
+	}
+	return fsdp_checkpoint_error_count(checkpoint) > 0 ||
+	       fsdp_checkpoint_plan(checkpoint, &plan);
+}
+
+/* What there is nothing to judge of. */
+static void skip_rules(struct fsdp_complete *complete)
+{
+	struct fsdp_checking *checking = complete->checking;
+	enum fsdp_rule_status status = FSDP_STATUS_NOT_EVALUATED;
+	enum fsdp_rule_reason reason = FSDP_REASON_NEEDS_CONFIG;
+
+	if (complete->stack_count == 0) {
+		status = FSDP_STATUS_NOT_APPLICABLE;
+		reason = FSDP_REASON_NONE;
+		fsdp_check_skip(checking, FSDP_RULE_STACK_HOLE, status, reason);
+	}
+	if (complete->config.root == FSDP_NONE)
+		fsdp_check_skip(checking, FSDP_RULE_CONFIG_MISMATCH, status, reason);
+}
+
+static void judge(struct fsdp_complete *complete)
+{
+	static void (*const steps[])(struct fsdp_complete *) = {
+		fsdp_complete_read_config, fsdp_complete_collect,
+		fsdp_complete_count_layers, fsdp_complete_judge_numbers,
+		fsdp_complete_judge_members, fsdp_complete_judge_layers
+	};
+
+	for (size_t i = 0; i < FSDP_COUNT(steps) && !complete->failed; i++) {
+		steps[i](complete);
+		fsdp_complete_step_done(complete);
+	}
+}
+
+static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
+{
+	struct fsdp_complete complete = {
+		.checking = checking,
+		.arena = checking->arena,
+	};
+
+	complete.failed = !begin(&complete);
+	complete.is_silent = has_other_cause(checking->checkpoint);
+	if (!complete.failed)
+		judge(&complete);
+	if (!complete.failed)
+		skip_rules(&complete);
+	fsdp_arena_done(&complete.work);
+	return !complete.failed || fsdp_arena_fail(checking->arena, ret_error);
+}
+
+const struct fsdp_check fsdp_check_complete = {
+	FSDP_CHECK_RULES(FSDP_RULE_STACK_HOLE, FSDP_RULE_CONFIG_MISMATCH),
+	.run = run,
+};

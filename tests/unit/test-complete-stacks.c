@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Stacks of layers: what is a hole in one, and what is a design. */
+#include "audit-by-hand.h"
+
+static const char *const BLOCK[] = { "attn.q.weight", "attn.o.weight", "mlp.up.weight",
+	"mlp.down.weight", "norm.weight", NULL };
+static const char *const DENSE[] = { "attn.q.weight", "mlp.up.weight", "mlp.down.weight",
+	NULL };
+static const char *const SPARSE[] = { "attn.q.weight", "mlp.gate.weight",
+	"mlp.experts.0.up.weight", "mlp.experts.1.up.weight", NULL };
+
+static void a_tensor_is_missing(void **state)
+{
+	struct fsdp_checkpoint *checkpoint = *state;
+
+	put_layers(
+		checkpoint, "model.layers", 0, 5, BLOCK, "model.layers.2.attn.o.weight");
+	expect_findings(checkpoint, "FI1090 error model.layers.2.attn.o.weight\n");
+}
+
+static void nothing_is_missing(void **state)
+{
+	struct fsdp_checkpoint *checkpoint = *state;
+
+	put_layers(checkpoint, "model.layers", 0, 5, BLOCK, NULL);
+	expect_findings(checkpoint, "");
+}
+
+/* A module that is gone silences its tensors, and is told once. */
+static void a_module_is_missing(void **state)
+{
+	static const char *const LESS[] = { "attn.q.weight", "attn.o.weight",
+		"norm.weight", NULL };
+	struct fsdp_checkpoint *checkpoint = *state;
+
+	put_layers(checkpoint, "layers", 0, 2, BLOCK, NULL);
+	put_layers(checkpoint, "layers", 3, 3, LESS, NULL);
+	put_layers(checkpoint, "layers", 4, 7, BLOCK, NULL);
+	expect_findings(checkpoint,
+		"FI1090 error layers.3.mlp.down.weight layers.3.mlp.up.weight\n");
+}
+
+static void a_layer_is_missing(void **state)
+{
+	struct fsdp_checkpoint *checkpoint = *state;
+
+	put_layers(checkpoint, "layers", 0, 1, DENSE, NULL);
+	put_layers(checkpoint, "layers", 3, 4, DENSE, NULL);
+	expect_findings(checkpoint,
+		"FI1090 error layers.2.attn.q.weight layers.2.mlp.down.weight layers.2.mlp.up.weight\n");
+}
+
+/* It may be the stage of a pipeline. */
+static void a_stack_may_begin_above_zero(void **state)
+{
+	struct fsdp_checkpoint *checkpoint = *state;
+
+	put_layers(checkpoint, "layers", 4, 7, DENSE, NULL);
+	expect_findings(checkpoint, "");
+}
+
+/* Too much is absent, or with a period. */
+static void numbers_may_have_gaps(void **state)
+{
+	struct fsdp_checkpoint *checkpoint = *state;
+
+	for (int i = 0; i < 12; i += 2)
+		put_layers(checkpoint, "even", i, i, DENSE, NULL);
+	for (int i = 0; i < 12; i++)
+		if (i % 4 != 3)
+			put_layers(checkpoint, "fourth", i, i, DENSE, NULL);
+	put_layers(checkpoint, "sparse", 0, 1, DENSE, NULL);
+	put_layers(checkpoint, "sparse", 9, 9, DENSE, NULL);
+	expect_findings(checkpoint, "");
+}
+
+/* Layers of nn.Sequential without parameters. */
+static void a_sequential_has_gaps(void **state)
+{
+	struct fsdp_checkpoint *checkpoint = *state;
+
+	put(checkpoint, "mlp.0.weight", "float32", "8x4");
+	put(checkpoint, "mlp.2.weight", "float32", "8x4");
+	put(checkpoint, "mlp.3.weight", "float32", "8x4");
+	put(checkpoint, "mlp.5.weight", "float32", "8x4");
+	expect_findings(checkpoint, "");
+}
+
+/* Two lists of the same text that lack the same. */
+static void stacks_may_lack_the_same(void **state)
+{
+	struct fsdp_checkpoint *checkpoint = *state;
+
+	for (int i = 0; i < 3; i++) {
+		char prefix[32];
+
+		snprintf(prefix, sizeof prefix, "layers.%d.experts", i);
+		put_layers(checkpoint, prefix, 0, 2, DENSE, NULL);
+		put_layers(checkpoint, prefix, 4, 6, DENSE, NULL);
+	}
+	expect_findings(checkpoint, "");
+}
+
+static void dense_and_sparse_layers_alternate(void **state)
+{
+	struct fsdp_checkpoint *checkpoint = *state;
+
+	for (int i = 0; i < 8; i++)
+		put_layers(checkpoint, "layers", i, i, i % 2 ? SPARSE : DENSE, NULL);
+	expect_findings(checkpoint, "");
+}
+
+static void one_layer_is_of_another_kind(void **state)
+{
+	struct fsdp_checkpoint *checkpoint = *state;
+
+	put_layers(checkpoint, "layers", 0, 3, SPARSE, NULL);
+	put_layers(checkpoint, "layers", 4, 4, DENSE, NULL);
+	put_layers(checkpoint, "layers", 5, 8, SPARSE, NULL);
+	expect_findings(checkpoint, "");
+}
+
+/* One layer in five has something of its own, which the others do not lack. */
+static void some_layers_have_more(void **state)
+{
+	static const char *const MORE[] = { "attn.q.weight", "attn.norm.weight",
+		"mlp.up.weight", "mlp.down.weight", NULL };
+	struct fsdp_checkpoint *checkpoint = *state;
+
+	for (int i = 0; i < 10; i++)
+		put_layers(checkpoint, "layers", i, i, i % 5 == 4 ? MORE : DENSE, NULL);
+	expect_findings(checkpoint, "");
+}
+
+static void a_period_explains(void **state)
+{
+	static const char *const LESS[] = { "attn.q.weight", "mlp.up.weight", NULL };
+	struct fsdp_checkpoint *checkpoint = *state;
+
+	for (int i = 0; i < 12; i++)
+		put_layers(checkpoint, "layers", i, i, i % 4 == 3 ? LESS : DENSE, NULL);
+	expect_findings(checkpoint, "");
+}
+
+static void a_run_at_the_end_explains(void **state)
+{
+	static const char *const LESS[] = { "attn.q.weight", "mlp.up.weight", NULL };
+	struct fsdp_checkpoint *checkpoint = *state;
+
+	put_layers(checkpoint, "layers", 0, 9, DENSE, NULL);
+	put_layers(checkpoint, "layers", 10, 11, LESS, NULL);
+	expect_findings(checkpoint, "");
+}
+
+/* layers 1 and 5 of 8 lack it, as a list says; without the list they have a hole. */
+static void put_two_less(struct fsdp_checkpoint *checkpoint)
+{
+	static const char *const LESS[] = { "attn.q.weight", "mlp.up.weight", NULL };
+
+	for (int i = 0; i < 8; i++)
+		put_layers(checkpoint, "layers", i, i, i == 1 || i == 6 ? LESS : DENSE,
+			NULL);
+}
+
+static void two_layers_have_holes(void **state)
+{
+	struct fsdp_checkpoint *checkpoint = *state;
+
+	put_two_less(checkpoint);
+	expect_findings(checkpoint, "FI1090 error layers.1.mlp.down.weight\n"
+				    "FI1090 error layers.6.mlp.down.weight\n");
+}
+
+static void a_list_of_kinds_explains(void **state)
+{
+	struct fsdp_checkpoint *checkpoint = *state;
+
+	put_two_less(checkpoint);
+	configure(checkpoint, "config.json",
+		"{\"layer_types\": [\"a\", \"b\", \"a\", \"a\", \"a\", \"a\", \"b\", \"a\"]}");
+	expect_findings(checkpoint, "");
+}
+
+static void a_list_of_different_values_explains_nothing(void **state)
+{
+	struct fsdp_checkpoint *checkpoint = *state;
+
+	put_two_less(checkpoint);
+	configure(checkpoint, "config.json", "{\"seeds\": [1, 2, 3, 4, 5, 6, 7, 8]}");
+	expect_findings(checkpoint, "FI1090 error layers.1.mlp.down.weight\n"
+				    "FI1090 error layers.6.mlp.down.weight\n");
+}
+
+static void a_list_of_indices_explains(void **state)
+{
+	struct fsdp_checkpoint *checkpoint = *state;
+
+	put_two_less(checkpoint);
+	configure(checkpoint, "config.json", "{\"small_layers\": [2, 7]}");
+	expect_findings(checkpoint, "");
+}
+
+static void a_pattern_explains(void **state)
+{
+	struct fsdp_checkpoint *checkpoint = *state;
+
+	put_two_less(checkpoint);
+	configure(checkpoint, "config.json", "{\"block_pattern\": \"MEMMMMEM\"}");
+	expect_findings(checkpoint, "");
+}
+
+/* The first layer alone: the configuration says that it is one of four. */
+static void the_first_layer_is_judged_if_it_is_counted(void **state)
+{
+	struct fsdp_checkpoint *checkpoint = *state;
+
+	put_layers(checkpoint, "layers", 0, 3, BLOCK, "layers.0.norm.weight");
+	configure(checkpoint, "config.json", "{\"num_hidden_layers\": 4}");
+	expect_findings(checkpoint, "FI1090 error layers.0.norm.weight\n");
+}
+
+static void the_first_layer_may_differ(void **state)
+{
+	struct fsdp_checkpoint *checkpoint = *state;
+
+	put_layers(checkpoint, "layers", 0, 3, BLOCK, "layers.0.norm.weight");
+	expect_findings(checkpoint, "");
+}
+
+static void a_bias_lost_its_weight(void **state)
+{
+	static const char *const PAIR[] = { "fc.weight", "fc.bias", NULL };
+	struct fsdp_checkpoint *checkpoint = *state;
+
+	put_layers(checkpoint, "layers", 0, 1, PAIR, "layers.0.fc.weight");
+	expect_findings(checkpoint, "FI1090 error layers.0.fc.weight\n");
+}
+
+/* The same weight under another name, as AQLM packs it. */
+static void a_bias_may_stand_beside_another_weight(void **state)
+{
+	static const char *const PAIR[] = { "fc.weight", "fc.bias", NULL };
+	static const char *const CODES[] = { "fc.codes", "fc.codebooks", "fc.bias",
+		NULL };
+	struct fsdp_checkpoint *checkpoint = *state;
+
+	put_layers(checkpoint, "layers", 0, 0, PAIR, NULL);
+	put_layers(checkpoint, "layers", 1, 1, CODES, NULL);
+	expect_findings(checkpoint, "");
+}
+
+static void one_layer_is_left_unquantised(void **state)
+{
+	static const char *const PACKED[] = { "attn.q.qweight", "attn.q.scales",
+		"attn.q.qzeros", "mlp.up.qweight", "mlp.up.scales", "mlp.up.qzeros",
+		"mlp.down.qweight", "mlp.down.scales", "mlp.down.qzeros", NULL };
+	struct fsdp_checkpoint *checkpoint = *state;
+
+	put_layers(checkpoint, "layers", 0, 3, PACKED, NULL);
+	put_layers(checkpoint, "layers", 4, 4, DENSE, NULL);
+	put_layers(checkpoint, "layers", 5, 8, PACKED, NULL);
+	expect_findings(checkpoint, "");
+}
+
+/* The name in the message is as it is stored. */
+static void wrapped_layers_are_like_others(void **state)
+{
+	static const char *const WRAPPED[] = { "_orig_mod.attn.q.weight",
+		"_orig_mod.mlp.up.weight", "_orig_mod.mlp.down.weight", NULL };
+	struct fsdp_checkpoint *checkpoint = *state;
+
+	put_layers(checkpoint, "layers", 0, 5, WRAPPED,
+		"layers.2._orig_mod.mlp.down.weight");
+	put_layers(checkpoint, "layers", 6, 7, DENSE, NULL);
+	struct fsdp_audit *audit = judge(checkpoint);
+	const struct fsdp_finding *hole = fsdp_audit_finding(audit, 1);
+
+	assert_string_equal(fsdp_audit_finding(audit, 0)->rule->id, "FI4002");
+	assert_int_equal(fsdp_audit_finding(audit, 0)->affected_count, 17);
+	assert_int_equal(fsdp_audit_finding_count(audit), 2);
+	assert_string_equal(hole->rule->id, "FI1090");
+	assert_memory_equal(hole->affected[0].data, "layers.2._orig_mod.mlp.down.weight",
+		hole->affected[0].size);
+	fsdp_audit_free(audit);
+}
+
+/* A layer with an expert too few; of the experts one with a matrix too few. */
+static void an_expert_is_missing(void **state)
+{
+	static const char *const EXPERTS[] = { "gate.weight", "experts.0.up.weight",
+		"experts.0.down.weight", "experts.1.up.weight", "experts.1.down.weight",
+		"experts.2.up.weight", "experts.2.down.weight", NULL };
+	static const char *const LESS[] = { "gate.weight", "experts.0.up.weight",
+		"experts.0.down.weight", "experts.1.up.weight", "experts.1.down.weight",
+		NULL };
+	struct fsdp_checkpoint *checkpoint = *state;
+
+	put_layers(checkpoint, "layers", 0, 2, EXPERTS, NULL);
+	put_layers(checkpoint, "layers", 3, 3, LESS, NULL);
+	put_layers(checkpoint, "layers", 4, 7, EXPERTS, "layers.5.experts.1.down.weight");
+	expect_findings(checkpoint,
+		"FI1090 error layers.3.experts.2.down.weight layers.3.experts.2.up.weight\n"
+		"FI1090 error layers.5.experts.1.down.weight\n");
+}
+
+/* A shard that is absent explains what it held. */
+static void a_missing_file_is_the_cause(void **state)
+{
+	struct fsdp_checkpoint *checkpoint = *state;
+
+	put_layers(checkpoint, "layers", 0, 5, BLOCK, "layers.2.attn.o.weight");
+	fsdp_find(&checkpoint->model.findings, FSDP_RULE_MISSING_FILE,
+		FSDP_PLACE(.file = FSDP_SPAN("b.safetensors")), "absent");
+	expect_findings(checkpoint, "");
+}
+
+/* ---- hostile ---- */
+
+/* Each layer is of a kind of its own, numbers are long, and names have many of them. */
+static void no_two_layers_are_alike(void **state)
+{
+	struct fsdp_checkpoint *checkpoint = *state;
+	char name[96];
+
+	checkpoint->budget.ceiling = UINT64_C(1) << 30;
+	for (int i = 0; i < 20000; i++) {
+		snprintf(name, sizeof name, "layers.%d.m%d.weight", i, i);
+		put(checkpoint, name, "float32", "2");
+		snprintf(name, sizeof name, "one.%d.a.n%d.weight", i % 100, i);
+		put(checkpoint, name, "float32", "2");
+	}
+	expect_findings(checkpoint, "");
+}
+
+static void numbers_may_be_anything(void **state)
+{
+	struct fsdp_checkpoint *checkpoint = *state;
+
+	put(checkpoint, "0.1.2.3.4.5.6.7.8.9.weight", "float32", "2");
+	put(checkpoint, "a.00.weight", "float32", "2");
+	put(checkpoint, "a.0.weight", "float32", "2");
+	put(checkpoint, "a.999999999.weight", "float32", "2");
+	put(checkpoint, "a.99999999999999999999.weight", "float32", "2");
+	put(checkpoint, "b.4294967295.weight", "float32", "2");
+	put(checkpoint, "c.7", "float32", "2");
+	put(checkpoint, "7", "float32", "2");
+	expect_findings(checkpoint, "");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		BY_HAND(a_tensor_is_missing),
+		BY_HAND(nothing_is_missing),
+		BY_HAND(a_module_is_missing),
+		BY_HAND(a_layer_is_missing),
+		BY_HAND(a_stack_may_begin_above_zero),
+		BY_HAND(numbers_may_have_gaps),
+		BY_HAND(a_sequential_has_gaps),
+		BY_HAND(stacks_may_lack_the_same),
+		BY_HAND(dense_and_sparse_layers_alternate),
+		BY_HAND(one_layer_is_of_another_kind),
+		BY_HAND(some_layers_have_more),
+		BY_HAND(a_period_explains),
+		BY_HAND(a_run_at_the_end_explains),
+		BY_HAND(two_layers_have_holes),
+		BY_HAND(a_list_of_kinds_explains),
+		BY_HAND(a_list_of_different_values_explains_nothing),
+		BY_HAND(a_list_of_indices_explains),
+		BY_HAND(a_pattern_explains),
+		BY_HAND(the_first_layer_is_judged_if_it_is_counted),
+		BY_HAND(the_first_layer_may_differ),
+		BY_HAND(a_bias_lost_its_weight),
+		BY_HAND(a_bias_may_stand_beside_another_weight),
+		BY_HAND(one_layer_is_left_unquantised),
+		BY_HAND(wrapped_layers_are_like_others),
+		BY_HAND(an_expert_is_missing),
+		BY_HAND(a_missing_file_is_the_cause),
+		BY_HAND(no_two_layers_are_alike),
+		BY_HAND(numbers_may_be_anything),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
