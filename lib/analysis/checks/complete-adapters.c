@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Adapters of PEFT: pairs of matrices, and what adapter_config.json says of them.
+ */
+#include "analysis/checks/complete.h"
+
+static struct fsdp_setting at(const struct fsdp_complete *complete, uint32_t index)
+{
+	return fsdp_setting(complete->checkpoint, index);
+}
+
+static struct fsdp_span config_file(const struct fsdp_complete *complete)
+{
+	return fsdp_file(
+		complete->checkpoint, at(complete, complete->config.adapter).file)
+		.path;
+}
+
+/* ---- pairs ---- */
+
+static const char *const pairs[][2] = { { "lora_A", "lora_B" }, { "lora_B", "lora_A" },
+	{ "lora_embedding_A", "lora_embedding_B" },
+	{ "lora_embedding_B", "lora_embedding_A" } };
+
+/* The node of a tensor's name that is this segment, or FSDP_NONE. */
+static uint32_t find_node(
+	const struct fsdp_complete *complete, uint32_t tensor, const char *segment)
+{
+	uint32_t name = complete->folded[tensor];
+
+	while (name != 0 && name != FSDP_NONE &&
+		!fsdp_span_is(fsdp_names_segment(&complete->names, name), segment))
+		name = fsdp_names_at(&complete->names, name)->parent;
+	return name == 0 ? FSDP_NONE : name;
+}
+
+/* The stored name of a tensor with another segment in place of one. */
+static struct fsdp_span rename_segment(struct fsdp_complete *complete, uint32_t tensor,
+	const char *segment, const char *other)
+{
+	struct fsdp_span stored = fsdp_complete_stored(complete, tensor);
+	const unsigned char *place =
+		memmem(stored.data, stored.size, segment, strlen(segment));
+	size_t size = strlen(segment), more = strlen(other), before;
+	unsigned char *text = fsdp_arena_take(&complete->work, stored.size + more, 1);
+
+	if (text == NULL || place == NULL) {
+		complete->failed |= text == NULL;
+		return FSDP_SPAN("");
+	}
+	before = (size_t)(place - stored.data);
+	memcpy(text, stored.data, before);
+	memcpy(text + before, other, more);
+	memcpy(text + before + more, place + size, stored.size - before - size);
+	return fsdp_span(text, stored.size - size + more);
+}
+
+static void tell_alone(struct fsdp_complete *complete, uint32_t tensor, uint32_t above,
+	const char *segment, const char *other)
+{
+	uint32_t name =
+		fsdp_names_find_child(&complete->names, above, fsdp_span_text(other));
+	struct fsdp_span missing;
+
+	if (name != FSDP_NONE || complete->is_silent)
+		return;
+	missing = rename_segment(complete, tensor, segment, other);
+	name = fsdp_names_child(&complete->names, above, fsdp_span_text(other));
+	complete->failed |=
+		name == FSDP_NONE || !fsdp_table_set(&complete->gone, name, 1);
+	if (!complete->failed)
+		fsdp_find(complete->checking->findings, FSDP_RULE_STACK_HOLE,
+			FSDP_PLACE(.file = fsdp_complete_file(complete, tensor),
+				.tensor = missing, .affected = &missing,
+				.affected_count = 1),
+			"the adapter has %s and no %s", segment, other);
+}
+
+static void judge_pairs(struct fsdp_complete *complete, uint32_t tensor)
+{
+	for (size_t i = 0; i < FSDP_COUNT(pairs); i++) {
+		uint32_t node = find_node(complete, tensor, pairs[i][0]);
+
+		if (node != FSDP_NONE)
+			tell_alone(complete, tensor,
+				fsdp_names_at(&complete->names, node)->parent,
+				pairs[i][0], pairs[i][1]);
+	}
+}
+
+/* ---- magnitudes of DoRA ---- */
+
+/* The magnitude is the only tensor of its module, or has a name of its own below it:
+ * others show how this release stores it. */
+static void judge_magnitude(struct fsdp_complete *complete, uint32_t tensor)
+{
+	static const char MAGNITUDE[] = "lora_magnitude_vector";
+	uint32_t node = find_node(complete, tensor, "lora_A"), above, name;
+	struct fsdp_span missing;
+
+	if (node == FSDP_NONE)
+		return;
+	above = fsdp_names_at(&complete->names, node)->parent;
+	name = fsdp_names_find_child(&complete->names, above, fsdp_span_text(MAGNITUDE));
+	if (name != FSDP_NONE || complete->is_silent)
+		return;
+	missing = rename_segment(complete, tensor, "lora_A", MAGNITUDE);
+	if (complete->bare_magnitudes)
+		missing = fsdp_span(missing.data,
+			missing.size - fsdp_span_last(missing, '.').size - 1);
+	name = fsdp_names_child(&complete->names, above, fsdp_span_text(MAGNITUDE));
+	complete->failed |=
+		name == FSDP_NONE || !fsdp_table_set(&complete->gone, name, 1);
+	if (!complete->failed)
+		fsdp_find(complete->checking->findings, FSDP_RULE_STACK_HOLE,
+			FSDP_PLACE(.file = fsdp_complete_file(complete, tensor),
+				.tensor = missing, .affected = &missing,
+				.affected_count = 1),
+			"the configuration says use_dora, and the adapter has no magnitude");
+}
+
+static bool uses_dora(const struct fsdp_complete *complete)
+{
+	uint32_t index =
+		fsdp_complete_get(complete, complete->config.adapter, "use_dora");
+
+	return index != FSDP_NONE && at(complete, index).value.kind == FSDP_TOKEN_BOOL &&
+	       at(complete, index).value.integer != 0;
+}
+
+/* ---- rank ---- */
+
+/* Whether the configuration gives all adapters one rank. */
+static bool has_rank(const struct fsdp_complete *complete, uint64_t *ret_rank)
+{
+	uint32_t adapter = complete->config.adapter;
+	uint32_t pattern = fsdp_complete_get(complete, adapter, "rank_pattern");
+	uint32_t parameters = fsdp_complete_get(complete, adapter, "target_parameters");
+
+	if (pattern != FSDP_NONE && at(complete, pattern).value.count > 0)
+		return false;
+	if (parameters != FSDP_NONE &&
+		at(complete, parameters).value.kind != FSDP_TOKEN_NONE)
+		return false;
+	return fsdp_complete_get_integer(complete, adapter, "r", ret_rank) &&
+	       *ret_rank > 0;
+}
+
+/* The dimension of a matrix that is the rank; -1: it is no matrix of an adapter. */
+static int64_t rank_of(const struct fsdp_complete *complete, uint32_t index)
+{
+	struct fsdp_tensor tensor = fsdp_tensor(complete->checkpoint, index);
+
+	if (tensor.dims < 2 || tensor.numel == 0)
+		return -1;
+	if (find_node(complete, index, "lora_A") != FSDP_NONE ||
+		find_node(complete, index, "lora_embedding_A") != FSDP_NONE)
+		return tensor.shape[0];
+	if (find_node(complete, index, "lora_B") != FSDP_NONE ||
+		find_node(complete, index, "lora_embedding_B") != FSDP_NONE)
+		return tensor.shape[1];
+	return -1;
+}
+
+static void judge_rank(struct fsdp_complete *complete)
+{
+	struct fsdp_span *affected =
+		FSDP_COMPLETE_TAKE(complete, affected, FSDP_AFFECTED_KEPT);
+	uint64_t rank;
+	int64_t found = -1;
+	size_t count = 0, of = 0;
+
+	complete->failed |= affected == NULL;
+	if (complete->failed || !has_rank(complete, &rank))
+		return;
+	for (uint32_t i = 0; i < complete->tensor_count; i++) {
+		int64_t r = complete->folded[i] != FSDP_NONE ? rank_of(complete, i) : -1;
+
+		of += r > 0;
+		if (r <= 0 || (uint64_t)r == rank)
+			continue;
+		found = r;
+		if (count < FSDP_AFFECTED_KEPT)
+			affected[count] = fsdp_arena_copy(
+				&complete->work, fsdp_complete_stored(complete, i));
+		count++;
+	}
+	if (count > 0)
+		fsdp_find(complete->checking->findings, FSDP_RULE_CONFIG_MISMATCH,
+			FSDP_PLACE(.file = config_file(complete), .tensor = affected[0],
+				.affected = affected, .affected_count = count),
+			"the configuration says r = %llu, and %zu of %zu matrices have another rank, such as %lld",
+			FSDP_LLU(rank), count, of, (long long)found);
+}
+
+/* ---- modules ---- */
+
+enum { WORDS_MOST = 64 };
+
+/* Whether a module's name is this, or ends with a dot and this. */
+static bool is_module(const struct fsdp_complete *complete, struct fsdp_span word)
+{
+	size_t count = complete->names.list.count;
+	struct fsdp_span last = fsdp_span_last(word, '.');
+
+	for (uint32_t i = 1; i < count; i++) {
+		struct fsdp_span rest = word;
+		uint32_t name = i;
+
+		if (!fsdp_span_equal(fsdp_names_segment(&complete->names, i), last))
+			continue;
+		while (rest.size != 0 && name != 0 && name != FSDP_NONE) {
+			last = fsdp_span_last(rest, '.');
+			if (!fsdp_span_equal(
+				    fsdp_names_segment(&complete->names, name), last))
+				break;
+			rest.size -= last.size + (rest.size > last.size);
+			name = fsdp_names_at(&complete->names, name)->parent;
+		}
+		if (rest.size == 0)
+			return true;
+		last = fsdp_span_last(word, '.');
+	}
+	return false;
+}
+
+static void judge_words(struct fsdp_complete *complete, const char *key,
+	enum fsdp_severity severity, bool one_is_enough)
+{
+	uint32_t list = fsdp_complete_get(complete, complete->config.adapter, key), end;
+	uint32_t matched = 0, looked_at = 0;
+	char room[FSDP_SHOWN];
+
+	if (list == FSDP_NONE || at(complete, list).value.kind != FSDP_TOKEN_LIST ||
+		at(complete, list).value.count > WORDS_MOST)
+		return;
+	end = at(complete, list).end;
+	for (uint32_t i = list + 1; i < end; i = at(complete, i).end, looked_at++)
+		matched += is_module(complete, at(complete, i).value.text);
+	if (matched == looked_at || (one_is_enough && matched == 0))
+		return;
+	for (uint32_t i = list + 1; i < end; i = at(complete, i).end)
+		if (!is_module(complete, at(complete, i).value.text))
+			fsdp_find(complete->checking->findings, FSDP_RULE_CONFIG_MISMATCH,
+				FSDP_PLACE(.file = config_file(complete),
+					.module = at(complete, i).value.text,
+					.severity = (int)severity + 1),
+				"%s names %s, and no tensor is of such a module", key,
+				fsdp_shown(at(complete, i).value.text, room));
+}
+
+/* Layers that are to be adapted, and of which the outermost stack has none. */
+static void judge_layer(struct fsdp_complete *complete, int64_t number)
+{
+	const struct fsdp_complete_stack *stack = NULL;
+
+	for (size_t i = 0; i < complete->stack_count && stack == NULL; i++)
+		if (complete->stacks[i].is_deep && !complete->stacks[i].is_inner)
+			stack = &complete->stacks[i];
+	if (stack == NULL || complete->is_silent)
+		return;
+	for (uint32_t i = 0; i < stack->element_count; i++)
+		if (stack->elements[i].number == number)
+			return;
+	fsdp_find(complete->checking->findings, FSDP_RULE_CONFIG_MISMATCH,
+		FSDP_PLACE(.file = config_file(complete)),
+		"layers_to_transform names layer %lld, and the adapter has nothing of it",
+		(long long)number);
+}
+
+static void judge_transformed(struct fsdp_complete *complete)
+{
+	uint32_t list = fsdp_complete_get(
+			 complete, complete->config.adapter, "layers_to_transform"),
+		 end;
+
+	if (list == FSDP_NONE || at(complete, list).value.count > WORDS_MOST * 16)
+		return;
+	end = at(complete, list).end;
+	for (uint32_t i = list; i < end; i++)
+		if (at(complete, i).value.kind == FSDP_TOKEN_INTEGER)
+			judge_layer(complete, at(complete, i).value.integer);
+}
+
+void fsdp_complete_judge_adapters(struct fsdp_complete *complete)
+{
+	bool dora = uses_dora(complete);
+
+	for (uint32_t i = 0; i < complete->tensor_count; i++) {
+		struct fsdp_span last;
+
+		if (complete->folded[i] == FSDP_NONE)
+			continue;
+		last = fsdp_names_segment(&complete->names, complete->folded[i]);
+		complete->bare_magnitudes |= fsdp_span_is(last, "lora_magnitude_vector");
+	}
+	for (uint32_t i = 0; i < complete->tensor_count && !complete->failed; i++) {
+		if (complete->folded[i] == FSDP_NONE)
+			continue;
+		judge_pairs(complete, i);
+		if (dora && !complete->failed)
+			judge_magnitude(complete, i);
+	}
+	if (complete->config.adapter == FSDP_NONE || complete->failed)
+		return;
+	judge_rank(complete);
+	judge_words(complete, "target_modules", FSDP_NOTE, true);
+	judge_words(complete, "modules_to_save", FSDP_WARNING, false);
+	judge_transformed(complete);
+}

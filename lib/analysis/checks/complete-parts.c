@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Parts that the configuration describes: a head of its own, a part for images or sound.
+ */
+#include "analysis/checks/complete.h"
+
+static struct fsdp_setting at(const struct fsdp_complete *complete, uint32_t index)
+{
+	return fsdp_setting(complete->checkpoint, index);
+}
+
+static struct fsdp_span config_file(const struct fsdp_complete *complete)
+{
+	return fsdp_file(complete->checkpoint, at(complete, complete->config.root).file)
+		.path;
+}
+
+/* The first class in `architectures`. */
+static struct fsdp_span architecture_of(const struct fsdp_complete *complete)
+{
+	uint32_t list =
+		fsdp_complete_get(complete, complete->config.root, "architectures");
+
+	if (list == FSDP_NONE || at(complete, list).value.kind != FSDP_TOKEN_LIST ||
+		at(complete, list).value.count == 0)
+		return (struct fsdp_span){ 0 };
+	return at(complete, list + 1).value.text;
+}
+
+static bool ends_with(struct fsdp_span text, const char *end)
+{
+	return fsdp_span_ends(text, fsdp_span_text(end));
+}
+
+/* ---- ties ---- */
+
+/* Whether all that is stated is true (1), or false (0); -1: nothing, or both. */
+static int are_tied(const struct fsdp_complete *complete)
+{
+	uint32_t count = (uint32_t)fsdp_setting_count(complete->checkpoint);
+	bool yes = false, no = false;
+
+	for (uint32_t i = 0; i < count; i++) {
+		struct fsdp_setting setting = at(complete, i);
+
+		if (setting.value.kind != FSDP_TOKEN_BOOL ||
+			!fsdp_span_is(setting.key, "tie_word_embeddings"))
+			continue;
+		yes |= setting.value.integer != 0;
+		no |= setting.value.integer == 0;
+	}
+	return yes == no ? -1 : yes;
+}
+
+static bool is_number(struct fsdp_span segment)
+{
+	return segment.size > 0 && segment.data[0] >= '0' && segment.data[0] <= '9';
+}
+
+/* Whether a part of the name in front of its first number is what heads are called. */
+static bool is_called_head(const struct fsdp_complete *complete, uint32_t name)
+{
+	static const char *const words[] = { "lm_head", "embed_out", "lm_heads", "output",
+		"output_layer", "proj_out", "head", "predictions", "ff_out",
+		"output_projection", "generator", "score", "cls" };
+	bool called = false;
+
+	for (; name != 0 && name != FSDP_NONE;
+		name = fsdp_names_at(&complete->names, name)->parent) {
+		struct fsdp_span segment = fsdp_names_segment(&complete->names, name);
+
+		if (is_number(segment))
+			called = false;
+		for (size_t i = 0; i < FSDP_COUNT(words) && !called; i++)
+			called = fsdp_span_is(segment, words[i]);
+	}
+	return called;
+}
+
+static bool may_be_head(const struct fsdp_complete *complete, uint32_t index,
+	int64_t rows, uint32_t embedding)
+{
+	struct fsdp_tensor tensor = fsdp_tensor(complete->checkpoint, index);
+
+	if (complete->folded[index] == FSDP_NONE || index == embedding)
+		return false;
+	return is_called_head(complete, complete->folded[index]) ||
+	       (tensor.dims >= 2 && (tensor.shape[0] == rows || tensor.shape[1] == rows));
+}
+
+static bool has_head(
+	const struct fsdp_complete *complete, int64_t rows, uint32_t embedding)
+{
+	for (uint32_t i = 0; i < complete->tensor_count; i++)
+		if (may_be_head(complete, i, rows, embedding))
+			return true;
+	return false;
+}
+
+/* The input embedding, whole; FSDP_NONE: none, or several. */
+static uint32_t find_embedding(const struct fsdp_complete *complete)
+{
+	uint32_t found = FSDP_NONE;
+
+	for (uint32_t i = 0; i < complete->tensor_count; i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(complete->checkpoint, i);
+
+		if (complete->folded[i] == FSDP_NONE ||
+			!fsdp_complete_is_embedding(complete, i))
+			continue;
+		if (found != FSDP_NONE || tensor.dims != 2 || tensor.numel == 0)
+			return FSDP_NONE;
+		found = i;
+	}
+	return found;
+}
+
+static void judge_absent_head(struct fsdp_complete *complete)
+{
+	struct fsdp_span architecture = architecture_of(complete), head, embedding;
+	uint32_t index = find_embedding(complete);
+
+	if (index == FSDP_NONE || complete->is_silent ||
+		(!ends_with(architecture, "ForCausalLM") &&
+			!ends_with(architecture, "LMHeadModel") &&
+			!ends_with(architecture, "ForConditionalGeneration")) ||
+		has_head(complete, fsdp_tensor(complete->checkpoint, index).shape[0],
+			index))
+		return;
+	embedding = fsdp_complete_stored(complete, index);
+	head = ends_with(embedding, "embed_in.weight") ? FSDP_SPAN("embed_out.weight")
+						       : FSDP_SPAN("lm_head.weight");
+	fsdp_find(complete->checking->findings, FSDP_RULE_TIE_MISMATCH,
+		FSDP_PLACE(.file = config_file(complete), .tensor = head,
+			.affected = &head, .affected_count = 1),
+		"the configuration says that the output head is not tied to the input embedding, and no tensor is a head");
+}
+
+static bool is_same_shape(const struct fsdp_tensor *a, const struct fsdp_tensor *b)
+{
+	return a->shape[0] == b->shape[0] && a->shape[1] == b->shape[1];
+}
+
+static void judge_stored_head(struct fsdp_complete *complete, uint32_t index)
+{
+	struct fsdp_tensor head = fsdp_tensor(complete->checkpoint, index), embedding;
+	uint32_t tied = find_embedding(complete);
+	char ours[FSDP_COMPLETE_SHAPE], theirs[FSDP_COMPLETE_SHAPE];
+	struct fsdp_span name;
+
+	if (tied == FSDP_NONE || head.dims != 2 || !fsdp_complete_is_plain(&head))
+		return;
+	embedding = fsdp_tensor(complete->checkpoint, tied);
+	if (!fsdp_complete_is_plain(&embedding) || is_same_shape(&head, &embedding))
+		return;
+	complete->told[index] = 1;
+	name = fsdp_complete_stored(complete, index);
+	fsdp_find(complete->checking->findings, FSDP_RULE_TIE_MISMATCH,
+		FSDP_PLACE(.file = fsdp_complete_file(complete, index), .tensor = name,
+			.affected = &name, .affected_count = 1),
+		"the head has the shape %s, and the input embedding that it is tied to %s: loaders keep the embedding",
+		fsdp_complete_show_shape(&head, ours),
+		fsdp_complete_show_shape(&embedding, theirs));
+}
+
+static void judge_ties(struct fsdp_complete *complete)
+{
+	int tied = are_tied(complete);
+
+	if (tied == 0)
+		judge_absent_head(complete);
+	for (uint32_t i = 0; tied == 1 && i < complete->tensor_count; i++)
+		if (complete->folded[i] != FSDP_NONE &&
+			fsdp_complete_is_head(complete, i))
+			judge_stored_head(complete, i);
+}
+
+/* ---- towers ---- */
+
+static bool is_any_called(const struct fsdp_complete *complete, const char *const *words)
+{
+	size_t count = complete->names.list.count;
+
+	for (uint32_t i = 1; i < count; i++)
+		for (const char *const *word = words; *word != NULL; word++)
+			if (fsdp_complete_contains(
+				    fsdp_names_segment(&complete->names, i), *word))
+				return true;
+	return false;
+}
+
+static bool has_towers(struct fsdp_span architecture)
+{
+	static const char *const classes[] = { "CLIPModel", "SiglipModel", "Siglip2Model",
+		"AltCLIPModel", "ChineseCLIPModel", "ClapModel" };
+
+	for (size_t i = 0; i < FSDP_COUNT(classes); i++)
+		if (fsdp_span_is(architecture, classes[i]))
+			return true;
+	return ends_with(architecture, "ForConditionalGeneration");
+}
+
+static void judge_tower(
+	struct fsdp_complete *complete, const char *key, const char *const *words)
+{
+	uint32_t index = fsdp_complete_get(complete, complete->config.root, key);
+
+	if (index == FSDP_NONE || at(complete, index).value.kind != FSDP_TOKEN_DICT ||
+		at(complete, index).value.count == 0 || complete->is_silent ||
+		complete->tensor_count == 0 || is_any_called(complete, words))
+		return;
+	fsdp_find(complete->checking->findings, FSDP_RULE_CONFIG_MISMATCH,
+		FSDP_PLACE(.file = config_file(complete)),
+		"the configuration has a %s, and no tensor is of such a part", key);
+}
+
+void fsdp_complete_judge_parts(struct fsdp_complete *complete)
+{
+	static const char *const vision[] = { "vis", "image", "img", "siglip", "clip",
+		"vpm", "vit", "patch", NULL };
+	static const char *const sound[] = { "audio", "speech", "whisper", "sound", "wav",
+		"mel", "codec", "acoustic", NULL };
+
+	if (complete->config.root == FSDP_NONE)
+		return;
+	judge_ties(complete);
+	if (!has_towers(architecture_of(complete)))
+		return;
+	judge_tower(complete, "vision_config", vision);
+	judge_tower(complete, "audio_config", sound);
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tensors of a stack that have not the shape of their siblings: one rank's piece of a
+ * tensor, or a flattened one, that was saved as if it were the whole.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "analysis/checks/complete.h"
+
+enum { RANKS_MOST = 128, ALIKE_LEAST = 3 };
+
+/* ---- one shape against another ---- */
+
+/* Ranks that a piece of the due shape may be one of: in one dimension it has 1/W. 0: it
+ * is no such piece. */
+uint32_t fsdp_complete_ranks_of(const struct fsdp_tensor *tensor,
+	const struct fsdp_tensor *due, uint32_t *ret_dim)
+{
+	uint32_t ranks = 0;
+
+	if (tensor->dims != due->dims)
+		return 0;
+	for (uint32_t i = 0; i < due->dims; i++) {
+		if (tensor->shape[i] == due->shape[i])
+			continue;
+		if (ranks != 0 || tensor->shape[i] <= 0 ||
+			due->shape[i] % tensor->shape[i] != 0 ||
+			due->shape[i] / tensor->shape[i] > RANKS_MOST)
+			return 0;
+		ranks = (uint32_t)(due->shape[i] / tensor->shape[i]);
+		*ret_dim = i;
+	}
+	return ranks;
+}
+
+/* How often one row of numbers goes into the due numbers, up to padding of the last. */
+uint32_t fsdp_complete_flat_ranks(uint64_t numel, uint64_t due)
+{
+	uint64_t ranks, padded;
+
+	if (numel == 0 || due == 0)
+		return 0;
+	ranks = due / numel + (due % numel != 0);
+	if (ranks > RANKS_MOST || !fsdp_mul(ranks, numel, &padded) ||
+		padded - due >= ranks)
+		return 0;
+	return (uint32_t)ranks;
+}
+
+const char *fsdp_complete_show_shape(
+	const struct fsdp_tensor *tensor, char room[FSDP_COMPLETE_SHAPE])
+{
+	size_t at = 1;
+
+	room[0] = '[';
+	for (uint32_t i = 0; i < tensor->dims && at + 24 < FSDP_COMPLETE_SHAPE; i++)
+		at += (size_t)snprintf(room + at, FSDP_COMPLETE_SHAPE - at, "%s%lld",
+			i > 0 ? ", " : "", (long long)tensor->shape[i]);
+	snprintf(room + at, FSDP_COMPLETE_SHAPE - at, "]");
+	return room;
+}
+
+struct fsdp_span fsdp_complete_file(const struct fsdp_complete *complete, uint32_t index)
+{
+	struct fsdp_tensor tensor = fsdp_tensor(complete->checkpoint, index);
+	uint32_t file =
+		tensor.piece_count > 0
+			? fsdp_piece(complete->checkpoint, tensor.first_piece).file
+			: FSDP_NONE;
+
+	return file != FSDP_NONE ? fsdp_file(complete->checkpoint, file).path
+				 : (struct fsdp_span){ 0 };
+}
+
+/* ---- findings ---- */
+
+static void tell_flat(struct fsdp_complete *complete, uint32_t index,
+	const struct fsdp_tensor *due, uint32_t ranks)
+{
+	struct fsdp_tensor tensor = fsdp_tensor(complete->checkpoint, index);
+	struct fsdp_span name = fsdp_complete_stored(complete, index);
+	char found[FSDP_COMPLETE_SHAPE], shape[FSDP_COMPLETE_SHAPE];
+
+	complete->told[index] = 1;
+	fsdp_find(complete->checking->findings, FSDP_RULE_FLATTENED_PARAMETER,
+		FSDP_PLACE(.file = fsdp_complete_file(complete, index), .tensor = name,
+			.affected = &name, .affected_count = 1,
+			.severity = FSDP_ERROR + 1),
+		"the tensor is one row of numbers, %s: %u times these make the shape %s of its siblings",
+		fsdp_complete_show_shape(&tensor, found), ranks,
+		fsdp_complete_show_shape(due, shape));
+}
+
+static void tell_piece(struct fsdp_complete *complete, uint32_t index,
+	const struct fsdp_tensor *due, uint32_t ranks, uint32_t dim)
+{
+	struct fsdp_tensor tensor = fsdp_tensor(complete->checkpoint, index);
+	struct fsdp_span name = fsdp_complete_stored(complete, index);
+	char found[FSDP_COMPLETE_SHAPE], shape[FSDP_COMPLETE_SHAPE];
+
+	complete->told[index] = 1;
+	fsdp_find(complete->checking->findings, FSDP_RULE_PARTIAL_TENSOR,
+		FSDP_PLACE(.file = fsdp_complete_file(complete, index), .tensor = name,
+			.affected = &name, .affected_count = 1),
+		"the shape is %s and that of its siblings %s: 1/%u in dimension %u, as the piece of one of %u ranks",
+		fsdp_complete_show_shape(&tensor, found),
+		fsdp_complete_show_shape(due, shape), ranks, dim, ranks);
+}
+
+static void tell_joined(struct fsdp_complete *complete, uint32_t index,
+	const struct fsdp_tensor *due, uint32_t times)
+{
+	struct fsdp_tensor tensor = fsdp_tensor(complete->checkpoint, index);
+	struct fsdp_span name = fsdp_complete_stored(complete, index);
+	char found[FSDP_COMPLETE_SHAPE], shape[FSDP_COMPLETE_SHAPE];
+
+	complete->told[index] = 1;
+	fsdp_find(complete->checking->findings, FSDP_RULE_PARTIAL_TENSOR,
+		FSDP_PLACE(.file = fsdp_complete_file(complete, index), .tensor = name,
+			.affected = &name, .affected_count = 1),
+		"the shape is %s and that of its siblings %s: %u times as long, as copies of a replicated tensor joined",
+		fsdp_complete_show_shape(&tensor, found),
+		fsdp_complete_show_shape(due, shape), times);
+}
+
+static void tell(
+	struct fsdp_complete *complete, uint32_t index, const struct fsdp_tensor *due)
+{
+	struct fsdp_tensor tensor = fsdp_tensor(complete->checkpoint, index);
+	uint32_t dim, ranks;
+
+	if (complete->told[index] || tensor.numel == 0)
+		return;
+	ranks = fsdp_complete_ranks_of(&tensor, due, &dim);
+	if (ranks > 1)
+		tell_piece(complete, index, due, ranks, dim);
+	else if (tensor.dims == 1 && due->dims > 1 &&
+		 fsdp_complete_flat_ranks(tensor.numel, due->numel) > 0)
+		tell_flat(complete, index, due,
+			fsdp_complete_flat_ranks(tensor.numel, due->numel));
+	else if (tensor.dims == 1 && fsdp_complete_ranks_of(due, &tensor, &dim) > 1)
+		tell_joined(
+			complete, index, due, fsdp_complete_ranks_of(due, &tensor, &dim));
+}
+
+/* ---- a member of all elements ---- */
+
+static int compare_shapes(const struct fsdp_tensor *a, const struct fsdp_tensor *b)
+{
+	if (a->dims != b->dims)
+		return a->dims < b->dims ? -1 : 1;
+	for (uint32_t i = 0; i < a->dims; i++)
+		if (a->shape[i] != b->shape[i])
+			return a->shape[i] < b->shape[i] ? -1 : 1;
+	return 0;
+}
+
+struct stack_column {
+	const struct fsdp_complete_record **records; /* ascending by element */
+	uint32_t count;
+};
+
+/* The shape of at least three quarters of them, or of two of three; FSDP_NONE: there is
+ * none. By the vote that pairs off what differs. */
+static uint32_t common_shape(
+	const struct fsdp_complete *complete, const struct stack_column *column)
+{
+	uint32_t best = 0, votes = 0, held = 0;
+	struct fsdp_tensor due;
+
+	for (uint32_t i = 0; i < column->count; i++) {
+		struct fsdp_tensor tensor =
+			fsdp_tensor(complete->checkpoint, column->records[i]->tensor);
+
+		if (votes == 0) {
+			best = i;
+			due = tensor;
+		}
+		votes += compare_shapes(&due, &tensor) == 0 ? 1 : (uint32_t)-1;
+	}
+	due = fsdp_tensor(complete->checkpoint, column->records[best]->tensor);
+	for (uint32_t i = 0; i < column->count; i++) {
+		struct fsdp_tensor tensor =
+			fsdp_tensor(complete->checkpoint, column->records[i]->tensor);
+
+		held += compare_shapes(&due, &tensor) == 0;
+	}
+	if ((uint64_t)held * 4 >= (uint64_t)column->count * 3 ||
+		(column->count == 3 && held == 2))
+		return best;
+	return FSDP_NONE;
+}
+
+/* Those that have not the shape, as a set. */
+static void make_set(const struct fsdp_complete *complete,
+	const struct stack_column *column, const struct fsdp_tensor *due,
+	struct fsdp_complete_set *set, uint32_t *kin, bool *is_in)
+{
+	set->kin = kin;
+	set->is_in = is_in;
+	set->kin_count = column->count;
+	set->count = 0;
+	for (uint32_t i = 0; i < column->count; i++) {
+		struct fsdp_tensor tensor =
+			fsdp_tensor(complete->checkpoint, column->records[i]->tensor);
+
+		kin[i] = column->records[i]->element;
+		is_in[i] = compare_shapes(due, &tensor) != 0;
+		set->count += is_in[i];
+	}
+}
+
+static bool is_one_dtype(
+	const struct fsdp_complete *complete, const struct stack_column *column)
+{
+	uint32_t first =
+		fsdp_tensor(complete->checkpoint, column->records[0]->tensor).dtype;
+
+	for (uint32_t i = 1; i < column->count; i++)
+		if (fsdp_tensor(complete->checkpoint, column->records[i]->tensor).dtype !=
+			first)
+			return false;
+	return true;
+}
+
+/* The first or last one alone often differs in stacks that are not counted. */
+static bool may_differ(const struct fsdp_complete_set *set, uint32_t element)
+{
+	const struct fsdp_complete_stack *stack = set->stack;
+
+	return set->count == 1 && !stack->is_counted && stack->element_count < 6 &&
+	       (element == stack->elements[0].number || element == stack->length - 1);
+}
+
+static void judge_column(struct fsdp_complete *complete,
+	const struct fsdp_complete_stack *stack, const struct stack_column *column,
+	uint32_t *kin, bool *is_in)
+{
+	struct fsdp_complete_set set = { .stack = stack };
+	struct fsdp_tensor due;
+	uint32_t best;
+
+	if (column->count < ALIKE_LEAST || !is_one_dtype(complete, column))
+		return;
+	best = common_shape(complete, column);
+	if (best == FSDP_NONE)
+		return;
+	due = fsdp_tensor(complete->checkpoint, column->records[best]->tensor);
+	make_set(complete, column, &due, &set, kin, is_in);
+	if (set.count == 0 || fsdp_complete_is_explained(complete, &set))
+		return;
+	for (uint32_t i = 0; i < column->count; i++)
+		if (is_in[i] && !may_differ(&set, kin[i]))
+			tell(complete, column->records[i]->tensor, &due);
+}
+
+static int compare_columns(const void *left, const void *right)
+{
+	const struct fsdp_complete_record *const *a = left, *const *b = right;
+
+	if ((*a)->member != (*b)->member)
+		return (*a)->member < (*b)->member ? -1 : 1;
+	return (*a)->element < (*b)->element ? -1 : (*a)->element > (*b)->element;
+}
+
+static void judge_stack(
+	struct fsdp_complete *complete, const struct fsdp_complete_stack *stack)
+{
+	const struct fsdp_complete_record **records =
+		FSDP_COMPLETE_TAKE(complete, records, stack->record_count);
+	uint32_t *kin = FSDP_COMPLETE_TAKE(complete, kin, stack->element_count);
+	bool *is_in = FSDP_COMPLETE_TAKE(complete, is_in, stack->element_count);
+	uint32_t end;
+
+	if (records == NULL || kin == NULL || is_in == NULL) {
+		complete->failed = true;
+		return;
+	}
+	for (uint32_t i = 0; i < stack->record_count; i++)
+		records[i] = &stack->records[i];
+	qsort(records, stack->record_count, sizeof *records, compare_columns);
+	for (uint32_t at = 0; at < stack->record_count; at = end) {
+		for (end = at; end < stack->record_count &&
+			       records[end]->member == records[at]->member;
+			end++)
+			;
+		judge_column(complete, stack,
+			&(struct stack_column){ records + at, end - at }, kin, is_in);
+	}
+}
+
+void fsdp_complete_judge_shapes(struct fsdp_complete *complete)
+{
+	for (size_t i = 0; i < complete->stack_count && !complete->failed; i++)
+		if (complete->stacks[i].is_deep &&
+			complete->stacks[i].element_count >= ALIKE_LEAST) {
+			judge_stack(complete, &complete->stacks[i]);
+			fsdp_complete_step_done(complete);
+		}
+}

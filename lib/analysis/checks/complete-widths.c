@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rows and widths of tensors against the configuration.
+ */
+#include "analysis/checks/complete.h"
+
+enum { RANKS_MOST = 128 };
+
+static struct fsdp_span segment_of(const struct fsdp_complete *complete, uint32_t name)
+{
+	return name == FSDP_NONE ? (struct fsdp_span){ 0 }
+				 : fsdp_names_segment(&complete->names, name);
+}
+
+static uint32_t parent_of(const struct fsdp_complete *complete, uint32_t name)
+{
+	return name == FSDP_NONE ? FSDP_NONE
+				 : fsdp_names_at(&complete->names, name)->parent;
+}
+
+/* ---- which tensors ---- */
+
+static bool is_among(struct fsdp_span text, const char *const *words)
+{
+	for (; *words != NULL; words++)
+		if (fsdp_span_is(text, *words))
+			return true;
+	return false;
+}
+
+/* Whether it is the weight of a module outside of all stacks, called by one of these. */
+static bool is_weight_of(
+	const struct fsdp_complete *complete, uint32_t index, const char *const *modules)
+{
+	uint32_t name = complete->folded[index], above = parent_of(complete, name);
+
+	if (!fsdp_span_is(segment_of(complete, name), "weight") ||
+		!is_among(segment_of(complete, above), modules) ||
+		fsdp_complete_tower_of(complete, name) != FSDP_COMPLETE_MAIN)
+		return false;
+	for (; above != 0 && above != FSDP_NONE; above = parent_of(complete, above)) {
+		struct fsdp_span segment = segment_of(complete, above);
+
+		if (segment.size > 0 && segment.data[0] >= '0' && segment.data[0] <= '9')
+			return false;
+	}
+	return true;
+}
+
+bool fsdp_complete_is_embedding(const struct fsdp_complete *complete, uint32_t index)
+{
+	static const char *const names[] = { "embed_tokens", "wte", "word_embeddings",
+		"embed_in", "tok_embeddings", "shared", NULL };
+
+	return is_weight_of(complete, index, names);
+}
+
+bool fsdp_complete_is_head(const struct fsdp_complete *complete, uint32_t index)
+{
+	static const char *const names[] = { "lm_head", "embed_out", "output_projection",
+		NULL };
+
+	return is_weight_of(complete, index, names);
+}
+
+bool fsdp_complete_is_plain(const struct fsdp_tensor *tensor)
+{
+	return fsdp_dtype(tensor->dtype)->is_floating &&
+	       fsdp_dtype(tensor->dtype)->item_bits >= 16 && tensor->numel > 0;
+}
+
+/* ---- what the configuration says ---- */
+
+struct widths {
+	uint64_t vocab, hidden, key_value, inner; /* 0: not known */
+	const char *hidden_key;
+};
+
+/* Members of the text part whose key contains the word. */
+static uint32_t count_keys(const struct fsdp_complete *complete, const char *word)
+{
+	uint32_t text = complete->config.text, end, count = 0;
+	struct fsdp_setting setting;
+
+	end = fsdp_setting(complete->checkpoint, text).end;
+	for (uint32_t i = text + 1; i < end; i = setting.end) {
+		setting = fsdp_setting(complete->checkpoint, i);
+		count += fsdp_complete_contains(setting.key, word);
+	}
+	return count;
+}
+
+static uint64_t find_vocab(const struct fsdp_complete *complete)
+{
+	uint32_t count = (uint32_t)fsdp_setting_count(complete->checkpoint);
+	uint64_t vocab = 0;
+
+	if (fsdp_complete_get_integer(
+		    complete, complete->config.text, "vocab_size", &vocab))
+		return vocab;
+	for (uint32_t i = 0; i < count; i++) {
+		struct fsdp_setting setting = fsdp_setting(complete->checkpoint, i);
+
+		if (setting.value.kind == FSDP_TOKEN_INTEGER &&
+			setting.value.integer > 0 &&
+			fsdp_complete_contains(setting.key, "vocab") &&
+			(uint64_t)setting.value.integer > vocab)
+			vocab = (uint64_t)setting.value.integer;
+	}
+	return vocab;
+}
+
+/* Rows of k_proj and v_proj, where one number holds for all layers. */
+static uint64_t find_key_value(const struct fsdp_complete *complete, uint64_t hidden)
+{
+	uint32_t text = complete->config.text;
+	uint64_t heads, size, all, due = 0;
+
+	if (!fsdp_complete_get_integer(complete, text, "num_key_value_heads", &heads) ||
+		count_keys(complete, "key_value_heads") != 1 ||
+		count_keys(complete, "lora_rank") != 0 ||
+		count_keys(complete, "head_dim") > 1)
+		return 0;
+	if (!fsdp_complete_get_integer(complete, text, "head_dim", &size)) {
+		if (!fsdp_complete_get_integer(
+			    complete, text, "num_attention_heads", &all) ||
+			all == 0 || hidden % all != 0)
+			return 0;
+		size = hidden / all;
+	}
+	return fsdp_mul(heads, size, &due) ? due : 0;
+}
+
+static void read_widths(const struct fsdp_complete *complete, struct widths *widths)
+{
+	static const char *const keys[] = { "hidden_size", "d_model", "n_embd", "dim" };
+	uint32_t text = complete->config.text;
+
+	*widths = (struct widths){ .vocab = find_vocab(complete) };
+	for (size_t i = 0; i < FSDP_COUNT(keys) && widths->hidden == 0; i++)
+		if (fsdp_complete_get_integer(complete, text, keys[i], &widths->hidden))
+			widths->hidden_key = keys[i];
+	widths->key_value = find_key_value(complete, widths->hidden);
+	if (count_keys(complete, "intermediate_size") != 1 ||
+		!fsdp_complete_get_integer(
+			complete, text, "intermediate_size", &widths->inner))
+		widths->inner = 0;
+}
+
+/* ---- findings ---- */
+
+static void tell_piece(struct fsdp_complete *complete, uint32_t index, uint32_t dim,
+	const char *key, uint64_t due)
+{
+	struct fsdp_tensor tensor = fsdp_tensor(complete->checkpoint, index);
+	struct fsdp_span name = fsdp_complete_stored(complete, index);
+	uint64_t ranks = due / (uint64_t)tensor.shape[dim];
+	char shape[FSDP_COMPLETE_SHAPE];
+
+	complete->told[index] = 1;
+	fsdp_find(complete->checking->findings, FSDP_RULE_PARTIAL_TENSOR,
+		FSDP_PLACE(.file = fsdp_complete_file(complete, index), .tensor = name,
+			.affected = &name, .affected_count = 1),
+		"the shape is %s, and by the configuration (%s) dimension %u is %llu: 1/%llu of it, as the piece of one of %llu ranks",
+		fsdp_complete_show_shape(&tensor, shape), key, dim, FSDP_LLU(due),
+		FSDP_LLU(ranks), FSDP_LLU(ranks));
+}
+
+static void tell_width(struct fsdp_complete *complete, uint32_t index, const char *key,
+	uint64_t due, enum fsdp_severity severity)
+{
+	struct fsdp_tensor tensor = fsdp_tensor(complete->checkpoint, index);
+	struct fsdp_span name = fsdp_complete_stored(complete, index);
+	char shape[FSDP_COMPLETE_SHAPE];
+
+	complete->told[index] = 1;
+	fsdp_find(complete->checking->findings, FSDP_RULE_CONFIG_MISMATCH,
+		FSDP_PLACE(.file = fsdp_complete_file(complete, index), .tensor = name,
+			.affected = &name, .affected_count = 1,
+			.severity = (int)severity + 1),
+		"the shape is %s, and the configuration says %s = %llu",
+		fsdp_complete_show_shape(&tensor, shape), key, FSDP_LLU(due));
+}
+
+static bool is_fraction(int64_t found, uint64_t due)
+{
+	return found > 0 && due > (uint64_t)found && due % (uint64_t)found == 0 &&
+	       due / (uint64_t)found <= RANKS_MOST;
+}
+
+/* ---- embeddings and heads ---- */
+
+static void judge_flat(
+	struct fsdp_complete *complete, uint32_t index, const struct widths *widths)
+{
+	struct fsdp_tensor tensor = fsdp_tensor(complete->checkpoint, index);
+	struct fsdp_span name = fsdp_complete_stored(complete, index);
+	uint64_t due = 0;
+	uint32_t ranks = 0;
+
+	if (fsdp_mul(widths->vocab, widths->hidden, &due))
+		ranks = fsdp_complete_flat_ranks(tensor.numel, due);
+	complete->told[index] = 1;
+	if (ranks > 0)
+		fsdp_find(complete->checking->findings, FSDP_RULE_FLATTENED_PARAMETER,
+			FSDP_PLACE(.file = fsdp_complete_file(complete, index),
+				.tensor = name, .affected = &name, .affected_count = 1,
+				.severity = FSDP_ERROR + 1),
+			"the tensor is one row of %llu numbers: %u times these make the shape [%llu, %llu] of the configuration",
+			FSDP_LLU(tensor.numel), ranks, FSDP_LLU(widths->vocab),
+			FSDP_LLU(widths->hidden));
+	else
+		fsdp_find(complete->checking->findings, FSDP_RULE_FLATTENED_PARAMETER,
+			FSDP_PLACE(.file = fsdp_complete_file(complete, index),
+				.tensor = name, .affected = &name, .affected_count = 1,
+				.severity = FSDP_ERROR + 1),
+			"the tensor is one row of %llu numbers, and such a module has rows and columns",
+			FSDP_LLU(tensor.numel));
+}
+
+/* Rows that a loader leaves unused, to make their number a round one. */
+static bool is_padded(uint64_t rows, uint64_t vocab)
+{
+	for (uint64_t unit = 8; unit <= 1024; unit *= 2)
+		if (rows - vocab < unit && rows % unit == 0)
+			return true;
+	return rows - vocab <= (vocab / 256 > 8 ? vocab / 256 : 8);
+}
+
+static void judge_rows(struct fsdp_complete *complete, uint32_t index,
+	const struct fsdp_tensor *tensor, const struct widths *widths)
+{
+	uint64_t rows = (uint64_t)tensor->shape[0];
+
+	if (widths->vocab == 0 || fsdp_complete_config_has(complete, "vocab", rows))
+		return;
+	if (rows > widths->vocab)
+		tell_width(complete, index, "vocab_size", widths->vocab,
+			is_padded(rows, widths->vocab) ? FSDP_NOTE : FSDP_WARNING);
+	else if (is_fraction(tensor->shape[0], widths->vocab) &&
+		 fsdp_complete_config_has(complete, NULL, (uint64_t)tensor->shape[1]))
+		tell_piece(complete, index, 0, "vocab_size", widths->vocab);
+	else
+		tell_width(complete, index, "vocab_size", widths->vocab, FSDP_ERROR);
+}
+
+static void judge_columns(struct fsdp_complete *complete, uint32_t index,
+	const struct fsdp_tensor *tensor, const struct widths *widths)
+{
+	if (widths->hidden == 0 ||
+		fsdp_complete_config_has(complete, NULL, (uint64_t)tensor->shape[1]))
+		return;
+	if (is_fraction(tensor->shape[1], widths->hidden))
+		tell_piece(complete, index, 1, widths->hidden_key, widths->hidden);
+	else
+		tell_width(
+			complete, index, widths->hidden_key, widths->hidden, FSDP_ERROR);
+}
+
+static void judge_vocabulary(
+	struct fsdp_complete *complete, uint32_t index, const struct widths *widths)
+{
+	struct fsdp_tensor tensor = fsdp_tensor(complete->checkpoint, index);
+
+	if (!fsdp_complete_is_plain(&tensor))
+		return;
+	if (tensor.dims == 1) {
+		judge_flat(complete, index, widths);
+		return;
+	}
+	if (tensor.dims != 2 || complete->config.root == FSDP_NONE)
+		return;
+	judge_rows(complete, index, &tensor, widths);
+	if (!complete->told[index])
+		judge_columns(complete, index, &tensor, widths);
+}
+
+/* ---- layers ---- */
+
+static bool is_below(
+	const struct fsdp_complete *complete, uint32_t name, const char *word)
+{
+	for (; name != 0 && name != FSDP_NONE; name = parent_of(complete, name))
+		if (fsdp_complete_contains(segment_of(complete, name), word))
+			return true;
+	return false;
+}
+
+/* Some models halve the width on both sides of what lies between: then the matrix that
+ * leads out of it has as many columns. */
+static bool fits_down(const struct fsdp_complete *complete, uint32_t name, int64_t rows)
+{
+	uint32_t above = parent_of(complete, parent_of(complete, name));
+	uint32_t down = fsdp_complete_find_below(complete,
+		fsdp_names_find_child(&complete->names, above, FSDP_SPAN("down_proj")),
+		"weight");
+	struct fsdp_tensor tensor;
+
+	if (down == FSDP_NONE)
+		return false;
+	tensor = fsdp_tensor(complete->checkpoint, down);
+	return tensor.dims == 2 && tensor.shape[1] == rows;
+}
+
+static void judge_member(
+	struct fsdp_complete *complete, uint32_t index, const struct widths *widths)
+{
+	static const char *const norms[] = { "input_layernorm",
+		"post_attention_layernorm", "ln_1", "ln_2", NULL };
+	static const char *const keys[] = { "k_proj", "v_proj", NULL };
+	static const char *const gates[] = { "gate_proj", "up_proj", NULL };
+	struct fsdp_tensor tensor = fsdp_tensor(complete->checkpoint, index);
+	uint32_t name = complete->folded[index];
+	struct fsdp_span module = segment_of(complete, parent_of(complete, name));
+	bool is_wide = tensor.dims == 2 && (uint64_t)tensor.shape[1] == widths->hidden;
+
+	if (!fsdp_complete_is_plain(&tensor) || tensor.dims == 0 ||
+		!fsdp_span_is(segment_of(complete, name), "weight"))
+		return;
+	if (tensor.dims == 1 && is_among(module, norms)) {
+		if (is_fraction(tensor.shape[0], widths->hidden))
+			tell_piece(
+				complete, index, 0, widths->hidden_key, widths->hidden);
+	} else if (!is_wide) {
+		return;
+	} else if (is_among(module, keys)) {
+		if (is_fraction(tensor.shape[0], widths->key_value) &&
+			!is_below(complete, name, "cross"))
+			tell_piece(complete, index, 0, "num_key_value_heads",
+				widths->key_value);
+	} else if (is_among(module, gates)) {
+		if (is_fraction(tensor.shape[0], widths->inner) &&
+			!is_below(complete, name, "expert") &&
+			!fits_down(complete, name, tensor.shape[0]))
+			tell_piece(
+				complete, index, 0, "intermediate_size", widths->inner);
+	}
+}
+
+void fsdp_complete_judge_widths(struct fsdp_complete *complete)
+{
+	struct widths widths = { 0 };
+
+	if (complete->config.text != FSDP_NONE)
+		read_widths(complete, &widths);
+	for (uint32_t i = 0; i < complete->tensor_count && !complete->failed; i++)
+		if (complete->folded[i] != FSDP_NONE && !complete->told[i] &&
+			(fsdp_complete_is_embedding(complete, i) ||
+				fsdp_complete_is_head(complete, i)))
+			judge_vocabulary(complete, i, &widths);
+	for (size_t i = 0; i < complete->stack_count && widths.hidden > 0; i++) {
+		const struct fsdp_complete_stack *stack = &complete->stacks[i];
+
+		if (!stack->is_deep || stack->is_inner ||
+			stack->tower != FSDP_COMPLETE_MAIN)
+			continue;
+		for (uint32_t k = 0; k < stack->record_count; k++)
+			if (!complete->told[stack->records[k].tensor])
+				judge_member(complete, stack->records[k].tensor, &widths);
+	}
+}
