@@ -66,13 +66,14 @@ static void skip_rules(struct fsdp_complete *complete)
 
 static void judge(struct fsdp_complete *complete)
 {
-	static void (*const steps[])(
-		struct fsdp_complete *) = { fsdp_complete_read_config,
-		fsdp_complete_collect, fsdp_complete_count_layers,
-		fsdp_complete_judge_adapters, fsdp_complete_judge_numbers,
-		fsdp_complete_judge_members, fsdp_complete_judge_layers,
-		fsdp_complete_judge_experts, fsdp_complete_judge_parts,
-		fsdp_complete_judge_shapes, fsdp_complete_judge_widths };
+	static void (*const steps[])(struct fsdp_complete *) = {
+		fsdp_complete_read_config, fsdp_complete_collect,
+		fsdp_complete_count_layers, fsdp_complete_judge_adapters,
+		fsdp_complete_judge_numbers, fsdp_complete_judge_members,
+		fsdp_complete_judge_layers, fsdp_complete_judge_experts,
+		fsdp_complete_judge_packed, fsdp_complete_judge_parts,
+		fsdp_complete_judge_shapes, fsdp_complete_judge_widths
+	};
 
 	for (size_t i = 0; i < FSDP_COUNT(steps) && !complete->failed; i++) {
 		steps[i](complete);
@@ -99,7 +100,7 @@ static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
 
 const struct fsdp_check fsdp_check_complete = {
 	FSDP_CHECK_RULES(FSDP_RULE_STACK_HOLE, FSDP_RULE_CONFIG_MISMATCH,
-		FSDP_RULE_PARTIAL_TENSOR, FSDP_RULE_TIE_MISMATCH,
-		FSDP_RULE_FLATTENED_PARAMETER),
+		FSDP_RULE_SCALE_MISSING, FSDP_RULE_SCALE_SHAPE, FSDP_RULE_PARTIAL_TENSOR,
+		FSDP_RULE_TIE_MISMATCH, FSDP_RULE_FLATTENED_PARAMETER),
 	.run = run,
 };

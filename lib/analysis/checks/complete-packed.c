@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a quantised weight cannot be read without. A weight is a packed one by its dtype,
+ * never by its name: what a method leaves alone needs nothing.
+ *
+ * Origin: transformers/integrations (5.23), compressed-tensors, AutoGPTQ, AutoAWQ,
+ * bitsandbytes, Model-Optimizer, mlx-lm; files of them.
+ */
+#include "analysis/checks/complete-packed.h"
+
+/* When a member is due. */
+enum need {
+	NONE,
+	ALWAYS,
+	MOSTLY,        /* where most have it */
+	MOSTLY_LIGHT,  /* the same, and no more than a warning */
+	NEVER,         /* it is only looked at */
+	FOR_F8_SCALES, /* if the scales are FP8, as those of NVFP4 are */
+};
+
+static const struct {
+	struct {
+		const char *name; /* below the module; of X_… behind X */
+		enum need need;
+	} members[FSDP_PACKED_MEMBERS_MOST];
+} layouts[FSDP_PACKED_LAYOUTS] = {
+	[FSDP_PACKED_FP8] = { { { "weight_scale_inv", NEVER }, { "weight_scale", NEVER },
+		{ "input_scale", MOSTLY } } },
+	[FSDP_PACKED_FP8_EXPERTS] = { { { "_scale_inv", MOSTLY } } },
+	[FSDP_PACKED_MXFP4] = { { { "_scales", ALWAYS } } },
+	[FSDP_PACKED_NVFP4] = { { { "weight_scale", ALWAYS },
+		{ "weight_scale_2", ALWAYS }, { "input_scale", MOSTLY_LIGHT } } },
+	[FSDP_PACKED_BYTES] = { { { "weight_scale", ALWAYS },
+		{ "weight_global_scale", FOR_F8_SCALES },
+		{ "input_global_scale", MOSTLY_LIGHT } } },
+	[FSDP_PACKED_WORDS] = { { { "weight_scale", ALWAYS }, { "weight_shape", ALWAYS },
+		{ "weight_zero_point", MOSTLY }, { "weight_g_idx", MOSTLY } } },
+	[FSDP_PACKED_GPTQ] = { { { "scales", ALWAYS }, { "qzeros", ALWAYS },
+		{ "g_idx", MOSTLY } } },
+	[FSDP_PACKED_AWQ] = { { { "scales", ALWAYS }, { "qzeros", ALWAYS } } },
+	[FSDP_PACKED_INT8] = { { { "weight_scale", ALWAYS },
+		{ "weight_zero_point", MOSTLY }, { "input_scale", MOSTLY } } },
+	[FSDP_PACKED_BNB8] = { { { "SCB", ALWAYS }, { "weight_format", MOSTLY } } },
+	[FSDP_PACKED_BNB4] = { { { "weight.absmax", ALWAYS },
+		{ "weight.quant_map", ALWAYS }, { "weight.quant_state", ALWAYS },
+		{ "weight.nested_absmax", MOSTLY },
+		{ "weight.nested_quant_map", MOSTLY } } },
+	[FSDP_PACKED_MLX] = { { { "scales", ALWAYS }, { "biases", MOSTLY } } },
+};
+
+/* ---- which layout ---- */
+
+static bool is_dtype(const struct fsdp_tensor *tensor, const char *name)
+{
+	return strcmp(fsdp_dtype(tensor->dtype)->name, name) == 0;
+}
+
+static bool is_fp8(const struct fsdp_tensor *tensor)
+{
+	return strncmp(fsdp_dtype(tensor->dtype)->name, "float8_e", 8) == 0;
+}
+
+static bool has_child(
+	const struct fsdp_packing *packed, uint32_t name, const char *segment)
+{
+	return name != FSDP_NONE && fsdp_names_find_child(&packed->stored, name,
+					    fsdp_span_text(segment)) != FSDP_NONE;
+}
+
+static enum fsdp_packed_layout layout_of_weight(const struct fsdp_packing *packed,
+	const struct fsdp_tensor *tensor, uint32_t module)
+{
+	if (is_fp8(tensor))
+		return FSDP_PACKED_FP8;
+	if (tensor->dims != 2)
+		return FSDP_PACKED_NONE;
+	if (is_dtype(tensor, "uint8"))
+		return tensor->shape[1] == 1 ? FSDP_PACKED_BNB4 : FSDP_PACKED_NVFP4;
+	if (is_dtype(tensor, "int8"))
+		return packed->is_bnb || has_child(packed, module, "SCB")
+			       ? FSDP_PACKED_BNB8
+			       : FSDP_PACKED_INT8;
+	return is_dtype(tensor, "uint32") ? FSDP_PACKED_MLX : FSDP_PACKED_NONE;
+}
+
+static enum fsdp_packed_layout layout_of(const struct fsdp_packing *packed,
+	const struct fsdp_tensor *tensor, uint32_t name, uint32_t module)
+{
+	struct fsdp_span leaf = fsdp_names_segment(&packed->stored, name);
+
+	if (tensor->numel == 0)
+		return FSDP_PACKED_NONE;
+	if (fsdp_span_is(leaf, "weight"))
+		return layout_of_weight(packed, tensor, module);
+	if (fsdp_span_is(leaf, "qweight") && is_dtype(tensor, "int32"))
+		return packed->is_awq ? FSDP_PACKED_AWQ : FSDP_PACKED_GPTQ;
+	if (fsdp_span_is(leaf, "weight_packed"))
+		return is_dtype(tensor, "int32")   ? FSDP_PACKED_WORDS
+		       : is_dtype(tensor, "uint8") ? FSDP_PACKED_BYTES
+						   : FSDP_PACKED_NONE;
+	if (fsdp_span_ends(leaf, FSDP_SPAN("_blocks")) && is_dtype(tensor, "uint8") &&
+		tensor->dims >= 3)
+		return FSDP_PACKED_MXFP4;
+	if (fsdp_span_ends(leaf, FSDP_SPAN("_proj")) && is_fp8(tensor) &&
+		tensor->dims == 3)
+		return FSDP_PACKED_FP8_EXPERTS;
+	return FSDP_PACKED_NONE;
+}
+
+/* ---- members ---- */
+
+/* What a member's name begins with: of X_blocks X, else nothing. */
+static struct fsdp_span stem_of(const struct fsdp_packing *packed,
+	const struct fsdp_packed_weight *weight, uint32_t name)
+{
+	struct fsdp_span leaf = fsdp_names_segment(&packed->stored, name);
+
+	if (weight->layout == FSDP_PACKED_MXFP4)
+		return fsdp_span(leaf.data, leaf.size - strlen("_blocks"));
+	if (weight->layout == FSDP_PACKED_FP8_EXPERTS)
+		return leaf;
+	return fsdp_span(leaf.data, 0);
+}
+
+/* The node of a member; FSDP_NONE: it is absent. */
+static uint32_t find_member(const struct fsdp_packing *packed,
+	const struct fsdp_packed_weight *weight, struct fsdp_span stem,
+	const char *member)
+{
+	char text[256];
+
+	if (stem.size == 0)
+		return fsdp_names_find(
+			&packed->stored, weight->module, fsdp_span_text(member));
+	if (stem.size + strlen(member) > sizeof text)
+		return FSDP_NONE;
+	memcpy(text, stem.data, stem.size);
+	memcpy(text + stem.size, member, strlen(member));
+	return fsdp_names_find_child(&packed->stored, weight->module,
+		fsdp_span(text, stem.size + strlen(member)));
+}
+
+/* The tensor of a node, or of the first one below it; what its name has more is kept. */
+static uint32_t tensor_of(struct fsdp_packing *packed,
+	const struct fsdp_packed_weight *weight, size_t member, uint32_t node)
+{
+	uint32_t tensor = fsdp_table_get(&packed->tensors, node);
+	uint32_t child = fsdp_names_at(&packed->stored, node)->child;
+
+	if (tensor != FSDP_NONE || child == 0)
+		return tensor;
+	packed->tails[weight->layout][member] =
+		fsdp_names_segment(&packed->stored, child);
+	return fsdp_table_get(&packed->tensors, child);
+}
+
+static void add_weight(struct fsdp_packing *packed, uint32_t index, uint32_t name)
+{
+	struct fsdp_complete *complete = packed->complete;
+	struct fsdp_tensor tensor = fsdp_tensor(complete->checkpoint, index);
+	struct fsdp_packed_weight weight = {
+		.tensor = index,
+		.module = fsdp_names_at(&packed->stored, name)->parent,
+	};
+	struct fsdp_span stem;
+
+	weight.layout = layout_of(packed, &tensor, name, weight.module);
+	if (weight.layout == FSDP_PACKED_NONE)
+		return;
+	stem = stem_of(packed, &weight, name);
+	packed->counts[weight.layout]++;
+	for (size_t i = 0; i < FSDP_PACKED_MEMBERS_MOST; i++) {
+		const char *member = layouts[weight.layout].members[i].name;
+		uint32_t node = member != NULL
+					? find_member(packed, &weight, stem, member)
+					: FSDP_NONE;
+
+		weight.members[i] = node != FSDP_NONE
+					    ? tensor_of(packed, &weight, i, node)
+					    : FSDP_NONE;
+		packed->have[weight.layout][i] += weight.members[i] != FSDP_NONE;
+	}
+	complete->failed |= !fsdp_vec_add(&packed->weights, &weight);
+}
+
+/* ---- what is missing ---- */
+
+static void tell_missing(struct fsdp_packing *packed,
+	const struct fsdp_packed_weight *weight, size_t member,
+	enum fsdp_severity severity)
+{
+	struct fsdp_complete *complete = packed->complete;
+	struct fsdp_span stored = fsdp_complete_stored(complete, weight->tensor), name;
+	struct fsdp_span leaf = fsdp_span_last(stored, '.');
+	struct fsdp_span tail = packed->tails[weight->layout][member];
+	const char *word = layouts[weight->layout].members[member].name;
+	size_t stem = weight->layout == FSDP_PACKED_MXFP4 ? leaf.size - strlen("_blocks")
+		      : weight->layout == FSDP_PACKED_FP8_EXPERTS ? leaf.size
+								  : 0;
+	size_t front = stored.size - leaf.size + stem;
+	char *text =
+		fsdp_arena_take(&complete->work, front + strlen(word) + tail.size + 2, 1);
+
+	if (text == NULL) {
+		complete->failed = true;
+		return;
+	}
+	memcpy(text, stored.data, front);
+	memcpy(text + front, word, strlen(word));
+	name = fsdp_span(text, front + strlen(word));
+	if (tail.size > 0) {
+		text[name.size] = '.';
+		memcpy(text + name.size + 1, tail.data, tail.size);
+		name.size += tail.size + 1;
+	}
+	fsdp_find(complete->checking->findings, FSDP_RULE_SCALE_MISSING,
+		FSDP_PLACE(.file = fsdp_complete_file(complete, weight->tensor),
+			.tensor = name, .affected = &name, .affected_count = 1,
+			.severity = (int)severity + 1),
+		"the packed weight has no %s, which %u of %u weights of its layout have",
+		word, packed->have[weight->layout][member],
+		packed->counts[weight->layout]);
+}
+
+static bool is_due(const struct fsdp_packing *packed,
+	const struct fsdp_packed_weight *weight, size_t member)
+{
+	uint32_t have = packed->have[weight->layout][member];
+	uint32_t all = packed->counts[weight->layout];
+	struct fsdp_tensor scale;
+
+	switch (layouts[weight->layout].members[member].need) {
+	case ALWAYS:
+		return have > 0;
+	case MOSTLY:
+	case MOSTLY_LIGHT:
+		return have > all / 2;
+	case FOR_F8_SCALES:
+		if (weight->members[0] == FSDP_NONE)
+			return have > all / 2;
+		scale = fsdp_tensor(packed->complete->checkpoint, weight->members[0]);
+		return have > 0 && is_fp8(&scale);
+	case NONE:
+	case NEVER:
+		break;
+	}
+	return false;
+}
+
+/* FP8 has one of two scales. A file without any, and without a method, was only cast. */
+static void judge_fp8(
+	struct fsdp_packing *packed, const struct fsdp_packed_weight *weight)
+{
+	struct fsdp_complete *complete = packed->complete;
+	const uint32_t *have = packed->have[FSDP_PACKED_FP8];
+	uint32_t name = complete->folded[weight->tensor];
+
+	if (weight->members[0] != FSDP_NONE || weight->members[1] != FSDP_NONE ||
+		name == FSDP_NONE || have[0] + have[1] == 0 ||
+		fsdp_complete_is_embedding(complete, weight->tensor))
+		return;
+	tell_missing(packed, weight, have[0] < have[1], FSDP_ERROR);
+}
+
+static void judge_weight(
+	struct fsdp_packing *packed, const struct fsdp_packed_weight *weight)
+{
+	if (weight->layout == FSDP_PACKED_FP8)
+		judge_fp8(packed, weight);
+	for (size_t i = 0; i < FSDP_PACKED_MEMBERS_MOST; i++) {
+		bool light = layouts[weight->layout].members[i].need == MOSTLY_LIGHT;
+
+		if (weight->members[i] == FSDP_NONE && is_due(packed, weight, i))
+			tell_missing(
+				packed, weight, i, light ? FSDP_WARNING : FSDP_ERROR);
+	}
+}
+
+/* ---- scales without a weight ---- */
+
+static bool is_scale(struct fsdp_span leaf)
+{
+	static const char *const words[] = { "weight_scale", "weight_scale_inv",
+		"weight_scale_2", "weight_global_scale", "weight_zero_point",
+		"weight_shape", "scales", "qzeros", "SCB" };
+
+	for (size_t i = 0; i < FSDP_COUNT(words); i++)
+		if (fsdp_span_is(leaf, words[i]))
+			return true;
+	return false;
+}
+
+/* Whether anything in a module may be the weight that a scale is for. */
+static bool has_weight(const struct fsdp_packing *packed, uint32_t module)
+{
+	static const char *const words[] = { "weight", "qweight", "weight_packed" };
+
+	for (size_t i = 0; i < FSDP_COUNT(words); i++)
+		if (has_child(packed, module, words[i]))
+			return true;
+	return false;
+}
+
+static bool is_told_gone(struct fsdp_complete *complete, struct fsdp_span module)
+{
+	uint32_t name = fsdp_names_find(&complete->names, 0, module);
+	uint32_t weight = name != FSDP_NONE ? fsdp_names_find_child(&complete->names,
+						      name, FSDP_SPAN("weight"))
+					    : FSDP_NONE;
+
+	for (uint32_t at = weight != FSDP_NONE ? weight : name;
+		at != FSDP_NONE && at != 0;
+		at = fsdp_names_at(&complete->names, at)->parent)
+		if (fsdp_table_get(&complete->gone, at) != FSDP_NONE)
+			return true;
+	return false;
+}
+
+static void judge_scale(struct fsdp_packing *packed, uint32_t index, uint32_t name)
+{
+	struct fsdp_complete *complete = packed->complete;
+	uint32_t module = fsdp_names_at(&packed->stored, name)->parent;
+	struct fsdp_span stored, leaf = fsdp_names_segment(&packed->stored, name);
+
+	if (!is_scale(leaf) || packed->weights.count == 0 || has_weight(packed, module))
+		return;
+	stored = fsdp_complete_stored(complete, index);
+	if (is_told_gone(complete,
+		    fsdp_span(stored.data,
+			    stored.size > leaf.size ? stored.size - leaf.size - 1 : 0)))
+		return;
+	fsdp_find(complete->checking->findings, FSDP_RULE_SCALE_MISSING,
+		FSDP_PLACE(.file = fsdp_complete_file(complete, index), .tensor = stored,
+			.affected = &stored, .affected_count = 1),
+		"the scale has no weight beside it");
+}
+
+/* ---- the configuration ---- */
+
+static void read_method(struct fsdp_packing *packed)
+{
+	static const char *const keys[] = { "quantization_config", "compression_config",
+		"quantization" };
+	const struct fsdp_complete *complete = packed->complete;
+	const uint32_t objects[] = { complete->config.root, complete->config.text };
+
+	packed->config = FSDP_NONE;
+	for (size_t i = 0; i < FSDP_COUNT(objects); i++)
+		for (size_t k = 0; k < FSDP_COUNT(keys) && packed->config == FSDP_NONE;
+			k++)
+			packed->config = fsdp_complete_get(complete, objects[i], keys[k]);
+	packed->method = fsdp_complete_get_text(complete, packed->config, "quant_method");
+	packed->is_awq = fsdp_span_is(packed->method, "awq");
+	packed->is_bnb = fsdp_span_is(packed->method, "bitsandbytes");
+}
+
+/* Methods whose members are known, and their rules not. */
+static bool is_not_judged(struct fsdp_span method)
+{
+	static const char *const words[] = { "aqlm", "hqq", "quanto", "eetq", "vptq",
+		"spqr", "torchao", "bitnet" };
+
+	for (size_t i = 0; i < FSDP_COUNT(words); i++)
+		if (fsdp_span_is(method, words[i]))
+			return true;
+	return false;
+}
+
+/* ---- all of it ---- */
+
+static uint32_t *intern_all(struct fsdp_packing *packed)
+{
+	struct fsdp_complete *complete = packed->complete;
+	uint32_t *names = FSDP_COMPLETE_TAKE(complete, names, complete->tensor_count);
+
+	complete->failed |= names == NULL;
+	for (uint32_t i = 0; i < complete->tensor_count && !complete->failed; i++) {
+		struct fsdp_span stored;
+
+		names[i] = FSDP_NONE;
+		if (fsdp_tensor(complete->checkpoint, i).role == FSDP_ROLE_OPTIM)
+			continue;
+		stored = fsdp_complete_stored(complete, i);
+		if (stored.size == 0 || stored.size >= FSDP_COMPLETE_NAME_MOST)
+			continue;
+		names[i] = fsdp_names_intern(&packed->stored, 0, stored);
+		complete->failed |= names[i] == FSDP_NONE ||
+				    !fsdp_table_set(&packed->tensors, names[i], i);
+	}
+	return names;
+}
+
+static void skip(struct fsdp_complete *complete, enum fsdp_rule_status status,
+	enum fsdp_rule_reason reason)
+{
+	fsdp_check_skip(complete->checking, FSDP_RULE_SCALE_MISSING, status, reason);
+	fsdp_check_skip(complete->checking, FSDP_RULE_SCALE_SHAPE, status, reason);
+}
+
+static void judge(struct fsdp_packing *packed)
+{
+	struct fsdp_complete *complete = packed->complete;
+	uint32_t *names = intern_all(packed);
+
+	for (uint32_t i = 0; i < complete->tensor_count && !complete->failed; i++)
+		if (names[i] != FSDP_NONE)
+			add_weight(packed, i, names[i]);
+	if (packed->weights.count == 0)
+		skip(complete, FSDP_STATUS_NOT_APPLICABLE, FSDP_REASON_NONE);
+	for (size_t i = 0; i < packed->weights.count && !complete->failed; i++)
+		judge_weight(packed, fsdp_vec_at(&packed->weights, i));
+	for (uint32_t i = 0; i < complete->tensor_count && !complete->failed; i++)
+		if (names[i] != FSDP_NONE)
+			judge_scale(packed, i, names[i]);
+	if (!complete->failed)
+		fsdp_packed_judge_shapes(packed);
+}
+
+/* Whether any tensor may be a packed weight: most models have none. */
+static bool is_any_packed(const struct fsdp_complete *complete)
+{
+	for (uint32_t i = 0; i < complete->tensor_count; i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(complete->checkpoint, i);
+
+		if (!fsdp_complete_is_plain(&tensor) &&
+			fsdp_dtype(tensor.dtype)->item_bits <= 32)
+			return true;
+	}
+	return false;
+}
+
+void fsdp_complete_judge_packed(struct fsdp_complete *complete)
+{
+	struct fsdp_packing packed = { .complete = complete };
+
+	if (complete->is_silent)
+		return;
+	if (!is_any_packed(complete)) {
+		skip(complete, FSDP_STATUS_NOT_APPLICABLE, FSDP_REASON_NONE);
+		return;
+	}
+	read_method(&packed);
+	if (is_not_judged(packed.method)) {
+		skip(complete, FSDP_STATUS_NOT_EVALUATED, FSDP_REASON_UNSUPPORTED);
+		return;
+	}
+	fsdp_vec_init(
+		&packed.weights, &complete->work, sizeof(struct fsdp_packed_weight));
+	fsdp_table_init(&packed.tensors, &complete->work);
+	complete->failed |= !fsdp_names_init(&packed.stored, &complete->work);
+	packed.stored.copies = &complete->work;
+	if (!complete->failed)
+		judge(&packed);
+}
