@@ -224,12 +224,12 @@ const char *fsdp_verify_digest_source(const struct fsdp_verify *verify, size_t i
 }
 
 /* Which level looks for a rule, and what it needs besides. */
-enum need { NEEDS_NOTHING, NEEDS_CRC, NEEDS_DIGEST, NEEDS_MANIFEST, NEEDS_COPIES };
+enum verify_need { NEEDS_NOTHING, NEEDS_CRC, NEEDS_DIGEST, NEEDS_MANIFEST, NEEDS_COPIES };
 
 static const struct {
 	enum fsdp_rule_index rule;
 	enum fsdp_level level;
-	enum need need;
+	enum verify_need need;
 } raised[] = {
 	{ FSDP_RULE_OVERWRITTEN_IN_PLACE, FSDP_LEVEL_HEADERS, NEEDS_NOTHING },
 	{ FSDP_RULE_STORAGE_OVERLAP, FSDP_LEVEL_HEADERS, NEEDS_NOTHING },
@@ -252,8 +252,8 @@ static const struct {
 };
 
 /* What it needs is there, or what to say instead. */
-static void judge_need(
-	const struct fsdp_verify *verify, enum need need, struct fsdp_rule_result *result)
+static void judge_need(const struct fsdp_verify *verify, enum verify_need need,
+	struct fsdp_rule_result *result)
 {
 	bool manifest = verify->options.manifest_path != NULL;
 	enum fsdp_rule_reason reason = FSDP_REASON_NONE;
