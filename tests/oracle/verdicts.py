@@ -42,10 +42,6 @@ NEEDS_DATA = {"crc-mismatch"}
 
 # Broken ones that are not told yet.
 NOT_YET = {
-    "broken/dcp-bit-flip": "checksums are not compared yet",
-    "broken/pt-bit-flip": "checksums are not compared yet",
-    "broken/sharded-bit-flip": "checksums are not compared yet",
-    "broken/dcp-chunk-overlap": "pieces are not set against each other yet",
     "broken/dcp-truncated-metadata": "the rule of truncated pickles is told instead (FI3014)",
     "broken/hf-sharded-missing-rank": "without a plan nothing tells how many files there are; the answer should be partial",
     "broken/pt-empty": "a folder with an empty file alone is not opened",
@@ -58,10 +54,9 @@ ALARMS = {
     "torch-zip/whole-sequential": "names classes of torch.nn: FI3002",
     "torch-zip/torchscript": "holds code: FI3062",
     "foreign/torchscript": "holds code: FI3062",
+    "dcp/odd-names": "has a name with an empty segment: FI4003",
+    "torch-zip/odd-keys": "has a name with an empty segment: FI4003",
     "dcp/overwritten": "files of an older save with more ranks lie beside it: FI1007",
-    "dcp/scalars": "tensors without elements are taken for parameters: FI4004",
-    "dcp/flatten-2-3": "tensors without elements are taken for parameters: FI4004",
-    "torch-zip/odd-shapes": "tensors without elements are taken for parameters: FI4004",
 }
 GOOD = ("dcp", "eco", "fsdp1", "fsdp2", "torch-zip")
 # Of the families of others these are no good checkpoints.

@@ -46,12 +46,10 @@ static bool has_other_cause(const struct fsdp_checkpoint *checkpoint)
 static void skip_rules(struct fsdp_complete *complete)
 {
 	struct fsdp_checking *checking = complete->checking;
-	enum fsdp_rule_status status = FSDP_STATUS_NOT_EVALUATED;
-	enum fsdp_rule_reason reason = FSDP_REASON_NEEDS_CONFIG;
+	enum fsdp_rule_status status = FSDP_STATUS_NOT_APPLICABLE;
+	enum fsdp_rule_reason reason = FSDP_REASON_NONE;
 
 	if (complete->stack_count == 0) {
-		status = FSDP_STATUS_NOT_APPLICABLE;
-		reason = FSDP_REASON_NONE;
 		fsdp_check_skip(checking, FSDP_RULE_STACK_HOLE, status, reason);
 		fsdp_check_skip(checking, FSDP_RULE_PARTIAL_TENSOR, status, reason);
 		fsdp_check_skip(checking, FSDP_RULE_FLATTENED_PARAMETER, status, reason);
