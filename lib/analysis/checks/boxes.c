@@ -330,8 +330,11 @@ static void hear(struct coverage *coverage)
 		FSDP_RULE_DTENSOR_LAYOUT, FSDP_RULE_NOT_EVALUATED,
 		FSDP_RULE_NOT_A_CHECKPOINT, FSDP_RULE_TRUNCATED_FILE };
 	const struct fsdp_checkpoint *checkpoint = coverage->checking->checkpoint;
+	const char *family = fsdp_checkpoint_format(checkpoint).family;
 
-	coverage->gaps_explained = fsdp_checkpoint_error_count(checkpoint) > 0;
+	/* One file of a set whose others were not named has pieces only. */
+	coverage->gaps_explained = fsdp_checkpoint_error_count(checkpoint) > 0 ||
+				   (family != NULL && strcmp(family, "safetensors") == 0);
 	for (size_t i = 0; i < fsdp_finding_count(checkpoint); i++) {
 		const struct fsdp_finding *finding = fsdp_finding(checkpoint, i);
 		bool tells = is_rule(finding->rule, FSDP_RULE_CHUNK_GAP) ||
