@@ -21,14 +21,14 @@
 #include "run/temporary.h"
 
 extern const struct command command_info, command_tree, command_audit, command_ls,
-	command_show, command_fqns, command_flat, command_order, command_replay,
-	command_help, command_version, command_commands, command_schema, command_rules,
-	command_completion;
+	command_show, command_fqns, command_flat, command_pickle, command_order,
+	command_replay, command_help, command_version, command_commands, command_schema,
+	command_rules, command_completion;
 
 /* In the order of the overview. */
 static const struct command *const commands[] = { &command_info, &command_tree,
 	&command_audit, &command_ls, &command_show, &command_fqns, &command_flat,
-	&command_order, &command_replay, &command_help, &command_version,
+	&command_pickle, &command_order, &command_replay, &command_help, &command_version,
 	&command_commands, &command_schema, &command_rules, &command_completion, NULL };
 
 /*

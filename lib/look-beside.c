@@ -324,6 +324,8 @@ static void judge_json(struct beside *beside, struct fsdp_span name,
 			fsdp_arena_fail(&beside->arena, error);
 		return;
 	}
+	if (fsdp_error_code(*error) == FSDP_ERROR_MEMORY)
+		fsdp_arena_fail(&beside->arena, error);
 	if (fsdp_error_code(*error) == FSDP_ERROR_MEMORY ||
 		fsdp_error_code(*error) == FSDP_ERROR_LIMIT)
 		return;

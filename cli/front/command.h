@@ -29,6 +29,7 @@ enum command_inputs {
 	INPUTS_ONE_NAMES,  /* the first argument; the rest are names (show) */
 	INPUTS_MANY,       /* one checkpoint; with --separate each argument is its own */
 	INPUTS_RECORDINGS, /* recordings of a run: all arguments together */
+	INPUTS_FILE,       /* one file, which the command opens itself */
 };
 
 /* Or recordings: files in any case. */

@@ -235,6 +235,7 @@ static enum usage_result check_words(const struct inputs *inputs,
 	if (inputs->paths.count == 0) {
 		usage_what(usage, "%s needs a %s", command->name,
 			command->inputs == INPUTS_RECORDINGS ? "recording"
+			: command->inputs == INPUTS_FILE     ? "file"
 							     : "checkpoint");
 		usage_hint(usage, "usage: fsdp-inspect %s %s", command->name,
 			command->synopsis);

@@ -6,8 +6,8 @@
 #include "render/record.h"
 
 static const char *const SEVERITIES[] = { "note", "warning", "error", NULL };
-static const char *const KINDS[] = { "checkpoint", "plan", "trace", "log", "manifest",
-	"policy", "baseline", "expect", "merged", NULL };
+static const char *const KINDS[] = { "checkpoint", "plan", "trace", "log", "pickle",
+	"manifest", "policy", "baseline", "expect", "merged", NULL };
 static const char *const CODES[] = { "usage", "system", "not_a_checkpoint", "damaged",
 	"unsupported", "limit", "memory", "internal", NULL };
 

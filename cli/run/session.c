@@ -328,8 +328,9 @@ static void add_records(struct session *session)
 {
 	const struct texts *paths = &session->inputs->paths;
 
-	const char *kind =
-		session->command->inputs == INPUTS_RECORDINGS ? "trace" : "checkpoint";
+	const char *kind = session->command->inputs == INPUTS_RECORDINGS ? "trace"
+			   : session->command->inputs == INPUTS_FILE     ? "pickle"
+									 : "checkpoint";
 
 	for (size_t i = 0; i < paths->count; i++)
 		collected_input(&session->collected, paths->items[i], kind);
@@ -442,6 +443,10 @@ static void answer_one(struct session *session)
 			release(&run);
 			return;
 		}
+	} else if (session->command->inputs == INPUTS_FILE) {
+		run.path = paths->items[0];
+		run.path_count = paths->count;
+		session->input = 0;
 	} else if (takes_checkpoint(session->command->inputs)) {
 		run.path = paths->items[0];
 		run.path_count = paths->count;

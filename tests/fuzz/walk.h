@@ -19,6 +19,7 @@
 #include <fsdp/checkpoint.h>
 #include <fsdp/elements.h>
 #include <fsdp/model.h>
+#include <fsdp/pickle.h>
 
 enum { WALK_NAME = 1 << 12, WALK_NAMES = 1 << 19, WALK_FIRST = 16, WALK_MOST = 20000 };
 
@@ -522,10 +523,58 @@ static inline void walk_counts(const char *path)
 	fsdp_checkpoint_free(walk.checkpoint);
 }
 
+/* ---- its pickles ---- */
+
+static inline void walk_pickle(
+	struct walk *walk, const struct fsdp_pickles *pickles, size_t stream)
+{
+	struct fsdp_pickles_stream facts = fsdp_pickles_stream(pickles, stream);
+	struct fsdp_pickles_walk *values = NULL;
+	struct fsdp_pickles_node node;
+	struct fsdp_pickles_op op;
+	uint64_t state = 0, last = 0, nodes = 0;
+	must(facts.complete == (facts.error == NULL));
+	walk_span(walk, facts.member);
+	for (size_t i = 0; i < facts.global_count; i++) {
+		struct fsdp_pickles_global global =
+			fsdp_pickles_global(pickles, stream, i);
+		must(global.allowed == (global.profile != NULL));
+		walk_span(walk, global.module);
+		walk_span(walk, global.written_name);
+		walk_text(walk, global.use);
+	}
+	for (size_t i = 0; i < facts.refusal_count; i++)
+		walk_span(walk, fsdp_pickles_refusal(pickles, stream, i).what);
+	for (; fsdp_pickles_next_op(pickles, stream, &state, &op); last = op.offset) {
+		must(op.offset >= last && op.name != NULL);
+		walk_span(walk, op.text);
+	}
+	must(fsdp_pickles_walk_new(pickles, stream, &values, NULL));
+	for (; nodes < WALK_MOST && fsdp_pickles_walk_next(values, &node); nodes++) {
+		must(node.depth <= FSDP_PICKLES_DEPTH &&
+			(node.depth == 0) == (nodes == 0));
+		walk_span(walk, node.text);
+	}
+	fsdp_pickles_walk_free(values);
+}
+
+static inline void walk_pickles(struct walk *walk, const char *path)
+{
+	struct fsdp_pickles_options options = { .size = sizeof options };
+	struct fsdp_pickles *pickles = NULL;
+	if (!fsdp_pickles_open(path, &options, &pickles, NULL))
+		return;
+	must(fsdp_pickles_count(pickles) != 0);
+	for (size_t i = 0; i < fsdp_pickles_count(pickles); i++)
+		walk_pickle(walk, pickles, i);
+	fsdp_pickles_free(pickles);
+}
+
 static inline void walk_open(const char *path, const char *plan_path)
 {
 	struct walk walk = { 0 };
 	struct fsdp_error *error = NULL;
+	walk_pickles(&walk, path);
 	if (!walk_begin(&walk, path, plan_path, false))
 		return;
 	walk.name = malloc(WALK_NAME);

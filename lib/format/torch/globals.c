@@ -318,6 +318,26 @@ static bool is_known(const struct fsdp_torch *torch,
 	return known != &unknown;
 }
 
+const char *fsdp_torch_profile_of(
+	const struct fsdp_torch *torch, const struct fsdp_pickle_global *global)
+{
+	static const struct {
+		unsigned home;
+		const char *name;
+	} names[] = { { STRICT, "torch" }, { DTENSOR, "dtensor" }, { SHARDED, "sharded" },
+		{ NUMPY, "numpy" }, { PLAIN, "plain" }, { METADATA, "dcp" },
+		{ SCRIPT, "torchscript" } };
+	const struct fsdp_torch_known *known =
+		global->known != NULL ? global->known
+				      : find_known(torch->profile, global);
+	if (!is_known(torch, global, known))
+		return NULL;
+	for (size_t i = 0; i < FSDP_COUNT(names); i++)
+		if (known->home & names[i].home)
+			return names[i].name;
+	return NULL;
+}
+
 static const char *use_text(unsigned uses)
 {
 	return uses & FSDP_USE_CALLED  ? "called"

@@ -347,6 +347,12 @@ enum {
 const struct fsdp_torch_known *fsdp_torch_known(
 	const struct fsdp_torch *torch, struct fsdp_pickle_global *global);
 
+/* Whose data a global of a pickle that was watched is: "torch", "dtensor", "sharded",
+ * "dcp", "numpy", "plain", "torchscript"; NULL: it is not on the list, or is called as no
+ * ordinary writer does. */
+const char *fsdp_torch_profile_of(
+	const struct fsdp_torch *torch, const struct fsdp_pickle_global *global);
+
 /* Judges every global of the pickle that was read: findings FI3001 to FI3004, FI3011. */
 void fsdp_torch_judge(struct fsdp_torch *torch);
 

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Lists the pickles of a file without loading them.
+ */
+#include <string.h>
+
+#include "cmd/pickle/listing.h"
+#include "run/answer.h"
+
+#define AT(member) offsetof(struct pickle_options, member)
+static const struct option OPTIONS[] = {
+	{ "globals", 0, OPTION_FLAG, NULL, AT(globals),
+		.help = "what is named, and how it is used (default)" },
+	{ "tree", 0, OPTION_FLAG, NULL, AT(tree), .help = "the values, unresolved" },
+	{ "ops", 0, OPTION_FLAG, NULL, AT(ops), .help = "every opcode" },
+	{ "member", 0, OPTION_TEXT, "NAME", AT(member),
+		.help = "only this member of a zip" },
+	{ "check", 0, OPTION_FLAG, NULL, AT(check),
+		.help = "what torch.load(weights_only=True) would refuse" },
+	{ NULL },
+};
+
+/* A pickle that ends too early is listed as far as it goes. */
+static void tell_damage(struct run *run, const struct fsdp_pickles_stream *stream)
+{
+	if (stream->error == NULL)
+		return;
+	run_failure(run, fsdp_error_code_name(fsdp_error_code(stream->error)), NULL,
+		"%.*s%s%s", (int)(stream->member.size < 256 ? stream->member.size : 256),
+		stream->member.data != NULL ? (const char *)stream->member.data : "",
+		stream->member.data != NULL ? ": " : "",
+		fsdp_error_message(stream->error));
+}
+
+static bool is_metadata(const char *path)
+{
+	const char *last = strrchr(path, '/');
+
+	return strcmp(last != NULL ? last + 1 : path, ".metadata") == 0;
+}
+
+static bool answer(struct run *run, const struct fsdp_pickles *pickles)
+{
+	const struct pickle_options *options = run->options;
+	struct pickle_listing listing = {
+		.pickles = pickles,
+		.count = fsdp_pickles_count(pickles),
+		.globals = options->globals || (!options->tree && !options->ops),
+		.tree = options->tree,
+		.ops = options->ops,
+		.check = options->check,
+	};
+	size_t refusals = 0;
+
+	if (options->check && is_metadata(run->path))
+		run_note(run,
+			"distributed checkpoints read .metadata with pickle.load, which refuses nothing");
+	for (size_t i = 0; i < listing.count; i++) {
+		struct fsdp_pickles_stream stream = fsdp_pickles_stream(pickles, i);
+		refusals += stream.refusal_count;
+		tell_damage(run, &stream);
+	}
+	run_begin(run, options->check && refusals > 0 ? STATUS_BAD : STATUS_GOOD);
+	pickle_text(run, &listing);
+	out_fields(run->out, &pickle_record, (struct subject){ &listing, &listing });
+	return !listing.failed;
+}
+
+static bool run_pickle(struct run *run, struct fsdp_error **ret_error)
+{
+	const struct pickle_options *options = run->options;
+	const struct fsdp_pickles_options opening = {
+		.size = sizeof opening,
+		.member = options->member,
+		.limits = run->limits,
+		.limit_count = run->limit_count,
+	};
+	struct fsdp_pickles *pickles = NULL;
+	bool done;
+
+	if (run->path_count != 1)
+		return refuse(run, "run it once for each", "pickle takes one file");
+	if (!fsdp_pickles_open(run->path, &opening, &pickles, ret_error))
+		return false;
+	done = answer(run, pickles);
+	fsdp_pickles_free(pickles);
+	return done;
+}
+
+const struct command command_pickle = {
+	.name = "pickle",
+	.group = GROUP_LOOK,
+	.summary = "what is in this pickle?",
+	.synopsis = "[--globals | --tree | --ops] [--member=NAME] [--check] FILE",
+	.examples = { "pickle model.pt", "pickle --check model.pt",
+		"pickle --ops step-1000/.metadata" },
+	.exit_1 = "with --check: torch.load(weights_only=True) would refuse the file",
+	.options = OPTIONS,
+	.shapes = SHAPE_FACTS | SHAPE_ITEMS,
+	.answer = &pickle_record,
+	.output = "text",
+	.inputs = INPUTS_FILE,
+	.options_size = sizeof(struct pickle_options),
+	.run = run_pickle,
+};

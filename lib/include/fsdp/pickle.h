@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_PICKLE_H
+#define FSDP_PICKLE_H
+
+#include <stdbool.h>
+
+#include <fsdp/checkpoint.h>
+#include <fsdp/error.h>
+#include <fsdp/span.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/**
+ * The pickles of one file, opcode by opcode: which globals they name, what torch's
+ * restricted unpickler would refuse, and the values they build. Nothing is imported,
+ * called or built: a global is two texts, and a call is "this applied to these".
+ *
+ * A file is a bare pickle, or several behind each other; a zip of torch.save, whose
+ * members that end with .pkl are pickles; or a stream of torch.save before 1.6, which
+ * begins with five. What it gives lives as long as the object, which belongs to one
+ * thread at a time. An index must be below the count of its list.
+ */
+struct fsdp_pickles;
+
+/** All zero but `size` means defaults. */
+struct fsdp_pickles_options {
+	size_t size; /* of this struct, as the caller knows it */
+	const char *
+		member; /* only this one of a zip, whatever its name ends with; or NULL */
+	const struct fsdp_limit_setting *limits; /* as in struct fsdp_options */
+	size_t limit_count;
+};
+
+/**
+ * Reads all pickles of the file. The caller owns *ret_pickles. Time and memory are linear
+ * in the bytes of the pickles, under the limits `memory`, `pickle-bytes` and
+ * `pickle-streams`. A pickle that is damaged is listed with what was read of it. Fails if
+ * the file cannot be read, holds no pickle, or has no such member.
+ */
+FSDP_API bool fsdp_pickles_open(const char *path,
+	const struct fsdp_pickles_options *options, struct fsdp_pickles **ret_pickles,
+	struct fsdp_error **ret_error);
+
+/** NULL is fine. */
+FSDP_API void fsdp_pickles_free(struct fsdp_pickles *pickles);
+
+/** One pickle. */
+struct fsdp_pickles_stream {
+	struct fsdp_span member; /* of a zip; absent elsewhere */
+	uint64_t
+		offset; /* of its first byte in the file; of a member that is deflated, of
+			     that */
+	uint64_t length; /* up to STOP, or what was given to it if there is none */
+	int protocol;    /* that it declares first; -1: it declares none */
+	bool complete;   /* it was read up to STOP */
+	const struct fsdp_error *error; /* why not; NULL: it is complete */
+	size_t global_count, refusal_count;
+};
+
+/** Never 0. */
+FSDP_API size_t fsdp_pickles_count(const struct fsdp_pickles *pickles);
+
+/** In order of the file, or of the zip's directory. Takes constant time. */
+FSDP_API struct fsdp_pickles_stream fsdp_pickles_stream(
+	const struct fsdp_pickles *pickles, size_t stream);
+
+/** What a pickle names, once however often it does. */
+struct fsdp_pickles_global {
+	struct fsdp_span module, name;                 /* as Python 3 knows them … */
+	struct fsdp_span written_module, written_name; /* … and as the pickle has them */
+	uint64_t offset;     /* of the opcode that names it first, in the file */
+	const char *use;     /* "called", "built" or "value": the worst that happens */
+	bool allowed;        /* it is on the list of known data */
+	const char *profile; /* whose data that is ("torch", "dtensor", "sharded", "dcp",
+				"numpy", "plain", "torchscript"); NULL: it is not on it */
+};
+
+/** In order of their first appearance. Takes constant time. */
+FSDP_API struct fsdp_pickles_global fsdp_pickles_global(
+	const struct fsdp_pickles *pickles, size_t stream, size_t index);
+
+/** What torch.load(weights_only=True) of a fresh process would not accept. It ends at the
+ * first of them. */
+struct fsdp_pickles_refusal {
+	uint64_t offset;       /* of the opcode, in the file */
+	struct fsdp_span what; /* the opcode, or module.name of a global */
+	const char *why;
+	uint64_t count; /* how often an opcode is used; of a global 1 */
+};
+
+/** Opcodes first. Takes constant time. */
+FSDP_API struct fsdp_pickles_refusal fsdp_pickles_refusal(
+	const struct fsdp_pickles *pickles, size_t stream, size_t index);
+
+/** What a value or the argument of an opcode is. */
+enum fsdp_pickles_kind {
+	FSDP_PICKLES_ABSENT, /* no argument; a value that a damaged pickle never gave */
+	FSDP_PICKLES_NONE,
+	FSDP_PICKLES_BOOL,
+	FSDP_PICKLES_INTEGER,
+	FSDP_PICKLES_BIG_INTEGER, /* bytes: little-endian two's complement, or digits */
+	FSDP_PICKLES_FLOAT,
+	FSDP_PICKLES_TEXT,
+	FSDP_PICKLES_BYTES,
+	FSDP_PICKLES_TUPLE,
+	FSDP_PICKLES_LIST,
+	FSDP_PICKLES_SET,
+	FSDP_PICKLES_DICT,
+	FSDP_PICKLES_GLOBAL, /* text: module.name */
+	FSDP_PICKLES_CALL,   /* below it: what is called, with what, and what follows */
+	FSDP_PICKLES_PERSISTENT, /* below it: the id */
+	FSDP_PICKLES_BUFFER,
+	FSDP_PICKLES_SHARED, /* a value that was shown before */
+	FSDP_PICKLES_CYCLE,  /* one that this lies in */
+	FSDP_PICKLES_CUT,    /* what lies deeper than FSDP_PICKLES_DEPTH */
+	FSDP_PICKLES_KIND_COUNT
+};
+
+/** "absent", "none", …, "cut"; the first one past the end. */
+FSDP_API const char *fsdp_pickles_kind_name(enum fsdp_pickles_kind kind);
+
+/** One opcode. */
+struct fsdp_pickles_op {
+	uint64_t offset;             /* in the file */
+	const char *name;            /* "BINUNICODE" */
+	enum fsdp_pickles_kind kind; /* of its argument */
+	int64_t integer;
+	double number;
+	struct fsdp_span
+		text; /* TEXT, BYTES and BIG_INTEGER; of two lines with the newline
+				  between them */
+};
+
+/** The opcode at *state, which begins with 0, and moves it on. False behind STOP, and
+ * where the pickle cannot be followed any more. */
+FSDP_API bool fsdp_pickles_next_op(const struct fsdp_pickles *pickles, size_t stream,
+	uint64_t *state, struct fsdp_pickles_op *ret_op);
+
+/** A value of the tree, in pre-order. What it holds follows it, one level deeper. */
+struct fsdp_pickles_node {
+	uint32_t depth;
+	const char *role; /* in what it lies in: "item", "key", "value", "function",
+			     "arguments", "keywords", "state", "id"; NULL of the topmost */
+	enum fsdp_pickles_kind kind;
+	int64_t integer; /* BOOL, INTEGER */
+	double number;   /* FLOAT */
+	struct fsdp_span text;
+	uint64_t count;     /* items of a container; of a dict, and of a call, pairs */
+	uint32_t number_of; /* of a value that others may refer to: 1, 2, …; and which a
+			       SHARED or a CYCLE is. 0: none */
+};
+
+/** Nothing is shown deeper. */
+enum { FSDP_PICKLES_DEPTH = 256 };
+
+/** Walks the values of one pickle. Each container is shown once, so that the walk is
+ * linear in them. */
+struct fsdp_pickles_walk;
+
+/** The caller owns *ret_walk, which must go before the pickles. Fails if memory ends. */
+FSDP_API bool fsdp_pickles_walk_new(const struct fsdp_pickles *pickles, size_t stream,
+	struct fsdp_pickles_walk **ret_walk, struct fsdp_error **ret_error);
+
+/** False at the end. Texts live as long as the pickles, that of a GLOBAL until the next
+ * step. */
+FSDP_API bool fsdp_pickles_walk_next(
+	struct fsdp_pickles_walk *walk, struct fsdp_pickles_node *ret_node);
+
+/** NULL is fine. */
+FSDP_API void fsdp_pickles_walk_free(struct fsdp_pickles_walk *walk);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
