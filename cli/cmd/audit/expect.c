@@ -95,7 +95,7 @@ void expectation_done(struct expectation *expectation)
 
 /* ---- what is wanted ---- */
 
-struct wanted_tensor {
+struct expected_tensor {
 	struct text name;
 	const int64_t *shape; /* NULL: any */
 	uint32_t dims;
@@ -119,11 +119,11 @@ static bool is_weight(const struct fsdp_tensor *tensor)
 }
 
 static bool tensor_at(
-	struct wants *wants, uint32_t index, struct wanted_tensor *ret_wanted)
+	struct wants *wants, uint32_t index, struct expected_tensor *ret_wanted)
 {
 	struct fsdp_tensor tensor = fsdp_tensor(wants->checkpoint, index);
 
-	*ret_wanted = (struct wanted_tensor){
+	*ret_wanted = (struct expected_tensor){
 		.name = name_text(&wants->buffer, wants->checkpoint, tensor.name),
 		.shape = tensor.shape,
 		.dims = tensor.dims,
@@ -135,7 +135,7 @@ static bool tensor_at(
 }
 
 static void take_shape(struct wants *wants, struct fsdp_document_value shape,
-	struct wanted_tensor *ret_wanted)
+	struct expected_tensor *ret_wanted)
 {
 	if (shape.kind != FSDP_DOCUMENT_LIST || shape.count > FSDP_DIMS_MAX)
 		return;
@@ -147,11 +147,12 @@ static void take_shape(struct wants *wants, struct fsdp_document_value shape,
 
 /* "name"; {"name": …, "shape": […], "dtype": …}; or of an object its key, with a shape, or
  * with an object of both. */
-static bool entry_at(struct wants *wants, size_t index, struct wanted_tensor *ret_wanted)
+static bool entry_at(
+	struct wants *wants, size_t index, struct expected_tensor *ret_wanted)
 {
 	struct fsdp_document_value entry = fsdp_document_item(wants->names, index);
 
-	*ret_wanted = (struct wanted_tensor){ .tensor = FSDP_NONE, .alias = FSDP_NONE };
+	*ret_wanted = (struct expected_tensor){ .tensor = FSDP_NONE, .alias = FSDP_NONE };
 	if (wants->names.kind == FSDP_DOCUMENT_OBJECT)
 		ret_wanted->name = text_of_span(entry.key);
 	else if (entry.kind == FSDP_DOCUMENT_TEXT)
@@ -164,7 +165,8 @@ static bool entry_at(struct wants *wants, size_t index, struct wanted_tensor *re
 	return ret_wanted->name.data != NULL;
 }
 
-static bool wanted_at(struct wants *wants, size_t index, struct wanted_tensor *ret_wanted)
+static bool wanted_at(
+	struct wants *wants, size_t index, struct expected_tensor *ret_wanted)
 {
 	return wants->checkpoint != NULL ? tensor_at(wants, (uint32_t)index, ret_wanted)
 					 : entry_at(wants, index, ret_wanted);
@@ -315,7 +317,7 @@ static bool guess_add(struct comparing *comparing, struct text name)
 static void guess_rename(struct comparing *comparing)
 {
 	size_t looks = 0;
-	struct wanted_tensor wanted;
+	struct expected_tensor wanted;
 
 	for (size_t i = 0; i < comparing->wants.count && looks < EXPLAINED; i++) {
 		if (!wanted_at(&comparing->wants, i, &wanted) ||
@@ -424,7 +426,7 @@ static void find_missing(struct comparing *comparing, struct text name)
 }
 
 /* Under the name that the other checkpoint tied it to. */
-static bool has_partner(struct comparing *comparing, const struct wanted_tensor *wanted)
+static bool has_partner(struct comparing *comparing, const struct expected_tensor *wanted)
 {
 	struct name_buffer buffer = { 0 };
 	struct fsdp_tensor partner;
@@ -461,7 +463,7 @@ static void spell_shape(const int64_t *shape, uint32_t dims, char *to, size_t si
 
 /* How the one may have come of the other. */
 static const char *cause(
-	const struct wanted_tensor *wanted, const struct fsdp_tensor *actual)
+	const struct expected_tensor *wanted, const struct fsdp_tensor *actual)
 {
 	uint64_t numel = 1;
 
@@ -480,7 +482,7 @@ static const char *cause(
 }
 
 /* Whether the elements can be compared. */
-static bool judge_shape(struct comparing *comparing, const struct wanted_tensor *wanted,
+static bool judge_shape(struct comparing *comparing, const struct expected_tensor *wanted,
 	const struct fsdp_tensor *actual)
 {
 	bool same = wanted->shape == NULL ||
@@ -559,8 +561,9 @@ static bool is_too_long(
 	return tensor->bytes / 16 > bytes && tensor->bytes / 16 > other;
 }
 
-static bool judge_values(struct comparing *comparing, const struct wanted_tensor *wanted,
-	uint32_t tensor, const struct fsdp_tensor *actual)
+static bool judge_values(struct comparing *comparing,
+	const struct expected_tensor *wanted, uint32_t tensor,
+	const struct fsdp_tensor *actual)
 {
 	const uint32_t tensors[2] = { wanted->tensor, tensor };
 	uint32_t item = fsdp_dtype(actual->dtype)->storage_bytes;
@@ -597,7 +600,7 @@ static bool is_unwrapped(const struct comparing *comparing)
 	return strcmp(prefix, "model.") == 0 || strcmp(prefix, "module.") == 0;
 }
 
-static void judge_one(struct comparing *comparing, const struct wanted_tensor *wanted)
+static void judge_one(struct comparing *comparing, const struct expected_tensor *wanted)
 {
 	uint32_t tensor = find_tensor(comparing, wanted->name);
 	bool merges = comparing->wants.checkpoint == comparing->run->checkpoint;
@@ -640,7 +643,7 @@ static void judge_extra(struct comparing *comparing)
 
 static bool compare(struct comparing *comparing)
 {
-	struct wanted_tensor wanted;
+	struct expected_tensor wanted;
 
 	if (!make_index(comparing))
 		return false;
