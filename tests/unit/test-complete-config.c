@@ -190,6 +190,15 @@ static void packed_embeddings_are_left_alone(void **state)
 	expect_findings(*state, "");
 }
 
+/* Without what leads out nothing is known. */
+static void a_width_stands_alone(void **state)
+{
+	put_each(*state, "layers", 0, 3, "mlp.up_proj.weight", "float32", "16x16");
+	configure(*state, "config.json",
+		"{\"hidden_size\": 16, \"intermediate_size\": 32}");
+	expect_findings(*state, "");
+}
+
 static void all_of_a_stack_is_half(void **state)
 {
 	put_each(*state, "layers", 0, 3, "self_attn.k_proj.weight", "float32", "4x16");
@@ -422,6 +431,7 @@ int main(void)
 		BY_HAND(columns_are_half),
 		BY_HAND(an_embedding_is_one_row),
 		BY_HAND(packed_embeddings_are_left_alone),
+		BY_HAND(a_width_stands_alone),
 		BY_HAND(all_of_a_stack_is_half),
 		BY_HAND(a_model_may_halve_a_width),
 		BY_HAND(a_piece_is_half),

@@ -120,6 +120,22 @@ static void one_layer_is_of_another_kind(void **state)
 	expect_findings(checkpoint, "");
 }
 
+/* A router is lacking with the experts that it is for, though it is one tensor. */
+static void a_single_dense_layer_has_no_router(void **state)
+{
+	static const char *const MOE[] = { "attn.q.weight", "attn.k.weight",
+		"attn.v.weight", "attn.o.weight", "norm.weight", "mlp.router.weight",
+		"mlp.experts.0.up.weight", NULL };
+	static const char *const PLAIN[] = { "attn.q.weight", "attn.k.weight",
+		"attn.v.weight", "attn.o.weight", "norm.weight", "mlp.up.weight", NULL };
+	struct fsdp_checkpoint *checkpoint = *state;
+
+	put_layers(checkpoint, "layers", 0, 3, MOE, NULL);
+	put_layers(checkpoint, "layers", 4, 4, PLAIN, NULL);
+	put_layers(checkpoint, "layers", 5, 7, MOE, NULL);
+	expect_findings(checkpoint, "");
+}
+
 /* One layer in five has something of its own, which the others do not lack. */
 static void some_layers_have_more(void **state)
 {
@@ -360,6 +376,7 @@ int main(void)
 		BY_HAND(stacks_may_lack_the_same),
 		BY_HAND(dense_and_sparse_layers_alternate),
 		BY_HAND(one_layer_is_of_another_kind),
+		BY_HAND(a_single_dense_layer_has_no_router),
 		BY_HAND(some_layers_have_more),
 		BY_HAND(a_period_explains),
 		BY_HAND(a_run_at_the_end_explains),

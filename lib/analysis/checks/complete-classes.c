@@ -222,6 +222,8 @@ static int compare_lacks(const void *left, const void *right)
 {
 	const struct lack *a = left, *b = right;
 
+	if (a->above != b->above)
+		return a->above < b->above ? -1 : 1;
 	if (a->group != b->group)
 		return a->group < b->group ? -1 : 1;
 	if (a->leaf != b->leaf)
@@ -239,6 +241,15 @@ static uint32_t group_of(
 		parent = fsdp_class_above(part, member);
 	}
 	return member;
+}
+
+static void add_lack(const struct stack_part *part, const struct stack_class *class,
+	const struct fsdp_complete_record *like, struct lack *lack)
+{
+	lack->group = group_of(part, class, like->member);
+	lack->above = fsdp_class_above(part, lack->group);
+	lack->leaf = fsdp_class_above(part, like->member);
+	lack->like = like;
 }
 
 /* What `like` has and `class` has not, by groups; what it has besides is stamped. */
@@ -266,9 +277,7 @@ static struct lack *find_lacks(struct stack_part *part, const struct stack_class
 			stamp_above(part, ours->member, NULL);
 			++*ret_extra;
 		} else if (order > 0) {
-			lacks[(*ret_count)++] =
-				(struct lack){ group_of(part, class, theirs->member),
-					fsdp_class_above(part, theirs->member), theirs };
+			add_lack(part, class, theirs, &lacks[(*ret_count)++]);
 		}
 		i += order <= 0;
 		k += order >= 0;
@@ -277,21 +286,28 @@ static struct lack *find_lacks(struct stack_part *part, const struct stack_class
 	return lacks;
 }
 
+/* Modules that own what is lacking in the same place as the first one. */
+static uint32_t count_leaves(const struct lack *lacks, uint32_t count)
+{
+	uint32_t leaves = 0;
+
+	for (uint32_t i = 0; i < count && lacks[i].above == lacks->above; i++)
+		leaves += i == 0 || lacks[i].leaf != lacks[i - 1].leaf;
+	return leaves;
+}
+
 static uint32_t take_group(const struct stack_part *part, const struct lack *lacks,
 	uint32_t count, uint32_t extra, struct lack_group *group)
 {
-	uint32_t above = fsdp_class_above(part, lacks->group);
-
+	if (group->lacks == NULL || group->lacks->above != lacks->above)
+		group->leaves = count_leaves(lacks, count);
 	group->lacks = lacks;
-	group->count = group->leaves = 0;
-	group->has_extra =
-		above == 0 ? extra > 0
-			   : part->complete->stamps[above] == part->complete->stamp;
-	while (group->count < count && lacks[group->count].group == lacks->group) {
-		group->leaves += group->count == 0 ||
-				 lacks[group->count].leaf != lacks[group->count - 1].leaf;
+	group->has_extra = lacks->above == 0 ? extra > 0
+					     : part->complete->stamps[lacks->above] ==
+						       part->complete->stamp;
+	group->count = 0;
+	while (group->count < count && lacks[group->count].group == lacks->group)
 		group->count++;
-	}
 	return group->count;
 }
 

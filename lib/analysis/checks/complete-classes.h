@@ -47,7 +47,8 @@ struct stack_part {
 
 /* A member that an element of a class lacks. */
 struct lack {
-	uint32_t group; /* the topmost module that it has nothing of */
+	uint32_t group; /* the topmost module that it has nothing of, … */
+	uint32_t above; /* … and what that lies in */
 	uint32_t leaf;  /* the module that owns the tensor */
 	const struct fsdp_complete_record *like;
 };
@@ -56,8 +57,9 @@ struct lack {
 struct lack_group {
 	const struct stack_class *class, *like;
 	const struct lack *lacks;
-	uint32_t count, leaves;
-	bool has_extra; /* something else lies where it is missing */
+	uint32_t count;
+	uint32_t leaves; /* modules whose tensors are lacking in the same place */
+	bool has_extra;  /* something else lies there */
 };
 
 static inline uint32_t fsdp_class_above(const struct stack_part *part, uint32_t member)

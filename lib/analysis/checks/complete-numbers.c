@@ -145,31 +145,39 @@ static uint32_t *count_shared(
 
 /* ---- one stack ---- */
 
-/* The element that stands for the others: the first with the most members. */
-static const struct fsdp_complete_element *fullest(
-	const struct fsdp_complete_stack *stack)
+/* Records that both elements have, at most as many as a finding keeps. */
+static uint32_t find_common(const struct fsdp_complete_element *a,
+	const struct fsdp_complete_element *b, const struct fsdp_complete_record **like)
 {
-	const struct fsdp_complete_element *best = &stack->elements[0];
+	uint32_t count = 0;
 
-	for (uint32_t i = 1; i < stack->element_count; i++)
-		if (stack->elements[i].count > best->count)
-			best = &stack->elements[i];
-	return best;
+	for (uint32_t i = 0, k = 0;
+		i < a->count && k < b->count && count < FSDP_AFFECTED_KEPT;) {
+		const struct fsdp_complete_record *x = &a->records[i],
+						  *y = &b->records[k];
+		bool is_same = x->member == y->member;
+		bool is_before = x->child != y->child ? x->child < y->child
+						      : x->member < y->member;
+
+		if (is_same)
+			like[count++] = x;
+		i += is_same || is_before;
+		k += is_same || !is_before;
+	}
+	return count;
 }
 
-/* As the neighbour in front is, if it has nearly as much as the fullest. */
+/* With what both neighbours have. */
 static void tell_gap(struct fsdp_complete *complete,
-	const struct fsdp_complete_stack *stack,
-	const struct fsdp_complete_element *model, uint32_t number)
+	const struct fsdp_complete_stack *stack, uint32_t behind, uint32_t number)
 {
-	uint32_t count = (uint32_t)fsdp_min(model->count, FSDP_AFFECTED_KEPT);
+	const struct fsdp_complete_element *before = &stack->elements[behind - 1];
 	const struct fsdp_complete_record **like =
-		FSDP_COMPLETE_TAKE(complete, like, count);
+		FSDP_COMPLETE_TAKE(complete, like, FSDP_AFFECTED_KEPT);
 	struct fsdp_complete_hole hole = {
 		.stack = stack,
 		.element = number,
 		.like = like,
-		.count = model->count,
 		.have = stack->element_count,
 		.of = stack->element_count + gaps_of(stack),
 	};
@@ -178,8 +186,9 @@ static void tell_gap(struct fsdp_complete *complete,
 		complete->failed = true;
 		return;
 	}
-	for (uint32_t i = 0; i < count; i++)
-		like[i] = &model->records[i];
+	hole.count = find_common(before, &stack->elements[behind], like);
+	if (hole.count == 0)
+		hole.count = find_common(before, before, like);
 	fsdp_complete_tell_gone(complete, &hole, "numbers of its stack");
 	fsdp_complete_step_done(complete);
 }
@@ -212,18 +221,12 @@ static bool are_explained(
 static void judge_stack(struct fsdp_complete *complete,
 	const struct fsdp_complete_stack *stack, uint32_t shared)
 {
-	const struct fsdp_complete_element *best = fullest(stack), *near;
-
 	if (shared * 2 > gaps_of(stack) || are_explained(complete, stack))
 		return;
-	for (uint32_t i = 1; i < stack->element_count; i++) {
-		near = &stack->elements[i - 1];
-		if (near->count <= best->count / 2)
-			near = best;
+	for (uint32_t i = 1; i < stack->element_count; i++)
 		for (uint32_t n = stack->elements[i - 1].number + 1;
 			n < stack->elements[i].number && !complete->failed; n++)
-			tell_gap(complete, stack, near, n);
-	}
+			tell_gap(complete, stack, i, n);
 }
 
 void fsdp_complete_judge_numbers(struct fsdp_complete *complete)

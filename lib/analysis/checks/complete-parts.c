@@ -115,9 +115,31 @@ static uint32_t find_embedding(const struct fsdp_complete *complete)
 	return found;
 }
 
+/* What a head is mostly called beside such an embedding; in the work arena, or static. */
+static struct fsdp_span name_head(
+	struct fsdp_complete *complete, struct fsdp_span embedding)
+{
+	static const char LAST[] = "model.embed_tokens.weight", HEAD[] = "lm_head.weight";
+	size_t front = embedding.size - (sizeof LAST - 1);
+	char *text;
+
+	if (ends_with(embedding, "embed_in.weight"))
+		return FSDP_SPAN("embed_out.weight");
+	if (!ends_with(embedding, LAST) || front == 0 || embedding.data[front - 1] != '.')
+		return FSDP_SPAN("lm_head.weight");
+	text = fsdp_arena_take(&complete->work, front + sizeof HEAD, 1);
+	if (text == NULL) {
+		complete->failed = true;
+		return FSDP_SPAN("");
+	}
+	memcpy(text, embedding.data, front);
+	memcpy(text + front, HEAD, sizeof HEAD - 1);
+	return fsdp_span(text, front + sizeof HEAD - 1);
+}
+
 static void judge_absent_head(struct fsdp_complete *complete)
 {
-	struct fsdp_span architecture = architecture_of(complete), head, embedding;
+	struct fsdp_span architecture = architecture_of(complete), head;
 	uint32_t index = find_embedding(complete);
 
 	if (index == FSDP_NONE || complete->is_silent ||
@@ -127,9 +149,7 @@ static void judge_absent_head(struct fsdp_complete *complete)
 		has_head(complete, fsdp_tensor(complete->checkpoint, index).shape[0],
 			index))
 		return;
-	embedding = fsdp_complete_stored(complete, index);
-	head = ends_with(embedding, "embed_in.weight") ? FSDP_SPAN("embed_out.weight")
-						       : FSDP_SPAN("lm_head.weight");
+	head = name_head(complete, fsdp_complete_stored(complete, index));
 	fsdp_find(complete->checking->findings, FSDP_RULE_TIE_MISMATCH,
 		FSDP_PLACE(.file = config_file(complete), .tensor = head,
 			.affected = &head, .affected_count = 1),

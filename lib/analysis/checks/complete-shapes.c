@@ -163,8 +163,8 @@ struct stack_column {
 
 /* The shape of at least three quarters of them, or of two of three; FSDP_NONE: there is
  * none. By the vote that pairs off what differs. */
-static uint32_t common_shape(
-	const struct fsdp_complete *complete, const struct stack_column *column)
+static uint32_t common_shape(const struct fsdp_complete *complete,
+	const struct fsdp_complete_stack *stack, const struct stack_column *column)
 {
 	uint32_t best = 0, votes = 0, held = 0;
 	struct fsdp_tensor due;
@@ -187,7 +187,7 @@ static uint32_t common_shape(
 		held += compare_shapes(&due, &tensor) == 0;
 	}
 	if ((uint64_t)held * 4 >= (uint64_t)column->count * 3 ||
-		(column->count == 3 && held == 2))
+		(stack->element_count == 3 && held == 2))
 		return best;
 	return FSDP_NONE;
 }
@@ -243,7 +243,7 @@ static void judge_column(struct fsdp_complete *complete,
 
 	if (column->count < ALIKE_LEAST || !is_one_dtype(complete, column))
 		return;
-	best = common_shape(complete, column);
+	best = common_shape(complete, stack, column);
 	if (best == FSDP_NONE)
 		return;
 	due = fsdp_tensor(complete->checkpoint, column->records[best]->tensor);

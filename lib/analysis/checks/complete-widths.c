@@ -297,7 +297,7 @@ static bool fits_down(const struct fsdp_complete *complete, uint32_t name, int64
 	struct fsdp_tensor tensor;
 
 	if (down == FSDP_NONE)
-		return false;
+		return true;
 	tensor = fsdp_tensor(complete->checkpoint, down);
 	return tensor.dims == 2 && tensor.shape[1] == rows;
 }
