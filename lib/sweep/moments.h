@@ -16,7 +16,7 @@ struct fsdp_moments {
 	uint64_t zeros, subnormals;
 	uint64_t bad_index;  /* of the first that is not finite; FSDP_UNKNOWN */
 	double min, max;     /* of the finite ones; +inf and -inf if there are none */
-	double sum, squares; /* of these */
+	double sum, squares; /* of these; of numbers of 16 bits to six digits */
 };
 
 void fsdp_moments_init(struct fsdp_moments *moments);

@@ -42,59 +42,60 @@ static const uint64_t secret[LANES + ROUND] = {
 	UINT64_C(0x9c30d5392af26013),
 };
 
+typedef uint64_t lanes __attribute__((vector_size(8 * LANES)));
+
 /* A word goes, as it is, to its neighbour's lane: so nothing is lost where a product is
  * zero. */
 static inline void add_stripe(
-	uint64_t lanes[LANES], const unsigned char *bytes, const uint64_t *keys)
+	lanes *sum, const unsigned char *bytes, const uint64_t *keys)
 {
-	for (size_t i = 0; i < LANES; i++) {
-		uint64_t word, mixed;
-		memcpy(&word, bytes + 8 * i, sizeof word);
-		mixed = word ^ keys[i];
-		lanes[i ^ 1] += word;
-		lanes[i] += (mixed & UINT32_MAX) * (mixed >> 32);
-	}
+	lanes word, key;
+	memcpy(&word, bytes, sizeof word);
+	memcpy(&key, keys, sizeof key);
+	key ^= word;
+	*sum += (key & UINT32_MAX) * (key >> 32) +
+		__builtin_shufflevector(word, word, 1, 0, 3, 2, 5, 4, 7, 6);
 }
 
-static inline void scramble(uint64_t lanes[LANES])
+static inline void scramble(lanes *sum)
 {
-	for (size_t i = 0; i < LANES; i++) {
-		uint64_t lane = lanes[i];
-		lane ^= lane >> 47;
-		lane ^= secret[ROUND + i];
-		lanes[i] = lane * UINT64_C(0x9E3779B1);
-	}
+	lanes key;
+	memcpy(&key, secret + ROUND, sizeof key);
+	*sum ^= *sum >> 47;
+	*sum ^= key;
+	*sum *= UINT64_C(0x9E3779B1);
 }
 
 FSDP_CLONES
-static size_t add_rounds(uint64_t lanes[LANES], const unsigned char *bytes, size_t size)
+static size_t add_rounds(lanes *sum, const unsigned char *bytes, size_t size)
 {
+	lanes all = *sum;
 	size_t done = 0;
 	for (; size - done >= ROUND * STRIPE; done += ROUND * STRIPE) {
 		for (size_t i = 0; i < ROUND; i++)
-			add_stripe(lanes, bytes + done + i * STRIPE, secret + i);
-		scramble(lanes);
+			add_stripe(&all, bytes + done + i * STRIPE, secret + i);
+		scramble(&all);
 	}
+	*sum = all;
 	return done;
 }
 
 void fsdp_trait_add(struct fsdp_trait *trait, const unsigned char *bytes, size_t size)
 {
-	uint64_t lanes[LANES];
+	lanes sum;
 	unsigned char last[STRIPE] = { 0 };
-	memcpy(lanes, secret + LANES, sizeof lanes);
-	size_t done = size >= ROUND * STRIPE ? add_rounds(lanes, bytes, size) : 0;
+	memcpy(&sum, secret + LANES, sizeof sum);
+	size_t done = size >= ROUND * STRIPE ? add_rounds(&sum, bytes, size) : 0;
 	for (size_t i = 0; size - done >= STRIPE; i++, done += STRIPE)
-		add_stripe(lanes, bytes + done, secret + i);
+		add_stripe(&sum, bytes + done, secret + i);
 	memcpy(last, bytes + done, size - done);
-	add_stripe(lanes, last, secret + ROUND - 1);
-	scramble(lanes);
+	add_stripe(&sum, last, secret + ROUND - 1);
+	scramble(&sum);
 	struct fsdp_trait next = { { size * PRIME_A, ~size * PRIME_B } };
 	for (size_t i = 0; i < LANES; i += 2) {
-		next.words[0] +=
-			fsdp_mix(lanes[i] ^ secret[i], lanes[i + 1] ^ secret[i + 1]);
+		next.words[0] += fsdp_mix(sum[i] ^ secret[i], sum[i + 1] ^ secret[i + 1]);
 		next.words[1] +=
-			fsdp_mix(lanes[i] ^ secret[i + 9], lanes[i + 1] ^ secret[i + 10]);
+			fsdp_mix(sum[i] ^ secret[i + 9], sum[i + 1] ^ secret[i + 10]);
 	}
 	fsdp_trait_join(trait, &next);
 }

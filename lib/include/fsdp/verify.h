@@ -121,7 +121,8 @@ struct fsdp_verify_values {
 	uint64_t subnormals; /* by the rules of the dtype */
 	bool constant;       /* finite, and all the same; true of one number */
 	double min, max;     /* of the finite ones; 0 if there are none */
-	double sum, squares; /* of the finite ones, and of their squares */
+	/* Of the finite ones, and of their squares; of numbers of 16 bits to six digits. */
+	double sum, squares;
 
 	/* The first number that is not finite: in which piece, and its index in that one
 	 * as it lies in its storage. FSDP_NONE and FSDP_UNKNOWN: all are finite. */
