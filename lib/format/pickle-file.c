@@ -131,6 +131,7 @@ static bool read_one(
 	if (is_metadata(file->look->path))
 		file->torch.profile = FSDP_PROFILE_METADATA;
 	bool read = fsdp_torch_read(&file->torch, stream, begin, false, ret_error);
+	fsdp_torch_look_inside(&file->torch, stream);
 	fsdp_torch_judge(&file->torch);
 	/* Only the first is what torch.load would give. */
 	return read && (begin != 0 || walk_tensors(file, ret_error));

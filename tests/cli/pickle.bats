@@ -75,3 +75,26 @@ inspect() {
 	[ "$status" -eq 3 ]
 	[[ "${lines[1]}" = *"os.system" ]]
 }
+
+@test "a pickle inside of a value is told once, with what it names" {
+	told() {
+		"$FSDP_INSPECT" info --json inner 2>/dev/null | jq -r '.findings[] | select(.rule == "FI3005") | .severity + " " + (.offset | tostring) + " " + (.message | split("names ")[1])'
+	}
+	printf '\200\003C\034\200\002cposix\012system\012X\004\000\000\000true\205R..' >inner
+	[ "$(told)" = "error 4 posix.system" ]
+	# In protocol 2 bytes are text: characters beyond 0x7f take two bytes.
+	printf '\200\002X\036\000\000\000\302\200\002cposix\012system\012X\004\000\000\000true\302\205R..' >inner
+	[ "$(told)" = "error 7 posix.system" ]
+	# Inside of one that names nothing.
+	printf '\200\004C!\200\004C\034\200\002cposix\012system\012X\004\000\000\000true\205R...' >inner
+	[ "$(told)" = "error 8 posix.system" ]
+	# What it names is data.
+	printf '\200\003C\036\200\002ccollections\012OrderedDict\012)R..' >inner
+	[ "$(told)" = "warning 4 collections.OrderedDict" ]
+	# It names nothing.
+	printf '\200\003C\010\200\002K\001K\002\206..' >inner
+	[ "$(told)" = "" ]
+	# It has no end.
+	printf '\200\003C\033\200\002cposix\012system\012X\004\000\000\000true\205R.' >inner
+	[ "$(told)" = "" ]
+}

@@ -58,6 +58,8 @@ COMMANDS = [
     ["info", "testdata/lightning/trainer-ckpt"],
     ["ls", "testdata/deepspeed/zero2-roundrobin-w2"],
     ["info", "-v", "testdata/foreign/orbax"],
+    ["pickle", "--tree", "--check", ZIP],
+    ["pickle", "--json", "--ops", "--tree", STREAM],
     ["ls", "testdata/cross/model-a-dcp-safetensors-w2"],
     ["tree", DCP],
     ["tree", PLAN],

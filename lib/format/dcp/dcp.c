@@ -445,6 +445,7 @@ static bool read_object(struct dcp *dcp, const struct fsdp_dcp_info *info,
 		torch.copies = true;
 		bool read =
 			fsdp_torch_read(&torch, stream, info->offset, false, ret_error);
+		fsdp_torch_look_inside(&torch, stream);
 		fsdp_torch_judge(&torch);
 		return read && fsdp_torch_tokens(&torch, fsdp_pickle_top(torch.pickle),
 				       value, ret_error);

@@ -298,6 +298,7 @@ static bool read_object(struct legacy *legacy, struct fsdp_error **ret_error)
 		    legacy->reading->model->arena, &stream, ret_error))
 		return false;
 	bool read = fsdp_torch_read(&legacy->torch, stream, begin, false, ret_error);
+	fsdp_torch_look_inside(&legacy->torch, stream);
 	fsdp_torch_judge(&legacy->torch);
 	return read;
 }

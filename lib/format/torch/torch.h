@@ -356,6 +356,12 @@ const char *fsdp_torch_profile_of(
 /* Judges every global of the pickle that was read: findings FI3001 to FI3004, FI3011. */
 void fsdp_torch_judge(struct fsdp_torch *torch);
 
+/* ---- nested.c ---- */
+
+/* Tells of pickles inside the values of this one, which was read: findings FI3005. Looks
+ * at 64 MiB of such values at most. */
+void fsdp_torch_look_inside(struct fsdp_torch *torch, struct fsdp_span stream);
+
 /* ---- calls.c ---- */
 
 /* Judges what the pickle does while it is read: findings FI3004, FI3007 to FI3009,

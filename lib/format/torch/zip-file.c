@@ -455,6 +455,7 @@ static bool read_pickle(struct torch_zip *file, struct fsdp_error **ret_error)
 	file->torch.profile =
 		file->constants ? FSDP_PROFILE_SCRIPT : FSDP_PROFILE_TENSORS;
 	bool read = fsdp_torch_read(&file->torch, stream, begin, false, ret_error);
+	fsdp_torch_look_inside(&file->torch, stream);
 	fsdp_torch_judge(&file->torch);
 	if (!read)
 		fsdp_error_add_member(ret_error, file->pickle->name);
