@@ -327,11 +327,11 @@ static void take_scan(
 
 /* ---- adding up ---- */
 
-struct sums {
+struct lane_sums {
 	doubles sum[2], squares[2];
 };
 
-static inline void add_lanes(struct lanes *lanes, const struct sums *sums)
+static inline void add_lanes(struct lanes *lanes, const struct lane_sums *sums)
 {
 	for (size_t i = 0; i < LANES; i++) {
 		lanes->sum[i] += sums->sum[i / 8][i % 8];
@@ -355,7 +355,7 @@ static void add_floats(struct lanes *lanes, const float *block, size_t count)
 		first_square += x * x;
 		second_square += y * y;
 	}
-	struct sums sums = { { first, second }, { first_square, second_square } };
+	struct lane_sums sums = { { first, second }, { first_square, second_square } };
 	add_lanes(lanes, &sums);
 }
 
@@ -405,7 +405,7 @@ static inline void add_row(const float *row, floats *part, floats *square)
 			first_square += __builtin_convertvector(halves[0], doubles);  \
 			second_square += __builtin_convertvector(halves[1], doubles); \
 		}                                                                     \
-		struct sums sums = { { first, second },                               \
+		struct lane_sums sums = { { first, second },                          \
 			{ first_square, second_square } };                            \
 		add_lanes(lanes, &sums);                                              \
 	}
@@ -427,7 +427,7 @@ static void add_doubles(struct lanes *lanes, const double *block, size_t count)
 		first_square += x * x;
 		second_square += y * y;
 	}
-	struct sums sums = { { first, second }, { first_square, second_square } };
+	struct lane_sums sums = { { first, second }, { first_square, second_square } };
 	add_lanes(lanes, &sums);
 }
 
