@@ -19,7 +19,7 @@ enum {
 	LEAST = 8, /* PROTO, a global of one letter each, STOP */
 };
 
-struct nested {
+struct nested_search {
 	struct fsdp_torch *torch;
 	uint64_t left; /* bytes that may still be looked at */
 };
@@ -91,8 +91,8 @@ static void add_name(struct names *names, const struct fsdp_pickle_global *globa
 		names->text[names->size] = '\0';
 }
 
-static void list_names(const struct nested *nested, const struct fsdp_pickle *pickle,
-	struct names *names)
+static void list_names(const struct nested_search *nested,
+	const struct fsdp_pickle *pickle, struct names *names)
 {
 	names->count = fsdp_pickle_global_count(pickle);
 	for (int known = 0; known < 2; known++)
@@ -107,12 +107,12 @@ static void list_names(const struct nested *nested, const struct fsdp_pickle *pi
 		}
 }
 
-static void look_inside(
-	struct nested *nested, struct fsdp_span stream, uint64_t base, unsigned depth);
+static void look_inside(struct nested_search *nested, struct fsdp_span stream,
+	uint64_t base, unsigned depth);
 
 /* `at`: where the value stands in the outermost pickle. False: it is no whole pickle. */
 static bool judge(
-	struct nested *nested, struct fsdp_span value, uint64_t at, unsigned depth)
+	struct nested_search *nested, struct fsdp_span value, uint64_t at, unsigned depth)
 {
 	struct fsdp_torch *torch = nested->torch;
 	struct fsdp_pickle *pickle = NULL;
@@ -145,7 +145,7 @@ static bool judge(
 }
 
 /* Bytes that were looked at, and whose values with them; 0: this is no pickle. */
-static size_t look_at(struct nested *nested, struct fsdp_span stream, size_t at,
+static size_t look_at(struct nested_search *nested, struct fsdp_span stream, size_t at,
 	bool text, uint64_t base, unsigned depth)
 {
 	struct fsdp_arena arena;
@@ -164,8 +164,8 @@ static size_t look_at(struct nested *nested, struct fsdp_span stream, size_t at,
 }
 
 /* How deep this goes is fixed. */
-static void look_inside(
-	struct nested *nested, struct fsdp_span stream, uint64_t base, unsigned depth)
+static void look_inside(struct nested_search *nested, struct fsdp_span stream,
+	uint64_t base, unsigned depth)
 {
 	size_t at = 2; /* behind its own PROTO */
 	while (at + LEAST <= stream.size) {
@@ -184,6 +184,6 @@ static void look_inside(
 
 void fsdp_torch_look_inside(struct fsdp_torch *torch, struct fsdp_span stream)
 {
-	struct nested nested = { .torch = torch, .left = ALL_MOST };
+	struct nested_search nested = { .torch = torch, .left = ALL_MOST };
 	look_inside(&nested, stream, 0, 1);
 }
