@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "analysis/applies.h"
+#include "analysis/affected.h"
 #include "analysis/checks/checking.h"
 #include "analysis/tally.h"
 #include "base/error.h"
@@ -23,8 +24,10 @@ enum { CHECK_COUNT = sizeof checks / sizeof checks[0] };
 struct fsdp_audit {
 	struct fsdp_limits limits;
 	struct fsdp_budget budget;
-	struct fsdp_arena arena; /* of the findings */
-	struct fsdp_findings findings;
+	struct fsdp_arena arena;       /* of the findings */
+	struct fsdp_findings findings; /* of its own checks */
+	struct fsdp_finding *all;
+	size_t count; /* of all */
 	struct fsdp_rule_result results[FSDP_RULE_COUNT];
 };
 
@@ -77,26 +80,45 @@ static void count_omitted(struct fsdp_audit *audit, struct fsdp_omitted omitted)
 	count_findings(audit, omitted.rule, omitted.count);
 }
 
+/* All findings, with the names that suffer. */
+static bool gather(struct fsdp_audit *audit, const struct fsdp_checkpoint *checkpoint,
+	const struct fsdp_verify *verify)
+{
+	size_t found = fsdp_finding_count(checkpoint), own = audit->findings.list.count;
+	size_t bytes = verify != NULL ? fsdp_verify_finding_count(verify) : 0;
+	struct fsdp_affected affected;
+
+	audit->all = FSDP_TAKE(&audit->arena, audit->all, found + bytes + own + 1);
+	if (audit->all == NULL)
+		return false;
+	for (size_t i = 0; i < found; i++)
+		audit->all[audit->count++] = *fsdp_finding(checkpoint, i);
+	for (size_t i = 0; i < bytes; i++)
+		audit->all[audit->count++] = *fsdp_verify_finding(verify, i);
+	for (size_t i = 0; i < own; i++)
+		audit->all[audit->count++] = *(const struct fsdp_finding *)fsdp_vec_at(
+			&audit->findings.list, i);
+	fsdp_affected_init(&affected, checkpoint, &audit->arena);
+	for (size_t i = 0; i < audit->count; i++)
+		if (!fsdp_affected_fill(&affected, &audit->all[i]))
+			return false;
+	return true;
+}
+
 static void end_results(struct fsdp_audit *audit,
 	const struct fsdp_checkpoint *checkpoint, const struct fsdp_verify *verify)
 {
-	for (size_t i = 0; i < fsdp_finding_count(checkpoint); i++)
-		count_findings(audit, fsdp_finding(checkpoint, i)->rule, 1);
+	for (size_t i = 0; i < audit->count; i++)
+		count_findings(audit, audit->all[i].rule, 1);
 	for (size_t i = 0; i < fsdp_omitted_count(checkpoint); i++)
 		count_omitted(audit, fsdp_omitted(checkpoint, i));
-	for (size_t i = 0; verify != NULL && i < fsdp_verify_finding_count(verify); i++)
-		count_findings(audit, fsdp_verify_finding(verify, i)->rule, 1);
 	for (size_t i = 0; verify != NULL && i < fsdp_verify_omitted_count(verify); i++)
 		count_omitted(audit, fsdp_verify_omitted(verify, i));
-	for (size_t i = 0; i < fsdp_audit_finding_count(audit); i++)
-		count_findings(audit, fsdp_audit_finding(audit, i)->rule, 1);
 	for (size_t i = 0; i < fsdp_audit_omitted_count(audit); i++)
 		count_omitted(audit, fsdp_audit_omitted(audit, i));
 	for (size_t i = 0; i < FSDP_RULE_COUNT; i++)
-		if (audit->results[i].findings > 0) {
+		if (audit->results[i].findings > 0)
 			audit->results[i].status = FSDP_STATUS_FAILED;
-			audit->results[i].reason = FSDP_REASON_NONE;
-		}
 }
 
 /* ---- the object ---- */
@@ -145,7 +167,7 @@ bool fsdp_audit_new(const struct fsdp_checkpoint *checkpoint,
 {
 	struct fsdp_audit *audit = calloc(1, sizeof *audit);
 	unsigned subjects = fsdp_subjects_of(checkpoint);
-	bool known;
+	bool known, good;
 
 	if (audit == NULL)
 		return fsdp_fail_memory(ret_error);
@@ -156,7 +178,10 @@ bool fsdp_audit_new(const struct fsdp_checkpoint *checkpoint,
 	fsdp_findings_init(&audit->findings, &audit->arena, &audit->limits);
 	for (size_t i = 0; i < FSDP_RULE_COUNT; i++)
 		audit->results[i] = before_any_check(i, subjects, options);
-	if (!known || !run_checks(audit, checkpoint, options, ret_error)) {
+	good = known && run_checks(audit, checkpoint, options, ret_error);
+	if (good && !gather(audit, checkpoint, options->verify))
+		good = fsdp_arena_fail(&audit->arena, ret_error);
+	if (!good) {
 		fsdp_audit_free(audit);
 		return false;
 	}
@@ -175,15 +200,13 @@ void fsdp_audit_free(struct fsdp_audit *audit)
 
 size_t fsdp_audit_finding_count(const struct fsdp_audit *audit)
 {
-	return audit->findings.list.count;
+	return audit->count;
 }
 
 const struct fsdp_finding *fsdp_audit_finding(
 	const struct fsdp_audit *audit, size_t index)
 {
-	return index < audit->findings.list.count
-		       ? fsdp_vec_at(&audit->findings.list, index)
-		       : NULL;
+	return index < audit->count ? &audit->all[index] : NULL;
 }
 
 size_t fsdp_audit_omitted_count(const struct fsdp_audit *audit)

@@ -73,7 +73,8 @@ static void dump(const char *path)
 	} else {
 		for (size_t i = 0; i < fsdp_finding_count(checkpoint); i++)
 			print_finding(fsdp_finding(checkpoint, i), "reader");
-		for (size_t i = 0; i < fsdp_audit_finding_count(audit); i++)
+		for (size_t i = fsdp_finding_count(checkpoint);
+			i < fsdp_audit_finding_count(audit); i++)
 			print_finding(fsdp_audit_finding(audit, i), "audit");
 	}
 	fsdp_audit_free(audit);

@@ -84,7 +84,8 @@ static inline void expect_findings(
 	size_t at = 0;
 
 	found[0] = '\0';
-	for (size_t i = 0; i < fsdp_audit_finding_count(audit); i++) {
+	for (size_t i = fsdp_finding_count(checkpoint);
+		i < fsdp_audit_finding_count(audit); i++) {
 		const struct fsdp_finding *finding = fsdp_audit_finding(audit, i);
 
 		at += (size_t)snprintf(found + at, sizeof found - at, "%s %s",

@@ -9,16 +9,9 @@
 
 /* ---- bytes ---- */
 
-static void add_found(struct passes *passes, struct run *run)
+static void add_omitted(struct run *run, struct fsdp_omitted omitted)
 {
-	for (size_t i = 0; i < fsdp_verify_finding_count(passes->verify); i++)
-		collected_found(run->collected, fsdp_verify_finding(passes->verify, i),
-			run->input, true);
-	for (size_t i = 0; i < fsdp_verify_omitted_count(passes->verify); i++) {
-		struct fsdp_omitted omitted = fsdp_verify_omitted(passes->verify, i);
-
-		collected_omitted(run->collected, &omitted, run->input, true);
-	}
+	collected_omitted(run->collected, &omitted, run->input, true);
 }
 
 static void tell_progress(void *context, uint64_t done_bytes, uint64_t total_bytes)
@@ -52,7 +45,8 @@ static bool run_verify(struct passes *passes, struct run *run, enum fsdp_level l
 		progress_end();
 	if (good) {
 		passes->scope = fsdp_verify_scope(passes->verify);
-		add_found(passes, run);
+		for (size_t i = 0; i < fsdp_verify_omitted_count(passes->verify); i++)
+			add_omitted(run, fsdp_verify_omitted(passes->verify, i));
 		return true;
 	}
 	if (error == NULL || fsdp_error_code(error) != FSDP_ERROR_LIMIT) {
@@ -90,14 +84,13 @@ static bool audit_facts(struct passes *passes, struct run *run, enum fsdp_level 
 
 	if (!fsdp_audit_new(run->checkpoint, &options, &passes->audit, ret_error))
 		return false;
+	/* Those of the checkpoint are here already, without the names that suffer. */
+	run->collected->finding_count = run->first.finding;
 	for (size_t i = 0; i < fsdp_audit_finding_count(passes->audit); i++)
 		collected_found(run->collected, fsdp_audit_finding(passes->audit, i),
 			run->input, true);
-	for (size_t i = 0; i < fsdp_audit_omitted_count(passes->audit); i++) {
-		struct fsdp_omitted omitted = fsdp_audit_omitted(passes->audit, i);
-
-		collected_omitted(run->collected, &omitted, run->input, true);
-	}
+	for (size_t i = 0; i < fsdp_audit_omitted_count(passes->audit); i++)
+		add_omitted(run, fsdp_audit_omitted(passes->audit, i));
 	return true;
 }
 

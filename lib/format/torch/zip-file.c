@@ -303,15 +303,19 @@ static void match_members(struct torch_zip *file)
 static void say_missing(struct torch_zip *file)
 {
 	struct fsdp_model *model = file->reading->model;
+	struct fsdp_span folder = fsdp_model_file(model, file->file_id)->records;
+	char member[FSDP_SHOWN];
 	for (uint32_t i = 0; i < file->torch.storages.count; i++) {
 		struct fsdp_span key = fsdp_torch_key(&file->torch, i);
 		if (fsdp_model_extent(model, file->torch.first_extent + i)->offset !=
 				FSDP_UNKNOWN ||
 			fsdp_span_is(fsdp_torch_location(&file->torch, i)->text, "meta"))
 			continue;
-		fsdp_find(&model->findings, FSDP_RULE_TORCH_RECORD,
-			FSDP_PLACE(.file = file->file), "record data/%.*s is missing",
+		snprintf(member, sizeof member, "%.*s%.*s", FSDP_TEXT_MOST(folder, 180),
 			FSDP_TEXT_MOST(key, 64));
+		fsdp_find(&model->findings, FSDP_RULE_TORCH_RECORD,
+			FSDP_PLACE(.file = file->file, .member = fsdp_span_text(member)),
+			"record data/%.*s is missing", FSDP_TEXT_MOST(key, 64));
 	}
 }
 

@@ -42,15 +42,18 @@ FSDP_API bool fsdp_audit_new(const struct fsdp_checkpoint *checkpoint,
 /** NULL is fine. */
 FSDP_API void fsdp_audit_free(struct fsdp_audit *audit);
 
-/** Findings of the audit's own, behind those of the checkpoint (fsdp_finding) and of its
- * bytes (fsdp_verify_finding), of which none is repeated. Ordered by check, then as they were found. */
+/**
+ * All findings: those of the checkpoint (fsdp_finding), of its bytes
+ * (fsdp_verify_finding), and of the audit's own checks, each in its order. Where a finding
+ * tells a file or a member only, the tensors and values that suffer are filled in.
+ */
 FSDP_API size_t fsdp_audit_finding_count(const struct fsdp_audit *audit);
 
 /** NULL past the end; lives as long as the audit. */
 FSDP_API const struct fsdp_finding *fsdp_audit_finding(
 	const struct fsdp_audit *audit, size_t index);
 
-/** Findings of its own that the ceiling `findings` kept out, as fsdp_omitted. */
+/** Findings that the ceiling `findings` kept out: only those of its own checks. */
 FSDP_API size_t fsdp_audit_omitted_count(const struct fsdp_audit *audit);
 FSDP_API struct fsdp_omitted fsdp_audit_omitted(
 	const struct fsdp_audit *audit, size_t index);

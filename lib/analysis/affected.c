@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finds what lies at the place of a finding.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/affected.h"
+#include "analysis/scratch.h"
+#include "base/finding.h"
+
+/* A part of a tensor, or a value, in a file. */
+struct fsdp_content {
+	uint32_t file;
+	uint32_t name; /* id */
+	bool is_piece;
+	uint32_t number;     /* of the tensor, or of the value behind all tensors */
+	uint64_t begin, end; /* in the file; FSDP_UNKNOWN: not told */
+	struct fsdp_span records, storage; /* of a member: what its name ends with */
+};
+
+/* In all questions together. */
+enum { WORK_MOST = 1 << 26 };
+
+/* What of a file suffers. */
+enum affected_part {
+	PART_NONE,   /* nothing that follows from the place */
+	PART_FILE,   /* all of it */
+	PART_END,    /* what reaches beyond its end */
+	PART_PLACE,  /* what is stored in the member, or in the range */
+	PART_SHARDS, /* of any file: tensors of which a rank has a piece */
+	PART_TENSOR, /* the tensor alone that is told */
+};
+
+static const struct {
+	enum fsdp_rule_index rule;
+	enum affected_part part;
+} rows[] = {
+	{ FSDP_RULE_MISSING_FILE, PART_FILE },
+	{ FSDP_RULE_EMPTY_FILE, PART_FILE },
+	{ FSDP_RULE_TRUNCATED_FILE, PART_END },
+	{ FSDP_RULE_RANK_MISSING, PART_SHARDS },
+	{ FSDP_RULE_RANK_IDENTITY, PART_FILE },
+	{ FSDP_RULE_STORAGE_RANGE, PART_END },
+	{ FSDP_RULE_ZIP_UNREADABLE, PART_FILE },
+	{ FSDP_RULE_TORCH_RECORD, PART_PLACE },
+	{ FSDP_RULE_STORAGE_SIZE, PART_PLACE },
+	{ FSDP_RULE_SAFETENSORS_HEADER, PART_FILE },
+	{ FSDP_RULE_CRC_MISMATCH, PART_PLACE },
+	{ FSDP_RULE_INFLATE_ERROR, PART_PLACE },
+	{ FSDP_RULE_DIGEST_MISMATCH, PART_FILE },
+	{ FSDP_RULE_MANIFEST_MISMATCH, PART_FILE },
+	{ FSDP_RULE_NOT_A_CHECKPOINT, PART_FILE },
+};
+
+static enum affected_part part_of(const struct fsdp_finding *finding)
+{
+	enum affected_part part = PART_TENSOR;
+
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+		if (fsdp_rule(rows[i].rule) == finding->rule)
+			part = rows[i].part;
+	return part == PART_TENSOR && finding->tensor.data == NULL ? PART_NONE : part;
+}
+
+void fsdp_affected_init(struct fsdp_affected *affected,
+	const struct fsdp_checkpoint *checkpoint, struct fsdp_arena *arena)
+{
+	*affected = (struct fsdp_affected){ .checkpoint = checkpoint, .arena = arena };
+}
+
+/* ---- what lies in the files ---- */
+
+static uint64_t end_of(uint64_t begin, uint64_t length)
+{
+	uint64_t end;
+
+	return begin == FSDP_UNKNOWN || length == FSDP_UNKNOWN ||
+			       __builtin_add_overflow(begin, length, &end)
+		       ? FSDP_UNKNOWN
+		       : end;
+}
+
+static int by_file(const void *a, const void *b)
+{
+	const struct fsdp_content *left = a, *right = b;
+
+	if (left->file != right->file)
+		return left->file < right->file ? -1 : 1;
+	return left->number < right->number ? -1 : left->number > right->number;
+}
+
+static void add_pieces(struct fsdp_affected *affected)
+{
+	const struct fsdp_checkpoint *checkpoint = affected->checkpoint;
+	size_t tensors = fsdp_tensor_count(checkpoint);
+
+	for (uint32_t i = 0; i < tensors; i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
+
+		for (uint32_t k = 0; k < tensor.piece_count; k++) {
+			struct fsdp_piece piece =
+				fsdp_piece(checkpoint, tensor.first_piece + k);
+
+			if (piece.file == FSDP_NONE)
+				continue;
+			affected->contents[affected->count++] = (struct fsdp_content){
+				.file = piece.file,
+				.name = tensor.name,
+				.number = i,
+				.is_piece = true,
+				.begin = piece.item_offset,
+				.end = end_of(piece.item_offset, piece.item_length),
+				.records = piece.records,
+				.storage = piece.storage,
+			};
+		}
+	}
+}
+
+static void add_values(struct fsdp_affected *affected)
+{
+	const struct fsdp_checkpoint *checkpoint = affected->checkpoint;
+	uint32_t tensors = (uint32_t)fsdp_tensor_count(checkpoint);
+
+	for (uint32_t i = 0; i < fsdp_value_count(checkpoint); i++) {
+		struct fsdp_value value = fsdp_value(checkpoint, i);
+
+		if (value.file == FSDP_NONE)
+			continue;
+		affected->contents[affected->count++] = (struct fsdp_content){
+			.file = value.file,
+			.name = value.name,
+			.number = tensors + i,
+			.begin = value.offset,
+			.end = end_of(value.offset, value.length),
+		};
+	}
+}
+
+static bool list_contents(struct fsdp_affected *affected)
+{
+	const struct fsdp_checkpoint *checkpoint = affected->checkpoint;
+	size_t names = fsdp_tensor_count(checkpoint) + fsdp_value_count(checkpoint);
+	size_t most = fsdp_piece_count(checkpoint) + fsdp_value_count(checkpoint);
+
+	affected->contents = FSDP_TAKE(affected->arena, affected->contents, most + 1);
+	affected->seen = FSDP_TAKE(affected->arena, affected->seen, names + 1);
+	if (affected->contents == NULL || affected->seen == NULL)
+		return false;
+	add_pieces(affected);
+	add_values(affected);
+	qsort(affected->contents, affected->count, sizeof *affected->contents, by_file);
+	return true;
+}
+
+/* The first one of a file that is not below this one. */
+static size_t first_of(const struct fsdp_affected *affected, uint32_t file)
+{
+	size_t low = 0, high = affected->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (affected->contents[middle].file < file)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* ---- a finding ---- */
+
+/* Within the file: the member of a storage is called as its records begin, then its key. */
+static bool is_in_member(const struct fsdp_content *content, struct fsdp_span member)
+{
+	return content->storage.data != NULL && content->records.data != NULL &&
+	       content->records.size + content->storage.size == member.size &&
+	       fsdp_span_begins(member, content->records) &&
+	       fsdp_span_ends(member, content->storage);
+}
+
+static bool suffers(const struct fsdp_content *content,
+	const struct fsdp_finding *finding, enum affected_part part, uint64_t file_size)
+{
+	switch (part) {
+	case PART_FILE:
+		return true;
+	case PART_SHARDS:
+		return content->is_piece;
+	case PART_END:
+		return content->end != FSDP_UNKNOWN && content->end > file_size;
+	case PART_PLACE:
+		if (finding->member.data != NULL &&
+			is_in_member(content, finding->member))
+			return true;
+		return finding->offset != FSDP_UNKNOWN &&
+		       content->begin != FSDP_UNKNOWN &&
+		       content->begin <= finding->offset &&
+		       finding->offset < content->end;
+	case PART_NONE:
+	case PART_TENSOR:
+		break;
+	}
+	return false;
+}
+
+static bool take_name(
+	struct fsdp_affected *affected, uint32_t name, struct fsdp_span *ret_text)
+{
+	size_t size = fsdp_name_write(affected->checkpoint, name, NULL, 0);
+	char *text = fsdp_arena_take(affected->arena, size + 1, 1);
+
+	if (text == NULL)
+		return false;
+	fsdp_name_write(affected->checkpoint, name, text, size);
+	*ret_text = fsdp_span(text, size);
+	return true;
+}
+
+/* The contents from `first` on, of the file; of all files if it is FSDP_NONE. */
+static bool gather(struct fsdp_affected *affected, struct fsdp_finding *finding,
+	enum affected_part part, uint32_t file, uint64_t file_size)
+{
+	struct fsdp_span *names =
+		FSDP_TAKE(affected->arena, names, FSDP_AFFECTED_KEPT + 1);
+	size_t count = 0;
+
+	if (names == NULL)
+		return false;
+	affected->question++;
+	for (size_t i = file == FSDP_NONE ? 0 : first_of(affected, file);
+		i < affected->count &&
+		(file == FSDP_NONE || affected->contents[i].file == file);
+		i++, affected->work++) {
+		const struct fsdp_content *content = &affected->contents[i];
+
+		if (affected->seen[content->number] == affected->question ||
+			!suffers(content, finding, part, file_size))
+			continue;
+		affected->seen[content->number] = affected->question;
+		if (count < FSDP_AFFECTED_KEPT &&
+			!take_name(affected, content->name, &names[count]))
+			return false;
+		count++;
+	}
+	finding->affected = names;
+	finding->affected_count = count;
+	finding->affected_kept = count < FSDP_AFFECTED_KEPT ? count : FSDP_AFFECTED_KEPT;
+	return true;
+}
+
+/* FSDP_NONE: the finding is of no file that the checkpoint lists. */
+static uint32_t file_of(const struct fsdp_affected *affected,
+	const struct fsdp_finding *finding, uint64_t *ret_size)
+{
+	const struct fsdp_checkpoint *checkpoint = affected->checkpoint;
+
+	for (uint32_t i = 0;
+		finding->file.data != NULL && i < fsdp_file_count(checkpoint); i++) {
+		struct fsdp_file file = fsdp_file(checkpoint, i);
+
+		*ret_size = file.size;
+		if (fsdp_span_equal(file.path, finding->file))
+			return i;
+	}
+	return FSDP_NONE;
+}
+
+bool fsdp_affected_fill(struct fsdp_affected *affected, struct fsdp_finding *finding)
+{
+	enum affected_part part = part_of(finding);
+	uint64_t size = 0;
+	uint32_t file = FSDP_NONE;
+
+	if (part == PART_NONE || finding->affected_count > 0 ||
+		affected->work > WORK_MOST)
+		return true;
+	if (part == PART_TENSOR) {
+		if (fsdp_tensor_find(affected->checkpoint, finding->tensor) == FSDP_NONE)
+			return true;
+		finding->affected = &finding->tensor;
+		finding->affected_count = finding->affected_kept = 1;
+		return true;
+	}
+	if (affected->contents == NULL && !list_contents(affected))
+		return false;
+	if (part != PART_SHARDS) {
+		file = file_of(affected, finding, &size);
+		affected->work += fsdp_file_count(affected->checkpoint);
+		if (file == FSDP_NONE)
+			return true;
+	}
+	return gather(affected, finding, part, file, size);
+}
