@@ -499,7 +499,9 @@ static size_t paths_together(const struct session *session, size_t first)
 
 static void set_status(struct session *session, size_t first, size_t count, int status)
 {
-	for (size_t i = first; i < first + count; i++)
+	/* There may be fewer, if memory ended. */
+	for (size_t i = first; i < first + count && i < session->collected.input_count;
+		i++)
 		session->collected.inputs[i].status = status;
 	session->status = status_worse(session->status, status);
 }
