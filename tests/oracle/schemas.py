@@ -30,6 +30,7 @@ except ImportError:
 # Fields that no input can show today, and why. A leading * stands for what is before.
 NEVER_SEEN = {
     "*/properties/dtype_raw": "PyTorch spells dtypes one way",
+    "*/properties/lost_bytes": "no reader counts them yet",
 }
 
 READ = ("torch-zip", "dcp", "fsdp1", "fsdp2")
@@ -44,7 +45,7 @@ LINES = [("tree",), ("ls",), ("ls", "-l"), ("ls", "--objects"), ("ls", "--by=fil
 EVERY = 4  # of what is asked of many samples
 # Have fields that no other sample has, or few.
 ALONE = {"dcp/no-collectives", "torch-zip/quantised", "torch-zip/sparse", "torch-zip/whole-module", "zip/bomb-record.pt"}
-ABOUT = [("version", "--json"), ("commands", "--json")]
+ABOUT = [("version", "--json"), ("commands", "--json"), ("rules", "--json"), ("rules", "--jsonl"), ("rules", "--json", "FI2003")]
 
 
 class Schemas:
@@ -251,6 +252,8 @@ def jobs_of_case(case):
             yield "--json", "flat", *(["--plan", plan] if many else []), checkpoint
     if checkpoint is None or case.family == "plan":
         return
+    yield "--json", "audit", checkpoint
+    yield "--jsonl", "audit", "--data", checkpoint
     given = ["--plan", plan] if plan and many else []
     for words in SHAPES if many else SHAPES[:1] + SHAPES[8:9]:
         yield "--json", *words, *given, checkpoint
@@ -312,6 +315,30 @@ def made_jobs(args, folder):
         yield "--json", "tree", path
 
 
+def audit_jobs(args, folder):
+    """Command lines that judge, with all that an audit can be given."""
+    for case in (first_case(args, [name]) for name in ("broken/dcp-chunk-gap", "torch-zip/odd-shapes", "torch-zip/all-dtypes")):
+        if case is None:
+            continue
+        path = case.checkpoint()
+        old = os.path.join(folder, case.short + ".json")
+        policy = os.path.join(folder, case.short + "-policy.json")
+        with open(old, "wb") as f:
+            f.write(run(args, "audit", "--json", path).out)
+        with open(policy, "w", encoding="utf-8") as f:
+            json.dump({"rules": {"FI1005": "off"}, "world_size": 77, "dtypes": ["float8_e4m3fn"]}, f)
+        yield "--json", "audit", "--baseline", old, path
+        yield "--json", "audit", "--policy", policy, "--expect", path, "--merged", path, path
+        yield "--json", "audit", "--data", "--values", path
+        yield "--json", "audit", path, os.path.join(folder, "absent")
+        yield "--jsonl", "audit", path, os.path.join(folder, "absent")
+    empty = os.path.join(folder, "empty.safetensors")
+    with open(empty, "wb") as f:
+        text = b'{"a":{"dtype":"F32","shape":[0],"data_offsets":[0,0]},"b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
+        f.write(len(text).to_bytes(8, "little") + text + bytes(4))
+    yield "--json", "audit", empty
+
+
 def trace_jobs(args, folder):
     """Command lines over recordings."""
     for root in args.roots:
@@ -369,7 +396,7 @@ def jobs(args, folder):
     """Every command line; without --all a part of those over samples, but some of each family."""
     every = 1 if args.all else EVERY
     found = thinned(sample_jobs(args, folder), lambda job: (job[0], kind_of(job[1])), every)
-    return [*ABOUT, *(words for _, words in found), *made_jobs(args, folder)]
+    return [*ABOUT, *(words for _, words in found), *made_jobs(args, folder), *audit_jobs(args, folder)]
 
 
 def check_document(schemas, walk, r, doc, problems):
