@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hostile files end in an orderly answer.
 
-Every file and folder of hostile/, through ls, and through info, tree, flat, fqns, show, order and
+Every file and folder of hostile/, through ls, and through info, tree, flat, fqns, audit, show, order and
 replay (without --all each of them takes some of each folder), as text and as JSON: exit status 0 to 3, no sanitizer report, CPU and memory that follow the input,
 clean text, one valid JSON object that says the same as the status, nothing written but what -o names.
 The sound ones among them raise no alarm. Those that are wrong in what reading looks at do, and
@@ -15,7 +15,7 @@ import unicodedata
 
 from oraclelib import Bounds, Tap, arguments, in_parallel, run, skip_all, strict_json, thinned
 
-COMMANDS = ("info", "tree", "flat", "fqns", "order", "replay", "show")  # besides ls
+COMMANDS = ("info", "tree", "flat", "fqns", "audit", "order", "replay", "show")  # besides ls
 EVERY = 7
 READ = ("dcp", "index", "legacy", "pickle", "plan", "safetensors", "tensor", "zip")  # folders of formats that the command reads
 # Wrong in what only a look at all items, all bytes or the whole plan shows.
