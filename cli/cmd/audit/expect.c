@@ -48,12 +48,12 @@ static bool is_plan(struct fsdp_document_value root)
 		text_of("fsdp-plan"));
 }
 
-/* Whatever is no small JSON file is opened as a checkpoint. */
-static bool open_list(struct expectation *expectation)
+/* Whatever is no JSON is opened as a checkpoint. */
+static bool open_list(struct expectation *expectation, struct fsdp_error **ret_error)
 {
 	struct fsdp_document_value root;
 
-	if (!fsdp_document_open(expectation->path, &expectation->document, NULL))
+	if (!fsdp_document_open(expectation->path, &expectation->document, ret_error))
 		return false;
 	root = fsdp_document_root(expectation->document);
 	expectation->names = find_names(root);
@@ -75,16 +75,28 @@ bool expectation_open(
 		.no_plan = true,
 	};
 	struct fsdp_error *error = NULL;
+	bool good;
 
 	expectation->path = path;
-	if (path == NULL || (lists && open_list(expectation)))
+	if (path == NULL || (lists && open_list(expectation, &error)))
 		return true;
-	if (fsdp_checkpoint_open(&path, 1, &options, &expectation->checkpoint, &error))
-		return true;
-	refuse(run, error != NULL ? fsdp_error_hint(error) : NULL, "%s: %s", path,
-		error != NULL ? fsdp_error_message(error) : "out of memory");
+	/* A list that is too long is no checkpoint either. */
+	good = error == NULL || fsdp_error_code(error) != FSDP_ERROR_LIMIT;
+	if (good) {
+		fsdp_error_free(error);
+		error = NULL;
+		good = fsdp_checkpoint_open(
+			&path, 1, &options, &expectation->checkpoint, &error);
+	}
+	if (!good)
+		refuse(run,
+			error != NULL && fsdp_error_hint(error) != NULL
+				? fsdp_error_hint(error)
+				: "a JSON list of names, a checkpoint, or a sharding plan",
+			"%s: %s", path,
+			error != NULL ? fsdp_error_message(error) : "out of memory");
 	fsdp_error_free(error);
-	return false;
+	return good;
 }
 
 void expectation_done(struct expectation *expectation)
