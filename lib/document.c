@@ -20,36 +20,35 @@ struct fsdp_document {
 };
 
 static bool read_source(struct fsdp_document *document, const struct fsdp_source *source,
-	struct fsdp_error **ret_error)
+	const struct fsdp_limits *limits, struct fsdp_error **ret_error)
 {
-	struct fsdp_limits limits;
 	struct fsdp_span bytes;
 
 	if (source->size > DOCUMENT_BYTES)
 		return fsdp_fail(ret_error, FSDP_ERROR_LIMIT, FSDP_UNKNOWN,
 			"the file has %llu bytes, at most %d are read",
 			(unsigned long long)source->size, DOCUMENT_BYTES);
-	fsdp_limits_init(&limits);
 	return fsdp_source_read_all(
 		       source, 0, source->size, &document->arena, &bytes, ret_error) &&
 	       fsdp_json_read(
-		       bytes, &limits, &document->arena, &document->root, ret_error);
+		       bytes, limits, &document->arena, &document->root, ret_error);
 }
 
-static bool read_file(
-	struct fsdp_document *document, const char *path, struct fsdp_error **ret_error)
+static bool read_file(struct fsdp_document *document, const char *path,
+	const struct fsdp_limits *limits, struct fsdp_error **ret_error)
 {
 	struct fsdp_source source;
 	bool good;
 
 	if (!fsdp_file_open(path, &source, ret_error))
 		return false;
-	good = read_source(document, &source, ret_error);
+	good = read_source(document, &source, limits, ret_error);
 	close(source.fd);
 	return good || fsdp_error_add_path(ret_error, path);
 }
 
-bool fsdp_document_open(const char *path, struct fsdp_document **ret_document,
+bool fsdp_document_open(const char *path, const struct fsdp_limit_setting *settings,
+	size_t setting_count, struct fsdp_document **ret_document,
 	struct fsdp_error **ret_error)
 {
 	struct fsdp_document *document = calloc(1, sizeof *document);
@@ -58,9 +57,11 @@ bool fsdp_document_open(const char *path, struct fsdp_document **ret_document,
 	if (document == NULL)
 		return fsdp_fail_memory(ret_error);
 	fsdp_limits_init(&limits);
+	for (size_t i = 0; i < setting_count; i++)
+		fsdp_limits_set(&limits, settings[i].name, settings[i].value);
 	document->budget.ceiling = fsdp_limit(&limits, FSDP_LIMIT_MEMORY);
 	fsdp_arena_init(&document->arena, &document->budget);
-	if (!read_file(document, path, ret_error)) {
+	if (!read_file(document, path, &limits, ret_error)) {
 		fsdp_document_free(document);
 		return false;
 	}

@@ -23,7 +23,8 @@ static struct fsdp_document *opened(const char *text, struct fsdp_error **ret_er
 	assert_non_null(file);
 	assert_int_equal(fwrite(text, 1, strlen(text), file), strlen(text));
 	fclose(file);
-	assert_true(fsdp_document_open(path, &document, ret_error) == (document != NULL));
+	assert_true(fsdp_document_open(path, NULL, 0, &document, ret_error) ==
+		    (document != NULL));
 	unlink(path);
 	return document;
 }
@@ -92,8 +93,28 @@ static void what_is_no_document_is_refused(void **state)
 		fsdp_error_free(error);
 	}
 	assert_false(fsdp_document_open(
-		"/nosuch/file", &(struct fsdp_document *){ NULL }, NULL));
+		"/nosuch/file", NULL, 0, &(struct fsdp_document *){ NULL }, NULL));
 	fsdp_document_free(NULL);
+}
+
+/* On both sides of its edge: 12 bytes for each of the file are free. */
+static void a_ceiling_bounds_what_it_takes(void **state)
+{
+	const struct fsdp_limit_setting limit = { "json-tree", 1 };
+	struct fsdp_error *error = NULL;
+	struct fsdp_document *document = NULL;
+	FILE *file = fopen("ceiling.json", "w");
+
+	(void)state;
+	assert_non_null(file);
+	fputs("[{},{},{},{},{},{},{},{},{}]", file);
+	fclose(file);
+	assert_false(fsdp_document_open("ceiling.json", &limit, 1, &document, &error));
+	assert_string_equal(fsdp_error_limit(error), "json-tree");
+	fsdp_error_free(error);
+	assert_true(fsdp_document_open("ceiling.json", NULL, 0, &document, NULL));
+	fsdp_document_free(document);
+	unlink("ceiling.json");
 }
 
 int main(void)
@@ -101,6 +122,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(values_are_what_they_are),
 		cmocka_unit_test(long_lists_of_integers_are_lists),
+		cmocka_unit_test(a_ceiling_bounds_what_it_takes),
 		cmocka_unit_test(what_is_no_document_is_refused),
 	};
 

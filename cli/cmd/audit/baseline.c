@@ -61,7 +61,7 @@ bool baseline_open(struct baseline *baseline, struct run *run, const char *path)
 
 	if (path == NULL)
 		return true;
-	if (!fsdp_document_open(path, &document, &error)) {
+	if (!fsdp_document_open(path, run->limits, run->limit_count, &document, &error)) {
 		refuse(run, "make one: fsdp-inspect audit -o json=FILE CHECKPOINT",
 			"%s: %s", path,
 			error != NULL ? fsdp_error_message(error) : "out of memory");

@@ -49,11 +49,13 @@ static bool is_plan(struct fsdp_document_value root)
 }
 
 /* Whatever is no JSON is opened as a checkpoint. */
-static bool open_list(struct expectation *expectation, struct fsdp_error **ret_error)
+static bool open_list(struct expectation *expectation, const struct run *run,
+	struct fsdp_error **ret_error)
 {
 	struct fsdp_document_value root;
 
-	if (!fsdp_document_open(expectation->path, &expectation->document, ret_error))
+	if (!fsdp_document_open(expectation->path, run->limits, run->limit_count,
+		    &expectation->document, ret_error))
 		return false;
 	root = fsdp_document_root(expectation->document);
 	expectation->names = find_names(root);
@@ -78,7 +80,7 @@ bool expectation_open(
 	bool good;
 
 	expectation->path = path;
-	if (path == NULL || (lists && open_list(expectation, &error)))
+	if (path == NULL || (lists && open_list(expectation, run, &error)))
 		return true;
 	/* A list that is too long is no checkpoint either. */
 	good = error == NULL || fsdp_error_code(error) != FSDP_ERROR_LIMIT;

@@ -97,7 +97,8 @@ bool policy_open(
 	policy->world_size = -1;
 	if (path == NULL)
 		return true;
-	if (!fsdp_document_open(path, &policy->document, &error)) {
+	if (!fsdp_document_open(
+		    path, run->limits, run->limit_count, &policy->document, &error)) {
 		refuse(run, "man fsdp-inspect-policy", "%s: %s", path,
 			error != NULL ? fsdp_error_message(error) : "out of memory");
 		fsdp_error_free(error);

@@ -2,9 +2,7 @@
 #ifndef FSDP_DOCUMENT_H
 #define FSDP_DOCUMENT_H
 
-#include <stdbool.h>
-
-#include <fsdp/error.h>
+#include <fsdp/checkpoint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -43,11 +41,12 @@ struct fsdp_document_value {
 /**
  * Reads the file, of which no more than 64 MiB may be there; "-" is not taken. The caller
  * owns *ret_document. Fails, with the path in the error, if it cannot be read or is no
- * JSON: duplicate keys are none. Memory is bounded by the default of the limit
- * `json-tree`, and twelve times the file.
+ * JSON: duplicate keys are none. Memory is bounded by the limit `json-tree`, and twelve
+ * times the file; `limits` are as in struct fsdp_options.
  */
-FSDP_API bool fsdp_document_open(const char *path, struct fsdp_document **ret_document,
-	struct fsdp_error **ret_error);
+FSDP_API bool fsdp_document_open(const char *path,
+	const struct fsdp_limit_setting *limits, size_t limit_count,
+	struct fsdp_document **ret_document, struct fsdp_error **ret_error);
 
 /** NULL is fine. */
 FSDP_API void fsdp_document_free(struct fsdp_document *document);
