@@ -512,6 +512,34 @@ static inline void walk_analyses(const struct walk *walk)
 	fsdp_shares_free(shares);
 }
 
+/* What the audit says, and what became of each rule. */
+static inline void walk_audit(struct walk *walk)
+{
+	const struct fsdp_audit_options options = { .size = sizeof options,
+		.level = FSDP_LEVEL_HEADERS };
+	struct fsdp_audit *audit = NULL;
+	struct fsdp_error *error = NULL;
+	if (!fsdp_audit_new(walk->checkpoint, &options, &audit, &error)) {
+		walk_error(walk, error);
+		fsdp_error_free(error);
+		return;
+	}
+	for (size_t i = 0; i < fsdp_audit_finding_count(audit); i++) {
+		const struct fsdp_finding *finding = fsdp_audit_finding(audit, i);
+		walk_span(walk, finding->file);
+		walk_span(walk, finding->tensor);
+		walk_span(walk, finding->module);
+		walk_span(walk, finding->message);
+		must(finding->affected_kept <= finding->affected_count);
+		for (size_t k = 0; k < finding->affected_kept; k++)
+			walk_span(walk, finding->affected[k]);
+	}
+	for (size_t i = 0; i < fsdp_rule_count(); i++)
+		must((fsdp_audit_result(audit, i).status == FSDP_STATUS_FAILED) ==
+			(fsdp_audit_result(audit, i).findings > 0));
+	fsdp_audit_free(audit);
+}
+
 /* Counting is another way through the model. */
 static inline void walk_counts(const char *path)
 {
@@ -589,6 +617,7 @@ static inline void walk_open(const char *path, const char *plan_path)
 	walk_values(&walk);
 	walk_settings(&walk);
 	walk_analyses(&walk);
+	walk_audit(&walk);
 	free(walk.name);
 	fsdp_locator_free(walk.locator);
 	fsdp_checkpoint_free(walk.checkpoint);

@@ -112,6 +112,16 @@ static void experts_are_missing(void **state)
 		"FI1091 error layers.0.experts.3.up.weight layers.1.experts.3.up.weight layers.2.experts.3.up.weight\n");
 }
 
+/* The first expert of four, which the configuration counts. */
+static void the_first_expert_is_judged(void **state)
+{
+	static const char *const PARTS[] = { "up.weight", "down.weight", NULL };
+
+	put_layers(*state, "moe.1.experts", 0, 3, PARTS, "moe.1.experts.0.up.weight");
+	configure(*state, "config.json", "{\"num_experts\": 4}");
+	expect_findings(*state, "FI1090 error moe.1.experts.0.up.weight\n");
+}
+
 /* Some families count those that do nothing too. */
 static void one_of_the_numbers_is_enough(void **state)
 {
@@ -408,6 +418,42 @@ static void modules_that_are_named_are_absent(void **state)
 	expect_findings(*state, "FI1091 note\nFI1091 warning\nFI1091 error\n");
 }
 
+/* ---- memory ---- */
+
+/* At every ceiling an audit is either made or fails; nothing else happens. */
+static void memory_ends_anywhere(void **state)
+{
+	struct fsdp_checkpoint *checkpoint = *state;
+	struct fsdp_limit_setting limit = { "memory", 0 };
+	struct fsdp_audit_options options = { .size = sizeof options,
+		.level = FSDP_LEVEL_HEADERS,
+		.limits = &limit,
+		.limit_count = 1 };
+	size_t failures = 0, audits = 0;
+
+	put_layers(checkpoint, "layers", 0, 600, PAIR, "layers.7.q.lora_A.weight");
+	put_each(checkpoint, "experts", 0, 300, "up.weight", "float32", "8x4");
+	put_each(checkpoint, "packed", 0, 300, "qweight", "int32", "8x4");
+	put_each(checkpoint, "packed", 1, 300, "scales", "float16", "8x4");
+	configure(checkpoint, "config.json",
+		"{\"num_hidden_layers\": 700, \"layer_types\": [1, 2, 1], \"num_experts\": 400}");
+	freeze_by_hand(checkpoint);
+	for (limit.value = 1; limit.value < UINT64_C(1) << 25; limit.value += 40 << 10) {
+		struct fsdp_audit *audit = NULL;
+		struct fsdp_error *error = NULL;
+
+		if (fsdp_audit_new(checkpoint, &options, &audit, &error))
+			audits++;
+		else
+			failures += error != NULL;
+		assert_true((audit != NULL) != (error != NULL));
+		fsdp_audit_free(audit);
+		fsdp_error_free(error);
+	}
+	assert_true(failures > 10);
+	assert_true(audits > 10);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -421,6 +467,7 @@ int main(void)
 		BY_HAND(vision_layers_are_missing),
 		BY_HAND(two_configurations_count_nothing),
 		BY_HAND(experts_are_missing),
+		BY_HAND(the_first_expert_is_judged),
 		BY_HAND(one_of_the_numbers_is_enough),
 		BY_HAND(a_fused_tensor_has_a_part_of_the_experts),
 		BY_HAND(rows_are_right),
@@ -454,6 +501,7 @@ int main(void)
 		BY_HAND(ranks_differ_by_a_pattern),
 		BY_HAND(a_magnitude_is_missing),
 		BY_HAND(modules_that_are_named_are_absent),
+		BY_HAND(memory_ends_anywhere),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

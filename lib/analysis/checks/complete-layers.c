@@ -366,12 +366,22 @@ void fsdp_complete_judge_layers(struct fsdp_complete *complete)
 		vision_keys, count_unused(complete));
 }
 
+/* Experts are counted by keys of their own. */
+static bool are_experts(
+	const struct fsdp_complete *complete, const struct fsdp_complete_stack *stack)
+{
+	return fsdp_span_is(
+		       fsdp_names_segment(&complete->names, stack->name), "experts") &&
+	       fsdp_complete_config_has(complete, "experts", stack->length);
+}
+
 void fsdp_complete_count_layers(struct fsdp_complete *complete)
 {
 	for (size_t i = 0; i < complete->stack_count; i++) {
 		struct fsdp_complete_stack *stack = &complete->stacks[i];
 
 		stack->is_counted =
-			!stack->is_inner && count_layer_keys(complete, stack->length) > 0;
+			stack->is_inner ? are_experts(complete, stack)
+					: count_layer_keys(complete, stack->length) > 0;
 	}
 }

@@ -56,7 +56,7 @@ struct fsdp_complete_stack {
 	uint32_t length; /* highest number + 1 */
 	bool is_deep;    /* a member has a dot: elements are modules with children */
 	bool is_inner;   /* inside of an element of another stack */
-	bool is_counted; /* its length is a count of layers of the configuration */
+	bool is_counted; /* the configuration has so many layers, or experts */
 	enum fsdp_complete_tower tower;
 };
 
