@@ -18,6 +18,8 @@ static const struct fsdp_check *const checks[] = {
 	&fsdp_check_parameters,
 	&fsdp_check_values,
 	&fsdp_check_complete,
+	&fsdp_check_storages,
+	&fsdp_check_ties,
 };
 enum { CHECK_COUNT = sizeof checks / sizeof checks[0] };
 

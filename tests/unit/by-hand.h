@@ -110,6 +110,38 @@ static inline void piece_by_hand(struct fsdp_checkpoint *checkpoint, uint32_t te
 		fsdp_build_piece(&checkpoint->model, &piece, NULL), FSDP_NONE);
 }
 
+static inline uint32_t storage_by_hand(struct fsdp_checkpoint *checkpoint, uint32_t file,
+	enum fsdp_extent_kind kind, const char *key, uint64_t size)
+{
+	const struct fsdp_extent extent = {
+		.offset = checkpoint->model.extents.count * 10,
+		.length = 10,
+		.size = size,
+		.file = file,
+		.kind = (uint8_t)kind,
+	};
+	uint32_t id = fsdp_build_extent(&checkpoint->model, &extent,
+		key != NULL ? fsdp_span_text(key) : (struct fsdp_span){ 0 }, NULL);
+
+	assert_int_not_equal(id, FSDP_NONE);
+	return id;
+}
+
+/* A float32 tensor of `numel` elements from `offset` on, `stride` apart. */
+static inline void view_by_hand(struct fsdp_checkpoint *checkpoint, const char *name,
+	uint32_t extent, int64_t numel, uint64_t offset, int64_t stride)
+{
+	uint32_t tensor =
+		tensor_by_hand(checkpoint, name, "float32", FSDP_ROLE_PARAM, &numel, 1);
+	struct fsdp_piece_record piece = whole_by_hand(tensor, FSDP_NONE, extent);
+
+	piece.storage_offset = offset;
+	if (stride != 1)
+		piece.strides = fsdp_build_ints(&checkpoint->model, &stride, 1, NULL);
+	assert_int_not_equal(
+		fsdp_build_piece(&checkpoint->model, &piece, NULL), FSDP_NONE);
+}
+
 /* A run of a flattened parameter. */
 static inline void run_by_hand(struct fsdp_checkpoint *checkpoint, uint32_t tensor,
 	uint32_t rank, int64_t param_start, int64_t numel)

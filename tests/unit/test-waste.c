@@ -5,38 +5,6 @@
 
 #include "by-hand.h"
 
-static uint32_t storage(struct fsdp_checkpoint *checkpoint, uint32_t file,
-	enum fsdp_extent_kind kind, const char *key, uint64_t size)
-{
-	const struct fsdp_extent extent = {
-		.offset = checkpoint->model.extents.count * 10,
-		.length = 10,
-		.size = size,
-		.file = file,
-		.kind = (uint8_t)kind,
-	};
-	uint32_t id = fsdp_build_extent(&checkpoint->model, &extent,
-		key != NULL ? fsdp_span_text(key) : (struct fsdp_span){ 0 }, NULL);
-
-	assert_int_not_equal(id, FSDP_NONE);
-	return id;
-}
-
-/* A float32 tensor of `numel` elements from `offset` on, `stride` apart. */
-static void view(struct fsdp_checkpoint *checkpoint, const char *name, uint32_t extent,
-	int64_t numel, uint64_t offset, int64_t stride)
-{
-	uint32_t tensor =
-		tensor_by_hand(checkpoint, name, "float32", FSDP_ROLE_PARAM, &numel, 1);
-	struct fsdp_piece_record piece = whole_by_hand(tensor, FSDP_NONE, extent);
-
-	piece.storage_offset = offset;
-	if (stride != 1)
-		piece.strides = fsdp_build_ints(&checkpoint->model, &stride, 1, NULL);
-	assert_int_not_equal(
-		fsdp_build_piece(&checkpoint->model, &piece, NULL), FSDP_NONE);
-}
-
 static struct fsdp_waste *waste_new(const struct fsdp_checkpoint *checkpoint)
 {
 	struct fsdp_waste *waste = NULL;
@@ -62,18 +30,18 @@ static void ranges_of_views_are_joined(void **state)
 {
 	struct fsdp_checkpoint *checkpoint = *state;
 	uint32_t file = file_by_hand(checkpoint, "f", FSDP_NONE);
-	uint32_t a = storage(checkpoint, file, FSDP_EXTENT_BYTES, "a", 100);
-	uint32_t b = storage(checkpoint, file, FSDP_EXTENT_BYTES, "b", 400);
-	uint32_t c = storage(checkpoint, file, FSDP_EXTENT_BYTES, "c", 8);
+	uint32_t a = storage_by_hand(checkpoint, file, FSDP_EXTENT_BYTES, "a", 100);
+	uint32_t b = storage_by_hand(checkpoint, file, FSDP_EXTENT_BYTES, "b", 400);
+	uint32_t c = storage_by_hand(checkpoint, file, FSDP_EXTENT_BYTES, "c", 8);
 	struct fsdp_waste *waste;
 	struct fsdp_waste_row row;
 	size_t asked;
 
-	view(checkpoint, "a.1", a, 5, 0, 1);
-	view(checkpoint, "a.2", a, 5, 3, 1);
-	view(checkpoint, "a.3", a, 0, 20, 1);
-	view(checkpoint, "b.1", b, 2, 10, 20);
-	view(checkpoint, "c.1", c, 2, 0, 1);
+	view_by_hand(checkpoint, "a.1", a, 5, 0, 1);
+	view_by_hand(checkpoint, "a.2", a, 5, 3, 1);
+	view_by_hand(checkpoint, "a.3", a, 0, 20, 1);
+	view_by_hand(checkpoint, "b.1", b, 2, 10, 20);
+	view_by_hand(checkpoint, "c.1", c, 2, 0, 1);
 	freeze_by_hand(checkpoint);
 	waste = waste_new(checkpoint);
 	(void)fsdp_waste_asks(waste, &asked);
@@ -97,14 +65,14 @@ static void huge_views_end_with_their_storage(void **state)
 {
 	struct fsdp_checkpoint *checkpoint = *state;
 	uint32_t file = file_by_hand(checkpoint, "f", FSDP_NONE);
-	uint32_t a = storage(checkpoint, file, FSDP_EXTENT_BYTES, "a", 100);
-	uint32_t b = storage(checkpoint, file, FSDP_EXTENT_BYTES, "b", 100);
-	uint32_t c = storage(checkpoint, file, FSDP_EXTENT_BYTES, "c", 100);
+	uint32_t a = storage_by_hand(checkpoint, file, FSDP_EXTENT_BYTES, "a", 100);
+	uint32_t b = storage_by_hand(checkpoint, file, FSDP_EXTENT_BYTES, "b", 100);
+	uint32_t c = storage_by_hand(checkpoint, file, FSDP_EXTENT_BYTES, "c", 100);
 	struct fsdp_waste *waste;
 
-	view(checkpoint, "a", a, 3, 5, INT64_MAX);
-	view(checkpoint, "b", b, 2, UINT64_C(1) << 62, 1);
-	view(checkpoint, "c", c, INT64_C(1) << 60, 24, 1);
+	view_by_hand(checkpoint, "a", a, 3, 5, INT64_MAX);
+	view_by_hand(checkpoint, "b", b, 2, UINT64_C(1) << 62, 1);
+	view_by_hand(checkpoint, "c", c, INT64_C(1) << 60, 24, 1);
 	freeze_by_hand(checkpoint);
 	waste = waste_new(checkpoint);
 	assert_true(fsdp_waste_finish(waste, NULL));
@@ -120,8 +88,10 @@ static void unknown_storages_are_asked_for(void **state)
 {
 	struct fsdp_checkpoint *checkpoint = *state;
 	uint32_t file = file_by_hand(checkpoint, "f", FSDP_NONE);
-	uint32_t a = storage(checkpoint, file, FSDP_EXTENT_ITEM, NULL, FSDP_UNKNOWN);
-	uint32_t b = storage(checkpoint, file, FSDP_EXTENT_ITEM, NULL, FSDP_UNKNOWN);
+	uint32_t a =
+		storage_by_hand(checkpoint, file, FSDP_EXTENT_ITEM, NULL, FSDP_UNKNOWN);
+	uint32_t b =
+		storage_by_hand(checkpoint, file, FSDP_EXTENT_ITEM, NULL, FSDP_UNKNOWN);
 	const struct fsdp_place place = {
 		.length = 8,
 		.storage = FSDP_SPAN("0"),
@@ -132,8 +102,8 @@ static void unknown_storages_are_asked_for(void **state)
 	const uint32_t *asked;
 	size_t count;
 
-	view(checkpoint, "a", a, 2, 0, 1);
-	view(checkpoint, "b", b, 2, 0, 1);
+	view_by_hand(checkpoint, "a", a, 2, 0, 1);
+	view_by_hand(checkpoint, "b", b, 2, 0, 1);
 	freeze_by_hand(checkpoint);
 	waste = waste_new(checkpoint);
 	asked = fsdp_waste_asks(waste, &count);
@@ -154,7 +124,7 @@ static void nothing_is_not_wasted(void **state)
 	struct fsdp_checkpoint *checkpoint = *state;
 	struct fsdp_waste *waste;
 
-	view(checkpoint, "no bytes", FSDP_NONE, 2, 0, 1);
+	view_by_hand(checkpoint, "no bytes", FSDP_NONE, 2, 0, 1);
 	freeze_by_hand(checkpoint);
 	waste = waste_new(checkpoint);
 	assert_true(fsdp_waste_finish(waste, NULL));

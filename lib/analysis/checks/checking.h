@@ -47,6 +47,8 @@ extern const struct fsdp_check fsdp_check_boxes;
 extern const struct fsdp_check fsdp_check_complete;
 extern const struct fsdp_check fsdp_check_parameters;
 extern const struct fsdp_check fsdp_check_values;
+extern const struct fsdp_check fsdp_check_storages;
+extern const struct fsdp_check fsdp_check_ties;
 extern const struct fsdp_check fsdp_check_wrapped;
 
 #endif
