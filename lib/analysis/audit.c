@@ -20,6 +20,7 @@ static const struct fsdp_check *const checks[] = {
 	&fsdp_check_complete,
 	&fsdp_check_storages,
 	&fsdp_check_ties,
+	&fsdp_check_optimizer,
 };
 enum { CHECK_COUNT = sizeof checks / sizeof checks[0] };
 

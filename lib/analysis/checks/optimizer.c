@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What an optimizer keeps for parameters, against the parameters: moments have their
+ * shape, and parameters that have some of what the others have, have all of it.
+ */
+#include <stdio.h>
+
+#include <fsdp/analysis.h>
+
+#include "analysis/checks/checking.h"
+
+/* States as large as their parameter. Factored and quantised ones have other names. */
+static const char *const moments[] = { "exp_avg", "exp_avg_sq", "max_exp_avg_sq",
+	"momentum_buffer", "square_avg", "grad_avg", "acc_delta" };
+
+/* States that belong together: one that has the first has the others, if most have. */
+static const char *const together[] = { "exp_avg", "exp_avg_sq", "step" };
+enum { TOGETHER = FSDP_COUNT(together) };
+
+struct optimizer {
+	struct fsdp_checking *checking;
+	struct fsdp_states *states;
+	uint32_t *parameters;
+	size_t count;
+	size_t with_first, with[TOGETHER]; /* parameters that have the first and this */
+};
+
+/* Flat parameters, and what is one rank's own, have states of other shapes. */
+static bool is_whole(const struct fsdp_tensor *tensor)
+{
+	uint32_t not_whole = FSDP_TENSOR_FLATTENED | FSDP_TENSOR_SPREAD |
+			     FSDP_TENSOR_RANKS_OWN | FSDP_TENSOR_SHAPE_INFERRED;
+
+	return (tensor->flags & not_whole) == 0 && tensor->layout == NULL;
+}
+
+static struct fsdp_span key_of(
+	struct fsdp_checking *checking, const struct fsdp_state *state)
+{
+	struct fsdp_span name = fsdp_scratch_name(&checking->name, checking->checkpoint,
+		fsdp_tensor(checking->checkpoint, state->tensor).name);
+
+	if (state->key_offset > name.size ||
+		state->key_size > name.size - state->key_offset)
+		return FSDP_SPAN("");
+	return fsdp_span(name.data + state->key_offset, state->key_size);
+}
+
+static bool is_moment(struct fsdp_span key)
+{
+	for (size_t i = 0; i < FSDP_COUNT(moments); i++)
+		if (fsdp_span_is(key, moments[i]))
+			return true;
+	return false;
+}
+
+/* ---- shapes ---- */
+
+static bool is_same_shape(const struct fsdp_tensor *a, const struct fsdp_tensor *b)
+{
+	return a->dims == b->dims &&
+	       memcmp(a->shape, b->shape, a->dims * sizeof *a->shape) == 0;
+}
+
+enum { SHAPE_MOST = 160 };
+
+static const char *show(const struct fsdp_tensor *tensor, char room[SHAPE_MOST])
+{
+	size_t at = 1;
+
+	room[0] = '[';
+	for (uint32_t i = 0; i < tensor->dims && at + 24 < SHAPE_MOST; i++)
+		at += (size_t)snprintf(room + at, SHAPE_MOST - at, "%s%lld",
+			i > 0 ? ", " : "", (long long)tensor->shape[i]);
+	snprintf(room + at, SHAPE_MOST - at, "]");
+	return room;
+}
+
+static void judge_shape(struct fsdp_checking *checking,
+	const struct fsdp_tensor *parameter, const struct fsdp_state *state)
+{
+	struct fsdp_tensor moment = fsdp_tensor(checking->checkpoint, state->tensor);
+	char found[SHAPE_MOST], due[SHAPE_MOST];
+	struct fsdp_span name;
+
+	if (!is_moment(key_of(checking, state)) || !is_whole(&moment) ||
+		is_same_shape(parameter, &moment))
+		return;
+	name = fsdp_scratch_name(&checking->name, checking->checkpoint, moment.name);
+	fsdp_find(checking->findings, FSDP_RULE_OPTIM_STATE_SHAPE,
+		FSDP_PLACE(.tensor = name, .affected = &name, .affected_count = 1),
+		"the state has the shape %s, and its parameter %s", show(&moment, found),
+		show(parameter, due));
+}
+
+/* ---- what belongs together ---- */
+
+/* Of each of these states whether the parameter has it. */
+static void find_together(
+	struct optimizer *optimizer, uint32_t parameter, bool has[TOGETHER])
+{
+	size_t count;
+	const struct fsdp_state *states =
+		fsdp_states_of(optimizer->states, parameter, &count);
+
+	memset(has, 0, TOGETHER * sizeof *has);
+	for (size_t i = 0; states != NULL && i < count; i++) {
+		struct fsdp_span key = key_of(optimizer->checking, &states[i]);
+
+		for (size_t k = 0; k < TOGETHER; k++)
+			has[k] |= fsdp_span_is(key, together[k]);
+	}
+}
+
+static void count_together(struct optimizer *optimizer)
+{
+	for (size_t i = 0; i < optimizer->count; i++) {
+		bool has[TOGETHER];
+
+		find_together(optimizer, optimizer->parameters[i], has);
+		optimizer->with_first += has[0];
+		for (size_t k = 0; k < TOGETHER; k++)
+			optimizer->with[k] += has[0] && has[k];
+	}
+}
+
+static void tell_missing(struct optimizer *optimizer, uint32_t parameter, size_t k)
+{
+	struct fsdp_checking *checking = optimizer->checking;
+	struct fsdp_span name = fsdp_scratch_name(&checking->name, checking->checkpoint,
+		fsdp_tensor(checking->checkpoint, parameter).name);
+	bool is_step = strcmp(together[k], "step") == 0;
+
+	fsdp_find(checking->findings,
+		is_step ? FSDP_RULE_OPTIM_STEP : FSDP_RULE_OPTIM_STATE_MISSING,
+		FSDP_PLACE(.tensor = name, .affected = &name, .affected_count = 1),
+		"the optimizer has %s of the parameter and no %s, which %zu of %zu parameters have",
+		together[0], together[k], optimizer->with[k], optimizer->with_first);
+}
+
+static void judge_together(struct optimizer *optimizer)
+{
+	for (size_t i = 0; i < optimizer->count; i++) {
+		bool has[TOGETHER];
+
+		find_together(optimizer, optimizer->parameters[i], has);
+		for (size_t k = 0; k < TOGETHER && has[0]; k++)
+			if (!has[k] && optimizer->with[k] * 2 > optimizer->with_first)
+				tell_missing(optimizer, optimizer->parameters[i], k);
+	}
+}
+
+/* ---- all of it ---- */
+
+static void judge_shapes(struct optimizer *optimizer)
+{
+	const struct fsdp_checkpoint *checkpoint = optimizer->checking->checkpoint;
+
+	for (size_t i = 0; i < optimizer->count; i++) {
+		uint32_t index = optimizer->parameters[i];
+		struct fsdp_tensor parameter = fsdp_tensor(checkpoint, index);
+		const struct fsdp_state *states;
+		size_t count;
+
+		if (!is_whole(&parameter) || parameter.numel == 0)
+			continue;
+		states = fsdp_states_of(optimizer->states, index, &count);
+		for (size_t k = 0; states != NULL && k < count; k++)
+			judge_shape(optimizer->checking, &parameter, &states[k]);
+	}
+}
+
+static void skip(struct fsdp_checking *checking)
+{
+	static const enum fsdp_rule_index rules[] = { FSDP_RULE_OPTIM_STATE_MISSING,
+		FSDP_RULE_OPTIM_STATE_SHAPE, FSDP_RULE_OPTIM_STEP };
+
+	for (size_t i = 0; i < FSDP_COUNT(rules); i++)
+		fsdp_check_skip(
+			checking, rules[i], FSDP_STATUS_NOT_APPLICABLE, FSDP_REASON_NONE);
+}
+
+static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
+{
+	const struct fsdp_checkpoint *checkpoint = checking->checkpoint;
+	struct optimizer optimizer = { .checking = checking };
+	size_t count = fsdp_tensor_count(checkpoint), states = 0;
+
+	optimizer.parameters = FSDP_TAKE(checking->arena, optimizer.parameters, count);
+	if (optimizer.parameters == NULL)
+		return fsdp_arena_fail(checking->arena, ret_error);
+	for (uint32_t i = 0; i < count; i++) {
+		enum fsdp_role role = fsdp_tensor(checkpoint, i).role;
+
+		states += role == FSDP_ROLE_OPTIM;
+		if (role == FSDP_ROLE_PARAM)
+			optimizer.parameters[optimizer.count++] = i;
+	}
+	if (states == 0 || optimizer.count == 0) {
+		skip(checking);
+		return true;
+	}
+	if (!fsdp_states_new(checkpoint, optimizer.parameters, optimizer.count,
+		    &optimizer.states, ret_error))
+		return false;
+	judge_shapes(&optimizer);
+	count_together(&optimizer);
+	judge_together(&optimizer);
+	fsdp_states_free(optimizer.states);
+	return true;
+}
+
+const struct fsdp_check fsdp_check_optimizer = {
+	FSDP_CHECK_RULES(FSDP_RULE_OPTIM_STATE_MISSING, FSDP_RULE_OPTIM_STATE_SHAPE,
+		FSDP_RULE_OPTIM_STEP),
+	.run = run,
+};

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What an optimizer keeps for parameters, against the parameters. */
+#include "audit-by-hand.h"
+
+static void put_as(struct fsdp_checkpoint *checkpoint, const char *name,
+	enum fsdp_role role, int64_t rows, int64_t columns)
+{
+	const int64_t shape[2] = { rows, columns };
+
+	tensor_by_hand(checkpoint, name, "float32", role, shape, columns > 0 ? 2 : 0);
+}
+
+/* Parameters a to d with the states of Adam, but for one. */
+static void put_adam(struct fsdp_checkpoint *checkpoint, const char *without)
+{
+	static const char *const KEYS[] = { "exp_avg", "exp_avg_sq", "step" };
+	char name[64];
+
+	for (char parameter = 'a'; parameter <= 'd'; parameter++) {
+		snprintf(name, sizeof name, "%c.weight", parameter);
+		put_as(checkpoint, name, FSDP_ROLE_PARAM, 8, 4);
+		for (size_t k = 0; k < 3; k++) {
+			snprintf(name, sizeof name, "optim.state.%c.weight.%s", parameter,
+				KEYS[k]);
+			if (without == NULL || strcmp(name, without) != 0)
+				put_as(checkpoint, name, FSDP_ROLE_OPTIM, 8,
+					k < 2 ? 4 : 0);
+		}
+	}
+}
+
+static void all_states_are_there(void **state)
+{
+	put_adam(*state, NULL);
+	expect_findings(*state, "");
+}
+
+static void a_moment_is_missing(void **state)
+{
+	put_adam(*state, "optim.state.b.weight.exp_avg_sq");
+	expect_findings(*state, "FI5001 warning b.weight\n");
+}
+
+static void a_step_is_missing(void **state)
+{
+	put_adam(*state, "optim.state.c.weight.step");
+	expect_findings(*state, "FI5004 warning c.weight\n");
+}
+
+/* A frozen parameter has no state at all. */
+static void a_parameter_may_have_no_state(void **state)
+{
+	put_adam(*state, NULL);
+	put_as(*state, "e.weight", FSDP_ROLE_PARAM, 8, 4);
+	expect_findings(*state, "");
+}
+
+static void a_moment_has_another_shape(void **state)
+{
+	put_adam(*state, "optim.state.b.weight.exp_avg");
+	put_as(*state, "optim.state.b.weight.exp_avg", FSDP_ROLE_OPTIM, 4, 4);
+	expect_findings(*state, "FI5003 error optim.state.b.weight.exp_avg\n");
+}
+
+/* States that are factored have names and shapes of their own. */
+static void a_factored_state_has_another_shape(void **state)
+{
+	put_adam(*state, NULL);
+	put_as(*state, "optim.state.b.weight.exp_avg_sq_row", FSDP_ROLE_OPTIM, 8, 1);
+	expect_findings(*state, "");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		BY_HAND(all_states_are_there),
+		BY_HAND(a_moment_is_missing),
+		BY_HAND(a_step_is_missing),
+		BY_HAND(a_parameter_may_have_no_state),
+		BY_HAND(a_moment_has_another_shape),
+		BY_HAND(a_factored_state_has_another_shape),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
