@@ -75,6 +75,16 @@ static inline struct fsdp_audit *judge(struct fsdp_checkpoint *checkpoint)
 	return audit;
 }
 
+static inline struct fsdp_rule_result result_of(
+	const struct fsdp_audit *audit, const char *id)
+{
+	for (size_t i = 0; i < fsdp_rule_count(); i++)
+		if (strcmp(fsdp_rule(i)->id, id) == 0)
+			return fsdp_audit_result(audit, i);
+	fail_msg("no rule %s", id);
+	return (struct fsdp_rule_result){ 0 };
+}
+
 /* A line for each finding: rule, severity, what suffers. */
 static inline void expect_findings(
 	struct fsdp_checkpoint *checkpoint, const char *expected)

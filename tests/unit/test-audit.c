@@ -2,9 +2,7 @@
 /* An audit: what its checks find in facts put in by hand, and what became of each rule. */
 #include <string.h>
 
-#include <fsdp/audit.h>
-
-#include "by-hand.h"
+#include "audit-by-hand.h"
 
 static struct fsdp_audit *audit_of(
 	const struct fsdp_checkpoint *checkpoint, enum fsdp_level level)
@@ -14,15 +12,6 @@ static struct fsdp_audit *audit_of(
 
 	assert_true(fsdp_audit_new(checkpoint, &options, &audit, NULL));
 	return audit;
-}
-
-static struct fsdp_rule_result result_of(const struct fsdp_audit *audit, const char *id)
-{
-	for (size_t i = 0; i < fsdp_rule_count(); i++)
-		if (strcmp(fsdp_rule(i)->id, id) == 0)
-			return fsdp_audit_result(audit, i);
-	fail_msg("no rule %s", id);
-	return (struct fsdp_rule_result){ 0 };
 }
 
 static void parameters_without_elements_are_found(void **state)

@@ -330,6 +330,23 @@ static void a_missing_file_is_the_cause(void **state)
 	expect_findings(checkpoint, "");
 }
 
+/* What was not judged has not passed. */
+static void a_missing_file_leaves_rules_open(void **state)
+{
+	struct fsdp_checkpoint *checkpoint = *state;
+	struct fsdp_audit *audit;
+
+	put_layers(checkpoint, "layers", 0, 5, BLOCK, NULL);
+	fsdp_find(&checkpoint->model.findings, FSDP_RULE_MISSING_FILE,
+		FSDP_PLACE(.file = FSDP_SPAN("b.safetensors")), "absent");
+	audit = judge(checkpoint);
+	assert_int_equal(result_of(audit, "FI1090").status, FSDP_STATUS_NOT_EVALUATED);
+	assert_int_equal(result_of(audit, "FI1090").reason, FSDP_REASON_UNREADABLE);
+	assert_int_equal(result_of(audit, "FI1091").reason, FSDP_REASON_NEEDS_CONFIG);
+	assert_int_equal(result_of(audit, "FI1094").status, FSDP_STATUS_PASSED);
+	fsdp_audit_free(audit);
+}
+
 /* ---- hostile ---- */
 
 /* Each layer is of a kind of its own, numbers are long, and names have many of them. */
@@ -393,6 +410,7 @@ int main(void)
 		BY_HAND(wrapped_layers_are_like_others),
 		BY_HAND(an_expert_is_missing),
 		BY_HAND(a_missing_file_is_the_cause),
+		BY_HAND(a_missing_file_leaves_rules_open),
 		BY_HAND(no_two_layers_are_alike),
 		BY_HAND(numbers_may_be_anything),
 	};

@@ -42,6 +42,21 @@ static bool has_other_cause(const struct fsdp_checkpoint *checkpoint)
 	       fsdp_checkpoint_plan(checkpoint, &plan);
 }
 
+/* What was not judged because the files that would show it are not there; of a model with
+ * a plan other rules say what is missing. */
+static void skip_silent(struct fsdp_complete *complete)
+{
+	static const enum fsdp_rule_index rules[] = { FSDP_RULE_STACK_HOLE,
+		FSDP_RULE_SCALE_MISSING, FSDP_RULE_SCALE_SHAPE };
+	struct fsdp_plan_facts plan;
+	bool planned = fsdp_checkpoint_plan(complete->checkpoint, &plan);
+
+	for (size_t i = 0; i < FSDP_COUNT(rules) && complete->is_silent; i++)
+		fsdp_check_skip(complete->checking, rules[i],
+			planned ? FSDP_STATUS_NOT_APPLICABLE : FSDP_STATUS_NOT_EVALUATED,
+			planned ? FSDP_REASON_NONE : FSDP_REASON_UNREADABLE);
+}
+
 /* What there is nothing to judge of. */
 static void skip_rules(struct fsdp_complete *complete)
 {
@@ -49,6 +64,7 @@ static void skip_rules(struct fsdp_complete *complete)
 	enum fsdp_rule_status status = FSDP_STATUS_NOT_APPLICABLE;
 	enum fsdp_rule_reason reason = FSDP_REASON_NONE;
 
+	skip_silent(complete);
 	if (complete->stack_count == 0) {
 		fsdp_check_skip(checking, FSDP_RULE_STACK_HOLE, status, reason);
 		fsdp_check_skip(checking, FSDP_RULE_PARTIAL_TENSOR, status, reason);
