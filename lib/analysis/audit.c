@@ -18,7 +18,7 @@ static const struct fsdp_check *const checks[] = {
 	&fsdp_check_parameters,
 	&fsdp_check_values,
 	&fsdp_check_complete,
-	&fsdp_check_storages,
+	&fsdp_check_unseen,
 	&fsdp_check_ties,
 	&fsdp_check_optimizer,
 };

@@ -80,7 +80,7 @@ static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
 	return good || fsdp_arena_fail(checking->arena, ret_error);
 }
 
-const struct fsdp_check fsdp_check_storages = {
+const struct fsdp_check fsdp_check_unseen = {
 	FSDP_CHECK_RULES(FSDP_RULE_STORAGE_WASTE),
 	.run = run,
 };
