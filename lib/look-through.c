@@ -104,8 +104,14 @@ static void look_at(
 	};
 	fsdp_vec_init(&reading.children, looking->scratch, sizeof(struct fsdp_child));
 	looking->looks++;
+	/* Of its bytes nothing stays, so no name may borrow from them. */
+	struct fsdp_names *names = &checkpoint->model.names;
+	struct fsdp_arena *copies = names->copies;
+	names->copies = checkpoint->model.arena;
 	if (!family->read(&reading, &look, &error))
 		pass_over(looking, name, error);
+	names->copies = copies;
+	fsdp_names_let_go(names);
 }
 
 /* The member of the archive, or the entry of the folder, at an index. False: the look
