@@ -106,6 +106,7 @@ struct fsdp_deepspeed {
 	uint32_t tensor_ranks;  /* of tensor parallelism */
 	uint32_t present_count; /* files of the optimizer */
 	uint32_t model_count;   /* and of the model */
+	uint32_t model_parts;   /* those of them that are one rank's of the save */
 
 	/* The tensors of the files (stored-tensors.c). */
 	struct fsdp_deepspeed_stored *stored;

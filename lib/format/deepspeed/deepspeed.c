@@ -44,7 +44,7 @@ static bool is_optim(struct fsdp_span name, uint32_t *numbers)
 /* A file of the tag: its rank of data parallelism and that of the model. */
 struct member {
 	uint32_t rank, mp, layer;
-	bool is_layer, is_expert, is_optim, is_model;
+	bool is_layer, is_expert, is_optim, is_model, is_part;
 };
 
 static bool is_member(struct fsdp_span name, struct member *ret_member)
@@ -75,7 +75,7 @@ static bool is_member(struct fsdp_span name, struct member *ret_member)
 		return true;
 	}
 	ret_member->is_optim = is_optim(name, numbers);
-	ret_member->is_model =
+	ret_member->is_part = ret_member->is_model =
 		!ret_member->is_optim && fsdp_pattern_takes(name, MODEL_3, numbers);
 	if (!ret_member->is_optim && !ret_member->is_model &&
 		!fsdp_pattern_takes(name, OPTIM_EXPERTS, numbers))
@@ -160,6 +160,7 @@ static bool add_member(struct fsdp_deepspeed *ds, struct fsdp_span name,
 		return false;
 	ds->present_count += member->is_optim;
 	ds->model_count += member->is_model;
+	ds->model_parts += member->is_part;
 	if (!member->is_layer && !member->is_expert)
 		return true;
 	int size = member->is_layer ? snprintf(text, sizeof text,

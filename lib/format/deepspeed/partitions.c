@@ -21,10 +21,14 @@
 void fsdp_deepspeed_judge_files(struct fsdp_deepspeed *ds)
 {
 	uint64_t due = ds->model_ranks;
+	uint64_t ranks = ds->world_size;
 	bool parts = ds->stage == 3 && ds->world_size != 0;
-	if (ds->is_universal)
-		due = 1;
-	if (parts && !fsdp_mul(due, ds->world_size, &due))
+	/* The universal form has copies of them, and no stage says which. */
+	if (ds->is_universal && ds->model_parts != 0 && ds->data_ranks > 0) {
+		parts = true;
+		ranks = (uint64_t)ds->data_ranks;
+	}
+	if (parts && !fsdp_mul(due, ranks, &due))
 		due = UINT64_MAX;
 	if (ds->world_size == 0 && !ds->is_universal && ds->stage > 0)
 		fsdp_find(&ds->reading->model->findings, FSDP_RULE_ZERO_PARTITIONS,
