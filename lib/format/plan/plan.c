@@ -255,6 +255,32 @@ static bool read_planned(
 		plan, fsdp_json_get(json, "shape"), &planned->shape, &planned->dims);
 }
 
+/* A tie leads to another parameter that the plan lists, which may come later. */
+static bool check_ties(struct fsdp_plan_reading *plan)
+{
+	const struct fsdp_model *model = plan->model;
+	struct fsdp_arena *scratch = plan->reading->scratch;
+	bool *listed = FSDP_TAKE(scratch, listed, model->names.list.count + 1);
+	if (listed == NULL)
+		return fsdp_arena_fail(scratch, plan->error);
+	for (uint32_t i = 0; i < model->planned.count; i++)
+		listed[fsdp_model_planned(model, i)->name] = true;
+	for (uint32_t i = 0; i < model->planned.count; i++) {
+		const struct fsdp_planned *planned = fsdp_model_planned(model, i);
+		bool self = planned->shared_with == planned->name;
+		if (planned->shared_with == FSDP_NONE ||
+			(!self && listed[planned->shared_with]))
+			continue;
+		struct fsdp_span name = fsdp_model_name(model, planned->name, scratch);
+		if (name.data == NULL)
+			return fsdp_arena_fail(scratch, plan->error);
+		fsdp_plan_say(plan, name, "%.*s shares its values with %s",
+			FSDP_TEXT_MOST(name, FSDP_PLAN_NAME_SHOWN),
+			self ? "itself" : "a parameter that the plan does not list");
+	}
+	return true;
+}
+
 static bool read_planned_list(
 	struct fsdp_plan_reading *plan, const char *key, bool is_buffer)
 {
@@ -791,8 +817,9 @@ static bool read_document(struct fsdp_plan_reading *plan)
 	struct fsdp_model *model = plan->model;
 	if (!read_head(plan) || !read_modules(plan) || !set_prefixes(plan) ||
 		!read_planned_list(plan, "parameters", false) ||
-		!read_planned_list(plan, "buffers", true) || !read_units(plan) ||
-		!check_units(plan) || !check_shapes(plan) || !check_wrappers(plan))
+		!read_planned_list(plan, "buffers", true) || !check_ties(plan) ||
+		!read_units(plan) || !check_units(plan) || !check_shapes(plan) ||
+		!check_wrappers(plan))
 		return false;
 	model->has_plan = true;
 	model->plan.unit_count = (uint32_t)model->units.count;
