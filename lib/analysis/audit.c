@@ -121,8 +121,10 @@ static void end_results(struct fsdp_audit *audit,
 	for (size_t i = 0; i < fsdp_audit_omitted_count(audit); i++)
 		count_omitted(audit, fsdp_audit_omitted(audit, i));
 	for (size_t i = 0; i < FSDP_RULE_COUNT; i++)
-		if (audit->results[i].findings > 0)
+		if (audit->results[i].findings > 0) {
 			audit->results[i].status = FSDP_STATUS_FAILED;
+			audit->results[i].reason = FSDP_REASON_NONE;
+		}
 }
 
 /* ---- the object ---- */

@@ -476,28 +476,6 @@ static inline void walk_copies(const struct walk *walk)
 	fsdp_replicas_free(replicas);
 }
 
-/* At every level each rule has a result, and a finding makes it failed. */
-static inline void walk_audit(const struct fsdp_checkpoint *checkpoint)
-{
-	struct fsdp_audit_options options = { .size = sizeof options };
-	for (int level = FSDP_LEVEL_QUICK; level <= FSDP_LEVEL_VALUES; level++) {
-		struct fsdp_audit *audit;
-		options.level = (enum fsdp_level)level;
-		must(fsdp_audit_new(checkpoint, &options, &audit, NULL));
-		for (size_t i = 0; i < fsdp_rule_count(); i++) {
-			struct fsdp_rule_result result = fsdp_audit_result(audit, i);
-			must(result.rule == fsdp_rule(i));
-			must((result.findings > 0) ==
-				(result.status == FSDP_STATUS_FAILED));
-			must((result.reason != FSDP_REASON_NONE) ==
-				(result.status == FSDP_STATUS_NOT_EVALUATED));
-		}
-		for (size_t i = 0; i < fsdp_audit_finding_count(audit); i++)
-			must(fsdp_audit_finding(audit, i)->message.size > 0);
-		fsdp_audit_free(audit);
-	}
-}
-
 static inline void walk_analyses(const struct walk *walk)
 {
 	struct fsdp_shares *shares;
@@ -505,7 +483,6 @@ static inline void walk_analyses(const struct walk *walk)
 	walk_states(walk);
 	walk_waste(walk);
 	walk_copies(walk);
-	walk_audit(walk->checkpoint);
 	must(fsdp_shares_new(walk->checkpoint, &shares, NULL));
 	for (uint32_t i = 0; i < fsdp_module_count(walk->checkpoint); i++)
 		(void)fsdp_shares_of(shares, i);
@@ -513,10 +490,10 @@ static inline void walk_analyses(const struct walk *walk)
 }
 
 /* What the audit says, and what became of each rule. */
-static inline void walk_audit(struct walk *walk)
+static inline void walk_audit(struct walk *walk, enum fsdp_level level)
 {
 	const struct fsdp_audit_options options = { .size = sizeof options,
-		.level = FSDP_LEVEL_HEADERS };
+		.level = level };
 	struct fsdp_audit *audit = NULL;
 	struct fsdp_error *error = NULL;
 	if (!fsdp_audit_new(walk->checkpoint, &options, &audit, &error)) {
@@ -534,9 +511,13 @@ static inline void walk_audit(struct walk *walk)
 		for (size_t k = 0; k < finding->affected_kept; k++)
 			walk_span(walk, finding->affected[k]);
 	}
-	for (size_t i = 0; i < fsdp_rule_count(); i++)
-		must((fsdp_audit_result(audit, i).status == FSDP_STATUS_FAILED) ==
-			(fsdp_audit_result(audit, i).findings > 0));
+	for (size_t i = 0; i < fsdp_rule_count(); i++) {
+		struct fsdp_rule_result result = fsdp_audit_result(audit, i);
+		must(result.rule == fsdp_rule(i));
+		must((result.findings > 0) == (result.status == FSDP_STATUS_FAILED));
+		must((result.reason != FSDP_REASON_NONE) ==
+			(result.status == FSDP_STATUS_NOT_EVALUATED));
+	}
 	fsdp_audit_free(audit);
 }
 
@@ -617,7 +598,8 @@ static inline void walk_open(const char *path, const char *plan_path)
 	walk_values(&walk);
 	walk_settings(&walk);
 	walk_analyses(&walk);
-	walk_audit(&walk);
+	walk_audit(&walk, FSDP_LEVEL_QUICK);
+	walk_audit(&walk, FSDP_LEVEL_HEADERS);
 	free(walk.name);
 	fsdp_locator_free(walk.locator);
 	fsdp_checkpoint_free(walk.checkpoint);

@@ -26,7 +26,7 @@ static bool begin(struct fsdp_complete *complete)
 }
 
 /* What a file that is absent held is missing for that reason and no other, and a plan says
- * itself what is due. */
+ * itself what is due. Where one tensor is damaged, no name is missing. */
 static bool has_other_cause(const struct fsdp_checkpoint *checkpoint)
 {
 	struct fsdp_plan_facts plan;
@@ -34,7 +34,7 @@ static bool has_other_cause(const struct fsdp_checkpoint *checkpoint)
 	for (size_t i = 0; i < fsdp_finding_count(checkpoint); i++) {
 		const struct fsdp_finding *finding = fsdp_finding(checkpoint, i);
 
-		if (finding->severity == FSDP_ERROR &&
+		if (finding->severity == FSDP_ERROR && finding->tensor.data == NULL &&
 			strcmp(finding->rule->category, "structure") == 0)
 			return true;
 	}
