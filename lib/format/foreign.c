@@ -617,10 +617,15 @@ static bool say_directory(const struct fsdp_look *look, struct fsdp_error **ret_
 	for (size_t k = 0; k < FSDP_COUNT(directories); k++) {
 		for (size_t i = 0; i < look->folder->count; i++) {
 			struct fsdp_entry entry = fsdp_folder_entry(look->folder, i);
-			if (fsdp_span_ends(
+			if (!fsdp_span_ends(
 				    entry.name, fsdp_span_text(directories[k].suffix)))
-				return say(ret_error, FSDP_ERROR_UNSUPPORTED, "FI9002",
-					directories[k].what, directories[k].hint);
+				continue;
+			if (entry.kind == FSDP_ENTRY_FILE && entry.size == 0)
+				return fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED,
+					"FI1002", FSDP_UNKNOWN, "%.*s is empty",
+					FSDP_TEXT_MOST(entry.name, 256));
+			return say(ret_error, FSDP_ERROR_UNSUPPORTED, "FI9002",
+				directories[k].what, directories[k].hint);
 		}
 	}
 	if (has_only_config(look->folder))

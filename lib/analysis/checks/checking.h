@@ -52,5 +52,6 @@ extern const struct fsdp_check fsdp_check_values;
 extern const struct fsdp_check fsdp_check_ties;
 extern const struct fsdp_check fsdp_check_unseen;
 extern const struct fsdp_check fsdp_check_wrapped;
+extern const struct fsdp_check fsdp_check_unstated;
 
 #endif

@@ -15,20 +15,20 @@
 
 enum { DEVICES_MOST = 1024 };
 
-struct make_up {
+struct made_up {
 	struct fsdp_checking *checking;
 	const struct fsdp_checkpoint *checkpoint;
 	bool structured, some; /* there are such tensors; there are tensors */
 };
 
-static struct fsdp_span name_of(struct make_up *looking, const struct fsdp_tensor *tensor)
+static struct fsdp_span name_of(struct made_up *looking, const struct fsdp_tensor *tensor)
 {
 	return fsdp_scratch_name(
 		&looking->checking->name, looking->checkpoint, tensor->name);
 }
 
 static void __attribute__((format(printf, 4, 5)))
-say(struct make_up *looking, enum fsdp_rule_index rule, const struct fsdp_tensor *tensor,
+say(struct made_up *looking, enum fsdp_rule_index rule, const struct fsdp_tensor *tensor,
 	const char *format, ...)
 {
 	char text[256];
@@ -51,7 +51,7 @@ static int64_t last_size(const struct fsdp_tensor *tensor)
 }
 
 /* indices: [sparse dimensions, n]; values: [n, dense dimensions …]. */
-static void judge_coo(struct make_up *looking, const struct fsdp_tensor *tensor,
+static void judge_coo(struct made_up *looking, const struct fsdp_tensor *tensor,
 	const struct fsdp_tensor *indices, const struct fsdp_tensor *values)
 {
 	uint32_t sparse, dense;
@@ -85,7 +85,7 @@ static void judge_coo(struct make_up *looking, const struct fsdp_tensor *tensor,
 }
 
 /* pointers: [batch …, rows of blocks + 1]; indices and values: [batch …, n, block …]. */
-static void judge_compressed(struct make_up *looking, const struct fsdp_tensor *tensor,
+static void judge_compressed(struct made_up *looking, const struct fsdp_tensor *tensor,
 	const struct fsdp_tensor parts[3], bool rows, bool blocks)
 {
 	uint32_t batch = parts[0].dims - 1, along = batch + !rows;
@@ -114,7 +114,7 @@ static void judge_compressed(struct make_up *looking, const struct fsdp_tensor *
 			rows ? "rows" : "columns");
 }
 
-static void judge_sparse(struct make_up *looking, const struct fsdp_tensor *tensor)
+static void judge_sparse(struct made_up *looking, const struct fsdp_tensor *tensor)
 {
 	struct fsdp_tensor parts[3];
 	const char *layout = tensor->layout;
@@ -135,7 +135,7 @@ static void judge_sparse(struct make_up *looking, const struct fsdp_tensor *tens
 				strcmp(layout, "sparse_bsc") == 0);
 }
 
-static void judge_quantised(struct make_up *looking, const struct fsdp_tensor *tensor)
+static void judge_quantised(struct made_up *looking, const struct fsdp_tensor *tensor)
 {
 	struct fsdp_quantizer quantizer =
 		fsdp_quantizer(looking->checkpoint, tensor->quantizer);
@@ -167,7 +167,7 @@ static void judge_quantised(struct make_up *looking, const struct fsdp_tensor *t
 /* ---- flat parameters ---- */
 
 /* All shards have one length but the last that has anything. */
-static void judge_shards(struct make_up *looking, const struct fsdp_tensor *tensor)
+static void judge_shards(struct made_up *looking, const struct fsdp_tensor *tensor)
 {
 	int64_t longest = 0, sum = 0;
 
@@ -200,7 +200,7 @@ static void judge_shards(struct make_up *looking, const struct fsdp_tensor *tens
 
 /* ---- states ---- */
 
-static void judge_state(struct make_up *looking, const struct fsdp_tensor *tensor)
+static void judge_state(struct made_up *looking, const struct fsdp_tensor *tensor)
 {
 	const struct fsdp_dtype *dtype = fsdp_dtype(tensor->dtype);
 	const char *number = tensor->device != NULL ? strchr(tensor->device, ':') : NULL;
@@ -216,7 +216,7 @@ static void judge_state(struct make_up *looking, const struct fsdp_tensor *tenso
 }
 
 /* Of safetensors: for which framework the file says it is. */
-static void judge_tag(struct make_up *looking)
+static void judge_tag(struct made_up *looking)
 {
 	static const char *const tags[] = { "pt", "tf", "flax", "np", "mlx", "paddle",
 		"jax" };
@@ -248,7 +248,7 @@ static void judge_tag(struct make_up *looking)
 
 static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
 {
-	struct make_up looking = { .checking = checking,
+	struct made_up looking = { .checking = checking,
 		.checkpoint = checking->checkpoint };
 	bool flat = false;
 

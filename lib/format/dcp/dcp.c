@@ -27,6 +27,7 @@ struct data_file {
 	uint64_t read; /* sum of those whose values were read */
 	uint64_t needed;
 	uint32_t first_bad; /* item whose range ends behind the file, or FSDP_NONE */
+	uint64_t bad_begin; /* where its range begins */
 	uint32_t bad_count;
 	uint32_t rank;
 };
@@ -247,8 +248,10 @@ static bool use_range(struct dcp *dcp, struct fsdp_dcp_info *info, uint32_t item
 		return false;
 	if (end <= file->size)
 		return true;
-	if (file->first_bad == FSDP_NONE)
+	if (file->first_bad == FSDP_NONE) {
 		file->first_bad = item;
+		file->bad_begin = info->offset;
+	}
 	file->bad_count++;
 	return false;
 }
@@ -576,6 +579,32 @@ static bool say_stand_in(
 	return true;
 }
 
+/* Whether the file ends with the end of an item, which is a zip. */
+static bool ends_whole(
+	struct dcp *dcp, const struct data_file *file, struct fsdp_span path)
+{
+	static const unsigned char mark[] = { 'P', 'K', 5, 6 };
+	unsigned char end[22];
+	struct fsdp_source source;
+	return file->size >= sizeof end &&
+	       fsdp_folder_source(dcp->folder, path, &source, NULL) &&
+	       fsdp_source_read(
+		       &source, file->size - sizeof end, end, sizeof end, NULL) &&
+	       memcmp(end, mark, sizeof mark) == 0 && end[20] == 0 && end[21] == 0;
+}
+
+/* One item that begins in a file which is whole was given a wrong length. */
+static enum fsdp_rule_index rule_of(
+	struct dcp *dcp, const struct data_file *file, struct fsdp_span path)
+{
+	if (file->size == 0)
+		return FSDP_RULE_EMPTY_FILE;
+	return file->bad_count == 1 && file->bad_begin < file->size &&
+			       ends_whole(dcp, file, path)
+		       ? FSDP_RULE_STORAGE_RANGE
+		       : FSDP_RULE_TRUNCATED_FILE;
+}
+
 static void judge_files(struct dcp *dcp)
 {
 	struct fsdp_findings *findings = &dcp->reading->model->findings;
@@ -587,9 +616,7 @@ static void judge_files(struct dcp *dcp)
 		if (file->bad_count != 0 && !say_stand_in(dcp, file, path)) {
 			const struct fsdp_dcp_item *item =
 				fsdp_vec_at(&dcp->meta.items, file->first_bad);
-			fsdp_find(findings,
-				file->size == 0 ? FSDP_RULE_EMPTY_FILE
-						: FSDP_RULE_TRUNCATED_FILE,
+			fsdp_find(findings, rule_of(dcp, file, path),
 				FSDP_PLACE(.file = path, .offset = file->size,
 					.length = file->needed - file->size,
 					.tensor = item->text),

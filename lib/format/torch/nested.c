@@ -19,7 +19,7 @@ enum {
 	LEAST = 8, /* PROTO, a global of one letter each, STOP */
 };
 
-struct nested_search {
+struct inside_values {
 	struct fsdp_torch *torch;
 	uint64_t left; /* bytes that may still be looked at */
 };
@@ -91,7 +91,7 @@ static void add_name(struct names *names, const struct fsdp_pickle_global *globa
 		names->text[names->size] = '\0';
 }
 
-static void list_names(const struct nested_search *nested,
+static void list_names(const struct inside_values *nested,
 	const struct fsdp_pickle *pickle, struct names *names)
 {
 	names->count = fsdp_pickle_global_count(pickle);
@@ -107,12 +107,12 @@ static void list_names(const struct nested_search *nested,
 		}
 }
 
-static void look_inside(struct nested_search *nested, struct fsdp_span stream,
+static void look_inside(struct inside_values *nested, struct fsdp_span stream,
 	uint64_t base, unsigned depth);
 
 /* `at`: where the value stands in the outermost pickle. False: it is no whole pickle. */
 static bool judge(
-	struct nested_search *nested, struct fsdp_span value, uint64_t at, unsigned depth)
+	struct inside_values *nested, struct fsdp_span value, uint64_t at, unsigned depth)
 {
 	struct fsdp_torch *torch = nested->torch;
 	struct fsdp_pickle *pickle = NULL;
@@ -145,7 +145,7 @@ static bool judge(
 }
 
 /* Bytes that were looked at, and whose values with them; 0: this is no pickle. */
-static size_t look_at(struct nested_search *nested, struct fsdp_span stream, size_t at,
+static size_t look_at(struct inside_values *nested, struct fsdp_span stream, size_t at,
 	bool text, uint64_t base, unsigned depth)
 {
 	struct fsdp_arena arena;
@@ -164,7 +164,7 @@ static size_t look_at(struct nested_search *nested, struct fsdp_span stream, siz
 }
 
 /* How deep this goes is fixed. */
-static void look_inside(struct nested_search *nested, struct fsdp_span stream,
+static void look_inside(struct inside_values *nested, struct fsdp_span stream,
 	uint64_t base, unsigned depth)
 {
 	size_t at = 2; /* behind its own PROTO */
@@ -184,6 +184,6 @@ static void look_inside(struct nested_search *nested, struct fsdp_span stream,
 
 void fsdp_torch_look_inside(struct fsdp_torch *torch, struct fsdp_span stream)
 {
-	struct nested_search nested = { .torch = torch, .left = ALL_MOST };
+	struct inside_values nested = { .torch = torch, .left = ALL_MOST };
 	look_inside(&nested, stream, 0, 1);
 }
