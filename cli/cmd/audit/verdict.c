@@ -195,6 +195,13 @@ static bool is_asked(const struct audit_options *options, const struct fsdp_rule
 	return strcmp(rule->category, "between") != 0 || options->merged != NULL;
 }
 
+/* What no file states is stated by what the checkpoint is compared with. */
+static bool is_stated(const struct audit_options *options, enum fsdp_rule_reason reason)
+{
+	return reason == FSDP_REASON_NEEDS_PLAN &&
+	       (options->expect != NULL || options->merged != NULL);
+}
+
 static bool set_checks(struct judging *judging, const struct passes *passes)
 {
 	struct judgement *verdict = judging->verdict;
@@ -213,7 +220,8 @@ static bool set_checks(struct judging *judging, const struct passes *passes)
 			continue;
 		if (passes->audit != NULL)
 			result = fsdp_audit_result(passes->audit, i);
-		if (!is_asked(judging->audit->options, rule))
+		if (!is_asked(judging->audit->options, rule) ||
+			is_stated(judging->audit->options, result.reason))
 			result = (struct fsdp_rule_result){
 				.status = FSDP_STATUS_NOT_APPLICABLE
 			};

@@ -65,9 +65,9 @@ static bool decode(
 		bool wide = (byte == 0xc2 || byte == 0xc3) && i + 1 < text.size;
 		if (byte >= 0x80 && !wide)
 			return false;
-		bytes[count++] =
-			wide ? (unsigned char)(byte << 6 | (text.data[++i] & 0x3f))
-			     : byte;
+		if (wide)
+			byte = (unsigned char)(byte << 6 | (text.data[++i] & 0x3f));
+		bytes[count++] = byte;
 	}
 	*ret_bytes = fsdp_span(bytes, count);
 	return true;
