@@ -90,7 +90,7 @@ static inline void sample_path(const char *name, char *path, size_t size)
 
 static inline unsigned char *read_sample(const char *name, size_t *ret_size)
 {
-	char path[512];
+	char path[2048];
 	sample_path(name, path, sizeof path);
 	FILE *stream = fopen(path, "rb");
 	assert_non_null(stream);
@@ -105,7 +105,7 @@ static inline unsigned char *read_sample(const char *name, size_t *ret_size)
 
 static inline struct fsdp_checkpoint *open_sample(const char *name)
 {
-	char path[512];
+	char path[2048];
 	const char *paths[] = { path };
 	struct fsdp_checkpoint *checkpoint = NULL;
 	struct fsdp_error *error = NULL;

@@ -78,7 +78,7 @@ static inline void folder_remove(void)
 
 static inline void folder_copy(const char *sample)
 {
-	char path[512], name[1024];
+	char path[2048], name[1024];
 	folder_make();
 	sample_path(sample, path, sizeof path);
 	DIR *list = opendir(path);
