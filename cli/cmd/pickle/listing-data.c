@@ -28,7 +28,6 @@ struct stream {
 	/* Where there are lists; NULL: they were not asked for. */
 	const struct pickle_listing *globals, *tree, *ops, *refusals;
 	uint64_t state; /* of the opcodes */
-	struct fsdp_pickles_walk *walk;
 };
 
 /* An argument, or a value of the tree. */
@@ -187,19 +186,17 @@ struct node {
 
 static const void *each_node(struct subject of, size_t i, void *room)
 {
-	struct stream *stream = (struct stream *)(uintptr_t)of.object;
+	const struct stream *stream = of.object;
+	struct pickle_listing *listing = stream->listing;
 	struct node *node = room;
 
 	if (i == 0) {
-		fsdp_pickles_walk_free(stream->walk);
-		stream->walk = NULL;
-		if (!fsdp_pickles_walk_new(stream->listing->pickles, stream->index,
-			    &stream->walk, NULL)) {
-			stream->listing->failed = true;
-			return NULL;
-		}
+		fsdp_pickles_walk_free(listing->walk);
+		listing->walk = NULL;
+		listing->failed |= !fsdp_pickles_walk_new(
+			listing->pickles, stream->index, &listing->walk, NULL);
 	}
-	if (!fsdp_pickles_walk_next(stream->walk, &node->node))
+	if (listing->walk == NULL || !fsdp_pickles_walk_next(listing->walk, &node->node))
 		return NULL;
 	node->value = (struct shown){ .kind = node->node.kind,
 		.integer = node->node.integer,
@@ -266,15 +263,12 @@ static struct value get_protocol(struct subject of)
 					  : value_integer(stream->facts.protocol);
 }
 
-/* Called once for each, in order; the one before is gone then. */
 static const void *each_stream(struct subject of, size_t i, void *room)
 {
 	struct pickle_listing *listing = (struct pickle_listing *)(uintptr_t)of.context;
 	struct stream *stream = room;
 	const struct pickle_listing *shown = listing;
 
-	if (i > 0)
-		fsdp_pickles_walk_free(stream->walk);
 	if (i >= listing->count)
 		return NULL;
 	*stream = (struct stream){

@@ -17,7 +17,8 @@ struct pickle_listing {
 	const struct fsdp_pickles *pickles;
 	size_t count; /* of streams */
 	bool globals, tree, ops, check;
-	bool failed; /* memory ended while the answer was written */
+	struct fsdp_pickles_walk *walk; /* of the tree that is written, or NULL */
+	bool failed;                    /* memory ended while the answer was written */
 };
 
 /* The answer for programs. */

@@ -63,6 +63,7 @@ static bool answer(struct run *run, const struct fsdp_pickles *pickles)
 	run_begin(run, options->check && refusals > 0 ? STATUS_BAD : STATUS_GOOD);
 	pickle_text(run, &listing);
 	out_fields(run->out, &pickle_record, (struct subject){ &listing, &listing });
+	fsdp_pickles_walk_free(listing.walk);
 	return !listing.failed;
 }
 

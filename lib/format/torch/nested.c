@@ -61,13 +61,13 @@ static bool decode(
 	if (bytes == NULL)
 		return false;
 	for (size_t i = 0; i < text.size; i++) {
-		unsigned char byte = text.data[i];
+		unsigned byte = text.data[i];
 		bool wide = (byte == 0xc2 || byte == 0xc3) && i + 1 < text.size;
 		if (byte >= 0x80 && !wide)
 			return false;
 		if (wide)
-			byte = (unsigned char)(byte << 6 | (text.data[++i] & 0x3f));
-		bytes[count++] = byte;
+			byte = (byte << 6 | (text.data[++i] & 0x3fU)) & 0xff;
+		bytes[count++] = (unsigned char)byte;
 	}
 	*ret_bytes = fsdp_span(bytes, count);
 	return true;
