@@ -52,6 +52,9 @@ ROWS += [
     ("trainer/ddp-w2", "rm checkpoint-4/rng_state_1.pth", "FI1008 warning", "audit"),
     ("eco/hf/peft-lora", "rm adapter_config.json", "FI1001 warning", "audit"),
     ("dcp/fsdp2-w2", "rm checkpoint/__1_0.distcp", "FI1001 error"),
+    ("dcp/no-collectives", "rm checkpoint/__1.metadata", "FI1008 error"),
+    ("dcp/fsdp2-w2", "cut checkpoint/.metadata 2000", "FI1020 error"),
+    ("dcp/fsdp2-w2", "cut checkpoint/__1_0.distcp -2", "FI1004 error"),
     ("broken/dcp-chunk-overlap", "rm checkpoint/__1_0.distcp", "FI1001 error", "audit"),
 ]
 

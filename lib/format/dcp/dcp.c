@@ -10,10 +10,13 @@
  * Origin: torch/distributed/checkpoint/filesystem.py, default_planner.py (PyTorch 1.13 to
  * 2.13).
  */
+#include <stdio.h>
+
 #include "base/num.h"
 #include "format/dcp/metadata.h"
 #include "format/torch/torch.h"
 #include "store/zip.h"
+#include <stdio.h>
 
 #define DATA_SUFFIX ".distcp"
 
@@ -36,6 +39,8 @@ struct dcp {
 	struct fsdp_dcp meta;
 	struct fsdp_reading *reading;
 	const struct fsdp_folder *folder;
+	bool by_rank;               /* each rank wrote metadata of its own … */
+	bool lacks_ranks;           /* … but of some only data are there */
 	struct fsdp_vec files;      /* struct data_file, by path id */
 	struct fsdp_table value_of; /* the value that was read of an entry, by its info */
 	struct fsdp_arena item;     /* of one object; reset before the next */
@@ -134,6 +139,39 @@ static bool say_uncommitted(struct dcp *dcp, bool leftover, struct fsdp_error **
 		ret_error, "use an earlier checkpoint, or wait for the save to end");
 }
 
+/* Whether the rank of a data file wrote its own metadata. */
+static bool has_own_metadata(const struct dcp *dcp, uint32_t rank)
+{
+	struct fsdp_entry entry;
+	char name[32];
+	int size = snprintf(name, sizeof name, "__%u.metadata", rank);
+	return fsdp_folder_find(dcp->folder, fsdp_span(name, (size_t)size), &entry);
+}
+
+/* Without collectives each rank writes metadata of its own: those of which only data are
+ * there were not committed, or not copied. What they hold is known of no other file. */
+static void judge_ranks(struct dcp *dcp)
+{
+	uint32_t rank, first = FSDP_NONE, last = FSDP_NONE, count = 0;
+	for (size_t i = 0; i < dcp->folder->count; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(dcp->folder, i);
+		if (entry.kind != FSDP_ENTRY_FILE || entry.size == 0 ||
+			!is_data_name(entry.name, &rank) || rank == last ||
+			has_own_metadata(dcp, rank))
+			continue;
+		last = rank;
+		if (count++ == 0)
+			first = rank;
+	}
+	dcp->lacks_ranks = count != 0;
+	if (count != 0)
+		fsdp_find(&dcp->reading->model->findings, FSDP_RULE_RANK_MISSING,
+			FSDP_PLACE(.rank = count == 1 ? first : FSDP_NONE),
+			"data files of %u rank%s are there without __%u.metadata%s, which would say what is in them",
+			count, count == 1 ? "" : "s", first,
+			count == 1 ? "" : " and the like");
+}
+
 static bool read_all_metadata(struct dcp *dcp, struct fsdp_error **ret_error)
 {
 	struct fsdp_entry entry;
@@ -141,6 +179,7 @@ static bool read_all_metadata(struct dcp *dcp, struct fsdp_error **ret_error)
 	bool any = false;
 	uint32_t rank;
 	bool whole = fsdp_folder_find(dcp->folder, FSDP_SPAN(".metadata"), &entry);
+	dcp->by_rank = !whole;
 	for (size_t i = 0; i < dcp->folder->count; i++) {
 		entry = fsdp_folder_entry(dcp->folder, i);
 		if (fsdp_span_ends(entry.name, FSDP_SPAN(".metadata.tmp")))
@@ -155,6 +194,8 @@ static bool read_all_metadata(struct dcp *dcp, struct fsdp_error **ret_error)
 	}
 	if (!any)
 		return say_uncommitted(dcp, leftover.data != NULL, ret_error);
+	if (!whole)
+		judge_ranks(dcp);
 	if (leftover.data != NULL)
 		fsdp_find(&dcp->reading->model->findings, FSDP_RULE_COMMIT_LEFTOVER,
 			FSDP_PLACE(.file = leftover),
@@ -366,7 +407,8 @@ static void judge_volume(struct dcp *dcp, const struct fsdp_dcp_item *item)
 		id = list->next;
 	}
 	(void)fsdp_numel(fsdp_model_ints(model, item->shape), item->dims, &numel);
-	if (held == numel || (replicas && held > numel))
+	if (held == numel || (replicas && held > numel) ||
+		(dcp->lacks_ranks && held < numel))
 		return;
 	fsdp_find(&dcp->reading->model->findings,
 		held < numel ? FSDP_RULE_CHUNK_GAP : FSDP_RULE_CHUNK_OVERLAP,
@@ -638,6 +680,12 @@ static void judge_listing(struct dcp *dcp)
 		struct fsdp_entry entry = fsdp_folder_entry(dcp->folder, i);
 		if (!is_data_name(entry.name, &rank))
 			continue;
+		if (dcp->by_rank && !has_own_metadata(dcp, rank)) {
+			any = true;
+			if (rank > highest)
+				highest = rank;
+			continue;
+		}
 		/* Ranks that had nothing to write left an empty file. */
 		if (entry.kind == FSDP_ENTRY_FILE && entry.size != 0 &&
 			fsdp_names_find_child(&dcp->meta.paths.names, 0, entry.name) ==
