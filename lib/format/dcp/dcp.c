@@ -16,7 +16,6 @@
 #include "format/dcp/metadata.h"
 #include "format/torch/torch.h"
 #include "store/zip.h"
-#include <stdio.h>
 
 #define DATA_SUFFIX ".distcp"
 
