@@ -47,7 +47,7 @@ ROWS += [
     (DS + "universal-from-zero2-bf16-w2", "cut */zero/optimizer_state.pt 900", "FI1040 error", "audit"),
     ("trainer/plain-llama", "cut checkpoint-4/optimizer.pt -2", "FI1040 error", "audit"),
     ("trainer/plain-llama", "cut checkpoint-4/trainer_state.json -30", "FI1004 error", "audit"),
-    ("trainer/plain-llama", "rm checkpoint-4/config.json", "FI1001 warning", "audit"),
+    ("trainer/zero2-w2", "rm checkpoint-4/config.json", "FI1001 warning", "audit"),
     ("trainer/only-model", "rm checkpoint-4/model.safetensors", "FI1001 error", "audit"),
     ("trainer/ddp-w2", "rm checkpoint-4/rng_state_1.pth", "FI1008 warning", "audit"),
     ("eco/hf/peft-lora", "rm adapter_config.json", "FI1001 warning", "audit"),
