@@ -80,7 +80,8 @@ static const struct {
 	{ "FI4009", "FI4009", ZIP },
 	{ "FI4010", "FI4010", PICKLE | SAFETENSORS },
 	{ "FI4012", "FI4012", SAFETENSORS },
-	{ "FI5001", "FI5008", OPTIM },
+	{ "FI5001", "FI5005", OPTIM },
+	{ "FI5008", "FI5008", DEEPSPEED },
 };
 
 static bool has_optimizer(const struct fsdp_checkpoint *checkpoint)

@@ -264,6 +264,7 @@ const struct command command_audit = {
 	.output = "text",
 	.inputs = INPUTS_MANY,
 	.shows_plan = true,
+	.looks_beside = true,
 	.options_size = sizeof(struct audit_options),
 	.wants_values = wants_values,
 	.prepare = prepare,
