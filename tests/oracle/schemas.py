@@ -339,6 +339,20 @@ def audit_jobs(args, folder):
     yield "--json", "audit", empty
 
 
+def pickle_jobs(args):
+    """Command lines that list pickles, of every form that has some."""
+    names = ("torch-zip/custom-class", "torch-zip/quantised", "torch-zip/legacy", "broken/dcp-truncated-metadata")
+    for case in (first_case(args, [name]) for name in names):
+        if case is not None:
+            path = case.checkpoint()
+            path = os.path.join(path, ".metadata") if os.path.isdir(path) else path
+            yield from (("--json", "pickle", *words, path) for words in ((), ("--check",), ("--tree",), ("--ops",)))
+            yield "--jsonl", "pickle", path
+    for root in args.roots:
+        for path in sorted(glob.glob(os.path.join(root, "hostile", "pickle", "*")))[:40]:
+            yield "--json", "pickle", "--check", "--tree", "--ops", path
+
+
 def trace_jobs(args, folder):
     """Command lines over recordings."""
     for root in args.roots:
@@ -396,7 +410,7 @@ def jobs(args, folder):
     """Every command line; without --all a part of those over samples, but some of each family."""
     every = 1 if args.all else EVERY
     found = thinned(sample_jobs(args, folder), lambda job: (job[0], kind_of(job[1])), every)
-    return [*ABOUT, *(words for _, words in found), *made_jobs(args, folder), *audit_jobs(args, folder)]
+    return [*ABOUT, *(words for _, words in found), *made_jobs(args, folder), *audit_jobs(args, folder), *pickle_jobs(args)]
 
 
 def check_document(schemas, walk, r, doc, problems):
