@@ -85,35 +85,13 @@ static bool with_sign(uint64_t value, bool negative, int64_t *ret_value)
 	return true;
 }
 
-/* Eight digits at once, if there are so many. How many it took. */
-static size_t take_eight(struct fsdp_span text, uint64_t *value)
-{
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-	uint64_t digits;
-	if (text.size < sizeof digits)
-		return 0;
-	memcpy(&digits, text.data, sizeof digits);
-	digits ^= UINT64_C(0x3030303030303030);
-	if (((digits + UINT64_C(0x7676767676767676)) & UINT64_C(0x8080808080808080)) !=
-			0 ||
-		(digits & UINT64_C(0x8080808080808080)) != 0)
-		return 0;
-	*value = fsdp_decimal_eight(digits);
-	return sizeof digits;
-#else
-	(void)text;
-	(void)value;
-	return 0;
-#endif
-}
-
 /* What nearly all times look like: no sign, no exponent, no more digits behind the point
  * than the power has, and nineteen in all at most, which 64 bits hold. */
 static bool take_plain(struct fsdp_span text, int power, int64_t *ret_value)
 {
 	enum { MOST = 19 };
 	uint64_t value = 0;
-	size_t i = take_eight(text, &value);
+	size_t i = text.size >= 8 ? fsdp_decimal_digits(text.data, &value) : 0;
 	while (i < text.size && i <= MOST && is_digit(text.data[i]))
 		value = value * 10 + (text.data[i++] - '0');
 	if (i == 0 || power < 0 || i + (size_t)power > MOST)

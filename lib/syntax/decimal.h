@@ -10,16 +10,34 @@
  * fit.
  */
 
-/* The value of eight digits, each less '0', the first in the lowest byte: pairs of
- * neighbours are joined, then pairs of pairs, as if each byte were a number of its own.
- */
-static inline uint64_t fsdp_decimal_eight(uint64_t digits)
+/* Up to eight digits, behind what *value holds already; how many there are. Eight bytes
+ * can be read. */
+static inline unsigned fsdp_decimal_digits(const unsigned char *at, uint64_t *value)
 {
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+	static const uint64_t powers[] = { 1, 10, 100, 1000, 10000, 100000, 1000000,
+		10000000, 100000000 };
+	uint64_t digits = fsdp_load_eight(at) ^ 0x3030303030303030;
+	/* A digit plus this does not reach the top bit; only what follows the first other
+	 * byte may be spoilt by a carry. */
+	uint64_t other = ((digits + 0x7676767676767676) | digits) & 0x8080808080808080;
+	unsigned count = other != 0 ? (unsigned)__builtin_ctzll(other) / 8 : 8;
+	if (count == 0)
+		return 0;
+	/* Pairs of neighbours are joined, then pairs of pairs, as if each byte were a
+	 * number of its own. */
+	digits <<= 64 - 8 * count;
 	digits = digits * 10 + (digits >> 8);
-	return ((digits & UINT64_C(0x000000ff000000ff)) * UINT64_C(0x000f424000000064) +
-		       (digits >> 16 & UINT64_C(0x000000ff000000ff)) *
-			       UINT64_C(0x0000271000000001)) >>
-	       32;
+	digits = ((digits & 0x000000ff000000ff) * 0x000f424000000064 +
+			 (digits >> 16 & 0x000000ff000000ff) * 0x0000271000000001) >>
+		 32;
+	*value = *value * powers[count] + digits;
+#else
+	unsigned count = 0;
+	for (; count < 8 && at[count] >= '0' && at[count] <= '9'; count++)
+		*value = *value * 10 + at[count] - '0';
+#endif
+	return count;
 }
 
 /* times 10^power, to the nearest integer, halves away from zero: microseconds with power

@@ -23,40 +23,14 @@ HOT unsigned char next_byte(struct repeat_walk *walk)
 	return *walk->at;
 }
 
-#if defined __BYTE_ORDER__ && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-/* Up to eight digits; how many there were. */
-static inline unsigned take_digits(const unsigned char *at, uint64_t *value)
-{
-	static const uint64_t powers[] = { 1, 10, 100, 1000, 10000, 100000, 1000000,
-		10000000, 100000000 };
-	uint64_t word = fsdp_load_eight(at) ^ 0x3030303030303030;
-	/* A digit plus this does not reach the top bit; only what follows the first other
-	 * byte may be spoilt by a carry. */
-	uint64_t other = ((word + 0x7676767676767676) | word) & 0x8080808080808080;
-	unsigned count = other != 0 ? (unsigned)__builtin_ctzll(other) / 8 : 8;
-	if (count != 0)
-		*value = *value * powers[count] +
-			 fsdp_decimal_eight(word << (64 - 8 * count));
-	return count;
-}
-#else
-static inline unsigned take_digits(const unsigned char *at, uint64_t *value)
-{
-	unsigned count = 0;
-	for (; count < 8 && is(at[count], DIGIT); count++)
-		*value = *value * 10 + at[count] - '0';
-	return count;
-}
-#endif
-
 /* A count of up to sixteen digits. */
 HOT bool take_count(struct repeat_walk *walk, uint64_t *ret_value)
 {
 	const unsigned char *at = walk->at;
 	uint64_t value = 0;
-	unsigned size = take_digits(at, &value);
+	unsigned size = fsdp_decimal_digits(at, &value);
 	if (size == 8)
-		size += take_digits(at + 8, &value);
+		size += fsdp_decimal_digits(at + 8, &value);
 	if (size == 0 || (*at == '0' && size > 1))
 		return false;
 	walk->at = at + size;
