@@ -18,7 +18,7 @@
 #include "base/num.h"
 #include "base/table.h"
 #include "format/format.h"
-#include "syntax/json-repeat.h"
+#include "syntax/json-quick.h"
 
 /* Files whose names say how many they are. */
 struct split {
@@ -35,8 +35,6 @@ struct absent {
 	struct fsdp_span *tensors;
 	size_t tensor_count, kept;
 };
-
-enum { MOULDS = 4, MOULD_BYTES = 128 };
 
 struct hf {
 	struct fsdp_reading *reading;
@@ -55,12 +53,7 @@ struct hf {
 	struct fsdp_vec map;      /* uint32_t: names of tensors in its order */
 	struct fsdp_vec absent;   /* struct absent: files that it names in vain */
 
-	/* How the files were written lately: most tensors are in the same as the last. */
-	struct fsdp_json_mould moulds[MOULDS];
-	uint32_t mould_files[MOULDS];
-	unsigned char mould_bytes[MOULDS][MOULD_BYTES];
-	size_t mould_count, moulds_learned;
-	struct fsdp_json_cast cast;
+	struct fsdp_json_quick *quick; /* entries that are written like one before */
 
 	uint64_t total_size; /* UINT64_MAX: not said, or no integer */
 	bool has_map, lacks_file;
@@ -180,6 +173,8 @@ static enum fsdp_sign recognise(const struct fsdp_look *look)
 
 /* ---- the index ---- */
 
+static const struct fsdp_json_wanted wanted = { .members = true };
+
 static bool next(struct hf *hf, struct fsdp_error **ret_error)
 {
 	return fsdp_json_scan_next(&hf->scan, &hf->token, ret_error);
@@ -243,48 +238,30 @@ static bool map_tensor(struct hf *hf, struct fsdp_span key, uint32_t number,
 	       fsdp_arena_fail(hf->reading->scratch, ret_error);
 }
 
-/* Keeps how the file of the entry that was just read is written, if it is still in the
- * window: a colon, blanks and the text. */
-static void learn(struct hf *hf, uint64_t behind_key, uint32_t number)
-{
-	uint64_t end = hf->token.offset + hf->token.span.size + 2;
-	struct fsdp_span seen = fsdp_json_mould_seen(&hf->scan, behind_key, end);
-	if (seen.data == NULL || seen.size > MOULD_BYTES)
-		return;
-	for (size_t i = 0; i < hf->mould_count; i++)
-		if (fsdp_span_equal(hf->moulds[i].parts[0], seen))
-			return;
-	size_t slot = hf->moulds_learned++ % MOULDS;
-	memcpy(hf->mould_bytes[slot], seen.data, seen.size);
-	hf->moulds[slot] = (struct fsdp_json_mould){
-		.parts = { fsdp_span(hf->mould_bytes[slot], seen.size) },
-		.part_count = 1,
-	};
-	hf->mould_files[slot] = number;
-	if (hf->mould_count < MOULDS)
-		hf->mould_count++;
-}
-
-/* *ret_read false: the next entry names another file, and nothing happened. */
+/* *ret_read false: the next entry is nothing plain or names a new file, and nothing
+ * happened. */
 static bool read_alike(struct hf *hf, bool *ret_read, struct fsdp_error **ret_error)
 {
-	*ret_read =
-		fsdp_json_mould_fits(&hf->scan, hf->moulds, hf->mould_count, &hf->cast);
-	if (!*ret_read)
+	struct fsdp_json_member entry;
+	*ret_read = false;
+	if (!fsdp_json_quick_member(hf->quick, &hf->scan, NULL, &entry))
 		return true;
-	fsdp_json_mould_accept(&hf->scan, &hf->cast);
+	if (*entry.meaning == 0) {
+		uint32_t number = fsdp_names_find_child(&hf->files, 0, entry.text);
+		if (number == FSDP_NONE)
+			return true;
+		*entry.meaning = number;
+	}
+	*ret_read = true;
+	fsdp_json_quick_accept(&hf->scan, &entry);
 	/* Findings are at the file, as if it had been read as a token. */
-	struct fsdp_span part = hf->moulds[hf->cast.mould].parts[0];
-	const unsigned char *quote = memchr(part.data, '"', part.size);
-	hf->token.offset =
-		hf->cast.offset + hf->cast.key.size + 2 + (uint64_t)(quote - part.data);
-	return map_tensor(hf, hf->cast.key, hf->mould_files[hf->cast.mould], ret_error);
+	hf->token.offset = fsdp_json_scan_offset(&hf->scan, entry.text.data - 1);
+	return map_tensor(hf, entry.key, *entry.meaning, ret_error);
 }
 
 static bool read_entry(struct hf *hf, struct fsdp_error **ret_error)
 {
 	struct fsdp_arena *scratch = hf->reading->scratch;
-	uint64_t behind_key = hf->token.offset + hf->token.span.size + 2;
 	struct fsdp_span key = fsdp_json_text_copy(&hf->token, scratch);
 	if (key.data == NULL)
 		return fsdp_arena_fail(scratch, ret_error);
@@ -303,7 +280,6 @@ static bool read_entry(struct hf *hf, struct fsdp_error **ret_error)
 		return fsdp_arena_fail(scratch, ret_error);
 	if (hf->files.list.count != known && !add_file(hf, file, number, ret_error))
 		return false;
-	learn(hf, behind_key, number);
 	return map_tensor(hf, key, number, ret_error);
 }
 
@@ -483,7 +459,11 @@ static bool open_index(struct hf *hf, struct fsdp_error **ret_error)
 	struct fsdp_names *names = &reading->model->names;
 	struct fsdp_arena *copies = names->copies;
 	names->copies = reading->model->arena;
-	bool read = read_index(hf, ret_error) && say_absent(hf, ret_error);
+	hf->quick = fsdp_json_quick_new(&wanted);
+	bool read = hf->quick != NULL
+			    ? read_index(hf, ret_error) && say_absent(hf, ret_error)
+			    : fsdp_fail_memory(ret_error);
+	fsdp_json_quick_free(hf->quick);
 	names->copies = copies;
 	fsdp_json_scan_done(&hf->scan);
 	if (!read)

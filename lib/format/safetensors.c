@@ -22,7 +22,7 @@
 #include "base/table.h"
 #include "format/format.h"
 #include "model/dtype.h"
-#include "syntax/json-repeat.h"
+#include "syntax/json-quick.h"
 
 /* The reference reader refuses larger headers, and deeper ones. */
 enum { REFERENCE_BYTES = 100000000, REFERENCE_DEPTH = 128 };
@@ -30,8 +30,8 @@ enum { REFERENCE_BYTES = 100000000, REFERENCE_DEPTH = 128 };
 /* Values of the files before that are compared. */
 enum { NOTES_MAX = 64 };
 
-/* Nearly all tensors of a header are written alike, and of few shapes. */
-enum { MOULDS = 4, MOULD_BYTES = 192, SHAPES = 64, SHAPE_DIMS = 8 };
+/* Nearly all tensors of a header are of few shapes. */
+enum { SHAPES = 64, SHAPE_DIMS = 8 };
 
 struct dtype_row {
 	const char *name;
@@ -72,18 +72,14 @@ struct tensor_entry {
 	uint64_t offset; /* of its key in the file */
 	const struct dtype_row *dtype;
 	struct fsdp_span dtype_text; /* if it has no row */
-	uint64_t shape[FSDP_DIMS_MAX];
-	size_t dims;
-	uint64_t range[2];
+	union {
+		struct {
+			struct fsdp_json_list shape, range;
+		};
+		struct fsdp_json_list lists[2];
+	};
 	bool has_dtype, has_shape, has_range;
 	bool broken; /* said already; it is left out */
-
-	/* Where its parts are written, for others like it: offsets in the header. */
-	unsigned member_count;
-	uint64_t behind_key;
-	struct number_list {
-		uint64_t begin, end; /* its brackets */
-	} shape_list, range_list;
 };
 
 struct header {
@@ -108,12 +104,7 @@ struct header {
 	bool left_out;             /* a tensor; what it would own is then no hole */
 	struct fsdp_span sharding; /* the text of DCP_SHARDING_INFO */
 
-	/* The ways in which tensors were written so far, and their dtypes. */
-	struct fsdp_json_mould moulds[MOULDS];
-	const struct dtype_row *mould_dtypes[MOULDS];
-	unsigned char mould_bytes[MOULDS][MOULD_BYTES];
-	size_t mould_count, moulds_learned;
-	struct fsdp_json_cast cast;
+	struct fsdp_json_quick *quick; /* tensors that are written like one before */
 
 	/* Shapes that tensors had lately: places in the pool, by a hash. */
 	struct known_shape {
@@ -199,22 +190,20 @@ static bool parse_count(struct fsdp_span text, uint64_t *ret_value)
 }
 
 /* A list of counts, at most `room` of them. */
-static bool read_counts(struct header *header, uint64_t *items, size_t room,
-	size_t *ret_count, struct number_list *ret_list, struct fsdp_error **ret_error)
+static bool read_counts(struct header *header, struct fsdp_json_list *list, size_t room,
+	struct fsdp_error **ret_error)
 {
-	*ret_count = 0;
+	list->size = 0;
 	if (!next(header, ret_error))
 		return false;
 	if (header->token.kind != FSDP_SCAN_ARRAY)
 		return unexpected(header, "this is no list of numbers", ret_error);
-	ret_list->begin = header->token.offset;
 	for (;;) {
 		if (!next(header, ret_error))
 			return false;
-		ret_list->end = header->token.offset;
 		if (header->token.kind == FSDP_SCAN_ARRAY_END)
 			return true;
-		if (header->token.kind != FSDP_SCAN_NUMBER || *ret_count == room) {
+		if (header->token.kind != FSDP_SCAN_NUMBER || list->size == room) {
 			if (!unexpected(header,
 				    header->token.kind != FSDP_SCAN_NUMBER
 					    ? "this is no number"
@@ -223,15 +212,24 @@ static bool read_counts(struct header *header, uint64_t *items, size_t room,
 				return false;
 			continue;
 		}
-		if (!parse_count(header->token.span, &items[*ret_count]) &&
+		if (!parse_count(header->token.span, &list->counts[list->size]) &&
 			!unexpected(header, "this is no number that can be a size",
 				ret_error))
 			return false;
-		++*ret_count;
+		list->size++;
 	}
 }
 
 /* ---- what a tensor says ---- */
+
+/* NULL: it has no row. */
+static const struct dtype_row *find_dtype(const struct fsdp_json_token *name)
+{
+	for (size_t i = 0; i < DTYPES; i++)
+		if (fsdp_json_text_is(name, fsdp_span_text(dtypes[i].name)))
+			return &dtypes[i];
+	return NULL;
+}
 
 static bool read_dtype(struct header *header, struct fsdp_error **ret_error)
 {
@@ -241,11 +239,9 @@ static bool read_dtype(struct header *header, struct fsdp_error **ret_error)
 		return false;
 	if (header->token.kind != FSDP_SCAN_TEXT)
 		return unexpected(header, "the dtype is no text", ret_error);
-	for (size_t i = 0; i < DTYPES; i++)
-		if (fsdp_json_text_is(&header->token, fsdp_span_text(dtypes[i].name))) {
-			entry->dtype = &dtypes[i];
-			return true;
-		}
+	entry->dtype = find_dtype(&header->token);
+	if (entry->dtype != NULL)
+		return true;
 	entry->dtype_text =
 		fsdp_json_text_copy(&header->token, header->reading->model->arena);
 	return entry->dtype_text.data != NULL ||
@@ -256,17 +252,16 @@ static bool read_shape(struct header *header, struct fsdp_error **ret_error)
 {
 	struct tensor_entry *entry = &header->entry;
 	entry->has_shape = true;
-	return read_counts(header, entry->shape, FSDP_DIMS_MAX, &entry->dims,
-		&entry->shape_list, ret_error);
+	return read_counts(header, &entry->shape, FSDP_DIMS_MAX, ret_error);
 }
 
 static bool read_range(struct header *header, struct fsdp_error **ret_error)
 {
 	struct tensor_entry *entry = &header->entry;
-	size_t count;
 	entry->has_range = true;
-	if (!read_counts(header, entry->range, 2, &count, &entry->range_list, ret_error))
+	if (!read_counts(header, &entry->range, 2, ret_error))
 		return false;
+	size_t count = entry->range.size;
 	if (count != 2 && !entry->broken) {
 		SAY_OF(header, FSDP_RULE_SAFETENSORS_JSON, entry,
 			"data_offsets has %zu numbers instead of two", count);
@@ -291,7 +286,6 @@ static const struct {
 static bool read_member(struct header *header, struct fsdp_error **ret_error)
 {
 	struct tensor_entry *entry = &header->entry;
-	entry->member_count++;
 	for (size_t i = 0; i < FSDP_COUNT(members); i++) {
 		if (!fsdp_json_text_is(&header->token, members[i].name))
 			continue;
@@ -319,16 +313,16 @@ static bool measure(struct header *header, int64_t *shape, uint64_t *ret_bytes)
 	struct tensor_entry *entry = &header->entry;
 	uint64_t numel, bits;
 	bool fits = true;
-	for (size_t i = 0; i < entry->dims; i++) {
-		fits &= entry->shape[i] <= INT64_MAX;
-		shape[i] = (int64_t)entry->shape[i];
+	for (size_t i = 0; i < entry->shape.size; i++) {
+		fits &= entry->shape.counts[i] <= INT64_MAX;
+		shape[i] = (int64_t)entry->shape.counts[i];
 	}
-	if (!fits || !fsdp_numel(shape, entry->dims, &numel)) {
+	if (!fits || !fsdp_numel(shape, entry->shape.size, &numel)) {
 		SAY_OF(header, FSDP_RULE_SAFETENSORS_OFFSETS, entry,
 			"the shape overflows");
 		return false;
 	}
-	*ret_bytes = entry->range[1] - entry->range[0];
+	*ret_bytes = entry->range.counts[1] - entry->range.counts[0];
 	if (entry->dtype == NULL)
 		return true;
 	if (!fsdp_mul(numel, entry->dtype->bits, &bits) || bits % 8 != 0) {
@@ -349,15 +343,15 @@ static bool measure(struct header *header, int64_t *shape, uint64_t *ret_bytes)
 static void find_bytes(struct header *header, struct fsdp_plain_tensor *plain)
 {
 	struct tensor_entry *entry = &header->entry;
-	uint64_t begin = fsdp_min(entry->range[0], header->buffer);
-	uint64_t end = fsdp_min(entry->range[1], header->buffer);
+	uint64_t begin = fsdp_min(entry->range.counts[0], header->buffer);
+	uint64_t end = fsdp_min(entry->range.counts[1], header->buffer);
 	plain->offset = 8 + header->size + begin;
 	plain->length = end - begin;
-	plain->missing = entry->range[1] > header->buffer;
+	plain->missing = entry->range.counts[1] > header->buffer;
 	if (plain->missing && !header->truncated)
 		SAY_OF(header, FSDP_RULE_TRUNCATED_FILE, entry,
 			"the tensor ends at byte %llu, the file has %llu",
-			FSDP_LLU(8 + header->size + entry->range[1]),
+			FSDP_LLU(8 + header->size + entry->range.counts[1]),
 			FSDP_LLU(header->source.size));
 	header->truncated |= plain->missing;
 }
@@ -408,10 +402,10 @@ static bool add_record(struct header *header, const int64_t *shape, uint64_t byt
 	bool optim = fsdp_span_begins(entry->name, FSDP_SPAN("optim")), again = false;
 	struct fsdp_plain_tensor plain = {
 		.extra = FSDP_NONE,
-		.shape = share_shape(header, shape, entry->dims, ret_error),
+		.shape = share_shape(header, shape, entry->shape.size, ret_error),
 		.flags = FSDP_TENSOR_ROLE_INFERRED |
 			 (entry->dtype != NULL ? FSDP_TENSOR_SPELLED : 0),
-		.dims = (uint8_t)entry->dims,
+		.dims = (uint8_t)entry->shape.size,
 		.dtype = entry->dtype != NULL ? header->dtype_ids[entry->dtype - dtypes]
 					      : FSDP_DTYPE_UNKNOWN,
 		.role = optim ? FSDP_ROLE_OPTIM : FSDP_ROLE_PARAM,
@@ -437,14 +431,14 @@ static bool add_record(struct header *header, const int64_t *shape, uint64_t byt
 static bool pack_halves(struct header *header, int64_t *shape)
 {
 	const struct tensor_entry *entry = &header->entry;
-	if (entry->dtype == NULL || entry->dtype->bits != 4 || entry->dims == 0)
+	if (entry->dtype == NULL || entry->dtype->bits != 4 || entry->shape.size == 0)
 		return true;
-	if (shape[entry->dims - 1] % 2 != 0) {
+	if (shape[entry->shape.size - 1] % 2 != 0) {
 		SAY_OF(header, FSDP_RULE_SAFETENSORS_OFFSETS, entry,
 			"its last dimension is odd, so its rows share bytes");
 		return false;
 	}
-	shape[entry->dims - 1] /= 2;
+	shape[entry->shape.size - 1] /= 2;
 	return true;
 }
 
@@ -461,8 +455,8 @@ static bool is_sound(struct header *header, int64_t *shape, uint64_t *ret_bytes)
 					    : "data_offsets");
 		return false;
 	}
-	if (entry->range[1] < entry->range[0] ||
-		entry->range[1] > INT64_MAX - 8 - header->size) {
+	if (entry->range.counts[1] < entry->range.counts[0] ||
+		entry->range.counts[1] > INT64_MAX - 8 - header->size) {
 		SAY_OF(header, FSDP_RULE_SAFETENSORS_OFFSETS, entry,
 			"data_offsets are no range of bytes");
 		return false;
@@ -479,83 +473,48 @@ static bool add_tensor(struct header *header, struct fsdp_error **ret_error)
 		header->left_out = true;
 		return true;
 	}
-	header->unordered |= entry->range[0] != header->end;
-	header->end = entry->range[1];
+	header->unordered |= entry->range.counts[0] != header->end;
+	header->end = entry->range.counts[1];
 	return add_record(header, shape, bytes, ret_error);
 }
 
 /* ---- tensors that are written like one before ---- */
 
-static bool same_mould(const struct fsdp_json_mould *a, const struct fsdp_json_mould *b)
-{
-	bool same = a->part_count == b->part_count;
-	for (size_t i = 0; same && i < a->part_count; i++)
-		same = fsdp_span_equal(a->parts[i], b->parts[i]);
-	return same;
-}
-
-/* Keeps how the tensor that was just read is written, if that is nothing odd and still in
- * the window; the last token is its closing brace. */
-static void learn(struct header *header)
-{
-	const struct tensor_entry *entry = &header->entry;
-	const struct number_list *shape = &entry->shape_list, *range = &entry->range_list;
-	const struct fsdp_json_scan *scan = &header->scan;
-	struct fsdp_json_mould mould = {
-		.parts = { fsdp_json_mould_seen(
-				   scan, entry->behind_key, shape->begin + 1),
-			fsdp_json_mould_seen(scan, shape->end, range->begin + 1),
-			fsdp_json_mould_seen(
-				scan, range->end, header->token.offset + 1) },
-		.part_count = 3,
-	};
-	size_t size = 0;
-	if (entry->broken || entry->member_count != 3 || entry->dtype == NULL ||
-		!entry->has_shape || !entry->has_range)
-		return;
-	for (size_t i = 0; i < mould.part_count; i++) {
-		if (mould.parts[i].data == NULL || mould.parts[i].size > MOULD_BYTES)
-			return;
-		size += mould.parts[i].size;
-	}
-	for (size_t i = 0; i < header->mould_count; i++)
-		if (same_mould(&header->moulds[i], &mould))
-			return;
-	if (size > MOULD_BYTES)
-		return;
-	size_t slot = header->moulds_learned++ % MOULDS;
-	unsigned char *bytes = header->mould_bytes[slot];
-	for (size_t i = 0; i < mould.part_count; i++) {
-		memcpy(bytes, mould.parts[i].data, mould.parts[i].size);
-		mould.parts[i].data = bytes;
-		bytes += mould.parts[i].size;
-	}
-	header->moulds[slot] = mould;
-	header->mould_dtypes[slot] = entry->dtype;
-	if (header->mould_count < MOULDS)
-		header->mould_count++;
-}
+/* The lists in the order of struct tensor_entry. */
+static const struct fsdp_span member_keys[] = { FSDP_SPAN_INIT("shape"),
+	FSDP_SPAN_INIT("data_offsets"), FSDP_SPAN_INIT("dtype") };
+_Static_assert((int)FSDP_QUICK_COUNTS == FSDP_DIMS_MAX, "a shape has its place");
+static const struct fsdp_json_wanted wanted = {
+	.keys = member_keys,
+	.key_count = FSDP_COUNT(member_keys),
+	.list_count = 2,
+	.members = true,
+};
 
 /* *ret_read false: the next member is something else, and nothing happened. */
 static bool read_alike(
 	struct header *header, bool *ret_read, struct fsdp_error **ret_error)
 {
 	struct tensor_entry *entry = &header->entry;
-	struct fsdp_json_cast *cast = &header->cast;
-	*ret_read = fsdp_json_mould_fits(
-			    &header->scan, header->moulds, header->mould_count, cast) &&
-		    cast->sizes[1] == 2 && !fsdp_span_is(cast->key, "__metadata__");
-	if (!*ret_read)
+	struct fsdp_json_member member;
+	*ret_read = false;
+	if (!fsdp_json_quick_member(
+		    header->quick, &header->scan, entry->lists, &member) ||
+		entry->range.size != 2 ||
+		fsdp_span_equal(member.key, FSDP_SPAN("__metadata__")))
 		return true;
-	fsdp_json_mould_accept(&header->scan, cast);
-	entry->name = cast->key;
-	entry->offset = 8 + cast->offset;
-	entry->dtype = header->mould_dtypes[cast->mould];
-	entry->dims = cast->sizes[0];
-	for (size_t i = 0; i < entry->dims; i++)
-		entry->shape[i] = cast->counts[0][i];
-	entry->range[0] = cast->counts[1][0];
-	entry->range[1] = cast->counts[1][1];
+	if (*member.meaning == 0) {
+		const struct fsdp_json_token name = { .span = member.text };
+		const struct dtype_row *row = find_dtype(&name);
+		if (row == NULL)
+			return true;
+		*member.meaning = 1 + (uint32_t)(row - dtypes);
+	}
+	*ret_read = true;
+	entry->dtype = &dtypes[*member.meaning - 1];
+	fsdp_json_quick_accept(&header->scan, &member);
+	entry->name = member.key;
+	entry->offset = 8 + fsdp_json_scan_offset(&header->scan, member.key.data - 1);
 	entry->has_dtype = entry->has_shape = entry->has_range = true;
 	entry->broken = false;
 	return add_tensor(header, ret_error);
@@ -568,7 +527,6 @@ static bool read_tensor(struct header *header, struct fsdp_error **ret_error)
 	*entry = (struct tensor_entry){
 		.name = fsdp_json_text_copy(&header->token, arena),
 		.offset = place(header),
-		.behind_key = header->token.offset + header->token.span.size + 2,
 	};
 	if (entry->name.data == NULL)
 		return fsdp_arena_fail(arena, ret_error);
@@ -585,7 +543,6 @@ static bool read_tensor(struct header *header, struct fsdp_error **ret_error)
 		if (!next(header, ret_error))
 			return false;
 		if (header->token.kind == FSDP_SCAN_OBJECT_END) {
-			learn(header);
 			return add_tensor(header, ret_error);
 		}
 		if (!read_member(header, ret_error))
@@ -1055,7 +1012,10 @@ static bool scan_header(struct header *header, struct fsdp_error **ret_error)
 	struct fsdp_names *names = &header->reading->model->names;
 	struct fsdp_arena *copies = names->copies;
 	names->copies = header->reading->model->arena;
-	bool read = read_members(header, ret_error);
+	header->quick = fsdp_json_quick_new(&wanted);
+	bool read = header->quick != NULL ? read_members(header, ret_error)
+					  : fsdp_fail_memory(ret_error);
+	fsdp_json_quick_free(header->quick);
 	names->copies = copies;
 	fsdp_json_scan_done(&header->scan);
 	return read;

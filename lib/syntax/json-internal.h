@@ -2,9 +2,10 @@
 #ifndef FSDP_SYNTAX_JSON_INTERNAL_H
 #define FSDP_SYNTAX_JSON_INTERNAL_H
 
-#include "syntax/json-scan.h"
+#include "syntax/json-bytes.h"
+#include "syntax/json-piece.h"
 
-/* What json-scan.c, json-quick.c and json-salvage.c share. */
+/* What the readers of JSON share. */
 
 enum fetched { FETCHED_SOME, FETCHED_NONE, FETCHED_FAILED };
 enum { PEEK_END = -1, PEEK_FAILED = -2 };
@@ -47,5 +48,32 @@ void fsdp_json_text_marks(struct fsdp_span text, struct text_marks *marks);
 enum quote { QUOTE_GOOD, QUOTE_BAD, QUOTE_FAILED };
 enum quote fsdp_json_check_quote(
 	struct fsdp_json_scan *scan, size_t *size, struct text_marks *marks);
+
+#if defined __SSE2__
+/* Not 0 where a byte of it is another one. */
+static inline sixteen fsdp_json_piece_differs(
+	const struct fsdp_json_piece *piece, const unsigned char *at, size_t i)
+{
+	return (load(at + i) ^ load(piece->text + i)) & load(piece->mask + i);
+}
+#endif
+
+/* Whether its text stands at `at`. */
+__attribute__((always_inline)) static inline bool fsdp_json_piece_stands_at(
+	const struct fsdp_json_piece *piece, const unsigned char *at)
+{
+#if defined __SSE2__
+	sixteen other = fsdp_json_piece_differs(piece, at, 0);
+	if (bits((sixteen)(other == 0)) != 0xffff)
+		return false;
+	if (piece->size <= 16)
+		return true;
+	for (size_t i = 16; i < FSDP_QUICK_TEXT; i += 16)
+		other |= fsdp_json_piece_differs(piece, at, i);
+	return bits((sixteen)(other == 0)) == 0xffff;
+#else
+	return memcmp(at, piece->text, piece->size) == 0;
+#endif
+}
 
 #endif

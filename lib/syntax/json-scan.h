@@ -113,6 +113,13 @@ static inline struct fsdp_span fsdp_json_scan_span(
 	return fsdp_span(scan->window.bytes + (size_t)(offset - scan->window.base), size);
 }
 
+/* The offset in the stream of a byte of the window. */
+static inline uint64_t fsdp_json_scan_offset(
+	const struct fsdp_json_scan *scan, const unsigned char *byte)
+{
+	return scan->window.base + (size_t)(byte - scan->window.bytes);
+}
+
 /*
  * Lenient, after BAD among events: goes on at the next event or behind the last one,
  * whichever comes first. An event is a brace and one of `event_keys`, and is no member's

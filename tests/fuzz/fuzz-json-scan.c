@@ -51,7 +51,19 @@ static void look_at(const struct fsdp_json_token *token, uint64_t *digest)
 }
 
 static const struct fsdp_span inner_keys[] = { FSDP_SPAN_INIT("a") };
-static const struct fsdp_json_wanted wanted = { keys, inner_keys, 2, 1, 1 };
+static const struct fsdp_json_wanted wanted = {
+	.keys = keys,
+	.inner = inner_keys,
+	.key_count = 2,
+	.inner_count = 1,
+	.inner_of = 1,
+};
+static const struct fsdp_json_wanted wanted_members = {
+	.keys = keys,
+	.key_count = 2,
+	.members = true,
+	.list_count = 1,
+};
 
 /* What the quick way says of a value is what the tokens say. */
 static void compare(
@@ -94,6 +106,69 @@ static void check(const struct fsdp_json_quick *quick, struct fsdp_span object)
 	free(copy);
 }
 
+/* A list of counts, between brackets: what the quick way says of it. */
+static void check_list(struct fsdp_json_scan *scan, const struct fsdp_json_list *list)
+{
+	struct fsdp_json_token token;
+	int64_t count;
+	for (size_t i = 0; i < list->size; i++) {
+		require(fsdp_json_scan_next(scan, &token, NULL));
+		require(token.kind == FSDP_SCAN_NUMBER &&
+			fsdp_decimal_integer(token.span, &count) &&
+			list->counts[i] == (uint64_t)count);
+	}
+	require(fsdp_json_scan_next(scan, &token, NULL) &&
+		token.kind == FSDP_SCAN_ARRAY_END);
+}
+
+/* Reads a member by tokens, which must find the same in it. */
+static void check_member(
+	const struct fsdp_json_member *member, const struct fsdp_json_list *list)
+{
+	const unsigned char *begin = member->key.data - 1;
+	size_t size = (size_t)(member->end - begin);
+	unsigned char *copy = calloc(1, size + 2 + FSDP_WINDOW_PADDING);
+	static const enum fsdp_json_token_kind kinds[] = { FSDP_SCAN_OBJECT,
+		FSDP_SCAN_KEY, FSDP_SCAN_OBJECT, FSDP_SCAN_KEY, FSDP_SCAN_KEY,
+		FSDP_SCAN_OBJECT_END, FSDP_SCAN_OBJECT_END, FSDP_SCAN_END };
+	struct fsdp_limits limits;
+	struct fsdp_json_scan scan;
+	struct fsdp_json_token token;
+	*copy = '{';
+	memcpy(copy + 1, begin, size);
+	copy[1 + size] = '}';
+	fsdp_limits_init(&limits);
+	fsdp_json_scan_over(&scan, copy, size + 2, &limits);
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+		require(fsdp_json_scan_next(&scan, &token, NULL));
+		require(token.kind == kinds[i]);
+		if (i == 1)
+			require(fsdp_span_equal(token.span, member->key));
+		if (i != 3 && i != 4)
+			continue;
+		bool is_list = fsdp_json_text_is(&token, keys[0]);
+		require(fsdp_json_scan_next(&scan, &token, NULL));
+		if (is_list)
+			check_list(&scan, list);
+		else
+			require(fsdp_span_equal(token.span, member->text));
+	}
+	free(copy);
+}
+
+/* The members of an object, for as long as each is plain. */
+static void try_members(
+	const struct fsdp_json_scan *scan, struct fsdp_json_quick *members)
+{
+	struct fsdp_json_scan ahead = *scan;
+	struct fsdp_json_list list;
+	struct fsdp_json_member member;
+	while (fsdp_json_quick_member(members, &ahead, &list, &member)) {
+		check_member(&member, &list);
+		fsdp_json_quick_accept(&ahead, &member);
+	}
+}
+
 /* Passes over an object, at once if that can be. */
 static void pass(struct fsdp_json_scan *scan, struct fsdp_json_token *token,
 	struct fsdp_json_quick *quick, struct fsdp_error **error)
@@ -117,6 +192,8 @@ static bool read_all(
 	struct fsdp_json_token token = { .kind = FSDP_SCAN_NULL };
 	struct fsdp_error *error = NULL;
 	struct fsdp_json_quick *shapes = quick ? fsdp_json_quick_new(&wanted) : NULL;
+	struct fsdp_json_quick *members =
+		quick ? fsdp_json_quick_new(&wanted_members) : NULL;
 	bool good = true, found = true;
 	fsdp_limits_init(&limits);
 	require(fsdp_json_scan_init(&scan, refill, &stream, &limits, NULL));
@@ -131,6 +208,8 @@ static bool read_all(
 		if (good && token.kind == FSDP_SCAN_OBJECT && scan.depth == 2)
 			pass(&scan, &token, shapes, &error);
 		good = error == NULL;
+		if (good && members != NULL)
+			try_members(&scan, members);
 		if (token.kind == FSDP_SCAN_CUT)
 			break;
 		if (token.kind == FSDP_SCAN_ARRAY && scan.depth <= 2)
@@ -142,6 +221,7 @@ static bool read_all(
 						  &scan, FSDP_SPAN("e"), &found, &error));
 	}
 	fsdp_json_quick_free(shapes);
+	fsdp_json_quick_free(members);
 	fsdp_json_scan_done(&scan);
 	fsdp_error_free(error);
 	return good;

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 #include "base/num.h"
-#include "syntax/json-repeat.h"
 #include "syntax/json-quick.h"
 
 /* A stream that gives no more than `step` bytes at a time. */
@@ -257,7 +256,13 @@ static const struct fsdp_span outer[] = { FSDP_SPAN_INIT("name"), FSDP_SPAN_INIT
 	FSDP_SPAN_INIT("args") };
 static const struct fsdp_span inner[] = { FSDP_SPAN_INIT("stream"),
 	FSDP_SPAN_INIT("kind") };
-static const struct fsdp_json_wanted wanted = { outer, inner, 3, 2, 2 };
+static const struct fsdp_json_wanted wanted = {
+	.keys = outer,
+	.inner = inner,
+	.key_count = 3,
+	.inner_count = 2,
+	.inner_of = 2,
+};
 
 static bool is_value(const struct fsdp_json_value *value, enum fsdp_json_token_kind kind,
 	const char *text)
@@ -397,7 +402,7 @@ static void passes_objects_that_do_not_look_alike(void **state)
 		assert_true(
 			is_value(fsdp_json_quick_inner(quick), FSDP_SCAN_NUMBER, digits));
 	}
-	assert_int_equal(quick->count, FSDP_QUICK_PIECES);
+	assert_int_equal(quick->pieces.count, FSDP_QUICK_PIECES);
 	fsdp_json_quick_free(quick);
 	reading_done(&reading);
 	free(text);
@@ -660,32 +665,52 @@ static void fixed_point_is_exact(void **state)
 	assert_false(fsdp_decimal_integer(FSDP_SPAN("-9223372036854775809"), &value));
 }
 
-/* Whether the second member of an object fits; if so, what is behind it is read on by
+struct alike {
+	struct fsdp_json_quick *quick;
+	struct fsdp_json_list lists[3];
+	struct fsdp_json_member member;
+	char key[16], text[20];
+	uint32_t meaning;
+	uint64_t text_offset;
+};
+
+static const struct fsdp_span list_keys[] = { FSDP_SPAN_INIT("s"), FSDP_SPAN_INIT("o"),
+	FSDP_SPAN_INIT("t") };
+static const struct fsdp_json_wanted of_lists = {
+	.keys = list_keys,
+	.key_count = 3,
+	.members = true,
+	.list_count = 2,
+};
+static const struct fsdp_json_wanted of_texts = { .members = true };
+
+/* Whether the second member of an object is plain; what is behind it is then read on by
  * tokens. */
-static bool fit(const char *second, struct fsdp_json_cast *cast)
+static bool fit(struct alike *alike, const char *second)
 {
-	static const struct fsdp_json_mould mould = {
-		.parts = { FSDP_SPAN_INIT(":{\"s\":["), FSDP_SPAN_INIT("],\"o\":["),
-			FSDP_SPAN_INIT("]}") },
-		.part_count = 3,
-	};
 	struct reading reading;
 	struct fsdp_json_token token;
 	char text[400], rest[400];
-	snprintf(text, sizeof text, "{\"a\":{\"s\":[1],\"o\":[0,4]}%s", second);
+	snprintf(text, sizeof text, "{\"a\":[{}]%s", second);
 	open_text(&reading, text, SIZE_MAX);
 	struct fsdp_json_scan *scan = &reading.scan;
-	*cast = (struct fsdp_json_cast){ 0 };
+	struct fsdp_json_member *member = &alike->member;
 	for (size_t i = 0; i < 2; i++) {
 		assert_true(fsdp_json_scan_next(scan, &token, &reading.error));
-		assert_false(fsdp_json_mould_fits(scan, &mould, 1, cast));
+		assert_false(
+			fsdp_json_quick_member(alike->quick, scan, alike->lists, member));
 	}
 	assert_true(fsdp_json_scan_skip(scan, &token, &reading.error));
-	assert_memory_equal(fsdp_json_mould_seen(scan, 1, 5).data, "\"a\":", 4);
-	assert_null(fsdp_json_mould_seen(scan, 1, 400).data);
-	bool fits = fsdp_json_mould_fits(scan, &mould, 1, cast);
+	size_t at = scan->at;
+	bool fits = fsdp_json_quick_member(alike->quick, scan, alike->lists, member);
+	assert_int_equal(scan->at, at);
 	if (fits) {
-		fsdp_json_mould_accept(scan, cast);
+		snprintf(alike->key, sizeof alike->key, "%.*s", FSDP_TEXT(member->key));
+		snprintf(
+			alike->text, sizeof alike->text, "%.*s", FSDP_TEXT(member->text));
+		alike->text_offset = fsdp_json_scan_offset(scan, member->text.data);
+		alike->meaning = *member->meaning;
+		fsdp_json_quick_accept(scan, member);
 		assert_true(spell(&reading, rest));
 		assert_string_equal(rest, "}.");
 	}
@@ -693,45 +718,157 @@ static bool fit(const char *second, struct fsdp_json_cast *cast)
 	return fits;
 }
 
-static void members_fit_a_mould(void **state)
+static void passes_members_that_look_alike(void **state)
 {
 	(void)state;
 	static const char *const others[] = {
-		",\"b\":{\"s\":[01],\"o\":[4,8]}}",
-		",\"b\":{\"s\":[1.0],\"o\":[4,8]}}",
-		",\"b\":{\"s\":[1e1],\"o\":[4,8]}}",
-		",\"b\":{\"s\":[-1],\"o\":[4,8]}}",
-		",\"b\":{\"s\":[12345678901234567],\"o\":[4,8]}}",
-		",\"b\":{\"s\":[1,],\"o\":[4,8]}}",
-		",\"b\":{\"s\":[,1],\"o\":[4,8]}}",
-		",\"b\":{\"s\":[1],\"p\":[4,8]}}",
-		",\"b\":{\"s\":[1],\"o\":[4,8],\"x\":0}}",
-		",\"b\" :{\"s\":[1],\"o\":[4,8]}}",
-		",\"\\u0062\":{\"s\":[1],\"o\":[4,8]}}",
-		",\"\xc3\xa4\":{\"s\":[1],\"o\":[4,8]}}",
-		",\"b\":{\"s\":[1],\"o\":[4,8]",
-		",\"b\":{\"s\":[1],\"o\":[4,8",
+		",\"b\":{\"t\":\"x\",\"s\":[01],\"o\":[4,8]}}",
+		",\"b\":{\"t\":\"x\",\"s\":[1.0],\"o\":[4,8]}}",
+		",\"b\":{\"t\":\"x\",\"s\":[1e1],\"o\":[4,8]}}",
+		",\"b\":{\"t\":\"x\",\"s\":[-1],\"o\":[4,8]}}",
+		",\"b\":{\"t\":\"x\",\"s\":[12345678901234567],\"o\":[4,8]}}",
+		",\"b\":{\"t\":\"x\",\"s\":[1,],\"o\":[4,8]}}",
+		",\"b\":{\"t\":\"x\",\"s\":[,1],\"o\":[4,8]}}",
+		",\"b\":{\"t\":\"x\",\"s\":[1 2],\"o\":[4,8]}}",
+		",\"b\":{\"t\":\"x\",\"s\":[1},\"o\":[4,8]}}",
+		",\"b\":{\"t\":\"x\",\"s\":[[1]],\"o\":[4,8]}}",
+		",\"b\":{\"t\":\"x\",\"s\":1,\"o\":[4,8]}}",
+		",\"b\":{\"t\":\"x\",\"s\":[1],\"p\":[4,8]}}",
+		",\"b\":{\"t\":\"x\",\"s\":[1]}}",
+		",\"b\":{\"t\":\"x\",\"s\":[1],\"s\":[1],\"o\":[4,8]}}",
+		",\"b\":{\"t\":\"x\",\"t\":\"x\",\"s\":[1],\"o\":[4,8]}}",
+		",\"b\":{\"t\":\"x\",\"s\":[1],\"o\":[4,8],\"x\":0}}",
+		",\"b\":{\"t\":\"x\",\"s\":[1],\"o\":[4,8],}}",
+		",\"b\":{,\"t\":\"x\",\"s\":[1],\"o\":[4,8]}}",
+		",\"b\":{\"t\":\"\",\"s\":[1],\"o\":[4,8]}}",
+		",\"b\":{\"t\":7,\"s\":[1],\"o\":[4,8]}}",
+		",\"b\":{\"t\":\"\\u0078\",\"s\":[1],\"o\":[4,8]}}",
+		",\"b\":{\"t\":\"\xc3\xa4\",\"s\":[1],\"o\":[4,8]}}",
+		",\"b\":{}}",
+		",\"b\":[]}",
+		",\"b\":\"x\"}",
+		",\"\\u0062\":{\"t\":\"x\",\"s\":[1],\"o\":[4,8]}}",
+		",\"\xc3\xa4\":{\"t\":\"x\",\"s\":[1],\"o\":[4,8]}}",
+		",\"b\":{\"t\":\"x\",\"s\":[1],\"o\":[4,8]",
+		",\"b\":{\"t\":\"x\",\"s\":[1],\"o\":[4,8",
+		",\"b\":{\"t\":\"x",
 		",\"b",
 		",",
 		"}",
 		"",
 	};
-	struct fsdp_json_cast cast;
-	assert_true(fit(",\"bc\":{\"s\":[1234567890123456, 0],\"o\":[4,8]}}", &cast));
-	assert_int_equal(cast.key.size, 2);
-	assert_int_equal(cast.offset, 25);
-	assert_int_equal(cast.sizes[0], 2);
-	assert_int_equal(cast.counts[0][0], 1234567890123456);
-	assert_int_equal(cast.counts[0][1], 0);
-	assert_int_equal(cast.sizes[1], 2);
-	assert_int_equal(cast.counts[1][1], 8);
-	assert_true(fit(" ,\n \"\":{\"s\":[],\"o\":[12345678]}}", &cast));
-	assert_int_equal(cast.key.size, 0);
-	assert_int_equal(cast.sizes[0], 0);
-	assert_int_equal(cast.sizes[1], 1);
-	assert_int_equal(cast.counts[1][0], 12345678);
-	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-		assert_false(fit(others[i], &cast));
+	struct alike alike = { fsdp_json_quick_new(&of_lists) };
+	const struct fsdp_json_list *lists = alike.lists;
+	for (size_t round = 0; round < 2; round++) {
+		assert_true(fit(&alike,
+			",\"bc\":{\"t\":\"x\",\"s\":[1234567890123456, 0],\"o\":[4,8]}}"));
+		assert_string_equal(alike.key, "bc");
+		assert_string_equal(alike.text, "x");
+		assert_int_equal(alike.text_offset, 21);
+		assert_int_equal(alike.meaning, round);
+		*alike.member.meaning = 1;
+		assert_int_equal(lists[0].size, 2);
+		assert_int_equal(lists[0].counts[0], 1234567890123456);
+		assert_int_equal(lists[0].counts[1], 0);
+		assert_int_equal(lists[1].size, 2);
+		assert_int_equal(lists[1].counts[1], 8);
+		assert_true(fit(&alike,
+			" ,\n \"\" : { \"o\": [12345678], \"t\": \"yz\", \"s\":[] } }"));
+		assert_string_equal(alike.key, "");
+		assert_string_equal(alike.text, "yz");
+		assert_int_equal(alike.meaning, 0);
+		assert_int_equal(lists[0].size, 0);
+		assert_int_equal(lists[1].size, 1);
+		assert_int_equal(lists[1].counts[0], 12345678);
+		for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+			assert_false(fit(&alike, others[i]));
+	}
+	fsdp_json_quick_free(alike.quick);
+}
+
+static void passes_members_that_are_texts(void **state)
+{
+	(void)state;
+	static const char *const others[] = { ",\"b\":{}}", ",\"b\":\"\"}", ",\"b\":7}",
+		",\"b\":\"\\n\"}", ",\"b\" \"x\"}", ",\"b\":\"x" };
+	struct alike alike = { fsdp_json_quick_new(&of_texts) };
+	for (uint32_t round = 0; round < 3; round++) {
+		assert_true(fit(&alike, ", \"b\" : \"file\" }"));
+		assert_string_equal(alike.text, "file");
+		assert_int_equal(alike.text_offset, 18);
+		assert_int_equal(alike.meaning, round);
+		*alike.member.meaning = round + 1;
+		assert_true(fit(&alike, ", \"b\" : \"other\" }"));
+		assert_int_equal(alike.meaning, 0);
+		for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+			assert_false(fit(&alike, others[i]));
+	}
+	/* The same but for the last byte of a piece. */
+	assert_true(fit(&alike, ",\"b\":\"01234567890123\"}"));
+	assert_true(fit(&alike, ",\"b\":\"01234567890123x\"}"));
+	assert_string_equal(alike.text, "01234567890123x");
+	/* Longer than what is remembered: it has no meaning for long. */
+	for (uint32_t round = 0; round < 2; round++) {
+		assert_true(
+			fit(&alike, ",\"b\":\"0123456789012345678901234567890123456789"
+				    "01234567890123456789012345678901234567890\"}"));
+		assert_int_equal(alike.meaning, 0);
+		*alike.member.meaning = 1;
+	}
+	fsdp_json_quick_free(alike.quick);
+}
+
+static void counts_of_a_list_have_their_room(void **state)
+{
+	(void)state;
+	struct alike alike = { fsdp_json_quick_new(&of_lists) };
+	for (int count = FSDP_QUICK_COUNTS; count <= FSDP_QUICK_COUNTS + 1; count++) {
+		char text[300];
+		int at = snprintf(
+			text, sizeof text, ",\"b\":{\"t\":\"x\",\"s\":[],\"o\":[");
+		for (int i = 0; i < count; i++)
+			at += snprintf(text + at, sizeof text - (size_t)at, "%d,", i);
+		memcpy(text + at - 1, "]}}", 4);
+		assert_int_equal(fit(&alike, text), count == FSDP_QUICK_COUNTS);
+		assert_int_equal(alike.lists[1].size, FSDP_QUICK_COUNTS);
+		assert_int_equal(alike.lists[1].counts[63], 63);
+	}
+	fsdp_json_quick_free(alike.quick);
+}
+
+/* The same text between two lists, and not the same keys before it. */
+static void each_key_comes_once(void **state)
+{
+	(void)state;
+	static const struct fsdp_span abct[] = { FSDP_SPAN_INIT("a"), FSDP_SPAN_INIT("b"),
+		FSDP_SPAN_INIT("c"), FSDP_SPAN_INIT("t") };
+	static const struct fsdp_json_wanted of_three = {
+		.keys = abct,
+		.key_count = 4,
+		.members = true,
+		.list_count = 3,
+	};
+	struct alike alike = { fsdp_json_quick_new(&of_three) };
+	assert_true(fit(&alike, ",\"k\":{\"t\":\"x\",\"a\":[],\"b\":[],\"c\":[]}}"));
+	assert_true(fit(&alike, ",\"k\":{\"t\":\"x\",\"c\":[],\"b\":[],\"a\":[]}}"));
+	assert_false(fit(&alike, ",\"k\":{\"t\":\"x\",\"c\":[],\"b\":[],\"c\":[]}}"));
+	fsdp_json_quick_free(alike.quick);
+}
+
+/* More of them than are remembered. */
+static void passes_members_that_do_not_look_alike(void **state)
+{
+	(void)state;
+	struct alike alike = { fsdp_json_quick_new(&of_texts) };
+	for (int i = 0; i < 3 * FSDP_QUICK_PIECES; i++) {
+		char text[32], file[16];
+		snprintf(file, sizeof file, "%d", i);
+		snprintf(text, sizeof text, ",\"k\":\"%d\"}", i);
+		assert_true(fit(&alike, text));
+		assert_string_equal(alike.text, file);
+	}
+	assert_int_equal(alike.quick->pieces.count, FSDP_QUICK_PIECES);
+	fsdp_json_quick_free(alike.quick);
 }
 
 int main(void)
@@ -751,7 +888,11 @@ int main(void)
 		cmocka_unit_test(goes_on_at_the_next_event),
 		cmocka_unit_test(seeks_a_member),
 		cmocka_unit_test(fixed_point_is_exact),
-		cmocka_unit_test(members_fit_a_mould),
+		cmocka_unit_test(passes_members_that_look_alike),
+		cmocka_unit_test(passes_members_that_are_texts),
+		cmocka_unit_test(counts_of_a_list_have_their_room),
+		cmocka_unit_test(each_key_comes_once),
+		cmocka_unit_test(passes_members_that_do_not_look_alike),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
