@@ -27,8 +27,7 @@ struct fsdp_pickles_walk {
 	bool *open;        /* by identity: its frame is open */
 	uint32_t last;
 	bool begun;
-	char *name; /* of a global */
-	size_t name_room;
+	char *name; /* of a global, with room for the longest */
 };
 
 const char *fsdp_pickles_kind_name(enum fsdp_pickles_kind kind)
@@ -73,25 +72,22 @@ static bool holds_values(enum fsdp_pickles_kind kind)
 
 /* ---- one value ---- */
 
-/* Of one that cannot be kept the end is left out. */
+/* Of a global, with a dot between. */
+static size_t name_size(const struct fsdp_pickle_global *global)
+{
+	return global->module.size + 1 + global->name.size;
+}
+
 static struct fsdp_span write_name(
 	struct fsdp_pickles_walk *walk, const struct fsdp_pickle_global *global)
 {
-	size_t size = global->module.size + 1 + global->name.size;
-	if (size > walk->name_room) {
-		char *name = realloc(walk->name, size);
-		if (name == NULL)
-			return global->name;
-		walk->name = name;
-		walk->name_room = size;
-	}
 	if (global->module.size != 0)
 		memcpy(walk->name, global->module.data, global->module.size);
 	walk->name[global->module.size] = '.';
 	if (global->name.size != 0)
 		memcpy(walk->name + global->module.size + 1, global->name.data,
 			global->name.size);
-	return fsdp_span(walk->name, size);
+	return fsdp_span(walk->name, name_size(global));
 }
 
 static void set_value(
@@ -246,12 +242,19 @@ bool fsdp_pickles_walk_new(const struct fsdp_pickles *pickles, size_t stream,
 	const struct fsdp_pickle *pickle = fsdp_listed(pickles, stream)->pickle;
 	struct fsdp_pickles_walk *walk = calloc(1, sizeof *walk);
 	size_t bound = pickle != NULL ? fsdp_pickle_identity_bound(pickle) : 0;
+	size_t globals = pickle != NULL ? fsdp_pickle_global_count(pickle) : 0;
+	size_t longest = 1;
 	if (walk == NULL)
 		return fsdp_fail_memory(ret_error);
 	walk->pickle = pickle;
 	walk->numbers = calloc(bound + 1, sizeof *walk->numbers);
 	walk->open = calloc(bound + 1, sizeof *walk->open);
-	if (walk->numbers == NULL || walk->open == NULL) {
+	for (size_t i = 0; i < globals; i++) {
+		size_t size = name_size(fsdp_pickle_global(pickle, i));
+		longest = size > longest ? size : longest;
+	}
+	walk->name = malloc(longest);
+	if (walk->numbers == NULL || walk->open == NULL || walk->name == NULL) {
 		fsdp_pickles_walk_free(walk);
 		return fsdp_fail_memory(ret_error);
 	}
