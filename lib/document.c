@@ -1,23 +1,86 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The door to small JSON files that a user names.
+ * The door to small JSON files that a user names, which jansson parses. What lies in a
+ * checkpoint is hostile, has limits of its own and is read by the scanner (lib/syntax).
  */
+#include <jansson.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <fsdp/document.h>
-
 #include "base/limits.h"
+#include "document.h"
 #include "store/dir.h"
-#include "syntax/json-tree.h"
 
-enum { DOCUMENT_BYTES = 64 << 20 };
+enum {
+	DOCUMENT_BYTES = 64 << 20,
+	VALUE_BYTES = 160, /* that a value takes at most, its texts apart */
+	FREE_FACTOR = 12,  /* so many times its bytes a document may take in any case */
+};
+
+/* A member of the outermost object. */
+struct root_member {
+	const char *key;
+	json_t *value;
+};
 
 struct fsdp_document {
 	struct fsdp_budget budget;
-	struct fsdp_arena arena;
-	const struct fsdp_json *root;
+	struct fsdp_arena arena; /* of the bytes and the members */
+	json_t *root;
+	const struct root_member *members;
 };
+
+const char *fsdp_document_parser(void)
+{
+	return JANSSON_VERSION;
+}
+
+/* Each value but the first stands behind a bracket, a comma or a colon. */
+static bool check_size(struct fsdp_span bytes, const struct fsdp_limits *limits,
+	struct fsdp_error **ret_error)
+{
+	uint64_t values = 1, limit = fsdp_limit(limits, FSDP_LIMIT_JSON_TREE);
+
+	for (size_t i = 0; i < bytes.size; i++)
+		values += bytes.data[i] == ',' || bytes.data[i] == '[' ||
+			  bytes.data[i] == ':';
+	if (values * VALUE_BYTES <= FREE_FACTOR * (uint64_t)bytes.size ||
+		values * VALUE_BYTES <= limit)
+		return true;
+	return fsdp_fail_limit(ret_error, FSDP_LIMIT_JSON_TREE, limit);
+}
+
+/* So that each of many is found by its number. */
+static bool list_members(struct fsdp_document *document, struct fsdp_error **ret_error)
+{
+	struct root_member *members = FSDP_TAKE(
+		&document->arena, members, json_object_size(document->root) + 1);
+	const char *key;
+	json_t *value;
+	size_t count = 0;
+
+	if (members == NULL)
+		return fsdp_arena_fail(&document->arena, ret_error);
+	json_object_foreach(document->root, key, value) members[count++] =
+		(struct root_member){ key, value };
+	document->members = members;
+	return true;
+}
+
+static bool parse(struct fsdp_document *document, struct fsdp_span bytes,
+	struct fsdp_error **ret_error)
+{
+	json_error_t error;
+
+	document->root = json_loadb(
+		(const char *)bytes.data, bytes.size, JSON_REJECT_DUPLICATES, &error);
+	if (document->root != NULL)
+		return list_members(document, ret_error);
+	if (json_error_code(&error) == json_error_out_of_memory)
+		return fsdp_fail_memory(ret_error);
+	return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, (uint64_t)error.position,
+		"line %d, column %d: %s", error.line, error.column, error.text);
+}
 
 static bool read_source(struct fsdp_document *document, const struct fsdp_source *source,
 	const struct fsdp_limits *limits, struct fsdp_error **ret_error)
@@ -30,8 +93,7 @@ static bool read_source(struct fsdp_document *document, const struct fsdp_source
 			(unsigned long long)source->size, DOCUMENT_BYTES);
 	return fsdp_source_read_all(
 		       source, 0, source->size, &document->arena, &bytes, ret_error) &&
-	       fsdp_json_read(
-		       bytes, limits, &document->arena, &document->root, ret_error);
+	       check_size(bytes, limits, ret_error) && parse(document, bytes, ret_error);
 }
 
 static bool read_file(struct fsdp_document *document, const char *path,
@@ -73,66 +135,76 @@ void fsdp_document_free(struct fsdp_document *document)
 {
 	if (document == NULL)
 		return;
+	json_decref(document->root);
 	fsdp_arena_done(&document->arena);
 	free(document);
 }
 
 /* ---- values ---- */
 
-static struct fsdp_document_value value_of(const struct fsdp_json *json)
+static struct fsdp_document_value value_of(const char *key, json_t *json)
 {
 	static const enum fsdp_document_kind kinds[] = {
-		[FSDP_JSON_NULL] = FSDP_DOCUMENT_NULL,
-		[FSDP_JSON_BOOL] = FSDP_DOCUMENT_BOOL,
-		[FSDP_JSON_INTEGER] = FSDP_DOCUMENT_INTEGER,
-		[FSDP_JSON_REAL] = FSDP_DOCUMENT_REAL,
-		[FSDP_JSON_TEXT] = FSDP_DOCUMENT_TEXT,
-		[FSDP_JSON_ARRAY] = FSDP_DOCUMENT_LIST,
-		[FSDP_JSON_OBJECT] = FSDP_DOCUMENT_OBJECT,
-		[FSDP_JSON_INTEGERS] = FSDP_DOCUMENT_LIST,
+		[JSON_OBJECT] = FSDP_DOCUMENT_OBJECT,
+		[JSON_ARRAY] = FSDP_DOCUMENT_LIST,
+		[JSON_STRING] = FSDP_DOCUMENT_TEXT,
+		[JSON_INTEGER] = FSDP_DOCUMENT_INTEGER,
+		[JSON_REAL] = FSDP_DOCUMENT_REAL,
+		[JSON_TRUE] = FSDP_DOCUMENT_BOOL,
+		[JSON_FALSE] = FSDP_DOCUMENT_BOOL,
+		[JSON_NULL] = FSDP_DOCUMENT_NULL,
 	};
 	struct fsdp_document_value value = { 0 };
 
 	if (json == NULL)
 		return value;
-	value = (struct fsdp_document_value){
-		.kind = kinds[json->kind],
-		.key = json->key,
-		.node = json,
-	};
-	if (value.kind == FSDP_DOCUMENT_LIST || value.kind == FSDP_DOCUMENT_OBJECT)
-		value.count = json->count;
-	else if (value.kind == FSDP_DOCUMENT_TEXT)
-		value.text = json->text;
-	else if (value.kind == FSDP_DOCUMENT_REAL)
-		value.real = json->real;
-	else if (value.kind != FSDP_DOCUMENT_NULL)
-		value.integer = json->integer;
+	value.kind = kinds[json_typeof(json)];
+	value.node = json;
+	if (key != NULL)
+		value.key = fsdp_span_text(key);
+	if (json_is_string(json))
+		value.text = fsdp_span(json_string_value(json), json_string_length(json));
+	value.integer = json_is_true(json) ? 1 : json_integer_value(json);
+	value.real = json_real_value(json);
+	value.count =
+		json_is_array(json) ? json_array_size(json) : json_object_size(json);
 	return value;
 }
 
 struct fsdp_document_value fsdp_document_root(const struct fsdp_document *document)
 {
-	return value_of(document->root);
+	struct fsdp_document_value value = value_of(NULL, document->root);
+
+	value.members = document->members;
+	return value;
+}
+
+static struct fsdp_document_value member_of(json_t *object, size_t index)
+{
+	void *at = json_object_iter(object);
+
+	for (size_t i = 0; i < index; i++)
+		at = json_object_iter_next(object, at);
+	return value_of(json_object_iter_key(at), json_object_iter_value(at));
 }
 
 struct fsdp_document_value fsdp_document_item(
 	struct fsdp_document_value value, size_t index)
 {
-	const struct fsdp_json *json = value.node;
+	const struct root_member *members = value.members;
 
 	if (index >= value.count)
 		return (struct fsdp_document_value){ 0 };
-	if (json->kind == FSDP_JSON_INTEGERS)
-		return (struct fsdp_document_value){ .kind = FSDP_DOCUMENT_INTEGER,
-			.integer = json->integers[index] };
-	return value_of(&json->items[index]);
+	if (value.kind == FSDP_DOCUMENT_LIST)
+		return value_of(NULL, json_array_get(value.node, index));
+	return members != NULL ? value_of(members[index].key, members[index].value)
+			       : member_of(value.node, index);
 }
 
 struct fsdp_document_value fsdp_document_get(
 	struct fsdp_document_value value, const char *key)
 {
 	return value.kind == FSDP_DOCUMENT_OBJECT
-		       ? value_of(fsdp_json_get(value.node, key))
+		       ? value_of(key, json_object_get(value.node, key))
 		       : (struct fsdp_document_value){ 0 };
 }

@@ -6,7 +6,7 @@
 
 #include "store/archive.h"
 #include "store/inflate.h"
-#include "syntax/json-tree.h"
+#include "document.h"
 
 const char *fsdp_version(void)
 {
@@ -30,7 +30,7 @@ struct fsdp_library fsdp_library(size_t index)
 	switch (index) {
 	case 0:
 		return (struct fsdp_library){ "jansson",
-			behind_blank(fsdp_json_version()) };
+			behind_blank(fsdp_document_parser()) };
 	case 1:
 		return (struct fsdp_library){ "libarchive",
 			behind_blank(fsdp_archive_version()) };

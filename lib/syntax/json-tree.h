@@ -7,10 +7,10 @@
 #include "base/limits.h"
 
 /*
- * A small JSON document as a tree in an arena (read by jansson, then copied, so that
- * nothing outside of this file knows jansson). Objects keep their order. Duplicate keys,
- * integers beyond 64 bits and anything after the document are errors with a byte offset.
- * For documents that do not grow with the model.
+ * A small JSON document as a tree in an arena. Objects keep their order. What is not
+ * JSON or not UTF-8, keys that come twice or hold a zero byte, integers beyond 64 bits and
+ * anything after the document are errors with a byte offset, a line and a column. For
+ * documents that do not grow with the model.
  */
 enum fsdp_json_kind {
 	FSDP_JSON_NULL,
@@ -62,8 +62,8 @@ static inline bool fsdp_json_integer_at(
 }
 
 /*
- * What a document will take is counted before it is read: memory beyond FSDP_JSON_GROWTH
- * times its bytes has the ceiling `json-tree`, nesting has `json-depth`.
+ * The values of a document take FSDP_JSON_GROWTH times its bytes at most, and `json-tree`
+ * more; nesting has the limit `json-depth`. The tree borrows nothing from the bytes.
  */
 enum { FSDP_JSON_GROWTH = 12 };
 
@@ -80,8 +80,5 @@ struct fsdp_span fsdp_json_get_text(const struct fsdp_json *object, const char *
 bool fsdp_json_get_integer(const struct fsdp_json *object, const char *key, int64_t least,
 	int64_t most, int64_t *ret);
 int fsdp_json_get_truth(const struct fsdp_json *object, const char *key);
-
-/* "jansson 2.14" */
-const char *fsdp_json_version(void);
 
 #endif

@@ -75,7 +75,7 @@ OUTSIDE = [
     (r"zlib\.h", "zlib", {"lib/store/inflate.c", "lib/store/zip.c", "lib/sweep/crc.c"}),
     (r"archive(_entry)?\.h", "libarchive", {"lib/store/archive.c"}),
     (r"isa-l.*|crc\.h|igzip_lib\.h", "ISA-L", {"lib/store/inflate.c", "lib/sweep/crc.c"}),
-    (r"jansson\.h", "jansson", {"lib/syntax/json-tree.c"}),
+    (r"jansson\.h", "jansson", {"lib/document.c"}),
     (r"openssl/.*", "libcrypto", {"lib/sweep/sha256.c", "cli/run/fingerprint.c"}),
     (r"popt\.h", "popt", {"cli/front/option.c"}),
     (r"pcre2.*\.h", "PCRE2", {"cli/front/select.c"}),

@@ -35,14 +35,15 @@ struct fsdp_document_value {
 	int64_t integer;       /* of an INTEGER; of a BOOL 0 or 1 */
 	double real;           /* of a REAL */
 	size_t count;          /* items of a LIST, members of an OBJECT */
-	const void *node;      /* internal */
+	void *node;            /* internal */
+	const void *members;   /* internal */
 };
 
 /**
  * Reads the file, of which no more than 64 MiB may be there; "-" is not taken. The caller
  * owns *ret_document. Fails, with the path in the error, if it cannot be read or is no
- * JSON: duplicate keys are none. Memory is bounded by the limit `json-tree`, and twelve
- * times the file; `limits` are as in struct fsdp_options.
+ * JSON: duplicate keys are none. What it takes is counted before it is parsed, against the
+ * limit `json-tree` or twelve times the file; `limits` are as in struct fsdp_options.
  */
 FSDP_API bool fsdp_document_open(const char *path,
 	const struct fsdp_limit_setting *limits, size_t limit_count,
@@ -56,7 +57,7 @@ FSDP_API struct fsdp_document_value fsdp_document_root(
 	const struct fsdp_document *document);
 
 /** An item of a list or a member of an object, in their order; absent past the end, and of
- * anything else. Takes constant time. */
+ * anything else. Takes constant time, of a member of an inner object linear in its index. */
 FSDP_API struct fsdp_document_value fsdp_document_item(
 	struct fsdp_document_value value, size_t index);
 
