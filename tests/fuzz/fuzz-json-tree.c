@@ -110,7 +110,8 @@ static void compare_documents(struct fsdp_span bytes, const struct fsdp_json *ro
 {
 	static const char surrogates[][4] = { "\\ud", "\\uD" };
 	bool halves = false;
-	if (bytes.size == 0 || memchr(bytes.data, 0, bytes.size) != NULL ||
+	if (bytes.data == NULL || bytes.size == 0 ||
+		memchr(bytes.data, 0, bytes.size) != NULL ||
 		(root == NULL && fsdp_error_code(error) == FSDP_ERROR_LIMIT))
 		return;
 	for (size_t i = 0; i < 2; i++)
