@@ -805,7 +805,8 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 	return state->layout->name_children(reading, look->folder, ret_error);
 }
 
-/* Files that every rank writes are as many as there are ranks. */
+/* Files that every rank writes are as many as there are ranks. Random states are no loss
+ * but for who wants the same numbers again, and some programs keep those of one rank. */
 static void judge_ranks(struct fsdp_reading *reading)
 {
 	struct fsdp_model *model = reading->model;
@@ -821,7 +822,10 @@ static void judge_ranks(struct fsdp_reading *reading)
 		if (first->rank != FSDP_NONE && model->world_size != FSDP_NONE &&
 			next - i < model->world_size)
 			fsdp_find(&model->findings, FSDP_RULE_RANK_MISSING,
-				FSDP_PLACE(.file = first->name),
+				FSDP_PLACE(.file = first->name,
+					.severity = first->role == FSDP_ROLE_OTHER
+							    ? FSDP_NOTE + 1
+							    : 0),
 				"%zu of %u ranks have a file like this one", next - i,
 				model->world_size);
 	}

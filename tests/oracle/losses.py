@@ -77,7 +77,7 @@ def told(args, path, problems):
                    need_data=False)
     if doc is None:
         return None
-    return ([(f["rule"], f.get("file"), f["message"]) for f in doc["findings"] if f["severity"] != "note" or f["rule"] == "FI9006"
+    return ([(f["rule"], f.get("file"), f["message"]) for f in doc["findings"] if f["severity"] != "note" or f["rule"] == "FI1008" or f["rule"] == "FI9006"
              and "was not judged" in f["message"]],
             [(e.get("rule"), e["message"]) for e in doc["errors"]])
 

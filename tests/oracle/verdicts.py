@@ -123,6 +123,21 @@ def wrong_samples(root):
                 yield "/".join(folder.split(os.sep)[-3:-1]), os.path.dirname(folder), os.path.join(root, "eco", truth["reference"])
 
 
+def judge_runs(args, root):
+    """Of the checkpoints of a run those that can be resumed are good, and the others are not."""
+    for run_folder in sorted(os.listdir(os.path.join(root, "runs"))):
+        folder = os.path.join(root, "runs", run_folder)
+        expected = os.path.join(folder, "expected")
+        names = os.listdir(expected) if os.path.isdir(expected) else []
+        for truth in (load(os.path.join(expected, n)) for n in names if n.endswith(".json")):
+            for candidate in truth.get("candidates", ()):
+                problems, path = [], os.path.join(folder, "run", candidate["dir"])
+                doc = envelope(run(args, "audit", "--json", path), problems, statuses=(0, 1, 2, 3), need_data=False)
+                if doc is not None and doc["ok"] != candidate["good"]:
+                    problems.append(f"good is {candidate['good']}: {doc['findings'][:3]}")
+                yield f"runs/{run_folder}/{candidate['dir']}", problems
+
+
 def judge_same(args, root):
     """One model in many formats is the same model."""
     problems = []
@@ -158,6 +173,8 @@ def main():
             tap.skip(name, why)
         else:
             tap.none(name, [f"is as it should be, and listed as an exception: {why}"])
+    for name, problems in judge_runs(args, args.fixtures):
+        tap.none(name, problems)
     for name, folder, reference in wrong_samples(args.fixtures):
         tap.none(name, judge_wrong(args, folder, reference))
     if args.only is None:
