@@ -9,6 +9,7 @@
 #include <float.h>
 #include <stdlib.h>
 
+#include "base/finding.h"
 #include "base/num.h"
 #include "base/vec.h"
 #include "syntax/json-bytes.h"
@@ -102,7 +103,8 @@ static int compare_keys(const void *a, const void *b)
 static bool check_keys(
 	struct tree_reader *reader, const struct fsdp_json *items, size_t count)
 {
-	const unsigned char *twice = NULL;
+	struct fsdp_span twice = { 0 };
+	char room[FSDP_SHOWN];
 	if (count > reader->keys_room) {
 		reader->keys = FSDP_TAKE(&reader->scratch, reader->keys, count);
 		reader->keys_room = reader->keys != NULL ? count : 0;
@@ -114,11 +116,13 @@ static bool check_keys(
 	qsort(reader->keys, count, sizeof *reader->keys, compare_keys);
 	for (size_t i = 1; i < count; i++)
 		if (fsdp_span_equal(reader->keys[i - 1], reader->keys[i]) &&
-			(twice == NULL || reader->keys[i].data < twice))
-			twice = reader->keys[i].data;
+			(twice.data == NULL || reader->keys[i].data < twice.data))
+			twice = reader->keys[i];
 	/* Before the text there is its quote. */
-	return twice == NULL || fail(reader, (uint64_t)(twice - 1 - reader->bytes),
-					"a key that comes twice");
+	return twice.data == NULL ||
+	       fsdp_fail(reader->error, FSDP_ERROR_DAMAGED,
+		       (uint64_t)(twice.data - 1 - reader->bytes),
+		       "the key \"%s\" comes twice", fsdp_shown(twice, room));
 }
 
 /* A long array of nothing but integers is packed. */
