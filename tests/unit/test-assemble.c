@@ -10,7 +10,8 @@
 #include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
+
+#include "deflate-setup.h"
 
 #include "base/error.h"
 #include "base/limits.h"
@@ -177,22 +178,6 @@ static void fill_storage(
 	} while (next_index(&cut->view, index));
 }
 
-static size_t deflate_into(
-	unsigned char *to, size_t room, const unsigned char *bytes, size_t size)
-{
-	z_stream zlib = { .next_in = (unsigned char *)(uintptr_t)bytes,
-		.avail_in = (uInt)size,
-		.next_out = to,
-		.avail_out = (uInt)room };
-	assert_int_equal(
-		deflateInit2(&zlib, 1, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY),
-		Z_OK);
-	assert_int_equal(deflate(&zlib, Z_FINISH), Z_STREAM_END);
-	size = zlib.total_out;
-	deflateEnd(&zlib);
-	return size;
-}
-
 /* Puts the storage of a piece, whose view has strides already, into a file. */
 static void store(struct sample *sample, struct cut *cut, bool deflated)
 {
@@ -213,7 +198,7 @@ static void store(struct sample *sample, struct cut *cut, bool deflated)
 	assert_true(sample->used[file] + 2 * size + 1000 < sample->room);
 	unsigned char *to = sample->files[file] + sample->used[file];
 	if (deflated) {
-		size = deflate_into(to, 2 * size + 1000, storage, size);
+		size = deflate_raw(fsdp_span(storage, size), to, 2 * size + 1000);
 	} else {
 		memcpy(to, storage, size);
 	}

@@ -1,29 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "store-setup.h"
-
-#include <zlib.h>
+#include "deflate-setup.h"
 
 #include "store/inflate.h"
-
-/* Raw deflate of bytes; returns its length. */
-static size_t deflate_raw(struct fsdp_span bytes, unsigned char *ret_stored, size_t room)
-{
-	z_stream stream = { 0 };
-	assert_int_equal(
-		deflateInit2(&stream, 9, Z_DEFLATED, -15, 8, Z_DEFAULT_STRATEGY), Z_OK);
-	unsigned char *copy = malloc(bytes.size + 1);
-	assert_non_null(copy);
-	memcpy(copy, bytes.data, bytes.size);
-	stream.next_in = copy;
-	stream.avail_in = (uInt)bytes.size;
-	stream.next_out = ret_stored;
-	stream.avail_out = (uInt)room;
-	assert_int_equal(deflate(&stream, Z_FINISH), Z_STREAM_END);
-	size_t size = room - stream.avail_out;
-	deflateEnd(&stream);
-	free(copy);
-	return size;
-}
 
 static bool inflate_all(struct setup *setup, struct fsdp_span stored, size_t declared,
 	size_t step, unsigned char *to)
