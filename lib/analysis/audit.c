@@ -39,11 +39,12 @@ struct fsdp_audit {
 /* ---- what a check asks ---- */
 
 void fsdp_check_skip(struct fsdp_checking *checking, enum fsdp_rule_index rule,
-	enum fsdp_rule_status status, enum fsdp_rule_reason reason)
+	enum fsdp_rule_reason reason)
 {
 	struct fsdp_rule_result *result = &checking->audit->results[rule];
 
-	result->status = status;
+	result->status = reason == FSDP_REASON_NONE ? FSDP_STATUS_NOT_APPLICABLE
+						    : FSDP_STATUS_NOT_EVALUATED;
 	result->reason = reason;
 }
 

@@ -388,7 +388,6 @@ static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
 	for (size_t i = 0; i < 2 && (!some || !all); i++)
 		fsdp_check_skip(checking,
 			i == 0 ? FSDP_RULE_CHUNK_GAP : FSDP_RULE_CHUNK_OVERLAP,
-			all ? FSDP_STATUS_NOT_APPLICABLE : FSDP_STATUS_NOT_EVALUATED,
 			all ? FSDP_REASON_NONE : FSDP_REASON_LIMIT);
 	return true;
 }

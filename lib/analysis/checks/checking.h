@@ -38,10 +38,10 @@ struct fsdp_check {
 	.rule_count = sizeof((enum fsdp_rule_index[]){ __VA_ARGS__ }) / \
 		      sizeof(enum fsdp_rule_index)
 
-/* Says that a rule was not judged, or (not applicable) that there is nothing it is about.
- * A finding of the rule, before or later, has the last word. */
+/* Says why a rule was not judged (not evaluated), or without a reason that there is nothing
+ * it is about (not applicable). A finding of the rule, before or later, has the last word. */
 void fsdp_check_skip(struct fsdp_checking *checking, enum fsdp_rule_index rule,
-	enum fsdp_rule_status status, enum fsdp_rule_reason reason);
+	enum fsdp_rule_reason reason);
 
 extern const struct fsdp_check fsdp_check_boxes;
 extern const struct fsdp_check fsdp_check_complete;

@@ -390,11 +390,10 @@ static uint32_t *intern_all(struct fsdp_packing *packed)
 	return names;
 }
 
-static void skip(struct fsdp_complete *complete, enum fsdp_rule_status status,
-	enum fsdp_rule_reason reason)
+static void skip(struct fsdp_complete *complete, enum fsdp_rule_reason reason)
 {
-	fsdp_check_skip(complete->checking, FSDP_RULE_SCALE_MISSING, status, reason);
-	fsdp_check_skip(complete->checking, FSDP_RULE_SCALE_SHAPE, status, reason);
+	fsdp_check_skip(complete->checking, FSDP_RULE_SCALE_MISSING, reason);
+	fsdp_check_skip(complete->checking, FSDP_RULE_SCALE_SHAPE, reason);
 }
 
 static void judge(struct fsdp_packing *packed)
@@ -406,7 +405,7 @@ static void judge(struct fsdp_packing *packed)
 		if (names[i] != FSDP_NONE)
 			add_weight(packed, i, names[i]);
 	if (packed->weights.count == 0)
-		skip(complete, FSDP_STATUS_NOT_APPLICABLE, FSDP_REASON_NONE);
+		skip(complete, FSDP_REASON_NONE);
 	for (size_t i = 0; i < packed->weights.count && !complete->failed; i++)
 		judge_weight(packed, fsdp_vec_at(&packed->weights, i));
 	for (uint32_t i = 0; i < complete->tensor_count && !complete->failed; i++)
@@ -436,12 +435,12 @@ void fsdp_complete_judge_packed(struct fsdp_complete *complete)
 	if (complete->is_silent)
 		return;
 	if (!is_any_packed(complete)) {
-		skip(complete, FSDP_STATUS_NOT_APPLICABLE, FSDP_REASON_NONE);
+		skip(complete, FSDP_REASON_NONE);
 		return;
 	}
 	read_method(&packed);
 	if (is_not_judged(packed.method)) {
-		skip(complete, FSDP_STATUS_NOT_EVALUATED, FSDP_REASON_UNSUPPORTED);
+		skip(complete, FSDP_REASON_UNSUPPORTED);
 		return;
 	}
 	fsdp_vec_init(

@@ -53,7 +53,6 @@ static void skip_silent(struct fsdp_complete *complete)
 
 	for (size_t i = 0; i < FSDP_COUNT(rules) && complete->is_silent; i++)
 		fsdp_check_skip(complete->checking, rules[i],
-			planned ? FSDP_STATUS_NOT_APPLICABLE : FSDP_STATUS_NOT_EVALUATED,
 			planned ? FSDP_REASON_NONE : FSDP_REASON_UNREADABLE);
 }
 
@@ -61,21 +60,19 @@ static void skip_silent(struct fsdp_complete *complete)
 static void skip_rules(struct fsdp_complete *complete)
 {
 	struct fsdp_checking *checking = complete->checking;
-	enum fsdp_rule_status status = FSDP_STATUS_NOT_APPLICABLE;
-	enum fsdp_rule_reason reason = FSDP_REASON_NONE;
+	bool is_configured = complete->config.root != FSDP_NONE;
 
 	skip_silent(complete);
 	if (complete->stack_count == 0) {
-		fsdp_check_skip(checking, FSDP_RULE_STACK_HOLE, status, reason);
-		fsdp_check_skip(checking, FSDP_RULE_PARTIAL_TENSOR, status, reason);
-		fsdp_check_skip(checking, FSDP_RULE_FLATTENED_PARAMETER, status, reason);
+		fsdp_check_skip(checking, FSDP_RULE_STACK_HOLE, FSDP_REASON_NONE);
+		fsdp_check_skip(checking, FSDP_RULE_PARTIAL_TENSOR, FSDP_REASON_NONE);
+		fsdp_check_skip(
+			checking, FSDP_RULE_FLATTENED_PARAMETER, FSDP_REASON_NONE);
 	}
-	if (complete->config.root == FSDP_NONE) {
-		fsdp_check_skip(checking, FSDP_RULE_TIE_MISMATCH, status, reason);
-		if (complete->config.adapter == FSDP_NONE)
-			fsdp_check_skip(
-				checking, FSDP_RULE_CONFIG_MISMATCH, status, reason);
-	}
+	if (!is_configured)
+		fsdp_check_skip(checking, FSDP_RULE_TIE_MISMATCH, FSDP_REASON_NONE);
+	if (!is_configured && complete->config.adapter == FSDP_NONE)
+		fsdp_check_skip(checking, FSDP_RULE_CONFIG_MISMATCH, FSDP_REASON_NONE);
 }
 
 static void judge(struct fsdp_complete *complete)

@@ -269,14 +269,11 @@ static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
 	}
 	judge_tag(&looking);
 	if (!looking.structured)
-		fsdp_check_skip(checking, FSDP_RULE_STRUCTURED_TENSOR,
-			FSDP_STATUS_NOT_APPLICABLE, FSDP_REASON_NONE);
+		fsdp_check_skip(checking, FSDP_RULE_STRUCTURED_TENSOR, FSDP_REASON_NONE);
 	if (!flat)
-		fsdp_check_skip(checking, FSDP_RULE_FLAT_NUMEL,
-			FSDP_STATUS_NOT_APPLICABLE, FSDP_REASON_NONE);
+		fsdp_check_skip(checking, FSDP_RULE_FLAT_NUMEL, FSDP_REASON_NONE);
 	if (!looking.some)
-		fsdp_check_skip(checking, FSDP_RULE_ODD_TENSOR_STATE,
-			FSDP_STATUS_NOT_APPLICABLE, FSDP_REASON_NONE);
+		fsdp_check_skip(checking, FSDP_RULE_ODD_TENSOR_STATE, FSDP_REASON_NONE);
 	return true;
 }
 

@@ -176,8 +176,7 @@ static void skip(struct fsdp_checking *checking)
 		FSDP_RULE_OPTIM_STATE_SHAPE, FSDP_RULE_OPTIM_STEP };
 
 	for (size_t i = 0; i < FSDP_COUNT(rules); i++)
-		fsdp_check_skip(
-			checking, rules[i], FSDP_STATUS_NOT_APPLICABLE, FSDP_REASON_NONE);
+		fsdp_check_skip(checking, rules[i], FSDP_REASON_NONE);
 }
 
 static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)

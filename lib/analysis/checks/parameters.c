@@ -59,8 +59,7 @@ static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
 		empty += is_empty(&tensor);
 	}
 	if (parameters == 0)
-		fsdp_check_skip(checking, FSDP_RULE_EMPTY_PARAMETER,
-			FSDP_STATUS_NOT_APPLICABLE, FSDP_REASON_NONE);
+		fsdp_check_skip(checking, FSDP_RULE_EMPTY_PARAMETER, FSDP_REASON_NONE);
 	for (uint32_t i = 0; i < count && empty > 0; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
 

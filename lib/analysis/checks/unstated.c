@@ -16,8 +16,7 @@ static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
 	(void)ret_error;
 	if (family != NULL && strcmp(family, "dcp-safetensors") == 0 &&
 		!fsdp_checkpoint_plan(checking->checkpoint, &plan))
-		fsdp_check_skip(checking, FSDP_RULE_RANK_MISSING,
-			FSDP_STATUS_NOT_EVALUATED, FSDP_REASON_NEEDS_PLAN);
+		fsdp_check_skip(checking, FSDP_RULE_RANK_MISSING, FSDP_REASON_NEEDS_PLAN);
 	return true;
 }
 
