@@ -76,9 +76,7 @@ static struct fsdp_rule_result before_any_check(
 static void count_findings(
 	struct fsdp_audit *audit, const struct fsdp_rule *rule, uint64_t count)
 {
-	for (size_t i = 0; i < FSDP_RULE_COUNT; i++)
-		if (audit->results[i].rule == rule)
-			fsdp_tally(&audit->results[i].findings, count);
+	fsdp_tally(&audit->results[rule - fsdp_rule(0)].findings, count);
 }
 
 static void count_omitted(struct fsdp_audit *audit, struct fsdp_omitted omitted)
