@@ -115,15 +115,14 @@ bool fsdp_document_open(const char *path, const struct fsdp_limit_setting *setti
 {
 	struct fsdp_document *document = calloc(1, sizeof *document);
 	struct fsdp_limits limits;
+	bool known;
 
 	if (document == NULL)
 		return fsdp_fail_memory(ret_error);
-	fsdp_limits_init(&limits);
-	for (size_t i = 0; i < setting_count; i++)
-		fsdp_limits_set(&limits, settings[i].name, settings[i].value);
+	known = fsdp_limits_choose(&limits, settings, setting_count, ret_error);
 	document->budget.ceiling = fsdp_limit(&limits, FSDP_LIMIT_MEMORY);
 	fsdp_arena_init(&document->arena, &document->budget);
-	if (!read_file(document, path, &limits, ret_error)) {
+	if (!known || !read_file(document, path, &limits, ret_error)) {
 		fsdp_document_free(document);
 		return false;
 	}

@@ -306,12 +306,9 @@ static bool begin(struct fsdp_pickles *pickles, const char *path,
 	const struct fsdp_pickles_options *options, struct fsdp_error **ret_error)
 {
 	pickles->source.fd = -1;
-	fsdp_limits_init(&pickles->limits);
-	for (size_t i = 0; i < options->limit_count; i++)
-		if (!fsdp_limits_set(&pickles->limits, options->limits[i].name,
-			    options->limits[i].value))
-			return fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
-				"there is no limit \"%s\"", options->limits[i].name);
+	if (!fsdp_limits_choose(
+		    &pickles->limits, options->limits, options->limit_count, ret_error))
+		return false;
 	fsdp_budget_init(&pickles->budget, &pickles->limits);
 	fsdp_arena_init(&pickles->arena, &pickles->budget);
 	fsdp_vec_init(&pickles->list, &pickles->arena, sizeof(struct fsdp_listed));
