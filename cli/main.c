@@ -125,7 +125,7 @@ static int collect_and_run(struct arguments *arguments, struct usage *usage)
 		usage->hint[0] = '\0';
 		result = outputs_open(&outputs, arguments, &inputs.paths, usage);
 	}
-	/* Files are to be finished even if nobody reads stdout any more. */
+	/* Files are to be finished even if stdout is closed. */
 	if (result == USAGE_GOOD && outputs_have_files(&outputs))
 		signal(SIGPIPE, SIG_IGN);
 	status = result == USAGE_GOOD ? session_run(arguments, &inputs, &outputs, &looks)

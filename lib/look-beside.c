@@ -271,7 +271,7 @@ static bool judge_values(
 	return true;
 }
 
-/* Whether a reader of the folder said already that it is none. */
+/* Whether a reader of the folder reported already that it is none. */
 static bool is_told(const struct beside *beside, struct fsdp_span name)
 {
 	for (size_t i = 0; i < beside->findings->list.count; i++) {

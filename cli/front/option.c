@@ -245,7 +245,7 @@ static enum usage_result wrong_number(
 	return USAGE_WRONG;
 }
 
-/* Splits at commas; an empty part is wrong, since nobody means one. */
+/* Splits at commas; an empty part is an error. */
 static enum usage_result convert_words(const struct option *row, const char *value,
 	struct texts *texts, struct owned *owned, struct usage *usage)
 {

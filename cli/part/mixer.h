@@ -5,7 +5,7 @@
 #include "render/shape.h"
 
 /*
- * A hash of several things, for finding those that may be equal: whoever uses it compares
+ * A hash of several things, for finding those that may be equal: its user compares
  * them as well. What is hashed comes from files, so each table has a seed of its own and
  * no file can aim at a slot.
  */

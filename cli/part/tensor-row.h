@@ -81,7 +81,7 @@ struct place_facts {
 	uint64_t item_offset, item_length; /* of a zip member */
 	struct fsdp_span storage;
 	const char *method;
-	int64_t *strides; /* owned by whoever keeps the facts; NULL: contiguous */
+	int64_t *strides; /* owned by the keeper of the facts; NULL: contiguous */
 	uint32_t dims;
 };
 

@@ -24,7 +24,7 @@ struct outputs {
 	bool forgetful; /* of what not to replace, for lack of memory: nothing is replaced
 			 */
 	bool spoilt;    /* the head promised an answer that broke off: no file stays */
-	bool broken_pipe; /* nobody reads stdout any more */
+	bool broken_pipe; /* stdout was closed by its reader */
 	int interrupted;  /* by this signal, while reading; 0: not */
 };
 
@@ -43,7 +43,7 @@ void outputs_keep(void *outputs, const char *path);
 /*
  * Flushes and closes all; files get their names, those of formats that cannot say
  * "failed" only if there was an answer. One that failed is told through `complain`,
- * unless it is a stdout that nobody reads any more, with its errno or OUTPUT_IS_INPUT.
+ * unless it is a stdout that its reader closed, with its errno or OUTPUT_IS_INPUT.
  * False if any failed.
  */
 enum { OUTPUT_IS_INPUT = -1 };

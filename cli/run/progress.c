@@ -112,7 +112,7 @@ static void set_timer(time_t first_s, suseconds_t first_us, time_t s, suseconds_
 	setitimer(ITIMER_REAL, &timer, NULL);
 }
 
-/* It comes also while it draws, on a stderr that nobody reads: time is up all the same.
+/* It comes also while it draws, on a stderr that is not read: time is up all the same.
  */
 static void tick(int number)
 {

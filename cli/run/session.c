@@ -46,7 +46,7 @@ struct session {
 	unsigned locks;  /* that hold: a set of enum sandbox_lock */
 };
 
-/* ---- what is said beside the answer ---- */
+/* ---- what is reported beside the answer ---- */
 
 /* Running out of memory needs no memory to be told. */
 static void add_out_of_memory(struct session *session, struct failure *failure)
@@ -570,14 +570,14 @@ static void answer_input(struct session *session, struct fsdp_checkpoint *checkp
 	call(session, &run);
 }
 
-/* Opens each input and answers for it to nobody; what there is to say is said here. Sets
+/* Opens each input, makes its answer and throws it away; messages are reported here. Sets
  * the status of each; those without an answer are NULL in `opened`. */
 static bool rehearse(struct session *session, struct fsdp_checkpoint **opened)
 {
-	struct out *nobody = out_many(NULL, 0);
+	struct out *discard = out_many(NULL, 0);
 	int worst = STATUS_GOOD;
 
-	if (nobody == NULL)
+	if (discard == NULL)
 		return false;
 	session->begun = true;
 	for (size_t i = 0;
@@ -590,7 +590,7 @@ static bool rehearse(struct session *session, struct fsdp_checkpoint **opened)
 		if (session->collected.failure_count > failures)
 			session->status = STATUS_PARTIAL;
 		if (opened[i] != NULL)
-			answer_input(session, opened[i], i, nobody);
+			answer_input(session, opened[i], i, discard);
 		else
 			session->status = STATUS_FAILED;
 		if (session->status == STATUS_FAILED)
@@ -600,7 +600,7 @@ static bool rehearse(struct session *session, struct fsdp_checkpoint **opened)
 	}
 	session->begun = false;
 	session->status = worst;
-	out_free(nobody);
+	out_free(discard);
 	return !session->collected.out_of_memory;
 }
 
@@ -627,7 +627,7 @@ static void show_each(struct session *session, struct fsdp_checkpoint *const *op
 /*
  * --separate: {"checkpoints": [{"input": 0, …}, …]}, and in text one block after another.
  * The head holds the status of all, which only the answers decide, and those do not fit
- * into memory: so each is given twice, the first time to nobody.
+ * into memory: so each is made twice, and thrown away the first time.
  */
 static void answer_each(struct session *session)
 {
@@ -703,7 +703,7 @@ static void complain(void *context, const char *file, int error)
 	struct failure *failure;
 
 	session->status = STATUS_FAILED;
-	session->collected.totals.count = 0; /* of an answer that nobody has */
+	session->collected.totals.count = 0; /* of an answer that is not shown */
 	failure = collected_failure(&session->collected, "system");
 	if (failure == NULL)
 		return;

@@ -244,7 +244,7 @@ static bool start(const int there[2], const int back[2])
 	sigset_t before;
 	pid_t child;
 
-	/* Nobody waits for it: it is gone when its end of the pipe is. */
+	/* It is not waited for: it is gone when its end of the pipe is. */
 	signal(SIGCHLD, SIG_IGN);
 	hold_signals(&before);
 	child = fork();

@@ -38,7 +38,7 @@ void temporary_done(struct temporary *temporary);
  * other may be opened after it. False with errno, and nothing has changed. */
 bool temporary_hand_over(void);
 
-/* For an end that nobody planned: removes all that are not done. May be called in a
+/* For an end that was not planned: removes all that are not done. May be called in a
  * signal handler. */
 void temporary_abandon_all(void);
 

@@ -28,7 +28,7 @@ enum affected_part {
 	PART_FILE,   /* all of it */
 	PART_END,    /* what reaches beyond its end */
 	PART_PLACE,  /* what is stored in the member, or in the range */
-	PART_SHARDS, /* of any file: tensors of which a rank has a piece */
+	PART_SHARDS, /* of any file: tensors that are stored in pieces */
 	PART_TENSOR, /* the tensor alone that is told */
 };
 

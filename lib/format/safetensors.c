@@ -79,7 +79,7 @@ struct tensor_entry {
 		struct fsdp_json_list lists[2];
 	};
 	bool has_dtype, has_shape, has_range;
-	bool broken; /* said already; it is left out */
+	bool broken; /* reported; it is left out */
 };
 
 struct header {

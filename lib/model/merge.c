@@ -418,8 +418,8 @@ static bool holds_cut_parameters(const struct fsdp_model *model)
 }
 
 /*
- * What torch's own optimizer keeps, which counts parameters and has never heard of flat
- * ones: of each of its states a rank has the part for its own part. An optimizer state
+ * States of torch's own optimizer, which numbers parameters and does not know flat ones:
+ * a rank holds, of each state, the part for its part of the parameter. An optimizer state
  * dict that FSDP made names them instead, and is whole or a ShardedTensor.
  */
 static bool is_counted(

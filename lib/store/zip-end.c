@@ -192,7 +192,7 @@ static void judge_behind(struct tail *tail, const struct end_record *record)
 	uint64_t begin = record->at + END, left = tail->source->size - begin;
 	if (record->comment_size > left)
 		AMBIGUOUS(tail, record->at,
-			"the comment is said to have %llu bytes, but only %llu follow",
+			"the end record states %llu bytes of comment, but only %llu follow",
 			FSDP_LLU(record->comment_size), FSDP_LLU(left));
 	if (left == 0)
 		return;
@@ -209,7 +209,7 @@ static void judge_disks(struct tail *tail, const struct end_record *record)
 {
 	if (record->disk > 1 || record->directory_disk > 1)
 		AMBIGUOUS(tail, record->at,
-			"the zip is said to be on several disks (%llu, %llu)",
+			"the end record states several disks (%llu, %llu)",
 			FSDP_LLU(record->disk), FSDP_LLU(record->directory_disk));
 	if (record->count_here != record->count)
 		AMBIGUOUS(tail, record->at, "two counts of entries: %llu and %llu",
@@ -356,7 +356,7 @@ static bool find_directory(
 	if (fits && claimed_end == record->at)
 		return true;
 	AMBIGUOUS(tail, record->at,
-		"the directory is said to be at byte %llu and to have %llu bytes, but the end records begin at byte %llu",
+		"the end record states a directory at byte %llu of %llu bytes, but the end records begin at byte %llu",
 		FSDP_LLU(record->offset), FSDP_LLU(record->size), FSDP_LLU(record->at));
 	bool here = false, before = false;
 	if (record->offset < record->at &&

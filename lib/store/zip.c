@@ -157,7 +157,7 @@ static void judge_kind(
 			FSDP_LLU(member->size));
 	if (member->stored_size == 0 && member->size != 0)
 		FIND(reader, ZIP_ENTRY_TYPE, member,
-			"said to have %llu bytes, of which 0 are stored: PyTorch leaves its buffer unwritten",
+			"states %llu bytes, of which 0 are stored: PyTorch leaves its buffer unwritten",
 			FSDP_LLU(member->size));
 }
 
@@ -192,8 +192,8 @@ static void judge_entry(struct reader *reader, const struct fsdp_zip_member *mem
 			"encrypted or patched (flags %#06x): PyTorch cannot read it",
 			member->flags);
 	if (entry->disk > 1)
-		FIND(reader, ZIP_DIRECTORY_AMBIGUOUS, member, "said to begin on disk %lu",
-			(unsigned long)entry->disk);
+		FIND(reader, ZIP_DIRECTORY_AMBIGUOUS, member,
+			"states that it begins on disk %lu", (unsigned long)entry->disk);
 	judge_size(reader, member);
 	judge_kind(reader, member, entry->attributes);
 }

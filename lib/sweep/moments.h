@@ -8,7 +8,7 @@
 
 /*
  * What is counted of numbers as they come by. Sums are made of sixteen partial ones that
- * the place of a number in its run decides, so equal runs give equal digits, whoever adds
+ * the place of a number in its run decides, so equal runs give equal digits, whatever adds
  * them on which machine.
  */
 struct fsdp_moments {

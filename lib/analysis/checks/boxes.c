@@ -321,7 +321,7 @@ static bool is_rule(const struct fsdp_rule *rule, enum fsdp_rule_index index)
 	return rule == fsdp_rule(index);
 }
 
-/* What is said already, by the reader or of a whole file. */
+/* What was reported already, by the reader or of a whole file. */
 static void hear(struct coverage *coverage)
 {
 	static const enum fsdp_rule_index reasons[] = { FSDP_RULE_RANK_MISSING,

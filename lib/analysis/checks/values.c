@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Whether weights look as if they were trained. A matrix that is one constant does
- * nothing; one that is full of huge or subnormal numbers is memory that nobody wrote; one
- * that is ten times as wide as all of its siblings was scaled by mistake; and layers or
+ * nothing; one that is full of huge or subnormal numbers is memory that was never written;
+ * one that is ten times as wide as all of its siblings was scaled by mistake; and layers or
  * experts whose bytes are equal were never trained apart.
  *
  * Siblings are tensors of one shape and dtype whose names are equal but for numbers.
@@ -33,7 +33,7 @@ enum {
 /* A tensor that is judged. */
 struct matrix {
 	uint32_t tensor, name;
-	bool dead;     /* said already */
+	bool dead;     /* reported as such */
 	uint64_t kind; /* of its name, shape and dtype */
 	double spread; /* standard deviation */
 	double usual;  /* median of the siblings that this one stands out from, or 0 */

@@ -397,7 +397,7 @@ static void judge_volume(struct dcp *dcp, const struct fsdp_dcp_item *item)
 			const struct fsdp_dcp_chunk *chunk =
 				fsdp_vec_at(&dcp->meta.chunks, list->first + i);
 			if (!chunk_fits(dcp, item, chunk))
-				return; /* said already */
+				return; /* reported */
 			(void)fsdp_numel(fsdp_model_ints(model, chunk->box) + chunk->dims,
 				chunk->dims, &volume);
 			if (!fsdp_add(held, volume, &held))

@@ -186,7 +186,7 @@ bool fsdp_deepspeed_join_frozen(struct fsdp_deepspeed *ds, struct fsdp_error **r
 
 /* ---- parameter-groups.c ---- */
 
-/* Elements of a group of ZeRO 1 and 2 that a rank has. */
+/* Elements of a group of ZeRO 1 and 2 that one rank holds. */
 uint64_t fsdp_deepspeed_part_of(const struct fsdp_deepspeed *ds, uint32_t group);
 
 /* Of ZeRO 1 and 2: decides whom to follow, and says where they differ. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Finds pickles inside the values of a pickle: bytes, or text that stands for bytes, that
- * begin as pickles do and run to their STOP. Whoever loads the value may hand it to a
- * loader, so what they name is told; nothing of them is read into the model.
+ * begin as pickles do and run to their STOP. A program that
+ * loads the value may hand it to a loader, so what they name is reported; nothing of them
+ * is read into the model.
  *
  * Values are found without reading the pickle again: by PROTO, with the opcode of bytes or
  * text and its length in front of it. That a number looks so is possible; that what

@@ -176,7 +176,7 @@ FSDP_API void fsdp_overview_free(struct fsdp_overview *overview);
 
 /**
  * How many bytes of each module one rank holds, at most: of every parameter the largest
- * part that a rank has, all modules below included, tied parameters once. Of what FSDP
+ * part on any rank, all modules below included, tied parameters once. Of what FSDP
  * flattened it is an even share, for its shards are cut wherever that falls; so it is
  * where pieces tell no rank but a plan tells over how many a unit is sharded. Buffers are
  * not counted. Sums are taken modulo 2^64 here, as fsdp_module counts its bytes.

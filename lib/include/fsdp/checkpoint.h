@@ -17,8 +17,8 @@ extern "C" {
  * fsdp_checkpoint_free. Payload bytes are not held: files stay open for those who read
  * them later (model.h, elements.h).
  *
- * An index must be below the count of its list; what happens past the end is said where
- * it is defined.
+ * An index must be below the count of its list; what happens past the end is
+ * documented where it is defined.
  */
 struct fsdp_checkpoint;
 
