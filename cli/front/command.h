@@ -84,8 +84,9 @@ struct command {
 
 	/* Of a command whose answer is a judgement. Called for each checkpoint once it
 	 * was opened, or could not be (then run->checkpoint is NULL), before `run`
-	 * answers for all of them at once, with no checkpoint. What was found, and what
-	 * failed, is in run->collected from run->first on, and may be changed there.
+	 * answers for all of them at once, with no checkpoint. It adds the findings of an
+	 * opened checkpoint to run->collected itself. What failed, and the findings of one
+	 * that could not be opened, are there from run->first on, and may be changed.
 	 * Sets run->status, that of this checkpoint. False as for `run`. */
 	bool (*judge)(struct run *run, struct fsdp_error **ret_error);
 

@@ -224,8 +224,9 @@ static struct fsdp_checkpoint *open_checkpoint(
 		return NULL;
 	}
 	checkpoints[session->checkpoint_count++] = checkpoint;
-	collected_checkpoint(
-		&session->collected, checkpoint, (uint32_t)first, session->fleeting);
+	if (session->command->judge == NULL)
+		collected_checkpoint(&session->collected, checkpoint, (uint32_t)first,
+			session->fleeting);
 	note_opening(session, checkpoint);
 	error_count = fsdp_checkpoint_error_count(checkpoint);
 	for (size_t i = 0; i < error_count; i++)

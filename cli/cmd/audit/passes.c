@@ -84,11 +84,11 @@ static bool audit_facts(struct passes *passes, struct run *run, enum fsdp_level 
 
 	if (!fsdp_audit_new(run->checkpoint, &options, &passes->audit, ret_error))
 		return false;
-	/* Those of the checkpoint are here already, without the names that suffer. */
-	run->collected->finding_count = run->first.finding;
 	for (size_t i = 0; i < fsdp_audit_finding_count(passes->audit); i++)
 		collected_found(run->collected, fsdp_audit_finding(passes->audit, i),
 			run->input, true);
+	for (size_t i = 0; i < fsdp_omitted_count(run->checkpoint); i++)
+		add_omitted(run, fsdp_omitted(run->checkpoint, i));
 	for (size_t i = 0; i < fsdp_audit_omitted_count(passes->audit); i++)
 		add_omitted(run, fsdp_audit_omitted(passes->audit, i));
 	return true;
@@ -97,10 +97,13 @@ static bool audit_facts(struct passes *passes, struct run *run, enum fsdp_level 
 bool passes_run(struct passes *passes, struct run *run, enum fsdp_level level,
 	const char *manifest, struct fsdp_error **ret_error)
 {
-	if (level >= FSDP_LEVEL_HEADERS &&
-		!run_verify(passes, run, level, manifest, ret_error))
-		return false;
-	return audit_facts(passes, run, level, ret_error);
+	bool good = level < FSDP_LEVEL_HEADERS ||
+		    run_verify(passes, run, level, manifest, ret_error);
+
+	if (good && audit_facts(passes, run, level, ret_error))
+		return true;
+	collected_checkpoint(run->collected, run->checkpoint, run->input, true);
+	return false;
 }
 
 void passes_done(struct passes *passes)
