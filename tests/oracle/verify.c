@@ -17,7 +17,7 @@
 
 #include <fsdp/verify.h>
 
-#include "analysis/checks/values.h"
+#include "analysis/checks/checking.h"
 
 static void print_span(struct fsdp_span span)
 {
@@ -55,7 +55,11 @@ static void print_checks(
 	fsdp_arena_init(&kept, &budget);
 	fsdp_limits_init(&limits);
 	fsdp_findings_init(&findings, &kept, &limits);
-	if (fsdp_values_judge(checkpoint, verify, &findings, &arena, NULL))
+	if (fsdp_check_values.run(&(struct fsdp_checking){ .checkpoint = checkpoint,
+					  .verify = verify,
+					  .findings = &findings,
+					  .arena = &arena },
+		    NULL))
 		for (size_t i = 0; i < findings.list.count; i++)
 			print_finding(fsdp_vec_at(&findings.list, i));
 	fsdp_arena_done(&arena);

@@ -6,7 +6,7 @@
 
 #include <fsdp/elements.h>
 
-#include "analysis/checks/values.h"
+#include "analysis/checks/checking.h"
 #include "sweep/moments.h"
 
 #define VALUES FSDP_LEVEL_VALUES
@@ -315,8 +315,12 @@ static size_t check_made(const char *rule, char message[256])
 	struct verified verified = verify_made();
 	setup_init(&setup);
 	fsdp_arena_init(&arena, &setup.budget);
-	assert_true(fsdp_values_judge(verified.checkpoint, verified.verify,
-		&setup.findings, &arena, &setup.error));
+	assert_true(fsdp_check_values.run(
+		&(struct fsdp_checking){ .checkpoint = verified.checkpoint,
+			.verify = verified.verify,
+			.findings = &setup.findings,
+			.arena = &arena },
+		&setup.error));
 	fsdp_arena_done(&arena);
 	size_t count = setup.findings.list.count;
 	message[0] = '\0';

@@ -5,14 +5,16 @@
  * one that is ten times as wide as all of its siblings was scaled by mistake; and layers or
  * experts whose bytes are equal were never trained apart.
  *
+ * Nothing is judged without a pass over the values. It takes about 50 bytes a tensor.
  * Siblings are tensors of one shape and dtype whose names are equal but for numbers.
  */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include <fsdp/verify.h>
+
 #include "analysis/checks/checking.h"
-#include "analysis/checks/values.h"
 #include "base/error.h"
 #include "base/mix.h"
 
@@ -404,16 +406,17 @@ static void say_all(struct values_check *check)
 	}
 }
 
-bool fsdp_values_judge(const struct fsdp_checkpoint *checkpoint,
-	const struct fsdp_verify *verify, struct fsdp_findings *findings,
-	struct fsdp_arena *arena, struct fsdp_error **ret_error)
+static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
 {
+	struct fsdp_arena *arena = checking->arena;
 	struct values_check check = {
-		.checkpoint = checkpoint,
-		.verify = verify,
-		.findings = findings,
+		.checkpoint = checking->checkpoint,
+		.verify = checking->verify,
+		.findings = checking->findings,
 		.name = { .arena = arena },
 	};
+	if (check.verify == NULL)
+		return true;
 	if (!list_matrices(&check, arena))
 		return fsdp_arena_fail(arena, ret_error);
 	double *sorted = FSDP_TAKE(arena, sorted, check.count + 1);
@@ -426,13 +429,6 @@ bool fsdp_values_judge(const struct fsdp_checkpoint *checkpoint,
 	say_all(&check);
 	judge_tie(&check);
 	return !check.name.failed || fsdp_arena_fail(arena, ret_error);
-}
-
-static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
-{
-	return checking->verify == NULL ||
-	       fsdp_values_judge(checking->checkpoint, checking->verify,
-		       checking->findings, checking->arena, ret_error);
 }
 
 const struct fsdp_check fsdp_check_values = {
