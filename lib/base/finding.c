@@ -225,8 +225,8 @@ const char *fsdp_shown(struct fsdp_span text, char room[FSDP_SHOWN])
 	return room;
 }
 
-void fsdp_find(struct fsdp_findings *findings, enum fsdp_rule_index rule,
-	const struct fsdp_place_of *place, const char *format, ...)
+void fsdp_find_list(struct fsdp_findings *findings, enum fsdp_rule_index rule,
+	const struct fsdp_place_of *place, const char *format, va_list arguments)
 {
 	char room[2 * PLACE_MAX];
 	size_t affected_kept = place->affected_count < FSDP_AFFECTED_KEPT
@@ -245,8 +245,6 @@ void fsdp_find(struct fsdp_findings *findings, enum fsdp_rule_index rule,
 		return;
 	}
 	tally->kept++;
-	va_list arguments;
-	va_start(arguments, format);
 	*finding = (struct fsdp_finding){
 		.rule = &rules[rule],
 		.severity = place->severity == 0
@@ -270,6 +268,15 @@ void fsdp_find(struct fsdp_findings *findings, enum fsdp_rule_index rule,
 			fsdp_span_text(
 				place->next != NULL ? place->next : rules[rule].fix)),
 	};
+}
+
+void fsdp_find(struct fsdp_findings *findings, enum fsdp_rule_index rule,
+	const struct fsdp_place_of *place, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	fsdp_find_list(findings, rule, place, format, arguments);
 	va_end(arguments);
 }
 

@@ -2,6 +2,8 @@
 #ifndef FSDP_BASE_FINDING_H
 #define FSDP_BASE_FINDING_H
 
+#include <stdarg.h>
+
 #include <fsdp/finding.h>
 
 #include "base/limits.h"
@@ -63,6 +65,9 @@ struct fsdp_place_of {
 void fsdp_find(struct fsdp_findings *findings, enum fsdp_rule_index rule,
 	const struct fsdp_place_of *place, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
+void fsdp_find_list(struct fsdp_findings *findings, enum fsdp_rule_index rule,
+	const struct fsdp_place_of *place, const char *format, va_list arguments)
+	__attribute__((format(printf, 4, 0)));
 
 /* Bytes of a text of the input, for a message; more are cut off. */
 enum { FSDP_SHOWN = 260 };

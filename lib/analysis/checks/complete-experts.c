@@ -176,21 +176,15 @@ static void judge_tensor(
 {
 	struct fsdp_tensor tensor = fsdp_tensor(complete->checkpoint, index);
 	uint64_t rows = (uint64_t)tensor.shape[0], all = missing_of(due, rows);
-	struct fsdp_span name = fsdp_complete_stored(complete, index);
 
 	if (all == 0 || complete->told[index])
 		return;
-	complete->told[index] = 1;
 	if (all % rows == 0)
-		fsdp_find(complete->checking->findings, FSDP_RULE_PARTIAL_TENSOR,
-			FSDP_PLACE(.file = fsdp_complete_file(complete, index),
-				.tensor = name, .affected = &name, .affected_count = 1),
+		fsdp_complete_tell(complete, index, FSDP_RULE_PARTIAL_TENSOR, 0,
 			"the tensor is of %llu experts, and the configuration says %s = %llu: it is 1/%llu of the whole",
 			FSDP_LLU(rows), due->key, FSDP_LLU(all), FSDP_LLU(all / rows));
 	else
-		fsdp_find(complete->checking->findings, FSDP_RULE_CONFIG_MISMATCH,
-			FSDP_PLACE(.file = fsdp_complete_file(complete, index),
-				.tensor = name, .affected = &name, .affected_count = 1),
+		fsdp_complete_tell(complete, index, FSDP_RULE_CONFIG_MISMATCH, 0,
 			"the tensor is of %llu experts, and the configuration says %s = %llu",
 			FSDP_LLU(rows), due->key, FSDP_LLU(all));
 }

@@ -4,6 +4,7 @@
  * before it was packed, b its bits, g the numbers that share a scale.
  */
 #include "analysis/checks/complete-packed.h"
+#include "analysis/shapes.h"
 
 /* A due shape; dims 0 stands for a single number in any shape. */
 struct shape {
@@ -33,14 +34,14 @@ static bool is_shape(const struct fsdp_tensor *tensor, const struct shape *shape
 	return true;
 }
 
-static const char *show(const struct shape *shape, char room[FSDP_COMPLETE_SHAPE])
+static const char *show(const struct shape *shape, char room[FSDP_SHOWN_SHAPE])
 {
 	int64_t sizes[4];
 	struct fsdp_tensor tensor = { .shape = sizes, .dims = shape->dims };
 
 	for (uint32_t i = 0; i < shape->dims; i++)
 		sizes[i] = (int64_t)shape->sizes[i];
-	return fsdp_complete_show_shape(&tensor, room);
+	return fsdp_show_shape(&tensor, room);
 }
 
 /* Tells it unless the member is absent, or has one of these shapes. */
@@ -49,10 +50,8 @@ static void expect(struct fsdp_packing *packed, const struct fsdp_packed_weight 
 {
 	struct fsdp_complete *complete = packed->complete;
 	uint32_t index = weight->members[member];
-	char found[FSDP_COMPLETE_SHAPE], due[FSDP_COMPLETE_SHAPE],
-		whole[FSDP_COMPLETE_SHAPE];
+	char found[FSDP_SHOWN_SHAPE], due[FSDP_SHOWN_SHAPE], whole[FSDP_SHOWN_SHAPE];
 	struct fsdp_tensor tensor, packed_tensor;
-	struct fsdp_span name;
 
 	if (index == FSDP_NONE || complete->told[index])
 		return;
@@ -60,15 +59,11 @@ static void expect(struct fsdp_packing *packed, const struct fsdp_packed_weight 
 	for (size_t i = 0; i < count; i++)
 		if (is_shape(&tensor, &shapes[i]))
 			return;
-	complete->told[index] = 1;
 	packed_tensor = tensor_at(packed, weight->tensor);
-	name = fsdp_complete_stored(complete, index);
-	fsdp_find(complete->checking->findings, FSDP_RULE_SCALE_SHAPE,
-		FSDP_PLACE(.file = fsdp_complete_file(complete, index), .tensor = name,
-			.affected = &name, .affected_count = 1),
+	fsdp_complete_tell(complete, index, FSDP_RULE_SCALE_SHAPE, 0,
 		"the shape is %s; beside a packed weight of the shape %s it should be %s",
-		fsdp_complete_show_shape(&tensor, found),
-		fsdp_complete_show_shape(&packed_tensor, whole), show(&shapes[0], due));
+		fsdp_show_shape(&tensor, found), fsdp_show_shape(&packed_tensor, whole),
+		show(&shapes[0], due));
 }
 
 static void expect_one(struct fsdp_packing *packed,

@@ -3,6 +3,7 @@
  * Parts that the configuration describes: a head of its own, a part for images or sound.
  */
 #include "analysis/checks/complete.h"
+#include "analysis/shapes.h"
 
 static struct fsdp_setting at(const struct fsdp_complete *complete, uint32_t index)
 {
@@ -156,31 +157,20 @@ static void judge_absent_head(struct fsdp_complete *complete)
 		"the configuration says that the output head is not tied to the input embedding, and no tensor is a head");
 }
 
-static bool is_same_shape(const struct fsdp_tensor *a, const struct fsdp_tensor *b)
-{
-	return a->shape[0] == b->shape[0] && a->shape[1] == b->shape[1];
-}
-
 static void judge_stored_head(struct fsdp_complete *complete, uint32_t index)
 {
 	struct fsdp_tensor head = fsdp_tensor(complete->checkpoint, index), embedding;
 	uint32_t tied = find_embedding(complete);
-	char ours[FSDP_COMPLETE_SHAPE], theirs[FSDP_COMPLETE_SHAPE];
-	struct fsdp_span name;
+	char ours[FSDP_SHOWN_SHAPE], theirs[FSDP_SHOWN_SHAPE];
 
 	if (tied == FSDP_NONE || head.dims != 2 || !fsdp_complete_is_plain(&head))
 		return;
 	embedding = fsdp_tensor(complete->checkpoint, tied);
-	if (!fsdp_complete_is_plain(&embedding) || is_same_shape(&head, &embedding))
+	if (!fsdp_complete_is_plain(&embedding) || fsdp_is_same_shape(&head, &embedding))
 		return;
-	complete->told[index] = 1;
-	name = fsdp_complete_stored(complete, index);
-	fsdp_find(complete->checking->findings, FSDP_RULE_TIE_MISMATCH,
-		FSDP_PLACE(.file = fsdp_complete_file(complete, index), .tensor = name,
-			.affected = &name, .affected_count = 1),
+	fsdp_complete_tell(complete, index, FSDP_RULE_TIE_MISMATCH, 0,
 		"the head has the shape %s, and the input embedding that it is tied to %s: loaders keep the embedding",
-		fsdp_complete_show_shape(&head, ours),
-		fsdp_complete_show_shape(&embedding, theirs));
+		fsdp_show_shape(&head, ours), fsdp_show_shape(&embedding, theirs));
 }
 
 static void judge_ties(struct fsdp_complete *complete)

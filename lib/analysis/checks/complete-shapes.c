@@ -3,10 +3,11 @@
  * Tensors of a stack that have not the shape of their siblings: one rank's piece of a
  * tensor, or a flattened one, that was saved as if it were the whole.
  */
-#include <stdio.h>
+#include <stdarg.h>
 #include <stdlib.h>
 
 #include "analysis/checks/complete.h"
+#include "analysis/shapes.h"
 
 enum { RANKS_MOST = 128, ALIKE_LEAST = 3 };
 
@@ -48,19 +49,6 @@ uint32_t fsdp_complete_flat_ranks(uint64_t numel, uint64_t due)
 	return (uint32_t)ranks;
 }
 
-const char *fsdp_complete_show_shape(
-	const struct fsdp_tensor *tensor, char room[FSDP_COMPLETE_SHAPE])
-{
-	size_t at = 1;
-
-	room[0] = '[';
-	for (uint32_t i = 0; i < tensor->dims && at + 24 < FSDP_COMPLETE_SHAPE; i++)
-		at += (size_t)snprintf(room + at, FSDP_COMPLETE_SHAPE - at, "%s%lld",
-			i > 0 ? ", " : "", (long long)tensor->shape[i]);
-	snprintf(room + at, FSDP_COMPLETE_SHAPE - at, "]");
-	return room;
-}
-
 struct fsdp_span fsdp_complete_file(const struct fsdp_complete *complete, uint32_t index)
 {
 	struct fsdp_tensor tensor = fsdp_tensor(complete->checkpoint, index);
@@ -75,86 +63,51 @@ struct fsdp_span fsdp_complete_file(const struct fsdp_complete *complete, uint32
 
 /* ---- findings ---- */
 
-static void tell_flat(struct fsdp_complete *complete, uint32_t index,
-	const struct fsdp_tensor *due, uint32_t ranks)
+void fsdp_complete_tell(struct fsdp_complete *complete, uint32_t index,
+	enum fsdp_rule_index rule, int severity, const char *format, ...)
 {
-	struct fsdp_tensor tensor = fsdp_tensor(complete->checkpoint, index);
 	struct fsdp_span name = fsdp_complete_stored(complete, index);
-	char found[FSDP_COMPLETE_SHAPE], shape[FSDP_COMPLETE_SHAPE];
+	va_list arguments;
 
 	complete->told[index] = 1;
-	fsdp_find(complete->checking->findings, FSDP_RULE_FLATTENED_PARAMETER,
+	va_start(arguments, format);
+	fsdp_find_list(complete->checking->findings, rule,
 		FSDP_PLACE(.file = fsdp_complete_file(complete, index), .tensor = name,
-			.affected = &name, .affected_count = 1,
-			.severity = FSDP_ERROR + 1),
-		"the tensor is one row of numbers, %s: %u times these make the shape %s of its siblings",
-		fsdp_complete_show_shape(&tensor, found), ranks,
-		fsdp_complete_show_shape(due, shape));
-}
-
-static void tell_piece(struct fsdp_complete *complete, uint32_t index,
-	const struct fsdp_tensor *due, uint32_t ranks, uint32_t dim)
-{
-	struct fsdp_tensor tensor = fsdp_tensor(complete->checkpoint, index);
-	struct fsdp_span name = fsdp_complete_stored(complete, index);
-	char found[FSDP_COMPLETE_SHAPE], shape[FSDP_COMPLETE_SHAPE];
-
-	complete->told[index] = 1;
-	fsdp_find(complete->checking->findings, FSDP_RULE_PARTIAL_TENSOR,
-		FSDP_PLACE(.file = fsdp_complete_file(complete, index), .tensor = name,
-			.affected = &name, .affected_count = 1),
-		"the shape is %s and that of its siblings %s: 1/%u in dimension %u, as the piece of one of %u ranks",
-		fsdp_complete_show_shape(&tensor, found),
-		fsdp_complete_show_shape(due, shape), ranks, dim, ranks);
-}
-
-static void tell_joined(struct fsdp_complete *complete, uint32_t index,
-	const struct fsdp_tensor *due, uint32_t times)
-{
-	struct fsdp_tensor tensor = fsdp_tensor(complete->checkpoint, index);
-	struct fsdp_span name = fsdp_complete_stored(complete, index);
-	char found[FSDP_COMPLETE_SHAPE], shape[FSDP_COMPLETE_SHAPE];
-
-	complete->told[index] = 1;
-	fsdp_find(complete->checking->findings, FSDP_RULE_PARTIAL_TENSOR,
-		FSDP_PLACE(.file = fsdp_complete_file(complete, index), .tensor = name,
-			.affected = &name, .affected_count = 1),
-		"the shape is %s and that of its siblings %s: %u times as long, as copies of a replicated tensor joined",
-		fsdp_complete_show_shape(&tensor, found),
-		fsdp_complete_show_shape(due, shape), times);
+			.affected = &name, .affected_count = 1, .severity = severity),
+		format, arguments);
+	va_end(arguments);
 }
 
 static void tell(
 	struct fsdp_complete *complete, uint32_t index, const struct fsdp_tensor *due)
 {
 	struct fsdp_tensor tensor = fsdp_tensor(complete->checkpoint, index);
-	uint32_t dim, ranks;
+	char found[FSDP_SHOWN_SHAPE], shape[FSDP_SHOWN_SHAPE];
+	uint32_t dim, ranks, times, joined;
 
 	if (complete->told[index] || tensor.numel == 0)
 		return;
+	joined = fsdp_complete_ranks_of(due, &tensor, &dim);
 	ranks = fsdp_complete_ranks_of(&tensor, due, &dim);
+	times = fsdp_complete_flat_ranks(tensor.numel, due->numel);
+	fsdp_show_shape(&tensor, found);
+	fsdp_show_shape(due, shape);
 	if (ranks > 1)
-		tell_piece(complete, index, due, ranks, dim);
-	else if (tensor.dims == 1 && due->dims > 1 &&
-		 fsdp_complete_flat_ranks(tensor.numel, due->numel) > 0)
-		tell_flat(complete, index, due,
-			fsdp_complete_flat_ranks(tensor.numel, due->numel));
-	else if (tensor.dims == 1 && fsdp_complete_ranks_of(due, &tensor, &dim) > 1)
-		tell_joined(
-			complete, index, due, fsdp_complete_ranks_of(due, &tensor, &dim));
+		fsdp_complete_tell(complete, index, FSDP_RULE_PARTIAL_TENSOR, 0,
+			"the shape is %s and that of its siblings %s: 1/%u in dimension %u, as the piece of one of %u ranks",
+			found, shape, ranks, dim, ranks);
+	else if (tensor.dims == 1 && due->dims > 1 && times > 0)
+		fsdp_complete_tell(complete, index, FSDP_RULE_FLATTENED_PARAMETER,
+			FSDP_ERROR + 1,
+			"the tensor is one row of numbers, %s: %u times these make the shape %s of its siblings",
+			found, times, shape);
+	else if (tensor.dims == 1 && joined > 1)
+		fsdp_complete_tell(complete, index, FSDP_RULE_PARTIAL_TENSOR, 0,
+			"the shape is %s and that of its siblings %s: %u times as long, as copies of a replicated tensor joined",
+			found, shape, joined);
 }
 
 /* ---- a member of all elements ---- */
-
-static int compare_shapes(const struct fsdp_tensor *a, const struct fsdp_tensor *b)
-{
-	if (a->dims != b->dims)
-		return a->dims < b->dims ? -1 : 1;
-	for (uint32_t i = 0; i < a->dims; i++)
-		if (a->shape[i] != b->shape[i])
-			return a->shape[i] < b->shape[i] ? -1 : 1;
-	return 0;
-}
 
 struct stack_column {
 	const struct fsdp_complete_record **records; /* ascending by element */
@@ -177,14 +130,14 @@ static uint32_t common_shape(const struct fsdp_complete *complete,
 			best = i;
 			due = tensor;
 		}
-		votes += compare_shapes(&due, &tensor) == 0 ? 1 : (uint32_t)-1;
+		votes += fsdp_is_same_shape(&due, &tensor) ? 1 : (uint32_t)-1;
 	}
 	due = fsdp_tensor(complete->checkpoint, column->records[best]->tensor);
 	for (uint32_t i = 0; i < column->count; i++) {
 		struct fsdp_tensor tensor =
 			fsdp_tensor(complete->checkpoint, column->records[i]->tensor);
 
-		held += compare_shapes(&due, &tensor) == 0;
+		held += fsdp_is_same_shape(&due, &tensor);
 	}
 	if ((uint64_t)held * 4 >= (uint64_t)column->count * 3 ||
 		(stack->element_count == 3 && held == 2))
@@ -206,7 +159,7 @@ static void make_set(const struct fsdp_complete *complete,
 			fsdp_tensor(complete->checkpoint, column->records[i]->tensor);
 
 		kin[i] = column->records[i]->element;
-		is_in[i] = compare_shapes(due, &tensor) != 0;
+		is_in[i] = !fsdp_is_same_shape(due, &tensor);
 		set->count += is_in[i];
 	}
 }

@@ -3,6 +3,7 @@
  * Rows and widths of tensors against the configuration.
  */
 #include "analysis/checks/complete.h"
+#include "analysis/shapes.h"
 
 enum { RANKS_MOST = 128 };
 
@@ -153,33 +154,24 @@ static void tell_piece(struct fsdp_complete *complete, uint32_t index, uint32_t 
 	const char *key, uint64_t due)
 {
 	struct fsdp_tensor tensor = fsdp_tensor(complete->checkpoint, index);
-	struct fsdp_span name = fsdp_complete_stored(complete, index);
 	uint64_t ranks = due / (uint64_t)tensor.shape[dim];
-	char shape[FSDP_COMPLETE_SHAPE];
+	char shape[FSDP_SHOWN_SHAPE];
 
-	complete->told[index] = 1;
-	fsdp_find(complete->checking->findings, FSDP_RULE_PARTIAL_TENSOR,
-		FSDP_PLACE(.file = fsdp_complete_file(complete, index), .tensor = name,
-			.affected = &name, .affected_count = 1),
+	fsdp_complete_tell(complete, index, FSDP_RULE_PARTIAL_TENSOR, 0,
 		"the shape is %s, and by the configuration (%s) dimension %u is %llu: 1/%llu of it, as the piece of one of %llu ranks",
-		fsdp_complete_show_shape(&tensor, shape), key, dim, FSDP_LLU(due),
-		FSDP_LLU(ranks), FSDP_LLU(ranks));
+		fsdp_show_shape(&tensor, shape), key, dim, FSDP_LLU(due), FSDP_LLU(ranks),
+		FSDP_LLU(ranks));
 }
 
 static void tell_width(struct fsdp_complete *complete, uint32_t index, const char *key,
 	uint64_t due, enum fsdp_severity severity)
 {
 	struct fsdp_tensor tensor = fsdp_tensor(complete->checkpoint, index);
-	struct fsdp_span name = fsdp_complete_stored(complete, index);
-	char shape[FSDP_COMPLETE_SHAPE];
+	char shape[FSDP_SHOWN_SHAPE];
 
-	complete->told[index] = 1;
-	fsdp_find(complete->checking->findings, FSDP_RULE_CONFIG_MISMATCH,
-		FSDP_PLACE(.file = fsdp_complete_file(complete, index), .tensor = name,
-			.affected = &name, .affected_count = 1,
-			.severity = (int)severity + 1),
+	fsdp_complete_tell(complete, index, FSDP_RULE_CONFIG_MISMATCH, (int)severity + 1,
 		"the shape is %s, and the configuration says %s = %llu",
-		fsdp_complete_show_shape(&tensor, shape), key, FSDP_LLU(due));
+		fsdp_show_shape(&tensor, shape), key, FSDP_LLU(due));
 }
 
 static bool is_fraction(int64_t found, uint64_t due)
@@ -194,26 +186,20 @@ static void judge_flat(
 	struct fsdp_complete *complete, uint32_t index, const struct widths *widths)
 {
 	struct fsdp_tensor tensor = fsdp_tensor(complete->checkpoint, index);
-	struct fsdp_span name = fsdp_complete_stored(complete, index);
 	uint64_t due = 0;
 	uint32_t ranks = 0;
 
 	if (fsdp_mul(widths->vocab, widths->hidden, &due))
 		ranks = fsdp_complete_flat_ranks(tensor.numel, due);
-	complete->told[index] = 1;
 	if (ranks > 0)
-		fsdp_find(complete->checking->findings, FSDP_RULE_FLATTENED_PARAMETER,
-			FSDP_PLACE(.file = fsdp_complete_file(complete, index),
-				.tensor = name, .affected = &name, .affected_count = 1,
-				.severity = FSDP_ERROR + 1),
+		fsdp_complete_tell(complete, index, FSDP_RULE_FLATTENED_PARAMETER,
+			FSDP_ERROR + 1,
 			"the tensor is one row of %llu numbers: %u times these make the shape [%llu, %llu] of the configuration",
 			FSDP_LLU(tensor.numel), ranks, FSDP_LLU(widths->vocab),
 			FSDP_LLU(widths->hidden));
 	else
-		fsdp_find(complete->checking->findings, FSDP_RULE_FLATTENED_PARAMETER,
-			FSDP_PLACE(.file = fsdp_complete_file(complete, index),
-				.tensor = name, .affected = &name, .affected_count = 1,
-				.severity = FSDP_ERROR + 1),
+		fsdp_complete_tell(complete, index, FSDP_RULE_FLATTENED_PARAMETER,
+			FSDP_ERROR + 1,
 			"the tensor is one row of %llu numbers, and such a module has rows and columns",
 			FSDP_LLU(tensor.numel));
 }

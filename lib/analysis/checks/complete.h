@@ -217,13 +217,14 @@ uint32_t fsdp_complete_ranks_of(const struct fsdp_tensor *tensor,
 /* How often so many numbers go into the due ones, up to padding; 0: they do not. */
 uint32_t fsdp_complete_flat_ranks(uint64_t numel, uint64_t due);
 
-/* "[2, 3]" */
-enum { FSDP_COMPLETE_SHAPE = 160 };
-const char *fsdp_complete_show_shape(
-	const struct fsdp_tensor *tensor, char room[FSDP_COMPLETE_SHAPE]);
-
 /* The path of the file that a tensor's first piece is in. */
 struct fsdp_span fsdp_complete_file(const struct fsdp_complete *complete, uint32_t index);
+
+/* Raises a finding about the shape of a tensor, which is told from then on. `severity` is
+ * as in a place. */
+void fsdp_complete_tell(struct fsdp_complete *complete, uint32_t index,
+	enum fsdp_rule_index rule, int severity, const char *format, ...)
+	__attribute__((format(printf, 5, 6)));
 
 /* ---- complete-widths.c ---- */
 

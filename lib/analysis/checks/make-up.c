@@ -31,16 +31,14 @@ static void __attribute__((format(printf, 4, 5)))
 say(struct made_up *looking, enum fsdp_rule_index rule, const struct fsdp_tensor *tensor,
 	const char *format, ...)
 {
-	char text[256];
 	struct fsdp_span name = name_of(looking, tensor);
 	va_list arguments;
 
 	va_start(arguments, format);
-	vsnprintf(text, sizeof text, format, arguments);
+	fsdp_find_list(looking->checking->findings, rule,
+		FSDP_PLACE(.tensor = name, .affected = &name, .affected_count = 1),
+		format, arguments);
 	va_end(arguments);
-	fsdp_find(looking->checking->findings, rule,
-		FSDP_PLACE(.tensor = name, .affected = &name, .affected_count = 1), "%s",
-		text);
 }
 
 /* ---- tensors made of others ---- */

@@ -3,11 +3,10 @@
  * What an optimizer keeps for parameters, against the parameters: moments have their
  * shape, and parameters that have some of what the others have, have all of it.
  */
-#include <stdio.h>
-
 #include <fsdp/analysis.h>
 
 #include "analysis/checks/checking.h"
+#include "analysis/shapes.h"
 
 /* States as large as their parameter. Factored and quantised ones have other names. */
 static const char *const moments[] = { "exp_avg", "exp_avg_sq", "max_exp_avg_sq",
@@ -56,41 +55,21 @@ static bool is_moment(struct fsdp_span key)
 
 /* ---- shapes ---- */
 
-static bool is_same_shape(const struct fsdp_tensor *a, const struct fsdp_tensor *b)
-{
-	return a->dims == b->dims &&
-	       memcmp(a->shape, b->shape, a->dims * sizeof *a->shape) == 0;
-}
-
-enum { SHAPE_MOST = 160 };
-
-static const char *show(const struct fsdp_tensor *tensor, char room[SHAPE_MOST])
-{
-	size_t at = 1;
-
-	room[0] = '[';
-	for (uint32_t i = 0; i < tensor->dims && at + 24 < SHAPE_MOST; i++)
-		at += (size_t)snprintf(room + at, SHAPE_MOST - at, "%s%lld",
-			i > 0 ? ", " : "", (long long)tensor->shape[i]);
-	snprintf(room + at, SHAPE_MOST - at, "]");
-	return room;
-}
-
 static void judge_shape(struct fsdp_checking *checking,
 	const struct fsdp_tensor *parameter, const struct fsdp_state *state)
 {
 	struct fsdp_tensor moment = fsdp_tensor(checking->checkpoint, state->tensor);
-	char found[SHAPE_MOST], due[SHAPE_MOST];
+	char found[FSDP_SHOWN_SHAPE], due[FSDP_SHOWN_SHAPE];
 	struct fsdp_span name;
 
 	if (!is_moment(key_of(checking, state)) || !is_whole(&moment) ||
-		is_same_shape(parameter, &moment))
+		fsdp_is_same_shape(parameter, &moment))
 		return;
 	name = fsdp_scratch_name(&checking->name, checking->checkpoint, moment.name);
 	fsdp_find(checking->findings, FSDP_RULE_OPTIM_STATE_SHAPE,
 		FSDP_PLACE(.tensor = name, .affected = &name, .affected_count = 1),
-		"the state has the shape %s, and its parameter %s", show(&moment, found),
-		show(parameter, due));
+		"the state has the shape %s, and its parameter %s",
+		fsdp_show_shape(&moment, found), fsdp_show_shape(parameter, due));
 }
 
 /* ---- what belongs together ---- */
