@@ -2,6 +2,8 @@
 /*
  * Adapters of PEFT: pairs of matrices, and what adapter_config.json says of them.
  */
+#include <stdarg.h>
+
 #include "analysis/checks/complete.h"
 
 static struct fsdp_setting at(const struct fsdp_complete *complete, uint32_t index)
@@ -34,6 +36,16 @@ static uint32_t find_node(
 	return name == 0 ? FSDP_NONE : name;
 }
 
+/* The module above that node, or FSDP_NONE. */
+static uint32_t find_module(
+	const struct fsdp_complete *complete, uint32_t tensor, const char *segment)
+{
+	uint32_t node = find_node(complete, tensor, segment);
+
+	return node != FSDP_NONE ? fsdp_names_at(&complete->names, node)->parent
+				 : FSDP_NONE;
+}
+
 /* The stored name of a tensor with another segment in place of one. */
 static struct fsdp_span rename_segment(struct fsdp_complete *complete, uint32_t tensor,
 	const char *segment, const char *other)
@@ -55,36 +67,45 @@ static struct fsdp_span rename_segment(struct fsdp_complete *complete, uint32_t 
 	return fsdp_span(text, stored.size - size + more);
 }
 
-static void tell_alone(struct fsdp_complete *complete, uint32_t tensor, uint32_t above,
-	const char *segment, const char *other)
+/* Whether the module has no such member, and no finding has said so. */
+static bool lacks(
+	const struct fsdp_complete *complete, uint32_t module, const char *member)
+{
+	return !complete->is_silent && fsdp_names_find_child(&complete->names, module,
+					       fsdp_span_text(member)) == FSDP_NONE;
+}
+
+/* Says that the module of a tensor lacks a member; its stored name would be `missing`. */
+static void __attribute__((format(printf, 6, 7)))
+tell_lacking(struct fsdp_complete *complete, uint32_t tensor, uint32_t module,
+	const char *member, struct fsdp_span missing, const char *format, ...)
 {
 	uint32_t name =
-		fsdp_names_find_child(&complete->names, above, fsdp_span_text(other));
-	struct fsdp_span missing;
+		fsdp_names_child(&complete->names, module, fsdp_span_text(member));
+	va_list arguments;
 
-	if (name != FSDP_NONE || complete->is_silent)
-		return;
-	missing = rename_segment(complete, tensor, segment, other);
-	name = fsdp_names_child(&complete->names, above, fsdp_span_text(other));
 	complete->failed |=
 		name == FSDP_NONE || !fsdp_table_set(&complete->gone, name, 1);
-	if (!complete->failed)
-		fsdp_find(complete->checking->findings, FSDP_RULE_STACK_HOLE,
-			FSDP_PLACE(.file = fsdp_complete_file(complete, tensor),
-				.tensor = missing, .affected = &missing,
-				.affected_count = 1),
-			"the adapter has %s and no %s", segment, other);
+	if (complete->failed)
+		return;
+	va_start(arguments, format);
+	fsdp_find_list(complete->checking->findings, FSDP_RULE_STACK_HOLE,
+		FSDP_PLACE(.file = fsdp_complete_file(complete, tensor),
+			.tensor = missing, .affected = &missing, .affected_count = 1),
+		format, arguments);
+	va_end(arguments);
 }
 
 static void judge_pairs(struct fsdp_complete *complete, uint32_t tensor)
 {
 	for (size_t i = 0; i < FSDP_COUNT(pairs); i++) {
-		uint32_t node = find_node(complete, tensor, pairs[i][0]);
+		const char *segment = pairs[i][0], *other = pairs[i][1];
+		uint32_t module = find_module(complete, tensor, segment);
 
-		if (node != FSDP_NONE)
-			tell_alone(complete, tensor,
-				fsdp_names_at(&complete->names, node)->parent,
-				pairs[i][0], pairs[i][1]);
+		if (module != FSDP_NONE && lacks(complete, module, other))
+			tell_lacking(complete, tensor, module, other,
+				rename_segment(complete, tensor, segment, other),
+				"the adapter has %s and no %s", segment, other);
 	}
 }
 
@@ -95,28 +116,17 @@ static void judge_pairs(struct fsdp_complete *complete, uint32_t tensor)
 static void judge_magnitude(struct fsdp_complete *complete, uint32_t tensor)
 {
 	static const char MAGNITUDE[] = "lora_magnitude_vector";
-	uint32_t node = find_node(complete, tensor, "lora_A"), above, name;
+	uint32_t module = find_module(complete, tensor, "lora_A");
 	struct fsdp_span missing;
 
-	if (node == FSDP_NONE)
-		return;
-	above = fsdp_names_at(&complete->names, node)->parent;
-	name = fsdp_names_find_child(&complete->names, above, fsdp_span_text(MAGNITUDE));
-	if (name != FSDP_NONE || complete->is_silent)
+	if (module == FSDP_NONE || !lacks(complete, module, MAGNITUDE))
 		return;
 	missing = rename_segment(complete, tensor, "lora_A", MAGNITUDE);
 	if (complete->bare_magnitudes)
 		missing = fsdp_span(missing.data,
 			missing.size - fsdp_span_last(missing, '.').size - 1);
-	name = fsdp_names_child(&complete->names, above, fsdp_span_text(MAGNITUDE));
-	complete->failed |=
-		name == FSDP_NONE || !fsdp_table_set(&complete->gone, name, 1);
-	if (!complete->failed)
-		fsdp_find(complete->checking->findings, FSDP_RULE_STACK_HOLE,
-			FSDP_PLACE(.file = fsdp_complete_file(complete, tensor),
-				.tensor = missing, .affected = &missing,
-				.affected_count = 1),
-			"the configuration says use_dora, and the adapter has no magnitude");
+	tell_lacking(complete, tensor, module, MAGNITUDE, missing,
+		"the configuration says use_dora, and the adapter has no magnitude");
 }
 
 static bool uses_dora(const struct fsdp_complete *complete)
