@@ -8,6 +8,7 @@
 #include "analysis/affected.h"
 #include "analysis/scratch.h"
 #include "base/finding.h"
+#include "base/num.h"
 
 /* A part of a tensor, or a value, in a file. */
 struct fsdp_content {
@@ -159,14 +160,7 @@ static size_t first_of(const struct fsdp_affected *affected, uint32_t file)
 {
 	size_t low = 0, high = affected->count;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (affected->contents[middle].file < file)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	FSDP_HALVE(low, high, middle, affected->contents[middle].file < file);
 	return low;
 }
 
