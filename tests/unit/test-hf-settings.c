@@ -1,31 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A configuration as settings: what lies in what, and where it ends. */
-#include <stdio.h>
-
-#include "by-hand.h"
-#include "format/hf-settings.h"
-
-static void keep(struct fsdp_checkpoint *checkpoint, const char *text)
-{
-	struct fsdp_error *error = NULL;
-	const struct fsdp_json *root;
-	struct fsdp_arena scratch;
-
-	fsdp_arena_init(&scratch, &checkpoint->budget);
-	assert_true(fsdp_json_read(
-		fsdp_span_text(text), &checkpoint->limits, &scratch, &root, &error));
-	assert_true(fsdp_hf_settings(&checkpoint->model,
-		file_by_hand(checkpoint, "config.json", FSDP_NONE), root, &scratch,
-		&error));
-	fsdp_arena_done(&scratch);
-}
+#include "audit-by-hand.h"
 
 static void what_lies_in_what_is_kept(void **state)
 {
 	struct fsdp_checkpoint *checkpoint = *state;
 	struct fsdp_setting setting;
 
-	keep(checkpoint, "{\"a\": 1, \"b\": [\"x\", null, {}], \"c\": {\"d\": true}}");
+	configure(checkpoint, "config.json",
+		"{\"a\": 1, \"b\": [\"x\", null, {}], \"c\": {\"d\": true}}");
 	assert_int_equal(fsdp_setting_count(checkpoint), 8);
 	setting = fsdp_setting(checkpoint, 0);
 	assert_null(setting.key.data);
@@ -50,8 +33,8 @@ static void a_second_file_follows(void **state)
 {
 	struct fsdp_checkpoint *checkpoint = *state;
 
-	keep(checkpoint, "[1, 2]");
-	keep(checkpoint, "7");
+	configure(checkpoint, "config.json", "[1, 2]");
+	configure(checkpoint, "config.json", "7");
 	assert_int_equal(fsdp_setting_count(checkpoint), 4);
 	assert_int_equal(fsdp_setting(checkpoint, 0).end, 3);
 	assert_int_equal(fsdp_setting(checkpoint, 3).file, 1);
@@ -71,7 +54,7 @@ static void keep_numbers(struct fsdp_checkpoint *checkpoint, size_t count)
 	for (size_t i = 1; i < count; i++)
 		at += sprintf(at, ",0");
 	sprintf(at, "]]");
-	keep(checkpoint, text);
+	configure(checkpoint, "config.json", text);
 	free(text);
 }
 
