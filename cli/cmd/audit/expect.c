@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compares the names, shapes and dtypes of a checkpoint with what they should be, and the
- * elements of one checkpoint with those of another.
+ * Compares the names, shapes and dtypes of a checkpoint with what they should be.
  */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <fsdp/elements.h>
-
+#include "cmd/audit/expect-values.h"
 #include "cmd/audit/expect.h"
 #include "part/name-buffer.h"
 #include "part/similar.h"
@@ -20,171 +18,6 @@ enum {
 	EXPLAINED = 3, /* missing names for which others that are near are looked for */
 	PREFIX_MOST = 200,
 };
-
-/* ---- opening ---- */
-
-/* Where the names are in the documents that people have: a list, a map, an index of
- * shards, what ls and fqns write. */
-static struct fsdp_document_value find_names(struct fsdp_document_value root)
-{
-	static const char *const places[] = { "weight_map", "tensors", "names" };
-	struct fsdp_document_value data = fsdp_document_get(root, "data");
-
-	if (data.kind == FSDP_DOCUMENT_OBJECT)
-		root = data;
-	for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-		struct fsdp_document_value found = fsdp_document_get(root, places[i]);
-
-		if (found.kind == FSDP_DOCUMENT_LIST ||
-			found.kind == FSDP_DOCUMENT_OBJECT)
-			return found;
-	}
-	return root;
-}
-
-static bool is_plan(struct fsdp_document_value root)
-{
-	return text_is(text_of_span(fsdp_document_get(root, "format").text),
-		text_of("fsdp-plan"));
-}
-
-/* Whatever is no JSON is opened as a checkpoint. */
-static bool open_list(struct expectation *expectation, const struct run *run,
-	struct fsdp_error **ret_error)
-{
-	struct fsdp_document_value root;
-
-	if (!fsdp_document_open(expectation->path, run->limits, run->limit_count,
-		    &expectation->document, ret_error))
-		return false;
-	root = fsdp_document_root(expectation->document);
-	expectation->names = find_names(root);
-	if (!is_plan(root) && (expectation->names.kind == FSDP_DOCUMENT_LIST ||
-				      expectation->names.kind == FSDP_DOCUMENT_OBJECT))
-		return true;
-	fsdp_document_free(expectation->document);
-	expectation->document = NULL;
-	return false;
-}
-
-bool expectation_open(
-	struct expectation *expectation, struct run *run, const char *path, bool lists)
-{
-	struct fsdp_options options = {
-		.size = sizeof options,
-		.limits = run->limits,
-		.limit_count = run->limit_count,
-		.no_plan = true,
-	};
-	struct fsdp_error *error = NULL;
-	bool good;
-
-	expectation->path = path;
-	if (path == NULL || (lists && open_list(expectation, run, &error)))
-		return true;
-	/* A list that is too long is no checkpoint either. */
-	good = error == NULL || fsdp_error_code(error) != FSDP_ERROR_LIMIT;
-	if (good) {
-		fsdp_error_free(error);
-		error = NULL;
-		good = fsdp_checkpoint_open(
-			&path, 1, &options, &expectation->checkpoint, &error);
-	}
-	if (!good)
-		refuse(run,
-			error != NULL && fsdp_error_hint(error) != NULL
-				? fsdp_error_hint(error)
-				: "a JSON list of names, a checkpoint, or a sharding plan",
-			"%s: %s", path,
-			error != NULL ? fsdp_error_message(error) : "out of memory");
-	fsdp_error_free(error);
-	return good;
-}
-
-void expectation_done(struct expectation *expectation)
-{
-	fsdp_document_free(expectation->document);
-	fsdp_checkpoint_free(expectation->checkpoint);
-}
-
-/* ---- what is wanted ---- */
-
-struct expected_tensor {
-	struct text name;
-	const int64_t *shape; /* NULL: any */
-	uint32_t dims;
-	struct text dtype; /* absent: any */
-	uint32_t tensor;   /* in the checkpoint that wants it, or FSDP_NONE */
-	uint32_t alias;    /* the one that it is another name of, or FSDP_NONE */
-};
-
-struct wants {
-	const struct fsdp_checkpoint *checkpoint; /* or a document: */
-	struct fsdp_document_value names;
-	size_t count;
-	struct name_buffer buffer;
-	int64_t shape[FSDP_DIMS_MAX];
-};
-
-static bool is_weight(const struct fsdp_tensor *tensor)
-{
-	return (tensor->role == FSDP_ROLE_PARAM || tensor->role == FSDP_ROLE_BUFFER) &&
-	       (tensor->flags & FSDP_TENSOR_SPREAD) == 0;
-}
-
-static bool tensor_at(
-	struct wants *wants, uint32_t index, struct expected_tensor *ret_wanted)
-{
-	struct fsdp_tensor tensor = fsdp_tensor(wants->checkpoint, index);
-
-	*ret_wanted = (struct expected_tensor){
-		.name = name_text(&wants->buffer, wants->checkpoint, tensor.name),
-		.shape = tensor.shape,
-		.dims = tensor.dims,
-		.dtype = text_of(fsdp_dtype(tensor.dtype)->name),
-		.tensor = index,
-		.alias = tensor.alias,
-	};
-	return is_weight(&tensor);
-}
-
-static void take_shape(struct wants *wants, struct fsdp_document_value shape,
-	struct expected_tensor *ret_wanted)
-{
-	if (shape.kind != FSDP_DOCUMENT_LIST || shape.count > FSDP_DIMS_MAX)
-		return;
-	for (size_t i = 0; i < shape.count; i++)
-		wants->shape[i] = fsdp_document_item(shape, i).integer;
-	ret_wanted->shape = wants->shape;
-	ret_wanted->dims = (uint32_t)shape.count;
-}
-
-/* "name"; {"name": …, "shape": […], "dtype": …}; or of an object its key, with a shape, or
- * with an object of both. */
-static bool entry_at(
-	struct wants *wants, size_t index, struct expected_tensor *ret_wanted)
-{
-	struct fsdp_document_value entry = fsdp_document_item(wants->names, index);
-
-	*ret_wanted = (struct expected_tensor){ .tensor = FSDP_NONE, .alias = FSDP_NONE };
-	if (wants->names.kind == FSDP_DOCUMENT_OBJECT)
-		ret_wanted->name = text_of_span(entry.key);
-	else if (entry.kind == FSDP_DOCUMENT_TEXT)
-		ret_wanted->name = text_of_span(entry.text);
-	else
-		ret_wanted->name = text_of_span(fsdp_document_get(entry, "name").text);
-	take_shape(wants, entry, ret_wanted);
-	take_shape(wants, fsdp_document_get(entry, "shape"), ret_wanted);
-	ret_wanted->dtype = text_of_span(fsdp_document_get(entry, "dtype").text);
-	return ret_wanted->name.data != NULL;
-}
-
-static bool wanted_at(
-	struct wants *wants, size_t index, struct expected_tensor *ret_wanted)
-{
-	return wants->checkpoint != NULL ? tensor_at(wants, (uint32_t)index, ret_wanted)
-					 : entry_at(wants, index, ret_wanted);
-}
 
 /* ---- what there is ---- */
 
@@ -528,79 +361,24 @@ static bool judge_shape(struct comparing *comparing, const struct expected_tenso
 
 /* ---- elements ---- */
 
-struct difference {
-	uint64_t first, count, elements;
-};
-
-/* Both streams come in spans of their own length. */
-static bool compare_streams(struct fsdp_elements *streams[2], uint32_t item,
-	struct difference *ret, struct fsdp_error **ret_error)
+static void judge_values(struct comparing *comparing,
+	const struct expected_tensor *wanted, uint32_t tensor)
 {
-	struct fsdp_span spans[2] = { { NULL, 0 }, { NULL, 0 } };
-
-	*ret = (struct difference){ .first = UINT64_MAX };
-	for (;;) {
-		size_t size;
-
-		for (size_t i = 0; i < 2; i++)
-			if (spans[i].size == 0 &&
-				!fsdp_elements_next(streams[i], &spans[i], ret_error))
-				return false;
-		size = spans[0].size < spans[1].size ? spans[0].size : spans[1].size;
-		if (size == 0)
-			return true;
-		for (size_t at = 0; at < size; at += item) {
-			bool equal =
-				memcmp(spans[0].data + at, spans[1].data + at, item) == 0;
-
-			if (!equal && ret->first == UINT64_MAX)
-				ret->first = ret->elements;
-			ret->count += !equal;
-			ret->elements++;
-		}
-		for (size_t i = 0; i < 2; i++) {
-			spans[i].data += size;
-			spans[i].size -= size;
-		}
-	}
-}
-
-/* More than the files hold is a view that repeats itself: too long to be compared. */
-static bool is_too_long(
-	const struct comparing *comparing, const struct fsdp_tensor *tensor)
-{
-	uint64_t bytes = fsdp_checkpoint_bytes(comparing->actual).on_disk;
-	uint64_t other = fsdp_checkpoint_bytes(comparing->wants.checkpoint).on_disk;
-
-	return tensor->bytes / 16 > bytes && tensor->bytes / 16 > other;
-}
-
-static bool judge_values(struct comparing *comparing,
-	const struct expected_tensor *wanted, uint32_t tensor,
-	const struct fsdp_tensor *actual)
-{
-	const uint32_t tensors[2] = { wanted->tensor, tensor };
-	uint32_t item = fsdp_dtype(actual->dtype)->storage_bytes;
-	struct fsdp_elements *streams[2] = { NULL, NULL };
+	const struct compared_tensor pair[2] = {
+		{ comparing->wants.checkpoint, comparing->locators[0], wanted->tensor },
+		{ comparing->actual, comparing->locators[1], tensor },
+	};
 	struct fsdp_error *error = NULL;
 	struct difference difference;
-	bool good = item > 0 && !is_too_long(comparing, actual);
 
-	for (size_t i = 0; good && i < 2; i++)
-		good = fsdp_elements_open(
-			comparing->locators[i], tensors[i], NULL, &streams[i], &error);
-	good = good && compare_streams(streams, item, &difference, &error);
-	fsdp_elements_close(streams[0]);
-	fsdp_elements_close(streams[1]);
-	if (good && difference.count > 0)
+	if (compare_elements(pair, &difference, &error) && difference.count > 0)
 		find(comparing, "FI6004", SEVERITY_ERROR, wanted->name, NULL,
 			"%" PRIu64 " of %" PRIu64
 			" elements differ, the first is element %" PRIu64,
 			difference.count, difference.elements, difference.first);
-	if (!good && error != NULL)
+	if (error != NULL)
 		collected_error(comparing->run->collected, error, comparing->run->input);
 	fsdp_error_free(error);
-	return good;
 }
 
 /* ---- all of it ---- */
@@ -631,7 +409,7 @@ static void judge_one(struct comparing *comparing, const struct expected_tensor 
 	actual = fsdp_tensor(comparing->actual, tensor);
 	if (judge_shape(comparing, wanted, &actual) && comparing->locators[0] != NULL &&
 		(actual.flags & FSDP_TENSOR_NO_DATA) == 0 && actual.alias == FSDP_NONE)
-		judge_values(comparing, wanted, tensor, &actual);
+		judge_values(comparing, wanted, tensor);
 }
 
 static void judge_extra(struct comparing *comparing)

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opens what a checkpoint is compared with, and lists the tensors that it asks for.
+ */
+#include "cmd/audit/expectation.h"
+#include "part/name-buffer.h"
+#include "run/answer.h"
+
+/* ---- opening ---- */
+
+/* Where the names are in the documents that people have: a list, a map, an index of
+ * shards, what ls and fqns write. */
+static struct fsdp_document_value find_names(struct fsdp_document_value root)
+{
+	static const char *const places[] = { "weight_map", "tensors", "names" };
+	struct fsdp_document_value data = fsdp_document_get(root, "data");
+
+	if (data.kind == FSDP_DOCUMENT_OBJECT)
+		root = data;
+	for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+		struct fsdp_document_value found = fsdp_document_get(root, places[i]);
+
+		if (found.kind == FSDP_DOCUMENT_LIST ||
+			found.kind == FSDP_DOCUMENT_OBJECT)
+			return found;
+	}
+	return root;
+}
+
+static bool is_plan(struct fsdp_document_value root)
+{
+	return text_is(text_of_span(fsdp_document_get(root, "format").text),
+		text_of("fsdp-plan"));
+}
+
+/* Whatever is no JSON is opened as a checkpoint. */
+static bool open_list(struct expectation *expectation, const struct run *run,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_document_value root;
+
+	if (!fsdp_document_open(expectation->path, run->limits, run->limit_count,
+		    &expectation->document, ret_error))
+		return false;
+	root = fsdp_document_root(expectation->document);
+	expectation->names = find_names(root);
+	if (!is_plan(root) && (expectation->names.kind == FSDP_DOCUMENT_LIST ||
+				      expectation->names.kind == FSDP_DOCUMENT_OBJECT))
+		return true;
+	fsdp_document_free(expectation->document);
+	expectation->document = NULL;
+	return false;
+}
+
+bool expectation_open(
+	struct expectation *expectation, struct run *run, const char *path, bool lists)
+{
+	struct fsdp_options options = {
+		.size = sizeof options,
+		.limits = run->limits,
+		.limit_count = run->limit_count,
+		.no_plan = true,
+	};
+	struct fsdp_error *error = NULL;
+	bool good;
+
+	expectation->path = path;
+	if (path == NULL || (lists && open_list(expectation, run, &error)))
+		return true;
+	/* A list that is too long is no checkpoint either. */
+	good = error == NULL || fsdp_error_code(error) != FSDP_ERROR_LIMIT;
+	if (good) {
+		fsdp_error_free(error);
+		error = NULL;
+		good = fsdp_checkpoint_open(
+			&path, 1, &options, &expectation->checkpoint, &error);
+	}
+	if (!good)
+		refuse(run,
+			error != NULL && fsdp_error_hint(error) != NULL
+				? fsdp_error_hint(error)
+				: "a JSON list of names, a checkpoint, or a sharding plan",
+			"%s: %s", path,
+			error != NULL ? fsdp_error_message(error) : "out of memory");
+	fsdp_error_free(error);
+	return good;
+}
+
+void expectation_done(struct expectation *expectation)
+{
+	fsdp_document_free(expectation->document);
+	fsdp_checkpoint_free(expectation->checkpoint);
+}
+
+/* ---- what is wanted ---- */
+
+bool is_weight(const struct fsdp_tensor *tensor)
+{
+	return (tensor->role == FSDP_ROLE_PARAM || tensor->role == FSDP_ROLE_BUFFER) &&
+	       (tensor->flags & FSDP_TENSOR_SPREAD) == 0;
+}
+
+static bool tensor_at(
+	struct wants *wants, uint32_t index, struct expected_tensor *ret_wanted)
+{
+	struct fsdp_tensor tensor = fsdp_tensor(wants->checkpoint, index);
+
+	*ret_wanted = (struct expected_tensor){
+		.name = name_text(&wants->buffer, wants->checkpoint, tensor.name),
+		.shape = tensor.shape,
+		.dims = tensor.dims,
+		.dtype = text_of(fsdp_dtype(tensor.dtype)->name),
+		.tensor = index,
+		.alias = tensor.alias,
+	};
+	return is_weight(&tensor);
+}
+
+static void take_shape(struct wants *wants, struct fsdp_document_value shape,
+	struct expected_tensor *ret_wanted)
+{
+	if (shape.kind != FSDP_DOCUMENT_LIST || shape.count > FSDP_DIMS_MAX)
+		return;
+	for (size_t i = 0; i < shape.count; i++)
+		wants->shape[i] = fsdp_document_item(shape, i).integer;
+	ret_wanted->shape = wants->shape;
+	ret_wanted->dims = (uint32_t)shape.count;
+}
+
+/* "name"; {"name": …, "shape": […], "dtype": …}; or of an object its key, with a shape, or
+ * with an object of both. */
+static bool entry_at(
+	struct wants *wants, size_t index, struct expected_tensor *ret_wanted)
+{
+	struct fsdp_document_value entry = fsdp_document_item(wants->names, index);
+
+	*ret_wanted = (struct expected_tensor){ .tensor = FSDP_NONE, .alias = FSDP_NONE };
+	if (wants->names.kind == FSDP_DOCUMENT_OBJECT)
+		ret_wanted->name = text_of_span(entry.key);
+	else if (entry.kind == FSDP_DOCUMENT_TEXT)
+		ret_wanted->name = text_of_span(entry.text);
+	else
+		ret_wanted->name = text_of_span(fsdp_document_get(entry, "name").text);
+	take_shape(wants, entry, ret_wanted);
+	take_shape(wants, fsdp_document_get(entry, "shape"), ret_wanted);
+	ret_wanted->dtype = text_of_span(fsdp_document_get(entry, "dtype").text);
+	return ret_wanted->name.data != NULL;
+}
+
+bool wanted_at(struct wants *wants, size_t index, struct expected_tensor *ret_wanted)
+{
+	return wants->checkpoint != NULL ? tensor_at(wants, (uint32_t)index, ret_wanted)
+					 : entry_at(wants, index, ret_wanted);
+}

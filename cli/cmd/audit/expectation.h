@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef EXPECTATION_H
+#define EXPECTATION_H
+
+#include <fsdp/document.h>
+
+#include "front/command.h"
+#include "part/name-buffer.h"
+
+/* What --expect or --merged names: a list of names, or another checkpoint or plan. */
+struct expectation {
+	const char *path; /* NULL: there is none */
+	struct fsdp_document *document;
+	struct fsdp_document_value names; /* a list or an object */
+	struct fsdp_checkpoint *checkpoint;
+};
+
+/* A list of names is taken only if `lists`. False: it is wrong, and refuse() was called.
+ */
+bool expectation_open(
+	struct expectation *expectation, struct run *run, const char *path, bool lists);
+void expectation_done(struct expectation *expectation);
+
+/* A tensor that is asked for. */
+struct expected_tensor {
+	struct text name;
+	const int64_t *shape; /* NULL: any */
+	uint32_t dims;
+	struct text dtype; /* absent: any */
+	uint32_t tensor;   /* in the checkpoint that wants it, or FSDP_NONE */
+	uint32_t alias;    /* the one that it is another name of, or FSDP_NONE */
+};
+
+/* Where those come from: a checkpoint, or a list. */
+struct wants {
+	const struct fsdp_checkpoint *checkpoint; /* or a document: */
+	struct fsdp_document_value names;
+	size_t count;
+	struct name_buffer buffer;
+	int64_t shape[FSDP_DIMS_MAX];
+};
+
+/* Whether a tensor is one of the model, and not a state or a piece of a flat one. */
+bool is_weight(const struct fsdp_tensor *tensor);
+
+/* The index-th; its texts live until the next one. False: that entry asks for none. */
+bool wanted_at(struct wants *wants, size_t index, struct expected_tensor *ret_wanted);
+
+#endif
