@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Makes findings of the failures that are judgements: those of a file that is so bad that
+ * nothing behind it can be read, and not those of what could not be judged.
+ */
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cmd/audit/judging.h"
+#include "run/answer.h"
+#include "run/collected.h"
+
+static const struct fsdp_rule *judged_by(const struct failure *failure)
+{
+	const struct fsdp_rule *rule =
+		failure->rule != NULL ? fsdp_rule_find(failure->rule) : NULL;
+
+	return rule != NULL && strcmp(rule->category, "limits") != 0 ? rule : NULL;
+}
+
+static bool is_folder(const char *path)
+{
+	struct stat found;
+
+	return stat(path, &found) == 0 && S_ISDIR(found.st_mode);
+}
+
+/* The path under the root of what was typed, as findings have it. */
+static struct text path_under(struct text path, const char *typed)
+{
+	size_t size = strlen(typed);
+
+	while (size > 1 && typed[size - 1] == '/')
+		size--;
+	if (path.data != NULL && path.size > size + 1 &&
+		memcmp(path.data, typed, size) == 0 && path.data[size] == '/')
+		return (struct text){ path.data + size + 1, path.size - size - 1 };
+	if (path.data != NULL && text_is(path, text_of(typed)))
+		return is_folder(typed) ? (struct text){ 0 } : text_last(path, '/');
+	return path;
+}
+
+static bool was_found(const struct judging *judging, const char *rule, struct text file)
+{
+	const struct collected *collected = judging->collected;
+
+	for (size_t i = judging->run->first.finding; i < collected->finding_count; i++)
+		if (strcmp(collected->findings[i].rule, rule) == 0 &&
+			text_is(collected->findings[i].file, file))
+			return true;
+	return false;
+}
+
+static void find_failure(struct judging *judging, const struct failure *failure,
+	const struct fsdp_rule *rule)
+{
+	struct text file = path_under(failure->path, judging->run->path);
+
+	if (!was_found(judging, rule->id, file))
+		collected_finding(
+			judging->collected, &(struct finding){ .rule = rule->id,
+						    .slug = rule->slug,
+						    .severity = SEVERITY_ERROR,
+						    .input = judging->run->input,
+						    .file = file,
+						    .member = failure->member,
+						    .offset = failure->offset,
+						    .length = UINT64_MAX,
+						    .rank = UINT32_MAX,
+						    .lost_bytes = UINT64_MAX,
+						    .message = failure->message,
+						    .next = failure->hint });
+}
+
+void take_failures(struct judging *judging)
+{
+	struct collected *collected = judging->collected;
+	size_t kept = judging->run->first.failure;
+
+	for (size_t i = kept; i < collected->failure_count; i++) {
+		struct failure failure = collected->failures[i];
+		const struct fsdp_rule *rule = judged_by(&failure);
+
+		if (rule != NULL)
+			find_failure(judging, &failure, rule);
+		else
+			collected->failures[kept++] = failure;
+	}
+	collected->failure_count = kept;
+}
