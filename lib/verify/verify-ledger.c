@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/num.h"
-#include "verify-private.h"
+#include "verify/verify-private.h"
 
 enum { NEWER_MOST = 60 /* seconds */ };
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/num.h"
-#include "verify-private.h"
+#include "verify/verify-private.h"
 #include "sweep/pass.h"
 
 /* ---- files ---- */

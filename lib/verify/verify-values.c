@@ -10,7 +10,7 @@
 
 #include "base/num.h"
 #include "model/dtype.h"
-#include "verify-private.h"
+#include "verify/verify-private.h"
 
 /* Of odd tensors so many times the bytes of all files are read. */
 enum { AGAIN_MOST = 2, SUM_EXACT = 1 << 17 };

@@ -6,7 +6,7 @@
  */
 #include "base/num.h"
 #include "sweep/pass.h"
-#include "verify-private.h"
+#include "verify/verify-private.h"
 
 enum { SMALL = 256 << 10 };
 

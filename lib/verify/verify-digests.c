@@ -16,7 +16,7 @@
 
 #include "base/num.h"
 #include "syntax/json-tree.h"
-#include "verify-private.h"
+#include "verify/verify-private.h"
 
 enum { HEX = 2 * FSDP_SHA256_BYTES, LIST_MOST = 256 << 20 };
 

@@ -7,7 +7,7 @@
 
 #include "base/num.h"
 #include "model/dtype.h"
-#include "verify-private.h"
+#include "verify/verify-private.h"
 
 enum { COMPARED = 32 << 10 };
 

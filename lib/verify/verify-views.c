@@ -6,7 +6,7 @@
 
 #include "base/mix.h"
 #include "base/num.h"
-#include "verify-private.h"
+#include "verify/verify-private.h"
 
 /* Bytes of views that may lie over the bytes of a file: more is not looked at. */
 enum { OVERLAY_MOST = 8 };

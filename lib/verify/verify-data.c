@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 
 #include "base/num.h"
-#include "verify-private.h"
+#include "verify/verify-private.h"
 
 enum { FLAGS_UNREADABLE = 0x2061 /* encryption, patch data, masked headers */ };
 

@@ -9,7 +9,7 @@
 #include <strings.h>
 
 #include "base/num.h"
-#include "verify-private.h"
+#include "verify/verify-private.h"
 
 enum {
 	SNIFFED = 64,
