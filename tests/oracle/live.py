@@ -145,6 +145,12 @@ def main():
                 path = os.path.join(folder, f"{name}-{protocol}.pt")
                 torch.save(value, path, pickle_protocol=protocol)
                 tap.none(f"torch.save: {name}, protocol {protocol}", check(args, path, value))
+        for name, make in (("dtypes", many_dtypes), ("views", views), ("trained", trained)):
+            value = make()
+            for protocol in (1, 2, 3, 4, 5):
+                path = os.path.join(folder, f"{name}-stream-{protocol}.pt")
+                torch.save(value, path, pickle_protocol=protocol, _use_new_zipfile_serialization=False)
+                tap.none(f"torch.save, stream: {name}, protocol {protocol}", check(args, path, value))
         import torch.distributed.checkpoint as dcp
         value = {"model": trained()["model"]}
         path = os.path.join(folder, "single")

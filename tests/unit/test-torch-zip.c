@@ -93,6 +93,64 @@ static void test_odd_shapes(void **state)
 	fsdp_checkpoint_free(checkpoint);
 }
 
+/* Streams begin with the magic in whatever protocol they were pickled. */
+static void test_legacy_protocols(void **state)
+{
+	(void)state;
+	static const char *const samples[] = {
+		"torch-zip/legacy-protocols/protocol-1.pt",
+		"torch-zip/legacy-protocols/protocol-3.pt",
+		"torch-zip/legacy-protocols/protocol-4.pt",
+		"torch-zip/legacy-protocols/protocol-5.pt",
+	};
+	for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) {
+		struct fsdp_checkpoint *checkpoint = open_sample(samples[i]);
+		assert_string_equal(
+			fsdp_checkpoint_format(checkpoint).family, "torch-legacy");
+		assert_int_equal(fsdp_tensor_count(checkpoint), 1);
+		assert_int_equal(fsdp_value_count(checkpoint), 2);
+		assert_int_equal(fsdp_finding_count(checkpoint), 0);
+		check_view(checkpoint, "w", 0, NULL);
+		fsdp_checkpoint_free(checkpoint);
+	}
+}
+
+/* What torch cannot read itself is no empty checkpoint. */
+static void test_legacy_protocol_0(void **state)
+{
+	(void)state;
+	struct fsdp_error *error = NULL;
+	size_t size;
+	unsigned char *data =
+		read_sample("torch-zip/legacy-protocols/protocol-0.pt", &size);
+	assert_null(open_bytes(data, size, &error));
+	assert_int_equal(fsdp_error_code(error), FSDP_ERROR_UNSUPPORTED);
+	assert_non_null(strstr(fsdp_error_message(error), "pickle_protocol=0"));
+	fsdp_error_free(error);
+	free(data);
+}
+
+/* A pickle of that number alone, or of another in its place, is no stream. */
+static void test_legacy_near(void **state)
+{
+	(void)state;
+	static const char *const others[] = {
+		"L119547037146038801333357L\n.I1001\n.",
+		"L119547037146038801333356L\n0I1001\n.",
+		"\200\003\212\012l\374\234F\371 j\250P\032.\200\003M\351\003.",
+	};
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+		struct fsdp_error *error = NULL;
+		struct fsdp_checkpoint *checkpoint =
+			open_bytes(others[i], strlen(others[i]), &error);
+		if (checkpoint != NULL)
+			assert_string_not_equal(fsdp_checkpoint_format(checkpoint).family,
+				"torch-legacy");
+		fsdp_checkpoint_free(checkpoint);
+		fsdp_error_free(error);
+	}
+}
+
 /* The directory is at the end, so nothing but the whole opens without complaint. */
 static void test_truncated(void **state)
 {
@@ -101,6 +159,8 @@ static void test_truncated(void **state)
 		"torch-zip/views/model.pt",
 		"torch-zip/sparse/model.pt",
 		"torch-zip/list-top/model.pt",
+		"torch-zip/legacy-protocols/protocol-1.pt",
+		"torch-zip/legacy-protocols/protocol-4.pt",
 	};
 	for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) {
 		size_t size;
@@ -125,6 +185,9 @@ int main(void)
 		cmocka_unit_test(test_views),
 		cmocka_unit_test(test_components),
 		cmocka_unit_test(test_odd_shapes),
+		cmocka_unit_test(test_legacy_protocols),
+		cmocka_unit_test(test_legacy_protocol_0),
+		cmocka_unit_test(test_legacy_near),
 		cmocka_unit_test(test_truncated),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

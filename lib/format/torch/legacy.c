@@ -5,7 +5,7 @@
  *
  * The stream, nothing framed:
  *
- *	pickle   an integer of ten bytes, the magic
+ *	pickle   an integer of ten bytes, the magic, in any protocol of pickle
  *	pickle   1001, the protocol
  *	pickle   {"protocol_version": 1001, "little_endian": bool, "type_sizes": {…}}
  *	pickle   the object; ids are ("storage", class, key, location, numel, part)
@@ -34,7 +34,9 @@
 #include "format/format.h"
 #include "format/torch/torch.h"
 
-#define MAGIC "\200\002\212\012l\374\234F\371 j\250P\031."
+/* The magic as LONG1 and, below protocol 2, as LONG has it. */
+#define MAGIC "l\374\234F\371 j\250P\031"
+#define WRITTEN_MAGIC "119547037146038801333356L"
 
 enum { PROTOCOL = 1001 };
 
@@ -334,16 +336,36 @@ static bool init_torch(struct legacy *legacy, struct fsdp_error **ret_error)
 
 /* ---- the stream ---- */
 
+static bool is_magic(const struct fsdp_pickle_opcode *opcode, struct fsdp_span argument)
+{
+	return (opcode->code == FSDP_OP_LONG1 && fsdp_span_is(argument, MAGIC)) ||
+	       (opcode->code == FSDP_OP_LONG && fsdp_span_is(argument, WRITTEN_MAGIC));
+}
+
+/* Bytes of the first pickle, if it is the magic and nothing else; or 0. */
+static uint64_t magic_bytes(struct fsdp_span head)
+{
+	fsdp_auto_error *error = NULL;
+	const struct fsdp_pickle_opcode *opcode;
+	struct fsdp_span argument;
+	uint64_t at = 0;
+	do
+		opcode = fsdp_pickle_next_opcode(head, &at, &argument, &error);
+	while (opcode != NULL &&
+		(opcode->code == FSDP_OP_PROTO || opcode->code == FSDP_OP_FRAME));
+	if (opcode == NULL || !is_magic(opcode, argument))
+		return 0;
+	return at < head.size && head.data[at] == FSDP_OP_STOP ? at + 1 : 0;
+}
+
 static enum fsdp_sign recognise_stream(const struct fsdp_look *look)
 {
-	return look->folder == NULL && fsdp_span_begins(look->head, FSDP_SPAN(MAGIC))
-		       ? FSDP_SIGN_SURE
-		       : FSDP_SIGN_NONE;
+	return look->folder == NULL && magic_bytes(look->head) != 0 ? FSDP_SIGN_SURE
+								    : FSDP_SIGN_NONE;
 }
 
 static bool read_all(struct legacy *legacy, struct fsdp_error **ret_error)
 {
-	legacy->at = sizeof MAGIC - 1;
 	if (!init_torch(legacy, ret_error) || !read_protocol(legacy, ret_error) ||
 		!read_facts(legacy, ret_error) || !read_object(legacy, ret_error) ||
 		!add_extents(legacy, ret_error) || !read_listed(legacy, ret_error))
@@ -383,6 +405,7 @@ static bool read_stream(struct fsdp_reading *reading, const struct fsdp_look *lo
 	if (legacy == NULL)
 		return false;
 	legacy->source = legacy->storages = look->source;
+	legacy->at = magic_bytes(look->head);
 	legacy->file = look->path;
 	legacy->file_id = fsdp_build_file(
 		reading->model, look->path, look->source.size, FSDP_NONE, ret_error);
