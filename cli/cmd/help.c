@@ -183,7 +183,7 @@ static void topic_selectors(FILE *stream)
 	      "  -g '!**.bias'            not these\n"
 	      "  -e 'proj$'               PCRE2, found anywhere in the name\n\n"
 	      "A pattern that names a module selects all that lies below it.\n"
-	      "Sizes: 4096, 4K or 4KiB (1024s), 4KB (1000s). Ranks: 0,4-7.\n",
+	      "Sizes: 4096, 4K or 1.5KiB (1024s), 4KB (1000s). Ranks: 0,4-7.\n",
 		stream);
 	put_tables(stream, "Options", select_all);
 }

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "front/nearest.h"
 #include "front/option.h"
@@ -51,18 +52,18 @@ static bool take_digits(const char **text, uint64_t *ret_value)
 	return true;
 }
 
-/* K, KiB, KB; false for anything else. */
+/* K, KiB, KB, in either case; false for anything else. */
 static bool take_unit(const char *text, uint64_t *ret_factor)
 {
-	static const char letters[] = "KMGTPE";
-	const char *letter = *text != '\0' ? strchr(letters, *text) : NULL;
+	static const char letters[] = "kmgtpe";
+	const char *letter = *text != '\0' ? strchr(letters, *text | 0x20) : NULL;
 	uint64_t base, factor = 1;
 
 	if (letter == NULL)
 		return false;
-	if (text[1] == '\0' || strcmp(text + 1, "iB") == 0)
+	if (text[1] == '\0' || strcasecmp(text + 1, "ib") == 0)
 		base = 1024;
-	else if (strcmp(text + 1, "B") == 0)
+	else if (strcasecmp(text + 1, "b") == 0)
 		base = 1000;
 	else
 		return false;
@@ -72,16 +73,39 @@ static bool take_unit(const char *text, uint64_t *ret_factor)
 	return true;
 }
 
+enum { FRACTION_DIGITS = 9 };
+
+/* Of "1.5K": the 5, as tenths; *ret_parts is 10. Without a point: 0 of 1. */
+static bool take_fraction(const char **text, uint64_t *ret_value, uint64_t *ret_parts)
+{
+	const char *begin = *text + 1;
+
+	*ret_value = 0;
+	*ret_parts = 1;
+	if (**text != '.')
+		return true;
+	*text = begin;
+	if (!take_digits(text, ret_value) || *text - begin > FRACTION_DIGITS)
+		return false;
+	for (; begin < *text; begin++)
+		*ret_parts *= 10;
+	return true;
+}
+
 bool option_size(const char *text, uint64_t *ret_size)
 {
-	uint64_t value, factor = 1;
+	uint64_t value, factor = 1, fraction, parts;
 
-	if (!take_digits(&text, &value))
+	if (!take_digits(&text, &value) || !take_fraction(&text, &fraction, &parts))
 		return false;
-	if (*text != '\0' && !take_unit(text, &factor))
+	if (*text != '\0' ? !take_unit(text, &factor) : parts > 1)
 		return false;
+	if (__builtin_mul_overflow(value, factor, &value))
+		return false;
+	/* Whole units first: a part of an exabyte times a billion does not fit. */
+	fraction = factor / parts * fraction + factor % parts * fraction / parts;
 	/* The largest value means "not given". */
-	if (__builtin_mul_overflow(value, factor, &value) || value == UINT64_MAX)
+	if (__builtin_add_overflow(value, fraction, &value) || value == UINT64_MAX)
 		return false;
 	*ret_size = value;
 	return true;
@@ -235,7 +259,7 @@ static enum usage_result wrong_number(
 	usage_what(usage, "--%s: %s is not %s", row->name, value,
 		row->kind == OPTION_SIZE ? "a size" : "a whole number in range");
 	if (row->kind == OPTION_SIZE)
-		usage_hint(usage, "a size is 4096, 4K or 4KiB (1024s), or 4KB (1000s)");
+		usage_hint(usage, "a size is 4096, 4K or 1.5KiB (1024s), or 4KB (1000s)");
 	else if (row->maximum == INT64_MAX)
 		usage_hint(
 			usage, "a whole number, %lld or more", (long long)row->minimum);

@@ -17,7 +17,7 @@ enum option_kind {
 	OPTION_FLAG,    /* bool */
 	OPTION_COUNTED, /* int, how often */
 	OPTION_INTEGER, /* int64_t, within minimum … maximum */
-	OPTION_SIZE,    /* uint64_t: 4096, 4K, 4KiB, 4KB */
+	OPTION_SIZE,    /* uint64_t: 4096, 4K, 1.5GiB, 4kb */
 	OPTION_WORD,    /* const char *, one of words */
 	OPTION_TEXT,    /* const char * */
 	OPTION_LIST,    /* struct texts, repeatable */
@@ -163,7 +163,8 @@ void options_done(const struct option_group *group);
 /* False when out of memory. The text is borrowed. */
 bool texts_add(struct texts *texts, const char *text);
 
-/* 4096, 4K, 4KiB (powers of 1024), 4KB (powers of 1000), up to E. */
+/* 4096, 4K, 1.5KiB (powers of 1024), 4KB (powers of 1000), up to E, in either case. What is
+ * left of a byte is dropped. */
 bool option_size(const char *text, uint64_t *ret_size);
 bool option_integer(
 	const char *text, int64_t minimum, int64_t maximum, int64_t *ret_integer);

@@ -239,10 +239,41 @@ static void test_ranks(void **state)
 	selection_free(NULL);
 }
 
+/* Whether the words are dtypes, and which dtype the only one is. */
+static bool dtype_is_taken(const char *word, char **ret_message)
+{
+	struct select_options options = nothing();
+	struct selection *selection;
+
+	options.dtypes = (struct texts){ &word, 1 };
+	if (!selection_new(&options, &selection, ret_message))
+		return false;
+	selection_free(selection);
+	return true;
+}
+
+static void test_dtypes_as_people_write_them(void **state)
+{
+	static const char *const good[] = { "bfloat16", "torch.bfloat16", "bf16", "BF16",
+		"fp16", "fp32", "f32", "F32", "i64", "torch.long", "e4m3", "F6_E2M3" };
+	static const char *const bad[] = { "", "bf", "bf160", "fp128", "i63", "float8" };
+	char *message;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+		assert_true(dtype_is_taken(good[i], &message));
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		assert_false(dtype_is_taken(bad[i], &message));
+		assert_non_null(strstr(message, bad[i]));
+		free(message);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_nothing_takes_all),
+		cmocka_unit_test(test_dtypes_as_people_write_them),
 		cmocka_unit_test(test_star_stays_in_its_segment),
 		cmocka_unit_test(test_two_stars_cross_segments),
 		cmocka_unit_test(test_a_module_takes_what_is_below),
