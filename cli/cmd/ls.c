@@ -355,7 +355,7 @@ static bool show_list(struct listing *listing, const struct list *list, unsigned
 	reads = list->locate != NULL && columns_read(run, table);
 	if (reads && !list->locates_sorted && !list->locate(listing, ret_error))
 		return false;
-	if (!sort_rows(run, table, list->object_of, listing, listing->rows,
+	if (!sort_rows(run, table, NULL, list->object_of, listing, listing->rows,
 		    listing->row_count, &memory))
 		return !memory;
 	if (reads && list->locates_sorted && !list->locate(listing, ret_error))
@@ -547,7 +547,7 @@ static bool show_groups(struct listing *listing)
 	table->columns[0].name = listing->options->by;
 	table->columns[0].right = by == FSDP_BY_RANK;
 	if (!memory && choose_columns(run, table) &&
-		sort_rows(run, table, group_at, listing, rows, count, &memory)) {
+		sort_rows(run, table, NULL, group_at, listing, rows, count, &memory)) {
 		begin(listing);
 		/* What has no rank (file, module) is a row for people; programs have keys
 		 * alone, and the total. */

@@ -438,8 +438,32 @@ static void lexer_add(struct lexer *lexer, const struct option_group *group)
 	}
 }
 
+/* "-lh" is a habit of ls and du: sizes for people, which ours are anyway. So an h among
+ * letters that ask for a listing asks for no help. False: out of memory. */
+static bool drop_habits(struct lexer *lexer, struct owned *owned, int argc)
+{
+	for (int i = 0; i < argc && strcmp(lexer->argv[i], "--") != 0; i++) {
+		const char *typed = lexer->argv[i];
+		char *kept, *to;
+
+		if (typed[0] != '-' || strchr(typed, 'h') == NULL ||
+			strspn(typed + 1, "lSrh") != strlen(typed + 1) ||
+			strpbrk(typed, "lSr") == NULL)
+			continue;
+		to = kept = strdup(typed);
+		if (!owned_take(owned, kept))
+			return false;
+		for (; *typed != '\0'; typed++)
+			if (*typed != 'h')
+				*to++ = *typed;
+		*to = '\0';
+		lexer->argv[i] = kept;
+	}
+	return true;
+}
+
 static bool lexer_init(struct lexer *lexer, int argc, char **argv,
-	const struct option_group *groups, size_t group_count)
+	const struct option_group *groups, size_t group_count, struct owned *owned)
 {
 	size_t count = 0;
 
@@ -459,6 +483,8 @@ static bool lexer_init(struct lexer *lexer, int argc, char **argv,
 		lexer->argv[i] = argv[i];
 	for (size_t i = 0; i < group_count; i++)
 		lexer_add(lexer, &groups[i]);
+	if (!drop_habits(lexer, owned, argc))
+		return false;
 	lexer->context = poptGetContext("fsdp-inspect", argc, lexer->argv, lexer->table,
 		POPT_CONTEXT_ARG_OPTS | POPT_CONTEXT_NO_EXEC);
 	return lexer->context != NULL;
@@ -525,7 +551,7 @@ enum usage_result options_parse(int argc, char **argv, const struct option_group
 	struct lexer lexer;
 	int code;
 
-	if (!lexer_init(&lexer, argc, argv, groups, group_count))
+	if (!lexer_init(&lexer, argc, argv, groups, group_count, owned))
 		result = USAGE_MEMORY;
 	while (result == USAGE_GOOD && (code = poptGetNextOpt(lexer.context)) != -1) {
 		char *value = NULL;
@@ -576,6 +602,8 @@ const struct option common_options[] = {
 	{ "verbose", 'v', OPTION_COUNTED, .offset = AT(verbose),
 		.help = "all members of grouped messages; twice: more detail" },
 	{ "color", 0, OPTION_WORD, "WHEN", AT(color), color_words, .help = "colour" },
+	{ "no-color", 0, OPTION_FLAG, .offset = AT(no_color), .help = "the same as --color=never",
+		.hidden = true },
 	{ "ascii", 0, OPTION_FLAG, .offset = AT(ascii),
 		.help = "no characters of our own beyond ASCII" },
 	{ "width", 0, OPTION_TEXT, "N|none", AT(width), .help = "columns for text" },
@@ -630,14 +658,18 @@ const struct option select_files[] = {
 const struct option select_depth[] = {
 	{ "depth", 'd', OPTION_INTEGER, "N", AT(depth), NULL, 0, INT32_MAX,
 		.help = "levels below the root" },
+	{ "level", 'L', OPTION_INTEGER, "N", AT(depth), NULL, 0, INT32_MAX,
+		.help = "the same as -d", .hidden = true },
 	{ 0 },
 };
 
 const struct option select_rows[] = {
 	{ "sort", 's', OPTION_WORDS, "KEYS", AT(sort),
 		.help = "order of rows: column names, -KEY reverses" },
+	{ "largest", 'S', OPTION_FLAG, .offset = AT(largest), .help = "the same as -s -bytes" },
+	{ "reverse", 'r', OPTION_FLAG, .offset = AT(reverse), .help = "rows in the opposite order" },
 	{ "columns", 0, OPTION_WORDS, "LIST", AT(columns), .help = "these columns, in this order" },
-	{ "head", 0, OPTION_INTEGER, "N", AT(head), NULL, 0, INT64_MAX, .help = "the first N rows" },
+	{ "head", 'n', OPTION_INTEGER, "N", AT(head), NULL, 0, INT64_MAX, .help = "the first N rows" },
 	{ 0 },
 };
 

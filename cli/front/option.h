@@ -58,6 +58,7 @@ struct common_options {
 	bool raw;
 	int quiet, verbose;
 	const char *color; /* auto, always, never */
+	bool no_color;
 	bool ascii;
 	const char *width; /* N, none or NULL */
 	bool bytes;
@@ -81,6 +82,8 @@ struct select_options {
 	uint64_t min_bytes, max_bytes; /* UINT64_MAX: not given */
 	int64_t depth;                 /* -1: not given */
 	struct texts sort;             /* column names, - reverses */
+	bool largest;                  /* sort by bytes, the most first */
+	bool reverse;                  /* after sorting */
 	struct texts columns;
 	int64_t head; /* -1: not given */
 };

@@ -10,7 +10,8 @@
  * and columns have the names of JSON fields.
  */
 
-/* Takes --columns. False: there is no such column, and refuse() was called. */
+/* Takes --columns; "all" is every column that programs are told. False: there is no such
+ * column, and refuse() was called. */
 bool choose_columns(struct run *run, struct record_table *table);
 
 /* Whether something that costs reads is shown or sorted by. */
@@ -20,12 +21,14 @@ bool columns_read(const struct run *run, const struct record_table *table);
 typedef const void *row_function(void *context, uint32_t row, uint32_t *ret_order);
 
 /*
- * Puts rows in the order of --sort; rows that are equal stay as they are. False: a column
- * is unknown or cannot be sorted by, and refuse() was called; or *ret_memory says that
- * there was not enough.
+ * Puts rows in the order of -S, --sort and -r; rows that are equal stay as they are.
+ * usual: the key where none is given; NULL: rows stay. False: a column is unknown or
+ * cannot be sorted by, and refuse() was called; or *ret_memory says that there was not
+ * enough.
  */
-bool sort_rows(struct run *run, const struct record_table *table, row_function *object_of,
-	void *context, uint32_t *rows, size_t row_count, bool *ret_memory);
+bool sort_rows(struct run *run, const struct record_table *table, const char *usual,
+	row_function *object_of, void *context, uint32_t *rows, size_t row_count,
+	bool *ret_memory);
 
 /* How many of `count` rows --head leaves. */
 size_t head_of(const struct run *run, size_t count);

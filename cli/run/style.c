@@ -26,6 +26,8 @@ static bool is_on(const char *variable)
 
 static bool wants_color(const struct common_options *common, bool terminal)
 {
+	if (common->no_color)
+		return false;
 	if (common->color != NULL && strcmp(common->color, "auto") != 0)
 		return strcmp(common->color, "always") == 0;
 	if (is_set("NO_COLOR"))

@@ -58,6 +58,14 @@ refused() {
 	[ "$status" -eq 2 ]
 }
 
+@test "h among the letters of a listing is a habit, and asks for no help" {
+	for letters in -lh -hl -lhS -lSrh; do
+		inspect ls "$letters" "$TESTDATA/demo/step-1234"
+		[ "$status" -eq 0 ]
+		[[ $output == NAME* ]]
+	done
+}
+
 @test "help of a command is what its --help says" {
 	for command in $("$FSDP_INSPECT" commands --json | jq -r '.data.commands[].name'); do
 		inspect help "$command"
