@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef LS_H
+#define LS_H
+
+#include <fsdp/analysis.h>
+
+#include "part/columns.h"
+#include "part/tensor-row.h"
+
+/*
+ * What `ls` lists: tensors, their pieces, sums over them, or values. Each is a table of
+ * the rows in a struct listing; what they have in common is in ls-table.c.
+ */
+struct ls_options {
+	bool pieces;
+	const char *by;
+	bool fold;
+	bool objects;
+};
+
+/* Of --by, in the order of enum fsdp_sums_by; NULL ends. */
+extern const char *const BY_WORDS[];
+
+/* What one run of this command has at hand. */
+struct listing {
+	struct row_context row; /* what records are handed */
+	struct run *run;
+	const struct ls_options *options;
+	struct selection *selection;
+	struct row_buffers buffers;
+	struct record_table table;
+	uint32_t *rows; /* tensors; under -l pieces; groups; or values */
+	size_t row_count;
+	size_t position; /* of the row that is shown */
+	bool wide;       /* more is shown than text shows by itself */
+	bool tells_rank; /* names are some ranks' own: the rank tells them apart */
+
+	/* Places of one-piece tensors, or of the rows under -l; NULL: not known. */
+	struct {
+		uint64_t offset, length;
+	} * spots;
+	struct place_facts *places;
+	struct fsdp_replicas *replicas;
+	uint32_t *copies; /* numbers of all pieces; NULL: there are no copies */
+
+	/* The object of the row that is shown. */
+	struct listed_tensor {
+		struct fsdp_tensor tensor;
+		uint64_t tensors, pieces;
+		uint32_t rank, file; /* of the only piece */
+		uint32_t shown_rank; /* text tells it only where names are its own */
+		uint64_t offset, length;
+	} tensor;
+	struct listed_piece {
+		struct fsdp_tensor tensor;
+		struct piece_facts facts;
+	} piece;
+	struct listed_group {
+		struct fsdp_group group;
+		struct value key, shown_key;
+	} group;
+	struct fsdp_value value;
+	struct fsdp_sums *sums;
+
+	uint64_t tensors, numel, bytes;
+	int status;
+};
+
+/* False: out of memory. */
+bool listing_take_tensors(struct listing *listing);
+void listing_done(struct listing *listing);
+
+/* Decides the status, says what was not there, and begins the answer. */
+void listing_begin(struct listing *listing);
+void listing_show_total(struct listing *listing);
+
+/* What the rows are, and how they are shown. */
+struct list {
+	const struct record *answer; /* its first field is the list */
+	row_function *object_of;
+	/* Where they lie: NULL, or asked only if it will be seen. */
+	bool (*locate)(struct listing *listing, struct fsdp_error **ret_error);
+	bool locates_sorted; /* facts are kept in the order of the rows */
+	/* With --fold: the first rows, joined. NULL: --fold has none of this kind. */
+	bool (*emit_folded)(struct listing *listing, size_t head);
+};
+
+/* False: out of memory, or *ret_error. */
+bool listing_show(struct listing *listing, const struct list *list, unsigned view,
+	struct fsdp_error **ret_error);
+
+/* The rows of each kind, as listing_show wants them. False as above. */
+bool list_tensors(struct listing *listing, struct fsdp_error **ret_error);
+bool list_pieces(struct listing *listing, struct fsdp_error **ret_error);
+bool list_groups(struct listing *listing, struct fsdp_error **ret_error);
+bool list_values(struct listing *listing, struct fsdp_error **ret_error);
+
+/* The answer of each kind: its first field is the list. */
+extern const struct record tensor_list_record, piece_list_record, group_list_record,
+	value_list_record;
+extern const struct record total_record;
+
+#define LIST_OF(name, about, key, record, key_about)                      \
+	OBJECT_RECORD(struct listing, name, about,                        \
+		{ key, ITEMS(record), .always = true, ABOUT(key_about) }, \
+		{ "total", OBJECT(total_record), .always = true })
+
+#endif
