@@ -94,15 +94,15 @@ static void put_finding(
 	out_line_end(out);
 }
 
-/* "(3 of 42 tensors, 128.0 KiB, 0.50 % of all bytes)" */
+/* "(3 of 42 names, 128.0 KiB, 0.50 % of all bytes)" */
 static void put_share(
 	struct out *out, const struct finding *finding, const struct findings_view *view)
 {
 	out_line_text(out, " (%" PRIu64, finding->affected_count);
-	if (view->tensors >= finding->affected_count)
-		out_line_text(out, " of %" PRIu64, view->tensors);
-	out_line_text(out, " tensor%s",
-		finding->affected_count == 1 && view->tensors < 2 ? "" : "s");
+	if (view->names >= finding->affected_count)
+		out_line_text(out, " of %" PRIu64, view->names);
+	out_line_text(out, " name%s",
+		finding->affected_count == 1 && view->names < 2 ? "" : "s");
 	if (finding->lost_bytes != UINT64_MAX) {
 		out_line_text(out, ", ");
 		out_line_value(out, value_bytes(finding->lost_bytes));
@@ -123,7 +123,8 @@ static void put_lost(
 	if (shown > FINDINGS_SHOWN && !view->all)
 		shown = FINDINGS_SHOWN;
 	out_line_begin(out, NULL);
-	out_line_text(out, "%slost: ", margin);
+	out_line_text(out, "%s%s: ", margin,
+		finding->severity == SEVERITY_ERROR ? "lost" : "affects");
 	for (size_t i = 0; i < shown; i++) {
 		out_line_text(out, "%s", i > 0 ? ", " : "");
 		out_line_name(out, finding->affected[i]);

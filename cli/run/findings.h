@@ -18,9 +18,9 @@ struct findings_view {
 	bool level_told;     /* the note of what another level would judge is hidden */
 	enum severity least; /* what is less than that is hidden */
 	bool all;            /* not only the first few of a rule */
-	bool lost;           /* with the tensors that suffer, which are part of … */
-	uint64_t tensors;    /* … so many … */
-	uint64_t bytes;      /* … of so many bytes; 0: not known */
+	bool lost;           /* with the names that suffer, which are part of … */
+	uint64_t names;      /* … so many, tensors and values, … */
+	uint64_t bytes;      /* … with so many bytes; 0: not known */
 };
 
 /*

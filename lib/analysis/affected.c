@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds what lies at the place of a finding.
+ * Finds what lies at the place of a finding, and how much of it is lost.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "analysis/affected.h"
 #include "analysis/scratch.h"
+#include "analysis/tally.h"
 #include "base/finding.h"
 #include "base/num.h"
 
@@ -15,6 +16,7 @@ struct fsdp_content {
 	uint32_t file;
 	uint32_t name; /* id */
 	bool is_piece;
+	uint64_t bytes;      /* logical ones, or FSDP_UNKNOWN */
 	uint32_t number;     /* of the tensor, or of the value behind all tensors */
 	uint64_t begin, end; /* in the file; FSDP_UNKNOWN: not told */
 	struct fsdp_span records, storage; /* of a member: what its name ends with */
@@ -91,6 +93,31 @@ static int by_file(const void *a, const void *b)
 	return left->number < right->number ? -1 : left->number > right->number;
 }
 
+/* Whether each of its elements is stored once: of others a lost piece loses nothing, or
+ * how much is not known. */
+static bool is_stored_once(
+	const struct fsdp_checkpoint *checkpoint, const struct fsdp_tensor *tensor)
+{
+	uint64_t stored = 0;
+
+	for (uint32_t i = 0; i < tensor->piece_count; i++)
+		fsdp_tally(&stored, fsdp_piece_numel(checkpoint, tensor->first_piece + i,
+					    &(uint32_t){ 0 }));
+	return stored <= tensor->numel;
+}
+
+static uint64_t bytes_of(const struct fsdp_checkpoint *checkpoint,
+	const struct fsdp_tensor *tensor, uint32_t piece, bool once)
+{
+	uint32_t rank;
+
+	if (!fsdp_tensor_counts(tensor))
+		return 0;
+	return once ? fsdp_elements_bytes(
+			      tensor->dtype, fsdp_piece_numel(checkpoint, piece, &rank))
+		    : FSDP_UNKNOWN;
+}
+
 static void add_pieces(struct fsdp_affected *affected)
 {
 	const struct fsdp_checkpoint *checkpoint = affected->checkpoint;
@@ -98,10 +125,11 @@ static void add_pieces(struct fsdp_affected *affected)
 
 	for (uint32_t i = 0; i < tensors; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
+		bool once = is_stored_once(checkpoint, &tensor);
 
 		for (uint32_t k = 0; k < tensor.piece_count; k++) {
-			struct fsdp_piece piece =
-				fsdp_piece(checkpoint, tensor.first_piece + k);
+			uint32_t index = tensor.first_piece + k;
+			struct fsdp_piece piece = fsdp_piece(checkpoint, index);
 
 			if (piece.file == FSDP_NONE)
 				continue;
@@ -110,6 +138,7 @@ static void add_pieces(struct fsdp_affected *affected)
 				.name = tensor.name,
 				.number = i,
 				.is_piece = true,
+				.bytes = bytes_of(checkpoint, &tensor, index, once),
 				.begin = piece.item_offset,
 				.end = end_of(piece.item_offset, piece.item_length),
 				.records = piece.records,
@@ -219,6 +248,7 @@ static bool gather(struct fsdp_affected *affected, struct fsdp_finding *finding,
 {
 	struct fsdp_span *names =
 		FSDP_TAKE(affected->arena, names, FSDP_AFFECTED_KEPT + 1);
+	uint64_t bytes = part == PART_SHARDS ? FSDP_UNKNOWN : 0;
 	size_t count = 0;
 
 	if (names == NULL)
@@ -230,8 +260,10 @@ static bool gather(struct fsdp_affected *affected, struct fsdp_finding *finding,
 		i++, affected->work++) {
 		const struct fsdp_content *content = &affected->contents[i];
 
-		if (affected->seen[content->number] == affected->question ||
-			!suffers(content, finding, part, file_size))
+		if (!suffers(content, finding, part, file_size))
+			continue;
+		fsdp_tally(&bytes, content->bytes);
+		if (affected->seen[content->number] == affected->question)
 			continue;
 		affected->seen[content->number] = affected->question;
 		if (count < FSDP_AFFECTED_KEPT &&
@@ -239,6 +271,8 @@ static bool gather(struct fsdp_affected *affected, struct fsdp_finding *finding,
 			return false;
 		count++;
 	}
+	if (finding->lost_bytes == FSDP_UNKNOWN && bytes > 0)
+		finding->lost_bytes = bytes;
 	finding->affected = names;
 	finding->affected_count = count;
 	finding->affected_kept = count < FSDP_AFFECTED_KEPT ? count : FSDP_AFFECTED_KEPT;
@@ -262,6 +296,16 @@ static uint32_t file_of(const struct fsdp_affected *affected,
 	return FSDP_NONE;
 }
 
+/* The tensor that it tells. */
+static void fill_tensor(
+	const struct fsdp_affected *affected, struct fsdp_finding *finding)
+{
+	if (fsdp_tensor_find(affected->checkpoint, finding->tensor) == FSDP_NONE)
+		return;
+	finding->affected = &finding->tensor;
+	finding->affected_count = finding->affected_kept = 1;
+}
+
 bool fsdp_affected_fill(struct fsdp_affected *affected, struct fsdp_finding *finding)
 {
 	enum affected_part part = part_of(finding);
@@ -272,10 +316,7 @@ bool fsdp_affected_fill(struct fsdp_affected *affected, struct fsdp_finding *fin
 		affected->work > WORK_MOST)
 		return true;
 	if (part == PART_TENSOR) {
-		if (fsdp_tensor_find(affected->checkpoint, finding->tensor) == FSDP_NONE)
-			return true;
-		finding->affected = &finding->tensor;
-		finding->affected_count = finding->affected_kept = 1;
+		fill_tensor(affected, finding);
 		return true;
 	}
 	if (affected->contents == NULL && !list_contents(affected))
@@ -286,5 +327,9 @@ bool fsdp_affected_fill(struct fsdp_affected *affected, struct fsdp_finding *fin
 		if (file == FSDP_NONE)
 			return true;
 	}
-	return gather(affected, finding, part, file, size);
+	if (!gather(affected, finding, part, file, size))
+		return false;
+	if (finding->affected_count == 0 && finding->tensor.data != NULL)
+		fill_tensor(affected, finding);
+	return true;
 }

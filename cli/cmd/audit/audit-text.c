@@ -31,7 +31,7 @@ static bool show_findings(const struct judgement *verdict, const struct run *run
 		.least = least(run),
 		.all = run->common->verbose > 0,
 		.lost = true,
-		.tensors = verdict->tensors,
+		.names = verdict->names,
 		.bytes = verdict->bytes,
 		.level_told = run->common->verbose == 0,
 	};

@@ -43,6 +43,7 @@ struct judgement {
 	int status;
 	const char *detail; /* the level */
 	uint64_t files, tensors, pieces;
+	uint64_t names;                         /* of tensors and values */
 	uint64_t bytes;                         /* of all tensors */
 	uint64_t bytes_read, bytes_with_digest; /* UINT64_MAX: not at this level */
 	struct text *digests_from; /* where digests were found; NULL: not at this level */

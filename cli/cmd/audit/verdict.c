@@ -225,6 +225,7 @@ static void set_scope(struct judging *judging)
 	verdict->files = fsdp_file_count(checkpoint);
 	verdict->tensors = fsdp_tensor_count(checkpoint);
 	verdict->pieces = fsdp_piece_count(checkpoint);
+	verdict->names = verdict->tensors + fsdp_value_count(checkpoint);
 	for (uint32_t i = 0; i < verdict->tensors; i++) {
 		uint64_t bytes = fsdp_tensor(checkpoint, i).bytes;
 
