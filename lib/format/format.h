@@ -53,6 +53,7 @@ struct fsdp_reading {
 	size_t value_name_count;
 	bool may_count; /* one file, which can be read again: fsdp_model_counting */
 	bool plan_is_checkpoint; /* a plan stands for itself, there is nothing else */
+	bool judges_ranks;       /* the family judges what names of files say of ranks */
 	bool named;              /* the files of the folder were named one by one */
 	uint32_t rank; /* of the child that is read, by its name; FSDP_NONE: no child */
 	size_t ranks_told;        /* files that said themselves whose they are */

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/num.h"
 #include "format/format.h"
 
 enum { RANK_MAX = 1 << 24, NAMED_MAX = 1 << 16 };
@@ -202,6 +203,7 @@ static bool read(struct fsdp_reading *reading, const struct fsdp_look *look,
 			child->rank = FSDP_NONE;
 	}
 	reading->model->is_set = true;
+	reading->judges_ranks = true;
 	return fsdp_reading_order_children(reading, 0, ret_error);
 }
 
@@ -286,8 +288,11 @@ static bool same_kind(const struct fsdp_file_record *a, const struct fsdp_file_r
 struct ranks {
 	uint32_t *list; /* ascending */
 	size_t count;
-	uint32_t *place_of; /* by file: that of its rank in the list */
+	uint32_t *place_of; /* by file: that of its rank in the list; behind those of all
+			       files that of the rank which its name says */
 	uint32_t *first, *next;
+	uint32_t *twin; /* by file: the first one of its rank, plus one */
+	bool *is_told;  /* by place: a finding says what lies in its place */
 	uint32_t world_size;
 };
 
@@ -297,22 +302,29 @@ static int compare_keys(const void *a, const void *b)
 	return *first < *second ? -1 : *first > *second;
 }
 
+/* The ranks that files are of, and those that their names say. */
 static bool list_ranks(
 	const struct fsdp_model *model, struct ranks *ranks, struct fsdp_arena *scratch)
 {
-	size_t count = model->files.count;
-	uint64_t *keys = FSDP_TAKE(scratch, keys, count + 1);
-	ranks->list = FSDP_TAKE(scratch, ranks->list, count + 1);
-	ranks->place_of = FSDP_TAKE(scratch, ranks->place_of, count + 1);
-	ranks->first = FSDP_TAKE(scratch, ranks->first, count + 1);
+	size_t count = model->files.count, room = 2 * count + 1;
+	uint64_t *keys = FSDP_TAKE(scratch, keys, room);
+	ranks->list = FSDP_TAKE(scratch, ranks->list, room);
+	ranks->place_of = FSDP_TAKE(scratch, ranks->place_of, room);
+	ranks->first = FSDP_TAKE(scratch, ranks->first, room);
+	ranks->is_told = FSDP_TAKE(scratch, ranks->is_told, room);
 	ranks->next = FSDP_TAKE(scratch, ranks->next, count + 1);
+	ranks->twin = FSDP_TAKE(scratch, ranks->twin, count + 1);
 	if (keys == NULL || ranks->list == NULL || ranks->place_of == NULL ||
-		ranks->first == NULL || ranks->next == NULL)
+		ranks->first == NULL || ranks->is_told == NULL || ranks->next == NULL ||
+		ranks->twin == NULL)
 		return false;
-	for (uint32_t i = 0; i < count; i++)
-		keys[i] = (uint64_t)fsdp_model_file(model, i)->rank << 32 | i;
-	qsort(keys, count, sizeof *keys, compare_keys);
-	for (size_t i = 0; i < count; i++) {
+	for (uint32_t i = 0; i < count; i++) {
+		const struct fsdp_file_record *file = fsdp_model_file(model, i);
+		keys[2 * i] = (uint64_t)file->rank << 32 | i;
+		keys[2 * i + 1] = (uint64_t)file->named_rank << 32 | (count + i);
+	}
+	qsort(keys, 2 * count, sizeof *keys, compare_keys);
+	for (size_t i = 0; i < 2 * count; i++) {
 		uint32_t rank = (uint32_t)(keys[i] >> 32);
 		if (ranks->count == 0 || ranks->list[ranks->count - 1] != rank)
 			ranks->list[ranks->count++] = rank;
@@ -321,16 +333,69 @@ static bool list_ranks(
 	return true;
 }
 
-static const struct fsdp_file_record *find_double(const struct fsdp_model *model,
-	const struct ranks *ranks, const struct fsdp_file_record *file, uint32_t place)
+/* The number of another file of the rank, plus one; 0: there is none. */
+static uint32_t find_double(const struct fsdp_model *model, const struct ranks *ranks,
+	const struct fsdp_file_record *file, uint32_t place)
 {
 	uint32_t other = ranks->first[place];
 	for (size_t i = 0; other != 0 && i < KINDS_MAX; i++) {
 		if (same_kind(fsdp_model_file(model, other - 1), file))
-			return fsdp_model_file(model, other - 1);
+			return other;
 		other = ranks->next[other - 1];
 	}
-	return NULL;
+	return 0;
+}
+
+/* Names of the tensors that a file holds, as many as a finding keeps. */
+static const struct fsdp_span *names_of_file(const struct fsdp_model *model,
+	uint32_t index, size_t *ret_count, struct fsdp_arena *scratch)
+{
+	uint32_t begin = fsdp_model_file(model, index)->first_tensor;
+	size_t end = index + 1 < model->files.count
+			     ? fsdp_model_file(model, index + 1)->first_tensor
+			     : model->tensors.count;
+	size_t kept = fsdp_min(end - begin, FSDP_AFFECTED_KEPT);
+	struct fsdp_span *names = FSDP_TAKE(scratch, names, kept + 1);
+	for (uint32_t i = 0; names != NULL && i < kept; i++) {
+		uint32_t name = fsdp_model_tensor(model, begin + i)->name;
+		names[i] = fsdp_model_name(model, name, scratch);
+		if (names[i].data == NULL)
+			return NULL;
+	}
+	*ret_count = end - begin;
+	return names;
+}
+
+/* A second file of a rank. If it has the name of a rank that is missing, the parts of that
+ * one are lost. */
+static bool tell_double(struct fsdp_model *model, struct ranks *ranks, uint32_t index,
+	struct fsdp_arena *scratch)
+{
+	const struct fsdp_file_record *file = fsdp_model_file(model, index);
+	struct fsdp_span other = fsdp_model_file(model, ranks->twin[index] - 1)->path;
+	uint32_t place = ranks->place_of[model->files.count + index];
+	bool is_instead =
+		file->named_rank < ranks->world_size && ranks->first[place] == 0;
+	const struct fsdp_span *names;
+	size_t count;
+	if (!is_instead) {
+		fsdp_find(&model->findings, FSDP_RULE_RANK_IDENTITY,
+			FSDP_PLACE(.file = file->path, .rank = file->rank),
+			"another file is of rank %u too (%.*s); this one was left out",
+			file->rank, FSDP_TEXT_MOST(other, 256));
+		return true;
+	}
+	names = names_of_file(model, index, &count, scratch);
+	if (names == NULL)
+		return false;
+	ranks->is_told[place] = true;
+	fsdp_find(&model->findings, FSDP_RULE_RANK_IDENTITY,
+		FSDP_PLACE(.file = file->path, .rank = file->rank, .affected = names,
+			.affected_count = count,
+			.next = "copy the file of the missing rank again"),
+		"the file is of rank %u, as %.*s is, and has the name of rank %u, which is missing",
+		file->rank, FSDP_TEXT_MOST(other, 256), file->named_rank);
+	return true;
 }
 
 static void judge_file(struct fsdp_model *model, struct ranks *ranks, uint32_t index)
@@ -352,27 +417,28 @@ static void judge_file(struct fsdp_model *model, struct ranks *ranks, uint32_t i
 		return;
 	}
 	uint32_t place = ranks->place_of[index];
-	const struct fsdp_file_record *other = find_double(model, ranks, file, place);
-	if (other == NULL) {
-		ranks->next[index] = ranks->first[place];
-		ranks->first[place] = index + 1;
+	ranks->twin[index] = find_double(model, ranks, file, place);
+	file->left_out = ranks->twin[index] != 0;
+	if (file->left_out)
 		return;
-	}
-	file->left_out = true;
-	fsdp_find(&model->findings, FSDP_RULE_RANK_IDENTITY,
-		FSDP_PLACE(.file = file->path, .rank = file->rank),
-		"another file is of rank %u too (%.*s); this one was left out",
-		file->rank, FSDP_TEXT_MOST(other->path, 256));
+	if (file->named_rank != FSDP_NONE && file->named_rank != file->rank)
+		fsdp_find(&model->findings, FSDP_RULE_RANK_IDENTITY,
+			FSDP_PLACE(.file = file->path, .rank = file->rank),
+			"the file is of rank %u, its name says %u", file->rank,
+			file->named_rank);
+	ranks->next[index] = ranks->first[place];
+	ranks->first[place] = index + 1;
 }
 
-/* The first rank from this one on that is there or not, as is asked for; the world's
- * size: none. *at: the place in the list, from which on it is looked for. */
+/* The first rank from this one on that is there or told of, or not, as is asked for; the
+ * world's size: none. *at: the place in the list, from which on it is looked for. */
 static uint32_t next_rank(
 	const struct ranks *ranks, uint32_t rank, bool there, size_t *at)
 {
 	for (; rank < ranks->world_size; rank++) {
 		while (*at < ranks->count &&
-			(ranks->list[*at] < rank || ranks->first[*at] == 0))
+			(ranks->list[*at] < rank ||
+				(ranks->first[*at] == 0 && !ranks->is_told[*at])))
 			++*at;
 		uint32_t next = *at < ranks->count ? ranks->list[*at] : FSDP_NONE;
 		if (there)
@@ -432,6 +498,10 @@ static bool judge_ranks(struct fsdp_reading *reading, struct fsdp_error **ret_er
 		return fsdp_arena_fail(reading->scratch, ret_error);
 	for (uint32_t i = 0; i < model->files.count; i++)
 		judge_file(model, &ranks, i);
+	for (uint32_t i = 0; i < model->files.count; i++)
+		if (ranks.twin[i] != 0 &&
+			!tell_double(model, &ranks, i, reading->scratch))
+			return fsdp_arena_fail(reading->scratch, ret_error);
 	judge_missing(model, &ranks, reading->named);
 	return true;
 }

@@ -110,11 +110,12 @@ void fsdp_reading_settle_rank(struct fsdp_reading *reading, uint32_t file, uint3
 	reading->ranks_told += *rank != FSDP_NONE;
 	if (*rank == FSDP_NONE)
 		*rank = named;
-	else if (named != FSDP_NONE && named != *rank)
+	else if (named != FSDP_NONE && named != *rank && !reading->judges_ranks)
 		fsdp_find(&model->findings, FSDP_RULE_RANK_IDENTITY,
 			FSDP_PLACE(.file = record->path, .rank = *rank),
 			"the file is of rank %u, its name says %u", *rank, named);
 	record->rank = *rank;
+	record->named_rank = named;
 }
 
 void fsdp_reading_settle_world(

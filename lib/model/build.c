@@ -135,6 +135,7 @@ uint32_t fsdp_build_file(struct fsdp_model *model, struct fsdp_span path, uint64
 		.size = size,
 		.rank = rank,
 		.world_size = FSDP_NONE,
+		.named_rank = FSDP_NONE,
 		.first_tensor = (uint32_t)model->tensors.count,
 		.first_value = (uint32_t)model->values.count,
 	};

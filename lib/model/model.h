@@ -22,6 +22,7 @@ struct fsdp_file_record {
 	struct fsdp_span path;
 	uint64_t size; /* FSDP_UNKNOWN: absent */
 	uint32_t rank;
+	uint32_t named_rank;   /* what its name says, of a rank set */
 	uint32_t world_size;   /* that it tells, at least; FSDP_NONE: it tells none */
 	bool world_whole;      /* and exactly */
 	uint32_t first_tensor; /* tensors from here on are its own, in a rank set */

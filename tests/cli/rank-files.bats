@@ -103,10 +103,18 @@ message() {
 @test "of a doubled rank the second file is left out" {
 	whole=$(data set)
 	cp set/rank1.pt set/rank7.pt
-	[[ $(rules set) == "FI1009 FI1009" ]]
+	[ "$(rules set)" = FI1009 ]
 	[[ $(data set) == "$whole" ]]
 	"$FSDP_INSPECT" info --json set 2>/dev/null |
 		grep -q 'another file is of rank 1 too (rank1.pt); this one was left out'
+}
+
+@test "a double in the place of a missing rank is one finding" {
+	cp set/rank1.pt set/rank2.pt
+	[ "$(rules set)" = FI1009 ]
+	[ "$(message FI1009 set)" = \
+		"the file is of rank 1, as rank1.pt is, and has the name of rank 2, which is missing" ]
+	"$FSDP_INSPECT" info --json set 2>/dev/null | jq -e 'any(.findings[]; .rule == "FI1009" and .affected_count > 0)'
 }
 
 @test "files of another world are left out" {
