@@ -118,6 +118,19 @@ const struct fsdp_error *fsdp_checkpoint_error(
 	return *(struct fsdp_error **)fsdp_vec_at(&checkpoint->errors, index);
 }
 
+size_t fsdp_unread_count(const struct fsdp_checkpoint *checkpoint)
+{
+	return checkpoint->model.unread.count;
+}
+
+struct fsdp_unread fsdp_unread(const struct fsdp_checkpoint *checkpoint, size_t index)
+{
+	return index < checkpoint->model.unread.count
+		       ? *(const struct fsdp_unread *)fsdp_vec_at(
+				 &checkpoint->model.unread, index)
+		       : (struct fsdp_unread){ 0 };
+}
+
 /* ---- names ---- */
 
 size_t fsdp_name_write(const struct fsdp_checkpoint *checkpoint, uint32_t name,

@@ -27,7 +27,7 @@ struct split {
 	bool is_bin;
 };
 
-/* A file that is not there, and the tensors it should hold. */
+/* A file that is not there or could not be read, and the tensors it should hold. */
 struct absent {
 	struct fsdp_span name;
 	uint32_t number;
@@ -376,6 +376,9 @@ static bool read_index(struct hf *hf, struct fsdp_error **ret_error)
 	}
 }
 
+/* Of the number of a tensor's file: the tensor was met. */
+#define SEEN (UINT32_C(1) << 31)
+
 static struct fsdp_span name_of(const struct hf *hf, uint32_t name)
 {
 	struct fsdp_model *model = hf->reading->model;
@@ -384,15 +387,21 @@ static struct fsdp_span name_of(const struct hf *hf, uint32_t name)
 	return text;
 }
 
-/* The tensors of absent files: `of` has for each file the number of its absent one, plus
- * one. Counted first, so that they take no more room than the map. */
-static bool list_lost(struct hf *hf, const uint32_t *of, struct fsdp_error **ret_error)
+/* The tensors of absent files. Counted first, so that they take no more room than the
+ * map. */
+static bool list_lost(struct hf *hf, struct fsdp_error **ret_error)
 {
 	struct fsdp_arena *scratch = hf->reading->scratch;
+	/* For each file the number of its absent one, plus one. */
+	uint32_t *of = FSDP_TAKE(scratch, of, hf->files.list.count + 1);
+	if (of == NULL)
+		return fsdp_arena_fail(scratch, ret_error);
+	for (uint32_t i = 0; i < hf->absent.count; i++)
+		of[((const struct absent *)fsdp_vec_at(&hf->absent, i))->number] = i + 1;
 	for (size_t turn = 0; turn < 2; turn++) {
 		for (size_t i = 0; i < hf->map.count; i++) {
 			uint32_t name = *(const uint32_t *)fsdp_vec_at(&hf->map, i);
-			uint32_t file = of[fsdp_table_get(&hf->mapped, name)];
+			uint32_t file = of[fsdp_table_get(&hf->mapped, name) & ~SEEN];
 			struct absent *absent =
 				file > 0 ? fsdp_vec_at(&hf->absent, file - 1) : NULL;
 			if (absent == NULL)
@@ -415,13 +424,7 @@ static bool list_lost(struct hf *hf, const uint32_t *of, struct fsdp_error **ret
 
 static bool say_absent(struct hf *hf, struct fsdp_error **ret_error)
 {
-	struct fsdp_arena *scratch = hf->reading->scratch;
-	uint32_t *of = FSDP_TAKE(scratch, of, hf->files.list.count + 1);
-	if (of == NULL)
-		return fsdp_arena_fail(scratch, ret_error);
-	for (uint32_t i = 0; i < hf->absent.count; i++)
-		of[((const struct absent *)fsdp_vec_at(&hf->absent, i))->number] = i + 1;
-	if (hf->absent.count > 0 && !list_lost(hf, of, ret_error))
+	if (hf->absent.count > 0 && !list_lost(hf, ret_error))
 		return false;
 	for (size_t i = 0; i < hf->absent.count; i++) {
 		const struct absent *absent = fsdp_vec_at(&hf->absent, i);
@@ -484,8 +487,6 @@ static const struct fsdp_file_record *file_of(
 		return NULL;
 	return fsdp_model_file(model, fsdp_model_extent(model, piece->extent)->file);
 }
-
-#define SEEN (UINT32_C(1) << 31)
 
 /* Where a tensor is and where the index says it is. */
 static void judge_tensor(struct hf *hf, const struct fsdp_tensor_record *tensor)
@@ -564,6 +565,54 @@ static bool find_opened(struct hf *hf, bool *ret_opened, struct fsdp_error **ret
 	return true;
 }
 
+/* The path of a file from the root on, and the names of its tensors. */
+static bool keep_file(struct hf *hf, const struct absent *absent)
+{
+	struct fsdp_model *model = hf->reading->model;
+	struct fsdp_span below = model->findings.below;
+	struct fsdp_unread *unread = fsdp_vec_push(&model->unread);
+	struct fsdp_span *names = FSDP_TAKE(model->arena, names, absent->kept + 1);
+	unsigned char *path =
+		fsdp_arena_take(model->arena, below.size + absent->name.size + 1, 1);
+	if (unread == NULL || names == NULL || path == NULL)
+		return false;
+	if (below.size > 0)
+		memcpy(path, below.data, below.size);
+	memcpy(path + below.size, absent->name.data, absent->name.size);
+	for (size_t i = 0; i < absent->kept; i++) {
+		names[i] = fsdp_arena_copy(model->arena, absent->tensors[i]);
+		if (names[i].data == NULL)
+			return false;
+	}
+	*unread = (struct fsdp_unread){
+		.file = fsdp_span(path, below.size + absent->name.size),
+		.names = names,
+		.kept = absent->kept,
+		.count = absent->tensor_count,
+	};
+	return true;
+}
+
+/* Only the map knows what is in files that are there and could not be read. */
+static bool keep_unread(struct hf *hf, const bool *opened, struct fsdp_error **ret_error)
+{
+	struct fsdp_entry entry;
+	hf->absent.count = 0;
+	for (uint32_t i = 1; i < hf->files.list.count; i++) {
+		struct absent absent = { .name = fsdp_names_segment(&hf->files, i),
+			.number = i };
+		if (!opened[i] && fsdp_folder_find(hf->folder, absent.name, &entry) &&
+			!fsdp_vec_add(&hf->absent, &absent))
+			return fsdp_arena_fail(hf->reading->scratch, ret_error);
+	}
+	if (hf->absent.count > 0 && !list_lost(hf, ret_error))
+		return false;
+	for (size_t i = 0; i < hf->absent.count; i++)
+		if (!keep_file(hf, fsdp_vec_at(&hf->absent, i)))
+			return fsdp_arena_fail(hf->reading->model->arena, ret_error);
+	return true;
+}
+
 static bool judge_map(struct hf *hf, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = hf->reading->model;
@@ -572,6 +621,8 @@ static bool judge_map(struct hf *hf, struct fsdp_error **ret_error)
 	if (opened == NULL)
 		return fsdp_arena_fail(hf->reading->scratch, ret_error);
 	if (!find_opened(hf, opened, ret_error))
+		return false;
+	if (!keep_unread(hf, opened, ret_error))
 		return false;
 	for (size_t i = 0; i < model->tensors.count; i++)
 		judge_tensor(hf, fsdp_model_tensor(model, i));

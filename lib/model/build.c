@@ -39,6 +39,7 @@ bool fsdp_build_init(struct fsdp_model *model, struct fsdp_arena *arena,
 	fsdp_vec_init(&model->class_hints, arena, sizeof(struct fsdp_class_hint));
 	fsdp_vec_init(&model->declared, arena, sizeof(struct fsdp_declared));
 	fsdp_vec_init(&model->settings, arena, sizeof(struct fsdp_setting));
+	fsdp_vec_init(&model->unread, arena, sizeof(struct fsdp_unread));
 	fsdp_vec_init(&model->shape_hints, arena, sizeof(struct fsdp_shape_hint));
 	if (!fsdp_names_init(&model->names, arena))
 		return fsdp_arena_fail(arena, ret_error);
@@ -134,8 +135,8 @@ uint32_t fsdp_build_file(struct fsdp_model *model, struct fsdp_span path, uint64
 		.path = copy,
 		.size = size,
 		.rank = rank,
-		.world_size = FSDP_NONE,
 		.named_rank = FSDP_NONE,
+		.world_size = FSDP_NONE,
 		.first_tensor = (uint32_t)model->tensors.count,
 		.first_value = (uint32_t)model->values.count,
 	};

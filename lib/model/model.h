@@ -224,6 +224,7 @@ struct fsdp_model {
 	uint32_t counter; /* tensor whose one element counts steps, or FSDP_NONE */
 	struct fsdp_vec declared;           /* struct fsdp_declared */
 	struct fsdp_vec settings;           /* struct fsdp_setting */
+	struct fsdp_vec unread;             /* struct fsdp_unread */
 	const char *spelled[UINT8_MAX + 1]; /* by dtype: the word of a file for it */
 	uint32_t component_base; /* tensors from here on are components; set by freeze */
 

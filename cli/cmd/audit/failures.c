@@ -51,25 +51,45 @@ static bool was_found(const struct judging *judging, const char *rule, struct te
 	return false;
 }
 
+/* The names that an index has of a file which could not be read. */
+static void add_unread(
+	const struct fsdp_checkpoint *checkpoint, struct fsdp_finding *finding)
+{
+	size_t count = checkpoint != NULL ? fsdp_unread_count(checkpoint) : 0;
+
+	for (size_t i = 0; i < count; i++) {
+		struct fsdp_unread unread = fsdp_unread(checkpoint, i);
+
+		if (!text_is(text_of_span(unread.file), text_of_span(finding->file)))
+			continue;
+		finding->affected = unread.names;
+		finding->affected_kept = unread.kept;
+		finding->affected_count = unread.count;
+	}
+}
+
 static void find_failure(struct judging *judging, const struct failure *failure,
 	const struct fsdp_rule *rule)
 {
 	struct text file = path_under(failure->path, judging->run->path);
 
-	if (!was_found(judging, rule->id, file))
-		collected_finding(
-			judging->collected, &(struct finding){ .rule = rule->id,
-						    .slug = rule->slug,
-						    .severity = SEVERITY_ERROR,
-						    .input = judging->run->input,
-						    .file = file,
-						    .member = failure->member,
-						    .offset = failure->offset,
-						    .length = UINT64_MAX,
-						    .rank = UINT32_MAX,
-						    .lost_bytes = UINT64_MAX,
-						    .message = failure->message,
-						    .next = failure->hint });
+	struct fsdp_finding finding = {
+		.rule = rule,
+		.severity = FSDP_ERROR,
+		.file = span_of_text(file),
+		.member = span_of_text(failure->member),
+		.offset = failure->offset,
+		.length = FSDP_UNKNOWN,
+		.rank = FSDP_NONE,
+		.lost_bytes = FSDP_UNKNOWN,
+		.message = span_of_text(failure->message),
+		.next = span_of_text(failure->hint),
+	};
+
+	if (was_found(judging, rule->id, file))
+		return;
+	add_unread(judging->run->checkpoint, &finding);
+	collected_found(judging->collected, &finding, judging->run->input, true);
 }
 
 void take_failures(struct judging *judging)

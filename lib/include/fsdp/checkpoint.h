@@ -230,6 +230,19 @@ FSDP_API size_t fsdp_omitted_count(const struct fsdp_checkpoint *checkpoint);
 FSDP_API struct fsdp_omitted fsdp_omitted(
 	const struct fsdp_checkpoint *checkpoint, size_t index);
 
+/** Tensors that an index places in a file which is there and could not be read: the first
+ * FSDP_AFFECTED_KEPT names of so many. Why it could not is an error of the checkpoint. */
+struct fsdp_unread {
+	struct fsdp_span file; /* path under the root */
+	const struct fsdp_span *names;
+	size_t kept, count;
+};
+
+/** All zero past the end. */
+FSDP_API size_t fsdp_unread_count(const struct fsdp_checkpoint *checkpoint);
+FSDP_API struct fsdp_unread fsdp_unread(
+	const struct fsdp_checkpoint *checkpoint, size_t index);
+
 /** What could not be read or understood though the rest could; the checkpoint owns the
  * errors. An answer made from it is made from a part. */
 FSDP_API size_t fsdp_checkpoint_error_count(const struct fsdp_checkpoint *checkpoint);
