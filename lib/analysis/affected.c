@@ -32,7 +32,7 @@ enum affected_part {
 	PART_END,    /* what reaches beyond its end */
 	PART_PLACE,  /* what is stored in the member, or in the range */
 	PART_SHARDS, /* of any file: tensors that are stored in pieces */
-	PART_TENSOR, /* the tensor alone that is told */
+	PART_TENSOR, /* the tensor or value alone that it tells; of safety it is a global */
 };
 
 static const struct {
@@ -63,7 +63,11 @@ static enum affected_part part_of(const struct fsdp_finding *finding)
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
 		if (fsdp_rule(rows[i].rule) == finding->rule)
 			part = rows[i].part;
-	return part == PART_TENSOR && finding->tensor.data == NULL ? PART_NONE : part;
+	if (part == PART_TENSOR &&
+		(finding->tensor.data == NULL ||
+			strcmp(finding->rule->category, "safety") == 0))
+		return PART_NONE;
+	return part;
 }
 
 void fsdp_affected_init(struct fsdp_affected *affected,
@@ -296,12 +300,8 @@ static uint32_t file_of(const struct fsdp_affected *affected,
 	return FSDP_NONE;
 }
 
-/* The tensor that it tells. */
-static void fill_tensor(
-	const struct fsdp_affected *affected, struct fsdp_finding *finding)
+static void fill_tensor(struct fsdp_finding *finding)
 {
-	if (fsdp_tensor_find(affected->checkpoint, finding->tensor) == FSDP_NONE)
-		return;
 	finding->affected = &finding->tensor;
 	finding->affected_count = finding->affected_kept = 1;
 }
@@ -316,7 +316,7 @@ bool fsdp_affected_fill(struct fsdp_affected *affected, struct fsdp_finding *fin
 		affected->work > WORK_MOST)
 		return true;
 	if (part == PART_TENSOR) {
-		fill_tensor(affected, finding);
+		fill_tensor(finding);
 		return true;
 	}
 	if (affected->contents == NULL && !list_contents(affected))
@@ -330,6 +330,6 @@ bool fsdp_affected_fill(struct fsdp_affected *affected, struct fsdp_finding *fin
 	if (!gather(affected, finding, part, file, size))
 		return false;
 	if (finding->affected_count == 0 && finding->tensor.data != NULL)
-		fill_tensor(affected, finding);
+		fill_tensor(finding);
 	return true;
 }

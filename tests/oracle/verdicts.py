@@ -40,6 +40,12 @@ DEFECTS = {
 }
 NEEDS_DATA = {"crc-mismatch"}
 
+# Whose names no file states that can be read: those of the damaged file were the only ones.
+NAMELESS = {
+    "broken/dcp-empty-metadata", "broken/dcp-missing-metadata", "broken/dcp-stale-tmp", "broken/dcp-truncated-metadata",
+    "broken/hf-sharded-missing-rank", "broken/pt-empty", "broken/pt-html", "broken/pt-truncated",
+}
+
 # Good ones with a warning or an error.
 ALARMS = {
     "torch-zip/custom-class": "names a class of its own: FI3002",
@@ -72,6 +78,16 @@ def samples(root):
                 yield "/".join(name.split(os.sep)[-2:]), path, os.path.join(folder, "expected")
 
 
+def judge_place(said, defect):
+    """The byte of the defect is in the range of a finding."""
+    where = defect.get("where", {})
+    problems = []
+    if "offset" in where and not any(
+            f.get("offset", 0) <= where["offset"] < f.get("offset", 0) + f.get("length", 2**63) for f in said):
+        problems.append(f"byte {where['offset']} is in no range: {[(f.get('offset'), f.get('length')) for f in said]}")
+    return problems
+
+
 def judge_broken(args, name, path, defect):
     words = ["--data"] if defect["defect"] in NEEDS_DATA else []
     problems = []
@@ -84,6 +100,11 @@ def judge_broken(args, name, path, defect):
         return problems + ([] if doc["data"]["verdict"] == "partial" else [f"verdict {doc['data']['verdict']}"])
     if not found & DEFECTS[defect["defect"]]:
         problems.append(f"{defect['defect']}: found {sorted(found)}, expected one of {sorted(DEFECTS[defect['defect']])}")
+    said = [f for f in doc["findings"] if f["rule"] in DEFECTS[defect["defect"]]]
+    problems += judge_place(said, defect)
+    names = {n for f in said for n in f.get("affected", ())}
+    if "affected_fqns" in defect and (names == set(defect["affected_fqns"])) == (name in NAMELESS):
+        problems.append(f"affected {sorted(names)[:5]}, expected {sorted(defect['affected_fqns'])[:5]}")
     expected = "good" if defect["severity"] == "warning" else "bad"
     if doc["data"]["verdict"] != expected:
         problems.append(f"verdict {doc['data']['verdict']}, expected {expected}")

@@ -657,11 +657,17 @@ static void judge_files(struct dcp *dcp)
 		if (file->bad_count != 0 && !say_stand_in(dcp, file, path)) {
 			const struct fsdp_dcp_item *item =
 				fsdp_vec_at(&dcp->meta.items, file->first_bad);
-			fsdp_find(findings, rule_of(dcp, file, path),
-				FSDP_PLACE(.file = path, .offset = file->size,
-					.length = file->needed - file->size,
+			enum fsdp_rule_index rule = rule_of(dcp, file, path);
+			uint64_t begin = rule == FSDP_RULE_STORAGE_RANGE ? file->bad_begin
+									 : file->size;
+
+			fsdp_find(findings, rule,
+				FSDP_PLACE(.file = path, .offset = begin,
+					.length = file->needed - begin,
 					.tensor = item->text),
-				"the metadata needs %llu bytes, the file has %llu; %u items reach beyond its end",
+				file->bad_count == 1
+					? "the metadata needs %llu bytes, the file has %llu; %u item reaches beyond its end"
+					: "the metadata needs %llu bytes, the file has %llu; %u items reach beyond its end",
 				FSDP_LLU(file->needed), FSDP_LLU(file->size),
 				file->bad_count);
 		} else if (file->bad_count == 0 && file->used < file->size) {
