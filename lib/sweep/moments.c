@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counts numbers, a block at a time: what can be seen of their bits is, as integers; then
- * they are decoded into floats or doubles, which lie in the first cache, and added up
- * sixteen side by side. A block that holds what is not finite is added one by one.
+ * Counts numbers, a block at a time, which lies in the first cache: what can be seen of
+ * their bits is, as integers; then they are added up sixteen side by side. A block that
+ * holds what is not finite is added one by one.
  *
- * Numbers of sixteen bits are added as floats, eight at a time, whose sums are added as
+ * Numbers of sixteen bits are added as floats, a few at a time, whose sums are added as
  * doubles: that is good to six digits and twice as fast. Blocks whose squares would not
- * fit into a float are added as doubles.
+ * fit into a float are added as doubles. Floats of eight bits become some of sixteen.
  *
  * Origin of the dtypes of eight bits: "OCP 8-bit floating point specification", revision
  * 1.0; c10/util/Float8_*.h (PyTorch 2.13).
@@ -22,12 +22,19 @@
 #pragma STDC FP_CONTRACT OFF
 #endif
 
-enum { LANES = 16, ROWS = 8, BLOCK = 1024, WIDTH_MOST = 8 };
+enum {
+	LANES = 16,
+	ROWS = 16,
+	BLOCK_BYTES = 8 << 10,
+	SHORTS = BLOCK_BYTES,      /* numbers of a block: of eight bits, and */
+	DOUBLES = BLOCK_BYTES / 8, /* of those that become doubles */
+};
 
 /* Eight doubles fill the widest register, so there are two of each sum. */
 typedef float floats __attribute__((vector_size(4 * LANES)));
 typedef float eight __attribute__((vector_size(4 * LANES / 2)));
 typedef uint32_t words __attribute__((vector_size(4 * LANES)));
+typedef int32_t signed_words __attribute__((vector_size(4 * LANES)));
 typedef double doubles __attribute__((vector_size(8 * LANES / 2)));
 
 enum moment_kind {
@@ -36,7 +43,7 @@ enum moment_kind {
 	NUMBER_F32,
 	NUMBER_F16,
 	NUMBER_BF16,
-	NUMBER_F8,
+	NUMBER_BYTE,
 	NUMBER_INTEGER,
 };
 
@@ -47,21 +54,23 @@ enum moment_kind {
 #define FLOAT_LEAST 0x1p-50
 #define FLOAT_MOST 0x1p59
 
-/* How a float of eight bits is made. */
+/* How a float of eight bits is made. It has the layout of a wider one, NUMBER_F16 or
+ * NUMBER_BF16, when it is shifted; only what is no number has its own byte. */
 struct small_float {
 	const char *name;
-	unsigned mantissa, bias;
-	bool infinite; /* all exponents set is as in IEEE 754 */
-	bool only_nan; /* 0x80 is the one that is no number */
+	enum moment_kind wide;
+	unsigned shift, bias;
+	unsigned nan_mask, nan;
 };
 
 struct number_format {
 	enum moment_kind kind;
 	unsigned width; /* bytes */
 	bool is_signed;
-	float normal; /* the least one; 0: none is subnormal */
-	const struct small_float *small;
-	const float *table; /* of a small one: what each byte is */
+	int16_t normal_bits; /* of the least one; 0: none is subnormal */
+	int16_t infinite;    /* the first that is not finite */
+	float normal, scale; /* of F16: what its exponent lacks in a float's */
+	const struct small_float *small; /* or NULL */
 };
 
 /* What one call adds up. */
@@ -72,45 +81,59 @@ struct lanes {
 };
 
 static const struct small_float small_floats[] = {
-	{ "float8_e4m3fn", 3, 7, false, false },
-	{ "float8_e5m2", 2, 15, true, false },
-	{ "float8_e4m3fnuz", 3, 8, false, true },
-	{ "float8_e5m2fnuz", 2, 16, false, true },
-	{ "float8_e8m0fnu", 0, 127, false, false },
+	{ "float8_e4m3fn", NUMBER_F16, 7, 7, 0x7f, 0x7f },
+	{ "float8_e5m2", NUMBER_F16, 8, 15, 0, 1 },
+	{ "float8_e4m3fnuz", NUMBER_F16, 7, 8, 0xff, 0x80 },
+	{ "float8_e5m2fnuz", NUMBER_F16, 8, 16, 0xff, 0x80 },
+	{ "float8_e8m0fnu", NUMBER_BF16, 7, 127, 0xff, 0xff },
 };
 
 /* ---- dtypes ---- */
 
+/* Of numbers in the layout of float16. */
+static struct number_format half_format(unsigned bias)
+{
+	return (struct number_format){ .kind = NUMBER_F16,
+		.width = 2,
+		.normal_bits = 0x0400,
+		.infinite = 0x7c00,
+		.normal = ldexpf(1, 1 - (int)bias),
+		.scale = ldexpf(1, 127 - (int)bias) };
+}
+
 static struct number_format small_format(const char *name)
 {
-	for (size_t i = 0; i < FSDP_COUNT(small_floats); i++)
-		if (strcmp(small_floats[i].name, name) == 0)
-			return (struct number_format){
-				.kind = NUMBER_F8,
-				.width = 1,
-				.small = &small_floats[i],
-				.normal =
-					small_floats[i].mantissa != 0
-						? ldexpf(1, 1 - (int)small_floats[i].bias)
-						: 0,
-			};
+	for (size_t i = 0; i < FSDP_COUNT(small_floats); i++) {
+		const struct small_float *small = &small_floats[i];
+		if (strcmp(small->name, name) != 0)
+			continue;
+		struct number_format format = { .kind = NUMBER_BF16, .infinite = 0x7f80 };
+		if (small->wide == NUMBER_F16)
+			format = half_format(small->bias);
+		if (small->nan_mask != 0)
+			format.infinite = INT16_MAX;
+		format.width = 1;
+		format.small = small;
+		return format;
+	}
 	return (struct number_format){ 0 };
 }
 
 static struct number_format float_format(const char *name, unsigned width)
 {
-	static const enum moment_kind kinds[] = {
-		[2] = NUMBER_F16, [4] = NUMBER_F32, [8] = NUMBER_F64
-	};
 	if (width == 1)
 		return small_format(name);
 	if (strcmp(name, "bfloat16") == 0)
-		return (struct number_format){
-			.kind = NUMBER_BF16, .width = 2, .normal = 0x1p-126f
-		};
-	return (struct number_format){ .kind = kinds[width],
+		return (struct number_format){ .kind = NUMBER_BF16,
+			.width = 2,
+			.normal_bits = 0x0080,
+			.infinite = 0x7f80,
+			.normal = 0x1p-126f };
+	if (width == 2)
+		return half_format(15);
+	return (struct number_format){ .kind = width == 4 ? NUMBER_F32 : NUMBER_F64,
 		.width = width,
-		.normal = width == 2 ? 0x1p-14f : 0x1p-126f };
+		.normal = 0x1p-126f };
 }
 
 static struct number_format format_of(uint32_t dtype)
@@ -132,7 +155,7 @@ static struct number_format format_of(uint32_t dtype)
 		bits = 8;
 	if (bits != 8 * facts->storage_bytes || bits == 0)
 		return (struct number_format){ 0 };
-	return (struct number_format){ .kind = NUMBER_INTEGER,
+	return (struct number_format){ .kind = bits == 8 ? NUMBER_BYTE : NUMBER_INTEGER,
 		.width = facts->storage_bytes,
 		.is_signed = facts->is_signed };
 }
@@ -144,31 +167,31 @@ bool fsdp_moments_takes(uint32_t dtype)
 
 /* ---- decoding ---- */
 
-static float decode_small(const struct small_float *small, unsigned byte)
+/* Bytes as numbers of sixteen bits: those of no fraction have no sign, and their zero is
+ * the least number. */
+FSDP_CLONES
+static void widen_floats(const struct small_float *small, const unsigned char *bytes,
+	size_t count, int16_t *to)
 {
-	if (small->mantissa == 0)
-		return byte == 0xff ? NAN : ldexpf(1, (int)byte - (int)small->bias);
-	unsigned fraction = byte & ((1u << small->mantissa) - 1);
-	unsigned exponent = (byte & 0x7f) >> small->mantissa;
-	unsigned most = 0x7fu >> small->mantissa;
-	float sign = (byte & 0x80) != 0 ? -1 : 1;
-	if (small->only_nan       ? byte == 0x80
-		: small->infinite ? exponent == most && fraction != 0
-				  : (byte & 0x7f) == 0x7f)
-		return NAN;
-	if (small->infinite && exponent == most)
-		return sign * INFINITY;
-	int power = (int)(exponent != 0 ? exponent : 1) - (int)small->bias -
-		    (int)small->mantissa;
-	unsigned whole = exponent != 0 ? fraction | 1u << small->mantissa : fraction;
-	return sign * ldexpf((float)whole, power);
+	bool brain = small->wide == NUMBER_BF16;
+	uint16_t mask = (uint16_t)small->nan_mask, nan = (uint16_t)small->nan;
+	uint16_t factor = (uint16_t)(1u << small->shift), sign = brain ? 0 : 0x80;
+	uint16_t least = brain ? 0x0040 : 0, none = INT16_MAX;
+	for (size_t i = 0; i < count; i++) {
+		uint16_t byte = bytes[i], low = byte & (uint16_t)~sign;
+		uint16_t bits = (uint16_t)(low * factor) | (uint16_t)((byte & sign) << 8);
+		bits |= byte == 0 ? least : 0;
+		to[i] = (int16_t)((byte & mask) == nan ? none : bits);
+	}
 }
 
-static void decode_small_floats(
-	const float *table, const unsigned char *bytes, size_t count, float *to)
+FSDP_CLONES
+static void widen_integers(
+	bool is_signed, const unsigned char *bytes, size_t count, int16_t *to)
 {
+	int16_t sign = is_signed ? 0x80 : 0;
 	for (size_t i = 0; i < count; i++)
-		to[i] = table[bytes[i]];
+		to[i] = (int16_t)((bytes[i] ^ sign) - sign);
 }
 
 FSDP_CLONES
@@ -183,20 +206,32 @@ static void decode_bf16(const unsigned char *bytes, size_t count, float *to)
 }
 
 FSDP_CLONES
-static void decode_f16(const unsigned char *bytes, size_t count, float *to)
+static void decode_f16(const struct number_format *format, const unsigned char *bytes,
+	size_t count, float *to)
 {
+	uint16_t infinite = (uint16_t)format->infinite;
+	float scale = format->scale;
 	for (size_t i = 0; i < count; i++) {
 		uint16_t half;
 		memcpy(&half, bytes + 2 * i, sizeof half);
 		uint32_t bits = (uint32_t)(half & 0x7fff) << 13, scaled;
 		float number;
 		memcpy(&number, &bits, sizeof number);
-		number *= 0x1p112f;
+		number *= scale;
 		memcpy(&scaled, &number, sizeof scaled);
-		scaled = (half & 0x7c00) == 0x7c00 ? bits | 0x7f800000 : scaled;
+		scaled = (half & 0x7fff) >= infinite ? bits | 0x7f800000 : scaled;
 		scaled |= (uint32_t)(half & 0x8000) << 16;
 		memcpy(&to[i], &scaled, sizeof scaled);
 	}
+}
+
+static void decode_halves(const struct number_format *format, const unsigned char *bytes,
+	size_t count, float *block)
+{
+	if (format->kind == NUMBER_BF16)
+		decode_bf16(bytes, count, block);
+	else
+		decode_f16(format, bytes, count, block);
 }
 
 #define DECODE(type)                                                               \
@@ -213,12 +248,6 @@ static void decode_integers(const struct number_format *format,
 	const unsigned char *bytes, size_t count, double *to)
 {
 	switch (format->width) {
-	case 1:
-		if (format->is_signed)
-			DECODE(int8_t);
-		else
-			DECODE(uint8_t);
-		break;
 	case 2:
 		if (format->is_signed)
 			DECODE(int16_t);
@@ -257,34 +286,40 @@ struct scan {
 	uint64_t zeros, less;
 };
 
-/* The loops are reductions, which the compiler makes vectors of. Few blocks hold numbers
- * that are zero or subnormal, so they are counted only there; counters are as wide as the
- * numbers. */
-#define SCAN(name, type, unsigned_type, sign, top)                                      \
+/* The loops are reductions, which the compiler makes vectors of. Taken as unsigned, those
+ * below zero are the greater ones and grow with their magnitude; so three bounds tell the
+ * keys. Few blocks hold numbers that are zero or subnormal, so they are counted only
+ * there; counters are as wide as the numbers. */
+#define SCAN(name, type, unsigned_type, top)                                            \
 	FSDP_CLONES static void name(                                                   \
 		const void *block, size_t count, int64_t normal, struct scan *ret_scan) \
 	{                                                                               \
-		const type *bits = block;                                               \
-		type most = 0, least = top, low = top, high = (type)(-top - 1);         \
+		const unsigned_type *bits = block;                                      \
+		unsigned_type least = top, first = (unsigned_type)-1, last = 0;         \
 		unsigned_type zeros = 0, less = 0;                                      \
+		type high = (type)(-top - 1);                                           \
 		for (size_t i = 0; i < count; i++) {                                    \
-			type size = (type)(bits[i] & top);                              \
-			type key = (type)(bits[i] ^ ((type)(bits[i] >> sign) & top));   \
-			most = size > most ? size : most;                               \
+			unsigned_type size = (unsigned_type)(bits[i] & top);            \
 			least = size < least ? size : least;                            \
-			low = key < low ? key : low;                                    \
-			high = key > high ? key : high;                                 \
+			first = bits[i] < first ? bits[i] : first;                      \
+			last = bits[i] > last ? bits[i] : last;                         \
+			high = (type)bits[i] > high ? (type)bits[i] : high;             \
 		}                                                                       \
-		for (size_t i = 0; i < count && (least == 0 || least < normal); i++) {  \
-			type size = (type)(bits[i] & top);                              \
+		for (size_t i = 0;                                                      \
+			i < count && (least == 0 || least < (uint64_t)normal); i++) {   \
+			unsigned_type size = (unsigned_type)(bits[i] & top);            \
 			zeros = (unsigned_type)(zeros + (size == 0));                   \
-			less = (unsigned_type)(less + (size < (type)normal));           \
+			less = (unsigned_type)(less + (size < (unsigned_type)normal));  \
 		}                                                                       \
-		*ret_scan = (struct scan){ most, low, high, zeros, less };              \
+		type low = (type)(last > top ? last ^ top : first);                     \
+		high = (type)(first > top ? first ^ top : (unsigned_type)high);         \
+		int64_t below = last > top ? (int64_t)(last & top) : 0;                 \
+		*ret_scan = (struct scan){ high > below ? high : below, low, high,      \
+			zeros, less };                                                  \
 	}
-SCAN(scan_shorts, int16_t, uint16_t, 15, INT16_MAX)
-SCAN(scan_words, int32_t, uint32_t, 31, INT32_MAX)
-SCAN(scan_longs, int64_t, uint64_t, 63, INT64_MAX)
+SCAN(scan_shorts, int16_t, uint16_t, INT16_MAX)
+SCAN(scan_words, int32_t, uint32_t, INT32_MAX)
+SCAN(scan_longs, int64_t, uint64_t, INT64_MAX)
 #undef SCAN
 
 static double double_of_key(int64_t key)
@@ -303,16 +338,13 @@ static double float_of_key(int64_t key)
 	return (double)number + 0.0;
 }
 
-static double half_of_key(int64_t key, bool brain)
+static double half_of_key(const struct number_format *format, int64_t key)
 {
 	int16_t word = (int16_t)key, bits = word ^ ((word >> 15) & INT16_MAX);
 	unsigned char bytes[2];
 	float number;
 	memcpy(bytes, &bits, sizeof bytes);
-	if (brain)
-		decode_bf16(bytes, 1, &number);
-	else
-		decode_f16(bytes, 1, &number);
+	decode_halves(format, bytes, 1, &number);
 	return (double)number + 0.0;
 }
 
@@ -339,97 +371,102 @@ static inline void add_lanes(struct lanes *lanes, const struct lane_sums *sums)
 	}
 }
 
-FSDP_CLONES
-static void add_floats(struct lanes *lanes, const float *block, size_t count)
-{
-	doubles first = { 0 }, second = { 0 }, first_square = { 0 },
-		second_square = { 0 };
-	for (size_t i = 0; i + LANES <= count; i += LANES) {
-		eight low, high;
-		memcpy(&low, block + i, sizeof low);
-		memcpy(&high, block + i + LANES / 2, sizeof high);
-		doubles x = __builtin_convertvector(low, doubles);
-		doubles y = __builtin_convertvector(high, doubles);
-		first += x;
-		second += y;
-		first_square += x * x;
-		second_square += y * y;
+#define ADD(name, type, half, load)                                        \
+	FSDP_CLONES static void name(                                      \
+		struct lanes *lanes, const type *block, size_t count)      \
+	{                                                                  \
+		struct lane_sums sums = { 0 };                             \
+		for (size_t i = 0; i + LANES <= count; i += LANES) {       \
+			half low, high;                                    \
+			memcpy(&low, block + i, sizeof low);               \
+			memcpy(&high, block + i + LANES / 2, sizeof high); \
+			doubles x = load(low), y = load(high);             \
+			sums.sum[0] += x;                                  \
+			sums.sum[1] += y;                                  \
+			sums.squares[0] += x * x;                          \
+			sums.squares[1] += y * y;                          \
+		}                                                          \
+		add_lanes(lanes, &sums);                                   \
 	}
-	struct lane_sums sums = { { first, second }, { first_square, second_square } };
-	add_lanes(lanes, &sums);
+#define AS_DOUBLES(numbers) __builtin_convertvector(numbers, doubles)
+#define AS_THEY_ARE(numbers) (numbers)
+ADD(add_floats, float, eight, AS_DOUBLES)
+ADD(add_doubles, double, doubles, AS_THEY_ARE)
+#undef ADD
+
+/* Two sums of each kind, so that one need not wait for the other. */
+struct float_sums {
+	floats sum[2], squares[2];
+};
+
+/* Of floats that these are the bits of. */
+static inline void add_bits(
+	struct float_sums *sums, size_t which, const words *bits, float scale)
+{
+	floats x;
+	memcpy(&x, bits, sizeof x);
+	x *= scale;
+	sums->sum[which] += x;
+	sums->squares[which] += x * x;
 }
 
 /* Numbers of bfloat16 are the upper halves of floats: of two neighbours one is there when
  * the other is masked, and the other when it is shifted. */
-static inline void add_pairs(const unsigned char *bytes, floats *part, floats *square)
+static inline void add_brain_pairs(
+	struct float_sums *sums, const words *pairs, float scale)
 {
-	words pairs, bits;
-	floats x;
-	memcpy(&pairs, bytes, sizeof pairs);
-	bits = pairs << 16;
-	memcpy(&x, &bits, sizeof x);
-	*part += x;
-	*square += x * x;
-	bits = pairs & UINT32_C(0xffff0000);
-	memcpy(&x, &bits, sizeof x);
-	*part += x;
-	*square += x * x;
+	words low = *pairs << 16, high = *pairs & UINT32_C(0xffff0000);
+	(void)scale;
+	add_bits(sums, 0, &low, 1);
+	add_bits(sums, 1, &high, 1);
 }
 
-static inline void add_row(const float *row, floats *part, floats *square)
+/* Those of float16 have a shorter exponent, with another bias. */
+static inline void add_half_pairs(
+	struct float_sums *sums, const words *pairs, float scale)
 {
-	floats x;
-	memcpy(&x, row, sizeof x);
-	*part += x;
-	*square += x * x;
+	signed_words first = (signed_words)(*pairs << 16), second = (signed_words)*pairs;
+	words low = (words)(first >> 3) & UINT32_C(0x8fffe000);
+	words high = (words)(second >> 3) & UINT32_C(0x8fffe000);
+	add_bits(sums, 0, &low, scale);
+	add_bits(sums, 1, &high, scale);
+}
+
+static inline void add_float_sums(struct lane_sums *all, const struct float_sums *sums)
+{
+	floats sum = sums->sum[0] + sums->sum[1];
+	floats squares = sums->squares[0] + sums->squares[1];
+	eight halves[2];
+	memcpy(halves, &sum, sizeof sum);
+	all->sum[0] += AS_DOUBLES(halves[0]);
+	all->sum[1] += AS_DOUBLES(halves[1]);
+	memcpy(halves, &squares, sizeof squares);
+	all->squares[0] += AS_DOUBLES(halves[0]);
+	all->squares[1] += AS_DOUBLES(halves[1]);
 }
 
 /* ROWS rows at a time; the last ones may be fewer. */
-#define ADD_HALVES(name, type, length, width, add)                                    \
-	FSDP_CLONES static void name(                                                 \
-		struct lanes *lanes, const type *block, size_t count)                 \
+#define ADD_PAIRS(name, add)                                                          \
+	FSDP_CLONES static void name(struct lanes *lanes, const unsigned char *block, \
+		size_t count, float scale)                                            \
 	{                                                                             \
-		doubles first = { 0 }, second = { 0 };                                \
-		doubles first_square = { 0 }, second_square = { 0 };                  \
-		for (size_t i = 0; i + (length) <= count;) {                          \
-			size_t most = i + ROWS * (length);                            \
+		struct lane_sums sums = { 0 };                                        \
+		for (size_t i = 0; i + 2 * LANES <= count;) {                         \
+			size_t most = i + ROWS * 2 * LANES;                           \
 			size_t end = most < count ? most : count;                     \
-			floats part = { 0 }, square = { 0 };                          \
-			eight halves[2];                                              \
-			for (; i + (length) <= end; i += (length))                    \
-				add(block + i * (width), &part, &square);             \
-			memcpy(halves, &part, sizeof part);                           \
-			first += __builtin_convertvector(halves[0], doubles);         \
-			second += __builtin_convertvector(halves[1], doubles);        \
-			memcpy(halves, &square, sizeof square);                       \
-			first_square += __builtin_convertvector(halves[0], doubles);  \
-			second_square += __builtin_convertvector(halves[1], doubles); \
+			struct float_sums some = { 0 };                               \
+			for (; i + 2 * LANES <= end; i += 2 * LANES) {                \
+				words pairs;                                          \
+				memcpy(&pairs, block + 2 * i, sizeof pairs);          \
+				add(&some, &pairs, scale);                            \
+			}                                                             \
+			add_float_sums(&sums, &some);                                 \
 		}                                                                     \
-		struct lane_sums sums = { { first, second },                          \
-			{ first_square, second_square } };                            \
 		add_lanes(lanes, &sums);                                              \
 	}
-ADD_HALVES(add_halves, float, LANES, 1, add_row)
-ADD_HALVES(add_brains, unsigned char, 2 * LANES, 2, add_pairs)
-#undef ADD_HALVES
-
-FSDP_CLONES
-static void add_doubles(struct lanes *lanes, const double *block, size_t count)
-{
-	doubles first = { 0 }, second = { 0 }, first_square = { 0 },
-		second_square = { 0 };
-	for (size_t i = 0; i + LANES <= count; i += LANES) {
-		doubles x, y;
-		memcpy(&x, block + i, sizeof x);
-		memcpy(&y, block + i + LANES / 2, sizeof y);
-		first += x;
-		second += y;
-		first_square += x * x;
-		second_square += y * y;
-	}
-	struct lane_sums sums = { { first, second }, { first_square, second_square } };
-	add_lanes(lanes, &sums);
-}
+ADD_PAIRS(add_brains, add_brain_pairs)
+ADD_PAIRS(add_halves, add_half_pairs)
+#undef ADD_PAIRS
 
 static void add_one(struct fsdp_moments *moments, struct lanes *lanes, size_t lane,
 	double number, double normal, uint64_t index)
@@ -485,15 +522,6 @@ static void add_float_block(struct fsdp_moments *moments, struct lanes *lanes,
 	add_rest(moments, lanes, block, whole, count, (double)normal, index);
 }
 
-static void decode_halves(const struct number_format *format, const unsigned char *bytes,
-	size_t count, float *block)
-{
-	if (format->kind == NUMBER_BF16)
-		decode_bf16(bytes, count, block);
-	else
-		decode_f16(bytes, count, block);
-}
-
 /* Of sixteen bits each. */
 static void add_half_block(struct fsdp_moments *moments, struct lanes *lanes,
 	const struct number_format *format, const unsigned char *bytes, size_t count,
@@ -501,28 +529,68 @@ static void add_half_block(struct fsdp_moments *moments, struct lanes *lanes,
 {
 	bool brain = format->kind == NUMBER_BF16;
 	size_t whole = count - count % (2 * LANES);
-	float block[BLOCK];
-	int16_t room[BLOCK];
+	float block[SHORTS];
+	int16_t room[SHORTS];
 	struct scan scan;
-	scan_shorts(aligned(bytes, count * 2, 2, room), whole, brain ? 0x0080 : 0x0400,
-		&scan);
-	if (scan.most >= (brain ? 0x7f80 : 0x7c00))
+	scan_shorts(
+		aligned(bytes, count * 2, 2, room), whole, format->normal_bits, &scan);
+	if (scan.most >= format->infinite)
 		whole = 0;
-	double low = half_of_key(scan.low, brain), high = half_of_key(scan.high, brain);
+	double low = half_of_key(format, scan.low), high = half_of_key(format, scan.high);
 	double most = high > -low ? high : -low;
 	bool fits = most >= FLOAT_LEAST && most <= FLOAT_MOST;
-	if (!brain || !fits || whole != count)
+	if (!fits || whole != count)
 		decode_halves(format, bytes, count, block);
 	if (whole != 0) {
 		take_scan(lanes, &scan, low, high);
 		if (fits && brain)
-			add_brains(lanes, bytes, whole);
+			add_brains(lanes, bytes, whole, 1);
 		else if (fits)
-			add_halves(lanes, block, whole);
+			add_halves(lanes, bytes, whole, format->scale);
 		else
 			add_floats(lanes, block, whole);
 	}
 	add_rest(moments, lanes, block, whole, count, (double)format->normal, index);
+}
+
+/* Floats of eight bits. */
+static void add_small_block(struct fsdp_moments *moments, struct lanes *lanes,
+	const struct number_format *format, const unsigned char *bytes, size_t count,
+	uint64_t index)
+{
+	int16_t wide[SHORTS];
+	widen_floats(format->small, bytes, count, wide);
+	add_half_block(moments, lanes, format, (const unsigned char *)wide, count, index);
+}
+
+/* Integers of eight bits: their sums are exact. */
+FSDP_CLONES
+static void add_shorts(struct lanes *lanes, const int16_t *block, size_t count)
+{
+	int32_t sum = 0, squares = 0;
+	int16_t low = INT16_MAX, high = INT16_MIN;
+	uint16_t zeros = 0;
+	for (size_t i = 0; i < count; i++) {
+		int16_t x = block[i];
+		low = x < low ? x : low;
+		high = x > high ? x : high;
+		zeros = (uint16_t)(zeros + (x == 0));
+		sum += x;
+		squares += x * x;
+	}
+	lanes->sum[0] += sum;
+	lanes->squares[0] += squares;
+	lanes->zeros += zeros;
+	lanes->min = low < lanes->min ? low : lanes->min;
+	lanes->max = high > lanes->max ? high : lanes->max;
+}
+
+static void add_byte_block(struct lanes *lanes, const struct number_format *format,
+	const unsigned char *bytes, size_t count)
+{
+	int16_t wide[SHORTS];
+	widen_integers(format->is_signed, bytes, count, wide);
+	add_shorts(lanes, wide, count);
 }
 
 static void add_double_block(struct fsdp_moments *moments, struct lanes *lanes,
@@ -546,31 +614,29 @@ static void add_block(struct fsdp_moments *moments, struct lanes *lanes,
 	const struct number_format *format, const unsigned char *bytes, size_t count,
 	uint64_t index)
 {
-	union {
-		float floats[BLOCK];
-		double doubles[BLOCK];
-	} block;
+	double room[DOUBLES];
 	switch (format->kind) {
 	case NUMBER_F64:
-		add_double_block(moments, lanes, aligned(bytes, count * 8, 8, &block),
-			count, index);
+		add_double_block(
+			moments, lanes, aligned(bytes, count * 8, 8, room), count, index);
 		break;
 	case NUMBER_F32:
-		add_float_block(moments, lanes, aligned(bytes, count * 4, 4, &block),
-			count, format->normal, index);
+		add_float_block(moments, lanes, aligned(bytes, count * 4, 4, room), count,
+			format->normal, index);
 		break;
 	case NUMBER_F16:
 	case NUMBER_BF16:
-		add_half_block(moments, lanes, format, bytes, count, index);
+		if (format->small != NULL)
+			add_small_block(moments, lanes, format, bytes, count, index);
+		else
+			add_half_block(moments, lanes, format, bytes, count, index);
 		break;
-	case NUMBER_F8:
-		decode_small_floats(format->table, bytes, count, block.floats);
-		add_float_block(
-			moments, lanes, block.floats, count, format->normal, index);
+	case NUMBER_BYTE:
+		add_byte_block(lanes, format, bytes, count);
 		break;
 	case NUMBER_INTEGER:
-		decode_integers(format, bytes, count, block.doubles);
-		add_double_block(moments, lanes, block.doubles, count, index);
+		decode_integers(format, bytes, count, room);
+		add_double_block(moments, lanes, room, count, index);
 		break;
 	case NUMBER_NONE:
 		break;
@@ -600,18 +666,16 @@ void fsdp_moments_add(struct fsdp_moments *moments, uint32_t dtype, bool big_end
 	const unsigned char *bytes, size_t size, uint64_t at)
 {
 	struct number_format format = format_of(dtype);
-	float table[256];
 	struct lanes lanes = { .min = moments->min, .max = moments->max };
-	unsigned char swapped[BLOCK * WIDTH_MOST];
+	unsigned char swapped[BLOCK_BYTES];
 	if (format.kind == NUMBER_NONE)
 		return;
-	format.table = table;
-	for (unsigned i = 0; format.kind == NUMBER_F8 && i < 256; i++)
-		table[i] = decode_small(format.small, i);
-	size_t count = size / format.width;
-	for (size_t done = 0; done < count; done += BLOCK) {
-		size_t part = count - done < BLOCK ? count - done : BLOCK;
+	size_t count = size / format.width, part;
+	size_t most =
+		format.kind == NUMBER_INTEGER ? DOUBLES : BLOCK_BYTES / format.width;
+	for (size_t done = 0; done < count; done += part) {
 		const unsigned char *block = bytes + done * format.width;
+		part = count - done < most ? count - done : most;
 		if (big_endian && format.width > 1)
 			block = swap(block, part, format.width, swapped);
 		add_block(

@@ -219,6 +219,53 @@ static void bytes_are_the_floats_of_their_dtype(void **state)
 	}
 }
 
+/* Many of them, set against each by itself; of all sizes of a last row. */
+static void narrow_numbers_are_added_up(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *dtype;
+		unsigned width, mask; /* of the upper byte: it leaves what is not large */
+	} rows[] = { { "float16", 2, 0xb7 }, { "bfloat16", 2, 0xbf },
+		{ "float16", 2, 0x83 }, { "bfloat16", 2, 0x80 }, { "bfloat16", 2, 0xfe },
+		{ "float8_e4m3fn", 1, 0xbf }, { "float8_e4m3fnuz", 1, 0x7f },
+		{ "float8_e5m2", 1, 0xbb }, { "float8_e5m2fnuz", 1, 0x7f },
+		{ "float8_e8m0fnu", 1, 0x7f }, { "int8", 1, 0xff },
+		{ "uint8", 1, 0xff } };
+	static unsigned char bytes[18000];
+	srand(2);
+	for (size_t i = 0; i < FSDP_COUNT(rows); i++) {
+		size_t width = rows[i].width;
+		for (size_t k = 0; k < sizeof bytes; k++) {
+			unsigned mask = k % width == width - 1 ? rows[i].mask : 0xff;
+			bytes[k] = (unsigned char)((unsigned)rand() >> 8 & mask);
+		}
+		for (size_t size = 17968; size < sizeof bytes; size += 2 * width) {
+			struct fsdp_moments all = count(rows[i].dtype, bytes, size);
+			double sum = 0, sizes = 0, squares = 0;
+			double min = INFINITY, max = -INFINITY;
+			uint64_t zeros = 0, small = 0;
+			for (size_t k = 0; k < size; k += width) {
+				struct fsdp_moments one =
+					count(rows[i].dtype, bytes + k, width);
+				sum += one.sum;
+				sizes += fabs(one.sum);
+				squares += one.squares;
+				min = one.min < min ? one.min : min;
+				max = one.max > max ? one.max : max;
+				zeros += one.zeros;
+				small += one.subnormals;
+			}
+			assert_true(fabs(all.sum - sum) <= 1e-6 * sizes);
+			assert_true(fabs(all.squares - squares) <= 1e-6 * squares);
+			assert_true(all.min == min && all.max == max);
+			assert_int_equal(all.zeros, zeros);
+			assert_int_equal(all.subnormals, small);
+			assert_int_equal(all.count, size / width);
+		}
+	}
+}
+
 /* ---- the rest ---- */
 
 static void byte_order_and_complex_parts_count(void **state)
@@ -279,6 +326,7 @@ int main(void)
 		cmocka_unit_test(the_first_that_is_not_finite_is_known),
 		cmocka_unit_test(halves_are_what_they_are),
 		cmocka_unit_test(bytes_are_the_floats_of_their_dtype),
+		cmocka_unit_test(narrow_numbers_are_added_up),
 		cmocka_unit_test(byte_order_and_complex_parts_count),
 		cmocka_unit_test(what_is_no_number_is_not_counted),
 		cmocka_unit_test(parts_are_joined),
