@@ -227,7 +227,8 @@ static void want_all(struct fsdp_states *states, const uint32_t *tensors, size_t
 
 /* ---- what is found ---- */
 
-/* An optimizer of plain torch counts its parameters: its 0 is no name. */
+/* An optimizer of plain torch counts its parameters: its 0 is no name, unless a name was
+ * found for it when it was read. */
 static bool is_numbered(struct fsdp_states *states, const struct fsdp_tensor *tensor)
 {
 	struct fsdp_span raw =
@@ -235,6 +236,8 @@ static bool is_numbered(struct fsdp_states *states, const struct fsdp_tensor *te
 	struct fsdp_path_part part;
 	bool below = false;
 
+	if (tensor->name != tensor->raw_name)
+		return false;
 	for (uint64_t state = 0;
 		tensor->path != FSDP_NONE &&
 		fsdp_path_next(states->checkpoint, tensor->path, raw, &state, &part);) {

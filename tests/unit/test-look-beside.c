@@ -89,8 +89,8 @@ static void nothing_is_told_of_a_sound_folder(void **state)
 static void a_document_that_was_cut_is_told(void **state)
 {
 	(void)state;
-	PUT("trainer_state.json", "{\"log\": [[1, 2], {\"loss\"");
-	expect(true, "FI1004 e trainer_state.json");
+	PUT("tokenizer.json", "{\"log\": [[1, 2], {\"loss\"");
+	expect(true, "FI1004 e tokenizer.json");
 	expect(false, "");
 }
 
@@ -123,7 +123,8 @@ static void what_is_no_file_of_torch_is_told(void **state)
 	PUT("optimizer.pt", "\x01\x02\x03");
 	PUT("rng_state.pth",
 		"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n");
-	expect(true, "FI1004 e optimizer.pt; FI4001 e rng_state.pth");
+	expect(true,
+		"FI5007 w trainer_state.json; FI5007 w scheduler.pt; FI1004 e optimizer.pt; FI4001 e rng_state.pth");
 }
 
 static void a_lone_rank_has_others(void **state)
