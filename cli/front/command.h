@@ -46,6 +46,12 @@ int status_worse(int a, int b);
 struct run;
 struct collected;
 
+/* What a command writes by itself, beside its outputs. */
+struct written {
+	const char *path;
+	bool is_file; /* else a folder, which is made if it is not there */
+};
+
 struct command {
 	const char *name;
 	enum command_group group;
@@ -89,6 +95,10 @@ struct command {
 	 * that could not be opened, are there from run->first on, and may be changed.
 	 * Sets run->status, that of this checkpoint. False as for `run`. */
 	bool (*judge)(struct run *run, struct fsdp_error **ret_error);
+
+	/* Whether it writes files by itself, and which: the process may write in their
+	 * folder alone. NULL: never. */
+	bool (*writes)(const void *options, struct written *ret_written);
 
 	/* Whether one rank of a set is enough, and which; FSDP_NONE: any. NULL: never. */
 	bool (*wants_rank)(const void *options, const struct select_options *select,

@@ -64,7 +64,7 @@ enum {
 	DENY = SECCOMP_RET_ERRNO | EPERM,
 	PRETEND_ABSENT = SECCOMP_RET_ERRNO | ENOSYS,
 	YOUNG = 424,   /* from here on all machines number calls alike; of Linux 5.1 */
-	LONGEST = 256, /* instructions; a filter of today has about 200 */
+	LONGEST = 288, /* instructions; a filter of today has about 200 */
 };
 
 /* Whatever their arguments are. Numbers that the headers of a machine lack are calls that
@@ -108,6 +108,16 @@ static const uint32_t needed[] = {
 	SYS_time,
 #endif
 	SYS_getrandom, SYS_sysinfo,
+};
+/* clang-format on */
+
+/* The same of a process that makes files: in which folder, Landlock says. */
+/* clang-format off */
+static const uint32_t needed_to_write[] = {
+	SYS_pwrite64, SYS_fsync, SYS_fstatfs, SYS_unlinkat, SYS_renameat2,
+#ifdef SYS_renameat
+	SYS_renameat,
+#endif
 };
 /* clang-format on */
 
@@ -209,7 +219,7 @@ static void allow_form(struct program *program, const struct form *form)
 #define IS_TERMINAL TCGETS
 #endif
 
-static void allow_forms(struct program *program)
+static void allow_forms(struct program *program, bool writes)
 {
 	const uint32_t self = (uint32_t)getpid();
 	const struct form forms[] = {
@@ -230,24 +240,39 @@ static void allow_forms(struct program *program)
 		{ SYS_tkill, 0, UINT32_MAX, { self }, 1 },
 	};
 
+	/* To make a file, and what was written is read back. */
+	const struct form making = { SYS_openat, 2, WRITING,
+		{ O_RDONLY, O_RDWR | O_CREAT }, 2 };
+
+	/* Of two rows for one call the first counts. */
+	if (writes)
+		allow_form(program, &making);
 	for (size_t i = 0; i < COUNT(forms); i++)
 		allow_form(program, &forms[i]);
 }
 
+static void allow_calls(struct program *program, const uint32_t *calls, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		unless_equal(program, calls[i], 1);
+		end_with(program, SECCOMP_RET_ALLOW);
+	}
+}
+
 /* Two instructions a call; the machine, the forms and the end take fewer than 120. */
-static_assert(2 * COUNT(needed) + 120 <= LONGEST, "room for every instruction");
+static_assert(2 * (COUNT(needed) + COUNT(needed_to_write)) + 128 <= LONGEST,
+	"room for every instruction");
 
 /* Also in all other threads; those of one that cannot be locked leave all unlocked. */
-static bool lock_calls(void)
+static bool lock_calls(bool writes)
 {
 	struct program program = { .size = 0 };
 
 	check_machine(&program);
-	for (size_t i = 0; i < COUNT(needed); i++) {
-		unless_equal(&program, needed[i], 1);
-		end_with(&program, SECCOMP_RET_ALLOW);
-	}
-	allow_forms(&program);
+	allow_calls(&program, needed, COUNT(needed));
+	if (writes)
+		allow_calls(&program, needed_to_write, COUNT(needed_to_write));
+	allow_forms(&program, writes);
 	from_on(&program, YOUNG, PRETEND_ABSENT);
 	end_with(&program, DENY);
 
@@ -266,8 +291,11 @@ enum {
 	RESTRICT_SELF = 446,
 	ASK_VERSION = 1,
 	PATH_BENEATH = 1,
+	WRITE_FILE = 1 << 1,
 	READ_FILE = 1 << 2,
 	READ_DIR = 1 << 3,
+	REMOVE_FILE = 1 << 5,
+	MAKE_FILE = 1 << 8,
 };
 
 struct handled {
@@ -331,7 +359,7 @@ static const char *const of_libc[] = { "/usr/lib", "/usr/share/zoneinfo",
 
 struct sandbox sandbox_begin(void)
 {
-	struct sandbox sandbox = { make_rules() };
+	struct sandbox sandbox = { .rules = make_rules() };
 
 	for (size_t i = 0; sandbox.rules != -1 && i < COUNT(of_libc); i++)
 		allow_below(sandbox.rules, of_libc[i], READ_FILE | READ_DIR, 0);
@@ -401,6 +429,15 @@ void sandbox_allow(struct sandbox *sandbox, const char *path)
 	allow_blobs(sandbox->rules, folder);
 }
 
+void sandbox_allow_writes(struct sandbox *sandbox, const char *folder)
+{
+	sandbox->writes = true;
+	if (sandbox->rules != -1)
+		allow_below(sandbox->rules, folder,
+			READ_FILE | READ_DIR | WRITE_FILE | REMOVE_FILE | MAKE_FILE,
+			O_DIRECTORY);
+}
+
 unsigned sandbox_enter(struct sandbox *sandbox)
 {
 	unsigned locked = 0;
@@ -413,7 +450,7 @@ unsigned sandbox_enter(struct sandbox *sandbox)
 		close(sandbox->rules);
 	}
 	sandbox->rules = -1;
-	return locked | (lock_calls() ? SANDBOX_CALLS : 0);
+	return locked | (lock_calls(sandbox->writes) ? SANDBOX_CALLS : 0);
 }
 
 #else
@@ -425,13 +462,19 @@ unsigned sandbox_built(void)
 
 struct sandbox sandbox_begin(void)
 {
-	return (struct sandbox){ -1 };
+	return (struct sandbox){ .rules = -1 };
 }
 
 void sandbox_allow(struct sandbox *sandbox, const char *path)
 {
 	(void)sandbox;
 	(void)path;
+}
+
+void sandbox_allow_writes(struct sandbox *sandbox, const char *folder)
+{
+	(void)sandbox;
+	(void)folder;
 }
 
 unsigned sandbox_enter(struct sandbox *sandbox)

@@ -8,7 +8,8 @@
  * Two locks of the kernel, one for system calls (seccomp) and one for files (Landlock).
  * Once both are shut this process, with all its threads, can read below the paths that
  * were allowed, ask what any path leads to, allocate, start threads and write to what it
- * has open. It cannot create, name, remove, connect, execute or change anything. A lock
+ * has open. It cannot create, name, remove, connect, execute or change anything, but for the
+ * files of one folder in which it was allowed to write. A lock
  * that the kernel does not have is no failure, only a lock less.
  */
 enum sandbox_lock {
@@ -17,7 +18,8 @@ enum sandbox_lock {
 };
 
 struct sandbox {
-	int rules; /* the kernel's list of what may be read; -1: it keeps none */
+	int rules;   /* the kernel's list of what may be read; -1: it keeps none */
+	bool writes; /* files may be made somewhere */
 };
 
 /* Which locks this program was built with: a set of enum sandbox_lock. */
@@ -36,6 +38,12 @@ struct sandbox sandbox_begin(void);
  * one that is not there only the names beside it, by which opening it tells so.
  */
 void sandbox_allow(struct sandbox *sandbox, const char *path);
+
+/*
+ * A folder, which is there, in which files may be made, written, renamed and removed
+ * besides. Without Landlock the process could do that anywhere.
+ */
+void sandbox_allow_writes(struct sandbox *sandbox, const char *folder);
 
 /*
  * Shuts the locks, for good, and gives the set of those that hold. Landlock holds in this

@@ -775,15 +775,45 @@ static void allow_files(
 	}
 }
 
+/* The folder that the command writes into, which is made here; NULL: there is none. It is
+ * freed by the caller. */
+static char *claim_folder(const struct session *session)
+{
+	struct written written;
+	const char *slash;
+	char *folder;
+
+	if (session->command->writes == NULL ||
+		!session->command->writes(session->arguments->options, &written))
+		return NULL;
+	slash = strrchr(written.path, '/');
+	folder = !written.is_file ? strdup(written.path)
+		 : slash == NULL  ? strdup(".")
+		 : slash == written.path
+			 ? strdup("/")
+			 : strndup(written.path, (size_t)(slash - written.path));
+	if (folder != NULL)
+		temporary_watch(folder, !written.is_file && mkdir(folder, 0777) == 0);
+	return folder;
+}
+
 static void lock_up(struct session *session)
 {
 	const struct texts *paths = &session->inputs->paths;
 	const struct common_options *common = &session->arguments->common;
+	char *folder = claim_folder(session);
+	bool open = common->no_sandbox || sandbox_built() == 0;
 	struct sandbox sandbox;
 
-	if (common->no_sandbox || sandbox_built() == 0 || !temporary_hand_over())
+	/* What it may leave behind is removed by another process in any case. */
+	if ((open && folder == NULL) || !temporary_hand_over() || open) {
+		free(folder);
 		return;
+	}
 	sandbox = sandbox_begin();
+	if (folder != NULL)
+		sandbox_allow_writes(&sandbox, folder);
+	free(folder);
 	for (size_t i = 0; i < paths->count; i++)
 		sandbox_allow(&sandbox, paths->items[i]);
 	allow_files(&sandbox, common_options, common);

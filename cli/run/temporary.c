@@ -7,6 +7,7 @@
  * an errno. Nothing else that it is told has any effect, but for the end: then it removes
  * what is left. It lives as long as the pipe that it is told through.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -27,6 +28,13 @@ static struct temporary *volatile unfinished;
 
 /* To the process that they were handed over to, and from it; 0: to none. */
 static volatile int requests, answers;
+
+/* A folder in which the process makes files by itself. */
+static struct watched {
+	char path[PATH_MAX]; /* empty: there is none */
+	char prefix[40];     /* of the names of its files */
+	bool made;
+} watched;
 
 struct request {
 	unsigned number;
@@ -102,6 +110,36 @@ static void install_handlers(void)
 			before.sa_handler == SIG_DFL)
 			sigaction(deadly[i], &action, NULL);
 	}
+}
+
+/* Not in a signal handler: only the process that is handed this over calls it. */
+static void sweep_watched(void)
+{
+	DIR *folder = watched.path[0] != '\0' ? opendir(watched.path) : NULL;
+	const struct dirent *entry;
+
+	while (folder != NULL && (entry = readdir(folder)) != NULL)
+		if (strncmp(entry->d_name, watched.prefix, strlen(watched.prefix)) == 0)
+			unlinkat(dirfd(folder), entry->d_name, 0);
+	if (folder != NULL)
+		closedir(folder);
+	if (folder != NULL && watched.made)
+		rmdir(watched.path);
+}
+
+void temporary_watch(const char *folder, bool made)
+{
+	sigset_t before;
+
+	if (strlen(folder) >= sizeof watched.path)
+		return;
+	hold_signals(&before);
+	install_handlers();
+	strcpy(watched.path, folder);
+	snprintf(watched.prefix, sizeof watched.prefix, ".fsdp-inspect-%ld-",
+		(long)getpid());
+	watched.made = made;
+	release_signals(&before);
 }
 
 static void list_remove(struct temporary *temporary)
@@ -230,6 +268,7 @@ static _Noreturn void serve(int from, int to)
 			break;
 	}
 	temporary_abandon_all();
+	sweep_watched();
 	_exit(0);
 }
 
@@ -267,7 +306,7 @@ bool temporary_hand_over(void)
 {
 	int there[2], back[2];
 
-	if (unfinished == NULL)
+	if (unfinished == NULL && watched.path[0] == '\0')
 		return true;
 	if (pipe2(there, O_CLOEXEC) != 0)
 		return false;

@@ -34,8 +34,17 @@ bool temporary_commit(struct temporary *temporary);
 /* Not wanted after all. Fine after commit too: then nothing is removed. */
 void temporary_done(struct temporary *temporary);
 
-/* Starts the process that names and removes all that are open now; none if none is. No
- * other may be opened after it. False with errno, and nothing has changed. */
+/*
+ * From now on the process itself makes files below this folder, with names that begin
+ * with ".fsdp-inspect-" and its number. Whatever its end, those that it left are removed,
+ * and the folder too if it was `made` for it and nothing is in it. Of one folder only,
+ * before temporary_hand_over.
+ */
+void temporary_watch(const char *folder, bool made);
+
+/* Starts the process that names and removes all that are open now, and watches the folder;
+ * none if there is nothing to do. No other may be opened after it. False with errno, and
+ * nothing has changed. */
 bool temporary_hand_over(void);
 
 /* For an end that was not planned: removes all that are not done. May be called in a

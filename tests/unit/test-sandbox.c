@@ -739,6 +739,230 @@ static void only_what_was_allowed_is_read(void **state)
 		assert_int_equal(found[i], rows[i].expected);
 }
 
+/* ---- what may be written ---- */
+
+static int make_file_at(const char *name)
+{
+	char path[96];
+	snprintf(path, sizeof path, "%s/%s", folder, name);
+	int file = open(path, O_RDWR | O_CREAT | O_EXCL, 0600);
+	return file == -1 ? errno : pwrite(file, "bytes", 5, 0) == 5 ? 0 : EIO;
+}
+
+static int make_in_target(void)
+{
+	return make_file_at("target/new");
+}
+
+static int make_in_source(void)
+{
+	return make_file_at("source/new");
+}
+
+static int make_above(void)
+{
+	return make_file_at("new");
+}
+
+static int rename_at(const char *from, const char *to)
+{
+	char one[96], other[96];
+	snprintf(one, sizeof one, "%s/%s", folder, from);
+	snprintf(other, sizeof other, "%s/%s", folder, to);
+	return outcome(renameat(AT_FDCWD, one, AT_FDCWD, other));
+}
+
+static int make_and_name(void)
+{
+	int error = make_in_target();
+	return error != 0 ? error : rename_at("target/new", "target/named");
+}
+
+static int move_out(void)
+{
+	int error = make_in_target();
+	return error != 0 ? error : rename_at("target/new", "source/new");
+}
+
+static int unlink_at(const char *name)
+{
+	char path[96];
+	snprintf(path, sizeof path, "%s/%s", folder, name);
+	return outcome(unlinkat(AT_FDCWD, path, 0));
+}
+
+static int remove_source(void)
+{
+	return unlink_at("source/file");
+}
+
+static int remove_target(void)
+{
+	return unlink_at("target/old");
+}
+
+static int open_source_writing(void)
+{
+	char path[96];
+	snprintf(path, sizeof path, "%s/source/file", folder);
+	return outcome(open(path, O_RDWR | O_CREAT, 0600));
+}
+
+static int open_target_emptying(void)
+{
+	char path[96];
+	snprintf(path, sizeof path, "%s/target/old", folder);
+	return outcome(open(path, O_RDWR | O_TRUNC));
+}
+
+static int read_through_link(void)
+{
+	return make_file_at("target/out/new");
+}
+
+/* As `export` locks itself up: it reads the source and writes into the target. */
+static int try_writing(int (*attempt)(void))
+{
+	char source[96], target[96];
+	snprintf(source, sizeof source, "%s/source", folder);
+	snprintf(target, sizeof target, "%s/target", folder);
+	int status;
+	pid_t child = fork();
+	assert_true(child != -1);
+	if (child == 0) {
+		struct sandbox sandbox = sandbox_begin();
+		unsigned both = SANDBOX_CALLS | SANDBOX_FILES;
+		sandbox_allow(&sandbox, source);
+		sandbox_allow_writes(&sandbox, target);
+		if ((sandbox_enter(&sandbox) & both) != both)
+			_exit(CANNOT_LOCK);
+		_exit(attempt());
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	if (WEXITSTATUS(status) == CANNOT_LOCK)
+		skip_without("seccomp and Landlock");
+	return WEXITSTATUS(status);
+}
+
+static void make_places(void)
+{
+	static const char *const made[] = { "source", "target" };
+	char path[96], link[96];
+	for (size_t i = 0; i < COUNT(made); i++) {
+		snprintf(path, sizeof path, "%s/%s", folder, made[i]);
+		assert_int_equal(mkdir(path, 0700), 0);
+	}
+	assert_int_equal(make_file_at("source/file"), 0);
+	assert_int_equal(make_file_at("target/old"), 0);
+	snprintf(link, sizeof link, "%s/target/out", folder);
+	assert_int_equal(symlink("../source", link), 0);
+}
+
+/* What no attempt should have made is told by its failure. */
+static void remove_places(void)
+{
+	static const char *const files[] = { "target/new", "target/named", "target/old",
+		"target/out", "source/new", "source/file", "new" };
+	static const char *const made[] = { "source", "target" };
+	char path[96];
+	for (size_t i = 0; i < COUNT(files); i++)
+		(void)unlink_at(files[i]);
+	for (size_t i = 0; i < COUNT(made); i++) {
+		snprintf(path, sizeof path, "%s/%s", folder, made[i]);
+		assert_int_equal(rmdir(path), 0);
+	}
+}
+
+static void files_are_made_in_one_folder_only(void **state)
+{
+	static const struct {
+		int (*attempt)(void);
+		int expected;
+	} rows[] = {
+		{ make_in_target, 0 },
+		{ make_and_name, 0 },
+		{ remove_target, 0 },
+		{ make_in_source, EACCES },
+		{ make_above, EACCES },
+		{ remove_source, EACCES },
+		{ open_source_writing, EACCES },
+		{ read_through_link, EACCES },
+		{ move_out, EACCES },
+		/* Only in the form that makes a file. */
+		{ open_target_emptying, EPERM },
+		{ make_folder, EPERM },
+		{ make_link, EPERM },
+		{ change_mode, EPERM },
+		{ cut_file, EPERM },
+		{ run_program, EPERM },
+		{ make_process, EPERM },
+		{ make_socket, EPERM },
+		{ read_and_think, EACCES },
+	};
+	int found[COUNT(rows)];
+	(void)state;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		make_places();
+		found[i] = try_writing(rows[i].attempt);
+		remove_places();
+	}
+	for (size_t i = 0; i < COUNT(rows); i++)
+		assert_int_equal(found[i], rows[i].expected);
+}
+
+/* ---- what is left of a watched folder ---- */
+
+static int die_over_watched(bool made)
+{
+	char path[96];
+	snprintf(path, sizeof path, "%s/target", folder);
+	temporary_watch(path, made);
+	if (!temporary_hand_over())
+		return EIO;
+	char name[64];
+	snprintf(name, sizeof name, "target/.fsdp-inspect-%ld-0-0.tmp", (long)getpid());
+	int error = make_file_at(name);
+	if (error == 0)
+		temporary_abandon_all();
+	return error;
+}
+
+static int die_over_made(void)
+{
+	return die_over_watched(true);
+}
+
+static int die_over_found(void)
+{
+	return die_over_watched(false);
+}
+
+static bool is_there(const char *name)
+{
+	char path[96];
+	snprintf(path, sizeof path, "%s/%s", folder, name);
+	return access(path, F_OK) == 0;
+}
+
+static void nothing_is_left_in_a_watched_folder(void **state)
+{
+	char target[96];
+	(void)state;
+	snprintf(target, sizeof target, "%s/target", folder);
+	/* What others have there stays, and so the folder. */
+	make_places();
+	assert_int_equal(outcome_in_child(die_over_made), 0);
+	assert_true(is_there("target/old"));
+	remove_places();
+	assert_int_equal(mkdir(target, 0700), 0);
+	assert_int_equal(outcome_in_child(die_over_found), 0);
+	assert_int_equal(rmdir(target), 0);
+	assert_int_equal(mkdir(target, 0700), 0);
+	assert_int_equal(outcome_in_child(die_over_made), 0);
+	assert_false(is_there("target"));
+}
+
 /* ---- Landlock alone ---- */
 
 /* A kernel without the other lock: a filter refuses it. */
@@ -870,6 +1094,8 @@ int main(void)
 		cmocka_unit_test(outputs_are_named_and_removed_by_another),
 		cmocka_unit_test(a_reader_can_work),
 		cmocka_unit_test(only_what_was_allowed_is_read),
+		cmocka_unit_test(files_are_made_in_one_folder_only),
+		cmocka_unit_test(nothing_is_left_in_a_watched_folder),
 		cmocka_unit_test(files_are_locked_without_the_filter_too),
 		cmocka_unit_test(locks_have_a_line),
 	};
