@@ -27,6 +27,7 @@ enum command_inputs {
 	INPUTS_WORDS,      /* only words of its own */
 	INPUTS_ONE,        /* one checkpoint: all arguments together */
 	INPUTS_ONE_NAMES,  /* the first argument; the rest are names (show) */
+	INPUTS_ONE_SOME,   /* the same, but there need not be any */
 	INPUTS_MANY,       /* one checkpoint; with --separate each argument is its own */
 	INPUTS_RECORDINGS, /* recordings of a run: all arguments together */
 	INPUTS_FILE,       /* one file, which the command opens itself */
@@ -173,6 +174,10 @@ void run_note(struct run *run, const char *format, ...)
 /* A finding of the command's own, by rule; call it before run_begin. */
 void run_finding(struct run *run, const char *rule, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+
+/* What was done was stopped by this signal, which ends the process behind the answer; 0:
+ * it was not. */
+void run_interrupted(struct run *run, int signal_number);
 
 /* The totals of a table, on stderr, only for text outputs on stdout. */
 void run_total(struct run *run, const char *format, ...)

@@ -191,7 +191,9 @@ static enum usage_result split_words(
 
 	if (!takes_checkpoint(arguments->command->inputs))
 		path_count = 0;
-	else if (arguments->command->inputs == INPUTS_ONE_NAMES && path_count > 1)
+	else if ((arguments->command->inputs == INPUTS_ONE_NAMES ||
+			 arguments->command->inputs == INPUTS_ONE_SOME) &&
+		 path_count > 1)
 		path_count = 1;
 	for (size_t i = 0; i < path_count; i++) {
 		if (!texts_add(&inputs->paths, words->items[1 + i]))

@@ -119,6 +119,11 @@ void run_failure(
 	failure->input = session->input;
 }
 
+void run_interrupted(struct run *run, int signal_number)
+{
+	run->session->interrupted = signal_number;
+}
+
 FILE *run_stream(struct run *run)
 {
 	(void)run;

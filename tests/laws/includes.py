@@ -22,7 +22,8 @@ ROOMS = {
     "sweep": {"base", "store", "model"},
     "doors": {"base", "store", "syntax", "model", "format", "trace", "sweep"},
     "verify": {"base", "store", "syntax", "model", "sweep", "doors"},
-    "analysis": {"base", "model", "sweep", "verify"},  # of all but base: what is public
+    "analysis": {"base", "model", "sweep", "verify"},
+    "export": {"base", "syntax", "sweep", "model", "doors"},
 }
 
 # room -> what it may see of a room whose headers are not all for it.
@@ -30,7 +31,13 @@ NARROW = {
     "verify": {"doors": {"lib/checkpoint-private.h"}},
 }
 
-# The same for the rooms of the command; `cli` itself is main.c.
+# room -> those of which it may include more than the public headers, if not all of them.
+PRIVATE = {
+    "analysis": {"analysis", "base"},
+    "export": {"export", "base", "syntax", "sweep"},
+}
+
+# As ROOMS, for the rooms of the command; `cli` itself is main.c.
 CLI = {
     "cli/render": set(),
     "cli/front": {"cli/render"},
@@ -49,6 +56,7 @@ PUBLIC = {
     "document.h": "doors",
     "elements.h": "sweep",
     "error.h": "base",
+    "export.h": "export",
     "finding.h": "base",
     "model.h": "model",
     "pickle.h": "syntax",
@@ -140,8 +148,8 @@ def quoted(root, path, name):
         return stranger(path, target)
     if other not in ROOMS.get(room, set()) | {room}:
         return f"{room} may not know {other} ({target})"
-    if room == "analysis" and other not in ("analysis", "base"):
-        return f"analysis sees {other} through <fsdp/…>, not {target}"
+    if other not in PRIVATE.get(room, {other}):
+        return f"{room} sees {other} through <fsdp/…>, not {target}"
     if target not in NARROW.get(room, {}).get(other, {target}):
         return f"{room} may not know {target} of {other}"
     return stranger(path, target)

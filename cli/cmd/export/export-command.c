@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writes the tensors of a checkpoint as plain files: decides which and where, and has the
+ * library write them.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cmd/export/export.h"
+#include "run/answer.h"
+#include "run/progress.h"
+
+static const char *const TO_WORDS[] = { "hf", "safetensors", "npy", "raw", NULL };
+static const char *const TIE_WORDS[] = { "drop", "keep", NULL };
+static const char *const CAST_WORDS[] = { "bfloat16", "float16", "float32", NULL };
+
+#define AT(member) offsetof(struct export_options, member)
+static const struct option OPTIONS[] = {
+	{ "out", 'o', OPTION_TEXT, "OUT", AT(out),
+		.help = "the folder, or the file, to write; - is standard output" },
+	{ "to", 0, OPTION_WORD, "FORM", AT(to), TO_WORDS, .initial = "hf",
+		.help = "a folder of shards, one file, or one tensor" },
+	{ "max-shard-size", 0, OPTION_SIZE, "SIZE", AT(shard_bytes),
+		.help = "the most in one file of a folder (default 5GB)" },
+	{ "tie", 0, OPTION_WORD, "HOW", AT(tie), TIE_WORDS, .initial = "drop",
+		.help = "write one name of tied tensors, or all" },
+	{ "strip", 0, OPTION_TEXT, "PREFIX", AT(strip), .initial = "auto",
+		.help = "segments removed from the front of names; auto, none" },
+	{ "rename", 0, OPTION_LIST, "FROM=TO", AT(renames),
+		.help = "another name, or other first segments" },
+	{ "cast", 0, OPTION_WORD, "DTYPE", AT(cast), CAST_WORDS,
+		.help = "of floating parameters, rounded to nearest even" },
+	{ "force", 0, OPTION_FLAG, NULL, AT(force), .help = "replace what is there" },
+	{ "partial", 0, OPTION_FLAG, NULL, AT(partial),
+		.help = "of an incomplete checkpoint, write what is whole" },
+	{ "skip-unsupported", 0, OPTION_FLAG, NULL, AT(skip_unsupported),
+		.help = "leave out what the form cannot hold" },
+	{ "no-verify", 0, OPTION_FLAG, NULL, AT(no_verify),
+		.help = "do not read back what was written; no digests" },
+	{ NULL },
+};
+
+static enum fsdp_export_form form_of(const struct export_options *options)
+{
+	size_t i = 0;
+
+	while (TO_WORDS[i + 1] != NULL && strcmp(TO_WORDS[i], options->to) != 0)
+		i++;
+	return (enum fsdp_export_form)i;
+}
+
+/* ---- which tensors ---- */
+
+bool is_wanted(struct exporting *exporting, uint32_t index)
+{
+	struct run *run = exporting->run;
+	struct fsdp_tensor tensor = fsdp_tensor(run->checkpoint, index);
+	struct text name;
+
+	if (exporting->named != NULL)
+		return exporting->named[index];
+	if (run->select->roles.count == 0 && tensor.role != FSDP_ROLE_PARAM &&
+		tensor.role != FSDP_ROLE_BUFFER)
+		return false;
+	if (selection_is_all(exporting->selection))
+		return true;
+	name = tensor_shown_name(run, &exporting->buffers.name, &tensor);
+	return selection_takes_tensor(
+		exporting->selection, run->checkpoint, index, span_of_text(name));
+}
+
+static enum fsdp_export_why choose(void *context, uint32_t index)
+{
+	struct exporting *exporting = context;
+	struct fsdp_tensor tensor;
+
+	if (is_wanted(exporting, index))
+		return exporting->torn != NULL && exporting->torn[index]
+			       ? FSDP_EXPORT_INCOMPLETE
+			       : FSDP_EXPORT_TAKEN;
+	tensor = fsdp_tensor(exporting->run->checkpoint, index);
+	return tensor.role == FSDP_ROLE_PARAM || tensor.role == FSDP_ROLE_BUFFER
+		       ? FSDP_EXPORT_SELECTED
+		       : FSDP_EXPORT_ROLE;
+}
+
+/* All of one name, ranks' own too: those that are left over are told apart by --rank. */
+static bool find_names(struct exporting *exporting)
+{
+	struct run *run = exporting->run;
+	const struct fsdp_checkpoint *checkpoint = run->checkpoint;
+	size_t count = fsdp_tensor_count(checkpoint);
+
+	if (run->word_count == 0)
+		return true;
+	exporting->named = calloc(count + 1, sizeof *exporting->named);
+	if (exporting->named == NULL)
+		return false;
+	for (size_t i = 0; i < run->word_count; i++) {
+		uint32_t first = fsdp_tensor_find(
+			checkpoint, span_of_text(text_of(run->words[i])));
+		if (first == FSDP_NONE) {
+			run_failure(run, "usage", "fsdp-inspect ls lists the names",
+				"no tensor %s", run->words[i]);
+			exporting->status = STATUS_BAD;
+			continue;
+		}
+		for (uint32_t k = first; k < count; k++) {
+			struct fsdp_tensor tensor = fsdp_tensor(checkpoint, k);
+			struct text name =
+				tensor_shown_name(run, &exporting->buffers.name, &tensor);
+			if (tensor.name != fsdp_tensor(checkpoint, first).name)
+				break;
+			exporting->named[k] = selection_takes_tensor(
+				exporting->selection, checkpoint, k, span_of_text(name));
+		}
+	}
+	exporting->refused = exporting->status == STATUS_BAD;
+	return true;
+}
+
+/* ---- where to ---- */
+
+static bool is_file(const struct export_options *options)
+{
+	return strcmp(options->to, "hf") != 0;
+}
+
+/* OUT, cut into the folder that is written into and the name of the only file. */
+static bool find_target(struct exporting *exporting)
+{
+	const char *out = exporting->options->out;
+	const char *slash = strrchr(out, '/');
+
+	exporting->to_stdout = strcmp(out, "-") == 0;
+	if (exporting->to_stdout)
+		return true;
+	if (!is_file(exporting->options)) {
+		exporting->folder = strdup(out);
+		return exporting->folder != NULL;
+	}
+	exporting->folder = slash == NULL  ? strdup(".")
+			    : slash == out ? strdup("/")
+					   : strndup(out, (size_t)(slash - out));
+	exporting->file = strdup(slash != NULL ? slash + 1 : out);
+	return exporting->folder != NULL && exporting->file != NULL;
+}
+
+/* What is wrong with the request; NULL: nothing. */
+static const char *objection(const struct exporting *exporting)
+{
+	const struct export_options *options = exporting->options;
+
+	if (options->out == NULL)
+		return "export needs a folder or a file to write: -o OUT";
+	if (strcmp(options->out, "-") == 0 && !is_file(options))
+		return "a folder cannot go to standard output: choose --to=safetensors, npy or raw";
+	if (strcmp(options->out, "-") == 0 && answer_is_machine(exporting->run) &&
+		exporting->run->common->outputs.count == 0)
+		return "standard output holds the tensors: give the answer a file, --output=json=FILE";
+	if (is_file(options) && options->out[0] != '\0' &&
+		options->out[strlen(options->out) - 1] == '/')
+		return "-o names a folder, and one file is to be written";
+	if (options->out[0] == '\0')
+		return "-o names nothing";
+	return NULL;
+}
+
+static bool is_same(const char *a, const char *b)
+{
+	struct stat one, other;
+
+	return stat(a, &one) == 0 && stat(b, &other) == 0 && one.st_dev == other.st_dev &&
+	       one.st_ino == other.st_ino;
+}
+
+/* Whether what is read would be replaced: the folder or the file that was named, or a file
+ * beside others of the folder. */
+static bool is_source(const struct exporting *exporting)
+{
+	const char *path = exporting->run->path, *out = exporting->options->out;
+
+	if (exporting->to_stdout)
+		return false;
+	return is_same(out, path) ||
+	       (exporting->file != NULL && is_same(exporting->folder, path) &&
+		       access(out, F_OK) == 0);
+}
+
+/* ---- the options of the library ---- */
+
+static bool take_renames(struct exporting *exporting,
+	struct fsdp_export_rename **ret_renames, const char **ret_wrong)
+{
+	const struct texts *texts = &exporting->options->renames;
+	struct fsdp_export_rename *renames = calloc(texts->count + 1, sizeof *renames);
+
+	*ret_renames = renames;
+	*ret_wrong = NULL;
+	for (size_t i = 0; renames != NULL && i < texts->count; i++) {
+		const char *to;
+		size_t size;
+		if (!option_assignment(texts->items[i], &size, &to)) {
+			*ret_wrong = texts->items[i];
+			break;
+		}
+		renames[i].from = span_of_text((struct text){ texts->items[i], size });
+		renames[i].to = span_of_text(text_of(to));
+	}
+	return renames != NULL;
+}
+
+static uint32_t find_dtype(const char *name)
+{
+	uint32_t dtype = 0;
+
+	for (uint32_t i = 1; name != NULL && i < fsdp_dtype_count(); i++)
+		if (strcmp(fsdp_dtype(i)->name, name) == 0)
+			dtype = i;
+	return dtype;
+}
+
+static bool make_plan(struct exporting *exporting,
+	const struct fsdp_export_rename *renames, struct fsdp_error **ret_error)
+{
+	const struct export_options *options = exporting->options;
+	const struct fsdp_export_options wanted = {
+		.size = sizeof wanted,
+		.form = form_of(options),
+		.choose = choose,
+		.choose_context = exporting,
+		.stored_names = exporting->run->common->raw ||
+				strcmp(options->strip, "none") == 0,
+		.strip = strcmp(options->strip, "auto") == 0   ? NULL
+			 : strcmp(options->strip, "none") == 0 ? ""
+							       : options->strip,
+		.renames = renames,
+		.rename_count = options->renames.count,
+		.keep_ties = strcmp(options->tie, "keep") == 0,
+		.skip_unsupported = options->skip_unsupported,
+		.cast = find_dtype(options->cast),
+		.shard_bytes =
+			options->shard_bytes != UINT64_MAX ? options->shard_bytes : 0,
+		.limits = exporting->run->limits,
+		.limit_count = exporting->run->limit_count,
+	};
+
+	return fsdp_export_new(
+		exporting->run->checkpoint, &wanted, &exporting->plan, ret_error);
+}
+
+/* ---- writing ---- */
+
+static bool tell_progress(void *context, uint64_t done_bytes, uint64_t total_bytes)
+{
+	struct fsdp_recording_progress *progress = context;
+
+	__atomic_store_n(&progress->size, total_bytes, __ATOMIC_RELAXED);
+	__atomic_store_n(&progress->read, done_bytes, __ATOMIC_RELAXED);
+	return __atomic_load_n(&progress->stop, __ATOMIC_RELAXED) == 0;
+}
+
+static bool write_files(struct exporting *exporting, struct fsdp_error **ret_error)
+{
+	struct run *run = exporting->run;
+	struct fsdp_recording_progress progress = { 0 };
+	const struct fsdp_export_target target = {
+		.size = sizeof target,
+		.folder = exporting->folder,
+		.file = exporting->file,
+		.stream = STDOUT_FILENO,
+		.force = exporting->options->force,
+		.no_verify = exporting->options->no_verify,
+		.digests = answer_is_machine(run),
+		.jobs = jobs_wanted(run->common),
+		.progress = tell_progress,
+		.progress_context = &progress,
+	};
+	bool good;
+
+	progress_begin(run->common, &progress);
+	good = fsdp_export_write(exporting->plan, &target, ret_error);
+	run_interrupted(run, progress_end());
+	exporting->written = good;
+	return good;
+}
+
+/* ---- the command ---- */
+
+static void answer(struct exporting *exporting)
+{
+	struct run *run = exporting->run;
+
+	if (exporting->plan != NULL)
+		exporting->facts = fsdp_export_facts(exporting->plan);
+	if (exporting->written) {
+		exporting->tensor_count = exporting->facts.tensor_count;
+		exporting->file_count = exporting->facts.file_count;
+		exporting->left_count = exporting->facts.left_count;
+	}
+	if (exporting->facts.left_tensors[FSDP_EXPORT_UNSUPPORTED] > 0 ||
+		exporting->facts.left_tensors[FSDP_EXPORT_INCOMPLETE] > 0)
+		exporting->status = status_worse(exporting->status, STATUS_PARTIAL);
+	run_begin(run, exporting->status);
+	tell_export(exporting);
+	out_fields(run->out, &export_record, (struct subject){ exporting, exporting });
+}
+
+static bool export_all(struct exporting *exporting,
+	const struct fsdp_export_rename *renames, struct fsdp_error **ret_error)
+{
+	struct run *run = exporting->run;
+
+	if (!find_target(exporting) || !find_names(exporting))
+		return false;
+	if (is_source(exporting))
+		return refuse(run, "name another place",
+			"%s belongs to the checkpoint itself", exporting->options->out);
+	if (!exporting->refused && !find_torn(exporting, ret_error))
+		return false;
+	if (!exporting->refused && (!make_plan(exporting, renames, ret_error) ||
+					   !write_files(exporting, ret_error)))
+		return false;
+	exporting->status =
+		answer_selection_status(run, exporting->selection, exporting->status);
+	answer(exporting);
+	return !row_buffers_failed(&exporting->buffers);
+}
+
+static void exporting_done(struct exporting *exporting)
+{
+	fsdp_export_free(exporting->plan);
+	free(exporting->named);
+	free(exporting->torn);
+	free(exporting->folder);
+	free(exporting->file);
+	row_buffers_done(&exporting->buffers);
+	selection_free(exporting->selection);
+}
+
+static bool run_export(struct run *run, struct fsdp_error **ret_error)
+{
+	struct exporting exporting = { .run = run, .options = run->options };
+	const char *what = objection(&exporting), *wrong;
+	struct fsdp_export_rename *renames;
+	bool good;
+
+	exporting.row = (struct row_context){ .run = run, .buffers = &exporting.buffers };
+	if (what != NULL)
+		return refuse(run, "fsdp-inspect help export", "%s", what);
+	if (!answer_selection(run, &exporting.selection))
+		return true;
+	good = take_renames(&exporting, &renames, &wrong);
+	if (good && wrong != NULL)
+		good = refuse(run, "such as --rename=encoder=model.encoder",
+			"--rename: %s is not FROM=TO", wrong);
+	else if (good)
+		good = export_all(&exporting, renames, ret_error);
+	free(renames);
+	exporting_done(&exporting);
+	return good;
+}
+
+static bool writes(const void *values, struct written *ret_written)
+{
+	const struct export_options *options = values;
+
+	if (options->out == NULL || options->out[0] == '\0' ||
+		strcmp(options->out, "-") == 0)
+		return false;
+	*ret_written = (struct written){ options->out, is_file(options) };
+	return true;
+}
+
+const struct command command_export = {
+	.name = "export",
+	.group = GROUP_LOOK,
+	.summary = "plain weights: a folder of safetensors, or one tensor",
+	.synopsis =
+		"[--to=hf|safetensors|npy|raw] -o OUT [SELECTORS] CHECKPOINT [NAME...]",
+	.examples = { "export -o out/ step-1000/",
+		"export --to npy -o bias.npy model.pt fc.bias" },
+	.exit_1 =
+		"the checkpoint is incomplete, or a name is absent; nothing was written",
+	.options = OPTIONS,
+	.selectors = (const struct option *const[]){ select_names, select_tensors,
+		select_ranks, select_files, NULL },
+	.answer = &export_record,
+	.shapes = SHAPE_FACTS | SHAPE_ITEMS,
+	.output = "text",
+	.inputs = INPUTS_ONE_SOME,
+	.options_size = sizeof(struct export_options),
+	.writes = writes,
+	.run = run_export,
+};

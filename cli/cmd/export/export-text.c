@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What `export` says to people.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cmd/export/export.h"
+#include "render/human.h"
+#include "run/answer.h"
+
+static const char *size_text(
+	const struct exporting *exporting, uint64_t bytes, char buffer[HUMAN_ROOM])
+{
+	if (exporting->run->common->bytes)
+		snprintf(buffer, HUMAN_ROOM, "%" PRIu64 " B", bytes);
+	else
+		human_bytes(bytes, buffer);
+	return buffer;
+}
+
+/* "4 files and an index" */
+static void put_files(struct exporting *exporting)
+{
+	size_t count = exporting->facts.file_count;
+
+	if (exporting->file != NULL || count == 1)
+		return;
+	out_line_text(exporting->run->out, " in %zu files and an index", count - 1);
+}
+
+/* Tensors that were left out for one reason, with what their ties share told elsewhere. */
+static void put_left(struct exporting *exporting, enum fsdp_export_why why,
+	const char *what, bool *some)
+{
+	uint64_t count = exporting->facts.left_tensors[why];
+	char size[HUMAN_ROOM];
+
+	if (count == 0)
+		return;
+	out_line_text(exporting->run->out, "%s%" PRIu64 " %s (%s)", *some ? ", " : "",
+		count, what,
+		size_text(exporting, exporting->facts.left_bytes[why], size));
+	*some = true;
+}
+
+static void tell_left(struct exporting *exporting)
+{
+	struct out *out = exporting->run->out;
+	size_t values = fsdp_value_count(exporting->run->checkpoint);
+	bool some = false;
+
+	if (exporting->facts.left_count ==
+			exporting->facts.left_tensors[FSDP_EXPORT_TIED] &&
+		values == 0)
+		return;
+	out_line_begin(out, "left out");
+	put_left(exporting, FSDP_EXPORT_ROLE, "that are no parameter or buffer", &some);
+	put_left(exporting, FSDP_EXPORT_SELECTED, "not selected", &some);
+	put_left(exporting, FSDP_EXPORT_UNSUPPORTED, "that the form cannot hold", &some);
+	put_left(exporting, FSDP_EXPORT_INCOMPLETE, "incomplete", &some);
+	if (values > 0)
+		out_line_text(out, "%s%zu value%s", some ? ", " : "", values,
+			values == 1 ? "" : "s");
+	out_line_end(out);
+}
+
+/* One line for each tie, a few of them. */
+static void tell_ties(struct exporting *exporting)
+{
+	enum { SHOWN = 3 };
+	struct run *run = exporting->run;
+	uint64_t count = exporting->facts.left_tensors[FSDP_EXPORT_TIED], told = 0;
+
+	for (size_t i = 0; i < exporting->facts.left_count && told < SHOWN; i++) {
+		struct fsdp_export_left left = fsdp_export_left(exporting->plan, i);
+		struct fsdp_tensor tensor;
+		if (left.why != FSDP_EXPORT_TIED)
+			continue;
+		tensor = fsdp_tensor(run->checkpoint, left.source);
+		out_line_begin(run->out, told++ == 0 ? "tied" : "");
+		out_line_name(run->out,
+			tensor_shown_name(run, &exporting->buffers.name, &tensor));
+		out_line_text(run->out, " is ");
+		out_line_name(run->out,
+			text_of_span(
+				fsdp_export_tensor(exporting->plan, left.same_as).name));
+		out_line_text(run->out, " and was not written twice");
+		out_line_end(run->out);
+	}
+	if (count > told)
+		out_line(run->out, "", "and %" PRIu64 " more", count - told);
+}
+
+static void tell_names(struct exporting *exporting)
+{
+	const struct fsdp_export_facts *facts = &exporting->facts;
+	struct out *out = exporting->run->out;
+
+	if (facts->cleaned == 0 && facts->stripped.size == 0)
+		return;
+	out_line_begin(out, "names");
+	if (facts->stripped.size > 0) {
+		out_line_name(out, text_of_span(facts->stripped));
+		out_line_text(out, ". removed from the front");
+	}
+	if (facts->cleaned > 0)
+		out_line_text(out, "%s%" PRIu64 " without segments of wrappers",
+			facts->stripped.size > 0 ? "; " : "", facts->cleaned);
+	out_line_end(out);
+}
+
+static void tell_verified(struct exporting *exporting)
+{
+	struct out *out = exporting->run->out;
+
+	if (exporting->facts.verified)
+		out_line(out, "verified",
+			"every byte was read back and is what was read from the checkpoint");
+	else
+		out_line(out, "verified", "no: nothing was read back");
+}
+
+static void tell_refused(struct exporting *exporting)
+{
+	struct run *run = exporting->run;
+
+	out_line(run->out, NULL, "nothing was written");
+	if (run->word_count == 0 || exporting->named == NULL)
+		out_line(run->out, "next", "fsdp-inspect audit %s", run->path);
+}
+
+/* Standard output holds the tensors then. */
+static void tell_on_stderr(struct exporting *exporting)
+{
+	char size[HUMAN_ROOM];
+
+	run_note(exporting->run,
+		"%zu tensors, %s written to standard output, not verified",
+		exporting->facts.tensor_count,
+		size_text(exporting, exporting->facts.tensor_bytes, size));
+}
+
+void tell_export(struct exporting *exporting)
+{
+	struct out *out = exporting->run->out;
+	char size[HUMAN_ROOM];
+
+	if (!exporting->written) {
+		tell_refused(exporting);
+		return;
+	}
+	if (exporting->to_stdout) {
+		tell_on_stderr(exporting);
+		return;
+	}
+	out_line_begin(out, NULL);
+	out_line_name(out, text_of(exporting->options->out));
+	out_line_text(out, ": %zu tensor%s, %s", exporting->facts.tensor_count,
+		exporting->facts.tensor_count == 1 ? "" : "s",
+		size_text(exporting, exporting->facts.tensor_bytes, size));
+	put_files(exporting);
+	out_line_end(out);
+	tell_left(exporting);
+	tell_names(exporting);
+	tell_ties(exporting);
+	if (exporting->options->cast != NULL)
+		out_line(out, "cast", "to %s; %" PRIu64 " finite numbers became infinite",
+			exporting->options->cast, exporting->facts.overflowed);
+	tell_verified(exporting);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef EXPORT_H
+#define EXPORT_H
+
+#include <fsdp/audit.h>
+#include <fsdp/export.h>
+
+#include "front/select.h"
+#include "part/tensor-row.h"
+
+/*
+ * What `export` works with: export-command.c decides what is wanted and has it written,
+ * whole.c keeps out what is incomplete, export-data.c describes the answer for programs,
+ * export-text.c tells it to people.
+ */
+struct export_options {
+	const char *to;
+	const char *out;
+	uint64_t shard_bytes; /* UINT64_MAX: not given */
+	const char *tie;
+	const char *strip;
+	struct texts renames;
+	const char *cast;
+	bool force, no_verify, partial, skip_unsupported;
+};
+
+struct exporting {
+	struct row_context row; /* what records are handed */
+	struct run *run;
+	const struct export_options *options;
+	struct selection *selection;
+	struct row_buffers buffers;
+	bool *named;  /* tensors that were named; NULL: none was */
+	bool *torn;   /* tensors that are incomplete; NULL: none is */
+	bool refused; /* the source is incomplete: nothing is written */
+	struct fsdp_export *plan;
+
+	/* Where to. */
+	char *folder, *file; /* NULL: to standard output; a folder of shards */
+	bool to_stdout;
+
+	/* For the answer. */
+	struct fsdp_export_facts facts;
+	bool written;
+	size_t tensor_count, file_count, left_count;
+	size_t sample; /* of left out tensors, that text names */
+	int status;
+};
+
+/* Of a struct exporting, which is its context as well. */
+extern const struct record export_record;
+
+/* Whether the source lacks something that is to be written: then `refused` is set, or with
+ * --partial the tensors that suffer are `torn`. False: out of memory. */
+bool find_torn(struct exporting *exporting, struct fsdp_error **ret_error);
+
+/* Whether a tensor would be written if nothing lacked. */
+bool is_wanted(struct exporting *exporting, uint32_t tensor);
+
+void tell_export(struct exporting *exporting);
+
+#endif

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finds out whether the source has all that is to be written, as an audit judges it.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/export/export.h"
+#include "run/answer.h"
+#include "run/collected.h"
+
+/* Errors of the structure alone say that something lacks. Others are told by an audit and
+ * stop nothing here: which step is the latest, what a plan says of another model. */
+static bool is_about_bytes(const struct fsdp_rule *rule)
+{
+	static const char *const others[] = { "FI1011", "FI1080", "FI1091", "FI1095" };
+
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+		if (strcmp(rule->id, others[i]) == 0)
+			return false;
+	return strcmp(rule->category, "structure") == 0;
+}
+
+/* All tensors of one name. */
+static bool tear(struct exporting *exporting, struct fsdp_span name)
+{
+	const struct fsdp_checkpoint *checkpoint = exporting->run->checkpoint;
+	size_t count = fsdp_tensor_count(checkpoint);
+	uint32_t first = fsdp_tensor_find(checkpoint, name);
+	bool wanted = false;
+
+	for (uint32_t i = first; i < count; i++) {
+		if (fsdp_tensor(checkpoint, i).name !=
+			fsdp_tensor(checkpoint, first).name)
+			break;
+		exporting->torn[i] = true;
+		wanted |= is_wanted(exporting, i);
+	}
+	return wanted;
+}
+
+/* Pieces of a file that no finding lists one by one. */
+static bool tear_file(struct exporting *exporting, struct fsdp_span path)
+{
+	const struct fsdp_checkpoint *checkpoint = exporting->run->checkpoint;
+	size_t count = fsdp_piece_count(checkpoint), tensors;
+	bool wanted = false;
+
+	tensors = fsdp_tensor_count(checkpoint);
+	for (uint32_t i = 0; i < count; i++) {
+		struct fsdp_piece piece = fsdp_piece(checkpoint, i);
+		struct text file;
+		if (piece.file == FSDP_NONE || piece.tensor >= tensors)
+			continue;
+		file = text_of_span(fsdp_file(checkpoint, piece.file).path);
+		if (!text_is(file, text_of_span(path)))
+			continue;
+		exporting->torn[piece.tensor] = true;
+		wanted |= is_wanted(exporting, piece.tensor);
+	}
+	return wanted;
+}
+
+/* Whether something that is wanted suffers from it. */
+static bool takes_away(struct exporting *exporting, const struct fsdp_finding *finding)
+{
+	bool wanted = false;
+
+	for (size_t i = 0; i < finding->affected_kept; i++)
+		wanted |= tear(exporting, finding->affected[i]);
+	if (finding->affected_count > finding->affected_kept &&
+		finding->file.data != NULL)
+		wanted |= tear_file(exporting, finding->file);
+	if (finding->affected_count == 0 && finding->tensor.data != NULL)
+		wanted |= tear(exporting, finding->tensor);
+	/* Of what names no tensor nothing is known. */
+	if (finding->affected_count == 0 && finding->tensor.data == NULL)
+		wanted = true;
+	return wanted;
+}
+
+/* In place of those of the checkpoint, which lack the names that suffer. */
+static void show_findings(struct run *run, const struct fsdp_audit *audit)
+{
+	run->collected->finding_count = 0;
+	for (size_t i = 0; i < fsdp_audit_finding_count(audit); i++)
+		collected_found(
+			run->collected, fsdp_audit_finding(audit, i), run->input, true);
+}
+
+static bool judge(struct exporting *exporting, const struct fsdp_audit *audit)
+{
+	bool lacks = false;
+
+	exporting->torn = calloc(fsdp_tensor_count(exporting->run->checkpoint) + 1,
+		sizeof *exporting->torn);
+	if (exporting->torn == NULL)
+		return false;
+	for (size_t i = 0; i < fsdp_audit_finding_count(audit); i++) {
+		const struct fsdp_finding *finding = fsdp_audit_finding(audit, i);
+		if (finding->severity == FSDP_ERROR && is_about_bytes(finding->rule))
+			lacks |= takes_away(exporting, finding);
+	}
+	if (!lacks)
+		return true;
+	show_findings(exporting->run, audit);
+	exporting->refused = !exporting->options->partial;
+	exporting->status = exporting->refused ? STATUS_BAD : STATUS_PARTIAL;
+	return true;
+}
+
+bool find_torn(struct exporting *exporting, struct fsdp_error **ret_error)
+{
+	struct run *run = exporting->run;
+	struct fsdp_audit_options options = {
+		.size = sizeof options,
+		.level = FSDP_LEVEL_HEADERS,
+		.limits = run->limits,
+		.limit_count = run->limit_count,
+	};
+	struct fsdp_audit *audit = NULL;
+	bool good;
+
+	if (!fsdp_audit_new(run->checkpoint, &options, &audit, ret_error))
+		return false;
+	good = judge(exporting, audit);
+	fsdp_audit_free(audit);
+	return good;
+}

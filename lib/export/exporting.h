@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_EXPORT_EXPORTING_H
+#define FSDP_EXPORT_EXPORTING_H
+
+#include <fsdp/export.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/num.h"
+#include "sweep/trait.h"
+
+/* What the files of this room share: the tensors that are written, and the files that
+ * they are written into. */
+
+/* A tensor that is written. */
+struct fsdp_export_item {
+	struct fsdp_span name;
+	uint32_t tensor; /* of the checkpoint */
+	uint32_t dtype;  /* as written */
+	uint32_t file;
+	uint32_t width_read, width; /* bytes of an element before and after a cast */
+	uint64_t numel, bytes;
+	uint64_t offset; /* in its file */
+	unsigned char sha256[FSDP_EXPORT_DIGEST];
+};
+
+/* Another name of a tensor that is written. */
+struct fsdp_export_tie {
+	struct fsdp_span name;
+	uint32_t item;
+};
+
+/* A file: a head that is in memory when it is written, then the items in order. */
+struct fsdp_export_out {
+	struct fsdp_span name;
+	size_t first, count; /* in `order`; none of an index */
+	uint64_t head, bytes;
+	unsigned char sha256[FSDP_EXPORT_DIGEST];
+};
+
+struct fsdp_export {
+	const struct fsdp_checkpoint *checkpoint;
+	struct fsdp_budget budget;
+	struct fsdp_arena arena;
+	enum fsdp_export_form form;
+	uint64_t shard_bytes;
+	struct fsdp_export_facts facts;
+
+	struct fsdp_export_item *items; /* in the order of the model */
+	size_t item_count;
+	uint32_t *order; /* items, as they lie in files one behind the other */
+	struct fsdp_export_tie *ties; /* in order of names */
+	size_t tie_count;
+	uint8_t *why;   /* of each tensor of the checkpoint */
+	uint32_t *kept; /* of each that is tied: the item that is written */
+	uint32_t *left; /* tensors that are not written */
+	struct fsdp_export_out *files;
+	size_t file_count;
+	bool has_index;
+	bool casts;
+};
+
+/* A text that is written into memory. Zero it before; the caller frees the bytes. */
+struct fsdp_export_text {
+	unsigned char *bytes;
+	size_t size, room;
+	bool failed; /* out of memory */
+};
+
+void fsdp_export_put(struct fsdp_export_text *text, const void *bytes, size_t size);
+void fsdp_export_put_text(struct fsdp_export_text *text, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* A string of JSON with its quotes, of valid UTF-8. `ascii`: as Python writes it, all else
+ * escaped; otherwise as serde_json does. */
+void fsdp_export_put_json(
+	struct fsdp_export_text *text, struct fsdp_span string, bool ascii);
+
+/* ---- the steps of making one, in their order ---- */
+
+/* Which tensors (choose.c): fills `why` and the items, without names. */
+bool fsdp_export_choose(struct fsdp_export *plan,
+	const struct fsdp_export_options *options, struct fsdp_error **ret_error);
+
+/* What they are called (naming.c). */
+bool fsdp_export_name(struct fsdp_export *plan, const struct fsdp_export_options *options,
+	struct fsdp_error **ret_error);
+
+/* Of several names for one tensor one stays (tied.c). */
+bool fsdp_export_tie(struct fsdp_export *plan, struct fsdp_error **ret_error);
+
+/* No two have one name (naming.c). */
+bool fsdp_export_check_names(struct fsdp_export *plan, struct fsdp_error **ret_error);
+
+/* Files, and where each tensor lies in them (cut.c). */
+bool fsdp_export_cut(struct fsdp_export *plan, struct fsdp_error **ret_error);
+
+/* ---- formats ---- */
+
+/* What safetensors calls a dtype, and how it sorts; NULL: nothing. */
+struct fsdp_export_dtype {
+	const char *torch;
+	const char *name; /* in safetensors */
+	const char *npy;  /* in NumPy's format; NULL: none */
+};
+const struct fsdp_export_dtype *fsdp_export_dtype(uint32_t dtype, unsigned *ret_order);
+
+/* The head of a file of this object, whose items have their offsets counted from the end
+ * of it; an index is a head alone. False: out of memory. */
+bool fsdp_export_head(const struct fsdp_export *plan, size_t file,
+	struct fsdp_export_text *text, struct fsdp_error **ret_error);
+
+/* ---- casts (cast.c) ---- */
+
+/* `count` numbers from one floating dtype to another, round to nearest even. Returns how
+ * many finite ones became infinite. The dtypes are a pair that fsdp_cast_knows. */
+uint64_t fsdp_cast(uint32_t from, uint32_t to, const unsigned char *bytes, uint64_t count,
+	unsigned char *out);
+bool fsdp_cast_knows(uint32_t from, uint32_t to);
+
+#endif

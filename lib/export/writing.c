@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writes files under temporary names, and gives them their own once all of them are on
+ * the disk and were read back. On failure none of them stays.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "export/writing.h"
+
+enum { ATTEMPTS = 1000 };
+static const char SUMS[] = "SHA256SUMS";
+
+bool fsdp_export_blame(const struct fsdp_writing *writing, struct fsdp_span name,
+	struct fsdp_error **ret_error)
+{
+	const struct fsdp_export_target *target = writing->target;
+	char path[4096];
+	if (target->folder == NULL)
+		return false;
+	if (name.size == 0 && target->file != NULL)
+		name = fsdp_span_text(target->file);
+	snprintf(path, sizeof path, "%s%s%.*s", target->folder, name.size != 0 ? "/" : "",
+		FSDP_TEXT(name));
+	fsdp_error_add_path(ret_error, path);
+	return false;
+}
+
+static bool blame_folder(struct fsdp_writing *writing, int number, const char *what,
+	struct fsdp_error **ret_error)
+{
+	fsdp_fail_errno(ret_error, number, FSDP_UNKNOWN, what);
+	return fsdp_export_blame(writing, FSDP_SPAN(""), ret_error);
+}
+
+/* ---- what must be so before ---- */
+
+static bool check_empty(struct fsdp_writing *writing, struct fsdp_error **ret_error)
+{
+	int descriptor = openat(writing->folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *folder = descriptor >= 0 ? fdopendir(descriptor) : NULL;
+	const struct dirent *entry;
+	bool empty = true;
+	if (folder == NULL) {
+		int number = errno;
+		if (descriptor >= 0)
+			close(descriptor);
+		return blame_folder(writing, number, "cannot look into", ret_error);
+	}
+	while (empty && (entry = readdir(folder)) != NULL)
+		empty = strcmp(entry->d_name, ".") == 0 ||
+			strcmp(entry->d_name, "..") == 0;
+	closedir(folder);
+	if (empty)
+		return true;
+	fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN, "the folder is not empty");
+	fsdp_error_add_hint(ret_error,
+		"name another one, or replace the weights that are there (--force)");
+	return fsdp_export_blame(writing, FSDP_SPAN(""), ret_error);
+}
+
+static bool check_absent(struct fsdp_writing *writing, struct fsdp_error **ret_error)
+{
+	struct stat status;
+	if (fstatat(writing->folder, writing->target->file, &status,
+		    AT_SYMLINK_NOFOLLOW) != 0)
+		return true;
+	fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN, "the file exists already");
+	fsdp_error_add_hint(ret_error, "name another one, or replace it (--force)");
+	return fsdp_export_blame(writing, FSDP_SPAN(""), ret_error);
+}
+
+static bool check_room(struct fsdp_writing *writing, struct fsdp_error **ret_error)
+{
+	uint64_t needed = writing->plan->facts.file_bytes, room;
+	struct statvfs status;
+	if (fstatvfs(writing->folder, &status) != 0 ||
+		!fsdp_mul(status.f_bavail, status.f_frsize, &room) || room >= needed)
+		return true;
+	fsdp_fail(ret_error, FSDP_ERROR_SYSTEM, FSDP_UNKNOWN,
+		"%llu bytes are needed here, and %llu are free", FSDP_LLU(needed),
+		FSDP_LLU(room));
+	return fsdp_export_blame(writing, FSDP_SPAN(""), ret_error);
+}
+
+static bool open_folder(struct fsdp_writing *writing, struct fsdp_error **ret_error)
+{
+	const struct fsdp_export_target *target = writing->target;
+	writing->folder = open(target->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (writing->folder < 0)
+		return blame_folder(writing, errno, "cannot open", ret_error);
+	if (!target->force && target->file == NULL && !check_empty(writing, ret_error))
+		return false;
+	if (!target->force && target->file != NULL && !check_absent(writing, ret_error))
+		return false;
+	return check_room(writing, ret_error);
+}
+
+/* ---- temporary files ---- */
+
+static bool open_temporary(
+	struct fsdp_writing *writing, size_t index, struct fsdp_error **ret_error)
+{
+	struct fsdp_export_temporary *file = &writing->files[index];
+	for (unsigned attempt = 0; attempt < ATTEMPTS; attempt++) {
+		char path[sizeof file->path];
+		snprintf(path, sizeof path, ".fsdp-inspect-%ld-%zu-%u.tmp",
+			(long)getpid(), index, attempt);
+		file->descriptor = openat(writing->folder, path,
+			O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+		if (file->descriptor >= 0) {
+			memcpy(file->path, path, sizeof path);
+			return true;
+		}
+		if (errno != EEXIST)
+			break;
+	}
+	return blame_folder(writing, errno, "cannot make a file", ret_error);
+}
+
+static bool open_temporaries(struct fsdp_writing *writing, struct fsdp_error **ret_error)
+{
+	size_t count = writing->plan->file_count;
+	writing->files = calloc(count + 1, sizeof *writing->files);
+	if (writing->files == NULL)
+		return fsdp_fail_memory(ret_error);
+	for (size_t i = 0; i <= count; i++)
+		writing->files[i].descriptor = -1;
+	for (size_t i = 0; i < count; i++)
+		if (!open_temporary(writing, i, ret_error))
+			return false;
+	return true;
+}
+
+static void remove_temporaries(struct fsdp_writing *writing)
+{
+	for (size_t i = 0; writing->files != NULL && i <= writing->plan->file_count;
+		i++) {
+		struct fsdp_export_temporary *file = &writing->files[i];
+		if (file->descriptor >= 0)
+			close(file->descriptor);
+		if (file->path[0] != '\0')
+			unlinkat(writing->folder, file->path, 0);
+	}
+	free(writing->files);
+	writing->files = NULL;
+}
+
+/* ---- heads, sums, the disk ---- */
+
+static bool write_heads(struct fsdp_writing *writing, struct fsdp_error **ret_error)
+{
+	for (size_t i = 0; i < writing->plan->file_count; i++) {
+		struct fsdp_export_text head = { 0 };
+		bool good = fsdp_export_head(writing->plan, i, &head, ret_error) &&
+			    fsdp_export_write_at(writing->files[i].descriptor, head.bytes,
+				    head.size, 0, ret_error);
+		free(head.bytes);
+		if (!good)
+			return fsdp_export_blame(
+				writing, writing->plan->files[i].name, ret_error);
+	}
+	return true;
+}
+
+/* In the form of sha256sum. */
+static bool write_sums(struct fsdp_writing *writing, struct fsdp_error **ret_error)
+{
+	const struct fsdp_export *plan = writing->plan;
+	struct fsdp_export_text text = { 0 };
+	if (!open_temporary(writing, plan->file_count, ret_error))
+		return false;
+	for (size_t i = 0; i < plan->file_count; i++) {
+		const struct fsdp_export_out *file = &plan->files[i];
+		for (size_t k = 0; k < FSDP_EXPORT_DIGEST; k++)
+			fsdp_export_put_text(&text, "%02x", file->sha256[k]);
+		fsdp_export_put_text(&text, "  ");
+		fsdp_export_put(&text, file->name.data, file->name.size);
+		fsdp_export_put_text(&text, "\n");
+	}
+	int descriptor = writing->files[plan->file_count].descriptor;
+	bool good = text.failed ? fsdp_fail_memory(ret_error)
+				: fsdp_export_write_at(descriptor, text.bytes, text.size,
+					  0, ret_error);
+	free(text.bytes);
+	if (good && fsync(descriptor) != 0)
+		good = fsdp_fail_errno(ret_error, errno, FSDP_UNKNOWN, "cannot write");
+	return good || fsdp_export_blame(writing, fsdp_span_text(SUMS), ret_error);
+}
+
+static bool sync_files(struct fsdp_writing *writing, struct fsdp_error **ret_error)
+{
+	for (size_t i = 0; i < writing->plan->file_count; i++)
+		if (fsync(writing->files[i].descriptor) != 0) {
+			fsdp_fail_errno(ret_error, errno, FSDP_UNKNOWN, "cannot write");
+			return fsdp_export_blame(
+				writing, writing->plan->files[i].name, ret_error);
+		}
+	return true;
+}
+
+/* ---- names ---- */
+
+/* Whether a loader would take a file for weights of this folder: model.safetensors, a
+ * shard, or their index. */
+static bool is_weights(const char *name)
+{
+	struct fsdp_span rest;
+	if (!fsdp_span_behind(fsdp_span_text(name), "model", &rest))
+		return false;
+	if (rest.size >= 15 && rest.data[0] == '-' &&
+		fsdp_span_equal(fsdp_span(rest.data + 6, 4), FSDP_SPAN("-of-")))
+		rest = fsdp_span(rest.data + 15, rest.size - 15);
+	return fsdp_span_is(rest, ".safetensors") ||
+	       fsdp_span_is(rest, ".safetensors.index.json");
+}
+
+/* What is to be replaced goes first, or a run that is killed here would leave a mixture
+ * of both. */
+static void remove_weights(struct fsdp_writing *writing)
+{
+	int descriptor = openat(writing->folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *folder = descriptor >= 0 ? fdopendir(descriptor) : NULL;
+	const struct dirent *entry;
+	unlinkat(writing->folder, "model.safetensors.index.json", 0);
+	unlinkat(writing->folder, SUMS, 0);
+	while (folder != NULL && (entry = readdir(folder)) != NULL)
+		if (is_weights(entry->d_name))
+			unlinkat(writing->folder, entry->d_name, 0);
+	if (folder != NULL)
+		closedir(folder);
+	else if (descriptor >= 0)
+		close(descriptor);
+}
+
+static bool name_file(struct fsdp_writing *writing, size_t index, const char *name,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_export_temporary *file = &writing->files[index];
+	if (file->path[0] == '\0')
+		return true;
+	if (renameat(writing->folder, file->path, writing->folder, name) != 0) {
+		fsdp_fail_errno(ret_error, errno, FSDP_UNKNOWN, "cannot name the file");
+		return fsdp_export_blame(writing, fsdp_span_text(name), ret_error);
+	}
+	file->path[0] = '\0';
+	return true;
+}
+
+static const char *name_of(const struct fsdp_writing *writing, size_t index)
+{
+	const struct fsdp_export *plan = writing->plan;
+	return index == plan->file_count ? SUMS
+	       : writing->target->file != NULL
+		       ? writing->target->file
+		       : (const char *)plan->files[index].name.data;
+}
+
+/* Sums first, then files in order: the index is the last. */
+static bool name_files(struct fsdp_writing *writing, struct fsdp_error **ret_error)
+{
+	size_t count = writing->plan->file_count, named = 0;
+	if (writing->target->file == NULL && writing->target->force)
+		remove_weights(writing);
+	bool good = name_file(writing, count, SUMS, ret_error);
+	for (; good && named < count; named++)
+		good = name_file(writing, named, name_of(writing, named), ret_error);
+	if (good && fsync(writing->folder) != 0)
+		good = blame_folder(writing, errno, "cannot write", ret_error);
+	if (good)
+		return true;
+	for (size_t i = 0; i < named; i++)
+		unlinkat(writing->folder, name_of(writing, i), 0);
+	if (writing->target->file == NULL)
+		unlinkat(writing->folder, SUMS, 0);
+	return false;
+}
+
+/* ---- all of it ---- */
+
+static bool write_folder(struct fsdp_writing *writing, struct fsdp_error **ret_error)
+{
+	bool verify = !writing->target->no_verify;
+	bool sums = verify && writing->target->file == NULL;
+	writing->total = writing->plan->facts.tensor_bytes * (verify ? 2 : 1);
+	return open_folder(writing, ret_error) && open_temporaries(writing, ret_error) &&
+	       fsdp_export_list_ranges(writing, ret_error) &&
+	       fsdp_export_copy(writing, ret_error) && write_heads(writing, ret_error) &&
+	       sync_files(writing, ret_error) &&
+	       (!verify || fsdp_export_reread(writing, ret_error)) &&
+	       (!sums || write_sums(writing, ret_error)) &&
+	       name_files(writing, ret_error);
+}
+
+static bool write_stream(struct fsdp_writing *writing, struct fsdp_error **ret_error)
+{
+	writing->total = writing->plan->facts.tensor_bytes;
+	if (writing->plan->file_count == 1)
+		return fsdp_export_copy_forwards(writing, ret_error);
+	return fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
+		"several files cannot go into one stream");
+}
+
+bool fsdp_export_write(struct fsdp_export *plan, const struct fsdp_export_target *target,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_export_target known = { .size = sizeof known };
+	memcpy(&known, target, fsdp_min(target->size, sizeof known));
+	struct fsdp_writing writing = { .plan = plan, .target = &known, .folder = -1 };
+	bool good = known.folder != NULL ? write_folder(&writing, ret_error)
+					 : write_stream(&writing, ret_error);
+	plan->facts.overflowed = atomic_load(&writing.overflowed);
+	remove_temporaries(&writing);
+	if (writing.folder >= 0)
+		close(writing.folder);
+	return good;
+}

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_EXPORT_H
+#define FSDP_EXPORT_H
+
+#include <fsdp/model.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/**
+ * The tensors of an open checkpoint, written as plain files. It is made in two steps:
+ *
+ *     fsdp_export_new      decides which tensors are written, under which names, in which
+ *                          order and files; reads no payload and writes nothing
+ *     fsdp_export_write    streams them, verifies what was written, and names the files
+ *
+ * The checkpoint must outlive the object. Between the steps, and after them, getters tell
+ * what will be or was written; they take no memory and do not fail, and their pointers
+ * live until fsdp_export_free.
+ */
+struct fsdp_export;
+
+/** What is made of them. */
+enum fsdp_export_form {
+	FSDP_EXPORT_HF,          /* a folder: safetensors in shards, with an index */
+	FSDP_EXPORT_SAFETENSORS, /* one file */
+	FSDP_EXPORT_NPY,         /* one tensor in NumPy's format 1.0 */
+	FSDP_EXPORT_RAW,         /* the bytes of one tensor, in C order */
+};
+
+/** Why a tensor is not written. */
+enum fsdp_export_why {
+	FSDP_EXPORT_TAKEN,       /* it is */
+	FSDP_EXPORT_ROLE,        /* neither a parameter nor a buffer */
+	FSDP_EXPORT_SELECTED,    /* it was not selected */
+	FSDP_EXPORT_TIED,        /* another name of one that is written */
+	FSDP_EXPORT_UNSUPPORTED, /* the form has no word for it */
+	FSDP_EXPORT_INCOMPLETE,  /* some of its elements are nowhere */
+	FSDP_EXPORT_WHY_COUNT
+};
+
+/** "role", "selected", "tied", "unsupported", "incomplete"; "" of what is taken. */
+FSDP_API const char *fsdp_export_why_name(enum fsdp_export_why why);
+
+/** A part of names that is replaced: `from` is a whole name, or segments it begins with. */
+struct fsdp_export_rename {
+	struct fsdp_span from, to;
+};
+
+/** All zero but `size` means defaults. The struct and what it points to are looked at
+ * until fsdp_export_new returns. */
+struct fsdp_export_options {
+	size_t size; /* of this struct, as the caller knows it */
+	enum fsdp_export_form form;
+
+	/* Asked about each tensor. NULL: parameters and buffers are taken. */
+	enum fsdp_export_why (*choose)(void *context, uint32_t tensor);
+	void *choose_context;
+
+	bool stored_names; /* with the segments of wrappers, and nothing removed */
+
+	/* Segments that are removed from the front of names. NULL: the key under which a
+	 * training program keeps its model, if all that is taken lies below it. "": none. */
+	const char *strip;
+	const struct fsdp_export_rename *renames; /* applied in order, behind `strip` */
+	size_t rename_count;
+
+	bool keep_ties;        /* write every name of tied tensors */
+	bool skip_unsupported; /* leave them out rather than fail */
+	uint32_t cast;         /* dtype that floating parameters become; 0: as stored */
+	uint64_t shard_bytes;  /* the most in one file; 0: 5 GB */
+
+	const struct fsdp_limit_setting *limits; /* as in struct fsdp_options */
+	size_t limit_count;
+};
+
+/**
+ * The caller owns *ret_export. Memory is linear in the tensors and in their names written
+ * out; it counts against the limit `memory`. Fails if a
+ * tensor cannot be said in the form (FSDP_ERROR_UNSUPPORTED, the tensor named), if two
+ * have one name, if a form of one tensor is asked for several, or none is left.
+ */
+FSDP_API bool fsdp_export_new(const struct fsdp_checkpoint *checkpoint,
+	const struct fsdp_export_options *options, struct fsdp_export **ret_export,
+	struct fsdp_error **ret_error);
+
+/** NULL is fine. */
+FSDP_API void fsdp_export_free(struct fsdp_export *plan);
+
+/* ---- what is written ---- */
+
+/** Counted when it was made; the last three when it was written. */
+struct fsdp_export_facts {
+	size_t tensor_count, file_count, left_count;
+	uint64_t tensor_bytes;                      /* of all that is written */
+	uint64_t file_bytes;                        /* with headers and index */
+	uint64_t numel;                             /* elements of all that is written */
+	uint64_t left_bytes[FSDP_EXPORT_WHY_COUNT]; /* of what is left out, by why */
+	uint64_t left_tensors[FSDP_EXPORT_WHY_COUNT]; /* how many */
+	struct fsdp_span stripped; /* what was removed from the front */
+	uint64_t cleaned;          /* names that lost segments of wrappers */
+	uint64_t overflowed;       /* finite numbers that a cast made infinite */
+	bool verified;             /* every byte was read back */
+	bool digested;             /* every tensor has its SHA-256 */
+};
+FSDP_API struct fsdp_export_facts fsdp_export_facts(const struct fsdp_export *plan);
+
+enum { FSDP_EXPORT_DIGEST = 32 };
+
+/** A tensor as it is written. */
+struct fsdp_export_tensor {
+	struct fsdp_span name;
+	uint32_t source;             /* index for fsdp_tensor */
+	uint32_t dtype;              /* as written */
+	uint64_t bytes;              /* as written */
+	uint32_t file;               /* index for fsdp_export_file */
+	uint64_t offset;             /* in that file */
+	const unsigned char *sha256; /* of its bytes; NULL: not computed */
+};
+
+/** In the order of the model. The index must be below tensor_count. */
+FSDP_API struct fsdp_export_tensor fsdp_export_tensor(
+	const struct fsdp_export *plan, size_t index);
+
+/** A file as it is written. */
+struct fsdp_export_file {
+	struct fsdp_span name; /* below the folder; empty: the caller's own */
+	uint64_t bytes;
+	const unsigned char *sha256; /* NULL: not computed */
+};
+
+/** The index must be below file_count. The index of shards is the last one. */
+FSDP_API struct fsdp_export_file fsdp_export_file(
+	const struct fsdp_export *plan, size_t index);
+
+/** What is not written. */
+struct fsdp_export_left {
+	uint32_t source; /* index for fsdp_tensor */
+	enum fsdp_export_why why;
+	size_t same_as; /* TIED: the tensor that is written, an index for fsdp_export_tensor */
+};
+
+/** In the order of the checkpoint. The index must be below left_count. */
+FSDP_API struct fsdp_export_left fsdp_export_left(
+	const struct fsdp_export *plan, size_t index);
+
+/* ---- writing ---- */
+
+/** Where and how. The struct and what it points to are looked at until
+ * fsdp_export_write returns. */
+struct fsdp_export_target {
+	size_t size; /* of this struct, as the caller knows it */
+
+	/* A folder that exists. Files are written in it under temporary names, synced,
+	 * verified, then renamed, the index last; on failure none of them stays. NULL: the
+	 * bytes go to `stream`, which is only written forwards, and nothing is verified. */
+	const char *folder;
+	const char *file; /* the name of the only file; NULL of a folder of shards */
+	int stream;
+
+	bool force;     /* replace what is there; else the folder must be empty */
+	bool no_verify; /* and so compute no digest */
+	bool digests;   /* SHA-256 of every tensor, beside those of the files */
+	unsigned jobs;  /* threads, at most 64; 0: one. The bytes do not depend on it */
+
+	/* A folder whose configuration and tokenizer files are copied beside the shards,
+	 * those that are there; NULL: none. */
+	const char *config_folder;
+
+	/* Told how many bytes of how many were copied and read back, on any of the
+	 * threads, also on several at once. False: stop, which is a failure. NULL: it is
+	 * not asked for. */
+	bool (*progress)(void *context, uint64_t done_bytes, uint64_t total_bytes);
+	void *progress_context;
+};
+
+/**
+ * Call it once. Memory, beside what the object has: for each thread one window of the
+ * elements of a tensor (elements.h) and 1 MiB. Fails if a tensor cannot be read, if a
+ * checksum of the source that covers what was read is wrong, if the target has no room or
+ * refuses a write, or if what was read back differs. Then the folder is as it was, unless
+ * the failure came while files were renamed.
+ */
+FSDP_API bool fsdp_export_write(struct fsdp_export *plan,
+	const struct fsdp_export_target *target, struct fsdp_error **ret_error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
