@@ -397,8 +397,8 @@ static bool same_round(const struct fsdp_state_lane *lane, size_t a, size_t a_en
 }
 
 /* H from IDLE to IDLE as one step, prefetches in brackets, a mark at a problem. */
-static void line_round(
-	struct out *out, const struct fsdp_state_lane *lane, size_t at, size_t end)
+static void put_round(
+	FILE *text, const struct fsdp_state_lane *lane, size_t at, size_t end)
 {
 	unsigned before = at != 0 ? lane->changes[at - 1].handle : 0;
 	bool any = false;
@@ -408,7 +408,7 @@ static void line_round(
 		if (change->handle == before)
 			continue;
 		if (change->handle != 0)
-			out_line_text(out, "%s%s%s%s%s",
+			fprintf(text, "%s%s%s%s%s",
 				!any          ? ""
 				: before == 0 ? " \xc2\xb7 "
 					      : " ",
@@ -420,18 +420,8 @@ static void line_round(
 	}
 }
 
-static void line_lane(
-	struct listing *listing, const struct fsdp_exec_order *order, size_t index)
+static void put_states(FILE *text, const struct fsdp_state_lane *lane)
 {
-	const struct fsdp_state_lane *lane = &order->lanes[index];
-	struct out *out = listing->run->out;
-	char label[24];
-	bool first = true;
-
-	snprintf(label, sizeof label, "%" PRId64, order->handles[index].id);
-	out_line_begin(out, label);
-	out_line_name(out, name_of(&order->handles[index]));
-	out_line_text(out, "  ");
 	for (size_t at = 0; at < lane->change_count;) {
 		size_t end = end_of_round(lane, at), next = end, times = 1;
 		while (next < lane->change_count &&
@@ -439,22 +429,66 @@ static void line_lane(
 			next = end_of_round(lane, next);
 			times++;
 		}
-		out_line_text(out, "%s", first ? "" : "; ");
-		line_round(out, lane, at, end);
+		fputs(at == 0 ? "" : "; ", text);
+		put_round(text, lane, at, end);
 		if (times > 1)
-			out_line_text(out, "  x%zu iterations", times);
-		first = false;
+			fprintf(text, "  x%zu iterations", times);
 		at = next;
 	}
-	out_line_text(out,
-		"  %" PRIu64 " entries of FORWARD_BACKWARD, %" PRIu64 " prefetch%s",
-		lane->training_counts[1], lane->prefetches,
-		lane->prefetches == 1 ? "" : "es");
 	if (lane->last_training != 0 || lane->last_handle != 0)
-		out_line_text(out, ", ends in (%s, %s)",
+		fprintf(text, ", ends in (%s, %s)",
 			fsdp_training_state_name(lane->last_training),
 			fsdp_handle_state_name(lane->last_handle));
-	out_line_end(out);
+}
+
+static const struct column LANE_TABLE[] = {
+	{ "#", .right = true },
+	{ "unit" },
+	{ "forward and backward", .right = true },
+	{ "prefetches", .right = true },
+	{ "states" },
+};
+
+static bool row_lane(
+	struct listing *listing, const struct fsdp_exec_order *order, size_t index)
+{
+	const struct fsdp_state_lane *lane = &order->lanes[index];
+	char *states = NULL;
+	size_t size = 0;
+	FILE *text = open_memstream(&states, &size);
+
+	if (text == NULL)
+		return false;
+	put_states(text, lane);
+	if (fclose(text) != 0) {
+		free(states);
+		return false;
+	}
+	const struct value values[] = { value_integer(order->handles[index].id),
+		value_name(name_of(&order->handles[index])),
+		value_count(lane->training_counts[1]), value_count(lane->prefetches),
+		value_text((struct text){ states, size }) };
+	out_row(listing->run->out, values);
+	free(states);
+	return true;
+}
+
+static bool show_lanes(struct listing *listing, const struct fsdp_exec_order *order)
+{
+	const struct table table = { .key = "lanes",
+		.columns = LANE_TABLE,
+		.column_count = sizeof LANE_TABLE / sizeof *LANE_TABLE,
+		.text_only = true,
+		.indent = 2 };
+	bool good = true;
+
+	if (order->lanes == NULL)
+		return true;
+	out_table_begin(listing->run->out, &table);
+	for (size_t i = 0; good && i < head_of_list(listing, order->handle_count); i++)
+		good = row_lane(listing, order, i);
+	out_table_end(listing->run->out);
+	return good;
 }
 
 /* There is a snapshot at the end of each; behind the last end mostly nothing comes. */
@@ -468,22 +502,164 @@ static size_t count_iterations(const struct fsdp_exec_order *order)
 	return used || last == 0 ? last + 1 : last;
 }
 
-static bool show_handles(struct listing *listing, const struct fsdp_recording *one)
-{
-	const struct fsdp_exec_order *order = one->order;
-	struct out *out = listing->run->out;
-	size_t iterations = count_iterations(order);
+/* ---- ranks that do the same ---- */
 
-	out_line(out, NULL, "rank %" PRId64 ": %zu unit%s, %zu iteration%s", one->rank,
+static bool same_handles(const struct fsdp_exec_order *a, const struct fsdp_exec_order *b)
+{
+	if (a->handle_count != b->handle_count)
+		return false;
+	for (size_t i = 0; i < a->handle_count; i++)
+		if (a->handles[i].id != b->handles[i].id ||
+			!text_is(name_of(&a->handles[i]), name_of(&b->handles[i])))
+			return false;
+	return true;
+}
+
+static bool same_list(const int64_t *a, size_t a_count, const int64_t *b, size_t b_count)
+{
+	return a_count == b_count &&
+	       (a_count == 0 || memcmp(a, b, a_count * sizeof *a) == 0);
+}
+
+static bool same_uses(const struct fsdp_exec_order *a, const struct fsdp_exec_order *b)
+{
+	const struct fsdp_order_snapshot *left = &a->snapshots[0];
+	const struct fsdp_order_snapshot *right = &b->snapshots[0];
+
+	if (a->snapshot_count != b->snapshot_count ||
+		a->prefetch_count != b->prefetch_count ||
+		a->forward_count != b->forward_count ||
+		!same_list(left->pre, left->pre_count, right->pre, right->pre_count) ||
+		!same_list(left->post, left->post_count, right->post, right->post_count))
+		return false;
+	for (size_t i = 0; i < a->forward_count; i++)
+		if (a->forwards[i].iter != b->forwards[i].iter ||
+			a->forwards[i].handle != b->forwards[i].handle)
+			return false;
+	return true;
+}
+
+static bool same_lanes(const struct fsdp_exec_order *a, const struct fsdp_exec_order *b)
+{
+	if ((a->lanes == NULL) != (b->lanes == NULL))
+		return false;
+	for (size_t i = 0; a->lanes != NULL && i < a->handle_count; i++) {
+		const struct fsdp_state_lane *left = &a->lanes[i], *right = &b->lanes[i];
+		if (left->change_count != right->change_count ||
+			left->prefetches != right->prefetches)
+			return false;
+		for (size_t j = 0; j < left->change_count; j++)
+			if (left->changes[j].training != right->changes[j].training ||
+				left->changes[j].handle != right->changes[j].handle)
+				return false;
+	}
+	return true;
+}
+
+static bool is_same_order(
+	const struct fsdp_exec_order *a, const struct fsdp_exec_order *b)
+{
+	return same_handles(a, b) && same_uses(a, b) && same_lanes(a, b);
+}
+
+/* "0-2,5"; the list of ranks is cut where it does not fit. */
+static void put_ranks(const int64_t *ranks, size_t count, char *text, size_t room)
+{
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (size_t i = 0; i < count && used + 48 < room; i++) {
+		int64_t first = ranks[i];
+		while (i + 1 < count && ranks[i + 1] == ranks[i] + 1)
+			i++;
+		used += (size_t)snprintf(text + used, room - used, "%s%" PRId64,
+			used != 0 ? "," : "", first);
+		if (ranks[i] != first)
+			used += (size_t)snprintf(
+				text + used, room - used, "-%" PRId64, ranks[i]);
+	}
+}
+
+static bool show_handles(struct listing *listing, const struct fsdp_exec_order *order,
+	const int64_t *ranks, size_t count)
+{
+	size_t iterations = count_iterations(order);
+	char text[256];
+
+	put_ranks(ranks, count, text, sizeof text);
+	out_line(listing->run->out, NULL, "rank%s %s: %s%zu unit%s, %zu iteration%s",
+		count == 1 ? "" : "s", text, count == 1 ? "" : "same order, ",
 		order->handle_count, order->handle_count == 1 ? "" : "s", iterations,
 		iterations == 1 ? "" : "s");
-	if (!show_handle_rows(listing, order))
-		return false;
-	for (size_t i = 0;
-		order->lanes != NULL && i < head_of_list(listing, order->handle_count);
-		i++)
-		line_lane(listing, order, i);
-	return true;
+	return show_handle_rows(listing, order) && show_lanes(listing, order);
+}
+
+/* Each recording is compared with the first of the few blocks before it. */
+enum { MOST_BLOCKS = 16 };
+
+/* Recordings of handles, by rank, each with the next that is the same. */
+struct sharer {
+	const struct fsdp_recording *one;
+	size_t next, last; /* `last` of the first of a block; SIZE_MAX: none */
+	bool joined;
+};
+
+static size_t list_sharers(struct listing *listing, struct sharer *sharers)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < listing->count; i++) {
+		const struct fsdp_recording *one = fsdp_recording(listing->recordings,
+			fsdp_recording_by_rank(listing->recordings, i));
+		if (one->order == NULL)
+			continue;
+		sharers[count] = (struct sharer){ one, SIZE_MAX, count, false };
+		count++;
+	}
+	return count;
+}
+
+static void join_sharers(struct sharer *sharers, size_t count)
+{
+	size_t firsts[MOST_BLOCKS], block_count = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		for (size_t j = 0; j < block_count && !sharers[i].joined; j++) {
+			struct sharer *first = &sharers[firsts[j]];
+			if (!is_same_order(first->one->order, sharers[i].one->order))
+				continue;
+			sharers[first->last].next = i;
+			first->last = i;
+			sharers[i].joined = true;
+		}
+		if (!sharers[i].joined && block_count < MOST_BLOCKS)
+			firsts[block_count++] = i;
+	}
+}
+
+/* Ranks that do the same are shown once. */
+static bool show_blocks(struct listing *listing)
+{
+	struct sharer *sharers = calloc(listing->count + 1, sizeof *sharers);
+	int64_t *ranks = calloc(listing->count + 1, sizeof *ranks);
+	bool good = sharers != NULL && ranks != NULL;
+	size_t count = good ? list_sharers(listing, sharers) : 0;
+
+	if (good)
+		join_sharers(sharers, count);
+	for (size_t i = 0; good && i < count; i++) {
+		size_t rank_count = 0;
+
+		for (size_t at = i; !sharers[i].joined && at != SIZE_MAX;
+			at = sharers[at].next)
+			ranks[rank_count++] = sharers[at].one->rank;
+		if (rank_count != 0)
+			good = show_handles(
+				listing, sharers[i].one->order, ranks, rank_count);
+	}
+	free(sharers);
+	free(ranks);
+	return good;
 }
 
 /* ---- where ranks part ---- */
@@ -491,24 +667,14 @@ static bool show_handles(struct listing *listing, const struct fsdp_recording *o
 static void line_ranks(struct listing *listing, const struct fsdp_first_diff *diff,
 	size_t index, char *text, size_t room)
 {
-	size_t used = 0;
+	int64_t ranks[64];
+	size_t count = 0;
 
-	text[0] = '\0';
-	for (size_t i = index; i < diff->count && used + 48 < room; i++) {
-		int64_t first, last;
-		if (diff->handles[i] != diff->handles[index])
-			continue;
-		first = last = order_nth(listing, i)->rank;
-		while (i + 1 < diff->count &&
-			diff->handles[i + 1] == diff->handles[index] &&
-			order_nth(listing, i + 1)->rank == last + 1)
-			last = order_nth(listing, ++i)->rank;
-		used += (size_t)snprintf(text + used, room - used, "%s%" PRId64,
-			used != 0 ? "," : "", first);
-		if (last != first)
-			used += (size_t)snprintf(
-				text + used, room - used, "-%" PRId64, last);
-	}
+	for (size_t i = index; i < diff->count && count < sizeof ranks / sizeof *ranks;
+		i++)
+		if (diff->handles[i] == diff->handles[index])
+			ranks[count++] = order_nth(listing, i)->rank;
+	put_ranks(ranks, count, text, room);
 }
 
 static size_t group_count(const struct fsdp_first_diff *diff)
@@ -520,27 +686,33 @@ static size_t group_count(const struct fsdp_first_diff *diff)
 	return count;
 }
 
-static void line_group(
+static const struct column GROUP_TABLE[] = {
+	{ "ranks", .right = true },
+	{ "unit" },
+};
+
+static void row_group(
 	struct listing *listing, const struct fsdp_first_diff *diff, size_t index)
 {
-	struct out *out = listing->run->out;
 	const struct fsdp_handle *handle =
 		order_handle(order_nth(listing, index)->order, diff->handles[index]);
 	char ranks[256];
 
 	line_ranks(listing, diff, index, ranks, sizeof ranks);
-	out_line_begin(out, ranks);
-	if (handle != NULL)
-		out_line_name(out, name_of(handle));
-	else
-		out_line_text(out, "(stops here)");
-	out_line_end(out);
+	const struct value values[] = { value_text(text_of(ranks)),
+		value_name(handle != NULL ? name_of(handle) : text_of("(stops here)")) };
+	out_row(listing->run->out, values);
 }
 
 static void show_first_diff(struct listing *listing)
 {
 	const struct fsdp_first_diff *diff =
 		fsdp_recordings_first_diff(listing->recordings);
+	const struct table table = { .key = "groups",
+		.columns = GROUP_TABLE,
+		.column_count = sizeof GROUP_TABLE / sizeof *GROUP_TABLE,
+		.text_only = true,
+		.indent = 2 };
 	struct out *out = listing->run->out;
 	size_t groups = group_count(diff), told = 0;
 	char ranks[256];
@@ -562,9 +734,11 @@ static void show_first_diff(struct listing *listing)
 	out_line_text(out, " part at position %" PRIu64 " of iteration %" PRIu64,
 		diff->position, diff->iteration);
 	out_line_end(out);
+	out_table_begin(out, &table);
 	for (size_t i = 0; i < diff->count; i++)
 		if (order_begins_group(diff, i))
-			line_group(listing, diff, i);
+			row_group(listing, diff, i);
+	out_table_end(out);
 }
 
 static bool show_text(struct listing *listing)
@@ -581,9 +755,8 @@ static bool show_text(struct listing *listing)
 			good = good && show_fx(listing, one->fx);
 		if (one->fx != NULL && listing->checkpoint != NULL)
 			good = good && show_flats(listing, one->fx);
-		if (one->order != NULL)
-			good = good && show_handles(listing, one);
 	}
+	good = good && show_blocks(listing);
 	show_first_diff(listing);
 	return good;
 }
