@@ -12,15 +12,21 @@
 #include "base/pool.h"
 #include "trace/join.h"
 
+/* The set, or one run of several. */
 struct fsdp_recordings {
 	struct fsdp_limits limits;
 	const struct fsdp_recording_options *options; /* while reading */
 	const char *const *paths;
 	struct fsdp_budget budget;
 	struct fsdp_arena arena;
-	struct fsdp_trace_reading *readings; /* in the order of the arguments */
+	struct fsdp_trace_reading *readings; /* in the order of the paths */
+	size_t reading_count;
+	struct fsdp_recording **list; /* those that could be read, in that order */
 	size_t count;
+	size_t *places; /* in `list`, by rank */
 	struct fsdp_joined joined;
+	struct fsdp_recordings *runs; /* NULL: the set is one run */
+	size_t run_count;
 };
 
 static const char *const kind_names[FSDP_RECORDING_KIND_COUNT] = {
@@ -70,9 +76,11 @@ static void read_one(void *context, size_t index)
 		__atomic_fetch_add(&progress->size, fsdp_stream_size(reading->stream),
 			__ATOMIC_RELAXED);
 	bool good = fsdp_trace_read(reading);
+	bool stopped = fsdp_trace_is_stopped(reading);
 	/* What is wrong with half of it does not matter then. */
-	if (!good && progress != NULL &&
-		__atomic_load_n(&progress->stop, __ATOMIC_RELAXED) != 0) {
+	if (good && stopped)
+		fsdp_trace_interrupted(reading);
+	if (!good && stopped) {
 		fsdp_error_free(reading->error);
 		reading->error = NULL;
 		fsdp_fail(&reading->error, FSDP_ERROR_SYSTEM, FSDP_UNKNOWN,
@@ -97,6 +105,7 @@ static void begin_reading(struct fsdp_recordings *set, size_t index)
 		.options = set->options,
 		.budget = &set->budget,
 		.recording = { .path = set->paths[index],
+			.input = index,
 			.rank = FSDP_ABSENT,
 			.world_size = FSDP_ABSENT,
 			.base_ns = FSDP_ABSENT,
@@ -108,19 +117,142 @@ static void begin_reading(struct fsdp_recordings *set, size_t index)
 	fsdp_findings_init(&reading->findings, &reading->arena, &set->limits);
 }
 
-/* The first error in the order of the arguments is the one that is told. */
-static bool take_error(struct fsdp_recordings *set, struct fsdp_error **ret_error)
+/* Whether what happened to one recording is the fault of that one alone. */
+static bool is_own_fault(const struct fsdp_error *error)
 {
-	for (size_t i = 0; i < set->count; i++) {
-		if (set->readings[i].error == NULL)
+	enum fsdp_error_code code = fsdp_error_code(error);
+	return code != FSDP_ERROR_MEMORY && code != FSDP_ERROR_LIMIT &&
+	       code != FSDP_ERROR_INTERNAL;
+}
+
+/* Lists those that could be read. If there are none, or one failed by what all of them
+ * share, the first error in the order of the paths is the one that is told. */
+static bool take_readings(struct fsdp_recordings *set, struct fsdp_error **ret_error)
+{
+	struct fsdp_trace_reading *first = NULL;
+	bool shared = false;
+	set->list = calloc(set->reading_count + 1, sizeof(struct fsdp_recording *));
+	if (set->list == NULL)
+		return fsdp_fail_memory(ret_error);
+	for (size_t i = 0; i < set->reading_count; i++) {
+		struct fsdp_trace_reading *reading = &set->readings[i];
+		if (reading->error == NULL) {
+			set->list[set->count++] = &reading->recording;
 			continue;
-		if (ret_error != NULL && *ret_error == NULL) {
-			*ret_error = set->readings[i].error;
-			set->readings[i].error = NULL;
 		}
+		bool own = is_own_fault(reading->error);
+		if (first == NULL || (!own && !shared))
+			first = reading;
+		shared |= !own;
+	}
+	if (first == NULL || (set->count != 0 && !shared))
+		return true;
+	if (ret_error != NULL && *ret_error == NULL) {
+		*ret_error = first->error;
+		first->error = NULL;
+	}
+	return false;
+}
+
+/* ---- runs ---- */
+
+/* Puts them in order of rank, in the arena. NULL: out of memory. */
+static struct fsdp_recording **sort(struct fsdp_recordings *set, struct fsdp_arena *arena)
+{
+	struct fsdp_recording **by_rank = FSDP_TAKE(arena, by_rank, set->count);
+	size_t *place_of = calloc(set->reading_count + 1, sizeof *place_of);
+	set->places = FSDP_TAKE(arena, set->places, set->count);
+	if (by_rank == NULL || place_of == NULL || set->places == NULL) {
+		free(place_of);
+		return NULL;
+	}
+	for (size_t i = 0; i < set->count; i++) {
+		by_rank[i] = set->list[i];
+		place_of[set->list[i]->input] = i;
+	}
+	fsdp_trace_sort(by_rank, set->count);
+	for (size_t i = 0; i < set->count; i++)
+		set->places[i] = place_of[by_rank[i]->input];
+	free(place_of);
+	return by_rank;
+}
+
+static bool join(struct fsdp_recordings *set, const struct fsdp_limits *limits,
+	struct fsdp_arena *arena, struct fsdp_error **ret_error)
+{
+	struct fsdp_recording **by_rank = sort(set, arena);
+	if (by_rank == NULL)
+		return fsdp_arena_fail(arena, ret_error);
+	return fsdp_trace_join(
+		by_rank, set->count, limits, arena, &set->joined, ret_error);
+}
+
+/* The nth recording of each rank is of the nth run: that of each recording, by the index
+ * of its path. Only times of traces are set against each other so. */
+static bool number_runs(struct fsdp_recordings *set, size_t *run_of)
+{
+	struct fsdp_recording **sorted = calloc(set->count + 1, sizeof *sorted);
+	if (sorted == NULL)
 		return false;
+	for (size_t i = 0; i < set->count; i++)
+		sorted[i] = set->list[i];
+	fsdp_trace_sort(sorted, set->count);
+	set->run_count = 1;
+	for (size_t i = 0, nth = 0; i < set->count; i++) {
+		bool again = i != 0 && sorted[i]->rank == sorted[i - 1]->rank &&
+			     sorted[i]->kind == FSDP_RECORDING_KINETO &&
+			     sorted[i - 1]->kind == FSDP_RECORDING_KINETO;
+		nth = again ? nth + 1 : 0;
+		run_of[sorted[i]->input] = nth;
+		if (nth >= set->run_count)
+			set->run_count = nth + 1;
+	}
+	free(sorted);
+	return true;
+}
+
+/* Each run has its own list, which is a part of one that all share. */
+static bool split(struct fsdp_recordings *set, const size_t *run_of)
+{
+	struct fsdp_recording **lists = FSDP_TAKE(&set->arena, lists, set->count);
+	set->runs = FSDP_TAKE(&set->arena, set->runs, set->run_count);
+	if (lists == NULL || set->runs == NULL)
+		return false;
+	for (size_t i = 0; i < set->run_count; i++)
+		set->runs[i] =
+			(struct fsdp_recordings){ .reading_count = set->reading_count,
+				.run_count = 1 };
+	for (size_t i = 0; i < set->count; i++)
+		set->runs[run_of[set->list[i]->input]].count++;
+	for (size_t i = 0; i < set->run_count; i++) {
+		set->runs[i].list = lists;
+		lists += set->runs[i].count;
+		set->runs[i].count = 0;
+	}
+	for (size_t i = 0; i < set->count; i++) {
+		struct fsdp_recordings *run = &set->runs[run_of[set->list[i]->input]];
+		run->list[run->count++] = set->list[i];
 	}
 	return true;
+}
+
+/* What the recordings say together, run by run. The set itself has all of them in order,
+ * and says what the first run says. */
+static bool join_runs(struct fsdp_recordings *set, struct fsdp_error **ret_error)
+{
+	size_t *run_of = calloc(set->reading_count + 1, sizeof *run_of);
+	bool good = run_of != NULL && number_runs(set, run_of) &&
+		    (set->run_count == 1 || split(set, run_of));
+	free(run_of);
+	if (!good)
+		return fsdp_arena_fail(&set->arena, ret_error);
+	if (set->runs == NULL)
+		return join(set, &set->limits, &set->arena, ret_error);
+	for (size_t i = 0; i < set->run_count; i++)
+		if (!join(&set->runs[i], &set->limits, &set->arena, ret_error))
+			return false;
+	set->joined = set->runs[0].joined;
+	return sort(set, &set->arena) != NULL || fsdp_arena_fail(&set->arena, ret_error);
 }
 
 /* Bytes of a file as it lies there, however it is compressed; UINT64_MAX: a pipe. */
@@ -143,7 +275,7 @@ static uint64_t ceiling_of(const struct fsdp_recordings *set)
 	for (size_t i = 0; i < set->options->limit_count; i++)
 		if (strcmp(set->options->limits[i].name, "memory") == 0)
 			return most;
-	for (size_t i = 0; i < set->count; i++) {
+	for (size_t i = 0; i < set->reading_count; i++) {
 		uint64_t size = size_of(set->paths[i]);
 		if (!fsdp_mul(size, ROOM_FACTOR, &size) ||
 			!fsdp_add(size, ROOM_EACH, &size) || !fsdp_add(sum, size, &sum))
@@ -162,7 +294,7 @@ bool fsdp_recordings_read(const char *const *paths, size_t count,
 		return fsdp_fail_memory(ret_error);
 	set->options = options != NULL ? options : &none;
 	set->paths = paths;
-	set->count = count;
+	set->reading_count = count;
 	set->readings = calloc(count + 1, sizeof *set->readings);
 	bool good = set->readings != NULL || fsdp_fail_memory(ret_error);
 	good = good && fsdp_limits_choose(&set->limits, set->options->limits,
@@ -173,9 +305,7 @@ bool fsdp_recordings_read(const char *const *paths, size_t count,
 		for (size_t i = 0; i < count; i++)
 			begin_reading(set, i);
 		fsdp_pool_run(set->options->jobs, count, read_one, set);
-		good = take_error(set, ret_error) &&
-		       fsdp_trace_join(set->readings, count, &set->limits, &set->arena,
-			       &set->joined, ret_error);
+		good = take_readings(set, ret_error) && join_runs(set, ret_error);
 	}
 	if (!good) {
 		fsdp_recordings_free(set);
@@ -189,7 +319,7 @@ void fsdp_recordings_free(struct fsdp_recordings *set)
 {
 	if (set == NULL)
 		return;
-	for (size_t i = 0; set->readings != NULL && i < set->count; i++) {
+	for (size_t i = 0; set->readings != NULL && i < set->reading_count; i++) {
 		struct fsdp_trace_reading *reading = &set->readings[i];
 		for (size_t j = 0;
 			reading->durations != NULL && j < reading->recording.type_count;
@@ -199,6 +329,7 @@ void fsdp_recordings_free(struct fsdp_recordings *set)
 		fsdp_arena_done(&reading->arena);
 	}
 	fsdp_arena_done(&set->arena);
+	free(set->list);
 	free(set->readings);
 	free(set);
 }
@@ -213,12 +344,37 @@ size_t fsdp_recording_count(const struct fsdp_recordings *set)
 const struct fsdp_recording *fsdp_recording(
 	const struct fsdp_recordings *set, size_t index)
 {
-	return index < set->count ? &set->readings[index].recording : NULL;
+	return index < set->count ? set->list[index] : NULL;
 }
 
 size_t fsdp_recording_by_rank(const struct fsdp_recordings *set, size_t nth)
 {
-	return (size_t)(fsdp_trace_reading_of(set->joined.by_rank[nth]) - set->readings);
+	return set->places[nth];
+}
+
+size_t fsdp_recordings_run_count(const struct fsdp_recordings *set)
+{
+	return set->run_count;
+}
+
+const struct fsdp_recordings *fsdp_recordings_run(
+	const struct fsdp_recordings *set, size_t nth)
+{
+	return set->runs != NULL ? &set->runs[nth] : set;
+}
+
+size_t fsdp_recordings_error_count(const struct fsdp_recordings *set)
+{
+	return set->reading_count - set->count;
+}
+
+const struct fsdp_error *fsdp_recordings_error(
+	const struct fsdp_recordings *set, size_t nth)
+{
+	for (size_t i = 0; i < set->reading_count; i++)
+		if (set->readings[i].error != NULL && nth-- == 0)
+			return set->readings[i].error;
+	return NULL;
 }
 
 size_t fsdp_recordings_type_count(const struct fsdp_recordings *set)
@@ -254,18 +410,25 @@ const struct fsdp_first_diff *fsdp_recordings_first_diff(
 	return &set->joined.diff;
 }
 
-/* Those of the recordings in the order of the arguments, then those about all. */
+/* Those of the recordings in the order of the paths, then those about each run. */
 static const struct fsdp_findings *findings_at(
 	const struct fsdp_recordings *set, size_t index)
 {
-	return index < set->count ? &set->readings[index].findings
-				  : &set->joined.findings;
+	if (index < set->count)
+		return &fsdp_trace_reading_of(set->list[index])->findings;
+	return set->runs != NULL ? &set->runs[index - set->count].joined.findings
+				 : &set->joined.findings;
+}
+
+static size_t findings_lists(const struct fsdp_recordings *set)
+{
+	return set->count + set->run_count;
 }
 
 size_t fsdp_recordings_finding_count(const struct fsdp_recordings *set)
 {
 	size_t count = 0;
-	for (size_t i = 0; i <= set->count; i++)
+	for (size_t i = 0; i < findings_lists(set); i++)
 		count += findings_at(set, i)->list.count;
 	return count;
 }
@@ -273,7 +436,7 @@ size_t fsdp_recordings_finding_count(const struct fsdp_recordings *set)
 const struct fsdp_finding *fsdp_recordings_finding(
 	const struct fsdp_recordings *set, size_t index)
 {
-	for (size_t i = 0; i <= set->count; i++) {
+	for (size_t i = 0; i < findings_lists(set); i++) {
 		const struct fsdp_findings *findings = findings_at(set, i);
 		if (index < findings->list.count)
 			return fsdp_vec_at(&findings->list, index);
@@ -285,7 +448,7 @@ const struct fsdp_finding *fsdp_recordings_finding(
 size_t fsdp_recordings_omitted_count(const struct fsdp_recordings *set)
 {
 	size_t count = 0;
-	for (size_t i = 0; i <= set->count; i++)
+	for (size_t i = 0; i < findings_lists(set); i++)
 		count += fsdp_findings_omitted_count(findings_at(set, i));
 	return count;
 }
@@ -293,7 +456,7 @@ size_t fsdp_recordings_omitted_count(const struct fsdp_recordings *set)
 struct fsdp_omitted fsdp_recordings_omitted(
 	const struct fsdp_recordings *set, size_t index)
 {
-	for (size_t i = 0; i <= set->count; i++) {
+	for (size_t i = 0; i < findings_lists(set); i++) {
 		const struct fsdp_findings *findings = findings_at(set, i);
 		size_t count = fsdp_findings_omitted_count(findings);
 		if (index < count)

@@ -2,11 +2,13 @@
 /*
  * Turns words into inputs, and options into options of the library.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "front/input.h"
 #include "front/nearest.h"
@@ -182,6 +184,93 @@ static enum usage_result read_list(
 
 /* ---- words ---- */
 
+/* ---- folders of recordings ---- */
+
+enum { MOST_ENTRIES = 10000 };
+
+/* What recorders and torch.profiler write, also compressed. */
+static bool is_recording_name(const char *name)
+{
+	static const char *const ends[] = { ".json", ".jsonl", ".log" };
+	static const char *const packed[] = { "", ".gz", ".zst", ".xz", ".bz2", ".lz4" };
+	size_t size = strlen(name);
+
+	for (size_t i = 0; *name != '.' && i < sizeof ends / sizeof *ends; i++)
+		for (size_t j = 0; j < sizeof packed / sizeof *packed; j++) {
+			char end[16];
+			size_t end_size = (size_t)snprintf(
+				end, sizeof end, "%s%s", ends[i], packed[j]);
+
+			if (size > end_size && strcmp(name + size - end_size, end) == 0)
+				return true;
+		}
+	return false;
+}
+
+static int compare_texts(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Adds the recordings in a folder, by name. */
+static enum usage_result add_folder(
+	struct inputs *inputs, const char *path, DIR *folder, struct usage *usage)
+{
+	size_t first = inputs->paths.count, size = strlen(path);
+	const char *slash = size > 0 && path[size - 1] == '/' ? "" : "/";
+	struct dirent *entry;
+
+	while ((entry = readdir(folder)) != NULL) {
+		char found[PATH_MAX];
+		int length = snprintf(
+			found, sizeof found, "%s%s%s", path, slash, entry->d_name);
+		struct stat status;
+
+		if (!is_recording_name(entry->d_name) || length >= (int)sizeof found ||
+			stat(found, &status) != 0 || !S_ISREG(status.st_mode))
+			continue;
+		if (inputs->paths.count - first == MOST_ENTRIES) {
+			usage_what(usage, "%s holds more than %d recordings", path,
+				MOST_ENTRIES);
+			usage_hint(usage, "name the files that belong to one run");
+			return USAGE_WRONG;
+		}
+		char *copy = owned_copy(&inputs->owned, found, (size_t)length);
+		if (copy == NULL || !texts_add(&inputs->paths, copy))
+			return USAGE_MEMORY;
+	}
+	if (inputs->paths.count == first) {
+		usage_what(usage, "%s holds no recordings", path);
+		usage_hint(usage,
+			"a folder is taken as its files *.json, *.jsonl and *.log, also compressed");
+		return USAGE_WRONG;
+	}
+	qsort(inputs->paths.items + first, inputs->paths.count - first,
+		sizeof *inputs->paths.items, compare_texts);
+	return USAGE_GOOD;
+}
+
+/* A folder of recordings stands for its files. */
+static enum usage_result open_folders(struct inputs *inputs, struct usage *usage)
+{
+	struct texts typed = inputs->paths;
+	enum usage_result result = USAGE_GOOD;
+
+	inputs->paths = (struct texts){ 0 };
+	for (size_t i = 0; result == USAGE_GOOD && i < typed.count; i++) {
+		DIR *folder = opendir(typed.items[i]);
+
+		if (folder != NULL)
+			result = add_folder(inputs, typed.items[i], folder, usage);
+		else if (!texts_add(&inputs->paths, typed.items[i]))
+			result = USAGE_MEMORY;
+		if (folder != NULL)
+			closedir(folder);
+	}
+	free(typed.items);
+	return result;
+}
+
 /* words[0] is the command. */
 static enum usage_result split_words(
 	struct inputs *inputs, const struct arguments *arguments)
@@ -306,6 +395,8 @@ enum usage_result inputs_collect(
 		result = read_list(inputs, arguments->common.files0_from, usage);
 	if (result == USAGE_GOOD)
 		result = check_words(inputs, arguments, usage);
+	if (result == USAGE_GOOD && arguments->command->inputs == INPUTS_RECORDINGS)
+		result = open_folders(inputs, usage);
 	/* Words were copied first, so they lead the list, which moves no more. */
 	inputs->words = inputs->owned.items;
 	/* They name all that is shown; the rest need not be read. */

@@ -120,6 +120,9 @@ const struct record failure_record = OBJECT_RECORD(FAILURE, "error",
 			"Byte where reading stopped; in the member where one is named, else in the file." },
 	{ "limit", WORD_AT(FAILURE, limit),
 		.about = "Name of the ceiling that was reached, as `--limit` takes it." },
+	{ "kind", WORD_AT(FAILURE, kind),
+		.about =
+			"Of a recording that cannot be read: `empty`, `not_json`, `no_trace_events`, `execution_trace` or `unknown_kind`." },
 	{ "message", TEXT_AT(FAILURE, message), .always = true,
 		.about = "What went wrong: one sentence for people." },
 	{ "hint", TEXT_AT(FAILURE, hint), .about = "What to try next." });

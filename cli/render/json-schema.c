@@ -388,6 +388,13 @@ static const struct record head_record = RECORD_OF(RECORD_OBJECT, NONE,
 				"Findings that were counted and not kept. Absent when there are none." \
 	}
 
+#define INTERRUPTED                                                                  \
+	{                                                                            \
+		"interrupted",                                                       \
+			.type = FIELD_BOOL,                                          \
+			.about = "True when a signal stopped the work, else absent." \
+	}
+
 static const struct record finding_line =
 	OBJECT_RECORD(NONE, "finding_line", "JSON Lines: one finding.",
 		{ "type", WORD_OF("finding") }, { NULL, FIELDS(finding_record) });
@@ -400,10 +407,7 @@ static const struct record end_line = OBJECT_RECORD(NONE, "end_line",
 	{ "items", ALWAYS(FIELD_COUNT), .about = "Number of item lines." },
 	{ "findings", ALWAYS(FIELD_COUNT), .about = "Number of finding lines." },
 	{ "errors", ALWAYS(FIELD_COUNT), .about = "Number of error lines." }, OK,
-	{ "status", ALWAYS(FIELD_COUNT), .about = "Exit status." },
-	{ "interrupted", .type = FIELD_BOOL,
-		.about = "True when a signal stopped the work, else absent." },
-	OMITTED,
+	{ "status", ALWAYS(FIELD_COUNT), .about = "Exit status." }, INTERRUPTED, OMITTED,
 	{ "data", ALWAYS(FIELD_ANY),
 		.about =
 			"The answer without what the item lines hold; null when the work failed." });
@@ -534,7 +538,7 @@ static void put_document(struct printer *printer, const struct schema_of *of)
 			.about = "What was noticed, in a fixed order." },
 		{ "errors", ROWS(failure_record), .always = true,
 			.about = "What could not be done or judged." },
-		OMITTED };
+		OMITTED, INTERRUPTED };
 	const struct record document = RECORD(NONE, fields, NULL, NULL);
 
 	put_definition(printer, &document);

@@ -232,6 +232,12 @@ static void close_data(struct json *json)
 		level_end(json);
 }
 
+static void put_interrupted(struct json *json, const struct out_footer *footer)
+{
+	if (footer->interrupted)
+		put(json, "interrupted", value_bool(true));
+}
+
 static void end_document(struct json *json, const struct out_footer *footer)
 {
 	close_data(json);
@@ -242,6 +248,7 @@ static void end_document(struct json *json, const struct out_footer *footer)
 		put_beside(json, "errors", NULL, &failure_record, footer->failures,
 			footer->failure_count);
 		put_omissions(json, footer);
+		put_interrupted(json, footer);
 		level_end(json);
 	}
 	if (!json->bare || json->has_data)
@@ -263,8 +270,7 @@ static void end_lines(struct json *json, const struct out_footer *footer)
 	put_known(json, "errors", footer->failure_count);
 	put(json, "ok", value_bool(footer->status == 0));
 	put(json, "status", value_integer(footer->status));
-	if (footer->interrupted)
-		put(json, "interrupted", value_bool(true));
+	put_interrupted(json, footer);
 	put_omissions(json, footer);
 	member(json, text_of("data"), false);
 	if (json->has_data && json->rest.error == 0)

@@ -316,6 +316,7 @@ struct failure {
 	struct text path, member;
 	uint64_t offset;
 	const char *limit; /* or NULL */
+	const char *kind;  /* or NULL */
 	struct text message, hint;
 };
 

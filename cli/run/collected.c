@@ -162,6 +162,7 @@ void collected_error(
 	failure->input = input;
 	failure->rule = fsdp_error_rule(error);
 	failure->limit = fsdp_error_limit(error);
+	failure->kind = fsdp_error_kind(error);
 	failure->path = collected_text(collected, fsdp_error_path(error));
 	failure->member = collected_text(collected, fsdp_error_member(error));
 	failure->offset = fsdp_error_offset(error);

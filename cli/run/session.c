@@ -3,6 +3,7 @@
  * Runs a command: opens, answers, ends, tells.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -305,8 +306,11 @@ void run_begin(struct run *run, int status)
 	if (session->begun)
 		return;
 	for (size_t i = 0; !session->judged && i < session->collected.input_count; i++) {
-		if (session->collected.inputs[i].status >= 0)
-			session->collected.inputs[i].status = session->status;
+		int *told = &session->collected.inputs[i].status;
+
+		/* One that could not be read does not become better by the others. */
+		if (*told >= 0 && *told != STATUS_FAILED)
+			*told = session->status;
 	}
 	begin(session, session->judged || session->status != STATUS_FAILED);
 }
@@ -372,22 +376,51 @@ static void take_recordings(struct session *session)
 	for (size_t i = 0; i < fsdp_recording_count(recordings); i++) {
 		const struct fsdp_recording *one = fsdp_recording(recordings, i);
 
-		if (one->kind == FSDP_RECORDING_LOG && i < session->collected.input_count)
-			session->collected.inputs[i].kind = "log";
-		collected_recognised(&session->collected, i, 1,
+		if (one->kind == FSDP_RECORDING_LOG &&
+			one->input < session->collected.input_count)
+			session->collected.inputs[one->input].kind = "log";
+		collected_recognised(&session->collected, one->input, 1,
 			fsdp_recording_kind_name(one->kind), STATUS_GOOD);
 	}
 }
 
 /* Whatever the form of the answer, it is to say that it is for a part. */
-static void tell_interrupted(struct session *session)
+static void tell_interrupted(
+	struct session *session, const struct fsdp_recording_progress *progress)
 {
+	const struct fsdp_recordings *recordings = session->recordings;
 	struct failure *failure = collected_failure(&session->collected, "system");
+	uint64_t events = 0, read = progress->read;
+	char share[64] = "", message[160];
 
+	for (size_t i = 0; i < fsdp_recording_count(recordings); i++)
+		events += fsdp_recording(recordings, i)->events;
+	if (progress->size != 0)
+		snprintf(share, sizeof share, " (%.0f %% of the %s)",
+			(double)(read < progress->size ? read : progress->size) * 100 /
+				(double)progress->size,
+			session->inputs->paths.count == 1 ? "file" : "files");
+	snprintf(message, sizeof message,
+		"interrupted after %" PRIu64 " events%s: the answer is for these", events,
+		share);
 	if (failure != NULL)
-		failure->message =
-			text_of("interrupted: the answer is for what was read so far");
+		failure->message = collected_text(&session->collected, message);
 	session->status = status_worse(session->status, STATUS_PARTIAL);
+}
+
+/* Recordings that could not be read do not hide the others. */
+static void take_recording_errors(struct session *session)
+{
+	const struct fsdp_recordings *recordings = session->recordings;
+	const struct fsdp_error *error;
+
+	for (size_t i = 0; (error = fsdp_recordings_error(recordings, i)) != NULL; i++) {
+		uint32_t input = input_of(session, fsdp_error_path(error));
+
+		collected_error(&session->collected, error, input);
+		session->collected.inputs[input].status = STATUS_FAILED;
+		session->status = status_worse(session->status, STATUS_PARTIAL);
+	}
 }
 
 static bool read_recordings(struct session *session, struct run *run)
@@ -416,8 +449,9 @@ static bool read_recordings(struct session *session, struct run *run)
 	run->recordings = session->recordings;
 	if (good) {
 		take_recordings(session);
+		take_recording_errors(session);
 		if (session->interrupted != 0)
-			tell_interrupted(session);
+			tell_interrupted(session, &progress);
 		return true;
 	}
 	path = error != NULL ? fsdp_error_path(error) : NULL;

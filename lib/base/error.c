@@ -21,6 +21,7 @@ struct fsdp_error {
 	char *member;
 	const char *limit; /* from the table of limits */
 	const char *rule;  /* a literal */
+	const char *kind;  /* another */
 };
 
 /* Never freed and never written, so it can be made when nothing else can. */
@@ -83,6 +84,11 @@ const char *fsdp_error_limit(const struct fsdp_error *error)
 const char *fsdp_error_rule(const struct fsdp_error *error)
 {
 	return error->rule;
+}
+
+const char *fsdp_error_kind(const struct fsdp_error *error)
+{
+	return error->kind;
 }
 
 void fsdp_error_free(struct fsdp_error *error)
@@ -252,6 +258,14 @@ bool fsdp_error_add_rule(struct fsdp_error **error, const char *rule)
 	struct fsdp_error *target = writable(error);
 	if (target != NULL && target->rule == NULL)
 		target->rule = rule;
+	return false;
+}
+
+bool fsdp_error_add_kind(struct fsdp_error **error, const char *kind)
+{
+	struct fsdp_error *target = writable(error);
+	if (target != NULL && target->kind == NULL)
+		target->kind = kind;
 	return false;
 }
 

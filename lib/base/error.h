@@ -41,6 +41,8 @@ bool fsdp_error_add_member(struct fsdp_error **error, struct fsdp_span member);
 bool fsdp_error_add_hint(struct fsdp_error **error, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 bool fsdp_error_add_rule(struct fsdp_error **error, const char *rule);
+/* A literal. */
+bool fsdp_error_add_kind(struct fsdp_error **error, const char *kind);
 
 /* The offset was counted from `base` within something larger. */
 void fsdp_error_shift_offset(struct fsdp_error **error, uint64_t base);

@@ -48,6 +48,17 @@ bool fsdp_trace_read(struct fsdp_trace_reading *reading);
  * `index` is its place among the arguments. */
 void fsdp_trace_settle_rank(struct fsdp_trace_reading *reading, size_t index);
 
+/* Whether the caller wants no more. */
+static inline bool fsdp_trace_is_stopped(const struct fsdp_trace_reading *reading)
+{
+	const struct fsdp_recording_progress *progress = reading->options->progress;
+	return progress != NULL &&
+	       __atomic_load_n(&progress->stop, __ATOMIC_RELAXED) != 0;
+}
+
+/* judge.c: what was read ends where reading was stopped; that is no fault of it. */
+void fsdp_trace_interrupted(struct fsdp_trace_reading *reading);
+
 /* judge.c: findings on what was read. */
 void fsdp_trace_judge(struct fsdp_trace_reading *reading);
 

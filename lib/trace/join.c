@@ -14,7 +14,12 @@ static int compare_ranks(const void *a, const void *b)
 	const struct fsdp_recording *right = *(struct fsdp_recording *const *)b;
 	if (left->rank != right->rank)
 		return left->rank < right->rank ? -1 : 1;
-	return left < right ? -1 : left > right;
+	return left->input < right->input ? -1 : left->input > right->input;
+}
+
+void fsdp_trace_sort(struct fsdp_recording **recordings, size_t count)
+{
+	qsort(recordings, count, sizeof *recordings, compare_ranks);
 }
 
 const struct fsdp_trace_reading *fsdp_trace_reading_of(
@@ -117,10 +122,21 @@ static bool join_strips(struct fsdp_joined *set)
 		malloc((set->count + 1) * sizeof(struct fsdp_strip *));
 	for (size_t i = 0; strips != NULL && i < set->count; i++)
 		strips[i] = &fsdp_trace_reading_of(set->by_rank[i])->strip;
-	bool good = strips != NULL && fsdp_timeline_make(set->by_rank, strips, set->count,
-					      set->arena, &set->timeline);
+	bool good = strips != NULL &&
+		    fsdp_timeline_make(set->by_rank, strips, set->count,
+			    set->matching.aligned, set->arena, &set->timeline);
 	free(strips);
 	return good;
+}
+
+/* Of the recording that was named first. */
+static const char *first_path(const struct fsdp_joined *set)
+{
+	const struct fsdp_recording *first = set->by_rank[0];
+	for (size_t i = 1; i < set->count; i++)
+		if (set->by_rank[i]->input < first->input)
+			first = set->by_rank[i];
+	return first->path;
 }
 
 /* What is about all of them stands at the first one. */
@@ -137,24 +153,19 @@ static void judge_ranks(struct fsdp_joined *set, struct fsdp_span path)
 			FSDP_TEXT(set->divergence.message));
 }
 
-bool fsdp_trace_join(struct fsdp_trace_reading *readings, size_t count,
+bool fsdp_trace_join(struct fsdp_recording **by_rank, size_t count,
 	const struct fsdp_limits *limits, struct fsdp_arena *arena,
 	struct fsdp_joined *ret_joined, struct fsdp_error **ret_error)
 {
 	struct fsdp_joined *set = ret_joined;
-	*set = (struct fsdp_joined){ .arena = arena, .count = count };
+	*set = (struct fsdp_joined){ .arena = arena, .by_rank = by_rank, .count = count };
 	fsdp_findings_init(&set->findings, arena, limits);
-	set->by_rank = FSDP_TAKE(arena, set->by_rank, count);
-	if (set->by_rank == NULL)
-		return fsdp_arena_fail(arena, ret_error);
-	for (size_t i = 0; i < count; i++)
-		set->by_rank[i] = &readings[i].recording;
-	qsort(set->by_rank, count, sizeof *set->by_rank, compare_ranks);
-	bool good = join_types(set) && join_strips(set) &&
-		    fsdp_match_collectives(set->by_rank, count, arena, &set->matching) &&
-		    fsdp_match_orders(
-			    set->by_rank, count, arena, &set->divergence, &set->diff);
+	bool good =
+		join_types(set) &&
+		fsdp_match_collectives(by_rank, count, arena, &set->matching) &&
+		join_strips(set) &&
+		fsdp_match_orders(by_rank, count, arena, &set->divergence, &set->diff);
 	if (good)
-		judge_ranks(set, fsdp_span_text(readings[0].recording.path));
+		judge_ranks(set, fsdp_span_text(first_path(set)));
 	return (good && !set->findings.lost) || fsdp_arena_fail(arena, ret_error);
 }

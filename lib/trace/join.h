@@ -4,10 +4,10 @@
 
 #include "trace/event.h"
 
-/* What the recordings of a set say together. Lives in the arena. */
+/* What the recordings of a run say together. Lives in the arena. */
 struct fsdp_joined {
 	struct fsdp_arena *arena;
-	struct fsdp_recording **by_rank; /* in order of rank */
+	struct fsdp_recording **by_rank; /* in order of rank, then of paths */
 	size_t count;
 	struct fsdp_type_times *types;
 	size_t type_count;
@@ -18,8 +18,12 @@ struct fsdp_joined {
 	struct fsdp_findings findings; /* about all of them */
 };
 
-/* Joins at least one recording that was read. False: out of memory. */
-bool fsdp_trace_join(struct fsdp_trace_reading *readings, size_t count,
+/* Orders recordings by rank, then as their paths came. */
+void fsdp_trace_sort(struct fsdp_recording **recordings, size_t count);
+
+/* Joins at least one recording that was read; `by_rank` is sorted, and stays the
+ * caller's. False: out of memory. */
+bool fsdp_trace_join(struct fsdp_recording **by_rank, size_t count,
 	const struct fsdp_limits *limits, struct fsdp_arena *arena,
 	struct fsdp_joined *ret_joined, struct fsdp_error **ret_error);
 

@@ -148,6 +148,13 @@ static void judge_order(struct fsdp_trace_reading *reading)
 	}
 }
 
+void fsdp_trace_interrupted(struct fsdp_trace_reading *reading)
+{
+	struct fsdp_recording *recording = &reading->recording;
+	recording->interrupted = true;
+	recording->truncated = false;
+}
+
 void fsdp_trace_judge(struct fsdp_trace_reading *reading)
 {
 	const struct fsdp_recording *recording = &reading->recording;

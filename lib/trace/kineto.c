@@ -34,7 +34,9 @@ static bool take_event(struct fsdp_kineto *kineto, struct fsdp_json_token *token
 		return false;
 	if (!kineto->second) {
 		recording->events += found != FSDP_KINETO_LOST;
-		recording->dropped += found == FSDP_KINETO_LOST;
+		recording->dropped += found == FSDP_KINETO_LOST &&
+				      !(token->kind == FSDP_SCAN_CUT &&
+					      fsdp_trace_is_stopped(kineto->reading));
 		recording->recovered += found == FSDP_KINETO_RECOVERED;
 	}
 	bool good = found == FSDP_KINETO_LOST || fsdp_kineto_take(kineto, &event);
@@ -194,12 +196,14 @@ static bool fail_none(struct fsdp_kineto *kineto)
 	struct fsdp_error **error = &kineto->reading->error;
 	if (kineto->seen_nodes) {
 		fsdp_fail(error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
-			"execution_trace: this is a PyTorch execution trace, which has no times");
+			"this is a PyTorch execution trace, which has no times");
+		fsdp_error_add_kind(error, "execution_trace");
 		return fsdp_error_add_hint(
 			error, "record with torch.profiler and export_chrome_trace");
 	}
 	fsdp_fail(error, FSDP_ERROR_NOT_A_CHECKPOINT, FSDP_UNKNOWN,
-		"no_trace_events: this JSON has no array \"traceEvents\"");
+		"this JSON has no array \"traceEvents\"");
+	fsdp_error_add_kind(error, "no_trace_events");
 	return fsdp_error_add_hint(
 		error, "give a file of torch.profiler's export_chrome_trace");
 }
@@ -292,7 +296,7 @@ static bool read_all(struct fsdp_kineto *kineto)
 		!read_once(kineto))
 		return false;
 	reading->recording.unpaired += fsdp_kineto_opens_forget(&kineto->opens);
-	bool cut = fsdp_stream_is_cut(reading->stream);
+	bool cut = fsdp_stream_is_cut(reading->stream) && !fsdp_trace_is_stopped(reading);
 	reading->recording.truncated |= cut;
 	if (!take_deviations(kineto, mark, cut))
 		return false;

@@ -73,6 +73,11 @@ bool fsdp_lines_is_blank(struct fsdp_span line)
 
 bool fsdp_lines_finish(struct fsdp_lines *lines, struct fsdp_trace_reading *reading)
 {
+	/* The line in which reading stopped may be half there. */
+	size_t count = lines->bad.count;
+	if (fsdp_trace_is_stopped(reading) && count != 0 &&
+		*(uint64_t *)fsdp_vec_at(&lines->bad, count - 1) == lines->number)
+		fsdp_vec_truncate(&lines->bad, count - 1);
 	reading->recording.bad_lines = fsdp_trace_flat(reading, &lines->bad);
 	reading->recording.bad_line_count = lines->bad.count;
 	reading->recording.truncated = fsdp_stream_is_cut(reading->stream);

@@ -261,12 +261,16 @@ static bool take_line(struct log *log, struct fsdp_span line)
 
 static bool fail_none(struct log *log)
 {
-	if (!log->any)
-		return fsdp_fail(&log->reading->error, FSDP_ERROR_NOT_A_CHECKPOINT, 0,
-			"empty: there is nothing in this recording");
-	fsdp_fail(&log->reading->error, FSDP_ERROR_NOT_A_CHECKPOINT, 0,
-		"not_json: neither a trace, nor a recording, nor a log with a line of SimpleProfiler");
-	return fsdp_error_add_hint(&log->reading->error,
+	struct fsdp_error **error = &log->reading->error;
+	if (!log->any) {
+		fsdp_fail(error, FSDP_ERROR_NOT_A_CHECKPOINT, 0,
+			"there is nothing in this recording");
+		return fsdp_error_add_kind(error, "empty");
+	}
+	fsdp_fail(error, FSDP_ERROR_NOT_A_CHECKPOINT, 0,
+		"neither a trace, nor a recording, nor a log with a line of SimpleProfiler");
+	fsdp_error_add_kind(error, "not_json");
+	return fsdp_error_add_hint(error,
 		"PyTorch 2.13 writes that line with TORCH_DISTRIBUTED_DEBUG=INFO and TORCH_LOGS=torch.distributed.fsdp._debug_utils");
 }
 

@@ -226,8 +226,11 @@ static bool measure(
 	matcher->recordings[recordings[last]]->times_last++;
 	for (size_t i = 0; i < run->count; i++) {
 		bool overflow = false;
+		collective_of(matcher, &entries[i], &one);
+		int64_t wait = late - entries[i].ts_ns;
+		/* It waits inside of the call. */
 		fsdp_sum_ns(&matcher->recordings[recordings[i]]->wait_ns,
-			late - entries[i].ts_ns, &overflow);
+			wait < one.dur_ns ? wait : one.dur_ns, &overflow);
 	}
 	return true;
 }
@@ -256,6 +259,45 @@ static bool match_runs(struct matcher *matcher, struct fsdp_matching *matching)
 	return true;
 }
 
+/* How long the longest recording lasts. */
+static int64_t longest_run(const struct matcher *matcher)
+{
+	int64_t longest = 0, length;
+	for (size_t i = 0; i < matcher->recording_count; i++) {
+		const struct fsdp_recording *one = matcher->recordings[i];
+		if (one->first_ts_ns != FSDP_ABSENT &&
+			!__builtin_sub_overflow(
+				one->last_end_ns, one->first_ts_ns, &length) &&
+			length > longest)
+			longest = length;
+	}
+	return longest;
+}
+
+/* Whether the starts can be compared: what is waited for lies inside of the call. */
+static bool are_aligned(const struct matcher *matcher, struct fsdp_matching *matching)
+{
+	uint64_t impossible = 0;
+	for (size_t i = 0; i < matching->match_count; i++) {
+		const struct fsdp_match *match = &matching->matches[i];
+		impossible += match->start_skew_ns > match->max_dur_ns;
+		if (match->start_skew_ns <= matching->most_skew_ns)
+			continue;
+		matching->most_skew_ns = match->start_skew_ns;
+		matching->longest_skew = i;
+	}
+	return matching->most_skew_ns <= longest_run(matcher) &&
+	       impossible <= matching->match_count / 2;
+}
+
+static void forget_waits(const struct matcher *matcher)
+{
+	for (size_t i = 0; i < matcher->recording_count; i++) {
+		matcher->recordings[i]->wait_ns = 0;
+		matcher->recordings[i]->times_last = 0;
+	}
+}
+
 /* Most often last; then who waited least; then the lowest. */
 static void find_straggler(const struct matcher *matcher, struct fsdp_matching *matching)
 {
@@ -281,8 +323,9 @@ bool fsdp_match_collectives(struct fsdp_recording *const *recordings, size_t cou
 	struct matcher matcher = {
 		.recordings = recordings, .recording_count = count, .arena = arena
 	};
-	*matching = (struct fsdp_matching){ .stopped = FSDP_ABSENT,
-		.straggler = FSDP_ABSENT };
+	*matching = (struct fsdp_matching){
+		.stopped = FSDP_ABSENT, .straggler = FSDP_ABSENT, .aligned = true
+	};
 	judge(&matcher);
 	if (matcher.ranks < 2)
 		return true;
@@ -297,7 +340,11 @@ bool fsdp_match_collectives(struct fsdp_recording *const *recordings, size_t cou
 			qsort(matcher.runs, matcher.run_count, sizeof *matcher.runs,
 				compare_runs);
 		good = match_runs(&matcher, matching);
-		find_straggler(&matcher, matching);
+		matching->aligned = are_aligned(&matcher, matching);
+		if (matching->aligned)
+			find_straggler(&matcher, matching);
+		else
+			forget_waits(&matcher);
 	}
 	free(matcher.entries);
 	free(matcher.runs);

@@ -35,9 +35,10 @@ static bool fail_kind(
 	if (!fsdp_record_text(reading, header, "kind", &kind))
 		return false;
 	fsdp_fail(&reading->error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
-		"unknown_kind: a recording of kind \"%.*s\" is not known here",
+		"a recording of kind \"%.*s\" is not known here",
 		(int)(kind.size < 80 ? kind.size : 80),
 		kind.data != NULL ? (const char *)kind.data : "");
+	fsdp_error_add_kind(&reading->error, "unknown_kind");
 	return fsdp_error_add_hint(&reading->error,
 		"the kinds are simple_profiler, fx_exec_order and exec_order");
 }

@@ -113,11 +113,11 @@ static int64_t base_of(const struct fsdp_recording *recording)
 }
 
 bool fsdp_timeline_make(struct fsdp_recording *const *recordings,
-	const struct fsdp_strip *const *strips, size_t count, struct fsdp_arena *arena,
-	struct fsdp_timeline *ret_timeline)
+	const struct fsdp_strip *const *strips, size_t count, bool clocks_agree,
+	struct fsdp_arena *arena, struct fsdp_timeline *ret_timeline)
 {
 	int64_t first = 0, last = 0, begin, end;
-	bool any = false, aligned = true;
+	bool any = false, aligned = clocks_agree;
 	*ret_timeline = (struct fsdp_timeline){ .begin_ns = FSDP_ABSENT };
 	for (size_t i = 0; i < count; i++)
 		aligned &= strips[i]->cell_ns == 0 || count == 1 ||

@@ -29,10 +29,10 @@ void fsdp_strip_add(struct fsdp_strip *strip, unsigned type, int64_t begin, int6
 /* What was added as FSDP_STRIP_IDLE was busy; the rest of each cell is idle. */
 void fsdp_strip_settle_idle(struct fsdp_strip *strip);
 
-/* Puts the strips of recordings that have one on the axis they share; those of others are
- * of 0 ns. False: out of memory. */
+/* Puts the strips of recordings that have one on the axis they share, each from its own
+ * start unless clocks agree; those of others are of 0 ns. False: out of memory. */
 bool fsdp_timeline_make(struct fsdp_recording *const *recordings,
-	const struct fsdp_strip *const *strips, size_t count, struct fsdp_arena *arena,
-	struct fsdp_timeline *ret_timeline);
+	const struct fsdp_strip *const *strips, size_t count, bool clocks_agree,
+	struct fsdp_arena *arena, struct fsdp_timeline *ret_timeline);
 
 #endif

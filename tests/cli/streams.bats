@@ -139,7 +139,8 @@ named_for_a_terminal() {
 		printf '"ts":1,"dur":1}]}'
 	} >quotes.json
 	run bash -c 'ulimit -t 20; exec "$FSDP_INSPECT" replay --json quotes.json 2>/dev/null'
-	[ "$status" -eq 0 ]
+	# It has no event that would tell of a step.
+	[ "$status" -eq 3 ]
 	[ "$(jq .data.ranks[0].deviations.bare_quote <<<"$output")" -eq 800000 ]
 }
 

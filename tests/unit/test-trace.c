@@ -268,7 +268,7 @@ static void strips_share_an_axis(void **state)
 	const struct fsdp_strip *const all[] = { &strips[0], &strips[1] };
 	struct fsdp_timeline timeline;
 	fsdp_arena_init(&arena, &budget);
-	assert_true(fsdp_timeline_make(recordings, all, 2, &arena, &timeline));
+	assert_true(fsdp_timeline_make(recordings, all, 2, true, &arena, &timeline));
 	assert_int_equal(timeline.cell_count, 0);
 
 	/* Half compute, then idle; the other begins half of that later. */
@@ -279,7 +279,7 @@ static void strips_share_an_axis(void **state)
 		fsdp_strip_add(&strips[i], FSDP_TIME_H2D, 60000, 70000);
 		fsdp_strip_settle_idle(&strips[i]);
 	}
-	assert_true(fsdp_timeline_make(recordings, all, 2, &arena, &timeline));
+	assert_true(fsdp_timeline_make(recordings, all, 2, true, &arena, &timeline));
 	assert_int_equal(timeline.begin_ns, 1005);
 	assert_int_equal(timeline.cell_ns, 1500);
 	assert_int_equal(timeline.cell_count, 60);
@@ -292,9 +292,14 @@ static void strips_share_an_axis(void **state)
 				   : fsdp_span_is(second, i < 40 ? "compute" : "idle"));
 	}
 
+	/* Clocks that do not agree. */
+	assert_true(fsdp_timeline_make(recordings, all, 2, false, &arena, &timeline));
+	assert_int_equal(timeline.begin_ns, FSDP_ABSENT);
+	assert_int_equal(timeline.cell_ns, 1000);
+
 	/* Clocks that cannot be compared. */
 	ranks[1].base_ns = FSDP_ABSENT;
-	assert_true(fsdp_timeline_make(recordings, all, 2, &arena, &timeline));
+	assert_true(fsdp_timeline_make(recordings, all, 2, true, &arena, &timeline));
 	assert_int_equal(timeline.begin_ns, FSDP_ABSENT);
 	assert_int_equal(timeline.cell_ns, 1000);
 	assert_true(fsdp_span_is(ranks[1].timeline[0], "compute"));
@@ -302,7 +307,7 @@ static void strips_share_an_axis(void **state)
 
 	/* And one that no clock has. */
 	ranks[1].base_ns = INT64_MAX;
-	assert_true(fsdp_timeline_make(recordings, all, 2, &arena, &timeline));
+	assert_true(fsdp_timeline_make(recordings, all, 2, true, &arena, &timeline));
 	assert_int_equal(timeline.cell_count, 0);
 	fsdp_arena_done(&arena);
 }

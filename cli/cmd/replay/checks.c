@@ -3,11 +3,14 @@
  * Reads thresholds and judges by them. Everything is compared as integers.
  */
 #include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "run/answer.h"
 #include "cmd/replay/checks.h"
+#include "render/human.h"
 
 enum { MILLION = 1000000 };
 __extension__ typedef __int128 wide;
@@ -90,126 +93,200 @@ bool check_read(const char *text, struct check *check)
 /* ---- judging ---- */
 
 enum verdict { VERDICT_ABSENT, VERDICT_GOOD, VERDICT_BAD };
+enum { MOST_TOLD = 8 };
+
+/* What is judged, and which ranks are bad by how much. */
+struct threshold {
+	const struct run *run;
+	const struct check *check;
+	enum verdict verdict;
+	char told[480];
+	size_t told_size, bad_count;
+};
+
+__attribute__((format(printf, 2, 3))) static void tell(
+	struct threshold *judging, const char *format, ...)
+{
+	size_t room = sizeof judging->told - judging->told_size;
+	va_list arguments;
+	int size;
+
+	judging->verdict = VERDICT_BAD;
+	if (judging->bad_count++ >= MOST_TOLD)
+		return;
+	if (judging->bad_count > 1 && room > 3) {
+		memcpy(judging->told + judging->told_size, ", ", 3);
+		judging->told_size += 2;
+		room -= 2;
+	}
+	va_start(arguments, format);
+	size = vsnprintf(judging->told + judging->told_size, room, format, arguments);
+	va_end(arguments);
+	judging->told_size += size < 0              ? 0
+			      : (size_t)size < room ? (size_t)size
+						    : room - 1;
+}
+
+static void judged_good(struct threshold *judging)
+{
+	if (judging->verdict == VERDICT_ABSENT)
+		judging->verdict = VERDICT_GOOD;
+}
 
 /* part / whole > percent, in millionths. */
-static enum verdict above(int64_t part, int64_t whole, int64_t percent)
+static bool is_above(int64_t part, int64_t whole, int64_t percent)
 {
-	wide left = (wide)part * 100 * MILLION;
-	wide right = (wide)percent * (wide)whole;
-
-	return left > right ? VERDICT_BAD : VERDICT_GOOD;
+	return (wide)part * 100 * MILLION > (wide)percent * (wide)whole;
 }
 
-static enum verdict worse(enum verdict a, enum verdict b)
+static double percent_of(int64_t part, int64_t whole)
 {
-	return a > b ? a : b;
+	return whole > 0 ? (double)part * 100 / (double)whole : 0;
 }
 
-static enum verdict judge_device(const struct run *run, const struct check *check)
+static const struct fsdp_recording *by_rank(const struct run *run, size_t nth)
 {
-	enum verdict verdict = VERDICT_ABSENT;
+	return fsdp_recording(
+		run->recordings, fsdp_recording_by_rank(run->recordings, nth));
+}
 
-	for (size_t i = 0; i < fsdp_recording_count(run->recordings); i++) {
-		const struct fsdp_recording *one = fsdp_recording(run->recordings, i);
+static void judge_device(struct threshold *judging)
+{
+	bool idle = text_is(judging->check->name, text_of("idle"));
+	char part[HUMAN_ROOM], whole[HUMAN_ROOM];
+
+	for (size_t i = 0; i < fsdp_recording_count(judging->run->recordings); i++) {
+		const struct fsdp_recording *one = by_rank(judging->run, i);
 		const struct fsdp_device_times *device = &one->device;
+		int64_t ns = idle ? device->idle_ns : device->exposed_ns;
 
 		if (!one->has_device)
 			continue;
-		verdict = worse(verdict,
-			above(text_is(check->name, text_of("idle")) ? device->idle_ns
-								    : device->exposed_ns,
-				device->span_ns, check->value));
+		if (is_above(ns, device->span_ns, judging->check->value))
+			tell(judging, "rank %" PRId64 " %.1f %% (%s of %s ms)", one->rank,
+				percent_of(ns, device->span_ns), human_ms(ns, part),
+				human_ms(device->span_ns, whole));
+		else
+			judged_good(judging);
 	}
-	return verdict;
 }
 
-static enum verdict judge_straggler(const struct run *run, const struct check *check)
+static void judge_straggler(struct threshold *judging)
 {
-	const struct fsdp_matching *matching = fsdp_recordings_matching(run->recordings);
-	uint64_t most = 0;
+	const struct fsdp_matching *matching =
+		fsdp_recordings_matching(judging->run->recordings);
 
-	if (matching->match_count == 0)
-		return VERDICT_ABSENT;
-	for (size_t i = 0; i < fsdp_recording_count(run->recordings); i++) {
-		const struct fsdp_recording *one = fsdp_recording(run->recordings, i);
+	if (matching->match_count == 0 || !matching->aligned)
+		return;
+	for (size_t i = 0; i < fsdp_recording_count(judging->run->recordings); i++) {
+		const struct fsdp_recording *one = by_rank(judging->run, i);
 
-		if (one->times_last > most)
-			most = one->times_last;
+		if (is_above((int64_t)one->times_last, (int64_t)matching->match_count,
+			    judging->check->value))
+			tell(judging,
+				"rank %" PRId64 " is last in %.1f %% (%" PRIu64
+				" of %zu collectives)",
+				one->rank,
+				percent_of((int64_t)one->times_last,
+					(int64_t)matching->match_count),
+				one->times_last, matching->match_count);
+		else
+			judged_good(judging);
 	}
-	return above((int64_t)most, (int64_t)matching->match_count, check->value);
 }
 
-static enum verdict judge_dropped(const struct run *run, const struct check *check)
+static void judge_dropped(struct threshold *judging)
 {
-	uint64_t most = 0;
+	for (size_t i = 0; i < fsdp_recording_count(judging->run->recordings); i++) {
+		const struct fsdp_recording *one = by_rank(judging->run, i);
 
-	for (size_t i = 0; i < fsdp_recording_count(run->recordings); i++) {
-		const struct fsdp_recording *one = fsdp_recording(run->recordings, i);
-
-		if (one->dropped > most)
-			most = one->dropped;
+		if (one->dropped > (uint64_t)(judging->check->value / MILLION))
+			tell(judging,
+				"rank %" PRId64 " %" PRIu64 " of %" PRIu64 " events",
+				one->rank, one->dropped, one->events + one->dropped);
+		else
+			judged_good(judging);
 	}
-	return most > (uint64_t)(check->value / MILLION) ? VERDICT_BAD : VERDICT_GOOD;
 }
 
 /* The sum on any rank. */
-static enum verdict judge_time(const struct run *run, const struct check *check)
+static void judge_time(struct threshold *judging)
 {
-	enum verdict verdict = VERDICT_ABSENT;
+	char shown[HUMAN_ROOM];
 
-	for (size_t i = 0; i < fsdp_recording_count(run->recordings); i++) {
-		const struct fsdp_recording *one = fsdp_recording(run->recordings, i);
+	for (size_t i = 0; i < fsdp_recording_count(judging->run->recordings); i++) {
+		const struct fsdp_recording *one = by_rank(judging->run, i);
 
 		for (size_t j = 0; j < one->type_count; j++) {
 			const struct fsdp_type_times *type = &one->types[j];
+			int64_t ns = type->times.sum_ns;
 
-			if (!text_is(text_of_span(type->name), check->name) ||
-				type->times.sum_ns == FSDP_ABSENT)
+			if (!text_is(text_of_span(type->name), judging->check->name) ||
+				ns == FSDP_ABSENT)
 				continue;
-			verdict = worse(verdict, type->times.sum_ns > check->value
-							 ? VERDICT_BAD
-							 : VERDICT_GOOD);
+			if (ns > judging->check->value)
+				tell(judging, "rank %" PRId64 " %s ms", one->rank,
+					human_ms(ns, shown));
+			else
+				judged_good(judging);
 		}
 	}
-	return verdict;
 }
 
-static enum verdict judge_factor(const struct run *run, const struct check *check,
-	const struct fsdp_result *baseline)
+static void judge_factor(struct threshold *judging, const struct fsdp_result *baseline)
 {
+	const struct fsdp_recordings *recordings = judging->run->recordings;
 	int64_t before = FSDP_ABSENT, now = FSDP_ABSENT;
+	char shown[2][HUMAN_ROOM];
 
 	for (size_t i = 0; baseline != NULL && i < fsdp_result_type_count(baseline);
 		i++) {
 		struct fsdp_result_type type = fsdp_result_type(baseline, i);
 
-		if (text_is(text_of_span(type.name), check->name) && type.count != 0)
+		if (text_is(text_of_span(type.name), judging->check->name) &&
+			type.count != 0)
 			before = type.sum_ns;
 	}
-	for (size_t i = 0; i < fsdp_recordings_type_count(run->recordings); i++) {
-		struct fsdp_type_times type = fsdp_recordings_type(run->recordings, i);
+	for (size_t i = 0; i < fsdp_recordings_type_count(recordings); i++) {
+		struct fsdp_type_times type = fsdp_recordings_type(recordings, i);
 
-		if (text_is(text_of_span(type.name), check->name))
+		if (text_is(text_of_span(type.name), judging->check->name))
 			now = type.times.sum_ns;
 	}
 	if (before == FSDP_ABSENT || now == FSDP_ABSENT)
-		return VERDICT_ABSENT;
-	return (wide)now * MILLION > (wide)before * (wide)check->value ? VERDICT_BAD
-								       : VERDICT_GOOD;
+		return;
+	if ((wide)now * MILLION > (wide)before * (wide)judging->check->value)
+		tell(judging, "%s ms now, %s ms before (%.2fx)", human_ms(now, shown[0]),
+			human_ms(before, shown[1]),
+			before > 0 ? (double)now / (double)before : 0);
+	else
+		judged_good(judging);
 }
 
-static enum verdict judge(const struct run *run, const struct check *check,
-	const struct fsdp_result *baseline)
+static void judge(struct threshold *judging, const struct fsdp_result *baseline)
 {
+	const struct check *check = judging->check;
+
 	if (text_is(check->name, text_of("straggler")))
-		return judge_straggler(run, check);
-	if (text_is(check->name, text_of("dropped")))
-		return judge_dropped(run, check);
-	if (check->unit == CHECK_PERCENT)
-		return judge_device(run, check);
-	if (check->unit == CHECK_FACTOR)
-		return judge_factor(run, check, baseline);
-	return judge_time(run, check);
+		judge_straggler(judging);
+	else if (text_is(check->name, text_of("dropped")))
+		judge_dropped(judging);
+	else if (check->unit == CHECK_PERCENT)
+		judge_device(judging);
+	else if (check->unit == CHECK_FACTOR)
+		judge_factor(judging, baseline);
+	else
+		judge_time(judging);
+}
+
+static void tell_bad(struct run *run, const struct threshold *judging)
+{
+	char more[48] = "";
+
+	if (judging->bad_count > MOST_TOLD)
+		snprintf(more, sizeof more, ", and %zu more ranks",
+			judging->bad_count - MOST_TOLD);
+	run_finding(run, "FI7031", "%s: %s%s", judging->check->text, judging->told, more);
 }
 
 int checks_judge(
@@ -222,23 +299,20 @@ int checks_judge(
 
 		if (!check_read(texts->items[i], &check))
 			continue;
-		switch (judge(run, &check, baseline)) {
-		case VERDICT_GOOD:
-			break;
-		case VERDICT_BAD:
-			run_finding(run, "FI7031", "--fail-if '%s' holds", check.text);
+		struct threshold judging = { .run = run, .check = &check };
+		judge(&judging, baseline);
+		if (judging.verdict == VERDICT_BAD) {
+			tell_bad(run, &judging);
 			status = status_worse(status, STATUS_BAD);
-			break;
-		case VERDICT_ABSENT:
-			run_failure(run, "usage", NULL,
-				"--fail-if '%s' cannot be judged: there is no %.*s %s",
-				check.text, (int)check.name.size, check.name.data,
-				check.unit == CHECK_FACTOR
-					? "here or in the result of --compare"
-					: "here");
-			status = STATUS_FAILED;
-			break;
 		}
+		if (judging.verdict != VERDICT_ABSENT)
+			continue;
+		run_failure(run, "usage", NULL,
+			"--fail-if '%s' cannot be judged: there is no %.*s %s",
+			check.text, (int)check.name.size, check.name.data,
+			check.unit == CHECK_FACTOR ? "here or in the result of --compare"
+						   : "here");
+		status = STATUS_FAILED;
 	}
 	return status;
 }

@@ -18,7 +18,21 @@ static const struct fsdp_recordings *recordings_of(struct subject of)
 struct shown_type {
 	struct fsdp_span name;
 	struct fsdp_times times;
+	uint64_t run;
 };
+
+/* Of several, which run it is. */
+static bool has_runs(struct subject of)
+{
+	return ((const struct replay *)of.context)->run_count > 1;
+}
+#define RUN_ROW(from, run)                                                                     \
+	{                                                                                      \
+		"run", COUNT_AT(from, run),                                                    \
+			.has = has_runs,                                                       \
+			.about =                                                               \
+				"Of several recordings of each rank, which run it is, from 1." \
+	}
 
 /* Of a type that was not called the rest is null. */
 static struct value get_sum(struct subject of)
@@ -67,6 +81,7 @@ static const struct record type_of_rank_record = RECORD_OF(RECORD_OBJECT, RANK,
 #define TYPE struct shown_type
 static const struct record type_record = OBJECT_RECORD(TYPE, "type", "Calls of one type.",
 	{ "type", TEXT_AT(TYPE, name), .always = true, .about = "Its name." },
+	RUN_ROW(TYPE, run),
 	{ "count", COUNT_AT(TYPE, times.count), .always = true,
 		.about = "Number of calls." },
 	{ "sum_ns", GET(FIELD_NS, get_sum), .null = true,
@@ -89,7 +104,7 @@ static const struct record type_record = OBJECT_RECORD(TYPE, "type", "Calls of o
 static void put_type(
 	struct replay *replay, struct fsdp_span name, const struct fsdp_times *times)
 {
-	const struct shown_type type = { name, *times };
+	const struct shown_type type = { name, *times, replay->nth };
 
 	out_record(
 		replay->run->out, NULL, &type_record, (struct subject){ replay, &type });
@@ -105,19 +120,26 @@ static void put_absent(struct replay *replay, struct fsdp_span before, size_t *a
 		put_type(replay, span_of_text(text_of(absent)), &none);
 }
 
+static void put_types_of(struct replay *run)
+{
+	size_t at = 0, count = replay_type_count(run);
+
+	for (size_t i = 0; i < count; i++) {
+		struct fsdp_type_times type = fsdp_recordings_type(run->recordings, i);
+		put_absent(run, type.name, &at);
+		put_type(run, type.name, &type.times);
+	}
+	put_absent(run, (struct fsdp_span){ 0 }, &at);
+}
+
 static void put_types(struct replay *replay)
 {
-	struct out *out = replay->run->out;
-	size_t at = 0, count = replay_type_count(replay);
-
-	out_items_begin(out, "types");
-	for (size_t i = 0; i < count; i++) {
-		struct fsdp_type_times type = fsdp_recordings_type(replay->recordings, i);
-		put_absent(replay, type.name, &at);
-		put_type(replay, type.name, &type.times);
+	out_items_begin(replay->run->out, "types");
+	for (size_t i = 0; i < replay->run_count; i++) {
+		struct replay run = replay_run(replay, i);
+		put_types_of(&run);
 	}
-	put_absent(replay, (struct fsdp_span){ 0 }, &at);
-	out_array_end(out);
+	out_array_end(replay->run->out);
 }
 
 /* ---- recordings ---- */
@@ -207,6 +229,11 @@ static bool has_device(struct subject of)
 	return ((const RECORDING *)of.object)->has_device;
 }
 
+static bool is_interrupted(struct subject of)
+{
+	return ((const RECORDING *)of.object)->interrupted;
+}
+
 static bool has_timeline(struct subject of)
 {
 	return ((const RECORDING *)of.object)->timeline != NULL;
@@ -291,6 +318,8 @@ static const struct record recording_record = RECORD_OF(RECORD_OBJECT, RECORDING
 	{ NULL, FIELDS(simple_record), .has = is_profile },
 	{ "truncated", BOOL_AT(RECORDING, truncated), .always = true,
 		.about = "True when it was cut off." },
+	{ "interrupted", BOOL_AT(RECORDING, interrupted), .has = is_interrupted,
+		.about = "True when a signal ended the reading of it." },
 	{ NULL, FIELDS(trace_record), .has = is_trace },
 	{ "bad_lines", LIST_AT(RECORDING, bad_lines, bad_line_count, record_counts),
 		.has = is_no_trace, .about = "Numbers of lines that cannot be read." },
@@ -300,7 +329,7 @@ static const struct record recording_record = RECORD_OF(RECORD_OBJECT, RECORDING
 
 struct ranked {
 	struct fsdp_recording recording;
-	uint64_t input;
+	uint64_t input, run;
 };
 #define RANKED struct ranked
 static const struct record rank_record = OBJECT_RECORD(RANKED, "rank", "One recording.",
@@ -312,9 +341,19 @@ static const struct record rank_record = OBJECT_RECORD(RANKED, "rank", "One reco
 		.about = "What tells the rank." },
 	{ "input", COUNT_AT(RANKED, input), .always = true,
 		.about = "`id` of the input." },
-	{ NULL, FIELDS_AT(RANKED, recording, recording_record) });
+	RUN_ROW(RANKED, run), { NULL, FIELDS_AT(RANKED, recording, recording_record) });
 
 _Static_assert(sizeof(RANKED) <= RECORD_ROOM, "room for one");
+
+/* The nth of a rank is of the nth run. */
+static uint64_t run_of(const struct replay *replay, size_t nth,
+	const struct fsdp_recording *before, uint64_t run)
+{
+	bool again = nth != 0 && replay->run_count > 1 &&
+		     before->rank == replay_by_rank(replay, nth)->rank;
+
+	return again ? run + 1 : 1;
+}
 
 static const void *each_ranked(struct subject of, size_t i, void *room)
 {
@@ -323,8 +362,9 @@ static const void *each_ranked(struct subject of, size_t i, void *room)
 
 	if (i == replay->count)
 		return NULL;
-	one->input = fsdp_recording_by_rank(replay->recordings, i);
-	one->recording = *fsdp_recording(replay->recordings, one->input);
+	one->run = run_of(replay, i, &one->recording, i == 0 ? 1 : one->run);
+	one->recording = *replay_by_rank(replay, i);
+	one->input = one->recording.input;
 	return one;
 }
 
@@ -344,6 +384,7 @@ static const struct record timeline_record = RECORD_OF(RECORD_OBJECT, TIMELINE,
 struct place {
 	size_t nth, at;
 	int64_t rank;
+	uint64_t input;
 };
 
 /* The recording of the next one, or NULL; count_at: where a recording has the number. */
@@ -357,6 +398,7 @@ static const struct fsdp_recording *next_of(
 	for (; place->nth < replay->count; place->nth++, place->at = 0) {
 		const struct fsdp_recording *one = replay_by_rank(replay, place->nth);
 		place->rank = one->rank;
+		place->input = one->input;
 		if (place->at < *(const size_t *)((const char *)one + count_at))
 			return one;
 	}
@@ -372,6 +414,8 @@ static const struct record step_record = OBJECT_RECORD(STEP, "step",
 	"One `ProfilerStep`.",
 	{ "step", INTEGER_AT(STEP, step.step), .always = true, .about = "Its number." },
 	{ "rank", INTEGER_AT(STEP, place.rank), .always = true, .about = "Its rank." },
+	{ "input", COUNT_AT(STEP, place.input), .always = true,
+		.about = "`id` of its input." },
 	{ "ts_ns", NS_AT(STEP, step.ts_ns), .always = true, .about = "Its start." },
 	{ "dur_ns", NS_AT(STEP, step.dur_ns), .always = true,
 		.about = "How long it is." },
@@ -449,7 +493,7 @@ static const void *each_problem(struct subject of, size_t i, void *room)
 	if (one == NULL)
 		return NULL;
 	problem->problem = one->problems[problem->place.at];
-	problem->input = fsdp_recording_by_rank(recordings_of(of), problem->place.nth);
+	problem->input = one->input;
 	return problem;
 }
 
@@ -458,30 +502,65 @@ static const void *each_problem(struct subject of, size_t i, void *room)
 /* Matched over ranks, or one of a single rank: then what both have is in `match` too. */
 struct collective {
 	bool is_match;
+	struct replay of; /* the run */
+	uint64_t run;
+	size_t at; /* in it */
 	struct fsdp_match match;
 	struct fsdp_collective own;
-	const char *algbw, *busbw; /* NULL: there is no such number */
-	char digits[2][32];
+	double algbw, busbw; /* below 0: there is no such number */
 };
 
 _Static_assert(sizeof(struct collective) <= RECORD_ROOM, "room for one");
 
+static double number_of(const char *digits)
+{
+	return digits[0] != '\0' ? strtod(digits, NULL) : -1;
+}
+
+static size_t collectives_of(const struct replay *run)
+{
+	const struct fsdp_matching *matching = fsdp_recordings_matching(run->recordings);
+
+	return matching->by != NULL ? matching->match_count
+				    : replay_by_rank(run, 0)->collective_count;
+}
+
+/* Goes to the next one of any run. */
+static bool next_collective(const struct replay *replay, size_t i, struct collective *one)
+{
+	if (i == 0) {
+		one->of = replay_run(replay, 0);
+		one->at = 0;
+	} else {
+		one->at++;
+	}
+	while (one->at == collectives_of(&one->of)) {
+		if (one->of.nth == replay->run_count)
+			return false;
+		one->of = replay_run(replay, one->of.nth);
+		one->at = 0;
+	}
+	one->run = one->of.nth;
+	return true;
+}
+
 static const void *each_collective(struct subject of, size_t i, void *room)
 {
-	const struct fsdp_matching *matching =
-		fsdp_recordings_matching(recordings_of(of));
-	const struct fsdp_recording *first = replay_by_rank(of.context, 0);
 	struct collective *one = room;
+	const struct fsdp_matching *matching;
 	struct fsdp_match *match = &one->match;
-	bool known;
+	char digits[2][32];
 
-	if (i == (matching->by != NULL ? matching->match_count : first->collective_count))
+	if (!next_collective(of.context, i, one))
 		return NULL;
-	*one = (struct collective){ .is_match = matching->by != NULL };
+	matching = fsdp_recordings_matching(one->of.recordings);
+	one->is_match = matching->by != NULL;
+	one->own = (struct fsdp_collective){ 0 };
 	if (one->is_match) {
-		*match = matching->matches[i];
+		*match = matching->matches[one->at];
 	} else {
-		fsdp_recording_collective(first, i, &one->own);
+		fsdp_recording_collective(
+			replay_by_rank(&one->of, 0), one->at, &one->own);
 		*match = (struct fsdp_match){ .type = one->own.type,
 			.group = one->own.group,
 			.seq = one->own.seq,
@@ -489,13 +568,22 @@ static const void *each_collective(struct subject of, size_t i, void *room)
 			.bytes = one->own.bytes,
 			.group_size = one->own.group_size };
 	}
-	known = fsdp_bandwidth(&match->type, match->bytes, match->group_size,
-		match->transfer_ns, one->digits[0], one->digits[1]);
-	if (!known)
+	if (!fsdp_bandwidth(&match->type, match->bytes, match->group_size,
+		    match->transfer_ns, digits[0], digits[1]))
 		match->group_size = FSDP_ABSENT;
-	one->algbw = known ? one->digits[0] : NULL;
-	one->busbw = known && one->digits[1][0] != '\0' ? one->digits[1] : NULL;
+	one->algbw = number_of(digits[0]);
+	one->busbw = number_of(digits[1]);
 	return one;
+}
+
+static bool has_algbw(struct subject of)
+{
+	return ((const struct collective *)of.object)->algbw >= 0;
+}
+
+static bool has_busbw(struct subject of)
+{
+	return ((const struct collective *)of.object)->busbw >= 0;
 }
 
 static bool is_match(struct subject of)
@@ -544,7 +632,9 @@ static const void *each_rank(struct subject of, size_t i, void *room)
 
 	if (i == match->recording_count)
 		return NULL;
-	*rank = replay_by_rank(of.context, match->recordings[i])->rank;
+	*rank = replay_by_rank(
+		&((const struct collective *)of.object)->of, match->recordings[i])
+			->rank;
 	return rank;
 }
 
@@ -556,6 +646,7 @@ static const struct record collective_record = OBJECT_RECORD(COLLECTIVE, "collec
 	"A collective: matched over several ranks, or that of a single rank.",
 	{ "index", COUNT_AT(COLLECTIVE, match.index), .has = is_match,
 		.about = "Place among all collectives, with those that are left out." },
+	RUN_ROW(COLLECTIVE, run),
 	{ "ts_ns", NS_AT(COLLECTIVE, own.ts_ns), .has = is_own,
 		.about = "Start, of a single rank." },
 	{ "dur_ns", NS_AT(COLLECTIVE, own.dur_ns), .has = is_own,
@@ -588,10 +679,11 @@ static const struct record collective_record = OBJECT_RECORD(COLLECTIVE, "collec
 			"Bytes of the output of an all-gather, of the input of others." },
 	{ "group_size", INTEGER_AT(COLLECTIVE, match.group_size),
 		.about = "Number of ranks of the group." },
-	{ "algbw_GBps", WORD_AT(COLLECTIVE, algbw),
+	{ "algbw_GBps", NUMBER_AT(COLLECTIVE, algbw), .has = has_algbw,
 		.about =
 			"Bytes by time, in 10^9 bytes a second with six decimals: by `transfer_ns`, of a single rank by `dur_ns`." },
-	{ "busbw_GBps", WORD_AT(COLLECTIVE, busbw), .about = "The same for the bus." });
+	{ "busbw_GBps", NUMBER_AT(COLLECTIVE, busbw), .has = has_busbw,
+		.about = "The same for the bus." });
 
 #define MATCHING struct fsdp_matching
 static const struct record matching_record = OBJECT_RECORD(MATCHING, "matching",
@@ -601,14 +693,30 @@ static const struct record matching_record = OBJECT_RECORD(MATCHING, "matching",
 	{ "stopped", INTEGER_AT(MATCHING, stopped), .null = true,
 		.about = "Place from which on they could not be matched." },
 	{ "straggler", INTEGER_AT(MATCHING, straggler), .null = true,
-		.about = "The rank that others wait for." });
+		.about = "The rank that is most often last." },
+	{ "aligned", BOOL_AT(MATCHING, aligned), .always = true,
+		.about =
+			"False when the clocks of the ranks differ: then there are no waits and no straggler." });
 
-/* ---- one row for each rank, step and type ---- */
+/* ---- rows ---- */
+
+/* For outputs that know nothing but rows: the table of --by. */
+static void begin_rows(
+	struct replay *replay, struct record_table *table, const struct record *record)
+{
+	static const struct table like = {
+		.key = "types", .main = true, .rows_only = true
+	};
+
+	record_table_init(table, &like, record, replay);
+	out_records_begin(replay->run->out, table);
+}
 
 struct separated_row {
 	int64_t rank, step; /* FSDP_ABSENT: of all steps */
 	struct fsdp_span type;
 	struct fsdp_times times;
+	uint64_t run;
 };
 #define ROW struct separated_row
 static const struct record row_record = RECORD_OF(RECORD_OBJECT, ROW,
@@ -616,39 +724,188 @@ static const struct record row_record = RECORD_OF(RECORD_OBJECT, ROW,
 	{ "type", NAME_AT(ROW, type) }, { "count", COUNT_AT(ROW, times.count) },
 	{ "sum_ns", NS_AT(ROW, times.sum_ns) }, { "min_ns", NS_AT(ROW, times.min_ns) },
 	{ "p50_ns", NS_AT(ROW, times.p50_ns) }, { "p95_ns", NS_AT(ROW, times.p95_ns) },
-	{ "max_ns", NS_AT(ROW, times.max_ns) });
+	{ "max_ns", NS_AT(ROW, times.max_ns) }, { "run", COUNT_AT(ROW, run) });
+
+/* Those of one recording, of each step too if they are wanted. */
+static void rows_of_types(struct replay *replay, const struct record_table *table,
+	const struct fsdp_recording *one, uint64_t run)
+{
+	bool regions = replay_shows_only(replay, "region");
+
+	for (size_t j = 0; j < one->type_count; j++)
+		if (!regions || replay_is_region(one->types[j].name))
+			out_records_row(replay->run->out, table,
+				&(struct separated_row){ one->rank, FSDP_ABSENT,
+					one->types[j].name, one->types[j].times, run });
+}
+
+static void rows_of_steps(struct replay *replay, const struct record_table *table,
+	const struct fsdp_recording *one, uint64_t run)
+{
+	bool regions = replay_shows_only(replay, "region");
+
+	for (size_t j = 0; j < one->step_count; j++) {
+		const struct fsdp_step *step = &one->steps[j];
+		for (size_t k = 0; k < step->type_count; k++) {
+			const struct fsdp_tally *type = &step->types[k];
+			struct fsdp_times times = { type->count, type->sum_ns,
+				FSDP_ABSENT, FSDP_ABSENT, FSDP_ABSENT, FSDP_ABSENT,
+				false };
+			if (regions && !replay_is_region(type->name))
+				continue;
+			out_records_row(replay->run->out, table,
+				&(struct separated_row){
+					one->rank, step->step, type->name, times, run });
+		}
+	}
+}
+
+static void put_rows_of_types(struct replay *replay)
+{
+	struct record_table table;
+	struct ranked one = { .run = 1 };
+
+	begin_rows(replay, &table, &row_record);
+	for (size_t i = 0; i < replay->count; i++) {
+		one.run = run_of(replay, i, &one.recording, one.run);
+		one.recording = *replay_by_rank(replay, i);
+		if (!replay_shows_only(replay, "step"))
+			rows_of_types(replay, &table, &one.recording, one.run);
+		if (!replay_shows_only(replay, "type"))
+			rows_of_steps(replay, &table, &one.recording, one.run);
+	}
+	out_table_end(replay->run->out);
+}
+
+static struct value get_all(struct subject of)
+{
+	const struct fsdp_type_times *all =
+		replay_type_of(of.object, span_of_text(text_of("all")));
+
+	return all != NULL ? value_ns(all->times.sum_ns) : value_absent();
+}
+
+static bool has_waits(struct subject of)
+{
+	const struct fsdp_matching *matching =
+		fsdp_recordings_matching(recordings_of(of));
+
+	return matching->by != NULL && matching->aligned;
+}
+
+/* As the text has them, under the names of json. */
+static const struct record rank_row_record = RECORD_OF(RECORD_OBJECT, RECORDING,
+	{ "rank", INTEGER_AT(RECORDING, rank) }, { "input", SIZE_AT(RECORDING, input) },
+	{ "all_ns", GET(FIELD_NS, get_all) },
+	{ "comm_busy_ns", NS_AT(RECORDING, device.comm_busy_ns), .has = has_device },
+	{ "exposed_ns", NS_AT(RECORDING, device.exposed_ns), .has = has_device },
+	{ "overlap_ns", NS_AT(RECORDING, device.overlap_ns), .has = has_device },
+	{ "compute_busy_ns", NS_AT(RECORDING, device.compute_busy_ns),
+		.has = has_device },
+	{ "idle_ns", NS_AT(RECORDING, device.idle_ns), .has = has_device },
+	{ "host_comm_busy_ns", NS_AT(RECORDING, host_comm_busy_ns) },
+	{ "wait_ns", NS_AT(RECORDING, wait_ns), .has = has_waits },
+	{ "times_last", COUNT_AT(RECORDING, times_last), .has = has_waits });
+
+static void put_rows_of_ranks(struct replay *replay)
+{
+	struct record_table table;
+
+	begin_rows(replay, &table, &rank_row_record);
+	for (size_t i = 0; i < replay->count; i++)
+		out_records_row(replay->run->out, &table, replay_by_rank(replay, i));
+	out_table_end(replay->run->out);
+}
+
+static const struct record collective_row_record = RECORD_OF(RECORD_OBJECT, COLLECTIVE,
+	{ "type", TEXT_AT(COLLECTIVE, match.type) },
+	{ "group", GET(FIELD_TEXT, get_group) }, { "seq", GET(FIELD_ANY, get_seq) },
+	{ "transfer_ns", NS_AT(COLLECTIVE, match.transfer_ns) },
+	{ "start_skew_ns", NS_AT(COLLECTIVE, match.start_skew_ns), .has = is_match },
+	{ "last_rank", INTEGER_AT(COLLECTIVE, match.last_rank), .has = is_match },
+	{ "bytes", INTEGER_AT(COLLECTIVE, match.bytes) },
+	{ "group_size", INTEGER_AT(COLLECTIVE, match.group_size) },
+	{ "algbw_GBps", NUMBER_AT(COLLECTIVE, algbw), .has = has_algbw },
+	{ "busbw_GBps", NUMBER_AT(COLLECTIVE, busbw), .has = has_busbw },
+	{ "run", COUNT_AT(COLLECTIVE, run) });
+
+static void put_rows_of_collectives(struct replay *replay)
+{
+	const struct subject of = { replay, replay };
+	struct record_table table;
+	struct collective one;
+
+	begin_rows(replay, &table, &collective_row_record);
+	for (size_t i = 0; each_collective(of, i, &one) != NULL; i++)
+		out_records_row(replay->run->out, &table, &one);
+	out_table_end(replay->run->out);
+}
 
 static void put_separated(struct replay *replay)
 {
-	static const struct table like = {
-		.key = "types", .main = true, .rows_only = true
-	};
-	struct out *out = replay->run->out;
-	struct record_table table;
-
-	record_table_init(&table, &like, &row_record, NULL);
-	out_records_begin(out, &table);
-	for (size_t i = 0; i < replay->count; i++) {
-		const struct fsdp_recording *one = replay_by_rank(replay, i);
-		for (size_t j = 0; j < one->type_count; j++)
-			out_records_row(out, &table,
-				&(struct separated_row){ one->rank, FSDP_ABSENT,
-					one->types[j].name, one->types[j].times });
-		for (size_t j = 0; j < one->step_count; j++) {
-			const struct fsdp_step *step = &one->steps[j];
-			for (size_t k = 0; k < step->type_count; k++)
-				out_records_row(out, &table,
-					&(struct separated_row){ one->rank, step->step,
-						step->types[k].name,
-						{ step->types[k].count,
-							step->types[k].sum_ns,
-							FSDP_ABSENT, FSDP_ABSENT,
-							FSDP_ABSENT, FSDP_ABSENT,
-							false } });
-		}
-	}
-	out_table_end(out);
+	if (replay_shows_only(replay, "rank"))
+		put_rows_of_ranks(replay);
+	else if (replay_shows_only(replay, "collective"))
+		put_rows_of_collectives(replay);
+	else
+		put_rows_of_types(replay);
 }
+
+/* ---- the cost of a step ---- */
+
+struct run_cost {
+	uint64_t run;
+	struct replay_cost cost;
+};
+
+static const void *each_cost(struct subject of, size_t i, void *room)
+{
+	const struct replay *replay = of.context;
+	struct run_cost *one = room;
+
+	if (i == replay->run_count)
+		return NULL;
+	struct replay run = replay_run(replay, i);
+	*one = (struct run_cost){ run.nth, replay_cost(&run) };
+	return one;
+}
+
+static bool has_shares(struct subject of)
+{
+	return ((const struct run_cost *)of.object)->cost.has_device;
+}
+
+static bool has_straggler(struct subject of)
+{
+	return ((const struct run_cost *)of.object)->cost.straggler != FSDP_ABSENT;
+}
+
+#define COST struct run_cost
+static const struct record cost_record = OBJECT_RECORD(COST, "cost",
+	"What a step costs: means over all ranks and steps.", RUN_ROW(COST, run),
+	{ "steps", COUNT_AT(COST, cost.steps), .always = true,
+		.about = "Number of steps of all ranks; without steps, of recordings." },
+	{ "mean_ns", NS_AT(COST, cost.mean_ns), .null = true,
+		.about = "How long a step is." },
+	{ "min_ns", NS_AT(COST, cost.min_ns), .null = true,
+		.about = "The shortest of them." },
+	{ "max_ns", NS_AT(COST, cost.max_ns), .null = true,
+		.about = "The longest of them." },
+	{ "max_rank", INTEGER_AT(COST, cost.max_rank), .null = true,
+		.about = "The rank that has the longest." },
+	{ "compute_percent", NUMBER_AT(COST, cost.compute), .has = has_shares,
+		.about = "Share of the time of devices in kernels that compute." },
+	{ "exposed_percent", NUMBER_AT(COST, cost.exposed), .has = has_shares,
+		.about = "Share in collectives while nothing computes." },
+	{ "copies_percent", NUMBER_AT(COST, cost.copies), .has = has_shares,
+		.about = "Share in copies and sets of memory alone." },
+	{ "idle_percent", NUMBER_AT(COST, cost.idle), .has = has_shares,
+		.about = "Share in which a device does nothing." },
+	{ "straggler", INTEGER_AT(COST, cost.straggler), .has = has_straggler,
+		.about =
+			"The rank that is last most often and waits least, if that costs the others 1 % or more." },
+	{ "waiting_percent", NUMBER_AT(COST, cost.waiting), .has = has_straggler,
+		.about = "Share of their time that the others wait for it." });
 
 /* ---- the answer ---- */
 
@@ -675,6 +932,8 @@ static const struct record head_record = RECORD_OF(RECORD_OBJECT, DATA,
 		.about = "Number of ranks of the job." },
 	COMM_ROWS(DATA, all.layer, all.by));
 static const struct record rest_record = RECORD_OF(RECORD_OBJECT, DATA,
+	{ "cost", EACH(each_cost, cost_record), .always = true,
+		.about = "What a step costs, by run." },
 	{ "ranks", EACH(each_ranked, rank_record), .always = true,
 		.about = "The recordings, by rank." },
 	{ "timeline", OBJECT_AT(DATA, timeline, timeline_record), .has = has_cells,

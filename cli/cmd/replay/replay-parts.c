@@ -2,6 +2,8 @@
 /*
  * What all answers of `replay` ask of recordings.
  */
+#include <string.h>
+
 #include "cmd/replay/replay.h"
 #include "render/human.h"
 
@@ -9,6 +11,16 @@ const struct fsdp_recording *replay_by_rank(const struct replay *replay, size_t 
 {
 	return fsdp_recording(
 		replay->recordings, fsdp_recording_by_rank(replay->recordings, nth));
+}
+
+struct replay replay_run(const struct replay *replay, size_t nth)
+{
+	struct replay run = *replay;
+
+	run.recordings = fsdp_recordings_run(replay->recordings, nth);
+	run.count = fsdp_recording_count(run.recordings);
+	run.nth = nth + 1;
+	return run;
 }
 
 const char *const REPLAY_SIX[REPLAY_SIX_COUNT] = { "all", "all_gather",
@@ -40,6 +52,23 @@ const char *replay_next_absent(
 			return name.data;
 	}
 	return NULL;
+}
+
+bool replay_is_region(struct fsdp_span name)
+{
+	static const char *const others[] = { "reduce_scatter", "all_reduce", "broadcast",
+		"reduce", "all_to_all", "send_recv", "gather", "scatter", "barrier",
+		"coalesced", "comm_unknown", "compute", "D2D", "P2P", "HtoH", "memset" };
+
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+		if (text_is(text_of_span(name), text_of(others[i])))
+			return false;
+	return !fsdp_type_is_named(name);
+}
+
+bool replay_shows_only(const struct replay *replay, const char *table)
+{
+	return replay->options->by != NULL && strcmp(replay->options->by, table) == 0;
 }
 
 struct replay_collectives replay_collectives(const struct replay *replay)

@@ -24,24 +24,21 @@ static const char *percent_of(int64_t part, int64_t whole, struct ms *text)
 
 static void line_collectives(struct replay *replay)
 {
-	static const char *const hows[] = { "arguments", "launch", "name", "nothing" };
 	struct replay_collectives all = replay_collectives(replay);
 	struct out *out = replay->run->out;
-	bool some = false;
+	uint64_t count = 0;
 
+	for (int i = 0; i < FSDP_BY_COUNT; i++)
+		count += all.by[i];
 	if (all.layer == FSDP_LAYER_NONE) {
 		out_line_text(out, "; no collectives");
 		return;
 	}
-	out_line_text(out, "; collectives from %s: ",
-		all.layer == FSDP_LAYER_DEVICE ? "device kernels" : "the host");
-	for (int j = 0; j < FSDP_BY_COUNT; j++) {
-		if (all.by[j] == 0)
-			continue;
+	out_line_text(out, "; %" PRIu64 " collective%s, timed on the %s", count,
+		plural(count), all.layer == FSDP_LAYER_DEVICE ? "GPU" : "host");
+	if (all.by[FSDP_BY_NONE] != 0)
 		out_line_text(
-			out, "%s%" PRIu64 " by %s", some ? ", " : "", all.by[j], hows[j]);
-		some = true;
-	}
+			out, ", %" PRIu64 " of an unknown type", all.by[FSDP_BY_NONE]);
 }
 
 static void line_inputs(struct replay *replay)
@@ -68,6 +65,33 @@ static void line_inputs(struct replay *replay)
 			replay->count, plural(replay->count), dumps, plural(dumps));
 	}
 	out_line_end(out);
+}
+
+/* Of several runs, which files they are. */
+static void line_run(struct replay *run)
+{
+	struct out *out = run->run->out;
+
+	out_line_begin(out, NULL);
+	out_line_text(out, "run %" PRIu64 ": ", run->nth);
+	out_line_name(out, text_of(fsdp_recording(run->recordings, 0)->path));
+	if (run->count > 1)
+		out_line_text(out, " and %zu more", run->count - 1);
+	out_line_end(out);
+}
+
+static void show_costs(struct replay *replay)
+{
+	for (size_t i = 0; i < replay->run_count; i++) {
+		struct replay run = replay_run(replay, i);
+		struct replay_cost cost = replay_cost(&run);
+
+		if (replay->run_count > 1)
+			line_run(&run);
+		if (replay->has_traces)
+			replay_tell_cost(&run, &cost);
+		line_inputs(&run);
+	}
 }
 
 /* ---- PyTorch's own lines ---- */
@@ -113,7 +137,7 @@ static size_t top_of(const struct replay *replay, struct row *rows, size_t count
 
 static bool shows(const struct replay *replay, const char *table)
 {
-	return replay->options->by == NULL || strcmp(replay->options->by, table) == 0;
+	return replay->options->by == NULL || replay_shows_only(replay, table);
 }
 
 /* ---- types ---- */
@@ -122,17 +146,20 @@ struct type_row {
 	struct text name;
 	uint64_t calls;
 	struct value total;
-	int64_t mean_ns, least_ns, p50_ns, p95_ns, most_ns;
-	const char *min, *max, *share;
+	int64_t run, mean_ns, least_ns, p50_ns, p95_ns, most_ns;
+	const char *min, *max, *share, *ratio;
 };
 
-/* Columns by what there is to say: over ranks, or of single calls. */
-enum { VIEW_RANKS = 1, VIEW_CALLS = 2 };
-#define OF_RANKS .machine_only = 1 << 0 | 1 << VIEW_CALLS
-#define OF_CALLS .machine_only = 1 << 0 | 1 << VIEW_RANKS
+/* Columns by what there is to say: over ranks, of single calls, of several runs. The sets
+ * of views that lack each of these hide its columns. */
+enum { VIEW_RANKS = 1, VIEW_CALLS = 2, VIEW_RUNS = 4 };
+#define OF_RANKS .machine_only = 0x55
+#define OF_CALLS .machine_only = 0x33
+#define OF_RUNS .machine_only = 0x0f
 #define TYPE struct type_row
 static const struct record type_record = RECORD_OF(RECORD_OBJECT, TYPE,
-	{ "type", NAME_AT(TYPE, name) }, { "calls", COUNT_AT(TYPE, calls) },
+	{ "type", NAME_AT(TYPE, name) }, { "run", INTEGER_AT(TYPE, run), OF_RUNS },
+	{ "calls", COUNT_AT(TYPE, calls) },
 	{ "total ms", VALUE_AT(TYPE, total), .right = true },
 	{ "rank mean", NS_AT(TYPE, mean_ns), OF_RANKS },
 	{ "min (rank)", WORD_AT(TYPE, min), OF_RANKS, .right = true },
@@ -141,7 +168,8 @@ static const struct record type_record = RECORD_OF(RECORD_OBJECT, TYPE,
 	{ "p50", NS_AT(TYPE, p50_ns), OF_CALLS },
 	{ "p95", NS_AT(TYPE, p95_ns), OF_CALLS },
 	{ "call max", NS_AT(TYPE, most_ns), OF_CALLS },
-	{ "% of all", WORD_AT(TYPE, share), .right = true });
+	{ "% of all", WORD_AT(TYPE, share), .right = true },
+	{ "of run 1", WORD_AT(TYPE, ratio), OF_RUNS, .right = true });
 
 /* One type over all ranks: who spent least and most. */
 struct spread {
@@ -173,46 +201,64 @@ static struct spread spread_of(const struct replay *replay, struct fsdp_span nam
 	return spread;
 }
 
-static bool is_region(struct fsdp_span name)
+static bool find_type(
+	const struct replay *run, struct fsdp_span name, struct fsdp_type_times *ret_type)
 {
-	static const char *const others[] = { "reduce_scatter", "all_reduce", "broadcast",
-		"reduce", "all_to_all", "send_recv", "gather", "scatter", "barrier",
-		"coalesced", "comm_unknown", "compute", "D2D", "P2P", "HtoH", "memset" };
-
-	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-		if (text_is(text_of_span(name), text_of(others[i])))
-			return false;
-	return !fsdp_type_is_named(name);
-}
-
-static int64_t sum_of_all(const struct replay *replay)
-{
-	for (size_t i = 0; i < replay_type_count(replay); i++) {
-		struct fsdp_type_times type = fsdp_recordings_type(replay->recordings, i);
-		if (text_is(text_of_span(type.name), text_of("all")))
-			return type.times.sum_ns;
+	for (size_t i = 0; i < replay_type_count(run); i++) {
+		*ret_type = fsdp_recordings_type(run->recordings, i);
+		if (text_is(text_of_span(ret_type->name), text_of_span(name)))
+			return true;
 	}
-	return 0;
+	return false;
 }
 
-static void row_type(struct replay *replay, const struct record_table *table,
-	struct fsdp_span name, const struct fsdp_times *times, int64_t all)
+static int64_t sum_of_all(const struct replay *run)
 {
-	struct spread spread = spread_of(replay, name);
-	char shown[256], min[64], max[64];
+	struct fsdp_type_times all;
+
+	return find_type(run, span_of_text(text_of("all")), &all) ? all.times.sum_ns : 0;
+}
+
+/* How its time compares to that of the first run. */
+static const char *ratio_of(
+	const struct replay *run, struct fsdp_span name, int64_t ns, char text[32])
+{
+	struct replay first = replay_run(run, 0);
+	struct fsdp_type_times before;
+
+	if (run->nth == 1 || !find_type(&first, name, &before) ||
+		before.times.sum_ns <= 0 || ns == FSDP_ABSENT)
+		return NULL;
+	snprintf(text, 32, "%.2fx", (double)ns / (double)before.times.sum_ns);
+	return text;
+}
+
+static void row_type(struct replay *replay, const struct replay *run,
+	const struct record_table *table, const struct fsdp_type_times *type)
+{
+	const struct fsdp_times *times = &type->times;
+	struct fsdp_span name = type->name;
+	struct spread spread = spread_of(run, name);
+	char shown[256], min[64], max[64], ratio[32];
 	struct ms part, share;
-	struct type_row row = { .calls = times->count,
-		.total = times->count == 0 ? value_word("0") : value_ns(times->sum_ns),
+	struct type_row row = { .run = (int64_t)run->nth,
+		.calls = times->count,
+		.total = value_ns(times->sum_ns),
 		.mean_ns = FSDP_ABSENT,
-		.least_ns = FSDP_ABSENT,
-		.p50_ns = FSDP_ABSENT,
-		.p95_ns = FSDP_ABSENT,
-		.most_ns = FSDP_ABSENT };
+		.least_ns = times->min_ns,
+		.p50_ns = times->p50_ns,
+		.p95_ns = times->p95_ns,
+		.most_ns = times->max_ns,
+		.share = percent_of(times->sum_ns, sum_of_all(run), &share) };
 
 	snprintf(shown, sizeof shown, "%s%.*s", fsdp_type_is_named(name) ? "" : "  ",
 		(int)name.size, name.data != NULL ? (const char *)name.data : "");
 	row.name = text_of(shown);
-	if (times->count != 0 && spread.ranks != 0) {
+	if (replay->run_count > 1)
+		row.ratio = ratio_of(&(struct replay){ .recordings = replay->recordings,
+					     .nth = run->nth },
+			name, times->sum_ns, ratio);
+	if (spread.ranks != 0) {
 		if (times->sum_ns != FSDP_ABSENT)
 			row.mean_ns = times->sum_ns / (int64_t)spread.ranks;
 		snprintf(min, sizeof min, "%s (%" PRId64 ")",
@@ -221,68 +267,86 @@ static void row_type(struct replay *replay, const struct record_table *table,
 			replay_ms(spread.max_ns, &part), spread.max_rank);
 		row.min = min;
 		row.max = max;
-		row.least_ns = times->min_ns;
-		row.p50_ns = times->p50_ns;
-		row.p95_ns = times->p95_ns;
-		row.most_ns = times->max_ns;
-		row.share = percent_of(times->sum_ns, all, &share);
 	}
 	out_records_row(replay->run->out, table, &row);
 }
 
-static void rows_absent(struct replay *replay, const struct record_table *table,
-	struct fsdp_span before, int64_t all, size_t *at)
+/* The type in each run from this one on; those before it lack it. */
+static void rows_of_type(struct replay *replay, const struct record_table *table,
+	size_t first, struct fsdp_span name)
 {
-	static const struct fsdp_times none = { 0 };
-	const char *absent;
+	struct fsdp_type_times type;
 
-	while ((absent = replay_next_absent(replay, before, at)) != NULL)
-		row_type(replay, table, span_of_text(text_of(absent)), &none, all);
+	for (size_t i = first; i < replay->run_count; i++) {
+		struct replay run = replay_run(replay, i);
+		if (find_type(&run, name, &type) && type.times.count != 0)
+			row_type(replay, &run, table, &type);
+	}
+}
+
+static bool is_in_before(struct replay *replay, size_t nth, struct fsdp_span name)
+{
+	struct fsdp_type_times type;
+
+	for (size_t i = 0; i < nth; i++) {
+		struct replay run = replay_run(replay, i);
+		if (find_type(&run, name, &type))
+			return true;
+	}
+	return false;
+}
+
+/* Types that this run is the first to have. */
+static bool rows_of_run(
+	struct replay *replay, const struct record_table *table, size_t nth, bool regions)
+{
+	struct replay run = replay_run(replay, nth);
+	size_t count = replay_type_count(&run);
+	struct row *rows = malloc((count + 1) * sizeof *rows);
+
+	if (rows == NULL)
+		return false;
+	for (size_t i = 0; i < count; i++)
+		rows[i] = (struct row){
+			fsdp_recordings_type(run.recordings, i).times.sum_ns, i
+		};
+	count = top_of(replay, rows, count);
+	for (size_t i = 0; i < count; i++) {
+		struct fsdp_span name =
+			fsdp_recordings_type(run.recordings, rows[i].index).name;
+
+		if ((!regions || replay_is_region(name)) &&
+			!is_in_before(replay, nth, name))
+			rows_of_type(replay, table, nth, name);
+	}
+	free(rows);
+	return true;
 }
 
 static bool show_types(struct replay *replay, bool regions)
 {
-	size_t count = replay_type_count(replay), at = 0;
 	struct table like = { .key = "types", .text_only = true };
 	struct record_table table;
-	struct row *rows = malloc((count + 1) * sizeof *rows);
-	int64_t all = sum_of_all(replay);
-	bool six = !regions && replay->options->top < 0;
+	bool good = true;
 
-	if (rows == NULL)
-		return false;
-	like.view = (replay->count > 1 ? VIEW_RANKS : 0) +
-		    (replay->options->percentiles ? VIEW_CALLS : 0);
+	like.view = (replay->count > replay->run_count ? VIEW_RANKS : 0) +
+		    (replay->options->percentiles ? VIEW_CALLS : 0) +
+		    (replay->run_count > 1 ? VIEW_RUNS : 0);
 	record_table_init(&table, &like, &type_record, NULL);
 	out_records_begin(replay->run->out, &table);
-	for (size_t i = 0; i < count; i++)
-		rows[i] = (struct row){
-			fsdp_recordings_type(replay->recordings, i).times.sum_ns, i
-		};
-	count = top_of(replay, rows, count);
-	for (size_t i = 0; i < count; i++) {
-		struct fsdp_type_times type =
-			fsdp_recordings_type(replay->recordings, rows[i].index);
-
-		if (regions && !is_region(type.name))
-			continue;
-		if (six)
-			rows_absent(replay, &table, type.name, all, &at);
-		row_type(replay, &table, type.name, &type.times, all);
-	}
-	if (six)
-		rows_absent(replay, &table, (struct fsdp_span){ 0 }, all, &at);
+	for (size_t i = 0; good && i < replay->run_count; i++)
+		good = rows_of_run(replay, &table, i, regions);
 	out_table_end(replay->run->out);
-	free(rows);
-	return true;
+	return good;
 }
 
 /* ---- ranks ---- */
 
 struct rank_row {
 	struct fsdp_recording one;
-	int64_t all_ns, comm_ns;
+	int64_t run, all_ns, comm_ns;
 	const char *overlap, *mark;
+	bool matched;
 };
 
 static bool has_device(struct subject of)
@@ -292,71 +356,102 @@ static bool has_device(struct subject of)
 
 static bool is_matched(struct subject of)
 {
-	return fsdp_recordings_matching(((const struct replay *)of.context)->recordings)
-		       ->by != NULL;
+	return ((const struct rank_row *)of.object)->matched;
 }
 
-/* The mark stands in a view of its own. */
-enum { VIEW_ALIKE, VIEW_STRAGGLER };
+/* What only some runs have stands in views of its own. */
+enum { VIEW_STRAGGLER = 1, VIEW_WAITS = 2 };
+#define OF_STRAGGLERS .machine_only = 0x55
+#define OF_WAITS .machine_only = 0x33
 #define RANK struct rank_row
-static const struct record rank_record =
-	RECORD_OF(RECORD_OBJECT, RANK, { "rank", INTEGER_AT(RANK, one.rank) },
-		{ "all", NS_AT(RANK, all_ns) }, { "comm", NS_AT(RANK, comm_ns) },
-		{ "exposed", NS_AT(RANK, one.device.exposed_ns), .has = has_device },
-		{ "overlap", WORD_AT(RANK, overlap), .right = true },
-		{ "compute", NS_AT(RANK, one.device.compute_busy_ns), .has = has_device },
-		{ "idle", NS_AT(RANK, one.device.idle_ns), .has = has_device },
-		{ "wait", NS_AT(RANK, one.wait_ns), .has = is_matched },
-		{ "last", COUNT_AT(RANK, one.times_last), .has = is_matched },
-		{ "note", WORD_AT(RANK, mark), .machine_only = 1 << VIEW_ALIKE });
+static const struct record rank_record = RECORD_OF(RECORD_OBJECT, RANK,
+	{ "rank", INTEGER_AT(RANK, one.rank) }, { "run", INTEGER_AT(RANK, run), OF_RUNS },
+	{ "all", NS_AT(RANK, all_ns) }, { "comm", NS_AT(RANK, comm_ns) },
+	{ "exposed", NS_AT(RANK, one.device.exposed_ns), .has = has_device },
+	{ "overlap", WORD_AT(RANK, overlap), .right = true },
+	{ "compute", NS_AT(RANK, one.device.compute_busy_ns), .has = has_device },
+	{ "idle", NS_AT(RANK, one.device.idle_ns), .has = has_device },
+	{ "wait", NS_AT(RANK, one.wait_ns), .has = is_matched, OF_WAITS },
+	{ "last", COUNT_AT(RANK, one.times_last), .has = is_matched, OF_WAITS },
+	{ "note", WORD_AT(RANK, mark), OF_STRAGGLERS });
 
-static void row_rank(struct replay *replay, const struct record_table *table,
-	const struct fsdp_recording *one)
+static bool has_waits(const struct replay *run)
+{
+	const struct fsdp_matching *matching = fsdp_recordings_matching(run->recordings);
+
+	return matching->by != NULL && matching->aligned;
+}
+
+static void row_rank(struct replay *run, const struct record_table *table,
+	const struct fsdp_recording *one, const struct replay_cost *cost)
 {
 	const struct fsdp_device_times *device = &one->device;
 	const struct fsdp_type_times *all =
 		replay_type_of(one, span_of_text(text_of("all")));
 	struct rank_row row = { .one = *one,
+		.run = (int64_t)run->nth,
+		.matched = has_waits(run),
 		.all_ns = all != NULL ? all->times.sum_ns : FSDP_ABSENT,
 		.comm_ns =
 			one->has_device ? device->comm_busy_ns : one->host_comm_busy_ns };
 	struct ms share;
-	char overlap[48];
+	char overlap[48], mark[64];
 
 	if (one->has_device && device->comm_busy_ns > 0) {
 		snprintf(overlap, sizeof overlap, "%s %%",
 			percent_of(device->overlap_ns, device->comm_busy_ns, &share));
 		row.overlap = overlap;
 	}
-	row.mark = fsdp_recordings_matching(replay->recordings)->straggler == one->rank
-			   ? "straggler: others wait for it"
-			   : "";
-	out_records_row(replay->run->out, table, &row);
+	row.mark = "";
+	if (cost->straggler == one->rank) {
+		snprintf(mark, sizeof mark, "straggler: costs the others %.0f %%",
+			cost->waiting);
+		row.mark = mark;
+	}
+	out_records_row(run->run->out, table, &row);
+}
+
+static bool rows_of_ranks(struct replay *run, const struct record_table *table)
+{
+	struct replay_cost cost = replay_cost(run);
+	struct row *rows = malloc((run->count + 1) * sizeof *rows);
+	size_t count;
+
+	if (rows == NULL)
+		return false;
+	for (size_t i = 0; i < run->count; i++)
+		rows[i] = (struct row){ replay_by_rank(run, i)->device.span_ns, i };
+	count = top_of(run, rows, run->count);
+	for (size_t i = 0; i < count; i++)
+		row_rank(run, table, replay_by_rank(run, rows[i].index), &cost);
+	free(rows);
+	return true;
 }
 
 static bool show_ranks(struct replay *replay)
 {
 	struct table like = { .key = "ranks", .text_only = true };
 	struct record_table table;
-	struct row *rows = malloc((replay->count + 1) * sizeof *rows);
-	size_t count;
+	bool good = true;
 
-	if (rows == NULL)
-		return false;
-	if (fsdp_recordings_matching(replay->recordings)->straggler != FSDP_ABSENT)
-		like.view = VIEW_STRAGGLER;
+	for (size_t i = 0; i < replay->run_count; i++) {
+		struct replay run = replay_run(replay, i);
+
+		if (replay_cost(&run).straggler != FSDP_ABSENT)
+			like.view |= VIEW_STRAGGLER;
+		if (has_waits(&run))
+			like.view |= VIEW_WAITS;
+	}
+	if (replay->run_count > 1)
+		like.view |= VIEW_RUNS;
 	record_table_init(&table, &like, &rank_record, replay);
 	out_records_begin(replay->run->out, &table);
-	for (size_t i = 0; i < replay->count; i++) {
-		const struct fsdp_recording *one = replay_by_rank(replay, i);
-		rows[i] = (struct row){ one->device.span_ns, i };
+	for (size_t i = 0; good && i < replay->run_count; i++) {
+		struct replay run = replay_run(replay, i);
+		good = rows_of_ranks(&run, &table);
 	}
-	count = top_of(replay, rows, replay->count);
-	for (size_t i = 0; i < count; i++)
-		row_rank(replay, &table, replay_by_rank(replay, rows[i].index));
 	out_table_end(replay->run->out);
-	free(rows);
-	return true;
+	return good;
 }
 
 /* ---- steps ---- */
@@ -558,6 +653,23 @@ static void show_timeline(struct replay *replay)
 	out_line_end(out);
 }
 
+/* Tables that each run has for itself. */
+static bool show_run(struct replay *run)
+{
+	bool good = true;
+
+	if (run->run_count > 1 &&
+		(replay_shows_only(run, "step") || replay_shows_only(run, "collective") ||
+			run->options->timeline))
+		line_run(run);
+	if (replay_shows_only(run, "step"))
+		show_steps(run);
+	if (replay_shows_only(run, "collective"))
+		good = show_collectives(run);
+	show_timeline(run);
+	return good;
+}
+
 bool replay_show_text(struct replay *replay)
 {
 	struct out *out = replay->run->out;
@@ -566,20 +678,28 @@ bool replay_show_text(struct replay *replay)
 	show_dumps(replay);
 	if (strcmp(replay->options->style, "torch") == 0)
 		return true;
-	line_inputs(replay);
+	if (replay_says_nothing(replay)) {
+		replay_tell_nothing(replay);
+		return true;
+	}
+	show_costs(replay);
 	if (shows(replay, "type"))
 		good = show_types(replay, false);
-	if (replay->options->by != NULL && shows(replay, "region"))
+	if (replay_shows_only(replay, "region"))
 		good = good && show_types(replay, true);
 	if (replay->has_traces && shows(replay, "rank")) {
 		if (replay->options->by == NULL)
 			out_line(out, NULL, "%s", "");
 		good = good && show_ranks(replay);
 	}
-	if (replay->options->by != NULL && shows(replay, "step"))
-		show_steps(replay);
-	if (replay->options->by != NULL && shows(replay, "collective"))
-		good = good && show_collectives(replay);
-	show_timeline(replay);
+	for (size_t i = 0; good && i < replay->run_count; i++) {
+		struct replay run = replay_run(replay, i);
+		good = show_run(&run);
+	}
+	if (good && replay->has_traces && replay->run_count == 1 &&
+		replay->options->by == NULL) {
+		struct replay_cost cost = replay_cost(replay);
+		replay_tell_advice(replay, &cost);
+	}
 	return good;
 }

@@ -3,6 +3,7 @@
  * Shows where the time of a run went: by type, rank, step and collective. The library reads
  * recordings and adds them up.
  */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,17 +21,17 @@ static const struct option OPTIONS[] = {
 	{ "top", 0, OPTION_INTEGER, "N", AT(top), NULL, 1, INT64_MAX,
 		.help = "of each table the N rows with the most time" },
 	{ "percentiles", 0, OPTION_FLAG, NULL, AT(percentiles),
-		.help = "how long each call took: least, half, 95 %, most" },
+		.help = "how long each call took: min, p50, p95, max" },
 	{ "steps", 0, OPTION_TEXT, "LIST", AT(steps),
 		.help = "count these steps only: 3,10-19" },
 	{ "timeline", 0, OPTION_FLAG, NULL, AT(timeline),
-		.help = "a strip a rank: what filled most of each part of its time" },
+		.help = "one line per rank: what filled most of each part of its time" },
 	{ "style", 0, OPTION_WORD, "STYLE", AT(style), STYLE_WORDS, .initial = "default",
 		.help = "torch: the lines that SimpleProfiler prints, and nothing else" },
 	{ "rank-regex", 0, OPTION_TEXT, "RE", AT(rank_regex),
 		.help = "take ranks from the paths: the first group, or all that matches" },
 	{ "strict", 0, OPTION_FLAG, NULL, AT(strict),
-		.help = "whatever was not as it should be makes the status 1" },
+		.help = "treat every warning as a failure" },
 	{ "fail-if", 0, OPTION_LIST, "EXPR", AT(fail_if),
 		.help = "status 1 if exposed>20%, idle>30%, TYPE>50ms, TYPE>1.2x ..." },
 	{ "compare", 0, OPTION_TEXT, "FILE", AT(compare),
@@ -176,7 +177,11 @@ static int status_of(struct replay *replay)
 			status = status_worse(status, STATUS_PARTIAL);
 		odd |= one->deviation_count != 0 || one->problem_count != 0;
 	}
-	if (fsdp_recordings_matching(replay->recordings)->stopped != FSDP_ABSENT)
+	for (size_t i = 0; i < replay->run_count; i++)
+		if (fsdp_recordings_matching(fsdp_recordings_run(replay->recordings, i))
+				->stopped != FSDP_ABSENT)
+			status = status_worse(status, STATUS_PARTIAL);
+	if (replay_says_nothing(replay) && !replay_is_empty(replay))
 		status = status_worse(status, STATUS_PARTIAL);
 	if (replay->options->strict && odd)
 		status = status_worse(status, STATUS_BAD);
@@ -184,18 +189,22 @@ static int status_of(struct replay *replay)
 		checks_judge(replay->run, &replay->options->fail_if, replay->baseline));
 }
 
-/* Copies of one file, most often. */
-static void tell_doubles(struct replay *replay)
+/* Why waits and stragglers are left out. */
+static void tell_clocks(const struct replay *replay)
 {
-	for (size_t i = 1; i < replay->count; i++) {
-		const struct fsdp_recording *one = replay_by_rank(replay, i);
-		const struct fsdp_recording *before = replay_by_rank(replay, i - 1);
+	const struct fsdp_matching *matching =
+		fsdp_recordings_matching(replay->recordings);
+	const struct fsdp_match *match = &matching->matches[matching->longest_skew];
+	struct ms skew, longest;
 
-		if (one->rank == before->rank && one->kind == FSDP_RECORDING_KINETO)
-			run_note(replay->run,
-				"%s and %s both say that they are rank %lld",
-				before->path, one->path, (long long)one->rank);
-	}
+	if (matching->aligned || matching->match_count == 0)
+		return;
+	run_note(replay->run,
+		"the clocks of the ranks differ: %.*s %" PRIu64
+		" begins %s ms apart and lasts at most %s ms; waits and stragglers are left out",
+		(int)match->type.size, (const char *)match->type.data, match->index,
+		replay_ms(match->start_skew_ns, &skew),
+		replay_ms(match->max_dur_ns, &longest));
 }
 
 static void tell_notes(struct replay *replay)
@@ -221,7 +230,8 @@ static bool run_replay(struct run *run, struct fsdp_error **ret_error)
 	struct replay replay = { .run = run,
 		.options = run->options,
 		.recordings = run->recordings,
-		.count = fsdp_recording_count(run->recordings) };
+		.count = fsdp_recording_count(run->recordings),
+		.run_count = fsdp_recordings_run_count(run->recordings) };
 	bool good = true;
 
 	if (!is_answerable(&replay))
@@ -230,7 +240,10 @@ static bool run_replay(struct run *run, struct fsdp_error **ret_error)
 		!fsdp_result_open(replay.options->compare, &replay.baseline, ret_error))
 		return false;
 	tell_notes(&replay);
-	tell_doubles(&replay);
+	for (size_t i = 0; i < replay.run_count; i++) {
+		struct replay one = replay_run(&replay, i);
+		tell_clocks(&one);
+	}
 	run_begin(run, status_of(&replay));
 	if (run->status != STATUS_FAILED) {
 		good = replay_show_text(&replay);

@@ -24,11 +24,15 @@ struct replay_options {
 struct replay {
 	struct run *run;
 	const struct replay_options *options;
-	const struct fsdp_recordings *recordings;
+	const struct fsdp_recordings *recordings; /* of one run, or of all */
 	struct fsdp_result *baseline;
 	size_t count;
+	uint64_t nth, run_count; /* the run that it is, from 1; of so many */
 	bool has_traces, has_dumps;
 };
+
+/* The same of one run, from 0; its recordings alone. */
+struct replay replay_run(const struct replay *replay, size_t nth);
 
 /* The nth recording by rank. */
 const struct fsdp_recording *replay_by_rank(const struct replay *replay, size_t nth);
@@ -53,6 +57,11 @@ const struct fsdp_type_times *replay_type_of(
 const char *replay_next_absent(
 	const struct replay *replay, struct fsdp_span before, size_t *at);
 
+/* Whether it is none of the six, no collective, no copy and no kernel. */
+bool replay_is_region(struct fsdp_span name);
+/* Whether --by asks for this table. */
+bool replay_shows_only(const struct replay *replay, const char *table);
+
 /* ---- collectives ---- */
 
 /* Of all recordings: where their times come from, and what told their types. */
@@ -61,6 +70,29 @@ struct replay_collectives {
 	uint64_t by[FSDP_BY_COUNT];
 };
 struct replay_collectives replay_collectives(const struct replay *replay);
+
+/* ---- the cost of a step ---- */
+
+/* Means over all ranks and steps; shares in per cent of the time of the devices. */
+struct replay_cost {
+	uint64_t steps; /* 0: there is nothing to say */
+	bool marked;    /* they are steps; else each is a whole recording */
+	int64_t mean_ns, min_ns, max_ns, max_rank;
+	bool has_device; /* the shares are known */
+	double compute, exposed, copies, idle;
+	int64_t straggler; /* or FSDP_ABSENT */
+	double waiting;    /* what the others wait for it, in per cent of their time */
+};
+struct replay_cost replay_cost(const struct replay *replay);
+void replay_tell_cost(struct replay *replay, const struct replay_cost *cost);
+/* The largest loss that the recordings prove. */
+void replay_tell_advice(struct replay *replay, const struct replay_cost *cost);
+
+/* Whether nothing was recorded that time could be given to; and whether there are no
+ * events at all. */
+bool replay_says_nothing(const struct replay *replay);
+bool replay_is_empty(const struct replay *replay);
+void replay_tell_nothing(struct replay *replay);
 
 /* ---- times ---- */
 

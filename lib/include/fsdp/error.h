@@ -62,6 +62,10 @@ FSDP_API const char *fsdp_error_limit(const struct fsdp_error *error);
 /** The id of the rule this failure falls under ("FI9001"), or NULL. */
 FSDP_API const char *fsdp_error_rule(const struct fsdp_error *error);
 
+/** What exactly it is, where its function promises such a word for programs ("not_json"),
+ * or NULL. */
+FSDP_API const char *fsdp_error_kind(const struct fsdp_error *error);
+
 /** NULL is fine. The out-of-memory error is static and may be freed like any other. */
 FSDP_API void fsdp_error_free(struct fsdp_error *error);
 

@@ -394,7 +394,9 @@ struct fsdp_recording {
 	int64_t rank;
 	int64_t world_size; /* ranks of the job, or FSDP_ABSENT */
 	enum fsdp_rank_from rank_from;
-	bool truncated;               /* it ends in the middle */
+	size_t input;     /* index of its path */
+	bool truncated;   /* it ends in the middle */
+	bool interrupted; /* reading stopped because options.progress said so */
 	struct fsdp_span debug_level; /* TORCH_DISTRIBUTED_DEBUG of the run */
 	uint64_t skipped;             /* lines of an unknown kind */
 	const uint64_t *bad_lines;    /* numbers of lines that cannot be read */
@@ -442,7 +444,7 @@ struct fsdp_recording {
 	bool steps_incomplete; /* of a pipe: calls came long before their steps */
 	bool reduce_scatter_as_all_reduce; /* gloo carries it out so */
 
-	/* over the ranks of a set */
+	/* over the ranks of a run, if their clocks agree */
 	int64_t wait_ns;     /* for the last rank of each collective */
 	uint64_t times_last; /* how often it was the last one itself */
 	/* of each cell of the set's timeline the type that fills most of it, or "idle";
@@ -476,12 +478,20 @@ struct fsdp_match {
  * How the collectives of ranks were set against each other: by their numbers within a
  * process group, else by their order within it, else by their order in the trace. It stops where ranks do not agree, because everything behind would
  * be compared with the wrong partner.
+ *
+ * Ranks wait inside of a collective, so no wait is longer than the call that it is in.
+ * Where starts of one collective lie farther apart than the longest recording lasts, or
+ * most calls would be shorter than their waits, the clocks of the hosts differ: then
+ * `aligned` is false, no rank has a wait, and none is a straggler.
  */
 struct fsdp_matching {
 	const char *by;          /* "seq", "group", "position"; NULL: a single rank */
 	int64_t stopped;         /* index of the place, or FSDP_ABSENT */
 	const char *stopped_why; /* "missing", "type" */
 	int64_t straggler;       /* rank, or FSDP_ABSENT */
+	bool aligned;            /* the clocks agree; also with a single rank */
+	int64_t most_skew_ns;    /* the largest start_skew_ns of all; 0: none */
+	uint64_t longest_skew;   /* index of that match */
 	const struct fsdp_match *matches; /* in order, up to where it stopped */
 	size_t match_count;
 };
@@ -519,9 +529,10 @@ struct fsdp_timeline {
 /**
  * Reads all of them; "-" is standard input. The ranks of one run belong into one set. The
  * caller owns the set. Memory follows the bytes that are read, not what they unpack to,
- * under the ceiling `memory`. A recording that cannot be read fails the whole set, with
- * its path in the error: of several the first in the order of the paths. What is broken
- * inside of one is a finding. The paths must live as long as the set.
+ * under the ceiling `memory`. A recording that cannot be read is left out and has an
+ * error (fsdp_recordings_error). It fails, with the path in the error, if none can be
+ * read, or if memory or a ceiling was used up, which all share. What is broken inside of
+ * one is a finding. The paths must live as long as the set.
  */
 FSDP_API bool fsdp_recordings_read(const char *const *paths, size_t count,
 	const struct fsdp_recording_options *options,
@@ -530,7 +541,7 @@ FSDP_API bool fsdp_recordings_read(const char *const *paths, size_t count,
 /** NULL is fine. */
 FSDP_API void fsdp_recordings_free(struct fsdp_recordings *recordings);
 
-/** As many as there were paths. */
+/** As many as could be read. */
 FSDP_API size_t fsdp_recording_count(const struct fsdp_recordings *recordings);
 
 /** In the order of the paths; NULL past the end. */
@@ -540,6 +551,26 @@ FSDP_API const struct fsdp_recording *fsdp_recording(
 /** The index of the nth by rank; ties in the order of the paths. nth must be below the
  * count. */
 FSDP_API size_t fsdp_recording_by_rank(
+	const struct fsdp_recordings *recordings, size_t nth);
+
+/** Paths that could not be read, in their order; each error has its path. NULL past the
+ * end. Of a run there are none. */
+FSDP_API size_t fsdp_recordings_error_count(const struct fsdp_recordings *recordings);
+FSDP_API const struct fsdp_error *fsdp_recordings_error(
+	const struct fsdp_recordings *recordings, size_t nth);
+
+/**
+ * Two traces of one rank are two recordings of it: of a run before and after a change, or
+ * of two cycles of the profiler. Their times are compared and not added up. The nth trace
+ * of each rank belongs to the nth run; mostly there is one.
+ */
+FSDP_API size_t fsdp_recordings_run_count(const struct fsdp_recordings *recordings);
+
+/** The recordings of one run, a set that answers all questions for itself; the set itself
+ * if there is one run. A set of several answers for its first run where it is asked for
+ * types, the matching or the timeline. nth must be below the count. It lives, and is freed, with the set
+ * that it is of. */
+FSDP_API const struct fsdp_recordings *fsdp_recordings_run(
 	const struct fsdp_recordings *recordings, size_t nth);
 
 /** Fills *ret_collective with that of an index, which must be below its

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a step costs, and where most of it is lost: a line at the top, one at the end.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "cmd/replay/replay.h"
+
+/* A loss below this is none that one would act on, in per cent of a step. */
+static const double LEAST_LOSS = 5, LEAST_WAIT = 1;
+
+/* ---- steps ---- */
+
+static void take_lengths(const struct replay *replay, struct replay_cost *cost)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < replay->count; i++) {
+		const struct fsdp_recording *one = replay_by_rank(replay, i);
+		const struct fsdp_type_times *all =
+			replay_type_of(one, span_of_text(text_of("all")));
+
+		if (all == NULL || all->times.sum_ns == FSDP_ABSENT ||
+			one->all_source == NULL)
+			continue;
+		cost->marked |= strcmp(one->all_source, "ProfilerStep") == 0;
+		cost->steps += all->times.count;
+		sum += (double)all->times.sum_ns;
+		if (cost->min_ns == FSDP_ABSENT || all->times.min_ns < cost->min_ns)
+			cost->min_ns = all->times.min_ns;
+		if (cost->max_ns == FSDP_ABSENT || all->times.max_ns > cost->max_ns) {
+			cost->max_ns = all->times.max_ns;
+			cost->max_rank = one->rank;
+		}
+	}
+	if (cost->steps != 0)
+		cost->mean_ns = (int64_t)(sum / (double)cost->steps + 0.5);
+}
+
+/* ---- what they are spent on ---- */
+
+static double part(double ns, double whole)
+{
+	return whole > 0 ? round(ns * 10000 / whole) / 100 : 0;
+}
+
+static void take_shares(const struct replay *replay, struct replay_cost *cost)
+{
+	double span = 0, compute = 0, exposed = 0, idle = 0;
+
+	for (size_t i = 0; i < replay->count; i++) {
+		const struct fsdp_recording *one = replay_by_rank(replay, i);
+
+		if (!one->has_device)
+			continue;
+		span += (double)one->device.span_ns;
+		compute += (double)one->device.compute_busy_ns;
+		exposed += (double)one->device.exposed_ns;
+		idle += (double)one->device.idle_ns;
+	}
+	/* A recording that lost its kernels tells of none of these. */
+	cost->has_device = span > 0 && compute > 0;
+	cost->compute = part(compute, span);
+	cost->exposed = part(exposed, span);
+	cost->idle = part(idle, span);
+	cost->copies = part(span - compute - exposed - idle, span);
+	if (!(cost->copies > 0))
+		cost->copies = 0;
+}
+
+/* What the others spend on waiting for it, as a part of their time. It is named if it is
+ * the last most often and waits least itself. */
+static void take_straggler(const struct replay *replay, struct replay_cost *cost)
+{
+	int64_t rank = fsdp_recordings_matching(replay->recordings)->straggler;
+	double waits = 0, all_ns = 0;
+	int64_t own = FSDP_ABSENT, least = INT64_MAX;
+
+	cost->straggler = FSDP_ABSENT;
+	if (rank == FSDP_ABSENT)
+		return;
+	for (size_t i = 0; i < replay->count; i++) {
+		const struct fsdp_recording *one = replay_by_rank(replay, i);
+		const struct fsdp_type_times *all =
+			replay_type_of(one, span_of_text(text_of("all")));
+
+		if (one->kind != FSDP_RECORDING_KINETO)
+			continue;
+		least = one->wait_ns < least ? one->wait_ns : least;
+		if (one->rank == rank) {
+			own = one->wait_ns;
+		} else if (all != NULL && all->times.sum_ns != FSDP_ABSENT) {
+			waits += (double)one->wait_ns;
+			all_ns += (double)all->times.sum_ns;
+		}
+	}
+	cost->waiting = part(waits, all_ns);
+	if (own == least && cost->waiting >= LEAST_WAIT)
+		cost->straggler = rank;
+}
+
+static bool is_whole(const struct replay *replay)
+{
+	for (size_t i = 0; i < replay->count; i++) {
+		const struct fsdp_recording *one = replay_by_rank(replay, i);
+
+		if (one->truncated || one->interrupted || one->dropped != 0)
+			return false;
+	}
+	return true;
+}
+
+struct replay_cost replay_cost(const struct replay *replay)
+{
+	struct replay_cost cost = { .mean_ns = FSDP_ABSENT,
+		.min_ns = FSDP_ABSENT,
+		.max_ns = FSDP_ABSENT,
+		.max_rank = FSDP_ABSENT };
+
+	take_lengths(replay, &cost);
+	take_shares(replay, &cost);
+	take_straggler(replay, &cost);
+	return cost;
+}
+
+/* ---- the first line ---- */
+
+/* Three digits, in the unit that suits `like`. */
+static const char *put_time(int64_t ns, int64_t like, bool unit, char buffer[32])
+{
+	static const struct {
+		double ns;
+		const char *name;
+	} units[] = { { 1e9, " s" }, { 1e6, " ms" }, { 1e3, " us" }, { 1, " ns" } };
+	size_t i = 0;
+	double value;
+
+	while (i < 3 && (double)like < units[i].ns)
+		i++;
+	value = (double)ns / units[i].ns;
+	snprintf(buffer, 32, "%.*f%s",
+		value >= 100  ? 0
+		: value >= 10 ? 1
+			      : 2,
+		value, unit ? units[i].name : "");
+	return buffer;
+}
+
+static void line_share(struct out *out, const char *name, double share, const char **gap)
+{
+	out_line_text(out, "%s%s %.0f %%", *gap, name, share);
+	*gap = ", ";
+}
+
+void replay_tell_cost(struct replay *replay, const struct replay_cost *cost)
+{
+	struct out *out = replay->run->out;
+	const char *gap = ": ";
+	char mean[32], min[32], max[32];
+
+	if (cost->steps == 0)
+		return;
+	out_line_begin(out, NULL);
+	out_line_text(out, "%s %s", cost->marked ? "step" : "recorded",
+		put_time(cost->mean_ns, cost->mean_ns, true, mean));
+	if (cost->steps > 1) {
+		out_line_text(out, " (min %s, max %s",
+			put_time(cost->min_ns, cost->mean_ns, false, min),
+			put_time(cost->max_ns, cost->mean_ns, false, max));
+		if (replay->count > 1)
+			out_line_text(out, " on rank %" PRId64, cost->max_rank);
+		out_line_text(out, ")");
+	}
+	if (cost->has_device) {
+		line_share(out, "compute", cost->compute, &gap);
+		line_share(out, "exposed communication", cost->exposed, &gap);
+		if (cost->copies >= 0.5)
+			line_share(out, "copies", cost->copies, &gap);
+		line_share(out, "idle", cost->idle, &gap);
+	} else {
+		out_line_text(out, ": no GPU kernels, so compute and idle are not known");
+	}
+	out_line_end(out);
+}
+
+/* ---- the last line ---- */
+
+static bool is_straggler_worst(const struct replay_cost *cost)
+{
+	double lost =
+		cost->has_device ? fmin(cost->waiting, cost->exposed) : cost->waiting;
+
+	return cost->straggler != FSDP_ABSENT && cost->waiting >= LEAST_LOSS &&
+	       (!cost->has_device ||
+		       (lost * 2 >= cost->exposed && lost * 2 >= cost->idle));
+}
+
+void replay_tell_advice(struct replay *replay, const struct replay_cost *cost)
+{
+	struct out *out = replay->run->out;
+
+	/* What is missing may be what was lost. */
+	if (!is_whole(replay))
+		return;
+	if (is_straggler_worst(cost))
+		out_line(out, NULL,
+			"largest loss: the others wait for rank %" PRId64
+			", %.0f %% of their time: compare its input, clock rates and load with theirs",
+			cost->straggler, cost->waiting);
+	else if (!cost->has_device)
+		return;
+	else if (cost->idle >= LEAST_LOSS && cost->idle >= cost->exposed)
+		out_line(out, NULL,
+			"largest loss: idle (%.0f %%): the GPU waits for the host; look for data loading, .item() and many small kernels",
+			cost->idle);
+	else if (cost->exposed >= LEAST_LOSS)
+		out_line(out, NULL,
+			"largest loss: exposed communication (%.0f %%): prefetch one unit more, or make units larger",
+			cost->exposed);
+	else
+		out_line(out, NULL, "no loss of %.0f %% or more: compute sets the pace",
+			LEAST_LOSS);
+}
+
+/* ---- what is not there ---- */
+
+static bool has_operators(const struct fsdp_recording *one)
+{
+	static const char *const names[] = { "cpu_op", "Operator" };
+
+	for (size_t i = 0; i < one->category_count; i++)
+		for (size_t j = 0; j < sizeof names / sizeof *names; j++)
+			if (text_is(text_of_span(one->categories[i].name),
+				    text_of(names[j])))
+				return true;
+	return false;
+}
+
+/* Nothing in a recording that time could be given to. */
+static bool says_nothing(const struct fsdp_recording *one)
+{
+	if (one->kind != FSDP_RECORDING_KINETO)
+		return one->dump_count == 0 && one->type_count == 0 &&
+		       one->problem_count == 0 && one->bad_line_count == 0;
+	return one->layer == FSDP_LAYER_NONE && !one->has_device && !has_operators(one);
+}
+
+bool replay_says_nothing(const struct replay *replay)
+{
+	bool nothing = replay->count != 0;
+
+	for (size_t i = 0; i < replay->count; i++)
+		nothing &= says_nothing(replay_by_rank(replay, i));
+	return nothing;
+}
+
+bool replay_is_empty(const struct replay *replay)
+{
+	bool empty = replay->has_traces;
+
+	for (size_t i = 0; i < replay->count; i++)
+		empty &= replay_by_rank(replay, i)->events == 0;
+	return empty;
+}
+
+void replay_tell_nothing(struct replay *replay)
+{
+	struct out *out = replay->run->out;
+
+	if (replay_is_empty(replay))
+		out_line(out, NULL,
+			"there are no events in it: was the profiler stopped before its first step?");
+	else if (replay->has_traces)
+		out_line(out, NULL,
+			"no operators, kernels or collectives were recorded, so nothing can be said of a step");
+	else
+		out_line(out, NULL,
+			"nothing was timed: SimpleProfiler times optim_state_dict() and loading, not the steps of training");
+	out_line(out, NULL,
+		"record with torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]); fsdp-inspect help trace");
+}

@@ -1,0 +1,140 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+#
+# Recordings that do not belong together, that say nothing, or that end too early.
+
+bats_require_minimum_version 1.5.0
+
+setup() {
+	cd "$BATS_TEST_TMPDIR" || return
+	export LC_ALL=C.UTF-8
+	gpu=$TESTDATA/traces/gpu_generated
+}
+
+replay() {
+	"$FSDP_INSPECT" replay "$@"
+}
+
+# A trace of one rank, its clock so many seconds later.
+later() {
+	gunzip -c "$gpu/new_args_rank$1.pt.trace.json.gz" |
+		sed -E "s/(\"baseTimeNanoseconds\": *[0-9]+)[0-9]{9}/\1$(printf %09d "$2")/" > "rank$1.json"
+}
+
+@test "a folder stands for its recordings" {
+	mkdir run run/below
+	cp "$gpu"/new_args_rank?.pt.trace.json.gz run
+	echo text > run/notes.txt
+	run -0 --separate-stderr replay --by=rank run
+	[ "${lines[1]}" = "4 ranks (nccl), 2 steps; 80 collectives, timed on the GPU" ]
+	[ "$stderr" = "" ]
+	mkdir empty
+	run -2 --separate-stderr replay empty
+	[ "${stderr_lines[0]}" = "fsdp-inspect: empty holds no recordings" ]
+}
+
+@test "one bad file does not hide the others" {
+	mkdir run
+	cp "$gpu"/new_args_rank[01].pt.trace.json.gz run
+	echo nonsense > run/rank2.json
+	run -3 --separate-stderr replay --json run
+	[ "$(jq -c '[.data.ranks[] | [.rank, .input]]' <<< "$output")" = "[[0,0],[1,1]]" ]
+	[ "$(jq -c '[.errors[] | [.kind, .input]]' <<< "$output")" = '[["not_json",2]]' ]
+	[ "$(jq -c '[.inputs[].status]' <<< "$output")" = '[3,3,2]' ]
+	run -2 replay run/rank2.json
+}
+
+@test "two recordings of a rank are compared and not added up" {
+	cp "$gpu/new_args_rank0.pt.trace.json.gz" before_rank0.json.gz
+	cp "$gpu/old_lying_rank0.pt.trace.json.gz" later_rank0.json.gz
+	run -0 --separate-stderr replay --json before_rank0.json.gz later_rank0.json.gz
+	[ "$(jq -c '[.data.types[] | select(.type == "compute") | [.run, .count]]' <<< "$output")" = "[[1,49],[2,38]]" ]
+	[ "$(jq -c '[.data.ranks[] | [.rank, .run]]' <<< "$output")" = "[[0,1],[0,2]]" ]
+	[ "$(jq .data.matching.straggler <<< "$output")" = null ]
+	run -0 --separate-stderr replay before_rank0.json.gz later_rank0.json.gz
+	[[ "$output" == *"  compute           2     38     4.221      88.9     0.94x"* ]]
+	[[ "$output" != *straggler* ]]
+}
+
+@test "two runs of two ranks are matched run by run" {
+	for run in a b; do
+		mkdir $run
+		cp "$gpu"/new_args_rank[02].pt.trace.json.gz $run
+	done
+	run -0 --separate-stderr replay --json a b
+	[ "$(jq -c '[.data.collectives[] | .run] | [length, (map(select(. == 2)) | length)]' <<< "$output")" = "[40,20]" ]
+	[ "$(jq -c '[.data.ranks[] | .times_last]' <<< "$output")" = "[0,0,20,20]" ]
+}
+
+@test "waits and stragglers are left out where clocks differ" {
+	later 0 0
+	later 2 0
+	run -0 --separate-stderr replay --json rank0.json rank2.json
+	[ "$(jq -c '[.data.matching.aligned, .data.matching.straggler]' <<< "$output")" = "[true,2]" ]
+	later 2 500000000
+	run -0 --separate-stderr replay --json rank0.json rank2.json
+	[ "$(jq -c '[.data.matching.aligned, .data.matching.straggler]' <<< "$output")" = "[false,null]" ]
+	[ "$(jq -c '[.data.ranks[].wait_ns] | add' <<< "$output")" = 0 ]
+	run -0 --separate-stderr replay rank0.json rank2.json
+	[[ "$output" != *WAIT* && "$output" != *straggler* ]]
+	[[ "$stderr" == *"the clocks of the ranks differ: "*" begins 500."*" ms apart and lasts at most "* ]]
+	# What cannot be judged is no pass.
+	run -2 --separate-stderr replay --fail-if 'straggler>50%' rank0.json rank2.json
+}
+
+@test "a wait that is longer than its call is none, though the run is longer" {
+	later 0 0
+	later 2 3000000
+	run -0 --separate-stderr replay --json rank0.json rank2.json
+	[ "$(jq -c '[.data.matching.aligned, (.data.collectives[0].start_skew_ns < 5000000)]' <<< "$output")" = "[false,true]" ]
+}
+
+@test "what recorded nothing is told in the first line" {
+	header='{"type":"header","format":"fsdp-inspect-trace","version":1,"kind":"simple_profiler","rank":0}'
+	echo "$header" > profile.jsonl
+	run -3 --separate-stderr replay profile.jsonl
+	[[ "${lines[0]}" == "nothing was timed: SimpleProfiler times optim_state_dict()"* ]]
+	[[ "${lines[1]}" == "record with torch.profiler.profile("* ]]
+	echo '[{"ph":"X","cat":"python_function","name":"f","pid":1,"tid":1,"ts":1,"dur":5}]' > python.json
+	run -3 --separate-stderr replay python.json
+	[[ "${lines[0]}" == "no operators, kernels or collectives were recorded"* ]]
+	echo '[{"ph":"X","cat":"cpu_op","name":"aten::add","pid":1,"tid":1,"ts":1,"dur":5}]' > cpu.json
+	run -0 --separate-stderr replay cpu.json
+	[[ "${lines[0]}" == "recorded 5.00 us: no GPU kernels"* ]]
+	echo '{"traceEvents":[]}' > empty.json
+	run -0 --separate-stderr replay empty.json
+	[[ "${lines[0]}" == "there are no events in it"* ]]
+	[[ "$output" != *TYPE* ]]
+}
+
+@test "each table has rows of its own" {
+	trace=$gpu/new_args_rank0.pt.trace.json.gz
+	columns="$(replay -o tsv --by=rank "$trace" | sed q | paste -sd' ')"
+	[[ "$columns" == "rank	input	all_ns	comm_busy_ns	exposed_ns	"* ]]
+	[ "$(replay -o tsv --by=step "$trace" | cut -f2 | sort -u | paste -sd' ')" = "5 6 step" ]
+	[ "$(replay -o tsv --by=type "$trace" | cut -f2 | sort -u | paste -sd' ')" = " step" ]
+	[ "$(replay -o csv --by=region "$trace" | wc -l)" = 1 ]
+	[ "$(replay -o csv --by=collective "$trace" | wc -l)" = 21 ]
+	[ "$(replay --json "$trace" | jq -r '.data.collectives[0].algbw_GBps | type')" = number ]
+}
+
+@test "a threshold tells the rank and the value" {
+	run -1 --separate-stderr replay --fail-if 'idle>11%' "$gpu"/new_args_rank?.pt.trace.json.gz
+	[[ "${stderr_lines[0]}" == *"idle>11%: rank 2 11.5 % (0.619 of 5.367 ms)" ]]
+}
+
+@test "an interrupted reading tells how far it was and finds no fault" {
+	# It stops at the end of what the pipe gives, in the middle of an event.
+	mkfifo pipe
+	"$FSDP_INSPECT" replay --json --progress=never - < pipe > out 2> err &
+	reader=$!
+	{
+		gunzip -c "$gpu/new_args_rank0.pt.trace.json.gz" | head -c 20000
+		sleep 2
+	} > pipe &
+	sleep 1
+	kill -TERM $reader
+	wait $reader || true
+	[ "$(jq -c '[.data.ranks[0].interrupted, .data.ranks[0].truncated, .data.ranks[0].dropped, .findings]' out)" = '[true,false,0,[]]' ]
+	[[ "$(jq -r '.errors[0].message' out)" == "interrupted after "*" events: the answer is for these" ]]
+}
