@@ -64,6 +64,8 @@ extern const struct out_functions text_functions;
 extern const struct out_functions tsv_functions;
 
 void columns_for_machine(const struct table *table, struct columns *ret_columns);
+/* Those of text, unless the table is not for people: all. */
+void columns_for_rows(const struct table *table, struct columns *ret_columns);
 void columns_for_text(const struct table *table, struct columns *ret_columns);
 
 #endif

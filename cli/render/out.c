@@ -38,6 +38,11 @@ void columns_for_text(const struct table *table, struct columns *ret_columns)
 		choose_columns(table, false, ret_columns);
 }
 
+void columns_for_rows(const struct table *table, struct columns *ret_columns)
+{
+	choose_columns(table, table->tree || table->rows_only, ret_columns);
+}
+
 /* Passes a call on to each output behind `out`, if that output has a use for it. The
  * arguments come in parentheses and begin with *each. */
 #define PASS_ON(out, function, arguments)                                            \

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes the main table as cells between commas (csv, RFC 4180) or tabs (tsv). A text that
- * a spreadsheet would take for a formula gets a ' in front; a number never does.
+ * Writes the main table, in the columns that people see, as cells between commas (csv,
+ * RFC 4180) or tabs (tsv). A text that a spreadsheet would take for a formula gets a ' in
+ * front; a number never does.
  */
 #include <stdlib.h>
 
@@ -137,7 +138,7 @@ static void table_begin(struct out *out, const struct table *table)
 	separated->active = table->main && !table->text_only;
 	if (!separated->active)
 		return;
-	columns_for_machine(table, &separated->columns);
+	columns_for_rows(table, &separated->columns);
 	if (table->no_header)
 		return;
 	for (size_t i = 0; i < separated->columns.count; i++) {
@@ -219,7 +220,7 @@ static struct out *new_tsv(FILE *stream, const struct looks *looks)
 
 #define SHARED_FUNCTIONS                                                      \
 	.finish = finish, .free = free_separated, .end = end,                 \
-	.shows = columns_for_machine, .table_begin = table_begin, .row = row, \
+	.shows = columns_for_rows, .table_begin = table_begin, .row = row, \
 	.table_end = table_end
 
 const struct out_functions csv_functions = { .new = new_csv, SHARED_FUNCTIONS };

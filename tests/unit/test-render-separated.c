@@ -56,11 +56,11 @@ static void csv_is_rfc_4180(void **state)
 	capture_open(&capture, "csv", plain_looks);
 	begin_and_end(capture.out, emit_rows);
 	assert_captured(&capture,
-		"key,name,shape,bytes,mean,alias\r\n"
-		"-1,plain,2x3,24,NaN,\r\n"
-		"-1,\"a,\"\"b\"\"\",2x3,24,NaN,\"a,b\"\r\n"
-		"-1,'=1+2,2x3,24,NaN,\r\n"
-		"-1,\"'\t\n\\\\\\x1b\\u{202e}\\xff\",2x3,24,NaN,true\r\n");
+		"key,name,shape,mean,alias,mark\r\n"
+		"-1,plain,2x3,NaN,,*\r\n"
+		"-1,\"a,\"\"b\"\"\",2x3,NaN,\"a,b\",*\r\n"
+		"-1,'=1+2,2x3,NaN,,*\r\n"
+		"-1,\"'\t\n\\\\\\x1b\\u{202e}\\xff\",2x3,NaN,true,*\r\n");
 }
 
 static void tsv_is_for_awk(void **state)
@@ -70,11 +70,11 @@ static void tsv_is_for_awk(void **state)
 	capture_open(&capture, "tsv", plain_looks);
 	begin_and_end(capture.out, emit_rows);
 	assert_captured(&capture,
-		"key\tname\tshape\tbytes\tmean\talias\n"
-		"-1\tplain\t2x3\t24\tNaN\t\n"
-		"-1\ta,\"b\"\t2x3\t24\tNaN\ta,b\n"
-		"-1\t'=1+2\t2x3\t24\tNaN\t\n"
-		"-1\t'\\t\\n\\\\\\x1b\\u{202e}\\xff\t2x3\t24\tNaN\ttrue\n");
+		"key\tname\tshape\tmean\talias\tmark\n"
+		"-1\tplain\t2x3\tNaN\t\t*\n"
+		"-1\ta,\"b\"\t2x3\tNaN\ta,b\t*\n"
+		"-1\t'=1+2\t2x3\tNaN\t\t*\n"
+		"-1\t'\\t\\n\\\\\\x1b\\u{202e}\\xff\t2x3\tNaN\ttrue\t*\n");
 }
 
 static void emit_one_column(struct out *out)
