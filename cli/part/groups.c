@@ -26,7 +26,11 @@ struct value group_key(const struct fsdp_checkpoint *checkpoint, enum fsdp_sums_
 		if (key == FSDP_NONE)
 			return value_null();
 		break;
+	case FSDP_BY_PREFIX:
+		return value_name(
+			name_text(buffer, checkpoint, fsdp_tensor(checkpoint, key).name));
 	case FSDP_BY_MODULE:
+	case FSDP_BY_LAYER:
 		break;
 	}
 	module = fsdp_module(checkpoint, key);

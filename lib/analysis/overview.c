@@ -273,6 +273,8 @@ const struct fsdp_sums *fsdp_overview_sums(
 	case FSDP_BY_FILE:
 	case FSDP_BY_MODULE:
 	case FSDP_BY_UNIT:
+	case FSDP_BY_LAYER:
+	case FSDP_BY_PREFIX:
 		break;
 	}
 	return NULL;

@@ -418,6 +418,31 @@ static inline void walk_overview(const struct fsdp_checkpoint *checkpoint)
 	fsdp_overview_free(overview);
 }
 
+/* Every tensor under its two keys, and all of them as stored. */
+static inline void walk_sums(const struct fsdp_checkpoint *checkpoint)
+{
+	static const enum fsdp_sums_by by[] = { FSDP_BY_LAYER, FSDP_BY_PREFIX };
+	size_t count = fsdp_tensor_count(checkpoint);
+	struct fsdp_crossed *crossed;
+	struct fsdp_total total;
+	uint64_t tensors = 0;
+	uint32_t *all, second;
+	if (fsdp_sum_count(checkpoint) != 0)
+		return;
+	all = malloc((count + 1) * sizeof *all);
+	must(all != NULL);
+	for (uint32_t i = 0; i < count; i++)
+		all[i] = i;
+	must(fsdp_crossed_new(checkpoint, by, 2, all, count, NULL, NULL, &crossed, NULL));
+	for (size_t i = 0; i < fsdp_crossed_count(crossed); i++)
+		tensors += fsdp_crossed_group(crossed, i, &second).tensors;
+	must(tensors == count);
+	fsdp_crossed_free(crossed);
+	must(fsdp_total_of(checkpoint, all, count, &total, NULL));
+	must(total.stored_bytes <= total.bytes);
+	free(all);
+}
+
 static inline void walk_states(const struct walk *walk)
 {
 	uint32_t some[64], count = 0;
@@ -480,6 +505,7 @@ static inline void walk_analyses(const struct walk *walk)
 {
 	struct fsdp_shares *shares;
 	walk_overview(walk->checkpoint);
+	walk_sums(walk->checkpoint);
 	walk_states(walk);
 	walk_waste(walk);
 	walk_copies(walk);

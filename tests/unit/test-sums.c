@@ -154,7 +154,7 @@ static void nothing_adds_up_to_nothing(void **state)
 	struct fsdp_checkpoint *checkpoint = *state;
 
 	freeze_by_hand(checkpoint);
-	for (int by = FSDP_BY_RANK; by <= FSDP_BY_UNIT; by++) {
+	for (int by = FSDP_BY_RANK; by <= FSDP_BY_PREFIX; by++) {
 		struct fsdp_sums *sums = sums_new(checkpoint, (enum fsdp_sums_by)by);
 		size_t count = fsdp_sums_count(sums);
 		struct fsdp_balance balance = fsdp_sums_balance(sums);
@@ -217,6 +217,168 @@ static void deep_modules_are_added_above(void **state)
 	fsdp_sums_free(sums);
 }
 
+/* Three modules called by a number, one of them inside of another, and one that is not. */
+static void make_layers(struct fsdp_checkpoint *checkpoint)
+{
+	static const int64_t SHAPE[] = { 4 }, FIRST[] = { 0, 2 }, LAST[] = { 2, 2 };
+	static const char *const names[] = { "model.layers.0.w", "model.layers.0.e.3.w",
+		"model.layers.10.w", "model.layers2.w" };
+
+	for (size_t i = 0; i < 4; i++) {
+		uint32_t tensor = tensor_by_hand(
+			checkpoint, names[i], "float32", FSDP_ROLE_PARAM, SHAPE, 1);
+		piece_by_hand(checkpoint, tensor, 0, FIRST, 1);
+		piece_by_hand(checkpoint, tensor, 1, LAST, 1);
+	}
+	freeze_by_hand(checkpoint);
+}
+
+static void layers_are_modules_called_by_a_number(void **state)
+{
+	struct fsdp_checkpoint *checkpoint = *state;
+	struct fsdp_sums *sums;
+	size_t some = 0, last;
+
+	make_layers(checkpoint);
+	sums = sums_new(checkpoint, FSDP_BY_LAYER);
+	add_all(sums, checkpoint, NULL);
+	last = fsdp_sums_count(sums) - 1;
+	for (size_t i = 0; i < last; i++) {
+		struct fsdp_group group = fsdp_sums_group(sums, i);
+		if (group.tensors == 0)
+			continue;
+		some++;
+		/* layers.0 has what is in its e.3 as well. */
+		assert_int_equal(group.parameters, some == 1 ? 8 : 4);
+	}
+	assert_int_equal(some, 2);
+	assert_group(sums, last, FSDP_NONE, 1, 2, 4, 16);
+	fsdp_sums_free(sums);
+}
+
+static void names_are_cut(void **state)
+{
+	struct fsdp_checkpoint *checkpoint = *state;
+	struct fsdp_sums *sums;
+
+	make_layers(checkpoint);
+	assert_true(fsdp_sums_new(checkpoint, FSDP_BY_PREFIX, 2, &sums, NULL));
+	add_all(sums, checkpoint, NULL);
+	assert_group(sums, 0, 0, 3, 6, 12, 48);
+	assert_group(sums, 1, 1, 0, 0, 0, 0);
+	assert_group(sums, 3, 3, 1, 2, 4, 16);
+	fsdp_sums_free(sums);
+	assert_true(fsdp_sums_new(checkpoint, FSDP_BY_PREFIX, 0, &sums, NULL));
+	add_all(sums, checkpoint, NULL);
+	assert_group(sums, 0, 0, 4, 8, 16, 64);
+	fsdp_sums_free(sums);
+	assert_true(fsdp_sums_new(checkpoint, FSDP_BY_PREFIX, 9, &sums, NULL));
+	add_all(sums, checkpoint, NULL);
+	assert_group(sums, 0, 0, 1, 2, 4, 16);
+	fsdp_sums_free(sums);
+}
+
+static struct fsdp_crossed *crossed_new(const struct fsdp_checkpoint *checkpoint,
+	enum fsdp_sums_by first, enum fsdp_sums_by second, fsdp_piece_filter *takes)
+{
+	static const uint32_t all[] = { 0, 1, 2, 3 };
+	struct fsdp_crossed *crossed;
+
+	assert_true(fsdp_crossed_new(checkpoint,
+		(const enum fsdp_sums_by[]){ first, second }, -1, all,
+		fsdp_tensor_count(checkpoint), takes, NULL, &crossed, NULL));
+	return crossed;
+}
+
+static void assert_crossed(const struct fsdp_crossed *crossed, size_t index,
+	uint32_t first, uint32_t second, uint64_t tensors, uint64_t pieces,
+	uint64_t numel)
+{
+	uint32_t other;
+	struct fsdp_group group = fsdp_crossed_group(crossed, index, &other);
+
+	assert_int_equal(group.key, first);
+	assert_int_equal(other, second);
+	assert_int_equal(group.tensors, tensors);
+	assert_int_equal(group.pieces, pieces);
+	assert_int_equal(group.numel, numel);
+	assert_int_equal(group.bytes, 4 * numel);
+}
+
+static void two_keys_cross(void **state)
+{
+	struct fsdp_checkpoint *checkpoint = *state;
+	struct fsdp_crossed *crossed;
+	uint32_t other;
+
+	make_layers(checkpoint);
+	crossed = crossed_new(checkpoint, FSDP_BY_RANK, FSDP_BY_ROLE, NULL);
+	assert_int_equal(fsdp_crossed_count(crossed), 2);
+	assert_crossed(crossed, 0, 0, FSDP_ROLE_PARAM, 4, 4, 8);
+	assert_crossed(crossed, 1, 1, FSDP_ROLE_PARAM, 4, 4, 8);
+	assert_crossed(crossed, 2, FSDP_NONE, FSDP_NONE, 0, 0, 0);
+	fsdp_crossed_free(crossed);
+	crossed = crossed_new(checkpoint, FSDP_BY_LAYER, FSDP_BY_RANK, NULL);
+	assert_int_equal(fsdp_crossed_count(crossed), 6);
+	(void)fsdp_crossed_group(crossed, 1, &other);
+	assert_int_equal(other, 1);
+	/* What has no layer comes last. */
+	assert_crossed(crossed, 4, FSDP_NONE, 0, 1, 1, 2);
+	assert_crossed(crossed, 5, FSDP_NONE, 1, 1, 1, 2);
+	fsdp_crossed_free(crossed);
+	/* Whole tensors, whatever piece is asked for; pieces where one key is of them. */
+	crossed = crossed_new(checkpoint, FSDP_BY_DTYPE, FSDP_BY_ROLE, is_of_rank_7);
+	assert_int_equal(fsdp_crossed_count(crossed), 1);
+	fsdp_crossed_free(crossed);
+	crossed = crossed_new(checkpoint, FSDP_BY_DTYPE, FSDP_BY_RANK, is_of_rank_7);
+	assert_int_equal(fsdp_crossed_count(crossed), 0);
+	fsdp_crossed_free(crossed);
+	fsdp_crossed_free(NULL);
+}
+
+static struct fsdp_total total_of(const struct fsdp_checkpoint *checkpoint)
+{
+	static const uint32_t all[] = { 0, 1, 2, 3, 4, 5, 6, 7 };
+	struct fsdp_total total;
+
+	assert_true(fsdp_total_of(
+		checkpoint, all, fsdp_tensor_count(checkpoint), &total, NULL));
+	return total;
+}
+
+static void bytes_of_a_storage_count_once(void **state)
+{
+	struct fsdp_checkpoint *checkpoint = *state;
+	uint32_t file = file_by_hand(checkpoint, "x.pt", FSDP_NONE);
+	uint32_t storage = storage_by_hand(checkpoint, file, FSDP_EXTENT_BYTES, "0", 100);
+	struct fsdp_total total;
+
+	view_by_hand(checkpoint, "a", storage, 4, 0, 1);  /* 0-3 */
+	view_by_hand(checkpoint, "b", storage, 4, 2, 1);  /* 2-5 */
+	view_by_hand(checkpoint, "c", storage, 4, 0, 1);  /* a again */
+	view_by_hand(checkpoint, "d", storage, 2, 10, 3); /* 10 and 13 */
+	freeze_by_hand(checkpoint);
+	total = total_of(checkpoint);
+	assert_int_equal(total.bytes, 4 * 14);
+	assert_int_equal(total.numel, 14);
+	assert_int_equal(total.stored_bytes, 4 * (6 + 4));
+	assert_int_equal(total.parameters, 4 + 4 + 2);
+	assert_int_equal(total.shared, 2);
+}
+
+static void one_that_is_alone_counts_in_full(void **state)
+{
+	struct fsdp_checkpoint *checkpoint = *state;
+	struct fsdp_total total;
+
+	make_ranks(checkpoint);
+	total = total_of(checkpoint);
+	assert_int_equal(total.bytes, 28);
+	assert_int_equal(total.stored_bytes, 28);
+	assert_int_equal(total.parameters, 5);
+	assert_int_equal(total.shared, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -234,6 +396,16 @@ int main(void)
 			counted_rows_are_added, begin_by_hand, end_by_hand),
 		cmocka_unit_test_setup_teardown(
 			deep_modules_are_added_above, begin_by_hand, end_by_hand),
+		cmocka_unit_test_setup_teardown(layers_are_modules_called_by_a_number,
+			begin_by_hand, end_by_hand),
+		cmocka_unit_test_setup_teardown(
+			names_are_cut, begin_by_hand, end_by_hand),
+		cmocka_unit_test_setup_teardown(
+			two_keys_cross, begin_by_hand, end_by_hand),
+		cmocka_unit_test_setup_teardown(
+			bytes_of_a_storage_count_once, begin_by_hand, end_by_hand),
+		cmocka_unit_test_setup_teardown(
+			one_that_is_alone_counts_in_full, begin_by_hand, end_by_hand),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

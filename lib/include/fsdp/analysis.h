@@ -32,6 +32,10 @@ enum fsdp_sums_by {
 	FSDP_BY_ROLE,   /* keys are enum fsdp_role */
 	FSDP_BY_MODULE, /* the module that owns a tensor; keys are visits */
 	FSDP_BY_UNIT,   /* the unit that shards a tensor; keys are indices of units */
+	FSDP_BY_LAYER,  /* the topmost module above a tensor whose own name is a number,
+			   as "layers.31" is; keys are visits */
+	FSDP_BY_PREFIX, /* the first segments of its clean name; keys are the first
+			   tensors that begin so */
 };
 
 /**
@@ -47,13 +51,14 @@ struct fsdp_group {
 	uint32_t key; /* as the enum says; FSDP_NONE: tensors or pieces without one */
 	uint64_t tensors, pieces;
 	uint64_t numel, bytes; /* of the logical tensors, not as stored */
+	uint64_t parameters;   /* those of numel that are of parameters */
 };
 
 /**
  * One group for each possible key in their order, and a last one for what has none; all
- * are empty. depth is for FSDP_BY_MODULE alone: the deepest level of visits, wrappers
- * folded, that are keys of their own; what lies below is added to the visit above it. -1:
- * any level. Memory is linear in the keys.
+ * are empty. For FSDP_BY_MODULE depth is the deepest level of visits, wrappers folded,
+ * that are keys of their own; what lies below is added to the visit above it. -1: any
+ * level. For FSDP_BY_PREFIX it is the number of segments. Memory is linear in the keys.
  */
 FSDP_API bool fsdp_sums_new(const struct fsdp_checkpoint *checkpoint,
 	enum fsdp_sums_by by, int64_t depth, struct fsdp_sums **ret_sums,
@@ -96,6 +101,51 @@ struct fsdp_balance {
 FSDP_API struct fsdp_balance fsdp_sums_balance(const struct fsdp_sums *sums);
 
 FSDP_API void fsdp_sums_free(struct fsdp_sums *sums);
+
+/**
+ * The same by two keys: of each rank, say, what it holds of each layer. Where one of them
+ * is rank or file, pieces are added up, else whole tensors.
+ */
+struct fsdp_crossed;
+
+/**
+ * Adds up these tensors; each may be given once. depth and takes are as above. Groups
+ * without any tensor are left out, so memory is linear in the pieces of these tensors;
+ * takes n log n comparisons for n of them.
+ */
+FSDP_API bool fsdp_crossed_new(const struct fsdp_checkpoint *checkpoint,
+	const enum fsdp_sums_by by[2], int64_t depth, const uint32_t *tensors,
+	size_t count, fsdp_piece_filter *takes, void *context,
+	struct fsdp_crossed **ret_crossed, struct fsdp_error **ret_error);
+
+/** Groups, in the order of their first keys, then of the second. May be 0. */
+FSDP_API size_t fsdp_crossed_count(const struct fsdp_crossed *crossed);
+
+/** Its first key is that of the group; either is FSDP_NONE for what has none. All zero
+ * and without keys past the end. */
+FSDP_API struct fsdp_group fsdp_crossed_group(
+	const struct fsdp_crossed *crossed, size_t index, uint32_t *ret_second);
+
+FSDP_API void fsdp_crossed_free(struct fsdp_crossed *crossed);
+
+/** What a list of tensors comes to. */
+struct fsdp_total {
+	uint64_t numel, bytes; /* of all, under each of their names */
+	uint64_t parameters;   /* elements of parameters, tied ones once */
+	uint64_t stored_bytes; /* each byte of a storage once, however many see it */
+	uint64_t shared;       /* tensors that see bytes another of the list sees */
+};
+
+/**
+ * Adds up these tensors; each may be given once. A FlatParameter whose parameters are
+ * listed too stores nothing where one of the list is no FlatParameter; a tensor without
+ * data stores nothing. Where a view begins is known of tensors in one piece; what is not
+ * known counts in full. Memory is linear in all tensors of the checkpoint, time n log n
+ * in those of the list. *ret_total is filled if it succeeds.
+ */
+FSDP_API bool fsdp_total_of(const struct fsdp_checkpoint *checkpoint,
+	const uint32_t *tensors, size_t count, struct fsdp_total *ret_total,
+	struct fsdp_error **ret_error);
 
 /* ---- an overview ---- */
 
