@@ -218,10 +218,9 @@ static struct out *new_tsv(FILE *stream, const struct looks *looks)
 	return new_separated(&tsv_functions, stream, looks, true);
 }
 
-#define SHARED_FUNCTIONS                                                      \
-	.finish = finish, .free = free_separated, .end = end,                 \
-	.shows = columns_for_rows, .table_begin = table_begin, .row = row, \
-	.table_end = table_end
+#define SHARED_FUNCTIONS                                                                 \
+	.finish = finish, .free = free_separated, .end = end, .shows = columns_for_rows, \
+	.table_begin = table_begin, .row = row, .table_end = table_end
 
 const struct out_functions csv_functions = { .new = new_csv, SHARED_FUNCTIONS };
 const struct out_functions tsv_functions = { .new = new_tsv, SHARED_FUNCTIONS };
