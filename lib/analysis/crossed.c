@@ -7,7 +7,7 @@
 #include <fsdp/analysis.h>
 
 #include "analysis/keys.h"
-#include "analysis/parts.h"
+#include "analysis/addend.h"
 #include "base/error.h"
 
 /* A tensor or a piece, and its keys by position; later the sum of those with these keys.
@@ -26,12 +26,12 @@ struct fsdp_crossed {
 };
 
 static void add(struct fsdp_crossed *crossed, size_t first, size_t second,
-	uint32_t tensor, const struct fsdp_part *part)
+	uint32_t tensor, const struct fsdp_addend *part)
 {
 	struct entry *entry = &crossed->entries[crossed->count++];
 
 	*entry = (struct entry){ .keys = { first, second }, .tensor = tensor };
-	fsdp_part_tally(&entry->sum, part);
+	fsdp_addend_tally(&entry->sum, part);
 }
 
 static void add_pieces(struct fsdp_crossed *crossed, uint32_t index,
@@ -45,8 +45,8 @@ static void add_pieces(struct fsdp_crossed *crossed, uint32_t index,
 		of_tensor[i] = fsdp_keys_of_tensor(&crossed->keys[i], index, tensor);
 	for (uint32_t i = 0; i < tensor->piece_count; i++) {
 		uint32_t at = tensor->first_piece + i, rank;
-		struct fsdp_part part =
-			fsdp_part_of_piece(checkpoint, tensor, at, counts, &rank);
+		struct fsdp_addend part =
+			fsdp_addend_of_piece(checkpoint, tensor, at, counts, &rank);
 		size_t keys[2];
 		if (takes != NULL) {
 			struct fsdp_piece piece = fsdp_piece(checkpoint, at);
@@ -87,7 +87,7 @@ static void join(struct fsdp_crossed *crossed)
 	for (size_t i = 0; i < crossed->count; i++) {
 		const struct entry *entry = &crossed->entries[i];
 		struct entry *last = kept > 0 ? &crossed->entries[kept - 1] : NULL;
-		struct fsdp_part part = { entry->sum.pieces, entry->sum.numel,
+		struct fsdp_addend part = { entry->sum.pieces, entry->sum.numel,
 			entry->sum.parameters, entry->sum.bytes };
 		if (last == NULL || !same_keys(last, entry)) {
 			crossed->entries[kept] = *entry;
@@ -96,7 +96,7 @@ static void join(struct fsdp_crossed *crossed)
 		}
 		last->sum.tensors += last->tensor != entry->tensor;
 		last->tensor = entry->tensor;
-		fsdp_part_tally(&last->sum, &part);
+		fsdp_addend_tally(&last->sum, &part);
 	}
 	crossed->count = kept;
 }
@@ -120,7 +120,7 @@ static void add_all(struct fsdp_crossed *crossed, const uint32_t *tensors, size_
 	for (size_t i = 0; i < count; i++) {
 		uint32_t index = tensors[i];
 		struct fsdp_tensor tensor = fsdp_tensor(crossed->checkpoint, index);
-		struct fsdp_part part = fsdp_part_of_tensor(&tensor);
+		struct fsdp_addend part = fsdp_addend_of_tensor(&tensor);
 		if (of_pieces)
 			add_pieces(crossed, index, &tensor, takes, context);
 		else

@@ -7,7 +7,7 @@
 #include <fsdp/analysis.h>
 
 #include "analysis/keys.h"
-#include "analysis/parts.h"
+#include "analysis/addend.h"
 #include "analysis/tally.h"
 #include "base/error.h"
 
@@ -53,14 +53,14 @@ void fsdp_sums_free(struct fsdp_sums *sums)
 }
 
 static void add(struct fsdp_sums *sums, size_t group, uint32_t tensor,
-	const struct fsdp_part *part)
+	const struct fsdp_addend *part)
 {
 	struct fsdp_group *sum = &sums->groups[group].sum;
 
 	if (sums->groups[group].last_tensor != tensor)
 		sum->tensors++;
 	sums->groups[group].last_tensor = tensor;
-	fsdp_part_tally(sum, part);
+	fsdp_addend_tally(sum, part);
 }
 
 /* Where a piece is stored is looked at only where it matters: that is most of the cost.
@@ -73,8 +73,8 @@ static void add_pieces(struct fsdp_sums *sums, uint32_t index,
 
 	for (uint32_t i = 0; i < tensor->piece_count; i++) {
 		uint32_t at = tensor->first_piece + i, rank;
-		struct fsdp_part part =
-			fsdp_part_of_piece(checkpoint, tensor, at, counts, &rank);
+		struct fsdp_addend part =
+			fsdp_addend_of_piece(checkpoint, tensor, at, counts, &rank);
 		if (takes != NULL) {
 			struct fsdp_piece piece = fsdp_piece(checkpoint, at);
 			if (!takes(context, &piece))
@@ -87,7 +87,7 @@ static void add_pieces(struct fsdp_sums *sums, uint32_t index,
 void fsdp_sums_add(struct fsdp_sums *sums, uint32_t index,
 	const struct fsdp_tensor *tensor, fsdp_piece_filter *takes, void *context)
 {
-	struct fsdp_part part = fsdp_part_of_tensor(tensor);
+	struct fsdp_addend part = fsdp_addend_of_tensor(tensor);
 
 	if (fsdp_keys_of_pieces(&sums->keys))
 		add_pieces(sums, index, tensor, takes, context);

@@ -8,11 +8,11 @@
 
 #include <fsdp/analysis.h>
 
-#include "analysis/parts.h"
+#include "analysis/addend.h"
 #include "base/error.h"
 
 /* The bytes of a storage that a tensor sees: all from its first to its last element. */
-struct view {
+struct seen {
 	uint32_t storage; /* the tensor that stands for it */
 	uint64_t start, end;
 	uint64_t bytes; /* of the elements */
@@ -24,7 +24,7 @@ struct adding {
 	bool some_plain;    /* a tensor of the list is no FlatParameter */
 	bool *named;        /* by tensor: some name of it was counted */
 	uint32_t *storages; /* by tensor: which stands for its storage, or FSDP_NONE */
-	struct view *views;
+	struct seen *views;
 	size_t view_count;
 };
 
@@ -51,7 +51,7 @@ static uint64_t extent(const struct fsdp_tensor *tensor, const struct fsdp_piece
 
 /* False: it is not known where it lies. */
 static bool find_view(
-	struct adding *adding, const struct fsdp_tensor *tensor, struct view *ret_view)
+	struct adding *adding, const struct fsdp_tensor *tensor, struct seen *ret_view)
 {
 	uint64_t item = fsdp_dtype(tensor->dtype)->storage_bytes, length, start;
 	struct fsdp_piece piece;
@@ -91,7 +91,7 @@ static void add_tensor(struct adding *adding, uint32_t index)
 	bool spread = (tensor.flags & FSDP_TENSOR_SPREAD) != 0 && adding->some_plain;
 	bool again = adding->named[name];
 	struct fsdp_total *total = adding->total;
-	struct view view = { 0 };
+	struct seen view = { 0 };
 
 	fsdp_tally(&total->numel, tensor.numel);
 	fsdp_tally(&total->bytes, tensor.bytes);
@@ -111,7 +111,7 @@ static void add_tensor(struct adding *adding, uint32_t index)
 
 static int by_place(const void *a, const void *b)
 {
-	const struct view *left = a, *right = b;
+	const struct seen *left = a, *right = b;
 
 	if (left->storage != right->storage)
 		return left->storage < right->storage ? -1 : 1;
@@ -123,7 +123,7 @@ static int by_place(const void *a, const void *b)
 /* What views of one storage see together: never more than each by itself. */
 static size_t add_storage(struct adding *adding, size_t first)
 {
-	const struct view *views = adding->views;
+	const struct seen *views = adding->views;
 	uint64_t seen = 0, bytes = 0, end = 0;
 	size_t i = first;
 
