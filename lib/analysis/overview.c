@@ -9,6 +9,7 @@
 #include <fsdp/analysis.h>
 
 #include "analysis/scratch.h"
+#include "analysis/states.h"
 #include "analysis/tally.h"
 #include "base/error.h"
 
@@ -19,7 +20,7 @@ struct fsdp_overview {
 	struct fsdp_scratch name;
 	struct fsdp_sums *by_dtype, *by_role, *by_rank;
 	struct fsdp_overview_facts facts;
-	bool has_ranks; /* some piece tells whose it is */
+	size_t rank_count; /* that own a piece */
 };
 
 static void add_role(struct fsdp_overview *overview, enum fsdp_role role, uint32_t dtype,
@@ -31,12 +32,38 @@ static void add_role(struct fsdp_overview *overview, enum fsdp_role role, uint32
 		total->dtype = dtype;
 	else if (total->dtype != dtype)
 		total->dtype = FSDP_NONE;
+	if (dtype < FSDP_OVERVIEW_DTYPES)
+		fsdp_tally(&total->of_dtype[dtype], tensors);
 	fsdp_tally(&total->tensors, tensors);
 	fsdp_tally(&total->numel, numel);
 	fsdp_tally(&total->bytes, bytes);
 }
 
 /* ---- kinds of states ---- */
+
+/* What optimizers call the states of all parameters: Megatron-core puts these words in
+ * front of the parameter's name. */
+static bool is_state_word(struct fsdp_span word)
+{
+	static const char *const WORDS[] = { "exp_avg", "exp_avg_sq", "fp32_param",
+		"master_param", "max_exp_avg_sq", "momentum_buffer", "param", "step" };
+
+	for (size_t i = 0; i < FSDP_COUNT(WORDS); i++)
+		if (fsdp_span_is(word, WORDS[i]))
+			return true;
+	return false;
+}
+
+static struct fsdp_span key_of(struct fsdp_span name)
+{
+	struct fsdp_state_reading reading = { 0 };
+	struct fsdp_state_name read;
+
+	while (fsdp_state_name_next(name, &reading, &read))
+		if (is_state_word(read.key))
+			return read.key;
+	return fsdp_span_last(name, '.');
+}
 
 static void add_state(struct fsdp_overview *overview, const struct fsdp_tensor *tensor)
 {
@@ -47,7 +74,7 @@ static void add_state(struct fsdp_overview *overview, const struct fsdp_tensor *
 		.dtype = tensor->dtype,
 		.is_scalar = tensor->dims == 0,
 	};
-	struct fsdp_span key = fsdp_span_last(name, '.');
+	struct fsdp_span key = key_of(name);
 	size_t i;
 
 	memcpy(kind.key, key.data, fsdp_min(key.size, sizeof kind.key - 1));
@@ -67,24 +94,45 @@ static void add_state(struct fsdp_overview *overview, const struct fsdp_tensor *
 
 /* ---- ways of sharding ---- */
 
-/* How the first piece is cut: in which dimension, if it is one. */
-static enum fsdp_sharding_how cut_of(const struct fsdp_tensor *tensor,
-	const struct fsdp_piece *piece, uint32_t *ret_dim)
+static void add_cut(
+	struct fsdp_sharding *sharding, uint32_t dim, uint64_t of, uint64_t part)
 {
-	uint32_t cuts = 0;
+	uint64_t over = part != 0 ? of / part + (of % part != 0) : 0;
 
-	*ret_dim = FSDP_NONE;
-	if (piece->is_run)
-		return FSDP_SHARDING_FLAT;
-	for (uint32_t i = 0; piece->sizes != NULL && i < piece->dims && i < tensor->dims;
-		i++) {
-		if (piece->sizes[i] == tensor->shape[i])
-			continue;
-		*ret_dim = cuts++ == 0 ? i : FSDP_NONE;
+	if (sharding->cuts < FSDP_OVERVIEW_CUTS) {
+		sharding->cut[sharding->cuts].dim = dim;
+		sharding->cut[sharding->cuts++].over =
+			(uint32_t)fsdp_min(over, UINT32_MAX);
 	}
-	return cuts == 0   ? FSDP_SHARDING_REPLICATED
-	       : cuts == 1 ? FSDP_SHARDING_DIM
-			   : FSDP_SHARDING_DIMS;
+	sharding->dim = sharding->cuts == 1 ? dim : FSDP_NONE;
+}
+
+/* How the first piece is cut, and in which dimensions. */
+static void add_cuts(struct fsdp_sharding *sharding, const struct fsdp_tensor *tensor,
+	const struct fsdp_piece *piece)
+{
+	sharding->dim = FSDP_NONE;
+	if (piece->is_run) {
+		sharding->how = FSDP_SHARDING_FLAT;
+		return;
+	}
+	for (uint32_t i = 0; piece->sizes != NULL && i < piece->dims && i < tensor->dims;
+		i++)
+		if (piece->sizes[i] != tensor->shape[i])
+			add_cut(sharding, i, (uint64_t)tensor->shape[i],
+				(uint64_t)piece->sizes[i]);
+	sharding->how = sharding->cuts == 0   ? FSDP_SHARDING_REPLICATED
+			: sharding->cuts == 1 ? FSDP_SHARDING_DIM
+					      : FSDP_SHARDING_DIMS;
+}
+
+static bool are_cut_alike(const struct fsdp_sharding *a, const struct fsdp_sharding *b)
+{
+	/* In one dimension the number of pieces says it all: parts may be uneven. */
+	if (a->how == FSDP_SHARDING_DIMS && memcmp(a->cut, b->cut, sizeof a->cut) != 0)
+		return false;
+	return a->how == b->how && a->dim == b->dim && a->over == b->over &&
+	       a->copies == b->copies;
 }
 
 /* Pieces with the box of the first one, if each box has as many. */
@@ -128,8 +176,7 @@ static void count_sharding(struct fsdp_overview *overview, struct fsdp_sharding 
 	size_t i = 0;
 
 	for (; i < facts->sharding_count; i++, known++)
-		if (known->how == sharding.how && known->dim == sharding.dim &&
-			known->over == sharding.over && known->copies == sharding.copies)
+		if (are_cut_alike(known, &sharding))
 			break;
 	if (i == FSDP_OVERVIEW_KINDS) {
 		facts->other_shardings++;
@@ -158,18 +205,40 @@ static void add_sharding(struct fsdp_overview *overview, const struct fsdp_tenso
 	if (tensor->piece_count == 0)
 		return;
 	if (tensor->piece_count == 1) {
-		if (overview->has_ranks)
+		if (overview->rank_count > 0)
 			(void)fsdp_piece_numel(
 				overview->checkpoint, tensor->first_piece, &rank);
 		add_whole(overview, rank);
 		return;
 	}
 	piece = fsdp_piece(overview->checkpoint, tensor->first_piece);
-	sharding.how = cut_of(tensor, &piece, &sharding.dim);
+	add_cuts(&sharding, tensor, &piece);
+	if (sharding.how == FSDP_SHARDING_FLAT)
+		overview->facts.resume_bytes = FSDP_UNKNOWN;
 	if (sharding.how != FSDP_SHARDING_REPLICATED)
 		sharding.copies = copies_of(overview->checkpoint, tensor, &piece);
 	sharding.over /= sharding.copies;
 	count_sharding(overview, sharding);
+}
+
+/* ---- what a rank holds ---- */
+
+static void add_resumed(struct fsdp_overview *overview, const struct fsdp_tensor *tensor)
+{
+	uint64_t most = 0;
+	uint32_t rank;
+
+	for (uint32_t i = 0; i < tensor->piece_count; i++) {
+		uint64_t numel = fsdp_piece_numel(
+			overview->checkpoint, tensor->first_piece + i, &rank);
+		most = numel > most ? numel : most;
+	}
+	/* Of more pieces than ranks one rank has several. */
+	fsdp_tally(&overview->facts.resume_bytes,
+		tensor->flags & FSDP_TENSOR_FLATTENED ||
+				tensor->piece_count > overview->rank_count
+			? FSDP_UNKNOWN
+			: fsdp_elements_bytes(tensor->dtype, most));
 }
 
 /* ---- all of it ---- */
@@ -187,9 +256,11 @@ static void add_tensors(struct fsdp_overview *overview)
 		if (tensor.role == FSDP_ROLE_OPTIM)
 			add_state(overview, &tensor);
 		add_sharding(overview, &tensor);
+		if (counts)
+			add_resumed(overview, &tensor);
 		fsdp_sums_add(overview->by_dtype, i, &tensor, NULL, NULL);
 		fsdp_sums_add(overview->by_role, i, &tensor, NULL, NULL);
-		if (overview->has_ranks)
+		if (overview->rank_count > 0)
 			fsdp_sums_add(overview->by_rank, i, &tensor, NULL, NULL);
 	}
 }
@@ -202,6 +273,7 @@ static void add_counted(struct fsdp_overview *overview, size_t count)
 		add_role(
 			overview, sum.role, sum.dtype, sum.tensors, sum.numel, sum.bytes);
 		fsdp_tally(&overview->facts.whole, sum.tensors);
+		overview->facts.resume_bytes = FSDP_UNKNOWN;
 		fsdp_sums_add_counted(overview->by_dtype, &sum);
 		fsdp_sums_add_counted(overview->by_role, &sum);
 	}
@@ -221,7 +293,7 @@ bool fsdp_overview_new(const struct fsdp_checkpoint *checkpoint,
 	overview->name.arena = &overview->arena;
 	overview->facts.whole_rank = FSDP_NONE;
 	(void)fsdp_checkpoint_ranks(checkpoint, &ranks);
-	overview->has_ranks = ranks > 0;
+	overview->rank_count = ranks;
 	if (!fsdp_sums_new(
 		    checkpoint, FSDP_BY_DTYPE, -1, &overview->by_dtype, ret_error) ||
 		!fsdp_sums_new(

@@ -30,6 +30,9 @@ static void roles_and_states_are_counted(void **state)
 	assert_int_equal(facts->roles[FSDP_ROLE_PARAM].tensors, 2);
 	assert_int_equal(facts->roles[FSDP_ROLE_PARAM].bytes, 96);
 	assert_int_equal(facts->roles[FSDP_ROLE_PARAM].dtype, FSDP_NONE);
+	assert_int_equal(facts->roles[FSDP_ROLE_PARAM]
+				 .of_dtype[fsdp_dtype_find(FSDP_SPAN("bfloat16"))],
+		1);
 	assert_int_equal(facts->roles[FSDP_ROLE_OPTIM].tensors, 3);
 	assert_string_equal(
 		fsdp_dtype(facts->roles[FSDP_ROLE_OPTIM].dtype)->name, "float32");
@@ -45,6 +48,29 @@ static void roles_and_states_are_counted(void **state)
 				 .tensors,
 		3);
 	assert_null(fsdp_overview_sums(overview, FSDP_BY_FILE));
+	fsdp_overview_free(overview);
+}
+
+/* Megatron-core puts the key in front of the parameter; of other words it is not known
+ * whether they are keys. */
+static void keys_may_come_first(void **state)
+{
+	struct fsdp_checkpoint *checkpoint = *state;
+	const struct fsdp_overview_facts *facts;
+	struct fsdp_overview *overview;
+
+	tensor_by_hand(checkpoint, "optimizer.state.exp_avg.fc.bias", "float32",
+		FSDP_ROLE_OPTIM, SHAPE, 2);
+	tensor_by_hand(checkpoint, "optimizer.state.exp_avg.fc.weight", "float32",
+		FSDP_ROLE_OPTIM, SHAPE, 2);
+	tensor_by_hand(checkpoint, "optimizer.state.other.fc.weight", "float32",
+		FSDP_ROLE_OPTIM, SHAPE, 2);
+	freeze_by_hand(checkpoint);
+	facts = look(checkpoint, &overview);
+	assert_int_equal(facts->state_count, 2);
+	assert_string_equal(facts->states[0].key, "exp_avg");
+	assert_int_equal(facts->states[0].tensors, 2);
+	assert_string_equal(facts->states[1].key, "weight");
 	fsdp_overview_free(overview);
 }
 
@@ -103,11 +129,34 @@ static void pieces_tell_how_a_tensor_is_sharded(void **state)
 	assert_int_equal(facts->shardings[0].pieces, 4);
 	assert_int_equal(facts->shardings[1].how, FSDP_SHARDING_DIMS);
 	assert_int_equal(facts->shardings[1].dim, FSDP_NONE);
+	assert_int_equal(facts->shardings[1].cuts, 2);
+	assert_int_equal(facts->shardings[1].cut[1].dim, 1);
+	assert_int_equal(facts->shardings[1].cut[1].over, 2);
 	assert_int_equal(facts->shardings[2].how, FSDP_SHARDING_REPLICATED);
 	assert_int_equal(facts->shardings[2].over, 3);
 	assert_int_equal(facts->shardings[3].how, FSDP_SHARDING_FLAT);
 	assert_int_equal(facts->whole, 1);
 	assert_int_equal(facts->whole_rank, 3);
+	/* A run of a FlatParameter is cut without regard to parameters. */
+	assert_true(facts->resume_bytes == FSDP_UNKNOWN);
+	fsdp_overview_free(overview);
+}
+
+/* Of an uneven cut the larger piece, of what is whole all of it. */
+static void a_rank_resumes_with_its_largest_pieces(void **state)
+{
+	static const int64_t UPPER[] = { 0, 0, 3, 4 }, LOWER[] = { 3, 0, 1, 4 };
+	struct fsdp_checkpoint *checkpoint = *state;
+	struct fsdp_overview *overview;
+	uint32_t tensor =
+		tensor_by_hand(checkpoint, "a", "float32", FSDP_ROLE_PARAM, SHAPE, 2);
+
+	piece_by_hand(checkpoint, tensor, 0, UPPER, 2);
+	piece_by_hand(checkpoint, tensor, 1, LOWER, 2);
+	tensor = tensor_by_hand(checkpoint, "b", "float32", FSDP_ROLE_PARAM, SHAPE, 2);
+	piece_by_hand(checkpoint, tensor, 1, NULL, 2);
+	freeze_by_hand(checkpoint);
+	assert_int_equal(look(checkpoint, &overview)->resume_bytes, 48 + 64);
 	fsdp_overview_free(overview);
 }
 
@@ -159,6 +208,10 @@ int main(void)
 			kinds_have_an_end, begin_by_hand, end_by_hand),
 		cmocka_unit_test_setup_teardown(
 			pieces_tell_how_a_tensor_is_sharded, begin_by_hand, end_by_hand),
+		cmocka_unit_test_setup_teardown(
+			keys_may_come_first, begin_by_hand, end_by_hand),
+		cmocka_unit_test_setup_teardown(a_rank_resumes_with_its_largest_pieces,
+			begin_by_hand, end_by_hand),
 		cmocka_unit_test_setup_teardown(
 			nothing_is_an_overview_too, begin_by_hand, end_by_hand),
 		cmocka_unit_test(what_was_only_counted_adds_up_to_the_same),

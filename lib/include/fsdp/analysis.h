@@ -156,22 +156,26 @@ FSDP_API bool fsdp_total_of(const struct fsdp_checkpoint *checkpoint,
  */
 struct fsdp_overview;
 
+enum {
+	FSDP_OVERVIEW_KINDS = 8,   /* so many kinds are told apart, by first use */
+	FSDP_OVERVIEW_KEY = 40,    /* bytes of a key, with the zero that ends it */
+	FSDP_OVERVIEW_CUTS = 4,    /* so many dimensions of a box are told */
+	FSDP_OVERVIEW_DTYPES = 64, /* ids of dtypes are below */
+};
+
 /** Tensors of one role. */
 struct fsdp_role_total {
 	uint64_t tensors;
 	uint64_t numel, bytes; /* each element once, as fsdp_sums counts */
 	uint32_t dtype;        /* of all of them; FSDP_NONE: they have several */
-};
-
-enum {
-	FSDP_OVERVIEW_KINDS = 8, /* so many kinds are told apart, by first use */
-	FSDP_OVERVIEW_KEY = 40,  /* bytes of a key, with the zero that ends it */
+	uint64_t of_dtype[FSDP_OVERVIEW_DTYPES]; /* tensors by the id of their dtype */
 };
 
 /** Optimizer states that have key, dtype and being a scalar in common. */
 struct fsdp_state_kind {
-	char key[FSDP_OVERVIEW_KEY]; /* last segment of their names, cut where it is long
-				      */
+	/* The word behind "state" if it is one that optimizers use, as in
+	 * "state.exp_avg.fc.weight", else the last segment; cut where it is long. */
+	char key[FSDP_OVERVIEW_KEY];
 	uint32_t dtype;
 	bool is_scalar;
 	uint64_t tensors;
@@ -191,6 +195,10 @@ struct fsdp_sharding {
 	uint32_t dim;    /* FSDP_SHARDING_DIM: which; else FSDP_NONE */
 	uint32_t over;   /* pieces of one copy; replicated: how many there are */
 	uint32_t copies; /* of each piece; 1 if replicated, which `over` tells */
+	uint32_t cuts;   /* dimensions that are cut: so many are told below */
+	struct {
+		uint32_t dim, over; /* into how many parts, as the first one tells */
+	} cut[FSDP_OVERVIEW_CUTS];
 	uint64_t tensors, pieces;
 };
 
@@ -205,6 +213,11 @@ struct fsdp_overview_facts {
 	uint64_t other_shardings; /* tensors that are sharded in further ways */
 	uint64_t whole;           /* tensors in one piece */
 	uint32_t whole_rank;      /* whose all of them are; FSDP_NONE: none, or several */
+	/* Bytes of the largest piece of each tensor, added up: what a rank holds at most
+	 * once it resumed on as many ranks. FSDP_UNKNOWN: nothing tells the ranks of
+	 * pieces, a rank has several of one tensor, some tensor is a part of a
+	 * FlatParameter, or tensors were only counted. */
+	uint64_t resume_bytes;
 };
 
 /** Takes time linear in tensors and pieces, memory linear in ranks. */
@@ -221,6 +234,66 @@ FSDP_API const struct fsdp_sums *fsdp_overview_sums(
 	const struct fsdp_overview *overview, enum fsdp_sums_by by);
 
 FSDP_API void fsdp_overview_free(struct fsdp_overview *overview);
+
+/* ---- what kind it is ---- */
+
+/** Which FSDP sharded it. */
+enum fsdp_flavour {
+	FSDP_FLAVOUR_UNKNOWN, /* nothing tells, or nothing is sharded */
+	FSDP_FLAVOUR_FSDP1,   /* FullyShardedDataParallel */
+	FSDP_FLAVOUR_FSDP2,   /* fully_shard */
+	FSDP_FLAVOUR_DTENSOR, /* one of both: FSDP1 with a device mesh saves the same */
+};
+
+/** Which state dict was saved, in FSDP1's words. */
+enum fsdp_state_dict {
+	FSDP_STATE_DICT_UNKNOWN,
+	FSDP_STATE_DICT_FULL,    /* nothing is sharded though FSDP was in use */
+	FSDP_STATE_DICT_SHARDED, /* tensors in pieces, with global names and shapes */
+	FSDP_STATE_DICT_LOCAL,   /* shards of flat parameters */
+};
+
+/** Which optimizer the states look like. */
+enum fsdp_optimizer {
+	FSDP_OPTIMIZER_UNKNOWN,
+	FSDP_OPTIMIZER_ADAM_OR_ADAMW, /* exp_avg and exp_avg_sq */
+	FSDP_OPTIMIZER_ADAM,          /* these, and a group says which it is */
+	FSDP_OPTIMIZER_ADAMW,
+	FSDP_OPTIMIZER_SGD,       /* momentum_buffer alone */
+	FSDP_OPTIMIZER_ADAFACTOR, /* exp_avg_sq_row */
+	FSDP_OPTIMIZER_LION,      /* exp_avg alone */
+	FSDP_OPTIMIZER_RMSPROP,   /* square_avg */
+	FSDP_OPTIMIZER_ADAGRAD,   /* sum */
+};
+
+/** Answers to the first questions about a checkpoint. Each is a conclusion from a plan,
+ * from classes and placements in pickles, or from names; what nothing tells is 0, NULL,
+ * FSDP_NONE or the UNKNOWN of its enum. */
+struct fsdp_kind {
+	enum fsdp_flavour flavour;
+	enum fsdp_state_dict state_dict;
+	const char
+		*strategy; /* of the plan's units: "FULL_SHARD", …; NULL: not the same */
+	uint32_t mesh;     /* with the most dimensions, or FSDP_NONE */
+	bool is_hybrid;    /* HSDP: copies of a sharded model */
+	bool is_tensor_parallel;
+	uint64_t flat_parameters; /* of a LOCAL state dict */
+	bool lists_originals;     /* the parameters in them have entries too */
+	bool is_planned;          /* a sharding plan has names and shapes */
+	enum fsdp_optimizer optimizer;
+	const char *looks_like; /* architecture by names of modules: "Llama" */
+	uint32_t layers;        /* the longest list of numbered modules, if over 1 */
+	bool has_step;
+	int64_t step; /* of a value called step, global_step, iteration, … */
+};
+
+/**
+ * Looks once at all tensors, modules and values. `facts` is the overview of the same
+ * checkpoint. Of one that has sums only values are looked at.
+ */
+FSDP_API bool fsdp_kind_find(const struct fsdp_checkpoint *checkpoint,
+	const struct fsdp_overview_facts *facts, struct fsdp_kind *ret_kind,
+	struct fsdp_error **ret_error);
 
 /* ---- shares of ranks ---- */
 

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Concludes what kind of checkpoint it is: which FSDP, which state dict, which optimizer,
+ * which step. A plan is asked first, then classes and placements, then names.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include <fsdp/analysis.h>
+
+#include "analysis/scratch.h"
+#include "base/error.h"
+
+struct finder {
+	const struct fsdp_checkpoint *checkpoint;
+	const struct fsdp_overview_facts *facts;
+	struct fsdp_kind *kind;
+	struct fsdp_arena arena;
+	struct fsdp_scratch name;
+	size_t step_word; /* of the table below; the first one is best */
+	uint64_t words;   /* that occur as names of modules: a set of enum word */
+};
+
+/* ---- the plan ---- */
+
+static void find_plan(struct finder *finder)
+{
+	struct fsdp_kind *kind = finder->kind;
+	size_t count = fsdp_unit_count(finder->checkpoint);
+	struct fsdp_plan_facts plan;
+
+	kind->is_planned = fsdp_checkpoint_plan(finder->checkpoint, &plan);
+	if (!kind->is_planned)
+		return;
+	kind->mesh = plan.mesh;
+	for (uint32_t i = 0; i < count; i++) {
+		struct fsdp_unit unit = fsdp_unit(finder->checkpoint, i);
+		if (unit.inferred || unit.api == NULL)
+			continue;
+		if (kind->flavour == FSDP_FLAVOUR_UNKNOWN)
+			kind->strategy = unit.strategy;
+		else if (kind->strategy != NULL &&
+			 (unit.strategy == NULL ||
+				 strcmp(unit.strategy, kind->strategy) != 0))
+			kind->strategy = NULL;
+		kind->flavour = strcmp(unit.api, "fsdp1") == 0 ? FSDP_FLAVOUR_FSDP1
+							       : FSDP_FLAVOUR_FSDP2;
+		kind->is_hybrid |= unit.replicate_world_size > 1;
+	}
+}
+
+/* ---- classes and placements ---- */
+
+static bool has_word(struct fsdp_span text, const char *word)
+{
+	return memmem(text.data, text.size, word, strlen(word)) != NULL;
+}
+
+/* Of the mesh with the most dimensions. */
+static void find_mesh(struct finder *finder, const struct fsdp_placement *placement)
+{
+	struct fsdp_kind *kind = finder->kind;
+	struct fsdp_mesh mesh;
+
+	if (placement->mesh == FSDP_NONE)
+		return;
+	mesh = fsdp_mesh(finder->checkpoint, placement->mesh);
+	if (kind->mesh != FSDP_NONE &&
+		fsdp_mesh(finder->checkpoint, kind->mesh).dims >= mesh.dims)
+		return;
+	kind->mesh = placement->mesh;
+}
+
+static void find_mesh_words(struct finder *finder)
+{
+	struct fsdp_kind *kind = finder->kind;
+	struct fsdp_mesh mesh;
+
+	if (kind->mesh == FSDP_NONE)
+		return;
+	mesh = fsdp_mesh(finder->checkpoint, kind->mesh);
+	for (uint32_t i = 0; mesh.dim_names != NULL && i < mesh.dims; i++) {
+		if (mesh.shape[i] < 2)
+			continue;
+		kind->is_hybrid |= has_word(mesh.dim_names[i], "replicate");
+		kind->is_tensor_parallel |= fsdp_span_is(mesh.dim_names[i], "tp");
+	}
+}
+
+/* What the tensors of a model say; optimizers repeat it. */
+struct classes {
+	bool dtensor, sharded_tensor;
+};
+
+static void find_tensors(struct finder *finder)
+{
+	struct fsdp_kind *kind = finder->kind;
+	size_t count = fsdp_tensor_count(finder->checkpoint);
+	struct classes seen = { false, false };
+
+	for (uint32_t i = 0; i < count; i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(finder->checkpoint, i);
+		const char *class_name = tensor.class_name;
+		bool sharded =
+			class_name != NULL && strcmp(class_name, "ShardedTensor") == 0;
+		seen.dtensor |= class_name != NULL && strcmp(class_name, "DTensor") == 0;
+		seen.sharded_tensor |= sharded;
+		if (tensor.role != FSDP_ROLE_OPTIM &&
+			(tensor.flags & FSDP_TENSOR_FLATTENED) != 0) {
+			kind->flat_parameters +=
+				sharded || (tensor.flags & FSDP_TENSOR_SPREAD) != 0;
+			kind->lists_originals |= (tensor.flags & FSDP_TENSOR_SPREAD) != 0;
+		}
+		if (tensor.placement != FSDP_NONE) {
+			struct fsdp_placement placement =
+				fsdp_placement(finder->checkpoint, tensor.placement);
+			find_mesh(finder, &placement);
+		}
+	}
+	if (kind->flavour != FSDP_FLAVOUR_UNKNOWN)
+		return;
+	if (seen.dtensor)
+		kind->flavour = FSDP_FLAVOUR_DTENSOR;
+	else if (seen.sharded_tensor || kind->flat_parameters > 0)
+		kind->flavour = FSDP_FLAVOUR_FSDP1;
+}
+
+static bool is_cut(const struct fsdp_overview_facts *facts)
+{
+	for (size_t i = 0; i < facts->sharding_count; i++)
+		if (facts->shardings[i].how != FSDP_SHARDING_REPLICATED)
+			return true;
+	return false;
+}
+
+static void find_state_dict(struct finder *finder)
+{
+	const struct fsdp_overview_facts *facts = finder->facts;
+	struct fsdp_kind *kind = finder->kind;
+
+	if (kind->flat_parameters > 0)
+		kind->state_dict = FSDP_STATE_DICT_LOCAL;
+	else if (is_cut(facts))
+		kind->state_dict = FSDP_STATE_DICT_SHARDED;
+	else if (kind->flavour != FSDP_FLAVOUR_UNKNOWN && facts->whole > 0)
+		kind->state_dict = FSDP_STATE_DICT_FULL;
+	/* Every rank of FSDP1 and of DTensors saved its own part: what is there more than
+	 * once is a copy. */
+	if (kind->flavour != FSDP_FLAVOUR_UNKNOWN && facts->sharding_count == 1 &&
+		facts->shardings[0].how != FSDP_SHARDING_REPLICATED &&
+		facts->shardings[0].copies > 1)
+		kind->is_hybrid = true;
+}
+
+/* ---- the optimizer ---- */
+
+static bool has_state(const struct fsdp_overview_facts *facts, const char *key)
+{
+	for (size_t i = 0; i < facts->state_count; i++)
+		if (strcmp(facts->states[i].key, key) == 0)
+			return true;
+	return false;
+}
+
+static void find_optimizer(struct finder *finder)
+{
+	static const struct {
+		const char *key;
+		enum fsdp_optimizer is;
+	} KEYS[] = {
+		{ "exp_avg_sq_row", FSDP_OPTIMIZER_ADAFACTOR },
+		{ "exp_avg_sq", FSDP_OPTIMIZER_ADAM_OR_ADAMW },
+		{ "exp_avg", FSDP_OPTIMIZER_LION },
+		{ "square_avg", FSDP_OPTIMIZER_RMSPROP },
+		{ "momentum_buffer", FSDP_OPTIMIZER_SGD },
+		{ "sum", FSDP_OPTIMIZER_ADAGRAD },
+	};
+
+	for (size_t i = 0; i < FSDP_COUNT(KEYS); i++)
+		if (has_state(finder->facts, KEYS[i].key)) {
+			finder->kind->optimizer = KEYS[i].is;
+			return;
+		}
+}
+
+/* ---- values ---- */
+
+/* Best first. */
+static const char *const step_words[] = { "step", "global_step", "iteration",
+	"global_steps", "steps", "num_updates" };
+
+/* Counters of a scheduler or of one parameter are no step of the run. */
+static bool is_of_run(struct fsdp_span name)
+{
+	struct fsdp_span parent = fsdp_span_first(name, '.');
+
+	return parent.size == name.size ||
+	       (memchr(name.data + parent.size + 1, '.', name.size - parent.size - 1) ==
+			       NULL &&
+		       !has_word(parent, "sched") && !has_word(parent, "optim") &&
+		       !has_word(parent, "state.") && !fsdp_span_is(parent, "state"));
+}
+
+static void find_step(
+	struct finder *finder, struct fsdp_span name, const struct fsdp_token *token)
+{
+	struct fsdp_span last = fsdp_span_last(name, '.');
+
+	for (size_t i = 0; i < finder->step_word; i++) {
+		if (!fsdp_span_is(last, step_words[i]) || !is_of_run(name))
+			continue;
+		finder->step_word = i;
+		finder->kind->has_step = true;
+		finder->kind->step = token->integer;
+	}
+}
+
+static void find_values(struct finder *finder)
+{
+	struct fsdp_kind *kind = finder->kind;
+	size_t count = fsdp_value_count(finder->checkpoint);
+
+	finder->step_word = FSDP_COUNT(step_words);
+	for (uint32_t i = 0; i < count && !finder->name.failed; i++) {
+		struct fsdp_value value = fsdp_value(finder->checkpoint, i);
+		struct fsdp_span name;
+		if (value.token_count != 1 ||
+			(value.tokens->kind != FSDP_TOKEN_INTEGER &&
+				value.tokens->kind != FSDP_TOKEN_BOOL))
+			continue;
+		name = fsdp_scratch_name(&finder->name, finder->checkpoint, value.name);
+		if (value.tokens->kind == FSDP_TOKEN_INTEGER)
+			find_step(finder, name, value.tokens);
+		else if (kind->optimizer == FSDP_OPTIMIZER_ADAM_OR_ADAMW &&
+			 fsdp_span_is(
+				 fsdp_span_last(name, '.'), "decoupled_weight_decay"))
+			kind->optimizer = value.tokens->integer != 0
+						  ? FSDP_OPTIMIZER_ADAMW
+						  : FSDP_OPTIMIZER_ADAM;
+	}
+}
+
+/* ---- modules ---- */
+
+enum word {
+	C_ATTN,
+	C_FC,
+	GATE_PROJ,
+	LINEAR_QKV,
+	QUERY,
+	Q_PROJ,
+	SELF_ATTENTION,
+	W1,
+	WQ,
+	WORDS
+};
+
+static const char *const words[WORDS] = { "c_attn", "c_fc", "gate_proj", "linear_qkv",
+	"query", "q_proj", "SelfAttention", "w1", "wq" };
+
+/* Two names of modules by which people know an architecture. */
+static const struct {
+	enum word one, other;
+	const char *is;
+} architectures[] = {
+	{ Q_PROJ, GATE_PROJ, "Llama" },
+	{ WQ, W1, "Llama" },
+	{ C_ATTN, C_FC, "GPT-2" },
+	{ LINEAR_QKV, LINEAR_QKV, "Megatron GPT" },
+	{ SELF_ATTENTION, SELF_ATTENTION, "T5" },
+	{ QUERY, QUERY, "BERT" },
+};
+
+static void find_architecture(struct finder *finder)
+{
+	for (size_t i = FSDP_COUNT(architectures); i-- > 0;) {
+		uint64_t both = UINT64_C(1) << architectures[i].one |
+				UINT64_C(1) << architectures[i].other;
+		if ((finder->words & both) == both)
+			finder->kind->looks_like = architectures[i].is;
+	}
+}
+
+static bool is_number(struct fsdp_span text)
+{
+	for (size_t i = 0; i < text.size; i++)
+		if (text.data[i] < '0' || text.data[i] > '9')
+			return false;
+	return text.size > 0;
+}
+
+static void find_modules(struct finder *finder, uint32_t *numbered, size_t count)
+{
+	for (uint32_t i = 1; i < count && !finder->name.failed; i++) {
+		struct fsdp_module module = fsdp_module(finder->checkpoint, i);
+		struct fsdp_span last;
+		if (module.wrapper != FSDP_WRAPPER_NONE || module.parent == FSDP_NONE)
+			continue;
+		last = fsdp_span_last(
+			fsdp_scratch_name(&finder->name, finder->checkpoint, module.name),
+			'.');
+		for (size_t j = 0; j < WORDS; j++)
+			if (fsdp_span_is(last, words[j]))
+				finder->words |= UINT64_C(1) << j;
+		if (is_number(last) && ++numbered[module.parent] > finder->kind->layers)
+			finder->kind->layers = numbered[module.parent];
+	}
+	if (finder->kind->layers < 2)
+		finder->kind->layers = 0;
+	find_architecture(finder);
+}
+
+/* ---- all of it ---- */
+
+static bool find_records(struct finder *finder)
+{
+	size_t count = fsdp_module_count(finder->checkpoint);
+	uint32_t *numbered = calloc(count + 1, sizeof *numbered);
+
+	if (numbered == NULL)
+		return false;
+	find_tensors(finder);
+	find_modules(finder, numbered, count);
+	free(numbered);
+	return true;
+}
+
+bool fsdp_kind_find(const struct fsdp_checkpoint *checkpoint,
+	const struct fsdp_overview_facts *facts, struct fsdp_kind *ret_kind,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_budget budget = { .ceiling = UINT64_MAX };
+	struct finder finder = { .checkpoint = checkpoint,
+		.facts = facts,
+		.kind = ret_kind,
+		.name = { .arena = &finder.arena } };
+	bool good = true;
+
+	*ret_kind = (struct fsdp_kind){ .mesh = FSDP_NONE };
+	fsdp_arena_init_lean(&finder.arena, &budget);
+	find_plan(&finder);
+	if (fsdp_sum_count(checkpoint) == 0)
+		good = find_records(&finder);
+	find_mesh_words(&finder);
+	find_state_dict(&finder);
+	find_optimizer(&finder);
+	find_values(&finder);
+	good = good && !finder.name.failed;
+	fsdp_arena_done(&finder.arena);
+	return good || fsdp_fail_memory(ret_error);
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which FSDP, which state dict, which optimizer, which step: of samples whose truth is
+ * known, and of names that are made to mislead. */
+#include <stdio.h>
+
+#include <fsdp/analysis.h>
+
+#include "by-hand.h"
+
+static const int64_t SHAPE[] = { 4, 4 };
+
+static struct fsdp_kind look(const struct fsdp_checkpoint *checkpoint)
+{
+	struct fsdp_overview *overview;
+	struct fsdp_kind kind;
+
+	assert_true(fsdp_overview_new(checkpoint, &overview, NULL));
+	assert_true(
+		fsdp_kind_find(checkpoint, fsdp_overview_facts(overview), &kind, NULL));
+	fsdp_overview_free(overview);
+	return kind;
+}
+
+static struct fsdp_kind kind_of(const char *sample, bool no_plan)
+{
+	char path[512];
+	const char *paths[] = { path };
+	struct fsdp_options options = { .size = sizeof options, .no_plan = no_plan };
+	struct fsdp_checkpoint *checkpoint;
+	struct fsdp_kind kind;
+
+	snprintf(path, sizeof path, "%s/%s", getenv("TESTDATA"), sample);
+	assert_true(fsdp_checkpoint_open(paths, 1, &options, &checkpoint, NULL));
+	kind = look(checkpoint);
+	fsdp_checkpoint_free(checkpoint);
+	return kind;
+}
+
+static void samples_are_what_they_were_saved_as(void **unused)
+{
+	static const struct {
+		const char *sample;
+		enum fsdp_flavour flavour;
+		enum fsdp_state_dict state_dict;
+		bool is_hybrid, is_tensor_parallel;
+		uint64_t flat_parameters;
+	} ROWS[] = {
+		{ "demo/step-1234", FSDP_FLAVOUR_FSDP2, FSDP_STATE_DICT_SHARDED, false,
+			false, 0 },
+		{ "fsdp1/sharded-w2-orig/checkpoint", FSDP_FLAVOUR_FSDP1,
+			FSDP_STATE_DICT_SHARDED, false, false, 0 },
+		{ "fsdp1/local-w3-uneven/checkpoint", FSDP_FLAVOUR_FSDP1,
+			FSDP_STATE_DICT_LOCAL, false, false, 3 },
+		{ "fsdp2/w4-tp/checkpoint", FSDP_FLAVOUR_DTENSOR, FSDP_STATE_DICT_SHARDED,
+			false, true, 0 },
+		{ "dcp/fsdp2-w4-hsdp/checkpoint", FSDP_FLAVOUR_UNKNOWN,
+			FSDP_STATE_DICT_SHARDED, false, false, 0 },
+		{ "torch-zip/state-dict/model.pt", FSDP_FLAVOUR_UNKNOWN,
+			FSDP_STATE_DICT_UNKNOWN, false, false, 0 },
+	};
+
+	(void)unused;
+	for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
+		struct fsdp_kind kind = kind_of(ROWS[i].sample, false);
+		assert_int_equal(kind.flavour, ROWS[i].flavour);
+		assert_int_equal(kind.state_dict, ROWS[i].state_dict);
+		assert_int_equal(kind.is_hybrid, ROWS[i].is_hybrid);
+		assert_int_equal(kind.is_tensor_parallel, ROWS[i].is_tensor_parallel);
+		assert_int_equal(kind.flat_parameters, ROWS[i].flat_parameters);
+	}
+}
+
+static void a_plan_tells_what_files_do_not(void **unused)
+{
+	struct fsdp_kind kind = kind_of("demo/step-1234", false);
+
+	(void)unused;
+	assert_string_equal(kind.strategy, "FULL_SHARD");
+	assert_true(kind.is_planned);
+	assert_int_not_equal(kind.mesh, FSDP_NONE);
+	assert_int_equal(kind.optimizer, FSDP_OPTIMIZER_ADAM_OR_ADAMW);
+	kind = kind_of("demo/step-1234", true);
+	assert_null(kind.strategy);
+	assert_false(kind.is_planned);
+	assert_int_equal(kind.flavour, FSDP_FLAVOUR_UNKNOWN);
+	assert_int_equal(kind.state_dict, FSDP_STATE_DICT_SHARDED);
+}
+
+static void the_step_is_that_of_the_run(void **unused)
+{
+	struct fsdp_kind kind = kind_of("lightning/trainer-ckpt/last.ckpt", true);
+
+	(void)unused;
+	assert_true(kind.has_step);
+	assert_int_equal(kind.step, 2);
+	assert_int_equal(kind.optimizer, FSDP_OPTIMIZER_ADAMW);
+	/* A scheduler counts steps as well. */
+	assert_false(kind_of("torch-zip/state-dict/model.pt", true).has_step);
+}
+
+static void names_of_modules_tell_an_architecture(void **state)
+{
+	struct fsdp_checkpoint *checkpoint = *state;
+	struct fsdp_kind kind;
+	char name[64];
+
+	for (int i = 0; i < 3; i++) {
+		snprintf(name, sizeof name, "layers.%d.mlp.gate_proj.weight", i);
+		tensor_by_hand(checkpoint, name, "float32", FSDP_ROLE_PARAM, SHAPE, 2);
+		snprintf(name, sizeof name, "layers.%d.attn.q_proj.weight", i);
+		tensor_by_hand(checkpoint, name, "float32", FSDP_ROLE_PARAM, SHAPE, 2);
+	}
+	freeze_by_hand(checkpoint);
+	kind = look(checkpoint);
+	assert_string_equal(kind.looks_like, "Llama");
+	assert_int_equal(kind.layers, 3);
+	assert_false(kind.has_step);
+}
+
+/* Half of a pair of names says nothing, and one numbered module is no list. */
+static void one_name_is_not_enough(void **state)
+{
+	struct fsdp_checkpoint *checkpoint = *state;
+	struct fsdp_kind kind;
+
+	tensor_by_hand(checkpoint, "layers.0.q_proj.weight", "float32", FSDP_ROLE_PARAM,
+		SHAPE, 2);
+	freeze_by_hand(checkpoint);
+	kind = look(checkpoint);
+	assert_null(kind.looks_like);
+	assert_int_equal(kind.layers, 0);
+	assert_int_equal(kind.mesh, FSDP_NONE);
+}
+
+static void states_tell_an_optimizer(void **state)
+{
+	static const struct {
+		const char *name;
+		enum fsdp_optimizer is;
+	} ROWS[] = {
+		{ "optim.state.w.momentum_buffer", FSDP_OPTIMIZER_SGD },
+		{ "optim.state.w.exp_avg", FSDP_OPTIMIZER_LION },
+		{ "optimizer.state.exp_avg_sq.layers.fc.weight",
+			FSDP_OPTIMIZER_ADAM_OR_ADAMW },
+		{ "optim.state.w.exp_avg_sq_row", FSDP_OPTIMIZER_ADAFACTOR },
+	};
+	struct fsdp_checkpoint *checkpoint;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
+		void *own;
+		begin_by_hand(&own);
+		checkpoint = own;
+		tensor_by_hand(
+			checkpoint, ROWS[i].name, "float32", FSDP_ROLE_OPTIM, SHAPE, 2);
+		freeze_by_hand(checkpoint);
+		assert_int_equal(look(checkpoint).optimizer, ROWS[i].is);
+		end_by_hand(&own);
+	}
+}
+
+static void nothing_has_a_kind_too(void **state)
+{
+	struct fsdp_checkpoint *checkpoint = *state;
+	const struct fsdp_kind nothing = { .mesh = FSDP_NONE };
+	struct fsdp_kind kind;
+
+	freeze_by_hand(checkpoint);
+	kind = look(checkpoint);
+	assert_int_equal(kind.flavour, nothing.flavour);
+	assert_int_equal(kind.state_dict, nothing.state_dict);
+	assert_int_equal(kind.mesh, nothing.mesh);
+	assert_null(kind.looks_like);
+	assert_false(kind.has_step);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(samples_are_what_they_were_saved_as),
+		cmocka_unit_test(a_plan_tells_what_files_do_not),
+		cmocka_unit_test(the_step_is_that_of_the_run),
+		cmocka_unit_test_setup_teardown(names_of_modules_tell_an_architecture,
+			begin_by_hand, end_by_hand),
+		cmocka_unit_test_setup_teardown(
+			one_name_is_not_enough, begin_by_hand, end_by_hand),
+		cmocka_unit_test(states_tell_an_optimizer),
+		cmocka_unit_test_setup_teardown(
+			nothing_has_a_kind_too, begin_by_hand, end_by_hand),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
