@@ -14,6 +14,7 @@
 #include "render/plain.h"
 #include "render/record.h"
 #include "render/width.h"
+#include "render/wrap.h"
 
 enum {
 	LABEL_INDENT = 2,
@@ -24,6 +25,8 @@ enum {
 	TRAILS = 8,
 	TRAIL_WIDTH = 12, /* what a tree leaves for a number on a terminal */
 	NARROWEST_LABEL = 16,
+	HANG = 4,         /* of the second line of a sentence without a label … */
+	HANG_FINDING = 9, /* … and of one that begins with a severity */
 };
 
 #define DIM "\033[2m"
@@ -37,7 +40,9 @@ struct text_out {
 	struct writer stream;
 	struct writer raw; /* something to be escaped, or to be shortened */
 	struct grid grid;
-	size_t pending; /* spaces before the next piece of a line */
+	struct writer line; /* the sentence so far */
+	size_t pending;     /* spaces before the next piece of a line */
+	size_t hang;        /* where its second line begins */
 
 	bool hidden; /* the table is for programs */
 	size_t row_count;
@@ -145,14 +150,16 @@ static void put_value(
 
 static void flush_pending(struct text_out *text)
 {
-	writer_spaces(&text->stream, text->pending);
+	writer_spaces(&text->line, text->pending);
 	text->pending = 0;
 }
 
 static void line_begin(struct out *out, const char *label)
 {
 	struct text_out *text = text_out_of(out);
+	text->line.size = 0;
 	text->pending = 0;
+	text->hang = HANG;
 	if (label == NULL)
 		return;
 	size_t size = strlen(label);
@@ -160,9 +167,10 @@ static void line_begin(struct out *out, const char *label)
 	text->pending = LABEL_INDENT;
 	if (size != 0) {
 		flush_pending(text);
-		escape_put(&text->stream, label, size, ESCAPE_TEXT);
+		escape_put(&text->line, label, size, ESCAPE_TEXT);
 	}
 	text->pending += width + 2 <= LABEL_WIDTH ? LABEL_WIDTH - width : 2;
+	text->hang = LABEL_INDENT + LABEL_WIDTH;
 }
 
 static void put_formatted(struct text_out *text, const char *data, size_t size)
@@ -170,7 +178,7 @@ static void put_formatted(struct text_out *text, const char *data, size_t size)
 	if (size == 0)
 		return;
 	flush_pending(text);
-	escape_put(&text->stream, data, size, ESCAPE_TEXT);
+	escape_put(&text->line, data, size, ESCAPE_TEXT);
 }
 
 __attribute__((format(printf, 2, 0))) static void line_text(
@@ -202,14 +210,20 @@ static void line_name(struct out *out, struct text name)
 	if (name.size == 0)
 		return;
 	flush_pending(text);
-	put_escaped(text, &text->stream, name.data, name.size);
+	put_escaped(text, &text->line, name.data, name.size);
 }
 
 static void line_value(struct out *out, const struct value *value)
 {
 	struct text_out *text = text_out_of(out);
 	flush_pending(text);
-	put_value(text, &text->stream, value, true);
+	size_t begin = text->line.size;
+	put_value(text, &text->line, value, true);
+	if (value->type != VALUE_BYTES && value->type != VALUE_ELEMENTS)
+		return;
+	for (size_t i = begin; i < text->line.size; i++)
+		if (text->line.data[i] == ' ')
+			text->line.data[i] = WRAP_GLUE;
 }
 
 static void line_severity(struct out *out, enum severity severity)
@@ -222,17 +236,28 @@ static void line_severity(struct out *out, enum severity severity)
 	struct text_out *text = text_out_of(out);
 
 	flush_pending(text);
+	text->hang = HANG_FINDING;
 	if (text->looks.color)
-		writer_text(&text->stream, paints[severity]);
-	writer_text(&text->stream, severity_name(severity));
+		writer_text(&text->line, paints[severity]);
+	writer_text(&text->line, severity_name(severity));
 	if (text->looks.color)
-		writer_text(&text->stream, PLAIN);
+		writer_text(&text->line, PLAIN);
 }
 
 static void line_end(struct out *out)
 {
 	struct text_out *text = text_out_of(out);
+	const struct writer *line = &text->line;
+	size_t indent = 0;
+	while (indent < line->size && line->data[indent] == ' ')
+		indent++;
+	/* What is indented by hand goes on below its beginning. */
+	if (indent > LABEL_INDENT)
+		text->hang = indent;
 	text->pending = 0;
+	if (line->error == 0)
+		wrap_put(&text->stream, line->data, line->size, (size_t)text->looks.width,
+			text->hang);
 	writer_char(&text->stream, '\n');
 }
 
@@ -440,6 +465,8 @@ static int finish(struct out *out)
 		return text->stream.error;
 	if (text->grid.kept.error != 0)
 		return text->grid.kept.error;
+	if (text->line.error != 0)
+		return text->line.error;
 	return text->raw.error != 0 ? text->raw.error : text->error;
 }
 
@@ -447,6 +474,7 @@ static void free_text(struct out *out)
 {
 	struct text_out *text = text_out_of(out);
 	writer_done(&text->stream);
+	writer_done(&text->line);
 	writer_done(&text->raw);
 	grid_done(&text->grid);
 	free(text);
@@ -460,9 +488,10 @@ static struct out *new_text(FILE *stream, const struct looks *looks)
 	text->base.functions = &text_functions;
 	text->looks = *looks;
 	bool ok = writer_init(&text->stream, stream);
+	ok = writer_init(&text->line, NULL) && ok;
 	ok = writer_init(&text->raw, NULL) && ok;
 	ok = grid_init(&text->grid, &text->stream, &text->looks) && ok;
-	text->stream.ascii = looks->seven_bits;
+	text->stream.ascii = text->line.ascii = looks->seven_bits;
 	if (ok)
 		return &text->base;
 	free_text(&text->base);
