@@ -1,0 +1,744 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Says what a checkpoint is in sentences, on one screen: what it is, then answers to what
+ * people ask next.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "part/units.h"
+#include "part/value-text.h"
+#include "cmd/info/info.h"
+
+enum {
+	KINDS_SHOWN = 4,
+	VALUES_SHOWN = 4,
+	VALUES_COLUMNS = 60, /* that values take, about */
+	VALUE_COLUMNS = 40,  /* longer ones: see ls */
+	PREFIXES_SHOWN = 4,
+};
+
+static const char *plural(uint64_t count)
+{
+	return count == 1 ? "" : "s";
+}
+
+/* ---- the first line ---- */
+
+static void tell_path(struct info *info)
+{
+	struct text path = text_of(info->run->path);
+
+	while (path.size > 1 && path.data[path.size - 1] == '/')
+		path.size--;
+	out_line_name(info->run->out, path);
+	if (info->run->path_count > 1)
+		out_line_text(info->run->out, " and %zu more", info->run->path_count - 1);
+}
+
+static const char *flavour_words(const struct fsdp_kind *kind)
+{
+	switch (kind->flavour) {
+	case FSDP_FLAVOUR_FSDP1:
+		return kind->is_hybrid ? "FSDP1 with HSDP" : "FSDP1";
+	case FSDP_FLAVOUR_FSDP2:
+		return kind->is_hybrid ? "FSDP2 with HSDP" : "FSDP2";
+	case FSDP_FLAVOUR_DTENSOR:
+		return kind->is_hybrid ? "HSDP by FSDP2 (or FSDP1 with a device mesh)"
+				       : "FSDP2 (or FSDP1 with a device mesh)";
+	case FSDP_FLAVOUR_UNKNOWN:
+		break;
+	}
+	return NULL;
+}
+
+static const char *state_dict_words(const struct fsdp_kind *kind)
+{
+	if (kind->flavour != FSDP_FLAVOUR_FSDP1)
+		return "";
+	switch (kind->state_dict) {
+	case FSDP_STATE_DICT_FULL:
+		return " FULL_STATE_DICT";
+	case FSDP_STATE_DICT_SHARDED:
+		return " SHARDED_STATE_DICT";
+	case FSDP_STATE_DICT_LOCAL:
+		return " LOCAL_STATE_DICT";
+	case FSDP_STATE_DICT_UNKNOWN:
+		break;
+	}
+	return "";
+}
+
+static bool has_ranks(const struct info *info)
+{
+	return info->world_size != FSDP_NONE &&
+	       (info->world_size > 1 || info->rank_count > 0);
+}
+
+static void tell_flavour(struct info *info)
+{
+	const struct fsdp_kind *kind = &info->kind;
+	struct out *out = info->run->out;
+
+	out_line_text(out, "%s%s", flavour_words(kind), state_dict_words(kind));
+	if (kind->is_tensor_parallel)
+		out_line_text(out, " with tensor parallelism");
+	if (has_ranks(info))
+		out_line_text(out, " over %" PRIu32 " rank%s", info->world_size,
+			plural(info->world_size));
+	if (kind->mesh != FSDP_NONE) {
+		out_line_text(out, " (");
+		mesh_line(info->run, kind->mesh);
+		out_line_text(out, ")");
+	}
+	out_line_text(out, ", ");
+}
+
+static void tell_head(struct info *info)
+{
+	const struct fsdp_format *format = &info->format;
+	bool known = flavour_words(&info->kind) != NULL;
+	struct out *out = info->run->out;
+
+	out_line_begin(out, NULL);
+	tell_path(info);
+	out_line_text(out, "  ");
+	if (known)
+		tell_flavour(info);
+	out_line_name(
+		out, text_of(format->title != NULL ? format->title : format->family));
+	if (!known && has_ranks(info))
+		out_line_text(out, ", %s%" PRIu32 " rank%s",
+			info->kind.state_dict == FSDP_STATE_DICT_SHARDED ? "sharded over "
+									 : "",
+			info->world_size, plural(info->world_size));
+	if (format->torch_guess != NULL) {
+		out_line_text(out, ", torch ");
+		out_line_name(out, text_of(format->torch_guess));
+	}
+	if (info->step != FSDP_ABSENT)
+		out_line_text(out, ", step %" PRId64, info->step);
+	out_line_end(out);
+}
+
+static void tell_plan(struct info *info)
+{
+	const struct fsdp_plan_facts *plan = &info->plan;
+	struct out *out = info->run->out;
+
+	if (!info->has_plan)
+		return;
+	out_line_begin(out, "plan");
+	out_line_name(out,
+		plan->found ? text_last(text_of(plan->path), '/') : text_of(plan->path));
+	if (plan->torch != NULL) {
+		out_line_text(out, " (torch ");
+		out_line_name(out, text_of(plan->torch));
+		out_line_text(out, ")");
+	}
+	out_line_text(out, ": %" PRIu32 " unit%s", plan->unit_count,
+		plan->unit_count == 1 ? "" : "s");
+	for (size_t i = 0; i < info->strategy_count; i++) {
+		out_line_text(out, ", ");
+		out_line_name(out, info->strategies[i]);
+	}
+	/* With the flavour it is in the first line. */
+	if (plan->mesh != FSDP_NONE && info->kind.flavour == FSDP_FLAVOUR_UNKNOWN) {
+		out_line_text(out, ", mesh ");
+		mesh_line(info->run, plan->mesh);
+	} else if (plan->mesh == FSDP_NONE && plan->world_size != FSDP_NONE) {
+		out_line_text(out, ", world size %" PRIu32, plan->world_size);
+	}
+	out_line_end(out);
+}
+
+/* ---- the model ---- */
+
+/* "bfloat16", or "bfloat16 (10), float32 (4)". */
+static void tell_dtypes(struct info *info, const struct fsdp_role_total *total)
+{
+	bool told[FSDP_OVERVIEW_DTYPES] = { false };
+	struct out *out = info->run->out;
+	size_t shown = 0;
+
+	if (total->dtype != FSDP_NONE) {
+		out_line_text(out, "%s", fsdp_dtype(total->dtype)->name);
+		return;
+	}
+	for (; shown < KINDS_SHOWN; shown++) {
+		uint32_t most = FSDP_NONE;
+		for (uint32_t i = 0; i < FSDP_OVERVIEW_DTYPES; i++)
+			if (!told[i] && total->of_dtype[i] > 0 &&
+				(most == FSDP_NONE ||
+					total->of_dtype[i] > total->of_dtype[most]))
+				most = i;
+		if (most == FSDP_NONE)
+			return;
+		told[most] = true;
+		out_line_text(out, "%s%s (%" PRIu64 ")", shown > 0 ? ", " : "",
+			fsdp_dtype(most)->name, total->of_dtype[most]);
+	}
+	out_line_text(out, ", and others");
+}
+
+static void tell_tensors(struct info *info, enum fsdp_role role, const char *noun)
+{
+	const struct fsdp_role_total *total = &info->facts->roles[role];
+	struct out *out = info->run->out;
+
+	out_line_text(
+		out, "%" PRIu64 " %s%s, ", total->tensors, noun, plural(total->tensors));
+	tell_dtypes(info, total);
+	out_line_text(out, ", ");
+	out_line_value(out, value_bytes(total->bytes));
+}
+
+/* The text of a value from the model's own configuration; absent if there is none. */
+static struct text setting_of(struct info *info, const char *name)
+{
+	for (uint32_t i = 0; i < info->counts.values; i++) {
+		struct fsdp_value value = fsdp_value(info->run->checkpoint, i);
+		struct text found =
+			entry_shown_name(info->run, &info->buffers.name, &value);
+		if (!text_is(found, text_of(name)))
+			continue;
+		if (value.token_count == 1 && value.tokens->kind == FSDP_TOKEN_TEXT)
+			return text_of_span(value.tokens->text);
+		return tokens_text(&info->buffers.text, value.tokens, value.token_count);
+	}
+	return (struct text){ 0 };
+}
+
+static const char *root_class(const struct info *info)
+{
+	struct fsdp_module root;
+
+	if (info->counts.modules == 0 || fsdp_sum_count(info->run->checkpoint) > 0)
+		return NULL;
+	root = fsdp_module(info->run->checkpoint, 0);
+	return root.original_class != NULL ? root.original_class : root.class_name;
+}
+
+/* ": Transformer, 32 layers" */
+static void tell_architecture(struct info *info)
+{
+	const struct fsdp_kind *kind = &info->kind;
+	struct out *out = info->run->out;
+	struct text class_name = setting_of(info, "config.architecture");
+	const char *before = ": ";
+
+	if (class_name.data == NULL)
+		class_name = text_of(root_class(info));
+	if (class_name.data != NULL || kind->looks_like != NULL) {
+		out_line_text(out, "%s", before);
+		out_line_name(out, class_name);
+		if (class_name.data == NULL)
+			out_line_text(out, "%s-like", kind->looks_like);
+		before = ", ";
+	}
+	if (kind->layers > 0) {
+		out_line_text(out, "%s%" PRIu32 " layers", before, kind->layers);
+	} else {
+		struct text layers = setting_of(info, "config.num_hidden_layers");
+		if (layers.data == NULL)
+			return;
+		out_line_text(out, "%s", before);
+		out_line_name(out, layers);
+		out_line_text(out, " layers");
+	}
+}
+
+static void tell_model(struct info *info)
+{
+	const struct fsdp_role_total *total = &info->facts->roles[FSDP_ROLE_PARAM];
+	struct out *out = info->run->out;
+
+	if (total->tensors > 0) {
+		out_line_begin(out, "model");
+		out_line_value(out, value_elements(total->numel));
+		out_line_text(out, " parameter%s, ", plural(total->numel));
+		tell_dtypes(info, total);
+		out_line_text(out, ", ");
+		out_line_value(out, value_bytes(total->bytes));
+		out_line_text(out, ", %" PRIu64 " tensor%s", total->tensors,
+			plural(total->tensors));
+		tell_architecture(info);
+		if (info->facts->roles[FSDP_ROLE_BUFFER].tensors > 0) {
+			out_line_text(out, "; ");
+			tell_tensors(info, FSDP_ROLE_BUFFER, "buffer");
+		}
+		out_line_end(out);
+	} else if (info->facts->roles[FSDP_ROLE_BUFFER].tensors > 0) {
+		out_line_begin(out, "model");
+		tell_tensors(info, FSDP_ROLE_BUFFER, "buffer");
+		out_line_end(out);
+	}
+}
+
+/* What a LOCAL state dict does not have, and what helps. */
+static void tell_flat(struct info *info)
+{
+	const struct fsdp_kind *kind = &info->kind;
+	struct out *out = info->run->out;
+
+	if (kind->flat_parameters == 0)
+		return;
+	out_line_begin(out, "flat");
+	out_line_text(out,
+		"%" PRIu64 " flat parameter%s; original %sshapes are not stored: ",
+		kind->flat_parameters, plural(kind->flat_parameters),
+		kind->lists_originals ? "" : "names and ");
+	if (kind->is_planned)
+		out_line_text(out, "the plan has them");
+	else if (has_ranks(info))
+		out_line_text(out,
+			"to use it, load it on the same %" PRIu32
+			" ranks, or give a sharding plan (fsdp-inspect help plan)",
+			info->world_size);
+	else
+		out_line_text(out, "give a sharding plan (fsdp-inspect help plan)");
+	out_line_end(out);
+}
+
+/* ---- the optimizer ---- */
+
+const char *optimizer_word(unsigned optimizer)
+{
+	static const char *const OPTIMIZERS[] = {
+		[FSDP_OPTIMIZER_ADAM_OR_ADAMW] = "Adam or AdamW",
+		[FSDP_OPTIMIZER_ADAM] = "Adam",
+		[FSDP_OPTIMIZER_ADAMW] = "AdamW",
+		[FSDP_OPTIMIZER_SGD] = "SGD with momentum",
+		[FSDP_OPTIMIZER_ADAFACTOR] = "Adafactor-like",
+		[FSDP_OPTIMIZER_LION] = "Lion-like",
+		[FSDP_OPTIMIZER_RMSPROP] = "RMSprop-like",
+		[FSDP_OPTIMIZER_ADAGRAD] = "Adagrad-like",
+	};
+
+	return OPTIMIZERS[optimizer];
+}
+
+/* What Megatron-core and others call the weights in full precision. */
+static const char *state_words(const char *key)
+{
+	return strcmp(key, "fp32_param") == 0 || strcmp(key, "master_param") == 0
+		       ? "fp32 master weights"
+		       : key;
+}
+
+/* "exp_avg, exp_avg_sq float32": those of one dtype together. */
+static void tell_state_kinds(struct info *info)
+{
+	struct out *out = info->run->out;
+	const struct fsdp_overview_facts *facts = info->facts;
+	const struct fsdp_state_kind *before = NULL;
+
+	for (size_t i = 0; i < facts->state_count; i++) {
+		const struct fsdp_state_kind *kind = &facts->states[i];
+		if (kind->is_scalar)
+			continue;
+		if (before != NULL && before->dtype != kind->dtype)
+			out_line_text(out, " %s", fsdp_dtype(before->dtype)->name);
+		out_line_text(out, "%s", before != NULL ? ", " : "");
+		out_line_name(out, text_of(state_words(kind->key)));
+		before = kind;
+	}
+	if (before != NULL)
+		out_line_text(out, " %s", fsdp_dtype(before->dtype)->name);
+	else
+		out_line_text(out, "only counters");
+	if (facts->other_states > 0)
+		out_line_text(out, ", and others");
+}
+
+static void tell_optimizer(struct info *info)
+{
+	const struct fsdp_role_total *total = &info->facts->roles[FSDP_ROLE_OPTIM];
+	struct out *out = info->run->out;
+	const char *word = optimizer_word(info->kind.optimizer);
+
+	if (total->tensors == 0)
+		return;
+	out_line_begin(out, "optimizer");
+	if (word != NULL)
+		out_line_text(out, "%s: ", word);
+	tell_state_kinds(info);
+	out_line_text(out, ", ");
+	out_line_value(out, value_bytes(total->bytes));
+	out_line_text(
+		out, ", %" PRIu64 " tensor%s", total->tensors, plural(total->tensors));
+	out_line_end(out);
+}
+
+static void tell_other(struct info *info)
+{
+	if (info->facts->roles[FSDP_ROLE_OTHER].tensors == 0)
+		return;
+	out_line_begin(info->run->out, "other");
+	tell_tensors(info, FSDP_ROLE_OTHER, "tensor");
+	out_line_end(info->run->out);
+}
+
+/* ---- ranks ---- */
+
+static double percent_above_mean(const struct fsdp_balance *balance)
+{
+	return (double)balance->most * (double)balance->groups / (double)balance->total *
+		       100 -
+	       100;
+}
+
+static void tell_per_rank(struct info *info)
+{
+	const struct fsdp_balance *balance = &info->balance;
+	struct out *out = info->run->out;
+
+	if (balance->groups < 2 || balance->total == 0 || balance->total == FSDP_UNKNOWN)
+		return;
+	out_line_begin(out, "per rank");
+	out_line_value(out, value_bytes(balance->most));
+	if (balance->is_even)
+		out_line_text(out, " stored, even");
+	else if (percent_above_mean(balance) < 1)
+		out_line_text(out, " stored, nearly even");
+	else
+		out_line_text(out,
+			" stored by rank %" PRIu32 ", %.0f %% more than the mean",
+			balance->key, percent_above_mean(balance));
+	if (info->per_rank.resume != FSDP_UNKNOWN && has_ranks(info)) {
+		out_line_text(out, "; to resume on %" PRIu32 ": ", info->world_size);
+		out_line_value(out, value_bytes(info->per_rank.resume));
+	}
+	if (info->per_rank.weights != 0 && info->per_rank.weights != FSDP_UNKNOWN) {
+		out_line_text(out, "; weights on one: ");
+		out_line_value(out, value_bytes(info->per_rank.weights));
+	}
+	out_line_end(out);
+}
+
+/* "dims 0+1 over 2x2" */
+static void tell_cuts(struct out *out, const struct fsdp_sharding *sharding)
+{
+	out_line_text(out, "dims ");
+	for (uint32_t i = 0; i < sharding->cuts; i++)
+		out_line_text(out, "%s%" PRIu32, i > 0 ? "+" : "", sharding->cut[i].dim);
+	out_line_text(out, " over ");
+	for (uint32_t i = 0; i < sharding->cuts; i++)
+		out_line_text(out, "%s%" PRIu32, i > 0 ? "x" : "", sharding->cut[i].over);
+}
+
+static void tell_way(struct out *out, const struct fsdp_sharding *sharding)
+{
+	switch (sharding->how) {
+	case FSDP_SHARDING_REPLICATED:
+		out_line_text(out, "a copy on each of %" PRIu32, sharding->over);
+		break;
+	case FSDP_SHARDING_FLAT:
+		out_line_text(out, "flattened over %" PRIu32, sharding->over);
+		break;
+	case FSDP_SHARDING_DIMS:
+		tell_cuts(out, sharding);
+		break;
+	case FSDP_SHARDING_DIM:
+		out_line_text(out, "dim %" PRIu32 " over %" PRIu32, sharding->dim,
+			sharding->over);
+		break;
+	}
+	if (sharding->copies > 1)
+		out_line_text(out, ", %" PRIu32 " copies", sharding->copies);
+	out_line_text(out, ": %" PRIu64 " tensor%s", sharding->tensors,
+		plural(sharding->tensors));
+}
+
+static void tell_sharding(struct info *info)
+{
+	const struct fsdp_overview_facts *facts = info->facts;
+	struct out *out = info->run->out;
+
+	if (facts->sharding_count == 0)
+		return;
+	out_line_begin(out, "sharding");
+	for (size_t i = 0; i < facts->sharding_count && i < KINDS_SHOWN; i++) {
+		out_line_text(out, "%s", i > 0 ? "; " : "");
+		tell_way(out, &facts->shardings[i]);
+	}
+	if (facts->sharding_count > KINDS_SHOWN || facts->other_shardings > 0)
+		out_line_text(out, "; and others");
+	if (facts->whole > 0)
+		out_line_text(out, "; %" PRIu64 " not sharded", facts->whole);
+	if (facts->whole > 0 && facts->whole_rank != FSDP_NONE)
+		out_line_text(out, ", stored by rank %" PRIu32, facts->whole_rank);
+	out_line_end(out);
+}
+
+/* ---- values ---- */
+
+/* How far training was: what people look for among many values. */
+static bool is_progress(struct text name)
+{
+	static const char *const WORDS[] = { "step", "steps", "global_step",
+		"global_steps", "epoch", "iteration" };
+
+	for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++)
+		if (text_is(name, text_of(WORDS[i])))
+			return true;
+	return false;
+}
+
+/* Columns that are taken by now, and values. */
+struct shown {
+	size_t columns, values;
+};
+
+static void tell_value(
+	struct info *info, uint32_t index, bool progress, struct shown *shown)
+{
+	struct fsdp_value value = fsdp_value(info->run->checkpoint, index);
+	struct text name = entry_shown_name(info->run, &info->buffers.name, &value);
+	struct out *out = info->run->out;
+	struct text text;
+
+	if (shown->values == VALUES_SHOWN || is_progress(name) != progress)
+		return;
+	text = tokens_text(&info->buffers.text, value.tokens, value.token_count);
+	if (text.size > VALUE_COLUMNS)
+		text.data = NULL;
+	/* The first one always, then what is short enough. */
+	if (shown->values > 0 &&
+		shown->columns + name.size + (text.data != NULL ? text.size : 0) >
+			VALUES_COLUMNS)
+		return;
+	shown->columns += name.size + (text.data != NULL ? text.size : 0) + 3;
+	out_line_text(out, "%s", shown->values++ > 0 ? ", " : "");
+	out_line_name(out, name);
+	if (text.data == NULL)
+		return;
+	out_line_text(out, " ");
+	out_line_name(out, text);
+}
+
+static void tell_values(struct info *info)
+{
+	size_t count = info->counts.values;
+	struct shown shown = { 0, 0 };
+	struct out *out = info->run->out;
+
+	if (count == 0)
+		return;
+	out_line_begin(out, "values");
+	for (uint32_t i = 0; i < count; i++)
+		tell_value(info, i, true, &shown);
+	for (uint32_t i = 0; i < count && shown.values < VALUES_SHOWN; i++)
+		tell_value(info, i, false, &shown);
+	if (count > shown.values)
+		out_line_text(out, ", and %zu more (ls --values)", count - shown.values);
+	out_line_end(out);
+}
+
+/* ---- files ---- */
+
+static void tell_suffixes(struct info *info)
+{
+	struct out *out = info->run->out;
+
+	for (size_t i = 0; i < info->suffix_count && i < KINDS_SHOWN; i++) {
+		const struct suffix *suffix = &info->suffixes[i];
+		out_line_text(out, "%s", i > 0 ? " + " : "");
+		if (!suffix->is_name || suffix->count > 1)
+			out_line_text(out, "%" PRIu64 " ", suffix->count);
+		out_line_name(out, text_of(suffix->word[0] == '\0' ? "without suffix"
+								   : suffix->word));
+	}
+	if (info->suffix_count > KINDS_SHOWN || info->more_suffixes)
+		out_line_text(out, " + others");
+}
+
+static void tell_files(struct info *info)
+{
+	const struct fsdp_bytes *bytes = &info->bytes;
+	struct out *out = info->run->out;
+
+	if (info->counts.files == 0)
+		return;
+	out_line_begin(out, "files");
+	tell_suffixes(info);
+	out_line_text(out, ": ");
+	out_line_value(out, value_bytes(bytes->on_disk));
+	if (bytes->unaccounted == 0) {
+		out_line_text(out, ", every byte explained");
+	} else if (bytes->unaccounted != FSDP_UNKNOWN) {
+		out_line_text(out, ", of which ");
+		out_line_value(out, value_bytes(bytes->unaccounted));
+		out_line_text(out, " that nothing refers to");
+	}
+	if (bytes->records != FSDP_UNKNOWN && bytes->records > bytes->on_disk / 100) {
+		out_line_text(out, "; ");
+		out_line_value(out, value_bytes(bytes->records));
+		out_line_text(out, " are metadata");
+	}
+	if (bytes->unused != 0 && bytes->unused != FSDP_UNKNOWN) {
+		out_line_text(out, "; ");
+		out_line_value(out, value_bytes(bytes->unused));
+		out_line_text(out, " belong to no tensor (--waste)");
+	}
+	out_line_end(out);
+}
+
+/* ---- names ---- */
+
+static const char *wrapper_of(const char *prefix)
+{
+	static const struct {
+		const char *prefix, *wrapper;
+	} KNOWN[] = {
+		{ "_checkpoint_wrapped_module.", "activation checkpointing" },
+		{ "_dmp_wrapped_module.", "DistributedModelParallel" },
+		{ "_fsdp_wrapped_module.", "FSDP" },
+		{ "_orig_mod.", "torch.compile" },
+		{ "module.", "DistributedDataParallel" },
+	};
+
+	for (size_t i = 0; i < sizeof KNOWN / sizeof KNOWN[0]; i++)
+		if (strcmp(KNOWN[i].prefix, prefix) == 0)
+			return KNOWN[i].wrapper;
+	return NULL;
+}
+
+static bool is_cleaned(const char *prefix)
+{
+	return strcmp(prefix, "_fsdp_wrapped_module.") == 0 ||
+	       strcmp(prefix, "_checkpoint_wrapped_module.") == 0;
+}
+
+static void tell_names(struct info *info)
+{
+	struct out *out = info->run->out;
+
+	for (size_t i = 0; i < info->counts.prefixes && i < PREFIXES_SHOWN; i++) {
+		struct fsdp_prefix prefix = fsdp_prefix(info->run->checkpoint, i);
+		const char *wrapper = wrapper_of(prefix.prefix);
+		out_line_begin(out, i == 0 ? "names" : "");
+		out_line_name(out, text_of(prefix.prefix));
+		out_line_text(out, " in %" PRIu64 " tensor%s", prefix.count,
+			prefix.count == 1 ? "" : "s");
+		if (wrapper != NULL)
+			out_line_text(out, " (%s)", wrapper);
+		if (!info->run->common->raw)
+			out_line_text(out, ", shown %s it",
+				is_cleaned(prefix.prefix) ? "without" : "with");
+		out_line_end(out);
+	}
+}
+
+/* ---- health ---- */
+
+struct health {
+	uint64_t of[FSDP_SEVERITY_COUNT];
+	size_t failures; /* parts that could not be read */
+};
+
+static struct health examine(const struct info *info)
+{
+	const struct fsdp_checkpoint *checkpoint = info->run->checkpoint;
+	struct health health = { .failures = fsdp_checkpoint_error_count(checkpoint) };
+	size_t count = fsdp_finding_count(checkpoint);
+
+	for (size_t i = 0; i < count; i++)
+		health.of[fsdp_finding(checkpoint, i)->severity]++;
+	count = fsdp_omitted_count(checkpoint);
+	for (size_t i = 0; i < count; i++) {
+		struct fsdp_omitted omitted = fsdp_omitted(checkpoint, i);
+		health.of[omitted.rule->severity] += omitted.count;
+	}
+	return health;
+}
+
+static void tell_health(struct info *info, const struct health *health)
+{
+	uint64_t errors = health->of[FSDP_ERROR], warnings = health->of[FSDP_WARNING];
+	uint64_t notes = health->of[FSDP_NOTE];
+	struct out *out = info->run->out;
+
+	out_line_begin(out, "health");
+	if (errors > 0)
+		out_line_text(out, "%" PRIu64 " error%s", errors, plural(errors));
+	if (warnings > 0)
+		out_line_text(out, "%s%" PRIu64 " warning%s", errors > 0 ? ", " : "",
+			warnings, plural(warnings));
+	if (health->failures > 0)
+		out_line_text(out, "%s%zu part%s could not be read",
+			errors + warnings > 0 ? ", " : "", health->failures,
+			plural(health->failures));
+	if (errors + warnings + health->failures > 0)
+		out_line_text(out, ": below");
+	else if (info->counts.files > 0)
+		out_line_text(out, "files complete; contents not read (audit --data)");
+	else
+		out_line_text(out, "no finding");
+	if (notes > 0)
+		out_line_text(out, "; %" PRIu64 " note%s (-v)", notes, plural(notes));
+	out_line_end(out);
+}
+
+/* The path as a shell reads it. */
+static void tell_word(struct out *out, struct text word)
+{
+	static const char PLAIN[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-+=:,@%";
+	bool plain = word.size > 0 && word.data[0] != '-';
+
+	for (size_t i = 0; i < word.size; i++)
+		plain = plain && word.data[i] != '\0' &&
+			strchr(PLAIN, word.data[i]) != NULL;
+	if (plain) {
+		out_line_name(out, word);
+		return;
+	}
+	out_line_text(out, "'");
+	while (word.size > 0) {
+		const char *quote = memchr(word.data, '\'', word.size);
+		size_t size = quote != NULL ? (size_t)(quote - word.data) : word.size;
+		out_line_name(out, (struct text){ word.data, size });
+		if (quote != NULL)
+			out_line_text(out, "'\\''");
+		size += quote != NULL;
+		word = (struct text){ word.data + size, word.size - size };
+	}
+	out_line_text(out, "'");
+}
+
+static void tell_next(struct info *info, const struct health *health)
+{
+	const struct run *run = info->run;
+	const char *command = health->of[FSDP_ERROR] > 0 ? "audit"
+			      : info->counts.modules > 1 ? "tree"
+			      : info->counts.tensors > 0 ? "ls"
+							 : "ls --values";
+
+	/* Of what is not there twice. */
+	if (strcmp(run->path, "-") == 0 || run->path_count > 1)
+		return;
+	out_line_begin(run->out, "next");
+	out_line_text(run->out, "fsdp-inspect %s ", command);
+	tell_word(run->out, text_of(run->path));
+	out_line_end(run->out);
+}
+
+void info_tell(struct info *info)
+{
+	struct health health = examine(info);
+
+	tell_head(info);
+	tell_plan(info);
+	tell_model(info);
+	tell_flat(info);
+	tell_optimizer(info);
+	tell_other(info);
+	tell_per_rank(info);
+	tell_sharding(info);
+	tell_values(info);
+	tell_files(info);
+	tell_names(info);
+	tell_health(info, &health);
+	tell_next(info, &health);
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef INFO_H
+#define INFO_H
+
+#include <fsdp/analysis.h>
+
+#include "run/answer.h"
+#include "part/tensor-row.h"
+
+struct info_options {
+	bool waste;
+};
+
+enum {
+	KINDS_MAX = 8, /* suffixes of files, strategies of units */
+	SUFFIX_SIZE = 40,
+};
+
+/* Files whose names end alike. */
+struct suffix {
+	char word[SUFFIX_SIZE];
+	bool is_name; /* ".metadata" is a name, not a suffix */
+	uint64_t count;
+};
+
+/* What is said of a checkpoint. */
+struct info {
+	struct row_context row; /* what records are handed */
+	struct run *run;
+	const struct info_options *options;
+	struct row_buffers buffers;
+	struct fsdp_format format;
+	uint32_t world_size;
+	int64_t *ranks; /* that own a piece */
+	uint32_t rank_count;
+	struct fsdp_plan_facts plan;
+	bool has_plan;
+	struct text strategies[KINDS_MAX]; /* of its units, each once */
+	size_t strategy_count;
+	struct {
+		uint64_t parameters;
+		size_t tensors, pieces, files, modules, units, values, prefixes;
+	} counts;
+	struct fsdp_bytes bytes;
+	enum fsdp_sums_by by_dtype, by_role, by_rank;
+	struct fsdp_overview *overview;
+	const struct fsdp_overview_facts *facts; /* of it */
+	struct fsdp_kind kind;
+	int64_t step; /* FSDP_ABSENT: nothing tells */
+	struct fsdp_balance balance;
+	uint64_t mean_bytes; /* of a rank */
+	struct {
+		uint64_t stored, resume, weights;
+	} per_rank;
+	struct suffix suffixes[KINDS_MAX];
+	size_t suffix_count;
+	bool more_suffixes; /* than found a place */
+	struct fsdp_waste *waste;
+	int status;
+};
+
+/* Its `data`, from a struct info. */
+extern const struct record facts_record;
+
+/* Sentences: what it is, and answers to what people ask next, in the order in which they
+ * ask. */
+void info_tell(struct info *info);
+
+/* "AdamW"; NULL: nothing tells. */
+const char *optimizer_word(unsigned optimizer);
+
+#endif
