@@ -116,6 +116,11 @@ static const struct fsdp_torch_known table[] = {
 	{ "torch.distributed._tensor._dtensor_spec", "DTensorSpec", SHARDED, OBJECT },
 	{ "torch.distributed._tensor._dtensor_spec", "TensorMeta", SHARDED, "ZZD", NULL },
 	{ "torch.distributed._tensor.device_mesh", "DeviceMesh", SHARDED, OBJECT },
+	/* of DTensors of torch 2.1 */
+	{ "torch.fx.passes.shape_prop", "TensorMetadata", SHARDED, "ZDbZxbd|ZDbZgbd",
+		NULL },
+	{ "torch", "contiguous_format channels_last channels_last_3d preserve_format",
+		SHARDED, NEVER },
 	{ "torch.nested._internal.nested_tensor", "NestedTensor", STRICT, NEVER,
 		FSDP_KNOWN_TENSOR },
 	{ "torch.nested._internal.nested_tensor", "_rebuild_njt", STRICT, "*x", NULL },

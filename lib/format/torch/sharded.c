@@ -6,7 +6,9 @@
  *	DTensor        (None, {_local_tensor, _spec: DTensorSpec})
  *	DTensorSpec    {mesh, placements, …}
  *	DeviceMesh     2.13: {_layout, _rank_map, _mesh_dim_names, _rank,
- *	               _coordinate_on_dim, …}; before: {mesh, mesh_dim_names, …}
+ *	               _coordinate_on_dim, …}; 2.10 and before: no _rank, but
+ *	               _root_mesh, whose coordinates tell it; 2.9 and before:
+ *	               {mesh, mesh_dim_names, _coordinate_on_dim, …}
  *	ShardedTensor  (local_shards, metadata, pg_state, sharding_spec, init_rrefs)
  *	Shard          (None, {tensor, metadata: ShardMetadata})
  *	ShardMetadata  (None, {shard_offsets, shard_sizes, placement})
@@ -242,11 +244,57 @@ static bool sound_strides(const struct fsdp_torch_mesh *mesh)
 	return true;
 }
 
+static void read_coordinates(const struct fsdp_torch *torch, struct fsdp_pickle *pickle,
+	fsdp_ref ref, struct fsdp_torch_mesh *mesh)
+{
+	int64_t coordinates[FSDP_DIMS_MAX];
+	size_t count;
+	if (!fsdp_torch_ints(torch, pickle, field(pickle, ref, "_coordinate_on_dim"),
+		    coordinates, &count) ||
+		count != mesh->dims)
+		return;
+	memcpy(mesh->coordinates, coordinates, count * sizeof *coordinates);
+	mesh->has_coordinates = true;
+}
+
+static int64_t position(const struct fsdp_torch_mesh *mesh, const int64_t *coordinates)
+{
+	int64_t at = 0;
+	for (size_t i = 0; i < mesh->dims; i++)
+		at += coordinates[i] * mesh->stride[i];
+	return at;
+}
+
+static bool are_inside(const struct fsdp_torch_mesh *mesh)
+{
+	for (size_t i = 0; i < mesh->dims; i++)
+		if (mesh->coordinates[i] < 0 || mesh->coordinates[i] >= mesh->shape[i])
+			return false;
+	return true;
+}
+
+/* Where in the ranks of its root, which are its own, this rank stands; or -1. */
+static int64_t place_in_root(
+	struct fsdp_torch *torch, struct fsdp_pickle *pickle, fsdp_ref ref)
+{
+	struct fsdp_torch_mesh root = { 0 };
+	if (!read_layout(torch, pickle, field(pickle, ref, "_layout"), &root) ||
+		!sound_strides(&root))
+		return -1;
+	read_coordinates(torch, pickle, ref, &root);
+	return root.has_coordinates && are_inside(&root)
+		       ? position(&root, root.coordinates)
+		       : -1;
+}
+
 static bool read_mesh(struct fsdp_torch *torch, struct fsdp_pickle *pickle, fsdp_ref ref,
 	struct fsdp_torch_mesh *mesh, struct fsdp_error **ret_error)
 {
 	*mesh = (struct fsdp_torch_mesh){
-		.rank_map = FSDP_NONE, .rank = -1, .mesh = FSDP_NONE
+		.rank_map = FSDP_NONE,
+		.rank = -1,
+		.root_place = -1,
+		.mesh = FSDP_NONE,
 	};
 	fsdp_ref layout = field(pickle, ref, "_layout");
 	if (layout != FSDP_REF_NONE && read_layout(torch, pickle, layout, mesh))
@@ -260,14 +308,10 @@ static bool read_mesh(struct fsdp_torch *torch, struct fsdp_pickle *pickle, fsdp
 	if (!product(mesh->shape, mesh->dims, &ranks) || !sound_strides(mesh))
 		return false;
 	(void)fsdp_pickle_integer(pickle, field(pickle, ref, "_rank"), &mesh->rank);
-	int64_t coordinates[FSDP_DIMS_MAX];
-	size_t count;
-	if (fsdp_torch_ints(torch, pickle, field(pickle, ref, "_coordinate_on_dim"),
-		    coordinates, &count) &&
-		count == mesh->dims) {
-		memcpy(mesh->coordinates, coordinates, count * sizeof *coordinates);
-		mesh->has_coordinates = true;
-	}
+	read_coordinates(torch, pickle, ref, mesh);
+	fsdp_ref root = field(pickle, ref, "_root_mesh");
+	if (fsdp_pickle_kind(pickle, root) == FSDP_PICKLE_CALL)
+		mesh->root_place = place_in_root(torch, pickle, root);
 	fsdp_ref names = field(pickle, ref, "_mesh_dim_names");
 	if (names == FSDP_REF_NONE)
 		names = field(pickle, ref, "mesh_dim_names");
@@ -287,7 +331,7 @@ static bool same_names(const struct fsdp_torch_mesh *a, const struct fsdp_torch_
 static bool same_mesh(const struct fsdp_torch *torch, const struct fsdp_torch_mesh *a,
 	const struct fsdp_torch_mesh *b)
 {
-	if (a->dims != b->dims || a->rank != b->rank ||
+	if (a->dims != b->dims || a->rank != b->rank || a->root_place != b->root_place ||
 		a->has_coordinates != b->has_coordinates || !same_names(a, b) ||
 		memcmp(a->shape, b->shape, sizeof a->shape) != 0 ||
 		memcmp(a->stride, b->stride, sizeof a->stride) != 0 ||
@@ -353,11 +397,14 @@ static bool read_placement(struct fsdp_pickle *pickle, fsdp_ref ref,
 	return fsdp_span_is(global->name, "Shard");
 }
 
+/* FSDP2 of torch 2.3 wrote of a mesh with an axis of copies only the placements of the
+ * other axes: those in front are copies. */
 static bool read_placements(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 	fsdp_ref ref, size_t count, struct fsdp_torch_dtensor *dtensor,
 	struct fsdp_error **ret_error)
 {
-	if (fsdp_pickle_count(pickle, ref) != count)
+	uint64_t stated = fsdp_pickle_count(pickle, ref);
+	if (stated == 0 || stated > count)
 		return false;
 	struct fsdp_span *texts = FSDP_TAKE(torch->model->arena, texts, count + 1);
 	if (texts == NULL)
@@ -365,13 +412,15 @@ static bool read_placements(struct fsdp_torch *torch, struct fsdp_pickle *pickle
 	dtensor->first_placed = (uint32_t)torch->placed.count;
 	dtensor->placed_count = (uint32_t)count;
 	dtensor->texts = texts;
-	for (size_t i = 0; i < count; i++) {
-		char text[96];
+	for (size_t i = 0, unstated = count - stated; i < count; i++) {
+		char text[96] = "Replicate()";
 		struct fsdp_placed *placed = fsdp_vec_push(&torch->placed);
 		if (placed == NULL)
 			return fsdp_arena_fail(torch->scratch, ret_error);
-		if (!read_placement(pickle, fsdp_pickle_item(pickle, ref, i), placed,
-			    text, sizeof text))
+		*placed = (struct fsdp_placed){ .kind = FSDP_REPLICATE, .factor = 1 };
+		if (i >= unstated && !read_placement(pickle,
+					     fsdp_pickle_item(pickle, ref, i - unstated),
+					     placed, text, sizeof text))
 			return false;
 		texts[i] = fsdp_build_span(torch->model, fsdp_span_text(text), ret_error);
 		if (texts[i].data == NULL)
@@ -418,46 +467,6 @@ bool fsdp_torch_sharded(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 
 /* ---- after the pickle: the ranks of meshes, and who holds what ---- */
 
-static bool read_rank_map(struct fsdp_torch *torch, const struct fsdp_torch_mesh *mesh,
-	fsdp_torch_read_storage read, void *context, int64_t **ret_ranks,
-	uint64_t *ret_count, struct fsdp_error **ret_error)
-{
-	const struct fsdp_torch_tensor *map = fsdp_torch_tensor(torch, mesh->rank_map);
-	uint64_t count;
-	uint32_t width = fsdp_dtype(map->dtype)->storage_bytes;
-	if (map->broken != NULL || map->storage == FSDP_NONE ||
-		(width != 4 && width != 8) ||
-		!fsdp_numel(
-			fsdp_model_ints(torch->model, map->shape), map->dims, &count) ||
-		count > MESH_RANKS)
-		return false;
-	unsigned char *bytes =
-		fsdp_arena_take(torch->scratch, (size_t)count * width + 1, 8);
-	int64_t *ranks = FSDP_TAKE(torch->scratch, ranks, count + 1);
-	if (bytes == NULL || ranks == NULL)
-		return fsdp_arena_fail(torch->scratch, ret_error);
-	if (!read(context, map->storage, map->offset * width, bytes,
-		    (size_t)count * width, ret_error))
-		return false;
-	for (size_t i = 0; i < count; i++) {
-		uint64_t word = 0;
-		for (size_t b = width; b-- > 0;)
-			word = word << 8 | bytes[i * width + b];
-		ranks[i] = width == 4 ? (int64_t)(int32_t)(uint32_t)word : (int64_t)word;
-	}
-	*ret_ranks = ranks;
-	*ret_count = count;
-	return true;
-}
-
-static int64_t position(const struct fsdp_torch_mesh *mesh, const int64_t *coordinates)
-{
-	int64_t at = 0;
-	for (size_t i = 0; i < mesh->dims; i++)
-		at += coordinates[i] * mesh->stride[i];
-	return at;
-}
-
 /* The next coordinates in C order; false after the last. */
 static bool advance(const int64_t *shape, size_t dims, int64_t *coordinates)
 {
@@ -467,6 +476,104 @@ static bool advance(const int64_t *shape, size_t dims, int64_t *coordinates)
 		coordinates[i] = 0;
 	}
 	return false;
+}
+
+/* The ranks of a mesh as they lie: a sub-mesh of old is a view of its root's. */
+struct rank_view {
+	const int64_t *shape;
+	int64_t stride[FSDP_DIMS_MAX];
+	size_t dims;
+	uint64_t count, span; /* ranks, and elements of the storage that they lie among */
+};
+
+static void find_strides(const struct fsdp_torch_tensor *map, struct rank_view *view)
+{
+	int64_t step = 1;
+	for (size_t i = map->dims; i-- > 0; step *= view->shape[i])
+		view->stride[i] = map->contiguous ? step : view->shape[map->dims + i];
+}
+
+/* False: they are none, or too many. */
+static bool view_ranks(const struct fsdp_torch *torch, const struct fsdp_torch_mesh *mesh,
+	struct rank_view *view)
+{
+	const struct fsdp_torch_tensor *map = fsdp_torch_tensor(torch, mesh->rank_map);
+	if (map->broken != NULL || map->storage == FSDP_NONE)
+		return false;
+	*view = (struct rank_view){
+		.shape = fsdp_model_ints(torch->model, map->shape),
+		.dims = map->dims,
+		.span = 1,
+	};
+	if (!fsdp_numel(view->shape, view->dims, &view->count) || view->count == 0 ||
+		view->count > MESH_RANKS)
+		return false;
+	find_strides(map, view);
+	for (size_t i = 0; i < view->dims; i++) {
+		uint64_t last = (uint64_t)view->shape[i] - 1, step;
+		if (view->stride[i] < 0 ||
+			!fsdp_mul(last, (uint64_t)view->stride[i], &step) ||
+			!fsdp_add(view->span, step, &view->span) ||
+			view->span > MESH_RANKS)
+			return false;
+	}
+	return true;
+}
+
+static int64_t rank_at(const unsigned char *bytes, uint32_t width)
+{
+	uint64_t word = 0;
+	for (size_t b = width; b-- > 0;)
+		word = word << 8 | bytes[b];
+	return width == 4 ? (int64_t)(int32_t)(uint32_t)word : (int64_t)word;
+}
+
+static void gather_ranks(const struct rank_view *view, const unsigned char *bytes,
+	uint32_t width, int64_t *ranks)
+{
+	int64_t coordinates[FSDP_DIMS_MAX] = { 0 };
+	do {
+		uint64_t place = 0;
+		for (size_t i = 0; i < view->dims; i++)
+			place += (uint64_t)(coordinates[i] * view->stride[i]);
+		*ranks++ = rank_at(bytes + place * width, width);
+	} while (advance(view->shape, view->dims, coordinates));
+}
+
+static bool read_rank_map(struct fsdp_torch *torch, const struct fsdp_torch_mesh *mesh,
+	fsdp_torch_read_storage read, void *context, int64_t **ret_ranks,
+	uint64_t *ret_count, struct fsdp_error **ret_error)
+{
+	const struct fsdp_torch_tensor *map = fsdp_torch_tensor(torch, mesh->rank_map);
+	uint32_t width = fsdp_dtype(map->dtype)->storage_bytes;
+	struct rank_view view;
+	if ((width != 4 && width != 8) || !view_ranks(torch, mesh, &view))
+		return false;
+	size_t size = (size_t)view.span * width;
+	unsigned char *bytes = fsdp_arena_take(torch->scratch, size, 8);
+	int64_t *ranks = FSDP_TAKE(torch->scratch, ranks, view.count);
+	if (bytes == NULL || ranks == NULL)
+		return fsdp_arena_fail(torch->scratch, ret_error);
+	if (!read(context, map->storage, map->offset * width, bytes, size, ret_error))
+		return false;
+	gather_ranks(&view, bytes, width, ranks);
+	*ret_ranks = ranks;
+	*ret_count = view.count;
+	return true;
+}
+
+/* A mesh that says no rank says where among its ranks this one stands: a sub-mesh, whose
+ * ranks are those of its root, only by the root. */
+static void find_rank(struct fsdp_torch_mesh *mesh, const int64_t *ranks, uint64_t count)
+{
+	int64_t total, place = mesh->root_place;
+	if (mesh->rank >= 0 || ranks == NULL)
+		return;
+	if (place < 0 && mesh->has_coordinates && are_inside(mesh) &&
+		product(mesh->shape, mesh->dims, &total) && (uint64_t)total == count)
+		place = position(mesh, mesh->coordinates);
+	if (place >= 0 && (uint64_t)place < count)
+		mesh->rank = ranks[place];
 }
 
 /*
@@ -482,10 +589,8 @@ static bool find_coordinates(struct fsdp_torch_mesh *mesh, const int64_t *ranks,
 		if (ranks[i] == mesh->rank)
 			index = (int64_t)i;
 	if (mesh->has_coordinates) {
-		for (size_t i = 0; i < mesh->dims; i++)
-			if (mesh->coordinates[i] < 0 ||
-				mesh->coordinates[i] >= mesh->shape[i])
-				return false;
+		if (!are_inside(mesh))
+			return false;
 		if (index >= 0)
 			*ret_base = index - position(mesh, mesh->coordinates);
 		return *ret_base >= 0;
@@ -540,18 +645,13 @@ static bool add_model_mesh(struct fsdp_torch *torch, struct fsdp_torch_mesh *mes
 /* A mesh of millions of ranks is believed, a thousand of them in one file are not. */
 static bool pay_for_mesh(struct fsdp_torch *torch, const struct fsdp_torch_mesh *mesh)
 {
+	struct rank_view view = { 0 };
 	int64_t ranks = 0;
-	uint64_t mapped = 0;
 	(void)product(mesh->shape, mesh->dims, &ranks);
-	if (mesh->rank_map != FSDP_NONE) {
-		const struct fsdp_torch_tensor *map =
-			fsdp_torch_tensor(torch, mesh->rank_map);
-		if (map->broken == NULL)
-			(void)fsdp_numel(fsdp_model_ints(torch->model, map->shape),
-				map->dims, &mapped);
-	}
+	if (mesh->rank_map != FSDP_NONE && !view_ranks(torch, mesh, &view))
+		view.span = 0; /* nothing of it will be read */
 	return pay(torch, FSDP_LIMIT_MESH_RANKS, &torch->mesh_work,
-		(uint64_t)ranks + fsdp_min(mapped, MESH_RANKS));
+		(uint64_t)ranks + view.span);
 }
 
 static void tell_world_of_mesh(
@@ -594,6 +694,7 @@ static bool resolve_mesh(struct fsdp_torch *torch, struct fsdp_torch_mesh *mesh,
 	if (ranks != NULL)
 		tell_world_of_mesh(torch, ranks, count);
 	mesh->unread = !affordable || (mesh->rank_map != FSDP_NONE && read == NULL);
+	find_rank(mesh, ranks, count);
 	mesh->has_coordinates = affordable && find_coordinates(mesh, ranks, count, &base);
 	if (mesh->rank >= 0 && mesh->rank < MESH_RANKS)
 		torch->rank = (uint32_t)mesh->rank;

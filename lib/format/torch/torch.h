@@ -81,8 +81,9 @@ struct fsdp_torch_dtensor {
 struct fsdp_torch_mesh {
 	int64_t shape[8], stride[8], coordinates[8];
 	uint32_t dims;
-	uint32_t rank_map; /* torch tensor of the ranks, or FSDP_NONE */
-	int64_t rank;      /* whose file this is, or -1 */
+	uint32_t rank_map;  /* torch tensor of the ranks, or FSDP_NONE */
+	int64_t rank;       /* whose file this is, or -1 */
+	int64_t root_place; /* of that rank among the ranks of the root mesh, or -1 */
 	bool has_coordinates;
 	bool unread; /* its ranks were not looked at: a limit, or they are not there */
 	const struct fsdp_span *names; /* in the model's arena; NULL: none */
