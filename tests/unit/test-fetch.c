@@ -20,8 +20,8 @@ static bool source_of(void *context, uint32_t file, struct fsdp_source *ret_sour
 	struct sample *sample = context;
 	(void)file;
 	(void)ret_error;
-	*ret_source = fsdp_source_memory(
-		fsdp_span(sample->file, sample->deflated_size + SIZE));
+	*ret_source =
+		fsdp_source_memory(fsdp_span(sample->file, sample->deflated_size + SIZE));
 	return true;
 }
 
@@ -48,8 +48,8 @@ static void begin(struct sample *sample, bool deflated)
 	uint32_t mixed = 1;
 	for (size_t i = 0; i < SIZE; i++)
 		sample->bytes[i] = (unsigned char)((mixed = mixed * 69069 + 1) >> 28);
-	sample->deflated_size = deflate_raw(
-		fsdp_span(sample->bytes, SIZE), sample->file, STORED_MOST);
+	sample->deflated_size =
+		deflate_raw(fsdp_span(sample->bytes, SIZE), sample->file, STORED_MOST);
 	memcpy(sample->file + sample->deflated_size, sample->bytes, SIZE);
 	sample->fetch.source_of = source_of;
 	sample->fetch.context = sample;
@@ -130,8 +130,7 @@ static void stored_bytes_come_from_any_place(void **state)
 	expect(&sample, SIZE - FSDP_FETCH_PART, FSDP_FETCH_PART, SIZE);
 	unsigned char *all = malloc(SIZE);
 	assert_non_null(all);
-	assert_true(
-		fsdp_fetch_into(&sample.fetch, 0, SIZE, all, 0, &sample.setup.error));
+	assert_true(fsdp_fetch_into(&sample.fetch, 0, SIZE, all, 0, &sample.setup.error));
 	assert_memory_equal(all, sample.bytes, SIZE);
 	free(all);
 	assert_int_equal(sample.fetch.inflated, 0);
