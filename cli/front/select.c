@@ -646,7 +646,7 @@ int64_t rank_pattern_find(void *context, const char *path)
 		return rank;
 	groups = pcre2_match(pattern->code, (PCRE2_SPTR)path, strlen(path), 0, 0, match,
 		pattern->limits);
-	if (groups > 0 || groups == 0) {
+	if (groups >= 0) {
 		const PCRE2_SIZE *ends = pcre2_get_ovector_pointer(match);
 		size_t group = groups == 1 ? 0 : 1;
 		size_t size = ends[2 * group + 1] - ends[2 * group];

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "front/rank-pattern.h"
 #include "front/select.h"
 
 /* Options with nothing given, as the front makes them. */
@@ -269,9 +270,36 @@ static void test_dtypes_as_people_write_them(void **state)
 	}
 }
 
+static int64_t rank_in(const char *expression, const char *path)
+{
+	void *pattern = rank_pattern_new(expression);
+
+	assert_non_null(pattern);
+	int64_t rank = rank_pattern_find(pattern, path);
+	rank_pattern_free(pattern);
+	return rank;
+}
+
+static void test_a_rank_is_the_first_group_or_all(void **state)
+{
+	(void)state;
+	assert_int_equal(rank_in("host(\\d+)-(\\d+)", "runs/host12-3.json"), 12);
+	assert_int_equal(rank_in("\\d+", "runs/host12-3.json"), 12);
+	assert_int_equal(rank_in("", "12"), INT64_MIN);
+	assert_int_equal(rank_in("node\\d+", "runs/host12-3.json"), INT64_MIN);
+	assert_int_equal(rank_in("(host)?\\d+", "12.json"), 12);
+	assert_int_equal(rank_in("(host)", "runs/host12-3.json"), INT64_MIN);
+	assert_int_equal(rank_in("\\d+", "2147483647"), INT32_MAX);
+	assert_int_equal(rank_in("\\d+", "2147483648"), INT64_MIN);
+	assert_int_equal(rank_in("\\d+", "0000000000000012"), INT64_MIN);
+	assert_null(rank_pattern_new("(host"));
+	rank_pattern_free(NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_rank_is_the_first_group_or_all),
 		cmocka_unit_test(test_nothing_takes_all),
 		cmocka_unit_test(test_dtypes_as_people_write_them),
 		cmocka_unit_test(test_star_stays_in_its_segment),
