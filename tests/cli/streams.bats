@@ -149,3 +149,27 @@ named_for_a_terminal() {
 		--names=testdata/plan/fsdp1-local-w2-conv/plan.fsdp-plan.json
 	[[ $output == *"limit plan-bytes (1) reached"* ]]
 }
+
+@test "a recording is the same packed, through a pipe and plain" {
+	local trace=testdata/traces/gpu_generated/new_args_rank0.pt.trace.json.gz packing
+	gzip -dc "$trace" >plain.json
+	inspect replay -q plain.json >expected
+	for packing in bz2 lzma gzip; do
+		python3 -c "import sys, $packing as p; sys.stdout.buffer.write(p.compress(sys.stdin.buffer.read()))" \
+			<plain.json >packed
+		inspect replay -q packed | diff expected -
+		inspect replay -q - <packed | diff expected -
+		bash -c 'cat packed; sleep 0.1' | inspect replay -q - | diff expected -
+	done
+	bash -c 'head -c 1000 plain.json; sleep 0.1; tail -c +1001 plain.json' |
+		inspect replay -q - | diff expected -
+}
+
+@test "a packed recording that is cut is told" {
+	local packing
+	for packing in bz2 lzma; do
+		python3 -c "import sys, $packing as p; sys.stdout.buffer.write(p.compress(b'x' * 99)[:-20])" >packed
+		run errors replay packed
+		[[ $output == *"the compressed data breaks off before anything could be unpacked"* ]]
+	done
+}
