@@ -16,6 +16,7 @@ static const struct fsdp_check *const checks[] = {
 	&fsdp_check_boxes,
 	&fsdp_check_wrapped,
 	&fsdp_check_make_up,
+	&fsdp_check_sparse,
 	&fsdp_check_parameters,
 	&fsdp_check_values,
 	&fsdp_check_complete,

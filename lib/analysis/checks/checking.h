@@ -49,6 +49,7 @@ extern const struct fsdp_check fsdp_check_optimizer;
 extern const struct fsdp_check fsdp_check_make_up;
 extern const struct fsdp_check fsdp_check_parameters;
 extern const struct fsdp_check fsdp_check_values;
+extern const struct fsdp_check fsdp_check_sparse;
 extern const struct fsdp_check fsdp_check_ties;
 extern const struct fsdp_check fsdp_check_unseen;
 extern const struct fsdp_check fsdp_check_wrapped;

@@ -13,8 +13,9 @@ extern "C" {
  * when they are compared with each other. Each rule of the table (finding.h) has a
  * result, so that what was not looked at never reads as passed.
  *
- * An audit reads no file. It owns its memory, which is linear in the tensors and pieces
- * and counts against the limit `memory`. The checkpoint must outlive it.
+ * An audit reads no file but, at the level of data, the indices of sparse tensors. It owns
+ * its memory, which is linear in the tensors and pieces and counts against the limit
+ * `memory`. The checkpoint must outlive it.
  */
 struct fsdp_audit;
 
