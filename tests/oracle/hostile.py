@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hostile files end in an orderly answer.
 
-Every file and folder of hostile/, through ls, and through info, tree, flat, fqns, audit, show, order and
+Every file and folder of hostile/, through ls and the audit that its row names, and through info, tree, flat, fqns, audit, show, order and
 replay (without --all each of them takes some of each folder), as text and as JSON: exit status 0 to 3, no sanitizer report, CPU and memory that follow the input,
 clean text, one valid JSON object that says the same as the status, nothing written but what -o names.
 The sound ones among them raise no alarm. Those that are wrong in what reading looks at do, and
-what they would run is named; which verdict the others deserve is the business of another test.
+what they would run is named; and each has the verdict of its class.
 """
 import os
 import shutil
@@ -42,12 +42,13 @@ def inventory(folder):
 
 
 def listed(root):
-    """(name in the manifest, path, class, names that must be told) of every row."""
+    """(name in the manifest, path, class, names that must be told, command) of every row."""
     out = []
     with open(os.path.join(root, "MANIFEST.tsv"), encoding="utf-8") as f:
         for line in list(f)[1:]:
             fields = line.split("\t")
-            out.append((fields[0], os.path.join(root, fields[0].rstrip("/")), fields[4], fields[5].split()))
+            out.append((fields[0], os.path.join(root, fields[0].rstrip("/")), fields[4], fields[5].split(),
+                        fields[6].split() if len(fields) > 6 else []))
     return [row for row in out if os.path.lexists(row[1])]
 
 
@@ -98,8 +99,24 @@ def judge_list(name, kind, told, status, doc, text):
     return problems
 
 
+def judge_audit(kind, status, doc):
+    """What is wrong with the verdict on an input of that class."""
+    if doc is None:
+        return ["audit: no answer"]
+    worst = {f["severity"] for f in doc["findings"]} | {"error" for _ in doc["errors"]}
+    due = {
+        "accept": status == 0 and not worst & {"warning", "error"},
+        "finding": status in (0, 1) and worst,
+        "warning-or-worse": worst & {"warning", "error"},
+        "error": status in (1, 2) and "error" in worst,
+        "error-or-limit": status in (1, 2) and "error" in worst,
+        "not-a-checkpoint": status in (2, 3) and worst,
+    }
+    return [] if due.get(kind, True) else [f"audit: status {status} and {sorted(worst)} for class {kind}"]
+
+
 def judge(args, job):
-    (name, path, kind, told), commands = job
+    (name, path, kind, told, words), commands = job
     problems = []
     with tempfile.TemporaryDirectory() as cwd:
         for command in commands:
@@ -111,6 +128,8 @@ def judge(args, job):
             problems += judge_list(name, kind, told, status, doc, text)
             tensors = (doc.get("data") or {}).get("tensors") or []
             first = tensors[0]["name"] if tensors else first
+        if words[:1] == ["audit"]:
+            problems += judge_audit(kind, *ask(args, cwd, path, problems, *words)[:2])
         if "show" in commands and "\0" not in first:
             ask(args, cwd, path, problems, "show", "--", first)
         left = inventory(cwd)
