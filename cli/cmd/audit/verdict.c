@@ -42,6 +42,32 @@ static void fail_check(struct judgement *verdict, const char *rule, uint64_t fin
 	check->reason = FSDP_REASON_NONE;
 }
 
+/* What is expected says better which names must be there, and a checkpoint or plan which
+ * shapes they have, than what follows from their siblings. */
+static bool is_expected(const struct audit *audit, const char *rule)
+{
+	static const char *const of_names[] = { "FI1090", "FI1092" };
+	static const char *const of_shapes[] = { "FI1093", "FI1094", "FI4005" };
+	bool found = false;
+
+	for (size_t i = 0; audit->expected.path != NULL && i < 2; i++)
+		found |= strcmp(rule, of_names[i]) == 0;
+	for (size_t i = 0; audit->expected.checkpoint != NULL && i < 3; i++)
+		found |= strcmp(rule, of_shapes[i]) == 0;
+	return found;
+}
+
+/* The same of one finding: --ignore leaves names out of what is expected. */
+static bool is_judged_better(const struct audit *audit, const struct finding *finding)
+{
+	struct text name =
+		finding->affected_kept > 0 ? finding->affected[0] : finding->tensor;
+
+	return is_expected(audit, finding->rule) &&
+	       (audit->ignored == NULL ||
+		       !selection_takes_name(audit->ignored, span_of_text(name)));
+}
+
 /* Whether it stays, at which severity. */
 static bool keeps(struct judging *judging, struct finding *finding)
 {
@@ -49,7 +75,7 @@ static bool keeps(struct judging *judging, struct finding *finding)
 	size_t rule = rule_index(finding->rule);
 
 	finding->severity = levels_severity(&audit->levels, rule, finding->severity);
-	if (levels_off(&audit->levels, rule))
+	if (levels_off(&audit->levels, rule) || is_judged_better(audit, finding))
 		return false;
 	if (strcmp(finding->rule, "FI3002") == 0 &&
 		policy_allows(&audit->policy, finding->tensor))
@@ -128,6 +154,8 @@ static bool set_checks(struct judging *judging, const struct passes *passes)
 		if (passes->audit != NULL)
 			result = fsdp_audit_result(passes->audit, i);
 		if (!is_asked(judging->audit->options, rule) ||
+			(judging->audit->ignored == NULL &&
+				is_expected(judging->audit, rule->id)) ||
 			is_stated(judging->audit->options, result.reason))
 			result = (struct fsdp_rule_result){
 				.status = FSDP_STATUS_NOT_APPLICABLE
