@@ -22,10 +22,10 @@ struct view {
 
 struct fsdp_waste {
 	const struct fsdp_checkpoint *checkpoint;
-	struct view *views;
+	struct view *
+		views; /* room for all pieces; of those asked for, when they are placed */
 	size_t view_count;
-	uint32_t *asked;       /* pieces that have to be located */
-	uint32_t *asked_views; /* and their views */
+	uint32_t *asked; /* pieces that have to be located */
 	size_t asked_count;
 	struct fsdp_waste_row *rows;
 	size_t row_count;
@@ -66,37 +66,33 @@ static void set_range(
 	view->begin = fsdp_min(view->begin, view->end);
 }
 
-static uint64_t item_bytes(const struct fsdp_waste *waste, uint32_t tensor)
+static uint64_t item_bytes(const struct fsdp_tensor *tensor)
 {
-	return fsdp_dtype(fsdp_tensor(waste->checkpoint, tensor).dtype)->storage_bytes;
+	return fsdp_dtype(tensor->dtype)->storage_bytes;
 }
 
 static void add_view(struct fsdp_waste *waste, uint32_t index)
 {
 	struct fsdp_piece piece = fsdp_piece(waste->checkpoint, index);
-	struct fsdp_tensor tensor = fsdp_tensor(waste->checkpoint, piece.tensor);
-	struct view *view = &waste->views[waste->view_count];
 	uint32_t rank;
 
 	if (piece.file == FSDP_NONE)
 		return;
+	if (piece.storage_bytes == FSDP_UNKNOWN || piece.storage_offset == FSDP_UNKNOWN) {
+		waste->asked[waste->asked_count++] = index;
+		return;
+	}
+	struct fsdp_tensor tensor = fsdp_tensor(waste->checkpoint, piece.tensor);
+	struct view *view = &waste->views[waste->view_count++];
 	*view = (struct view){
 		.storage = piece.storage,
 		.file = piece.file,
 		.tensor = piece.tensor,
-		.storage_bytes = FSDP_UNKNOWN,
+		.storage_bytes = piece.storage_bytes,
 	};
-	if (piece.storage_bytes == FSDP_UNKNOWN || piece.storage_offset == FSDP_UNKNOWN) {
-		view->item = piece.item_offset;
-		waste->asked[waste->asked_count] = index;
-		waste->asked_views[waste->asked_count++] = (uint32_t)waste->view_count;
-	} else {
-		view->storage_bytes = piece.storage_bytes;
-		set_range(view, item_bytes(waste, piece.tensor), piece.storage_offset,
-			extent(&tensor, &piece,
-				fsdp_piece_numel(waste->checkpoint, index, &rank)));
-	}
-	waste->view_count++;
+	set_range(view, item_bytes(&tensor), piece.storage_offset,
+		extent(&tensor, &piece,
+			fsdp_piece_numel(waste->checkpoint, index, &rank)));
 }
 
 bool fsdp_waste_new(const struct fsdp_checkpoint *checkpoint,
@@ -110,8 +106,7 @@ bool fsdp_waste_new(const struct fsdp_checkpoint *checkpoint,
 	waste->checkpoint = checkpoint;
 	waste->views = reallocarray(NULL, room, sizeof *waste->views);
 	waste->asked = reallocarray(NULL, room, sizeof *waste->asked);
-	waste->asked_views = reallocarray(NULL, room, sizeof *waste->asked_views);
-	if (waste->views == NULL || waste->asked == NULL || waste->asked_views == NULL) {
+	if (waste->views == NULL || waste->asked == NULL) {
 		fsdp_waste_free(waste);
 		return fsdp_fail_memory(ret_error);
 	}
@@ -127,7 +122,6 @@ void fsdp_waste_free(struct fsdp_waste *waste)
 		return;
 	free(waste->views);
 	free(waste->asked);
-	free(waste->asked_views);
 	free(waste->rows);
 	free(waste);
 }
@@ -141,15 +135,20 @@ const uint32_t *fsdp_waste_asks(const struct fsdp_waste *waste, size_t *ret_coun
 void fsdp_waste_place(
 	struct fsdp_waste *waste, size_t position, const struct fsdp_place *place)
 {
-	struct view *view;
-	uint64_t item;
-
-	if (position >= waste->asked_count)
+	if (position >= waste->asked_count ||
+		waste->view_count >= fsdp_piece_count(waste->checkpoint))
 		return;
-	view = &waste->views[waste->asked_views[position]];
-	item = item_bytes(waste, view->tensor);
-	view->storage = place->storage;
-	view->storage_bytes = place->storage_bytes;
+	struct fsdp_piece piece = fsdp_piece(waste->checkpoint, waste->asked[position]);
+	struct fsdp_tensor tensor = fsdp_tensor(waste->checkpoint, piece.tensor);
+	uint64_t item = item_bytes(&tensor);
+	struct view *view = &waste->views[waste->view_count++];
+	*view = (struct view){
+		.storage = place->storage,
+		.item = piece.item_offset,
+		.file = piece.file,
+		.tensor = piece.tensor,
+		.storage_bytes = place->storage_bytes,
+	};
 	set_range(
 		view, item, place->storage_offset, place->length / (item > 0 ? item : 1));
 }
