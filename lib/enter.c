@@ -159,8 +159,9 @@ static bool enter_folder(
 static bool enter(struct opening *opening, const struct fsdp_entry *entry,
 	struct fsdp_error **ret_error)
 {
-	fsdp_reading_note(&opening->reading, "%s only leads to %s, which was opened",
-		opening->path, (const char *)entry->name.data);
+	const char *slash = opening->path[strlen(opening->path) - 1] == '/' ? "" : "/";
+	fsdp_reading_note(&opening->reading, "opened %s%s%s, the only checkpoint in %s",
+		opening->path, slash, (const char *)entry->name.data, opening->path);
 	struct fsdp_source source;
 	if (entry->kind != FSDP_ENTRY_FILE)
 		return enter_folder(opening, entry->name, ret_error);
@@ -225,6 +226,20 @@ static void list_below(struct opening *opening, struct fsdp_candidates *ret_fold
 		*ret_folders = foreign;
 }
 
+/* One file does not stand for a folder that has checkpoints in folders below it. */
+static bool has_checkpoints_below(const struct opening *opening)
+{
+	struct fsdp_below *below;
+	bool more;
+
+	if (opening->checkpoint->folder.dir == NULL ||
+		!fsdp_below_new(opening->folder_path, opening->options, &below, NULL))
+		return false;
+	more = fsdp_below_count(below) > 1;
+	fsdp_below_free(below);
+	return more;
+}
+
 /* One level down, if nothing is here and exactly one thing is there. */
 static bool search_below(struct opening *opening, struct fsdp_error **ret_error)
 {
@@ -244,6 +259,9 @@ static bool search_below(struct opening *opening, struct fsdp_error **ret_error)
 			found, "files that are checkpoints of their own", ret_error);
 	if (found->count == 0)
 		return true;
+	if (found == &files && has_checkpoints_below(opening))
+		return fsdp_candidates_fail(
+			found, "checkpoint beside folders of others", ret_error);
 	return enter(opening, &found->last, ret_error) && follow_lead(opening, ret_error);
 }
 

@@ -197,8 +197,9 @@ static bool is_of_run(struct fsdp_span name)
 	return parent.size == name.size ||
 	       (memchr(name.data + parent.size + 1, '.', name.size - parent.size - 1) ==
 			       NULL &&
-		       !has_word(parent, "sched") && !has_word(parent, "optim") &&
-		       !has_word(parent, "state.") && !fsdp_span_is(parent, "state"));
+		       !has_word(parent, "sched") && !has_word(parent, "random") &&
+		       !has_word(parent, "optim") && !has_word(parent, "state.") &&
+		       !fsdp_span_is(parent, "state"));
 }
 
 static void find_step(

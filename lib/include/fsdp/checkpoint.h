@@ -131,6 +131,35 @@ FSDP_API bool fsdp_checkpoint_open(const char *const *paths, size_t count,
 /** NULL is fine. */
 FSDP_API void fsdp_checkpoint_free(struct fsdp_checkpoint *checkpoint);
 
+/* ---- checkpoints below a folder ---- */
+
+/** Checkpoints in a folder that is none itself: a run, or a project with its code. */
+struct fsdp_below;
+
+/**
+ * Looks for them, three levels deep; a checkpoint is not searched for others. A file
+ * counts if nothing else in its folder makes that a checkpoint. Nothing is read but the
+ * first bytes of files in small folders, and no link is followed. The limit `below` bounds
+ * the entries that are looked at, `memory` the rest; of `options` only the limits count,
+ * and NULL is the defaults. What cannot be opened is passed over; *ret_below is the
+ * caller's to free. Fails if memory runs out or a limit has an unknown name.
+ */
+FSDP_API bool fsdp_below_new(const char *path, const struct fsdp_options *options,
+	struct fsdp_below **ret_below, struct fsdp_error **ret_error);
+
+/** How many were found. */
+FSDP_API size_t fsdp_below_count(const struct fsdp_below *below);
+
+/** One of them as the user would type it, level by level in order of names; NULL past
+ * the end. It lives as long as the object. */
+FSDP_API const char *fsdp_below_path(const struct fsdp_below *below, size_t index);
+
+/** Whether there were more entries than the limit, so that some may not be found. */
+FSDP_API bool fsdp_below_is_cut(const struct fsdp_below *below);
+
+/** NULL is fine. */
+FSDP_API void fsdp_below_free(struct fsdp_below *below);
+
 /* ---- what it is ---- */
 
 /** What kind of checkpoint, in the words of `info`. Absent texts are NULL. */

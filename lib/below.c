@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finds the checkpoints below a folder, level by level, without opening any of them.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "opening.h"
+
+enum { LEVELS = 3, SMALL_FOLDER = 64 };
+
+/* A folder that is still to be looked at. */
+struct place {
+	const char *path;
+	unsigned level; /* the folder that was named has 0 */
+};
+
+struct fsdp_below {
+	struct fsdp_budget budget;
+	struct fsdp_limits limits;
+	struct fsdp_arena arena;
+	struct fsdp_vec places; /* struct place */
+	struct fsdp_vec found;  /* const char * */
+	uint64_t seen, most;    /* entries */
+	bool is_cut, failed;
+};
+
+/* NULL: out of memory, which is remembered. */
+static const char *join(
+	struct fsdp_below *below, const char *folder, struct fsdp_span name)
+{
+	size_t size = strlen(folder), slash = size > 0 && folder[size - 1] != '/';
+	char *path = fsdp_arena_take(&below->arena, size + slash + name.size + 1, 1);
+
+	if (path == NULL) {
+		below->failed = true;
+		return NULL;
+	}
+	memcpy(path, folder, size);
+	if (slash != 0)
+		path[size] = '/';
+	memcpy(path + size + slash, name.data, name.size);
+	path[size + slash + name.size] = '\0';
+	return path;
+}
+
+static void add_found(struct fsdp_below *below, const char *path)
+{
+	const char **place = path != NULL ? fsdp_vec_push(&below->found) : NULL;
+
+	below->failed |= place == NULL;
+	if (place != NULL)
+		*place = path;
+}
+
+static void add_place(struct fsdp_below *below, const char *path, unsigned level)
+{
+	struct place *place = path != NULL ? fsdp_vec_push(&below->places) : NULL;
+
+	below->failed |= place == NULL;
+	if (place != NULL)
+		*place = (struct place){ path, level };
+}
+
+/* ---- one folder ---- */
+
+static bool is_checkpoint(const struct fsdp_folder *folder)
+{
+	struct fsdp_look look = { .folder = folder };
+	const struct fsdp_family *family = fsdp_registry_choose(&look);
+
+	return (family != NULL && !family->is_refused) ||
+	       fsdp_registry_lead(folder) != NULL;
+}
+
+/* A file that holds tensors, not a plan, a bare pickle or something to refuse. */
+static bool is_checkpoint_file(
+	const struct fsdp_folder *folder, const struct fsdp_entry *entry)
+{
+	unsigned char head[FSDP_HEAD_BYTES];
+	const struct fsdp_family *family;
+	struct fsdp_source source;
+	struct fsdp_look look;
+
+	if (entry->size == 0 || fsdp_plan_has_name(entry->name) ||
+		!fsdp_folder_source(folder, entry->name, &source, NULL) ||
+		!fsdp_look_at_head(&source, entry->name, head, &look, NULL))
+		return false;
+	family = fsdp_registry_choose(&look);
+	return family != NULL && !family->is_refused && !family->is_beside &&
+	       strcmp(family->name, "pickle") != 0;
+}
+
+static void look_at_entries(struct fsdp_below *below, const struct place *place,
+	const struct fsdp_folder *folder)
+{
+	for (size_t i = 0; i < folder->count && !below->failed; i++) {
+		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
+		if (entry.name.data[0] == '.')
+			continue;
+		if (entry.kind == FSDP_ENTRY_DIRECTORY && place->level < LEVELS)
+			add_place(below, join(below, place->path, entry.name),
+				place->level + 1);
+		else if (entry.kind == FSDP_ENTRY_FILE && folder->count <= SMALL_FOLDER &&
+			 is_checkpoint_file(folder, &entry))
+			add_found(below, join(below, place->path, entry.name));
+	}
+}
+
+static void look_at_place(struct fsdp_below *below, struct place place)
+{
+	struct fsdp_arena own;
+	struct fsdp_folder folder;
+	struct fsdp_dir dir;
+
+	fsdp_arena_init(&own, &below->budget);
+	if (fsdp_dir_open(place.path, &own, &below->limits, &dir, NULL)) {
+		fsdp_folder_of_dir(&folder, &dir);
+		below->seen += folder.count;
+		if (below->most != 0 && below->seen > below->most)
+			below->is_cut = true;
+		else if (place.level > 0 && is_checkpoint(&folder))
+			add_found(below, place.path);
+		else
+			look_at_entries(below, &place, &folder);
+		fsdp_dir_close(&dir);
+	}
+	fsdp_arena_done(&own);
+}
+
+/* ---- all of it ---- */
+
+static bool begin(struct fsdp_below *below, const struct fsdp_options *options,
+	struct fsdp_error **ret_error)
+{
+	fsdp_arena_init(&below->arena, &below->budget);
+	fsdp_vec_init(&below->places, &below->arena, sizeof(struct place));
+	fsdp_vec_init(&below->found, &below->arena, sizeof(const char *));
+	if (!fsdp_limits_choose(&below->limits, options != NULL ? options->limits : NULL,
+		    options != NULL ? options->limit_count : 0, ret_error))
+		return false;
+	fsdp_budget_init(&below->budget, &below->limits);
+	below->most = fsdp_limit(&below->limits, FSDP_LIMIT_BELOW);
+	return true;
+}
+
+bool fsdp_below_new(const char *path, const struct fsdp_options *options,
+	struct fsdp_below **ret_below, struct fsdp_error **ret_error)
+{
+	struct fsdp_below *below = calloc(1, sizeof *below);
+
+	if (below == NULL)
+		return fsdp_fail_memory(ret_error);
+	if (!begin(below, options, ret_error)) {
+		fsdp_below_free(below);
+		return false;
+	}
+	add_place(below, path, 0);
+	for (size_t i = 0; i < below->places.count && !below->failed && !below->is_cut;
+		i++)
+		look_at_place(below, *(struct place *)fsdp_vec_at(&below->places, i));
+	if (below->failed) {
+		fsdp_arena_fail(&below->arena, ret_error);
+		fsdp_below_free(below);
+		return false;
+	}
+	*ret_below = below;
+	return true;
+}
+
+size_t fsdp_below_count(const struct fsdp_below *below)
+{
+	return below->found.count;
+}
+
+const char *fsdp_below_path(const struct fsdp_below *below, size_t index)
+{
+	return index < below->found.count
+		       ? *(const char **)fsdp_vec_at(&below->found, index)
+		       : NULL;
+}
+
+bool fsdp_below_is_cut(const struct fsdp_below *below)
+{
+	return below->is_cut;
+}
+
+void fsdp_below_free(struct fsdp_below *below)
+{
+	if (below == NULL)
+		return;
+	fsdp_arena_done(&below->arena);
+	free(below);
+}

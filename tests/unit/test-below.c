@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which checkpoints lie below a folder, and where the search ends. */
+#include <sys/stat.h>
+
+#include "open-bytes.h"
+
+static void copy_model(const char *root, const char *below)
+{
+	char path[256];
+	size_t size;
+	unsigned char *data = read_sample("torch-zip/state-dict/model.pt", &size);
+	FILE *file;
+
+	snprintf(path, sizeof path, "%s/%s", root, below);
+	for (char *slash = path + strlen(root);
+		(slash = strchr(slash + 1, '/')) != NULL;) {
+		*slash = '\0';
+		(void)mkdir(path, 0700);
+		*slash = '/';
+	}
+	file = fopen(path, "wb");
+	assert_non_null(file);
+	assert_int_equal(fwrite(data, 1, size, file), size);
+	assert_int_equal(fclose(file), 0);
+	free(data);
+}
+
+static struct fsdp_below *look(const char *root, uint64_t most)
+{
+	const struct fsdp_limit_setting limit = { "below", most };
+	const struct fsdp_options options = {
+		.size = sizeof options, .limits = &limit, .limit_count = 1
+	};
+	struct fsdp_below *below;
+
+	assert_true(fsdp_below_new(root, &options, &below, NULL));
+	return below;
+}
+
+/* Each test has a folder of its own. */
+static int begin(void **state)
+{
+	static char root[64];
+
+	snprintf(root, sizeof root, "/tmp/test-below-XXXXXX");
+	*state = mkdtemp(root);
+	return *state == NULL;
+}
+
+static int end(void **state)
+{
+	char command[128];
+
+	snprintf(command, sizeof command, "rm -r %s", (char *)*state);
+	return system(command);
+}
+
+static void expect(
+	const struct fsdp_below *below, size_t index, const char *root, const char *path)
+{
+	char expected[256];
+
+	snprintf(expected, sizeof expected, "%s/%s", root, path);
+	assert_string_equal(fsdp_below_path(below, index), expected);
+}
+
+static void three_levels_are_searched(void **state)
+{
+	const char *root = *state;
+	struct fsdp_below *below;
+
+	copy_model(root, "a/b/c/deep.pt");
+	copy_model(root, "a/b/c/d/too-deep.pt");
+	copy_model(root, "top.pt");
+	copy_model(root, ".hidden/model.pt");
+	below = look(root, 0);
+	assert_int_equal(fsdp_below_count(below), 2);
+	expect(below, 0, root, "top.pt");
+	expect(below, 1, root, "a/b/c/deep.pt");
+	assert_null(fsdp_below_path(below, 2));
+	assert_false(fsdp_below_is_cut(below));
+	fsdp_below_free(below);
+}
+
+/* Rank files make their folder one checkpoint; code and notes make none. */
+static void a_set_is_one_and_other_files_are_none(void **state)
+{
+	const char *root = *state;
+	struct fsdp_below *below;
+	char path[256];
+	FILE *file;
+
+	copy_model(root, "step-1/rank0.pt");
+	copy_model(root, "step-1/rank1.pt");
+	snprintf(path, sizeof path, "%s/train.py", root);
+	file = fopen(path, "w");
+	assert_non_null(file);
+	fputs("import torch\n", file);
+	fclose(file);
+	snprintf(path, sizeof path, "%s/loop", root);
+	assert_int_equal(symlink(".", path), 0);
+	below = look(root, 0);
+	assert_int_equal(fsdp_below_count(below), 1);
+	expect(below, 0, root, "step-1");
+	fsdp_below_free(below);
+}
+
+static void the_number_of_entries_is_bounded(void **state)
+{
+	const char *root = *state;
+	struct fsdp_below *below;
+
+	copy_model(root, "a/model.pt");
+	copy_model(root, "b/model.pt");
+	below = look(root, 4);
+	assert_int_equal(fsdp_below_count(below), 2);
+	assert_false(fsdp_below_is_cut(below));
+	fsdp_below_free(below);
+	below = look(root, 3);
+	assert_int_equal(fsdp_below_count(below), 1);
+	assert_true(fsdp_below_is_cut(below));
+	fsdp_below_free(below);
+}
+
+static void nothing_is_found_where_nothing_is(void **state)
+{
+	struct fsdp_below *below = look(*state, 0);
+
+	assert_int_equal(fsdp_below_count(below), 0);
+	fsdp_below_free(below);
+	below = look("/nowhere/at/all", 0);
+	assert_int_equal(fsdp_below_count(below), 0);
+	fsdp_below_free(below);
+	fsdp_below_free(NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(three_levels_are_searched, begin, end),
+		cmocka_unit_test_setup_teardown(
+			a_set_is_one_and_other_files_are_none, begin, end),
+		cmocka_unit_test_setup_teardown(
+			the_number_of_entries_is_bounded, begin, end),
+		cmocka_unit_test_setup_teardown(
+			nothing_is_found_where_nothing_is, begin, end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
