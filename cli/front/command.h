@@ -69,6 +69,8 @@ struct command {
 	enum command_inputs inputs;
 	bool shows_plan;     /* says itself which plan is used: no note about it */
 	bool looks_beside;   /* at the files that are loaded with the tensors */
+	bool answers_each;   /* several checkpoints one after the other, and a folder of
+				them (run->below) */
 	size_t options_size; /* of the struct that `options` point into */
 
 	/* Whether it needs the values of entries that are not tensors, each of which may
@@ -146,6 +148,7 @@ struct run {
 		*locator;  /* made by the first who needs it, freed behind the run */
 	const char *path;  /* of the checkpoint as the user typed it: the first … */
 	size_t path_count; /* … of so many */
+	const struct fsdp_below *below; /* instead of a checkpoint: those in its folder */
 	const struct fsdp_limit_setting *limits; /* that were typed */
 	size_t limit_count;
 	char *const *words; /* arguments that are not checkpoints */

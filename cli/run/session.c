@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -33,12 +34,14 @@ struct session {
 	struct fsdp_checkpoint **checkpoints;
 	size_t checkpoint_count;
 	struct fsdp_recordings *recordings; /* in their place */
+	struct fsdp_below *below;           /* or what the folder that was named holds */
 
 	struct collected collected; /* what is told beside the answer */
 
 	int status;
 	uint32_t input; /* whose checkpoint is answered for, or UINT32_MAX */
-	bool separate;  /* each input is a checkpoint of its own */
+	bool apart;     /* each input is a checkpoint of its own */
+	bool separate;  /* there are several, and an answer for each */
 	bool fleeting; /* checkpoints are closed before the answer: nothing is borrowed */
 	bool judged;   /* all of them were */
 	bool begun;    /* the envelope's head is written */
@@ -197,6 +200,138 @@ static void note_opening(
 		collected_note(&session->collected, "%s", note);
 }
 
+static bool is_folder(const char *path)
+{
+	struct stat found;
+
+	return stat(path, &found) == 0 && S_ISDIR(found.st_mode);
+}
+
+/* ---- which paths are one checkpoint ---- */
+
+/* Of the folder that a path lies in. False: it is not there, or the path is too long. */
+static bool stat_parent(const char *path, struct stat *ret_found)
+{
+	const char *slash = strrchr(path, '/');
+	char parent[PATH_MAX] = ".";
+	size_t size = slash != NULL ? (size_t)(slash - path) + 1 : 0;
+
+	if (size >= sizeof parent)
+		return false;
+	if (size > 0) {
+		memcpy(parent, path, size);
+		parent[size] = '\0';
+	}
+	return stat(parent, ret_found) == 0;
+}
+
+static bool share_folder(const char *a, const char *b)
+{
+	struct stat left, right;
+
+	return stat_parent(a, &left) && stat_parent(b, &right) &&
+	       left.st_dev == right.st_dev && left.st_ino == right.st_ino;
+}
+
+/* So many paths from this one on are one checkpoint: a folder, or files of one. */
+static size_t paths_together(const struct session *session, size_t first)
+{
+	const struct texts *paths = &session->inputs->paths;
+	size_t end = first + 1;
+
+	if (session->apart || is_folder(paths->items[first]))
+		return 1;
+	while (end < paths->count &&
+		share_folder(paths->items[first], paths->items[end]) &&
+		!is_folder(paths->items[end]))
+		end++;
+	return end - first;
+}
+
+static size_t count_groups(const struct session *session)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < session->inputs->paths.count; count++)
+		i += paths_together(session, i);
+	return count;
+}
+
+/* ---- a folder that holds checkpoints ---- */
+
+enum { BELOW_NAMED = 3 };
+
+/* Whether a folder may be one of a run, of which something in it was judged. */
+static bool may_lead(const char *path, size_t count, const struct fsdp_error *error)
+{
+	enum fsdp_error_code code =
+		error != NULL ? fsdp_error_code(error) : FSDP_ERROR_MEMORY;
+
+	return count == 1 && is_folder(path) &&
+	       (code == FSDP_ERROR_USAGE || code == FSDP_ERROR_NOT_A_CHECKPOINT ||
+		       code == FSDP_ERROR_UNSUPPORTED);
+}
+
+/* "2 checkpoints below: run/step-1, run/step-2" */
+static void refuse_below(
+	struct session *session, const struct fsdp_below *below, uint32_t input)
+{
+	struct failure *failure = collected_failure(&session->collected, "usage");
+	size_t count = fsdp_below_count(below);
+	char text[1024] = "";
+	int size = snprintf(text, sizeof text,
+		"%s%zu checkpoints below: ", fsdp_below_is_cut(below) ? "at least " : "",
+		count);
+
+	if (failure == NULL)
+		return;
+	for (size_t i = 0; i < count && i < BELOW_NAMED && size < (int)sizeof text; i++)
+		size += snprintf(text + size, sizeof text - (size_t)size, "%s%s",
+			i > 0 ? ", " : "", fsdp_below_path(below, i));
+	if (count > BELOW_NAMED && size < (int)sizeof text)
+		snprintf(text + size, sizeof text - (size_t)size, ", and %zu more",
+			count - BELOW_NAMED);
+	failure->message = collected_text(&session->collected, text);
+	snprintf(text, sizeof text, "fsdp-inspect %s %s", session->command->name,
+		fsdp_below_path(below, count - 1));
+	failure->hint = collected_text(&session->collected, text);
+	failure->path =
+		collected_text(&session->collected, session->inputs->paths.items[input]);
+	failure->input = input;
+}
+
+/*
+ * After a folder could not be opened: looks for checkpoints below it. Of one the path is
+ * in *ret_only, to be opened instead. Of several true is returned: the command lists them,
+ * or that was added to the failures.
+ */
+static bool look_below(
+	struct session *session, const char *path, uint32_t input, const char **ret_only)
+{
+	struct fsdp_options options = session->inputs->options;
+	struct fsdp_below *below;
+	size_t count;
+
+	if (!fsdp_below_new(path, &options, &below, NULL))
+		return false;
+	count = fsdp_below_count(below);
+	if (count == 1) {
+		*ret_only = collected_text(&session->collected, fsdp_below_path(below, 0))
+				    .data;
+		if (*ret_only != NULL)
+			collected_note(&session->collected,
+				"opened %s, the only checkpoint in %s", *ret_only, path);
+	} else if (count > 1 && session->command->answers_each &&
+		   session->below == NULL && !session->separate) {
+		session->below = below;
+		return true;
+	} else if (count > 1) {
+		refuse_below(session, below, input);
+	}
+	fsdp_below_free(below);
+	return count > 1;
+}
+
 /*
  * Opens the paths as one checkpoint and takes in all that it says of itself. first is the
  * record of the first path. NULL if it cannot be opened: that was added to the failures.
@@ -207,7 +342,9 @@ static struct fsdp_checkpoint *open_checkpoint(
 	struct fsdp_options options = session->inputs->options;
 	struct fsdp_checkpoint *checkpoint = NULL, **checkpoints;
 	struct fsdp_error *error = NULL;
+	const char *only = NULL;
 	size_t error_count;
+	bool opened;
 
 	checkpoints = reallocarray(
 		session->checkpoints, session->checkpoint_count + 1, sizeof *checkpoints);
@@ -218,7 +355,24 @@ static struct fsdp_checkpoint *open_checkpoint(
 	session->checkpoints = checkpoints;
 	options.keep_failed = true;
 	options.look_beside = session->command->looks_beside;
-	if (!fsdp_checkpoint_open(paths, count, &options, &checkpoint, &error)) {
+	opened = fsdp_checkpoint_open(paths, count, &options, &checkpoint, &error);
+	if (!opened && may_lead(paths[0], count, error)) {
+		bool told = look_below(session, paths[0], (uint32_t)first, &only);
+		if (told || only != NULL) {
+			fsdp_checkpoint_free(checkpoint);
+			checkpoint = NULL;
+			fsdp_error_free(error);
+			error = NULL;
+		}
+		if (told) {
+			collected_recognised(&session->collected, first, count, NULL,
+				session->below != NULL ? STATUS_GOOD : STATUS_FAILED);
+			return NULL;
+		}
+	}
+	if (only != NULL)
+		opened = fsdp_checkpoint_open(&only, 1, &options, &checkpoint, &error);
+	if (!opened) {
 		if (checkpoint != NULL)
 			collected_checkpoint(
 				&session->collected, checkpoint, (uint32_t)first, true);
@@ -463,6 +617,25 @@ static bool read_recordings(struct session *session, struct run *run)
 	return false;
 }
 
+static void answer_each(struct session *session);
+
+/* Files of one folder that are no checkpoint together are answered for one by one. */
+static bool part_files(struct session *session, size_t failures)
+{
+	const struct failure *failure = &session->collected.failures[failures];
+
+	if (!session->command->answers_each || session->inputs->paths.count < 2 ||
+		session->collected.failure_count != failures + 1 ||
+		session->collected.finding_count > 0 ||
+		(strcmp(failure->code, "usage") != 0 &&
+			strcmp(failure->code, "unsupported") != 0))
+		return false;
+	session->collected.failure_count = failures;
+	session->apart = session->separate = true;
+	answer_each(session);
+	return true;
+}
+
 static void release(struct run *run)
 {
 	if (run->command->release != NULL)
@@ -491,7 +664,11 @@ static void answer_one(struct session *session)
 		run.path = paths->items[0];
 		run.path_count = paths->count;
 		run.checkpoint = open_checkpoint(session, paths->items, paths->count, 0);
-		if (run.checkpoint == NULL || session->collected.out_of_memory) {
+		run.below = session->below;
+		if (run.checkpoint == NULL && part_files(session, 0))
+			return;
+		if ((run.checkpoint == NULL && run.below == NULL) ||
+			session->collected.out_of_memory) {
 			session->status = STATUS_FAILED;
 			return;
 		}
@@ -504,38 +681,6 @@ static void answer_one(struct session *session)
 }
 
 /* ---- judging ---- */
-
-static bool is_folder(const char *path)
-{
-	struct stat found;
-
-	return stat(path, &found) == 0 && S_ISDIR(found.st_mode);
-}
-
-/* Both without what is behind the last slash. */
-static bool share_folder(const char *a, const char *b)
-{
-	const char *end_a = strrchr(a, '/'), *end_b = strrchr(b, '/');
-	size_t size = end_a != NULL ? (size_t)(end_a - a) + 1 : 0;
-
-	return (end_b != NULL ? (size_t)(end_b - b) + 1 : 0) == size &&
-	       memcmp(a, b, size) == 0;
-}
-
-/* So many paths from this one on are one checkpoint: a folder, or files of one. */
-static size_t paths_together(const struct session *session, size_t first)
-{
-	const struct texts *paths = &session->inputs->paths;
-	size_t end = first + 1;
-
-	if (session->separate || is_folder(paths->items[first]))
-		return 1;
-	while (end < paths->count &&
-		share_folder(paths->items[first], paths->items[end]) &&
-		!is_folder(paths->items[end]))
-		end++;
-	return end - first;
-}
 
 static void set_status(struct session *session, size_t first, size_t count, int status)
 {
@@ -616,17 +761,19 @@ static bool rehearse(struct session *session, struct fsdp_checkpoint **opened)
 {
 	struct out *discard = out_many(NULL, 0);
 	int worst = STATUS_GOOD;
+	size_t together;
 
 	if (discard == NULL)
 		return false;
 	session->begun = true;
 	for (size_t i = 0;
 		i < session->inputs->paths.count && !session->collected.out_of_memory;
-		i++) {
+		i += together) {
 		size_t failures = session->collected.failure_count;
 		session->status = STATUS_GOOD;
-		opened[i] =
-			open_checkpoint(session, &session->inputs->paths.items[i], 1, i);
+		together = paths_together(session, i);
+		opened[i] = open_checkpoint(
+			session, &session->inputs->paths.items[i], together, i);
 		if (session->collected.failure_count > failures)
 			session->status = STATUS_PARTIAL;
 		if (opened[i] != NULL)
@@ -635,8 +782,8 @@ static bool rehearse(struct session *session, struct fsdp_checkpoint **opened)
 			session->status = STATUS_FAILED;
 		if (session->status == STATUS_FAILED)
 			opened[i] = NULL;
-		session->collected.inputs[i].status = session->status;
 		worst = status_worse(worst, session->status);
+		set_status(session, i, together, session->status);
 	}
 	session->begun = false;
 	session->status = worst;
@@ -798,6 +945,7 @@ static void session_done(struct session *session)
 	for (size_t i = 0; i < session->checkpoint_count; i++)
 		fsdp_checkpoint_free(session->checkpoints[i]);
 	fsdp_recordings_free(session->recordings);
+	fsdp_below_free(session->below);
 	free(session->checkpoints);
 	collected_done(&session->collected);
 }
@@ -860,6 +1008,27 @@ static void lock_up(struct session *session)
 	session->locks = sandbox_enter(&sandbox);
 }
 
+/* What is typed wrong is told before the locks are shut, which would hide it. */
+static bool refuse_several(struct session *session)
+{
+	const struct command *command = session->command;
+	struct failure *failure;
+	char text[160];
+
+	if (command->judge != NULL || command->inputs != INPUTS_MANY ||
+		session->separate || count_groups(session) < 2)
+		return false;
+	snprintf(text, sizeof text, "%s answers for one checkpoint, and %zu were given",
+		command->name, count_groups(session));
+	failure = collected_failure(&session->collected, "usage");
+	if (failure != NULL) {
+		failure->message = collected_text(&session->collected, text);
+		failure->hint = collected_text(&session->collected,
+			"give one path, or --separate for an answer each");
+	}
+	return true;
+}
+
 int session_run(const struct arguments *arguments, const struct inputs *inputs,
 	struct outputs *outputs, const struct looks *error_looks)
 {
@@ -870,17 +1039,23 @@ int session_run(const struct arguments *arguments, const struct inputs *inputs,
 		.outputs = outputs,
 		.error_looks = error_looks,
 		.input = UINT32_MAX,
-		.separate = arguments->common.separate &&
-			    arguments->command->inputs == INPUTS_MANY,
+		.apart = arguments->common.separate &&
+			 arguments->command->inputs == INPUTS_MANY,
 	};
+	bool refused;
 	int status;
 
+	session.separate = session.apart ||
+			   (session.command->answers_each && count_groups(&session) > 1);
+	refused = refuse_several(&session);
 	lock_up(&session);
 	if (error_looks->verbosity >= 1)
 		collected_note(&session.collected, "locks of the kernel: %s",
 			sandbox_text(session.locks));
 	add_records(&session);
-	if (session.command->judge != NULL)
+	if (refused)
+		session.status = STATUS_FAILED;
+	else if (session.command->judge != NULL)
 		answer_judged(&session);
 	else if (session.separate)
 		answer_each(&session);

@@ -77,6 +77,9 @@ message() {
 	[ "$status" -eq 0 ]
 	[[ $stderr != *"one file of a set"* ]]
 	inspect info plain/epoch1.pt plain/epoch2.pt
+	[ "$status" -eq 0 ]
+	[[ $output == *"plain/epoch1.pt  PyTorch file"*"plain/epoch2.pt  PyTorch file"* ]]
+	inspect ls plain/epoch1.pt plain/epoch2.pt
 	[ "$status" -eq 2 ]
 	[[ $stderr == *"nothing says that these 2 files are ranks of one save"* ]]
 }
@@ -145,10 +148,12 @@ message() {
 @test "what is no file of one folder is refused" {
 	inspect ls set/rank0.pt other.pt
 	[ "$status" -eq 2 ]
-	[[ $stderr == *"other.pt: the files of one checkpoint lie in one folder"*"next: --separate"* ]]
+	[[ $stderr == *"ls answers for one checkpoint, and 2 were given"*"--separate"* ]]
 	inspect ls set/rank0.pt set
 	[ "$status" -eq 2 ]
-	[[ $stderr == *"a directory is a checkpoint of its own"* ]]
+	[[ $stderr == *"ls answers for one checkpoint, and 2 were given"* ]]
+	inspect info set/rank0.pt other.pt
+	[ "$status" -eq 0 ]
 	inspect ls set/rank0.pt - </dev/null
 	[ "$status" -eq 2 ]
 	inspect ls set/rank0.pt set/rank9.pt

@@ -680,8 +680,7 @@ static void tell_health(struct info *info, const struct health *health)
 	out_line_end(out);
 }
 
-/* The path as a shell reads it. */
-static void tell_word(struct out *out, struct text word)
+void out_line_shell(struct out *out, struct text word)
 {
 	static const char PLAIN[] =
 		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-+=:,@%";
@@ -720,7 +719,7 @@ static void tell_next(struct info *info, const struct health *health)
 		return;
 	out_line_begin(run->out, "next");
 	out_line_text(run->out, "fsdp-inspect %s ", command);
-	tell_word(run->out, text_of(run->path));
+	out_line_shell(run->out, text_of(run->path));
 	out_line_end(run->out);
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cmd/info/below-table.h"
 #include "cmd/info/info.h"
 #include "cmd/info/waste-table.h"
 
@@ -101,7 +102,7 @@ static void count_all(struct info *info)
 /* ---- steps ---- */
 
 /* Runs name the folder of a checkpoint after its step. */
-static int64_t step_of_path(const char *path)
+int64_t step_of_path(const char *path)
 {
 	static const char *const WORDS[] = { "step", "global_step", "checkpoint", "iter",
 		"ckpt" };
@@ -182,6 +183,8 @@ static bool run_info(struct run *run, struct fsdp_error **ret_error)
 		.by_rank = FSDP_BY_RANK };
 	bool good;
 
+	if (run->below != NULL)
+		return below_show(run, ret_error);
 	info.row = (struct row_context){ .run = run, .buffers = &info.buffers };
 	good = prepare(&info, ret_error);
 	if (good) {
@@ -213,6 +216,9 @@ static bool only_counts(const void *options)
 	return !info->waste;
 }
 
+static const struct record answer_record = RECORD_OF(RECORD_ONE_OF, struct info,
+	{ NULL, OBJECT(facts_record) }, { NULL, OBJECT(below_record) });
+
 const struct command command_info = {
 	.name = "info",
 	.group = GROUP_START,
@@ -221,12 +227,12 @@ const struct command command_info = {
 	.example = "info step-1000/",
 	.examples = { "info step-1000/", "info --json model.pt | jq .data.bytes" },
 	.options = OPTIONS,
-	.answer = &facts_record,
+	.answer = &answer_record,
 	.shapes = SHAPE_FACTS | SHAPE_ITEMS,
-	.answer = &facts_record,
 	.output = "text",
 	.inputs = INPUTS_MANY,
 	.shows_plan = true,
+	.answers_each = true,
 	.wants_values = wants_values,
 	.only_counts = only_counts,
 	.options_size = sizeof(struct info_options),

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Lists the checkpoints below a folder: a run with its steps, or a project with several.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/info/below-table.h"
+
+struct below_row {
+	const char *path;   /* as the user would type it */
+	struct text name;   /* the same below the folder that was named */
+	const char *format; /* NULL: it could not be opened */
+	int64_t step;
+	uint64_t bytes;
+	uint32_t ranks;
+	uint64_t errors; /* findings and parts that could not be read */
+	struct text problem;
+	char text[240]; /* of it */
+};
+
+/* ---- one checkpoint ---- */
+
+static void set_problem(struct below_row *row, const char *text)
+{
+	size_t size = strlen(text);
+
+	if (size >= sizeof row->text)
+		size = sizeof row->text - 1;
+	memcpy(row->text, text, size);
+	row->text[size] = '\0';
+	row->problem = text_of(row->text);
+}
+
+/* The first error stands for all. */
+static void examine(struct below_row *row, const struct fsdp_checkpoint *checkpoint)
+{
+	size_t count = fsdp_finding_count(checkpoint);
+
+	for (size_t i = 0; i < count; i++) {
+		const struct fsdp_finding *finding = fsdp_finding(checkpoint, i);
+		if (finding->severity != FSDP_ERROR)
+			continue;
+		if (row->errors++ == 0)
+			set_problem(row, (const char *)finding->message.data);
+	}
+	count = fsdp_checkpoint_error_count(checkpoint);
+	if (row->errors == 0 && count > 0)
+		set_problem(
+			row, fsdp_error_message(fsdp_checkpoint_error(checkpoint, 0)));
+	row->errors += count;
+}
+
+static bool find_step(struct below_row *row, const struct fsdp_checkpoint *checkpoint)
+{
+	struct fsdp_overview *overview;
+	struct fsdp_kind kind;
+
+	if (!fsdp_overview_new(checkpoint, &overview, NULL))
+		return false;
+	if (!fsdp_kind_find(checkpoint, fsdp_overview_facts(overview), &kind, NULL)) {
+		fsdp_overview_free(overview);
+		return false;
+	}
+	fsdp_overview_free(overview);
+	if (kind.has_step)
+		row->step = kind.step;
+	return true;
+}
+
+/* False: out of memory. */
+static bool look_at(struct below_row *row, const struct run *run)
+{
+	static const char *const STEPS[] = { "step", "global_step", "iteration" };
+	struct fsdp_options options = { .size = sizeof options,
+		.limits = run->limits,
+		.limit_count = run->limit_count,
+		.no_plan = true,
+		.only_counts = true,
+		.read_values = true,
+		.value_names = STEPS,
+		.value_name_count = sizeof STEPS / sizeof *STEPS };
+	struct fsdp_checkpoint *checkpoint = NULL;
+	struct fsdp_error *error = NULL;
+	bool good = true;
+
+	row->step = step_of_path(row->path);
+	row->bytes = UINT64_MAX;
+	row->ranks = UINT32_MAX;
+	if (!fsdp_checkpoint_open(&row->path, 1, &options, &checkpoint, &error)) {
+		good = fsdp_error_code(error) != FSDP_ERROR_MEMORY;
+		row->errors = 1;
+		set_problem(row, fsdp_error_message(error));
+		fsdp_error_free(error);
+		return good;
+	}
+	row->format = fsdp_checkpoint_format(checkpoint).family;
+	row->bytes = fsdp_checkpoint_bytes(checkpoint).on_disk;
+	row->ranks = fsdp_checkpoint_world_size(checkpoint);
+	good = find_step(row, checkpoint);
+	examine(row, checkpoint);
+	fsdp_checkpoint_free(checkpoint);
+	return good;
+}
+
+/* ---- all of them ---- */
+
+static struct value get_complete(struct subject of)
+{
+	const struct below_row *row = of.object;
+
+	return row->errors == 0 ? value_word("yes") : value_text(row->problem);
+}
+
+#define ROW struct below_row
+static const struct record row_record = OBJECT_RECORD(ROW, "below",
+	"A checkpoint below the folder that was named.",
+	{ "path", WORD_AT(ROW, path), .machine_only = EVERY_VIEW, .always = true,
+		ABOUT("Its path, as it would be typed.") },
+	{ "checkpoint", NAME_AT(ROW, name), .text_only = EVERY_VIEW },
+	{ "step", INTEGER_AT(ROW, step), .right = true,
+		ABOUT("Step of the run, as it says itself or else by its name.") },
+	{ "bytes", BYTES_AT(ROW, bytes), ABOUT("Bytes of all its files.") },
+	{ "ranks", ID_AT(ROW, ranks), ABOUT("Number of ranks that saved it.") },
+	{ "format", WORD_AT(ROW, format), ABOUT("Word for its format.") },
+	{ "errors", COUNT_AT(ROW, errors), .machine_only = EVERY_VIEW, .always = true,
+		ABOUT("Findings of the severity error, and parts that could not be read.") },
+	{ "problem", TEXT_AT(ROW, problem), .machine_only = EVERY_VIEW,
+		ABOUT("The first of these.") },
+	{ "complete", GET(FIELD_TEXT, get_complete), .text_only = EVERY_VIEW });
+
+static struct text name_below(const char *path, const char *folder)
+{
+	path += strlen(folder);
+	return text_of(path + (*path == '/'));
+}
+
+static int by_step(const void *a, const void *b)
+{
+	const struct below_row *left = a, *right = b;
+
+	if (left->step != right->step)
+		return left->step < right->step ? -1 : 1;
+	return strcmp(left->path, right->path);
+}
+
+static void show_rows(struct run *run, struct below_row *rows, size_t count)
+{
+	static const struct table LIKE = { .key = "below", .main = true };
+	struct record_table table;
+
+	out_line(run->out, NULL, "%zu checkpoints below %s", count, run->path);
+	record_table_init(&table, &LIKE, &row_record, NULL);
+	out_records_begin(run->out, &table);
+	for (size_t i = 0; i < count; i++) {
+		/* It was made where the row was before. */
+		if (rows[i].problem.data != NULL)
+			rows[i].problem = text_of(rows[i].text);
+		out_records_row(run->out, &table, &rows[i]);
+	}
+	out_table_end(run->out);
+}
+
+const struct record below_record = OBJECT_RECORD(struct run, "checkpoints_below",
+	"Of a folder that is no checkpoint itself: the checkpoints below it.",
+	{ "below", ROWS(row_record), .always = true, ABOUT("By step, then by path.") });
+
+bool below_show(struct run *run, struct fsdp_error **ret_error)
+{
+	size_t count = fsdp_below_count(run->below), good = 0;
+	struct below_row *rows = calloc(count + 1, sizeof *rows);
+	bool done = rows != NULL;
+
+	(void)ret_error;
+	for (size_t i = 0; i < count && done; i++) {
+		rows[i].path = fsdp_below_path(run->below, i);
+		rows[i].name = name_below(rows[i].path, run->path);
+		done = look_at(&rows[i], run);
+		good += rows[i].errors == 0;
+	}
+	if (done) {
+		qsort(rows, count, sizeof *rows, by_step);
+		if (fsdp_below_is_cut(run->below))
+			run_note(run,
+				"there may be more: --limit below=N looks at more entries");
+		run_begin(run, STATUS_GOOD);
+		show_rows(run, rows, count);
+		while (count > 1 && good > 0 && rows[count - 1].errors > 0)
+			count--;
+		out_line_begin(run->out, "next");
+		out_line_text(run->out, "fsdp-inspect info ");
+		out_line_shell(run->out, text_of(rows[count - 1].path));
+		out_line_end(run->out);
+	}
+	free(rows);
+	return done;
+}
