@@ -580,6 +580,7 @@ enum usage_result options_parse(int argc, char **argv, const struct option_group
 
 /* ---- the rows that many commands share ---- */
 
+const char *const fail_words[] = { "none", "note", "warning", "error", NULL };
 static const char *const color_words[] = { "auto", "always", "never", NULL };
 static const char *const progress_words[] = { "auto", "always", "never", "plain", NULL };
 static const char *const role_words[] = { "param", "buffer", "optim", "other", NULL };
@@ -616,14 +617,16 @@ const struct option common_options[] = {
 		.help = "more inputs, each ended by a zero byte; - is stdin" },
 	{ "limit", 0, OPTION_LIST, "NAME=VALUE", AT(limits),
 		.help = "change a ceiling, 0 is none (help limits)" },
+	{ "fail-on", 0, OPTION_WORD, "LEVEL", AT(fail_on), fail_words,
+		.help = "least finding that gives status 1" },
 	{ "no-sandbox", 0, OPTION_FLAG, .offset = AT(no_sandbox),
-		.help = "do not lock the process to reading its inputs" },
+		.help = "run without the sandbox" },
 	{ "separate", 0, OPTION_FLAG, .offset = AT(separate),
 		.help = "each argument is a checkpoint of its own" },
 	{ "range", 0, OPTION_TEXT, "OFFSET[:LENGTH]", AT(range),
 		.help = "the checkpoint is this part of the file" },
 	{ "null", '0', OPTION_FLAG, .offset = AT(null),
-		.help = "with -o name: names raw, each ended by a zero byte" },
+		.help = "with -o name: raw names, NUL-terminated" },
 	{ 0 },
 };
 #undef AT

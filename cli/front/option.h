@@ -70,6 +70,7 @@ struct common_options {
 	bool separate;
 	const char *range; /* OFFSET[:LENGTH]: the checkpoint is this part of the file */
 	bool null;         /* -0 */
+	const char *fail_on; /* one of fail_words, or NULL: as the command does */
 };
 
 /* Selectors; select.h says what they mean. */
@@ -89,6 +90,9 @@ struct select_options {
 };
 
 extern const struct option common_options[];
+
+/* "none", then severities, the least first; the last is NULL. */
+extern const char *const fail_words[];
 
 /* Selectors, in tables of what commands take together; and all of them, the last NULL. */
 extern const struct option select_names[], select_tensors[], select_ranks[],

@@ -450,10 +450,32 @@ static void begin(struct session *session, bool has_data)
 		out_begin(session->outputs->out, &header);
 }
 
+/* Whether a finding of this checkpoint is as bad as --fail-on says. A command that judges
+ * has looked at it by itself. */
+static bool fails(const struct session *session)
+{
+	const struct collected *collected = &session->collected;
+	const char *word = session->arguments->common.fail_on;
+	size_t level = 0;
+
+	if (word == NULL || session->command->judge != NULL)
+		return false;
+	while (fail_words[level] != NULL && strcmp(fail_words[level], word) != 0)
+		level++;
+	for (size_t i = 0; level > 0 && i < collected->finding_count; i++)
+		if ((size_t)collected->findings[i].severity + 1 >= level &&
+			(!session->separate ||
+				collected->findings[i].input == session->input))
+			return true;
+	return false;
+}
+
 void run_begin(struct run *run, int status)
 {
 	struct session *session = run->session;
 
+	if (fails(session))
+		status = status_worse(status, STATUS_BAD);
 	run->status = status_worse(run->status, status);
 	session->status = status_worse(session->status, status);
 	/* With several checkpoints the head was written before the first. */

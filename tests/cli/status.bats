@@ -70,3 +70,22 @@ audit() {
 	[ "$(jq '.runs[0].invocations[0].executionSuccessful' s 2>/dev/null || echo false)" = false ]
 	[ -s j ] && [ -s g ] && [ -s d ]
 }
+
+@test "--fail-on decides the status of every command, and of each checkpoint" {
+	for command in info tree ls fqns; do
+		run "$FSDP_INSPECT" "$command" "$BAD"
+		[ "$status" -eq 0 ]
+		run "$FSDP_INSPECT" "$command" --fail-on=error "$BAD"
+		[ "$status" -eq 1 ]
+		run "$FSDP_INSPECT" "$command" --fail-on=none "$BAD"
+		[ "$status" -eq 0 ]
+	done
+	# Rank files have a note, and that is all.
+	run "$FSDP_INSPECT" info --fail-on=warning "$TESTDATA/fsdp1/sharded-w2-orig/checkpoint"
+	[ "$status" -eq 0 ]
+	run "$FSDP_INSPECT" info --fail-on=note "$TESTDATA/fsdp1/sharded-w2-orig/checkpoint"
+	[ "$status" -eq 1 ]
+	run --separate-stderr "$FSDP_INSPECT" info --fail-on=error --json "$TESTDATA/dcp/views/checkpoint" "$BAD"
+	[ "$status" -eq 1 ]
+	[ "$(jq -c '[.ok, .inputs[].status]' <<<"$output")" = "[false,0,1]" ]
+}

@@ -10,8 +10,6 @@
 #include "run/collected.h"
 #include "run/findings.h"
 
-static const char *const fail_words[] = { "none", "note", "warning", "error", NULL };
-
 #define AT(member) offsetof(struct audit_options, member)
 static const struct option OPTIONS[] = {
 	{ "quick", 0, OPTION_FLAG, NULL, AT(quick),
@@ -21,8 +19,6 @@ static const struct option OPTIONS[] = {
 		.help = "with --data: and count values that are not finite" },
 	{ "manifest", 0, OPTION_TEXT, "FILE", AT(manifest),
 		.help = "with --data: SHA-256 digests of the files, as sha256sum writes" },
-	{ "fail-on", 0, OPTION_WORD, "LEVEL", AT(fail_on), fail_words, .initial = "error",
-		.help = "least severity that gives status 1" },
 	{ "rule", 0, OPTION_LIST, "RULE=LEVEL", AT(rules),
 		.help = "another level: off, note, warning, error; *=off first" },
 	{ "policy", 0, OPTION_TEXT, "FILE", AT(policy),
@@ -56,10 +52,9 @@ static bool set_rules(struct audit *audit, struct run *run)
 	return true;
 }
 
-static void set_threshold(struct audit *audit)
+static void set_threshold(struct audit *audit, const struct common_options *common)
 {
-	struct text word = audit->options->fail_on != NULL
-				   ? text_of(audit->options->fail_on)
+	struct text word = common->fail_on != NULL              ? text_of(common->fail_on)
 			   : audit->policy.fail_on.data != NULL ? audit->policy.fail_on
 								: text_of("error");
 	size_t at = 0;
@@ -139,7 +134,7 @@ static bool prepare(struct run *run, struct fsdp_recording_options *unused)
 	if (!policy_open(&audit->policy, run, options->policy, &audit->levels) ||
 		!baseline_open(&audit->baseline, run, options->baseline))
 		return false;
-	set_threshold(audit);
+	set_threshold(audit, run->common);
 	tell_others(options, run->collected);
 	return set_rules(audit, run) && set_ignored(audit, run) &&
 	       expectation_open(&audit->expected, run, options->expect, true) &&

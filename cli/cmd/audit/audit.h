@@ -13,7 +13,6 @@
 /* What was asked for. */
 struct audit_options {
 	bool quick, data, values, checks;
-	const char *fail_on;
 	struct texts rules; /* --rule, as typed */
 	const char *manifest;
 	const char *policy;

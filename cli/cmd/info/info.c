@@ -226,6 +226,7 @@ const struct command command_info = {
 	.synopsis = "[--waste] CHECKPOINT...",
 	.example = "info step-1000/",
 	.examples = { "info step-1000/", "info --json model.pt | jq .data.bytes" },
+	.exit_1 = "a finding at or above --fail-on",
 	.options = OPTIONS,
 	.answer = &answer_record,
 	.shapes = SHAPE_FACTS | SHAPE_ITEMS,
