@@ -117,6 +117,8 @@ static void find_tensors(struct finder *finder)
 			find_mesh(finder, &placement);
 		}
 	}
+	if (seen.dtensor || seen.sharded_tensor)
+		kind->state_dict = FSDP_STATE_DICT_SHARDED;
 	if (kind->flavour != FSDP_FLAVOUR_UNKNOWN)
 		return;
 	if (seen.dtensor)
@@ -142,7 +144,8 @@ static void find_state_dict(struct finder *finder)
 		kind->state_dict = FSDP_STATE_DICT_LOCAL;
 	else if (is_cut(facts))
 		kind->state_dict = FSDP_STATE_DICT_SHARDED;
-	else if (kind->flavour != FSDP_FLAVOUR_UNKNOWN && facts->whole > 0)
+	else if (kind->state_dict == FSDP_STATE_DICT_UNKNOWN &&
+		 kind->flavour != FSDP_FLAVOUR_UNKNOWN && facts->whole > 0)
 		kind->state_dict = FSDP_STATE_DICT_FULL;
 	/* Every rank of FSDP1 and of DTensors saved its own part: what is there more than
 	 * once is a copy. */

@@ -256,7 +256,7 @@ static void add_tensors(struct fsdp_overview *overview)
 		if (tensor.role == FSDP_ROLE_OPTIM)
 			add_state(overview, &tensor);
 		add_sharding(overview, &tensor);
-		if (counts)
+		if (counts && (tensor.flags & FSDP_TENSOR_RANKS_OWN) == 0)
 			add_resumed(overview, &tensor);
 		fsdp_sums_add(overview->by_dtype, i, &tensor, NULL, NULL);
 		fsdp_sums_add(overview->by_role, i, &tensor, NULL, NULL);

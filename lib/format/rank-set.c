@@ -475,12 +475,32 @@ static uint32_t write_missing(
 	return count;
 }
 
+/* Whether the files that are there are those of one node: one block of ranks, which
+ * divides the world into nodes as large. */
+static bool is_one_node(const struct ranks *ranks, uint32_t *ret_first, uint32_t *ret_end)
+{
+	size_t place = 0;
+	uint32_t size;
+
+	*ret_first = next_rank(ranks, 0, true, &place);
+	*ret_end = next_rank(ranks, *ret_first, false, &place);
+	size = *ret_end - *ret_first;
+	return size > 1 && ranks->world_size % size == 0 && *ret_first % size == 0 &&
+	       next_rank(ranks, *ret_end, true, &place) >= ranks->world_size;
+}
+
 static void judge_missing(struct fsdp_model *model, const struct ranks *ranks, bool named)
 {
 	char text[256];
 	uint32_t only = FSDP_NONE;
 	uint32_t count = write_missing(ranks, text, sizeof text, &only);
-	if (count != 0)
+	uint32_t first, end;
+	if (count != 0 && !named && is_one_node(ranks, &first, &end))
+		fsdp_find(&model->findings, FSDP_RULE_RANK_MISSING,
+			FSDP_PLACE(.next = "gather the files of all nodes in one folder"),
+			"only ranks %u-%u of %u are here, as of one node; there is no file of ranks %s",
+			first, end - 1, ranks->world_size, text);
+	else if (count != 0)
 		fsdp_find(&model->findings, FSDP_RULE_RANK_MISSING,
 			FSDP_PLACE(.rank = only,
 				.next = named ? "name the files of these ranks too"

@@ -225,3 +225,31 @@ exp_avg:37x8 exp_avg_sq:37x8 step:" ]
 	[ "$status" -eq 0 ]
 	[[ "$(message FI1008 large)" == *"ranks 1-4, 6-16777214;"* ]]
 }
+
+@test "the files of one node are called that" {
+	mkdir node
+	cp "$TESTDATA"/fsdp2/w4-tp/checkpoint/rank[23].pt node/
+	[ "$(message FI1008 node)" = "only ranks 2-3 of 4 are here, as of one node; there is no file of ranks 0-1" ]
+	# A block that divides the world into no nodes, and one that does not begin with one.
+	cp "$TESTDATA"/fsdp2/w4-tp/checkpoint/rank1.pt node/
+	[ "$(message FI1008 node)" = "there is no file of rank 0; the world has 4 ranks" ]
+	rm node/rank3.pt
+	[ "$(message FI1008 node)" = "there is no file of ranks 0, 3; the world has 4 ranks" ]
+}
+
+@test "of a distributed checkpoint only what is proved is said" {
+	mkdir dcp
+	cp "$TESTDATA"/dcp/fsdp2-w4-small/checkpoint/__[23]_0.distcp dcp/
+	inspect info dcp
+	[ "$status" -eq 2 ]
+	[[ $stderr == *"data files of 2 ranks only (2-3), and no .metadata"*"one node"*"gather the files of all nodes"* ]]
+	rm dcp/__2_0.distcp
+	inspect info dcp
+	[[ $stderr == *"data files of rank 3 only, and no .metadata"*"one node"* ]]
+	cp "$TESTDATA"/dcp/fsdp2-w4-small/checkpoint/__0_0.distcp dcp/
+	inspect info dcp
+	[[ $stderr == *"2 data files, but no .metadata: the save did not end, or a copy left it out"* ]]
+	: >dcp/.metadata.tmp
+	inspect info dcp
+	[[ $stderr == *"2 data files and .metadata.tmp, but no .metadata: the save was not committed"* ]]
+}

@@ -128,14 +128,65 @@ static bool read_metadata(
 		&dcp->meta, &source, fsdp_model_file(model, file)->path, ret_error);
 }
 
+/* Ranks whose data files are there. */
+struct ranks_seen {
+	uint32_t first, last, count;
+	size_t files;
+};
+
+static struct ranks_seen look_for_ranks(const struct fsdp_folder *folder)
+{
+	struct ranks_seen seen = { .first = FSDP_NONE };
+	uint32_t rank, before = FSDP_NONE;
+
+	/* Files of one rank lie behind each other. */
+	for (size_t i = 0; i < folder->count; i++) {
+		if (!is_data_name(fsdp_folder_entry(folder, i).name, &rank))
+			continue;
+		seen.files++;
+		seen.count += rank != before;
+		seen.first = rank < seen.first ? rank : seen.first;
+		seen.last = rank > seen.last ? rank : seen.last;
+		before = rank;
+	}
+	return seen;
+}
+
+/* Rank 0 writes .metadata once all are done: where its files are missing too, they are
+ * elsewhere. */
+static bool say_other_node(const struct ranks_seen *seen, struct fsdp_error **ret_error)
+{
+	if (seen->count == 1)
+		fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1008", FSDP_UNKNOWN,
+			"data files of rank %u only, and no .metadata, which rank 0 wrote: this is the part of one node",
+			seen->first);
+	else
+		fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1008", FSDP_UNKNOWN,
+			"data files of %u ranks only (%u-%u), and no .metadata, which rank 0 wrote: this is the part of one node",
+			seen->count, seen->first, seen->last);
+	return fsdp_error_add_hint(ret_error,
+		"gather the files of all nodes in one folder: .metadata is where __0_0.distcp is");
+}
+
 static bool say_uncommitted(struct dcp *dcp, bool leftover, struct fsdp_error **ret_error)
 {
+	struct ranks_seen seen = look_for_ranks(dcp->folder);
+	const char *plural = seen.files == 1 ? "" : "s";
+
+	if (leftover) {
+		fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1003", FSDP_UNKNOWN,
+			"%zu data file%s and .metadata.tmp, but no .metadata: the save was not committed",
+			seen.files, plural);
+		return fsdp_error_add_hint(ret_error,
+			"use an earlier checkpoint, or wait for the save to end");
+	}
+	if (seen.count != 0 && seen.first > 0)
+		return say_other_node(&seen, ret_error);
 	fsdp_fail_rule(ret_error, FSDP_ERROR_DAMAGED, "FI1003", FSDP_UNKNOWN,
-		"%zu file%s, but no .metadata: the save was not committed%s",
-		dcp->folder->count, dcp->folder->count == 1 ? "" : "s",
-		leftover ? " (a .metadata.tmp was left behind)" : "");
-	return fsdp_error_add_hint(
-		ret_error, "use an earlier checkpoint, or wait for the save to end");
+		"%zu data file%s, but no .metadata: the save did not end, or a copy left it out (cp * skips names that begin with a dot)",
+		seen.files, plural);
+	return fsdp_error_add_hint(ret_error,
+		"copy .metadata from where the checkpoint was written, or use an earlier one");
 }
 
 /* Whether the rank of a data file wrote its own metadata. */
