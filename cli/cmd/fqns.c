@@ -8,6 +8,7 @@
 
 #include "run/answer.h"
 #include "part/mixer.h"
+#include "part/nothing.h"
 #include "part/units.h"
 
 struct fqns_options {
@@ -291,6 +292,9 @@ static void tell_absence(struct map *map)
 	else if (map->inferred)
 		run_note(map->run,
 			"units were inferred from placements; a sharding plan has them: man fsdp-inspect-plan");
+	else if (map->count == 0 && fsdp_unit_count(map->run->checkpoint) > 0 &&
+		 !selection_is_all(map->selection))
+		tell_nothing(map->run, NAMEABLE_MODULES);
 	else if (map->count == 0 && fsdp_unit_count(map->run->checkpoint) > 0)
 		run_note(map->run, "no unit was selected");
 	else if (map->count == 0 && !fsdp_checkpoint_plan(map->run->checkpoint, &plan))
@@ -577,10 +581,13 @@ static bool begin_list(struct map *map)
 	if (options->by_parameter
 			? !takes_any_parameter(map)
 			: each_tensor((struct subject){ map, map }, 0, &cursor) == NULL) {
-		run_note(map->run, options->raw_map ? "no tensor was found"
-						    : "no parameter was found");
-		if (!selection_is_all(map->selection))
+		if (selection_is_all(map->selection)) {
+			run_note(map->run, options->raw_map ? "there are no tensors"
+							    : "there are no parameters");
+		} else {
+			tell_nothing(map->run, NAMEABLE_TENSORS);
 			status = STATUS_BAD;
+		}
 	}
 	run_begin(map->run, answer_selection_status(map->run, map->selection, status));
 	return true;

@@ -14,6 +14,7 @@
 #include "run/answer.h"
 #include "part/fold.h"
 #include "part/mixer.h"
+#include "part/nothing.h"
 #include "part/tensor-row.h"
 #include "part/units.h"
 
@@ -668,8 +669,10 @@ static bool show_tree(struct tree *tree)
 	if (tree->options->sharded_only && tree->shown_count == 0) {
 		run_note(tree->run, "no module is fully sharded");
 		status = STATUS_BAD;
+	} else if (tree->shown_count == 0 && !selection_is_all(tree->selection)) {
+		tell_nothing(tree->run, NAMEABLE_MODULES);
 	} else if (tree->shown_count == 0) {
-		run_note(tree->run, "no module was selected");
+		run_note(tree->run, "there are no modules");
 	}
 	run_begin(tree->run, answer_selection_status(tree->run, tree->selection, status));
 	record_table_init(&table, &like, &module_record, &tree->row);

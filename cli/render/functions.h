@@ -18,6 +18,8 @@ struct columns {
  */
 struct out_functions {
 	struct out *(*new)(FILE *stream, const struct looks *looks);
+	/* How an output for people looks; NULL: it is none. */
+	const struct looks *(*looks)(const struct out *out);
 	int (*finish)(struct out *out);
 	void (*free)(struct out *out);
 	void (*begin)(struct out *out, const struct out_header *header);

@@ -7,27 +7,31 @@
 
 #include "render/functions.h"
 
-static void choose_columns(
-	const struct table *table, bool machine, struct columns *ret_columns)
+static bool shows(const struct table *table, size_t index, bool machine)
+{
+	const struct column *column = &table->columns[index];
+
+	if (machine)
+		return (column->text_only >> table->view & 1) == 0;
+	return table->chosen != NULL || (column->machine_only >> table->view & 1) == 0;
+}
+
+static void choose_columns(const struct table *table, bool machine, uint64_t left_out,
+	struct columns *ret_columns)
 {
 	size_t count = table->chosen != NULL ? table->chosen_count : table->column_count;
 	ret_columns->count = 0;
 	for (size_t i = 0; i < count && ret_columns->count < COLUMNS_MAX; i++) {
 		size_t index = table->chosen != NULL ? table->chosen[i] : i;
-		if (index >= table->column_count)
-			continue;
-		const struct column *column = &table->columns[index];
-		bool hidden = machine ? column->text_only >> table->view & 1
-				      : (column->machine_only >> table->view & 1) != 0 &&
-						table->chosen == NULL;
-		if (!hidden)
+		if (index < table->column_count && shows(table, index, machine) &&
+			(table->chosen != NULL || (left_out >> index & 1) == 0))
 			ret_columns->items[ret_columns->count++] = index;
 	}
 }
 
 void columns_for_machine(const struct table *table, struct columns *ret_columns)
 {
-	choose_columns(table, true, ret_columns);
+	choose_columns(table, true, 0, ret_columns);
 }
 
 void columns_for_text(const struct table *table, struct columns *ret_columns)
@@ -35,12 +39,12 @@ void columns_for_text(const struct table *table, struct columns *ret_columns)
 	if (table->tree)
 		ret_columns->count = 0;
 	else
-		choose_columns(table, false, ret_columns);
+		choose_columns(table, false, table->left_out, ret_columns);
 }
 
 void columns_for_rows(const struct table *table, struct columns *ret_columns)
 {
-	choose_columns(table, table->tree || table->rows_only, ret_columns);
+	choose_columns(table, table->tree || table->rows_only, 0, ret_columns);
 }
 
 /* Passes a call on to each output behind `out`, if that output has a use for it. The
@@ -117,6 +121,17 @@ struct out *out_many(struct out **outs, size_t count)
 	if (count != 0)
 		memcpy(many->outs, outs, count * sizeof(struct out *));
 	return &many->base;
+}
+
+const struct looks *out_looks(struct out *out)
+{
+	struct out *alone = out;
+	struct out **each = &alone;
+
+	for (size_t left = outs_of(out, &each); left != 0; left--, each++)
+		if ((*each)->functions->looks != NULL)
+			return (*each)->functions->looks(*each);
+	return NULL;
 }
 
 int out_finish(struct out *out)

@@ -98,6 +98,9 @@ struct out *out_new(
 /* An output that passes everything on to several; takes them over. */
 struct out *out_many(struct out **outs, size_t count);
 
+/* How the first output for people looks, while it lives; NULL: there is none. */
+const struct looks *out_looks(struct out *out);
+
 /* Flushes. 0, or the errno of the first write that failed. */
 int out_finish(struct out *out);
 
@@ -176,6 +179,9 @@ struct table {
 	unsigned view;   /* which of those that columns speak of: 0 to 31 */
 	unsigned indent; /* spaces */
 	bool no_header;
+	uint64_t
+		left_out; /* bit 1 << column: text leaves it out by itself, since it would
+			      say the same in each row */
 	/* From --columns: order and choice; NULL: all that the output shows by default.
 	 */
 	const size_t *chosen;

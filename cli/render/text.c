@@ -457,6 +457,11 @@ static void end(struct out *out, const struct out_footer *footer)
 	writer_flush(&text_out_of(out)->stream);
 }
 
+static const struct looks *looks_of(const struct out *out)
+{
+	return &((const struct text_out *)out)->looks;
+}
+
 static int finish(struct out *out)
 {
 	struct text_out *text = text_out_of(out);
@@ -500,6 +505,7 @@ static struct out *new_text(FILE *stream, const struct looks *looks)
 
 const struct out_functions text_functions = {
 	.new = new_text,
+	.looks = looks_of,
 	.finish = finish,
 	.free = free_text,
 	.end = end,

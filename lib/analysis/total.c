@@ -95,7 +95,7 @@ static void add_tensor(struct adding *adding, uint32_t index)
 
 	fsdp_tally(&total->numel, tensor.numel);
 	fsdp_tally(&total->bytes, tensor.bytes);
-	total->shared += again || spread;
+	total->shared += (again && !alone) || spread;
 	if ((tensor.flags & FSDP_TENSOR_NO_DATA) == 0 && !spread && (alone || !again)) {
 		if (alone || !find_view(adding, &tensor, &view)) {
 			fsdp_tally(&total->stored_bytes, tensor.bytes);

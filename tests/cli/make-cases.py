@@ -27,7 +27,7 @@ VIEWS = [
     ("ls", "by-file", "--by=file", False),
     ("ls", "json", "--json", False),
     ("ls", "long", "-l", False),
-    ("ls", "objects", "--objects", False),
+    ("ls", "values", "--values", False),
     ("ls", "tsv", "-o tsv", False),
     ("show", "", "", True),
     ("show", "json", "--json", True),

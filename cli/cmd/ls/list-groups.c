@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A row for each group of tensors or pieces: ls --by.
+ * A row for each group of tensors or pieces: ls --by, and ls -d.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,48 +13,122 @@
 /* Tensors are counted by what they are, pieces by where they are. */
 enum { VIEW_WHAT, VIEW_WHERE };
 
+/* ---- the object ---- */
+
+static struct value get_percent(struct subject of)
+{
+	return value_word(((const struct listed_group *)of.object)->percent);
+}
+
 #define GROUP struct listed_group
 static const struct record group_record = OBJECT_RECORD(GROUP, "group",
-	"Tensors or pieces that have one property in common.",
+	"Tensors or pieces that have one property in common, or two.",
 	/* For people the header says by what. */
-	{ "by", VALUE_AT(GROUP, shown_key), .text_only = EVERY_VIEW, .sort = SORT_ROW },
-	{ "key", KEY_AT(GROUP, key), HIDDEN, .sort = SORT_ROW, .null = true,
-		ABOUT("What its tensors or pieces have in common: a rank, a file, a dtype, a role or a module; null for what has none.") },
+	{ "by", VALUE_AT(GROUP, shown[0]), .text_only = EVERY_VIEW, .sort = SORT_ROW },
+	{ "and", VALUE_AT(GROUP, shown[1]), .text_only = EVERY_VIEW },
+	{ "key", KEY_AT(GROUP, keys[0]), HIDDEN, .sort = SORT_ROW, .null = true,
+		ABOUT("What its tensors or pieces have in common: a rank, a file, a dtype, a role, a module, a unit, a layer or the beginning of a name; null for what has none.") },
+	{ "second_key", KEY_AT(GROUP, keys[1]), HIDDEN,
+		ABOUT("The same by the second word of `--by`.") },
 	{ "tensors", COUNT_AT(GROUP, group.tensors), .machine_only = IN(VIEW_WHERE),
 		.sort = SORT_SHOWN, .always = true, ABOUT(GROUP_TENSORS_ABOUT) },
 	{ "pieces", COUNT_AT(GROUP, group.pieces), .machine_only = IN(VIEW_WHAT),
 		.sort = SORT_SHOWN, .always = true, ABOUT(GROUP_PIECES_ABOUT) },
 	{ "numel", COUNT_AT(GROUP, group.numel), HIDDEN, .sort = SORT_SHOWN,
 		.always = true, ABOUT("Number of elements of these pieces.") },
+	{ "parameters", COUNT_AT(GROUP, group.parameters), .label = "params",
+		.sort = SORT_SHOWN, .always = true,
+		ABOUT("Those of these elements that are of parameters, not of buffers or states of an optimizer; tied ones count once.") },
 	{ "bytes", BYTES_AT(GROUP, group.bytes), .sort = SORT_SHOWN, .always = true,
-		ABOUT(GROUP_BYTES_ABOUT) });
+		ABOUT(GROUP_BYTES_ABOUT) },
+	{ "percent", GET(FIELD_WORD, get_percent), .label = "%", .right = true,
+		.text_only = EVERY_VIEW });
 
-/* The words stand in the order of the enum. */
-static enum fsdp_sums_by group_by(const struct listing *listing)
+const struct record group_list_record = LIST_OF("group_list",
+	"With `--by`, and with `-d` alone: one element for each group.", "groups",
+	group_record, "Groups.");
+
+/* ---- the groups ---- */
+
+size_t listing_group_count(const struct listing *listing)
 {
-	enum fsdp_sums_by by = FSDP_BY_RANK;
+	return listing->crossed != NULL ? fsdp_crossed_count(listing->crossed)
+					: fsdp_sums_count(listing->sums);
+}
 
-	while (strcmp(BY_WORDS[by], listing->options->by) != 0)
-		by++;
-	return by;
+struct fsdp_group listing_group(
+	const struct listing *listing, size_t index, uint32_t *ret_second)
+{
+	*ret_second = FSDP_NONE;
+	return listing->crossed != NULL
+		       ? fsdp_crossed_group(listing->crossed, index, ret_second)
+		       : fsdp_sums_group(listing->sums, index);
+}
+
+/* So many segments of a name. */
+static struct text front_of(struct text name, int64_t segments)
+{
+	size_t size = 0;
+
+	for (; size < name.size && segments > 0; size++)
+		if (name.data[size] == '.' && --segments == 0)
+			break;
+	return (struct text){ name.data, size };
+}
+
+struct value listing_key(
+	struct listing *listing, size_t which, uint32_t key, struct value *ret_shown)
+{
+	const struct run *run = listing->run;
+	struct name_buffer *buffers[] = { &listing->buffers.module,
+		&listing->buffers.unit };
+	enum fsdp_sums_by by = listing->by[which];
+	struct value value =
+		group_key(run->checkpoint, by, key, buffers[which], run->common->raw);
+
+	if (by == FSDP_BY_PREFIX && value.type == VALUE_NAME)
+		value.text = front_of(value.text, run->select->depth);
+	*ret_shown = value;
+	if (value.type == VALUE_NULL)
+		*ret_shown = value_absent();
+	else if (value.type == VALUE_NAME && value.text.size == 0)
+		*ret_shown = value_word(by == FSDP_BY_PREFIX ? "(all)" : "(root)");
+	return value;
+}
+
+static void write_percent(struct listed_group *listed, uint64_t of)
+{
+	uint64_t bytes = listed->group.bytes;
+
+	if (of == 0 || of == FSDP_UNKNOWN || bytes == FSDP_UNKNOWN)
+		snprintf(listed->percent, sizeof listed->percent, "-");
+	else
+		snprintf(listed->percent, sizeof listed->percent, "%.1f",
+			100.0 * (double)bytes / (double)of);
 }
 
 static const void *group_at(void *context, uint32_t row, uint32_t *ret_order)
 {
 	struct listing *listing = context;
-	struct fsdp_group group = fsdp_sums_group(listing->sums, row);
-	struct value key = group_key(listing->run->checkpoint, group_by(listing),
-		group.key, &listing->buffers.module, listing->run->common->raw);
-	struct value shown = key;
+	struct listed_group *listed = &listing->group;
+	uint32_t keys[2];
 
-	if (key.type == VALUE_NULL)
-		shown = value_absent();
-	else if (key.type == VALUE_NAME && key.text.size == 0)
-		shown = value_word("(root)");
-	listing->group = (struct listed_group){ group, key, shown };
+	listed->group = listing_group(listing, row, &keys[1]);
+	keys[0] = listed->group.key;
+	listed->keys[1] = listed->shown[1] = value_absent();
+	for (size_t i = 0; i < listing->by_count; i++)
+		listed->keys[i] = listing_key(listing, i, keys[i], &listed->shown[i]);
+	write_percent(listed, listing->bytes);
 	*ret_order = row;
-	return &listing->group;
+	return listed;
 }
+
+static bool has_key(const struct listed_group *group)
+{
+	return group->keys[0].type != VALUE_NULL || group->keys[1].type > VALUE_NULL;
+}
+
+/* ---- the table ---- */
 
 static void emit_groups(
 	struct listing *listing, const uint32_t *rows, size_t count, bool machine)
@@ -67,45 +142,86 @@ static void emit_groups(
 	out_records_begin(run->out, table);
 	for (size_t i = 0; i < count; i++) {
 		const struct listed_group *group = group_at(listing, rows[i], &order);
-		if (!machine || group->key.type != VALUE_NULL)
+		if (!machine || has_key(group))
 			out_records_row(run->out, table, group);
 	}
 	out_table_end(run->out);
+}
+
+static int by_number(const void *a, const void *b)
+{
+	const uint32_t *left = a, *right = b;
+
+	return *left < *right ? -1 : *left > *right;
+}
+
+/* What has no key is a row for people; programs have keys alone, in their order unless
+ * another was asked for, and the total. */
+static bool emit_both(struct listing *listing, uint32_t *rows, size_t count)
+{
+	const struct select_options *select = listing->run->select;
+	bool heat = listing->options->heat, good = true;
+
+	if (!heat)
+		emit_groups(listing, rows, count, false);
+	if (heat || (select->sort.count == 0 && !select->largest && !select->reverse))
+		qsort(rows, count, sizeof *rows, by_number);
+	if (heat)
+		good = listing_heat(listing, rows, count);
+	emit_groups(listing, rows, count, true);
+	return good;
+}
+
+static void name_columns(struct listing *listing, struct record_table *table)
+{
+	for (size_t i = 0; i < listing->by_count; i++) {
+		enum fsdp_sums_by by = listing->by[i];
+		table->columns[i].name = by == FSDP_BY_PREFIX ? "name" : BY_WORDS[by];
+		table->columns[i].right = by == FSDP_BY_RANK;
+	}
+	if (listing->by_count == 1)
+		table->columns[1].machine_only = EVERY_VIEW;
+}
+
+static bool is_where(const struct listing *listing)
+{
+	bool where = false;
+
+	for (size_t i = 0; i < listing->by_count; i++)
+		where |= listing->by[i] == FSDP_BY_RANK || listing->by[i] == FSDP_BY_FILE;
+	return where;
 }
 
 static bool show_groups(struct listing *listing)
 {
 	struct run *run = listing->run;
 	struct record_table *table = &listing->table;
-	enum fsdp_sums_by by = group_by(listing);
 	const struct table like = { .key = "groups",
 		.main = true,
-		.view = by == FSDP_BY_RANK || by == FSDP_BY_FILE ? VIEW_WHERE
-								 : VIEW_WHAT };
-	size_t groups = fsdp_sums_count(listing->sums), count = 0;
-	uint32_t *rows = malloc(groups * sizeof *rows);
+		.view = is_where(listing) ? VIEW_WHERE : VIEW_WHAT };
+	size_t groups = listing_group_count(listing), count = 0;
+	uint32_t *rows = malloc((groups + 1) * sizeof *rows), second;
 	bool memory = rows == NULL;
 
 	for (uint32_t i = 0; rows != NULL && i < groups; i++) {
-		struct fsdp_group group = fsdp_sums_group(listing->sums, i);
+		struct fsdp_group group = listing_group(listing, i, &second);
 		if (group.pieces > 0 || group.tensors > 0)
 			rows[count++] = i;
 	}
 	record_table_init(table, &like, &group_record, &listing->row);
-	table->columns[0].name = listing->options->by;
-	table->columns[0].right = by == FSDP_BY_RANK;
+	name_columns(listing, table);
 	if (!memory && choose_columns(run, table) &&
-		sort_rows(run, table, NULL, group_at, listing, rows, count, &memory)) {
+		sort_rows(run, table, listing->options->heat ? NULL : "-bytes", group_at,
+			listing, rows, count, &memory)) {
 		listing_begin(listing);
-		/* What has no rank (file, module) is a row for people; programs have keys
-		 * alone, and the total. */
-		emit_groups(listing, rows, head_of(run, count), true);
-		emit_groups(listing, rows, head_of(run, count), false);
+		memory = !emit_both(listing, rows, head_of(run, count));
 		listing_show_total(listing);
 	}
 	free(rows);
 	return !memory;
 }
+
+/* ---- adding up ---- */
 
 static bool takes_piece(void *context, const struct fsdp_piece *piece)
 {
@@ -114,27 +230,57 @@ static bool takes_piece(void *context, const struct fsdp_piece *piece)
 	return selection_takes_piece(listing->selection, listing->run->checkpoint, piece);
 }
 
-bool list_groups(struct listing *listing, struct fsdp_error **ret_error)
+static bool add_up(struct listing *listing, struct fsdp_error **ret_error)
 {
 	const struct fsdp_checkpoint *checkpoint = listing->run->checkpoint;
+	int64_t depth = listing->run->select->depth;
 
-	if (!fsdp_sums_new(checkpoint, group_by(listing), listing->run->select->depth,
-		    &listing->sums, ret_error))
+	if (listing->by_count == 2)
+		return fsdp_crossed_new(checkpoint, listing->by, depth, listing->rows,
+			listing->row_count, takes_piece, listing, &listing->crossed,
+			ret_error);
+	if (!fsdp_sums_new(checkpoint, listing->by[0], depth, &listing->sums, ret_error))
 		return false;
 	for (size_t i = 0; i < listing->row_count; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, listing->rows[i]);
 		fsdp_sums_add(
 			listing->sums, listing->rows[i], &tensor, takes_piece, listing);
 	}
-	/* The total is that of the rows, where tied tensors count once. */
-	listing->numel = listing->bytes = 0;
-	for (size_t i = 0; i < fsdp_sums_count(listing->sums); i++) {
-		struct fsdp_group group = fsdp_sums_group(listing->sums, i);
-		listing->numel += group.numel;
-		listing->bytes += group.bytes;
-	}
-	return show_groups(listing);
+	return true;
 }
 
-const struct record group_list_record = LIST_OF("group_list",
-	"With `--by`: one element for each group.", "groups", group_record, "Groups.");
+/* The words stand in the order of the enum. */
+static enum fsdp_sums_by by_word(const char *word)
+{
+	enum fsdp_sums_by by = FSDP_BY_RANK;
+
+	while (strcmp(BY_WORDS[by], word) != 0)
+		by++;
+	return by;
+}
+
+bool list_groups(struct listing *listing, struct fsdp_error **ret_error)
+{
+	const struct texts *words = &listing->options->by;
+	uint32_t second;
+
+	listing->by[0] = FSDP_BY_PREFIX;
+	listing->by_count = 1;
+	for (size_t i = 0; i < words->count; i++) {
+		listing->by[i] = by_word(words->items[i]);
+		listing->by_count = i + 1;
+	}
+	if (!add_up(listing, ret_error))
+		return false;
+	/* The total is that of the rows, where tied tensors count once. */
+	listing->numel = listing->bytes = listing->total.parameters = 0;
+	for (size_t i = 0; i < listing_group_count(listing); i++) {
+		struct fsdp_group group = listing_group(listing, i, &second);
+		listing->numel += group.numel;
+		listing->bytes += group.bytes;
+		listing->total.parameters += group.parameters;
+	}
+	if (listing->total.stored_bytes > listing->bytes)
+		listing->total.stored_bytes = listing->bytes;
+	return show_groups(listing);
+}

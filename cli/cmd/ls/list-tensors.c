@@ -49,6 +49,12 @@ static bool locate_tensors(struct listing *listing, struct fsdp_error **ret_erro
 
 /* ---- tensors ---- */
 
+static struct value get_shared(struct subject of)
+{
+	return ((const struct listed_tensor *)of.object)->shared ? value_bool(true)
+								 : value_absent();
+}
+
 #define LISTED struct listed_tensor
 static const struct record listed_record = OBJECT_RECORD(LISTED, "tensor_row",
 	"A tensor. Where it has one piece, the place of that piece stands beside it.",
@@ -57,6 +63,8 @@ static const struct record listed_record = OBJECT_RECORD(LISTED, "tensor_row",
 		.text_only = EVERY_VIEW },
 	{ "pieces", COUNT_AT(LISTED, pieces), .sort = SORT_SHOWN, .always = true,
 		ABOUT("Number of pieces.") },
+	{ "shared", GET(FIELD_BOOL, get_shared), HIDDEN,
+		ABOUT("True where other tensors see its storage, too, or where it is a flat parameter of which the parameters are listed.") },
 	{ "rank", ID_AT(LISTED, shown_rank), .machine_only = ~IN(VIEW_RANKS),
 		SORTED_BY(LISTED, rank), ABOUT(RANK_ABOUT) },
 	{ "file", FOUND_AT(LISTED, file, FIELD_NAME, find_file), HIDDEN,
@@ -66,6 +74,13 @@ static const struct record listed_record = OBJECT_RECORD(LISTED, "tensor_row",
 	{ "length", COUNT_AT(LISTED, length), HIDDEN, .sort = SORT_SHOWN, .reads = true,
 		ABOUT(LENGTH_ABOUT) });
 
+static bool is_shared(const struct fsdp_checkpoint *checkpoint, uint32_t index,
+	const struct fsdp_tensor *tensor)
+{
+	return (tensor->flags & FSDP_TENSOR_SPREAD) != 0 ||
+	       fsdp_tensor_storage_next(checkpoint, index) != index;
+}
+
 static const void *tensor_at(void *context, uint32_t row, uint32_t *ret_order)
 {
 	struct listing *listing = context;
@@ -73,6 +88,7 @@ static const void *tensor_at(void *context, uint32_t row, uint32_t *ret_order)
 	struct fsdp_tensor tensor = fsdp_tensor(checkpoint, row);
 
 	listing->tensor = (struct listed_tensor){ .tensor = tensor,
+		.shared = is_shared(checkpoint, row, &tensor),
 		.tensors = 1,
 		.pieces = tensor.piece_count,
 		.rank = FSDP_NONE,
@@ -141,12 +157,24 @@ static bool emit_all_folded(struct listing *listing, size_t head)
 	return true;
 }
 
+/* People see which rows share bytes where the sums tell that some do. */
+static void suit_tensors(struct listing *listing, size_t head)
+{
+	struct record_table *table = &listing->table;
+	size_t column = record_table_find(table, "shared");
+
+	(void)head;
+	if (listing->total.shared > 0 && !listing->options->fold &&
+		out_looks(listing->run->out) != NULL)
+		table->columns[column].machine_only = 0;
+}
+
 const struct record tensor_list_record =
 	LIST_OF("tensor_list", "Without options: one element for each tensor.", "tensors",
 		listed_record, "Tensors.");
 
 static const struct list TENSORS = { &tensor_list_record, tensor_at, locate_tensors,
-	false, emit_all_folded };
+	false, emit_all_folded, suit_tensors };
 
 bool list_tensors(struct listing *listing, struct fsdp_error **ret_error)
 {

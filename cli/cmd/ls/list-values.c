@@ -38,10 +38,11 @@ static const void *value_at(void *context, uint32_t row, uint32_t *ret_order)
 }
 
 const struct record value_list_record = LIST_OF("value_list",
-	"With `--objects`: one element for each entry that is no tensor.", "values",
+	"With `--values`: one element for each entry that is no tensor.", "values",
 	entry_record, "Values.");
 
-static const struct list VALUES = { &value_list_record, value_at, NULL, false, NULL };
+static const struct list VALUES = { &value_list_record, value_at, NULL, false, NULL,
+	NULL };
 
 bool list_values(struct listing *listing, struct fsdp_error **ret_error)
 {

@@ -5,8 +5,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cmd/ls/ls.h"
+#include "part/nothing.h"
 #include "part/places.h"
 #include "render/human.h"
 #include "run/answer.h"
@@ -22,29 +24,29 @@ static bool takes(struct listing *listing, uint32_t index)
 		return true;
 	tensor = fsdp_tensor(listing->run->checkpoint, index);
 	name = tensor_shown_name(listing->run, &listing->buffers.name, &tensor);
-	return (listing->options->by != NULL ||
+	return (lists_groups(listing->options, listing->run->select) ||
 		       select_reaches(listing->run->select, span_of_text(name))) &&
 	       selection_takes_tensor(listing->selection, listing->run->checkpoint, index,
 		       span_of_text(name));
 }
 
-/* What the rows add up to: tied tensors count for each of their names, as they are
- * listed. */
+/* What the rows add up to as they are listed: tied tensors count for each of their
+ * names. */
 static void add_up(struct listing *listing)
 {
-	for (size_t i = 0; i < listing->row_count; i++) {
-		struct fsdp_tensor tensor =
-			fsdp_tensor(listing->run->checkpoint, listing->rows[i]);
-		listing->numel += tensor.numel;
-		listing->bytes += tensor.bytes;
-		listing->tells_rank |= (tensor.flags & FSDP_TENSOR_RANKS_OWN) != 0;
-	}
+	listing->numel = listing->total.numel;
+	listing->bytes = listing->total.bytes;
 	listing->tensors = listing->row_count;
+	for (size_t i = 0; i < listing->row_count; i++)
+		listing->tells_rank |=
+			(fsdp_tensor(listing->run->checkpoint, listing->rows[i]).flags &
+				FSDP_TENSOR_RANKS_OWN) != 0;
 }
 
-bool listing_take_tensors(struct listing *listing)
+bool listing_take_tensors(struct listing *listing, struct fsdp_error **ret_error)
 {
-	size_t count = fsdp_tensor_count(listing->run->checkpoint);
+	const struct fsdp_checkpoint *checkpoint = listing->run->checkpoint;
+	size_t count = fsdp_tensor_count(checkpoint);
 
 	listing->rows = malloc((count + 1) * sizeof *listing->rows);
 	if (listing->rows == NULL)
@@ -52,52 +54,70 @@ bool listing_take_tensors(struct listing *listing)
 	for (uint32_t i = 0; i < count; i++)
 		if (takes(listing, i))
 			listing->rows[listing->row_count++] = i;
+	if (!fsdp_total_of(checkpoint, listing->rows, listing->row_count, &listing->total,
+		    ret_error))
+		return false;
 	add_up(listing);
 	return true;
 }
 
 /* ---- what is beside the rows ---- */
 
-const struct record total_record =
-	OBJECT_RECORD(struct listing, "total", "Sums over what was selected.",
-		{ "tensors", COUNT_AT(struct listing, tensors), .always = true,
-			ABOUT("Number of tensors.") },
-		{ "numel", COUNT_AT(struct listing, numel), .always = true,
-			ABOUT("Number of elements.") },
-		{ "bytes", BYTES_AT(struct listing, bytes), .always = true,
-			ABOUT("Bytes of the whole tensors.") });
+const struct record total_record = OBJECT_RECORD(struct listing, "total",
+	"Sums over what was selected.",
+	{ "tensors", COUNT_AT(struct listing, tensors), .always = true,
+		ABOUT("Number of tensors.") },
+	{ "numel", COUNT_AT(struct listing, numel), .always = true,
+		ABOUT("Number of elements.") },
+	{ "parameters", COUNT_AT(struct listing, total.parameters), .always = true,
+		ABOUT("Elements of parameters; tied ones count once.") },
+	{ "bytes", BYTES_AT(struct listing, bytes), .always = true,
+		ABOUT("Bytes of the whole tensors.") },
+	{ "stored_bytes", BYTES_AT(struct listing, total.stored_bytes), .always = true,
+		ABOUT("Bytes that are stored for them: what several names or views share counts once.") });
 
 /* "336.0 MiB" as the column of bytes writes it, or "352321536 B" with --bytes. */
+static const char *write_size(
+	const struct run *run, uint64_t bytes, char buffer[HUMAN_ROOM])
+{
+	if (!run->common->bytes)
+		return human_bytes(bytes, buffer);
+	snprintf(buffer, HUMAN_ROOM, "%" PRIu64 " B", bytes);
+	return buffer;
+}
+
 void listing_show_total(struct listing *listing)
 {
-	char size[HUMAN_ROOM];
+	struct run *run = listing->run;
+	char size[HUMAN_ROOM], stored[HUMAN_ROOM];
+	const char *plural = listing->row_count == 1 ? "" : "s";
 
-	out_record(listing->run->out, "total", &total_record,
-		(struct subject){ NULL, listing });
-	if (listing->options->objects) {
-		run_total(listing->run, "%zu value%s", listing->row_count,
-			listing->row_count == 1 ? "" : "s");
-		return;
-	}
+	out_record(run->out, "total", &total_record, (struct subject){ NULL, listing });
+	write_size(run, listing->bytes, size);
+	write_size(run, listing->total.stored_bytes, stored);
 	/* That there are none was said. */
-	if (listing->row_count == 0)
-		return;
-	if (listing->run->common->bytes)
-		snprintf(size, sizeof size, "%" PRIu64 " B", listing->bytes);
-	else
-		human_bytes(listing->bytes, size);
-	run_total(listing->run, "%" PRIu64 " tensor%s, %s", listing->tensors,
-		listing->tensors == 1 ? "" : "s", size);
+	if (lists_values(listing->options))
+		run_total(run, "%zu value%s", listing->row_count, plural);
+	else if (listing->row_count > 0 &&
+		 (listing->total.stored_bytes == 0 || strcmp(size, stored) == 0))
+		run_total(run, "%" PRIu64 " tensor%s, %s%s", listing->tensors,
+			listing->tensors == 1 ? "" : "s", size, listing->same);
+	else if (listing->row_count > 0)
+		run_total(run, "%" PRIu64 " tensor%s, %s as listed, %s stored%s",
+			listing->tensors, listing->tensors == 1 ? "" : "s", size, stored,
+			listing->same);
 }
 
 static void tell_none(struct listing *listing)
 {
 	if (listing->row_count != 0)
 		return;
-	if (listing->options->objects)
-		run_note(listing->run, "no value was selected");
-	else if (!selection_is_all(listing->selection))
-		run_note(listing->run, "no tensor was selected");
+	if (!selection_is_all(listing->selection))
+		tell_nothing(listing->run, lists_values(listing->options)
+						   ? NAMEABLE_VALUES
+						   : NAMEABLE_TENSORS);
+	else if (lists_values(listing->options))
+		run_note(listing->run, "there are no values that are not tensors");
 	else if (fsdp_tensor_count(listing->run->checkpoint) == 0)
 		run_note(listing->run, "there are no tensors");
 	else
@@ -138,6 +158,8 @@ bool listing_show(struct listing *listing, const struct list *list, unsigned vie
 		return !memory;
 	if (reads && list->locates_sorted && !list->locate(listing, ret_error))
 		return false;
+	if (list->suit != NULL && run->select->columns.count == 0)
+		list->suit(listing, head);
 	listing_begin(listing);
 	out_records_begin(run->out, table);
 	if (list->emit_folded != NULL && listing->options->fold)
@@ -162,6 +184,7 @@ void listing_done(struct listing *listing)
 	fsdp_replicas_free(listing->replicas);
 	free(listing->rows);
 	fsdp_sums_free(listing->sums);
+	fsdp_crossed_free(listing->crossed);
 	row_buffers_done(&listing->buffers);
 	selection_free(listing->selection);
 }

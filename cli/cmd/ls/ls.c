@@ -5,17 +5,22 @@
 #include "cmd/ls/ls.h"
 #include "run/answer.h"
 
-const char *const BY_WORDS[] = { "rank", "file", "dtype", "role", "module", NULL };
+const char *const BY_WORDS[] = { "rank", "file", "dtype", "role", "module", "unit",
+	"layer", NULL };
 
 static const struct option OPTIONS[] = {
 	{ "long", 'l', OPTION_FLAG, NULL, offsetof(struct ls_options, pieces),
 		.help = "one row a piece: rank, file, offset, length" },
-	{ "by", 0, OPTION_WORD, "KEY", offsetof(struct ls_options, by), BY_WORDS,
+	{ "by", 0, OPTION_WORDS, "KEY[,KEY]", offsetof(struct ls_options, by), BY_WORDS,
 		.help = "sums for each" },
+	{ "heat", 0, OPTION_FLAG, NULL, offsetof(struct ls_options, heat),
+		.help = "with two keys: a map of bytes instead of rows" },
 	{ "fold", 0, OPTION_FLAG, NULL, offsetof(struct ls_options, fold),
 		.help = "one row for tensors that differ only in a number" },
-	{ "objects", 0, OPTION_FLAG, NULL, offsetof(struct ls_options, objects),
+	{ "values", 0, OPTION_FLAG, NULL, offsetof(struct ls_options, values),
 		.help = "the values that are not tensors" },
+	{ "objects", 0, OPTION_FLAG, NULL, offsetof(struct ls_options, objects),
+		.help = "the same as --values", .hidden = true },
 	{ NULL },
 };
 
@@ -23,18 +28,47 @@ static const struct record ls_record = RECORD_OF(RECORD_ONE_OF, struct listing,
 	{ NULL, OBJECT(tensor_list_record) }, { NULL, OBJECT(piece_list_record) },
 	{ NULL, OBJECT(group_list_record) }, { NULL, OBJECT(value_list_record) });
 
+bool lists_groups(const struct ls_options *options, const struct select_options *select)
+{
+	return options->by.count > 0 ||
+	       (select->depth >= 0 && !options->pieces && !options->fold);
+}
+
 static bool list(struct listing *listing, struct fsdp_error **ret_error)
 {
 	const struct ls_options *options = listing->options;
 
-	if (options->objects)
+	if (lists_values(options))
 		return list_values(listing, ret_error);
-	if (!listing_take_tensors(listing))
+	if (!listing_take_tensors(listing, ret_error))
 		return false;
-	if (options->by != NULL)
+	if (lists_groups(options, listing->run->select))
 		return list_groups(listing, ret_error);
 	return options->pieces ? list_pieces(listing, ret_error)
 			       : list_tensors(listing, ret_error);
+}
+
+/* False: the options contradict each other, and refuse() was called. */
+static bool check(struct run *run, const struct ls_options *options)
+{
+	bool values = lists_values(options), by = options->by.count > 0;
+
+	if (options->pieces + by + options->fold + values > 1) {
+		refuse(run, "give one of them",
+			"-l, --by, --fold and --values exclude each other");
+		return false;
+	}
+	if (options->by.count > 2) {
+		refuse(run, "such as --by=layer,rank",
+			"--by takes one key or two, not %zu", options->by.count);
+		return false;
+	}
+	if (options->heat && options->by.count != 2) {
+		refuse(run, "such as --by=layer,rank --heat",
+			"--heat needs two keys of --by");
+		return false;
+	}
+	return true;
 }
 
 static bool run_ls(struct run *run, struct fsdp_error **ret_error)
@@ -42,15 +76,9 @@ static bool run_ls(struct run *run, struct fsdp_error **ret_error)
 	struct listing listing = { .run = run,
 		.options = run->options,
 		.wide = run->select->columns.count > 0 || answer_is_machine(run) };
-	const struct ls_options *options = run->options;
 	bool good;
 
-	if ((options->by != NULL) + options->objects + options->pieces > 1 ||
-		(options->fold &&
-			(options->by != NULL || options->objects || options->pieces)))
-		return refuse(run, "give one of them",
-			"-l, --by, --fold and --objects exclude each other");
-	if (!answer_selection(run, &listing.selection))
+	if (!check(run, run->options) || !answer_selection(run, &listing.selection))
 		return true;
 	listing.row = (struct row_context){ .run = run, .buffers = &listing.buffers };
 	good = list(&listing, ret_error) && !row_buffers_failed(&listing.buffers);
@@ -60,16 +88,16 @@ static bool run_ls(struct run *run, struct fsdp_error **ret_error)
 
 static bool wants_values(const void *options)
 {
-	return ((const struct ls_options *)options)->objects;
+	return lists_values(options);
 }
 
 const struct command command_ls = {
 	.name = "ls",
 	.group = GROUP_LOOK,
 	.summary = "which tensors?",
-	.synopsis =
-		"[-l] [--by=rank|file|dtype|role|module] [--fold] [--objects] CHECKPOINT",
-	.examples = { "ls -s -bytes --head 10 step-1000/", "ls --by=file step-1000/" },
+	.synopsis = "[-l | --by=KEY[,KEY] [--heat] | --fold | --values] CHECKPOINT",
+	.examples = { "ls -S -n 10 step-1000/", "ls --by=file step-1000/",
+		"ls --by=layer,rank --heat step-1000/" },
 	.exit_1 = "a selector matched nothing",
 	.options = OPTIONS,
 	.selectors = select_all,

@@ -13,9 +13,10 @@
  */
 struct ls_options {
 	bool pieces;
-	const char *by;
+	struct texts by; /* one word, or two */
+	bool heat;
 	bool fold;
-	bool objects;
+	bool values, objects; /* two names of one thing */
 };
 
 /* Of --by, in the order of enum fsdp_sums_by; NULL ends. */
@@ -47,6 +48,7 @@ struct listing {
 	struct listed_tensor {
 		struct fsdp_tensor tensor;
 		uint64_t tensors, pieces;
+		bool shared;         /* its bytes are another tensor's, too */
 		uint32_t rank, file; /* of the only piece */
 		uint32_t shown_rank; /* text tells it only where names are its own */
 		uint64_t offset, length;
@@ -57,17 +59,30 @@ struct listing {
 	} piece;
 	struct listed_group {
 		struct fsdp_group group;
-		struct value key, shown_key;
+		struct value keys[2], shown[2];
+		char percent[16]; /* of the bytes of all */
 	} group;
 	struct fsdp_value value;
+
+	/* Groups: by one word, else by two. */
+	enum fsdp_sums_by by[2];
+	size_t by_count;
 	struct fsdp_sums *sums;
+	struct fsdp_crossed *crossed;
 
 	uint64_t tensors, numel, bytes;
+	struct fsdp_total total;
+	char same[320]; /* what is left out of the rows, since all have it; "": nothing */
 	int status;
 };
 
+static inline bool lists_values(const struct ls_options *options)
+{
+	return options->values || options->objects;
+}
+
 /* False: out of memory. */
-bool listing_take_tensors(struct listing *listing);
+bool listing_take_tensors(struct listing *listing, struct fsdp_error **ret_error);
 void listing_done(struct listing *listing);
 
 /* Decides the status, says what was not there, and begins the answer. */
@@ -83,6 +98,9 @@ struct list {
 	bool locates_sorted; /* facts are kept in the order of the rows */
 	/* With --fold: the first rows, joined. NULL: --fold has none of this kind. */
 	bool (*emit_folded)(struct listing *listing, size_t head);
+	/* Chooses what people see by what the first rows hold. NULL: it is always the
+	 * same. */
+	void (*suit)(struct listing *listing, size_t head);
 };
 
 /* False: out of memory, or *ret_error. */
@@ -94,6 +112,21 @@ bool list_tensors(struct listing *listing, struct fsdp_error **ret_error);
 bool list_pieces(struct listing *listing, struct fsdp_error **ret_error);
 bool list_groups(struct listing *listing, struct fsdp_error **ret_error);
 bool list_values(struct listing *listing, struct fsdp_error **ret_error);
+
+/* Whether groups are asked for: by words, or by the beginnings of names. */
+bool lists_groups(const struct ls_options *options, const struct select_options *select);
+
+/* A group, and its second key if it has one. */
+size_t listing_group_count(const struct listing *listing);
+struct fsdp_group listing_group(
+	const struct listing *listing, size_t index, uint32_t *ret_second);
+/* Its first key (which is 0) or second (1), and how people see it. Valid until the next
+ * of the same. */
+struct value listing_key(
+	struct listing *listing, size_t which, uint32_t key, struct value *ret_shown);
+/* A map for people, instead of the table, of rows in their order. False: out of memory.
+ */
+bool listing_heat(struct listing *listing, const uint32_t *rows, size_t count);
 
 /* The answer of each kind: its first field is the list. */
 extern const struct record tensor_list_record, piece_list_record, group_list_record,
