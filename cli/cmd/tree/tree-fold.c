@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Joins siblings that differ only in a number or a word.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/tree/tree.h"
+#include "run/answer.h"
+
+/* The name of a shown visit below its parent. */
+static struct text own_name(struct tree *tree, struct name_buffer *buffer, size_t index)
+{
+	const struct shown *shown = &tree->shown[index];
+	struct text name = tree_name(tree, buffer, shown->module), parent;
+
+	if (shown->parent == FSDP_NONE)
+		return name;
+	parent = tree_name(tree, &tree->buffers.raw, tree->shown[shown->parent].module);
+	if (parent.size == 0 || name.size < parent.size + 1 ||
+		memcmp(name.data, parent.data, parent.size) != 0 ||
+		name.data[parent.size] != '.')
+		return name;
+	return (struct text){ name.data + parent.size + 1, name.size - parent.size - 1 };
+}
+
+/* What of a module must be equal: what is shown of it. Sizes of own tensors are not, so
+ * that q_proj and k_proj of a grouped attention are one line; their number is. */
+static uint64_t hash_module(struct tree *tree, const struct shown *shown)
+{
+	const struct fsdp_checkpoint *checkpoint = tree->run->checkpoint;
+	const struct mixer *mixer = &tree->mixer;
+	struct fsdp_module module = module_at(tree, shown->module);
+	uint64_t hash = mix(mixer, module.tensor_count, module.wrapper);
+
+	hash = mix(mixer, hash, tree_mark(tree, shown));
+	hash = mix(mixer, hash, module.same_as != FSDP_NONE);
+	hash = mix_text(mixer, hash, text_of(module_shown_class(tree->run, &module)));
+	for (uint32_t i = 0; i < module.tensor_count; i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(
+			checkpoint, fsdp_module_tensor(checkpoint, &module, i));
+		struct text name =
+			tensor_shown_name(tree->run, &tree->buffers.name, &tensor);
+		hash = mix(mixer, mix(mixer, hash, tensor.dtype), tensor.dims);
+		hash = mix_text(mixer, hash, text_last(name, '.'));
+		for (uint32_t j = 0; tree->options->params && j < tensor.dims; j++)
+			hash = mix(mixer, hash, (uint64_t)tensor.shape[j]);
+	}
+	return hash;
+}
+
+static bool hash_all(struct tree *tree)
+{
+	const struct mixer *mixer = &tree->mixer;
+	uint64_t *below = calloc(tree->shown_count + 1, sizeof *below);
+
+	tree->hashes = malloc((tree->shown_count + 1) * sizeof *tree->hashes);
+	if (below == NULL || tree->hashes == NULL) {
+		free(below);
+		return false;
+	}
+	for (size_t i = tree->shown_count; i-- > 0;) {
+		uint32_t parent = tree->shown[i].parent;
+		tree->hashes[i] =
+			mix(mixer, hash_module(tree, &tree->shown[i]), below[i]);
+		if (parent != FSDP_NONE)
+			below[parent] = mix_text(mixer,
+				mix(mixer, below[parent], tree->hashes[i]),
+				own_name(tree, &tree->buffers.alias, i));
+	}
+	free(below);
+	return true;
+}
+
+static bool same_module(struct tree *tree, const struct shown *a, const struct shown *b)
+{
+	struct fsdp_module left = module_at(tree, a->module);
+	struct fsdp_module right = module_at(tree, b->module);
+	struct text left_class = text_of(module_shown_class(tree->run, &left));
+	struct text right_class = text_of(module_shown_class(tree->run, &right));
+
+	return text_is(left_class, right_class) && left.wrapper == right.wrapper &&
+	       tree_mark(tree, a) == tree_mark(tree, b);
+}
+
+/* Equal hashes are a guess; this is what counts. Each visit is compared at most once a
+ * level, and what was folded away is not looked at again, so it stays linear. */
+static bool same_below(struct tree *tree, uint32_t a, uint32_t b)
+{
+	uint32_t size = tree->shown[a].end - a;
+
+	if (tree->shown[b].end - b != size)
+		return false;
+	for (uint32_t i = 0; i < size; i++) {
+		const struct shown *left = &tree->shown[a + i],
+				   *right = &tree->shown[b + i];
+		if (left->depth != right->depth ||
+			tree->hashes[a + i] != tree->hashes[b + i] ||
+			!same_module(tree, left, right))
+			return false;
+		if (i > 0 && !text_is(own_name(tree, &tree->buffers.name, a + i),
+				     own_name(tree, &tree->buffers.alias, b + i)))
+			return false;
+	}
+	return true;
+}
+
+static void add_sums(struct tree *tree, uint32_t to, uint32_t from)
+{
+	uint32_t size = tree->shown[to].end - to;
+
+	for (uint32_t i = 0; i < size; i++) {
+		struct sums *sum = &tree->sums[to + i];
+		const struct sums *other = &tree->sums[from + i];
+		sum->parameters += other->parameters;
+		sum->bytes += other->bytes;
+		if (sum->rank_bytes != FSDP_UNKNOWN)
+			sum->rank_bytes = other->rank_bytes != FSDP_UNKNOWN
+						  ? sum->rank_bytes + other->rank_bytes
+						  : FSDP_UNKNOWN;
+	}
+}
+
+/* Joins the siblings behind a visit that are like it; the walk will jump over them. */
+void tree_fold(struct tree *tree, uint32_t first)
+{
+	uint32_t next = tree->shown[first].end;
+
+	join_begin(&tree->join, own_name(tree, &tree->buffers.alias, first));
+	while (next < tree->shown_count &&
+		tree->shown[next].parent == tree->shown[first].parent &&
+		tree->hashes[next] == tree->hashes[first] &&
+		same_below(tree, first, next) &&
+		join_add(&tree->join, own_name(tree, &tree->buffers.alias, next))) {
+		if (!tree->summed)
+			add_sums(tree, first, next);
+		next = tree->shown[next].end;
+	}
+	if (next != tree->shown[first].end)
+		tree->shown[tree->shown[first].end].jump = next;
+}
+
+/* The name under which a visit is shown; with --fold it is made of joined segments. */
+struct text tree_shown_name(struct tree *tree, size_t index)
+{
+	const struct shown *shown = &tree->shown[index];
+	size_t length = 0;
+
+	if (!tree->options->fold)
+		return tree_name(tree, &tree->buffers.module, shown->module);
+	if (shown->depth > 0)
+		length = tree->name_sizes[shown->depth - 1];
+	if (length > 0)
+		name_buffer_append(&tree->buffers.module, &length, text_of("."));
+	join_write(&tree->join, &tree->buffers.module, &length);
+	tree->name_sizes[shown->depth] = length;
+	return (struct text){ length > 0 ? tree->buffers.module.data : "", length };
+}
+
+bool tree_fold_begin(struct tree *tree)
+{
+	tree->name_sizes = calloc((size_t)tree->deepest + 1, sizeof *tree->name_sizes);
+	return tree->name_sizes != NULL && hash_all(tree);
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Shows the modules and which of them are fully sharded.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/tree/tree.h"
+#include "part/nothing.h"
+#include "run/answer.h"
+
+static const char *const STYLES[] = { "default", "torch", NULL };
+
+static const struct option OPTIONS[] = {
+	{ "sizes", 0, OPTION_FLAG, NULL, offsetof(struct tree_options, sizes),
+		.help = "parameters, bytes, and bytes a rank" },
+	{ "fold", 0, OPTION_FLAG, NULL, offsetof(struct tree_options, fold),
+		.help = "one line for siblings that differ only in a number or a word" },
+	{ "sharded-only", 0, OPTION_FLAG, NULL,
+		offsetof(struct tree_options, sharded_only),
+		.help = "only modules that are fully sharded, and those above them" },
+	{ "params", 0, OPTION_FLAG, NULL, offsetof(struct tree_options, params),
+		.help = "each module's own parameters below it" },
+	{ "style", 0, OPTION_WORD, "STYLE", offsetof(struct tree_options, style), STYLES,
+		.initial = "default", .help = "torch is PyTorch's own form" },
+	{ NULL },
+};
+
+static void tell_origin(struct tree *tree)
+{
+	struct fsdp_plan_facts plan;
+
+	if (fsdp_checkpoint_plan(tree->run->checkpoint, &plan)) {
+		run_note(tree->run, "classes and marks from %s", plan.path);
+		return;
+	}
+	if (tree->inferred_classes)
+		run_note(tree->run,
+			"classes written [~Class] were inferred from config.json");
+	if (tree->inferred_units)
+		run_note(tree->run,
+			"marks were inferred from placements, since unit borders are not stored; a sharding plan has them: man fsdp-inspect-plan");
+	else
+		run_note(tree->run,
+			"without a sharding plan there are no classes, and units only where the checkpoint names them: man fsdp-inspect-plan");
+}
+
+static bool show_tree(struct tree *tree)
+{
+	static const struct table like = { .key = "modules", .main = true, .tree = true };
+	struct record_table table;
+	int status = tree->shown_count == 0 && !selection_is_all(tree->selection)
+			     ? STATUS_BAD
+			     : STATUS_GOOD;
+
+	if (tree->options->sharded_only && tree->shown_count == 0) {
+		run_note(tree->run, "no module is fully sharded");
+		status = STATUS_BAD;
+	} else if (tree->shown_count == 0 && !selection_is_all(tree->selection)) {
+		tell_nothing(tree->run, NAMEABLE_MODULES);
+	} else if (tree->shown_count == 0) {
+		run_note(tree->run, "there are no modules");
+	}
+	run_begin(tree->run, answer_selection_status(tree->run, tree->selection, status));
+	record_table_init(&table, &like, &module_record, &tree->row);
+	if (tree->options->params) {
+		table.table.machine_only = true;
+		tree_walk(tree, &table, false);
+		table.table.machine_only = false;
+		table.table.text_only = true;
+	}
+	tree_walk(tree, &table, tree->options->params);
+	out_fields(tree->run->out, &tree_record, (struct subject){ &tree->row, tree });
+	if (tree->shown_count > 0)
+		tell_origin(tree);
+	return !tree->join.first.failed && !tree->join.braces.failed;
+}
+
+static void tree_done(struct tree *tree)
+{
+	free(tree->kept);
+	free(tree->marks);
+	free(tree->places);
+	free(tree->shown);
+	free(tree->sums);
+	free(tree->hashes);
+	free(tree->name_sizes);
+	row_buffers_done(&tree->buffers);
+	join_done(&tree->join);
+	selection_free(tree->selection);
+}
+
+static bool run_tree(struct run *run, struct fsdp_error **ret_error)
+{
+	struct tree tree = { .run = run,
+		.options = run->options,
+		.module_count = fsdp_module_count(run->checkpoint),
+		.mixer = mixer_new() };
+	bool good;
+
+	(void)ret_error; /* nothing here reads */
+	if (!answer_selection(run, &tree.selection))
+		return true;
+	tree.row = (struct row_context){ .run = run, .buffers = &tree.buffers };
+	if (strcmp(tree.options->style, "torch") == 0)
+		good = tree_as_torch(&tree);
+	else
+		good = tree_choose(&tree) &&
+		       (!tree.options->fold || tree_fold_begin(&tree)) &&
+		       show_tree(&tree);
+	good = good && !row_buffers_failed(&tree.buffers);
+	tree_done(&tree);
+	return good;
+}
+
+const struct command command_tree = {
+	.name = "tree",
+	.group = GROUP_START,
+	.summary = "modules, with FULLY SHARDED marks",
+	.synopsis =
+		"[-d N] [--sizes] [--fold] [--sharded-only] [--params] [--style=default|torch] CHECKPOINT",
+	.example = "tree step-1000/",
+	.examples = { "tree --fold step-1000/",
+		"tree --style=torch --plan net.fsdp-plan.json rank*.pt" },
+	.exit_1 = "a selector matched nothing",
+	.options = OPTIONS,
+	.selectors = (const struct option *const[]){ select_names, select_tensors,
+		select_ranks, select_files, select_depth, NULL },
+	.shapes = SHAPE_TREE,
+	.answer = &tree_record,
+	.output = "text",
+	.inputs = INPUTS_MANY,
+	.shows_plan = true,
+	.options_size = sizeof(struct tree_options),
+	.run = run_tree,
+};
