@@ -17,6 +17,8 @@
 #include "front/help-pages.h"
 #include "run/style.h"
 #include "run/message.h"
+#include "run/progress.h"
+#include "run/refusal.h"
 #include "run/session.h"
 #include "run/temporary.h"
 
@@ -62,6 +64,7 @@ static void correct_status(int status, void *unused)
 
 static void prepare_process(void)
 {
+	static char line[16 << 10];
 	const struct rlimit none = { 0, 0 };
 
 	fill_standard_descriptors();
@@ -73,6 +76,9 @@ static void prepare_process(void)
 	/* Else the environment could change how popt orders arguments. */
 	unsetenv("POSIXLY_CORRECT");
 	unsetenv("POSIX_ME_HARDER");
+	/* A line is one write: several processes may share a log. */
+	setvbuf(stderr, line, _IOLBF, sizeof line);
+	progress_listen();
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	setrlimit(RLIMIT_CORE, &none);
 	on_exit(correct_status, NULL);
@@ -99,6 +105,7 @@ static int wrong(const struct arguments *arguments, const struct usage *usage)
 {
 	struct looks looks = looks_for(&arguments->common, STDERR_FILENO, false);
 
+	refusal_put(stdout, arguments->typed, arguments->command, usage);
 	message_usage(&looks, usage);
 	return STATUS_FAILED;
 }
@@ -174,11 +181,13 @@ static int act(
 
 int main(int argc, char **argv)
 {
-	struct arguments arguments = { .commands = commands };
+	struct arguments arguments = { .commands = commands, .typed = argv + 1 };
 	struct usage usage = { "", "" };
 	int status;
 
 	prepare_process();
+	if (argc == 0)
+		arguments.typed = argv;
 	status = act(arguments_read(argc, argv, &arguments, &usage), &arguments, &usage);
 	arguments_done(&arguments);
 	return close_output(status);

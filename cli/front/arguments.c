@@ -10,92 +10,9 @@
 
 #include "front/arguments.h"
 #include "front/nearest.h"
+#include "front/slip.h"
 
 enum { MOST_GROUPS = 64, GROUPS = 2 + SELECT_TABLES };
-
-/* ---- the wrong command ---- */
-
-/* What people type, and what they mean. A command that this version lacks is named all
- * the same: the answer then says so. */
-struct synonym {
-	const char *typed;
-	const char *command;
-	const char *rest; /* of the line to type, or NULL */
-};
-
-static const struct synonym synonyms[] = {
-	{ "cat", "export", NULL },
-	{ "check", "audit", " (add --data to read every byte)" },
-	{ "checksum", "hash", NULL },
-	{ "cmp", "diff", NULL },
-	{ "compare", "diff", NULL },
-	{ "convert", "export", NULL },
-	{ "du", "ls", " --by file" },
-	{ "dump", "ls", NULL },
-	{ "extract", "export", NULL },
-	{ "fsck", "audit", " (add --data to read every byte)" },
-	{ "last", "latest", NULL },
-	{ "list", "ls", NULL },
-	{ "manifest", "hash", NULL },
-	{ "map", "fqns", NULL },
-	{ "plan", "reshard", " (or --plan FILE)" },
-	{ "resume", "latest", NULL },
-	{ "sha256", "hash", NULL },
-	{ "shards", "ls", " --by file" },
-	{ "size", "ls", " --by file" },
-	{ "stat", "info", NULL },
-	{ "test", "audit", " (add --data to read every byte)" },
-	{ "validate", "audit", " (add --data to read every byte)" },
-	{ "verify", "audit", " (add --data to read every byte)" },
-};
-
-static const struct synonym *synonym_find(const char *typed)
-{
-	for (size_t i = 0; i < sizeof synonyms / sizeof *synonyms; i++) {
-		if (strcmp(synonyms[i].typed, typed) == 0)
-			return &synonyms[i];
-	}
-	return NULL;
-}
-
-static bool looks_like_path(const char *word)
-{
-	return strcmp(word, "-") == 0 || strpbrk(word, "/.") != NULL ||
-	       access(word, F_OK) == 0;
-}
-
-static void usage_command(
-	struct usage *usage, const struct command *const *commands, const char *word)
-{
-	const struct synonym *synonym = synonym_find(word);
-	struct nearest nearest;
-
-	if (synonym != NULL) {
-		usage_what(usage, "no command %s", word);
-		if (command_find(commands, synonym->command) != NULL)
-			usage_hint(usage, "did you mean: fsdp-inspect %s%s",
-				synonym->command,
-				synonym->rest != NULL ? synonym->rest : "");
-		else
-			usage_hint(usage,
-				"%s would answer this, but is not in this version (fsdp-inspect help)",
-				synonym->command);
-		return;
-	}
-	if (looks_like_path(word)) {
-		usage_what(usage, "no command given");
-		usage_hint(usage, "did you mean: fsdp-inspect info %s", word);
-		return;
-	}
-	nearest_init(&nearest, word);
-	for (; *commands != NULL; commands++)
-		nearest_try(&nearest, (*commands)->name);
-	usage_what(usage, "no command %s in this version", word);
-	if (nearest.best != NULL)
-		usage_hint(usage, "did you mean: fsdp-inspect %s", nearest.best);
-	else
-		usage_hint(usage, "fsdp-inspect help");
-}
 
 /* ---- the wrong option ---- */
 
@@ -145,6 +62,8 @@ static void usage_option(
 			owners.text, command->name);
 		return;
 	}
+	if (slip_option(usage, typed))
+		return;
 	usage_what(usage, "unknown option %s", typed);
 	if (is_long) {
 		nearest_init(&nearest, typed + 2);
@@ -268,18 +187,16 @@ static size_t groups_of(struct arguments *arguments, struct option_group *groups
  * a value. So all options of all commands are lexed once, and what is wrong is ignored.
  */
 static enum usage_result peek(
-	int argc, char **argv, struct arguments *arguments, const char **ret_word)
+	int argc, char **argv, struct arguments *arguments, struct texts *ret_words)
 {
 	struct option_group groups[MOST_GROUPS];
-	struct texts words = { 0 };
 	enum usage_result result = options_parse(argc, argv, groups,
-		every_group(arguments->commands, &arguments->common, groups), &words,
+		every_group(arguments->commands, &arguments->common, groups), ret_words,
 		&arguments->owned, NULL, NULL);
 
-	*ret_word = words.count > 0 ? words.items[0] : NULL;
-	if (*ret_word != NULL)
-		arguments->command = command_find(arguments->commands, *ret_word);
-	free(words.items);
+	if (ret_words->count > 0)
+		arguments->command =
+			command_find(arguments->commands, ret_words->items[0]);
 	return result;
 }
 
@@ -342,13 +259,11 @@ static enum arguments_result refuse_options(
 	return ARGUMENTS_WRONG;
 }
 
-enum arguments_result arguments_read(
-	int argc, char **argv, struct arguments *arguments, struct usage *usage)
+static enum arguments_result read_words(int argc, char **argv,
+	struct arguments *arguments, const struct texts *words, struct usage *usage)
 {
-	const char *word;
+	const char *word = words->count > 0 ? words->items[0] : NULL;
 
-	if (peek(argc, argv, arguments, &word) != USAGE_GOOD)
-		return ARGUMENTS_MEMORY;
 	if (arguments->common.help)
 		return ARGUMENTS_HELP;
 	if (arguments->common.version)
@@ -358,7 +273,7 @@ enum arguments_result arguments_read(
 	if (word == NULL)
 		return refuse_options(argc, argv, arguments, usage);
 	if (arguments->command == NULL) {
-		usage_command(usage, arguments->commands, word);
+		slip_command(usage, arguments->commands, words);
 		return ARGUMENTS_WRONG;
 	}
 	switch (fill(argc, argv, arguments, usage)) {
@@ -378,6 +293,19 @@ enum arguments_result arguments_read(
 		return ARGUMENTS_WRONG;
 	}
 	return check_common(&arguments->common, usage) ? ARGUMENTS_RUN : ARGUMENTS_WRONG;
+}
+
+enum arguments_result arguments_read(
+	int argc, char **argv, struct arguments *arguments, struct usage *usage)
+{
+	struct texts words = { 0 };
+	enum arguments_result result =
+		peek(argc, argv, arguments, &words) == USAGE_GOOD
+			? read_words(argc, argv, arguments, &words, usage)
+			: ARGUMENTS_MEMORY;
+
+	free(words.items);
+	return result;
 }
 
 void arguments_done(struct arguments *arguments)

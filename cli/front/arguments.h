@@ -7,6 +7,7 @@
 /* A command line, understood: the command and its options, and the words behind it. */
 struct arguments {
 	const struct command *const *commands; /* all; the last is NULL */
+	char *const *typed;                    /* all words but the first; NULL ends */
 	const struct command *command;         /* NULL: none was named */
 	struct common_options common;
 	struct select_options select;
@@ -25,7 +26,7 @@ enum arguments_result {
 	ARGUMENTS_MEMORY,
 };
 
-/* *arguments is all zero before, but for commands; arguments_done also after a failure. */
+/* *arguments is all zero before, but for commands and typed; arguments_done also after a failure. */
 enum arguments_result arguments_read(
 	int argc, char **argv, struct arguments *arguments, struct usage *usage);
 void arguments_done(struct arguments *arguments);

@@ -9,9 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "front/input.h"
 #include "front/nearest.h"
+#include "front/slip.h"
 
 /* ---- limits ---- */
 
@@ -186,7 +188,7 @@ static enum usage_result read_list(
 
 /* ---- folders of recordings ---- */
 
-enum { MOST_ENTRIES = 10000 };
+enum { MOST_ENTRIES = 10000, MOST_MISSING = 16 };
 
 /* What recorders and torch.profiler write, also compressed. */
 static bool is_recording_name(const char *name)
@@ -250,6 +252,22 @@ static enum usage_result add_folder(
 	return USAGE_GOOD;
 }
 
+/* Once the process is locked to its inputs, it is too late to look around. */
+static enum usage_result look_near(struct inputs *inputs)
+{
+	for (size_t i = 0; i < inputs->paths.count; i++) {
+		const char *path = inputs->paths.items[i];
+		char *found = NULL;
+
+		if (strcmp(path, "-") != 0 && access(path, F_OK) != 0 &&
+			errno == ENOENT && i < MOST_MISSING)
+			found = owned_take(&inputs->owned, slip_near_path(path));
+		if (!texts_add(&inputs->near, found))
+			return USAGE_MEMORY;
+	}
+	return USAGE_GOOD;
+}
+
 /* A folder of recordings stands for its files. */
 static enum usage_result open_folders(struct inputs *inputs, struct usage *usage)
 {
@@ -271,9 +289,31 @@ static enum usage_result open_folders(struct inputs *inputs, struct usage *usage
 	return result;
 }
 
+/*
+ * Names of standard input; and the pipe that a shell makes of <(...), which takes its
+ * place.
+ */
+static bool is_standard_input(const char *path)
+{
+	static const char *const names[] = { "/dev/stdin", "/dev/fd/0",
+		"/proc/self/fd/0" };
+	static const char pipes[] = "/dev/fd/";
+	struct stat status;
+	int64_t descriptor;
+
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (strcmp(path, names[i]) == 0)
+			return fstat(STDIN_FILENO, &status) == 0 &&
+			       !S_ISREG(status.st_mode);
+	return strncmp(path, pipes, sizeof pipes - 1) == 0 &&
+	       option_integer(path + sizeof pipes - 1, 3, INT_MAX, &descriptor) &&
+	       fstat((int)descriptor, &status) == 0 && S_ISFIFO(status.st_mode) &&
+	       dup2((int)descriptor, STDIN_FILENO) == STDIN_FILENO;
+}
+
 /* words[0] is the command. */
 static enum usage_result split_words(
-	struct inputs *inputs, const struct arguments *arguments)
+	struct inputs *inputs, const struct arguments *arguments, struct usage *usage)
 {
 	const struct texts *words = &arguments->words;
 	size_t path_count = words->count - 1;
@@ -285,7 +325,11 @@ static enum usage_result split_words(
 		 path_count > 1)
 		path_count = 1;
 	for (size_t i = 0; i < path_count; i++) {
-		if (!texts_add(&inputs->paths, words->items[1 + i]))
+		const char *path = words->items[1 + i];
+
+		if (slip_url(usage, arguments->command->name, path))
+			return USAGE_WRONG;
+		if (!texts_add(&inputs->paths, is_standard_input(path) ? "-" : path))
 			return USAGE_MEMORY;
 	}
 	for (size_t i = 1 + path_count; i < words->count; i++) {
@@ -386,7 +430,7 @@ static void set_options(struct inputs *inputs, const struct arguments *arguments
 enum usage_result inputs_collect(
 	struct inputs *inputs, const struct arguments *arguments, struct usage *usage)
 {
-	enum usage_result result = split_words(inputs, arguments);
+	enum usage_result result = split_words(inputs, arguments, usage);
 
 	set_options(inputs, arguments);
 	if (result == USAGE_GOOD)
@@ -397,6 +441,8 @@ enum usage_result inputs_collect(
 		result = check_words(inputs, arguments, usage);
 	if (result == USAGE_GOOD && arguments->command->inputs == INPUTS_RECORDINGS)
 		result = open_folders(inputs, usage);
+	if (result == USAGE_GOOD)
+		result = look_near(inputs);
 	/* Words were copied first, so they lead the list, which moves no more. */
 	inputs->words = inputs->owned.items;
 	/* They name all that is shown; the rest need not be read. */
@@ -410,6 +456,7 @@ enum usage_result inputs_collect(
 void inputs_done(struct inputs *inputs)
 {
 	free(inputs->paths.items);
+	free(inputs->near.items);
 	free(inputs->limits);
 	owned_free(&inputs->owned);
 }

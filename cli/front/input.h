@@ -9,6 +9,8 @@
 /* What the command works on: the paths of checkpoints, and the words that are none. */
 struct inputs {
 	struct texts paths;
+	struct texts
+		near; /* of each that is not there, the path that was meant, or NULL */
 	char *const *words;
 	size_t word_count;
 	struct owned owned;

@@ -70,32 +70,58 @@ static uint64_t elapsed_ms(void)
 	       (uint64_t)(shown.since.tv_nsec / 1000000);
 }
 
+static void put_read(
+	struct line *line, const struct fsdp_recording_progress *progress, uint64_t ms)
+{
+	uint64_t read = __atomic_load_n(&progress->read, __ATOMIC_RELAXED);
+	uint64_t size = __atomic_load_n(&progress->size, __ATOMIC_RELAXED);
+
+	put_bytes(line, read);
+	if (size != 0) {
+		put(line, " of ");
+		put_bytes(line, size);
+	}
+	if (ms != 0) {
+		put(line, ", ");
+		put_bytes(line, read / ms * 1000);
+		put(line, "/s");
+	}
+	if (read != 0 && size > read) {
+		put(line, ", ");
+		put_number(line, ms * ((size - read) >> 10) / ((read >> 10) + 1) / 1000);
+		put(line, " s left");
+	}
+}
+
+/* Where bytes are not counted, how long it takes, and how much of that it computes: a
+ * process that does not, waits for its file system. */
+static void put_elapsed(struct line *line, uint64_t ms)
+{
+	struct timespec used = { 0 };
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+	put(line, "at work for ");
+	put_number(line, ms / 1000);
+	put(line, ".");
+	put_number(line, ms % 1000 / 100);
+	put(line, " s, computing for ");
+	put_number(line, (uint64_t)used.tv_sec);
+	put(line, ".");
+	put_number(line, (uint64_t)used.tv_nsec / 100000000);
+	put(line, " s");
+}
+
 static void draw(bool lasting)
 {
 	const struct fsdp_recording_progress *progress = shown.progress;
 	struct line line = { .size = 0 };
-	uint64_t read, size, ms = elapsed_ms();
+	uint64_t ms = elapsed_ms();
 
-	if (progress == NULL)
-		return;
-	read = __atomic_load_n(&progress->read, __ATOMIC_RELAXED);
-	size = __atomic_load_n(&progress->size, __ATOMIC_RELAXED);
 	put(&line, lasting ? "fsdp-inspect: " : "\r\033[Kfsdp-inspect: ");
-	put_bytes(&line, read);
-	if (size != 0) {
-		put(&line, " of ");
-		put_bytes(&line, size);
-	}
-	if (ms != 0) {
-		put(&line, ", ");
-		put_bytes(&line, read / ms * 1000);
-		put(&line, "/s");
-	}
-	if (read != 0 && size > read) {
-		put(&line, ", ");
-		put_number(&line, ms * ((size - read) >> 10) / ((read >> 10) + 1) / 1000);
-		put(&line, " s left");
-	}
+	if (progress != NULL)
+		put_read(&line, progress, ms);
+	else
+		put_elapsed(&line, ms);
 	if (lasting)
 		put(&line, "\n");
 	if (write(STDERR_FILENO, line.text, line.size) < 0)
@@ -166,6 +192,12 @@ static void handle_unless_ignored(int number, void (*handler)(int), int flags)
 		handle(number, handler, flags);
 }
 
+void progress_listen(void)
+{
+	clock_gettime(CLOCK_MONOTONIC, &shown.since);
+	handle_unless_ignored(SIGUSR1, ask, SA_RESTART);
+}
+
 void progress_begin(
 	const struct common_options *common, struct fsdp_recording_progress *progress)
 {
@@ -177,9 +209,11 @@ void progress_begin(
 	shown.shows = shown.plain || strcmp(when, "always") == 0 ||
 		      (strcmp(when, "auto") == 0 && isatty(STDERR_FILENO));
 	handle(SIGALRM, tick, SA_RESTART | SA_NODEFER);
-	handle_unless_ignored(SIGINT, interrupt, 0);
-	handle_unless_ignored(SIGTERM, interrupt, 0);
-	handle_unless_ignored(SIGUSR1, ask, SA_RESTART);
+	/* What counts no bytes cannot be stopped half way: a signal ends the process. */
+	if (progress != NULL) {
+		handle_unless_ignored(SIGINT, interrupt, 0);
+		handle_unless_ignored(SIGTERM, interrupt, 0);
+	}
 	if (!shown.shows)
 		return;
 	if (shown.plain)
@@ -196,7 +230,7 @@ int progress_end(void)
 	shown.progress = NULL;
 	if (shown.shows && !shown.interrupted)
 		set_timer(0, 0, 0, 0);
-	if (shown.drawn && write(STDERR_FILENO, erase, sizeof erase - 1) < 0)
+	if (shown.drawn && write(STDERR_FILENO, erase, sizeof erase - 1) >= 0)
 		shown.drawn = 0;
 	return shown.interrupted;
 }

@@ -6,12 +6,17 @@
 
 #include "front/option.h"
 
+/* From here on SIGUSR1 asks for a line on stderr that says how far the work is, and ends
+ * no process. Call it first. */
+void progress_listen(void);
+
 /*
- * While something long is read: a line on stderr that says how far it is, and an
- * interrupt that ends the reading rather than the process. That has a second for what is
- * left to do; then, or with a second interrupt, the process ends by the signal wherever
- * it is. With --progress=auto a line only on a terminal and after 0.7 seconds; plain, one
- * every 30 seconds; SIGUSR1 asks for one at any time.
+ * While something long is read: a line on stderr that says how far it is. With `progress`
+ * it tells bytes, and an interrupt ends the reading rather than the process, which has a
+ * second for what is left to do; then, or with a second interrupt, the process ends by the
+ * signal wherever it is. Without (NULL) it tells the time, and an interrupt does as ever.
+ * With --progress=auto a line only on a terminal and after 0.7 seconds; plain, one
+ * every 30 seconds.
  */
 void progress_begin(
 	const struct common_options *common, struct fsdp_recording_progress *progress);

@@ -442,6 +442,8 @@ static void begin(struct session *session, bool has_data)
 		.bare = is_bare(session),
 	};
 
+	/* The answer is written from here on. */
+	progress_end();
 	session->begun = true;
 	session->answered = has_data;
 	/* Without its envelope a failure has nothing to say. */
@@ -904,6 +906,38 @@ static void end(struct session *session)
 	out_end(session->outputs->out, &footer);
 }
 
+/* ---- what was probably meant ---- */
+
+static const char *near_of(const struct session *session, const char *path)
+{
+	const struct texts *paths = &session->inputs->paths;
+	const struct texts *near = &session->inputs->near;
+
+	for (size_t i = 0; i < near->count; i++)
+		if (near->items[i] != NULL && strcmp(paths->items[i], path) == 0)
+			return near->items[i];
+	return NULL;
+}
+
+/* Paths that are not there, but others that are like them. */
+static void hint_near(struct session *session)
+{
+	for (size_t i = 0; i < session->collected.failure_count; i++) {
+		struct failure *failure = &session->collected.failures[i];
+		const char *near =
+			failure->hint.data == NULL && failure->path.data != NULL
+				? near_of(session, failure->path.data)
+				: NULL;
+		char hint[512];
+
+		if (near == NULL)
+			continue;
+		snprintf(hint, sizeof hint, "did you mean: fsdp-inspect %s %s",
+			session->command->name, near);
+		failure->hint = collected_text(&session->collected, hint);
+	}
+}
+
 /* ---- after the answer ---- */
 
 static void complain(void *context, const char *file, int error)
@@ -1075,6 +1109,7 @@ int session_run(const struct arguments *arguments, const struct inputs *inputs,
 		collected_note(&session.collected, "locks of the kernel: %s",
 			sandbox_text(session.locks));
 	add_records(&session);
+	progress_begin(&arguments->common, NULL);
 	if (refused)
 		session.status = STATUS_FAILED;
 	else if (session.command->judge != NULL)
@@ -1085,6 +1120,8 @@ int session_run(const struct arguments *arguments, const struct inputs *inputs,
 		answer_one(&session);
 	outputs->interrupted = session.interrupted;
 	outputs->spoilt |= session.interrupted != 0;
+	progress_end();
+	hint_near(&session);
 	end(&session);
 	if (!outputs_finish(outputs, session.answered, complain, &session))
 		session.status = STATUS_FAILED;

@@ -76,7 +76,8 @@ refused() {
 }
 
 @test "help knows its topics and offers the nearest" {
-	for topic in limits selectors outputs status environment FI1004 truncated-file; do
+	for topic in limits selectors options outputs status environment plan trace json \
+		findings examples rules FI1004 fi1004 truncated-file; do
 		inspect help "$topic"
 		[ "$status" -eq 0 ]
 		[ -n "$output" ]
@@ -95,12 +96,83 @@ refused() {
 	[[ $stderr == *"fsdp-inspect ls"* ]]
 	inspect du x
 	refused
-	[[ $stderr == *"fsdp-inspect ls --by file"* ]]
+	[[ $stderr == *"fsdp-inspect ls --by=file x"* ]]
 	inspect verify x
 	refused
 	[[ $stderr == *audit* ]]
 	inspect zzzzzz
 	refused
+}
+
+@test "an own option of a command is the last that its help tells" {
+	for command in ls tree replay info; do
+		last=$("$FSDP_INSPECT" commands --json | jq -r --arg command $command \
+			'.data.commands[] | select(.name == $command).options | map(.name)')
+		[ "$("$FSDP_INSPECT" "$command" --help | grep -c -- --no-sandbox)" -eq 0 ]
+		own=$("$FSDP_INSPECT" "$command" --help | sed -n 's/^ .*--\([a-z0-9-]*\).*/\1/p' | tail -1)
+		[[ $last == *"\"$own\""* ]]
+	done
+	for line in $("$FSDP_INSPECT" help options | sed -n 's/^ .*\(--[a-z0-9-]*\).*/\1/p'); do
+		[[ $("$FSDP_INSPECT" ls --help) != *"$line "* ]]
+	done
+}
+
+@test "a usage error is a document where one is asked for" {
+	for words in "ls --nope x --json" "--json ls --nope x" "ls -ojson --nope x" "lss -o json x" \
+		"info --output=json s3://bucket/key" "ls --json"; do
+		inspect $words
+		[ "$status" -eq 2 ]
+		[ "$(jq -r '[.ok, .errors[0].code, (.errors[0].hint | length > 0)] | @csv' <<<"$output")" = 'false,"usage",true' ]
+		[ "${#stderr_lines[@]}" -eq 2 ]
+	done
+	inspect ls --nope x --jsonl
+	[ "$(tail -n 1 <<<"$output" | jq -r '[.type, .status] | @csv')" = '"end",2' ]
+	inspect ls --nope x -o json=file.json
+	refused
+}
+
+@test "a line on stderr is one write" {
+	command -v strace || skip "there is no strace"
+	for words in "ls --nope x" "info nowhere" "info model.safetensors nowhere"; do
+		strace -f -qq -e trace=write -e signal=none -o trace "$FSDP_INSPECT" $words >/dev/null 2>err || true
+		[ "$(grep -c 'write(2,' trace)" -le "$(wc -l <err)" ]
+	done
+}
+
+@test "SIGUSR1 asks every command and ends none" {
+	mkfifo pipe
+	for command in info ls tree; do
+		"$FSDP_INSPECT" "$command" - <pipe >out 2>err &
+		pid=$!
+		exec 9>pipe
+		sleep 0.4
+		kill -USR1 "$pid"
+		sleep 0.2
+		cat model.safetensors >&9
+		exec 9>&-
+		wait "$pid"
+		[[ "$(head -n 1 err)" == "fsdp-inspect: at work for "*" s, computing for "*" s" ]]
+	done
+}
+
+@test "standard input by its other names, and a pipe of the shell" {
+	[ "$(cat model.safetensors | "$FSDP_INSPECT" ls -o name /dev/stdin)" = weight ]
+	[ "$("$FSDP_INSPECT" ls -o name <(cat model.safetensors))" = weight ]
+	inspect ls <(cat model.safetensors) <(cat model.safetensors)
+	refused
+}
+
+@test "a path that is not there: what is like it" {
+	mkdir step-1000
+	inspect info step-100
+	[ "$status" -eq 2 ]
+	[[ ${stderr_lines[1]} == "  next: did you mean: fsdp-inspect info step-1000" ]]
+	inspect ls modle.safetensors
+	[[ ${stderr_lines[1]} == "  next: did you mean: fsdp-inspect ls model.safetensors" ]]
+	inspect ls --json model
+	[ "$(jq -r '.errors[0].hint' <<<"$output")" = "did you mean: fsdp-inspect ls model.safetensors" ]
+	inspect info something-else
+	[[ $stderr != *"did you mean"* ]]
 }
 
 @test "a path where the command belongs" {

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tables of slips, and the lines to type that follow from them.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "front/nearest.h"
+#include "front/slip.h"
+
+/* ---- lines to type ---- */
+
+/* Cut where it does not fit. */
+struct typed {
+	char text[240];
+	size_t size;
+};
+
+static void put(struct typed *line, const char *text)
+{
+	size_t room = sizeof line->text - line->size - 1, size = strlen(text);
+
+	size = size < room ? size : room;
+	memcpy(line->text + line->size, text, size);
+	line->size += size;
+	line->text[line->size] = '\0';
+}
+
+/* As a shell takes it. */
+static void put_word(struct typed *line, const char *word)
+{
+	bool plain =
+		*word != '\0' && strpbrk(word, " \t\n'\"\\*?[]{}()<>|&;$`!#~") == NULL;
+
+	put(line, " ");
+	put(line, plain ? "" : "'");
+	put(line, word);
+	put(line, plain ? "" : "'");
+}
+
+/* ---- commands ---- */
+
+struct synonym {
+	const char *typed;
+	const char *command;
+	const char *rest;    /* of the line to type, or NULL */
+	const char *instead; /* in a version that lacks the command */
+};
+
+#define DATA "--data"
+static const struct synonym synonyms[] = {
+	{ "analyze", "info", NULL, NULL },
+	{ "browse", "browse", NULL, "tree" },
+	{ "cat", "export", NULL, "show --values=8" },
+	{ "check", "audit", DATA, NULL },
+	{ "checksum", "hash", NULL, "audit --data" },
+	{ "cmp", "diff", NULL, "audit --expect=OTHER CHECKPOINT" },
+	{ "columns", "help", "ls", NULL },
+	{ "compare", "diff", NULL, "audit --expect=OTHER CHECKPOINT" },
+	{ "convert", "export", NULL, "show --values=8" },
+	{ "count", "info", NULL, NULL },
+	{ "describe", "info", NULL, NULL },
+	{ "diff", "diff", NULL, "audit --expect=OTHER CHECKPOINT" },
+	{ "doctor", "audit", DATA, NULL },
+	{ "du", "ls", "--by=file", NULL },
+	{ "dump", "ls", NULL, NULL },
+	{ "export", "export", NULL, "show --values=8" },
+	{ "extract", "export", NULL, "show --values=8" },
+	{ "files", "ls", "--by=file", NULL },
+	{ "find", "ls", "-g PATTERN", NULL },
+	{ "fsck", "audit", DATA, NULL },
+	{ "get", "show", NULL, NULL },
+	{ "globals", "pickle", "--globals", NULL },
+	{ "grep", "ls", "-g PATTERN", NULL },
+	{ "hash", "hash", NULL, "audit --data" },
+	{ "head", "ls", "--head=10", NULL },
+	{ "inspect", "info", NULL, NULL },
+	{ "keys", "ls", NULL, NULL },
+	{ "last", "latest", NULL, "audit" },
+	{ "latest", "latest", NULL, "audit" },
+	{ "layers", "tree", NULL, NULL },
+	{ "list", "ls", NULL, NULL },
+	{ "load", "info", NULL, NULL },
+	{ "man", "help", NULL, NULL },
+	{ "manifest", "hash", NULL, "audit --data" },
+	{ "map", "fqns", NULL, NULL },
+	{ "metadata", "info", NULL, NULL },
+	{ "modules", "tree", NULL, NULL },
+	{ "names", "ls", NULL, NULL },
+	{ "open", "info", NULL, NULL },
+	{ "params", "ls", NULL, NULL },
+	{ "perf", "replay", NULL, NULL },
+	{ "plan", "reshard", NULL, "tree --plan=FILE" },
+	{ "print", "show", NULL, NULL },
+	{ "profile", "replay", NULL, NULL },
+	{ "ranks", "ls", "--by=rank", NULL },
+	{ "reshard", "reshard", NULL, "flat" },
+	{ "resume", "latest", NULL, "audit" },
+	{ "scan", "audit", NULL, NULL },
+	{ "sha256", "hash", NULL, "audit --data" },
+	{ "shards", "ls", "--by=file", NULL },
+	{ "size", "ls", "--by=file", NULL },
+	{ "stat", "info", NULL, NULL },
+	{ "stats", "stats", NULL, "show --values=8" },
+	{ "status", "info", NULL, NULL },
+	{ "summary", "info", NULL, NULL },
+	{ "tensors", "ls", NULL, NULL },
+	{ "test", "audit", DATA, NULL },
+	{ "time", "replay", NULL, NULL },
+	{ "timeline", "replay", "--timeline", NULL },
+	{ "trace", "replay", NULL, NULL },
+	{ "units", "tree", NULL, NULL },
+	{ "unpickle", "pickle", "--tree", NULL },
+	{ "usage", "help", NULL, NULL },
+	{ "validate", "audit", DATA, NULL },
+	{ "verify", "audit", DATA, NULL },
+	{ "view", "info", NULL, NULL },
+	{ "weights", "ls", NULL, NULL },
+	{ "what", "info", NULL, NULL },
+};
+
+static const struct synonym *synonym_find(const char *typed)
+{
+	for (size_t i = 0; i < sizeof synonyms / sizeof *synonyms; i++) {
+		if (strcmp(synonyms[i].typed, typed) == 0)
+			return &synonyms[i];
+	}
+	return NULL;
+}
+
+static bool looks_like_path(const char *word)
+{
+	return strcmp(word, "-") == 0 || strpbrk(word, "/.") != NULL ||
+	       access(word, F_OK) == 0;
+}
+
+/* "fsdp-inspect COMMAND REST" and what was typed behind the word at `left_out`. */
+static void meant(struct usage *usage, const struct texts *words, size_t left_out,
+	const char *command, const char *rest)
+{
+	struct typed line = { .size = 0 };
+
+	put(&line, "fsdp-inspect ");
+	put(&line, command);
+	if (rest != NULL) {
+		put(&line, " ");
+		put(&line, rest);
+	}
+	/* A line that needs other words than these has them in capitals. */
+	for (size_t i = 0; i < words->count && strstr(line.text, " CHECKPOINT") == NULL;
+		i++)
+		if (i != left_out)
+			put_word(&line, words->items[i]);
+	usage_hint(usage, "did you mean: %s", line.text);
+}
+
+/* The path first and the command behind it, or none at all. */
+static void answer_path(struct usage *usage, const struct command *const *commands,
+	const struct texts *words)
+{
+	size_t at = 1;
+
+	while (at < words->count && command_find(commands, words->items[at]) == NULL)
+		at++;
+	if (at == words->count) {
+		usage_what(usage, "no command given");
+		meant(usage, words, SIZE_MAX, "info", NULL);
+		return;
+	}
+	usage_what(usage, "the command comes first");
+	meant(usage, words, at, words->items[at], NULL);
+}
+
+static void answer_synonym(struct usage *usage, const struct command *const *commands,
+	const struct texts *words, const struct synonym *synonym)
+{
+	if (command_find(commands, synonym->command) != NULL) {
+		usage_what(usage, "unknown command: %s", synonym->typed);
+		meant(usage, words, 0, synonym->command, synonym->rest);
+		return;
+	}
+	if (strcmp(synonym->command, synonym->typed) == 0)
+		usage_what(usage, "%s is not in this version", synonym->typed);
+	else
+		usage_what(usage,
+			"unknown command: %s (%s would answer it, and is not in this version)",
+			synonym->typed, synonym->command);
+	meant(usage, words, 0, synonym->instead, NULL);
+}
+
+void slip_command(struct usage *usage, const struct command *const *commands,
+	const struct texts *words)
+{
+	const char *word = words->items[0];
+	const struct synonym *synonym = synonym_find(word);
+	struct nearest nearest;
+
+	if (synonym != NULL) {
+		answer_synonym(usage, commands, words, synonym);
+		return;
+	}
+	if (slip_url(usage, "info", word))
+		return;
+	if (looks_like_path(word)) {
+		answer_path(usage, commands, words);
+		return;
+	}
+	usage_what(usage, "unknown command: %s", word);
+	nearest_init(&nearest, word);
+	for (size_t i = 0; commands[i] != NULL; i++)
+		nearest_try(&nearest, commands[i]->name);
+	for (size_t i = 0; i < sizeof synonyms / sizeof *synonyms; i++)
+		nearest_try(&nearest, synonyms[i].typed);
+	synonym = nearest.best != NULL ? synonym_find(nearest.best) : NULL;
+	if (nearest.best == NULL)
+		usage_hint(usage, "fsdp-inspect help lists the commands");
+	else if (synonym == NULL)
+		meant(usage, words, 0, nearest.best, NULL);
+	else if (command_find(commands, synonym->command) != NULL)
+		meant(usage, words, 0, synonym->command, synonym->rest);
+	else
+		meant(usage, words, 0, synonym->instead, NULL);
+}
+
+/* ---- options ---- */
+
+static const struct {
+	const char *typed, *instead;
+} other_options[] = {
+	{ "--all", "-v tells all, ls -l shows every piece" },
+	{ "--contains", "-g '**WORD**' or -e WORD" },
+	{ "--csv", "-o csv" },
+	{ "--exclude", "-g '!PATTERN'" },
+	{ "--filter", "-g PATTERN, -e REGEX, --dtype, --role, --rank" },
+	{ "--format",
+		"-o FORMAT: text, json, jsonl, csv, tsv (fsdp-inspect help outputs)" },
+	{ "--grep", "-e REGEX" },
+	{ "--human", "sizes are for people already; --bytes for plain integers" },
+	{ "--human-readable",
+		"sizes are for people already; --bytes for plain integers" },
+	{ "--include", "-g PATTERN" },
+	{ "--level", "-d N, the depth" },
+	{ "--match", "-g PATTERN or -e REGEX" },
+	{ "--max-depth", "-d N" },
+	{ "--name", "-g PATTERN, or show CHECKPOINT NAME" },
+	{ "--no-color", "--color=never" },
+	{ "--no-colour", "--color=never" },
+	{ "--order-by", "-s COLUMN" },
+	{ "--out", "-o FORMAT=FILE" },
+	{ "--pattern", "-g PATTERN" },
+	{ "--pretty", "--json | jq ." },
+	{ "--recursive", "folders are searched already" },
+	{ "--silent", "-q" },
+	{ "--sort-by", "-s COLUMN" },
+	{ "--summarize", "info" },
+	{ "--threads", "-j N" },
+	{ "--tsv", "-o tsv" },
+	{ "--watch", "watch fsdp-inspect ..." },
+	{ "--workers", "-j N" },
+	{ "--yaml", "-o json" },
+};
+
+bool slip_option(struct usage *usage, const char *typed)
+{
+	for (size_t i = 0; i < sizeof other_options / sizeof *other_options; i++)
+		if (strcmp(other_options[i].typed, typed) == 0) {
+			usage_what(usage, "unknown option %s", typed);
+			usage_hint(usage, "use %s", other_options[i].instead);
+			return true;
+		}
+	return false;
+}
+
+/* ---- URLs ---- */
+
+/* What fetches them; %s is what follows the scheme. */
+static const struct {
+	const char *scheme;
+	const char *before, *after; /* of the line that fetches it */
+	bool whole;                 /* it takes the URL, else what follows the scheme */
+} schemes[] = {
+	{ "https://huggingface.co/", "hf download ", " --local-dir DIR", false },
+	{ "hf://", "hf download ", " --local-dir DIR", false },
+	{ "s3://", "aws s3 cp --recursive ", " DIR", true },
+	{ "gs://", "gcloud storage cp --recursive ", " DIR", true },
+	{ "https://", "curl -LO ", "", true },
+	{ "http://", "curl -LO ", "", true },
+	{ "ftp://", "curl -O ", "", true },
+	{ "ssh://", "rsync -a ", " DIR", false },
+	{ "az://", "azcopy copy --recursive ", " DIR", true },
+	{ "abfss://", "azcopy copy --recursive ", " DIR", true },
+	{ "wandb://", "wandb artifact get ", " --root DIR", false },
+};
+
+bool slip_url(struct usage *usage, const char *command, const char *path)
+{
+	const char *rest = strstr(path, "://");
+
+	if (rest == NULL || rest == path || strcspn(path, "/.") < (size_t)(rest - path))
+		return false;
+	if (strncmp(path, "file://", 7) == 0) {
+		usage_what(usage, "%s: give the path, not a URL", path);
+		usage_hint(usage, "fsdp-inspect %s %s", command, path + 7);
+		return true;
+	}
+	usage_what(usage, "%s: nothing is read over a network", path);
+	for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
+		size_t size = strlen(schemes[i].scheme);
+
+		if (strncmp(path, schemes[i].scheme, size) != 0)
+			continue;
+		usage_hint(usage, "%s%s%s, then: fsdp-inspect %s %s", schemes[i].before,
+			path + (schemes[i].whole ? 0 : size), schemes[i].after, command,
+			*schemes[i].after != '\0' ? "DIR" : "the file");
+		return true;
+	}
+	usage_hint(usage, "download it, then: fsdp-inspect %s DIR", command);
+	return true;
+}
+
+/* ---- paths ---- */
+
+enum { MOST_ENTRIES = 10000 };
+
+/* Edits; what the name begins is a little farther than what is near. SIZE_MAX: it is
+ * something else. */
+static size_t distance_of(const char *name, const char *entry)
+{
+	struct nearest nearest;
+
+	if (strcmp(entry, ".") == 0 || strcmp(entry, "..") == 0)
+		return SIZE_MAX;
+	nearest_init(&nearest, name);
+	nearest_try(&nearest, entry);
+	if (nearest.best != NULL)
+		return nearest.distance;
+	return strlen(name) > 2 && strncmp(entry, name, strlen(name)) == 0 ? 3 : SIZE_MAX;
+}
+
+char *slip_near_path(const char *path)
+{
+	size_t size = strlen(path);
+	while (size > 1 && path[size - 1] == '/')
+		size--;
+	const char *slash = memrchr(path, '/', size);
+	size_t above = slash != NULL ? (size_t)(slash - path) + 1 : 0;
+	char *folder = above != 0 ? strndup(path, above) : strdup(".");
+	char *name = strndup(path + above, size - above), *best = NULL, *joined = NULL;
+	DIR *entries = folder != NULL && name != NULL ? opendir(folder) : NULL;
+	size_t least = SIZE_MAX;
+	struct dirent *entry;
+
+	for (int i = 0;
+		entries != NULL && i < MOST_ENTRIES && (entry = readdir(entries)) != NULL;
+		i++) {
+		size_t distance = distance_of(name, entry->d_name);
+
+		/* Folders have no order: of equal ones the first by name. */
+		if (distance > least || distance == SIZE_MAX ||
+			(distance == least && best != NULL &&
+				strcmp(entry->d_name, best) > 0))
+			continue;
+		free(best);
+		best = strdup(entry->d_name);
+		least = distance;
+	}
+	if (entries != NULL)
+		closedir(entries);
+	if (best != NULL && asprintf(&joined, "%.*s%s", (int)above, path, best) < 0)
+		joined = NULL;
+	free(best);
+	free(name);
+	free(folder);
+	return joined;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SLIP_H
+#define SLIP_H
+
+#include "front/command.h"
+
+/* What people type by habit or by mistake, and what to type instead. */
+
+/* Answers a first word that is no command. `words` are all that were typed, the wrong
+ * one first. */
+void slip_command(struct usage *usage, const struct command *const *commands,
+	const struct texts *words);
+
+/* Answers an option that no command has, "--name" or "-x", if it is known from
+ * elsewhere. */
+bool slip_option(struct usage *usage, const char *typed);
+
+/* Whether a path is a URL: those are refused, since nothing is read over a network. */
+bool slip_url(struct usage *usage, const char *command, const char *path);
+
+/* The name in its folder that is most like a path that is not there, as a path from
+ * malloc. NULL: none is, or out of memory. At most 10,000 entries are looked at. */
+char *slip_near_path(const char *path);
+
+#endif

@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Slips of slips.txt: each is refused, and the line that begins with `next:` tells what to type. A command
+that is named there is one of this version. Prints TAP.
+
+slips.py BINARY
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import sandbox
+
+TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "slips.txt")
+FOLDER = """cp -r testdata/dcp/fsdp2-w4-small/checkpoint step-1000
+cp testdata/traces/malformed/base.json trace.json
+cp testdata/traces/exec_order/changes_rank0.jsonl order.jsonl
+cp "$(ls testdata/torch-zip/*/checkpoint/*.pt testdata/torch-zip/*/*.pt testdata/torch-zip/*.pt 2>/dev/null | head -n 1)" model.pt
+mkdir empty
+echo 'Remember the milk.' > notes.txt
+"""
+
+
+def slips():
+    with open(TABLE, encoding="utf-8") as stream:
+        for line in stream:
+            if line.strip() and not line.startswith("#"):
+                typed, _, answer = line.rstrip("\n").partition(" | ")
+                yield typed, answer
+
+
+def commands(binary):
+    said = subprocess.run([binary, "commands", "--json"], stdout=subprocess.PIPE, check=True).stdout
+    return {one["name"] for one in json.loads(said)["data"]["commands"]}
+
+
+def faults(binary, known, typed, answer):
+    out, err, status = sandbox.run(binary, FOLDER + typed)
+    err = err.decode()
+    if out:
+        yield f"it writes {out[:80]!r}"
+    if status not in (1, 2):
+        yield f"status {status}"
+    hints = [line.strip() for line in err.splitlines() if line.strip().startswith("next: ")]
+    if not any(answer in hint for hint in hints):
+        yield f"no hint says {answer!r}: {err!r}"
+    for command in re.findall(r"fsdp-inspect ([a-z]+)", " ".join(hints)):
+        if command not in known:
+            yield f"there is no command {command}"
+
+
+def main():
+    binary = sys.argv[1]
+    known, table, failed = commands(binary), list(slips()), 0
+    print(f"1..{len(table)}")
+    for index, (typed, answer) in enumerate(table, 1):
+        found = list(faults(binary, known, typed, answer))
+        failed += bool(found)
+        print(f"{'not ok' if found else 'ok'} {index} - {typed}")
+        for fault in found:
+            print(f"#  {fault}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
