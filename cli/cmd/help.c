@@ -12,6 +12,7 @@
 #include "front/help-pages.h"
 #include "front/nearest.h"
 #include "front/rule-name.h"
+#include "front/topics.h"
 
 /* ---- overview ---- */
 
@@ -57,8 +58,11 @@ void help_overview(FILE *stream, const struct command *const *commands)
 	      "  fsdp-inspect tree -o text -o json=tree.json step-1000/\n"
 	      "\n"
 	      "Exit status: 0 good, 1 bad answer, 2 could not do it, 3 only in part.\n"
-	      "More: fsdp-inspect help COMMAND, man fsdp-inspect\n",
+	      "More: fsdp-inspect help COMMAND, man fsdp-inspect, or help on:",
 		stream);
+	for (size_t i = 0; help_topic_name(i) != NULL; i++)
+		fprintf(stream, "%s%s", i % 8 == 0 ? "\n  " : " ", help_topic_name(i));
+	fputc('\n', stream);
 }
 
 /* ---- one command ---- */
@@ -143,20 +147,55 @@ static void put_tables(
 		put_options(stream, i == 0 ? title : NULL, tables[i]);
 }
 
+/* Names alone: what they mean is a topic. */
+static void put_selectors(FILE *stream, const struct command *row)
+{
+	const struct option *const *tables = command_selectors(row);
+	const char *gap = "\nSelectors (fsdp-inspect help selectors):\n ";
+	size_t width = 0;
+
+	for (size_t i = 0; tables[i] != NULL; i++)
+		for (const struct option *one = tables[i]; one->name != NULL; one++) {
+			char name[48];
+			int size =
+				one->letter != '\0'
+					? snprintf(name, sizeof name, " -%c, --%s",
+						  one->letter, one->name)
+					: snprintf(name, sizeof name, " --%s", one->name);
+
+			if (one->hidden)
+				continue;
+			if (width + (size_t)size > 76) {
+				gap = "\n ";
+				width = 0;
+			}
+			fprintf(stream, "%s%s", gap, name);
+			width += (size_t)size;
+			gap = "";
+		}
+	if (*gap == '\0')
+		fputc('\n', stream);
+}
+
+/* Its own options come last: they stay on a screen that the rest has left. */
 void help_command(FILE *stream, const struct command *row)
 {
+	const struct topic *topic = topic_find(row->name);
+
 	fprintf(stream, "fsdp-inspect %s - %s\n\nusage: fsdp-inspect %s%s%s\n", row->name,
 		row->summary, row->name, row->synopsis[0] != '\0' ? " " : "",
 		row->synopsis);
+	if (topic != NULL)
+		fprintf(stream, "\n%s", topic->text);
 	for (size_t i = 0; i < 3 && row->examples[i] != NULL; i++)
 		fprintf(stream, "%s  fsdp-inspect %s\n", i == 0 ? "\nExamples\n" : "",
 			row->examples[i]);
-	put_options(stream, "Options", row->options);
-	put_tables(stream, "Selectors (help selectors)", command_selectors(row));
-	put_options(stream, "Every command", common_options);
 	put_outputs(stream, row);
 	if (row->exit_1 != NULL)
 		fprintf(stream, "\nExit status 1: %s\n", row->exit_1);
+	put_selectors(stream, row);
+	fputs("\nand the common options: fsdp-inspect help options\n", stream);
+	put_options(stream, "Options", row->options);
 }
 
 /* ---- topics ---- */
@@ -186,6 +225,14 @@ static void topic_selectors(FILE *stream)
 	      "Sizes: 4096, 4K or 1.5KiB (1024s), 4KB (1000s). Ranks: 0,4-7.\n",
 		stream);
 	put_tables(stream, "Options", select_all);
+}
+
+static void topic_options(FILE *stream)
+{
+	fputs("Options that every command takes, before or behind its name.\n", stream);
+	put_options(stream, "Options", common_options);
+	fputs("\nDefaults of some come from the environment: fsdp-inspect help environment\n",
+		stream);
 }
 
 static void topic_outputs(FILE *stream)
@@ -246,6 +293,7 @@ static const struct {
 } topics[] = {
 	{ "limits", topic_limits },
 	{ "selectors", topic_selectors },
+	{ "options", topic_options },
 	{ "outputs", topic_outputs },
 	{ "status", topic_status },
 	{ "environment", topic_environment },
@@ -253,7 +301,13 @@ static const struct {
 
 const char *help_topic_name(size_t index)
 {
-	return index < sizeof topics / sizeof *topics ? topics[index].name : NULL;
+	const size_t count = sizeof topics / sizeof *topics;
+	const struct topic *topic;
+
+	if (index < count)
+		return topics[index].name;
+	topic = topic_at(index - count);
+	return topic != NULL ? topic->name : NULL;
 }
 
 static void put_rule(FILE *stream, const struct fsdp_rule *rule)
@@ -277,9 +331,11 @@ static bool put_topic(
 			return true;
 		}
 	}
-	if (rule != NULL)
+	if (topic_find(topic) != NULL)
+		fputs(topic_find(topic)->text, stream);
+	else if (rule != NULL)
 		put_rule(stream, rule);
-	return rule != NULL;
+	return topic_find(topic) != NULL || rule != NULL;
 }
 
 /* ---- the command ---- */
@@ -287,7 +343,7 @@ static bool put_topic(
 static void fail_topic(struct run *run, const char *topic)
 {
 	struct nearest nearest;
-	char hint[120];
+	char hint[320] = "topics:";
 
 	nearest_init(&nearest, topic);
 	for (size_t i = 0; run->commands[i] != NULL; i++)
@@ -298,9 +354,10 @@ static void fail_topic(struct run *run, const char *topic)
 	if (nearest.best != NULL)
 		snprintf(hint, sizeof hint, "did you mean: fsdp-inspect help %s",
 			nearest.best);
-	else
-		snprintf(hint, sizeof hint,
-			"a command, a rule, or one of limits, selectors, outputs, status, environment");
+	for (size_t i = 0; nearest.best == NULL && help_topic_name(i) != NULL; i++) {
+		size_t used = strlen(hint);
+		snprintf(hint + used, sizeof hint - used, " %s", help_topic_name(i));
+	}
 	run_failure(run, "usage", hint, "no help on %s", topic);
 	run_begin(run, STATUS_BAD);
 }
@@ -329,9 +386,8 @@ const struct command command_help = {
 	.name = "help",
 	.group = GROUP_ABOUT,
 	.summary = "a command, a rule, or a topic",
-	.synopsis =
-		"[COMMAND | RULE | limits | selectors | outputs | status | environment]...",
-	.examples = { "help tree", "help limits", "help FI1004" },
+	.synopsis = "[COMMAND | TOPIC | RULE]...",
+	.examples = { "help tree", "help plan", "help FI1004" },
 	.exit_1 = "there is no help on that",
 	.output = "text",
 	.inputs = INPUTS_WORDS,

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What help says of things that are no command: plans, recordings, JSON, findings.
+ */
+#include <string.h>
+
+#include "front/topics.h"
+
+static const char PLAN[] =
+	"A checkpoint stores names, shapes and bytes. It does not store the classes of\n"
+	"modules, nor which modules were FSDP units: FULLY SHARDED is a guess then. A\n"
+	"sharding plan has both. It is a JSON file, written once by the process that has\n"
+	"the model, behind fully_shard() or FullyShardedDataParallel():\n"
+	"\n"
+	"  from fsdp_inspect_export import export_plan      # contrib/python\n"
+	"  export_plan(model, \"step-1000/model.fsdp-plan.json\")\n"
+	"\n"
+	"The one *.fsdp-plan.json beside a checkpoint is used by itself, and said.\n"
+	"\n"
+	"  fsdp-inspect tree step-1000                       marks as they were\n"
+	"  fsdp-inspect tree --plan=net.fsdp-plan.json step-1000\n"
+	"  fsdp-inspect tree --no-plan step-1000             what the bytes alone tell\n"
+	"  fsdp-inspect tree net.fsdp-plan.json              the plan itself\n"
+	"\n"
+	"Every key of it: the manual page fsdp-inspect-plan(5)\n";
+
+static const char TRACE[] =
+	"What to record, so that replay and order have something to say.\n"
+	"\n"
+	"Where does the time of a step go? A trace of torch.profiler on every rank:\n"
+	"\n"
+	"  from torch.profiler import (profile, schedule, tensorboard_trace_handler,\n"
+	"                              ProfilerActivity)\n"
+	"  with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA],\n"
+	"               schedule=schedule(wait=5, warmup=2, active=3),\n"
+	"               on_trace_ready=tensorboard_trace_handler(\"traces\")) as p:\n"
+	"      for batch in loader:\n"
+	"          train_step(batch)\n"
+	"          p.step()                       # without it there are no steps\n"
+	"\n"
+	"  fsdp-inspect replay traces             a folder stands for its files\n"
+	"  fsdp-inspect replay --timeline traces  what filled each rank's time\n"
+	"\n"
+	"What does saving the optimizer cost? SimpleProfiler of FSDP1 times that, and not\n"
+	"the steps: record_profiler of contrib/python, or the lines it leaves in a log.\n"
+	"\n"
+	"In which order are units used, and where do ranks part? record_handles and\n"
+	"record_fx of contrib/python:\n"
+	"\n"
+	"  fsdp-inspect order order_rank*.jsonl\n"
+	"\n"
+	"The formats: the manual page fsdp-inspect-trace(5)\n";
+
+static const char JSON[] =
+	"--json writes one document, also when the work failed:\n"
+	"\n"
+	"  schema, schema_version  \"fsdp-inspect.ls\", \"1.0\": fields are only ever added\n"
+	"  tool                    name and version\n"
+	"  ok                      true when the status is 0\n"
+	"  inputs                  what was read, each with id, path and status\n"
+	"  data                    the answer: fsdp-inspect schema COMMAND describes it\n"
+	"  findings                what was noticed: rule, severity, file, message, next\n"
+	"  errors                  what could not be done: code, path, message, hint\n"
+	"\n"
+	"--jsonl writes one object a line: header, items, findings, errors, end. A file\n"
+	"whose last line is not of type end was cut off. Bytes, offsets and times are\n"
+	"integers; what is unknown is left out; the same input gives the same bytes.\n"
+	"\n"
+	"  fsdp-inspect ls --json m.pt | jq -r '.data.tensors[].name'\n"
+	"  fsdp-inspect info --json m.pt | jq '[.findings[] | select(.severity==\"error\")]'\n"
+	"  fsdp-inspect ls --jsonl m.pt | jq -r 'select(.type==\"item\").name'\n"
+	"\n"
+	"All fields: the manual page fsdp-inspect-json(5)\n";
+
+static const char FINDINGS[] =
+	"A finding says what was noticed while reading, under a rule with a fixed id:\n"
+	"\n"
+	"  error    something is lost or wrong; errors are always printed\n"
+	"  warning  something is odd, and may be meant; -qq hides it\n"
+	"  note     worth knowing; -v shows it\n"
+	"\n"
+	"A finding does not change the status of a command that answers a question. Only\n"
+	"audit judges: its status is 1 from --fail-on=error (the default) on.\n"
+	"\n"
+	"  fsdp-inspect audit step-1000                    what is wrong, and what to do\n"
+	"  fsdp-inspect audit --data step-1000             every byte is read\n"
+	"  fsdp-inspect audit --fail-on=warning step-1000  stricter\n"
+	"  fsdp-inspect audit --rule=FI4002=off step-1000  without one rule\n"
+	"  fsdp-inspect help FI1004                        one rule: cause and cure\n"
+	"  fsdp-inspect rules                              all of them\n";
+
+static const char EXAMPLES[] =
+	"A colleague's folder\n"
+	"  fsdp-inspect info step-1000                     what is it?\n"
+	"  fsdp-inspect tree -d 3 step-1000                which modules?\n"
+	"  fsdp-inspect ls -g '**.q_proj.weight' step-1000 which tensors?\n"
+	"  fsdp-inspect show step-1000 lm_head.weight      where do its bytes lie?\n"
+	"  fsdp-inspect audit step-1000                    is it good?\n"
+	"\n"
+	"A pipeline\n"
+	"  fsdp-inspect audit -q model/ && deploy model/\n"
+	"  fsdp-inspect audit -o github -o sarif=audit.sarif model/\n"
+	"  fsdp-inspect fqns --flat -o text model/ | diff - expected-names.txt\n"
+	"  fsdp-inspect pickle --globals model.bin         what would it run?\n"
+	"\n"
+	"A slow run\n"
+	"  fsdp-inspect replay traces/                     where does a step go?\n"
+	"  fsdp-inspect replay --by=collective --top=10 traces/\n"
+	"  fsdp-inspect replay --fail-if 'exposed>20%' traces/\n"
+	"  fsdp-inspect order --first-diff order_rank*.jsonl\n"
+	"\n"
+	"Habits: ls -s -bytes --head=10 (du), ls --json | jq, ls -o tsv | awk\n";
+
+static const char RULES[] =
+	"Each finding has a rule: an id that never changes (FI1004) and a name\n"
+	"(truncated-file). Both are understood wherever a rule is named, in any case.\n"
+	"\n"
+	"  FI1xxx  structure: files, pieces and names that are missing or do not fit\n"
+	"  FI2xxx  integrity: checksums and digests of bytes\n"
+	"  FI3xxx  safety: what pickles would run\n"
+	"  FI4xxx  naming: what loaders stumble over\n"
+	"  FI5xxx  optimizer: states and their parameters\n"
+	"  FI6xxx  between two checkpoints\n"
+	"  FI7xxx  recordings\n"
+	"  FI9xxx  limits: what could not be judged\n"
+	"\n"
+	"  fsdp-inspect rules                   all of them, a line each\n"
+	"  fsdp-inspect rules FI1004            one: cause, risk, cure\n"
+	"  fsdp-inspect audit --checks MODEL    what became of each\n"
+	"\n"
+	"The manual page fsdp-inspect-rules(7) has cause and cure of each.\n";
+
+static const struct topic topics[] = {
+	{ "plan", PLAN },
+	{ "trace", TRACE },
+	{ "json", JSON },
+	{ "findings", FINDINGS },
+	{ "examples", EXAMPLES },
+	{ "rules", RULES },
+};
+
+const struct topic *topic_at(size_t index)
+{
+	return index < sizeof topics / sizeof *topics ? &topics[index] : NULL;
+}
+
+const struct topic *topic_find(const char *name)
+{
+	for (size_t i = 0; topic_at(i) != NULL; i++)
+		if (strcmp(topic_at(i)->name, name) == 0)
+			return topic_at(i);
+	return NULL;
+}

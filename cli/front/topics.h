@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TOPICS_H
+#define TOPICS_H
+
+#include <stddef.h>
+
+/* Help that is no table of the program: a row for each topic. */
+struct topic {
+	const char *name;
+	const char *text; /* lines of at most 80 columns, the last ended too */
+};
+
+/* NULL past the end. */
+const struct topic *topic_at(size_t index);
+
+/* NULL: there is none of that name. */
+const struct topic *topic_find(const char *name);
+
+#endif
