@@ -138,6 +138,7 @@ static bool open_assembly(struct fsdp_elements *elements,
 		.numel = elements->numel,
 		.conj = options->resolve && (tensor->flags & FSDP_TENSOR_CONJ) != 0,
 		.neg = options->resolve && (tensor->flags & FSDP_TENSOR_NEG) != 0,
+		.sums = options->sums,
 		.first = options->first,
 		.count = options->count != 0 ? options->count : UINT64_MAX,
 		.inflate_ceiling = fsdp_limit(
@@ -190,6 +191,14 @@ bool fsdp_elements_next(struct fsdp_elements *elements, struct fsdp_span *ret_by
 		fsdp_error_add_path(ret_error, (const char *)record->path.data);
 	}
 	return false;
+}
+
+const struct fsdp_elements_run *fsdp_elements_runs(
+	const struct fsdp_elements *elements, size_t *ret_count)
+{
+	const struct fsdp_runs *runs = fsdp_assembly_runs(elements->assembly);
+	*ret_count = runs->count;
+	return runs->list;
 }
 
 void fsdp_elements_close(struct fsdp_elements *elements)

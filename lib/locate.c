@@ -136,6 +136,8 @@ static bool locate_member(struct fsdp_locator *locator, const struct fsdp_extent
 	view->stored_size = extent->length;
 	view->storage_bytes = extent->size;
 	view->method = extent->method;
+	view->crc = extent->crc;
+	view->has_crc = extent->has_crc;
 	view->record = extent->offset;
 	if (extent->kind == FSDP_EXTENT_BYTES)
 		return true;
@@ -294,6 +296,8 @@ static bool locate_item(struct fsdp_locator *locator, const struct fsdp_extent *
 	view->stored_size = member->stored_size;
 	view->storage_bytes = member->size;
 	view->method = member->method;
+	view->crc = member->crc;
+	view->has_crc = !zip.no_crc;
 	return keep_key(locator, key, ret_key, ret_error);
 }
 

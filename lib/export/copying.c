@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <fsdp/elements.h>
-
 #include "export/writing.h"
 
 /* ---- writes ---- */
@@ -157,8 +155,9 @@ static bool copy_range(struct fsdp_writing *writing, struct copier *copier,
 	struct fsdp_error **ret_error)
 {
 	const struct fsdp_export_item *item = &writing->plan->items[range->item];
-	struct fsdp_elements_options options = { .size = sizeof options,
-		.resolve = true };
+	struct fsdp_elements_options options = {
+		.size = sizeof options, .resolve = true, .sums = true
+	};
 	options.count = fsdp_export_range_numel(item, range->part, &options.first);
 	place->item = item;
 	place->offset = item->offset + options.first * item->width;
@@ -170,6 +169,9 @@ static bool copy_range(struct fsdp_writing *writing, struct copier *copier,
 		return false;
 	bool good = drain(
 		writing, copier, elements, place, options.count * item->width, ret_error);
+	size_t count;
+	const struct fsdp_elements_run *runs = fsdp_elements_runs(elements, &count);
+	good = good && fsdp_export_note_runs(writing, range, runs, count, ret_error);
 	fsdp_elements_close(elements);
 	range->trait = copier->blocks.trait;
 	return good;
@@ -192,7 +194,8 @@ bool fsdp_export_copy(struct fsdp_writing *writing, struct fsdp_error **ret_erro
 		.work = copy_one,
 		.end = end_copier,
 	};
-	return fsdp_export_run(writing, &step, ret_error);
+	return fsdp_export_run(writing, &step, ret_error) &&
+	       fsdp_export_check_sums(writing, ret_error);
 }
 
 /* ---- forwards ---- */
@@ -207,7 +210,10 @@ static bool copy_items(struct fsdp_writing *writing, struct copier *copier,
 		for (uint32_t k = 0; k < parts; k++) {
 			struct fsdp_export_range range = { .item = plan->order[i],
 				.part = k };
-			if (!copy_range(writing, copier, &range, &place, ret_error))
+			bool good =
+				copy_range(writing, copier, &range, &place, ret_error);
+			free(range.runs);
+			if (!good)
 				return false;
 		}
 	}

@@ -80,8 +80,8 @@ bool fsdp_export_list_ranges(struct fsdp_writing *writing, struct fsdp_error **r
 		uint64_t parts = fsdp_export_parts(&plan->items[sources[i].item]);
 		for (uint32_t k = 0; k < parts; k++)
 			writing->ranges[writing->range_count++] =
-				(struct fsdp_export_range){ sources[i].item, k,
-					{ { 0 } } };
+				(struct fsdp_export_range){ .item = sources[i].item,
+					.part = k };
 	}
 	free(sources);
 	return true;

@@ -317,6 +317,7 @@ bool fsdp_export_write(struct fsdp_export *plan, const struct fsdp_export_target
 					 : write_stream(&writing, ret_error);
 	plan->facts.overflowed = atomic_load(&writing.overflowed);
 	remove_temporaries(&writing);
+	fsdp_export_forget_runs(&writing);
 	if (writing.folder >= 0)
 		close(writing.folder);
 	return good;

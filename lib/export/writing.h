@@ -4,6 +4,8 @@
 
 #include <stdatomic.h>
 
+#include <fsdp/elements.h>
+
 #include "export/exporting.h"
 
 /*
@@ -20,6 +22,8 @@ enum {
 struct fsdp_export_range {
 	uint32_t item, part;
 	struct fsdp_trait trait;
+	struct fsdp_elements_run *runs; /* parts of stored records that it read */
+	size_t run_count;
 };
 
 /* A file under its temporary name. */
@@ -77,6 +81,14 @@ struct fsdp_export_blocks {
 void fsdp_export_blocks_add(
 	struct fsdp_export_blocks *blocks, const unsigned char *bytes, size_t size);
 void fsdp_export_blocks_end(struct fsdp_export_blocks *blocks);
+
+/* What a range read of stored records is compared with their checksums, or kept until all
+ * was read (checksums.c). */
+bool fsdp_export_note_runs(struct fsdp_writing *writing, struct fsdp_export_range *range,
+	const struct fsdp_elements_run *runs, size_t count,
+	struct fsdp_error **ret_error);
+bool fsdp_export_check_sums(struct fsdp_writing *writing, struct fsdp_error **ret_error);
+void fsdp_export_forget_runs(struct fsdp_writing *writing);
 
 /* Copies all ranges into their files (copying.c). */
 bool fsdp_export_copy(struct fsdp_writing *writing, struct fsdp_error **ret_error);

@@ -18,6 +18,7 @@ enum {
 	CHUNK_A_PIECE = 128 << 10,
 	CHUNK_MOST = 32 << 20,
 	PAGE = 4096,
+	SUMMED_ROW = 64,           /* shorter ones cost more than they are worth */
 	CHUNK_INFLATED = 48 << 20, /* every one inflates the whole record anew */
 };
 
@@ -33,6 +34,7 @@ struct active {
 	struct fsdp_fetch_record record;
 	uint64_t base; /* of its first element in the storage, bytes */
 	uint32_t piece;
+	struct fsdp_runs_at summed;
 	bool located, big_endian;
 	uint64_t steps[]; /* of each dimension in the storage, bytes */
 };
@@ -66,6 +68,7 @@ struct fsdp_assembly {
 	size_t active_count, active_room, task_count, task_room;
 
 	struct fsdp_marks marks;
+	struct fsdp_runs runs;
 	struct fsdp_fetch fetch;
 	struct fsdp_budget budget;
 	struct fsdp_arena
@@ -311,6 +314,7 @@ void fsdp_assembly_free(struct fsdp_assembly *assembly)
 	free(assembly->places);
 	fsdp_arena_done(&assembly->arena);
 	fsdp_marks_done(&assembly->marks);
+	fsdp_runs_done(&assembly->runs);
 	fsdp_fetch_done(&assembly->fetch);
 	free(assembly);
 }
@@ -509,6 +513,8 @@ static bool locate(struct fsdp_assembly *assembly, struct active *active,
 		.size = view.storage_bytes,
 		.file = view.file,
 		.piece = active->piece,
+		.crc = view.crc,
+		.has_crc = view.has_crc && assembly->packed == 0,
 		.deflated = view.method != 0,
 		.keep = scattered,
 	};
@@ -720,6 +726,44 @@ static bool check_tasks(struct fsdp_assembly *assembly, const struct chunk *chun
 	return true;
 }
 
+/* ---- sums ---- */
+
+const struct fsdp_runs *fsdp_assembly_runs(const struct fsdp_assembly *assembly)
+{
+	return &assembly->runs;
+}
+
+/* In the order of the storage, out of the chunk that was made of it. */
+static bool sum_task(struct fsdp_assembly *assembly, const struct task *task,
+	const struct chunk *chunk, struct fsdp_error **ret_error)
+{
+	struct active *active = task->active;
+	struct fsdp_nest nest;
+	struct fsdp_odometer odometer;
+	make_nest(assembly, active, chunk, false, &nest);
+	if (nest.row < SUMMED_ROW && nest.loop_count != 0)
+		active->summed.broken = true;
+	fsdp_odometer_init(&odometer, nest.loops, nest.loop_count);
+	do {
+		if (active->summed.broken)
+			break;
+		if (!fsdp_runs_add(&assembly->runs, &active->summed, &active->record,
+			    nest.from + odometer.from,
+			    assembly->chunk + nest.to + odometer.to, nest.row, ret_error))
+			return false;
+	} while (fsdp_odometer_next(&odometer));
+	return true;
+}
+
+static bool sum_tasks(struct fsdp_assembly *assembly, const struct chunk *chunk,
+	struct fsdp_error **ret_error)
+{
+	for (size_t i = 0; assembly->input.sums && i < assembly->task_count; i++)
+		if (!sum_task(assembly, &assembly->tasks[i], chunk, ret_error))
+			return false;
+	return true;
+}
+
 /* ---- bytes ---- */
 
 static bool run_tasks(struct fsdp_assembly *assembly, const struct chunk *chunk,
@@ -808,7 +852,8 @@ static bool make_chunk(struct fsdp_assembly *assembly, const struct chunk *chunk
 		qsort(assembly->tasks, assembly->task_count, sizeof *assembly->tasks,
 			compare_tasks);
 	join_tasks(assembly);
-	if (!run_tasks(assembly, chunk, ret_error))
+	if (!run_tasks(assembly, chunk, ret_error) ||
+		!sum_tasks(assembly, chunk, ret_error))
 		return false;
 	resolve(assembly, chunk->count);
 	return true;

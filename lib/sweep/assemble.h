@@ -3,6 +3,7 @@
 #define FSDP_SWEEP_ASSEMBLE_H
 
 #include "store/source.h"
+#include "sweep/stored-runs.h"
 #include "sweep/view.h"
 
 /*
@@ -30,6 +31,7 @@ struct fsdp_assemble_input {
 	const int64_t *shape;
 	uint64_t numel;
 	bool conj, neg; /* to be applied */
+	bool sums;      /* the stored bytes are to be summed up: fsdp_assembly_runs */
 	uint32_t piece_count;
 	uint64_t first, count; /* the elements that are wanted */
 	uint64_t inflate_ceiling;
@@ -57,6 +59,9 @@ bool fsdp_assembly_next(struct fsdp_assembly *assembly, struct fsdp_span *ret_by
 
 /* The file that was read last, or FSDP_NONE: whose it is if that failed. */
 uint32_t fsdp_assembly_file(const struct fsdp_assembly *assembly);
+
+/* What was summed up so far. */
+const struct fsdp_runs *fsdp_assembly_runs(const struct fsdp_assembly *assembly);
 
 /* NULL is fine. */
 void fsdp_assembly_free(struct fsdp_assembly *assembly);

@@ -29,6 +29,8 @@ struct fsdp_fetch_record {
 	uint64_t offset, stored_size; /* in the file */
 	uint64_t size;                /* after inflating */
 	uint32_t file, piece;
+	uint32_t crc; /* that is recorded of it, if has_crc */
+	bool has_crc;
 	bool deflated;
 	bool keep; /* wanted in no order: hold it whole if it is small */
 };

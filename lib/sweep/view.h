@@ -10,6 +10,8 @@ struct fsdp_view {
 	uint64_t storage_bytes;       /* after inflating */
 	uint64_t storage_offset;      /* elements */
 	uint32_t file;
+	uint32_t crc; /* recorded of the record after inflating, if has_crc */
+	bool has_crc;
 	uint16_t method; /* of a zip: 0 stored, 8 deflated */
 	bool big_endian;
 	uint32_t dtype, dims;

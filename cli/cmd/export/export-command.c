@@ -392,6 +392,7 @@ const struct command command_export = {
 	.shapes = SHAPE_FACTS | SHAPE_ITEMS,
 	.output = "text",
 	.inputs = INPUTS_ONE_SOME,
+	.shows_plan = true, /* it shows no module */
 	.options_size = sizeof(struct export_options),
 	.writes = writes,
 	.run = run_export,

@@ -33,6 +33,8 @@ struct fsdp_elements_options {
 	/* Only pieces of these ranks, and those of no rank. NULL: of all. */
 	const uint32_t *ranks;
 	size_t rank_count;
+
+	bool sums; /* sum up the stored bytes as they come by: fsdp_elements_runs */
 };
 
 /**
@@ -50,6 +52,24 @@ FSDP_API bool fsdp_elements_open(struct fsdp_locator *locator, uint32_t tensor,
  */
 FSDP_API bool fsdp_elements_next(struct fsdp_elements *elements,
 	struct fsdp_span *ret_bytes, struct fsdp_error **ret_error);
+
+/** Stored bytes of a record that came by one behind the other, out of one piece. */
+struct fsdp_elements_run {
+	uint32_t file;       /* index for fsdp_file */
+	uint32_t crc;        /* CRC-32 of these bytes */
+	uint32_t recorded;   /* that the container has for the whole record */
+	uint64_t record;     /* where it begins in the file, as stored */
+	uint64_t size;       /* of the record, after inflating */
+	uint64_t begin, end; /* of the run in there */
+};
+
+/**
+ * With `sums`: the runs so far, of records with a recorded checksum alone; valid until the
+ * next call. A piece that is not read from front to back has none, or a short one. Without
+ * it there are none.
+ */
+FSDP_API const struct fsdp_elements_run *fsdp_elements_runs(
+	const struct fsdp_elements *elements, size_t *ret_count);
 
 /** NULL is fine. */
 FSDP_API void fsdp_elements_close(struct fsdp_elements *elements);
