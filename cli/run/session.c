@@ -1036,7 +1036,7 @@ static char *claim_folder(const struct session *session)
 			 ? strdup("/")
 			 : strndup(written.path, (size_t)(slash - written.path));
 	if (folder != NULL)
-		temporary_watch(folder, !written.is_file && mkdir(folder, 0777) == 0);
+		temporary_watch(folder, !written.is_file);
 	return folder;
 }
 

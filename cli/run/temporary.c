@@ -64,6 +64,8 @@ void temporary_abandon_all(void)
 	}
 	for (struct temporary *at = unfinished; at != NULL; at = at->next)
 		unlink(at->path);
+	if (watched.made)
+		rmdir(watched.path);
 }
 
 void temporary_die(int signal_number)
@@ -127,7 +129,7 @@ static void sweep_watched(void)
 		rmdir(watched.path);
 }
 
-void temporary_watch(const char *folder, bool made)
+void temporary_watch(const char *folder, bool make)
 {
 	sigset_t before;
 
@@ -138,7 +140,7 @@ void temporary_watch(const char *folder, bool made)
 	strcpy(watched.path, folder);
 	snprintf(watched.prefix, sizeof watched.prefix, ".fsdp-inspect-%ld-",
 		(long)getpid());
-	watched.made = made;
+	watched.made = make && mkdir(folder, 0777) == 0;
 	release_signals(&before);
 }
 

@@ -77,8 +77,8 @@ static size_t join_record(const struct fsdp_elements_run *runs, size_t count,
 		i++) {
 		if (runs[i].begin != ret_joined->end || runs[i].end == runs[i].begin)
 			continue;
-		ret_joined->crc = fsdp_crc32_join(ret_joined->crc, runs[i].crc,
-			runs[i].end - runs[i].begin);
+		ret_joined->crc = fsdp_crc32_join(
+			ret_joined->crc, runs[i].crc, runs[i].end - runs[i].begin);
 		ret_joined->end = runs[i].end;
 	}
 	ret_joined->begin = 0;

@@ -137,8 +137,9 @@ static void tell_on_stderr(struct exporting *exporting)
 	char size[HUMAN_ROOM];
 
 	run_note(exporting->run,
-		"%zu tensors, %s written to standard output, not verified",
+		"%zu tensor%s, %s written to standard output, not verified",
 		exporting->facts.tensor_count,
+		exporting->facts.tensor_count == 1 ? "" : "s",
 		size_text(exporting, exporting->facts.tensor_bytes, size));
 }
 
