@@ -196,7 +196,7 @@ bool fsdp_elements_next(struct fsdp_elements *elements, struct fsdp_span *ret_by
 const struct fsdp_elements_run *fsdp_elements_runs(
 	const struct fsdp_elements *elements, size_t *ret_count)
 {
-	const struct fsdp_runs *runs = fsdp_assembly_runs(elements->assembly);
+	const struct fsdp_stored_runs *runs = fsdp_assembly_runs(elements->assembly);
 	*ret_count = runs->count;
 	return runs->list;
 }

@@ -34,7 +34,7 @@ struct active {
 	struct fsdp_fetch_record record;
 	uint64_t base; /* of its first element in the storage, bytes */
 	uint32_t piece;
-	struct fsdp_runs_at summed;
+	struct fsdp_stored_at summed;
 	bool located, big_endian;
 	uint64_t steps[]; /* of each dimension in the storage, bytes */
 };
@@ -68,7 +68,7 @@ struct fsdp_assembly {
 	size_t active_count, active_room, task_count, task_room;
 
 	struct fsdp_marks marks;
-	struct fsdp_runs runs;
+	struct fsdp_stored_runs runs;
 	struct fsdp_fetch fetch;
 	struct fsdp_budget budget;
 	struct fsdp_arena
@@ -314,7 +314,7 @@ void fsdp_assembly_free(struct fsdp_assembly *assembly)
 	free(assembly->places);
 	fsdp_arena_done(&assembly->arena);
 	fsdp_marks_done(&assembly->marks);
-	fsdp_runs_done(&assembly->runs);
+	fsdp_stored_runs_done(&assembly->runs);
 	fsdp_fetch_done(&assembly->fetch);
 	free(assembly);
 }
@@ -728,7 +728,7 @@ static bool check_tasks(struct fsdp_assembly *assembly, const struct chunk *chun
 
 /* ---- sums ---- */
 
-const struct fsdp_runs *fsdp_assembly_runs(const struct fsdp_assembly *assembly)
+const struct fsdp_stored_runs *fsdp_assembly_runs(const struct fsdp_assembly *assembly)
 {
 	return &assembly->runs;
 }
@@ -747,8 +747,8 @@ static bool sum_task(struct fsdp_assembly *assembly, const struct task *task,
 	do {
 		if (active->summed.broken)
 			break;
-		if (!fsdp_runs_add(&assembly->runs, &active->summed, &active->record,
-			    nest.from + odometer.from,
+		if (!fsdp_stored_runs_add(&assembly->runs, &active->summed,
+			    &active->record, nest.from + odometer.from,
 			    assembly->chunk + nest.to + odometer.to, nest.row, ret_error))
 			return false;
 	} while (fsdp_odometer_next(&odometer));

@@ -61,7 +61,7 @@ bool fsdp_assembly_next(struct fsdp_assembly *assembly, struct fsdp_span *ret_by
 uint32_t fsdp_assembly_file(const struct fsdp_assembly *assembly);
 
 /* What was summed up so far. */
-const struct fsdp_runs *fsdp_assembly_runs(const struct fsdp_assembly *assembly);
+const struct fsdp_stored_runs *fsdp_assembly_runs(const struct fsdp_assembly *assembly);
 
 /* NULL is fine. */
 void fsdp_assembly_free(struct fsdp_assembly *assembly);

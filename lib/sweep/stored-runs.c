@@ -7,7 +7,7 @@
 #include "sweep/crc.h"
 #include "sweep/stored-runs.h"
 
-static bool begin_run(struct fsdp_runs *runs, struct fsdp_runs_at *place,
+static bool begin_run(struct fsdp_stored_runs *runs, struct fsdp_stored_at *place,
 	const struct fsdp_fetch_record *record, uint64_t at,
 	struct fsdp_error **ret_error)
 {
@@ -31,7 +31,7 @@ static bool begin_run(struct fsdp_runs *runs, struct fsdp_runs_at *place,
 	return true;
 }
 
-bool fsdp_runs_add(struct fsdp_runs *runs, struct fsdp_runs_at *place,
+bool fsdp_stored_runs_add(struct fsdp_stored_runs *runs, struct fsdp_stored_at *place,
 	const struct fsdp_fetch_record *record, uint64_t at, const unsigned char *bytes,
 	size_t size, struct fsdp_error **ret_error)
 {
@@ -49,8 +49,8 @@ bool fsdp_runs_add(struct fsdp_runs *runs, struct fsdp_runs_at *place,
 	return true;
 }
 
-void fsdp_runs_done(struct fsdp_runs *runs)
+void fsdp_stored_runs_done(struct fsdp_stored_runs *runs)
 {
 	free(runs->list);
-	*runs = (struct fsdp_runs){ 0 };
+	*runs = (struct fsdp_stored_runs){ 0 };
 }
