@@ -113,8 +113,9 @@ error() {
 	[ "$status" -eq 2 ]
 	[ "$(jq -c '[.findings, (.errors[] | .code, .rule)]' <<<"$output")" = '[[],"not_a_checkpoint",null]' ]
 	[[ $(jq -r '.errors[].message' <<<"$output") == *".metadata tells, which is not beside it"* ]]
-	# The folder as a whole lacks what commits it; so does one with a trace of that.
-	[[ $(error node) == "FI1003 1 file, but no .metadata: "* ]]
+	# A folder of files of other ranks only is the part of a node; one with a trace of
+	# what commits it was not committed.
+	[[ $(error node) == "FI1008 data files of rank 1 only, and no .metadata, "* ]]
 	mv step/.metadata step/.metadata.tmp
 	[[ $(error step/__1_0.distcp) == "FI1003 "* ]]
 	mv step/.metadata.tmp step/.metadata
