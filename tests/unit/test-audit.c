@@ -101,85 +101,6 @@ static void rules_of_other_formats_do_not_apply(void **state)
 		status_for(checkpoint, "torch-zip", "FI1001"), FSDP_STATUS_PASSED);
 }
 
-/* A tensor of 16 bytes whose pieces are in these files. */
-static void spread_over(
-	struct fsdp_checkpoint *checkpoint, const char *name, const uint32_t files[2])
-{
-	static const int64_t FULL[] = { 4 };
-	uint32_t tensor =
-		tensor_by_hand(checkpoint, name, "float32", FSDP_ROLE_PARAM, FULL, 1);
-
-	for (uint32_t i = 0; i < 2; i++) {
-		struct fsdp_piece_record piece = whole_by_hand(tensor, i,
-			storage_by_hand(
-				checkpoint, files[i], FSDP_EXTENT_BYTES, NULL, 8));
-		const int64_t box[] = { 2 * i, 2 };
-
-		piece.box = fsdp_build_ints(&checkpoint->model, box, 2, NULL);
-		assert_int_not_equal(
-			fsdp_build_piece(&checkpoint->model, &piece, NULL), FSDP_NONE);
-	}
-}
-
-static void what_a_lost_file_held_is_named_and_counted(void **state)
-{
-	struct fsdp_checkpoint *checkpoint = *state;
-	uint32_t first = file_by_hand(checkpoint, "a", 0);
-	uint32_t second = file_by_hand(checkpoint, "b", 1);
-	const struct fsdp_finding *finding;
-	struct fsdp_audit *audit;
-
-	spread_over(checkpoint, "t", (uint32_t[]){ first, second });
-	spread_over(checkpoint, "u", (uint32_t[]){ second, second });
-	fsdp_find(&checkpoint->model.findings, FSDP_RULE_NOT_A_CHECKPOINT,
-		FSDP_PLACE(.file = FSDP_SPAN("a")), "a page");
-	fsdp_find(&checkpoint->model.findings, FSDP_RULE_NOT_A_CHECKPOINT,
-		FSDP_PLACE(.file = FSDP_SPAN("b")), "a page");
-	fsdp_find(&checkpoint->model.findings, FSDP_RULE_RANK_MISSING,
-		FSDP_PLACE(.rank = 7), "no rank 7");
-	freeze_by_hand(checkpoint);
-	audit = audit_of(checkpoint, FSDP_LEVEL_HEADERS);
-	finding = fsdp_audit_finding(audit, 0);
-	assert_int_equal(finding->affected_count, 1);
-	assert_memory_equal(finding->affected[0].data, "t", 1);
-	assert_int_equal(finding->lost_bytes, 8);
-	finding = fsdp_audit_finding(audit, 1);
-	assert_int_equal(finding->affected_count, 2);
-	assert_int_equal(finding->lost_bytes, 24);
-	finding = fsdp_audit_finding(audit, 2);
-	assert_int_equal(finding->affected_count, 2);
-	assert_int_equal(finding->lost_bytes, FSDP_UNKNOWN);
-	fsdp_audit_free(audit);
-}
-
-/* The other rank has all of it, too. */
-static void what_is_stored_twice_is_not_counted_as_lost(void **state)
-{
-	static const int64_t FULL[] = { 4 };
-	struct fsdp_checkpoint *checkpoint = *state;
-	const struct fsdp_finding *finding;
-	struct fsdp_audit *audit;
-	uint32_t tensor =
-		tensor_by_hand(checkpoint, "t", "float32", FSDP_ROLE_PARAM, FULL, 1);
-
-	for (uint32_t i = 0; i < 2; i++) {
-		uint32_t file = file_by_hand(checkpoint, i == 0 ? "a" : "b", i);
-		struct fsdp_piece_record piece = whole_by_hand(tensor, i,
-			storage_by_hand(checkpoint, file, FSDP_EXTENT_BYTES, NULL, 16));
-
-		assert_int_not_equal(
-			fsdp_build_piece(&checkpoint->model, &piece, NULL), FSDP_NONE);
-	}
-	fsdp_find(&checkpoint->model.findings, FSDP_RULE_NOT_A_CHECKPOINT,
-		FSDP_PLACE(.file = FSDP_SPAN("a")), "a page");
-	freeze_by_hand(checkpoint);
-	audit = audit_of(checkpoint, FSDP_LEVEL_HEADERS);
-	finding = fsdp_audit_finding(audit, 0);
-	assert_int_equal(finding->affected_count, 1);
-	assert_int_equal(finding->lost_bytes, FSDP_UNKNOWN);
-	fsdp_audit_free(audit);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -187,8 +108,6 @@ int main(void)
 			begin_by_hand, end_by_hand),
 		cmocka_unit_test_setup_teardown(
 			rules_of_other_formats_do_not_apply, begin_by_hand, end_by_hand),
-		BY_HAND(what_a_lost_file_held_is_named_and_counted),
-		BY_HAND(what_is_stored_twice_is_not_counted_as_lost),
 		cmocka_unit_test_setup_teardown(what_was_not_looked_at_has_not_passed,
 			begin_by_hand, end_by_hand),
 	};
