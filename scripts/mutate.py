@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""mutate.py ROOT FOLDER [--quick] [--at=FILE:LINE[-LINE]] [N [SEED]]: what scripts/mutate runs.
+"""mutate.py ROOT FOLDER [--quick] [--at=FILE:LINE[-LINE] | --rows[=PATH]] [N [SEED]]: what scripts/mutate runs.
 
 Knows the tokens of C, how a tree is copied, built and tested, and which tests are quick.
 Knows no type: what does not compile is no mutant, and another takes its place.
@@ -159,6 +159,44 @@ def chosen(root, seed):
         yield chance.choice(some)
 
 
+# ---- rows of tables
+
+def tables(all_tokens):
+    """Pairs of tokens: the braces around the rows of each static const array."""
+    for i, token in enumerate(all_tokens):
+        if token.text != "{" or all_tokens[i - 1].text != "=":
+            continue
+        begin = i - 1
+        while begin > 0 and all_tokens[begin].text not in (";", "{", "}"):
+            begin -= 1
+        if all_tokens[begin].text == "}":  # of a type without a name
+            first = partner(all_tokens, begin, -1)
+            begin = first - 3 if all_tokens[first - 1].text in ("struct", "union") else begin
+        words = {t.text for t in all_tokens[begin:i]}
+        if {"static", "const", "["} <= words:
+            yield i, partner(all_tokens, i)
+
+
+def rows_of(path, source):
+    """A mutant for each row of each table: the table without it. A table of one row would be empty, which is no C."""
+    all_tokens = tokens(source)
+    for first, last in tables(all_tokens):
+        begins, depth = [first + 1], 0
+        for i in range(first + 1, last):
+            depth += (all_tokens[i].text in "({[") - (all_tokens[i].text in ")}]") if all_tokens[i].kind == "sign" else 0
+            if depth == 0 and all_tokens[i].text == "," and i + 1 < last:
+                begins.append(i + 1)
+        for i, end in zip(begins, [*begins[1:], last] if len(begins) > 1 else []):
+            here = (all_tokens[i].begin, all_tokens[end].begin)
+            yield Mutant(path, source, [(*here, "")], here)
+
+
+def rows(root, below):
+    for path in sources(root):
+        if path.startswith(below):
+            yield from rows_of(path, law.text(root, path))
+
+
 # ---- what was looked at
 
 def equivalent(root):
@@ -217,6 +255,17 @@ STAGES = [
     Stage("plain", ["oracle"], 300),
     Stage("plain", ["faults"], 60),
     Stage("dev", ["oracle"], 300, only=["hostile"]),
+]
+
+
+# What is to notice that a row of a table is gone: those who know what is found. Others take long and know no more.
+JUDGES = ["affected", "applies", "audit", "complete-config", "complete-packed", "complete-stacks", "hf-settings", "make-up", "optimizer",
+          "replicas", "shares", "sparse", "states", "sums", "unseen", "verify", "verify-data", "verify-values", "waste", "wrapped"]
+ROW_STAGES = [
+    Stage("plain", ["unit"], 60, only=JUDGES,
+          targets=["cli/fsdp-inspect", "tests/oracle/oracle-audit-dump", *(f"tests/unit/test-{name}" for name in JUDGES)]),
+    Stage("plain", ["oracle"], 120, only=["complete", "verdicts", "defects", "packed"], targets=["cli/fsdp-inspect"]),
+    Stage("plain", ["cli"], 30, only=["goldens"], targets=["cli/fsdp-inspect"]),
 ]
 
 
@@ -367,7 +416,7 @@ def noticed_by(place, mutant, stages, seconds):
     """The test that fails, "" if none does, None if it does not compile."""
     place.put(mutant.path, mutant.broken())
     try:
-        if place.make("plain", STAGES[0].targets):
+        if place.make("plain", stages[0].targets):
             return None
         for stage, usual in zip(stages, seconds):
             if place.make(stage.build, stage.targets):
@@ -388,22 +437,28 @@ def main():
     parser.add_argument("--at", metavar="FILE:LINE[-LINE]", help="all mutants of these lines")
     parser.add_argument("count", metavar="N", nargs="?", type=int, default=20)
     parser.add_argument("seed", metavar="SEED", nargs="?", type=int, default=random.randrange(10 ** 6))
+    parser.add_argument("--rows", metavar="PATH", nargs="?", const="lib/analysis/",
+                        help="each row of the tables of files whose path begins so (lib/analysis/) is deleted")
     options = parser.parse_intermixed_args()
 
     place = Workplace(options.root, options.folder)
-    stages = STAGES[:QUICK] if options.quick else STAGES
-    digest = place.copy()
+    stages = ROW_STAGES if options.rows else STAGES
+    stages = stages[:QUICK] if options.quick else stages
+    digest = place.copy() + " rows" * bool(options.rows)
     listed = equivalent(place.tree)
     place.prepare({stage.build for stage in stages})
     seconds = unmutated(place, digest, stages)
+    everything = options.at or options.rows
     if options.at:
         mutants = at(place.tree, options.at)
+    elif options.rows:
+        mutants = rows(place.tree, options.rows)
     else:
         print(f"seed {options.seed}", flush=True)
         mutants = chosen(place.tree, options.seed)
     count = noticed = known = 0
     for mutant in mutants:
-        if count == options.count and not options.at:
+        if count == options.count and not everything:
             break
         if mutant.key() in listed:
             known += 1
