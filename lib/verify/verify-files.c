@@ -50,9 +50,37 @@ static int compare_values(const void *left, const void *right, void *context)
 	return compare_places(of_a->file, of_a->offset, of_b->file, of_b->offset, a, b);
 }
 
-/* Most lists are in order already. */
-static void sort_list(uint32_t *list, size_t count,
-	int (*compare)(const void *, const void *, void *),
+/* The file that an extent, piece or value lies in, or FSDP_NONE: it has no place. */
+
+static uint32_t file_of_extent(const struct fsdp_model *model, uint32_t extent)
+{
+	const struct fsdp_extent *record = fsdp_model_extent(model, extent);
+	return record->offset != FSDP_UNKNOWN ? record->file : FSDP_NONE;
+}
+
+static uint32_t file_of_piece(const struct fsdp_model *model, uint32_t piece)
+{
+	uint32_t extent = fsdp_model_piece(model, piece)->extent;
+	return extent != FSDP_NONE ? file_of_extent(model, extent) : FSDP_NONE;
+}
+
+static uint32_t file_of_value(const struct fsdp_model *model, uint32_t value)
+{
+	const struct fsdp_value_record *record = fsdp_model_value(model, value);
+	return record->offset != FSDP_UNKNOWN ? record->file : FSDP_NONE;
+}
+
+struct list_kind {
+	uint32_t (*file_of)(const struct fsdp_model *, uint32_t);
+	int (*compare)(const void *, const void *, void *);
+};
+
+static const struct list_kind by_extent = { file_of_extent, compare_extents },
+			      by_piece = { file_of_piece, compare_pieces },
+			      by_value = { file_of_value, compare_values };
+
+/* Most parts are in order already. */
+static void sort_part(uint32_t *list, size_t count, const struct list_kind *kind,
 	const struct fsdp_model *model)
 {
 	union {
@@ -60,60 +88,57 @@ static void sort_list(uint32_t *list, size_t count,
 		void *taken;
 	} context = { model };
 	size_t i = 1;
-	while (i < count && compare(&list[i - 1], &list[i], context.taken) <= 0)
+	while (i < count && kind->compare(&list[i - 1], &list[i], context.taken) <= 0)
 		i++;
 	if (i < count)
-		qsort_r(list, count, sizeof *list, compare, context.taken);
+		qsort_r(list, count, sizeof *list, kind->compare, context.taken);
 }
 
-static bool has_place(const struct fsdp_model *model, uint32_t piece)
+/* Those of each file together. `ends` has room for the number of files and one more; after
+ * the list is filled, each file's part ends where its entry says. */
+static void fill_list(uint32_t *list, uint32_t total, uint32_t *ends,
+	const struct list_kind *kind, const struct fsdp_model *model)
 {
-	uint32_t extent = fsdp_model_piece(model, piece)->extent;
-	return extent != FSDP_NONE &&
-	       fsdp_model_extent(model, extent)->offset != FSDP_UNKNOWN;
+	size_t files = model->files.count;
+	uint32_t file, begin = 0;
+	memset(ends, 0, (files + 1) * sizeof *ends);
+	for (uint32_t i = 0; i < total; i++)
+		if ((file = kind->file_of(model, i)) != FSDP_NONE)
+			ends[file + 1]++;
+	for (size_t i = 0; i < files; i++)
+		ends[i + 1] += ends[i];
+	for (uint32_t i = 0; i < total; i++)
+		if ((file = kind->file_of(model, i)) != FSDP_NONE)
+			list[ends[file]++] = i;
+	for (size_t i = 0; i < files; begin = ends[i++])
+		sort_part(list + begin, ends[i] - begin, kind, model);
+}
+
+static bool make_list(struct fsdp_verify *verify, size_t total,
+	const struct list_kind *kind, uint32_t **ret_list, size_t *ret_count)
+{
+	const struct fsdp_model *model = &verify->checkpoint->model;
+	size_t files = model->files.count;
+	uint32_t *ends = FSDP_TAKE(&verify->batch, ends, files + 1);
+	*ret_list = FSDP_TAKE(&verify->arena, *ret_list, total + 1);
+	if (ends == NULL || *ret_list == NULL)
+		return false;
+	fill_list(*ret_list, (uint32_t)total, ends, kind, model);
+	*ret_count = files != 0 ? ends[files - 1] : 0;
+	return true;
 }
 
 bool fsdp_verify_sort(struct fsdp_verify *verify, struct fsdp_error **ret_error)
 {
 	const struct fsdp_model *model = &verify->checkpoint->model;
-	verify->extents =
-		FSDP_TAKE(&verify->arena, verify->extents, model->extents.count + 1);
-	verify->pieces =
-		FSDP_TAKE(&verify->arena, verify->pieces, model->pieces.count + 1);
-	verify->values =
-		FSDP_TAKE(&verify->arena, verify->values, model->values.count + 1);
-	if (verify->extents == NULL || verify->pieces == NULL || verify->values == NULL)
-		return fsdp_arena_fail(&verify->arena, ret_error);
-	for (uint32_t i = 0; i < model->extents.count; i++)
-		if (fsdp_model_extent(model, i)->offset != FSDP_UNKNOWN)
-			verify->extents[verify->extent_count++] = i;
-	for (uint32_t i = 0; i < model->pieces.count; i++)
-		if (has_place(model, i))
-			verify->pieces[verify->piece_count++] = i;
-	for (uint32_t i = 0; i < model->values.count; i++) {
-		const struct fsdp_value_record *value = fsdp_model_value(model, i);
-		if (value->file != FSDP_NONE && value->offset != FSDP_UNKNOWN)
-			verify->values[verify->value_count++] = i;
-	}
-	sort_list(verify->extents, verify->extent_count, compare_extents, model);
-	sort_list(verify->pieces, verify->piece_count, compare_pieces, model);
-	sort_list(verify->values, verify->value_count, compare_values, model);
-	return true;
-}
-
-static uint32_t file_of_extent(const struct fsdp_model *model, uint32_t extent)
-{
-	return fsdp_model_extent(model, extent)->file;
-}
-
-static uint32_t file_of_piece(const struct fsdp_model *model, uint32_t piece)
-{
-	return file_of_extent(model, fsdp_model_piece(model, piece)->extent);
-}
-
-static uint32_t file_of_value(const struct fsdp_model *model, uint32_t value)
-{
-	return fsdp_model_value(model, value)->file;
+	bool good = make_list(verify, model->extents.count, &by_extent, &verify->extents,
+			    &verify->extent_count) &&
+		    make_list(verify, model->pieces.count, &by_piece, &verify->pieces,
+			    &verify->piece_count) &&
+		    make_list(verify, model->values.count, &by_value, &verify->values,
+			    &verify->value_count);
+	fsdp_arena_reset(&verify->batch);
+	return good || fsdp_arena_fail(&verify->arena, ret_error);
 }
 
 /* The part of a list that belongs to a file. */
