@@ -332,6 +332,28 @@ static bool look_below(
 	return count > 1;
 }
 
+/* The library does not know what was typed: a hint names it FILE. */
+static void name_file_in_hint(struct session *session, const char *path)
+{
+	static const char FILE_WORD[] = "FILE";
+	const size_t size = sizeof FILE_WORD - 1;
+	struct failure *failure;
+	char hint[1024];
+
+	if (session->collected.failure_count == 0)
+		return;
+	failure = &session->collected.failures[session->collected.failure_count - 1];
+	if (failure->hint.size < size ||
+		memmem(failure->hint.data, failure->hint.size, "fsdp-inspect", 12) ==
+			NULL ||
+		memcmp(failure->hint.data + failure->hint.size - size, FILE_WORD, size) !=
+			0)
+		return;
+	snprintf(hint, sizeof hint, "%.*s%s", (int)(failure->hint.size - size),
+		failure->hint.data, path);
+	failure->hint = collected_text(&session->collected, hint);
+}
+
 /*
  * Opens the paths as one checkpoint and takes in all that it says of itself. first is the
  * record of the first path. NULL if it cannot be opened: that was added to the failures.
@@ -379,6 +401,7 @@ static struct fsdp_checkpoint *open_checkpoint(
 		fsdp_checkpoint_free(checkpoint);
 		collected_error(&session->collected, error, (uint32_t)first);
 		fsdp_error_free(error);
+		name_file_in_hint(session, paths[0]);
 		collected_recognised(
 			&session->collected, first, count, NULL, STATUS_FAILED);
 		return NULL;

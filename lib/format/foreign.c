@@ -6,6 +6,7 @@
 #include <ctype.h>
 #include <stdio.h>
 
+#include "base/num.h"
 #include "format/format.h"
 #include "store/zip.h"
 
@@ -258,6 +259,17 @@ static const struct document {
 	bool is_beside;
 	const char *key, *what, *hint;
 } documents[] = {
+	{ false, "\"fx_exec_order\"", "a recorded execution order",
+		"fsdp-inspect order FILE" },
+	{ false, "\"exec_order\"", "a recorded execution order",
+		"fsdp-inspect order FILE" },
+	{ false, "\"fsdp-inspect-trace\"", "a recording of a run",
+		"fsdp-inspect replay FILE" },
+	{ false, "\"traceEvents\"", "a trace of torch.profiler",
+		"fsdp-inspect replay FILE" },
+	{ false, "\"schemaVersion\"", "a trace of torch.profiler",
+		"fsdp-inspect replay FILE" },
+	{ false, "\"collective_seq_id\"", "a dump of the Flight Recorder", NULL },
 	{ false, "\"sharding_type\"",
 		"a TorchRec sharding plan: its tables have a sharding_type",
 		"a plan of FSDP is described in fsdp-inspect-plan(5)" },
@@ -329,6 +341,36 @@ static bool say_broken_header(const struct fsdp_look *look, struct fsdp_error **
 	return fsdp_error_add_hint(ret_error, "copy this file again");
 }
 
+/* Text of a log or a program: no byte that only binary files have. */
+static bool is_text(struct fsdp_span head)
+{
+	for (size_t i = 0; i < head.size; i++)
+		if (head.data[i] < ' ' && memchr("\t\n\r\033", head.data[i], 4) == NULL)
+			return false;
+	return head.size != 0;
+}
+
+/* A log may begin with a bracket too: "[rank0]: step 1". */
+static bool begins_json(struct fsdp_span body)
+{
+	if (body.size == 0 || (*body.data != '{' && *body.data != '['))
+		return false;
+	struct fsdp_span rest = without_blanks(fsdp_span(body.data + 1, body.size - 1));
+	return *body.data == '{' || rest.size == 0 ||
+	       memchr("[]{\"-0123456789", *rest.data, 15) != NULL;
+}
+
+static bool say_text(struct fsdp_span head, struct fsdp_error **ret_error)
+{
+	struct fsdp_span line = fsdp_span_first(head, '\n');
+	char room[FSDP_SHOWN];
+	fsdp_fail_rule(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, "FI9005", FSDP_UNKNOWN,
+		"this is text (\"%s\"), not a checkpoint",
+		fsdp_shown(fsdp_span(line.data, (size_t)fsdp_min(line.size, 40)), room));
+	return fsdp_error_add_hint(ret_error,
+		"if it is the log of a training run: fsdp-inspect replay FILE");
+}
+
 static bool say_unknown(const struct fsdp_look *look, struct fsdp_error **ret_error)
 {
 	char bytes[64] = "";
@@ -357,7 +399,7 @@ static bool say_file(const struct fsdp_look *look, struct fsdp_error **ret_error
 			return say(ret_error, row->code, row->rule, row->what, row->hint);
 	}
 	struct fsdp_span body = without_blanks(look->head);
-	if (body.size != 0 && (*body.data == '{' || *body.data == '['))
+	if (begins_json(body))
 		return say_json(body, ret_error);
 	if (is_mangled(look->head))
 		return say(ret_error, NOTHING,
@@ -368,6 +410,8 @@ static bool say_file(const struct fsdp_look *look, struct fsdp_error **ret_error
 			"load it with flax.serialization");
 	if (fsdp_span_ends(look->path, FSDP_SPAN(".safetensors")))
 		return say_broken_header(look, ret_error);
+	if (is_text(look->head))
+		return say_text(look->head, ret_error);
 	if (is_zero(look->head))
 		return say(ret_error, OTHER, "a file that begins with zeros only",
 			"copy it again; its data was probably never written");
@@ -499,6 +543,10 @@ struct evidence {
 };
 
 static const struct evidence directories[] = {
+	{ ".trace.json", "a folder of traces of torch.profiler",
+		"fsdp-inspect replay FILE" },
+	{ ".trace.json.gz", "a folder of traces of torch.profiler",
+		"fsdp-inspect replay FILE" },
 	{ "manifest.ocdbt", "an Orbax checkpoint (JAX)", NULL },
 	{ ".distcp", "a distributed checkpoint without .metadata", NULL },
 	{ ".pt",

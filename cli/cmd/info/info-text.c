@@ -211,11 +211,16 @@ static struct text setting_of(struct info *info, const char *name)
 
 static const char *root_class(const struct info *info)
 {
-	struct fsdp_module root;
+	struct fsdp_module root = { 0 };
 
 	if (info->counts.modules == 0 || fsdp_sum_count(info->run->checkpoint) > 0)
 		return NULL;
-	root = fsdp_module(info->run->checkpoint, 0);
+	/* Wrappers hold one module, which comes next. */
+	for (uint32_t i = 0; i < info->counts.modules; i++) {
+		root = fsdp_module(info->run->checkpoint, i);
+		if (root.wrapper == FSDP_WRAPPER_NONE)
+			break;
+	}
 	return root.original_class != NULL ? root.original_class : root.class_name;
 }
 

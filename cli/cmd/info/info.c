@@ -150,6 +150,33 @@ static void divide(struct info *info)
 			: FSDP_UNKNOWN;
 }
 
+/* ---- pickles that are no checkpoints ---- */
+
+/* What a pickle without tensors is, by the names in it; NULL: nothing known. */
+static const char *recording_title(struct info *info)
+{
+	static const struct {
+		const char *word, *title;
+	} KNOWN[] = {
+		{ "device_traces.",
+			"CUDA memory snapshot (torch.cuda.memory._snapshot)" },
+		{ "segments.", "CUDA memory snapshot (torch.cuda.memory._snapshot)" },
+		{ ".collective_seq_id", "dump of the Flight Recorder (NCCL)" },
+	};
+	enum { LOOKED_AT = 64 };
+
+	for (uint32_t i = 0; i < info->counts.values && i < LOOKED_AT; i++) {
+		struct fsdp_value value = fsdp_value(info->run->checkpoint, i);
+		struct text name =
+			entry_shown_name(info->run, &info->buffers.name, &value);
+		for (size_t k = 0; k < sizeof KNOWN / sizeof *KNOWN; k++)
+			if (memmem(name.data, name.size, KNOWN[k].word,
+				    strlen(KNOWN[k].word)) != NULL)
+				return KNOWN[k].title;
+	}
+	return NULL;
+}
+
 static bool prepare(struct info *info, struct fsdp_error **ret_error)
 {
 	const struct fsdp_checkpoint *checkpoint = info->run->checkpoint;
@@ -168,6 +195,8 @@ static bool prepare(struct info *info, struct fsdp_error **ret_error)
 		info->kind.has_step ? info->kind.step : step_of_path(info->run->path);
 	divide(info);
 	count_all(info);
+	if (info->counts.tensors == 0 && recording_title(info) != NULL)
+		info->format.title = recording_title(info);
 	list_strategies(info);
 	add_files(info);
 	return !info->options->waste ||
