@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <fsdp/analysis.h>
 #include <fsdp/elements.h>
 
 #include "run/answer.h"
@@ -126,6 +127,27 @@ static bool add_values(struct show *show, uint32_t first)
 	return true;
 }
 
+/* A name that is stored under another one is shown there. */
+static bool find_tied(struct show *show, const char *word)
+{
+	struct run *run = show->run;
+	struct fsdp_tie tie;
+	struct text name;
+
+	if (!fsdp_tied_find(run->checkpoint, span_of_text(text_of(word)), &tie, NULL))
+		return false;
+	if (tie.tensor == FSDP_NONE) {
+		tell_missing(show, word);
+		return true;
+	}
+	name = name_text(
+		&show->buffers.name, run->checkpoint, tensor_at(show, tie.tensor).name);
+	run_note(run, "%s is not stored: %s ties it to %.*s, which is shown", word,
+		tie.declared ? "its file" : "tie_word_embeddings of the configuration",
+		(int)name.size, name.data);
+	return add_tensors(show, tie.tensor);
+}
+
 static bool find_items(struct show *show)
 {
 	struct run *run = show->run;
@@ -139,7 +161,7 @@ static bool find_items(struct show *show)
 		else if (find_value(show, fsdp_name_find(run->checkpoint, word), &index))
 			good = add_values(show, index);
 		else
-			tell_missing(show, run->words[i]);
+			good = find_tied(show, run->words[i]);
 		if (!good)
 			return false;
 	}

@@ -389,6 +389,22 @@ FSDP_API const struct fsdp_state *fsdp_states_of(
 
 FSDP_API void fsdp_states_free(struct fsdp_states *states);
 
+/* ---- names that are not stored ---- */
+
+/** What a name that no file stores is another name of. */
+struct fsdp_tie {
+	uint32_t tensor; /* that is stored, or FSDP_NONE */
+	bool declared;   /* its file says so; else the configuration ties embeddings */
+};
+
+/**
+ * The tensor that a name stands for: safetensors keeps one of several names and declares
+ * the others, and with tie_word_embeddings in a configuration the head of a model is its
+ * embedding. Looks once at all values and tensors; fails only if memory ends.
+ */
+FSDP_API bool fsdp_tied_find(const struct fsdp_checkpoint *checkpoint,
+	struct fsdp_span name, struct fsdp_tie *ret_tie, struct fsdp_error **ret_error);
+
 /* ---- waste ---- */
 
 /**

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names that are not stored, and what they stand for. */
+#include <fsdp/analysis.h>
+
+#include "open-bytes.h"
+
+static struct fsdp_tie look(const struct fsdp_checkpoint *checkpoint, const char *name)
+{
+	const struct fsdp_span span = { (const unsigned char *)name, strlen(name) };
+	struct fsdp_tie tie;
+
+	assert_true(fsdp_tied_find(checkpoint, span, &tie, NULL));
+	return tie;
+}
+
+static void assert_is(
+	const struct fsdp_checkpoint *checkpoint, uint32_t tensor, const char *name)
+{
+	char text[128];
+	size_t size = fsdp_name_write(
+		checkpoint, fsdp_tensor(checkpoint, tensor).name, text, sizeof text - 1);
+
+	text[size] = '\0';
+	assert_string_equal(text, name);
+}
+
+static void a_file_declares_names(void **unused)
+{
+	struct fsdp_checkpoint *checkpoint =
+		open_sample("safetensors/aliases/model.safetensors");
+	struct fsdp_tie tie = look(checkpoint, "head.weight");
+
+	(void)unused;
+	assert_true(tie.declared);
+	assert_is(checkpoint, tie.tensor, "embed.weight");
+	assert_int_equal(look(checkpoint, "head").tensor, FSDP_NONE);
+	assert_int_equal(look(checkpoint, "").tensor, FSDP_NONE);
+	/* A value that is no name of a tensor ties nothing. */
+	assert_int_equal(look(checkpoint, "format").tensor, FSDP_NONE);
+	fsdp_checkpoint_free(checkpoint);
+}
+
+/* Its configuration ties nothing. */
+static void a_head_is_no_embedding_by_itself(void **unused)
+{
+	struct fsdp_checkpoint *checkpoint = open_sample("hf/llama-sharded");
+
+	(void)unused;
+	assert_int_equal(look(checkpoint, "lm_head.weight").tensor, FSDP_NONE);
+	fsdp_checkpoint_free(checkpoint);
+	checkpoint = open_sample("complete/llama-tied/checkpoint");
+	assert_false(look(checkpoint, "lm_head.weight").declared);
+	assert_is(checkpoint, look(checkpoint, "lm_head.weight").tensor,
+		"model.embed_tokens.weight");
+	assert_int_equal(look(checkpoint, "lm_head.bias").tensor, FSDP_NONE);
+	fsdp_checkpoint_free(checkpoint);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_file_declares_names),
+		cmocka_unit_test(a_head_is_no_embedding_by_itself),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
