@@ -181,8 +181,8 @@ static bool follow_lead(struct opening *opening, struct fsdp_error **ret_error)
 		return true;
 	if (!family->leads_to(&opening->reading, folder, &lead, ret_error))
 		return false;
-	fsdp_reading_note(&opening->reading, "%s is a %s: %s was opened, %s",
-		opening->path, family->title, (const char *)lead.path.data, lead.why);
+	fsdp_reading_note(&opening->reading, "opened %s of the %s %s, %s",
+		(const char *)lead.path.data, family->title, opening->path, lead.why);
 	while (lead.path.size != 0) {
 		struct fsdp_span first = fsdp_span_first(lead.path, '/');
 		struct fsdp_span name =

@@ -52,7 +52,7 @@ static bool open_several(struct opening *opening, struct fsdp_error **ret_error)
 	fsdp_folder_of_dir(&whole, &checkpoint->dir);
 	if (stand_for_folder(&checkpoint->folder, &whole)) {
 		fsdp_reading_note(&opening->reading,
-			"these files belong to the directory they lie in, which was opened");
+			"opened the directory of these files, to which they belong");
 		fsdp_opening_tell(opening, opening->path);
 		checkpoint->folder = whole;
 	}
@@ -173,8 +173,7 @@ static bool open_whole_directory(struct opening *opening, struct fsdp_error **re
 		!family->check_folder(&folder, name, ret_error))
 		return false;
 	fsdp_reading_note(&opening->reading,
-		"%s belongs to the directory it lies in, which was opened",
-		opening->path);
+		"opened the directory of %s, to which it belongs", opening->path);
 	struct fsdp_span parent = fsdp_span(opening->path,
 		name.data == (const unsigned char *)opening->path
 			? 0

@@ -258,7 +258,7 @@ static void topic_status(FILE *stream)
 	      "  3      done in part: something could not be read or judged\n"
 	      "  128+n  ended by signal n\n\n"
 	      "Of several, 2 beats 1 beats 3 beats 0. Findings change the status of\n"
-	      "audit alone.\n\n",
+	      "audit, and of other commands with --fail-on.\n\n",
 		stream);
 }
 
@@ -287,6 +287,11 @@ static void topic_environment(FILE *stream)
 		stream);
 }
 
+static void topic_words(FILE *stream)
+{
+	fputs(help_words, stream);
+}
+
 static const struct {
 	const char *name;
 	void (*put)(FILE *stream);
@@ -297,6 +302,7 @@ static const struct {
 	{ "outputs", topic_outputs },
 	{ "status", topic_status },
 	{ "environment", topic_environment },
+	{ "words", topic_words },
 };
 
 const char *help_topic_name(size_t index)

@@ -150,8 +150,7 @@ static enum usage_result read_entries(
 				size == 0  ? "is empty"
 				: size < 0 ? "is longer than any path"
 					   : "is beyond the limit files");
-			usage_hint(usage,
-				"a list of paths, each ended by a zero byte: find -print0");
+			usage_hint(usage, "a list of NUL-terminated paths: find -print0");
 			return USAGE_WRONG;
 		}
 		path = owned_copy(&inputs->owned, buffer, (size_t)size);

@@ -28,7 +28,7 @@ static const struct out_format formats[] = {
 		.tells_failure = true,
 		.shapes = SHAPE_TABLE | SHAPE_TREE | SHAPE_FINDINGS | SHAPE_ITEMS,
 		.machine = true,
-		.summary = "one object a line, from header to end, in constant memory",
+		.summary = "one object per line, from header to end, in constant memory",
 		.functions = &jsonl_functions,
 	},
 	{
@@ -49,7 +49,7 @@ static const struct out_format formats[] = {
 		.name = "name",
 		.shapes = SHAPE_TABLE | SHAPE_TREE,
 		.machine = true,
-		.summary = "one name a line; -0 for raw bytes",
+		.summary = "one name per line; -0 for raw bytes",
 		.functions = &name_functions,
 	},
 	{

@@ -1129,8 +1129,8 @@ int session_run(const struct arguments *arguments, const struct inputs *inputs,
 	refused = refuse_several(&session);
 	lock_up(&session);
 	if (error_looks->verbosity >= 1)
-		collected_note(&session.collected, "locks of the kernel: %s",
-			sandbox_text(session.locks));
+		collected_note(
+			&session.collected, "sandbox: %s", sandbox_text(session.locks));
 	add_records(&session);
 	progress_begin(&arguments->common, NULL);
 	if (refused)

@@ -549,14 +549,11 @@ static const struct evidence directories[] = {
 		"fsdp-inspect replay FILE" },
 	{ "manifest.ocdbt", "an Orbax checkpoint (JAX)", NULL },
 	{ ".distcp", "a distributed checkpoint without .metadata", NULL },
-	{ ".pt",
-		"a folder of PyTorch files, but not one checkpoint that this version can join",
+	{ ".pt", "a folder of PyTorch files, which are not one checkpoint",
 		"give one of its files" },
-	{ ".pth",
-		"a folder of PyTorch files, but not one checkpoint that this version can join",
+	{ ".pth", "a folder of PyTorch files, which are not one checkpoint",
 		"give one of its files" },
-	{ ".bin",
-		"a folder of PyTorch files, but not one checkpoint that this version can join",
+	{ ".bin", "a folder of PyTorch files, which are not one checkpoint",
 		"give one of its files" },
 };
 

@@ -638,9 +638,9 @@ static bool choose_role(struct fsdp_reading *reading, const struct fsdp_folder *
 	struct fsdp_name_list others;
 	if (!find_role(folder, ret_entry, &others))
 		return false;
-	fsdp_reading_note(reading, "%.*s was opened%s%s", FSDP_TEXT(ret_entry->name),
-		others.count != 0 ? "; beside it is a checkpoint of its own: " : "",
-		fsdp_name_list_text(&others));
+	fsdp_reading_note(reading, "opened %.*s%s%s%s", FSDP_TEXT(ret_entry->name),
+		others.count != 0 ? " (also there: " : "", fsdp_name_list_text(&others),
+		others.count != 0 ? ")" : "");
 	return true;
 }
 
@@ -682,9 +682,10 @@ static void note_step(struct fsdp_reading *reading, const struct fsdp_folder *fo
 			!fsdp_span_equal(entry.name, chosen->name))
 			fsdp_name_list_add(&others, entry.name);
 	}
-	fsdp_reading_note(reading, "%.*s was opened, as " TRACKER " says%s%s",
+	fsdp_reading_note(reading, "opened %.*s, as " TRACKER " says%s%s%s",
 		FSDP_TEXT_MOST(chosen->name, 64),
-		others.count != 0 ? "; beside it: " : "", fsdp_name_list_text(&others));
+		others.count != 0 ? " (also there: " : "", fsdp_name_list_text(&others),
+		others.count != 0 ? ")" : "");
 }
 
 /* The folder that the tracker of a root names; the only one there is if it names none. */
@@ -779,7 +780,7 @@ static bool lead_on(struct fsdp_reading *reading, const struct fsdp_folder *fold
 			return false;
 	} else if (is_nemo(folder)) {
 		state->is_nemo = fsdp_folder_find(folder, FSDP_SPAN("weights"), &entry);
-		fsdp_reading_note(reading, "weights was opened");
+		fsdp_reading_note(reading, "opened weights");
 	} else if (!choose_role(reading, folder, &entry)) {
 		return false;
 	}

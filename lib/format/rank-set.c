@@ -579,7 +579,7 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 
 const struct fsdp_family fsdp_family_rank_set = {
 	.name = "rank-set",
-	.title = "PyTorch rank files (one torch.save a rank)",
+	.title = "PyTorch rank files (one torch.save per rank)",
 	.recognise = recognise,
 	.read = read,
 	.finish = finish,

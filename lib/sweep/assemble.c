@@ -224,7 +224,7 @@ static void set_steps(struct fsdp_assembly *assembly)
 	}
 }
 
-/* Several elements a byte: the bytes are what is assembled, and only as they are. */
+/* Several elements per byte: the bytes are what is assembled, and only as they are. */
 static bool pack(struct fsdp_assembly *assembly, struct fsdp_error **ret_error)
 {
 	struct fsdp_assemble_input *input = &assembly->input;
@@ -238,7 +238,7 @@ static bool pack(struct fsdp_assembly *assembly, struct fsdp_error **ret_error)
 				part.sizes[k] == assembly->shape[k];
 		if (!whole)
 			return fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
-				"a tensor of several elements a byte is cut into pieces");
+				"a tensor of several elements per byte is cut into pieces");
 	}
 	if (input->first % assembly->packed != 0)
 		return fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
@@ -450,7 +450,7 @@ static bool unpack(const struct fsdp_assembly *assembly, struct fsdp_view *view,
 	if (!fsdp_view_is_contiguous(view) ||
 		view->storage_offset % assembly->packed != 0)
 		return fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, view->record,
-			"a tensor of several elements a byte is a strided view");
+			"a tensor of several elements per byte is a strided view");
 	view->storage_offset /= assembly->packed;
 	view->dims = 1;
 	view->shape[0] = assembly->shape[0];

@@ -48,9 +48,9 @@ deepspeed() {
 	cp -r root/global_step2 root/global_step2_universal
 	mkdir root/global_step1
 	printf global_step2_universal > root/latest_universal
-	[ "$(notes root)" = "global_step2 was opened, as latest says; latest_universal names a checkpoint of its own: global_step2_universal; beside it: global_step1" ]
+	[ "$(notes root)" = "opened global_step2, as latest says (also there: global_step1); latest_universal names a checkpoint of its own: global_step2_universal" ]
 	rm -r root/global_step1 root/global_step2
-	[ "$(notes root)" = "global_step2_universal was opened, as latest_universal says" ]
+	[ "$(notes root)" = "opened global_step2_universal, as latest_universal says" ]
 	findings root | grep -qx 'FI1011 the file names global_step2, which is not there; global_step2_universal was read'
 	rm -r root/global_step2_universal
 	run ! info root
@@ -58,21 +58,21 @@ deepspeed() {
 
 @test "one tag is named too" {
 	deepspeed root
-	[ "$(notes root)" = "global_step2 was opened, as latest says" ]
+	[ "$(notes root)" = "opened global_step2, as latest says" ]
 	[ "$(notes root/global_step2)" = "" ]
 }
 
 @test "the steps of a Megatron root are named" {
 	cp -r "$TESTDATA"/megatron/legacy-tp2-pp2 root
 	for i in 1 2 3 4; do mkdir "root/iter_000000$i"; done
-	[ "$(notes root)" = "iter_0000500 was opened, as latest_checkpointed_iteration.txt says; beside it: iter_0000001, iter_0000002, iter_0000003 and 1 more" ]
+	[ "$(notes root)" = "opened iter_0000500, as latest_checkpointed_iteration.txt says (also there: iter_0000001, iter_0000002, iter_0000003 and 1 more)" ]
 }
 
 @test "what is no step does not stand for the release" {
 	cp -r "$TESTDATA"/megatron/legacy-tp2-pp2 root
 	mv root/iter_0000500 root/release
 	echo release > root/latest_checkpointed_iteration.txt
-	[ "$(notes root)" = "release was opened, as latest_checkpointed_iteration.txt says" ]
+	[ "$(notes root)" = "opened release, as latest_checkpointed_iteration.txt says" ]
 	echo newest > root/latest_checkpointed_iteration.txt
 	[ "$(notes root)" = "" ]
 	findings root | grep -qx "FI1011 the file names newest, of which there is no folder; release was read"
@@ -82,12 +82,12 @@ deepspeed() {
 	verl root/global_step_7/actor 4
 	verl root/global_step_7/critic 4
 	echo 7 > root/latest_checkpointed_iteration.txt
-	[ "$(notes root)" = "global_step_7 was opened, as latest_checkpointed_iteration.txt says
-actor was opened; beside it is a checkpoint of its own: critic" ]
-	[ "$(notes root/global_step_7)" = "actor was opened; beside it is a checkpoint of its own: critic" ]
+	[ "$(notes root)" = "opened global_step_7, as latest_checkpointed_iteration.txt says
+opened actor (also there: critic)" ]
+	[ "$(notes root/global_step_7)" = "opened actor (also there: critic)" ]
 	[ "$(notes root/global_step_7/critic)" = "" ]
 	rm -r root/global_step_7/actor
-	[ "$(notes root/global_step_7)" = "critic was opened" ]
+	[ "$(notes root/global_step_7)" = "opened critic" ]
 }
 
 @test "a step of verl is known by whichever of its folders is named" {

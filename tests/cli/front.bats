@@ -554,7 +554,7 @@ terminated() {
 	[[ $output == *"locks        "* ]]
 	held=$(sed -n 's/^  locks *//p' <<<"$output")
 	inspect version -v
-	[ "$stderr" = "fsdp-inspect: note: locks of the kernel: $held" ]
+	[ "$stderr" = "fsdp-inspect: note: sandbox: $held" ]
 	inspect version --no-sandbox
 	[[ $output == *"locks        none"* ]]
 }

@@ -176,7 +176,7 @@ message() {
 	inspect ls --json "$dcp"/*.distcp
 	[ "$status" -eq 0 ]
 	[ "$(jq -cS .data <<<"$output")" = "$("$FSDP_INSPECT" ls --json "$dcp" | jq -cS .data)" ]
-	[[ $stderr == *"belong to the directory"* ]]
+	[[ $stderr == *"opened the directory of these files"* ]]
 }
 
 @test "1,023 ranks without a file are said in one line" {

@@ -29,32 +29,32 @@ error() {
 }
 
 @test "other steps are beside the tag that latest names, other names are not" {
-	[ "$(note)" = "global_step2 was opened, as latest says" ]
+	[ "$(note)" = "opened global_step2, as latest says" ]
 	mkdir run/global_stepping
 	touch run/global_step9
-	[ "$(note)" = "global_step2 was opened, as latest says" ]
+	[ "$(note)" = "opened global_step2, as latest says" ]
 	again global_step4
 	again global_step6
-	[ "$(note)" = "global_step2 was opened, as latest says; beside it: global_step4, global_step6" ]
+	[ "$(note)" = "opened global_step2, as latest says (also there: global_step4, global_step6)" ]
 	printf 'global_step4 \n' >run/latest
-	[ "$(note)" = "global_step4 was opened, as latest says; beside it: global_step2, global_step6" ]
+	[ "$(note)" = "opened global_step4, as latest says (also there: global_step2, global_step6)" ]
 }
 
 @test "a tag of the universal form is named once" {
 	again global_step4
 	again global_step6
 	printf global_step4 >run/latest_universal
-	[ "$(note)" = "global_step2 was opened, as latest says; latest_universal names a checkpoint of its own: global_step4; beside it: global_step6" ]
+	[ "$(note)" = "opened global_step2, as latest says (also there: global_step6); latest_universal names a checkpoint of its own: global_step4" ]
 	printf global_step2 >run/latest_universal
-	[ "$(note)" = "global_step2 was opened, as latest says; beside it: global_step4, global_step6" ]
+	[ "$(note)" = "opened global_step2, as latest says (also there: global_step4, global_step6)" ]
 	[ "$(dangling)" = "" ]
 	rm run/latest
-	[ "$(note)" = "global_step2 was opened, as latest_universal says; beside it: global_step4, global_step6" ]
+	[ "$(note)" = "opened global_step2, as latest_universal says (also there: global_step4, global_step6)" ]
 }
 
 @test "a pointer to nothing is told, and the only step is read" {
 	printf global_step9 >run/latest_universal
-	[ "$(note)" = "global_step2 was opened, as latest says" ]
+	[ "$(note)" = "opened global_step2, as latest says" ]
 	[ "$(dangling)" = "warning latest_universal: the file names global_step9, which is not there; global_step2 was read" ]
 	printf global_step8 >run/latest
 	touch run/global_step5
@@ -67,18 +67,18 @@ error() {
 
 @test "a run is known by a tag or by a script, not by the name latest alone" {
 	rm run/zero_to_*.py
-	[ "$(note)" = "global_step2 was opened, as latest says" ]
+	[ "$(note)" = "opened global_step2, as latest says" ]
 	for tag in checkpoint pytorch_model pytorch_model_3; do
 		mv run/global_step* run/$tag
 		printf $tag >run/latest
-		[ "$(note)" = "$tag was opened, as latest says" ]
+		[ "$(note)" = "opened $tag, as latest says" ]
 		mv run/$tag run/global_step2
 	done
 	mv run/global_step2 run/other
 	printf other >run/latest
 	[[ $(note) != *"as latest says"* ]]
 	touch run/zero_to_fp32.py
-	[ "$(note)" = "other was opened, as latest says" ]
+	[ "$(note)" = "opened other, as latest says" ]
 	rm run/latest
 	[[ $(note) != *" says"* ]]
 }

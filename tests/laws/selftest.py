@@ -24,6 +24,7 @@ import rules
 import schemas
 import symbols
 import tags
+import messages
 import words
 
 EMPTY_SHA = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
@@ -270,6 +271,19 @@ CASES = [
      {"cli/cmd/a.c": "struct b {\n\tint c;\n};\nstruct row {\n\tint c;\n};\nstruct cell {\n\tint c;\n};\n",
       "lib/a.c": "struct b {\n\tint c;\n};\nstruct cell {\n\tint c;\n};\n"},
      ["lib/a.c:1: b is defined in cli/cmd/a.c:1 already", "cli/cmd/a.c:4: row is defined once"]),
+    ("messages", messages.check, True,
+     {"lib/a.c": '\nchar *a = "12 bytes " "unaccounted";\nchar *b = "two bytes unaccounted";\n',
+      "man/a.1": "the locks of the kernel\n"},
+     ["lib/a.c:3: ", "man/a.1:1: "]),
+    ("messages", messages.check, True,
+     {"cli/a.c": 'say("what is wrong with "\n    "it here");\nputs("one line\\n"\n     "another");\n'},
+     ["cli/a.c:2: a message in two literals"]),
+    ("messages", messages.check, True,
+     {"cli/a.c": '\t.name = "ls",\nrow = { "values", 0, OPTION_FLAG };\ntopic = { "limits", topic_limits };\n'
+                 'puts("run fsdp-inspect ls --values X");\nputs("run fsdp-inspect load X");\n'
+                 'puts("see fsdp-inspect help limits");\nputs("see fsdp-inspect help riddles");\n'
+                 'puts("and more (ls --values)");\nputs("and more (ls --objects)");\n'},
+     ["cli/a.c:5: there is no command load", "cli/a.c:7: there is no topic riddles", "cli/a.c:9: there is no option --objects"]),
     ("words", words.check, True, {"lib/a.c": "\n" + LATER}, ["lib/a.c:2: a promise"]),
     ("words", words.check, True,
      {"scripts/a": "cd /wo" + "rk/x\n", "README.md": "see ../sha" + "red\n", "tests/a.py": "'../sha" + "red'\n"},

@@ -417,7 +417,7 @@ static void tell_mixed_precision(struct out *out, const struct fsdp_unit *unit)
 	}
 }
 
-/* "head[Linear]  FULL_SHARD over 4, float32: 170 elements + 2 padding = 172, 43 a rank"
+/* "head[Linear]  FULL_SHARD over 4, float32: 170 elements + 2 padding = 172, 43 per rank"
  */
 static void tell_head(struct ledger *ledger, const struct flat_unit *whole)
 {
@@ -452,7 +452,7 @@ static void tell_head(struct ledger *ledger, const struct flat_unit *whole)
 		out_line_text(out, "%" PRIu64 " elements + %" PRIu64 " padding = ", numel,
 			flat->unsharded_numel - numel);
 	}
-	out_line_text(out, "%" PRIu64 ", %" PRIu64 " a rank", flat->unsharded_numel,
+	out_line_text(out, "%" PRIu64 ", %" PRIu64 " per rank", flat->unsharded_numel,
 		flat->sharded_numel);
 	out_line_end(out);
 }

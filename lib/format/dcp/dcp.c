@@ -365,7 +365,7 @@ static uint32_t add_extent(
 			struct fsdp_error *error = NULL;
 			fsdp_fail_rule(&error, FSDP_ERROR_UNSUPPORTED, "FI9004",
 				FSDP_UNKNOWN,
-				"items of this checkpoint are stored transformed, which this version does not read");
+				"items of this checkpoint are stored transformed, which cannot be read");
 			fsdp_reading_keep_error(dcp->reading, error);
 		}
 	}

@@ -91,7 +91,7 @@ static bool read_below(struct fsdp_reading *reading, const struct fsdp_look *loo
 		return false;
 	bool shards = has_shards(&inside);
 	fsdp_dir_close(&dir);
-	fsdp_reading_note(reading, SHARDED " was opened");
+	fsdp_reading_note(reading, "opened " SHARDED);
 	if (shards)
 		fsdp_find(&reading->model->findings, FSDP_RULE_UNCOMMITTED_SAVE,
 			FSDP_PLACE(.file = FSDP_SPAN("model.safetensors.index.json"),

@@ -105,9 +105,9 @@ static void note_tag(struct fsdp_reading *reading, const struct fsdp_folder *fol
 	if (other->leads && !fsdp_span_equal(name, rest))
 		snprintf(text, sizeof text, "; %s names a checkpoint of its own: %.*s",
 			other->name, FSDP_TEXT_MOST(rest, 255));
-	fsdp_reading_note(reading, "%.*s was opened, as %s says%s%s%s", FSDP_TEXT(name),
-		chosen->name, text, others.count != 0 ? "; beside it: " : "",
-		fsdp_name_list_text(&others));
+	fsdp_reading_note(reading, "opened %.*s, as %s says%s%s%s%s", FSDP_TEXT(name),
+		chosen->name, others.count != 0 ? " (also there: " : "",
+		fsdp_name_list_text(&others), others.count != 0 ? ")" : "", text);
 }
 
 /* That a file names a tag which is not there, and what was opened: less bad if another

@@ -39,7 +39,7 @@ void fsdp_deepspeed_judge_files(struct fsdp_deepspeed *ds)
 		return;
 	fsdp_find(&ds->reading->model->findings, FSDP_RULE_ZERO_PARTITIONS,
 		FSDP_PLACE(.next = "copy the missing *_model_states.pt"),
-		"%u file%s with states of the model %s there, of %llu: one a rank of %s",
+		"%u file%s with states of the model %s there, of %llu: one per rank of %s",
 		ds->model_count, ds->model_count == 1 ? "" : "s",
 		ds->model_count == 1 ? "is" : "are", FSDP_LLU(due),
 		parts ? "the save" : "model parallelism");

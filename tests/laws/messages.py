@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Messages are plain: no riddle of the list below, one literal each, and a hint names what works: a
+command, an option that some command has, a topic of help or a page of the manual."""
+
+import re
+
+import law
+from ctokens import scan
+
+# What is not said, and what is said instead.
+RIDDLES = [
+    (r"loose values?", "value"),
+    (r"bytes unaccounted", "bytes that nothing refers to"),
+    (r"kept by rank", "stored by rank"),
+    (r"most on rank", "rank N holds N % more than the mean"),
+    (r"several (dims|dtypes)", "which"),
+    (r"only leads? to", "opened X, the only checkpoint in Y"),
+    (r"locks of the kernel", "sandbox"),
+    (r"each ended by a zero byte", "NUL-terminated"),
+    (r"characters of our own", "draw with ASCII only"),
+    (r"(elements|pieces?|strips?|one|bytes|[0-9]) an? (rank|piece|line|byte)\b", "per rank"),
+    (r"one [a-z.]+ a (rank|piece|line)\b", "per rank"),
+    (r"some ?body|nobody|who ?ever", "who it is"),
+    (r"is the business of|minds? its own", "what happens"),
+]
+PAGES = ("man/", "doc/", "README.md")
+# Pages of text have a line of source for each of theirs.
+LONG = re.compile(r"^(cli/cmd/help|cli/cmd/completion|cli/front/topics|cli/front/words|lib/base/.*\.def)")
+COMMAND = re.compile(r"\bfsdp-inspect ([a-z][a-z-]*)((?: +(?:--?[a-z][\w-]*|[a-z]+))*)")
+SHORT = re.compile(r"\(([a-z]+)((?: --[a-z][a-z-]*)+)\)")
+
+
+def literals(source):
+    """(line, text, whether another literal stands in front of it on an earlier line)"""
+    before = None
+    for token in scan(source):
+        if token.kind == "text" and token.text[0] == '"':
+            number = source.count("\n", 0, token.begin) + 1
+            text = token.text[1:-1]
+            yield number, text, before if before is None or before[0] != number else None
+            before = (number, text)
+        else:
+            before = None
+
+
+def known(root):
+    """Commands, options and topics that there are."""
+    commands, options, topics = {"help"}, set(), set()
+    for path in law.tracked(root):
+        if path.startswith("cli/") and path.endswith(".c"):
+            source = law.text(root, path)
+            commands |= set(re.findall(r'^\t\.name = "([a-z]+)"', source, re.M))
+            options |= set(re.findall(r'\{ "([a-z0-9][a-z0-9-]*)", (?:0|\'.\'), OPTION_', source))
+            topics |= set(re.findall(r'\{ "([a-z]+)", (?:topic_\w+|[A-Z]+) \}', source))
+        elif re.match(r"man/fsdp-inspect-[a-z]+\.[157]$", path):
+            topics.add(path.split("-")[2].split(".")[0])
+    return commands, options, topics
+
+
+def wrong_hints(text, commands, options, topics):
+    for command, rest in COMMAND.findall(text):
+        if command not in commands:
+            yield f"there is no command {command}"
+        words = rest.split()
+        if command == "help" and words and words[0] not in topics | commands | {"lists", "tells"}:
+            yield f"there is no topic {words[0]}"
+        for word in words:
+            if word.startswith("--") and word[2:].split("=")[0] not in options:
+                yield f"there is no option {word}"
+    for command, rest in SHORT.findall(text):
+        for word in rest.split() if command in commands else []:
+            if word[2:] not in options:
+                yield f"there is no option {word}"
+
+
+def check(root):
+    broken, (commands, options, topics) = [], known(root)
+    riddles = [(re.compile(riddle), instead) for riddle, instead in RIDDLES]
+    for path in law.tracked(root):
+        if path.startswith(("cli/", "lib/")) and path.endswith((".c", ".h", ".def")):
+            for number, text, before in literals(law.text(root, path)):
+                if " " not in text:
+                    continue
+                broken += [f"{path}:{number}: \"{riddle.search(text).group()}\": say {instead}"
+                           for riddle, instead in riddles if riddle.search(text)]
+                broken += [f"{path}:{number}: {wrong}" for wrong in wrong_hints(text, commands, options, topics)]
+                # Words with underscores are lists of names.
+                if before and " " in before[1] and "_" not in before[1] + text and "Storage" not in text and not LONG.match(path) and re.search(r"[a-z,;] ?$", before[1]):
+                    broken.append(f"{path}:{number}: a message in two literals")
+        elif path.startswith(PAGES):
+            for number, line in enumerate(law.text(root, path).split("\n"), 1):
+                broken += [f"{path}:{number}: \"{riddle.search(line).group()}\": say {instead}"
+                           for riddle, instead in riddles if riddle.search(line)]
+    return broken
+
+
+if __name__ == "__main__":
+    law.main(check)
