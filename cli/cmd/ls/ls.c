@@ -10,7 +10,7 @@ const char *const BY_WORDS[] = { "rank", "file", "dtype", "role", "module", "uni
 
 static const struct option OPTIONS[] = {
 	{ "long", 'l', OPTION_FLAG, NULL, offsetof(struct ls_options, pieces),
-		.help = "one row a piece: rank, file, offset, length" },
+		.help = "one row per piece: rank, file, offset, length" },
 	{ "by", 0, OPTION_WORDS, "KEY[,KEY]", offsetof(struct ls_options, by), BY_WORDS,
 		.help = "sums for each" },
 	{ "heat", 0, OPTION_FLAG, NULL, offsetof(struct ls_options, heat),

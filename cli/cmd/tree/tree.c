@@ -13,7 +13,7 @@ static const char *const STYLES[] = { "default", "torch", NULL };
 
 static const struct option OPTIONS[] = {
 	{ "sizes", 0, OPTION_FLAG, NULL, offsetof(struct tree_options, sizes),
-		.help = "parameters, bytes, and bytes a rank" },
+		.help = "parameters, bytes, and bytes per rank" },
 	{ "fold", 0, OPTION_FLAG, NULL, offsetof(struct tree_options, fold),
 		.help = "one line for siblings that differ only in a number or a word" },
 	{ "sharded-only", 0, OPTION_FLAG, NULL,
