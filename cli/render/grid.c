@@ -2,20 +2,13 @@
 /*
  * Lines up cells by their widths. What comes in is escaped already.
  */
+#include "render/fit.h"
 #include "render/grid.h"
 #include "render/width.h"
 
 enum {
 	KEPT_ROWS = 1000,
 	KEPT_BYTES = 448 << 10, /* so that the buffer stays at 512 KiB */
-	NARROWEST_NAME = 16,
-	GAP = 2,
-};
-
-struct cell {
-	uint32_t size;
-	uint32_t width;
-	bool is_name;
 };
 
 bool grid_init(struct grid *grid, struct writer *to, const struct looks *looks)
@@ -102,27 +95,28 @@ size_t grid_put_short(
 	return width_of(data, front) + mark_width + width_of(data + size - back, back);
 }
 
+/* Returns the columns it took of its own. */
 static size_t put_cell(struct grid *grid, const struct grid_column *column,
 	struct cell cell, const char *text)
 {
-	size_t most = column->width + grid->slack;
-	if (grid->looks->width <= 0 || !cell.is_name || cell.width <= most) {
-		writer_put(grid->to, text, cell.size);
-		return cell.width;
-	}
-	return grid_put_short(grid->to, text, cell.size, most, grid->looks->ascii);
+	if (!cell_fits(grid, column, cell) && !column->spills)
+		return grid_put_short(grid->to, text, cell.size,
+			column->width + grid->slack, grid->looks->ascii);
+	writer_put(grid->to, text, cell.size);
+	return cell.width;
 }
 
 /* Returns what follows the row in `kept`. */
 static const char *put_row(struct grid *grid, const char *data)
 {
-	size_t pending = grid->indent;
+	size_t pending = grid->indent, at = grid->indent;
 	for (size_t i = 0; i < grid->column_count; i++) {
 		const struct grid_column *column = &grid->columns[i];
 		struct cell cell;
 		memcpy(&cell, data, sizeof cell);
 		const char *text = data + sizeof cell;
 		data = text + cell.size;
+		cell_cut(column, &cell, &text);
 		size_t width = 0;
 		if (cell.size != 0) {
 			if (column->right && cell.width < column->width) {
@@ -133,42 +127,20 @@ static const char *put_row(struct grid *grid, const char *data)
 			pending = 0;
 			width += put_cell(grid, column, cell, text);
 		}
+		if (column->width != 0 || width != 0)
+			at += column->width + GRID_GAP;
+		if (!cell_fits(grid, column, cell) && column->spills) {
+			writer_char(grid->to, '\n');
+			pending = at;
+			continue;
+		}
 		if (width < column->width)
 			pending += column->width - width;
 		if (column->width != 0 || width != 0)
-			pending += GAP;
+			pending += GRID_GAP;
 	}
 	writer_char(grid->to, '\n');
 	return data;
-}
-
-static struct grid_column *widest_names(struct grid *grid)
-{
-	struct grid_column *widest = NULL;
-	for (size_t i = 0; i < grid->column_count; i++) {
-		struct grid_column *column = &grid->columns[i];
-		if (column->names && column->width > NARROWEST_NAME &&
-			(widest == NULL || column->width > widest->width))
-			widest = column;
-	}
-	return widest;
-}
-
-static void fit_terminal(struct grid *grid)
-{
-	if (grid->looks->width <= 0)
-		return;
-	size_t most = (size_t)grid->looks->width;
-	size_t total = grid->indent;
-	for (size_t i = 0; i < grid->column_count; i++)
-		total += grid->columns[i].width + (i != 0 ? GAP : 0);
-	grid->slack = total < most ? most - total : 0;
-	for (; total > most; total--) {
-		struct grid_column *column = widest_names(grid);
-		if (column == NULL)
-			return;
-		column->width--;
-	}
 }
 
 static void put_kept(struct grid *grid)
@@ -186,7 +158,7 @@ void grid_row_end(struct grid *grid)
 	if (!grid->settled && grid->kept_rows < KEPT_ROWS && grid->kept.size < KEPT_BYTES)
 		return;
 	if (!grid->settled)
-		fit_terminal(grid);
+		fit_columns(grid, false);
 	grid->settled = true;
 	put_kept(grid);
 }
@@ -194,6 +166,6 @@ void grid_row_end(struct grid *grid)
 void grid_end(struct grid *grid)
 {
 	if (!grid->settled)
-		fit_terminal(grid);
+		fit_columns(grid, true);
 	put_kept(grid);
 }

@@ -9,11 +9,25 @@
  * Cells in columns, two spaces between, no boxes, no spaces at the end of a line. The
  * first rows are held back until their widths are known (1,000, or fewer if they are
  * long); later ones go out at once in the widths of those.
+ *
+ * How wide each column is, and what happens to names that do not fit, fit.h decides.
  */
+enum { GRID_GAP = 2 }; /* between columns */
+
 struct grid_column {
 	bool right;
-	bool names; /* holds names, which may lose their middle */
+	bool names; /* holds names, which may be shortened */
 	size_t width;
+	const char *label;     /* lower case; NULL: none */
+	size_t prefix, suffix; /* bytes that all names have, and that are left out */
+	bool spills;           /* names that do not fit get a line of their own */
+};
+
+/* A cell as it is kept: this, then its text. */
+struct cell {
+	uint32_t size;
+	uint32_t width;
+	bool is_name;
 };
 
 struct grid {
@@ -34,7 +48,7 @@ struct grid {
 bool grid_init(struct grid *grid, struct writer *to, const struct looks *looks);
 void grid_done(struct grid *grid);
 
-/* Columns are left-aligned until the caller sets `right`. */
+/* Columns are left-aligned and without a label until the caller sets these. */
 void grid_begin(struct grid *grid, size_t column_count, size_t indent);
 
 /* A cell: begin, write escaped text to the writer, end. */

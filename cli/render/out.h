@@ -175,9 +175,11 @@ struct table {
 	bool text_only;
 	bool machine_only;
 	bool rows_only;
-	bool tree;       /* its rows are nodes: out_node */
-	unsigned view;   /* which of those that columns speak of: 0 to 31 */
-	unsigned indent; /* spaces */
+	bool tree;                /* its rows are nodes: out_node */
+	const char *const *heads; /* of a tree: what text writes above the values in front
+				     of its nodes; the last is NULL */
+	unsigned view;            /* which of those that columns speak of: 0 to 31 */
+	unsigned indent;          /* spaces */
 	bool no_header;
 	uint64_t
 		left_out; /* bit 1 << column: text leaves it out by itself, since it would
@@ -194,17 +196,18 @@ void out_row(struct out *out, const struct value *values);
 void out_table_end(struct out *out);
 
 /*
- * A row of a tree, parents before children. Text shows the node and no columns: four
- * spaces a level, then name, class and mark, then the trail, right-aligned. Beyond 256
- * levels it writes the level instead of indenting.
+ * A row of a tree, parents before children. Text shows the node and no columns: what leads
+ * it, right-aligned below the heads, four spaces a level, then name, class and mark, then
+ * the trail, right-aligned. Beyond 256 levels it writes the level instead of indenting.
  */
 struct tree_node {
 	uint32_t depth;
-	struct text name;          /* shown */
-	struct text class_name;    /* absent: no brackets */
-	bool class_guessed;        /* [~Class] */
-	const char *mark;          /* "FULLY SHARDED" or NULL */
-	const struct value *trail; /* sizes, or NULL */
+	struct text name;         /* shown */
+	struct text class_name;   /* absent: no brackets */
+	bool class_guessed;       /* [~Class] */
+	const char *mark;         /* "FULLY SHARDED" or NULL */
+	const struct value *lead; /* as many as the table has heads; NULL: none of them */
+	const struct value *trail; /* behind it, or NULL */
 	size_t trail_count;
 };
 /* values NULL: none, in a tree for people. */

@@ -21,10 +21,10 @@ enum {
 	LABEL_WIDTH = 13,
 	NAME_BYTES = 4096,
 	INDENT = 4,
+	TABLE_INDENT = 2, /* of a tree behind numbers */
 	INDENT_LEVELS = 256,
 	TRAILS = 8,
-	TRAIL_WIDTH = 12, /* what a tree leaves for a number on a terminal */
-	NARROWEST_LABEL = 16,
+	LONGEST_LABEL = 160, /* columns of the name of a node on a terminal */
 	HANG = 4,         /* of the second line of a sentence without a label … */
 	HANG_FINDING = 9, /* … and of one that begins with a severity */
 };
@@ -44,7 +44,8 @@ struct text_out {
 	size_t pending;     /* spaces before the next piece of a line */
 	size_t hang;        /* where its second line begins */
 
-	bool hidden; /* the table is for programs */
+	bool hidden;  /* the table is for programs */
+	size_t leads; /* values in front of each node of a tree */
 	size_t row_count;
 	struct columns columns;
 };
@@ -280,10 +281,14 @@ static void verbatim(struct out *out, struct text lines)
 
 /* ---- tables ---- */
 
+static const char *label_of(const struct column *column)
+{
+	return column->label != NULL ? column->label : column->name;
+}
+
 static void put_heading(struct writer *to, const struct column *column)
 {
-	const char *label = column->label != NULL ? column->label : column->name;
-	for (const char *c = label; *c != '\0'; c++) {
+	for (const char *c = label_of(column); *c != '\0'; c++) {
 		bool lower = *c >= 'a' && *c <= 'z';
 		writer_char(to, lower ? (char)(*c - 'a' + 'A') : *c);
 	}
@@ -307,6 +312,33 @@ static bool is_right(const struct column *column)
 	return column->right || (column->type >= FIELD_COUNT && column->type <= FIELD_NS);
 }
 
+static void put_head(struct text_out *text, const char *head)
+{
+	struct writer *cell = grid_cell_begin(&text->grid);
+	grid_style(&text->grid, DIM);
+	writer_text(cell, head);
+	grid_style(&text->grid, PLAIN);
+	grid_cell_end(&text->grid, false);
+}
+
+static void tree_begin(struct text_out *text, const struct table *table)
+{
+	text->leads = 0;
+	while (table->heads != NULL && table->heads[text->leads] != NULL)
+		text->leads++;
+	grid_begin(&text->grid, text->leads + 1 + TRAILS, table->indent);
+	for (size_t i = 0; i < text->leads + 1 + TRAILS; i++)
+		text->grid.columns[i].right = i != text->leads;
+	if (text->leads == 0)
+		return;
+	for (size_t i = 0; i < text->leads; i++)
+		put_head(text, table->heads[i]);
+	put_head(text, "MODULE");
+	for (size_t i = 0; i < TRAILS; i++)
+		put_head(text, "");
+	grid_row_end(&text->grid);
+}
+
 static void table_begin(struct out *out, const struct table *table)
 {
 	struct text_out *text = text_out_of(out);
@@ -316,15 +348,15 @@ static void table_begin(struct out *out, const struct table *table)
 	columns_for_text(table, &text->columns);
 	text->row_count = 0;
 	if (table->tree) {
-		grid_begin(&text->grid, 1 + TRAILS, table->indent);
-		for (size_t i = 1; i <= TRAILS; i++)
-			text->grid.columns[i].right = true;
+		tree_begin(text, table);
 		return;
 	}
 	grid_begin(&text->grid, text->columns.count, table->indent);
-	for (size_t i = 0; i < text->columns.count; i++)
-		text->grid.columns[i].right =
-			is_right(&table->columns[text->columns.items[i]]);
+	for (size_t i = 0; i < text->columns.count; i++) {
+		const struct column *column = &table->columns[text->columns.items[i]];
+		text->grid.columns[i].right = is_right(column);
+		text->grid.columns[i].label = label_of(column);
+	}
 	if (!table->no_header)
 		put_header(text, table);
 }
@@ -357,10 +389,15 @@ static void table_end(struct out *out)
 
 /* ---- trees ---- */
 
-static void put_indent(struct writer *cell, uint32_t depth)
+static size_t indent_of(const struct text_out *text)
+{
+	return text->leads > 0 ? TABLE_INDENT : INDENT;
+}
+
+static void put_indent(struct text_out *text, struct writer *cell, uint32_t depth)
 {
 	if (depth <= INDENT_LEVELS) {
-		writer_spaces(cell, (size_t)depth * INDENT);
+		writer_spaces(cell, (size_t)depth * indent_of(text));
 		return;
 	}
 	writer_char(cell, '{');
@@ -368,26 +405,17 @@ static void put_indent(struct writer *cell, uint32_t depth)
 	writer_text(cell, "} ");
 }
 
-/* Columns for the name on a terminal, or SIZE_MAX. */
-static size_t room_for_name(const struct text_out *text, const struct tree_node *node)
+/* Columns for the name on a terminal, or SIZE_MAX. Neighbours may differ in the middle of
+ * their names, so only what would fill lines is shortened. */
+static size_t room_for_name(const struct text_out *text)
 {
-	if (text->looks.width <= 0)
-		return SIZE_MAX;
-	size_t room = (size_t)text->looks.width;
-	size_t taken = text->grid.indent + node->trail_count * TRAIL_WIDTH;
-	taken +=
-		node->depth <= INDENT_LEVELS ? (size_t)node->depth * INDENT : TRAIL_WIDTH;
-	if (node->class_name.data != NULL)
-		taken += node->class_name.size + 3;
-	if (node->mark != NULL)
-		taken += 1 + strlen(node->mark);
-	return taken + NARROWEST_LABEL < room ? room - taken : NARROWEST_LABEL;
+	return text->looks.width <= 0 ? SIZE_MAX : LONGEST_LABEL;
 }
 
 static void put_node_name(
 	struct text_out *text, struct writer *cell, const struct tree_node *node)
 {
-	size_t room = room_for_name(text, node);
+	size_t room = room_for_name(text);
 	if (node->name.size == 0 && node->class_name.data == NULL) {
 		writer_text(cell, "(root)");
 	} else if (node->name.size <= room / 8) {
@@ -420,7 +448,7 @@ static void put_class(
 static void put_label(struct text_out *text, const struct tree_node *node)
 {
 	struct writer *cell = grid_cell_begin(&text->grid);
-	put_indent(cell, node->depth);
+	put_indent(text, cell, node->depth);
 	put_node_name(text, cell, node);
 	put_class(text, cell, node);
 	if (node->mark != NULL) {
@@ -437,6 +465,12 @@ static void node(struct out *out, const struct tree_node *tree_node)
 	struct text_out *text = text_out_of(out);
 	if (text->hidden)
 		return;
+	for (size_t i = 0; i < text->leads; i++) {
+		struct writer *cell = grid_cell_begin(&text->grid);
+		if (tree_node->lead != NULL)
+			put_value(text, cell, &tree_node->lead[i], true);
+		grid_cell_end(&text->grid, false);
+	}
 	put_label(text, tree_node);
 	for (size_t i = 0; i < TRAILS; i++) {
 		struct writer *cell = grid_cell_begin(&text->grid);

@@ -37,17 +37,6 @@ static size_t key_count(const struct fsdp_checkpoint *checkpoint, enum fsdp_sums
 
 /* ---- layers ---- */
 
-static bool is_number(struct fsdp_span name)
-{
-	size_t digits = 0;
-
-	while (digits < name.size && name.data[name.size - 1 - digits] >= '0' &&
-		name.data[name.size - 1 - digits] <= '9')
-		digits++;
-	return digits > 0 &&
-	       (digits == name.size || name.data[name.size - 1 - digits] == '.');
-}
-
 /* The topmost visit that is called a number, of each visit at or below one. */
 static void map_layers(struct fsdp_keys *keys, struct fsdp_scratch *scratch)
 {
@@ -57,7 +46,7 @@ static void map_layers(struct fsdp_keys *keys, struct fsdp_scratch *scratch)
 
 		if (module.parent < i)
 			above = keys->map[module.parent];
-		if (above == FSDP_NONE && is_number(fsdp_scratch_name(scratch,
+		if (above == FSDP_NONE && fsdp_ends_with_number(fsdp_scratch_name(scratch,
 						  keys->checkpoint, module.name)))
 			above = i;
 		keys->map[i] = above;

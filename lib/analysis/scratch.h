@@ -39,4 +39,16 @@ static inline struct fsdp_span fsdp_scratch_name(struct fsdp_scratch *scratch,
 	return FSDP_SPAN("");
 }
 
+/* Whether the last segment is a number. */
+static inline bool fsdp_ends_with_number(struct fsdp_span name)
+{
+	size_t digits = 0;
+
+	while (digits < name.size && name.data[name.size - 1 - digits] >= '0' &&
+		name.data[name.size - 1 - digits] <= '9')
+		digits++;
+	return digits > 0 &&
+	       (digits == name.size || name.data[name.size - 1 - digits] == '.');
+}
+
 #endif

@@ -418,12 +418,13 @@ static inline void walk_overview(const struct fsdp_checkpoint *checkpoint)
 	fsdp_overview_free(overview);
 }
 
-/* Every tensor under its two keys, and all of them as stored. */
+/* Every tensor under its two keys, all of them as stored, and likely units. */
 static inline void walk_sums(const struct fsdp_checkpoint *checkpoint)
 {
 	static const enum fsdp_sums_by by[] = { FSDP_BY_LAYER, FSDP_BY_PREFIX };
 	size_t count = fsdp_tensor_count(checkpoint);
 	struct fsdp_crossed *crossed;
+	struct fsdp_likely *likely;
 	struct fsdp_total total;
 	uint64_t tensors = 0;
 	uint32_t *all, second;
@@ -438,6 +439,9 @@ static inline void walk_sums(const struct fsdp_checkpoint *checkpoint)
 		tensors += fsdp_crossed_group(crossed, i, &second).tensors;
 	must(tensors == count);
 	fsdp_crossed_free(crossed);
+	must(fsdp_likely_new(checkpoint, &likely, NULL));
+	must(!fsdp_likely_unit(likely, FSDP_NONE));
+	fsdp_likely_free(likely);
 	must(fsdp_total_of(checkpoint, all, count, &total, NULL));
 	must(total.stored_bytes <= total.bytes);
 	free(all);

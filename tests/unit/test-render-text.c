@@ -364,6 +364,8 @@ static void emit_sized_tree(struct out *out, struct text name)
 
 static void sizes_stand_at_the_right(void **state)
 {
+	char long_name[400];
+
 	(void)state;
 	struct capture capture;
 	capture_open(&capture, "text", pipe_looks);
@@ -371,11 +373,49 @@ static void sizes_stand_at_the_right(void **state)
 	assert_captured(&capture, "model[Linear]  58.7 M  112.0 MiB\n"
 				  "    a               7\n"
 				  "    b\n");
-	capture_open(&capture, "text", (struct looks){ .width = 50, .ascii = true });
+	/* Names of modules are shortened only where they would fill lines. */
+	capture_open(&capture, "text", (struct looks){ .width = 30, .ascii = true });
 	emit_sized_tree(capture.out, TEXT("a.name.that.is.longer.than.the.line"));
-	assert_captured(&capture, "a.name....he.line[Linear]  58.7 M  112.0 MiB\n"
-				  "    a                           7\n"
-				  "    b\n");
+	assert_captured(&capture,
+		"a.name.that.is.longer.than.the.line[Linear]  58.7 M  112.0 MiB\n"
+		"    a                                             7\n"
+		"    b\n");
+	memset(long_name, 'x', sizeof long_name);
+	capture_open(&capture, "text", (struct looks){ .width = 30, .ascii = true });
+	emit_sized_tree(capture.out, (struct text){ long_name, sizeof long_name });
+	capture_close(&capture);
+	assert_int_equal(strcspn(capture.data, "["), 160);
+	assert_non_null(strstr(capture.data, "x...x"));
+	capture_free(&capture);
+}
+
+static void what_leads_a_tree_has_heads(void **state)
+{
+	static const char *const heads[] = { "PARAMS", "BYTES", NULL };
+	static const struct column one[] = { { .name = "name" } };
+	const struct table table = { .key = "modules",
+		.columns = one,
+		.column_count = 1,
+		.tree = true,
+		.heads = heads };
+	const struct value large[] = { value_elements(58720256), value_bytes(117440512) };
+	const struct value small[] = { value_elements(7), value_absent() };
+	struct capture capture;
+
+	(void)state;
+	capture_open(&capture, "text", pipe_looks);
+	out_table_begin(capture.out, &table);
+	emit_node(capture.out,
+		(struct tree_node){
+			.class_name = TEXT("Net"), .name = TEXT(""), .lead = large });
+	emit_node(capture.out,
+		(struct tree_node){ .depth = 1, .name = TEXT("a"), .lead = small });
+	emit_node(capture.out, (struct tree_node){ .depth = 2, .name = TEXT("w") });
+	out_table_end(capture.out);
+	assert_captured(&capture, "PARAMS      BYTES  MODULE\n"
+				  "58.7 M  112.0 MiB  [Net]\n"
+				  "     7          -    a\n"
+				  "                       w\n");
 }
 
 static void colour_adds_and_takes_nothing(void **state)
@@ -448,6 +488,7 @@ int main(void)
 		cmocka_unit_test(names_beyond_the_limit_are_cut_in_text_only),
 		cmocka_unit_test(trees_are_indented_until_they_are_too_deep),
 		cmocka_unit_test(sizes_stand_at_the_right),
+		cmocka_unit_test(what_leads_a_tree_has_heads),
 		cmocka_unit_test(colour_adds_and_takes_nothing),
 		cmocka_unit_test(values_are_compact),
 	};

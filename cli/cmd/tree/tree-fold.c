@@ -8,11 +8,11 @@
 #include "cmd/tree/tree.h"
 #include "run/answer.h"
 
-/* The name of a shown visit below its parent. */
-static struct text own_name(struct tree *tree, struct name_buffer *buffer, size_t index)
+/* What of a name stands behind that of the shown visit above. */
+static struct text below_parent(struct tree *tree, struct text name, size_t index)
 {
 	const struct shown *shown = &tree->shown[index];
-	struct text name = tree_name(tree, buffer, shown->module), parent;
+	struct text parent;
 
 	if (shown->parent == FSDP_NONE)
 		return name;
@@ -22,6 +22,12 @@ static struct text own_name(struct tree *tree, struct name_buffer *buffer, size_
 		name.data[parent.size] != '.')
 		return name;
 	return (struct text){ name.data + parent.size + 1, name.size - parent.size - 1 };
+}
+
+static struct text own_name(struct tree *tree, struct name_buffer *buffer, size_t index)
+{
+	return below_parent(
+		tree, tree_name(tree, buffer, tree->shown[index].module), index);
 }
 
 /* What of a module must be equal: what is shown of it. Sizes of own tensors are not, so
@@ -132,6 +138,11 @@ void tree_fold(struct tree *tree, uint32_t first)
 		tree->hashes[next] == tree->hashes[first] &&
 		same_below(tree, first, next) &&
 		join_add(&tree->join, own_name(tree, &tree->buffers.alias, next))) {
+		if (tree->numbers_only && !tree->join.numbers) {
+			join_begin(
+				&tree->join, own_name(tree, &tree->buffers.alias, first));
+			break;
+		}
 		if (!tree->summed)
 			add_sums(tree, first, next);
 		next = tree->shown[next].end;
@@ -140,21 +151,39 @@ void tree_fold(struct tree *tree, uint32_t first)
 		tree->shown[tree->shown[first].end].jump = next;
 }
 
-/* The name under which a visit is shown; with --fold it is made of joined segments. */
-struct text tree_shown_name(struct tree *tree, size_t index)
+static struct text folded_name(struct tree *tree, size_t index, struct text *ret_leaf)
 {
 	const struct shown *shown = &tree->shown[index];
-	size_t length = 0;
+	struct name_buffer *buffer = &tree->buffers.module;
+	size_t length = 0, above;
 
-	if (!tree->options->fold)
-		return tree_name(tree, &tree->buffers.module, shown->module);
 	if (shown->depth > 0)
 		length = tree->name_sizes[shown->depth - 1];
 	if (length > 0)
-		name_buffer_append(&tree->buffers.module, &length, text_of("."));
-	join_write(&tree->join, &tree->buffers.module, &length);
+		name_buffer_append(buffer, &length, text_of("."));
+	above = length;
+	join_write(&tree->join, buffer, &length);
 	tree->name_sizes[shown->depth] = length;
-	return (struct text){ length > 0 ? tree->buffers.module.data : "", length };
+	if (length == 0)
+		return *ret_leaf = (struct text){ "", 0 };
+	*ret_leaf = (struct text){ buffer->data + above, length - above };
+	return (struct text){ buffer->data, length };
+}
+
+struct text tree_shown_name(struct tree *tree, size_t index, struct text *ret_leaf)
+{
+	struct text name;
+
+	if (tree->folding) {
+		name = folded_name(tree, index, ret_leaf);
+	} else {
+		name = tree_name(tree, &tree->buffers.module, tree->shown[index].module);
+		*ret_leaf = below_parent(tree, name, index);
+	}
+	/* A segment may be empty, and "(root)" stands for an empty name. */
+	if (tree->options->full || ret_leaf->size == 0)
+		*ret_leaf = name;
+	return name;
 }
 
 bool tree_fold_begin(struct tree *tree)

@@ -2,13 +2,15 @@
 /*
  * Describes each visit that is shown, and emits the rows.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "cmd/tree/tree.h"
 #include "part/units.h"
 #include "run/answer.h"
 
-static const char *const MARKS[] = { NULL, "FULLY SHARDED", "FULLY SHARDED (inferred)" };
+static const char *const MARKS[] = { NULL, "FULLY SHARDED", "FULLY SHARDED (inferred)",
+	"FULLY SHARDED (likely: repeated block)" };
 
 /* A row of the tree. Its context is the row_context of the tree. */
 struct shown_module {
@@ -62,7 +64,16 @@ static struct value get_unit(struct subject of)
 
 static struct value get_fully_sharded(struct subject of)
 {
-	return value_bool(((const struct shown_module *)of.object)->mark != MARK_NONE);
+	enum mark mark = ((const struct shown_module *)of.object)->mark;
+
+	return value_bool(mark == MARK_SHARDED || mark == MARK_INFERRED);
+}
+
+static struct value get_likely(struct subject of)
+{
+	return ((const struct shown_module *)of.object)->mark == MARK_LIKELY
+		       ? value_bool(true)
+		       : value_absent();
 }
 
 static struct value get_inferred(struct subject of)
@@ -94,7 +105,11 @@ const struct record module_record = OBJECT_RECORD(MODULE, "module",
 		.about =
 			"Clean name of the unit that shards it; absent where none does." },
 	{ "fully_sharded", GET(FIELD_BOOL, get_fully_sharded), .always = true,
-		.about = "True where the text output has the mark FULLY SHARDED." },
+		.about =
+			"True where the text output has the mark FULLY SHARDED, unless it is only likely." },
+	{ "likely_unit", GET(FIELD_BOOL, get_likely),
+		.about =
+			"True for a block that repeats below a module that is sharded: nothing says so, but it was likely a unit." },
 	{ "inferred", GET(FIELD_TEXTS, get_inferred), .always = true,
 		WORDS("class", "fully_sharded"),
 		.about =
@@ -121,8 +136,19 @@ static uint32_t same_as(const struct tree *tree, uint32_t module)
 		       : tree->shown[place].emitted;
 }
 
+static const char *write_share(const struct tree *tree, uint64_t bytes, char share[16])
+{
+	uint64_t all = module_at(tree, 0).bytes;
+
+	snprintf(share, 16, "%.1f %%",
+		all > 0 ? 100.0 * (double)bytes / (double)all : 0.0);
+	return share;
+}
+
+const char *const tree_heads[] = { "PARAMS", "BYTES", "SHARE", "PER RANK", NULL };
+
 static void emit_module(struct tree *tree, const struct record_table *table, size_t index,
-	struct text name)
+	struct text name, struct text leaf)
 {
 	const struct shown *shown = &tree->shown[index];
 	struct fsdp_module module = module_at(tree, shown->module);
@@ -138,21 +164,22 @@ static void emit_module(struct tree *tree, const struct record_table *table, siz
 						   : module_at(tree, shown->marked).unit,
 		.mark = tree_mark(tree, shown),
 		.sums = sums,
-		.folded = tree->options->fold,
+		.folded = tree->folding,
 	};
-	const struct value trail[] = { value_elements(sums.parameters),
-		value_bytes(sums.bytes), value_bytes(sums.rank_bytes) };
+	char share[16];
+	const struct value lead[] = { value_elements(sums.parameters),
+		value_bytes(sums.bytes), value_word(write_share(tree, sums.bytes, share)),
+		value_bytes(sums.rank_bytes) };
 	const struct tree_node node = {
 		.depth = shown->depth,
-		.name = name,
+		.name = leaf,
 		.class_name = text_of(module_shown_class(tree->run, &module)),
 		.class_guessed = module.class_inferred,
 		.mark = MARKS[row.mark],
-		.trail = trail,
-		.trail_count = tree->options->sizes ? 3 : 0,
+		.lead = tree->options->sizes ? lead : NULL,
 	};
 
-	tree->inferred_units |= row.mark == MARK_INFERRED;
+	tree->inferred_units |= row.mark == MARK_INFERRED || row.mark == MARK_LIKELY;
 	tree->inferred_classes |= module.class_inferred;
 	out_records_node(tree->run->out, table, &node, &row);
 }
@@ -177,9 +204,10 @@ static void emit_params(struct tree *tree, size_t index, struct text module_show
 		size_t length = 0;
 		if (tensor.role != FSDP_ROLE_PARAM && tensor.role != FSDP_ROLE_BUFFER)
 			continue;
-		name_buffer_append(&tree->buffers.alias, &length, module_shown);
-		if (length > 0)
+		if (tree->options->full && module_shown.size > 0) {
+			name_buffer_append(&tree->buffers.alias, &length, module_shown);
 			name_buffer_append(&tree->buffers.alias, &length, text_of("."));
+		}
 		name_buffer_append(&tree->buffers.alias, &length, own);
 		node.name = (struct text){ tree->buffers.alias.data, length };
 		out_node(tree->run->out, &node, NULL);
@@ -192,22 +220,23 @@ void tree_walk(struct tree *tree, struct record_table *table, bool params)
 
 	out_records_begin(tree->run->out, table);
 	for (uint32_t i = 0; i < tree->shown_count;) {
-		struct text name;
-		if (tree->shown[i].jump != 0 && tree->shown[i].jump != i) {
+		struct text name, leaf;
+		if (tree->folding && tree->shown[i].jump != 0 &&
+			tree->shown[i].jump != i) {
 			i = tree->shown[i].jump;
 			continue;
 		}
-		if (tree->options->fold)
+		if (tree->folding)
 			tree_fold(tree, i);
 		tree->shown[i].emitted = emitted++;
-		name = tree_shown_name(tree, i);
-		emit_module(tree, table, i, name);
+		name = tree_shown_name(tree, i, &leaf);
+		emit_module(tree, table, i, name, leaf);
 		if (params)
 			emit_params(tree, i, name);
 		i++;
 	}
 	out_table_end(tree->run->out);
-	tree->summed = true;
+	tree->summed |= tree->folding;
 }
 
 static const void *each_unit(struct subject of, size_t i, void *room)

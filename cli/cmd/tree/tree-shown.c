@@ -23,7 +23,10 @@ struct text tree_name(const struct tree *tree, struct name_buffer *buffer, uint3
 enum mark tree_mark(const struct tree *tree, const struct shown *shown)
 {
 	if (shown->marked == FSDP_NONE)
-		return MARK_NONE;
+		return tree->likely != NULL &&
+				       fsdp_likely_unit(tree->likely, shown->module)
+			       ? MARK_LIKELY
+			       : MARK_NONE;
 	return module_at(tree, shown->marked).unit_inferred ? MARK_INFERRED
 							    : MARK_SHARDED;
 }
@@ -164,7 +167,7 @@ static bool sum_rank_bytes(struct tree *tree)
 
 static bool sum_sizes(struct tree *tree)
 {
-	if (!tree->options->sizes && !tree->options->fold)
+	if (!tree->options->sizes && tree->name_sizes == NULL)
 		return true;
 	tree->sums = malloc((tree->shown_count + 1) * sizeof *tree->sums);
 	if (tree->sums == NULL)
@@ -189,8 +192,14 @@ struct sums tree_sums(const struct tree *tree, size_t index)
 
 /* ---- both ---- */
 
-bool tree_choose(struct tree *tree)
+bool tree_choose(struct tree *tree, bool may_fold)
 {
+	struct fsdp_plan_facts plan;
+
+	/* A plan knows all units. */
+	if (!fsdp_checkpoint_plan(tree->run->checkpoint, &plan) &&
+		!fsdp_likely_new(tree->run->checkpoint, &tree->likely, NULL))
+		return false;
 	return mark_modules(tree) && keep_selected(tree) && choose_shown(tree) &&
-	       sum_sizes(tree);
+	       (!may_fold || tree_fold_begin(tree)) && sum_sizes(tree);
 }

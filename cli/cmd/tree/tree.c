@@ -13,9 +13,13 @@ static const char *const STYLES[] = { "default", "torch", NULL };
 
 static const struct option OPTIONS[] = {
 	{ "sizes", 0, OPTION_FLAG, NULL, offsetof(struct tree_options, sizes),
-		.help = "parameters, bytes, and bytes per rank" },
+		.help = "parameters, bytes, their share, and bytes per rank" },
+	{ "full", 0, OPTION_FLAG, NULL, offsetof(struct tree_options, full),
+		.help = "whole names" },
 	{ "fold", 0, OPTION_FLAG, NULL, offsetof(struct tree_options, fold),
 		.help = "one line for siblings that differ only in a number or a word" },
+	{ "no-fold", 0, OPTION_FLAG, NULL, offsetof(struct tree_options, no_fold),
+		.help = "a line for each module, on a terminal, too" },
 	{ "sharded-only", 0, OPTION_FLAG, NULL,
 		offsetof(struct tree_options, sharded_only),
 		.help = "only modules that are fully sharded, and those above them" },
@@ -39,16 +43,45 @@ static void tell_origin(struct tree *tree)
 			"classes written [~Class] were inferred from config.json");
 	if (tree->inferred_units)
 		run_note(tree->run,
-			"marks were inferred from placements, since unit borders are not stored; a sharding plan has them: man fsdp-inspect-plan");
+			"FULLY SHARDED is a guess here: checkpoints do not store which modules were FSDP units. Exact marks: fsdp-inspect help plan");
 	else
 		run_note(tree->run,
-			"without a sharding plan there are no classes, and units only where the checkpoint names them: man fsdp-inspect-plan");
+			"without a sharding plan there are no classes, and units only where the checkpoint names them: fsdp-inspect help plan");
+}
+
+/* On a terminal siblings are folded that differ in a number: hundreds of layers are no
+ * answer. Programs get each module unless they ask. */
+static bool folds_for_people(const struct tree *tree)
+{
+	const struct looks *looks = out_looks(tree->run->out);
+
+	return !tree->options->fold && !tree->options->no_fold && looks != NULL &&
+	       looks->width > 0;
+}
+
+static void emit_rows(struct tree *tree)
+{
+	const struct table like = { .key = "modules",
+		.main = true,
+		.tree = true,
+		.heads = tree->options->sizes ? tree_heads : NULL };
+	struct record_table table;
+
+	record_table_init(&table, &like, &module_record, &tree->row);
+	tree->folding = tree->options->fold;
+	tree->numbers_only = folds_for_people(tree);
+	if (tree->options->params || tree->numbers_only) {
+		table.table.machine_only = true;
+		tree_walk(tree, &table, false);
+		table.table.machine_only = false;
+		table.table.text_only = true;
+	}
+	tree->folding |= tree->numbers_only;
+	tree_walk(tree, &table, tree->options->params);
 }
 
 static bool show_tree(struct tree *tree)
 {
-	static const struct table like = { .key = "modules", .main = true, .tree = true };
-	struct record_table table;
 	int status = tree->shown_count == 0 && !selection_is_all(tree->selection)
 			     ? STATUS_BAD
 			     : STATUS_GOOD;
@@ -62,14 +95,7 @@ static bool show_tree(struct tree *tree)
 		run_note(tree->run, "there are no modules");
 	}
 	run_begin(tree->run, answer_selection_status(tree->run, tree->selection, status));
-	record_table_init(&table, &like, &module_record, &tree->row);
-	if (tree->options->params) {
-		table.table.machine_only = true;
-		tree_walk(tree, &table, false);
-		table.table.machine_only = false;
-		table.table.text_only = true;
-	}
-	tree_walk(tree, &table, tree->options->params);
+	emit_rows(tree);
 	out_fields(tree->run->out, &tree_record, (struct subject){ &tree->row, tree });
 	if (tree->shown_count > 0)
 		tell_origin(tree);
@@ -85,6 +111,7 @@ static void tree_done(struct tree *tree)
 	free(tree->sums);
 	free(tree->hashes);
 	free(tree->name_sizes);
+	fsdp_likely_free(tree->likely);
 	row_buffers_done(&tree->buffers);
 	join_done(&tree->join);
 	selection_free(tree->selection);
@@ -99,14 +126,17 @@ static bool run_tree(struct run *run, struct fsdp_error **ret_error)
 	bool good;
 
 	(void)ret_error; /* nothing here reads */
+	if (tree.options->fold && tree.options->no_fold)
+		return refuse(run, "give one of them",
+			"--fold and --no-fold exclude each other");
 	if (!answer_selection(run, &tree.selection))
 		return true;
 	tree.row = (struct row_context){ .run = run, .buffers = &tree.buffers };
 	if (strcmp(tree.options->style, "torch") == 0)
 		good = tree_as_torch(&tree);
 	else
-		good = tree_choose(&tree) &&
-		       (!tree.options->fold || tree_fold_begin(&tree)) &&
+		good = tree_choose(
+			       &tree, tree.options->fold || folds_for_people(&tree)) &&
 		       show_tree(&tree);
 	good = good && !row_buffers_failed(&tree.buffers);
 	tree_done(&tree);
@@ -118,15 +148,15 @@ const struct command command_tree = {
 	.group = GROUP_START,
 	.summary = "modules, with FULLY SHARDED marks",
 	.synopsis =
-		"[-d N] [--sizes] [--fold] [--sharded-only] [--params] [--style=default|torch] CHECKPOINT",
+		"[-d N] [--sizes] [--full] [--fold | --no-fold] [--sharded-only] [--params] [--style=default|torch] CHECKPOINT",
 	.example = "tree step-1000/",
-	.examples = { "tree --fold step-1000/",
+	.examples = { "tree --sizes -d 2 step-1000/",
 		"tree --style=torch --plan net.fsdp-plan.json rank*.pt" },
 	.exit_1 = "a selector matched nothing",
 	.options = OPTIONS,
 	.selectors = (const struct option *const[]){ select_names, select_tensors,
 		select_ranks, select_files, select_depth, NULL },
-	.shapes = SHAPE_TREE,
+	.shapes = SHAPE_TREE | SHAPE_TABLE,
 	.answer = &tree_record,
 	.output = "text",
 	.inputs = INPUTS_MANY,

@@ -2,6 +2,8 @@
 #ifndef TREE_H
 #define TREE_H
 
+#include <fsdp/analysis.h>
+
 #include "part/fold.h"
 #include "part/mixer.h"
 #include "part/tensor-row.h"
@@ -12,7 +14,7 @@
  * describes each, tree-torch.c writes PyTorch's own form.
  */
 struct tree_options {
-	bool sizes, fold, sharded_only, params;
+	bool sizes, fold, no_fold, full, sharded_only, params;
 	const char *style;
 };
 
@@ -52,12 +54,15 @@ struct tree {
 	struct row_buffers buffers;
 	struct join join;
 	bool summed; /* what was folded away is in the sums of its representative */
+	struct fsdp_likely *likely;
+	bool folding;      /* the rows that are emitted now are joined … */
+	bool numbers_only; /* … where they differ in a number, not in a word */
 	bool inferred_units, inferred_classes;
 };
 
 enum { NOT_SHOWN = -1, CUT_OFF = -2 };
 
-enum mark { MARK_NONE, MARK_SHARDED, MARK_INFERRED };
+enum mark { MARK_NONE, MARK_SHARDED, MARK_INFERRED, MARK_LIKELY };
 
 /* The mark of a visit that is shown. */
 enum mark tree_mark(const struct tree *tree, const struct shown *shown);
@@ -71,8 +76,9 @@ static inline struct fsdp_module module_at(const struct tree *tree, uint32_t ind
 struct text tree_name(
 	const struct tree *tree, struct name_buffer *buffer, uint32_t module);
 
-/* Chooses the visits and adds up their sizes. False: out of memory. */
-bool tree_choose(struct tree *tree);
+/* Chooses the visits and adds up their sizes. may_fold: some walk will join siblings.
+ * False: out of memory. */
+bool tree_choose(struct tree *tree, bool may_fold);
 
 /* What is shown of a visit: the sums of those that were folded into it, too. */
 struct sums tree_sums(const struct tree *tree, size_t index);
@@ -83,11 +89,14 @@ bool tree_fold_begin(struct tree *tree);
 /* Joins the siblings behind a visit that are like it; the walk will jump over them. */
 void tree_fold(struct tree *tree, uint32_t first);
 
-/* The name under which a visit is shown; with --fold it is made of joined segments. */
-struct text tree_shown_name(struct tree *tree, size_t index);
+/* The name under which a visit is shown, which is made of joined segments when they are
+ * folded; and what of it stands behind the parent's, or all of it if that is nothing. */
+struct text tree_shown_name(struct tree *tree, size_t index, struct text *ret_leaf);
 
 /* Emits all rows. params: with each module's own parameters, which only people see. */
 extern const struct record module_record, tree_record;
+/* Of what stands in front of the modules with --sizes. */
+extern const char *const tree_heads[];
 void tree_walk(struct tree *tree, struct record_table *table, bool params);
 
 /* False: out of memory. */

@@ -320,6 +320,27 @@ FSDP_API uint64_t fsdp_shares_of(const struct fsdp_shares *shares, uint32_t modu
 
 FSDP_API void fsdp_shares_free(struct fsdp_shares *shares);
 
+/* ---- likely units ---- */
+
+/**
+ * A guess where no file tells units apart. Placements tell only that everything below a
+ * module is sharded; people mostly make a unit of each block that repeats there. So
+ * children that are called by numbers, several and all alike (in the names of modules
+ * below and in the number of tensors of each), with modules of their own and with
+ * parameters, are likely units if a unit above them was inferred. What is below one is
+ * none.
+ */
+struct fsdp_likely;
+
+/** Memory is linear in the visits, time n log n in them and in their names. */
+FSDP_API bool fsdp_likely_new(const struct fsdp_checkpoint *checkpoint,
+	struct fsdp_likely **ret_likely, struct fsdp_error **ret_error);
+
+/** Whether this visit is one; false past the last visit. */
+FSDP_API bool fsdp_likely_unit(const struct fsdp_likely *likely, uint32_t module);
+
+FSDP_API void fsdp_likely_free(struct fsdp_likely *likely);
+
 /* ---- copies ---- */
 
 /**
