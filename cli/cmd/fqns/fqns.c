@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Maps units to the names of their parameters, or lists names alone.
+ */
+#include <stdlib.h>
+
+#include "cmd/fqns/fqns.h"
+#include "run/answer.h"
+
+static const struct option OPTIONS[] = {
+	{ "bare", 0, OPTION_FLAG, NULL, offsetof(struct fqns_options, bare),
+		.help = "exactly PyTorch's map: raw keys, FSDP1 units only, no envelope" },
+	{ "flat", 0, OPTION_FLAG, NULL, offsetof(struct fqns_options, flat),
+		.help = "only the names of parameters" },
+	{ "raw-map", 0, OPTION_FLAG, NULL, offsetof(struct fqns_options, raw_map),
+		.help = "names as stored, each with its clean name" },
+	{ "by-parameter", 0, OPTION_FLAG, NULL,
+		offsetof(struct fqns_options, by_parameter),
+		.help = "each parameter with all its names, tied ones included" },
+	{ NULL },
+};
+
+static const struct record fqns_record = RECORD_OF(RECORD_ONE_OF, struct map,
+	{ NULL, OBJECT(unit_map_record) }, { NULL, OBJECT(name_list_record) },
+	{ NULL, OBJECT(name_map_record) }, { NULL, OBJECT(parameter_list_record) });
+
+static const struct mode {
+	const struct record *answer;
+	bool (*begin)(struct map *map);
+	void (*tell)(struct map *map); /* for people */
+} MODES[] = {
+	{ &unit_map_record, fqns_begin_units, fqns_tell_units },
+	{ &bare_record, fqns_begin_units, fqns_tell_units },
+	{ &name_list_record, fqns_begin_names, fqns_tell_names },
+	{ &name_map_record, fqns_begin_names, fqns_tell_names },
+	{ &parameter_list_record, fqns_begin_names, fqns_tell_parameters },
+};
+
+static bool is_bare(const void *options)
+{
+	return ((const struct fqns_options *)options)->bare;
+}
+
+static bool run_fqns(struct run *run, struct fsdp_error **ret_error)
+{
+	struct map map = { .run = run, .options = run->options, .mixer = mixer_new() };
+	const struct fqns_options *options = map.options;
+	const struct mode *mode = &MODES[options->bare           ? 1
+					 : options->flat         ? 2
+					 : options->raw_map      ? 3
+					 : options->by_parameter ? 4
+								 : 0];
+	bool good;
+
+	(void)ret_error; /* nothing here reads */
+	if (options->bare + options->flat + options->raw_map + options->by_parameter > 1)
+		return refuse(run, "give one of them",
+			"--bare, --flat, --raw-map and --by-parameter exclude each other");
+	if (!answer_selection(run, &map.selection))
+		return true;
+	good = mode->begin(&map);
+	if (good && answer_has_output(run, "text"))
+		mode->tell(&map);
+	if (good && answer_is_machine(run))
+		out_fields(run->out, mode->answer, (struct subject){ &map, &map });
+	good = good && !row_buffers_failed(&map.buffers);
+	free(map.keys);
+	free(map.nexts);
+	free(map.slots);
+	free(map.ties.begin);
+	free(map.ties.tensors);
+	row_buffers_done(&map.buffers);
+	selection_free(map.selection);
+	return good;
+}
+
+const struct command command_fqns = {
+	.name = "fqns",
+	.group = GROUP_LOOK,
+	.summary = "module -> parameter names, JSON",
+	.synopsis = "[--bare | --flat | --raw-map | --by-parameter] CHECKPOINT",
+	.examples = { "fqns -g layers.0 step-1000/", "fqns --flat -o text step-1000/" },
+	.exit_1 = "a selector matched nothing",
+	.options = OPTIONS,
+	.selectors = (const struct option *const[]){ select_names, select_tensors,
+		select_ranks, select_files, select_depth, NULL },
+	.shapes = SHAPE_FACTS,
+	.answer = &fqns_record,
+	.output = "json",
+	.inputs = INPUTS_MANY,
+	.options_size = sizeof(struct fqns_options),
+	.is_bare = is_bare,
+	.run = run_fqns,
+};

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FQNS_H
+#define FQNS_H
+
+#include "part/mixer.h"
+#include "part/tensor-row.h"
+
+/*
+ * What `fqns` answers with: units with their parameters (fqns-units.c), or names of
+ * parameters and tensors alone (fqns-names.c).
+ */
+struct fqns_options {
+	bool bare, flat, raw_map, by_parameter;
+};
+
+/* A key of the map, and the visits that have it, in order. */
+struct key {
+	uint64_t hash;
+	uint32_t first, last; /* indices of visits in `nexts` */
+};
+
+struct map {
+	struct run *run;
+	const struct fqns_options *options;
+	struct selection *selection;
+	struct key *keys;
+	size_t count;
+	uint32_t *nexts; /* by module: the next visit with the same key, or FSDP_NONE */
+	uint32_t *slots; /* open addressing over keys; FSDP_NONE: free */
+	size_t slot_mask;
+	struct mixer mixer;
+	struct ties {
+		/* Names of one parameter behind each other: where each begins, and the
+		 * names. */
+		uint32_t *begin, *tensors;
+	} ties;
+	bool flattened; /* there are FlatParameters and nothing else */
+	struct row_buffers buffers;
+	bool skipped_fsdp2, inferred;
+};
+
+/* What a walk over names has come to. */
+struct cursor {
+	struct text name, raw;
+	uint32_t visit, module; /* of a map */
+	uint32_t next;
+};
+
+/* Each begins an answer, false: out of memory; and tells it to people. */
+bool fqns_begin_units(struct map *map);
+void fqns_tell_units(struct map *map);
+bool fqns_begin_names(struct map *map);
+void fqns_tell_names(struct map *map);
+void fqns_tell_parameters(struct map *map);
+
+extern const struct record unit_map_record, bare_record, name_list_record,
+	name_map_record, parameter_list_record;
+
+#endif
