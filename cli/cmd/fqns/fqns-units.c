@@ -40,22 +40,36 @@ static struct text write_key(struct map *map, struct name_buffer *buffer, uint32
 
 /* ---- which visits ---- */
 
+/* Whether its name is selected, and it lies as deep as is shown. */
+static bool takes_name(struct map *map, const struct fsdp_module *module)
+{
+	const struct run *run = map->run;
+	struct text name = name_text(&map->buffers.name, run->checkpoint,
+		run->common->raw ? module->raw_name : module->name);
+
+	return (run->select->depth < 0 ||
+		       module->shown_depth <= (uint64_t)run->select->depth) &&
+	       selection_takes_name(map->selection, span_of_text(name));
+}
+
+static bool is_likely(const struct map *map, uint32_t module)
+{
+	return map->likely != NULL && fsdp_likely_unit(map->likely, module);
+}
+
 static bool takes_visit(struct map *map, const struct fsdp_module *module, uint32_t index)
 {
 	struct fsdp_unit unit;
-	struct text name;
 
-	if (module->unit == FSDP_NONE)
-		return false;
+	if (module->unit == FSDP_NONE) {
+		bool taken = is_likely(map, index) && takes_name(map, module);
+		map->inferred |= taken;
+		return taken;
+	}
 	unit = fsdp_unit(map->run->checkpoint, module->unit);
 	/* A group over several modules lists its parameters once, at the first of them. */
 	if ((unit.module != index && unit.module != module->same_as) ||
-		(map->run->select->depth >= 0 &&
-			module->shown_depth > (uint64_t)map->run->select->depth))
-		return false;
-	name = name_text(&map->buffers.name, map->run->checkpoint,
-		map->run->common->raw ? module->raw_name : module->name);
-	if (!selection_takes_name(map->selection, span_of_text(name)))
+		!takes_name(map, module))
 		return false;
 	if (map->options->bare && (unit.api == NULL || strcmp(unit.api, "fsdp1") != 0)) {
 		map->skipped_fsdp2 = true;
@@ -95,7 +109,8 @@ static bool collect(struct map *map)
 	if (map->nexts == NULL)
 		return false;
 	for (uint32_t i = 0; i < modules; i++)
-		marked += fsdp_module(map->run->checkpoint, i).unit != FSDP_NONE;
+		marked += fsdp_module(map->run->checkpoint, i).unit != FSDP_NONE ||
+			  is_likely(map, i);
 	while (slots < 2 * marked)
 		slots *= 2;
 	map->slot_mask = slots - 1;
@@ -140,17 +155,30 @@ static struct text full_name(
 
 _Static_assert(sizeof(struct cursor) <= RECORD_ROOM, "room for one");
 
-/* An inferred unit has no list of its own: parameters at and below its module. */
+/* The visit behind all that are below this one. */
+static uint32_t behind(const struct fsdp_checkpoint *checkpoint, uint32_t visit)
+{
+	uint32_t depth = fsdp_module(checkpoint, visit).depth;
+
+	for (visit++; visit < fsdp_module_count(checkpoint); visit++)
+		if (fsdp_module(checkpoint, visit).depth <= depth)
+			break;
+	return visit;
+}
+
+/* With likely units: parameters at and below the module, but not in another of them. */
 static bool next_below(struct map *map, struct cursor *cursor)
 {
 	const struct fsdp_checkpoint *checkpoint = map->run->checkpoint;
-	size_t modules = fsdp_module_count(checkpoint);
-	uint32_t depth = fsdp_module(checkpoint, cursor->visit).depth;
 
-	for (; cursor->module < modules; cursor->module++, cursor->next = 0) {
+	if (cursor->end == 0)
+		cursor->end = behind(checkpoint, cursor->visit);
+	while (cursor->module < cursor->end) {
 		struct fsdp_module module = fsdp_module(checkpoint, cursor->module);
-		if (cursor->module > cursor->visit && module.depth <= depth)
-			return false;
+		if (cursor->module > cursor->visit && is_likely(map, cursor->module)) {
+			cursor->module = behind(checkpoint, cursor->module);
+			continue;
+		}
 		while (cursor->next < module.tensor_count) {
 			struct fsdp_tensor tensor = fsdp_tensor(checkpoint,
 				fsdp_module_tensor(checkpoint, &module, cursor->next++));
@@ -160,6 +188,8 @@ static bool next_below(struct map *map, struct cursor *cursor)
 				name_text(&map->buffers.name, checkpoint, tensor.name);
 			return true;
 		}
+		cursor->module++;
+		cursor->next = 0;
 	}
 	return false;
 }
@@ -167,10 +197,13 @@ static bool next_below(struct map *map, struct cursor *cursor)
 static bool next_of_visit(struct map *map, struct cursor *cursor)
 {
 	const struct fsdp_checkpoint *checkpoint = map->run->checkpoint;
-	struct fsdp_unit unit =
-		fsdp_unit(checkpoint, fsdp_module(checkpoint, cursor->visit).unit);
+	uint32_t index = fsdp_module(checkpoint, cursor->visit).unit;
+	struct fsdp_unit unit;
 
-	if (unit.inferred && unit.fqn_count == 0)
+	if (index == FSDP_NONE)
+		return next_below(map, cursor);
+	unit = fsdp_unit(checkpoint, index);
+	if (unit.inferred && map->likely != NULL)
 		return next_below(map, cursor);
 	if (cursor->next == unit.fqn_count)
 		return false;
@@ -206,7 +239,7 @@ static const void *each_fqn(struct subject of, size_t i, void *room)
 		if (next_of_visit(map, cursor))
 			return cursor;
 		cursor->visit = cursor->module = map->nexts[cursor->visit];
-		cursor->next = 0;
+		cursor->next = cursor->end = 0;
 	}
 	return NULL;
 }
@@ -241,7 +274,7 @@ static void tell_absence(struct map *map)
 			"PyTorch's own map has FSDP1 units only, so the FSDP2 units of this model are not in it (they are without --bare)");
 	else if (map->inferred)
 		run_note(map->run,
-			"units were inferred from placements; a sharding plan has them: man fsdp-inspect-plan");
+			"units are a guess here: checkpoints do not store which modules were FSDP units. Exact ones: fsdp-inspect help plan");
 	else if (map->count == 0 && fsdp_unit_count(map->run->checkpoint) > 0 &&
 		 !selection_is_all(map->selection))
 		tell_nothing(map->run, NAMEABLE_MODULES);
@@ -252,6 +285,15 @@ static void tell_absence(struct map *map)
 			"the checkpoint names no FSDP units: make a sharding plan (man fsdp-inspect-plan), or see --flat for all names");
 	else if (map->count == 0)
 		run_note(map->run, "the plan has no FSDP units");
+}
+
+/* A plan knows all units. */
+static bool wants_likely(const struct map *map)
+{
+	struct fsdp_plan_facts plan;
+
+	return strcmp(map->options->units, "likely") == 0 &&
+	       !fsdp_checkpoint_plan(map->run->checkpoint, &plan);
 }
 
 bool fqns_begin_units(struct map *map)
@@ -265,6 +307,12 @@ bool fqns_begin_units(struct map *map)
 		return refuse(map->run,
 			"name one with --plan FILE: man fsdp-inspect-plan",
 			"--bare needs a sharding plan: the checkpoint has no classes");
+	if (map->options->bare && wants_likely(map))
+		return refuse(map->run, "leave out one of them",
+			"--units=likely and --bare exclude each other: PyTorch's own map has no guesses");
+	if (wants_likely(map) &&
+		!fsdp_likely_new(map->run->checkpoint, &map->likely, NULL))
+		return false;
 	if (!collect(map))
 		return false;
 	none = map->count == 0 && !map->skipped_fsdp2 &&

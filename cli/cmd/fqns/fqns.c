@@ -7,6 +7,8 @@
 #include "cmd/fqns/fqns.h"
 #include "run/answer.h"
 
+static const char *const UNITS[] = { "known", "likely", NULL };
+
 static const struct option OPTIONS[] = {
 	{ "bare", 0, OPTION_FLAG, NULL, offsetof(struct fqns_options, bare),
 		.help = "exactly PyTorch's map: raw keys, FSDP1 units only, no envelope" },
@@ -17,6 +19,9 @@ static const struct option OPTIONS[] = {
 	{ "by-parameter", 0, OPTION_FLAG, NULL,
 		offsetof(struct fqns_options, by_parameter),
 		.help = "each parameter with all its names, tied ones included" },
+	{ "units", 0, OPTION_WORD, "WHICH", offsetof(struct fqns_options, units), UNITS,
+		.initial = "known",
+		.help = "likely: blocks that repeat, too, where nothing tells units" },
 	{ NULL },
 };
 
@@ -64,6 +69,7 @@ static bool run_fqns(struct run *run, struct fsdp_error **ret_error)
 	if (good && answer_is_machine(run))
 		out_fields(run->out, mode->answer, (struct subject){ &map, &map });
 	good = good && !row_buffers_failed(&map.buffers);
+	fsdp_likely_free(map.likely);
 	free(map.keys);
 	free(map.nexts);
 	free(map.slots);
@@ -78,7 +84,8 @@ const struct command command_fqns = {
 	.name = "fqns",
 	.group = GROUP_LOOK,
 	.summary = "module -> parameter names, JSON",
-	.synopsis = "[--bare | --flat | --raw-map | --by-parameter] CHECKPOINT",
+	.synopsis =
+		"[--bare | --flat | --raw-map | --by-parameter] [--units=known|likely] CHECKPOINT",
 	.examples = { "fqns -g layers.0 step-1000/", "fqns --flat -o text step-1000/" },
 	.exit_1 = "a selector matched nothing",
 	.options = OPTIONS,

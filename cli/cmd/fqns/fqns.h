@@ -2,6 +2,8 @@
 #ifndef FQNS_H
 #define FQNS_H
 
+#include <fsdp/analysis.h>
+
 #include "part/mixer.h"
 #include "part/tensor-row.h"
 
@@ -11,6 +13,7 @@
  */
 struct fqns_options {
 	bool bare, flat, raw_map, by_parameter;
+	const char *units; /* "known" or "likely" */
 };
 
 /* A key of the map, and the visits that have it, in order. */
@@ -36,6 +39,7 @@ struct map {
 	} ties;
 	bool flattened; /* there are FlatParameters and nothing else */
 	struct row_buffers buffers;
+	struct fsdp_likely *likely; /* NULL: they are not asked for */
 	bool skipped_fsdp2, inferred;
 };
 
@@ -43,6 +47,7 @@ struct map {
 struct cursor {
 	struct text name, raw;
 	uint32_t visit, module; /* of a map */
+	uint32_t end;           /* behind what is below the visit; 0: not known yet */
 	uint32_t next;
 };
 
