@@ -71,6 +71,10 @@ struct alias {
 };
 const void *each_alias(struct subject of, size_t i, void *room);
 
+/* All are read before the answer begins, whose head says whether that went well. False:
+ * out of memory. */
+bool show_read_elements(struct show *show, struct fsdp_error **ret_error);
+
 void tell_item(struct show *show, const struct item *item);
 
 #endif
