@@ -34,6 +34,14 @@ static bool is_generator(
 	       memmem(segment.data, segment.size, "rng", 3) != NULL;
 }
 
+/* An integer alone counts something: steps, or elements of a queue. Nothing learns it. */
+static bool is_counter(const struct fsdp_tensor_record *tensor)
+{
+	const struct fsdp_dtype *dtype = fsdp_dtype(tensor->dtype);
+	return tensor->dims == 0 && dtype->item_bits != 0 && !dtype->is_floating &&
+	       !dtype->is_complex;
+}
+
 /* Where whole modules were pickled, parameters are Parameters. */
 static bool names_parameters(const struct fsdp_model *model)
 {
@@ -52,7 +60,7 @@ enum fsdp_role fsdp_model_role_of(
 	/* A file that is one tensor is no model's. */
 	if (tensor->path != FSDP_NONE && fsdp_model_ints(model, tensor->path)[0] == 0)
 		return FSDP_ROLE_OTHER;
-	if (is_buffer(segment))
+	if (is_buffer(segment) || is_counter(tensor))
 		return FSDP_ROLE_BUFFER;
 	return is_generator(tensor, segment) ? FSDP_ROLE_OTHER : FSDP_ROLE_PARAM;
 }

@@ -333,8 +333,9 @@ static void roles_follow_names(void **state)
 		{ "weight", 4, FSDP_ROLE_PARAM },
 		{ "running_mean", 4, FSDP_ROLE_BUFFER },
 		{ "num_batches_tracked", -1, FSDP_ROLE_BUFFER },
-		{ "mask", -1, FSDP_ROLE_PARAM },
-		{ "qweight", -1, FSDP_ROLE_PARAM },
+		/* An integer alone counts; of floats one may be learned. */
+		{ "n_averaged", -1, FSDP_ROLE_BUFFER },
+		{ "logit_scale", 0, FSDP_ROLE_PARAM },
 	};
 	struct setup *setup = *state;
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
