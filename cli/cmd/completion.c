@@ -7,6 +7,7 @@
 
 #include "front/command.h"
 #include "front/help-pages.h"
+#include "render/record.h"
 
 /* Calls `put` for each option of a command. */
 typedef void put_option(
@@ -20,10 +21,74 @@ static void each_option(FILE *stream, const struct command *command, put_option 
 		put(stream, command, row);
 }
 
+/* ---- columns ---- */
+
+struct offered {
+	const char *names[2 * COLUMNS_MAX];
+	size_t count;
+};
+
+static void add_column(struct offered *columns, const char *name)
+{
+	for (size_t i = 0; i < columns->count; i++)
+		if (strcmp(columns->names[i], name) == 0)
+			return;
+	if (columns->count < sizeof columns->names / sizeof *columns->names)
+		columns->names[columns->count++] = name;
+}
+
+/* Those of rows; what they hold in objects of its own is no column. */
+static void add_columns(struct offered *columns, const struct record *record)
+{
+	for (size_t i = 0; i < record->count; i++) {
+		const struct column *field = &record->fields[i];
+
+		if (field->type == FIELD_FIELDS || record->form == RECORD_ONE_OF)
+			add_columns(columns, field->of);
+		else if (field->name != NULL)
+			add_column(columns, field->name);
+	}
+}
+
+/* Of the main arrays that an answer may have. */
+static void find_columns(struct offered *columns, const struct record *answer)
+{
+	for (size_t i = 0; answer != NULL && i < answer->count; i++) {
+		const struct column *field = &answer->fields[i];
+
+		if (field->type == FIELD_ITEMS)
+			add_columns(columns, field->of);
+		else if (answer->form == RECORD_ONE_OF)
+			find_columns(columns, field->of);
+	}
+}
+
+/* ---- values ---- */
+
+static bool takes_columns(const struct option *row)
+{
+	return strcmp(row->name, "columns") == 0 || strcmp(row->name, "sort") == 0;
+}
+
+/* What is in the checkpoint, if there is one on the line: "NAMES", "UNITS"; or NULL. */
+static const char *looked_up(const struct option *row)
+{
+	static const char *const names[] = { "glob", "regex", "param" };
+
+	if (strcmp(row->name, "unit") == 0)
+		return "UNITS";
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (strcmp(row->name, names[i]) == 0)
+			return "NAMES";
+	return NULL;
+}
+
 /* The words that can follow an option, each with a space in front. */
 static void put_values(
 	FILE *stream, const struct command *command, const struct option *row)
 {
+	struct offered columns = { .count = 0 };
+
 	if (strcmp(row->name, "output") == 0) {
 		for (size_t i = 0; out_format(i) != NULL; i++) {
 			if ((out_format(i)->shapes & command->shapes) != 0)
@@ -35,6 +100,12 @@ static void put_values(
 	} else if (strcmp(row->name, "dtype") == 0) {
 		for (size_t i = 0; i < fsdp_dtype_count(); i++)
 			fprintf(stream, " %s", fsdp_dtype((uint32_t)i)->name);
+	} else if (takes_columns(row)) {
+		find_columns(&columns, command->answer);
+		/* The column of sums is called as the word that follows --by. */
+		for (size_t i = 0; i < columns.count; i++)
+			if (strcmp(columns.names[i], "by") != 0)
+				fprintf(stream, " %s", columns.names[i]);
 	} else if (row->words != NULL) {
 		for (size_t i = 0; row->words[i] != NULL; i++)
 			fprintf(stream, " %s", row->words[i]);
@@ -44,7 +115,8 @@ static void put_values(
 static bool has_values(const struct option *row)
 {
 	return row->words != NULL || strcmp(row->name, "output") == 0 ||
-	       strcmp(row->name, "limit") == 0 || strcmp(row->name, "dtype") == 0;
+	       strcmp(row->name, "limit") == 0 || strcmp(row->name, "dtype") == 0 ||
+	       takes_columns(row);
 }
 
 static void put_command_names(FILE *stream, const struct command *const *commands)
@@ -99,7 +171,9 @@ static void bash_values(
 	fprintf(stream, "\t%s:--%s", command->name, row->name);
 	if (row->letter != '\0')
 		fprintf(stream, " | %s:-%c", command->name, row->letter);
-	if (has_values(row)) {
+	if (looked_up(row) != NULL) {
+		fprintf(stream, ") words=%s ;;\n", looked_up(row));
+	} else if (has_values(row)) {
 		fputs(") words='", stream);
 		put_values(stream, command, row);
 		fputs("' ;;\n", stream);
@@ -108,14 +182,83 @@ static void bash_values(
 	}
 }
 
+/*
+ * The names in a checkpoint: those of a fifth of a second, read by the command itself,
+ * which escapes what a terminal must not get. They are never evaluated.
+ */
+static const char BASH_NAMES[] =
+	"_fsdp_inspect_names() {\n"
+	"\tlocal name words=ls\n"
+	"\t[[ $1 == UNITS ]] && words='tree --sharded-only'\n"
+	"\twhile IFS= read -r name; do\n"
+	"\t\tif [[ $name == \"$3\"* ]]; then\n"
+	"\t\t\tprintf -v name %q \"$name\"\n"
+	"\t\t\tCOMPREPLY+=(\"$name\")\n"
+	"\t\tfi\n"
+	"\t\t((${#COMPREPLY[@]} < 1000)) || break\n"
+	"\tdone < <(timeout 0.2 fsdp-inspect $words -qq -o name -- \"$2\" 2>/dev/null)\n"
+	"}\n";
+
+static const char BASH_MAIN[] =
+	"_fsdp_inspect() {\n"
+	"\tlocal words= command= word= checkpoint= before= i\n"
+	"\tlocal current=${COMP_WORDS[COMP_CWORD]}\n"
+	"\tlocal previous=${COMP_WORDS[COMP_CWORD - 1]}\n"
+	"\tCOMPREPLY=()\n"
+	"\tfor ((i = 1; i < COMP_CWORD; i++)); do\n"
+	"\t\tword=${COMP_WORDS[i]}\n"
+	"\t\tif [[ -n $command ]]; then\n"
+	"\t\t\t[[ -z $checkpoint && $word != -* && -e $word ]] && checkpoint=$word\n"
+	"\t\telif [[ \" $_fsdp_inspect_commands \" == *\" $word \"* ]]; then\n"
+	"\t\t\tcommand=$word\n"
+	"\t\tfi\n"
+	"\tdone\n"
+	"\tif [[ $current == = ]]; then\n"
+	"\t\tcurrent=\n"
+	"\telif [[ $previous == = ]]; then\n"
+	"\t\tprevious=${COMP_WORDS[COMP_CWORD - 2]}\n"
+	"\tfi\n"
+	"\tif ! _fsdp_inspect_values \"$command\" \"$previous\"; then\n"
+	"\t\tif [[ $current == -* ]]; then\n"
+	"\t\t\t_fsdp_inspect_options \"$command\"\n"
+	"\t\telif [[ $command == show && -n $checkpoint ]]; then\n"
+	"\t\t\twords=NAMES\n"
+	"\t\telse\n"
+	"\t\t\t_fsdp_inspect_arguments \"$command\"\n"
+	"\t\tfi\n"
+	"\tfi\n"
+	"\tcase $words in\n"
+	"\tFILES) compopt -o default 2>/dev/null ;;\n"
+	"\tNAMES | UNITS)\n"
+	"\t\t[[ -z $checkpoint ]] || _fsdp_inspect_names \"$words\" \"$checkpoint\" \"$current\"\n"
+	"\t\t;;\n"
+	"\t*)\n"
+	"\t\tif [[ $current == *,* ]]; then\n"
+	"\t\t\tbefore=${current%,*},\n"
+	"\t\t\tcurrent=${current##*,}\n"
+	"\t\tfi\n"
+	"\t\tCOMPREPLY=($(compgen -P \"$before\" -W \"$words\" -- \"$current\"))\n"
+	"\t\t;;\n"
+	"\tesac\n"
+	"}\n"
+	"complete -F _fsdp_inspect fsdp-inspect\n";
+
 static void put_bash(FILE *stream, const struct command *const *commands)
 {
 	fputs("# fsdp-inspect completion for bash: eval \"$(fsdp-inspect completion bash)\"\n"
+	      "_fsdp_inspect_commands='",
+		stream);
+	put_command_names(stream, commands);
+	fputs("'\n"
 	      "_fsdp_inspect_values() {\n"
 	      "\tcase $1:$2 in\n",
 		stream);
 	for (size_t i = 0; commands[i] != NULL; i++)
 		each_option(stream, commands[i], bash_values);
+	/* Options may stand before the command. */
+	for (const struct option *row = common_options; row->name != NULL; row++)
+		if (!row->hidden)
+			bash_values(stream, &(struct command){ .name = "" }, row);
 	fputs("\t*) return 1 ;;\n\tesac\n}\n"
 	      "_fsdp_inspect_options() {\n"
 	      "\tcase $1 in\n",
@@ -125,7 +268,11 @@ static void put_bash(FILE *stream, const struct command *const *commands)
 		each_option(stream, commands[i], bash_option);
 		fputs("' ;;\n", stream);
 	}
-	fputs("\t*) words='--help --version' ;;\n\tesac\n}\n"
+	fputs("\t*) words='", stream);
+	for (const struct option *row = common_options; row->name != NULL; row++)
+		if (!row->hidden)
+			bash_option(stream, NULL, row);
+	fputs("' ;;\n\tesac\n}\n"
 	      "_fsdp_inspect_arguments() {\n"
 	      "\tcase $1 in\n",
 		stream);
@@ -136,38 +283,13 @@ static void put_bash(FILE *stream, const struct command *const *commands)
 		put_arguments(stream, commands, commands[i]);
 		fputs("' ;;\n", stream);
 	}
-	fputs("\t'') words='", stream);
-	put_command_names(stream, commands);
-	fputs("' ;;\n\t*) words=FILES ;;\n\tesac\n}\n"
-	      "_fsdp_inspect() {\n"
-	      "\tlocal words= command= word= i\n"
-	      "\tlocal current=${COMP_WORDS[COMP_CWORD]}\n"
-	      "\tlocal previous=${COMP_WORDS[COMP_CWORD - 1]}\n"
-	      "\tCOMPREPLY=()\n"
-	      "\tfor ((i = 1; i < COMP_CWORD; i++)); do\n"
-	      "\t\tword=${COMP_WORDS[i]}\n"
-	      "\t\tif [[ $word != -* && $word != = ]]; then command=$word; break; fi\n"
-	      "\tdone\n"
-	      "\tif [[ $current == = ]]; then\n"
-	      "\t\tcurrent=\n"
-	      "\telif [[ $previous == = ]]; then\n"
-	      "\t\tprevious=${COMP_WORDS[COMP_CWORD - 2]}\n"
-	      "\tfi\n"
-	      "\tif ! _fsdp_inspect_values \"$command\" \"$previous\"; then\n"
-	      "\t\tif [[ $current == -* ]]; then\n"
-	      "\t\t\t_fsdp_inspect_options \"$command\"\n"
-	      "\t\telse\n"
-	      "\t\t\t_fsdp_inspect_arguments \"$command\"\n"
-	      "\t\tfi\n"
-	      "\tfi\n"
-	      "\tif [[ $words == FILES ]]; then\n"
-	      "\t\tcompopt -o default 2>/dev/null\n"
-	      "\telse\n"
-	      "\t\tCOMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
-	      "\tfi\n"
-	      "}\n"
-	      "complete -F _fsdp_inspect fsdp-inspect\n",
+	fputs("\t'') words=$_fsdp_inspect_commands ;;\n"
+	      "\t*) words=FILES ;;\n"
+	      "\tesac\n"
+	      "}\n",
 		stream);
+	fputs(BASH_NAMES, stream);
+	fputs(BASH_MAIN, stream);
 }
 
 /* ---- zsh ---- */
@@ -183,6 +305,12 @@ static void zsh_text(FILE *stream, const char *text)
 		else
 			fputc(*text, stream);
 	}
+}
+
+/* Words that may be joined by commas. */
+static bool takes_list(const struct option *row)
+{
+	return row->kind == OPTION_WORDS;
 }
 
 static void zsh_specification(FILE *stream, const struct command *command,
@@ -203,6 +331,11 @@ static void zsh_specification(FILE *stream, const struct command *command,
 		fputc(':', stream);
 		if (option_is_path(row)) {
 			fputs("_files", stream);
+		} else if (looked_up(row) != NULL) {
+			fprintf(stream, "_fsdp_inspect_names %s", looked_up(row));
+		} else if (has_values(row) && takes_list(row)) {
+			fputs("_values -s , word", stream);
+			put_values(stream, command, row);
 		} else if (has_values(row)) {
 			fputc('(', stream);
 			put_values(stream, command, row);
@@ -225,6 +358,17 @@ static void zsh_option(
 static void put_zsh(FILE *stream, const struct command *const *commands)
 {
 	fputs("#compdef fsdp-inspect\n"
+	      "_fsdp_inspect_names() {\n"
+	      "\tlocal -a names\n"
+	      "\tlocal word checkpoint= what=ls\n"
+	      "\t[[ $1 == UNITS ]] && what='tree --sharded-only'\n"
+	      "\tfor word in ${words[2,CURRENT-1]}; do\n"
+	      "\t\t[[ -z $checkpoint && $word != -* && -e $word ]] && checkpoint=$word\n"
+	      "\tdone\n"
+	      "\t[[ -n $checkpoint ]] || return\n"
+	      "\tnames=(${(f)\"$(timeout 0.2 fsdp-inspect ${=what} -qq -o name -- $checkpoint 2>/dev/null)\"})\n"
+	      "\tcompadd -a names\n"
+	      "}\n"
 	      "_fsdp_inspect() {\n"
 	      "\tlocal -a commands\n"
 	      "\tcommands=(\n",
@@ -235,18 +379,27 @@ static void put_zsh(FILE *stream, const struct command *const *commands)
 		fputs("'\n", stream);
 	}
 	fputs("\t)\n"
-	      "\tif ((CURRENT == 2)); then\n"
+	      "\tlocal command= i\n"
+	      "\tfor ((i = 2; i < CURRENT; i++)); do\n"
+	      "\t\tif (($+commands[(r)$words[i]:*])); then command=$words[i]; break; fi\n"
+	      "\tdone\n"
+	      "\tif [[ -z $command ]]; then\n"
 	      "\t\t_describe command commands\n"
 	      "\t\treturn\n"
 	      "\tfi\n"
-	      "\tlocal command=$words[2]\n"
-	      "\tshift words\n"
+	      "\twords=($words[i] ${words[2,i-1]} ${words[i+1,-1]})\n"
 	      "\t((CURRENT--))\n"
 	      "\tcase $command in\n",
 		stream);
 	for (size_t i = 0; commands[i] != NULL; i++) {
 		fprintf(stream, "\t%s)\n\t\t_arguments -s", commands[i]->name);
 		each_option(stream, commands[i], zsh_option);
+		if (commands[i]->inputs == INPUTS_ONE_NAMES) {
+			fputs(" \\\n\t\t':file:_files'"
+			      " \\\n\t\t'*:name:_fsdp_inspect_names NAMES' ;;\n",
+				stream);
+			continue;
+		}
 		if (takes_checkpoint(commands[i]->inputs)) {
 			fputs(" \\\n\t\t'*:file:_files' ;;\n", stream);
 			continue;
@@ -277,7 +430,13 @@ static void fish_option(
 		fprintf(stream, " -s %c", row->letter);
 	if (option_takes_value(row))
 		fprintf(stream, " -%s", option_is_path(row) ? "r" : "x");
-	if (option_takes_value(row) && has_values(row)) {
+	if (looked_up(row) != NULL) {
+		fprintf(stream, " -a '(__fsdp_inspect_names %s)'", looked_up(row));
+	} else if (option_takes_value(row) && takes_list(row) && has_values(row)) {
+		fputs(" -a '(__fish_append , ", stream);
+		put_values(stream, command, row);
+		fputs(")'", stream);
+	} else if (option_takes_value(row) && has_values(row)) {
 		fputs(" -a '", stream);
 		put_values(stream, command, row);
 		fputc('\'', stream);
@@ -289,7 +448,18 @@ static void fish_option(
 
 static void put_fish(FILE *stream, const struct command *const *commands)
 {
-	fputs("# fsdp-inspect completion for fish: fsdp-inspect completion fish | source\n",
+	fputs("# fsdp-inspect completion for fish: fsdp-inspect completion fish | source\n"
+	      "function __fsdp_inspect_names\n"
+	      "\tset -l what ls\n"
+	      "\ttest $argv[1] = UNITS; and set what tree --sharded-only\n"
+	      "\tfor word in (commandline -opc)[3..-1]\n"
+	      "\t\tif not string match -q -- \"-*\" $word; and test -e $word\n"
+	      "\t\t\ttimeout 0.2 fsdp-inspect $what -qq -o name -- $word 2>/dev/null\n"
+	      "\t\t\treturn\n"
+	      "\t\tend\n"
+	      "\tend\n"
+	      "end\n"
+	      "complete -c fsdp-inspect -n \"__fish_seen_subcommand_from show\" -a \"(__fsdp_inspect_names NAMES)\"\n",
 		stream);
 	for (size_t i = 0; commands[i] != NULL; i++) {
 		fprintf(stream,

@@ -681,6 +681,44 @@ terminated() {
 	[ "$(complete_line fsdp-inspect ls --role opt)" = optim ]
 	[ "$(complete_line fsdp-inspect ls --role = opt)" = optim ]
 	[ "$(complete_line fsdp-inspect help lim)" = limits ]
+	# Before the command, columns, and what follows a comma.
+	[ "$(complete_line fsdp-inspect -o json tr)" = tree ]
+	[ "$(complete_line fsdp-inspect --verb)" = --verbose ]
+	[ "$(complete_line fsdp-inspect ls -s byt)" = bytes ]
+	[ "$(complete_line fsdp-inspect ls --columns = name,offs | paste -sd' ')" = "name,offset name,offsets" ]
+	[ "$(complete_line fsdp-inspect ls --role param,opt)" = param,optim ]
+}
+
+@test "bash completion offers names of the checkpoint, and runs none of them" {
+	complete_line() {
+		COMP_WORDS=("$@")
+		COMP_CWORD=$(($# - 1))
+		_fsdp_inspect
+		printf '%s\n' "${COMPREPLY[@]}"
+	}
+	mkdir bin
+	ln -s "$FSDP_INSPECT" bin/fsdp-inspect
+	PATH=$PWD/bin:$PATH
+	eval "$("$FSDP_INSPECT" completion bash)"
+	[ "$(complete_line fsdp-inspect show model.safetensors we)" = weight ]
+	[ "$(complete_line fsdp-inspect ls model.safetensors -g we)" = weight ]
+	[ "$(complete_line fsdp-inspect show nowhere.pt we)" = "" ]
+	header='{"$(touch pwned) `touch pwned`;":{"dtype":"F32","shape":[3],"data_offsets":[0,12]}}'
+	length=$(printf '\\%03o' "${#header}")
+	printf '%b\0\0\0\0\0\0\0%s\0\0\0\0\0\0\0\0\0\0\0\0' "$length" "$header" >hostile.safetensors
+	offered=$(complete_line fsdp-inspect show hostile.safetensors '')
+	[[ $offered == '\$\(touch\ pwned\)'* ]]
+	[ ! -e pwned ]
+}
+
+@test "every column that completion offers is one of some table" {
+	for column in $("$FSDP_INSPECT" completion bash | sed -n "s/.*ls:--columns) words='\(.*\)'.*/\1/p"); do
+		for form in "" -l --by=role --objects; do
+			inspect ls $form --columns="$column" model.safetensors
+			[ "$status" -ne 2 ] && break
+		done
+		[ "$status" -ne 2 ]
+	done
 }
 
 @test "a type with a long name is not gone since the baseline" {
