@@ -155,13 +155,18 @@ def odd_plans(here):
                 same(problems, "strategies of FSDP1", {u["strategy"] for u in plan["units"] if u["api"] == "fsdp1"} -
                      {"NO_SHARD"}, set())
     with here.test("a path without {rank} is rank 0's alone") as problems:
-        export_plan(models.plain(), here.path(f"only-{here.rank}"))
+        export_plan(models.plain(), here.path(f"only-{here.rank}"), unsharded=True)
         same(problems, "written", os.path.exists(here.path(f"only-{here.rank}")), here.rank == 0)
 
 
 def plan_without_ranks(tap, folder):
     problems = []
-    plan = export_plan(models.plain(), os.path.join(folder, "alone.fsdp-plan.json"))
+    try:
+        export_plan(models.plain(), os.path.join(folder, "refused.fsdp-plan.json"))
+        problems.append("a model that nothing wraps was exported")
+    except ValueError as error:
+        same(problems, "the cure is told", "after fully_shard(model)" in str(error), True)
+    plan = export_plan(models.plain(), os.path.join(folder, "alone.fsdp-plan.json"), unsharded=True)
     same(problems, "the file", load(os.path.join(folder, "alone.fsdp-plan.json")), plan)
     same(problems, "who", (plan["rank"], plan["world_size"], plan["units"]), (0, 1, []))
     tap.none("plan: no process group", problems)

@@ -7,7 +7,7 @@ What other ranks hold of a flat parameter is worked out by _flat.py.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
 from ._files import Path, path_of_rank, plan_text, write_text
 from ._flat import pieces
@@ -22,18 +22,41 @@ FORMAT = "fsdp-plan"
 VERSION = 1
 
 
-def export_plan(model: "Module", path: Path, *, mesh: Optional["DeviceMesh"] = None) -> Dict[str, Any]:
+def export_plan(model: "Module", path: Path, *, mesh: Optional["DeviceMesh"] = None,
+                unsharded: bool = False) -> Dict[str, Any]:
     """Writes the sharding plan of `model` to `path`, and returns it on every rank.
 
     Call it after wrapping, best before the first forward; any rank can, alone. A path
     with `{rank}` is written by each rank, another by rank 0. `mesh` is the device mesh
     that the model is sharded over, if the parameters of FSDP2 do not tell the right one.
+    A model that nothing wraps is an error, unless `unsharded` says that it is meant.
     """
-    plan = sharding_plan(model, mesh=mesh)
+    plan = checked_plan(model, mesh=mesh, unsharded=unsharded)
     name = path_of_rank(path, rank_and_world()[0])
     if name is not None:
         write_text(name, plan_text(plan))
     return plan
+
+
+def checked_plan(model: "Module", *, mesh: Optional["DeviceMesh"] = None, unsharded: bool = False) -> Dict[str, Any]:
+    """The plan; an error that says what to do, where the model is none or is not wrapped."""
+    if isinstance(model, Mapping):
+        raise TypeError("export_plan takes the model, not a state dict: export_plan(model, path)")
+    if not hasattr(model, "named_children"):
+        raise TypeError(f"export_plan takes a torch.nn.Module, not {type(model).__name__}: export_plan(model, path)")
+    plan = sharding_plan(model, mesh=mesh)
+    if not unsharded and not plan["units"] and not _is_wrapped(model):
+        raise ValueError(
+            f"{type(model).__name__} is not sharded: call export_plan after fully_shard(model) or "
+            "FullyShardedDataParallel(model); if that is meant: export_plan(model, path, unsharded=True)")
+    return plan
+
+
+def _is_wrapped(model: "Module") -> bool:
+    """By anything that shards or copies it over ranks, though it may keep no unit."""
+    return any(_is_fsdp2(module) or _fsdp1_state(module) is not None or
+               (_wrapper(module) or ("", ""))[0] in ("fsdp1", "ddp", "dmp")
+               for _, module in _visits(model))
 
 
 def sharding_plan(model: "Module", *, mesh: Optional["DeviceMesh"] = None) -> Dict[str, Any]:

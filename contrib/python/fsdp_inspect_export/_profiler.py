@@ -88,7 +88,8 @@ def record_profiler(path: Path) -> Iterator[None]:
     with out, Patches() as patches:
         rank, world = rank_and_world()
         out.put(type="header", format=FORMAT, version=VERSION, kind="simple_profiler", rank=rank,
-                world_size=world, debug_level=debug_level(), clock="monotonic_ns")
+                world_size=world, debug_level=debug_level(), clock="monotonic_ns",
+                times="optim_state_dict() and loading of FSDP1; not the steps of training")
         _patch(patches, out)
         yield
 

@@ -4,18 +4,21 @@
     PYTHONPATH=contrib/python python contrib/python/tests/test_files.py
 """
 
+import contextlib
 import errno
+import io
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import threading
+import types
 import unittest
 import warnings
 from unittest import mock
 
-from fsdp_inspect_export import _files, _flat, _names
+from fsdp_inspect_export import __main__, _files, _flat, _install, _names, _plan
 from fsdp_inspect_export._patch import Patches
 
 
@@ -43,6 +46,89 @@ class ImportTest(unittest.TestCase):
                 "assert sorted(e.__all__) == e.__all__ and all(hasattr(e, n) for n in e.__all__)")
         subprocess.run([sys.executable, "-c", code], check=True,
                        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+
+
+class RefusalTest(unittest.TestCase):
+    def test_a_state_dict_is_no_model(self):
+        with self.assertRaisesRegex(TypeError, r"not a state dict: export_plan\(model, path\)"):
+            _plan.checked_plan({"weight": 1})
+        with self.assertRaisesRegex(TypeError, "not list"):
+            _plan.checked_plan([])
+
+    def test_a_model_that_nothing_wraps_is_told_the_cure(self):
+        model = mock.Mock(named_children=list)
+        with mock.patch.object(_plan, "sharding_plan", return_value={"units": []}), \
+                mock.patch.object(_plan, "_is_wrapped", return_value=False):
+            with self.assertRaisesRegex(ValueError, r"after fully_shard\(model\)"):
+                _plan.checked_plan(model)
+            self.assertEqual(_plan.checked_plan(model, unsharded=True), {"units": []})
+
+
+class InstallTest(Folder):
+    """With a module in the place of torch.distributed.checkpoint."""
+
+    def setUp(self):
+        super().setUp()
+        self.saved = []
+        self.dcp = types.ModuleType("torch.distributed.checkpoint")
+        self.dcp.save = lambda state, **named: self.saved.append((dict(state), named)) or "done"
+        distributed = types.ModuleType("torch.distributed")
+        distributed.checkpoint = self.dcp
+        modules = {"torch": types.ModuleType("torch"), "torch.distributed": distributed,
+                   "torch.distributed.checkpoint": self.dcp}
+        for patch in (mock.patch.dict(sys.modules, modules),
+                      mock.patch.object(_install, "checked_plan", lambda model: {"units": [], "rank": 0}),
+                      mock.patch.object(_install, "rank_and_world", lambda: (0, 2))):
+            patch.start()
+            self.addCleanup(patch.stop)
+
+    def test_each_save_has_the_plan_beside_it_and_in_it(self):
+        before = self.dcp.save
+        undo = _install.install(object())
+        state = {"weight": 1}
+        self.assertEqual(self.dcp.save(state, checkpoint_id=self.path("step-1")), "done")
+        self.assertEqual(state, {"weight": 1})
+        self.assertEqual(json.loads(self.saved[0][0]["fsdp_plan"]), {"units": [], "rank": 0})
+        self.assertEqual(json.loads(self.read("step-1/model.fsdp-plan.json")), {"units": [], "rank": 0})
+        self.dcp.save(state, storage_writer=mock.Mock(path=self.path("step-2")))
+        self.assertTrue(os.path.exists(self.path("step-2/model.fsdp-plan.json")))
+        self.dcp.save(state, checkpoint_id="s3://bucket/step-3")
+        self.assertEqual(self.listing(), ["step-1", "step-2"])
+        undo()
+        self.assertIs(self.dcp.save, before)
+
+    def test_a_save_never_fails_because_of_a_plan(self):
+        _install.install(object())
+        with mock.patch.object(_install, "checked_plan", side_effect=RuntimeError("odd")), \
+                self.assertWarnsRegex(UserWarning, "no sharding plan is written: odd"):
+            self.dcp.save({"weight": 1}, checkpoint_id=self.path("step-1"))
+        self.assertEqual(self.saved, [({"weight": 1}, {"checkpoint_id": self.path("step-1")})])
+
+
+class MainTest(Folder):
+    def described(self, *words):
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            status = __main__.main(list(words))
+        return status, out.getvalue(), err.getvalue()
+
+    def test_without_words_it_prints_lines_that_are_python(self):
+        status, out, _ = self.described()
+        self.assertEqual(status, 0)
+        compile(out, "lines", "exec")
+
+    def test_a_plan_without_units_is_told_the_cure(self):
+        plan = {"format": "fsdp-plan", "units": [{"strategy": "FULL_SHARD"}], "parameters": [1, 2],
+                "world_size": 8, "torch": "2.13.0"}
+        for name, units in (("good", plan["units"]), ("early", [])):
+            _files.write_text(self.path(name), json.dumps({**plan, "units": units}))
+        status, out, err = self.described(self.path("good"))
+        self.assertEqual((status, err), (0, ""))
+        self.assertIn("1 units, FULL_SHARD, 2 parameters, world size 8, torch 2.13.0", out)
+        status, _, err = self.described(self.path("good"), self.path("early"))
+        self.assertEqual(status, 1)
+        self.assertIn("after fully_shard(model)", err)
+        self.assertEqual(self.described(self.path("nowhere"))[0], 1)
 
 
 class PathTest(unittest.TestCase):
