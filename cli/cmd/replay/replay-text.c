@@ -404,8 +404,7 @@ static void row_rank(struct replay *run, const struct record_table *table,
 	}
 	row.mark = "";
 	if (cost->straggler == one->rank) {
-		snprintf(mark, sizeof mark, "straggler: costs the others %.0f %%",
-			cost->waiting);
+		snprintf(mark, sizeof mark, "straggler (%.0f %%)", cost->waiting);
 		row.mark = mark;
 	}
 	out_records_row(run->run->out, table, &row);
