@@ -1,21 +1,26 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The tutorial of README.md cannot rot: in each fenced block without a language,
-every line that begins with `$ fsdp-inspect` or `$ scripts/run` is run as it stands, and
-what it prints (stdout, then stderr) must be the lines that follow. No other line is run. A line that is only `...` stands for any number of lines.
-Prints TAP.
+"""README.md and the pages of doc/ cannot rot: in each fenced block without a language, every line that
+begins with `$ ` is run by a shell as it stands, and what it prints (stdout, then stderr) must be the lines
+that follow. A line that is only `...` stands for any number of lines. Where a page names llama-8b, that is
+made first (real_size.py). A line with jq is skipped where there is none. Prints TAP.
 
-readme.py [--update] BINARY [PAGE]
+readme.py [--update] BINARY [PAGE...]
   --update writes down what the binary says now; read the diff before you commit it.
 """
 
+import glob
 import os
 import re
+import shutil
 import sys
+import tempfile
 
+import real_size
 import sandbox
 
-OURS = re.compile(r"\$ (fsdp-inspect|scripts/run)\b[^;&`]*$")
+REAL = "llama-8b"
+
 
 def commands(page):
     """(line number, command, [expected line…]) of each command that a block shows."""
@@ -24,9 +29,8 @@ def commands(page):
         if line.startswith("```"):
             fence, inside = (line.strip() if fence is None else None), False
         elif fence == "```" and line.startswith("$ "):
-            inside = OURS.match(line) is not None
-            if inside:
-                found.append((number, line[2:], []))
+            inside = True
+            found.append((number, line[2:], []))
         elif inside:
             found[-1][2].append(line.rstrip())
     return found
@@ -44,46 +48,63 @@ def trimmed(lines):
     return lines
 
 
-def said_by(binary, line):
-    out, err, _ = sandbox.run(binary, line)
+def said_by(binary, line, real):
+    out, err, _ = sandbox.run(binary, line, {REAL: os.path.join(real, REAL)} if REAL in line else {})
     return trimmed((out + err).decode("utf-8", "backslashreplace").splitlines())
 
 
-def updated(page, binary):
+def updated(page, binary, real):
     """The page with what the binary says now behind each command."""
     lines = page.split("\n")
     for number, line, expected in reversed(commands(page)):
         after = number + len(expected)
         blank = lines[number + len(trimmed(expected)) : after]
-        lines[number:after] = said_by(binary, line) + blank
+        if "..." not in expected:
+            lines[number:after] = said_by(binary, line, real) + blank
     return "\n".join(lines)
 
 
-def main():
-    update = sys.argv[1:2] == ["--update"]
-    if update:
-        del sys.argv[1]
-    page = sys.argv[2] if len(sys.argv) > 2 else os.path.join(sandbox.ROOT, "README.md")
-    found = []
-    if update:
-        with open(page, encoding="utf-8") as stream:
-            text = updated(stream.read(), sys.argv[1])
-        with open(page, "w", encoding="utf-8") as stream:
-            stream.write(text)
-    if os.path.exists(page):
-        with open(page, encoding="utf-8") as stream:
-            found = commands(stream.read())
-    print(f"1..{len(found)}" if found else "1..0 # SKIP no tutorial")
-    failed = 0
-    for index, (number, line, expected) in enumerate(found, 1):
-        said = said_by(sys.argv[1], line)
+def pages():
+    return [os.path.join(sandbox.ROOT, "README.md"), *sorted(glob.glob(os.path.join(sandbox.ROOT, "doc", "*.md")))]
+
+
+def judge(binary, page, real, count):
+    """Tests of one page, numbered from count + 1 on; how many failed."""
+    failed, has_jq = 0, shutil.which("jq") is not None
+    with open(page, encoding="utf-8") as stream:
+        found = commands(stream.read())
+    for index, (number, line, expected) in enumerate(found, count + 1):
+        name = f"{os.path.relpath(page, sandbox.ROOT)} line {number}"
+        if "jq " in line and not has_jq:
+            print(f"ok {index} - {name} # SKIP there is no jq")
+            continue
+        said = said_by(binary, line, real)
         good = matches(trimmed(expected), said)
         failed += not good
-        print(f"{'ok' if good else 'not ok'} {index} - README line {number}")
+        print(f"{'ok' if good else 'not ok'} {index} - {name}")
         if not good:
             print(f"#  {line}")
             for text in said:
                 print(f"#  | {text}")
+    return len(found), failed
+
+
+def main():
+    words = sys.argv[1:]
+    update = words[:1] == ["--update"]
+    binary, *chosen = words[1:] if update else words
+    count = failed = 0
+    with tempfile.TemporaryDirectory(prefix="fsdp-inspect-") as real:
+        real_size.make(os.path.join(real, REAL, "step-1000"))
+        for page in chosen or pages():
+            if update:
+                with open(page, encoding="utf-8") as stream:
+                    text = updated(stream.read(), binary, real)
+                with open(page, "w", encoding="utf-8") as stream:
+                    stream.write(text)
+            of_page = judge(binary, page, real, count)
+            count, failed = count + of_page[0], failed + of_page[1]
+    print(f"1..{count}" if count else "1..0 # SKIP no page")
     return 1 if failed else 0
 
 

@@ -24,9 +24,11 @@ def environment(folder):
     }
 
 
-def furnish(folder, binary):
+def furnish(folder, binary, links):
     """testdata/, and the command under both names that a reader of our pages types."""
     binary = os.path.abspath(binary)
+    for name, target in links.items():
+        os.symlink(target, os.path.join(folder, name))
     os.symlink(os.path.join(ROOT, "testdata"), os.path.join(folder, "testdata"))
     os.mkdir(os.path.join(folder, ".bin"))
     os.symlink(binary, os.path.join(folder, ".bin", "fsdp-inspect"))
@@ -34,10 +36,10 @@ def furnish(folder, binary):
     os.symlink(binary, os.path.join(folder, "scripts", "run"))
 
 
-def run(binary, line):
+def run(binary, line, links=None):
     """(stdout, stderr, status) of a shell line. A signal is a status below zero."""
     with tempfile.TemporaryDirectory(prefix="fsdp-inspect-") as folder:
-        furnish(folder, binary)
+        furnish(folder, binary, links or {})
         try:
             done = subprocess.run(
                 ["/bin/sh", "-c", line], cwd=folder, env=environment(folder),
