@@ -196,8 +196,10 @@ static uint32_t find_children(
 
 		if (record->child == record->member)
 			continue;
+		/* A leaf that has children too was passed over. */
 		if (i == 0 || record[-1].element != record->element ||
-			record[-1].child != record->child)
+			record[-1].child != record->child ||
+			record[-1].child == record[-1].member)
 			items[count++] = (struct stack_item){ .records = record,
 				.number = record->element };
 		items[count - 1].count++;
