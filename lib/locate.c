@@ -137,7 +137,8 @@ static bool locate_member(struct fsdp_locator *locator, const struct fsdp_extent
 	view->storage_bytes = extent->size;
 	view->method = extent->method;
 	view->crc = extent->crc;
-	view->has_crc = extent->has_crc;
+	/* Zero is also what torch.serialization.skip_data leaves. */
+	view->has_crc = extent->has_crc && extent->crc != 0;
 	view->record = extent->offset;
 	if (extent->kind == FSDP_EXTENT_BYTES)
 		return true;
@@ -297,7 +298,7 @@ static bool locate_item(struct fsdp_locator *locator, const struct fsdp_extent *
 	view->storage_bytes = member->size;
 	view->method = member->method;
 	view->crc = member->crc;
-	view->has_crc = !zip.no_crc;
+	view->has_crc = !zip.no_crc && member->crc != 0;
 	return keep_key(locator, key, ret_key, ret_error);
 }
 
