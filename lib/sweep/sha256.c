@@ -2,38 +2,40 @@
 /*
  * SHA-256, by libcrypto: it uses what the processor has for it.
  */
-#include <openssl/evp.h>
+/* The plain functions, old as they are: those that replaced them load a provider and take
+ * memory for each digest, and crash in there when there is none left. */
+#define OPENSSL_SUPPRESS_DEPRECATED
+#include <openssl/sha.h>
+#include <stdlib.h>
 
 #include "sweep/sha256.h"
 
-/* There is no struct behind it: it is libcrypto's own. */
-static EVP_MD_CTX *context_of(struct fsdp_sha256 *sha256)
-{
-	return (EVP_MD_CTX *)(void *)sha256;
-}
+struct fsdp_sha256 {
+	SHA256_CTX context;
+};
 
 struct fsdp_sha256 *fsdp_sha256_new(void)
 {
-	EVP_MD_CTX *context = EVP_MD_CTX_new();
-	if (context == NULL || EVP_DigestInit_ex(context, EVP_sha256(), NULL) != 1) {
-		EVP_MD_CTX_free(context);
+	struct fsdp_sha256 *sha256 = malloc(sizeof *sha256);
+	if (sha256 == NULL || SHA256_Init(&sha256->context) != 1) {
+		free(sha256);
 		return NULL;
 	}
-	return (struct fsdp_sha256 *)(void *)context;
+	return sha256;
 }
 
 void fsdp_sha256_free(struct fsdp_sha256 *sha256)
 {
-	EVP_MD_CTX_free(context_of(sha256));
+	free(sha256);
 }
 
 bool fsdp_sha256_add(struct fsdp_sha256 *sha256, const void *bytes, size_t size)
 {
-	return EVP_DigestUpdate(context_of(sha256), bytes, size) == 1;
+	return SHA256_Update(&sha256->context, bytes, size) == 1;
 }
 
 bool fsdp_sha256_finish(
 	struct fsdp_sha256 *sha256, unsigned char ret_digest[FSDP_SHA256_BYTES])
 {
-	return EVP_DigestFinal_ex(context_of(sha256), ret_digest, NULL) == 1;
+	return SHA256_Final(ret_digest, &sha256->context) == 1;
 }
