@@ -84,6 +84,10 @@ COMMANDS = [
     ["audit", "-o", "github", CROSS],
     ["audit", "--jsonl", ZIP, CROSS],
     ["audit", "--data", "--merged=" + CROSS, "--expect=" + CROSS, CROSS],
+    ["export", "-o", "out", "testdata/demo/step-1234"],
+    ["export", "-j1", "--max-shard-size=500", "--cast=bfloat16", "--rename=blocks=b", "-o", "out",
+     "testdata/demo/step-1234"],
+    ["export", "--to=npy", "-o", "x.npy", ZIP, "base"],
     ["rules", "--json", "FI1004"],
     ["info", "testdata/broken/dcp-truncated-metadata/checkpoint"],
     ["info", "--json", "testdata/broken/dcp-chunk-gap/checkpoint"],
@@ -133,10 +137,12 @@ class Run:
                 out.seek(0)
                 self.out = out.read()
             self.files = {}
-            for name in sorted(os.listdir(work)):
-                if name not in ("testdata", TAR):
-                    with open(os.path.join(work, name), "rb") as stream:
-                        self.files[name] = stream.read()
+            for below, folders, names in os.walk(work):
+                for name in names + folders:
+                    path = os.path.join(below, name)
+                    if name in ("testdata", TAR):
+                        continue
+                    self.files[os.path.relpath(path, work)] = content_of(path)
             with open(reading, encoding="ascii") as stream:
                 words = stream.read().split()
             # None: it ended without passing exit().
@@ -144,6 +150,14 @@ class Run:
 
     def answer(self):
         return self.status, self.out, self.files
+
+
+def content_of(path):
+    """Of a folder nothing, but that it is there."""
+    if os.path.isdir(path):
+        return b""
+    with open(path, "rb") as stream:
+        return stream.read()
 
 
 def pack(path):
