@@ -32,6 +32,8 @@ static size_t deal_out(struct fsdp_export *plan)
 	size_t files = 0, first = 0;
 	uint64_t used = 0, most = plan->shard_bytes;
 	bool open = false;
+	if (plan->form != FSDP_EXPORT_HF)
+		return 1;
 	for (size_t i = 0; i < plan->item_count; i++) {
 		struct fsdp_export_item *item = &plan->items[i];
 		item->file = FSDP_NONE;
@@ -69,7 +71,7 @@ static int compare_items(const void *left, const void *right, void *context)
 	return fsdp_span_compare(a->name, b->name);
 }
 
-static bool lay_out(struct fsdp_export *plan, struct fsdp_error **ret_error)
+static void lay_out(struct fsdp_export *plan)
 {
 	size_t next = 0;
 	qsort_r(plan->order, plan->item_count, sizeof *plan->order, compare_items,
@@ -82,14 +84,10 @@ static bool lay_out(struct fsdp_export *plan, struct fsdp_error **ret_error)
 			if (item->file != f)
 				break;
 			item->offset = file->bytes;
-			if (!fsdp_add(file->bytes, item->bytes, &file->bytes))
-				return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED,
-					FSDP_UNKNOWN,
-					"the tensors claim more bytes than can be");
+			file->bytes += item->bytes;
 		}
 		file->count = next - file->first;
 	}
-	return true;
 }
 
 /* ---- names and heads ---- */
@@ -128,20 +126,24 @@ static bool add_head(
 	return true;
 }
 
-static void count_items(struct fsdp_export *plan)
+/* Also of all files together they can be counted. */
+static bool count_items(struct fsdp_export *plan, struct fsdp_error **ret_error)
 {
-	for (size_t i = 0; i < plan->item_count; i++) {
-		plan->facts.tensor_bytes += plan->items[i].bytes;
-		plan->facts.numel += plan->items[i].numel;
-	}
+	struct fsdp_export_facts *facts = &plan->facts;
+	for (size_t i = 0; i < plan->item_count; i++)
+		if (!fsdp_add(facts->tensor_bytes, plan->items[i].bytes,
+			    &facts->tensor_bytes) ||
+			!fsdp_add(facts->numel, plan->items[i].numel, &facts->numel) ||
+			facts->tensor_bytes > INT64_MAX)
+			return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
+				"the tensors claim more bytes than can be");
+	return true;
 }
 
 bool fsdp_export_cut(struct fsdp_export *plan, struct fsdp_error **ret_error)
 {
-	if (plan->form == FSDP_EXPORT_HF && plan->shard_bytes == 0)
+	if (plan->shard_bytes == 0)
 		plan->shard_bytes = SHARD_BYTES;
-	if (plan->form != FSDP_EXPORT_HF)
-		plan->shard_bytes = UINT64_MAX;
 	size_t shards = deal_out(plan);
 	plan->has_index = shards > 1;
 	plan->file_count = shards + plan->has_index;
@@ -153,9 +155,9 @@ bool fsdp_export_cut(struct fsdp_export *plan, struct fsdp_error **ret_error)
 	plan->files = FSDP_TAKE(&plan->arena, plan->files, plan->file_count);
 	if (plan->files == NULL)
 		return fsdp_arena_fail(&plan->arena, ret_error);
-	if (!lay_out(plan, ret_error))
+	if (!count_items(plan, ret_error))
 		return false;
-	count_items(plan);
+	lay_out(plan);
 	for (size_t i = 0; i < plan->file_count; i++)
 		if (!name_file(plan, i, shards, ret_error))
 			return false;
