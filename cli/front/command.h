@@ -100,8 +100,9 @@ struct command {
 	bool (*judge)(struct run *run, struct fsdp_error **ret_error);
 
 	/* Whether it writes files by itself, and which: the process may write in their
-	 * folder alone. NULL: never. */
-	bool (*writes)(const void *options, struct written *ret_written);
+	 * folder alone. `path` is the first input. NULL: never. */
+	bool (*writes)(
+		const void *options, const char *path, struct written *ret_written);
 
 	/* Whether one rank of a set is enough, and which; FSDP_NONE: any. NULL: never. */
 	bool (*wants_rank)(const void *options, const struct select_options *select,

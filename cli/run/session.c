@@ -1049,8 +1049,9 @@ static char *claim_folder(const struct session *session)
 	const char *slash;
 	char *folder;
 
-	if (session->command->writes == NULL ||
-		!session->command->writes(session->arguments->options, &written))
+	if (session->command->writes == NULL || session->inputs->paths.count == 0 ||
+		!session->command->writes(session->arguments->options,
+			session->inputs->paths.items[0], &written))
 		return NULL;
 	slash = strrchr(written.path, '/');
 	folder = !written.is_file ? strdup(written.path)

@@ -67,10 +67,13 @@ static void add_item(struct fsdp_export *plan, uint32_t index,
 {
 	uint32_t width = fsdp_dtype(dtype)->storage_bytes;
 	uint32_t width_read = fsdp_dtype(tensor->dtype)->storage_bytes;
+	unsigned rank = 0;
+	fsdp_export_dtype(dtype, &rank);
 	plan->casts = plan->casts || dtype != tensor->dtype;
 	plan->items[plan->item_count++] = (struct fsdp_export_item){
 		.tensor = index,
 		.dtype = dtype,
+		.rank = rank,
 		.width_read = width_read,
 		.width = width,
 		.numel = tensor->numel,

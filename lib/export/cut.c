@@ -61,13 +61,10 @@ static int compare_items(const void *left, const void *right, void *context)
 	const struct fsdp_export_item *items = context;
 	const struct fsdp_export_item *a = &items[*(const uint32_t *)left],
 				      *b = &items[*(const uint32_t *)right];
-	unsigned of_a = 0, of_b = 0;
 	if (a->file != b->file)
 		return a->file < b->file ? -1 : 1;
-	fsdp_export_dtype(a->dtype, &of_a);
-	fsdp_export_dtype(b->dtype, &of_b);
-	if (of_a != of_b)
-		return of_a > of_b ? -1 : 1;
+	if (a->rank != b->rank)
+		return a->rank > b->rank ? -1 : 1;
 	return fsdp_span_compare(a->name, b->name);
 }
 
@@ -127,7 +124,7 @@ static bool add_head(
 }
 
 /* Also of all files together they can be counted. */
-static bool count_items(struct fsdp_export *plan, struct fsdp_error **ret_error)
+bool fsdp_export_count(struct fsdp_export *plan, struct fsdp_error **ret_error)
 {
 	struct fsdp_export_facts *facts = &plan->facts;
 	for (size_t i = 0; i < plan->item_count; i++)
@@ -155,7 +152,7 @@ bool fsdp_export_cut(struct fsdp_export *plan, struct fsdp_error **ret_error)
 	plan->files = FSDP_TAKE(&plan->arena, plan->files, plan->file_count);
 	if (plan->files == NULL)
 		return fsdp_arena_fail(&plan->arena, ret_error);
-	if (!count_items(plan, ret_error))
+	if (!fsdp_export_count(plan, ret_error))
 		return false;
 	lay_out(plan);
 	for (size_t i = 0; i < plan->file_count; i++)

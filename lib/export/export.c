@@ -60,9 +60,12 @@ static bool make(struct fsdp_export *plan, const struct fsdp_export_options *opt
 	fsdp_arena_init_lean(&plan->arena, &plan->budget);
 	return fsdp_export_choose(plan, options, ret_error) &&
 	       fsdp_export_name(plan, options, ret_error) &&
-	       (options->keep_ties || fsdp_export_tie(plan, ret_error)) &&
+	       (options->keep_ties || options->index_only ||
+		       fsdp_export_tie(plan, ret_error)) &&
 	       check_count(plan, ret_error) && fsdp_export_check_names(plan, ret_error) &&
-	       fsdp_export_cut(plan, ret_error) && list_left(plan, ret_error);
+	       (options->index_only ? fsdp_export_take_files(plan, ret_error)
+				    : fsdp_export_cut(plan, ret_error)) &&
+	       list_left(plan, ret_error);
 }
 
 bool fsdp_export_new(const struct fsdp_checkpoint *checkpoint,
@@ -78,6 +81,7 @@ bool fsdp_export_new(const struct fsdp_checkpoint *checkpoint,
 	plan->checkpoint = checkpoint;
 	plan->form = known.form;
 	plan->shard_bytes = known.shard_bytes;
+	plan->index_only = known.index_only;
 	if (!make(plan, &known, ret_error)) {
 		fsdp_export_free(plan);
 		return false;

@@ -18,6 +18,7 @@ struct fsdp_export_item {
 	uint32_t tensor; /* of the checkpoint */
 	uint32_t dtype;  /* as written */
 	uint32_t file;
+	uint32_t rank;              /* of the dtype in a file: fsdp_export_dtype */
 	uint32_t width_read, width; /* bytes of an element before and after a cast */
 	uint64_t numel, bytes;
 	uint64_t offset; /* in its file */
@@ -56,7 +57,7 @@ struct fsdp_export {
 	uint32_t *left; /* tensors that are not written */
 	struct fsdp_export_out *files;
 	size_t file_count;
-	bool has_index;
+	bool has_index, index_only;
 	bool casts;
 };
 
@@ -91,6 +92,12 @@ bool fsdp_export_tie(struct fsdp_export *plan, struct fsdp_error **ret_error);
 
 /* No two have one name (naming.c). */
 bool fsdp_export_check_names(struct fsdp_export *plan, struct fsdp_error **ret_error);
+
+/* Adds up what is written (cut.c). */
+bool fsdp_export_count(struct fsdp_export *plan, struct fsdp_error **ret_error);
+
+/* The files in which the tensors lie already, and their index (index-only.c). */
+bool fsdp_export_take_files(struct fsdp_export *plan, struct fsdp_error **ret_error);
 
 /* Files, and where each tensor lies in them (cut.c). */
 bool fsdp_export_cut(struct fsdp_export *plan, struct fsdp_error **ret_error);

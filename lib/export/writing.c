@@ -104,14 +104,13 @@ static bool open_folder(struct fsdp_writing *writing, struct fsdp_error **ret_er
 
 /* ---- temporary files ---- */
 
-static bool open_temporary(
-	struct fsdp_writing *writing, size_t index, struct fsdp_error **ret_error)
+bool fsdp_export_open_temporary(struct fsdp_writing *writing,
+	struct fsdp_export_temporary *file, size_t number, struct fsdp_error **ret_error)
 {
-	struct fsdp_export_temporary *file = &writing->files[index];
 	for (unsigned attempt = 0; attempt < ATTEMPTS; attempt++) {
 		char path[sizeof file->path];
 		snprintf(path, sizeof path, ".fsdp-inspect-%ld-%zu-%u.tmp",
-			(long)getpid(), index, attempt);
+			(long)getpid(), number, attempt);
 		file->descriptor = openat(writing->folder, path,
 			O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
 		if (file->descriptor >= 0) {
@@ -133,21 +132,27 @@ static bool open_temporaries(struct fsdp_writing *writing, struct fsdp_error **r
 	for (size_t i = 0; i <= count; i++)
 		writing->files[i].descriptor = -1;
 	for (size_t i = 0; i < count; i++)
-		if (!open_temporary(writing, i, ret_error))
+		if (!fsdp_export_open_temporary(
+			    writing, &writing->files[i], i, ret_error))
 			return false;
 	return true;
 }
 
+static void remove_temporary(
+	struct fsdp_writing *writing, struct fsdp_export_temporary *file)
+{
+	if (file->descriptor >= 0)
+		close(file->descriptor);
+	if (file->path[0] != '\0')
+		unlinkat(writing->folder, file->path, 0);
+}
+
 static void remove_temporaries(struct fsdp_writing *writing)
 {
-	for (size_t i = 0; writing->files != NULL && i <= writing->plan->file_count;
-		i++) {
-		struct fsdp_export_temporary *file = &writing->files[i];
-		if (file->descriptor >= 0)
-			close(file->descriptor);
-		if (file->path[0] != '\0')
-			unlinkat(writing->folder, file->path, 0);
-	}
+	for (size_t i = 0; writing->files != NULL && i <= writing->plan->file_count; i++)
+		remove_temporary(writing, &writing->files[i]);
+	for (size_t i = 0; i < FSDP_EXPORT_COMPANIONS; i++)
+		remove_temporary(writing, &writing->companions[i]);
 	free(writing->files);
 	writing->files = NULL;
 }
@@ -170,20 +175,29 @@ static bool write_heads(struct fsdp_writing *writing, struct fsdp_error **ret_er
 }
 
 /* In the form of sha256sum. */
+static void put_sum(struct fsdp_export_text *text,
+	const unsigned char digest[FSDP_EXPORT_DIGEST], struct fsdp_span name)
+{
+	for (size_t i = 0; i < FSDP_EXPORT_DIGEST; i++)
+		fsdp_export_put_text(text, "%02x", digest[i]);
+	fsdp_export_put_text(text, "  ");
+	fsdp_export_put(text, name.data, name.size);
+	fsdp_export_put_text(text, "\n");
+}
+
 static bool write_sums(struct fsdp_writing *writing, struct fsdp_error **ret_error)
 {
 	const struct fsdp_export *plan = writing->plan;
 	struct fsdp_export_text text = { 0 };
-	if (!open_temporary(writing, plan->file_count, ret_error))
+	if (!fsdp_export_open_temporary(writing, &writing->files[plan->file_count],
+		    plan->file_count, ret_error))
 		return false;
-	for (size_t i = 0; i < plan->file_count; i++) {
-		const struct fsdp_export_out *file = &plan->files[i];
-		for (size_t k = 0; k < FSDP_EXPORT_DIGEST; k++)
-			fsdp_export_put_text(&text, "%02x", file->sha256[k]);
-		fsdp_export_put_text(&text, "  ");
-		fsdp_export_put(&text, file->name.data, file->name.size);
-		fsdp_export_put_text(&text, "\n");
-	}
+	for (size_t i = 0; i < plan->file_count; i++)
+		put_sum(&text, plan->files[i].sha256, plan->files[i].name);
+	for (size_t i = 0; i < FSDP_EXPORT_COMPANIONS; i++)
+		if (writing->companions[i].path[0] != '\0')
+			put_sum(&text, writing->companion_digests[i],
+				fsdp_span_text(fsdp_export_companion_name(i)));
 	int descriptor = writing->files[plan->file_count].descriptor;
 	bool good = text.failed ? fsdp_fail_memory(ret_error)
 				: fsdp_export_write_at(descriptor, text.bytes, text.size,
@@ -239,10 +253,9 @@ static void remove_weights(struct fsdp_writing *writing)
 		close(descriptor);
 }
 
-static bool name_file(struct fsdp_writing *writing, size_t index, const char *name,
-	struct fsdp_error **ret_error)
+static bool name_file(struct fsdp_writing *writing, struct fsdp_export_temporary *file,
+	const char *name, struct fsdp_error **ret_error)
 {
-	struct fsdp_export_temporary *file = &writing->files[index];
 	if (file->path[0] == '\0')
 		return true;
 	if (renameat(writing->folder, file->path, writing->folder, name) != 0) {
@@ -262,15 +275,19 @@ static const char *name_of(const struct fsdp_writing *writing, size_t index)
 		       : (const char *)plan->files[index].name.data;
 }
 
-/* Sums first, then files in order: the index is the last. */
+/* What lies beside first, then files in order: the index is the last. */
 static bool name_files(struct fsdp_writing *writing, struct fsdp_error **ret_error)
 {
 	size_t count = writing->plan->file_count, named = 0;
 	if (writing->target->file == NULL && writing->target->force)
 		remove_weights(writing);
-	bool good = name_file(writing, count, SUMS, ret_error);
+	bool good = name_file(writing, &writing->files[count], SUMS, ret_error);
+	for (size_t i = 0; good && i < FSDP_EXPORT_COMPANIONS; i++)
+		good = name_file(writing, &writing->companions[i],
+			fsdp_export_companion_name(i), ret_error);
 	for (; good && named < count; named++)
-		good = name_file(writing, named, name_of(writing, named), ret_error);
+		good = name_file(writing, &writing->files[named], name_of(writing, named),
+			ret_error);
 	if (good && fsync(writing->folder) != 0)
 		good = blame_folder(writing, errno, "cannot write", ret_error);
 	if (good)
@@ -291,11 +308,34 @@ static bool write_folder(struct fsdp_writing *writing, struct fsdp_error **ret_e
 	writing->total = writing->plan->facts.tensor_bytes * (verify ? 2 : 1);
 	return open_folder(writing, ret_error) && open_temporaries(writing, ret_error) &&
 	       fsdp_export_list_ranges(writing, ret_error) &&
+	       fsdp_export_copy_companions(writing, ret_error) &&
 	       fsdp_export_copy(writing, ret_error) && write_heads(writing, ret_error) &&
 	       sync_files(writing, ret_error) &&
 	       (!verify || fsdp_export_reread(writing, ret_error)) &&
 	       (!sums || write_sums(writing, ret_error)) &&
 	       name_files(writing, ret_error);
+}
+
+/* The files are there; the last one is their index. */
+static bool write_index(struct fsdp_writing *writing, struct fsdp_error **ret_error)
+{
+	struct fsdp_export_target target = *writing->target;
+	size_t index = writing->plan->file_count - 1;
+	struct fsdp_export_temporary file = { .descriptor = -1 };
+	struct fsdp_export_text head = { 0 };
+	target.file = (const char *)writing->plan->files[index].name.data;
+	writing->target = &target;
+	bool good = open_folder(writing, ret_error) &&
+		    fsdp_export_head(writing->plan, index, &head, ret_error) &&
+		    fsdp_export_open_temporary(writing, &file, 0, ret_error) &&
+		    fsdp_export_write_at(
+			    file.descriptor, head.bytes, head.size, 0, ret_error);
+	if (good && fsync(file.descriptor) != 0)
+		good = fsdp_fail_errno(ret_error, errno, FSDP_UNKNOWN, "cannot write");
+	good = good && name_file(writing, &file, target.file, ret_error);
+	remove_temporary(writing, &file);
+	free(head.bytes);
+	return good;
 }
 
 static bool write_stream(struct fsdp_writing *writing, struct fsdp_error **ret_error)
@@ -313,8 +353,11 @@ bool fsdp_export_write(struct fsdp_export *plan, const struct fsdp_export_target
 	struct fsdp_export_target known = { .size = sizeof known };
 	memcpy(&known, target, fsdp_min(target->size, sizeof known));
 	struct fsdp_writing writing = { .plan = plan, .target = &known, .folder = -1 };
-	bool good = known.folder != NULL ? write_folder(&writing, ret_error)
-					 : write_stream(&writing, ret_error);
+	for (size_t i = 0; i < FSDP_EXPORT_COMPANIONS; i++)
+		writing.companions[i].descriptor = -1;
+	bool good = plan->index_only       ? write_index(&writing, ret_error)
+		    : known.folder != NULL ? write_folder(&writing, ret_error)
+					   : write_stream(&writing, ret_error);
 	plan->facts.overflowed = atomic_load(&writing.overflowed);
 	remove_temporaries(&writing);
 	fsdp_export_forget_runs(&writing);

@@ -16,6 +16,7 @@ enum {
 	FSDP_EXPORT_RANGE = 64 << 20, /* bytes of a tensor that are one piece of work */
 	FSDP_EXPORT_BLOCK = 64 << 10, /* that the trait of a range is made of */
 	FSDP_EXPORT_BUFFER = 256 << 10,
+	FSDP_EXPORT_COMPANIONS = 15, /* names of files that are copied beside weights */
 };
 
 /* Elements of an item, and what their bytes were when they were written. */
@@ -37,7 +38,9 @@ struct fsdp_writing {
 	const struct fsdp_export_target *target;
 	int folder;
 	struct fsdp_export_temporary *files; /* one for each file of the plan, and sums */
-	struct fsdp_export_range *ranges;    /* in the order of their sources */
+	struct fsdp_export_temporary companions[FSDP_EXPORT_COMPANIONS];
+	unsigned char companion_digests[FSDP_EXPORT_COMPANIONS][FSDP_EXPORT_DIGEST];
+	struct fsdp_export_range *ranges; /* in the order of their sources */
 	size_t range_count;
 	uint64_t total; /* bytes to be copied and read back */
 
@@ -99,6 +102,14 @@ bool fsdp_export_copy_forwards(
 
 /* Reads everything back and compares it; makes digests (reread.c). */
 bool fsdp_export_reread(struct fsdp_writing *writing, struct fsdp_error **ret_error);
+
+/* Copies files of configuration and tokenizer, if there are any (companions.c). */
+bool fsdp_export_copy_companions(
+	struct fsdp_writing *writing, struct fsdp_error **ret_error);
+
+/* A file under a temporary name that this number makes its own (writing.c). */
+bool fsdp_export_open_temporary(struct fsdp_writing *writing,
+	struct fsdp_export_temporary *file, size_t number, struct fsdp_error **ret_error);
 
 /* All bytes, wherever the kernel stops in between; at `offset`, or where the stream is. */
 bool fsdp_export_write_at(int descriptor, const void *bytes, size_t size, uint64_t offset,

@@ -53,8 +53,7 @@ static void every_number_of_16_bits_comes_back(void **state)
 		for (size_t w = 0; w < 2; w++)
 			for (uint64_t bits = 0; bits < 0x10000; bits++) {
 				bool over;
-				uint64_t there =
-					cast(narrow[n], wide[w], bits, &over);
+				uint64_t there = cast(narrow[n], wide[w], bits, &over);
 				uint64_t back = cast(wide[w], narrow[n], there, NULL);
 				uint64_t quiet = n == 0 ? 0x200 : 0x40;
 				uint64_t infinity = n == 0 ? 0x7c00 : 0x7f80;
@@ -96,7 +95,8 @@ static void ties_go_to_even(void **state)
 	assert_int_equal(cast("float64", "float16", bits_of(0x1.001p-25), NULL), 1);
 	assert_int_equal(cast("float64", "float16", bits_of(-0x1.8p-24), NULL), 0x8002);
 	/* Rounding happens once: by way of float32 this would become 0x3c01. */
-	assert_int_equal(cast("float64", "float16", bits_of(0x1.001ffffffp0), NULL), 0x3c00);
+	assert_int_equal(
+		cast("float64", "float16", bits_of(0x1.001ffffffp0), NULL), 0x3c00);
 }
 
 static void what_is_too_large_becomes_infinite(void **state)

@@ -33,6 +33,10 @@ static const struct option OPTIONS[] = {
 		.help = "another name, or other first segments" },
 	{ "cast", 0, OPTION_WORD, "DTYPE", AT(cast), CAST_WORDS,
 		.help = "of floating parameters, rounded to nearest even" },
+	{ "with-config", 0, OPTION_TEXT, "FOLDER", AT(config),
+		.help = "configuration and tokenizer from here (default: beside the checkpoint)" },
+	{ "index-only", 0, OPTION_FLAG, NULL, AT(index_only),
+		.help = "write the index that shards in a folder lack, and nothing else" },
 	{ "force", 0, OPTION_FLAG, NULL, AT(force), .help = "replace what is there" },
 	{ "partial", 0, OPTION_FLAG, NULL, AT(partial),
 		.help = "of an incomplete checkpoint, write what is whole" },
@@ -60,6 +64,8 @@ bool is_wanted(struct exporting *exporting, uint32_t index)
 	struct fsdp_tensor tensor = fsdp_tensor(run->checkpoint, index);
 	struct text name;
 
+	if (exporting->options->index_only)
+		return true;
 	if (exporting->named != NULL)
 		return exporting->named[index];
 	if (run->select->roles.count == 0 && tensor.role != FSDP_ROLE_PARAM &&
@@ -132,7 +138,8 @@ static bool is_file(const struct export_options *options)
 /* OUT, cut into the folder that is written into and the name of the only file. */
 static bool find_target(struct exporting *exporting)
 {
-	const char *out = exporting->options->out;
+	const char *out = exporting->options->index_only ? exporting->run->path
+							 : exporting->options->out;
 	const char *slash = strrchr(out, '/');
 
 	exporting->to_stdout = strcmp(out, "-") == 0;
@@ -149,11 +156,35 @@ static bool find_target(struct exporting *exporting)
 	return exporting->folder != NULL && exporting->file != NULL;
 }
 
+/* The folder that was given, or that of the checkpoint. */
+static bool find_config(struct exporting *exporting)
+{
+	const char *path = exporting->run->path, *given = exporting->options->config;
+	const char *slash = strrchr(path, '/');
+	struct stat status;
+
+	if (exporting->file != NULL || exporting->to_stdout)
+		return true;
+	if (given != NULL || (stat(path, &status) == 0 && S_ISDIR(status.st_mode)))
+		exporting->config = strdup(given != NULL ? given : path);
+	else if (strcmp(path, "-") == 0)
+		return true;
+	else
+		exporting->config = slash == NULL
+					    ? strdup(".")
+					    : strndup(path, (size_t)(slash - path) + 1);
+	return exporting->config != NULL;
+}
+
 /* What is wrong with the request; NULL: nothing. */
 static const char *objection(const struct exporting *exporting)
 {
 	const struct export_options *options = exporting->options;
 
+	if (options->index_only)
+		return options->out != NULL || is_file(options)
+			       ? "--index-only writes into the folder of the shards, and takes no -o and no --to"
+			       : NULL;
 	if (options->out == NULL)
 		return "export needs a folder or a file to write: -o OUT";
 	if (strcmp(options->out, "-") == 0 && !is_file(options))
@@ -183,7 +214,7 @@ static bool is_source(const struct exporting *exporting)
 {
 	const char *path = exporting->run->path, *out = exporting->options->out;
 
-	if (exporting->to_stdout)
+	if (exporting->to_stdout || exporting->options->index_only)
 		return false;
 	return is_same(out, path) ||
 	       (exporting->file != NULL && is_same(exporting->folder, path) &&
@@ -232,9 +263,11 @@ static bool make_plan(struct exporting *exporting,
 		.form = form_of(options),
 		.choose = choose,
 		.choose_context = exporting,
-		.stored_names = exporting->run->common->raw ||
+		.index_only = options->index_only,
+		.stored_names = exporting->run->common->raw || options->index_only ||
 				strcmp(options->strip, "none") == 0,
-		.strip = strcmp(options->strip, "auto") == 0   ? NULL
+		.strip = options->index_only                   ? ""
+			 : strcmp(options->strip, "auto") == 0 ? NULL
 			 : strcmp(options->strip, "none") == 0 ? ""
 							       : options->strip,
 		.renames = renames,
@@ -275,6 +308,7 @@ static bool write_files(struct exporting *exporting, struct fsdp_error **ret_err
 		.force = exporting->options->force,
 		.no_verify = exporting->options->no_verify,
 		.digests = answer_is_machine(run),
+		.config_folder = exporting->config,
 		.jobs = jobs_wanted(run->common),
 		.progress = tell_progress,
 		.progress_context = &progress,
@@ -314,7 +348,7 @@ static bool export_all(struct exporting *exporting,
 {
 	struct run *run = exporting->run;
 
-	if (!find_target(exporting) || !find_names(exporting))
+	if (!find_target(exporting) || !find_config(exporting) || !find_names(exporting))
 		return false;
 	if (is_source(exporting))
 		return refuse(run, "name another place",
@@ -337,6 +371,7 @@ static void exporting_done(struct exporting *exporting)
 	free(exporting->torn);
 	free(exporting->folder);
 	free(exporting->file);
+	free(exporting->config);
 	row_buffers_done(&exporting->buffers);
 	selection_free(exporting->selection);
 }
@@ -364,10 +399,14 @@ static bool run_export(struct run *run, struct fsdp_error **ret_error)
 	return good;
 }
 
-static bool writes(const void *values, struct written *ret_written)
+static bool writes(const void *values, const char *path, struct written *ret_written)
 {
 	const struct export_options *options = values;
 
+	if (options->index_only) {
+		*ret_written = (struct written){ path, false };
+		return true;
+	}
 	if (options->out == NULL || options->out[0] == '\0' ||
 		strcmp(options->out, "-") == 0)
 		return false;

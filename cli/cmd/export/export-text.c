@@ -111,6 +111,24 @@ static void tell_names(struct exporting *exporting)
 	out_line_end(out);
 }
 
+static void tell_companions(struct exporting *exporting)
+{
+	struct out *out = exporting->run->out;
+	bool some = false;
+
+	if (exporting->facts.companions == 0)
+		return;
+	out_line_begin(out, "beside");
+	for (size_t i = 0; fsdp_export_companion_name(i) != NULL; i++) {
+		if ((exporting->facts.companions >> i & 1) == 0)
+			continue;
+		out_line_text(
+			out, "%s%s", some ? ", " : "", fsdp_export_companion_name(i));
+		some = true;
+	}
+	out_line_end(out);
+}
+
 static void tell_verified(struct exporting *exporting)
 {
 	struct out *out = exporting->run->out;
@@ -143,6 +161,15 @@ static void tell_on_stderr(struct exporting *exporting)
 		size_text(exporting, exporting->facts.tensor_bytes, size));
 }
 
+static void tell_index(struct exporting *exporting)
+{
+	size_t files = exporting->facts.file_count;
+
+	out_line(exporting->run->out, NULL, "%s: %zu tensors in %zu files",
+		text_of_span(fsdp_export_file(exporting->plan, files - 1).name).data,
+		exporting->facts.tensor_count, files - 1);
+}
+
 void tell_export(struct exporting *exporting)
 {
 	struct out *out = exporting->run->out;
@@ -150,6 +177,10 @@ void tell_export(struct exporting *exporting)
 
 	if (!exporting->written) {
 		tell_refused(exporting);
+		return;
+	}
+	if (exporting->options->index_only) {
+		tell_index(exporting);
 		return;
 	}
 	if (exporting->to_stdout) {
@@ -166,6 +197,7 @@ void tell_export(struct exporting *exporting)
 	tell_left(exporting);
 	tell_names(exporting);
 	tell_ties(exporting);
+	tell_companions(exporting);
 	if (exporting->options->cast != NULL)
 		out_line(out, "cast", "to %s; %" PRIu64 " finite numbers became infinite",
 			exporting->options->cast, exporting->facts.overflowed);

@@ -21,7 +21,8 @@ struct export_options {
 	const char *strip;
 	struct texts renames;
 	const char *cast;
-	bool force, no_verify, partial, skip_unsupported;
+	const char *config; /* a folder */
+	bool index_only, force, no_verify, partial, skip_unsupported;
 };
 
 struct exporting {
@@ -37,6 +38,7 @@ struct exporting {
 
 	/* Where to. */
 	char *folder, *file; /* NULL: to standard output; a folder of shards */
+	char *config; /* where configuration and tokenizer are looked for, or NULL */
 	bool to_stdout;
 
 	/* For the answer. */

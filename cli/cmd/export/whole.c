@@ -79,6 +79,17 @@ static bool takes_away(struct exporting *exporting, const struct fsdp_finding *f
 	return wanted;
 }
 
+/* What --index-only is about to mend. */
+static bool is_index(
+	const struct exporting *exporting, const struct fsdp_finding *finding)
+{
+	static const char name[] = "model.safetensors.index.json";
+
+	return exporting->options->index_only &&
+	       strcmp(finding->rule->id, "FI1001") == 0 &&
+	       text_is(text_of_span(finding->file), text_of(name));
+}
+
 /* In place of those of the checkpoint, which lack the names that suffer. */
 static void show_findings(struct run *run, const struct fsdp_audit *audit)
 {
@@ -98,7 +109,8 @@ static bool judge(struct exporting *exporting, const struct fsdp_audit *audit)
 		return false;
 	for (size_t i = 0; i < fsdp_audit_finding_count(audit); i++) {
 		const struct fsdp_finding *finding = fsdp_audit_finding(audit, i);
-		if (finding->severity == FSDP_ERROR && is_about_bytes(finding->rule))
+		if (finding->severity == FSDP_ERROR && is_about_bytes(finding->rule) &&
+			!is_index(exporting, finding))
 			lacks |= takes_away(exporting, finding);
 	}
 	if (!lacks)

@@ -66,6 +66,10 @@ struct fsdp_export_options {
 	const struct fsdp_export_rename *renames; /* applied in order, behind `strip` */
 	size_t rename_count;
 
+	/* Tensors stay where they are, in files of safetensors of one folder; only their
+	 * index is written. All else but `choose` has no meaning then. */
+	bool index_only;
+
 	bool keep_ties;        /* write every name of tied tensors */
 	bool skip_unsupported; /* leave them out rather than fail */
 	uint32_t cast;         /* dtype that floating parameters become; 0: as stored */
@@ -101,8 +105,10 @@ struct fsdp_export_facts {
 	struct fsdp_span stripped; /* what was removed from the front */
 	uint64_t cleaned;          /* names that lost segments of wrappers */
 	uint64_t overflowed;       /* finite numbers that a cast made infinite */
-	bool verified;             /* every byte was read back */
-	bool digested;             /* every tensor has its SHA-256 */
+	uint32_t companions; /* which files were copied beside: a bit for each name of
+				  fsdp_export_companion_name */
+	bool verified;       /* every byte was read back */
+	bool digested;       /* every tensor has its SHA-256 */
 };
 FSDP_API struct fsdp_export_facts fsdp_export_facts(const struct fsdp_export *plan);
 
@@ -133,6 +139,10 @@ struct fsdp_export_file {
 /** The index must be below file_count. The index of shards is the last one. */
 FSDP_API struct fsdp_export_file fsdp_export_file(
 	const struct fsdp_export *plan, size_t index);
+
+/** Files of configuration and tokenizer that loaders want beside weights, in no order but
+ * their own. NULL past the end. */
+FSDP_API const char *fsdp_export_companion_name(size_t index);
 
 /** What is not written. */
 struct fsdp_export_left {

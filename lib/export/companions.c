@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Copies what loaders want beside weights: configuration and tokenizer, as they are.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "export/writing.h"
+#include "sweep/sha256.h"
+
+/* Larger ones are no configuration and no tokenizer. */
+#define COMPANION_BYTES ((off_t)256 << 20)
+
+static const char *const names[] = { "config.json", "generation_config.json",
+	"preprocessor_config.json", "processor_config.json", "tokenizer.json",
+	"tokenizer_config.json", "tokenizer.model", "special_tokens_map.json",
+	"added_tokens.json", "vocab.json", "vocab.txt", "merges.txt", "spiece.model",
+	"chat_template.jinja", "chat_template.json" };
+_Static_assert(FSDP_COUNT(names) == FSDP_EXPORT_COMPANIONS, "a place for each");
+
+const char *fsdp_export_companion_name(size_t index)
+{
+	return index < FSDP_COUNT(names) ? names[index] : NULL;
+}
+
+static bool copy_bytes(struct fsdp_writing *writing, int from, size_t index,
+	unsigned char *buffer, struct fsdp_error **ret_error)
+{
+	struct fsdp_export_temporary *file = &writing->companions[index];
+	struct fsdp_sha256 *sha256 = fsdp_sha256_new();
+	uint64_t at = 0;
+	ssize_t got = 1;
+	bool good = sha256 != NULL || fsdp_fail_memory(ret_error);
+	while (good && got != 0) {
+		got = pread(from, buffer, FSDP_EXPORT_BUFFER, (off_t)at);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0) {
+			good = fsdp_fail_errno(ret_error, errno, at, "cannot read");
+			break;
+		}
+		good = (fsdp_sha256_add(sha256, buffer, (size_t)got) ||
+			       fsdp_fail_memory(ret_error)) &&
+		       fsdp_export_write_at(
+			       file->descriptor, buffer, (size_t)got, at, ret_error);
+		at += (uint64_t)got;
+	}
+	good = good && (fsdp_sha256_finish(sha256, writing->companion_digests[index]) ||
+			       fsdp_fail_memory(ret_error));
+	fsdp_sha256_free(sha256);
+	if (good && fsync(file->descriptor) != 0)
+		good = fsdp_fail_errno(ret_error, errno, FSDP_UNKNOWN, "cannot write");
+	return good;
+}
+
+static bool copy_one(struct fsdp_writing *writing, int folder, size_t index,
+	unsigned char *buffer, struct fsdp_error **ret_error)
+{
+	struct stat status;
+	int from = openat(folder, names[index], O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (from < 0 && errno == ENOENT)
+		return true;
+	bool good = from >= 0 && fstat(from, &status) == 0;
+	if (!good) {
+		fsdp_fail_errno(ret_error, errno, FSDP_UNKNOWN, "cannot open");
+	} else if (S_ISREG(status.st_mode) && status.st_size <= COMPANION_BYTES) {
+		good = fsdp_export_open_temporary(writing, &writing->companions[index],
+			       writing->plan->file_count + 1 + index, ret_error) &&
+		       copy_bytes(writing, from, index, buffer, ret_error);
+		writing->plan->facts.companions |= UINT32_C(1) << index;
+	}
+	if (from >= 0)
+		close(from);
+	if (!good)
+		fsdp_error_add_path(ret_error, names[index]);
+	return good;
+}
+
+bool fsdp_export_copy_companions(
+	struct fsdp_writing *writing, struct fsdp_error **ret_error)
+{
+	const char *path = writing->target->config_folder;
+	int folder = path != NULL ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	unsigned char *buffer;
+	bool good;
+	if (path == NULL)
+		return true;
+	if (folder < 0) {
+		fsdp_fail_errno(ret_error, errno, FSDP_UNKNOWN, "cannot open");
+		return fsdp_error_add_path(ret_error, path);
+	}
+	buffer = malloc(FSDP_EXPORT_BUFFER);
+	good = buffer != NULL || fsdp_fail_memory(ret_error);
+	for (size_t i = 0; good && i < FSDP_COUNT(names); i++)
+		good = copy_one(writing, folder, i, buffer, ret_error);
+	free(buffer);
+	close(folder);
+	return good;
+}
