@@ -31,6 +31,12 @@ static const struct option OPTIONS[] = {
 		.help = "must be the same, converted: names, shapes; with --data all bytes" },
 	{ "ignore", 0, OPTION_LIST, "GLOB", AT(ignore),
 		.help = "names that --expect and --merged leave out" },
+	{ "for", 0, OPTION_WORDS, "LOADER,...", AT(loading.loaders), loader_words,
+		.help = "tell what these loaders would do with it" },
+	{ "world", 0, OPTION_INTEGER, "N", AT(loading.world), .minimum = 1,
+		.maximum = 1048576, .help = "with --for: ranks of the run that loads" },
+	{ "loader-version", 0, OPTION_TEXT, "VERSION", AT(loading.version),
+		.help = "with --for: of the loader's library; else the newest known" },
 	{ "checks", 0, OPTION_FLAG, NULL, AT(checks),
 		.help = "list what became of every rule" },
 	{ NULL },
@@ -136,7 +142,8 @@ static bool prepare(struct run *run, struct fsdp_recording_options *unused)
 		return false;
 	set_threshold(audit, run->common);
 	tell_others(options, run->collected);
-	return set_rules(audit, run) && set_ignored(audit, run) &&
+	return loading_prepare(&options->loading, run) && set_rules(audit, run) &&
+	       set_ignored(audit, run) &&
 	       expectation_open(&audit->expected, run, options->expect, true) &&
 	       expectation_open(&audit->merged, run, options->merged, false);
 }
@@ -150,6 +157,7 @@ static void release(void *prepared)
 	for (size_t i = 0; i < audit->count; i++) {
 		free(audit->judgements[i].checks);
 		free(audit->judgements[i].digests_from);
+		loading_done(&audit->judgements[i].loading);
 	}
 	free(audit->judgements);
 	levels_done(&audit->levels);
@@ -248,7 +256,7 @@ const struct command command_audit = {
 	.group = GROUP_START,
 	.summary = "is it complete, intact, safe?",
 	.synopsis =
-		"[--quick | --data [--values]] [--fail-on=LEVEL] [--rule=RULE=LEVEL]... [--policy=FILE] [--baseline=FILE] [--expect=CHECKPOINT] [--merged=CHECKPOINT] [--checks] CHECKPOINT...",
+		"[--quick | --data [--values]] [--fail-on=LEVEL] [--rule=RULE=LEVEL]... [--policy=FILE] [--baseline=FILE] [--expect=CHECKPOINT] [--merged=CHECKPOINT] [--for=LOADER,... [--world=N] [--loader-version=VERSION]] [--checks] CHECKPOINT...",
 	.example = "audit step-1000/",
 	.examples = { "audit step-1000/", "audit --data --fail-on=warning step-1000/",
 		"audit -q step-1000/ && deploy step-1000/" },

@@ -84,6 +84,17 @@ static const struct record counts_record = RECORD_OF(RECORD_OBJECT, VERDICT,
 	{ "unsupported", COUNT_AT(VERDICT, counts.unsupported), .always = true,
 		ABOUT("Things that could not be judged: entries of `errors`.") });
 
+static const void *each_loader(struct subject of, size_t i, void *room)
+{
+	(void)room;
+	return &((const struct judgement *)of.object)->loading.loaders[i];
+}
+
+static bool has_loaders(struct subject of)
+{
+	return ((const struct judgement *)of.object)->loading.loaders != NULL;
+}
+
 static bool has_baseline(struct subject of)
 {
 	return ((const struct judgement *)of.object)->gone != UINT64_MAX;
@@ -106,6 +117,9 @@ const struct record audit_record = OBJECT_RECORD(VERDICT, "verdict",
 		ABOUT("Findings, those that were only counted included.") },
 	{ "checks", EACH_ITEM(VERDICT, check_count, each_check, check_record),
 		.always = true, ABOUT("Every rule, in order of identifiers.") },
+	{ "loaders", EACH_OF(VERDICT, loading.count, each_loader, loader_record),
+		.has = has_loaders,
+		ABOUT("What loaders would do with it, with `--for`.") },
 	{ "baseline", OBJECT(baseline_record), .has = has_baseline,
 		ABOUT("What an earlier result had, with `--baseline` and one checkpoint.") });
 

@@ -221,6 +221,7 @@ bool audit_text(const struct audit *audit, const struct run *run)
 			return false;
 		if (audit->options->checks)
 			show_checks(verdict, run->out);
+		loading_text(&verdict->loading, run->out);
 		show_verdict(verdict, run, audit->level);
 	}
 	if (audit->count > 1 && run->common->quiet == 0) {

@@ -7,6 +7,7 @@
 #include "cmd/audit/baseline.h"
 #include "cmd/audit/expect.h"
 #include "cmd/audit/levels.h"
+#include "cmd/audit/load-answer.h"
 #include "cmd/audit/policy.h"
 #include "front/command.h"
 
@@ -20,6 +21,7 @@ struct audit_options {
 	const char *expect;
 	const char *merged;
 	struct texts ignore;
+	struct loading_options loading;
 };
 
 /* What became of one rule in one checkpoint. */
@@ -56,6 +58,7 @@ struct judgement {
 	struct check *checks;
 	size_t check_count;
 	uint64_t not_evaluated[FSDP_REASON_COUNT]; /* rules, by reason */
+	struct loading_answer loading;
 };
 
 /* What one run makes: in run->prepared. */

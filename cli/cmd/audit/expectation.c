@@ -2,6 +2,9 @@
 /*
  * Opens what a checkpoint is compared with, and lists the tensors that it asks for.
  */
+#include <stdlib.h>
+#include <string.h>
+
 #include "cmd/audit/expectation.h"
 #include "part/name-buffer.h"
 #include "run/answer.h"
@@ -151,4 +154,71 @@ bool wanted_at(struct wants *wants, size_t index, struct expected_tensor *ret_wa
 {
 	return wants->checkpoint != NULL ? tensor_at(wants, (uint32_t)index, ret_wanted)
 					 : entry_at(wants, index, ret_wanted);
+}
+
+/* ---- as a list ---- */
+
+/* Adds up in the first turn, copies in the second. */
+static void list_wanted(struct wants *wants, struct expected_list *list, size_t *ret_name,
+	size_t *ret_shape)
+{
+	struct expected_tensor wanted;
+
+	list->count = *ret_name = *ret_shape = 0;
+	for (size_t i = 0; i < wants->count; i++) {
+		if (!wanted_at(wants, i, &wanted))
+			continue;
+		if (list->items != NULL) {
+			struct fsdp_load_expected *item = &list->items[list->count];
+
+			memcpy(list->names + *ret_name, wanted.name.data,
+				wanted.name.size);
+			item->name = (struct fsdp_span){
+				(const unsigned char *)list->names + *ret_name,
+				wanted.name.size
+			};
+			item->dims = wanted.dims;
+			if (wanted.shape != NULL)
+				item->shape = list->shapes + *ret_shape;
+			if (wanted.dims > 0 && wanted.shape != NULL)
+				memcpy(list->shapes + *ret_shape, wanted.shape,
+					wanted.dims * sizeof *wanted.shape);
+		}
+		list->count++;
+		*ret_name += wanted.name.size;
+		*ret_shape += wanted.dims;
+	}
+}
+
+bool expectation_list(
+	const struct expectation *expectation, struct expected_list *ret_list)
+{
+	struct wants wants = { .checkpoint = expectation->checkpoint,
+		.names = expectation->names,
+		.count = expectation->checkpoint != NULL
+				 ? fsdp_tensor_count(expectation->checkpoint)
+				 : expectation->names.count };
+	size_t names, shapes;
+	bool good = true;
+
+	if (expectation->path == NULL)
+		return true;
+	list_wanted(&wants, ret_list, &names, &shapes);
+	ret_list->names = malloc(names + 1);
+	ret_list->shapes = calloc(shapes + 1, sizeof *ret_list->shapes);
+	ret_list->items = calloc(ret_list->count + 1, sizeof *ret_list->items);
+	good = ret_list->names != NULL && ret_list->shapes != NULL &&
+	       ret_list->items != NULL && !wants.buffer.failed;
+	if (good)
+		list_wanted(&wants, ret_list, &names, &shapes);
+	good = good && !wants.buffer.failed;
+	name_buffer_done(&wants.buffer);
+	return good;
+}
+
+void expected_list_done(struct expected_list *list)
+{
+	free(list->items);
+	free(list->names);
+	free(list->shapes);
 }

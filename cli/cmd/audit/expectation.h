@@ -3,6 +3,7 @@
 #define EXPECTATION_H
 
 #include <fsdp/document.h>
+#include <fsdp/loaders.h>
 
 #include "front/command.h"
 #include "part/name-buffer.h"
@@ -45,5 +46,18 @@ bool is_weight(const struct fsdp_tensor *tensor);
 
 /* The index-th; its texts live until the next one. False: that entry asks for none. */
 bool wanted_at(struct wants *wants, size_t index, struct expected_tensor *ret_wanted);
+
+/* The names and shapes that are expected, as fsdp_load_judge takes them. */
+struct expected_list {
+	struct fsdp_load_expected *items; /* NULL: nothing is expected */
+	size_t count;
+	char *names;
+	int64_t *shapes;
+};
+
+/* False: out of memory. */
+bool expectation_list(
+	const struct expectation *expectation, struct expected_list *ret_list);
+void expected_list_done(struct expected_list *list);
 
 #endif

@@ -351,6 +351,20 @@ static bool compare_others(const struct audit *audit, struct run *run)
 		       audit->level >= FSDP_LEVEL_DATA);
 }
 
+/* A loader that refuses it, or loads something else, fails the audit. */
+static bool judge_loading(struct judging *judging)
+{
+	const struct audit *audit = judging->audit;
+	struct judgement *verdict = judging->verdict;
+
+	if (!loading_judge(&audit->options->loading, judging->run, &audit->expected,
+		    audit->options->data, &verdict->loading))
+		return false;
+	if (!audit->never_fails)
+		verdict->status = status_worse(verdict->status, verdict->loading.status);
+	return true;
+}
+
 bool audit_judge(struct audit *audit, struct run *run, struct fsdp_error **ret_error)
 {
 	struct judging judging = { .audit = audit,
@@ -367,5 +381,5 @@ bool audit_judge(struct audit *audit, struct run *run, struct fsdp_error **ret_e
 	set_scope(&judging);
 	count_findings(&judging);
 	decide(&judging);
-	return note_not_evaluated(&judging);
+	return note_not_evaluated(&judging) && judge_loading(&judging);
 }

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What loaders of other programs would do with a checkpoint.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/audit/load-answer.h"
+#include "render/record.h"
+#include "run/answer.h"
+#include "run/collected.h"
+
+const char *const loader_words[] = { "hf", "trainer", "peft", "accelerate", "dcp",
+	"deepspeed", "megatron", "weights_only", "all", NULL };
+
+enum { LOADERS_MOST = 16, WORLD_MOST = 1 << 20 };
+
+/* ---- asking ---- */
+
+static bool is_named(const struct loading_options *options, const char *name)
+{
+	for (size_t i = 0; i < options->loaders.count; i++)
+		if (strcmp(options->loaders.items[i], name) == 0 ||
+			strcmp(options->loaders.items[i], "all") == 0)
+			return true;
+	return false;
+}
+
+/* In the order of the table; how many. */
+static size_t list_loaders(const struct loading_options *options, const char **names)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; fsdp_loader_name(i) != NULL && count < LOADERS_MOST; i++)
+		if (is_named(options, fsdp_loader_name(i)))
+			names[count++] = fsdp_loader_name(i);
+	return count;
+}
+
+bool loading_prepare(const struct loading_options *options, struct run *run)
+{
+	const char *names[LOADERS_MOST];
+	size_t count = list_loaders(options, names);
+
+	if (count == 0 && (options->world >= 0 || options->version != NULL))
+		return !refuse(run, "such as --for=deepspeed --world=8",
+			"--world and --loader-version need --for");
+	if (options->version == NULL)
+		return true;
+	for (size_t i = 0; i < count; i++)
+		if (fsdp_loader_has_version(names[i], options->version))
+			return true;
+	return !refuse(run, "without it the newest release that is known counts",
+		"--loader-version=%s: no rules of this release are known",
+		options->version);
+}
+
+static struct text text_or_none(const char *text)
+{
+	return text != NULL ? text_of(text) : (struct text){ 0 };
+}
+
+static bool show_reason(const struct fsdp_load_reason *reason, struct shown_reason *shown)
+{
+	shown->rule = reason->rule;
+	shown->exception = text_or_none(reason->exception);
+	shown->message = text_of(reason->message);
+	shown->way_out = text_or_none(reason->way_out);
+	shown->names = calloc(reason->name_count + 1, sizeof *shown->names);
+	if (shown->names == NULL)
+		return false;
+	shown->name_count = reason->name_count;
+	for (size_t i = 0; i < reason->name_count; i++)
+		shown->names[i] = text_of_span(reason->names[i]);
+	return true;
+}
+
+static bool show_loader(const struct fsdp_load_result *result, struct shown_loader *shown)
+{
+	*shown = (struct shown_loader){
+		.loader = result->loader,
+		.library = result->library,
+		.version = result->version,
+		.verdict = fsdp_load_verdict_name(result->verdict),
+		.reasons = calloc(result->reason_count + 1, sizeof *shown->reasons),
+	};
+	if (shown->reasons == NULL)
+		return false;
+	for (; shown->reason_count < result->reason_count; shown->reason_count++)
+		if (!show_reason(&result->reasons[shown->reason_count],
+			    &shown->reasons[shown->reason_count]))
+			return false;
+	return true;
+}
+
+/* What the files do not tell leaves the answer partial. */
+static int status_of(enum fsdp_load_verdict verdict)
+{
+	return verdict == FSDP_LOADS             ? STATUS_GOOD
+	       : verdict == FSDP_LOAD_NOT_JUDGED ? STATUS_PARTIAL
+						 : STATUS_BAD;
+}
+
+/* Of all loaders most are not meant: then the status is that of the audit. */
+static bool show_all(struct loading_answer *answer, bool all)
+{
+	size_t count = fsdp_loads_count(answer->loads);
+
+	answer->loaders = calloc(count + 1, sizeof *answer->loaders);
+	for (; answer->loaders != NULL && answer->count < count; answer->count++) {
+		const struct fsdp_load_result *result =
+			fsdp_loads_result(answer->loads, answer->count);
+
+		if (!show_loader(result, &answer->loaders[answer->count]))
+			return false;
+		if (!all)
+			answer->status =
+				status_worse(answer->status, status_of(result->verdict));
+	}
+	return answer->loaders != NULL;
+}
+
+static bool ask(const struct loading_options *options, struct run *run,
+	const struct expected_list *expected, bool data, struct loading_answer *answer,
+	struct fsdp_error **ret_error)
+{
+	const char *names[LOADERS_MOST];
+	struct fsdp_survey *survey = NULL;
+	struct fsdp_loads_options asked = {
+		.size = sizeof asked,
+		.loaders = names,
+		.loader_count = list_loaders(options, names),
+		.path = run->path,
+		.version = options->version,
+		.world = options->world > 0 ? (uint32_t)options->world : 0,
+		.data = data,
+		.expected = expected->items,
+		.expected_count = expected->count,
+	};
+	bool asked_all = fsdp_survey_new(run->path, run->limits, run->limit_count,
+				 &survey, ret_error) &&
+			 fsdp_loads_new(survey, &asked, &answer->loads, ret_error);
+
+	fsdp_survey_free(survey);
+	return asked_all;
+}
+
+bool loading_judge(const struct loading_options *options, struct run *run,
+	const struct expectation *expected, bool data, struct loading_answer *answer)
+{
+	struct expected_list list = { 0 };
+	struct fsdp_error *error = NULL;
+	bool done;
+
+	*answer = (struct loading_answer){ .status = STATUS_GOOD };
+	if (options->loaders.count == 0)
+		return true;
+	done = expectation_list(expected, &list) &&
+	       ask(options, run, &list, data, answer, &error) &&
+	       show_all(answer, is_named(options, "all"));
+	expected_list_done(&list);
+	if (!done && error != NULL && fsdp_error_code(error) != FSDP_ERROR_MEMORY) {
+		collected_error(run->collected, error, run->input);
+		answer->status = STATUS_PARTIAL;
+		done = true;
+	}
+	fsdp_error_free(error);
+	return done;
+}
+
+void loading_done(struct loading_answer *answer)
+{
+	for (size_t i = 0; answer->loaders != NULL && i <= answer->count; i++) {
+		struct shown_loader *shown = &answer->loaders[i];
+
+		for (size_t k = 0; shown->reasons != NULL && k <= shown->reason_count;
+			k++)
+			free(shown->reasons[k].names);
+		free(shown->reasons);
+	}
+	free(answer->loaders);
+	fsdp_loads_free(answer->loads);
+}
+
+/* ---- the answer ---- */
+
+#define REASON struct shown_reason
+static struct value get_names(struct subject of)
+{
+	const REASON *reason = of.object;
+
+	return value_texts(reason->names, reason->name_count);
+}
+
+static const struct record reason_record = OBJECT_RECORD(REASON, "load_reason",
+	"Why a loader does not load it, or loads something else.",
+	{ "rule", WORD_AT(REASON, rule), .always = true,
+		ABOUT("Short name of what the loader was seen to do.") },
+	{ "exception", TEXT_AT(REASON, exception),
+		ABOUT("Class that is raised, with its module.") },
+	{ "message", TEXT_AT(REASON, message), .always = true,
+		ABOUT("First line that the loader prints, empty if it raises without words; or what it does silently.") },
+	{ "names", GET(FIELD_TEXTS, get_names), .always = true,
+		ABOUT("Tensors, files or classes that it is about, the first ones.") },
+	{ "way_out", TEXT_AT(REASON, way_out), ABOUT("What helps.") });
+
+static const void *each_reason(struct subject of, size_t i, void *room)
+{
+	(void)room;
+	return &((const struct shown_loader *)of.object)->reasons[i];
+}
+
+#define LOADER struct shown_loader
+const struct record loader_record = OBJECT_RECORD(LOADER, "loader",
+	"What a loader would do, called with its defaults.",
+	{ "loader", WORD_AT(LOADER, loader), .always = true,
+		ABOUT("As `--for` names it.") },
+	{ "library", WORD_AT(LOADER, library), .always = true,
+		ABOUT("The library that decides.") },
+	{ "version", WORD_AT(LOADER, version), .always = true,
+		ABOUT("Its release, of which the rules are.") },
+	{ "verdict", WORD_AT(LOADER, verdict), .always = true,
+		ABOUT("`loads`: every tensor of the model gets the saved one. `differs`: the call returns, but not all is what was saved. `refuses`: it raises. `not_judged`: the files do not tell.") },
+	{ "reasons", EACH_OF(LOADER, reason_count, each_reason, reason_record),
+		.always = true, ABOUT("Why, in the order in which they are met.") });
+
+static void tell_reason(const struct shown_reason *reason, struct out *out)
+{
+	if (reason->exception.data != NULL) {
+		out_line_text(out, ": ");
+		out_line_name(out, reason->exception);
+	}
+	if (reason->message.size > 0) {
+		out_line_text(out, ": ");
+		out_line_name(out, reason->message);
+	}
+	out_line_end(out);
+	if (reason->way_out.data == NULL)
+		return;
+	out_line_begin(out, NULL);
+	out_line_text(out, "         way out: ");
+	out_line_name(out, reason->way_out);
+	out_line_end(out);
+}
+
+static void tell_loader(const struct shown_loader *shown, struct out *out)
+{
+	out_line_begin(out, NULL);
+	out_line_text(out, "%s (%s %s): %s", shown->loader, shown->library,
+		shown->version,
+		strcmp(shown->verdict, "differs") == 0      ? "loads, but differs"
+		: strcmp(shown->verdict, "not_judged") == 0 ? "not judged"
+							    : shown->verdict);
+	if (shown->reason_count == 0)
+		out_line_end(out);
+	for (size_t i = 0; i < shown->reason_count; i++) {
+		if (i > 0) {
+			out_line_begin(out, NULL);
+			out_line_text(out, "         and");
+		}
+		tell_reason(&shown->reasons[i], out);
+	}
+}
+
+void loading_text(const struct loading_answer *answer, struct out *out)
+{
+	for (size_t i = 0; i < answer->count; i++)
+		tell_loader(&answer->loaders[i], out);
+}

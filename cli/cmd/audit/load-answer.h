@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef LOAD_ANSWER_H
+#define LOAD_ANSWER_H
+
+#include <fsdp/loaders.h>
+
+#include "cmd/audit/expect.h"
+#include "front/command.h"
+
+/* What loaders would do with one checkpoint, as it is shown. Texts are the library's. */
+struct shown_reason {
+	const char *rule;
+	struct text exception, message, way_out; /* absent: there is none */
+	struct text *names;
+	size_t name_count;
+};
+
+struct shown_loader {
+	const char *loader, *library, *version, *verdict;
+	struct shown_reason *reasons;
+	size_t reason_count;
+};
+
+struct loading_answer {
+	struct fsdp_loads *loads;
+	struct shown_loader *loaders;
+	size_t count;
+	int status;
+};
+
+/* Words for --for. */
+extern const char *const loader_words[];
+
+/* What was asked for. */
+struct loading_options {
+	struct texts loaders; /* --for; "all" is all of them */
+	const char *version;
+	int64_t world; /* -1: as saved */
+};
+
+/* Whether it makes sense; else refuse() was called. */
+bool loading_prepare(const struct loading_options *options, struct run *run);
+
+/* Asks the loaders about the path of the run. False: out of memory, or refuse() was
+ * called. Free it with loading_done. */
+bool loading_judge(const struct loading_options *options, struct run *run,
+	const struct expectation *expected, bool data, struct loading_answer *answer);
+void loading_done(struct loading_answer *answer);
+
+extern const struct record loader_record;
+
+/* A line for each loader, and the reasons. */
+void loading_text(const struct loading_answer *answer, struct out *out);
+
+#endif

@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Asks the rules of loaders about what lies in a folder.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/loaders/loading.h"
+#include "base/error.h"
+#include "base/num.h"
+
+static const struct fsdp_loader *const loaders[] = {
+	&fsdp_loader_hf,
+	&fsdp_loader_trainer,
+	&fsdp_loader_peft,
+	&fsdp_loader_accelerate,
+	&fsdp_loader_dcp,
+	&fsdp_loader_deepspeed,
+	&fsdp_loader_megatron,
+	&fsdp_loader_weights_only,
+};
+
+enum { NAME_BYTES = 4096 };
+
+struct fsdp_loads {
+	struct fsdp_budget budget;
+	struct fsdp_arena arena;
+	struct fsdp_load_result *results;
+	size_t count;
+};
+
+const char *fsdp_load_verdict_name(enum fsdp_load_verdict verdict)
+{
+	static const char *const names[] = { "loads", "differs", "refuses",
+		"not_judged" };
+
+	return names[(unsigned)verdict < FSDP_COUNT(names) ? verdict
+							   : FSDP_LOAD_NOT_JUDGED];
+}
+
+const char *fsdp_loader_name(size_t index)
+{
+	return index < FSDP_COUNT(loaders) ? loaders[index]->name : NULL;
+}
+
+static const struct fsdp_loader *find_loader(const char *name)
+{
+	for (size_t i = 0; i < FSDP_COUNT(loaders); i++)
+		if (strcmp(loaders[i]->name, name) == 0)
+			return loaders[i];
+	return NULL;
+}
+
+/* ---- versions ---- */
+
+int fsdp_load_compare_versions(const char *a, const char *b)
+{
+	char *a_end, *b_end;
+
+	while (*a != '\0' && *b != '\0') {
+		unsigned long left = strtoul(a, &a_end, 10);
+		unsigned long right = strtoul(b, &b_end, 10);
+		if (left != right)
+			return left < right ? -1 : 1;
+		if (a_end == a || b_end == b)
+			return 0;
+		a = a_end + (*a_end == '.');
+		b = b_end + (*b_end == '.');
+	}
+	return 0;
+}
+
+/* The version of a loader's library that the rules are of: "4.57" takes 4.57.6. */
+static const char *find_version(const struct fsdp_loader *loader, const char *wanted)
+{
+	if (wanted == NULL)
+		return loader->versions[0];
+	for (size_t i = 0; loader->versions[i] != NULL; i++)
+		if (fsdp_load_compare_versions(loader->versions[i], wanted) == 0)
+			return loader->versions[i];
+	return NULL;
+}
+
+bool fsdp_loader_has_version(const char *loader, const char *version)
+{
+	const struct fsdp_loader *found = find_loader(loader);
+
+	return found != NULL && find_version(found, version) != NULL;
+}
+
+static bool is_of(const struct fsdp_load_rule *rule, const char *version)
+{
+	return (rule->since == NULL ||
+		       fsdp_load_compare_versions(version, rule->since) >= 0) &&
+	       (rule->until == NULL ||
+		       fsdp_load_compare_versions(version, rule->until) < 0);
+}
+
+/* ---- what rules ask and say ---- */
+
+void fsdp_load_say(struct fsdp_loading *loading, size_t word, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(loading->words[word], FSDP_LOAD_WORD, format, arguments);
+	va_end(arguments);
+}
+
+void fsdp_load_name(struct fsdp_loading *loading, struct fsdp_span name)
+{
+	if (loading->name_count < FSDP_LOAD_NAMES)
+		loading->names[loading->name_count++] = name;
+	loading->all_names++;
+}
+
+static const struct fsdp_survey_entry *find_entry(
+	struct fsdp_loading *loading, const char *format, va_list arguments)
+{
+	char name[NAME_BYTES];
+
+	vsnprintf(name, sizeof name, format, arguments);
+	return fsdp_survey_find(loading->survey, name);
+}
+
+bool fsdp_load_has_file(struct fsdp_loading *loading, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	const struct fsdp_survey_entry *entry = find_entry(loading, format, arguments);
+	va_end(arguments);
+	return entry != NULL && !entry->is_folder;
+}
+
+bool fsdp_load_has_folder(struct fsdp_loading *loading, const char *name)
+{
+	const struct fsdp_survey_entry *entry = fsdp_survey_find(loading->survey, name);
+
+	return entry != NULL && entry->is_folder;
+}
+
+bool fsdp_load_lacks(struct fsdp_loading *loading, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(loading->words[0], FSDP_LOAD_WORD, format, arguments);
+	va_end(arguments);
+	return !fsdp_load_has_file(loading, "%s", loading->words[0]);
+}
+
+const struct fsdp_checkpoint *fsdp_load_open(
+	struct fsdp_loading *loading, const char *name)
+{
+	struct fsdp_survey_part part;
+
+	loading->failed |= !fsdp_survey_part(loading->survey, name, &part);
+	return part.checkpoint;
+}
+
+struct fsdp_setting fsdp_load_setting(
+	struct fsdp_loading *loading, const char *document, const char *key)
+{
+	struct fsdp_survey_document facts;
+
+	loading->failed |= !fsdp_survey_document(loading->survey, document, &facts);
+	for (uint32_t i = 1; i < facts.count; i = facts.settings[i].end)
+		if (fsdp_span_is(facts.settings[i].key, key))
+			return facts.settings[i];
+	return (struct fsdp_setting){ .end = 0 };
+}
+
+int64_t fsdp_load_integer(struct fsdp_loading *loading, const char *document,
+	const char *key, int64_t otherwise)
+{
+	struct fsdp_setting setting = fsdp_load_setting(loading, document, key);
+
+	return setting.value.kind == FSDP_TOKEN_INTEGER ||
+			       setting.value.kind == FSDP_TOKEN_BOOL
+		       ? setting.value.integer
+		       : otherwise;
+}
+
+struct fsdp_span fsdp_load_text(
+	struct fsdp_loading *loading, const char *document, const char *key)
+{
+	struct fsdp_setting setting = fsdp_load_setting(loading, document, key);
+
+	return setting.value.kind == FSDP_TOKEN_TEXT ? setting.value.text
+						     : (struct fsdp_span){ 0 };
+}
+
+/* ---- answers ---- */
+
+/* What a mark in a text stands for, or NULL; *ret_size: of the mark. */
+static const char *meaning(
+	const struct fsdp_loading *loading, const char *at, size_t *ret_size)
+{
+	static const char path[] = "{path}";
+
+	*ret_size = sizeof path - 1;
+	if (strncmp(at, path, sizeof path - 1) == 0)
+		return loading->path;
+	*ret_size = 3;
+	if (at[0] == '{' && at[1] >= '0' && at[1] < '0' + FSDP_LOAD_WORDS && at[2] == '}')
+		return loading->words[at[1] - '0'];
+	return NULL;
+}
+
+/* The text with its marks filled in; of two turns the first measures. */
+static const char *fill_in(struct fsdp_loading *loading, const char *template)
+{
+	char *text = NULL;
+	size_t length = 0;
+
+	for (unsigned turn = 0; template != NULL && turn < 2; turn++) {
+		size_t at = 0;
+		for (const char *from = template; *from != '\0';) {
+			size_t size = 1;
+			const char *word = meaning(loading, from, &size);
+			size_t added = word != NULL ? strlen(word) : 1;
+			if (text != NULL)
+				memcpy(text + at, word != NULL ? word : from, added);
+			at += added;
+			from += word != NULL ? size : 1;
+		}
+		if (turn == 0)
+			text = fsdp_arena_take(loading->arena, (length = at) + 1, 1);
+		if (text == NULL)
+			loading->failed = true;
+		if (text == NULL)
+			return NULL;
+	}
+	return text;
+}
+
+static bool add_reason(struct fsdp_loading *loading, const struct fsdp_load_rule *rule,
+	struct fsdp_load_reason *reason)
+{
+	struct fsdp_span *names =
+		FSDP_TAKE(loading->arena, names, loading->name_count + 1);
+
+	if (names == NULL)
+		return false;
+	for (size_t i = 0; i < loading->name_count; i++) {
+		names[i] = fsdp_arena_copy(loading->arena, loading->names[i]);
+		loading->failed |= names[i].data == NULL;
+	}
+	*reason = (struct fsdp_load_reason){
+		.rule = rule->id,
+		.verdict = rule->verdict,
+		.exception = rule->exception,
+		.message = fill_in(loading, rule->message),
+		.way_out = fill_in(loading, rule->way_out),
+		.names = names,
+		.name_count = loading->name_count,
+		.all_names = loading->all_names,
+	};
+	return !loading->failed;
+}
+
+/* What is certain counts before what is not known, and what is not known before that
+ * nothing was found. */
+static enum fsdp_load_verdict worse(enum fsdp_load_verdict a, enum fsdp_load_verdict b)
+{
+	static const int order[] = { [FSDP_LOADS] = 0,
+		[FSDP_LOAD_NOT_JUDGED] = 1,
+		[FSDP_LOAD_DIFFERS] = 2,
+		[FSDP_LOAD_REFUSES] = 3 };
+
+	return order[b] > order[a] ? b : a;
+}
+
+static size_t count_rules(const struct fsdp_loader *loader)
+{
+	size_t count = 0;
+
+	while (loader->rules[count].id != NULL)
+		count++;
+	return count;
+}
+
+/* A loader that raised does nothing more. */
+static bool ask(struct fsdp_loading *loading, const struct fsdp_loader *loader,
+	struct fsdp_load_result *result)
+{
+	struct fsdp_load_reason *reasons =
+		FSDP_TAKE(loading->arena, reasons, count_rules(loader) + 1);
+
+	if (reasons == NULL)
+		return false;
+	result->reasons = reasons;
+	if (loader->begin != NULL)
+		loader->begin(loading);
+	bool ended = false;
+	for (const struct fsdp_load_rule *rule = loader->rules;
+		rule->id != NULL && !ended; rule++) {
+		loading->name_count = 0;
+		loading->all_names = 0;
+		if (!is_of(rule, result->version) || !rule->holds(loading))
+			continue;
+		if (!add_reason(loading, rule, &reasons[result->reason_count]))
+			return false;
+		result->reason_count++;
+		result->verdict = worse(result->verdict, rule->verdict);
+		ended = rule->ends || rule->verdict == FSDP_LOAD_REFUSES;
+	}
+	return !loading->failed;
+}
+
+static bool ask_all(struct fsdp_loads *loads, struct fsdp_survey *survey,
+	const struct fsdp_loads_options *options)
+{
+	struct fsdp_loading *loading = FSDP_TAKE(&loads->arena, loading, 1);
+
+	loads->results =
+		FSDP_TAKE(&loads->arena, loads->results, options->loader_count + 1);
+	if (loading == NULL || loads->results == NULL)
+		return false;
+	for (size_t i = 0; i < options->loader_count; i++) {
+		const struct fsdp_loader *loader = find_loader(options->loaders[i]);
+		struct fsdp_load_result *result = &loads->results[loads->count];
+		const char *version =
+			loader != NULL ? find_version(loader, options->version) : NULL;
+		if (version == NULL)
+			continue;
+		*loading = (struct fsdp_loading){
+			.survey = survey,
+			.options = options,
+			.arena = &loads->arena,
+			.path = options->path != NULL ? options->path : "",
+		};
+		*result = (struct fsdp_load_result){
+			.loader = loader->name,
+			.library = loader->library,
+			.version = version,
+		};
+		if (!ask(loading, loader, result))
+			return false;
+		loads->count++;
+	}
+	return true;
+}
+
+bool fsdp_loads_new(struct fsdp_survey *survey, const struct fsdp_loads_options *options,
+	struct fsdp_loads **ret_loads, struct fsdp_error **ret_error)
+{
+	struct fsdp_loads *loads = calloc(1, sizeof *loads);
+
+	if (loads == NULL)
+		return fsdp_fail_memory(ret_error);
+	loads->budget.ceiling = UINT64_MAX;
+	fsdp_arena_init_lean(&loads->arena, &loads->budget);
+	if (!ask_all(loads, survey, options)) {
+		fsdp_loads_free(loads);
+		return fsdp_fail_memory(ret_error);
+	}
+	*ret_loads = loads;
+	return true;
+}
+
+void fsdp_loads_free(struct fsdp_loads *loads)
+{
+	if (loads == NULL)
+		return;
+	fsdp_arena_done(&loads->arena);
+	free(loads);
+}
+
+size_t fsdp_loads_count(const struct fsdp_loads *loads)
+{
+	return loads->count;
+}
+
+const struct fsdp_load_result *fsdp_loads_result(
+	const struct fsdp_loads *loads, size_t index)
+{
+	return index < loads->count ? &loads->results[index] : NULL;
+}

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Of a folder that save_state wrote Accelerator.load_state(folder), of any other one
+ * load_checkpoint_in_model(model, folder).
+ *
+ * Origin: accelerate/utils/modeling.py, checkpointing.py, accelerator.py,
+ * utils/fsdp_utils.py (1.15).
+ */
+#include "analysis/loaders/loading.h"
+
+#define UNPICKLING "_pickle.UnpicklingError"
+#define FEW "torch.distributed.checkpoint.api.CheckpointException"
+#define NO_METADATA \
+	"AssertionError: metadata is None; global metadata read failed: [Errno 2] No such file or directory: '{path}/{0}'"
+#define FSDP_FOLDER "pytorch_model_fsdp_0"
+#define FSDP_FILE "pytorch_model_fsdp.bin"
+
+/* What only save_state writes. */
+static bool is_state(struct fsdp_loading *loading)
+{
+	for (size_t i = 0; i < fsdp_survey_entry_count(loading->survey); i++) {
+		const struct fsdp_survey_entry *entry =
+			fsdp_survey_entry(loading->survey, i);
+		if (fsdp_span_begins(entry->name, FSDP_SPAN("random_states_")))
+			return true;
+	}
+	return fsdp_load_has_file(loading, "optimizer.bin") ||
+	       fsdp_load_has_file(loading, "scheduler.bin");
+}
+
+static void begin(struct fsdp_loading *loading)
+{
+	static const char *const state_order[] = { "model.safetensors",
+		"pytorch_model.bin", NULL };
+	static const char *const order[] = { "pytorch_model.bin", "model.safetensors",
+		"*.index.json", NULL };
+
+	loading->weights =
+		fsdp_load_choose(loading, is_state(loading) ? state_order : order);
+}
+
+static bool is_sharded(struct fsdp_loading *loading)
+{
+	return fsdp_load_has_folder(loading, FSDP_FOLDER);
+}
+
+static bool is_fsdp(struct fsdp_loading *loading)
+{
+	return is_sharded(loading) || fsdp_load_has_file(loading, FSDP_FILE);
+}
+
+/* ---- load_state ---- */
+
+static bool is_local(struct fsdp_loading *loading)
+{
+	for (size_t i = 0; i < fsdp_survey_entry_count(loading->survey); i++)
+		if (fsdp_span_begins(fsdp_survey_entry(loading->survey, i)->name,
+			    FSDP_SPAN("pytorch_model_fsdp_rank")))
+			return true;
+	return false;
+}
+
+static bool lacks_model_metadata(struct fsdp_loading *loading)
+{
+	return is_state(loading) && is_sharded(loading) &&
+	       fsdp_load_lacks(loading, FSDP_FOLDER "/.metadata");
+}
+
+static bool lacks_model(struct fsdp_loading *loading)
+{
+	fsdp_load_say(loading, 0, "pytorch_model.bin");
+	return is_state(loading) && !is_fsdp(loading) && loading->weights == NULL;
+}
+
+static bool lacks_optimizer_metadata(struct fsdp_loading *loading)
+{
+	return is_state(loading) && is_sharded(loading) &&
+	       fsdp_load_lacks(loading, "optimizer_0/.metadata");
+}
+
+static bool lacks_optimizer(struct fsdp_loading *loading)
+{
+	return is_state(loading) && !is_sharded(loading) &&
+	       fsdp_load_lacks(loading, "optimizer.bin");
+}
+
+static bool lacks_scheduler(struct fsdp_loading *loading)
+{
+	return is_state(loading) && fsdp_load_lacks(loading, "scheduler.bin");
+}
+
+static bool lacks_data_file(struct fsdp_loading *loading)
+{
+	static const char *const folders[] = { FSDP_FOLDER, "optimizer_0" };
+
+	for (size_t i = 0; i < 2 && is_state(loading) && is_sharded(loading); i++) {
+		const struct fsdp_checkpoint *checkpoint =
+			fsdp_load_open(loading, folders[i]);
+		for (size_t k = 0; checkpoint != NULL && k < fsdp_file_count(checkpoint);
+			k++) {
+			struct fsdp_file file = fsdp_file(checkpoint, k);
+			if (file.size != FSDP_UNKNOWN)
+				continue;
+			fsdp_load_say(loading, 0, "%s/%.*s", folders[i],
+				FSDP_TEXT_MOST(file.path, 256));
+			return true;
+		}
+	}
+	return false;
+}
+
+/* ---- load_checkpoint_in_model ---- */
+
+static bool is_folder_of_weights(struct fsdp_loading *loading)
+{
+	return !is_state(loading);
+}
+
+static bool has_no_weights(struct fsdp_loading *loading)
+{
+	return is_folder_of_weights(loading) && loading->weights == NULL;
+}
+
+static bool has_two_indexes(struct fsdp_loading *loading)
+{
+	size_t count = 0;
+
+	if (!is_folder_of_weights(loading) || loading->weights == NULL ||
+		!fsdp_span_ends(
+			fsdp_span_text(loading->weights), FSDP_SPAN(".index.json")))
+		return false;
+	for (size_t i = 0; i < fsdp_survey_entry_count(loading->survey); i++) {
+		struct fsdp_span name = fsdp_survey_entry(loading->survey, i)->name;
+		if (memchr(name.data, '/', name.size) != NULL ||
+			!fsdp_span_ends(name, FSDP_SPAN(".index.json")))
+			continue;
+		fsdp_load_name(loading, name);
+		count++;
+	}
+	return count > 1;
+}
+
+static bool is_pickled(const struct fsdp_loading *loading)
+{
+	return loading->weights != NULL &&
+	       fsdp_span_ends(fsdp_span_text(loading->weights), FSDP_SPAN(".bin"));
+}
+
+static bool refuses_global(struct fsdp_loading *loading)
+{
+	return is_pickled(loading) && fsdp_load_refuses_global(loading, loading->weights);
+}
+
+static bool refuses_opcode(struct fsdp_loading *loading)
+{
+	return is_pickled(loading) && fsdp_load_refuses_opcode(loading, loading->weights);
+}
+
+static bool is_nested(struct fsdp_loading *loading)
+{
+	if (!is_folder_of_weights(loading) || !fsdp_load_is_nested(loading))
+		return false;
+	(void)fsdp_load_compare(loading);
+	fsdp_load_say(loading, 0, "%s",
+		loading->architecture != NULL ? loading->architecture : "Module");
+	return true;
+}
+
+/* The model of load_state is the one that was saved. */
+static bool knows_no_model(struct fsdp_loading *loading)
+{
+	return is_folder_of_weights(loading) && fsdp_load_knows_no_model(loading);
+}
+
+static bool is_misshaped(struct fsdp_loading *loading)
+{
+	return (is_folder_of_weights(loading) || loading->options->expected != NULL) &&
+	       fsdp_load_is_misshaped(loading);
+}
+
+static bool leaves_out(struct fsdp_loading *loading)
+{
+	return is_folder_of_weights(loading) && !fsdp_load_is_nested(loading) &&
+	       fsdp_load_leaves_out(loading);
+}
+
+static bool misses(struct fsdp_loading *loading)
+{
+	return is_folder_of_weights(loading) && fsdp_load_misses_unsaid(loading);
+}
+
+/* load_state is strict. */
+static bool is_other_model(struct fsdp_loading *loading)
+{
+	if (!is_state(loading) || is_fsdp(loading) ||
+		loading->options->expected == NULL || !fsdp_load_compare(loading))
+		return false;
+	return loading->missing + loading->unexpected > 0;
+}
+
+static bool is_fsdp_with_expectation(struct fsdp_loading *loading)
+{
+	return is_state(loading) && is_fsdp(loading) &&
+	       loading->options->expected != NULL;
+}
+
+static const struct fsdp_load_rule rules[] = {
+	{ "accelerate-local", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
+		"files of LOCAL_STATE_DICT load with the same world size and wrapping only",
+		NULL, is_local, true },
+	{ "accelerate-no-metadata", NULL, NULL, FSDP_LOAD_REFUSES, FEW, NO_METADATA,
+		"gather the files of all nodes in one folder", lacks_model_metadata },
+	{ "accelerate-no-model", NULL, NULL, FSDP_LOAD_REFUSES,
+		"builtins.FileNotFoundError",
+		"[Errno 2] No such file or directory: '{path}/{0}'", NULL, lacks_model },
+	{ "accelerate-no-optimizer-metadata", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
+		NO_METADATA, "gather the files of all nodes in one folder",
+		lacks_optimizer_metadata },
+	{ "accelerate-file-absent", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
+		"FileNotFoundError: [Errno 2] No such file or directory: '{path}/{0}'",
+		"gather the files of all nodes in one folder", lacks_data_file },
+	{ "accelerate-no-weights", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.ValueError",
+		"{path} is not a folder containing a `.index.json` file or a pytorch_model.bin or a model.safetensors file",
+		"write or rename the weights to one of these names", has_no_weights },
+	{ "accelerate-two-indexes", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.ValueError",
+		"{path} containing more than one `.index.json` file, delete the irrelevant ones.",
+		"remove the older index", has_two_indexes },
+	{ "accelerate-shard-absent", NULL, NULL, FSDP_LOAD_REFUSES,
+		"builtins.FileNotFoundError", "No such file or directory: {path}/{0}",
+		"gather the shards of all nodes", fsdp_load_lacks_shard },
+	{ "accelerate-safetensors-damaged", NULL, NULL, FSDP_LOAD_REFUSES,
+		"safetensors._safetensors_rust.SafetensorError",
+		"Error while deserializing header: {0}", "fetch the file again",
+		fsdp_load_is_cut_safetensors },
+	{ "accelerate-unpickling-global", NULL, NULL, FSDP_LOAD_REFUSES, UNPICKLING,
+		"Weights only load failed. This file can still be loaded, to do so you have two options, do those steps only if you trust the source of the checkpoint. WeightsUnpickler error: Unsupported global: GLOBAL {0} was not an allowed global by default.",
+		"torch.serialization.add_safe_globals([{1}])", refuses_global },
+	{ "accelerate-unpickling", NULL, NULL, FSDP_LOAD_REFUSES, UNPICKLING,
+		"Weights only load failed. In PyTorch 2.6, we changed the default value of the `weights_only` argument in `torch.load` from `False` to `True`. WeightsUnpickler error: {0}",
+		"fetch the real file", refuses_opcode },
+	{ "accelerate-nested", NULL, NULL, FSDP_LOAD_DIFFERS, NULL,
+		"Some weights of the model checkpoint at {path} were not used when initializing {0}",
+		"save the inner dict alone", is_nested },
+	{ "accelerate-unread", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
+		"{0} cannot be read as a whole", NULL, fsdp_load_cannot_open },
+	{ "accelerate-model-unknown", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
+		"the names of a model of this type are not known; give them with --expect",
+		NULL, knows_no_model },
+	{ "accelerate-sharded-model", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
+		"an expected model is not compared with the files of FSDP; ask dcp about pytorch_model_fsdp_0",
+		NULL, is_fsdp_with_expectation },
+	{ "accelerate-shape", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.RuntimeError",
+		"Error(s) in loading state_dict for {0}: size mismatch for {1}: {2}",
+		"build the model with the sizes that are stored", is_misshaped },
+	{ "accelerate-other-model", NULL, NULL, FSDP_LOAD_REFUSES,
+		"builtins.RuntimeError", "Error(s) in loading state_dict", NULL,
+		is_other_model },
+	{ "accelerate-unexpected", NULL, NULL, FSDP_LOAD_DIFFERS, NULL,
+		"Some weights of the model checkpoint at {path} were not used when initializing {2}: {1}, and {0} keeps its start value",
+		"write the tensors again under the names of the model", leaves_out },
+	{ "accelerate-missing", NULL, NULL, FSDP_LOAD_DIFFERS, NULL,
+		"{0} keeps its start value, without any message", NULL, misses },
+	{ "accelerate-no-optimizer", NULL, NULL, FSDP_LOAD_REFUSES,
+		"builtins.FileNotFoundError",
+		"[Errno 2] No such file or directory: '{path}/{0}'", NULL,
+		lacks_optimizer },
+	{ "accelerate-no-scheduler", NULL, NULL, FSDP_LOAD_REFUSES,
+		"builtins.FileNotFoundError",
+		"[Errno 2] No such file or directory: '{path}/{0}'", NULL,
+		lacks_scheduler },
+	{ "accelerate-other-set", NULL, NULL, FSDP_LOAD_DIFFERS, NULL,
+		"{1} is taken and {0} is not looked at; they differ",
+		"remove the older of {1} and {0}", fsdp_load_sets_differ },
+	{ "accelerate-other-set-unread", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
+		"{1} is taken and {0} is not looked at; --data tells whether they differ",
+		NULL, fsdp_load_sets_unread },
+	{ NULL },
+};
+
+static const char *const versions[] = { "1.15.0", NULL };
+
+const struct fsdp_loader fsdp_loader_accelerate = {
+	.name = "accelerate",
+	.library = "accelerate",
+	.versions = versions,
+	.begin = begin,
+	.rules = rules,
+};

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * torch.distributed.checkpoint.load into a model of the expected names. What any rank
+ * raises arrives on all.
+ *
+ * Origin: torch/distributed/checkpoint/{state_dict_loader,default_planner,
+ * planner_helpers,filesystem}.py (2.13).
+ */
+#include <stdio.h>
+
+#include "analysis/loaders/loading.h"
+#include "base/num.h"
+
+#define FEW "torch.distributed.checkpoint.api.CheckpointException"
+
+enum { NAME_BYTES = 4096, PIECES_MOST = 1 << 20 };
+
+static const struct fsdp_checkpoint *opened(struct fsdp_loading *loading)
+{
+	return fsdp_load_open(loading, "");
+}
+
+/* ---- metadata ---- */
+
+static bool lacks_metadata(struct fsdp_loading *loading)
+{
+	return !fsdp_load_has_file(loading, ".metadata");
+}
+
+/* A pickle without its end. */
+static bool is_cut(struct fsdp_loading *loading)
+{
+	struct fsdp_survey_pickles pickles;
+
+	loading->failed |= !fsdp_survey_pickles(loading->survey, ".metadata", &pickles);
+	return !pickles.is_readable;
+}
+
+static bool is_unread(struct fsdp_loading *loading)
+{
+	return opened(loading) == NULL;
+}
+
+/* ---- files ---- */
+
+/* Whether one is asked for: all that is stored, where nothing was said. */
+static bool is_asked(struct fsdp_loading *loading,
+	const struct fsdp_checkpoint *checkpoint, const struct fsdp_piece *piece)
+{
+	const struct fsdp_loads_options *options = loading->options;
+	char buffer[NAME_BYTES];
+	size_t size;
+
+	if (options->expected == NULL)
+		return true;
+	size = fsdp_name_write(checkpoint,
+		fsdp_tensor(checkpoint, piece->tensor).raw_name, buffer, sizeof buffer);
+	for (size_t i = 0; i < options->expected_count; i++)
+		if (fsdp_span_equal(options->expected[i].name,
+			    fsdp_span(buffer, fsdp_min(size, sizeof buffer))))
+			return true;
+	return false;
+}
+
+/* The first piece of each file whose state is such. */
+static bool find_file(struct fsdp_loading *loading,
+	const struct fsdp_checkpoint *checkpoint,
+	bool (*is_bad)(const struct fsdp_file *file, const struct fsdp_piece *piece),
+	struct fsdp_file *ret_file)
+{
+	for (uint32_t i = 0; checkpoint != NULL && i < fsdp_piece_count(checkpoint);
+		i++) {
+		struct fsdp_piece piece = fsdp_piece(checkpoint, i);
+		if (piece.file == FSDP_NONE)
+			continue;
+		*ret_file = fsdp_file(checkpoint, piece.file);
+		if (is_bad(ret_file, &piece) && is_asked(loading, checkpoint, &piece))
+			return true;
+	}
+	return false;
+}
+
+static bool is_absent(const struct fsdp_file *file, const struct fsdp_piece *piece)
+{
+	(void)piece;
+	return file->size == FSDP_UNKNOWN;
+}
+
+static bool is_empty(const struct fsdp_file *file, const struct fsdp_piece *piece)
+{
+	return file->size == 0 && piece->item_length != 0;
+}
+
+static bool is_short(const struct fsdp_file *file, const struct fsdp_piece *piece)
+{
+	uint64_t end;
+
+	return file->size != FSDP_UNKNOWN && piece->item_offset != FSDP_UNKNOWN &&
+	       (!fsdp_add(piece->item_offset, piece->item_length, &end) ||
+		       end > file->size);
+}
+
+bool fsdp_load_lacks_distcp(struct fsdp_loading *loading, const char *below)
+{
+	char folder[64];
+	struct fsdp_file file;
+
+	snprintf(folder, sizeof folder, "%s", below);
+	if (*folder != '\0')
+		folder[strlen(folder) - 1] = '\0';
+	if (!find_file(loading, fsdp_load_open(loading, folder), is_absent, &file))
+		return false;
+	fsdp_load_say(loading, 0, "%s%.*s", below, FSDP_TEXT_MOST(file.path, 512));
+	fsdp_load_name(loading, file.path);
+	return true;
+}
+
+static bool lacks_file(struct fsdp_loading *loading)
+{
+	return fsdp_load_lacks_distcp(loading, "");
+}
+
+static bool has_empty_file(struct fsdp_loading *loading)
+{
+	struct fsdp_file file;
+
+	return find_file(loading, opened(loading), is_empty, &file);
+}
+
+static bool has_cut_file(struct fsdp_loading *loading)
+{
+	struct fsdp_file file;
+
+	return find_file(loading, opened(loading), is_short, &file);
+}
+
+/* How many items of files that are long enough are such, and how many are none. */
+static void count_items(struct fsdp_loading *loading, size_t *ret_good, size_t *ret_bad)
+{
+	const struct fsdp_checkpoint *checkpoint = opened(loading);
+	struct fsdp_locator *locator = NULL;
+	struct fsdp_place place;
+
+	*ret_good = *ret_bad = 0;
+	if (checkpoint == NULL || !fsdp_locator_new(checkpoint, &locator, NULL))
+		return;
+	for (uint32_t i = 0; i < fsdp_piece_count(checkpoint) && i < PIECES_MOST &&
+			     (*ret_good == 0 || *ret_bad == 0);
+		i++) {
+		struct fsdp_piece piece = fsdp_piece(checkpoint, i);
+		struct fsdp_error *error = NULL;
+		if (piece.file == FSDP_NONE || !is_asked(loading, checkpoint, &piece))
+			continue;
+		struct fsdp_file file = fsdp_file(checkpoint, piece.file);
+		if (is_short(&file, &piece))
+			continue;
+		++*(fsdp_piece_locate(locator, i, &place, &error) ? ret_good : ret_bad);
+		fsdp_error_free(error);
+	}
+	fsdp_locator_free(locator);
+}
+
+/* One is none among others, or in a set of files that have not the lengths that they
+ * should have: the file is another one's. */
+static bool has_other_items(struct fsdp_loading *loading)
+{
+	struct fsdp_file file;
+	size_t good, bad;
+
+	count_items(loading, &good, &bad);
+	return bad > 0 &&
+	       (good > 0 || find_file(loading, opened(loading), is_short, &file));
+}
+
+static bool has_unknown_items(struct fsdp_loading *loading)
+{
+	size_t good, bad;
+
+	count_items(loading, &good, &bad);
+	return good == 0 && bad > 0;
+}
+
+/* ---- names, in the order of the state dict ---- */
+
+enum first { FINE, MISSING, MISSHAPED };
+
+static size_t write_size(char *text, size_t size, const int64_t *shape, uint32_t dims)
+{
+	size_t at = (size_t)snprintf(text, size, "torch.Size([");
+
+	for (uint32_t i = 0; i < dims && at < size; i++)
+		at += (size_t)snprintf(text + at, size - at, i == 0 ? "%lld" : ", %lld",
+			(long long)shape[i]);
+	if (at < size)
+		at += (size_t)snprintf(text + at, size - at, "])");
+	return at;
+}
+
+static bool has_value(const struct fsdp_checkpoint *checkpoint, struct fsdp_span name)
+{
+	uint32_t id = fsdp_name_find(checkpoint, name);
+
+	for (uint32_t i = 0; id != FSDP_NONE && i < fsdp_value_count(checkpoint); i++)
+		if (fsdp_value(checkpoint, i).raw_name == id)
+			return true;
+	return false;
+}
+
+static bool is_stored(const struct fsdp_checkpoint *checkpoint, struct fsdp_span name,
+	uint32_t *ret_tensor)
+{
+	uint32_t id = fsdp_name_find(checkpoint, name);
+
+	*ret_tensor = id != FSDP_NONE ? fsdp_tensor_find(checkpoint, name) : FSDP_NONE;
+	return *ret_tensor != FSDP_NONE &&
+	       fsdp_tensor(checkpoint, *ret_tensor).raw_name == id;
+}
+
+static enum first find_first(struct fsdp_loading *loading)
+{
+	const struct fsdp_loads_options *options = loading->options;
+	const struct fsdp_checkpoint *checkpoint = opened(loading);
+	char saved[200], current[200];
+	uint32_t index;
+
+	for (size_t i = 0; checkpoint != NULL && i < options->expected_count; i++) {
+		const struct fsdp_load_expected *wanted = &options->expected[i];
+		fsdp_load_say(loading, 0, "%.*s", FSDP_TEXT_MOST(wanted->name, 512));
+		if (!is_stored(checkpoint, wanted->name, &index)) {
+			if (has_value(checkpoint, wanted->name))
+				continue;
+			fsdp_load_name(loading, wanted->name);
+			return MISSING;
+		}
+		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, index);
+		if (wanted->shape == NULL ||
+			(wanted->dims == tensor.dims &&
+				(tensor.dims == 0 ||
+					memcmp(wanted->shape, tensor.shape,
+						tensor.dims * sizeof *tensor.shape) ==
+						0)))
+			continue;
+		write_size(saved, sizeof saved, tensor.shape, tensor.dims);
+		write_size(current, sizeof current, wanted->shape, wanted->dims);
+		fsdp_load_say(loading, 1, "%s and current: %s", saved, current);
+		fsdp_load_name(loading, wanted->name);
+		return MISSHAPED;
+	}
+	return FINE;
+}
+
+static bool misses_key(struct fsdp_loading *loading)
+{
+	return find_first(loading) == MISSING;
+}
+
+static bool has_other_shape(struct fsdp_loading *loading)
+{
+	return find_first(loading) == MISSHAPED;
+}
+
+/* "loader_rank_1.cursor" of the last rank that saved, as the first rank beyond it asks for
+ * it. */
+static bool take_rank_key(
+	struct fsdp_loading *loading, struct fsdp_span name, uint32_t saved)
+{
+	char last[32];
+	const unsigned char *at;
+	size_t before, size = (size_t)snprintf(last, sizeof last, "rank_%u", saved - 1);
+
+	at = memmem(name.data, name.size, last, size);
+	if (at == NULL)
+		return false;
+	before = (size_t)(at - name.data);
+	if (before + size < name.size && name.data[before + size] >= '0' &&
+		name.data[before + size] <= '9')
+		return false;
+	fsdp_load_say(loading, 0, "%.*srank_%u%.*s",
+		FSDP_TEXT_MOST(fsdp_span(name.data, before), 256), saved,
+		FSDP_TEXT_MOST(
+			fsdp_span(name.data + before + size, name.size - before - size),
+			256));
+	return true;
+}
+
+static bool lacks_rank_key(struct fsdp_loading *loading)
+{
+	const struct fsdp_checkpoint *checkpoint = opened(loading);
+	uint32_t saved = checkpoint != NULL ? fsdp_checkpoint_world_size(checkpoint) : 0;
+	char buffer[NAME_BYTES];
+
+	if (saved == 0 || saved == FSDP_NONE || loading->options->world <= saved)
+		return false;
+	for (uint32_t i = 0; i < fsdp_value_count(checkpoint); i++) {
+		size_t size = fsdp_name_write(checkpoint,
+			fsdp_value(checkpoint, i).raw_name, buffer, sizeof buffer);
+		if (size <= sizeof buffer &&
+			take_rank_key(loading, fsdp_span(buffer, size), saved))
+			return true;
+	}
+	for (uint32_t i = 0; i < fsdp_tensor_count(checkpoint); i++) {
+		size_t size = fsdp_name_write(checkpoint,
+			fsdp_tensor(checkpoint, i).raw_name, buffer, sizeof buffer);
+		if (size <= sizeof buffer &&
+			take_rank_key(loading, fsdp_span(buffer, size), saved))
+			return true;
+	}
+	return false;
+}
+
+static const struct fsdp_load_rule rules[] = {
+	{ "dcp-no-metadata", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
+		"AssertionError: metadata is None; global metadata read failed: [Errno 2] No such file or directory: '{path}/.metadata'",
+		"give the folder that holds .metadata; gather the files of all nodes in one folder",
+		lacks_metadata },
+	{ "dcp-cut-metadata", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
+		"AssertionError: metadata is None; global metadata read failed: pickle data was truncated",
+		"copy .metadata again", is_cut },
+	{ "dcp-unread", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
+		"the folder cannot be read as a checkpoint", NULL, is_unread },
+	{ "dcp-missing-key", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
+		"RuntimeError: Missing key in checkpoint state_dict: {0}.",
+		"load into names as they are stored, or DefaultLoadPlanner(allow_partial_load=True)",
+		misses_key },
+	{ "dcp-rank-key", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
+		"RuntimeError: Missing key in checkpoint state_dict: {0}.",
+		"load with as many ranks as saved it, or leave the keys of single ranks out",
+		lacks_rank_key },
+	{ "dcp-shape", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
+		"ValueError: Size mismatch between saved {1} for {0}",
+		"build the model with the sizes that are stored", has_other_shape },
+	{ "dcp-file-absent", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
+		"FileNotFoundError: [Errno 2] No such file or directory: '{path}/{0}'",
+		"gather the files of all nodes in one folder", lacks_file },
+	{ "dcp-file-empty", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
+		"EOFError: ", "copy the file again", has_empty_file },
+	{ "dcp-other-items", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
+		"AttributeError: 'int' object has no attribute 'size'",
+		"copy the files of all ranks again under their own names",
+		has_other_items },
+	{ "dcp-unknown-items", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
+		"the items are in a form that is not known", NULL, has_unknown_items },
+	{ "dcp-file-cut", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
+		"RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory.",
+		"copy the file again", has_cut_file },
+	{ NULL },
+};
+
+static const char *const versions[] = { "2.13.0", NULL };
+
+const struct fsdp_loader fsdp_loader_dcp = {
+	.name = "dcp",
+	.library = "torch",
+	.versions = versions,
+	.rules = rules,
+};

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * AutoModelForCausalLM.from_pretrained(folder).
+ *
+ * Origin: transformers/modeling_utils.py, core_model_loading.py, loading_report.py
+ * (5.23); modeling_utils.py (4.57).
+ */
+#include <string.h>
+
+#include "analysis/loaders/loading.h"
+
+#define UNPICKLING "_pickle.UnpicklingError"
+#define CHANGED \
+	"Weights only load failed. In PyTorch 2.6, we changed the default value of the `weights_only` argument in `torch.load` from `False` to `True`."
+#define CAN_STILL \
+	"Weights only load failed. This file can still be loaded, to do so you have two options, do those steps only if you trust the source of the checkpoint."
+
+static void begin(struct fsdp_loading *loading)
+{
+	static const char *const order[] = { "model.safetensors",
+		"model.safetensors.index.json", "pytorch_model.bin",
+		"pytorch_model.bin.index.json", NULL };
+
+	loading->weights = fsdp_load_choose(loading, order);
+	loading->adds_prefix = true;
+}
+
+/* 4.57 adds no prefix where the head is stored. */
+static bool has_no_type(struct fsdp_loading *loading)
+{
+	return fsdp_load_text(loading, "config.json", "model_type").data == NULL;
+}
+
+static bool is_adapter(struct fsdp_loading *loading)
+{
+	return loading->weights == NULL && !fsdp_load_has_file(loading, "config.json") &&
+	       fsdp_load_has_file(loading, "adapter_config.json");
+}
+
+static bool has_no_weights(struct fsdp_loading *loading)
+{
+	return loading->weights == NULL;
+}
+
+/* A file that is called otherwise than the loader asks for. */
+static bool has_other_name(struct fsdp_loading *loading)
+{
+	static const char *const names[] = { "consolidated.safetensors",
+		"model.fp16.safetensors", "model.bf16.safetensors",
+		"model.fp32.safetensors", "pytorch_model.pt", "model.pt", NULL };
+	const char *found;
+
+	if (loading->weights != NULL)
+		return false;
+	found = fsdp_load_choose(loading, names);
+	if (found == NULL)
+		return false;
+	fsdp_load_say(loading, 0, "%s", found);
+	fsdp_load_say(loading, 1, "%s",
+		fsdp_span_ends(fsdp_span_text(found), FSDP_SPAN(".safetensors"))
+			? "model.safetensors"
+			: "pytorch_model.bin");
+	return true;
+}
+
+static bool has_fsdp_folder(struct fsdp_loading *loading)
+{
+	return loading->weights == NULL &&
+	       fsdp_load_has_folder(loading, "pytorch_model_fsdp_0");
+}
+
+static bool has_shards_alone(struct fsdp_loading *loading)
+{
+	for (size_t i = 0;
+		loading->weights == NULL && i < fsdp_survey_entry_count(loading->survey);
+		i++) {
+		const struct fsdp_survey_entry *entry =
+			fsdp_survey_entry(loading->survey, i);
+		if (fsdp_span_begins(entry->name, FSDP_SPAN("model-0")) &&
+			fsdp_span_ends(entry->name, FSDP_SPAN(".safetensors")))
+			return true;
+	}
+	return false;
+}
+
+static bool has_adapter(struct fsdp_loading *loading)
+{
+	return loading->weights != NULL &&
+	       fsdp_load_has_file(loading, "adapter_config.json");
+}
+
+static bool is_pickled(const struct fsdp_loading *loading)
+{
+	return loading->weights != NULL &&
+	       fsdp_span_ends(fsdp_span_text(loading->weights), FSDP_SPAN(".bin"));
+}
+
+static bool refuses_global(struct fsdp_loading *loading)
+{
+	return is_pickled(loading) && fsdp_load_refuses_global(loading, loading->weights);
+}
+
+static bool refuses_opcode(struct fsdp_loading *loading)
+{
+	return is_pickled(loading) && fsdp_load_refuses_opcode(loading, loading->weights);
+}
+
+/* The type that the configuration asks for is narrower than a stored one. */
+static bool is_narrowed(struct fsdp_loading *loading)
+{
+	struct fsdp_span wanted = fsdp_load_text(loading, "config.json", "dtype");
+	const struct fsdp_dtype *to = NULL;
+
+	if (wanted.data == NULL)
+		wanted = fsdp_load_text(loading, "config.json", "torch_dtype");
+	for (uint32_t i = 1; i < fsdp_dtype_count() && wanted.data != NULL; i++)
+		if (fsdp_span_is(wanted, fsdp_dtype(i)->name))
+			to = fsdp_dtype(i);
+	if (to == NULL || !to->is_floating || !fsdp_load_compare(loading))
+		return false;
+	for (size_t i = 0; i < loading->stored.count; i++) {
+		const struct fsdp_load_tensor *tensor = &loading->stored.items[i];
+		const struct fsdp_dtype *from = fsdp_dtype(tensor->dtype);
+		if (tensor->has_match && from->is_floating && from != to &&
+			from->item_bits >= to->item_bits)
+			fsdp_load_name(loading, tensor->name);
+	}
+	fsdp_load_say(loading, 0, "%s", to->name);
+	return loading->all_names > 0;
+}
+
+/* 4.57 loads module by module: word 0 is the class of this one. */
+static bool is_misshaped_in_module(struct fsdp_loading *loading)
+{
+	static const struct {
+		const char *word, *class_name;
+	} classes[] = { { "embed", "Embedding" }, { ".wte.", "Embedding" },
+		{ ".wpe.", "Embedding" }, { ".c_", "Conv1D" }, { ".ln_", "LayerNorm" },
+		{ "norm.", "LlamaRMSNorm" }, { "", "Linear" } };
+	size_t i = 0;
+
+	if (!fsdp_load_is_misshaped(loading))
+		return false;
+	while (strstr(loading->words[1], classes[i].word) == NULL)
+		i++;
+	fsdp_load_say(loading, 0, "%s", classes[i].class_name);
+	return true;
+}
+
+/* The prefix is missing, and not because the head is not stored. */
+static bool has_bare_base_and_head(struct fsdp_loading *loading)
+{
+	bool bare = false, head = false;
+
+	if (!fsdp_load_compare(loading) || loading->base_prefix == NULL)
+		return false;
+	for (size_t i = 0; i < loading->stored.count; i++) {
+		const struct fsdp_load_tensor *tensor = &loading->stored.items[i];
+		head |= fsdp_span_is(tensor->name, "lm_head.weight");
+		bare |= tensor->has_match &&
+			!fsdp_span_begins(
+				tensor->name, fsdp_span_text(loading->base_prefix)) &&
+			!fsdp_span_is(tensor->name, "lm_head.weight");
+	}
+	return bare && head;
+}
+
+static bool is_index(const struct fsdp_loading *loading)
+{
+	return loading->weights != NULL &&
+	       fsdp_span_ends(fsdp_span_text(loading->weights), FSDP_SPAN(".index.json"));
+}
+
+/* Tensors that a finding of this rule is about. */
+static bool has_finding(struct fsdp_loading *loading, const char *rule)
+{
+	const struct fsdp_checkpoint *checkpoint =
+		is_index(loading) ? fsdp_load_open(loading, loading->weights) : NULL;
+
+	for (size_t i = 0; checkpoint != NULL && i < fsdp_finding_count(checkpoint); i++)
+		if (strcmp(fsdp_finding(checkpoint, i)->rule->id, rule) == 0)
+			fsdp_load_name(loading, fsdp_finding(checkpoint, i)->tensor);
+	if (loading->all_names > 0)
+		fsdp_load_say(loading, 0, "%.*s", FSDP_TEXT_MOST(loading->names[0], 512));
+	return loading->all_names > 0;
+}
+
+static bool has_ghost(struct fsdp_loading *loading)
+{
+	return has_finding(loading, "FI1060");
+}
+
+static bool has_unindexed(struct fsdp_loading *loading)
+{
+	return has_finding(loading, "FI1062");
+}
+
+static bool is_tied(struct fsdp_loading *loading)
+{
+	for (size_t i = 0; i < loading->model.count; i++)
+		if (loading->model.items[i].is_optional)
+			return true;
+	return false;
+}
+
+static bool stores_head_alone(struct fsdp_loading *loading)
+{
+	bool head = false, all = true;
+
+	if (!fsdp_load_compare(loading) || !is_tied(loading))
+		return false;
+	for (size_t i = 0; i < loading->model.count; i++) {
+		const struct fsdp_load_tensor *tensor = &loading->model.items[i];
+		if (!tensor->is_optional)
+			continue;
+		all &= tensor->has_match;
+		head |= tensor->has_match && fsdp_span_is(tensor->name, "lm_head.weight");
+	}
+	return head && !all;
+}
+
+static bool stores_both_tied(struct fsdp_loading *loading)
+{
+	if (!fsdp_load_compare(loading) || !is_tied(loading))
+		return false;
+	for (size_t i = 0; i < loading->model.count; i++)
+		if (loading->model.items[i].is_optional &&
+			!loading->model.items[i].has_match)
+			return false;
+	return true;
+}
+
+static bool ties_contradict(struct fsdp_loading *loading)
+{
+	return stores_both_tied(loading) && loading->options->data &&
+	       fsdp_load_ties_differ(loading);
+}
+
+static bool ties_are_unread(struct fsdp_loading *loading)
+{
+	return stores_both_tied(loading) && !loading->options->data;
+}
+
+static const struct fsdp_load_rule rules[] = {
+	{ "hf-adapter-alone", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
+		"the folder holds an adapter: its base model is loaded, which lies elsewhere; ask peft",
+		NULL, is_adapter, true },
+	{ "hf-no-model-type", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.ValueError",
+		"Unrecognized model in {path}. Should have a `model_type` key in its config.json.",
+		"put the model's config.json beside the weights", has_no_type },
+	{ "hf-other-name", "5", NULL, FSDP_LOAD_REFUSES, "builtins.OSError",
+		"Error no file named model.safetensors, or pytorch_model.bin, found in directory {path}.",
+		"rename {0} to {1}", has_other_name },
+	{ "hf-other-name", NULL, "5", FSDP_LOAD_REFUSES, "builtins.OSError",
+		"Error no file named pytorch_model.bin, model.safetensors, tf_model.h5, model.ckpt.index or flax_model.msgpack found in directory {path}.",
+		"rename {0} to {1}", has_other_name },
+	{ "hf-fsdp-folder", "5", NULL, FSDP_LOAD_REFUSES, "builtins.OSError",
+		"Error no file named model.safetensors, or pytorch_model.bin, found in directory {path}.",
+		"accelerate merge-weights pytorch_model_fsdp_0 .", has_fsdp_folder },
+	{ "hf-fsdp-folder", NULL, "5", FSDP_LOAD_REFUSES, "builtins.OSError",
+		"Error no file named pytorch_model.bin, model.safetensors, tf_model.h5, model.ckpt.index or flax_model.msgpack found in directory {path}.",
+		"accelerate merge-weights pytorch_model_fsdp_0 .", has_fsdp_folder },
+	{ "hf-no-index", "5", NULL, FSDP_LOAD_REFUSES, "builtins.OSError",
+		"Error no file named model.safetensors, or pytorch_model.bin, found in directory {path}.",
+		"write model.safetensors.index.json", has_shards_alone },
+	{ "hf-no-index", NULL, "5", FSDP_LOAD_REFUSES, "builtins.OSError",
+		"Error no file named pytorch_model.bin, model.safetensors, tf_model.h5, model.ckpt.index or flax_model.msgpack found in directory {path}.",
+		"write model.safetensors.index.json", has_shards_alone },
+	{ "hf-no-weights", "5", NULL, FSDP_LOAD_REFUSES, "builtins.OSError",
+		"Error no file named model.safetensors, or pytorch_model.bin, found in directory {path}.",
+		NULL, has_no_weights },
+	{ "hf-no-weights", NULL, "5", FSDP_LOAD_REFUSES, "builtins.OSError",
+		"Error no file named pytorch_model.bin, model.safetensors, tf_model.h5, model.ckpt.index or flax_model.msgpack found in directory {path}.",
+		NULL, has_no_weights },
+	{ "hf-index-no-json", NULL, NULL, FSDP_LOAD_REFUSES,
+		"json.decoder.JSONDecodeError",
+		"Expecting value: line 1 column 1 (char 0)", "fetch the real file",
+		fsdp_load_is_bad_index },
+	{ "hf-shard-absent", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.FileNotFoundError",
+		"No such file or directory: {path}/{0}", "gather the shards of all nodes",
+		fsdp_load_lacks_shard },
+	{ "hf-safetensors-damaged", NULL, NULL, FSDP_LOAD_REFUSES,
+		"safetensors._safetensors_rust.SafetensorError",
+		"Error while deserializing header: {0}", "fetch the file again",
+		fsdp_load_is_cut_safetensors },
+	{ "hf-unpickling-global", "5", NULL, FSDP_LOAD_REFUSES, UNPICKLING,
+		CAN_STILL
+		" WeightsUnpickler error: Unsupported global: GLOBAL {0} was not an allowed global by default.",
+		"torch.serialization.add_safe_globals([{1}])", refuses_global },
+	{ "hf-unpickling", "5", NULL, FSDP_LOAD_REFUSES, UNPICKLING,
+		CHANGED " WeightsUnpickler error: {0}", "fetch the real file",
+		refuses_opcode },
+	{ "hf-unpickling-global", NULL, "5", FSDP_LOAD_REFUSES, "builtins.OSError",
+		"Unable to load weights from pytorch checkpoint file for '{path}/pytorch_model.bin'",
+		NULL, refuses_global },
+	{ "hf-unpickling", NULL, "5", FSDP_LOAD_REFUSES, "builtins.OSError",
+		"You seem to have cloned a repository without having git-lfs installed.",
+		"fetch the real file", refuses_opcode },
+	{ "hf-nested", "5", NULL, FSDP_LOAD_REFUSES, "builtins.AttributeError",
+		"'collections.OrderedDict' object has no attribute 'is_floating_point'",
+		"save the inner dict alone", fsdp_load_is_nested },
+	{ "hf-unread", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
+		"{0} cannot be read as a whole", NULL, fsdp_load_cannot_open },
+	{ "hf-model-unknown", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
+		"the names of a model of this type are not known; give them with --expect",
+		NULL, fsdp_load_knows_no_model },
+	{ "hf-head-alone", NULL, "5", FSDP_LOAD_REFUSES, "builtins.NotImplementedError",
+		"Cannot copy out of meta tensor; no data!", NULL, stores_head_alone },
+	{ "hf-ghost", NULL, "5", FSDP_LOAD_REFUSES, "builtins.NotImplementedError",
+		"Cannot copy out of meta tensor; no data!",
+		"write the index again: {0} is in no shard", has_ghost },
+	{ "hf-bare-base", NULL, "5", FSDP_LOAD_REFUSES, "builtins.ValueError",
+		"The state dictionary of the model you are trying to load is corrupted.",
+		"write the tensors again under the names of the model",
+		has_bare_base_and_head },
+	{ "hf-unindexed", NULL, "5", FSDP_LOAD_DIFFERS, NULL,
+		"{0} is not in the index, so it is not read: newly initialised",
+		"write the index again", has_unindexed },
+	{ "hf-shape", "5", NULL, FSDP_LOAD_REFUSES, "builtins.RuntimeError",
+		"You set `ignore_mismatched_sizes` to `False`, thus raising an error. For details look at the above report! {1} | MISMATCH | {2}",
+		"set the sizes in config.json to those that are stored",
+		fsdp_load_is_misshaped },
+	{ "hf-shape", NULL, "5", FSDP_LOAD_REFUSES, "builtins.RuntimeError",
+		"Error(s) in loading state_dict for {0}: size mismatch for {1}: {2}",
+		"set the sizes in config.json to those that are stored",
+		is_misshaped_in_module },
+	{ "hf-unexpected", NULL, NULL, FSDP_LOAD_DIFFERS, NULL,
+		"{1} | UNEXPECTED |, {0} | MISSING |: what is missing is newly initialised",
+		"write the tensors again under the names of the model",
+		fsdp_load_leaves_out },
+	{ "hf-missing", NULL, NULL, FSDP_LOAD_DIFFERS, NULL,
+		"{0} | MISSING |: newly initialised", NULL, fsdp_load_misses_unsaid },
+	{ "hf-other-set", NULL, NULL, FSDP_LOAD_DIFFERS, NULL,
+		"{1} is taken and {0} is not looked at; they differ",
+		"remove the older of {1} and {0}", fsdp_load_sets_differ },
+	{ "hf-other-set-unread", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
+		"{1} is taken and {0} is not looked at; --data tells whether they differ",
+		NULL, fsdp_load_sets_unread },
+	{ "hf-adapter-beside", "5", NULL, FSDP_LOAD_DIFFERS, NULL,
+		"the adapter beside the model is put on it: weights get names with base_layer",
+		"move adapter_config.json away", has_adapter },
+	{ "hf-adapter-beside", NULL, "5", FSDP_LOAD_NOT_JUDGED, NULL,
+		"the adapter's base model is loaded instead of this one", NULL,
+		has_adapter },
+	{ "hf-cast", "5", NULL, FSDP_LOAD_DIFFERS, NULL,
+		"values are cast to {0}, as config.json asks",
+		"from_pretrained(dtype=...) with the stored type", is_narrowed },
+	{ "hf-tie-contradicts", NULL, "5", FSDP_LOAD_DIFFERS, NULL,
+		"the head is replaced by the embedding without a word; both are stored and differ",
+		"set tie_word_embeddings to false in config.json", ties_contradict },
+	{ "hf-tie-unread", NULL, "5", FSDP_LOAD_NOT_JUDGED, NULL,
+		"the head is replaced by the embedding; both are stored, and --data tells whether they differ",
+		NULL, ties_are_unread },
+	{ NULL },
+};
+
+static const char *const versions[] = { "5.23.0", "4.57.6", NULL };
+
+const struct fsdp_loader fsdp_loader_hf = {
+	.name = "hf",
+	.library = "transformers",
+	.versions = versions,
+	.begin = begin,
+	.rules = rules,
+};

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * dist_checkpointing.load of Megatron-core, into the names that were saved.
+ *
+ * Origin: megatron/core/dist_checkpointing/{serialization,validation}.py, strategies/
+ * {base,torch}.py (0.16).
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "analysis/loaders/loading.h"
+#include "base/num.h"
+
+#define REFUSES "megatron.core.dist_checkpointing.core.CheckpointingException"
+#define FEW "torch.distributed.checkpoint.api.CheckpointException"
+
+#define TRACKER "latest_checkpointed_iteration.txt"
+
+enum { FOLDER_BYTES = 64 };
+
+/* The folder of a step that a run's root names, as "iter_0000010/"; else "". */
+static const char *below(struct fsdp_loading *loading, char *folder)
+{
+	struct fsdp_span text = fsdp_survey_text(loading->survey, TRACKER);
+
+	*folder = '\0';
+	if (fsdp_span_is(text, "release"))
+		snprintf(folder, FOLDER_BYTES, "release/");
+	else if (text.size != 0 && text.size < 20)
+		snprintf(folder, FOLDER_BYTES, "iter_%07lld/",
+			atoll((const char *)text.data));
+	return folder;
+}
+
+static bool lacks(struct fsdp_loading *loading, const char *name)
+{
+	char folder[FOLDER_BYTES];
+
+	return fsdp_load_lacks(loading, "%s%s", below(loading, folder), name);
+}
+
+/* As it is given: the folder itself, or the one of a step. */
+static struct fsdp_setting backend_of(struct fsdp_loading *loading, const char *key)
+{
+	char name[FOLDER_BYTES + 16], folder[FOLDER_BYTES];
+
+	snprintf(name, sizeof name, "%smetadata.json", below(loading, folder));
+	return fsdp_load_setting(loading, name, key);
+}
+
+static bool is_legacy(struct fsdp_loading *loading)
+{
+	for (size_t i = 0; i < fsdp_survey_entry_count(loading->survey); i++) {
+		struct fsdp_span name = fsdp_survey_entry(loading->survey, i)->name;
+		if (fsdp_span_begins(fsdp_span_last(name, '/'), FSDP_SPAN("mp_rank_")))
+			return true;
+	}
+	return false;
+}
+
+static bool lacks_index(struct fsdp_loading *loading)
+{
+	return lacks(loading, "metadata.json");
+}
+
+static bool has_other_backend(struct fsdp_loading *loading)
+{
+	struct fsdp_token backend = backend_of(loading, "sharded_backend").value;
+	struct fsdp_token version = backend_of(loading, "sharded_backend_version").value;
+
+	if (backend.kind != FSDP_TOKEN_TEXT || fsdp_span_is(backend.text, "torch_dist"))
+		return false;
+	fsdp_load_say(loading, 0, "%.*s", FSDP_TEXT_MOST(backend.text, 64));
+	fsdp_load_say(loading, 1, "%lld",
+		version.kind == FSDP_TOKEN_INTEGER ? (long long)version.integer : 1);
+	return true;
+}
+
+static bool has_no_backend(struct fsdp_loading *loading)
+{
+	return backend_of(loading, "sharded_backend").value.kind != FSDP_TOKEN_TEXT;
+}
+
+static bool lacks_common(struct fsdp_loading *loading)
+{
+	return lacks(loading, "common.pt");
+}
+
+static bool lacks_metadata(struct fsdp_loading *loading)
+{
+	return lacks(loading, ".metadata");
+}
+
+static bool lacks_file(struct fsdp_loading *loading)
+{
+	char folder[FOLDER_BYTES];
+
+	return fsdp_load_lacks_distcp(loading, below(loading, folder));
+}
+
+static bool is_unread(struct fsdp_loading *loading)
+{
+	const struct fsdp_checkpoint *checkpoint = fsdp_load_open(loading, "");
+
+	return checkpoint == NULL || fsdp_checkpoint_error_count(checkpoint) > 0;
+}
+
+/* Names in Megatron's form are not those that a list of a model has. */
+static bool has_expectation(struct fsdp_loading *loading)
+{
+	return loading->options->expected != NULL;
+}
+
+static const struct fsdp_load_rule rules[] = {
+	{ "megatron-legacy", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
+		"files of the older form (mp_rank_...) are not read by dist_checkpointing, but by Megatron-LM itself",
+		NULL, is_legacy, true },
+	{ "megatron-no-index", NULL, NULL, FSDP_LOAD_REFUSES, REFUSES,
+		"{path} is not a distributed checkpoint",
+		"gather the files of all nodes; metadata.json is written last",
+		lacks_index },
+	{ "megatron-no-backend", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
+		"metadata.json names no backend", NULL, has_no_backend },
+	{ "megatron-backend", NULL, NULL, FSDP_LOAD_REFUSES, REFUSES,
+		"Cannot find a default strategy for: ('load_sharded', '{0}', {1})",
+		"convert it with the release that wrote it", has_other_backend },
+	{ "megatron-no-common", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.AttributeError",
+		"'str' object has no attribute 'iterdir'", "copy common.pt",
+		lacks_common },
+	{ "megatron-no-metadata", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
+		"AssertionError: metadata is None; global metadata read failed: [Errno 2] No such file or directory: '{path}/{0}'",
+		"gather the files of all nodes", lacks_metadata },
+	{ "megatron-file-absent", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
+		"FileNotFoundError: [Errno 2] No such file or directory: '{path}/{0}'",
+		"gather the files of all nodes", lacks_file },
+	{ "megatron-unread", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
+		"the folder cannot be read as a whole", NULL, is_unread },
+	{ "megatron-expected", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
+		"an expected model is not compared with names of Megatron", NULL,
+		has_expectation },
+	{ NULL },
+};
+
+static const char *const versions[] = { "0.16.1", NULL };
+
+const struct fsdp_loader fsdp_loader_megatron = {
+	.name = "megatron",
+	.library = "megatron-core",
+	.versions = versions,
+	.rules = rules,
+};

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What torch.load(file, weights_only=True) says, the default since torch 2.6.
+ *
+ * Origin: torch/_weights_only_unpickler.py, torch/serialization.py (2.13).
+ */
+#include <stdio.h>
+
+#include "analysis/loaders/loading.h"
+#include "base/num.h"
+
+#define WEIGHTS_ONLY "_pickle.UnpicklingError"
+#define CAN_STILL \
+	"Weights only load failed. This file can still be loaded, to do so you have two options, do those steps only if you trust the source of the checkpoint."
+#define CHANGED \
+	"Weights only load failed. In PyTorch 2.6, we changed the default value of the `weights_only` argument in `torch.load` from `False` to `True`."
+
+/* What begins a file. */
+enum beginning { NOTHING, EMPTY, ZIP, LEGACY, PICKLED, OTHER };
+
+static const struct fsdp_survey_entry *entry_of(
+	struct fsdp_loading *loading, const char *name)
+{
+	return fsdp_survey_find(loading->survey, name);
+}
+
+static enum beginning beginning_of(const struct fsdp_survey_entry *entry)
+{
+	static const unsigned char legacy[] = { 0x80, 2, 0x8a, 10, 0x6c, 0xfc, 0x9c, 0x46,
+		0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19 };
+	struct fsdp_span head;
+
+	if (entry == NULL)
+		return NOTHING;
+	head = fsdp_span(entry->head, entry->head_size);
+	if (entry->size == 0)
+		return EMPTY;
+	if (fsdp_span_begins(head, FSDP_SPAN("PK\x03\x04")))
+		return ZIP;
+	/* Protocol 2 or another one: what follows is the magic number as an integer. */
+	if (head.size >= sizeof legacy && head.data[0] == 0x80 &&
+		memcmp(head.data + 2, legacy + 2, sizeof legacy - 2) == 0)
+		return LEGACY;
+	return head.size >= 2 && head.data[0] == 0x80 && head.data[1] <= 5 ? PICKLED
+									   : OTHER;
+}
+
+bool fsdp_load_refuses_global(struct fsdp_loading *loading, const char *name)
+{
+	struct fsdp_survey_pickles pickles;
+	char *text = loading->words[1];
+	size_t at = 0;
+
+	loading->failed |= !fsdp_survey_pickles(loading->survey, name, &pickles);
+	if (!pickles.is_readable || pickles.global_count == 0 ||
+		(pickles.opcode != NULL && pickles.opcode_offset < pickles.global_offset))
+		return false;
+	fsdp_load_say(loading, 0, "%.*s", FSDP_TEXT_MOST(pickles.globals[0], 256));
+	*text = '\0';
+	for (size_t i = 0; i < pickles.global_count && at < FSDP_LOAD_WORD; i++) {
+		at += (size_t)snprintf(text + at, FSDP_LOAD_WORD - at, "%s%.*s",
+			i == 0 ? "" : ", ", FSDP_TEXT_MOST(pickles.globals[i], 256));
+		fsdp_load_name(loading, pickles.globals[i]);
+	}
+	return true;
+}
+
+bool fsdp_load_refuses_opcode(struct fsdp_loading *loading, const char *name)
+{
+	struct fsdp_survey_pickles pickles;
+	const struct fsdp_survey_entry *entry = entry_of(loading, name);
+
+	if (beginning_of(entry) == NOTHING)
+		return false;
+	if (beginning_of(entry) == OTHER) {
+		fsdp_load_say(
+			loading, 0, "Unsupported operand %u", (unsigned)entry->head[0]);
+		return true;
+	}
+	loading->failed |= !fsdp_survey_pickles(loading->survey, name, &pickles);
+	if (beginning_of(entry) == PICKLED && entry->head[1] > 3) {
+		fsdp_load_say(loading, 0, "Unsupported operand 149");
+		return true;
+	}
+	if (pickles.opcode == NULL)
+		return false;
+	fsdp_load_say(loading, 0,
+		pickles.protocol >= 4 ? "Unsupported operand 149"
+				      : "Unsupported opcode %s",
+		pickles.opcode);
+	return true;
+}
+
+/* ---- the file that was named ---- */
+
+static bool is_folder(struct fsdp_loading *loading)
+{
+	return entry_of(loading, "") == NULL;
+}
+
+static bool is_empty(struct fsdp_loading *loading)
+{
+	return beginning_of(entry_of(loading, "")) == EMPTY;
+}
+
+static bool is_torchscript(struct fsdp_loading *loading)
+{
+	const struct fsdp_checkpoint *checkpoint = fsdp_load_open(loading, "");
+	const char *family =
+		checkpoint != NULL ? fsdp_checkpoint_format(checkpoint).family : NULL;
+
+	return family != NULL && strcmp(family, "torchscript") == 0;
+}
+
+/* A zip without its directory, which stands at its end. */
+static bool is_cut(struct fsdp_loading *loading)
+{
+	return beginning_of(entry_of(loading, "")) == ZIP &&
+	       fsdp_load_open(loading, "") == NULL;
+}
+
+static bool is_bare(struct fsdp_loading *loading)
+{
+	const struct fsdp_survey_entry *entry = entry_of(loading, "");
+
+	return beginning_of(entry) == PICKLED && entry->head[1] <= 3;
+}
+
+static bool refuses_global(struct fsdp_loading *loading)
+{
+	return fsdp_load_refuses_global(loading, "");
+}
+
+static bool refuses_opcode(struct fsdp_loading *loading)
+{
+	return fsdp_load_refuses_opcode(loading, "");
+}
+
+/* Those that are filled by an opcode for lists or dicts stay refused when they are
+ * allowed. */
+static bool refuses_container(struct fsdp_loading *loading)
+{
+	return refuses_global(loading) &&
+	       (strcmp(loading->words[0], "collections.deque") == 0 ||
+		       strcmp(loading->words[0], "collections.defaultdict") == 0);
+}
+
+static bool is_unread(struct fsdp_loading *loading)
+{
+	struct fsdp_survey_pickles pickles;
+
+	loading->failed |= !fsdp_survey_pickles(loading->survey, "", &pickles);
+	return beginning_of(entry_of(loading, "")) != NOTHING && !pickles.is_readable;
+}
+
+static const struct fsdp_load_rule rules[] = {
+	{ "weights-only-folder", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
+		"a folder is given: torch.load takes one file", NULL, is_folder },
+	{ "weights-only-empty", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.EOFError", "",
+		NULL, is_empty },
+	{ "weights-only-torchscript", NULL, NULL, FSDP_LOAD_REFUSES,
+		"builtins.RuntimeError",
+		"Cannot use ``weights_only=True`` with TorchScript archives passed to ``torch.load``.",
+		"torch.jit.load, if the source is trusted", is_torchscript },
+	{ "weights-only-cut", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.RuntimeError",
+		"PytorchStreamReader failed reading zip archive: failed finding central directory.",
+		NULL, is_cut },
+	{ "weights-only-container", NULL, NULL, FSDP_LOAD_REFUSES, WEIGHTS_ONLY,
+		CAN_STILL
+		" WeightsUnpickler error: Unsupported global: GLOBAL {0} was not an allowed global by default.",
+		"torch.load(weights_only=False), if the source is trusted",
+		refuses_container },
+	{ "weights-only-global", NULL, NULL, FSDP_LOAD_REFUSES, WEIGHTS_ONLY,
+		CAN_STILL
+		" WeightsUnpickler error: Unsupported global: GLOBAL {0} was not an allowed global by default.",
+		"torch.serialization.add_safe_globals([{1}])", refuses_global },
+	{ "weights-only-opcode", NULL, NULL, FSDP_LOAD_REFUSES, WEIGHTS_ONLY,
+		CHANGED " WeightsUnpickler error: {0}",
+		"save it again with torch.save and pickle_protocol=2, if it is a pickle",
+		refuses_opcode },
+	{ "weights-only-bare", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.RuntimeError",
+		"Invalid magic number; corrupt file?", NULL, is_bare },
+	{ "weights-only-unread", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
+		"the pickles of the file cannot be read to their ends", NULL, is_unread },
+	{ NULL },
+};
+
+static const char *const versions[] = { "2.13.0", NULL };
+
+const struct fsdp_loader fsdp_loader_weights_only = {
+	.name = "weights_only",
+	.library = "torch",
+	.versions = versions,
+	.rules = rules,
+};

@@ -1,0 +1,617 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which set of weights a loader takes, how that compares with the model, and with the
+ * other sets that lie there.
+ *
+ * Origin: transformers/modeling_utils.py (5.23), accelerate/utils/modeling.py (1.15),
+ * safetensors/src/tensor.rs (0.8).
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <fsdp/elements.h>
+
+#include "analysis/loaders/loading.h"
+#include "base/error.h"
+#include "base/num.h"
+
+enum { NAME_BYTES = 4096, HEADER_MOST = 100000000 };
+
+static bool is_index(const char *name)
+{
+	return fsdp_span_ends(fsdp_span_text(name), FSDP_SPAN(".index.json"));
+}
+
+static bool is_safetensors(const char *name)
+{
+	return fsdp_span_ends(fsdp_span_text(name), FSDP_SPAN(".safetensors"));
+}
+
+/* ---- which ---- */
+
+static const char *find_index(struct fsdp_loading *loading)
+{
+	for (size_t i = 0; i < fsdp_survey_entry_count(loading->survey); i++) {
+		const struct fsdp_survey_entry *entry =
+			fsdp_survey_entry(loading->survey, i);
+		if (!entry->is_folder && is_index((const char *)entry->name.data) &&
+			memchr(entry->name.data, '/', entry->name.size) == NULL)
+			return (const char *)entry->name.data;
+	}
+	return NULL;
+}
+
+const char *fsdp_load_choose(struct fsdp_loading *loading, const char *const *order)
+{
+	for (; *order != NULL; order++) {
+		const char *found = strcmp(*order, "*.index.json") == 0
+					    ? find_index(loading)
+				    : fsdp_load_has_file(loading, "%s", *order) ? *order
+										: NULL;
+		if (found != NULL)
+			return found;
+	}
+	return NULL;
+}
+
+/* ---- what of it cannot be read ---- */
+
+bool fsdp_load_is_bad_index(struct fsdp_loading *loading)
+{
+	struct fsdp_span text;
+
+	if (loading->weights == NULL || !is_index(loading->weights))
+		return false;
+	text = fsdp_survey_text(loading->survey, loading->weights);
+	for (size_t i = 0; i < text.size; i++)
+		if (memchr(" \t\r\n", text.data[i], 4) == NULL)
+			return text.data[i] != '{';
+	return true;
+}
+
+/* The first in order of names, as the loader sorts them. */
+bool fsdp_load_lacks_shard(struct fsdp_loading *loading)
+{
+	const struct fsdp_checkpoint *checkpoint;
+	struct fsdp_span first = { 0 };
+
+	if (loading->weights == NULL || !is_index(loading->weights))
+		return false;
+	checkpoint = fsdp_load_open(loading, loading->weights);
+	for (size_t i = 0; checkpoint != NULL && i < fsdp_finding_count(checkpoint);
+		i++) {
+		const struct fsdp_finding *finding = fsdp_finding(checkpoint, i);
+		if (strcmp(finding->rule->id, "FI1001") != 0)
+			continue;
+		fsdp_load_name(loading, finding->file);
+		if (first.data == NULL || fsdp_span_compare(finding->file, first) < 0)
+			first = finding->file;
+	}
+	fsdp_load_say(loading, 0, "%.*s", FSDP_TEXT_MOST(first, 512));
+	return first.data != NULL;
+}
+
+/* What the reference reader says of a header; NULL: nothing. */
+static const char *judge_header(const struct fsdp_survey_entry *entry)
+{
+	uint64_t size = 0;
+
+	if (entry->size < 8 || entry->head_size < 8)
+		return "header too small";
+	for (unsigned i = 8; i-- > 0;)
+		size = size << 8 | entry->head[i];
+	return size > HEADER_MOST       ? "header too large"
+	       : size > entry->size - 8 ? "invalid header length"
+					: NULL;
+}
+
+/* What the findings of a file say of the rest of it. */
+static const char *judge_rest(const struct fsdp_checkpoint *checkpoint, const char *name)
+{
+	for (size_t i = 0; i < fsdp_finding_count(checkpoint); i++) {
+		const struct fsdp_finding *finding = fsdp_finding(checkpoint, i);
+		const char *id = finding->rule->id;
+		if (!fsdp_span_is(finding->file, name))
+			continue;
+		if (strcmp(id, "FI1004") == 0 || strcmp(id, "FI1052") == 0)
+			return "incomplete metadata, file not fully covered";
+		if (strcmp(id, "FI1050") == 0 || strcmp(id, "FI1051") == 0)
+			return "invalid JSON in header";
+	}
+	return NULL;
+}
+
+static bool is_cut_file(struct fsdp_loading *loading, const char *name,
+	const struct fsdp_checkpoint *checkpoint)
+{
+	const struct fsdp_survey_entry *entry = fsdp_survey_find(loading->survey, name);
+	const char *what = entry != NULL ? judge_header(entry) : NULL;
+
+	if (entry != NULL && what == NULL && checkpoint == NULL)
+		what = "incomplete metadata, file not fully covered";
+	if (entry != NULL && what == NULL)
+		what = judge_rest(checkpoint, name);
+	if (what == NULL)
+		return false;
+	fsdp_load_say(loading, 0, "%s", what);
+	fsdp_load_name(loading, entry->name);
+	return true;
+}
+
+bool fsdp_load_is_cut_safetensors(struct fsdp_loading *loading)
+{
+	const struct fsdp_checkpoint *checkpoint;
+
+	if (loading->weights == NULL)
+		return false;
+	checkpoint = fsdp_load_open(loading, loading->weights);
+	if (is_safetensors(loading->weights))
+		return is_cut_file(loading, loading->weights, checkpoint);
+	for (size_t i = 0; checkpoint != NULL && is_index(loading->weights) &&
+			   i < fsdp_file_count(checkpoint);
+		i++) {
+		struct fsdp_span path = fsdp_file(checkpoint, i).path;
+		if (fsdp_span_ends(path, FSDP_SPAN(".safetensors")) &&
+			is_cut_file(loading, (const char *)path.data, checkpoint))
+			return true;
+	}
+	return false;
+}
+
+bool fsdp_load_cannot_open(struct fsdp_loading *loading)
+{
+	const struct fsdp_checkpoint *checkpoint =
+		loading->weights != NULL ? fsdp_load_open(loading, loading->weights)
+					 : NULL;
+
+	if (loading->weights == NULL)
+		return false;
+	fsdp_load_say(loading, 0, "%s", loading->weights);
+	return checkpoint == NULL || fsdp_checkpoint_error_count(checkpoint) > 0;
+}
+
+/* ---- names ---- */
+
+static struct fsdp_span copy_name(struct fsdp_loading *loading,
+	const struct fsdp_checkpoint *checkpoint, uint32_t name)
+{
+	char buffer[NAME_BYTES];
+	size_t size = fsdp_name_write(checkpoint, name, buffer, sizeof buffer);
+	struct fsdp_span copy = fsdp_arena_copy(
+		loading->arena, fsdp_span(buffer, fsdp_min(size, sizeof buffer)));
+
+	loading->failed |= copy.data == NULL;
+	return copy;
+}
+
+static bool is_of_model(const struct fsdp_tensor *tensor)
+{
+	return tensor->role == FSDP_ROLE_PARAM || tensor->role == FSDP_ROLE_BUFFER;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	const struct fsdp_load_tensor *left = a, *right = b;
+
+	return fsdp_span_compare(left->name, right->name);
+}
+
+/* Tensors of a set as they are stored, in order of names. False: out of memory. */
+static bool list_stored(struct fsdp_loading *loading,
+	const struct fsdp_checkpoint *checkpoint, struct fsdp_load_tensors *ret)
+{
+	size_t count = fsdp_tensor_count(checkpoint);
+
+	*ret = (struct fsdp_load_tensors){ .items = FSDP_TAKE(loading->arena, ret->items,
+						   count + 1) };
+	if (ret->items == NULL) {
+		loading->failed = true;
+		return false;
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
+		if (!is_of_model(&tensor))
+			continue;
+		ret->items[ret->count++] = (struct fsdp_load_tensor){
+			.name = copy_name(loading, checkpoint, tensor.raw_name),
+			.shape = tensor.shape,
+			.dims = tensor.dims,
+			.dtype = tensor.dtype,
+		};
+	}
+	qsort(ret->items, ret->count, sizeof *ret->items, by_name);
+	return !loading->failed;
+}
+
+static bool list_expected(struct fsdp_loading *loading)
+{
+	const struct fsdp_loads_options *options = loading->options;
+	struct fsdp_load_tensors *model = &loading->model;
+
+	if (options->expected == NULL)
+		return fsdp_load_model_of_config(loading);
+	model->items =
+		FSDP_TAKE(loading->arena, model->items, options->expected_count + 1);
+	if (model->items == NULL) {
+		loading->failed = true;
+		return false;
+	}
+	for (size_t i = 0; i < options->expected_count; i++)
+		model->items[model->count++] = (struct fsdp_load_tensor){
+			.name = options->expected[i].name,
+			.shape = options->expected[i].shape,
+			.dims = options->expected[i].dims,
+		};
+	qsort(model->items, model->count, sizeof *model->items, by_name);
+	return true;
+}
+
+static struct fsdp_load_tensor *find_tensor(
+	const struct fsdp_load_tensors *tensors, struct fsdp_span name)
+{
+	size_t low = 0, high = tensors->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		int order = fsdp_span_compare(name, tensors->items[middle].name);
+		if (order == 0)
+			return &tensors->items[middle];
+		if (order < 0)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return NULL;
+}
+
+/* The tensor of the model that a stored one becomes, or NULL. */
+static struct fsdp_load_tensor *find_wanted(
+	struct fsdp_loading *loading, struct fsdp_span name)
+{
+	char text[NAME_BYTES];
+	struct fsdp_load_tensor *found = find_tensor(&loading->model, name);
+	size_t size;
+
+	if (found != NULL || !loading->adds_prefix || loading->base_prefix == NULL)
+		return found;
+	size = strlen(loading->base_prefix);
+	if (size + name.size > sizeof text)
+		return NULL;
+	memcpy(text, loading->base_prefix, size);
+	memcpy(text + size, name.data, name.size);
+	return find_tensor(&loading->model, fsdp_span(text, size + name.size));
+}
+
+static bool same_shape(const struct fsdp_load_tensor *a, const struct fsdp_load_tensor *b)
+{
+	return a->shape == NULL || b->shape == NULL ||
+	       (a->dims == b->dims &&
+		       (a->dims == 0 || memcmp(a->shape, b->shape,
+						a->dims * sizeof *a->shape) == 0));
+}
+
+static void match_stored(struct fsdp_loading *loading)
+{
+	for (size_t i = 0; i < loading->stored.count; i++) {
+		struct fsdp_load_tensor *stored = &loading->stored.items[i];
+		struct fsdp_load_tensor *wanted = find_wanted(loading, stored->name);
+		if (wanted == NULL) {
+			if (loading->unexpected++ == 0)
+				loading->first_unexpected = stored;
+			continue;
+		}
+		stored->has_match = wanted->has_match = true;
+		if (same_shape(stored, wanted))
+			continue;
+		if (loading->misshaped++ == 0) {
+			loading->first_misshaped = stored;
+			loading->first_wanted = wanted;
+		}
+	}
+}
+
+static void count_missing(struct fsdp_loading *loading)
+{
+	bool has_tied = false;
+
+	for (size_t i = 0; i < loading->model.count; i++)
+		has_tied |= loading->model.items[i].is_optional &&
+			    loading->model.items[i].has_match;
+	for (size_t i = 0; i < loading->model.count; i++) {
+		struct fsdp_load_tensor *wanted = &loading->model.items[i];
+		if (wanted->has_match || (wanted->is_optional && has_tied))
+			continue;
+		if (loading->missing++ == 0)
+			loading->first_missing = wanted;
+		wanted->is_optional = false;
+	}
+}
+
+bool fsdp_load_compare(struct fsdp_loading *loading)
+{
+	const struct fsdp_checkpoint *checkpoint;
+
+	if (loading->was_compared)
+		return loading->knows_model && loading->knows_stored;
+	loading->was_compared = true;
+	loading->knows_model = list_expected(loading);
+	checkpoint = loading->weights != NULL ? fsdp_load_open(loading, loading->weights)
+					      : NULL;
+	loading->knows_stored =
+		checkpoint != NULL && list_stored(loading, checkpoint, &loading->stored);
+	if (!loading->knows_model || !loading->knows_stored)
+		return false;
+	match_stored(loading);
+	count_missing(loading);
+	return true;
+}
+
+/* ---- rules ---- */
+
+static void name_missing(struct fsdp_loading *loading)
+{
+	for (size_t i = 0; i < loading->model.count; i++)
+		if (!loading->model.items[i].has_match &&
+			!loading->model.items[i].is_optional)
+			fsdp_load_name(loading, loading->model.items[i].name);
+}
+
+/* Something is missing, and nothing is there that the model does not have. */
+bool fsdp_load_misses(struct fsdp_loading *loading)
+{
+	if (!fsdp_load_compare(loading) || loading->missing == 0)
+		return false;
+	fsdp_load_say(
+		loading, 0, "%.*s", FSDP_TEXT_MOST(loading->first_missing->name, 512));
+	name_missing(loading);
+	return true;
+}
+
+bool fsdp_load_misses_unsaid(struct fsdp_loading *loading)
+{
+	return fsdp_load_misses(loading) && loading->unexpected == 0;
+}
+
+/* Both: of what is there the first is said as word 1, the class of the model as word 2. */
+bool fsdp_load_leaves_out(struct fsdp_loading *loading)
+{
+	if (!fsdp_load_misses(loading) || loading->unexpected == 0)
+		return false;
+	fsdp_load_say(
+		loading, 1, "%.*s", FSDP_TEXT_MOST(loading->first_unexpected->name, 512));
+	fsdp_load_say(loading, 2, "%s",
+		loading->architecture != NULL ? loading->architecture : "Module");
+	return true;
+}
+
+static void write_shape(char *text, size_t size, const struct fsdp_load_tensor *tensor)
+{
+	size_t at = (size_t)snprintf(text, size, "[");
+
+	for (uint32_t i = 0; i < tensor->dims && at < size; i++)
+		at += (size_t)snprintf(text + at, size - at, i == 0 ? "%lld" : ", %lld",
+			(long long)tensor->shape[i]);
+	if (at < size)
+		snprintf(text + at, size - at, "]");
+}
+
+/* Word 0: the class of the model; 1: the tensor; 2: the line about it. */
+bool fsdp_load_is_misshaped(struct fsdp_loading *loading)
+{
+	char stored[200], wanted[200];
+
+	if (!fsdp_load_compare(loading) || loading->misshaped == 0)
+		return false;
+	write_shape(stored, sizeof stored, loading->first_misshaped);
+	write_shape(wanted, sizeof wanted, loading->first_wanted);
+	fsdp_load_say(loading, 0, "%s",
+		loading->architecture != NULL ? loading->architecture : "Module");
+	fsdp_load_say(
+		loading, 1, "%.*s", FSDP_TEXT_MOST(loading->first_misshaped->name, 256));
+	fsdp_load_say(loading, 2, "torch.Size(%s), the model has torch.Size(%s)", stored,
+		wanted);
+	fsdp_load_name(loading, loading->first_misshaped->name);
+	return true;
+}
+
+/* Tensors lie in a dict in the dict. */
+bool fsdp_load_is_nested(struct fsdp_loading *loading)
+{
+	const struct fsdp_checkpoint *checkpoint;
+	char name[NAME_BYTES];
+
+	if (loading->weights == NULL || is_safetensors(loading->weights))
+		return false;
+	checkpoint = fsdp_load_open(loading, loading->weights);
+	if (checkpoint == NULL || fsdp_tensor_count(checkpoint) == 0)
+		return false;
+	for (uint32_t i = 0; i < fsdp_tensor_count(checkpoint); i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
+		struct fsdp_path_part part;
+		uint64_t state = 0;
+		size_t parts = 0, size = fsdp_name_write(
+					  checkpoint, tensor.raw_name, name, sizeof name);
+		while (tensor.path != FSDP_NONE && size <= sizeof name &&
+			fsdp_path_next(checkpoint, tensor.path, fsdp_span(name, size),
+				&state, &part))
+			parts++;
+		if (parts < 2)
+			return false;
+	}
+	return true;
+}
+
+bool fsdp_load_knows_no_model(struct fsdp_loading *loading)
+{
+	if (loading->weights == NULL || fsdp_load_compare(loading))
+		return false;
+	return !loading->knows_model;
+}
+
+/* ---- other sets ---- */
+
+static const char *const sets[] = { "model.safetensors", "model.safetensors.index.json",
+	"pytorch_model.bin", "pytorch_model.bin.index.json", "adapter_model.safetensors",
+	"adapter_model.bin", NULL };
+
+/* Whether they are of one thing: a model, or an adapter. */
+static bool are_alike(const char *a, const char *b)
+{
+	return (strncmp(a, "adapter", 7) == 0) == (strncmp(b, "adapter", 7) == 0);
+}
+
+enum set_likeness { SAME, OTHER, NOT_TOLD };
+
+static bool next_bytes(struct fsdp_elements *elements, struct fsdp_span *ret_bytes)
+{
+	struct fsdp_error *error = NULL;
+	bool read = fsdp_elements_next(elements, ret_bytes, &error);
+
+	fsdp_error_free(error);
+	return read;
+}
+
+/* The bytes of one tensor of both. */
+static enum set_likeness compare_streams(
+	struct fsdp_elements *left, struct fsdp_elements *right)
+{
+	struct fsdp_span a = { 0 }, b = { 0 };
+
+	for (;;) {
+		size_t size;
+		if (a.size == 0 && !next_bytes(left, &a))
+			return NOT_TOLD;
+		if (b.size == 0 && !next_bytes(right, &b))
+			return NOT_TOLD;
+		size = a.size < b.size ? a.size : b.size;
+		if (size == 0)
+			return a.size == b.size ? SAME : OTHER;
+		if (memcmp(a.data, b.data, size) != 0)
+			return OTHER;
+		a = fsdp_span(a.data + size, a.size - size);
+		b = fsdp_span(b.data + size, b.size - size);
+	}
+}
+
+struct two_sets {
+	const struct fsdp_checkpoint *checkpoints[2];
+	struct fsdp_locator *locators[2];
+};
+
+static enum set_likeness compare_bytes(
+	const struct two_sets *sides, const struct fsdp_span *names)
+{
+	struct fsdp_elements *streams[2] = { NULL, NULL };
+	enum set_likeness likeness = NOT_TOLD;
+	struct fsdp_error *error = NULL;
+	bool opened = true;
+
+	for (size_t i = 0; i < 2 && opened; i++)
+		opened = fsdp_elements_open(sides->locators[i],
+			fsdp_tensor_find(sides->checkpoints[i], names[i]), NULL,
+			&streams[i], &error);
+	fsdp_error_free(error);
+	if (opened)
+		likeness = compare_streams(streams[0], streams[1]);
+	fsdp_elements_close(streams[0]);
+	fsdp_elements_close(streams[1]);
+	return likeness;
+}
+
+static enum set_likeness compare_all_bytes(struct fsdp_loading *loading,
+	struct two_sets *sides, const struct fsdp_load_tensors *tensors)
+{
+	enum set_likeness likeness = SAME;
+
+	for (size_t i = 0; i < 2; i++)
+		if (!fsdp_locator_new(sides->checkpoints[i], &sides->locators[i], NULL)) {
+			loading->failed = true;
+			likeness = NOT_TOLD;
+		}
+	for (size_t i = 0; likeness == SAME && i < tensors->count; i++) {
+		const struct fsdp_span names[] = { tensors->items[i].name,
+			tensors->items[i].name };
+		likeness = compare_bytes(sides, names);
+		if (likeness == OTHER)
+			fsdp_load_name(loading, tensors->items[i].name);
+	}
+	fsdp_locator_free(sides->locators[0]);
+	fsdp_locator_free(sides->locators[1]);
+	return likeness;
+}
+
+bool fsdp_load_ties_differ(struct fsdp_loading *loading)
+{
+	struct two_sets sides = { .locators = { NULL, NULL } };
+	struct fsdp_span names[2];
+	enum set_likeness likeness = NOT_TOLD;
+	size_t count = 0;
+
+	for (size_t i = 0; i < loading->model.count; i++)
+		if (loading->model.items[i].is_optional && count < 2)
+			names[count++] = loading->model.items[i].name;
+	sides.checkpoints[0] = sides.checkpoints[1] =
+		fsdp_load_open(loading, loading->weights);
+	if (count < 2 || sides.checkpoints[0] == NULL)
+		return false;
+	if (fsdp_locator_new(sides.checkpoints[0], &sides.locators[0], NULL) &&
+		fsdp_locator_new(sides.checkpoints[1], &sides.locators[1], NULL))
+		likeness = compare_bytes(&sides, names);
+	else
+		loading->failed = true;
+	fsdp_locator_free(sides.locators[0]);
+	fsdp_locator_free(sides.locators[1]);
+	return likeness == OTHER;
+}
+
+static enum set_likeness compare_sets(
+	struct fsdp_loading *loading, const char *left, const char *right)
+{
+	struct two_sets sides = { .checkpoints = { fsdp_load_open(loading, left),
+					  fsdp_load_open(loading, right) } };
+	struct fsdp_load_tensors a, b;
+
+	if (sides.checkpoints[0] == NULL || sides.checkpoints[1] == NULL ||
+		!list_stored(loading, sides.checkpoints[0], &a) ||
+		!list_stored(loading, sides.checkpoints[1], &b))
+		return NOT_TOLD;
+	if (a.count != b.count)
+		return OTHER;
+	for (size_t i = 0; i < a.count; i++)
+		if (!fsdp_span_equal(a.items[i].name, b.items[i].name) ||
+			!same_shape(&a.items[i], &b.items[i]) ||
+			a.items[i].dtype != b.items[i].dtype) {
+			fsdp_load_name(loading, a.items[i].name);
+			return OTHER;
+		}
+	return loading->options->data ? compare_all_bytes(loading, &sides, &a) : NOT_TOLD;
+}
+
+static bool find_other(struct fsdp_loading *loading, enum set_likeness wanted)
+{
+	for (size_t i = 0; loading->weights != NULL && sets[i] != NULL; i++) {
+		if (strcmp(sets[i], loading->weights) == 0 ||
+			!are_alike(sets[i], loading->weights) ||
+			!fsdp_load_has_file(loading, "%s", sets[i]))
+			continue;
+		loading->name_count = 0;
+		loading->all_names = 0;
+		if (compare_sets(loading, loading->weights, sets[i]) != wanted)
+			continue;
+		fsdp_load_say(loading, 0, "%s", sets[i]);
+		fsdp_load_say(loading, 1, "%s", loading->weights);
+		return true;
+	}
+	return false;
+}
+
+bool fsdp_load_sets_differ(struct fsdp_loading *loading)
+{
+	return find_other(loading, OTHER);
+}
+
+bool fsdp_load_sets_unread(struct fsdp_loading *loading)
+{
+	return find_other(loading, NOT_TOLD);
+}

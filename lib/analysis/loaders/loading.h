@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_ANALYSIS_LOADING_H
+#define FSDP_ANALYSIS_LOADING_H
+
+#include <fsdp/loaders.h>
+
+#include "base/arena.h"
+#include "base/vec.h"
+
+/*
+ * One loader that is asked about one checkpoint: the facts that its rules share, and what
+ * a rule that holds says. A rule is a row: when it holds, and what the loader does then.
+ */
+
+enum { FSDP_LOAD_WORDS = 3, FSDP_LOAD_WORD = 1024, FSDP_LOAD_NAMES = 20 };
+
+/* A tensor of the model, or of what is stored. */
+struct fsdp_load_tensor {
+	struct fsdp_span name;
+	const int64_t *shape; /* NULL: any */
+	uint32_t dims, dtype;
+	bool has_match;   /* on the other side */
+	bool is_optional; /* of the model: another name of it is there */
+};
+
+struct fsdp_load_tensors {
+	struct fsdp_load_tensor *items; /* in order of names */
+	size_t count;
+};
+
+struct fsdp_loading {
+	struct fsdp_survey *survey;
+	const struct fsdp_loads_options *options;
+	struct fsdp_arena *arena;
+	const char *path;
+	bool failed; /* out of memory */
+
+	/* What the rule that holds says: {0} to {2} in its texts, and its names. */
+	char words[FSDP_LOAD_WORDS][FSDP_LOAD_WORD];
+	struct fsdp_span names[FSDP_LOAD_NAMES];
+	size_t name_count;
+	uint64_t all_names;
+
+	/* ---- weights: load-weights.c ---- */
+	const char *weights; /* name of the set that is taken; NULL: there is none */
+	bool has_weights;    /* the above is known */
+	struct fsdp_load_tensors model, stored;
+	bool knows_model, knows_stored; /* they are known */
+	bool was_compared;
+	size_t missing, unexpected, misshaped;
+	struct fsdp_load_tensor *first_missing, *first_unexpected, *first_misshaped;
+	const struct fsdp_load_tensor *first_wanted; /* of the misshaped one */
+	const char *base_prefix;                     /* of the model, as "model." */
+	bool adds_prefix;         /* the loader puts it in front where it is missing */
+	const char *architecture; /* class of the model */
+};
+
+struct fsdp_load_rule {
+	const char *id;
+	const char *since, *until; /* versions; NULL: any. `until` has it no more */
+	enum fsdp_load_verdict verdict;
+	const char *exception, *message, *way_out; /* {path}, {0}, {1}, {2} */
+	bool (*holds)(struct fsdp_loading *loading);
+	bool ends; /* the call returns here */
+};
+
+struct fsdp_loader {
+	const char *name, *library;
+	const char *const *versions; /* newest first, up to NULL */
+	/* What is learnt before any rule is asked; may be NULL. */
+	void (*begin)(struct fsdp_loading *loading);
+	const struct fsdp_load_rule *rules; /* up to one without id */
+};
+
+extern const struct fsdp_loader fsdp_loader_hf, fsdp_loader_trainer, fsdp_loader_peft,
+	fsdp_loader_accelerate, fsdp_loader_dcp, fsdp_loader_deepspeed,
+	fsdp_loader_megatron, fsdp_loader_weights_only;
+
+/* ---- loaders.c ---- */
+
+/* "5.23.0" against "4.57": negative, 0 or positive. */
+int fsdp_load_compare_versions(const char *a, const char *b);
+
+/* Sets a word of the rule's message; a longer one is cut. */
+void fsdp_load_say(struct fsdp_loading *loading, size_t word, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+/* Adds a name of the rule; beyond FSDP_LOAD_NAMES it is counted. */
+void fsdp_load_name(struct fsdp_loading *loading, struct fsdp_span name);
+
+/* What lies there, by a name of which "%u" and so on were filled in. */
+bool fsdp_load_has_file(struct fsdp_loading *loading, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+bool fsdp_load_has_folder(struct fsdp_loading *loading, const char *name);
+
+/* Says it as word 0: "folder/name", if that is no file. */
+bool fsdp_load_lacks(struct fsdp_loading *loading, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* A part as a checkpoint of its own; NULL: it cannot be opened. */
+const struct fsdp_checkpoint *fsdp_load_open(
+	struct fsdp_loading *loading, const char *name);
+
+/* A member of a document; absent (kind NONE, key absent) if it is not there. */
+struct fsdp_setting fsdp_load_setting(
+	struct fsdp_loading *loading, const char *document, const char *key);
+int64_t fsdp_load_integer(struct fsdp_loading *loading, const char *document,
+	const char *key, int64_t otherwise);
+struct fsdp_span fsdp_load_text(
+	struct fsdp_loading *loading, const char *document, const char *key);
+
+/* ---- load-weights.c ---- */
+
+/* The first of these that is there, up to NULL; "*.index.json" is any index. */
+const char *fsdp_load_choose(struct fsdp_loading *loading, const char *const *order);
+
+/* Whether its header is damaged; says how as word 0. Of an index each of its files. */
+bool fsdp_load_is_cut_safetensors(struct fsdp_loading *loading);
+/* A file of the index that is not there, as word 0. */
+bool fsdp_load_lacks_shard(struct fsdp_loading *loading);
+bool fsdp_load_is_bad_index(struct fsdp_loading *loading);
+
+/* Compares what the model has with what is stored; false: one of them is not known. */
+bool fsdp_load_compare(struct fsdp_loading *loading);
+
+/* Rules that several loaders share. */
+bool fsdp_load_misses(struct fsdp_loading *loading);
+bool fsdp_load_misses_unsaid(struct fsdp_loading *loading);
+bool fsdp_load_leaves_out(struct fsdp_loading *loading);
+bool fsdp_load_is_misshaped(struct fsdp_loading *loading);
+bool fsdp_load_is_nested(struct fsdp_loading *loading);
+bool fsdp_load_knows_no_model(struct fsdp_loading *loading);
+bool fsdp_load_cannot_open(struct fsdp_loading *loading);
+
+/* Another set of weights in the folder, of which some tensor differs: in name, shape or,
+ * with `data`, in its bytes. Says its name as word 0. `unread`: only what could not be
+ * told, because bytes were not compared. */
+bool fsdp_load_sets_differ(struct fsdp_loading *loading);
+bool fsdp_load_sets_unread(struct fsdp_loading *loading);
+/* The bytes of the tensors of which one is enough. */
+bool fsdp_load_ties_differ(struct fsdp_loading *loading);
+
+/* ---- load-dcp.c: rules about a folder of DCP, which may lie below ---- */
+
+/* A file of data that is named and absent, as word 0; `below` is "" or "folder/". */
+bool fsdp_load_lacks_distcp(struct fsdp_loading *loading, const char *below);
+
+/* ---- load-deepspeed.c ---- */
+
+bool fsdp_load_is_deepspeed(struct fsdp_loading *loading);
+bool fsdp_load_has_no_tag(struct fsdp_loading *loading);
+bool fsdp_load_lacks_states(struct fsdp_loading *loading);
+bool fsdp_load_is_other_world(struct fsdp_loading *loading);
+bool fsdp_load_is_elastic(struct fsdp_loading *loading);
+bool fsdp_load_lacks_optimizer(struct fsdp_loading *loading);
+
+/* ---- load-model.c ---- */
+
+/* Names and shapes of the model that config.json describes, in order of names. False: it
+ * is of no type that is known. */
+bool fsdp_load_model_of_config(struct fsdp_loading *loading);
+
+/* ---- load-pickle.c ---- */
+
+/* What torch.load(weights_only=True) says of a file: rules of it, and of all that read
+ * weights with it. An empty name is the path itself. */
+bool fsdp_load_refuses_global(struct fsdp_loading *loading, const char *name);
+bool fsdp_load_refuses_opcode(struct fsdp_loading *loading, const char *name);
+
+#endif

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_LOADERS_H
+#define FSDP_LOADERS_H
+
+#include <fsdp/survey.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/**
+ * What loaders of other programs would do with a checkpoint: load it, refuse it, or load
+ * something else without a word. Nothing is loaded: each loader is a table of rules, read
+ * in its source and seen in runs, which are asked one after the other.
+ *
+ * A loader is called with its defaults. Its model is the one that a list of expected
+ * names, the configuration in the folder or the checkpoint itself describes. What depends
+ * on anything else is not judged, and never called loadable.
+ */
+
+enum fsdp_load_verdict {
+	FSDP_LOADS,          /* every tensor of the model gets the saved one */
+	FSDP_LOAD_DIFFERS,   /* the call returns, but not all is what was saved */
+	FSDP_LOAD_REFUSES,   /* the call raises */
+	FSDP_LOAD_NOT_JUDGED /* the files do not tell */
+};
+
+/** "loads", "differs", "refuses", "not_judged"; the last one past the end. */
+FSDP_API const char *fsdp_load_verdict_name(enum fsdp_load_verdict verdict);
+
+/** Why. Texts live as long as the result. */
+struct fsdp_load_reason {
+	const char *rule; /* "hf-missing" */
+	enum fsdp_load_verdict verdict;
+	const char *exception; /* class that is raised, with its module; or NULL */
+	const char *message;   /* the first line that the loader prints; or what happens
+				  without a word */
+	const char *way_out;   /* what was seen to help, or NULL */
+	const struct fsdp_span *names; /* of tensors or files, the first ones … */
+	size_t name_count;
+	uint64_t all_names; /* … of so many */
+};
+
+/** The answer of one loader. */
+struct fsdp_load_result {
+	const char *loader;  /* "hf" */
+	const char *library; /* "transformers" */
+	const char *version; /* of the library: the rules are of it */
+	enum fsdp_load_verdict verdict;
+	const struct fsdp_load_reason *reasons; /* in the order in which they are met */
+	size_t reason_count;
+};
+
+/** A tensor that the loader's model has. */
+struct fsdp_load_expected {
+	struct fsdp_span name;
+	const int64_t *shape; /* NULL: any */
+	uint32_t dims;
+};
+
+/** All zero but `size`, `loaders` and `loader_count` means defaults. */
+struct fsdp_loads_options {
+	size_t size;                /* of this struct, as the caller knows it */
+	const char *const *loaders; /* names; those that are none are left out */
+	size_t loader_count;
+	const char *path;    /* as messages have it; NULL: "" */
+	const char *version; /* of the libraries; NULL: the newest that is known */
+	uint32_t world;      /* of the run that loads; 0: as many ranks as saved it */
+	bool data;           /* compare the bytes of sets of weights */
+
+	/* What the model has; NULL: as the configuration says. */
+	const struct fsdp_load_expected *expected;
+	size_t expected_count;
+};
+
+/** Answers of several loaders. */
+struct fsdp_loads;
+
+/**
+ * Asks the loaders about what lies there. The caller owns *ret_loads, which needs the
+ * survey no more. Fails if memory ends; damage is an answer. Time is that of opening each
+ * set of weights, and of reading those of one name with `data`.
+ */
+FSDP_API bool fsdp_loads_new(struct fsdp_survey *survey,
+	const struct fsdp_loads_options *options, struct fsdp_loads **ret_loads,
+	struct fsdp_error **ret_error);
+
+/** NULL is fine. */
+FSDP_API void fsdp_loads_free(struct fsdp_loads *loads);
+
+/** In the order in which loaders were named. */
+FSDP_API size_t fsdp_loads_count(const struct fsdp_loads *loads);
+FSDP_API const struct fsdp_load_result *fsdp_loads_result(
+	const struct fsdp_loads *loads, size_t index);
+
+/** Names of all loaders; NULL past the end. */
+FSDP_API const char *fsdp_loader_name(size_t index);
+
+/** Whether rules for a version of that loader's library are known. A loader that is
+ * unknown has none. */
+FSDP_API bool fsdp_loader_has_version(const char *loader, const char *version);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

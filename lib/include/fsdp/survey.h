@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_SURVEY_H
+#define FSDP_SURVEY_H
+
+#include <fsdp/model.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/**
+ * What lies where a loader looks: the entries of a folder and of the folders in it, small
+ * texts, configurations, and each set of weights as a checkpoint of its own. Nothing is
+ * chosen and nothing judged: a file that a checkpoint as a whole leaves out, because
+ * another one counts, can be asked for here.
+ *
+ * Lists once, when it is made. What is asked for later is read then and kept until
+ * fsdp_survey_free, and everything that is handed out lives as long. One thread at a
+ * time. Memory counts against the limit `memory`.
+ */
+struct fsdp_survey;
+
+/** The caller owns *ret_survey. The path is a folder or a file; limits are as in struct
+ * fsdp_options. Fails if it cannot be listed or memory ends. */
+FSDP_API bool fsdp_survey_new(const char *path, const struct fsdp_limit_setting *limits,
+	size_t limit_count, struct fsdp_survey **ret_survey,
+	struct fsdp_error **ret_error);
+
+/** NULL is fine. */
+FSDP_API void fsdp_survey_free(struct fsdp_survey *survey);
+
+/** So many first bytes of a file are kept. */
+enum { FSDP_SURVEY_HEAD = 16 };
+
+/** A file, or a folder. */
+struct fsdp_survey_entry {
+	struct fsdp_span name; /* from the folder on, "global_step4/latest"; of the one
+				  file that was named, empty */
+	bool is_folder;
+	uint64_t size; /* of a file */
+	uint32_t head_size;
+	unsigned char head[FSDP_SURVEY_HEAD]; /* head_size bytes of it */
+};
+
+/** In order of names; what is in a folder follows it. Of a file: itself. */
+FSDP_API size_t fsdp_survey_entry_count(const struct fsdp_survey *survey);
+FSDP_API const struct fsdp_survey_entry *fsdp_survey_entry(
+	const struct fsdp_survey *survey, size_t index);
+
+/** By name; NULL: there is none. Takes time logarithmic in the entries. */
+FSDP_API const struct fsdp_survey_entry *fsdp_survey_find(
+	const struct fsdp_survey *survey, const char *name);
+
+/** The first 4,096 bytes of a file at most; absent if it cannot be read. */
+FSDP_API struct fsdp_span fsdp_survey_text(struct fsdp_survey *survey, const char *name);
+
+/** A file or folder as a checkpoint of its own, without what lies beside it. */
+struct fsdp_survey_part {
+	const struct fsdp_checkpoint *checkpoint; /* NULL: it cannot be opened … */
+	const struct fsdp_error *error;           /* … because of this */
+};
+
+/** An empty name is the path itself. False: out of memory. */
+FSDP_API bool fsdp_survey_part(
+	struct fsdp_survey *survey, const char *name, struct fsdp_survey_part *ret_part);
+
+/** A JSON document as a list of nodes (fsdp_setting). */
+struct fsdp_survey_document {
+	bool is_there;
+	bool is_valid; /* it is JSON, whose root is an object; else there are no nodes */
+	const struct fsdp_setting *settings;
+	size_t count;
+};
+
+/** Absent if it is larger than a configuration may be (16 MiB). False: out of memory. */
+FSDP_API bool fsdp_survey_document(struct fsdp_survey *survey, const char *name,
+	struct fsdp_survey_document *ret_document);
+
+/** What torch.load(weights_only=True) would not accept in a file of pickles. */
+struct fsdp_survey_pickles {
+	bool is_readable;       /* the file holds pickles, all read to their ends */
+	const char *opcode;     /* the first opcode that it refuses, or NULL … */
+	uint64_t opcode_offset; /* … and where */
+	const struct fsdp_span *globals; /* that it refuses, "module.name" */
+	size_t global_count;
+	uint64_t global_offset; /* of the first of them */
+	int protocol;           /* of the pickle that holds the values */
+};
+
+/** False: out of memory. */
+FSDP_API bool fsdp_survey_pickles(struct fsdp_survey *survey, const char *name,
+	struct fsdp_survey_pickles *ret_pickles);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Looks at what lies in a folder as loaders do: by names, and each set of weights for
+ * itself.
+ */
+#include <fsdp/survey.h>
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <fsdp/pickle.h>
+
+#include "base/num.h"
+#include "format/hf-settings.h"
+#include "store/dir.h"
+
+enum {
+	FOLDERS_MAX = 256, /* whose entries are listed; of the others only that they are
+			      there */
+	PARTS_MAX = 64,    /* that are opened */
+	TEXT_BYTES = 4096,
+	DOCUMENT_BYTES = 16 << 20,
+};
+
+/* What was asked for, and what it was. */
+struct survey_part {
+	const char *name;
+	struct fsdp_checkpoint *checkpoint;
+	struct fsdp_error *error;
+};
+
+struct fsdp_survey {
+	const char *path;
+	const struct fsdp_limit_setting *limit_settings;
+	size_t limit_count;
+	struct fsdp_limits limits;
+	struct fsdp_budget budget;
+	struct fsdp_arena arena;
+	struct fsdp_dir dir;
+	bool has_dir;
+	struct fsdp_vec entries; /* struct fsdp_survey_entry */
+	struct fsdp_vec parts;   /* struct survey_part */
+};
+
+/* ---- listing ---- */
+
+/* "folder/name" in the arena; data NULL: out of memory. */
+static struct fsdp_span join(
+	struct fsdp_survey *survey, struct fsdp_span folder, struct fsdp_span name)
+{
+	size_t size = folder.size + (folder.size != 0) + name.size;
+	char *text = fsdp_arena_take(&survey->arena, size + 1, 1);
+	if (text == NULL)
+		return (struct fsdp_span){ 0 };
+	if (folder.size != 0) {
+		memcpy(text, folder.data, folder.size);
+		text[folder.size] = '/';
+	}
+	memcpy(text + size - name.size, name.data, name.size);
+	return fsdp_span(text, size);
+}
+
+/* A file that cannot be read has no head. */
+static void read_head(const struct fsdp_source *source, struct fsdp_survey_entry *entry)
+{
+	uint32_t size = (uint32_t)fsdp_min(source->size, FSDP_SURVEY_HEAD);
+	if (fsdp_source_read(source, 0, entry->head, size, NULL))
+		entry->head_size = size;
+}
+
+static bool is_folder(const struct fsdp_entry *entry)
+{
+	return entry->kind == FSDP_ENTRY_DIRECTORY ||
+	       entry->kind == FSDP_ENTRY_LINK_DIRECTORY;
+}
+
+static bool add_entry(struct fsdp_survey *survey, const struct fsdp_dir *dir,
+	struct fsdp_span below, const struct fsdp_entry *from)
+{
+	struct fsdp_source source;
+	struct fsdp_survey_entry *entry = fsdp_vec_push(&survey->entries);
+	if (entry == NULL)
+		return false;
+	entry->name = join(survey, below, from->name);
+	entry->is_folder = is_folder(from);
+	entry->size = entry->is_folder ? 0 : from->size;
+	if (!entry->is_folder && fsdp_dir_source(dir, from->name, &source, NULL))
+		read_head(&source, entry);
+	return entry->name.data != NULL;
+}
+
+static bool is_listed(const struct fsdp_entry *entry)
+{
+	return entry->kind == FSDP_ENTRY_FILE || is_folder(entry);
+}
+
+/* The entries of a folder below; one that cannot be listed has none. */
+static bool list_below(struct fsdp_survey *survey, struct fsdp_span name)
+{
+	struct fsdp_dir child;
+	bool added = true;
+	if (!fsdp_dir_open_child(&survey->dir, (const char *)name.data, &survey->arena,
+		    &survey->limits, &child, NULL))
+		return true;
+	for (size_t i = 0; i < fsdp_dir_count(&child) && added; i++)
+		if (is_listed(fsdp_dir_entry(&child, i)))
+			added = add_entry(
+				survey, &child, name, fsdp_dir_entry(&child, i));
+	fsdp_dir_close(&child);
+	return added;
+}
+
+static bool list_folder(struct fsdp_survey *survey, struct fsdp_error **ret_error)
+{
+	size_t folders = 0;
+	if (!fsdp_dir_open(survey->path, &survey->arena, &survey->limits, &survey->dir,
+		    ret_error))
+		return false;
+	survey->has_dir = true;
+	for (size_t i = 0; i < fsdp_dir_count(&survey->dir); i++) {
+		const struct fsdp_entry *entry = fsdp_dir_entry(&survey->dir, i);
+		if (is_listed(entry) &&
+			!add_entry(survey, &survey->dir, (struct fsdp_span){ 0 }, entry))
+			return fsdp_arena_fail(&survey->arena, ret_error);
+		if (is_folder(entry) && folders++ < FOLDERS_MAX &&
+			!list_below(survey, entry->name))
+			return fsdp_arena_fail(&survey->arena, ret_error);
+	}
+	return true;
+}
+
+static bool list_file(struct fsdp_survey *survey, struct fsdp_error **ret_error)
+{
+	struct fsdp_source source;
+	if (!fsdp_file_open(survey->path, &source, ret_error))
+		return false;
+	struct fsdp_survey_entry *entry = fsdp_vec_push(&survey->entries);
+	if (entry != NULL) {
+		entry->name = FSDP_SPAN("");
+		entry->size = source.size;
+		read_head(&source, entry);
+	}
+	close(source.fd);
+	return entry != NULL || fsdp_arena_fail(&survey->arena, ret_error);
+}
+
+/* "a/b" before "a.x": what is in a folder follows it. */
+static int compare_names(struct fsdp_span a, struct fsdp_span b)
+{
+	struct fsdp_span a_first = fsdp_span_first(a, '/');
+	struct fsdp_span b_first = fsdp_span_first(b, '/');
+	int order = fsdp_span_compare(a_first, b_first);
+	return order != 0 ? order : fsdp_span_compare(a, b);
+}
+
+bool fsdp_survey_new(const char *path, const struct fsdp_limit_setting *limits,
+	size_t limit_count, struct fsdp_survey **ret_survey,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_survey *survey = calloc(1, sizeof *survey);
+	if (survey == NULL)
+		return fsdp_fail_memory(ret_error);
+	survey->limit_settings = limits;
+	survey->limit_count = limit_count;
+	fsdp_limits_init(&survey->limits);
+	for (size_t i = 0; i < limit_count; i++)
+		(void)fsdp_limits_set(&survey->limits, limits[i].name, limits[i].value);
+	fsdp_budget_init(&survey->budget, &survey->limits);
+	fsdp_arena_init_lean(&survey->arena, &survey->budget);
+	fsdp_vec_init(&survey->entries, &survey->arena, sizeof(struct fsdp_survey_entry));
+	fsdp_vec_init(&survey->parts, &survey->arena, sizeof(struct survey_part));
+	survey->path =
+		(const char *)fsdp_arena_copy(&survey->arena, fsdp_span_text(path)).data;
+	if (survey->path == NULL ? !fsdp_arena_fail(&survey->arena, ret_error)
+				 : !(fsdp_dir_is(path) ? list_folder : list_file)(
+					   survey, ret_error)) {
+		fsdp_survey_free(survey);
+		return false;
+	}
+	*ret_survey = survey;
+	return true;
+}
+
+void fsdp_survey_free(struct fsdp_survey *survey)
+{
+	if (survey == NULL)
+		return;
+	for (size_t i = 0; i < survey->parts.count; i++) {
+		struct survey_part *part = fsdp_vec_at(&survey->parts, i);
+		fsdp_checkpoint_free(part->checkpoint);
+		fsdp_error_free(part->error);
+	}
+	if (survey->has_dir)
+		fsdp_dir_close(&survey->dir);
+	fsdp_arena_done(&survey->arena);
+	free(survey);
+}
+
+size_t fsdp_survey_entry_count(const struct fsdp_survey *survey)
+{
+	return survey->entries.count;
+}
+
+const struct fsdp_survey_entry *fsdp_survey_entry(
+	const struct fsdp_survey *survey, size_t index)
+{
+	return fsdp_vec_at(&survey->entries, index);
+}
+
+const struct fsdp_survey_entry *fsdp_survey_find(
+	const struct fsdp_survey *survey, const char *name)
+{
+	struct fsdp_span wanted = fsdp_span_text(name);
+	size_t low = 0, high = survey->entries.count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		const struct fsdp_survey_entry *entry =
+			fsdp_vec_at(&survey->entries, middle);
+		int order = compare_names(wanted, entry->name);
+		if (order == 0)
+			return entry;
+		if (order < 0)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return NULL;
+}
+
+/* ---- reading ---- */
+
+static bool read_file(struct fsdp_survey *survey, const char *name, uint64_t most,
+	bool cut, struct fsdp_span *ret_bytes)
+{
+	struct fsdp_source source;
+	return survey->has_dir &&
+	       fsdp_dir_source(&survey->dir, fsdp_span_text(name), &source, NULL) &&
+	       (cut || source.size <= most) &&
+	       fsdp_source_read_all(&source, 0, fsdp_min(source.size, most),
+		       &survey->arena, ret_bytes, NULL);
+}
+
+struct fsdp_span fsdp_survey_text(struct fsdp_survey *survey, const char *name)
+{
+	struct fsdp_span bytes = { 0 };
+	if (!read_file(survey, name, TEXT_BYTES, true, &bytes))
+		return (struct fsdp_span){ 0 };
+	while (bytes.size != 0 && bytes.data[bytes.size - 1] <= ' ')
+		bytes.size--;
+	return bytes;
+}
+
+/* The path as it is opened; NULL: out of memory. */
+static const char *path_of(struct fsdp_survey *survey, const char *name)
+{
+	return *name == '\0' ? survey->path
+			     : (const char *)join(survey, fsdp_span_text(survey->path),
+				       fsdp_span_text(name))
+				       .data;
+}
+
+static bool open_part(struct fsdp_survey *survey, struct survey_part *part)
+{
+	struct fsdp_options options = {
+		.size = sizeof options,
+		.limits = survey->limit_settings,
+		.limit_count = survey->limit_count,
+		.no_plan = true,
+		/* An index stands for the folder it lies in. */
+		.alone = !fsdp_span_ends(
+			fsdp_span_text(part->name), FSDP_SPAN(".index.json")),
+	};
+	const char *path = path_of(survey, part->name);
+	if (path == NULL)
+		return false;
+	if (fsdp_checkpoint_open(&path, 1, &options, &part->checkpoint, &part->error))
+		return true;
+	part->checkpoint = NULL;
+	return fsdp_error_code(part->error) != FSDP_ERROR_MEMORY;
+}
+
+bool fsdp_survey_part(
+	struct fsdp_survey *survey, const char *name, struct fsdp_survey_part *ret_part)
+{
+	struct survey_part *part = NULL;
+	for (size_t i = 0; i < survey->parts.count && part == NULL; i++) {
+		part = fsdp_vec_at(&survey->parts, i);
+		part = strcmp(part->name, name) == 0 ? part : NULL;
+	}
+	*ret_part = (struct fsdp_survey_part){ 0 };
+	if (part == NULL) {
+		if (survey->parts.count == PARTS_MAX)
+			return true;
+		struct fsdp_span copy =
+			fsdp_arena_copy(&survey->arena, fsdp_span_text(name));
+		part = copy.data != NULL ? fsdp_vec_push(&survey->parts) : NULL;
+		if (part == NULL)
+			return false;
+		part->name = (const char *)copy.data;
+		if (!open_part(survey, part))
+			return false;
+	}
+	*ret_part = (struct fsdp_survey_part){ part->checkpoint, part->error };
+	return true;
+}
+
+/* ---- documents ---- */
+
+static bool copy_settings(struct fsdp_survey *survey, const struct fsdp_model *model,
+	struct fsdp_survey_document *document)
+{
+	struct fsdp_setting *settings =
+		FSDP_TAKE(&survey->arena, settings, model->settings.count + 1);
+	if (settings == NULL)
+		return false;
+	for (size_t i = 0; i < model->settings.count; i++)
+		settings[i] = *fsdp_model_setting(model, i);
+	document->settings = settings;
+	document->count = model->settings.count;
+	return true;
+}
+
+bool fsdp_survey_document(struct fsdp_survey *survey, const char *name,
+	struct fsdp_survey_document *ret_document)
+{
+	const struct fsdp_survey_entry *entry = fsdp_survey_find(survey, name);
+	struct fsdp_span bytes;
+	const struct fsdp_json *root = NULL;
+	struct fsdp_error *error = NULL;
+	*ret_document = (struct fsdp_survey_document){ .is_there = entry != NULL &&
+								   !entry->is_folder };
+	if (!ret_document->is_there ||
+		!read_file(survey, name, DOCUMENT_BYTES, false, &bytes))
+		return true;
+	struct fsdp_model *model = FSDP_TAKE(&survey->arena, model, 1);
+	if (model == NULL)
+		return false;
+	bool read =
+		fsdp_json_read(bytes, &survey->limits, &survey->arena, &root, &error) &&
+		root->kind == FSDP_JSON_OBJECT &&
+		fsdp_build_init(model, &survey->arena, &survey->limits, &error) &&
+		fsdp_hf_settings(model, FSDP_NONE, root, &survey->arena, &error);
+	bool is_object = root != NULL && root->kind == FSDP_JSON_OBJECT;
+	bool no_memory = !read && (root == NULL || is_object) &&
+			 fsdp_error_code(error) == FSDP_ERROR_MEMORY;
+	fsdp_error_free(error);
+	ret_document->is_valid = read;
+	return !no_memory && (!read || copy_settings(survey, model, ret_document));
+}
+
+/* ---- pickles ---- */
+
+static bool take_refusals(struct fsdp_survey *survey, const struct fsdp_pickles *pickles,
+	size_t stream, struct fsdp_vec *globals, struct fsdp_survey_pickles *result)
+{
+	struct fsdp_pickles_stream facts = fsdp_pickles_stream(pickles, stream);
+	result->is_readable &= facts.complete;
+	if (facts.protocol > result->protocol)
+		result->protocol = facts.protocol;
+	for (size_t i = 0; i < facts.refusal_count; i++) {
+		struct fsdp_pickles_refusal refusal =
+			fsdp_pickles_refusal(pickles, stream, i);
+		struct fsdp_span copy = fsdp_arena_copy(&survey->arena, refusal.what);
+		if (copy.data == NULL)
+			return false;
+		/* Names of opcodes have no dot. */
+		if (memchr(copy.data, '.', copy.size) == NULL) {
+			if (result->opcode == NULL)
+				result->opcode = (const char *)copy.data;
+			result->opcode_offset = refusal.offset;
+			continue;
+		}
+		if (globals->count == 0)
+			result->global_offset = refusal.offset;
+		if (!fsdp_vec_add(globals, &copy))
+			return false;
+	}
+	return true;
+}
+
+static bool list_refused(struct fsdp_survey *survey, const struct fsdp_pickles *pickles,
+	struct fsdp_survey_pickles *result)
+{
+	struct fsdp_vec globals;
+	fsdp_vec_init(&globals, &survey->arena, sizeof(struct fsdp_span));
+	for (size_t i = 0; i < fsdp_pickles_count(pickles); i++)
+		if (!take_refusals(survey, pickles, i, &globals, result))
+			return false;
+	struct fsdp_span *list = FSDP_TAKE(&survey->arena, list, globals.count + 1);
+	if (list == NULL)
+		return false;
+	for (size_t i = 0; i < globals.count; i++)
+		list[i] = *(const struct fsdp_span *)fsdp_vec_at(&globals, i);
+	result->globals = list;
+	result->global_count = globals.count;
+	return true;
+}
+
+bool fsdp_survey_pickles(struct fsdp_survey *survey, const char *name,
+	struct fsdp_survey_pickles *ret_pickles)
+{
+	struct fsdp_pickles_options options = {
+		.size = sizeof options,
+		.limits = survey->limit_settings,
+		.limit_count = survey->limit_count,
+	};
+	struct fsdp_pickles *pickles = NULL;
+	struct fsdp_error *error = NULL;
+	const char *path = path_of(survey, name);
+	*ret_pickles = (struct fsdp_survey_pickles){ .protocol = -1 };
+	if (path == NULL)
+		return false;
+	bool done;
+	if (fsdp_pickles_open(path, &options, &pickles, &error)) {
+		ret_pickles->is_readable = true;
+		done = list_refused(survey, pickles, ret_pickles);
+	} else {
+		done = fsdp_error_code(error) != FSDP_ERROR_MEMORY;
+	}
+	fsdp_error_free(error);
+	fsdp_pickles_free(pickles);
+	return done;
+}

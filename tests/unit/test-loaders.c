@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What loaders would do with folders that are odd, hostile or nearly right. */
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <fsdp/loaders.h>
+
+#include "base/span.h"
+
+static char folder[64];
+
+static void put(const char *name, const void *bytes, size_t size)
+{
+	char path[128];
+	FILE *file;
+
+	snprintf(path, sizeof path, "%s/%s", folder, name);
+	file = fopen(path, "wb");
+	assert_non_null(file);
+	assert_int_equal(fwrite(bytes, 1, size, file), size);
+	assert_int_equal(fclose(file), 0);
+}
+#define PUT(name, text) put(name, text, sizeof(text) - 1)
+
+static void make_folder(const char *name)
+{
+	char path[128];
+
+	snprintf(path, sizeof path, "%s/%s", folder, name);
+	assert_int_equal(mkdir(path, 0777), 0);
+}
+
+/* A safetensors file of these members, whose tensors are zeros. */
+static void put_tensors(const char *name, const char *header, size_t zeros)
+{
+	unsigned char bytes[4096] = { 0 };
+	size_t size = strlen(header);
+
+	assert_true(8 + size + zeros <= sizeof bytes);
+	bytes[0] = (unsigned char)size;
+	bytes[1] = (unsigned char)(size >> 8);
+	memcpy(bytes + 8, header, size);
+	put(name, bytes, 8 + size + zeros);
+}
+
+static int begin(void **state)
+{
+	(void)state;
+	strcpy(folder, "/tmp/loaders-XXXXXX");
+	assert_non_null(mkdtemp(folder));
+	return 0;
+}
+
+static int end(void **state)
+{
+	char command[128];
+
+	(void)state;
+	snprintf(command, sizeof command, "rm -r %s", folder);
+	return system(command);
+}
+
+/* "refuses hf-no-weights", or of several reasons all. */
+static void expect_of(const char *path, struct fsdp_loads_options *options,
+	const char *loader, const char *expected)
+{
+	struct fsdp_survey *survey = NULL;
+	struct fsdp_loads *loads = NULL;
+	char found[512];
+	size_t at;
+
+	assert_true(fsdp_survey_new(path, NULL, 0, &survey, NULL));
+	options->size = sizeof *options;
+	options->loaders = &loader;
+	options->loader_count = 1;
+	options->path = "PATH";
+	assert_true(fsdp_loads_new(survey, options, &loads, NULL));
+	fsdp_survey_free(survey);
+	assert_int_equal(fsdp_loads_count(loads), 1);
+	const struct fsdp_load_result *result = fsdp_loads_result(loads, 0);
+	at = (size_t)snprintf(
+		found, sizeof found, "%s", fsdp_load_verdict_name(result->verdict));
+	for (size_t i = 0; i < result->reason_count; i++) {
+		assert_non_null(result->reasons[i].message);
+		assert_null(strstr(result->reasons[i].message, "{path}"));
+		at += (size_t)snprintf(
+			found + at, sizeof found - at, " %s", result->reasons[i].rule);
+	}
+	assert_string_equal(found, expected);
+	fsdp_loads_free(loads);
+}
+
+static void expect(const char *loader, const char *expected)
+{
+	struct fsdp_loads_options options = { .data = true };
+
+	expect_of(folder, &options, loader, expected);
+}
+
+#define CONFIG \
+	"{\"model_type\": \"gpt2\", \"vocab_size\": 2, \"n_embd\": 1, \"n_layer\": 1, \"n_positions\": 1, \"tie_word_embeddings\": true}"
+#define ONE(name, n) \
+	"\"" name "\": {\"dtype\": \"F32\", \"shape\": [" #n "], \"data_offsets\": [0, "
+
+static void an_empty_folder_is_refused_by_all(void **state)
+{
+	(void)state;
+	expect("hf", "refuses hf-no-model-type");
+	expect("trainer", "refuses trainer-no-weights");
+	expect("peft", "refuses peft-no-config");
+	expect("accelerate", "refuses accelerate-no-weights");
+	expect("dcp", "refuses dcp-no-metadata");
+	expect("deepspeed", "differs deepspeed-no-latest");
+	expect("megatron", "refuses megatron-no-index");
+	expect("weights_only", "not_judged weights-only-folder");
+}
+
+static void what_is_not_known_is_never_said_to_load(void **state)
+{
+	(void)state;
+	PUT("config.json", "{\"model_type\": \"new\"}");
+	put_tensors("model.safetensors", "{}", 0);
+	expect("hf", "not_judged hf-model-unknown");
+	expect("accelerate", "not_judged accelerate-model-unknown");
+	PUT("config.json", "{\"model_type\": [\"gpt2\"]}");
+	expect("hf", "refuses hf-no-model-type");
+	PUT("config.json", "{\"model_type\": \"gpt2\"");
+	expect("hf", "refuses hf-no-model-type");
+	/* Sizes are claims. */
+	PUT("config.json",
+		"{\"model_type\": \"llama\", \"vocab_size\": 9223372036854775807, \"hidden_size\": -1, \"intermediate_size\": 1, \"num_hidden_layers\": 1, \"num_attention_heads\": 1}");
+	expect("hf", "not_judged hf-model-unknown");
+	PUT("config.json",
+		"{\"model_type\": \"llama\", \"vocab_size\": 1, \"hidden_size\": 1, \"intermediate_size\": 1, \"num_hidden_layers\": 1000000000, \"num_attention_heads\": 1}");
+	expect("hf", "not_judged hf-model-unknown");
+}
+
+static void what_is_missing_is_told(void **state)
+{
+	(void)state;
+	PUT("config.json", CONFIG);
+	put_tensors("model.safetensors", "{}", 0);
+	expect("hf", "differs hf-missing");
+	expect("accelerate", "differs accelerate-missing");
+	put_tensors("model.safetensors", "{" ONE("transformer.ln_f.bias", 2) "8]}}", 8);
+	expect("hf", "refuses hf-shape");
+	expect("accelerate", "refuses accelerate-shape");
+	/* The prefix is put in front by one of them only. */
+	put_tensors("model.safetensors", "{" ONE("ln_f.bias", 2) "8]}}", 8);
+	expect("hf", "refuses hf-shape");
+	expect("accelerate", "differs accelerate-unexpected");
+}
+
+static void headers_are_claims(void **state)
+{
+	(void)state;
+	PUT("config.json", CONFIG);
+	PUT("model.safetensors", "1234567");
+	expect("hf", "refuses hf-safetensors-damaged");
+	PUT("model.safetensors", "\xff\xff\xff\xff\xff\xff\xff\xff{}");
+	expect("hf", "refuses hf-safetensors-damaged");
+	PUT("model.safetensors", "\x40\0\0\0\0\0\0\0{}");
+	expect("hf", "refuses hf-safetensors-damaged");
+	PUT("model.safetensors", "");
+	expect("trainer", "refuses trainer-no-state");
+	PUT("trainer_state.json", "{}");
+	expect("trainer", "refuses trainer-safetensors-damaged");
+}
+
+static void an_index_may_be_anything(void **state)
+{
+	(void)state;
+	PUT("config.json", CONFIG);
+	PUT("model.safetensors.index.json", "");
+	expect("hf", "refuses hf-index-no-json");
+	PUT("model.safetensors.index.json", "[]");
+	expect("hf", "refuses hf-index-no-json");
+	PUT("model.safetensors.index.json", "{\"weight_map\": {\"a\": \"../b\"}}");
+	expect("hf", "not_judged hf-unread");
+	PUT("pytorch_model.bin.index.json", "{}");
+	expect("accelerate", "refuses accelerate-two-indexes");
+}
+
+static void two_sets_are_compared(void **state)
+{
+	struct fsdp_loads_options shapes = { .data = false };
+	static const char header[] =
+		"{" ONE("base_model.model.a.lora_A.weight", 1) "4]}}";
+
+	(void)state;
+	PUT("adapter_config.json", "{\"peft_type\": \"LORA\", \"r\": 1}");
+	put_tensors("adapter_model.safetensors", header, 4);
+	put_tensors("adapter_model.bin", header, 4);
+	expect("peft", "refuses peft-rank");
+	put_tensors("adapter_model.safetensors",
+		"{" ONE("base_model.model.a.weight", 1) "4]}}", 4);
+	expect("peft", "differs peft-other-set");
+	put_tensors(
+		"adapter_model.bin", "{" ONE("base_model.model.a.weight", 1) "4]}}", 4);
+	expect("peft", "loads");
+	expect_of(folder, &shapes, "peft", "not_judged peft-other-set-unread");
+}
+
+static void tags_do_not_lead_out(void **state)
+{
+	struct fsdp_loads_options three = { .world = 3 };
+
+	(void)state;
+	PUT("latest", "../../../etc");
+	expect("deepspeed", "refuses deepspeed-no-tag");
+	PUT("latest", "");
+	expect("deepspeed", "refuses deepspeed-no-tag");
+	PUT("latest", "%s%n%s%n");
+	expect("deepspeed", "refuses deepspeed-no-tag");
+	PUT("latest", "t");
+	make_folder("t");
+	expect_of(folder, &three, "deepspeed", "refuses deepspeed-no-states");
+	PUT("latest_checkpointed_iteration.txt", "../../x");
+	expect("megatron", "refuses megatron-no-index");
+	PUT("metadata.json", "{\"sharded_backend\": 7}");
+	expect("megatron", "refuses megatron-no-index");
+	unlink("latest_checkpointed_iteration.txt");
+}
+
+static void backends_are_named(void **state)
+{
+	(void)state;
+	PUT("metadata.json", "{\"sharded_backend\": 7}");
+	expect("megatron", "refuses megatron-no-backend megatron-no-common");
+	PUT("metadata.json", "{\"sharded_backend\": \"zarr\"}");
+	expect("megatron", "refuses megatron-backend");
+	PUT("metadata.json", "{\"sharded_backend\": \"torch_dist\"}");
+	PUT("common.pt", "");
+	expect("megatron", "refuses megatron-no-metadata");
+}
+
+/* ---- one file ---- */
+
+static void expect_file(const void *bytes, size_t size, const char *expected)
+{
+	struct fsdp_loads_options options = { .data = true };
+	char path[128];
+
+	put("x.pt", bytes, size);
+	snprintf(path, sizeof path, "%s/x.pt", folder);
+	expect_of(path, &options, "weights_only", expected);
+	/* No other loader takes a file; none of them may stumble. */
+	for (size_t i = 0; fsdp_loader_name(i) != NULL; i++) {
+		const char *loader = fsdp_loader_name(i);
+		struct fsdp_survey *survey = NULL;
+		struct fsdp_loads *loads = NULL;
+		struct fsdp_loads_options one = {
+			.size = sizeof one, .loaders = &loader, .loader_count = 1
+		};
+
+		assert_true(fsdp_survey_new(path, NULL, 0, &survey, NULL));
+		assert_true(fsdp_loads_new(survey, &one, &loads, NULL));
+		if (strcmp(loader, "weights_only") != 0)
+			assert_int_not_equal(
+				fsdp_loads_result(loads, 0)->verdict, FSDP_LOADS);
+		fsdp_loads_free(loads);
+		fsdp_survey_free(survey);
+	}
+}
+#define FILE_IS(text, expected) expect_file(text, sizeof(text) - 1, expected)
+
+static void files_that_are_none_of_torch(void **state)
+{
+	(void)state;
+	FILE_IS("", "refuses weights-only-empty");
+	FILE_IS("<!DOCTYPE html>", "refuses weights-only-opcode");
+	FILE_IS("PK\3\4", "refuses weights-only-cut");
+	FILE_IS("\x80\2}.", "refuses weights-only-bare");
+	FILE_IS("\x80\4}.", "refuses weights-only-opcode");
+	FILE_IS("\x80\2cargparse\nNamespace\n.", "refuses weights-only-global");
+	FILE_IS("\x80\2ccollections\ndeque\n.", "refuses weights-only-container");
+	FILE_IS("\x80", "refuses weights-only-opcode");
+}
+
+static void releases_are_known(void **state)
+{
+	(void)state;
+	assert_true(fsdp_loader_has_version("hf", "5.23.0"));
+	assert_true(fsdp_loader_has_version("hf", "4.57"));
+	assert_false(fsdp_loader_has_version("hf", "4.5"));
+	assert_false(fsdp_loader_has_version("hf", "6"));
+	assert_false(fsdp_loader_has_version("nothing", "1"));
+	assert_string_equal(
+		fsdp_load_verdict_name((enum fsdp_load_verdict)99), "not_judged");
+}
+
+static void what_is_not_there_cannot_be_listed(void **state)
+{
+	struct fsdp_survey *survey = NULL;
+	struct fsdp_error *error = NULL;
+
+	(void)state;
+	assert_false(fsdp_survey_new("/nonexistent/x", NULL, 0, &survey, &error));
+	assert_null(survey);
+	fsdp_error_free(error);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(an_empty_folder_is_refused_by_all),
+		TEST(what_is_not_known_is_never_said_to_load),
+		TEST(what_is_missing_is_told),
+		TEST(headers_are_claims),
+		TEST(an_index_may_be_anything),
+		TEST(two_sets_are_compared),
+		TEST(tags_do_not_lead_out),
+		TEST(backends_are_named),
+		TEST(files_that_are_none_of_torch),
+		TEST(releases_are_known),
+		TEST(what_is_not_there_cannot_be_listed),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
