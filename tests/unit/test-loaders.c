@@ -211,6 +211,51 @@ static void two_sets_are_compared(void **state)
 	expect_of(folder, &shapes, "peft", "not_judged peft-other-set-unread");
 }
 
+/* "DIFFER a|b name; takers" for each pair. */
+static void expect_pairs(bool data, const char *expected)
+{
+	static const char *const words[] = { "same", "differ", "not told" };
+	struct fsdp_survey *survey = NULL;
+	struct fsdp_set_pairs *pairs = NULL;
+	char found[512] = "";
+	size_t at = 0;
+
+	assert_true(fsdp_survey_new(folder, NULL, 0, &survey, NULL));
+	assert_true(fsdp_set_pairs_new(survey, data, &pairs, NULL));
+	for (size_t i = 0; i < fsdp_set_pair_count(pairs); i++) {
+		struct fsdp_set_pair pair = fsdp_set_pair(pairs, i);
+		at += (size_t)snprintf(found + at, sizeof found - at, "%s %s %s %.*s; ",
+			words[pair.likeness], pair.first, pair.second,
+			FSDP_TEXT_MOST(pair.name, 64));
+	}
+	snprintf(found + at, sizeof found - at, "%s", fsdp_set_pairs_takers(pairs));
+	assert_string_equal(found, expected);
+	fsdp_set_pairs_free(pairs);
+	fsdp_survey_free(survey);
+}
+
+static void each_pair_of_sets_is_told(void **state)
+{
+	(void)state;
+	expect_pairs(true, "");
+	put_tensors("model.safetensors", "{" ONE("a", 1) "4]}}", 4);
+	expect_pairs(true, "");
+	put_tensors("adapter_model.safetensors", "{" ONE("b", 1) "4]}}", 4);
+	expect_pairs(true, "");
+	put_tensors("pytorch_model.bin", "{" ONE("a", 1) "4]}}", 4);
+	expect_pairs(true,
+		"same model.safetensors pytorch_model.bin ; hf, trainer take model.safetensors; accelerate takes pytorch_model.bin");
+	expect_pairs(false,
+		"not told model.safetensors pytorch_model.bin ; hf, trainer take model.safetensors; accelerate takes pytorch_model.bin");
+	put_tensors("pytorch_model.bin", "{" ONE("c", 1) "4]}}", 4);
+	expect_pairs(false,
+		"differ model.safetensors pytorch_model.bin a; hf, trainer take model.safetensors; accelerate takes pytorch_model.bin");
+	PUT("pytorch_model.bin", "x");
+	expect_pairs(true,
+		"not told model.safetensors pytorch_model.bin ; hf, trainer take model.safetensors; accelerate takes pytorch_model.bin");
+	assert_null(fsdp_set_name(100));
+}
+
 static void tags_do_not_lead_out(void **state)
 {
 	struct fsdp_loads_options three = { .world = 3 };
@@ -321,6 +366,7 @@ int main(void)
 		TEST(headers_are_claims),
 		TEST(an_index_may_be_anything),
 		TEST(two_sets_are_compared),
+		TEST(each_pair_of_sets_is_told),
 		TEST(tags_do_not_lead_out),
 		TEST(backends_are_named),
 		TEST(files_that_are_none_of_torch),

@@ -47,7 +47,7 @@ bool is_weight(const struct fsdp_tensor *tensor);
 /* The index-th; its texts live until the next one. False: that entry asks for none. */
 bool wanted_at(struct wants *wants, size_t index, struct expected_tensor *ret_wanted);
 
-/* The names and shapes that are expected, as fsdp_load_judge takes them. */
+/* The names and shapes that are expected, as fsdp_loads_new takes them. */
 struct expected_list {
 	struct fsdp_load_expected *items; /* NULL: nothing is expected */
 	size_t count;

@@ -8,6 +8,7 @@
 
 #include "cmd/audit/judging.h"
 #include "cmd/audit/passes.h"
+#include "cmd/audit/weight-sets.h"
 #include "run/answer.h"
 #include "run/collected.h"
 
@@ -343,6 +344,9 @@ static bool compare_others(const struct audit *audit, struct run *run)
 	if (run->checkpoint == NULL)
 		return true;
 	policy_judge(&audit->policy, run);
+	if (audit->level >= FSDP_LEVEL_HEADERS &&
+		!judge_sets(run, audit->level >= FSDP_LEVEL_DATA))
+		return false;
 	if (audit->expected.path != NULL &&
 		!judge_expected(&audit->expected, run, audit->ignored))
 		return false;

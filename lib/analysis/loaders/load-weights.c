@@ -451,17 +451,16 @@ bool fsdp_load_knows_no_model(struct fsdp_loading *loading)
 
 /* ---- other sets ---- */
 
-static const char *const sets[] = { "model.safetensors", "model.safetensors.index.json",
-	"pytorch_model.bin", "pytorch_model.bin.index.json", "adapter_model.safetensors",
-	"adapter_model.bin", NULL };
+const char *const fsdp_load_sets[] = { "model.safetensors",
+	"model.safetensors.index.json", "pytorch_model.bin",
+	"pytorch_model.bin.index.json", "adapter_model.safetensors", "adapter_model.bin",
+	NULL };
 
 /* Whether they are of one thing: a model, or an adapter. */
-static bool are_alike(const char *a, const char *b)
+bool fsdp_load_sets_are_alike(const char *a, const char *b)
 {
 	return (strncmp(a, "adapter", 7) == 0) == (strncmp(b, "adapter", 7) == 0);
 }
-
-enum set_likeness { SAME, OTHER, NOT_TOLD };
 
 static bool next_bytes(struct fsdp_elements *elements, struct fsdp_span *ret_bytes)
 {
@@ -473,7 +472,7 @@ static bool next_bytes(struct fsdp_elements *elements, struct fsdp_span *ret_byt
 }
 
 /* The bytes of one tensor of both. */
-static enum set_likeness compare_streams(
+static enum fsdp_set_likeness compare_streams(
 	struct fsdp_elements *left, struct fsdp_elements *right)
 {
 	struct fsdp_span a = { 0 }, b = { 0 };
@@ -481,14 +480,14 @@ static enum set_likeness compare_streams(
 	for (;;) {
 		size_t size;
 		if (a.size == 0 && !next_bytes(left, &a))
-			return NOT_TOLD;
+			return FSDP_SETS_NOT_TOLD;
 		if (b.size == 0 && !next_bytes(right, &b))
-			return NOT_TOLD;
+			return FSDP_SETS_NOT_TOLD;
 		size = a.size < b.size ? a.size : b.size;
 		if (size == 0)
-			return a.size == b.size ? SAME : OTHER;
+			return a.size == b.size ? FSDP_SETS_SAME : FSDP_SETS_DIFFER;
 		if (memcmp(a.data, b.data, size) != 0)
-			return OTHER;
+			return FSDP_SETS_DIFFER;
 		a = fsdp_span(a.data + size, a.size - size);
 		b = fsdp_span(b.data + size, b.size - size);
 	}
@@ -499,11 +498,11 @@ struct two_sets {
 	struct fsdp_locator *locators[2];
 };
 
-static enum set_likeness compare_bytes(
+static enum fsdp_set_likeness compare_bytes(
 	const struct two_sets *sides, const struct fsdp_span *names)
 {
 	struct fsdp_elements *streams[2] = { NULL, NULL };
-	enum set_likeness likeness = NOT_TOLD;
+	enum fsdp_set_likeness likeness = FSDP_SETS_NOT_TOLD;
 	struct fsdp_error *error = NULL;
 	bool opened = true;
 
@@ -519,21 +518,21 @@ static enum set_likeness compare_bytes(
 	return likeness;
 }
 
-static enum set_likeness compare_all_bytes(struct fsdp_loading *loading,
+static enum fsdp_set_likeness compare_all_bytes(struct fsdp_loading *loading,
 	struct two_sets *sides, const struct fsdp_load_tensors *tensors)
 {
-	enum set_likeness likeness = SAME;
+	enum fsdp_set_likeness likeness = FSDP_SETS_SAME;
 
 	for (size_t i = 0; i < 2; i++)
 		if (!fsdp_locator_new(sides->checkpoints[i], &sides->locators[i], NULL)) {
 			loading->failed = true;
-			likeness = NOT_TOLD;
+			likeness = FSDP_SETS_NOT_TOLD;
 		}
-	for (size_t i = 0; likeness == SAME && i < tensors->count; i++) {
+	for (size_t i = 0; likeness == FSDP_SETS_SAME && i < tensors->count; i++) {
 		const struct fsdp_span names[] = { tensors->items[i].name,
 			tensors->items[i].name };
 		likeness = compare_bytes(sides, names);
-		if (likeness == OTHER)
+		if (likeness == FSDP_SETS_DIFFER)
 			fsdp_load_name(loading, tensors->items[i].name);
 	}
 	fsdp_locator_free(sides->locators[0]);
@@ -545,7 +544,7 @@ bool fsdp_load_ties_differ(struct fsdp_loading *loading)
 {
 	struct two_sets sides = { .locators = { NULL, NULL } };
 	struct fsdp_span names[2];
-	enum set_likeness likeness = NOT_TOLD;
+	enum fsdp_set_likeness likeness = FSDP_SETS_NOT_TOLD;
 	size_t count = 0;
 
 	for (size_t i = 0; i < loading->model.count; i++)
@@ -562,10 +561,10 @@ bool fsdp_load_ties_differ(struct fsdp_loading *loading)
 		loading->failed = true;
 	fsdp_locator_free(sides.locators[0]);
 	fsdp_locator_free(sides.locators[1]);
-	return likeness == OTHER;
+	return likeness == FSDP_SETS_DIFFER;
 }
 
-static enum set_likeness compare_sets(
+enum fsdp_set_likeness fsdp_load_compare_sets(
 	struct fsdp_loading *loading, const char *left, const char *right)
 {
 	struct two_sets sides = { .checkpoints = { fsdp_load_open(loading, left),
@@ -575,31 +574,33 @@ static enum set_likeness compare_sets(
 	if (sides.checkpoints[0] == NULL || sides.checkpoints[1] == NULL ||
 		!list_stored(loading, sides.checkpoints[0], &a) ||
 		!list_stored(loading, sides.checkpoints[1], &b))
-		return NOT_TOLD;
+		return FSDP_SETS_NOT_TOLD;
 	if (a.count != b.count)
-		return OTHER;
+		return FSDP_SETS_DIFFER;
 	for (size_t i = 0; i < a.count; i++)
 		if (!fsdp_span_equal(a.items[i].name, b.items[i].name) ||
 			!same_shape(&a.items[i], &b.items[i]) ||
 			a.items[i].dtype != b.items[i].dtype) {
 			fsdp_load_name(loading, a.items[i].name);
-			return OTHER;
+			return FSDP_SETS_DIFFER;
 		}
-	return loading->options->data ? compare_all_bytes(loading, &sides, &a) : NOT_TOLD;
+	return loading->options->data ? compare_all_bytes(loading, &sides, &a)
+				      : FSDP_SETS_NOT_TOLD;
 }
 
-static bool find_other(struct fsdp_loading *loading, enum set_likeness wanted)
+static bool find_other(struct fsdp_loading *loading, enum fsdp_set_likeness wanted)
 {
-	for (size_t i = 0; loading->weights != NULL && sets[i] != NULL; i++) {
-		if (strcmp(sets[i], loading->weights) == 0 ||
-			!are_alike(sets[i], loading->weights) ||
-			!fsdp_load_has_file(loading, "%s", sets[i]))
+	for (size_t i = 0; loading->weights != NULL && fsdp_load_sets[i] != NULL; i++) {
+		if (strcmp(fsdp_load_sets[i], loading->weights) == 0 ||
+			!fsdp_load_sets_are_alike(fsdp_load_sets[i], loading->weights) ||
+			!fsdp_load_has_file(loading, "%s", fsdp_load_sets[i]))
 			continue;
 		loading->name_count = 0;
 		loading->all_names = 0;
-		if (compare_sets(loading, loading->weights, sets[i]) != wanted)
+		if (fsdp_load_compare_sets(
+			    loading, loading->weights, fsdp_load_sets[i]) != wanted)
 			continue;
-		fsdp_load_say(loading, 0, "%s", sets[i]);
+		fsdp_load_say(loading, 0, "%s", fsdp_load_sets[i]);
 		fsdp_load_say(loading, 1, "%s", loading->weights);
 		return true;
 	}
@@ -608,10 +609,10 @@ static bool find_other(struct fsdp_loading *loading, enum set_likeness wanted)
 
 bool fsdp_load_sets_differ(struct fsdp_loading *loading)
 {
-	return find_other(loading, OTHER);
+	return find_other(loading, FSDP_SETS_DIFFER);
 }
 
 bool fsdp_load_sets_unread(struct fsdp_loading *loading)
 {
-	return find_other(loading, NOT_TOLD);
+	return find_other(loading, FSDP_SETS_NOT_TOLD);
 }

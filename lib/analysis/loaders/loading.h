@@ -122,6 +122,16 @@ bool fsdp_load_is_bad_index(struct fsdp_loading *loading);
 /* Compares what the model has with what is stored; false: one of them is not known. */
 bool fsdp_load_compare(struct fsdp_loading *loading);
 
+/* Names of sets of weights that may lie in one folder, up to NULL; whether two of them
+ * are of one thing: a model, or an adapter. */
+extern const char *const fsdp_load_sets[];
+bool fsdp_load_sets_are_alike(const char *a, const char *b);
+
+/* Names, shapes and types of their tensors, with `data` the bytes too; adds the name of
+ * the first that differs. */
+enum fsdp_set_likeness fsdp_load_compare_sets(
+	struct fsdp_loading *loading, const char *left, const char *right);
+
 /* Rules that several loaders share. */
 bool fsdp_load_misses(struct fsdp_loading *loading);
 bool fsdp_load_misses_unsaid(struct fsdp_loading *loading);

@@ -93,6 +93,43 @@ FSDP_API size_t fsdp_loads_count(const struct fsdp_loads *loads);
 FSDP_API const struct fsdp_load_result *fsdp_loads_result(
 	const struct fsdp_loads *loads, size_t index);
 
+/** How two sets of weights in one folder compare. */
+enum fsdp_set_likeness {
+	FSDP_SETS_SAME,    /* the same names, shapes, types and bytes */
+	FSDP_SETS_DIFFER,  /* one of these differs */
+	FSDP_SETS_NOT_TOLD /* all but the bytes are the same, which were not compared */
+};
+
+/** Two of them. */
+struct fsdp_set_pair {
+	const char *first, *second; /* names of files */
+	enum fsdp_set_likeness likeness;
+	struct fsdp_span name; /* of the first tensor that differs, or absent */
+};
+
+/** All pairs of sets of weights of one model, or of one adapter, in a folder. */
+struct fsdp_set_pairs;
+
+/** The caller owns *ret_pairs. `data`: compare the bytes, which are read then. Fails if
+ * memory ends. */
+FSDP_API bool fsdp_set_pairs_new(struct fsdp_survey *survey, bool data,
+	struct fsdp_set_pairs **ret_pairs, struct fsdp_error **ret_error);
+
+/** NULL is fine. */
+FSDP_API void fsdp_set_pairs_free(struct fsdp_set_pairs *pairs);
+
+/** Each pair once. */
+FSDP_API size_t fsdp_set_pair_count(const struct fsdp_set_pairs *pairs);
+FSDP_API struct fsdp_set_pair fsdp_set_pair(
+	const struct fsdp_set_pairs *pairs, size_t index);
+
+/** Who takes which: "hf, trainer take model.safetensors; accelerate takes
+ * pytorch_model.bin". Lives as long as the pairs. */
+FSDP_API const char *fsdp_set_pairs_takers(const struct fsdp_set_pairs *pairs);
+
+/** Names that such a set may have; NULL past the end. */
+FSDP_API const char *fsdp_set_name(size_t index);
+
 /** Names of all loaders; NULL past the end. */
 FSDP_API const char *fsdp_loader_name(size_t index);
 

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Judges several sets of weights in one folder.
+ */
+#include "cmd/audit/weight-sets.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include <fsdp/loaders.h>
+
+#include "run/answer.h"
+#include "run/collected.h"
+
+enum { PATH_BYTES = 4096 };
+
+/* Most folders have one, and are not looked at any more. */
+static bool has_several(const char *folder)
+{
+	char path[PATH_BYTES];
+	struct stat found;
+	size_t count = 0;
+
+	for (size_t i = 0; fsdp_set_name(i) != NULL; i++) {
+		int size = snprintf(path, sizeof path, "%s/%s", folder, fsdp_set_name(i));
+
+		count += size < (int)sizeof path && stat(path, &found) == 0 &&
+			 S_ISREG(found.st_mode);
+	}
+	return count > 1;
+}
+
+__attribute__((format(printf, 5, 6))) static bool find(struct run *run,
+	enum severity severity, const char *file, struct text tensor, const char *format,
+	...)
+{
+	struct collected *collected = run->collected;
+	const struct fsdp_rule *rule = fsdp_rule_find("FI1012");
+	va_list arguments;
+	char *message, *name;
+
+	va_start(arguments, format);
+	message = collected_format(collected, format, arguments);
+	va_end(arguments);
+	name = owned_copy(&collected->owned, tensor.data, tensor.size);
+	if (message == NULL || name == NULL)
+		return false;
+	collected_finding(collected,
+		&(struct finding){ .rule = rule->id,
+			.slug = rule->slug,
+			.severity = severity,
+			.input = run->input,
+			.file = text_of(file),
+			.tensor = { tensor.data != NULL ? name : NULL, tensor.size },
+			.offset = UINT64_MAX,
+			.length = UINT64_MAX,
+			.rank = UINT32_MAX,
+			.lost_bytes = UINT64_MAX,
+			.message = text_of(message),
+			.next = collected_text(collected, rule->fix) });
+	return true;
+}
+
+static bool judge_pair(
+	struct run *run, const struct fsdp_set_pairs *pairs, struct fsdp_set_pair pair)
+{
+	const char *takers = fsdp_set_pairs_takers(pairs);
+
+	switch (pair.likeness) {
+	case FSDP_SETS_DIFFER:
+		return find(run, SEVERITY_ERROR, pair.first, text_of_span(pair.name),
+			"%s beside it holds other weights, and no loader says so: %s",
+			pair.second, takers);
+	case FSDP_SETS_NOT_TOLD:
+		return find(run, SEVERITY_NOTE, pair.first, (struct text){ 0 },
+			"%s beside it has the same names and shapes, but its bytes were not compared: %s",
+			pair.second, takers);
+	case FSDP_SETS_SAME:
+		break;
+	}
+	return true;
+}
+
+bool judge_sets(struct run *run, bool data)
+{
+	struct fsdp_survey *survey = NULL;
+	struct fsdp_set_pairs *pairs = NULL;
+	struct fsdp_error *error = NULL;
+	bool good = true;
+
+	if (!has_several(run->path))
+		return true;
+	if (fsdp_survey_new(run->path, run->limits, run->limit_count, &survey, &error) &&
+		fsdp_set_pairs_new(survey, data, &pairs, &error))
+		for (size_t i = 0; i < fsdp_set_pair_count(pairs) && good; i++)
+			good = judge_pair(run, pairs, fsdp_set_pair(pairs, i));
+	else if (error != NULL && fsdp_error_code(error) != FSDP_ERROR_MEMORY)
+		collected_error(run->collected, error, run->input);
+	else
+		good = false;
+	fsdp_error_free(error);
+	fsdp_set_pairs_free(pairs);
+	fsdp_survey_free(survey);
+	return good;
+}
