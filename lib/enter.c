@@ -131,6 +131,16 @@ static bool bids_on_file(struct opening *opening, const struct fsdp_entry *entry
 	return family != NULL && !family->is_beside;
 }
 
+/* Members of an archive are called by their names below this folder of it. */
+static bool enter_packed(
+	struct opening *opening, struct fsdp_span name, struct fsdp_error **ret_error)
+{
+	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
+	checkpoint->base = fsdp_opening_join(
+		opening, checkpoint->base != NULL ? checkpoint->base : "", name);
+	return checkpoint->base != NULL || fsdp_arena_fail(&checkpoint->arena, ret_error);
+}
+
 /* A folder below becomes the one that is read. */
 static bool enter_folder(
 	struct opening *opening, struct fsdp_span name, struct fsdp_error **ret_error)
@@ -142,13 +152,15 @@ static bool enter_folder(
 		    &checkpoint->limits, &dir, &folder, ret_error))
 		return false;
 	checkpoint->folder = folder;
+	if (folder.dir == NULL && !enter_packed(opening, name, ret_error))
+		return false;
 	if (folder.dir != NULL) {
 		if (opening->has_beside)
 			fsdp_dir_close(&opening->beside);
 		opening->beside = checkpoint->dir;
 		opening->has_beside = true;
 		opening->beside_path = opening->folder_path;
-		opening->folder_path = dir.path;
+		opening->folder_path = checkpoint->base = dir.path;
 		checkpoint->dir = dir;
 		checkpoint->folder.dir = &checkpoint->dir;
 	}

@@ -44,6 +44,11 @@ const char *fsdp_checkpoint_note(const struct fsdp_checkpoint *checkpoint, size_
 	return *(const char **)fsdp_vec_at(&checkpoint->notes, index);
 }
 
+const char *fsdp_checkpoint_base(const struct fsdp_checkpoint *checkpoint)
+{
+	return checkpoint->base;
+}
+
 const char *fsdp_checkpoint_sibling(
 	const struct fsdp_checkpoint *checkpoint, size_t index)
 {

@@ -18,6 +18,7 @@ static void look_at_picked(struct opening *opening, const struct fsdp_pick *pick
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
 	opening->path = pick->folder;
 	opening->folder_path = pick->folder;
+	checkpoint->base = pick->folder[0] != '\0' ? pick->folder : ".";
 	fsdp_folder_pick(
 		&checkpoint->folder, &checkpoint->dir, pick->positions, pick->count);
 	fsdp_opening_set_folder(opening);
@@ -186,7 +187,7 @@ static bool open_whole_directory(struct opening *opening, struct fsdp_error **re
 	opening->has_beside = false;
 	close(checkpoint->source.fd);
 	checkpoint->source.fd = -1;
-	opening->path = (const char *)path.data;
+	opening->path = checkpoint->base = (const char *)path.data;
 	fsdp_opening_tell(opening, opening->path);
 	return open_directory(opening, ret_error) &&
 	       (!family->one_stands || hide_others(opening, family, name, ret_error));

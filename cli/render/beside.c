@@ -37,6 +37,9 @@ const struct record input_object = OBJECT_RECORD(INPUT, "input",
 	{ "path", TEXT_AT(INPUT, path), .always = true,
 		.about =
 			"Path as it was typed, or as it was found; `-` is standard input." },
+	{ "base", TEXT_AT(INPUT, base),
+		.about =
+			"Folder in which the names of its files begin: one below the path that was opened in its place, or the one that a named file stands for; in an archive, a folder of it. Absent when they begin at the path." },
 	{ "kind", WORD_AT(INPUT, kind), .always = true, .words = KINDS,
 		.about = "What it served as." },
 	{ "format", WORD_AT(INPUT, format),

@@ -349,6 +349,7 @@ struct rule_text {
 struct input_record {
 	uint32_t id;
 	struct text path;
+	struct text base;   /* absent: names of files begin at the path */
 	const char *kind;   /* "checkpoint", "plan" */
 	const char *format; /* or NULL */
 	int status;         /* -1: absent */

@@ -107,6 +107,12 @@ uint32_t collected_input(struct collected *collected, const char *path, const ch
 	return (uint32_t)collected->input_count++;
 }
 
+void collected_base(struct collected *collected, size_t input, const char *base)
+{
+	if (base != NULL && input < collected->input_count)
+		collected->inputs[input].base = collected_text(collected, base);
+}
+
 void collected_recognised(struct collected *collected, size_t first, size_t count,
 	const char *format, int status)
 {

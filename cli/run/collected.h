@@ -42,6 +42,9 @@ char *collected_format(struct collected *collected, const char *format, va_list 
 /* The id of a new input, or UINT32_MAX. The path is borrowed. */
 uint32_t collected_input(struct collected *collected, const char *path, const char *kind);
 
+/* Where the names of files of an input begin, if not at its path. The text is copied. */
+void collected_base(struct collected *collected, size_t input, const char *base);
+
 /* What `count` inputs from `first` on were recognised as, and the status of each. */
 void collected_recognised(struct collected *collected, size_t first, size_t count,
 	const char *format, int status);

@@ -418,6 +418,8 @@ static struct fsdp_checkpoint *open_checkpoint(
 	collected_recognised(&session->collected, first, count,
 		fsdp_checkpoint_format(checkpoint).family,
 		error_count > 0 ? STATUS_PARTIAL : STATUS_GOOD);
+	for (size_t i = first; i < first + count; i++)
+		collected_base(&session->collected, i, fsdp_checkpoint_base(checkpoint));
 	note_siblings(session, checkpoint);
 	note_plan(session, checkpoint);
 	return checkpoint;

@@ -206,6 +206,11 @@ FSDP_API const char *fsdp_checkpoint_note(
 FSDP_API const char *fsdp_checkpoint_sibling(
 	const struct fsdp_checkpoint *checkpoint, size_t index);
 
+/** The folder in which the names of files begin, if that is not the path that was opened:
+ * one below it that was opened in its place, or the one that a file that was named stands
+ * for; in an archive, that folder of it. NULL: they begin at the path itself. */
+FSDP_API const char *fsdp_checkpoint_base(const struct fsdp_checkpoint *checkpoint);
+
 /* ---- files and bytes ---- */
 
 /** A file that belongs to the checkpoint. */
