@@ -4,7 +4,8 @@
  * folder is the model, which the optimizer, which holds loose values. Names these as
  * children by their names and reads none of them.
  *
- *	Lightning, Fabric   .metadata __R_N.distcp   the state: model, optimizer, …
+ *	Lightning, Fabric   .metadata __R_N.distcp   the state: model or, of ModelParallel-
+ *	                                             Strategy, state_dict; optimizer, …
  *	                    meta.pt                  what is no state of a module
  *	Megatron-core       .metadata __R_N.distcp, metadata.json (written last)
  *	                    common.pt                values that all ranks share
@@ -98,6 +99,13 @@ static bool name_lightning(struct fsdp_reading *reading, const struct fsdp_folde
 {
 	(void)folder;
 	return name_with(reading, "meta.pt", "model", ret_error);
+}
+
+/* No module that was stripped of `model` can be called so. */
+static bool strip_state_dict(struct fsdp_reading *reading, struct fsdp_error **ret_error)
+{
+	return fsdp_build_strip(
+		reading->model, 0, 0, FSDP_SPAN("state_dict"), -1, ret_error);
 }
 
 static bool is_megatron(const struct fsdp_folder *folder)
@@ -518,6 +526,7 @@ static const struct layout layouts[] = {
 		.writer = "Lightning",
 		.matches = is_lightning,
 		.name_children = name_lightning,
+		.finish = strip_state_dict,
 	},
 	{
 		.name = "megatron-torch_dist",
