@@ -617,8 +617,16 @@ static bool read_planner(struct parse *parse, fsdp_ref planner)
 }
 
 /* The item of a name, made if it is new. */
+/* Of a tensor every file lists some chunks; an object is each file's own. */
+static bool is_same_item(
+	const struct fsdp_dcp *dcp, const struct fsdp_dcp_item *item, bool is_object)
+{
+	return item != NULL &&
+	       (!is_object || !item->is_object || item->file == dcp->file_number);
+}
+
 static struct fsdp_dcp_item *get_item(
-	struct parse *parse, fsdp_ref key, struct fsdp_span text)
+	struct parse *parse, fsdp_ref key, struct fsdp_span text, bool is_object)
 {
 	struct fsdp_dcp *dcp = parse->dcp;
 	bool known;
@@ -626,7 +634,7 @@ static struct fsdp_dcp_item *get_item(
 	if (name == FSDP_NONE)
 		return NULL;
 	struct fsdp_dcp_item *item = find_item(dcp, name);
-	if (item != NULL)
+	if (is_same_item(dcp, item, is_object))
 		return item;
 	item = fsdp_vec_push(&dcp->items);
 	if (item == NULL ||
@@ -637,6 +645,7 @@ static struct fsdp_dcp_item *get_item(
 	*item = (struct fsdp_dcp_item){
 		.name = name,
 		.text = text,
+		.file = dcp->file_number,
 		.path_ref = fsdp_table_get(&parse->path_of, name),
 		.first_list = FSDP_NONE,
 		.last_list = FSDP_NONE,
@@ -731,7 +740,7 @@ static bool read_entries(struct parse *parse, fsdp_ref entries)
 				"the entry is neither a tensor nor an object");
 			continue;
 		}
-		struct fsdp_dcp_item *item = get_item(parse, key, text);
+		struct fsdp_dcp_item *item = get_item(parse, key, text, !is_tensor);
 		if (item == NULL)
 			return false;
 		item->is_object = !is_tensor;
@@ -869,8 +878,10 @@ static bool find_chunk(struct match *match, const struct fsdp_dcp_item *item,
 static struct fsdp_dcp_item *entry_item(struct fsdp_dcp *dcp, uint32_t fqn)
 {
 	struct fsdp_dcp_owner *owner = fsdp_vec_at(&dcp->owners, fqn);
-	if (owner->item != 0)
-		return fsdp_vec_at(&dcp->items, owner->item - 1);
+	struct fsdp_dcp_item *known =
+		owner->item != 0 ? fsdp_vec_at(&dcp->items, owner->item - 1) : NULL;
+	if (known != NULL && is_same_item(dcp, known, true))
+		return known;
 	if (fqn == 0 || owner->missing == dcp->file_number + 1)
 		return NULL;
 	uint32_t name = fsdp_names_find(

@@ -70,6 +70,7 @@ struct fsdp_dcp_list {
 struct fsdp_dcp_item {
 	uint32_t name;     /* raw, in the model's names */
 	uint32_t path_ref; /* container path, FSDP_NONE: unknown */
+	uint32_t file;     /* number of the first metadata file that has it */
 	struct fsdp_span text;
 	fsdp_ints shape;
 	uint32_t first_list, last_list;
