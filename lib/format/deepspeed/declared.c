@@ -301,7 +301,7 @@ bool fsdp_deepspeed_begin_slice(
 	return true;
 }
 
-void fsdp_deepspeed_find_states(struct fsdp_deepspeed *ds, const char *prefix)
+static void find_states_at(struct fsdp_deepspeed *ds, const char *prefix)
 {
 	struct fsdp_span rest;
 	uint32_t group, first = FSDP_NONE;
@@ -320,4 +320,13 @@ void fsdp_deepspeed_find_states(struct fsdp_deepspeed *ds, const char *prefix)
 		first = rank;
 		ds->slice.states[ds->slice.state_count++] = (const char *)rest.data;
 	}
+	ds->slice.states_at = prefix;
+}
+
+/* `elastic_checkpoint` has a list of the groups' states where else these are numbered. */
+void fsdp_deepspeed_find_states(struct fsdp_deepspeed *ds)
+{
+	find_states_at(ds, ds->stage == 3 ? FSDP_ZERO_STATES_3 : FSDP_ZERO_STATES);
+	if (ds->slice.state_count == 0 && ds->stage != 3)
+		find_states_at(ds, FSDP_ZERO_STATES_ELASTIC);
 }

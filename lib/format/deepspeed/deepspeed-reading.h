@@ -17,6 +17,7 @@
 /* What names of the optimizer's tensors begin with; then come the group, and of states a
  * dot and the state. */
 #define FSDP_ZERO_STATES "optimizer_state_dict.base_optimizer_state.state."
+#define FSDP_ZERO_STATES_ELASTIC "optimizer_state_dict.base_optimizer_state."
 #define FSDP_ZERO_STATES_3 "optimizer_state_dict.optimizer_state_dict.state."
 #define FSDP_ZERO_GROUPS "optimizer_state_dict.single_partition_of_fp32_groups."
 #define FSDP_ZERO_GROUPS_3 "optimizer_state_dict.fp32_flat_groups."
@@ -82,6 +83,7 @@ struct fsdp_deepspeed_slice {
 	} * shared;
 	size_t shared_count;
 	const char *states[FSDP_DEEPSPEED_STATES_MAX]; /* kept of a parameter */
+	const char *states_at; /* one of FSDP_ZERO_STATES…: what they were found below */
 	size_t state_count;
 	uint32_t first_tensor; /* of those that were joined */
 };
@@ -230,9 +232,9 @@ bool fsdp_deepspeed_take_values(struct fsdp_deepspeed *ds, struct fsdp_error **r
 bool fsdp_deepspeed_begin_slice(
 	struct fsdp_deepspeed *ds, uint32_t index, struct fsdp_error **ret_error);
 
-/* What the optimizer keeps of the slice's parameters, by the names behind `prefix`: as
- * the first rank that has a file has it of the first group. */
-void fsdp_deepspeed_find_states(struct fsdp_deepspeed *ds, const char *prefix);
+/* What the optimizer keeps of the slice's parameters, by the names of tensors: as the
+ * first rank that has a file has it of the first group. */
+void fsdp_deepspeed_find_states(struct fsdp_deepspeed *ds);
 
 /* ---- stored-tensors.c ---- */
 

@@ -301,7 +301,7 @@ static bool join_slice(
 	bool parts = ds->stage == 3;
 	if (!fsdp_deepspeed_begin_slice(ds, index, ret_error))
 		return false;
-	fsdp_deepspeed_find_states(ds, parts ? FSDP_ZERO_STATES_3 : FSDP_ZERO_STATES);
+	fsdp_deepspeed_find_states(ds);
 	if (ds->world_size != 0) {
 		fsdp_deepspeed_judge_counts(ds);
 		fsdp_deepspeed_judge_lengths(ds);

@@ -169,11 +169,8 @@ static bool join_one(struct fsdp_deepspeed *ds,
 	const struct fsdp_deepspeed_parameter *parameter, uint64_t begin,
 	const char *state, struct fsdp_error **ret_error)
 {
-	static const char *const flats[2][2] = {
-		{ FSDP_ZERO_GROUPS, FSDP_ZERO_GROUPS_3 },
-		{ FSDP_ZERO_STATES, FSDP_ZERO_STATES_3 },
-	};
 	bool weight = state == NULL, parts = ds->stage == 3;
+	const char *weights = parts ? FSDP_ZERO_GROUPS_3 : FSDP_ZERO_GROUPS;
 	char suffix[128] = "";
 	if (!weight)
 		snprintf(suffix, sizeof suffix, ".%s", state);
@@ -185,7 +182,7 @@ static bool join_one(struct fsdp_deepspeed *ds,
 			.parameter = parameter,
 			.role = weight ? FSDP_ROLE_PARAM : FSDP_ROLE_OPTIM,
 		},
-		.flats = flats[!weight][parts],
+		.flats = weight ? weights : ds->slice.states_at,
 		.begin = begin,
 		.tensor = FSDP_NONE,
 	};

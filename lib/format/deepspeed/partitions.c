@@ -90,9 +90,9 @@ static void judge_moment(struct fsdp_deepspeed *ds, uint32_t group, const char *
 		const struct fsdp_deepspeed_stored *weights =
 							   find_flat(ds, FSDP_ZERO_GROUPS,
 								   group, NULL, rank),
-						   *moment =
-							   find_flat(ds, FSDP_ZERO_STATES,
-								   group, state, rank);
+						   *moment = find_flat(ds,
+							   ds->slice.states_at, group,
+							   state, rank);
 		if (weights == NULL || moment == NULL || moment->tensor.dims != 1 ||
 			moment->numel == part || moment->numel == weights->numel)
 			continue;
@@ -108,7 +108,7 @@ static void judge_moment_3(struct fsdp_deepspeed *ds, uint32_t group, const char
 							   FSDP_ZERO_GROUPS_3, group,
 							   NULL, rank),
 						   *moment = find_flat(ds,
-							   FSDP_ZERO_STATES_3, group,
+							   ds->slice.states_at, group,
 							   state, rank);
 		if (weights == NULL || moment == NULL || moment->tensor.dims != 1 ||
 			moment->numel == weights->numel)
