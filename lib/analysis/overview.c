@@ -205,10 +205,12 @@ static void add_sharding(struct fsdp_overview *overview, const struct fsdp_tenso
 	if (tensor->piece_count == 0)
 		return;
 	if (tensor->piece_count == 1) {
-		if (overview->rank_count > 0)
-			(void)fsdp_piece_numel(
-				overview->checkpoint, tensor->first_piece, &rank);
-		add_whole(overview, rank);
+		uint64_t numel = fsdp_piece_numel(
+			overview->checkpoint, tensor->first_piece, &rank);
+		if (numel < tensor->numel)
+			overview->facts.partial++;
+		else
+			add_whole(overview, overview->rank_count > 0 ? rank : FSDP_NONE);
 		return;
 	}
 	piece = fsdp_piece(overview->checkpoint, tensor->first_piece);

@@ -119,6 +119,8 @@ static void pieces_tell_how_a_tensor_is_sharded(void **state)
 	run_by_hand(checkpoint, tensor, 1, 9, 7);
 	tensor = tensor_by_hand(checkpoint, "e", "float32", FSDP_ROLE_PARAM, SHAPE, 2);
 	piece_by_hand(checkpoint, tensor, 3, NULL, 2);
+	tensor = tensor_by_hand(checkpoint, "f", "float32", FSDP_ROLE_PARAM, SHAPE, 2);
+	run_by_hand(checkpoint, tensor, 1, 9, 7);
 	freeze_by_hand(checkpoint);
 	facts = look(checkpoint, &overview);
 	assert_int_equal(facts->sharding_count, 4);
@@ -137,6 +139,7 @@ static void pieces_tell_how_a_tensor_is_sharded(void **state)
 	assert_int_equal(facts->shardings[3].how, FSDP_SHARDING_FLAT);
 	assert_int_equal(facts->whole, 1);
 	assert_int_equal(facts->whole_rank, 3);
+	assert_int_equal(facts->partial, 1);
 	/* A run of a FlatParameter is cut without regard to parameters. */
 	assert_true(facts->resume_bytes == FSDP_UNKNOWN);
 	fsdp_overview_free(overview);

@@ -460,7 +460,7 @@ static void tell_sharding(struct info *info)
 	const struct fsdp_overview_facts *facts = info->facts;
 	struct out *out = info->run->out;
 
-	if (facts->sharding_count == 0)
+	if (facts->sharding_count == 0 && facts->partial == 0)
 		return;
 	out_line_begin(out, "sharding");
 	for (size_t i = 0; i < facts->sharding_count && i < KINDS_SHOWN; i++) {
@@ -469,6 +469,9 @@ static void tell_sharding(struct info *info)
 	}
 	if (facts->sharding_count > KINDS_SHOWN || facts->other_shardings > 0)
 		out_line_text(out, "; and others");
+	if (facts->partial > 0)
+		out_line_text(out, "%s%" PRIu64 " only in part",
+			facts->sharding_count > 0 ? "; " : "", facts->partial);
 	if (facts->whole > 0)
 		out_line_text(out, "; %" PRIu64 " not sharded", facts->whole);
 	if (facts->whole > 0 && facts->whole_rank != FSDP_NONE)

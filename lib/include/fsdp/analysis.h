@@ -213,6 +213,7 @@ struct fsdp_overview_facts {
 	uint64_t other_shardings; /* tensors that are sharded in further ways */
 	uint64_t whole;           /* tensors in one piece */
 	uint32_t whole_rank;      /* whose all of them are; FSDP_NONE: none, or several */
+	uint64_t partial;         /* tensors of which only one piece is there */
 	/* Bytes of the largest piece of each tensor, added up: what a rank holds at most
 	 * once it resumed on as many ranks, less what is a rank's own. FSDP_UNKNOWN: nothing tells the ranks of
 	 * pieces, a rank has several of one tensor, some tensor is a part of a
