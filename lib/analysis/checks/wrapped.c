@@ -8,14 +8,22 @@
 static const struct {
 	const char *segment, *tool;
 	bool only_first; /* further in it may be a module's own name */
+	const char *next;
 } wrappers[] = {
-	{ "_orig_mod", "torch.compile", false },
-	{ "module", "DistributedDataParallel or DataParallel", true },
-	{ "_forward_module", "Lightning Fabric or DeepSpeed", false },
-	{ "_fpw_module", "FSDP of old releases", false },
-	{ "_fsdp_wrapped_module", "FSDP", false },
-	{ "_checkpoint_wrapped_module", "activation checkpointing", false },
-	{ "lightning_module", "a strategy of Lightning", true },
+	{ "_orig_mod", "torch.compile", false,
+		"save model._orig_mod.state_dict(), or remove \"_orig_mod.\" from the names before loading" },
+	{ "module", "DistributedDataParallel or DataParallel", true,
+		"save model.module.state_dict(), or call consume_prefix_in_state_dict_if_present(state_dict, \"module.\") before loading" },
+	{ "_forward_module", "Lightning Fabric or DeepSpeed", false,
+		"remove \"_forward_module.\" from the names before loading" },
+	{ "_fpw_module", "FSDP of old releases", false,
+		"save what get_model_state_dict gives, or remove \"_fpw_module.\" from the names before loading" },
+	{ "_fsdp_wrapped_module", "FSDP", false,
+		"save what get_model_state_dict gives, or remove \"_fsdp_wrapped_module.\" from the names before loading" },
+	{ "_checkpoint_wrapped_module", "activation checkpointing", false,
+		"save what get_model_state_dict gives, or remove \"_checkpoint_wrapped_module.\" from the names before loading" },
+	{ "lightning_module", "a strategy of Lightning", true,
+		"remove \"lightning_module.\" from the names before loading" },
 };
 enum { WRAPPERS = FSDP_COUNT(wrappers) };
 
@@ -101,18 +109,16 @@ static void look_at(struct wrapped *wrapped, const struct fsdp_tensor *tensor)
 static void tell_wrapper(struct wrapped *wrapped, size_t wrapper)
 {
 	size_t count = wrapped->counts[wrapper];
-	struct fsdp_place_of *place =
-		FSDP_PLACE(.affected = wrapped->names[wrapper], .affected_count = count);
+	char room[FSDP_SHOWN];
 
-	if (count == wrapped->all)
-		fsdp_find(wrapped->checking->findings, FSDP_RULE_WRAPPER_PREFIX, place,
-			"all %zu names have the segment \"%s.\", which %s adds: a model that is not wrapped has no such names, and loads none of them",
-			count, wrappers[wrapper].segment, wrappers[wrapper].tool);
-	else
-		fsdp_find(wrapped->checking->findings, FSDP_RULE_WRAPPER_PREFIX, place,
-			"%zu of %zu names have the segment \"%s.\", which %s adds: a model that is not wrapped does not load them",
-			count, wrapped->all, wrappers[wrapper].segment,
-			wrappers[wrapper].tool);
+	fsdp_find(wrapped->checking->findings, FSDP_RULE_WRAPPER_PREFIX,
+		FSDP_PLACE(.affected = wrapped->names[wrapper], .affected_count = count,
+			.next = wrappers[wrapper].next),
+		count == wrapped->all
+			? "all %zu of %zu names have the segment \"%s.\", which %s adds: load_state_dict of a model that is not wrapped stops at Unexpected key(s) in state_dict: \"%s\", and with strict=False loads none of them"
+			: "%zu of %zu names have the segment \"%s.\", which %s adds: load_state_dict of a model that is not wrapped stops at Unexpected key(s) in state_dict: \"%s\", and with strict=False leaves them out",
+		count, wrapped->all, wrappers[wrapper].segment, wrappers[wrapper].tool,
+		fsdp_shown(wrapped->names[wrapper][0], room));
 }
 
 /* ---- names in each other's way ---- */
