@@ -358,6 +358,7 @@ static enum usage_result check_words(const struct inputs *inputs,
 {
 	const struct command *command = arguments->command;
 	const struct common_options *common = &arguments->common;
+	const struct select_options *select = &arguments->select;
 
 	if (command->inputs == INPUTS_NONE && inputs->word_count > 0) {
 		usage_what(usage, "%s takes no arguments", command->name);
@@ -375,8 +376,11 @@ static enum usage_result check_words(const struct inputs *inputs,
 			command->synopsis);
 		return USAGE_WRONG;
 	}
-	if (command->inputs == INPUTS_ONE_NAMES && inputs->word_count == 0) {
-		usage_what(usage, "%s needs a name behind the checkpoint", command->name);
+	if (command->inputs == INPUTS_ONE_NAMES && inputs->word_count == 0 &&
+		select->globs.count + select->regexes.count == 0) {
+		usage_what(usage,
+			"%s needs a name behind the checkpoint, or a pattern (-g)",
+			command->name);
 		usage_hint(usage, "usage: fsdp-inspect %s %s", command->name,
 			command->synopsis);
 		return USAGE_WRONG;

@@ -58,6 +58,16 @@ refused() {
 	[ "$status" -eq 2 ]
 }
 
+@test "what is not finite is counted, and left out of the mean" {
+	printf '%b\0\0\0\0\0\0\0%s\0\0\300\177\0\0\200\377\0\0\200\077' "$length" "$header" \
+		>odd.safetensors
+	inspect show --values=: odd.safetensors weight
+	[ "$status" -eq 0 ]
+	[[ $output == *"3 of 3 read: min 1, max 1, mean 1; 2 not finite (1 nan, 1 inf)"* ]]
+	[ "$("$FSDP_INSPECT" show --json --values=:2 odd.safetensors weight | jq -c '.data.items[0].element_stats')" \
+		= '{"count":2,"nan":1,"inf":1}' ]
+}
+
 @test "h among the letters of a listing is a habit, and asks for no help" {
 	for letters in -lh -hl -lhS -lSrh; do
 		inspect ls "$letters" "$TESTDATA/demo/step-1234"

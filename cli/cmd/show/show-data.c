@@ -132,6 +132,47 @@ static const void *find_element(struct subject of, size_t i, void *room)
 static const struct record element_record = RECORD_OF(
 	RECORD_PLAIN, struct element, { NULL, VALUE_AT(struct element, value) });
 
+static const void *find_range(struct subject of, size_t i, void *room)
+{
+	(void)room;
+	return &((const struct item *)of.object)->ranges[i];
+}
+
+#define RANGE struct element_range
+static const struct record range_record = OBJECT_RECORD(RANGE, "element_range",
+	"Elements behind each other in C order.",
+	{ "start", COUNT_AT(RANGE, start), .always = true, ABOUT("The first one.") },
+	{ "end", COUNT_AT(RANGE, end), .always = true,
+		ABOUT("The last one, inclusive.") });
+
+/* Nothing is the least of none. */
+static bool has_finite(struct subject of)
+{
+	const struct element_stats *stats = of.object;
+
+	return stats->count > stats->nans + stats->infinities;
+}
+
+static bool has_stats(struct subject of)
+{
+	return ((const struct item *)of.object)->has_stats;
+}
+
+#define STATS struct element_stats
+static const struct record stats_record = OBJECT_RECORD(STATS, "element_stats",
+	"What the elements that were read come to.",
+	{ "count", COUNT_AT(STATS, count), .always = true,
+		ABOUT("Elements that were read.") },
+	{ "nan", COUNT_AT(STATS, nans), .always = true,
+		ABOUT("Those that are not a number.") },
+	{ "inf", COUNT_AT(STATS, infinities), .always = true,
+		ABOUT("Those that are infinite.") },
+	{ "min", NUMBER_AT(STATS, min), .has = has_finite,
+		ABOUT("The least of those that are finite.") },
+	{ "max", NUMBER_AT(STATS, max), .has = has_finite,
+		ABOUT("The largest of those.") },
+	{ "mean", NUMBER_AT(STATS, mean), .has = has_finite, ABOUT("Their mean.") });
+
 static bool is_value(struct subject of)
 {
 	return ((const struct item *)of.object)->is_value;
@@ -167,7 +208,12 @@ static const struct record tensor_item_record = OBJECT_RECORD(ITEM, "tensor_item
 		MADE_AT(ITEM, tensor.quantizer, find_quantizer, quantizer_record) },
 	{ "elements", EACH_OF(ITEM, element_count, find_element, element_record),
 		IF_SET(ITEM, elements),
-		ABOUT("First elements in C order of the global shape. Only with `--values`.") });
+		ABOUT("Elements in C order of the global shape: the first ones, or those of the slices. Only with `--values`.") },
+	{ "element_ranges", EACH_OF(ITEM, range_count, find_range, range_record),
+		IF_SET(ITEM, elements),
+		ABOUT("Which elements these are, in their order.") },
+	{ "element_stats", OBJECT_AT(ITEM, stats, stats_record), .has = has_stats,
+		ABOUT("Absent where elements are no numbers.") });
 static const struct record value_item_record =
 	OBJECT_RECORD(ITEM, "value_item", "An entry that is no tensor.",
 		{ "kind", WORD_AT(ITEM, kind), .always = true, WORDS("value"),

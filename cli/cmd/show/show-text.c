@@ -263,17 +263,22 @@ static void tell_quantizer(struct show *show, const struct fsdp_tensor *tensor)
 	out_line_end(out);
 }
 
-static void tell_elements(struct show *show, const struct item *item)
+/* One range, in lines. Returns how many elements came before the next. */
+static uint64_t tell_range(struct show *show, const struct item *item,
+	const struct element_range *range, uint64_t before)
 {
 	struct out *out = show->run->out;
 	uint32_t dtype = item->tensor.dtype;
 	size_t size = fsdp_dtype(dtype)->storage_bytes, column = 0;
+	uint64_t count = range->end - range->start + 1;
 	char buffer[ELEMENT_ROOM];
 
-	if (item->elements == NULL)
-		return;
-	out_line_begin(out, "values");
-	for (uint64_t i = 0; i < item->element_count; i++) {
+	out_line_begin(out, before == 0 ? "values" : "");
+	if (count == 1 && (item->range_count > 1 || range->start > 0))
+		out_line_text(out, "%" PRIu64 ": ", range->start);
+	else if (item->range_count > 1 || range->start > 0)
+		out_line_text(out, "%" PRIu64 "-%" PRIu64 ": ", range->start, range->end);
+	for (uint64_t i = before; i < before + count; i++) {
 		struct text text = element_text(dtype, item->elements + i * size, buffer);
 		if (column > 0 && column + text.size + 2 > LINE_WIDTH - 16) {
 			out_line_text(out, ",");
@@ -285,9 +290,41 @@ static void tell_elements(struct show *show, const struct item *item)
 			out, "%s%.*s", column > 0 ? ", " : "", (int)text.size, text.data);
 		column += text.size + 2;
 	}
-	if (item->element_count == 0)
-		out_line_text(out, "none");
 	out_line_end(out);
+	return before + count;
+}
+
+static void tell_stats(struct show *show, const struct item *item)
+{
+	const struct element_stats *stats = &item->stats;
+	uint64_t odd = stats->nans + stats->infinities;
+	struct out *out = show->run->out;
+
+	out_line_begin(out, "of these");
+	out_line_text(
+		out, "%" PRIu64 " of %" PRIu64 " read", stats->count, item->tensor.numel);
+	if (stats->count > odd)
+		out_line_text(out, ": min %.6g, max %.6g, mean %.6g", stats->min,
+			stats->max, stats->mean);
+	if (odd > 0)
+		out_line_text(out,
+			"; %" PRIu64 " not finite (%" PRIu64 " nan, %" PRIu64 " inf)",
+			odd, stats->nans, stats->infinities);
+	out_line_end(out);
+}
+
+static void tell_elements(struct show *show, const struct item *item)
+{
+	uint64_t told = 0;
+
+	if (item->elements == NULL)
+		return;
+	for (size_t i = 0; i < item->range_count; i++)
+		told = tell_range(show, item, &item->ranges[i], told);
+	if (told == 0)
+		out_line(show->run->out, "values", "none");
+	else if (item->has_stats)
+		tell_stats(show, item);
 }
 
 /* ---- items ---- */

@@ -9,15 +9,13 @@
 
 #include "run/answer.h"
 #include "cmd/show/show.h"
+#include "part/nothing.h"
 #include "part/places.h"
 #include "part/similar.h"
 
-enum { VALUES_MAX = 1 << 20 }; /* elements that --values shows */
-
 static const struct option OPTIONS[] = {
-	{ "values", 0, OPTION_INTEGER, "N", offsetof(struct show_options, values),
-		.minimum = 1, .maximum = VALUES_MAX,
-		.help = "the first N elements, exactly as stored" },
+	{ "values", 0, OPTION_TEXT, "N|SLICES", offsetof(struct show_options, values),
+		.help = "the first N elements, or slices: 0:8,-4:; exactly as stored" },
 	{ NULL },
 };
 
@@ -72,7 +70,8 @@ static void tell_missing(struct show *show, const char *word)
 	name_buffer_append(&list, &length, (struct text){ "", 1 });
 	/* An answer that was asked for is missing: no remark that -q may hide. */
 	run_failure(show->run, "usage",
-		similar.count > 0 && list.data != NULL
+		strpbrk(word, "*?[") != NULL ? "patterns stand behind -g"
+		: similar.count > 0 && list.data != NULL
 			? list.data
 			: "fsdp-inspect ls lists the names",
 		"no tensor or value %s", word);
@@ -164,6 +163,37 @@ static bool find_items(struct show *show)
 		if (!good)
 			return false;
 	}
+	return true;
+}
+
+/* With -g or -e: all tensors and values that match. */
+static bool find_matches(struct show *show)
+{
+	struct run *run = show->run;
+	size_t tensors = fsdp_tensor_count(run->checkpoint),
+	       values = fsdp_value_count(run->checkpoint), found = show->item_count;
+
+	if (run->select->globs.count + run->select->regexes.count == 0)
+		return true;
+	for (uint32_t i = 0; i < tensors; i++) {
+		struct fsdp_tensor tensor = tensor_at(show, i);
+		struct text name = tensor_shown_name(run, &show->buffers.name, &tensor);
+		if (selection_takes_name(show->selection, span_of_text(name)) &&
+			!add_item(show, i, false))
+			return false;
+	}
+	for (uint32_t i = 0; i < values; i++) {
+		struct fsdp_value value = fsdp_value(run->checkpoint, i);
+		struct text name = entry_shown_name(run, &show->buffers.name, &value);
+		if (selection_takes_name(show->selection, span_of_text(name)) &&
+			!add_item(show, i, true))
+			return false;
+	}
+	if (show->item_count == found) {
+		tell_nothing(run, NAMEABLE_TENSORS);
+		show->status = status_worse(show->status, STATUS_BAD);
+	}
+	show->status = answer_selection_status(run, show->selection, show->status);
 	return true;
 }
 
@@ -290,13 +320,15 @@ static bool run_show(struct run *run, struct fsdp_error **ret_error)
 	struct show show = { .run = run, .options = run->options };
 	bool good;
 
-	if (run->word_count == 0)
-		return refuse(run, "fsdp-inspect ls lists the names",
-			"show needs the name of a tensor or value behind the checkpoint");
+	if (show.options->values != NULL &&
+		!slices_parse(show.options->values, &show.slices))
+		return refuse(run, "such as 8, or slices: 0:8,-4:",
+			"--values: %s is neither a number nor slices",
+			show.options->values);
 	if (!answer_selection(run, &show.selection))
 		return true;
 	show.row = (struct row_context){ .run = run, .buffers = &show.buffers };
-	good = find_items(&show) && add_components(&show) &&
+	good = find_items(&show) && find_matches(&show) && add_components(&show) &&
 	       find_states(&show, ret_error) && locate(&show, ret_error) &&
 	       list_pieces(&show, ret_error) && show_read_elements(&show, ret_error);
 	if (good) {
@@ -318,13 +350,13 @@ const struct command command_show = {
 	.name = "show",
 	.group = GROUP_LOOK,
 	.summary = "everything about these tensors or values",
-	.synopsis = "[--values=N] [--rank=LIST] CHECKPOINT NAME...",
+	.synopsis = "[--values=N|SLICES] [-g PATTERN] [--rank=LIST] CHECKPOINT [NAME...]",
 	.examples = { "show step-1000/ lm_head.weight",
-		"show --values 8 model.pt fc.bias" },
+		"show --values 0:8,-4: model.pt fc.bias" },
 	.exit_1 = "a name is absent",
 	.options = OPTIONS,
-	.selectors = (const struct option *const[]){ select_ranks, select_files, NULL },
-	.answer = &show_record,
+	.selectors = (const struct option *const[]){ select_names, select_ranks,
+		select_files, NULL },
 	.shapes = SHAPE_FACTS | SHAPE_ITEMS,
 	.answer = &show_record,
 	.output = "text",

@@ -4,6 +4,7 @@
 
 #include <fsdp/analysis.h>
 
+#include "cmd/show/slices.h"
 #include "part/tensor-row.h"
 
 /*
@@ -11,7 +12,13 @@
  * show-data.c describes it for programs, show-text.c tells it to people.
  */
 struct show_options {
-	int64_t values;
+	const char *values; /* slices; NULL: none */
+};
+
+/* What the elements that were read come to. */
+struct element_stats {
+	uint64_t count, nans, infinities;
+	double min, max, mean; /* of those that are finite */
 };
 
 /* One thing that was asked for, or a component of it. */
@@ -30,12 +37,17 @@ struct item {
 	size_t state_count;
 	unsigned char *elements; /* for --values; NULL: there are none */
 	size_t element_count;
+	struct element_range ranges[SLICES_MAX]; /* which they are, in this order */
+	size_t range_count;
+	struct element_stats stats;
+	bool has_stats; /* they are numbers, and there are some */
 };
 
 struct show {
 	struct row_context row; /* what records are handed */
 	struct run *run;
 	const struct show_options *options;
+	struct slices slices;
 	struct selection *selection;
 	struct row_buffers buffers;
 	struct item *items; /* their components behind them */
