@@ -19,7 +19,7 @@ struct fsdp_checkpoint {
 	bool is_folder;
 	struct fsdp_dir dir; /* of the folder; open if has_dir */
 	bool has_dir;
-	const char *base; /* fsdp_checkpoint_base */
+	const char *base;       /* fsdp_checkpoint_base */
 	struct fsdp_vec packed; /* members of an archive, in the arena */
 
 	struct fsdp_vec errors;   /* struct fsdp_error *, owned */

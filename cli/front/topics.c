@@ -62,7 +62,7 @@ static const char JSON[] =
 	"  findings                what was noticed: rule, severity, file, message, next\n"
 	"  errors                  what could not be done: code, path, message, hint\n"
 	"\n"
-	"--jsonl writes one object a line: header, items, findings, errors, end. A file\n"
+	"--jsonl writes one object per line: header, items, findings, errors, end. A file\n"
 	"whose last line is not of type end was cut off. Bytes, offsets and times are\n"
 	"integers; what is unknown is left out; the same input gives the same bytes.\n"
 	"\n"

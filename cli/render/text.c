@@ -25,8 +25,8 @@ enum {
 	INDENT_LEVELS = 256,
 	TRAILS = 8,
 	LONGEST_LABEL = 160, /* columns of the name of a node on a terminal */
-	HANG = 4,         /* of the second line of a sentence without a label … */
-	HANG_FINDING = 9, /* … and of one that begins with a severity */
+	HANG = 4,            /* of the second line of a sentence without a label … */
+	HANG_FINDING = 9,    /* … and of one that begins with a severity */
 };
 
 #define DIM "\033[2m"

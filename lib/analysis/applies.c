@@ -22,6 +22,7 @@ enum rule_subject {
 	OPTIM = 1 << 9,
 	DEEPSPEED = 1 << 10,
 	MEGATRON = 1 << 11,
+	TRAINER = 1 << 12, /* a step of Hugging Face's Trainer */
 };
 
 /* Of these families it is known what they are not; in any other one may be all. */
@@ -81,6 +82,7 @@ static const struct {
 	{ "FI4010", "FI4010", PICKLE | SAFETENSORS },
 	{ "FI4012", "FI4012", SAFETENSORS },
 	{ "FI5001", "FI5005", OPTIM },
+	{ "FI5007", "FI5007", TRAINER },
 	{ "FI5008", "FI5008", DEEPSPEED },
 };
 

@@ -51,8 +51,9 @@ bool fsdp_export_take_files(struct fsdp_export *plan, struct fsdp_error **ret_er
 		/* Counted from 1: 0 is none yet. */
 		if (places[file] == 0) {
 			struct fsdp_file facts = fsdp_file(plan->checkpoint, file);
-			plan->files[plan->file_count++] = (struct fsdp_export_out){
-				.name = facts.path, .bytes = facts.size };
+			plan->files[plan->file_count++] =
+				(struct fsdp_export_out){ .name = facts.path,
+					.bytes = facts.size };
 			places[file] = (uint32_t)plan->file_count;
 		}
 		item->file = places[file] - 1;

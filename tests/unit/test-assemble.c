@@ -749,7 +749,7 @@ static void several_elements_a_byte(void **state)
 	cut->view.strides[0] = 1;
 	cut->view.strides[1] = 3;
 	check_fails(&sample, FSDP_ERROR_UNSUPPORTED,
-		"a tensor of several elements a byte is a strided view");
+		"a tensor of several elements per byte is a strided view");
 	cut->sizes[0] = 2;
 	check_fails(&sample, FSDP_ERROR_UNSUPPORTED,
 		"a tensor of several elements a byte is cut into pieces");

@@ -11,7 +11,7 @@
 #include "format/deepspeed/tensor-parallel.h"
 
 /* The slices of one name, in order of ranks. */
-struct slices {
+struct cut_slices {
 	const struct fsdp_tensor_record *tensors; /* of all */
 	const struct fsdp_piece_record *pieces;
 	uint32_t first_piece; /* that `pieces` begin with */
@@ -35,7 +35,7 @@ static struct fsdp_span owner_of(
 }
 
 /* Every rank of a stage has one, and of several stages only if all have it. */
-static bool are_complete(const struct fsdp_join *join, const struct slices *slices,
+static bool are_complete(const struct fsdp_join *join, const struct cut_slices *slices,
 	uint32_t first, bool everywhere)
 {
 	uint32_t part = 0, stages = 0;
@@ -55,7 +55,7 @@ static int dimension_of(enum fsdp_cut cut)
 }
 
 /* The shape of the whole; false: they do not fit together. */
-static bool measure_whole(const struct fsdp_join *join, const struct slices *slices,
+static bool measure_whole(const struct fsdp_join *join, const struct cut_slices *slices,
 	uint32_t first, enum fsdp_cut cut, int64_t *shape)
 {
 	const struct fsdp_model *model = join->reading->model;
@@ -212,7 +212,7 @@ static bool add_slice_piece(struct fsdp_join *join, const struct slice_place *sl
 }
 
 /* Runs and whole tensors are put together, boxes and strides are not. */
-static bool are_plain(const struct slices *slices, uint32_t first, enum fsdp_cut cut)
+static bool are_plain(const struct cut_slices *slices, uint32_t first, enum fsdp_cut cut)
 {
 	for (uint32_t id = first; id != 0; id = slices->next[id - 1]) {
 		const struct fsdp_tensor_record *tensor = &slices->tensors[id - 1];
@@ -229,8 +229,9 @@ static bool are_plain(const struct slices *slices, uint32_t first, enum fsdp_cut
 	return true;
 }
 
-static bool add_whole(struct fsdp_join *join, const struct slices *slices, uint32_t first,
-	enum fsdp_cut cut, const int64_t *whole, struct fsdp_error **ret_error)
+static bool add_whole(struct fsdp_join *join, const struct cut_slices *slices,
+	uint32_t first, enum fsdp_cut cut, const int64_t *whole,
+	struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = join->reading->model;
 	struct fsdp_tensor_record record = slices->tensors[first - 1];
@@ -261,8 +262,8 @@ static bool add_whole(struct fsdp_join *join, const struct slices *slices, uint3
 	return true;
 }
 
-static bool add_again(struct fsdp_join *join, const struct slices *slices, uint32_t index,
-	struct fsdp_error **ret_error)
+static bool add_again(struct fsdp_join *join, const struct cut_slices *slices,
+	uint32_t index, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = join->reading->model;
 	const struct fsdp_tensor_record *tensor = &slices->tensors[index];
@@ -278,8 +279,9 @@ static bool add_again(struct fsdp_join *join, const struct slices *slices, uint3
 }
 
 /* How the slices of a name are put together; FSDP_CUT_UNKNOWN: not at all. */
-static bool find_cut(struct fsdp_join *join, const struct slices *slices, uint32_t first,
-	enum fsdp_cut *ret_cut, int64_t *whole, struct fsdp_error **ret_error)
+static bool find_cut(struct fsdp_join *join, const struct cut_slices *slices,
+	uint32_t first, enum fsdp_cut *ret_cut, int64_t *whole,
+	struct fsdp_error **ret_error)
 {
 	const struct fsdp_tensor_record *tensor = &slices->tensors[first - 1];
 	bool everywhere, buffer = tensor->role == FSDP_ROLE_BUFFER;
@@ -307,7 +309,7 @@ static bool find_cut(struct fsdp_join *join, const struct slices *slices, uint32
 }
 
 static bool take_slices(
-	struct fsdp_join *join, struct slices *slices, struct fsdp_error **ret_error)
+	struct fsdp_join *join, struct cut_slices *slices, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = join->reading->model;
 	struct fsdp_arena *scratch = join->reading->scratch;
@@ -342,7 +344,7 @@ bool fsdp_join_slices(struct fsdp_join *join, struct fsdp_error **ret_error)
 	struct fsdp_arena *scratch = join->reading->scratch;
 	size_t count = model->tensors.count - join->first_tensor;
 	size_t names = model->names.list.count;
-	struct slices slices = { 0 };
+	struct cut_slices slices = { 0 };
 	int64_t whole[FSDP_DIMS_MAX];
 	if (join->slices == 1 || !join->slicing->told)
 		return true;
