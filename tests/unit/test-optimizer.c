@@ -47,6 +47,35 @@ static void a_step_is_missing(void **state)
 	expect_findings(*state, "FI5004 warning c.weight\n");
 }
 
+static void a_state_of_no_parameter_is_found(void **state)
+{
+	put_adam(*state, NULL);
+	put_as(*state, "optim.state.gone.weight.exp_avg", FSDP_ROLE_OPTIM, 8, 4);
+	expect_findings(*state, "FI5002 warning optim.state.gone.weight.exp_avg\n");
+}
+
+/* Numbers, factored states, and an optimizer of something else altogether. */
+static void other_states_are_no_orphans(void **state)
+{
+	put_adam(*state, NULL);
+	put_as(*state, "optim.state.7.exp_avg", FSDP_ROLE_OPTIM, 8, 4);
+	put_as(*state, "optim.state.gone.weight.exp_avg_sq_row", FSDP_ROLE_OPTIM, 8, 0);
+	expect_findings(*state, "");
+}
+
+static void most_states_of_another_model_are_not_told_one_by_one(void **state)
+{
+	char name[64];
+
+	put_as(*state, "a.weight", FSDP_ROLE_PARAM, 8, 4);
+	put_as(*state, "optim.state.a.weight.exp_avg", FSDP_ROLE_OPTIM, 8, 4);
+	for (char other = 'b'; other < 'f'; other++) {
+		snprintf(name, sizeof name, "optim.state.%c.weight.exp_avg", other);
+		put_as(*state, name, FSDP_ROLE_OPTIM, 8, 4);
+	}
+	expect_findings(*state, "");
+}
+
 /* A frozen parameter has no state at all. */
 static void a_parameter_may_have_no_state(void **state)
 {
@@ -76,6 +105,9 @@ int main(void)
 		BY_HAND(all_states_are_there),
 		BY_HAND(a_moment_is_missing),
 		BY_HAND(a_step_is_missing),
+		BY_HAND(a_state_of_no_parameter_is_found),
+		BY_HAND(other_states_are_no_orphans),
+		BY_HAND(most_states_of_another_model_are_not_told_one_by_one),
 		BY_HAND(a_parameter_may_have_no_state),
 		BY_HAND(a_moment_has_another_shape),
 		BY_HAND(a_factored_state_has_another_shape),

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What an optimizer keeps for parameters, against the parameters: moments have their
- * shape, and parameters that have some of what the others have, have all of it.
+ * shape, parameters that have some of what the others have, have all of it, and each
+ * moment is that of a parameter.
  */
 #include <fsdp/analysis.h>
 
@@ -129,6 +130,74 @@ static void judge_together(struct optimizer *optimizer)
 	}
 }
 
+/* ---- what belongs to nothing ---- */
+
+/* Marks the states that belong to a parameter. Answers how many moments are among them. */
+static size_t mark_claimed(struct optimizer *optimizer, bool *is_claimed)
+{
+	size_t moments_found = 0;
+
+	for (size_t i = 0; i < optimizer->count; i++) {
+		size_t count;
+		const struct fsdp_state *states = fsdp_states_of(
+			optimizer->states, optimizer->parameters[i], &count);
+
+		for (size_t k = 0; states != NULL && k < count; k++) {
+			moments_found +=
+				is_moment(key_of(optimizer->checking, &states[k]));
+			is_claimed[states[k].tensor] = true;
+		}
+	}
+	return moments_found;
+}
+
+/* A moment that no parameter claims. Numbers instead of names say nothing of which. */
+static bool is_orphan(struct fsdp_checking *checking, const struct fsdp_tensor *tensor,
+	struct fsdp_span *ret_name)
+{
+	struct fsdp_span key, owner;
+
+	if (tensor->role != FSDP_ROLE_OPTIM || !is_whole(tensor))
+		return false;
+	*ret_name =
+		fsdp_scratch_name(&checking->name, checking->checkpoint, tensor->name);
+	key = fsdp_span_last(*ret_name, '.');
+	if (!is_moment(key) || key.size == ret_name->size)
+		return false;
+	owner = fsdp_span_last(
+		fsdp_span(ret_name->data, ret_name->size - key.size - 1), '.');
+	return owner.size > 0 && (owner.data[0] < '0' || owner.data[0] > '9');
+}
+
+/* Only if most moments have their parameter: else the two are not of one kind. */
+static bool judge_orphans(struct optimizer *optimizer, struct fsdp_error **ret_error)
+{
+	struct fsdp_checking *checking = optimizer->checking;
+	size_t count = fsdp_tensor_count(checking->checkpoint), claimed, orphans = 0;
+	bool *is_claimed = FSDP_TAKE(checking->arena, is_claimed, count + 1);
+	struct fsdp_span name;
+
+	if (is_claimed == NULL)
+		return fsdp_arena_fail(checking->arena, ret_error);
+	claimed = mark_claimed(optimizer, is_claimed);
+	for (size_t turn = 0; turn < 2; turn++)
+		for (uint32_t i = 0; i < count; i++) {
+			struct fsdp_tensor tensor = fsdp_tensor(checking->checkpoint, i);
+
+			if (is_claimed[i] || !is_orphan(checking, &tensor, &name))
+				continue;
+			if (turn == 0)
+				orphans++;
+			else if (orphans < claimed)
+				fsdp_find(checking->findings,
+					FSDP_RULE_OPTIM_STATE_ORPHAN,
+					FSDP_PLACE(.tensor = name, .affected = &name,
+						.affected_count = 1),
+					"the optimizer has this state, and the model no such parameter");
+		}
+	return true;
+}
+
 /* ---- all of it ---- */
 
 static void judge_shapes(struct optimizer *optimizer)
@@ -152,7 +221,8 @@ static void judge_shapes(struct optimizer *optimizer)
 static void skip(struct fsdp_checking *checking)
 {
 	static const enum fsdp_rule_index rules[] = { FSDP_RULE_OPTIM_STATE_MISSING,
-		FSDP_RULE_OPTIM_STATE_SHAPE, FSDP_RULE_OPTIM_STEP };
+		FSDP_RULE_OPTIM_STATE_ORPHAN, FSDP_RULE_OPTIM_STATE_SHAPE,
+		FSDP_RULE_OPTIM_STEP };
 
 	for (size_t i = 0; i < FSDP_COUNT(rules); i++)
 		fsdp_check_skip(checking, rules[i], FSDP_REASON_NONE);
@@ -163,6 +233,7 @@ static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
 	const struct fsdp_checkpoint *checkpoint = checking->checkpoint;
 	struct optimizer optimizer = { .checking = checking };
 	size_t count = fsdp_tensor_count(checkpoint), states = 0;
+	bool good;
 
 	optimizer.parameters = FSDP_TAKE(checking->arena, optimizer.parameters, count);
 	if (optimizer.parameters == NULL)
@@ -184,12 +255,13 @@ static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
 	judge_shapes(&optimizer);
 	count_together(&optimizer);
 	judge_together(&optimizer);
+	good = judge_orphans(&optimizer, ret_error);
 	fsdp_states_free(optimizer.states);
-	return true;
+	return good;
 }
 
 const struct fsdp_check fsdp_check_optimizer = {
-	FSDP_CHECK_RULES(FSDP_RULE_OPTIM_STATE_MISSING, FSDP_RULE_OPTIM_STATE_SHAPE,
-		FSDP_RULE_OPTIM_STEP),
+	FSDP_CHECK_RULES(FSDP_RULE_OPTIM_STATE_MISSING, FSDP_RULE_OPTIM_STATE_ORPHAN,
+		FSDP_RULE_OPTIM_STATE_SHAPE, FSDP_RULE_OPTIM_STEP),
 	.run = run,
 };
