@@ -250,8 +250,11 @@ CASES = [
      {"lib/a.c": "/* store/b.h, b.h, NAME.c, <c.h>, d.pt */\nchar *e = \"f.c\";\n", "lib/store/b.h": "",
       "CONTRIBUTING.md": "| `cli/cmd/NAME.c` | `lib/a.c` |\n"}, []),
     ("rules", rules.check, True,
-     {rules.TABLE: 'FSDP_RULE(A_B, "FI0001",\nFSDP_RULE(C, "FI0002",\nFSDP_RULE(D, "FI0003",\n',
-      "lib/a.c": 'f(FSDP_RULE_A_B); g("FI0002"); /* FI0003 */'}, [rules.TABLE + ": nothing raises FI0003"]),
+     {rules.TABLE: "".join(f'FSDP_RULE({name}, "FI000{n}", "slug-{n}", ERROR, "{category}", HEADERS,\n' for n, (name, category) in
+                           enumerate([("A_B", "one"), ("C", "one"), ("D", "one"), ("E", "one"), ("F", "recording")], 1)),
+      "lib/a.c": 'f(FSDP_RULE_A_B, FSDP_RULE_E, FSDP_RULE_F); g("FI0002");', "tests/unit/a.c": 'FSDP_RULE_A_B FI0002 slug-3',
+      "tests/cli/rules/all/stdout": "FI0004"},
+     [rules.TABLE + ": nothing raises FI0003", rules.TABLE + ": no test names FI0004 slug-4"]),
     ("schemas", documents, True, {"ls": schema(), "info": schema("info", a={"description": "b"})}, []),
     ("schemas", documents, True, {"ls": schema("info")}, ["schema ls: wrong $id"]),
     ("schemas", documents, True, {"ls": schema(), "info": schema("info", "y")},

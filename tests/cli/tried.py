@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Rules whose samples are made here: a file or folder that trips the rule, and one that is a near miss of it."""
+import collections
+import io
+import json
+import os
+import pickle
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import types
+import zipfile
+
+BINARY, TESTDATA = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+Storage = collections.namedtuple("Storage", "key numel")
+
+
+def stand_in(module, name, kind=lambda *_: None):
+    """A global of that name: pickles name it and nothing calls it."""
+    made = types.FunctionType(kind.__code__, globals(), name) if isinstance(kind, types.FunctionType) else kind
+    made.__module__, made.__qualname__ = module, name
+    sys.modules.setdefault(module, types.ModuleType(module))
+    setattr(sys.modules[module], name, made)
+    return made
+
+
+REBUILD = stand_in("torch._utils", "_rebuild_tensor_v2")
+FLOAT = stand_in("torch", "FloatStorage", type("FloatStorage", (), {}))
+
+
+class Tensor:
+    def __init__(self, storage, shape, stride):
+        self.parts = (storage, 0, shape, stride, False, collections.OrderedDict())
+
+    def __reduce__(self):
+        return REBUILD, self.parts
+
+
+class Pickler(pickle.Pickler):
+    def persistent_id(self, obj):
+        return ("storage", FLOAT, obj.key, "cpu", obj.numel) if isinstance(obj, Storage) else None
+
+
+def torch_zip(path, tensors, storages, method=zipfile.ZIP_STORED):
+    stream = io.BytesIO()
+    Pickler(stream, 2).dump(tensors)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("model/data.pkl", stream.getvalue())
+        archive.writestr("model/byteorder", "little")
+        for key, numel in storages.items():
+            archive.writestr(f"model/data/{key}", struct.pack("<f", 1.5) * numel, method)
+        archive.writestr("model/version", "3\n")
+    return path
+
+
+def safetensors(path, shape=(2, 3), value=1.0):
+    numel = shape[0] * shape[1]
+    header = json.dumps({"weight": {"dtype": "F32", "shape": shape, "data_offsets": [0, 4 * numel]}}).encode()
+    header += b" " * (-len(header) % 8)
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(header)) + header + struct.pack("<f", value) * numel)
+    return path
+
+
+def copy(name, folder):
+    target = os.path.join(folder, "copy")
+    shutil.copytree(os.path.join(TESTDATA, name), target)
+    for d, _, files in os.walk(target):
+        os.chmod(d, 0o755)
+        for n in files:
+            os.chmod(os.path.join(d, n), 0o644)
+    return target
+
+
+def edit(path, change):
+    with open(path, "rb") as f:
+        data = f.read()
+    changed = change(data)
+    assert changed != data, path
+    with open(path, "wb") as f:
+        f.write(changed)
+
+
+def edit_pickle(path, change):
+    """Of a torch zip."""
+    with zipfile.ZipFile(path) as archive:
+        members = [(info.filename, archive.read(info)) for info in archive.infolist()]
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        for name, data in members:
+            if name.endswith("/data.pkl"):
+                changed = change(data)
+                assert changed != data, path
+                data = changed
+            archive.writestr(name, data)
+
+
+def shorter(data, after=b"", pattern=rb"QK\x00(?:K(.)|M(..))"):
+    """The first size of the first tensor behind these bytes, less one."""
+    found = re.compile(pattern, re.S).search(data, data.index(after))
+    group = 1 if found[1] else 2
+    at, size = found.span(group)[0], len(found[group])
+    number = int.from_bytes(found[group], "little") - 1
+    return data[:at] + number.to_bytes(size, "little") + data[at + size:]
+
+
+def views(folder, wrong):
+    storage = Storage("0", 6)
+    return [torch_zip(os.path.join(folder, "model.pt"), {"a": Tensor(storage, (2, 3 + wrong), (3, 1))}, {"0": 6})]
+
+
+def storages(folder, wrong):
+    tensors = {"a": Tensor(Storage("0", 6), (6,), (1,)), "b": Tensor(Storage("0", 6 - wrong), (2,), (1,))}
+    return [torch_zip(os.path.join(folder, "model.pt"), tensors, {"0": 6})]
+
+
+def compressed(folder, wrong):
+    return [torch_zip(os.path.join(folder, "model.pt"), {"a": Tensor(Storage("0", 600), (600,), (1,))}, {"0": 600},
+                      zipfile.ZIP_DEFLATED if wrong else zipfile.ZIP_STORED)]
+
+
+def names(folder, wrong):
+    return [safetensors(os.path.join(folder, "model.bin" if wrong else "model.safetensors"))]
+
+
+def zip_names(folder, wrong):
+    name = "model.safetensors" if wrong else "model.bin"
+    return [torch_zip(os.path.join(folder, name), {"a": Tensor(Storage("0", 6), (6,), (1,))}, {"0": 6})]
+
+
+def merged_shapes(folder, wrong):
+    other = safetensors(os.path.join(folder, "other.safetensors"), (3, 2) if wrong else (2, 3))
+    return [f"--merged={other}", safetensors(os.path.join(folder, "model.safetensors"))]
+
+
+def merged_values(folder, wrong):
+    other = safetensors(os.path.join(folder, "other.safetensors"), value=2.0 if wrong else 1.0)
+    return ["--data", f"--merged={other}", safetensors(os.path.join(folder, "model.safetensors"))]
+
+
+def legacy(folder, wrong):
+    path = os.path.join(copy("torch-zip/legacy", folder), "model.pt")
+    if wrong:
+        edit(path, lambda data: data[:-3])
+    return [path]
+
+
+def moments(folder, wrong):
+    path = copy("deepspeed/zero2-roundrobin-w2", folder)
+    if wrong:
+        name = next(os.path.join(d, n) for d, _, files in sorted(os.walk(path)) for n in sorted(files) if "optim_states" in n)
+        edit_pickle(name, lambda data: shorter(data, b"exp_avg"))
+    return [path]
+
+
+def local_parts(folder, wrong):
+    path = os.path.join(copy("fsdp2/w4-tp", folder), "checkpoint")
+    if wrong:
+        edit_pickle(os.path.join(path, "rank1.pt"), shorter)
+    return [path]
+
+
+def shards(folder, wrong):
+    path = os.path.join(copy("fsdp1/sharded-w2-orig", folder), "checkpoint")
+    if wrong:
+        edit_pickle(os.path.join(path, "rank1.pt"),
+                    lambda data: re.sub(rb"(shard_offsets.{0,8}\].{0,5}\(?K).", rb"\g<1>c", data, count=1, flags=re.S))
+    return [path]
+
+
+# rule, severity, and what makes a sample and its near miss
+ROWS = [
+    ("FI1023", "error", shards), ("FI1032", "error", local_parts), ("FI1043", "error", storages), ("FI1044", "error", views),
+    ("FI1047", "error", legacy), ("FI3046", "warning", compressed), ("FI3067", "warning", names), ("FI3067", "error", zip_names),
+    ("FI5008", "error", moments), ("FI6003", "error", merged_shapes), ("FI6004", "error", merged_values),
+]
+
+
+def found(words):
+    run = subprocess.run([BINARY, "audit", "--json", *words], capture_output=True, check=False)
+    return {(f["rule"], f["severity"]) for f in json.loads(run.stdout)["findings"]}
+
+
+def main():
+    print(f"1..{len(ROWS)}")
+    failed = 0
+    for number, (rule, severity, make) in enumerate(ROWS, 1):
+        with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
+            tripped, near = found(make(one, 1)), found(make(other, 0))
+        good = (rule, severity) in tripped and rule not in {r for r, _ in near}
+        failed += not good
+        print(f"{'ok' if good else 'not ok'} {number} - {rule} {make.__name__}")
+        if not good:
+            print(f"#   {sorted(tripped)}; near miss: {sorted(near)}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
