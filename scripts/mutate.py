@@ -259,7 +259,7 @@ STAGES = [
 
 
 # What is to notice that a row of a table is gone: those who know what is found. Others take long and know no more.
-JUDGES = ["affected", "applies", "audit", "complete-config", "complete-packed", "complete-stacks", "hf-settings", "make-up", "optimizer",
+JUDGES = ["affected", "applies", "audit", "complete-config", "complete-packed", "complete-stacks", "complete-words", "hf-settings", "make-up", "optimizer",
           "replicas", "shares", "sparse", "states", "sums", "unseen", "verify", "verify-data", "verify-values", "waste", "wrapped"]
 ROW_STAGES = [
     Stage("plain", ["unit"], 60, only=JUDGES,

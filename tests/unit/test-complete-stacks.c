@@ -342,6 +342,8 @@ static void a_missing_file_leaves_rules_open(void **state)
 	audit = judge(checkpoint);
 	assert_int_equal(result_of(audit, "FI1090").status, FSDP_STATUS_NOT_EVALUATED);
 	assert_int_equal(result_of(audit, "FI1090").reason, FSDP_REASON_UNREADABLE);
+	assert_int_equal(result_of(audit, "FI1092").reason, FSDP_REASON_UNREADABLE);
+	assert_int_equal(result_of(audit, "FI1093").reason, FSDP_REASON_UNREADABLE);
 	assert_int_equal(result_of(audit, "FI1091").status, FSDP_STATUS_NOT_APPLICABLE);
 	assert_int_equal(result_of(audit, "FI1094").status, FSDP_STATUS_PASSED);
 	fsdp_audit_free(audit);
@@ -380,6 +382,79 @@ static void numbers_may_be_anything(void **state)
 	expect_findings(checkpoint, "");
 }
 
+/* ---- names before they are compared ---- */
+
+/* Holes that are found in six layers of which one has another name in place of a member,
+ * or (NULL) lacks it. */
+static uint64_t holes_with(const char *usual, const char *other)
+{
+	static const char *const MEMBERS[] = { "attn.q.weight", "norm.weight", NULL };
+	struct fsdp_rule_result result;
+	struct fsdp_audit *audit;
+	void *state;
+	char name[128];
+
+	begin_by_hand(&state);
+	put_layers(state, "layers", 0, 5, MEMBERS, NULL);
+	for (int i = 0; i < 6; i++) {
+		if (i == 3 && other == NULL)
+			continue;
+		snprintf(name, sizeof name, "layers.%d.%s", i, i == 3 ? other : usual);
+		put(state, name, "float32", "8x4");
+	}
+	audit = judge(state);
+	result = result_of(audit, "FI1090");
+	fsdp_audit_free(audit);
+	end_by_hand(&state);
+	return result.findings;
+}
+
+static void what_serves_packing_is_no_member(void **state)
+{
+	static const char *const words[] = { "qzeros", "scales", "g_idx", "weight_scale",
+		"weight_scale_inv", "weight_scale_2", "weight_global_scale",
+		"weight_shape", "weight_zero_point", "weight_g_idx", "input_scale",
+		"input_global_scale", "input_zero_point", "activation_scale", "q_scale",
+		"k_scale", "v_scale", "output_scale", "SCB", "weight_format", "absmax",
+		"quant_map", "biases", "_extra_state", "nested_absmax", "up_proj_scale",
+		"up_proj_scale_inv", "up_proj_scales" };
+	char name[64];
+
+	(void)state;
+	for (size_t i = 0; i < FSDP_COUNT(words); i++) {
+		snprintf(name, sizeof name, "norm.%s", words[i]);
+		if (holes_with(name, NULL) != 0)
+			fail_msg("%s", words[i]);
+	}
+	assert_int_equal(holes_with("norm.other", NULL), 1);
+}
+
+static void packed_weights_are_weights(void **state)
+{
+	(void)state;
+	assert_int_equal(holes_with("mlp.up.weight", "mlp.up.qweight"), 0);
+	assert_int_equal(holes_with("mlp.up.weight", "mlp.up.weight_packed"), 0);
+	assert_int_equal(holes_with("mlp.up.weight", "mlp.up.W_q"), 0);
+	assert_int_equal(holes_with("mlp.up_proj", "mlp.up_proj_blocks"), 0);
+	assert_int_not_equal(holes_with("mlp.up.weight", "mlp.up.other"), 0);
+}
+
+static void wrappers_make_no_difference(void **state)
+{
+	static const char *const words[] = { "_orig_mod", "module", "_forward_module",
+		"_fpw_module", "_fsdp_wrapped_module", "_checkpoint_wrapped_module",
+		"lightning_module" };
+	char name[64];
+
+	(void)state;
+	for (size_t i = 0; i < FSDP_COUNT(words); i++) {
+		snprintf(name, sizeof name, "mlp.%s.up.weight", words[i]);
+		if (holes_with("mlp.up.weight", name) != 0)
+			fail_msg("%s", words[i]);
+	}
+	assert_int_not_equal(holes_with("mlp.up.weight", "mlp.other.up.weight"), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -413,6 +488,9 @@ int main(void)
 		BY_HAND(a_missing_file_leaves_rules_open),
 		BY_HAND(no_two_layers_are_alike),
 		BY_HAND(numbers_may_be_anything),
+		cmocka_unit_test(what_serves_packing_is_no_member),
+		cmocka_unit_test(packed_weights_are_weights),
+		cmocka_unit_test(wrappers_make_no_difference),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

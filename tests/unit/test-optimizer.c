@@ -76,6 +76,30 @@ static void most_states_of_another_model_are_not_told_one_by_one(void **state)
 	expect_findings(*state, "");
 }
 
+static void each_moment_has_the_shape_of_its_parameter(void **state)
+{
+	static const char *const MOMENTS[] = { "exp_avg", "exp_avg_sq", "max_exp_avg_sq",
+		"momentum_buffer", "square_avg", "grad_avg", "acc_delta",
+		"exp_avg_sq_row" };
+	char name[64];
+
+	for (size_t i = 0; i < FSDP_COUNT(MOMENTS); i++) {
+		struct fsdp_audit *audit;
+		void *own;
+
+		begin_by_hand(&own);
+		put_as(own, "a.weight", FSDP_ROLE_PARAM, 8, 4);
+		snprintf(name, sizeof name, "optim.state.a.weight.%s", MOMENTS[i]);
+		put_as(own, name, FSDP_ROLE_OPTIM, 4, 4);
+		audit = judge(own);
+		if (result_of(audit, "FI5003").findings != (i + 1 < FSDP_COUNT(MOMENTS)))
+			fail_msg("%s", MOMENTS[i]);
+		fsdp_audit_free(audit);
+		end_by_hand(&own);
+	}
+	(void)state;
+}
+
 /* A frozen parameter has no state at all. */
 static void a_parameter_may_have_no_state(void **state)
 {
@@ -108,6 +132,7 @@ int main(void)
 		BY_HAND(a_state_of_no_parameter_is_found),
 		BY_HAND(other_states_are_no_orphans),
 		BY_HAND(most_states_of_another_model_are_not_told_one_by_one),
+		BY_HAND(each_moment_has_the_shape_of_its_parameter),
 		BY_HAND(a_parameter_may_have_no_state),
 		BY_HAND(a_moment_has_another_shape),
 		BY_HAND(a_factored_state_has_another_shape),
