@@ -34,6 +34,10 @@ struct fsdp_checkpoint {
 bool fsdp_checkpoint_source(const struct fsdp_checkpoint *checkpoint, uint32_t file,
 	struct fsdp_source *ret_source, struct fsdp_error **ret_error);
 
+/* Whether training programs load a file of this name, of pickles, with a checkpoint
+ * (look-beside.c). */
+bool fsdp_checkpoint_loads_beside(struct fsdp_span name);
+
 /* How a piece lies in its storage, and where that is (locate.c). */
 struct fsdp_locator;
 bool fsdp_locator_view(struct fsdp_locator *locator, uint32_t piece,

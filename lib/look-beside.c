@@ -107,6 +107,13 @@ static const struct side_file *find_side_file(
 	return NULL;
 }
 
+bool fsdp_checkpoint_loads_beside(struct fsdp_span name)
+{
+	uint32_t numbers[FSDP_PATTERN_NUMBERS];
+	const struct side_file *file = find_side_file(name, numbers);
+	return file != NULL && file->content != JSON;
+}
+
 /* ---- what is noticed ---- */
 
 static enum fsdp_rule_index index_of(const struct fsdp_rule *rule)

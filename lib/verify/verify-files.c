@@ -181,7 +181,7 @@ bool fsdp_verify_excuse(struct fsdp_verify *verify, const struct fsdp_verify_fil
 	return true;
 }
 
-static bool is_zip(const struct fsdp_source *source)
+bool fsdp_verify_is_zip(const struct fsdp_source *source)
 {
 	unsigned char head[4];
 	return source->size >= sizeof head &&
@@ -197,7 +197,7 @@ static enum fsdp_verify_kind kind_of(
 		return FSDP_BYTES_ITEMS;
 	if (fsdp_span_ends(file->path, FSDP_SPAN(".distcp")))
 		return FSDP_BYTES_ITEMS;
-	return is_zip(&file->source) ? FSDP_BYTES_ZIP : FSDP_BYTES_RAW;
+	return fsdp_verify_is_zip(&file->source) ? FSDP_BYTES_ZIP : FSDP_BYTES_RAW;
 }
 
 bool fsdp_verify_file(struct fsdp_verify *verify, uint32_t id,

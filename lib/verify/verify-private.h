@@ -173,6 +173,15 @@ const char *fsdp_verify_names(const struct fsdp_verify *verify,
 /* Moves the notes of a zip that begins at `base` of the file into the findings. */
 void fsdp_verify_move_notes(struct fsdp_verify *verify, uint64_t base, bool keep);
 
+/* Whether it begins as a zip does. */
+bool fsdp_verify_is_zip(const struct fsdp_source *source);
+
+/* ---- verify-beside.c ---- */
+
+/* Takes zips that are loaded with the checkpoint and are none of its files; those that
+ * have a digest are read for that. */
+bool fsdp_verify_beside(struct fsdp_verify *verify, struct fsdp_error **ret_error);
+
 /* ---- verify-zip.c ---- */
 
 /* Reads the directory and checks the headers of a file that is a zip. */

@@ -95,7 +95,9 @@ static bool prepare_data(struct fsdp_verify *verify, struct fsdp_error **ret_err
 
 static bool finish_data(struct fsdp_verify *verify, struct fsdp_error **ret_error)
 {
-	if (!look_at_listed(verify, ret_error) || !fsdp_verify_read(verify, ret_error))
+	if (!look_at_listed(verify, ret_error) ||
+		!fsdp_verify_beside(verify, ret_error) ||
+		!fsdp_verify_read(verify, ret_error))
 		return false;
 	fsdp_verify_judge_copies(verify);
 	return fsdp_verify_judge_values(verify, ret_error);

@@ -178,6 +178,71 @@ static void each_flipped_bit_is_found(void **state)
 	flip_bits("fsdp1/local-w2-conv/checkpoint", "rank1.pt", 30, 6);
 }
 
+static void hex_of(const char *name, char hex[65])
+{
+	char path[512];
+	unsigned char digest[32], bytes[1 << 16];
+	folder_path(name, path);
+	FILE *stream = fopen(path, "rb");
+	size_t size = fread(bytes, 1, sizeof bytes, stream);
+	fclose(stream);
+	assert_int_equal(EVP_Digest(bytes, size, digest, NULL, EVP_sha256(), NULL), 1);
+	for (size_t i = 0; i < 32; i++)
+		snprintf(hex + 2 * i, 3, "%02x", digest[i]);
+}
+
+static void write_sums(const char *list, const char *const *names, size_t count)
+{
+	char text[4096], hex[65];
+	size_t size = (size_t)snprintf(text, sizeof text, "# pinned\n\n");
+	for (size_t i = 0; i < count; i++) {
+		hex_of(names[i], hex);
+		size += (size_t)snprintf(text + size, sizeof text - size, "%s %s%s\n",
+			hex, i % 2 == 0 ? " " : "*", names[i]);
+	}
+	folder_write(list, text, size);
+}
+
+/* Files that are loaded with a checkpoint record checksums too; what lies there by chance
+ * is none of it. */
+static void files_beside_are_read_too(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *name;
+		bool looked_at;
+	} rows[] = { { "optimizer.pt", true }, { "rng_state_3.pth", true },
+		{ "model.pt", false }, { "optimizer.pt.bak", false } };
+	const struct fsdp_finding *finding = NULL;
+	size_t size, at = 0;
+	unsigned char *data = read_sample("torch-zip/views/model.pt", &size);
+	while (memcmp(data + at, "/data.pkl", 9) != 0)
+		at++;
+	data[at + 150] ^= 4;
+	for (size_t i = 0; i < FSDP_COUNT(rows); i++) {
+		folder_copy(SMALL);
+		folder_write(rows[i].name, data, size);
+		struct verified verified = verify_path(folder, DATA, 1);
+		assert_int_equal(found(&verified, "FI2001", &finding), rows[i].looked_at);
+		if (rows[i].looked_at)
+			assert_true(fsdp_span_is(finding->file, rows[i].name));
+		assert_int_equal(
+			fsdp_verify_scope(verified.verify).files, 5 + rows[i].looked_at);
+		verified_done(&verified);
+		folder_remove();
+	}
+	/* Headers are not looked at for them, and a list of digests does as well. */
+	folder_copy(SMALL);
+	folder_write("optimizer.pt", data, size);
+	expect_nothing(verify_path(folder, FSDP_LEVEL_HEADERS, 1));
+	write_sums("SHA256SUMS", (const char *const[]){ "optimizer.pt" }, 1);
+	struct verified verified = verify_path(folder, DATA, 1);
+	assert_int_equal(found(&verified, "FI2001", NULL), 0);
+	verified_done(&verified);
+	folder_remove();
+	free(data);
+}
+
 /* ---- deflated members ---- */
 
 static struct packer deflated(void)
@@ -231,31 +296,6 @@ static void bytes_behind_a_stream_are_told(void **state)
 }
 
 /* ---- digests ---- */
-
-static void hex_of(const char *name, char hex[65])
-{
-	char path[512];
-	unsigned char digest[32], bytes[1 << 16];
-	folder_path(name, path);
-	FILE *stream = fopen(path, "rb");
-	size_t size = fread(bytes, 1, sizeof bytes, stream);
-	fclose(stream);
-	assert_int_equal(EVP_Digest(bytes, size, digest, NULL, EVP_sha256(), NULL), 1);
-	for (size_t i = 0; i < 32; i++)
-		snprintf(hex + 2 * i, 3, "%02x", digest[i]);
-}
-
-static void write_sums(const char *list, const char *const *names, size_t count)
-{
-	char text[4096], hex[65];
-	size_t size = (size_t)snprintf(text, sizeof text, "# pinned\n\n");
-	for (size_t i = 0; i < count; i++) {
-		hex_of(names[i], hex);
-		size += (size_t)snprintf(text + size, sizeof text - size, "%s %s%s\n",
-			hex, i % 2 == 0 ? " " : "*", names[i]);
-	}
-	folder_write(list, text, size);
-}
 
 static const char *const files[] = { ".metadata", "__0_0.distcp", "__1_0.distcp",
 	"__2_0.distcp", "__3_0.distcp", "README.md" };
@@ -535,6 +575,7 @@ int main(void)
 		cmocka_unit_test(scopes_tell_what_was_covered),
 		cmocka_unit_test(checksums_that_are_absent_are_not_wrong),
 		cmocka_unit_test(each_flipped_bit_is_found),
+		cmocka_unit_test(files_beside_are_read_too),
 		cmocka_unit_test(deflated_members_are_unfolded),
 		cmocka_unit_test(bytes_behind_a_stream_are_told),
 		cmocka_unit_test(a_list_of_digests_is_held_against_files),

@@ -25,7 +25,9 @@ struct fsdp_verify_options {
 	size_t size; /* of this struct, as the caller knows it */
 
 	/* How much is read: headers and directories of every file (a lower level is taken
-	 * for this one), every byte of every file once, or these bytes as numbers too. */
+	 * for this one), every byte of every file once, or these bytes as numbers too. From
+	 * the second on, zips that are loaded with the checkpoint and hold no tensor of it
+	 * (optimizer.pt, rng_state.pth) are read too. */
 	enum fsdp_level level;
 
 	/* Threads that read, at most 64. 0: one. No result depends on it. */
