@@ -34,12 +34,21 @@ static bool is_generator(
 	       memmem(segment.data, segment.size, "rng", 3) != NULL;
 }
 
-/* An integer alone counts something: steps, or elements of a queue. Nothing learns it. */
-static bool is_counter(const struct fsdp_tensor_record *tensor)
+/* An integer alone that is called so counts something: steps, or tokens that were seen.
+ * Nothing learns it. */
+static bool is_counter(const struct fsdp_tensor_record *tensor, struct fsdp_span segment)
 {
+	static const char *const words[] = { "step", "epoch", "iter", "count", "num_",
+		"n_averaged", "seen" };
 	const struct fsdp_dtype *dtype = fsdp_dtype(tensor->dtype);
-	return tensor->dims == 0 && dtype->item_bits != 0 && !dtype->is_floating &&
-	       !dtype->is_complex;
+	if (tensor->dims != 0 || dtype->item_bits == 0 || dtype->is_floating ||
+		dtype->is_complex)
+		return false;
+	for (size_t i = 0; i < FSDP_COUNT(words); i++)
+		if (memmem(segment.data, segment.size, words[i], strlen(words[i])) !=
+			NULL)
+			return true;
+	return false;
 }
 
 /* Where whole modules were pickled, parameters are Parameters. */
@@ -60,7 +69,7 @@ enum fsdp_role fsdp_model_role_of(
 	/* A file that is one tensor is no model's. */
 	if (tensor->path != FSDP_NONE && fsdp_model_ints(model, tensor->path)[0] == 0)
 		return FSDP_ROLE_OTHER;
-	if (is_buffer(segment) || is_counter(tensor))
+	if (is_buffer(segment) || is_counter(tensor, segment))
 		return FSDP_ROLE_BUFFER;
 	return is_generator(tensor, segment) ? FSDP_ROLE_OTHER : FSDP_ROLE_PARAM;
 }

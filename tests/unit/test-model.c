@@ -333,8 +333,11 @@ static void roles_follow_names(void **state)
 		{ "weight", 4, FSDP_ROLE_PARAM },
 		{ "running_mean", 4, FSDP_ROLE_BUFFER },
 		{ "num_batches_tracked", -1, FSDP_ROLE_BUFFER },
-		/* An integer alone counts; of floats one may be learned. */
+		/* An integer alone that is called so counts. */
 		{ "n_averaged", -1, FSDP_ROLE_BUFFER },
+		{ "global_step", -1, FSDP_ROLE_BUFFER },
+		{ "step_size", 4, FSDP_ROLE_PARAM },
+		{ "qweight", -1, FSDP_ROLE_PARAM },
 		{ "logit_scale", 0, FSDP_ROLE_PARAM },
 	};
 	struct setup *setup = *state;
