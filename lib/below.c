@@ -94,9 +94,13 @@ static bool is_checkpoint_file(
 static void look_at_entries(struct fsdp_below *below, const struct place *place,
 	const struct fsdp_folder *folder)
 {
+	/* The hub's cache has the files, by their digests, beside folders of links. */
+	bool is_cache = fsdp_folder_has(folder, "snapshots", FSDP_ENTRY_DIRECTORY);
+
 	for (size_t i = 0; i < folder->count && !below->failed; i++) {
 		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
-		if (entry.name.data[0] == '.')
+		if (entry.name.data[0] == '.' ||
+			(is_cache && fsdp_span_is(entry.name, "blobs")))
 			continue;
 		if (entry.kind == FSDP_ENTRY_DIRECTORY && place->level < LEVELS)
 			add_place(below, join(below, place->path, entry.name),

@@ -300,13 +300,25 @@ static void refuse_below(
 	failure->input = input;
 }
 
+/* Of a folder that is something else as a whole its own files are no checkpoints. */
+static bool are_its_own(const struct fsdp_below *below, const char *path)
+{
+	for (size_t i = 0; i < fsdp_below_count(below); i++) {
+		const char *name = fsdp_below_path(below, i) + strlen(path);
+		if (strchr(name + (*name == '/'), '/') != NULL ||
+			is_folder(fsdp_below_path(below, i)))
+			return false;
+	}
+	return true;
+}
+
 /*
  * After a folder could not be opened: looks for checkpoints below it. Of one the path is
  * in *ret_only, to be opened instead. Of several true is returned: the command lists them,
  * or that was added to the failures.
  */
-static bool look_below(
-	struct session *session, const char *path, uint32_t input, const char **ret_only)
+static bool look_below(struct session *session, const char *path, uint32_t input,
+	enum fsdp_error_code code, const char **ret_only)
 {
 	struct fsdp_options options = session->inputs->options;
 	struct fsdp_below *below;
@@ -315,6 +327,8 @@ static bool look_below(
 	if (!fsdp_below_new(path, &options, &below, NULL))
 		return false;
 	count = fsdp_below_count(below);
+	if (code == FSDP_ERROR_UNSUPPORTED && are_its_own(below, path))
+		count = 0;
 	if (count == 1) {
 		*ret_only = collected_text(&session->collected, fsdp_below_path(below, 0))
 				    .data;
@@ -379,7 +393,8 @@ static struct fsdp_checkpoint *open_checkpoint(
 	options.look_beside = session->command->looks_beside;
 	opened = fsdp_checkpoint_open(paths, count, &options, &checkpoint, &error);
 	if (!opened && may_lead(paths[0], count, error)) {
-		bool told = look_below(session, paths[0], (uint32_t)first, &only);
+		bool told = look_below(session, paths[0], (uint32_t)first,
+			fsdp_error_code(error), &only);
 		if (told || only != NULL) {
 			fsdp_checkpoint_free(checkpoint);
 			checkpoint = NULL;

@@ -127,7 +127,7 @@ def names(args, source, want, folder, tap):
         tar.add(above, "run")
     check("the folder above, packed", packed)
     copy(source, os.path.join(above, "checkpoint-1000"))
-    r = run(args, "info", above)
+    r = run(args, "tree", above)
     problems = [r.crash] if r.crash else []
     same(problems, "status", r.status, 2)
     for word in ("2 checkpoints", "checkpoint-500", "checkpoint-1000"):
@@ -149,7 +149,7 @@ def caches(args, source, want, folder, tap):
         tap.none(f"cache: {what}", problems)
 
     def refused(what, path, *words):
-        r = run(args, "info", path)
+        r = run(args, "tree", path)
         problems = [r.crash] if r.crash else []
         same(problems, "status", r.status, 2)
         problems += [f"{w} is not in {r.err!r}" for w in words if w.encode() not in r.err]

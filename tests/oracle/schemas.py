@@ -306,6 +306,12 @@ def made_jobs(args, folder):
             yield "--json", *words, beside
         for words in (("info", "--waste"), ("ls",), ("tree",), ("fqns",), ("fqns", "--flat"), ("fqns", "--by-parameter")):
             yield "--json", "--separate", *words, beside, wrapped
+        below = os.path.join(folder, "run")  # a step that is whole, and one that is cut
+        for step in ("step-1", "step-2"):
+            shutil.copytree(case.checkpoint(), os.path.join(below, step))
+        os.truncate(os.path.join(below, "step-2", "__0_0.distcp"), 100)
+        yield "--json", "info", below
+        yield "--json", "tree", below
         twice = case.load("plan.fsdp-plan.json")
         last = twice["modules"][-1]
         twice["modules"].append({"name": "again", "class": last["class"], "same_as": len(twice["modules"]) - 1})
