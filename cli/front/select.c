@@ -12,11 +12,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
+#include "front/container.h"
+#include "front/dtype-word.h"
 #include "front/rank-pattern.h"
 #include "front/select.h"
 
@@ -50,6 +51,11 @@ struct selection {
 	pcre2_match_context *limits;
 	pcre2_match_data *match;
 	bool gave_up, out_of_memory;
+	/* What stored names have in front of those of a plan: "model."; "": nothing. */
+	char *prefix;
+	size_t prefix_size;
+	char *longer; /* a place for a name behind it */
+	size_t longer_room;
 };
 
 __attribute__((format(printf, 2, 3))) static bool fail(
@@ -252,56 +258,6 @@ static bool matches(
 
 /* ---- lists of words ---- */
 
-/* How people write dtypes: numpy, JAX and safetensors say f32, much of the field fp32. */
-static const struct {
-	const char *typed, *dtype;
-} SPELLINGS[] = {
-	{ "bf16", "bfloat16" },
-	{ "fp16", "float16" },
-	{ "f16", "float16" },
-	{ "half", "float16" },
-	{ "fp32", "float32" },
-	{ "f32", "float32" },
-	{ "float", "float32" },
-	{ "fp64", "float64" },
-	{ "f64", "float64" },
-	{ "double", "float64" },
-	{ "c64", "complex64" },
-	{ "c128", "complex128" },
-	{ "i8", "int8" },
-	{ "i16", "int16" },
-	{ "short", "int16" },
-	{ "i32", "int32" },
-	{ "int", "int32" },
-	{ "i64", "int64" },
-	{ "long", "int64" },
-	{ "u8", "uint8" },
-	{ "byte", "uint8" },
-	{ "u16", "uint16" },
-	{ "u32", "uint32" },
-	{ "u64", "uint64" },
-	{ "f8_e4m3", "float8_e4m3fn" },
-	{ "e4m3", "float8_e4m3fn" },
-	{ "f8_e5m2", "float8_e5m2" },
-	{ "e5m2", "float8_e5m2" },
-};
-
-/* The dtype of a word, in torch's spelling or another; fsdp_dtype_count(): there is none.
- */
-static size_t find_dtype(const char *word)
-{
-	size_t count = fsdp_dtype_count(), found = 0;
-
-	if (strncmp(word, "torch.", 6) == 0)
-		word += 6;
-	for (size_t i = 0; i < sizeof SPELLINGS / sizeof *SPELLINGS; i++)
-		if (strcasecmp(SPELLINGS[i].typed, word) == 0)
-			word = SPELLINGS[i].dtype;
-	while (found < count && strcasecmp(fsdp_dtype((uint32_t)found)->name, word) != 0)
-		found++;
-	return found;
-}
-
 static bool take_dtypes(
 	struct selection *selection, const struct texts *words, char **ret_message)
 {
@@ -313,7 +269,7 @@ static bool take_dtypes(
 	if (selection->dtypes == NULL)
 		return fail_memory(ret_message);
 	for (size_t i = 0; i < words->count; i++) {
-		size_t found = find_dtype(words->items[i]);
+		size_t found = dtype_of_word(words->items[i]);
 		if (found == count)
 			return fail(ret_message, "--dtype: there is no dtype \"%s\"",
 				words->items[i]);
@@ -471,9 +427,22 @@ void selection_free(struct selection *selection)
 	free_patterns(selection->files, selection->file_count);
 	free(selection->dtypes);
 	free(selection->ranks);
+	free(selection->prefix);
+	free(selection->longer);
 	pcre2_match_data_free(selection->match);
 	pcre2_match_context_free(selection->limits);
 	free(selection);
+}
+
+bool selection_know(struct selection *selection, const struct fsdp_checkpoint *checkpoint)
+{
+	return container_find(checkpoint, &selection->prefix, &selection->prefix_size);
+}
+
+struct fsdp_span selection_prefix(const struct selection *selection)
+{
+	return (struct fsdp_span){ (const unsigned char *)selection->prefix,
+		selection->prefix_size };
 }
 
 /* ---- asking ---- */
@@ -511,7 +480,10 @@ bool selection_ran_out_of_memory(const struct selection *selection)
 	return selection->out_of_memory;
 }
 
-bool selection_takes_name(struct selection *selection, struct fsdp_span name)
+/* Of two names of one thing, the second of which may be absent: one that is taken is
+ * enough, and so is one that is excluded. */
+static bool takes_either(struct selection *selection, struct fsdp_span name,
+	bool has_other, struct fsdp_span other)
 {
 	bool taken = !selection->has_include;
 
@@ -519,13 +491,51 @@ bool selection_takes_name(struct selection *selection, struct fsdp_span name)
 		const struct pattern *pattern = &selection->names[i];
 		if (!pattern->exclude && taken)
 			continue;
-		if (!matches(selection, pattern, name))
+		if (!matches(selection, pattern, name) &&
+			(!has_other || !matches(selection, pattern, other)))
 			continue;
 		if (pattern->exclude)
 			return false;
 		taken = true;
 	}
 	return taken;
+}
+
+bool selection_takes_name(struct selection *selection, struct fsdp_span name)
+{
+	size_t size = selection->prefix_size;
+	bool has_other = size > 0 && name.size > size &&
+			 memcmp(name.data, selection->prefix, size) == 0;
+	struct fsdp_span other = { NULL, 0 };
+
+	if (has_other)
+		other = (struct fsdp_span){ name.data + size, name.size - size };
+	return takes_either(selection, name, has_other, other);
+}
+
+bool selection_takes_module(struct selection *selection, struct fsdp_span name)
+{
+	size_t prefix = selection->prefix_size, size = prefix + name.size;
+	struct fsdp_span other = { NULL, 0 };
+
+	if (prefix == 0 || selection->name_count == 0)
+		return takes_either(selection, name, false, other);
+	if (size > selection->longer_room) {
+		char *longer = realloc(selection->longer, 2 * size);
+		if (longer == NULL) {
+			selection->out_of_memory = true;
+			return false;
+		}
+		selection->longer = longer;
+		selection->longer_room = 2 * size;
+	}
+	memcpy(selection->longer, selection->prefix, prefix);
+	if (name.size > 0)
+		memcpy(selection->longer + prefix, name.data, name.size);
+	/* The root is what the names are in. */
+	other = (struct fsdp_span){ (const unsigned char *)selection->longer,
+		name.size > 0 ? size : size - 1 };
+	return takes_either(selection, name, true, other);
 }
 
 static bool takes_rank(const struct selection *selection, uint32_t rank)

@@ -40,8 +40,18 @@ bool selection_ran_out_of_memory(const struct selection *selection);
 bool selection_takes_tensor(struct selection *selection,
 	const struct fsdp_checkpoint *checkpoint, uint32_t tensor, struct fsdp_span name);
 
-/* By -g and -e only. */
+/* Looks for the container of stored names (container.h), so that patterns may be about
+ * either name. False: out of memory. Before it is called there is none. */
+bool selection_know(
+	struct selection *selection, const struct fsdp_checkpoint *checkpoint);
+
+/* The container with the dot behind it; empty: there is none. */
+struct fsdp_span selection_prefix(const struct selection *selection);
+
+/* By -g and -e only: of a tensor or value by its stored name, which may be in that
+ * container; of a module by the plan's, which is not. */
 bool selection_takes_name(struct selection *selection, struct fsdp_span name);
+bool selection_takes_module(struct selection *selection, struct fsdp_span name);
 
 /* By --rank and --file only. */
 bool selection_takes_piece(struct selection *selection,

@@ -31,8 +31,13 @@ bool answer_selection(struct run *run, struct selection **ret_selection)
 {
 	char *message = NULL;
 
-	if (selection_new(run->select, ret_selection, &message))
-		return true;
+	if (selection_new(run->select, ret_selection, &message)) {
+		if (run->checkpoint == NULL ||
+			selection_know(*ret_selection, run->checkpoint))
+			return true;
+		selection_free(*ret_selection);
+		*ret_selection = NULL;
+	}
 	if (message != NULL) {
 		refuse(run, "fsdp-inspect help selectors", "%s", message);
 	} else {

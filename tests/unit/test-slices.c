@@ -15,7 +15,7 @@
 static const char *means(const char *text, uint64_t numel, uint64_t most, char out[200])
 {
 	struct element_range ranges[SLICES_MAX];
-	struct slices slices;
+	struct element_slices slices;
 	size_t used = 0, count;
 	bool cut;
 

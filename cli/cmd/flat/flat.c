@@ -68,7 +68,7 @@ static bool takes_unit(struct ledger *ledger, uint32_t unit)
 	if (ledger->options->unit != NULL &&
 		!is_unit(ledger, unit, text_of(ledger->options->unit)))
 		return false;
-	return selection_takes_name(
+	return selection_takes_module(
 		ledger->selection, span_of_text(ledger_unit_name(ledger, unit)));
 }
 

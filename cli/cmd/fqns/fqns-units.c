@@ -49,7 +49,7 @@ static bool takes_name(struct map *map, const struct fsdp_module *module)
 
 	return (run->select->depth < 0 ||
 		       module->shown_depth <= (uint64_t)run->select->depth) &&
-	       selection_takes_name(map->selection, span_of_text(name));
+	       selection_takes_module(map->selection, span_of_text(name));
 }
 
 static bool is_likely(const struct map *map, uint32_t module)

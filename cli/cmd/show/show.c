@@ -146,13 +146,32 @@ static bool find_tied(struct show *show, const char *word)
 	return add_tensors(show, tie.tensor);
 }
 
+/* A word may be a name of the plan: stored names have a container in front. */
+static uint32_t find_tensor_of(struct show *show, const char *word)
+{
+	struct fsdp_span prefix = selection_prefix(show->selection);
+	struct name_buffer *buffer = &show->buffers.text;
+	uint32_t index =
+		fsdp_tensor_find(show->run->checkpoint, span_of_text(text_of(word)));
+	size_t length = 0;
+
+	if (index != FSDP_NONE || prefix.size == 0)
+		return index;
+	name_buffer_append(buffer, &length, text_of_span(prefix));
+	name_buffer_append(buffer, &length, text_of(word));
+	if (buffer->failed)
+		return FSDP_NONE;
+	return fsdp_tensor_find(show->run->checkpoint,
+		span_of_text((struct text){ buffer->data, length }));
+}
+
 static bool find_items(struct show *show)
 {
 	struct run *run = show->run;
 
 	for (size_t i = 0; i < run->word_count; i++) {
 		struct fsdp_span word = span_of_text(text_of(run->words[i]));
-		uint32_t index = fsdp_tensor_find(run->checkpoint, word);
+		uint32_t index = find_tensor_of(show, run->words[i]);
 		bool good = true;
 		if (index != FSDP_NONE)
 			good = add_tensors(show, index);

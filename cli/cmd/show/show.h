@@ -47,7 +47,7 @@ struct show {
 	struct row_context row; /* what records are handed */
 	struct run *run;
 	const struct show_options *options;
-	struct slices slices;
+	struct element_slices slices;
 	struct selection *selection;
 	struct row_buffers buffers;
 	struct item *items; /* their components behind them */

@@ -39,11 +39,11 @@ static bool take_slice(const char *text, size_t size, struct element_slice *ret_
 		       colon + 1, size - front - 1, &ret_slice->has_end, &ret_slice->end);
 }
 
-bool slices_parse(const char *text, struct slices *ret_slices)
+bool slices_parse(const char *text, struct element_slices *ret_slices)
 {
 	int64_t first;
 
-	*ret_slices = (struct slices){ .count = 0 };
+	*ret_slices = (struct element_slices){ .count = 0 };
 	if (option_integer(text, 1, INT64_MAX, &first)) {
 		ret_slices->list[ret_slices->count++] =
 			(struct element_slice){ .has_end = true, .end = first };
@@ -70,7 +70,7 @@ static uint64_t resolve(int64_t index, uint64_t numel)
 	return (uint64_t)index < numel ? (uint64_t)index : numel;
 }
 
-size_t slices_resolve(const struct slices *slices, uint64_t numel, uint64_t most,
+size_t slices_resolve(const struct element_slices *slices, uint64_t numel, uint64_t most,
 	struct element_range ret_ranges[SLICES_MAX], bool *ret_cut)
 {
 	size_t count = 0;

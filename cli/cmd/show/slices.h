@@ -12,7 +12,7 @@
  */
 enum { SLICES_MAX = 16 };
 
-struct slices {
+struct element_slices {
 	size_t count;
 	struct element_slice {
 		bool has_start, has_end;
@@ -26,11 +26,11 @@ struct element_range {
 };
 
 /* False: the text is no such list, or has more than SLICES_MAX. */
-bool slices_parse(const char *text, struct slices *ret_slices);
+bool slices_parse(const char *text, struct element_slices *ret_slices);
 
 /* The ranges of a tensor with so many elements, without empty ones; of all together at
  * most `most` elements, *ret_cut tells whether there were more. Returns their number. */
-size_t slices_resolve(const struct slices *slices, uint64_t numel, uint64_t most,
+size_t slices_resolve(const struct element_slices *slices, uint64_t numel, uint64_t most,
 	struct element_range ret_ranges[SLICES_MAX], bool *ret_cut);
 
 #endif

@@ -79,7 +79,7 @@ static bool is_selected(struct tree *tree, uint32_t index)
 		return true;
 	if (!selection_is_by_name(tree->selection))
 		return takes_some_tensor(tree, &module);
-	return selection_takes_name(tree->selection,
+	return selection_takes_module(tree->selection,
 		span_of_text(tree_name(tree, &tree->buffers.name, index)));
 }
 
