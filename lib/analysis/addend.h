@@ -19,7 +19,7 @@ static inline struct fsdp_addend fsdp_addend_of_tensor(const struct fsdp_tensor 
 		return part;
 	part.numel = tensor->numel;
 	part.bytes = tensor->bytes;
-	if (tensor->role == FSDP_ROLE_PARAM)
+	if (fsdp_tensor_is_parameter(tensor))
 		part.parameters = tensor->numel;
 	return part;
 }
@@ -46,7 +46,7 @@ static inline struct fsdp_addend fsdp_addend_of_piece(
 		return part;
 	part.numel = numel;
 	part.bytes = fsdp_elements_bytes(tensor->dtype, numel);
-	if (tensor->role == FSDP_ROLE_PARAM && fsdp_tensor_counts(tensor))
+	if (fsdp_tensor_is_parameter(tensor) && fsdp_tensor_counts(tensor))
 		part.parameters = numel;
 	return part;
 }

@@ -104,7 +104,7 @@ static void add_tensor(struct adding *adding, uint32_t index)
 			adding->views[adding->view_count++] = view;
 		}
 	}
-	if (tensor.role == FSDP_ROLE_PARAM && !spread && !again)
+	if (fsdp_tensor_is_parameter(&tensor) && !spread && !again)
 		fsdp_tally(&total->parameters, tensor.numel);
 	adding->named[name] = true;
 }

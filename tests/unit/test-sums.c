@@ -346,6 +346,27 @@ static struct fsdp_total total_of(const struct fsdp_checkpoint *checkpoint)
 	return total;
 }
 
+/* A counter that lies beside a scale. */
+static void a_lone_integer_is_no_parameter(void **state)
+{
+	struct fsdp_checkpoint *checkpoint = *state;
+	struct fsdp_sums *sums;
+
+	piece_by_hand(checkpoint,
+		tensor_by_hand(checkpoint, "scale", "float32", FSDP_ROLE_PARAM, NULL, 0),
+		0, NULL, 0);
+	piece_by_hand(checkpoint,
+		tensor_by_hand(checkpoint, "steps", "int64", FSDP_ROLE_PARAM, NULL, 0), 0,
+		NULL, 0);
+	freeze_by_hand(checkpoint);
+	sums = sums_new(checkpoint, FSDP_BY_RANK);
+	add_all(sums, checkpoint, NULL);
+	assert_group(sums, 0, 0, 2, 2, 2, 12);
+	assert_int_equal(fsdp_sums_group(sums, 0).parameters, 1);
+	fsdp_sums_free(sums);
+	assert_int_equal(total_of(checkpoint).parameters, 1);
+}
+
 static void bytes_of_a_storage_count_once(void **state)
 {
 	struct fsdp_checkpoint *checkpoint = *state;
@@ -404,6 +425,8 @@ int main(void)
 			two_keys_cross, begin_by_hand, end_by_hand),
 		cmocka_unit_test_setup_teardown(
 			bytes_of_a_storage_count_once, begin_by_hand, end_by_hand),
+		cmocka_unit_test_setup_teardown(
+			a_lone_integer_is_no_parameter, begin_by_hand, end_by_hand),
 		cmocka_unit_test_setup_teardown(
 			one_that_is_alone_counts_in_full, begin_by_hand, end_by_hand),
 	};

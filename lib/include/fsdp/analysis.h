@@ -51,7 +51,8 @@ struct fsdp_group {
 	uint32_t key; /* as the enum says; FSDP_NONE: tensors or pieces without one */
 	uint64_t tensors, pieces;
 	uint64_t numel, bytes; /* of the logical tensors, not as stored */
-	uint64_t parameters;   /* those of numel that are of parameters */
+	uint64_t parameters; /* those of numel that are of parameters; an integer without
+				  dimensions is a counter, and none */
 };
 
 /**
