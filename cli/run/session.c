@@ -633,7 +633,8 @@ static void take_recording_errors(struct session *session)
 	const struct fsdp_error *error;
 
 	for (size_t i = 0; (error = fsdp_recordings_error(recordings, i)) != NULL; i++) {
-		uint32_t input = input_of(session, fsdp_error_path(error));
+		const char *path = fsdp_error_path(error);
+		uint32_t input = path != NULL ? input_of(session, path) : 0;
 
 		collected_error(&session->collected, error, input);
 		session->collected.inputs[input].status = STATUS_FAILED;

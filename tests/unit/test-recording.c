@@ -391,6 +391,119 @@ static void bases_far_apart_are_no_clocks(void **state)
 	end(&two);
 }
 
+/* ---- sets ---- */
+
+/* A trace of a rank, whose only collective begins and lasts so many microseconds, in a
+ * recording of 100. */
+static struct made begin_rank(int rank, int begin_us, int dur_us)
+{
+	struct made made = begin();
+	put(&made,
+		"{\"distributedInfo\":{\"rank\":%d},\"baseTimeNanoseconds\":0,\"traceEvents\":["
+		"{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"aten::add\",\"ts\":0,\"dur\":100},"
+		"{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"ncclAllReduce\",\"ts\":%d,\"dur\":%d}]}",
+		rank, begin_us, dur_us);
+	return made;
+}
+
+static struct fsdp_recordings *read_two(struct made *one, struct made *two)
+{
+	struct made *both[] = { one, two };
+	char limit[32];
+	struct fsdp_recordings *set = read_made(both, 2, NULL, 0, limit);
+	assert_non_null(set);
+	return set;
+}
+
+/* Within the call that waits there is no reason to doubt the clocks; beyond it there
+ * is. */
+static void a_wait_lies_inside_of_its_call(void **state)
+{
+	(void)state;
+	static const struct {
+		int begin_us, dur_us;
+		bool aligned;
+	} cases[] = { { 10, 50, true }, { 50, 10, true }, { 51, 9, false },
+		{ 99999, 1, false } };
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct made one = begin_rank(0, 0, 50);
+		struct made two = begin_rank(1, cases[i].begin_us, cases[i].dur_us);
+		struct fsdp_recordings *set = read_two(&one, &two);
+		const struct fsdp_matching *matching = fsdp_recordings_matching(set);
+		assert_int_equal(matching->aligned, cases[i].aligned);
+		assert_int_equal(
+			matching->most_skew_ns, INT64_C(1000) * cases[i].begin_us);
+		assert_int_equal(matching->straggler, cases[i].aligned ? 1 : FSDP_ABSENT);
+		assert_int_equal(fsdp_recording(set, 0)->wait_ns,
+			cases[i].aligned ? INT64_C(1000) * cases[i].begin_us : 0);
+		assert_int_equal(fsdp_recording(set, 1)->times_last, cases[i].aligned);
+		fsdp_recordings_free(set);
+		end(&one);
+		end(&two);
+	}
+}
+
+static void two_traces_of_a_rank_are_two_runs(void **state)
+{
+	(void)state;
+	struct made made[] = { begin_rank(3, 0, 50), begin_rank(0, 0, 20),
+		begin_rank(3, 0, 30) };
+	struct made *all[] = { &made[0], &made[1], &made[2] };
+	char limit[32];
+	struct fsdp_recordings *set = read_made(all, 3, NULL, 0, limit);
+	assert_non_null(set);
+	assert_int_equal(fsdp_recording_count(set), 3);
+	assert_int_equal(fsdp_recordings_run_count(set), 2);
+	/* All by rank, then in the order of the paths. */
+	static const size_t places[] = { 1, 0, 2 };
+	for (size_t i = 0; i < 3; i++)
+		assert_int_equal(fsdp_recording_by_rank(set, i), places[i]);
+	const struct fsdp_recordings *first = fsdp_recordings_run(set, 0);
+	const struct fsdp_recordings *second = fsdp_recordings_run(set, 1);
+	assert_int_equal(fsdp_recording_count(first), 2);
+	assert_int_equal(fsdp_recording_count(second), 1);
+	assert_int_equal(fsdp_recording(second, 0)->input, 2);
+	assert_ptr_equal(fsdp_recording(second, 0), fsdp_recording(set, 2));
+	assert_int_equal(fsdp_recordings_matching(first)->match_count, 1);
+	assert_null(fsdp_recordings_matching(second)->by);
+	/* Nothing is added up over runs. */
+	for (size_t run = 0; run < 2; run++) {
+		const struct fsdp_recordings *one = fsdp_recordings_run(set, run);
+		for (size_t i = 0; i < fsdp_recordings_type_count(one); i++)
+			if (strncmp((const char *)fsdp_recordings_type(one, i).name.data,
+				    "all_reduce", 10) == 0)
+				assert_int_equal(
+					fsdp_recordings_type(one, i).times.sum_ns,
+					run == 0 ? 70000 : 30000);
+	}
+	fsdp_recordings_free(set);
+	for (size_t i = 0; i < 3; i++)
+		end(&made[i]);
+}
+
+static void what_cannot_be_read_is_left_out(void **state)
+{
+	(void)state;
+	struct made bad = begin(), good = begin_rank(5, 0, 50);
+	put(&bad, "nonsense");
+	struct fsdp_recordings *set = read_two(&bad, &good);
+	assert_int_equal(fsdp_recording_count(set), 1);
+	assert_int_equal(fsdp_recording(set, 0)->input, 1);
+	assert_int_equal(fsdp_recordings_error_count(set), 1);
+	const struct fsdp_error *error = fsdp_recordings_error(set, 0);
+	assert_string_equal(fsdp_error_path(error), bad.path);
+	assert_string_equal(fsdp_error_kind(error), "not_json");
+	assert_null(fsdp_recordings_error(set, 1));
+	fsdp_recordings_free(set);
+
+	/* None is left. */
+	struct made *both[] = { &bad, &bad };
+	char limit[32];
+	assert_null(read_made(both, 2, NULL, 0, limit));
+	end(&bad);
+	end(&good);
+}
+
 /* Steps that come backwards, a call behind each, when calls go into steps as they come:
  * soon they count as late, which the second time over the file shows. */
 static void steps_are_not_sorted_for_ever(void **state)
@@ -441,6 +554,9 @@ int main(void)
 		cmocka_unit_test(dumps_share_their_memory),
 		cmocka_unit_test(a_key_takes_its_own_bytes),
 		cmocka_unit_test(bases_far_apart_are_no_clocks),
+		cmocka_unit_test(a_wait_lies_inside_of_its_call),
+		cmocka_unit_test(two_traces_of_a_rank_are_two_runs),
+		cmocka_unit_test(what_cannot_be_read_is_left_out),
 		cmocka_unit_test(steps_are_not_sorted_for_ever),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -460,7 +460,9 @@ static bool row_lane(
 	if (text == NULL)
 		return false;
 	put_states(text, lane);
-	if (fclose(text) != 0) {
+	bool failed = ferror(text) != 0;
+	/* What the last allocation of glibc lacks is told by the pointer alone. */
+	if (fclose(text) != 0 || failed || states == NULL) {
 		free(states);
 		return false;
 	}
