@@ -141,6 +141,27 @@ static bool check_common(const struct common_options *common, struct usage *usag
 	return true;
 }
 
+/* What is accepted has an effect: these say how a checkpoint is opened. */
+static bool check_inputs(const struct command *command,
+	const struct common_options *common, struct usage *usage)
+{
+	const char *odd = common->plan != NULL    ? "--plan"
+			  : common->no_plan       ? "--no-plan"
+			  : common->raw           ? "--raw"
+			  : common->separate      ? "--separate"
+			  : common->range != NULL ? "--range"
+						  : NULL;
+
+	if (odd == NULL ||
+		(command->inputs != INPUTS_RECORDINGS && command->inputs != INPUTS_NONE &&
+			command->inputs != INPUTS_WORDS))
+		return true;
+	usage_what(usage, "%s opens no checkpoint, so %s has no meaning", command->name,
+		odd);
+	usage_hint(usage, "leave it out (fsdp-inspect help %s)", command->name);
+	return false;
+}
+
 /* ---- in order ---- */
 
 /* Options that need no command. */
@@ -292,7 +313,10 @@ static enum arguments_result read_words(int argc, char **argv,
 		usage_hint(usage, "put the command first: fsdp-inspect %s ...", word);
 		return ARGUMENTS_WRONG;
 	}
-	return check_common(&arguments->common, usage) ? ARGUMENTS_RUN : ARGUMENTS_WRONG;
+	return check_inputs(arguments->command, &arguments->common, usage) &&
+			       check_common(&arguments->common, usage)
+		       ? ARGUMENTS_RUN
+		       : ARGUMENTS_WRONG;
 }
 
 enum arguments_result arguments_read(

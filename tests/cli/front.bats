@@ -210,6 +210,14 @@ refused() {
 	refused
 }
 
+@test "an option that would do nothing is refused" {
+	for words in "replay --plan=x y" "order --raw y" "rules --no-plan" "help --separate" "version --range=0"; do
+		inspect $words
+		refused
+		[[ $stderr == *"has no meaning"* ]]
+	done
+}
+
 @test "bad values" {
 	for option in --min-bytes=4Q --min-bytes=-1 --min-bytes=99999999999999999999 --depth=-1 \
 		--depth=x --role=prm --jobs=0 --jobs=1025 --color=red --width=3 --range=x \

@@ -54,8 +54,11 @@ static void line_inputs(struct replay *replay)
 			out_line_name(out, text_of_span(first->backend));
 			out_line_text(out, ")");
 		}
-		out_line_text(out, ", %zu step%s", first->step_count,
-			plural(first->step_count));
+		if (first->step_count == 0)
+			out_line_text(out, ", no steps (p.step() marks them)");
+		else
+			out_line_text(out, ", %zu step%s", first->step_count,
+				plural(first->step_count));
 		line_collectives(replay);
 	} else {
 		size_t dumps = 0;
