@@ -42,9 +42,11 @@ bool fsdp_export_note_runs(struct fsdp_writing *writing, struct fsdp_export_rang
 	}
 	if (partial == 0)
 		return true;
-	range->runs = malloc(partial * sizeof *range->runs);
-	if (range->runs == NULL)
+	struct fsdp_elements_run *grown =
+		realloc(range->runs, (range->run_count + partial) * sizeof *range->runs);
+	if (grown == NULL)
 		return fsdp_fail_memory(ret_error);
+	range->runs = grown;
 	for (size_t i = 0; i < count; i++)
 		if (!is_whole(&runs[i]))
 			range->runs[range->run_count++] = runs[i];

@@ -77,6 +77,10 @@ static void add_item(struct fsdp_export *plan, uint32_t index,
 		.width_read = width_read,
 		.width = width,
 		.numel = tensor->numel,
+		.shape = tensor->shape,
+		.dims = tensor->dims,
+		.run = tensor->numel,
+		.step = tensor->numel,
 		.bytes = tensor->numel * width,
 	};
 }

@@ -142,7 +142,6 @@ static bool drain(struct fsdp_writing *writing, struct copier *copier,
 		if (!put_bytes(writing, place, bytes, ret_error))
 			return false;
 	}
-	fsdp_export_blocks_end(&copier->blocks);
 	if (copied == size)
 		return true;
 	return fsdp_fail(ret_error, FSDP_ERROR_INTERNAL, FSDP_UNKNOWN,
@@ -150,31 +149,55 @@ static bool drain(struct fsdp_writing *writing, struct copier *copier,
 		FSDP_LLU(size));
 }
 
+/* Elements of the tensor one behind the other. */
+static bool copy_run(struct fsdp_writing *writing, struct copier *copier,
+	struct fsdp_export_range *range, struct place *place, uint64_t first,
+	uint64_t count, struct fsdp_error **ret_error)
+{
+	const struct fsdp_elements_options options = {
+		.size = sizeof options,
+		.first = first,
+		.count = count,
+		.resolve = true,
+		.sums = true,
+	};
+	const struct fsdp_export_item *item = place->item;
+	struct fsdp_elements *elements = NULL;
+	if (!fsdp_elements_open(
+		    copier->locator, item->tensor, &options, &elements, ret_error))
+		return false;
+	bool good =
+		drain(writing, copier, elements, place, count * item->width, ret_error);
+	size_t run_count;
+	const struct fsdp_elements_run *runs = fsdp_elements_runs(elements, &run_count);
+	good = good && fsdp_export_note_runs(writing, range, runs, run_count, ret_error);
+	fsdp_elements_close(elements);
+	return good;
+}
+
 static bool copy_range(struct fsdp_writing *writing, struct copier *copier,
 	struct fsdp_export_range *range, struct place *place,
 	struct fsdp_error **ret_error)
 {
 	const struct fsdp_export_item *item = &writing->plan->items[range->item];
-	struct fsdp_elements_options options = {
-		.size = sizeof options, .resolve = true, .sums = true
-	};
-	options.count = fsdp_export_range_numel(item, range->part, &options.first);
+	uint64_t at, count = fsdp_export_range_numel(item, range->part, &at);
 	place->item = item;
-	place->offset = item->offset + options.first * item->width;
+	place->offset = item->offset + at * item->width;
 	copier->blocks.trait = (struct fsdp_trait){ { 0 } };
 	copier->blocks.size = 0;
-	struct fsdp_elements *elements = NULL;
-	if (!fsdp_elements_open(
-		    copier->locator, item->tensor, &options, &elements, ret_error))
-		return false;
-	bool good = drain(
-		writing, copier, elements, place, options.count * item->width, ret_error);
-	size_t count;
-	const struct fsdp_elements_run *runs = fsdp_elements_runs(elements, &count);
-	good = good && fsdp_export_note_runs(writing, range, runs, count, ret_error);
-	fsdp_elements_close(elements);
+	while (count != 0) {
+		uint64_t within = at % item->run;
+		uint64_t part = fsdp_min(item->run - within, count);
+		if (!copy_run(writing, copier, range, place,
+			    item->first + at / item->run * item->step + within, part,
+			    ret_error))
+			return false;
+		at += part;
+		count -= part;
+	}
+	fsdp_export_blocks_end(&copier->blocks);
 	range->trait = copier->blocks.trait;
-	return good;
+	return true;
 }
 
 static bool copy_one(struct fsdp_writing *writing, void *own, size_t index,

@@ -62,6 +62,7 @@ static bool make(struct fsdp_export *plan, const struct fsdp_export_options *opt
 	       fsdp_export_name(plan, options, ret_error) &&
 	       (options->keep_ties || options->index_only ||
 		       fsdp_export_tie(plan, ret_error)) &&
+	       fsdp_export_map(plan, options, ret_error) &&
 	       check_count(plan, ret_error) && fsdp_export_check_names(plan, ret_error) &&
 	       (options->index_only ? fsdp_export_take_files(plan, ret_error)
 				    : fsdp_export_cut(plan, ret_error)) &&
@@ -113,6 +114,8 @@ struct fsdp_export_tensor fsdp_export_tensor(const struct fsdp_export *plan, siz
 		.name = item->name,
 		.source = item->tensor,
 		.dtype = item->dtype,
+		.shape = item->shape,
+		.dims = item->dims,
 		.bytes = item->bytes,
 		.file = item->file,
 		.offset = item->offset,

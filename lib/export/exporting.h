@@ -22,6 +22,11 @@ struct fsdp_export_item {
 	uint32_t width_read, width; /* bytes of an element before and after a cast */
 	uint64_t numel, bytes;
 	uint64_t offset; /* in its file */
+	const int64_t *shape;
+	uint32_t dims;
+	/* Which elements of the tensor: runs of `run`, the first one at `first`, `step`
+	 * from one to the next. */
+	uint64_t first, run, step;
 	unsigned char sha256[FSDP_EXPORT_DIGEST];
 };
 
@@ -89,6 +94,10 @@ bool fsdp_export_name(struct fsdp_export *plan, const struct fsdp_export_options
 
 /* Of several names for one tensor one stays (tied.c). */
 bool fsdp_export_tie(struct fsdp_export *plan, struct fsdp_error **ret_error);
+
+/* Names and cuts by a table, if there is one (mapping.c). */
+bool fsdp_export_map(struct fsdp_export *plan, const struct fsdp_export_options *options,
+	struct fsdp_error **ret_error);
 
 /* No two have one name (naming.c). */
 bool fsdp_export_check_names(struct fsdp_export *plan, struct fsdp_error **ret_error);

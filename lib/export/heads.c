@@ -131,25 +131,24 @@ static bool is_packed(uint32_t dtype)
 }
 
 /* Of what torch counts as bytes of two elements the reference writer counts elements. */
-static void put_shape(struct fsdp_export_text *text, const struct fsdp_tensor *tensor,
+static void put_shape(struct fsdp_export_text *text, const struct fsdp_export_item *item,
 	const char *comma, bool doubled)
 {
-	for (uint32_t i = 0; i < tensor->dims; i++) {
-		bool doubles = doubled && i + 1 == tensor->dims;
+	for (uint32_t i = 0; i < item->dims; i++) {
+		bool doubles = doubled && i + 1 == item->dims;
 		fsdp_export_put_text(text, "%s%llu", i > 0 ? comma : "",
-			FSDP_LLU((uint64_t)tensor->shape[i] << doubles));
+			FSDP_LLU((uint64_t)item->shape[i] << doubles));
 	}
 }
 
-static void put_item(struct fsdp_export_text *text, const struct fsdp_export *plan,
-	const struct fsdp_export_item *item, uint64_t begin)
+static void put_item(struct fsdp_export_text *text, const struct fsdp_export_item *item,
+	uint64_t begin)
 {
-	struct fsdp_tensor tensor = fsdp_tensor(plan->checkpoint, item->tensor);
 	fsdp_export_put(text, ",", 1);
 	fsdp_export_put_json(text, item->name, false);
 	fsdp_export_put_text(text, ":{\"dtype\":\"%s\",\"shape\":[",
 		fsdp_export_dtype(item->dtype, NULL)->name);
-	put_shape(text, &tensor, ",", is_packed(item->dtype));
+	put_shape(text, item, ",", is_packed(item->dtype));
 	fsdp_export_put_text(text, "],\"data_offsets\":[%llu,%llu]}", FSDP_LLU(begin),
 		FSDP_LLU(begin + item->bytes));
 }
@@ -171,7 +170,7 @@ static void put_header(const struct fsdp_export *plan, const struct fsdp_export_
 	for (size_t i = 0; i < file->count; i++) {
 		const struct fsdp_export_item *item =
 			&plan->items[plan->order[file->first + i]];
-		put_item(text, plan, item, begin);
+		put_item(text, item, begin);
 		begin += item->bytes;
 	}
 	fsdp_export_put(text, "}", 1);
@@ -253,12 +252,11 @@ static void put_index(const struct fsdp_export *plan, struct fsdp_export_text *t
 static void put_npy(const struct fsdp_export *plan, struct fsdp_export_text *text)
 {
 	const struct fsdp_export_item *item = &plan->items[0];
-	struct fsdp_tensor tensor = fsdp_tensor(plan->checkpoint, item->tensor);
 	fsdp_export_put(text, "\x93NUMPY\x01\x00\x00\x00", 10);
 	fsdp_export_put_text(text, "{'descr': '%s', 'fortran_order': False, 'shape': (",
 		fsdp_export_dtype(item->dtype, NULL)->npy);
-	put_shape(text, &tensor, ", ", false);
-	fsdp_export_put_text(text, "%s), }", tensor.dims == 1 ? "," : "");
+	put_shape(text, item, ", ", false);
+	fsdp_export_put_text(text, "%s), }", item->dims == 1 ? "," : "");
 	while (!text->failed && text->size % 64 != 63)
 		fsdp_export_put(text, " ", 1);
 	fsdp_export_put(text, "\n", 1);

@@ -143,3 +143,90 @@ holds() {
 	[ "$(jq '.data.tensors | length' answer.json)" -gt 10 ]
 	"$FSDP_INSPECT" ls -q a.safetensors > /dev/null
 }
+
+# Rows hold their own number, so that each can be told where it goes.
+megatron() {
+	python3 - "$1" "$2" <<'END'
+import json, struct, sys
+stacked = sys.argv[2] == "stacked"
+heads, groups, width, hidden, ffn, layers, experts = 4, 2, 2, 3, 5, 2, 3
+qkv, tensors = (heads + 2 * groups) * width, {}
+
+def rows(layer, count, base):
+    return b"".join(bytes([100 * layer + base + r] * hidden) for r in range(count))
+
+def put(name, lead, data, shape):
+    if stacked:
+        tensors["decoder.layers." + name.replace(".local_experts.{j}.", ".experts.")] = (b"".join(data), lead + shape)
+    else:
+        for i, part in enumerate(data):
+            layer, expert = (i // experts, i % experts) if len(lead) == 2 else (i, 0)
+            tensors[f"decoder.layers.{layer}." + name.replace("{j}", str(expert))] = (part, shape)
+
+put("self_attention.linear_qkv.weight", [layers], [rows(l, qkv, 0) for l in range(layers)], [qkv, hidden])
+if "moe" in sys.argv[1]:
+    put("mlp.experts.local_experts.{j}.linear_fc1.weight", [layers, experts],
+        [rows(l, 2 * ffn, 20 * e) for l in range(layers) for e in range(experts)], [2 * ffn, hidden])
+else:
+    put("mlp.linear_fc1.weight", [layers], [rows(l, 2 * ffn, 50) for l in range(layers)], [2 * ffn, hidden])
+header, data = {}, b""
+for name, (content, shape) in tensors.items():
+    header[name] = {"dtype": "U8", "shape": shape, "data_offsets": [len(data), len(data) + len(content)]}
+    data += content
+head = json.dumps(header).encode()
+head += b" " * (-len(head) % 8)
+open(sys.argv[1], "wb").write(struct.pack("<Q", len(head)) + head + data)
+END
+}
+
+# FILE NAME: the first byte of each row.
+rows_of() {
+	"$FSDP_INSPECT" export -q --to=raw -o - "$1" "$2" | od -A n -v -t u1 -w3 | awk '{printf "%s ", $1}'
+}
+
+@test "a map cuts what Megatron holds together" {
+	maps="${BATS_TEST_DIRNAME}/../../data/maps"
+	for how in apart stacked; do
+		rm -rf out
+		megatron dense.safetensors "$how"
+		export_to out --map="$maps/megatron-hf-llama.json" --size=num_attention_heads=4 \
+			--size=num_key_value_heads=2 dense.safetensors
+		[ "$(rows_of out model.layers.1.self_attn.q_proj.weight)" = "100 101 102 103 108 109 110 111 " ]
+		[ "$(rows_of out model.layers.1.self_attn.k_proj.weight)" = "104 105 112 113 " ]
+		[ "$(rows_of out model.layers.0.self_attn.v_proj.weight)" = "6 7 14 15 " ]
+		[ "$(rows_of out model.layers.0.mlp.gate_proj.weight)" = "50 51 52 53 54 " ]
+		[ "$(rows_of out model.layers.1.mlp.up_proj.weight)" = "155 156 157 158 159 " ]
+		rm -rf out
+		megatron moe.safetensors "$how"
+		export_to out --map="$maps/megatron-hf-mixtral.json" --size=num_attention_heads=4 \
+			--size=num_key_value_heads=2 moe.safetensors
+		[ "$(rows_of out model.layers.1.block_sparse_moe.experts.2.w1.weight)" = "140 141 142 143 144 " ]
+		[ "$(rows_of out model.layers.0.block_sparse_moe.experts.1.w3.weight)" = "25 26 27 28 29 " ]
+	done
+}
+
+@test "a map that does not fit is refused" {
+	maps="${BATS_TEST_DIRNAME}/../../data/maps"
+	megatron dense.safetensors apart
+	run -2 export_to out --map="$maps/megatron-hf-llama.json" dense.safetensors
+	[[ "$output" == *"the map needs num_attention_heads"* ]]
+	run -2 export_to out --map="$maps/megatron-hf-llama.json" --size=num_attention_heads=4 \
+		--size=num_key_value_heads=3 dense.safetensors
+	[[ "$output" == *"a part is no whole number"* ]]
+	run -2 export_to out --map="$maps/megatron-hf-llama.json" --size=num_attention_heads=9 \
+		--size=num_key_value_heads=3 dense.safetensors
+	[[ "$output" == *"its rows do not divide so"* ]]
+	run -2 export_to out --map="$maps/megatron-hf-llama.json" "$SOURCE"
+	[[ "$output" == *"the map has no row for"* ]]
+	echo '{"tensors": []}' > no.json
+	run -2 export_to out --map=no.json "$SOURCE"
+	[[ "$output" == *"this is no map of names"* ]]
+	for row in '{}' '{"from": "a"}' '{"from": "a", "to": []}' '{"from": "a", "to": [1]}' \
+		'{"from": "a", "to": ["b", "c"], "parts": [1]}' '{"from": "a", "to": "b", "parts": [0]}' \
+		'{"from": "a", "to": "b", "groups": -1}' '7'; do
+		echo "{\"fsdp_inspect_map\": 1, \"tensors\": [$row]}" > bad.json
+		run -2 export_to out --map=bad.json "$SOURCE"
+		[[ "$output" == *"row 0 of the map"* ]]
+	done
+	[ ! -e out ]
+}

@@ -31,6 +31,10 @@ static const struct option OPTIONS[] = {
 		.help = "segments removed from the front of names; auto, none" },
 	{ "rename", 0, OPTION_LIST, "FROM=TO", AT(renames),
 		.help = "another name, or other first segments" },
+	{ "map", 0, OPTION_TEXT, "FILE", AT(map),
+		.help = "a table of names: what tensors are called elsewhere, and how they are cut" },
+	{ "size", 0, OPTION_LIST, "NAME=N", AT(sizes),
+		.help = "a number that the map speaks of: num_attention_heads=32" },
 	{ "cast", 0, OPTION_WORD, "DTYPE", AT(cast), CAST_WORDS,
 		.help = "of floating parameters, rounded to nearest even" },
 	{ "with-config", 0, OPTION_TEXT, "FOLDER", AT(config),
@@ -223,25 +227,45 @@ static bool is_source(const struct exporting *exporting)
 
 /* ---- the options of the library ---- */
 
-static bool take_renames(struct exporting *exporting,
-	struct fsdp_export_rename **ret_renames, const char **ret_wrong)
-{
-	const struct texts *texts = &exporting->options->renames;
-	struct fsdp_export_rename *renames = calloc(texts->count + 1, sizeof *renames);
+/* What FROM=TO and NAME=N stand for. */
+struct typed_lists {
+	struct fsdp_export_rename *renames;
+	struct fsdp_export_size *sizes;
+};
 
-	*ret_renames = renames;
+/* *ret_wrong: an option that is neither. False: out of memory. */
+static bool take_lists(const struct export_options *options, struct typed_lists *lists,
+	const char **ret_wrong)
+{
+	const char *value;
+	size_t size;
+
 	*ret_wrong = NULL;
-	for (size_t i = 0; renames != NULL && i < texts->count; i++) {
-		const char *to;
-		size_t size;
-		if (!option_assignment(texts->items[i], &size, &to)) {
-			*ret_wrong = texts->items[i];
-			break;
+	lists->renames = calloc(options->renames.count + 1, sizeof *lists->renames);
+	lists->sizes = calloc(options->sizes.count + 1, sizeof *lists->sizes);
+	if (lists->renames == NULL || lists->sizes == NULL)
+		return false;
+	for (size_t i = 0; i < options->renames.count; i++) {
+		const char *typed = options->renames.items[i];
+		if (!option_assignment(typed, &size, &value)) {
+			*ret_wrong = typed;
+			return true;
 		}
-		renames[i].from = span_of_text((struct text){ texts->items[i], size });
-		renames[i].to = span_of_text(text_of(to));
+		lists->renames[i].from = span_of_text((struct text){ typed, size });
+		lists->renames[i].to = span_of_text(text_of(value));
 	}
-	return renames != NULL;
+	for (size_t i = 0; i < options->sizes.count; i++) {
+		const char *typed = options->sizes.items[i];
+		int64_t number;
+		if (!option_assignment(typed, &size, &value) ||
+			!option_integer(value, 1, INT64_MAX, &number)) {
+			*ret_wrong = typed;
+			return true;
+		}
+		lists->sizes[i].name = span_of_text((struct text){ typed, size });
+		lists->sizes[i].value = (uint64_t)number;
+	}
+	return true;
 }
 
 static uint32_t find_dtype(const char *name)
@@ -254,8 +278,8 @@ static uint32_t find_dtype(const char *name)
 	return dtype;
 }
 
-static bool make_plan(struct exporting *exporting,
-	const struct fsdp_export_rename *renames, struct fsdp_error **ret_error)
+static bool make_plan(struct exporting *exporting, const struct typed_lists *lists,
+	struct fsdp_error **ret_error)
 {
 	const struct export_options *options = exporting->options;
 	const struct fsdp_export_options wanted = {
@@ -270,8 +294,11 @@ static bool make_plan(struct exporting *exporting,
 			 : strcmp(options->strip, "auto") == 0 ? NULL
 			 : strcmp(options->strip, "none") == 0 ? ""
 							       : options->strip,
-		.renames = renames,
+		.renames = lists->renames,
 		.rename_count = options->renames.count,
+		.map = exporting->map,
+		.sizes = lists->sizes,
+		.size_count = options->sizes.count,
 		.keep_ties = strcmp(options->tie, "keep") == 0,
 		.skip_unsupported = options->skip_unsupported,
 		.cast = find_dtype(options->cast),
@@ -343,8 +370,8 @@ static void answer(struct exporting *exporting)
 	out_fields(run->out, &export_record, (struct subject){ exporting, exporting });
 }
 
-static bool export_all(struct exporting *exporting,
-	const struct fsdp_export_rename *renames, struct fsdp_error **ret_error)
+static bool export_all(struct exporting *exporting, const struct typed_lists *lists,
+	struct fsdp_error **ret_error)
 {
 	struct run *run = exporting->run;
 
@@ -353,9 +380,13 @@ static bool export_all(struct exporting *exporting,
 	if (is_source(exporting))
 		return refuse(run, "name another place",
 			"%s belongs to the checkpoint itself", exporting->options->out);
+	if (exporting->options->map != NULL &&
+		!fsdp_document_open(exporting->options->map, run->limits,
+			run->limit_count, &exporting->map, ret_error))
+		return false;
 	if (!exporting->refused && !find_torn(exporting, ret_error))
 		return false;
-	if (!exporting->refused && (!make_plan(exporting, renames, ret_error) ||
+	if (!exporting->refused && (!make_plan(exporting, lists, ret_error) ||
 					   !write_files(exporting, ret_error)))
 		return false;
 	exporting->status =
@@ -367,6 +398,7 @@ static bool export_all(struct exporting *exporting,
 static void exporting_done(struct exporting *exporting)
 {
 	fsdp_export_free(exporting->plan);
+	fsdp_document_free(exporting->map);
 	free(exporting->named);
 	free(exporting->torn);
 	free(exporting->folder);
@@ -380,7 +412,7 @@ static bool run_export(struct run *run, struct fsdp_error **ret_error)
 {
 	struct exporting exporting = { .run = run, .options = run->options };
 	const char *what = objection(&exporting), *wrong;
-	struct fsdp_export_rename *renames;
+	struct typed_lists lists = { NULL, NULL };
 	bool good;
 
 	exporting.row = (struct row_context){ .run = run, .buffers = &exporting.buffers };
@@ -388,13 +420,15 @@ static bool run_export(struct run *run, struct fsdp_error **ret_error)
 		return refuse(run, "fsdp-inspect help export", "%s", what);
 	if (!answer_selection(run, &exporting.selection))
 		return true;
-	good = take_renames(&exporting, &renames, &wrong);
+	good = take_lists(exporting.options, &lists, &wrong);
 	if (good && wrong != NULL)
-		good = refuse(run, "such as --rename=encoder=model.encoder",
-			"--rename: %s is not FROM=TO", wrong);
+		good = refuse(run,
+			"such as --rename=encoder=model.encoder and --size=num_attention_heads=32",
+			"%s is not FROM=TO of --rename, nor NAME=N of --size", wrong);
 	else if (good)
-		good = export_all(&exporting, renames, ret_error);
-	free(renames);
+		good = export_all(&exporting, &lists, ret_error);
+	free(lists.renames);
+	free(lists.sizes);
 	exporting_done(&exporting);
 	return good;
 }

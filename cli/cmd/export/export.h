@@ -19,7 +19,8 @@ struct export_options {
 	uint64_t shard_bytes; /* UINT64_MAX: not given */
 	const char *tie;
 	const char *strip;
-	struct texts renames;
+	struct texts renames, sizes;
+	const char *map; /* a file */
 	const char *cast;
 	const char *config; /* a folder */
 	bool index_only, force, no_verify, partial, skip_unsupported;
@@ -35,6 +36,7 @@ struct exporting {
 	bool *torn;   /* tensors that are incomplete; NULL: none is */
 	bool refused; /* the source is incomplete: nothing is written */
 	struct fsdp_export *plan;
+	struct fsdp_document *map;
 
 	/* Where to. */
 	char *folder, *file; /* NULL: to standard output; a folder of shards */

@@ -2,6 +2,7 @@
 #ifndef FSDP_EXPORT_H
 #define FSDP_EXPORT_H
 
+#include <fsdp/document.h>
 #include <fsdp/model.h>
 
 #ifdef __cplusplus
@@ -48,6 +49,12 @@ struct fsdp_export_rename {
 	struct fsdp_span from, to;
 };
 
+/** A number that a map of names speaks of: "num_attention_heads". */
+struct fsdp_export_size {
+	struct fsdp_span name;
+	uint64_t value;
+};
+
 /** All zero but `size` means defaults. The struct and what it points to are looked at
  * until fsdp_export_new returns. */
 struct fsdp_export_options {
@@ -65,6 +72,12 @@ struct fsdp_export_options {
 	const char *strip;
 	const struct fsdp_export_rename *renames; /* applied in order, behind `strip` */
 	size_t rename_count;
+
+	/* A table of names (fsdp-inspect-map(5)), applied behind the renames; NULL: none.
+	 * Sizes that it speaks of and no configuration tells. */
+	const struct fsdp_document *map;
+	const struct fsdp_export_size *sizes;
+	size_t size_count;
 
 	/* Tensors stay where they are, in files of safetensors of one folder; only their
 	 * index is written. All else but `choose` has no meaning then. */
@@ -117,9 +130,11 @@ enum { FSDP_EXPORT_DIGEST = 32 };
 /** A tensor as it is written. */
 struct fsdp_export_tensor {
 	struct fsdp_span name;
-	uint32_t source;             /* index for fsdp_tensor */
-	uint32_t dtype;              /* as written */
-	uint64_t bytes;              /* as written */
+	uint32_t source; /* index for fsdp_tensor */
+	uint32_t dtype;  /* as written, as are the next three */
+	const int64_t *shape;
+	uint32_t dims;
+	uint64_t bytes;
 	uint32_t file;               /* index for fsdp_export_file */
 	uint64_t offset;             /* in that file */
 	const unsigned char *sha256; /* of its bytes; NULL: not computed */
