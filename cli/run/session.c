@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -1063,6 +1064,7 @@ static void allow_files(
  * freed by the caller. */
 static char *claim_folder(const struct session *session)
 {
+	struct rlimit open_files;
 	struct written written;
 	const char *slash;
 	char *folder;
@@ -1079,6 +1081,11 @@ static char *claim_folder(const struct session *session)
 			 : strndup(written.path, (size_t)(slash - written.path));
 	if (folder != NULL)
 		temporary_watch(folder, !written.is_file);
+	/* All files are open until each is whole. */
+	if (getrlimit(RLIMIT_NOFILE, &open_files) == 0) {
+		open_files.rlim_cur = open_files.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &open_files);
+	}
 	return folder;
 }
 

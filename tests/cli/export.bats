@@ -30,6 +30,17 @@ with open(sys.argv[1], "wb") as out:
 END
 }
 
+# FILE N: N tensors of one byte.
+many() {
+	python3 - "$1" "$2" <<'END'
+import struct, sys
+count = int(sys.argv[2])
+header = b'{' + b",".join(b'"t%d":{"dtype":"U8","shape":[1],"data_offsets":[%d,%d]}' % (i, i, i + 1) for i in range(count)) + b'}'
+header += b" " * (-len(header) % 8)
+open(sys.argv[1], "wb").write(struct.pack("<Q", len(header)) + header + bytes(count))
+END
+}
+
 # Nothing but what is named here is in the folder.
 holds() {
 	local folder=$1
@@ -229,4 +240,10 @@ rows_of() {
 		[[ "$output" == *"row 0 of the map"* ]]
 	done
 	[ ! -e out ]
+}
+
+@test "more files than a process may open by default" {
+	many model.safetensors 300
+	(ulimit -Sn 128 && export_to out --no-verify --max-shard-size=1 model.safetensors > /dev/null)
+	[ "$(find out -name '*.safetensors' | wc -l)" -eq 300 ]
 }
