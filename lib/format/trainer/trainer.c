@@ -313,7 +313,7 @@ static void judge_parts(struct fsdp_reading *reading, const struct trainer *trai
 }
 
 /* Files of random states as many as there are ranks. */
-static void judge_ranks(struct fsdp_reading *reading, const struct trainer *trainer)
+static void judge_ranks(struct fsdp_reading *reading)
 {
 	struct fsdp_model *model = reading->model;
 	uint32_t count = 0;
@@ -324,11 +324,12 @@ static void judge_ranks(struct fsdp_reading *reading, const struct trainer *trai
 		if (child->rank != FSDP_NONE)
 			example = child->name;
 	}
-	if (count != 0 && count < trainer->world_size)
+	/* Files of data may tell more ranks than these do. */
+	if (count != 0 && model->world_size != FSDP_NONE && count < model->world_size)
 		fsdp_find(&model->findings, FSDP_RULE_RANK_MISSING,
 			FSDP_PLACE(.file = example, .severity = FSDP_NOTE + 1),
 			"%u of at least %u ranks have a file like this one", count,
-			trainer->world_size);
+			model->world_size);
 }
 
 static void set_world(struct fsdp_model *model, const struct trainer *trainer)
@@ -360,7 +361,7 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 	};
 	set_world(model, trainer);
 	judge_parts(reading, trainer);
-	judge_ranks(reading, trainer);
+	judge_ranks(reading);
 	return true;
 }
 
