@@ -484,15 +484,9 @@ static const struct folder_row {
 	const char *pattern, *beside; /* an entry, and another one or NULL */
 	const char *what, *hint;
 } folders[] = {
-	{ "model-rank-#-part-#.safetensors", NULL,
-		"a sharded state of vLLM: model-rank-R-part-P.safetensors, each rank its own slices under the same names",
-		"give one of its files, or the checkpoint it was made from" },
 	{ "rank#.safetensors", "config.json",
 		"a TensorRT-LLM checkpoint: rankN.safetensors beside config.json",
 		"give one of its files, or the checkpoint it was made from" },
-	{ "consolidated.#.pth", "params.json",
-		"a checkpoint in Meta's own form: consolidated.NN.pth beside params.json, each a slice of every tensor",
-		"give one of its files, or convert it with transformers" },
 	{ "_CHECKPOINT_METADATA", NULL, "an Orbax checkpoint (JAX): _CHECKPOINT_METADATA",
 		"load it with Orbax" },
 	{ "manifest.ocdbt", NULL, "an Orbax checkpoint (JAX): manifest.ocdbt",

@@ -19,7 +19,7 @@ from oraclelib import Tap, arguments, contiguous, envelope, product, run, same, 
 WIDTH = {"64": 8, "32": 4, "16": 2, "128": 16}
 WHOLE_BYTES = {"complex64": 8, "complex128": 16, "bool": 1}
 # What the program only recognises (SAID says how); everything else is read.
-NOT_READ = ("foreign", "other-fsdp", "rl-and-serving/meta-", "rl-and-serving/vllm-", "torchrec")
+NOT_READ = ("foreign", "other-fsdp", "torchrec")
 # Formats whose files say themselves which tensors are buffers.
 LIST_BUFFERS = ("deepspeed-zero", "fairscale", "xla")
 # What is not compared, with the reason: (start of the sample's name, fact).
@@ -319,7 +319,7 @@ def rename_step(case, truth, folder):
 
 # What is only recognised: a word that the refusal has to have.
 SAID = {"gguf": "GGUF", "hdf5": "HDF5", "html": "HTML", "lfs-pointer": "Git LFS", "npz": "NumPy",
-        "orbax": "Orbax", "vllm-sharded-state": "vLLM", "meta-consolidated": "Meta", "xla-fsdp": "torch_xla",
+        "orbax": "Orbax", "xla-fsdp": "torch_xla",
         "fairscale-fsdp": "fairscale", "torchrec-sharding-plan": "TorchRec"}
 
 

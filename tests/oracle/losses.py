@@ -19,7 +19,7 @@ CASES, CASES_OF_ALL = 200, 1000  # with --all
 FAMILIES = ("dcp", "fsdp1", "fsdp2", "torch-zip", "trainer", "eco/accelerate", "eco/cross", "eco/deepspeed", "eco/hf",
             "eco/lightning", "eco/megatron", "eco/safetensors", "eco/torch-tar", "eco/rl-and-serving")
 # Formats that are recognised and not read, and folders of several checkpoints.
-NOT_READ = ("eco/rl-and-serving/meta-*", "eco/rl-and-serving/vllm-*", "trainer/plain-llama-best", "torch-zip/torchscript")
+NOT_READ = ("trainer/plain-llama-best", "torch-zip/torchscript")
 
 # sample, file, what is done to it: no file states that it was there, or how long it was.
 UNSTATED = [
@@ -33,8 +33,10 @@ UNSTATED = [
     ("eco/rl-and-serving/verl-*", "huggingface/*", "*"), ("eco/megatron/*", "latest_checkpointed_iteration.txt", "rm"),
     ("eco/deepspeed/zero0-w1", "latest", "rm"), ("eco/cross/*", "latest", "rm"),
     ("eco/deepspeed/universal-*", "latest_universal", "rm"),
+    ("eco/rl-and-serving/meta-*", "params.json", "*"), ("eco/rl-and-serving/meta-*", "consolidated.01.pth", "rm"),
     # The model lies there in another form too.
     ("trainer/*-full-*", "pytorch_model_fsdp.bin", "rm"), ("trainer/*-full-*", "model.safetensors", "rm"),
+    ("trainer/zero*", "model.safetensors", "rm"),
     # How many ranks there were: full copies on each, or the last of a set without an index.
     ("eco/accelerate/*-full-w2", "random_states_1.pkl", "rm"), ("fsdp1/*-noshard", "rank1.pt", "rm"),
     ("fsdp1/full-*", "*", "rm"), ("dcp/hf-*", "*shard-*.safetensors", "rm"), ("eco/cross/*-dcp-safetensors-*", "*", "rm"),

@@ -94,11 +94,8 @@ FILES = {
 }
 
 FOLDERS = {
-    "vllm": ({"model-rank-0-part-0.safetensors": safetensors(), "model-rank-1-part-0.safetensors": safetensors()},
-             "FI9002", "vLLM"),
     "tensorrt": ({"rank0.safetensors": safetensors(), "config.json": b'{"mapping": {"world_size": 1}}'},
                  "FI9002", "TensorRT-LLM"),
-    "meta": ({"consolidated.00.pth": b"x", "params.json": b"{}"}, "FI9002", "Meta"),
     "orbax": ({"_CHECKPOINT_METADATA": b"{}", "default/manifest.ocdbt": b"\x0c\xdb\x3a\x2a"}, "FI9002", "Orbax"),
     "orbax-item": ({"default/_METADATA": b"{}", "default/manifest.ocdbt": b"\x0c\xdb\x3a\x2a"}, "FI9002", "Orbax"),
     "zarr": ({"a/.zarray": b"{}", "b/.zarray": b"{}", "a/0": b"x"}, "FI9002", "zarr"),
