@@ -500,22 +500,6 @@ static const struct folder_row {
 		"load it with TensorFlow" },
 };
 
-/* Of Accelerate: index.json and a file for each of its names. */
-static const struct folder_row offload = { NULL, NULL,
-	"an offload folder of Accelerate: index.json beside NAME.dat",
-	"give the checkpoint it was made from" };
-
-static bool is_offload(const struct fsdp_folder *folder)
-{
-	struct fsdp_entry entry;
-	if (!fsdp_folder_find(folder, FSDP_SPAN("index.json"), &entry))
-		return false;
-	for (size_t i = 0; i < folder->count; i++)
-		if (fsdp_span_ends(fsdp_folder_entry(folder, i).name, FSDP_SPAN(".dat")))
-			return true;
-	return false;
-}
-
 static const struct folder_row *find_folder(const struct fsdp_folder *folder)
 {
 	struct fsdp_entry entry;
@@ -527,7 +511,7 @@ static const struct folder_row *find_folder(const struct fsdp_folder *folder)
 					folder, fsdp_span_text(row->beside), &entry)))
 			return row;
 	}
-	return is_offload(folder) ? &offload : NULL;
+	return NULL;
 }
 
 struct evidence {

@@ -101,7 +101,6 @@ FOLDERS = {
     "zarr": ({"a/.zarray": b"{}", "b/.zarray": b"{}", "a/0": b"x"}, "FI9002", "zarr"),
     "zarr-3": ({"zarr.json": b'{"zarr_format": 3}'}, "FI9002", "zarr"),
     "tensorflow": ({"saved_model.pb": b"\x08\x01", "variables/variables.index": b"x"}, "FI9002", "TensorFlow"),
-    "offload": ({"index.json": b'{"a": {"dtype": "float32", "shape": [2]}}', "a.dat": bytes(8)}, "FI9002", "Accelerate"),
     "gguf": ({f"m-0000{i}-of-00002.gguf": GGUF for i in (1, 2)}, "FI9002", "GGUF", "part 1 of 2"),
     "no weights": ({"config.json": CONFIG}, "FI9005", "without its weights"),
     "pointers": ({"config.json": CONFIG, "model.safetensors": POINTER}, "FI4001", "Git LFS"),
