@@ -68,6 +68,8 @@ static bool add_parameter(struct fsdp_deepspeed *ds, struct fsdp_span fqn, uint3
 	ds->slice.parameter_count++;
 	if (!frozen && ds->slice.firsts[group] == 0)
 		ds->slice.firsts[group] = (uint32_t)ds->slice.parameter_count;
+	if (fsdp_names_child(&ds->slice.declared, 0, fqn) == FSDP_NONE)
+		return fsdp_arena_fail(ds->reading->scratch, ret_error);
 	return parameter->shape != FSDP_NONE;
 }
 
@@ -132,8 +134,8 @@ static uint32_t rank_of_said(const struct fsdp_deepspeed *ds, size_t index)
 {
 	const struct fsdp_value_record *value =
 		fsdp_model_value(ds->reading->model, ds->first_value + index);
-	return value->rank != FSDP_NONE &&
-			       fsdp_deepspeed_data_rank_of(ds, value->rank) == 0
+	return value->rank != FSDP_NONE && fsdp_deepspeed_data_rank_of(ds, value->rank) ==
+						   ds->first_data
 		       ? value->rank
 		       : FSDP_NONE;
 }
@@ -290,7 +292,8 @@ bool fsdp_deepspeed_begin_slice(
 	ds->slice.parameters = FSDP_TAKE(scratch, ds->slice.parameters, room);
 	ds->slice.shared = FSDP_TAKE(scratch, ds->slice.shared, room);
 	if (ds->slice.parameters == NULL || ds->slice.shared == NULL ||
-		!fsdp_names_init(&ds->slice.buffers, scratch))
+		!fsdp_names_init(&ds->slice.buffers, scratch) ||
+		!fsdp_names_init(&ds->slice.declared, scratch))
 		return fsdp_arena_fail(scratch, ret_error);
 	for (size_t i = begin; i < end; i++)
 		if (!take_shape(ds, &ds->said[i], ret_error))

@@ -76,8 +76,8 @@ struct fsdp_deepspeed_slice {
 	uint32_t firsts[FSDP_MAPPING_GROUPS]; /* its first parameter + 1 */
 	struct fsdp_deepspeed_parameter *parameters;
 	size_t parameter_count;
-	bool has_paddings; /* a file tells how parameters are aligned */
-	struct fsdp_names buffers;
+	bool has_paddings;                   /* a file tells how parameters are aligned */
+	struct fsdp_names buffers, declared; /* declared: parameters by their names */
 	struct fsdp_deepspeed_shared {
 		struct fsdp_span alias, target;
 	} * shared;
@@ -103,6 +103,7 @@ struct fsdp_deepspeed {
 
 	/* By the names of the files (deepspeed.c). */
 	uint32_t data_files;    /* ranks of data parallelism */
+	uint32_t first_data;    /* the first of them with a file of the model, else 0 */
 	uint32_t optim_files;   /* those before the last whose optimizer has a file */
 	uint32_t model_ranks;   /* of tensor and pipeline parallelism: slices */
 	uint32_t tensor_ranks;  /* of tensor parallelism */
@@ -276,6 +277,10 @@ bool fsdp_deepspeed_join_universal(
 bool fsdp_deepspeed_add_frozen(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error);
 bool fsdp_deepspeed_join_shared(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error);
 bool fsdp_deepspeed_add_module(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error);
+/* Of ZeRO 3 without any file of the optimizer: the parameters as they are declared. Their
+ * elements are nowhere. */
+bool fsdp_deepspeed_add_declared(
+	struct fsdp_deepspeed *ds, struct fsdp_error **ret_error);
 
 /* Adds layers of a pipeline and experts, after all slices. */
 bool fsdp_deepspeed_add_parts(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error);

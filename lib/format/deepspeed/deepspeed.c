@@ -122,6 +122,7 @@ static bool count_ranks(struct fsdp_deepspeed *ds, const struct fsdp_folder *fol
 	struct member member;
 	uint32_t layer_ranks = 0;
 	ds->data_files = ds->model_ranks = 1;
+	ds->first_data = FSDP_NONE;
 	for (size_t i = 0; i < folder->count; i++) {
 		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
 		if (entry.kind != FSDP_ENTRY_FILE || !is_member(entry.name, &member))
@@ -133,11 +134,15 @@ static bool count_ranks(struct fsdp_deepspeed *ds, const struct fsdp_folder *fol
 			ds->data_files = member.rank + 1;
 		if (member.mp >= ds->model_ranks)
 			ds->model_ranks = member.mp + 1;
+		if (member.is_model && member.rank < ds->first_data)
+			ds->first_data = member.rank;
 		if (member.is_layer && member.mp >= layer_ranks)
 			layer_ranks = member.mp + 1;
 		if (member.is_optim && member.rank >= ds->optim_files)
 			ds->optim_files = member.rank + 1;
 	}
+	if (ds->first_data == FSDP_NONE)
+		ds->first_data = 0;
 	/* Without a pipeline there is one stage. */
 	ds->tensor_ranks = layer_ranks != 0 && ds->model_ranks % layer_ranks == 0
 				   ? layer_ranks
@@ -318,6 +323,8 @@ static bool join_slice(
 			!(parts ? fsdp_deepspeed_join_frozen : fsdp_deepspeed_add_frozen)(
 				ds, ret_error) ||
 			!fsdp_deepspeed_join_shared(ds, ret_error)))
+		return false;
+	if (ds->world_size == 0 && parts && !fsdp_deepspeed_add_declared(ds, ret_error))
 		return false;
 	return fsdp_deepspeed_add_module(ds, ret_error);
 }

@@ -10,6 +10,8 @@
  *
  * Origin: deepspeed/runtime/engine.py, runtime/pipe/module.py (0.19.8), and files of it.
  */
+#include <stdio.h>
+
 #include "format/deepspeed/deepspeed-reading.h"
 
 bool fsdp_deepspeed_add_frozen(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
@@ -19,7 +21,8 @@ bool fsdp_deepspeed_add_frozen(struct fsdp_deepspeed *ds, struct fsdp_error **re
 		const struct fsdp_deepspeed_stored *stored =
 			&ds->stored[ds->stored_order.indexes[i]];
 		struct fsdp_deepspeed_target target = { .role = FSDP_ROLE_PARAM };
-		if (fsdp_deepspeed_data_rank_of(ds, stored->piece.rank) == 0 &&
+		if (fsdp_deepspeed_data_rank_of(ds, stored->piece.rank) ==
+				ds->first_data &&
 			fsdp_span_behind(
 				stored->name, "frozen_param_fragments.", &target.fqn) &&
 			fsdp_deepspeed_add_stored(ds, &target, stored, ret_error) ==
@@ -116,7 +119,7 @@ static bool add_copies(struct fsdp_deepspeed *ds,
 	struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = ds->reading->model;
-	for (uint32_t rank = 1; rank < ds->data_files; rank++) {
+	for (uint32_t rank = ds->first_data + 1; rank < ds->data_files; rank++) {
 		const struct fsdp_deepspeed_stored *stored =
 			fsdp_deepspeed_find_stored(ds, first->name, rank);
 		if (stored == NULL || stored->tensor.dtype != first->tensor.dtype ||
@@ -128,6 +131,39 @@ static bool add_copies(struct fsdp_deepspeed *ds,
 		struct fsdp_piece_record piece = stored->piece;
 		piece.tensor = tensor;
 		if (fsdp_build_piece(model, &piece, ret_error) == FSDP_NONE)
+			return false;
+	}
+	return true;
+}
+
+/* In place of each parameter that it cuts ZeRO 3 saves an empty tensor, and old
+ * releases one of a single element. */
+static bool is_placeholder(
+	const struct fsdp_deepspeed *ds, const struct fsdp_deepspeed_stored *stored)
+{
+	struct fsdp_span fqn;
+	return ds->stage == 3 && stored->numel <= 1 &&
+	       fsdp_span_behind(stored->name, "module.", &fqn) &&
+	       fsdp_names_find_child(&ds->slice.declared, 0, fqn) != FSDP_NONE;
+}
+
+bool fsdp_deepspeed_add_declared(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error)
+{
+	for (size_t i = 0; i < ds->slice.parameter_count; i++) {
+		const struct fsdp_deepspeed_target target = {
+			.fqn = ds->slice.parameters[i].fqn,
+			.parameter = &ds->slice.parameters[i],
+			.role = FSDP_ROLE_PARAM,
+		};
+		char name[512];
+		if (target.fqn.size > 400)
+			continue;
+		snprintf(name, sizeof name, "module.%.*s", FSDP_TEXT(target.fqn));
+		const struct fsdp_deepspeed_stored *stored = fsdp_deepspeed_find_stored(
+			ds, fsdp_span_text(name), ds->first_data);
+		if (stored != NULL && is_placeholder(ds, stored) &&
+			fsdp_deepspeed_add_tensor(ds, &target, stored, ret_error) ==
+				FSDP_NONE)
 			return false;
 	}
 	return true;
@@ -147,11 +183,14 @@ bool fsdp_deepspeed_add_module(struct fsdp_deepspeed *ds, struct fsdp_error **re
 			&ds->stored[ds->stored_order.indexes[i]];
 		struct fsdp_deepspeed_target target = { .suffix = NULL };
 		enum stored_place place = place_of(ds, stored, &target.fqn);
-		bool first = fsdp_deepspeed_data_rank_of(ds, stored->piece.rank) == 0;
+		bool first = fsdp_deepspeed_data_rank_of(ds, stored->piece.rank) ==
+			     ds->first_data;
 		bool model = place == PLACE_MODULE || place == PLACE_BUFFER;
 		if (place == PLACE_NONE || (model && !first))
 			continue;
-		if (place == PLACE_MODULE && ds->world_size != 0 && stored->numel == 0)
+		if (place == PLACE_MODULE &&
+			((ds->world_size != 0 && stored->numel == 0) ||
+				is_placeholder(ds, stored)))
 			continue;
 		target.role = place != PLACE_MODULE ? roles[place]
 			      : ds->world_size == 0 ? FSDP_ROLE_PARAM
