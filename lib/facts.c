@@ -62,6 +62,26 @@ size_t fsdp_file_count(const struct fsdp_checkpoint *checkpoint)
 	return checkpoint->model.files.count;
 }
 
+bool fsdp_next_unviewed(const struct fsdp_checkpoint *checkpoint, size_t *position,
+	struct fsdp_unviewed *ret_unviewed)
+{
+	const struct fsdp_model *model = &checkpoint->model;
+	while (*position < model->extents.count) {
+		const struct fsdp_extent *extent =
+			fsdp_model_extent(model, (uint32_t)(*position)++);
+		if (extent->kind == FSDP_EXTENT_ITEM || extent->missing ||
+			extent->is_record || extent->viewed || extent->size == 0)
+			continue;
+		*ret_unviewed = (struct fsdp_unviewed){
+			.storage = fsdp_model_key(model, extent),
+			.file = extent->file,
+			.bytes = extent->size,
+		};
+		return true;
+	}
+	return false;
+}
+
 struct fsdp_file fsdp_file(const struct fsdp_checkpoint *checkpoint, size_t index)
 {
 	const struct fsdp_file_record *file = fsdp_model_file(&checkpoint->model, index);

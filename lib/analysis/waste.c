@@ -219,10 +219,27 @@ static int by_loss(const void *a, const void *b)
 	       (left->first_view < right->first_view);
 }
 
+/* Storages without any view, or only their number. */
+static size_t find_unviewed(const struct fsdp_waste *waste, struct fsdp_waste_row *rows)
+{
+	struct fsdp_unviewed unviewed;
+	size_t count = 0, position = 0;
+
+	for (; fsdp_next_unviewed(waste->checkpoint, &position, &unviewed); count++)
+		if (rows != NULL)
+			rows[count] = (struct fsdp_waste_row){
+				.storage = unviewed.storage,
+				.file = unviewed.file,
+				.stored_bytes = unviewed.bytes,
+				.first_view = waste->view_count + count,
+			};
+	return count;
+}
+
 /* The rows, or only their number. */
 static size_t find_rows(const struct fsdp_waste *waste, struct fsdp_waste_row *rows)
 {
-	size_t count = 0;
+	size_t count = find_unviewed(waste, rows);
 
 	for (size_t i = 0; i < waste->view_count;) {
 		struct fsdp_waste_row row = storage_at(waste, i);

@@ -52,6 +52,7 @@ struct fsdp_extent {
 	bool big_endian : 1;
 	bool missing : 1;   /* the file does not have these bytes: a finding says so */
 	bool is_record : 1; /* not payload: the ranks of a mesh */
+	bool viewed : 1;    /* pieces are of it; known once it is frozen */
 };
 
 enum { FSDP_TENSOR_COMPONENT = 1 << 15 }; /* in flags: part of a structured tensor */

@@ -72,10 +72,10 @@ bool fsdp_freeze_storages(struct fsdp_model *model, struct fsdp_arena *scratch)
 		const struct fsdp_piece_record *piece = fsdp_model_piece(model, i);
 		if (piece->extent == FSDP_NONE)
 			continue;
-		const struct fsdp_extent *extent =
-			fsdp_model_extent(model, piece->extent);
+		struct fsdp_extent *extent = fsdp_model_extent(model, piece->extent);
 		const struct fsdp_tensor_record *tensor =
 			fsdp_model_tensor(model, piece->tensor);
+		extent->viewed = true;
 		if (extent->kind == FSDP_EXTENT_ITEM) {
 			uint64_t numel = fsdp_model_numel(model, tensor), bytes = 0;
 			const int64_t *box = fsdp_model_box(model, piece);

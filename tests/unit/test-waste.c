@@ -60,6 +60,26 @@ static void ranges_of_views_are_joined(void **state)
 	fsdp_waste_free(waste);
 }
 
+/* A storage of which nothing is a view is all waste; one of an empty view is told once. */
+static void storages_without_views_are_waste(void **state)
+{
+	struct fsdp_checkpoint *checkpoint = *state;
+	uint32_t file = file_by_hand(checkpoint, "f", FSDP_NONE);
+	uint32_t a = storage_by_hand(checkpoint, file, FSDP_EXTENT_BYTES, "a", 100);
+	struct fsdp_waste *waste;
+
+	(void)storage_by_hand(checkpoint, file, FSDP_EXTENT_BYTES, "b", 200);
+	(void)storage_by_hand(checkpoint, file, FSDP_EXTENT_BYTES, "none", 0);
+	view_by_hand(checkpoint, "a.1", a, 0, 0, 1);
+	freeze_by_hand(checkpoint);
+	waste = waste_new(checkpoint);
+	assert_true(fsdp_waste_finish(waste, NULL));
+	assert_int_equal(fsdp_waste_count(waste), 2);
+	assert_row(waste, 0, "b", 200, 0, 0);
+	assert_row(waste, 1, "a", 100, 0, 1);
+	fsdp_waste_free(waste);
+}
+
 /* Whatever a file claims, no more is seen than is stored. */
 static void huge_views_end_with_their_storage(void **state)
 {
@@ -138,6 +158,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
 			ranges_of_views_are_joined, begin_by_hand, end_by_hand),
+		cmocka_unit_test_setup_teardown(
+			storages_without_views_are_waste, begin_by_hand, end_by_hand),
 		cmocka_unit_test_setup_teardown(
 			huge_views_end_with_their_storage, begin_by_hand, end_by_hand),
 		cmocka_unit_test_setup_teardown(

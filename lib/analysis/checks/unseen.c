@@ -57,7 +57,7 @@ static bool judge(struct fsdp_checking *checking, const struct fsdp_waste *waste
 
 		if (row.stored_bytes - row.used_bytes < LEAST_BYTES / LEAST_TIMES)
 			break;
-		if (row.file != FSDP_NONE && is_waste(&row) &&
+		if (row.file != FSDP_NONE && row.view_count != 0 && is_waste(&row) &&
 			!tell(checking, waste, &row))
 			return false;
 	}

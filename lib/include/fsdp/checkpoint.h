@@ -227,6 +227,18 @@ FSDP_API size_t fsdp_file_count(const struct fsdp_checkpoint *checkpoint);
 FSDP_API struct fsdp_file fsdp_file(
 	const struct fsdp_checkpoint *checkpoint, size_t index);
 
+/** A storage that is stored and of which no tensor is a view. */
+struct fsdp_unviewed {
+	struct fsdp_span storage; /* its key, or absent */
+	uint32_t file;
+	uint64_t bytes;
+};
+
+/** The next one from *position on, which is moved behind it; begin with 0. False: there
+ * are no more. Takes time linear in storages for all of them. */
+FSDP_API bool fsdp_next_unviewed(const struct fsdp_checkpoint *checkpoint,
+	size_t *position, struct fsdp_unviewed *ret_unviewed);
+
 /** What the bytes of all files are, in bytes. */
 struct fsdp_bytes {
 	uint64_t payload;     /* bytes of storages, as stored */
