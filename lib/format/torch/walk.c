@@ -51,8 +51,9 @@ struct walk {
 	/* By identity: 1 open, 2 seen before, 4 only numbers, 8 looked whether so. */
 	unsigned char *visits;
 	uint64_t entered, ceiling;
-	bool optim;   /* the first part of the path begins with "optim" */
-	bool said;    /* that something was left out */
+	bool optim;        /* the first part of the path begins with "optim" */
+	bool is_optimizer; /* and all there is is the state dict of an optimizer */
+	bool said;         /* that something was left out */
 	bool wrapped; /* of the entry that is met: what its frame, if any, takes over */
 	struct fsdp_error **error;
 };
@@ -699,7 +700,8 @@ static bool step(struct walk *walk)
 	walk->path.parts[walk->path.count].is_integer = integer;
 	walk->path.count++;
 	if (walk->path.count == 1)
-		walk->optim = fsdp_span_begins(text, FSDP_SPAN("optim"));
+		walk->optim =
+			walk->is_optimizer || fsdp_span_begins(text, FSDP_SPAN("optim"));
 	uint32_t name, raw_name;
 	bool wrapped = frame->wrapped;
 	walk->wrapped = wrapped || holds_wrapper(text);
@@ -719,6 +721,23 @@ static bool begin(
 	return walk->visits != NULL || fsdp_arena_fail(torch->scratch, ret_error);
 }
 
+/* What torch.optim.Optimizer.state_dict() gives. */
+static bool is_optimizer(struct fsdp_pickle *pickle, fsdp_ref top)
+{
+	struct fsdp_pickle_iterator iterator = { .ref = top };
+	fsdp_ref key, value;
+	bool state = false, groups = false;
+	if (fsdp_pickle_kind(pickle, top) != FSDP_PICKLE_DICT)
+		return false;
+	while (fsdp_pickle_next(pickle, &iterator, &key, &value)) {
+		struct fsdp_span text = fsdp_pickle_text(pickle, key);
+		enum fsdp_pickle_kind kind = fsdp_pickle_kind(pickle, value);
+		state |= fsdp_span_is(text, "state") && kind == FSDP_PICKLE_DICT;
+		groups |= fsdp_span_is(text, "param_groups") && kind == FSDP_PICKLE_LIST;
+	}
+	return state && groups;
+}
+
 bool fsdp_torch_walk(struct fsdp_torch *torch, struct fsdp_error **ret_error)
 {
 	struct fsdp_model *model = torch->model;
@@ -729,6 +748,7 @@ bool fsdp_torch_walk(struct fsdp_torch *torch, struct fsdp_error **ret_error)
 	model->extents_due = (uint64_t)torch->first_extent + torch->storages.count;
 	if (top == FSDP_REF_NONE)
 		return true;
+	walk->is_optimizer = is_optimizer(torch->pickle, top);
 	uint32_t name = 0;
 	enum frame_kind kind;
 	/* A value without a container has the empty name; containers are the root. */
