@@ -121,7 +121,8 @@ static void take_common(struct fsdp_deepspeed *ds, const struct fsdp_deepspeed_s
 static bool is_shown(struct fsdp_span name)
 {
 	static const char *const others[] = { "param_shapes.", "frozen_param_shapes.",
-		MAPPINGS, FSDP_DEEPSPEED_LAYER ".", FSDP_DEEPSPEED_EXPERT "." };
+		MAPPINGS, FSDP_DEEPSPEED_LAYER ".", FSDP_DEEPSPEED_EXPERT ".",
+		FSDP_DEEPSPEED_RANK "." };
 	struct fsdp_span rest;
 	for (size_t i = 0; i < FSDP_COUNT(others); i++)
 		if (fsdp_span_behind(name, others[i], &rest))

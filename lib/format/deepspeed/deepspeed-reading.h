@@ -25,6 +25,9 @@
 /* What tensors of files that hold only them are put below until they are joined. */
 #define FSDP_DEEPSPEED_LAYER "pipeline_layer"
 #define FSDP_DEEPSPEED_EXPERT "pipeline_expert"
+/* What an expert-parallel rank keeps of the optimizer without ZeRO: states of all
+ * parameters, of which those of experts are its own. */
+#define FSDP_DEEPSPEED_RANK "expert_rank"
 
 enum {
 	FSDP_DEEPSPEED_RANKS_MAX = 65536,
@@ -108,6 +111,7 @@ struct fsdp_deepspeed {
 	uint32_t model_ranks;   /* of tensor and pipeline parallelism: slices */
 	uint32_t tensor_ranks;  /* of tensor parallelism */
 	uint32_t present_count; /* files of the optimizer */
+	uint32_t expert_ranks;  /* files of what expert-parallel ranks keep of it */
 	uint32_t model_count;   /* and of the model */
 	uint32_t model_parts;   /* those of them that are one rank's of the save */
 

@@ -45,6 +45,7 @@ static bool is_optim(struct fsdp_span name, uint32_t *numbers)
 struct member {
 	uint32_t rank, mp, layer;
 	bool is_layer, is_expert, is_optim, is_model, is_part;
+	bool is_expert_rank;
 };
 
 static bool is_member(struct fsdp_span name, struct member *ret_member)
@@ -77,7 +78,8 @@ static bool is_member(struct fsdp_span name, struct member *ret_member)
 	ret_member->is_optim = is_optim(name, numbers);
 	ret_member->is_part = ret_member->is_model =
 		!ret_member->is_optim && fsdp_pattern_takes(name, MODEL_3, numbers);
-	if (!ret_member->is_optim && !ret_member->is_model &&
+	ret_member->is_expert_rank = !ret_member->is_optim && !ret_member->is_model;
+	if (ret_member->is_expert_rank &&
 		!fsdp_pattern_takes(name, OPTIM_EXPERTS, numbers))
 		return false;
 	ret_member->rank = numbers[0];
@@ -166,11 +168,14 @@ static bool add_member(struct fsdp_deepspeed *ds, struct fsdp_span name,
 	ds->present_count += member->is_optim;
 	ds->model_count += member->is_model;
 	ds->model_parts += member->is_part;
-	if (!member->is_layer && !member->is_expert)
+	ds->expert_ranks += member->is_expert_rank;
+	if (!member->is_layer && !member->is_expert && !member->is_expert_rank)
 		return true;
 	int size = member->is_layer ? snprintf(text, sizeof text,
 					      FSDP_DEEPSPEED_LAYER ".%u", member->layer)
-				    : snprintf(text, sizeof text, FSDP_DEEPSPEED_EXPERT);
+				    : snprintf(text, sizeof text, "%s",
+					      member->is_expert ? FSDP_DEEPSPEED_EXPERT
+								: FSDP_DEEPSPEED_RANK);
 	child->below = fsdp_arena_copy(arena, fsdp_span(text, (size_t)size));
 	return child->below.data != NULL || fsdp_arena_fail(arena, ret_error);
 }
@@ -261,9 +266,10 @@ static bool mark_slices(struct fsdp_deepspeed *ds, struct fsdp_error **ret_error
 			FSDP_PLACE(.severity = FSDP_NOTE + 1),
 			"%zu parameters are slices of %u tensor-parallel ranks; %s: each is listed as its rank's own",
 			slices, ds->tensor_ranks, why_apart(ds, text, sizeof text));
-	if (apart != 0)
+	if (apart != 0 && ds->world_size != 0)
 		fsdp_find(&model->findings, FSDP_RULE_UNSUPPORTED_FEATURE,
-			FSDP_PLACE(.severity = FSDP_NOTE + 1),
+			FSDP_PLACE(.severity = FSDP_NOTE + 1,
+				.next = "load it with DeepSpeed by as many ranks, which joins them"),
 			"%zu flat buffers are of experts, which fewer ranks share: they are listed as they are stored",
 			apart);
 	return true;

@@ -101,8 +101,11 @@ static enum stored_place place_of(const struct fsdp_deepspeed *ds,
 			*ret_name = rest;
 		return buffer ? PLACE_BUFFER : PLACE_MODULE;
 	}
+	if (fsdp_span_behind(stored->name, FSDP_DEEPSPEED_RANK ".", ret_name))
+		return PLACE_APART;
+	/* Rank 0's once more, where the ranks have files. */
 	if (fsdp_span_behind(stored->name, "optimizer.", &rest))
-		return PLACE_OPTIM;
+		return ds->expert_ranks == 0 ? PLACE_OPTIM : PLACE_NONE;
 	if ((fsdp_span_behind(stored->name, FSDP_ZERO_GROUPS, &rest) ||
 		    fsdp_span_behind(stored->name, FSDP_ZERO_STATES, &rest)) &&
 		fsdp_deepspeed_take_index(&rest, &group) &&
