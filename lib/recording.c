@@ -20,7 +20,7 @@ struct fsdp_recordings {
 	struct fsdp_budget budget;
 	struct fsdp_arena arena;
 	struct fsdp_trace_reading *readings; /* in the order of the paths */
-	size_t reading_count;
+	size_t reading_count, left_out_count;
 	struct fsdp_recording **list; /* those that could be read, in that order */
 	size_t count;
 	size_t *places; /* in `list`, by rank */
@@ -125,6 +125,27 @@ static bool is_own_fault(const struct fsdp_error *error)
 	       code != FSDP_ERROR_INTERNAL;
 }
 
+static bool is_wanted(
+	const struct fsdp_recordings *set, const struct fsdp_trace_reading *reading)
+{
+	unsigned kinds = set->options->kinds;
+	return kinds == 0 || (kinds >> reading->recording.kind & 1) != 0;
+}
+
+/* Leaves out recordings of other kinds, if there are others. */
+static void choose_kinds(struct fsdp_recordings *set)
+{
+	size_t wanted = 0;
+	for (size_t i = 0; i < set->reading_count; i++)
+		wanted += set->readings[i].error == NULL &&
+			  is_wanted(set, &set->readings[i]);
+	for (size_t i = 0; wanted != 0 && i < set->reading_count; i++) {
+		struct fsdp_trace_reading *reading = &set->readings[i];
+		reading->left_out = reading->error == NULL && !is_wanted(set, reading);
+		set->left_out_count += reading->left_out;
+	}
+}
+
 /* Lists those that could be read. If there are none, or one failed by what all of them
  * share, the first error in the order of the paths is the one that is told. */
 static bool take_readings(struct fsdp_recordings *set, struct fsdp_error **ret_error)
@@ -134,8 +155,11 @@ static bool take_readings(struct fsdp_recordings *set, struct fsdp_error **ret_e
 	set->list = calloc(set->reading_count + 1, sizeof(struct fsdp_recording *));
 	if (set->list == NULL)
 		return fsdp_fail_memory(ret_error);
+	choose_kinds(set);
 	for (size_t i = 0; i < set->reading_count; i++) {
 		struct fsdp_trace_reading *reading = &set->readings[i];
+		if (reading->left_out)
+			continue;
 		if (reading->error == NULL) {
 			set->list[set->count++] = &reading->recording;
 			continue;
@@ -365,13 +389,23 @@ const struct fsdp_recordings *fsdp_recordings_run(
 
 size_t fsdp_recordings_error_count(const struct fsdp_recordings *set)
 {
-	return set->reading_count - set->count;
+	return set->readings == NULL
+		       ? 0
+		       : set->reading_count - set->count - set->left_out_count;
+}
+
+const char *fsdp_recordings_left_out(const struct fsdp_recordings *set, size_t nth)
+{
+	for (size_t i = 0; set->readings != NULL && i < set->reading_count; i++)
+		if (set->readings[i].left_out && nth-- == 0)
+			return set->readings[i].recording.path;
+	return NULL;
 }
 
 const struct fsdp_error *fsdp_recordings_error(
 	const struct fsdp_recordings *set, size_t nth)
 {
-	for (size_t i = 0; i < set->reading_count; i++)
+	for (size_t i = 0; set->readings != NULL && i < set->reading_count; i++)
 		if (set->readings[i].error != NULL && nth-- == 0)
 			return set->readings[i].error;
 	return NULL;

@@ -627,6 +627,24 @@ static void tell_interrupted(
 	session->status = status_worse(session->status, STATUS_PARTIAL);
 }
 
+/* A folder may hold recordings for several commands. */
+static void note_left_out(struct session *session)
+{
+	const char *path = fsdp_recordings_left_out(session->recordings, 0);
+	size_t count = session->inputs->paths.count -
+		       fsdp_recording_count(session->recordings) -
+		       fsdp_recordings_error_count(session->recordings);
+
+	if (count == 1)
+		collected_note(&session->collected,
+			"%s is left out: it is for another command (fsdp-inspect help trace)",
+			path);
+	else if (count > 1)
+		collected_note(&session->collected,
+			"%s and %zu more are left out: they are for another command (fsdp-inspect help trace)",
+			path, count - 1);
+}
+
 /* Recordings that could not be read do not hide the others. */
 static void take_recording_errors(struct session *session)
 {
@@ -670,6 +688,7 @@ static bool read_recordings(struct session *session, struct run *run)
 	if (good) {
 		take_recordings(session);
 		take_recording_errors(session);
+		note_left_out(session);
 		if (session->interrupted != 0)
 			tell_interrupted(session, &progress);
 		return true;

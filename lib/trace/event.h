@@ -27,6 +27,7 @@ struct fsdp_trace_reading {
 	struct fsdp_durations *durations; /* one for each of recording.types, or NULL */
 	struct fsdp_strip strip;
 	struct fsdp_error *error;
+	bool left_out; /* of a kind that is not wanted */
 };
 
 /* A kind of recording: a row of readers.c. */

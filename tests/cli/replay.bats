@@ -44,6 +44,20 @@ later() {
 	run -2 replay run/rank2.json
 }
 
+@test "what another command reads is left out" {
+	mkdir run
+	cp "$gpu"/new_args_rank0.pt.trace.json.gz run
+	cp "$TESTDATA"/traces/exec_order/changes_rank0.jsonl run/order_rank0.jsonl
+	run -0 --separate-stderr replay --by=rank run
+	[ "${lines[1]}" = "1 rank (nccl), 2 steps; 20 collectives, timed on the GPU" ]
+	[[ "$stderr" == *"note: run/order_rank0.jsonl is left out: "* ]]
+	run -0 --separate-stderr "$FSDP_INSPECT" order --json run
+	[ "$(jq -c '[.data.recordings[] | .input]' <<< "$output")" = "[1]" ]
+	# Alone it is refused, and told who reads it.
+	run -2 --separate-stderr replay run/order_rank0.jsonl
+	[[ "$stderr" == *"next: fsdp-inspect order"* ]]
+}
+
 @test "two recordings of a rank are compared and not added up" {
 	cp "$gpu/new_args_rank0.pt.trace.json.gz" before_rank0.json.gz
 	cp "$gpu/old_lying_rank0.pt.trace.json.gz" later_rank0.json.gz

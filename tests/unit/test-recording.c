@@ -496,6 +496,24 @@ static void what_cannot_be_read_is_left_out(void **state)
 	assert_null(fsdp_recordings_error(set, 1));
 	fsdp_recordings_free(set);
 
+	/* A kind that is not wanted is neither read nor wrong, if there is another. */
+	struct made order = begin_handles(1, "{\"id\":0,\"fqns\":[]}");
+	const char *const paths[] = { order.path, good.path };
+	const struct fsdp_recording_options options = { .size = sizeof options,
+		.kinds = 1u << FSDP_RECORDING_KINETO };
+	fflush(order.stream);
+	assert_true(fsdp_recordings_read(paths, 2, &options, &set, NULL));
+	assert_int_equal(fsdp_recording_count(set), 1);
+	assert_int_equal(fsdp_recordings_error_count(set), 0);
+	assert_string_equal(fsdp_recordings_left_out(set, 0), order.path);
+	assert_null(fsdp_recordings_left_out(set, 1));
+	fsdp_recordings_free(set);
+	assert_true(fsdp_recordings_read(paths, 1, &options, &set, NULL));
+	assert_int_equal(fsdp_recording_count(set), 1);
+	assert_null(fsdp_recordings_left_out(set, 0));
+	fsdp_recordings_free(set);
+	end(&order);
+
 	/* None is left. */
 	struct made *both[] = { &bad, &bad };
 	char limit[32];

@@ -451,8 +451,8 @@ static void put_recordings(struct order_data *data)
 
 	out_items_begin(out, "recordings");
 	for (size_t i = 0; i < listing->count; i++) {
-		const struct argument argument = { i,
-			*fsdp_recording(listing->recordings, i) };
+		const struct fsdp_recording *one = fsdp_recording(listing->recordings, i);
+		const struct argument argument = { one->input, *one };
 		out_record(out, NULL, &recording_record,
 			(struct subject){ data, &argument });
 	}

@@ -803,6 +803,7 @@ static bool prepare(struct run *run, struct fsdp_recording_options *options)
 {
 	struct fsdp_options *names = calloc(1, sizeof *names);
 
+	options->kinds = 1u << FSDP_RECORDING_FX_ORDER | 1u << FSDP_RECORDING_EXEC_ORDER;
 	run->prepared = names;
 	if (names == NULL) {
 		run_failure(run, "memory", NULL, "out of memory");

@@ -127,6 +127,8 @@ static bool prepare(struct run *run, struct fsdp_recording_options *options)
 	}
 	options->steps = prepared->steps;
 	options->timeline = replay->timeline;
+	options->kinds = 1u << FSDP_RECORDING_PROFILE | 1u << FSDP_RECORDING_LOG |
+			 1u << FSDP_RECORDING_KINETO;
 	if (replay->rank_regex == NULL)
 		return true;
 	prepared->pattern = rank_pattern_new(replay->rank_regex);

@@ -63,6 +63,9 @@ struct fsdp_recording_options {
 
 	bool timeline; /* fsdp_recording.timeline is wanted */
 
+	/* Bits 1 << kind: others are left out, unless there is nothing else. 0: all. */
+	unsigned kinds;
+
 	/* Another thread, or a signal handler, may look at or set these. */
 	struct fsdp_recording_progress *progress;
 };
@@ -541,7 +544,7 @@ FSDP_API bool fsdp_recordings_read(const char *const *paths, size_t count,
 /** NULL is fine. */
 FSDP_API void fsdp_recordings_free(struct fsdp_recordings *recordings);
 
-/** As many as could be read. */
+/** As many as could be read and were wanted. */
 FSDP_API size_t fsdp_recording_count(const struct fsdp_recordings *recordings);
 
 /** In the order of the paths; NULL past the end. */
@@ -557,6 +560,11 @@ FSDP_API size_t fsdp_recording_by_rank(
  * end. Of a run there are none. */
 FSDP_API size_t fsdp_recordings_error_count(const struct fsdp_recordings *recordings);
 FSDP_API const struct fsdp_error *fsdp_recordings_error(
+	const struct fsdp_recordings *recordings, size_t nth);
+
+/** The paths of recordings of kinds that were not wanted, in their order; NULL past the
+ * end. Of a run there are none. */
+FSDP_API const char *fsdp_recordings_left_out(
 	const struct fsdp_recordings *recordings, size_t nth);
 
 /**
