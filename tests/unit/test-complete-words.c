@@ -224,6 +224,94 @@ static void classes_with_towers(void **state)
 	}
 }
 
+/* Layers of a tower are not those that the configuration counts. */
+static void words_of_stacks_in_towers(void **state)
+{
+	static const char *const words[] = { "vision", "visual", "image", "siglip",
+		"clip", "vpm", "audio", "speech", "whisper", "qformer", "talker", "mtp",
+		"eagle", "nextn", "draft", "other" };
+	char name[64];
+	const char *const prefixes[2] = { name };
+
+	(void)state;
+	for (size_t i = 0; i < FSDP_COUNT(words); i++) {
+		snprintf(name, sizeof name, "%s_part.layers", words[i]);
+		if ((count_found("FI1091", prefixes, 5, NULL,
+			     "{\"num_hidden_layers\": 6}") == 0) !=
+			(i + 1 < FSDP_COUNT(words)))
+			fail_msg("%s", words[i]);
+	}
+}
+
+/* ---- packed weights ---- */
+
+static enum fsdp_rule_reason reason_with(const char *key, const char *method)
+{
+	struct fsdp_rule_result result;
+	struct fsdp_audit *audit;
+	char text[128];
+	void *state;
+
+	begin_by_hand(&state);
+	put(state, "a.weight", "uint8", "8x16");
+	snprintf(text, sizeof text, "{\"%s\": {\"quant_method\": \"%s\"}}", key, method);
+	configure(state, "config.json", text);
+	audit = judge(state);
+	result = result_of(audit, "FI1092");
+	fsdp_audit_free(audit);
+	end_by_hand(&state);
+	return result.reason;
+}
+
+static void methods_that_are_not_judged(void **state)
+{
+	static const char *const methods[] = { "aqlm", "hqq", "quanto", "eetq", "vptq",
+		"spqr", "torchao", "bitnet" };
+	static const char *const keys[] = { "quantization_config", "compression_config",
+		"quantization" };
+
+	(void)state;
+	for (size_t i = 0; i < FSDP_COUNT(methods); i++)
+		if (reason_with(keys[0], methods[i]) != FSDP_REASON_UNSUPPORTED)
+			fail_msg("%s", methods[i]);
+	for (size_t i = 0; i < FSDP_COUNT(keys); i++)
+		if (reason_with(keys[i], "hqq") != FSDP_REASON_UNSUPPORTED)
+			fail_msg("%s", keys[i]);
+	assert_int_equal(reason_with(keys[0], "modelopt"), FSDP_REASON_NONE);
+	assert_int_equal(reason_with("other", "hqq"), FSDP_REASON_NONE);
+}
+
+/* Beside three modules that are packed, one that has a scale and no weight. */
+static void scales_without_a_weight(void **state)
+{
+	static const char *const words[] = { "weight_scale", "weight_scale_inv",
+		"weight_scale_2", "weight_global_scale", "weight_zero_point",
+		"weight_shape", "scales", "qzeros", "SCB", "other" };
+
+	(void)state;
+	for (size_t i = 0; i < FSDP_COUNT(words); i++) {
+		struct fsdp_audit *audit;
+		char name[64];
+		void *own;
+
+		begin_by_hand(&own);
+		for (char module = 'a'; module <= 'c'; module++) {
+			snprintf(name, sizeof name, "%c.weight", module);
+			put(own, name, "int8", "8x4");
+			snprintf(name, sizeof name, "%c.SCB", module);
+			put(own, name, "float32", "8");
+		}
+		snprintf(name, sizeof name, "d.%s", words[i]);
+		put(own, name, "float32", "8");
+		audit = judge(own);
+		if ((result_of(audit, "FI1092").findings > 0) !=
+			(i + 1 < FSDP_COUNT(words)))
+			fail_msg("%s", words[i]);
+		fsdp_audit_free(audit);
+		end_by_hand(&own);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -236,6 +324,9 @@ int main(void)
 		cmocka_unit_test(names_of_heads),
 		cmocka_unit_test(words_of_towers),
 		cmocka_unit_test(classes_with_towers),
+		cmocka_unit_test(words_of_stacks_in_towers),
+		cmocka_unit_test(methods_that_are_not_judged),
+		cmocka_unit_test(scales_without_a_weight),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
