@@ -398,7 +398,7 @@ static void what_stands_out_is_told(void **state)
 	make_layers(4);
 	train(0, 0.05f);
 	assert_int_equal(check_made("FI2011", message), 1);
-	/* Of three nobody knows which one is wrong. */
+	/* Of three it is not known which one is wrong. */
 	make_layers(3);
 	train(0, 50);
 	assert_int_equal(check_made(NULL, message), 0);
@@ -426,13 +426,18 @@ static void equal_layers_are_told(void **state)
 	assert_int_equal(check_made(NULL, message), 0);
 }
 
-static void make_tied(const char *says, bool equal)
+static void make_pair(const char *says, const char *head, const char *embedding)
 {
 	rows = 8;
 	config = says;
 	srand(3);
-	make("lm_head.weight", "F32", train(0, 1), sizeof *trained, NUMBERS);
-	make("model.embed_tokens.weight", "F32", train(1, 1), sizeof *trained, NUMBERS);
+	make(head, "F32", train(0, 1), sizeof *trained, NUMBERS);
+	make(embedding, "F32", train(1, 1), sizeof *trained, NUMBERS);
+}
+
+static void make_tied(const char *says, bool equal)
+{
+	make_pair(says, "lm_head.weight", "model.embed_tokens.weight");
 	if (equal)
 		memcpy(trained[1], trained[0], sizeof *trained);
 }
@@ -451,6 +456,32 @@ static void tied_weights_must_be_equal(void **state)
 	assert_int_equal(check_made(NULL, message), 0);
 }
 
+static void heads_and_embeddings_have_these_names(void **state)
+{
+	static const char *const heads[] = { "lm_head", "embed_out", "output",
+		"output_layer", "proj_out", "ff_out" };
+	static const char *const embeddings[] = { "embed_tokens", "wte",
+		"word_embeddings", "embed_in", "shared", "tok_embeddings", "embedding" };
+	static const char TIED[] =
+		"{\"model_type\": \"llama\", \"tie_word_embeddings\": true}";
+	char message[256], name[64];
+	(void)state;
+	for (size_t i = 0; i < FSDP_COUNT(heads); i++) {
+		snprintf(name, sizeof name, "a.%s.weight", heads[i]);
+		make_pair(TIED, name, "wte.weight");
+		assert_int_equal(check_made("FI1095", message), 1);
+	}
+	for (size_t i = 0; i < FSDP_COUNT(embeddings); i++) {
+		snprintf(name, sizeof name, "a.%s.weight", embeddings[i]);
+		make_pair(TIED, "lm_head.weight", name);
+		assert_int_equal(check_made("FI1095", message), 1);
+	}
+	make_pair(TIED, "lm_head.weight", "another.weight");
+	assert_int_equal(check_made(NULL, message), 0);
+	make_pair(TIED, "another.weight", "wte.weight");
+	assert_int_equal(check_made(NULL, message), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -465,6 +496,7 @@ int main(void)
 		cmocka_unit_test(what_stands_out_is_told),
 		cmocka_unit_test(equal_layers_are_told),
 		cmocka_unit_test(tied_weights_must_be_equal),
+		cmocka_unit_test(heads_and_embeddings_have_these_names),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
