@@ -752,7 +752,7 @@ static void several_elements_a_byte(void **state)
 		"a tensor of several elements per byte is a strided view");
 	cut->sizes[0] = 2;
 	check_fails(&sample, FSDP_ERROR_UNSUPPORTED,
-		"a tensor of several elements a byte is cut into pieces");
+		"a tensor of several elements per byte is cut into pieces");
 	sample_done(&sample);
 }
 
