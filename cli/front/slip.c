@@ -341,22 +341,14 @@ static size_t distance_of(const char *name, const char *entry)
 	return strlen(name) > 2 && strncmp(entry, name, strlen(name)) == 0 ? 3 : SIZE_MAX;
 }
 
-char *slip_near_path(const char *path)
+/* The entry that is most like the name; from malloc, or NULL. */
+static char *nearest_entry(DIR *folder, const char *name)
 {
-	size_t size = strlen(path);
-	while (size > 1 && path[size - 1] == '/')
-		size--;
-	const char *slash = memrchr(path, '/', size);
-	size_t above = slash != NULL ? (size_t)(slash - path) + 1 : 0;
-	char *folder = above != 0 ? strndup(path, above) : strdup(".");
-	char *name = strndup(path + above, size - above), *best = NULL, *joined = NULL;
-	DIR *entries = folder != NULL && name != NULL ? opendir(folder) : NULL;
 	size_t least = SIZE_MAX;
 	struct dirent *entry;
+	char *best = NULL;
 
-	for (int i = 0;
-		entries != NULL && i < MOST_ENTRIES && (entry = readdir(entries)) != NULL;
-		i++) {
+	for (int i = 0; i < MOST_ENTRIES && (entry = readdir(folder)) != NULL; i++) {
 		size_t distance = distance_of(name, entry->d_name);
 
 		/* Folders have no order: of equal ones the first by name. */
@@ -368,12 +360,44 @@ char *slip_near_path(const char *path)
 		best = strdup(entry->d_name);
 		least = distance;
 	}
-	if (entries != NULL)
+	return best;
+}
+
+/* Looks into the folder that is `above` bytes of the path, for a name that ends at `size`.
+ * False: there is no such folder. */
+static bool look_into(const char *path, size_t above, size_t size, char **ret_found)
+{
+	char *folder = above != 0 ? strndup(path, above) : strdup(".");
+	char *name = strndup(path + above, size - above), *best = NULL;
+	DIR *entries = folder != NULL && name != NULL ? opendir(folder) : NULL;
+
+	if (entries != NULL) {
+		best = nearest_entry(entries, name);
 		closedir(entries);
-	if (best != NULL && asprintf(&joined, "%.*s%s", (int)above, path, best) < 0)
-		joined = NULL;
+	}
+	*ret_found = NULL;
+	if (best != NULL && asprintf(ret_found, "%.*s%s", (int)above, path, best) < 0)
+		*ret_found = NULL;
 	free(best);
 	free(name);
 	free(folder);
-	return joined;
+	return entries != NULL;
+}
+
+char *slip_near_path(const char *path)
+{
+	size_t size = strlen(path), above;
+	char *found;
+
+	/* Up to the first folder that is there. */
+	do {
+		while (size > 1 && path[size - 1] == '/')
+			size--;
+		const char *slash = memrchr(path, '/', size);
+		above = slash != NULL ? (size_t)(slash - path) + 1 : 0;
+		if (look_into(path, above, size, &found))
+			return found;
+		size = above;
+	} while (above > 1);
+	return NULL;
 }

@@ -18,8 +18,9 @@ bool slip_option(struct usage *usage, const char *typed);
 /* Whether a path is a URL: those are refused, since nothing is read over a network. */
 bool slip_url(struct usage *usage, const char *command, const char *path);
 
-/* The name in its folder that is most like a path that is not there, as a path from
- * malloc. NULL: none is, or out of memory. At most 10,000 entries are looked at. */
+/* What is most like a path that is not there: a name in its folder or, if that is not
+ * there either, what is like the folder. A path from malloc; NULL: nothing is, or out of
+ * memory. At most 10,000 entries of one folder are looked at. */
 char *slip_near_path(const char *path);
 
 #endif

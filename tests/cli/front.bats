@@ -181,8 +181,12 @@ refused() {
 	[[ ${stderr_lines[1]} == "  next: did you mean: fsdp-inspect ls model.safetensors" ]]
 	inspect ls --json model
 	[ "$(jq -r '.errors[0].hint' <<<"$output")" = "did you mean: fsdp-inspect ls model.safetensors" ]
-	inspect info something-else
-	[[ $stderr != *"did you mean"* ]]
+	inspect info step-100/model/
+	[[ ${stderr_lines[1]} == "  next: did you mean: fsdp-inspect info step-1000" ]]
+	for path in something-else /no/such/place nowhere/at/all ""; do
+		inspect info "$path"
+		[[ $stderr != *"did you mean"* ]]
+	done
 }
 
 @test "a path where the command belongs" {
