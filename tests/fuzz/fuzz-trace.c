@@ -40,6 +40,24 @@ static void look_at(const struct fsdp_recording *one)
 	}
 }
 
+/* The same file twice has no skew: of two ranks in one run, of one rank in two. */
+static void look_at_runs(const struct fsdp_recordings *set)
+{
+	size_t count = 0, runs = fsdp_recordings_run_count(set);
+	require(runs == 1 || runs == 2);
+	for (size_t i = 0; i < runs; i++) {
+		const struct fsdp_recordings *run = fsdp_recordings_run(set, i);
+		const struct fsdp_matching *matching = fsdp_recordings_matching(run);
+		count += fsdp_recording_count(run);
+		require((runs == 1) == (run == set));
+		require(runs == 1 || matching->match_count == 0);
+		require(matching->aligned && matching->most_skew_ns == 0);
+		for (size_t j = 0; j < matching->match_count; j++)
+			require(matching->matches[j].start_skew_ns == 0);
+	}
+	require(count == fsdp_recording_count(set));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct walk_file file = walk_file_new(data, size);
@@ -52,9 +70,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	require(good == (error == NULL) && good == (set != NULL));
 	for (size_t i = 0; good && i < fsdp_recording_count(set); i++)
 		look_at(fsdp_recording(set, i));
-	/* The same file twice has no skew. */
-	for (size_t i = 0; good && i < fsdp_recordings_matching(set)->match_count; i++)
-		require(fsdp_recordings_matching(set)->matches[i].start_skew_ns == 0);
+	if (good)
+		look_at_runs(set);
 	fsdp_recordings_free(set);
 	fsdp_error_free(error);
 	close(file.fd);
