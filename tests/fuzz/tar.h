@@ -41,14 +41,49 @@ static inline void tar_put(
 	tar->size += (size + TAR_BLOCK - 1) / TAR_BLOCK * TAR_BLOCK;
 }
 
-/* Ends it, has it opened and everything in it looked at, and frees it. plan: a path, or
- * NULL. */
-static inline void tar_walk_with(struct tar *tar, const char *plan)
+enum { TAR_FILES = 24 };
+
+/* Any files: a list of a byte that says how long a name is, the name, three bytes that say
+ * how long the data is, the data. Names with slashes make folders below. */
+static inline struct tar tar_list(const uint8_t *data, size_t size)
+{
+	struct tar tar = { .at = malloc(
+				   size + TAR_FILES * (size_t)TAR_MEMBER + TAR_END) };
+	const uint8_t *end = data + size;
+	must(tar.at != NULL);
+	for (int i = 0; i < TAR_FILES && end - data > 4; i++) {
+		char name[TAR_NAME];
+		size_t length = *data++ % TAR_NAME;
+		if (length + 3 > (size_t)(end - data))
+			break;
+		memcpy(name, data, length);
+		name[length] = '\0';
+		data += length;
+		size_t bytes = data[0] | (size_t)data[1] << 8 | (size_t)data[2] << 16;
+		data += 3;
+		if (bytes > (size_t)(end - data))
+			bytes = (size_t)(end - data);
+		tar_put(&tar, name, data, bytes);
+		data += bytes;
+	}
+	return tar;
+}
+
+/* The end of it, and what opens it. */
+static inline struct walk_file tar_file(struct tar *tar)
 {
 	memset(tar->at + tar->size, 0, TAR_END);
 	tar->size += TAR_END;
 	struct walk_file file = walk_file_new(tar->at, tar->size);
 	free(tar->at);
+	return file;
+}
+
+/* Ends it, has it opened and everything in it looked at, and frees it. plan: a path, or
+ * NULL. */
+static inline void tar_walk_with(struct tar *tar, const char *plan)
+{
+	struct walk_file file = tar_file(tar);
 	walk_open(file.path, plan);
 	walk_counts(file.path);
 	close(file.fd);

@@ -519,11 +519,14 @@ static inline void walk_analyses(const struct walk *walk)
 	fsdp_shares_free(shares);
 }
 
-/* What the audit says, and what became of each rule. */
-static inline void walk_audit(struct walk *walk, enum fsdp_level level)
+/* What the audit says, and what became of each rule. verify: what its bytes said, or NULL.
+ */
+static inline void walk_audit(
+	struct walk *walk, enum fsdp_level level, const struct fsdp_verify *verify)
 {
-	const struct fsdp_audit_options options = { .size = sizeof options,
-		.level = level };
+	const struct fsdp_audit_options options = {
+		.size = sizeof options, .level = level, .verify = verify
+	};
 	struct fsdp_audit *audit = NULL;
 	struct fsdp_error *error = NULL;
 	if (!fsdp_audit_new(walk->checkpoint, &options, &audit, &error)) {
@@ -628,8 +631,8 @@ static inline void walk_open(const char *path, const char *plan_path)
 	walk_values(&walk);
 	walk_settings(&walk);
 	walk_analyses(&walk);
-	walk_audit(&walk, FSDP_LEVEL_QUICK);
-	walk_audit(&walk, FSDP_LEVEL_HEADERS);
+	walk_audit(&walk, FSDP_LEVEL_QUICK, NULL);
+	walk_audit(&walk, FSDP_LEVEL_HEADERS, NULL);
 	free(walk.name);
 	fsdp_locator_free(walk.locator);
 	fsdp_checkpoint_free(walk.checkpoint);
