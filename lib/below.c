@@ -22,6 +22,7 @@ struct fsdp_below {
 	struct fsdp_vec places; /* struct place */
 	struct fsdp_vec found;  /* const char * */
 	uint64_t seen, most;    /* entries */
+	uint64_t unread;        /* folders and files that could not be opened */
 	bool is_cut, failed;
 };
 
@@ -42,6 +43,14 @@ static const char *join(
 	memcpy(path + size + slash, name.data, name.size);
 	path[size + slash + name.size] = '\0';
 	return path;
+}
+
+/* What could not be looked at is counted, unless memory is all that was missing. */
+static void pass_over(struct fsdp_below *below, struct fsdp_error *error)
+{
+	below->failed |= error == NULL || fsdp_error_code(error) == FSDP_ERROR_MEMORY;
+	below->unread++;
+	fsdp_error_free(error);
 }
 
 static void add_found(struct fsdp_below *below, const char *path)
@@ -74,18 +83,22 @@ static bool is_checkpoint(const struct fsdp_folder *folder)
 }
 
 /* A file that holds tensors, not a plan, a bare pickle or something to refuse. */
-static bool is_checkpoint_file(
-	const struct fsdp_folder *folder, const struct fsdp_entry *entry)
+static bool is_checkpoint_file(struct fsdp_below *below, const struct fsdp_folder *folder,
+	const struct fsdp_entry *entry)
 {
 	unsigned char head[FSDP_HEAD_BYTES];
 	const struct fsdp_family *family;
 	struct fsdp_source source;
+	struct fsdp_error *error = NULL;
 	struct fsdp_look look;
 
-	if (entry->size == 0 || fsdp_plan_has_name(entry->name) ||
-		!fsdp_folder_source(folder, entry->name, &source, NULL) ||
-		!fsdp_look_at_head(&source, entry->name, head, &look, NULL))
+	if (entry->size == 0 || fsdp_plan_has_name(entry->name))
 		return false;
+	if (!fsdp_folder_source(folder, entry->name, &source, &error) ||
+		!fsdp_look_at_head(&source, entry->name, head, &look, &error)) {
+		pass_over(below, error);
+		return false;
+	}
 	family = fsdp_registry_choose(&look);
 	return family != NULL && !family->is_refused && !family->is_beside &&
 	       strcmp(family->name, "pickle") != 0;
@@ -106,19 +119,20 @@ static void look_at_entries(struct fsdp_below *below, const struct place *place,
 			add_place(below, join(below, place->path, entry.name),
 				place->level + 1);
 		else if (entry.kind == FSDP_ENTRY_FILE && folder->count <= SMALL_FOLDER &&
-			 is_checkpoint_file(folder, &entry))
+			 is_checkpoint_file(below, folder, &entry))
 			add_found(below, join(below, place->path, entry.name));
 	}
 }
 
 static void look_at_place(struct fsdp_below *below, struct place place)
 {
+	struct fsdp_error *error = NULL;
 	struct fsdp_arena own;
 	struct fsdp_folder folder;
 	struct fsdp_dir dir;
 
 	fsdp_arena_init(&own, &below->budget);
-	if (fsdp_dir_open(place.path, &own, &below->limits, &dir, NULL)) {
+	if (fsdp_dir_open(place.path, &own, &below->limits, &dir, &error)) {
 		fsdp_folder_of_dir(&folder, &dir);
 		below->seen += folder.count;
 		if (below->most != 0 && below->seen > below->most)
@@ -128,6 +142,8 @@ static void look_at_place(struct fsdp_below *below, struct place place)
 		else
 			look_at_entries(below, &place, &folder);
 		fsdp_dir_close(&dir);
+	} else {
+		pass_over(below, error);
 	}
 	fsdp_arena_done(&own);
 }
@@ -187,6 +203,11 @@ const char *fsdp_below_path(const struct fsdp_below *below, size_t index)
 bool fsdp_below_is_cut(const struct fsdp_below *below)
 {
 	return below->is_cut;
+}
+
+uint64_t fsdp_below_unread(const struct fsdp_below *below)
+{
+	return below->unread;
 }
 
 void fsdp_below_free(struct fsdp_below *below)

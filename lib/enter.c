@@ -96,22 +96,28 @@ static bool unwrap(struct opening *opening, struct fsdp_error **ret_error)
 
 /* ---- directories that only lead to a checkpoint ---- */
 
-/* *ret_refused: the family that only refuses it, or NULL. */
+/* *ret_refused: the family that only refuses it, or NULL. What cannot be opened is none;
+ * that memory ran out is remembered. */
 static bool bids_on_child(struct opening *opening, const struct fsdp_entry *entry,
 	const struct fsdp_family **ret_refused)
 {
+	struct fsdp_error *error = NULL;
 	struct fsdp_arena own;
 	struct fsdp_dir child;
 	struct fsdp_folder folder;
 	bool bids = false;
 	fsdp_arena_init(&own, &opening->checkpoint->budget);
 	if (fsdp_folder_open_child(&opening->checkpoint->folder, entry->name, &own,
-		    &opening->checkpoint->limits, &child, &folder, NULL)) {
+		    &opening->checkpoint->limits, &child, &folder, &error)) {
 		struct fsdp_look look = { .folder = &folder };
 		const struct fsdp_family *family = fsdp_registry_choose(&look);
 		bids = family != NULL || fsdp_registry_lead(&folder) != NULL;
 		*ret_refused = family != NULL && family->is_refused ? family : NULL;
 		fsdp_dir_close(&child);
+	} else {
+		opening->failed |=
+			error == NULL || fsdp_error_code(error) == FSDP_ERROR_MEMORY;
+		fsdp_error_cleanup(&error);
 	}
 	fsdp_arena_done(&own);
 	return bids;
@@ -263,6 +269,8 @@ static bool search_below(struct opening *opening, struct fsdp_error **ret_error)
 	if (fsdp_registry_choose(&opening->look) != NULL)
 		return true;
 	list_below(opening, &folders, &files);
+	if (opening->failed)
+		return fsdp_arena_fail(&opening->checkpoint->arena, ret_error);
 	if (folders.count > 1)
 		return fsdp_candidates_fail(&folders, "checkpoints", ret_error);
 	const struct fsdp_candidates *found = folders.count != 0 ? &folders : &files;

@@ -31,6 +31,7 @@ struct opening {
 	bool has_beside;
 	unsigned char head[FSDP_HEAD_BYTES];
 	unsigned wrapped; /* how many archives were peeled off */
+	bool failed;      /* memory ran out in a search */
 	bool as_set;      /* the one file is a rank's: open its set */
 	uint64_t child_count;
 };

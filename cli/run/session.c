@@ -301,6 +301,27 @@ static void refuse_below(
 	failure->input = input;
 }
 
+/* What could not be looked at may hold another one. */
+static void tell_unread(struct session *session, const struct fsdp_below *below,
+	const char *path, uint32_t input)
+{
+	uint64_t unread = fsdp_below_unread(below);
+	struct failure *failure;
+	char text[120];
+
+	if (unread == 0)
+		return;
+	snprintf(text, sizeof text,
+		"%" PRIu64 " files or folders below could not be read", unread);
+	session->status = status_worse(session->status, STATUS_PARTIAL);
+	failure = collected_failure(&session->collected, "system");
+	if (failure == NULL)
+		return;
+	failure->message = collected_text(&session->collected, text);
+	failure->path = collected_text(&session->collected, path);
+	failure->input = input;
+}
+
 /* Of a folder that is something else as a whole its own files are no checkpoints. */
 static bool are_its_own(const struct fsdp_below *below, const char *path)
 {
@@ -328,6 +349,8 @@ static bool look_below(struct session *session, const char *path, uint32_t input
 	if (!fsdp_below_new(path, &options, &below, NULL))
 		return false;
 	count = fsdp_below_count(below);
+	if (count > 0)
+		tell_unread(session, below, path, input);
 	if (code == FSDP_ERROR_UNSUPPORTED && are_its_own(below, path))
 		count = 0;
 	if (count == 1) {

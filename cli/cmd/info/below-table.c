@@ -15,6 +15,7 @@ struct below_row {
 	uint64_t bytes;
 	uint32_t ranks;
 	uint64_t errors; /* findings and parts that could not be read */
+	bool is_unread;
 	struct text problem;
 	char text[240]; /* of it */
 };
@@ -45,6 +46,7 @@ static void examine(struct below_row *row, const struct fsdp_checkpoint *checkpo
 			set_problem(row, (const char *)finding->message.data);
 	}
 	count = fsdp_checkpoint_error_count(checkpoint);
+	row->is_unread = count > 0;
 	if (row->errors == 0 && count > 0)
 		set_problem(
 			row, fsdp_error_message(fsdp_checkpoint_error(checkpoint, 0)));
@@ -68,6 +70,14 @@ static bool find_step(struct below_row *row, const struct fsdp_checkpoint *check
 	return true;
 }
 
+/* The rule of files that change while they are read. */
+static bool is_changing(const struct fsdp_error *error)
+{
+	const char *rule = fsdp_error_rule(error);
+
+	return rule != NULL && strcmp(rule, "FI2004") == 0;
+}
+
 /* False: out of memory. */
 static bool look_at(struct below_row *row, const struct run *run)
 {
@@ -88,6 +98,9 @@ static bool look_at(struct below_row *row, const struct run *run)
 	row->bytes = UINT64_MAX;
 	row->ranks = UINT32_MAX;
 	if (!fsdp_checkpoint_open(&row->path, 1, &options, &checkpoint, &error)) {
+		/* That a file cannot be read is no fault of the checkpoint. */
+		row->is_unread =
+			fsdp_error_code(error) == FSDP_ERROR_SYSTEM || is_changing(error);
 		good = fsdp_error_code(error) != FSDP_ERROR_MEMORY;
 		row->errors = 1;
 		set_problem(row, fsdp_error_message(error));
@@ -133,6 +146,14 @@ static struct text name_below(const char *path, const char *folder)
 {
 	path += strlen(folder);
 	return text_of(path + (*path == '/'));
+}
+
+static void tell_unread(struct run *run, const struct below_row *rows, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (rows[i].is_unread)
+			run_failure(run, "system", "", "%.*s: %s", (int)rows[i].name.size,
+				rows[i].name.data, rows[i].text);
 }
 
 static int by_step(const void *a, const void *b)
@@ -183,6 +204,7 @@ bool below_show(struct run *run, struct fsdp_error **ret_error)
 		if (fsdp_below_is_cut(run->below))
 			run_note(run,
 				"there may be more: --limit below=N looks at more entries");
+		tell_unread(run, rows, count);
 		run_begin(run, STATUS_GOOD);
 		show_rows(run, rows, count);
 		while (count > 1 && good > 0 && rows[count - 1].errors > 0)

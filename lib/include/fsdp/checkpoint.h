@@ -141,7 +141,7 @@ struct fsdp_below;
  * counts if nothing else in its folder makes that a checkpoint. Nothing is read but the
  * first bytes of files in small folders, and no link is followed. The limit `below` bounds
  * the entries that are looked at, `memory` the rest; of `options` only the limits count,
- * and NULL is the defaults. What cannot be opened is passed over; *ret_below is the
+ * and NULL is the defaults. What cannot be opened is counted; *ret_below is the
  * caller's to free. Fails if memory runs out or a limit has an unknown name.
  */
 FSDP_API bool fsdp_below_new(const char *path, const struct fsdp_options *options,
@@ -156,6 +156,9 @@ FSDP_API const char *fsdp_below_path(const struct fsdp_below *below, size_t inde
 
 /** Whether there were more entries than the limit, so that some may not be found. */
 FSDP_API bool fsdp_below_is_cut(const struct fsdp_below *below);
+
+/** Folders and files that could not be looked at, so that some may not be found. */
+FSDP_API uint64_t fsdp_below_unread(const struct fsdp_below *below);
 
 /** NULL is fine. */
 FSDP_API void fsdp_below_free(struct fsdp_below *below);
