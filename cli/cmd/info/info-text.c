@@ -398,7 +398,8 @@ static void tell_per_rank(struct info *info)
 	const struct fsdp_balance *balance = &info->balance;
 	struct out *out = info->run->out;
 
-	if (balance->groups < 2 || balance->total == 0 || balance->total == FSDP_UNKNOWN)
+	if (balance->groups < 2 || balance->total == 0 ||
+		balance->total == FSDP_UNKNOWN || info->per_rank.stored == FSDP_UNKNOWN)
 		return;
 	out_line_begin(out, "per rank");
 	out_line_value(out, value_bytes(balance->most));

@@ -128,6 +128,16 @@ int64_t step_of_path(const char *path)
 	return FSDP_ABSENT;
 }
 
+/* Of states of random generators alone ranks say nothing. */
+static bool ranks_hold_model(const struct info *info)
+{
+	const struct fsdp_role_total *roles = info->facts->roles;
+	uint64_t other = roles[FSDP_ROLE_OTHER].bytes, total = info->balance.total;
+
+	return total != FSDP_UNKNOWN && total > other &&
+	       total - other >= info->per_rank.weights / 2;
+}
+
 static void divide(struct info *info)
 {
 	const struct fsdp_role_total *roles = info->facts->roles;
@@ -138,10 +148,13 @@ static void divide(struct info *info)
 	info->mean_bytes = balance->groups > 0 && balance->total != FSDP_UNKNOWN
 				   ? balance->total / balance->groups
 				   : FSDP_UNKNOWN;
+	info->per_rank.stored = info->per_rank.resume = FSDP_UNKNOWN;
 	info->per_rank.weights = roles[FSDP_ROLE_PARAM].bytes;
 	if (__builtin_add_overflow(info->per_rank.weights, roles[FSDP_ROLE_BUFFER].bytes,
 		    &info->per_rank.weights))
 		info->per_rank.weights = FSDP_UNKNOWN;
+	if (!ranks_hold_model(info))
+		return;
 	info->per_rank.stored = balance->groups > 1 ? balance->most : FSDP_UNKNOWN;
 	/* The partitions of ZeRO are cut where they are full, not by tensors. */
 	info->per_rank.resume =
