@@ -21,7 +21,7 @@ struct seen {
 struct adding {
 	const struct fsdp_checkpoint *checkpoint;
 	struct fsdp_total *total;
-	bool some_plain;    /* a tensor of the list is no FlatParameter */
+	bool some_plain;    /* not all of the list are such FlatParameters */
 	bool *named;        /* by tensor: some name of it was counted */
 	uint32_t *storages; /* by tensor: which stands for its storage, or FSDP_NONE */
 	struct seen *views;
@@ -144,7 +144,7 @@ static void add_all(struct adding *adding, const uint32_t *tensors, size_t count
 {
 	for (size_t i = 0; i < count; i++)
 		adding->some_plain |= (fsdp_tensor(adding->checkpoint, tensors[i]).flags &
-					      FSDP_TENSOR_FLATTENED) == 0;
+					      FSDP_TENSOR_SPREAD) == 0;
 	for (size_t i = 0; i < count; i++)
 		add_tensor(adding, tensors[i]);
 	qsort(adding->views, adding->view_count, sizeof *adding->views, by_place);

@@ -139,10 +139,10 @@ struct fsdp_total {
 
 /**
  * Adds up these tensors; each may be given once. A FlatParameter whose parameters are
- * listed too stores nothing where one of the list is no FlatParameter; a tensor without
- * data stores nothing. Where a view begins is known of tensors in one piece; what is not
- * known counts in full. Memory is linear in all tensors of the checkpoint, time n log n
- * in those of the list. *ret_total is filled if it succeeds.
+ * listed too stores nothing, unless all of the list are such; a tensor without data
+ * stores nothing. Where a view begins is known of tensors in one piece; what is not known
+ * counts in full. Memory is linear in all tensors of the checkpoint, time n log n in those
+ * of the list. *ret_total is filled if it succeeds.
  */
 FSDP_API bool fsdp_total_of(const struct fsdp_checkpoint *checkpoint,
 	const uint32_t *tensors, size_t count, struct fsdp_total *ret_total,
