@@ -18,6 +18,7 @@
 #include <fsdp/audit.h>
 #include <fsdp/checkpoint.h>
 #include <fsdp/elements.h>
+#include <fsdp/export.h>
 #include <fsdp/model.h>
 #include <fsdp/pickle.h>
 
@@ -554,6 +555,53 @@ static inline void walk_audit(
 	fsdp_audit_free(audit);
 }
 
+static inline enum fsdp_export_why walk_takes(void *context, uint32_t tensor)
+{
+	(void)context;
+	(void)tensor;
+	return FSDP_EXPORT_TAKEN;
+}
+
+/* What would be written, as shards and as one file; and that, if it is small, to nowhere. */
+static inline void walk_export(struct walk *walk, enum fsdp_export_form form)
+{
+	enum { SMALL = 1 << 16 };
+	const struct fsdp_export_options options = { .size = sizeof options,
+		.form = form,
+		.choose = walk_takes,
+		.skip_unsupported = true,
+		.shard_bytes = 64 };
+	struct fsdp_export *plan = NULL;
+	struct fsdp_error *error = NULL;
+	if (!fsdp_export_new(walk->checkpoint, &options, &plan, &error)) {
+		walk_error(walk, error);
+		fsdp_error_free(error);
+		return;
+	}
+	struct fsdp_export_facts facts = fsdp_export_facts(plan);
+	for (size_t i = 0; i < facts.tensor_count; i++) {
+		struct fsdp_export_tensor tensor = fsdp_export_tensor(plan, i);
+		walk_span(walk, tensor.name);
+		must(tensor.file < facts.file_count);
+		must(tensor.bytes <= facts.file_bytes &&
+			tensor.offset <= facts.file_bytes - tensor.bytes);
+	}
+	for (size_t i = 0; i < facts.left_count; i++)
+		must(fsdp_export_left(plan, i).why != FSDP_EXPORT_TAKEN);
+	int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	const struct fsdp_export_target target = {
+		.size = sizeof target,
+		.stream = nowhere,
+	};
+	if (form == FSDP_EXPORT_SAFETENSORS && facts.file_bytes < SMALL &&
+		!fsdp_export_write(plan, &target, &error)) {
+		walk_error(walk, error);
+		fsdp_error_free(error);
+	}
+	close(nowhere);
+	fsdp_export_free(plan);
+}
+
 /* Counting is another way through the model. */
 static inline void walk_counts(const char *path)
 {
@@ -633,6 +681,8 @@ static inline void walk_open(const char *path, const char *plan_path)
 	walk_analyses(&walk);
 	walk_audit(&walk, FSDP_LEVEL_QUICK, NULL);
 	walk_audit(&walk, FSDP_LEVEL_HEADERS, NULL);
+	walk_export(&walk, FSDP_EXPORT_HF);
+	walk_export(&walk, FSDP_EXPORT_SAFETENSORS);
 	free(walk.name);
 	fsdp_locator_free(walk.locator);
 	fsdp_checkpoint_free(walk.checkpoint);
