@@ -29,6 +29,16 @@ struct survey_part {
 	struct fsdp_error *error;
 };
 
+struct survey_document {
+	const char *name;
+	struct fsdp_survey_document document;
+};
+
+struct survey_pickles {
+	const char *name;
+	struct fsdp_survey_pickles pickles;
+};
+
 struct fsdp_survey {
 	const char *path;
 	const struct fsdp_limit_setting *limit_settings;
@@ -38,8 +48,9 @@ struct fsdp_survey {
 	struct fsdp_arena arena;
 	struct fsdp_dir dir;
 	bool has_dir;
-	struct fsdp_vec entries; /* struct fsdp_survey_entry */
-	struct fsdp_vec parts;   /* struct survey_part */
+	struct fsdp_vec entries;            /* struct fsdp_survey_entry */
+	struct fsdp_vec parts;              /* struct survey_part */
+	struct fsdp_vec documents, pickles; /* of their structs: what was asked for */
 };
 
 /* ---- listing ---- */
@@ -169,6 +180,8 @@ bool fsdp_survey_new(const char *path, const struct fsdp_limit_setting *limits,
 	fsdp_arena_init_lean(&survey->arena, &survey->budget);
 	fsdp_vec_init(&survey->entries, &survey->arena, sizeof(struct fsdp_survey_entry));
 	fsdp_vec_init(&survey->parts, &survey->arena, sizeof(struct survey_part));
+	fsdp_vec_init(&survey->documents, &survey->arena, sizeof(struct survey_document));
+	fsdp_vec_init(&survey->pickles, &survey->arena, sizeof(struct survey_pickles));
 	survey->path =
 		(const char *)fsdp_arena_copy(&survey->arena, fsdp_span_text(path)).data;
 	if (survey->path == NULL ? !fsdp_arena_fail(&survey->arena, ret_error)
@@ -320,7 +333,7 @@ static bool copy_settings(struct fsdp_survey *survey, const struct fsdp_model *m
 	return true;
 }
 
-bool fsdp_survey_document(struct fsdp_survey *survey, const char *name,
+static bool read_document(struct fsdp_survey *survey, const char *name,
 	struct fsdp_survey_document *ret_document)
 {
 	const struct fsdp_survey_entry *entry = fsdp_survey_find(survey, name);
@@ -346,6 +359,23 @@ bool fsdp_survey_document(struct fsdp_survey *survey, const char *name,
 	fsdp_error_free(error);
 	ret_document->is_valid = read;
 	return !no_memory && (!read || copy_settings(survey, model, ret_document));
+}
+
+bool fsdp_survey_document(struct fsdp_survey *survey, const char *name,
+	struct fsdp_survey_document *ret_document)
+{
+	for (size_t i = 0; i < survey->documents.count; i++) {
+		const struct survey_document *known = fsdp_vec_at(&survey->documents, i);
+		*ret_document = known->document;
+		if (strcmp(known->name, name) == 0)
+			return true;
+	}
+	struct fsdp_span copy = fsdp_arena_copy(&survey->arena, fsdp_span_text(name));
+	if (copy.data == NULL || !read_document(survey, name, ret_document))
+		return false;
+	const struct survey_document read = { (const char *)copy.data, *ret_document };
+	return survey->documents.count == PARTS_MAX ||
+	       fsdp_vec_add(&survey->documents, &read);
 }
 
 /* ---- pickles ---- */
@@ -396,7 +426,7 @@ static bool list_refused(struct fsdp_survey *survey, const struct fsdp_pickles *
 	return true;
 }
 
-bool fsdp_survey_pickles(struct fsdp_survey *survey, const char *name,
+static bool read_pickles(struct fsdp_survey *survey, const char *name,
 	struct fsdp_survey_pickles *ret_pickles)
 {
 	struct fsdp_pickles_options options = {
@@ -420,4 +450,21 @@ bool fsdp_survey_pickles(struct fsdp_survey *survey, const char *name,
 	fsdp_error_free(error);
 	fsdp_pickles_free(pickles);
 	return done;
+}
+
+bool fsdp_survey_pickles(struct fsdp_survey *survey, const char *name,
+	struct fsdp_survey_pickles *ret_pickles)
+{
+	for (size_t i = 0; i < survey->pickles.count; i++) {
+		const struct survey_pickles *known = fsdp_vec_at(&survey->pickles, i);
+		*ret_pickles = known->pickles;
+		if (strcmp(known->name, name) == 0)
+			return true;
+	}
+	struct fsdp_span copy = fsdp_arena_copy(&survey->arena, fsdp_span_text(name));
+	if (copy.data == NULL || !read_pickles(survey, name, ret_pickles))
+		return false;
+	const struct survey_pickles read = { (const char *)copy.data, *ret_pickles };
+	return survey->pickles.count == PARTS_MAX ||
+	       fsdp_vec_add(&survey->pickles, &read);
 }

@@ -7,6 +7,7 @@
  * planner_helpers,filesystem}.py (2.13).
  */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "analysis/loaders/loading.h"
 #include "base/num.h"
@@ -47,19 +48,15 @@ static bool is_unread(struct fsdp_loading *loading)
 static bool is_asked(struct fsdp_loading *loading,
 	const struct fsdp_checkpoint *checkpoint, const struct fsdp_piece *piece)
 {
-	const struct fsdp_loads_options *options = loading->options;
 	char buffer[NAME_BYTES];
 	size_t size;
 
-	if (options->expected == NULL)
+	if (loading->options->expected == NULL)
 		return true;
 	size = fsdp_name_write(checkpoint,
 		fsdp_tensor(checkpoint, piece->tensor).raw_name, buffer, sizeof buffer);
-	for (size_t i = 0; i < options->expected_count; i++)
-		if (fsdp_span_equal(options->expected[i].name,
-			    fsdp_span(buffer, fsdp_min(size, sizeof buffer))))
-			return true;
-	return false;
+	return size > sizeof buffer ||
+	       fsdp_load_is_expected(loading, fsdp_span(buffer, size));
 }
 
 /* The first piece of each file whose state is such. */
@@ -196,24 +193,31 @@ static size_t write_size(char *text, size_t size, const int64_t *shape, uint32_t
 	return at;
 }
 
-static bool has_value(const struct fsdp_checkpoint *checkpoint, struct fsdp_span name)
+static int by_number(const void *a, const void *b)
 {
-	uint32_t id = fsdp_name_find(checkpoint, name);
+	const uint32_t *left = a, *right = b;
 
-	for (uint32_t i = 0; id != FSDP_NONE && i < fsdp_value_count(checkpoint); i++)
-		if (fsdp_value(checkpoint, i).raw_name == id)
-			return true;
-	return false;
+	return *left < *right ? -1 : *left > *right;
 }
 
-static bool is_stored(const struct fsdp_checkpoint *checkpoint, struct fsdp_span name,
-	uint32_t *ret_tensor)
+static bool has_value(struct fsdp_loading *loading,
+	const struct fsdp_checkpoint *checkpoint, struct fsdp_span name)
 {
 	uint32_t id = fsdp_name_find(checkpoint, name);
+	size_t count = fsdp_value_count(checkpoint);
 
-	*ret_tensor = id != FSDP_NONE ? fsdp_tensor_find(checkpoint, name) : FSDP_NONE;
-	return *ret_tensor != FSDP_NONE &&
-	       fsdp_tensor(checkpoint, *ret_tensor).raw_name == id;
+	if (loading->values == NULL) {
+		loading->values = FSDP_TAKE(loading->arena, loading->values, count + 1);
+		if (loading->values == NULL) {
+			loading->failed = true;
+			return false;
+		}
+		for (uint32_t i = 0; i < count; i++)
+			loading->values[i] = fsdp_value(checkpoint, i).raw_name;
+		qsort(loading->values, count, sizeof *loading->values, by_number);
+	}
+	return id != FSDP_NONE && bsearch(&id, loading->values, count,
+					  sizeof *loading->values, by_number) != NULL;
 }
 
 static enum first find_first(struct fsdp_loading *loading)
@@ -221,26 +225,26 @@ static enum first find_first(struct fsdp_loading *loading)
 	const struct fsdp_loads_options *options = loading->options;
 	const struct fsdp_checkpoint *checkpoint = opened(loading);
 	char saved[200], current[200];
-	uint32_t index;
 
 	for (size_t i = 0; checkpoint != NULL && i < options->expected_count; i++) {
 		const struct fsdp_load_expected *wanted = &options->expected[i];
 		fsdp_load_say(loading, 0, "%.*s", FSDP_TEXT_MOST(wanted->name, 512));
-		if (!is_stored(checkpoint, wanted->name, &index)) {
-			if (has_value(checkpoint, wanted->name))
+		const struct fsdp_load_tensor *tensor =
+			fsdp_load_find_stored(loading, checkpoint, wanted->name);
+		if (tensor == NULL) {
+			if (has_value(loading, checkpoint, wanted->name))
 				continue;
 			fsdp_load_name(loading, wanted->name);
 			return MISSING;
 		}
-		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, index);
 		if (wanted->shape == NULL ||
-			(wanted->dims == tensor.dims &&
-				(tensor.dims == 0 ||
-					memcmp(wanted->shape, tensor.shape,
-						tensor.dims * sizeof *tensor.shape) ==
+			(wanted->dims == tensor->dims &&
+				(tensor->dims == 0 ||
+					memcmp(wanted->shape, tensor->shape,
+						tensor->dims * sizeof *tensor->shape) ==
 						0)))
 			continue;
-		write_size(saved, sizeof saved, tensor.shape, tensor.dims);
+		write_size(saved, sizeof saved, tensor->shape, tensor->dims);
 		write_size(current, sizeof current, wanted->shape, wanted->dims);
 		fsdp_load_say(loading, 1, "%s and current: %s", saved, current);
 		fsdp_load_name(loading, wanted->name);

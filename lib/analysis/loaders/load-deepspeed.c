@@ -108,11 +108,12 @@ static uint32_t saved_world(struct fsdp_loading *loading)
 bool fsdp_load_lacks_states(struct fsdp_loading *loading)
 {
 	char tag[TAG_BYTES];
+	uint32_t world = saved_world(loading);
 
 	tag_of(loading, tag);
 	if (!has_rank_models(loading, tag))
 		return fsdp_load_lacks(loading, "%s/mp_rank_00_model_states.pt", tag);
-	for (uint32_t i = 0; i < saved_world(loading); i++)
+	for (uint32_t i = 0; i < world; i++)
 		if (fsdp_load_lacks(loading,
 			    "%s/zero_pp_rank_%u_mp_rank_00_model_states.pt", tag, i))
 			return true;
@@ -139,19 +140,20 @@ bool fsdp_load_lacks_optimizer(struct fsdp_loading *loading)
 	static const char *const prefixes[] = { "", "bf16_", "fp16_" };
 	const char *prefix = "";
 	char tag[TAG_BYTES];
+	uint32_t world = saved_world(loading);
 
 	if (stage_of(loading) == 0)
 		return false;
 	tag_of(loading, tag);
 	for (size_t i = 0; i < FSDP_COUNT(prefixes); i++)
-		for (uint32_t k = 0; k < saved_world(loading); k++)
+		for (uint32_t k = 0; k < world; k++)
 			if (fsdp_load_has_file(loading,
 				    "%s/%szero_pp_rank_%u_mp_rank_00_optim_states.pt",
 				    tag, prefixes[i], k)) {
 				prefix = prefixes[i];
 				break;
 			}
-	for (uint32_t i = 0; i < saved_world(loading); i++)
+	for (uint32_t i = 0; i < world; i++)
 		if (fsdp_load_lacks(loading,
 			    "%s/%szero_pp_rank_%u_mp_rank_00_optim_states.pt", tag,
 			    prefix, i))

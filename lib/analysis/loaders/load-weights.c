@@ -197,9 +197,10 @@ static int by_name(const void *a, const void *b)
 	return fsdp_span_compare(left->name, right->name);
 }
 
-/* Tensors of a set as they are stored, in order of names. False: out of memory. */
-static bool list_stored(struct fsdp_loading *loading,
-	const struct fsdp_checkpoint *checkpoint, struct fsdp_load_tensors *ret)
+/* Tensors of a set as they are stored, in order of names: all, or those of the model.
+ * False: out of memory. */
+static bool list_tensors(struct fsdp_loading *loading,
+	const struct fsdp_checkpoint *checkpoint, bool all, struct fsdp_load_tensors *ret)
 {
 	size_t count = fsdp_tensor_count(checkpoint);
 
@@ -211,7 +212,7 @@ static bool list_stored(struct fsdp_loading *loading,
 	}
 	for (uint32_t i = 0; i < count; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
-		if (!is_of_model(&tensor))
+		if (!all && !is_of_model(&tensor))
 			continue;
 		ret->items[ret->count++] = (struct fsdp_load_tensor){
 			.name = copy_name(loading, checkpoint, tensor.raw_name),
@@ -222,6 +223,12 @@ static bool list_stored(struct fsdp_loading *loading,
 	}
 	qsort(ret->items, ret->count, sizeof *ret->items, by_name);
 	return !loading->failed;
+}
+
+static bool list_stored(struct fsdp_loading *loading,
+	const struct fsdp_checkpoint *checkpoint, struct fsdp_load_tensors *ret)
+{
+	return list_tensors(loading, checkpoint, false, ret);
 }
 
 static bool list_expected(struct fsdp_loading *loading)
@@ -263,6 +270,24 @@ static struct fsdp_load_tensor *find_tensor(
 			low = middle + 1;
 	}
 	return NULL;
+}
+
+const struct fsdp_load_tensor *fsdp_load_find_stored(struct fsdp_loading *loading,
+	const struct fsdp_checkpoint *checkpoint, struct fsdp_span name)
+{
+	if (!loading->knows_stored)
+		loading->knows_stored =
+			list_tensors(loading, checkpoint, true, &loading->stored);
+	return loading->knows_stored ? find_tensor(&loading->stored, name) : NULL;
+}
+
+bool fsdp_load_is_expected(struct fsdp_loading *loading, struct fsdp_span name)
+{
+	if (loading->options->expected == NULL)
+		return true;
+	if (!loading->knows_model)
+		loading->knows_model = list_expected(loading);
+	return !loading->knows_model || find_tensor(&loading->model, name) != NULL;
 }
 
 /* The tensor of the model that a stored one becomes, or NULL. */

@@ -47,6 +47,7 @@ struct fsdp_loading {
 	struct fsdp_load_tensors model, stored;
 	bool knows_model, knows_stored; /* they are known */
 	bool was_compared;
+	uint32_t *values; /* names of values, in order: load-dcp.c */
 	size_t missing, unexpected, misshaped;
 	struct fsdp_load_tensor *first_missing, *first_unexpected, *first_misshaped;
 	const struct fsdp_load_tensor *first_wanted; /* of the misshaped one */
@@ -118,6 +119,13 @@ bool fsdp_load_is_cut_safetensors(struct fsdp_loading *loading);
 /* A file of the index that is not there, as word 0. */
 bool fsdp_load_lacks_shard(struct fsdp_loading *loading);
 bool fsdp_load_is_bad_index(struct fsdp_loading *loading);
+
+/* A tensor of any role by its name as it is stored; always of the same checkpoint. */
+const struct fsdp_load_tensor *fsdp_load_find_stored(struct fsdp_loading *loading,
+	const struct fsdp_checkpoint *checkpoint, struct fsdp_span name);
+
+/* Whether the expected model has it; true if nothing was said of a model. */
+bool fsdp_load_is_expected(struct fsdp_loading *loading, struct fsdp_span name);
 
 /* Compares what the model has with what is stored; false: one of them is not known. */
 bool fsdp_load_compare(struct fsdp_loading *loading);

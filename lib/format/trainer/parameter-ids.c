@@ -26,7 +26,7 @@ enum {
 	GROUPS_MAX = 2,
 	NUMBER_MAX = 1 << 26,
 	NAME_BYTES = 4096,
-	RENAMED_MAX = 4096, /* numbers that are looked for in vain */
+	LOOKS_MAX = 1 << 22, /* comparisons of shapes, where names tell nothing */
 };
 
 /* A number of the optimizer. */
@@ -385,28 +385,27 @@ struct optimizer_group {
 	size_t number_count, candidate_count;
 };
 
+/* *looks: comparisons so far, over all numbers. */
 static bool fits_any(const struct id_naming *naming, const struct optimizer_group *group,
-	uint32_t number)
+	uint32_t number, size_t *looks)
 {
-	for (size_t i = 0; i < group->candidate_count; i++)
+	for (size_t i = 0; i < group->candidate_count && *looks < LOOKS_MAX;
+		i++, ++*looks)
 		if (fits(naming, &naming->numbers[number], group->candidates[i]->tensor))
 			return true;
 	return false;
 }
 
 /* Of a model that has parameters under other names, those numbers are left out whose
- * shape nothing that is stored has. It has few shapes, which repeat. */
+ * shape nothing that is stored has. Models have few shapes, so one is found soon; where
+ * that takes too long, the rest is left out, and then no order fits. */
 static void leave_out_renamed(
 	const struct id_naming *naming, struct optimizer_group *group)
 {
-	size_t kept = 0, looked = 0;
-	for (size_t i = 0; i < group->number_count; i++) {
-		bool fits_one = looked > RENAMED_MAX ||
-				fits_any(naming, group, group->numbers[i]);
-		looked += !fits_one;
-		if (fits_one)
+	size_t kept = 0, looks = 0;
+	for (size_t i = 0; i < group->number_count; i++)
+		if (fits_any(naming, group, group->numbers[i], &looks))
 			group->numbers[kept++] = group->numbers[i];
-	}
 	group->number_count = kept;
 }
 
