@@ -27,11 +27,6 @@ struct foreign {
 #define ORBAX_TMP ".orbax-checkpoint-tmp"
 #define NATIVE FSDP_ERROR_NOT_A_CHECKPOINT, "FI3063"
 
-/* A protobuf has no magic: the version of the format, then the producer's name. */
-#define ONNX                                    \
-	"an ONNX model", "save the state dict " \
-			 "of the model instead"
-
 static const struct foreign table[] = {
 	{ MAGIC("PK\005\006", 0), NOTHING, "an empty zip archive", NULL },
 	{ MAGIC("\211HDF\r\n\032\n", 0), UNSUPPORTED, "an HDF5 file (Keras, TensorFlow)",
@@ -43,14 +38,6 @@ static const struct foreign table[] = {
 	{ MAGIC("\014\333\022\064", 0), UNSUPPORTED,
 		"a version node of an OCDBT tree (Orbax, JAX)",
 		"give its folder to Orbax" },
-	{ MAGIC("\010\003\022", 0), UNSUPPORTED, ONNX },
-	{ MAGIC("\010\004\022", 0), UNSUPPORTED, ONNX },
-	{ MAGIC("\010\005\022", 0), UNSUPPORTED, ONNX },
-	{ MAGIC("\010\006\022", 0), UNSUPPORTED, ONNX },
-	{ MAGIC("\010\007\022", 0), UNSUPPORTED, ONNX },
-	{ MAGIC("\010\010\022", 0), UNSUPPORTED, ONNX },
-	{ MAGIC("\010\011\022", 0), UNSUPPORTED, ONNX },
-	{ MAGIC("\010\012\022", 0), UNSUPPORTED, ONNX },
 	{ MAGIC("7z\274\257\047\034", 0), WRAPPED, "a 7z archive", "unpack it first" },
 	{ MAGIC("Rar!", 0), WRAPPED, "a rar archive", "unpack it first" },
 	{ MAGIC("MSCF", 0), WRAPPED, "a cabinet archive", "unpack it first" },
@@ -226,6 +213,43 @@ static bool say_gguf(const struct fsdp_look *look, struct fsdp_error **ret_error
 		FSDP_LLU(take_number(at + 16, 8, big)), big ? ", big-endian" : "", set);
 	return say(ret_error, UNSUPPORTED, text,
 		"look at it with gguf-dump; the checkpoint it was made from can be read");
+}
+
+/* ---- ONNX: a protobuf, which has no magic ---- */
+
+static bool take_varint(struct fsdp_span head, size_t *at, uint64_t *ret_value)
+{
+	*ret_value = 0;
+	for (unsigned shift = 0; *at < head.size && shift < 63; shift += 7) {
+		unsigned char byte = head.data[(*at)++];
+		*ret_value |= (uint64_t)(byte & 0x7f) << shift;
+		if (byte < 0x80)
+			return true;
+	}
+	return false;
+}
+
+/* The version of the format, then texts and the model's version, then the graph, which
+ * the file has room for. */
+static bool is_onnx(const struct fsdp_look *look)
+{
+	enum { VERSION = 1 << 3, MODEL_VERSION = 5 << 3, GRAPH = 7 << 3 | 2 };
+	struct fsdp_span head = look->head;
+	uint64_t tag, value;
+	size_t at = 0;
+	if (!take_varint(head, &at, &tag) || tag != VERSION ||
+		!take_varint(head, &at, &value) || value == 0)
+		return false;
+	while (take_varint(head, &at, &tag) && take_varint(head, &at, &value)) {
+		if (tag == MODEL_VERSION)
+			continue;
+		if ((tag & 7) != 2 || tag > GRAPH || value > look->source.size - at)
+			return false;
+		if (tag == GRAPH)
+			return value != 0;
+		at += value > head.size - at ? head.size - at : value;
+	}
+	return false;
 }
 
 /* A map whose first key is a short text, and an array of Flax in it (extension 1). */
@@ -405,6 +429,9 @@ static bool say_file(const struct fsdp_look *look, struct fsdp_error **ret_error
 		return say(ret_error, NOTHING,
 			"a binary file that was copied as text: bytes were replaced by U+FFFD",
 			"copy it again, as binary");
+	if (is_onnx(look))
+		return say(ret_error, UNSUPPORTED, "an ONNX model",
+			"save the state dict of the model instead");
 	if (is_flax(look->head))
 		return say(ret_error, UNSUPPORTED, "a Flax checkpoint (msgpack)",
 			"load it with flax.serialization");
@@ -449,6 +476,16 @@ static bool has_member(const struct fsdp_zip *zip, const char *name)
 	return false;
 }
 
+/* torch.export since 2.8, and before. */
+static bool is_exported(const struct fsdp_zip *zip)
+{
+	for (size_t i = 0; i < zip->members.count; i++)
+		if (fsdp_span_ends(
+			    fsdp_zip_member(zip, i)->name, FSDP_SPAN("/archive_format")))
+			return true;
+	return has_member(zip, "serialized_exported_program.json");
+}
+
 bool fsdp_foreign_zip(const struct fsdp_zip *zip, struct fsdp_error **ret_error)
 {
 	struct fsdp_span weights = find_weights(zip);
@@ -463,6 +500,10 @@ bool fsdp_foreign_zip(const struct fsdp_zip *zip, struct fsdp_error **ret_error)
 	if (has_member(zip, "model.weights.h5"))
 		return say(ret_error, UNSUPPORTED, "a Keras model: model.weights.h5",
 			"load it with Keras");
+	if (is_exported(zip))
+		return say(ret_error, UNSUPPORTED,
+			"a program of torch.export (.pt2), whose weights are no records of torch.save",
+			"save them: torch.save(torch.export.load(FILE).state_dict, \"weights.pt\")");
 	if (has_member(zip, "model_index.json") && weights.size != 0)
 		return say(ret_error, UNSUPPORTED,
 			"a DDUF file (diffusers): model_index.json beside weights",
@@ -487,6 +528,9 @@ static const struct folder_row {
 	{ "rank#.safetensors", "config.json",
 		"a TensorRT-LLM checkpoint: rankN.safetensors beside config.json",
 		"give one of its files, or the checkpoint it was made from" },
+	{ "model_index.json", NULL,
+		"a pipeline of Diffusers: model_index.json, and a folder for each of its models",
+		"give one of its folders: unet, transformer, vae, text_encoder" },
 	{ "_CHECKPOINT_METADATA", NULL, "an Orbax checkpoint (JAX): _CHECKPOINT_METADATA",
 		"load it with Orbax" },
 	{ "manifest.ocdbt", NULL, "an Orbax checkpoint (JAX): manifest.ocdbt",
