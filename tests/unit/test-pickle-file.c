@@ -122,12 +122,33 @@ static void test_long_tuples(void **state)
 		count_values(65, at, 65);
 }
 
+/* What was found out of a tuple holds where it is met again. */
+static void count_twice(size_t at, size_t expected)
+{
+	char data[512];
+	struct fsdp_error *error = NULL;
+	size_t size = make_tuple(data, 65, at);
+	memcpy(data + size - 2, "q\0sU\1uh\0s.", 11);
+	struct fsdp_checkpoint *checkpoint = open_bytes(data, size + 9, &error);
+	assert_non_null(checkpoint);
+	assert_int_equal(fsdp_value_count(checkpoint), expected);
+	fsdp_checkpoint_free(checkpoint);
+}
+
+static void test_shared_tuples(void **state)
+{
+	(void)state;
+	count_twice(65, 2);
+	count_twice(0, 2 * 65);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_tensors_without_bytes),
 		cmocka_unit_test(test_truncated),
 		cmocka_unit_test(test_long_tuples),
+		cmocka_unit_test(test_shared_tuples),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

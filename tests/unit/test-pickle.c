@@ -437,6 +437,31 @@ static void wrong_targets(void **state)
 	EXPECT("]K\x01K\x02s.", "[1:2,]"); /* wrong, but seen */
 }
 
+/* What the opcode wants, and what is known of those who ask for it. */
+static void says_of_target(const char *data, const char *end)
+{
+	struct reading reading;
+	reading_init(&reading);
+	reading_run(&reading, data, strlen(data));
+	assert_int_equal(reading.findings.list.count, 1);
+	const struct fsdp_finding *finding = fsdp_vec_at(&reading.findings.list, 0);
+	size_t size = finding->message.size, tail = strlen(end);
+	assert_true(size > tail);
+	assert_memory_equal(finding->message.data + size - tail, end, tail);
+	reading_done(&reading);
+}
+
+static void wrong_targets_are_named(void **state)
+{
+	(void)state;
+	says_of_target(
+		"]K\x01K\x02s.", "is no dict (CVE-2026-24747 in torch before 2.10)");
+	says_of_target("}(K\x01\x90.", "is no set");
+	says_of_target(")K\x01"
+		       "a.",
+		"is no list");
+}
+
 static void states(void **state)
 {
 	(void)state;
@@ -1085,6 +1110,7 @@ int main(void)
 		cmocka_unit_test(memo_slots),
 		cmocka_unit_test(far_slots_are_found_again),
 		cmocka_unit_test(wrong_targets),
+		cmocka_unit_test(wrong_targets_are_named),
 		cmocka_unit_test(states),
 		cmocka_unit_test(protocols_and_frames),
 		cmocka_unit_test(runs_that_are_written_alike),
