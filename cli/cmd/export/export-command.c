@@ -15,6 +15,7 @@
 
 static const char *const TO_WORDS[] = { "hf", "safetensors", "npy", "raw", NULL };
 static const char *const TIE_WORDS[] = { "drop", "keep", NULL };
+static const char *const WEIGHT_WORDS[] = { "master", "model", NULL };
 static const char *const CAST_WORDS[] = { "bfloat16", "float16", "float32", NULL };
 
 #define AT(member) offsetof(struct export_options, member)
@@ -35,6 +36,9 @@ static const struct option OPTIONS[] = {
 		.help = "a table of names: what tensors are called elsewhere, and how they are cut" },
 	{ "size", 0, OPTION_LIST, "NAME=N", AT(sizes),
 		.help = "a number that the map speaks of: num_attention_heads=32" },
+	{ "weights", 0, OPTION_WORD, "WHICH", AT(weights), WEIGHT_WORDS,
+		.initial = "master",
+		.help = "of DeepSpeed: the optimizer's float32 weights, or the model's own" },
 	{ "cast", 0, OPTION_WORD, "DTYPE", AT(cast), CAST_WORDS,
 		.help = "of floating parameters, rounded to nearest even" },
 	{ "with-config", 0, OPTION_TEXT, "FOLDER", AT(config),
@@ -62,6 +66,50 @@ static enum fsdp_export_form form_of(const struct export_options *options)
 
 /* ---- which tensors ---- */
 
+/* Whether DeepSpeed has the weight a second time: of X as module.X, and the other way. */
+static bool has_other_weight(struct exporting *exporting, struct text name, bool is_model)
+{
+	static const char prefix[] = "module.";
+	const struct fsdp_checkpoint *checkpoint = exporting->run->checkpoint;
+	struct name_buffer *buffer = &exporting->buffers.text;
+	size_t size = sizeof prefix - 1, length = 0;
+	uint32_t other;
+
+	if (is_model && (name.size <= size || memcmp(name.data, prefix, size) != 0))
+		return false;
+	if (is_model) {
+		other = fsdp_tensor_find(checkpoint,
+			span_of_text(
+				(struct text){ name.data + size, name.size - size }));
+		return other != FSDP_NONE &&
+		       fsdp_tensor(checkpoint, other).role == FSDP_ROLE_PARAM;
+	}
+	name_buffer_append(buffer, &length, text_of(prefix));
+	name_buffer_append(buffer, &length, name);
+	other = fsdp_tensor_find(
+		checkpoint, span_of_text((struct text){ buffer->data, length }));
+	return other != FSDP_NONE &&
+	       fsdp_tensor(checkpoint, other).role == FSDP_ROLE_OTHER;
+}
+
+static bool wants_model(const struct exporting *exporting)
+{
+	return strcmp(exporting->options->weights, "model") == 0;
+}
+
+/* Parameters and buffers, unless other roles are asked for. */
+static bool has_role(
+	struct exporting *exporting, const struct fsdp_tensor *tensor, struct text name)
+{
+	if (exporting->run->select->roles.count != 0)
+		return true;
+	if (wants_model(exporting) && tensor->role == FSDP_ROLE_OTHER)
+		return has_other_weight(exporting, name, true);
+	if (wants_model(exporting) && tensor->role == FSDP_ROLE_PARAM)
+		return !has_other_weight(exporting, name, false);
+	return tensor->role == FSDP_ROLE_PARAM || tensor->role == FSDP_ROLE_BUFFER;
+}
+
 bool is_wanted(struct exporting *exporting, uint32_t index)
 {
 	struct run *run = exporting->run;
@@ -72,12 +120,11 @@ bool is_wanted(struct exporting *exporting, uint32_t index)
 		return true;
 	if (exporting->named != NULL)
 		return exporting->named[index];
-	if (run->select->roles.count == 0 && tensor.role != FSDP_ROLE_PARAM &&
-		tensor.role != FSDP_ROLE_BUFFER)
+	name = tensor_shown_name(run, &exporting->buffers.name, &tensor);
+	if (!has_role(exporting, &tensor, name))
 		return false;
 	if (selection_is_all(exporting->selection))
 		return true;
-	name = tensor_shown_name(run, &exporting->buffers.name, &tensor);
 	return selection_takes_tensor(
 		exporting->selection, run->checkpoint, index, span_of_text(name));
 }
@@ -290,8 +337,9 @@ static bool make_plan(struct exporting *exporting, const struct typed_lists *lis
 		.index_only = options->index_only,
 		.stored_names = exporting->run->common->raw || options->index_only ||
 				strcmp(options->strip, "none") == 0,
-		.strip = options->index_only                   ? ""
-			 : strcmp(options->strip, "auto") == 0 ? NULL
+		.strip = options->index_only ? ""
+			 : strcmp(options->strip, "auto") == 0
+				 ? (wants_model(exporting) ? "module" : NULL)
 			 : strcmp(options->strip, "none") == 0 ? ""
 							       : options->strip,
 		.renames = lists->renames,

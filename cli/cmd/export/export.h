@@ -22,6 +22,7 @@ struct export_options {
 	struct texts renames, sizes;
 	const char *map; /* a file */
 	const char *cast;
+	const char *weights;
 	const char *config; /* a folder */
 	bool index_only, force, no_verify, partial, skip_unsupported;
 };
