@@ -51,7 +51,46 @@ struct fsdp_survey {
 	struct fsdp_vec entries;            /* struct fsdp_survey_entry */
 	struct fsdp_vec parts;              /* struct survey_part */
 	struct fsdp_vec documents, pickles; /* of their structs: what was asked for */
+	struct fsdp_error *error;           /* the first that says nothing of a file */
+	bool failed;
 };
+
+/* Whether an error is about a file, or about what kept this program from reading it. */
+static bool is_of_file(const struct fsdp_error *error)
+{
+	enum fsdp_error_code code = fsdp_error_code(error);
+	return code != FSDP_ERROR_MEMORY && code != FSDP_ERROR_LIMIT &&
+	       code != FSDP_ERROR_SYSTEM;
+}
+
+/* Takes the error of what could not be read. Always false. */
+static bool give_up(struct fsdp_survey *survey, struct fsdp_error *error)
+{
+	if (is_of_file(error) || survey->failed) {
+		fsdp_error_free(error);
+		return false;
+	}
+	survey->failed = true;
+	survey->error = error;
+	return false;
+}
+
+bool fsdp_survey_failed(const struct fsdp_survey *survey, struct fsdp_error **ret_error)
+{
+	const struct fsdp_error *error = survey->error;
+	const char *path;
+	if (!survey->failed)
+		return false;
+	if (error == NULL || fsdp_error_code(error) == FSDP_ERROR_MEMORY) {
+		fsdp_fail_memory(ret_error);
+		return true;
+	}
+	path = fsdp_error_path(error);
+	fsdp_fail(ret_error, fsdp_error_code(error), FSDP_UNKNOWN, "%s%s%s",
+		path != NULL ? path : "", path != NULL ? ": " : "",
+		fsdp_error_message(error));
+	return true;
+}
 
 /* ---- listing ---- */
 
@@ -72,11 +111,15 @@ static struct fsdp_span join(
 }
 
 /* A file that cannot be read has no head. */
-static void read_head(const struct fsdp_source *source, struct fsdp_survey_entry *entry)
+static void read_head(struct fsdp_survey *survey, const struct fsdp_source *source,
+	struct fsdp_survey_entry *entry)
 {
+	struct fsdp_error *error = NULL;
 	uint32_t size = (uint32_t)fsdp_min(source->size, FSDP_SURVEY_HEAD);
-	if (fsdp_source_read(source, 0, entry->head, size, NULL))
+	if (fsdp_source_read(source, 0, entry->head, size, &error))
 		entry->head_size = size;
+	else
+		give_up(survey, error);
 }
 
 static bool is_folder(const struct fsdp_entry *entry)
@@ -89,14 +132,19 @@ static bool add_entry(struct fsdp_survey *survey, const struct fsdp_dir *dir,
 	struct fsdp_span below, const struct fsdp_entry *from)
 {
 	struct fsdp_source source;
+	struct fsdp_error *error = NULL;
 	struct fsdp_survey_entry *entry = fsdp_vec_push(&survey->entries);
 	if (entry == NULL)
 		return false;
 	entry->name = join(survey, below, from->name);
 	entry->is_folder = is_folder(from);
 	entry->size = entry->is_folder ? 0 : from->size;
-	if (!entry->is_folder && fsdp_dir_source(dir, from->name, &source, NULL))
-		read_head(&source, entry);
+	if (!entry->is_folder) {
+		if (fsdp_dir_source(dir, from->name, &source, &error))
+			read_head(survey, &source, entry);
+		else
+			give_up(survey, error);
+	}
 	return entry->name.data != NULL;
 }
 
@@ -109,10 +157,13 @@ static bool is_listed(const struct fsdp_entry *entry)
 static bool list_below(struct fsdp_survey *survey, struct fsdp_span name)
 {
 	struct fsdp_dir child;
+	struct fsdp_error *error = NULL;
 	bool added = true;
 	if (!fsdp_dir_open_child(&survey->dir, (const char *)name.data, &survey->arena,
-		    &survey->limits, &child, NULL))
+		    &survey->limits, &child, &error)) {
+		give_up(survey, error);
 		return true;
+	}
 	for (size_t i = 0; i < fsdp_dir_count(&child) && added; i++)
 		if (is_listed(fsdp_dir_entry(&child, i)))
 			added = add_entry(
@@ -149,7 +200,7 @@ static bool list_file(struct fsdp_survey *survey, struct fsdp_error **ret_error)
 	if (entry != NULL) {
 		entry->name = FSDP_SPAN("");
 		entry->size = source.size;
-		read_head(&source, entry);
+		read_head(survey, &source, entry);
 	}
 	close(source.fd);
 	return entry != NULL || fsdp_arena_fail(&survey->arena, ret_error);
@@ -190,6 +241,10 @@ bool fsdp_survey_new(const char *path, const struct fsdp_limit_setting *limits,
 		fsdp_survey_free(survey);
 		return false;
 	}
+	if (fsdp_survey_failed(survey, ret_error)) {
+		fsdp_survey_free(survey);
+		return false;
+	}
 	*ret_survey = survey;
 	return true;
 }
@@ -203,6 +258,7 @@ void fsdp_survey_free(struct fsdp_survey *survey)
 		fsdp_checkpoint_free(part->checkpoint);
 		fsdp_error_free(part->error);
 	}
+	fsdp_error_free(survey->error);
 	if (survey->has_dir)
 		fsdp_dir_close(&survey->dir);
 	fsdp_arena_done(&survey->arena);
@@ -246,11 +302,16 @@ static bool read_file(struct fsdp_survey *survey, const char *name, uint64_t mos
 	bool cut, struct fsdp_span *ret_bytes)
 {
 	struct fsdp_source source;
-	return survey->has_dir &&
-	       fsdp_dir_source(&survey->dir, fsdp_span_text(name), &source, NULL) &&
-	       (cut || source.size <= most) &&
-	       fsdp_source_read_all(&source, 0, fsdp_min(source.size, most),
-		       &survey->arena, ret_bytes, NULL);
+	struct fsdp_error *error = NULL;
+	if (!survey->has_dir || fsdp_survey_find(survey, name) == NULL)
+		return false;
+	if (!fsdp_dir_source(&survey->dir, fsdp_span_text(name), &source, &error))
+		return give_up(survey, error);
+	if (!cut && source.size > most)
+		return false;
+	return fsdp_source_read_all(&source, 0, fsdp_min(source.size, most),
+		       &survey->arena, ret_bytes, &error) ||
+	       give_up(survey, error);
 }
 
 struct fsdp_span fsdp_survey_text(struct fsdp_survey *survey, const char *name)
@@ -272,6 +333,21 @@ static const char *path_of(struct fsdp_survey *survey, const char *name)
 				       .data;
 }
 
+/* A file of the checkpoint that could not be read is no damage of it. */
+static bool is_read(struct fsdp_survey *survey, const struct fsdp_checkpoint *checkpoint)
+{
+	for (size_t i = 0; i < fsdp_checkpoint_error_count(checkpoint); i++) {
+		const struct fsdp_error *error = fsdp_checkpoint_error(checkpoint, i);
+		struct fsdp_error *copy = NULL;
+		if (is_of_file(error))
+			continue;
+		fsdp_fail(&copy, fsdp_error_code(error), FSDP_UNKNOWN, "%s",
+			fsdp_error_message(error));
+		return give_up(survey, copy);
+	}
+	return true;
+}
+
 static bool open_part(struct fsdp_survey *survey, struct survey_part *part)
 {
 	struct fsdp_options options = {
@@ -287,9 +363,13 @@ static bool open_part(struct fsdp_survey *survey, struct survey_part *part)
 	if (path == NULL)
 		return false;
 	if (fsdp_checkpoint_open(&path, 1, &options, &part->checkpoint, &part->error))
-		return true;
+		return is_read(survey, part->checkpoint);
 	part->checkpoint = NULL;
-	return fsdp_error_code(part->error) != FSDP_ERROR_MEMORY;
+	if (is_of_file(part->error))
+		return true;
+	give_up(survey, part->error);
+	part->error = NULL;
+	return false;
 }
 
 bool fsdp_survey_part(
@@ -445,9 +525,9 @@ static bool read_pickles(struct fsdp_survey *survey, const char *name,
 		ret_pickles->is_readable = true;
 		done = list_refused(survey, pickles, ret_pickles);
 	} else {
-		done = fsdp_error_code(error) != FSDP_ERROR_MEMORY;
+		done = is_of_file(error);
+		give_up(survey, error);
 	}
-	fsdp_error_free(error);
 	fsdp_pickles_free(pickles);
 	return done;
 }

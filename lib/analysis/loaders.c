@@ -308,7 +308,7 @@ static bool ask(struct fsdp_loading *loading, const struct fsdp_loader *loader,
 		result->verdict = worse(result->verdict, rule->verdict);
 		ended = rule->ends || rule->verdict == FSDP_LOAD_REFUSES;
 	}
-	return !loading->failed;
+	return !loading->failed && !fsdp_survey_failed(loading->survey, NULL);
 }
 
 static bool ask_all(struct fsdp_loads *loads, struct fsdp_survey *survey,
@@ -356,7 +356,8 @@ bool fsdp_loads_new(struct fsdp_survey *survey, const struct fsdp_loads_options 
 	fsdp_arena_init_lean(&loads->arena, &loads->budget);
 	if (!ask_all(loads, survey, options)) {
 		fsdp_loads_free(loads);
-		return fsdp_fail_memory(ret_error);
+		return !fsdp_survey_failed(survey, ret_error) &&
+		       fsdp_fail_memory(ret_error);
 	}
 	*ret_loads = loads;
 	return true;

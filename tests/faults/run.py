@@ -61,6 +61,8 @@ COMMANDS = [
     ["pickle", "--tree", "--check", ZIP],
     ["pickle", "--json", "--ops", "--tree", STREAM],
     ["ls", "testdata/cross/model-a-dcp-safetensors-w2"],
+    ["audit", "--for=hf,accelerate,dcp", DCP],
+    ["audit", "--json", "--for=deepspeed", "--world=3", "testdata/deepspeed/zero2-roundrobin-w2"],
     ["tree", DCP],
     ["tree", PLAN],
     ["tree", "--style=torch", PLAN],

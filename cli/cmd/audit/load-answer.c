@@ -8,7 +8,6 @@
 #include "cmd/audit/load-answer.h"
 #include "render/record.h"
 #include "run/answer.h"
-#include "run/collected.h"
 
 const char *const loader_words[] = { "hf", "trainer", "peft", "accelerate", "dcp",
 	"deepspeed", "megatron", "weights_only", "all", NULL };
@@ -146,25 +145,19 @@ static bool ask(const struct loading_options *options, struct run *run,
 }
 
 bool loading_judge(const struct loading_options *options, struct run *run,
-	const struct expectation *expected, bool data, struct loading_answer *answer)
+	const struct expectation *expected, bool data, struct loading_answer *answer,
+	struct fsdp_error **ret_error)
 {
 	struct expected_list list = { 0 };
-	struct fsdp_error *error = NULL;
 	bool done;
 
 	*answer = (struct loading_answer){ .status = STATUS_GOOD };
 	if (options->loaders.count == 0)
 		return true;
 	done = expectation_list(expected, &list) &&
-	       ask(options, run, &list, data, answer, &error) &&
+	       ask(options, run, &list, data, answer, ret_error) &&
 	       show_all(answer, is_named(options, "all"));
 	expected_list_done(&list);
-	if (!done && error != NULL && fsdp_error_code(error) != FSDP_ERROR_MEMORY) {
-		collected_error(run->collected, error, run->input);
-		answer->status = STATUS_PARTIAL;
-		done = true;
-	}
-	fsdp_error_free(error);
 	return done;
 }
 

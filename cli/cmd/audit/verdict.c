@@ -356,13 +356,13 @@ static bool compare_others(const struct audit *audit, struct run *run)
 }
 
 /* A loader that refuses it, or loads something else, fails the audit. */
-static bool judge_loading(struct judging *judging)
+static bool judge_loading(struct judging *judging, struct fsdp_error **ret_error)
 {
 	const struct audit *audit = judging->audit;
 	struct judgement *verdict = judging->verdict;
 
 	if (!loading_judge(&audit->options->loading, judging->run, &audit->expected,
-		    audit->options->data, &verdict->loading))
+		    audit->options->data, &verdict->loading, ret_error))
 		return false;
 	if (!audit->never_fails)
 		verdict->status = status_worse(verdict->status, verdict->loading.status);
@@ -385,5 +385,5 @@ bool audit_judge(struct audit *audit, struct run *run, struct fsdp_error **ret_e
 	set_scope(&judging);
 	count_findings(&judging);
 	decide(&judging);
-	return note_not_evaluated(&judging) && judge_loading(&judging);
+	return note_not_evaluated(&judging) && judge_loading(&judging, ret_error);
 }

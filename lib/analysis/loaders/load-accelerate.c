@@ -242,7 +242,7 @@ static const struct fsdp_load_rule rules[] = {
 		"Some weights of the model checkpoint at {path} were not used when initializing {0}",
 		"save the inner dict alone", is_nested },
 	{ "accelerate-unread", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
-		"{0} cannot be read as a whole", NULL, fsdp_load_cannot_open },
+		"{0} cannot be read as a whole: {1}", NULL, fsdp_load_cannot_open },
 	{ "accelerate-model-unknown", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
 		"the names of a model of this type are not known; give them with --expect",
 		NULL, knows_no_model },

@@ -139,8 +139,12 @@ static void count_items(struct fsdp_loading *loading, size_t *ret_good, size_t *
 	struct fsdp_place place;
 
 	*ret_good = *ret_bad = 0;
-	if (checkpoint == NULL || !fsdp_locator_new(checkpoint, &locator, NULL))
+	if (checkpoint == NULL)
 		return;
+	if (!fsdp_locator_new(checkpoint, &locator, NULL)) {
+		loading->failed = true;
+		return;
+	}
 	for (uint32_t i = 0; i < fsdp_piece_count(checkpoint) && i < PIECES_MOST &&
 			     (*ret_good == 0 || *ret_bad == 0);
 		i++) {
@@ -151,7 +155,10 @@ static void count_items(struct fsdp_loading *loading, size_t *ret_good, size_t *
 		struct fsdp_file file = fsdp_file(checkpoint, piece.file);
 		if (is_short(&file, &piece))
 			continue;
-		++*(fsdp_piece_locate(locator, i, &place, &error) ? ret_good : ret_bad);
+		bool located = fsdp_piece_locate(locator, i, &place, &error);
+		loading->failed |=
+			!located && fsdp_error_code(error) == FSDP_ERROR_MEMORY;
+		++*(located ? ret_good : ret_bad);
 		fsdp_error_free(error);
 	}
 	fsdp_locator_free(locator);

@@ -300,7 +300,7 @@ static const struct fsdp_load_rule rules[] = {
 		"'collections.OrderedDict' object has no attribute 'is_floating_point'",
 		"save the inner dict alone", fsdp_load_is_nested },
 	{ "hf-unread", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
-		"{0} cannot be read as a whole", NULL, fsdp_load_cannot_open },
+		"{0} cannot be read as a whole: {1}", NULL, fsdp_load_cannot_open },
 	{ "hf-model-unknown", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
 		"the names of a model of this type are not known; give them with --expect",
 		NULL, fsdp_load_knows_no_model },

@@ -311,7 +311,7 @@ static const struct fsdp_load_rule rules[] = {
 		"Error while deserializing header: {0}", "fetch the file again",
 		fsdp_load_is_cut_safetensors },
 	{ "peft-unread", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
-		"{0} cannot be read as a whole", NULL, fsdp_load_cannot_open },
+		"{0} cannot be read as a whole: {1}", NULL, fsdp_load_cannot_open },
 	{ "peft-target-absent", NULL, NULL, FSDP_LOAD_REFUSES,
 		"peft.utils.error.NoMatchingPeftModuleError",
 		"Target modules {{0}} not found in the base model. Please check the target modules and try again.",

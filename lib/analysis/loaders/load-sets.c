@@ -123,12 +123,13 @@ bool fsdp_set_pairs_new(struct fsdp_survey *survey, bool data,
 		loading->arena = &pairs->arena;
 		loading->path = "";
 	}
-	if (loading == NULL || !add_pairs(pairs, loading)) {
-		fsdp_set_pairs_free(pairs);
-		return fsdp_fail_memory(ret_error);
-	}
-	if (pairs->count > 0)
+	if (loading != NULL && add_pairs(pairs, loading) && pairs->count > 0)
 		write_takers(pairs, loading);
+	if (loading == NULL || loading->failed || fsdp_survey_failed(survey, NULL)) {
+		fsdp_set_pairs_free(pairs);
+		return !fsdp_survey_failed(survey, ret_error) &&
+		       fsdp_fail_memory(ret_error);
+	}
 	*ret_pairs = pairs;
 	return true;
 }

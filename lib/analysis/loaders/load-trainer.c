@@ -198,7 +198,7 @@ static const struct fsdp_load_rule rules[] = {
 		"safetensors._safetensors_rust.SafetensorError",
 		"Error while deserializing header: {0}", "copy the file again", is_cut },
 	{ "trainer-unread", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
-		"{0} cannot be read as a whole", NULL, cannot_open },
+		"{0} cannot be read as a whole: {1}", NULL, cannot_open },
 	{ "trainer-model-unknown", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
 		"the names of a model of this type are not known; give them with --expect",
 		NULL, knows_no_model },

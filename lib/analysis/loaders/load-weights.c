@@ -159,16 +159,22 @@ bool fsdp_load_is_cut_safetensors(struct fsdp_loading *loading)
 	return false;
 }
 
+/* Word 0: the set; 1: why. */
 bool fsdp_load_cannot_open(struct fsdp_loading *loading)
 {
-	const struct fsdp_checkpoint *checkpoint =
-		loading->weights != NULL ? fsdp_load_open(loading, loading->weights)
-					 : NULL;
+	struct fsdp_survey_part part;
+	const struct fsdp_error *error;
 
 	if (loading->weights == NULL)
 		return false;
+	loading->failed |= !fsdp_survey_part(loading->survey, loading->weights, &part);
+	error = part.error;
+	if (part.checkpoint != NULL && fsdp_checkpoint_error_count(part.checkpoint) > 0)
+		error = fsdp_checkpoint_error(part.checkpoint, 0);
 	fsdp_load_say(loading, 0, "%s", loading->weights);
-	return checkpoint == NULL || fsdp_checkpoint_error_count(checkpoint) > 0;
+	fsdp_load_say(loading, 1, "%s",
+		error != NULL ? fsdp_error_message(error) : "it was not opened");
+	return part.checkpoint == NULL || error != NULL;
 }
 
 /* ---- names ---- */
@@ -487,26 +493,28 @@ bool fsdp_load_sets_are_alike(const char *a, const char *b)
 	return (strncmp(a, "adapter", 7) == 0) == (strncmp(b, "adapter", 7) == 0);
 }
 
-static bool next_bytes(struct fsdp_elements *elements, struct fsdp_span *ret_bytes)
+static bool next_bytes(struct fsdp_loading *loading, struct fsdp_elements *elements,
+	struct fsdp_span *ret_bytes)
 {
 	struct fsdp_error *error = NULL;
 	bool read = fsdp_elements_next(elements, ret_bytes, &error);
 
+	loading->failed |= !read && fsdp_error_code(error) == FSDP_ERROR_MEMORY;
 	fsdp_error_free(error);
 	return read;
 }
 
 /* The bytes of one tensor of both. */
-static enum fsdp_set_likeness compare_streams(
+static enum fsdp_set_likeness compare_streams(struct fsdp_loading *loading,
 	struct fsdp_elements *left, struct fsdp_elements *right)
 {
 	struct fsdp_span a = { 0 }, b = { 0 };
 
 	for (;;) {
 		size_t size;
-		if (a.size == 0 && !next_bytes(left, &a))
+		if (a.size == 0 && !next_bytes(loading, left, &a))
 			return FSDP_SETS_NOT_TOLD;
-		if (b.size == 0 && !next_bytes(right, &b))
+		if (b.size == 0 && !next_bytes(loading, right, &b))
 			return FSDP_SETS_NOT_TOLD;
 		size = a.size < b.size ? a.size : b.size;
 		if (size == 0)
@@ -523,7 +531,7 @@ struct two_sets {
 	struct fsdp_locator *locators[2];
 };
 
-static enum fsdp_set_likeness compare_bytes(
+static enum fsdp_set_likeness compare_bytes(struct fsdp_loading *loading,
 	const struct two_sets *sides, const struct fsdp_span *names)
 {
 	struct fsdp_elements *streams[2] = { NULL, NULL };
@@ -535,9 +543,10 @@ static enum fsdp_set_likeness compare_bytes(
 		opened = fsdp_elements_open(sides->locators[i],
 			fsdp_tensor_find(sides->checkpoints[i], names[i]), NULL,
 			&streams[i], &error);
+	loading->failed |= !opened && fsdp_error_code(error) == FSDP_ERROR_MEMORY;
 	fsdp_error_free(error);
 	if (opened)
-		likeness = compare_streams(streams[0], streams[1]);
+		likeness = compare_streams(loading, streams[0], streams[1]);
 	fsdp_elements_close(streams[0]);
 	fsdp_elements_close(streams[1]);
 	return likeness;
@@ -556,7 +565,7 @@ static enum fsdp_set_likeness compare_all_bytes(struct fsdp_loading *loading,
 	for (size_t i = 0; likeness == FSDP_SETS_SAME && i < tensors->count; i++) {
 		const struct fsdp_span names[] = { tensors->items[i].name,
 			tensors->items[i].name };
-		likeness = compare_bytes(sides, names);
+		likeness = compare_bytes(loading, sides, names);
 		if (likeness == FSDP_SETS_DIFFER)
 			fsdp_load_name(loading, tensors->items[i].name);
 	}
@@ -581,7 +590,7 @@ bool fsdp_load_ties_differ(struct fsdp_loading *loading)
 		return false;
 	if (fsdp_locator_new(sides.checkpoints[0], &sides.locators[0], NULL) &&
 		fsdp_locator_new(sides.checkpoints[1], &sides.locators[1], NULL))
-		likeness = compare_bytes(&sides, names);
+		likeness = compare_bytes(loading, &sides, names);
 	else
 		loading->failed = true;
 	fsdp_locator_free(sides.locators[0]);

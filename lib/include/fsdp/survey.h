@@ -29,6 +29,11 @@ FSDP_API bool fsdp_survey_new(const char *path, const struct fsdp_limit_setting 
 /** NULL is fine. */
 FSDP_API void fsdp_survey_free(struct fsdp_survey *survey);
 
+/** Something could not be read for a reason that says nothing of it (memory, permission,
+ * a limit): what was answered since then counts for nothing. Then fills the error. */
+FSDP_API bool fsdp_survey_failed(
+	const struct fsdp_survey *survey, struct fsdp_error **ret_error);
+
 /** So many first bytes of a file are kept. */
 enum { FSDP_SURVEY_HEAD = 16 };
 
