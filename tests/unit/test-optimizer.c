@@ -100,6 +100,19 @@ static void each_moment_has_the_shape_of_its_parameter(void **state)
 	(void)state;
 }
 
+static void states_without_a_model_are_not_judged(void **state)
+{
+	static const char *const RULES[] = { "FI5001", "FI5002", "FI5003", "FI5004" };
+	struct fsdp_audit *audit;
+
+	put_as(*state, "optim.state.a.weight.exp_avg", FSDP_ROLE_OPTIM, 8, 4);
+	audit = judge(*state);
+	for (size_t i = 0; i < FSDP_COUNT(RULES); i++)
+		assert_int_equal(
+			result_of(audit, RULES[i]).status, FSDP_STATUS_NOT_APPLICABLE);
+	fsdp_audit_free(audit);
+}
+
 /* A frozen parameter has no state at all. */
 static void a_parameter_may_have_no_state(void **state)
 {
@@ -133,6 +146,7 @@ int main(void)
 		BY_HAND(other_states_are_no_orphans),
 		BY_HAND(most_states_of_another_model_are_not_told_one_by_one),
 		BY_HAND(each_moment_has_the_shape_of_its_parameter),
+		BY_HAND(states_without_a_model_are_not_judged),
 		BY_HAND(a_parameter_may_have_no_state),
 		BY_HAND(a_moment_has_another_shape),
 		BY_HAND(a_factored_state_has_another_shape),
