@@ -204,6 +204,18 @@ static void tell_states(struct show *show, const struct item *item)
 	out_line_end(out);
 }
 
+/* Runs of a flat buffer share a storage as all of its unit do: they are not tied. */
+static const char *how_shared(const struct show *show, const struct item *item)
+{
+	const struct fsdp_tensor *tensor = &item->tensor;
+
+	return tensor->piece_count > 0 &&
+			       fsdp_piece(show->run->checkpoint, tensor->first_piece)
+				       .is_run
+		       ? "one flat buffer with "
+		       : "shared with ";
+}
+
 static void tell_aliases(struct show *show, const struct item *item)
 {
 	struct out *out = show->run->out;
@@ -219,7 +231,7 @@ static void tell_aliases(struct show *show, const struct item *item)
 				out_line_end(out);
 			declared = alias.is_declared;
 			out_line_begin(out, declared ? "also called" : "storage");
-			out_line_text(out, "%s", declared ? "" : "shared with ");
+			out_line_text(out, "%s", declared ? "" : how_shared(show, item));
 		}
 		out_line_name(out, alias.name);
 	}
