@@ -32,11 +32,13 @@ static bool look_at(struct fsdp_verify *verify, const struct fsdp_entry *entry,
 {
 	struct fsdp_verify_file file = { .id = FSDP_NONE, .path = entry->name };
 	struct fsdp_error *error = NULL;
+	bool zip = false;
 	fsdp_verify_keep_open(verify);
 	if (!fsdp_folder_source(
-		    fsdp_verify_place(verify), entry->name, &file.source, &error))
+		    fsdp_verify_place(verify), entry->name, &file.source, &error) ||
+		!fsdp_verify_is_zip(&file.source, &zip, &error))
 		return fsdp_verify_excuse(verify, &file, &error, ret_error);
-	if (!fsdp_verify_is_zip(&file.source))
+	if (!zip)
 		return true;
 	if (file.source.fd >= 0)
 		(void)fstat(file.source.fd, &file.before);

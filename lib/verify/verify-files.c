@@ -181,23 +181,29 @@ bool fsdp_verify_excuse(struct fsdp_verify *verify, const struct fsdp_verify_fil
 	return true;
 }
 
-bool fsdp_verify_is_zip(const struct fsdp_source *source)
+bool fsdp_verify_is_zip(
+	const struct fsdp_source *source, bool *ret_zip, struct fsdp_error **ret_error)
 {
-	unsigned char head[4];
-	return source->size >= sizeof head &&
-	       fsdp_source_read(source, 0, head, sizeof head, NULL) &&
-	       memcmp(head, "PK\3\4", sizeof head) == 0;
+	unsigned char head[4] = { 0 };
+	bool good = source->size < sizeof head ||
+		    fsdp_source_read(source, 0, head, sizeof head, ret_error);
+	*ret_zip = good && memcmp(head, "PK\3\4", sizeof head) == 0;
+	return good;
 }
 
-static enum fsdp_verify_kind kind_of(
-	const struct fsdp_model *model, const struct fsdp_verify_file *file)
+static bool find_kind(const struct fsdp_model *model, struct fsdp_verify_file *file,
+	struct fsdp_error **ret_error)
 {
+	bool zip = false;
+	file->kind = FSDP_BYTES_ITEMS;
 	if (file->extent_count != 0 &&
 		fsdp_model_extent(model, file->extents[0])->kind == FSDP_EXTENT_ITEM)
-		return FSDP_BYTES_ITEMS;
+		return true;
 	if (fsdp_span_ends(file->path, FSDP_SPAN(".distcp")))
-		return FSDP_BYTES_ITEMS;
-	return fsdp_verify_is_zip(&file->source) ? FSDP_BYTES_ZIP : FSDP_BYTES_RAW;
+		return true;
+	bool good = fsdp_verify_is_zip(&file->source, &zip, ret_error);
+	file->kind = zip ? FSDP_BYTES_ZIP : FSDP_BYTES_RAW;
+	return good;
 }
 
 bool fsdp_verify_file(struct fsdp_verify *verify, uint32_t id,
@@ -219,8 +225,10 @@ bool fsdp_verify_file(struct fsdp_verify *verify, uint32_t id,
 		file_of_piece, &ret_file->piece_count);
 	ret_file->values = part_of(model, verify->values, verify->value_count, id,
 		file_of_value, &ret_file->value_count);
-	ret_file->kind = kind_of(model, ret_file);
-	return true;
+	if (find_kind(model, ret_file, &error))
+		return true;
+	(void)fsdp_verify_excuse(verify, ret_file, &error, ret_error);
+	return false;
 }
 
 /* ---- findings ---- */

@@ -174,7 +174,8 @@ const char *fsdp_verify_names(const struct fsdp_verify *verify,
 void fsdp_verify_move_notes(struct fsdp_verify *verify, uint64_t base, bool keep);
 
 /* Whether it begins as a zip does. */
-bool fsdp_verify_is_zip(const struct fsdp_source *source);
+bool fsdp_verify_is_zip(
+	const struct fsdp_source *source, bool *ret_zip, struct fsdp_error **ret_error);
 
 /* ---- verify-beside.c ---- */
 

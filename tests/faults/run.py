@@ -85,6 +85,7 @@ COMMANDS = [
     ["audit", "-o", "junit", CROSS],
     ["audit", "-o", "github", CROSS],
     ["audit", "--jsonl", ZIP, CROSS],
+    ["audit", "--data", "testdata/torch-zip/sparse/model.pt"],
     ["audit", "--data", "--merged=" + CROSS, "--expect=" + CROSS, CROSS],
     ["export", "-o", "out", "testdata/demo/step-1234"],
     ["export", "-j1", "--max-shard-size=500", "--cast=bfloat16", "--rename=blocks=b", "-o", "out",

@@ -131,7 +131,10 @@ static void put_level(
 	const uint64_t *needs = verdict->not_evaluated;
 	const char *before = ": ";
 
-	out_line_text(out, " %s", looked[level]);
+	out_line_text(out, " %s",
+		level >= FSDP_LEVEL_DATA && needs[FSDP_REASON_UNREADABLE] > 0
+			? "Not every byte could be read"
+			: looked[level]);
 	if (verdict->bytes_read != UINT64_MAX) {
 		out_line_text(out, " (");
 		out_line_value(out, value_bytes(verdict->bytes_read));
