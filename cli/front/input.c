@@ -240,12 +240,9 @@ static enum usage_result add_folder(
 		if (copy == NULL || !texts_add(&inputs->paths, copy))
 			return USAGE_MEMORY;
 	}
-	if (inputs->paths.count == first) {
-		usage_what(usage, "%s holds no recordings", path);
-		usage_hint(usage,
-			"a folder is taken as its files *.json, *.jsonl and *.log, also compressed");
-		return USAGE_WRONG;
-	}
+	/* Without any it is opened as it is, and the reason told. */
+	if (inputs->paths.count == first && !texts_add(&inputs->paths, path))
+		return USAGE_MEMORY;
 	qsort(inputs->paths.items + first, inputs->paths.count - first,
 		sizeof *inputs->paths.items, compare_texts);
 	return USAGE_GOOD;

@@ -28,6 +28,11 @@ bool fsdp_source_file(
 	struct stat status;
 	if (fstat(fd, &status) != 0)
 		return fsdp_fail_errno(ret_error, errno, FSDP_UNKNOWN, "cannot look at");
+	if (S_ISDIR(status.st_mode)) {
+		fsdp_fail_rule(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, "FI3065",
+			FSDP_UNKNOWN, "this is a folder that holds no file of this kind");
+		return fsdp_error_add_hint(ret_error, "name the file that is meant");
+	}
 	if (!S_ISREG(status.st_mode))
 		return fsdp_fail_rule(ret_error, FSDP_ERROR_NOT_A_CHECKPOINT, "FI3065",
 			FSDP_UNKNOWN, "not a regular file");

@@ -30,7 +30,7 @@ later() {
 	[ "$stderr" = "" ]
 	mkdir empty
 	run -2 --separate-stderr replay empty
-	[ "${stderr_lines[0]}" = "fsdp-inspect: empty holds no recordings" ]
+	[ "${stderr_lines[0]}" = "fsdp-inspect: empty: this is a folder that holds no file of this kind" ]
 }
 
 @test "one bad file does not hide the others" {

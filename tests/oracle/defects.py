@@ -49,7 +49,7 @@ ROWS += [
     ("trainer/plain-llama", "cut checkpoint-4/trainer_state.json -30", "FI1004 error", "audit"),
     ("trainer/zero2-w2", "rm checkpoint-4/config.json", "FI1001 warning", "audit"),
     ("trainer/only-model", "rm checkpoint-4/model.safetensors", "FI1001 error", "audit"),
-    ("trainer/ddp-w2", "rm checkpoint-4/rng_state_1.pth", "FI1008 warning", "audit"),
+    ("trainer/ddp-w2", "rm checkpoint-4/rng_state_1.pth", "FI1008 note", "audit"),
     ("eco/hf/peft-lora", "rm adapter_config.json", "FI1001 warning", "audit"),
     ("dcp/fsdp2-w2", "rm checkpoint/__1_0.distcp", "FI1001 error"),
     ("dcp/no-collectives", "rm checkpoint/__1.metadata", "FI1008 error"),

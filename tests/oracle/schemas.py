@@ -29,8 +29,9 @@ except ImportError:
 
 # Fields that no input can show today, and why. A leading * stands for what is before.
 NEVER_SEEN = {
+    "replay-1#/$defs/rank/properties/interrupted": "only after Ctrl-C, which replay.bats tries",
+    "*#/properties/interrupted": "only after Ctrl-C, which replay.bats tries",
     "*/properties/dtype_raw": "PyTorch spells dtypes one way",
-    "*/properties/lost_bytes": "no reader counts them yet",
 }
 
 READ = ("torch-zip", "dcp", "fsdp1", "fsdp2")
@@ -338,11 +339,38 @@ def audit_jobs(args, folder):
         yield "--json", "audit", "--data", "--values", path
         yield "--json", "audit", path, os.path.join(folder, "absent")
         yield "--jsonl", "audit", path, os.path.join(folder, "absent")
+    for case in (first_case(args, [name]) for name in ("broken/hf-missing-tensor", "torch-zip/custom-class")):
+        if case is not None:
+            yield "--json", "audit", "--for=all", case.checkpoint()
     empty = os.path.join(folder, "empty.safetensors")
     with open(empty, "wb") as f:
         text = b'{"a":{"dtype":"F32","shape":[0],"data_offsets":[0,0]},"b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
         f.write(len(text).to_bytes(8, "little") + text + bytes(4))
     yield "--json", "audit", empty
+
+
+def rare_jobs(args):
+    """Command lines with fields that no other line has."""
+    step = first_case(args, ["dcp/fsdp2-w2"])
+    if step is not None:
+        yield "--json", "info", step.folder
+        yield "--json", "ls", "--by=rank,dtype", step.checkpoint()
+    blocks = first_case(args, ["accelerate/fsdp2-sharded-w2"])
+    if blocks is not None:
+        yield "--json", "tree", blocks.folder
+    trace = os.path.join(args.fixtures or "", "traces/kineto_cpu/collectives_rank0.pt.trace.json.gz")
+    if os.path.exists(trace):
+        yield "--json", "replay", trace, trace
+
+
+def export_jobs(args, folder):
+    """Command lines that write checkpoints into folders of their own."""
+    cases = (first_case(args, [name]) for name in ("dcp/fsdp2-w2", "torch-zip/all-dtypes", "torch-zip/nested-checkpoint", "trainer/tied-qwen2"))
+    for case in filter(None, cases):
+        truth = case.load("truth.json")
+        for number, more in enumerate(((), ("--cast=float16",), ("--tie=keep", "--no-verify"))):
+            yield "--json", "export", "--skip-unsupported", *more, "-o", os.path.join(folder, f"{case.short}-{number}"), case.checkpoint(truth)
+        yield "--jsonl", "export", "--skip-unsupported", "-o", os.path.join(folder, case.short + "-lines"), case.checkpoint(truth)
 
 
 def pickle_jobs(args):
@@ -416,7 +444,7 @@ def jobs(args, folder):
     """Every command line; without --all a part of those over samples, but some of each family."""
     every = 1 if args.all else EVERY
     found = thinned(sample_jobs(args, folder), lambda job: (job[0], kind_of(job[1])), every)
-    return [*ABOUT, *(words for _, words in found), *made_jobs(args, folder), *audit_jobs(args, folder), *pickle_jobs(args)]
+    return [*ABOUT, *(words for _, words in found), *made_jobs(args, folder), *audit_jobs(args, folder), *rare_jobs(args), *export_jobs(args, folder), *pickle_jobs(args)]
 
 
 def check_document(schemas, walk, r, doc, problems):

@@ -192,7 +192,7 @@ static bool name_weights(struct fsdp_reading *reading, struct trainer *trainer,
 	       name_family(reading, &fsdp_family_deepspeed, ret_error);
 }
 
-/* Every rank writes its random states. */
+/* Every rank writes its random states, with its number where there are several. */
 static uint32_t count_ranks(const struct fsdp_folder *folder)
 {
 	uint32_t numbers[FSDP_PATTERN_NUMBERS], count = 0;
@@ -202,7 +202,7 @@ static uint32_t count_ranks(const struct fsdp_folder *folder)
 			count = 1;
 		if (fsdp_pattern_takes(entry.name, "rng_state_#.pth", numbers) &&
 			numbers[0] >= count)
-			count = numbers[0] + 1;
+			count = numbers[0] != 0 ? numbers[0] + 1 : 2;
 	}
 	return count;
 }
