@@ -80,7 +80,7 @@ static void expect(bool look, const char *expected)
 static void nothing_is_told_of_a_sound_folder(void **state)
 {
 	(void)state;
-	PUT("trainer_state.json", "{\"log\": [[1, 2], {\"loss\": 3}]}");
+	PUT("generation_config.json", "{\"log\": [[1, 2], {\"loss\": 3}]}");
 	PUT("README.md", "not JSON");
 	PUT("notes.json", "not JSON either, but nothing loads it");
 	expect(true, "");

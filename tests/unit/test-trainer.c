@@ -201,22 +201,61 @@ static void how_far_training_was_is_a_value(void **state)
 	(void)state;
 	expect_state(
 		"{\"best_metric\": 3.25, \"best_model_checkpoint\": \"out\\/checkpoint-2\", \"epoch\": 0.5, \"global_step\": 4, \"log_history\": [{\"loss\": NaN, \"step\": 7}, {\"grad_norm\": Infinity}], \"max_steps\": 9, \"other\": {\"epoch\": 8}}",
-		"epoch 0.50, global_step 4, trainer_state.best_metric 3.25, trainer_state.best_model_checkpoint 'out/checkpoint-2', trainer_state.max_steps 9");
-	expect_state("{\"global_step\": null, \"epoch\": 1e0}", "epoch 1.00");
-	expect_state("{}", "");
+		"epoch 0.50, global_step 4, trainer_state.best_metric 3.25, trainer_state.best_model_checkpoint 'out/checkpoint-2', trainer_state.max_steps 9; FI5007");
+	expect_state("{\"global_step\": null, \"epoch\": 1e0}", "epoch 1.00; FI5007");
+	expect_state("{}", "; FI5007");
 }
 
 static void what_is_no_state_is_told(void **state)
 {
 	(void)state;
-	expect_state("{\"global_step\": 4", "; FI1004");
-	expect_state("{\"global_step\": 4, \"log_history\": [{", "global_step 4; FI1004");
-	expect_state("", "; FI1004");
-	expect_state("[4]", "; FI1025");
-	expect_state("{\"global_step\": [4]}", "; FI1025");
+	expect_state("{\"global_step\": 4", "; FI1004; FI5007");
+	expect_state("{\"global_step\": 4, \"log_history\": [{",
+		"global_step 4; FI1004; FI5007");
+	expect_state("", "; FI1004; FI5007");
+	expect_state("[4]", "; FI1025; FI5007");
+	expect_state("{\"global_step\": [4]}", "; FI1025; FI5007");
 	expect_state("{\"global_step\": 99999999999999999999}",
-		"global_step 100000000000000000000.00");
-	expect_state("\x80\x02}", "; FI1025");
+		"global_step 100000000000000000000.00; FI5007");
+	expect_state("\x80\x02}", "; FI1025; FI5007");
+}
+
+/* The place and the beginning of what a resume lacks, one after the other. */
+static void expect_lack(const char *expected)
+{
+	struct fsdp_options options = { .size = sizeof options, .no_plan = true };
+	const char *path = folder;
+	struct fsdp_checkpoint *checkpoint = NULL;
+	char found[512] = "";
+	size_t at = 0;
+
+	assert_true(fsdp_checkpoint_open(&path, 1, &options, &checkpoint, NULL));
+	for (size_t i = 0; i < fsdp_finding_count(checkpoint); i++) {
+		const struct fsdp_finding *finding = fsdp_finding(checkpoint, i);
+		if (strcmp(finding->rule->id, "FI5007") != 0)
+			continue;
+		at += (size_t)snprintf(found + at, sizeof found - at, "%s%c %.*s: %.*s",
+			at == 0 ? "" : "; ", "nwe"[finding->severity],
+			FSDP_TEXT_MOST(finding->file, 64),
+			FSDP_TEXT_MOST(finding->message, 24));
+	}
+	assert_string_equal(found, expected);
+	fsdp_checkpoint_free(checkpoint);
+}
+
+static void what_a_resume_lacks_is_told(void **state)
+{
+	(void)state;
+	put("trainer_state.json", "{}", 2);
+	expect_lack("n : only the model was saved");
+	put("rng_state.pth", "\x80\x02N.", 4);
+	expect_lack("n : optimizer.pt and schedul");
+	put("scheduler.pt", "\x80\x02}.", 4);
+	expect_lack("w optimizer.pt: optimizer.pt is missing:");
+	put("optimizer.pt", "\x80\x02}.", 4);
+	expect_lack("");
+	put("latest", "global_step4", 12);
+	expect_lack("w : the folder global_step<N");
 }
 
 /* A near miss: a model with a file of random states is no step of Trainer. */
@@ -246,6 +285,7 @@ int main(void)
 		cmocka_unit_test(renamed_modules_are_known),
 		IN_FOLDER(how_far_training_was_is_a_value),
 		IN_FOLDER(what_is_no_state_is_told),
+		IN_FOLDER(what_a_resume_lacks_is_told),
 		IN_FOLDER(random_states_alone_are_no_step),
 	};
 

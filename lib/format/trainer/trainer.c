@@ -277,39 +277,65 @@ static bool is_there(const struct fsdp_folder *folder, const char *pattern)
 	return fsdp_pattern_in(folder, FSDP_ENTRY_FILE, pattern);
 }
 
-/* What a resume needs and does not find. Of weights alone nothing is missed. */
+/* Scripts and pointers that DeepSpeed leaves beside its folder. */
+static bool lost_deepspeed(const struct fsdp_folder *folder)
+{
+	return (is_there(folder, "latest") || is_there(folder, "zero_to_fp32.py")) &&
+	       !fsdp_pattern_in(folder, FSDP_ENTRY_DIRECTORY, "global_step#");
+}
+
+static void lack(struct fsdp_reading *reading, const char *file,
+	enum fsdp_severity severity, const char *message)
+{
+	fsdp_find(&reading->model->findings, FSDP_RULE_RESUME_PART,
+		FSDP_PLACE(.file = file != NULL ? fsdp_span_text(file)
+						: (struct fsdp_span){ 0 },
+			.severity = (int)severity + 1),
+		"%s", message);
+}
+
+/* What Trainer loads with the weights: the optimizer and the schedule only together. */
+static void judge_training(struct fsdp_reading *reading, const struct trainer *trainer)
+{
+	const struct fsdp_folder *folder = trainer->folder;
+	bool optimizer = has_any(folder, optimizers, FSDP_COUNT(optimizers));
+	bool scheduler = is_there(folder, "scheduler.pt");
+	bool random = trainer->world_size != 0;
+	if (trainer->is_deepspeed && !scheduler)
+		lack(reading, "scheduler.pt", FSDP_NOTE,
+			"scheduler.pt is missing: a resume with DeepSpeed fails without it, unless the schedule is set in the DeepSpeed configuration and is stored in global_step<N>");
+	else if (optimizer && !scheduler)
+		lack(reading, "scheduler.pt", FSDP_WARNING,
+			"scheduler.pt is missing: Trainer loads the optimizer and the schedule only together, so a resume keeps the step and the weights, and starts both with fresh state");
+	else if (!trainer->is_deepspeed && !optimizer && scheduler)
+		lack(reading, "optimizer.pt", FSDP_WARNING,
+			"optimizer.pt is missing: Trainer loads the optimizer and the schedule only together, so a resume keeps the step and the weights, and starts both with fresh state");
+	else if (!trainer->is_deepspeed && !optimizer)
+		lack(reading, NULL, FSDP_NOTE,
+			random ? "optimizer.pt and scheduler.pt are missing: a resume keeps the step and the weights, and starts the optimizer and the schedule with fresh state"
+			       : "only the model was saved (save_only_model): without optimizer.pt, scheduler.pt and rng_state.pth a resume keeps the step and the weights, and starts everything else with fresh state");
+	if (!random && (trainer->is_deepspeed || optimizer || scheduler))
+		lack(reading, "rng_state.pth", FSDP_NOTE,
+			"no states of random generators are there: a resume goes on with other random numbers");
+}
+
+/* What a resume needs and does not find. */
 static void judge_parts(struct fsdp_reading *reading, const struct trainer *trainer)
 {
 	const struct fsdp_folder *folder = trainer->folder;
-	struct fsdp_findings *findings = &reading->model->findings;
-	bool state = is_there(folder, STATE_FILE),
-	     scheduler = is_there(folder, "scheduler.pt");
-	bool trained = trainer->is_deepspeed ||
-		       has_any(folder, optimizers, FSDP_COUNT(optimizers));
-	if (!state)
-		fsdp_find(findings, FSDP_RULE_RESUME_PART,
+	if (!is_there(folder, STATE_FILE))
+		fsdp_find(&reading->model->findings, FSDP_RULE_RESUME_PART,
 			FSDP_PLACE(.file = FSDP_SPAN(STATE_FILE),
 				.severity = FSDP_WARNING + 1,
 				.next = "gather the files of all nodes, or use an earlier checkpoint"),
 			"the file that Trainer writes last is not there: the save did not end, or these are the files of another node than the first");
 	if (!has_weights(folder))
-		fsdp_find(findings, FSDP_RULE_RESUME_PART,
-			FSDP_PLACE(.file = { 0 }, .severity = FSDP_WARNING + 1),
-			"no weights are there");
-	if (trained && !scheduler)
-		fsdp_find(findings, FSDP_RULE_RESUME_PART,
-			FSDP_PLACE(.file = FSDP_SPAN("scheduler.pt"),
-				.severity = FSDP_WARNING + 1),
-			"the schedule is not there: without it Trainer does not load the optimizer either, and begins both anew at the step that it goes on from");
-	if (!trained && scheduler)
-		fsdp_find(findings, FSDP_RULE_RESUME_PART,
-			FSDP_PLACE(.file = FSDP_SPAN("optimizer.pt"),
-				.severity = FSDP_WARNING + 1),
-			"the states of the optimizer are not there: without them Trainer does not load the schedule either, and begins both anew at the step that it goes on from");
-	if (trained && trainer->world_size == 0)
-		fsdp_find(findings, FSDP_RULE_RESUME_PART,
-			FSDP_PLACE(.file = FSDP_SPAN("rng_state.pth")),
-			"no states of random generators are there: a resume goes on with other random numbers");
+		lack(reading, NULL, FSDP_WARNING, "no weights are there");
+	if (lost_deepspeed(folder))
+		lack(reading, NULL, FSDP_WARNING,
+			"the folder global_step<N> is missing, to which the files of DeepSpeed beside it belong: a resume with DeepSpeed fails without it");
+	else
+		judge_training(reading, trainer);
 }
 
 /* Files of random states as many as there are ranks. */
