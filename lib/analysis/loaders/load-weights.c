@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which set of weights a loader takes, how that compares with the model, and with the
- * other sets that lie there.
+ * Which set of weights a loader takes, and how that compares with the model.
  *
  * Origin: transformers/modeling_utils.py (5.23), accelerate/utils/modeling.py (1.15),
  * safetensors/src/tensor.rs (0.8).
@@ -9,8 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <fsdp/elements.h>
 
 #include "analysis/loaders/loading.h"
 #include "base/error.h"
@@ -231,7 +228,7 @@ static bool list_tensors(struct fsdp_loading *loading,
 	return !loading->failed;
 }
 
-static bool list_stored(struct fsdp_loading *loading,
+bool fsdp_load_list_stored(struct fsdp_loading *loading,
 	const struct fsdp_checkpoint *checkpoint, struct fsdp_load_tensors *ret)
 {
 	return list_tensors(loading, checkpoint, false, ret);
@@ -314,7 +311,8 @@ static struct fsdp_load_tensor *find_wanted(
 	return find_tensor(&loading->model, fsdp_span(text, size + name.size));
 }
 
-static bool same_shape(const struct fsdp_load_tensor *a, const struct fsdp_load_tensor *b)
+bool fsdp_load_same_shape(
+	const struct fsdp_load_tensor *a, const struct fsdp_load_tensor *b)
 {
 	return a->shape == NULL || b->shape == NULL ||
 	       (a->dims == b->dims &&
@@ -333,7 +331,7 @@ static void match_stored(struct fsdp_loading *loading)
 			continue;
 		}
 		stored->has_match = wanted->has_match = true;
-		if (same_shape(stored, wanted))
+		if (fsdp_load_same_shape(stored, wanted))
 			continue;
 		if (loading->misshaped++ == 0) {
 			loading->first_misshaped = stored;
@@ -370,7 +368,8 @@ bool fsdp_load_compare(struct fsdp_loading *loading)
 	checkpoint = loading->weights != NULL ? fsdp_load_open(loading, loading->weights)
 					      : NULL;
 	loading->knows_stored =
-		checkpoint != NULL && list_stored(loading, checkpoint, &loading->stored);
+		checkpoint != NULL &&
+		fsdp_load_list_stored(loading, checkpoint, &loading->stored);
 	if (!loading->knows_model || !loading->knows_stored)
 		return false;
 	match_stored(loading);
@@ -478,175 +477,4 @@ bool fsdp_load_knows_no_model(struct fsdp_loading *loading)
 	if (loading->weights == NULL || fsdp_load_compare(loading))
 		return false;
 	return !loading->knows_model;
-}
-
-/* ---- other sets ---- */
-
-const char *const fsdp_load_sets[] = { "model.safetensors",
-	"model.safetensors.index.json", "pytorch_model.bin",
-	"pytorch_model.bin.index.json", "adapter_model.safetensors", "adapter_model.bin",
-	NULL };
-
-/* Whether they are of one thing: a model, or an adapter. */
-bool fsdp_load_sets_are_alike(const char *a, const char *b)
-{
-	return (strncmp(a, "adapter", 7) == 0) == (strncmp(b, "adapter", 7) == 0);
-}
-
-static bool next_bytes(struct fsdp_loading *loading, struct fsdp_elements *elements,
-	struct fsdp_span *ret_bytes)
-{
-	struct fsdp_error *error = NULL;
-	bool read = fsdp_elements_next(elements, ret_bytes, &error);
-
-	loading->failed |= !read && fsdp_error_code(error) == FSDP_ERROR_MEMORY;
-	fsdp_error_free(error);
-	return read;
-}
-
-/* The bytes of one tensor of both. */
-static enum fsdp_set_likeness compare_streams(struct fsdp_loading *loading,
-	struct fsdp_elements *left, struct fsdp_elements *right)
-{
-	struct fsdp_span a = { 0 }, b = { 0 };
-
-	for (;;) {
-		size_t size;
-		if (a.size == 0 && !next_bytes(loading, left, &a))
-			return FSDP_SETS_NOT_TOLD;
-		if (b.size == 0 && !next_bytes(loading, right, &b))
-			return FSDP_SETS_NOT_TOLD;
-		size = a.size < b.size ? a.size : b.size;
-		if (size == 0)
-			return a.size == b.size ? FSDP_SETS_SAME : FSDP_SETS_DIFFER;
-		if (memcmp(a.data, b.data, size) != 0)
-			return FSDP_SETS_DIFFER;
-		a = fsdp_span(a.data + size, a.size - size);
-		b = fsdp_span(b.data + size, b.size - size);
-	}
-}
-
-struct two_sets {
-	const struct fsdp_checkpoint *checkpoints[2];
-	struct fsdp_locator *locators[2];
-};
-
-static enum fsdp_set_likeness compare_bytes(struct fsdp_loading *loading,
-	const struct two_sets *sides, const struct fsdp_span *names)
-{
-	struct fsdp_elements *streams[2] = { NULL, NULL };
-	enum fsdp_set_likeness likeness = FSDP_SETS_NOT_TOLD;
-	struct fsdp_error *error = NULL;
-	bool opened = true;
-
-	for (size_t i = 0; i < 2 && opened; i++)
-		opened = fsdp_elements_open(sides->locators[i],
-			fsdp_tensor_find(sides->checkpoints[i], names[i]), NULL,
-			&streams[i], &error);
-	loading->failed |= !opened && fsdp_error_code(error) == FSDP_ERROR_MEMORY;
-	fsdp_error_free(error);
-	if (opened)
-		likeness = compare_streams(loading, streams[0], streams[1]);
-	fsdp_elements_close(streams[0]);
-	fsdp_elements_close(streams[1]);
-	return likeness;
-}
-
-static enum fsdp_set_likeness compare_all_bytes(struct fsdp_loading *loading,
-	struct two_sets *sides, const struct fsdp_load_tensors *tensors)
-{
-	enum fsdp_set_likeness likeness = FSDP_SETS_SAME;
-
-	for (size_t i = 0; i < 2; i++)
-		if (!fsdp_locator_new(sides->checkpoints[i], &sides->locators[i], NULL)) {
-			loading->failed = true;
-			likeness = FSDP_SETS_NOT_TOLD;
-		}
-	for (size_t i = 0; likeness == FSDP_SETS_SAME && i < tensors->count; i++) {
-		const struct fsdp_span names[] = { tensors->items[i].name,
-			tensors->items[i].name };
-		likeness = compare_bytes(loading, sides, names);
-		if (likeness == FSDP_SETS_DIFFER)
-			fsdp_load_name(loading, tensors->items[i].name);
-	}
-	fsdp_locator_free(sides->locators[0]);
-	fsdp_locator_free(sides->locators[1]);
-	return likeness;
-}
-
-bool fsdp_load_ties_differ(struct fsdp_loading *loading)
-{
-	struct two_sets sides = { .locators = { NULL, NULL } };
-	struct fsdp_span names[2];
-	enum fsdp_set_likeness likeness = FSDP_SETS_NOT_TOLD;
-	size_t count = 0;
-
-	for (size_t i = 0; i < loading->model.count; i++)
-		if (loading->model.items[i].is_optional && count < 2)
-			names[count++] = loading->model.items[i].name;
-	sides.checkpoints[0] = sides.checkpoints[1] =
-		fsdp_load_open(loading, loading->weights);
-	if (count < 2 || sides.checkpoints[0] == NULL)
-		return false;
-	if (fsdp_locator_new(sides.checkpoints[0], &sides.locators[0], NULL) &&
-		fsdp_locator_new(sides.checkpoints[1], &sides.locators[1], NULL))
-		likeness = compare_bytes(loading, &sides, names);
-	else
-		loading->failed = true;
-	fsdp_locator_free(sides.locators[0]);
-	fsdp_locator_free(sides.locators[1]);
-	return likeness == FSDP_SETS_DIFFER;
-}
-
-enum fsdp_set_likeness fsdp_load_compare_sets(
-	struct fsdp_loading *loading, const char *left, const char *right)
-{
-	struct two_sets sides = { .checkpoints = { fsdp_load_open(loading, left),
-					  fsdp_load_open(loading, right) } };
-	struct fsdp_load_tensors a, b;
-
-	if (sides.checkpoints[0] == NULL || sides.checkpoints[1] == NULL ||
-		!list_stored(loading, sides.checkpoints[0], &a) ||
-		!list_stored(loading, sides.checkpoints[1], &b))
-		return FSDP_SETS_NOT_TOLD;
-	if (a.count != b.count)
-		return FSDP_SETS_DIFFER;
-	for (size_t i = 0; i < a.count; i++)
-		if (!fsdp_span_equal(a.items[i].name, b.items[i].name) ||
-			!same_shape(&a.items[i], &b.items[i]) ||
-			a.items[i].dtype != b.items[i].dtype) {
-			fsdp_load_name(loading, a.items[i].name);
-			return FSDP_SETS_DIFFER;
-		}
-	return loading->options->data ? compare_all_bytes(loading, &sides, &a)
-				      : FSDP_SETS_NOT_TOLD;
-}
-
-static bool find_other(struct fsdp_loading *loading, enum fsdp_set_likeness wanted)
-{
-	for (size_t i = 0; loading->weights != NULL && fsdp_load_sets[i] != NULL; i++) {
-		if (strcmp(fsdp_load_sets[i], loading->weights) == 0 ||
-			!fsdp_load_sets_are_alike(fsdp_load_sets[i], loading->weights) ||
-			!fsdp_load_has_file(loading, "%s", fsdp_load_sets[i]))
-			continue;
-		loading->name_count = 0;
-		loading->all_names = 0;
-		if (fsdp_load_compare_sets(
-			    loading, loading->weights, fsdp_load_sets[i]) != wanted)
-			continue;
-		fsdp_load_say(loading, 0, "%s", fsdp_load_sets[i]);
-		fsdp_load_say(loading, 1, "%s", loading->weights);
-		return true;
-	}
-	return false;
-}
-
-bool fsdp_load_sets_differ(struct fsdp_loading *loading)
-{
-	return find_other(loading, FSDP_SETS_DIFFER);
-}
-
-bool fsdp_load_sets_unread(struct fsdp_loading *loading)
-{
-	return find_other(loading, FSDP_SETS_NOT_TOLD);
 }

@@ -127,8 +127,26 @@ const struct fsdp_load_tensor *fsdp_load_find_stored(struct fsdp_loading *loadin
 /* Whether the expected model has it; true if nothing was said of a model. */
 bool fsdp_load_is_expected(struct fsdp_loading *loading, struct fsdp_span name);
 
+/* Tensors of the model in a set, in order of names. False: out of memory. */
+bool fsdp_load_list_stored(struct fsdp_loading *loading,
+	const struct fsdp_checkpoint *checkpoint, struct fsdp_load_tensors *ret);
+/* A shape that is not known is like any. */
+bool fsdp_load_same_shape(
+	const struct fsdp_load_tensor *a, const struct fsdp_load_tensor *b);
+
 /* Compares what the model has with what is stored; false: one of them is not known. */
 bool fsdp_load_compare(struct fsdp_loading *loading);
+
+/* Rules that several loaders share. */
+bool fsdp_load_misses(struct fsdp_loading *loading);
+bool fsdp_load_misses_unsaid(struct fsdp_loading *loading);
+bool fsdp_load_leaves_out(struct fsdp_loading *loading);
+bool fsdp_load_is_misshaped(struct fsdp_loading *loading);
+bool fsdp_load_is_nested(struct fsdp_loading *loading);
+bool fsdp_load_knows_no_model(struct fsdp_loading *loading);
+bool fsdp_load_cannot_open(struct fsdp_loading *loading);
+
+/* ---- load-likeness.c ---- */
 
 /* Names of sets of weights that may lie in one folder, up to NULL; whether two of them
  * are of one thing: a model, or an adapter. */
@@ -139,15 +157,6 @@ bool fsdp_load_sets_are_alike(const char *a, const char *b);
  * the first that differs. */
 enum fsdp_set_likeness fsdp_load_compare_sets(
 	struct fsdp_loading *loading, const char *left, const char *right);
-
-/* Rules that several loaders share. */
-bool fsdp_load_misses(struct fsdp_loading *loading);
-bool fsdp_load_misses_unsaid(struct fsdp_loading *loading);
-bool fsdp_load_leaves_out(struct fsdp_loading *loading);
-bool fsdp_load_is_misshaped(struct fsdp_loading *loading);
-bool fsdp_load_is_nested(struct fsdp_loading *loading);
-bool fsdp_load_knows_no_model(struct fsdp_loading *loading);
-bool fsdp_load_cannot_open(struct fsdp_loading *loading);
 
 /* Another set of weights in the folder, of which some tensor differs: in name, shape or,
  * with `data`, in its bytes. Says its name as word 0. `unread`: only what could not be
