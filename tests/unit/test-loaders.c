@@ -32,6 +32,14 @@ static void put(const char *name, const void *bytes, size_t size)
 }
 #define PUT(name, text) put(name, text, sizeof(text) - 1)
 
+static void remove_file(const char *name)
+{
+	char path[128];
+
+	snprintf(path, sizeof path, "%s/%s", folder, name);
+	assert_int_equal(unlink(path), 0);
+}
+
 static void make_folder(const char *name)
 {
 	char path[128];
@@ -214,7 +222,8 @@ static void two_sets_are_compared(void **state)
 /* "DIFFER a|b name; takers" for each pair. */
 static void expect_pairs(bool data, const char *expected)
 {
-	static const char *const words[] = { "same", "differ", "not told" };
+	static const char *const words[] = { "same", "differ", "not told",
+		"other format" };
 	struct fsdp_survey *survey = NULL;
 	struct fsdp_set_pairs *pairs = NULL;
 	char found[512] = "";
@@ -254,6 +263,28 @@ static void each_pair_of_sets_is_told(void **state)
 	expect_pairs(true,
 		"not told model.safetensors pytorch_model.bin ; hf, trainer take model.safetensors; accelerate takes pytorch_model.bin");
 	assert_null(fsdp_set_name(100));
+}
+
+static void sets_of_other_programs_are_told(void **state)
+{
+	(void)state;
+	put_tensors("model.safetensors", "{" ONE("a", 1) "4]}}", 4);
+	put_tensors("consolidated.safetensors", "{" ONE("a", 1) "4]}}", 4);
+	expect_pairs(true,
+		"same model.safetensors consolidated.safetensors ; hf, trainer, accelerate take model.safetensors; mistral_inference and vLLM (load_format mistral) take consolidated.safetensors");
+	put_tensors("consolidated.safetensors", "{" ONE("a", 2) "8]}}", 8);
+	expect_pairs(true,
+		"differ model.safetensors consolidated.safetensors a; hf, trainer, accelerate take model.safetensors; mistral_inference and vLLM (load_format mistral) take consolidated.safetensors");
+	put_tensors("consolidated.safetensors", "{" ONE("b", 2) "8]}}", 8);
+	expect_pairs(true,
+		"other format model.safetensors consolidated.safetensors ; hf, trainer, accelerate take model.safetensors; mistral_inference and vLLM (load_format mistral) take consolidated.safetensors");
+	remove_file("consolidated.safetensors");
+	put_tensors("consolidated.00.pth", "{" ONE("a", 2) "8]}}", 8);
+	expect_pairs(true,
+		"differ model.safetensors consolidated.00.pth a; hf, trainer, accelerate take model.safetensors; Meta's llama takes consolidated.00.pth");
+	put_tensors("consolidated.01.pth", "{" ONE("a", 2) "8]}}", 8);
+	expect_pairs(true,
+		"other format model.safetensors consolidated.00.pth ; hf, trainer, accelerate take model.safetensors; Meta's llama takes consolidated.00.pth");
 }
 
 static void tags_do_not_lead_out(void **state)
@@ -367,6 +398,7 @@ int main(void)
 		TEST(an_index_may_be_anything),
 		TEST(two_sets_are_compared),
 		TEST(each_pair_of_sets_is_told),
+		TEST(sets_of_other_programs_are_told),
 		TEST(tags_do_not_lead_out),
 		TEST(backends_are_named),
 		TEST(files_that_are_none_of_torch),

@@ -76,6 +76,10 @@ static bool judge_pair(
 		return find(run, SEVERITY_NOTE, pair.first, (struct text){ 0 },
 			"%s beside it has the same names and shapes, but its bytes were not compared: %s",
 			pair.second, takers);
+	case FSDP_SETS_OTHER_FORMAT:
+		return find(run, SEVERITY_NOTE, pair.first, (struct text){ 0 },
+			"%s beside it holds weights in the format of other programs, and was not compared: %s",
+			pair.second, takers);
 	case FSDP_SETS_SAME:
 		break;
 	}

@@ -12,7 +12,13 @@
 const char *const fsdp_load_sets[] = { "model.safetensors",
 	"model.safetensors.index.json", "pytorch_model.bin",
 	"pytorch_model.bin.index.json", "adapter_model.safetensors", "adapter_model.bin",
-	NULL };
+	"consolidated.safetensors", "consolidated.00.pth", NULL };
+
+/* Files of Mistral's and Meta's own programs, whose tensors mostly have other names. */
+bool fsdp_load_is_native_set(const char *name)
+{
+	return strncmp(name, "consolidated.", 13) == 0;
+}
 
 /* Whether they are of one thing: a model, or an adapter. */
 bool fsdp_load_sets_are_alike(const char *a, const char *b)
@@ -125,6 +131,33 @@ bool fsdp_load_ties_differ(struct fsdp_loading *loading)
 	return likeness == FSDP_SETS_DIFFER;
 }
 
+/* Whether no name is in both; each is in order of names. */
+static bool have_nothing_in_common(
+	const struct fsdp_load_tensors *a, const struct fsdp_load_tensors *b)
+{
+	size_t i = 0, k = 0;
+
+	while (i < a->count && k < b->count) {
+		int order = fsdp_span_compare(a->items[i].name, b->items[k].name);
+		if (order == 0)
+			return false;
+		i += order < 0;
+		k += order > 0;
+	}
+	return true;
+}
+
+/* One of them is written for other programs: by other names, or as a part for a rank. */
+static bool are_of_two_formats(struct fsdp_loading *loading, const char *left,
+	const char *right, const struct fsdp_load_tensors *a,
+	const struct fsdp_load_tensors *b)
+{
+	if (!fsdp_load_is_native_set(left) && !fsdp_load_is_native_set(right))
+		return false;
+	return have_nothing_in_common(a, b) ||
+	       fsdp_load_has_file(loading, "consolidated.01.pth");
+}
+
 enum fsdp_set_likeness fsdp_load_compare_sets(
 	struct fsdp_loading *loading, const char *left, const char *right)
 {
@@ -136,6 +169,8 @@ enum fsdp_set_likeness fsdp_load_compare_sets(
 		!fsdp_load_list_stored(loading, sides.checkpoints[0], &a) ||
 		!fsdp_load_list_stored(loading, sides.checkpoints[1], &b))
 		return FSDP_SETS_NOT_TOLD;
+	if (are_of_two_formats(loading, left, right, &a, &b))
+		return FSDP_SETS_OTHER_FORMAT;
 	if (a.count != b.count)
 		return FSDP_SETS_DIFFER;
 	for (size_t i = 0; i < a.count; i++)
@@ -153,6 +188,7 @@ static bool find_other(struct fsdp_loading *loading, enum fsdp_set_likeness want
 {
 	for (size_t i = 0; loading->weights != NULL && fsdp_load_sets[i] != NULL; i++) {
 		if (strcmp(fsdp_load_sets[i], loading->weights) == 0 ||
+			fsdp_load_is_native_set(fsdp_load_sets[i]) ||
 			!fsdp_load_sets_are_alike(fsdp_load_sets[i], loading->weights) ||
 			!fsdp_load_has_file(loading, "%s", fsdp_load_sets[i]))
 			continue;

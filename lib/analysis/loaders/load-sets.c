@@ -78,6 +78,28 @@ static const char *choice_of(
 		       : NULL;
 }
 
+static const char *native_taker(const char *name)
+{
+	return strcmp(name, "consolidated.safetensors") == 0
+		       ? "mistral_inference and vLLM (load_format mistral) take"
+		       : "Meta's llama takes";
+}
+
+/* What no loader takes that is known here. */
+static void write_native(struct fsdp_set_pairs *pairs, size_t at)
+{
+	for (size_t i = 0; fsdp_load_sets[i] != NULL; i++) {
+		const char *name = fsdp_load_sets[i];
+		bool is_there = false;
+		for (size_t k = 0; k < pairs->count; k++)
+			is_there |= strcmp(pairs->items[k].first, name) == 0 ||
+				    strcmp(pairs->items[k].second, name) == 0;
+		if (fsdp_load_is_native_set(name) && is_there && at < TEXT_BYTES)
+			at += (size_t)snprintf(pairs->takers + at, TEXT_BYTES - at,
+				"%s%s %s", at > 0 ? "; " : "", native_taker(name), name);
+	}
+}
+
 /* "hf, trainer take model.safetensors", for each of the sets. */
 static void write_takers(struct fsdp_set_pairs *pairs, struct fsdp_loading *loading)
 {
@@ -103,6 +125,7 @@ static void write_takers(struct fsdp_set_pairs *pairs, struct fsdp_loading *load
 			at += (size_t)snprintf(pairs->takers + at, TEXT_BYTES - at,
 				" take%s %s", count == 1 ? "s" : "", fsdp_load_sets[i]);
 	}
+	write_native(pairs, at);
 }
 
 bool fsdp_set_pairs_new(struct fsdp_survey *survey, bool data,

@@ -152,6 +152,8 @@ bool fsdp_load_cannot_open(struct fsdp_loading *loading);
  * are of one thing: a model, or an adapter. */
 extern const char *const fsdp_load_sets[];
 bool fsdp_load_sets_are_alike(const char *a, const char *b);
+/* Whether no loader takes it: programs of Mistral and Meta do. */
+bool fsdp_load_is_native_set(const char *name);
 
 /* Names, shapes and types of their tensors, with `data` the bytes too; adds the name of
  * the first that differs. */

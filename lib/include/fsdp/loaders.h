@@ -95,9 +95,11 @@ FSDP_API const struct fsdp_load_result *fsdp_loads_result(
 
 /** How two sets of weights in one folder compare. */
 enum fsdp_set_likeness {
-	FSDP_SETS_SAME,    /* the same names, shapes, types and bytes */
-	FSDP_SETS_DIFFER,  /* one of these differs */
-	FSDP_SETS_NOT_TOLD /* all but the bytes are the same, which were not compared */
+	FSDP_SETS_SAME,     /* the same names, shapes, types and bytes */
+	FSDP_SETS_DIFFER,   /* one of these differs */
+	FSDP_SETS_NOT_TOLD, /* all but the bytes are the same, which were not compared */
+	FSDP_SETS_OTHER_FORMAT /* of Mistral or Meta beside that of transformers: no name
+				  is in both, or it is one rank's part; not compared */
 };
 
 /** Two of them. */
