@@ -31,6 +31,8 @@ UNSTATED = [
     ("*", "config.json", "rm"), ("eco/accelerate/*", "scheduler.bin", "rm"), ("eco/accelerate/*", "optimizer.bin", "rm"),
     ("eco/lightning/fabric-*", "meta.pt", "rm"), ("eco/rl-and-serving/verl-*", "fsdp_config.json", "rm"),
     ("eco/rl-and-serving/verl-*", "huggingface/*", "*"), ("eco/megatron/*", "latest_checkpointed_iteration.txt", "rm"),
+    # One step alone is as it is when it was copied out of its run.
+    ("eco/rl-and-serving/verl-*", "latest_checkpointed_iteration.txt", "rm"),
     ("eco/deepspeed/zero0-w1", "latest", "rm"), ("eco/cross/*", "latest", "rm"),
     ("eco/deepspeed/universal-*", "latest_universal", "rm"),
     ("eco/rl-and-serving/meta-*", "params.json", "*"), ("eco/rl-and-serving/meta-*", "consolidated.01.pth", "rm"),
