@@ -120,8 +120,9 @@ static bool open_directory(struct opening *opening, struct fsdp_error **ret_erro
 }
 
 /* The directory a file lies in: its plan may be there. That it cannot be listed is no
- * reason to refuse the file. */
-static void open_beside(struct opening *opening)
+ * reason to refuse the file, unless it is nothing without it: the error is kept. False:
+ * out of memory. */
+static bool open_beside(struct opening *opening, struct fsdp_error **ret_error)
 {
 	const char *slash = strrchr(opening->path, '/');
 	const char *parent = NULL;
@@ -132,11 +133,18 @@ static void open_beside(struct opening *opening)
 			&opening->scratch, fsdp_span(opening->path, size))
 				 .data;
 		if (parent == NULL)
-			return;
+			return fsdp_arena_fail(&opening->scratch, ret_error);
 	}
 	opening->beside_path = parent != NULL ? parent : "";
 	opening->has_beside = fsdp_dir_open(parent != NULL ? parent : ".",
-		&opening->scratch, &opening->checkpoint->limits, &opening->beside, NULL);
+		&opening->scratch, &opening->checkpoint->limits, &opening->beside,
+		&opening->beside_error);
+	if (opening->has_beside ||
+		fsdp_error_code(opening->beside_error) != FSDP_ERROR_MEMORY)
+		return true;
+	*ret_error = opening->beside_error;
+	opening->beside_error = NULL;
+	return false;
 }
 
 /* The folder without the files that stand for it and that the user did not name. */
@@ -220,8 +228,8 @@ static bool open_file(struct opening *opening, struct fsdp_error **ret_error)
 	if (!fsdp_opening_set_source(opening, source,
 		    fsdp_span_last(fsdp_span_text(opening->path), '/'), ret_error))
 		return false;
-	if (!options->no_plan || !options->alone)
-		open_beside(opening);
+	if ((!options->no_plan || !options->alone) && !open_beside(opening, ret_error))
+		return false;
 	return open_whole_directory(opening, ret_error);
 }
 
@@ -308,9 +316,22 @@ static bool begin(struct opening *opening, const struct attempt *attempt,
 	return true;
 }
 
+/* A file that is no checkpoint may stand for its directory, which was not seen. */
+static void tell_unseen(struct opening *opening, struct fsdp_error **error)
+{
+	struct fsdp_span name = fsdp_span_last(fsdp_span_text(opening->path), '/');
+	if (opening->beside_error == NULL || !fsdp_registry_may_stand(name) ||
+		fsdp_error_code(*error) != FSDP_ERROR_NOT_A_CHECKPOINT)
+		return;
+	fsdp_error_free(*error);
+	*error = opening->beside_error;
+	opening->beside_error = NULL;
+}
+
 /* Nothing is read any more. */
 static void end(struct opening *opening)
 {
+	fsdp_error_free(opening->beside_error);
 	if (opening->has_beside)
 		fsdp_dir_close(&opening->beside);
 	fsdp_arena_done(&opening->scratch);
@@ -340,6 +361,8 @@ static enum fsdp_outcome open_all(struct opening *opening, struct fsdp_error **r
 	if (outcome == FSDP_FAILED && opening->options->keep_failed &&
 		is_broken(fsdp_error_code(*ret_error)))
 		fsdp_look_through(opening->checkpoint, &opening->scratch);
+	if (outcome == FSDP_FAILED)
+		tell_unseen(opening, ret_error);
 	/* What reading needed and what freezing needs never stand side by side. */
 	end(opening);
 	if (outcome == FSDP_OPENED)

@@ -29,6 +29,7 @@ struct opening {
 	const char *beside_path; /* of the one beside */
 	struct fsdp_dir beside;  /* the folder of a file, for its plan */
 	bool has_beside;
+	struct fsdp_error *beside_error; /* why it cannot be listed; owned */
 	unsigned char head[FSDP_HEAD_BYTES];
 	unsigned wrapped; /* how many archives were peeled off */
 	bool failed;      /* memory ran out in a search */

@@ -174,6 +174,8 @@ const struct fsdp_family *fsdp_registry_find(const char *name);
 /* The family of the folder, if a file of this name stands for it; or NULL. */
 const struct fsdp_family *fsdp_registry_stands_for(
 	const struct fsdp_folder *folder, struct fsdp_span name);
+/* Whether a file of this name stands for some folder, which is not there to be asked. */
+bool fsdp_registry_may_stand(struct fsdp_span name);
 
 /* Whether it is the name of a data file that says nothing by itself. */
 bool fsdp_registry_is_data(struct fsdp_span name);

@@ -74,6 +74,15 @@ const struct fsdp_family *fsdp_registry_stands_for(
 	return NULL;
 }
 
+bool fsdp_registry_may_stand(struct fsdp_span name)
+{
+	for (size_t i = 0; i < COUNT; i++)
+		if (families[i].family->stands_for != NULL &&
+			families[i].family->stands_for(name))
+			return true;
+	return false;
+}
+
 bool fsdp_registry_is_data(struct fsdp_span name)
 {
 	for (size_t i = 0; i < COUNT; i++) {

@@ -622,6 +622,21 @@ terminated() {
 	}
 }
 
+@test "a file whose folder cannot be listed" {
+	mkdir f
+	echo '{"weight_map": {"a": "x.safetensors"}}' >f/model.safetensors.index.json
+	cp "$TESTDATA/torch-zip/list-top/model.pt" f/model.pt
+	echo '{"weight_map": {}}' >f/other.json
+	inspect info --limit files=1 f/model.safetensors.index.json
+	[ "$status" -ne 0 ]
+	[[ "$output$stderr" != *"index of shards"* ]]
+	[[ "$stderr" == *"limit files (1) reached"* ]]
+	inspect info --limit files=1 f/model.pt
+	[ "$status" -eq 0 ]
+	inspect info --limit files=1 f/other.json
+	[[ "$output$stderr" == *"index of shards"* ]]
+}
+
 @test "lists of inputs" {
 	cp "$TESTDATA/torch-zip/list-top/model.pt" model.pt
 	inspect ls model.pt -o name
