@@ -113,7 +113,7 @@ static bool has_expectation(struct fsdp_loading *loading)
 
 static const struct fsdp_load_rule rules[] = {
 	{ "megatron-legacy", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
-		"files of the older form (mp_rank_...) are not read by dist_checkpointing, but by Megatron-LM itself",
+		"mp_rank_... files of the older format are loaded by Megatron-LM itself, not by dist_checkpointing",
 		NULL, is_legacy, true },
 	{ "megatron-no-index", NULL, NULL, FSDP_LOAD_REFUSES, REFUSES,
 		"{path} is not a distributed checkpoint",
@@ -125,8 +125,8 @@ static const struct fsdp_load_rule rules[] = {
 		"Cannot find a default strategy for: ('load_sharded', '{0}', {1})",
 		"convert it with the release that wrote it", has_other_backend },
 	{ "megatron-no-common", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.AttributeError",
-		"'str' object has no attribute 'iterdir'", "copy common.pt",
-		lacks_common },
+		"'str' object has no attribute 'iterdir'",
+		"copy common.pt from where the checkpoint was written", lacks_common },
 	{ "megatron-no-metadata", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
 		"AssertionError: metadata is None; global metadata read failed: [Errno 2] No such file or directory: '{path}/{0}'",
 		"gather the files of all nodes", lacks_metadata },
@@ -134,9 +134,9 @@ static const struct fsdp_load_rule rules[] = {
 		"FileNotFoundError: [Errno 2] No such file or directory: '{path}/{0}'",
 		"gather the files of all nodes", lacks_file },
 	{ "megatron-unread", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
-		"the folder cannot be read as a whole", NULL, is_unread },
+		"the folder cannot be read completely", NULL, is_unread },
 	{ "megatron-expected", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
-		"an expected model is not compared with names of Megatron", NULL,
+		"--expect is not supported for names of Megatron", NULL,
 		has_expectation },
 	{ NULL },
 };

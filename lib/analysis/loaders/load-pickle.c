@@ -155,13 +155,13 @@ static bool is_unread(struct fsdp_loading *loading)
 
 static const struct fsdp_load_rule rules[] = {
 	{ "weights-only-folder", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
-		"a folder is given: torch.load takes one file", NULL, is_folder },
+		"torch.load takes one file, and this is a folder", NULL, is_folder },
 	{ "weights-only-empty", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.EOFError", "",
 		NULL, is_empty },
 	{ "weights-only-torchscript", NULL, NULL, FSDP_LOAD_REFUSES,
 		"builtins.RuntimeError",
 		"Cannot use ``weights_only=True`` with TorchScript archives passed to ``torch.load``.",
-		"torch.jit.load, if the source is trusted", is_torchscript },
+		"load it with torch.jit.load, if you trust its source", is_torchscript },
 	{ "weights-only-cut", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.RuntimeError",
 		"PytorchStreamReader failed reading zip archive: failed finding central directory.",
 		NULL, is_cut },
@@ -173,7 +173,8 @@ static const struct fsdp_load_rule rules[] = {
 	{ "weights-only-global", NULL, NULL, FSDP_LOAD_REFUSES, WEIGHTS_ONLY,
 		CAN_STILL
 		" WeightsUnpickler error: Unsupported global: GLOBAL {0} was not an allowed global by default.",
-		"torch.serialization.add_safe_globals([{1}])", refuses_global },
+		"call torch.serialization.add_safe_globals([{1}]) first",
+		refuses_global },
 	{ "weights-only-opcode", NULL, NULL, FSDP_LOAD_REFUSES, WEIGHTS_ONLY,
 		CHANGED " WeightsUnpickler error: {0}",
 		"save it again with torch.save and pickle_protocol=2, if it is a pickle",
@@ -181,7 +182,7 @@ static const struct fsdp_load_rule rules[] = {
 	{ "weights-only-bare", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.RuntimeError",
 		"Invalid magic number; corrupt file?", NULL, is_bare },
 	{ "weights-only-unread", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
-		"the pickles of the file cannot be read to their ends", NULL, is_unread },
+		"the pickles of the file cannot be read completely", NULL, is_unread },
 	{ NULL },
 };
 
