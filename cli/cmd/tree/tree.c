@@ -44,7 +44,7 @@ static void tell_origin(struct tree *tree)
 	if (tree->inferred_units)
 		run_note(tree->run,
 			"FULLY SHARDED is a guess here: checkpoints do not store which modules were FSDP units. Exact marks: fsdp-inspect help plan");
-	else
+	else if (!tree->inferred_classes)
 		run_note(tree->run,
 			"without a sharding plan there are no classes, and units only where the checkpoint names them: fsdp-inspect help plan");
 }
