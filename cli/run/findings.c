@@ -75,9 +75,28 @@ static struct text unsaid_tensor(const struct finding *finding)
 	return finding->tensor;
 }
 
-static void put_finding(
-	struct out *out, const struct finding *finding, const struct findings_view *view)
+/* A finding, or the first of several that differ only in their file. */
+struct fold {
+	const struct finding *first, *last;
+	size_t count;
+};
+
+static void put_file(struct out *out, const struct fold *fold)
 {
+	if (fold->count == 1) {
+		put_name(out, fold->first->file);
+		put_name(out, fold->first->member);
+		return;
+	}
+	out_line_name(out, fold->first->file);
+	out_line_text(out, " and %zu more file%s (-v): ", fold->count - 1,
+		fold->count == 2 ? "" : "s");
+}
+
+static void put_finding(
+	struct out *out, const struct fold *fold, const struct findings_view *view)
+{
+	const struct finding *finding = fold->first;
 	const char *name = severity_name(finding->severity);
 
 	out_line_begin(out, NULL);
@@ -86,8 +105,7 @@ static void put_finding(
 		out, "%s%s %s  ", margin + strlen(name), finding->rule, finding->slug);
 	if (view->inputs != NULL)
 		put_name(out, view->inputs[finding->input].path);
-	put_name(out, finding->file);
-	put_name(out, finding->member);
+	put_file(out, fold);
 	if (view->lost)
 		put_name(out, unsaid_tensor(finding));
 	out_line_name(out, finding->message);
@@ -162,22 +180,63 @@ static uint64_t omitted_of(const struct findings_view *view, const char *rule)
 	return count;
 }
 
+/* Ranks of a set often say the same. Each member is called after its file. */
+static bool joins(const struct fold *fold, const struct finding *finding)
+{
+	const struct finding *first = fold->first;
+
+	return finding->severity == SEVERITY_NOTE && finding->file.size > 0 &&
+	       first->file.size > 0 && !text_is(fold->last->file, finding->file) &&
+	       first->input == finding->input &&
+	       (first->member.size > 0) == (finding->member.size > 0) &&
+	       first->tensor.size + finding->tensor.size == 0 &&
+	       first->affected_count + finding->affected_count == 0 &&
+	       text_is(first->message, finding->message) &&
+	       text_is(first->next, finding->next);
+}
+
+/* What is shown of a group; *ret_left counts the others. */
+static size_t fold_group(const struct finding *const *group, size_t count,
+	const struct findings_view *view, struct fold *folds, size_t *ret_left)
+{
+	size_t shown = 0;
+
+	*ret_left = 0;
+	for (size_t i = 0; i < count; i++) {
+		size_t at = view->all ? shown : 0;
+
+		while (at < shown && !joins(&folds[at], group[i]))
+			at++;
+		if (at < shown) {
+			folds[at].last = group[i];
+			folds[at].count++;
+		} else if (view->all || shown < FINDINGS_SHOWN) {
+			folds[shown++] = (struct fold){ group[i], group[i], 1 };
+		} else {
+			++*ret_left;
+		}
+	}
+	return shown;
+}
+
 static void put_rule(struct out *out, const struct finding *const *group, size_t count,
-	const struct findings_view *view)
+	const struct findings_view *view, struct fold *folds)
 {
 	uint64_t omitted = omitted_of(view, group[0]->rule);
-	size_t shown = count > FINDINGS_SHOWN && !view->all ? FINDINGS_SHOWN : count;
+	size_t left, shown = fold_group(group, count, view, folds, &left);
 
 	for (size_t i = 0; i < shown; i++) {
-		put_finding(out, group[i], view);
-		put_lost(out, group[i], view);
+		const struct finding *finding = folds[i].first;
+
+		put_finding(out, &folds[i], view);
+		put_lost(out, finding, view);
 		/* One next step for a row of findings that share it. */
-		if (i + 1 == shown || !text_is(group[i]->next, group[i + 1]->next))
-			put_next(out, group[i]->next);
+		if (i + 1 == shown || !text_is(finding->next, folds[i + 1].first->next))
+			put_next(out, finding->next);
 	}
-	if (shown < count)
-		out_line(out, NULL, "%sand %zu more of %s (-v shows all)", margin,
-			count - shown, group[0]->rule);
+	if (left > 0)
+		out_line(out, NULL, "%sand %zu more of %s (-v shows all)", margin, left,
+			group[0]->rule);
 	if (omitted > 0)
 		out_line(out, NULL,
 			"%sand %" PRIu64 " more of %s, only counted (--limit findings)",
@@ -195,14 +254,15 @@ static bool is_shown(const struct finding *finding, const struct findings_view *
 bool findings_show(struct out *out, const struct findings_view *view)
 {
 	const struct finding **sorted = calloc(view->count + 1, sizeof *sorted);
+	struct fold *folds = calloc(view->count + 1, sizeof *folds);
 	size_t count = 0, begin = 0;
+	bool good = sorted != NULL && folds != NULL;
 
-	if (sorted == NULL)
-		return false;
-	for (size_t i = 0; i < view->count; i++)
+	for (size_t i = 0; good && i < view->count; i++)
 		if (is_shown(&view->findings[i], view))
 			sorted[count++] = &view->findings[i];
-	qsort(sorted, count, sizeof *sorted, worst_first);
+	if (good)
+		qsort(sorted, count, sizeof *sorted, worst_first);
 	while (begin < count) {
 		const struct finding *first = sorted[begin];
 		size_t end = begin;
@@ -210,9 +270,10 @@ bool findings_show(struct out *out, const struct findings_view *view)
 		while (end < count && sorted[end]->severity == first->severity &&
 			strcmp(sorted[end]->rule, first->rule) == 0)
 			end++;
-		put_rule(out, sorted + begin, end - begin, view);
+		put_rule(out, sorted + begin, end - begin, view, folds);
 		begin = end;
 	}
 	free(sorted);
-	return true;
+	free(folds);
+	return good;
 }

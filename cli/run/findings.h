@@ -25,7 +25,8 @@ struct findings_view {
 
 /*
  * Lines of text, for people: by severity, the worst first, then by rule; of each rule the
- * first few, and how many there are beyond. False: out of memory, and none was shown.
+ * first few, and how many there are beyond. Notes that differ only in their file are one
+ * line, unless all are wanted. False: out of memory, and none was shown.
  */
 bool findings_show(struct out *out, const struct findings_view *view);
 
