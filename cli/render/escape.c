@@ -170,20 +170,6 @@ void escape_put(
 		put_escaped(writer, data, size, style);
 }
 
-char *escape_new(const char *data, size_t size, bool ascii)
-{
-	struct writer writer;
-	if (!writer_init(&writer, NULL))
-		return NULL;
-	writer.ascii = ascii;
-	escape_put(&writer, data, size, ESCAPE_TEXT);
-	writer_char(&writer, '\0');
-	if (writer.error == 0)
-		return writer.data;
-	writer_done(&writer);
-	return NULL;
-}
-
 size_t escape_cut(const char *data, size_t size, size_t limit)
 {
 	if (size <= limit)

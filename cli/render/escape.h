@@ -27,9 +27,6 @@ enum escape_style {
 void escape_put(
 	struct writer *writer, const char *data, size_t size, enum escape_style style);
 
-/* For callers outside this room: a new string, or NULL when out of memory. */
-char *escape_new(const char *data, size_t size, bool ascii);
-
 /* The largest size up to `limit` that does not end inside of a character. */
 size_t escape_cut(const char *data, size_t size, size_t limit);
 

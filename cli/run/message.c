@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes messages to stderr, and leaves out those that are too many.
+ * Writes messages to stderr, wrapped on a terminal, and leaves out those that are too
+ * many.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,64 +11,122 @@
 #include "run/answer.h"
 #include "run/message.h"
 #include "render/escape.h"
+#include "render/wrap.h"
 
-static void put(const struct looks *looks, struct text text)
+enum { HANG = 4 }; /* of the second line of a message */
+
+/* A message so far: it is wrapped as a whole. */
+struct message {
+	const struct looks *looks;
+	struct writer line;
+};
+
+static bool begin(struct message *message, const struct looks *looks, const char *start)
 {
-	char *escaped = text.data != NULL
-				? escape_new(text.data, text.size, looks->seven_bits)
-				: NULL;
-
-	if (escaped != NULL)
-		fputs(escaped, stderr);
-	/* Without memory rather less than raw bytes. */
-	for (size_t i = 0; escaped == NULL && i < text.size; i++)
-		fputc(text.data[i] >= ' ' && text.data[i] <= '~' ? text.data[i] : '?',
-			stderr);
-	free(escaped);
+	message->looks = looks;
+	if (!writer_init(&message->line, NULL)) {
+		message_out_of_memory();
+		return false;
+	}
+	message->line.ascii = looks->seven_bits;
+	writer_text(&message->line, start);
+	return true;
 }
 
-static void put_painted(const struct looks *looks, const char *paint, const char *word)
+static void put(struct message *message, struct text text)
 {
-	if (looks->color)
-		fprintf(stderr, "\033[%sm%s\033[0m", paint, word);
-	else
-		fputs(word, stderr);
+	if (text.data != NULL)
+		escape_put(&message->line, text.data, text.size, ESCAPE_TEXT);
 }
 
-static void put_hint(const struct looks *looks, const char *indent, struct text hint)
+static void put_painted(struct message *message, const char *paint, const char *word)
 {
-	if (hint.data == NULL || hint.size == 0)
+	struct writer *line = &message->line;
+
+	if (!message->looks->color) {
+		writer_text(line, word);
 		return;
-	fprintf(stderr, "%snext: ", indent);
-	put(looks, hint);
-	fputc('\n', stderr);
+	}
+	writer_text(line, "\033[");
+	writer_text(line, paint);
+	writer_char(line, 'm');
+	writer_text(line, word);
+	writer_text(line, "\033[0m");
+}
+
+/* What is typed stays on one line: from the command's name to a mark behind it. */
+static void keep_commands(struct writer *line)
+{
+	static const char NAME[] = "fsdp-inspect ";
+	char *at = line->data, *end = line->data + line->size;
+
+	while ((at = memmem(at, (size_t)(end - at), NAME, sizeof NAME - 1)) != NULL)
+		for (; at < end && strchr(",;)", *at) == NULL; at++)
+			if (*at == ' ')
+				*at = WRAP_GLUE;
+}
+
+static void end(struct message *message)
+{
+	struct writer lines;
+	bool good = message->line.error == 0 && writer_init(&lines, NULL);
+
+	if (good) {
+		keep_commands(&message->line);
+		wrap_put(&lines, message->line.data, message->line.size,
+			(size_t)message->looks->width, HANG);
+		writer_char(&lines, '\n');
+		good = lines.error == 0;
+		if (good)
+			fwrite(lines.data, 1, lines.size, stderr);
+		writer_done(&lines);
+	}
+	if (!good)
+		message_out_of_memory();
+	writer_done(&message->line);
+}
+
+static void put_hint(const struct looks *looks, struct text hint)
+{
+	struct message message;
+
+	if (hint.data == NULL || hint.size == 0 || !begin(&message, looks, "  next: "))
+		return;
+	put(&message, hint);
+	end(&message);
 }
 
 void message_usage(const struct looks *looks, const struct usage *usage)
 {
-	fputs("fsdp-inspect: ", stderr);
-	put(looks, text_of(usage->what));
-	fputc('\n', stderr);
-	put_hint(looks, "  ", text_of(usage->hint));
+	struct message message;
+
+	if (!begin(&message, looks, "fsdp-inspect: "))
+		return;
+	put(&message, text_of(usage->what));
+	end(&message);
+	put_hint(looks, text_of(usage->hint));
 }
 
 void message_note(const struct looks *looks, const char *note)
 {
-	if (looks->verbosity < 0)
+	struct message message;
+
+	if (looks->verbosity < 0 || !begin(&message, looks, "fsdp-inspect: "))
 		return;
-	fputs("fsdp-inspect: ", stderr);
-	put_painted(looks, "36", "note:");
-	fputc(' ', stderr);
-	put(looks, text_of(note));
-	fputc('\n', stderr);
+	put_painted(&message, "36", "note:");
+	writer_char(&message.line, ' ');
+	put(&message, text_of(note));
+	end(&message);
 }
 
 void message_total(const struct looks *looks, const char *total)
 {
-	if (looks->verbosity < 0)
+	struct message message;
+
+	if (looks->verbosity < 0 || !begin(&message, looks, ""))
 		return;
-	put(looks, text_of(total));
-	fputc('\n', stderr);
+	put(&message, text_of(total));
+	end(&message);
 }
 
 void message_out_of_memory(void)
@@ -79,19 +138,25 @@ void message_out_of_memory(void)
 
 static void put_failure(const struct looks *looks, const struct failure *failure)
 {
-	fputs("fsdp-inspect: ", stderr);
+	struct message message;
+
+	if (!begin(&message, looks, "fsdp-inspect: "))
+		return;
 	if (failure->path.data != NULL) {
-		put(looks, failure->path);
-		fputs(": ", stderr);
+		put(&message, failure->path);
+		writer_text(&message.line, ": ");
 	}
 	if (failure->member.data != NULL) {
-		put(looks, failure->member);
-		fputs(": ", stderr);
+		put(&message, failure->member);
+		writer_text(&message.line, ": ");
 	}
-	if (failure->offset != UINT64_MAX)
-		fprintf(stderr, "offset %" PRIu64 ": ", failure->offset);
-	put(looks, failure->message);
-	fputc('\n', stderr);
+	if (failure->offset != UINT64_MAX) {
+		writer_text(&message.line, "offset ");
+		writer_count(&message.line, failure->offset);
+		writer_text(&message.line, ": ");
+	}
+	put(&message, failure->message);
+	end(&message);
 }
 
 void message_failures(
@@ -113,7 +178,7 @@ void message_failures(
 		if (begin + shown < end)
 			fprintf(stderr, "  and %zu more (-v shows all)\n",
 				end - begin - shown);
-		put_hint(looks, "  ", failures[begin].hint);
+		put_hint(looks, failures[begin].hint);
 		begin = end;
 	}
 }

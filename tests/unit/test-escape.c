@@ -186,9 +186,6 @@ static void without_utf8_all_beyond_ascii_is_spelled(void **state)
 		for (const char *at = escaped(data, size, ESCAPE_TEXT); *at != '\0'; at++)
 			assert_in_range(*at, ' ', '~');
 	}
-	char *text = escape_new("\xc3\xa9", 2, true);
-	assert_string_equal(text, "\\u{00e9}");
-	free(text);
 	writer.ascii = false;
 }
 
@@ -201,14 +198,6 @@ static void a_cut_never_parts_a_character(void **state)
 		assert_int_equal(escape_cut(text, 10, limit), expected[limit]);
 	assert_int_equal(escape_cut("\x80\x80\x80\x80\x80", 5, 4), 4);
 	assert_int_equal(escape_cut("abc", 3, 3), 3);
-}
-
-static void callers_outside_get_a_string(void **state)
-{
-	(void)state;
-	char *text = escape_new("a\0\x1b", 3, false);
-	assert_string_equal(text, "a\\x00\\x1b");
-	free(text);
 }
 
 static void widths_are_those_of_a_terminal(void **state)
@@ -274,7 +263,6 @@ int main(void)
 		cmocka_unit_test(every_pair_of_bytes_becomes_harmless),
 		cmocka_unit_test(every_character_is_itself_or_spelled),
 		cmocka_unit_test(a_cut_never_parts_a_character),
-		cmocka_unit_test(callers_outside_get_a_string),
 		cmocka_unit_test(without_utf8_all_beyond_ascii_is_spelled),
 		cmocka_unit_test(widths_are_those_of_a_terminal),
 		cmocka_unit_test(large_numbers_are_short),
