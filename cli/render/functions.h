@@ -39,6 +39,7 @@ struct out_functions {
 	void (*line_name)(struct out *out, struct text name);
 	void (*line_value)(struct out *out, const struct value *value);
 	void (*line_severity)(struct out *out, enum severity severity);
+	void (*line_keep)(struct out *out, bool keep);
 	void (*line_end)(struct out *out);
 	void (*verbatim)(struct out *out, struct text text);
 

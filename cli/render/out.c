@@ -254,6 +254,11 @@ void out_line_severity(struct out *out, enum severity severity)
 	PASS_ON(out, line_severity, (*each, severity));
 }
 
+void out_line_keep(struct out *out, bool keep)
+{
+	PASS_ON(out, line_keep, (*each, keep));
+}
+
 void out_line_end(struct out *out)
 {
 	PASS_ON(out, line_end, (*each));

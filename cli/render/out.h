@@ -150,6 +150,9 @@ void out_line_name(struct out *out, struct text name);
 void out_line_value(struct out *out, struct value value);
 /* Its word, in its colour: "error", "warning" or "note". */
 void out_line_severity(struct out *out, enum severity severity);
+/* Whether pieces from here on are kept on one line, for what people type; the end of the
+ * line ends it, too. */
+void out_line_keep(struct out *out, bool keep);
 void out_line_end(struct out *out);
 
 /* Text only. Written as it is, newlines too (byte-exact styles); all else that a name may

@@ -43,6 +43,7 @@ struct text_out {
 	struct writer line; /* the sentence so far */
 	size_t pending;     /* spaces before the next piece of a line */
 	size_t hang;        /* where its second line begins */
+	size_t kept;        /* where what is not broken begins in it, or SIZE_MAX */
 
 	bool hidden;  /* the table is for programs */
 	size_t leads; /* values in front of each node of a tree */
@@ -161,6 +162,7 @@ static void line_begin(struct out *out, const char *label)
 	text->line.size = 0;
 	text->pending = 0;
 	text->hang = HANG;
+	text->kept = SIZE_MAX;
 	if (label == NULL)
 		return;
 	size_t size = strlen(label);
@@ -214,17 +216,29 @@ static void line_name(struct out *out, struct text name)
 	put_escaped(text, &text->line, name.data, name.size);
 }
 
+static void glue_from(struct text_out *text, size_t begin)
+{
+	for (size_t i = begin; i < text->line.size; i++)
+		if (text->line.data[i] == ' ')
+			text->line.data[i] = WRAP_GLUE;
+}
+
 static void line_value(struct out *out, const struct value *value)
 {
 	struct text_out *text = text_out_of(out);
 	flush_pending(text);
 	size_t begin = text->line.size;
 	put_value(text, &text->line, value, true);
-	if (value->type != VALUE_BYTES && value->type != VALUE_ELEMENTS)
-		return;
-	for (size_t i = begin; i < text->line.size; i++)
-		if (text->line.data[i] == ' ')
-			text->line.data[i] = WRAP_GLUE;
+	if (value->type == VALUE_BYTES || value->type == VALUE_ELEMENTS)
+		glue_from(text, begin);
+}
+
+static void line_keep(struct out *out, bool keep)
+{
+	struct text_out *text = text_out_of(out);
+	flush_pending(text);
+	glue_from(text, text->kept);
+	text->kept = keep ? text->line.size : SIZE_MAX;
 }
 
 static void line_severity(struct out *out, enum severity severity)
@@ -252,6 +266,7 @@ static void line_end(struct out *out)
 	size_t indent = 0;
 	while (indent < line->size && line->data[indent] == ' ')
 		indent++;
+	glue_from(text, text->kept);
 	/* What is indented by hand goes on below its beginning. */
 	if (indent > LABEL_INDENT)
 		text->hang = indent;
@@ -548,6 +563,7 @@ const struct out_functions text_functions = {
 	.line_name = line_name,
 	.line_value = line_value,
 	.line_severity = line_severity,
+	.line_keep = line_keep,
 	.line_end = line_end,
 	.verbatim = verbatim,
 	.shows = columns_for_text,

@@ -53,7 +53,9 @@ void wrap_put(struct writer *to, const char *data, size_t size, size_t width, si
 		while (end < size && data[end] != ' ')
 			end++;
 		columns = columns_of(data + word, end - word);
-		if (width != 0 && !is_new && column + word - i + columns > width) {
+		/* Where the next line has no more room, none is begun. */
+		if (width != 0 && !is_new && column + word - i > hang &&
+			column + word - i + columns > width) {
 			writer_char(to, '\n');
 			writer_spaces(to, hang);
 			column = hang + columns;

@@ -35,7 +35,10 @@ static void a_long_word_sticks_out(void **state)
 {
 	(void)state;
 	check("abcdefghij k", 4, "abcdefghij\n  k");
-	check("a bcdefghij k", 4, "a\n  bcdefghij\n  k");
+	check("a  bcdefghij k", 4, "a\n  bcdefghij\n  k");
+	/* A line of its own would not give it more room. */
+	check("a abcdefghij k", 5, "a abcdefghij\n  k");
+	check("aa abcdefghij k", 5, "aa\n  abcdefghij\n  k");
 }
 
 static void gaps_stay_where_no_line_ends(void **state)

@@ -210,6 +210,7 @@ bool below_show(struct run *run, struct fsdp_error **ret_error)
 		while (count > 1 && good > 0 && rows[count - 1].errors > 0)
 			count--;
 		out_line_begin(run->out, "next");
+		out_line_keep(run->out, true);
 		out_line_text(run->out, "fsdp-inspect info ");
 		out_line_shell(run->out, text_of(rows[count - 1].path));
 		out_line_end(run->out);

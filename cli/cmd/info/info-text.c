@@ -23,6 +23,14 @@ static const char *plural(uint64_t count)
 	return count == 1 ? "" : "s";
 }
 
+/* What one types is never broken. */
+static void put_typed(struct out *out, const char *what)
+{
+	out_line_keep(out, true);
+	out_line_text(out, "%s", what);
+	out_line_keep(out, false);
+}
+
 /* ---- the first line ---- */
 
 static void tell_path(struct info *info)
@@ -298,10 +306,12 @@ static void tell_flat(struct info *info)
 	else if (has_ranks(info))
 		out_line_text(out,
 			"to use it, load it on the same %" PRIu32
-			" ranks, or give a sharding plan (fsdp-inspect help plan)",
+			" ranks, or give a sharding plan ",
 			info->world_size);
 	else
-		out_line_text(out, "give a sharding plan (fsdp-inspect help plan)");
+		out_line_text(out, "give a sharding plan ");
+	if (!kind->is_planned)
+		put_typed(out, "(fsdp-inspect help plan)");
 	out_line_end(out);
 }
 
@@ -539,8 +549,10 @@ static void tell_values(struct info *info)
 		tell_value(info, i, true, &shown);
 	for (uint32_t i = 0; i < count && shown.values < VALUES_SHOWN; i++)
 		tell_value(info, i, false, &shown);
-	if (count > shown.values)
-		out_line_text(out, ", and %zu more (ls --values)", count - shown.values);
+	if (count > shown.values) {
+		out_line_text(out, ", and %zu more ", count - shown.values);
+		put_typed(out, "(ls --values)");
+	}
 	out_line_end(out);
 }
 
@@ -678,12 +690,14 @@ static void tell_health(struct info *info, const struct health *health)
 		out_line_text(out, "%s%zu part%s could not be read",
 			errors + warnings > 0 ? ", " : "", health->failures,
 			plural(health->failures));
-	if (errors + warnings + health->failures > 0)
+	if (errors + warnings + health->failures > 0) {
 		out_line_text(out, ": below");
-	else if (info->counts.files > 0)
-		out_line_text(out, "files complete; contents not read (audit --data)");
-	else
+	} else if (info->counts.files > 0) {
+		out_line_text(out, "files complete; contents not read ");
+		put_typed(out, "(audit --data)");
+	} else {
 		out_line_text(out, "no finding");
+	}
 	if (notes > 0)
 		out_line_text(out, "; %" PRIu64 " note%s (-v)", notes, plural(notes));
 	out_line_end(out);
@@ -727,6 +741,7 @@ static void tell_next(struct info *info, const struct health *health)
 	if (strcmp(run->path, "-") == 0 || run->path_count > 1)
 		return;
 	out_line_begin(run->out, "next");
+	out_line_keep(run->out, true);
 	out_line_text(run->out, "fsdp-inspect %s ", command);
 	out_line_shell(run->out, text_of(run->path));
 	out_line_end(run->out);
