@@ -48,7 +48,7 @@ struct synonym {
 	const char *typed;
 	const char *command;
 	const char *rest;    /* of the line to type, or NULL */
-	const char *instead; /* in a version that lacks the command */
+	const char *instead; /* where there is no such command */
 };
 
 #define DATA "--data"
@@ -175,21 +175,13 @@ static void answer_path(struct usage *usage, const struct command *const *comman
 	meant(usage, words, at, words->items[at], NULL);
 }
 
-static void answer_synonym(struct usage *usage, const struct command *const *commands,
+static void mean_synonym(struct usage *usage, const struct command *const *commands,
 	const struct texts *words, const struct synonym *synonym)
 {
-	if (command_find(commands, synonym->command) != NULL) {
-		usage_what(usage, "unknown command: %s", synonym->typed);
+	if (command_find(commands, synonym->command) != NULL)
 		meant(usage, words, 0, synonym->command, synonym->rest);
-		return;
-	}
-	if (strcmp(synonym->command, synonym->typed) == 0)
-		usage_what(usage, "%s is not in this version", synonym->typed);
 	else
-		usage_what(usage,
-			"unknown command: %s (%s would answer it, and is not in this version)",
-			synonym->typed, synonym->command);
-	meant(usage, words, 0, synonym->instead, NULL);
+		meant(usage, words, 0, synonym->instead, NULL);
 }
 
 void slip_command(struct usage *usage, const struct command *const *commands,
@@ -200,7 +192,8 @@ void slip_command(struct usage *usage, const struct command *const *commands,
 	struct nearest nearest;
 
 	if (synonym != NULL) {
-		answer_synonym(usage, commands, words, synonym);
+		usage_what(usage, "unknown command: %s", synonym->typed);
+		mean_synonym(usage, commands, words, synonym);
 		return;
 	}
 	if (slip_url(usage, "info", word))
@@ -220,10 +213,8 @@ void slip_command(struct usage *usage, const struct command *const *commands,
 		usage_hint(usage, "fsdp-inspect help lists the commands");
 	else if (synonym == NULL)
 		meant(usage, words, 0, nearest.best, NULL);
-	else if (command_find(commands, synonym->command) != NULL)
-		meant(usage, words, 0, synonym->command, synonym->rest);
 	else
-		meant(usage, words, 0, synonym->instead, NULL);
+		mean_synonym(usage, commands, words, synonym);
 }
 
 /* ---- options ---- */

@@ -279,6 +279,10 @@ CASES = [
       "man/a.1": "the locks of the kernel\n"},
      ["lib/a.c:3: ", "man/a.1:1: "]),
     ("messages", messages.check, True,
+     {"cli/a.c": 'say("no tensor was selected");\nsay("x is not in this version");\nsay("there is no tensor in it");\n'
+                 'say("a.pt, which was opened");\nsay("least, half, most");\nsay("at least half of it");\n'},
+     ["cli/a.c:1: ", "cli/a.c:2: ", "cli/a.c:4: ", "cli/a.c:5: "]),
+    ("messages", messages.check, True,
      {"cli/a.c": 'say("what is wrong with "\n    "it here");\nputs("one line\\n"\n     "another");\n'},
      ["cli/a.c:2: a message in two literals"]),
     ("messages", messages.check, True,
