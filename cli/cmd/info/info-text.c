@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "part/notable.h"
 #include "part/units.h"
 #include "part/value-text.h"
 #include "cmd/info/info.h"
@@ -492,32 +493,20 @@ static void tell_sharding(struct info *info)
 
 /* ---- values ---- */
 
-/* How far training was: what people look for among many values. */
-static bool is_progress(struct text name)
-{
-	static const char *const WORDS[] = { "step", "steps", "global_step",
-		"global_steps", "epoch", "iteration" };
-
-	for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++)
-		if (text_is(name, text_of(WORDS[i])))
-			return true;
-	return false;
-}
-
 /* Columns that are taken by now, and values. */
 struct shown {
 	size_t columns, values;
 };
 
 static void tell_value(
-	struct info *info, uint32_t index, bool progress, struct shown *shown)
+	struct info *info, uint32_t index, enum notable notable, struct shown *shown)
 {
 	struct fsdp_value value = fsdp_value(info->run->checkpoint, index);
 	struct text name = entry_shown_name(info->run, &info->buffers.name, &value);
 	struct out *out = info->run->out;
 	struct text text;
 
-	if (shown->values == VALUES_SHOWN || is_progress(name) != progress)
+	if (shown->values == VALUES_SHOWN || notable_value(name, value.tokens) != notable)
 		return;
 	text = tokens_text(&info->buffers.text, value.tokens, value.token_count);
 	if (text.size > VALUE_COLUMNS)
@@ -545,10 +534,9 @@ static void tell_values(struct info *info)
 	if (count == 0)
 		return;
 	out_line_begin(out, "values");
-	for (uint32_t i = 0; i < count; i++)
-		tell_value(info, i, true, &shown);
-	for (uint32_t i = 0; i < count && shown.values < VALUES_SHOWN; i++)
-		tell_value(info, i, false, &shown);
+	for (enum notable notable = 0; notable < NOTABLE_COUNT; notable++)
+		for (uint32_t i = 0; i < count && shown.values < VALUES_SHOWN; i++)
+			tell_value(info, i, notable, &shown);
 	if (count > shown.values) {
 		out_line_text(out, ", and %zu more ", count - shown.values);
 		put_typed(out, "(ls --values)");
