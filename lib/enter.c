@@ -123,6 +123,15 @@ static bool bids_on_child(struct opening *opening, const struct fsdp_entry *entr
 	return bids;
 }
 
+/* The tar of torch 0.1 begins with this member. Others are not entered unasked: they may
+ * hold anything. */
+static bool is_torch_tar(struct fsdp_span head)
+{
+	static const char FIRST[] = "sys_info";
+	return fsdp_archive_is_tar(head) && head.size >= sizeof FIRST &&
+	       memcmp(head.data, FIRST, sizeof FIRST) == 0;
+}
+
 static bool bids_on_file(struct opening *opening, const struct fsdp_entry *entry)
 {
 	struct fsdp_source source;
@@ -134,7 +143,7 @@ static bool bids_on_file(struct opening *opening, const struct fsdp_entry *entry
 	if (!fsdp_look_at_head(&source, (struct fsdp_span){ 0 }, head, &look, NULL))
 		return false;
 	const struct fsdp_family *family = fsdp_registry_choose(&look);
-	return family != NULL && !family->is_beside;
+	return is_torch_tar(look.head) || (family != NULL && !family->is_beside);
 }
 
 /* Members of an archive are called by their names below this folder of it. */
@@ -287,5 +296,7 @@ static bool search_below(struct opening *opening, struct fsdp_error **ret_error)
 
 bool fsdp_opening_enter(struct opening *opening, struct fsdp_error **ret_error)
 {
-	return unwrap(opening, ret_error) && search_below(opening, ret_error);
+	/* The only file of a folder may be a tar. */
+	return unwrap(opening, ret_error) && search_below(opening, ret_error) &&
+	       unwrap(opening, ret_error);
 }
