@@ -19,7 +19,7 @@
 
 #define DATA_SUFFIX ".distcp"
 
-enum { RANK_MAX = 1 << 24, ITEM_MAX = 16 << 20 };
+enum { RANK_MAX = 1 << 24, ITEM_MAX = 16 << 20, ERRORS_KEPT = 8 };
 
 /* A data file as the model sees it. */
 struct data_file {
@@ -31,6 +31,7 @@ struct data_file {
 	uint32_t first_bad; /* item whose range ends behind the file, or FSDP_NONE */
 	uint64_t bad_begin; /* where its range begins */
 	uint32_t bad_count;
+	bool transform_told;
 	uint32_t rank;
 };
 
@@ -347,6 +348,26 @@ static bool use_range(struct dcp *dcp, struct fsdp_dcp_info *info, uint32_t item
 	return false;
 }
 
+/* Once for each file, of a few of them. */
+static void tell_transform(struct dcp *dcp, const struct fsdp_dcp_info *info)
+{
+	struct fsdp_span name =
+		fsdp_names_segment(&dcp->meta.transforms, info->transform);
+	struct data_file *file = file_of(dcp, info->path);
+	struct fsdp_error *error = NULL;
+	char shown[FSDP_SHOWN], path[FSDP_SHOWN];
+	if (file->transform_told || dcp->reading->errors->count >= ERRORS_KEPT)
+		return;
+	file->transform_told = true;
+	fsdp_fail_rule(&error, FSDP_ERROR_UNSUPPORTED, "FI9004", FSDP_UNKNOWN,
+		"items of %s are stored transformed (%s), which cannot be read",
+		fsdp_shown(fsdp_dcp_path(&dcp->meta, info->path), path),
+		fsdp_shown(name, shown));
+	(void)fsdp_error_add_hint(
+		&error, "load it with the extension that saved it, and save it without");
+	fsdp_reading_keep_error(dcp->reading, error);
+}
+
 static uint32_t add_extent(
 	struct dcp *dcp, uint32_t info_id, uint32_t item, struct fsdp_error **ret_error)
 {
@@ -359,15 +380,9 @@ static uint32_t add_extent(
 		.file = file_of(dcp, info->path)->id,
 		.missing = !use_range(dcp, info, item),
 	};
-	if (info->transformed) {
+	if (info->transform != 0) {
 		extent.missing = true;
-		if (dcp->reading->errors->count < 8) {
-			struct fsdp_error *error = NULL;
-			fsdp_fail_rule(&error, FSDP_ERROR_UNSUPPORTED, "FI9004",
-				FSDP_UNKNOWN,
-				"items of this checkpoint are stored transformed, which cannot be read");
-			fsdp_reading_keep_error(dcp->reading, error);
-		}
+		tell_transform(dcp, info);
 	}
 	return fsdp_build_extent(
 		dcp->reading->model, &extent, (struct fsdp_span){ 0 }, ret_error);
@@ -628,7 +643,7 @@ static bool add_object(struct dcp *dcp, uint32_t item_id, struct fsdp_error **re
 	value.rank = file_of(dcp, info->path)->rank;
 	const struct fsdp_file_record *file =
 		fsdp_model_file(dcp->reading->model, value.file);
-	bool readable = use_range(dcp, info, item_id) && !info->transformed;
+	bool readable = use_range(dcp, info, item_id) && info->transform == 0;
 	if (!info->bad) {
 		value.offset = info->offset;
 		value.length = info->length;

@@ -29,8 +29,9 @@ enum {
 	SEEN_TEXTS = 4096, /* two to the n */
 	SHORT_BYTES = 256, /* what is longer is not looked at again and again */
 	FIELDS_MAX = 64,   /* of an object; any number of them may share a state */
-	CHUNK_STEPS = 4,   /* of work, for one that a key lists */
-	CHUNK_BYTES = 4,   /* a chunk of a list takes more in every honest file */
+	TRANSFORM_BYTES = 64,
+	CHUNK_STEPS = 4, /* of work, for one that a key lists */
+	CHUNK_BYTES = 4, /* a chunk of a list takes more in every honest file */
 };
 
 /* What a folded number is: the kind in its low three bits. */
@@ -87,13 +88,18 @@ static bool add(struct fsdp_dcp *dcp, struct fsdp_vec *vec, enum info_kind kind,
 
 /* ---- texts ---- */
 
+static bool init_names(struct fsdp_names *names, struct fsdp_arena *scratch)
+{
+	bool good = fsdp_names_init(names, scratch);
+	names->copies = scratch;
+	return good;
+}
+
 static bool init_texts(struct fsdp_dcp_texts *texts, struct fsdp_arena *scratch)
 {
 	fsdp_vec_init(&texts->after, scratch, sizeof(uint32_t));
 	texts->seen = FSDP_TAKE(scratch, texts->seen, SEEN_TEXTS);
-	bool good = texts->seen != NULL && fsdp_names_init(&texts->names, scratch);
-	texts->names.copies = scratch;
-	return good;
+	return texts->seen != NULL && init_names(&texts->names, scratch);
 }
 
 /* Places mean something in their pickle only. */
@@ -426,11 +432,20 @@ static bool fold_index(void *context, struct fsdp_pickle *pickle,
 	return true;
 }
 
-static bool is_plain_transform(struct fsdp_pickle *pickle, fsdp_ref transforms)
+/* The id of the name of the first transform; 0: there is none. FSDP_NONE: out of memory. */
+static uint32_t transform_id(
+	struct fsdp_dcp *dcp, struct fsdp_pickle *pickle, fsdp_ref transforms)
 {
 	enum fsdp_pickle_kind kind = fsdp_pickle_kind(pickle, transforms);
-	return kind == FSDP_PICKLE_NOTHING || kind == FSDP_PICKLE_NULL ||
-	       fsdp_pickle_count(pickle, transforms) == 0;
+	if (kind == FSDP_PICKLE_NOTHING || kind == FSDP_PICKLE_NULL ||
+		fsdp_pickle_count(pickle, transforms) == 0)
+		return 0;
+	fsdp_ref first = fsdp_pickle_item(pickle, transforms, 0);
+	struct fsdp_span name = fsdp_pickle_text(pickle, first);
+	if (name.data == NULL)
+		name = FSDP_SPAN("an unknown one");
+	name.size = (size_t)fsdp_min(name.size, TRANSFORM_BYTES);
+	return fsdp_names_child(&dcp->transforms, 0, name);
 }
 
 static bool fold_info(void *context, struct fsdp_pickle *pickle,
@@ -459,6 +474,10 @@ static bool fold_info(void *context, struct fsdp_pickle *pickle,
 		return fsdp_arena_fail(dcp->scratch, ret_error);
 	if (id == 0)
 		return false;
+	uint32_t transform = transform_id(dcp, pickle,
+		fsdp_pickle_get(pickle, call->state, "transform_descriptors"));
+	if (transform == FSDP_NONE)
+		return fsdp_arena_fail(dcp->scratch, ret_error);
 	if (!add(dcp, &dcp->infos, INFO, &record, ret_number, ret_error))
 		return false;
 	*(struct fsdp_dcp_info *)record = (struct fsdp_dcp_info){
@@ -466,8 +485,7 @@ static bool fold_info(void *context, struct fsdp_pickle *pickle,
 		.bad = !numbers || offset < 0 || length < 0,
 		.offset = offset < 0 ? 0 : (uint64_t)offset,
 		.length = length < 0 ? 0 : (uint64_t)length,
-		.transformed = !is_plain_transform(pickle,
-			fsdp_pickle_get(pickle, call->state, "transform_descriptors")),
+		.transform = transform,
 	};
 	return true;
 }
@@ -984,7 +1002,8 @@ bool fsdp_dcp_init(
 	fsdp_vec_init(&dcp->owners, dcp->scratch, sizeof(struct fsdp_dcp_owner));
 	dcp->kept = FSDP_TAKE(dcp->scratch, dcp->kept, 1);
 	return (dcp->kept != NULL && init_texts(&dcp->paths, dcp->scratch) &&
-		       init_texts(&dcp->fqns, dcp->scratch)) ||
+		       init_texts(&dcp->fqns, dcp->scratch) &&
+		       init_names(&dcp->transforms, dcp->scratch)) ||
 	       fsdp_arena_fail(dcp->scratch, ret_error);
 }
 

@@ -16,10 +16,10 @@ struct fsdp_dcp_chunk {
 };
 
 struct fsdp_dcp_info {
-	uint32_t path; /* id of the relative path in `paths` */
-	bool transformed;
-	bool bad;     /* a field is missing or negative */
-	bool counted; /* its bytes are among those that its file is used for */
+	uint32_t path;      /* id of the relative path in `paths` */
+	uint32_t transform; /* id of the first one's name in `transforms`; 0: none */
+	bool bad;           /* a field is missing or negative */
+	bool counted;       /* its bytes are among those that its file is used for */
 	uint64_t offset, length;
 };
 
@@ -98,10 +98,11 @@ struct fsdp_dcp {
 	struct fsdp_vec indexes;    /* MetadataIndex */
 	struct fsdp_vec infos;      /* struct fsdp_dcp_info */
 	struct fsdp_vec lists, items;
-	struct fsdp_dcp_texts paths; /* relative paths */
-	struct fsdp_dcp_texts fqns;  /* of MetadataIndex */
-	struct fsdp_vec owners;      /* struct fsdp_dcp_owner, by id of an FQN */
-	struct fsdp_table item_of;   /* by name id */
+	struct fsdp_dcp_texts paths;  /* relative paths */
+	struct fsdp_dcp_texts fqns;   /* of MetadataIndex */
+	struct fsdp_names transforms; /* their names, cut where they are long */
+	struct fsdp_vec owners;       /* struct fsdp_dcp_owner, by id of an FQN */
+	struct fsdp_table item_of;    /* by name id */
 	bool has_version, has_storage_meta;
 };
 
