@@ -30,9 +30,13 @@ struct fsdp_checkpoint {
 	bool plan_found;
 };
 
-/* The source of a file of the model; valid until 64 others were asked for. */
+/* The source of a file of the model; valid until 64 others were asked for. For the thread
+ * that opened the checkpoint; others have a folder of their own. */
 bool fsdp_checkpoint_source(const struct fsdp_checkpoint *checkpoint, uint32_t file,
 	struct fsdp_source *ret_source, struct fsdp_error **ret_error);
+bool fsdp_checkpoint_source_in(const struct fsdp_checkpoint *checkpoint,
+	const struct fsdp_folder *folder, uint32_t file, struct fsdp_source *ret_source,
+	struct fsdp_error **ret_error);
 
 /* Whether training programs load a file of this name, of pickles, with a checkpoint
  * (look-beside.c). */
@@ -42,6 +46,10 @@ bool fsdp_checkpoint_loads_beside(struct fsdp_span name);
 struct fsdp_locator;
 bool fsdp_locator_view(struct fsdp_locator *locator, uint32_t piece,
 	struct fsdp_view *ret_view, struct fsdp_error **ret_error);
+/* The source of a file of the model, for the locator's thread; valid until another one was
+ * asked for. */
+bool fsdp_locator_source(struct fsdp_locator *locator, uint32_t file,
+	struct fsdp_source *ret_source, struct fsdp_error **ret_error);
 const struct fsdp_checkpoint *fsdp_locator_checkpoint(const struct fsdp_locator *locator);
 
 #endif

@@ -9,8 +9,9 @@
 
 #include "checkpoint-private.h"
 
-bool fsdp_checkpoint_source(const struct fsdp_checkpoint *checkpoint, uint32_t file,
-	struct fsdp_source *ret_source, struct fsdp_error **ret_error)
+bool fsdp_checkpoint_source_in(const struct fsdp_checkpoint *checkpoint,
+	const struct fsdp_folder *folder, uint32_t file, struct fsdp_source *ret_source,
+	struct fsdp_error **ret_error)
 {
 	const struct fsdp_file_record *record = fsdp_model_file(&checkpoint->model, file);
 	if (record->size == FSDP_UNKNOWN)
@@ -20,9 +21,16 @@ bool fsdp_checkpoint_source(const struct fsdp_checkpoint *checkpoint, uint32_t f
 		*ret_source = checkpoint->source;
 		return true;
 	}
-	if (fsdp_folder_source(&checkpoint->folder, record->path, ret_source, ret_error))
+	if (fsdp_folder_source(folder, record->path, ret_source, ret_error))
 		return true;
 	return fsdp_error_add_path(ret_error, (const char *)record->path.data);
+}
+
+bool fsdp_checkpoint_source(const struct fsdp_checkpoint *checkpoint, uint32_t file,
+	struct fsdp_source *ret_source, struct fsdp_error **ret_error)
+{
+	return fsdp_checkpoint_source_in(
+		checkpoint, &checkpoint->folder, file, ret_source, ret_error);
 }
 
 void fsdp_checkpoint_free(struct fsdp_checkpoint *checkpoint)

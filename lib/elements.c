@@ -77,7 +77,7 @@ static bool source_of(void *context, uint32_t file, struct fsdp_source *ret_sour
 	struct fsdp_error **ret_error)
 {
 	const struct fsdp_elements *elements = context;
-	return fsdp_checkpoint_source(elements->checkpoint, file, ret_source, ret_error);
+	return fsdp_locator_source(elements->locator, file, ret_source, ret_error);
 }
 
 /* ---- which pieces ---- */

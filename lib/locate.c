@@ -22,7 +22,29 @@ struct fsdp_locator {
 	struct fsdp_names keys;  /* keys seen, so that each is kept once */
 	struct fsdp_zip_window window;
 	uint32_t window_file;
+	struct fsdp_folder folder; /* of the checkpoint, with files of its own */
+	struct fsdp_dir dir;       /* that the folder is of, if has_dir */
+	bool has_dir;
 };
+
+/* Several locators may work at once: each opens the files of a directory for itself. */
+static bool share_folder(struct fsdp_locator *locator, struct fsdp_error **ret_error)
+{
+	const struct fsdp_dir *dir = locator->checkpoint->folder.dir;
+	locator->folder = locator->checkpoint->folder;
+	if (!locator->checkpoint->is_folder || dir == NULL || dir->cache == NULL)
+		return true;
+	locator->has_dir = fsdp_dir_share(dir, &locator->dir, ret_error);
+	locator->folder.dir = &locator->dir;
+	return locator->has_dir;
+}
+
+bool fsdp_locator_source(struct fsdp_locator *locator, uint32_t file,
+	struct fsdp_source *ret_source, struct fsdp_error **ret_error)
+{
+	return fsdp_checkpoint_source_in(
+		locator->checkpoint, &locator->folder, file, ret_source, ret_error);
+}
 
 bool fsdp_locator_new(const struct fsdp_checkpoint *checkpoint,
 	struct fsdp_locator **ret_locator, struct fsdp_error **ret_error)
@@ -32,6 +54,10 @@ bool fsdp_locator_new(const struct fsdp_checkpoint *checkpoint,
 		return fsdp_fail_memory(ret_error);
 	locator->checkpoint = checkpoint;
 	locator->window_file = FSDP_NONE;
+	if (!share_folder(locator, ret_error)) {
+		free(locator);
+		return false;
+	}
 	/* What the checkpoint has left. */
 	locator->budget.ceiling =
 		checkpoint->budget.ceiling -
@@ -45,8 +71,9 @@ bool fsdp_locator_new(const struct fsdp_checkpoint *checkpoint,
 	locator->window.bytes = fsdp_arena_take(&locator->kept, WINDOW, 16);
 	if (locator->window.bytes == NULL ||
 		!fsdp_names_init(&locator->keys, &locator->kept)) {
+		fsdp_arena_fail(&locator->kept, ret_error);
 		fsdp_locator_free(locator);
-		return fsdp_arena_fail(&locator->kept, ret_error);
+		return false;
 	}
 	*ret_locator = locator;
 	return true;
@@ -56,6 +83,8 @@ void fsdp_locator_free(struct fsdp_locator *locator)
 {
 	if (locator == NULL)
 		return;
+	if (locator->has_dir)
+		fsdp_dir_close(&locator->dir);
 	fsdp_arena_done(&locator->arena);
 	fsdp_arena_done(&locator->kept);
 	free(locator);
@@ -125,8 +154,7 @@ static bool locate_member(struct fsdp_locator *locator, const struct fsdp_extent
 	/* The same file is asked for many times in a row: keep its source. */
 	if (locator->window_file != extent->file || locator->checkpoint->is_folder) {
 		struct fsdp_source source;
-		if (!fsdp_checkpoint_source(
-			    locator->checkpoint, extent->file, &source, ret_error))
+		if (!fsdp_locator_source(locator, extent->file, &source, ret_error))
 			return false;
 		if (locator->window_file != extent->file)
 			locator->window.begin = locator->window.end = 0;
@@ -239,8 +267,7 @@ static bool open_item(struct fsdp_locator *locator, const struct fsdp_extent *ex
 	fsdp_arena_reset(&locator->arena);
 	if (!fsdp_build_init(
 		    model, &locator->arena, &locator->checkpoint->limits, ret_error) ||
-		!fsdp_checkpoint_source(
-			locator->checkpoint, extent->file, &source, ret_error) ||
+		!fsdp_locator_source(locator, extent->file, &source, ret_error) ||
 		!fsdp_source_slice(
 			&source, extent->offset, extent->length, item, ret_error))
 		return false;
@@ -248,8 +275,8 @@ static bool open_item(struct fsdp_locator *locator, const struct fsdp_extent *ex
 		    &model->findings, zip, ret_error))
 		return true;
 	if (is_safetensors(&source)) {
-		fsdp_error_free(*ret_error);
-		*ret_error = NULL;
+		if (ret_error != NULL)
+			fsdp_error_cleanup(ret_error);
 		fsdp_fail_rule(ret_error, FSDP_ERROR_UNSUPPORTED, "FI9004", FSDP_UNKNOWN,
 			"the file is one safetensors file (SerializationFormat.SAFETENSORS), of which .metadata tells no places");
 		return fsdp_error_add_hint(ret_error,

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -20,7 +21,8 @@
 #include "store/dir.h"
 
 enum {
-	MOST_OPEN = 64,
+	MOST_OPEN = 64,  /* files of one cache */
+	MOST_LENT = 512, /* of all that borrow from it */
 	NAME_MOST = 4096,
 	FLAGS_FILE = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY,
 	FLAGS_LIST = O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY,
@@ -40,9 +42,12 @@ struct known {
 	size_t room, count;
 };
 
-/* What the directories of one root share. */
+/* What the directories of one root share. One that borrows from another has descriptors
+ * of its own files alone, and belongs to one thread. */
 struct fsdp_dir_cache {
 	unsigned users;
+	struct fsdp_dir_cache *lender; /* whose root and path these are, or NULL */
+	_Atomic unsigned lent;         /* open files of all that borrow from this one */
 	int root;
 	char *path; /* of the root, as the user named it */
 	uint64_t clock;
@@ -76,12 +81,14 @@ static bool grow_known(struct known *known)
 	return true;
 }
 
-/* However often a file is opened, its bytes are given once. */
+/* However often a file is opened, its bytes are given once. The budget is the lender's
+ * thread's: one that borrows gives nothing. */
 static bool give_file(const struct fsdp_dir *dir, int fd)
 {
 	struct known *known = &dir->cache->known;
 	struct stat status;
-	if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode))
+	if (dir->cache->lender != NULL || fstat(fd, &status) != 0 ||
+		!S_ISREG(status.st_mode))
 		return true;
 	if (known->count >= known->room / 2 && !grow_known(known))
 		return false;
@@ -94,11 +101,13 @@ static bool give_file(const struct fsdp_dir *dir, int fd)
 
 /* ---- descriptors ---- */
 
-static void close_file(struct open_file *file)
+static void close_file(struct fsdp_dir_cache *cache, struct open_file *file)
 {
 	if (file->below == NULL)
 		return;
 	close(file->fd);
+	if (cache->lender != NULL)
+		atomic_fetch_sub(&cache->lender->lent, 1);
 	free(file->below);
 	*file = (struct open_file){ 0 };
 }
@@ -125,10 +134,12 @@ static void cache_leave(struct fsdp_dir_cache *cache)
 	if (cache == NULL || --cache->users != 0)
 		return;
 	for (size_t i = 0; i < MOST_OPEN; i++)
-		close_file(&cache->files[i]);
+		close_file(cache, &cache->files[i]);
+	if (cache->lender == NULL) {
+		close(cache->root);
+		free(cache->path);
+	}
 	free(cache->known.slots);
-	close(cache->root);
-	free(cache->path);
 	free(cache);
 }
 
@@ -161,7 +172,7 @@ static bool make_room(struct fsdp_dir_cache *cache)
 			oldest = &cache->files[i];
 	if (oldest == NULL)
 		return false;
-	close_file(oldest);
+	close_file(cache, oldest);
 	return true;
 }
 
@@ -633,9 +644,25 @@ bool fsdp_dir_open_child(const struct fsdp_dir *dir, const char *name,
 	return begin_dir(&child, limits, ret_dir, ret_error);
 }
 
+bool fsdp_dir_share(const struct fsdp_dir *dir, struct fsdp_dir *ret_dir,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_dir_cache *cache = calloc(1, sizeof *cache);
+	if (cache == NULL)
+		return fsdp_fail_memory(ret_error);
+	cache->users = 1;
+	cache->lender = dir->cache;
+	cache->root = dir->cache->root;
+	cache->path = dir->cache->path;
+	*ret_dir = *dir;
+	ret_dir->cache = cache;
+	return true;
+}
+
 void fsdp_dir_close(struct fsdp_dir *dir)
 {
-	if (dir->fd >= 0)
+	bool shared = dir->cache != NULL && dir->cache->lender != NULL;
+	if (dir->fd >= 0 && !shared)
 		close(dir->fd);
 	dir->fd = -1;
 	cache_leave(dir->cache);
@@ -709,6 +736,8 @@ static bool open_cached(const struct fsdp_dir *dir, const char *name, int *ret_f
 		return fail_open(ret_error, ENAMETOOLONG);
 	struct open_file *file = find_file(cache, below);
 	if (file == NULL) {
+		if (cache->lender != NULL && cache->lender->lent >= MOST_LENT)
+			(void)make_room(cache);
 		int fd = open_regular(dir, name);
 		while (fd < 0 && (errno == EMFILE || errno == ENFILE) && make_room(cache))
 			fd = open_regular(dir, name);
@@ -718,13 +747,15 @@ static bool open_cached(const struct fsdp_dir *dir, const char *name, int *ret_f
 		if (fd < 0)
 			return fail_open(ret_error, errno);
 		file = oldest_file(cache);
-		close_file(file);
+		close_file(cache, file);
 		file->below = give_file(dir, fd) ? strdup(below) : NULL;
 		if (file->below == NULL) {
 			close(fd);
 			return fsdp_fail_memory(ret_error);
 		}
 		file->fd = fd;
+		if (cache->lender != NULL)
+			atomic_fetch_add(&cache->lender->lent, 1);
 	}
 	file->used = ++cache->clock;
 	*ret_fd = file->fd;

@@ -53,6 +53,16 @@ bool fsdp_dir_open_child(const struct fsdp_dir *dir, const char *name,
 	struct fsdp_arena *arena, const struct fsdp_limits *limits,
 	struct fsdp_dir *ret_dir, struct fsdp_error **ret_error);
 
+/*
+ * The same directory for another thread: its sources are opened anew, and close with it.
+ * It has the list and the paths of `dir`, which must outlive it, and opens no folders
+ * below. All that share one directory keep about 512 files open together, and each of
+ * them one at least, so a source is valid until another one was asked for. Fails only when
+ * memory ends.
+ */
+bool fsdp_dir_share(const struct fsdp_dir *dir, struct fsdp_dir *ret_dir,
+	struct fsdp_error **ret_error);
+
 size_t fsdp_dir_count(const struct fsdp_dir *dir);
 const struct fsdp_entry *fsdp_dir_entry(const struct fsdp_dir *dir, size_t index);
 
@@ -66,7 +76,7 @@ const struct fsdp_entry *fsdp_dir_find(const struct fsdp_dir *dir, struct fsdp_s
 /*
  * A source over a regular file: one of the list, or one in a folder below ("sub/file",
  * by a safe name). It is valid until 64 others were asked for: ask again instead of
- * keeping it. Not thread safe. A file that is not there fails with "no such file"; one
+ * keeping it. For one thread: others share (fsdp_dir_share). A file that is not there fails with "no such file"; one
  * of the list that changed since then with rule FI2004.
  */
 bool fsdp_dir_source(const struct fsdp_dir *dir, struct fsdp_span name,

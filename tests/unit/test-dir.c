@@ -441,6 +441,44 @@ static void few_descriptors_are_open_at_a_time(void **state)
 	assert_int_equal(open_descriptors(), before);
 }
 
+/* What one thread asks for must close nothing that another one reads. */
+static void those_that_share_open_files_of_their_own(void **state)
+{
+	(void)state;
+	enum { SHARES = 20, FILES = 100 };
+	size_t before = open_descriptors();
+	struct setup setup;
+	setup_init(&setup);
+	char name[32];
+	for (int i = 0; i < FILES; i++) {
+		snprintf(name, sizeof name, "in/%d", i);
+		write_file(name, name);
+	}
+	struct fsdp_dir dir, shares[SHARES];
+	struct fsdp_source held, source;
+	char text[8] = "";
+	assert_true(open_in(&setup, &dir));
+	assert_true(fsdp_dir_source(&dir, FSDP_SPAN("7"), &held, &setup.error));
+	for (int i = 0; i < SHARES; i++)
+		assert_true(fsdp_dir_share(&dir, &shares[i], &setup.error));
+	for (int i = 0; i < SHARES; i++)
+		for (int k = 0; k < FILES; k++) {
+			snprintf(name, sizeof name, "in/%d", k);
+			assert_string_equal(text_of(&setup, &shares[i], name + 3), name);
+		}
+	assert_true(open_descriptors() <= before + 3 + 1 + 512 + SHARES);
+	assert_true(fsdp_dir_source(&shares[0], FSDP_SPAN("7"), &source, &setup.error));
+	assert_int_not_equal(source.fd, held.fd);
+	for (int i = 0; i < SHARES; i++)
+		fsdp_dir_close(&shares[i]);
+	assert_int_equal(open_descriptors(), before + 3);
+	assert_true(fsdp_source_read(&held, 0, text, 4, &setup.error));
+	assert_string_equal(text, "in/7");
+	fsdp_dir_close(&dir);
+	setup_done(&setup);
+	assert_int_equal(open_descriptors(), before);
+}
+
 static void a_file_that_changed_is_told(void **state)
 {
 	(void)state;
@@ -526,6 +564,7 @@ int main(void)
 		TEST(special_files_are_never_opened),
 		TEST(what_the_user_names_is_followed),
 		TEST(few_descriptors_are_open_at_a_time),
+		TEST(those_that_share_open_files_of_their_own),
 		TEST(a_file_that_changed_is_told),
 		TEST(many_entries_are_bounded_and_quick),
 		TEST(a_list_without_files_opens_none),
