@@ -2,6 +2,8 @@
 /*
  * Opens recordings, has them read side by side and joined, and hands out what they say.
  */
+#include <string.h>
+
 #include <stdlib.h>
 #include <sys/stat.h>
 
@@ -70,8 +72,13 @@ static void read_one(void *context, size_t index)
 		options.stop = &progress->stop;
 	}
 	if (!fsdp_stream_open(
-		    set->paths[index], &options, &reading->stream, &reading->error))
+		    set->paths[index], &options, &reading->stream, &reading->error)) {
+		const char *kind = fsdp_error_kind(reading->error);
+		if (kind != NULL && strcmp(kind, "folder") == 0)
+			fsdp_error_add_hint(&reading->error,
+				"recordings are files *.json, *.jsonl and *.log, also compressed");
 		return;
+	}
 	if (progress != NULL)
 		__atomic_fetch_add(&progress->size, fsdp_stream_size(reading->stream),
 			__ATOMIC_RELAXED);

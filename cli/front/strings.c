@@ -28,7 +28,8 @@ char *owned_copy(struct owned *owned, const char *data, size_t size)
 	char *copy = malloc(size + 1);
 
 	if (copy != NULL) {
-		memcpy(copy, data, size);
+		if (size > 0)
+			memcpy(copy, data, size);
 		copy[size] = '\0';
 	}
 	return owned_take(owned, copy);
