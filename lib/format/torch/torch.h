@@ -264,7 +264,7 @@ uint32_t fsdp_torch_add_view(struct fsdp_torch *torch, uint32_t storage, uint64_
 struct fsdp_torch_rare *fsdp_torch_add_rare(
 	struct fsdp_torch *torch, uint32_t *ret_index, struct fsdp_error **ret_error);
 
-/* ---- sharded.c ---- */
+/* ---- sharded.c, which reads meshes with mesh.c ---- */
 
 /* Completes a wrapper subclass (DTensor, ShardedTensor) from its state. False: the state
  * is of no known form. */
