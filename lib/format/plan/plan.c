@@ -753,13 +753,32 @@ static bool check_wrappers(struct fsdp_plan_reading *plan)
 
 /* ---- the whole ---- */
 
+/* What transformers and Accelerate call a plan says how to wrap, not what came of it. */
+static bool refuse_format(struct fsdp_plan_reading *plan)
+{
+	static const char *const KEYS[] = { "fsdp", "fsdp_config", "fsdp_plan", "tp_plan",
+		"base_model_fsdp_plan", "base_model_tp_plan" };
+	for (size_t i = 0; i < FSDP_COUNT(KEYS); i++) {
+		if (!fsdp_json_is(plan->root, FSDP_JSON_OBJECT) ||
+			fsdp_json_get(plan->root, KEYS[i]) == NULL)
+			continue;
+		fsdp_fail_rule(plan->error, FSDP_ERROR_UNSUPPORTED, "FI9002",
+			FSDP_UNKNOWN,
+			"this is a configuration of transformers (key %s), which says how to wrap a model, not a sharding plan of the wrapped one",
+			KEYS[i]);
+		return fsdp_error_add_hint(plan->error,
+			"export a plan where the model is wrapped: see fsdp-inspect-plan(5)");
+	}
+	return fsdp_plan_invalid(plan, "its format is not \"fsdp-plan\"");
+}
+
 static bool read_head(struct fsdp_plan_reading *plan)
 {
 	int64_t version, world = 0;
 	if (!fsdp_json_is(plan->root, FSDP_JSON_OBJECT) ||
 		fsdp_json_get_text(plan->root, "format").data == NULL ||
 		!fsdp_span_is(fsdp_json_get_text(plan->root, "format"), "fsdp-plan"))
-		return fsdp_plan_invalid(plan, "its format is not \"fsdp-plan\"");
+		return refuse_format(plan);
 	if (!fsdp_json_get_integer(plan->root, "version", 1, INT64_MAX, &version))
 		return fsdp_plan_invalid(plan, "it has no version");
 	if (version > 1)
