@@ -94,6 +94,30 @@ static void a_document_that_was_cut_is_told(void **state)
 	expect(false, "");
 }
 
+/* Of a document of more than 16 MiB only the end is read. */
+static void of_a_large_document_the_end_is_judged(void **state)
+{
+	(void)state;
+	size_t size = (16u << 20) + 8;
+	char *text = malloc(size);
+	assert_non_null(text);
+	memset(text, ' ', size);
+	memcpy(text, "{\"a\": no JSON", 13);
+	memcpy(text + size - 8, "}\n\n", 3);
+	put("tokenizer.json", text, size);
+	expect(true, "");
+	text[size - 8] = ']';
+	put("tokenizer.json", text, size);
+	expect(true, "");
+	text[size - 8] = ',';
+	put("tokenizer.json", text, size);
+	expect(true, "FI1004 e tokenizer.json");
+	text[size - 8] = ' ';
+	put("tokenizer.json", text, size);
+	expect(true, "FI1004 e tokenizer.json");
+	free(text);
+}
+
 static void an_empty_file_is_told(void **state)
 {
 	(void)state;
@@ -159,6 +183,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(nothing_is_told_of_a_sound_folder),
 		TEST(a_document_that_was_cut_is_told),
+		TEST(of_a_large_document_the_end_is_judged),
 		TEST(an_empty_file_is_told),
 		TEST(arguments_that_run_a_command_are_told),
 		TEST(other_files_are_left_alone),

@@ -660,6 +660,32 @@ static void globals_are_listed_once_with_their_uses(void **state)
 	reading_done(&reading);
 }
 
+/* The table of globals grows; what was in it is found again, also behind that. */
+static void many_globals_are_listed_once(void **state)
+{
+	(void)state;
+	enum { COUNT = 300 };
+	char stream[2 * COUNT * 16 + 2];
+	size_t size = 0;
+	stream[size++] = '(';
+	for (unsigned i = 0; i < 2 * COUNT; i++)
+		size += (size_t)snprintf(
+			stream + size, sizeof stream - size, "cm\nn%u\n", i % COUNT);
+	memcpy(stream + size, "t.", 2);
+	struct reading reading;
+	reading_init(&reading);
+	reading_run(&reading, stream, size + 2);
+	assert_true(reading.good);
+	assert_int_equal(fsdp_pickle_global_count(reading.pickle), COUNT);
+	for (unsigned i = 0; i < COUNT; i++) {
+		char name[16];
+		snprintf(name, sizeof name, "n%u", i);
+		assert_true(
+			fsdp_span_is(fsdp_pickle_global(reading.pickle, i)->name, name));
+	}
+	reading_done(&reading);
+}
+
 static void keys_that_stand_twice(void **state)
 {
 	(void)state;
@@ -1118,6 +1144,7 @@ int main(void)
 		cmocka_unit_test(what_follows_stop),
 		cmocka_unit_test(names_of_globals),
 		cmocka_unit_test(globals_are_listed_once_with_their_uses),
+		cmocka_unit_test(many_globals_are_listed_once),
 		cmocka_unit_test(keys_that_stand_twice),
 		cmocka_unit_test(lists_in_lists),
 		cmocka_unit_test(a_million_items),
