@@ -338,6 +338,25 @@ static void names_in_lists_may_not_escape(void **state)
 	folder_remove();
 }
 
+/* sha256sum puts a backslash before the line of a name that has one, or a line feed. Such
+ * a file is not opened; what is told of it is its name, not the line. */
+static void names_in_lists_may_be_escaped(void **state)
+{
+	(void)state;
+	static const char list[] =
+		"\\e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  a\\\\b\\nc\n";
+	const struct fsdp_finding *finding = NULL;
+	folder_copy(SMALL);
+	folder_write("SHA256SUMS", list, sizeof list - 1);
+	struct verified verified = verify_path(folder, DATA, 1);
+	assert_int_equal(found(&verified, "FI9006", NULL), 0);
+	assert_int_equal(found(&verified, "FI3064", &finding), 1);
+	assert_true(fsdp_span_is(
+		finding->message, "it names \"a\\b\nc\", which was not opened"));
+	verified_done(&verified);
+	folder_remove();
+}
+
 static void the_list_of_megatron_is_known(void **state)
 {
 	(void)state;
@@ -580,6 +599,7 @@ int main(void)
 		cmocka_unit_test(bytes_behind_a_stream_are_told),
 		cmocka_unit_test(a_list_of_digests_is_held_against_files),
 		cmocka_unit_test(names_in_lists_may_not_escape),
+		cmocka_unit_test(names_in_lists_may_be_escaped),
 		cmocka_unit_test(the_list_of_megatron_is_known),
 		cmocka_unit_test(a_manifest_that_is_named_counts),
 		cmocka_unit_test(names_of_the_cache_are_digests),
