@@ -2,7 +2,6 @@
 /*
  * Finds what lies at the place of a finding, and how much of it is lost.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "analysis/affected.h"
@@ -13,12 +12,10 @@
 
 /* A part of a tensor, or a value, in a file. */
 struct fsdp_content {
-	uint32_t file;
-	uint32_t name; /* id */
+	uint32_t id;
+	uint32_t number; /* of the tensor, or of the value behind all tensors */
 	bool is_piece;
-	uint64_t bytes;      /* logical ones, or FSDP_UNKNOWN */
-	uint32_t number;     /* of the tensor, or of the value behind all tensors */
-	uint64_t begin, end; /* in the file; FSDP_UNKNOWN: not told */
+	uint64_t begin, end;               /* in the file; FSDP_UNKNOWN: not told */
 	struct fsdp_span records, storage; /* of a member: what its name ends with */
 };
 
@@ -88,15 +85,6 @@ static uint64_t end_of(uint64_t begin, uint64_t length)
 		       : end;
 }
 
-static int by_file(const void *a, const void *b)
-{
-	const struct fsdp_content *left = a, *right = b;
-
-	if (left->file != right->file)
-		return left->file < right->file ? -1 : 1;
-	return left->number < right->number ? -1 : left->number > right->number;
-}
-
 /* Whether each of its elements is stored once: of others a lost piece loses nothing, or
  * how much is not known. */
 static bool is_stored_once(
@@ -110,91 +98,115 @@ static bool is_stored_once(
 	return stored <= tensor->numel;
 }
 
-static uint64_t bytes_of(const struct fsdp_checkpoint *checkpoint,
-	const struct fsdp_tensor *tensor, uint32_t piece, bool once)
+/* The logical bytes of a piece, or FSDP_UNKNOWN. The tensor is judged when it is asked
+ * for the first time: `seen` is still 0 then. */
+static uint64_t bytes_of(
+	struct fsdp_affected *affected, const struct fsdp_content *content)
 {
+	const struct fsdp_checkpoint *checkpoint = affected->checkpoint;
+	struct fsdp_tensor tensor;
 	uint32_t rank;
 
-	if (!fsdp_tensor_counts(tensor))
+	if (!content->is_piece)
 		return 0;
-	return once ? fsdp_elements_bytes(
-			      tensor->dtype, fsdp_piece_numel(checkpoint, piece, &rank))
-		    : FSDP_UNKNOWN;
+	tensor = fsdp_tensor(checkpoint, content->number);
+	if (affected->seen[content->number] == 0)
+		affected->once[content->number] = is_stored_once(checkpoint, &tensor);
+	if (!fsdp_tensor_counts(&tensor))
+		return 0;
+	return affected->once[content->number]
+		       ? fsdp_elements_bytes(tensor.dtype,
+				 fsdp_piece_numel(checkpoint, content->id, &rank))
+		       : FSDP_UNKNOWN;
 }
 
-static void add_pieces(struct fsdp_affected *affected)
+static struct fsdp_content content_of(
+	const struct fsdp_checkpoint *checkpoint, uint32_t id)
 {
-	const struct fsdp_checkpoint *checkpoint = affected->checkpoint;
-	size_t tensors = fsdp_tensor_count(checkpoint);
+	uint32_t pieces = (uint32_t)fsdp_piece_count(checkpoint);
 
-	for (uint32_t i = 0; i < tensors; i++) {
-		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
-		bool once = is_stored_once(checkpoint, &tensor);
+	if (id >= pieces) {
+		struct fsdp_value value = fsdp_value(checkpoint, id - pieces);
 
-		for (uint32_t k = 0; k < tensor.piece_count; k++) {
-			uint32_t index = tensor.first_piece + k;
-			struct fsdp_piece piece = fsdp_piece(checkpoint, index);
-
-			if (piece.file == FSDP_NONE)
-				continue;
-			affected->contents[affected->count++] = (struct fsdp_content){
-				.file = piece.file,
-				.name = tensor.name,
-				.number = i,
-				.is_piece = true,
-				.bytes = bytes_of(checkpoint, &tensor, index, once),
-				.begin = piece.item_offset,
-				.end = end_of(piece.item_offset, piece.item_length),
-				.records = piece.records,
-				.storage = piece.storage,
-			};
-		}
-	}
-}
-
-static void add_values(struct fsdp_affected *affected)
-{
-	const struct fsdp_checkpoint *checkpoint = affected->checkpoint;
-	uint32_t tensors = (uint32_t)fsdp_tensor_count(checkpoint);
-
-	for (uint32_t i = 0; i < fsdp_value_count(checkpoint); i++) {
-		struct fsdp_value value = fsdp_value(checkpoint, i);
-
-		if (value.file == FSDP_NONE)
-			continue;
-		affected->contents[affected->count++] = (struct fsdp_content){
-			.file = value.file,
-			.name = value.name,
-			.number = tensors + i,
+		return (struct fsdp_content){
+			.id = id,
+			.number = (uint32_t)fsdp_tensor_count(checkpoint) + id - pieces,
 			.begin = value.offset,
 			.end = end_of(value.offset, value.length),
 		};
 	}
+	struct fsdp_piece piece = fsdp_piece(checkpoint, id);
+
+	return (struct fsdp_content){
+		.id = id,
+		.number = piece.tensor,
+		.is_piece = true,
+		.begin = piece.item_offset,
+		.end = end_of(piece.item_offset, piece.item_length),
+		.records = piece.records,
+		.storage = piece.storage,
+	};
 }
 
+/* Counts it in `ends`, or puts it where the file's next one goes. */
+static void note(struct fsdp_affected *affected, uint32_t file, uint32_t id)
+{
+	if (file == FSDP_NONE)
+		return;
+	if (affected->ids == NULL)
+		affected->ends[file]++;
+	else
+		affected->ids[affected->ends[file]++] = id;
+}
+
+/* All that lies in a file, in the order of tensors, then of values. */
+static void note_all(struct fsdp_affected *affected)
+{
+	const struct fsdp_checkpoint *checkpoint = affected->checkpoint;
+	uint32_t pieces = (uint32_t)fsdp_piece_count(checkpoint);
+	size_t tensors = fsdp_tensor_count(checkpoint);
+
+	for (uint32_t i = 0; i < tensors; i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
+
+		for (uint32_t k = 0; k < tensor.piece_count; k++) {
+			uint32_t index = tensor.first_piece + k;
+
+			note(affected, fsdp_piece(checkpoint, index).file, index);
+		}
+	}
+	for (uint32_t i = 0; i < fsdp_value_count(checkpoint); i++)
+		note(affected, fsdp_value(checkpoint, i).file, pieces + i);
+}
+
+/* Sorts by counting: `ends` holds first how many a file has, then where its first one
+ * goes, and at last where its last one has gone. */
 static bool list_contents(struct fsdp_affected *affected)
 {
 	const struct fsdp_checkpoint *checkpoint = affected->checkpoint;
-	size_t names = fsdp_tensor_count(checkpoint) + fsdp_value_count(checkpoint);
-	size_t most = fsdp_piece_count(checkpoint) + fsdp_value_count(checkpoint);
+	size_t tensors = fsdp_tensor_count(checkpoint);
+	size_t files = fsdp_file_count(checkpoint);
+	size_t names = tensors + fsdp_value_count(checkpoint);
+	uint32_t *ids;
 
-	affected->contents = FSDP_TAKE(affected->arena, affected->contents, most + 1);
+	affected->ends = FSDP_TAKE(affected->arena, affected->ends, files + 1);
 	affected->seen = FSDP_TAKE(affected->arena, affected->seen, names + 1);
-	if (affected->contents == NULL || affected->seen == NULL)
+	affected->once = FSDP_TAKE(affected->arena, affected->once, tensors + 1);
+	if (affected->ends == NULL || affected->seen == NULL || affected->once == NULL)
 		return false;
-	add_pieces(affected);
-	add_values(affected);
-	qsort(affected->contents, affected->count, sizeof *affected->contents, by_file);
+	note_all(affected);
+	for (size_t i = 0; i < files; i++) {
+		size_t of_file = affected->ends[i];
+
+		affected->ends[i] = affected->count;
+		affected->count += of_file;
+	}
+	ids = FSDP_TAKE(affected->arena, ids, affected->count + 1);
+	if (ids == NULL)
+		return false;
+	affected->ids = ids;
+	note_all(affected);
 	return true;
-}
-
-/* The first one of a file that is not below this one. */
-static size_t first_of(const struct fsdp_affected *affected, uint32_t file)
-{
-	size_t low = 0, high = affected->count;
-
-	FSDP_HALVE(low, high, middle, affected->contents[middle].file < file);
-	return low;
 }
 
 /* ---- a finding ---- */
@@ -234,44 +246,49 @@ static bool suffers(const struct fsdp_content *content,
 }
 
 static bool take_name(
-	struct fsdp_affected *affected, uint32_t name, struct fsdp_span *ret_text)
+	struct fsdp_affected *affected, uint32_t number, struct fsdp_span *ret_text)
 {
-	size_t size = fsdp_name_write(affected->checkpoint, name, NULL, 0);
+	const struct fsdp_checkpoint *checkpoint = affected->checkpoint;
+	uint32_t tensors = (uint32_t)fsdp_tensor_count(checkpoint);
+	uint32_t name = number < tensors ? fsdp_tensor(checkpoint, number).name
+					 : fsdp_value(checkpoint, number - tensors).name;
+	size_t size = fsdp_name_write(checkpoint, name, NULL, 0);
 	char *text = fsdp_arena_take(affected->arena, size + 1, 1);
 
 	if (text == NULL)
 		return false;
-	fsdp_name_write(affected->checkpoint, name, text, size);
+	fsdp_name_write(checkpoint, name, text, size);
 	*ret_text = fsdp_span(text, size);
 	return true;
 }
 
-/* The contents from `first` on, of the file; of all files if it is FSDP_NONE. */
+/* What lies in the file, or in any file if it is FSDP_NONE. */
 static bool gather(struct fsdp_affected *affected, struct fsdp_finding *finding,
 	enum affected_part part, uint32_t file, uint64_t file_size)
 {
 	struct fsdp_span *names =
 		FSDP_TAKE(affected->arena, names, FSDP_AFFECTED_KEPT + 1);
+	size_t first = file == FSDP_NONE || file == 0 ? 0 : affected->ends[file - 1];
+	size_t end = file == FSDP_NONE ? affected->count : affected->ends[file];
 	uint64_t bytes = part == PART_SHARDS ? FSDP_UNKNOWN : 0;
 	size_t count = 0;
 
 	if (names == NULL)
 		return false;
 	affected->question++;
-	for (size_t i = file == FSDP_NONE ? 0 : first_of(affected, file);
-		i < affected->count &&
-		(file == FSDP_NONE || affected->contents[i].file == file);
-		i++, affected->work++) {
-		const struct fsdp_content *content = &affected->contents[i];
+	affected->work += end - first;
+	for (size_t i = first; i < end; i++) {
+		struct fsdp_content content =
+			content_of(affected->checkpoint, affected->ids[i]);
 
-		if (!suffers(content, finding, part, file_size))
+		if (!suffers(&content, finding, part, file_size))
 			continue;
-		fsdp_tally(&bytes, content->bytes);
-		if (affected->seen[content->number] == affected->question)
+		fsdp_tally(&bytes, bytes_of(affected, &content));
+		if (affected->seen[content.number] == affected->question)
 			continue;
-		affected->seen[content->number] = affected->question;
+		affected->seen[content.number] = affected->question;
 		if (count < FSDP_AFFECTED_KEPT &&
-			!take_name(affected, content->name, &names[count]))
+			!take_name(affected, content.number, &names[count]))
 			return false;
 		count++;
 	}
@@ -319,7 +336,7 @@ bool fsdp_affected_fill(struct fsdp_affected *affected, struct fsdp_finding *fin
 		fill_tensor(finding);
 		return true;
 	}
-	if (affected->contents == NULL && !list_contents(affected))
+	if (affected->ids == NULL && !list_contents(affected))
 		return false;
 	if (part != PART_SHARDS) {
 		file = file_of(affected, finding, &size);

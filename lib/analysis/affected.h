@@ -8,16 +8,19 @@
 
 /*
  * Which tensors and values suffer from a finding that tells a file, a member or a range
- * and no names. What lies in each file is listed once, sorted by its place; a finding
- * looks at its own file only. Memory is linear in pieces and values, names are kept in
- * the arena, as many as FSDP_AFFECTED_KEPT for each finding.
+ * and no names. The ids of what lies in each file are listed when a finding first asks,
+ * file by file; a finding looks at its own file only. Memory is four bytes for each piece
+ * and value, eight for each file and five for each name; names are kept in the arena, as
+ * many as FSDP_AFFECTED_KEPT for each finding.
  */
 struct fsdp_affected {
 	const struct fsdp_checkpoint *checkpoint;
 	struct fsdp_arena *arena;
-	struct fsdp_content *contents; /* of all files, by file; NULL: not listed yet */
+	uint32_t *ids; /* of pieces, then of values, by file; NULL: not listed yet */
 	size_t count;
+	size_t *ends;   /* by file: behind the last of its ids */
 	uint32_t *seen; /* by number of a name: the last question that had it */
+	bool *once;     /* by tensor that was seen: no element is stored twice */
 	uint32_t question;
 	uint64_t work; /* contents that were looked at */
 };
@@ -26,8 +29,8 @@ void fsdp_affected_init(struct fsdp_affected *affected,
 	const struct fsdp_checkpoint *checkpoint, struct fsdp_arena *arena);
 
 /* Fills `affected` and `affected_count` of the finding if it has none and they follow
- * from its place, and with them `lost_bytes` if none of it is stored twice. False: out of memory. Beyond a bounded amount of work findings stay as
- * they are. */
+ * from its place, and with them `lost_bytes` if none of it is stored twice. False: out of
+ * memory. Beyond a bounded amount of work findings stay as they are. */
 bool fsdp_affected_fill(struct fsdp_affected *affected, struct fsdp_finding *finding);
 
 #endif
