@@ -172,6 +172,58 @@ static void each_rule_names_what_lies_there(void **state)
 	fsdp_audit_free(audit);
 }
 
+/* ---- values ---- */
+
+static void put_value(struct fsdp_checkpoint *checkpoint, const char *name, uint32_t file)
+{
+	struct fsdp_token *token = FSDP_TAKE(checkpoint->model.arena, token, 1);
+	uint32_t id = name_by_hand(checkpoint, name);
+	const struct fsdp_value_record value = {
+		.name = id,
+		.raw_name = id,
+		.path = FSDP_NONE,
+		.file = file,
+		.rank = FSDP_NONE,
+		.token_count = 1,
+		.tokens = token,
+		.type = "int",
+	};
+
+	assert_non_null(token);
+	*token = (struct fsdp_token){ .kind = FSDP_TOKEN_INTEGER, .integer = 1 };
+	assert_int_not_equal(
+		fsdp_build_value(&checkpoint->model, &value, NULL), FSDP_NONE);
+}
+
+/* They are named behind the tensors of their file, and are no shards. */
+static void values_of_a_lost_file_suffer_with_its_tensors(void **state)
+{
+	struct fsdp_checkpoint *checkpoint = *state;
+	uint32_t first = file_by_hand(checkpoint, "a", 0);
+	uint32_t second = file_by_hand(checkpoint, "b", 1);
+	const struct fsdp_finding *finding;
+	struct fsdp_audit *audit;
+
+	put_value(checkpoint, "epoch", first);
+	put_value(checkpoint, "step", second);
+	put_value(checkpoint, "unplaced", FSDP_NONE);
+	put_item(checkpoint, "t", second, 0);
+	put_item(checkpoint, "u", first, 0);
+	fsdp_find(&checkpoint->model.findings, FSDP_RULE_NOT_A_CHECKPOINT,
+		FSDP_PLACE(.file = FSDP_SPAN("b")), "a page");
+	fsdp_find(&checkpoint->model.findings, FSDP_RULE_RANK_MISSING,
+		FSDP_PLACE(.rank = 7), "no rank 7");
+	freeze_by_hand(checkpoint);
+	audit = audit_of(checkpoint, FSDP_LEVEL_HEADERS);
+	finding = fsdp_audit_finding(audit, 0);
+	assert_int_equal(finding->affected_count, 2);
+	assert_memory_equal(finding->affected[0].data, "t", 1);
+	assert_memory_equal(finding->affected[1].data, "step", 4);
+	assert_int_equal(finding->lost_bytes, 16);
+	assert_int_equal(fsdp_audit_finding(audit, 1)->affected_count, 2);
+	fsdp_audit_free(audit);
+}
+
 /* A global is no tensor, whatever its name. */
 static void a_global_is_no_name_that_suffers(void **state)
 {
@@ -195,6 +247,7 @@ int main(void)
 		BY_HAND(what_a_lost_file_held_is_named_and_counted),
 		BY_HAND(what_is_stored_twice_is_not_counted_as_lost),
 		BY_HAND(each_rule_names_what_lies_there),
+		BY_HAND(values_of_a_lost_file_suffer_with_its_tensors),
 		BY_HAND(a_global_is_no_name_that_suffers),
 	};
 
