@@ -244,6 +244,32 @@ void out_line_name(struct out *out, struct text name)
 	PASS_ON(out, line_name, (*each, name));
 }
 
+void out_line_shell(struct out *out, struct text word)
+{
+	static const char PLAIN[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-+=:,@%";
+	bool plain = word.size > 0 && word.data[0] != '-';
+
+	for (size_t i = 0; i < word.size; i++)
+		plain = plain && word.data[i] != '\0' &&
+			strchr(PLAIN, word.data[i]) != NULL;
+	if (plain) {
+		out_line_name(out, word);
+		return;
+	}
+	out_line_text(out, "'");
+	while (word.size > 0) {
+		const char *quote = memchr(word.data, '\'', word.size);
+		size_t size = quote != NULL ? (size_t)(quote - word.data) : word.size;
+		out_line_name(out, (struct text){ word.data, size });
+		if (quote != NULL)
+			out_line_text(out, "'\\''");
+		size += quote != NULL;
+		word = (struct text){ word.data + size, word.size - size };
+	}
+	out_line_text(out, "'");
+}
+
 void out_line_value(struct out *out, struct value value)
 {
 	PASS_ON(out, line_value, (*each, &value));

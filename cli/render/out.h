@@ -147,6 +147,9 @@ void out_line_begin(struct out *out, const char *label);
 void out_line_text(struct out *out, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 void out_line_name(struct out *out, struct text name);
+
+/* A path in a sentence, quoted as a shell reads it. */
+void out_line_shell(struct out *out, struct text word);
 void out_line_value(struct out *out, struct value value);
 /* Its word, in its colour: "error", "warning" or "note". */
 void out_line_severity(struct out *out, enum severity severity);

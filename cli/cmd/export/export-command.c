@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "cmd/export/export.h"
+#include "part/nothing.h"
 #include "run/answer.h"
 #include "run/progress.h"
 
@@ -418,6 +419,21 @@ static void answer(struct exporting *exporting)
 	out_fields(run->out, &export_record, (struct subject){ exporting, exporting });
 }
 
+/* A selector without a match, as other commands take it. Without selectors, a checkpoint
+ * that has nothing to write is a failure. */
+static bool is_unmatched(struct exporting *exporting)
+{
+	size_t count = fsdp_tensor_count(exporting->run->checkpoint);
+
+	if (exporting->options->index_only || exporting->named != NULL ||
+		selection_is_all(exporting->selection))
+		return false;
+	for (uint32_t i = 0; i < count; i++)
+		if (is_wanted(exporting, i))
+			return false;
+	return true;
+}
+
 static bool export_all(struct exporting *exporting, const struct typed_lists *lists,
 	struct fsdp_error **ret_error)
 {
@@ -432,6 +448,11 @@ static bool export_all(struct exporting *exporting, const struct typed_lists *li
 		!fsdp_document_open(exporting->options->map, run->limits,
 			run->limit_count, &exporting->map, ret_error))
 		return false;
+	if (is_unmatched(exporting)) {
+		tell_nothing(run, NAMEABLE_TENSORS);
+		exporting->refused = exporting->unmatched = true;
+		exporting->status = STATUS_BAD;
+	}
 	if (!exporting->refused && !find_torn(exporting, ret_error))
 		return false;
 	if (!exporting->refused && (!make_plan(exporting, lists, ret_error) ||
@@ -505,7 +526,7 @@ const struct command command_export = {
 	.examples = { "export -o out/ step-1000/",
 		"export --to npy -o bias.npy model.pt fc.bias" },
 	.exit_1 =
-		"the checkpoint is incomplete, or a name is absent; nothing was written",
+		"the checkpoint is incomplete, a name is absent, or a selector matched nothing; nothing was written",
 	.options = OPTIONS,
 	.selectors = (const struct option *const[]){ select_names, select_tensors,
 		select_ranks, select_files, NULL },

@@ -145,8 +145,37 @@ static void tell_refused(struct exporting *exporting)
 	struct run *run = exporting->run;
 
 	out_line(run->out, NULL, "nothing was written");
-	if (run->word_count == 0 || exporting->named == NULL)
+	if (!exporting->unmatched && (run->word_count == 0 || exporting->named == NULL))
 		out_line(run->out, "next", "fsdp-inspect audit %s", run->path);
+}
+
+/* Whether an audit finds in the folder what the checkpoint has: all of it, with the names
+ * and the bytes that it has there. */
+static bool is_comparable(const struct exporting *exporting)
+{
+	const struct export_options *options = exporting->options;
+	const struct run *run = exporting->run;
+	const uint64_t *left = exporting->facts.left_tensors;
+
+	return left[FSDP_EXPORT_UNSUPPORTED] == 0 && left[FSDP_EXPORT_INCOMPLETE] == 0 &&
+	       exporting->file == NULL && exporting->named == NULL &&
+	       selection_is_all(exporting->selection) && options->cast == NULL &&
+	       options->map == NULL && options->renames.count == 0 &&
+	       strcmp(run->path, "-") != 0 && run->path_count == 1;
+}
+
+static void tell_next(struct exporting *exporting)
+{
+	struct out *out = exporting->run->out;
+
+	if (!is_comparable(exporting))
+		return;
+	out_line_begin(out, "next");
+	out_line_text(out, "fsdp-inspect audit --merged=");
+	out_line_shell(out, text_of(exporting->options->out));
+	out_line_text(out, " ");
+	out_line_shell(out, text_of(exporting->run->path));
+	out_line_end(out);
 }
 
 /* Standard output holds the tensors then. */
@@ -202,4 +231,5 @@ void tell_export(struct exporting *exporting)
 		out_line(out, "cast", "to %s; %" PRIu64 " finite numbers became infinite",
 			exporting->options->cast, exporting->facts.overflowed);
 	tell_verified(exporting);
+	tell_next(exporting);
 }

@@ -33,9 +33,10 @@ struct exporting {
 	const struct export_options *options;
 	struct selection *selection;
 	struct row_buffers buffers;
-	bool *named;  /* tensors that were named; NULL: none was */
-	bool *torn;   /* tensors that are incomplete; NULL: none is */
-	bool refused; /* the source is incomplete: nothing is written */
+	bool *named;    /* tensors that were named; NULL: none was */
+	bool *torn;     /* tensors that are incomplete; NULL: none is */
+	bool refused;   /* the source is incomplete: nothing is written */
+	bool unmatched; /* the selectors take nothing, which refuses too */
 	struct fsdp_export *plan;
 	struct fsdp_document *map;
 

@@ -691,32 +691,6 @@ static void tell_health(struct info *info, const struct health *health)
 	out_line_end(out);
 }
 
-void out_line_shell(struct out *out, struct text word)
-{
-	static const char PLAIN[] =
-		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-+=:,@%";
-	bool plain = word.size > 0 && word.data[0] != '-';
-
-	for (size_t i = 0; i < word.size; i++)
-		plain = plain && word.data[i] != '\0' &&
-			strchr(PLAIN, word.data[i]) != NULL;
-	if (plain) {
-		out_line_name(out, word);
-		return;
-	}
-	out_line_text(out, "'");
-	while (word.size > 0) {
-		const char *quote = memchr(word.data, '\'', word.size);
-		size_t size = quote != NULL ? (size_t)(quote - word.data) : word.size;
-		out_line_name(out, (struct text){ word.data, size });
-		if (quote != NULL)
-			out_line_text(out, "'\\''");
-		size += quote != NULL;
-		word = (struct text){ word.data + size, word.size - size };
-	}
-	out_line_text(out, "'");
-}
-
 static void tell_next(struct info *info, const struct health *health)
 {
 	const struct run *run = info->run;

@@ -66,9 +66,6 @@ extern const struct record facts_record;
  * ask. */
 void info_tell(struct info *info);
 
-/* A path in a sentence, quoted as a shell reads it. */
-void out_line_shell(struct out *out, struct text word);
-
 /* The step that the name of a folder or file tells ("step-1000"), or FSDP_ABSENT. */
 int64_t step_of_path(const char *path);
 
