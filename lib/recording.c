@@ -2,9 +2,8 @@
 /*
  * Opens recordings, has them read side by side and joined, and hands out what they say.
  */
-#include <string.h>
-
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include <fsdp/checkpoint.h>
