@@ -364,6 +364,12 @@ struct fsdp_span fsdp_tensor_declared(
 	return (struct fsdp_span){ 0 };
 }
 
+bool fsdp_tensor_is_parameter(const struct fsdp_tensor *tensor)
+{
+	return tensor->role == FSDP_ROLE_PARAM &&
+	       !fsdp_dtype_counts(tensor->dtype, tensor->dims);
+}
+
 uint32_t fsdp_tensor_storage_next(
 	const struct fsdp_checkpoint *checkpoint, uint32_t index)
 {

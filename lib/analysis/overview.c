@@ -39,6 +39,12 @@ static void add_role(struct fsdp_overview *overview, enum fsdp_role role, uint32
 	fsdp_tally(&total->bytes, bytes);
 }
 
+/* It is listed with the parameters, and is none. */
+static bool is_lone_count(const struct fsdp_tensor *tensor)
+{
+	return tensor->role == FSDP_ROLE_PARAM && !fsdp_tensor_is_parameter(tensor);
+}
+
 /* ---- kinds of states ---- */
 
 /* What optimizers call the states of all parameters: Megatron-core puts these words in
@@ -254,7 +260,8 @@ static void add_tensors(struct fsdp_overview *overview)
 		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
 		bool counts = fsdp_tensor_counts(&tensor);
 		add_role(overview, tensor.role, tensor.dtype, 1,
-			counts ? tensor.numel : 0, counts ? tensor.bytes : 0);
+			counts && !is_lone_count(&tensor) ? tensor.numel : 0,
+			counts ? tensor.bytes : 0);
 		if (tensor.role == FSDP_ROLE_OPTIM)
 			add_state(overview, &tensor);
 		add_sharding(overview, &tensor);
@@ -272,8 +279,9 @@ static void add_counted(struct fsdp_overview *overview, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
 		struct fsdp_sum sum = fsdp_sum(overview->checkpoint, i);
-		add_role(
-			overview, sum.role, sum.dtype, sum.tensors, sum.numel, sum.bytes);
+		add_role(overview, sum.role, sum.dtype, sum.tensors,
+			sum.role == FSDP_ROLE_PARAM ? sum.parameters : sum.numel,
+			sum.bytes);
 		fsdp_tally(&overview->facts.whole, sum.tensors);
 		overview->facts.resume_bytes = FSDP_UNKNOWN;
 		fsdp_sums_add_counted(overview->by_dtype, &sum);

@@ -107,8 +107,7 @@ void fsdp_sums_add_counted(struct fsdp_sums *sums, const struct fsdp_sum *sum)
 	fsdp_tally(&sums->groups[group].sum.pieces, sum->tensors);
 	fsdp_tally(&sums->groups[group].sum.numel, sum->numel);
 	fsdp_tally(&sums->groups[group].sum.bytes, sum->bytes);
-	if (sum->role == FSDP_ROLE_PARAM)
-		fsdp_tally(&sums->groups[group].sum.parameters, sum->numel);
+	fsdp_tally(&sums->groups[group].sum.parameters, sum->parameters);
 }
 
 size_t fsdp_sums_count(const struct fsdp_sums *sums)

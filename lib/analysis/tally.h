@@ -33,14 +33,4 @@ static inline bool fsdp_tensor_counts(const struct fsdp_tensor *tensor)
 	return tensor->alias == FSDP_NONE && (tensor->flags & FSDP_TENSOR_SPREAD) == 0;
 }
 
-/* Whether it is a parameter of a model: a lone integer counts something, whatever its
- * role was taken for. */
-static inline bool fsdp_tensor_is_parameter(const struct fsdp_tensor *tensor)
-{
-	const struct fsdp_dtype *dtype = fsdp_dtype(tensor->dtype);
-
-	return tensor->role == FSDP_ROLE_PARAM &&
-	       (tensor->dims > 0 || dtype->is_floating || dtype->is_complex);
-}
-
 #endif

@@ -132,6 +132,8 @@ static bool add_to_sum(
 	}
 	(*sum)->tensors++;
 	(*sum)->numel += counts->numel;
+	if (tensor->role == FSDP_ROLE_PARAM && !fsdp_model_is_lone_count(tensor))
+		(*sum)->parameters += counts->numel;
 	(*sum)->bytes += counts->bytes;
 	return true;
 }

@@ -135,3 +135,10 @@ bool fsdp_dtype_bytes(uint32_t dtype, uint64_t numel, uint64_t *ret_bytes)
 	*ret_bytes = numel / per_byte + (numel % per_byte != 0);
 	return true;
 }
+
+bool fsdp_dtype_counts(uint32_t dtype, uint32_t dims)
+{
+	const struct fsdp_dtype *facts = fsdp_dtype(dtype);
+	return dims == 0 && facts->item_bits != 0 && !facts->is_floating &&
+	       !facts->is_complex;
+}

@@ -22,4 +22,8 @@ uint32_t fsdp_dtype_of_tensor_class(struct fsdp_span class_name);
 /* Bytes of `numel` elements of the logical tensor; false on overflow. */
 bool fsdp_dtype_bytes(uint32_t dtype, uint64_t numel, uint64_t *ret_bytes);
 
+/* Whether a tensor of so many dimensions is a lone integer: it counts something, and is
+ * learned by nothing. */
+bool fsdp_dtype_counts(uint32_t dtype, uint32_t dims);
+
 #endif

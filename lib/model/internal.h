@@ -59,6 +59,9 @@ bool fsdp_model_count_plain(struct fsdp_model *model, struct fsdp_tensor_record 
 /* counts.c: tensors so far. */
 size_t fsdp_model_counted(const struct fsdp_model *model);
 
+/* role.c: whether a parameter is a lone integer, which counts something. */
+bool fsdp_model_is_lone_count(const struct fsdp_tensor_record *tensor);
+
 /* role.c: the role of a tensor whose file does not tell it. */
 enum fsdp_role fsdp_model_role_of(
 	const struct fsdp_model *model, const struct fsdp_tensor_record *tensor);

@@ -281,6 +281,12 @@ void fsdp_model_count_parameter(struct fsdp_model *model, uint32_t module,
 	above->bytes -= bytes;
 }
 
+static uint64_t parameters_of(
+	const struct fsdp_model *model, const struct fsdp_tensor_record *tensor)
+{
+	return fsdp_model_is_lone_count(tensor) ? 0 : fsdp_model_numel(model, tensor);
+}
+
 static void count_tensors(struct fsdp_model *model)
 {
 	for (uint32_t i = 0; i < model->tensor_count; i++) {
@@ -292,7 +298,7 @@ static void count_tensors(struct fsdp_model *model)
 		if (tensor->alias != FSDP_NONE)
 			tied = fsdp_model_tensor(model, tensor->alias)->module;
 		fsdp_model_count_parameter(model, tensor->module, tied,
-			fsdp_model_numel(model, tensor), fsdp_model_bytes(model, tensor));
+			parameters_of(model, tensor), fsdp_model_bytes(model, tensor));
 	}
 }
 
@@ -465,7 +471,7 @@ static bool spread_units(struct fsdp_model *model, struct fsdp_arena *scratch)
 			(tensor->flags & FSDP_TENSOR_SPREAD))
 			continue;
 		struct fsdp_unit_record *unit = fsdp_model_unit(model, tensor->unit);
-		unit->parameters += fsdp_model_numel(model, tensor);
+		unit->parameters += parameters_of(model, tensor);
 		unit->bytes += fsdp_model_bytes(model, tensor);
 	}
 	return true;

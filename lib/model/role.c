@@ -4,6 +4,7 @@
  * parameters and buffers side by side, all detached. A plan, which has the roles, comes
  * afterwards and wins.
  */
+#include "model/dtype.h"
 #include "model/internal.h"
 
 /* Buffers of torch's own modules, and what nearly all models call the same thing. */
@@ -34,15 +35,19 @@ static bool is_generator(
 	       memmem(segment.data, segment.size, "rng", 3) != NULL;
 }
 
+bool fsdp_model_is_lone_count(const struct fsdp_tensor_record *tensor)
+{
+	return tensor->role == FSDP_ROLE_PARAM &&
+	       fsdp_dtype_counts(tensor->dtype, tensor->dims);
+}
+
 /* An integer alone that is called so counts something: steps, or tokens that were seen.
  * Nothing learns it. */
 static bool is_counter(const struct fsdp_tensor_record *tensor, struct fsdp_span segment)
 {
 	static const char *const words[] = { "step", "epoch", "iter", "count", "num_",
 		"n_averaged", "seen" };
-	const struct fsdp_dtype *dtype = fsdp_dtype(tensor->dtype);
-	if (tensor->dims != 0 || dtype->item_bits == 0 || dtype->is_floating ||
-		dtype->is_complex)
+	if (!fsdp_dtype_counts(tensor->dtype, tensor->dims))
 		return false;
 	for (size_t i = 0; i < FSDP_COUNT(words); i++)
 		if (memmem(segment.data, segment.size, words[i], strlen(words[i])) !=

@@ -25,10 +25,13 @@ static void roles_and_states_are_counted(void **state)
 	tensor_by_hand(checkpoint, "c.exp_avg", "float32", FSDP_ROLE_OPTIM, SHAPE, 2);
 	tensor_by_hand(checkpoint, "d.exp_avg", "float32", FSDP_ROLE_OPTIM, SHAPE, 1);
 	tensor_by_hand(checkpoint, "step", "float32", FSDP_ROLE_OPTIM, NULL, 0);
+	tensor_by_hand(checkpoint, "n", "int64", FSDP_ROLE_PARAM, NULL, 0);
 	freeze_by_hand(checkpoint);
 	facts = look(checkpoint, &overview);
-	assert_int_equal(facts->roles[FSDP_ROLE_PARAM].tensors, 2);
-	assert_int_equal(facts->roles[FSDP_ROLE_PARAM].bytes, 96);
+	/* A lone integer is none, and has bytes. */
+	assert_int_equal(facts->roles[FSDP_ROLE_PARAM].tensors, 3);
+	assert_int_equal(facts->roles[FSDP_ROLE_PARAM].numel, 32);
+	assert_int_equal(facts->roles[FSDP_ROLE_PARAM].bytes, 104);
 	assert_int_equal(facts->roles[FSDP_ROLE_PARAM].dtype, FSDP_NONE);
 	assert_int_equal(facts->roles[FSDP_ROLE_PARAM]
 				 .of_dtype[fsdp_dtype_find(FSDP_SPAN("bfloat16"))],

@@ -152,6 +152,7 @@ struct fsdp_sum {
 	enum fsdp_role role;
 	uint32_t dtype;
 	uint64_t tensors, numel, bytes;
+	uint64_t parameters; /* of numel: no lone integer (fsdp_tensor_is_parameter) */
 };
 
 /** 0: the tensors were not added up, because only_counts was not asked for, or because
@@ -165,6 +166,10 @@ FSDP_API struct fsdp_sum fsdp_sum(const struct fsdp_checkpoint *checkpoint, size
  * tensors for a clean name, linear for a raw one. Not of a checkpoint that has sums. */
 FSDP_API uint32_t fsdp_tensor_find(
 	const struct fsdp_checkpoint *checkpoint, struct fsdp_span name);
+
+/** Whether its elements are parameters of a model: its role says so, and it is no lone
+ * integer, which counts something. Never fails, reads nothing but the struct. */
+FSDP_API bool fsdp_tensor_is_parameter(const struct fsdp_tensor *tensor);
 
 /** The next tensor on the same storage, around a ring that ends where it began: the
  * tensor itself if it has its storage alone. */
