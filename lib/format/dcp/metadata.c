@@ -743,7 +743,7 @@ static bool read_entries(struct parse *parse, fsdp_ref entries)
 {
 	struct fsdp_pickle_iterator iterator = { .ref = entries };
 	fsdp_ref key, value;
-	uint32_t meta;
+	uint32_t meta = 0;
 	while (fsdp_pickle_next(parse->pickle, &iterator, &key, &value)) {
 		struct fsdp_span text = fsdp_pickle_text(parse->pickle, key);
 		if (text.data == NULL) {
