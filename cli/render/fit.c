@@ -44,7 +44,7 @@ static const char *next_in_column(
 {
 	const char *found = NULL;
 	for (size_t i = 0; i < grid->column_count; i++) {
-		struct cell cell;
+		struct cell cell = { 0 };
 		memcpy(&cell, *data, sizeof cell);
 		if (i == column) {
 			found = *data + sizeof cell;
@@ -130,7 +130,7 @@ static void take_out_affixes(struct grid *grid, size_t index)
 	const char *data = grid->kept.data;
 	struct affixes affixes = { .names = 0 };
 	for (size_t i = 0; i < grid->kept_rows; i++) {
-		struct cell cell;
+		struct cell cell = { 0 };
 		const char *text = next_in_column(grid, index, &data, &cell);
 		if (cell.is_name)
 			compare(&affixes, cell, text);
@@ -178,7 +178,7 @@ static size_t shorten_all(
 	const char *data = grid->kept.data;
 	size_t count = 0;
 	for (size_t i = 0; i < grid->kept_rows; i++) {
-		struct cell cell;
+		struct cell cell = { 0 };
 		const char *text = next_in_column(grid, index, &data, &cell);
 		cell_cut(column, &cell, &text);
 		if (cell_fits(grid, column, cell))

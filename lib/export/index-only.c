@@ -45,7 +45,7 @@ bool fsdp_export_take_files(struct fsdp_export *plan, struct fsdp_error **ret_er
 		return fsdp_arena_fail(&plan->arena, ret_error);
 	for (size_t i = 0; i < plan->item_count; i++) {
 		struct fsdp_export_item *item = &plan->items[i];
-		uint32_t file;
+		uint32_t file = 0;
 		if (!find_file(plan, item, &file, ret_error))
 			return false;
 		/* Counted from 1: 0 is none yet. */
