@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -56,11 +57,36 @@ static bool copy_bytes(struct fsdp_writing *writing, int from, size_t index,
 	return good;
 }
 
+/* Whether a link leads to a file of the download cache of Hugging Face, in which what a
+ * snapshot shows lies as ../../blobs/<hex>. */
+static bool leads_to_blob(const char *target)
+{
+	static const char blobs[] = "../../blobs/";
+	size_t size = strlen(blobs);
+	return strncmp(target, blobs, size) == 0 && target[size] != '\0' &&
+	       target[size + strspn(target + size, "0123456789abcdef")] == '\0';
+}
+
+/* A folder may be a stranger's: no other link of it is followed, or what it leads to would
+ * lie in a folder that is handed on. */
+static int open_companion(int folder, const char *name)
+{
+	const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW;
+	char target[256];
+	int from = openat(folder, name, flags);
+	if (from >= 0 || errno != ELOOP)
+		return from;
+	ssize_t size = readlinkat(folder, name, target, sizeof target - 1);
+	target[size > 0 ? size : 0] = '\0';
+	errno = ENOENT;
+	return leads_to_blob(target) ? openat(folder, target, flags) : -1;
+}
+
 static bool copy_one(struct fsdp_writing *writing, int folder, size_t index,
 	unsigned char *buffer, struct fsdp_error **ret_error)
 {
 	struct stat status;
-	int from = openat(folder, names[index], O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	int from = open_companion(folder, names[index]);
 	if (from < 0 && errno == ENOENT)
 		return true;
 	bool good = from >= 0 && fstat(from, &status) == 0;

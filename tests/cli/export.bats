@@ -247,3 +247,17 @@ rows_of() {
 	(ulimit -Sn 128 && export_to out --no-verify --max-shard-size=1 model.safetensors > /dev/null)
 	[ "$(find out -name '*.safetensors' | wc -l)" -eq 300 ]
 }
+
+@test "no link of a folder brings a file of elsewhere into the target" {
+	mkdir -p hub/blobs hub/snapshots/main
+	cp "$TESTDATA"/hf/llama-sharded/*.safetensors* hub/snapshots/main
+	echo '{"vocab_size":1}' >hub/blobs/0123abcd
+	echo secret >secret
+	ln -s ../../blobs/0123abcd hub/snapshots/main/config.json
+	ln -s "$PWD/secret" hub/snapshots/main/vocab.json
+	ln -s ../../../secret hub/snapshots/main/merges.txt
+	"$FSDP_INSPECT" export -q --no-sandbox -o out hub/snapshots/main >/dev/null
+	[ "$(cat out/config.json)" = '{"vocab_size":1}' ]
+	[ ! -e out/vocab.json ]
+	[ ! -e out/merges.txt ]
+}
