@@ -24,10 +24,8 @@ struct message {
 static bool begin(struct message *message, const struct looks *looks, const char *start)
 {
 	message->looks = looks;
-	if (!writer_init(&message->line, NULL)) {
-		message_out_of_memory();
+	if (!writer_init(&message->line, NULL))
 		return false;
-	}
 	message->line.ascii = looks->seven_bits;
 	writer_text(&message->line, start);
 	return true;
@@ -66,7 +64,8 @@ static void keep_commands(struct writer *line)
 				*at = WRAP_GLUE;
 }
 
-static void end(struct message *message)
+/* False: no memory, none written. */
+static bool end(struct message *message)
 {
 	struct writer lines;
 	bool good = message->line.error == 0 && writer_init(&lines, NULL);
@@ -81,52 +80,59 @@ static void end(struct message *message)
 			fwrite(lines.data, 1, lines.size, stderr);
 		writer_done(&lines);
 	}
-	if (!good)
-		message_out_of_memory();
 	writer_done(&message->line);
+	return good;
 }
 
-static void put_hint(const struct looks *looks, struct text hint)
+static bool put_hint(const struct looks *looks, struct text hint)
 {
 	struct message message;
 
-	if (hint.data == NULL || hint.size == 0 || !begin(&message, looks, "  next: "))
-		return;
+	if (hint.data == NULL || hint.size == 0)
+		return true;
+	if (!begin(&message, looks, "  next: "))
+		return false;
 	put(&message, hint);
-	end(&message);
+	return end(&message);
 }
 
 void message_usage(const struct looks *looks, const struct usage *usage)
 {
 	struct message message;
+	bool good = begin(&message, looks, "fsdp-inspect: ");
 
-	if (!begin(&message, looks, "fsdp-inspect: "))
-		return;
-	put(&message, text_of(usage->what));
-	end(&message);
-	put_hint(looks, text_of(usage->hint));
+	if (good) {
+		put(&message, text_of(usage->what));
+		good = end(&message);
+	}
+	if (!good || !put_hint(looks, text_of(usage->hint)))
+		message_out_of_memory();
 }
 
-void message_note(const struct looks *looks, const char *note)
+bool message_note(const struct looks *looks, const char *note)
 {
 	struct message message;
 
-	if (looks->verbosity < 0 || !begin(&message, looks, "fsdp-inspect: "))
-		return;
+	if (looks->verbosity < 0)
+		return true;
+	if (!begin(&message, looks, "fsdp-inspect: "))
+		return false;
 	put_painted(&message, "36", "note:");
 	writer_char(&message.line, ' ');
 	put(&message, text_of(note));
-	end(&message);
+	return end(&message);
 }
 
-void message_total(const struct looks *looks, const char *total)
+bool message_total(const struct looks *looks, const char *total)
 {
 	struct message message;
 
-	if (looks->verbosity < 0 || !begin(&message, looks, ""))
-		return;
+	if (looks->verbosity < 0)
+		return true;
+	if (!begin(&message, looks, ""))
+		return false;
 	put(&message, text_of(total));
-	end(&message);
+	return end(&message);
 }
 
 void message_out_of_memory(void)
@@ -136,12 +142,12 @@ void message_out_of_memory(void)
 
 /* ---- failures ---- */
 
-static void put_failure(const struct looks *looks, const struct failure *failure)
+static bool put_failure(const struct looks *looks, const struct failure *failure)
 {
 	struct message message;
 
 	if (!begin(&message, looks, "fsdp-inspect: "))
-		return;
+		return false;
 	if (failure->path.data != NULL) {
 		put(&message, failure->path);
 		writer_text(&message.line, ": ");
@@ -156,15 +162,16 @@ static void put_failure(const struct looks *looks, const struct failure *failure
 		writer_text(&message.line, ": ");
 	}
 	put(&message, failure->message);
-	end(&message);
+	return end(&message);
 }
 
 void message_failures(
 	const struct looks *looks, const struct failure *failures, size_t count)
 {
 	size_t begin = 0;
+	bool good = true;
 
-	while (begin < count) {
+	while (good && begin < count) {
 		size_t end = begin, shown;
 
 		while (end < count &&
@@ -173,14 +180,16 @@ void message_failures(
 		shown = end - begin;
 		if (shown > FINDINGS_SHOWN && looks->verbosity < 1)
 			shown = FINDINGS_SHOWN;
-		for (size_t i = begin; i < begin + shown; i++)
-			put_failure(looks, &failures[i]);
+		for (size_t i = begin; good && i < begin + shown; i++)
+			good = put_failure(looks, &failures[i]);
 		if (begin + shown < end)
 			fprintf(stderr, "  and %zu more (-v shows all)\n",
 				end - begin - shown);
-		put_hint(looks, failures[begin].hint);
+		good = good && put_hint(looks, failures[begin].hint);
 		begin = end;
 	}
+	if (!good)
+		message_out_of_memory();
 }
 
 /* ---- findings ---- */

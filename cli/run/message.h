@@ -11,11 +11,11 @@
  */
 void message_usage(const struct looks *looks, const struct usage *usage);
 
-/* Hidden by -q. */
-void message_note(const struct looks *looks, const char *note);
+/* Hidden by -q. False: no memory, none told. */
+bool message_note(const struct looks *looks, const char *note);
 
-/* Totals of tables: plain lines, hidden by -q. */
-void message_total(const struct looks *looks, const char *total);
+/* Totals of tables: plain lines, hidden by -q. False: no memory, none told. */
+bool message_total(const struct looks *looks, const char *total);
 
 /* Neighbours that say the same are grouped. */
 void message_failures(

@@ -1063,15 +1063,16 @@ static void tell(struct session *session)
 						 : SEVERITY_WARNING,
 		.all = looks->verbosity >= 1,
 	};
+	bool good = true;
 
 	for (size_t i = 0; i < session->collected.totals.count; i++)
-		message_total(looks, session->collected.totals.items[i]);
+		good &= message_total(looks, session->collected.totals.items[i]);
 	for (size_t i = 0; i < session->collected.notes.count; i++)
-		message_note(looks, session->collected.notes.items[i]);
+		good &= message_note(looks, session->collected.notes.items[i]);
 	/* An answer that judges has shown them. */
-	if (!session->judged && !message_findings(looks, &view))
-		session->collected.out_of_memory = true;
-	if (session->collected.out_of_memory) {
+	if (!session->judged)
+		good &= message_findings(looks, &view);
+	if (!good || session->collected.out_of_memory) {
 		message_out_of_memory();
 		session->status = STATUS_FAILED;
 	} else {

@@ -487,8 +487,10 @@ static inline void walk_waste(const struct walk *walk)
 	must(fsdp_waste_finish(waste, NULL));
 	for (size_t i = 0; i < fsdp_waste_count(waste); i++) {
 		struct fsdp_waste_row row = fsdp_waste_row(waste, i);
-		must(row.used_bytes < row.stored_bytes && row.view_count > 0);
-		must(fsdp_waste_tensor(waste, &row, row.view_count - 1) != FSDP_NONE);
+		must(row.used_bytes < row.stored_bytes);
+		must(row.view_count > 0 ? fsdp_waste_tensor(waste, &row,
+						  row.view_count - 1) != FSDP_NONE
+					: row.used_bytes == 0);
 	}
 	fsdp_waste_free(waste);
 }
