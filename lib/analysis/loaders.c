@@ -116,6 +116,9 @@ void fsdp_load_name(struct fsdp_loading *loading, struct fsdp_span name)
 	loading->all_names++;
 }
 
+static const struct fsdp_survey_entry *find_entry(struct fsdp_loading *loading,
+	const char *format, va_list arguments) __attribute__((format(printf, 2, 0)));
+
 static const struct fsdp_survey_entry *find_entry(
 	struct fsdp_loading *loading, const char *format, va_list arguments)
 {

@@ -72,8 +72,7 @@ static void something_is_left_of_the_shortest(void **state)
 	assert_captured(&capture, "NAME: encoder.block....\n"
 				  "NAME                BYTES  FILE\n"
 				  "encoder.block     1234567  a\n"
-				  "of.the...r.block  1234567  b\n" +
-					  0);
+				  "of.the...r.block  1234567  b\n");
 	emit(&capture, 30, same);
 	capture_close(&capture);
 	assert_non_null(strstr(capture.data, "NAME: a.name"));
