@@ -140,22 +140,6 @@ static bool has_two_indexes(struct fsdp_loading *loading)
 	return count > 1;
 }
 
-static bool is_pickled(const struct fsdp_loading *loading)
-{
-	return loading->weights != NULL &&
-	       fsdp_span_ends(fsdp_span_text(loading->weights), FSDP_SPAN(".bin"));
-}
-
-static bool refuses_global(struct fsdp_loading *loading)
-{
-	return is_pickled(loading) && fsdp_load_refuses_global(loading, loading->weights);
-}
-
-static bool refuses_opcode(struct fsdp_loading *loading)
-{
-	return is_pickled(loading) && fsdp_load_refuses_opcode(loading, loading->weights);
-}
-
 static bool is_nested(struct fsdp_loading *loading)
 {
 	if (!is_folder_of_weights(loading) || !fsdp_load_is_nested(loading))
@@ -235,11 +219,11 @@ static const struct fsdp_load_rule rules[] = {
 	{ "accelerate-unpickling-global", NULL, NULL, FSDP_LOAD_REFUSES, UNPICKLING,
 		"Weights only load failed. This file can still be loaded, to do so you have two options, do those steps only if you trust the source of the checkpoint. WeightsUnpickler error: Unsupported global: GLOBAL {0} was not an allowed global by default.",
 		"call torch.serialization.add_safe_globals([{1}]) first",
-		refuses_global },
+		fsdp_load_weights_refuse_global },
 	{ "accelerate-unpickling", NULL, NULL, FSDP_LOAD_REFUSES, UNPICKLING,
 		"Weights only load failed. In PyTorch 2.6, we changed the default value of the `weights_only` argument in `torch.load` from `False` to `True`. WeightsUnpickler error: {0}",
 		"download the file itself, for example with git lfs pull",
-		refuses_opcode },
+		fsdp_load_weights_refuse_opcode },
 	{ "accelerate-nested", NULL, NULL, FSDP_LOAD_DIFFERS, NULL,
 		"Some weights of the model checkpoint at {path} were not used when initializing {0}",
 		"save only the inner dict, which holds the tensors", is_nested },

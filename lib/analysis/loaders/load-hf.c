@@ -89,22 +89,6 @@ static bool has_adapter(struct fsdp_loading *loading)
 	       fsdp_load_has_file(loading, "adapter_config.json");
 }
 
-static bool is_pickled(const struct fsdp_loading *loading)
-{
-	return loading->weights != NULL &&
-	       fsdp_span_ends(fsdp_span_text(loading->weights), FSDP_SPAN(".bin"));
-}
-
-static bool refuses_global(struct fsdp_loading *loading)
-{
-	return is_pickled(loading) && fsdp_load_refuses_global(loading, loading->weights);
-}
-
-static bool refuses_opcode(struct fsdp_loading *loading)
-{
-	return is_pickled(loading) && fsdp_load_refuses_opcode(loading, loading->weights);
-}
-
 /* The type that the configuration asks for is narrower than a stored one. */
 static bool is_narrowed(struct fsdp_loading *loading)
 {
@@ -288,18 +272,18 @@ static const struct fsdp_load_rule rules[] = {
 		CAN_STILL
 		" WeightsUnpickler error: Unsupported global: GLOBAL {0} was not an allowed global by default.",
 		"call torch.serialization.add_safe_globals([{1}]) first",
-		refuses_global },
+		fsdp_load_weights_refuse_global },
 	{ "hf-unpickling", "5", NULL, FSDP_LOAD_REFUSES, UNPICKLING,
 		CHANGED " WeightsUnpickler error: {0}",
 		"download the file itself, for example with git lfs pull",
-		refuses_opcode },
+		fsdp_load_weights_refuse_opcode },
 	{ "hf-unpickling-global", NULL, "5", FSDP_LOAD_REFUSES, "builtins.OSError",
 		"Unable to load weights from pytorch checkpoint file for '{path}/pytorch_model.bin'",
-		NULL, refuses_global },
+		NULL, fsdp_load_weights_refuse_global },
 	{ "hf-unpickling", NULL, "5", FSDP_LOAD_REFUSES, "builtins.OSError",
 		"You seem to have cloned a repository without having git-lfs installed.",
 		"download the file itself, for example with git lfs pull",
-		refuses_opcode },
+		fsdp_load_weights_refuse_opcode },
 	{ "hf-nested", "5", NULL, FSDP_LOAD_REFUSES, "builtins.AttributeError",
 		"'collections.OrderedDict' object has no attribute 'is_floating_point'",
 		"save only the inner dict, which holds the tensors",

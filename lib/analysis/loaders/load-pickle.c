@@ -45,7 +45,8 @@ static enum beginning beginning_of(const struct fsdp_survey_entry *entry)
 									   : OTHER;
 }
 
-bool fsdp_load_refuses_global(struct fsdp_loading *loading, const char *name)
+/* An empty name is the path itself. */
+static bool file_refuses_global(struct fsdp_loading *loading, const char *name)
 {
 	struct fsdp_survey_pickles pickles;
 	char *text = loading->words[1];
@@ -65,7 +66,7 @@ bool fsdp_load_refuses_global(struct fsdp_loading *loading, const char *name)
 	return true;
 }
 
-bool fsdp_load_refuses_opcode(struct fsdp_loading *loading, const char *name)
+static bool file_refuses_opcode(struct fsdp_loading *loading, const char *name)
 {
 	struct fsdp_survey_pickles pickles;
 	const struct fsdp_survey_entry *entry = entry_of(loading, name);
@@ -89,6 +90,22 @@ bool fsdp_load_refuses_opcode(struct fsdp_loading *loading, const char *name)
 				      : "Unsupported opcode %s",
 		pickles.opcode);
 	return true;
+}
+
+static bool is_pickled(const struct fsdp_loading *loading)
+{
+	return loading->weights != NULL &&
+	       fsdp_span_ends(fsdp_span_text(loading->weights), FSDP_SPAN(".bin"));
+}
+
+bool fsdp_load_weights_refuse_global(struct fsdp_loading *loading)
+{
+	return is_pickled(loading) && file_refuses_global(loading, loading->weights);
+}
+
+bool fsdp_load_weights_refuse_opcode(struct fsdp_loading *loading)
+{
+	return is_pickled(loading) && file_refuses_opcode(loading, loading->weights);
 }
 
 /* ---- the file that was named ---- */
@@ -128,12 +145,12 @@ static bool is_bare(struct fsdp_loading *loading)
 
 static bool refuses_global(struct fsdp_loading *loading)
 {
-	return fsdp_load_refuses_global(loading, "");
+	return file_refuses_global(loading, "");
 }
 
 static bool refuses_opcode(struct fsdp_loading *loading)
 {
-	return fsdp_load_refuses_opcode(loading, "");
+	return file_refuses_opcode(loading, "");
 }
 
 /* Those that are filled by an opcode for lists or dicts stay refused when they are

@@ -403,7 +403,7 @@ bool fsdp_load_misses_unsaid(struct fsdp_loading *loading)
 	return fsdp_load_misses(loading) && loading->unexpected == 0;
 }
 
-/* Both: of what is there the first is said as word 1, the class of the model as word 2. */
+/* Both. Word 1 is the first of what is there, word 2 the class of the model. */
 bool fsdp_load_leaves_out(struct fsdp_loading *loading)
 {
 	if (!fsdp_load_misses(loading) || loading->unexpected == 0)

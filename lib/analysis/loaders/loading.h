@@ -190,9 +190,9 @@ bool fsdp_load_model_of_config(struct fsdp_loading *loading);
 
 /* ---- load-pickle.c ---- */
 
-/* What torch.load(weights_only=True) says of a file: rules of it, and of all that read
- * weights with it. An empty name is the path itself. */
-bool fsdp_load_refuses_global(struct fsdp_loading *loading, const char *name);
-bool fsdp_load_refuses_opcode(struct fsdp_loading *loading, const char *name);
+/* What torch.load(weights_only=True) says of the weights that the loader takes, if these
+ * are a pickle: rules of all loaders that read weights with it. */
+bool fsdp_load_weights_refuse_global(struct fsdp_loading *loading);
+bool fsdp_load_weights_refuse_opcode(struct fsdp_loading *loading);
 
 #endif
