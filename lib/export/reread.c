@@ -62,7 +62,7 @@ static bool read_back(int descriptor, void *buffer, size_t size, uint64_t offset
 	return true;
 }
 
-/* ---- bytes for whoever wants them ---- */
+/* ---- reading a stretch ---- */
 
 /* Some bytes of a file, for the trait or the digest of this thread. */
 struct stretch {

@@ -252,7 +252,7 @@ static void judge_offsets(struct fsdp_verify *verify, const struct fsdp_verify_f
 		uint64_t key = number_of(fsdp_span(member->name.data + records.size,
 			member->name.size - records.size));
 		if (key != FSDP_UNKNOWN && key > number)
-			return; /* one is missing, which is said already */
+			return; /* one is missing, which is a finding already */
 		if (computed != real || key != number) {
 			fsdp_find(&verify->findings, FSDP_RULE_OFFSETS_NOT_COMPUTABLE,
 				FSDP_IN(file, .member = member->name, .offset = real),

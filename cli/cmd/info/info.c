@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gathers what is said of a checkpoint. Reads nothing more than opening did, but for
+ * Gathers the facts of a checkpoint that info shows. Reads nothing more than opening did, but for
  * --waste.
  */
 #include <stdlib.h>

@@ -23,7 +23,7 @@ struct suffix {
 	uint64_t count;
 };
 
-/* What is said of a checkpoint. */
+/* The facts of a checkpoint that info shows. */
 struct info {
 	struct row_context row; /* what records are handed */
 	struct run *run;
