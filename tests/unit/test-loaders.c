@@ -1,44 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What loaders would do with folders that are odd, hostile or nearly right. */
-#include <stdio.h>
+#include "folder-setup.h"
+
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include <fsdp/loaders.h>
 
 #include "base/span.h"
-
-static char folder[64];
-
-static void put(const char *name, const void *bytes, size_t size)
-{
-	char path[128];
-	FILE *file;
-
-	snprintf(path, sizeof path, "%s/%s", folder, name);
-	file = fopen(path, "wb");
-	assert_non_null(file);
-	assert_int_equal(fwrite(bytes, 1, size, file), size);
-	assert_int_equal(fclose(file), 0);
-}
-#define PUT(name, text) put(name, text, sizeof(text) - 1)
-
-static void remove_file(const char *name)
-{
-	char path[128];
-
-	snprintf(path, sizeof path, "%s/%s", folder, name);
-	assert_int_equal(unlink(path), 0);
-}
 
 static void make_folder(const char *name)
 {
@@ -58,24 +27,7 @@ static void put_tensors(const char *name, const char *header, size_t zeros)
 	bytes[0] = (unsigned char)size;
 	bytes[1] = (unsigned char)(size >> 8);
 	memcpy(bytes + 8, header, size);
-	put(name, bytes, 8 + size + zeros);
-}
-
-static int begin(void **state)
-{
-	(void)state;
-	strcpy(folder, "/tmp/loaders-XXXXXX");
-	assert_non_null(mkdtemp(folder));
-	return 0;
-}
-
-static int end(void **state)
-{
-	char command[128];
-
-	(void)state;
-	snprintf(command, sizeof command, "rm -r %s", folder);
-	return system(command);
+	folder_write(name, bytes, 8 + size + zeros);
 }
 
 /* "refuses hf-no-weights", or of several reasons all. */
@@ -136,19 +88,19 @@ static void an_empty_folder_is_refused_by_all(void **state)
 static void what_is_not_known_is_never_said_to_load(void **state)
 {
 	(void)state;
-	PUT("config.json", "{\"model_type\": \"new\"}");
+	FOLDER_WRITE("config.json", "{\"model_type\": \"new\"}");
 	put_tensors("model.safetensors", "{}", 0);
 	expect("hf", "not_judged hf-model-unknown");
 	expect("accelerate", "not_judged accelerate-model-unknown");
-	PUT("config.json", "{\"model_type\": [\"gpt2\"]}");
+	FOLDER_WRITE("config.json", "{\"model_type\": [\"gpt2\"]}");
 	expect("hf", "refuses hf-no-model-type");
-	PUT("config.json", "{\"model_type\": \"gpt2\"");
+	FOLDER_WRITE("config.json", "{\"model_type\": \"gpt2\"");
 	expect("hf", "refuses hf-no-model-type");
 	/* Sizes are claims. */
-	PUT("config.json",
+	FOLDER_WRITE("config.json",
 		"{\"model_type\": \"llama\", \"vocab_size\": 9223372036854775807, \"hidden_size\": -1, \"intermediate_size\": 1, \"num_hidden_layers\": 1, \"num_attention_heads\": 1}");
 	expect("hf", "not_judged hf-model-unknown");
-	PUT("config.json",
+	FOLDER_WRITE("config.json",
 		"{\"model_type\": \"llama\", \"vocab_size\": 1, \"hidden_size\": 1, \"intermediate_size\": 1, \"num_hidden_layers\": 1000000000, \"num_attention_heads\": 1}");
 	expect("hf", "not_judged hf-model-unknown");
 }
@@ -156,7 +108,7 @@ static void what_is_not_known_is_never_said_to_load(void **state)
 static void what_is_missing_is_told(void **state)
 {
 	(void)state;
-	PUT("config.json", CONFIG);
+	FOLDER_WRITE("config.json", CONFIG);
 	put_tensors("model.safetensors", "{}", 0);
 	expect("hf", "differs hf-missing");
 	expect("accelerate", "differs accelerate-missing");
@@ -172,30 +124,31 @@ static void what_is_missing_is_told(void **state)
 static void headers_are_claims(void **state)
 {
 	(void)state;
-	PUT("config.json", CONFIG);
-	PUT("model.safetensors", "1234567");
+	FOLDER_WRITE("config.json", CONFIG);
+	FOLDER_WRITE("model.safetensors", "1234567");
 	expect("hf", "refuses hf-safetensors-damaged");
-	PUT("model.safetensors", "\xff\xff\xff\xff\xff\xff\xff\xff{}");
+	FOLDER_WRITE("model.safetensors", "\xff\xff\xff\xff\xff\xff\xff\xff{}");
 	expect("hf", "refuses hf-safetensors-damaged");
-	PUT("model.safetensors", "\x40\0\0\0\0\0\0\0{}");
+	FOLDER_WRITE("model.safetensors", "\x40\0\0\0\0\0\0\0{}");
 	expect("hf", "refuses hf-safetensors-damaged");
-	PUT("model.safetensors", "");
+	FOLDER_WRITE("model.safetensors", "");
 	expect("trainer", "refuses trainer-no-state");
-	PUT("trainer_state.json", "{}");
+	FOLDER_WRITE("trainer_state.json", "{}");
 	expect("trainer", "refuses trainer-safetensors-damaged");
 }
 
 static void an_index_may_be_anything(void **state)
 {
 	(void)state;
-	PUT("config.json", CONFIG);
-	PUT("model.safetensors.index.json", "");
+	FOLDER_WRITE("config.json", CONFIG);
+	FOLDER_WRITE("model.safetensors.index.json", "");
 	expect("hf", "refuses hf-index-no-json");
-	PUT("model.safetensors.index.json", "[]");
+	FOLDER_WRITE("model.safetensors.index.json", "[]");
 	expect("hf", "refuses hf-index-no-json");
-	PUT("model.safetensors.index.json", "{\"weight_map\": {\"a\": \"../b\"}}");
+	FOLDER_WRITE(
+		"model.safetensors.index.json", "{\"weight_map\": {\"a\": \"../b\"}}");
 	expect("hf", "not_judged hf-unread");
-	PUT("pytorch_model.bin.index.json", "{}");
+	FOLDER_WRITE("pytorch_model.bin.index.json", "{}");
 	expect("accelerate", "refuses accelerate-two-indexes");
 }
 
@@ -206,7 +159,7 @@ static void two_sets_are_compared(void **state)
 		"{" ONE("base_model.model.a.lora_A.weight", 1) "4]}}";
 
 	(void)state;
-	PUT("adapter_config.json", "{\"peft_type\": \"LORA\", \"r\": 1}");
+	FOLDER_WRITE("adapter_config.json", "{\"peft_type\": \"LORA\", \"r\": 1}");
 	put_tensors("adapter_model.safetensors", header, 4);
 	put_tensors("adapter_model.bin", header, 4);
 	expect("peft", "refuses peft-rank");
@@ -259,7 +212,7 @@ static void each_pair_of_sets_is_told(void **state)
 	put_tensors("pytorch_model.bin", "{" ONE("c", 1) "4]}}", 4);
 	expect_pairs(false,
 		"differ model.safetensors pytorch_model.bin a; hf, trainer take model.safetensors; accelerate takes pytorch_model.bin");
-	PUT("pytorch_model.bin", "x");
+	FOLDER_WRITE("pytorch_model.bin", "x");
 	expect_pairs(true,
 		"not told model.safetensors pytorch_model.bin ; hf, trainer take model.safetensors; accelerate takes pytorch_model.bin");
 	assert_null(fsdp_set_name(100));
@@ -278,7 +231,7 @@ static void sets_of_other_programs_are_told(void **state)
 	put_tensors("consolidated.safetensors", "{" ONE("b", 2) "8]}}", 8);
 	expect_pairs(true,
 		"other format model.safetensors consolidated.safetensors ; hf, trainer, accelerate take model.safetensors; mistral_inference and vLLM (load_format mistral) take consolidated.safetensors");
-	remove_file("consolidated.safetensors");
+	folder_unlink("consolidated.safetensors");
 	put_tensors("consolidated.00.pth", "{" ONE("a", 2) "8]}}", 8);
 	expect_pairs(true,
 		"differ model.safetensors consolidated.00.pth a; hf, trainer, accelerate take model.safetensors; Meta's llama takes consolidated.00.pth");
@@ -292,31 +245,30 @@ static void tags_do_not_lead_out(void **state)
 	struct fsdp_loads_options three = { .world = 3 };
 
 	(void)state;
-	PUT("latest", "../../../etc");
+	FOLDER_WRITE("latest", "../../../etc");
 	expect("deepspeed", "refuses deepspeed-no-tag");
-	PUT("latest", "");
+	FOLDER_WRITE("latest", "");
 	expect("deepspeed", "refuses deepspeed-no-tag");
-	PUT("latest", "%s%n%s%n");
+	FOLDER_WRITE("latest", "%s%n%s%n");
 	expect("deepspeed", "refuses deepspeed-no-tag");
-	PUT("latest", "t");
+	FOLDER_WRITE("latest", "t");
 	make_folder("t");
 	expect_of(folder, &three, "deepspeed", "refuses deepspeed-no-states");
-	PUT("latest_checkpointed_iteration.txt", "../../x");
+	FOLDER_WRITE("latest_checkpointed_iteration.txt", "../../x");
 	expect("megatron", "refuses megatron-no-index");
-	PUT("metadata.json", "{\"sharded_backend\": 7}");
+	FOLDER_WRITE("metadata.json", "{\"sharded_backend\": 7}");
 	expect("megatron", "refuses megatron-no-index");
-	unlink("latest_checkpointed_iteration.txt");
 }
 
 static void backends_are_named(void **state)
 {
 	(void)state;
-	PUT("metadata.json", "{\"sharded_backend\": 7}");
+	FOLDER_WRITE("metadata.json", "{\"sharded_backend\": 7}");
 	expect("megatron", "refuses megatron-no-backend megatron-no-common");
-	PUT("metadata.json", "{\"sharded_backend\": \"zarr\"}");
+	FOLDER_WRITE("metadata.json", "{\"sharded_backend\": \"zarr\"}");
 	expect("megatron", "refuses megatron-backend");
-	PUT("metadata.json", "{\"sharded_backend\": \"torch_dist\"}");
-	PUT("common.pt", "");
+	FOLDER_WRITE("metadata.json", "{\"sharded_backend\": \"torch_dist\"}");
+	FOLDER_WRITE("common.pt", "");
 	expect("megatron", "refuses megatron-no-metadata");
 }
 
@@ -327,7 +279,7 @@ static void expect_file(const void *bytes, size_t size, const char *expected)
 	struct fsdp_loads_options options = { .data = true };
 	char path[128];
 
-	put("x.pt", bytes, size);
+	folder_write("x.pt", bytes, size);
 	snprintf(path, sizeof path, "%s/x.pt", folder);
 	expect_of(path, &options, "weights_only", expected);
 	/* No other loader takes a file; none of them may stumble. */
@@ -386,7 +338,7 @@ static void what_is_not_there_cannot_be_listed(void **state)
 	fsdp_error_free(error);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, folder_begin, folder_end)
 
 int main(void)
 {

@@ -1,57 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files beside a checkpoint: what is told of them, if they are to be looked at. */
-#include <stdio.h>
-#include <unistd.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "folder-setup.h"
 
 #include <fsdp/checkpoint.h>
 
 #include "base/span.h"
 
 /* A folder with a model of no tensors and a configuration. */
-static char folder[64];
-
 #define CONFIG "{\"model_type\": \"llama\"}"
 #define MODEL "\x08\0\0\0\0\0\0\0{}      "
-
-static void put(const char *name, const void *bytes, size_t size)
-{
-	char path[128];
-	FILE *file;
-
-	snprintf(path, sizeof path, "%s/%s", folder, name);
-	file = fopen(path, "wb");
-	assert_non_null(file);
-	assert_int_equal(fwrite(bytes, 1, size, file), size);
-	assert_int_equal(fclose(file), 0);
-}
-#define PUT(name, text) put(name, text, sizeof(text) - 1)
 
 static int begin(void **state)
 {
 	(void)state;
-	strcpy(folder, "/tmp/beside-XXXXXX");
-	assert_non_null(mkdtemp(folder));
-	PUT("model.safetensors", MODEL);
-	PUT("config.json", CONFIG);
+	folder_make();
+	FOLDER_WRITE("model.safetensors", MODEL);
+	FOLDER_WRITE("config.json", CONFIG);
 	return 0;
-}
-
-static int end(void **state)
-{
-	char command[128];
-
-	(void)state;
-	snprintf(command, sizeof command, "rm -r %s", folder);
-	return system(command);
 }
 
 /* The rules of all findings, "FI1004 config.json" each; "" for none. */
@@ -80,16 +45,16 @@ static void expect(bool look, const char *expected)
 static void nothing_is_told_of_a_sound_folder(void **state)
 {
 	(void)state;
-	PUT("generation_config.json", "{\"log\": [[1, 2], {\"loss\": 3}]}");
-	PUT("README.md", "not JSON");
-	PUT("notes.json", "not JSON either, but nothing loads it");
+	FOLDER_WRITE("generation_config.json", "{\"log\": [[1, 2], {\"loss\": 3}]}");
+	FOLDER_WRITE("README.md", "not JSON");
+	FOLDER_WRITE("notes.json", "not JSON either, but nothing loads it");
 	expect(true, "");
 }
 
 static void a_document_that_was_cut_is_told(void **state)
 {
 	(void)state;
-	PUT("tokenizer.json", "{\"log\": [[1, 2], {\"loss\"");
+	FOLDER_WRITE("tokenizer.json", "{\"log\": [[1, 2], {\"loss\"");
 	expect(true, "FI1004 e tokenizer.json");
 	expect(false, "");
 }
@@ -104,16 +69,16 @@ static void of_a_large_document_the_end_is_judged(void **state)
 	memset(text, ' ', size);
 	memcpy(text, "{\"a\": no JSON", 13);
 	memcpy(text + size - 8, "}\n\n", 3);
-	put("tokenizer.json", text, size);
+	folder_write("tokenizer.json", text, size);
 	expect(true, "");
 	text[size - 8] = ']';
-	put("tokenizer.json", text, size);
+	folder_write("tokenizer.json", text, size);
 	expect(true, "");
 	text[size - 8] = ',';
-	put("tokenizer.json", text, size);
+	folder_write("tokenizer.json", text, size);
 	expect(true, "FI1004 e tokenizer.json");
 	text[size - 8] = ' ';
-	put("tokenizer.json", text, size);
+	folder_write("tokenizer.json", text, size);
 	expect(true, "FI1004 e tokenizer.json");
 	free(text);
 }
@@ -121,14 +86,14 @@ static void of_a_large_document_the_end_is_judged(void **state)
 static void an_empty_file_is_told(void **state)
 {
 	(void)state;
-	PUT("scheduler.pt", "");
+	FOLDER_WRITE("scheduler.pt", "");
 	expect(true, "FI1002 e scheduler.pt");
 }
 
 static void arguments_that_run_a_command_are_told(void **state)
 {
 	(void)state;
-	PUT("training_args.bin", "cposix\nsystem\n(S'true'\ntR.");
+	FOLDER_WRITE("training_args.bin", "cposix\nsystem\n(S'true'\ntR.");
 	expect(true, "FI3001 e training_args.bin");
 	expect(false, "");
 }
@@ -137,15 +102,15 @@ static void arguments_that_run_a_command_are_told(void **state)
 static void other_files_are_left_alone(void **state)
 {
 	(void)state;
-	PUT("old_training_args.bin", "cposix\nsystem\n(S'true'\ntR.");
+	FOLDER_WRITE("old_training_args.bin", "cposix\nsystem\n(S'true'\ntR.");
 	expect(true, "");
 }
 
 static void what_is_no_file_of_torch_is_told(void **state)
 {
 	(void)state;
-	PUT("optimizer.pt", "\x01\x02\x03");
-	PUT("rng_state.pth",
+	FOLDER_WRITE("optimizer.pt", "\x01\x02\x03");
+	FOLDER_WRITE("rng_state.pth",
 		"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n");
 	expect(true,
 		"FI5007 w trainer_state.json; FI5007 w scheduler.pt; FI1004 e optimizer.pt; FI4001 e rng_state.pth");
@@ -154,29 +119,29 @@ static void what_is_no_file_of_torch_is_told(void **state)
 static void a_lone_rank_has_others(void **state)
 {
 	(void)state;
-	PUT("rng_state_0.pth", "\x80\x02N.");
+	FOLDER_WRITE("rng_state_0.pth", "\x80\x02N.");
 	expect(true, "FI1008 w rng_state_0.pth");
-	PUT("rng_state_1.pth", "\x80\x02N.");
+	FOLDER_WRITE("rng_state_1.pth", "\x80\x02N.");
 	expect(true, "");
-	PUT("rng_state_3.pth", "\x80\x02N.");
+	FOLDER_WRITE("rng_state_3.pth", "\x80\x02N.");
 	expect(true, "FI1008 w rng_state_0.pth");
 }
 
 static void code_that_comes_with_a_model_is_told(void **state)
 {
 	(void)state;
-	PUT("config.json",
+	FOLDER_WRITE("config.json",
 		"{\"model_type\": \"x\", \"auto_map\": {\"AutoModel\": \"m.Model\"}}");
 	expect(true, "FI3066 w config.json");
-	PUT("config.json",
+	FOLDER_WRITE("config.json",
 		"{\"a\": {\"b\": [{\"_target_\": \"os.system\"}]}, \"trust_remote_code\": false}");
 	expect(true, "FI3066 w config.json");
-	PUT("config.json",
+	FOLDER_WRITE("config.json",
 		"{\"auto_map\": {}, \"trust_remote_code\": false, \"target\": \"m\"}");
 	expect(true, "");
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, folder_end)
 
 int main(void)
 {

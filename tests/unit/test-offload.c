@@ -1,51 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Folders of raw weights with an index of their names. */
-#include <stdio.h>
-#include <unistd.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "folder-setup.h"
 
 #include <fsdp/model.h>
 
 #include "base/span.h"
 
-static char folder[64];
-
-static void put(const char *name, const void *bytes, size_t size)
-{
-	char path[192];
-	FILE *file;
-
-	snprintf(path, sizeof path, "%s/%s", folder, name);
-	file = fopen(path, "wb");
-	assert_non_null(file);
-	assert_int_equal(fwrite(bytes, 1, size, file), size);
-	assert_int_equal(fclose(file), 0);
-}
-
 static int begin(void **state)
 {
 	(void)state;
-	strcpy(folder, "/tmp/offload-XXXXXX");
-	assert_non_null(mkdtemp(folder));
-	put("a.dat", "12345678", 8);
+	folder_make();
+	folder_write("a.dat", "12345678", 8);
 	return 0;
-}
-
-static int end(void **state)
-{
-	char command[128];
-
-	(void)state;
-	snprintf(command, sizeof command, "rm -r %s", folder);
-	return system(command);
 }
 
 /* "a float32 8; FI1001": names, types and bytes of tensors, then findings; or why it does
@@ -59,7 +25,7 @@ static void expect(const char *index, const char *expected)
 	char found[256] = "", name[64];
 	size_t at = 0;
 
-	put("index.json", index, strlen(index));
+	folder_write("index.json", index, strlen(index));
 	if (!fsdp_checkpoint_open(&path, 1, &options, &checkpoint, &error)) {
 		assert_string_equal(expected, "no");
 		fsdp_error_free(error);
@@ -124,7 +90,7 @@ static void entries_are_claims(void **state)
 	expect("{} x", "no");
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, folder_end)
 
 int main(void)
 {

@@ -1,34 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Folders in which each rank has slices of its own under the same names. */
-#include <stdio.h>
-#include <unistd.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "folder-setup.h"
 
 #include <fsdp/model.h>
 
 #include "base/span.h"
-
-static char folder[64];
-
-static void put(const char *name, const void *bytes, size_t size)
-{
-	char path[192];
-	FILE *file;
-
-	snprintf(path, sizeof path, "%s/%s", folder, name);
-	file = fopen(path, "wb");
-	assert_non_null(file);
-	assert_int_equal(fwrite(bytes, 1, size, file), size);
-	assert_int_equal(fclose(file), 0);
-}
 
 /* A safetensors file with one tensor of one element. */
 static void put_tensor(const char *file, const char *tensor)
@@ -39,24 +15,7 @@ static void put_tensor(const char *file, const char *tensor)
 		tensor);
 
 	bytes[0] = (unsigned char)size;
-	put(file, bytes, 8 + (size_t)size + 1);
-}
-
-static int begin(void **state)
-{
-	(void)state;
-	strcpy(folder, "/tmp/slices-XXXXXX");
-	assert_non_null(mkdtemp(folder));
-	return 0;
-}
-
-static int end(void **state)
-{
-	char command[128];
-
-	(void)state;
-	snprintf(command, sizeof command, "rm -r %s", folder);
-	return system(command);
+	folder_write(file, bytes, 8 + (size_t)size + 1);
 }
 
 /* "2 ranks: a@0 a@1; FI1008 1": ranks, tensors with theirs, findings with theirs. */
@@ -123,11 +82,11 @@ static void sizes_of_the_model_are_values(void **state)
 {
 	(void)state;
 	put_tensor("consolidated.00.pth", "a");
-	put("params.json", "{\"dim\": 7, \"x\": [1], \"y\": null", 30);
+	folder_write("params.json", "{\"dim\": 7, \"x\": [1], \"y\": null", 30);
 	expect("meta-consolidated 1: a@0; FI3067 -1; FI1025 -1");
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, folder_begin, folder_end)
 
 int main(void)
 {

@@ -1,16 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Folders of Hugging Face's Trainer: the order of parameters, and the state of training. */
-#include <stdio.h>
-#include <unistd.h>
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "folder-setup.h"
 
 #include <fsdp/model.h>
 
@@ -126,38 +116,14 @@ static void renamed_modules_are_known(void **state)
 
 /* ---- the state of training ---- */
 
-static char folder[64];
-
-static void put(const char *name, const void *bytes, size_t size)
-{
-	char path[128];
-	FILE *file;
-
-	snprintf(path, sizeof path, "%s/%s", folder, name);
-	file = fopen(path, "wb");
-	assert_non_null(file);
-	assert_int_equal(fwrite(bytes, 1, size, file), size);
-	assert_int_equal(fclose(file), 0);
-}
-
 static int begin(void **state)
 {
 	static const char model[] = "\x08\0\0\0\0\0\0\0{}      ";
 
 	(void)state;
-	strcpy(folder, "/tmp/trainer-XXXXXX");
-	assert_non_null(mkdtemp(folder));
-	put("model.safetensors", model, sizeof model - 1);
+	folder_make();
+	folder_write("model.safetensors", model, sizeof model - 1);
 	return 0;
-}
-
-static int end(void **state)
-{
-	char command[128];
-
-	(void)state;
-	snprintf(command, sizeof command, "rm -r %s", folder);
-	return system(command);
 }
 
 static void write_token(char *text, size_t size, const struct fsdp_token *token)
@@ -179,7 +145,7 @@ static void expect_state(const char *json, const char *expected)
 	char found[512] = "", name[64], value[80];
 	size_t at = 0;
 
-	put("trainer_state.json", json, strlen(json));
+	folder_write("trainer_state.json", json, strlen(json));
 	assert_true(fsdp_checkpoint_open(&path, 1, &options, &checkpoint, NULL));
 	assert_string_equal(fsdp_checkpoint_format(checkpoint).family, "trainer");
 	for (uint32_t i = 0; i < fsdp_value_count(checkpoint); i++) {
@@ -246,15 +212,15 @@ static void expect_lack(const char *expected)
 static void what_a_resume_lacks_is_told(void **state)
 {
 	(void)state;
-	put("trainer_state.json", "{}", 2);
+	folder_write("trainer_state.json", "{}", 2);
 	expect_lack("n : only the model was saved");
-	put("rng_state.pth", "\x80\x02N.", 4);
+	folder_write("rng_state.pth", "\x80\x02N.", 4);
 	expect_lack("n : optimizer.pt and schedul");
-	put("scheduler.pt", "\x80\x02}.", 4);
+	folder_write("scheduler.pt", "\x80\x02}.", 4);
 	expect_lack("w optimizer.pt: optimizer.pt is missing:");
-	put("optimizer.pt", "\x80\x02}.", 4);
+	folder_write("optimizer.pt", "\x80\x02}.", 4);
 	expect_lack("");
-	put("latest", "global_step4", 12);
+	folder_write("latest", "global_step4", 12);
 	expect_lack("w : the folder global_step<N");
 }
 
@@ -266,14 +232,14 @@ static void random_states_alone_are_no_step(void **state)
 	struct fsdp_checkpoint *checkpoint = NULL;
 
 	(void)state;
-	put("rng_state.pth", "\x80\x02N.", 4);
-	put("config.json", "{}", 2);
+	folder_write("rng_state.pth", "\x80\x02N.", 4);
+	folder_write("config.json", "{}", 2);
 	assert_true(fsdp_checkpoint_open(&path, 1, &options, &checkpoint, NULL));
 	assert_string_equal(fsdp_checkpoint_format(checkpoint).family, "hf-safetensors");
 	fsdp_checkpoint_free(checkpoint);
 }
 
-#define IN_FOLDER(name) cmocka_unit_test_setup_teardown(name, begin, end)
+#define IN_FOLDER(name) cmocka_unit_test_setup_teardown(name, begin, folder_end)
 
 int main(void)
 {

@@ -318,7 +318,7 @@ static void a_list_of_digests_is_held_against_files(void **state)
 	write_sums("SHA256SUMS", files, 4);
 	expect_only(verify_path(folder, DATA, 2), "FI2005", 1, FSDP_WARNING);
 	write_sums("SHA256SUMS", files, 6);
-	remove_one("README.md", NULL);
+	folder_unlink("README.md");
 	expect_only(verify_path(folder, DATA, 2), "FI2005", 1, FSDP_WARNING);
 	folder_remove();
 }
@@ -405,7 +405,7 @@ static void a_manifest_that_is_named_counts(void **state)
 	expect_nothing(verify_manifest("pinned"));
 	folder_poke("README.md", 0, "A", 1);
 	expect_only(verify_manifest("pinned"), "FI6008", 1, FSDP_ERROR);
-	remove_one("README.md", NULL);
+	folder_unlink("README.md");
 	expect_only(verify_manifest("pinned"), "FI6008", 1, FSDP_ERROR);
 	write_sums("pinned", files, 4);
 	expect_only(verify_manifest("pinned"), "FI6008", 1, FSDP_WARNING);

@@ -3,6 +3,8 @@
 #define TESTS_VERIFY_SETUP_H
 
 /* Files to be verified: samples that are packed again, and folders that go away. */
+#include "folder-setup.h"
+
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -16,29 +18,6 @@
 #include "store/zip.h"
 
 /* ---- folders ---- */
-
-static char folder[64];
-
-static inline void folder_make(void)
-{
-	snprintf(folder, sizeof folder, "/tmp/fsdp-verify-XXXXXX");
-	assert_non_null(mkdtemp(folder));
-}
-
-static inline void folder_path(const char *name, char path[512])
-{
-	snprintf(path, 512, "%s/%s", folder, name);
-}
-
-static inline void folder_write(const char *name, const void *data, size_t size)
-{
-	char path[512];
-	folder_path(name, path);
-	FILE *stream = fopen(path, "wb");
-	assert_non_null(stream);
-	assert_int_equal(fwrite(data, 1, size, stream), size);
-	fclose(stream);
-}
 
 static inline void folder_poke(const char *name, long at, const void *data, size_t size)
 {
@@ -60,20 +39,6 @@ static inline void folder_each(
 		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
 			done(entry->d_name, context);
 	closedir(list);
-}
-
-static inline void remove_one(const char *name, void *context)
-{
-	char path[512];
-	(void)context;
-	folder_path(name, path);
-	unlink(path);
-}
-
-static inline void folder_remove(void)
-{
-	folder_each(remove_one, NULL);
-	rmdir(folder);
 }
 
 static inline void folder_copy(const char *sample)
