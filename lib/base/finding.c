@@ -158,8 +158,10 @@ static struct rule_tally *find_tally(
 		if (tally->rule == rule && fsdp_span_equal(tally->file, file))
 			return tally;
 	}
-	findings->slots[slot] = (uint32_t)findings->tallies.count + 1;
-	return add_tally(findings, rule, file);
+	struct rule_tally *added = add_tally(findings, rule, file);
+	if (added != NULL)
+		findings->slots[slot] = (uint32_t)findings->tallies.count;
+	return added;
 }
 
 __attribute__((format(printf, 2, 0))) static struct fsdp_span format_message(
