@@ -2,6 +2,7 @@
 /*
  * Failures: their text, and where they happened.
  */
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -173,6 +174,8 @@ bool fsdp_fail_errno(
 {
 	char room[128];
 	const char *text = strerror_r(number, room, sizeof room); /* the GNU one */
+	if (number == ENOMEM)
+		return fsdp_fail_memory(ret_error);
 	return fsdp_fail_rule(
 		ret_error, FSDP_ERROR_SYSTEM, "FI9003", offset, "%s: %s", what, text);
 }

@@ -21,7 +21,8 @@ bool fsdp_fail_rule(struct fsdp_error **ret_error, enum fsdp_error_code code,
 	const char *rule, uint64_t offset, const char *format, ...)
 	__attribute__((format(printf, 5, 6)));
 
-/* FSDP_ERROR_SYSTEM from errno; what is "cannot open", "cannot read" … */
+/* FSDP_ERROR_SYSTEM from errno; what is "cannot open", "cannot read" … Memory that the
+ * system lacks is lacking here. */
 bool fsdp_fail_errno(
 	struct fsdp_error **ret_error, int number, uint64_t offset, const char *what);
 
