@@ -7,6 +7,7 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "analysis/loaders/loading.h"
 #include "base/num.h"
@@ -22,13 +23,15 @@ enum { FOLDER_BYTES = 64 };
 static const char *below(struct fsdp_loading *loading, char *folder)
 {
 	struct fsdp_span text = fsdp_survey_text(loading->survey, TRACKER);
+	char number[20] = ""; /* nothing ends the text */
 
 	*folder = '\0';
-	if (fsdp_span_is(text, "release"))
+	if (fsdp_span_is(text, "release")) {
 		snprintf(folder, FOLDER_BYTES, "release/");
-	else if (text.size != 0 && text.size < 20)
-		snprintf(folder, FOLDER_BYTES, "iter_%07lld/",
-			atoll((const char *)text.data));
+	} else if (text.size != 0 && text.size < sizeof number) {
+		memcpy(number, text.data, text.size);
+		snprintf(folder, FOLDER_BYTES, "iter_%07lld/", atoll(number));
+	}
 	return folder;
 }
 
