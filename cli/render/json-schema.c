@@ -418,12 +418,20 @@ static struct column schema_field(const struct printer *printer)
 		.about = "Which command wrote the document." };
 }
 
-/* The element of the list that leaves in lines of its own, or NULL. */
-static const struct column *items_of(const struct record *answer)
+/* The nth list whose elements leave in lines of their own, or NULL: of the answer, or of
+ * what stands among its fields. */
+static const struct column *items_of(const struct record *answer, size_t n)
 {
-	for (size_t i = 0; i < answer->count; i++)
-		if (answer->fields[i].type == FIELD_ITEMS)
-			return &answer->fields[i];
+	for (size_t i = 0; i < answer->count; i++) {
+		const struct column *field = &answer->fields[i];
+		const struct record *within = is_inline(field) ? field->of : NULL;
+
+		if (field->type == FIELD_ITEMS && n-- == 0)
+			return field;
+		for (size_t k = 0; within != NULL && k < within->count; k++)
+			if (within->fields[k].type == FIELD_ITEMS && n-- == 0)
+				return &within->fields[k];
+	}
 	return NULL;
 }
 
@@ -453,6 +461,7 @@ static void put_item_line(
 static void put_lines(struct printer *printer, const struct schema_of *of)
 {
 	const struct record *answer, *item;
+	const struct column *items;
 
 	begin(printer, "record", '{');
 	put(printer, "description", "A line of the output `jsonl`.");
@@ -464,10 +473,10 @@ static void put_lines(struct printer *printer, const struct schema_of *of)
 	put_elements(printer, NULL, &header_line);
 	printer->in_line = true;
 	for (size_t i = 0; (answer = alternative(of->answer, i)) != NULL; i++)
-		for (size_t k = 0; items_of(answer) != NULL &&
-				   (item = alternative(items_of(answer)->of, k)) != NULL;
-			k++)
-			put_item_line(printer, items_of(answer), item);
+		for (size_t n = 0; (items = items_of(answer, n)) != NULL; n++)
+			for (size_t k = 0; (item = alternative(items->of, k)) != NULL;
+				k++)
+				put_item_line(printer, items, item);
 	printer->in_line = false;
 	put_elements(printer, NULL, &finding_line);
 	put_elements(printer, NULL, &error_line);
@@ -481,7 +490,7 @@ static bool has_items(const struct record *answer)
 	const struct record *one;
 
 	for (size_t i = 0; (one = alternative(answer, i)) != NULL; i++)
-		if (items_of(one) != NULL)
+		if (items_of(one, 0) != NULL)
 			return true;
 	return false;
 }
