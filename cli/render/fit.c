@@ -30,11 +30,18 @@ bool cell_fits(
 	       cell.width <= column->width + grid->slack;
 }
 
+/* A sentence at the end of a row goes on in the next line, so names need not give way. */
 static size_t total_width(const struct grid *grid)
 {
 	size_t total = grid->indent;
-	for (size_t i = 0; i < grid->column_count; i++)
-		total += grid->columns[i].width + (i != 0 ? GRID_GAP : 0);
+	for (size_t i = 0; i < grid->column_count; i++) {
+		const struct grid_column *column = &grid->columns[i];
+		bool sentence = i > 0 && i == grid->column_count - 1 && !column->right &&
+				!column->names;
+		total += sentence && column->width > SENTENCE_ROOM ? SENTENCE_ROOM
+								   : column->width;
+		total += i != 0 ? GRID_GAP : 0;
+	}
 	return total;
 }
 

@@ -5,6 +5,7 @@
 #include "render/fit.h"
 #include "render/grid.h"
 #include "render/width.h"
+#include "render/wrap.h"
 
 enum {
 	KEPT_ROWS = 1000,
@@ -95,10 +96,23 @@ size_t grid_put_short(
 	return width_of(data, front) + mark_width + width_of(data + size - back, back);
 }
 
+/* Whether it is a sentence at the end of a row that goes on below itself. */
+static bool goes_on(const struct grid *grid, const struct grid_column *column,
+	const struct cell *cell, size_t at)
+{
+	size_t width = grid->looks->width > 0 ? (size_t)grid->looks->width : 0;
+	return column == &grid->columns[grid->column_count - 1] && !column->right &&
+	       !cell->is_name && at + cell->width > width && at + SENTENCE_ROOM <= width;
+}
+
 /* Returns the columns it took of its own. */
 static size_t put_cell(struct grid *grid, const struct grid_column *column,
-	struct cell cell, const char *text)
+	struct cell cell, const char *text, size_t at)
 {
+	if (goes_on(grid, column, &cell, at)) {
+		wrap_put(grid->to, text, cell.size, (size_t)grid->looks->width, at, at);
+		return cell.width;
+	}
 	if (!cell_fits(grid, column, cell) && !column->spills)
 		return grid_put_short(grid->to, text, cell.size,
 			column->width + grid->slack, grid->looks->ascii);
@@ -125,7 +139,7 @@ static const char *put_row(struct grid *grid, const char *data)
 			}
 			writer_spaces(grid->to, pending);
 			pending = 0;
-			width += put_cell(grid, column, cell, text);
+			width += put_cell(grid, column, cell, text, at);
 		}
 		if (column->width != 0 || width != 0)
 			at += column->width + GRID_GAP;

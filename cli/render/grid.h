@@ -12,7 +12,10 @@
  *
  * How wide each column is, and what happens to names that do not fit, fit.h decides.
  */
-enum { GRID_GAP = 2 }; /* between columns */
+enum {
+	GRID_GAP = 2,       /* between columns */
+	SENTENCE_ROOM = 30, /* columns in which a sentence is worth breaking */
+};
 
 struct grid_column {
 	bool right;

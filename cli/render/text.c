@@ -273,7 +273,7 @@ static void line_end(struct out *out)
 	text->pending = 0;
 	if (line->error == 0)
 		wrap_put(&text->stream, line->data, line->size, (size_t)text->looks.width,
-			text->hang);
+			text->hang, 0);
 	writer_char(&text->stream, '\n');
 }
 

@@ -40,9 +40,9 @@ static void put_word(struct writer *to, const char *data, size_t size)
 		writer_char(to, data[i] == WRAP_GLUE ? ' ' : data[i]);
 }
 
-void wrap_put(struct writer *to, const char *data, size_t size, size_t width, size_t hang)
+void wrap_put(struct writer *to, const char *data, size_t size, size_t width, size_t hang,
+	size_t column)
 {
-	size_t column = 0;
 	bool is_new = true; /* nothing but the indent is on this line */
 
 	for (size_t i = 0; i < size;) {

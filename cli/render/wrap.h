@@ -11,9 +11,10 @@ enum { WRAP_GLUE = '\x1f' };
 /*
  * Writes a sentence in lines of at most `width` columns, broken at spaces only, so that a
  * word that is longer than a line sticks out (on the first line if it begins at `hang`). Lines after the first begin with `hang`
- * spaces. Colours take no columns. width 0: one line. Without a newline at the end.
+ * spaces. Colours take no columns. width 0: one line. Without a newline at the end. The
+ * line has `column` columns already.
  */
-void wrap_put(
-	struct writer *to, const char *data, size_t size, size_t width, size_t hang);
+void wrap_put(struct writer *to, const char *data, size_t size, size_t width, size_t hang,
+	size_t column);
 
 #endif

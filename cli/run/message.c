@@ -73,7 +73,7 @@ static bool end(struct message *message)
 	if (good) {
 		keep_commands(&message->line);
 		wrap_put(&lines, message->line.data, message->line.size,
-			(size_t)message->looks->width, HANG);
+			(size_t)message->looks->width, HANG, 0);
 		writer_char(&lines, '\n');
 		good = lines.error == 0;
 		if (good)

@@ -15,7 +15,7 @@ static void check(const char *text, size_t width, const char *expected)
 	struct writer writer;
 
 	assert_true(writer_init(&writer, NULL));
-	wrap_put(&writer, text, strlen(text), width, 2);
+	wrap_put(&writer, text, strlen(text), width, 2, 0);
 	assert_int_equal(writer.size, strlen(expected));
 	assert_memory_equal(writer.data, expected, writer.size);
 	writer_done(&writer);
