@@ -13,6 +13,7 @@
 
 enum {
 	DOCUMENT_BYTES = 64 << 20,
+	LINES_BYTES = 1 << 30,
 	VALUE_BYTES = 160, /* that a value takes at most, its texts apart */
 	FREE_FACTOR = 12,  /* so many times its bytes a document may take in any case */
 };
@@ -27,6 +28,7 @@ struct fsdp_document {
 	struct fsdp_budget budget;
 	struct fsdp_arena arena; /* of the bytes and the members */
 	json_t *root;
+	bool lines;
 	const struct root_member *members;
 };
 
@@ -67,30 +69,62 @@ static bool list_members(struct fsdp_document *document, struct fsdp_error **ret
 	return true;
 }
 
+static json_t *parse_value(
+	struct fsdp_span bytes, int line, struct fsdp_error **ret_error)
+{
+	json_error_t error;
+	json_t *value = json_loadb(
+		(const char *)bytes.data, bytes.size, JSON_REJECT_DUPLICATES, &error);
+
+	if (value != NULL)
+		return value;
+	if (json_error_code(&error) == json_error_out_of_memory)
+		fsdp_fail_memory(ret_error);
+	else
+		fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, (uint64_t)error.position,
+			"line %d, column %d: %s", line + error.line, error.column,
+			error.text);
+	return NULL;
+}
+
+static bool parse_lines(struct fsdp_document *document, struct fsdp_span bytes,
+	struct fsdp_error **ret_error)
+{
+	document->root = json_array();
+	if (document->root == NULL)
+		return fsdp_fail_memory(ret_error);
+	for (int number = 0; bytes.size != 0; number++) {
+		struct fsdp_span line = fsdp_span_first(bytes, '\n');
+		size_t skip = line.size < bytes.size ? line.size + 1 : line.size;
+		bytes = fsdp_span(bytes.data + skip, bytes.size - skip);
+		json_t *value = parse_value(line, number, ret_error);
+		if (value == NULL)
+			return false;
+		if (json_array_append_new(document->root, value) != 0)
+			return fsdp_fail_memory(ret_error);
+	}
+	return true;
+}
+
 static bool parse(struct fsdp_document *document, struct fsdp_span bytes,
 	struct fsdp_error **ret_error)
 {
-	json_error_t error;
-
-	document->root = json_loadb(
-		(const char *)bytes.data, bytes.size, JSON_REJECT_DUPLICATES, &error);
-	if (document->root != NULL)
-		return list_members(document, ret_error);
-	if (json_error_code(&error) == json_error_out_of_memory)
-		return fsdp_fail_memory(ret_error);
-	return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, (uint64_t)error.position,
-		"line %d, column %d: %s", error.line, error.column, error.text);
+	if (document->lines)
+		return parse_lines(document, bytes, ret_error);
+	document->root = parse_value(bytes, 0, ret_error);
+	return document->root != NULL && list_members(document, ret_error);
 }
 
 static bool read_source(struct fsdp_document *document, const struct fsdp_source *source,
 	const struct fsdp_limits *limits, struct fsdp_error **ret_error)
 {
+	int most = document->lines ? LINES_BYTES : DOCUMENT_BYTES;
 	struct fsdp_span bytes;
 
-	if (source->size > DOCUMENT_BYTES)
+	if (source->size > (uint64_t)most)
 		return fsdp_fail(ret_error, FSDP_ERROR_LIMIT, FSDP_UNKNOWN,
 			"the file has %llu bytes, at most %d are read",
-			(unsigned long long)source->size, DOCUMENT_BYTES);
+			(unsigned long long)source->size, most);
 	return fsdp_source_read_all(
 		       source, 0, source->size, &document->arena, &bytes, ret_error) &&
 	       check_size(bytes, limits, ret_error) && parse(document, bytes, ret_error);
@@ -109,25 +143,71 @@ static bool read_file(struct fsdp_document *document, const char *path,
 	return good || fsdp_error_add_path(ret_error, path);
 }
 
-bool fsdp_document_open(const char *path, const struct fsdp_limit_setting *settings,
-	size_t setting_count, struct fsdp_document **ret_document,
-	struct fsdp_error **ret_error)
+/* Without its content. */
+static struct fsdp_document *new_document(const struct fsdp_limits *limits)
 {
 	struct fsdp_document *document = calloc(1, sizeof *document);
-	struct fsdp_limits limits;
-	bool known;
 
 	if (document == NULL)
-		return fsdp_fail_memory(ret_error);
-	known = fsdp_limits_choose(&limits, settings, setting_count, ret_error);
-	document->budget.ceiling = fsdp_limit(&limits, FSDP_LIMIT_MEMORY);
+		return NULL;
+	document->budget.ceiling = fsdp_limit(limits, FSDP_LIMIT_MEMORY);
 	fsdp_arena_init(&document->arena, &document->budget);
-	if (!known || !read_file(document, path, &limits, ret_error)) {
+	return document;
+}
+
+bool fsdp_document_parse(struct fsdp_span text, struct fsdp_document **ret_document,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_limits limits;
+	struct fsdp_document *document;
+
+	fsdp_limits_init(&limits);
+	document = new_document(&limits);
+	if (document == NULL)
+		return fsdp_fail_memory(ret_error);
+	if (!check_size(text, &limits, ret_error) || !parse(document, text, ret_error)) {
 		fsdp_document_free(document);
 		return false;
 	}
 	*ret_document = document;
 	return true;
+}
+
+static bool open_document(const char *path, bool lines,
+	const struct fsdp_limit_setting *settings, size_t setting_count,
+	struct fsdp_document **ret_document, struct fsdp_error **ret_error)
+{
+	struct fsdp_document *document;
+	struct fsdp_limits limits;
+
+	if (!fsdp_limits_choose(&limits, settings, setting_count, ret_error))
+		return false;
+	document = new_document(&limits);
+	if (document == NULL)
+		return fsdp_fail_memory(ret_error);
+	document->lines = lines;
+	if (!read_file(document, path, &limits, ret_error)) {
+		fsdp_document_free(document);
+		return false;
+	}
+	*ret_document = document;
+	return true;
+}
+
+bool fsdp_document_open(const char *path, const struct fsdp_limit_setting *settings,
+	size_t setting_count, struct fsdp_document **ret_document,
+	struct fsdp_error **ret_error)
+{
+	return open_document(
+		path, false, settings, setting_count, ret_document, ret_error);
+}
+
+bool fsdp_document_open_lines(const char *path, const struct fsdp_limit_setting *settings,
+	size_t setting_count, struct fsdp_document **ret_document,
+	struct fsdp_error **ret_error)
+{
+	return open_document(
+		path, true, settings, setting_count, ret_document, ret_error);
 }
 
 void fsdp_document_free(struct fsdp_document *document)

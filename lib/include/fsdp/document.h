@@ -49,6 +49,16 @@ FSDP_API bool fsdp_document_open(const char *path,
 	const struct fsdp_limit_setting *limits, size_t limit_count,
 	struct fsdp_document **ret_document, struct fsdp_error **ret_error);
 
+/** The same of a text that is at hand. It is looked at until this returns. */
+FSDP_API bool fsdp_document_parse(struct fsdp_span text,
+	struct fsdp_document **ret_document, struct fsdp_error **ret_error);
+
+/** The same of JSON Lines, a value on each line: the whole is a list of them. At most 1 GiB
+ * may be there. */
+FSDP_API bool fsdp_document_open_lines(const char *path,
+	const struct fsdp_limit_setting *limits, size_t limit_count,
+	struct fsdp_document **ret_document, struct fsdp_error **ret_error);
+
 /** NULL is fine. */
 FSDP_API void fsdp_document_free(struct fsdp_document *document);
 
