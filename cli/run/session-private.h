@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SESSION_PRIVATE_H
+#define SESSION_PRIVATE_H
+
+/* What the files of a session share; commands see session.h. */
+#include <fsdp/checkpoint.h>
+
+#include "run/answer.h"
+#include "run/collected.h"
+#include "run/session.h"
+
+struct session {
+	const struct command *command;
+	const struct arguments *arguments;
+	const struct inputs *inputs;
+	struct outputs *outputs;
+	const struct looks *error_looks;
+
+	/* Checkpoints that are open; their facts are borrowed below, so they stay. */
+	struct fsdp_checkpoint **checkpoints;
+	size_t checkpoint_count;
+	struct fsdp_recordings *recordings; /* in their place */
+	struct fsdp_below *below;           /* or what the folder that was named holds */
+
+	struct collected collected; /* what is told beside the answer */
+
+	int status;
+	uint32_t input; /* whose checkpoint is answered for, or UINT32_MAX */
+	bool apart;     /* each input is a checkpoint of its own */
+	bool separate;  /* there are several, and an answer for each */
+	bool fleeting; /* checkpoints are closed before the answer: nothing is borrowed */
+	bool judged;   /* all of them were */
+	bool begun;    /* the envelope's head is written */
+	bool answered; /* there is data */
+	int interrupted; /* by this signal */
+	unsigned locks;  /* that hold: a set of enum sandbox_lock */
+};
+
+/* ---- session-report.c ---- */
+
+/* Needs no memory. */
+void session_out_of_memory(struct session *session, struct failure *failure);
+
+/* ---- session-open.c ---- */
+
+/* How many paths from the first on are one checkpoint; and how many there are of these. */
+size_t session_paths_together(const struct session *session, size_t first);
+size_t session_count_groups(const struct session *session);
+
+/* Opens so many paths as one checkpoint, which belongs to the session. NULL: it failed,
+ * and that was collected. */
+struct fsdp_checkpoint *session_open(
+	struct session *session, const char *const *paths, size_t count, size_t first);
+
+/* The library does not know what was typed: a hint of the last failure that ends with
+ * FILE means this path. NULL: none. */
+void session_name_file(struct session *session, const char *path);
+
+/* ---- session-recordings.c ---- */
+
+/* False: none can be answered for, and that was collected. */
+bool session_read_recordings(struct session *session, struct run *run);
+
+#endif

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads the recordings of a run, and tells what is wrong with them.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "run/answer.h"
+#include "run/progress.h"
+#include "run/session-private.h"
+
+static uint32_t input_of(const struct session *session, const char *path)
+{
+	for (size_t i = 0; i < session->inputs->paths.count; i++)
+		if (strcmp(session->inputs->paths.items[i], path) == 0)
+			return (uint32_t)i;
+	return 0;
+}
+
+/* What each recording says of itself, by which some answers are partial. */
+static void take_recordings(struct session *session)
+{
+	const struct fsdp_recordings *recordings = session->recordings;
+
+	for (size_t i = 0; i < fsdp_recordings_finding_count(recordings); i++) {
+		const struct fsdp_finding *finding =
+			fsdp_recordings_finding(recordings, i);
+
+		collected_found(&session->collected, finding,
+			input_of(session, (const char *)finding->file.data), false);
+	}
+	for (size_t i = 0; i < fsdp_recordings_omitted_count(recordings); i++) {
+		struct fsdp_omitted from = fsdp_recordings_omitted(recordings, i);
+
+		collected_omitted(&session->collected, &from, 0, false);
+	}
+	for (size_t i = 0; i < fsdp_recording_count(recordings); i++) {
+		const struct fsdp_recording *one = fsdp_recording(recordings, i);
+
+		if (one->kind == FSDP_RECORDING_LOG &&
+			one->input < session->collected.input_count)
+			session->collected.inputs[one->input].kind = "log";
+		collected_recognised(&session->collected, one->input, 1,
+			fsdp_recording_kind_name(one->kind), STATUS_GOOD);
+	}
+}
+
+/* Whatever the form of the answer, it is to say that it is for a part. */
+static void tell_interrupted(
+	struct session *session, const struct fsdp_recording_progress *progress)
+{
+	const struct fsdp_recordings *recordings = session->recordings;
+	struct failure *failure = collected_failure(&session->collected, "system");
+	uint64_t events = 0, read = progress->read;
+	char share[64] = "", message[160];
+
+	for (size_t i = 0; i < fsdp_recording_count(recordings); i++)
+		events += fsdp_recording(recordings, i)->events;
+	if (progress->size != 0)
+		snprintf(share, sizeof share, " (%.0f %% of the %s)",
+			(double)(read < progress->size ? read : progress->size) * 100 /
+				(double)progress->size,
+			session->inputs->paths.count == 1 ? "file" : "files");
+	snprintf(message, sizeof message,
+		"interrupted after %" PRIu64 " events%s: the answer is for these", events,
+		share);
+	if (failure != NULL)
+		failure->message = collected_text(&session->collected, message);
+	session->status = status_worse(session->status, STATUS_PARTIAL);
+}
+
+/* A folder may hold recordings for several commands. */
+static void note_left_out(struct session *session)
+{
+	const char *path = fsdp_recordings_left_out(session->recordings, 0);
+	size_t count = session->inputs->paths.count -
+		       fsdp_recording_count(session->recordings) -
+		       fsdp_recordings_error_count(session->recordings);
+
+	if (count == 1)
+		collected_note(&session->collected,
+			"%s is left out: this command does not read it (fsdp-inspect help trace)",
+			path);
+	else if (count > 1)
+		collected_note(&session->collected,
+			"%s and %zu more are left out: this command does not read them (fsdp-inspect help trace)",
+			path, count - 1);
+}
+
+/* Recordings that could not be read do not hide the others. */
+static void take_recording_errors(struct session *session)
+{
+	const struct fsdp_recordings *recordings = session->recordings;
+	const struct fsdp_error *error;
+
+	for (size_t i = 0; (error = fsdp_recordings_error(recordings, i)) != NULL; i++) {
+		const char *path = fsdp_error_path(error);
+		uint32_t input = path != NULL ? input_of(session, path) : 0;
+
+		collected_error(&session->collected, error, input);
+		session_name_file(session, path);
+		session->collected.inputs[input].status = STATUS_FAILED;
+		session->status = status_worse(session->status, STATUS_PARTIAL);
+	}
+}
+
+bool session_read_recordings(struct session *session, struct run *run)
+{
+	const struct common_options *common = &session->arguments->common;
+	const struct texts *paths = &session->inputs->paths;
+	struct fsdp_recording_progress progress = { 0 };
+	struct fsdp_recording_options options = {
+		.size = sizeof options,
+		.limits = session->inputs->options.limits,
+		.limit_count = session->inputs->options.limit_count,
+		.jobs = jobs_wanted(common),
+		.progress = &progress,
+	};
+	struct fsdp_error *error = NULL;
+	const char *path;
+	bool good;
+
+	if (session->command->prepare != NULL &&
+		!session->command->prepare(run, &options))
+		return false;
+	progress_begin(common, &progress);
+	good = fsdp_recordings_read(
+		paths->items, paths->count, &options, &session->recordings, &error);
+	session->interrupted = progress_end();
+	run->recordings = session->recordings;
+	if (good) {
+		take_recordings(session);
+		take_recording_errors(session);
+		note_left_out(session);
+		if (session->interrupted != 0)
+			tell_interrupted(session, &progress);
+		return true;
+	}
+	path = error != NULL ? fsdp_error_path(error) : NULL;
+	collected_error(
+		&session->collected, error, path != NULL ? input_of(session, path) : 0);
+	session_name_file(session, path);
+	fsdp_error_free(error);
+	collected_recognised(&session->collected, 0, paths->count, NULL, STATUS_FAILED);
+	session->status = STATUS_FAILED;
+	return false;
+}
