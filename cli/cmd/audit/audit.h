@@ -7,9 +7,9 @@
 #include "cmd/audit/baseline.h"
 #include "cmd/audit/expect.h"
 #include "cmd/audit/levels.h"
-#include "cmd/audit/load-answer.h"
 #include "cmd/audit/policy.h"
 #include "front/command.h"
+#include "part/load-answer.h"
 
 /* What was asked for. */
 struct audit_options {

@@ -2,7 +2,7 @@
 #ifndef EXPECT_H
 #define EXPECT_H
 
-#include "cmd/audit/expectation.h"
+#include "part/expectation.h"
 #include "front/command.h"
 #include "front/select.h"
 

@@ -12,9 +12,6 @@ struct judging {
 	struct judgement *verdict;
 };
 
-/* failures.c: turns the failures that are judgements into findings. */
-void take_failures(struct judging *judging);
-
 /* not-evaluated.c: whether something that the level asks for was not looked at, or not
  * understood. */
 bool lacks_something(const struct judging *judging);

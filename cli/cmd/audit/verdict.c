@@ -7,8 +7,9 @@
 #include <string.h>
 
 #include "cmd/audit/judging.h"
-#include "cmd/audit/passes.h"
-#include "cmd/audit/weight-sets.h"
+#include "part/judged-failures.h"
+#include "part/passes.h"
+#include "part/weight-sets.h"
 #include "run/answer.h"
 #include "run/collected.h"
 
@@ -380,7 +381,7 @@ bool audit_judge(struct audit *audit, struct run *run, struct fsdp_error **ret_e
 		return false;
 	if (!run_passes(&judging, ret_error) || !compare_others(audit, run))
 		return false;
-	take_failures(&judging);
+	judged_failures_take(run);
 	drop_findings(&judging);
 	set_scope(&judging);
 	count_findings(&judging);

@@ -6,7 +6,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "cmd/audit/judging.h"
+#include "part/judged-failures.h"
+#include "part/name-buffer.h"
 #include "run/answer.h"
 #include "run/collected.h"
 
@@ -40,11 +41,11 @@ static struct text path_under(struct text path, const char *typed)
 	return path;
 }
 
-static bool was_found(const struct judging *judging, const char *rule, struct text file)
+static bool was_found(const struct run *run, const char *rule, struct text file)
 {
-	const struct collected *collected = judging->collected;
+	const struct collected *collected = run->collected;
 
-	for (size_t i = judging->run->first.finding; i < collected->finding_count; i++)
+	for (size_t i = run->first.finding; i < collected->finding_count; i++)
 		if (strcmp(collected->findings[i].rule, rule) == 0 &&
 			text_is(collected->findings[i].file, file))
 			return true;
@@ -68,10 +69,10 @@ static void add_unread(
 	}
 }
 
-static void find_failure(struct judging *judging, const struct failure *failure,
-	const struct fsdp_rule *rule)
+static void find_failure(
+	struct run *run, const struct failure *failure, const struct fsdp_rule *rule)
 {
-	struct text file = path_under(failure->path, judging->run->path);
+	struct text file = path_under(failure->path, run->path);
 
 	struct fsdp_finding finding = {
 		.rule = rule,
@@ -86,23 +87,23 @@ static void find_failure(struct judging *judging, const struct failure *failure,
 		.next = span_of_text(failure->hint),
 	};
 
-	if (was_found(judging, rule->id, file))
+	if (was_found(run, rule->id, file))
 		return;
-	add_unread(judging->run->checkpoint, &finding);
-	collected_found(judging->collected, &finding, judging->run->input, true);
+	add_unread(run->checkpoint, &finding);
+	collected_found(run->collected, &finding, run->input, true);
 }
 
-void take_failures(struct judging *judging)
+void judged_failures_take(struct run *run)
 {
-	struct collected *collected = judging->collected;
-	size_t kept = judging->run->first.failure;
+	struct collected *collected = run->collected;
+	size_t kept = run->first.failure;
 
 	for (size_t i = kept; i < collected->failure_count; i++) {
 		struct failure failure = collected->failures[i];
 		const struct fsdp_rule *rule = judged_by(&failure);
 
 		if (rule != NULL)
-			find_failure(judging, &failure, rule);
+			find_failure(run, &failure, rule);
 		else
 			collected->failures[kept++] = failure;
 	}

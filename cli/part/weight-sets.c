@@ -2,7 +2,7 @@
 /*
  * Judges several sets of weights in one folder.
  */
-#include "cmd/audit/weight-sets.h"
+#include "part/weight-sets.h"
 
 #include <stdarg.h>
 #include <stdio.h>

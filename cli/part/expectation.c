@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/audit/expectation.h"
+#include "part/expectation.h"
 #include "part/name-buffer.h"
 #include "run/answer.h"
 

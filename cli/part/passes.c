@@ -2,7 +2,7 @@
 /*
  * Runs the passes of the library over one checkpoint.
  */
-#include "cmd/audit/passes.h"
+#include "part/passes.h"
 #include "run/answer.h"
 #include "run/collected.h"
 #include "run/progress.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/audit/load-answer.h"
+#include "part/load-answer.h"
 #include "render/record.h"
 #include "run/answer.h"
 

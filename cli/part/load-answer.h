@@ -4,7 +4,7 @@
 
 #include <fsdp/loaders.h>
 
-#include "cmd/audit/expect.h"
+#include "part/expectation.h"
 #include "front/command.h"
 
 /* What loaders would do with one checkpoint, as it is shown. Texts are the library's. */
