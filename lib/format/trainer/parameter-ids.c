@@ -282,28 +282,20 @@ static bool rename_state(struct id_naming *naming, struct fsdp_tensor_record *te
 static bool rename_states(
 	struct id_naming *naming, size_t *ret_named, struct fsdp_error **ret_error)
 {
-	struct fsdp_model *model = naming->model;
-	for (size_t i = 0; i < model->tensors.count; i++) {
-		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
-		struct fsdp_span key, name;
-		uint64_t number;
-		if (tensor->role != FSDP_ROLE_OPTIM ||
-			(tensor->flags & FSDP_TENSOR_COMPONENT))
-			continue;
-		name = fsdp_model_name(model, tensor->raw_name, naming->scratch);
-		if (name.data == NULL)
-			return fsdp_arena_fail(naming->scratch, ret_error);
-		if (!fsdp_trainer_take_state(name, &number, &key) ||
-			number >= naming->number_count)
-			continue;
-		uint32_t parameter = naming->numbers[number].parameter;
+	struct numbered_state state;
+	size_t at = 0;
+	*ret_error = NULL;
+	while (fsdp_trainer_next_state(naming, &at, &state, ret_error)) {
+		uint32_t parameter = state.number < naming->number_count
+					     ? naming->numbers[state.number].parameter
+					     : FSDP_NONE;
 		if (parameter == FSDP_NONE)
 			continue;
 		++*ret_named;
-		if (!rename_state(naming, tensor, key, parameter, ret_error))
+		if (!rename_state(naming, state.tensor, state.key, parameter, ret_error))
 			return false;
 	}
-	return true;
+	return *ret_error == NULL;
 }
 
 static void tell(struct id_naming *naming, bool placed, size_t states, size_t named)

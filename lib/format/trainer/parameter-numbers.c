@@ -29,11 +29,26 @@ static bool take_number(struct fsdp_span *text, uint64_t *ret_number)
 	return true;
 }
 
-bool fsdp_trainer_take_state(
-	struct fsdp_span name, uint64_t *ret_number, struct fsdp_span *ret_key)
+bool fsdp_trainer_next_state(struct id_naming *naming, size_t *at,
+	struct numbered_state *ret_state, struct fsdp_error **ret_error)
 {
-	return fsdp_span_behind(name, "state.", &name) &&
-	       take_number(&name, ret_number) && fsdp_span_behind(name, ".", ret_key);
+	struct fsdp_model *model = naming->model;
+	while (*at < model->tensors.count) {
+		struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, (*at)++);
+		struct fsdp_span name;
+		if (tensor->role != FSDP_ROLE_OPTIM ||
+			(tensor->flags & FSDP_TENSOR_COMPONENT))
+			continue;
+		name = fsdp_model_name(model, tensor->raw_name, naming->scratch);
+		if (name.data == NULL)
+			return fsdp_arena_fail(naming->scratch, ret_error);
+		ret_state->tensor = tensor;
+		if (fsdp_span_behind(name, "state.", &name) &&
+			take_number(&name, &ret_state->number) &&
+			fsdp_span_behind(name, ".", &ret_state->key))
+			return true;
+	}
+	return false;
 }
 
 /* ---- groups ---- */
@@ -155,28 +170,20 @@ static void take_shape(struct parameter_number *numbered, struct fsdp_span key,
 bool fsdp_trainer_read_shapes(struct id_naming *naming, bool *ret_fits, size_t *ret_count,
 	struct fsdp_error **ret_error)
 {
-	struct fsdp_model *model = naming->model;
-	for (size_t i = 0; i < model->tensors.count; i++) {
-		const struct fsdp_tensor_record *tensor = fsdp_model_tensor(model, i);
-		struct fsdp_span key, name;
-		uint64_t number;
-		if (tensor->role != FSDP_ROLE_OPTIM ||
-			(tensor->flags & FSDP_TENSOR_COMPONENT))
-			continue;
-		name = fsdp_model_name(model, tensor->raw_name, naming->scratch);
-		if (name.data == NULL)
-			return fsdp_arena_fail(naming->scratch, ret_error);
-		if (!fsdp_trainer_take_state(name, &number, &key))
-			continue;
+	struct numbered_state state;
+	size_t at = 0;
+	*ret_error = NULL;
+	while (fsdp_trainer_next_state(naming, &at, &state, ret_error)) {
 		++*ret_count;
-		*ret_fits &= number < naming->number_count;
+		*ret_fits &= state.number < naming->number_count;
 		if (*ret_fits)
-			take_shape(&naming->numbers[number], key,
-				fsdp_model_ints(model, tensor->shape), tensor->dims);
+			take_shape(&naming->numbers[state.number], state.key,
+				fsdp_model_ints(naming->model, state.tensor->shape),
+				state.tensor->dims);
 	}
 	for (size_t i = 0; i < naming->number_count; i++)
 		*ret_fits &= !naming->numbers[i].is_wrong;
-	return true;
+	return *ret_error == NULL;
 }
 
 /* Rows lack the last dimension, columns the one before it. */

@@ -48,9 +48,17 @@ struct id_naming {
 	bool has_renamed; /* the model has parameters that are stored under other names */
 };
 
-/* "state.17.exp_avg": the number and the key. False: it is no such name. */
-bool fsdp_trainer_take_state(
-	struct fsdp_span name, uint64_t *ret_number, struct fsdp_span *ret_key);
+/* A tensor that is a state of a number: "state.17.exp_avg". */
+struct numbered_state {
+	struct fsdp_tensor_record *tensor;
+	uint64_t number;
+	struct fsdp_span key; /* until the next one is asked for */
+};
+
+/* The next of them, from *at on, which begins with 0. False: there is none, or, with an
+ * error, memory ended. */
+bool fsdp_trainer_next_state(struct id_naming *naming, size_t *at,
+	struct numbered_state *ret_state, struct fsdp_error **ret_error);
 
 /* The numbers that groups list. Each value is a number at most, so the room for them is
  * bounded. *ret_fits: the groups list 0, 1, … each once, and are no more than Trainer
