@@ -20,6 +20,7 @@ struct fsdp_checkpoint {
 	struct fsdp_dir dir; /* of the folder; open if has_dir */
 	bool has_dir;
 	const char *base;       /* fsdp_checkpoint_base */
+	const char *path;       /* of a file that was opened by itself, or NULL */
 	struct fsdp_vec packed; /* members of an archive, in the arena */
 
 	struct fsdp_vec errors;   /* struct fsdp_error *, owned */
@@ -37,6 +38,13 @@ bool fsdp_checkpoint_source(const struct fsdp_checkpoint *checkpoint, uint32_t f
 bool fsdp_checkpoint_source_in(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_folder *folder, uint32_t file, struct fsdp_source *ret_source,
 	struct fsdp_error **ret_error);
+
+/* The folder that was opened, also if it only led to one file of it; or NULL. */
+const struct fsdp_folder *fsdp_checkpoint_place(const struct fsdp_checkpoint *checkpoint);
+
+/* Where a folder only led to one file, that file's descriptor is one of the folder's, which
+ * are closed when many others are asked for. Call it before each. */
+void fsdp_checkpoint_keep_open(const struct fsdp_checkpoint *checkpoint);
 
 /* Whether training programs load a file of this name, of pickles, with a checkpoint
  * (look-beside.c). */

@@ -33,6 +33,22 @@ bool fsdp_checkpoint_source(const struct fsdp_checkpoint *checkpoint, uint32_t f
 		checkpoint, &checkpoint->folder, file, ret_source, ret_error);
 }
 
+const struct fsdp_folder *fsdp_checkpoint_place(const struct fsdp_checkpoint *checkpoint)
+{
+	bool any = checkpoint->is_folder ||
+		   (checkpoint->has_dir && checkpoint->folder.dir != NULL);
+	return any ? &checkpoint->folder : NULL;
+}
+
+void fsdp_checkpoint_keep_open(const struct fsdp_checkpoint *checkpoint)
+{
+	struct fsdp_source source;
+	if (checkpoint->is_folder || checkpoint->model.files.count == 0)
+		return;
+	(void)fsdp_folder_source(fsdp_checkpoint_place(checkpoint),
+		fsdp_model_file(&checkpoint->model, 0)->path, &source, NULL);
+}
+
 void fsdp_checkpoint_free(struct fsdp_checkpoint *checkpoint)
 {
 	if (checkpoint == NULL)

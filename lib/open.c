@@ -222,6 +222,11 @@ static bool open_file(struct opening *opening, struct fsdp_error **ret_error)
 		return false;
 	checkpoint->source = source;
 	fsdp_budget_give(&checkpoint->budget, source.size);
+	checkpoint->path = (const char *)fsdp_arena_copy(
+		&checkpoint->arena, fsdp_span_text(opening->path))
+				   .data;
+	if (checkpoint->path == NULL)
+		return fsdp_arena_fail(&checkpoint->arena, ret_error);
 	const struct fsdp_options *options = opening->options;
 	if (!cut_slice(options, &source, ret_error))
 		return false;

@@ -33,9 +33,9 @@ static bool look_at(struct fsdp_verify *verify, const struct fsdp_entry *entry,
 	struct fsdp_verify_file file = { .id = FSDP_NONE, .path = entry->name };
 	struct fsdp_error *error = NULL;
 	bool zip = false;
-	fsdp_verify_keep_open(verify);
-	if (!fsdp_folder_source(
-		    fsdp_verify_place(verify), entry->name, &file.source, &error) ||
+	fsdp_checkpoint_keep_open(verify->checkpoint);
+	if (!fsdp_folder_source(fsdp_checkpoint_place(verify->checkpoint), entry->name,
+		    &file.source, &error) ||
 		!fsdp_verify_is_zip(&file.source, &zip, &error))
 		return fsdp_verify_excuse(verify, &file, &error, ret_error);
 	if (!zip)
@@ -53,7 +53,7 @@ static bool look_at(struct fsdp_verify *verify, const struct fsdp_entry *entry,
 bool fsdp_verify_beside(struct fsdp_verify *verify, struct fsdp_error **ret_error)
 {
 	const struct fsdp_checkpoint *checkpoint = verify->checkpoint;
-	const struct fsdp_folder *folder = fsdp_verify_place(verify);
+	const struct fsdp_folder *folder = fsdp_checkpoint_place(verify->checkpoint);
 	size_t count = checkpoint->model.files.count;
 	if (folder == NULL || folder->picked != NULL)
 		return true;

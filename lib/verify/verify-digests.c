@@ -3,12 +3,11 @@
  * What says which SHA-256 a file has: lists that lie in the folder, the cache of Hugging
  * Face, which names files by it, and the manifest that the user names.
  *
- *	SHA256SUMS      lines of sha256sum: 64 digits, a space, a space or "*", the name;
- *	                a "\" in front of the line escapes "\\" and "\n" in the name
+ *	SHA256SUMS      lines of sha256sum (syntax/sha256-line.h)
  *	integrity.json  {"algorithm": "sha256", "files": {name: digits}}
  *	../../blobs/…   what a file's link leads to, 64 digits
  *
- * Origin: coreutils, digest.c; Megatron core's integrity.json of 2026; huggingface_hub,
+ * Origin: Megatron core's integrity.json of 2026; huggingface_hub,
  * file_download.py.
  */
 #include <stdlib.h>
@@ -16,39 +15,21 @@
 
 #include "base/num.h"
 #include "syntax/json-tree.h"
+#include "syntax/sha256-line.h"
 #include "verify/verify-private.h"
 
-enum { HEX = 2 * FSDP_SHA256_BYTES, LIST_MOST = 256 << 20 };
+enum { HEX = FSDP_SHA256_HEX, LIST_MOST = 256 << 20 };
 
 #define SUMS "SHA256SUMS"
 #define INTEGRITY "integrity.json"
 
 /* ---- entries ---- */
 
-static int digit_of(unsigned char byte)
+static bool add_digest(struct fsdp_verify *verify,
+	const struct fsdp_listed_digest *digest, struct fsdp_error **ret_error)
 {
-	if (byte >= '0' && byte <= '9')
-		return byte - '0';
-	byte |= 0x20;
-	return byte >= 'a' && byte <= 'f' ? byte - 'a' + 10 : -1;
-}
-
-static bool take_digits(struct fsdp_span text, unsigned char bytes[FSDP_SHA256_BYTES])
-{
-	if (text.size < HEX)
-		return false;
-	for (size_t i = 0; i < HEX; i++) {
-		int digit = digit_of(text.data[i]);
-		if (digit < 0)
-			return false;
-		bytes[i / 2] = (unsigned char)(bytes[i / 2] << 4 | digit);
-	}
-	return true;
-}
-
-static bool add_digest(struct fsdp_verify *verify, const struct fsdp_digest *digest,
-	struct fsdp_error **ret_error)
-{
+	if (verify->only.data != NULL && !fsdp_span_equal(digest->name, verify->only))
+		return true;
 	if (!fsdp_name_is_safe(digest->name)) {
 		char room[FSDP_SHOWN];
 		fsdp_find(&verify->findings, FSDP_RULE_PATH_ESCAPE,
@@ -61,57 +42,39 @@ static bool add_digest(struct fsdp_verify *verify, const struct fsdp_digest *dig
 	       fsdp_arena_fail(&verify->arena, ret_error);
 }
 
-/* "\\" and "\n" of a line that was escaped. */
-static struct fsdp_span unescape(struct fsdp_verify *verify, struct fsdp_span name)
+/* The name in memory of its own: it may be another one than stands there. */
+static struct fsdp_span name_of(
+	struct fsdp_verify *verify, const struct fsdp_sha256_line *line)
 {
-	unsigned char *text = fsdp_arena_take(&verify->arena, name.size + 1, 1);
-	size_t size = 0;
-	for (size_t i = 0; text != NULL && i < name.size; i++) {
-		unsigned char byte = name.data[i];
-		if (byte == '\\' && i + 1 < name.size) {
-			i++;
-			byte = name.data[i] == 'n' ? '\n' : name.data[i];
-		}
-		text[size++] = byte;
-	}
-	return fsdp_span(text, size);
+	unsigned char *room = fsdp_arena_take(&verify->arena, line->name.size + 1, 1);
+	return room != NULL ? fsdp_sha256_unescape(line, room) : (struct fsdp_span){ 0 };
 }
 
-static bool take_line(struct fsdp_verify *verify, struct fsdp_span line,
-	struct fsdp_digest *digest, struct fsdp_error **ret_error)
+static bool take_line(struct fsdp_verify *verify, struct fsdp_span text,
+	struct fsdp_listed_digest *digest, struct fsdp_error **ret_error)
 {
-	bool escaped = fsdp_span_begins(line, FSDP_SPAN("\\"));
-	if (escaped)
-		line = fsdp_span(line.data + 1, line.size - 1);
-	if (line.size < HEX + 3 || !take_digits(line, digest->bytes) ||
-		line.data[HEX] != ' ' ||
-		(line.data[HEX + 1] != ' ' && line.data[HEX + 1] != '*')) {
+	struct fsdp_sha256_line line;
+	if (!fsdp_sha256_line_read(text, &line)) {
 		fsdp_find(&verify->findings, FSDP_RULE_NOT_EVALUATED,
 			FSDP_PLACE(.file = fsdp_span_text(digest->source)),
 			"line %llu is no line of sha256sum", FSDP_LLU(digest->line));
 		return true;
 	}
-	digest->name = fsdp_span(line.data + HEX + 2, line.size - HEX - 2);
-	if (escaped)
-		digest->name = unescape(verify, digest->name);
+	memcpy(digest->bytes, line.sha256, sizeof digest->bytes);
+	digest->name = name_of(verify, &line);
 	if (digest->name.data == NULL)
 		return fsdp_arena_fail(&verify->arena, ret_error);
-	while (fsdp_span_begins(digest->name, FSDP_SPAN("./")))
-		digest->name = fsdp_span(digest->name.data + 2, digest->name.size - 2);
 	return add_digest(verify, digest, ret_error);
 }
 
 static bool take_sums(struct fsdp_verify *verify, struct fsdp_span text,
 	const char *source, bool is_manifest, struct fsdp_error **ret_error)
 {
-	struct fsdp_digest digest = { .source = source, .is_manifest = is_manifest };
-	while (text.size != 0) {
-		struct fsdp_span line = fsdp_span_first(text, '\n');
-		size_t skip = line.size < text.size ? line.size + 1 : line.size;
-		text = fsdp_span(text.data + skip, text.size - skip);
+	struct fsdp_listed_digest digest = { .source = source,
+		.is_manifest = is_manifest };
+	struct fsdp_span line;
+	while (fsdp_sha256_line_next(&text, &line)) {
 		digest.line++;
-		if (fsdp_span_ends(line, FSDP_SPAN("\r")))
-			line.size--;
 		if (line.size != 0 && line.data[0] != '#' &&
 			!take_line(verify, line, &digest, ret_error))
 			return false;
@@ -122,7 +85,7 @@ static bool take_sums(struct fsdp_verify *verify, struct fsdp_span text,
 static bool take_integrity(
 	struct fsdp_verify *verify, struct fsdp_span text, struct fsdp_error **ret_error)
 {
-	struct fsdp_digest digest = { .source = INTEGRITY };
+	struct fsdp_listed_digest digest = { .source = INTEGRITY };
 	struct fsdp_error *error = NULL;
 	const struct fsdp_json *root = NULL;
 	if (!fsdp_json_read(
@@ -139,7 +102,7 @@ static bool take_integrity(
 		const struct fsdp_json *item = &files->items[i];
 		digest.name = item->key;
 		if (fsdp_json_is(item, FSDP_JSON_TEXT) && item->text.size == HEX &&
-			take_digits(item->text, digest.bytes) &&
+			fsdp_sha256_digits(item->text, digest.bytes) &&
 			!add_digest(verify, &digest, ret_error))
 			return false;
 	}
@@ -160,14 +123,13 @@ static bool read_list(struct fsdp_verify *verify, const struct fsdp_source *sour
 }
 
 /* One that cannot be read is no reason to stop. */
-static bool read_beside(
-	struct fsdp_verify *verify, const char *name, struct fsdp_error **ret_error)
+static bool read_beside(struct fsdp_verify *verify, const struct fsdp_folder *folder,
+	const char *name, struct fsdp_error **ret_error)
 {
-	const struct fsdp_folder *folder = fsdp_verify_place(verify);
 	struct fsdp_verify_file file = { .path = fsdp_span_text(name) };
 	struct fsdp_error *error = NULL;
 	struct fsdp_span text;
-	if (folder == NULL || !fsdp_folder_has(folder, name, FSDP_ENTRY_FILE))
+	if (!fsdp_folder_has(folder, name, FSDP_ENTRY_FILE))
 		return true;
 	if (!fsdp_folder_source(folder, file.path, &file.source, &error) ||
 		!read_list(verify, &file.source, &text, &error))
@@ -198,34 +160,75 @@ static bool read_manifest(struct fsdp_verify *verify, struct fsdp_error **ret_er
 }
 
 /* The cache has a file under the digest of what is in it. */
-static bool read_links(struct fsdp_verify *verify, struct fsdp_error **ret_error)
+static bool read_links(struct fsdp_verify *verify, const struct fsdp_folder *folder,
+	struct fsdp_error **ret_error)
 {
-	const struct fsdp_folder *folder = fsdp_verify_place(verify);
-	if (folder == NULL || folder->dir == NULL)
-		return true;
-	for (size_t i = 0; i < folder->count; i++) {
+	for (size_t i = 0; folder->dir != NULL && i < folder->count; i++) {
 		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
-		struct fsdp_digest digest = { .name = entry.name, .source = "cache" };
+		struct fsdp_listed_digest digest = { .name = entry.name,
+			.source = "cache" };
 		char hex[FSDP_BLOB_HEX + 1];
 		if (entry.kind == FSDP_ENTRY_FILE &&
 			fsdp_dir_blob(folder->dir, entry.name, hex) &&
-			take_digits(fsdp_span_text(hex), digest.bytes) &&
+			fsdp_sha256_digits(fsdp_span_text(hex), digest.bytes) &&
 			!add_digest(verify, &digest, ret_error))
 			return false;
 	}
 	return true;
 }
 
+static bool read_folder(struct fsdp_verify *verify, const struct fsdp_folder *folder,
+	struct fsdp_error **ret_error)
+{
+	return read_beside(verify, folder, SUMS, ret_error) &&
+	       read_beside(verify, folder, INTEGRITY, ret_error) &&
+	       read_links(verify, folder, ret_error);
+}
+
+/* What the folder of a file that was opened by itself says of this file. */
+static bool read_around(struct fsdp_verify *verify, struct fsdp_error **ret_error)
+{
+	struct fsdp_span path = fsdp_span_text(verify->checkpoint->path);
+	struct fsdp_span name = fsdp_span_last(path, '/');
+	struct fsdp_span parent = fsdp_span(path.data, path.size - name.size);
+	struct fsdp_verify_file file = { .path = name };
+	struct fsdp_folder folder = { 0 };
+	struct fsdp_error *error = NULL;
+	struct fsdp_dir dir;
+	parent = fsdp_arena_copy(
+		&verify->arena, parent.size != 0 ? parent : FSDP_SPAN("."));
+	if (parent.data == NULL)
+		return fsdp_arena_fail(&verify->arena, ret_error);
+	if (!fsdp_dir_open((const char *)parent.data, &verify->arena,
+		    &verify->checkpoint->limits, &dir, &error))
+		return fsdp_verify_excuse(verify, &file, &error, ret_error);
+	fsdp_folder_of_dir(&folder, &dir);
+	verify->only = name;
+	bool good = read_folder(verify, &folder, ret_error);
+	verify->only = (struct fsdp_span){ 0 };
+	fsdp_dir_close(&dir);
+	return good;
+}
+
+static bool read_place(struct fsdp_verify *verify, struct fsdp_error **ret_error)
+{
+	const struct fsdp_folder *folder = fsdp_checkpoint_place(verify->checkpoint);
+	if (folder != NULL)
+		return read_folder(verify, folder, ret_error);
+	return verify->checkpoint->path == NULL || read_around(verify, ret_error);
+}
+
 /* ---- in order ---- */
 
-static const struct fsdp_digest *digest_at(const struct fsdp_verify *verify, size_t index)
+static const struct fsdp_listed_digest *digest_at(
+	const struct fsdp_verify *verify, size_t index)
 {
 	return fsdp_vec_at(&verify->digests, index);
 }
 
 static int compare_digests(const void *left, const void *right)
 {
-	const struct fsdp_digest *a = left, *b = right;
+	const struct fsdp_listed_digest *a = left, *b = right;
 	int order = fsdp_span_compare(a->name, b->name);
 	return order != 0 ? order : strcmp(a->source, b->source);
 }
@@ -234,14 +237,15 @@ static int compare_digests(const void *left, const void *right)
 static bool sort_digests(struct fsdp_verify *verify, struct fsdp_error **ret_error)
 {
 	size_t count = verify->digests.count;
-	struct fsdp_digest *sorted = FSDP_TAKE(&verify->batch, sorted, count + 1);
+	struct fsdp_listed_digest *sorted = FSDP_TAKE(&verify->batch, sorted, count + 1);
 	if (sorted == NULL)
 		return fsdp_arena_fail(&verify->batch, ret_error);
 	for (size_t i = 0; i < count; i++)
 		sorted[i] = *digest_at(verify, i);
 	qsort(sorted, count, sizeof *sorted, compare_digests);
 	for (size_t i = 0; i < count; i++)
-		*(struct fsdp_digest *)fsdp_vec_at(&verify->digests, i) = sorted[i];
+		*(struct fsdp_listed_digest *)fsdp_vec_at(&verify->digests, i) =
+			sorted[i];
 	fsdp_arena_reset(&verify->batch);
 	return true;
 }
@@ -262,9 +266,7 @@ static bool list_sources(struct fsdp_verify *verify, struct fsdp_error **ret_err
 
 bool fsdp_verify_read_digests(struct fsdp_verify *verify, struct fsdp_error **ret_error)
 {
-	return read_beside(verify, SUMS, ret_error) &&
-	       read_beside(verify, INTEGRITY, ret_error) &&
-	       read_links(verify, ret_error) && read_manifest(verify, ret_error) &&
+	return read_place(verify, ret_error) && read_manifest(verify, ret_error) &&
 	       list_sources(verify, ret_error) && sort_digests(verify, ret_error);
 }
 
@@ -283,7 +285,7 @@ bool fsdp_verify_has_digest(struct fsdp_verify *verify, struct fsdp_span name)
 	size_t first = first_digest(verify, name);
 	bool any = false;
 	for (size_t i = first; i < verify->digests.count; i++) {
-		struct fsdp_digest *digest = fsdp_vec_at(&verify->digests, i);
+		struct fsdp_listed_digest *digest = fsdp_vec_at(&verify->digests, i);
 		if (!fsdp_span_equal(digest->name, name))
 			break;
 		digest->met = any = true;
@@ -306,7 +308,7 @@ void fsdp_verify_judge_digest(
 	write_hex(file->pass.digest, found);
 	for (size_t i = first_digest(verify, file->path); i < verify->digests.count;
 		i++) {
-		const struct fsdp_digest *digest = digest_at(verify, i);
+		const struct fsdp_listed_digest *digest = digest_at(verify, i);
 		if (!fsdp_span_equal(digest->name, file->path))
 			return;
 		if (memcmp(digest->bytes, file->pass.digest, sizeof digest->bytes) == 0)
@@ -325,16 +327,17 @@ void fsdp_verify_judge_digest(
 bool fsdp_verify_next_listed(
 	struct fsdp_verify *verify, size_t *state, struct fsdp_verify_file *ret_file)
 {
-	const struct fsdp_folder *folder = fsdp_verify_place(verify);
+	const struct fsdp_folder *folder = fsdp_checkpoint_place(verify->checkpoint);
 	while (*state < verify->digests.count) {
-		struct fsdp_digest *digest = fsdp_vec_at(&verify->digests, (*state)++);
+		struct fsdp_listed_digest *digest =
+			fsdp_vec_at(&verify->digests, (*state)++);
 		struct fsdp_error *error = NULL;
 		if (digest->met)
 			continue;
 		*ret_file = (struct fsdp_verify_file){ .id = FSDP_NONE,
 			.path = digest->name };
 		if (folder != NULL)
-			fsdp_verify_keep_open(verify);
+			fsdp_checkpoint_keep_open(verify->checkpoint);
 		if (folder != NULL && fsdp_folder_source(folder, digest->name,
 					      &ret_file->source, &error)) {
 			fsdp_verify_has_digest(verify, digest->name);
@@ -362,7 +365,7 @@ static bool lists(
 	const struct fsdp_verify *verify, struct fsdp_span name, const char *source)
 {
 	for (size_t i = first_digest(verify, name); i < verify->digests.count; i++) {
-		const struct fsdp_digest *digest = digest_at(verify, i);
+		const struct fsdp_listed_digest *digest = digest_at(verify, i);
 		if (!fsdp_span_equal(digest->name, name))
 			return false;
 		if (strcmp(digest->source, source) == 0)

@@ -358,9 +358,9 @@ static bool look_at_entry(struct fsdp_verify *verify, const struct fsdp_entry *e
 	struct fsdp_source source;
 	struct fsdp_error *error = NULL;
 	size_t size = (size_t)fsdp_min(entry->size, sizeof head);
-	fsdp_verify_keep_open(verify);
-	if (!fsdp_folder_source(
-		    fsdp_verify_place(verify), entry->name, &source, &error) ||
+	fsdp_checkpoint_keep_open(verify->checkpoint);
+	if (!fsdp_folder_source(fsdp_checkpoint_place(verify->checkpoint), entry->name,
+		    &source, &error) ||
 		!fsdp_source_read(&source, 0, head, size, &error)) {
 		struct fsdp_verify_file file = { .path = entry->name };
 		return fsdp_verify_excuse(verify, &file, &error, ret_error);
@@ -375,19 +375,9 @@ static bool look_at_entry(struct fsdp_verify *verify, const struct fsdp_entry *e
 	return true;
 }
 
-void fsdp_verify_keep_open(const struct fsdp_verify *verify)
-{
-	const struct fsdp_checkpoint *checkpoint = verify->checkpoint;
-	struct fsdp_source source;
-	if (checkpoint->is_folder || checkpoint->model.files.count == 0)
-		return;
-	(void)fsdp_folder_source(fsdp_verify_place(verify),
-		fsdp_model_file(&checkpoint->model, 0)->path, &source, NULL);
-}
-
 bool fsdp_verify_folder(struct fsdp_verify *verify, struct fsdp_error **ret_error)
 {
-	const struct fsdp_folder *folder = fsdp_verify_place(verify);
+	const struct fsdp_folder *folder = fsdp_checkpoint_place(verify->checkpoint);
 	for (size_t i = 0; folder != NULL && i < folder->count; i++) {
 		struct fsdp_entry entry = fsdp_folder_entry(folder, i);
 		if (entry.kind == FSDP_ENTRY_FILE && entry.size != 0 &&

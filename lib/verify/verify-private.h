@@ -29,8 +29,9 @@ struct fsdp_verify {
 	struct fsdp_verify_scope scope;
 	unsigned lacks;           /* FSDP_WITHOUT_CRC … */
 	uint64_t crc_count;       /* files that record checksums */
-	struct fsdp_vec digests;  /* struct fsdp_digest, by name */
+	struct fsdp_vec digests;  /* struct fsdp_listed_digest, by name */
 	struct fsdp_vec sources;  /* const char *: where they were found */
+	struct fsdp_span only;    /* absent, or of the one file whose digests count */
 	struct fsdp_copy *copies; /* by piece */
 	size_t copy_count;
 	uint64_t copies_unlike;       /* pairs that could not be compared */
@@ -64,7 +65,7 @@ enum {
 };
 
 /* A digest that something says a file has. */
-struct fsdp_digest {
+struct fsdp_listed_digest {
 	struct fsdp_span name;
 	unsigned char bytes[FSDP_SHA256_BYTES];
 	const char *source; /* in the list of sources */
@@ -126,16 +127,6 @@ struct fsdp_verify_file {
 	bool has_digest; /* it is hashed, because something says what it should be */
 };
 
-/* The folder that was opened, also if it only led to one file of it; or NULL. */
-static inline const struct fsdp_folder *fsdp_verify_place(
-	const struct fsdp_verify *verify)
-{
-	const struct fsdp_checkpoint *checkpoint = verify->checkpoint;
-	bool any = checkpoint->is_folder ||
-		   (checkpoint->has_dir && checkpoint->folder.dir != NULL);
-	return any ? &checkpoint->folder : NULL;
-}
-
 /* Where a finding about a file lies. */
 #define FSDP_IN(file_, ...) FSDP_PLACE(.file = (file_)->path, __VA_ARGS__)
 
@@ -155,10 +146,6 @@ bool fsdp_verify_excuse(struct fsdp_verify *verify, const struct fsdp_verify_fil
 
 /* Files of the folder that hold machine code. */
 bool fsdp_verify_folder(struct fsdp_verify *verify, struct fsdp_error **ret_error);
-
-/* Where a folder only led to one file, that file's descriptor is one of the folder's, which
- * are closed when many others are asked for. Call it before each. */
-void fsdp_verify_keep_open(const struct fsdp_verify *verify);
 
 /* "ELF" … if bytes begin as a program does, else NULL. */
 const char *fsdp_native_code(struct fsdp_span head);

@@ -129,7 +129,8 @@ static bool begin(struct fsdp_verify *verify, struct fsdp_error **ret_error)
 	fsdp_arena_init_lean(&verify->batch, &verify->budget);
 	fsdp_arena_init_lean(&verify->item, &verify->budget);
 	fsdp_findings_init(&verify->findings, &verify->arena, &checkpoint->limits);
-	fsdp_vec_init(&verify->digests, &verify->arena, sizeof(struct fsdp_digest));
+	fsdp_vec_init(
+		&verify->digests, &verify->arena, sizeof(struct fsdp_listed_digest));
 	fsdp_vec_init(&verify->sources, &verify->arena, sizeof(const char *));
 	verify->window = malloc(FSDP_VERIFY_WINDOW);
 	if (verify->window == NULL)

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rules whose samples are made here: a file or folder that trips the rule, and one that is a near miss of it."""
 import collections
+import hashlib
 import io
 import json
 import os
@@ -169,6 +170,15 @@ def shards(folder, wrong):
         edit_pickle(os.path.join(path, "rank1.pt"),
                     lambda data: re.sub(rb"(shard_offsets.{0,8}\].{0,5}\(?K).", rb"\g<1>c", data, count=1, flags=re.S))
     return [path]
+
+
+def sums(folder, wrong):
+    path = safetensors(os.path.join(folder, "model.safetensors"))
+    with open(path, "rb") as f:
+        digest = hashlib.sha256(f.read()).hexdigest()
+    with open(os.path.join(folder, "SHA256SUMS"), "w", encoding="utf-8") as f:
+        f.write(f"{'0' * 64}  other.safetensors\n{'0' * 64 if wrong else digest}  model.safetensors\n")
+    return ["--data", path]
 
 
 # rule, severity, and what makes a sample and its near miss
