@@ -25,6 +25,7 @@
 enum {
 	LANES = 16,
 	ROWS = 16,
+	SAMPLED = 16, /* one block of so many is added up where that will do */
 	BLOCK_BYTES = 8 << 10,
 	SHORTS = BLOCK_BYTES,      /* numbers of a block: of eight bits, and */
 	DOUBLES = BLOCK_BYTES / 8, /* of those that become doubles */
@@ -78,6 +79,8 @@ struct lanes {
 	double sum[LANES], squares[LANES];
 	double min, max;
 	uint64_t zeros, subnormals;
+	uint64_t summed;
+	bool skips; /* this block is not added up */
 };
 
 static const struct small_float small_floats[] = {
@@ -348,9 +351,10 @@ static double half_of_key(const struct number_format *format, int64_t key)
 	return (double)number + 0.0;
 }
 
-static void take_scan(
-	struct lanes *lanes, const struct scan *scan, double low, double high)
+static void take_scan(struct lanes *lanes, const struct scan *scan, size_t count,
+	double low, double high)
 {
+	lanes->summed += lanes->skips ? 0 : count;
 	lanes->zeros += scan->zeros;
 	lanes->subnormals += scan->less > scan->zeros ? scan->less - scan->zeros : 0;
 	lanes->min = low < lanes->min ? low : lanes->min;
@@ -481,8 +485,11 @@ static void add_one(struct fsdp_moments *moments, struct lanes *lanes, size_t la
 	}
 	lanes->zeros += number == 0;
 	lanes->subnormals += number != 0 && fabs(number) < normal;
-	lanes->sum[lane] += number;
-	lanes->squares[lane] += number * number;
+	if (!lanes->skips) {
+		lanes->sum[lane] += number;
+		lanes->squares[lane] += number * number;
+		lanes->summed++;
+	}
 	lanes->min = number < lanes->min ? number : lanes->min;
 	lanes->max = number > lanes->max ? number : lanes->max;
 }
@@ -516,8 +523,10 @@ static void add_float_block(struct fsdp_moments *moments, struct lanes *lanes,
 	if (scan.most >= INFINITE_F32)
 		whole = 0;
 	if (whole != 0) {
-		take_scan(lanes, &scan, float_of_key(scan.low), float_of_key(scan.high));
-		add_floats(lanes, block, whole);
+		take_scan(lanes, &scan, whole, float_of_key(scan.low),
+			float_of_key(scan.high));
+		if (!lanes->skips)
+			add_floats(lanes, block, whole);
 	}
 	add_rest(moments, lanes, block, whole, count, (double)normal, index);
 }
@@ -539,11 +548,13 @@ static void add_half_block(struct fsdp_moments *moments, struct lanes *lanes,
 	double low = half_of_key(format, scan.low), high = half_of_key(format, scan.high);
 	double most = high > -low ? high : -low;
 	bool fits = most >= FLOAT_LEAST && most <= FLOAT_MOST;
-	if (!fits || whole != count)
+	if ((!fits && !lanes->skips) || whole != count)
 		decode_halves(format, bytes, count, block);
 	if (whole != 0) {
-		take_scan(lanes, &scan, low, high);
-		if (fits && brain)
+		take_scan(lanes, &scan, whole, low, high);
+		if (lanes->skips)
+			;
+		else if (fits && brain)
 			add_brains(lanes, bytes, whole, 1);
 		else if (fits)
 			add_halves(lanes, bytes, whole, format->scale);
@@ -581,6 +592,7 @@ static void add_shorts(struct lanes *lanes, const int16_t *block, size_t count)
 	lanes->sum[0] += sum;
 	lanes->squares[0] += squares;
 	lanes->zeros += zeros;
+	lanes->summed += count;
 	lanes->min = low < lanes->min ? low : lanes->min;
 	lanes->max = high > lanes->max ? high : lanes->max;
 }
@@ -602,9 +614,10 @@ static void add_double_block(struct fsdp_moments *moments, struct lanes *lanes,
 	if (scan.most >= INFINITE_F64)
 		whole = 0;
 	if (whole != 0) {
-		take_scan(
-			lanes, &scan, double_of_key(scan.low), double_of_key(scan.high));
-		add_doubles(lanes, block, whole);
+		take_scan(lanes, &scan, whole, double_of_key(scan.low),
+			double_of_key(scan.high));
+		if (!lanes->skips)
+			add_doubles(lanes, block, whole);
 	}
 	for (size_t i = whole; i < count; i++)
 		add_one(moments, lanes, i % LANES, block[i], 0x1p-1022, index + i);
@@ -668,6 +681,8 @@ void fsdp_moments_add(struct fsdp_moments *moments, uint32_t dtype, bool big_end
 	struct number_format format = format_of(dtype);
 	struct lanes lanes = { .min = moments->min, .max = moments->max };
 	unsigned char swapped[BLOCK_BYTES];
+	bool samples = moments->samples && format.kind != NUMBER_BYTE &&
+		       format.kind != NUMBER_INTEGER;
 	if (format.kind == NUMBER_NONE)
 		return;
 	size_t count = size / format.width, part;
@@ -676,6 +691,8 @@ void fsdp_moments_add(struct fsdp_moments *moments, uint32_t dtype, bool big_end
 	for (size_t done = 0; done < count; done += part) {
 		const unsigned char *block = bytes + done * format.width;
 		part = count - done < most ? count - done : most;
+		lanes.skips = samples &&
+			      (at + done * format.width) / BLOCK_BYTES % SAMPLED != 0;
 		if (big_endian && format.width > 1)
 			block = swap(block, part, format.width, swapped);
 		add_block(
@@ -688,6 +705,7 @@ void fsdp_moments_add(struct fsdp_moments *moments, uint32_t dtype, bool big_end
 	moments->max = lanes.max;
 	moments->sum += add_up(lanes.sum);
 	moments->squares += add_up(lanes.squares);
+	moments->summed += lanes.summed;
 }
 
 void fsdp_moments_join(struct fsdp_moments *moments, const struct fsdp_moments *next)
@@ -704,4 +722,5 @@ void fsdp_moments_join(struct fsdp_moments *moments, const struct fsdp_moments *
 	moments->max = next->max > moments->max ? next->max : moments->max;
 	moments->sum += next->sum;
 	moments->squares += next->squares;
+	moments->summed += next->summed;
 }

@@ -17,6 +17,10 @@ struct fsdp_moments {
 	uint64_t bad_index;  /* of the first that is not finite; FSDP_UNKNOWN */
 	double min, max;     /* of the finite ones; +inf and -inf if there are none */
 	double sum, squares; /* of these; of numbers of 16 bits to six digits */
+	/* Set it before the first numbers come: of floats, one block of 8 KiB in sixteen is
+	 * added up, which the place in the run decides. `summed` are then fewer. */
+	bool samples;
+	uint64_t summed; /* finite numbers of which the sums are */
 };
 
 void fsdp_moments_init(struct fsdp_moments *moments);

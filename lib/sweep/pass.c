@@ -225,6 +225,7 @@ static void add_to_view(struct pass_reader *reader, size_t index,
 		begin_result(result);
 	}
 	fsdp_trait_add(&result->trait, bytes, size);
+	result->moments.samples = view->sampled;
 	if (view->counted)
 		fsdp_moments_add(&result->moments, view->dtype, view->big_endian, bytes,
 			size, at - view->begin);

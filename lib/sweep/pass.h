@@ -44,7 +44,8 @@ struct fsdp_pass_view {
 	uint32_t owner; /* and this */
 	uint8_t dtype;
 	bool big_endian;
-	bool counted; /* its moments are wanted */
+	bool counted; /* its moments are wanted … */
+	bool sampled; /* … with sums of some of its numbers: fsdp_moments.samples */
 };
 
 /* What was seen of a view. */

@@ -55,6 +55,7 @@ static bool read_elements(
 	bool good = fsdp_elements_open(
 		verify->locator, tensor, &options, &elements, ret_error);
 	fsdp_moments_init(&numbers->moments);
+	numbers->moments.samples = true;
 	while (good) {
 		good = fsdp_elements_next(elements, &bytes, ret_error);
 		if (!good || bytes.size == 0)
@@ -282,6 +283,7 @@ struct fsdp_verify_values fsdp_verify_values(
 	values.constant = values.finite == m->count && m->count != 0 && m->min == m->max;
 	values.min = values.finite != 0 ? m->min : 0;
 	values.max = values.finite != 0 ? m->max : 0;
+	values.summed = m->summed;
 	values.sum = m->sum;
 	values.squares = m->squares;
 	values.bad_piece = numbers->bad_piece;

@@ -179,6 +179,7 @@ void fsdp_verify_add_view(struct fsdp_verify *verify, struct fsdp_verify_file *f
 		.dtype = (uint8_t)view->dtype,
 		.big_endian = view->big_endian,
 		.counted = counted && fsdp_moments_takes(view->dtype),
+		.sampled = true,
 	};
 }
 

@@ -318,6 +318,32 @@ static void parts_are_joined(void **state)
 	assert_true(first.max == 4095 && first.min == 0 && first.sum == whole.sum);
 }
 
+/* Of 33 blocks of 8 KiB the first, the 17th and the 33rd, however they come. */
+static void of_floats_a_sample_is_added_up(void **state)
+{
+	(void)state;
+	enum { BLOCK = 2048, COUNT = 33 * BLOCK };
+	static float numbers[COUNT];
+	for (size_t i = 0; i < COUNT; i++)
+		numbers[i] = (float)(i / BLOCK);
+	numbers[5 * BLOCK + 3] = -7;
+	numbers[20 * BLOCK] = NAN;
+	struct fsdp_moments parts, whole = count("float32", numbers, sizeof numbers);
+	fsdp_moments_init(&parts);
+	parts.samples = true;
+	for (size_t i = 0; i < 33; i += 3)
+		fsdp_moments_add(&parts, dtype_of("float32"), false,
+			(unsigned char *)(numbers + i * BLOCK), 3 * BLOCK * sizeof(float),
+			i * BLOCK * sizeof(float));
+	assert_int_equal(whole.summed, COUNT - 1);
+	assert_int_equal(parts.summed, 3 * BLOCK);
+	assert_true(parts.sum == (16.0 + 32) * BLOCK);
+	assert_true(parts.min == -7 && parts.max == 32);
+	assert_int_equal(parts.zeros, whole.zeros);
+	assert_int_equal(parts.bad_index, 20 * BLOCK);
+	assert_int_equal(parts.count, COUNT);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -330,6 +356,7 @@ int main(void)
 		cmocka_unit_test(byte_order_and_complex_parts_count),
 		cmocka_unit_test(what_is_no_number_is_not_counted),
 		cmocka_unit_test(parts_are_joined),
+		cmocka_unit_test(of_floats_a_sample_is_added_up),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

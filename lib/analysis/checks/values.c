@@ -106,8 +106,9 @@ static uint64_t kind_of(
 
 static double spread_of(const struct fsdp_verify_values *values)
 {
-	double count = (double)values->finite, mean = values->sum / count;
-	double square = values->squares / count - mean * mean;
+	double count = (double)values->summed;
+	double mean = count > 0 ? values->sum / count : 0;
+	double square = count > 0 ? values->squares / count - mean * mean : 0;
 	return square > 0 ? sqrt(square) : 0;
 }
 

@@ -123,7 +123,9 @@ struct fsdp_verify_values {
 	uint64_t subnormals; /* by the rules of the dtype */
 	bool constant;       /* finite, and all the same; true of one number */
 	double min, max;     /* of the finite ones; 0 if there are none */
-	/* Of the finite ones, and of their squares; of numbers of 16 bits to six digits. */
+	/* Of so many finite ones: of all integers, and of a sample of the floats, which the
+	 * place decides. The sums of numbers of 16 bits have six digits. */
+	uint64_t summed;
 	double sum, squares;
 
 	/* The first number that is not finite: in which piece, and its index in that one
