@@ -23,6 +23,7 @@ static const struct fsdp_check *const checks[] = {
 	&fsdp_check_unseen,
 	&fsdp_check_ties,
 	&fsdp_check_optimizer,
+	&fsdp_check_optim_groups,
 	&fsdp_check_unstated,
 };
 enum { CHECK_COUNT = sizeof checks / sizeof checks[0] };

@@ -172,6 +172,24 @@ def shards(folder, wrong):
     return [path]
 
 
+def optimizer(folder, groups):
+    tensors = {i: {"exp_avg": Tensor(Storage(str(i), 6), (2, 3), (3, 1))} for i in range(2)}
+    state = {"state": tensors, "param_groups": [{"lr": 0.1, "params": group} for group in groups]}
+    return [torch_zip(os.path.join(folder, "optimizer.pt"), {"optimizer": state}, {"0": 6, "1": 6})]
+
+
+def groups_twice(folder, wrong):
+    return optimizer(folder, [[0, 1], [1]] if wrong else [[0, 1], [2]])
+
+
+def groups_gap(folder, wrong):
+    return optimizer(folder, [[0, 1, 3]] if wrong else [[1, 0], [2]])
+
+
+def groups_lack(folder, wrong):
+    return optimizer(folder, [[0]] if wrong else [[0, 1]])
+
+
 def sums(folder, wrong):
     path = safetensors(os.path.join(folder, "model.safetensors"))
     with open(path, "rb") as f:

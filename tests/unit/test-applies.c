@@ -41,7 +41,7 @@ static const struct {
 		"1008-1009 1020-1041 1050-1081 2001-2003 3040-3042 3044-3054 3062 4009 4012-5008" },
 	{ "torch-zip", "1008-1009 1020-1033 1047-1081 3061 4012-5008" },
 	{ "torchscript", "1008-1009 1020-1033 1047-1081 3061 4012-5008" },
-	{ "some-new-family", "1080-1081 5001-5004" },
+	{ "some-new-family", "1080-1081 5001-5005" },
 };
 
 static void put_run(char *text, size_t size, const char *first, const char *last)

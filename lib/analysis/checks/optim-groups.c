@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The groups of an optimizer against themselves and its states: each parameter is in one
+ * group, once; numbers count from 0 without a hole, as PyTorch writes them; and a state
+ * belongs to a number that a group has. A list that was cut is not judged.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/checks/checking.h"
+
+enum { OWNERS_MAX = 16 }; /* optimizers of one checkpoint that are looked at */
+
+/* What lies in front of "param_groups" and "state", and whose it is. */
+struct optim_owner {
+	struct fsdp_span name; /* with its dot */
+	uint32_t rank;         /* FSDP_NONE: of all ranks */
+	bool is_cut;           /* some parameters of its groups are not known */
+};
+
+/* A parameter of a group: a number, or a name. */
+struct group_entry {
+	size_t owner;
+	struct fsdp_span name; /* absent: a number */
+	int64_t number;
+};
+
+struct optim_groups {
+	struct fsdp_checking *checking;
+	struct optim_owner owners[OWNERS_MAX];
+	size_t owner_count;
+	struct group_entry *entries;
+	size_t count, room;
+	bool failed;
+};
+
+/* ---- paths ---- */
+
+/* OWNER, the word, and what lies behind it. */
+struct group_path {
+	size_t owner; /* bytes, with the dot */
+	struct fsdp_path_part behind[3];
+	size_t count; /* further ones are counted only */
+};
+
+static bool read_path(const struct fsdp_checkpoint *checkpoint, uint32_t path,
+	struct fsdp_span raw, const char *word, struct group_path *ret)
+{
+	struct fsdp_path_part part;
+	uint64_t state = 0;
+	size_t at = 0;
+	bool found = false;
+
+	*ret = (struct group_path){ 0 };
+	while (path != FSDP_NONE &&
+		fsdp_path_next(checkpoint, path, raw, &state, &part)) {
+		if (found) {
+			if (ret->count < FSDP_COUNT(ret->behind))
+				ret->behind[ret->count] = part;
+			ret->count++;
+		} else if (!part.is_integer && fsdp_span_is(part.text, word)) {
+			ret->owner = at;
+			found = true;
+		}
+		at += part.text.size + 1;
+	}
+	return found && ret->owner <= raw.size;
+}
+
+/* ---- what the groups have ---- */
+
+/* Its number, or OWNERS_MAX: there are too many. */
+static size_t owner_of(struct optim_groups *groups, struct fsdp_span name, uint32_t rank)
+{
+	struct optim_owner *owner = groups->owners;
+	struct fsdp_span copy;
+
+	for (size_t i = 0; i < groups->owner_count; i++, owner++)
+		if (owner->rank == rank && fsdp_span_equal(owner->name, name))
+			return i;
+	if (groups->owner_count == OWNERS_MAX)
+		return OWNERS_MAX;
+	copy = fsdp_arena_copy(groups->checking->arena, name);
+	groups->failed |= copy.data == NULL;
+	*owner = (struct optim_owner){ .name = copy, .rank = rank };
+	return groups->owner_count++;
+}
+
+static void grow(struct optim_groups *groups)
+{
+	size_t room = groups->room < 64 ? 64 : 2 * groups->room;
+	struct group_entry *entries = FSDP_TAKE(groups->checking->arena, entries, room);
+
+	if (entries == NULL) {
+		groups->failed = true;
+		return;
+	}
+	if (groups->count > 0)
+		memcpy(entries, groups->entries, groups->count * sizeof *entries);
+	groups->entries = entries;
+	groups->room = room;
+}
+
+static void add(struct optim_groups *groups, size_t owner, const struct fsdp_token *token)
+{
+	struct group_entry entry = { .owner = owner };
+
+	if (token->kind == FSDP_TOKEN_TEXT) {
+		entry.name = fsdp_arena_copy(groups->checking->arena, token->text);
+		groups->failed |= entry.name.data == NULL;
+	} else if (token->kind == FSDP_TOKEN_INTEGER && token->text.data == NULL) {
+		entry.number = token->integer;
+	} else {
+		groups->owners[owner].is_cut = true;
+		return;
+	}
+	if (groups->count == groups->room)
+		grow(groups);
+	if (!groups->failed)
+		groups->entries[groups->count++] = entry;
+}
+
+/* "OWNER.param_groups.0.params", a list, or one item of it. */
+static void add_value(struct optim_groups *groups, const struct fsdp_value *value)
+{
+	const struct fsdp_checkpoint *checkpoint = groups->checking->checkpoint;
+	struct fsdp_span raw =
+		fsdp_scratch_name(&groups->checking->name, checkpoint, value->raw_name);
+	struct group_path path;
+	size_t owner;
+
+	if (!read_path(checkpoint, value->path, raw, "param_groups", &path) ||
+		path.count < 2 || path.count > 3 || !path.behind[0].is_integer ||
+		!fsdp_span_is(path.behind[1].text, "params"))
+		return;
+	owner = owner_of(groups, fsdp_span(raw.data, path.owner), value->rank);
+	if (owner == OWNERS_MAX)
+		return;
+	if (value->token_count == 0)
+		groups->owners[owner].is_cut = true;
+	else if (path.count == 3)
+		add(groups, owner, &value->tokens[0]);
+	else
+		for (size_t i = 1; i < value->token_count; i++)
+			add(groups, owner, &value->tokens[i]);
+}
+
+/* ---- what is wrong ---- */
+
+static int by_entry(const void *a, const void *b)
+{
+	const struct group_entry *left = a, *right = b;
+
+	if (left->owner != right->owner)
+		return left->owner < right->owner ? -1 : 1;
+	if ((left->name.data == NULL) != (right->name.data == NULL))
+		return left->name.data == NULL ? -1 : 1;
+	if (left->name.data != NULL)
+		return fsdp_span_compare(left->name, right->name);
+	if (left->number != right->number)
+		return left->number < right->number ? -1 : 1;
+	return 0;
+}
+
+static void tell(
+	struct optim_groups *groups, const struct group_entry *entry, const char *why)
+{
+	struct fsdp_span owner = groups->owners[entry->owner].name;
+	char shown[FSDP_SHOWN], number[24];
+
+	snprintf(number, sizeof number, "number %" PRId64, entry->number);
+	if (owner.size > 0)
+		owner.size--;
+	fsdp_find(groups->checking->findings, FSDP_RULE_OPTIM_GROUPS,
+		FSDP_PLACE(.module = owner, .rank = groups->owners[entry->owner].rank),
+		"the groups of the optimizer have parameter %s %s",
+		entry->name.data != NULL ? fsdp_shown(entry->name, shown) : number, why);
+}
+
+/* So many entries from `first` on are those of one owner, sorted; the numbers first. */
+static size_t count_of_owner(const struct optim_groups *groups, size_t first)
+{
+	size_t count = 0;
+
+	while (first + count < groups->count &&
+		groups->entries[first + count].owner == groups->entries[first].owner)
+		count++;
+	return count;
+}
+
+static void judge_owner(struct optim_groups *groups, size_t first, size_t count)
+{
+	const struct group_entry *entries = groups->entries + first;
+	int64_t due = 0;
+	bool has_hole = false;
+
+	for (size_t i = 0; i < count; i++) {
+		if (i > 0 && by_entry(&entries[i - 1], &entries[i]) == 0) {
+			tell(groups, &entries[i], "twice");
+			continue;
+		}
+		if (entries[i].name.data != NULL || has_hole)
+			continue;
+		has_hole = entries[i].number != due;
+		if (has_hole)
+			tell(groups, &entries[i],
+				"and not each one below it, and PyTorch counts them from 0 without a gap");
+		due++;
+	}
+}
+
+/* ---- states ---- */
+
+static bool has_number(const struct optim_groups *groups, size_t owner, int64_t number)
+{
+	struct group_entry wanted = { .owner = owner, .number = number };
+
+	return groups->count > 0 && bsearch(&wanted, groups->entries, groups->count,
+					    sizeof wanted, by_entry) != NULL;
+}
+
+/* "OWNER.state.17.exp_avg": a group has parameter 17. Names are compared with the model's
+ * elsewhere. */
+static void judge_state(struct optim_groups *groups, const struct fsdp_tensor *tensor)
+{
+	struct fsdp_checking *checking = groups->checking;
+	struct fsdp_span raw = fsdp_scratch_name(
+		&checking->name, checking->checkpoint, tensor->raw_name);
+	struct group_path path;
+	struct fsdp_span name;
+	size_t i = 0;
+
+	if (!read_path(checking->checkpoint, tensor->path, raw, "state", &path) ||
+		path.count < 2 || !path.behind[0].is_integer)
+		return;
+	name = fsdp_span(raw.data, path.owner);
+	while (i < groups->owner_count &&
+		(groups->owners[i].rank != FSDP_NONE ||
+			!fsdp_span_equal(groups->owners[i].name, name)))
+		i++;
+	if (i == groups->owner_count || groups->owners[i].is_cut ||
+		has_number(groups, i, path.behind[0].integer))
+		return;
+	fsdp_find(checking->findings, FSDP_RULE_OPTIM_GROUPS,
+		FSDP_PLACE(.tensor = raw, .affected = &raw, .affected_count = 1),
+		"the optimizer keeps a state of parameter %" PRId64
+		", which is in none of its groups",
+		path.behind[0].integer);
+}
+
+static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
+{
+	const struct fsdp_checkpoint *checkpoint = checking->checkpoint;
+	struct optim_groups groups = { .checking = checking };
+
+	for (uint32_t i = 0; i < fsdp_value_count(checkpoint) && !groups.failed; i++) {
+		struct fsdp_value value = fsdp_value(checkpoint, i);
+		add_value(&groups, &value);
+	}
+	if (groups.failed || checking->name.failed)
+		return fsdp_arena_fail(checking->arena, ret_error);
+	if (groups.count == 0) {
+		fsdp_check_skip(checking, FSDP_RULE_OPTIM_GROUPS, FSDP_REASON_NONE);
+		return true;
+	}
+	qsort(groups.entries, groups.count, sizeof *groups.entries, by_entry);
+	for (size_t first = 0, count; first < groups.count; first += count) {
+		count = count_of_owner(&groups, first);
+		if (!groups.owners[groups.entries[first].owner].is_cut)
+			judge_owner(&groups, first, count);
+	}
+	for (uint32_t i = 0; i < fsdp_tensor_count(checkpoint); i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
+		if (tensor.role == FSDP_ROLE_OPTIM)
+			judge_state(&groups, &tensor);
+	}
+	return true;
+}
+
+const struct fsdp_check fsdp_check_optim_groups = {
+	FSDP_CHECK_RULES(FSDP_RULE_OPTIM_GROUPS),
+	.run = run,
+};
