@@ -368,7 +368,10 @@ static bool make_view(struct fsdp_locator *locator, uint32_t index,
 		fsdp_model_file(&checkpoint->model, extent->file);
 	bool found;
 	*ret_key = fsdp_model_key(&checkpoint->model, extent);
-	if (extent->missing)
+	if (file->is_transformed)
+		found = fsdp_fail(ret_error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+			"its items are stored transformed by an extension");
+	else if (extent->missing)
 		found = fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
 			"the file does not hold these bytes");
 	else if (extent->kind == FSDP_EXTENT_ITEM)

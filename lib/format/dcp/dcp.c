@@ -356,6 +356,7 @@ static void tell_transform(struct dcp *dcp, const struct fsdp_dcp_info *info)
 	struct data_file *file = file_of(dcp, info->path);
 	struct fsdp_error *error = NULL;
 	char shown[FSDP_SHOWN], path[FSDP_SHOWN];
+	fsdp_model_file(dcp->reading->model, file->id)->is_transformed = true;
 	if (file->transform_told || dcp->reading->errors->count >= ERRORS_KEPT)
 		return;
 	file->transform_told = true;
@@ -644,6 +645,8 @@ static bool add_object(struct dcp *dcp, uint32_t item_id, struct fsdp_error **re
 	const struct fsdp_file_record *file =
 		fsdp_model_file(dcp->reading->model, value.file);
 	bool readable = use_range(dcp, info, item_id) && info->transform == 0;
+	if (info->transform != 0)
+		tell_transform(dcp, info);
 	if (!info->bad) {
 		value.offset = info->offset;
 		value.length = info->length;
