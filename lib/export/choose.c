@@ -31,6 +31,8 @@ static const char *obstacle(
 		return "it is sparse";
 	if (tensor->quantizer != FSDP_NONE)
 		return "it is quantised by torch";
+	if (tensor->component_count != 0)
+		return "its library keeps it as several tensors";
 	if ((tensor->flags & FSDP_TENSOR_NO_DATA) != 0)
 		return "it has no bytes in any file";
 	if ((tensor->flags & FSDP_TENSOR_FLATTENED) != 0 && tensor->piece_count > 1)
@@ -79,8 +81,6 @@ static void add_item(struct fsdp_export *plan, uint32_t index,
 		.numel = tensor->numel,
 		.shape = tensor->shape,
 		.dims = tensor->dims,
-		.run = tensor->numel,
-		.step = tensor->numel,
 		.bytes = tensor->numel * width,
 	};
 }

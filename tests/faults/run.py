@@ -51,6 +51,7 @@ COMMANDS = [
     ["info", "-", "<", ZIP],
     ["ls", "-o", "json=out.json", TAR],
     ["info", STREAM],
+    ["ls", "testdata/torch-zip/wrapper-subclass/model.pt"],
     ["ls", "testdata/megatron/legacy-gated-tp2"],
     ["ls", OLD_TAR],
     ["info", TENSORS],

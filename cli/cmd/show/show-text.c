@@ -370,7 +370,7 @@ static void tell_what_it_is(struct show *show, const struct fsdp_tensor *tensor)
 		out_line_text(out, ", in %" PRIu32 " pieces", tensor->piece_count);
 	if ((tensor->flags & FSDP_TENSOR_RANKS_OWN) != 0)
 		out_line_text(out, ", its rank's own");
-	if ((tensor->flags & FSDP_TENSOR_NO_DATA) != 0)
+	if ((tensor->flags & FSDP_TENSOR_NO_DATA) != 0 && tensor->component_count == 0)
 		out_line_text(out, ", without data");
 	if ((tensor->flags & FSDP_TENSOR_FLATTENED) != 0)
 		out_line_text(out, ", flattened");

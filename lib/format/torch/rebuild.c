@@ -455,6 +455,29 @@ static void set_class(struct fsdp_torch *torch, struct fsdp_torch_tensor *tensor
 		rare->class_name = keep_text(torch, name);
 }
 
+/* A subclass that only its own library knows: its bytes are those of the tensors among its
+ * attributes, of which as many are kept as a structured tensor may have. */
+static bool take_attributes(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
+	fsdp_ref attributes, struct fsdp_torch_tensor *tensor)
+{
+	struct fsdp_torch_rare *rare = fsdp_vec_at(&torch->rares, tensor->rare);
+	struct fsdp_pickle_iterator iterator = { .ref = attributes };
+	fsdp_ref key, value;
+	while (rare->component_count < FSDP_COUNT(rare->component) &&
+		fsdp_pickle_next(pickle, &iterator, &key, &value)) {
+		struct fsdp_span name = fsdp_pickle_text(pickle, key);
+		uint32_t inner;
+		if (name.data == NULL ||
+			!fsdp_torch_folded(pickle, value, FSDP_TORCH_TENSOR, &inner))
+			continue;
+		const char *kept = keep_text(torch, name);
+		if (kept == NULL || !take_component(pickle, value, kept, rare))
+			return false;
+	}
+	tensor->flags |= FSDP_TENSOR_NO_DATA;
+	return true;
+}
+
 static bool rebuild_from_type(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
 	fsdp_ref arguments, struct fsdp_torch_tensor *tensor,
 	struct fsdp_error **ret_error)
@@ -479,8 +502,11 @@ static bool rebuild_from_type(struct fsdp_torch *torch, struct fsdp_pickle *pick
 	set_class(torch, tensor, class_name, ret_error);
 	if (folds[row].what != WRAPPER_SUBCLASS)
 		return *ret_error == NULL;
-	return fsdp_torch_sharded(
-		torch, pickle, fsdp_pickle_item(pickle, arguments, 3), tensor, ret_error);
+	fsdp_ref state = fsdp_pickle_item(pickle, arguments, 3);
+	if (fsdp_pickle_kind(pickle, state) == FSDP_PICKLE_DICT)
+		return *ret_error == NULL &&
+		       take_attributes(torch, pickle, state, tensor);
+	return fsdp_torch_sharded(torch, pickle, state, tensor, ret_error);
 }
 
 static bool rebuild(struct fsdp_torch *torch, struct fsdp_pickle *pickle,
