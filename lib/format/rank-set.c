@@ -566,8 +566,13 @@ static bool finish(struct fsdp_reading *reading, struct fsdp_error **ret_error)
 		return true;
 	if (!check_evidence(reading, ret_error))
 		return false;
-	model->format.family = fsdp_family_rank_set.name;
-	model->format.title = fsdp_family_rank_set.title;
+	/* Relatives of FSDP say what they are. */
+	if (strcmp(model->format.family, "torch-zip") == 0 ||
+		strcmp(model->format.family, "torch-legacy") == 0 ||
+		model->format.title == NULL) {
+		model->format.family = fsdp_family_rank_set.name;
+		model->format.title = fsdp_family_rank_set.title;
+	}
 	settle_world(model);
 	/* What ranks tell of themselves they tell of sharded tensors. */
 	model->are_unproven = reading->ranks_told == 0;

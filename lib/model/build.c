@@ -32,6 +32,7 @@ bool fsdp_build_init(struct fsdp_model *model, struct fsdp_arena *arena,
 	fsdp_vec_init(&model->flats, arena, sizeof(struct fsdp_flat_record));
 	fsdp_vec_init(&model->flat_entries, arena, sizeof(struct fsdp_flat_entry_record));
 	fsdp_vec_init(&model->flat_ties, arena, sizeof(struct fsdp_flat_tie_record));
+	fsdp_vec_init(&model->flat_modules, arena, sizeof(struct fsdp_flat_module));
 	fsdp_vec_init(&model->planned, arena, sizeof(struct fsdp_planned));
 	fsdp_vec_init(&model->meshes, arena, sizeof(struct fsdp_mesh_record));
 	fsdp_vec_init(&model->placements, arena, sizeof(struct fsdp_placement_record));
@@ -489,7 +490,8 @@ void fsdp_build_take_back(
 void fsdp_model_forget_plan(struct fsdp_model *model)
 {
 	struct fsdp_vec *vecs[] = { &model->modules, &model->units, &model->unit_fqns,
-		&model->flats, &model->flat_entries, &model->flat_ties, &model->planned };
+		&model->flats, &model->flat_entries, &model->flat_ties, &model->planned,
+		&model->flat_modules };
 	for (size_t i = 0; i < FSDP_COUNT(vecs); i++)
 		fsdp_vec_truncate(vecs[i], 0);
 	model->has_plan = false;

@@ -263,6 +263,12 @@ static bool check_flats(const struct fsdp_model *model, struct fsdp_error **ret_
 			!fsdp_may_have_ints(model, entry->shape, entry->dims))
 			return fsdp_fail_check(ret_error, "entry", i, "a name");
 	}
+	for (uint32_t i = 0; i < model->flat_modules.count; i++) {
+		const struct fsdp_flat_module *of = fsdp_vec_at(&model->flat_modules, i);
+		if (!fsdp_has_name(model, of->module) || of->flat >= model->flats.count)
+			return fsdp_fail_check(
+				ret_error, "unit of a flat parameter", i, "a name");
+	}
 	for (uint32_t i = 0; i < model->flat_ties.count; i++) {
 		const struct fsdp_flat_tie_record *tie = fsdp_model_flat_tie(model, i);
 		if (!fsdp_has_name(model, tie->fqn) ||

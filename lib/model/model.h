@@ -166,6 +166,12 @@ struct fsdp_flat_entry_record {
 	uint64_t start, numel;
 };
 
+/* A flat parameter that a file describes, and the module whose unit it is of. */
+struct fsdp_flat_module {
+	uint32_t module; /* clean name */
+	uint32_t flat;
+};
+
 /* A further name of a parameter of the unit; both full and clean. */
 struct fsdp_flat_tie_record {
 	uint32_t fqn, same_as;
@@ -222,6 +228,7 @@ struct fsdp_model {
 	uint64_t extents_due; /* so many there will be, if they are not there yet */
 	struct fsdp_vec modules, units, unit_fqns, planned;
 	struct fsdp_vec flats, flat_entries, flat_ties;
+	struct fsdp_vec flat_modules; /* struct fsdp_flat_module; one a module */
 	struct fsdp_vec meshes, placements, quantizers, class_hints, shape_hints;
 	uint32_t counter; /* tensor whose one element counts steps, or FSDP_NONE */
 	struct fsdp_vec declared;           /* struct fsdp_declared */

@@ -449,6 +449,38 @@ static bool infer_from_flat_keys(struct fsdp_model *model, bool *ret_any)
 	return true;
 }
 
+/* So does one that a file describes, with what lies in it. */
+static bool infer_from_described(
+	struct fsdp_model *model, struct fsdp_arena *scratch, bool *ret_any)
+{
+	uint32_t *flat_of; /* by clean name of the module, plus one */
+	if (model->flat_modules.count == 0)
+		return true;
+	flat_of = FSDP_TAKE(scratch, flat_of, model->names.list.count);
+	if (flat_of == NULL)
+		return false;
+	for (uint32_t i = 0; i < model->flat_modules.count; i++) {
+		const struct fsdp_flat_module *of = fsdp_vec_at(&model->flat_modules, i);
+		flat_of[of->module] = of->flat + 1;
+	}
+	for (uint32_t i = 0; i < model->modules.count; i++) {
+		uint32_t *flat = &flat_of[fsdp_model_module(model, i)->name];
+		if (*flat == 0)
+			continue;
+		struct fsdp_flat_record *record = fsdp_model_flat(model, *flat - 1);
+		if (model->world_size != FSDP_NONE && model->world_size != 0)
+			record->shards = model->world_size;
+		struct fsdp_unit_record *unit =
+			infer_unit(model, i, "fsdp1", record->shards);
+		if (unit == NULL)
+			return false;
+		unit->flat = *flat - 1;
+		*flat = 0;
+		*ret_any = true;
+	}
+	return true;
+}
+
 /* Every tensor belongs to the unit of the nearest sharded module above it. */
 static bool spread_units(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
@@ -516,9 +548,12 @@ static bool list_unit_fqns(struct fsdp_model *model)
 
 static bool infer_units(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
-	bool flat = false;
-	if (!infer_from_flat_keys(model, &flat))
+	bool flat = false, described = false;
+	if (!infer_from_described(model, scratch, &described) ||
+		!infer_from_flat_keys(model, &flat))
 		return false;
+	if (described)
+		return spread_units(model, scratch) && list_unit_fqns(model);
 	if (flat ? !fsdp_model_infer_flats(model, scratch)
 		 : !model->is_split && !infer_from_placements(model, scratch))
 		return false;

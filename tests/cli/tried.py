@@ -172,6 +172,20 @@ def shards(folder, wrong):
     return [path]
 
 
+def relatives(folder, wrong):
+    path = copy("other-fsdp/xla-w2", folder)
+    if wrong:  # 444 elements of the first parameter
+        edit_pickle(os.path.join(path, "final_rank-00000000-of-00000002.pth"), lambda data: data.replace(b"M\xbc\x01", b"M\xbb\x01", 1))
+    return [path]
+
+
+def relatives_alone(folder, wrong):
+    path = copy("other-fsdp/fairscale-w2", folder)
+    if wrong:
+        os.remove(os.path.join(path, "checkpoint_last-shard1.pt"))
+    return [path]
+
+
 def optimizer(folder, groups):
     tensors = {i: {"exp_avg": Tensor(Storage(str(i), 6), (2, 3), (3, 1))} for i in range(2)}
     state = {"state": tensors, "param_groups": [{"lr": 0.1, "params": group} for group in groups]}
@@ -201,8 +215,10 @@ def sums(folder, wrong):
 
 # rule, severity, and what makes a sample and its near miss
 ROWS = [
-    ("FI1023", "error", shards), ("FI1032", "error", local_parts), ("FI1043", "error", storages), ("FI1044", "error", views),
-    ("FI1047", "error", legacy), ("FI3046", "warning", compressed), ("FI3067", "warning", names), ("FI3067", "error", zip_names),
+    ("FI1008", "error", relatives_alone), ("FI1023", "error", shards), ("FI1032", "error", local_parts),
+    ("FI1033", "error", relatives), ("FI1043", "error", storages), ("FI1044", "error", views),
+    ("FI1047", "error", legacy), ("FI2005", "error", sums), ("FI3046", "warning", compressed), ("FI3067", "warning", names), ("FI3067", "error", zip_names),
+    ("FI5005", "error", groups_gap), ("FI5005", "error", groups_lack), ("FI5005", "error", groups_twice),
     ("FI5008", "error", moments), ("FI6003", "error", merged_shapes), ("FI6004", "error", merged_values),
 ]
 

@@ -58,6 +58,8 @@ COMMANDS = [
     ["tree", "testdata/hf/llama-sharded"],
     ["info", "testdata/lightning/trainer-ckpt"],
     ["ls", "testdata/deepspeed/zero2-roundrobin-w2"],
+    ["ls", "testdata/other-fsdp/fairscale-w2"],
+    ["ls", "testdata/other-fsdp/xla-w2"],
     ["info", "-v", "testdata/foreign/orbax"],
     ["pickle", "--tree", "--check", ZIP],
     ["pickle", "--json", "--ops", "--tree", STREAM],

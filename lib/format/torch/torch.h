@@ -286,6 +286,30 @@ bool fsdp_torch_resolve(struct fsdp_torch *torch, fsdp_torch_read_storage read,
  * this failed: other files may be read into the model. */
 bool fsdp_torch_walk(struct fsdp_torch *torch, struct fsdp_error **ret_error);
 
+/* ---- relatives.c ---- */
+
+/* A rank file of torch_xla's or fairscale's FSDP. */
+struct fsdp_relative {
+	bool is_xla;
+	const char *key; /* of the metadata beside the state dict … */
+	fsdp_ref facts;  /* … and what they are */
+	const char *family, *title, *writer;
+	/* What the model had before the pickle was walked. */
+	size_t first_tensor, first_piece, first_value;
+	bool has_units;          /* another file has described them */
+	uint64_t ranks_at_least; /* of fairscale, which does not say how many there are */
+};
+
+enum { FSDP_RELATIVE_RANKS = 1 << 24 };
+
+/* Whether it is one. torch->rank and ->world_size are set if the file says them. */
+bool fsdp_torch_find_relative(struct fsdp_torch *torch, struct fsdp_relative *ret);
+
+/* Puts the parameters in place of the flat parameters that were walked; torch->rank is
+ * known. What contradicts itself stays as it is, with a finding. */
+bool fsdp_torch_take_relative(struct fsdp_torch *torch, struct fsdp_relative *relative,
+	struct fsdp_error **ret_error);
+
 /* ---- value-tokens.c ---- */
 
 /* One value as tokens (in the model's arena), for entries that are no tensors. */

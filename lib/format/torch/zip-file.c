@@ -377,26 +377,35 @@ static void refuse_code(struct torch_zip *file)
 	fsdp_reading_keep_error(file->reading, error);
 }
 
-/* Rank files of relatives, whose flattened parameters only they can take apart. */
-static bool refuse_relatives(struct torch_zip *file, struct fsdp_error **ret_error)
+/* Whose file it is only the name says of fairscale's. */
+static bool settle_relative(struct torch_zip *file, const struct fsdp_relative *relative,
+	struct fsdp_error **ret_error)
 {
-	struct fsdp_pickle *pickle = file->torch.pickle;
-	fsdp_ref top = fsdp_pickle_top(pickle);
-	fsdp_ref facts = fsdp_pickle_get(pickle, top, "shard_metadata");
-	if (facts == FSDP_REF_NONE)
-		facts = fsdp_pickle_get(pickle, top, "meta");
-	bool xla = fsdp_pickle_get(pickle, facts, "shard_info") != FSDP_REF_NONE;
-	bool fairscale =
-		fsdp_pickle_get(pickle, facts, "param_metadata") != FSDP_REF_NONE;
-	if (!xla && !fairscale)
+	if (file->torch.rank == FSDP_NONE && !relative->is_xla)
+		file->torch.rank = file->reading->rank;
+	if (file->torch.rank < FSDP_RELATIVE_RANKS)
 		return true;
 	fsdp_fail_rule(ret_error, FSDP_ERROR_UNSUPPORTED, "FI9002", FSDP_UNKNOWN,
-		"this is a rank file of %s: its shard_metadata has %s",
-		xla ? "torch_xla FSDP" : "fairscale FSDP",
-		xla ? "shard_info" : "param_metadata");
-	return fsdp_error_add_hint(ret_error, "consolidate the rank files with %s first",
-		xla ? "torch_xla's consolidate_sharded_model_checkpoints"
-		    : "fairscale's consolidate_shard_weights");
+		"this is a rank file of %s FSDP, and neither it nor its name says of which rank",
+		relative->writer);
+	return fsdp_error_add_hint(ret_error,
+		"give the files of all ranks, with their numbers in their names");
+}
+
+/* Its parameters in place of what they were flattened to. */
+static bool take_relative(struct torch_zip *file, struct fsdp_relative *relative,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_format *format = &file->reading->model->format;
+	if (!fsdp_torch_take_relative(&file->torch, relative, ret_error))
+		return false;
+	format->family = relative->family;
+	format->title = relative->title;
+	format->writer = relative->writer;
+	if (!relative->is_xla && relative->ranks_at_least < FSDP_RELATIVE_RANKS)
+		fsdp_reading_settle_world(file->reading, file->file_id,
+			(uint32_t)relative->ranks_at_least, false);
+	return true;
 }
 
 /* The first segment of a name. */
@@ -465,7 +474,14 @@ static bool read_pickle(struct torch_zip *file, struct fsdp_error **ret_error)
 		fsdp_error_add_member(ret_error, file->pickle->name);
 	size_t first_tensor = reading->model->tensors.count;
 	size_t first_value = reading->model->values.count;
-	bool resolved = read && refuse_relatives(file, ret_error) &&
+	struct fsdp_relative relative = {
+		.first_tensor = first_tensor,
+		.first_piece = reading->model->pieces.count,
+		.first_value = first_value,
+	};
+	bool is_relative = read && fsdp_torch_find_relative(&file->torch, &relative);
+	bool resolved = read &&
+			(!is_relative || settle_relative(file, &relative, ret_error)) &&
 			fsdp_torch_resolve(&file->torch, read_storage, file, ret_error);
 	fsdp_reading_keep_limit(reading, &file->torch.over_limit, file->file);
 	if (!resolved)
@@ -474,6 +490,7 @@ static bool read_pickle(struct torch_zip *file, struct fsdp_error **ret_error)
 	fsdp_reading_settle_world(file->reading, file->file_id, file->torch.world_size,
 		file->torch.world_whole);
 	return fsdp_torch_walk(&file->torch, ret_error) &&
+	       (!is_relative || take_relative(file, &relative, ret_error)) &&
 	       settle_lightning(file, first_tensor, first_value, ret_error);
 }
 
