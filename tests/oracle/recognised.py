@@ -91,7 +91,6 @@ FILES = {
     "pe": (b"MZ" + bytes(60), "FI3063", "program"),
     "macho": (b"\xcf\xfa\xed\xfe" + bytes(60), "FI3063", "program"),
     "script": (b"#!/bin/sh\n", "FI3063", "script"),
-    "torchrec.json": (b'{"plan": {"a": {"t": {"sharding_type": "row_wise"}}}}', "FI9002", "TorchRec"),
     "plan.json": (b'{"base_model_tp_plan": {"layers.*": "colwise"}}', "FI9002", "transformers"),
     "config.json": (CONFIG, "FI9005", "configuration", "folder"),
     "adapter_config.json": (b'{"peft_type": "LORA"}', "FI9005", "adapter"),
