@@ -22,7 +22,7 @@ static void begin(struct fsdp_loading *loading)
 		"pytorch_model.bin.index.json", NULL };
 
 	loading->weights = fsdp_load_choose(loading, order);
-	loading->adds_prefix = true;
+	loading->adds_prefix = loading->knows_experts = true;
 }
 
 /* 4.57 adds no prefix where the head is stored. */
@@ -304,6 +304,13 @@ static const struct fsdp_load_rule rules[] = {
 	{ "hf-unindexed", NULL, "5", FSDP_LOAD_DIFFERS, NULL,
 		"{0} is not in the index, so it is not read: newly initialised",
 		"write the index anew from the shards", has_unindexed },
+	{ "hf-experts-conversion", "5", NULL, FSDP_LOAD_REFUSES, "builtins.RuntimeError",
+		"We encountered some issues during automatic conversion of the weights. For details look at the `CONVERSION` entries of the above report! {0} | CONVERSION",
+		NULL, fsdp_load_cannot_join_experts },
+	{ "hf-experts-fewer", "5", NULL, FSDP_LOAD_REFUSES, "builtins.RuntimeError",
+		"You set `ignore_mismatched_sizes` to `False`, thus raising an error. For details look at the above report! {0} | MISMATCH",
+		"set the number of experts in config.json to those that are stored",
+		fsdp_load_has_fewer_experts },
 	{ "hf-shape", "5", NULL, FSDP_LOAD_REFUSES, "builtins.RuntimeError",
 		"You set `ignore_mismatched_sizes` to `False`, thus raising an error. For details look at the above report! {1} | MISMATCH | {2}",
 		"set the sizes in config.json to those that are stored",

@@ -333,6 +333,7 @@ static void match_stored(struct fsdp_loading *loading)
 		stored->has_match = wanted->has_match = true;
 		if (fsdp_load_same_shape(stored, wanted))
 			continue;
+		wanted->is_misshaped = true;
 		if (loading->misshaped++ == 0) {
 			loading->first_misshaped = stored;
 			loading->first_wanted = wanted;

@@ -19,8 +19,20 @@ struct fsdp_load_tensor {
 	struct fsdp_span name;
 	const int64_t *shape; /* NULL: any */
 	uint32_t dims, dtype;
-	bool has_match;   /* on the other side */
-	bool is_optional; /* of the model: another name of it is there */
+	bool has_match;    /* on the other side */
+	bool is_misshaped; /* and that one has another shape */
+	bool is_optional;  /* of the model: another name of it is there */
+	uint8_t expert;    /* enum fsdp_load_expert */
+	uint32_t layer;    /* of an expert */
+};
+
+/* Which of an expert's matrices it is. */
+enum fsdp_load_expert {
+	FSDP_LOAD_NO_EXPERT,
+	FSDP_LOAD_EXPERT_GATE,
+	FSDP_LOAD_EXPERT_UP,
+	FSDP_LOAD_EXPERT_DOWN,
+	FSDP_LOAD_EXPERT_COUNT
 };
 
 struct fsdp_load_tensors {
@@ -52,6 +64,7 @@ struct fsdp_loading {
 	struct fsdp_load_tensor *first_missing, *first_unexpected, *first_misshaped;
 	const struct fsdp_load_tensor *first_wanted; /* of the misshaped one */
 	const char *base_prefix;                     /* of the model, as "model." */
+	bool knows_experts;       /* the loader takes those that are stored one by one */
 	bool adds_prefix;         /* the loader puts it in front where it is missing */
 	const char *architecture; /* class of the model */
 };
@@ -187,6 +200,14 @@ bool fsdp_load_lacks_optimizer(struct fsdp_loading *loading);
 /* Names and shapes of the model that config.json describes, in order of names. False: it
  * is of no type that is known. */
 bool fsdp_load_model_of_config(struct fsdp_loading *loading);
+
+/* ---- load-experts.c ---- */
+
+/* The experts of a layer, which are loaded as two tensors: gates and ups cannot be joined,
+ * as those of one expert lack or have other shapes; fewer are stored than the model has.
+ * Word 0 is the tensor that they would be. */
+bool fsdp_load_cannot_join_experts(struct fsdp_loading *loading);
+bool fsdp_load_has_fewer_experts(struct fsdp_loading *loading);
 
 /* ---- load-pickle.c ---- */
 
