@@ -87,6 +87,29 @@ holds() {
 	[ ! -e out ]
 }
 
+@test "what readers of a ZIP disagree about is written with --partial alone" {
+	python3 - "$TESTDATA/torch-zip/state-dict/model.pt" twice.pt <<'END'
+import sys, warnings, zipfile
+warnings.simplefilter("ignore")
+with zipfile.ZipFile(sys.argv[1]) as old, zipfile.ZipFile(sys.argv[2], "w") as new:
+    for name in old.namelist():
+        new.writestr(name, old.read(name))
+        if name.endswith("/data/0"):
+            new.writestr(name, bytes(len(old.read(name))))
+END
+	run -1 export_to out twice.pt
+	[[ "$output" == *FI3041* ]]
+	[ ! -e out ]
+	run -3 export_to out --partial twice.pt
+	[ -e out/model.safetensors ]
+}
+
+@test "what a pickle would run stops nothing" {
+	run -0 export_to out "$TESTDATA/torch-zip/custom-class/model.pt"
+	[[ "$output" == *FI3002* ]]
+	holds out SHA256SUMS model.safetensors
+}
+
 @test "a run that is killed leaves no weights" {
 	large model.safetensors 64
 	for delay in 0.005 0.01 0.02 0.03 0.05 0.08 0.12; do

@@ -9,16 +9,27 @@
 #include "run/answer.h"
 #include "run/collected.h"
 
-/* Errors of the structure alone say that something lacks. Others are told by an audit and
- * stop nothing here: which step is the latest, what a plan says of another model. */
+static bool is_one_of(const struct fsdp_rule *rule, const char *const *ids, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (strcmp(rule->id, ids[i]) == 0)
+			return true;
+	return false;
+}
+
+/* Errors of the structure say that something lacks, but for some that an audit tells and
+ * that stop nothing here: which step is the latest, what a plan says of another model. Of
+ * those of safety, the ones that say that another reader may find other bytes: what a
+ * pickle would run is not run and not written, and stops nothing. */
 static bool is_about_bytes(const struct fsdp_rule *rule)
 {
 	static const char *const others[] = { "FI1011", "FI1080", "FI1091", "FI1095" };
+	static const char *const ambiguous[] = { "FI3014", "FI3040", "FI3041", "FI3044",
+		"FI3047", "FI3050", "FI3051" };
 
-	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-		if (strcmp(rule->id, others[i]) == 0)
-			return false;
-	return strcmp(rule->category, "structure") == 0;
+	if (strcmp(rule->category, "structure") == 0)
+		return !is_one_of(rule, others, sizeof others / sizeof *others);
+	return is_one_of(rule, ambiguous, sizeof ambiguous / sizeof *ambiguous);
 }
 
 /* All tensors of one name. */
