@@ -627,7 +627,7 @@ const struct option common_options[] = {
 	{ "range", 0, OPTION_TEXT, "OFFSET[:LENGTH]", AT(range),
 		.help = "the checkpoint is this part of the file" },
 	{ "null", '0', OPTION_FLAG, .offset = AT(null),
-		.help = "with -o name: raw names, NUL-terminated" },
+		.help = "names alone (-o name), raw, NUL-terminated" },
 	{ 0 },
 };
 #undef AT

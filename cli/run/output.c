@@ -113,6 +113,16 @@ static enum usage_result add_typed(struct outputs *outputs, const struct command
 }
 
 /* Two checkpoints in one answer need an output that nests. */
+/* Raw names are asked for: those are an output of their own. */
+static const char *default_output(
+	const struct command *command, const struct common_options *common)
+{
+	const struct out_format *names = out_format_find("name");
+
+	return common->null && (command->shapes & names->shapes) != 0 ? names->name
+								      : command->output;
+}
+
 static enum usage_result check_separate(const struct outputs *outputs,
 	const struct common_options *common, const struct command *command,
 	struct usage *usage)
@@ -144,7 +154,8 @@ enum usage_result outputs_choose(struct outputs *outputs, const struct command *
 	if (result == USAGE_GOOD && common->jsonl)
 		result = add_sink(outputs, command, "jsonl", NULL, usage);
 	if (result == USAGE_GOOD && outputs->count == 0)
-		result = add_sink(outputs, command, command->output, NULL, usage);
+		result = add_sink(
+			outputs, command, default_output(command, common), NULL, usage);
 	if (result == USAGE_GOOD)
 		result = check_separate(outputs, common, command, usage);
 	return result;
