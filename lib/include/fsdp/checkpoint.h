@@ -154,6 +154,15 @@ FSDP_API size_t fsdp_below_count(const struct fsdp_below *below);
  * the end. It lives as long as the object. */
 FSDP_API const char *fsdp_below_path(const struct fsdp_below *below, size_t index);
 
+/** What the name of a folder or file of a run says. */
+struct fsdp_step_name {
+	int64_t step, epoch; /* -1: it says none */
+	bool is_unfinished;  /* programs call it so until a save has ended */
+};
+
+/** False if it says neither, as "last" does; *ret_step is filled all the same. */
+FSDP_API bool fsdp_step_name(struct fsdp_span name, struct fsdp_step_name *ret_step);
+
 /** Whether there were more entries than the limit, so that some may not be found. */
 FSDP_API bool fsdp_below_is_cut(const struct fsdp_below *below);
 

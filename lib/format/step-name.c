@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads the step of training out of the name of a folder or file, as programs write it:
+ *
+ *	step-N  stepN  global_stepN  iter_NNNNNNN  batch-N  epNbaM
+ *	checkpoint-N  ckpt-N  checkpoint_EPOCH_STEP
+ *	epoch=N-step=M  epoch_N
+ *
+ * A number counts if such a word stands before it; words further away do not count.
+ */
+#include "format/format.h"
+
+enum { DIGITS_MOST = 18, WORD_MOST = 16 };
+
+/* How sure a word is that its number is the step. */
+enum meaning { NOTHING, EPOCH, WEAK, STEP };
+
+static const struct {
+	const char *word;
+	enum meaning meaning;
+} words[] = {
+	{ "step", STEP },
+	{ "steps", STEP },
+	{ "globalstep", STEP },
+	{ "iter", STEP },
+	{ "iters", STEP },
+	{ "iteration", STEP },
+	{ "batch", STEP },
+	{ "ba", STEP },
+	{ "update", STEP },
+	{ "updates", STEP },
+	{ "checkpoint", WEAK },
+	{ "ckpt", WEAK },
+	{ "chkpt", WEAK },
+	{ "epoch", EPOCH },
+	{ "ep", EPOCH },
+};
+
+static bool is_digit(unsigned char byte)
+{
+	return byte >= '0' && byte <= '9';
+}
+
+static bool is_letter(unsigned char byte)
+{
+	return (byte | 0x20) >= 'a' && (byte | 0x20) <= 'z';
+}
+
+/* Of the word that ends where the number begins, or one separator before. */
+static enum meaning meaning_at(struct fsdp_span name, size_t number)
+{
+	char word[WORD_MOST];
+	size_t end = number, begin;
+	if (end > 0 && memchr("-_=.", name.data[end - 1], 4) != NULL)
+		end--;
+	begin = end;
+	while (begin > 0 && is_letter(name.data[begin - 1]))
+		begin--;
+	if (begin == end || end - begin >= sizeof word)
+		return NOTHING;
+	for (size_t i = begin; i < end; i++)
+		word[i - begin] = (char)(name.data[i] | 0x20);
+	word[end - begin] = '\0';
+	for (size_t i = 0; i < FSDP_COUNT(words); i++)
+		if (strcmp(words[i].word, word) == 0)
+			return words[i].meaning;
+	return NOTHING;
+}
+
+/* The number that begins here; -1: it has too many digits. */
+static int64_t number_at(struct fsdp_span name, size_t *at)
+{
+	int64_t number = 0;
+	size_t begin = *at;
+	for (; *at < name.size && is_digit(name.data[*at]); ++*at)
+		if (*at - begin < DIGITS_MOST)
+			number = number * 10 + (name.data[*at] - '0');
+	return *at - begin <= DIGITS_MOST ? number : -1;
+}
+
+/* checkpoint_EPOCH_STEP: a second number right behind the first. */
+static bool follows_number(struct fsdp_span name, size_t number)
+{
+	return number >= 2 && name.data[number - 1] == '_' &&
+	       is_digit(name.data[number - 2]);
+}
+
+static bool is_unfinished(struct fsdp_span name)
+{
+	static const char *const ends[] = { ".tmp", "-tmp", "_tmp", ".incomplete",
+		".partial", ".part", "-unfinished" };
+	for (size_t i = 0; i < FSDP_COUNT(ends); i++)
+		if (fsdp_span_ends(name, fsdp_span_text(ends[i])))
+			return true;
+	return name.size > 4 && memcmp(name.data, "tmp", 3) == 0 &&
+	       memchr("-_.", name.data[3], 3) != NULL;
+}
+
+bool fsdp_step_name(struct fsdp_span name, struct fsdp_step_name *ret_step)
+{
+	struct fsdp_step_name step = { .step = -1, .epoch = -1 };
+	enum meaning best = NOTHING;
+	for (size_t i = 0; i < name.size; i++) {
+		if (!is_digit(name.data[i]))
+			continue;
+		size_t begin = i;
+		enum meaning meaning = meaning_at(name, begin);
+		int64_t number = number_at(name, &i);
+		if (number < 0)
+			continue;
+		if (meaning == NOTHING && best == WEAK && follows_number(name, begin)) {
+			step.epoch = step.step;
+			step.step = number;
+			best = STEP;
+		} else if (meaning == EPOCH) {
+			step.epoch = number;
+		} else if (meaning > best) {
+			step.step = number;
+			best = meaning;
+		}
+	}
+	step.is_unfinished = is_unfinished(name);
+	*ret_step = step;
+	return step.step >= 0 || step.epoch >= 0;
+}
