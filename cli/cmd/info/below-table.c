@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cmd/info/below-table.h"
+#include "part/steps.h"
 
 struct below_row {
 	const char *path;   /* as the user would type it */
@@ -56,18 +57,16 @@ static void examine(struct below_row *row, const struct fsdp_checkpoint *checkpo
 static bool find_step(struct below_row *row, const struct fsdp_checkpoint *checkpoint)
 {
 	struct fsdp_overview *overview;
-	struct fsdp_kind kind;
+	int64_t step;
+	bool good;
 
 	if (!fsdp_overview_new(checkpoint, &overview, NULL))
 		return false;
-	if (!fsdp_kind_find(checkpoint, fsdp_overview_facts(overview), &kind, NULL)) {
-		fsdp_overview_free(overview);
-		return false;
-	}
+	good = step_inside(checkpoint, overview, &step);
 	fsdp_overview_free(overview);
-	if (kind.has_step)
-		row->step = kind.step;
-	return true;
+	if (good && step != FSDP_ABSENT)
+		row->step = step;
+	return good;
 }
 
 /* The rule of files that change while they are read. */
@@ -81,19 +80,16 @@ static bool is_changing(const struct fsdp_error *error)
 /* False: out of memory. */
 static bool look_at(struct below_row *row, const struct run *run)
 {
-	static const char *const STEPS[] = { "step", "global_step", "iteration" };
 	struct fsdp_options options = { .size = sizeof options,
 		.limits = run->limits,
 		.limit_count = run->limit_count,
 		.no_plan = true,
-		.only_counts = true,
-		.read_values = true,
-		.value_names = STEPS,
-		.value_name_count = sizeof STEPS / sizeof *STEPS };
+		.only_counts = true };
 	struct fsdp_checkpoint *checkpoint = NULL;
 	struct fsdp_error *error = NULL;
 	bool good = true;
 
+	steps_ask(&options);
 	row->step = step_of_path(row->path);
 	row->bytes = UINT64_MAX;
 	row->ranks = UINT32_MAX;

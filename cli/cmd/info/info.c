@@ -9,6 +9,7 @@
 #include "cmd/info/below-table.h"
 #include "cmd/info/info.h"
 #include "cmd/info/waste-table.h"
+#include "part/steps.h"
 
 static const struct option OPTIONS[] = {
 	{ "waste", 0, OPTION_FLAG, NULL, offsetof(struct info_options, waste),
@@ -99,34 +100,7 @@ static void count_all(struct info *info)
 	info->counts.prefixes = fsdp_prefix_count(checkpoint);
 }
 
-/* ---- steps ---- */
-
-/* Runs name the folder of a checkpoint after its step. */
-int64_t step_of_path(const char *path)
-{
-	static const char *const WORDS[] = { "step", "global_step", "checkpoint", "iter",
-		"ckpt" };
-	struct text name = text_of(path), number;
-	int64_t step;
-
-	while (name.size > 0 && name.data[name.size - 1] == '/')
-		name.size--;
-	name = text_last(name, '/');
-	for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++) {
-		char digits[20] = "";
-		size_t size = strlen(WORDS[i]);
-		if (name.size < size + 1 || memcmp(name.data, WORDS[i], size) != 0)
-			continue;
-		size += strchr("-_=", name.data[size]) != NULL;
-		number = (struct text){ name.data + size, name.size - size };
-		if (number.size == 0 || number.size >= sizeof digits)
-			continue;
-		memcpy(digits, number.data, number.size);
-		if (option_integer(digits, 0, INT64_MAX, &step))
-			return step;
-	}
-	return FSDP_ABSENT;
-}
+/* ---- shares ---- */
 
 /* Of states of random generators alone ranks say nothing. */
 static bool ranks_hold_model(const struct info *info)

@@ -66,9 +66,6 @@ extern const struct record facts_record;
  * ask. */
 void info_tell(struct info *info);
 
-/* The step that the name of a folder or file tells ("step-1000"), or FSDP_ABSENT. */
-int64_t step_of_path(const char *path);
-
 /* "AdamW"; NULL: nothing tells. */
 const char *optimizer_word(unsigned optimizer);
 
