@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <fsdp/naming.h>
 #include <fsdp/version.h>
 
 #include "front/help-pages.h"
@@ -287,6 +288,41 @@ static void topic_environment(FILE *stream)
 		stream);
 }
 
+/* Words of a text, in lines that fit a screen. */
+static void put_wrapped(FILE *stream, const char *text)
+{
+	enum { INDENT = 4, WIDTH = 80 };
+	size_t column = 0;
+
+	while (*text != '\0') {
+		size_t size = strcspn(text, " ");
+
+		if (column > 0 && column + 1 + size > WIDTH)
+			column = 0;
+		fprintf(stream, "%s%.*s", column > 0 ? " " : "\n    ", (int)size, text);
+		column += column > 0 ? size + 1 : INDENT + size;
+		text += size + (text[size] == ' ');
+	}
+}
+
+static void topic_maps(FILE *stream)
+{
+	struct fsdp_map_facts map;
+
+	fputs("Maps of names, for diff --map, export --map and audit --merged=OUT --map. A word\n"
+	      "says what names are to become; the map that knows the names at hand is found by\n"
+	      "itself. FSDP checkpoints of verl have the names of transformers (hf), those of\n"
+	      "its Megatron workers the names of Megatron-core. A FILE is a map of your own.\n",
+		stream);
+	for (size_t i = 0; fsdp_map_builtin(i, &map); i++) {
+		fprintf(stream, "\n  %s", map.name);
+		put_wrapped(stream, map.about);
+		put_wrapped(stream, map.words);
+		fputc('\n', stream);
+	}
+	fputs("\nHow one is written: the manual page fsdp-inspect-map(5)\n", stream);
+}
+
 static void topic_words(FILE *stream)
 {
 	fputs(help_words, stream);
@@ -303,6 +339,7 @@ static const struct {
 	{ "status", topic_status },
 	{ "environment", topic_environment },
 	{ "words", topic_words },
+	{ "maps", topic_maps },
 };
 
 const char *help_topic_name(size_t index)

@@ -190,6 +190,7 @@ bool option_is_path(const struct option *row)
 {
 	return row->kind == OPTION_TEXT &&
 	       (strcmp(row->argument, "FILE") == 0 ||
+		       strcmp(row->argument, "NAME|FILE") == 0 ||
 		       strcmp(row->argument, "FOLDER") == 0 ||
 		       strcmp(row->argument, "CHECKPOINT") == 0);
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "export/writing.h"
+#include "naming/mapped-elements.h"
 
 /* ---- writes ---- */
 
@@ -123,13 +124,13 @@ static bool put_bytes(struct fsdp_writing *writing, struct place *place,
 }
 
 static bool drain(struct fsdp_writing *writing, struct copier *copier,
-	struct fsdp_elements *elements, struct place *place, uint64_t size,
+	struct fsdp_mapped_elements *elements, struct place *place, uint64_t size,
 	struct fsdp_error **ret_error)
 {
 	uint64_t copied = 0;
 	for (;;) {
 		struct fsdp_span bytes;
-		if (!fsdp_elements_next(elements, &bytes, ret_error))
+		if (!fsdp_mapped_next(elements, &bytes, ret_error))
 			return false;
 		if (bytes.size == 0)
 			break;
@@ -149,30 +150,18 @@ static bool drain(struct fsdp_writing *writing, struct copier *copier,
 		FSDP_LLU(size));
 }
 
-/* Elements of the tensor one behind the other. */
-static bool copy_run(struct fsdp_writing *writing, struct copier *copier,
-	struct fsdp_export_range *range, struct place *place, uint64_t first,
-	uint64_t count, struct fsdp_error **ret_error)
+/* What is read of stored records goes to the range. */
+struct summing {
+	struct fsdp_writing *writing;
+	struct fsdp_export_range *range;
+};
+
+static bool take_sums(void *context, const struct fsdp_elements_run *runs, size_t count,
+	struct fsdp_error **ret_error)
 {
-	const struct fsdp_elements_options options = {
-		.size = sizeof options,
-		.first = first,
-		.count = count,
-		.resolve = true,
-		.sums = true,
-	};
-	const struct fsdp_export_item *item = place->item;
-	struct fsdp_elements *elements = NULL;
-	if (!fsdp_elements_open(
-		    copier->locator, item->tensor, &options, &elements, ret_error))
-		return false;
-	bool good =
-		drain(writing, copier, elements, place, count * item->width, ret_error);
-	size_t run_count;
-	const struct fsdp_elements_run *runs = fsdp_elements_runs(elements, &run_count);
-	good = good && fsdp_export_note_runs(writing, range, runs, run_count, ret_error);
-	fsdp_elements_close(elements);
-	return good;
+	struct summing *summing = context;
+	return fsdp_export_note_runs(
+		summing->writing, summing->range, runs, count, ret_error);
 }
 
 static bool copy_range(struct fsdp_writing *writing, struct copier *copier,
@@ -180,24 +169,30 @@ static bool copy_range(struct fsdp_writing *writing, struct copier *copier,
 	struct fsdp_error **ret_error)
 {
 	const struct fsdp_export_item *item = &writing->plan->items[range->item];
+	struct summing summing = { writing, range };
+	const struct fsdp_mapped_sums sums = { take_sums, &summing };
+	const struct fsdp_mapped mapped = {
+		.tensor = item->tensor,
+		.dtype = fsdp_tensor(writing->plan->checkpoint, item->tensor).dtype,
+		.numel = item->numel,
+		.blocks = item->blocks,
+		.block_count = item->block_count,
+	};
+	struct fsdp_mapped_elements *elements = NULL;
 	uint64_t at, count = fsdp_export_range_numel(item, range->part, &at);
 	place->item = item;
 	place->offset = item->offset + at * item->width;
 	copier->blocks.trait = (struct fsdp_trait){ { 0 } };
 	copier->blocks.size = 0;
-	while (count != 0) {
-		uint64_t within = at % item->run;
-		uint64_t part = fsdp_min(item->run - within, count);
-		if (!copy_run(writing, copier, range, place,
-			    item->first + at / item->run * item->step + within, part,
-			    ret_error))
-			return false;
-		at += part;
-		count -= part;
-	}
+	if (!fsdp_mapped_open(copier->locator, &mapped, at, count, &elements, ret_error))
+		return false;
+	fsdp_mapped_sum(elements, &sums);
+	bool good =
+		drain(writing, copier, elements, place, count * item->width, ret_error);
+	fsdp_mapped_close(elements);
 	fsdp_export_blocks_end(&copier->blocks);
 	range->trait = copier->blocks.trait;
-	return true;
+	return good;
 }
 
 static bool copy_one(struct fsdp_writing *writing, void *own, size_t index,

@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/num.h"
+#include "naming/mapping.h"
 #include "sweep/trait.h"
 
 /* What the files of this room share: the tensors that are written, and the files that
@@ -24,9 +25,9 @@ struct fsdp_export_item {
 	uint64_t offset; /* in its file */
 	const int64_t *shape;
 	uint32_t dims;
-	/* Which elements of the tensor: runs of `run`, the first one at `first`, `step`
-	 * from one to the next. */
-	uint64_t first, run, step;
+	const struct fsdp_block
+		*blocks; /* where its elements lie; NULL: it is the tensor */
+	size_t block_count;
 	unsigned char sha256[FSDP_EXPORT_DIGEST];
 };
 
@@ -88,18 +89,18 @@ void fsdp_export_put_json(
 bool fsdp_export_choose(struct fsdp_export *plan,
 	const struct fsdp_export_options *options, struct fsdp_error **ret_error);
 
-/* What they are called (naming.c). */
+/* What they are called (item-names.c). */
 bool fsdp_export_name(struct fsdp_export *plan, const struct fsdp_export_options *options,
 	struct fsdp_error **ret_error);
 
 /* Of several names for one tensor one stays (tied.c). */
 bool fsdp_export_tie(struct fsdp_export *plan, struct fsdp_error **ret_error);
 
-/* Names and cuts by a table, if there is one (mapping.c). */
+/* Names and cuts by a table, if there is one (map-items.c). */
 bool fsdp_export_map(struct fsdp_export *plan, const struct fsdp_export_options *options,
 	struct fsdp_error **ret_error);
 
-/* No two have one name (naming.c). */
+/* No two have one name (item-names.c). */
 bool fsdp_export_check_names(struct fsdp_export *plan, struct fsdp_error **ret_error);
 
 /* Adds up what is written (cut.c). */

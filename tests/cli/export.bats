@@ -257,7 +257,8 @@ rows_of() {
 	[[ "$output" == *"this is no map of names"* ]]
 	for row in '{}' '{"from": "a"}' '{"from": "a", "to": []}' '{"from": "a", "to": [1]}' \
 		'{"from": "a", "to": ["b", "c"], "parts": [1]}' '{"from": "a", "to": "b", "parts": [0]}' \
-		'{"from": "a", "to": "b", "groups": -1}' '7'; do
+		'{"from": "a", "to": "b", "groups": -1}' '{"from": "a", "to": "b", "stack": 0}' \
+		'{"from": "a", "to": ["b", "c"], "rotary": 2}' '{"from": "a", "to": "b", "transpose": 1}' '7'; do
 		echo "{\"fsdp_inspect_map\": 1, \"tensors\": [$row]}" > bad.json
 		run -2 export_to out --map=bad.json "$SOURCE"
 		[[ "$output" == *"row 0 of the map"* ]]

@@ -22,8 +22,9 @@ ROOMS = {
     "sweep": {"base", "store", "model"},
     "doors": {"base", "store", "syntax", "model", "format", "trace", "sweep"},
     "verify": {"base", "store", "syntax", "model", "sweep", "doors"},
-    "analysis": {"base", "model", "sweep", "verify"},
-    "export": {"base", "syntax", "sweep", "model", "doors"},
+    "naming": {"base", "model", "sweep", "doors"},
+    "analysis": {"base", "model", "sweep", "verify", "naming"},
+    "export": {"base", "syntax", "sweep", "model", "doors", "naming"},
 }
 
 # room -> what it may see of a room whose headers are not all for it.
@@ -33,8 +34,9 @@ NARROW = {
 
 # room -> those of which it may include more than the public headers, if not all of them.
 PRIVATE = {
-    "analysis": {"analysis", "base"},
-    "export": {"export", "base", "syntax", "sweep"},
+    "naming": {"naming", "base"},
+    "analysis": {"analysis", "base", "naming"},
+    "export": {"export", "base", "syntax", "sweep", "naming"},
 }
 
 # As ROOMS, for the rooms of the command; `cli` itself is main.c.
@@ -60,6 +62,7 @@ PUBLIC = {
     "finding.h": "base",
     "loaders.h": "analysis",
     "model.h": "model",
+    "naming.h": "naming",
     "pickle.h": "syntax",
     "result.h": "doors",
     "span.h": "base",

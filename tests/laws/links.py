@@ -39,7 +39,7 @@ def check(root, archives):
         needed.update((sources.get(os.path.basename(place)), name) for place, name in symbols.nm(archive, "-u"))
     for path, name in sorted((path, name) for path, name in needed if path and home.get(name)):
         room, other = includes.room_of(path), includes.room_of(home[name])
-        above = other in includes.ROOMS and (room == "analysis" or room in includes.CLI)
+        above = other in includes.ROOMS and (room in ("analysis", "naming") or room in includes.CLI)
         if other not in ROOMS[room] | {room} and not (above and name in public):
             broken.append(f"{path}: {room} may not need {name} of {other}")
     return broken

@@ -188,7 +188,7 @@ static void renames_follow_each_other(void **state)
 {
 	struct fsdp_checkpoint *checkpoint = *state;
 	struct fsdp_export_options options = defaults();
-	const struct fsdp_export_rename renames[] = {
+	const struct fsdp_rename renames[] = {
 		{ FSDP_SPAN("a"), FSDP_SPAN("b") },
 		{ FSDP_SPAN("b.x"), FSDP_SPAN("c") },
 	};
@@ -207,7 +207,7 @@ static void two_of_one_name_are_refused(void **state)
 {
 	struct fsdp_checkpoint *checkpoint = *state;
 	struct fsdp_export_options options = defaults();
-	const struct fsdp_export_rename rename = { FSDP_SPAN("a"), FSDP_SPAN("b") };
+	const struct fsdp_rename rename = { FSDP_SPAN("a"), FSDP_SPAN("b") };
 	parameter(checkpoint, "a", 1);
 	parameter(checkpoint, "b", 1);
 	freeze_by_hand(checkpoint);

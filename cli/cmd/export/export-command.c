@@ -11,6 +11,7 @@
 
 #include "cmd/export/export.h"
 #include "part/nothing.h"
+#include "part/typed-names.h"
 #include "run/answer.h"
 #include "run/progress.h"
 
@@ -33,8 +34,8 @@ static const struct option OPTIONS[] = {
 		.help = "segments removed from the front of names; auto, none" },
 	{ "rename", 0, OPTION_LIST, "FROM=TO", AT(renames),
 		.help = "another name, or other first segments" },
-	{ "map", 0, OPTION_TEXT, "FILE", AT(map),
-		.help = "a table of names: what tensors are called elsewhere, and how they are cut" },
+	{ "map", 0, OPTION_TEXT, "NAME|FILE", AT(map),
+		.help = "what tensors are called elsewhere, and how they are cut or joined (help maps)" },
 	{ "size", 0, OPTION_LIST, "NAME=N", AT(sizes),
 		.help = "a number that the map speaks of: num_attention_heads=32" },
 	{ "weights", 0, OPTION_WORD, "WHICH", AT(weights), WEIGHT_WORDS,
@@ -275,47 +276,6 @@ static bool is_source(const struct exporting *exporting)
 
 /* ---- the options of the library ---- */
 
-/* What FROM=TO and NAME=N stand for. */
-struct typed_lists {
-	struct fsdp_export_rename *renames;
-	struct fsdp_export_size *sizes;
-};
-
-/* *ret_wrong: an option that is neither. False: out of memory. */
-static bool take_lists(const struct export_options *options, struct typed_lists *lists,
-	const char **ret_wrong)
-{
-	const char *value;
-	size_t size;
-
-	*ret_wrong = NULL;
-	lists->renames = calloc(options->renames.count + 1, sizeof *lists->renames);
-	lists->sizes = calloc(options->sizes.count + 1, sizeof *lists->sizes);
-	if (lists->renames == NULL || lists->sizes == NULL)
-		return false;
-	for (size_t i = 0; i < options->renames.count; i++) {
-		const char *typed = options->renames.items[i];
-		if (!option_assignment(typed, &size, &value)) {
-			*ret_wrong = typed;
-			return true;
-		}
-		lists->renames[i].from = span_of_text((struct text){ typed, size });
-		lists->renames[i].to = span_of_text(text_of(value));
-	}
-	for (size_t i = 0; i < options->sizes.count; i++) {
-		const char *typed = options->sizes.items[i];
-		int64_t number;
-		if (!option_assignment(typed, &size, &value) ||
-			!option_integer(value, 1, INT64_MAX, &number)) {
-			*ret_wrong = typed;
-			return true;
-		}
-		lists->sizes[i].name = span_of_text((struct text){ typed, size });
-		lists->sizes[i].value = (uint64_t)number;
-	}
-	return true;
-}
-
 static uint32_t find_dtype(const char *name)
 {
 	uint32_t dtype = 0;
@@ -326,7 +286,7 @@ static uint32_t find_dtype(const char *name)
 	return dtype;
 }
 
-static bool make_plan(struct exporting *exporting, const struct typed_lists *lists,
+static bool make_plan(struct exporting *exporting, const struct typed_names *names,
 	struct fsdp_error **ret_error)
 {
 	const struct export_options *options = exporting->options;
@@ -343,11 +303,11 @@ static bool make_plan(struct exporting *exporting, const struct typed_lists *lis
 				 ? (wants_model(exporting) ? "module" : NULL)
 			 : strcmp(options->strip, "none") == 0 ? ""
 							       : options->strip,
-		.renames = lists->renames,
-		.rename_count = options->renames.count,
+		.renames = names->renames,
+		.rename_count = names->rename_count,
 		.map = exporting->map,
-		.sizes = lists->sizes,
-		.size_count = options->sizes.count,
+		.sizes = names->sizes,
+		.size_count = names->size_count,
 		.keep_ties = strcmp(options->tie, "keep") == 0,
 		.skip_unsupported = options->skip_unsupported,
 		.cast = find_dtype(options->cast),
@@ -434,7 +394,7 @@ static bool is_unmatched(struct exporting *exporting)
 	return true;
 }
 
-static bool export_all(struct exporting *exporting, const struct typed_lists *lists,
+static bool export_all(struct exporting *exporting, const struct typed_names *names,
 	struct fsdp_error **ret_error)
 {
 	struct run *run = exporting->run;
@@ -445,8 +405,8 @@ static bool export_all(struct exporting *exporting, const struct typed_lists *li
 		return refuse(run, "name another place",
 			"%s belongs to the checkpoint itself", exporting->options->out);
 	if (exporting->options->map != NULL &&
-		!fsdp_document_open(exporting->options->map, run->limits,
-			run->limit_count, &exporting->map, ret_error))
+		!fsdp_map_open(exporting->options->map, run->limits, run->limit_count,
+			&exporting->map, ret_error))
 		return false;
 	if (is_unmatched(exporting)) {
 		tell_nothing(run, NAMEABLE_TENSORS);
@@ -455,7 +415,7 @@ static bool export_all(struct exporting *exporting, const struct typed_lists *li
 	}
 	if (!exporting->refused && !find_torn(exporting, ret_error))
 		return false;
-	if (!exporting->refused && (!make_plan(exporting, lists, ret_error) ||
+	if (!exporting->refused && (!make_plan(exporting, names, ret_error) ||
 					   !write_files(exporting, ret_error)))
 		return false;
 	exporting->status =
@@ -467,7 +427,7 @@ static bool export_all(struct exporting *exporting, const struct typed_lists *li
 static void exporting_done(struct exporting *exporting)
 {
 	fsdp_export_free(exporting->plan);
-	fsdp_document_free(exporting->map);
+	fsdp_map_free(exporting->map);
 	free(exporting->named);
 	free(exporting->torn);
 	free(exporting->folder);
@@ -481,7 +441,7 @@ static bool run_export(struct run *run, struct fsdp_error **ret_error)
 {
 	struct exporting exporting = { .run = run, .options = run->options };
 	const char *what = objection(&exporting), *wrong;
-	struct typed_lists lists = { NULL, NULL };
+	struct typed_names names = { .rename_count = 0 };
 	bool good;
 
 	exporting.row = (struct row_context){ .run = run, .buffers = &exporting.buffers };
@@ -489,15 +449,15 @@ static bool run_export(struct run *run, struct fsdp_error **ret_error)
 		return refuse(run, "fsdp-inspect help export", "%s", what);
 	if (!answer_selection(run, &exporting.selection))
 		return true;
-	good = take_lists(exporting.options, &lists, &wrong);
+	good = typed_names_take(
+		&names, &exporting.options->renames, &exporting.options->sizes, &wrong);
 	if (good && wrong != NULL)
 		good = refuse(run,
 			"such as --rename=encoder=model.encoder and --size=num_attention_heads=32",
 			"%s is not FROM=TO of --rename, nor NAME=N of --size", wrong);
 	else if (good)
-		good = export_all(&exporting, &lists, ret_error);
-	free(lists.renames);
-	free(lists.sizes);
+		good = export_all(&exporting, &names, ret_error);
+	typed_names_done(&names);
 	exporting_done(&exporting);
 	return good;
 }

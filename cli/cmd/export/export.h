@@ -20,7 +20,7 @@ struct export_options {
 	const char *tie;
 	const char *strip;
 	struct texts renames, sizes;
-	const char *map; /* a file */
+	const char *map; /* its name, or a file */
 	const char *cast;
 	const char *weights;
 	const char *config; /* a folder */
@@ -38,7 +38,7 @@ struct exporting {
 	bool refused;   /* the source is incomplete: nothing is written */
 	bool unmatched; /* the selectors take nothing, which refuses too */
 	struct fsdp_export *plan;
-	struct fsdp_document *map;
+	struct fsdp_map *map;
 
 	/* Where to. */
 	char *folder, *file; /* NULL: to standard output; a folder of shards */

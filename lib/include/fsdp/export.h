@@ -2,8 +2,7 @@
 #ifndef FSDP_EXPORT_H
 #define FSDP_EXPORT_H
 
-#include <fsdp/document.h>
-#include <fsdp/model.h>
+#include <fsdp/naming.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -44,17 +43,6 @@ enum fsdp_export_why {
 /** "role", "selected", "tied", "unsupported", "incomplete"; "" of what is taken. */
 FSDP_API const char *fsdp_export_why_name(enum fsdp_export_why why);
 
-/** A part of names that is replaced: `from` is a whole name, or segments it begins with. */
-struct fsdp_export_rename {
-	struct fsdp_span from, to;
-};
-
-/** A number that a map of names speaks of: "num_attention_heads". */
-struct fsdp_export_size {
-	struct fsdp_span name;
-	uint64_t value;
-};
-
 /** All zero but `size` means defaults. The struct and what it points to are looked at
  * until fsdp_export_new returns. */
 struct fsdp_export_options {
@@ -70,13 +58,13 @@ struct fsdp_export_options {
 	/* Segments that are removed from the front of names. NULL: the key under which a
 	 * training program keeps its model, if all that is taken lies below it. "": none. */
 	const char *strip;
-	const struct fsdp_export_rename *renames; /* applied in order, behind `strip` */
+	const struct fsdp_rename *renames; /* applied in order, behind `strip` */
 	size_t rename_count;
 
 	/* A table of names (fsdp-inspect-map(5)), applied behind the renames; NULL: none.
 	 * Sizes that it speaks of and no configuration tells. */
-	const struct fsdp_document *map;
-	const struct fsdp_export_size *sizes;
+	const struct fsdp_map *map;
+	const struct fsdp_named_size *sizes;
 	size_t size_count;
 
 	/* Tensors stay where they are, in files of safetensors of one folder; only their

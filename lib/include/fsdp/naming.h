@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_NAMING_H
+#define FSDP_NAMING_H
+
+#include <fsdp/model.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/**
+ * Under which names the tensors of a checkpoint are written or compared with
+ * others.
+ */
+
+/** A part of names that is replaced: `from` is a whole name, or segments it begins with. */
+struct fsdp_rename {
+	struct fsdp_span from, to;
+};
+
+/** A number that a map of names speaks of: "num_attention_heads". */
+struct fsdp_named_size {
+	struct fsdp_span name;
+	uint64_t value;
+};
+
+/* ---- maps ---- */
+
+/**
+ * A table that says what tensors of one naming scheme are called in another one, and how
+ * they are cut, joined, put in another order or transposed (fsdp-inspect-map(5)).
+ */
+struct fsdp_map;
+
+/**
+ * By its name ("megatron-hf-llama"), by what names are to become and of which family of
+ * models ("hf-llama": from whatever scheme they are of, that map is used which knows the
+ * most of them), or a file, whose name has a dot or a slash. The caller owns *ret_map.
+ * Fails with an FSDP_ERROR_USAGE if there is none or it is none.
+ */
+FSDP_API bool fsdp_map_open(const char *word, const struct fsdp_limit_setting *limits,
+	size_t limit_count, struct fsdp_map **ret_map, struct fsdp_error **ret_error);
+
+/** NULL is fine. */
+FSDP_API void fsdp_map_free(struct fsdp_map *map);
+
+/** A map that is built in. All texts are static. */
+struct fsdp_map_facts {
+	const char *name;
+	const char *about; /* a sentence or two */
+	const char *words; /* by what names are to become: "hf-llama megatron-llama" */
+};
+
+/** False past the last one. */
+FSDP_API bool fsdp_map_builtin(size_t index, struct fsdp_map_facts *ret_facts);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,712 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Applies a map to tensors: renames them, and cuts or joins them where the other side holds
+ * parts. All of it is arithmetic on where elements lie; none is read.
+ *
+ * Of a tensor the first dimension is what is cut. Its rows lie in groups, each of which has
+ * a share for each part; all groups of a part, one behind the other, are its rows on the
+ * other side.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "naming/map.h"
+
+enum { STACK_MOST = 4096 };
+
+/* What is to be mapped, and by what. */
+struct mapping {
+	const struct fsdp_map_sizes *sizes;
+	const struct fsdp_map_table *table;
+	const struct fsdp_mapped *list;
+	size_t count;
+	bool strict;
+	struct fsdp_arena *arena;
+	struct fsdp_mapped *made;
+	size_t made_count, made_room;
+	bool unfit; /* the last failure is that a tensor does not have the form of the row */
+};
+
+/* ---- what comes out ---- */
+
+static struct fsdp_mapped *add(struct mapping *mapping, struct fsdp_error **ret_error)
+{
+	if (mapping->made_count == mapping->made_room) {
+		size_t room = 2 * mapping->made_room + 64;
+		struct fsdp_mapped *made = FSDP_TAKE(mapping->arena, made, room);
+		if (made == NULL) {
+			fsdp_arena_fail(mapping->arena, ret_error);
+			return NULL;
+		}
+		if (mapping->made_count != 0)
+			memcpy(made, mapping->made, mapping->made_count * sizeof *made);
+		mapping->made = made;
+		mapping->made_room = room;
+	}
+	return &mapping->made[mapping->made_count++];
+}
+
+static bool fail_shape(
+	struct mapping *mapping, struct fsdp_span name, struct fsdp_error **ret_error)
+{
+	mapping->unfit = true;
+	return fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
+		"%.*s cannot be cut as the map says: its rows do not divide so",
+		FSDP_TEXT_MOST(name, 200));
+}
+
+/* ---- rows ---- */
+
+/* A tensor as a matrix of rows, and how the rows are shared. */
+struct rows {
+	uint64_t count;  /* of the tensor that has all parts */
+	uint64_t length; /* elements of one */
+	uint64_t unit;   /* rows of a share in a group */
+};
+
+static uint64_t before(const struct fsdp_map_rule *rule, size_t part)
+{
+	uint64_t sum = 0;
+	for (size_t i = 0; i < part; i++)
+		sum += rule->share[i];
+	return sum;
+}
+
+static bool divide(const struct fsdp_map_rule *rule, struct rows *rows)
+{
+	uint64_t pieces;
+	if (rows->count == 0 || !fsdp_mul(rule->groups, rule->shares, &pieces) ||
+		pieces == 0 || rows->count % pieces != 0)
+		return false;
+	rows->unit = rows->count / pieces;
+	return rule->rotary == 0 ||
+	       (rows->count % rule->rotary == 0 && rows->count / rule->rotary % 2 == 0);
+}
+
+static struct fsdp_block *take_blocks(struct mapping *mapping, size_t blocks,
+	size_t strands, struct fsdp_error **ret_error)
+{
+	struct fsdp_block *list = FSDP_TAKE(mapping->arena, list, blocks);
+	struct fsdp_strand *all = FSDP_TAKE(mapping->arena, all, blocks * strands);
+	if (list == NULL || all == NULL) {
+		fsdp_arena_fail(mapping->arena, ret_error);
+		return NULL;
+	}
+	for (size_t i = 0; i < blocks; i++)
+		list[i] = (struct fsdp_block){
+			.turns = 1, .strands = all + i * strands, .count = strands
+		};
+	return list;
+}
+
+static void count_turn(struct fsdp_block *block)
+{
+	block->turn_numel = 0;
+	for (size_t i = 0; i < block->count; i++) {
+		const struct fsdp_strand *strand = &block->strands[i];
+		block->turn_numel += strand->counts[0] * strand->counts[1] * strand->run;
+	}
+}
+
+/* ---- taking a part out ---- */
+
+/* Rows in pairs become those in front and those behind: (head, i, 2) to (head, 2, i). */
+static void part_rotary(struct fsdp_block *block, const struct fsdp_map_rule *rule,
+	const struct rows *rows, uint32_t tensor, uint64_t first)
+{
+	uint64_t head = rows->count / rule->rotary, length = rows->length;
+	block->turns = rule->rotary;
+	block->strands[0] = (struct fsdp_strand){
+		.tensor = tensor,
+		.first = first,
+		.step = head * length,
+		.counts = { 2, head / 2 },
+		.steps = { length, 2 * length },
+		.run = length,
+	};
+}
+
+/* The rows of a part, group by group; transposed, an element of each row in turn. */
+static void part_rows(struct fsdp_block *block, struct fsdp_strand *strand,
+	const struct fsdp_map_rule *rule, size_t part, const struct rows *rows,
+	uint32_t tensor, uint64_t first)
+{
+	uint64_t length = rows->length, group = rule->shares * rows->unit * length;
+	uint64_t share = rule->share[part] * rows->unit;
+	*strand = (struct fsdp_strand){
+		.tensor = tensor,
+		.first = first + before(rule, part) * rows->unit * length,
+	};
+	if (rule->transpose) {
+		block->turns = length;
+		strand->step = 1;
+		strand->counts[0] = rule->groups;
+		strand->steps[0] = group;
+		strand->counts[1] = share;
+		strand->steps[1] = length;
+		strand->run = 1;
+		return;
+	}
+	block->turns = rule->groups;
+	strand->step = group;
+	strand->counts[0] = strand->counts[1] = 1;
+	strand->run = share * length;
+}
+
+/* The shape of something with so many rows. */
+static bool set_shape(struct mapping *mapping, const struct fsdp_map_rule *rule,
+	struct fsdp_mapped *to, uint64_t count, uint64_t length,
+	struct fsdp_error **ret_error)
+{
+	int64_t *shape = FSDP_TAKE(mapping->arena, shape, (size_t)to->dims + 1);
+	if (shape == NULL)
+		return fsdp_arena_fail(mapping->arena, ret_error);
+	if (to->dims != 0)
+		memcpy(shape, to->shape, to->dims * sizeof *shape);
+	shape[0] = (int64_t)count;
+	if (rule->transpose && to->dims == 2) {
+		shape[0] = (int64_t)length;
+		shape[1] = (int64_t)count;
+	}
+	to->shape = shape;
+	to->numel = count * length;
+	return true;
+}
+
+/* One dimension has nothing to be transposed. */
+static struct fsdp_map_rule suited(
+	const struct fsdp_map_rule *rule, const struct fsdp_mapped *from)
+{
+	struct fsdp_map_rule suited = *rule;
+	suited.transpose = rule->transpose && from->dims == 2;
+	return suited;
+}
+
+static bool is_plain(const struct fsdp_map_rule *rule, const struct fsdp_mapped *from)
+{
+	return rule->names == 1 && rule->parts == 1 && rule->rotary == 0 &&
+	       !(rule->transpose && from->dims == 2);
+}
+
+/* The name-th tensor that a rule makes of another; of one name all parts of it. */
+static bool cut(struct mapping *mapping, const struct fsdp_map_rule *given, size_t name,
+	const struct fsdp_mapped *from, uint64_t first, struct fsdp_mapped *to,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_map_rule rule = suited(given, from);
+	struct rows rows = { .count = from->dims != 0 ? (uint64_t)from->shape[0] : 0 };
+	size_t begin = rule.names == 1 ? 0 : name;
+	size_t parts = rule.names == 1 ? rule.parts : 1;
+	uint64_t count = 0;
+	if (!divide(&rule, &rows))
+		return fail_shape(mapping, from->name, ret_error);
+	rows.length = from->numel / rows.count;
+	size_t blocks = rule.transpose ? 1 : parts;
+	struct fsdp_block *list = take_blocks(mapping, blocks, parts / blocks, ret_error);
+	if (list == NULL)
+		return false;
+	for (size_t i = 0; i < parts; i++) {
+		struct fsdp_block *block = &list[rule.transpose ? 0 : i];
+		struct fsdp_strand *strand = &block->strands[rule.transpose ? i : 0];
+		if (rule.rotary != 0)
+			part_rotary(block, &rule, &rows, from->tensor, first);
+		else
+			part_rows(block, strand, &rule, begin + i, &rows, from->tensor,
+				first);
+		count += rule.share[begin + i] * rows.unit * rule.groups;
+	}
+	for (size_t i = 0; i < blocks; i++)
+		count_turn(&list[i]);
+	to->blocks = list;
+	to->block_count = blocks;
+	return set_shape(mapping, &rule, to, count, rows.length, ret_error);
+}
+
+/* A run of the tensor as it is. */
+static bool take_run(struct mapping *mapping, const struct fsdp_mapped *from,
+	uint64_t first, struct fsdp_mapped *to, struct fsdp_error **ret_error)
+{
+	struct fsdp_block *block = take_blocks(mapping, 1, 1, ret_error);
+	if (block == NULL)
+		return false;
+	block->strands[0] = (struct fsdp_strand){
+		.tensor = from->tensor,
+		.first = first,
+		.counts = { 1, 1 },
+		.run = from->numel,
+	};
+	count_turn(block);
+	to->blocks = block;
+	to->block_count = 1;
+	return true;
+}
+
+/* All that a rule makes of a tensor, or of one slice of it that begins at `first`. */
+static bool cut_all(struct mapping *mapping, const struct fsdp_map_rule *rule,
+	const struct fsdp_mapped *from, uint64_t first, bool is_slice,
+	const struct fsdp_captures *captures, struct fsdp_error **ret_error)
+{
+	for (size_t i = 0; i < rule->names; i++) {
+		struct fsdp_mapped *to = add(mapping, ret_error);
+		if (to == NULL)
+			return false;
+		*to = *from;
+		if (!fsdp_map_name(
+			    mapping->arena, rule->to[i], captures, &to->name, ret_error))
+			return false;
+		if (is_plain(rule, from)
+				? is_slice &&
+					  !take_run(mapping, from, first, to, ret_error)
+				: !cut(mapping, rule, i, from, first, to, ret_error))
+			return false;
+	}
+	return true;
+}
+
+/* Layers, or experts, that lie stacked in one tensor become one each; experts of stacked
+ * layers too. */
+static bool unstack(struct mapping *mapping, const struct fsdp_map_rule *rule,
+	const struct fsdp_mapped *from, uint64_t first, bool is_slice,
+	struct fsdp_captures captures, struct fsdp_error **ret_error)
+{
+	size_t which = fsdp_map_lacking(rule->to[0], &captures);
+	if (which == FSDP_MAP_CAPTURES)
+		return cut_all(
+			mapping, rule, from, first, is_slice, &captures, ret_error);
+	uint64_t rows = from->dims != 0 ? (uint64_t)from->shape[0] : 0;
+	uint64_t layers = rule->stack != 0 ? rule->stack : rows;
+	if (layers == 0 || layers > STACK_MOST || rows % layers != 0 ||
+		fsdp_dtype(from->dtype)->item_bits < 8)
+		return fail_shape(mapping, from->name, ret_error);
+	struct fsdp_mapped layer = *from;
+	int64_t *shape = FSDP_TAKE(mapping->arena, shape, (size_t)from->dims);
+	if (shape == NULL)
+		return fsdp_arena_fail(mapping->arena, ret_error);
+	memcpy(shape, from->shape, from->dims * sizeof *shape);
+	shape[0] = (int64_t)(rows / layers);
+	layer.shape = rule->stack != 0 ? shape : from->shape + 1;
+	layer.dims -= rule->stack == 0;
+	layer.numel = from->numel / layers;
+	for (uint64_t i = 0; i < layers; i++) {
+		char digits[24];
+		int size = snprintf(digits, sizeof digits, "%llu", FSDP_LLU(i));
+		captures.digits[which] = fsdp_span(digits, (size_t)size);
+		/* At most as deep as there are captures. */
+		if (!unstack(mapping, rule, &layer, first + i * layer.numel, true,
+			    captures, ret_error))
+			return false;
+	}
+	return true;
+}
+
+/* ---- there ---- */
+
+static bool fail_row(const struct fsdp_mapped *item, struct fsdp_error **ret_error)
+{
+	fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
+		"the map has no row for %.*s", FSDP_TEXT_MOST(item->name, 200));
+	return fsdp_error_add_hint(ret_error,
+		"leave it out (-g '!NAME'), or add a row to a map of your own");
+}
+
+/* What does not fit stays as it is, unless all must. */
+static bool keep(struct mapping *mapping, const struct fsdp_mapped *item, size_t made,
+	struct fsdp_error **ret_error)
+{
+	if (mapping->strict || !mapping->unfit)
+		return false;
+	mapping->unfit = false;
+	if (ret_error != NULL) {
+		fsdp_error_free(*ret_error);
+		*ret_error = NULL;
+	}
+	mapping->made_count = made;
+	struct fsdp_mapped *kept = add(mapping, ret_error);
+	if (kept != NULL)
+		*kept = *item;
+	return kept != NULL;
+}
+
+static bool map_forward(struct mapping *mapping, struct fsdp_error **ret_error)
+{
+	for (size_t i = 0; i < mapping->count; i++) {
+		const struct fsdp_mapped *item = &mapping->list[i];
+		struct fsdp_captures captures;
+		struct fsdp_map_rule rule;
+		size_t made = mapping->made_count;
+		size_t row = fsdp_map_find(mapping->table, item->name, &captures);
+		if (row == SIZE_MAX) {
+			mapping->unfit = true;
+			fail_row(item, ret_error);
+		} else if (!fsdp_map_rule(mapping->table, row, mapping->sizes, &rule,
+				   ret_error)) {
+			return false;
+		} else if (unstack(mapping, &rule, item, 0, false, captures, ret_error)) {
+			continue;
+		}
+		if (!keep(mapping, item, made, ret_error))
+			return false;
+	}
+	return true;
+}
+
+/* ---- and back ---- */
+
+/* A tensor that is a part of another one. */
+struct map_part {
+	size_t row, name;
+	uint64_t digits[FSDP_MAP_CAPTURES]; /* FSDP_UNKNOWN: none */
+	bool in_from[FSDP_MAP_CAPTURES];    /* the whole has them in its name */
+	size_t item;
+};
+
+static uint64_t digit_of(const struct map_part *part, size_t which, bool in_from)
+{
+	return part->in_from[which] == in_from ? part->digits[which] : 0;
+}
+
+/* By row, by the whole, then by layers in it, then by names. */
+static int compare_parts(const void *left, const void *right)
+{
+	const struct map_part *a = left, *b = right;
+	if (a->row != b->row)
+		return a->row < b->row ? -1 : 1;
+	for (unsigned in_from = 2; in_from-- > 0;)
+		for (size_t i = 0; i < FSDP_MAP_CAPTURES; i++) {
+			uint64_t x = digit_of(a, i, in_from != 0);
+			uint64_t y = digit_of(b, i, in_from != 0);
+			if (x != y)
+				return x < y ? -1 : 1;
+		}
+	return a->name < b->name ? -1 : a->name > b->name;
+}
+
+static bool are_of_one(const struct map_part *a, const struct map_part *b)
+{
+	if (a->row != b->row)
+		return false;
+	for (size_t i = 0; i < FSDP_MAP_CAPTURES; i++)
+		if (digit_of(a, i, true) != digit_of(b, i, true))
+			return false;
+	return true;
+}
+
+/* (head, 2, i) to (head, i, 2). */
+static void join_rotary(struct fsdp_block *block, const struct fsdp_map_rule *rule,
+	const struct rows *rows, uint32_t tensor)
+{
+	uint64_t head = rows->count / rule->rotary, length = rows->length;
+	block->turns = rule->rotary;
+	block->strands[0] = (struct fsdp_strand){
+		.tensor = tensor,
+		.step = head * length,
+		.counts = { head / 2, 2 },
+		.steps = { length, head / 2 * length },
+		.run = length,
+	};
+}
+
+/* The share of a part in each group. `at`: rows in front of the part in its tensor. */
+static struct fsdp_strand join_rows(const struct fsdp_map_rule *rule, size_t part,
+	const struct rows *rows, uint32_t tensor, uint64_t at, uint64_t width)
+{
+	uint64_t share = rule->share[part] * rows->unit, length = rows->length;
+	if (rule->transpose)
+		return (struct fsdp_strand){
+			.tensor = tensor,
+			.first = at,
+			.step = share,
+			.counts = { share, length },
+			.steps = { 1, width },
+			.run = 1,
+		};
+	return (struct fsdp_strand){
+		.tensor = tensor,
+		.first = at * length,
+		.step = share * length,
+		.counts = { 1, 1 },
+		.run = share * length,
+	};
+}
+
+static uint64_t rows_of(const struct fsdp_map_rule *rule, const struct fsdp_mapped *item)
+{
+	return item->dims == 0 ? 0 : (uint64_t)item->shape[rule->transpose ? 1 : 0];
+}
+
+/* One layer of the whole, out of as many parts as the rule has names. */
+static bool join_layer(struct mapping *mapping, const struct fsdp_map_rule *rule,
+	const struct map_part *parts, struct fsdp_block *block, struct rows *ret_rows,
+	struct fsdp_error **ret_error)
+{
+	const struct fsdp_mapped *first = &mapping->list[parts[0].item];
+	struct rows rows = { 0 };
+	uint64_t elements;
+	for (size_t i = 0; i < rule->names; i++) {
+		const struct fsdp_mapped *item = &mapping->list[parts[i].item];
+		uint64_t some = rows_of(rule, item);
+		if (some == 0 || item->dims != first->dims ||
+			item->dtype != first->dtype ||
+			!fsdp_add(rows.count, some, &rows.count))
+			return fail_shape(mapping, item->name, ret_error);
+	}
+	rows.length = first->numel / rows_of(rule, first);
+	if (!fsdp_mul(rows.count, rows.length, &elements) || !divide(rule, &rows))
+		return fail_shape(mapping, first->name, ret_error);
+	block->turns = rule->groups;
+	if (rule->rotary != 0)
+		join_rotary(block, rule, &rows, first->tensor);
+	for (size_t i = 0; rule->rotary == 0 && i < rule->parts; i++) {
+		size_t name = rule->names == 1 ? 0 : i;
+		const struct fsdp_mapped *item = &mapping->list[parts[name].item];
+		uint64_t some = rows_of(rule, item);
+		uint64_t at =
+			rule->names == 1 ? before(rule, i) * rows.unit * rule->groups : 0;
+		if (item->numel != some * rows.length ||
+			(rule->names != 1 &&
+				some != rule->share[i] * rows.unit * rule->groups))
+			return fail_shape(mapping, item->name, ret_error);
+		block->strands[i] = join_rows(rule, i, &rows, item->tensor, at, some);
+	}
+	count_turn(block);
+	*ret_rows = rows;
+	return true;
+}
+
+/* Whether layers lie in the whole, and not in its name. */
+static bool is_stacked(const struct map_part *part)
+{
+	for (size_t i = 0; i < FSDP_MAP_CAPTURES; i++)
+		if (!part->in_from[i] && part->digits[i] != FSDP_UNKNOWN)
+			return true;
+	return false;
+}
+
+/* How many layers each capture that the whole lacks has: all from 0 on must be there. */
+static bool count_layers(const struct fsdp_map_rule *rule, const struct map_part *parts,
+	size_t count, uint64_t layers[FSDP_MAP_CAPTURES])
+{
+	size_t at = 0;
+	for (size_t i = 0; i < FSDP_MAP_CAPTURES; i++) {
+		bool lacks = !parts[0].in_from[i] && parts[0].digits[i] != FSDP_UNKNOWN;
+		layers[i] = lacks ? parts[count - 1].digits[i] + 1 : 1;
+		if (layers[i] == 0 || layers[i] > STACK_MOST)
+			return false;
+	}
+	if (layers[0] * layers[1] * rule->names != count)
+		return false;
+	for (uint64_t i = 0; i < layers[0]; i++)
+		for (uint64_t k = 0; k < layers[1]; k++)
+			for (size_t name = 0; name < rule->names; name++, at++)
+				if (parts[at].name != name ||
+					(layers[0] > 1 && parts[at].digits[0] != i) ||
+					(layers[1] > 1 && parts[at].digits[1] != k))
+					return false;
+	return true;
+}
+
+static bool fail_parts(struct mapping *mapping, const struct fsdp_map_rule *rule,
+	const struct fsdp_mapped *item, struct fsdp_error **ret_error)
+{
+	mapping->unfit = true;
+	return fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
+		"%.*s cannot be joined as the map says: other parts of %.*s lack",
+		FSDP_TEXT_MOST(item->name, 200), FSDP_TEXT_MOST(rule->from, 200));
+}
+
+/* The shape of the whole: layers in front, then the rows. */
+static bool shape_whole(struct mapping *mapping, const struct fsdp_map_rule *rule,
+	const struct map_part *first, const uint64_t layers[FSDP_MAP_CAPTURES],
+	const struct rows *rows, struct fsdp_mapped *whole, struct fsdp_error **ret_error)
+{
+	int64_t *shape =
+		FSDP_TAKE(mapping->arena, shape, (size_t)whole->dims + FSDP_MAP_CAPTURES);
+	const int64_t *from = whole->shape;
+	uint32_t dims = 0, rest = whole->dims;
+	if (shape == NULL)
+		return fsdp_arena_fail(mapping->arena, ret_error);
+	for (size_t i = 0; i < FSDP_MAP_CAPTURES; i++)
+		if (!first->in_from[i] && first->digits[i] != FSDP_UNKNOWN &&
+			rule->stack == 0)
+			shape[dims++] = (int64_t)layers[i];
+	uint64_t stacked = rule->stack != 0 ? layers[0] * layers[1] : 1;
+	shape[dims++] = (int64_t)(rows->count * stacked);
+	if (rule->transpose)
+		shape[dims++] = (int64_t)rows->length;
+	for (uint32_t i = rule->transpose ? 2 : 1; i < rest; i++)
+		shape[dims++] = from[i];
+	whole->shape = shape;
+	whole->dims = dims;
+	return dims <= FSDP_DIMS_MAX || fail_shape(mapping, whole->name, ret_error);
+}
+
+static bool name_whole(struct mapping *mapping, const struct fsdp_map_rule *rule,
+	const struct map_part *first, struct fsdp_span *ret_name,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_captures captures = { 0 };
+	char digits[FSDP_MAP_CAPTURES][24];
+	for (size_t i = 0; i < FSDP_MAP_CAPTURES; i++) {
+		int size = snprintf(
+			digits[i], sizeof digits[i], "%llu", FSDP_LLU(first->digits[i]));
+		if (first->in_from[i])
+			captures.digits[i] = fsdp_span(digits[i], (size_t)size);
+	}
+	return fsdp_map_name(mapping->arena, rule->from, &captures, ret_name, ret_error);
+}
+
+static bool join_one(struct mapping *mapping, const struct map_part *parts, size_t count,
+	struct fsdp_mapped *ret_whole, struct fsdp_error **ret_error)
+{
+	const struct fsdp_mapped *first = &mapping->list[parts[0].item];
+	uint64_t layers[FSDP_MAP_CAPTURES];
+	struct fsdp_map_rule given;
+	struct rows rows = { 0 };
+	*ret_whole = *first;
+	if (!fsdp_map_rule(
+		    mapping->table, parts[0].row, mapping->sizes, &given, ret_error))
+		return false;
+	struct fsdp_map_rule rule = suited(&given, first);
+	if (!count_layers(&rule, parts, count, layers))
+		return fail_parts(mapping, &rule, first, ret_error);
+	if (!name_whole(mapping, &rule, &parts[0], &ret_whole->name, ret_error))
+		return false;
+	if (is_plain(&rule, first) && !is_stacked(&parts[0]))
+		return true;
+	size_t blocks = (size_t)(layers[0] * layers[1]);
+	struct fsdp_block *list = take_blocks(mapping, blocks, rule.parts, ret_error);
+	if (list == NULL)
+		return false;
+	for (size_t i = 0; i < blocks; i++) {
+		struct rows some;
+		if (!join_layer(mapping, &rule, parts + i * rule.names, &list[i], &some,
+			    ret_error))
+			return false;
+		if (i != 0 && (some.count != rows.count || some.length != rows.length))
+			return fail_shape(mapping, first->name, ret_error);
+		rows = some;
+	}
+	ret_whole->blocks = list;
+	ret_whole->block_count = blocks;
+	if (!fsdp_mul(list->turns * list->turn_numel, blocks, &ret_whole->numel) ||
+		ret_whole->numel > INT64_MAX)
+		return fail_shape(mapping, first->name, ret_error);
+	return shape_whole(
+		mapping, &rule, &parts[0], layers, &rows, ret_whole, ret_error);
+}
+
+/* Which tensor is a part of what. *ret_count: of those that are any. */
+static bool list_parts(struct mapping *mapping, struct map_part *parts, size_t *ret_count,
+	unsigned char *used)
+{
+	*ret_count = 0;
+	for (size_t i = 0; i < mapping->count; i++) {
+		struct map_part *part = &parts[*ret_count];
+		struct fsdp_captures captures;
+		struct fsdp_span from;
+		*part = (struct map_part){ .item = i };
+		part->row = fsdp_map_find_back(mapping->table, mapping->list[i].name,
+			&part->name, &from, &captures);
+		if (part->row == SIZE_MAX)
+			continue;
+		for (size_t k = 0; k < FSDP_MAP_CAPTURES; k++) {
+			part->in_from[k] = fsdp_map_has_capture(from, k);
+			part->digits[k] = fsdp_map_digits(captures.digits[k]);
+		}
+		used[i] = 1;
+		++*ret_count;
+	}
+	qsort(parts, *ret_count, sizeof *parts, compare_parts);
+	return true;
+}
+
+/* What is joined stands where its first part did. */
+struct placed {
+	size_t item;
+	struct fsdp_mapped mapped;
+};
+
+static int compare_placed(const void *left, const void *right)
+{
+	const struct placed *a = left, *b = right;
+	return a->item < b->item ? -1 : a->item > b->item;
+}
+
+static bool join_all(struct mapping *mapping, const struct map_part *parts, size_t count,
+	struct placed *placed, size_t *ret_count, struct fsdp_error **ret_error)
+{
+	for (size_t i = 0, end; i < count; i = end) {
+		struct placed *one = &placed[*ret_count];
+		for (end = i + 1; end < count && are_of_one(&parts[i], &parts[end]);)
+			end++;
+		one->item = parts[i].item;
+		if (join_one(mapping, parts + i, end - i, &one->mapped, ret_error)) {
+			++*ret_count;
+			continue;
+		}
+		if (mapping->strict || !mapping->unfit)
+			return false;
+		mapping->unfit = false;
+		fsdp_error_cleanup(ret_error);
+		*ret_error = NULL;
+		for (size_t k = i; k < end; k++)
+			placed[(*ret_count)++] = (struct placed){ parts[k].item,
+				mapping->list[parts[k].item] };
+	}
+	return true;
+}
+
+static bool map_back(struct mapping *mapping, struct fsdp_error **ret_error)
+{
+	struct map_part *parts = FSDP_TAKE(mapping->arena, parts, mapping->count + 1);
+	struct placed *placed = FSDP_TAKE(mapping->arena, placed, mapping->count + 1);
+	unsigned char *used = FSDP_TAKE(mapping->arena, used, mapping->count + 1);
+	size_t count, made = 0;
+	if (parts == NULL || placed == NULL || used == NULL)
+		return fsdp_arena_fail(mapping->arena, ret_error);
+	list_parts(mapping, parts, &count, used);
+	for (size_t i = 0; i < mapping->count; i++) {
+		if (used[i] != 0)
+			continue;
+		if (mapping->strict)
+			return fail_row(&mapping->list[i], ret_error);
+		placed[made++] = (struct placed){ i, mapping->list[i] };
+	}
+	if (!join_all(mapping, parts, count, placed, &made, ret_error))
+		return false;
+	qsort(placed, made, sizeof *placed, compare_placed);
+	for (size_t i = 0; i < made; i++) {
+		struct fsdp_mapped *to = add(mapping, ret_error);
+		if (to == NULL)
+			return false;
+		*to = placed[i].mapped;
+	}
+	return true;
+}
+
+/* ---- all ---- */
+
+bool fsdp_mapping_apply(const struct fsdp_map *map, const struct fsdp_map_sizes *sizes,
+	const struct fsdp_mapped *list, size_t count, bool strict,
+	struct fsdp_arena *arena, struct fsdp_mapped **ret_list, size_t *ret_count,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_error *error = NULL;
+	struct mapping mapping = {
+		.sizes = sizes,
+		.table = fsdp_map_choose(map, list, count),
+		.list = list,
+		.count = count,
+		.strict = strict,
+		.arena = arena,
+	};
+	bool good = mapping.table->back ? map_back(&mapping, &error)
+					: map_forward(&mapping, &error);
+	if (!good && ret_error != NULL && *ret_error == NULL)
+		*ret_error = error;
+	else
+		fsdp_error_free(error);
+	*ret_list = mapping.made;
+	*ret_count = mapping.made_count;
+	return good;
+}

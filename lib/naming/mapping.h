@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_NAMING_MAPPING_H
+#define FSDP_NAMING_MAPPING_H
+
+#include <fsdp/naming.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/num.h"
+
+/*
+ * Tensors of one naming scheme as another one has them: under other names, cut, joined, with
+ * rows in another order or transposed. Where the elements of such a tensor lie in those of
+ * the checkpoint, its blocks tell.
+ */
+
+/* Elements of one tensor, as nested loops over runs tell where they are: the outermost loop
+ * is that of the block, the innermost a run of elements one behind the other. */
+struct fsdp_strand {
+	uint32_t tensor; /* of the checkpoint */
+	uint64_t first;  /* element where it begins, and … */
+	uint64_t step;   /* … how much later in each turn of the block */
+	uint64_t counts[2], steps[2];
+	uint64_t run;
+};
+
+/* Turns, in each of which strands follow one behind the other. */
+struct fsdp_block {
+	uint64_t turns;
+	uint64_t turn_numel; /* elements of a turn */
+	struct fsdp_strand *strands;
+	size_t count;
+};
+
+/* A tensor that goes in, or comes out. */
+struct fsdp_mapped {
+	struct fsdp_span name;
+	uint32_t tensor; /* of the checkpoint; where several are joined, the first */
+	uint32_t dtype;
+	const int64_t *shape;
+	uint32_t dims;
+	uint64_t numel;
+	const struct fsdp_block *blocks; /* NULL: it is the tensor as it is stored */
+	size_t block_count;
+};
+
+/* Where sizes that a map speaks of are looked for, in this order. */
+struct fsdp_map_sizes {
+	const struct fsdp_named_size *given;
+	size_t given_count;
+	const struct fsdp_checkpoint *checkpoints[2]; /* their configurations; or NULL */
+};
+
+/*
+ * Maps a list of tensors, which belong to one checkpoint and are as they are stored. What
+ * comes out is in the order of what it is made of. With `strict` a tensor that the map has
+ * no row for is a failure; else it stays as it is. All is taken from the arena.
+ */
+bool fsdp_mapping_apply(const struct fsdp_map *map, const struct fsdp_map_sizes *sizes,
+	const struct fsdp_mapped *list, size_t count, bool strict,
+	struct fsdp_arena *arena, struct fsdp_mapped **ret_list, size_t *ret_count,
+	struct fsdp_error **ret_error);
+
+#endif
