@@ -9,6 +9,7 @@
 #include "base/num.h"
 #include "checkpoint-private.h"
 #include "sweep/assemble.h"
+#include "sweep/moments.h"
 
 struct fsdp_elements {
 	struct fsdp_locator *locator;
@@ -199,6 +200,17 @@ const struct fsdp_elements_run *fsdp_elements_runs(
 	const struct fsdp_stored_runs *runs = fsdp_assembly_runs(elements->assembly);
 	*ret_count = runs->count;
 	return runs->list;
+}
+
+bool fsdp_elements_are_numbers(uint32_t dtype)
+{
+	return fsdp_moments_takes(dtype);
+}
+
+void fsdp_elements_numbers(
+	uint32_t dtype, const unsigned char *bytes, size_t count, double *to)
+{
+	fsdp_moments_decode(dtype, bytes, count, to);
 }
 
 void fsdp_elements_close(struct fsdp_elements *elements)

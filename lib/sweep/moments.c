@@ -271,6 +271,54 @@ static void decode_integers(const struct number_format *format,
 	}
 }
 
+/* Of up to SHORTS numbers. */
+static void decode_some(const struct number_format *format, const unsigned char *bytes,
+	size_t count, double *to)
+{
+	int16_t shorts[SHORTS];
+	float floats_of[SHORTS];
+	switch (format->kind) {
+	case NUMBER_BYTE:
+		widen_integers(format->is_signed, bytes, count, shorts);
+		for (size_t i = 0; i < count; i++)
+			to[i] = shorts[i];
+		return;
+	case NUMBER_F16:
+	case NUMBER_BF16:
+		if (format->small != NULL) {
+			widen_floats(format->small, bytes, count, shorts);
+			bytes = (const unsigned char *)shorts;
+		}
+		decode_halves(format, bytes, count, floats_of);
+		for (size_t i = 0; i < count; i++)
+			to[i] = (double)floats_of[i];
+		return;
+	case NUMBER_F32:
+		DECODE(float);
+		return;
+	case NUMBER_F64:
+		memcpy(to, bytes, count * sizeof *to);
+		return;
+	case NUMBER_INTEGER:
+		decode_integers(format, bytes, count, to);
+		return;
+	case NUMBER_NONE:
+		return;
+	}
+}
+
+void fsdp_moments_decode(
+	uint32_t dtype, const unsigned char *bytes, size_t count, double *to)
+{
+	const struct number_format format = format_of(dtype);
+	if (fsdp_dtype(dtype)->is_complex)
+		count *= 2;
+	for (size_t at = 0; at < count; at += SHORTS) {
+		size_t some = count - at < SHORTS ? count - at : SHORTS;
+		decode_some(&format, bytes + at * format.width, some, to + at);
+	}
+}
+
 static const unsigned char *swap(
 	const unsigned char *bytes, size_t count, unsigned width, unsigned char *room)
 {

@@ -28,6 +28,10 @@ void fsdp_moments_init(struct fsdp_moments *moments);
 /* Whether the bytes of a dtype are numbers that can be counted. */
 bool fsdp_moments_takes(uint32_t dtype);
 
+/* Little-endian numbers of such a dtype, `count` elements of it: a complex one is two. */
+void fsdp_moments_decode(
+	uint32_t dtype, const unsigned char *bytes, size_t count, double *to);
+
 /* Numbers one behind the other, as they lie in a storage, from byte `at` of their run on. A
  * complex number is two. */
 void fsdp_moments_add(struct fsdp_moments *moments, uint32_t dtype, bool big_endian,

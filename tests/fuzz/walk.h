@@ -18,6 +18,7 @@
 #include <fsdp/audit.h>
 #include <fsdp/checkpoint.h>
 #include <fsdp/elements.h>
+#include <fsdp/compare.h>
 #include <fsdp/export.h>
 #include <fsdp/model.h>
 #include <fsdp/pickle.h>
@@ -564,10 +565,11 @@ static inline enum fsdp_export_why walk_takes(void *context, uint32_t tensor)
 	return FSDP_EXPORT_TAKEN;
 }
 
+enum { WALK_SMALL = 1 << 16 };
+
 /* What would be written, as shards and as one file; and that, if it is small, to nowhere. */
 static inline void walk_export(struct walk *walk, enum fsdp_export_form form)
 {
-	enum { SMALL = 1 << 16 };
 	const struct fsdp_export_options options = { .size = sizeof options,
 		.form = form,
 		.choose = walk_takes,
@@ -595,13 +597,41 @@ static inline void walk_export(struct walk *walk, enum fsdp_export_form form)
 		.size = sizeof target,
 		.stream = nowhere,
 	};
-	if (form == FSDP_EXPORT_SAFETENSORS && facts.file_bytes < SMALL &&
+	if (form == FSDP_EXPORT_SAFETENSORS && facts.file_bytes < WALK_SMALL &&
 		!fsdp_export_write(plan, &target, &error)) {
 		walk_error(walk, error);
 		fsdp_error_free(error);
 	}
 	close(nowhere);
 	fsdp_export_free(plan);
+}
+
+/* A checkpoint is what it is: nothing of it differs, whatever it holds. */
+static inline void walk_compare(struct walk *walk)
+{
+	const struct fsdp_compare_options options = { .size = sizeof options,
+		.sides = { { .checkpoint = walk->checkpoint },
+			{ .checkpoint = walk->checkpoint } },
+		.layout = true };
+	const struct fsdp_compare_values_options values = { .size = sizeof values };
+	struct fsdp_compare *compare = NULL;
+	struct fsdp_error *error = NULL;
+	if (!fsdp_compare_new(&options, &compare, &error)) {
+		walk_error(walk, error);
+		fsdp_error_free(error);
+		return;
+	}
+	if (fsdp_checkpoint_bytes(walk->checkpoint).on_disk < WALK_SMALL &&
+		!fsdp_compare_values(compare, &values, &error)) {
+		walk_error(walk, error);
+		fsdp_error_free(error);
+	}
+	struct fsdp_compare_facts facts = fsdp_compare_facts(compare);
+	must(facts.changed == 0 && facts.rename_count == 0 && facts.value_count == 0);
+	must(facts.only_count[0] == 0 && facts.only_count[1] == 0);
+	for (size_t i = 0; i < facts.pair_count; i++)
+		walk_span(walk, fsdp_compare_pair(compare, i).sides[0].name);
+	fsdp_compare_free(compare);
 }
 
 /* Counting is another way through the model. */
@@ -685,6 +715,7 @@ static inline void walk_open(const char *path, const char *plan_path)
 	walk_audit(&walk, FSDP_LEVEL_HEADERS, NULL);
 	walk_export(&walk, FSDP_EXPORT_HF);
 	walk_export(&walk, FSDP_EXPORT_SAFETENSORS);
+	walk_compare(&walk);
 	free(walk.name);
 	fsdp_locator_free(walk.locator);
 	fsdp_checkpoint_free(walk.checkpoint);

@@ -71,6 +71,14 @@ struct fsdp_elements_run {
 FSDP_API const struct fsdp_elements_run *fsdp_elements_runs(
 	const struct fsdp_elements *elements, size_t *ret_count);
 
+/** Whether elements of this dtype are numbers: fsdp_elements_numbers. */
+FSDP_API bool fsdp_elements_are_numbers(uint32_t dtype);
+
+/** Elements as they come from fsdp_elements_next, as numbers; a complex one is two.
+ * Integers beyond 2^53 are rounded. The dtype must be one of numbers. */
+FSDP_API void fsdp_elements_numbers(
+	uint32_t dtype, const unsigned char *bytes, size_t count, double *to);
+
 /** NULL is fine. */
 FSDP_API void fsdp_elements_close(struct fsdp_elements *elements);
 

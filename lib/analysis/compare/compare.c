@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Makes a comparison step by step, and tells of it.
+ */
+#include <stdlib.h>
+
+#include "analysis/compare/comparing.h"
+#include "base/limits.h"
+
+/* ---- making one ---- */
+
+void fsdp_compare_count(struct fsdp_compare *compare)
+{
+	struct fsdp_compare_facts *facts = &compare->facts;
+	facts->same = facts->changed = 0;
+	for (size_t i = 0; i < facts->pair_count; i++) {
+		bool changed = compare->pairs[i].what != 0;
+		facts->changed += changed;
+		facts->same += !changed;
+	}
+}
+
+static bool make(struct fsdp_compare *compare, const struct fsdp_compare_options *options,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_limits limits;
+	fsdp_limits_init(&limits);
+	if (!fsdp_limits_choose(
+		    &limits, options->limits, options->limit_count, ret_error))
+		return false;
+	compare->budget.ceiling = fsdp_limit(&limits, FSDP_LIMIT_MEMORY);
+	fsdp_arena_init_lean(&compare->arena, &compare->budget);
+	if (!fsdp_compare_take(compare, options, ret_error) ||
+		!fsdp_compare_match(compare, ret_error))
+		return false;
+	fsdp_compare_list(compare);
+	for (size_t i = 0; i < compare->facts.pair_count; i++)
+		fsdp_compare_describe(compare, &compare->pairs[i]);
+	fsdp_compare_count(compare);
+	return true;
+}
+
+bool fsdp_compare_new(const struct fsdp_compare_options *options,
+	struct fsdp_compare **ret_compare, struct fsdp_error **ret_error)
+{
+	struct fsdp_compare_options known = { .size = sizeof known };
+	struct fsdp_compare *compare = calloc(1, sizeof *compare);
+	if (compare == NULL)
+		return fsdp_fail_memory(ret_error);
+	memcpy(&known, options, fsdp_min(options->size, sizeof known));
+	compare->names_only = known.names_only;
+	compare->layout = known.layout && !known.names_only;
+	if (!make(compare, &known, ret_error)) {
+		fsdp_compare_free(compare);
+		return false;
+	}
+	*ret_compare = compare;
+	return true;
+}
+
+void fsdp_compare_free(struct fsdp_compare *compare)
+{
+	if (compare == NULL)
+		return;
+	for (size_t i = 0; i < compare->facts.pair_count; i++)
+		fsdp_error_free(compare->pairs[i].failure);
+	fsdp_error_free(compare->unread);
+	if (compare->arena.budget != NULL)
+		fsdp_arena_done(&compare->arena);
+	free(compare);
+}
+
+/* ---- values ---- */
+
+enum { FAILURES = 1000 };
+
+/* The pairs that are told of. */
+static bool list_failures(struct fsdp_compare *compare, struct fsdp_error **ret_error)
+{
+	struct fsdp_compare_facts *facts = &compare->facts;
+	compare->failed = FSDP_TAKE(&compare->arena, compare->failed, FAILURES);
+	if (compare->failed == NULL)
+		return fsdp_arena_fail(&compare->arena, ret_error);
+	for (size_t i = 0; i < facts->pair_count; i++) {
+		facts->compared += compare->pairs[i].compared;
+		if (compare->pairs[i].failure != NULL && facts->failure_count < FAILURES)
+			compare->failed[facts->failure_count++] = i;
+	}
+	if (compare->unread != NULL && facts->failure_count < FAILURES)
+		compare->failed[facts->failure_count++] = SIZE_MAX;
+	return true;
+}
+
+bool fsdp_compare_values(struct fsdp_compare *compare,
+	const struct fsdp_compare_values_options *options, struct fsdp_error **ret_error)
+{
+	struct fsdp_compare_values_options known = { .size = sizeof known };
+	memcpy(&known, options, fsdp_min(options->size, sizeof known));
+	if (!fsdp_compare_elements(compare, &known, ret_error) ||
+		!fsdp_compare_explain(compare, ret_error) ||
+		!fsdp_compare_entries(compare, ret_error) ||
+		!list_failures(compare, ret_error))
+		return false;
+	fsdp_compare_count(compare);
+	return true;
+}
+
+/* ---- what is in it ---- */
+
+struct fsdp_compare_facts fsdp_compare_facts(const struct fsdp_compare *compare)
+{
+	return compare->facts;
+}
+
+struct fsdp_compare_pair fsdp_compare_pair(
+	const struct fsdp_compare *compare, size_t index)
+{
+	const struct fsdp_compared_pair *pair = &compare->pairs[index];
+	return (struct fsdp_compare_pair){
+		.sides = { fsdp_compared_at(compare, 0, pair->sides[0])->facts,
+			fsdp_compared_at(compare, 1, pair->sides[1])->facts },
+		.what = pair->what,
+		.hint = (enum fsdp_compare_hint)pair->hint,
+		.hint_side = pair->hint_side,
+		.parts = pair->parts,
+		.part = pair->part,
+		.dim = pair->dim,
+		.compared = pair->compared,
+		.zero = { pair->zero[0], pair->zero[1] },
+		.elements = pair->elements,
+	};
+}
+
+struct fsdp_compare_tensor fsdp_compare_only(
+	const struct fsdp_compare *compare, unsigned side, size_t index)
+{
+	return fsdp_compared_at(compare, side, compare->sides[side].only[index])->facts;
+}
+
+struct fsdp_compare_rename fsdp_compare_rename(
+	const struct fsdp_compare *compare, size_t index)
+{
+	const struct fsdp_compared_pair *pair = &compare->pairs[compare->renamed[index]];
+	return (struct fsdp_compare_rename){
+		.pair = compare->renamed[index],
+		.why = pair->why,
+		.from = pair->from,
+		.to = pair->to,
+	};
+}
+
+struct fsdp_compare_value fsdp_compare_value(
+	const struct fsdp_compare *compare, size_t index)
+{
+	return compare->values[index];
+}
+
+const struct fsdp_error *fsdp_compare_failure(
+	const struct fsdp_compare *compare, size_t index, size_t *ret_pair)
+{
+	*ret_pair = compare->failed[index];
+	return *ret_pair != SIZE_MAX ? compare->pairs[*ret_pair].failure
+				     : compare->unread;
+}

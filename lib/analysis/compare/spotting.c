@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Spots elements that differ, block by block.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <fsdp/elements.h>
+
+#include "analysis/compare/spotting.h"
+#include "base/num.h"
+#include "base/span.h"
+
+enum { BLOCK = 16 << 10, NUMBERS = 1 << 10 };
+
+/* What a floating dtype can hold. */
+struct precision {
+	const char *name;
+	int fraction, least; /* bits behind the first one; exponent of the least normal */
+	double most;
+};
+
+static const struct precision precisions[] = {
+	{ "float32", 23, -126, 0x1.fffffep127 },
+	{ "float16", 10, -14, 65504 },
+	{ "bfloat16", 7, -126, 0x1.fep127 },
+	{ "float8_e4m3fn", 3, -6, 448 },
+	{ "float8_e5m2", 2, -14, 57344 },
+};
+
+struct fsdp_spotting {
+	uint32_t dtypes[2];
+	size_t widths[2];
+	size_t parts; /* numbers of an element */
+	const struct precision *narrow;
+	unsigned wide; /* the side that is rounded */
+	bool tolerant;
+	double absolute, relative;
+	uint64_t at;
+	struct fsdp_spotted spotted;
+	double numbers[2][2 * NUMBERS];
+};
+
+struct fsdp_spotting *fsdp_spotting_new(void)
+{
+	return calloc(1, sizeof(struct fsdp_spotting));
+}
+
+void fsdp_spotting_free(struct fsdp_spotting *spotting)
+{
+	free(spotting);
+}
+
+static const struct precision *precision_of(uint32_t dtype)
+{
+	const char *name = fsdp_dtype(dtype)->name;
+	for (size_t i = 0; i < FSDP_COUNT(precisions); i++)
+		if (strcmp(precisions[i].name, name) == 0)
+			return &precisions[i];
+	return NULL;
+}
+
+void fsdp_spotting_begin(struct fsdp_spotting *spotting, const uint32_t dtypes[2],
+	uint64_t first, bool tolerant, double absolute, double relative)
+{
+	const struct fsdp_dtype *a = fsdp_dtype(dtypes[0]), *b = fsdp_dtype(dtypes[1]);
+	spotting->dtypes[0] = dtypes[0];
+	spotting->dtypes[1] = dtypes[1];
+	spotting->widths[0] = a->storage_bytes;
+	spotting->widths[1] = b->storage_bytes;
+	spotting->parts = a->is_complex ? 2 : 1;
+	spotting->wide = b->item_bits > a->item_bits;
+	spotting->narrow = dtypes[0] != dtypes[1]
+				   ? precision_of(dtypes[spotting->wide == 1 ? 0 : 1])
+				   : NULL;
+	spotting->tolerant = tolerant;
+	spotting->absolute = absolute;
+	spotting->relative = relative;
+	spotting->at = first;
+	spotting->spotted = (struct fsdp_spotted){
+		.first = FSDP_UNKNOWN,
+		.has_numbers = a->is_complex == b->is_complex &&
+			       fsdp_elements_are_numbers(dtypes[0]) &&
+			       fsdp_elements_are_numbers(dtypes[1]),
+		.zero = { true, true },
+	};
+}
+
+/* ---- numbers ---- */
+
+/* To the nearest number that the dtype holds, ties to even. */
+static double rounded(double number, const struct precision *to)
+{
+	if (to == NULL || number == 0 || !isfinite(number))
+		return number;
+	int exponent = ilogb(number);
+	int unit = (exponent < to->least ? to->least : exponent) - to->fraction;
+	double nearest = ldexp(rint(ldexp(number, -unit)), unit);
+	return fabs(nearest) > to->most ? copysign((double)INFINITY, number) : nearest;
+}
+
+static bool is_close(const struct fsdp_spotting *spotting, double a, double b)
+{
+	if (a == b || (isnan(a) && isnan(b)))
+		return true;
+	return isfinite(a) && isfinite(b) &&
+	       fabs(a - b) <= spotting->absolute + spotting->relative * fabs(b);
+}
+
+/* Adds up how far two numbers are apart. */
+static void measure(struct fsdp_spotted *spotted, double a, double b)
+{
+	bool both = isfinite(a) && isfinite(b);
+	double apart = both ? fabs(a - b) : (double)INFINITY;
+	double far = apart == 0 ? 0 : both && b != 0 ? apart / fabs(b) : (double)INFINITY;
+	if (a == b || (isnan(a) && isnan(b)))
+		return;
+	if (apart > spotted->max_abs)
+		spotted->max_abs = apart;
+	if (far > spotted->max_rel)
+		spotted->max_rel = far;
+	if (both)
+		spotted->sum_abs += apart;
+}
+
+/* Whether a number of both is the same, as it was asked for. */
+static bool is_same_number(struct fsdp_spotting *spotting, double a, double b)
+{
+	if (is_close(spotting, a, b))
+		return true;
+	double near_a = spotting->wide == 0 ? rounded(a, spotting->narrow) : a;
+	double near_b = spotting->wide == 1 ? rounded(b, spotting->narrow) : b;
+	if (spotting->narrow == NULL || !is_close(spotting, near_a, near_b))
+		return false;
+	spotting->spotted.rounded++;
+	return true;
+}
+
+/* ---- elements ---- */
+
+static void count_one(struct fsdp_spotting *spotting, uint64_t index, bool differs)
+{
+	struct fsdp_spotted *spotted = &spotting->spotted;
+	if (!differs)
+		return;
+	if (spotted->first == FSDP_UNKNOWN)
+		spotted->first = index;
+	spotted->differing++;
+}
+
+/* Of numbers: by their bits, unless dtypes or a tolerance ask for more. */
+static void look_at_numbers(struct fsdp_spotting *spotting, const unsigned char *a,
+	const unsigned char *b, size_t count)
+{
+	bool exact = !spotting->tolerant && spotting->dtypes[0] == spotting->dtypes[1];
+	size_t width = spotting->widths[0], parts = spotting->parts;
+	fsdp_elements_numbers(spotting->dtypes[0], a, count, spotting->numbers[0]);
+	fsdp_elements_numbers(spotting->dtypes[1], b, count, spotting->numbers[1]);
+	for (size_t i = 0; i < count; i++) {
+		bool same = true;
+		for (size_t k = i * parts; k < (i + 1) * parts; k++) {
+			double one = spotting->numbers[0][k];
+			double other = spotting->numbers[1][k];
+			same = (exact || is_same_number(spotting, one, other)) && same;
+			measure(&spotting->spotted, one, other);
+		}
+		if (exact)
+			same = memcmp(a + i * width, b + i * width, width) == 0;
+		count_one(spotting, spotting->at + i, !same);
+	}
+}
+
+/* Of what is no number, or only on one side. */
+static void look_at_bytes(struct fsdp_spotting *spotting, const unsigned char *a,
+	const unsigned char *b, size_t count)
+{
+	size_t width = spotting->widths[0];
+	bool comparable = width == spotting->widths[1];
+	for (size_t i = 0; i < count; i++)
+		count_one(spotting, spotting->at + i,
+			!comparable || memcmp(a + i * width, b + i * width, width) != 0);
+}
+
+static bool is_zero(const unsigned char *bytes, size_t size)
+{
+	return size == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, size - 1) == 0);
+}
+
+static void look(struct fsdp_spotting *spotting, const unsigned char *a,
+	const unsigned char *b, size_t count)
+{
+	const unsigned char *bytes[2] = { a, b };
+	for (unsigned i = 0; i < 2; i++)
+		if (spotting->spotted.zero[i])
+			spotting->spotted.zero[i] =
+				is_zero(bytes[i], count * spotting->widths[i]);
+	if (spotting->dtypes[0] == spotting->dtypes[1] &&
+		memcmp(a, b, count * spotting->widths[0]) == 0)
+		return;
+	if (!spotting->spotted.has_numbers) {
+		look_at_bytes(spotting, a, b, count);
+		return;
+	}
+	for (size_t at = 0; at < count; at += NUMBERS) {
+		size_t some = (size_t)fsdp_min(NUMBERS, count - at);
+		uint64_t begin = spotting->at;
+		spotting->at += at;
+		look_at_numbers(spotting, a + at * spotting->widths[0],
+			b + at * spotting->widths[1], some);
+		spotting->at = begin;
+	}
+}
+
+void fsdp_spot(struct fsdp_spotting *spotting, const unsigned char *a,
+	const unsigned char *b, size_t count)
+{
+	size_t wide = spotting->widths[0] > spotting->widths[1] ? spotting->widths[0]
+								: spotting->widths[1];
+	size_t most = BLOCK / wide;
+	for (size_t at = 0; at < count; at += most) {
+		size_t some = (size_t)fsdp_min(most, count - at);
+		look(spotting, a + at * spotting->widths[0], b + at * spotting->widths[1],
+			some);
+		spotting->at += some;
+	}
+}
+
+struct fsdp_spotted fsdp_spotting_end(const struct fsdp_spotting *spotting)
+{
+	return spotting->spotted;
+}

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_COMPARE_H
+#define FSDP_COMPARE_H
+
+#include <fsdp/naming.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/**
+ * What differs between two checkpoints, of whichever formats and world sizes, or between
+ * one and a list of names:
+ *
+ *     fsdp_compare_new     pairs tensors by name and compares what describes them; reads
+ *                          no payload
+ *     fsdp_compare_values  compares the elements of each pair
+ *
+ * Both checkpoints must outlive the object. Getters take no memory and do not fail, and
+ * their pointers live until fsdp_compare_free. Sides are 0 (A) and 1 (B).
+ */
+struct fsdp_compare;
+
+/** A name that a list asks for. */
+struct fsdp_compare_name {
+	struct fsdp_span name;
+	const int64_t *shape; /* NULL: any */
+	uint32_t dims;
+	uint32_t dtype; /* 0: any */
+};
+
+/** A checkpoint, or a list. */
+struct fsdp_compare_side {
+	const struct fsdp_checkpoint *checkpoint; /* NULL: the names below */
+	const struct fsdp_compare_name *names;
+	size_t name_count;
+};
+
+/** All zero but `size` and the sides compares all tensors. The struct and what it points
+ * to are looked at until fsdp_compare_new returns. */
+struct fsdp_compare_options {
+	size_t size; /* of this struct, as the caller knows it */
+	struct fsdp_compare_side sides[2];
+
+	/* Asked about each tensor and each name of a list (then the tensor is FSDP_NONE),
+	 * under the name by which it is compared. NULL: all are taken. */
+	bool (*choose)(
+		void *context, unsigned side, uint32_t tensor, struct fsdp_span name);
+	void *choose_context;
+
+	bool stored_names; /* with the segments of wrappers, and nothing removed */
+
+	/* Segments that are removed from the front of names, on both sides. NULL: the key
+	 * under which one of both keeps its model, if the other has none. "": none. */
+	const char *strip;
+	const struct fsdp_rename *renames; /* of A, applied in order, behind `strip` */
+	size_t rename_count;
+
+	/* A table of names (struct fsdp_map), applied behind the renames to both sides: a
+	 * tensor without a row stays as it is. NULL: none. Sizes that it speaks of and no
+	 * configuration tells. */
+	const struct fsdp_map *map;
+	const struct fsdp_named_size *sizes;
+	size_t size_count;
+
+	bool names_only; /* nothing but names is compared */
+	bool layout;     /* placements and units too */
+
+	const struct fsdp_limit_setting *limits; /* as in struct fsdp_options */
+	size_t limit_count;
+};
+
+/**
+ * The caller owns *ret_compare. Memory is linear in the tensors and in their names written
+ * out, and counts against the limit `memory`; time is n log n in them.
+ */
+FSDP_API bool fsdp_compare_new(const struct fsdp_compare_options *options,
+	struct fsdp_compare **ret_compare, struct fsdp_error **ret_error);
+
+/** NULL is fine. */
+FSDP_API void fsdp_compare_free(struct fsdp_compare *compare);
+
+/* ---- tensors ---- */
+
+/** A tensor of one side, or a name of a list. */
+struct fsdp_compare_tensor {
+	struct fsdp_span name; /* by which it is compared */
+	uint32_t tensor;       /* index for fsdp_tensor; FSDP_NONE: of a list */
+	uint32_t dtype;        /* 0: a list that says none */
+	const int64_t *shape;  /* NULL: a list that says none */
+	uint32_t dims;
+};
+
+/** What is not the same in both: bits. */
+enum fsdp_compare_what {
+	FSDP_DIFFERS_DTYPE = 1 << 0,
+	FSDP_DIFFERS_SHAPE = 1 << 1,
+	FSDP_DIFFERS_ROLE = 1 << 2, /* where files say both */
+	FSDP_DIFFERS_PLACEMENT = 1 << 3,
+	FSDP_DIFFERS_UNIT = 1 << 4,  /* where both are known */
+	FSDP_DIFFERS_VALUE = 1 << 5, /* of an entry that is no tensor */
+	FSDP_DIFFERS_ELEMENTS = 1 << 6,
+};
+
+/** What became of a tensor on its way from one side to the other, as far as that can be
+ * told: a guess, unless values were compared. */
+enum fsdp_compare_hint {
+	FSDP_HINT_NONE,
+	FSDP_HINT_FLATTENED,   /* the same number of elements in one dimension */
+	FSDP_HINT_RESHAPED,    /* the same number in other dimensions */
+	FSDP_HINT_TRANSPOSED,  /* two dimensions are exchanged */
+	FSDP_HINT_PLACEHOLDER, /* no elements at all */
+	FSDP_HINT_PIECE,       /* one of `parts` pieces along `dim` */
+	FSDP_HINT_FLAT_PIECE,  /* one of `parts` of its elements, in one dimension */
+	FSDP_HINT_JOINED,      /* `parts` times as long along `dim` */
+	FSDP_HINT_COPIES,      /* the same, and each of the parts is the whole */
+	FSDP_HINT_SHUFFLED,    /* `parts` blocks along `dim` in another order */
+	FSDP_HINT_ROUNDED,     /* equal once the wider dtype is rounded to the narrower */
+	FSDP_HINT_COUNT
+};
+
+/** What was found when elements were compared. */
+struct fsdp_compare_elements {
+	bool equal; /* all are, within the tolerance */
+	uint64_t differing;
+	uint64_t first; /* the first one that differs, in C order; FSDP_UNKNOWN: none */
+	/* The largest difference, the largest by |b|, and the mean over all elements. Of
+	 * what is no number there are none (has_numbers). A pair with a NaN or an infinity
+	 * in one of both differs by infinity, and has no part in the mean. */
+	bool has_numbers;
+	double max_abs, max_rel, mean_abs;
+};
+
+/** Two of one name, or of names that stand for one another. */
+struct fsdp_compare_pair {
+	struct fsdp_compare_tensor sides[2];
+	uint32_t what; /* enum fsdp_compare_what; 0: nothing differs */
+	enum fsdp_compare_hint hint;
+	unsigned hint_side;   /* on which the hint is about */
+	uint64_t parts, part; /* of the hint; part is FSDP_UNKNOWN if not known */
+	uint32_t dim;
+	bool compared; /* its elements were */
+	bool zero[2];  /* all elements of that side were seen to be zero */
+	struct fsdp_compare_elements elements;
+};
+
+/** Counted when it was made, and again when values were compared. */
+struct fsdp_compare_facts {
+	size_t pair_count;    /* of tensors */
+	size_t same, changed; /* of these */
+	size_t only_count[2];
+	size_t rename_count; /* of pairs */
+	size_t value_count;  /* entries that are no tensors, and differ */
+	uint64_t tied; /* names that one side lacks, but has the tensor they are tied
+				to; and second copies of weights */
+	struct fsdp_span
+		stripped[2]; /* what was removed from the front; absent: nothing */
+	size_t failure_count;
+	uint64_t compared_bytes; /* of A */
+	size_t compared;         /* pairs whose elements were */
+};
+FSDP_API struct fsdp_compare_facts fsdp_compare_facts(const struct fsdp_compare *compare);
+
+/** In the order of A. The index must be below pair_count. */
+FSDP_API struct fsdp_compare_pair fsdp_compare_pair(
+	const struct fsdp_compare *compare, size_t index);
+
+/** What one side alone has, in its order. The index must be below only_count[side]. */
+FSDP_API struct fsdp_compare_tensor fsdp_compare_only(
+	const struct fsdp_compare *compare, unsigned side, size_t index);
+
+/** How many of them from this one on lie below the same segments, below which the side
+ * has nothing else: *ret_prefix_size bytes of the name, the dot behind them included. 1 if
+ * there are no others; then *ret_prefix_size is 0. Takes time logarithmic in the tensors. */
+FSDP_API size_t fsdp_compare_only_below(const struct fsdp_compare *compare, unsigned side,
+	size_t index, size_t *ret_prefix_size);
+
+/** Why two tensors of different names are taken for one. */
+enum fsdp_compare_why {
+	FSDP_RENAMED_PREFIX, /* the first segments differ, and many names so */
+	FSDP_RENAMED_BYTES,  /* no other tensor has the same bytes, shape and dtype */
+};
+
+/** A pair whose names differ. */
+struct fsdp_compare_rename {
+	size_t pair; /* index for fsdp_compare_pair */
+	enum fsdp_compare_why why;
+	struct fsdp_span from, to; /* of PREFIX: the segments with the dot behind them,
+				      or empty */
+};
+
+/** In the order of pairs. The index must be below rename_count. */
+FSDP_API struct fsdp_compare_rename fsdp_compare_rename(
+	const struct fsdp_compare *compare, size_t index);
+
+/** An entry that is no tensor and has another value: indices for fsdp_value. The index
+ * must be below value_count. */
+struct fsdp_compare_value {
+	uint32_t sides[2];
+};
+FSDP_API struct fsdp_compare_value fsdp_compare_value(
+	const struct fsdp_compare *compare, size_t index);
+
+/* ---- layout ---- */
+
+enum { FSDP_LAYOUT_TEXT = 200 };
+
+/** How a tensor lies, for people: "Shard(dim=0) over 8". Written to `text`, cut if it is
+ * longer; empty for a name of a list. */
+FSDP_API void fsdp_compare_layout(const struct fsdp_compare *compare, unsigned side,
+	uint32_t tensor, char text[FSDP_LAYOUT_TEXT]);
+
+/* ---- elements ---- */
+
+/** All zero but `size` compares bit by bit on one thread. */
+struct fsdp_compare_values_options {
+	size_t size; /* of this struct, as the caller knows it */
+
+	/* Numbers are equal if |a - b| <= absolute + relative * |b|, NaN and NaN too.
+	 * Without `tolerant` elements are equal if their bits are. */
+	bool tolerant;
+	double absolute, relative;
+
+	unsigned jobs; /* threads, at most 64; 0: one. No result depends on it */
+
+	/* Told how many bytes of how many of both sides were read, on any of the threads,
+	 * also on several at once. False: stop, which is a failure. NULL: it is not asked
+	 * for. */
+	bool (*progress)(void *context, uint64_t done_bytes, uint64_t total_bytes);
+	void *progress_context;
+};
+
+/**
+ * Compares the elements of all pairs of the same shape; those of different dtypes as
+ * numbers, the wider rounded to the narrower. Pairs up what was left over but has the same
+ * bytes. Call it once, of two checkpoints. What cannot be read is a failure of its pair
+ * (fsdp_compare_failure); it fails only if memory ends or it was told to stop.
+ *
+ * Each tensor is read in order; those of no difference once. Memory, beside what the
+ * object has: twice a window of the elements of a tensor (elements.h) a thread.
+ */
+FSDP_API bool fsdp_compare_values(struct fsdp_compare *compare,
+	const struct fsdp_compare_values_options *options, struct fsdp_error **ret_error);
+
+/** Why the elements of a pair were not compared, the first ones; the last may be about what
+ * was looked at again, then *ret_pair is SIZE_MAX. The index must be below failure_count. */
+FSDP_API const struct fsdp_error *fsdp_compare_failure(
+	const struct fsdp_compare *compare, size_t index, size_t *ret_pair);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
