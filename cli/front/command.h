@@ -28,6 +28,7 @@ enum command_inputs {
 	INPUTS_ONE,        /* one checkpoint: all arguments together */
 	INPUTS_ONE_NAMES,  /* the first argument; the rest are names (show) */
 	INPUTS_ONE_SOME,   /* the same, but there need not be any */
+	INPUTS_PAIR,       /* two checkpoints, the second by run_open */
 	INPUTS_MANY,       /* one checkpoint; with --separate each argument is its own */
 	INPUTS_RECORDINGS, /* recordings of a run: all arguments together */
 	INPUTS_FILE,       /* one file, which the command opens itself */
@@ -149,6 +150,8 @@ struct run {
 		*locator;  /* made by the first who needs it, freed behind the run */
 	const char *path;  /* of the checkpoint as the user typed it: the first … */
 	size_t path_count; /* … of so many */
+	const char *const *paths;       /* all of them */
+	const char *other_path;         /* of INPUTS_PAIR: the second */
 	const struct fsdp_below *below; /* instead of a checkpoint: those in its folder */
 	const struct fsdp_limit_setting *limits; /* that were typed */
 	size_t limit_count;
@@ -161,6 +164,10 @@ struct run {
 	/* internal to session.c */
 	struct session *session;
 };
+
+/* Of INPUTS_PAIR: opens the second checkpoint, which lives as long as the first. Call it
+ * before run_begin. NULL: it cannot be opened, and that will be told. */
+const struct fsdp_checkpoint *run_open(struct run *run, size_t input);
 
 /* The answer begins: its status is known. Writes the envelope's head. */
 void run_begin(struct run *run, int status);

@@ -382,6 +382,13 @@ static enum usage_result check_words(const struct inputs *inputs,
 			command->synopsis);
 		return USAGE_WRONG;
 	}
+	if (command->inputs == INPUTS_PAIR && inputs->paths.count != 2) {
+		usage_what(usage, "%s needs two checkpoints, not %zu", command->name,
+			inputs->paths.count);
+		usage_hint(usage, "usage: fsdp-inspect %s %s", command->name,
+			command->synopsis);
+		return USAGE_WRONG;
+	}
 	if (common->separate && command->inputs == INPUTS_ONE &&
 		inputs->paths.count > 1) {
 		usage_what(usage, "%s takes one checkpoint, so --separate has no meaning",

@@ -2,6 +2,7 @@
 /*
  * Opens what a checkpoint is compared with, and lists the tensors that it asks for.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,14 +37,30 @@ static bool is_plan(struct fsdp_document_value root)
 		text_of("fsdp-plan"));
 }
 
-/* Whatever is no JSON is opened as a checkpoint. */
-static bool open_list(struct expectation *expectation, const struct run *run,
-	struct fsdp_error **ret_error)
+/* Whether a file begins as JSON does: weights are not, whose first bytes hold zeros, or no
+ * bracket. What cannot be read is told by who opens it. */
+static bool may_be_list(const char *path)
+{
+	enum { LOOK = 8 };
+	char bytes[LOOK];
+	FILE *file = strcmp(path, "-") != 0 ? fopen(path, "rbe") : NULL;
+	size_t size = file != NULL ? fread(bytes, 1, LOOK, file) : 0, at = 0;
+
+	if (file != NULL)
+		fclose(file);
+	while (at < size && strchr(" \t\r\n", bytes[at]) != NULL && bytes[at] != '\0')
+		at++;
+	return size > 0 && memchr(bytes, '\0', size) == NULL &&
+	       (at == size || bytes[at] == '[' || bytes[at] == '{');
+}
+
+bool expectation_open_list(struct expectation *expectation, const struct run *run,
+	const char *path, struct fsdp_error **ret_error)
 {
 	struct fsdp_document_value root;
 
-	if (!fsdp_document_open(expectation->path, run->limits, run->limit_count,
-		    &expectation->document, ret_error))
+	if (!may_be_list(path) || !fsdp_document_open(path, run->limits, run->limit_count,
+					  &expectation->document, ret_error))
 		return false;
 	root = fsdp_document_root(expectation->document);
 	expectation->names = find_names(root);
@@ -68,7 +85,8 @@ bool expectation_open(
 	bool good;
 
 	expectation->path = path;
-	if (path == NULL || (lists && open_list(expectation, run, &error)))
+	if (path == NULL ||
+		(lists && expectation_open_list(expectation, run, path, &error)))
 		return true;
 	/* A list that is too long is no checkpoint either. */
 	good = error == NULL || fsdp_error_code(error) != FSDP_ERROR_LIMIT;

@@ -16,6 +16,11 @@ struct expectation {
 	struct fsdp_checkpoint *checkpoint;
 };
 
+/* Opens a list of names alone. False, with or without an error: it is none, and may be a
+ * checkpoint; an FSDP_ERROR_LIMIT says that it is a list that is too long. */
+bool expectation_open_list(struct expectation *expectation, const struct run *run,
+	const char *path, struct fsdp_error **ret_error);
+
 /* A list of names is taken only if `lists`. False: it is wrong, and refuse() was called.
  */
 bool expectation_open(

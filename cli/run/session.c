@@ -39,6 +39,7 @@ static struct run new_run(struct session *session)
 		.word_count = session->inputs->word_count,
 		.out = session->outputs->out,
 		.locks = session->locks,
+		.paths = session->inputs->paths.items,
 		.collected = &session->collected,
 		.input = UINT32_MAX,
 		.session = session,
@@ -114,6 +115,19 @@ void run_begin(struct run *run, int status)
 			*told = session->status;
 	}
 	begin(session, session->judged || session->status != STATUS_FAILED);
+}
+
+const struct fsdp_checkpoint *run_open(struct run *run, size_t input)
+{
+	struct session *session = run->session;
+	size_t failures = session->collected.failure_count;
+	const struct fsdp_checkpoint *checkpoint =
+		session_open(session, &session->inputs->paths.items[input], 1, input);
+
+	if (checkpoint == NULL || session->collected.failure_count > failures)
+		session->status = status_worse(session->status,
+			checkpoint == NULL ? STATUS_FAILED : STATUS_PARTIAL);
+	return checkpoint;
 }
 
 static void call(struct session *session, struct run *run)
@@ -195,6 +209,8 @@ static void answer_one(struct session *session)
 		run.path = paths->items[0];
 		run.path_count = session->apart ? 1 : paths->count;
 		run.checkpoint = session_open(session, paths->items, run.path_count, 0);
+		if (session->command->inputs == INPUTS_PAIR)
+			run.other_path = paths->items[1];
 		run.below = session->below;
 		if (run.checkpoint == NULL && part_files(session, 0))
 			return;
@@ -610,14 +626,16 @@ int session_run(const struct arguments *arguments, const struct inputs *inputs,
 		.outputs = outputs,
 		.error_looks = error_looks,
 		.input = UINT32_MAX,
-		.apart = arguments->common.separate &&
-			 arguments->command->inputs == INPUTS_MANY,
+		.apart = arguments->command->inputs == INPUTS_PAIR ||
+			 (arguments->common.separate &&
+				 arguments->command->inputs == INPUTS_MANY),
 	};
 	bool refused;
 	int status;
 
-	session.separate = session.apart || (session.command->answers_each &&
-						    session_count_groups(&session) > 1);
+	session.separate = arguments->command->inputs != INPUTS_PAIR &&
+			   (session.apart || (session.command->answers_each &&
+						     session_count_groups(&session) > 1));
 	refused = refuse_several(&session);
 	lock_up(&session);
 	if (error_looks->verbosity >= 1)

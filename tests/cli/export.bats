@@ -239,6 +239,18 @@ rows_of() {
 	done
 }
 
+@test "a map is found by name, and joins what others hold apart" {
+	sizes=(--size=num_attention_heads=4 --size=num_key_value_heads=2)
+	megatron dense.safetensors apart
+	family=llama
+	"$FSDP_INSPECT" ls -q -o name dense.safetensors | grep -q experts && family=mixtral
+	export_to hf --map=hf-$family "${sizes[@]}" dense.safetensors
+	export_to back --map=megatron-$family "${sizes[@]}" hf
+	"$FSDP_INSPECT" diff -q --values dense.safetensors back
+	run -2 export_to out --map=hf-lama dense.safetensors
+	[[ "$output" == *"there is no map hf-lama"*"help maps"* ]]
+}
+
 @test "a map that does not fit is refused" {
 	maps="${BATS_TEST_DIRNAME}/../../data/maps"
 	megatron dense.safetensors apart

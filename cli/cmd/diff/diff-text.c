@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What `diff` says to people: a line for each difference, or for many that are alike.
+ */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "cmd/diff/diff.h"
+#include "render/human.h"
+#include "run/answer.h"
+
+enum { LINE_TEXT = 1000 };
+
+/* A line: what kind of difference, of what, and which. */
+struct diff_line {
+	const char *mark; /* "~" changed, "-" only in A, "+" only in B, "=" renamed */
+	struct text name;
+	char what[LINE_TEXT], hint[HINT_TEXT + 2];
+};
+
+static const struct column COLUMNS[] = { { "mark" }, { "name" }, { "what" }, { "hint" } };
+static const struct table LINES = { .key = "lines",
+	.columns = COLUMNS,
+	.column_count = sizeof COLUMNS / sizeof *COLUMNS,
+	.text_only = true,
+	.no_header = true };
+
+static void put_line(struct diffing *diffing, const struct diff_line *line)
+{
+	struct value values[4] = { value_word(line->mark), value_name(line->name),
+		value_name(text_of(line->what)), value_word(line->hint) };
+
+	out_row(diffing->run->out, values);
+}
+
+/* ---- changes ---- */
+
+__attribute__((format(printf, 3, 4))) static void add(
+	struct diff_line *line, size_t *used, const char *format, ...)
+{
+	va_list arguments;
+	int size;
+
+	if (*used > 0 && *used < LINE_TEXT)
+		*used += (size_t)snprintf(line->what + *used, LINE_TEXT - *used, "; ");
+	if (*used >= LINE_TEXT)
+		return;
+	va_start(arguments, format);
+	size = vsnprintf(line->what + *used, LINE_TEXT - *used, format, arguments);
+	va_end(arguments);
+	*used += size > 0 ? (size_t)size : 0;
+}
+
+static const char *role_of(const struct diffing *diffing, const struct diff_side *side)
+{
+	return fsdp_role_name(
+		fsdp_tensor(diffing->checkpoints[side->index], side->tensor.tensor).role);
+}
+
+static void add_unit(struct diffing *diffing, const struct diff_change *change,
+	struct diff_line *line, size_t *used)
+{
+	struct text units[2];
+
+	for (unsigned i = 0; i < 2; i++)
+		units[i] = unit_text(diffing, i, &change->sides[i].tensor);
+	add(line, used, "unit %.*s -> %.*s",
+		(int)(units[0].size < 200 ? units[0].size : 200),
+		units[0].size > 0 ? units[0].data : "(root)",
+		(int)(units[1].size < 200 ? units[1].size : 200),
+		units[1].size > 0 ? units[1].data : "(root)");
+}
+
+static void describe(
+	struct diffing *diffing, const struct diff_change *change, struct diff_line *line)
+{
+	const struct diff_side *a = &change->sides[0], *b = &change->sides[1];
+	char shapes[2][SHAPE_TEXT], elements[ELEMENTS_TEXT];
+	size_t used = 0;
+
+	if (change->pair.what & FSDP_DIFFERS_SHAPE) {
+		shape_text(&a->tensor, shapes[0]);
+		shape_text(&b->tensor, shapes[1]);
+		add(line, &used, "shape %s -> %s", shapes[0], shapes[1]);
+	}
+	if (change->pair.what & FSDP_DIFFERS_DTYPE)
+		add(line, &used, "dtype %s -> %s", fsdp_dtype(a->tensor.dtype)->name,
+			fsdp_dtype(b->tensor.dtype)->name);
+	if (change->pair.what & FSDP_DIFFERS_ROLE)
+		add(line, &used, "role %s -> %s", role_of(diffing, a),
+			role_of(diffing, b));
+	if (change->pair.what & FSDP_DIFFERS_PLACEMENT)
+		add(line, &used, "placement %s -> %s", a->layout, b->layout);
+	if (change->pair.what & FSDP_DIFFERS_UNIT)
+		add_unit(diffing, change, line, &used);
+	if (change->pair.what & FSDP_DIFFERS_ELEMENTS) {
+		elements_text(change, elements);
+		add(line, &used, "%s", elements);
+	}
+}
+
+/* Of an entry that is no tensor. */
+static void describe_value(
+	struct diffing *diffing, const struct diff_change *change, struct diff_line *line)
+{
+	size_t used = 0;
+
+	for (unsigned i = 0; i < 2; i++) {
+		struct text text =
+			entry_shown_text(&diffing->buffers[i], &change->sides[i].value);
+
+		used += (size_t)snprintf(line->what + used, sizeof line->what - used,
+			"%s%.*s", i > 0 ? " -> " : "value ",
+			(int)(text.size < 200 ? text.size : 200), text.data);
+	}
+}
+
+static void tell_changes(struct diffing *diffing)
+{
+	for (size_t i = 0; i < diffing->change_count; i++) {
+		const struct diff_change *change = diff_change(diffing, i);
+		struct diff_line line = { .mark = "~", .name = change->name };
+
+		if (change->is_value)
+			describe_value(diffing, change, &line);
+		else
+			describe(diffing, change, &line);
+		if (change->hint[0] != '\0')
+			snprintf(line.hint, sizeof line.hint, "(%s)", change->hint);
+		put_line(diffing, &line);
+	}
+}
+
+/* ---- renames ---- */
+
+/* Those of one exchange of first segments are one line. */
+static void tell_renames(struct diffing *diffing)
+{
+	const struct fsdp_compare *compare = diffing->compare;
+	bool all = diffing->run->common->verbose > 0;
+
+	for (size_t i = 0, next; i < diffing->facts.rename_count; i = next) {
+		struct fsdp_compare_rename rename = fsdp_compare_rename(compare, i);
+		struct fsdp_compare_pair pair = fsdp_compare_pair(compare, rename.pair);
+		struct diff_line line = { .mark = "=",
+			.name = text_of_span(pair.sides[0].name) };
+		char why[HINT_TEXT];
+
+		for (next = i + 1; !all && next < diffing->facts.rename_count; next++) {
+			struct fsdp_compare_rename other =
+				fsdp_compare_rename(compare, next);
+			if (rename.why != FSDP_RENAMED_PREFIX ||
+				other.why != rename.why ||
+				other.from.size != rename.from.size ||
+				other.to.data != rename.to.data ||
+				other.to.size != rename.to.size)
+				break;
+		}
+		rename_text(&rename, why);
+		snprintf(line.what, sizeof line.what, "is %.*s",
+			(int)(pair.sides[1].name.size < 200 ? pair.sides[1].name.size
+							    : 200),
+			(const char *)pair.sides[1].name.data);
+		if (next - i > 1)
+			snprintf(line.hint, sizeof line.hint, "(%zu names %.150s)",
+				next - i, why);
+		else
+			snprintf(line.hint, sizeof line.hint, "(%s)", why);
+		put_line(diffing, &line);
+	}
+}
+
+/* ---- one side alone ---- */
+
+static void tell_only(struct diffing *diffing, unsigned side)
+{
+	const struct fsdp_compare *compare = diffing->compare;
+	bool all = diffing->run->common->verbose > 0;
+	size_t count, prefix;
+
+	for (size_t i = 0; i < diffing->facts.only_count[side]; i += count) {
+		struct fsdp_compare_tensor tensor = fsdp_compare_only(compare, side, i);
+		struct diff_line line = { .mark = side == 0 ? "-" : "+",
+			.name = text_of_span(tensor.name) };
+		size_t length = 0;
+
+		count = all ? 1 : fsdp_compare_only_below(compare, side, i, &prefix);
+		snprintf(line.what, sizeof line.what, "only in %s", diffing->paths[side]);
+		if (count > 1) {
+			struct name_buffer *buffer = &diffing->buffers[side];
+
+			name_buffer_append(
+				buffer, &length, (struct text){ line.name.data, prefix });
+			name_buffer_append(buffer, &length, text_of("**"));
+			line.name = (struct text){ buffer->data, length };
+			snprintf(line.what, sizeof line.what, "%zu tensors only in %s",
+				count, diffing->paths[side]);
+		}
+		put_line(diffing, &line);
+	}
+}
+
+/* ---- modules ---- */
+
+static const struct column MODULE_COLUMNS[] = { { "module" }, { "same", .right = true },
+	{ "changed", .right = true }, { "only_a", .right = true },
+	{ "only_b", .right = true }, { "zero", .right = true } };
+
+static void tell_modules(struct diffing *diffing)
+{
+	struct out *out = diffing->run->out;
+	size_t columns = sizeof MODULE_COLUMNS / sizeof *MODULE_COLUMNS;
+	/* What is zero is known of values alone. */
+	const struct table table = { .key = "modules",
+		.columns = MODULE_COLUMNS,
+		.column_count = diffing->has_values ? columns : columns - 1,
+		.text_only = true };
+
+	out_table_begin(out, &table);
+	for (size_t i = 0; i < diffing->module_count; i++) {
+		const struct module_change *module = &diffing->modules[i];
+		struct value values[6] = {
+			value_name(module->module.size > 0 ? text_of_span(module->module)
+							   : text_of("(root)")),
+			value_count(module->same),
+			value_count(module->changed),
+			value_count(module->only_a),
+			value_count(module->only_b),
+			value_count(module->zero),
+		};
+
+		out_row(out, values);
+	}
+	out_table_end(out);
+}
+
+/* ---- all ---- */
+
+static const char *compared(const struct diffing *diffing)
+{
+	return diffing->options->names    ? "name"
+	       : diffing->options->layout ? "name, shape, dtype and placement"
+					  : "name, shape and dtype";
+}
+
+static void note_stripped(struct diffing *diffing)
+{
+	for (unsigned side = 0; side < 2; side++) {
+		struct fsdp_span above = diffing->facts.stripped[side];
+
+		if (above.size > 0 && diffing->options->strip == NULL)
+			run_note(diffing->run, "names of %s are compared without %.*s.",
+				diffing->paths[side],
+				(int)(above.size < 100 ? above.size : 100),
+				(const char *)above.data);
+	}
+}
+
+/* "291 tensors are equal, element by element (14.96 GiB compared)" */
+static void note_values(struct diffing *diffing)
+{
+	const struct fsdp_compare_facts *facts = &diffing->facts;
+	char size[HUMAN_ROOM];
+
+	if (diffing->run->common->bytes)
+		snprintf(size, sizeof size, "%" PRIu64 " B", facts->compared_bytes);
+	else
+		human_bytes(facts->compared_bytes, size);
+	run_note(diffing->run, "%zu tensor%s equal, element by element%s (%s compared)",
+		facts->same, facts->same == 1 ? " is" : "s are",
+		diffing->options->tolerance != NULL ? " within the tolerance" : "", size);
+}
+
+static void note_rest(struct diffing *diffing)
+{
+	const struct fsdp_compare_facts *facts = &diffing->facts;
+
+	note_stripped(diffing);
+	if (diffing->has_values)
+		note_values(diffing);
+	else
+		run_note(diffing->run, "%zu tensor%s the same in %s%s", facts->same,
+			facts->same == 1 ? " is" : "s are", compared(diffing),
+			!diffing->options->layout && !diffing->options->names
+				? " (--layout also compares placement)"
+				: "");
+}
+
+void tell_diff(struct diffing *diffing)
+{
+	if (!is_different(diffing)) {
+		if (diffing->has_values)
+			note_values(diffing);
+		return;
+	}
+	if (diffing->options->stat) {
+		tell_modules(diffing);
+	} else {
+		out_table_begin(diffing->run->out, &LINES);
+		tell_changes(diffing);
+		tell_renames(diffing);
+		tell_only(diffing, 0);
+		tell_only(diffing, 1);
+		out_table_end(diffing->run->out);
+	}
+	note_rest(diffing);
+}

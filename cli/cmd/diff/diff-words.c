@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What `diff` says about one pair, to people and to programs.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "cmd/diff/diff.h"
+#include "run/answer.h"
+
+const char *what_word(unsigned bit)
+{
+	static const char *const words[] = { "dtype", "shape", "role", "placement",
+		"unit", "value", "elements" };
+
+	return bit < sizeof words / sizeof *words ? words[bit] : NULL;
+}
+
+static void piece_text(const struct fsdp_compare_pair *pair, char text[HINT_TEXT])
+{
+	if (pair->part != FSDP_UNKNOWN)
+		snprintf(text, HINT_TEXT,
+			"1/%" PRIu64 ": the piece of rank %" PRIu64
+			" was written as the whole",
+			pair->parts, pair->part);
+	else
+		snprintf(text, HINT_TEXT,
+			"1/%" PRIu64 ": one rank's piece was written as the whole",
+			pair->parts);
+}
+
+static void flat_piece_text(
+	const struct fsdp_compare_pair *pair, const char *side, char text[HINT_TEXT])
+{
+	char whose[64] = "one rank's flat shard";
+
+	if (pair->part != FSDP_UNKNOWN)
+		snprintf(whose, sizeof whose, "the flat shard of rank %" PRIu64,
+			pair->part);
+	snprintf(text, HINT_TEXT,
+		"%s1/%" PRIu64 " of the elements, flattened: %s was written as the whole",
+		side, pair->parts, whose);
+}
+
+/* Which side the hint is about, where that is not B. */
+static const char *side_text(const struct fsdp_compare_pair *pair)
+{
+	return pair->hint_side == 0 ? "in A: " : "";
+}
+
+void hint_text(const struct fsdp_compare_pair *pair, char text[HINT_TEXT])
+{
+	const char *side = side_text(pair);
+
+	text[0] = '\0';
+	switch (pair->hint) {
+	case FSDP_HINT_FLATTENED:
+		snprintf(text, HINT_TEXT, "%sflattened, with as many elements", side);
+		break;
+	case FSDP_HINT_RESHAPED:
+		snprintf(text, HINT_TEXT, "as many elements in other dimensions");
+		break;
+	case FSDP_HINT_TRANSPOSED:
+		snprintf(text, HINT_TEXT, "transposed");
+		break;
+	case FSDP_HINT_PLACEHOLDER:
+		snprintf(text, HINT_TEXT,
+			"%sa placeholder without elements: saved without gathering the parameters",
+			side);
+		break;
+	case FSDP_HINT_PIECE:
+		piece_text(pair, text);
+		break;
+	case FSDP_HINT_FLAT_PIECE:
+		flat_piece_text(pair, side, text);
+		break;
+	case FSDP_HINT_JOINED:
+		snprintf(text, HINT_TEXT,
+			"%" PRIu64 " times as long in dim %u: what %" PRIu64
+			" ranks hold was joined, and may be copies",
+			pair->parts, pair->dim, pair->parts);
+		break;
+	case FSDP_HINT_COPIES:
+		snprintf(text, HINT_TEXT,
+			"%" PRIu64 " identical copies of it, joined along dim %u",
+			pair->parts, pair->dim);
+		break;
+	case FSDP_HINT_SHUFFLED:
+		snprintf(text, HINT_TEXT,
+			"the same %" PRIu64
+			" pieces along dim %u, joined in another order",
+			pair->parts, pair->dim);
+		break;
+	case FSDP_HINT_ROUNDED:
+		snprintf(
+			text, HINT_TEXT, "equal, rounded to the narrower of both dtypes");
+		break;
+	case FSDP_HINT_NONE:
+	case FSDP_HINT_COUNT:
+		break;
+	}
+}
+
+void rename_text(const struct fsdp_compare_rename *rename, char text[HINT_TEXT])
+{
+	int from = rename->from.size < 60 ? (int)rename->from.size : 60;
+	int to = rename->to.size < 60 ? (int)rename->to.size : 60;
+
+	if (rename->why == FSDP_RENAMED_BYTES)
+		snprintf(text, HINT_TEXT, "same bytes, shape and dtype");
+	else if (to == 0)
+		snprintf(text, HINT_TEXT, "without the prefix %.*s", from,
+			(const char *)rename->from.data);
+	else if (from == 0)
+		snprintf(text, HINT_TEXT, "with the prefix %.*s", to,
+			(const char *)rename->to.data);
+	else
+		snprintf(text, HINT_TEXT, "with the prefix %.*s instead of %.*s", to,
+			(const char *)rename->to.data, from,
+			(const char *)rename->from.data);
+}
+
+void shape_text(const struct fsdp_compare_tensor *tensor, char text[SHAPE_TEXT])
+{
+	size_t used = 0;
+
+	snprintf(text, SHAPE_TEXT, "%s", tensor->shape == NULL ? "any" : "[]");
+	for (uint32_t i = 0;
+		tensor->shape != NULL && i < tensor->dims && used + 1 < SHAPE_TEXT; i++)
+		used += (size_t)snprintf(text + used, SHAPE_TEXT - used, "%s%" PRId64,
+			i > 0 ? "x" : "", tensor->shape[i]);
+}
+
+/* "[3, 1]" */
+static size_t put_index(const struct diff_change *change, char *text, size_t size)
+{
+	uint32_t dims = change->pair.sides[0].dims;
+	size_t used = (size_t)snprintf(text, size, "[");
+
+	for (uint32_t i = 0; i < dims && used < size; i++)
+		used += (size_t)snprintf(text + used, size - used, "%s%" PRId64,
+			i > 0 ? ", " : "", change->first[i]);
+	if (used < size)
+		used += (size_t)snprintf(text + used, size - used, "]");
+	return used < size ? used : size - 1;
+}
+
+static size_t put_number(const char *label, double number, char *text, size_t size)
+{
+	char digits[32];
+
+	snprintf(digits, sizeof digits, "%.6g", number);
+	return (size_t)snprintf(text, size, ", %s %s", label, digits);
+}
+
+void elements_text(const struct diff_change *change, char text[ELEMENTS_TEXT])
+{
+	const struct fsdp_compare_elements *elements = &change->pair.elements;
+	uint64_t numel = 1;
+	size_t used;
+
+	text[0] = '\0';
+	if (!change->pair.compared) {
+		snprintf(text, ELEMENTS_TEXT, "stored in another form");
+		return;
+	}
+	for (uint32_t i = 0; i < change->pair.sides[0].dims; i++)
+		numel *= (uint64_t)change->pair.sides[0].shape[i];
+	used = (size_t)snprintf(text, ELEMENTS_TEXT,
+		"%" PRIu64 " of %" PRIu64 " elements differ", elements->differing, numel);
+	if (change->has_first) {
+		used += (size_t)snprintf(
+			text + used, ELEMENTS_TEXT - used, ", the first at ");
+		used += put_index(change, text + used, 160);
+	}
+	if (!elements->has_numbers)
+		return;
+	used += put_number(
+		"max abs", elements->max_abs, text + used, ELEMENTS_TEXT - used);
+	used += put_number(
+		"max rel", elements->max_rel, text + used, ELEMENTS_TEXT - used);
+	put_number("mean abs", elements->mean_abs, text + used, ELEMENTS_TEXT - used);
+}
+
+struct text unit_text(
+	struct diffing *diffing, unsigned side, const struct fsdp_compare_tensor *tensor)
+{
+	const struct fsdp_checkpoint *checkpoint = diffing->checkpoints[side];
+	struct fsdp_tensor facts;
+
+	if (checkpoint == NULL || tensor->tensor == FSDP_NONE)
+		return (struct text){ NULL, 0 };
+	facts = fsdp_tensor(checkpoint, tensor->tensor);
+	if (facts.unit == FSDP_NONE)
+		return (struct text){ NULL, 0 };
+	return name_text(&diffing->buffers[side], checkpoint,
+		fsdp_module(checkpoint, fsdp_unit(checkpoint, facts.unit).module).name);
+}

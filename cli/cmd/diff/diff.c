@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Compares two checkpoints, or one with a list of names.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/diff/diff.h"
+#include "front/dtype-word.h"
+#include "part/typed-names.h"
+#include "run/answer.h"
+#include "run/collected.h"
+#include "run/progress.h"
+
+#define AT(member) offsetof(struct diff_options, member)
+static const struct option OPTIONS[] = {
+	{ "names", 0, OPTION_FLAG, NULL, AT(names), .help = "compare names alone" },
+	{ "layout", 0, OPTION_FLAG, NULL, AT(layout),
+		.help = "compare how tensors lie on ranks, and FSDP units, too" },
+	{ "values", 0, OPTION_FLAG, NULL, AT(values),
+		.help = "compare elements, and values that are not tensors, too" },
+	{ "tol", 0, OPTION_TEXT, "ABS,REL", AT(tolerance),
+		.help = "with --values: equal if |a - b| <= ABS + REL * |b|" },
+	{ "stat", 0, OPTION_FLAG, NULL, AT(stat),
+		.help = "one row per module instead of one per tensor" },
+	{ "strip", 0, OPTION_TEXT, "PREFIX", AT(strip),
+		.help = "segments removed from the front of names; none: not even model. beside optim." },
+	{ "rename", 0, OPTION_LIST, "FROM=TO", AT(renames),
+		.help = "another name, or other first segments, for names of A" },
+	{ "map", 0, OPTION_TEXT, "NAME|FILE", AT(map),
+		.help = "compare names of different frameworks, as this map has them (help maps)" },
+	{ "size", 0, OPTION_LIST, "NAME=N", AT(sizes),
+		.help = "a number that the map speaks of: num_attention_heads=32" },
+	{ NULL },
+};
+
+/* ---- what is compared ---- */
+
+static bool choose(void *context, unsigned side, uint32_t tensor, struct fsdp_span name)
+{
+	struct diffing *diffing = context;
+	struct selection *selection = diffing->selections[side];
+
+	if (selection_is_all(selection))
+		return true;
+	return tensor == FSDP_NONE ? selection_takes_name(selection, name)
+				   : selection_takes_tensor(selection,
+					     diffing->checkpoints[side], tensor, name);
+}
+
+/* A word that is no dtype is none that is compared: 0. */
+static uint32_t dtype_of(struct text word)
+{
+	char typed[64];
+	size_t found;
+
+	if (word.data == NULL || word.size >= sizeof typed)
+		return 0;
+	memcpy(typed, word.data, word.size);
+	typed[word.size] = '\0';
+	found = dtype_of_word(typed);
+	return found < fsdp_dtype_count() ? (uint32_t)found : 0;
+}
+
+/* The names of a list as the library takes them, to be freed; shapes lie behind them. */
+static bool list_names(struct diffing *diffing, struct fsdp_compare_name **ret_names,
+	size_t *ret_count, int64_t **ret_shapes)
+{
+	struct wants wants = { .names = diffing->list.names,
+		.count = diffing->list.names.count };
+	size_t count = 0, dims = 0;
+	struct expected_tensor wanted;
+
+	for (size_t i = 0; i < wants.count; i++)
+		if (wanted_at(&wants, i, &wanted))
+			dims += wanted.dims;
+	*ret_names = calloc(wants.count + 1, sizeof **ret_names);
+	*ret_shapes = calloc(dims + 1, sizeof **ret_shapes);
+	dims = 0;
+	for (size_t i = 0; *ret_names != NULL && *ret_shapes != NULL && i < wants.count;
+		i++) {
+		struct fsdp_compare_name *name = &(*ret_names)[count];
+
+		if (!wanted_at(&wants, i, &wanted))
+			continue;
+		name->name = span_of_text(wanted.name);
+		name->dtype = dtype_of(wanted.dtype);
+		name->dims = wanted.dims;
+		name->shape = wanted.shape != NULL ? *ret_shapes + dims : NULL;
+		if (wanted.dims > 0)
+			memcpy(*ret_shapes + dims, wanted.shape,
+				wanted.dims * sizeof *wanted.shape);
+		dims += wanted.dims;
+		count++;
+	}
+	*ret_count = count;
+	name_buffer_done(&wants.buffer);
+	return *ret_names != NULL && *ret_shapes != NULL;
+}
+
+static const char *strip_of(const struct diff_options *options)
+{
+	return options->strip != NULL && strcmp(options->strip, "none") == 0
+		       ? ""
+		       : options->strip;
+}
+
+static bool compare(struct diffing *diffing, const struct typed_names *typed,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_compare_name *names = NULL;
+	int64_t *shapes = NULL;
+	struct fsdp_compare_options options = {
+		.size = sizeof options,
+		.sides = { { .checkpoint = diffing->checkpoints[0] },
+			{ .checkpoint = diffing->checkpoints[1] } },
+		.choose = choose,
+		.choose_context = diffing,
+		.stored_names = diffing->run->common->raw,
+		.strip = strip_of(diffing->options),
+		.renames = typed->renames,
+		.rename_count = typed->rename_count,
+		.map = diffing->map,
+		.sizes = typed->sizes,
+		.size_count = typed->size_count,
+		.names_only = diffing->options->names,
+		.layout = diffing->options->layout,
+		.limits = diffing->run->limits,
+		.limit_count = diffing->run->limit_count,
+	};
+	bool good = diffing->checkpoints[1] != NULL ||
+		    list_names(diffing, &names, &options.sides[1].name_count, &shapes);
+
+	options.sides[1].names = names;
+	good = good && fsdp_compare_new(&options, &diffing->compare, ret_error);
+	free(names);
+	free(shapes);
+	return good;
+}
+
+/* ---- values ---- */
+
+/* ABS,REL: both numbers that are not negative. */
+static bool read_tolerance(const char *typed, struct fsdp_compare_values_options *options)
+{
+	double *const to[2] = { &options->absolute, &options->relative };
+
+	for (size_t i = 0; i < 2; i++) {
+		char *end;
+
+		if ((*typed < '0' || *typed > '9') && *typed != '.')
+			return false;
+		*to[i] = strtod(typed, &end);
+		if (end == typed || *end != (i == 0 ? ',' : '\0') || !isfinite(*to[i]))
+			return false;
+		typed = end + 1;
+	}
+	return true;
+}
+
+static bool tell_progress(void *context, uint64_t done_bytes, uint64_t total_bytes)
+{
+	struct fsdp_recording_progress *progress = context;
+
+	__atomic_store_n(&progress->size, total_bytes, __ATOMIC_RELAXED);
+	__atomic_store_n(&progress->read, done_bytes, __ATOMIC_RELAXED);
+	return __atomic_load_n(&progress->stop, __ATOMIC_RELAXED) == 0;
+}
+
+static bool compare_values(struct diffing *diffing,
+	struct fsdp_compare_values_options *options, struct fsdp_error **ret_error)
+{
+	struct fsdp_recording_progress progress = { 0 };
+	bool good;
+
+	options->jobs = jobs_wanted(diffing->run->common);
+	options->tolerant = diffing->options->tolerance != NULL;
+	options->progress = tell_progress;
+	options->progress_context = &progress;
+	progress_begin(diffing->run->common, &progress);
+	good = fsdp_compare_values(diffing->compare, options, ret_error);
+	run_interrupted(diffing->run, progress_end());
+	diffing->has_values = good;
+	return good;
+}
+
+/* What could not be read. */
+static void tell_failures(struct diffing *diffing)
+{
+	size_t pair;
+
+	for (size_t i = 0; i < diffing->facts.failure_count; i++)
+		collected_error(diffing->run->collected,
+			fsdp_compare_failure(diffing->compare, i, &pair), 0);
+}
+
+/* ---- the answer ---- */
+
+bool is_different(const struct diffing *diffing)
+{
+	const struct fsdp_compare_facts *facts = &diffing->facts;
+
+	return facts->changed + facts->rename_count + facts->only_count[0] +
+		       facts->only_count[1] + facts->value_count >
+	       0;
+}
+
+/* The index of the first element that differs, from its number in C order. */
+static void find_first(struct diff_change *change)
+{
+	const struct fsdp_compare_tensor *tensor = &change->pair.sides[0];
+	uint64_t rest = change->pair.elements.first;
+
+	change->has_first = change->pair.compared && rest != FSDP_UNKNOWN;
+	for (uint32_t i = tensor->dims; change->has_first && i-- > 0;) {
+		change->first[i] = (int64_t)(rest % (uint64_t)tensor->shape[i]);
+		rest /= (uint64_t)tensor->shape[i];
+	}
+}
+
+/* Of an entry that is no tensor. */
+static const struct diff_change *value_change(struct diffing *diffing, size_t index)
+{
+	struct diff_change *change = &diffing->change;
+	struct fsdp_compare_value value = fsdp_compare_value(diffing->compare, index);
+
+	*change = (struct diff_change){ .is_value = true };
+	change->pair.what = FSDP_DIFFERS_VALUE;
+	for (unsigned i = 0; i < 2; i++) {
+		change->sides[i].value =
+			fsdp_value(diffing->checkpoints[i], value.sides[i]);
+		change->sides[i].tensor.tensor = FSDP_NONE;
+		change->sides[i].index = i;
+	}
+	change->name = name_text(&diffing->value_name, diffing->checkpoints[0],
+		change->sides[0].value.name);
+	return change;
+}
+
+const struct diff_change *diff_change(struct diffing *diffing, size_t index)
+{
+	struct diff_change *change = &diffing->change;
+
+	if (index >= diffing->facts.changed)
+		return value_change(diffing, index - diffing->facts.changed);
+	*change = (struct diff_change){ .is_value = false };
+	change->pair = fsdp_compare_pair(diffing->compare, diffing->changed[index]);
+	change->name = text_of_span(change->pair.sides[0].name);
+	hint_text(&change->pair, change->hint);
+	find_first(change);
+	for (unsigned i = 0; i < 2; i++) {
+		struct diff_side *side = &change->sides[i];
+
+		side->tensor = change->pair.sides[i];
+		side->index = i;
+		side->layout[0] = '\0';
+		if (diffing->options->layout)
+			fsdp_compare_layout(
+				diffing->compare, i, side->tensor.tensor, side->layout);
+		side->placement = text_of(side->layout);
+	}
+	return change;
+}
+
+static bool list_changes(struct diffing *diffing)
+{
+	size_t count = 0;
+
+	diffing->changed = calloc(diffing->facts.changed + 1, sizeof *diffing->changed);
+	if (diffing->changed == NULL)
+		return false;
+	for (size_t i = 0; i < diffing->facts.pair_count; i++)
+		if (fsdp_compare_pair(diffing->compare, i).what != 0)
+			diffing->changed[count++] = i;
+	return true;
+}
+
+static bool answer(struct diffing *diffing)
+{
+	struct run *run = diffing->run;
+
+	diffing->facts = fsdp_compare_facts(diffing->compare);
+	diffing->change_count = diffing->facts.changed + diffing->facts.value_count;
+	tell_failures(diffing);
+	if (!list_changes(diffing) || (diffing->options->stat && !fold_modules(diffing)))
+		return false;
+	/* What could not be read may be what seems to lack. */
+	diffing->status = run->collected->failure_count > 0 ? STATUS_PARTIAL
+			  : is_different(diffing)           ? STATUS_BAD
+							    : STATUS_GOOD;
+	for (unsigned i = 0; i < 2; i++)
+		diffing->status = answer_selection_status(
+			run, diffing->selections[i], diffing->status);
+	run_begin(run, diffing->status);
+	tell_diff(diffing);
+	put_differences(diffing);
+	out_fields(run->out, &diff_record, (struct subject){ diffing, diffing });
+	return !diffing->buffers[0].failed && !diffing->buffers[1].failed &&
+	       !diffing->value_name.failed && !diffing->json[0].failed &&
+	       !diffing->json[1].failed;
+}
+
+/* ---- the second ---- */
+
+/* A list of names, else a checkpoint. False: it is neither, which was told. */
+static bool open_second(struct diffing *diffing)
+{
+	struct run *run = diffing->run;
+	struct collected *collected = run->collected;
+	const char *path = run->other_path;
+	struct fsdp_error *error = NULL;
+	bool good = true;
+
+	diffing->paths[1] = path;
+	if (expectation_open_list(&diffing->list, run, path, &error)) {
+		if (collected->input_count > 1) {
+			collected->inputs[1].kind = "expect";
+			collected->inputs[1].status = STATUS_GOOD;
+		}
+	} else if (error != NULL && fsdp_error_code(error) == FSDP_ERROR_LIMIT) {
+		good = false;
+		refuse(run, fsdp_error_hint(error), "%s: %s", path,
+			fsdp_error_message(error));
+	} else {
+		diffing->checkpoints[1] = run_open(run, 1);
+		good = diffing->checkpoints[1] != NULL;
+	}
+	fsdp_error_free(error);
+	return good;
+}
+
+static void diffing_done(struct diffing *diffing)
+{
+	fsdp_compare_free(diffing->compare);
+	fsdp_map_free(diffing->map);
+	expectation_done(&diffing->list);
+	free(diffing->changed);
+	free(diffing->modules);
+	for (unsigned i = 0; i < 2; i++) {
+		selection_free(diffing->selections[i]);
+		name_buffer_done(&diffing->buffers[i]);
+		json_tokens_done(&diffing->json[i]);
+	}
+	name_buffer_done(&diffing->value_name);
+}
+
+/* What is wrong with the request; NULL: nothing. */
+static const char *objection(
+	const struct diff_options *options, struct fsdp_compare_values_options *values)
+{
+	if (options->names && (options->layout || options->values))
+		return "--names excludes --layout and --values";
+	if (options->tolerance == NULL)
+		return NULL;
+	if (!options->values)
+		return "--tol is about elements, which only --values compares";
+	return read_tolerance(options->tolerance, values)
+		       ? NULL
+		       : "--tol needs two numbers that are not negative";
+}
+
+static bool run_all(struct diffing *diffing, const struct typed_names *typed,
+	struct fsdp_compare_values_options *values, struct fsdp_error **ret_error)
+{
+	struct run *run = diffing->run;
+
+	if (!answer_selection(run, &diffing->selections[0]) ||
+		!answer_selection(run, &diffing->selections[1]) || !open_second(diffing))
+		return true;
+	if (diffing->options->values && diffing->checkpoints[1] == NULL)
+		return refuse(run, "without --values",
+			"%s is a list of names, which has no values", diffing->paths[1]);
+	if (diffing->options->map != NULL &&
+		!fsdp_map_open(diffing->options->map, run->limits, run->limit_count,
+			&diffing->map, ret_error))
+		return false;
+	return compare(diffing, typed, ret_error) &&
+	       (!diffing->options->values ||
+		       compare_values(diffing, values, ret_error)) &&
+	       answer(diffing);
+}
+
+static bool run_diff(struct run *run, struct fsdp_error **ret_error)
+{
+	struct diffing diffing = { .run = run,
+		.options = run->options,
+		.checkpoints = { run->checkpoint, NULL },
+		.paths = { run->path, NULL } };
+	struct fsdp_compare_values_options values = { .size = sizeof values };
+	const char *what = objection(diffing.options, &values), *wrong;
+	struct typed_names names = { .rename_count = 0 };
+	bool good;
+
+	if (what != NULL)
+		return refuse(run, "such as --values --tol=1e-6,1e-5", "%s", what);
+	good = typed_names_take(
+		&names, &diffing.options->renames, &diffing.options->sizes, &wrong);
+	if (good && wrong != NULL)
+		good = refuse(run,
+			"such as --rename=encoder=model.encoder and --size=num_attention_heads=32",
+			"%s is not FROM=TO of --rename, nor NAME=N of --size", wrong);
+	else if (good)
+		good = run_all(&diffing, &names, &values, ret_error);
+	typed_names_done(&names);
+	diffing_done(&diffing);
+	return good;
+}
+
+static bool wants_values(const void *options)
+{
+	return ((const struct diff_options *)options)->values;
+}
+
+const struct command command_diff = {
+	.name = "diff",
+	.group = GROUP_LOOK,
+	.summary = "what differs between two checkpoints?",
+	.synopsis =
+		"[--names | --layout] [--values [--tol=ABS,REL]] [--stat] [--strip=PREFIX] [--map=NAME|FILE] A B",
+	.examples = { "diff step-1000/ consolidated/",
+		"diff --values --role=param step-1000/ consolidated/",
+		"diff step-1000/ expected-names.json" },
+	.exit_1 = "they differ",
+	.options = OPTIONS,
+	.selectors = (const struct option *const[]){ select_names, select_tensors,
+		select_ranks, select_files, NULL },
+	.shapes = SHAPE_FACTS | SHAPE_ITEMS | SHAPE_TABLE,
+	.answer = &diff_record,
+	.output = "text",
+	.inputs = INPUTS_PAIR,
+	.shows_plan = true, /* it shows no module */
+	.wants_values = wants_values,
+	.options_size = sizeof(struct diff_options),
+	.run = run_diff,
+};

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef DIFF_H
+#define DIFF_H
+
+#include <fsdp/compare.h>
+
+#include "front/select.h"
+#include "part/expectation.h"
+#include "part/tensor-row.h"
+
+/*
+ * What `diff` works with: diff.c decides what is compared, diff-data.c describes the answer
+ * for programs, diff-text.c tells it to people, diff-words.c has what both say.
+ */
+enum { HINT_TEXT = 200, SHAPE_TEXT = 160, ELEMENTS_TEXT = 400 };
+
+struct diff_options {
+	bool names, layout, values, stat;
+	const char *tolerance; /* ABS,REL */
+	const char *strip;
+	struct texts renames, sizes;
+	const char *map; /* its name, or a file */
+};
+
+/* A tensor as one side has it. */
+struct diff_side {
+	struct fsdp_compare_tensor tensor;
+	unsigned index;
+	struct fsdp_value value; /* of an entry that is no tensor */
+	struct text placement;   /* --layout; empty: not known */
+	char layout[FSDP_LAYOUT_TEXT];
+};
+
+/* A tensor that both have, and that is not the same. */
+struct diff_change {
+	struct fsdp_compare_pair pair;
+	struct text name;
+	struct diff_side sides[2];
+	char hint[HINT_TEXT];         /* "": there is none */
+	int64_t first[FSDP_DIMS_MAX]; /* index of the first element that differs */
+	bool has_first;
+	bool is_value; /* an entry that is no tensor; of the above only the name counts */
+};
+
+struct diffing {
+	struct run *run;
+	const struct diff_options *options;
+	const struct fsdp_checkpoint *checkpoints[2]; /* the second is NULL: a list */
+	const char *paths[2];
+	struct expectation list; /* names instead of the second */
+	struct selection *selections[2];
+	struct fsdp_map *map;
+	struct fsdp_compare *compare;
+	struct fsdp_compare_facts facts;
+	size_t *changed;     /* pairs that are not the same: facts.changed of them */
+	size_t change_count; /* of these, and of entries that are no tensors */
+	bool has_values;     /* they were compared */
+	struct diff_change change;
+	struct module_change *modules; /* --stat */
+	size_t module_count;
+	struct name_buffer buffers[2], value_name;
+	struct json_tokens json[2];
+	int status;
+};
+
+/* Whether anything differs. */
+bool is_different(const struct diffing *diffing);
+
+/* The index-th change, until the next one is asked for. */
+const struct diff_change *diff_change(struct diffing *diffing, size_t index);
+
+/* ---- diff-words.c ---- */
+
+/* How the tensor of B may have come of that of A; "" if nothing is known. */
+void hint_text(const struct fsdp_compare_pair *pair, char text[HINT_TEXT]);
+
+/* Why both names are taken for one. */
+void rename_text(const struct fsdp_compare_rename *rename, char text[HINT_TEXT]);
+
+/* "4096x512"; "[]" of a scalar; "any" where a list does not say. */
+void shape_text(const struct fsdp_compare_tensor *tensor, char text[SHAPE_TEXT]);
+
+/* "17 of 444 elements, the first [3, 1]; max abs 0.5, max rel 0.1, mean abs 0.01". */
+void elements_text(const struct diff_change *change, char text[ELEMENTS_TEXT]);
+
+/* The unit that shards the tensor of a side; absent: none. */
+struct text unit_text(
+	struct diffing *diffing, unsigned side, const struct fsdp_compare_tensor *tensor);
+
+/* "dtype": the word for one bit of enum fsdp_compare_what; NULL past the last. */
+const char *what_word(unsigned bit);
+
+/* ---- diff-data.c, diff-text.c ---- */
+
+extern const struct record diff_record;
+void put_differences(struct diffing *diffing);
+void tell_diff(struct diffing *diffing);
+
+/* ---- module-changes.c ---- */
+
+/* What became of the tensors that one module owns. */
+struct module_change {
+	struct fsdp_span module;
+	uint64_t order; /* that of its first tensor */
+	uint64_t same, only_a, only_b, changed;
+	uint64_t zero; /* of B, with --values; else UINT64_MAX */
+};
+
+/* Fills `modules`, in the order of A, then in that of B. False: out of memory. */
+bool fold_modules(struct diffing *diffing);
+
+#endif
