@@ -29,6 +29,10 @@ static const struct option OPTIONS[] = {
 		.help = "the names it must have: a JSON list or map, a checkpoint, a plan" },
 	{ "merged", 0, OPTION_TEXT, "CHECKPOINT", AT(merged),
 		.help = "must be the same, converted: names, shapes; with --data all bytes" },
+	{ "map", 0, OPTION_TEXT, "NAME|FILE", AT(map),
+		.help = "with --merged: names of another framework (help maps)" },
+	{ "size", 0, OPTION_LIST, "NAME=N", AT(sizes),
+		.help = "a number that the map speaks of: num_attention_heads=32" },
 	{ "ignore", 0, OPTION_LIST, "GLOB", AT(ignore),
 		.help = "names that --expect and --merged leave out" },
 	{ "for", 0, OPTION_WORDS, "LOADER,...", AT(loading.loaders), loader_words,
@@ -118,6 +122,34 @@ static bool set_ignored(struct audit *audit, struct run *run)
 	return false;
 }
 
+/* The map of --merged, and its sizes. */
+static bool open_map(struct audit *audit, struct run *run)
+{
+	const struct audit_options *options = audit->options;
+	const struct texts none = { NULL, 0 };
+	struct fsdp_error *error = NULL;
+	const char *wrong = NULL;
+	bool good;
+
+	if (options->map != NULL && options->merged == NULL)
+		return !refuse(run, "give both: --merged=OUT --map=NAME",
+			"--map is about --merged");
+	if (!typed_names_take(&audit->sizes, &none, &options->sizes, &wrong))
+		return out_of_memory(run);
+	if (wrong != NULL)
+		return !refuse(run, "such as --size=num_attention_heads=32",
+			"%s is not NAME=N of --size", wrong);
+	if (options->map == NULL)
+		return true;
+	good = fsdp_map_open(
+		options->map, run->limits, run->limit_count, &audit->map, &error);
+	if (!good)
+		refuse(run, error != NULL ? fsdp_error_hint(error) : NULL, "%s",
+			error != NULL ? fsdp_error_message(error) : "out of memory");
+	fsdp_error_free(error);
+	return good;
+}
+
 static bool prepare(struct run *run, struct fsdp_recording_options *unused)
 {
 	const struct audit_options *options = run->options;
@@ -145,7 +177,8 @@ static bool prepare(struct run *run, struct fsdp_recording_options *unused)
 	return loading_prepare(&options->loading, run) && set_rules(audit, run) &&
 	       set_ignored(audit, run) &&
 	       expectation_open(&audit->expected, run, options->expect, true) &&
-	       expectation_open(&audit->merged, run, options->merged, false);
+	       expectation_open(&audit->merged, run, options->merged, false) &&
+	       open_map(audit, run);
 }
 
 static void release(void *prepared)
@@ -165,6 +198,8 @@ static void release(void *prepared)
 	baseline_done(&audit->baseline);
 	expectation_done(&audit->expected);
 	expectation_done(&audit->merged);
+	fsdp_map_free(audit->map);
+	typed_names_done(&audit->sizes);
 	selection_free(audit->ignored);
 	free(audit);
 }
@@ -256,7 +291,7 @@ const struct command command_audit = {
 	.group = GROUP_START,
 	.summary = "is it complete, intact, safe?",
 	.synopsis =
-		"[--quick | --data [--values]] [--fail-on=LEVEL] [--rule=RULE=LEVEL]... [--policy=FILE] [--baseline=FILE] [--expect=CHECKPOINT] [--merged=CHECKPOINT] [--for=LOADER,... [--world=N] [--loader-version=VERSION]] [--checks] CHECKPOINT...",
+		"[--quick | --data [--values]] [--fail-on=LEVEL] [--rule=RULE=LEVEL]... [--policy=FILE] [--baseline=FILE] [--expect=CHECKPOINT] [--merged=CHECKPOINT [--map=NAME|FILE]] [--for=LOADER,... [--world=N] [--loader-version=VERSION]] [--checks] CHECKPOINT...",
 	.example = "audit step-1000/",
 	.examples = { "audit step-1000/", "audit --data --fail-on=warning step-1000/",
 		"audit -q step-1000/ && deploy step-1000/" },

@@ -7,6 +7,7 @@
 #include "cmd/audit/baseline.h"
 #include "cmd/audit/expect.h"
 #include "cmd/audit/levels.h"
+#include "cmd/audit/merged.h"
 #include "cmd/audit/policy.h"
 #include "front/command.h"
 #include "part/load-answer.h"
@@ -20,6 +21,8 @@ struct audit_options {
 	const char *baseline;
 	const char *expect;
 	const char *merged;
+	const char *map; /* its name, or a file */
+	struct texts sizes;
 	struct texts ignore;
 	struct loading_options loading;
 };
@@ -71,6 +74,8 @@ struct audit {
 	struct policy policy;
 	struct baseline baseline;
 	struct expectation expected, merged;
+	struct fsdp_map *map; /* of names, for --merged; or NULL */
+	struct typed_names sizes;
 	struct selection *ignored;    /* names that are left out of both, or NULL */
 	struct judgement *judgements; /* of which each owns its checks */
 	size_t count;

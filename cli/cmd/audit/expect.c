@@ -2,19 +2,16 @@
 /*
  * Compares the names, shapes and dtypes of a checkpoint with what they should be.
  */
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/audit/expect-values.h"
+#include "cmd/audit/compared-findings.h"
 #include "cmd/audit/expect.h"
 #include "part/name-buffer.h"
 #include "part/similar.h"
 #include "run/answer.h"
-#include "run/collected.h"
 
 enum {
-	KEPT = 1000,   /* findings of a rule; more are counted */
 	EXPLAINED = 3, /* missing names for which others that are near are looked for */
 	PREFIX_MOST = 200,
 };
@@ -26,20 +23,15 @@ struct named {
 };
 
 struct comparing {
-	struct run *run;
+	struct compared_findings findings;
 	struct wants wants;
 	const struct fsdp_checkpoint *actual;
 	struct named *index; /* by name */
 	size_t index_count;
 	unsigned char *matched; /* by tensor */
 	struct selection *ignored;
-	struct text file;       /* of the findings */
-	const char *names_rule; /* FI6005 or FI6001 */
-	const char *shape_rule;
 	char strip[PREFIX_MOST], add[PREFIX_MOST]; /* what names lose and get */
 	struct name_buffer renamed;
-	uint64_t missing, shaped, extra; /* findings so far */
-	struct fsdp_locator *locators[2];
 	bool failed; /* out of memory */
 };
 
@@ -177,50 +169,6 @@ static void guess_rename(struct comparing *comparing)
 	}
 }
 
-/* ---- findings ---- */
-
-__attribute__((format(printf, 6, 7))) static void find(struct comparing *comparing,
-	const char *rule, enum severity severity, struct text tensor, const char *next,
-	const char *format, ...)
-{
-	struct collected *collected = comparing->run->collected;
-	const struct fsdp_rule *row = fsdp_rule_find(rule);
-	va_list arguments;
-	char *message, *name;
-
-	va_start(arguments, format);
-	message = collected_format(collected, format, arguments);
-	va_end(arguments);
-	name = owned_copy(&collected->owned, tensor.data, tensor.size);
-	if (message == NULL || name == NULL) {
-		comparing->failed = true;
-		return;
-	}
-	collected_finding(collected, &(struct finding){ .rule = row->id,
-					     .slug = row->slug,
-					     .severity = severity,
-					     .input = comparing->run->input,
-					     .file = comparing->file,
-					     .tensor = { name, tensor.size },
-					     .offset = UINT64_MAX,
-					     .length = UINT64_MAX,
-					     .rank = UINT32_MAX,
-					     .lost_bytes = UINT64_MAX,
-					     .message = text_of(message),
-					     .next = collected_text(collected,
-						     next != NULL ? next : row->fix) });
-}
-
-static void omit(struct comparing *comparing, const char *rule, uint64_t count)
-{
-	struct fsdp_omitted omitted = { fsdp_rule_find(rule),
-		span_of_text(comparing->file), count };
-
-	if (count > 0)
-		collected_omitted(comparing->run->collected, &omitted,
-			comparing->run->input, false);
-}
-
 /* ---- names ---- */
 
 /* The names that are most like it, for those who mistyped. */
@@ -260,16 +208,17 @@ static void find_missing(struct comparing *comparing, struct text name)
 
 	if (resolved)
 		comparing->matched[other] = 1;
-	if (comparing->missing++ >= KEPT)
+	if (comparing->findings.missing++ >= COMPARED_KEPT)
 		return;
-	if (!resolved && comparing->missing <= EXPLAINED)
+	if (!resolved && comparing->findings.missing <= EXPLAINED)
 		near_names(comparing, name, near, sizeof near);
 	if (resolved)
 		snprintf(next, sizeof next, "it is there %s the prefix %s",
 			add[0] != '\0' ? "with" : "without",
 			add[0] != '\0' ? add : strip);
-	find(comparing, comparing->names_rule, SEVERITY_ERROR, name,
-		resolved ? next : NULL, "no tensor has this name%s", near);
+	compared_find(&comparing->findings, comparing->findings.names_rule,
+		SEVERITY_ERROR, name, resolved ? next : NULL, "no tensor has this name%s",
+		near);
 }
 
 /* Under the name that the other checkpoint tied it to. */
@@ -295,111 +244,13 @@ static bool is_ignored(struct comparing *comparing, struct text name)
 	       selection_takes_name(comparing->ignored, span_of_text(name));
 }
 
-/* ---- shapes and dtypes ---- */
-
-static void spell_shape(const int64_t *shape, uint32_t dims, char *to, size_t size)
-{
-	size_t used = (size_t)snprintf(to, size, "[");
-
-	for (uint32_t i = 0; i < dims && used < size; i++)
-		used += (size_t)snprintf(to + used, size - used, "%s%" PRId64,
-			i > 0 ? ", " : "", shape[i]);
-	if (used < size)
-		snprintf(to + used, size - used, "]");
-}
-
-/* How the one may have come of the other. */
-static const char *cause(
-	const struct expected_tensor *wanted, const struct fsdp_tensor *actual)
-{
-	uint64_t numel = 1;
-
-	for (uint32_t i = 0; i < wanted->dims; i++)
-		if (__builtin_mul_overflow(numel, (uint64_t)wanted->shape[i], &numel))
-			return "";
-	if (actual->numel == numel && actual->dims == 1)
-		return " (flattened)";
-	if (actual->numel == 0)
-		return " (a placeholder)";
-	if (actual->numel < numel && numel % actual->numel == 0)
-		return " (one rank's part, written as the whole)";
-	if (numel > 0 && actual->numel > numel && actual->numel % numel == 0)
-		return " (the parts of several ranks, joined)";
-	return "";
-}
-
-/* Whether the elements can be compared. */
-static bool judge_shape(struct comparing *comparing, const struct expected_tensor *wanted,
-	const struct fsdp_tensor *actual)
-{
-	bool same = wanted->shape == NULL ||
-		    (wanted->dims == actual->dims &&
-			    (actual->dims == 0 ||
-				    memcmp(wanted->shape, actual->shape,
-					    actual->dims * sizeof(int64_t)) == 0));
-	const char *dtype = fsdp_dtype(actual->dtype)->name;
-	bool merges = strcmp(comparing->shape_rule, "FI6003") == 0;
-	char expected[200], found[200];
-
-	if (!same && comparing->shaped++ < KEPT) {
-		spell_shape(wanted->shape, wanted->dims, expected, sizeof expected);
-		spell_shape(actual->shape, actual->dims, found, sizeof found);
-		find(comparing, comparing->shape_rule, SEVERITY_ERROR, wanted->name, NULL,
-			"the shape is %s instead of %s%s", found, expected,
-			cause(wanted, actual));
-	}
-	if (wanted->dtype.data == NULL || text_is(wanted->dtype, text_of(dtype)))
-		return same;
-	if (comparing->shaped++ < KEPT)
-		find(comparing, comparing->shape_rule,
-			merges ? SEVERITY_WARNING : SEVERITY_ERROR, wanted->name, NULL,
-			"the dtype is %s instead of %.*s", dtype,
-			wanted->dtype.size < 40 ? (int)wanted->dtype.size : 40,
-			wanted->dtype.data);
-	return false;
-}
-
-/* ---- elements ---- */
-
-static void judge_values(struct comparing *comparing,
-	const struct expected_tensor *wanted, uint32_t tensor)
-{
-	const struct compared_tensor pair[2] = {
-		{ comparing->wants.checkpoint, comparing->locators[0], wanted->tensor },
-		{ comparing->actual, comparing->locators[1], tensor },
-	};
-	struct fsdp_error *error = NULL;
-	struct difference difference;
-
-	if (compare_elements(pair, &difference, &error) && difference.count > 0)
-		find(comparing, "FI6004", SEVERITY_ERROR, wanted->name, NULL,
-			"%" PRIu64 " of %" PRIu64
-			" elements differ, the first is element %" PRIu64,
-			difference.count, difference.elements, difference.first);
-	if (error != NULL)
-		collected_error(comparing->run->collected, error, comparing->run->input);
-	fsdp_error_free(error);
-}
-
 /* ---- all of it ---- */
-
-/* The one key that programs which merge take away, or that wraps a model for training. */
-static bool is_unwrapped(const struct comparing *comparing)
-{
-	const char *prefix =
-		comparing->strip[0] != '\0' ? comparing->strip : comparing->add;
-
-	return strcmp(prefix, "model.") == 0 || strcmp(prefix, "module.") == 0;
-}
 
 static void judge_one(struct comparing *comparing, const struct expected_tensor *wanted)
 {
 	uint32_t tensor = find_tensor(comparing, wanted->name);
-	bool merges = comparing->wants.checkpoint == comparing->run->checkpoint;
 	struct fsdp_tensor actual;
 
-	if (tensor == FSDP_NONE && merges && is_unwrapped(comparing))
-		tensor = find_tensor(comparing, renamed(comparing, wanted->name));
 	if (tensor == FSDP_NONE) {
 		if (!has_partner(comparing, wanted))
 			find_missing(comparing, wanted->name);
@@ -407,9 +258,12 @@ static void judge_one(struct comparing *comparing, const struct expected_tensor 
 	}
 	comparing->matched[tensor] = 1;
 	actual = fsdp_tensor(comparing->actual, tensor);
-	if (judge_shape(comparing, wanted, &actual) && comparing->locators[0] != NULL &&
-		(actual.flags & FSDP_TENSOR_NO_DATA) == 0 && actual.alias == FSDP_NONE)
-		judge_values(comparing, wanted, tensor);
+	compared_shape(&comparing->findings, wanted->name, wanted->shape, wanted->dims,
+		wanted->dtype,
+		&(struct fsdp_compare_tensor){ .tensor = tensor,
+			.dtype = actual.dtype,
+			.shape = actual.shape,
+			.dims = actual.dims });
 }
 
 static void judge_extra(struct comparing *comparing)
@@ -425,9 +279,8 @@ static void judge_extra(struct comparing *comparing)
 			tensor.alias != FSDP_NONE)
 			continue;
 		name = name_text(&buffer, comparing->actual, tensor.name);
-		if (!is_ignored(comparing, name) && comparing->extra++ < KEPT)
-			find(comparing, comparing->names_rule, SEVERITY_WARNING, name,
-				NULL, "a tensor that was not expected");
+		if (!is_ignored(comparing, name))
+			compared_extra(&comparing->findings, name);
 	}
 	comparing->failed |= buffer.failed;
 	name_buffer_done(&buffer);
@@ -445,13 +298,9 @@ static bool compare(struct comparing *comparing)
 			!is_ignored(comparing, wanted.name))
 			judge_one(comparing, &wanted);
 	judge_extra(comparing);
-	omit(comparing, comparing->names_rule,
-		(comparing->missing > KEPT ? comparing->missing - KEPT : 0) +
-			(comparing->extra > KEPT ? comparing->extra - KEPT : 0));
-	omit(comparing, comparing->shape_rule,
-		comparing->shaped > KEPT ? comparing->shaped - KEPT : 0);
-	return !comparing->failed && !comparing->wants.buffer.failed &&
-	       !comparing->renamed.failed;
+	compared_omit(&comparing->findings);
+	return !comparing->failed && !comparing->findings.failed &&
+	       !comparing->wants.buffer.failed && !comparing->renamed.failed;
 }
 
 static void comparing_done(struct comparing *comparing)
@@ -460,15 +309,15 @@ static void comparing_done(struct comparing *comparing)
 	free(comparing->matched);
 	name_buffer_done(&comparing->wants.buffer);
 	name_buffer_done(&comparing->renamed);
-	fsdp_locator_free(comparing->locators[0]);
-	fsdp_locator_free(comparing->locators[1]);
 }
 
 bool judge_expected(
 	const struct expectation *expectation, struct run *run, struct selection *ignored)
 {
 	struct comparing comparing = {
-		.run = run,
+		.findings = { .run = run,
+			.names_rule = "FI6005",
+			.shape_rule = "FI6007" },
 		.wants = { .checkpoint = expectation->checkpoint,
 			.names = expectation->names,
 			.count = expectation->checkpoint != NULL
@@ -476,34 +325,9 @@ bool judge_expected(
 					 : expectation->names.count },
 		.actual = run->checkpoint,
 		.ignored = ignored,
-		.names_rule = "FI6005",
-		.shape_rule = "FI6007",
 	};
 	bool good = compare(&comparing);
 
-	comparing_done(&comparing);
-	return good;
-}
-
-bool judge_merged(const struct expectation *expectation, struct run *run,
-	struct selection *ignored, bool values)
-{
-	struct comparing comparing = {
-		.run = run,
-		.wants = { .checkpoint = run->checkpoint,
-			.count = fsdp_tensor_count(run->checkpoint) },
-		.actual = expectation->checkpoint,
-		.ignored = ignored,
-		.file = text_of(expectation->path),
-		.names_rule = "FI6001",
-		.shape_rule = "FI6003",
-	};
-	bool good = !values ||
-		    (fsdp_locator_new(run->checkpoint, &comparing.locators[0], NULL) &&
-			    fsdp_locator_new(expectation->checkpoint,
-				    &comparing.locators[1], NULL));
-
-	good = good && compare(&comparing);
 	comparing_done(&comparing);
 	return good;
 }

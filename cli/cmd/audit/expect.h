@@ -11,9 +11,4 @@
 bool judge_expected(const struct expectation *expectation, struct run *run,
 	struct selection *ignored);
 
-/* What --merged names must be the checkpoint, converted: FI6001, FI6003 and, with `values`,
- * FI6004. */
-bool judge_merged(const struct expectation *expectation, struct run *run,
-	struct selection *ignored, bool values);
-
 #endif

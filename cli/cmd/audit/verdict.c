@@ -340,8 +340,16 @@ static struct judgement *add_verdict(struct audit *audit, const struct run *run)
 }
 
 /* With what was expected of it. */
-static bool compare_others(const struct audit *audit, struct run *run)
+static bool compare_others(
+	const struct audit *audit, struct run *run, struct fsdp_error **ret_error)
 {
+	const struct merged_options options = {
+		.map = audit->map,
+		.sizes = audit->sizes,
+		.values = audit->level >= FSDP_LEVEL_DATA,
+		.jobs = jobs_wanted(run->common),
+	};
+
 	if (run->checkpoint == NULL)
 		return true;
 	policy_judge(&audit->policy, run);
@@ -352,8 +360,7 @@ static bool compare_others(const struct audit *audit, struct run *run)
 		!judge_expected(&audit->expected, run, audit->ignored))
 		return false;
 	return audit->merged.path == NULL ||
-	       judge_merged(&audit->merged, run, audit->ignored,
-		       audit->level >= FSDP_LEVEL_DATA);
+	       judge_merged(&audit->merged, run, audit->ignored, &options, ret_error);
 }
 
 /* A loader that refuses it, or loads something else, fails the audit. */
@@ -379,7 +386,7 @@ bool audit_judge(struct audit *audit, struct run *run, struct fsdp_error **ret_e
 
 	if (judging.verdict == NULL)
 		return false;
-	if (!run_passes(&judging, ret_error) || !compare_others(audit, run))
+	if (!run_passes(&judging, ret_error) || !compare_others(audit, run, ret_error))
 		return false;
 	judged_failures_take(run);
 	drop_findings(&judging);
