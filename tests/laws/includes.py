@@ -71,6 +71,7 @@ PUBLIC = {
     "trace.h": "trace",
     "verify.h": "verify",
     "version.h": "base",
+    "walk.h": "doors",
 }
 
 # Folders whose families are strangers to each other -> the headers they do share, by their path in the
