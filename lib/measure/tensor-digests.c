@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The digest of each tensor's elements.
+ */
+#include <fsdp/walk.h>
+
+#include "measure/digesting.h"
+#include "measure/share.h"
+#include "sweep/sha256.h"
+
+static bool digest_range(struct fsdp_walker *walker, struct fsdp_sha256 *sha256,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_span bytes;
+	do {
+		if (!fsdp_walk_next(walker, &bytes, ret_error))
+			return false;
+		if (!fsdp_sha256_add(sha256, bytes.data, bytes.size))
+			return fsdp_fail_memory(ret_error);
+	} while (bytes.size != 0);
+	return true;
+}
+
+/* Of a whole tensor: none is cut. */
+static void visit(
+	void *context, struct fsdp_walker *walker, const struct fsdp_walk_range *range)
+{
+	struct fsdp_digests *digests = context;
+	struct fsdp_made_digest *digest = &digests->list[range->index];
+	struct fsdp_sha256 *sha256 = fsdp_sha256_new();
+	struct fsdp_error *error = NULL;
+	if (sha256 == NULL)
+		fsdp_fail_memory(&error);
+	else if (digest_range(walker, sha256, &error) &&
+		 !fsdp_sha256_finish(sha256, digest->shown.sha256))
+		fsdp_fail_memory(&error);
+	fsdp_sha256_free(sha256);
+	digest->error = error;
+}
+
+/* ---- which ---- */
+
+static bool list_tensors(struct fsdp_digests *digests, uint32_t **ret_tensors,
+	struct fsdp_error **ret_error)
+{
+	const struct fsdp_digests_options *options = &digests->options;
+	size_t count = options->tensors != NULL ? options->tensor_count
+						: fsdp_tensor_count(digests->checkpoint);
+	bool *taken = FSDP_TAKE(&digests->arena, taken, count + 1);
+	uint32_t *tensors = FSDP_TAKE(&digests->arena, tensors, count + 1);
+	digests->list = FSDP_TAKE(&digests->arena, digests->list, count + 1);
+	if (taken == NULL || tensors == NULL || digests->list == NULL)
+		return fsdp_arena_fail(&digests->arena, ret_error);
+	if (!fsdp_share_mark(digests->checkpoint, options->tensors, count, options->part,
+		    options->parts, taken, ret_error))
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		uint32_t tensor =
+			options->tensors != NULL ? options->tensors[i] : (uint32_t)i;
+		if (!taken[i])
+			continue;
+		tensors[digests->count] = tensor;
+		digests->list[digests->count++] = (struct fsdp_made_digest){
+			.shown.tensor = tensor,
+			.shown.position = i,
+			.shown.bytes = fsdp_tensor(digests->checkpoint, tensor).bytes,
+		};
+	}
+	*ret_tensors = tensors;
+	return true;
+}
+
+static bool make(struct fsdp_digests *digests, struct fsdp_error **ret_error)
+{
+	uint32_t *tensors = NULL;
+	if (!list_tensors(digests, &tensors, ret_error))
+		return false;
+	const struct fsdp_walk_options walk = {
+		.size = sizeof walk,
+		.tensors = tensors,
+		.tensor_count = digests->count,
+		.jobs = digests->options.jobs,
+		.visit = visit,
+		.context = digests,
+		.progress = digests->options.progress,
+		.progress_context = digests->options.progress_context,
+	};
+	return fsdp_walk(digests->checkpoint, &walk, ret_error) &&
+	       fsdp_digests_check(digests, ret_error);
+}
+
+bool fsdp_digests_of_tensors(const struct fsdp_checkpoint *checkpoint,
+	const struct fsdp_digests_options *options, struct fsdp_digests **ret_digests,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_digests *digests = fsdp_digests_begin(checkpoint, options, ret_error);
+	if (digests == NULL)
+		return false;
+	if (!make(digests, ret_error)) {
+		fsdp_digests_free(digests);
+		return false;
+	}
+	*ret_digests = digests;
+	return true;
+}
