@@ -16,6 +16,7 @@
 
 #include "front/help-pages.h"
 #include "run/style.h"
+#include "run/launcher.h"
 #include "run/message.h"
 #include "run/progress.h"
 #include "run/refusal.h"
@@ -126,6 +127,8 @@ static int collect_and_run(struct arguments *arguments, struct usage *usage)
 
 	inputs.options.belongs = outputs_keep;
 	inputs.options.belongs_context = &outputs;
+	if (result == USAGE_GOOD)
+		result = launcher_part(arguments->command, &arguments->common, usage);
 	if (result == USAGE_GOOD)
 		result = outputs_choose(&outputs, arguments->command, &arguments->common,
 			&arguments->owned, usage);

@@ -47,6 +47,7 @@ int status_worse(int a, int b);
 
 struct run;
 struct collected;
+struct joined_parts;
 
 /* What a command writes by itself, beside its outputs. */
 struct written {
@@ -108,6 +109,11 @@ struct command {
 	/* Whether one rank of a set is enough, and which; FSDP_NONE: any. NULL: never. */
 	bool (*wants_rank)(const void *options, const struct select_options *select,
 		uint32_t *ret_rank);
+
+	/* Answers for results of all parts of a run, as `run` would have for the whole.
+	 * NULL: it takes no --part. */
+	bool (*join)(struct run *run, const struct joined_parts *joined,
+		struct fsdp_error **ret_error);
 
 	/* Answers for an opened checkpoint: decides the status, calls run_begin, emits.
 	 * False: out of memory or a read failed, *ret_error says which (left NULL: out of

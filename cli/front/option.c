@@ -615,6 +615,8 @@ const struct option common_options[] = {
 		.help = "progress of long reads, on stderr" },
 	{ "jobs", 'j', OPTION_INTEGER, "N", AT(jobs), NULL, 1, 1024,
 		.help = "threads for reading bytes" },
+	{ "part", 0, OPTION_TEXT, "K/N|auto", AT(part),
+		.help = "of hash and stats: this share of the bytes; merge joins them" },
 	{ "files0-from", 0, OPTION_TEXT, "FILE", AT(files0_from),
 		.help = "more inputs, NUL-terminated; - is stdin" },
 	{ "limit", 0, OPTION_LIST, "NAME=VALUE", AT(limits),

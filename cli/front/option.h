@@ -64,6 +64,10 @@ struct common_options {
 	bool bytes;
 	const char *progress; /* auto, always, never, plain */
 	int64_t jobs;
+	const char *part; /* K/N, auto, auto/N or NULL */
+	/* Which that is: 0 of 0 is all; and which launcher said so, or NULL. */
+	uint32_t part_number, part_count;
+	const char *part_from;
 	const char *files0_from;
 	struct texts limits; /* NAME=VALUE */
 	bool no_sandbox;

@@ -10,6 +10,7 @@
 
 #include "run/style.h"
 #include "front/nearest.h"
+#include "run/launcher.h"
 #include "run/output.h"
 
 /* ---- choosing ---- */
@@ -141,14 +142,24 @@ static enum usage_result check_separate(const struct outputs *outputs,
 	return USAGE_GOOD;
 }
 
+/* In the names of files %p is the number of the part. */
+static enum usage_result add_named(struct outputs *outputs, const struct command *command,
+	const struct common_options *common, size_t index, struct owned *owned,
+	struct usage *usage)
+{
+	const char *typed = launcher_name(common, common->outputs.items[index], owned);
+
+	return typed != NULL ? add_typed(outputs, command, typed, owned, usage)
+			     : USAGE_MEMORY;
+}
+
 enum usage_result outputs_choose(struct outputs *outputs, const struct command *command,
 	const struct common_options *common, struct owned *owned, struct usage *usage)
 {
 	enum usage_result result = USAGE_GOOD;
 
 	for (size_t i = 0; result == USAGE_GOOD && i < common->outputs.count; i++)
-		result = add_typed(
-			outputs, command, common->outputs.items[i], owned, usage);
+		result = add_named(outputs, command, common, i, owned, usage);
 	if (result == USAGE_GOOD && common->json)
 		result = add_sink(outputs, command, "json", NULL, usage);
 	if (result == USAGE_GOOD && common->jsonl)

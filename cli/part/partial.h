@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PARTIAL_H
+#define PARTIAL_H
+
+#include <fsdp/document.h>
+
+#include "front/command.h"
+#include "front/select.h"
+#include "render/record.h"
+
+/*
+ * Results of parts: what makes one of them known to the others, and their rows put
+ * together again. A part is told in JSON Lines (-o jsonl=FILE); its rows have numbers, in
+ * the order in which one run would show them.
+ */
+
+/* What a result says about its part. All zero: it is whole. */
+struct part_facts {
+	uint64_t part, parts;
+	char of[17];      /* what all parts must have alike: command, request and files */
+	char request[64]; /* what decides what the rows are: "logical" */
+	bool selects;
+	uint64_t errors_before; /* errors that are no row's */
+};
+extern const struct record partial_record;
+
+/* Fills it from --part. The request, the checkpoint and what was chosen of it decide `of`.
+ * False: out of memory. */
+bool partial_init(struct part_facts *partial, struct run *run, const char *request,
+	const struct selection *selection, const uint32_t *tensors, size_t count);
+
+/* What a row says about itself beside what it shows: fields of a part alone. */
+struct partial_row {
+	uint32_t number;               /* UINT32_MAX: no part */
+	struct text code, error, hint; /* why it could not be read */
+};
+
+/* Views of tables: rows of a whole run show no fields of a part. */
+enum { PARTIAL_NONE, PARTIAL_VIEW };
+#define PART_ALONE .machine_only = EVERY_VIEW, .text_only = 1U << PARTIAL_NONE
+extern const struct record partial_row_record;
+
+/* All absent without a part. False: out of memory. */
+bool partial_row_init(struct partial_row *row, const struct run *run,
+	const struct part_facts *partial, size_t number, const struct fsdp_error *error);
+
+/* Rows of all parts, in the order of their numbers. */
+struct joined_parts {
+	struct run *run;
+	struct part_facts partial; /* of the first */
+	struct fsdp_document_value *rows;
+	size_t count;
+};
+
+/* The code of the error that a row tells; NULL: it tells none. */
+const char *joined_code(struct fsdp_document_value row);
+struct fsdp_span joined_text(struct fsdp_document_value row, const char *key);
+uint64_t joined_count(struct fsdp_document_value row, const char *key);
+double joined_number(struct fsdp_document_value row, const char *key);
+
+#endif
