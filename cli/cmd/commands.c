@@ -12,6 +12,7 @@ static const char *group_name(unsigned group)
 	static const char *const names[GROUP_COUNT] = {
 		[GROUP_START] = "start",
 		[GROUP_LOOK] = "look",
+		[GROUP_BYTES] = "bytes",
 		[GROUP_TRACE] = "recordings",
 		[GROUP_ABOUT] = "about",
 	};

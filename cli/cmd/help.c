@@ -20,6 +20,7 @@
 static const char *const group_titles[GROUP_COUNT] = {
 	[GROUP_START] = "Start here",
 	[GROUP_LOOK] = "Look closer",
+	[GROUP_BYTES] = "Bytes and values",
 	[GROUP_TRACE] = "Recordings",
 	[GROUP_ABOUT] = "About",
 };
@@ -53,10 +54,7 @@ void help_overview(FILE *stream, const struct command *const *commands)
 		fsdp_version());
 	for (int group = 0; group < GROUP_COUNT; group++)
 		put_group(stream, commands, (enum command_group)group);
-	fputs("\nExamples\n"
-	      "  fsdp-inspect ls -g 'layers.*.self_attn.**' -s -bytes step-1000/\n"
-	      "  fsdp-inspect fqns step-1000/ | jq '.data.modules | keys'\n"
-	      "  fsdp-inspect tree -o text -o json=tree.json step-1000/\n"
+	fputs("\nExample: fsdp-inspect ls -g 'layers.*.self_attn.**' -s -bytes step-1000/\n"
 	      "\n"
 	      "Exit status: 0 good, 1 bad answer, 2 could not do it, 3 only in part.\n"
 	      "More: fsdp-inspect help COMMAND, man fsdp-inspect, or help on:",

@@ -16,6 +16,7 @@
 enum command_group {
 	GROUP_START, /* Start here */
 	GROUP_LOOK,  /* Look closer */
+	GROUP_BYTES, /* Bytes and values */
 	GROUP_TRACE, /* Recordings */
 	GROUP_ABOUT, /* About */
 	GROUP_COUNT

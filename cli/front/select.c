@@ -546,7 +546,7 @@ static bool takes_rank(const struct selection *selection, uint32_t rank)
 	return selection->rank_count == 0;
 }
 
-static bool takes_file(struct selection *selection, struct fsdp_span path)
+bool selection_takes_file(struct selection *selection, struct fsdp_span path)
 {
 	bool taken = true;
 
@@ -574,7 +574,7 @@ bool selection_takes_piece(struct selection *selection,
 		return true;
 	if (piece->file != FSDP_NONE)
 		path = fsdp_file(checkpoint, piece->file).path;
-	return path.data != NULL && takes_file(selection, path);
+	return path.data != NULL && selection_takes_file(selection, path);
 }
 
 static bool takes_some_piece(struct selection *selection,

@@ -53,6 +53,9 @@ struct fsdp_span selection_prefix(const struct selection *selection);
 bool selection_takes_name(struct selection *selection, struct fsdp_span name);
 bool selection_takes_module(struct selection *selection, struct fsdp_span name);
 
+/* By --file only. */
+bool selection_takes_file(struct selection *selection, struct fsdp_span path);
+
 /* By --rank and --file only. */
 bool selection_takes_piece(struct selection *selection,
 	const struct fsdp_checkpoint *checkpoint, const struct fsdp_piece *piece);

@@ -75,7 +75,6 @@ static const struct synonym synonyms[] = {
 	{ "get", "show", NULL, NULL },
 	{ "globals", "pickle", "--globals", NULL },
 	{ "grep", "ls", "-g PATTERN", NULL },
-	{ "hash", "hash", NULL, "audit --data" },
 	{ "head", "ls", "--head=10", NULL },
 	{ "inspect", "info", NULL, NULL },
 	{ "keys", "ls", NULL, NULL },

@@ -12,6 +12,7 @@
 #include "cmd/export/export.h"
 #include "part/nothing.h"
 #include "part/typed-names.h"
+#include "part/tensor-reading.h"
 #include "run/answer.h"
 #include "run/progress.h"
 
@@ -323,15 +324,6 @@ static bool make_plan(struct exporting *exporting, const struct typed_names *nam
 
 /* ---- writing ---- */
 
-static bool tell_progress(void *context, uint64_t done_bytes, uint64_t total_bytes)
-{
-	struct fsdp_recording_progress *progress = context;
-
-	__atomic_store_n(&progress->size, total_bytes, __ATOMIC_RELAXED);
-	__atomic_store_n(&progress->read, done_bytes, __ATOMIC_RELAXED);
-	return __atomic_load_n(&progress->stop, __ATOMIC_RELAXED) == 0;
-}
-
 static bool write_files(struct exporting *exporting, struct fsdp_error **ret_error)
 {
 	struct run *run = exporting->run;
@@ -346,7 +338,7 @@ static bool write_files(struct exporting *exporting, struct fsdp_error **ret_err
 		.digests = answer_is_machine(run),
 		.config_folder = exporting->config,
 		.jobs = jobs_wanted(run->common),
-		.progress = tell_progress,
+		.progress = reading_progress,
 		.progress_context = &progress,
 	};
 	bool good;
@@ -479,7 +471,7 @@ static bool writes(const void *values, const char *path, struct written *ret_wri
 
 const struct command command_export = {
 	.name = "export",
-	.group = GROUP_LOOK,
+	.group = GROUP_BYTES,
 	.summary = "plain weights: a folder of safetensors, or one tensor",
 	.synopsis =
 		"[--to=hf|safetensors|npy|raw] -o OUT [SELECTORS] CHECKPOINT [NAME...]",

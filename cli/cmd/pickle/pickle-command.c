@@ -90,7 +90,7 @@ static bool run_pickle(struct run *run, struct fsdp_error **ret_error)
 
 const struct command command_pickle = {
 	.name = "pickle",
-	.group = GROUP_LOOK,
+	.group = GROUP_BYTES,
 	.summary = "what is in this pickle?",
 	.synopsis = "[--globals | --tree | --ops] [--member=NAME] [--check] FILE",
 	.examples = { "pickle model.pt", "pickle --check model.pt",

@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Digests of files and of tensors, and of the whole.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cmd/hash/hash.h"
+#include "part/digest-list.h"
+#include "part/nothing.h"
+#include "part/tensor-reading.h"
+#include "run/answer.h"
+#include "run/progress.h"
+
+#define AT(member) offsetof(struct hash_options, member)
+static const struct option OPTIONS[] = {
+	{ "stored", 0, OPTION_FLAG, NULL, AT(stored),
+		.help = "of each file as it is stored, as sha256sum writes them (default)" },
+	{ "logical", 0, OPTION_FLAG, NULL, AT(logical),
+		.help = "of each tensor's elements: the same for every sharding and format" },
+	{ "names", 0, OPTION_FLAG, NULL, AT(names),
+		.help = "of names, dtypes and shapes; reads headers only" },
+	{ "check", 0, OPTION_TEXT, "FILE", AT(check),
+		.help = "compare with the digests that this file lists" },
+	{ NULL },
+};
+
+/* ---- which ---- */
+
+static bool is_same(const struct stat *a, const struct stat *b)
+{
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/* Whether a file of the folder is what is written now, or compared with. */
+static bool is_own(const struct hashing *hashing, struct fsdp_span path)
+{
+	const struct run *run = hashing->run;
+	const char *base = fsdp_checkpoint_base(run->checkpoint);
+	struct stat file, other;
+	char full[4096];
+	int size = snprintf(full, sizeof full, "%s/%.*s", base != NULL ? base : run->path,
+		(int)path.size, (const char *)path.data);
+
+	if (size < 0 || (size_t)size >= sizeof full || stat(full, &file) != 0)
+		return false;
+	return (fstat(STDOUT_FILENO, &other) == 0 && is_same(&file, &other)) ||
+	       (hashing->options->check != NULL &&
+		       stat(hashing->options->check, &other) == 0 &&
+		       is_same(&file, &other));
+}
+
+static bool takes_file(void *context, struct fsdp_span path)
+{
+	struct hashing *hashing = context;
+
+	return selection_takes_file(hashing->selection, path) && !is_own(hashing, path);
+}
+
+/* ---- rows ---- */
+
+static void fill_tensor(struct hashing *hashing, uint32_t index, struct hash_row *row)
+{
+	struct run *run = hashing->run;
+	struct fsdp_tensor tensor = fsdp_tensor(run->checkpoint, index);
+
+	row->name = tensor_shown_name(run, &hashing->name, &tensor);
+	row->dtype = dtype_name(tensor.dtype);
+	row->shape = tensor.shape;
+	row->dims = tensor.dims;
+	row->bytes = tensor.bytes;
+}
+
+/* As a part has told it. */
+static void fill_joined(struct hashing *hashing, size_t index, struct hash_row *row)
+{
+	bool files = hashing->kind == HASH_STORED;
+	struct fsdp_document_value from = hashing->joined->rows[index];
+	struct fsdp_document_value shape = fsdp_document_get(from, "shape");
+	struct fsdp_span dtype = joined_text(from, "dtype");
+
+	row->name = text_of_span(joined_text(from, files ? "path" : "name"));
+	row->dtype = files ? NULL : dtype.data != NULL ? (const char *)dtype.data : "";
+	row->bytes = joined_count(from, "bytes");
+	for (; row->dims < shape.count && row->dims < FSDP_DIMS_MAX; row->dims++)
+		row->room[row->dims] = fsdp_document_item(shape, row->dims).integer;
+	row->shape = row->room;
+	row->known = hex_bytes(text_of_span(joined_text(from, "sha256")), row->sha256);
+	row->part.number = UINT32_MAX;
+}
+
+static void fill_digest(struct hashing *hashing, size_t index, struct hash_row *row)
+{
+	struct fsdp_digest digest = fsdp_digest(hashing->digests, index);
+
+	if (hashing->kind == HASH_STORED) {
+		row->name = text_of_span(digest.path);
+		row->bytes = digest.bytes;
+	} else {
+		fill_tensor(hashing, digest.tensor, row);
+	}
+	row->known = digest.error == NULL;
+	memcpy(row->sha256, digest.sha256, sizeof digest.sha256);
+	if (!partial_row_init(&row->part, hashing->run, &hashing->partial,
+		    digest.position, digest.error))
+		hashing->name.failed = true;
+}
+
+void hash_row(struct hashing *hashing, size_t index, struct hash_row *ret_row)
+{
+	*ret_row = (struct hash_row){ .part.number = UINT32_MAX };
+	if (hashing->joined != NULL)
+		fill_joined(hashing, index, ret_row);
+	else if (hashing->digests != NULL)
+		fill_digest(hashing, index, ret_row);
+	else
+		fill_tensor(hashing, hashing->tensors[index], ret_row);
+	if (ret_row->known)
+		ret_row->digits = hex_text(ret_row->sha256, ret_row->buffer);
+}
+
+/* ---- the whole ---- */
+
+/* There is none if a row has none. False: out of memory. */
+static bool digest_all(struct hashing *hashing)
+{
+	struct fsdp_digester *digester = fsdp_digester_new();
+	bool all = true;
+	struct hash_row row;
+
+	if (digester == NULL)
+		return false;
+	for (size_t i = 0; i < hashing->row_count; i++) {
+		hash_row(hashing, i, &row);
+		all &= row.known || hashing->kind == HASH_NAMES;
+		digest_list_add(digester, &(struct digest_line){
+						  .digits = row.digits,
+						  .dtype = row.dtype,
+						  .shape = row.shape,
+						  .dims = row.dims,
+						  .name = row.name,
+					  });
+	}
+	fsdp_digester_end(digester, hashing->whole);
+	/* Parts have none of the whole. */
+	if (all && hashing->partial.parts == 0)
+		hashing->digest = hex_text(hashing->whole, hashing->digits);
+	return true;
+}
+
+/* ---- reading ---- */
+
+static bool read_bytes(struct hashing *hashing, struct fsdp_error **ret_error)
+{
+	struct run *run = hashing->run;
+	struct fsdp_recording_progress progress = { 0 };
+	const struct fsdp_digests_options options = {
+		.size = sizeof options,
+		.tensors = hashing->tensors,
+		.tensor_count = hashing->tensor_count,
+		.takes_file = takes_file,
+		.takes_context = hashing,
+		.listed = hashing->manifest,
+		.part = run->common->part_number,
+		.parts = run->common->part_count,
+		.jobs = jobs_wanted(run->common),
+		.progress = reading_progress,
+		.progress_context = &progress,
+	};
+	bool good;
+
+	progress_begin(run->common, &progress);
+	good = hashing->kind == HASH_STORED
+		       ? fsdp_digests_of_files(
+				 run->checkpoint, &options, &hashing->digests, ret_error)
+		       : fsdp_digests_of_tensors(
+				 run->checkpoint, &options, &hashing->digests, ret_error);
+	run_interrupted(run, progress_end());
+	return good;
+}
+
+/* What could not be read leaves the answer partial. */
+static void tell_errors(struct hashing *hashing)
+{
+	size_t told = 0;
+
+	for (size_t i = 0; i < hashing->row_count; i++) {
+		struct fsdp_digest digest = fsdp_digest(hashing->digests, i);
+		struct hash_row row;
+
+		if (digest.error == NULL)
+			continue;
+		hash_row(hashing, i, &row);
+		/* The path of a file is in its error. */
+		reading_failed(hashing->run,
+			hashing->kind == HASH_STORED ? (struct text){ NULL, 0 }
+						     : row.name,
+			digest.error, &told);
+	}
+	reading_failed_end(hashing->run, told);
+	if (told > 0)
+		hashing->status = status_worse(hashing->status, STATUS_PARTIAL);
+}
+
+/* ---- the command ---- */
+
+/* False: out of memory, or *ret_error. */
+static bool make_rows(struct hashing *hashing, struct fsdp_error **ret_error)
+{
+	const char *check = hashing->options->check;
+
+	if (check != NULL && !fsdp_manifest_open(check, &hashing->manifest, ret_error))
+		return false;
+	if (hashing->kind != HASH_STORED &&
+		!reading_choose(hashing->run, hashing->selection, &hashing->name,
+			&hashing->tensors, &hashing->tensor_count))
+		return false;
+	hashing->selects = !selection_is_all(hashing->selection);
+	if (!partial_init(&hashing->partial, hashing->run, hashing->word,
+		    hashing->selection, hashing->tensors, hashing->tensor_count))
+		return false;
+	hashing->row_count = hashing->tensor_count;
+	if (hashing->kind == HASH_NAMES)
+		return true;
+	if (!read_bytes(hashing, ret_error))
+		return false;
+	hashing->row_count = fsdp_digest_count(hashing->digests);
+	tell_errors(hashing);
+	return true;
+}
+
+static void judge(struct hashing *hashing)
+{
+	const struct hash_check *check = &hashing->check;
+
+	if (hashing->selects && hashing->tensor_count == 0 && hashing->row_count == 0 &&
+		hashing->partial.parts == 0) {
+		if (hashing->joined == NULL)
+			tell_nothing(hashing->run, NAMEABLE_TENSORS);
+		hashing->status = status_worse(hashing->status, STATUS_BAD);
+		hashing->digest.data = NULL; /* of nothing */
+	}
+	if (check->mismatched_count > 0 || check->missing_count > 0)
+		hashing->status = status_worse(hashing->status, STATUS_BAD);
+	if (hashing->compared && fsdp_manifest_wrong_line(hashing->manifest) != 0) {
+		run_failure(hashing->run, "damaged", NULL,
+			"%s: line %" PRIu64 " is no line of sha256sum",
+			hashing->options->check,
+			fsdp_manifest_wrong_line(hashing->manifest));
+		hashing->status = status_worse(hashing->status, STATUS_PARTIAL);
+	}
+	if (hashing->selection != NULL)
+		hashing->status = answer_selection_status(
+			hashing->run, hashing->selection, hashing->status);
+}
+
+static bool answer(struct hashing *hashing, struct fsdp_error **ret_error)
+{
+	if (!make_rows(hashing, ret_error) || !digest_all(hashing) ||
+		(hashing->manifest != NULL && !hash_compare(hashing)))
+		return false;
+	judge(hashing);
+	run_begin(hashing->run, hashing->status);
+	if (hashing->status != STATUS_FAILED)
+		hash_show(hashing);
+	return !hashing->name.failed;
+}
+
+/* What is wrong with the request; NULL: nothing. */
+static const char *objection(const struct run *run)
+{
+	const struct hash_options *options = run->options;
+	const struct select_options *select = run->select;
+
+	if (options->stored + options->logical + options->names > 1)
+		return "--stored, --logical and --names exclude each other";
+	if (run->common->part_count != 0 && (options->names || options->check != NULL))
+		return "--part is for --stored and --logical; merge the parts, then compare";
+	if (options->names && options->check != NULL)
+		return "--names makes one digest: --check needs --stored or --logical";
+	if (!options->logical && !options->names &&
+		(select->globs.count > 0 || select->regexes.count > 0 ||
+			select->dtypes.count > 0 || select->roles.count > 0 ||
+			select->ranks != NULL || select->min_bytes != UINT64_MAX ||
+			select->max_bytes != UINT64_MAX))
+		return "of whole files only --file selects; others need --logical or --names";
+	return NULL;
+}
+
+static void hashing_done(struct hashing *hashing)
+{
+	fsdp_digests_free(hashing->digests);
+	fsdp_manifest_free(hashing->manifest);
+	hash_check_done(&hashing->check);
+	owned_free(&hashing->owned);
+	name_buffer_done(&hashing->name);
+	selection_free(hashing->selection);
+	free(hashing->tensors);
+}
+
+static bool run_hash(struct run *run, struct fsdp_error **ret_error)
+{
+	const struct hash_options *options = run->options;
+	const char *what = objection(run);
+	struct hashing hashing = { .run = run,
+		.options = options,
+		.kind = options->logical ? HASH_LOGICAL
+			: options->names ? HASH_NAMES
+					 : HASH_STORED };
+	bool good;
+
+	hashing.word =
+		(const char *const[]){ "stored", "logical", "names" }[hashing.kind];
+	if (what != NULL)
+		return refuse(run, "fsdp-inspect help hash", "%s", what);
+	if (!answer_selection(run, &hashing.selection))
+		return true;
+	good = answer(&hashing, ret_error);
+	hashing_done(&hashing);
+	return good;
+}
+
+/* ---- parts ---- */
+
+static void tell_joined(struct hashing *hashing)
+{
+	size_t told = 0;
+
+	for (size_t i = 0; i < hashing->row_count; i++) {
+		struct fsdp_document_value row = hashing->joined->rows[i];
+		const char *code = joined_code(row);
+		struct hash_row shown;
+
+		if (code == NULL)
+			continue;
+		hash_row(hashing, i, &shown);
+		reading_told(hashing->run,
+			hashing->kind == HASH_STORED ? (struct text){ NULL, 0 }
+						     : shown.name,
+			code, (const char *)joined_text(row, "hint").data,
+			(const char *)joined_text(row, "error").data, &told);
+	}
+	reading_failed_end(hashing->run, told);
+	if (told > 0)
+		hashing->status = status_worse(hashing->status, STATUS_PARTIAL);
+}
+
+static bool join(
+	struct run *run, const struct joined_parts *joined, struct fsdp_error **ret_error)
+{
+	static const struct hash_options options = { .stored = false };
+	bool stored = strcmp(joined->partial.request, "stored") == 0;
+	struct hashing hashing = { .run = run,
+		.options = &options,
+		.kind = stored ? HASH_STORED : HASH_LOGICAL,
+		.word = stored ? "stored" : "logical",
+		.selects = joined->partial.selects,
+		.joined = joined,
+		.row_count = joined->count };
+	bool good;
+
+	(void)ret_error;
+	tell_joined(&hashing);
+	good = digest_all(&hashing);
+	if (good) {
+		judge(&hashing);
+		run_begin(run, hashing.status);
+		hash_show(&hashing);
+	}
+	hashing_done(&hashing);
+	return good;
+}
+
+const struct command command_hash = {
+	.name = "hash",
+	.group = GROUP_BYTES,
+	.summary = "digests of files, of tensors, of the whole",
+	.synopsis =
+		"[--stored | --logical | --names] [--check=FILE] [--part=K/N|auto] [SELECTORS] CHECKPOINT",
+	.examples = { "hash release/ > release/SHA256SUMS",
+		"hash --logical --role=param step-1000/",
+		"hash --logical --check=release.sums step-1000/" },
+	.exit_1 =
+		"with --check: a digest differs, or what is listed is not there; or a selector matched nothing",
+	.options = OPTIONS,
+	.selectors = (const struct option *const[]){ select_names, select_tensors,
+		select_ranks, select_files, NULL },
+	.answer = &hash_record,
+	.shapes = SHAPE_TABLE,
+	.output = "text",
+	.inputs = INPUTS_ONE,
+	.shows_plan = true, /* it shows no module */
+	.options_size = sizeof(struct hash_options),
+	.join = join,
+	.run = run_hash,
+};
