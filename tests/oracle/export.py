@@ -96,7 +96,7 @@ def digests_told(truth, plan):
     return known
 
 
-def compare(doc, folder, known, problems):
+def compare(args, doc, folder, known, problems):
     tensors, ties = read_folder(folder, problems)
     check_sums(folder, problems)
     answer = doc["data"]
@@ -111,6 +111,12 @@ def compare(doc, folder, known, problems):
             judged += 1
             if expected != digest:
                 problems.append(f"{tensor['name']}: other bytes than PyTorch had")
+    listed = "".join(f"{t['sha256']} {t['dtype']} {'x'.join(map(str, t['shape']))} {t['name']}\n" for t in answer["tensors"])
+    oraclelib.same(problems, "digest", answer["digest"], hashlib.sha256(listed.encode()).hexdigest())
+    logical = oraclelib.envelope(oraclelib.run(args, "hash", "--logical", "--raw", "--json", folder), problems)
+    same_order = logical and [t["name"] for t in logical["data"]["tensors"]] == [t["name"] for t in answer["tensors"]]
+    if same_order:
+        oraclelib.same(problems, "digest of hash", logical["data"]["digest"], answer["digest"])
     for left in answer["left_out"]:
         if left["why"] == "tied" and left["same_as"] not in tensors:
             problems.append(f"{left['name']} is tied to {left['same_as']}, which was not written")
@@ -136,7 +142,7 @@ def judge(tap, args, case, truth, path, *plan):
                 tap.skip(name, "refused: " + run.tail.strip().splitlines()[0][-120:])
             return
         doc = oraclelib.envelope(run, problems, statuses=(0, 3))
-        judged = compare(doc, folder, digests_told(truth, plan), problems) if doc else 0
+        judged = compare(args, doc, folder, digests_told(truth, plan), problems) if doc else 0
         if not judged:
             problems.append("no tensor was compared")
         tap.none(f"{name} ({judged})", problems)

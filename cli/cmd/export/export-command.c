@@ -352,7 +352,7 @@ static bool write_files(struct exporting *exporting, struct fsdp_error **ret_err
 
 /* ---- the command ---- */
 
-static void answer(struct exporting *exporting)
+static bool answer(struct exporting *exporting)
 {
 	struct run *run = exporting->run;
 
@@ -362,6 +362,8 @@ static void answer(struct exporting *exporting)
 		exporting->tensor_count = exporting->facts.tensor_count;
 		exporting->file_count = exporting->facts.file_count;
 		exporting->left_count = exporting->facts.left_count;
+		if (exporting->facts.digested && !digest_exported(exporting))
+			return false;
 	}
 	if (exporting->facts.left_tensors[FSDP_EXPORT_UNSUPPORTED] > 0 ||
 		exporting->facts.left_tensors[FSDP_EXPORT_INCOMPLETE] > 0)
@@ -369,6 +371,7 @@ static void answer(struct exporting *exporting)
 	run_begin(run, exporting->status);
 	tell_export(exporting);
 	out_fields(run->out, &export_record, (struct subject){ exporting, exporting });
+	return !row_buffers_failed(&exporting->buffers);
 }
 
 /* A selector without a match, as other commands take it. Without selectors, a checkpoint
@@ -412,8 +415,7 @@ static bool export_all(struct exporting *exporting, const struct typed_names *na
 		return false;
 	exporting->status =
 		answer_selection_status(run, exporting->selection, exporting->status);
-	answer(exporting);
-	return !row_buffers_failed(&exporting->buffers);
+	return answer(exporting);
 }
 
 static void exporting_done(struct exporting *exporting)

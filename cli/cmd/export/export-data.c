@@ -5,23 +5,8 @@
 #include <string.h>
 
 #include "cmd/export/export.h"
+#include "part/digest-list.h"
 #include "run/answer.h"
-
-enum { HEX = 2 * FSDP_EXPORT_DIGEST + 1 };
-
-/* Absent where there is no digest. */
-static struct text hex(const unsigned char *digest, char buffer[HEX])
-{
-	static const char digits[] = "0123456789abcdef";
-
-	if (digest == NULL)
-		return (struct text){ NULL, 0 };
-	for (size_t i = 0; i < FSDP_EXPORT_DIGEST; i++) {
-		buffer[2 * i] = digits[digest[i] >> 4];
-		buffer[2 * i + 1] = digits[digest[i] & 15];
-	}
-	return (struct text){ buffer, HEX - 1 };
-}
 
 /* ---- tensors ---- */
 
@@ -29,7 +14,7 @@ struct tensor {
 	struct fsdp_export_tensor facts;
 	struct fsdp_tensor source;
 	struct text name, file, sha256;
-	char digits[HEX];
+	char digits[HEX_ROOM];
 };
 
 /* The caller's own name where there is one file. */
@@ -51,7 +36,7 @@ static const void *each_tensor(struct subject of, size_t i, void *room)
 	tensor->source = fsdp_tensor(exporting->run->checkpoint, tensor->facts.source);
 	tensor->name = text_of_span(tensor->facts.name);
 	tensor->file = file_name(exporting, tensor->facts.file);
-	tensor->sha256 = hex(tensor->facts.sha256, tensor->digits);
+	tensor->sha256 = hex_text(tensor->facts.sha256, tensor->digits);
 	return tensor;
 }
 
@@ -83,12 +68,38 @@ static const struct record tensor_written_record = OBJECT_RECORD(TENSOR,
 	{ "sha256", TEXT_AT(TENSOR, sha256),
 		ABOUT("SHA-256 of its bytes, as they were read back.") });
 
+/* Absent where a tensor has none. False: out of memory. */
+bool digest_exported(struct exporting *exporting)
+{
+	struct fsdp_digester *digester = fsdp_digester_new();
+	const struct subject of = { exporting, exporting };
+	struct tensor tensor;
+	bool all = true;
+
+	if (digester == NULL)
+		return false;
+	for (size_t i = 0; each_tensor(of, i, &tensor) != NULL; i++) {
+		all &= tensor.sha256.data != NULL;
+		digest_list_add(digester, &(struct digest_line){
+						  .digits = tensor.sha256,
+						  .dtype = dtype_name(tensor.facts.dtype),
+						  .shape = tensor.facts.shape,
+						  .dims = tensor.facts.dims,
+						  .name = tensor.name,
+					  });
+	}
+	fsdp_digester_end(digester, exporting->sha256);
+	if (all)
+		exporting->digest = hex_text(exporting->sha256, exporting->digits);
+	return true;
+}
+
 /* ---- files ---- */
 
 struct file {
 	struct text path, sha256;
 	uint64_t bytes;
-	char digits[HEX];
+	char digits[HEX_ROOM];
 };
 
 static const void *each_file(struct subject of, size_t i, void *room)
@@ -102,7 +113,7 @@ static const void *each_file(struct subject of, size_t i, void *room)
 	facts = fsdp_export_file(exporting->plan, i);
 	file->path = file_name(exporting, (uint32_t)i);
 	file->bytes = facts.bytes;
-	file->sha256 = hex(facts.sha256, file->digits);
+	file->sha256 = hex_text(facts.sha256, file->digits);
 	return file;
 }
 
@@ -185,4 +196,6 @@ const struct record export_record = OBJECT_RECORD(EXPORTING, NULL, "What was wri
 	{ "overflowed", COUNT_AT(EXPORTING, facts.overflowed), .always = true,
 		ABOUT("Finite numbers that a cast made infinite.") },
 	{ "verified", BOOL_AT(EXPORTING, facts.verified), .always = true,
-		ABOUT("Whether every byte was read back and compared with what was read from the checkpoint.") });
+		ABOUT("Whether every byte was read back and compared with what was read from the checkpoint.") },
+	{ "digest", TEXT_AT(EXPORTING, digest),
+		ABOUT("SHA-256 of the list of `tensors`, a line for each (`SHA256 DTYPE SHAPE NAME`): that of `hash --logical` of what was written, if its names were not changed. Absent with `--no-verify`, and on standard output.") });

@@ -6,6 +6,7 @@
 #include <fsdp/export.h>
 
 #include "front/select.h"
+#include "part/hex.h"
 #include "part/tensor-row.h"
 
 /*
@@ -49,9 +50,15 @@ struct exporting {
 	struct fsdp_export_facts facts;
 	bool written;
 	size_t tensor_count, file_count, left_count;
+	struct text digest; /* of the list of tensors, as digits; absent: there is none */
+	unsigned char sha256[HEX_BYTES];
+	char digits[HEX_ROOM];
 	size_t sample; /* of left out tensors, that text names */
 	int status;
 };
+
+/* Makes the digest of the list of tensors that were written. False: out of memory. */
+bool digest_exported(struct exporting *exporting);
 
 /* Of a struct exporting, which is its context as well. */
 extern const struct record export_record;
