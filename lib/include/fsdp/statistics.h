@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_STATISTICS_H
+#define FSDP_STATISTICS_H
+
+#include <fsdp/model.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/**
+ * What the numbers of tensors come to. They are read in C order of the global shape and
+ * added up in blocks that depend on the tensor alone, so the same digits come out for every
+ * sharding and any number of threads. It does not change once it is made; it borrows from
+ * the checkpoint, which must outlive it.
+ */
+struct fsdp_statistics;
+
+/** All zero but `size`: all tensors, on one thread. */
+struct fsdp_statistics_options {
+	size_t size; /* of this struct, as the caller knows it */
+
+	const uint32_t *tensors; /* which, or which components; NULL: all tensors */
+	size_t tensor_count;
+
+	/* Only share `part`, from 1 on, of `parts` of about as many bytes: whole tensors,
+	 * each in one of them. 0 of 0: all. */
+	uint32_t part, parts;
+
+	unsigned jobs; /* threads, at most 64; 0: one */
+
+	/* Told how many bytes of how many were read, on one thread at a time. False: stop.
+	 * NULL: it is not asked. */
+	bool (*progress)(void *context, uint64_t done_bytes, uint64_t total_bytes);
+	void *progress_context;
+};
+
+/**
+ * Tensors that cannot be read, or are no numbers, have an error instead; it fails only if
+ * memory ends or `progress` stopped it. Memory: as fsdp_walk, 150 bytes a tensor and as
+ * many for each 64 MiB of one. Not of a checkpoint that has sums
+ * (fsdp_sum_count). The caller owns *ret_statistics.
+ */
+FSDP_API bool fsdp_statistics_new(const struct fsdp_checkpoint *checkpoint,
+	const struct fsdp_statistics_options *options,
+	struct fsdp_statistics **ret_statistics, struct fsdp_error **ret_error);
+
+/** NULL is fine. */
+FSDP_API void fsdp_statistics_free(struct fsdp_statistics *statistics);
+
+/** Of numbers: a complex element is two. All zero is of none. */
+struct fsdp_distribution {
+	uint64_t count; /* that were looked at */
+	uint64_t nan, pos_inf, neg_inf;
+	uint64_t zeros;  /* of both signs */
+	double min, max; /* of the finite ones; 0 if there are none */
+	double mean;     /* of these */
+	double squares;  /* sum of the squares of what they differ from the mean by */
+};
+
+/** Finite ones: those of two disjoint runs of numbers together. The order counts, in the
+ * last digits. */
+FSDP_API void fsdp_distribution_join(
+	struct fsdp_distribution *numbers, const struct fsdp_distribution *more);
+
+/** How many are finite. */
+FSDP_API uint64_t fsdp_distribution_finite(const struct fsdp_distribution *numbers);
+
+/** The standard deviation of the finite ones, all of which are known: the root of the mean
+ * square. 0 if there are none. */
+FSDP_API double fsdp_distribution_deviation(const struct fsdp_distribution *numbers);
+
+struct fsdp_statistics_row {
+	uint32_t tensor;
+	size_t position; /* among all, of every share */
+	struct fsdp_distribution numbers;
+	const struct fsdp_error *error; /* why there are none, or NULL */
+};
+
+/** Tensors in the order in which they were given. */
+FSDP_API size_t fsdp_statistics_count(const struct fsdp_statistics *statistics);
+
+/** The index must be below the count. */
+FSDP_API struct fsdp_statistics_row fsdp_statistics_row(
+	const struct fsdp_statistics *statistics, size_t index);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the numbers of each tensor come to: blocks are counted as they come by, joined in
+ * order within a range, and ranges in order when all are there.
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include <fsdp/statistics.h>
+#include <fsdp/walk.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/num.h"
+#include "measure/share.h"
+#include "sweep/moments.h"
+
+enum { RANGE = 64 << 20 };
+
+struct counted {
+	struct fsdp_distribution numbers;
+	struct fsdp_error *error; /* owned; the first one */
+};
+
+/* What one thread counts of a tensor. */
+struct counted_range {
+	struct fsdp_distribution numbers;
+	struct fsdp_error *error; /* owned */
+	size_t index;
+};
+
+struct fsdp_statistics {
+	const struct fsdp_checkpoint *checkpoint;
+	struct fsdp_budget budget;
+	struct fsdp_arena arena;
+	struct fsdp_statistics_options options;
+	uint32_t *tensors; /* of the share */
+	size_t *positions; /* of these, among all */
+	struct counted *list;
+	size_t count;
+	struct counted_range *ranges; /* while it is made */
+	size_t range_count;
+};
+
+/* ---- a block ---- */
+
+/* Sums about zero become sums about the mean of the block, which are small where the
+ * numbers are alike. */
+static struct fsdp_distribution numbers_of(const struct fsdp_moments *moments)
+{
+	struct fsdp_distribution numbers = {
+		.count = moments->count,
+		.nan = moments->nan,
+		.pos_inf = moments->pos_inf,
+		.neg_inf = moments->neg_inf,
+		.zeros = moments->zeros,
+	};
+	double finite = (double)fsdp_distribution_finite(&numbers);
+	if (finite == 0)
+		return numbers;
+	numbers.min = moments->min + 0.0; /* no zero below zero */
+	numbers.max = moments->max + 0.0;
+	numbers.mean = moments->sum / finite;
+	numbers.squares = moments->squares - moments->sum * numbers.mean;
+	if (moments->min == moments->max || !(numbers.squares > 0))
+		numbers.squares = 0;
+	/* The mean of equal numbers is that number, whatever was rounded. */
+	if (numbers.mean < numbers.min)
+		numbers.mean = numbers.min;
+	if (numbers.mean > numbers.max)
+		numbers.mean = numbers.max;
+	return numbers;
+}
+
+static void count_block(
+	struct fsdp_distribution *numbers, uint32_t dtype, struct fsdp_span bytes)
+{
+	struct fsdp_moments moments;
+	fsdp_moments_init(&moments);
+	fsdp_moments_add(&moments, dtype, false, bytes.data, bytes.size, 0);
+	struct fsdp_distribution block = numbers_of(&moments);
+	fsdp_distribution_join(numbers, &block);
+}
+
+/* ---- a range ---- */
+
+static bool count_range(struct fsdp_walker *walker, uint32_t dtype,
+	struct fsdp_distribution *numbers, struct fsdp_error **ret_error)
+{
+	uint64_t left = 0;
+	struct fsdp_distribution some = { 0 };
+	struct fsdp_span bytes;
+	do {
+		/* Where a range is longer, since it could not be cut: as if it were. */
+		if (left == 0) {
+			fsdp_distribution_join(numbers, &some);
+			some = (struct fsdp_distribution){ 0 };
+			left = RANGE;
+		}
+		if (!fsdp_walk_next(walker, &bytes, ret_error))
+			return false;
+		count_block(&some, dtype, bytes);
+		left -= bytes.size;
+	} while (bytes.size != 0);
+	fsdp_distribution_join(numbers, &some);
+	return true;
+}
+
+static void visit(
+	void *context, struct fsdp_walker *walker, const struct fsdp_walk_range *range)
+{
+	struct fsdp_statistics *statistics = context;
+	struct counted_range *counted = &statistics->ranges[range->number];
+	uint32_t tensor = statistics->tensors[range->index];
+	uint32_t dtype = fsdp_tensor(statistics->checkpoint, tensor).dtype;
+	counted->index = range->index;
+	if (!fsdp_moments_takes(dtype))
+		fsdp_fail(&counted->error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+			"elements of %s are not counted", fsdp_dtype(dtype)->name);
+	else
+		(void)count_range(walker, dtype, &counted->numbers, &counted->error);
+}
+
+static bool prepare(void *context, size_t range_count)
+{
+	struct fsdp_statistics *statistics = context;
+	statistics->ranges = calloc(range_count + 1, sizeof *statistics->ranges);
+	statistics->range_count = range_count;
+	return statistics->ranges != NULL;
+}
+
+/* In order, so that the digits do not depend on who was first. */
+static void join_ranges(struct fsdp_statistics *statistics)
+{
+	for (size_t i = 0; i < statistics->range_count; i++) {
+		struct counted_range *range = &statistics->ranges[i];
+		struct counted *counted = &statistics->list[range->index];
+		fsdp_distribution_join(&counted->numbers, &range->numbers);
+		if (counted->error == NULL) {
+			counted->error = range->error;
+			range->error = NULL;
+		}
+	}
+}
+
+static void free_ranges(struct fsdp_statistics *statistics)
+{
+	for (size_t i = 0; statistics->ranges != NULL && i < statistics->range_count; i++)
+		fsdp_error_free(statistics->ranges[i].error);
+	free(statistics->ranges);
+	statistics->ranges = NULL;
+}
+
+/* ---- which ---- */
+
+static uint32_t tensor_at(const struct fsdp_statistics *statistics, size_t index)
+{
+	const struct fsdp_statistics_options *options = &statistics->options;
+	return options->tensors != NULL ? options->tensors[index] : (uint32_t)index;
+}
+
+static bool choose(struct fsdp_statistics *statistics, struct fsdp_error **ret_error)
+{
+	const struct fsdp_statistics_options *options = &statistics->options;
+	size_t count = options->tensors != NULL
+			       ? options->tensor_count
+			       : fsdp_tensor_count(statistics->checkpoint);
+	bool *taken = FSDP_TAKE(&statistics->arena, taken, count + 1);
+	statistics->tensors =
+		FSDP_TAKE(&statistics->arena, statistics->tensors, count + 1);
+	statistics->positions =
+		FSDP_TAKE(&statistics->arena, statistics->positions, count + 1);
+	if (taken == NULL || statistics->tensors == NULL || statistics->positions == NULL)
+		return fsdp_arena_fail(&statistics->arena, ret_error);
+	if (!fsdp_share_mark(statistics->checkpoint, options->tensors, count,
+		    options->part, options->parts, taken, ret_error))
+		return false;
+	for (size_t i = 0; i < count; i++)
+		if (taken[i]) {
+			statistics->positions[statistics->count] = i;
+			statistics->tensors[statistics->count++] =
+				tensor_at(statistics, i);
+		}
+	return true;
+}
+
+/* Memory that ended is no property of what was read. */
+static bool check_memory(
+	const struct fsdp_statistics *statistics, struct fsdp_error **ret_error)
+{
+	for (size_t i = 0; i < statistics->count; i++) {
+		const struct fsdp_error *error = statistics->list[i].error;
+		if (error != NULL && fsdp_error_code(error) == FSDP_ERROR_MEMORY)
+			return fsdp_fail_memory(ret_error);
+	}
+	return true;
+}
+
+static bool make(struct fsdp_statistics *statistics, struct fsdp_error **ret_error)
+{
+	const struct fsdp_statistics_options *options = &statistics->options;
+	if (!choose(statistics, ret_error))
+		return false;
+	statistics->list = calloc(statistics->count + 1, sizeof *statistics->list);
+	if (statistics->list == NULL)
+		return fsdp_fail_memory(ret_error);
+	const struct fsdp_walk_options walk = {
+		.size = sizeof walk,
+		.tensors = statistics->tensors,
+		.tensor_count = statistics->count,
+		.range_bytes = RANGE,
+		.jobs = options->jobs,
+		.prepare = prepare,
+		.visit = visit,
+		.context = statistics,
+		.progress = options->progress,
+		.progress_context = options->progress_context,
+	};
+	bool good = fsdp_walk(statistics->checkpoint, &walk, ret_error);
+	if (good)
+		join_ranges(statistics);
+	free_ranges(statistics);
+	return good && check_memory(statistics, ret_error);
+}
+
+bool fsdp_statistics_new(const struct fsdp_checkpoint *checkpoint,
+	const struct fsdp_statistics_options *options,
+	struct fsdp_statistics **ret_statistics, struct fsdp_error **ret_error)
+{
+	struct fsdp_statistics *statistics = calloc(1, sizeof *statistics);
+	if (statistics == NULL)
+		return fsdp_fail_memory(ret_error);
+	memcpy(&statistics->options, options,
+		fsdp_min(options->size, sizeof statistics->options));
+	statistics->checkpoint = checkpoint;
+	statistics->budget.ceiling = UINT64_MAX;
+	fsdp_arena_init(&statistics->arena, &statistics->budget);
+	if (!make(statistics, ret_error)) {
+		fsdp_statistics_free(statistics);
+		return false;
+	}
+	*ret_statistics = statistics;
+	return true;
+}
+
+void fsdp_statistics_free(struct fsdp_statistics *statistics)
+{
+	if (statistics == NULL)
+		return;
+	for (size_t i = 0; statistics->list != NULL && i < statistics->count; i++)
+		fsdp_error_free(statistics->list[i].error);
+	free(statistics->list);
+	fsdp_arena_done(&statistics->arena);
+	free(statistics);
+}
+
+size_t fsdp_statistics_count(const struct fsdp_statistics *statistics)
+{
+	return statistics->count;
+}
+
+struct fsdp_statistics_row fsdp_statistics_row(
+	const struct fsdp_statistics *statistics, size_t index)
+{
+	const struct counted *counted = &statistics->list[index];
+	return (struct fsdp_statistics_row){
+		.tensor = statistics->tensors[index],
+		.position = statistics->positions[index],
+		.numbers = counted->numbers,
+		.error = counted->error,
+	};
+}
