@@ -103,7 +103,6 @@ static const struct synonym synonyms[] = {
 	{ "shards", "ls", "--by=file", NULL },
 	{ "size", "ls", "--by=file", NULL },
 	{ "stat", "info", NULL, NULL },
-	{ "stats", "stats", NULL, "show --values=8" },
 	{ "status", "info", NULL, NULL },
 	{ "summary", "info", NULL, NULL },
 	{ "tensors", "ls", NULL, NULL },

@@ -349,6 +349,15 @@ static struct value column_value(
 		(struct subject){ table->context, (const char *)object + field->base });
 }
 
+/* Numbers in the order of their bits, those below zero turned about. */
+static uint64_t number_key(double number)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &number, sizeof bits);
+	return bits >> 63 != 0 ? ~bits : bits | UINT64_C(1) << 63;
+}
+
 uint64_t record_table_key(const struct record_table *table, size_t column,
 	const void *object, uint32_t order)
 {
@@ -362,7 +371,10 @@ uint64_t record_table_key(const struct record_table *table, size_t column,
 	if (field->sort == SORT_SHOWN) {
 		struct value value =
 			field_value(field, (struct subject){ table->context, object });
-		return value.type == VALUE_ABSENT ? UINT64_MAX : value.count;
+		if (value.type == VALUE_ABSENT || value.type == VALUE_NULL)
+			return UINT64_MAX;
+		return value.type == VALUE_NUMBER ? number_key(value.number)
+						  : value.count;
 	}
 	return order;
 }

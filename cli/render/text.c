@@ -58,6 +58,15 @@ static struct text_out *text_out_of(struct out *out)
 
 /* ---- values ---- */
 
+/* To six digits: machine outputs have all. */
+static void put_number(struct writer *to, double number)
+{
+	char buffer[32];
+
+	snprintf(buffer, sizeof buffer, "%.6g", number);
+	writer_text(to, buffer);
+}
+
 static void put_escaped(
 	struct text_out *text, struct writer *to, const char *data, size_t size)
 {
@@ -124,7 +133,7 @@ static void put_value(
 		writer_text(to, human_ms(value->integer, (char[HUMAN_ROOM]){ 0 }));
 		break;
 	case VALUE_NUMBER:
-		writer_number(to, value->number);
+		put_number(to, value->number);
 		break;
 	case VALUE_TEXT:
 	case VALUE_NAME:

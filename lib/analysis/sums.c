@@ -95,6 +95,12 @@ void fsdp_sums_add(struct fsdp_sums *sums, uint32_t index,
 		add(sums, fsdp_keys_of_tensor(&sums->keys, index, tensor), index, &part);
 }
 
+size_t fsdp_sums_group_of(
+	const struct fsdp_sums *sums, uint32_t index, const struct fsdp_tensor *tensor)
+{
+	return fsdp_keys_of_tensor(&sums->keys, index, tensor);
+}
+
 void fsdp_sums_add_counted(struct fsdp_sums *sums, const struct fsdp_sum *sum)
 {
 	size_t group = sums->count - 1;

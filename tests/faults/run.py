@@ -55,6 +55,8 @@ COMMANDS = [
     ["hash", DCP],
     ["hash", "--logical", CUT],
     ["hash", "--logical", "--json", ZIP],
+    ["stats", CUT],
+    ["stats", "--by=module", "--json", TENSORS],
     ["ls", "testdata/megatron/legacy-gated-tp2"],
     ["ls", OLD_TAR],
     ["info", TENSORS],

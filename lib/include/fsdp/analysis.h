@@ -83,6 +83,11 @@ FSDP_API void fsdp_sums_add(struct fsdp_sums *sums, uint32_t index,
  */
 FSDP_API void fsdp_sums_add_counted(struct fsdp_sums *sums, const struct fsdp_sum *sum);
 
+/** Which group a tensor belongs to, by its index; not by rank and file, where its pieces
+ * do. */
+FSDP_API size_t fsdp_sums_group_of(
+	const struct fsdp_sums *sums, uint32_t index, const struct fsdp_tensor *tensor);
+
 /** Groups, the one without a key included: at least 1. */
 FSDP_API size_t fsdp_sums_count(const struct fsdp_sums *sums);
 

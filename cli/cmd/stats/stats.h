@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CMD_STATS_H
+#define CMD_STATS_H
+
+#include <fsdp/analysis.h>
+#include <fsdp/statistics.h>
+
+#include "front/select.h"
+#include "part/partial.h"
+#include "part/tensor-row.h"
+
+/*
+ * What `stats` works with: stats-command.c chooses tensors, has their numbers counted and
+ * folds them, stats-answer.c shows them.
+ */
+struct stats_options {
+	bool nonfinite;
+	const char *by;
+};
+
+/* A tensor, or a group of them. */
+struct stats_row {
+	struct value key, shown; /* of a group */
+	struct text name;
+	const char *dtype;
+	const int64_t *shape;
+	uint32_t dims;
+	uint64_t tensors;
+	uint64_t numel, bytes;
+	bool known; /* the rest */
+	struct fsdp_distribution numbers;
+	uint64_t inf;                /* of both signs */
+	int64_t room[FSDP_DIMS_MAX]; /* of the shape of a joined one */
+	struct partial_row part;
+};
+
+struct counting {
+	struct run *run;
+	const struct stats_options *options;
+	struct selection *selection;
+	struct name_buffer name;
+	uint32_t *tensors; /* that are selected */
+	size_t tensor_count;
+	struct fsdp_statistics *statistics;
+	struct part_facts partial;
+	const struct joined_parts *joined; /* rows of parts, instead of statistics */
+	bool nonfinite, selects;
+
+	/* With --by. */
+	enum fsdp_sums_by by;
+	struct fsdp_sums *sums; /* NULL: a row for each tensor */
+	struct stats_row *groups;
+
+	uint32_t *rows; /* numbers of tensors or of groups, as they are shown */
+	size_t row_count;
+	struct stats_row row; /* in hand */
+	struct {
+		uint64_t tensors, bytes, nan, inf; /* that were read */
+	} total;
+	int status;
+};
+
+/* The row with this number, until the next one. */
+const struct stats_row *stats_row(struct counting *counting, uint32_t number);
+
+extern const struct record stats_record;
+
+/* Puts rows in order and shows them; sets the status. False: out of memory. */
+bool stats_show(struct counting *counting);
+
+#endif
