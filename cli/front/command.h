@@ -179,6 +179,9 @@ const struct fsdp_checkpoint *run_open(struct run *run, size_t input);
 /* The answer begins: its status is known. Writes the envelope's head. */
 void run_begin(struct run *run, int status);
 
+/* The answer is that of another command. Before run_begin. */
+void run_answer_as(struct run *run, const struct command *command);
+
 /*
  * Commands with no shapes (help, schema, completion) print a text of their own making as
  * it is: here. Their run->out is NULL.

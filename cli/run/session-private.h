@@ -11,6 +11,7 @@
 
 struct session {
 	const struct command *command;
+	const struct command *answers_as; /* whose answer it is, if not its own */
 	const struct arguments *arguments;
 	const struct inputs *inputs;
 	struct outputs *outputs;

@@ -56,7 +56,8 @@ static bool is_bare(const struct session *session)
 static void begin(struct session *session, bool has_data)
 {
 	struct out_header header = {
-		.command = session->command->name,
+		.command = session->answers_as != NULL ? session->answers_as->name
+						       : session->command->name,
 		.version = fsdp_version(),
 		.status = session->status,
 		.inputs = session->collected.inputs,
@@ -94,6 +95,11 @@ static bool fails(const struct session *session)
 				collected->findings[i].input == session->input))
 			return true;
 	return false;
+}
+
+void run_answer_as(struct run *run, const struct command *command)
+{
+	run->session->answers_as = command;
 }
 
 void run_begin(struct run *run, int status)

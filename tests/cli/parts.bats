@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+# Passes cut into parts, and joined again: what one run would have said, byte for byte.
+
+bats_require_minimum_version 1.5.0
+
+setup() {
+	: "${FSDP_INSPECT:?}" "${TESTDATA:?}"
+	cd "$BATS_TEST_TMPDIR"
+	cp -r "$TESTDATA/demo/step-1234" step
+	unset RANK WORLD_SIZE SLURM_ARRAY_TASK_ID SLURM_PROCID JOB_COMPLETION_INDEX PARALLEL_SEQ
+	unset OMPI_COMM_WORLD_RANK PMI_RANK
+}
+
+# parts N WORD...: all results of a command
+parts() {
+	local count=$1 k
+	shift
+	rm -f part-*
+	for ((k = 1; k <= count; k++)); do
+		"$FSDP_INSPECT" "$@" -qq --part="$k/$count" -o jsonl=part-%p.jsonl 2>part-$k.err || true
+	done
+}
+
+# same N WORD...: joined, they say what one run says, in every output
+same() {
+	local one=0 two=0 output
+	parts "$@"
+	shift
+	for output in json jsonl text csv tsv name; do
+		one=0 two=0
+		"$FSDP_INSPECT" "$@" -qq -o $output >one 2>one.err || one=$?
+		"$FSDP_INSPECT" merge -qq -o $output part-*.jsonl >two 2>two.err || two=$?
+		cmp one two
+		cmp one.err two.err
+		[ "$one" = "$two" ]
+	done
+}
+
+refused() {
+	run --separate-stderr "$FSDP_INSPECT" merge "${@:2}"
+	[ "$status" -eq 2 ]
+	[[ "$stderr" == *"$1"* ]]
+}
+
+@test "digests of files" {
+	for n in 1 2 3 7; do same $n hash step; done
+}
+
+@test "digests of tensors" {
+	for n in 1 2 5 100; do same $n hash --logical step; done
+	same 3 hash --logical -g 'blocks.0.**' step
+	same 2 hash --logical -g nothing step
+}
+
+@test "statistics" {
+	for n in 1 2 5 100; do same $n stats step; done
+	same 3 stats --nonfinite step
+	same 3 stats --nonfinite "$TESTDATA/safetensors/all-dtypes/model.safetensors"
+}
+
+@test "what cannot be read is told alike" {
+	same 3 hash --logical "$TESTDATA/torch-zip/sparse/model.pt"
+	same 4 stats "$TESTDATA/broken/dcp-chunk-gap/checkpoint"
+	same 2 stats "$TESTDATA/torch-zip/quantised/model.pt"
+}
+
+@test "rows of merge can be put in order" {
+	parts 3 stats step
+	"$FSDP_INSPECT" stats -q -s -std -n 5 -o csv step >one
+	"$FSDP_INSPECT" merge -q -s -std -n 5 -o csv part-*.jsonl >two
+	cmp one two
+}
+
+@test "the order of results does not matter" {
+	parts 3 hash --logical step
+	"$FSDP_INSPECT" merge part-3.jsonl part-1.jsonl part-2.jsonl >two
+	"$FSDP_INSPECT" hash --logical step >one
+	cmp one two
+}
+
+@test "a part that died is found, and one that ran again is taken" {
+	parts 3 hash --logical step
+	head -2 part-2.jsonl >cut && mv cut part-2.jsonl
+	refused "cut off" part-*.jsonl
+	rm part-2.jsonl
+	refused "part 2 of 3 is missing" part-*.jsonl
+	"$FSDP_INSPECT" hash --logical -q --part=2/3 -o jsonl=part-%p.jsonl step
+	"$FSDP_INSPECT" merge part-*.jsonl >two
+	"$FSDP_INSPECT" hash --logical step >one
+	cmp one two
+}
+
+@test "a part twice is refused" {
+	parts 2 hash step
+	cp part-1.jsonl again.jsonl
+	refused "are both part 1" part-*.jsonl again.jsonl
+}
+
+@test "parts of two checkpoints, of two commands, of two cuts are refused" {
+	cp -r step other
+	parts 2 hash --logical step
+	"$FSDP_INSPECT" hash --logical -q --part=2/2 -o jsonl=two.jsonl other
+	refused "another run" part-1.jsonl two.jsonl
+	"$FSDP_INSPECT" stats -q --part=2/2 -o jsonl=two.jsonl step
+	refused "another run" part-1.jsonl two.jsonl
+	"$FSDP_INSPECT" hash --logical -q --part=2/3 -o jsonl=two.jsonl step
+	refused "another run" part-1.jsonl two.jsonl
+	touch step/__0_0.distcp
+	"$FSDP_INSPECT" hash --logical -q --part=2/2 -o jsonl=two.jsonl step
+	refused "another run" part-1.jsonl two.jsonl
+}
+
+@test "what is no result is refused" {
+	"$FSDP_INSPECT" hash -q -o jsonl=whole.jsonl step
+	refused "the result of no part" whole.jsonl
+	"$FSDP_INSPECT" hash -q -o json=whole.json step
+	run "$FSDP_INSPECT" merge whole.json
+	[ "$status" -eq 2 ]
+	printf '{"type":"header"}\n{"type":"end","status":0,"data":{"partial":{}}}\n' >odd
+	run "$FSDP_INSPECT" merge odd
+	[ "$status" -eq 2 ]
+	run "$FSDP_INSPECT" merge nothing.jsonl
+	[ "$status" -eq 2 ]
+}
+
+@test "an array of Slurm" {
+	for id in 10 12 14; do
+		SLURM_ARRAY_TASK_ID=$id SLURM_ARRAY_TASK_MIN=10 SLURM_ARRAY_TASK_MAX=14 SLURM_ARRAY_TASK_STEP=2 \
+			SLURM_ARRAY_TASK_COUNT=3 SLURM_PROCID=0 SLURM_NTASKS=1 \
+			"$FSDP_INSPECT" stats --part=auto -o jsonl=part-%p.jsonl step 2>err
+	done
+	grep -q "part 3 of 3, as a Slurm array says" err
+	"$FSDP_INSPECT" merge -q --json part-{1,2,3}.jsonl >two
+	"$FSDP_INSPECT" stats -q --json step >one
+	cmp one two
+}
+
+@test "srun, torchrun, MPI" {
+	SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2 SLURM_NTASKS=4 "$FSDP_INSPECT" hash --part=auto -o jsonl=s-%p step
+	[ -e s-2 ]
+	RANK=0 WORLD_SIZE=2 "$FSDP_INSPECT" hash --part=auto -o jsonl=t-%p step
+	[ -e t-1 ]
+	OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 PMI_RANK=1 PMI_SIZE=2 \
+		"$FSDP_INSPECT" hash --part=auto -o jsonl=m-%p step
+	[ -e m-2 ]
+	"$FSDP_INSPECT" merge -q t-1 m-2 >two
+	"$FSDP_INSPECT" hash step >one
+	cmp one two
+}
+
+@test "Kubernetes and GNU parallel tell no number of parts" {
+	export JOB_COMPLETION_INDEX=1
+	run --separate-stderr "$FSDP_INSPECT" hash --part=auto step
+	[ "$status" -eq 2 ]
+	[[ "$stderr" == *"--part=auto/N"* ]]
+	"$FSDP_INSPECT" hash --part=auto/2 -o jsonl=k-%p step
+	[ -e k-2 ]
+	unset JOB_COMPLETION_INDEX
+	PARALLEL_SEQ=1 "$FSDP_INSPECT" hash --part=auto/2 -o jsonl=p-%p step
+	[ -e p-1 ]
+}
+
+@test "GNU parallel itself" {
+	command -v parallel >/dev/null && parallel --version 2>/dev/null | grep -q GNU || skip "no GNU parallel"
+	seq 4 | parallel --will-cite "$FSDP_INSPECT" hash --logical -q --part={}/4 -o jsonl=part-%p.jsonl step
+	"$FSDP_INSPECT" merge part-*.jsonl >two
+	"$FSDP_INSPECT" hash --logical step >one
+	cmp one two
+}
+
+@test "launchers that disagree, or say nothing" {
+	RANK=1 WORLD_SIZE=4 SLURM_PROCID=2 SLURM_STEP_NUM_TASKS=4 run --separate-stderr "$FSDP_INSPECT" hash --part=auto step
+	[ "$status" -eq 2 ]
+	[[ "$stderr" == *"disagree"* ]]
+	run --separate-stderr "$FSDP_INSPECT" hash --part=auto step
+	[ "$status" -eq 2 ]
+	[[ "$stderr" == *"no launcher"* ]]
+	for wrong in 0/3 4/3 3 x/y 1/0 1/ /2 auto/x; do
+		run "$FSDP_INSPECT" hash --part=$wrong step
+		[ "$status" -eq 2 ]
+	done
+	run --separate-stderr "$FSDP_INSPECT" ls --part=1/2 step
+	[ "$status" -eq 2 ]
+	[[ "$stderr" == *"hash and stats"* ]]
+}
