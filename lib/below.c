@@ -5,29 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "opening.h"
-
-enum { LEVELS = 3, SMALL_FOLDER = 64 };
-
-/* A folder that is still to be looked at. */
-struct place {
-	const char *path;
-	unsigned level; /* the folder that was named has 0 */
-};
-
-struct fsdp_below {
-	struct fsdp_budget budget;
-	struct fsdp_limits limits;
-	struct fsdp_arena arena;
-	struct fsdp_vec places; /* struct place */
-	struct fsdp_vec found;  /* const char * */
-	uint64_t seen, most;    /* entries */
-	uint64_t unread;        /* folders and files that could not be opened */
-	bool is_cut, failed;
-};
+#include "below-private.h"
 
 /* NULL: out of memory, which is remembered. */
-static const char *join(
+const char *fsdp_below_join(
 	struct fsdp_below *below, const char *folder, struct fsdp_span name)
 {
 	size_t size = strlen(folder), slash = size > 0 && folder[size - 1] != '/';
@@ -46,34 +27,39 @@ static const char *join(
 }
 
 /* What could not be looked at is counted, unless memory is all that was missing. */
-static void pass_over(struct fsdp_below *below, struct fsdp_error *error)
+void fsdp_below_pass_over(struct fsdp_below *below, struct fsdp_error *error)
 {
 	below->failed |= error == NULL || fsdp_error_code(error) == FSDP_ERROR_MEMORY;
 	below->unread++;
 	fsdp_error_free(error);
 }
 
-static void add_found(struct fsdp_below *below, const char *path)
+void fsdp_below_add(struct fsdp_below *below, const char *path)
 {
-	const char **place = path != NULL ? fsdp_vec_push(&below->found) : NULL;
+	struct fsdp_below_found *found =
+		path != NULL ? fsdp_vec_push(&below->found) : NULL;
 
-	below->failed |= place == NULL;
-	if (place != NULL)
-		*place = path;
+	below->failed |= found == NULL;
+	if (found == NULL)
+		return;
+	found->path = path;
+	fsdp_step_name(fsdp_span_last(fsdp_span_text(path), '/'), &found->step);
 }
 
-static void add_place(struct fsdp_below *below, const char *path, unsigned level)
+void fsdp_below_add_place(
+	struct fsdp_below *below, const char *path, unsigned level, bool is_named)
 {
-	struct place *place = path != NULL ? fsdp_vec_push(&below->places) : NULL;
+	struct fsdp_below_place *place =
+		path != NULL ? fsdp_vec_push(&below->places) : NULL;
 
 	below->failed |= place == NULL;
 	if (place != NULL)
-		*place = (struct place){ path, level };
+		*place = (struct fsdp_below_place){ path, level, is_named };
 }
 
 /* ---- one folder ---- */
 
-static bool is_checkpoint(const struct fsdp_folder *folder)
+bool fsdp_below_is_checkpoint(const struct fsdp_folder *folder)
 {
 	struct fsdp_look look = { .folder = folder };
 	const struct fsdp_family *family = fsdp_registry_choose(&look);
@@ -83,7 +69,7 @@ static bool is_checkpoint(const struct fsdp_folder *folder)
 }
 
 /* A file that holds tensors, not a plan, a bare pickle or something to refuse. */
-static bool is_checkpoint_file(struct fsdp_below *below, const struct fsdp_folder *folder,
+bool fsdp_below_is_file(struct fsdp_below *below, const struct fsdp_folder *folder,
 	const struct fsdp_entry *entry)
 {
 	unsigned char head[FSDP_HEAD_BYTES];
@@ -96,7 +82,7 @@ static bool is_checkpoint_file(struct fsdp_below *below, const struct fsdp_folde
 		return false;
 	if (!fsdp_folder_source(folder, entry->name, &source, &error) ||
 		!fsdp_look_at_head(&source, entry->name, head, &look, &error)) {
-		pass_over(below, error);
+		fsdp_below_pass_over(below, error);
 		return false;
 	}
 	family = fsdp_registry_choose(&look);
@@ -104,8 +90,8 @@ static bool is_checkpoint_file(struct fsdp_below *below, const struct fsdp_folde
 	       strcmp(family->name, "pickle") != 0;
 }
 
-static void look_at_entries(struct fsdp_below *below, const struct place *place,
-	const struct fsdp_folder *folder)
+static void look_at_entries(struct fsdp_below *below,
+	const struct fsdp_below_place *place, const struct fsdp_folder *folder)
 {
 	/* The hub's cache has the files, by their digests, beside folders of links. */
 	bool is_cache = fsdp_folder_has(folder, "snapshots", FSDP_ENTRY_DIRECTORY);
@@ -115,16 +101,36 @@ static void look_at_entries(struct fsdp_below *below, const struct place *place,
 		if (entry.name.data[0] == '.' ||
 			(is_cache && fsdp_span_is(entry.name, "blobs")))
 			continue;
-		if (entry.kind == FSDP_ENTRY_DIRECTORY && place->level < LEVELS)
-			add_place(below, join(below, place->path, entry.name),
-				place->level + 1);
-		else if (entry.kind == FSDP_ENTRY_FILE && folder->count <= SMALL_FOLDER &&
-			 is_checkpoint_file(below, folder, &entry))
-			add_found(below, join(below, place->path, entry.name));
+		if (entry.kind == FSDP_ENTRY_DIRECTORY &&
+			place->level < FSDP_BELOW_LEVELS)
+			fsdp_below_add_place(below,
+				fsdp_below_join(below, place->path, entry.name),
+				place->level + 1, false);
+		else if (entry.kind == FSDP_ENTRY_FILE &&
+			 folder->count <= FSDP_BELOW_SMALL &&
+			 fsdp_below_is_file(below, folder, &entry))
+			fsdp_below_add(
+				below, fsdp_below_join(below, place->path, entry.name));
 	}
 }
 
-static void look_at_place(struct fsdp_below *below, struct place place)
+/* ---- all of it ---- */
+
+static void look_at_folder(struct fsdp_below *below, const struct fsdp_below_place *place,
+	const struct fsdp_folder *folder)
+{
+	below->seen += folder->count;
+	if (below->most != 0 && below->seen > below->most)
+		below->is_cut = true;
+	else if (below->is_run)
+		fsdp_below_look_at_run(below, place, folder);
+	else if (place->level > 0 && fsdp_below_is_checkpoint(folder))
+		fsdp_below_add(below, place->path);
+	else
+		look_at_entries(below, place, folder);
+}
+
+static void look_at_place(struct fsdp_below *below, struct fsdp_below_place place)
 {
 	struct fsdp_error *error = NULL;
 	struct fsdp_arena own;
@@ -132,30 +138,23 @@ static void look_at_place(struct fsdp_below *below, struct place place)
 	struct fsdp_dir dir;
 
 	fsdp_arena_init(&own, &below->budget);
-	if (fsdp_dir_open(place.path, &own, &below->limits, &dir, &error)) {
+	if (fsdp_dir_open_names(place.path, &own, &below->limits, &dir, &error)) {
 		fsdp_folder_of_dir(&folder, &dir);
-		below->seen += folder.count;
-		if (below->most != 0 && below->seen > below->most)
-			below->is_cut = true;
-		else if (place.level > 0 && is_checkpoint(&folder))
-			add_found(below, place.path);
-		else
-			look_at_entries(below, &place, &folder);
+		look_at_folder(below, &place, &folder);
 		fsdp_dir_close(&dir);
 	} else {
-		pass_over(below, error);
+		fsdp_below_pass_over(below, error);
 	}
 	fsdp_arena_done(&own);
 }
-
-/* ---- all of it ---- */
 
 static bool begin(struct fsdp_below *below, const struct fsdp_options *options,
 	struct fsdp_error **ret_error)
 {
 	fsdp_arena_init(&below->arena, &below->budget);
-	fsdp_vec_init(&below->places, &below->arena, sizeof(struct place));
-	fsdp_vec_init(&below->found, &below->arena, sizeof(const char *));
+	fsdp_vec_init(&below->places, &below->arena, sizeof(struct fsdp_below_place));
+	fsdp_vec_init(&below->found, &below->arena, sizeof(struct fsdp_below_found));
+	fsdp_vec_init(&below->pointers, &below->arena, sizeof(struct fsdp_pointer));
 	if (!fsdp_limits_choose(&below->limits, options != NULL ? options->limits : NULL,
 		    options != NULL ? options->limit_count : 0, ret_error))
 		return false;
@@ -164,10 +163,11 @@ static bool begin(struct fsdp_below *below, const struct fsdp_options *options,
 	return true;
 }
 
-bool fsdp_below_new(const char *path, const struct fsdp_options *options,
+static bool look(const char *path, bool is_run, const struct fsdp_options *options,
 	struct fsdp_below **ret_below, struct fsdp_error **ret_error)
 {
 	struct fsdp_below *below = calloc(1, sizeof *below);
+	struct fsdp_step_name step;
 
 	if (below == NULL)
 		return fsdp_fail_memory(ret_error);
@@ -175,10 +175,13 @@ bool fsdp_below_new(const char *path, const struct fsdp_options *options,
 		fsdp_below_free(below);
 		return false;
 	}
-	add_place(below, path, 0);
+	below->is_run = is_run;
+	fsdp_below_add_place(below, path, 0,
+		fsdp_step_name(fsdp_span_last(fsdp_span_text(path), '/'), &step));
 	for (size_t i = 0; i < below->places.count && !below->failed && !below->is_cut;
 		i++)
-		look_at_place(below, *(struct place *)fsdp_vec_at(&below->places, i));
+		look_at_place(below,
+			*(struct fsdp_below_place *)fsdp_vec_at(&below->places, i));
 	if (below->failed) {
 		fsdp_arena_fail(&below->arena, ret_error);
 		fsdp_below_free(below);
@@ -188,6 +191,18 @@ bool fsdp_below_new(const char *path, const struct fsdp_options *options,
 	return true;
 }
 
+bool fsdp_below_new(const char *path, const struct fsdp_options *options,
+	struct fsdp_below **ret_below, struct fsdp_error **ret_error)
+{
+	return look(path, false, options, ret_below, ret_error);
+}
+
+bool fsdp_below_new_run(const char *path, const struct fsdp_options *options,
+	struct fsdp_below **ret_below, struct fsdp_error **ret_error)
+{
+	return look(path, true, options, ret_below, ret_error);
+}
+
 size_t fsdp_below_count(const struct fsdp_below *below)
 {
 	return below->found.count;
@@ -195,9 +210,26 @@ size_t fsdp_below_count(const struct fsdp_below *below)
 
 const char *fsdp_below_path(const struct fsdp_below *below, size_t index)
 {
+	return index < below->found.count ? ((const struct fsdp_below_found *)fsdp_vec_at(
+						     &below->found, index))
+						    ->path
+					  : NULL;
+}
+
+struct fsdp_step_name fsdp_below_step(const struct fsdp_below *below, size_t index)
+{
 	return index < below->found.count
-		       ? *(const char **)fsdp_vec_at(&below->found, index)
-		       : NULL;
+		       ? ((const struct fsdp_below_found *)fsdp_vec_at(
+				  &below->found, index))
+				 ->step
+		       : (struct fsdp_step_name){ .step = -1, .epoch = -1 };
+}
+
+struct fsdp_pointer fsdp_below_pointer(const struct fsdp_below *below, size_t index)
+{
+	return index < below->pointers.count ? *(const struct fsdp_pointer *)fsdp_vec_at(
+						       &below->pointers, index)
+					     : (struct fsdp_pointer){ 0 };
 }
 
 bool fsdp_below_is_cut(const struct fsdp_below *below)

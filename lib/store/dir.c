@@ -357,16 +357,24 @@ bool fsdp_dir_blob(const struct fsdp_dir *dir, struct fsdp_span name,
 {
 	char room[PATH_MAX];
 	unsigned up;
-	if (dir->fd < 0)
+	if (!fsdp_dir_link(dir, name, room, sizeof room))
 		return false;
-	ssize_t size = readlinkat(dir->fd, (const char *)name.data, room, sizeof room);
-	if (size <= 0 || (size_t)size >= sizeof room)
-		return false;
-	room[size] = '\0';
 	const char *hex = blob_of(room, &up);
 	if (hex == NULL || strlen(hex) != FSDP_BLOB_HEX)
 		return false;
 	memcpy(ret_hex, hex, FSDP_BLOB_HEX + 1);
+	return true;
+}
+
+bool fsdp_dir_link(
+	const struct fsdp_dir *dir, struct fsdp_span name, char *ret_text, size_t room)
+{
+	ssize_t size = dir->fd >= 0 ? readlinkat(dir->fd, (const char *)name.data,
+					      ret_text, room)
+				    : -1;
+	if (size <= 0 || (size_t)size >= room)
+		return false;
+	ret_text[size] = '\0';
 	return true;
 }
 
@@ -443,13 +451,28 @@ static struct fsdp_entry *push(struct list *list)
 	return &list->entries[list->count++];
 }
 
-static bool add_entry(const struct fsdp_dir *dir, const char *name, uint64_t most,
-	struct list *list, struct fsdp_error **ret_error)
+/* What the directory itself tells of an entry. False: that has to be looked at. */
+static bool is_told(
+	const struct fsdp_dir *dir, const struct dirent *found, struct fsdp_entry *entry)
 {
+	if (!dir->names_only || (found->d_type != DT_REG && found->d_type != DT_DIR))
+		return false;
+	entry->kind = found->d_type == DT_REG ? FSDP_ENTRY_FILE : FSDP_ENTRY_DIRECTORY;
+	entry->size = found->d_type == DT_REG ? FSDP_UNKNOWN : 0;
+	return true;
+}
+
+static bool add_entry(const struct fsdp_dir *dir, const struct dirent *found,
+	uint64_t most, struct list *list, struct fsdp_error **ret_error)
+{
+	const char *name = found->d_name;
+	struct fsdp_entry told = { 0 };
 	struct stat status;
 	if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
 		return true;
-	if (fstatat(dir->fd, name, &status, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) != 0)
+	bool is_known = is_told(dir, found, &told);
+	if (!is_known && fstatat(dir->fd, name, &status,
+				 AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) != 0)
 		return errno == ENOENT || fsdp_fail_errno(ret_error, errno, FSDP_UNKNOWN,
 						  "cannot look at an entry");
 	if (list->count >= most)
@@ -457,10 +480,12 @@ static bool add_entry(const struct fsdp_dir *dir, const char *name, uint64_t mos
 	struct fsdp_entry *entry = push(list);
 	if (entry == NULL)
 		return fsdp_arena_fail(dir->arena, ret_error);
+	*entry = told;
 	entry->name = fsdp_arena_copy(dir->arena, fsdp_span_text(name));
 	if (entry->name.data == NULL)
 		return fsdp_arena_fail(dir->arena, ret_error);
-	describe(dir, name, &status, entry);
+	if (!is_known)
+		describe(dir, name, &status, entry);
 	return true;
 }
 
@@ -473,7 +498,7 @@ static bool read_names(const struct fsdp_dir *dir, DIR *stream, uint64_t most,
 		if (found == NULL)
 			return errno == 0 || fsdp_fail_errno(ret_error, errno,
 						     FSDP_UNKNOWN, "cannot list");
-		if (!add_entry(dir, found->d_name, most, list, ret_error))
+		if (!add_entry(dir, found, most, list, ret_error))
 			return false;
 	}
 }
@@ -573,7 +598,7 @@ static bool begin_dir(struct fsdp_dir *dir, const struct fsdp_limits *limits,
 	return true;
 }
 
-bool fsdp_dir_open(const char *path, struct fsdp_arena *arena,
+static bool open_dir(const char *path, bool names_only, struct fsdp_arena *arena,
 	const struct fsdp_limits *limits, struct fsdp_dir *ret_dir,
 	struct fsdp_error **ret_error)
 {
@@ -594,8 +619,23 @@ bool fsdp_dir_open(const char *path, struct fsdp_arena *arena,
 		.path = copy_path(arena, "", path),
 		.below = "",
 		.cache = cache,
+		.names_only = names_only,
 	};
 	return begin_dir(&dir, limits, ret_dir, ret_error);
+}
+
+bool fsdp_dir_open(const char *path, struct fsdp_arena *arena,
+	const struct fsdp_limits *limits, struct fsdp_dir *ret_dir,
+	struct fsdp_error **ret_error)
+{
+	return open_dir(path, false, arena, limits, ret_dir, ret_error);
+}
+
+bool fsdp_dir_open_names(const char *path, struct fsdp_arena *arena,
+	const struct fsdp_limits *limits, struct fsdp_dir *ret_dir,
+	struct fsdp_error **ret_error)
+{
+	return open_dir(path, true, arena, limits, ret_dir, ret_error);
 }
 
 /* The folder or the link to one; its path from the root on goes to ret_below. */
@@ -766,6 +806,8 @@ static bool is_unchanged(
 	const struct fsdp_entry *entry, int fd, struct fsdp_error **ret_error)
 {
 	struct stat status;
+	if (entry->size == FSDP_UNKNOWN)
+		return true;
 	if (fstat(fd, &status) == 0 && (uint64_t)status.st_size == entry->size &&
 		status.st_mtim.tv_sec == entry->mtime_s &&
 		(uint32_t)status.st_mtim.tv_nsec == entry->mtime_ns)

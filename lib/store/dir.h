@@ -29,7 +29,8 @@ enum fsdp_entry_kind {
 struct fsdp_entry {
 	struct fsdp_span name; /* zero-terminated; bytes of the file system */
 	enum fsdp_entry_kind kind;
-	uint64_t size; /* of a file (of a link's target) */
+	uint64_t size; /* of a file (of a link's target); FSDP_UNKNOWN: only its name was
+			  looked at */
 	int64_t mtime_s;
 	uint32_t mtime_ns;
 };
@@ -41,10 +42,17 @@ struct fsdp_dir {
 	const char *below;       /* the same from the root on; "" for the root */
 	struct fsdp_vec entries; /* struct fsdp_entry, sorted bytewise */
 	struct fsdp_dir_cache *cache;
+	bool names_only;
 };
 
 /* Lists once. `limits` bounds the number of entries. */
 bool fsdp_dir_open(const char *path, struct fsdp_arena *arena,
+	const struct fsdp_limits *limits, struct fsdp_dir *ret_dir,
+	struct fsdp_error **ret_error);
+
+/* The same without a look at each entry, where the file system tells what it is: files
+ * have no size and no time, and one that changes meanwhile is not noticed. */
+bool fsdp_dir_open_names(const char *path, struct fsdp_arena *arena,
 	const struct fsdp_limits *limits, struct fsdp_dir *ret_dir,
 	struct fsdp_error **ret_error);
 
@@ -89,6 +97,11 @@ bool fsdp_dir_source(const struct fsdp_dir *dir, struct fsdp_span name,
 enum { FSDP_BLOB_HEX = 64 };
 bool fsdp_dir_blob(const struct fsdp_dir *dir, struct fsdp_span name,
 	char ret_hex[FSDP_BLOB_HEX + 1]);
+
+/* The text of a link of the list, which ends with a zero; false if it is none, or if the
+ * text does not fit. Nothing is opened. */
+bool fsdp_dir_link(
+	const struct fsdp_dir *dir, struct fsdp_span name, char *ret_text, size_t room);
 
 /*
  * A file that the user named, wherever it is; links are followed. The caller closes

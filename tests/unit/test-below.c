@@ -134,6 +134,143 @@ static void nothing_is_found_where_nothing_is(void **state)
 	fsdp_below_free(NULL);
 }
 
+/* ---- the folder of a run ---- */
+
+static struct fsdp_below *look_at_run(const char *root)
+{
+	struct fsdp_below *below;
+
+	assert_true(fsdp_below_new_run(root, NULL, &below, NULL));
+	return below;
+}
+
+static void write_text(const char *root, const char *name, const char *text)
+{
+	char path[256];
+	FILE *file;
+
+	snprintf(path, sizeof path, "%s/%s", root, name);
+	file = fopen(path, "w");
+	assert_non_null(file);
+	fputs(text, file);
+	fclose(file);
+}
+
+static void make_folder(const char *root, const char *name)
+{
+	char path[256];
+
+	snprintf(path, sizeof path, "%s/%s", root, name);
+	assert_int_equal(mkdir(path, 0700), 0);
+}
+
+static void steps_count_whatever_they_hold(void **state)
+{
+	const char *root = *state;
+	struct fsdp_below *below;
+
+	copy_model(root, "step-10/rank0.pt");
+	make_folder(root, "step-20");
+	make_folder(root, "logs");
+	copy_model(root, "final/model.pt");
+	write_text(root, "step-30.ckpt", "");
+	write_text(root, "step-40.log", "");
+	below = look_at_run(root);
+	assert_int_equal(fsdp_below_count(below), 4);
+	expect(below, 0, root, "step-10");
+	expect(below, 1, root, "step-20");
+	expect(below, 2, root, "step-30.ckpt");
+	expect(below, 3, root, "final/model.pt");
+	assert_int_equal(fsdp_below_step(below, 1).step, 20);
+	assert_int_equal(fsdp_below_step(below, 3).step, -1);
+	assert_int_equal(fsdp_below_step(below, 4).step, -1);
+	fsdp_below_free(below);
+}
+
+static void epochs_are_searched_for_steps(void **state)
+{
+	const char *root = *state;
+	struct fsdp_below *below;
+
+	make_folder(root, "epoch_0");
+	make_folder(root, "epoch_1");
+	make_folder(root, "epoch_0/step-5");
+	below = look_at_run(root);
+	assert_int_equal(fsdp_below_count(below), 2);
+	expect(below, 0, root, "epoch_0/step-5");
+	expect(below, 1, root, "epoch_1");
+	fsdp_below_free(below);
+}
+
+static void a_checkpoint_without_steps_is_the_only_one(void **state)
+{
+	const char *root = *state;
+	struct fsdp_below *below;
+
+	copy_model(root, "rank0.pt");
+	copy_model(root, "rank1.pt");
+	below = look_at_run(root);
+	assert_int_equal(fsdp_below_count(below), 1);
+	assert_string_equal(fsdp_below_path(below, 0), root);
+	fsdp_below_free(below);
+	/* What lies beside steps belongs to the run. */
+	make_folder(root, "checkpoint-5");
+	below = look_at_run(root);
+	assert_int_equal(fsdp_below_count(below), 1);
+	expect(below, 0, root, "checkpoint-5");
+	fsdp_below_free(below);
+}
+
+static void expect_pointer(
+	const struct fsdp_below *below, size_t index, const char *name, const char *says)
+{
+	struct fsdp_pointer pointer = fsdp_below_pointer(below, index);
+
+	assert_non_null(pointer.path);
+	assert_string_equal(strrchr(pointer.path, '/') + 1, name);
+	assert_int_equal(pointer.says.size, strlen(says));
+	assert_memory_equal(pointer.says.data, says, pointer.says.size);
+}
+
+static void pointers_are_files_and_links(void **state)
+{
+	const char *root = *state;
+	struct fsdp_below *below;
+	char path[256];
+
+	make_folder(root, "step-10");
+	snprintf(path, sizeof path, "%s/latest-step", root);
+	assert_int_equal(symlink("step-10", path), 0);
+	write_text(root, "last_checkpoint", "/scratch/run/step-10/\n");
+	write_text(root, "latest", "step-10");
+	write_text(root, "latest_checkpointed_iteration.txt", "10\n");
+	write_text(root, "latest_checkpoint", " \n");
+	write_text(root, "latest.txt", "step-10\nstep-20\n");
+	below = look_at_run(root);
+	assert_int_equal(fsdp_below_count(below), 1);
+	expect_pointer(below, 0, "last_checkpoint", "step-10");
+	expect_pointer(below, 1, "latest", "step-10");
+	expect_pointer(below, 2, "latest-step", "step-10");
+	expect_pointer(below, 3, "latest_checkpointed_iteration.txt", "10");
+	assert_null(fsdp_below_pointer(below, 4).path);
+	fsdp_below_free(below);
+}
+
+static void files_of_ranks_are_one_step(void **state)
+{
+	const char *root = *state;
+	struct fsdp_below *below;
+
+	copy_model(root, "ep0-ba10-rank0.pt");
+	copy_model(root, "ep0-ba10-rank1.pt");
+	copy_model(root, "ep0-ba20-rank0.pt");
+	below = look_at_run(root);
+	assert_int_equal(fsdp_below_count(below), 2);
+	expect(below, 0, root, "ep0-ba10-rank0.pt");
+	expect(below, 1, root, "ep0-ba20-rank0.pt");
+	fsdp_below_free(below);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -144,6 +281,14 @@ int main(void)
 			the_number_of_entries_is_bounded, begin, end),
 		cmocka_unit_test_setup_teardown(
 			nothing_is_found_where_nothing_is, begin, end),
+		cmocka_unit_test_setup_teardown(
+			steps_count_whatever_they_hold, begin, end),
+		cmocka_unit_test_setup_teardown(
+			epochs_are_searched_for_steps, begin, end),
+		cmocka_unit_test_setup_teardown(
+			a_checkpoint_without_steps_is_the_only_one, begin, end),
+		cmocka_unit_test_setup_teardown(pointers_are_files_and_links, begin, end),
+		cmocka_unit_test_setup_teardown(files_of_ranks_are_one_step, begin, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

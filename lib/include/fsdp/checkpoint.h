@@ -147,6 +147,16 @@ struct fsdp_below;
 FSDP_API bool fsdp_below_new(const char *path, const struct fsdp_options *options,
 	struct fsdp_below **ret_below, struct fsdp_error **ret_error);
 
+/**
+ * The same of the folder of a run, for what was saved in it: each folder that is named by
+ * its step, and each such file with the suffix of a checkpoint, whatever they hold, and
+ * other checkpoints beside them. A folder named by its step is not searched; one named by
+ * its epoch alone is, for steps. A folder without steps below that is a checkpoint is the
+ * only one, the named one too. Files and links that name the newest one are pointers.
+ */
+FSDP_API bool fsdp_below_new_run(const char *path, const struct fsdp_options *options,
+	struct fsdp_below **ret_below, struct fsdp_error **ret_error);
+
 /** How many were found. */
 FSDP_API size_t fsdp_below_count(const struct fsdp_below *below);
 
@@ -162,6 +172,21 @@ struct fsdp_step_name {
 
 /** False if it says neither, as "last" does; *ret_step is filled all the same. */
 FSDP_API bool fsdp_step_name(struct fsdp_span name, struct fsdp_step_name *ret_step);
+
+/** The same of a path that was found, of its last component; without step, epoch and mark
+ * past the end. */
+FSDP_API struct fsdp_step_name fsdp_below_step(
+	const struct fsdp_below *below, size_t index);
+
+/** A file or link of a run that names a checkpoint. */
+struct fsdp_pointer {
+	const char *path;      /* as the user would type it; NULL: there is none */
+	struct fsdp_span says; /* a name, or only the number of a step */
+};
+
+/** In the order in which they were found; without path past the end. */
+FSDP_API struct fsdp_pointer fsdp_below_pointer(
+	const struct fsdp_below *below, size_t index);
 
 /** Whether there were more entries than the limit, so that some may not be found. */
 FSDP_API bool fsdp_below_is_cut(const struct fsdp_below *below);
