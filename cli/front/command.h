@@ -33,6 +33,7 @@ enum command_inputs {
 	INPUTS_MANY,       /* one checkpoint; with --separate each argument is its own */
 	INPUTS_RECORDINGS, /* recordings of a run: all arguments together */
 	INPUTS_FILE,       /* one file, which the command opens itself */
+	INPUTS_RUNS,       /* folders of runs, which the command looks through itself */
 };
 
 /* Or recordings: files in any case. */

@@ -368,6 +368,7 @@ static enum usage_result check_words(const struct inputs *inputs,
 		usage_what(usage, "%s needs a %s", command->name,
 			command->inputs == INPUTS_RECORDINGS ? "recording"
 			: command->inputs == INPUTS_FILE     ? "file"
+			: command->inputs == INPUTS_RUNS     ? "folder of a run"
 							     : "checkpoint");
 		usage_hint(usage, "usage: fsdp-inspect %s %s", command->name,
 			command->synopsis);

@@ -128,6 +128,15 @@ static bool may_lead(const char *path, size_t count, const struct fsdp_error *er
 		       code == FSDP_ERROR_UNSUPPORTED);
 }
 
+/* Whether what was found was saved by one run, step by step. */
+static bool are_steps(const struct fsdp_below *below)
+{
+	for (size_t i = 0; i < fsdp_below_count(below); i++)
+		if (fsdp_below_step(below, i).step < 0)
+			return false;
+	return true;
+}
+
 /* "2 checkpoints below: run/step-1, run/step-2" */
 static void refuse_below(
 	struct session *session, const struct fsdp_below *below, uint32_t input)
@@ -148,8 +157,12 @@ static void refuse_below(
 		snprintf(text + size, sizeof text - (size_t)size, ", and %zu more",
 			count - BELOW_NAMED);
 	failure->message = collected_text(&session->collected, text);
-	snprintf(text, sizeof text, "fsdp-inspect %s %s", session->command->name,
-		fsdp_below_path(below, count - 1));
+	if (are_steps(below))
+		snprintf(text, sizeof text, "fsdp-inspect latest %s",
+			session->inputs->paths.items[input]);
+	else
+		snprintf(text, sizeof text, "fsdp-inspect %s %s", session->command->name,
+			fsdp_below_path(below, count - 1));
 	failure->hint = collected_text(&session->collected, text);
 	failure->path =
 		collected_text(&session->collected, session->inputs->paths.items[input]);

@@ -207,7 +207,8 @@ static void answer_one(struct session *session)
 			release(&run);
 			return;
 		}
-	} else if (session->command->inputs == INPUTS_FILE) {
+	} else if (session->command->inputs == INPUTS_FILE ||
+		   session->command->inputs == INPUTS_RUNS) {
 		run.path = paths->items[0];
 		run.path_count = paths->count;
 		session->input = 0;

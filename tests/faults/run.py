@@ -47,6 +47,8 @@ TAR = "checkpoint.tar.gz"  # of DCP, made when it is wanted
 COMMANDS = [
     ["info", ZIP],
     ["info", "--json", DCP],
+    ["latest", "--json", "--level=headers", "testdata/runs/trainer/run"],
+    ["latest", "--all", "testdata/runs/dcp-half-written/run"],
     ["info", TAR],
     ["info", "-", "<", ZIP],
     ["ls", "-o", "json=out.json", TAR],
@@ -227,8 +229,8 @@ def tells_failure(content):
         return False
 
 
-def wrong(run, clean, statuses=(2,), counted=True, judged=False):
-    """What is wrong with a run that met a fault, or None. One that judges may tell it by what it finds."""
+def wrong(run, clean, statuses=(2,), counted=True, judged=()):
+    """What is wrong with a run that met a fault, or None. One that judges may tell it by what it finds: with these statuses."""
     if run.status is None:
         return f"no end after {TIMEOUT} s"
     if run.status < 0:
@@ -247,7 +249,7 @@ def wrong(run, clean, statuses=(2,), counted=True, judged=False):
             f"{clean.counts['libc_blocks']}"
     if run.answer() == clean.answer():
         return None
-    if judged and run.status in (1, 3) and run.out != clean.out:
+    if run.status in judged and run.out != clean.out:
         return None
     if run.status not in statuses:
         return f"status {run.status} and another answer than without the fault"
@@ -256,6 +258,8 @@ def wrong(run, clean, statuses=(2,), counted=True, judged=False):
     return None
 
 
+# Commands that judge what they read -> the statuses with which they tell it in their answer. One of several candidates may
+# be bad, and what a loader would do is no status of reshard.
 def thinned(count, every):
     """1…count, or MOST of them evenly, the first and the last among them."""
     if every or count <= MOST:
@@ -280,7 +284,7 @@ class Suite:
             fault = dict(fault)
             statuses, met = fault.pop("statuses", (2,)), fault.pop("met", None)
             run = Run(self.shim, command, **fault)
-            judged = command[1] == "audit" and (3 in statuses)  # what it reads, that is
+            judged = JUDGING.get(command[1], ()) if 3 in statuses else ()  # what it reads, that is
             what = wrong(run, clean, statuses, judged=judged)
             if what is None and met and run.counts and not run.counts[met] and not ended_before(run, fault):
                 what = "the fault was not met"

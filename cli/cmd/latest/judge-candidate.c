@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Judges one candidate as audit does at the same level: it is good if that finds no error
+ * and everything could be judged.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/latest/latest.h"
+#include "part/judged-failures.h"
+#include "part/name-buffer.h"
+#include "part/passes.h"
+#include "part/steps.h"
+#include "part/weight-sets.h"
+#include "run/answer.h"
+
+enum { WHY_MOST = 200 };
+
+/* One candidate while it is judged; a run of its own, for what is collected. */
+struct examined {
+	struct run_candidate *candidate;
+	struct run run;
+	enum fsdp_level level;
+	struct fsdp_error **ret_error;
+};
+
+/* ---- what it holds ---- */
+
+static uint64_t add(uint64_t a, uint64_t b)
+{
+	uint64_t sum;
+
+	return a == UINT64_MAX || b == UINT64_MAX || __builtin_add_overflow(a, b, &sum)
+		       ? UINT64_MAX
+		       : sum;
+}
+
+/* Copies that several ranks stored count with the rest. */
+static void add_bytes(struct run_candidate *candidate, uint64_t on_disk,
+	const struct fsdp_role_total *roles)
+{
+	uint64_t weights =
+		add(roles[FSDP_ROLE_PARAM].bytes, roles[FSDP_ROLE_BUFFER].bytes);
+	uint64_t optimizer = roles[FSDP_ROLE_OPTIM].bytes;
+	uint64_t both = add(weights, optimizer);
+
+	candidate->bytes = add(candidate->bytes, on_disk);
+	candidate->weights = add(candidate->weights, weights);
+	candidate->optimizer = add(candidate->optimizer, optimizer);
+	candidate->rest = add(candidate->rest, both < on_disk ? on_disk - both : 0);
+}
+
+/* The step of a part is that of the whole. */
+static bool take_facts(
+	struct run_candidate *candidate, const struct fsdp_checkpoint *opened)
+{
+	struct fsdp_overview *overview;
+	int64_t step;
+	bool good;
+
+	if (!fsdp_overview_new(opened, &overview, NULL))
+		return false;
+	good = step_inside(opened, overview, &step);
+	if (good && step != FSDP_ABSENT && candidate->step_from == NULL) {
+		candidate->step = step;
+		candidate->step_from = "checkpoint";
+	}
+	add_bytes(candidate, fsdp_checkpoint_bytes(opened).on_disk,
+		fsdp_overview_facts(overview)->roles);
+	fsdp_overview_free(overview);
+	return good;
+}
+
+/* ---- one checkpoint ---- */
+
+static struct fsdp_options options_for(const struct examined *one)
+{
+	struct fsdp_options options = { .size = sizeof options,
+		.limits = one->run.limits,
+		.limit_count = one->run.limit_count,
+		.look_beside = true,
+		.keep_failed = true };
+
+	if (one->level < FSDP_LEVEL_HEADERS)
+		steps_ask(&options);
+	else
+		options.read_values = true;
+	return options;
+}
+
+static bool judge_opened(struct examined *one, struct fsdp_checkpoint *checkpoint)
+{
+	struct run *run = &one->run;
+	struct passes passes = { 0 };
+	bool good;
+
+	run->checkpoint = checkpoint;
+	for (size_t i = 0; i < fsdp_checkpoint_error_count(checkpoint); i++)
+		collected_error(
+			run->collected, fsdp_checkpoint_error(checkpoint, i), run->input);
+	good = passes_run(&passes, run, one->level, NULL, one->ret_error);
+	passes_done(&passes);
+	if (good && one->level >= FSDP_LEVEL_HEADERS)
+		good = judge_sets(run, one->level >= FSDP_LEVEL_DATA);
+	good = good && take_facts(one->candidate, checkpoint);
+	judged_failures_take(run);
+	return good;
+}
+
+/* A folder that is no checkpoint may hold several, which are its parts. */
+static bool may_have_parts(const struct fsdp_error *error)
+{
+	enum fsdp_error_code code =
+		error != NULL ? fsdp_error_code(error) : FSDP_ERROR_MEMORY;
+
+	return code == FSDP_ERROR_USAGE || code == FSDP_ERROR_NOT_A_CHECKPOINT;
+}
+
+/* False: it cannot be opened. */
+static bool open_path(struct examined *one, const char *path,
+	struct fsdp_checkpoint **ret_checkpoint, struct fsdp_error **ret_error)
+{
+	struct fsdp_options options = options_for(one);
+
+	/* Names of other steps differ in one number too, and are no set with this one. */
+	options.alone = strstr(path, "rank") == NULL;
+	one->run.path = path;
+	one->run.path_count = 1;
+	one->run.checkpoint = NULL;
+	one->run.first.finding = one->run.collected->finding_count;
+	one->run.first.failure = one->run.collected->failure_count;
+	one->run.first.omission = one->run.collected->omission_count;
+	*ret_checkpoint = NULL;
+	return fsdp_checkpoint_open(&path, 1, &options, ret_checkpoint, ret_error);
+}
+
+static void take_error(struct examined *one, struct fsdp_checkpoint *failed,
+	const struct fsdp_error *error)
+{
+	struct run *run = &one->run;
+
+	if (failed != NULL)
+		collected_checkpoint(run->collected, failed, run->input, true);
+	collected_error(run->collected, error, run->input);
+	judged_failures_take(run);
+}
+
+static bool judge_part(struct examined *one, const char *path)
+{
+	struct fsdp_checkpoint *checkpoint;
+	struct fsdp_error *error = NULL;
+	bool good = true;
+
+	if (open_path(one, path, &checkpoint, &error))
+		good = judge_opened(one, checkpoint);
+	else
+		take_error(one, checkpoint, error);
+	fsdp_checkpoint_free(checkpoint);
+	fsdp_error_free(error);
+	return good;
+}
+
+static bool judge_parts(struct examined *one, const struct fsdp_below *below)
+{
+	bool good = true;
+
+	for (size_t i = 0; i < fsdp_below_count(below) && good; i++)
+		good = judge_part(one, fsdp_below_path(below, i));
+	return good;
+}
+
+/* ---- what holds nothing ---- */
+
+/* What no reader says: that it was not saved to the end. */
+static void find_uncommitted(struct examined *one, const char *message)
+{
+	const struct fsdp_rule *rule = fsdp_rule_find("FI1003");
+	struct fsdp_finding finding = {
+		.rule = rule,
+		.severity = FSDP_ERROR,
+		.offset = FSDP_UNKNOWN,
+		.length = FSDP_UNKNOWN,
+		.rank = FSDP_NONE,
+		.lost_bytes = FSDP_UNKNOWN,
+		.message = span_of_text(text_of(message)),
+		.next = span_of_text(text_of(rule->fix)),
+	};
+
+	collected_found(one->run.collected, &finding, one->run.input, true);
+}
+
+static bool judge_unopened(struct examined *one, const char *path,
+	struct fsdp_checkpoint *failed, const struct fsdp_error *error)
+{
+	struct fsdp_options options = { .size = sizeof options,
+		.limits = one->run.limits,
+		.limit_count = one->run.limit_count };
+	const struct fsdp_step_name *name = &one->candidate->step_name;
+	struct fsdp_below *below = NULL;
+	bool good = true;
+
+	if (may_have_parts(error) && !fsdp_below_new(path, &options, &below, NULL))
+		return false;
+	if (below != NULL && fsdp_below_count(below) > 0)
+		good = judge_parts(one, below);
+	else if (below != NULL && (name->step >= 0 || name->epoch >= 0))
+		/* The name says that something was saved here. */
+		find_uncommitted(one, fsdp_error_message(error));
+	else
+		take_error(one, failed, error);
+	fsdp_below_free(below);
+	return good;
+}
+
+/* ---- why ---- */
+
+__attribute__((format(printf, 2, 3))) static const char *text_for(
+	struct collected *own, const char *format, ...)
+{
+	va_list arguments;
+	char *text;
+
+	va_start(arguments, format);
+	text = collected_format(own, format, arguments);
+	va_end(arguments);
+	return text;
+}
+
+static int cut(struct text text)
+{
+	return (int)(text.size < WHY_MOST ? text.size : WHY_MOST);
+}
+
+static const char *why_found(
+	struct collected *own, const struct finding *finding, uint64_t more)
+{
+	char rest[48] = "";
+
+	if (more > 0)
+		snprintf(rest, sizeof rest, " (and %llu more)", (unsigned long long)more);
+	return text_for(own, "%s %s: %.*s%s%.*s%s", finding->rule, finding->slug,
+		cut(finding->file), finding->file.data != NULL ? finding->file.data : "",
+		finding->file.size > 0 ? ": " : "", cut(finding->message),
+		finding->message.data, rest);
+}
+
+static const char *why_failed(struct collected *own)
+{
+	const struct failure *failure = &own->failures[0];
+
+	return text_for(own, "%s%s%.*s", failure->rule != NULL ? failure->rule : "",
+		failure->rule != NULL ? ": " : "", cut(failure->message),
+		failure->message.data);
+}
+
+/* ---- files of other nodes ---- */
+
+/* Whose data file is absent; false: another kind of file, or another finding. */
+static bool is_absent_rank(const struct finding *finding, uint32_t *ret_rank)
+{
+	char name[64] = "";
+	struct text last = text_last(finding->file, '/');
+	int end = 0;
+
+	if (strcmp(finding->rule, "FI1001") != 0 || last.size >= sizeof name)
+		return false;
+	memcpy(name, last.data, last.size);
+	return sscanf(name, "__%9u_%*9u.distcp%n", ret_rank, &end) == 1 &&
+	       end == (int)last.size;
+}
+
+/* On a disk of its own each node keeps the files of its ranks, which follow each other.
+ * NULL: that is not what is missing. */
+static const char *why_other_node(struct collected *own, uint64_t errors)
+{
+	uint32_t rank, first = UINT32_MAX, last = 0;
+	uint64_t files = 0;
+
+	for (size_t i = 0; i < own->finding_count; i++) {
+		if (!is_absent_rank(&own->findings[i], &rank))
+			continue;
+		files++;
+		first = rank < first ? rank : first;
+		last = rank > last ? rank : last;
+	}
+	if (files < 2 || files != errors || first == 0 || last - first + 1 > files)
+		return NULL;
+	return text_for(own,
+		"FI1001 missing-file: the files of ranks %u-%u are absent: this is the part of one node",
+		first, last);
+}
+
+/* ---- the verdict ---- */
+
+/* The first finding that is as bad stands for all. */
+static void decide(struct examined *one)
+{
+	struct run_candidate *candidate = one->candidate;
+	struct collected *own = &candidate->own;
+	const struct finding *worst = NULL;
+	uint64_t same = 0;
+
+	for (size_t i = 0; i < own->finding_count; i++) {
+		const struct finding *finding = &own->findings[i];
+
+		if (finding->severity == SEVERITY_NOTE)
+			continue;
+		if (worst == NULL || finding->severity > worst->severity) {
+			worst = finding;
+			same = 0;
+		}
+		same += finding->severity == worst->severity;
+	}
+	candidate->result = worst != NULL && worst->severity == SEVERITY_ERROR ? "bad"
+			    : own->failure_count > 0                           ? "partial"
+									       : "good";
+	if (worst != NULL && worst->severity == SEVERITY_ERROR)
+		candidate->why = why_other_node(own, same);
+	if (candidate->why != NULL)
+		return;
+	if (worst != NULL &&
+		(worst->severity == SEVERITY_ERROR || own->failure_count == 0))
+		candidate->why = why_found(own, worst, same - 1);
+	else if (own->failure_count > 0)
+		candidate->why = why_failed(own);
+}
+
+/* What memory was too short for is no judgement. */
+static bool ran_out(const struct collected *own)
+{
+	for (size_t i = 0; i < own->failure_count; i++)
+		if (strcmp(own->failures[i].code, "memory") == 0)
+			return true;
+	return own->out_of_memory;
+}
+
+static void forget(struct run_candidate *candidate)
+{
+	collected_done(&candidate->own);
+	candidate->own = (struct collected){ 0 };
+	candidate->why = NULL;
+	candidate->step = FSDP_ABSENT;
+	candidate->step_from = NULL;
+	candidate->bytes = candidate->weights = 0;
+	candidate->optimizer = candidate->rest = 0;
+}
+
+static bool judge(struct examined *one)
+{
+	struct run_candidate *candidate = one->candidate;
+	struct fsdp_checkpoint *checkpoint;
+	struct fsdp_error *error = NULL;
+	bool good;
+
+	if (open_path(one, candidate->path, &checkpoint, &error))
+		good = judge_opened(one, checkpoint);
+	else
+		good = error != NULL && fsdp_error_code(error) != FSDP_ERROR_MEMORY &&
+		       judge_unopened(one, candidate->path, checkpoint, error);
+	fsdp_checkpoint_free(checkpoint);
+	fsdp_error_free(error);
+	return good && !ran_out(&candidate->own);
+}
+
+bool candidate_judge(struct run_candidate *candidate, const struct run *run,
+	enum fsdp_level level, struct fsdp_error **ret_error)
+{
+	struct examined one = { candidate, *run, level, ret_error };
+
+	forget(candidate);
+	one.run.collected = &candidate->own;
+	one.run.input = candidate->input;
+	if (!judge(&one))
+		return false;
+	if (candidate->step_name.is_unfinished)
+		find_uncommitted(
+			&one, "its name is one that a save has until it has ended");
+	if (candidate->step == FSDP_ABSENT && candidate->step_name.step >= 0) {
+		candidate->step = candidate->step_name.step;
+		candidate->step_from = "name";
+	}
+	if (candidate->bytes == 0)
+		candidate->bytes = candidate->weights = candidate->optimizer =
+			candidate->rest = UINT64_MAX;
+	candidate->level = fsdp_level_name(level);
+	decide(&one);
+	return !candidate->own.out_of_memory;
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef LATEST_H
+#define LATEST_H
+
+#include <fsdp/verify.h>
+
+#include "front/command.h"
+#include "run/collected.h"
+
+struct latest_options {
+	const char *level; /* quick, headers, data */
+	bool explain, all;
+	int64_t count; /* of checkpoints to name */
+};
+
+/* A folder or file of a run that may be a checkpoint. */
+struct run_candidate {
+	const char *path;                  /* as it would be typed */
+	int64_t step;                      /* FSDP_ABSENT: nothing tells */
+	const char *step_from;             /* "checkpoint", "name" or NULL */
+	struct fsdp_step_name step_name;   /* what its name says */
+	const char *result;                /* "good", "bad", "partial" */
+	const char *level;                 /* at which that was found */
+	uint64_t bytes;                    /* of its files; UINT64_MAX: not known */
+	uint64_t weights, optimizer, rest; /* of these; UINT64_MAX: not known */
+	struct collected own;              /* its findings and failures, with all texts */
+	const char *why;                   /* the worst of them, or NULL */
+	uint32_t input;                    /* the run that it is of */
+	bool is_named;                     /* one of the newest that are good */
+};
+
+/* A file or link of a run that names one. */
+struct run_pointer {
+	const char *path;
+	struct text says;
+	const struct run_candidate *to; /* NULL: it is not there */
+	uint32_t input;
+	bool agrees; /* it names the newest that is good */
+};
+
+/* What one run of the command makes. */
+struct latest {
+	struct run *run;
+	const struct latest_options *options;
+	enum fsdp_level level;
+	struct fsdp_below **belows; /* own the paths; one for each input */
+	size_t below_count;
+	struct run_candidate *candidates; /* newest first, once they are sorted */
+	size_t count;
+	struct run_pointer *pointers;
+	size_t pointer_count;
+	size_t named;  /* of the candidates */
+	size_t shown;  /* the first so many were asked for */
+	bool is_blind; /* nothing could be looked at */
+};
+
+/* run-candidates.c: what the runs hold. False: out of memory. */
+bool candidates_find(struct latest *latest);
+
+/* Puts the newest first. */
+void candidates_sort(struct latest *latest);
+
+/* judge-candidate.c: judges it at this level, and fills all but its path and names. False
+ * as for a command. */
+bool candidate_judge(struct run_candidate *candidate, const struct run *run,
+	enum fsdp_level level, struct fsdp_error **ret_error);
+
+/* pointers.c: compares what pointers say with what was named, and adds a finding for each
+ * that is wrong. False: out of memory. */
+bool pointers_judge(struct latest *latest);
+
+/* latest-table.c */
+extern const struct record latest_record;
+void latest_show(const struct latest *latest);
+
+#endif

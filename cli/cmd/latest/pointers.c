@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Compares the files and links that name the newest checkpoint with what is there.
+ */
+#include <string.h>
+
+#include "cmd/latest/latest.h"
+#include "part/name-buffer.h"
+#include "run/answer.h"
+
+static size_t folder_size(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash != NULL ? (size_t)(slash - path) : 0;
+}
+
+static bool share_folder(const char *a, const char *b)
+{
+	size_t size = folder_size(a);
+
+	return size == folder_size(b) && memcmp(a, b, size) == 0;
+}
+
+/* False: it is no number. */
+static bool read_number(struct text says, int64_t *ret_number)
+{
+	char digits[20] = "";
+
+	if (says.size >= sizeof digits)
+		return false;
+	memcpy(digits, says.data, says.size);
+	return option_integer(digits, 0, INT64_MAX, ret_number);
+}
+
+/* A name, or the number of a step. */
+static bool leads_to(
+	const struct run_pointer *pointer, const struct run_candidate *candidate)
+{
+	struct text name = text_last(text_of(candidate->path), '/');
+	int64_t number;
+
+	return share_folder(pointer->path, candidate->path) &&
+	       (text_is(pointer->says, name) ||
+		       (read_number(pointer->says, &number) &&
+			       candidate->step_name.step == number));
+}
+
+static void follow(struct latest *latest, struct run_pointer *pointer)
+{
+	for (size_t i = 0; i < latest->count && pointer->to == NULL; i++)
+		if (leads_to(pointer, &latest->candidates[i]))
+			pointer->to = &latest->candidates[i];
+}
+
+/* Of the same run. */
+static const struct run_candidate *newest(const struct latest *latest, uint32_t input)
+{
+	for (size_t i = 0; i < latest->count; i++)
+		if (latest->candidates[i].input == input &&
+			strcmp(latest->candidates[i].result, "good") == 0)
+			return &latest->candidates[i];
+	return NULL;
+}
+
+/* "it names step-30, which is bad; step-20 is the newest that is good" */
+static bool find_stale(struct latest *latest, const struct run_pointer *pointer,
+	const struct run_candidate *good)
+{
+	struct collected *collected = latest->run->collected;
+	const char *is = pointer->to == NULL ? "is not there"
+			 : strcmp(pointer->to->result, "good") == 0
+				 ? "is good, but not the newest"
+			 : strcmp(pointer->to->result, "bad") == 0 ? "is bad"
+								   : "cannot be judged";
+	char text[512];
+	struct fsdp_finding finding = {
+		.rule = fsdp_rule_find("FI1011"),
+		.severity = good != NULL ? FSDP_WARNING : FSDP_ERROR,
+		.file = span_of_text(text_last(text_of(pointer->path), '/')),
+		.offset = FSDP_UNKNOWN,
+		.length = FSDP_UNKNOWN,
+		.rank = FSDP_NONE,
+		.lost_bytes = FSDP_UNKNOWN,
+		.next = span_of_text(
+			text_of("write the name of a good checkpoint into it")),
+	};
+	int size = snprintf(text, sizeof text, "it names %.*s, which %s",
+		(int)pointer->says.size, pointer->says.data, is);
+
+	if (good != NULL)
+		size += snprintf(text + size, sizeof text - (size_t)size,
+			"; %s is the newest that is good",
+			text_last(text_of(good->path), '/').data);
+	if (size >= (int)sizeof text)
+		size = sizeof text - 1;
+	finding.message = span_of_text((struct text){ text, (size_t)size });
+	collected_found(collected, &finding, pointer->input, true);
+	return !collected->out_of_memory;
+}
+
+/* The weights that a model is released with have no step. */
+static bool is_release(const struct run_pointer *pointer)
+{
+	return text_is(pointer->says, text_of("release"));
+}
+
+bool pointers_judge(struct latest *latest)
+{
+	bool done = true;
+
+	for (size_t i = 0; i < latest->pointer_count && done; i++) {
+		struct run_pointer *pointer = &latest->pointers[i];
+		const struct run_candidate *good = newest(latest, pointer->input);
+
+		follow(latest, pointer);
+		pointer->agrees = good != NULL && pointer->to == good;
+		if (!pointer->agrees && !is_release(pointer))
+			done = find_stale(latest, pointer, good);
+	}
+	return done;
+}

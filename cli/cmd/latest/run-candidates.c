@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Lists what the folders of runs hold, and puts it in order of steps.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cmd/latest/latest.h"
+#include "part/steps.h"
+
+static bool is_folder(const char *path)
+{
+	struct stat found;
+
+	return stat(path, &found) == 0 && S_ISDIR(found.st_mode);
+}
+
+static bool add_candidate(struct latest *latest, const char *path, uint32_t input)
+{
+	struct run_candidate *more = reallocarray(
+		latest->candidates, latest->count + 1, sizeof *latest->candidates);
+	const char *slash = strrchr(path, '/');
+	const char *name = slash != NULL && slash[1] != '\0' ? slash + 1 : path;
+
+	if (more == NULL)
+		return false;
+	latest->candidates = more;
+	more = &more[latest->count++];
+	*more = (struct run_candidate){
+		.path = path, .step = FSDP_ABSENT, .input = input
+	};
+	fsdp_step_name((struct fsdp_span){ (const unsigned char *)name, strlen(name) },
+		&more->step_name);
+	return true;
+}
+
+static bool add_pointer(struct latest *latest, struct fsdp_pointer from, uint32_t input)
+{
+	struct run_pointer *more = reallocarray(
+		latest->pointers, latest->pointer_count + 1, sizeof *latest->pointers);
+
+	if (more == NULL)
+		return false;
+	latest->pointers = more;
+	more[latest->pointer_count++] = (struct run_pointer){
+		.path = from.path,
+		.says = { (const char *)from.says.data, from.says.size },
+		.input = input,
+	};
+	return true;
+}
+
+static void tell_unread(
+	struct latest *latest, const struct fsdp_below *below, const char *path)
+{
+	uint64_t unread = fsdp_below_unread(below);
+
+	latest->is_blind |= unread > 0 && fsdp_below_count(below) == 0;
+	if (unread > 0)
+		run_failure(latest->run, "system", NULL,
+			"%s: %llu files or folders could not be read", path,
+			(unsigned long long)unread);
+	if (fsdp_below_is_cut(below))
+		run_note(latest->run,
+			"%s: there may be more: --limit below=N looks at more entries",
+			path);
+}
+
+static bool look_in(struct latest *latest, const char *path, uint32_t input)
+{
+	struct run *run = latest->run;
+	struct fsdp_options options = { .size = sizeof options,
+		.limits = run->limits,
+		.limit_count = run->limit_count };
+	struct fsdp_below *below;
+	bool good = true;
+
+	if (!fsdp_below_new_run(path, &options, &below, NULL))
+		return false;
+	latest->belows[latest->below_count++] = below;
+	for (size_t i = 0; i < fsdp_below_count(below) && good; i++)
+		good = add_candidate(latest, fsdp_below_path(below, i), input);
+	for (size_t i = 0; good && fsdp_below_pointer(below, i).path != NULL; i++)
+		good = add_pointer(latest, fsdp_below_pointer(below, i), input);
+	tell_unread(latest, below, path);
+	return good;
+}
+
+/* Without the slashes at its end, which the names of files below would double. */
+static const char *trimmed(struct latest *latest, const char *path)
+{
+	size_t size = strlen(path);
+
+	while (size > 1 && path[size - 1] == '/')
+		size--;
+	return owned_copy(&latest->run->collected->owned, path, size);
+}
+
+bool candidates_find(struct latest *latest)
+{
+	const struct collected *collected = latest->run->collected;
+	size_t count = collected->input_count;
+	bool good;
+
+	latest->belows = calloc(count + 1, sizeof *latest->belows);
+	good = latest->belows != NULL;
+	for (size_t i = 0; i < count && good; i++) {
+		const char *path = trimmed(latest, collected->inputs[i].path.data);
+
+		good = path != NULL &&
+		       (is_folder(path) ? look_in(latest, path, (uint32_t)i)
+					: add_candidate(latest, path, (uint32_t)i));
+	}
+	return good;
+}
+
+/* ---- order ---- */
+
+static int newer_first(int64_t a, int64_t b)
+{
+	return a == b ? 0 : a > b ? -1 : 1;
+}
+
+/* What has no step stands behind what has one. Of two with the same step the name tells
+ * which is newer, else the plainer name is first. */
+static int compare(const void *left, const void *right)
+{
+	const struct run_candidate *a = left, *b = right;
+	int order = newer_first(a->step, b->step);
+
+	if (order != 0)
+		return order;
+	order = newer_first(a->step_name.step, b->step_name.step);
+	if (order == 0)
+		order = newer_first(a->step_name.epoch, b->step_name.epoch);
+	if (order != 0)
+		return order;
+	return a->step != FSDP_ABSENT ? strverscmp(a->path, b->path)
+				      : strverscmp(b->path, a->path);
+}
+
+void candidates_sort(struct latest *latest)
+{
+	if (latest->count > 1)
+		qsort(latest->candidates, latest->count, sizeof *latest->candidates,
+			compare);
+}

@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`latest` names of each run what its truth says, judges each candidate as it says, and costs what it must.
+
+Folders as frameworks write them are made of samples: the newest one by its step, whatever the folder is called.
+"""
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+
+from oraclelib import Tap, arguments, cases, environment, envelope, run
+
+LEVELS = ("quick", "headers", "data")
+
+
+def named(args, *words):
+    """What stdout says, in lines."""
+    return run(args, "latest", *words).out.decode().splitlines()
+
+
+# ---- runs with a truth
+
+def check_candidates(doc, truth, root):
+    found = {os.path.relpath(c["path"], root): c for c in doc["data"]["candidates"]}
+    for wanted in truth["candidates"]:
+        got = found.pop(wanted["dir"], None)
+        if got is None:
+            yield f"{wanted['dir']} is no candidate"
+            continue
+        if (got["result"] == "good") != wanted["good"]:
+            yield f"{wanted['dir']} is {got['result']}"
+        if got["step"] != wanted["step"]:
+            yield f"{wanted['dir']} has step {got['step']}, not {wanted['step']}"
+    for name in found:
+        yield f"{name} is a candidate"
+
+
+def check_run(args, case, level):
+    truth, problems = case.load("latest.json"), []
+    root = os.path.join(case.folder, "run")
+    wanted = [os.path.join(root, truth["latest_resumable"])] if truth["latest_resumable"] else []
+    answer = run(args, "latest", "--level=" + level, root)
+    if answer.out.decode().splitlines() != wanted or answer.status != (0 if wanted else 1):
+        problems.append(f"says {answer.out!r} with status {answer.status}")
+    doc = envelope(run(args, "latest", "--json", "--level=" + level, root), problems, statuses=(0, 1))
+    if doc:
+        problems += check_candidates(doc, truth, root)
+        if doc["data"]["newest"] != (wanted[0] if wanted else None):
+            problems.append(f"newest is {doc['data']['newest']}")
+    return problems
+
+
+# ---- folders as frameworks write them
+
+LAYOUTS = {
+    # sample -> folder or file of the run that it becomes, the older one
+    "deepspeed/zero2-bf16-w2": ("global_step2", "out/global_step{}"),
+    "megatron/torch-dist-w2": ("iter_0000010", "out/iter_{:07d}"),
+    "megatron/legacy-tp2-pp2": ("iter_0000500", "out/iter_{:07d}"),
+    "rl-and-serving/verl-fsdp2-w2": ("global_step_20", "out/global_step_{}"),
+    "lightning/trainer-ckpt": ("last.ckpt", "lightning_logs/version_0/checkpoints/epoch=0-step={}.ckpt"),
+    "lightning/fabric-fsdp2-sharded-w2": ("model.ckpt", "out/step-{}.ckpt"),
+    "accelerate/fsdp2-sharded-w2": ("", "out/checkpoints/checkpoint_{}"),
+    "accelerate/fsdp1-local-w2": ("", "out/checkpoint-{}"),
+    "cross/model-a-trainer": ("", "out/checkpoint-{}"),
+}
+
+
+def copy(source, target):
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    if os.path.isdir(source):
+        shutil.copytree(source, target, ignore=shutil.ignore_patterns("expected"))
+    else:
+        shutil.copy(source, target)
+    for folder, _, files in os.walk(os.path.dirname(target)):
+        os.chmod(folder, 0o700)
+        for name in files:
+            os.chmod(os.path.join(folder, name), 0o600)
+
+
+def cut(path):
+    """Half of the largest file."""
+    files = [os.path.join(d, n) for d, _, names in os.walk(path) for n in names] or [path]
+    largest = max(files, key=os.path.getsize)
+    os.truncate(largest, os.path.getsize(largest) // 2)
+
+
+def check_layout(args, source, pattern):
+    problems = []
+    with tempfile.TemporaryDirectory() as root:
+        paths = [os.path.join(root, pattern.format(step)) for step in (9, 10, 100)]
+        for path in paths:
+            copy(source, path)
+        for kept in (2, 1, 0):
+            got = named(args, root)
+            if got != [paths[kept]]:
+                problems.append(f"says {got}, not {paths[kept]}")
+            cut(paths[kept])
+        if named(args, root) or run(args, "latest", root).status != 1:
+            problems.append("names one though all were cut")
+    return problems
+
+
+# ---- what it costs
+
+def check_cost(args, sample):
+    """Calls that look at a file, for each file."""
+    with tempfile.TemporaryDirectory() as root:
+        for step in range(20):
+            folder = os.path.join(root, f"step-{step}")
+            copy(sample, folder)
+            for rank in range(200):
+                os.link(os.path.join(folder, "__0_0.distcp"), os.path.join(folder, f"__{rank + 10}_0.distcp"))
+        files = sum(len(names) for _, _, names in os.walk(root))
+        trace = os.path.join(root, "trace")
+        subprocess.run(["strace", "-f", "-o", trace, "-e", "trace=%stat,%fstat,statx", args.bin, "latest", "--no-sandbox", root],
+                       check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                       env=environment(ASAN_OPTIONS="detect_leaks=0"))  # which cannot be told of a process that is traced
+        with open(trace) as f:
+            calls = sum(bool(re.search(r"\w*stat\w*\(", line)) for line in f)
+    return [] if files <= calls <= 1.5 * files else [f"{calls} calls for {files} files"]
+
+
+def main():
+    args = arguments(__doc__)
+    tap = Tap()
+    here = {case.name: case for case in cases(args)}
+    for case in here.values():
+        if case.has("latest.json"):
+            for level in LEVELS:
+                tap.none(f"{case.name} {level}", check_run(args, case, level))
+    for name, (inside, pattern) in LAYOUTS.items():
+        if name in here:
+            tap.none(f"{name} as {json.dumps(pattern)}", check_layout(args, os.path.join(here[name].folder, inside), pattern))
+    sample = here.get("dcp/fsdp2-w4-small")
+    if sample and shutil.which("strace"):
+        tap.none("cost", check_cost(args, sample.checkpoint()))
+    else:
+        tap.skip("cost", "no strace")
+    tap.done()
+
+
+if __name__ == "__main__":
+    main()
