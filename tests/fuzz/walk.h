@@ -22,6 +22,7 @@
 #include <fsdp/export.h>
 #include <fsdp/model.h>
 #include <fsdp/pickle.h>
+#include <fsdp/reshard.h>
 
 enum { WALK_NAME = 1 << 12, WALK_NAMES = 1 << 19, WALK_FIRST = 16, WALK_MOST = 20000 };
 
@@ -509,6 +510,26 @@ static inline void walk_copies(const struct walk *walk)
 	fsdp_replicas_free(replicas);
 }
 
+static inline void walk_reshard(const struct walk *walk)
+{
+	static const struct fsdp_reshard_options options[] = {
+		{ .world = 3, .shard_dim = FSDP_RESHARD_AUTO },
+		{ .world = 8, .copies = 2, .tp = 2, .shard_dim = 1 },
+	};
+	struct fsdp_reshard *reshard;
+	for (size_t i = 0; i < 2; i++) {
+		uint32_t at = 0;
+		must(fsdp_reshard_new(walk->checkpoint, &options[i], &reshard, NULL));
+		for (uint32_t k = 0; k < options[i].world; k++)
+			(void)fsdp_reshard_rank(reshard, k);
+		while (fsdp_reshard_file(reshard, 0, &at) != FSDP_NONE)
+			must(at <= fsdp_file_count(walk->checkpoint));
+		for (size_t k = 0; k < fsdp_reshard_uneven_count(reshard); k++)
+			(void)fsdp_reshard_is_empty(reshard, k, 1);
+		fsdp_reshard_free(reshard);
+	}
+}
+
 static inline void walk_analyses(const struct walk *walk)
 {
 	struct fsdp_shares *shares;
@@ -521,6 +542,7 @@ static inline void walk_analyses(const struct walk *walk)
 	for (uint32_t i = 0; i < fsdp_module_count(walk->checkpoint); i++)
 		(void)fsdp_shares_of(shares, i);
 	fsdp_shares_free(shares);
+	walk_reshard(walk);
 }
 
 /* What the audit says, and what became of each rule. verify: what its bytes said, or NULL.

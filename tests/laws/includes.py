@@ -67,6 +67,7 @@ PUBLIC = {
     "model.h": "model",
     "naming.h": "naming",
     "pickle.h": "syntax",
+    "reshard.h": "analysis",
     "result.h": "doors",
     "span.h": "base",
     "statistics.h": "measure",

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_ANALYSIS_RESHARD_PRIVATE_H
+#define FSDP_ANALYSIS_RESHARD_PRIVATE_H
+
+#include <fsdp/reshard.h>
+
+#include "base/arena.h"
+#include "base/vec.h"
+
+/* For reshard.c and reshard-cut.c. */
+
+/* How one tensor would be cut: by tensor parallelism first, then among the shards. */
+struct fsdp_new_cut {
+	bool is_cut;
+	uint32_t dim;    /* among the shards */
+	uint32_t tp_dim; /* FSDP_NONE: whole on all ranks of tensor parallelism */
+	bool tp_unknown; /* it may be cut, and nothing tells where */
+};
+
+/* A run of rows: what one rank has of a dimension. */
+struct fsdp_rows {
+	int64_t start, count;
+};
+
+/* What torch.chunk gives part `index` of `parts`. */
+struct fsdp_rows fsdp_chunk(struct fsdp_rows rows, uint32_t parts, uint32_t index);
+
+/* `some_cut`: the checkpoint has tensors of several pieces, so that one in one piece was
+ * not sharded. */
+struct fsdp_new_cut fsdp_cut_of(const struct fsdp_checkpoint *checkpoint,
+	const struct fsdp_tensor *tensor, const struct fsdp_reshard_options *options,
+	bool some_cut, struct fsdp_span name);
+
+/* Whether a tensor has pieces that hold parts of it. */
+bool fsdp_is_in_parts(
+	const struct fsdp_checkpoint *checkpoint, const struct fsdp_tensor *tensor);
+
+#endif

@@ -1,0 +1,617 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Works out what the ranks of another world size would hold and read.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include <fsdp/analysis.h>
+
+#include "analysis/reshard-private.h"
+#include "analysis/scratch.h"
+#include "analysis/tally.h"
+#include "base/error.h"
+
+enum { BITMAP_MOST = 256 << 20 };
+
+/* A FlatParameter cut anew. */
+struct flat {
+	struct fsdp_flat facts;
+	uint64_t numel, shard_numel; /* without what fills shards up; of each rank */
+	uint64_t item_bytes;         /* of what is stored */
+	bool pads_states; /* the optimizer sees the flat parameter, not what is in it */
+	uint64_t state_bytes; /* for each element, of states that are cut like it */
+};
+
+struct fsdp_reshard {
+	const struct fsdp_checkpoint *checkpoint;
+	struct fsdp_reshard_options options;
+	struct fsdp_budget budget;
+	struct fsdp_arena arena;
+	struct fsdp_scratch name, entry_name;
+	uint32_t shards; /* ranks that share what one rank of tensor parallelism has */
+	size_t cells;    /* ranks that are no copies: shard * tp + t */
+	struct fsdp_reshard_rank *ranks; /* one for each cell */
+	size_t files;
+	unsigned char *opened;  /* bits: cell * files + file; NULL: not told */
+	struct flat *flats;     /* one for each unit; entry_count 0: it is none */
+	uint32_t *params;       /* by tensor: the parameter that it is a state of */
+	struct fsdp_vec uneven; /* struct fsdp_reshard_cut */
+	struct fsdp_replicas *replicas;
+	struct fsdp_reshard_facts facts;
+	bool some_cut, dim_known, failed;
+};
+
+static uint64_t *sum_of(struct fsdp_reshard_rank *rank, enum fsdp_role role)
+{
+	return role == FSDP_ROLE_OPTIM   ? &rank->optim_bytes
+	       : role == FSDP_ROLE_OTHER ? &rank->other_bytes
+					 : &rank->param_bytes;
+}
+
+static void hold(struct fsdp_reshard *reshard, size_t cell,
+	const struct fsdp_tensor *tensor, uint64_t numel)
+{
+	uint64_t bytes = fsdp_elements_bytes(tensor->dtype, numel);
+
+	fsdp_tally(sum_of(&reshard->ranks[cell], tensor->role), bytes);
+}
+
+/* ---- flat parameters ---- */
+
+/* Whether a name is the entry's, maybe below the container of a checkpoint. */
+static bool is_entry(struct fsdp_span name, struct fsdp_span entry)
+{
+	return fsdp_span_ends(name, entry) &&
+	       (name.size == entry.size || name.data[name.size - entry.size - 1] == '.');
+}
+
+/* Where a parameter lies in its unit's flat parameter; false: in none. */
+static bool find_entry(struct fsdp_reshard *reshard, uint32_t param,
+	struct flat **ret_flat, struct fsdp_flat_entry *ret_entry)
+{
+	struct fsdp_tensor tensor = fsdp_tensor(reshard->checkpoint, param);
+	struct fsdp_span name;
+
+	if (tensor.unit == FSDP_NONE || reshard->flats[tensor.unit].shard_numel == 0)
+		return false;
+	*ret_flat = &reshard->flats[tensor.unit];
+	name = fsdp_scratch_name(&reshard->name, reshard->checkpoint, tensor.name);
+	for (uint32_t i = 0; i < (*ret_flat)->facts.entry_count; i++) {
+		*ret_entry = fsdp_flat_entry(reshard->checkpoint, &(*ret_flat)->facts, i);
+		if (ret_entry->fqn != FSDP_NONE && ret_entry->numel == tensor.numel &&
+			is_entry(name, fsdp_scratch_name(&reshard->entry_name,
+					       reshard->checkpoint, ret_entry->fqn)))
+			return true;
+	}
+	return false;
+}
+
+/* Elements of [start, start + numel) in a rank's shard. */
+static uint64_t in_shard(
+	const struct flat *flat, uint32_t rank, uint64_t start, uint64_t numel)
+{
+	uint64_t begin = rank * flat->shard_numel, end = begin + flat->shard_numel;
+	uint64_t from = start > begin ? start : begin;
+	uint64_t to = fsdp_min(start + numel, end);
+
+	return from < to ? to - from : 0;
+}
+
+static bool hold_flat(
+	struct fsdp_reshard *reshard, const struct fsdp_tensor *tensor, uint32_t param)
+{
+	struct flat *flat;
+	struct fsdp_flat_entry entry;
+
+	if (!find_entry(reshard, param, &flat, &entry) || tensor->numel != entry.numel)
+		return false;
+	for (uint32_t i = 0; i < reshard->shards; i++)
+		hold(reshard, i, tensor, in_shard(flat, i, entry.start, entry.numel));
+	if (tensor->role == FSDP_ROLE_PARAM)
+		flat->item_bytes = fsdp_elements_bytes(tensor->dtype, 1);
+	else if (entry.start == 0)
+		flat->state_bytes += fsdp_elements_bytes(tensor->dtype, 1);
+	return true;
+}
+
+/* What is behind the last parameter depends on the world size that it was made for. */
+static uint64_t numel_without_fill(
+	const struct fsdp_checkpoint *checkpoint, const struct fsdp_flat *facts)
+{
+	uint64_t numel = 0;
+
+	for (uint32_t i = 0; i < facts->entry_count; i++) {
+		struct fsdp_flat_entry entry = fsdp_flat_entry(checkpoint, facts, i);
+
+		if (entry.fqn != FSDP_NONE)
+			numel = entry.start + entry.numel;
+	}
+	return numel;
+}
+
+static bool find_flats(struct fsdp_reshard *reshard)
+{
+	const struct fsdp_checkpoint *checkpoint = reshard->checkpoint;
+	size_t count = fsdp_unit_count(checkpoint);
+
+	reshard->flats = calloc(count + 1, sizeof *reshard->flats);
+	if (reshard->flats == NULL)
+		return false;
+	for (uint32_t i = 0; i < count; i++) {
+		struct flat *flat = &reshard->flats[i];
+		struct fsdp_unit unit = fsdp_unit(checkpoint, i);
+
+		if (reshard->options.tp > 1 || reshard->options.shard_dim >= 0 ||
+			!fsdp_unit_flat(checkpoint, i, &flat->facts))
+			continue;
+		flat->numel = numel_without_fill(checkpoint, &flat->facts);
+		flat->shard_numel = flat->numel / reshard->shards +
+				    (flat->numel % reshard->shards != 0);
+		flat->pads_states = unit.use_orig_params == 0;
+		reshard->facts.flat_units += flat->shard_numel != 0;
+	}
+	return true;
+}
+
+/* Elements of parameters in a rank's shard; all others are padding. */
+static uint64_t used_of(
+	const struct fsdp_reshard *reshard, const struct flat *flat, uint32_t rank)
+{
+	uint64_t used = 0;
+
+	for (uint32_t i = 0; i < flat->facts.entry_count; i++) {
+		struct fsdp_flat_entry entry =
+			fsdp_flat_entry(reshard->checkpoint, &flat->facts, i);
+
+		if (entry.fqn != FSDP_NONE)
+			used += in_shard(flat, rank, entry.start, entry.numel);
+	}
+	return fsdp_min(used, flat->shard_numel);
+}
+
+static void pad_with(struct fsdp_reshard_rank *rank, uint64_t numel, uint64_t item_bytes)
+{
+	uint64_t bytes;
+
+	fsdp_tally(&rank->padding_bytes,
+		fsdp_mul(numel, item_bytes, &bytes) ? bytes : FSDP_UNKNOWN);
+}
+
+static void add_padding(struct fsdp_reshard *reshard)
+{
+	size_t count = fsdp_unit_count(reshard->checkpoint);
+
+	for (size_t i = 0; i < count; i++) {
+		const struct flat *flat = &reshard->flats[i];
+		uint64_t each =
+			flat->item_bytes + (flat->pads_states ? flat->state_bytes : 0);
+
+		for (uint32_t k = 0; flat->shard_numel != 0 && k < reshard->shards; k++)
+			pad_with(&reshard->ranks[k],
+				flat->shard_numel - used_of(reshard, flat, k), each);
+	}
+}
+
+/* ---- tensors that are cut by themselves ---- */
+
+static void note_uneven(struct fsdp_reshard *reshard, uint32_t index,
+	const struct fsdp_new_cut *cut, struct fsdp_rows rows)
+{
+	struct fsdp_reshard_cut *uneven;
+	int64_t most = fsdp_chunk(rows, reshard->shards, 0).count;
+
+	if (rows.count % reshard->shards == 0)
+		return;
+	reshard->facts.refused += cut->dim != 0;
+	uneven = fsdp_vec_push(&reshard->uneven);
+	reshard->failed |= uneven == NULL;
+	if (uneven != NULL)
+		*uneven = (struct fsdp_reshard_cut){ index, cut->dim,
+			(uint32_t)((rows.count + most - 1) / most) };
+}
+
+/* The part of dimension `dim` that one cell has. */
+static struct fsdp_rows rows_of(const struct fsdp_reshard *reshard,
+	const struct fsdp_tensor *tensor, const struct fsdp_new_cut *cut, uint32_t dim,
+	size_t cell)
+{
+	struct fsdp_rows rows = { 0, tensor->shape[dim] };
+
+	if (!cut->is_cut)
+		return rows;
+	if (dim == cut->tp_dim)
+		rows = fsdp_chunk(rows, reshard->options.tp,
+			(uint32_t)(cell % reshard->options.tp));
+	if (dim == cut->dim)
+		rows = fsdp_chunk(
+			rows, reshard->shards, (uint32_t)(cell / reshard->options.tp));
+	return rows;
+}
+
+/* FSDP2 makes the storage of each parameter as long as that of the first rank. */
+static void pad(struct fsdp_reshard *reshard, const struct fsdp_tensor *tensor,
+	size_t cell, uint64_t numel, uint64_t most)
+{
+	if (tensor->role == FSDP_ROLE_PARAM && most > numel)
+		fsdp_tally(&reshard->ranks[cell].padding_bytes,
+			fsdp_elements_bytes(tensor->dtype, most - numel));
+}
+
+static uint64_t numel_of(const struct fsdp_reshard *reshard,
+	const struct fsdp_tensor *tensor, const struct fsdp_new_cut *cut, size_t cell)
+{
+	uint64_t numel = 1;
+
+	for (uint32_t i = 0; i < tensor->dims; i++)
+		numel *= (uint64_t)rows_of(reshard, tensor, cut, i, cell).count;
+	return numel;
+}
+
+static void hold_cut(struct fsdp_reshard *reshard, uint32_t index,
+	const struct fsdp_tensor *tensor, const struct fsdp_new_cut *cut)
+{
+	uint32_t tp = reshard->options.tp;
+
+	for (size_t i = 0; i < reshard->cells; i++) {
+		uint64_t numel = numel_of(reshard, tensor, cut, i);
+
+		hold(reshard, i, tensor, numel);
+		if (cut->is_cut)
+			pad(reshard, tensor, i, numel,
+				numel_of(reshard, tensor, cut, i % tp));
+	}
+	if (cut->is_cut)
+		note_uneven(reshard, index, cut,
+			cut->tp_dim == cut->dim
+				? fsdp_chunk((struct fsdp_rows){ 0,
+						     tensor->shape[cut->dim] },
+					  tp, 0)
+				: (struct fsdp_rows){ 0, tensor->shape[cut->dim] });
+}
+
+/* ---- reading ---- */
+
+static bool meets(struct fsdp_rows rows, int64_t offset, int64_t size)
+{
+	return rows.count > 0 && size > 0 && offset < rows.start + rows.count &&
+	       rows.start < offset + size;
+}
+
+/* Of a run of elements: whether it holds some of these rows of the first dimension. */
+static bool run_meets(const struct fsdp_piece *piece, const struct fsdp_tensor *tensor,
+	struct fsdp_rows rows)
+{
+	uint64_t row = tensor->dims > 0 && tensor->shape[0] > 0
+			       ? tensor->numel / (uint64_t)tensor->shape[0]
+			       : 1;
+	uint64_t begin = (uint64_t)rows.start * row;
+
+	return piece->param_numel > 0 && rows.count > 0 &&
+	       piece->param_start < begin + (uint64_t)rows.count * row &&
+	       begin < piece->param_start + piece->param_numel;
+}
+
+static bool is_needed(const struct fsdp_reshard *reshard,
+	const struct fsdp_tensor *tensor, const struct fsdp_new_cut *cut,
+	const struct fsdp_piece *piece, size_t cell)
+{
+	for (uint32_t i = 0; i < tensor->dims; i++) {
+		struct fsdp_rows rows = rows_of(reshard, tensor, cut, i, cell);
+
+		if (piece->is_run
+				? i == 0 && !run_meets(piece, tensor, rows)
+				: !meets(rows,
+					  piece->offsets != NULL ? piece->offsets[i] : 0,
+					  piece->sizes != NULL ? piece->sizes[i]
+							       : tensor->shape[i]))
+			return false;
+	}
+	return true;
+}
+
+static void open_file(struct fsdp_reshard *reshard, size_t cell, uint32_t file)
+{
+	size_t bit = cell * reshard->files + file;
+
+	if (reshard->opened == NULL || file >= reshard->files ||
+		(reshard->opened[bit / 8] >> bit % 8 & 1) != 0)
+		return;
+	reshard->opened[bit / 8] |= (unsigned char)(1 << bit % 8);
+	reshard->ranks[cell].files++;
+}
+
+static void read_piece(struct fsdp_reshard *reshard, const struct fsdp_tensor *tensor,
+	const struct fsdp_piece *piece, uint32_t index, size_t cell)
+{
+	uint32_t rank;
+	uint64_t numel = fsdp_piece_numel(reshard->checkpoint, index, &rank);
+
+	fsdp_tally(&reshard->ranks[cell].read_bytes,
+		fsdp_elements_bytes(tensor->dtype, numel));
+	reshard->ranks[cell].pieces++;
+	open_file(reshard, cell, piece->file);
+}
+
+/* The cells that may need a piece: those of the rows that it has of the dimension that is
+ * cut. */
+static void cells_near(const struct fsdp_reshard *reshard,
+	const struct fsdp_tensor *tensor, const struct fsdp_new_cut *cut,
+	const struct fsdp_piece *piece, size_t ret_range[2])
+{
+	uint32_t tp = reshard->options.tp;
+	int64_t length;
+
+	ret_range[0] = 0;
+	ret_range[1] = reshard->cells;
+	if (!cut->is_cut || cut->tp_dim == cut->dim || piece->is_run ||
+		piece->offsets == NULL || tensor->shape[cut->dim] <= 0)
+		return;
+	length = fsdp_chunk(
+		(struct fsdp_rows){ 0, tensor->shape[cut->dim] }, reshard->shards, 0)
+			 .count;
+	ret_range[0] = (size_t)(piece->offsets[cut->dim] / length) * tp;
+	ret_range[1] =
+		((size_t)((piece->offsets[cut->dim] + piece->sizes[cut->dim]) / length) +
+			1) *
+		tp;
+	if (ret_range[1] > reshard->cells)
+		ret_range[1] = reshard->cells;
+}
+
+/* Boxes are what the file says: one that cannot be is of nobody. */
+static bool is_sane(const struct fsdp_piece *piece)
+{
+	for (uint32_t i = 0; piece->offsets != NULL && i < piece->dims; i++)
+		if (piece->offsets[i] < 0 || piece->sizes[i] < 0 ||
+			piece->offsets[i] > INT64_MAX - piece->sizes[i])
+			return false;
+	return true;
+}
+
+/* What is stored several times is read once. */
+static bool is_copy(struct fsdp_reshard *reshard, uint32_t n, bool in_parts)
+{
+	uint32_t number = fsdp_replicas_number(reshard->replicas, n);
+
+	return in_parts ? number != FSDP_NONE && number > 0 : n > 0;
+}
+
+static void read_tensor(struct fsdp_reshard *reshard, const struct fsdp_tensor *tensor,
+	const struct fsdp_new_cut *cut)
+{
+	bool in_parts = fsdp_is_in_parts(reshard->checkpoint, tensor), some;
+	size_t near[2];
+
+	if (!fsdp_replicas_find(reshard->replicas, tensor, &some, NULL))
+		reshard->failed = true;
+	for (uint32_t i = 0; i < tensor->piece_count && !reshard->failed; i++) {
+		uint32_t index = tensor->first_piece + i;
+		struct fsdp_piece piece = fsdp_piece(reshard->checkpoint, index);
+
+		if (!is_sane(&piece) || is_copy(reshard, i, in_parts))
+			continue;
+		cells_near(reshard, tensor, cut, &piece, near);
+		for (size_t k = near[0]; k < near[1]; k++)
+			if (is_needed(reshard, tensor, cut, &piece, k))
+				read_piece(reshard, tensor, &piece, index, k);
+	}
+}
+
+/* ---- all tensors ---- */
+
+static void note_dim(struct fsdp_reshard *reshard, const struct fsdp_new_cut *cut)
+{
+	if (reshard->dim_known && reshard->facts.shard_dim != (int32_t)cut->dim)
+		reshard->facts.shard_dim = FSDP_RESHARD_AUTO;
+	else if (!reshard->dim_known)
+		reshard->facts.shard_dim = (int32_t)cut->dim;
+	reshard->dim_known = true;
+}
+
+static void add_tensor(struct fsdp_reshard *reshard, uint32_t index)
+{
+	struct fsdp_tensor tensor = fsdp_tensor(reshard->checkpoint, index);
+	uint32_t param = tensor.role == FSDP_ROLE_OPTIM ? reshard->params[index] : index;
+	struct fsdp_new_cut cut;
+
+	if (!fsdp_tensor_counts(&tensor) || (tensor.flags & FSDP_TENSOR_RANKS_OWN) != 0)
+		return;
+	cut = fsdp_cut_of(reshard->checkpoint, &tensor, &reshard->options,
+		reshard->some_cut,
+		fsdp_scratch_name(&reshard->name, reshard->checkpoint, tensor.name));
+	reshard->facts.cut += cut.is_cut;
+	reshard->facts.whole += !cut.is_cut;
+	reshard->facts.tp_unknown += cut.tp_unknown;
+	if (cut.is_cut)
+		note_dim(reshard, &cut);
+	if (!cut.is_cut || param == FSDP_NONE || !hold_flat(reshard, &tensor, param))
+		hold_cut(reshard, index, &tensor, &cut);
+	read_tensor(reshard, &tensor, &cut);
+}
+
+static void sum_up(struct fsdp_reshard *reshard)
+{
+	struct fsdp_reshard_facts *facts = &reshard->facts;
+
+	for (uint32_t i = 0; i < reshard->options.world; i++) {
+		struct fsdp_reshard_rank rank = fsdp_reshard_rank(reshard, i);
+
+		fsdp_tally(&facts->needed_bytes, rank.param_bytes);
+		fsdp_tally(&facts->needed_bytes, rank.optim_bytes);
+		fsdp_tally(&facts->needed_bytes, rank.other_bytes);
+		fsdp_tally(&facts->read_bytes, rank.read_bytes);
+	}
+}
+
+/* ---- making ---- */
+
+/* The parameter of each state, for those that lie in flat parameters. */
+static bool find_params(struct fsdp_reshard *reshard, struct fsdp_error **ret_error)
+{
+	const struct fsdp_checkpoint *checkpoint = reshard->checkpoint;
+	size_t count = fsdp_tensor_count(checkpoint), wanted = 0, found;
+	uint32_t *params = malloc((count + 1) * sizeof *params);
+	struct fsdp_states *states = NULL;
+	bool good = params != NULL;
+
+	reshard->params = calloc(count + 1, sizeof *reshard->params);
+	good = good && reshard->params != NULL;
+	for (uint32_t i = 0; i < count && good; i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
+
+		reshard->params[i] = FSDP_NONE;
+		reshard->some_cut |= tensor.role == FSDP_ROLE_PARAM &&
+				     fsdp_is_in_parts(checkpoint, &tensor);
+		if (tensor.role == FSDP_ROLE_PARAM && tensor.unit != FSDP_NONE)
+			params[wanted++] = i;
+	}
+	if (good && reshard->facts.flat_units != 0 &&
+		fsdp_states_new(checkpoint, params, wanted, &states, NULL)) {
+		for (size_t i = 0; i < wanted; i++) {
+			const struct fsdp_state *of =
+				fsdp_states_of(states, params[i], &found);
+
+			for (size_t k = 0; k < found; k++)
+				reshard->params[of[k].tensor] = params[i];
+		}
+	} else if (reshard->facts.flat_units != 0) {
+		good = false;
+	}
+	fsdp_states_free(states);
+	free(params);
+	return good || fsdp_fail_memory(ret_error);
+}
+
+/* More files than are worth telling apart are only not told. */
+static bool make_bitmap(struct fsdp_reshard *reshard)
+{
+	uint64_t bits;
+
+	reshard->files = fsdp_file_count(reshard->checkpoint);
+	if (!fsdp_mul(reshard->cells, reshard->files, &bits) || bits / 8 >= BITMAP_MOST)
+		return true;
+	reshard->opened = calloc(bits / 8 + 1, 1);
+	return reshard->opened != NULL;
+}
+
+static bool begin(struct fsdp_reshard *reshard, struct fsdp_error **ret_error)
+{
+	struct fsdp_reshard_options *options = &reshard->options;
+
+	options->copies += options->copies == 0;
+	options->tp += options->tp == 0;
+	if (options->world == 0 || options->world > FSDP_RESHARD_WORLD_MOST ||
+		options->tp > options->world || options->copies > options->world ||
+		options->world % options->tp != 0 ||
+		options->world / options->tp % options->copies != 0)
+		return fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
+			"%u ranks are no multiple of the copies times tensor parallelism",
+			options->world);
+	reshard->shards = options->world / options->tp / options->copies;
+	reshard->cells = (size_t)reshard->shards * options->tp;
+	reshard->facts.shard_dim = FSDP_RESHARD_AUTO;
+	reshard->ranks = calloc(reshard->cells, sizeof *reshard->ranks);
+	return (reshard->ranks != NULL && make_bitmap(reshard) && find_flats(reshard)) ||
+	       fsdp_fail_memory(ret_error);
+}
+
+bool fsdp_reshard_new(const struct fsdp_checkpoint *checkpoint,
+	const struct fsdp_reshard_options *options, struct fsdp_reshard **ret_reshard,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_reshard *reshard = calloc(1, sizeof *reshard);
+	size_t count = fsdp_tensor_count(checkpoint);
+
+	if (reshard == NULL)
+		return fsdp_fail_memory(ret_error);
+	reshard->checkpoint = checkpoint;
+	reshard->options = *options;
+	reshard->budget.ceiling = UINT64_MAX;
+	fsdp_arena_init_lean(&reshard->arena, &reshard->budget);
+	reshard->name.arena = reshard->entry_name.arena = &reshard->arena;
+	fsdp_vec_init(&reshard->uneven, &reshard->arena, sizeof(struct fsdp_reshard_cut));
+	if (!begin(reshard, ret_error) || !find_params(reshard, ret_error) ||
+		!fsdp_replicas_new(checkpoint, &reshard->replicas, ret_error)) {
+		fsdp_reshard_free(reshard);
+		return false;
+	}
+	for (uint32_t i = 0; i < count; i++)
+		add_tensor(reshard, i);
+	add_padding(reshard);
+	sum_up(reshard);
+	if (reshard->failed || reshard->name.failed || reshard->entry_name.failed) {
+		fsdp_reshard_free(reshard);
+		return fsdp_fail_memory(ret_error);
+	}
+	*ret_reshard = reshard;
+	return true;
+}
+
+void fsdp_reshard_free(struct fsdp_reshard *reshard)
+{
+	if (reshard == NULL)
+		return;
+	free(reshard->ranks);
+	free(reshard->opened);
+	free(reshard->flats);
+	free(reshard->params);
+	fsdp_replicas_free(reshard->replicas);
+	fsdp_arena_done(&reshard->arena);
+	free(reshard);
+}
+
+/* ---- asking ---- */
+
+/* Copies stand behind each other. */
+static size_t cell_of(const struct fsdp_reshard *reshard, uint32_t rank)
+{
+	return rank % reshard->cells;
+}
+
+struct fsdp_reshard_rank fsdp_reshard_rank(
+	const struct fsdp_reshard *reshard, uint32_t rank)
+{
+	struct fsdp_reshard_rank facts = reshard->ranks[cell_of(reshard, rank)];
+
+	if (reshard->opened == NULL)
+		facts.files = FSDP_NONE;
+	return facts;
+}
+
+uint32_t fsdp_reshard_file(
+	const struct fsdp_reshard *reshard, uint32_t rank, uint32_t *position)
+{
+	size_t first = cell_of(reshard, rank) * reshard->files;
+
+	while (reshard->opened != NULL && *position < reshard->files) {
+		size_t bit = first + (*position)++;
+
+		if ((reshard->opened[bit / 8] >> bit % 8 & 1) != 0)
+			return *position - 1;
+	}
+	return FSDP_NONE;
+}
+
+size_t fsdp_reshard_uneven_count(const struct fsdp_reshard *reshard)
+{
+	return reshard->uneven.count;
+}
+
+struct fsdp_reshard_cut fsdp_reshard_uneven(
+	const struct fsdp_reshard *reshard, size_t index)
+{
+	return *(const struct fsdp_reshard_cut *)fsdp_vec_at(&reshard->uneven, index);
+}
+
+bool fsdp_reshard_is_empty(
+	const struct fsdp_reshard *reshard, size_t uneven, uint32_t rank)
+{
+	return cell_of(reshard, rank) / reshard->options.tp >=
+	       fsdp_reshard_uneven(reshard, uneven).ranks;
+}
+
+struct fsdp_reshard_facts fsdp_reshard_facts(const struct fsdp_reshard *reshard)
+{
+	return reshard->facts;
+}
