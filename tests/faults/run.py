@@ -102,6 +102,8 @@ COMMANDS = [
     ["diff", "--json", "--layout", DCP, DCP],
     ["diff", "--map=hf-llama", "--rename=norm=decoder.final_layernorm", "testdata/cross/model-a-changed/model.pt", "testdata/cross/model-a-changed/model.pt"],
     ["diff", "--values", "-j1", "testdata/wrong/norms-concatenated/model.safetensors", "testdata/cross/model-a-changed/model.pt"],
+    ["reshard", "--json", "--world=3", DCP],
+    ["reshard", "--mesh=2x2", "--tp=2", "--fit=1K", "testdata/demo/step-1234"],
     ["export", "-o", "out", "testdata/demo/step-1234"],
     ["export", "-j1", "--max-shard-size=500", "--cast=bfloat16", "--rename=blocks=b", "-o", "out",
      "testdata/demo/step-1234"],
@@ -260,6 +262,9 @@ def wrong(run, clean, statuses=(2,), counted=True, judged=()):
 
 # Commands that judge what they read -> the statuses with which they tell it in their answer. One of several candidates may
 # be bad, and what a loader would do is no status of reshard.
+JUDGING = {"audit": (1, 3), "latest": (0, 1, 3), "reshard": (0, 1)}
+
+
 def thinned(count, every):
     """1…count, or MOST of them evenly, the first and the last among them."""
     if every or count <= MOST:

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tells what would be if another number of ranks loaded a checkpoint.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <fsdp/analysis.h>
+
+#include "cmd/reshard/reshard.h"
+#include "run/answer.h"
+
+#define AT(member) offsetof(struct reshard_options, member)
+static const struct option OPTIONS[] = {
+	{ "world", 0, OPTION_INTEGER, "N", AT(world), .minimum = 1,
+		.maximum = FSDP_RESHARD_WORLD_MOST, .help = "ranks of the new run" },
+	{ "mesh", 0, OPTION_TEXT, "AxB", AT(mesh),
+		.help = "HSDP: A copies of the model, each on B ranks" },
+	{ "tp", 0, OPTION_INTEGER, "T", AT(tp), .minimum = 1,
+		.maximum = FSDP_RESHARD_WORLD_MOST,
+		.help = "ranks of tensor parallelism, innermost" },
+	{ "shard-dim", 0, OPTION_TEXT, "D", AT(shard_dim), .initial = "auto",
+		.help = "dimension that is cut; auto: as saved, else 0" },
+	{ "fit", 0, OPTION_SIZE, "SIZE", AT(fit),
+		.help = "memory of a rank: status 1 if one needs more" },
+	{ NULL },
+};
+
+/* ---- what was asked for ---- */
+
+/* "8" or "2x4". */
+static bool read_mesh(const char *text, struct ways *will)
+{
+	unsigned a = 1, b = 0;
+	int end = 0;
+
+	if ((sscanf(text, "%9ux%9u%n", &a, &b, &end) == 2 && text[end] == '\0') ||
+		(a = 1, sscanf(text, "%9u%n", &b, &end) == 1 && text[end] == '\0')) {
+		will->mesh[0] = a;
+		will->mesh[1] = b;
+		will->mesh_dims = 2;
+	}
+	return will->mesh_dims != 0 && a > 0 && b > 0 && a <= FSDP_RESHARD_WORLD_MOST &&
+	       b <= FSDP_RESHARD_WORLD_MOST;
+}
+
+/* The world is told, or follows from the mesh. False: refuse() was called. */
+static bool read_world(struct resharding *resharding)
+{
+	const struct reshard_options *options = resharding->options;
+	struct ways *will = &resharding->will;
+	int64_t tp = options->tp > 0 ? options->tp : 1, ranks = -1;
+
+	will->tp = options->tp > 0 ? options->tp : FSDP_ABSENT;
+	if (options->mesh != NULL && !read_mesh(options->mesh, will))
+		return !refuse(resharding->run, "such as --mesh=2x4",
+			"--mesh=%s: it is not COPIESxSHARDS", options->mesh);
+	if (will->mesh_dims != 0)
+		ranks = will->mesh[0] * will->mesh[1] * tp;
+	will->world = options->world > 0 ? options->world : ranks;
+	if (will->world < 0)
+		return !refuse(resharding->run, "such as --world=6",
+			"reshard needs the number of ranks: --world, or --mesh");
+	if (will->world > FSDP_RESHARD_WORLD_MOST ||
+		(ranks > 0 && will->world != ranks) || will->world % tp != 0)
+		return !refuse(resharding->run, "such as --world=16 --mesh=2x4 --tp=2",
+			"--world is not the product of --mesh and --tp");
+	return true;
+}
+
+static bool read_dim(struct resharding *resharding, int32_t *ret_dim)
+{
+	const char *text = resharding->options->shard_dim;
+	int64_t dim = FSDP_RESHARD_AUTO;
+
+	if (strcmp(text, "auto") != 0 &&
+		!option_integer(text, 0, FSDP_DIMS_MAX - 1, &dim))
+		return !refuse(resharding->run, "such as --shard-dim=1",
+			"--shard-dim=%s: it is no dimension", text);
+	*ret_dim = (int32_t)dim;
+	return true;
+}
+
+/* ---- the verdict of loaders ---- */
+
+/* Whose folder it is, where that is known. */
+static const char *loader_of(const char *family)
+{
+	static const struct {
+		const char *family, *loader;
+	} LOADERS[] = { { "dcp", "dcp" }, { "accelerate", "accelerate" },
+		{ "trainer", "trainer" }, { "deepspeed", "deepspeed" },
+		{ "megatron", "megatron" }, { "lightning-fsdp", "dcp" },
+		{ "hf-", "hf" } };
+
+	for (size_t i = 0; i < sizeof LOADERS / sizeof *LOADERS; i++)
+		if (strncmp(family, LOADERS[i].family, strlen(LOADERS[i].family)) == 0)
+			return LOADERS[i].loader;
+	return NULL;
+}
+
+static bool ask_loader(struct resharding *resharding, struct fsdp_error **ret_error)
+{
+	const struct expectation none = { 0 };
+	const char *name =
+		loader_of(fsdp_checkpoint_format(resharding->run->checkpoint).family);
+	struct loading_options options = { .loaders = { &name, name != NULL },
+		.world = resharding->will.world };
+
+	return loading_judge(
+		&options, resharding->run, &none, false, &resharding->loading, ret_error);
+}
+
+/* ---- what stays ---- */
+
+/* "dp_rank_2", "rank3": a word that ends with "rank", and a number. */
+static bool is_of_rank(struct text name)
+{
+	for (size_t i = 4; i < name.size; i++) {
+		size_t word = i - (name.data[i - 1] == '_');
+
+		if (name.data[i] >= '0' && name.data[i] <= '9' && word >= 4 &&
+			memcmp(name.data + word - 4, "rank", 4) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool is_random(struct text name)
+{
+	static const char *const WORDS[] = { "rng_state", "random_state", "cuda_rng",
+		"torch_rng", "rng_tracker" };
+
+	for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++)
+		if (memmem(name.data, name.size, WORDS[i], strlen(WORDS[i])) != NULL)
+			return true;
+	return false;
+}
+
+/* Megatron makes the rows of these a multiple of that many for each rank of tensor
+ * parallelism, unless it is told another number. */
+enum { VOCABULARY_MULTIPLE = 128 };
+
+static bool is_padded_vocabulary(const struct resharding *resharding, struct text name,
+	const struct fsdp_tensor *tensor)
+{
+	static const char *const WORDS[] = { "word_embeddings.weight",
+		"output_layer.weight" };
+	const char *family = fsdp_checkpoint_format(resharding->run->checkpoint).family;
+	int64_t tp = resharding->will.tp;
+
+	if (tp <= 0 || tensor->dims == 0 || strncmp(family, "megatron", 8) != 0 ||
+		tensor->shape[0] % (VOCABULARY_MULTIPLE * tp) == 0)
+		return false;
+	for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++)
+		if (memmem(name.data, name.size, WORDS[i], strlen(WORDS[i])) != NULL)
+			return true;
+	return false;
+}
+
+static bool add_staying(struct resharding *resharding, uint32_t name, const char *why)
+{
+	struct staying *more =
+		reallocarray(resharding->stays, resharding->stay_count + 1, sizeof *more);
+
+	if (more == NULL)
+		return false;
+	resharding->stays = more;
+	more[resharding->stay_count++] = (struct staying){ name, why };
+	return true;
+}
+
+static bool add_if_stays(struct resharding *resharding, uint32_t name, bool is_own,
+	const struct fsdp_tensor *tensor)
+{
+	struct text text =
+		name_text(&resharding->buffers.text, resharding->run->checkpoint, name);
+	const char *why = is_random(text)              ? "random"
+			  : is_own || is_of_rank(text) ? "rank"
+						       : NULL;
+
+	if (why == NULL && tensor != NULL &&
+		is_padded_vocabulary(resharding, text, tensor))
+		why = "vocabulary";
+	return why == NULL || add_staying(resharding, name, why);
+}
+
+static bool find_staying(struct resharding *resharding)
+{
+	const struct fsdp_checkpoint *checkpoint = resharding->run->checkpoint;
+	size_t tensors = fsdp_tensor_count(checkpoint),
+	       values = fsdp_value_count(checkpoint);
+	bool good = true;
+
+	for (uint32_t i = 0; i < tensors && good; i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
+
+		good = add_if_stays(resharding, tensor.name,
+			(tensor.flags & FSDP_TENSOR_RANKS_OWN) != 0, &tensor);
+	}
+	for (uint32_t i = 0; i < values && good; i++) {
+		struct fsdp_value value = fsdp_value(checkpoint, i);
+
+		good = add_if_stays(resharding, value.name, false, NULL);
+	}
+	return good && !row_buffers_failed(&resharding->buffers);
+}
+
+/* ---- the arithmetic ---- */
+
+static void count_unfit(struct resharding *resharding)
+{
+	for (uint32_t i = 0; i < resharding->will.world; i++) {
+		struct fsdp_reshard_rank rank = fsdp_reshard_rank(resharding->to, i);
+
+		resharding->unfit += reshard_rank_needs(&rank) > resharding->options->fit;
+	}
+}
+
+/* The mesh that the run had, as far as two dimensions tell it. */
+static void describe_mesh(struct resharding *resharding, uint32_t index)
+{
+	const struct fsdp_checkpoint *checkpoint = resharding->run->checkpoint;
+	struct fsdp_mesh mesh;
+
+	if (index == FSDP_NONE)
+		return;
+	mesh = fsdp_mesh(checkpoint, index);
+	if (mesh.dims == 0 || mesh.dims > 2)
+		return;
+	resharding->is.mesh_dims = mesh.dims;
+	for (uint32_t i = 0; i < mesh.dims; i++)
+		resharding->is.mesh[i] = mesh.shape[i];
+}
+
+/* As it was saved. */
+static bool describe(struct resharding *resharding, struct fsdp_error **ret_error)
+{
+	const struct fsdp_checkpoint *checkpoint = resharding->run->checkpoint;
+	uint32_t world = fsdp_checkpoint_world_size(checkpoint);
+	/* Which dimension is cut does not depend on how many ranks there are. */
+	struct fsdp_reshard_options options = {
+		.size = sizeof options, .world = 1, .shard_dim = FSDP_RESHARD_AUTO
+	};
+	struct fsdp_overview *overview;
+	struct fsdp_reshard *reshard;
+	struct fsdp_kind kind;
+	bool good;
+
+	if (!fsdp_overview_new(checkpoint, &overview, ret_error))
+		return false;
+	resharding->is = (struct ways){ .world = world != FSDP_NONE ? world : 1,
+		.tp = FSDP_ABSENT };
+	resharding->most_now = fsdp_overview_facts(overview)->resume_bytes;
+	good = fsdp_kind_find(
+		checkpoint, fsdp_overview_facts(overview), &kind, ret_error);
+	if (good)
+		describe_mesh(resharding, kind.mesh);
+	fsdp_overview_free(overview);
+	if (!good || !fsdp_reshard_new(checkpoint, &options, &reshard, ret_error))
+		return false;
+	resharding->is.dim = fsdp_reshard_facts(reshard).shard_dim;
+	fsdp_reshard_free(reshard);
+	return true;
+}
+
+static bool calculate(
+	struct resharding *resharding, int32_t dim, struct fsdp_error **ret_error)
+{
+	const struct ways *will = &resharding->will;
+	struct fsdp_reshard_options options = { .size = sizeof options,
+		.world = (uint32_t)will->world,
+		.copies = will->mesh_dims != 0 ? (uint32_t)will->mesh[0] : 1,
+		.tp = will->tp > 0 ? (uint32_t)will->tp : 1,
+		.shard_dim = dim };
+
+	if (!fsdp_reshard_new(
+		    resharding->run->checkpoint, &options, &resharding->to, ret_error))
+		return false;
+	resharding->will.dim = fsdp_reshard_facts(resharding->to).shard_dim;
+	resharding->rank_count = (size_t)will->world;
+	count_unfit(resharding);
+	return describe(resharding, ret_error);
+}
+
+static int status_of(const struct resharding *resharding)
+{
+	return resharding->unfit > 0 ? STATUS_BAD : STATUS_GOOD;
+}
+
+static bool run_reshard(struct run *run, struct fsdp_error **ret_error)
+{
+	struct resharding resharding = { .run = run, .options = run->options };
+	int32_t dim = 0;
+	bool good;
+
+	if (!read_world(&resharding) || !read_dim(&resharding, &dim))
+		return true;
+	good = calculate(&resharding, dim, ret_error) && find_staying(&resharding) &&
+	       ask_loader(&resharding, ret_error);
+	if (good) {
+		run_begin(run, status_of(&resharding));
+		reshard_text(&resharding);
+		reshard_data(&resharding);
+		good = !row_buffers_failed(&resharding.buffers);
+	}
+	loading_done(&resharding.loading);
+	fsdp_reshard_free(resharding.to);
+	row_buffers_done(&resharding.buffers);
+	free(resharding.stays);
+	return good;
+}
+
+const struct command command_reshard = {
+	.name = "reshard",
+	.group = GROUP_LOOK,
+	.summary = "what if the world size were N?",
+	.synopsis =
+		"--world=N [--mesh=AxB] [--tp=T] [--shard-dim=D] [--fit=SIZE] CHECKPOINT",
+	.examples = { "reshard --world=6 step-1000/",
+		"reshard --world=6 --fit=20G step-1000/",
+		"reshard --mesh=2x4 --tp=2 step-1000/" },
+	.exit_1 = "a rank does not fit into --fit",
+	.options = OPTIONS,
+	.shapes = SHAPE_FACTS | SHAPE_TABLE | SHAPE_ITEMS,
+	.answer = &reshard_record,
+	.output = "text",
+	.inputs = INPUTS_ONE,
+	.options_size = sizeof(struct reshard_options),
+	.run = run_reshard,
+};
