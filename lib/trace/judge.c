@@ -71,8 +71,9 @@ static void judge_profile(struct fsdp_trace_reading *reading)
 	const struct fsdp_recording *recording = &reading->recording;
 	for (size_t i = 0; i < recording->problem_count; i++) {
 		const struct fsdp_profile_problem *one = &recording->problems[i];
-		FSDP_TRACE_FIND(reading, PROFILE_ERROR, "line %llu: %s of %.*s: %s",
-			FSDP_LLU(one->line), one->kind, FSDP_TEXT(one->type),
+		char type[FSDP_SHOWN];
+		FSDP_TRACE_FIND(reading, PROFILE_ERROR, "line %llu: %s of %s: %s",
+			FSDP_LLU(one->line), one->kind, fsdp_shown(one->type, type),
 			one->message);
 	}
 	if (recording->residual_count > 0 || recording->still_open_count > 0)
@@ -103,12 +104,13 @@ static void judge_states(struct fsdp_trace_reading *reading)
 		const struct fsdp_handle *handle = &order->handles[one->handle];
 		struct fsdp_span fqn =
 			handle->fqn_count != 0 ? handle->fqns[0] : FSDP_SPAN("(none)");
+		char shown[FSDP_SHOWN];
 		fsdp_find(&reading->findings, FSDP_RULE_ORDER_STATE_REFUSED,
 			FSDP_PLACE(.file = fsdp_span_text(reading->recording.path),
 				.rank = (uint32_t)reading->recording.rank,
 				.module = handle->module),
-			"line %llu: %.*s%s: (%s, %s) becomes (%s, %s): %s%s%.*s",
-			FSDP_LLU(one->line), FSDP_TEXT(fqn),
+			"line %llu: %s%s: (%s, %s) becomes (%s, %s): %s%s%.*s",
+			FSDP_LLU(one->line), fsdp_shown(fqn, shown),
 			handle->fqn_count > 1 ? ", …" : "",
 			fsdp_training_state_name(one->from[0]),
 			fsdp_handle_state_name(one->from[1]),

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/num.h"
 #include "trace/python.h"
 
 static bool make_room(struct fsdp_python *python, size_t size)
@@ -55,25 +56,81 @@ struct fsdp_span fsdp_python_take(struct fsdp_python *python)
 	return fsdp_span(python->text, python->size);
 }
 
+static const struct {
+	uint32_t first, last;
+} unprintable[] = {
+#define UNPRINTABLE(first, last) { first, last },
+#include "trace/python-unprintable.def"
+#undef UNPRINTABLE
+};
+
+static bool is_printable(uint32_t point)
+{
+	size_t low = 0, high = FSDP_COUNT(unprintable);
+	FSDP_HALVE(low, high, middle, unprintable[middle].last < point)
+	return low == FSDP_COUNT(unprintable) || point < unprintable[low].first;
+}
+
+/* The bytes of one code point; surrogates are written like any other. 1 and the byte: it
+ * is no UTF-8. */
+static size_t take_point(const unsigned char *at, size_t left, uint32_t *ret_point)
+{
+	size_t size = *at >= 0xf0 && *at < 0xf8 ? 4
+		      : *at >= 0xe0             ? 3
+		      : *at >= 0xc0             ? 2
+						: 1;
+	uint32_t point = size == 1 ? *at : *at & (0x7fu >> size);
+	*ret_point = *at;
+	if (*at >= 0xf8 || size > left)
+		return 1;
+	for (size_t i = 1; i < size; i++) {
+		if ((at[i] & 0xc0) != 0x80)
+			return 1;
+		point = point << 6 | (at[i] & 0x3f);
+	}
+	*ret_point = point;
+	return size;
+}
+
+/* One character beyond ASCII: as it is, or by its number. */
+static void put_point(struct fsdp_python *python, struct fsdp_span bytes, uint32_t point)
+{
+	if (bytes.size == 1 || point > 0x10ffff || is_printable(point))
+		fsdp_python_add(python, bytes);
+	else if (point < 0x100)
+		fsdp_python_put(python, "\\x%02x", point);
+	else if (point < 0x10000)
+		fsdp_python_put(python, "\\u%04x", point);
+	else
+		fsdp_python_put(python, "\\U%08x", point);
+}
+
+static void put_ascii(struct fsdp_python *python, unsigned char c, unsigned char quote)
+{
+	if (c == quote || c == '\\')
+		fsdp_python_put(python, "\\%c", c);
+	else if (c == '\n' || c == '\r' || c == '\t')
+		fsdp_python_put(python, "\\%c", c == '\n' ? 'n' : c == '\r' ? 'r' : 't');
+	else if (c < 0x20 || c == 0x7f)
+		fsdp_python_put(python, "\\x%02x", c);
+	else
+		fsdp_python_add(python, fsdp_span(&c, 1));
+}
+
 void fsdp_python_repr(struct fsdp_python *python, struct fsdp_span text)
 {
 	bool single = text.size != 0 && memchr(text.data, '\'', text.size) != NULL;
 	bool twice = text.size != 0 && memchr(text.data, '"', text.size) != NULL;
 	unsigned char quote = single && !twice ? '"' : '\'';
 	fsdp_python_put(python, "%c", quote);
-	for (size_t i = 0; i < text.size; i++) {
-		unsigned char c = text.data[i];
-		if (c == quote || c == '\\')
-			fsdp_python_put(python, "\\%c", c);
-		else if (c == '\n' || c == '\r' || c == '\t')
-			fsdp_python_put(python, "\\%c",
-				c == '\n'   ? 'n'
-				: c == '\r' ? 'r'
-					    : 't');
-		else if (c < 0x20 || c == 0x7f)
-			fsdp_python_put(python, "\\x%02x", c);
+	for (size_t i = 0; i < text.size;) {
+		uint32_t point;
+		size_t size = take_point(text.data + i, text.size - i, &point);
+		if (text.data[i] < 0x80)
+			put_ascii(python, text.data[i], quote);
 		else
-			fsdp_python_add(python, fsdp_span(&c, 1));
+			put_point(python, fsdp_span(text.data + i, size), point);
+		i += size;
 	}
 	fsdp_python_put(python, "%c", quote);
 }

@@ -224,6 +224,18 @@ static void prints_as_python_does(void **state)
 		{ "it's \"both\"", "'it\\'s \"both\"'" },
 		{ "a\\b\n\t\x01", "'a\\\\b\\n\\t\\x01'" },
 		{ "", "''" },
+		/* what Python does not print: by its number */
+		{ "a\xe2\x80\x8b"
+		  "b",
+			"'a\\u200bb'" },
+		{ "\xc2\xa0\xc2\x85\xc2\xad", "'\\xa0\\x85\\xad'" },
+		{ "\xed\xa0\x80", "'\\ud800'" },
+		{ "\xf3\xa0\x80\x81", "'\\U000e0001'" },
+		{ "\xcd\xb8", "'\\u0378'" },
+		/* and what it does */
+		{ "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80",
+			"'\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80'" },
+		{ "\xff\xc3", "'\xff\xc3'" },
 	};
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
 		struct fsdp_python text = { .arena = &arena };

@@ -236,6 +236,18 @@ static const char *ratio_of(
 	return text;
 }
 
+/* A name may hold zero bytes, and ends where it ends or the room does. */
+static struct text indented(
+	struct fsdp_span name, size_t spaces, char *room, size_t room_size)
+{
+	size_t size = name.size < room_size - spaces ? name.size : room_size - spaces;
+
+	memset(room, ' ', spaces);
+	if (size != 0)
+		memcpy(room + spaces, name.data, size);
+	return (struct text){ room, spaces + size };
+}
+
 static void row_type(struct replay *replay, const struct replay *run,
 	const struct record_table *table, const struct fsdp_type_times *type)
 {
@@ -254,9 +266,7 @@ static void row_type(struct replay *replay, const struct replay *run,
 		.most_ns = times->max_ns,
 		.share = percent_of(times->sum_ns, sum_of_all(run), &share) };
 
-	snprintf(shown, sizeof shown, "%s%.*s", fsdp_type_is_named(name) ? "" : "  ",
-		(int)name.size, name.data != NULL ? (const char *)name.data : "");
-	row.name = text_of(shown);
+	row.name = indented(name, fsdp_type_is_named(name) ? 0 : 2, shown, sizeof shown);
 	if (replay->run_count > 1)
 		row.ratio = ratio_of(&(struct replay){ .recordings = replay->recordings,
 					     .nth = run->nth },
