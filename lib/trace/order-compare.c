@@ -78,6 +78,61 @@ static bool tell(struct fsdp_divergence *divergence, const struct sequence *a,
 	return divergence->message.data != NULL;
 }
 
+/* Whether PyTorch compares ranks at all. */
+static bool is_checked(const struct fsdp_recording *recording)
+{
+	return fsdp_span_is(recording->debug_level, "DETAIL");
+}
+
+/* How many handles of the list were used before the call at which PyTorch raises: it does
+ * so before it takes down the handle of that call. SIZE_MAX: out of memory. */
+static size_t listed_before(const struct sequence *sequence, size_t position,
+	const struct fsdp_order_snapshot *snapshot, size_t handle_count)
+{
+	enum { BEFORE = 1, LATER };
+	unsigned char *used = calloc(handle_count + 1, 1);
+	size_t count = 0;
+	if (used == NULL)
+		return SIZE_MAX;
+	for (size_t i = 0; i < sequence->count; i++) {
+		unsigned char *one = &used[sequence->forwards[i].handle];
+		if (*one == 0)
+			*one = i < position ? BEFORE : LATER;
+	}
+	while (count < snapshot->pre_count && used[snapshot->pre[count]] != LATER)
+		count++;
+	free(used);
+	return count;
+}
+
+/* The lists of a rank as they stand when PyTorch raises, which it does on every rank. */
+static bool end_lists(struct fsdp_recording *recording, const struct sequence *sequence,
+	size_t position, struct fsdp_arena *arena)
+{
+	const struct fsdp_exec_order *order = recording->order;
+	struct fsdp_exec_order *ended = FSDP_TAKE(arena, ended, 1);
+	struct fsdp_order_snapshot *snapshots =
+		FSDP_TAKE(arena, snapshots, order->snapshot_count);
+	if (ended == NULL || snapshots == NULL)
+		return false;
+	/* All of them share one list. */
+	size_t count = order->snapshot_count != 0
+			       ? listed_before(sequence, position,
+					 &order->snapshots[order->snapshot_count - 1],
+					 order->handle_count)
+			       : 0;
+	if (count == SIZE_MAX)
+		return false;
+	for (size_t i = 0; i < order->snapshot_count; i++) {
+		snapshots[i] = order->snapshots[i];
+		snapshots[i].pre_count = fsdp_min(snapshots[i].pre_count, count);
+	}
+	*ended = *order;
+	ended->snapshots = snapshots;
+	recording->order = ended;
+	return true;
+}
+
 /* PyTorch compares call by call: (0,1), (0,2), … and the first that differs is named. */
 static bool compare_first(const struct sequence *ranks, size_t count,
 	struct fsdp_arena *arena, struct fsdp_divergence *divergence)
@@ -144,6 +199,20 @@ static bool find_first(const struct fsdp_recording *const *recordings,
 	return true;
 }
 
+static bool end_all(struct fsdp_recording *const *recordings, size_t count,
+	const struct fsdp_divergence *divergence, struct fsdp_arena *arena)
+{
+	for (size_t i = 0; !divergence->agree && i < count; i++) {
+		if (recordings[i]->order == NULL || !is_checked(recordings[i]))
+			continue;
+		const struct sequence first = iteration_of(recordings[i], 0);
+		if (!end_lists(
+			    recordings[i], &first, (size_t)divergence->position, arena))
+			return false;
+	}
+	return true;
+}
+
 bool fsdp_match_orders(struct fsdp_recording *const *recordings, size_t count,
 	struct fsdp_arena *arena, struct fsdp_divergence *divergence,
 	struct fsdp_first_diff *diff)
@@ -161,6 +230,7 @@ bool fsdp_match_orders(struct fsdp_recording *const *recordings, size_t count,
 		}
 	if (good && used > 1)
 		good = compare_first(ranks, used, arena, divergence) &&
+		       end_all(recordings, count, divergence, arena) &&
 		       find_first(orders, ranks, used, arena, diff);
 	free(ranks);
 	free(orders);

@@ -177,6 +177,8 @@ class Oracle:
                 paths = sorted(glob.glob(f"{folder}/{job}_rank?.jsonl"))
                 self.judge(f"{family}/{job} over ranks", "order", paths, want, self.divergence,
                            (0,) if want["agree"] else (1,))
+                if not want["agree"]:
+                    self.raised(f"{family}/{job}", folder, paths)
             else:
                 paths = sorted(glob.glob(f"{folder}/{job}_rank?.pt.trace.json*"))
                 self.judge(f"{family}/{job} over ranks", "replay", paths, want, compare_ranks, (0, 3))
@@ -185,6 +187,16 @@ class Oracle:
     def divergence(data, want):
         return differ("divergence", {k: v for k, v in data["divergence"].items() if k in want}, want) \
             if not want["agree"] else differ("agree", data["divergence"]["agree"], True)
+
+    def raised(self, name, folder, paths):
+        """Where ranks part, PyTorch dies on all of them: its lists as they stood then."""
+        found = self.ask("order", "--json", *paths).json()["data"]["recordings"]
+        for path, one in zip(paths, found):
+            want = load(os.path.join(folder, "expected", os.path.basename(path)[:-len(".jsonl")] + ".json"))
+            problems = differ("snapshots", one["snapshots"], want["snapshots"])
+            if want["error"]["type"] == "RuntimeError":
+                problems += differ("error", one["error"], want["error"]["message"])
+            self.tap.none(f"{name} as rank {one['rank']} died", problems)
 
     def torch_style(self, name, path, want):
         with open(path, "rb") as f:

@@ -384,14 +384,14 @@ static bool has_states(struct subject of)
 	return ((const struct fsdp_recording *)of.object)->order->lanes != NULL;
 }
 
-/* What PyTorch raises on the two ranks that differ. */
+/* What PyTorch raises on every rank, where it compares them. */
 static struct value get_error(struct subject of)
 {
 	const struct fsdp_divergence *divergence = &data_of(of)->divergence;
-	int64_t rank = ((const struct fsdp_recording *)of.object)->rank;
+	const struct fsdp_recording *one = of.object;
 
-	return !divergence->agree && (divergence->ranks[0] == rank ||
-					     divergence->ranks[1] == rank)
+	return !divergence->agree &&
+			       text_is(text_of_span(one->debug_level), text_of("DETAIL"))
 		       ? value_text(text_of_span(divergence->message))
 		       : value_absent();
 }
@@ -416,7 +416,7 @@ static const struct record order_recording = RECORD_OF(RECORD_OBJECT, RECORDING,
 	{ NULL, POINTED_AT(RECORDING, order, order_record) },
 	{ "error", GET(FIELD_TEXT, get_error), .null = true,
 		.about =
-			"What PyTorch raises on this rank because ranks differ; null for nothing." },
+			"What PyTorch raises on every rank because ranks differ; null for nothing, and where it does not compare them." },
 	{ "debug_level", TEXT_AT(RECORDING, debug_level), .null = true,
 		.about = "Value of `TORCH_DISTRIBUTED_DEBUG`." },
 	{ NULL, POINTED_AT(RECORDING, order, checked_record) },
