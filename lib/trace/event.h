@@ -45,6 +45,10 @@ extern const struct fsdp_trace_reader fsdp_trace_log;
 /* Has the stream read by the reader that takes its beginning. False: reading->error. */
 bool fsdp_trace_read(struct fsdp_trace_reading *reading);
 
+/* other-profilers.c: whether it is what another profiler recorded; then reading->error says
+ * what it is. */
+bool fsdp_trace_other_profiler(struct fsdp_trace_reading *reading, struct fsdp_span head);
+
 /* rank.c: fills in the rank and where it is from, if the recording does not say it.
  * `index` is its place among the arguments. */
 void fsdp_trace_settle_rank(struct fsdp_trace_reading *reading, size_t index);

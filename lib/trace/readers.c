@@ -26,6 +26,8 @@ bool fsdp_trace_read(struct fsdp_trace_reading *reading)
 	struct fsdp_span head;
 	if (!fsdp_stream_peek(reading->stream, &head, &reading->error))
 		return false;
+	if (fsdp_trace_other_profiler(reading, head))
+		return false;
 	head = without_mark(head);
 	if (head.size == 0)
 		head = FSDP_SPAN("\n");

@@ -152,3 +152,28 @@ later() {
 	[ "$(jq -c '[.data.ranks[0].interrupted, .data.ranks[0].truncated, .data.ranks[0].dropped, .findings]' out)" = '[true,false,0,[]]' ]
 	[[ "$(jq -r '.errors[0].message' out)" == "interrupted after "*" events: the answer is for these" ]]
 }
+
+@test "recordings of other profilers are called what they are" {
+	printf 'SQLite format 3\0rest' > report.sqlite
+	run -2 --separate-stderr replay report.sqlite
+	[[ "$stderr" == *"an SQLite database, as Nsight Systems exports"* ]]
+	printf 'zzz' > report.nsys-rep
+	run -2 --separate-stderr replay report.nsys-rep
+	[[ "$stderr" == *"a report of NVIDIA Nsight"* ]]
+	printf '\x0a\x05\x08\x01\x10\x02\x00\x0a\x02\x08\x01' > some.pftrace
+	run -2 --separate-stderr replay some.pftrace
+	[[ "$stderr" == *"Perfetto"* ]]
+	echo '{"schema":"1.0","nodes":[]}' > execution.json
+	run -2 --separate-stderr replay execution.json
+	[[ "$stderr" == *"execution trace"* ]]
+	# A text that begins with empty lines is none.
+	printf '\n\n{"traceEvents":[]}' > trace.json
+	run -0 --separate-stderr replay trace.json
+	# The others of a set are reported.
+	event='{"ph":"X","cat":"cpu_op","name":"aten::mm","pid":1,"tid":1,"ts":1,"dur":5}'
+	echo "{\"traceEvents\":[$event]}" > rank0.json
+	: > rank1.json
+	run -3 --separate-stderr replay rank0.json rank1.json some.pftrace
+	[[ "$output" == *"1 rank"* && "$stderr" == *rank1.json* && "$stderr" == *some.pftrace* ]]
+}
+
