@@ -11,6 +11,7 @@
 
 #include "base/num.h"
 #include "base/pool.h"
+#include "trace/cycles.h"
 #include "trace/join.h"
 
 /* The set, or one run of several. */
@@ -227,16 +228,7 @@ static bool number_runs(struct fsdp_recordings *set, size_t *run_of)
 	for (size_t i = 0; i < set->count; i++)
 		sorted[i] = set->list[i];
 	fsdp_trace_sort(sorted, set->count);
-	set->run_count = 1;
-	for (size_t i = 0, nth = 0; i < set->count; i++) {
-		bool again = i != 0 && sorted[i]->rank == sorted[i - 1]->rank &&
-			     sorted[i]->kind == FSDP_RECORDING_KINETO &&
-			     sorted[i - 1]->kind == FSDP_RECORDING_KINETO;
-		nth = again ? nth + 1 : 0;
-		run_of[sorted[i]->input] = nth;
-		if (nth >= set->run_count)
-			set->run_count = nth + 1;
-	}
+	set->run_count = fsdp_trace_number_runs(sorted, set->count, run_of);
 	free(sorted);
 	return true;
 }

@@ -177,3 +177,22 @@ later() {
 	[[ "$output" == *"1 rank"* && "$stderr" == *rank1.json* && "$stderr" == *some.pftrace* ]]
 }
 
+# cycle FILE RANK MILLISECONDS: a trace that begins so much after the others.
+cycle() {
+	local kernel='{"ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce","pid":0,"tid":7,"ts":100.000,"dur":50.000,"args":{"Collective name":"allreduce","Process Group Name":"0","Seq":1,"Group size":2}}'
+	echo "{\"distributedInfo\":{\"rank\":$2,\"world_size\":2},\"baseTimeNanoseconds\":$((1000000000000 + $3 * 1000000)),\"traceEvents\":[$kernel]}" > "$1"
+}
+
+@test "cycles of the profiler are matched with those of the same time" {
+	cycle a10.json 0 5000
+	cycle a2.json 0 0
+	cycle b10.json 1 5000
+	cycle b2.json 1 0
+	run -0 --separate-stderr replay --json a10.json a2.json b10.json b2.json
+	[ "$(jq -c '[.data.ranks[] | [.rank, .run, .input]]' <<< "$output")" = "[[0,2,0],[0,1,1],[1,2,2],[1,1,3]]" ]
+	[ "$(jq -c '[.data.collectives[] | [.run, .start_skew_ns]]' <<< "$output")" = "[[1,0],[2,0]]" ]
+	# A rank that lacks the first one.
+	run -0 --separate-stderr replay --json a2.json a10.json b10.json
+	[ "$(jq -c '[.data.collectives[] | [.run, .ranks]]' <<< "$output")" = "[[2,[0,1]]]" ] ||
+		[ "$(jq -c '[.data.collectives[] | select(.ranks == [0,1]) | .run]' <<< "$output")" = "[2]" ]
+}

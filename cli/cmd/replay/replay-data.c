@@ -345,14 +345,16 @@ static const struct record rank_record = OBJECT_RECORD(RANKED, "rank", "One reco
 
 _Static_assert(sizeof(RANKED) <= RECORD_ROOM, "room for one");
 
-/* The nth of a rank is of the nth run. */
-static uint64_t run_of(const struct replay *replay, size_t nth,
-	const struct fsdp_recording *before, uint64_t run)
+/* The run of a recording, from 1. */
+static uint64_t run_of(const struct replay *replay, const struct fsdp_recording *one)
 {
-	bool again = nth != 0 && replay->run_count > 1 &&
-		     before->rank == replay_by_rank(replay, nth)->rank;
-
-	return again ? run + 1 : 1;
+	for (size_t i = 0; replay->run_count > 1 && i < replay->run_count; i++) {
+		struct replay run = replay_run(replay, i);
+		for (size_t j = 0; j < run.count; j++)
+			if (fsdp_recording(run.recordings, j) == one)
+				return run.nth;
+	}
+	return 1;
 }
 
 static const void *each_ranked(struct subject of, size_t i, void *room)
@@ -362,7 +364,7 @@ static const void *each_ranked(struct subject of, size_t i, void *room)
 
 	if (i == replay->count)
 		return NULL;
-	one->run = run_of(replay, i, &one->recording, i == 0 ? 1 : one->run);
+	one->run = run_of(replay, replay_by_rank(replay, i));
 	one->recording = *replay_by_rank(replay, i);
 	one->input = one->recording.input;
 	return one;
@@ -767,7 +769,7 @@ static void put_rows_of_types(struct replay *replay)
 
 	begin_rows(replay, &table, &row_record);
 	for (size_t i = 0; i < replay->count; i++) {
-		one.run = run_of(replay, i, &one.recording, one.run);
+		one.run = run_of(replay, replay_by_rank(replay, i));
 		one.recording = *replay_by_rank(replay, i);
 		if (!replay_shows_only(replay, "step"))
 			rows_of_types(replay, &table, &one.recording, one.run);

@@ -570,7 +570,9 @@ FSDP_API const char *fsdp_recordings_left_out(
 /**
  * Two traces of one rank are two recordings of it: of a run before and after a change, or
  * of two cycles of the profiler. Their times are compared and not added up. The nth trace
- * of each rank belongs to the nth run; mostly there is one.
+ * of each rank, by the time of its begin if that is recorded, else in the order of the
+ * paths, belongs to the nth run; what a rank lacks is found by the nearest begin. Mostly
+ * there is one run.
  */
 FSDP_API size_t fsdp_recordings_run_count(const struct fsdp_recordings *recordings);
 

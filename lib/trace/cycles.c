@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Cycles of the profiler: the runs to which several traces of a rank belong.
+ */
+#include <stdlib.h>
+
+#include "trace/cycles.h"
+
+/* The traces of one rank: a part of the list. */
+struct cycles {
+	struct fsdp_recording **list;
+	size_t count;
+	bool timed; /* absolute times are known, and it is in order of them */
+};
+
+static bool has_time(const struct fsdp_recording *one)
+{
+	int64_t end;
+	return one->base_ns != FSDP_ABSENT && one->first_ts_ns != FSDP_ABSENT &&
+	       !__builtin_add_overflow(one->base_ns, one->last_end_ns, &end);
+}
+
+static int64_t begin_of(const struct fsdp_recording *one)
+{
+	return one->base_ns + one->first_ts_ns;
+}
+
+static int compare_times(const void *a, const void *b)
+{
+	const struct fsdp_recording *left = *(struct fsdp_recording *const *)a;
+	const struct fsdp_recording *right = *(struct fsdp_recording *const *)b;
+	int64_t x = begin_of(left), y = begin_of(right);
+	if (x != y)
+		return x < y ? -1 : 1;
+	return left->input < right->input ? -1 : left->input > right->input;
+}
+
+/* Those of the rank that comes first, in order of time if that is known. */
+static struct cycles cycles_of(struct fsdp_recording **list, size_t count)
+{
+	struct cycles cycles = { list, 1, has_time(list[0]) };
+	if (list[0]->kind != FSDP_RECORDING_KINETO)
+		return cycles;
+	for (; cycles.count < count && list[cycles.count]->rank == list[0]->rank &&
+		list[cycles.count]->kind == FSDP_RECORDING_KINETO;
+		cycles.count++)
+		cycles.timed &= has_time(list[cycles.count]);
+	if (cycles.timed)
+		qsort(list, cycles.count, sizeof *list, compare_times);
+	return cycles;
+}
+
+static uint64_t distance(const struct fsdp_recording *a, const struct fsdp_recording *b)
+{
+	int64_t x = begin_of(a), y = begin_of(b);
+	return x < y ? (uint64_t)y - (uint64_t)x : (uint64_t)x - (uint64_t)y;
+}
+
+/* The run of each: the nearest of those that leave enough for the ones behind it. */
+static void place(
+	const struct cycles *cycles, const struct cycles *most, size_t *ret_run_of)
+{
+	bool near = cycles->timed && most->timed && cycles->count < most->count;
+	size_t next = 0;
+	for (size_t i = 0; i < cycles->count; i++, next++) {
+		size_t last = most->count - (cycles->count - i);
+		for (size_t run = next + 1; near && run <= last; run++)
+			if (distance(cycles->list[i], most->list[run]) <
+				distance(cycles->list[i], most->list[next]))
+				next = run;
+		ret_run_of[cycles->list[i]->input] = next;
+	}
+}
+
+size_t fsdp_trace_number_runs(
+	struct fsdp_recording **sorted, size_t count, size_t *ret_run_of)
+{
+	struct cycles most = { NULL, 1, false }, one;
+	for (size_t i = 0; i < count; i += one.count) {
+		one = cycles_of(&sorted[i], count - i);
+		if (most.list == NULL || one.count > most.count)
+			most = one;
+	}
+	for (size_t i = 0; i < count; i += one.count) {
+		one = cycles_of(&sorted[i], count - i);
+		place(&one, &most, ret_run_of);
+	}
+	return most.count;
+}
