@@ -24,8 +24,9 @@ struct fsdp_comm {
 #define FSDP_COMM_NUMBER (UINT32_C(1) << 31)
 
 struct fsdp_comm_sort {
-	struct fsdp_span group; /* data NULL: none */
-	int64_t group_size;     /* FSDP_ABSENT */
+	struct fsdp_span group, description; /* data NULL: none */
+	struct fsdp_span ranks;              /* of the group, as they are written */
+	int64_t group_size;                  /* FSDP_ABSENT */
 };
 
 struct fsdp_collectives {

@@ -48,11 +48,13 @@ static bool keep_sort(struct fsdp_vec *sorts, struct fsdp_kineto_words *words,
 	const struct fsdp_kineto_args *args, uint32_t *ret_sort)
 {
 	int64_t group_size = FSDP_ABSENT;
-	uint32_t group, id;
+	uint32_t group, description, ranks, id;
 	fsdp_kineto_integer(&args->group_size, &group_size);
-	if (!keep(words, &args->group, &group))
+	if (!keep(words, &args->group, &group) ||
+		!keep(words, &args->description, &description) ||
+		!keep(words, &args->ranks, &ranks))
 		return false;
-	int64_t key[] = { group_size, group };
+	int64_t key[] = { group_size, group, description, ranks };
 	uint32_t *index = fsdp_kineto_words_find(words, FSDP_KINETO_SORTS,
 		fsdp_span((const unsigned char *)key, sizeof key), &id);
 	if (index == NULL)
@@ -64,6 +66,10 @@ static bool keep_sort(struct fsdp_vec *sorts, struct fsdp_kineto_words *words,
 		*sort = (struct fsdp_comm_sort){ .group_size = group_size };
 		if (group != 0)
 			sort->group = fsdp_kineto_words_text(words, group);
+		if (description != 0)
+			sort->description = fsdp_kineto_words_text(words, description);
+		if (ranks != 0)
+			sort->ranks = fsdp_kineto_words_text(words, ranks);
 		*index = (uint32_t)sorts->count;
 	}
 	*ret_sort = *index - 1;

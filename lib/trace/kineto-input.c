@@ -26,7 +26,8 @@ static const struct fsdp_span args_keys[FSDP_KINETO_ARGS] = {
 	FSDP_SPAN_INIT("Collective name"), FSDP_SPAN_INIT("correlation"),
 	FSDP_SPAN_INIT("kind"), FSDP_SPAN_INIT("Process Group Name"),
 	FSDP_SPAN_INIT("Seq"), FSDP_SPAN_INIT("Group size"), FSDP_SPAN_INIT("dtype"),
-	FSDP_SPAN_INIT("In msg nelems"), FSDP_SPAN_INIT("Out msg nelems")
+	FSDP_SPAN_INIT("In msg nelems"), FSDP_SPAN_INIT("Out msg nelems"),
+	FSDP_SPAN_INIT("Process Group Description"), FSDP_SPAN_INIT("Process Group Ranks")
 };
 
 static const struct fsdp_json_wanted wanted = { event_values, args_keys,

@@ -6,7 +6,7 @@
 #include "syntax/json-quick.h"
 
 /* An event: what its members say. `args` is the span of the object. */
-enum { FSDP_KINETO_VALUES = 8, FSDP_KINETO_ARGS = 9 };
+enum { FSDP_KINETO_VALUES = 8, FSDP_KINETO_ARGS = 11 };
 
 struct fsdp_kineto_event {
 	union {
@@ -22,7 +22,8 @@ struct fsdp_kineto_args {
 	union {
 		struct {
 			struct fsdp_json_value collective, correlation, kind, group, seq,
-				group_size, dtype, in_elements, out_elements;
+				group_size, dtype, in_elements, out_elements, description,
+				ranks;
 		};
 		struct fsdp_json_value values[FSDP_KINETO_ARGS];
 	};

@@ -8,12 +8,15 @@
 
 #include "syntax/decimal.h"
 #include "trace/durations.h"
+#include "trace/collectives.h"
+#include "trace/match-groups.h"
 #include "trace/match.h"
 #include "trace/types.h"
 
 /* A collective of one rank, and what it is matched by. */
 struct candidate {
-	struct fsdp_span group;
+	uint32_t group;     /* 0: none */
+	bool point;         /* to point: these have numbers of their own */
 	int64_t key;        /* Seq, or the place within the group */
 	uint32_t recording; /* index */
 	uint32_t index;     /* of the collective */
@@ -34,6 +37,7 @@ struct matcher {
 	size_t entry_count;
 	struct run *runs;
 	size_t run_count;
+	struct fsdp_match_groups groups;
 	bool grouped, by_seq;
 	uint64_t ranks; /* traces among the recordings */
 };
@@ -47,9 +51,10 @@ static void collective_of(const struct matcher *matcher, const struct candidate 
 
 static int compare_keys(const struct candidate *left, const struct candidate *right)
 {
-	int order = fsdp_span_compare(left->group, right->group);
-	if (order != 0)
-		return order;
+	if (left->group != right->group)
+		return left->group < right->group ? -1 : 1;
+	if (left->point != right->point)
+		return left->point ? 1 : -1;
 	return left->key < right->key ? -1 : left->key > right->key;
 }
 
@@ -64,24 +69,40 @@ static int compare_entries(const void *a, const void *b)
 	return left->index < right->index ? -1 : left->index > right->index;
 }
 
-/* How they can be matched: by what every one of them has. */
+static bool is_point(struct fsdp_span type)
+{
+	return fsdp_time_type_of(type) == FSDP_TIME_SEND_RECV;
+}
+
+/* What is known of a collective before its place is. */
+static struct candidate candidate_of(
+	const struct matcher *matcher, uint32_t recording, uint32_t index, bool *ret_seq)
+{
+	struct fsdp_collective one;
+	struct candidate entry = { .recording = recording,
+		.index = index,
+		.group = fsdp_match_group(
+			&matcher->groups, matcher->recordings, recording, index) };
+	fsdp_recording_collective(matcher->recordings[recording], index, &one);
+	entry.ts_ns = one.ts_ns;
+	entry.point = is_point(one.type);
+	*ret_seq = entry.group != 0 && one.seq.data != NULL &&
+		   fsdp_decimal_integer(one.seq, &entry.key);
+	return entry;
+}
+
+/* How they can be matched: by the best that any of them has. */
 static void judge(struct matcher *matcher)
 {
-	matcher->grouped = matcher->by_seq = true;
-	for (size_t i = 0; i < matcher->recording_count; i++) {
+	for (uint32_t i = 0; i < matcher->recording_count; i++) {
 		const struct fsdp_recording *recording = matcher->recordings[i];
-		matcher->ranks += recording->kind == FSDP_RECORDING_KINETO;
-		matcher->entry_count += recording->collective_count;
-		for (size_t j = 0; j < recording->collective_count; j++) {
-			struct fsdp_collective one;
-			int64_t seq;
-			fsdp_recording_collective(recording, j, &one);
-			matcher->grouped &= one.group.data != NULL;
-			matcher->by_seq &= one.seq.data != NULL &&
-					   fsdp_decimal_integer(one.seq, &seq);
+		for (uint32_t j = 0; j < recording->collective_count; j++) {
+			bool seq;
+			struct candidate one = candidate_of(matcher, i, j, &seq);
+			matcher->grouped |= one.group != 0;
+			matcher->by_seq |= seq;
 		}
 	}
-	matcher->by_seq &= matcher->grouped;
 }
 
 /* A base that leads farther than any clock is none: differences of what is returned fit,
@@ -99,36 +120,37 @@ static int64_t absolute(const struct fsdp_recording *recording, int64_t ts_ns)
 static void number(struct candidate *entries, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
-		bool same = i != 0 &&
-			    fsdp_span_equal(entries[i].group, entries[i - 1].group) &&
+		bool same = i != 0 && entries[i].group == entries[i - 1].group &&
+			    entries[i].point == entries[i - 1].point &&
 			    entries[i].recording == entries[i - 1].recording;
 		entries[i].key = same ? entries[i - 1].key + 1 : 0;
 	}
 }
 
-static void collect(struct matcher *matcher)
+/* Those that have what they are matched by; the others are left out. */
+static uint64_t collect(struct matcher *matcher)
 {
-	size_t count = 0;
+	size_t count = 0, all = matcher->entry_count;
 	for (uint32_t i = 0; i < matcher->recording_count; i++) {
 		const struct fsdp_recording *recording = matcher->recordings[i];
 		for (uint32_t j = 0; j < recording->collective_count; j++) {
-			struct fsdp_collective one;
-			struct candidate *entry = &matcher->entries[count++];
-			fsdp_recording_collective(recording, j, &one);
-			*entry = (struct candidate){ .recording = i,
-				.index = j,
-				.ts_ns = absolute(recording, one.ts_ns) };
-			if (matcher->grouped)
-				entry->group = one.group;
-			if (matcher->by_seq)
-				fsdp_decimal_integer(one.seq, &entry->key);
+			bool seq;
+			struct candidate one = candidate_of(matcher, i, j, &seq);
+			if (matcher->by_seq ? !seq : matcher->grouped && one.group == 0)
+				continue;
+			one.ts_ns = absolute(recording, one.ts_ns);
+			one.point &= matcher->grouped;
+			one.key = matcher->by_seq ? one.key : 0;
+			matcher->entries[count++] = one;
 		}
 	}
+	matcher->entry_count = count;
 	qsort(matcher->entries, count, sizeof *matcher->entries, compare_entries);
-	if (matcher->by_seq)
-		return;
-	number(matcher->entries, count);
-	qsort(matcher->entries, count, sizeof *matcher->entries, compare_entries);
+	if (!matcher->by_seq) {
+		number(matcher->entries, count);
+		qsort(matcher->entries, count, sizeof *matcher->entries, compare_entries);
+	}
+	return all - count;
 }
 
 /* Of several of one rank with the same key the last one counts. */
@@ -298,23 +320,42 @@ static void forget_waits(const struct matcher *matcher)
 	}
 }
 
-/* Most often last; then who waited least; then the lowest. */
+/* Who makes the others wait waits least; of equals the one that was last more often. */
 static void find_straggler(const struct matcher *matcher, struct fsdp_matching *matching)
 {
-	const struct fsdp_recording *worst = NULL;
+	const struct fsdp_recording *least = NULL;
 	bool waits = false;
 	for (size_t i = 0; i < matcher->recording_count; i++) {
 		const struct fsdp_recording *one = matcher->recordings[i];
 		if (one->kind != FSDP_RECORDING_KINETO)
 			continue;
 		waits |= one->wait_ns != 0;
-		if (worst == NULL || one->times_last > worst->times_last ||
-			(one->times_last == worst->times_last &&
-				one->wait_ns < worst->wait_ns))
-			worst = one;
+		if (least == NULL || one->wait_ns < least->wait_ns ||
+			(one->wait_ns == least->wait_ns &&
+				one->times_last > least->times_last))
+			least = one;
 	}
 	if (waits && matching->match_count != 0)
-		matching->straggler = worst->rank;
+		matching->straggler = least->rank;
+}
+
+static bool match_all(struct matcher *matcher, struct fsdp_matching *matching)
+{
+	judge(matcher);
+	matching->by = matcher->by_seq ? "seq" : matcher->grouped ? "group" : "position";
+	matching->left_out = collect(matcher);
+	cut_runs(matcher);
+	if (matcher->grouped)
+		qsort(matcher->runs, matcher->run_count, sizeof *matcher->runs,
+			compare_runs);
+	if (!match_runs(matcher, matching))
+		return false;
+	matching->aligned = are_aligned(matcher, matching);
+	if (matching->aligned)
+		find_straggler(matcher, matching);
+	else
+		forget_waits(matcher);
+	return true;
 }
 
 bool fsdp_match_collectives(struct fsdp_recording *const *recordings, size_t count,
@@ -326,26 +367,18 @@ bool fsdp_match_collectives(struct fsdp_recording *const *recordings, size_t cou
 	*matching = (struct fsdp_matching){
 		.stopped = FSDP_ABSENT, .straggler = FSDP_ABSENT, .aligned = true
 	};
-	judge(&matcher);
+	for (size_t i = 0; i < count; i++) {
+		matcher.ranks += recordings[i]->kind == FSDP_RECORDING_KINETO;
+		matcher.entry_count += recordings[i]->collective_count;
+	}
 	if (matcher.ranks < 2)
 		return true;
-	matching->by = matcher.by_seq ? "seq" : matcher.grouped ? "group" : "position";
 	matcher.entries = malloc((matcher.entry_count + 1) * sizeof *matcher.entries);
 	matcher.runs = malloc((matcher.entry_count + 1) * sizeof *matcher.runs);
-	bool good = matcher.entries != NULL && matcher.runs != NULL;
-	if (good) {
-		collect(&matcher);
-		cut_runs(&matcher);
-		if (matcher.grouped)
-			qsort(matcher.runs, matcher.run_count, sizeof *matcher.runs,
-				compare_runs);
-		good = match_runs(&matcher, matching);
-		matching->aligned = are_aligned(&matcher, matching);
-		if (matching->aligned)
-			find_straggler(&matcher, matching);
-		else
-			forget_waits(&matcher);
-	}
+	bool good = fsdp_match_groups_init(&matcher.groups, recordings, count) &&
+		    matcher.entries != NULL && matcher.runs != NULL &&
+		    match_all(&matcher, matching);
+	fsdp_match_groups_done(&matcher.groups);
 	free(matcher.entries);
 	free(matcher.runs);
 	return good;

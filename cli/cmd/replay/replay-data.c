@@ -695,7 +695,11 @@ static const struct record matching_record = OBJECT_RECORD(MATCHING, "matching",
 	{ "stopped", INTEGER_AT(MATCHING, stopped), .null = true,
 		.about = "Place from which on they could not be matched." },
 	{ "straggler", INTEGER_AT(MATCHING, straggler), .null = true,
-		.about = "The rank that is most often last." },
+		.about =
+			"The rank that waits least, so that the others wait for it; `cost` tells how much that is." },
+	{ "left_out", COUNT_AT(MATCHING, left_out), .always = true,
+		.about =
+			"Number of collectives, of all ranks, without a process group or number to match them by." },
 	{ "aligned", BOOL_AT(MATCHING, aligned), .always = true,
 		.about =
 			"False when the clocks of the ranks differ: then there are no waits and no straggler." });

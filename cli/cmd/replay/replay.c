@@ -209,6 +209,19 @@ static void tell_clocks(const struct replay *replay)
 		replay_ms(match->max_dur_ns, &longest));
 }
 
+/* What could not be set against other ranks. */
+static void tell_left_out(const struct replay *replay)
+{
+	const struct fsdp_matching *matching =
+		fsdp_recordings_matching(replay->recordings);
+
+	if (matching->left_out != 0)
+		run_note(replay->run,
+			"%" PRIu64
+			" collective%s without process group or sequence number: the others are matched",
+			matching->left_out, plural(matching->left_out));
+}
+
 static void tell_notes(struct replay *replay)
 {
 	const struct fsdp_recording *first = replay_by_rank(replay, 0);
@@ -245,6 +258,7 @@ static bool run_replay(struct run *run, struct fsdp_error **ret_error)
 	for (size_t i = 0; i < replay.run_count; i++) {
 		struct replay one = replay_run(&replay, i);
 		tell_clocks(&one);
+		tell_left_out(&one);
 	}
 	run_begin(run, status_of(&replay));
 	if (run->status != STATUS_FAILED) {

@@ -479,8 +479,12 @@ struct fsdp_match {
 
 /**
  * How the collectives of ranks were set against each other: by their numbers within a
- * process group, else by their order within it, else by their order in the trace. It stops where ranks do not agree, because everything behind would
- * be compared with the wrong partner.
+ * process group, if any have both, else by their order within it, else by their order in
+ * the trace. Those without are left out. What goes from point to point is numbered apart.
+ * By order, it stops where ranks do not agree, because everything behind would be compared
+ * with the wrong partner.
+ *
+ * A rank that makes the others wait waits least itself: it is the straggler.
  *
  * Ranks wait inside of a collective, so no wait is longer than the call that it is in.
  * Where starts of one collective lie farther apart than the longest recording lasts, or
@@ -489,6 +493,7 @@ struct fsdp_match {
  */
 struct fsdp_matching {
 	const char *by;          /* "seq", "group", "position"; NULL: a single rank */
+	uint64_t left_out;       /* collectives of all ranks that lack what it goes by */
 	int64_t stopped;         /* index of the place, or FSDP_ABSENT */
 	const char *stopped_why; /* "missing", "type" */
 	int64_t straggler;       /* rank, or FSDP_ABSENT */
