@@ -190,7 +190,7 @@ extern const struct record input_object, finding_record, failure_record, omissio
 const char *severity_name(unsigned severity);
 
 /* Bytes in which `each` may make an element; they still hold the one before. */
-enum { RECORD_ROOM = 640 };
+enum { RECORD_ROOM = 1024 };
 
 /* ---- objects ---- */
 

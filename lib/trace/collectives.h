@@ -13,9 +13,11 @@
  */
 struct fsdp_comm {
 	int64_t ts_ns, dur_ns;
-	int64_t bytes; /* FSDP_ABSENT */
-	uint32_t sort; /* index of what it shares */
-	uint32_t seq;  /* 0: none; a number with FSDP_COMM_NUMBER; else a text's index + 1
+	int64_t bytes;   /* FSDP_ABSENT */
+	int64_t host_ns; /* a moment in the step that it belongs to; before that is known,
+			    the correlation of a kernel, or FSDP_ABSENT */
+	uint32_t sort;   /* index of what it shares */
+	uint32_t seq; /* 0: none; a number with FSDP_COMM_NUMBER; else a text's index + 1
 			*/
 	uint32_t order;          /* in the file */
 	unsigned char type, how; /* enum fsdp_time_type, fsdp_comm_how */

@@ -13,7 +13,7 @@ void fsdp_durations_init(struct fsdp_durations *durations, struct fsdp_budget *b
 {
 	*durations = (struct fsdp_durations){ .budget = budget };
 	fsdp_arena_init_lean(&durations->arena, budget);
-	fsdp_vec_init(&durations->moments, &durations->arena, sizeof(struct fsdp_moment));
+	fsdp_vec_init(&durations->values, &durations->arena, sizeof(int64_t));
 }
 
 void fsdp_durations_done(struct fsdp_durations *durations)
@@ -27,7 +27,7 @@ void fsdp_durations_done(struct fsdp_durations *durations)
 void fsdp_durations_move(struct fsdp_durations *to, struct fsdp_durations *from)
 {
 	*to = *from;
-	to->moments.arena = &to->arena;
+	to->values.arena = &to->arena;
 	*from = (struct fsdp_durations){ 0 };
 }
 
@@ -52,37 +52,35 @@ static int64_t value_of(size_t cell)
 }
 
 /* How many there are in each; NULL: out of memory. */
-static uint64_t *count_cells(const struct fsdp_vec *moments)
+static uint64_t *count_cells(const struct fsdp_vec *values)
 {
 	uint64_t *histogram = calloc(CELLS, sizeof *histogram);
-	for (size_t i = 0; histogram != NULL && i < moments->count; i++) {
-		const struct fsdp_moment *moment = fsdp_vec_at(moments, i);
-		histogram[cell_of(moment->dur_ns)]++;
+	for (size_t i = 0; histogram != NULL && i < values->count; i++) {
+		histogram[cell_of(*(int64_t *)fsdp_vec_at(values, i))]++;
 	}
 	return histogram;
 }
 
 static bool give_up_exactness(struct fsdp_durations *durations)
 {
-	uint64_t *histogram = count_cells(&durations->moments);
+	uint64_t *histogram = count_cells(&durations->values);
 	if (histogram == NULL)
 		return false;
 	durations->histogram = histogram;
 	fsdp_arena_done(&durations->arena);
 	fsdp_arena_init_lean(&durations->arena, durations->budget);
-	fsdp_vec_init(&durations->moments, &durations->arena, sizeof(struct fsdp_moment));
+	fsdp_vec_init(&durations->values, &durations->arena, sizeof(int64_t));
 	return true;
 }
 
-bool fsdp_durations_add(struct fsdp_durations *durations, int64_t ts_ns, int64_t dur_ns)
+bool fsdp_durations_add(struct fsdp_durations *durations, int64_t dur_ns)
 {
 	if (fsdp_durations_is_full(durations) && !give_up_exactness(durations))
 		return false;
 	if (durations->histogram != NULL) {
 		durations->histogram[cell_of(dur_ns)]++;
 	} else {
-		if (!fsdp_vec_add(
-			    &durations->moments, &(struct fsdp_moment){ ts_ns, dur_ns }))
+		if (!fsdp_vec_add(&durations->values, &dur_ns))
 			return false;
 	}
 	if (durations->count++ == 0)
@@ -115,32 +113,14 @@ static bool join_histogram(
 bool fsdp_durations_join(
 	struct fsdp_durations *durations, const struct fsdp_durations *more)
 {
-	if (more->only_sum || durations->only_sum) {
-		int64_t sum = durations->sum_ns;
-		bool overflow = durations->overflow || more->overflow;
-		fsdp_sum_ns(&sum, more->sum_ns, &overflow);
-		fsdp_durations_set(durations, durations->count + more->count, sum);
-		durations->overflow = overflow;
-		return true;
-	}
 	if (more->histogram != NULL)
 		return join_histogram(durations, more);
-	for (size_t i = 0; i < more->moments.count; i++) {
-		const struct fsdp_moment *moment = fsdp_vec_at(&more->moments, i);
-		if (!fsdp_durations_add(durations, moment->ts_ns, moment->dur_ns))
+	for (size_t i = 0; i < more->values.count; i++) {
+		if (!fsdp_durations_add(
+			    durations, *(int64_t *)fsdp_vec_at(&more->values, i)))
 			return false;
 	}
 	return true;
-}
-
-void fsdp_durations_set(struct fsdp_durations *durations, uint64_t count, int64_t sum_ns)
-{
-	struct fsdp_budget *budget = durations->budget;
-	fsdp_durations_done(durations);
-	fsdp_durations_init(durations, budget);
-	durations->count = count;
-	durations->sum_ns = sum_ns;
-	durations->only_sum = true;
 }
 
 /* ---- percentiles ---- */
@@ -232,10 +212,10 @@ static bool exact(const struct fsdp_durations *durations, const uint64_t *histog
 	int64_t *values = malloc((size_t)histogram[cell] * sizeof *values);
 	if (values == NULL)
 		return false;
-	for (size_t i = 0; i < durations->moments.count; i++) {
-		const struct fsdp_moment *moment = fsdp_vec_at(&durations->moments, i);
-		if (cell_of(moment->dur_ns) == cell)
-			values[count++] = moment->dur_ns;
+	for (size_t i = 0; i < durations->values.count; i++) {
+		int64_t value = *(int64_t *)fsdp_vec_at(&durations->values, i);
+		if (cell_of(value) == cell)
+			values[count++] = value;
 	}
 	*ret_ns = select_nth(values, count, (size_t)nth);
 	free(values);
@@ -244,7 +224,7 @@ static bool exact(const struct fsdp_durations *durations, const uint64_t *histog
 
 static bool all_exact(const struct fsdp_durations *durations, struct fsdp_times *times)
 {
-	uint64_t *histogram = count_cells(&durations->moments);
+	uint64_t *histogram = count_cells(&durations->values);
 	bool good = histogram != NULL &&
 		    exact(durations, histogram, 50, &times->p50_ns) &&
 		    exact(durations, histogram, 95, &times->p95_ns);
@@ -261,9 +241,6 @@ bool fsdp_durations_times(
 		return true;
 	if (!durations->overflow)
 		ret_times->sum_ns = durations->sum_ns;
-	ret_times->approx |= durations->only_sum;
-	if (durations->only_sum)
-		return true;
 	ret_times->min_ns = durations->min_ns;
 	ret_times->max_ns = durations->max_ns;
 	if (durations->histogram == NULL)

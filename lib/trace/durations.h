@@ -8,24 +8,19 @@
 
 /*
  * The durations of one type: sums, extremes, percentiles by nearest rank. The first
- * million are kept with their times (16 bytes each) and are exact; from then on there is
+ * million are kept (8 bytes each) and are exact; from then on there is
  * a histogram whose cells are less than one per cent wide.
  */
 enum { FSDP_DURATIONS_EXACT = 1000000 };
 
-struct fsdp_moment {
-	int64_t ts_ns, dur_ns;
-};
-
 struct fsdp_durations {
-	struct fsdp_arena arena; /* of the moments: given back when they are too many */
+	struct fsdp_arena arena; /* of the values: given back when they are too many */
 	struct fsdp_budget *budget;
-	struct fsdp_vec moments;
-	uint64_t *histogram; /* NULL: exact */
+	struct fsdp_vec values; /* int64_t */
+	uint64_t *histogram;    /* NULL: exact */
 	uint64_t count;
 	int64_t sum_ns, min_ns, max_ns;
 	bool overflow; /* the sum does not fit: absent */
-	bool only_sum;
 };
 
 void fsdp_durations_init(struct fsdp_durations *durations, struct fsdp_budget *budget);
@@ -41,14 +36,11 @@ static inline bool fsdp_durations_is_full(const struct fsdp_durations *durations
 }
 
 /* False when out of memory. */
-bool fsdp_durations_add(struct fsdp_durations *durations, int64_t ts_ns, int64_t dur_ns);
+bool fsdp_durations_add(struct fsdp_durations *durations, int64_t dur_ns);
 
 /* All of `more` as well. */
 bool fsdp_durations_join(
 	struct fsdp_durations *durations, const struct fsdp_durations *more);
-
-/* So many of this sum, and nothing is known of each. */
-void fsdp_durations_set(struct fsdp_durations *durations, uint64_t count, int64_t sum_ns);
 
 /* False when out of memory. */
 bool fsdp_durations_times(

@@ -150,31 +150,6 @@ bool fsdp_intervals_add(struct fsdp_intervals *intervals, int64_t begin, int64_t
 	return true;
 }
 
-bool fsdp_intervals_clip(
-	struct fsdp_intervals *intervals, const struct fsdp_intervals *to)
-{
-	struct fsdp_intervals clipped;
-	size_t i = 0, j = 0;
-	bool good = true;
-	fsdp_intervals_init(&clipped, intervals->budget);
-	while (good && i < intervals->list.count && j < to->list.count) {
-		const struct fsdp_interval *one = fsdp_interval_at(intervals, i),
-					   *other = fsdp_interval_at(to, j);
-		int64_t begin = one->begin > other->begin ? one->begin : other->begin;
-		int64_t end = one->end < other->end ? one->end : other->end;
-		if (begin < end)
-			good = fsdp_intervals_add(&clipped, begin, end);
-		if (one->end < other->end)
-			i++;
-		else
-			j++;
-	}
-	fsdp_intervals_done(intervals);
-	*intervals = clipped;
-	intervals->list.arena = &intervals->arena;
-	return good;
-}
-
 int64_t fsdp_intervals_length(const struct fsdp_intervals *intervals)
 {
 	int64_t sum = 0;

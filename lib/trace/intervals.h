@@ -36,10 +36,6 @@ bool fsdp_intervals_add(struct fsdp_intervals *intervals, int64_t begin, int64_t
 /* Nothing is late any more: call it before the two below. */
 bool fsdp_intervals_settle(struct fsdp_intervals *intervals);
 
-/* Only what lies in the other as well; both are settled. False when out of memory. */
-bool fsdp_intervals_clip(
-	struct fsdp_intervals *intervals, const struct fsdp_intervals *to);
-
 /* Time covered by it, and by both. */
 int64_t fsdp_intervals_length(const struct fsdp_intervals *intervals);
 int64_t fsdp_intervals_common(

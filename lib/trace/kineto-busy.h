@@ -4,6 +4,7 @@
 
 #include "trace/intervals.h"
 #include "trace/timeline.h"
+#include "trace/types.h"
 
 /*
  * When the device was busy with what, and, as long as there are no kernels of collectives,
@@ -17,20 +18,27 @@ enum fsdp_kineto_kind {
 	FSDP_KINETO_KINDS,
 	FSDP_KINETO_DEVICE = FSDP_KINETO_HOST /* those before are on the device */
 };
+enum { FSDP_KINETO_COPIES = 6 };
 
 struct fsdp_kineto_busy {
 	struct fsdp_intervals lists[FSDP_KINETO_KINDS];
+	bool by_copy;                                     /* `copies` is wanted */
+	struct fsdp_intervals copies[FSDP_KINETO_COPIES]; /* memory again, by direction;
+							      for the timeline only */
 };
 
-void fsdp_kineto_busy_init(struct fsdp_kineto_busy *busy, struct fsdp_budget *budget);
+void fsdp_kineto_busy_init(
+	struct fsdp_kineto_busy *busy, struct fsdp_budget *budget, bool by_copy);
 void fsdp_kineto_busy_done(struct fsdp_kineto_busy *busy);
+
+/* Forgets what the device did. */
+void fsdp_kineto_busy_forget(struct fsdp_kineto_busy *busy);
+/* That the device did something of a type. False when out of memory. */
+bool fsdp_kineto_busy_add(struct fsdp_kineto_busy *busy, enum fsdp_time_type type,
+	int64_t ts_ns, int64_t dur_ns);
 
 /* Before any of the functions below; false when out of memory. */
 bool fsdp_kineto_busy_settle(struct fsdp_kineto_busy *busy);
-
-/* Only what lies in `to` as well. False when out of memory. */
-bool fsdp_kineto_busy_clip(
-	struct fsdp_kineto_busy *busy, const struct fsdp_intervals *to);
 
 /* From the first begin to the last end on the device, or on the host. False: there is no
  * time between them. */
@@ -41,9 +49,22 @@ bool fsdp_kineto_busy_extent(const struct fsdp_kineto_busy *busy, bool device,
 bool fsdp_kineto_busy_device(
 	const struct fsdp_kineto_busy *busy, struct fsdp_device_times *ret_times);
 
+/* How long it was busy with any of some kinds of the device (bits 1 << kind) within each
+ * of some windows, which may overlap. False when out of memory, as below. */
+bool fsdp_kineto_busy_cover(const struct fsdp_kineto_busy *busy, unsigned kinds,
+	const struct fsdp_interval *windows, size_t count, int64_t *ret_ns);
+
+/* All times within each of some windows. */
+bool fsdp_kineto_busy_inside(const struct fsdp_kineto_busy *busy,
+	const struct fsdp_interval *windows, size_t count,
+	struct fsdp_device_times *ret_times);
+
 /* Adds the busy times of a kind to the strip. */
 void fsdp_kineto_busy_strip(const struct fsdp_kineto_busy *busy,
 	enum fsdp_kineto_kind kind, struct fsdp_strip *strip, unsigned type);
+/* Adds the copies of each direction. */
+void fsdp_kineto_busy_strip_copies(
+	const struct fsdp_kineto_busy *busy, struct fsdp_strip *strip);
 /* Adds the time that the device was not busy at all. */
 void fsdp_kineto_busy_idle(const struct fsdp_kineto_busy *busy, struct fsdp_strip *strip);
 

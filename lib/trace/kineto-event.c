@@ -16,20 +16,41 @@ struct timed {
 	int64_t ts_ns, dur_ns;
 };
 
+/* What is done on the host. */
 static bool add(
 	struct fsdp_kineto *kineto, enum fsdp_time_type type, const struct timed *one)
 {
-	return kineto->second ? fsdp_kineto_times_add_again(
-					&kineto->times, type, one->ts_ns, one->dur_ns)
-			      : fsdp_kineto_times_add(
-					&kineto->times, type, one->ts_ns, one->dur_ns);
+	const struct fsdp_kineto_call call =
+		fsdp_kineto_call(one->ts_ns, one->dur_ns, type, false, FSDP_ABSENT);
+	return (kineto->second && !kineto->times.again) ||
+	       fsdp_kineto_times_add(&kineto->times, &call);
 }
 
-static bool busy(
+/* What is done on the device. With --steps, when it is busy is noted as soon as the step
+ * is known. */
+static bool add_device(
+	struct fsdp_kineto *kineto, enum fsdp_time_type type, const struct timed *one)
+{
+	struct fsdp_kineto_args args;
+	struct fsdp_kineto_call call =
+		fsdp_kineto_call(one->ts_ns, one->dur_ns, type, true, FSDP_ABSENT);
+	if (kineto->second && !kineto->times.again)
+		return true;
+	fsdp_kineto_read_args(&kineto->input, &one->event->args, &args);
+	if (!fsdp_kineto_integer(&args.correlation, &call.correlation))
+		call.correlation = FSDP_ABSENT;
+	return fsdp_kineto_times_add(&kineto->times, &call) &&
+	       (kineto->second || fsdp_kineto_steps_limited(&kineto->times.steps) ||
+		       fsdp_kineto_busy_add(
+			       &kineto->busy, type, one->ts_ns, one->dur_ns));
+}
+
+static bool busy_with_comm(
 	struct fsdp_kineto *kineto, enum fsdp_kineto_kind kind, const struct timed *one)
 {
-	return kineto->second || fsdp_intervals_add(&kineto->busy.lists[kind], one->ts_ns,
-					 one->ts_ns + one->dur_ns);
+	return kineto->second || fsdp_kineto_steps_limited(&kineto->times.steps) ||
+	       fsdp_intervals_add(
+		       &kineto->busy.lists[kind], one->ts_ns, one->ts_ns + one->dur_ns);
 }
 
 static bool thread_of(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *event,
@@ -76,12 +97,13 @@ static bool take_comm(struct fsdp_kineto *kineto, const struct timed *one,
 		return false;
 	kernel.has_correlation =
 		fsdp_kineto_integer(&args->correlation, &kernel.correlation);
+	comm.host_ns = kernel.has_correlation ? kernel.correlation : FSDP_ABSENT;
 	bool named = comm.type != FSDP_TIME_OTHER;
 	if (!named && !fsdp_kineto_launches_unnamed(&kineto->launches, &kernel))
 		return false;
 	if (named && kernel.has_correlation)
 		fsdp_kineto_launches_named(&kineto->launches, kernel.correlation);
-	return put_comm(kineto, comm) && busy(kineto, FSDP_KINETO_COMM, one);
+	return put_comm(kineto, comm) && busy_with_comm(kineto, FSDP_KINETO_COMM, one);
 }
 
 static bool take_copy(struct fsdp_kineto *kineto, const struct timed *one)
@@ -98,7 +120,7 @@ static bool take_copy(struct fsdp_kineto *kineto, const struct timed *one)
 	}
 	if (type == FSDP_TIME_OTHER)
 		type = FSDP_TIME_D2D;
-	return add(kineto, type, one) && busy(kineto, FSDP_KINETO_MEMORY, one);
+	return add_device(kineto, type, one);
 }
 
 /* What the name of a kernel tells, found out once for each name. */
@@ -130,8 +152,7 @@ static bool take_kernel(struct fsdp_kineto *kineto, const struct timed *one)
 		comm |= args.collective.kind == FSDP_SCAN_TEXT;
 	}
 	if (!comm)
-		return add(kineto, FSDP_TIME_COMPUTE, one) &&
-		       busy(kineto, FSDP_KINETO_COMPUTE, one);
+		return add_device(kineto, FSDP_TIME_COMPUTE, one);
 	/* Texts of the args overwrite a name that had escapes. */
 	kept.name = fsdp_kineto_words_text(&kineto->words, id);
 	return kineto->second || take_comm(kineto, &kept, &args);
@@ -173,7 +194,7 @@ static bool take_note(struct fsdp_kineto *kineto, const struct timed *one)
 	}
 	return thread_of(kineto, one->event, &thread) &&
 	       fsdp_kineto_notes_add(&kineto->launches.notes, &note, thread, alone) &&
-	       (!alone || busy(kineto, FSDP_KINETO_HOST, one));
+	       (!alone || busy_with_comm(kineto, FSDP_KINETO_HOST, one));
 }
 
 static bool is_resharding(struct fsdp_span name)
@@ -220,11 +241,16 @@ static bool take_launch(struct fsdp_kineto *kineto, const struct timed *one)
 {
 	struct fsdp_kineto_launch launch = { .ts_ns = one->ts_ns };
 	struct fsdp_kineto_args args;
-	if (kineto->second && !kineto->launches.again)
-		return true;
 	launch.is_launch = fsdp_span_has(one->name, "Launch", false);
 	fsdp_kineto_read_args(&kineto->input, &one->event->args, &args);
 	if (!fsdp_kineto_integer(&args.correlation, &launch.correlation))
+		return true;
+	if ((!kineto->second || kineto->times.again) &&
+		!fsdp_kineto_times_launch(
+			&kineto->times, &(struct fsdp_kineto_issued){ launch.correlation,
+						one->ts_ns, launch.is_launch }))
+		return false;
+	if (kineto->second && !kineto->launches.again)
 		return true;
 	return thread_of(kineto, one->event, &launch.thread) &&
 	       fsdp_kineto_launches_add(&kineto->launches, &launch);
@@ -256,8 +282,7 @@ static bool take_meant(struct fsdp_kineto *kineto, enum fsdp_kineto_meaning mean
 	case FSDP_KINETO_COPY:
 		return take_copy(kineto, one);
 	case FSDP_KINETO_SET:
-		return add(kineto, FSDP_TIME_MEMSET, one) &&
-		       busy(kineto, FSDP_KINETO_MEMORY, one);
+		return add_device(kineto, FSDP_TIME_MEMSET, one);
 	case FSDP_KINETO_RUNTIME:
 		return take_launch(kineto, one);
 	case FSDP_KINETO_PYTHON:

@@ -11,33 +11,60 @@
 
 bool fsdp_kineto_needs_second(struct fsdp_kineto *kineto, bool can, bool *ret_needs)
 {
-	bool again, missing;
-	if (!fsdp_kineto_times_end_pass(&kineto->times, can, &again) ||
+	bool missing;
+	if (!fsdp_kineto_times_end_pass(&kineto->times, can) ||
 		!fsdp_kineto_launches_miss(&kineto->launches, &missing))
 		return false;
 	if (can && missing)
 		fsdp_kineto_launches_restart(&kineto->launches);
+	if (kineto->times.again && fsdp_kineto_steps_limited(&kineto->times.steps))
+		fsdp_kineto_busy_forget(&kineto->busy);
 	if (!can && kineto->times.late) {
 		kineto->reading->recording.steps_incomplete = true;
 		FSDP_TRACE_FIND(kineto->reading, TIMES_UNUSABLE,
-			"more than a million calls of one type came before the steps that they lie in, which cannot be told of a pipe");
+			"more than 250,000 calls came before the steps that they lie in, which cannot be told of a pipe");
 	}
-	*ret_needs = again || (can && missing);
+	*ret_needs = kineto->times.again || (can && missing);
 	return true;
 }
 
 /* ---- collectives ---- */
 
-static void choose_collectives(
-	const struct fsdp_kineto_steps *steps, struct fsdp_vec *comms)
+/* Work of the device in a chosen step. */
+static bool choose(void *context, enum fsdp_time_type type, int64_t ts_ns, int64_t dur_ns)
 {
+	return fsdp_kineto_busy_add(context, type, ts_ns, dur_ns);
+}
+
+/* Puts each into its step, and with --steps leaves those in chosen ones. */
+static bool put_collectives(struct fsdp_kineto *kineto, bool device)
+{
+	struct fsdp_vec *list = &kineto->kernels.list;
+	struct fsdp_kineto_times *times = &kineto->times;
+	bool limited = fsdp_kineto_steps_limited(&times->steps);
 	size_t kept = 0;
-	for (size_t i = 0; i < comms->count; i++) {
-		const struct fsdp_comm *comm = fsdp_comm_at(comms, i);
-		if (fsdp_kineto_steps_chosen_at(steps, comm->ts_ns))
-			*fsdp_comm_at(comms, kept++) = *comm;
+	for (size_t i = 0; i < list->count; i++) {
+		struct fsdp_comm *comm = fsdp_comm_at(list, i);
+		struct fsdp_kineto_call call = fsdp_kineto_call(comm->ts_ns, comm->dur_ns,
+			(enum fsdp_time_type)comm->type, device, FSDP_ABSENT);
+		if (device)
+			comm->host_ns = fsdp_kineto_times_moment(
+				times, comm->host_ns, comm->ts_ns);
+		bool chosen = !limited ||
+			      fsdp_kineto_steps_chosen_at(&times->steps, comm->host_ns);
+		if (!fsdp_kineto_times_put(times, comm->host_ns, &call) ||
+			(!limited && !fsdp_durations_add(&times->durations[comm->type],
+					     comm->dur_ns)) ||
+			(limited && chosen && !device &&
+				!fsdp_intervals_add(&kineto->busy.lists[FSDP_KINETO_HOST],
+					comm->ts_ns, comm->ts_ns + comm->dur_ns)))
+			return false;
+		kineto->reading->recording.resolution[comm->how] += chosen;
+		if (chosen)
+			*fsdp_comm_at(list, kept++) = *comm;
 	}
-	fsdp_vec_truncate(comms, kept);
+	fsdp_vec_truncate(list, kept);
+	return true;
 }
 
 /* Kernels if there are any, else notes of the host. */
@@ -51,15 +78,8 @@ static bool take_collectives(struct fsdp_kineto *kineto)
 	fsdp_kineto_launches_done(&kineto->launches);
 	if (list->count != 0)
 		recording->layer = device ? FSDP_LAYER_DEVICE : FSDP_LAYER_HOST;
-	if (fsdp_kineto_steps_limited(&kineto->times.steps))
-		choose_collectives(&kineto->times.steps, list);
-	for (size_t i = 0; i < list->count; i++) {
-		const struct fsdp_comm *comm = fsdp_comm_at(list, i);
-		recording->resolution[comm->how]++;
-		if (!fsdp_kineto_times_add_settled(&kineto->times,
-			    (enum fsdp_time_type)comm->type, comm->ts_ns, comm->dur_ns))
-			return false;
-	}
+	if (!put_collectives(kineto, device))
+		return false;
 	struct fsdp_collectives *all = FSDP_TAKE(&kineto->reading->arena, all, 1);
 	if (all == NULL || !fsdp_comm_sort(list))
 		return false;
@@ -71,17 +91,15 @@ static bool take_collectives(struct fsdp_kineto *kineto)
 
 /* ---- times ---- */
 
-/* With --steps, only what lies in the chosen ones stays of busy times as well. */
 static bool settle_times(struct fsdp_kineto *kineto)
 {
-	struct fsdp_intervals chosen;
-	fsdp_intervals_init(&chosen, kineto->reading->budget);
-	bool good = fsdp_kineto_times_settle(&kineto->times, &chosen) &&
-		    fsdp_kineto_busy_settle(&kineto->busy) &&
-		    (!fsdp_kineto_steps_limited(&kineto->times.steps) ||
-			    fsdp_kineto_busy_clip(&kineto->busy, &chosen));
-	fsdp_intervals_done(&chosen);
-	return good;
+	struct fsdp_kineto_steps *steps = &kineto->times.steps;
+	struct fsdp_recording *recording = &kineto->reading->recording;
+	if (steps->list.count != 0)
+		recording->by_start = kineto->times.by_start;
+	if (fsdp_kineto_steps_limited(steps))
+		fsdp_kineto_steps_keep_chosen(steps);
+	return fsdp_kineto_busy_settle(&kineto->busy);
 }
 
 /* The type `all`: the steps, or else all that there is. */
@@ -93,52 +111,21 @@ static bool take_all(struct fsdp_kineto *kineto)
 	for (size_t i = 0; i < kineto->times.steps.list.count; i++) {
 		const struct fsdp_kineto_step *step =
 			fsdp_kineto_step_at(&kineto->times.steps, i);
-		if (!fsdp_durations_add(all, step->ts_ns, step->dur_ns))
+		if (!fsdp_durations_add(all, step->dur_ns))
 			return false;
 	}
 	if (kineto->times.steps.list.count != 0) {
 		recording->all_source = "ProfilerStep";
 	} else if (recording->first_ts_ns != FSDP_ABSENT) {
 		recording->all_source = "span";
-		if (!fsdp_durations_add(all, recording->first_ts_ns,
-			    recording->last_end_ns - recording->first_ts_ns))
+		if (!fsdp_durations_add(
+			    all, recording->last_end_ns - recording->first_ts_ns))
 			return false;
 	}
 	return true;
 }
 
 /* ---- the strip ---- */
-
-/* Copies by direction where each of them is kept; else busy times as the direction that
- * took longest. */
-static void strip_copies(struct fsdp_kineto *kineto, struct fsdp_strip *strip)
-{
-	static const enum fsdp_time_type types[] = { FSDP_TIME_H2D, FSDP_TIME_D2H,
-		FSDP_TIME_D2D, FSDP_TIME_P2P, FSDP_TIME_HTOH, FSDP_TIME_MEMSET };
-	enum { COUNT = FSDP_COUNT(types) };
-	enum fsdp_time_type most = types[0];
-	bool all = true;
-	for (size_t i = 0; i < COUNT; i++) {
-		const struct fsdp_durations *durations =
-			&kineto->times.durations[types[i]];
-		all &= durations->count == durations->moments.count;
-		if (durations->sum_ns > kineto->times.durations[most].sum_ns)
-			most = types[i];
-	}
-	if (!all) {
-		fsdp_kineto_busy_strip(&kineto->busy, FSDP_KINETO_MEMORY, strip, most);
-		return;
-	}
-	for (size_t i = 0; i < COUNT; i++) {
-		const struct fsdp_vec *moments =
-			&kineto->times.durations[types[i]].moments;
-		for (size_t j = 0; j < moments->count; j++) {
-			const struct fsdp_moment *moment = fsdp_vec_at(moments, j);
-			fsdp_strip_add(strip, types[i], moment->ts_ns,
-				moment->ts_ns + moment->dur_ns);
-		}
-	}
-}
 
 /* Without a device, time on the host is that of collectives alone. */
 static bool take_strip(struct fsdp_kineto *kineto)
@@ -160,7 +147,7 @@ static bool take_strip(struct fsdp_kineto *kineto)
 		return true;
 	fsdp_kineto_busy_strip(
 		&kineto->busy, FSDP_KINETO_COMPUTE, strip, FSDP_TIME_COMPUTE);
-	strip_copies(kineto, strip);
+	fsdp_kineto_busy_strip_copies(&kineto->busy, strip);
 	fsdp_kineto_busy_idle(&kineto->busy, strip);
 	return true;
 }
@@ -193,6 +180,12 @@ static bool take_types(struct fsdp_kineto *kineto)
 	return fsdp_trace_types(kineto->reading, names, durations, FSDP_TIME_COUNT);
 }
 
+void fsdp_kineto_prepare(struct fsdp_kineto *kineto)
+{
+	kineto->times.choose = choose;
+	kineto->times.context = &kineto->busy;
+}
+
 bool fsdp_kineto_settle(struct fsdp_kineto *kineto)
 {
 	struct fsdp_recording *recording = &kineto->reading->recording;
@@ -203,7 +196,7 @@ bool fsdp_kineto_settle(struct fsdp_kineto *kineto)
 	if (recording->categories == NULL || recording->phases == NULL)
 		return false;
 	if (!take_collectives(kineto) || !settle_times(kineto) || !take_all(kineto) ||
-		!fsdp_kineto_steps_list(&kineto->times.steps, recording))
+		!fsdp_kineto_steps_list(&kineto->times.steps, &kineto->busy, recording))
 		return false;
 	recording->has_device =
 		fsdp_kineto_busy_device(&kineto->busy, &recording->device);

@@ -53,8 +53,8 @@ bool fsdp_kineto_notes_list(const struct fsdp_kineto_notes *notes, struct fsdp_v
 		if (comm == NULL)
 			return false;
 		*comm = (struct fsdp_comm){ note->ts_ns, note->dur_ns, told->bytes,
-			told->sort, told->seq, (uint32_t)i, note->type, FSDP_BY_NAME,
-			FSDP_TIME_OTHER };
+			note->ts_ns, told->sort, told->seq, (uint32_t)i, note->type,
+			FSDP_BY_NAME, FSDP_TIME_OTHER };
 	}
 	return true;
 }

@@ -4,12 +4,18 @@
  */
 #include <stdlib.h>
 
+#include "base/num.h"
 #include "trace/kineto-steps.h"
+
+static const struct fsdp_kineto_step none = { .first_ns = INT64_MAX,
+	.last_ns = INT64_MIN };
 
 void fsdp_kineto_steps_init(struct fsdp_kineto_steps *steps, struct fsdp_arena *arena,
 	const struct fsdp_recording_options *options)
 {
-	*steps = (struct fsdp_kineto_steps){ .arena = arena, .options = options };
+	*steps = (struct fsdp_kineto_steps){
+		.arena = arena, .options = options, .rest = none
+	};
 	fsdp_vec_init(&steps->list, arena, sizeof(struct fsdp_kineto_step));
 }
 
@@ -32,8 +38,12 @@ bool fsdp_kineto_steps_add(
 	struct fsdp_kineto_step *step = fsdp_vec_push(&steps->list);
 	if (step == NULL)
 		return false;
-	*step = (struct fsdp_kineto_step){ number, ts_ns, dur_ns, count, NULL,
-		chooses(steps->options, number) };
+	*step = none;
+	step->number = number;
+	step->ts_ns = ts_ns;
+	step->dur_ns = dur_ns;
+	step->order = count;
+	step->chosen = chooses(steps->options, number);
 	steps->sorted = sorted;
 	return true;
 }
@@ -65,32 +75,37 @@ bool fsdp_kineto_steps_sort(struct fsdp_kineto_steps *steps)
 	return true;
 }
 
+size_t fsdp_kineto_steps_index_at(const struct fsdp_kineto_steps *steps, int64_t ts_ns)
+{
+	size_t low = 0, high = steps->list.count;
+	FSDP_HALVE(low, high, middle, fsdp_kineto_step_at(steps, middle)->ts_ns <= ts_ns);
+	if (low == 0)
+		return SIZE_MAX;
+	const struct fsdp_kineto_step *step = fsdp_kineto_step_at(steps, low - 1);
+	return ts_ns < step->ts_ns + step->dur_ns ? low - 1 : SIZE_MAX;
+}
+
 /* The step that holds a moment, or NULL; they are sorted. */
 static struct fsdp_kineto_step *find_step(
 	const struct fsdp_kineto_steps *steps, int64_t ts_ns)
 {
-	size_t low = 0, high = steps->list.count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (fsdp_kineto_step_at(steps, middle)->ts_ns <= ts_ns)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low == 0)
-		return NULL;
-	struct fsdp_kineto_step *step = fsdp_kineto_step_at(steps, low - 1);
-	return ts_ns < step->ts_ns + step->dur_ns ? step : NULL;
+	size_t index = fsdp_kineto_steps_index_at(steps, ts_ns);
+	return index != SIZE_MAX ? fsdp_kineto_step_at(steps, index) : NULL;
+}
+
+static struct fsdp_kineto_step *step_or_rest(
+	struct fsdp_kineto_steps *steps, int64_t moment_ns)
+{
+	struct fsdp_kineto_step *step = find_step(steps, moment_ns);
+	return step != NULL ? step : &steps->rest;
 }
 
 bool fsdp_kineto_steps_put(struct fsdp_kineto_steps *steps, enum fsdp_time_type type,
-	int64_t ts_ns, int64_t dur_ns)
+	int64_t moment_ns, int64_t dur_ns)
 {
 	if (!fsdp_kineto_steps_sort(steps))
 		return false;
-	struct fsdp_kineto_step *step = find_step(steps, ts_ns);
-	if (step == NULL)
-		return true;
+	struct fsdp_kineto_step *step = step_or_rest(steps, moment_ns);
 	if (step->sums == NULL)
 		step->sums = FSDP_TAKE(steps->arena, step->sums, FSDP_TIME_COUNT);
 	if (step->sums == NULL)
@@ -100,50 +115,86 @@ bool fsdp_kineto_steps_put(struct fsdp_kineto_steps *steps, enum fsdp_time_type 
 	return true;
 }
 
-void fsdp_kineto_steps_forget(struct fsdp_kineto_steps *steps)
+void fsdp_kineto_steps_widen(struct fsdp_kineto_steps *steps, int64_t moment_ns,
+	int64_t begin_ns, int64_t end_ns)
 {
-	for (size_t i = 0; i < steps->list.count; i++)
-		fsdp_kineto_step_at(steps, i)->sums = NULL;
+	struct fsdp_kineto_step *step = step_or_rest(steps, moment_ns);
+	if (begin_ns < step->first_ns)
+		step->first_ns = begin_ns;
+	if (end_ns > step->last_ns)
+		step->last_ns = end_ns;
 }
 
-bool fsdp_kineto_steps_chosen_at(const struct fsdp_kineto_steps *steps, int64_t ts_ns)
+void fsdp_kineto_steps_forget(struct fsdp_kineto_steps *steps)
 {
-	const struct fsdp_kineto_step *step = find_step(steps, ts_ns);
+	steps->rest = none;
+	for (size_t i = 0; i < steps->list.count; i++) {
+		struct fsdp_kineto_step *step = fsdp_kineto_step_at(steps, i);
+		step->sums = NULL;
+		step->first_ns = none.first_ns;
+		step->last_ns = none.last_ns;
+	}
+}
+
+bool fsdp_kineto_steps_chosen_at(const struct fsdp_kineto_steps *steps, int64_t moment_ns)
+{
+	const struct fsdp_kineto_step *step = find_step(steps, moment_ns);
 	return step != NULL && step->chosen;
 }
 
-struct fsdp_tally fsdp_kineto_steps_sum(
-	struct fsdp_kineto_steps *steps, enum fsdp_time_type type)
-{
-	struct fsdp_tally sum = { .count = 0 };
-	for (size_t i = 0; i < steps->list.count; i++) {
-		const struct fsdp_kineto_step *step = fsdp_kineto_step_at(steps, i);
-		if (!step->chosen || step->sums == NULL)
-			continue;
-		sum.count += step->sums[type].count;
-		fsdp_sum_ns(&sum.sum_ns, step->sums[type].sum_ns, &steps->overflow);
-	}
-	return sum;
-}
-
-bool fsdp_kineto_steps_keep_chosen(
-	struct fsdp_kineto_steps *steps, struct fsdp_intervals *times)
+void fsdp_kineto_steps_keep_chosen(struct fsdp_kineto_steps *steps)
 {
 	size_t kept = 0;
 	for (size_t i = 0; i < steps->list.count; i++) {
 		const struct fsdp_kineto_step *step = fsdp_kineto_step_at(steps, i);
-		if (!step->chosen)
-			continue;
-		if (!fsdp_intervals_add(times, step->ts_ns, step->ts_ns + step->dur_ns))
-			return false;
-		*fsdp_kineto_step_at(steps, kept++) = *step;
+		if (step->chosen)
+			*fsdp_kineto_step_at(steps, kept++) = *step;
 	}
 	fsdp_vec_truncate(&steps->list, kept);
-	return fsdp_intervals_settle(times);
+	steps->rest = none;
 }
 
-bool fsdp_kineto_steps_list(
-	struct fsdp_kineto_steps *steps, struct fsdp_recording *recording)
+/* ---- what the recording has of them ---- */
+
+/* Moves those that are not empty to the front, with their names. */
+static size_t take_sums(struct fsdp_tally *sums)
+{
+	size_t used = 0;
+	for (int type = 0; sums != NULL && type < FSDP_TIME_COUNT; type++) {
+		if (sums[type].count == 0)
+			continue;
+		sums[used] = sums[type];
+		sums[used++].name = fsdp_time_type_name((enum fsdp_time_type)type);
+	}
+	return used;
+}
+
+/* When the device was busy between the first and the last work of each step. */
+static bool measure(const struct fsdp_kineto_steps *steps,
+	const struct fsdp_kineto_busy *busy, struct fsdp_step *list)
+{
+	size_t count = steps->list.count, kept = 0;
+	struct fsdp_interval *windows = malloc((count + 1) * sizeof *windows);
+	struct fsdp_device_times *times = malloc((count + 1) * sizeof *times);
+	bool good = windows != NULL && times != NULL;
+	for (size_t i = 0; good && i < count; i++) {
+		const struct fsdp_kineto_step *step = fsdp_kineto_step_at(steps, i);
+		list[i].has_device = step->first_ns <= step->last_ns;
+		if (list[i].has_device)
+			windows[kept++] =
+				(struct fsdp_interval){ step->first_ns, step->last_ns };
+	}
+	good = good && fsdp_kineto_busy_inside(busy, windows, kept, times);
+	for (size_t i = 0, next = 0; good && i < count; i++)
+		if (list[i].has_device)
+			list[i].device = times[next++];
+	free(windows);
+	free(times);
+	return good;
+}
+
+bool fsdp_kineto_steps_list(struct fsdp_kineto_steps *steps,
+	const struct fsdp_kineto_busy *busy, struct fsdp_recording *recording)
 {
 	size_t count = steps->list.count;
 	struct fsdp_step *list = FSDP_TAKE(steps->arena, list, count);
@@ -151,18 +202,17 @@ bool fsdp_kineto_steps_list(
 		return false;
 	for (size_t i = 0; i < count; i++) {
 		const struct fsdp_kineto_step *step = fsdp_kineto_step_at(steps, i);
-		size_t used = 0;
-		for (int type = 0; step->sums != NULL && type < FSDP_TIME_COUNT; type++) {
-			if (step->sums[type].count == 0)
-				continue;
-			step->sums[used] = step->sums[type];
-			step->sums[used++].name =
-				fsdp_time_type_name((enum fsdp_time_type)type);
-		}
-		list[i] = (struct fsdp_step){ step->number, step->ts_ns, step->dur_ns,
-			step->sums, used };
+		list[i] = (struct fsdp_step){ .step = step->number,
+			.ts_ns = step->ts_ns,
+			.dur_ns = step->dur_ns,
+			.types = step->sums,
+			.type_count = take_sums(step->sums) };
 	}
 	recording->steps = list;
 	recording->step_count = count;
-	return true;
+	if (count != 0) {
+		recording->outside_count = take_sums(steps->rest.sums);
+		recording->outside = steps->rest.sums;
+	}
+	return measure(steps, busy, list);
 }

@@ -3,24 +3,26 @@
 #define FSDP_TRACE_KINETO_STEPS_H
 
 #include "trace/durations.h"
-#include "trace/intervals.h"
+#include "trace/kineto-busy.h"
 #include "trace/types.h"
 
 struct fsdp_kineto_step {
 	int64_t number, ts_ns, dur_ns;
 	size_t order;            /* in the file */
 	struct fsdp_tally *sums; /* FSDP_TIME_COUNT of them, or NULL: nothing is in it */
-	bool chosen;             /* by --steps */
+	int64_t first_ns, last_ns; /* its work on the device; the first is later: none */
+	bool chosen;               /* by --steps */
 };
 
 /*
- * The steps of a trace, and of each the sums by type of the calls that begin in it. A call
- * is put into the steps that were added before.
+ * The steps of a trace, and of each the sums by type of the calls that are put into it: by
+ * a moment that lies in it. What lies in no step is summed up as well.
  */
 struct fsdp_kineto_steps {
 	const struct fsdp_recording_options *options;
 	struct fsdp_arena *arena;
-	struct fsdp_vec list; /* struct fsdp_kineto_step */
+	struct fsdp_vec list;         /* struct fsdp_kineto_step */
+	struct fsdp_kineto_step rest; /* outside of all */
 	bool sorted;
 	unsigned sorts; /* how often they were sorted */
 	bool overflow;  /* a sum does not fit */
@@ -49,24 +51,26 @@ bool fsdp_kineto_steps_add(
 /* By time, if they are not. */
 bool fsdp_kineto_steps_sort(struct fsdp_kineto_steps *steps);
 
-/* Adds a call to the sums of the step that it begins in, if any. */
+/* Adds a call to the sums of the step that holds a moment, or of the rest. */
 bool fsdp_kineto_steps_put(struct fsdp_kineto_steps *steps, enum fsdp_time_type type,
 	int64_t ts_ns, int64_t dur_ns);
+/* Notes when work of that step lies on the device. */
+void fsdp_kineto_steps_widen(struct fsdp_kineto_steps *steps, int64_t moment_ns,
+	int64_t begin_ns, int64_t end_ns);
 /* Forgets all sums. */
 void fsdp_kineto_steps_forget(struct fsdp_kineto_steps *steps);
 
+/* The index of the step that holds a moment, or SIZE_MAX; they are sorted. */
+size_t fsdp_kineto_steps_index_at(const struct fsdp_kineto_steps *steps, int64_t ts_ns);
+
 /* Whether a moment lies in a step of --steps; they are sorted. */
 bool fsdp_kineto_steps_chosen_at(const struct fsdp_kineto_steps *steps, int64_t ts_ns);
-/* Calls of a type in the steps of --steps. */
-struct fsdp_tally fsdp_kineto_steps_sum(
-	struct fsdp_kineto_steps *steps, enum fsdp_time_type type);
-/* Forgets all other steps, and adds the times of those that stay. */
-bool fsdp_kineto_steps_keep_chosen(
-	struct fsdp_kineto_steps *steps, struct fsdp_intervals *times);
+/* Forgets all other steps, and the rest. */
+void fsdp_kineto_steps_keep_chosen(struct fsdp_kineto_steps *steps);
 
-/* Fills the steps of the recording, each with the types that are in it. Call it last: the
- * sums go over to the recording. */
-bool fsdp_kineto_steps_list(
-	struct fsdp_kineto_steps *steps, struct fsdp_recording *recording);
+/* Fills the steps of the recording, each with the types that are in it, and with when the
+ * device was busy. Call it last: the sums go over to the recording. */
+bool fsdp_kineto_steps_list(struct fsdp_kineto_steps *steps,
+	const struct fsdp_kineto_busy *busy, struct fsdp_recording *recording);
 
 #endif

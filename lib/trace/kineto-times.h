@@ -2,32 +2,58 @@
 #ifndef FSDP_TRACE_KINETO_TIMES_H
 #define FSDP_TRACE_KINETO_TIMES_H
 
-#include "trace/kineto-steps.h"
+#include "trace/kineto-calls.h"
 
 /*
  * How long calls of each type took, in all and in each step.
  *
- * As long as the calls of a type are kept one by one (durations.h) they are put into steps
- * at the end. Beyond that each is put into its step as it comes, after it has waited in a
- * row, for a step may be written behind its calls. If even that was too early, or if calls
- * of chosen steps were not kept, the trace is read a second time, in which all steps are
- * known.
+ * Work of a device belongs to the step in which the host launched it, which its correlation
+ * tells; the device runs it later, maybe in the next step. All else belongs to the step in
+ * which it begins. A step or a launch may be written behind what belongs to it, so calls
+ * wait in a row before they are put into steps. If a step comes even later, the trace is
+ * read a second time, in which all steps are known. With --steps nothing but calls in the
+ * chosen ones is kept.
  */
+struct fsdp_kineto_call {
+	int64_t ts_ns;
+	int64_t correlation; /* FSDP_ABSENT: it was not launched */
+	/* how long, which type, whether it is work of a device, whether it waited once;
+	 * a week of nanoseconds has 50 bits */
+	uint64_t dur_ns : 54, type : 8, device : 1, again : 1;
+};
+
+static inline struct fsdp_kineto_call fsdp_kineto_call(int64_t ts_ns, int64_t dur_ns,
+	enum fsdp_time_type type, bool device, int64_t correlation)
+{
+	return (struct fsdp_kineto_call){ ts_ns, correlation,
+		(uint64_t)dur_ns & ((UINT64_C(1) << 54) - 1), (unsigned)type & 0xff,
+		device, false };
+}
+
+/* A launch that waits, and how many calls had come before. */
+struct fsdp_kineto_waiting_launch {
+	int64_t correlation, ts_ns;
+	uint64_t place : 63, is_launch : 1;
+};
+
 struct fsdp_kineto_times {
 	struct fsdp_durations durations[FSDP_TIME_COUNT];
 	struct fsdp_kineto_steps steps;
-	struct fsdp_kineto_call {
-		int64_t ts_ns, dur_ns;
-		enum fsdp_time_type type;
-	} * waiting; /* a ring; waiting_at is the place of the next */
-	size_t waiting_count, waiting_at;
-	int64_t settled_ns; /* the latest begin of a call that waits no longer */
+	struct fsdp_kineto_calls calls;
+	struct fsdp_kineto_call *waiting; /* a ring */
+	uint64_t waiting_from, waiting_to;
+	struct fsdp_kineto_waiting_launch *launches; /* another */
+	uint64_t launches_from, launches_to;
+	int64_t settled_ns; /* the latest moment that was looked up among steps */
 	bool late;          /* a step came that begins before that */
-	bool thinned[FSDP_TIME_COUNT]; /* only calls in chosen steps are kept */
+	bool again;         /* this is the second pass, because of that */
+	uint64_t by_start;  /* work of the device whose launch is not known */
 
-	/* set at the end of the first pass */
-	bool over[FSDP_TIME_COUNT]; /* its calls are counted in the second pass, if any */
-	bool again; /* then durations in chosen steps are, not only sums of steps */
+	/* With --steps, of each work of the device in a chosen one, when that is known.
+	 * False: out of memory. */
+	bool (*choose)(
+		void *context, enum fsdp_time_type type, int64_t ts_ns, int64_t dur_ns);
+	void *context;
 };
 
 /* Steps and their sums lie in the arena. */
@@ -36,27 +62,26 @@ void fsdp_kineto_times_init(struct fsdp_kineto_times *times, struct fsdp_arena *
 void fsdp_kineto_times_done(struct fsdp_kineto_times *times);
 
 /* All below are false when out of memory. */
-bool fsdp_kineto_times_add(struct fsdp_kineto_times *times, enum fsdp_time_type type,
-	int64_t ts_ns, int64_t dur_ns);
+
+/* In each pass. */
+bool fsdp_kineto_times_add(
+	struct fsdp_kineto_times *times, const struct fsdp_kineto_call *call);
+bool fsdp_kineto_times_launch(
+	struct fsdp_kineto_times *times, const struct fsdp_kineto_issued *issued);
+/* In the first one. */
 bool fsdp_kineto_times_add_step(
 	struct fsdp_kineto_times *times, int64_t number, int64_t ts_ns, int64_t dur_ns);
 
-/* At the end of the first pass. `can`: there may be a second one, which is needed if
- * *ret_again. */
-bool fsdp_kineto_times_end_pass(
-	struct fsdp_kineto_times *times, bool can, bool *ret_again);
-/* In the second pass, instead of the two above. */
-bool fsdp_kineto_times_add_again(struct fsdp_kineto_times *times,
-	enum fsdp_time_type type, int64_t ts_ns, int64_t dur_ns);
+/* At the end of each pass. After the first one, `can` there be a second one? It is needed
+ * if `again` is set then, and begins with nothing but the steps. */
+bool fsdp_kineto_times_end_pass(struct fsdp_kineto_times *times, bool can);
 
-/* After the last pass, when all steps are known. With --steps the call must lie in a chosen
- * one. */
-bool fsdp_kineto_times_add_settled(struct fsdp_kineto_times *times,
-	enum fsdp_time_type type, int64_t ts_ns, int64_t dur_ns);
+/* After the last pass: a moment in the step of a call. */
+int64_t fsdp_kineto_times_moment(
+	struct fsdp_kineto_times *times, int64_t correlation, int64_t ts_ns);
 
-/* Then: fills the steps, and with --steps leaves nothing but the chosen ones and what lies
- * in them. Their times are added to `chosen`. */
-bool fsdp_kineto_times_settle(
-	struct fsdp_kineto_times *times, struct fsdp_intervals *chosen);
+/* Puts a call into the step of a moment, and with --steps only if that is chosen. */
+bool fsdp_kineto_times_put(struct fsdp_kineto_times *times, int64_t moment_ns,
+	const struct fsdp_kineto_call *call);
 
 #endif

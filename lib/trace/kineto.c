@@ -285,6 +285,10 @@ static bool read_second(struct fsdp_kineto *kineto)
 		    read_once(kineto);
 	fsdp_kineto_opens_forget(&kineto->opens);
 	reading->recording = first;
+	/* Out of memory makes no error of its own. */
+	if (good && kineto->times.again)
+		good = fsdp_kineto_times_end_pass(&kineto->times, false) ||
+		       fsdp_trace_memory(reading);
 	return good;
 }
 
@@ -334,7 +338,8 @@ static bool read_kineto(struct fsdp_trace_reading *reading)
 	fsdp_vec_init(&kineto->kernels.seqs, arena, sizeof(struct fsdp_span));
 	fsdp_kineto_launches_init(&kineto->launches, reading->budget);
 	fsdp_kineto_times_init(&kineto->times, arena, reading->options);
-	fsdp_kineto_busy_init(&kineto->busy, reading->budget);
+	fsdp_kineto_busy_init(&kineto->busy, reading->budget, reading->options->timeline);
+	fsdp_kineto_prepare(kineto);
 	bool good = (fsdp_kineto_input_init(
 			     &kineto->input, reading->limits, &reading->error) &&
 			    fsdp_kineto_words_init(&kineto->words, arena)) ||

@@ -34,9 +34,11 @@ struct fsdp_kineto {
 /* All are false when out of memory; the caller makes the error. */
 bool fsdp_kineto_take(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *event);
 
+/* Before the first pass. */
+void fsdp_kineto_prepare(struct fsdp_kineto *kineto);
+
 /* At the end of the first pass: whether there must be a second one, for a kernel misses
- * its launch, a step came behind its calls, or calls in chosen steps were not kept. `can`:
- * the stream can be read again. */
+ * its launch, or a step came behind its calls. `can`: the stream can be read again. */
 bool fsdp_kineto_needs_second(struct fsdp_kineto *kineto, bool can, bool *ret_needs);
 
 /* At the end of the last pass: fills the recording. */

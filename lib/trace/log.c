@@ -209,7 +209,7 @@ static bool add_times(struct log *log, const struct fsdp_dump *dump)
 		}
 		if (result->ns != FSDP_ABSENT &&
 			!fsdp_durations_add(
-				fsdp_vec_at(&log->durations, id - 1), 0, result->ns))
+				fsdp_vec_at(&log->durations, id - 1), result->ns))
 			return fsdp_trace_memory(log->reading);
 	}
 	return true;

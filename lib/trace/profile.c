@@ -89,7 +89,7 @@ static bool time_of(const struct fsdp_record *record, int64_t *ret_ns)
 	       fsdp_decimal_fixed(t->span, 9, ret_ns);
 }
 
-static bool add_time(struct profile *profile, uint32_t index, int64_t t_ns, int64_t ns)
+static bool add_time(struct profile *profile, uint32_t index, int64_t ns)
 {
 	struct type *type = fsdp_vec_at(&profile->types, index);
 	if (type->round != profile->round) {
@@ -99,7 +99,7 @@ static bool add_time(struct profile *profile, uint32_t index, int64_t t_ns, int6
 		type->sum_ns = 0;
 	}
 	fsdp_sum_ns(&type->sum_ns, ns, &profile->overflow);
-	return fsdp_durations_add(fsdp_vec_at(&profile->durations, index), t_ns, ns) ||
+	return fsdp_durations_add(fsdp_vec_at(&profile->durations, index), ns) ||
 	       fsdp_trace_memory(profile->reading);
 }
 
@@ -151,7 +151,7 @@ static bool end_type(struct profile *profile, uint32_t index, int64_t t_ns)
 		profile->overflow = true;
 		ns = 0;
 	}
-	if (!add_time(profile, index, frame->t_ns, ns))
+	if (!add_time(profile, index, ns))
 		return false;
 	if (type->active != profile->round)
 		return add_problem(profile, "end_after_reset", index,
@@ -257,7 +257,7 @@ static bool take_event(struct profile *profile, const struct fsdp_record *record
 	if (spans) {
 		time_of(record, &t_ns);
 		return fsdp_record_integer(record, "dur_ns", &ns)
-			       ? add_time(profile, index, t_ns, ns)
+			       ? add_time(profile, index, ns)
 			       : skip(profile);
 	}
 	if (!time_of(record, &t_ns))

@@ -260,41 +260,105 @@ static const int64_t chosen_steps[] = { 2, 3 };
 static const struct fsdp_recording_options all_steps,
 	some_steps = { .steps = chosen_steps, .step_range_count = 1 };
 
-static void calls_lie_in_the_step_in_which_they_begin(void **state)
+static void calls_lie_in_the_step_that_holds_their_moment(void **state)
 {
 	(void)state;
 	struct room room;
 	struct fsdp_kineto_steps steps;
+	struct fsdp_kineto_busy busy;
 	struct fsdp_recording recording = { .step_count = 0 };
 	enter(&room);
+	fsdp_kineto_busy_init(&busy, &room.budget, false);
 	fsdp_kineto_steps_init(&steps, &room.arena, &some_steps);
 	for (int64_t number = 4; number > 0; number--)
 		assert_true(fsdp_kineto_steps_add(&steps, number, 100 * number, 90));
 	for (int64_t ts = 95; ts < 500; ts += 5)
 		assert_true(fsdp_kineto_steps_put(&steps, FSDP_TIME_COMPUTE, ts, 1000));
 	assert_true(fsdp_kineto_steps_put(&steps, FSDP_TIME_D2D, 210, 3));
+	fsdp_kineto_steps_widen(&steps, 210, 1000, 1010);
+	fsdp_kineto_steps_widen(&steps, 220, 990, 1005);
+	assert_true(fsdp_kineto_busy_add(&busy, FSDP_TIME_D2D, 985, 20));
 	assert_int_equal(steps.sorts, 1);
 	assert_false(fsdp_kineto_steps_chosen_at(&steps, 189));
 	assert_true(fsdp_kineto_steps_chosen_at(&steps, 200));
 	assert_true(fsdp_kineto_steps_chosen_at(&steps, 289));
 	assert_false(fsdp_kineto_steps_chosen_at(&steps, 290));
-	struct fsdp_tally sum = fsdp_kineto_steps_sum(&steps, FSDP_TIME_COMPUTE);
-	assert_int_equal(sum.count, 36);
-	assert_int_equal(sum.sum_ns, 36000);
+	assert_false(fsdp_kineto_steps_chosen_at(&steps, FSDP_KINETO_OUTSIDE));
+	assert_int_equal(steps.rest.sums[FSDP_TIME_COMPUTE].count, 9);
 
-	struct fsdp_intervals times;
-	fsdp_intervals_init(&times, &room.budget);
-	assert_true(fsdp_kineto_steps_keep_chosen(&steps, &times));
-	assert_int_equal(fsdp_intervals_length(&times), 180);
-	assert_true(fsdp_kineto_steps_list(&steps, &recording));
+	fsdp_kineto_steps_keep_chosen(&steps);
+	assert_true(fsdp_kineto_steps_list(&steps, &busy, &recording));
 	assert_int_equal(recording.step_count, 2);
-	assert_int_equal(recording.steps[0].step, 2);
-	assert_int_equal(recording.steps[0].type_count, 2);
-	assert_true(fsdp_span_is(recording.steps[0].types[0].name, "compute"));
-	assert_int_equal(recording.steps[0].types[1].sum_ns, 3);
+	assert_int_equal(recording.outside_count, 0);
+	const struct fsdp_step *step = &recording.steps[0];
+	assert_int_equal(step->step, 2);
+	assert_int_equal(step->type_count, 2);
+	assert_true(fsdp_span_is(step->types[0].name, "compute"));
+	assert_int_equal(step->types[1].sum_ns, 3);
+	assert_true(step->has_device);
+	assert_int_equal(step->device.span_ns, 20);
+	assert_int_equal(step->device.mem_busy_ns, 15);
+	assert_int_equal(step->device.idle_ns, 5);
 	assert_int_equal(recording.steps[1].types[0].count, 18);
-	fsdp_intervals_done(&times);
+	assert_false(recording.steps[1].has_device);
+	fsdp_kineto_busy_done(&busy);
 	leave(&room);
+}
+
+/* ---- launches ---- */
+
+/* Correlations in any order, some of them twice; what is a launch by its name counts. */
+static void launches_tell_the_step_of_a_correlation(void **state)
+{
+	enum { LAUNCHES = 300 };
+	(void)state;
+	uint32_t seed = 9;
+	for (int round = 0; round < 100; round++) {
+		struct room room;
+		struct fsdp_kineto_steps steps;
+		struct fsdp_kineto_calls calls;
+		int64_t want[2 * LAUNCHES];
+		bool named[2 * LAUNCHES] = { false };
+		enter(&room);
+		fsdp_kineto_steps_init(&steps, &room.arena, &all_steps);
+		fsdp_kineto_calls_init(&calls, &room.arena);
+		for (int64_t number = 0; number < 5; number++)
+			assert_true(
+				fsdp_kineto_steps_add(&steps, number, 100 * number, 80));
+		for (int i = 0; i < 2 * LAUNCHES; i++)
+			want[i] = -1;
+		for (int i = 0; i < LAUNCHES;) {
+			struct fsdp_kineto_issued issued[40];
+			size_t count = 0;
+			for (; count < 40 && i < LAUNCHES; count++, i++) {
+				int64_t near = i + next_random(&seed) % 9;
+				int64_t at = round % 2 == 0 ? near
+							    : next_random(&seed) %
+								      (2 * LAUNCHES);
+				bool again = want[at] != -1 && named[at];
+				issued[count] = (struct fsdp_kineto_issued){ at - 100,
+					next_random(&seed) % 500,
+					!again && next_random(&seed) % 2 == 0 };
+				if (want[at] != -1 && !issued[count].is_launch) {
+					count--;
+					continue;
+				}
+				named[at] = issued[count].is_launch;
+				int64_t ts = issued[count].ts_ns;
+				want[at] = ts % 100 < 80 ? ts / 100 * 100
+							 : FSDP_KINETO_OUTSIDE;
+			}
+			assert_true(
+				fsdp_kineto_calls_take(&calls, issued, count, &steps));
+		}
+		for (int i = 0; i < 2 * LAUNCHES; i++) {
+			int64_t found = -1;
+			assert_int_equal(fsdp_kineto_calls_find(&calls, i - 100, &found),
+				want[i] != -1);
+			assert_int_equal(found, want[i]);
+		}
+		leave(&room);
+	}
 }
 
 /* ---- times ---- */
@@ -314,13 +378,27 @@ static void add_steps(struct fsdp_kineto_times *times, int64_t from, int64_t to)
 			times, number, (number - 1) * length, length));
 }
 
+/* Every other call is launched when it begins and runs long after. */
+static void add_call(struct fsdp_kineto_times *times, int64_t i)
+{
+	bool device = i % 2 == 0;
+	struct fsdp_kineto_issued issued = { i, 10 * i, true };
+	struct fsdp_kineto_call call = fsdp_kineto_call(10 * i + (device ? 12345678 : 0),
+		3, device ? FSDP_TIME_COMPUTE : FSDP_TIME_RESHARDING, device,
+		device ? i : FSDP_ABSENT);
+	if (i % 3 == 0)
+		assert_true(fsdp_kineto_times_launch(times, &issued));
+	assert_true(fsdp_kineto_times_add(times, &call));
+	if (i % 3 != 0)
+		assert_true(fsdp_kineto_times_launch(times, &issued));
+}
+
 static void read_calls(struct fsdp_kineto_times *times, enum order order)
 {
 	int64_t before = order == FIRST ? STEPS : order == HALF ? STEPS / 2 : 0;
 	add_steps(times, 1, before);
 	for (int64_t i = 1; i <= CALLS; i++) {
-		assert_true(
-			fsdp_kineto_times_add(times, FSDP_TIME_COMPUTE, 10 * (i - 1), 3));
+		add_call(times, i - 1);
 		if (order == BEHIND && i % (CALLS / STEPS) == 0)
 			add_steps(times, i / (CALLS / STEPS), i / (CALLS / STEPS));
 	}
@@ -328,73 +406,76 @@ static void read_calls(struct fsdp_kineto_times *times, enum order order)
 		add_steps(times, before + 1, STEPS);
 }
 
-static void sums_are(const struct fsdp_kineto_times *times, size_t count)
+static uint64_t calls_of(const struct fsdp_kineto_step *step)
 {
-	assert_int_equal(times->steps.list.count, count);
-	for (size_t i = 0; i < count; i++) {
-		const struct fsdp_kineto_step *step =
-			fsdp_kineto_step_at(&times->steps, i);
-		assert_non_null(step->sums);
-		assert_int_equal(step->sums[FSDP_TIME_COMPUTE].count, CALLS / STEPS);
-		assert_int_equal(
-			step->sums[FSDP_TIME_COMPUTE].sum_ns, 3 * (CALLS / STEPS));
-	}
+	assert_non_null(step->sums);
+	return step->sums[FSDP_TIME_COMPUTE].count +
+	       step->sums[FSDP_TIME_RESHARDING].count;
+}
+
+static bool count_chosen(
+	void *context, enum fsdp_time_type type, int64_t ts_ns, int64_t dur_ns)
+{
+	assert_int_equal(type, FSDP_TIME_COMPUTE);
+	assert_int_equal(dur_ns, 3);
+	assert_true(ts_ns >= 12345678);
+	++*(uint64_t *)context;
+	return true;
 }
 
 static void steps_are_full_in_any_order(void **state)
 {
 	(void)state;
 	for (int round = 0; round < 8; round++) {
-		bool some = round % 2 == 1, again;
+		bool some = round % 2 == 1;
 		enum order order = (enum order)(round / 2);
 		struct room room;
+		uint64_t chosen = 0;
 		struct fsdp_kineto_times *times = calloc(1, sizeof *times);
-		struct fsdp_intervals chosen;
 		assert_non_null(times);
 		enter(&room);
-		fsdp_intervals_init(&chosen, &room.budget);
 		fsdp_kineto_times_init(
 			times, &room.arena, some ? &some_steps : &all_steps);
+		times->choose = count_chosen;
+		times->context = &chosen;
 		read_calls(times, order);
-		assert_true(fsdp_kineto_times_end_pass(times, true, &again));
-		assert_int_equal(again, order >= LAST);
-		for (int64_t i = 0; again && i < CALLS; i++)
-			assert_true(fsdp_kineto_times_add_again(
-				times, FSDP_TIME_COMPUTE, 10 * i, 3));
-		assert_true(fsdp_kineto_times_settle(times, &chosen));
-		sums_are(times, some ? 2 : 4);
+		assert_true(fsdp_kineto_times_end_pass(times, true));
+		assert_int_equal(times->again, order >= LAST);
+		if (times->again) {
+			chosen = 0;
+			for (int64_t i = 0; i < CALLS; i++)
+				add_call(times, i);
+			assert_true(fsdp_kineto_times_end_pass(times, false));
+		}
+		for (size_t i = 0; i < STEPS; i++)
+			assert_int_equal(calls_of(fsdp_kineto_step_at(&times->steps, i)),
+				CALLS / STEPS);
+		assert_null(times->steps.rest.sums);
+		assert_int_equal(times->by_start, 0);
 		const struct fsdp_durations *durations =
 			&times->durations[FSDP_TIME_COMPUTE];
-		assert_int_equal(durations->count, some ? CALLS / 2 : CALLS);
-		assert_int_equal(durations->histogram != NULL, !some);
-		assert_int_equal(
-			fsdp_intervals_length(&chosen), some ? 10 * (CALLS / 2) : 0);
-		fsdp_intervals_done(&chosen);
+		assert_int_equal(durations->count, some ? CALLS / 4 : CALLS / 2);
+		assert_int_equal(chosen, some ? CALLS / 4 : 0);
 		fsdp_kineto_times_done(times);
 		leave(&room);
 		free(times);
 	}
 }
 
-/* What comes late in a pipe is told, and what is known of steps stays. */
+/* What comes late in a pipe is told. */
 static void a_pipe_is_read_once(void **state)
 {
 	(void)state;
 	struct room room;
 	struct fsdp_kineto_times *times = calloc(1, sizeof *times);
-	struct fsdp_intervals chosen;
-	bool again;
 	assert_non_null(times);
 	enter(&room);
-	fsdp_intervals_init(&chosen, &room.budget);
-	fsdp_kineto_times_init(times, &room.arena, &some_steps);
+	fsdp_kineto_times_init(times, &room.arena, &all_steps);
 	read_calls(times, LAST);
-	assert_true(fsdp_kineto_times_end_pass(times, false, &again));
-	assert_false(again);
+	assert_true(fsdp_kineto_times_end_pass(times, false));
+	assert_false(times->again);
 	assert_true(times->late);
-	assert_true(fsdp_kineto_times_settle(times, &chosen));
-	assert_true(times->durations[FSDP_TIME_COMPUTE].only_sum);
-	fsdp_intervals_done(&chosen);
+	assert_int_equal(times->durations[FSDP_TIME_COMPUTE].count, CALLS / 2);
 	fsdp_kineto_times_done(times);
 	leave(&room);
 	free(times);
@@ -415,7 +496,7 @@ static void the_device_is_busy_with_any_of_its_lists(void **state)
 		bool cells[FSDP_KINETO_KINDS][CELLS] = { { false } };
 		int64_t sums[2] = { 0 }, begin = CELLS, end = 0, first, last;
 		enter(&room);
-		fsdp_kineto_busy_init(&busy, &room.budget);
+		fsdp_kineto_busy_init(&busy, &room.budget, false);
 		for (int i = 0; i < round % 40; i++) {
 			uint32_t kind = next_random(&seed) % FSDP_KINETO_KINDS;
 			int64_t from = next_random(&seed) % (CELLS - 20);
@@ -449,6 +530,22 @@ static void the_device_is_busy_with_any_of_its_lists(void **state)
 		} else {
 			assert_int_equal(times.span_ns, -1);
 		}
+		struct fsdp_interval windows[3] = { { begin, end }, { 50, 120 },
+			{ 100, 100 } };
+		struct fsdp_device_times parts[3];
+		assert_true(fsdp_kineto_busy_inside(
+			&busy, windows + !any, 3 - (size_t)!any, parts + !any));
+		if (any)
+			assert_memory_equal(&parts[0], &times, sizeof times);
+		int64_t computed = 0, exposed = 0;
+		for (int i = 50; i < 120; i++) {
+			computed += cells[FSDP_KINETO_COMPUTE][i];
+			exposed += cells[FSDP_KINETO_COMM][i] &&
+				   !cells[FSDP_KINETO_COMPUTE][i];
+		}
+		assert_int_equal(parts[1].compute_busy_ns, computed);
+		assert_int_equal(parts[1].exposed_ns, exposed);
+		assert_int_equal(parts[2].busy_ns + parts[2].idle_ns, 0);
 		fsdp_kineto_busy_done(&busy);
 		leave(&room);
 	}
@@ -583,7 +680,8 @@ int main(void)
 		cmocka_unit_test(notes_without_kernels_are_the_collectives),
 		cmocka_unit_test(launches_are_forgotten_unless_a_note_is_round_them),
 		cmocka_unit_test(calls_of_one_launch_are_kept_together),
-		cmocka_unit_test(calls_lie_in_the_step_in_which_they_begin),
+		cmocka_unit_test(calls_lie_in_the_step_that_holds_their_moment),
+		cmocka_unit_test(launches_tell_the_step_of_a_correlation),
 		cmocka_unit_test(steps_are_full_in_any_order),
 		cmocka_unit_test(a_pipe_is_read_once),
 		cmocka_unit_test(the_device_is_busy_with_any_of_its_lists),

@@ -548,7 +548,7 @@ static void steps_are_not_sorted_for_ever(void **state)
 		fflush(one.stream);
 		assert_true(fsdp_recordings_read(&path, 1, &options, &set, NULL));
 		assert_int_equal(fsdp_recording(set, 0)->step_count, steps);
-		assert_int_equal(progress.read > progress.size, steps > 64);
+		assert_true(progress.read >= progress.size);
 		fsdp_recordings_free(set);
 		end(&one);
 	}

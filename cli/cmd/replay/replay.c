@@ -222,6 +222,20 @@ static void tell_left_out(const struct replay *replay)
 			matching->left_out, plural(matching->left_out));
 }
 
+/* What was put into steps by its start. */
+static void tell_by_start(const struct replay *replay)
+{
+	uint64_t count = 0;
+
+	for (size_t i = 0; i < replay->count; i++)
+		count += replay_by_rank(replay, i)->by_start;
+	if (count != 0)
+		run_note(replay->run,
+			"the launches of %" PRIu64
+			" kernels and copies are not recorded: they count in the step in which they begin",
+			count);
+}
+
 static void tell_notes(struct replay *replay)
 {
 	const struct fsdp_recording *first = replay_by_rank(replay, 0);
@@ -255,6 +269,7 @@ static bool run_replay(struct run *run, struct fsdp_error **ret_error)
 		!fsdp_result_open(replay.options->compare, &replay.baseline, ret_error))
 		return false;
 	tell_notes(&replay);
+	tell_by_start(&replay);
 	for (size_t i = 0; i < replay.run_count; i++) {
 		struct replay one = replay_run(&replay, i);
 		tell_clocks(&one);

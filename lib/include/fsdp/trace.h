@@ -191,12 +191,15 @@ struct fsdp_device_times {
 	int64_t exposed_ns;      /* with collectives and no kernel */
 };
 
-/** A step of the profiler's schedule, the span "ProfilerStep#N". Collectives of the device
- * belong to the step in which they begin; what lies in no step counts in none. */
+/** A step of the profiler's schedule, the span "ProfilerStep#N". Work of the device belongs
+ * to the step in which the host launched it, though it may run later; all else to the step
+ * in which it begins. */
 struct fsdp_step {
 	int64_t step, ts_ns, dur_ns;    /* its number, start and length */
-	const struct fsdp_tally *types; /* what began in it */
+	const struct fsdp_tally *types; /* what is of it */
 	size_t type_count;
+	bool has_device;                 /* there is work on the device */
+	struct fsdp_device_times device; /* between the first and the last of it */
 };
 
 /* ---- order of modules ---- */
@@ -442,6 +445,10 @@ struct fsdp_recording {
 	int64_t host_comm_busy_ns;     /* with collectives on the host, or FSDP_ABSENT */
 	const struct fsdp_step *steps; /* in order of start */
 	size_t step_count;
+	const struct fsdp_tally *outside; /* what is of no step, where there are any */
+	size_t outside_count;
+	uint64_t by_start; /* work of the device whose launch is not recorded: it is put
+			      into the step in which it begins */
 	const struct fsdp_collectives *collectives; /* fsdp_recording_collective */
 	size_t collective_count;
 	bool steps_incomplete; /* of a pipe: calls came long before their steps */
