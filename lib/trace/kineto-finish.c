@@ -169,6 +169,19 @@ static const struct fsdp_tally *take_tallies(
 	return list;
 }
 
+/* Those that are not known, out of all. */
+static bool take_unknown(struct fsdp_kineto *kineto)
+{
+	struct fsdp_recording *recording = &kineto->reading->recording;
+	struct fsdp_tally *list =
+		FSDP_TAKE(&kineto->reading->arena, list, recording->category_count);
+	for (size_t i = 0; list != NULL && i < recording->category_count; i++)
+		if (!fsdp_kineto_knows_category(recording->categories[i].name))
+			list[recording->unknown_count++] = recording->categories[i];
+	recording->unknown = list;
+	return list != NULL;
+}
+
 static bool take_types(struct fsdp_kineto *kineto)
 {
 	struct fsdp_span names[FSDP_TIME_COUNT];
@@ -193,7 +206,8 @@ bool fsdp_kineto_settle(struct fsdp_kineto *kineto)
 	recording->category_count = kineto->words.categories.count;
 	recording->phases = take_tallies(kineto, &kineto->words.phases);
 	recording->phase_count = kineto->words.phases.count;
-	if (recording->categories == NULL || recording->phases == NULL)
+	if (recording->categories == NULL || recording->phases == NULL ||
+		!take_unknown(kineto))
 		return false;
 	if (!take_collectives(kineto) || !settle_times(kineto) || !take_all(kineto) ||
 		!fsdp_kineto_steps_list(&kineto->times.steps, &kineto->busy, recording))

@@ -110,6 +110,20 @@ static const struct {
 	{ "Trace", FSDP_KINETO_TRACE },
 };
 
+bool fsdp_kineto_knows_category(struct fsdp_span name)
+{
+	static const char *const useless[] = { "None", "gpu_user_annotation", "overhead",
+		"cpu_instant_event", "cuda_sync", "cuda_event", "external_correlation",
+		"gpu_pm_counter", "cuda_profiler_range", "ac2g", "fwdbwd" };
+	for (size_t i = 0; i < FSDP_COUNT(meanings); i++)
+		if (fsdp_span_is(name, meanings[i].name))
+			return true;
+	for (size_t i = 0; i < FSDP_COUNT(useless); i++)
+		if (fsdp_span_is(name, useless[i]))
+			return true;
+	return false;
+}
+
 struct fsdp_kineto_category *fsdp_kineto_words_category(
 	struct fsdp_kineto_words *words, struct fsdp_span name)
 {

@@ -102,6 +102,9 @@ bool fsdp_kineto_words_thread(struct fsdp_kineto_words *words,
 struct fsdp_kineto_category *fsdp_kineto_words_category(
 	struct fsdp_kineto_words *words, struct fsdp_span name);
 
+/* Whether events of a category are used, or known to be of no use. */
+bool fsdp_kineto_knows_category(struct fsdp_span name);
+
 bool fsdp_kineto_words_count(struct fsdp_kineto_words *words,
 	struct fsdp_kineto_category *category, int64_t dur_ns);
 bool fsdp_kineto_words_count_phase(

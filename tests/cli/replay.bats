@@ -177,6 +177,21 @@ later() {
 	[[ "$output" == *"1 rank"* && "$stderr" == *rank1.json* && "$stderr" == *some.pftrace* ]]
 }
 
+@test "events of kinds that are not known are counted, and no table of zeros is all" {
+	op='{"ph":"X","cat":"cpu_op","name":"aten::mm","pid":1,"tid":1,"ts":1,"dur":5}'
+	other='{"ph":"X","cat":"mtia_ccp_events","name":"k","pid":0,"tid":1,"ts":2,"dur":5}'
+	echo "{\"traceEvents\":[$op,$other,$other]}" > mtia.json
+	run -3 --separate-stderr replay mtia.json
+	[[ "$stderr" == *"kinds that are not known here, which are left out: 2 mtia_ccp_events"* ]]
+	bare='{"ph":"X","name":"fusion.3","pid":1,"tid":1,"ts":1,"dur":5}'
+	echo "{\"traceEvents\":[$bare]}" > xla.json
+	run -3 --separate-stderr replay xla.json
+	[[ "$output" == *"1 event is without category"* ]]
+	echo '[[1,2,3],[[4],[5],[6]]]' > memory.json
+	run -3 --separate-stderr replay memory.json
+	[[ "$output" == *"none of its 2 elements is an event: is it a memory timeline"* ]]
+}
+
 # cycle FILE RANK MILLISECONDS: a trace that begins so much after the others.
 cycle() {
 	local kernel='{"ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce","pid":0,"tid":7,"ts":100.000,"dur":50.000,"args":{"Collective name":"allreduce","Process Group Name":"0","Seq":1,"Group size":2}}'

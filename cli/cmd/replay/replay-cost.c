@@ -265,16 +265,47 @@ bool replay_is_empty(const struct replay *replay)
 	return empty;
 }
 
+/* Traces of other profilers have no categories. */
+static void tell_no_operators(struct replay *replay)
+{
+	uint64_t bare = 0;
+
+	for (size_t i = 0; i < replay->count; i++) {
+		const struct fsdp_recording *one = replay_by_rank(replay, i);
+		for (size_t j = 0; j < one->category_count; j++)
+			if (text_is(text_of_span(one->categories[j].name),
+				    text_of("None")))
+				bare += one->categories[j].count;
+	}
+	out_line_begin(replay->run->out, NULL);
+	out_line_text(replay->run->out,
+		"no operators, kernels or collectives were recorded, so nothing can be said of a step");
+	if (bare != 0)
+		out_line_text(replay->run->out,
+			": %" PRIu64
+			" event%s without category, as XLA's profiler writes them",
+			bare, bare == 1 ? " is" : "s are");
+	out_line_end(replay->run->out);
+}
+
 void replay_tell_nothing(struct replay *replay)
 {
 	struct out *out = replay->run->out;
+	uint64_t dropped = 0;
 
-	if (replay_is_empty(replay))
+	for (size_t i = 0; i < replay->count; i++)
+		dropped += replay_by_rank(replay, i)->dropped;
+
+	if (replay_is_empty(replay) && dropped != 0)
+		out_line(out, NULL,
+			"none of its %" PRIu64
+			" elements is an event: is it a memory timeline of export_memory_timeline()?",
+			dropped);
+	else if (replay_is_empty(replay))
 		out_line(out, NULL,
 			"there are no events in it: was the profiler stopped before its first step?");
 	else if (replay->has_traces)
-		out_line(out, NULL,
-			"no operators, kernels or collectives were recorded, so nothing can be said of a step");
+		tell_no_operators(replay);
 	else
 		out_line(out, NULL,
 			"nothing was timed: SimpleProfiler times optim_state_dict() and loading, not the steps of training");

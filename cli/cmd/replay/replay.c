@@ -166,6 +166,12 @@ static bool is_answerable(struct replay *replay)
 	return true;
 }
 
+/* It has events of kinds that are not known, and none of a device that is. */
+static bool is_of_other_device(const struct fsdp_recording *one)
+{
+	return one->unknown_count != 0 && !one->has_device;
+}
+
 static int status_of(struct replay *replay)
 {
 	int status = STATUS_GOOD;
@@ -182,6 +188,9 @@ static int status_of(struct replay *replay)
 	for (size_t i = 0; i < replay->run_count; i++)
 		if (fsdp_recordings_matching(fsdp_recordings_run(replay->recordings, i))
 				->stopped != FSDP_ABSENT)
+			status = status_worse(status, STATUS_PARTIAL);
+	for (size_t i = 0; i < replay->count; i++)
+		if (is_of_other_device(fsdp_recording(replay->recordings, i)))
 			status = status_worse(status, STATUS_PARTIAL);
 	if (replay_says_nothing(replay) && !replay_is_empty(replay))
 		status = status_worse(status, STATUS_PARTIAL);
@@ -236,6 +245,36 @@ static void tell_by_start(const struct replay *replay)
 			count);
 }
 
+enum { KINDS_TOLD = 4 };
+
+/* Which kinds of events are left out, of the first recording that has any. */
+static void tell_unknown(const struct replay *replay)
+{
+	char told[256] = "";
+	size_t used = 0;
+
+	for (size_t i = 0; i < replay->count && used == 0; i++) {
+		const struct fsdp_recording *one = replay_by_rank(replay, i);
+		for (size_t j = 0; j < one->unknown_count && j < KINDS_TOLD; j++) {
+			int size = snprintf(told + used, sizeof told - used,
+				"%s%" PRIu64 " %.*s", j != 0 ? ", " : "",
+				one->unknown[j].count,
+				(int)(one->unknown[j].name.size < 40
+						? one->unknown[j].name.size
+						: 40),
+				(const char *)one->unknown[j].name.data);
+			if (size > 0 && used + (size_t)size < sizeof told)
+				used += (size_t)size;
+		}
+		if (used != 0)
+			run_note(replay->run,
+				"rank %" PRId64
+				" has events of kinds that are not known here, which are left out: %s%s",
+				one->rank, told,
+				one->unknown_count > KINDS_TOLD ? ", ..." : "");
+	}
+}
+
 static void tell_notes(struct replay *replay)
 {
 	const struct fsdp_recording *first = replay_by_rank(replay, 0);
@@ -270,6 +309,7 @@ static bool run_replay(struct run *run, struct fsdp_error **ret_error)
 		return false;
 	tell_notes(&replay);
 	tell_by_start(&replay);
+	tell_unknown(&replay);
 	for (size_t i = 0; i < replay.run_count; i++) {
 		struct replay one = replay_run(&replay, i);
 		tell_clocks(&one);

@@ -437,6 +437,9 @@ struct fsdp_recording {
 	/* what was not JSON, events by `ph`, spans by `cat` */
 	const struct fsdp_tally *deviations, *phases, *categories;
 	size_t deviation_count, phase_count, category_count;
+	/* of the categories those that are not known here: other devices, mostly */
+	const struct fsdp_tally *unknown;
+	size_t unknown_count;
 	const char *all_source; /* of the type "all": "ProfilerStep", "span", "none" */
 	enum fsdp_comm_layer layer;
 	uint64_t resolution[FSDP_BY_COUNT]; /* collectives by how they are known */
