@@ -389,6 +389,15 @@ struct place {
 	uint64_t input;
 };
 
+/* Of the steps of a recording one more: what is of none of them. */
+static size_t count_of(const struct fsdp_recording *one, size_t count_at)
+{
+	size_t count = *(const size_t *)((const char *)one + count_at);
+
+	return count + (count_at == offsetof(struct fsdp_recording, step_count) &&
+			       one->outside_count != 0);
+}
+
 /* The recording of the next one, or NULL; count_at: where a recording has the number. */
 static const struct fsdp_recording *next_of(
 	const struct replay *replay, size_t i, struct place *place, size_t count_at)
@@ -401,7 +410,7 @@ static const struct fsdp_recording *next_of(
 		const struct fsdp_recording *one = replay_by_rank(replay, place->nth);
 		place->rank = one->rank;
 		place->input = one->input;
-		if (place->at < *(const size_t *)((const char *)one + count_at))
+		if (place->at < count_of(one, count_at))
 			return one;
 	}
 	return NULL;
@@ -411,18 +420,29 @@ struct ranked_step {
 	struct place place;
 	struct fsdp_step step;
 };
+static bool has_step_device(struct subject of)
+{
+	return ((const struct ranked_step *)of.object)->step.has_device;
+}
+
 #define STEP struct ranked_step
 static const struct record step_record = OBJECT_RECORD(STEP, "step",
 	"One `ProfilerStep`.",
-	{ "step", INTEGER_AT(STEP, step.step), .always = true, .about = "Its number." },
+	{ "step", INTEGER_AT(STEP, step.step), .null = true,
+		.about =
+			"Its number; null for what is of no step. Of that the times below are null." },
 	{ "rank", INTEGER_AT(STEP, place.rank), .always = true, .about = "Its rank." },
 	{ "input", COUNT_AT(STEP, place.input), .always = true,
 		.about = "`id` of its input." },
-	{ "ts_ns", NS_AT(STEP, step.ts_ns), .always = true, .about = "Its start." },
-	{ "dur_ns", NS_AT(STEP, step.dur_ns), .always = true,
-		.about = "How long it is." },
+	{ "ts_ns", NS_AT(STEP, step.ts_ns), .null = true, .about = "Its start." },
+	{ "dur_ns", NS_AT(STEP, step.dur_ns), .null = true, .about = "How long it is." },
+	{ "device", OBJECT_AT(STEP, step.device, device_record), .has = has_step_device,
+		.about =
+			"Times of the device from the first to the last work that was launched in it." },
 	{ "types", MAP_AT(STEP, step.types, step.type_count, tally_record),
-		.always = true, .about = "Calls that began in it, by type." });
+		.always = true,
+		.about =
+			"By type, what the device does that was launched in it, and what the host began in it." });
 
 static const void *each_step(struct subject of, size_t i, void *room)
 {
@@ -432,7 +452,13 @@ static const void *each_step(struct subject of, size_t i, void *room)
 
 	if (one == NULL)
 		return NULL;
-	step->step = one->steps[step->place.at];
+	bool outside = step->place.at == one->step_count;
+	step->step = outside ? (struct fsdp_step){ .step = FSDP_ABSENT,
+		.ts_ns = FSDP_ABSENT,
+		.dur_ns = FSDP_ABSENT,
+		.types = one->outside,
+		.type_count = one->outside_count }
+			     : one->steps[step->place.at];
 	return step;
 }
 
@@ -745,25 +771,33 @@ static void rows_of_types(struct replay *replay, const struct record_table *tabl
 					one->types[j].name, one->types[j].times, run });
 }
 
-static void rows_of_steps(struct replay *replay, const struct record_table *table,
-	const struct fsdp_recording *one, uint64_t run)
+static void rows_of_step(struct replay *replay, const struct record_table *table,
+	const struct fsdp_recording *one, int64_t step, const struct fsdp_tally *types,
+	size_t count, uint64_t run)
 {
 	bool regions = replay_shows_only(replay, "region");
 
-	for (size_t j = 0; j < one->step_count; j++) {
-		const struct fsdp_step *step = &one->steps[j];
-		for (size_t k = 0; k < step->type_count; k++) {
-			const struct fsdp_tally *type = &step->types[k];
-			struct fsdp_times times = { type->count, type->sum_ns,
-				FSDP_ABSENT, FSDP_ABSENT, FSDP_ABSENT, FSDP_ABSENT,
-				false };
-			if (regions && !replay_is_region(type->name))
-				continue;
-			out_records_row(replay->run->out, table,
-				&(struct separated_row){
-					one->rank, step->step, type->name, times, run });
-		}
+	for (size_t i = 0; i < count; i++) {
+		struct fsdp_times times = { types[i].count, types[i].sum_ns, FSDP_ABSENT,
+			FSDP_ABSENT, FSDP_ABSENT, FSDP_ABSENT, false };
+		if (regions && !replay_is_region(types[i].name))
+			continue;
+		out_records_row(replay->run->out, table,
+			&(struct separated_row){
+				one->rank, step, types[i].name, times, run });
 	}
+}
+
+/* What is of no step has rows where all rows are of steps. */
+static void rows_of_steps(struct replay *replay, const struct record_table *table,
+	const struct fsdp_recording *one, uint64_t run)
+{
+	for (size_t j = 0; j < one->step_count; j++)
+		rows_of_step(replay, table, one, one->steps[j].step, one->steps[j].types,
+			one->steps[j].type_count, run);
+	if (replay_shows_only(replay, "step"))
+		rows_of_step(replay, table, one, FSDP_ABSENT, one->outside,
+			one->outside_count, run);
 }
 
 static void put_rows_of_types(struct replay *replay)

@@ -466,46 +466,6 @@ static bool show_ranks(struct replay *replay)
 	return good;
 }
 
-/* ---- steps ---- */
-
-struct step_row {
-	int64_t rank;
-	struct fsdp_step step;
-	struct fsdp_tally type; /* no name: none */
-};
-static bool has_type(struct subject of)
-{
-	return ((const struct step_row *)of.object)->type.name.data != NULL;
-}
-
-#define STEP struct step_row
-static const struct record step_record = RECORD_OF(RECORD_OBJECT, STEP,
-	{ "step", INTEGER_AT(STEP, step.step) }, { "rank", INTEGER_AT(STEP, rank) },
-	{ "ms", NS_AT(STEP, step.dur_ns) }, { "type", NAME_AT(STEP, type.name) },
-	{ "calls", COUNT_AT(STEP, type.count), .has = has_type },
-	{ "total ms", NS_AT(STEP, type.sum_ns), .has = has_type });
-
-static void show_steps(struct replay *replay)
-{
-	static const struct table like = { .key = "steps", .text_only = true };
-	struct record_table table;
-
-	record_table_init(&table, &like, &step_record, NULL);
-	out_records_begin(replay->run->out, &table);
-	for (size_t i = 0; i < replay->count; i++) {
-		const struct fsdp_recording *one = replay_by_rank(replay, i);
-		for (size_t j = 0; j < one->step_count; j++) {
-			struct step_row row = { one->rank, one->steps[j], { { 0 } } };
-			for (size_t k = 0; k == 0 || k < row.step.type_count; k++) {
-				if (k < row.step.type_count)
-					row.type = row.step.types[k];
-				out_records_row(replay->run->out, &table, &row);
-			}
-		}
-	}
-	out_table_end(replay->run->out);
-}
-
 /* ---- collectives ---- */
 
 struct collective_row {
@@ -675,8 +635,8 @@ static bool show_run(struct replay *run)
 			run->options->timeline))
 		line_run(run);
 	if (replay_shows_only(run, "step"))
-		show_steps(run);
-	if (replay_shows_only(run, "collective"))
+		good = replay_show_steps(run);
+	if (good && replay_shows_only(run, "collective"))
 		good = show_collectives(run);
 	show_timeline(run);
 	return good;

@@ -107,6 +107,11 @@ static inline const char *plural(uint64_t count)
 	return count == 1 ? "" : "s";
 }
 
+/* ---- steps ---- */
+
+/* What each step costs, and what is in it. False: out of memory. */
+bool replay_show_steps(struct replay *run);
+
 /* ---- answers ---- */
 
 /* False: out of memory. */
