@@ -212,8 +212,19 @@ static bool is_resharding(struct fsdp_span name)
 		       name.data[size + 1] == '(' && name.data[name.size - 1] == ')');
 }
 
+/* "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__" */
+static void take_data_loader(struct fsdp_kineto *kineto, const struct timed *one)
+{
+	struct fsdp_recording *recording = &kineto->reading->recording;
+	if (!kineto->second && !fsdp_kineto_steps_limited(&kineto->times.steps) &&
+		fsdp_span_begins(one->name, FSDP_SPAN("enumerate(DataLoader)#")))
+		fsdp_sum_ns(
+			&recording->data_loader_ns, one->dur_ns, &kineto->words.overflow);
+}
+
 static bool take_annotation(struct fsdp_kineto *kineto, const struct timed *one)
 {
+	take_data_loader(kineto, one);
 	if (is_resharding(one->name))
 		return add(kineto, FSDP_TIME_RESHARDING, one);
 	enum fsdp_time_type type = fsdp_time_type_of(one->name);

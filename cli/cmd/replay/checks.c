@@ -10,6 +10,7 @@
 
 #include "run/answer.h"
 #include "cmd/replay/checks.h"
+#include "cmd/replay/straggler.h"
 #include "render/human.h"
 
 enum { MILLION = 1000000 };
@@ -171,25 +172,26 @@ static void judge_device(struct threshold *judging)
 	}
 }
 
+/* Of each run: what the others wait for the straggler, as a share of their time. */
 static void judge_straggler(struct threshold *judging)
 {
-	const struct fsdp_matching *matching =
-		fsdp_recordings_matching(judging->run->recordings);
+	const struct fsdp_recordings *all = judging->run->recordings;
 
-	if (matching->match_count == 0 || !matching->aligned)
-		return;
-	for (size_t i = 0; i < fsdp_recording_count(judging->run->recordings); i++) {
-		const struct fsdp_recording *one = by_rank(judging->run, i);
+	for (size_t i = 0; i < fsdp_recordings_run_count(all); i++) {
+		const struct fsdp_recordings *one = fsdp_recordings_run(all, i);
+		const struct fsdp_matching *matching = fsdp_recordings_matching(one);
+		struct straggler straggler = straggler_of(one);
 
-		if (is_above((int64_t)one->times_last, (int64_t)matching->match_count,
-			    judging->check->value))
+		if (matching->match_count == 0 || !matching->aligned)
+			continue;
+		if (straggler.rank != FSDP_ABSENT &&
+			is_above(straggler.waits_ns, straggler.all_ns,
+				judging->check->value))
 			tell(judging,
-				"rank %" PRId64 " is last in %.1f %% (%" PRIu64
-				" of %zu collectives)",
-				one->rank,
-				percent_of((int64_t)one->times_last,
-					(int64_t)matching->match_count),
-				one->times_last, matching->match_count);
+				"the others wait for rank %" PRId64
+				" %.1f %% of their time",
+				straggler.rank,
+				percent_of(straggler.waits_ns, straggler.all_ns));
 		else
 			judged_good(judging);
 	}

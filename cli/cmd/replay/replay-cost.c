@@ -70,35 +70,24 @@ static void take_shares(const struct replay *replay, struct replay_cost *cost)
 		cost->copies = 0;
 }
 
-/* What the others spend on waiting for it, as a part of their time. It is named if it is
- * the last most often and waits least itself. */
+/* What the others spend on waiting for it, as a part of their time. */
 static void take_straggler(const struct replay *replay, struct replay_cost *cost)
 {
-	int64_t rank = fsdp_recordings_matching(replay->recordings)->straggler;
-	double waits = 0, all_ns = 0;
-	int64_t own = FSDP_ABSENT, least = INT64_MAX;
+	struct straggler straggler = straggler_of(replay->recordings);
+	double steps = 0;
 
 	cost->straggler = FSDP_ABSENT;
-	if (rank == FSDP_ABSENT)
+	if (straggler.rank == FSDP_ABSENT)
 		return;
-	for (size_t i = 0; i < replay->count; i++) {
-		const struct fsdp_recording *one = replay_by_rank(replay, i);
-		const struct fsdp_type_times *all =
-			replay_type_of(one, span_of_text(text_of("all")));
-
-		if (one->kind != FSDP_RECORDING_KINETO)
-			continue;
-		least = one->wait_ns < least ? one->wait_ns : least;
-		if (one->rank == rank) {
-			own = one->wait_ns;
-		} else if (all != NULL && all->times.sum_ns != FSDP_ABSENT) {
-			waits += (double)one->wait_ns;
-			all_ns += (double)all->times.sum_ns;
-		}
-	}
-	cost->waiting = part(waits, all_ns);
-	if (own == least && cost->waiting >= LEAST_WAIT)
-		cost->straggler = rank;
+	cost->waiting = part((double)straggler.waits_ns, (double)straggler.all_ns);
+	if (cost->waiting < LEAST_WAIT)
+		return;
+	cost->straggler = straggler.rank;
+	cost->cause = straggler.cause;
+	for (size_t i = 0; i < replay->count; i++)
+		if (replay_by_rank(replay, i)->rank == straggler.rank)
+			steps = (double)replay_by_rank(replay, i)->step_count;
+	cost->cause_ns = straggler.excess_ns / (steps > 0 ? steps : 1);
 }
 
 static bool is_whole(const struct replay *replay)
@@ -197,18 +186,45 @@ static bool is_straggler_worst(const struct replay_cost *cost)
 		       (lost * 2 >= cost->exposed && lost * 2 >= cost->idle));
 }
 
+/* Why they wait, as far as the recordings show it. */
+static void tell_straggler(struct out *out, const struct replay_cost *cost)
+{
+	static const char *const why[][2] = {
+		[STRAGGLER_DATA] = { "its data loader takes", " longer" },
+		[STRAGGLER_HOST] = { "its GPU waits for the host", " longer" },
+		[STRAGGLER_COPIES] = { "its copies take", " longer" },
+		[STRAGGLER_COMPUTE] = { "its kernels take",
+			" longer: compare clock rates and load" },
+	};
+	struct ms ms;
+
+	out_line_begin(out, NULL);
+	out_line_text(out,
+		"largest loss: the others wait for rank %" PRId64
+		", %.0f %% of their time: ",
+		cost->straggler, cost->waiting);
+	if (cost->cause == STRAGGLER_UNKNOWN)
+		out_line_text(out, "compare its input, clock rates and load with theirs");
+	else
+		out_line_text(out, "%s %s ms per step%s", why[cost->cause][0],
+			replay_ms((int64_t)cost->cause_ns, &ms), why[cost->cause][1]);
+	out_line_end(out);
+}
+
+bool replay_advises(const struct replay *replay)
+{
+	/* What is missing may be what was lost. */
+	return strcmp(replay->options->advice, "no") != 0 && is_whole(replay);
+}
+
 void replay_tell_advice(struct replay *replay, const struct replay_cost *cost)
 {
 	struct out *out = replay->run->out;
 
-	/* What is missing may be what was lost. */
-	if (!is_whole(replay))
+	if (!replay_advises(replay))
 		return;
 	if (is_straggler_worst(cost))
-		out_line(out, NULL,
-			"largest loss: the others wait for rank %" PRId64
-			", %.0f %% of their time: compare its input, clock rates and load with theirs",
-			cost->straggler, cost->waiting);
+		tell_straggler(out, cost);
 	else if (!cost->has_device)
 		return;
 	else if (cost->idle >= LEAST_LOSS && cost->idle >= cost->exposed)

@@ -920,6 +920,16 @@ static bool has_straggler(struct subject of)
 	return ((const struct run_cost *)of.object)->cost.straggler != FSDP_ABSENT;
 }
 
+static bool has_cause(struct subject of)
+{
+	return ((const struct run_cost *)of.object)->cost.cause != STRAGGLER_UNKNOWN;
+}
+
+static const char *cause_name(unsigned cause)
+{
+	return straggler_cause_name(cause);
+}
+
 #define COST struct run_cost
 static const struct record cost_record = OBJECT_RECORD(COST, "cost",
 	"What a step costs: means over all ranks and steps.", RUN_ROW(COST, run),
@@ -943,9 +953,13 @@ static const struct record cost_record = OBJECT_RECORD(COST, "cost",
 		.about = "Share in which a device does nothing." },
 	{ "straggler", INTEGER_AT(COST, cost.straggler), .has = has_straggler,
 		.about =
-			"The rank that is last most often and waits least, if that costs the others 1 % or more." },
+			"The rank that waits least, if that costs the others 1 % or more." },
 	{ "waiting_percent", NUMBER_AT(COST, cost.waiting), .has = has_straggler,
-		.about = "Share of their time that the others wait for it." });
+		.about = "Share of their time that the others wait for it." },
+	{ "cause", ENUM_AT(COST, cost.cause, cause_name), .has = has_cause,
+		WORDS("data loader", "host", "copies", "compute"),
+		.about =
+			"What it spends more time on than the others, where the recordings show it." });
 
 /* ---- the answer ---- */
 

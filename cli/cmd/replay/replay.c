@@ -13,6 +13,7 @@
 
 static const char *const BY_WORDS[] = { "type", "rank", "step", "collective", "region",
 	NULL };
+static const char *const ADVICE_WORDS[] = { "yes", "no", NULL };
 static const char *const STYLE_WORDS[] = { "default", "torch", NULL };
 
 #define AT(field) offsetof(struct replay_options, field)
@@ -20,6 +21,8 @@ static const struct option OPTIONS[] = {
 	{ "by", 0, OPTION_WORD, "KEY", AT(by), BY_WORDS, .help = "show only this table" },
 	{ "top", 0, OPTION_INTEGER, "N", AT(top), NULL, 1, INT64_MAX,
 		.help = "of each table the N rows with the most time" },
+	{ "advice", 0, OPTION_WORD, "WHEN", AT(advice), ADVICE_WORDS, .initial = "yes",
+		.help = "no: leave out the line that names the largest loss" },
 	{ "percentiles", 0, OPTION_FLAG, NULL, AT(percentiles),
 		.help = "how long each call took: min, p50, p95, max" },
 	{ "steps", 0, OPTION_TEXT, "LIST", AT(steps),

@@ -2,6 +2,7 @@
 #ifndef REPLAY_H
 #define REPLAY_H
 
+#include "cmd/replay/straggler.h"
 #include "render/record.h"
 #include "run/answer.h"
 
@@ -10,6 +11,7 @@
 struct replay_options {
 	const char *by;
 	int64_t top;
+	const char *advice;
 	bool percentiles;
 	const char *steps;
 	bool timeline;
@@ -82,11 +84,15 @@ struct replay_cost {
 	double compute, exposed, copies, idle;
 	int64_t straggler; /* or FSDP_ABSENT */
 	double waiting;    /* what the others wait for it, in per cent of their time */
+	enum straggler_cause cause;
+	double cause_ns; /* how much longer it takes for that, per step */
 };
 struct replay_cost replay_cost(const struct replay *replay);
 void replay_tell_cost(struct replay *replay, const struct replay_cost *cost);
 /* The largest loss that the recordings prove. */
 void replay_tell_advice(struct replay *replay, const struct replay_cost *cost);
+/* Whether lines that advise are wanted. */
+bool replay_advises(const struct replay *replay);
 
 /* Whether nothing was recorded that time could be given to; and whether there are no
  * events at all. */

@@ -445,7 +445,8 @@ struct fsdp_recording {
 	uint64_t resolution[FSDP_BY_COUNT]; /* collectives by how they are known */
 	bool has_device;                    /* `device` counts */
 	struct fsdp_device_times device;
-	int64_t host_comm_busy_ns;     /* with collectives on the host, or FSDP_ABSENT */
+	int64_t host_comm_busy_ns; /* with collectives on the host, or FSDP_ABSENT */
+	int64_t data_loader_ns; /* in which the host asked its data loader for a batch */
 	const struct fsdp_step *steps; /* in order of start */
 	size_t step_count;
 	const struct fsdp_tally *outside; /* what is of no step, where there are any */
@@ -506,7 +507,7 @@ struct fsdp_matching {
 	uint64_t left_out;       /* collectives of all ranks that lack what it goes by */
 	int64_t stopped;         /* index of the place, or FSDP_ABSENT */
 	const char *stopped_why; /* "missing", "type" */
-	int64_t straggler;       /* rank, or FSDP_ABSENT */
+	int64_t straggler;       /* the rank that waits least, or FSDP_ABSENT */
 	bool aligned;            /* the clocks agree; also with a single rank */
 	int64_t most_skew_ns;    /* the largest start_skew_ns of all; 0: none */
 	uint64_t longest_skew;   /* index of that match */
