@@ -44,6 +44,13 @@ const char *fsdp_recording_kind_name(enum fsdp_recording_kind kind)
 	return kind < FSDP_RECORDING_KIND_COUNT ? kind_names[kind] : NULL;
 }
 
+const char *fsdp_unit_phase_name(enum fsdp_unit_phase phase)
+{
+	return phase == FSDP_PHASE_FORWARD    ? "forward"
+	       : phase == FSDP_PHASE_BACKWARD ? "backward"
+					      : NULL;
+}
+
 const char *fsdp_rank_from_name(enum fsdp_rank_from from)
 {
 	switch (from) {
@@ -423,6 +430,17 @@ struct fsdp_type_times fsdp_recordings_type(
 const struct fsdp_matching *fsdp_recordings_matching(const struct fsdp_recordings *set)
 {
 	return &set->joined.matching;
+}
+
+size_t fsdp_recordings_unit_count(const struct fsdp_recordings *set)
+{
+	return set->joined.unit_count;
+}
+
+const struct fsdp_unit_times *fsdp_recordings_unit(
+	const struct fsdp_recordings *set, size_t index)
+{
+	return &set->joined.units[index];
 }
 
 const struct fsdp_timeline *fsdp_recordings_timeline(const struct fsdp_recordings *set)

@@ -7,6 +7,7 @@
 
 #include "trace/join.h"
 #include "trace/match.h"
+#include "trace/unit-rows.h"
 
 static int compare_ranks(const void *a, const void *b)
 {
@@ -164,6 +165,8 @@ bool fsdp_trace_join(struct fsdp_recording **by_rank, size_t count,
 		join_types(set) &&
 		fsdp_match_collectives(by_rank, count, arena, &set->matching) &&
 		join_strips(set) &&
+		fsdp_unit_rows_join(
+			by_rank, count, arena, &set->units, &set->unit_count) &&
 		fsdp_match_orders(by_rank, count, arena, &set->divergence, &set->diff);
 	if (good)
 		judge_ranks(set, fsdp_span_text(first_path(set)));

@@ -13,6 +13,8 @@ struct fsdp_joined {
 	size_t type_count;
 	struct fsdp_matching matching;
 	struct fsdp_timeline timeline;
+	struct fsdp_unit_times *units;
+	size_t unit_count;
 	struct fsdp_divergence divergence;
 	struct fsdp_first_diff diff;
 	struct fsdp_findings findings; /* about all of them */

@@ -75,6 +75,18 @@ static bool put_comm(struct fsdp_kineto *kineto, struct fsdp_comm comm)
 	return true;
 }
 
+/* With units: the stream of a collective, or the time that one computes. */
+static bool put_stream(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *event,
+	bool comm, int64_t dur_ns)
+{
+	uint32_t stream;
+	if (!kineto->units.wanted || kineto->second)
+		return true;
+	return thread_of(kineto, event, &stream) &&
+	       (comm ? fsdp_kineto_units_stream(&kineto->units, stream)
+		     : fsdp_kineto_units_compute(&kineto->units, stream, dur_ns));
+}
+
 static bool take_comm(struct fsdp_kineto *kineto, const struct timed *one,
 	const struct fsdp_kineto_args *args)
 {
@@ -98,12 +110,14 @@ static bool take_comm(struct fsdp_kineto *kineto, const struct timed *one,
 	kernel.has_correlation =
 		fsdp_kineto_integer(&args->correlation, &kernel.correlation);
 	comm.host_ns = kernel.has_correlation ? kernel.correlation : FSDP_ABSENT;
-	bool named = comm.type != FSDP_TIME_OTHER;
-	if (!named && !fsdp_kineto_launches_unnamed(&kineto->launches, &kernel))
+	bool named = kernel.named = comm.type != FSDP_TIME_OTHER;
+	if ((!named || kineto->units.wanted) &&
+		!fsdp_kineto_launches_unnamed(&kineto->launches, &kernel))
 		return false;
 	if (named && kernel.has_correlation)
 		fsdp_kineto_launches_named(&kineto->launches, kernel.correlation);
-	return put_comm(kineto, comm) && busy_with_comm(kineto, FSDP_KINETO_COMM, one);
+	return put_comm(kineto, comm) && busy_with_comm(kineto, FSDP_KINETO_COMM, one) &&
+	       put_stream(kineto, one->event, true, 0);
 }
 
 static bool take_copy(struct fsdp_kineto *kineto, const struct timed *one)
@@ -152,7 +166,8 @@ static bool take_kernel(struct fsdp_kineto *kineto, const struct timed *one)
 		comm |= args.collective.kind == FSDP_SCAN_TEXT;
 	}
 	if (!comm)
-		return add_device(kineto, FSDP_TIME_COMPUTE, one);
+		return add_device(kineto, FSDP_TIME_COMPUTE, one) &&
+		       put_stream(kineto, one->event, false, one->dur_ns);
 	/* Texts of the args overwrite a name that had escapes. */
 	kept.name = fsdp_kineto_words_text(&kineto->words, id);
 	return kineto->second || take_comm(kineto, &kept, &args);
@@ -174,6 +189,30 @@ static bool take_step(struct fsdp_kineto *kineto, const struct timed *one)
 		&kineto->times, number, one->ts_ns, one->dur_ns);
 }
 
+/* With units, of which process a thread is: on the host, what moves data and what asks for
+ * it are threads of one. */
+static bool put_process(struct fsdp_kineto *kineto, const struct fsdp_kineto_event *event,
+	uint32_t thread)
+{
+	static const struct fsdp_json_value none = { .kind = FSDP_SCAN_END };
+	uint32_t process;
+	return !kineto->units.wanted ||
+	       (fsdp_kineto_words_thread(&kineto->words, &event->pid, &none, &process) &&
+		       fsdp_kineto_units_thread(&kineto->units, thread, process));
+}
+
+static bool take_unit(struct fsdp_kineto *kineto, const struct timed *one)
+{
+	struct fsdp_kineto_unit_span span = { .ts_ns = one->ts_ns,
+		.dur_ns = one->dur_ns };
+	if (!kineto->units.wanted || kineto->second || one->name.size == 0 ||
+		one->name.data[0] != 'F')
+		return true;
+	return thread_of(kineto, one->event, &span.thread) &&
+	       put_process(kineto, one->event, span.thread) &&
+	       fsdp_kineto_units_note(&kineto->units, one->name, &span);
+}
+
 /* Beside kernels, notes only tell what the kernels are; without any they are the
  * collectives themselves, and their args count. */
 static bool take_note(struct fsdp_kineto *kineto, const struct timed *one)
@@ -193,6 +232,7 @@ static bool take_note(struct fsdp_kineto *kineto, const struct timed *one)
 			return false;
 	}
 	return thread_of(kineto, one->event, &thread) &&
+	       put_process(kineto, one->event, thread) &&
 	       fsdp_kineto_notes_add(&kineto->launches.notes, &note, thread, alone) &&
 	       (!alone || busy_with_comm(kineto, FSDP_KINETO_HOST, one));
 }
@@ -306,7 +346,7 @@ static bool take_meant(struct fsdp_kineto *kineto, enum fsdp_kineto_meaning mean
 	case FSDP_KINETO_ANNOTATION:
 	case FSDP_KINETO_ABSENT:
 		return take_step(kineto, one) && take_note(kineto, one) &&
-		       take_annotation(kineto, one);
+		       take_unit(kineto, one) && take_annotation(kineto, one);
 	case FSDP_KINETO_TRACE:
 	case FSDP_KINETO_OTHER:
 		break;

@@ -12,6 +12,7 @@
 bool fsdp_kineto_needs_second(struct fsdp_kineto *kineto, bool can, bool *ret_needs)
 {
 	bool missing;
+	kineto->launches.all &= fsdp_kineto_units_any(&kineto->units);
 	if (!fsdp_kineto_times_end_pass(&kineto->times, can) ||
 		!fsdp_kineto_launches_miss(&kineto->launches, &missing))
 		return false;
@@ -67,13 +68,43 @@ static bool put_collectives(struct fsdp_kineto *kineto, bool device)
 	return true;
 }
 
+/* With units, where each collective was issued; in the arena. */
+static bool take_places(struct fsdp_kineto *kineto, bool device)
+{
+	size_t count = kineto->kernels.list.count;
+	if (!kineto->units.wanted)
+		return true;
+	kineto->places = FSDP_TAKE(&kineto->reading->arena, kineto->places, count);
+	if (kineto->places == NULL || !fsdp_kineto_launches_places(&kineto->launches,
+					      device, count, kineto->places))
+		return false;
+	for (size_t i = 0; !device && i < count; i++)
+		kineto->places[i].lane =
+			fsdp_kineto_units_process(&kineto->units, kineto->places[i].lane);
+	return true;
+}
+
+static bool take_units(struct fsdp_kineto *kineto)
+{
+	struct fsdp_recording *recording = &kineto->reading->recording;
+	bool device = recording->layer == FSDP_LAYER_DEVICE;
+	if (!kineto->units.wanted)
+		return true;
+	/* Steps that were not chosen are gone. */
+	if (fsdp_kineto_steps_limited(&kineto->times.steps))
+		fsdp_kineto_units_choose(&kineto->units, &kineto->times.steps);
+	return fsdp_kineto_units_settle(&kineto->units, &kineto->kernels, kineto->places,
+		device ? &kineto->busy : NULL, &kineto->times.steps, recording);
+}
+
 /* Kernels if there are any, else notes of the host. */
 static bool take_collectives(struct fsdp_kineto *kineto)
 {
 	struct fsdp_recording *recording = &kineto->reading->recording;
 	struct fsdp_vec *list = &kineto->kernels.list;
 	bool device = list->count != 0;
-	if (!fsdp_kineto_launches_resolve(&kineto->launches, list))
+	if (!fsdp_kineto_launches_resolve(&kineto->launches, list) ||
+		!take_places(kineto, device))
 		return false;
 	fsdp_kineto_launches_done(&kineto->launches);
 	if (list->count != 0)
@@ -209,7 +240,8 @@ bool fsdp_kineto_settle(struct fsdp_kineto *kineto)
 	if (recording->categories == NULL || recording->phases == NULL ||
 		!take_unknown(kineto))
 		return false;
-	if (!take_collectives(kineto) || !settle_times(kineto) || !take_all(kineto) ||
+	if (!take_collectives(kineto) || !settle_times(kineto) || !take_units(kineto) ||
+		!take_all(kineto) ||
 		!fsdp_kineto_steps_list(&kineto->times.steps, &kineto->busy, recording))
 		return false;
 	recording->has_device =

@@ -22,11 +22,13 @@ static const struct fsdp_kineto_unnamed *unnamed_at(
 }
 
 void fsdp_kineto_launches_init(
-	struct fsdp_kineto_launches *launches, struct fsdp_budget *budget)
+	struct fsdp_kineto_launches *launches, struct fsdp_budget *budget, bool all)
 {
 	struct fsdp_arena *arena = &launches->arena;
 	launches->named_count = launches->named_before_count = 0;
 	launches->ceiling = FSDP_KINETO_LAUNCHES;
+	launches->all = all;
+	launches->least = INT64_MAX;
 	launches->forgotten = launches->again = false;
 	fsdp_arena_init_lean(arena, budget);
 	fsdp_kineto_notes_init(&launches->notes, arena);
@@ -51,7 +53,7 @@ bool fsdp_kineto_launches_unnamed(
 void fsdp_kineto_launches_named(
 	struct fsdp_kineto_launches *launches, int64_t correlation)
 {
-	if (launches->named_count < FSDP_KINETO_LAUNCHES)
+	if (!launches->all && launches->named_count < FSDP_KINETO_LAUNCHES)
 		launches->named[launches->named_count++] = correlation;
 }
 
@@ -140,6 +142,8 @@ bool fsdp_kineto_launches_add(
 {
 	if (launches->list.count >= launches->ceiling && !prune(launches))
 		return false;
+	if (launch->correlation < launches->least)
+		launches->least = launch->correlation;
 	struct fsdp_kineto_launch *kept = fsdp_vec_push(&launches->list);
 	if (kept != NULL)
 		*kept = *launch;
@@ -222,6 +226,8 @@ bool fsdp_kineto_launches_miss(
 		i++) {
 		const struct fsdp_kineto_unnamed *kernel = unnamed_at(launches, i);
 		*ret_missing = kernel->has_correlation &&
+			       kernel->correlation >= launches->least &&
+			       (launches->all || !kernel->named) &&
 			       find_launch(list, launches->list.count, kernel) == NULL;
 	}
 	free(list);
@@ -264,6 +270,8 @@ static bool resolve_by_launch(
 		if (launch == NULL || types[launch->index] == FSDP_KINETO_NO_NOTE)
 			continue;
 		struct fsdp_comm *comm = fsdp_comm_at(comms, kernel->index);
+		if (kernel->named)
+			continue;
 		comm->type = types[launch->index];
 		comm->how = FSDP_BY_LAUNCH;
 	}
@@ -297,5 +305,39 @@ bool fsdp_kineto_launches_resolve(
 		if (comm->type == FSDP_TIME_ALL_GATHER)
 			comm->bytes = kernel->bytes_out;
 	}
+	return true;
+}
+
+/* ---- where they were issued ---- */
+
+static bool place_launches(
+	const struct fsdp_kineto_launches *launches, struct fsdp_kineto_place *ret_places)
+{
+	struct correlated *list = sort_launches(launches);
+	for (size_t i = 0; list != NULL && i < launches->unnamed.count; i++) {
+		const struct fsdp_kineto_unnamed *kernel = unnamed_at(launches, i);
+		const struct correlated *found =
+			find_launch(list, launches->list.count, kernel);
+		if (found == NULL)
+			continue;
+		const struct fsdp_kineto_launch *launch =
+			launch_at(launches, found->index);
+		ret_places[kernel->index] =
+			(struct fsdp_kineto_place){ launch->ts_ns, launch->thread };
+	}
+	free(list);
+	return list != NULL;
+}
+
+bool fsdp_kineto_launches_places(const struct fsdp_kineto_launches *launches, bool device,
+	size_t count, struct fsdp_kineto_place *ret_places)
+{
+	for (size_t i = 0; i < count; i++)
+		ret_places[i] = (struct fsdp_kineto_place){ 0, 0 };
+	if (device)
+		return place_launches(launches, ret_places);
+	for (size_t i = 0; i < count; i++)
+		fsdp_kineto_notes_place(
+			&launches->notes, i, &ret_places[i].ts_ns, &ret_places[i].lane);
 	return true;
 }

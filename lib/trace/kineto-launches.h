@@ -20,12 +20,19 @@ struct fsdp_kineto_launch {
 	bool is_launch; /* "Launch" is in its name */
 };
 
-/* A kernel that its args do not name. */
+/* A kernel that waits for its launch, mostly because its args do not name it. */
 struct fsdp_kineto_unnamed {
 	int64_t correlation;
 	int64_t bytes_out; /* the bytes, if it is an all-gather */
 	uint32_t index;    /* in the list of collectives */
 	bool has_correlation;
+	bool named; /* only its launch is wanted */
+};
+
+/* Where a collective was issued; lane 0: not known. */
+struct fsdp_kineto_place {
+	int64_t ts_ns;
+	uint32_t lane; /* a thread */
 };
 
 struct fsdp_kineto_launches {
@@ -37,14 +44,16 @@ struct fsdp_kineto_launches {
 	 * forgotten, and of those between that and the time before */
 	int64_t named[FSDP_KINETO_LAUNCHES], named_before[FSDP_KINETO_LAUNCHES];
 	size_t named_count, named_before_count;
+	bool all;       /* of named kernels as well; it may become false */
 	size_t ceiling; /* at this length of the list launches are forgotten */
 	bool forgotten; /* some were */
+	int64_t least;  /* the lowest correlation of all */
 	bool again;     /* the list is filled anew, in the second pass */
 };
 
 /* Those that return bool are false when out of memory. */
 void fsdp_kineto_launches_init(
-	struct fsdp_kineto_launches *launches, struct fsdp_budget *budget);
+	struct fsdp_kineto_launches *launches, struct fsdp_budget *budget, bool all);
 void fsdp_kineto_launches_done(struct fsdp_kineto_launches *launches);
 
 /* A kernel that is to be resolved. */
@@ -66,5 +75,10 @@ void fsdp_kineto_launches_restart(struct fsdp_kineto_launches *launches);
  * empty list is filled with the notes. Call it once. */
 bool fsdp_kineto_launches_resolve(
 	struct fsdp_kineto_launches *launches, struct fsdp_vec *comms);
+
+/* Then, if all launches are wanted: where each of so many collectives was issued, in the
+ * order of the file; notes where they are. False: out of memory. */
+bool fsdp_kineto_launches_places(const struct fsdp_kineto_launches *launches, bool device,
+	size_t count, struct fsdp_kineto_place *ret_places);
 
 #endif

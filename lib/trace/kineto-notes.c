@@ -59,6 +59,13 @@ bool fsdp_kineto_notes_list(const struct fsdp_kineto_notes *notes, struct fsdp_v
 	return true;
 }
 
+void fsdp_kineto_notes_place(const struct fsdp_kineto_notes *notes, size_t index,
+	int64_t *ret_ts_ns, uint32_t *ret_thread)
+{
+	*ret_ts_ns = note_at(notes, index)->ts_ns;
+	*ret_thread = note_at(notes, index)->thread;
+}
+
 /* ---- the note that is open at a moment ---- */
 
 static int compare_starts(const void *a, const void *b)

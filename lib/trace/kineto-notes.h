@@ -25,6 +25,10 @@ bool fsdp_kineto_notes_add(struct fsdp_kineto_notes *notes, const struct fsdp_co
 bool fsdp_kineto_notes_list(
 	const struct fsdp_kineto_notes *notes, struct fsdp_vec *comms);
 
+/* When a note begins, and on which thread. */
+void fsdp_kineto_notes_place(const struct fsdp_kineto_notes *notes, size_t index,
+	int64_t *ret_ts_ns, uint32_t *ret_thread);
+
 struct fsdp_kineto_start {
 	int64_t ts_ns;
 	uint32_t thread;

@@ -10,7 +10,7 @@
 bool fsdp_kineto_words_init(struct fsdp_kineto_words *words, struct fsdp_arena *arena)
 {
 	static const char *const spaces[] = { "cat", "ph", "kernel", "thread", "group",
-		"sort" };
+		"sort", "unit name", "unit", "unit row", "unit text" };
 	*words = (struct fsdp_kineto_words){ .absent = { .name = FSDP_SPAN_INIT("None"),
 						     .meaning = FSDP_KINETO_ABSENT } };
 	fsdp_vec_init(&words->known, arena, sizeof(uint32_t));
@@ -61,7 +61,7 @@ bool fsdp_kineto_words_thread(struct fsdp_kineto_words *words,
 	uint32_t *ret_id)
 {
 	const struct fsdp_json_value *const values[] = { pid, tid };
-	unsigned char text[sizeof words->thread.text];
+	unsigned char text[sizeof words->threads->text];
 	size_t size = 0;
 	uint32_t id;
 	for (size_t i = 0; i < 2; i++) {
@@ -74,17 +74,29 @@ bool fsdp_kineto_words_thread(struct fsdp_kineto_words *words,
 		size += part;
 		text[size++] = '\n';
 	}
-	if (size == words->thread.size && memcmp(text, words->thread.text, size) == 0) {
-		*ret_id = words->thread.id;
+	/* The last digit tells most threads apart. */
+	struct fsdp_kineto_thread *last =
+		&words->threads[(text[size - 2] ^ size) % FSDP_COUNT(words->threads)];
+	if (size == last->size && memcmp(text, last->text, size) == 0) {
+		*ret_id = last->id;
 		return true;
 	}
 	if (fsdp_kineto_words_find(
 		    words, FSDP_KINETO_THREADS, fsdp_span(text, size), &id) == NULL)
 		return false;
-	memcpy(words->thread.text, text, size);
-	words->thread.size = size;
-	words->thread.id = *ret_id = id;
+	memcpy(last->text, text, size);
+	last->size = size;
+	last->id = *ret_id = id;
 	return true;
+}
+
+struct fsdp_span fsdp_kineto_words_thread_name(
+	const struct fsdp_kineto_words *words, uint32_t thread)
+{
+	struct fsdp_span text = fsdp_kineto_words_text(words, thread);
+	text.size -= text.size != 0; /* without the end of the line */
+	text = fsdp_span_last(text, '\n');
+	return text.size != 0 ? fsdp_span(text.data + 1, text.size - 1) : text;
 }
 
 /* ---- categories and phases ---- */

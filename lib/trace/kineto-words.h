@@ -17,7 +17,11 @@ enum fsdp_kineto_space {
 	FSDP_KINETO_KERNELS,
 	FSDP_KINETO_THREADS,
 	FSDP_KINETO_GROUPS,
-	FSDP_KINETO_SORTS
+	FSDP_KINETO_SORTS,
+	FSDP_KINETO_UNIT_NAMES, /* as they are written */
+	FSDP_KINETO_UNITS,
+	FSDP_KINETO_UNIT_ROWS,
+	FSDP_KINETO_UNIT_TEXTS
 };
 
 /* What the category of an event means. */
@@ -50,11 +54,11 @@ struct fsdp_kineto_words {
 	/* what was seen last, before it is looked up among the names */
 	struct fsdp_kineto_category seen[32], rare, absent;
 	struct fsdp_tally *phase[128]; /* of one byte */
-	struct {
+	struct fsdp_kineto_thread {
 		unsigned char text[64];
 		size_t size;
 		uint32_t id;
-	} thread;
+	} threads[16];
 
 	unsigned char *scratch; /* of a text without its escapes */
 	size_t scratch_room;
@@ -97,6 +101,10 @@ static inline bool fsdp_kineto_words_read(struct fsdp_kineto_words *words,
 bool fsdp_kineto_words_thread(struct fsdp_kineto_words *words,
 	const struct fsdp_json_value *pid, const struct fsdp_json_value *tid,
 	uint32_t *ret_id);
+
+/* The tid of a thread, as it is written. */
+struct fsdp_span fsdp_kineto_words_thread_name(
+	const struct fsdp_kineto_words *words, uint32_t thread);
 
 /* Valid until the next call; that of events without one is `absent`. */
 struct fsdp_kineto_category *fsdp_kineto_words_category(

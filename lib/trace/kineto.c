@@ -336,10 +336,13 @@ static bool read_kineto(struct fsdp_trace_reading *reading)
 	fsdp_vec_init(&kineto->kernels.list, arena, sizeof(struct fsdp_comm));
 	fsdp_vec_init(&kineto->kernels.sorts, arena, sizeof(struct fsdp_comm_sort));
 	fsdp_vec_init(&kineto->kernels.seqs, arena, sizeof(struct fsdp_span));
-	fsdp_kineto_launches_init(&kineto->launches, reading->budget);
+	fsdp_kineto_launches_init(
+		&kineto->launches, reading->budget, reading->options->units);
 	fsdp_kineto_times_init(&kineto->times, arena, reading->options);
 	fsdp_kineto_busy_init(&kineto->busy, reading->budget, reading->options->timeline);
 	fsdp_kineto_prepare(kineto);
+	fsdp_kineto_units_init(
+		&kineto->units, &kineto->words, arena, reading->options->units);
 	bool good = (fsdp_kineto_input_init(
 			     &kineto->input, reading->limits, &reading->error) &&
 			    fsdp_kineto_words_init(&kineto->words, arena)) ||

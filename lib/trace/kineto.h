@@ -8,6 +8,7 @@
 #include "trace/kineto-launches.h"
 #include "trace/kineto-opens.h"
 #include "trace/kineto-times.h"
+#include "trace/kineto-units.h"
 #include "trace/kineto-words.h"
 
 /*
@@ -28,6 +29,8 @@ struct fsdp_kineto {
 	struct fsdp_kineto_launches launches;
 	struct fsdp_kineto_times times;
 	struct fsdp_kineto_busy busy;
+	struct fsdp_kineto_units units;
+	struct fsdp_kineto_place *places; /* of collectives, with units */
 	bool any_reduce_scatter_op;
 };
 

@@ -5,6 +5,7 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <fsdp/trace.h>
 
@@ -18,6 +19,39 @@ static void require(bool good)
 		abort();
 }
 
+static bool is_of_units(struct fsdp_span name)
+{
+	static const char *const types[] = { "all_gather", "reduce_scatter",
+		"all_reduce" };
+	for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+		if (name.size == strlen(types[i]) &&
+			memcmp(name.data, types[i], name.size) == 0)
+			return true;
+	return false;
+}
+
+/* What is added up by unit and what is of none is what there is of the type. */
+static void look_at_units(const struct fsdp_recording *one)
+{
+	uint64_t kernels = one->unassigned.gathers + one->unassigned.reduces, all = 0;
+	for (size_t i = 0; i < one->unit_count; i++) {
+		const struct fsdp_unit_times *unit = &one->units[i];
+		kernels += unit->gathers.kernels + unit->reduces.kernels;
+		require(unit->prefetched <= unit->gathers.count);
+		require(unit->gathers.on_compute_stream <= unit->gathers.kernels);
+		require(unit->gathers.exposed_ns <= unit->gathers.ns &&
+			unit->reduces.exposed_ns <= unit->reduces.ns);
+		for (size_t j = 0; j < unit->groups.count; j++)
+			require(unit->groups.texts[j].size != 0);
+	}
+	for (size_t i = 0; i < one->type_count; i++) {
+		struct fsdp_span name = one->types[i].name;
+		if (is_of_units(name))
+			all += one->types[i].times.count;
+	}
+	require(one->kind != FSDP_RECORDING_KINETO || kernels == all);
+}
+
 static void look_at(const struct fsdp_recording *one)
 {
 	for (size_t i = 0; i < one->type_count; i++) {
@@ -26,6 +60,7 @@ static void look_at(const struct fsdp_recording *one)
 		require(times->min_ns <= times->p50_ns &&
 			times->p50_ns <= times->p95_ns && times->p95_ns <= times->max_ns);
 	}
+	look_at_units(one);
 	if (one->has_device) {
 		const struct fsdp_device_times *device = &one->device;
 		require(device->idle_ns >= 0 && device->overlap_ns >= 0 &&
@@ -64,8 +99,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const char *const paths[] = { file.path, file.path };
 	struct fsdp_recordings *set = NULL;
 	struct fsdp_error *error = NULL;
-	const struct fsdp_recording_options options = { .size = sizeof options,
-		.jobs = 1 };
+	const struct fsdp_recording_options options = {
+		.size = sizeof options, .jobs = 1, .units = true
+	};
 	bool good = fsdp_recordings_read(paths, 2, &options, &set, &error);
 	require(good == (error == NULL) && good == (set != NULL));
 	for (size_t i = 0; good && i < fsdp_recording_count(set); i++)

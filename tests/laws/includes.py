@@ -85,11 +85,12 @@ PUBLIC = {
 STRANGERS = {
     "lib/format": {"shared": {"families.def", "format.h", "torch/torch.h"}, "free": {"registry.c"}},
     # What readers share: an event and what it is read from, types of time, sums of times,
-    # Python's way of printing; and what the three files of Kineto's reader share.
+    # Python's way of printing, what lies in what, rows of units, values of dumps; and what the files of
+    # Kineto's reader share.
     "lib/trace": {
         "shared": {"event.h", "types.h", "durations.h", "intervals.h", "collectives.h", "python.h", "kineto.h",
-                   "timeline.h"},
-        "free": {"readers.c", "profile.c", "order-compare.c", "match.c", "join.c"},
+                   "timeline.h", "enclosing.h", "unit-rows.h", "inert.h"},
+        "free": {"readers.c", "profile.c", "order-compare.c", "match.c", "join.c", "dumps.c"},
     },
     "lib/analysis/checks": {"shared": {"checking.h"}, "free": set()},
     "cli/cmd": {"shared": {"schemas.h"}, "free": set()},

@@ -101,7 +101,7 @@ static struct traced *trace(void)
 	struct traced *traced = calloc(1, sizeof *traced);
 	assert_non_null(traced);
 	enter(&traced->room);
-	fsdp_kineto_launches_init(&traced->launches, &traced->room.budget);
+	fsdp_kineto_launches_init(&traced->launches, &traced->room.budget, false);
 	fsdp_vec_init(&traced->comms, &traced->room.arena, sizeof(struct fsdp_comm));
 	return traced;
 }

@@ -62,6 +62,7 @@ struct fsdp_recording_options {
 	size_t step_range_count;
 
 	bool timeline; /* fsdp_recording.timeline is wanted */
+	bool units;    /* fsdp_recording.units is wanted */
 
 	/* Bits 1 << kind: others are left out, unless there is nothing else. 0: all. */
 	unsigned kinds;
@@ -200,6 +201,66 @@ struct fsdp_step {
 	size_t type_count;
 	bool has_device;                 /* there is work on the device */
 	struct fsdp_device_times device; /* between the first and the last of it */
+};
+
+/** When a unit is used. */
+enum fsdp_unit_phase {
+	FSDP_PHASE_FORWARD,
+	FSDP_PHASE_BACKWARD,
+	FSDP_PHASE_NONE, /* outside of both, or not recorded */
+};
+
+/** "forward", "backward"; NULL for FSDP_PHASE_NONE. */
+FSDP_API const char *fsdp_unit_phase_name(enum fsdp_unit_phase phase);
+
+/** The gathers, or the reductions, of a unit in one phase. `count` is how often FSDP asked
+ * for one, `kernels` how many collectives that took; the rest is of these. */
+struct fsdp_unit_collectives {
+	uint64_t count, kernels;
+	uint64_t on_compute_stream; /* kernels on the stream that computes most */
+	int64_t ns;                 /* their time together */
+	int64_t exposed_ns;         /* of that, while nothing computes; each for itself.
+			       FSDP_ABSENT: there are no kernels */
+};
+
+/** Texts in order, each once. */
+struct fsdp_unit_texts {
+	const struct fsdp_span *texts;
+	size_t count;
+};
+
+/**
+ * What one unit of FSDP costs in one phase. FSDP2 writes the names of its units into
+ * traces since PyTorch 2.5; of FSDP1 the units of a forward are counted in their order,
+ * "#0" is the root, and those of a backward are not known.
+ */
+struct fsdp_unit_times {
+	struct fsdp_span unit; /* its name, empty for the root; absent: not known */
+	enum fsdp_unit_phase phase;
+	int64_t pg; /* size of the shard mesh of this group of its parameters, or
+		       FSDP_ABSENT: it has one group */
+	struct fsdp_unit_collectives gathers, reduces;
+	uint64_t
+		prefetched; /* gathers that were asked for ahead of the unit's own turn */
+	uint64_t firsts;    /* gathers that were the first of a step */
+	uint64_t reshards;  /* after the backward */
+	uint64_t forwards;
+	struct fsdp_unit_texts groups;  /* process groups of the kernels */
+	struct fsdp_unit_texts streams; /* where the kernels ran */
+};
+
+/** Gathers and reductions that are of no unit. */
+struct fsdp_unassigned {
+	uint64_t gathers, reduces;
+	int64_t gather_ns, reduce_ns;
+};
+
+/** How the units of a trace are told apart. */
+enum fsdp_units_from {
+	FSDP_UNITS_ABSENT, /* there are no annotations of FSDP */
+	FSDP_UNITS_NAMED,  /* FSDP2 since PyTorch 2.5 */
+	FSDP_UNITS_OLD,    /* FSDP2 before that: not at all */
+	FSDP_UNITS_FSDP1,  /* by their order in the forward */
 };
 
 /* ---- order of modules ---- */
@@ -458,6 +519,12 @@ struct fsdp_recording {
 	bool steps_incomplete; /* of a pipe: calls came long before their steps */
 	bool reduce_scatter_as_all_reduce; /* gloo carries it out so */
 
+	/* with options.units, in the order of names */
+	const struct fsdp_unit_times *units;
+	size_t unit_count;
+	enum fsdp_units_from units_from;
+	struct fsdp_unassigned unassigned;
+
 	/* over the ranks of a run, if their clocks agree */
 	int64_t wait_ns;     /* for the last rank of each collective */
 	uint64_t times_last; /* how often it was the last one itself */
@@ -617,6 +684,12 @@ FSDP_API bool fsdp_type_is_named(struct fsdp_span type);
  * */
 FSDP_API const struct fsdp_matching *fsdp_recordings_matching(
 	const struct fsdp_recordings *recordings);
+
+/** With options.units, what the units of all traces cost together, as
+ * fsdp_recording.units. The index must be below the count. */
+FSDP_API size_t fsdp_recordings_unit_count(const struct fsdp_recordings *recordings);
+FSDP_API const struct fsdp_unit_times *fsdp_recordings_unit(
+	const struct fsdp_recordings *recordings, size_t index);
 
 /** The axis of all strips, if the options asked for them. */
 FSDP_API const struct fsdp_timeline *fsdp_recordings_timeline(
