@@ -116,6 +116,8 @@ COMMANDS = [
     ["replay", TRACES + "gpu_generated/old_lying_rank0.pt.trace.json.gz",
      TRACES + "gpu_generated/old_lying_rank0.pt.trace.json.gz", TRACES + "malformed/not_json.json"],
     ["order", TRACES + "exec_order/states_refused_rank0.jsonl", TRACES + "exec_order/ranks_differ_rank0.jsonl"],
+    ["replay", "--by=unit", TRACES + "units/g_plain_rank0.pt.trace.json.gz",
+     TRACES + "units/g_plain_rank1.pt.trace.json.gz"],
     ["replay", "--json", TRACES + "simple_profiler/keys_rank0.jsonl"],
     ["replay", TRACES + "simple_profiler/keys_rank0.log"],
     ["order", "--json", TRACES + "exec_order/ranks_differ_rank0.jsonl"],

@@ -887,6 +887,8 @@ static void put_separated(struct replay *replay)
 		put_rows_of_ranks(replay);
 	else if (replay_shows_only(replay, "collective"))
 		put_rows_of_collectives(replay);
+	else if (replay_shows_only(replay, "unit"))
+		replay_put_unit_rows(replay);
 	else
 		put_rows_of_types(replay);
 }
@@ -975,6 +977,11 @@ static bool has_cells(struct subject of)
 	return ((const struct data *)of.object)->timeline.cell_count != 0;
 }
 
+static bool is_by_unit(struct subject of)
+{
+	return replay_shows_only(of.context, "unit");
+}
+
 static bool is_compared(struct subject of)
 {
 	return ((const struct replay *)of.context)->baseline != NULL;
@@ -999,6 +1006,7 @@ static const struct record rest_record = RECORD_OF(RECORD_OBJECT, DATA,
 	{ "collectives", EACH(each_collective, collective_record), .always = true,
 		.about =
 			"Of several ranks those that were matched, else those of the one." },
+	{ NULL, FIELDS(replay_units), .has = is_by_unit },
 	{ "dumps", EACH(each_dump, dump_record), .always = true,
 		.about = "What `SimpleProfiler` printed, or would have." },
 	{ "problems", EACH(each_problem, problem_record), .always = true,

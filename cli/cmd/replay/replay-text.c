@@ -632,12 +632,14 @@ static bool show_run(struct replay *run)
 
 	if (run->run_count > 1 &&
 		(replay_shows_only(run, "step") || replay_shows_only(run, "collective") ||
-			run->options->timeline))
+			replay_shows_only(run, "unit") || run->options->timeline))
 		line_run(run);
 	if (replay_shows_only(run, "step"))
 		good = replay_show_steps(run);
 	if (good && replay_shows_only(run, "collective"))
 		good = show_collectives(run);
+	if (replay_shows_only(run, "unit"))
+		replay_show_units(run);
 	show_timeline(run);
 	return good;
 }

@@ -11,8 +11,8 @@
 #include "front/rank-pattern.h"
 #include "cmd/replay/replay.h"
 
-static const char *const BY_WORDS[] = { "type", "rank", "step", "collective", "region",
-	NULL };
+static const char *const BY_WORDS[] = { "type", "rank", "step", "collective", "unit",
+	"region", NULL };
 static const char *const ADVICE_WORDS[] = { "yes", "no", NULL };
 static const char *const STYLE_WORDS[] = { "default", "torch", NULL };
 
@@ -130,6 +130,7 @@ static bool prepare(struct run *run, struct fsdp_recording_options *options)
 	}
 	options->steps = prepared->steps;
 	options->timeline = replay->timeline;
+	options->units = replay->by != NULL && strcmp(replay->by, "unit") == 0;
 	options->kinds = 1u << FSDP_RECORDING_PROFILE | 1u << FSDP_RECORDING_LOG |
 			 1u << FSDP_RECORDING_KINETO;
 	if (replay->rank_regex == NULL)

@@ -118,6 +118,15 @@ static inline const char *plural(uint64_t count)
 /* What each step costs, and what is in it. False: out of memory. */
 bool replay_show_steps(struct replay *run);
 
+/* ---- units ---- */
+
+/* What each unit of FSDP costs, and what that comes from. */
+void replay_show_units(struct replay *run);
+/* Rows for outputs that know nothing but rows. */
+void replay_put_unit_rows(struct replay *replay);
+/* Its fields are those of the answer with --by=unit, about a struct replay as context. */
+extern const struct record replay_units;
+
 /* ---- answers ---- */
 
 /* False: out of memory. */
