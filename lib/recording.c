@@ -11,6 +11,7 @@
 
 #include "base/num.h"
 #include "base/pool.h"
+#include "trace/flight.h"
 #include "trace/cycles.h"
 #include "trace/join.h"
 
@@ -37,6 +38,8 @@ static const char *const kind_names[FSDP_RECORDING_KIND_COUNT] = {
 	[FSDP_RECORDING_KINETO] = "kineto",
 	[FSDP_RECORDING_FX_ORDER] = "fx_exec_order",
 	[FSDP_RECORDING_EXEC_ORDER] = "exec_order",
+	[FSDP_RECORDING_FLIGHT] = "flight_recorder",
+	[FSDP_RECORDING_MEMORY] = "memory_snapshot",
 };
 
 const char *fsdp_recording_kind_name(enum fsdp_recording_kind kind)
@@ -100,8 +103,10 @@ static void read_one(void *context, size_t index)
 		fsdp_fail(&reading->error, FSDP_ERROR_SYSTEM, FSDP_UNKNOWN,
 			"interrupted before it was read");
 	}
-	if (good) {
+	/* A dump that cannot be read is one that lacks: of which rank matters. */
+	if (good || reading->recording.kind == FSDP_RECORDING_FLIGHT)
 		fsdp_trace_settle_rank(reading, index);
+	if (good) {
 		fsdp_trace_judge(reading);
 		if (reading->findings.lost)
 			fsdp_trace_memory(reading);
@@ -146,6 +151,20 @@ static bool is_wanted(
 	return kinds == 0 || (kinds >> reading->recording.kind & 1) != 0;
 }
 
+/* Whether it is no recording at all. An empty or broken rank1.json is missed by whoever
+ * looks at the others; JSON of something else is not. */
+static bool is_none(const struct fsdp_trace_reading *reading)
+{
+	struct fsdp_span name =
+		fsdp_span_last(fsdp_span_text(reading->recording.path), '/');
+	if (reading->error == NULL ||
+		fsdp_error_code(reading->error) != FSDP_ERROR_NOT_A_CHECKPOINT)
+		return false;
+	const char *kind = fsdp_error_kind(reading->error);
+	return memmem(name.data, name.size, ".json", 5) == NULL ||
+	       (kind != NULL && strcmp(kind, "no_trace_events") == 0);
+}
+
 /* Leaves out recordings of other kinds, if there are others. */
 static void choose_kinds(struct fsdp_recordings *set)
 {
@@ -155,8 +174,20 @@ static void choose_kinds(struct fsdp_recordings *set)
 			  is_wanted(set, &set->readings[i]);
 	for (size_t i = 0; wanted != 0 && i < set->reading_count; i++) {
 		struct fsdp_trace_reading *reading = &set->readings[i];
-		reading->left_out = reading->error == NULL && !is_wanted(set, reading);
-		set->left_out_count += reading->left_out;
+		if (!set->options->folder || !is_none(reading))
+			continue;
+		fsdp_error_free(reading->error);
+		reading->error = NULL;
+		reading->left_out = true;
+		set->left_out_count++;
+	}
+	for (size_t i = 0; wanted != 0 && i < set->reading_count; i++) {
+		struct fsdp_trace_reading *reading = &set->readings[i];
+		if (reading->left_out || reading->error != NULL ||
+			is_wanted(set, reading))
+			continue;
+		reading->left_out = true;
+		set->left_out_count++;
 	}
 }
 

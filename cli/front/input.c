@@ -4,6 +4,7 @@
  */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -208,6 +209,18 @@ static bool is_recording_name(const char *name)
 	return false;
 }
 
+/* Dumps of PyTorch have names of many sorts, and begin as pickles do. */
+static bool begins_as_pickle(const char *path)
+{
+	unsigned char head[2] = { 0 };
+	int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	bool read_all = file >= 0 && read(file, head, sizeof head) == sizeof head;
+
+	if (file >= 0)
+		close(file);
+	return read_all && head[0] == 0x80 && head[1] >= 2 && head[1] <= 5;
+}
+
 static int compare_texts(const void *a, const void *b)
 {
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
@@ -227,8 +240,9 @@ static enum usage_result add_folder(
 			found, sizeof found, "%s%s%s", path, slash, entry->d_name);
 		struct stat status;
 
-		if (!is_recording_name(entry->d_name) || length >= (int)sizeof found ||
-			stat(found, &status) != 0 || !S_ISREG(status.st_mode))
+		if (*entry->d_name == '.' || length >= (int)sizeof found ||
+			stat(found, &status) != 0 || !S_ISREG(status.st_mode) ||
+			(!is_recording_name(entry->d_name) && !begins_as_pickle(found)))
 			continue;
 		if (inputs->paths.count - first == MOST_ENTRIES) {
 			usage_what(usage, "%s holds more than %d recordings", path,
@@ -240,6 +254,7 @@ static enum usage_result add_folder(
 		if (copy == NULL || !texts_add(&inputs->paths, copy))
 			return USAGE_MEMORY;
 	}
+	inputs->is_folder |= inputs->paths.count != first;
 	/* Without any it is opened as it is, and the reason told. */
 	if (inputs->paths.count == first && !texts_add(&inputs->paths, path))
 		return USAGE_MEMORY;

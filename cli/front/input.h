@@ -16,7 +16,8 @@ struct inputs {
 	struct owned owned;
 	struct fsdp_options options; /* for opening, limits and all */
 	struct fsdp_limit_setting *limits;
-	uint32_t rank; /* the only one that is needed; see command.h */
+	bool is_folder; /* recordings: some paths are what a folder holds */
+	uint32_t rank;  /* the only one that is needed; see command.h */
 };
 
 /* *inputs is all zero before; inputs_done also after a failure. */

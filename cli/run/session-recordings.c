@@ -116,6 +116,7 @@ bool session_read_recordings(struct session *session, struct run *run)
 		.limit_count = session->inputs->options.limit_count,
 		.jobs = jobs_wanted(common),
 		.progress = &progress,
+		.folder = session->inputs->is_folder,
 	};
 	struct fsdp_error *error = NULL;
 	const char *path;

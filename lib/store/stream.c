@@ -253,6 +253,13 @@ bool fsdp_stream_rewind(struct fsdp_stream *stream, struct fsdp_error **ret_erro
 	return put_together(stream, ret_error);
 }
 
+const struct fsdp_source *fsdp_stream_plain(const struct fsdp_stream *stream)
+{
+	return stream->is_file && stream->gunzip == NULL && stream->unpack == NULL
+		       ? &stream->file
+		       : NULL;
+}
+
 uint64_t fsdp_stream_size(const struct fsdp_stream *stream)
 {
 	return stream->file.size;

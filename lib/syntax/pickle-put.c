@@ -166,6 +166,27 @@ struct cell *fsdp_machine_more_of_call(struct machine *m, struct cell *call)
 	return more;
 }
 
+/* A record may become a number of the caller's. Who has it from the memo is sent on. */
+static struct slot *fold_dict(struct machine *m, struct slot *target, struct cell *cell)
+{
+	struct fsdp_error *error = NULL;
+	uint32_t number = 0;
+	if (m->options->fold_dict(
+		    m->options->context, m->pickle, target->ref, &number, &error) &&
+		number < REF_PAYLOADS) {
+		*cell = (struct cell){ .kind = CELL_FORWARD, .a = number };
+		forget(m, target, REF(TAG_FOLDED, number));
+		return target + 1;
+	}
+	if (error != NULL) {
+		fsdp_error_free(m->error);
+		m->error = error;
+		return NULL;
+	}
+	pin_if_old(m, target, ref_payload(target->ref));
+	return target + 1;
+}
+
 /* The values between target + 1 and top go into the target, which is the new top. Into
  * what is no such container they go nevertheless if there is a place for them, so that
  * they are seen; the finding says that it is wrong. */
@@ -198,6 +219,9 @@ static struct slot *put_items(
 	if (!fsdp_machine_add_items(
 		    m, holder, target + 1, (size_t)(top - target - 1), pairs))
 		return NULL;
+	if (pairs && m->options->fold_dict != NULL && cell->kind == FSDP_PICKLE_DICT &&
+		cell->a <= FSDP_FOLD_PAIRS)
+		return fold_dict(m, target, cell);
 	pin_if_old(m, target, ref_payload(target->ref));
 	return target + 1;
 }

@@ -133,6 +133,9 @@ struct fsdp_pickle_deed {
 	fsdp_ref keywords; /* NEWOBJ_EX; FSDP_REF_NONE for all others */
 };
 
+/* Records have few keys; of larger dicts nobody is asked. */
+enum { FSDP_FOLD_PAIRS = 64 };
+
 struct fsdp_pickle_options {
 	const struct fsdp_fold *folds;
 	size_t fold_count;
@@ -140,6 +143,11 @@ struct fsdp_pickle_options {
 	/* A persistent id (its tuple or text) was met; same answer as a fold. NULL: stays
 	 * symbolic. */
 	bool (*fold_persistent)(void *context, struct fsdp_pickle *pickle, fsdp_ref id,
+		uint32_t *ret_number, struct fsdp_error **ret_error);
+	/* Pairs were put into a dict of at most FSDP_FOLD_PAIRS; same answer as a fold,
+	 * which takes the place of the dict and its values. More pairs that follow then
+	 * find no dict. NULL: dicts stay. */
+	bool (*fold_dict)(void *context, struct fsdp_pickle *pickle, fsdp_ref dict,
 		uint32_t *ret_number, struct fsdp_error **ret_error);
 	void *context;
 

@@ -40,6 +40,8 @@ struct fsdp_trace_reader {
 
 extern const struct fsdp_trace_reader fsdp_trace_native;
 extern const struct fsdp_trace_reader fsdp_trace_kineto;
+extern const struct fsdp_trace_reader fsdp_trace_pickle;
+extern const struct fsdp_trace_reader fsdp_trace_flight;
 extern const struct fsdp_trace_reader fsdp_trace_log;
 
 /* Has the stream read by the reader that takes its beginning. False: reading->error. */

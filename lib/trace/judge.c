@@ -162,6 +162,9 @@ void fsdp_trace_judge(struct fsdp_trace_reading *reading)
 	const struct fsdp_recording *recording = &reading->recording;
 	if (recording->kind == FSDP_RECORDING_KINETO)
 		judge_trace(reading);
+	else if (recording->memory != NULL && recording->truncated)
+		FSDP_TRACE_FIND(reading, RECORDING_TRUNCATED,
+			"it ends in the middle of its history: only what is held at the end is known");
 	else
 		judge_lines(reading);
 	judge_profile(reading);

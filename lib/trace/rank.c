@@ -38,6 +38,38 @@ static bool rank_of_name(const char *path, int64_t *ret_rank)
 	return found;
 }
 
+/* nccl_trace_rank_3, node-a_host_3.json: what a dump's name ends with. */
+static bool rank_at_end(const char *path, int64_t *ret_rank)
+{
+	static const char *const ends[] = { ".json", ".pickle", ".pkl", ".pt", ".gz" };
+	struct fsdp_span name = fsdp_span_last(fsdp_span_text(path), '/');
+	for (size_t i = 0; i < FSDP_COUNT(ends); i++) {
+		if (!fsdp_span_ends(name, fsdp_span_text(ends[i])))
+			continue;
+		name.size -= strlen(ends[i]);
+		i = SIZE_MAX; /* the next one, from the first */
+	}
+	const unsigned char *at = name.data + name.size;
+	while (at > name.data && at[-1] >= '0' && at[-1] <= '9')
+		at--;
+	return take_digits((const char *)at, ret_rank);
+}
+
+/* oom_3.pickle, snapshot-3: the number at the end of a snapshot's name, whatever it ends
+ * with. */
+static bool rank_before_suffix(const char *path, int64_t *ret_rank)
+{
+	struct fsdp_span name = fsdp_span_last(fsdp_span_text(path), '/');
+	size_t end = name.size;
+	while (end != 0 && name.data[end - 1] != '.')
+		end--;
+	end = end != 0 ? end - 1 : name.size;
+	const unsigned char *at = name.data + end;
+	while (at > name.data && at[-1] >= '0' && at[-1] <= '9')
+		at--;
+	return take_digits((const char *)at, ret_rank);
+}
+
 void fsdp_trace_settle_rank(struct fsdp_trace_reading *reading, size_t index)
 {
 	const struct fsdp_recording_options *options = reading->options;
@@ -49,7 +81,11 @@ void fsdp_trace_settle_rank(struct fsdp_trace_reading *reading, size_t index)
 		recording->rank = options->rank_of(options->context, recording->path);
 	if (recording->rank != FSDP_ABSENT)
 		return;
-	if (rank_of_name(recording->path, &recording->rank)) {
+	if ((recording->kind == FSDP_RECORDING_FLIGHT &&
+		    rank_at_end(recording->path, &recording->rank)) ||
+		rank_of_name(recording->path, &recording->rank) ||
+		(recording->kind == FSDP_RECORDING_MEMORY &&
+			rank_before_suffix(recording->path, &recording->rank))) {
 		recording->rank_from = FSDP_RANK_FROM_NAME;
 	} else {
 		recording->rank_from = FSDP_RANK_FROM_POSITION;

@@ -5,7 +5,9 @@
 #include "trace/event.h"
 
 static const struct fsdp_trace_reader *const readers[] = {
+	&fsdp_trace_pickle,
 	&fsdp_trace_native,
+	&fsdp_trace_flight,
 	&fsdp_trace_kineto,
 	&fsdp_trace_log,
 };

@@ -328,6 +328,106 @@ static void what_is_folded_is_forgotten(void **state)
 	free(stream);
 }
 
+/* ---- dicts ---- */
+
+static bool fold_dict(void *context, struct fsdp_pickle *pickle, fsdp_ref dict,
+	uint32_t *ret_number, struct fsdp_error **ret_error)
+{
+	struct family *family = context;
+	if (family->fail)
+		return fsdp_fail(
+			ret_error, FSDP_ERROR_INTERNAL, 7, "the family gives up");
+	if ((family->decline >> family->asked++ % 32 & 1) != 0)
+		return false;
+	return fold_persistent(context, pickle, dict, ret_number, ret_error);
+}
+
+static void read_dicts(
+	struct reading *reading, struct family *family, const void *data, size_t size)
+{
+	reading_init(reading);
+	reading->options.fold_dict = fold_dict;
+	reading->options.context = family;
+	reading_run(reading, data, size);
+}
+
+/* As above; the text of a folded dict begins with "pid:". */
+static void dicts_are_folded_where_they_are_filled(void **state)
+{
+	(void)state;
+	static const struct game games[] = {
+		GAME("}X\1\0\0\0kK\1s.", "pid:{'k':1,}"),
+		GAME("].", "[]"),
+		GAME("}.", "{}"),
+		/* memoized before it is filled, as Python does it: all see the folded one
+		 */
+		GAME("]}q\1(X\1\0\0\0kK\1uah\1a.", "[pid:{'k':1,},pid:{'k':1,},]"),
+		GAME("]}q\1]h\1aq\2"
+		     "0(X\1\0\0\0kK\1uah\2a.",
+			"[pid:{'k':1,},[pid:{'k':1,},],]"),
+		/* one inside another */
+		GAME("}(X\1\0\0\0k}X\1\0\0\0jK\2su.", "pid:{'k':pid:{'j':2,},}"),
+		/* what it holds is read again afterwards */
+		GAME("]}(X\1\0\0\0k](K\1K\2eq\5uah\5a.", "[pid:{'k':[1,2,],},[1,2,],]"),
+		GAME("]}(X\1\0\0\0kq\4X\1\0\0\0vq\5uah\4ah\5a.",
+			"[pid:{'k':'v',},'k','v',]"),
+	};
+	for (size_t i = 0; i < sizeof games / sizeof *games; i++) {
+		struct family family = { 0 };
+		struct reading reading;
+		read_dicts(&reading, &family, games[i].stream, games[i].size);
+		assert_true(reading.good);
+		char *text = text_of(&reading, &family);
+		assert_string_equal(text, games[i].text);
+		free(text);
+		reading_done(&reading);
+		family_done(&family);
+	}
+}
+
+static void a_dict_that_is_declined_stays(void **state)
+{
+	(void)state;
+	static const char stream[] = "]}(X\1\0\0\0kK\1ua}(X\1\0\0\0kK\2ua.";
+	struct family family = { .decline = 1 };
+	struct reading reading;
+	read_dicts(&reading, &family, stream, sizeof stream - 1);
+	char *text = text_of(&reading, &family);
+	assert_string_equal(text, "[{'k':1,},pid:{'k':2,},]");
+	free(text);
+	reading_done(&reading);
+	family_done(&family);
+	family = (struct family){ .fail = true };
+	read_dicts(&reading, &family, stream, sizeof stream - 1);
+	assert_false(reading.good);
+	reading_done(&reading);
+	family_done(&family);
+}
+
+/* Nobody is asked again and again about a dict that grows. */
+static void large_dicts_are_not_asked_about(void **state)
+{
+	(void)state;
+	unsigned char stream[8192] = "}";
+	size_t size = 1;
+	for (unsigned i = 0; i <= FSDP_FOLD_PAIRS; i++) {
+		const unsigned char pair[] = { 'K', (unsigned char)i, 'N' };
+		if (i == 0)
+			stream[size++] = '(';
+		memcpy(stream + size, pair, sizeof pair);
+		size += sizeof pair;
+	}
+	stream[size++] = 'u';
+	stream[size++] = '.';
+	struct family family = { 0 };
+	struct reading reading;
+	read_dicts(&reading, &family, stream, size);
+	assert_true(reading.good);
+	assert_int_equal(family.asked, 0);
+	reading_done(&reading);
+	family_done(&family);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -338,6 +438,9 @@ int main(void)
 		cmocka_unit_test(rows_match_by_name_or_by_the_beginning_of_a_module),
 		cmocka_unit_test(a_family_may_fail),
 		cmocka_unit_test(what_is_folded_is_forgotten),
+		cmocka_unit_test(dicts_are_folded_where_they_are_filled),
+		cmocka_unit_test(a_dict_that_is_declined_stays),
+		cmocka_unit_test(large_dicts_are_not_asked_about),
 	};
 	return reading_run_all(tests, sizeof tests / sizeof *tests);
 }

@@ -158,6 +158,18 @@ static bool is_answerable(struct replay *replay)
 				"%s records an order, no times", one->path);
 			return false;
 		}
+		if (one->flight != NULL) {
+			refuse(replay->run, "fsdp-inspect order takes it",
+				"%s is a dump of the Flight Recorder: it tells who waits for whom",
+				one->path);
+			return false;
+		}
+		if (one->memory != NULL) {
+			refuse(replay->run, "fsdp-inspect replay --memory takes it",
+				"%s is a snapshot of CUDA memory: it records no times of calls",
+				one->path);
+			return false;
+		}
 		replay->has_traces |= one->kind == FSDP_RECORDING_KINETO;
 		replay->has_dumps |= one->dump_count != 0;
 		steps += one->step_count;

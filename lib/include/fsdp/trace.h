@@ -4,6 +4,8 @@
 
 #include <fsdp/error.h>
 #include <fsdp/finding.h>
+#include <fsdp/flight.h>
+#include <fsdp/memory.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -35,11 +37,13 @@ enum fsdp_recording_kind {
 	FSDP_RECORDING_KINETO,     /* a trace of torch.profiler */
 	FSDP_RECORDING_FX_ORDER,   /* module order by torch.fx, as JSON lines */
 	FSDP_RECORDING_EXEC_ORDER, /* order of FSDP1's handles, as JSON lines */
+	FSDP_RECORDING_FLIGHT,     /* a dump of the Flight Recorder, pickle or JSON */
+	FSDP_RECORDING_MEMORY,     /* a snapshot of CUDA memory, a pickle */
 	FSDP_RECORDING_KIND_COUNT
 };
 
-/** "simple_profiler", "log", "kineto", "fx_exec_order", "exec_order"; NULL for anything
- * else. */
+/** "simple_profiler", "log", "kineto", "fx_exec_order", "exec_order",
+ * "flight_recorder", "memory_snapshot"; NULL for anything else. */
 FSDP_API const char *fsdp_recording_kind_name(enum fsdp_recording_kind kind);
 
 /**
@@ -66,6 +70,10 @@ struct fsdp_recording_options {
 
 	/* Bits 1 << kind: others are left out, unless there is nothing else. 0: all. */
 	unsigned kinds;
+
+	/* The paths are all files of a folder: one that is no recording is left out as
+	 * well, and no error. */
+	bool folder;
 
 	/* Another thread, or a signal handler, may look at or set these. */
 	struct fsdp_recording_progress *progress;
@@ -532,8 +540,10 @@ struct fsdp_recording {
 	 * data NULL: nothing is known there. NULL: none at all */
 	const struct fsdp_span *timeline;
 
-	const struct fsdp_fx_order *fx;      /* FSDP_RECORDING_FX_ORDER, else NULL */
-	const struct fsdp_exec_order *order; /* FSDP_RECORDING_EXEC_ORDER, else NULL */
+	const struct fsdp_fx_order *fx;        /* FSDP_RECORDING_FX_ORDER, else NULL */
+	const struct fsdp_exec_order *order;   /* FSDP_RECORDING_EXEC_ORDER, else NULL */
+	const struct fsdp_flight_dump *flight; /* FSDP_RECORDING_FLIGHT, else NULL */
+	const struct fsdp_memory *memory;      /* FSDP_RECORDING_MEMORY, else NULL */
 };
 
 /* ---- over ranks ---- */

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_FLIGHT_H
+#define FSDP_FLIGHT_H
+
+#include <stdbool.h>
+
+#include <fsdp/span.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/**
+ * Dumps of PyTorch's Flight Recorder: the last collectives of each rank of a job, as
+ * pickles or JSON, and what they say together. Everything here belongs to the set of
+ * recordings it is of (fsdp/trace.h) and lives as long; nothing allocates or fails.
+ * Texts come from the dumps: not terminated, not escaped, maybe not UTF-8. Absent texts
+ * have data NULL, absent numbers are FSDP_ABSENT.
+ */
+
+/** One dump. */
+struct fsdp_flight_dump {
+	struct fsdp_span version; /* of the recorder, such as "2.10" */
+	struct fsdp_span library; /* version of NCCL; absent if it is not known */
+	uint64_t entries;         /* collectives, and sends and receives */
+	int64_t first_record;     /* number of the first of them, from 0 */
+};
+
+/** The sizes of one tensor. */
+struct fsdp_flight_sizes {
+	const int64_t *dims;
+	size_t dim_count;
+};
+
+/** What a rank called. Lists that the dump does not have are empty. */
+struct fsdp_flight_call {
+	struct fsdp_span
+		op; /* "_all_gather_base" without what surrounds it, as written */
+	const struct fsdp_flight_sizes *input_sizes, *output_sizes; /* by tensor */
+	size_t input_size_count, output_size_count;
+	const struct fsdp_span *input_dtypes, *output_dtypes;
+	size_t input_dtype_count, output_dtype_count;
+};
+
+/** A line of code. */
+struct fsdp_flight_place {
+	struct fsdp_span filename, name; /* of the file and the function */
+	int64_t line;
+};
+
+/** The last thing that a rank entered in any group. */
+struct fsdp_flight_last {
+	int64_t rank;
+	int64_t seq;
+	struct fsdp_span op, group; /* op NULL: it has no entry */
+	struct fsdp_flight_place
+		place; /* the innermost that is not PyTorch's, or absent */
+};
+
+/** What a culprit called where ranks differ. */
+struct fsdp_flight_found {
+	int64_t rank;
+	struct fsdp_flight_call call;
+};
+
+enum fsdp_flight_verdict {
+	FSDP_FLIGHT_AGREE,      /* every rank did the same */
+	FSDP_FLIGHT_STUCK,      /* ranks wait for others that are not there */
+	FSDP_FLIGHT_MISMATCH,   /* ranks entered one collective in different ways */
+	FSDP_FLIGHT_INCOMPLETE, /* nothing is wrong in what is there, but dumps lack */
+	FSDP_FLIGHT_VERDICT_COUNT
+};
+
+/** "agree", "stuck", "mismatch", "incomplete"; NULL past the end. */
+FSDP_API const char *fsdp_flight_verdict_name(unsigned verdict);
+
+/**
+ * What the dumps of a job say together. Lists of ranks are ascending. The group and what
+ * follows are of the collective in which ranks part; they are absent if there is none.
+ */
+struct fsdp_flight {
+	enum fsdp_flight_verdict verdict;
+	/* "missing", "extra", "cycle", "status", "unheard", "no_entries", "op", "size",
+	 * "dtype"; NULL: there is none */
+	const char *problem;
+	const int64_t *culprits;
+	size_t culprit_count;
+	struct fsdp_span group;      /* as people know it */
+	struct fsdp_span group_name; /* as PyTorch does */
+	int64_t seq;
+	struct fsdp_span op;    /* "all_gather", whatever variant it is */
+	const int64_t *members; /* of the group, as far as they are known */
+	size_t member_count;
+	const int64_t *entered, *missing;
+	size_t entered_count, missing_count;
+	int64_t since_ns;               /* when the first rank entered it, since 1970 */
+	struct fsdp_flight_call call;   /* of those that entered it */
+	struct fsdp_flight_place place; /* where the first of them did */
+	/* of a mismatch: what most ranks called, and what the culprits did */
+	bool has_expected;
+	struct fsdp_flight_call expected;
+	const struct fsdp_flight_found *found;
+	size_t found_count;
+	const struct fsdp_flight_last *last; /* of each culprit */
+	size_t last_count;
+	const int64_t *waiting; /* ranks that wait elsewhere, in the end for a culprit */
+	size_t waiting_count;
+	const int64_t *missing_dumps, *unreadable;
+	size_t missing_dump_count, unreadable_count;
+	const struct fsdp_span *versions; /* each once, in order of their bytes */
+	size_t version_count;
+	const struct fsdp_span *groups; /* by name, as people know them */
+	const size_t *group_sizes;      /* ranks in each */
+	size_t group_count;
+};
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,474 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A dump of the Flight Recorder as rows: a dict with `version`, `pg_config`, `pg_status`
+ * and `entries`, the newest collectives of one rank.
+ *
+ * Origin: torch/csrc/distributed/c10d/FlightRecorder.hpp, FlightRecorderDetail.hpp.
+ */
+#include <stdlib.h>
+
+#include "trace/flight.h"
+
+enum { GROUPS, CALLS, PLACES, TABLES };
+
+struct flight_reader {
+	struct fsdp_trace_reading *reading;
+	struct fsdp_flight_rows *rows;
+	struct fsdp_names tables[TABLES]; /* the id of a row, less one, is its index */
+	struct fsdp_flight_bytes key;     /* of the row that is looked up */
+};
+
+static bool fail(struct flight_reader *reader, const char *what, uint64_t entry)
+{
+	fsdp_fail(&reader->reading->error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
+		"entry %llu of this Flight Recorder dump has no %s", FSDP_LLU(entry),
+		what);
+	return fsdp_error_add_kind(&reader->reading->error, "flight");
+}
+
+/* ---- rows that entries share ---- */
+
+/* The index of the row whose key was put together, which lies in *ret_key. *ret_fresh: it
+ * is new. FSDP_NONE: out of memory. */
+static uint32_t row_of(struct flight_reader *reader, unsigned table, size_t count,
+	struct fsdp_span *ret_key)
+{
+	struct fsdp_names *names = &reader->tables[table];
+	uint32_t id =
+		fsdp_names_child(names, 0, fsdp_span(reader->key.data, reader->key.size));
+	if (id == FSDP_NONE)
+		return FSDP_NONE;
+	*ret_key = id > count ? fsdp_names_segment(names, id) : (struct fsdp_span){ 0 };
+	return id - 1;
+}
+
+static bool put_text(struct flight_reader *reader, struct fsdp_span text)
+{
+	return fsdp_flight_put(&reader->key, &text.size, sizeof text.size) &&
+	       fsdp_flight_put(&reader->key, text.data, text.size);
+}
+
+/* The next text of a key. */
+static struct fsdp_span take_text(struct fsdp_span *key)
+{
+	struct fsdp_span text;
+	memcpy(&text.size, key->data, sizeof text.size);
+	text.data = key->data + sizeof text.size;
+	*key = fsdp_span(text.data + text.size, key->size - sizeof text.size - text.size);
+	return text;
+}
+
+static bool find_group(
+	struct flight_reader *reader, const struct fsdp_inert *pair, uint32_t *ret_group)
+{
+	struct fsdp_vec *groups = &reader->rows->groups;
+	struct fsdp_inert_walk walk = { .of = *pair };
+	struct fsdp_inert values[2] = { { 0 }, { 0 } };
+	struct fsdp_flight_group *fresh;
+	struct fsdp_span key;
+	for (size_t i = 0; i < 2; i++)
+		if (!fsdp_inert_next(&walk, &key, &values[i]))
+			break;
+	reader->key.size = 0;
+	if (!put_text(reader, fsdp_inert_text(&values[0])) ||
+		!put_text(reader, fsdp_inert_text(&values[1])))
+		return false;
+	*ret_group = row_of(reader, GROUPS, groups->count, &key);
+	if (*ret_group == FSDP_NONE || key.data == NULL)
+		return *ret_group != FSDP_NONE;
+	fresh = fsdp_vec_push(groups);
+	if (fresh == NULL)
+		return false;
+	fresh->name = take_text(&key);
+	fresh->desc = take_text(&key);
+	return true;
+}
+
+/* A part of a key whose length is written in front of it once it is known. */
+static bool put_list(struct flight_reader *reader, const struct fsdp_inert *list,
+	bool (*pack)(struct fsdp_flight_bytes *bytes, const struct fsdp_inert *list))
+{
+	size_t at = reader->key.size, size = 0;
+	if (!fsdp_flight_put(&reader->key, &size, sizeof size) ||
+		!pack(&reader->key, list))
+		return false;
+	size = reader->key.size - at - sizeof size;
+	memcpy(reader->key.data + at, &size, sizeof size);
+	return true;
+}
+
+static struct fsdp_span take_list(struct fsdp_span *key)
+{
+	struct fsdp_span list = take_text(key);
+	return list.size != 0 ? list : (struct fsdp_span){ 0 };
+}
+
+/* ---- entries ---- */
+
+enum field {
+	RECORD_ID,
+	PROCESS_GROUP,
+	COLLECTIVE_SEQ_ID,
+	P2P_SEQ_ID,
+	PROFILING_NAME,
+	TIME_CREATED_NS,
+	INPUT_SIZES,
+	OUTPUT_SIZES,
+	INPUT_DTYPES,
+	OUTPUT_DTYPES,
+	STATE,
+	RETIRED,
+	IS_P2P,
+	FRAMES,
+	FIELD_COUNT
+};
+
+static const struct fsdp_span field_names[FIELD_COUNT] = {
+	[RECORD_ID] = FSDP_SPAN_INIT("record_id"),
+	[PROCESS_GROUP] = FSDP_SPAN_INIT("process_group"),
+	[COLLECTIVE_SEQ_ID] = FSDP_SPAN_INIT("collective_seq_id"),
+	[P2P_SEQ_ID] = FSDP_SPAN_INIT("p2p_seq_id"),
+	[PROFILING_NAME] = FSDP_SPAN_INIT("profiling_name"),
+	[TIME_CREATED_NS] = FSDP_SPAN_INIT("time_created_ns"),
+	[INPUT_SIZES] = FSDP_SPAN_INIT("input_sizes"),
+	[OUTPUT_SIZES] = FSDP_SPAN_INIT("output_sizes"),
+	[INPUT_DTYPES] = FSDP_SPAN_INIT("input_dtypes"),
+	[OUTPUT_DTYPES] = FSDP_SPAN_INIT("output_dtypes"),
+	[STATE] = FSDP_SPAN_INIT("state"),
+	[RETIRED] = FSDP_SPAN_INIT("retired"),
+	[IS_P2P] = FSDP_SPAN_INIT("is_p2p"),
+	[FRAMES] = FSDP_SPAN_INIT("frames"),
+};
+
+static void take_fields(const struct fsdp_inert *entry, struct fsdp_inert *fields)
+{
+	struct fsdp_inert_walk walk = { .of = *entry };
+	struct fsdp_inert value;
+	struct fsdp_span key;
+	memset(fields, 0, FIELD_COUNT * sizeof *fields);
+	while (fsdp_inert_next(&walk, &key, &value))
+		for (size_t i = 0; i < FIELD_COUNT; i++)
+			if (fsdp_span_equal(key, field_names[i])) {
+				fields[i] = value;
+				break;
+			}
+}
+
+static bool find_call(
+	struct flight_reader *reader, const struct fsdp_inert *fields, uint32_t *ret_call)
+{
+	struct fsdp_vec *calls = &reader->rows->calls;
+	struct fsdp_flight_called *fresh;
+	struct fsdp_span key;
+	reader->key.size = 0;
+	if (!put_text(reader, fsdp_inert_text(&fields[PROFILING_NAME])) ||
+		!put_list(reader, &fields[INPUT_SIZES], fsdp_flight_pack_sizes) ||
+		!put_list(reader, &fields[OUTPUT_SIZES], fsdp_flight_pack_sizes) ||
+		!put_list(reader, &fields[INPUT_DTYPES], fsdp_flight_pack_texts) ||
+		!put_list(reader, &fields[OUTPUT_DTYPES], fsdp_flight_pack_texts))
+		return false;
+	*ret_call = row_of(reader, CALLS, calls->count, &key);
+	if (*ret_call == FSDP_NONE || key.data == NULL)
+		return *ret_call != FSDP_NONE;
+	fresh = fsdp_vec_push(calls);
+	if (fresh == NULL)
+		return false;
+	fresh->name = take_text(&key);
+	fresh->input.sizes = take_list(&key);
+	fresh->output.sizes = take_list(&key);
+	fresh->input.dtypes = take_list(&key);
+	fresh->output.dtypes = take_list(&key);
+	return true;
+}
+
+/* PyTorch's own code, and what wraps its functions. */
+static bool is_inside(struct fsdp_span filename)
+{
+	static const char *const wrappers[] = { "/typing_extensions.py",
+		"/contextlib.py" };
+	for (size_t i = 0; i < FSDP_COUNT(wrappers); i++)
+		if (fsdp_span_ends(filename, fsdp_span_text(wrappers[i])))
+			return true;
+	return fsdp_span_has(filename, "torch/", false);
+}
+
+/* The innermost frame that is not of PyTorch. */
+static bool find_frame(const struct fsdp_inert *frames, struct fsdp_flight_place *place)
+{
+	struct fsdp_inert_walk walk = { .of = *frames };
+	struct fsdp_inert frame;
+	struct fsdp_span key;
+	while (fsdp_inert_next(&walk, &key, &frame)) {
+		struct fsdp_inert name = fsdp_inert_get(&frame, "name"),
+				  filename = fsdp_inert_get(&frame, "filename"),
+				  line = fsdp_inert_get(&frame, "line");
+		*place = (struct fsdp_flight_place){ fsdp_inert_text(&filename),
+			fsdp_inert_text(&name), FSDP_ABSENT };
+		fsdp_inert_integer(&line, &place->line);
+		if (place->filename.data != NULL && !is_inside(place->filename))
+			return true;
+	}
+	return false;
+}
+
+static bool find_place(struct flight_reader *reader, const struct fsdp_inert *frames,
+	uint32_t *ret_place)
+{
+	struct fsdp_vec *places = &reader->rows->places;
+	struct fsdp_flight_place place, *fresh;
+	struct fsdp_span key;
+	*ret_place = FSDP_NONE;
+	if (!find_frame(frames, &place))
+		return true;
+	reader->key.size = 0;
+	if (!put_text(reader, place.filename) || !put_text(reader, place.name) ||
+		!fsdp_flight_put(&reader->key, &place.line, sizeof place.line))
+		return false;
+	*ret_place = row_of(reader, PLACES, places->count, &key);
+	if (*ret_place == FSDP_NONE || key.data == NULL)
+		return *ret_place != FSDP_NONE;
+	fresh = fsdp_vec_push(places);
+	if (fresh == NULL)
+		return false;
+	fresh->filename = take_text(&key);
+	fresh->name = take_text(&key);
+	fresh->line = place.line;
+	return true;
+}
+
+static bool is_whole(
+	struct flight_reader *reader, const struct fsdp_inert *fields, uint64_t index)
+{
+	int64_t seq;
+	if (fsdp_inert_text(&fields[PROFILING_NAME]).data == NULL)
+		return fail(reader, "profiling_name", index);
+	if (!fsdp_inert_is_list(&fields[PROCESS_GROUP]))
+		return fail(reader, "process_group", index);
+	if (!fsdp_inert_integer(&fields[COLLECTIVE_SEQ_ID], &seq))
+		return fail(reader, "collective_seq_id", index);
+	return true;
+}
+
+static bool add_entry(struct flight_reader *reader, const struct fsdp_inert *value)
+{
+	struct fsdp_flight_rows *rows = reader->rows;
+	struct fsdp_inert fields[FIELD_COUNT];
+	uint64_t index = rows->entries.count;
+	take_fields(value, fields);
+	if (!is_whole(reader, fields, index))
+		return false;
+	bool is_p2p = fsdp_inert_truth(&fields[IS_P2P]);
+	struct fsdp_flight_entry *entry = fsdp_vec_push(&rows->entries);
+	if (entry == NULL)
+		return fsdp_trace_memory(reader->reading);
+	*entry = (struct fsdp_flight_entry){ .time_ns = FSDP_ABSENT, .is_p2p = is_p2p };
+	fsdp_inert_integer(&fields[is_p2p ? P2P_SEQ_ID : COLLECTIVE_SEQ_ID], &entry->seq);
+	fsdp_inert_integer(&fields[TIME_CREATED_NS], &entry->time_ns);
+	entry->is_unfinished =
+		!fsdp_inert_truth(&fields[RETIRED]) &&
+		!fsdp_span_is(fsdp_inert_text(&fields[STATE]), "completed");
+	if (index == 0)
+		fsdp_inert_integer(&fields[RECORD_ID], &rows->facts.first_record);
+	return (find_group(reader, &fields[PROCESS_GROUP], &entry->group) &&
+		       find_call(reader, fields, &entry->call) &&
+		       find_place(reader, &fields[FRAMES], &entry->place)) ||
+	       fsdp_trace_memory(reader->reading);
+}
+
+static bool read_entries(struct flight_reader *reader, const struct fsdp_inert *entries)
+{
+	struct fsdp_inert_walk walk = { .of = *entries };
+	struct fsdp_inert value;
+	struct fsdp_span key;
+	while (fsdp_inert_next(&walk, &key, &value))
+		if (!add_entry(reader, &value))
+			return false;
+	reader->rows->facts.entries = reader->rows->entries.count;
+	return true;
+}
+
+/* ---- groups ---- */
+
+static int compare_ranks(const void *a, const void *b)
+{
+	const int64_t *left = a, *right = b;
+	return *left < *right ? -1 : *left > *right;
+}
+
+/* Ascending, each once. */
+static size_t tidy(int64_t *ranks, size_t count)
+{
+	size_t kept = 0;
+	if (count != 0)
+		qsort(ranks, count, sizeof *ranks, compare_ranks);
+	for (size_t i = 0; i < count; i++)
+		if (kept == 0 || ranks[kept - 1] != ranks[i])
+			ranks[kept++] = ranks[i];
+	return kept;
+}
+
+/* "[0, 1]". What is no such list has no ranks. */
+static size_t parse_ranks(struct fsdp_span text, int64_t *ranks)
+{
+	size_t count = 0;
+	bool inside = false;
+	for (size_t i = 0; i < text.size; i++) {
+		unsigned char byte = text.data[i];
+		if (byte >= '0' && byte <= '9') {
+			if (!inside)
+				ranks[count++] = 0;
+			inside = true;
+			ranks[count - 1] = ranks[count - 1] * 10 + (byte - '0');
+			if (ranks[count - 1] > INT32_MAX)
+				return 0;
+		} else if (byte == ',' || byte == ' ' || byte == '[' || byte == ']') {
+			inside = false;
+		} else {
+			return 0;
+		}
+	}
+	return count;
+}
+
+static size_t list_ranks(const struct fsdp_inert *list, int64_t *ranks)
+{
+	struct fsdp_inert_walk walk = { .of = *list };
+	struct fsdp_inert value;
+	struct fsdp_span key;
+	size_t count = 0;
+	while (fsdp_inert_next(&walk, &key, &value))
+		if (!fsdp_inert_integer(&value, &ranks[count]) || ranks[count] < 0 ||
+			ranks[count++] > INT32_MAX)
+			return 0;
+	return count;
+}
+
+static size_t count_items(const struct fsdp_inert *list)
+{
+	if (!fsdp_inert_is_list(list))
+		return 0;
+	return list->json != NULL ? list->json->count
+				  : (size_t)fsdp_pickle_count(list->pickle, list->ref);
+}
+
+static bool add_members(struct flight_reader *reader, struct fsdp_span name,
+	const struct fsdp_inert *ranks)
+{
+	struct fsdp_arena *arena = &reader->reading->arena;
+	struct fsdp_span text = fsdp_inert_text(ranks);
+	size_t most = text.data != NULL ? text.size / 2 + 1 : count_items(ranks);
+	int64_t *list = FSDP_TAKE(arena, list, most), *room = list;
+	if (list == NULL)
+		return false;
+	size_t count =
+		text.data != NULL ? parse_ranks(text, room) : list_ranks(ranks, room);
+	count = tidy(list, count);
+	if (count == 0)
+		return true;
+	struct fsdp_flight_members *members = fsdp_vec_push(&reader->rows->members);
+	if (members == NULL)
+		return false;
+	*members = (struct fsdp_flight_members){
+		.name = fsdp_arena_copy(arena, name), .ranks = list, .count = count
+	};
+	return members->name.data != NULL;
+}
+
+static bool read_members(struct flight_reader *reader, const struct fsdp_inert *config)
+{
+	struct fsdp_inert_walk walk = { .of = *config };
+	struct fsdp_inert value;
+	struct fsdp_span key;
+	while (fsdp_inert_next(&walk, &key, &value)) {
+		struct fsdp_inert ranks = fsdp_inert_get(&value, "ranks");
+		if (key.data != NULL && !add_members(reader, key, &ranks))
+			return fsdp_trace_memory(reader->reading);
+	}
+	return true;
+}
+
+/* ---- the dump ---- */
+
+bool fsdp_flight_is_dump(const struct fsdp_inert *top)
+{
+	struct fsdp_inert version = fsdp_inert_get(top, "version"),
+			  config = fsdp_inert_get(top, "pg_config"),
+			  entries = fsdp_inert_get(top, "entries");
+	return fsdp_inert_text(&version).data != NULL &&
+	       (fsdp_inert_is_dict(&config) || fsdp_inert_is_list(&entries));
+}
+
+/* Minor versions add fields; what a major one changes is not known. */
+static bool check_version(struct flight_reader *reader, struct fsdp_span version)
+{
+	char shown[FSDP_SHOWN];
+	struct fsdp_span major = fsdp_span_first(version, '.');
+	if (fsdp_span_is(major, "1") || fsdp_span_is(major, "2"))
+		return true;
+	fsdp_fail(&reader->reading->error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+		"this Flight Recorder dump has version %s; versions 1 and 2 are known",
+		fsdp_shown(version, shown));
+	return fsdp_error_add_hint(&reader->reading->error, "use a newer fsdp-inspect");
+}
+
+static bool read_facts(struct flight_reader *reader, const struct fsdp_inert *top)
+{
+	static const char *const libraries[] = { "comm_lib_version", "nccl_version" };
+	struct fsdp_flight_rows *rows = reader->rows;
+	struct fsdp_inert version = fsdp_inert_get(top, "version"),
+			  status = fsdp_inert_get(top, "pg_status"),
+			  group = fsdp_inert_get(&status, "0"),
+			  last = fsdp_inert_get(&group, "last_enqueued_collective");
+	if (!check_version(reader, fsdp_inert_text(&version)))
+		return false;
+	rows->enqueued = FSDP_ABSENT;
+	fsdp_inert_number(&last, &rows->enqueued);
+	rows->facts.version =
+		fsdp_arena_copy(&reader->reading->arena, fsdp_inert_text(&version));
+	for (size_t i = 0; i < FSDP_COUNT(libraries); i++) {
+		struct fsdp_inert value = fsdp_inert_get(top, libraries[i]);
+		struct fsdp_span text = fsdp_inert_text(&value);
+		if (text.size != 0)
+			rows->facts.library =
+				fsdp_arena_copy(&reader->reading->arena, text);
+	}
+	return rows->facts.version.data != NULL || fsdp_trace_memory(reader->reading);
+}
+
+static bool begin(struct flight_reader *reader)
+{
+	struct fsdp_arena *arena = &reader->reading->arena;
+	struct fsdp_flight_rows *rows = FSDP_TAKE(arena, rows, 1);
+	if (rows == NULL)
+		return fsdp_trace_memory(reader->reading);
+	reader->rows = rows;
+	rows->facts.first_record = FSDP_ABSENT;
+	fsdp_vec_init(&rows->entries, arena, sizeof(struct fsdp_flight_entry));
+	fsdp_vec_init(&rows->groups, arena, sizeof(struct fsdp_flight_group));
+	fsdp_vec_init(&rows->calls, arena, sizeof(struct fsdp_flight_called));
+	fsdp_vec_init(&rows->places, arena, sizeof(struct fsdp_flight_place));
+	fsdp_vec_init(&rows->members, arena, sizeof(struct fsdp_flight_members));
+	for (size_t i = 0; i < TABLES; i++) {
+		if (!fsdp_names_init(&reader->tables[i], arena))
+			return fsdp_trace_memory(reader->reading);
+		reader->tables[i].copies = arena;
+	}
+	return true;
+}
+
+bool fsdp_flight_read(struct fsdp_trace_reading *reading, const struct fsdp_inert *top)
+{
+	struct flight_reader *reader = calloc(1, sizeof *reader);
+	struct fsdp_inert config = fsdp_inert_get(top, "pg_config"),
+			  entries = fsdp_inert_get(top, "entries");
+	if (reader == NULL)
+		return fsdp_trace_memory(reading);
+	reader->reading = reading;
+	bool good = begin(reader) && read_facts(reader, top) &&
+		    read_members(reader, &config) && read_entries(reader, &entries);
+	if (good)
+		reading->recording.flight = &reader->rows->facts;
+	free(reader->key.data);
+	free(reader);
+	return good;
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_TRACE_FLIGHT_H
+#define FSDP_TRACE_FLIGHT_H
+
+#include "trace/event.h"
+#include "trace/inert.h"
+
+/*
+ * Dumps of the Flight Recorder while the ranks of a job are set against each other. Of a
+ * dump only a small row for each entry stays, and once what many of them share: groups,
+ * calls, lines of code.
+ */
+struct fsdp_flight_entry {
+	int64_t seq;                 /* of the collective, or of the send or receive */
+	int64_t time_ns;             /* when it was entered */
+	uint32_t group, call, place; /* indices; place FSDP_NONE: none */
+	bool is_p2p, is_unfinished;
+};
+
+/* A process group as one rank knows it. */
+struct fsdp_flight_group {
+	struct fsdp_span name, desc;
+};
+
+/* The ranks of a group, as pg_config has them; the name is empty in dumps of gloo. */
+struct fsdp_flight_members {
+	struct fsdp_span name;
+	const int64_t *ranks;
+	size_t count;
+};
+
+/* Sizes and dtypes as bytes that are equal where the lists are; data NULL: absent. */
+struct fsdp_flight_lists {
+	struct fsdp_span sizes, dtypes;
+};
+
+struct fsdp_flight_called {
+	struct fsdp_span name; /* profiling_name, as written */
+	struct fsdp_flight_lists input, output;
+};
+
+struct fsdp_flight_rows {
+	struct fsdp_flight_dump facts;
+	struct fsdp_vec entries; /* struct fsdp_flight_entry, oldest first */
+	struct fsdp_vec groups;  /* struct fsdp_flight_group */
+	struct fsdp_vec calls;   /* struct fsdp_flight_called */
+	struct fsdp_vec places;  /* struct fsdp_flight_place */
+	struct fsdp_vec members; /* struct fsdp_flight_members */
+	int64_t enqueued; /* last collective of the default group, or FSDP_ABSENT */
+};
+
+/* flight-lists.c: packs a list of lists of integers, or a list of texts; false: out of
+ * memory. What is no such list is absent. */
+struct fsdp_flight_bytes {
+	unsigned char *data;
+	size_t size, room;
+};
+bool fsdp_flight_put(struct fsdp_flight_bytes *bytes, const void *data, size_t size);
+bool fsdp_flight_pack_sizes(
+	struct fsdp_flight_bytes *bytes, const struct fsdp_inert *sizes);
+bool fsdp_flight_pack_texts(
+	struct fsdp_flight_bytes *bytes, const struct fsdp_inert *texts);
+
+/* flight-read.c: the rows of a dump, whatever it was written as, into the arena of the
+ * reading. False: reading->error. */
+bool fsdp_flight_read(struct fsdp_trace_reading *reading, const struct fsdp_inert *top);
+
+/* Whether a dict is a dump of the Flight Recorder. */
+bool fsdp_flight_is_dump(const struct fsdp_inert *top);
+
+#endif

@@ -1,0 +1,529 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The figures of a snapshot, device by device: what is held at the end, what the history
+ * says was held before, and which stacks hold it.
+ *
+ * A history knows where it ends, not where it begins: what was active then follows from
+ * what is active at its end, less all that was allocated, and with all that was freed.
+ */
+#include <stdlib.h>
+
+#include "base/num.h"
+#include "trace/memory.h"
+
+struct count {
+	struct fsdp_trace_reading *reading;
+	struct fsdp_memory_rows *rows;
+	struct fsdp_memory_device *device;
+	struct fsdp_memory_history *history;
+	bool overflow; /* a sum does not fit */
+};
+
+/* ---- sums ---- */
+
+static void add(struct count *count, int64_t *sum, uint64_t bytes, int sign)
+{
+	int64_t signed_bytes = (int64_t)bytes;
+	if (sign == 0)
+		return;
+	if (bytes > INT64_MAX ||
+		(sign > 0 ? __builtin_add_overflow(*sum, signed_bytes, sum)
+			  : __builtin_sub_overflow(*sum, signed_bytes, sum)))
+		count->overflow = true;
+}
+
+static void add_to(struct count *count, uint64_t *sum, uint64_t bytes)
+{
+	if (!fsdp_add(*sum, bytes, sum) || *sum > INT64_MAX)
+		count->overflow = true;
+}
+
+static int sign_of_active(const struct fsdp_memory_row *row)
+{
+	return row->action == FSDP_MEMORY_ALLOC            ? 1
+	       : row->action == FSDP_MEMORY_FREE_COMPLETED ? -1
+							   : 0;
+}
+
+static int sign_of_reserved(const struct fsdp_memory_row *row)
+{
+	switch (row->action) {
+	case FSDP_MEMORY_SEGMENT_ALLOC:
+	case FSDP_MEMORY_SEGMENT_MAP:
+		return 1;
+	case FSDP_MEMORY_SEGMENT_FREE:
+	case FSDP_MEMORY_SEGMENT_UNMAP:
+		return -1;
+	default:
+		return 0;
+	}
+}
+
+static const struct fsdp_memory_row *row_at(
+	const struct fsdp_memory_history *history, uint64_t index)
+{
+	return fsdp_vec_of(history->events, (size_t)(history->first + index),
+		sizeof(struct fsdp_memory_row));
+}
+
+bool fsdp_memory_event(const struct fsdp_memory_device *device, uint64_t index,
+	struct fsdp_memory_event *event)
+{
+	const struct fsdp_memory_history *history = device->history;
+	if (history == NULL || index >= history->count)
+		return false;
+	const struct fsdp_memory_row *row = row_at(history, index);
+	int64_t active = index == 0 ? history->start_bytes : event->active_bytes;
+	int64_t reserved =
+		index == 0 ? history->start_reserved_bytes : event->reserved_bytes;
+	*event = (struct fsdp_memory_event){ .time_us = row->time_us,
+		.addr = row->addr,
+		.bytes = row->bytes,
+		.action = (enum fsdp_memory_action)row->action,
+		.stack = row->stack,
+		.active_bytes = active + sign_of_active(row) * (int64_t)row->bytes,
+		.reserved_bytes =
+			reserved + sign_of_reserved(row) * (int64_t)row->bytes };
+	return true;
+}
+
+/* ---- bytes by stack ---- */
+
+/* One for each stack, and one for what is unknown behind them. */
+struct held {
+	uint64_t bytes, blocks;
+	size_t order; /* of its first, from 1; 0: there is none */
+	uint32_t stack;
+};
+
+struct holding {
+	struct held *list;
+	size_t count, seen;
+};
+
+static bool holding_init(struct holding *holding, const struct fsdp_memory_rows *rows)
+{
+	*holding = (struct holding){ .count = rows->stacks.count + 1 };
+	holding->list = calloc(holding->count, sizeof *holding->list);
+	return holding->list != NULL;
+}
+
+static void hold(
+	struct count *count, struct holding *holding, size_t stack, uint64_t bytes)
+{
+	struct held *held = &holding->list[stack];
+	if (held->order == 0)
+		held->order = ++holding->seen;
+	held->stack = (uint32_t)stack;
+	held->blocks++;
+	add_to(count, &held->bytes, bytes);
+}
+
+static int compare_held(const void *a, const void *b)
+{
+	const struct held *left = a, *right = b;
+	if (left->bytes != right->bytes)
+		return left->bytes > right->bytes ? -1 : 1;
+	return left->order < right->order ? -1 : left->order > right->order;
+}
+
+/* Largest first; equal ones as they came. */
+static const struct fsdp_memory_stack *take_held(
+	struct count *count, struct holding *holding, size_t *ret_count)
+{
+	struct fsdp_memory_stack *stacks =
+		FSDP_TAKE(&count->reading->arena, stacks, holding->seen);
+	size_t unknown = holding->count - 1, used = 0;
+	for (size_t i = 0; i < holding->count; i++)
+		if (holding->list[i].order != 0)
+			holding->list[used++] = holding->list[i];
+	if (used != 0)
+		qsort(holding->list, used, sizeof *holding->list, compare_held);
+	for (size_t i = 0; stacks != NULL && i < used; i++) {
+		const struct held *held = &holding->list[i];
+		stacks[i] = (struct fsdp_memory_stack){ .bytes = held->bytes,
+			.blocks = held->blocks,
+			.before = held->stack == unknown };
+		if (stacks[i].before)
+			continue;
+		const struct fsdp_memory_calls *calls =
+			fsdp_vec_at(&count->rows->stacks, held->stack);
+		stacks[i].frames = calls->frames;
+		stacks[i].frame_count = calls->count;
+	}
+	free(holding->list);
+	holding->list = NULL;
+	*ret_count = used;
+	return stacks;
+}
+
+/* ---- blocks ---- */
+
+static bool is_of(const struct count *count, const struct fsdp_memory_segment *segment)
+{
+	return segment->device == count->device->device;
+}
+
+static void count_block(struct count *count, const struct fsdp_memory_block *block,
+	struct holding *holding)
+{
+	struct fsdp_memory_device *device = count->device;
+	if (block->is_inactive && block->bytes > device->largest_free_bytes)
+		device->largest_free_bytes = block->bytes;
+	if (!block->is_active)
+		return;
+	device->active_blocks++;
+	add_to(count, &device->active_bytes, block->bytes);
+	if (block->is_allocated)
+		add_to(count, &device->allocated_bytes, block->bytes);
+	add_to(count, &device->requested_bytes, block->requested_bytes);
+	hold(count, holding, block->stack, block->bytes);
+}
+
+static bool count_segments(struct count *count)
+{
+	struct holding holding;
+	if (!holding_init(&holding, count->rows))
+		return false;
+	for (size_t i = 0; i < count->rows->segments.count; i++) {
+		const struct fsdp_memory_segment *segment =
+			fsdp_vec_at(&count->rows->segments, i);
+		if (!is_of(count, segment))
+			continue;
+		count->device->segments++;
+		add_to(count, &count->device->reserved_bytes, segment->bytes);
+		for (uint32_t j = 0; j < segment->block_count; j++)
+			count_block(count,
+				fsdp_vec_at(
+					&count->rows->blocks, segment->first_block + j),
+				&holding);
+	}
+	count->device->stacks = take_held(count, &holding, &count->device->stack_count);
+	return count->device->stacks != NULL;
+}
+
+/* ---- the history ---- */
+
+static void find_start(struct count *count)
+{
+	struct fsdp_memory_history *history = count->history;
+	history->start_bytes = (int64_t)count->device->requested_bytes;
+	history->start_reserved_bytes = (int64_t)count->device->reserved_bytes;
+	for (uint64_t i = 0; i < history->count; i++) {
+		const struct fsdp_memory_row *row = row_at(history, i);
+		add(count, &history->start_bytes, row->bytes, -sign_of_active(row));
+		add(count, &history->start_reserved_bytes, row->bytes,
+			-sign_of_reserved(row));
+		count->device->other_events += row->action == FSDP_MEMORY_OTHER;
+	}
+}
+
+static void find_peak(struct count *count)
+{
+	const struct fsdp_memory_history *history = count->history;
+	struct fsdp_memory_device *device = count->device;
+	int64_t active = history->start_bytes, reserved = history->start_reserved_bytes;
+	device->start_bytes = device->peak_bytes = active;
+	device->peak_reserved_bytes = reserved;
+	device->peak_event = device->peak_time_us = FSDP_ABSENT;
+	for (uint64_t i = 0; i < history->count; i++) {
+		const struct fsdp_memory_row *row = row_at(history, i);
+		add(count, &active, row->bytes, sign_of_active(row));
+		add(count, &reserved, row->bytes, sign_of_reserved(row));
+		if (reserved > device->peak_reserved_bytes)
+			device->peak_reserved_bytes = reserved;
+		if (active <= device->peak_bytes)
+			continue;
+		device->peak_bytes = active;
+		device->peak_event = (int64_t)i;
+		device->peak_time_us = row->time_us;
+	}
+}
+
+static bool find_ooms(struct count *count)
+{
+	const struct fsdp_memory_history *history = count->history;
+	struct fsdp_memory_oom *ooms;
+	size_t found = 0;
+	for (uint64_t i = 0; i < history->count; i++)
+		found += row_at(history, i)->action == FSDP_MEMORY_OOM;
+	ooms = FSDP_TAKE(&count->reading->arena, ooms, found);
+	if (ooms == NULL)
+		return false;
+	count->device->ooms = ooms;
+	for (uint64_t i = 0; i < history->count; i++) {
+		const struct fsdp_memory_row *row = row_at(history, i);
+		if (row->action != FSDP_MEMORY_OOM)
+			continue;
+		const struct fsdp_memory_calls *calls =
+			fsdp_vec_at(&count->rows->stacks, row->stack);
+		ooms[count->device->oom_count++] = (struct fsdp_memory_oom){ .event = i,
+			.requested_bytes = row->bytes,
+			.device_free_bytes = row->addr,
+			.frames = calls->frames,
+			.frame_count = calls->count };
+	}
+	return true;
+}
+
+/* ---- who holds it at the peak ---- */
+
+/* Addresses that the history allocates: by which event, and whether it is still there. */
+struct live {
+	uint64_t addr;
+	uint64_t event, order; /* the last allocation; the first since it was free */
+	bool used, alive;
+};
+
+struct alive {
+	struct live *slots;
+	size_t room, used;
+	uint64_t seed;
+};
+
+static struct live *slot_of(const struct alive *alive, uint64_t addr)
+{
+	size_t at = (size_t)((addr ^ alive->seed) * UINT64_C(0x9e3779b97f4a7c15) >> 20);
+	for (;; at++) {
+		struct live *slot = &alive->slots[at & (alive->room - 1)];
+		if (!slot->used || slot->addr == addr)
+			return slot;
+	}
+}
+
+static bool grow(struct alive *alive)
+{
+	struct alive larger = { .room = alive->room != 0 ? 2 * alive->room : 1024,
+		.used = alive->used,
+		.seed = alive->seed };
+	larger.slots = calloc(larger.room, sizeof *larger.slots);
+	if (larger.slots == NULL)
+		return false;
+	for (size_t i = 0; i < alive->room; i++)
+		if (alive->slots[i].used)
+			*slot_of(&larger, alive->slots[i].addr) = alive->slots[i];
+	free(alive->slots);
+	*alive = larger;
+	return true;
+}
+
+static bool alloc_at(struct alive *alive, uint64_t addr, uint64_t event)
+{
+	if (2 * alive->used >= alive->room && !grow(alive))
+		return false;
+	struct live *slot = slot_of(alive, addr);
+	alive->used += !slot->used;
+	if (!slot->alive)
+		slot->order = event;
+	*slot = (struct live){ addr, event, slot->order, true, true };
+	return true;
+}
+
+/* Whether the history had allocated it. */
+static bool free_at(struct alive *alive, uint64_t addr)
+{
+	struct live *slot = alive->room != 0 ? slot_of(alive, addr) : NULL;
+	if (slot == NULL || !slot->alive)
+		return false;
+	slot->alive = false;
+	return true;
+}
+
+static int compare_live(const void *a, const void *b)
+{
+	const struct live *left = a, *right = b;
+	return left->order < right->order ? -1 : left->order > right->order;
+}
+
+/* What the history allocated and is there now, as it was allocated. */
+static bool hold_alive(
+	struct count *count, const struct alive *alive, struct holding *holding)
+{
+	struct live *list = calloc(alive->used + 1, sizeof *list);
+	size_t used = 0;
+	if (list == NULL)
+		return false;
+	for (size_t i = 0; i < alive->room; i++)
+		if (alive->slots[i].alive)
+			list[used++] = alive->slots[i];
+	if (used != 0)
+		qsort(list, used, sizeof *list, compare_live);
+	for (size_t i = 0; i < used; i++) {
+		const struct fsdp_memory_row *row = row_at(count->history, list[i].event);
+		hold(count, holding, row->stack, row->bytes);
+	}
+	free(list);
+	return true;
+}
+
+static bool follow(struct count *count, struct alive *alive, struct holding *holding,
+	struct held *later)
+{
+	const struct fsdp_memory_history *history = count->history;
+	int64_t peak = count->device->peak_event;
+	uint64_t behind = peak == FSDP_ABSENT ? 0 : (uint64_t)peak + 1;
+	for (uint64_t i = 0; i < history->count; i++) {
+		const struct fsdp_memory_row *row = row_at(history, i);
+		if (i == behind && !hold_alive(count, alive, holding))
+			return false;
+		if (row->action == FSDP_MEMORY_ALLOC) {
+			if (!alloc_at(alive, row->addr, i))
+				return false;
+		} else if (row->action == FSDP_MEMORY_FREE_COMPLETED &&
+			   !free_at(alive, row->addr) && i >= behind) {
+			later->blocks++;
+			add_to(count, &later->bytes, row->bytes);
+		}
+	}
+	return behind < history->count || hold_alive(count, alive, holding);
+}
+
+/* Blocks that are older than the history and still there. */
+static void hold_old(
+	struct count *count, const struct alive *alive, struct holding *holding)
+{
+	for (size_t i = 0; i < count->rows->segments.count; i++) {
+		const struct fsdp_memory_segment *segment =
+			fsdp_vec_at(&count->rows->segments, i);
+		uint64_t at = segment->addr;
+		for (uint32_t j = 0; is_of(count, segment) && j < segment->block_count;
+			j++) {
+			const struct fsdp_memory_block *block = fsdp_vec_at(
+				&count->rows->blocks, segment->first_block + j);
+			uint64_t addr = block->has_addr ? block->addr : at;
+			const struct live *slot =
+				alive->room != 0 ? slot_of(alive, addr) : NULL;
+			at += block->bytes;
+			if (block->is_active && (slot == NULL || !slot->alive))
+				hold(count, holding, block->stack,
+					block->requested_bytes);
+		}
+	}
+}
+
+static bool find_holders(struct count *count)
+{
+	struct alive alive = { .seed = (uint64_t)(uintptr_t)count * 0x9e3779b97f4a7c15 };
+	struct holding holding;
+	struct held later = { 0 };
+	bool good = holding_init(&holding, count->rows) &&
+		    follow(count, &alive, &holding, &later);
+	if (good) {
+		hold_old(count, &alive, &holding);
+		/* Freed later, and nobody knows who allocated them. */
+		later.stack = (uint32_t)(holding.count - 1);
+		later.order = later.blocks != 0 ? ++holding.seen : 0;
+		holding.list[later.stack] = later;
+		count->device->peak_stacks =
+			take_held(count, &holding, &count->device->peak_stack_count);
+		good = count->device->peak_stacks != NULL;
+	}
+	free(holding.list);
+	free(alive.slots);
+	return good;
+}
+
+/* ---- devices ---- */
+
+static int compare_devices(const void *a, const void *b)
+{
+	const int64_t *left = a, *right = b;
+	return *left < *right ? -1 : *left > *right;
+}
+
+/* Those with segments or events; else the first. */
+static int64_t *find_devices(const struct fsdp_memory_rows *rows, size_t *ret_count)
+{
+	size_t most = rows->segments.count + rows->traces.count + 1, count = 0, kept = 0;
+	int64_t *devices = calloc(most, sizeof *devices);
+	if (devices == NULL)
+		return NULL;
+	for (size_t i = 0; i < rows->segments.count; i++) {
+		const struct fsdp_memory_segment *segment =
+			fsdp_vec_at(&rows->segments, i);
+		devices[count++] = segment->device;
+	}
+	for (size_t i = 0; i < rows->traces.count; i++) {
+		const struct fsdp_memory_history *trace = fsdp_vec_at(&rows->traces, i);
+		if (trace->count != 0)
+			devices[count++] = (int64_t)i;
+	}
+	if (count == 0)
+		count = 1;
+	qsort(devices, count, sizeof *devices, compare_devices);
+	for (size_t i = 0; i < count; i++)
+		if (kept == 0 || devices[kept - 1] != devices[i])
+			devices[kept++] = devices[i];
+	*ret_count = kept;
+	return devices;
+}
+
+static bool count_device(struct count *count)
+{
+	static const struct fsdp_memory_history none = { 0 };
+	struct fsdp_memory_device *device = count->device;
+	struct fsdp_memory_history *history =
+		FSDP_TAKE(&count->reading->arena, history, 1);
+	if (history == NULL)
+		return false;
+	*history = device->device >= 0 &&
+				   (uint64_t)device->device < count->rows->traces.count
+			   ? *(struct fsdp_memory_history *)fsdp_vec_at(
+				     &count->rows->traces, (size_t)device->device)
+			   : none;
+	history->events = &count->rows->events;
+	count->history = history;
+	device->history = history;
+	device->events = history->count;
+	device->first_time_us = device->last_time_us = FSDP_ABSENT;
+	if (history->count != 0) {
+		device->first_time_us = row_at(history, 0)->time_us;
+		device->last_time_us = row_at(history, history->count - 1)->time_us;
+	}
+	if (!count_segments(count))
+		return false;
+	find_start(count);
+	find_peak(count);
+	return find_ooms(count) && find_holders(count);
+}
+
+static bool take_frames(struct count *count, struct fsdp_memory *memory)
+{
+	memory->frames = fsdp_trace_flat(count->reading, &count->rows->frames);
+	memory->frame_count = count->rows->frames.count;
+	return memory->frames != NULL;
+}
+
+/* Each device looks at all segments, so there must not be too many of both. */
+enum { MOST_DEVICES = 4096 };
+
+bool fsdp_memory_count(struct fsdp_trace_reading *reading, struct fsdp_memory_rows *rows,
+	struct fsdp_memory *ret_memory)
+{
+	struct count count = { .reading = reading, .rows = rows };
+	size_t device_count = 0;
+	int64_t *numbers = find_devices(rows, &device_count);
+	struct fsdp_memory_device *devices =
+		FSDP_TAKE(&reading->arena, devices, device_count);
+	bool good = numbers != NULL && devices != NULL;
+	if (good && device_count > MOST_DEVICES) {
+		free(numbers);
+		return fsdp_fail(&reading->error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
+			"this memory snapshot names %zu devices; %d are the most",
+			device_count, MOST_DEVICES);
+	}
+	for (size_t i = 0; good && i < device_count; i++) {
+		devices[i].device = numbers[i];
+		count.device = &devices[i];
+		good = count_device(&count);
+	}
+	free(numbers);
+	ret_memory->devices = devices;
+	ret_memory->device_count = device_count;
+	good = good && take_frames(&count, ret_memory);
+	if (!good)
+		return fsdp_trace_memory(reading);
+	return !count.overflow ||
+	       fsdp_fail(&reading->error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
+		       "the sizes in this memory snapshot add up to more than 64 bits hold");
+}
