@@ -28,7 +28,8 @@ struct fsdp_recordings {
 	size_t count;
 	size_t *places; /* in `list`, by rank */
 	struct fsdp_joined joined;
-	struct fsdp_recordings *runs; /* NULL: the set is one run */
+	const struct fsdp_flight *flight; /* NULL: there are no dumps */
+	struct fsdp_recordings *runs;     /* NULL: the set is one run */
 	size_t run_count;
 };
 
@@ -365,7 +366,9 @@ bool fsdp_recordings_read(const char *const *paths, size_t count,
 		for (size_t i = 0; i < count; i++)
 			begin_reading(set, i);
 		fsdp_pool_run(set->options->jobs, count, read_one, set);
-		good = take_readings(set, ret_error) && join_runs(set, ret_error);
+		good = take_readings(set, ret_error) && join_runs(set, ret_error) &&
+		       fsdp_flight_join_readings(set->readings, count, &set->arena,
+			       &set->flight, ret_error);
 	}
 	if (!good) {
 		fsdp_recordings_free(set);
@@ -489,6 +492,11 @@ const struct fsdp_first_diff *fsdp_recordings_first_diff(
 	const struct fsdp_recordings *set)
 {
 	return &set->joined.diff;
+}
+
+const struct fsdp_flight *fsdp_recordings_flight(const struct fsdp_recordings *set)
+{
+	return set->flight;
 }
 
 /* Those of the recordings in the order of the paths, then those about each run. */

@@ -49,6 +49,11 @@ static const char TRACE[] =
 	"\n"
 	"  fsdp-inspect order order_rank*.jsonl\n"
 	"\n"
+	"Which rank does a job wait for that timed out in a collective? Dumps of the\n"
+	"Flight Recorder: TORCH_FR_BUFFER_SIZE=2000, TORCH_NCCL_DUMP_ON_TIMEOUT=1\n"
+	"\n"
+	"  fsdp-inspect order nccl_trace_rank_*\n"
+	"\n"
 	"The formats: the manual page fsdp-inspect-trace(5)\n";
 
 static const char JSON[] =
@@ -108,6 +113,7 @@ static const char EXAMPLES[] =
 	"  fsdp-inspect replay --by=collective --top=10 traces/\n"
 	"  fsdp-inspect replay --fail-if 'exposed>20%' traces/\n"
 	"  fsdp-inspect order --first-diff order_rank*.jsonl\n"
+	"  fsdp-inspect order nccl_trace_rank_*            who hangs, and where?\n"
 	"\n"
 	"Habits: ls -s -bytes --head=10 (du), ls --json | jq, ls -o tsv | awk\n";
 

@@ -61,11 +61,40 @@ bool fsdp_flight_pack_sizes(
 bool fsdp_flight_pack_texts(
 	struct fsdp_flight_bytes *bytes, const struct fsdp_inert *texts);
 
+/* The call as its lists were. */
+bool fsdp_flight_unpack(const struct fsdp_flight_called *called, struct fsdp_arena *arena,
+	struct fsdp_flight_call *ret_call);
+
+/* all_reduce of "gloo:all_reduce", send of "nccl:send 0->1". */
+struct fsdp_span fsdp_flight_op(struct fsdp_span name);
+
+/* The same whatever variant it is, in the arena if need be; data NULL: out of memory. */
+struct fsdp_span fsdp_flight_folded(struct fsdp_span name, struct fsdp_arena *arena);
+
 /* flight-read.c: the rows of a dump, whatever it was written as, into the arena of the
  * reading. False: reading->error. */
 bool fsdp_flight_read(struct fsdp_trace_reading *reading, const struct fsdp_inert *top);
 
 /* Whether a dict is a dump of the Flight Recorder. */
 bool fsdp_flight_is_dump(const struct fsdp_inert *top);
+
+/* A rank whose dump cannot be read, or (rows) one whose can. */
+struct fsdp_flight_rank {
+	int64_t rank;
+	const struct fsdp_flight_rows *rows;
+};
+
+/* flight-join.c: sets dumps against each other; `ranks` are ascending, each once, and
+ * stay as long as the arena. */
+bool fsdp_flight_join(const struct fsdp_flight_rank *ranks, size_t count,
+	const struct fsdp_limits *limits, struct fsdp_arena *arena,
+	struct fsdp_flight *ret_flight, struct fsdp_error **ret_error);
+
+/* flight-set.c: what the dumps among these readings say together; NULL: there are none.
+ * One that could not be read counts with its rank alone. False: two are of one rank, or
+ * memory or a ceiling was used up. */
+bool fsdp_flight_join_readings(struct fsdp_trace_reading *readings, size_t count,
+	struct fsdp_arena *arena, const struct fsdp_flight **ret_flight,
+	struct fsdp_error **ret_error);
 
 #endif

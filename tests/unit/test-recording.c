@@ -201,6 +201,57 @@ static void names_of_uses_have_a_ceiling(void **state)
 	end(&one);
 }
 
+/* ---- dumps of the Flight Recorder ---- */
+
+/* One entry in each of so many groups. */
+static struct made begin_dump(unsigned groups)
+{
+	struct made made = begin();
+	put(&made, "{\"pg_config\":{},\"version\":\"2.10\",\"entries\":[");
+	for (unsigned i = 0; i < groups; i++)
+		put(&made,
+			"%s{\"process_group\":[\"%u\",\"\"],\"collective_seq_id\":1,"
+			"\"profiling_name\":\"gloo:barrier\"}",
+			i != 0 ? "," : "", i);
+	put(&made, "]}");
+	return made;
+}
+
+static void groups_of_dumps_have_a_ceiling(void **state)
+{
+	(void)state;
+	struct made one = begin_dump(100);
+	fits(&one, "flight-groups", 100);
+	reaches(&one, "flight-groups", 99, "flight-groups");
+	end(&one);
+}
+
+static void a_dump_agrees_with_itself(void **state)
+{
+	(void)state;
+	struct made one = begin_dump(3);
+	struct fsdp_recordings *set = read_one(&one, NULL, 0);
+	assert_non_null(set);
+	const struct fsdp_flight *flight = fsdp_recordings_flight(set);
+	assert_non_null(flight);
+	assert_int_equal(flight->verdict, FSDP_FLIGHT_AGREE);
+	assert_null(flight->problem);
+	assert_int_equal(flight->group_count, 3);
+	assert_int_equal(fsdp_recording(set, 0)->flight->entries, 3);
+	assert_int_equal(fsdp_recording(set, 0)->flight->first_record, FSDP_ABSENT);
+	fsdp_recordings_free(set);
+	end(&one);
+}
+
+static void a_dump_that_lacks_a_field_is_refused(void **state)
+{
+	(void)state;
+	struct made one = begin();
+	put(&one, "{\"version\":\"2.10\",\"pg_config\":{},\"entries\":[{}]}");
+	assert_null(read_one(&one, NULL, 0));
+	end(&one);
+}
+
 /* ---- orders of units ---- */
 
 static void units_times_iterations_have_a_ceiling(void **state)
@@ -562,6 +613,9 @@ int main(void)
 		cmocka_unit_test(ids_are_no_indexes),
 		cmocka_unit_test(lists_of_uses_share_their_memory),
 		cmocka_unit_test(names_of_uses_have_a_ceiling),
+		cmocka_unit_test(groups_of_dumps_have_a_ceiling),
+		cmocka_unit_test(a_dump_agrees_with_itself),
+		cmocka_unit_test(a_dump_that_lacks_a_field_is_refused),
 		cmocka_unit_test(units_times_iterations_have_a_ceiling),
 		cmocka_unit_test(full_iterations_are_free),
 		cmocka_unit_test(snapshots_share_what_is_the_same),

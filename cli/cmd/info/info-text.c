@@ -694,10 +694,11 @@ static void tell_health(struct info *info, const struct health *health)
 static void tell_next(struct info *info, const struct health *health)
 {
 	const struct run *run = info->run;
-	const char *command = health->of[FSDP_ERROR] > 0 ? "audit"
-			      : info->counts.modules > 1 ? "tree"
-			      : info->counts.tensors > 0 ? "ls"
-							 : "ls --values";
+	const char *command = info->recording != NULL      ? info->recording
+			      : health->of[FSDP_ERROR] > 0 ? "audit"
+			      : info->counts.modules > 1   ? "tree"
+			      : info->counts.tensors > 0   ? "ls"
+							   : "ls --values";
 
 	/* Of what is not there twice. */
 	if (strcmp(run->path, "-") == 0 || run->path_count > 1)

@@ -139,16 +139,20 @@ static void divide(struct info *info)
 
 /* ---- pickles that are no checkpoints ---- */
 
-/* What a pickle without tensors is, by the names in it; NULL: nothing known. */
-static const char *recording_title(struct info *info)
+/* What a pickle without tensors is, by the names in it, and which command takes it. */
+static void find_recording(struct info *info)
 {
+	static const char SNAPSHOT[] =
+		"CUDA memory snapshot (torch.cuda.memory._snapshot)";
+	static const char DUMP[] = "dump of the Flight Recorder (NCCL)";
 	static const struct {
-		const char *word, *title;
+		const char *word, *title, *command;
 	} KNOWN[] = {
-		{ "device_traces.",
-			"CUDA memory snapshot (torch.cuda.memory._snapshot)" },
-		{ "segments.", "CUDA memory snapshot (torch.cuda.memory._snapshot)" },
-		{ ".collective_seq_id", "dump of the Flight Recorder (NCCL)" },
+		{ "device_traces.", SNAPSHOT, "replay --memory" },
+		{ "segments.", SNAPSHOT, "replay --memory" },
+		{ ".segment_type", SNAPSHOT, "replay --memory" },
+		{ ".collective_seq_id", DUMP, "order" },
+		{ "pg_status.", DUMP, "order" },
 	};
 	enum { LOOKED_AT = 64 };
 
@@ -158,10 +162,12 @@ static const char *recording_title(struct info *info)
 			entry_shown_name(info->run, &info->buffers.name, &value);
 		for (size_t k = 0; k < sizeof KNOWN / sizeof *KNOWN; k++)
 			if (memmem(name.data, name.size, KNOWN[k].word,
-				    strlen(KNOWN[k].word)) != NULL)
-				return KNOWN[k].title;
+				    strlen(KNOWN[k].word)) != NULL) {
+				info->format.title = KNOWN[k].title;
+				info->recording = KNOWN[k].command;
+				return;
+			}
 	}
-	return NULL;
 }
 
 static bool prepare(struct info *info, struct fsdp_error **ret_error)
@@ -182,8 +188,8 @@ static bool prepare(struct info *info, struct fsdp_error **ret_error)
 		info->kind.has_step ? info->kind.step : step_of_path(info->run->path);
 	divide(info);
 	count_all(info);
-	if (info->counts.tensors == 0 && recording_title(info) != NULL)
-		info->format.title = recording_title(info);
+	if (info->counts.tensors == 0)
+		find_recording(info);
 	list_strategies(info);
 	add_files(info);
 	return !info->options->waste ||

@@ -56,6 +56,7 @@ struct info {
 	size_t suffix_count;
 	bool more_suffixes; /* than found a place */
 	struct fsdp_waste *waste;
+	const char *recording; /* the command that reads it; NULL: it is none */
 	int status;
 };
 

@@ -19,11 +19,27 @@ struct order_data {
 	int64_t *scratch;
 	struct fsdp_divergence divergence;
 	struct fsdp_first_diff first_diff;
+	struct fsdp_flight flight;
 };
 
 static struct order_data *data_of(struct subject of)
 {
 	return of.context;
+}
+
+const struct listing *order_listing(struct subject of)
+{
+	return data_of(of)->listing;
+}
+
+static bool has_dumps(struct subject of)
+{
+	return fsdp_recordings_flight(data_of(of)->listing->recordings) != NULL;
+}
+
+static bool has_no_dumps(struct subject of)
+{
+	return !has_dumps(of);
 }
 
 /* ---- fx ---- */
@@ -439,7 +455,7 @@ static const struct record recording_record = OBJECT_RECORD(ARGUMENT, "recording
 	{ "input", COUNT_AT(ARGUMENT, input), .always = true,
 		.about = "`id` of the input." },
 	{ "kind", ENUM_AT(ARGUMENT, recording.kind, fsdp_recording_kind_name),
-		.always = true, WORDS("fx_exec_order", "exec_order"),
+		.always = true, WORDS("fx_exec_order", "exec_order", "flight_recorder"),
 		.about = "What was recorded." },
 	{ NULL, POINTED_AT(ARGUMENT, recording.fx, fx_record) },
 	{ NULL, FIELDS_AT(ARGUMENT, recording, order_recording), .has = has_order });
@@ -640,7 +656,9 @@ static const struct record asked_record = RECORD_OF(RECORD_OBJECT, DATA,
 const struct record order_answer = OBJECT_RECORD(DATA, NULL, "The answer.",
 	{ "recordings", ITEMS(recording_record), .always = true,
 		.about = "In the order of the arguments." },
-	{ "divergence", OBJECT_AT(DATA, divergence, divergence_record), .always = true },
+	{ "divergence", OBJECT_AT(DATA, divergence, divergence_record),
+		.has = has_no_dumps },
+	{ "collectives", OBJECT_AT(DATA, flight, order_flight_record), .has = has_dumps },
 	{ NULL, FIELDS(asked_record), .has = asks_first_diff });
 
 bool order_put_data(struct listing *listing)
@@ -648,19 +666,26 @@ bool order_put_data(struct listing *listing)
 	struct order_data data = { listing, NULL,
 		*fsdp_recordings_divergence(listing->recordings),
 		*fsdp_recordings_first_diff(listing->recordings) };
+	const struct fsdp_flight *flight = fsdp_recordings_flight(listing->recordings);
 	size_t room = 1;
 
+	if (flight != NULL)
+		data.flight = *flight;
 	for (size_t i = 0; i < listing->count; i++) {
 		const struct fsdp_recording *one = fsdp_recording(listing->recordings, i);
-		size_t wanted = one->fx != NULL ? one->fx->param_count
-						: 2 * one->order->handle_count;
+		size_t wanted = one->fx != NULL      ? one->fx->param_count
+				: one->order != NULL ? 2 * one->order->handle_count
+						     : 0;
 		room = wanted > room ? wanted : room;
 	}
 	data.scratch = calloc(room, sizeof *data.scratch);
 	if (data.scratch == NULL)
 		return false;
 	put_recordings(&data);
-	put_uses(listing);
+	if (flight != NULL)
+		order_put_dumps(listing, (struct subject){ &data, &data });
+	else
+		put_uses(listing);
 	out_fields(listing->run->out, &order_answer, (struct subject){ &data, &data });
 	free(data.scratch);
 	return true;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cmd/order/order.h"
+#include "front/rank-pattern.h"
 
 #define AT(field) offsetof(struct order_options, field)
 static const struct option OPTIONS[] = {
@@ -15,6 +16,8 @@ static const struct option OPTIONS[] = {
 		.help = "only where ranks part first, in any iteration" },
 	{ "names", 0, OPTION_TEXT, "CHECKPOINT", AT(names),
 		.help = "each FlatParameter of this checkpoint or plan beside the first use of what lies in it" },
+	{ "rank-regex", 0, OPTION_TEXT, "RE", AT(rank_regex),
+		.help = "of dumps: take ranks from the paths: the first group, or all that matches" },
 	{ "strict", 0, OPTION_FLAG, NULL, AT(strict),
 		.help = "warnings of PyTorch and refused states make the status 1" },
 	{ "head", 0, OPTION_INTEGER, "N", AT(head), NULL, 0, INT64_MAX,
@@ -564,8 +567,7 @@ static bool is_same_order(
 	return same_handles(a, b) && same_uses(a, b) && same_lanes(a, b);
 }
 
-/* "0-2,5"; the list of ranks is cut where it does not fit. */
-static void put_ranks(const int64_t *ranks, size_t count, char *text, size_t room)
+void order_put_ranks(const int64_t *ranks, size_t count, char *text, size_t room)
 {
 	size_t used = 0;
 
@@ -588,7 +590,7 @@ static bool show_handles(struct listing *listing, const struct fsdp_exec_order *
 	size_t iterations = count_iterations(order);
 	char text[256];
 
-	put_ranks(ranks, count, text, sizeof text);
+	order_put_ranks(ranks, count, text, sizeof text);
 	out_line(listing->run->out, NULL, "rank%s %s: %s%zu unit%s, %zu iteration%s",
 		count == 1 ? "" : "s", text, count == 1 ? "" : "same order, ",
 		order->handle_count, order->handle_count == 1 ? "" : "s", iterations,
@@ -676,7 +678,7 @@ static void line_ranks(struct listing *listing, const struct fsdp_first_diff *di
 		i++)
 		if (diff->handles[i] == diff->handles[index])
 			ranks[count++] = order_nth(listing, i)->rank;
-	put_ranks(ranks, count, text, room);
+	order_put_ranks(ranks, count, text, room);
 }
 
 static size_t group_count(const struct fsdp_first_diff *diff)
@@ -747,6 +749,10 @@ static bool show_text(struct listing *listing)
 {
 	bool good = true;
 
+	if (fsdp_recordings_flight(listing->recordings) != NULL) {
+		order_show_flight(listing);
+		return true;
+	}
 	if (listing->options->first_diff) {
 		show_first_diff(listing);
 		return true;
@@ -769,20 +775,35 @@ static bool is_answerable(struct listing *listing)
 {
 	for (size_t i = 0; i < listing->count; i++) {
 		const struct fsdp_recording *one = fsdp_recording(listing->recordings, i);
-		if (one->fx == NULL && one->order == NULL) {
+		if (one->memory != NULL) {
+			refuse(listing->run, "fsdp-inspect replay --memory takes it",
+				"%s is a snapshot of CUDA memory, and records no order",
+				one->path);
+			return false;
+		}
+		if (one->fx == NULL && one->order == NULL && one->flight == NULL) {
 			refuse(listing->run, "fsdp-inspect replay takes it",
 				"%s records times, no order", one->path);
+			return false;
+		}
+		if (one->flight == NULL &&
+			fsdp_recordings_flight(listing->recordings) != NULL) {
+			refuse(listing->run, "give the dumps alone, and then the others",
+				"%s is no dump of the Flight Recorder, and others are",
+				one->path);
 			return false;
 		}
 	}
 	return true;
 }
 
-static int status_of(const struct listing *listing)
+static int status_of(struct listing *listing)
 {
 	int status = STATUS_GOOD;
 	bool warned = false;
 
+	if (fsdp_recordings_flight(listing->recordings) != NULL)
+		return order_judge_flight(listing);
 	for (size_t i = 0; i < listing->count; i++) {
 		const struct fsdp_recording *one = fsdp_recording(listing->recordings, i);
 		if (one->truncated || one->bad_line_count != 0)
@@ -798,25 +819,53 @@ static int status_of(const struct listing *listing)
 	return status;
 }
 
+/* What reading needs to know, as long as it lasts. */
+struct order_prepared {
+	struct fsdp_options names; /* for the checkpoint of --names */
+	void *pattern;
+};
+
+static void release(void *context)
+{
+	struct order_prepared *prepared = context;
+
+	if (prepared != NULL)
+		rank_pattern_free(prepared->pattern);
+	free(prepared);
+}
+
 /* The checkpoint of --names has the limits that the recordings have. */
 static bool prepare(struct run *run, struct fsdp_recording_options *options)
 {
-	struct fsdp_options *names = calloc(1, sizeof *names);
+	const struct order_options *order = run->options;
+	struct order_prepared *prepared = calloc(1, sizeof *prepared);
 
-	options->kinds = 1u << FSDP_RECORDING_FX_ORDER | 1u << FSDP_RECORDING_EXEC_ORDER;
-	run->prepared = names;
-	if (names == NULL) {
+	options->kinds = 1u << FSDP_RECORDING_FX_ORDER | 1u << FSDP_RECORDING_EXEC_ORDER |
+			 1u << FSDP_RECORDING_FLIGHT;
+	run->prepared = prepared;
+	if (prepared == NULL) {
 		run_failure(run, "memory", NULL, "out of memory");
 		return false;
 	}
-	*names = (struct fsdp_options){ .size = sizeof *names,
+	prepared->names = (struct fsdp_options){ .size = sizeof prepared->names,
 		.limits = options->limits,
 		.limit_count = options->limit_count };
+	if (order->rank_regex == NULL)
+		return true;
+	prepared->pattern = rank_pattern_new(order->rank_regex);
+	if (prepared->pattern == NULL) {
+		refuse(run, "a PCRE2 expression with one group: rank-([0-9]+)",
+			"--rank-regex '%s' cannot be read", order->rank_regex);
+		return false;
+	}
+	options->rank_of = rank_pattern_find;
+	options->context = prepared->pattern;
 	return true;
 }
 
 static bool run_order(struct run *run, struct fsdp_error **ret_error)
 {
+	struct order_prepared *prepared = run->prepared;
 	struct listing listing = { .run = run,
 		.options = run->options,
 		.recordings = run->recordings,
@@ -826,7 +875,7 @@ static bool run_order(struct run *run, struct fsdp_error **ret_error)
 	if (!is_answerable(&listing))
 		return true;
 	if (listing.options->names != NULL) {
-		if (!fsdp_checkpoint_open(&listing.options->names, 1, run->prepared,
+		if (!fsdp_checkpoint_open(&listing.options->names, 1, &prepared->names,
 			    &listing.checkpoint, ret_error))
 			return false;
 		if (!has_flats(listing.checkpoint))
@@ -844,10 +893,12 @@ const struct command command_order = {
 	.name = "order",
 	.group = GROUP_TRACE,
 	.summary = "which order, where ranks part?",
-	.synopsis = "[--first-diff] [--names=CHECKPOINT] [--strict] [--head=N] TRACE...",
+	.synopsis =
+		"[--first-diff] [--names=CHECKPOINT] [--strict] [--head=N] [--rank-regex=RE] TRACE...",
 	.example = "order rank*.order.jsonl",
-	.examples = { "order model.fx.jsonl", "order --first-diff rank*.order.jsonl" },
-	.exit_1 = "the ranks differ, or with --strict PyTorch would warn",
+	.examples = { "order nccl_trace_rank_*", "order model.fx.jsonl",
+		"order --first-diff rank*.order.jsonl" },
+	.exit_1 = "the ranks differ or hang, or with --strict PyTorch would warn",
 	.options = OPTIONS,
 	.shapes = SHAPE_TABLE,
 	.answer = &order_answer,
@@ -855,6 +906,6 @@ const struct command command_order = {
 	.inputs = INPUTS_RECORDINGS,
 	.options_size = sizeof(struct order_options),
 	.prepare = prepare,
-	.release = free,
+	.release = release,
 	.run = run_order,
 };

@@ -10,6 +10,7 @@
 struct order_options {
 	bool first_diff;
 	const char *names;
+	const char *rank_regex;
 	bool strict;
 	int64_t head;
 };
@@ -33,7 +34,23 @@ const struct fsdp_recording *order_nth(const struct listing *listing, size_t nth
 /* Whether this one begins a group: none before it did the same. */
 bool order_begins_group(const struct fsdp_first_diff *diff, size_t index);
 
+/* "0-2,5"; the list of ranks is cut where it does not fit. */
+void order_put_ranks(const int64_t *ranks, size_t count, char *text, size_t room);
+
+/* ---- order-flight.c ---- */
+
+/* Dumps of the Flight Recorder: the findings about them, and the status. */
+int order_judge_flight(struct listing *listing);
+void order_show_flight(struct listing *listing);
+/* The rows of tables, one for each dump. */
+void order_put_dumps(struct listing *listing, struct subject subject);
+/* Of a struct fsdp_flight. */
+extern const struct record order_flight_record;
+
 /* ---- order-data.c ---- */
+
+/* The listing that a field of the answer is of. */
+const struct listing *order_listing(struct subject of);
 
 extern const struct record order_answer;
 

@@ -713,6 +713,10 @@ FSDP_API const struct fsdp_divergence *fsdp_recordings_divergence(
 FSDP_API const struct fsdp_first_diff *fsdp_recordings_first_diff(
 	const struct fsdp_recordings *recordings);
 
+/** What the dumps of the Flight Recorder say together; NULL: there are none. */
+FSDP_API const struct fsdp_flight *fsdp_recordings_flight(
+	const struct fsdp_recordings *recordings);
+
 /** Findings of the recordings in the order of the paths, then those about all of them.
  * NULL past the end; they live as long as the set. */
 FSDP_API size_t fsdp_recordings_finding_count(const struct fsdp_recordings *recordings);

@@ -1,0 +1,601 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What `order` says of dumps of the Flight Recorder: in which collective the ranks of a
+ * job part, which of them are the cause, and who waits for them.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cmd/order/order.h"
+
+/* The answer in hand. */
+struct flight {
+	struct listing *listing;
+	const struct fsdp_flight *says;
+};
+
+/* ---- sentences ---- */
+
+/* "rank 5", "ranks 4,6-7". */
+struct rank_words {
+	char text[200];
+};
+
+static const char *rank_words(
+	const int64_t *ranks, size_t count, struct rank_words *words)
+{
+	char list[180];
+
+	order_put_ranks(ranks, count, list, sizeof list);
+	snprintf(words->text, sizeof words->text, "rank%s %s", count == 1 ? "" : "s",
+		list);
+	return words->text;
+}
+
+/* The wall clock of the ranks, as a date in UTC. */
+struct moment {
+	char text[64];
+};
+
+static const char *moment(int64_t ns, struct moment *moment)
+{
+	time_t seconds = (time_t)(ns / 1000000000);
+	struct tm parts;
+	size_t size;
+
+	if (ns < 0 || gmtime_r(&seconds, &parts) == NULL)
+		return NULL;
+	size = strftime(moment->text, sizeof moment->text, "%Y-%m-%d %H:%M:%S", &parts);
+	snprintf(moment->text + size, sizeof moment->text - size, ".%03d UTC",
+		(int)(ns / 1000000 % 1000));
+	return moment->text;
+}
+
+/* Of the path the name of the file: "train.py:64 train_step". */
+static void put_place(struct out *out, const struct fsdp_flight_place *place)
+{
+	struct text name = text_of_span(place->filename);
+
+	if (name.data == NULL)
+		return;
+	for (size_t i = name.size; i > 0; i--)
+		if (name.data[i - 1] == '/') {
+			name = (struct text){ name.data + i, name.size - i };
+			break;
+		}
+	out_line_text(out, ", ");
+	out_line_name(out, name);
+	if (place->line != FSDP_ABSENT)
+		out_line_text(out, ":%" PRId64, place->line);
+	out_line_text(out, " ");
+	out_line_name(out, text_of_span(place->name));
+}
+
+static void put_sizes(
+	struct out *out, const struct fsdp_flight_sizes *sizes, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		out_line_text(out, "%s[", i == 0 ? " " : ", ");
+		for (size_t j = 0; j < sizes[i].dim_count; j++)
+			out_line_text(
+				out, "%s%" PRId64, j == 0 ? "" : ", ", sizes[i].dims[j]);
+		out_line_text(out, "]");
+	}
+}
+
+static void put_dtypes(struct out *out, const struct fsdp_span *dtypes, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		out_line_text(out, "%s", i == 0 ? " " : ", ");
+		out_line_name(out, text_of_span(dtypes[i]));
+	}
+}
+
+/* "all_reduce [10] Float" */
+static void put_call(struct out *out, const struct fsdp_flight_call *call)
+{
+	out_line_name(out, text_of_span(call->op));
+	put_sizes(out, call->input_sizes, call->input_size_count);
+	put_dtypes(out, call->input_dtypes, call->input_dtype_count);
+}
+
+/* "#9 all_gather of mesh_dp_shard (ranks 4-7)" */
+static void put_collective(struct out *out, const struct fsdp_flight *says)
+{
+	struct rank_words words;
+
+	out_line_text(out, "#%" PRId64 " ", says->seq);
+	if (says->op.data != NULL)
+		out_line_name(out, text_of_span(says->op));
+	else
+		out_line_text(out, "collective");
+	put_sizes(out, says->call.input_sizes, says->call.input_size_count);
+	out_line_text(out, " of ");
+	out_line_name(out, text_of_span(says->group));
+	if (says->member_count != 0)
+		out_line_text(out, " (%s)",
+			rank_words(says->members, says->member_count, &words));
+}
+
+/* ---- what there is ---- */
+
+/* Groups that are called alike, as meshes make them, are named once. */
+static void put_groups(struct out *out, const struct fsdp_flight *says)
+{
+	size_t told = 0;
+
+	for (size_t i = 0; i < says->group_count; i++) {
+		struct text name = text_of_span(says->groups[i]);
+		size_t alike = 0, before = 0;
+		for (size_t j = 0; j < says->group_count; j++) {
+			bool same = text_is(text_of_span(says->groups[j]), name) &&
+				    says->group_sizes[j] == says->group_sizes[i];
+			alike += same;
+			before += same && j < i;
+		}
+		if (before != 0)
+			continue;
+		if (told == 8) {
+			out_line_text(out, ", and more");
+			return;
+		}
+		out_line_text(out, "%s", told++ == 0 ? "; groups " : ", ");
+		out_line_name(out, name);
+		if (alike > 1)
+			out_line_text(
+				out, " (%zu of %zu ranks)", alike, says->group_sizes[i]);
+		else
+			out_line_text(out, " (%zu rank%s)", says->group_sizes[i],
+				says->group_sizes[i] == 1 ? "" : "s");
+	}
+}
+
+static const struct fsdp_flight_dump *first_dump(const struct listing *listing)
+{
+	for (size_t i = 0; i < listing->count; i++) {
+		const struct fsdp_recording *one = fsdp_recording(listing->recordings, i);
+		if (one->flight != NULL)
+			return one->flight;
+	}
+	return NULL;
+}
+
+static void line_dumps(const struct flight *flight)
+{
+	const struct fsdp_flight *says = flight->says;
+	const struct fsdp_flight_dump *first = first_dump(flight->listing);
+	struct out *out = flight->listing->run->out;
+
+	out_line_begin(out, NULL);
+	out_line_text(out, "%zu dump%s, recorder", flight->listing->count,
+		flight->listing->count == 1 ? "" : "s");
+	for (size_t i = 0; i < says->version_count; i++) {
+		out_line_text(out, "%s", i == 0 ? " " : ", ");
+		out_line_name(out, text_of_span(says->versions[i]));
+	}
+	if (first->library.data != NULL) {
+		out_line_text(out, ", NCCL ");
+		out_line_name(out, text_of_span(first->library));
+	}
+	put_groups(out, says);
+	out_line_end(out);
+}
+
+/* ---- what is wrong ---- */
+
+/* "rank 5 never entered" and the like, in front of the collective. */
+static const char *verb_of(const char *problem)
+{
+	static const struct {
+		const char *problem, *verb;
+	} verbs[] = {
+		{ "missing", "never entered" },
+		{ "extra", "alone entered" },
+		{ "cycle", "wait for each other, first in" },
+		{ "status", "never entered" },
+		{ "unheard", NULL },
+		{ "op", "called another operation in" },
+		{ "size", "used other sizes in" },
+		{ "dtype", "used another dtype in" },
+	};
+
+	for (size_t i = 0; problem != NULL && i < sizeof verbs / sizeof *verbs; i++)
+		if (strcmp(verbs[i].problem, problem) == 0)
+			return verbs[i].verb;
+	return NULL;
+}
+
+static void line_cause(const struct flight *flight)
+{
+	const struct fsdp_flight *says = flight->says;
+	const char *verb = verb_of(says->problem);
+	struct out *out = flight->listing->run->out;
+	struct rank_words words;
+
+	if (verb == NULL || says->culprit_count == 0)
+		return;
+	out_line_begin(out, NULL);
+	out_line_text(out, "%s %s ",
+		rank_words(says->culprits, says->culprit_count, &words), verb);
+	put_collective(out, says);
+	put_place(out, &says->place);
+	out_line_end(out);
+}
+
+static void line_entered(const struct flight *flight)
+{
+	const struct fsdp_flight *says = flight->says;
+	struct out *out = flight->listing->run->out;
+	struct rank_words words;
+	struct moment since;
+	const char *time =
+		says->since_ns != FSDP_ABSENT ? moment(says->since_ns, &since) : NULL;
+
+	if (says->verdict != FSDP_FLIGHT_STUCK || says->entered_count == 0)
+		return;
+	out_line(out, "entered", "%s%s%s",
+		rank_words(says->entered, says->entered_count, &words),
+		time != NULL ? ", since " : "", time != NULL ? time : "");
+}
+
+/* Whoever waits in another collective. */
+static void line_waiting(const struct flight *flight)
+{
+	const struct fsdp_flight *says = flight->says;
+	struct rank_words words;
+
+	if (says->waiting_count != 0)
+		out_line(flight->listing->run->out, "waiting", "%s, in other collectives",
+			rank_words(says->waiting, says->waiting_count, &words));
+}
+
+enum { MOST_SHOWN = 8 };
+
+static void line_rest(struct out *out, const char *label, size_t count)
+{
+	if (count > MOST_SHOWN)
+		out_line(out, label, "and %zu more ranks: --json names all",
+			count - MOST_SHOWN);
+}
+
+static void lines_last(const struct flight *flight)
+{
+	const struct fsdp_flight *says = flight->says;
+	struct out *out = flight->listing->run->out;
+
+	for (size_t i = 0; i < says->last_count && i < MOST_SHOWN; i++) {
+		const struct fsdp_flight_last *last = &says->last[i];
+		out_line_begin(out, i == 0 ? "last" : "");
+		out_line_text(out, "rank %" PRId64 " ", last->rank);
+		if (last->op.data == NULL) {
+			out_line_text(out, "has no entry");
+		} else {
+			out_line_text(out, "entered #%" PRId64 " ", last->seq);
+			out_line_name(out, text_of_span(last->op));
+			out_line_text(out, " of ");
+			out_line_name(out, text_of_span(last->group));
+			put_place(out, &last->place);
+		}
+		out_line_end(out);
+	}
+	line_rest(out, "", says->last_count);
+}
+
+static void lines_found(const struct flight *flight)
+{
+	const struct fsdp_flight *says = flight->says;
+	struct out *out = flight->listing->run->out;
+
+	if (says->has_expected) {
+		out_line_begin(out, "expected");
+		put_call(out, &says->expected);
+		out_line_text(out, ", by most ranks");
+		out_line_end(out);
+	}
+	for (size_t i = 0; i < says->found_count && i < MOST_SHOWN; i++) {
+		out_line_begin(out, i == 0 ? "found" : "");
+		put_call(out, &says->found[i].call);
+		out_line_text(out, ", by rank %" PRId64, says->found[i].rank);
+		out_line_end(out);
+	}
+	line_rest(out, "", says->found_count);
+}
+
+static void lines_lacking(const struct flight *flight)
+{
+	const struct fsdp_flight *says = flight->says;
+	struct out *out = flight->listing->run->out;
+	struct rank_words words;
+
+	if (says->problem != NULL && strcmp(says->problem, "unheard") == 0) {
+		out_line_begin(out, NULL);
+		out_line_text(
+			out, "every rank with a dump waits for ranks without one, in ");
+		put_collective(out, says);
+		put_place(out, &says->place);
+		out_line_end(out);
+	}
+	if (says->missing_dump_count != 0)
+		out_line(out, "no dump", "%s",
+			rank_words(
+				says->missing_dumps, says->missing_dump_count, &words));
+	if (says->unreadable_count != 0)
+		out_line(out, "unreadable", "%s",
+			rank_words(says->unreadable, says->unreadable_count, &words));
+}
+
+static void line_agree(const struct flight *flight)
+{
+	const struct fsdp_flight *says = flight->says;
+	struct out *out = flight->listing->run->out;
+
+	if (says->verdict == FSDP_FLIGHT_AGREE && says->problem == NULL)
+		out_line(out, NULL, "the ranks agree: they entered the same collectives");
+	if (says->verdict == FSDP_FLIGHT_INCOMPLETE && says->problem == NULL)
+		out_line(out, NULL,
+			"the dumps that can be read agree: their ranks entered the same collectives");
+	if (says->problem != NULL && strcmp(says->problem, "no_entries") == 0)
+		out_line(out, NULL, "the dumps hold no collectives to compare");
+}
+
+static void line_next(const struct flight *flight)
+{
+	const struct fsdp_flight *says = flight->says;
+	struct out *out = flight->listing->run->out;
+	struct rank_words words;
+	struct moment since;
+	const char *time =
+		says->since_ns != FSDP_ABSENT ? moment(says->since_ns, &since) : NULL;
+
+	if (says->verdict == FSDP_FLIGHT_STUCK)
+		out_line(out, "next",
+			"the stack of %s (py-spy dump), or what its log says%s%s",
+			rank_words(says->culprits, says->culprit_count, &words),
+			time != NULL ? " from " : "", time != NULL ? time : "");
+	else if (says->verdict == FSDP_FLIGHT_MISMATCH)
+		out_line(out, "next", "see why %s called it so",
+			rank_words(says->culprits, says->culprit_count, &words));
+	else if (says->missing_dump_count + says->unreadable_count != 0)
+		out_line(out, "next", "get the dumps of these ranks and run it again");
+}
+
+void order_show_flight(struct listing *listing)
+{
+	const struct flight flight = { listing,
+		fsdp_recordings_flight(listing->recordings) };
+
+	line_dumps(&flight);
+	line_cause(&flight);
+	line_entered(&flight);
+	lines_found(&flight);
+	lines_last(&flight);
+	line_waiting(&flight);
+	line_agree(&flight);
+	lines_lacking(&flight);
+	line_next(&flight);
+}
+
+/* ---- findings and status ---- */
+
+static void find_cause(struct listing *listing, const struct fsdp_flight *says)
+{
+	bool differ = says->verdict == FSDP_FLIGHT_MISMATCH;
+	struct rank_words words;
+	char op[80] = "";
+
+	if (says->op.data != NULL)
+		snprintf(op, sizeof op, " %.*s",
+			(int)(says->op.size < 64 ? says->op.size : 64),
+			(const char *)says->op.data);
+	run_finding(listing->run, differ ? "FI7041" : "FI7040",
+		"%s %s #%" PRId64 "%s of %.*s",
+		rank_words(says->culprits, says->culprit_count, &words),
+		verb_of(says->problem), says->seq, op,
+		(int)(says->group.size < 200 ? says->group.size : 200),
+		(const char *)says->group.data);
+}
+
+static void find_lacking(struct listing *listing, const struct fsdp_flight *says)
+{
+	struct rank_words words;
+
+	if (says->missing_dump_count != 0)
+		run_finding(listing->run, "FI7042", "%s left no dump",
+			rank_words(
+				says->missing_dumps, says->missing_dump_count, &words));
+	if (says->unreadable_count != 0)
+		run_finding(listing->run, "FI7042", "the dump of %s cannot be read",
+			rank_words(says->unreadable, says->unreadable_count, &words));
+}
+
+int order_judge_flight(struct listing *listing)
+{
+	const struct fsdp_flight *says = fsdp_recordings_flight(listing->recordings);
+
+	if (says->verdict == FSDP_FLIGHT_STUCK || says->verdict == FSDP_FLIGHT_MISMATCH)
+		find_cause(listing, says);
+	find_lacking(listing, says);
+	if (says->version_count > 1)
+		run_note(listing->run, "the dumps are of %zu versions of the recorder",
+			says->version_count);
+	if (says->verdict == FSDP_FLIGHT_STUCK || says->verdict == FSDP_FLIGHT_MISMATCH)
+		return STATUS_BAD;
+	return says->verdict == FSDP_FLIGHT_INCOMPLETE ? STATUS_PARTIAL : STATUS_GOOD;
+}
+
+/* ---- data ---- */
+
+#define SIZES struct fsdp_flight_sizes
+static const struct record sizes_record = RECORD_OF(
+	RECORD_PLAIN, SIZES, { NULL, LIST_AT(SIZES, dims, dim_count, record_integers) });
+
+#define CALL struct fsdp_flight_call
+static const struct record call_record = OBJECT_RECORD(CALL, "flight_call",
+	"What a rank called.",
+	{ "op", TEXT_AT(CALL, op), .always = true,
+		.about = "The operation, as the dump has it." },
+	{ "input_sizes", LIST_AT(CALL, input_sizes, input_size_count, sizes_record),
+		.always = true, .about = "Sizes of each input." },
+	{ "output_sizes", LIST_AT(CALL, output_sizes, output_size_count, sizes_record),
+		.always = true, .about = "Sizes of each output." },
+	{ "input_dtypes", LIST_AT(CALL, input_dtypes, input_dtype_count, record_texts),
+		.always = true, .about = "Dtype of each input." },
+	{ "output_dtypes", LIST_AT(CALL, output_dtypes, output_dtype_count, record_texts),
+		.always = true, .about = "Dtype of each output." });
+
+/* A culprit's call, by its rank. */
+struct found_call {
+	char rank[24];
+	struct fsdp_flight_call call;
+};
+
+static const void *each_found(struct subject of, size_t i, void *room)
+{
+	const struct fsdp_flight *says = of.object;
+	struct found_call *found = room;
+
+	if (i == says->found_count)
+		return NULL;
+	snprintf(found->rank, sizeof found->rank, "%" PRId64, says->found[i].rank);
+	found->call = says->found[i].call;
+	return found;
+}
+
+static struct value get_found_rank(struct subject of)
+{
+	return value_word(((const struct found_call *)of.object)->rank);
+}
+
+static const struct record found_record = RECORD_OF(RECORD_OBJECT, struct found_call,
+	{ NULL, GET(FIELD_WORD, get_found_rank) },
+	{ NULL, OBJECT_AT(struct found_call, call, call_record) });
+
+_Static_assert(sizeof(struct found_call) <= RECORD_ROOM, "room for one");
+
+/* One dump, and what its rank has to do with it. */
+struct dump {
+	int64_t rank;
+	struct fsdp_flight_dump says;
+	const char *part;
+};
+
+static bool is_among(const int64_t *ranks, size_t count, int64_t rank)
+{
+	for (size_t i = 0; i < count; i++)
+		if (ranks[i] == rank)
+			return true;
+	return false;
+}
+
+static const char *part_of(const struct fsdp_flight *says, int64_t rank)
+{
+	return is_among(says->culprits, says->culprit_count, rank)  ? "culprit"
+	       : is_among(says->entered, says->entered_count, rank) ? "entered"
+	       : is_among(says->missing, says->missing_count, rank) ? "missing"
+	       : is_among(says->waiting, says->waiting_count, rank) ? "waiting"
+								    : "other";
+}
+
+static const void *each_dump(struct subject of, size_t i, void *room)
+{
+	const struct listing *listing = order_listing(of);
+	struct dump *dump = room;
+	const struct fsdp_recording *one;
+
+	if (i == listing->count)
+		return NULL;
+	one = fsdp_recording(
+		listing->recordings, fsdp_recording_by_rank(listing->recordings, i));
+	*dump = (struct dump){ one->rank, *one->flight,
+		part_of(fsdp_recordings_flight(listing->recordings), one->rank) };
+	return dump;
+}
+
+#define DUMP struct dump
+static const struct record dump_record = OBJECT_RECORD(DUMP, "flight_dump", "One dump.",
+	{ "rank", INTEGER_AT(DUMP, rank), .always = true, .about = "The rank." },
+	{ "entries", COUNT_AT(DUMP, says.entries), .always = true,
+		.about = "Number of its entries." },
+	{ "first_record", INTEGER_AT(DUMP, says.first_record), .null = true,
+		.about =
+			"Number of the first entry; above 0 where older ones were dropped." },
+	{ "version", TEXT_AT(DUMP, says.version), .always = true,
+		.about = "Version of the recorder." },
+	{ "part", WORD_AT(DUMP, part), .always = true,
+		WORDS("culprit", "entered", "missing", "waiting", "other"),
+		.about = "What the rank has to do with the collective." });
+
+_Static_assert(sizeof(struct dump) <= RECORD_ROOM, "room for one");
+
+static bool is_mismatch(struct subject of)
+{
+	return ((const struct fsdp_flight *)of.object)->verdict == FSDP_FLIGHT_MISMATCH;
+}
+
+static bool has_expected(struct subject of)
+{
+	return ((const struct fsdp_flight *)of.object)->has_expected;
+}
+
+#define FLIGHT struct fsdp_flight
+/* Of a mismatch only, where it is null if no majority agrees. */
+static const struct record expected_record = RECORD_OF(RECORD_OBJECT, FLIGHT,
+	{ "expected", OBJECT_AT(FLIGHT, expected, call_record), .has = has_expected,
+		.null = true,
+		.about = "What most ranks called; null when no majority agrees." },
+	{ "found", MAP_EACH(each_found, found_record),
+		.about = "By rank, what each culprit called." });
+
+const struct record order_flight_record = OBJECT_RECORD(FLIGHT, "collectives",
+	"What dumps of the Flight Recorder say together.",
+	{ "verdict", ENUM_AT(FLIGHT, verdict, fsdp_flight_verdict_name), .always = true,
+		WORDS("agree", "stuck", "mismatch", "incomplete"),
+		.about = "Whether the ranks of the job agree." },
+	{ "problem", WORD_AT(FLIGHT, problem), .null = true,
+		WORDS("missing", "extra", "cycle", "status", "unheard", "no_entries",
+			"op", "size", "dtype"),
+		.about = "What is wrong; null for nothing." },
+	{ "culprits", LIST_AT(FLIGHT, culprits, culprit_count, record_integers),
+		.always = true, .about = "Ranks that are the cause." },
+	{ "group", TEXT_AT(FLIGHT, group), .null = true,
+		.about =
+			"Process group of the collective: its description, or its name." },
+	{ "group_name", TEXT_AT(FLIGHT, group_name), .null = true, .about = "Its name." },
+	{ "seq", INTEGER_AT(FLIGHT, seq), .null = true,
+		.about =
+			"Number of the collective in that group; of a send or receive its own." },
+	{ "op", TEXT_AT(FLIGHT, op), .null = true,
+		.about = "The operation, without its variant." },
+	{ "entered", LIST_AT(FLIGHT, entered, entered_count, record_integers),
+		.always = true, .about = "Ranks that entered it." },
+	{ "missing", LIST_AT(FLIGHT, missing, missing_count, record_integers),
+		.always = true, .about = "Ranks of the group that did not." },
+	{ NULL, FIELDS(expected_record), .has = is_mismatch },
+	{ "missing_dumps",
+		LIST_AT(FLIGHT, missing_dumps, missing_dump_count, record_integers),
+		.always = true, .about = "Ranks of the job that left no dump." },
+	{ "unreadable", LIST_AT(FLIGHT, unreadable, unreadable_count, record_integers),
+		.always = true, .about = "Ranks whose dump cannot be read." },
+	{ "versions", LIST_AT(FLIGHT, versions, version_count, record_texts),
+		.always = true, .about = "Versions of the recorder." },
+	{ "dumps", EACH(each_dump, dump_record), .always = true,
+		.about = "The dumps, by rank." });
+
+void order_put_dumps(struct listing *listing, struct subject subject)
+{
+	static const struct table like = {
+		.key = "dumps", .main = true, .rows_only = true
+	};
+	struct record_table table;
+	struct out *out = listing->run->out;
+	struct dump room;
+	const void *row;
+
+	record_table_init(&table, &like, &dump_record, NULL);
+	out_records_begin(out, &table);
+	for (size_t i = 0; (row = each_dump(subject, i, &room)) != NULL; i++)
+		out_records_row(out, &table, row);
+	out_table_end(out);
+}

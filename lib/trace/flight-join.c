@@ -1,0 +1,582 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the dumps of a job say together. Of all groups in which ranks part, one is the
+ * cause: a collective that ranks entered in different ways, else the one whose missing
+ * ranks everybody waits for in the end and that wait for nobody themselves.
+ */
+#include <stdlib.h>
+
+#include "base/num.h"
+#include "trace/flight-teams.h"
+
+const char *fsdp_flight_verdict_name(unsigned verdict)
+{
+	static const char *const names[FSDP_FLIGHT_VERDICT_COUNT] = { "agree", "stuck",
+		"mismatch", "incomplete" };
+	return verdict < FSDP_FLIGHT_VERDICT_COUNT ? names[verdict] : NULL;
+}
+
+/* Who waits for whom. */
+struct join {
+	struct fsdp_flight_job job;
+	struct fsdp_flight *flight;
+	bool *waits, *waits_for_some; /* by place: it waits; for ranks that are known */
+	bool *awaited;                /* by place in job.world */
+	/* Of what ranks entered last in groups with ranks that left no dump: the first. */
+	const struct fsdp_flight_team *open_team;
+	const struct fsdp_flight_item *open;
+};
+
+/* ---- lists of ranks ---- */
+
+static bool is_root(const struct join *join, size_t world)
+{
+	size_t place = fsdp_flight_place_of(&join->job, join->job.world[world]);
+	return join->awaited[world] && (place == SIZE_MAX || !join->waits[place]);
+}
+
+static void await(struct join *join, int64_t rank)
+{
+	size_t low = 0, high = join->job.world_count;
+	FSDP_HALVE(low, high, middle, join->job.world[middle] < rank)
+	if (low < join->job.world_count && join->job.world[low] == rank)
+		join->awaited[low] = true;
+}
+
+static bool is_root_rank(const struct join *join, uint32_t place)
+{
+	size_t low = 0, high = join->job.world_count;
+	int64_t rank = join->job.ranks[place].rank;
+	FSDP_HALVE(low, high, middle, join->job.world[middle] < rank)
+	return is_root(join, low);
+}
+
+static const int64_t *ranks_of(
+	const struct join *join, const uint32_t *places, size_t count)
+{
+	int64_t *ranks = FSDP_TAKE(join->job.arena, ranks, count);
+	for (size_t i = 0; ranks != NULL && i < count; i++)
+		ranks[i] = join->job.ranks[places[i]].rank;
+	return ranks;
+}
+
+/* Those of which something is true, ascending. */
+static const int64_t *ranks_where(const struct join *join,
+	bool (*is)(const struct join *join, size_t place), size_t *ret_count)
+{
+	int64_t *ranks = FSDP_TAKE(join->job.arena, ranks, join->job.count);
+	size_t count = 0;
+	for (size_t i = 0; ranks != NULL && i < join->job.count; i++)
+		if (is(join, i))
+			ranks[count++] = join->job.ranks[i].rank;
+	*ret_count = count;
+	return ranks;
+}
+
+static bool waits(const struct join *join, size_t place)
+{
+	return join->waits[place];
+}
+
+static bool is_unreadable(const struct join *join, size_t place)
+{
+	return !fsdp_flight_is_heard(&join->job, place);
+}
+
+/* ---- who waits ---- */
+
+static void wait_in_faults(struct join *join)
+{
+	for (size_t i = 0; i < join->job.faults.count; i++) {
+		const struct fsdp_flight_fault *fault =
+			fsdp_flight_fault_at(&join->job, i);
+		if (fault->verdict != FSDP_FLIGHT_STUCK)
+			continue;
+		for (size_t j = 0; j < fault->entered_count; j++)
+			join->waits[fault->entered[j]] =
+				join->waits_for_some[fault->entered[j]] = true;
+		for (size_t j = 0; j < fault->missing_count; j++)
+			await(join, join->job.ranks[fault->missing[j]].rank);
+	}
+}
+
+static int64_t time_of(const struct fsdp_flight_item *item)
+{
+	return item->entry->time_ns != FSDP_ABSENT ? item->entry->time_ns : INT64_MAX;
+}
+
+/* By time, then by number. */
+static bool is_earlier(
+	const struct fsdp_flight_item *item, const struct fsdp_flight_item *than)
+{
+	if (time_of(item) != time_of(than))
+		return time_of(item) < time_of(than);
+	return item->entry->seq < than->entry->seq;
+}
+
+/* The last collective of a rank in a team, of which an entry did not end; NULL: all did.
+ * `end` is behind its entries there. */
+static const struct fsdp_flight_item *open_item(
+	const struct fsdp_flight_team *team, size_t begin, size_t end)
+{
+	int64_t last = team->collectives[end - 1].entry->seq;
+	const struct fsdp_flight_item *open = NULL;
+	while (end > begin && team->collectives[end - 1].entry->seq == last) {
+		end--;
+		if (team->collectives[end].entry->is_unfinished)
+			open = &team->collectives[end];
+	}
+	return open;
+}
+
+static bool wait_in_team(struct join *join, const struct fsdp_flight_team *team)
+{
+	size_t count;
+	const int64_t *unheard = fsdp_flight_team_unheard(&join->job, team, &count);
+	bool fresh = false;
+	if (unheard == NULL)
+		return false;
+	for (size_t i = 0, end; count != 0 && i < team->collective_count; i = end) {
+		uint32_t rank = team->collectives[i].rank;
+		for (end = i; end < team->collective_count &&
+			      team->collectives[end].rank == rank;)
+			end++;
+		const struct fsdp_flight_item *open = open_item(team, i, end);
+		if (open == NULL)
+			continue;
+		if (join->open == NULL || is_earlier(open, join->open)) {
+			join->open = open;
+			join->open_team = team;
+		}
+		fresh |= !join->waits[rank];
+		join->waits_for_some[rank] |= !join->waits[rank];
+		join->waits[rank] = true;
+	}
+	for (size_t i = 0; fresh && i < count; i++)
+		await(join, unheard[i]);
+	return true;
+}
+
+/* A rank in an operation that did not end waits, for whomever. */
+static void wait_at_end(struct join *join)
+{
+	for (size_t i = 0; i < join->job.count; i++) {
+		const struct fsdp_flight_rows *rows = join->job.ranks[i].rows;
+		size_t count = rows != NULL ? rows->entries.count : 0;
+		const struct fsdp_flight_entry *last =
+			count != 0 ? fsdp_vec_at(&rows->entries, count - 1) : NULL;
+		join->waits[i] |= last != NULL && last->is_unfinished;
+	}
+}
+
+static bool find_waits(struct join *join)
+{
+	wait_in_faults(join);
+	for (size_t i = 0; i < join->job.teams.count; i++)
+		if (!wait_in_team(join, fsdp_flight_team_at(&join->job, i)))
+			return false;
+	wait_at_end(join);
+	return true;
+}
+
+/* ---- the cause ---- */
+
+static size_t count_roots(const struct join *join, const struct fsdp_flight_fault *fault)
+{
+	size_t count = 0;
+	for (size_t i = 0; i < fault->culprit_count; i++)
+		count += is_root_rank(join, fault->culprits[i]);
+	return count;
+}
+
+/* How good a fault is as the cause; 0: it is none. */
+static unsigned grade(
+	const struct join *join, const struct fsdp_flight_fault *fault, bool only_unheard)
+{
+	size_t roots;
+	if (fault->verdict == FSDP_FLIGHT_MISMATCH)
+		return 4;
+	if (only_unheard)
+		return 0;
+	roots = count_roots(join, fault);
+	return roots != 0 && roots == fault->culprit_count ? 3 : roots != 0 ? 2 : 1;
+}
+
+static const struct fsdp_flight_fault *choose(const struct join *join, bool only_unheard)
+{
+	const struct fsdp_flight_fault *best = NULL;
+	unsigned best_grade = 0;
+	for (size_t i = 0; i < join->job.faults.count; i++) {
+		const struct fsdp_flight_fault *fault =
+			fsdp_flight_fault_at(&join->job, i);
+		unsigned one = grade(join, fault, only_unheard);
+		if (one > best_grade || (one == best_grade && best != NULL &&
+						fault->time_ns < best->time_ns)) {
+			best = fault;
+			best_grade = one;
+		}
+	}
+	return best;
+}
+
+/* Of the missing ranks those count that wait for nobody. Where most are missing, and none
+ * of them waits, it is those that entered who are wrong. */
+static bool name_culprits(
+	struct join *join, const struct fsdp_flight_fault *fault, bool has_roots)
+{
+	struct fsdp_flight *flight = join->flight;
+	size_t roots = has_roots ? count_roots(join, fault) : 0, kept = 0;
+	int64_t *culprits = FSDP_TAKE(join->job.arena, culprits, fault->culprit_count);
+	bool differs = fault->verdict == FSDP_FLIGHT_MISMATCH;
+	flight->problem = fault->problem;
+	if (culprits == NULL)
+		return false;
+	for (size_t i = 0; i < fault->culprit_count; i++)
+		if (differs || roots == 0 || is_root_rank(join, fault->culprits[i]))
+			culprits[kept++] = join->job.ranks[fault->culprits[i]].rank;
+	flight->culprits = culprits;
+	flight->culprit_count = kept;
+	if (differs)
+		return true;
+	if (!has_roots) {
+		flight->problem = "cycle";
+		flight->culprits = ranks_where(join, waits, &flight->culprit_count);
+	} else if (fault->entered_count < fault->missing_count &&
+		   roots == fault->culprit_count) {
+		flight->problem = "extra";
+		flight->culprits = flight->entered;
+		flight->culprit_count = flight->entered_count;
+	}
+	return flight->culprits != NULL;
+}
+
+/* ---- the answer ---- */
+
+static struct fsdp_span title_of(const struct fsdp_flight_team *team)
+{
+	bool named = team->desc.size != 0 && !fsdp_span_is(team->desc, "undefined");
+	return named ? team->desc : team->name;
+}
+
+static const struct fsdp_flight_place *place_of(
+	const struct fsdp_flight_rows *rows, const struct fsdp_flight_entry *entry)
+{
+	static const struct fsdp_flight_place none = { .line = FSDP_ABSENT };
+	return entry->place != FSDP_NONE ? fsdp_vec_at(&rows->places, entry->place)
+					 : &none;
+}
+
+static bool tell_collective(struct join *join, const struct fsdp_flight_team *team,
+	const struct fsdp_flight_item *item)
+{
+	struct fsdp_flight *flight = join->flight;
+	const struct fsdp_flight_called *called = fsdp_flight_called_of(&join->job, item);
+	flight->group = title_of(team);
+	flight->group_name = team->name;
+	flight->seq = item->entry->seq;
+	flight->op = fsdp_flight_folded(called->name, join->job.arena);
+	flight->members = fsdp_flight_team_ranks(&join->job, team, &flight->member_count);
+	flight->place = *place_of(join->job.ranks[item->rank].rows, item->entry);
+	return flight->op.data != NULL && flight->members != NULL &&
+	       fsdp_flight_unpack(called, join->job.arena, &flight->call);
+}
+
+static bool tell_found(struct join *join, const struct fsdp_flight_fault *fault)
+{
+	struct fsdp_flight *flight = join->flight;
+	struct fsdp_flight_found *found =
+		FSDP_TAKE(join->job.arena, found, fault->culprit_count);
+	if (found == NULL)
+		return false;
+	for (size_t i = 0; i < fault->culprit_count; i++) {
+		found[i].rank = join->job.ranks[fault->culprits[i]].rank;
+		if (!fsdp_flight_unpack(
+			    fsdp_flight_called_of(&join->job, fault->found[i]),
+			    join->job.arena, &found[i].call))
+			return false;
+	}
+	flight->found = found;
+	flight->found_count = fault->culprit_count;
+	flight->has_expected = fault->expected != NULL;
+	return fault->expected == NULL ||
+	       fsdp_flight_unpack(fsdp_flight_called_of(&join->job, fault->expected),
+		       join->job.arena, &flight->expected);
+}
+
+static bool tell_last(struct join *join)
+{
+	struct fsdp_flight *flight = join->flight;
+	struct fsdp_flight_last *last =
+		FSDP_TAKE(join->job.arena, last, flight->culprit_count);
+	flight->last = last;
+	for (size_t i = 0; last != NULL && i < flight->culprit_count; i++) {
+		size_t place = fsdp_flight_place_of(&join->job, flight->culprits[i]);
+		const struct fsdp_flight_rows *rows = join->job.ranks[place].rows;
+		struct fsdp_flight_last *one = &last[flight->last_count++];
+		*one = (struct fsdp_flight_last){ .rank = flight->culprits[i],
+			.seq = FSDP_ABSENT,
+			.place.line = FSDP_ABSENT };
+		if (rows->entries.count == 0)
+			continue;
+		const struct fsdp_flight_entry *entry =
+			fsdp_vec_at(&rows->entries, rows->entries.count - 1);
+		const struct fsdp_flight_called *called =
+			fsdp_vec_at(&rows->calls, entry->call);
+		const struct fsdp_flight_group *group =
+			fsdp_vec_at(&rows->groups, entry->group);
+		const struct fsdp_flight_team team = { .name = group->name,
+			.desc = group->desc };
+		one->seq = entry->seq;
+		one->op = fsdp_flight_folded(called->name, join->job.arena);
+		one->group = title_of(&team);
+		one->place = *place_of(rows, entry);
+		if (one->op.data == NULL)
+			return false;
+	}
+	return last != NULL;
+}
+
+/* Whoever waits, but in another collective and not as a culprit. */
+static bool tell_waiting(struct join *join, const struct fsdp_flight_fault *fault)
+{
+	unsigned char *marks = join->job.marks;
+	int64_t *ranks = FSDP_TAKE(join->job.arena, ranks, join->job.count);
+	size_t count = 0;
+	for (size_t i = 0; i < fault->entered_count; i++)
+		marks[fault->entered[i]] = 1;
+	for (size_t i = 0; i < join->flight->culprit_count; i++)
+		marks[fsdp_flight_place_of(&join->job, join->flight->culprits[i])] = 1;
+	for (size_t i = 0; i < join->job.count; i++) {
+		if (ranks != NULL && join->waits_for_some[i] && marks[i] == 0)
+			ranks[count++] = join->job.ranks[i].rank;
+		marks[i] = 0;
+	}
+	join->flight->waiting = ranks;
+	join->flight->waiting_count = count;
+	return ranks != NULL;
+}
+
+static bool tell_fault(
+	struct join *join, const struct fsdp_flight_fault *fault, bool has_roots)
+{
+	struct fsdp_flight *flight = join->flight;
+	flight->verdict = fault->verdict;
+	if (fault->time_ns != INT64_MAX)
+		flight->since_ns = fault->time_ns;
+	flight->entered = ranks_of(join, fault->entered, fault->entered_count);
+	flight->entered_count = fault->entered_count;
+	flight->missing = ranks_of(join, fault->missing, fault->missing_count);
+	flight->missing_count = fault->missing_count;
+	return flight->entered != NULL && flight->missing != NULL &&
+	       name_culprits(join, fault, has_roots) &&
+	       tell_collective(join, fault->team, fault->first) &&
+	       (fault->verdict != FSDP_FLIGHT_MISMATCH || tell_found(join, fault)) &&
+	       tell_last(join) && tell_waiting(join, fault);
+}
+
+/* ---- dumps without entries ---- */
+
+static int64_t enqueued(const struct join *join, size_t place)
+{
+	const struct fsdp_flight_rows *rows = join->job.ranks[place].rows;
+	return rows != NULL ? rows->enqueued : FSDP_ABSENT;
+}
+
+static int64_t highest(const struct join *join)
+{
+	int64_t most = FSDP_ABSENT;
+	for (size_t i = 0; i < join->job.count; i++)
+		most = enqueued(join, i) > most ? enqueued(join, i) : most;
+	return most;
+}
+
+static bool is_behind(const struct join *join, size_t place)
+{
+	return enqueued(join, place) != FSDP_ABSENT &&
+	       enqueued(join, place) < highest(join);
+}
+
+static bool is_ahead(const struct join *join, size_t place)
+{
+	return enqueued(join, place) != FSDP_ABSENT && !is_behind(join, place);
+}
+
+static bool tell_status(struct join *join)
+{
+	struct fsdp_flight *flight = join->flight;
+	int64_t first = INT64_MAX;
+	flight->missing = ranks_where(join, is_behind, &flight->missing_count);
+	if (flight->missing == NULL)
+		return false;
+	if (flight->missing_count == 0) {
+		flight->problem = "no_entries";
+		return true;
+	}
+	for (size_t i = 0; i < join->job.count; i++)
+		if (is_behind(join, i) && enqueued(join, i) < first)
+			first = enqueued(join, i);
+	flight->verdict = FSDP_FLIGHT_STUCK;
+	flight->problem = "status";
+	flight->group = FSDP_SPAN("default_pg");
+	flight->group_name = FSDP_SPAN("0");
+	flight->seq = first < INT64_MAX ? first + 1 : first;
+	flight->culprits = flight->missing;
+	flight->culprit_count = flight->missing_count;
+	flight->entered = ranks_where(join, is_ahead, &flight->entered_count);
+	return flight->entered != NULL;
+}
+
+/* ---- dumps that lack ---- */
+
+/* Every rank that left a dump waits for others that did not. */
+static bool tell_unheard(struct join *join)
+{
+	struct fsdp_flight *flight = join->flight;
+	const struct fsdp_flight_team *team = join->open_team;
+	uint32_t *places;
+	for (size_t i = 0; i < join->job.count; i++)
+		if (fsdp_flight_is_heard(&join->job, i) && !join->waits_for_some[i])
+			return true;
+	if (join->open == NULL)
+		return true;
+	places = FSDP_TAKE(join->job.arena, places, join->job.count);
+	if (places == NULL)
+		return false;
+	flight->problem = "unheard";
+	if (time_of(join->open) != INT64_MAX)
+		flight->since_ns = join->open->entry->time_ns;
+	for (size_t i = 0; i < team->collective_count; i++) {
+		uint32_t rank = team->collectives[i].rank;
+		if (team->collectives[i].entry->seq == join->open->entry->seq &&
+			(flight->entered_count == 0 ||
+				places[flight->entered_count - 1] != rank))
+			places[flight->entered_count++] = rank;
+	}
+	flight->entered = ranks_of(join, places, flight->entered_count);
+	return flight->entered != NULL && tell_collective(join, team, join->open);
+}
+
+static bool tell_dumps(struct join *join)
+{
+	struct fsdp_flight *flight = join->flight;
+	int64_t *silent = FSDP_TAKE(join->job.arena, silent, join->job.world_count);
+	if (silent == NULL)
+		return false;
+	for (size_t i = 0; i < join->job.world_count; i++)
+		if (fsdp_flight_place_of(&join->job, join->job.world[i]) == SIZE_MAX)
+			silent[flight->missing_dump_count++] = join->job.world[i];
+	flight->missing_dumps = silent;
+	flight->unreadable = ranks_where(join, is_unreadable, &flight->unreadable_count);
+	if (flight->missing_dump_count + flight->unreadable_count != 0)
+		flight->verdict = FSDP_FLIGHT_INCOMPLETE;
+	return flight->unreadable != NULL;
+}
+
+/* ---- what there is ---- */
+
+static int compare_texts(const void *a, const void *b)
+{
+	const struct fsdp_span *left = a, *right = b;
+	return fsdp_span_compare(*left, *right);
+}
+
+static bool tell_versions(struct join *join)
+{
+	struct fsdp_flight *flight = join->flight;
+	struct fsdp_span *versions =
+		FSDP_TAKE(join->job.arena, versions, join->job.count);
+	size_t count = 0;
+	for (size_t i = 0; versions != NULL && i < join->job.count; i++)
+		if (fsdp_flight_is_heard(&join->job, i))
+			versions[count++] = join->job.ranks[i].rows->facts.version;
+	if (count > 1)
+		qsort(versions, count, sizeof *versions, compare_texts);
+	for (size_t i = 0; i < count; i++)
+		if (i == 0 || !fsdp_span_equal(versions[i - 1], versions[i]))
+			versions[flight->version_count++] = versions[i];
+	flight->versions = versions;
+	return versions != NULL;
+}
+
+static bool tell_groups(struct join *join)
+{
+	struct fsdp_flight *flight = join->flight;
+	size_t count = join->job.teams.count;
+	struct fsdp_span *groups = FSDP_TAKE(join->job.arena, groups, count);
+	size_t *sizes = FSDP_TAKE(join->job.arena, sizes, count);
+	if (groups == NULL || sizes == NULL)
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		const struct fsdp_flight_team *team = fsdp_flight_team_at(&join->job, i);
+		groups[i] = title_of(team);
+		sizes[i] = team->member_count;
+		if (team->members == NULL &&
+			fsdp_flight_team_ranks(&join->job, team, &sizes[i]) == NULL)
+			return false;
+	}
+	flight->groups = groups;
+	flight->group_sizes = sizes;
+	flight->group_count = count;
+	return true;
+}
+
+static bool has_entries(const struct join *join)
+{
+	return join->job.teams.count != 0;
+}
+
+static bool decide(struct join *join)
+{
+	bool has_roots = false, has_heard_root = false;
+	for (size_t i = 0; i < join->job.world_count; i++) {
+		size_t place = fsdp_flight_place_of(&join->job, join->job.world[i]);
+		has_roots |= is_root(join, i);
+		has_heard_root |= is_root(join, i) && place != SIZE_MAX &&
+				  fsdp_flight_is_heard(&join->job, place);
+	}
+	const struct fsdp_flight_fault *cause =
+		choose(join, has_roots && !has_heard_root);
+	if (cause != NULL)
+		return tell_fault(join, cause, has_roots);
+	if (!has_entries(join))
+		return tell_status(join);
+	return join->flight->verdict != FSDP_FLIGHT_INCOMPLETE || tell_unheard(join);
+}
+
+static bool take_room(struct join *join)
+{
+	struct fsdp_flight_job *job = &join->job;
+	job->marks = FSDP_TAKE(job->arena, job->marks, job->count);
+	join->waits = FSDP_TAKE(job->arena, join->waits, job->count);
+	join->waits_for_some = FSDP_TAKE(job->arena, join->waits_for_some, job->count);
+	return job->marks != NULL && join->waits != NULL && join->waits_for_some != NULL;
+}
+
+bool fsdp_flight_join(const struct fsdp_flight_rank *ranks, size_t count,
+	const struct fsdp_limits *limits, struct fsdp_arena *arena,
+	struct fsdp_flight *ret_flight, struct fsdp_error **ret_error)
+{
+	struct join join = { .job = { .ranks = ranks,
+				     .count = count,
+				     .arena = arena,
+				     .limits = limits },
+		.flight = ret_flight };
+	*ret_flight = (struct fsdp_flight){
+		.seq = FSDP_ABSENT, .since_ns = FSDP_ABSENT, .place.line = FSDP_ABSENT
+	};
+	bool good = take_room(&join) && fsdp_flight_gather(&join.job);
+	if (good) {
+		join.awaited = FSDP_TAKE(arena, join.awaited, join.job.world_count);
+		good = join.awaited != NULL;
+	}
+	good = good && fsdp_flight_find_faults(&join.job) && find_waits(&join) &&
+	       tell_dumps(&join) && tell_versions(&join) && tell_groups(&join) &&
+	       decide(&join);
+	if (good || join.job.error == NULL)
+		return good || fsdp_arena_fail(arena, ret_error);
+	if (ret_error != NULL && *ret_error == NULL)
+		*ret_error = join.job.error;
+	else
+		fsdp_error_free(join.job.error);
+	return false;
+}

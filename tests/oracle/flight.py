@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What `order` says of Flight Recorder dumps, against the truth beside them.
+
+Each case is the dumps of one job, recorded or made by construction, and `truth.json`. The files
+are given one by one and as the folder they lie in; both must say the same.
+"""
+import os
+import pickle
+import tempfile
+
+import oraclelib
+from oraclelib import load
+
+STATUS = {"agree": 0, "stuck": 1, "mismatch": 1, "incomplete": 3}
+
+
+def differ(what, found, expected):
+    return [] if found == expected else [f"{what}: found {found!r}, expected {expected!r}"]
+
+
+class Oracle:
+    def __init__(self, tap, args):
+        self.tap = tap
+        self.args = args
+
+    def ask(self, paths):
+        return oraclelib.run(self.args, "order", "--json", *paths)
+
+    def compare(self, paths, want):
+        run = self.ask(paths)
+        if run.crash:
+            return [run.crash]
+        problems = differ("status", run.status, STATUS[want["verdict"]])
+        data = run.json().get("data")
+        if data is None or "collectives" not in data:
+            return problems + ["there is no answer"]
+        found = data["collectives"]
+        found["dumps"] = [{k: d[k] for k in ("rank", "entries", "first_record")} for d in found["dumps"]]
+        for key, expected in want.items():
+            problems += differ(key, found.get(key), expected)
+        return problems
+
+    def case(self, folder):
+        want = load(os.path.join(folder, "truth.json"))
+        paths = sorted(os.path.join(folder, n) for n in os.listdir(folder) if n != "truth.json")
+        name = os.path.basename(folder)
+        problems = [] if want["known"].items() <= want["result"].items() else ["the truth contradicts itself"]
+        problems += self.compare(paths, want["result"])
+        problems += self.compare(paths[::-1], want["result"])
+        self.tap.none(f"{name}: what it says", problems)
+        self.tap.none(f"{name}: as a folder", self.compare([folder], want["result"]))
+
+    def same_rank(self):
+        """Two dumps of one rank are of two jobs."""
+        dump = {"version": "2.10", "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": "[0]"}}}
+        with tempfile.TemporaryDirectory() as folder:
+            for job in "ab":
+                os.mkdir(os.path.join(folder, job))
+                with open(os.path.join(folder, job, "nccl_trace_rank_0"), "wb") as f:
+                    pickle.dump(dump, f, 2)
+            run = self.ask([os.path.join(folder, j, "nccl_trace_rank_0") for j in "ab"])
+            self.tap.none("two dumps of one rank", differ("status", run.status, 2) +
+                          differ("code", run.json()["errors"][0]["code"], "usage"))
+
+    def versions(self):
+        """Minor versions are read, whatever they are; of major ones those that are known."""
+        for version, status in (("1.5", 0), ("2.99", 0), ("3.0", 2), ("x", 2)):
+            dump = {"version": version, "pg_config": {}, "entries": [], "new": [1, 2]}
+            with tempfile.NamedTemporaryFile(suffix="_0") as f:
+                pickle.dump(dump, f, 2)
+                f.flush()
+                self.tap.none(f"version {version}", differ("status", self.ask([f.name]).status, status))
+
+
+def main():
+    args = oraclelib.arguments(__doc__)
+    tap = oraclelib.Tap()
+    oracle = Oracle(tap, args)
+    # The larger collection holds what the others do.
+    for root in args.roots[-1:] if args.fixtures else args.roots:
+        dumps = os.path.join(root, "traces", "flight_recorder")
+        for name in sorted(os.listdir(dumps)) if os.path.isdir(dumps) else []:
+            if os.path.exists(os.path.join(dumps, name, "truth.json")) and (args.only or "") in name:
+                oracle.case(os.path.join(dumps, name))
+    oracle.same_rank()
+    oracle.versions()
+    tap.done()
+
+
+main()
