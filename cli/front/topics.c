@@ -54,6 +54,11 @@ static const char TRACE[] =
 	"\n"
 	"  fsdp-inspect order nccl_trace_rank_*\n"
 	"\n"
+	"What holds the memory of the GPU? Snapshots: _record_memory_history() and\n"
+	"_dump_snapshot(FILE) of torch.cuda.memory\n"
+	"\n"
+	"  fsdp-inspect replay --memory oom_rank*.pickle\n"
+	"\n"
 	"The formats: the manual page fsdp-inspect-trace(5)\n";
 
 static const char JSON[] =

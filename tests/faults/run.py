@@ -125,6 +125,8 @@ COMMANDS = [
      TRACES + "gpu_generated/new_args_rank1.pt.trace.json.gz"],
     ["order", TRACES + "fx/config_args.jsonl"],
     ["order", "-o", "csv", TRACES + "exec_order/ranks_differ_rank0.jsonl", TRACES + "exec_order/ranks_differ_rank1.jsonl"],
+    ["replay", "--memory", TRACES + "memory/tight/rank0.pickle"],
+    ["replay", "--memory", "--json", TRACES + "memory/old/rank0.pickle"],
     ["help"],
     ["version"],
     ["commands", "--json"],

@@ -1012,12 +1012,36 @@ static const struct record rest_record = RECORD_OF(RECORD_OBJECT, DATA,
 	{ "problems", EACH(each_problem, problem_record), .always = true,
 		.about = "Uses of `SimpleProfiler` that PyTorch refuses." },
 	{ "compare", OBJECT(compare_record), .has = is_compared });
-const struct record replay_answer = OBJECT_RECORD(DATA, NULL,
-	"The answer. All times are whole nanoseconds.", { NULL, FIELDS(head_record) },
+static bool asks_memory(struct subject of)
+{
+	return ((const struct replay *)of.context)->options->memory;
+}
+
+static bool asks_growth(struct subject of)
+{
+	return asks_memory(of) &&
+	       ((const struct replay *)of.context)->options->compare != NULL;
+}
+
+static bool asks_times(struct subject of)
+{
+	return !asks_memory(of);
+}
+
+static const struct record times_record = RECORD_OF(RECORD_OBJECT, DATA,
+	{ NULL, FIELDS(head_record) },
 	{ "types", ITEMS(type_record), .always = true,
 		.about =
 			"By type, in the order of reports; the six of `SimpleProfiler` always." },
 	{ NULL, FIELDS(rest_record) });
+
+const struct record replay_answer = OBJECT_RECORD(DATA, NULL,
+	"The answer. All times are whole nanoseconds.",
+	{ NULL, FIELDS(times_record), .has = asks_times },
+	{ "memory", ROWS(replay_memory_record), .has = asks_memory,
+		.about = "With `--memory`, and nothing else: by rank and device." },
+	{ "growth", ROWS(memory_growth_record), .has = asks_growth,
+		.about = "With `--memory` and `--compare`: how each device changed." });
 
 void replay_put_data(struct replay *replay)
 {

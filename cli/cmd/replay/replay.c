@@ -23,6 +23,8 @@ static const struct option OPTIONS[] = {
 		.help = "of each table the N rows with the most time" },
 	{ "advice", 0, OPTION_WORD, "WHEN", AT(advice), ADVICE_WORDS, .initial = "yes",
 		.help = "no: leave out the line that names the largest loss" },
+	{ "memory", 0, OPTION_FLAG, NULL, AT(memory),
+		.help = "snapshots of CUDA memory: what is held, and by which stacks" },
 	{ "percentiles", 0, OPTION_FLAG, NULL, AT(percentiles),
 		.help = "how long each call took: min, p50, p95, max" },
 	{ "steps", 0, OPTION_TEXT, "LIST", AT(steps),
@@ -38,7 +40,7 @@ static const struct option OPTIONS[] = {
 	{ "fail-if", 0, OPTION_LIST, "EXPR", AT(fail_if),
 		.help = "status 1 if exposed>20%, idle>30%, TYPE>50ms, TYPE>1.2x ..." },
 	{ "compare", 0, OPTION_TEXT, "FILE", AT(compare),
-		.help = "an earlier result of replay --json" },
+		.help = "an earlier result of replay --json; with --memory an earlier snapshot" },
 	{ NULL },
 };
 #undef AT
@@ -133,6 +135,8 @@ static bool prepare(struct run *run, struct fsdp_recording_options *options)
 	options->units = replay->by != NULL && strcmp(replay->by, "unit") == 0;
 	options->kinds = 1u << FSDP_RECORDING_PROFILE | 1u << FSDP_RECORDING_LOG |
 			 1u << FSDP_RECORDING_KINETO;
+	if (replay->memory)
+		options->kinds = 1u << FSDP_RECORDING_MEMORY;
 	if (replay->rank_regex == NULL)
 		return true;
 	prepared->pattern = rank_pattern_new(replay->rank_regex);
@@ -318,6 +322,8 @@ static bool run_replay(struct run *run, struct fsdp_error **ret_error)
 		.run_count = fsdp_recordings_run_count(run->recordings) };
 	bool good = true;
 
+	if (replay.options->memory)
+		return replay_memory(&replay, ret_error);
 	if (!is_answerable(&replay))
 		return true;
 	if (replay.options->compare != NULL &&
@@ -346,7 +352,7 @@ const struct command command_replay = {
 	.group = GROUP_TRACE,
 	.summary = "where did the time go?",
 	.synopsis =
-		"[--by=KEY] [--top=N] [--percentiles] [--fail-if=EXPR] [--compare=FILE] TRACE...",
+		"[--by=KEY] [--memory] [--top=N] [--percentiles] [--fail-if=EXPR] [--compare=FILE] TRACE...",
 	.example = "replay trace-rank*.json.gz",
 	.examples = { "replay trace-rank*.json.gz",
 		"replay --fail-if 'exposed>20%' --compare last.json rank*.json" },

@@ -15,6 +15,7 @@ struct replay_options {
 	bool percentiles;
 	const char *steps;
 	bool timeline;
+	bool memory;
 	const char *style;
 	const char *rank_regex;
 	bool strict;
@@ -135,5 +136,43 @@ void replay_tell_comparison(struct replay *replay);
 void replay_put_data(struct replay *replay);
 
 extern const struct record replay_answer, compare_record;
+
+/* ---- replay-memory.c ---- */
+
+/* The whole answer of --memory. False: *ret_error, or out of memory. */
+bool replay_memory(struct replay *replay, struct fsdp_error **ret_error);
+
+/* A device of a rank: a row of all outputs. */
+struct memory_row {
+	int64_t rank;
+	const struct fsdp_memory *memory;
+	struct fsdp_memory_device says;
+};
+
+/* The nth row by rank and device; false past the end. */
+bool memory_row_at(
+	const struct fsdp_recordings *recordings, size_t nth, struct memory_row *row);
+
+/* The first frame that is not of PyTorch, and PyTorch's innermost behind it. */
+void memory_put_stack(struct out *out, const struct fsdp_memory *memory,
+	const uint32_t *frames, size_t count);
+
+extern const struct record memory_frame_record;
+
+/* ---- replay-growth.c ---- */
+
+/* How a device changed since an earlier snapshot. */
+struct memory_growth;
+
+/* Compares the first row of each rank and device with that of an earlier snapshot.
+ * *ret_count of them, to be freed together. False: *ret_error, or out of memory. */
+bool memory_growth_new(const struct replay *replay, struct memory_growth **ret_growth,
+	struct fsdp_error **ret_error);
+void memory_growth_free(struct memory_growth *growth);
+void memory_growth_show(const struct replay *replay, const struct memory_growth *growth);
+void memory_growth_put(const struct replay *replay, const struct memory_growth *growth);
+extern const struct record memory_growth_record;
+
+extern const struct record replay_memory_record;
 
 #endif

@@ -1,0 +1,519 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `replay --memory`: what the CUDA caching allocator of each rank holds, at the end and at
+ * the peak of what was recorded, and which stacks hold it.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/replay/replay.h"
+#include "render/human.h"
+
+bool memory_row_at(
+	const struct fsdp_recordings *recordings, size_t nth, struct memory_row *row)
+{
+	for (size_t i = 0; i < fsdp_recording_count(recordings); i++) {
+		const struct fsdp_recording *one =
+			fsdp_recording(recordings, fsdp_recording_by_rank(recordings, i));
+		const struct fsdp_memory *memory = one->memory;
+		if (memory == NULL)
+			continue;
+		if (nth < memory->device_count) {
+			*row = (struct memory_row){ one->rank, memory,
+				memory->devices[nth] };
+			return true;
+		}
+		nth -= memory->device_count;
+	}
+	return false;
+}
+
+static bool row_at(const struct replay *replay, size_t nth, struct memory_row *row)
+{
+	return memory_row_at(replay->recordings, nth, row);
+}
+
+static size_t count_rows(const struct replay *replay)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < replay->count; i++) {
+		const struct fsdp_recording *one = fsdp_recording(replay->recordings, i);
+		if (one->memory != NULL)
+			count += one->memory->device_count;
+	}
+	return count;
+}
+
+/* ---- frames ---- */
+
+static bool is_of_torch(const struct fsdp_memory_frame *frame)
+{
+	return frame->filename.size >= 6 &&
+	       memmem(frame->filename.data, frame->filename.size, "torch/", 6) != NULL;
+}
+
+/* "model.py:40 forward" */
+static void put_frame(struct out *out, const struct fsdp_memory_frame *frame)
+{
+	struct text file = text_of_span(frame->filename);
+
+	for (size_t i = file.size; i > 0; i--)
+		if (file.data[i - 1] == '/') {
+			file = (struct text){ file.data + i, file.size - i };
+			break;
+		}
+	out_line_name(out, file);
+	if (frame->line != FSDP_ABSENT)
+		out_line_text(out, ":%" PRId64, frame->line);
+	out_line_text(out, " ");
+	out_line_name(out, text_of_span(frame->name));
+}
+
+/* The first frame that is not of PyTorch, and PyTorch's innermost behind it. */
+void memory_put_stack(struct out *out, const struct fsdp_memory *memory,
+	const uint32_t *frames, size_t count)
+{
+	const struct fsdp_memory_frame *own = NULL, *torch = NULL;
+
+	for (size_t i = 0; i < count && own == NULL; i++) {
+		const struct fsdp_memory_frame *frame = &memory->frames[frames[i]];
+		if (!is_of_torch(frame))
+			own = frame;
+		else if (torch == NULL)
+			torch = frame;
+	}
+	if (own != NULL)
+		put_frame(out, own);
+	if (own != NULL && torch != NULL)
+		out_line_text(out, " < ");
+	if (torch != NULL)
+		put_frame(out, torch);
+	if (own == NULL && torch == NULL)
+		out_line_text(out, "no stack was recorded");
+}
+
+/* ---- text ---- */
+
+static const struct column ROWS[] = {
+	{ "rank", .right = true },
+	{ "device", .right = true },
+	{ "reserved", .right = true },
+	{ "active", .right = true },
+	{ "peak", .right = true },
+	{ "events", .right = true },
+	{ "note" },
+};
+
+static int compare_bytes(const void *a, const void *b)
+{
+	const uint64_t *left = a, *right = b;
+
+	return *left < *right ? -1 : *left > *right;
+}
+
+/* Of the bytes in use, by row. */
+static uint64_t median_active(const struct replay *replay, size_t count)
+{
+	uint64_t *list = calloc(count + 1, sizeof *list), median;
+	struct memory_row row;
+
+	if (list == NULL)
+		return 0;
+	for (size_t i = 0; i < count && row_at(replay, i, &row); i++)
+		list[i] = row.says.active_bytes;
+	qsort(list, count, sizeof *list, compare_bytes);
+	median = list[count / 2];
+	free(list);
+	return median;
+}
+
+static void put_note(char *text, size_t room, const struct fsdp_memory_device *says,
+	uint64_t median, size_t count)
+{
+	char asked[HUMAN_ROOM], left[HUMAN_ROOM];
+	uint64_t active = says->active_bytes;
+	uint64_t apart = active > median ? active - median : median - active;
+
+	text[0] = '\0';
+	if (says->oom_count != 0)
+		snprintf(text, room, "out of memory: %s asked, %s free on the device",
+			human_bytes(
+				says->ooms[says->oom_count - 1].requested_bytes, asked),
+			human_bytes(
+				says->ooms[says->oom_count - 1].device_free_bytes, left));
+	else if (says->start_bytes < 0)
+		snprintf(text, room, "events are lost: the peak is not known");
+	else if (count > 2 && apart > median / 10)
+		snprintf(text, room, "%.0f %% %s than the median",
+			(double)apart * 100 / (double)(median != 0 ? median : 1),
+			active > median ? "more" : "less");
+}
+
+static void table_of_rows(const struct replay *replay, size_t count)
+{
+	const struct table table = { .key = "rows",
+		.columns = ROWS,
+		.column_count = sizeof ROWS / sizeof *ROWS,
+		.text_only = true };
+	uint64_t median = median_active(replay, count);
+	struct memory_row row;
+
+	out_table_begin(replay->run->out, &table);
+	for (size_t i = 0; row_at(replay, i, &row); i++) {
+		bool known = row.says.start_bytes >= 0 && row.says.events != 0;
+		char note[160];
+		put_note(note, sizeof note, &row.says, median, count);
+		const struct value values[] = { value_integer(row.rank),
+			value_integer(row.says.device),
+			value_bytes(row.says.reserved_bytes),
+			value_bytes(row.says.active_bytes),
+			known ? value_bytes((uint64_t)row.says.peak_bytes)
+			      : value_absent(),
+			value_count(row.says.events), value_word(note) };
+		out_row(replay->run->out, values);
+	}
+	out_table_end(replay->run->out);
+}
+
+static void lines_whole(struct out *out, const struct fsdp_memory *memory,
+	const struct fsdp_memory_stack *stack)
+{
+	for (size_t i = 0; i < stack->frame_count; i++) {
+		const struct fsdp_memory_frame *frame = &memory->frames[stack->frames[i]];
+		out_line_begin(out, "");
+		out_line_name(out, text_of_span(frame->filename));
+		out_line_text(out, ":%" PRId64 " ", frame->line);
+		out_line_name(out, text_of_span(frame->name));
+		out_line_end(out);
+	}
+}
+
+static size_t shown_of(const struct replay *replay, size_t count)
+{
+	uint64_t most = replay->options->top > 0 ? (uint64_t)replay->options->top : 10;
+
+	return count < most ? count : (size_t)most;
+}
+
+static void lines_stacks(const struct replay *replay, const struct fsdp_memory *memory,
+	const struct fsdp_memory_stack *stacks, size_t count)
+{
+	struct out *out = replay->run->out;
+	size_t shown = shown_of(replay, count);
+	const struct looks *looks = out_looks(out);
+	char bytes[HUMAN_ROOM];
+
+	for (size_t i = 0; i < shown; i++) {
+		const struct fsdp_memory_stack *stack = &stacks[i];
+		out_line_begin(out, NULL);
+		out_line_text(out, "  %10s %6" PRIu64 " block%s  ",
+			human_bytes(stack->bytes, bytes), stack->blocks,
+			stack->blocks == 1 ? " " : "s");
+		if (stack->before)
+			out_line_text(out, "allocated before the recording");
+		else
+			memory_put_stack(out, memory, stack->frames, stack->frame_count);
+		out_line_end(out);
+		if (looks != NULL && looks->verbosity >= 1)
+			lines_whole(out, memory, stack);
+	}
+	if (shown < count)
+		out_line(out, NULL, "  and %zu more stacks (--top=N)", count - shown);
+}
+
+static void show_row(const struct replay *replay, const struct memory_row *row)
+{
+	const struct fsdp_memory_device *says = &row->says;
+	struct out *out = replay->run->out;
+	char bytes[HUMAN_ROOM];
+
+	out_line(out, NULL, "%s", "");
+	out_line(out, NULL, "rank %" PRId64 ", device %" PRId64 ", at the end: %s in use",
+		row->rank, says->device, human_bytes(says->active_bytes, bytes));
+	lines_stacks(replay, row->memory, says->stacks, says->stack_count);
+	for (size_t i = 0; i < says->oom_count; i++) {
+		out_line_begin(out, NULL);
+		out_line_text(out, "  %s were asked for and refused: ",
+			human_bytes(says->ooms[i].requested_bytes, bytes));
+		memory_put_stack(out, row->memory, says->ooms[i].frames,
+			says->ooms[i].frame_count);
+		out_line_end(out);
+	}
+	if (says->events == 0 || says->start_bytes < 0)
+		return;
+	out_line(out, NULL, "%s", "");
+	out_line(out, NULL,
+		"rank %" PRId64 ", device %" PRId64
+		", at the peak: %s asked for, of the %" PRIu64 " events recorded%s",
+		row->rank, says->device, human_bytes((uint64_t)says->peak_bytes, bytes),
+		says->events,
+		says->start_bytes > 0 ? "; what came before is not known" : "");
+	lines_stacks(replay, row->memory, says->peak_stacks, says->peak_stack_count);
+}
+
+/* Of many ranks one is looked at closely: that ran out of memory, else the fullest. */
+static bool find_shown(const struct replay *replay, struct memory_row *ret_row)
+{
+	struct memory_row row;
+	bool any = false;
+
+	for (size_t i = 0; row_at(replay, i, &row); i++) {
+		bool better =
+			!any ||
+			(row.says.oom_count != 0) > (ret_row->says.oom_count != 0) ||
+			((row.says.oom_count != 0) == (ret_row->says.oom_count != 0) &&
+				row.says.active_bytes > ret_row->says.active_bytes);
+		if (better)
+			*ret_row = row;
+		any = true;
+	}
+	return any;
+}
+
+static void show_text(const struct replay *replay)
+{
+	struct memory_row row;
+
+	table_of_rows(replay, count_rows(replay));
+	if (find_shown(replay, &row))
+		show_row(replay, &row);
+}
+
+/* ---- data ---- */
+
+static const struct fsdp_memory *memory_of(struct subject of)
+{
+	return ((const struct memory_row *)of.context)->memory;
+}
+
+static const void *nth_frame(
+	struct subject of, const uint32_t *frames, size_t count, size_t i)
+{
+	return i < count ? &memory_of(of)->frames[frames[i]] : NULL;
+}
+
+static const void *each_frame(struct subject of, size_t i, void *room)
+{
+	const struct fsdp_memory_stack *stack = of.object;
+
+	(void)room;
+	return nth_frame(of, stack->frames, stack->frame_count, i);
+}
+
+static const void *each_oom_frame(struct subject of, size_t i, void *room)
+{
+	const struct fsdp_memory_oom *oom = of.object;
+
+	(void)room;
+	return nth_frame(of, oom->frames, oom->frame_count, i);
+}
+
+static bool has_stack(struct subject of)
+{
+	return !((const struct fsdp_memory_stack *)of.object)->before;
+}
+
+#define FRAME struct fsdp_memory_frame
+const struct record memory_frame_record = OBJECT_RECORD(FRAME, "memory_frame",
+	"A line of code.",
+	{ "filename", TEXT_AT(FRAME, filename), .always = true, .about = "The file." },
+	{ "line", INTEGER_AT(FRAME, line), .null = true, .about = "The line in it." },
+	{ "name", TEXT_AT(FRAME, name), .always = true, .about = "The function." });
+
+#define STACK struct fsdp_memory_stack
+static const struct record memory_stack_record = OBJECT_RECORD(STACK, "memory_stack",
+	"What one stack of calls allocated.",
+	{ "bytes", BYTES_AT(STACK, bytes), .always = true, .about = "Bytes of it." },
+	{ "blocks", COUNT_AT(STACK, blocks), .always = true, .about = "Blocks of it." },
+	{ "frames", EACH(each_frame, memory_frame_record), .has = has_stack, .null = true,
+		.about =
+			"The stack, innermost first; empty when none was recorded, null for what was allocated before the recording." });
+
+#define OOM struct fsdp_memory_oom
+static const struct record oom_record =
+	OBJECT_RECORD(OOM, "memory_oom", "An allocation that was refused.",
+		{ "event", COUNT_AT(OOM, event), .always = true,
+			.about = "Its place in the history, from 0." },
+		{ "requested_bytes", BYTES_AT(OOM, requested_bytes), .always = true,
+			.about = "Bytes that were asked for." },
+		{ "device_free_bytes", BYTES_AT(OOM, device_free_bytes), .always = true,
+			.about = "Bytes that were free on the device." },
+		{ "frames", EACH(each_oom_frame, memory_frame_record), .always = true,
+			.about = "The stack, innermost first." });
+
+#define ROW struct memory_row
+const struct record replay_memory_record = OBJECT_RECORD(ROW, "memory",
+	"What the CUDA caching allocator holds on one device of one rank.",
+	{ "rank", INTEGER_AT(ROW, rank), .always = true, .about = "The rank." },
+	{ "device", INTEGER_AT(ROW, says.device), .always = true,
+		.about = "The device, as the process counts them." },
+	{ "segments", COUNT_AT(ROW, says.segments), .always = true,
+		.about = "Number of segments that were taken from the driver." },
+	{ "reserved_bytes", BYTES_AT(ROW, says.reserved_bytes), .always = true,
+		.about = "Bytes in them." },
+	{ "active_bytes", BYTES_AT(ROW, says.active_bytes), .always = true,
+		.about = "Bytes of blocks that are in use, or wait to be freed." },
+	{ "allocated_bytes", BYTES_AT(ROW, says.allocated_bytes), .always = true,
+		.about = "Bytes of blocks that are in use." },
+	{ "requested_bytes", BYTES_AT(ROW, says.requested_bytes), .always = true,
+		.about = "Bytes that were asked for, of the active blocks." },
+	{ "active_blocks", COUNT_AT(ROW, says.active_blocks), .always = true,
+		.about = "Number of blocks that are in use, or wait to be freed." },
+	{ "largest_free_bytes", BYTES_AT(ROW, says.largest_free_bytes), .always = true,
+		.about = "Bytes of the largest block that is free." },
+	{ "events", COUNT_AT(ROW, says.events), .always = true,
+		.about = "Number of recorded events." },
+	{ "start_bytes", INTEGER_AT(ROW, says.start_bytes), .always = true,
+		.about =
+			"Bytes that were asked for and active before the first event; below 0 when events are lost." },
+	{ "peak_bytes", INTEGER_AT(ROW, says.peak_bytes), .always = true,
+		.about = "The most bytes that were asked for and active at once." },
+	{ "peak_event", INTEGER_AT(ROW, says.peak_event), .null = true,
+		.about =
+			"The event after which the peak is reached, from 0; null when that is the start." },
+	{ "peak_time_us", INTEGER_AT(ROW, says.peak_time_us), .null = true,
+		.about = "Time of that event, in microseconds since 1970." },
+	{ "peak_reserved_bytes", INTEGER_AT(ROW, says.peak_reserved_bytes),
+		.always = true, .about = "The most bytes that were reserved at once." },
+	{ "stacks", LIST_AT(ROW, says.stacks, says.stack_count, memory_stack_record),
+		.always = true,
+		.about = "What is active at the end, by stack, in bytes of blocks." },
+	{ "peak_stacks",
+		LIST_AT(ROW, says.peak_stacks, says.peak_stack_count,
+			memory_stack_record),
+		.always = true,
+		.about = "What is active at the peak, by stack, in bytes asked for." },
+	{ "oom", LIST_AT(ROW, says.ooms, says.oom_count, oom_record), .always = true,
+		.about = "Allocations that were refused." });
+
+/* ---- rows of events ---- */
+
+struct event_row {
+	int64_t rank, device;
+	struct fsdp_memory_event event;
+	int64_t bytes, stack;
+};
+
+#define EVENT struct event_row
+static const struct record event_record = RECORD_OF(RECORD_OBJECT, EVENT,
+	{ "rank", INTEGER_AT(EVENT, rank) }, { "device", INTEGER_AT(EVENT, device) },
+	{ "time_us", INTEGER_AT(EVENT, event.time_us) },
+	{ "action", ENUM_AT(EVENT, event.action, fsdp_memory_action_name) },
+	{ "bytes", INTEGER_AT(EVENT, bytes) },
+	{ "active", INTEGER_AT(EVENT, event.active_bytes) },
+	{ "reserved", INTEGER_AT(EVENT, event.reserved_bytes) },
+	{ "stack", INTEGER_AT(EVENT, stack) });
+
+static void put_events(const struct replay *replay)
+{
+	static const struct table like = {
+		.key = "events", .main = true, .rows_only = true
+	};
+	struct out *out = replay->run->out;
+	struct record_table table;
+	struct memory_row row;
+
+	record_table_init(&table, &like, &event_record, NULL);
+	out_records_begin(out, &table);
+	for (size_t i = 0; row_at(replay, i, &row); i++) {
+		struct event_row event = { .rank = row.rank, .device = row.says.device };
+		for (uint64_t j = 0; fsdp_memory_event(&row.says, j, &event.event); j++) {
+			event.bytes = (int64_t)event.event.bytes;
+			event.stack = (int64_t)event.event.stack;
+			out_records_row(out, &table, &event);
+		}
+	}
+	out_table_end(out);
+}
+
+static bool has_rows_output(const struct replay *replay)
+{
+	return answer_has_output(replay->run, "csv") ||
+	       answer_has_output(replay->run, "tsv");
+}
+
+static void put_data(const struct replay *replay)
+{
+	struct out *out = replay->run->out;
+	struct memory_row row;
+
+	out_items_begin(out, "memory");
+	for (size_t i = 0; row_at(replay, i, &row); i++)
+		out_record(
+			out, NULL, &replay_memory_record, (struct subject){ &row, &row });
+	out_array_end(out);
+	if (has_rows_output(replay))
+		put_events(replay);
+}
+
+/* ---- the answer ---- */
+
+static bool is_answerable(const struct replay *replay)
+{
+	const struct replay_options *options = replay->options;
+
+	if (options->by != NULL || options->steps != NULL || options->percentiles ||
+		options->timeline || options->fail_if.count != 0 ||
+		strcmp(options->style, "default") != 0) {
+		refuse(replay->run, "leave that option out",
+			"--memory shows no times: --by, --steps, --percentiles, --timeline, --style and --fail-if do not go with it");
+		return false;
+	}
+	for (size_t i = 0; i < replay->count; i++) {
+		const struct fsdp_recording *one = fsdp_recording(replay->recordings, i);
+		if (one->memory == NULL) {
+			refuse(replay->run,
+				one->flight != NULL
+					? "fsdp-inspect order takes it"
+					: "give what torch.cuda.memory._dump_snapshot writes",
+				"%s is %s, no snapshot of CUDA memory", one->path,
+				one->flight != NULL ? "a dump of the Flight Recorder"
+						    : "a recording");
+			return false;
+		}
+	}
+	return true;
+}
+
+static int memory_status(const struct replay *replay)
+{
+	int status = STATUS_GOOD;
+
+	for (size_t i = 0; i < replay->count; i++) {
+		const struct fsdp_recording *one = fsdp_recording(replay->recordings, i);
+		uint64_t other = 0;
+		if (one->memory->is_cut)
+			status = status_worse(status, STATUS_PARTIAL);
+		for (size_t j = 0; j < one->memory->device_count; j++)
+			other += one->memory->devices[j].other_events;
+		if (other != 0)
+			run_note(replay->run,
+				"%s: %" PRIu64
+				" event%s of an unknown action %s passed over",
+				one->path, other, other == 1 ? "" : "s",
+				other == 1 ? "is" : "are");
+	}
+	return status;
+}
+
+bool replay_memory(struct replay *replay, struct fsdp_error **ret_error)
+{
+	struct memory_growth *growth = NULL;
+
+	if (!is_answerable(replay))
+		return true;
+	if (replay->options->compare != NULL &&
+		!memory_growth_new(replay, &growth, ret_error))
+		return false;
+	run_begin(replay->run, memory_status(replay));
+	show_text(replay);
+	put_data(replay);
+	if (growth != NULL) {
+		memory_growth_show(replay, growth);
+		memory_growth_put(replay, growth);
+	}
+	memory_growth_free(growth);
+	return true;
+}
