@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FSDP_SYNTAX_PRINTED_H
+#define FSDP_SYNTAX_PRINTED_H
+
+#include "base/error.h"
+#include "base/vec.h"
+
+/*
+ * A model as print() shows it, found among the lines of a log: torch.nn.Module.__repr__
+ * writes a head line `CLASS(`, two blanks a level, and a child as `(NAME): CLASS(...)`,
+ * closed on its line or by a `)` at its own depth. Equal neighbours are one line,
+ * `(0-31): 32 x CLASS(`.
+ *
+ * In front of each line may stand what a logger or a launcher puts there: nothing, blanks,
+ * the same text but for its digits, or the mark of a rank. Terminal colours are dropped,
+ * lines of something else are skipped. Of several models that hold FSDP the last complete
+ * one counts, of several ranks the lowest.
+ */
+
+/* ---- what one line says ---- */
+
+/* `(NAME): CLASS(`, `(NAME): CLASS(...)` or `(0-31): 32 x CLASS(`. */
+struct fsdp_printed_child {
+	struct fsdp_span name, class_name;
+	uint64_t first, last; /* of a run of equal ones, whose name is "first-last" */
+	bool is_run;
+	bool is_open; /* what is in it stands on the lines below */
+};
+
+/* Whether the text begins with one. What lies in the result is borrowed from it. */
+bool fsdp_printed_child(struct fsdp_span text, struct fsdp_printed_child *ret_child);
+
+/* Whether the line ends with `CLASS(` and is no child; what stands before that. */
+bool fsdp_printed_head(
+	struct fsdp_span line, struct fsdp_span *ret_before, struct fsdp_span *ret_class);
+
+/* What stands in front of the two blanks of a child of a head, if that fits what stands
+ * before the head. */
+bool fsdp_printed_margin(
+	struct fsdp_span line, struct fsdp_span before, struct fsdp_span *ret_margin);
+
+/* The line without its margin; false: it has another. */
+bool fsdp_printed_strip(
+	struct fsdp_span line, struct fsdp_span margin, struct fsdp_span *ret_text);
+
+/* Whether two texts are equal but for their digits. */
+bool fsdp_printed_alike(struct fsdp_span a, struct fsdp_span b);
+
+/* Drops colours and carriage returns in place; the new size. */
+size_t fsdp_printed_plain(unsigned char *line, size_t size);
+
+/* The mark of a rank, `[rank0]:`, `[default0]:` or `[0]:`, and what is behind it. False:
+ * there is none. */
+bool fsdp_printed_rank(
+	struct fsdp_span line, uint32_t *ret_rank, struct fsdp_span *ret_rest);
+
+/* Whether classes of this name are what FSDP makes of others: FullyShardedDataParallel, or
+ * FSDP and a capital behind it. */
+bool fsdp_printed_is_fsdp(struct fsdp_span class_name);
+
+/* ---- a log ---- */
+
+/* A module, behind the one it lies in. */
+struct fsdp_printed_module {
+	uint32_t parent;       /* FSDP_NONE: it is the root */
+	struct fsdp_span name; /* its own, without those above; empty: the root */
+	struct fsdp_span class_name;
+};
+
+struct fsdp_printed_model {
+	struct fsdp_vec modules; /* struct fsdp_printed_module, in order of the print */
+	uint32_t rank;           /* that the lines are marked with, or FSDP_NONE */
+	uint64_t line;           /* of its head; the first is 1 */
+	bool is_cut;             /* the log ends inside */
+};
+
+struct fsdp_printed;
+
+/* NULL: out of memory. */
+struct fsdp_printed *fsdp_printed_new(struct fsdp_budget *budget);
+
+/* NULL is fine. */
+void fsdp_printed_free(struct fsdp_printed *printed);
+
+/* The next line, without its end. It is written to. What is kept is copied. False: out of
+ * memory. */
+bool fsdp_printed_take(struct fsdp_printed *printed, unsigned char *line, size_t size);
+
+/*
+ * After the last line: the model, with runs written out. Its texts are there as long as
+ * `printed`, the rest lies in the arena. Fails with the kind `no_model` if there is none,
+ * with `interleaved` if the lines of two are mixed without a mark.
+ */
+bool fsdp_printed_end(struct fsdp_printed *printed, struct fsdp_arena *arena,
+	struct fsdp_printed_model *ret_model, struct fsdp_error **ret_error);
+
+/* ---- between the two files that read a log ---- */
+
+/* A line of a model: a child that lies so deep, or the end of one. */
+struct fsdp_printed_line {
+	uint32_t level; /* of a child: 1 is right below the root */
+	bool is_end;
+	struct fsdp_printed_child child;
+};
+
+/* printed-tree.c: writes out the lines below a root. False without an error: a name comes
+ * twice below one module. */
+bool fsdp_printed_tree(const struct fsdp_vec *lines, struct fsdp_span root_class,
+	struct fsdp_arena *arena, struct fsdp_vec *ret_modules,
+	struct fsdp_error **ret_error);
+
+#endif
