@@ -29,7 +29,7 @@ const uint32_t *fsdp_checkpoint_ranks(
 bool fsdp_checkpoint_plan(
 	const struct fsdp_checkpoint *checkpoint, struct fsdp_plan_facts *ret_plan)
 {
-	if (!checkpoint->model.has_plan)
+	if (!checkpoint->model.has_plan && checkpoint->model.plan.from == NULL)
 		return false;
 	*ret_plan = checkpoint->model.plan;
 	ret_plan->path = checkpoint->plan_path;

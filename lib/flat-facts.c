@@ -147,7 +147,8 @@ static bool fills_the_world(
 	uint32_t world = model->world_size != FSDP_NONE ? model->world_size
 			 : model->has_plan              ? model->plan.world_size
 							: FSDP_NONE;
-	return (uint64_t)unit->shard_world_size * unit->replicate_world_size == world;
+	return unit->shard_world_size != FSDP_NONE && world != FSDP_NONE &&
+	       (uint64_t)unit->shard_world_size * unit->replicate_world_size == world;
 }
 
 uint32_t fsdp_unit_global_rank(const struct fsdp_checkpoint *checkpoint, uint32_t unit,

@@ -254,6 +254,8 @@ static bool open_stdin(struct opening *opening, struct fsdp_error **ret_error)
 static bool open_input(struct opening *opening, struct fsdp_error **ret_error)
 {
 	bool opened;
+	if (opening->path_count == 0)
+		return true;
 	if (opening->as_set)
 		return open_set(opening, ret_error);
 	if (opening->path_count > 1)
@@ -364,7 +366,7 @@ static enum fsdp_outcome open_all(struct opening *opening, struct fsdp_error **r
 		!fsdp_look_beside(opening, ret_error))
 		outcome = FSDP_FAILED;
 	if (outcome == FSDP_FAILED && opening->options->keep_failed &&
-		is_broken(fsdp_error_code(*ret_error)))
+		opening->path_count != 0 && is_broken(fsdp_error_code(*ret_error)))
 		fsdp_look_through(opening->checkpoint, &opening->scratch);
 	if (outcome == FSDP_FAILED)
 		tell_unseen(opening, ret_error);
@@ -396,7 +398,7 @@ static enum fsdp_outcome open_once(const char *const *paths, size_t count,
 	opening->options = options;
 	opening->paths = paths;
 	opening->path_count = count;
-	opening->path = paths[0];
+	opening->path = count != 0 ? paths[0] : options->units_path;
 	if (begin(opening, attempt, ret_error))
 		outcome = open_all(opening, ret_error);
 	else
@@ -426,10 +428,11 @@ bool fsdp_checkpoint_open(const char *const *paths, size_t count,
 		ret_error = &local;
 	if (options == NULL)
 		options = &defaults;
-	if (count == 0)
+	bool named = count != 0 || options->units_path != NULL;
+	if (!named)
 		fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
 			"no checkpoint was named");
-	while (count != 0) {
+	while (named) {
 		outcome = open_once(
 			paths, count, options, &attempt, &checkpoint, ret_error);
 		if (outcome == FSDP_OPENED || outcome == FSDP_FAILED)

@@ -129,6 +129,8 @@ static bool read_plan(struct opening *opening, struct fsdp_error **ret_error)
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
 	struct fsdp_entry entry;
+	if (opening->path_count != 0 && opening->options->units_path != NULL)
+		return fsdp_units_from(opening, ret_error);
 	if (checkpoint->model.has_plan || opening->options->no_plan)
 		return true;
 	if (opening->options->plan_path != NULL)
@@ -409,9 +411,12 @@ enum fsdp_outcome fsdp_opening_read(
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
 	const struct fsdp_look *look = &opening->look;
-	const struct fsdp_family *family = fsdp_registry_choose(look);
+	const struct fsdp_family *family = NULL;
 	bool read = false;
 	begin_reading(opening);
+	if (opening->path_count == 0)
+		return fsdp_opening_outcome(opening, fsdp_units_from(opening, ret_error));
+	family = fsdp_registry_choose(look);
 	if (family == NULL) {
 		fsdp_foreign(look, ret_error);
 	} else {
@@ -434,7 +439,7 @@ enum fsdp_outcome fsdp_opening_complete(
 	struct opening *opening, struct fsdp_error **ret_error)
 {
 	struct fsdp_checkpoint *checkpoint = opening->checkpoint;
-	if (checkpoint->model.plan_only)
+	if (checkpoint->model.plan_only && opening->path_count != 0)
 		checkpoint->plan_path = opening->path;
 	bool read = !opening->options->read_values ||
 		    fsdp_counter_read(checkpoint, ret_error);

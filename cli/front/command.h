@@ -108,6 +108,10 @@ struct command {
 	bool (*writes)(
 		const void *options, const char *path, struct written *ret_written);
 
+	/* The log or trace whose units and classes are to be used, or NULL. With a log
+	 * there need be no checkpoint. NULL: it takes none. */
+	const char *(*units_from)(const void *options);
+
 	/* Whether one rank of a set is enough, and which; FSDP_NONE: any. NULL: never. */
 	bool (*wants_rank)(const void *options, const struct select_options *select,
 		uint32_t *ret_rank);

@@ -362,7 +362,9 @@ static size_t count_stdin(
 
 	for (size_t i = 0; i < inputs->paths.count; i++)
 		count += strcmp(inputs->paths.items[i], "-") == 0;
-	return count + (common->plan != NULL && strcmp(common->plan, "-") == 0);
+	count += common->plan != NULL && strcmp(common->plan, "-") == 0;
+	return count + (inputs->options.units_path != NULL &&
+			       strcmp(inputs->options.units_path, "-") == 0);
 }
 
 static enum usage_result check_words(const struct inputs *inputs,
@@ -379,7 +381,7 @@ static enum usage_result check_words(const struct inputs *inputs,
 	}
 	if (!takes_checkpoint(command->inputs))
 		return USAGE_GOOD;
-	if (inputs->paths.count == 0) {
+	if (inputs->paths.count == 0 && inputs->options.units_path == NULL) {
 		usage_what(usage, "%s needs a %s", command->name,
 			command->inputs == INPUTS_RECORDINGS ? "recording"
 			: command->inputs == INPUTS_FILE     ? "file"
@@ -417,6 +419,11 @@ static enum usage_result check_words(const struct inputs *inputs,
 		usage_hint(usage, "run it once for each");
 		return USAGE_WRONG;
 	}
+	if (common->plan != NULL && inputs->options.units_path != NULL) {
+		usage_what(usage, "--plan and --units-from exclude each other");
+		usage_hint(usage, "a plan tells more: leave out --units-from");
+		return USAGE_WRONG;
+	}
 	if (count_stdin(inputs, common) > 1) {
 		usage_what(usage, "standard input can be read only once");
 		usage_hint(usage, "give a file instead of one -");
@@ -434,6 +441,8 @@ static void set_options(struct inputs *inputs, const struct arguments *arguments
 	inputs->options.plan_path = common->plan;
 	inputs->options.no_plan = common->no_plan;
 	inputs->options.alone = common->separate;
+	if (command->units_from != NULL)
+		inputs->options.units_path = command->units_from(arguments->options);
 	inputs->options.read_values = command->wants_values != NULL &&
 				      command->wants_values(arguments->options);
 	inputs->options.only_counts =
@@ -450,6 +459,17 @@ static void set_options(struct inputs *inputs, const struct arguments *arguments
 			&inputs->options.slice_offset, &inputs->options.slice_length);
 }
 
+/* A log is an input of its own where there is no checkpoint. */
+static enum usage_result take_log_alone(struct inputs *inputs)
+{
+	const char *path = inputs->options.units_path;
+
+	inputs->has_no_checkpoint = inputs->paths.count == 0 && path != NULL;
+	return !inputs->has_no_checkpoint || texts_add(&inputs->paths, path)
+		       ? USAGE_GOOD
+		       : USAGE_MEMORY;
+}
+
 enum usage_result inputs_collect(
 	struct inputs *inputs, const struct arguments *arguments, struct usage *usage)
 {
@@ -462,6 +482,8 @@ enum usage_result inputs_collect(
 		result = read_list(inputs, arguments->common.files0_from, usage);
 	if (result == USAGE_GOOD)
 		result = check_words(inputs, arguments, usage);
+	if (result == USAGE_GOOD)
+		result = take_log_alone(inputs);
 	if (result == USAGE_GOOD && arguments->command->inputs == INPUTS_RECORDINGS)
 		result = open_folders(inputs, usage);
 	if (result == USAGE_GOOD)

@@ -15,6 +15,7 @@ struct inputs {
 	size_t word_count;
 	struct owned owned;
 	struct fsdp_options options; /* for opening, limits and all */
+	bool has_no_checkpoint;      /* the one path is a log: options.units_path */
 	struct fsdp_limit_setting *limits;
 	bool is_folder; /* recordings: some paths are what a folder holds */
 	uint32_t rank;  /* the only one that is needed; see command.h */

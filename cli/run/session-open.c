@@ -22,8 +22,12 @@ static void note_plan(struct session *session, const struct fsdp_checkpoint *che
 
 	if (!fsdp_checkpoint_plan(checkpoint, &plan) || plan.path == NULL)
 		return;
+	/* Without a checkpoint it is the input itself. */
+	if (session->inputs->has_no_checkpoint)
+		return;
 	record = collected_input(&session->collected,
-		collected_text(&session->collected, plan.path).data, "plan");
+		collected_text(&session->collected, plan.path).data,
+		plan.from != NULL ? plan.from : "plan");
 	if (record == UINT32_MAX)
 		return;
 	session->collected.inputs[record].found = plan.found;
@@ -116,6 +120,15 @@ size_t session_count_groups(const struct session *session)
 /* ---- a folder that holds checkpoints ---- */
 
 enum { BELOW_NAMED = 3 };
+
+/* Whether what failed is the log beside the checkpoint. */
+static bool is_of_log(const struct session *session, const struct fsdp_error *error)
+{
+	const char *log = session->inputs->options.units_path;
+	const char *path = error != NULL ? fsdp_error_path(error) : NULL;
+
+	return log != NULL && path != NULL && strcmp(log, path) == 0;
+}
 
 /* Whether a folder may be one of a run, of which something in it was judged. */
 static bool may_lead(const char *path, size_t count, const struct fsdp_error *error)
@@ -271,7 +284,7 @@ struct fsdp_checkpoint *session_open(
 	struct fsdp_error *error = NULL;
 	const char *only = NULL;
 	size_t error_count;
-	bool opened;
+	bool opened, alone;
 
 	checkpoints = reallocarray(
 		session->checkpoints, session->checkpoint_count + 1, sizeof *checkpoints);
@@ -282,8 +295,10 @@ struct fsdp_checkpoint *session_open(
 	session->checkpoints = checkpoints;
 	options.keep_failed = true;
 	options.look_beside = session->command->looks_beside;
-	opened = fsdp_checkpoint_open(paths, count, &options, &checkpoint, &error);
-	if (!opened && may_lead(paths[0], count, error)) {
+	alone = session->inputs->has_no_checkpoint;
+	opened = fsdp_checkpoint_open(
+		paths, alone ? 0 : count, &options, &checkpoint, &error);
+	if (!opened && !is_of_log(session, error) && may_lead(paths[0], count, error)) {
 		bool told = look_below(session, paths[0], (uint32_t)first,
 			fsdp_error_code(error), &only);
 		if (told || only != NULL) {

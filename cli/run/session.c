@@ -161,6 +161,7 @@ static void add_records(struct session *session)
 
 	const char *kind = session->command->inputs == INPUTS_RECORDINGS ? "trace"
 			   : session->command->inputs == INPUTS_FILE     ? "pickle"
+			   : session->inputs->has_no_checkpoint          ? "log"
 									 : "checkpoint";
 
 	for (size_t i = 0; i < paths->count; i++)

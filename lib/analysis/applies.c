@@ -70,7 +70,7 @@ static const struct {
 	{ "FI1060", "FI1063", INDEX },
 	{ "FI1070", "FI1071", DEEPSPEED },
 	{ "FI1073", "FI1073", MEGATRON },
-	{ "FI1080", "FI1081", PLAN },
+	{ "FI1080", "FI1082", PLAN },
 	{ "FI2001", "FI2003", ZIP },
 	{ "FI3001", "FI3019", PICKLE },
 	{ "FI3040", "FI3042", ZIP },

@@ -45,7 +45,8 @@ static void find_plan(struct finder *finder)
 			kind->strategy = NULL;
 		kind->flavour = strcmp(unit.api, "fsdp1") == 0 ? FSDP_FLAVOUR_FSDP1
 							       : FSDP_FLAVOUR_FSDP2;
-		kind->is_hybrid |= unit.replicate_world_size > 1;
+		kind->is_hybrid |= unit.replicate_world_size > 1 &&
+				   unit.replicate_world_size != FSDP_NONE;
 	}
 }
 

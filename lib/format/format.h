@@ -244,6 +244,13 @@ bool fsdp_plan_has_name(struct fsdp_span name);
 bool fsdp_plan_read(struct fsdp_reading *reading, struct fsdp_span bytes,
 	struct fsdp_span path, struct fsdp_error **ret_error);
 
+/* plan-printed.c: the plan that a printed model stands for: modules, and which of them are
+ * units. With plan_is_checkpoint there is nothing else. */
+struct fsdp_printed_model;
+bool fsdp_plan_from_printed(struct fsdp_reading *reading,
+	const struct fsdp_printed_model *printed, struct fsdp_span path,
+	struct fsdp_error **ret_error);
+
 #define FSDP_FAMILY(name, sure, likely, weak) \
 	extern const struct fsdp_family fsdp_family_##name;
 #include "format/families.def"

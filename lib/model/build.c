@@ -494,7 +494,7 @@ void fsdp_model_forget_plan(struct fsdp_model *model)
 		&model->flat_modules };
 	for (size_t i = 0; i < FSDP_COUNT(vecs); i++)
 		fsdp_vec_truncate(vecs[i], 0);
-	model->has_plan = false;
+	model->has_plan = model->plan_lists_none = false;
 	model->plan = (struct fsdp_plan_facts){ .mesh = FSDP_NONE };
 }
 

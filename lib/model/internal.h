@@ -42,6 +42,34 @@ bool fsdp_freeze_tree(struct fsdp_model *model, struct fsdp_arena *scratch);
 bool fsdp_freeze_keys(struct fsdp_model *model, struct fsdp_arena *scratch);
 bool fsdp_freeze_join(struct fsdp_model *model, struct fsdp_arena *scratch);
 
+/* plan-join.c: where a name in a container may begin anew. All zero is before the first
+ * border. */
+struct fsdp_border {
+	size_t part, at; /* `at` bytes of the name are those of containers */
+};
+
+/* The next border of a tensor's name: of the container path, or behind one well-known
+ * word. */
+bool fsdp_freeze_next_border(const struct fsdp_model *model,
+	const struct fsdp_tensor_record *tensor, struct fsdp_span name,
+	struct fsdp_border *border);
+
+/* plan-partial.c: of a plan that lists none, the parameters that the checkpoint has in its
+ * modules. `visit_of` is by clean name, of `name_count`; `stripped` by visit: its name
+ * without segments of wrappers. */
+bool fsdp_freeze_plan_tensors(struct fsdp_model *model, const uint32_t *visit_of,
+	size_t name_count, const uint32_t *stripped, struct fsdp_arena *scratch);
+
+/* Then those that lie in none of its modules, as a finding. */
+void fsdp_freeze_compare_modules(struct fsdp_model *model, struct fsdp_arena *scratch);
+
+/* Which candidates are units, as the parameters show that are joined with the modules. */
+bool fsdp_freeze_choose_units(struct fsdp_model *model, struct fsdp_arena *scratch);
+
+/* known-units.c: units whose names a trace has, in the modules of the checkpoint. What has
+ * none is a finding. */
+bool fsdp_freeze_known_units(struct fsdp_model *model, struct fsdp_arena *scratch);
+
 /* storages.c: payload, and what of it no tensor views. */
 bool fsdp_freeze_storages(struct fsdp_model *model, struct fsdp_arena *scratch);
 

@@ -433,7 +433,8 @@ bool fsdp_freeze_local(struct fsdp_model *model, struct fsdp_arena *scratch)
 	uint32_t count = (uint32_t)model->tensors.count, flats = 0;
 	for (uint32_t i = 0; i < count; i++)
 		flats += is_flat_shard(fsdp_model_tensor(model, i));
-	if (!model->has_plan || model->plan_only || flats == 0)
+	if (!model->has_plan || model->plan.from != NULL || model->plan_only ||
+		flats == 0)
 		return true;
 	bool good = begin(&local, model, count);
 	for (uint32_t i = 0; i < count && good; i++)

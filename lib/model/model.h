@@ -227,6 +227,7 @@ struct fsdp_model {
 	struct fsdp_vec files, extents, tensors, pieces, values, extras;
 	uint64_t extents_due; /* so many there will be, if they are not there yet */
 	struct fsdp_vec modules, units, unit_fqns, planned;
+	struct fsdp_vec known_units; /* struct fsdp_span: names of units, from a trace */
 	struct fsdp_vec flats, flat_entries, flat_ties;
 	struct fsdp_vec flat_modules; /* struct fsdp_flat_module; one a module */
 	struct fsdp_vec meshes, placements, quantizers, class_hints, shape_hints;
@@ -237,13 +238,14 @@ struct fsdp_model {
 	const char *spelled[UINT8_MAX + 1]; /* by dtype: the word of a file for it */
 	uint32_t component_base; /* tensors from here on are components; set by freeze */
 
-	bool has_plan;     /* modules and units come from a plan */
-	bool is_rankless;  /* its format knows of no ranks: its files are whole */
-	bool plan_only;    /* and so do the tensors */
-	bool is_set;       /* files of several ranks: tensors of one name are one */
-	bool are_unproven; /* but nothing says that plain ones are copies */
-	bool is_split;     /* over ranks of tensor or pipeline parallelism, not by FSDP */
-	bool only_counts;  /* order and modules are not wanted: fsdp_options */
+	bool has_plan;        /* modules and units come from a plan */
+	bool is_rankless;     /* its format knows of no ranks: its files are whole */
+	bool plan_only;       /* and so do the tensors */
+	bool plan_lists_none; /* the plan has no parameters: they are the checkpoint's */
+	bool is_set;          /* files of several ranks: tensors of one name are one */
+	bool are_unproven;    /* but nothing says that plain ones are copies */
+	bool is_split;    /* over ranks of tensor or pipeline parallelism, not by FSDP */
+	bool only_counts; /* order and modules are not wanted: fsdp_options */
 	struct fsdp_counts *counting; /* NULL, or of plain tensors no records are kept */
 	bool wants_records; /* they are needed nevertheless: it must be read again */
 	bool no_visits;     /* modules were made from names, not visited */

@@ -549,6 +549,9 @@ static bool list_unit_fqns(struct fsdp_model *model)
 static bool infer_units(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
 	bool flat = false, described = false;
+	if (model->known_units.count != 0)
+		return fsdp_freeze_known_units(model, scratch) &&
+		       spread_units(model, scratch) && list_unit_fqns(model);
 	if (!infer_from_described(model, scratch, &described) ||
 		!infer_from_flat_keys(model, &flat))
 		return false;
@@ -560,8 +563,18 @@ static bool infer_units(struct fsdp_model *model, struct fsdp_arena *scratch)
 	return spread_units(model, scratch) && list_unit_fqns(model);
 }
 
+/* Of units that are known by their modules alone. */
+static bool fill_units(struct fsdp_model *model, struct fsdp_arena *scratch)
+{
+	return (model->plan_only || (fsdp_freeze_choose_units(model, scratch) &&
+					    fsdp_model_infer_flats(model, scratch))) &&
+	       spread_units(model, scratch) && list_unit_fqns(model);
+}
+
 bool fsdp_freeze_tree(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
+	bool partial = model->has_plan && model->plan.from != NULL;
+
 	if (!model->has_plan && !own_by_names(model, scratch))
 		return false;
 	if (!group_owned(model))
@@ -571,7 +584,9 @@ bool fsdp_freeze_tree(struct fsdp_model *model, struct fsdp_arena *scratch)
 	set_shown_depths(model);
 	if (!model->has_plan && !infer_units(model, scratch))
 		return false;
-	if (!model->has_plan)
+	if (partial && !fill_units(model, scratch))
+		return false;
+	if (!model->has_plan || model->plan_lists_none)
 		count_tensors(model);
 	add_up(model);
 	return true;

@@ -247,5 +247,6 @@ void fsdp_freeze_compare(
 	}
 	compare_names(&compare);
 	compare_extra(&compare);
-	compare_units(&compare);
+	if (model->plan.from == NULL)
+		compare_units(&compare);
 }

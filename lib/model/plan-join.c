@@ -51,11 +51,17 @@ bool fsdp_freeze_keys(struct fsdp_model *model, struct fsdp_arena *scratch)
 {
 	if (!model->has_plan)
 		return true;
-	uint32_t *visit_of = name_table(model, scratch, 0);
 	uint32_t *stripped = FSDP_TAKE(scratch, stripped, model->modules.count + 1);
-	if (visit_of == NULL || stripped == NULL || !strip_visits(model, stripped))
+	if (stripped == NULL || !strip_visits(model, stripped))
+		return false;
+	size_t names = model->names.list.count;
+	uint32_t *visit_of = name_table(model, scratch, 0);
+	if (visit_of == NULL)
 		return false;
 	index_visits(model, visit_of);
+	if (model->plan_lists_none)
+		return fsdp_freeze_plan_tensors(
+			model, visit_of, names, stripped, scratch);
 	for (uint32_t i = 0; i < model->planned.count; i++) {
 		struct fsdp_planned *planned = fsdp_model_planned(model, i);
 		const struct fsdp_name *name =
@@ -113,29 +119,41 @@ static bool is_container_word(struct fsdp_span word)
 	return false;
 }
 
-/* Tries the name without its first parts: at the borders of the container path, or
- * after one well-known word. */
+bool fsdp_freeze_next_border(const struct fsdp_model *model,
+	const struct fsdp_tensor_record *tensor, struct fsdp_span name,
+	struct fsdp_border *border)
+{
+	const int64_t *path = fsdp_model_ints(model, tensor->path);
+	size_t parts = path != NULL ? (size_t)path[0] : 1, length;
+	if (++border->part >= (parts > 1 ? parts : 2))
+		return false;
+	if (parts > 1) {
+		length = (size_t)(path[border->part] >> 1);
+	} else {
+		struct fsdp_span word = fsdp_span_first(name, '.');
+		length = word.size;
+		if (!is_container_word(word))
+			return false;
+	}
+	if (border->at + length >= name.size)
+		return false;
+	border->at += length + 1;
+	return true;
+}
+
+/* Tries the name without its first parts. */
 static uint32_t join_below(
 	struct join *join, const struct fsdp_tensor_record *tensor, uint32_t name)
 {
 	const struct fsdp_names *names = &join->model->names;
 	size_t size = fsdp_names_length(names, name);
+	struct fsdp_border border = { 0 };
 	if (!make_room(join, size))
 		return FSDP_NONE;
 	fsdp_names_write(names, name, join->text, size);
-	const int64_t *path = fsdp_model_ints(join->model, tensor->path);
-	size_t parts = path != NULL ? (size_t)path[0] : 1;
-	size_t at = 0;
-	for (size_t i = 1; i < (parts > 1 ? parts : 2); i++) {
-		const char *dot = memchr(join->text + at, '.', size - at);
-		size_t length = parts > 1     ? (size_t)(path[i] >> 1)
-				: dot != NULL ? (size_t)(dot - join->text)
-					      : size;
-		if (at + length >= size)
-			break;
-		if (parts <= 1 && !is_container_word(fsdp_span(join->text, length)))
-			break;
-		at += length + 1;
+	struct fsdp_span text = fsdp_span(join->text, size);
+	while (fsdp_freeze_next_border(join->model, tensor, text, &border)) {
+		size_t at = border.at;
 		uint32_t found = planned_of(join,
 			fsdp_names_find(names, 0, fsdp_span(join->text + at, size - at)));
 		if (found == FSDP_NONE)
@@ -190,6 +208,8 @@ static bool take_facts(struct fsdp_model *model, struct fsdp_tensor_record *tens
 {
 	tensor->module = planned->module;
 	tensor->unit = planned->unit;
+	if (model->plan_lists_none)
+		return true;
 	tensor->role = planned->is_buffer ? FSDP_ROLE_BUFFER : FSDP_ROLE_PARAM;
 	tensor->flags &= (uint16_t)~FSDP_TENSOR_ROLE_INFERRED;
 	return take_placement(model, tensor, planned);
@@ -321,11 +341,14 @@ bool fsdp_freeze_join(struct fsdp_model *model, struct fsdp_arena *scratch)
 		join.by_key[planned->key] = i;
 	}
 	index_units(model, join.by_name);
-	count_planned(model, join.by_name);
+	if (!model->plan_lists_none)
+		count_planned(model, join.by_name);
 	if (!join_tensors(&join))
 		return false;
 	tie_tensors(&join);
-	if (!model->plan_only)
+	if (model->plan_lists_none)
+		fsdp_freeze_compare_modules(model, scratch);
+	else if (!model->plan_only)
 		fsdp_freeze_compare(model, join.prefix, scratch);
 	return true;
 }

@@ -63,6 +63,8 @@ COMMANDS = [
     ["ls", OLD_TAR],
     ["info", TENSORS],
     ["tree", "testdata/hf/llama-sharded"],
+    ["tree", "--json", "--units-from=testdata/traces/printed_models/fsdp1_gpt2_interleaved.log"],
+    ["fqns", "--units-from=testdata/traces/printed_models/fsdp2_mixtral_ansi.log", "testdata/hf/llama-sharded"],
     ["info", "testdata/lightning/trainer-ckpt"],
     ["ls", "testdata/deepspeed/zero2-roundrobin-w2"],
     ["ls", "testdata/other-fsdp/fairscale-w2"],

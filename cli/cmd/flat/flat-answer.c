@@ -435,7 +435,9 @@ static void tell_head(struct ledger *ledger, const struct flat_unit *whole)
 		out_line_name(out, text_of(module_shown_class(ledger->run, &module)));
 		out_line_text(out, "]");
 	}
-	out_line_text(out, "  %s over %" PRIu32, unit->strategy, flat->shards);
+	out_line_text(out, "  %s%sover %" PRIu32,
+		unit->strategy != NULL ? unit->strategy : "",
+		unit->strategy != NULL ? " " : "", flat->shards);
 	if (unit->replicate_world_size > 1)
 		out_line_text(out, ", %" PRIu32 " copies", unit->replicate_world_size);
 	out_line_text(out, ", %s", fsdp_dtype(flat->dtype)->name);

@@ -10,7 +10,7 @@
  * flat.c finds out what was asked for and fills this; flat-answer.c shows it.
  */
 struct flat_options {
-	const char *unit, *param, *at;
+	const char *unit, *param, *at, *units_from;
 };
 
 struct ledger {

@@ -18,6 +18,8 @@ static const struct option OPTIONS[] = {
 		.help = "where a parameter lies, or one element of it: 100 or 6,4" },
 	{ "at", 0, OPTION_TEXT, "RANK:OFFSET", offsetof(struct flat_options, at),
 		.help = "what lies at an element of a rank's shard" },
+	{ "units-from", 0, OPTION_TEXT, "FILE", offsetof(struct flat_options, units_from),
+		.help = "units from a trace, or with classes from a log that printed the model" },
 	{ NULL },
 };
 
@@ -128,6 +130,9 @@ static void tell_no_unit(struct ledger *ledger)
 			ledger->options->unit);
 	else if (flats > 0)
 		run_note(ledger->run, "no unit was selected");
+	else if (fsdp_checkpoint_plan(checkpoint, &plan) && plan.from != NULL)
+		run_note(ledger->run,
+			"a printed model does not tell how flat parameters are laid out, and no file holds one");
 	else if (fsdp_checkpoint_plan(checkpoint, &plan))
 		run_note(ledger->run,
 			"the plan has no flat parameter: only FSDP1 makes them");
@@ -432,12 +437,17 @@ static bool run_flat(struct run *run, struct fsdp_error **ret_error)
 	return good;
 }
 
+static const char *units_from(const void *options)
+{
+	return ((const struct flat_options *)options)->units_from;
+}
+
 const struct command command_flat = {
 	.name = "flat",
 	.group = GROUP_LOOK,
 	.summary = "how each FlatParameter is laid out",
 	.synopsis =
-		"[--unit=NAME] [--rank=LIST] [--param=FQN[:INDEX] | --at=RANK:OFFSET] CHECKPOINT",
+		"[--unit=NAME] [--rank=LIST] [--param=FQN[:INDEX] | --at=RANK:OFFSET] [--units-from=FILE] [CHECKPOINT]",
 	.examples = { "flat --unit head --plan net.fsdp-plan.json ranks/",
 		"flat --param head.weight:100 net.fsdp-plan.json" },
 	.exit_1 = "there is no flat parameter, or none of that name",
@@ -450,5 +460,6 @@ const struct command command_flat = {
 	.inputs = INPUTS_MANY,
 	.wants_rank = wants_rank,
 	.options_size = sizeof(struct flat_options),
+	.units_from = units_from,
 	.run = run_flat,
 };

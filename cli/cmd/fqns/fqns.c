@@ -22,6 +22,8 @@ static const struct option OPTIONS[] = {
 	{ "units", 0, OPTION_WORD, "WHICH", offsetof(struct fqns_options, units), UNITS,
 		.initial = "known",
 		.help = "likely: blocks that repeat, too, where nothing tells units" },
+	{ "units-from", 0, OPTION_TEXT, "FILE", offsetof(struct fqns_options, units_from),
+		.help = "units from a trace, or with classes from a log that printed the model" },
 	{ NULL },
 };
 
@@ -80,12 +82,17 @@ static bool run_fqns(struct run *run, struct fsdp_error **ret_error)
 	return good;
 }
 
+static const char *units_from(const void *options)
+{
+	return ((const struct fqns_options *)options)->units_from;
+}
+
 const struct command command_fqns = {
 	.name = "fqns",
 	.group = GROUP_LOOK,
 	.summary = "module -> parameter names, JSON",
 	.synopsis =
-		"[--bare | --flat | --raw-map | --by-parameter] [--units=known|likely] CHECKPOINT",
+		"[--bare | --flat | --raw-map | --by-parameter] [--units=known|likely] [--units-from=FILE] [CHECKPOINT]",
 	.examples = { "fqns -g layers.0 step-1000/", "fqns --flat -o text step-1000/" },
 	.exit_1 = "a selector matched nothing",
 	.options = OPTIONS,
@@ -97,5 +104,6 @@ const struct command command_fqns = {
 	.inputs = INPUTS_MANY,
 	.options_size = sizeof(struct fqns_options),
 	.is_bare = is_bare,
+	.units_from = units_from,
 	.run = run_fqns,
 };

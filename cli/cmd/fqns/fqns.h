@@ -14,6 +14,7 @@
 struct fqns_options {
 	bool bare, flat, raw_map, by_parameter;
 	const char *units; /* "known" or "likely" */
+	const char *units_from;
 };
 
 /* A key of the map, and the visits that have it, in order. */

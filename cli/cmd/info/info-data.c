@@ -34,18 +34,18 @@ static struct value get_strategies(struct subject of)
 }
 
 #define INFO struct info
-static const struct record plan_record =
-	OBJECT_RECORD(INFO, "plan", "The sharding plan that was used.",
-		{ "path", WORD_AT(INFO, plan.path), .always = true, ABOUT("Its file.") },
-		{ "torch", WORD_AT(INFO, plan.torch),
-			ABOUT("Version of torch it was exported from.") },
-		{ "world_size", ID_AT(INFO, plan.world_size), .always = true,
-			ABOUT("World size of the run it describes.") },
-		{ "units", ID_AT(INFO, plan.unit_count), .always = true,
-			ABOUT("Number of units.") },
-		{ "strategies", GET(FIELD_TEXTS, get_strategies), .always = true,
-			ABOUT("Strategies that occur among its units.") },
-		{ "mesh", MADE_AT(INFO, plan.mesh, find_mesh, mesh_record) });
+static const struct record plan_record = OBJECT_RECORD(INFO, "plan",
+	"The sharding plan that was used.",
+	{ "path", WORD_AT(INFO, plan.path), .always = true, ABOUT("Its file.") },
+	{ "torch", WORD_AT(INFO, plan.torch),
+		ABOUT("Version of torch it was exported from.") },
+	{ "world_size", ID_AT(INFO, plan.world_size),
+		ABOUT("World size of the run it describes; absent from one that was made of a log or a trace.") },
+	{ "units", ID_AT(INFO, plan.unit_count), .always = true,
+		ABOUT("Number of units.") },
+	{ "strategies", GET(FIELD_TEXTS, get_strategies), .always = true,
+		ABOUT("Strategies that occur among its units.") },
+	{ "mesh", MADE_AT(INFO, plan.mesh, find_mesh, mesh_record) });
 
 /* ---- kind ---- */
 

@@ -27,13 +27,40 @@ static const struct option OPTIONS[] = {
 		.help = "each module's own parameters below it" },
 	{ "style", 0, OPTION_WORD, "STYLE", offsetof(struct tree_options, style), STYLES,
 		.initial = "default", .help = "torch is PyTorch's own form" },
+	{ "units-from", 0, OPTION_TEXT, "FILE", offsetof(struct tree_options, units_from),
+		.help = "units from a trace, or with classes from a log that printed the model" },
 	{ NULL },
 };
+
+/* A print has a class of its own for each unit of FSDP2, and a class of the same name may
+ * be its author's. */
+static void tell_log(struct tree *tree, const struct fsdp_plan_facts *plan)
+{
+	const struct fsdp_checkpoint *checkpoint = tree->run->checkpoint;
+	size_t count = fsdp_unit_count(checkpoint);
+	bool by_name = false;
+
+	for (uint32_t i = 0; i < count; i++)
+		by_name |= strcmp(fsdp_unit(checkpoint, i).api, "fsdp2") == 0;
+	run_note(tree->run, "classes and units from %s: a printed model%s", plan->path,
+		by_name ? ", whose units are told by the names of their classes" : "");
+}
 
 static void tell_origin(struct tree *tree)
 {
 	struct fsdp_plan_facts plan;
 
+	if (fsdp_checkpoint_plan(tree->run->checkpoint, &plan) && plan.from != NULL &&
+		strcmp(plan.from, "trace") == 0) {
+		run_note(tree->run,
+			"units from %s: what a trace names; it has no classes",
+			plan.path);
+		return;
+	}
+	if (fsdp_checkpoint_plan(tree->run->checkpoint, &plan) && plan.from != NULL) {
+		tell_log(tree, &plan);
+		return;
+	}
 	if (fsdp_checkpoint_plan(tree->run->checkpoint, &plan)) {
 		run_note(tree->run, "classes and marks from %s", plan.path);
 		return;
@@ -143,12 +170,17 @@ static bool run_tree(struct run *run, struct fsdp_error **ret_error)
 	return good;
 }
 
+static const char *units_from(const void *options)
+{
+	return ((const struct tree_options *)options)->units_from;
+}
+
 const struct command command_tree = {
 	.name = "tree",
 	.group = GROUP_START,
 	.summary = "modules, with FULLY SHARDED marks",
 	.synopsis =
-		"[-d N] [--sizes] [--full] [--fold | --no-fold] [--sharded-only] [--params] [--style=default|torch] CHECKPOINT",
+		"[-d N] [--sizes] [--full] [--fold | --no-fold] [--sharded-only] [--params] [--style=default|torch] [--units-from=FILE] [CHECKPOINT]",
 	.example = "tree step-1000/",
 	.examples = { "tree --sizes -d 2 step-1000/",
 		"tree --style=torch --plan net.fsdp-plan.json rank*.pt" },
@@ -162,5 +194,6 @@ const struct command command_tree = {
 	.inputs = INPUTS_MANY,
 	.shows_plan = true,
 	.options_size = sizeof(struct tree_options),
+	.units_from = units_from,
 	.run = run_tree,
 };

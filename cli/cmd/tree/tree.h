@@ -15,7 +15,7 @@
  */
 struct tree_options {
 	bool sizes, fold, no_fold, full, sharded_only, params;
-	const char *style;
+	const char *style, *units_from;
 };
 
 /* A visit that is shown. Indices are of this list. */

@@ -47,6 +47,12 @@ uint32_t fsdp_plan_full_name(
 struct fsdp_unit_fqn_record *fsdp_plan_add_fqn(
 	struct fsdp_plan_reading *plan, struct fsdp_unit_record *unit);
 
+/* ---- plan.c ---- */
+
+/* A document that is there already. The arena of the model holds its texts. */
+bool fsdp_plan_read_tree(struct fsdp_reading *reading, const struct fsdp_json *root,
+	struct fsdp_span path, struct fsdp_error **ret_error);
+
 /* ---- plan-flat.c ---- */
 
 /* The flat parameter of a unit as the plan has it, if it has one. */

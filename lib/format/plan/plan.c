@@ -21,6 +21,21 @@ static const char *keep(struct fsdp_plan_reading *plan, struct fsdp_span text)
 	return text.data == NULL ? NULL : fsdp_build_text(plan->model, text, plan->error);
 }
 
+static const char *known_word(struct fsdp_span word, const char *const *words)
+{
+	for (; *words != NULL; words++)
+		if (word.data != NULL && fsdp_span_is(word, *words))
+			return *words;
+	return NULL;
+}
+
+/* What was not exported from a live model lacks what only that tells. */
+static bool may_lack(const struct fsdp_plan_reading *plan, const struct fsdp_json *json,
+	const char *key)
+{
+	return plan->model->plan.from != NULL && fsdp_json_get(json, key) == NULL;
+}
+
 /* ---- names ---- */
 
 /* The name of a module: the empty text is the root, not the name "". */
@@ -196,6 +211,8 @@ static bool set_prefixes(struct fsdp_plan_reading *plan)
 	struct fsdp_model *model = plan->model;
 	unsigned char *marks = NULL;
 	size_t count = 0;
+	/* Without names of parameters nothing says that none begins with a prefix. */
+	bool unnamed = may_lack(plan, plan->root, "parameter_names");
 	if (!mark_parameters(plan, &marks, &count))
 		return false;
 	for (uint32_t i = 1; i < model->modules.count; i++) {
@@ -208,7 +225,7 @@ static bool set_prefixes(struct fsdp_plan_reading *plan)
 			fsdp_names_child(&model->names, parent->torch_prefix, segment);
 		if (prefix == FSDP_NONE)
 			return fsdp_arena_fail(model->arena, plan->error);
-		bool marked = prefix < count && marks[prefix];
+		bool marked = unnamed || (prefix < count && marks[prefix]);
 		module->torch_prefix =
 			!marked && may_drop(segment) ? parent->torch_prefix : prefix;
 		if (!clean_prefix(plan, module))
@@ -402,14 +419,8 @@ static bool sub_mesh(
 
 /* ---- units ---- */
 
-static const char *known_word(struct fsdp_span word, const char *const *words)
-{
-	for (; *words != NULL; words++)
-		if (word.data != NULL && fsdp_span_is(word, *words))
-			return *words;
-	return NULL;
-}
-
+/* What a plan was made of that no live model was exported to. */
+static const char *const origins[] = { "log", "trace", NULL };
 static const char *const apis[] = { "fsdp1", "fsdp2", NULL };
 static const char *const strategies[] = { "FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD",
 	"HYBRID_SHARD", "_HYBRID_SHARD_ZERO2", NULL };
@@ -538,7 +549,7 @@ static void check_group(struct fsdp_plan_reading *plan, struct fsdp_span unit,
 	const char *what, int64_t ranks)
 {
 	int64_t world = plan->model->plan.world_size;
-	if (world % ranks != 0)
+	if (world != FSDP_NONE && world % ranks != 0)
 		fsdp_plan_say(plan, unit,
 			"%s %lld ranks, which do not divide the world of %lld", what,
 			(long long)ranks, (long long)world);
@@ -566,14 +577,17 @@ static bool read_unit(struct fsdp_plan_reading *plan, const struct fsdp_json *js
 	const char *api = known_word(fsdp_json_get_text(json, "api"), apis);
 	const char *strategy =
 		known_word(fsdp_json_get_text(json, "strategy"), strategies);
-	if (api == NULL || strategy == NULL)
+	if (api == NULL || (strategy == NULL && !may_lack(plan, json, "strategy")))
 		return fsdp_plan_invalid(plan, "a unit has an unknown api or strategy");
-	if (!fsdp_json_get_integer(json, "shard_world_size", 1, RANKS_MAX, &shards) ||
+	if ((!fsdp_json_get_integer(json, "shard_world_size", 1, RANKS_MAX, &shards) &&
+		    !may_lack(plan, json, "shard_world_size")) ||
 		(fsdp_json_get(json, "replicate_world_size") != NULL &&
 			!fsdp_json_get_integer(
 				json, "replicate_world_size", 1, RANKS_MAX, &copies)))
 		return fsdp_plan_invalid(plan, "a unit has no world size");
-	check_group(plan, name, "the unit lies on", shards * copies);
+	bool sized = fsdp_json_get(json, "shard_world_size") != NULL;
+	if (sized)
+		check_group(plan, name, "the unit lies on", shards * copies);
 	uint32_t id;
 	struct fsdp_unit_record *unit =
 		fsdp_build_push(model, &model->units, &id, plan->error);
@@ -585,8 +599,8 @@ static bool read_unit(struct fsdp_plan_reading *plan, const struct fsdp_json *js
 		.flat = FSDP_NONE,
 		.api = api,
 		.strategy = strategy,
-		.shard_world_size = (uint32_t)shards,
-		.replicate_world_size = (uint32_t)copies,
+		.shard_world_size = sized ? (uint32_t)shards : FSDP_NONE,
+		.replicate_world_size = sized ? (uint32_t)copies : FSDP_NONE,
 		.use_orig_params = (int8_t)fsdp_json_get_truth(json, "use_orig_params"),
 		.cpu_offload = (int8_t)fsdp_json_get_truth(json, "cpu_offload"),
 		.reshard_after_forward =
@@ -786,8 +800,13 @@ static bool read_head(struct fsdp_plan_reading *plan)
 			FSDP_UNKNOWN,
 			"the sharding plan has version %lld; this program reads version 1",
 			(long long)version);
-	if (!fsdp_json_get_integer(plan->root, "world_size", 1, RANKS_MAX, &world))
-		return fsdp_plan_invalid(plan, "it has no world size");
+	plan->model->plan.from =
+		known_word(fsdp_json_get_text(plan->root, "from"), origins);
+	if (!fsdp_json_get_integer(plan->root, "world_size", 1, RANKS_MAX, &world)) {
+		if (!may_lack(plan, plan->root, "world_size"))
+			return fsdp_plan_invalid(plan, "it has no world size");
+		world = FSDP_NONE;
+	}
 	plan->model->plan.world_size = (uint32_t)world;
 	plan->model->plan.torch = keep(plan, fsdp_json_get_text(plan->root, "torch"));
 	if (!read_mesh(plan, &plan->model->plan.mesh))
@@ -834,6 +853,8 @@ static bool add_tensors(struct fsdp_plan_reading *plan)
 static bool read_document(struct fsdp_plan_reading *plan)
 {
 	struct fsdp_model *model = plan->model;
+	fsdp_vec_init(&plan->stated, plan->reading->scratch, sizeof(struct stated));
+	fsdp_table_init(&plan->visit_of, plan->reading->scratch);
 	if (!read_head(plan) || !read_modules(plan) || !set_prefixes(plan) ||
 		!read_planned_list(plan, "parameters", false) ||
 		!read_planned_list(plan, "buffers", true) || !check_ties(plan) ||
@@ -841,6 +862,7 @@ static bool read_document(struct fsdp_plan_reading *plan)
 		!check_wrappers(plan))
 		return false;
 	model->has_plan = true;
+	model->plan_lists_none = may_lack(plan, plan->root, "parameters");
 	model->plan.unit_count = (uint32_t)model->units.count;
 	if (!plan->reading->plan_is_checkpoint)
 		return true;
@@ -870,8 +892,6 @@ bool fsdp_plan_read(struct fsdp_reading *reading, struct fsdp_span bytes,
 		.error = ret_error != NULL ? ret_error : &local,
 	};
 	uint64_t limit = fsdp_limit(reading->limits, FSDP_LIMIT_PLAN_BYTES);
-	fsdp_vec_init(&plan.stated, reading->scratch, sizeof(struct stated));
-	fsdp_table_init(&plan.visit_of, reading->scratch);
 	if (bytes.size > limit)
 		return fsdp_fail_limit(ret_error, FSDP_LIMIT_PLAN_BYTES, limit);
 	bool read = fsdp_json_read(bytes, reading->limits, reading->model->arena,
@@ -879,6 +899,19 @@ bool fsdp_plan_read(struct fsdp_reading *reading, struct fsdp_span bytes,
 		    read_document(&plan);
 	fsdp_error_free(local);
 	return read;
+}
+
+bool fsdp_plan_read_tree(struct fsdp_reading *reading, const struct fsdp_json *root,
+	struct fsdp_span path, struct fsdp_error **ret_error)
+{
+	struct fsdp_plan_reading plan = {
+		.reading = reading,
+		.model = reading->model,
+		.path = path,
+		.root = root,
+		.error = ret_error,
+	};
+	return read_document(&plan);
 }
 
 static bool is_blank(unsigned char byte)

@@ -60,6 +60,14 @@ struct fsdp_options {
 		*plan_path; /* a sharding plan, or NULL: the one beside the checkpoint */
 	bool no_plan;       /* look for none */
 
+	/* Instead of a plan: a log with a printed model, or a trace, whose units and
+	 * classes count; no plan is looked for. With a log there need be no checkpoint:
+	 * then no path is named (count 0), and there are modules and units alone. A log
+	 * that breaks off inside of the model is an error of the checkpoint, of the kind
+	 * `cut`; one without a model fails (`no_model`), as one does in which two are
+	 * mixed (`interleaved`). */
+	const char *units_path;
+
 	/* One path is one checkpoint: the other files of its set are not looked for. */
 	bool alone;
 
@@ -221,10 +229,13 @@ FSDP_API const uint32_t *fsdp_checkpoint_ranks(
 
 /** The sharding plan in use (fsdp-inspect-plan(5)). */
 struct fsdp_plan_facts {
-	const char *path;    /* as it was named or found */
-	bool found;          /* beside the checkpoint, not named by the user */
+	const char *path; /* as it was named or found */
+	bool found;       /* beside the checkpoint, not named by the user */
+	/* NULL: it was exported from a live model. Else what units and classes were read
+	 * from: "log" (a printed model) or "trace". */
+	const char *from;
 	const char *torch;   /* the version that it was exported with, or NULL */
-	uint32_t world_size; /* ranks of the job */
+	uint32_t world_size; /* ranks of the job; FSDP_NONE: not known */
 	uint32_t unit_count; /* that it lists */
 	uint32_t mesh;       /* index of a mesh (model.h), or FSDP_NONE */
 };

@@ -364,11 +364,11 @@ struct fsdp_text_pair {
 
 /** What one call of FullyShardedDataParallel or fully_shard makes. */
 struct fsdp_unit {
-	uint32_t module;                              /* visit that is fully sharded */
-	const char *api;                              /* "fsdp1", "fsdp2" */
-	const char *strategy;                         /* "FULL_SHARD", …, or NULL */
-	uint32_t shard_world_size;                    /* ranks that share one copy */
-	uint32_t replicate_world_size;                /* copies */
+	uint32_t module;           /* visit that is fully sharded */
+	const char *api;           /* "fsdp1", "fsdp2" */
+	const char *strategy;      /* "FULL_SHARD", …, or NULL */
+	uint32_t shard_world_size; /* ranks that share one copy; FSDP_NONE: not known */
+	uint32_t replicate_world_size;                /* copies; FSDP_NONE: not known */
 	uint32_t mesh;                                /* or FSDP_NONE */
 	const struct fsdp_text_pair *mixed_precision; /* "param_dtype": "bfloat16", … */
 	uint32_t mixed_precision_count;
