@@ -76,6 +76,29 @@ static const struct out_format formats[] = {
 		.summary = "findings, as annotations of a GitHub workflow",
 		.functions = &github_functions,
 	},
+	{
+		.name = "folded",
+		.shapes = SHAPE_STACKS,
+		.machine = true,
+		.summary =
+			"a stack per line with its bytes or nanoseconds, for flame graphs",
+		.functions = &folded_functions,
+	},
+	{
+		.name = "ncdu",
+		.shapes = SHAPE_MODULES,
+		.machine = true,
+		.summary = "modules as folders, for ncdu -f -",
+		.functions = &ncdu_functions,
+	},
+	{
+		.name = "dot",
+		.shapes = SHAPE_MODULES,
+		.machine = true,
+		.summary =
+			"a graph of modules for Graphviz, three levels unless -d is given",
+		.functions = &dot_functions,
+	},
 };
 
 const struct out_format *out_format(size_t index)

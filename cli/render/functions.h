@@ -50,6 +50,7 @@ struct out_functions {
 	void (*table_end)(struct out *out);
 	/* Before the row; NULL: the row says it all. */
 	void (*node)(struct out *out, const struct tree_node *node);
+	void (*weighed)(struct out *out, const struct weighed *part);
 };
 
 struct out {
@@ -57,11 +58,14 @@ struct out {
 };
 
 extern const struct out_functions csv_functions;
+extern const struct out_functions dot_functions;
+extern const struct out_functions folded_functions;
 extern const struct out_functions github_functions;
 extern const struct out_functions json_functions;
 extern const struct out_functions jsonl_functions;
 extern const struct out_functions junit_functions;
 extern const struct out_functions name_functions;
+extern const struct out_functions ncdu_functions;
 extern const struct out_functions sarif_functions;
 extern const struct out_functions text_functions;
 extern const struct out_functions tsv_functions;

@@ -329,3 +329,19 @@ void out_node(struct out *out, const struct tree_node *node, const struct value 
 	PASS_ON(out, node, (*each, node));
 	out_row(out, values);
 }
+
+void out_weighed(struct out *out, const struct weighed *part)
+{
+	PASS_ON(out, weighed, (*each, part));
+}
+
+bool out_weighs(struct out *out)
+{
+	struct out *alone = out;
+	struct out **each = &alone;
+
+	for (size_t left = outs_of(out, &each); left != 0; left--, each++)
+		if ((*each)->functions->weighed != NULL)
+			return true;
+	return false;
+}

@@ -74,7 +74,9 @@ enum {
 	SHAPE_TREE = 1 << 2,
 	SHAPE_FINDINGS = 1 << 3,
 	SHAPE_SPANS = 1 << 4,
-	SHAPE_ITEMS = 1 << 5, /* facts with a main array among them */
+	SHAPE_ITEMS = 1 << 5,   /* facts with a main array among them */
+	SHAPE_STACKS = 1 << 6,  /* weighed parts: of bytes or time */
+	SHAPE_MODULES = 1 << 7, /* weighed parts: modules and their tensors */
 };
 
 /* A row of the table of outputs. */
@@ -216,6 +218,23 @@ struct tree_node {
 	const struct value *trail; /* behind it, or NULL */
 	size_t trail_count;
 };
+/*
+ * A part of a whole that has a weight, for outputs that draw such: parents before
+ * children, all others pass it over.
+ */
+struct weighed {
+	uint32_t depth;      /* the one it is in, of the parts before, has one less */
+	struct text name;    /* its own, below that; empty: the root */
+	struct text kind;    /* a class, or absent */
+	uint64_t own, total; /* without, and with, what is in it; bytes or nanoseconds */
+	bool is_leaf;        /* a tensor: nothing is in it */
+	bool is_marked;      /* a unit */
+	bool all_levels;     /* the user said how many are wanted: none are left out */
+};
+void out_weighed(struct out *out, const struct weighed *part);
+/* Whether some output draws them. */
+bool out_weighs(struct out *out);
+
 /* values NULL: none, in a tree for people. */
 void out_node(struct out *out, const struct tree_node *node, const struct value *values);
 

@@ -94,6 +94,8 @@ static void emit_rows(struct tree *tree)
 		.heads = tree->options->sizes ? tree_heads : NULL };
 	struct record_table table;
 
+	if (out_weighs(tree->run->out))
+		tree_weigh(tree);
 	record_table_init(&table, &like, &module_record, &tree->row);
 	tree->folding = tree->options->fold;
 	tree->numbers_only = folds_for_people(tree);
@@ -188,7 +190,7 @@ const struct command command_tree = {
 	.options = OPTIONS,
 	.selectors = (const struct option *const[]){ select_names, select_tensors,
 		select_ranks, select_files, select_depth, NULL },
-	.shapes = SHAPE_TREE | SHAPE_TABLE,
+	.shapes = SHAPE_TREE | SHAPE_TABLE | SHAPE_STACKS | SHAPE_MODULES,
 	.answer = &tree_record,
 	.output = "text",
 	.inputs = INPUTS_MANY,

@@ -99,6 +99,9 @@ extern const struct record module_record, tree_record;
 extern const char *const tree_heads[];
 void tree_walk(struct tree *tree, struct record_table *table, bool params);
 
+/* Emits them with their tensors as weighed parts. */
+void tree_weigh(struct tree *tree);
+
 /* False: out of memory. */
 bool tree_as_torch(struct tree *tree);
 

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Emits the modules that are shown, and their parameters, as parts with weights: bytes.
+ */
+#include "cmd/tree/tree.h"
+#include "run/answer.h"
+
+/* What is in a tensor; a further name of one is in it already. */
+static uint64_t weight_of(const struct fsdp_tensor *tensor)
+{
+	return tensor->alias == FSDP_NONE ? tensor->bytes : 0;
+}
+
+static bool is_shown(const struct fsdp_tensor *tensor)
+{
+	return tensor->role == FSDP_ROLE_PARAM || tensor->role == FSDP_ROLE_BUFFER;
+}
+
+/* Whether tensors stand below the module, or -d cuts them off. */
+static bool shows_tensors(const struct tree *tree, const struct shown *shown)
+{
+	int64_t limit = tree->run->select->depth;
+
+	return limit < 0 || shown->depth < (uint64_t)limit;
+}
+
+/* Of a module: its own bytes that stand nowhere below it. */
+static uint64_t own_weight(const struct tree *tree, size_t index, uint64_t total)
+{
+	const struct fsdp_checkpoint *checkpoint = tree->run->checkpoint;
+	const struct shown *shown = &tree->shown[index];
+	struct fsdp_module module = module_at(tree, shown->module);
+	uint64_t below = 0;
+
+	for (size_t i = index + 1; i < shown->end; i = tree->shown[i].end)
+		below += tree_sums(tree, i).bytes;
+	for (uint32_t i = 0; shows_tensors(tree, shown) && i < module.tensor_count; i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(
+			checkpoint, fsdp_module_tensor(checkpoint, &module, i));
+		below += tensor.role == FSDP_ROLE_PARAM ? tensor.bytes : 0;
+	}
+	return total > below ? total - below : 0;
+}
+
+static void emit_tensors(struct tree *tree, const struct shown *shown)
+{
+	const struct fsdp_checkpoint *checkpoint = tree->run->checkpoint;
+	struct fsdp_module module = module_at(tree, shown->module);
+
+	for (uint32_t i = 0; shows_tensors(tree, shown) && i < module.tensor_count; i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(
+			checkpoint, fsdp_module_tensor(checkpoint, &module, i));
+		struct weighed part = { .depth = shown->depth + 1,
+			.own = weight_of(&tensor),
+			.total = weight_of(&tensor),
+			.is_leaf = true,
+			.all_levels = tree->run->select->depth >= 0 };
+
+		if (!is_shown(&tensor))
+			continue;
+		part.name = text_last(
+			tensor_shown_name(tree->run, &tree->buffers.name, &tensor), '.');
+		out_weighed(tree->run->out, &part);
+	}
+}
+
+void tree_weigh(struct tree *tree)
+{
+	for (size_t i = 0; i < tree->shown_count; i++) {
+		const struct shown *shown = &tree->shown[i];
+		struct fsdp_module module = module_at(tree, shown->module);
+		struct weighed part = { .depth = shown->depth,
+			.kind = text_of(module_shown_class(tree->run, &module)),
+			.total = tree_sums(tree, i).bytes,
+			.is_marked = tree_mark(tree, shown) != MARK_NONE,
+			.all_levels = tree->run->select->depth >= 0 };
+
+		part.own = own_weight(tree, i, part.total);
+		(void)tree_shown_name(tree, i, &part.name);
+		out_weighed(tree->run->out, &part);
+		emit_tensors(tree, shown);
+	}
+}

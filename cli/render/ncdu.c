@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writes weighed parts as the listing of a file system that `ncdu -f` reads: modules are
+ * folders, tensors files.
+ */
+#include <stdlib.h>
+
+#include "render/escape.h"
+#include "render/functions.h"
+#include "render/json-value.h"
+
+struct ncdu {
+	struct out base;
+	struct writer stream;
+	struct writer name;
+	uint32_t open; /* folders that are */
+	bool begun;
+};
+
+static struct ncdu *ncdu_of(struct out *out)
+{
+	return (struct ncdu *)out;
+}
+
+/* A terminal shows it: what may not stand there is spelled out first. */
+static void put_name(struct ncdu *ncdu, const struct weighed *part)
+{
+	struct writer *name = &ncdu->name;
+	name->size = 0;
+	if (part->name.size == 0)
+		writer_text(name, "(root)");
+	else
+		escape_put(name, part->name.data, part->name.size, ESCAPE_TEXT);
+	if (name->error == 0)
+		spell_string(&ncdu->stream, name->data, name->size);
+}
+
+static void close_down_to(struct ncdu *ncdu, uint32_t depth)
+{
+	for (; ncdu->open > depth; ncdu->open--)
+		writer_char(&ncdu->stream, ']');
+}
+
+static void begin(struct out *out, const struct out_header *header)
+{
+	struct ncdu *ncdu = ncdu_of(out);
+	ncdu->begun = header->has_data;
+	if (!ncdu->begun)
+		return;
+	writer_text(&ncdu->stream, "[1,2,{\"progname\":\"fsdp-inspect\",\"progver\":\"");
+	writer_text(&ncdu->stream, header->version);
+	writer_text(&ncdu->stream, "\",\"timestamp\":0}");
+}
+
+static void weighed(struct out *out, const struct weighed *part)
+{
+	struct ncdu *ncdu = ncdu_of(out);
+	struct writer *to = &ncdu->stream;
+	close_down_to(ncdu, part->depth);
+	writer_text(to, ",\n");
+	if (!part->is_leaf) {
+		writer_char(to, '[');
+		ncdu->open++;
+	}
+	writer_text(to, "{\"name\":");
+	put_name(ncdu, part);
+	if (part->own != 0) {
+		writer_text(to, ",\"asize\":");
+		writer_count(to, part->own);
+		writer_text(to, ",\"dsize\":");
+		writer_count(to, part->own);
+	}
+	writer_char(to, '}');
+}
+
+static void end(struct out *out, const struct out_footer *footer)
+{
+	struct ncdu *ncdu = ncdu_of(out);
+	(void)footer;
+	close_down_to(ncdu, 0);
+	if (ncdu->begun)
+		writer_text(&ncdu->stream, "]\n");
+	writer_flush(&ncdu->stream);
+}
+
+static int finish(struct out *out)
+{
+	struct ncdu *ncdu = ncdu_of(out);
+	writer_flush(&ncdu->stream);
+	return ncdu->stream.error != 0 ? ncdu->stream.error : ncdu->name.error;
+}
+
+static void free_ncdu(struct out *out)
+{
+	writer_done(&ncdu_of(out)->stream);
+	writer_done(&ncdu_of(out)->name);
+	free(out);
+}
+
+static struct out *new_ncdu(FILE *stream, const struct looks *looks)
+{
+	struct ncdu *ncdu = calloc(1, sizeof *ncdu);
+	if (ncdu == NULL)
+		return NULL;
+	ncdu->base.functions = &ncdu_functions;
+	bool ok = writer_init(&ncdu->stream, stream);
+	ok = writer_init(&ncdu->name, NULL) && ok;
+	ncdu->name.ascii = looks->seven_bits;
+	if (ok)
+		return &ncdu->base;
+	free_ncdu(&ncdu->base);
+	return NULL;
+}
+
+const struct out_functions ncdu_functions = {
+	.new = new_ncdu,
+	.finish = finish,
+	.free = free_ncdu,
+	.begin = begin,
+	.end = end,
+	.weighed = weighed,
+};
