@@ -9,16 +9,14 @@
 static const struct out_format formats[] = {
 	{
 		.name = "text",
-		.shapes = SHAPE_FACTS | SHAPE_TABLE | SHAPE_TREE | SHAPE_FINDINGS |
-			  SHAPE_SPANS,
+		.shapes = SHAPE_FACTS | SHAPE_TABLE | SHAPE_TREE | SHAPE_FINDINGS,
 		.summary = "for people; may change",
 		.functions = &text_functions,
 	},
 	{
 		.name = "json",
 		.tells_failure = true,
-		.shapes = SHAPE_FACTS | SHAPE_TABLE | SHAPE_TREE | SHAPE_FINDINGS |
-			  SHAPE_SPANS,
+		.shapes = SHAPE_FACTS | SHAPE_TABLE | SHAPE_TREE | SHAPE_FINDINGS,
 		.machine = true,
 		.summary = "one document, also when the work failed",
 		.functions = &json_functions,
@@ -98,6 +96,20 @@ static const struct out_format formats[] = {
 		.summary =
 			"a graph of modules for Graphviz, three levels unless -d is given",
 		.functions = &dot_functions,
+	},
+	{
+		.name = "chrome",
+		.shapes = SHAPE_SPANS,
+		.machine = true,
+		.summary = "what each rank did, on one clock, for Perfetto",
+		.functions = &chrome_functions,
+	},
+	{
+		.name = "svg",
+		.shapes = SHAPE_SPANS,
+		.machine = true,
+		.summary = "the same as a picture",
+		.functions = &svg_functions,
 	},
 };
 

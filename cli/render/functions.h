@@ -51,12 +51,14 @@ struct out_functions {
 	/* Before the row; NULL: the row says it all. */
 	void (*node)(struct out *out, const struct tree_node *node);
 	void (*weighed)(struct out *out, const struct weighed *part);
+	void (*timed)(struct out *out, const struct timed_span *span);
 };
 
 struct out {
 	const struct out_functions *functions;
 };
 
+extern const struct out_functions chrome_functions;
 extern const struct out_functions csv_functions;
 extern const struct out_functions dot_functions;
 extern const struct out_functions folded_functions;
@@ -67,6 +69,7 @@ extern const struct out_functions junit_functions;
 extern const struct out_functions name_functions;
 extern const struct out_functions ncdu_functions;
 extern const struct out_functions sarif_functions;
+extern const struct out_functions svg_functions;
 extern const struct out_functions text_functions;
 extern const struct out_functions tsv_functions;
 

@@ -345,3 +345,19 @@ bool out_weighs(struct out *out)
 			return true;
 	return false;
 }
+
+void out_timed(struct out *out, const struct timed_span *span)
+{
+	PASS_ON(out, timed, (*each, span));
+}
+
+bool out_times(struct out *out)
+{
+	struct out *alone = out;
+	struct out **each = &alone;
+
+	for (size_t left = outs_of(out, &each); left != 0; left--, each++)
+		if ((*each)->functions->timed != NULL)
+			return true;
+	return false;
+}

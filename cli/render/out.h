@@ -235,6 +235,23 @@ void out_weighed(struct out *out, const struct weighed *part);
 /* Whether some output draws them. */
 bool out_weighs(struct out *out);
 
+/*
+ * What a rank did for a while, for outputs that draw time: rank by rank, lane by lane, and
+ * in each in order of begin. All ranks are on one clock.
+ */
+struct timed_span {
+	int64_t rank;
+	const char *lane; /* a word: "collectives" */
+	struct text name;
+	int64_t begin_ns, dur_ns; /* the first of all begins at 0 */
+	int64_t total_ns;         /* and all end by then */
+	struct text group;        /* of processes, or absent */
+	uint64_t bytes;           /* that were moved; UINT64_MAX: absent */
+};
+void out_timed(struct out *out, const struct timed_span *span);
+/* Whether some output draws them. */
+bool out_times(struct out *out);
+
 /* values NULL: none, in a tree for people. */
 void out_node(struct out *out, const struct tree_node *node, const struct value *values);
 

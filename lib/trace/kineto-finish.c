@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 
+#include "trace/kineto-spans.h"
 #include "trace/kineto.h"
 
 /* ---- the second pass ---- */
@@ -249,7 +250,9 @@ bool fsdp_kineto_settle(struct fsdp_kineto *kineto)
 	if (recording->layer == FSDP_LAYER_HOST && !recording->has_device)
 		recording->host_comm_busy_ns =
 			fsdp_intervals_length(&kineto->busy.lists[FSDP_KINETO_HOST]);
-	if (!take_strip(kineto))
+	if (!take_strip(kineto) || (kineto->reading->options->spans &&
+					   !fsdp_kineto_spans_keep(&kineto->busy,
+						   &kineto->reading->arena, recording)))
 		return false;
 	recording->reduce_scatter_as_all_reduce =
 		kineto->any_reduce_scatter_op && recording->layer == FSDP_LAYER_HOST &&

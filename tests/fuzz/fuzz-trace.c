@@ -93,6 +93,34 @@ static void look_at_runs(const struct fsdp_recordings *set)
 	require(count == fsdp_recording_count(set));
 }
 
+static void look_at_spans(const struct fsdp_busy_span *spans, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		require(spans[i].begin_ns < spans[i].end_ns &&
+			(i == 0 || spans[i - 1].end_ns <= spans[i].begin_ns));
+}
+
+/* No wait is longer than what it is in. */
+static void look_at_alignment(const struct fsdp_recordings *set)
+{
+	struct fsdp_alignment *alignment;
+	require(fsdp_alignment_new(set, &alignment, NULL));
+	for (size_t i = 0; i < fsdp_recording_count(set); i++) {
+		const struct fsdp_recording *one = fsdp_recording(set, i);
+		look_at_spans(one->computing, one->computing_count);
+		look_at_spans(one->exposed, one->exposed_count);
+		(void)fsdp_alignment_offset(alignment, i);
+		for (size_t k = 0; k < one->collective_count; k++) {
+			struct fsdp_collective collective;
+			fsdp_recording_collective(one, k, &collective);
+			require(fsdp_alignment_wait(alignment, i, k) <=
+				collective.dur_ns);
+		}
+	}
+	require(fsdp_alignment_wait(alignment, SIZE_MAX, 0) == 0);
+	fsdp_alignment_free(alignment);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct walk_file file = walk_file_new(data, size);
@@ -100,14 +128,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct fsdp_recordings *set = NULL;
 	struct fsdp_error *error = NULL;
 	const struct fsdp_recording_options options = {
-		.size = sizeof options, .jobs = 1, .units = true
+		.size = sizeof options, .jobs = 1, .units = true, .spans = true
 	};
 	bool good = fsdp_recordings_read(paths, 2, &options, &set, &error);
 	require(good == (error == NULL) && good == (set != NULL));
 	for (size_t i = 0; good && i < fsdp_recording_count(set); i++)
 		look_at(fsdp_recording(set, i));
-	if (good)
+	if (good) {
 		look_at_runs(set);
+		look_at_alignment(set);
+	}
 	fsdp_recordings_free(set);
 	fsdp_error_free(error);
 	close(file.fd);

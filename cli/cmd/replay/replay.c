@@ -132,6 +132,7 @@ static bool prepare(struct run *run, struct fsdp_recording_options *options)
 	}
 	options->steps = prepared->steps;
 	options->timeline = replay->timeline;
+	options->spans = out_times(run->out);
 	options->units = replay->by != NULL && strcmp(replay->by, "unit") == 0;
 	options->kinds = 1u << FSDP_RECORDING_PROFILE | 1u << FSDP_RECORDING_LOG |
 			 1u << FSDP_RECORDING_KINETO;
@@ -339,7 +340,9 @@ static bool run_replay(struct run *run, struct fsdp_error **ret_error)
 	}
 	run_begin(run, status_of(&replay));
 	if (run->status != STATUS_FAILED) {
-		good = replay_show_text(&replay);
+		good = replay_emit_spans(&replay);
+		replay_emit_stacks(&replay);
+		good = replay_show_text(&replay) && good;
 		replay_tell_comparison(&replay);
 		replay_put_data(&replay);
 	}
@@ -358,7 +361,7 @@ const struct command command_replay = {
 		"replay --fail-if 'exposed>20%' --compare last.json rank*.json" },
 	.exit_1 = "a --fail-if holds, or with --strict anything odd",
 	.options = OPTIONS,
-	.shapes = SHAPE_TABLE,
+	.shapes = SHAPE_TABLE | SHAPE_STACKS | SHAPE_SPANS,
 	.answer = &replay_answer,
 	.output = "text",
 	.inputs = INPUTS_RECORDINGS,

@@ -101,6 +101,13 @@ bool replay_says_nothing(const struct replay *replay);
 bool replay_is_empty(const struct replay *replay);
 void replay_tell_nothing(struct replay *replay);
 
+/* ---- pictures ---- */
+
+/* Lanes of each rank, on one clock, and stacks of types, if some output draws them. False:
+ * out of memory. */
+bool replay_emit_spans(struct replay *replay);
+void replay_emit_stacks(struct replay *replay);
+
 /* ---- times ---- */
 
 /* Milliseconds with three decimals, halves away from zero; "-" if absent. */

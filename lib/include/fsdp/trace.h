@@ -67,6 +67,7 @@ struct fsdp_recording_options {
 
 	bool timeline; /* fsdp_recording.timeline is wanted */
 	bool units;    /* fsdp_recording.units is wanted */
+	bool spans;    /* fsdp_recording.computing and exposed are wanted */
 
 	/* Bits 1 << kind: others are left out, unless there is nothing else. 0: all. */
 	unsigned kinds;
@@ -198,6 +199,11 @@ struct fsdp_device_times {
 	int64_t mem_busy_ns;     /* with copies and sets */
 	int64_t overlap_ns;      /* with collectives and kernels at once */
 	int64_t exposed_ns;      /* with collectives and no kernel */
+};
+
+/** A time in which a device was busy; the end is not inside. */
+struct fsdp_busy_span {
+	int64_t begin_ns, end_ns;
 };
 
 /** A step of the profiler's schedule, the span "ProfilerStep#N". Work of the device belongs
@@ -527,6 +533,11 @@ struct fsdp_recording {
 	bool steps_incomplete; /* of a pipe: calls came long before their steps */
 	bool reduce_scatter_as_all_reduce; /* gloo carries it out so */
 
+	/* with options.spans, by time and disjoint: when the device computed, and when it
+	 * was busy with collectives and computed nothing */
+	const struct fsdp_busy_span *computing, *exposed;
+	size_t computing_count, exposed_count;
+
 	/* with options.units, in the order of names */
 	const struct fsdp_unit_times *units;
 	size_t unit_count;
@@ -700,6 +711,36 @@ FSDP_API const struct fsdp_matching *fsdp_recordings_matching(
 FSDP_API size_t fsdp_recordings_unit_count(const struct fsdp_recordings *recordings);
 FSDP_API const struct fsdp_unit_times *fsdp_recordings_unit(
 	const struct fsdp_recordings *recordings, size_t index);
+
+/* ---- one clock ---- */
+
+/**
+ * The collectives of several ranks on one clock: all ranks of a collective leave it at
+ * about the same time, so clocks are put where their ends meet, each by the median over
+ * all collectives that it shares.
+ */
+struct fsdp_alignment;
+
+/** Of the traces of a run, which stay as long as it. Takes 32 bytes for each collective;
+ * the caller owns it. Fails if memory runs out. */
+FSDP_API bool fsdp_alignment_new(const struct fsdp_recordings *recordings,
+	struct fsdp_alignment **ret_alignment, struct fsdp_error **ret_error);
+
+/** NULL is fine. */
+FSDP_API void fsdp_alignment_free(struct fsdp_alignment *alignment);
+
+/** What is to be added to the times of a recording, by its index, so that they count from
+ * the first start of all. */
+FSDP_API int64_t fsdp_alignment_offset(
+	const struct fsdp_alignment *alignment, size_t recording);
+
+/** How long a collective waited for the last rank to begin it; at most as long as it
+ * took. 0 for one that no other recording shares, and past the end. */
+FSDP_API int64_t fsdp_alignment_wait(
+	const struct fsdp_alignment *alignment, size_t recording, size_t collective);
+
+/** From the first start of all to the last end. */
+FSDP_API int64_t fsdp_alignment_span(const struct fsdp_alignment *alignment);
 
 /** The axis of all strips, if the options asked for them. */
 FSDP_API const struct fsdp_timeline *fsdp_recordings_timeline(

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writes times as the trace event format that Perfetto and chrome://tracing read: a
+ * process for each rank, a thread for each lane.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "render/escape.h"
+#include "render/functions.h"
+#include "render/json-value.h"
+
+struct chrome {
+	struct out base;
+	struct writer stream;
+	int64_t rank;     /* that was written last … */
+	const char *lane; /* … and the lane in it; NULL: none yet */
+	unsigned thread;
+	bool begun, filled;
+};
+
+static struct chrome *chrome_of(struct out *out)
+{
+	return (struct chrome *)out;
+}
+
+static void begin(struct out *out, const struct out_header *header)
+{
+	struct chrome *chrome = chrome_of(out);
+	chrome->begun = header->has_data;
+	if (chrome->begun)
+		writer_text(
+			&chrome->stream, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
+}
+
+/* Microseconds with three decimals. */
+static void put_us(struct writer *to, int64_t ns)
+{
+	char digits[40];
+	int size = snprintf(digits, sizeof digits, "%s%" PRIu64 ".%03" PRIu64,
+		ns < 0 ? "-" : "", (ns < 0 ? -(uint64_t)ns : (uint64_t)ns) / 1000,
+		(ns < 0 ? -(uint64_t)ns : (uint64_t)ns) % 1000);
+	writer_put(to, digits, (size_t)size);
+}
+
+static void event_begin(struct chrome *chrome, const char *phase)
+{
+	struct writer *to = &chrome->stream;
+	writer_text(to, chrome->filled ? ",\n" : "\n");
+	chrome->filled = true;
+	writer_text(to, "{\"ph\":\"");
+	writer_text(to, phase);
+	writer_text(to, "\",\"pid\":");
+	writer_integer(to, chrome->rank);
+	writer_text(to, ",\"tid\":");
+	writer_count(to, chrome->thread);
+}
+
+/* What a process or a thread is called, and where it stands. */
+static void put_title(
+	struct chrome *chrome, const char *event, const char *title, int64_t number)
+{
+	struct writer *to = &chrome->stream;
+	event_begin(chrome, "M");
+	writer_text(to, ",\"name\":\"");
+	writer_text(to, event);
+	writer_text(to, "_name\",\"args\":{\"name\":\"");
+	writer_text(to, title);
+	if (number >= 0)
+		writer_integer(to, number);
+	writer_text(to, "\"}}");
+	event_begin(chrome, "M");
+	writer_text(to, ",\"name\":\"");
+	writer_text(to, event);
+	writer_text(to, "_sort_index\",\"args\":{\"sort_index\":");
+	writer_integer(to, number >= 0 ? number : (int64_t)chrome->thread);
+	writer_text(to, "}}");
+}
+
+static void find_lane(struct chrome *chrome, const struct timed_span *span)
+{
+	if (chrome->lane == NULL || chrome->rank != span->rank) {
+		chrome->rank = span->rank;
+		chrome->thread = 0;
+		chrome->lane = NULL;
+		put_title(chrome, "process", "rank ", span->rank);
+	}
+	if (chrome->lane == NULL || strcmp(chrome->lane, span->lane) != 0) {
+		chrome->lane = span->lane;
+		chrome->thread++;
+		put_title(chrome, "thread", span->lane, -1);
+	}
+}
+
+static void put_args(struct writer *to, const struct timed_span *span)
+{
+	if (span->group.data == NULL && span->bytes == UINT64_MAX)
+		return;
+	writer_text(to, ",\"args\":{");
+	if (span->group.data != NULL) {
+		writer_text(to, "\"process group\":");
+		spell_string(to, span->group.data, span->group.size);
+	}
+	if (span->bytes != UINT64_MAX) {
+		writer_text(to, span->group.data != NULL ? ",\"bytes\":" : "\"bytes\":");
+		writer_count(to, span->bytes);
+	}
+	writer_char(to, '}');
+}
+
+static void timed(struct out *out, const struct timed_span *span)
+{
+	struct chrome *chrome = chrome_of(out);
+	struct writer *to = &chrome->stream;
+	find_lane(chrome, span);
+	event_begin(chrome, "X");
+	writer_text(to, ",\"cat\":\"");
+	writer_text(to, span->lane);
+	writer_text(to, "\",\"name\":");
+	spell_string(to, span->name.data, span->name.size);
+	writer_text(to, ",\"ts\":");
+	put_us(to, span->begin_ns);
+	writer_text(to, ",\"dur\":");
+	put_us(to, span->dur_ns);
+	put_args(to, span);
+	writer_char(to, '}');
+}
+
+static void end(struct out *out, const struct out_footer *footer)
+{
+	struct chrome *chrome = chrome_of(out);
+	(void)footer;
+	if (chrome->begun)
+		writer_text(&chrome->stream, "]}\n");
+	writer_flush(&chrome->stream);
+}
+
+static int finish(struct out *out)
+{
+	writer_flush(&chrome_of(out)->stream);
+	return chrome_of(out)->stream.error;
+}
+
+static void free_chrome(struct out *out)
+{
+	writer_done(&chrome_of(out)->stream);
+	free(out);
+}
+
+static struct out *new_chrome(FILE *stream, const struct looks *looks)
+{
+	struct chrome *chrome = calloc(1, sizeof *chrome);
+	if (chrome == NULL)
+		return NULL;
+	chrome->base.functions = &chrome_functions;
+	bool ok = writer_init(&chrome->stream, stream);
+	chrome->stream.ascii = looks->seven_bits;
+	if (ok)
+		return &chrome->base;
+	free_chrome(&chrome->base);
+	return NULL;
+}
+
+const struct out_functions chrome_functions = {
+	.new = new_chrome,
+	.finish = finish,
+	.free = free_chrome,
+	.begin = begin,
+	.end = end,
+	.timed = timed,
+};

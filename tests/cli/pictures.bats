@@ -1,0 +1,226 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# Outputs that other programs draw, opened by these programs where they are installed.
+
+bats_require_minimum_version 1.5.0
+
+setup() {
+	cd "$BATS_TEST_TMPDIR"
+	bin=$FSDP_INSPECT
+	data=$TESTDATA
+}
+
+# A model whose names would hurt whatever does not escape them.
+hostile() {
+	cat > hostile.fsdp-plan.json <<'PLAN'
+{"format": "fsdp-plan", "version": 1, "world_size": 2, "modules": [
+ {"name": "", "class": "N\"et;\\G"},
+ {"name": "a;b 7", "class": "</svg><script>alert(1)</script>"},
+ {"name": "a;b 7.\u001b[31mred", "class": "\u202egnp"},
+ {"name": "a;b 7.line\nfeed", "class": "Lin\\near"},
+ {"name": "\"quoted\\\"", "class": "&lt;&amp;"}],
+ "parameters": [{"fqn": "a;b 7.\u001b[31mred.w;eight", "shape": [3], "dtype": "float32"},
+  {"fqn": "a;b 7.line\nfeed.bias\"", "shape": [5], "dtype": "float32"},
+  {"fqn": "\"quoted\\\".x\\", "shape": [7], "dtype": "float32"}], "units": []}
+PLAN
+}
+
+@test "folded: a stack, a blank and a number per line, and all bytes" {
+	hostile
+	"$bin" tree -q -o folded hostile.fsdp-plan.json > out
+	! LC_ALL=C grep -P '[^\x20-\x7e]' out
+	! grep -vE '^[^;]+(;[^;]+)* [0-9]+$' out
+	[ "$(awk '{ sum += $NF } END { print sum }' out)" = 60 ]
+}
+
+@test "folded: weights add up to the bytes of the root" {
+	for model in "$data/hf/llama-sharded" "$data/demo/step-1234" "$data/dcp/odd-names/checkpoint"; do
+		sum=$("$bin" tree -q -o folded "$model" | awk '{ sum += $NF } END { print sum + 0 }')
+		all=$("$bin" tree -q --json "$model" | jq '.data.modules[0].bytes')
+		buffers=$("$bin" ls -q --json --role=buffer "$model" | jq '[.data.tensors[].bytes] | add // 0' || true)
+		[ "$sum" = $((all + ${buffers:-0})) ] || { echo "$model: $sum of $all"; false; }
+	done
+	model=$data/hf/llama-sharded
+	[ "$("$bin" tree -q -d 1 -o folded "$model" | awk '{ sum += $NF } END { print sum }')" = \
+		"$("$bin" tree -q --json "$model" | jq '.data.modules[0].bytes')" ]
+}
+
+@test "ncdu reads its listing and finds all bytes" {
+	hostile
+	"$bin" tree -q -o ncdu=listing hostile.fsdp-plan.json
+	jq -e '.[0] == 1' listing
+	! LC_ALL=C grep -P '[^\x0a\x20-\x7e]' listing
+	[ "$(jq '[.. | objects | .asize // 0] | add' listing)" = 60 ]
+	command -v ncdu || skip "ncdu is not installed"
+	ncdu -f listing -o again
+	[ "$(jq '[.. | objects | .asize // 0] | add' again)" = 60 ]
+	"$bin" tree -q -o ncdu "$data/demo/step-1234" | ncdu -f - -o again
+}
+
+@test "dot draws modules, three levels of them" {
+	hostile
+	"$bin" tree -q -o dot hostile.fsdp-plan.json > graph
+	! LC_ALL=C grep -P '[^\x09\x0a\x20-\x7e]' graph
+	[ "$(grep -c 'label=' graph)" = 5 ]
+	[ "$("$bin" tree -q -o dot "$data/hf/llama-sharded" | grep -c 'label=')" -lt \
+		"$("$bin" tree -q -o dot -d 9 "$data/hf/llama-sharded" | grep -c 'label=')" ]
+	command -v dot || skip "Graphviz is not installed"
+	dot -Tsvg graph > graph.svg
+	[ "$(dot -Tplain graph | grep -c '^node')" = 5 ]
+	[ "$(dot -Tplain graph | grep -c '^edge')" = 4 ]
+	! grep -q '<script' graph.svg
+	"$bin" tree -q -o dot -d 9 "$data/hf/llama-sharded" | dot -Tplain > /dev/null
+}
+
+@test "a plan of a log is read as one" {
+	log=$data/traces/printed_models/fsdp1_checkpoint_logging.log
+	"$bin" tree -q --units-from="$log" -o json=a -o plan=x.fsdp-plan.json
+	"$bin" tree -q --json --plan x.fsdp-plan.json x.fsdp-plan.json > b
+	diff <(jq -c '.data' a) <(jq -c '.data' b)
+	run -2 "$bin" tree -q -o plan "$data/demo/step-1234"
+}
+
+@test "with a checkpoint the plan has its parameters" {
+	log=$data/traces/printed_models/fsdp2_some_noise.log
+	"$bin" tree -q --units-from="$log" -o json=a -o plan=x.fsdp-plan.json "$data/hf/llama-sharded" || true
+	jq -e '.from == "log" and (.parameters | type == "array")' x.fsdp-plan.json
+	"$bin" tree -q --json --plan x.fsdp-plan.json "$data/hf/llama-sharded" > b || true
+	diff <(jq -c '.data.units' a) <(jq -c '.data.units' b)
+}
+
+traces() {
+	ls "$data"/traces/gpu_generated/new_args_rank*.gz
+}
+
+# What Perfetto and chrome://tracing ask of a trace.
+valid_chrome() {
+	jq -e '.displayTimeUnit == "ms" and (.traceEvents | type == "array") and
+		all(.traceEvents[]; (.ph == "X" or .ph == "M") and (.pid | type == "number") and
+			(.tid | type == "number") and (.name | type == "string")) and
+		all(.traceEvents[] | select(.ph == "X"); .ts >= 0 and .dur >= 0 and (.cat | type == "string")) and
+		([.traceEvents[] | select(.ph == "X") | [.pid, .tid]] | unique) ==
+			([.traceEvents[] | select(.name == "thread_name") | [.pid, .tid]] | unique) and
+		([.traceEvents[] | select(.name == "process_name") | .pid] | length == (unique | length))' "$1" > /dev/null
+}
+
+@test "chrome: a trace of all ranks, whose lanes add up" {
+	"$bin" replay -q -o json=replay.json -o chrome=trace.json $(traces)
+	valid_chrome trace.json
+	for rank in $(jq '.data.ranks[].rank' replay.json); do
+		exposed=$(jq "[.traceEvents[] | select(.ph == \"X\" and .pid == $rank and .cat == \"exposed\").dur * 1000 | round] | add // 0" trace.json)
+		[ "$exposed" = "$(jq ".data.ranks[] | select(.rank == $rank) | .device.exposed_ns" replay.json)" ]
+		computing=$(jq "[.traceEvents[] | select(.ph == \"X\" and .pid == $rank and .cat == \"computing\").dur * 1000 | round] | add // 0" trace.json)
+		[ "$computing" = "$(jq ".data.ranks[] | select(.rank == $rank) | .device.compute_busy_ns" replay.json)" ]
+	done
+}
+
+@test "chrome: clocks that differ make no difference" {
+	set -- $(traces)
+	gzip -dc "$1" > new_args_rank0.pt.trace.json
+	gzip -dc "$2" > new_args_rank1.pt.trace.json
+	"$bin" replay -q -o chrome=same.json new_args_rank?.pt.trace.json
+	jq '.traceEvents |= map(if .ts then .ts += 7000000 else . end)' new_args_rank1.pt.trace.json > moved
+	mv moved new_args_rank1.pt.trace.json
+	"$bin" replay -q -o chrome=moved.json new_args_rank?.pt.trace.json
+	cmp same.json moved.json
+	"$bin" replay -q -o chrome=again.json new_args_rank?.pt.trace.json
+	cmp again.json moved.json
+}
+
+@test "svg: a picture of a size that does not grow" {
+	"$bin" replay -q -o svg=time.svg $(traces)
+	[ "$(grep -c '<rect class=' time.svg)" -gt 10 ]
+	[ "$(stat -c %s time.svg)" -lt 2000000 ]
+	command -v xmllint || skip "xmllint is not installed"
+	xmllint --noout time.svg
+}
+
+@test "names from a trace hurt no picture" {
+	gzip -dc "$(traces | head -1)" | sed 's/nccl:all_gather/<\/svg><script>;\\u202e"/g; s/"Process Group Name": *"[^"]*"/"Process Group Name": "\\"}<\/title>\\u001b[31m"/g' > odd_rank0.json
+	"$bin" replay -q -o chrome=trace.json -o svg=time.svg -o folded=stacks odd_rank0.json
+	valid_chrome trace.json
+	! grep -q '<script' time.svg
+	! LC_ALL=C grep -P '[^\x0a\x20-\x7e]' trace.json
+	! LC_ALL=C grep -P '[^\x0a\x20-\x7e]' stacks
+	! grep -vE '^[^;]+(;[^;]+)* [0-9]+$' stacks
+	command -v xmllint || skip "xmllint is not installed"
+	xmllint --noout time.svg
+}
+
+@test "folded: nanoseconds of each type, by rank and step" {
+	"$bin" replay -q -o folded=stacks -o json=replay.json $(traces)
+	! grep -vE '^rank [0-9]+(;step [0-9]+)?;[^;]+ [0-9]+$' stacks
+}
+
+# A page that needs nothing else: the policy allows its own styles, by their digests.
+self_contained() {
+	python3 - "$1" <<'PYTHON'
+import base64, hashlib, html.parser, re, sys
+text = open(sys.argv[1], encoding="utf-8").read()
+class Page(html.parser.HTMLParser):
+    void = {"meta", "br", "rect"}
+    def __init__(self):
+        super().__init__()
+        self.open, self.styles, self.ids = [], [], []
+    def handle_starttag(self, tag, attributes):
+        names = dict(attributes)
+        assert tag not in ("script", "link", "img", "iframe", "object", "a", "base"), tag
+        assert not any(n.startswith("on") or n in ("src", "href", "style") for n in names), names
+        self.ids += [names["id"]] if "id" in names else []
+        if tag not in self.void:
+            self.open.append(tag)
+    def handle_startendtag(self, tag, attributes):
+        pass
+    def handle_endtag(self, tag):
+        if tag not in self.void:
+            assert self.open.pop() == tag, tag
+    def handle_data(self, data):
+        if self.open[-1:] == ["style"]:
+            self.styles.append(data)
+page = Page()
+page.feed(text)
+page.close()
+assert not page.open and len(page.ids) == len(set(page.ids))
+policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)[1]
+assert policy.startswith("default-src 'none';")
+for style in page.styles:
+    assert base64.b64encode(hashlib.sha256(style.encode()).digest()).decode() in policy, style[:40]
+assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f‪-‮⁦-⁩]", text)
+assert text.startswith("<!DOCTYPE html>") and '<html lang="en">' in text and "<main>" in text
+PYTHON
+}
+
+@test "html: one page for each command that answers so" {
+	hostile
+	"$bin" info -q -o html=info.html "$data/demo/step-1234"
+	"$bin" tree -q --sizes -o html=tree.html hostile.fsdp-plan.json
+	"$bin" show -q -g '**' -o html=show.html "$data/dcp/odd-names/checkpoint" || true
+	"$bin" audit -q -o html=audit.html "$data/broken/dcp-chunk-gap/checkpoint" || true
+	"$bin" replay -q -o html=replay.html $(traces)
+	"$bin" report -q -o html=report.html "$data/demo/step-1234"
+	run -2 "$bin" info -q -o html=none.html nowhere
+	for page in *.html; do
+		self_contained "$page" || { echo "$page"; false; }
+	done
+	grep -q 'chunk-gap' audit.html
+	grep -q 'class="n h8"' report.html
+	grep -q '<svg' replay.html
+	"$bin" replay -q -o html=again.html $(traces)
+	cmp again.html replay.html
+}
+
+@test "html: a model of many tensors stays a page" {
+	python3 -c '
+import json
+names = (f"model.layers.{i}.mlp.experts.{k}.w{j}.weight" for i in range(100) for k in range(100) for j in range(10))
+head = {n: {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]} for n in names}
+head["big.weight"] = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
+head = json.dumps(head).encode()
+open("many.safetensors", "wb").write(len(head).to_bytes(8, "little") + head + bytes(8))'
+	"$bin" tree -q -o html=many.html many.safetensors
+	"$bin" report -q many.safetensors > many-report.html
+	[ "$(stat -c %s many-report.html)" -lt 2000000 ]
+	self_contained many-report.html
+	[ "$(stat -c %s many.html)" -lt 2000000 ]
+	self_contained many.html
+}
