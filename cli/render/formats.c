@@ -75,6 +75,14 @@ static const struct out_format formats[] = {
 		.functions = &github_functions,
 	},
 	{
+		.name = "html",
+		.tells_failure = true,
+		.shapes = SHAPE_PAGE,
+		.machine = true,
+		.summary = "one page with all of it, which needs no network",
+		.functions = &html_functions,
+	},
+	{
 		.name = "folded",
 		.shapes = SHAPE_STACKS,
 		.machine = true,

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 
 #include "render/out.h"
+#include "render/writer.h"
 
 /* The columns that an output shows of a table: indexes, in order. */
 struct columns {
@@ -50,6 +51,7 @@ struct out_functions {
 	void (*table_end)(struct out *out);
 	/* Before the row; NULL: the row says it all. */
 	void (*node)(struct out *out, const struct tree_node *node);
+
 	void (*weighed)(struct out *out, const struct weighed *part);
 	void (*timed)(struct out *out, const struct timed_span *span);
 };
@@ -63,6 +65,7 @@ extern const struct out_functions csv_functions;
 extern const struct out_functions dot_functions;
 extern const struct out_functions folded_functions;
 extern const struct out_functions github_functions;
+extern const struct out_functions html_functions;
 extern const struct out_functions json_functions;
 extern const struct out_functions jsonl_functions;
 extern const struct out_functions junit_functions;
@@ -72,6 +75,10 @@ extern const struct out_functions sarif_functions;
 extern const struct out_functions svg_functions;
 extern const struct out_functions text_functions;
 extern const struct out_functions tsv_functions;
+
+/* A value that is no text as people read it in a sentence (text.c). */
+void text_put_value(
+	struct writer *to, const struct looks *looks, const struct value *value);
 
 void columns_for_machine(const struct table *table, struct columns *ret_columns);
 /* Those of text, unless the table is not for people: all. */

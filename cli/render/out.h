@@ -77,6 +77,7 @@ enum {
 	SHAPE_ITEMS = 1 << 5,   /* facts with a main array among them */
 	SHAPE_STACKS = 1 << 6,  /* weighed parts: of bytes or time */
 	SHAPE_MODULES = 1 << 7, /* weighed parts: modules and their tensors */
+	SHAPE_PAGE = 1 << 9,    /* lines and tables that make a page by themselves */
 };
 
 /* A row of the table of outputs. */
@@ -189,6 +190,7 @@ struct table {
 	unsigned view;            /* which of those that columns speak of: 0 to 31 */
 	unsigned indent;          /* spaces */
 	bool no_header;
+	uint64_t heat; /* cells of bytes are shaded by how near they are to it; 0: not */
 	uint64_t
 		left_out; /* bit 1 << column: text leaves it out by itself, since it would
 			      say the same in each row */

@@ -117,6 +117,8 @@ COMMANDS = [
     ["info", "testdata/broken/dcp-truncated-metadata/checkpoint"],
     ["info", "--json", "testdata/broken/dcp-chunk-gap/checkpoint"],
     ["replay", TRACES + "malformed/base.json"],
+    ["info", "-o", "html", DCP],
+    ["replay", "-o", "html", TRACES + "gpu_generated/old_lying_rank0.pt.trace.json.gz"],
     ["replay", "-o", "chrome", TRACES + "gpu_generated/old_lying_rank0.pt.trace.json.gz"],
     ["replay", "-o", "svg", TRACES + "gpu_generated/old_lying_rank0.pt.trace.json.gz"],
     ["replay", "--json", TRACES + "gpu_generated/old_lying_rank0.pt.trace.json.gz"],

@@ -297,7 +297,7 @@ const struct command command_audit = {
 		"audit -q step-1000/ && deploy step-1000/" },
 	.exit_1 = "a finding at or above --fail-on",
 	.options = OPTIONS,
-	.shapes = SHAPE_FACTS | SHAPE_ITEMS | SHAPE_FINDINGS,
+	.shapes = SHAPE_PAGE | SHAPE_FACTS | SHAPE_ITEMS | SHAPE_FINDINGS,
 	.answer = &audit_record,
 	.output = "text",
 	.inputs = INPUTS_MANY,

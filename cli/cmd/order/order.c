@@ -900,7 +900,7 @@ const struct command command_order = {
 		"order --first-diff rank*.order.jsonl" },
 	.exit_1 = "the ranks differ or hang, or with --strict PyTorch would warn",
 	.options = OPTIONS,
-	.shapes = SHAPE_TABLE,
+	.shapes = SHAPE_PAGE | SHAPE_TABLE,
 	.answer = &order_answer,
 	.output = "text",
 	.inputs = INPUTS_RECORDINGS,

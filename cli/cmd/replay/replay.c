@@ -361,7 +361,7 @@ const struct command command_replay = {
 		"replay --fail-if 'exposed>20%' --compare last.json rank*.json" },
 	.exit_1 = "a --fail-if holds, or with --strict anything odd",
 	.options = OPTIONS,
-	.shapes = SHAPE_TABLE | SHAPE_STACKS | SHAPE_SPANS,
+	.shapes = SHAPE_PAGE | SHAPE_TABLE | SHAPE_STACKS | SHAPE_SPANS,
 	.answer = &replay_answer,
 	.output = "text",
 	.inputs = INPUTS_RECORDINGS,

@@ -376,7 +376,7 @@ const struct command command_show = {
 	.options = OPTIONS,
 	.selectors = (const struct option *const[]){ select_names, select_ranks,
 		select_files, NULL },
-	.shapes = SHAPE_FACTS | SHAPE_ITEMS,
+	.shapes = SHAPE_PAGE | SHAPE_FACTS | SHAPE_ITEMS,
 	.answer = &show_record,
 	.output = "text",
 	.inputs = INPUTS_ONE_NAMES,
