@@ -118,6 +118,7 @@ COMMANDS = [
     ["info", "--json", "testdata/broken/dcp-chunk-gap/checkpoint"],
     ["replay", TRACES + "malformed/base.json"],
     ["info", "-o", "html", DCP],
+    ["report", DCP],
     ["replay", "-o", "html", TRACES + "gpu_generated/old_lying_rank0.pt.trace.json.gz"],
     ["replay", "-o", "chrome", TRACES + "gpu_generated/old_lying_rank0.pt.trace.json.gz"],
     ["replay", "-o", "svg", TRACES + "gpu_generated/old_lying_rank0.pt.trace.json.gz"],
