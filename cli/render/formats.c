@@ -119,6 +119,13 @@ static const struct out_format formats[] = {
 		.summary = "the same as a picture",
 		.functions = &svg_functions,
 	},
+	{
+		.name = "plan",
+		.shapes = SHAPE_PLAN,
+		.machine = true,
+		.summary = "with --units-from, what it tells as a sharding plan",
+		.functions = &plan_functions,
+	},
 };
 
 const struct out_format *out_format(size_t index)

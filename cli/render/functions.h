@@ -54,6 +54,9 @@ struct out_functions {
 
 	void (*weighed)(struct out *out, const struct weighed *part);
 	void (*timed)(struct out *out, const struct timed_span *span);
+	/* Of an output that shows nothing of an answer but what is emitted for it alone:
+	 * where that goes. */
+	struct out *(*aside)(struct out *out);
 };
 
 struct out {
@@ -71,6 +74,7 @@ extern const struct out_functions jsonl_functions;
 extern const struct out_functions junit_functions;
 extern const struct out_functions name_functions;
 extern const struct out_functions ncdu_functions;
+extern const struct out_functions plan_functions;
 extern const struct out_functions sarif_functions;
 extern const struct out_functions svg_functions;
 extern const struct out_functions text_functions;

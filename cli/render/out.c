@@ -361,3 +361,14 @@ bool out_times(struct out *out)
 			return true;
 	return false;
 }
+
+struct out *out_aside(struct out *out)
+{
+	struct out *alone = out;
+	struct out **each = &alone;
+
+	for (size_t left = outs_of(out, &each); left != 0; left--, each++)
+		if ((*each)->functions->aside != NULL)
+			return (*each)->functions->aside(*each);
+	return NULL;
+}

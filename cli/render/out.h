@@ -78,6 +78,7 @@ enum {
 	SHAPE_STACKS = 1 << 6,  /* weighed parts: of bytes or time */
 	SHAPE_MODULES = 1 << 7, /* weighed parts: modules and their tensors */
 	SHAPE_PAGE = 1 << 9,    /* lines and tables that make a page by themselves */
+	SHAPE_PLAN = 1 << 8,    /* a sharding plan, beside the answer */
 };
 
 /* A row of the table of outputs. */
@@ -253,6 +254,10 @@ struct timed_span {
 void out_timed(struct out *out, const struct timed_span *span);
 /* Whether some output draws them. */
 bool out_times(struct out *out);
+
+/* The output for a document that stands beside the answer, among those that were asked
+ * for, or NULL: what is emitted there is seen by it alone. */
+struct out *out_aside(struct out *out);
 
 /* values NULL: none, in a tree for people. */
 void out_node(struct out *out, const struct tree_node *node, const struct value *values);

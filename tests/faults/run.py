@@ -67,6 +67,7 @@ COMMANDS = [
     ["tree", "-o", "folded", "testdata/hf/llama-sharded"],
     ["tree", "-o", "ncdu", "testdata/hf/llama-sharded"],
     ["tree", "-o", "dot", "testdata/hf/llama-sharded"],
+    ["tree", "-o", "plan", "--units-from=testdata/traces/printed_models/fsdp2_some_noise.log"],
     ["fqns", "--units-from=testdata/traces/printed_models/fsdp2_mixtral_ansi.log", "testdata/hf/llama-sharded"],
     ["info", "testdata/lightning/trainer-ckpt"],
     ["ls", "testdata/deepspeed/zero2-roundrobin-w2"],

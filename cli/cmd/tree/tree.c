@@ -7,6 +7,7 @@
 
 #include "cmd/tree/tree.h"
 #include "part/nothing.h"
+#include "part/plan-document.h"
 #include "run/answer.h"
 
 static const char *const STYLES[] = { "default", "torch", NULL };
@@ -126,6 +127,7 @@ static bool show_tree(struct tree *tree)
 	run_begin(tree->run, answer_selection_status(tree->run, tree->selection, status));
 	emit_rows(tree);
 	out_fields(tree->run->out, &tree_record, (struct subject){ &tree->row, tree });
+	plan_document_write(tree->run, &tree->buffers);
 	if (tree->shown_count > 0)
 		tell_origin(tree);
 	return !tree->join.first.failed && !tree->join.braces.failed;
@@ -158,7 +160,7 @@ static bool run_tree(struct run *run, struct fsdp_error **ret_error)
 	if (tree.options->fold && tree.options->no_fold)
 		return refuse(run, "give one of them",
 			"--fold and --no-fold exclude each other");
-	if (!answer_selection(run, &tree.selection))
+	if (!plan_document_check(run) || !answer_selection(run, &tree.selection))
 		return true;
 	tree.row = (struct row_context){ .run = run, .buffers = &tree.buffers };
 	if (strcmp(tree.options->style, "torch") == 0)
@@ -190,7 +192,8 @@ const struct command command_tree = {
 	.options = OPTIONS,
 	.selectors = (const struct option *const[]){ select_names, select_tensors,
 		select_ranks, select_files, select_depth, NULL },
-	.shapes = SHAPE_PAGE | SHAPE_TREE | SHAPE_TABLE | SHAPE_STACKS | SHAPE_MODULES,
+	.shapes = SHAPE_PAGE | SHAPE_TREE | SHAPE_TABLE | SHAPE_STACKS | SHAPE_MODULES |
+		  SHAPE_PLAN,
 	.answer = &tree_record,
 	.output = "text",
 	.inputs = INPUTS_MANY,
