@@ -17,6 +17,17 @@ extern "C" {
 
 /** The version these headers belong to. */
 #define FSDP_VERSION "0.1.0"
+#define FSDP_VERSION_MAJOR 0
+#define FSDP_VERSION_MINOR 1
+#define FSDP_VERSION_PATCH 0
+
+/** Whether these headers are of that version or a later one; for #if. */
+#define FSDP_VERSION_AT_LEAST(major, minor, patch)                \
+	(FSDP_VERSION_MAJOR > (major) ||                          \
+		(FSDP_VERSION_MAJOR == (major) &&                 \
+			(FSDP_VERSION_MINOR > (minor) ||          \
+				(FSDP_VERSION_MINOR == (minor) && \
+					FSDP_VERSION_PATCH >= (patch)))))
 
 /** The version of the library that runs, which need not be FSDP_VERSION: a shared
  * library may be newer than what it was built with. Static, as all texts here. */
