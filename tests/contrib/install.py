@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 SKIP = 77
-NAME = "fsdp_inspect_export"
+NAMES = ("fsdp_inspect", "fsdp_inspect_export")
 # Until 70.1 setuptools had the command that builds a wheel from another package.
 PROBE = """
 import setuptools
@@ -36,6 +36,18 @@ def builder():
     return None
 
 
+def installed(source, target, name):
+    """Status 0 if all files of the package are there, and it is the one that is imported."""
+    there = {n for n in os.listdir(os.path.join(source, name)) if not n.startswith("__pycache__")}
+    lacking = there - set(os.listdir(os.path.join(target, name)))
+    if lacking:
+        print(f"not installed: {sorted(lacking)}")
+        return 1
+    code = f"import {name} as e; assert e.__file__.startswith({target!r}), e.__file__; print(e.__version__)"
+    return subprocess.run([sys.executable, "-B", "-c", code], env={**os.environ, "PYTHONPATH": target},
+                          check=False).returncode
+
+
 def main():
     source = sys.argv[1]
     python = builder()
@@ -52,14 +64,7 @@ def main():
         if ran.returncode:
             print(ran.stdout)
             return 1
-        there = {n for n in os.listdir(os.path.join(source, NAME)) if not n.startswith("__pycache__")}
-        installed = set(os.listdir(os.path.join(target, NAME)))
-        if not there <= installed:
-            print(f"not installed: {sorted(there - installed)}")
-            return 1
-        code = f"import {NAME} as e; assert e.__file__.startswith({target!r}), e.__file__; print(e.__version__)"
-        return subprocess.run([python, "-B", "-c", code], env={**os.environ, "PYTHONPATH": target},
-                              check=False).returncode
+        return max(installed(source, target, name) for name in NAMES)
 
 
 if __name__ == "__main__":

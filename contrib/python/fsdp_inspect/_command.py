@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the command fsdp-inspect and takes its answer apart.
+
+Knows where the command is installed, its exit statuses and the envelope of its JSON.
+Refuses to know what any command answers.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Union
+
+from ._answer import Answer
+
+Path = Union[str, "os.PathLike[str]"]
+
+NAME = "fsdp-inspect"
+COULD_NOT = 2
+
+
+class Error(Exception):
+    """What the command could not do. `code` is a word of its JSON (usage, system, damaged,
+    unsupported, limit, memory), `rule` that of the finding it stands for; `path`, `member`
+    and `offset` are the place, `hint` says what to do; what is unknown is None."""
+
+    def __init__(self, message: str, fields: Optional[Mapping[str, Any]] = None, status: int = COULD_NOT) -> None:
+        fields = fields or {}
+        super().__init__(message)
+        self.message = message
+        self.status = status
+        self.code: str = fields.get("code", "failed")
+        self.rule: Optional[str] = fields.get("rule")
+        self.path: Optional[str] = fields.get("path")
+        self.member: Optional[str] = fields.get("member")
+        self.offset: Optional[int] = fields.get("offset")
+        self.hint: Optional[str] = fields.get("hint")
+
+    def __str__(self) -> str:
+        place = [text for text in (self.path, self.member) if text]
+        if self.offset is not None:
+            place.append(f"offset {self.offset}")
+        text = ": ".join([*place, self.message])
+        return f"{text} (next: {self.hint})" if self.hint else text
+
+    @classmethod
+    def of_messages(cls, messages: str, path: Optional[str] = None) -> Error:
+        """What the command said on stderr where its output was no JSON."""
+        lines = [line[len(NAME) + 2:] if line.startswith(NAME + ": ") else line for line in messages.split("\n")]
+        hint = next((line[len("  next: "):] for line in lines if line.startswith("  next: ")), None)
+        return cls(lines[0] or "no answer", {"path": None if path and path in lines[0] else path, "hint": hint})
+
+
+def _candidates() -> Iterator[Optional[str]]:
+    """Where pip puts the scripts of this package, by the ways it can be installed."""
+    yield sysconfig.get_path("scripts")
+    if sys.version_info >= (3, 10):
+        yield sysconfig.get_path("scripts", sysconfig.get_preferred_scheme("user"))
+    elif os.name == "posix":
+        yield sysconfig.get_path("scripts", "posix_user")
+    here = os.path.dirname(os.path.abspath(__file__))
+    for up in ("..", "../../.."):  # pip install --target, and --prefix
+        yield os.path.normpath(os.path.join(here, up, "bin"))
+    yield os.path.normpath(os.path.join(here, "../../../../bin"))
+
+
+@functools.lru_cache(maxsize=None)
+def binary() -> str:
+    """The path of the command that answers: the one of the wheel, else one on PATH."""
+    for folder in _candidates():
+        path = os.path.join(folder, NAME) if folder else ""
+        if path and os.access(path, os.X_OK) and os.path.isfile(path):
+            return path
+    found = shutil.which(NAME)
+    if found is None:
+        raise Error("the command fsdp-inspect is not installed",
+                    {"code": "system", "hint": "install a wheel that has it, or put it on PATH"})
+    return found
+
+
+def _environment() -> Dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("FSDP_INSPECT_")}
+    return {**kept, "LC_ALL": "C.UTF-8"}
+
+
+def command_line(words: Sequence[Path], paths: Sequence[Path]) -> List[str]:
+    """Words are the command's own, paths and names follow `--`."""
+    return [binary(), *[os.fspath(word) for word in words], "--", *[os.fspath(path) for path in paths]]
+
+
+def launch(words: Sequence[Path], paths: Sequence[Path]) -> "subprocess.Popen[bytes]":
+    """The command, whose output and messages are read by the caller."""
+    return subprocess.Popen(command_line(words, paths), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, env=_environment())
+
+
+def text(words: Sequence[Path], paths: Sequence[Path]) -> str:
+    """What the command prints for people, 100 columns wide, without colours."""
+    process = launch([*words, "--color=never", "--width=100", "-qq"], paths)
+    out, messages = process.communicate()
+    if process.returncode == COULD_NOT and not out:
+        raise Error.of_messages(messages.decode("utf-8", "replace"))
+    return out.decode("utf-8", "replace")
+
+
+def ask(words: Sequence[Path], paths: Sequence[Path]) -> Dict[str, Any]:
+    """The JSON document that answers; Error if there is none, or none that says anything."""
+    process = launch([*words, "--json"], paths)
+    out, messages = process.communicate()
+    try:
+        document = json.loads(out)
+    except ValueError:
+        raise Error.of_messages(messages.decode("utf-8", "replace")) from None
+    if not isinstance(document, dict):
+        raise Error("the answer is no object")
+    document["status"] = process.returncode
+    return document
+
+
+def fail(document: Mapping[str, Any]) -> Error:
+    """The first error of a document."""
+    errors = document.get("errors") or [{"message": "no answer"}]
+    return Error(errors[0].get("message", ""), errors[0], document["status"])
+
+
+def answer(words: Sequence[Path], paths: Sequence[Path]) -> Dict[str, Any]:
+    """As ask(), but a command that could not do its work is an error."""
+    document = ask(words, paths)
+    if document["status"] == COULD_NOT and not document.get("data"):
+        raise fail(document)
+    return document
+
+
+def options(given: Mapping[str, Any]) -> List[str]:
+    """data=True, fail_on="error", rule=["FI4007=off"] as words of the command."""
+    words = []
+    for name, value in given.items():
+        option = "--" + name.replace("_", "-")
+        if value is True:
+            words.append(option)
+        elif isinstance(value, (list, tuple)):
+            words += [f"{option}={each}" for each in value]
+        elif value is not None and value is not False:
+            words.append(f"{option}={os.fspath(value) if hasattr(value, '__fspath__') else value}")
+    return words
+
+
+def run(command: str, *paths: Path, **given: Any) -> Answer:
+    """The answer of any command: run("ls", "step-1000", by="rank").data. Options are
+    keywords; the statuses 0, 1 and 3 are answers, 2 without one is an Error."""
+    words = [command, *options(given)]
+    return Answer(answer(words, paths), lambda: text(words, paths))

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Objects of a JSON answer as Python objects, and lists of them as tables.
+
+Knows dicts and lists. Refuses to know what a field means, and where an answer comes from.
+"""
+
+from __future__ import annotations
+
+import html
+import keyword
+from typing import TYPE_CHECKING, Any, Dict, Generic, Iterator, List, Mapping, Sequence, Type, TypeVar, Union, overload
+
+if TYPE_CHECKING:
+    import pandas
+
+SHOWN_ROWS = 20
+SHOWN_WIDTH = 60
+
+
+class Record:
+    """An object of an answer: record["name"] and record.name are the same. A field that is
+    a keyword of Python ends in an underscore (record.class_), one that is absent is None
+    as an attribute and a KeyError as an item: absent means unknown. No other name is taken,
+    since fields are called `items` and `values` too."""
+
+    def __init__(self, fields: Mapping[str, Any]) -> None:
+        self._fields = fields
+
+    def __getitem__(self, name: str) -> Any:
+        return wrap(self._fields[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._fields)
+
+    def __len__(self) -> int:
+        return len(self._fields)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._fields
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Record) and self._fields == other._fields
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if name.endswith("_") and keyword.iskeyword(name[:-1]):
+            name = name[:-1]
+        return wrap(self._fields.get(name))
+
+    def __dir__(self) -> List[str]:
+        fields = [f"{name}_" if keyword.iskeyword(name) else name for name in self._fields]
+        return sorted({*super().__dir__(), *fields})
+
+    def to_dict(self) -> Dict[str, Any]:
+        """The plain dict, as the command wrote it."""
+        return dict(self._fields)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={brief(value)}" for name, value in self._fields.items())
+        return f"{type(self).__name__}({shown})"
+
+    def _repr_html_(self) -> str:
+        return table(["field", "value"], [[name, value] for name, value in self._fields.items()])
+
+
+R = TypeVar("R", bound=Record)
+
+
+class Records(Sequence[R], Generic[R]):
+    """A list of records. It is shown as a table, and to_pandas() makes a DataFrame."""
+
+    def __init__(self, rows: Sequence[Mapping[str, Any]], kind: Type[R], **beside: Any) -> None:
+        self._rows, self._kind, self._beside = rows, kind, beside
+
+    @overload
+    def __getitem__(self, index: int) -> R: ...
+    @overload
+    def __getitem__(self, index: slice) -> Records[R]: ...
+    def __getitem__(self, index: Union[int, slice]) -> Union[R, Records[R]]:
+        if isinstance(index, slice):
+            return Records(self._rows[index], self._kind, **self._beside)
+        return self._kind(self._rows[index], **self._beside)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def to_dicts(self) -> List[Dict[str, Any]]:
+        """Plain dicts, as the command wrote them."""
+        return [dict(row) for row in self._rows]
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A DataFrame with a column for each field. ImportError where pandas is not installed."""
+        import pandas
+
+        return pandas.DataFrame.from_records(self._rows)
+
+    def _columns(self) -> List[str]:
+        return list(dict.fromkeys(name for row in self._rows[:SHOWN_ROWS] for name in row))
+
+    def _cells(self) -> List[List[Any]]:
+        return [[row.get(name) for name in self._columns()] for row in self._rows[:SHOWN_ROWS]]
+
+    def _more(self) -> str:
+        return f"and {len(self) - SHOWN_ROWS} more" if len(self) > SHOWN_ROWS else ""
+
+    def __repr__(self) -> str:
+        lines = [self._columns(), *[[brief(cell) for cell in row] for row in self._cells()]]
+        widths = [max(map(len, column)) for column in zip(*lines)]
+        text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in lines]
+        return "\n".join([*text, *filter(None, [self._more()])]) if self._rows else "no rows"
+
+    def _repr_html_(self) -> str:
+        return table(self._columns(), self._cells()) + f"<p>{self._more()}</p>"
+
+
+def wrap(value: Any) -> Any:
+    """What is shown to callers of a value of JSON."""
+    if isinstance(value, dict):
+        return Record(value)
+    if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
+        return Records(value, Record)
+    return value
+
+
+def brief(value: Any) -> str:
+    """A value on one line, cut where it is long."""
+    if value is None:
+        return "-"
+    if isinstance(value, list) and all(isinstance(item, int) for item in value):
+        text = "x".join(map(str, value)) if value else "scalar"
+    elif isinstance(value, list) and value and isinstance(value[0], dict):
+        text = f"[{len(value)} rows]"
+    else:
+        text = str(value).replace("\n", " ")
+    text = text.encode("unicode_escape").decode() if not text.isprintable() else text
+    return text if len(text) <= SHOWN_WIDTH else text[: SHOWN_WIDTH - 1] + "…"
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """A table in HTML. All text is escaped: names come from files."""
+
+    def cells(tag: str, texts: Sequence[str]) -> str:
+        return "<tr>" + "".join(f"<{tag}>{html.escape(text)}</{tag}>" for text in texts) + "</tr>"
+
+    body = "".join(cells("td", [brief(cell) for cell in row]) for row in rows)
+    return f"<table><thead>{cells('th', columns)}</thead><tbody>{body}</tbody></table>"
+
+
+def preformatted(text: str) -> str:
+    """Text of the command in HTML."""
+    return f"<pre>{html.escape(text)}</pre>"
