@@ -27,11 +27,15 @@ try:
 except ImportError:
     skip_all("no jsonschema with referencing (version 4.18)")
 
-# Fields that no input can show today, and why. A leading * stands for what is before.
+# Fields that no input can show today, and why. A * at either end stands for the rest.
 NEVER_SEEN = {
     "replay-1#/$defs/rank/properties/interrupted": "only after Ctrl-C, which replay.bats tries",
     "*#/properties/interrupted": "only after Ctrl-C, which replay.bats tries",
     "*/properties/dtype_raw": "PyTorch spells dtypes one way",
+    "*/properties/partial": "only with --part, which parts.bats tries",
+    "hash-1#/$defs/partial/properties/*": "only with --part, which parts.bats tries",
+    "replay-1#/$defs/cost/properties/cause": "only of ranks on one clock, which the oracle of asynchronous traces makes",
+    "diff-1#/$defs/side/properties/value": "only of checkpoints that differ in a value, which diff.bats makes",
 }
 
 READ = ("torch-zip", "dcp", "fsdp1", "fsdp2")
@@ -251,8 +255,14 @@ def jobs_of_case(case):
         if checkpoint:
             yield "--json", "--separate", "flat", plan, plan
             yield "--json", "flat", *(["--plan", plan] if many else []), checkpoint
+    if case.has("latest.json"):
+        of_run = os.path.join(case.folder, "run")
+        yield "--json", "latest", "--level=data", of_run
+        yield "--jsonl", "latest", of_run
     if checkpoint is None or case.family == "plan":
         return
+    yield "--json", "reshard", "--world=3", "--fit=1K", checkpoint
+    yield "--jsonl", "reshard", "--mesh=2x2", "--tp=2", checkpoint
     yield "--json", "audit", checkpoint
     yield "--jsonl", "audit", "--data", checkpoint
     given = ["--plan", plan] if plan and many else []
@@ -355,6 +365,13 @@ def rare_jobs(args):
     if step is not None:
         yield "--json", "info", step.folder
         yield "--json", "ls", "--by=rank,dtype", step.checkpoint()
+    for name, more in (("fsdp2/w4-tp", "--tp=2"), ("trainer/adafactor", "--world=2"), ("megatron/torch-dist-w2", "--world=2")):
+        case = first_case(args, [name])
+        if case is not None:
+            yield "--json", "reshard", "--world=4", more, case.checkpoint(case.load("truth.json")) or case.folder
+    for root in args.roots:
+        for path in glob.glob(os.path.join(root, "runs", "dcp-half-written", "run")):
+            yield "--json", "latest", "--all", path
     blocks = first_case(args, ["accelerate/fsdp2-sharded-w2"])
     if blocks is not None:
         yield "--json", "tree", blocks.folder
@@ -371,6 +388,29 @@ def export_jobs(args, folder):
         for number, more in enumerate(((), ("--cast=float16",), ("--tie=keep", "--no-verify"))):
             yield "--json", "export", "--skip-unsupported", *more, "-o", os.path.join(folder, f"{case.short}-{number}"), case.checkpoint(truth)
         yield "--jsonl", "export", "--skip-unsupported", "-o", os.path.join(folder, case.short + "-lines"), case.checkpoint(truth)
+
+
+def comparison_jobs(args, folder):
+    """Command lines over two checkpoints, and over the bytes of one."""
+    cases = [first_case(args, [name]) for name in ("cross/model-a-changed", "cross/model-a-hf-single", "cross/model-a-dcp-w2",
+                                                   "cross/model-a-dcp-safetensors-w2", "dcp/fsdp2-w2", "dcp/scalars", "fsdp2/w4-tp")]
+    paths = [case.checkpoint(case.load("truth.json")) or case.folder for case in cases if case is not None]
+    paths = [path for path in paths if path is not None]
+    for one, other in zip(paths, paths[1:] + paths[:1]):
+        for words in ((), ("--values",), ("--layout", "--stat"), ("--values", "--stat"), ("--strip=model.",), ("--values", "--tol=0.1,0.1")):
+            yield "--json", "diff", *words, one, other
+        yield "--jsonl", "diff", "--values", one, other
+    for path in paths:
+        for words in ((), ("--logical",), ("--names",)):
+            yield "--json", "hash", *words, path
+            yield "--jsonl", "hash", *words, path
+        sums = os.path.join(folder, "sums")
+        with open(sums, "wb") as f:
+            f.write(run(args, "hash", path).out[1:] + b"0" * 64 + b"  absent\n")
+        yield "--json", "hash", "--check", sums, path
+        for words in ((), ("--by=module",), ("--nonfinite",)):
+            yield "--json", "stats", *words, path
+        yield "--jsonl", "stats", path
 
 
 def pickle_jobs(args):
@@ -409,6 +449,22 @@ def trace_jobs(args, folder):
             yield "--json", "replay", "--compare", result, os.path.join(os.path.dirname(path), "base.json")
         for path in of("exec_order", "changes_rank0.jsonl"):
             yield "--json", "--limit=findings=1", "order", path
+        for path in of("flight_recorder", "*_w[0-9]"):
+            yield "--json", "order", path
+            yield "--jsonl", "order", path
+        for path in of("memory", "*.pickle") + of("memory", "*", "*.pickle"):
+            yield "--json", "replay", "--memory", path
+        for path in of("memory", "*"):
+            if os.path.isdir(path) and glob.glob(os.path.join(path, "*.pickle")):
+                yield "--json", "replay", "--memory", *sorted(glob.glob(os.path.join(path, "*.pickle")))
+        grown = of("memory", "oom_w8", "*.pickle")
+        if len(grown) > 1:
+            yield "--json", "replay", "--memory", "--compare", grown[0], grown[-1]
+            yield "--json", "replay", "--memory", "--compare", grown[-1], grown[0]
+        units = of("units", "g_plain_rank?.pt.trace.json.gz")
+        for by in ("unit", "step", "rank", "collective") if units else ():
+            yield "--json", "replay", f"--by={by}", *units
+            yield "--jsonl", "replay", f"--by={by}", *units
         many = of("gpu_generated", "new_args_rank?.pt.trace.json.gz")
         differ = of("exec_order", "ranks_differ_rank?.jsonl")
         if many:
@@ -444,7 +500,8 @@ def jobs(args, folder):
     """Every command line; without --all a part of those over samples, but some of each family."""
     every = 1 if args.all else EVERY
     found = thinned(sample_jobs(args, folder), lambda job: (job[0], kind_of(job[1])), every)
-    return [*ABOUT, *(words for _, words in found), *made_jobs(args, folder), *audit_jobs(args, folder), *rare_jobs(args), *export_jobs(args, folder), *pickle_jobs(args)]
+    return [*ABOUT, *(words for _, words in found), *made_jobs(args, folder), *audit_jobs(args, folder), *rare_jobs(args), *export_jobs(args, folder),
+            *comparison_jobs(args, folder), *pickle_jobs(args)]
 
 
 def check_document(schemas, walk, r, doc, problems):
@@ -532,6 +589,8 @@ def main():
 
 
 def matches(pattern, where):
+    if pattern.endswith("*"):
+        return where.startswith(pattern[:-1])
     return where.endswith(pattern[1:]) if pattern.startswith("*") else where == pattern
 
 
