@@ -33,8 +33,9 @@ static volatile int requests, answers;
 static struct watched {
 	char path[PATH_MAX]; /* empty: there is none */
 	char prefix[40];     /* of the names of its files */
+	int descriptor;      /* of the folder itself; another may have its path later */
 	bool made;
-} watched;
+} watched = { .descriptor = -1 };
 
 struct request {
 	unsigned number;
@@ -56,6 +57,17 @@ static void wait_for_end(void)
 	while (size > 0 || (size == -1 && errno == EINTR));
 }
 
+/* A folder that was made anew under the same path is another one, and stays. */
+static void remove_made(void)
+{
+	struct stat ours, named;
+
+	if (watched.made && fstat(watched.descriptor, &ours) == 0 &&
+		lstat(watched.path, &named) == 0 && named.st_dev == ours.st_dev &&
+		named.st_ino == ours.st_ino)
+		rmdir(watched.path);
+}
+
 void temporary_abandon_all(void)
 {
 	if (requests != 0) {
@@ -64,8 +76,7 @@ void temporary_abandon_all(void)
 	}
 	for (struct temporary *at = unfinished; at != NULL; at = at->next)
 		unlink(at->path);
-	if (watched.made)
-		rmdir(watched.path);
+	remove_made();
 }
 
 void temporary_die(int signal_number)
@@ -117,16 +128,15 @@ static void install_handlers(void)
 /* Not in a signal handler: only the process that is handed this over calls it. */
 static void sweep_watched(void)
 {
-	DIR *folder = watched.path[0] != '\0' ? opendir(watched.path) : NULL;
+	DIR *folder = watched.descriptor >= 0 ? fdopendir(watched.descriptor) : NULL;
 	const struct dirent *entry;
 
 	while (folder != NULL && (entry = readdir(folder)) != NULL)
 		if (strncmp(entry->d_name, watched.prefix, strlen(watched.prefix)) == 0)
-			unlinkat(dirfd(folder), entry->d_name, 0);
+			unlinkat(watched.descriptor, entry->d_name, 0);
+	remove_made();
 	if (folder != NULL)
 		closedir(folder);
-	if (folder != NULL && watched.made)
-		rmdir(watched.path);
 }
 
 void temporary_watch(const char *folder, bool make)
@@ -141,6 +151,11 @@ void temporary_watch(const char *folder, bool make)
 	snprintf(watched.prefix, sizeof watched.prefix, ".fsdp-inspect-%ld-",
 		(long)getpid());
 	watched.made = make && mkdir(folder, 0777) == 0;
+	watched.descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (watched.made && watched.descriptor < 0) {
+		rmdir(folder);
+		watched.made = false;
+	}
 	release_signals(&before);
 }
 

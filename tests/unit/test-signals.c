@@ -276,6 +276,59 @@ static void what_is_ignored_stays_ignored(void **state)
 	assert_int_equal(WTERMSIG(status), SIGTERM);
 }
 
+/* ---- a folder that is watched ---- */
+
+/* What ends last is the process that the folder was handed over to. */
+static void wait_for_all(pid_t child)
+{
+	char byte;
+	kill(child, SIGKILL);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+	while (read(said[0], &byte, 1) > 0)
+		;
+	close(said[0]);
+}
+
+static pid_t begin_watching(void)
+{
+	assert_int_equal(pipe(said), 0);
+	pid_t child = fork();
+	assert_true(child != -1);
+	if (child == 0) {
+		char path[128];
+		temporary_watch(target, true);
+		snprintf(path, sizeof path, "%s/.fsdp-inspect-%ld-0.tmp", target,
+			(long)getpid());
+		if (!temporary_hand_over() || close(creat(path, 0666)) != 0)
+			_exit(1);
+		compute();
+	}
+	close(said[1]);
+	wait_for_word();
+	return child;
+}
+
+static void a_watched_folder_goes_with_its_process(void **state)
+{
+	(void)state;
+	wait_for_all(begin_watching());
+	assert_int_equal(access(target, F_OK), -1);
+}
+
+static void a_folder_made_anew_is_not_the_watched_one(void **state)
+{
+	(void)state;
+	char elsewhere[80];
+	snprintf(elsewhere, sizeof elsewhere, "%s/elsewhere", folder);
+	pid_t child = begin_watching();
+	assert_int_equal(rename(target, elsewhere), 0);
+	assert_int_equal(mkdir(target, 0777), 0);
+	wait_for_all(child);
+	assert_int_equal(rmdir(target), 0);
+	/* What was written is swept up where it is. */
+	assert_int_equal(rmdir(elsewhere), 0);
+}
+
 static int set_up(void **state)
 {
 	(void)state;
@@ -304,6 +357,8 @@ int main(void)
 		cmocka_unit_test(a_second_signal_ends_at_once),
 		cmocka_unit_test(a_reading_that_stops_goes_on_to_its_answer),
 		cmocka_unit_test(what_is_ignored_stays_ignored),
+		cmocka_unit_test(a_watched_folder_goes_with_its_process),
+		cmocka_unit_test(a_folder_made_anew_is_not_the_watched_one),
 	};
 	return cmocka_run_group_tests(tests, set_up, tear_down);
 }
