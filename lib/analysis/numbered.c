@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/container-path.h"
 #include "analysis/numbered.h"
 #include "analysis/scratch.h"
 #include "base/num.h"
@@ -96,7 +97,7 @@ static void add_item(struct items *items, const struct owners *owners,
 
 /* ---- what the files say ---- */
 
-/* A path of the form OWNER.WORD.….NUMBER…: how long the owner is, and what follows. */
+/* "OWNER.WORD.….NUMBER…": whose it is, and the number. */
 struct reading {
 	size_t owner;    /* bytes, with the dot */
 	size_t behind;   /* bytes up to what follows the number */
@@ -104,32 +105,17 @@ struct reading {
 };
 
 /* Behind `word` come `skip` more parts, then a number. */
-static bool read_path(const struct fsdp_numbered *numbered, uint32_t path,
-	struct fsdp_span raw, const char *word, unsigned skip, struct reading *ret)
+static bool read_number(const struct fsdp_numbered *numbered, uint32_t path,
+	struct fsdp_span raw, const char *word, size_t skip, struct reading *ret)
 {
-	struct fsdp_path_part part;
-	uint64_t state = 0;
-	size_t at = 0;
-	unsigned wait = UINT32_MAX; /* parts until the number; UINT32_MAX: no word yet */
+	struct fsdp_container_path found;
+	const struct fsdp_path_part *number = &found.behind[skip];
 
-	if (path == FSDP_NONE)
+	if (!fsdp_container_path_read(numbered->checkpoint, path, raw, word, &found) ||
+		found.count <= skip)
 		return false;
-	while (fsdp_path_next(numbered->checkpoint, path, raw, &state, &part)) {
-		size_t end = at + part.text.size;
-		if (wait == 0) {
-			*ret = (struct reading){ ret->owner, end + 1, part.integer };
-			return part.is_integer && part.integer >= 0 &&
-			       part.integer < NUMBER_MAX;
-		}
-		if (wait != UINT32_MAX) {
-			wait--;
-		} else if (!part.is_integer && fsdp_span_is(part.text, word)) {
-			ret->owner = at;
-			wait = skip;
-		}
-		at = end + 1;
-	}
-	return false;
+	*ret = (struct reading){ found.owner, found.ends[skip], number->integer };
+	return number->is_integer && number->integer >= 0 && number->integer < NUMBER_MAX;
 }
 
 static void add_state(
@@ -143,7 +129,7 @@ static void add_state(
 	struct owner *owner;
 
 	/* The key is shown as a part of the clean name, which has no wrappers here. */
-	if (!read_path(numbered, tensor->path, raw, "state", 0, &reading) ||
+	if (!read_number(numbered, tensor->path, raw, "state", 0, &reading) ||
 		reading.behind >= raw.size || name.size != raw.size)
 		return;
 	owner = owner_of(numbered, &numbered->optimizers,
@@ -208,7 +194,7 @@ static void add_group_entry(
 	struct owner *owner;
 	size_t size = sizeof WORD - 1;
 
-	if (!read_path(numbered, value->path, raw, "param_groups", 2, &reading) ||
+	if (!read_number(numbered, value->path, raw, "param_groups", 2, &reading) ||
 		reading.behind <= raw.size)
 		return;
 	/* What stands in front of the last number. */

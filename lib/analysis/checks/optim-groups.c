@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "analysis/checks/checking.h"
+#include "analysis/container-path.h"
 
 enum { OWNERS_MAX = 16 }; /* optimizers of one checkpoint that are looked at */
 
@@ -35,39 +36,6 @@ struct optim_groups {
 	size_t count, room;
 	bool failed;
 };
-
-/* ---- paths ---- */
-
-/* OWNER, the word, and what lies behind it. */
-struct group_path {
-	size_t owner; /* bytes, with the dot */
-	struct fsdp_path_part behind[3];
-	size_t count; /* further ones are counted only */
-};
-
-static bool read_path(const struct fsdp_checkpoint *checkpoint, uint32_t path,
-	struct fsdp_span raw, const char *word, struct group_path *ret)
-{
-	struct fsdp_path_part part;
-	uint64_t state = 0;
-	size_t at = 0;
-	bool found = false;
-
-	*ret = (struct group_path){ 0 };
-	while (path != FSDP_NONE &&
-		fsdp_path_next(checkpoint, path, raw, &state, &part)) {
-		if (found) {
-			if (ret->count < FSDP_COUNT(ret->behind))
-				ret->behind[ret->count] = part;
-			ret->count++;
-		} else if (!part.is_integer && fsdp_span_is(part.text, word)) {
-			ret->owner = at;
-			found = true;
-		}
-		at += part.text.size + 1;
-	}
-	return found && ret->owner <= raw.size;
-}
 
 /* ---- what the groups have ---- */
 
@@ -128,10 +96,11 @@ static void add_value(struct optim_groups *groups, const struct fsdp_value *valu
 	const struct fsdp_checkpoint *checkpoint = groups->checking->checkpoint;
 	struct fsdp_span raw =
 		fsdp_scratch_name(&groups->checking->name, checkpoint, value->raw_name);
-	struct group_path path;
+	struct fsdp_container_path path;
 	size_t owner;
 
-	if (!read_path(checkpoint, value->path, raw, "param_groups", &path) ||
+	if (!fsdp_container_path_read(
+		    checkpoint, value->path, raw, "param_groups", &path) ||
 		path.count < 2 || path.count > 3 || !path.behind[0].is_integer ||
 		!fsdp_span_is(path.behind[1].text, "params"))
 		return;
@@ -228,11 +197,12 @@ static void judge_state(struct optim_groups *groups, const struct fsdp_tensor *t
 	struct fsdp_checking *checking = groups->checking;
 	struct fsdp_span raw = fsdp_scratch_name(
 		&checking->name, checking->checkpoint, tensor->raw_name);
-	struct group_path path;
+	struct fsdp_container_path path;
 	struct fsdp_span name;
 	size_t i = 0;
 
-	if (!read_path(checking->checkpoint, tensor->path, raw, "state", &path) ||
+	if (!fsdp_container_path_read(
+		    checking->checkpoint, tensor->path, raw, "state", &path) ||
 		path.count < 2 || !path.behind[0].is_integer)
 		return;
 	name = fsdp_span(raw.data, path.owner);
