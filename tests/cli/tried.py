@@ -187,21 +187,21 @@ def relatives_alone(folder, wrong):
 
 
 def optimizer(folder, groups):
-    tensors = {i: {"exp_avg": Tensor(Storage(str(i), 6), (2, 3), (3, 1))} for i in range(2)}
+    tensors = {i: {"exp_avg": Tensor(Storage(str(i), 6), (2, 3), (3, 1))} for i in range(3)}
     state = {"state": tensors, "param_groups": [{"lr": 0.1, "params": group} for group in groups]}
-    return [torch_zip(os.path.join(folder, "optimizer.pt"), {"optimizer": state}, {"0": 6, "1": 6})]
+    return [torch_zip(os.path.join(folder, "optimizer.pt"), {"optimizer": state}, {"0": 6, "1": 6, "2": 6})]
 
 
 def groups_twice(folder, wrong):
-    return optimizer(folder, [[0, 1], [1]] if wrong else [[0, 1], [2]])
+    return optimizer(folder, [[0, 1, 2], [1, 2]] if wrong else [[0, 1], [2]])
 
 
 def groups_gap(folder, wrong):
-    return optimizer(folder, [[0, 1, 3]] if wrong else [[1, 0], [2]])
+    return optimizer(folder, [[0, 1, 3, 5], [2]] if wrong else [[1, 0], [2]])
 
 
 def groups_lack(folder, wrong):
-    return optimizer(folder, [[0]] if wrong else [[0, 1]])
+    return optimizer(folder, [[0]] if wrong else [[0, 1, 2]])
 
 
 def sums(folder, wrong):
@@ -225,7 +225,7 @@ ROWS = [
 
 def found(words):
     run = subprocess.run([BINARY, "audit", "--json", *words], capture_output=True, check=False)
-    return {(f["rule"], f["severity"]) for f in json.loads(run.stdout)["findings"]}
+    return collections.Counter((f["rule"], f["severity"]) for f in json.loads(run.stdout)["findings"])
 
 
 def main():
@@ -234,7 +234,7 @@ def main():
     for number, (rule, severity, make) in enumerate(ROWS, 1):
         with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
             tripped, near = found(make(one, 1)), found(make(other, 0))
-        good = (rule, severity) in tripped and rule not in {r for r, _ in near}
+        good = tripped[rule, severity] == 1 and rule not in {r for r, _ in near}
         failed += not good
         print(f"{'ok' if good else 'not ok'} {number} - {rule} {make.__name__}")
         if not good:

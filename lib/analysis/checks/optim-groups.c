@@ -19,6 +19,12 @@ struct optim_owner {
 	struct fsdp_span name; /* with its dot */
 	uint32_t rank;         /* FSDP_NONE: of all ranks */
 	bool is_cut;           /* some parameters of its groups are not known */
+
+	/* States of parameters that none of its groups has: how many, the names of the
+	 * first ones, and the parameter of the very first. */
+	size_t stray_count;
+	struct fsdp_span *strays;
+	int64_t first_stray;
 };
 
 /* A parameter of a group: a number, or a name. */
@@ -133,19 +139,23 @@ static int by_entry(const void *a, const void *b)
 	return 0;
 }
 
-static void tell(
-	struct optim_groups *groups, const struct group_entry *entry, const char *why)
+/* `count` parameters of one optimizer, the first of which is that entry. */
+static void tell(struct optim_groups *groups, const struct group_entry *entry,
+	size_t count, const char *why)
 {
 	struct fsdp_span owner = groups->owners[entry->owner].name;
-	char shown[FSDP_SHOWN], number[24];
+	char shown[FSDP_SHOWN], number[24], more[48] = "";
 
 	snprintf(number, sizeof number, "number %" PRId64, entry->number);
+	if (count > 1)
+		snprintf(more, sizeof more, " and %zu more", count - 1);
 	if (owner.size > 0)
 		owner.size--;
 	fsdp_find(groups->checking->findings, FSDP_RULE_OPTIM_GROUPS,
 		FSDP_PLACE(.module = owner, .rank = groups->owners[entry->owner].rank),
-		"the groups of the optimizer have parameter %s %s",
-		entry->name.data != NULL ? fsdp_shown(entry->name, shown) : number, why);
+		"the groups of the optimizer have parameter %s%s %s",
+		entry->name.data != NULL ? fsdp_shown(entry->name, shown) : number, more,
+		why);
 }
 
 /* So many entries from `first` on are those of one owner, sorted; the numbers first. */
@@ -159,23 +169,36 @@ static size_t count_of_owner(const struct optim_groups *groups, size_t first)
 	return count;
 }
 
-static void judge_owner(struct optim_groups *groups, size_t first, size_t count)
+static void judge_twice(struct optim_groups *groups, size_t first, size_t count)
+{
+	const struct group_entry *entries = groups->entries + first, *twice = NULL;
+	size_t found = 0;
+
+	for (size_t i = 1; i < count; i++) {
+		if (by_entry(&entries[i - 1], &entries[i]) != 0 ||
+			(i > 1 && by_entry(&entries[i - 2], &entries[i]) == 0))
+			continue;
+		found++;
+		if (twice == NULL)
+			twice = &entries[i];
+	}
+	if (found > 0)
+		tell(groups, twice, found, "more than once");
+}
+
+static void judge_hole(struct optim_groups *groups, size_t first, size_t count)
 {
 	const struct group_entry *entries = groups->entries + first;
 	int64_t due = 0;
-	bool has_hole = false;
 
-	for (size_t i = 0; i < count; i++) {
-		if (i > 0 && by_entry(&entries[i - 1], &entries[i]) == 0) {
-			tell(groups, &entries[i], "twice");
+	for (size_t i = 0; i < count && entries[i].name.data == NULL; i++) {
+		if (i > 0 && entries[i].number == entries[i - 1].number)
 			continue;
-		}
-		if (entries[i].name.data != NULL || has_hole)
-			continue;
-		has_hole = entries[i].number != due;
-		if (has_hole)
-			tell(groups, &entries[i],
+		if (entries[i].number != due) {
+			tell(groups, &entries[i], 1,
 				"and not each one below it, and PyTorch counts them from 0 without a gap");
+			return;
+		}
 		due++;
 	}
 }
@@ -188,6 +211,23 @@ static bool has_number(const struct optim_groups *groups, size_t owner, int64_t 
 
 	return groups->count > 0 && bsearch(&wanted, groups->entries, groups->count,
 					    sizeof wanted, by_entry) != NULL;
+}
+
+static void add_stray(struct optim_groups *groups, struct optim_owner *owner,
+	struct fsdp_span raw, int64_t number)
+{
+	struct fsdp_arena *arena = groups->checking->arena;
+
+	if (owner->stray_count++ == 0) {
+		owner->first_stray = number;
+		owner->strays = FSDP_TAKE(arena, owner->strays, FSDP_AFFECTED_KEPT);
+		groups->failed |= owner->strays == NULL;
+	}
+	if (groups->failed || owner->stray_count > FSDP_AFFECTED_KEPT)
+		return;
+	raw = fsdp_arena_copy(arena, raw);
+	groups->failed |= raw.data == NULL;
+	owner->strays[owner->stray_count - 1] = raw;
 }
 
 /* "OWNER.state.17.exp_avg": a group has parameter 17. Names are compared with the model's
@@ -210,14 +250,26 @@ static void judge_state(struct optim_groups *groups, const struct fsdp_tensor *t
 		(groups->owners[i].rank != FSDP_NONE ||
 			!fsdp_span_equal(groups->owners[i].name, name)))
 		i++;
-	if (i == groups->owner_count || groups->owners[i].is_cut ||
-		has_number(groups, i, path.behind[0].integer))
+	if (i < groups->owner_count && !groups->owners[i].is_cut &&
+		!has_number(groups, i, path.behind[0].integer))
+		add_stray(groups, &groups->owners[i], raw, path.behind[0].integer);
+}
+
+static void tell_strays(struct optim_groups *groups, const struct optim_owner *owner)
+{
+	char others[80] = "";
+
+	if (owner->stray_count == 0 || groups->failed)
 		return;
-	fsdp_find(checking->findings, FSDP_RULE_OPTIM_GROUPS,
-		FSDP_PLACE(.tensor = raw, .affected = &raw, .affected_count = 1),
+	if (owner->stray_count > 1)
+		snprintf(others, sizeof others, "; %zu states are of such parameters",
+			owner->stray_count);
+	fsdp_find(groups->checking->findings, FSDP_RULE_OPTIM_GROUPS,
+		FSDP_PLACE(.tensor = owner->strays[0], .affected = owner->strays,
+			.affected_count = owner->stray_count),
 		"the optimizer keeps a state of parameter %" PRId64
-		", which is in none of its groups",
-		path.behind[0].integer);
+		", which is in none of its groups%s",
+		owner->first_stray, others);
 }
 
 static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
@@ -238,14 +290,20 @@ static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
 	qsort(groups.entries, groups.count, sizeof *groups.entries, by_entry);
 	for (size_t first = 0, count; first < groups.count; first += count) {
 		count = count_of_owner(&groups, first);
-		if (!groups.owners[groups.entries[first].owner].is_cut)
-			judge_owner(&groups, first, count);
+		if (groups.owners[groups.entries[first].owner].is_cut)
+			continue;
+		judge_twice(&groups, first, count);
+		judge_hole(&groups, first, count);
 	}
-	for (uint32_t i = 0; i < fsdp_tensor_count(checkpoint); i++) {
+	for (uint32_t i = 0; i < fsdp_tensor_count(checkpoint) && !groups.failed; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
 		if (tensor.role == FSDP_ROLE_OPTIM)
 			judge_state(&groups, &tensor);
 	}
+	for (size_t i = 0; i < groups.owner_count; i++)
+		tell_strays(&groups, &groups.owners[i]);
+	if (groups.failed || checking->name.failed)
+		return fsdp_arena_fail(checking->arena, ret_error);
 	return true;
 }
 
