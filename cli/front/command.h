@@ -153,7 +153,7 @@ struct run {
 	const struct fsdp_checkpoint *checkpoint;
 	const struct fsdp_recordings *recordings;
 	void *prepared;              /* the command's own, from prepare */
-	struct collected *collected; /* what is told beside the answer */
+	struct collected *collected; /* what is reported beside the answer */
 	struct {
 		size_t finding, failure, omission;
 	} first;        /* of those of this checkpoint, for `judge` */

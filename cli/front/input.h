@@ -27,7 +27,7 @@ enum usage_result inputs_collect(
 void inputs_done(struct inputs *inputs);
 
 /* The limit of this name, which there is, as the options set it; UINT64_MAX: none. What
- * is wrong about them is told by inputs_collect. */
+ * is wrong about them is reported by inputs_collect. */
 uint64_t input_limit(const struct texts *texts, const char *name);
 
 #endif

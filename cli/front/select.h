@@ -30,7 +30,7 @@ bool selection_is_all(const struct selection *selection);
 bool selection_is_by_name(const struct selection *selection);
 
 /* Whether a pattern needed too many steps on some name, which then counted as not
- * matched: the answer is partial and the user is told. */
+ * matched: the answer is partial, and a message says so. */
 bool selection_gave_up(const struct selection *selection);
 
 /* Whether memory ran out while matching, and the answer is worth nothing. */

@@ -56,7 +56,7 @@ static void choose_column(struct record_table *table, size_t column)
 		table->chosen[table->table.chosen_count++] = column;
 }
 
-/* All that programs are told: what is written for people alone says nothing new. */
+/* Every column of the machine-readable outputs; those of the text repeat them. */
 static void choose_all(struct record_table *table)
 {
 	for (size_t i = 0; i < table->table.column_count; i++)

@@ -10,7 +10,7 @@
  * and columns have the names of JSON fields.
  */
 
-/* Takes --columns; "all" is every column that programs are told. False: there is no such
+/* Takes --columns; "all" is every column of the machine-readable outputs. False: there is no such
  * column, and refuse() was called. */
 bool choose_columns(struct run *run, struct record_table *table);
 

@@ -38,7 +38,7 @@ static bool is_plan(struct fsdp_document_value root)
 }
 
 /* Whether a file begins as JSON does: weights are not, whose first bytes hold zeros, or no
- * bracket. What cannot be read is told by who opens it. */
+ * bracket. What cannot be read is reported by who opens it. */
 static bool may_be_list(const char *path)
 {
 	enum { LOOK = 8 };

@@ -10,7 +10,7 @@
 
 /*
  * Results of parts: what makes one of them known to the others, and their rows put
- * together again. A part is told in JSON Lines (-o jsonl=FILE); its rows have numbers, in
+ * together again. A part is written as JSON Lines (-o jsonl=FILE); its rows have numbers, in
  * the order in which one run would show them.
  */
 

@@ -15,7 +15,7 @@ typedef bool place_function(
 	void *context, size_t position, const struct fsdp_place *place);
 
 /*
- * Pieces that cannot be located are told once a message, through run_failure, and make
+ * Pieces that cannot be located are reported once a message, through run_failure, and make
  * *status partial. False: nothing more can be done (out of memory).
  */
 bool places_find(struct run *run, const uint32_t *pieces, size_t count,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads renames, and sizes that a map of names speaks of.
+ * Reads renames, and sizes that a map of names uses.
  */
 #include <stdlib.h>
 

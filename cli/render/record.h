@@ -13,7 +13,7 @@
  *	what the field is called   name, and for people label
  *	what it holds              type, and of: the record of an object or an element
  *	where the value is         at, a member of the struct; or get, a function; or find,
- *	                           which is told the id at `at`
+ *	                           which gets the id at `at`
  *	who sees it                machine_only, text_only: by views of the table
  *	that it is null            null; what is absent is left out otherwise
  *	that it is always there    always

@@ -19,7 +19,7 @@ enum {
 	ROW = 12,    /* height of a lane … */
 	SPACE = 10,  /* … and between ranks */
 	HEAD = 30,
-	FINE = 8, /* parts of a pixel that are told apart */
+	FINE = 8, /* parts of a pixel that are distinguished */
 	RANKS_MOST = 256,
 };
 

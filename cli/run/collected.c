@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gathers what is told beside an answer.
+ * Gathers what is reported beside an answer.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,7 +8,7 @@
 #include "front/strings.h"
 
 /*
- * What is told beside an answer: inputs, findings, failures, notes. The envelope shows
+ * What is reported beside an answer: inputs, findings, failures, notes. The envelope shows
  * it, and stderr. All zero is empty. Running out of memory is remembered, not returned:
  * what could not be kept is missing, so look at `out_of_memory` before showing anything.
  */

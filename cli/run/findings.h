@@ -13,8 +13,9 @@ struct findings_view {
 	size_t count;
 	const struct omission *omissions;
 	size_t omission_count;
-	uint32_t input;                    /* only of this one; UINT32_MAX: of all */
-	const struct input_record *inputs; /* each is told with its own; NULL: none is */
+	uint32_t input; /* only of this one; UINT32_MAX: of all */
+	const struct input_record
+		*inputs;     /* each is reported with its own; NULL: none is */
 	bool level_told;     /* the note of what another level would judge is hidden */
 	enum severity least; /* what is less than that is hidden */
 	bool all;            /* not only the first few of a rule */

@@ -42,7 +42,7 @@ void outputs_keep(void *outputs, const char *path);
 
 /*
  * Flushes and closes all; files get their names, those of formats that cannot say
- * "failed" only if there was an answer. One that failed is told through `complain`,
+ * "failed" only if there was an answer. One that failed is reported through `complain`,
  * unless it is a stdout that its reader closed, with its errno or OUTPUT_IS_INPUT.
  * False if any failed.
  */

@@ -23,7 +23,7 @@ struct session {
 	struct fsdp_recordings *recordings; /* in their place */
 	struct fsdp_below *below;           /* or what the folder that was named holds */
 
-	struct collected collected; /* what is told beside the answer */
+	struct collected collected; /* what is reported beside the answer */
 
 	int status;
 	uint32_t input; /* whose checkpoint is answered for, or UINT32_MAX */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collects what is told beside an answer: notes, totals, failures and findings.
+ * Collects what is reported beside an answer: notes, totals, failures and findings.
  */
 #include <stdarg.h>
 #include <string.h>

@@ -603,7 +603,7 @@ static void lock_up(struct session *session)
 	session->locks = sandbox_enter(&sandbox);
 }
 
-/* What is typed wrong is told before the locks are shut, which would hide it. */
+/* What is typed wrong is reported before the locks are shut, which would hide it. */
 static bool refuse_several(struct session *session)
 {
 	const struct command *command = session->command;

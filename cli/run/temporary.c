@@ -4,8 +4,8 @@
  *
  * The process that names files for one that is locked up takes a number of a file and
  * what to do with it, does that with the names that it has since before, and answers with
- * an errno. Nothing else that it is told has any effect, but for the end: then it removes
- * what is left. It lives as long as the pipe that it is told through.
+ * an errno. Nothing else that it receives has any effect, but for the end: then it removes
+ * what is left. It lives as long as the pipe that it receives them through.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -19,7 +19,7 @@ enum { DOCUMENT_BYTES = 1 << 20 };
 #define COMMON "common.pt"
 #define INTEGRITY "integrity.json"
 
-/* NULL: it is not there, or no document, which is told. */
+/* NULL: it is not there, or no document, which is reported. */
 static const struct fsdp_json *read_document(
 	struct fsdp_reading *reading, const struct fsdp_folder *folder, const char *name)
 {

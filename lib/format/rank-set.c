@@ -19,7 +19,7 @@
 
 enum { RANK_MAX = 1 << 24, NAMED_MAX = 1 << 16 };
 
-/* Files of one rank that are told apart by name; beyond that none are compared. */
+/* Files of one rank that are distinguished by name; beyond that none are compared. */
 enum { KINDS_MAX = 64 };
 
 /* A name with one number taken out. */

@@ -658,7 +658,7 @@ static bool read_metadata(struct header *header, struct fsdp_error **ret_error)
 
 /* ---- where the tensors lie in the whole ones ---- */
 
-/* What the metadata tells of one tensor of this file. */
+/* What the metadata says about one tensor of this file. */
 struct declared_shard {
 	struct header *header;
 	struct fsdp_json_scan scan;

@@ -35,7 +35,7 @@ const char *fsdp_name_wrapper_segment(size_t index);
 size_t fsdp_name_find_wrapper(struct fsdp_span segment);
 
 /* What kind of wrapper a segment below a module tells of, or FSDP_WRAPPER_NONE. Only
- * PyTorch's own two prove it: "module" may be anybody's name. */
+ * PyTorch's own two prove it: "module" may be a user's name. */
 enum fsdp_wrapper fsdp_name_wrapper_of(struct fsdp_span segment);
 
 /* Whether the last segment of a name is what FSDP calls a unit's flat parameter:

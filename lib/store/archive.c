@@ -229,7 +229,7 @@ static bool open_archive(struct unpacker *unpacker, bool tar)
 	if (unpacker->kind != NULL && !set_filter(archive, unpacker->kind))
 		return fsdp_fail(unpacker->error, FSDP_ERROR_UNSUPPORTED, FSDP_UNKNOWN,
 			"this libarchive cannot read %s", unpacker->kind->name);
-	/* What goes wrong in the filter while it opens is told by the message alone. */
+	/* What goes wrong in the filter while it opens is reported by the message alone. */
 	if (!set_format(archive, tar) || !open_reader(archive, read_block, unpacker) ||
 		archive_errno(archive) != 0)
 		return fail_archive(unpacker);
@@ -297,7 +297,7 @@ static struct fsdp_span name_of(struct archive_entry *entry)
 	return fsdp_span_text(name);
 }
 
-/* False for what is left out; everything but a folder is told. */
+/* False for what is left out; everything but a folder is reported. */
 static bool is_wanted(
 	struct unpacker *unpacker, struct archive_entry *entry, struct fsdp_span name)
 {

@@ -451,7 +451,7 @@ static struct fsdp_entry *push(struct list *list)
 	return &list->entries[list->count++];
 }
 
-/* What the directory itself tells of an entry. False: that has to be looked at. */
+/* What the directory says about an entry. False: that has to be looked at. */
 static bool is_told(
 	const struct fsdp_dir *dir, const struct dirent *found, struct fsdp_entry *entry)
 {

@@ -152,7 +152,7 @@ static bool fits(const struct end_record *record)
 }
 
 /*
- * miniz takes the last signature; any other that a reader could take is told. If the last
+ * miniz takes the last signature; any other that a reader could take is reported. If the last
  * one is no end of anything, the last that is one is read: what it holds should be seen.
  */
 static bool choose_end(struct tail *tail, struct end_record *ret_record, bool *ret_found)
@@ -281,7 +281,7 @@ static bool find_end64(struct tail *tail, struct end_record *record)
 	uint64_t at = fsdp_cursor_take_u64le(&cursor);
 	uint64_t disks = fsdp_cursor_take_u32le(&cursor);
 	if (disk > 1 || disks > 1)
-		AMBIGUOUS(tail, locator, "the ZIP64 locator speaks of several disks");
+		AMBIGUOUS(tail, locator, "the ZIP64 locator names several disks");
 	if (at < locator && !look(tail, at, END64, buffer, &bytes))
 		return false;
 	if (at < locator && fsdp_span_begins(bytes, FSDP_SPAN(END64_MAGIC))) {

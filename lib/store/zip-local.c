@@ -23,7 +23,8 @@ enum {
 	FIRST_FILL = 4 << 10,
 	WINDOW = 256 << 10,
 	PADDING_MOST = 4 << 10,
-	GAP_MOST = 1 << 20, /* what is looked at of a gap; a longer one is told anyway */
+	GAP_MOST =
+		1 << 20, /* what is looked at of a gap; a longer one is reported anyway */
 	SKIP = 16 << 10,
 };
 

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 /*
- * 128 bits by which runs of bytes are told apart: much faster than memory, and not
+ * 128 bits that identify a run of bytes: much faster than memory, and not
  * cryptographic. A long run comes in pieces; the same bytes in other pieces have other
  * bits, so who compares must cut alike.
  */

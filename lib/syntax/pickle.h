@@ -133,7 +133,7 @@ struct fsdp_pickle_deed {
 	fsdp_ref keywords; /* NEWOBJ_EX; FSDP_REF_NONE for all others */
 };
 
-/* Records have few keys; of larger dicts nobody is asked. */
+/* Records have few keys; of larger dicts none is folded. */
 enum { FSDP_FOLD_PAIRS = 64 };
 
 struct fsdp_pickle_options {

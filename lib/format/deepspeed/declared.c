@@ -165,7 +165,7 @@ static bool sort_said(
 	return true;
 }
 
-/* Every rank's file tells of its own part. */
+/* Every rank's file describes its own part. */
 static bool take_mappings(
 	struct fsdp_deepspeed *ds, size_t count, struct fsdp_error **ret_error)
 {

@@ -51,7 +51,7 @@ bool fsdp_mappings_begin(
 /* The first of a slice, + 1; 0: there is none. */
 uint32_t fsdp_mappings_first(const struct fsdp_mappings *mappings, uint32_t slice);
 
-/* The first of a parameter, + 1; 0: none is told. */
+/* The first of a parameter, + 1; 0: none is reported. */
 uint32_t fsdp_mappings_find(
 	const struct fsdp_mappings *mappings, uint32_t group, struct fsdp_span fqn);
 

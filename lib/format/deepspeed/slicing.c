@@ -164,7 +164,7 @@ static bool matches(const struct pattern *pattern, struct fsdp_span name, uint64
 	return has(now, pattern->count);
 }
 
-/* ---- what is told ---- */
+/* ---- what is reported ---- */
 
 void fsdp_slicing_take(struct fsdp_slicing *slicing, struct fsdp_span name,
 	const struct fsdp_value_record *value)

@@ -302,7 +302,7 @@ static bool is_ints(const struct trial *trial, fsdp_ref ref)
 	       fsdp_pickle_ints(trial->pickle, ref, items, 64, &count);
 }
 
-/* A global that stands for itself: one that is not on the list is told by its name. */
+/* A global that stands for itself: one that is not on the list is reported by its name. */
 static bool global_fits(const struct trial *trial, fsdp_ref ref, char letter)
 {
 	struct fsdp_pickle_global *global = fsdp_pickle_global_of(trial->pickle, ref);
@@ -329,7 +329,7 @@ static bool fits(const struct trial *trial, fsdp_ref ref, char letter)
 {
 	enum fsdp_pickle_kind kind = kind_of(trial, ref);
 	if (kind == FSDP_PICKLE_NOTHING)
-		return true; /* of a damaged stream, which is told */
+		return true; /* of a damaged stream, which is reported */
 	if (kind == FSDP_PICKLE_GLOBAL)
 		return global_fits(trial, ref, letter);
 	switch (letter) {
@@ -579,7 +579,7 @@ static void judge_computed(const struct trial *trial)
 		op_name(trial), spell(trial, deed->object, text));
 }
 
-/* A storage that is none is told by itself. */
+/* A storage that is none has a finding of its own. */
 static bool lacks_storage(const struct trial *trial, const struct fsdp_torch_known *known)
 {
 	return known->calls != NULL && *known->calls == '!' &&
@@ -597,7 +597,7 @@ static bool judge_call(const struct trial *trial)
 	}
 	const struct fsdp_torch_known *known = fsdp_torch_known(trial->torch, global);
 	if (known == NULL)
-		return false; /* its name is told */
+		return false; /* its name is reported */
 	if (known->what & FSDP_KNOWN_GETATTR) {
 		judge_getattr(trial);
 		return false;
@@ -687,7 +687,7 @@ static void judge_id(const struct trial *trial)
 	char text[TEXT_BYTES];
 	fsdp_ref id = trial->deed->object;
 	if (kind_of(trial, id) == FSDP_PICKLE_NOTHING)
-		return; /* of a damaged stream, which is told */
+		return; /* of a damaged stream, which is reported */
 	if (is_module_id(trial, id) && trial->torch->profile != FSDP_PROFILE_METADATA) {
 		SAY(trial, PICKLE_PERSISTENT_ID, FSDP_NOTE,
 			"a persistent id holds the source text of class %s; it was not run",

@@ -59,7 +59,7 @@ fsdp_ref fsdp_torch_field(struct fsdp_pickle *pickle, fsdp_ref object, const cha
 	return fsdp_torch_field_in(pickle, state, name);
 }
 
-/* The largest world that a file tells of. A mesh may be of some ranks only: then the
+/* The largest world that a file names. A mesh may be of some ranks only: then the
  * world has at least as many as its highest rank says. */
 void fsdp_torch_tell_world(struct fsdp_torch *torch, uint32_t size, bool whole)
 {

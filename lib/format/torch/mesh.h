@@ -22,7 +22,7 @@ fsdp_ref fsdp_torch_field_in(
 /* A field of an object, whichever way its state was given. */
 fsdp_ref fsdp_torch_field(struct fsdp_pickle *pickle, fsdp_ref object, const char *name);
 
-/* The largest world that a file tells of; whole: of exactly so many ranks. */
+/* The largest world that a file names; whole: of exactly so many ranks. */
 void fsdp_torch_tell_world(struct fsdp_torch *torch, uint32_t size, bool whole);
 
 /* False without an error: it is no mesh. Its ranks are not read yet. */

@@ -649,7 +649,7 @@ static bool read_all(struct torch_zip *file, const struct fsdp_look *look,
 	set_format(file);
 	if (!keep_records(file, ret_error))
 		return false;
-	/* What the pickle does is told, whatever is wrong beside it. */
+	/* What the pickle does is reported, whatever is wrong beside it. */
 	if (!check_version(file, ret_error) || !check_byteorder(file, ret_error)) {
 		(void)(judge_other(file, file->pickle) != NO_MEMORY &&
 			judge_others(file, NULL));

@@ -42,7 +42,7 @@ enum fsdp_sums_by {
  * Tensors added up: by rank and file piece by piece, else whole. Elements count once: a
  * tied name counts as a tensor and has pieces, but no elements and no bytes; by rank and
  * file it has those that were stored for itself. A FlatParameter whose parameters are
- * listed too is told the same way.
+ * listed too is reported the same way.
  */
 struct fsdp_sums;
 
@@ -163,9 +163,9 @@ FSDP_API bool fsdp_total_of(const struct fsdp_checkpoint *checkpoint,
 struct fsdp_overview;
 
 enum {
-	FSDP_OVERVIEW_KINDS = 8,   /* so many kinds are told apart, by first use */
+	FSDP_OVERVIEW_KINDS = 8,   /* so many kinds are distinguished, by first use */
 	FSDP_OVERVIEW_KEY = 40,    /* bytes of a key, with the zero that ends it */
-	FSDP_OVERVIEW_CUTS = 4,    /* so many dimensions of a box are told */
+	FSDP_OVERVIEW_CUTS = 4,    /* so many dimensions of a box are reported */
 	FSDP_OVERVIEW_DTYPES = 64, /* ids of dtypes are below */
 };
 
@@ -201,7 +201,7 @@ struct fsdp_sharding {
 	uint32_t dim;    /* FSDP_SHARDING_DIM: which; else FSDP_NONE */
 	uint32_t over;   /* pieces of one copy; replicated: how many there are */
 	uint32_t copies; /* of each piece; 1 if replicated, which `over` tells */
-	uint32_t cuts;   /* dimensions that are cut: so many are told below */
+	uint32_t cuts;   /* dimensions that are cut: so many are reported below */
 	struct {
 		uint32_t dim, over; /* into how many parts, as the first one tells */
 	} cut[FSDP_OVERVIEW_CUTS];
@@ -444,7 +444,7 @@ FSDP_API bool fsdp_tied_find(const struct fsdp_checkpoint *checkpoint,
  *                            item; the caller gives each place to fsdp_waste_place
  *     fsdp_waste_finish      joins what is seen and sorts the storages
  *
- * A piece whose place was not given is left out: of its storage nothing is told.
+ * A piece whose place was not given is left out: of its storage nothing is reported.
  */
 struct fsdp_waste;
 

@@ -76,7 +76,7 @@ struct fsdp_options {
 	bool read_values;
 
 	/* Of those values only the ones are needed whose name may be one of these; a few
-	 * others may be read too. NULL: all. What was not read is told as a finding. */
+	 * others may be read too. NULL: all. What was not read is reported as a finding. */
 	const char *const *value_names;
 	size_t value_name_count;
 

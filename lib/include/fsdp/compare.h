@@ -57,7 +57,7 @@ struct fsdp_compare_options {
 	size_t rename_count;
 
 	/* A table of names (struct fsdp_map), applied behind the renames to both sides: a
-	 * tensor without a row stays as it is. NULL: none. Sizes that it speaks of and no
+	 * tensor without a row stays as it is. NULL: none. Sizes that it uses and no
 	 * configuration tells. */
 	const struct fsdp_map *map;
 	const struct fsdp_named_size *sizes;
@@ -234,7 +234,7 @@ struct fsdp_compare_values_options {
  * Compares the elements of all pairs of the same shape; those of different dtypes as
  * numbers, the wider rounded to the narrower. Pairs up what was left over but has the same
  * bytes. Call it once, of two checkpoints. What cannot be read is a failure of its pair
- * (fsdp_compare_failure); it fails only if memory ends or it was told to stop.
+ * (fsdp_compare_failure); it fails only if memory ends or it was stopped.
  *
  * Each tensor is read in order; those of no difference once. Memory, beside what the
  * object has: twice a window of the elements of a tensor (elements.h) a thread.

@@ -62,7 +62,7 @@ struct fsdp_export_options {
 	size_t rename_count;
 
 	/* A table of names (fsdp-inspect-map(5)), applied behind the renames; NULL: none.
-	 * Sizes that it speaks of and no configuration tells. */
+	 * Sizes that it uses and no configuration tells. */
 	const struct fsdp_map *map;
 	const struct fsdp_named_size *sizes;
 	size_t size_count;

@@ -18,7 +18,7 @@ struct fsdp_rename {
 	struct fsdp_span from, to;
 };
 
-/** A number that a map of names speaks of: "num_attention_heads". */
+/** A number that a map of names uses: "num_attention_heads". */
 struct fsdp_named_size {
 	struct fsdp_span name;
 	uint64_t value;

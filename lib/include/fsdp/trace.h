@@ -269,7 +269,7 @@ struct fsdp_unassigned {
 	int64_t gather_ns, reduce_ns;
 };
 
-/** How the units of a trace are told apart. */
+/** How the units of a trace are distinguished. */
 enum fsdp_units_from {
 	FSDP_UNITS_ABSENT, /* there are no annotations of FSDP */
 	FSDP_UNITS_NAMED,  /* FSDP2 since PyTorch 2.5 */
