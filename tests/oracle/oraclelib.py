@@ -74,18 +74,24 @@ def skip_all(reason):
     sys.exit(0)
 
 
-def wanted_torch():
-    """The PyTorch that the samples came from, quiet and on one thread; without it the test is skipped."""
+def find_torch():
+    """(the PyTorch that the samples came from, quiet and on one thread, None), or (None, why it is not there)."""
     warnings.filterwarnings("ignore")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     try:
         import torch
         import torch.distributed
     except ImportError:
-        skip_all("no torch")
+        return None, "no torch"
     if not torch.__version__.startswith(TORCH):
-        skip_all(f"torch is {torch.__version__.split('+')[0]}, the samples are of {TORCH}0")
-    return torch
+        return None, f"torch is {torch.__version__.split('+')[0]}, the samples are of {TORCH}0"
+    return torch, None
+
+
+def wanted_torch():
+    """What find_torch finds; without it the whole test is skipped."""
+    torch, missing = find_torch()
+    return torch or skip_all(missing)
 
 
 # ---- arguments and samples
