@@ -19,6 +19,9 @@ enum {
 	FSDP_EXPORT_COMPANIONS = 15, /* names of files that are copied beside weights */
 };
 
+/* Digests of the files of a folder, in the form of sha256sum. */
+#define FSDP_EXPORT_SUMS "SHA256SUMS"
+
 /* Elements of an item, and what their bytes were when they were written. */
 struct fsdp_export_range {
 	uint32_t item, part;
@@ -110,6 +113,14 @@ bool fsdp_export_copy_companions(
 /* A file under a temporary name that this number makes its own (writing.c). */
 bool fsdp_export_open_temporary(struct fsdp_writing *writing,
 	struct fsdp_export_temporary *file, size_t number, struct fsdp_error **ret_error);
+
+/* The file gets its name in the folder, if there is one; what had that name is gone. */
+bool fsdp_export_name_file(struct fsdp_writing *writing,
+	struct fsdp_export_temporary *file, const char *name,
+	struct fsdp_error **ret_error);
+
+/* All files get theirs, the index last; on failure none of them stays (name-files.c). */
+bool fsdp_export_name_files(struct fsdp_writing *writing, struct fsdp_error **ret_error);
 
 /* All bytes, wherever the kernel stops in between; at `offset`, or where the stream is. */
 bool fsdp_export_write_at(int descriptor, const void *bytes, size_t size, uint64_t offset,
