@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gives files that are whole and on the disk their names.
+ * Gives files that are whole and on the disk their names, so that a loader finds all of
+ * them or fails, wherever the process is killed.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -24,9 +25,8 @@ static bool is_weights(const char *name)
 	       fsdp_span_is(rest, ".safetensors.index.json");
 }
 
-/* What is to be replaced goes first, or a run that is killed here would leave a mixture
- * of both. */
-static void remove_weights(struct fsdp_writing *writing)
+/* All but one of this name. */
+static void remove_weights(struct fsdp_writing *writing, const char *but)
 {
 	int descriptor = openat(writing->folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *folder = descriptor >= 0 ? fdopendir(descriptor) : NULL;
@@ -34,7 +34,7 @@ static void remove_weights(struct fsdp_writing *writing)
 	unlinkat(writing->folder, "model.safetensors.index.json", 0);
 	unlinkat(writing->folder, FSDP_EXPORT_SUMS, 0);
 	while (folder != NULL && (entry = readdir(folder)) != NULL)
-		if (is_weights(entry->d_name))
+		if (is_weights(entry->d_name) && strcmp(entry->d_name, but) != 0)
 			unlinkat(writing->folder, entry->d_name, 0);
 	if (folder != NULL)
 		closedir(folder);
@@ -65,28 +65,94 @@ static const char *name_of(const struct fsdp_writing *writing, size_t index)
 		       : (const char *)plan->files[index].name.data;
 }
 
-/* What lies beside first, then files in order: the index is the last. */
-bool fsdp_export_name_files(struct fsdp_writing *writing, struct fsdp_error **ret_error)
+static bool sync_folder(struct fsdp_writing *writing, struct fsdp_error **ret_error)
 {
-	size_t count = writing->plan->file_count, named = 0;
-	if (writing->target->file == NULL && writing->target->force)
-		remove_weights(writing);
+	if (fsync(writing->folder) == 0)
+		return true;
+	fsdp_fail_errno(ret_error, errno, FSDP_UNKNOWN, "cannot write");
+	return fsdp_export_blame(writing, FSDP_SPAN(""), ret_error);
+}
+
+/* ---- a folder ---- */
+
+/* The file that comes last: the last one that holds tensors. */
+static size_t last_of(const struct fsdp_export *plan)
+{
+	return plan->file_count - 1 - plan->has_index;
+}
+
+/*
+ * Transformers takes what the index names, and nothing of shards without one; vLLM,
+ * SGLang, MLX and llama.cpp take every file of weights that is there. So an empty file,
+ * on which each of them fails, stands under the name of the last one before any other is
+ * removed or appears. The last one replaces it once all others are there, in one step.
+ */
+static bool put_placeholder(struct fsdp_writing *writing, struct fsdp_error **ret_error)
+{
+	size_t count = writing->plan->file_count;
+	struct fsdp_export_temporary *empty = &writing->files[count + 1];
+	return fsdp_export_open_temporary(writing, empty, count + 1, ret_error) &&
+	       fsdp_export_name_file(writing, empty,
+		       name_of(writing, last_of(writing->plan)), ret_error);
+}
+
+static bool name_others(struct fsdp_writing *writing, struct fsdp_error **ret_error)
+{
+	size_t count = writing->plan->file_count, last = last_of(writing->plan);
+	if (writing->target->force)
+		remove_weights(writing, name_of(writing, last));
 	bool good = fsdp_export_name_file(
 		writing, &writing->files[count], FSDP_EXPORT_SUMS, ret_error);
 	for (size_t i = 0; good && i < FSDP_EXPORT_COMPANIONS; i++)
 		good = fsdp_export_name_file(writing, &writing->companions[i],
 			fsdp_export_companion_name(i), ret_error);
-	for (; good && named < count; named++)
-		good = fsdp_export_name_file(writing, &writing->files[named],
-			name_of(writing, named), ret_error);
-	if (good && fsync(writing->folder) != 0)
-		good = fsdp_fail_errno(ret_error, errno, FSDP_UNKNOWN, "cannot write") ||
-		       fsdp_export_blame(writing, FSDP_SPAN(""), ret_error);
-	if (good)
+	for (size_t i = 0; good && i < count; i++)
+		good = i == last || fsdp_export_name_file(writing, &writing->files[i],
+					    name_of(writing, i), ret_error);
+	return good;
+}
+
+static void remove_if_named(struct fsdp_writing *writing,
+	const struct fsdp_export_temporary *file, const char *name)
+{
+	if (file->descriptor >= 0 && file->path[0] == '\0')
+		unlinkat(writing->folder, name, 0);
+}
+
+/* The placeholder goes last. */
+static void remove_named(struct fsdp_writing *writing)
+{
+	size_t count = writing->plan->file_count, last = last_of(writing->plan);
+	for (size_t i = 0; i < FSDP_EXPORT_COMPANIONS; i++)
+		remove_if_named(
+			writing, &writing->companions[i], fsdp_export_companion_name(i));
+	for (size_t i = 0; i <= count; i++)
+		if (i != last)
+			remove_if_named(writing, &writing->files[i], name_of(writing, i));
+	remove_if_named(writing, &writing->files[count + 1], name_of(writing, last));
+}
+
+static bool name_folder(struct fsdp_writing *writing, struct fsdp_error **ret_error)
+{
+	size_t last = last_of(writing->plan);
+	if (put_placeholder(writing, ret_error) && sync_folder(writing, ret_error) &&
+		name_others(writing, ret_error) && sync_folder(writing, ret_error) &&
+		fsdp_export_name_file(writing, &writing->files[last],
+			name_of(writing, last), ret_error) &&
+		sync_folder(writing, ret_error))
 		return true;
-	for (size_t i = 0; i < named; i++)
-		unlinkat(writing->folder, name_of(writing, i), 0);
+	remove_named(writing);
+	return false;
+}
+
+bool fsdp_export_name_files(struct fsdp_writing *writing, struct fsdp_error **ret_error)
+{
+	struct fsdp_export_temporary *only = &writing->files[0];
 	if (writing->target->file == NULL)
-		unlinkat(writing->folder, FSDP_EXPORT_SUMS, 0);
+		return name_folder(writing, ret_error);
+	if (fsdp_export_name_file(writing, only, name_of(writing, 0), ret_error) &&
+		sync_folder(writing, ret_error))
+		return true;
+	remove_if_named(writing, only, name_of(writing, 0));
 	return false;
 }

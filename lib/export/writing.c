@@ -125,10 +125,10 @@ bool fsdp_export_open_temporary(struct fsdp_writing *writing,
 static bool open_temporaries(struct fsdp_writing *writing, struct fsdp_error **ret_error)
 {
 	size_t count = writing->plan->file_count;
-	writing->files = calloc(count + 1, sizeof *writing->files);
+	writing->files = calloc(count + 2, sizeof *writing->files);
 	if (writing->files == NULL)
 		return fsdp_fail_memory(ret_error);
-	for (size_t i = 0; i <= count; i++)
+	for (size_t i = 0; i < count + 2; i++)
 		writing->files[i].descriptor = -1;
 	for (size_t i = 0; i < count; i++)
 		if (!fsdp_export_open_temporary(
@@ -148,7 +148,8 @@ static void remove_temporary(
 
 static void remove_temporaries(struct fsdp_writing *writing)
 {
-	for (size_t i = 0; writing->files != NULL && i <= writing->plan->file_count; i++)
+	for (size_t i = 0; writing->files != NULL && i < writing->plan->file_count + 2;
+		i++)
 		remove_temporary(writing, &writing->files[i]);
 	for (size_t i = 0; i < FSDP_EXPORT_COMPANIONS; i++)
 		remove_temporary(writing, &writing->companions[i]);

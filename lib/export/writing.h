@@ -40,7 +40,8 @@ struct fsdp_writing {
 	struct fsdp_export *plan;
 	const struct fsdp_export_target *target;
 	int folder;
-	struct fsdp_export_temporary *files; /* one for each file of the plan, and sums */
+	struct fsdp_export_temporary
+		*files; /* one for each file of the plan, sums, a placeholder */
 	struct fsdp_export_temporary companions[FSDP_EXPORT_COMPANIONS];
 	unsigned char companion_digests[FSDP_EXPORT_COMPANIONS][FSDP_EXPORT_DIGEST];
 	struct fsdp_export_range *ranges; /* in the order of their sources */
@@ -119,7 +120,8 @@ bool fsdp_export_name_file(struct fsdp_writing *writing,
 	struct fsdp_export_temporary *file, const char *name,
 	struct fsdp_error **ret_error);
 
-/* All files get theirs, the index last; on failure none of them stays (name-files.c). */
+/* All files get theirs, the last shard last; on failure none of them stays
+ * (name-files.c). */
 bool fsdp_export_name_files(struct fsdp_writing *writing, struct fsdp_error **ret_error);
 
 /* All bytes, wherever the kernel stops in between; at `offset`, or where the stream is. */

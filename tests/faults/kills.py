@@ -34,18 +34,45 @@ def digest(path):
         return hashlib.sha256(stream.read()).hexdigest()
 
 
-def weights(folder):
-    """What a loader takes of a folder: {file: digest}, {} where it refuses; None where it fails half-way."""
-    if os.path.exists(os.path.join(folder, "model.safetensors")):
-        names = ["model.safetensors"]
-    elif os.path.exists(os.path.join(folder, "model.safetensors.index.json")):
-        with open(os.path.join(folder, "model.safetensors.index.json"), encoding="utf-8") as stream:
-            names = sorted(set(json.load(stream)["weight_map"].values()))
-    else:
+def is_sound(path):
+    """As the safetensors library judges a file when it opens it."""
+    with open(path, "rb") as stream:
+        data = stream.read()
+    length = int.from_bytes(data[:8], "little")
+    if len(data) < 8 or 8 + length > len(data):
+        return False
+    entries = json.loads(data[8:8 + length])
+    return 8 + length + max(e["data_offsets"][1] for n, e in entries.items() if n != "__metadata__") == len(data)
+
+
+def opened(folder, names):
+    """{file: digest}, or {} where one of them is not there or cannot be read, which is a refusal."""
+    paths = {n: os.path.join(folder, n) for n in names}
+    if not all(os.path.exists(p) and is_sound(p) for p in paths.values()):
         return {}
-    if not all(os.path.exists(os.path.join(folder, n)) for n in names):
+    return {n: digest(p) for n, p in paths.items()}
+
+
+def indexed(folder):
+    path = os.path.join(folder, "model.safetensors.index.json")
+    if not os.path.exists(path):
         return None
-    return {n: digest(os.path.join(folder, n)) for n in names}
+    with open(path, encoding="utf-8") as stream:
+        return sorted(set(json.load(stream)["weight_map"].values()))
+
+
+def by_index(folder):
+    """What transformers takes."""
+    if os.path.exists(os.path.join(folder, "model.safetensors")):
+        return opened(folder, ["model.safetensors"])
+    return opened(folder, indexed(folder) or [])
+
+
+def by_pattern(folder):
+    """What vLLM, MLX and llama.cpp take: all files of the folder, of which an index only drops some."""
+    found = sorted(n for n in os.listdir(folder) if n.endswith(".safetensors"))
+    listed = indexed(folder)
+    return opened(folder, [n for n in found if listed is None or n in listed])
 
 
 def start(killer, argv, at):
@@ -73,13 +100,14 @@ def before(case, old, folder):
 
 def judge(case, old, folder):
     """What is wrong with what is left; None: nothing."""
-    left = weights(folder) if os.path.isdir(folder) else {}
-    if os.path.isdir(folder) and any(n.endswith(".tmp") for n in os.listdir(folder)):
+    if not os.path.isdir(folder):
+        return None if not case["replaces"] else "the folder is gone"
+    if any(n.endswith(".tmp") for n in os.listdir(folder)):
         return "temporary files stay"
-    if left is None:
-        return "the index names files that are not there"
-    if left not in ({}, case["whole"], weights(old) if case["replaces"] else {}):
-        return f"a loader takes {left}"
+    sound = ({}, case["whole"], by_index(old) if case["replaces"] else {})
+    for loader in by_index, by_pattern:
+        if loader(folder) not in sound:
+            return f"a loader takes {sorted(loader(folder))} {loader.__name__.replace('_', ' ')}"
     return None
 
 
@@ -101,7 +129,7 @@ def main():
                 (["--force"] if case["replaces"] else [])
             before(case, old, folder)
             told, child = start(killer, argv, 0)
-            case["whole"] = weights(folder) if child.returncode == 0 else None
+            case["whole"] = by_index(folder) if child.returncode == 0 else None
             calls, problems = int(told or 0), []
             moments = set(range(max(1, calls - LAST), calls + 1))
             share = min(calls, wanted // len(cases))

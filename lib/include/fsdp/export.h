@@ -166,7 +166,8 @@ struct fsdp_export_target {
 	size_t size; /* of this struct, as the caller knows it */
 
 	/* A folder that exists. Files are written in it under temporary names, synced,
-	 * verified, then renamed, the index last; on failure none of them stays. NULL: the
+	 * verified, then renamed, the last shard last: until then an empty file has its
+	 * name, on which loaders fail. On failure none of them stays. NULL: the
 	 * bytes go to `stream`, which is only written forwards, and nothing is verified. */
 	const char *folder;
 	const char *file; /* the name of the only file; NULL of a folder of shards */
