@@ -11,12 +11,13 @@
 /* What of a name stands behind that of the shown visit above. */
 static struct text below_parent(struct tree *tree, struct text name, size_t index)
 {
-	const struct shown *shown = &tree->shown[index];
+	const struct shown *shown = &tree->modules.shown[index];
 	struct text parent;
 
 	if (shown->parent == FSDP_NONE)
 		return name;
-	parent = tree_name(tree, &tree->buffers.raw, tree->shown[shown->parent].module);
+	parent = module_tree_name(&tree->modules, &tree->buffers.raw,
+		tree->modules.shown[shown->parent].module);
 	if (parent.size == 0 || name.size < parent.size + 1 ||
 		memcmp(name.data, parent.data, parent.size) != 0 ||
 		name.data[parent.size] != '.')
@@ -26,8 +27,10 @@ static struct text below_parent(struct tree *tree, struct text name, size_t inde
 
 static struct text own_name(struct tree *tree, struct name_buffer *buffer, size_t index)
 {
-	return below_parent(
-		tree, tree_name(tree, buffer, tree->shown[index].module), index);
+	return below_parent(tree,
+		module_tree_name(
+			&tree->modules, buffer, tree->modules.shown[index].module),
+		index);
 }
 
 /* What of a module must be equal: what is shown of it. Sizes of own tensors are not, so
@@ -36,10 +39,10 @@ static uint64_t hash_module(struct tree *tree, const struct shown *shown)
 {
 	const struct fsdp_checkpoint *checkpoint = tree->run->checkpoint;
 	const struct mixer *mixer = &tree->mixer;
-	struct fsdp_module module = module_at(tree, shown->module);
+	struct fsdp_module module = module_at(&tree->modules, shown->module);
 	uint64_t hash = mix(mixer, module.tensor_count, module.wrapper);
 
-	hash = mix(mixer, hash, tree_mark(tree, shown));
+	hash = mix(mixer, hash, module_tree_mark(&tree->modules, shown));
 	hash = mix(mixer, hash, module.same_as != FSDP_NONE);
 	hash = mix_text(mixer, hash, text_of(module_shown_class(tree->run, &module)));
 	for (uint32_t i = 0; i < module.tensor_count; i++) {
@@ -58,17 +61,17 @@ static uint64_t hash_module(struct tree *tree, const struct shown *shown)
 static bool hash_all(struct tree *tree)
 {
 	const struct mixer *mixer = &tree->mixer;
-	uint64_t *below = calloc(tree->shown_count + 1, sizeof *below);
+	uint64_t *below = calloc(tree->modules.shown_count + 1, sizeof *below);
 
-	tree->hashes = malloc((tree->shown_count + 1) * sizeof *tree->hashes);
+	tree->hashes = malloc((tree->modules.shown_count + 1) * sizeof *tree->hashes);
 	if (below == NULL || tree->hashes == NULL) {
 		free(below);
 		return false;
 	}
-	for (size_t i = tree->shown_count; i-- > 0;) {
-		uint32_t parent = tree->shown[i].parent;
+	for (size_t i = tree->modules.shown_count; i-- > 0;) {
+		uint32_t parent = tree->modules.shown[i].parent;
 		tree->hashes[i] =
-			mix(mixer, hash_module(tree, &tree->shown[i]), below[i]);
+			mix(mixer, hash_module(tree, &tree->modules.shown[i]), below[i]);
 		if (parent != FSDP_NONE)
 			below[parent] = mix_text(mixer,
 				mix(mixer, below[parent], tree->hashes[i]),
@@ -80,26 +83,26 @@ static bool hash_all(struct tree *tree)
 
 static bool same_module(struct tree *tree, const struct shown *a, const struct shown *b)
 {
-	struct fsdp_module left = module_at(tree, a->module);
-	struct fsdp_module right = module_at(tree, b->module);
+	struct fsdp_module left = module_at(&tree->modules, a->module);
+	struct fsdp_module right = module_at(&tree->modules, b->module);
 	struct text left_class = text_of(module_shown_class(tree->run, &left));
 	struct text right_class = text_of(module_shown_class(tree->run, &right));
 
 	return text_is(left_class, right_class) && left.wrapper == right.wrapper &&
-	       tree_mark(tree, a) == tree_mark(tree, b);
+	       module_tree_mark(&tree->modules, a) == module_tree_mark(&tree->modules, b);
 }
 
 /* Equal hashes are a guess; this is what counts. Each visit is compared at most once a
  * level, and what was folded away is not looked at again, so it stays linear. */
 static bool same_below(struct tree *tree, uint32_t a, uint32_t b)
 {
-	uint32_t size = tree->shown[a].end - a;
+	uint32_t size = tree->modules.shown[a].end - a;
 
-	if (tree->shown[b].end - b != size)
+	if (tree->modules.shown[b].end - b != size)
 		return false;
 	for (uint32_t i = 0; i < size; i++) {
-		const struct shown *left = &tree->shown[a + i],
-				   *right = &tree->shown[b + i];
+		const struct shown *left = &tree->modules.shown[a + i],
+				   *right = &tree->modules.shown[b + i];
 		if (left->depth != right->depth ||
 			tree->hashes[a + i] != tree->hashes[b + i] ||
 			!same_module(tree, left, right))
@@ -113,11 +116,11 @@ static bool same_below(struct tree *tree, uint32_t a, uint32_t b)
 
 static void add_sums(struct tree *tree, uint32_t to, uint32_t from)
 {
-	uint32_t size = tree->shown[to].end - to;
+	uint32_t size = tree->modules.shown[to].end - to;
 
 	for (uint32_t i = 0; i < size; i++) {
-		struct sums *sum = &tree->sums[to + i];
-		const struct sums *other = &tree->sums[from + i];
+		struct sums *sum = &tree->modules.sums[to + i];
+		const struct sums *other = &tree->modules.sums[from + i];
 		sum->parameters += other->parameters;
 		sum->bytes += other->bytes;
 		if (sum->rank_bytes != FSDP_UNKNOWN)
@@ -130,11 +133,11 @@ static void add_sums(struct tree *tree, uint32_t to, uint32_t from)
 /* Joins the siblings behind a visit that are like it; the walk will jump over them. */
 void tree_fold(struct tree *tree, uint32_t first)
 {
-	uint32_t next = tree->shown[first].end;
+	uint32_t next = tree->modules.shown[first].end;
 
 	join_begin(&tree->join, own_name(tree, &tree->buffers.alias, first));
-	while (next < tree->shown_count &&
-		tree->shown[next].parent == tree->shown[first].parent &&
+	while (next < tree->modules.shown_count &&
+		tree->modules.shown[next].parent == tree->modules.shown[first].parent &&
 		tree->hashes[next] == tree->hashes[first] &&
 		same_below(tree, first, next) &&
 		join_add(&tree->join, own_name(tree, &tree->buffers.alias, next))) {
@@ -145,15 +148,15 @@ void tree_fold(struct tree *tree, uint32_t first)
 		}
 		if (!tree->summed)
 			add_sums(tree, first, next);
-		next = tree->shown[next].end;
+		next = tree->modules.shown[next].end;
 	}
-	if (next != tree->shown[first].end)
-		tree->shown[tree->shown[first].end].jump = next;
+	if (next != tree->modules.shown[first].end)
+		tree->modules.shown[tree->modules.shown[first].end].jump = next;
 }
 
 static struct text folded_name(struct tree *tree, size_t index, struct text *ret_leaf)
 {
-	const struct shown *shown = &tree->shown[index];
+	const struct shown *shown = &tree->modules.shown[index];
 	struct name_buffer *buffer = &tree->buffers.module;
 	size_t length = 0, above;
 
@@ -177,7 +180,8 @@ struct text tree_shown_name(struct tree *tree, size_t index, struct text *ret_le
 	if (tree->folding) {
 		name = folded_name(tree, index, ret_leaf);
 	} else {
-		name = tree_name(tree, &tree->buffers.module, tree->shown[index].module);
+		name = module_tree_name(&tree->modules, &tree->buffers.module,
+			tree->modules.shown[index].module);
 		*ret_leaf = below_parent(tree, name, index);
 	}
 	/* A segment may be empty, and "(root)" stands for an empty name. */
@@ -188,6 +192,7 @@ struct text tree_shown_name(struct tree *tree, size_t index, struct text *ret_le
 
 bool tree_fold_begin(struct tree *tree)
 {
-	tree->name_sizes = calloc((size_t)tree->deepest + 1, sizeof *tree->name_sizes);
+	tree->name_sizes =
+		calloc((size_t)tree->modules.deepest + 1, sizeof *tree->name_sizes);
 	return tree->name_sizes != NULL && hash_all(tree);
 }

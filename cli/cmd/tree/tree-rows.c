@@ -128,17 +128,18 @@ const struct record module_record = OBJECT_RECORD(MODULE, "module",
 /* Where the first visit of the same module is shown. */
 static uint32_t same_as(const struct tree *tree, uint32_t module)
 {
-	uint32_t place =
-		module < tree->module_count ? tree->places[module] : (uint32_t)NOT_SHOWN;
+	uint32_t place = module < tree->modules.module_count
+				 ? tree->modules.places[module]
+				 : (uint32_t)NOT_SHOWN;
 
 	return place == (uint32_t)CUT_OFF || place == (uint32_t)NOT_SHOWN
 		       ? FSDP_NONE
-		       : tree->shown[place].emitted;
+		       : tree->modules.shown[place].emitted;
 }
 
 static const char *write_share(const struct tree *tree, uint64_t bytes, char share[16])
 {
-	uint64_t all = module_at(tree, 0).bytes;
+	uint64_t all = module_at(&tree->modules, 0).bytes;
 
 	snprintf(share, 16, "%.1f %%",
 		all > 0 ? 100.0 * (double)bytes / (double)all : 0.0);
@@ -150,19 +151,21 @@ const char *const tree_heads[] = { "PARAMS", "BYTES", "SHARE", "PER RANK", NULL 
 static void emit_module(struct tree *tree, const struct record_table *table, size_t index,
 	struct text name, struct text leaf)
 {
-	const struct shown *shown = &tree->shown[index];
-	struct fsdp_module module = module_at(tree, shown->module);
-	struct sums sums = tree_sums(tree, index);
+	const struct shown *shown = &tree->modules.shown[index];
+	struct fsdp_module module = module_at(&tree->modules, shown->module);
+	struct sums sums = module_tree_sums(&tree->modules, index);
 	const struct shown_module row = {
 		.module = module,
 		.name = name,
 		.depth = shown->depth,
-		.parent = shown->parent == FSDP_NONE ? FSDP_NONE
-						     : tree->shown[shown->parent].emitted,
+		.parent = shown->parent == FSDP_NONE
+				  ? FSDP_NONE
+				  : tree->modules.shown[shown->parent].emitted,
 		.same_as = same_as(tree, module.same_as),
-		.unit = shown->marked == FSDP_NONE ? FSDP_NONE
-						   : module_at(tree, shown->marked).unit,
-		.mark = tree_mark(tree, shown),
+		.unit = shown->marked == FSDP_NONE
+				? FSDP_NONE
+				: module_at(&tree->modules, shown->marked).unit,
+		.mark = module_tree_mark(&tree->modules, shown),
 		.sums = sums,
 		.folded = tree->folding,
 	};
@@ -188,8 +191,8 @@ static void emit_module(struct tree *tree, const struct record_table *table, siz
 static void emit_params(struct tree *tree, size_t index, struct text module_shown)
 {
 	const struct fsdp_checkpoint *checkpoint = tree->run->checkpoint;
-	const struct shown *shown = &tree->shown[index];
-	struct fsdp_module module = module_at(tree, shown->module);
+	const struct shown *shown = &tree->modules.shown[index];
+	struct fsdp_module module = module_at(&tree->modules, shown->module);
 
 	for (uint32_t i = 0; i < module.tensor_count; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(
@@ -219,16 +222,16 @@ void tree_walk(struct tree *tree, struct record_table *table, bool params)
 	uint32_t emitted = 0;
 
 	out_records_begin(tree->run->out, table);
-	for (uint32_t i = 0; i < tree->shown_count;) {
+	for (uint32_t i = 0; i < tree->modules.shown_count;) {
 		struct text name, leaf;
-		if (tree->folding && tree->shown[i].jump != 0 &&
-			tree->shown[i].jump != i) {
-			i = tree->shown[i].jump;
+		if (tree->folding && tree->modules.shown[i].jump != 0 &&
+			tree->modules.shown[i].jump != i) {
+			i = tree->modules.shown[i].jump;
 			continue;
 		}
 		if (tree->folding)
 			tree_fold(tree, i);
-		tree->shown[i].emitted = emitted++;
+		tree->modules.shown[i].emitted = emitted++;
 		name = tree_shown_name(tree, i, &leaf);
 		emit_module(tree, table, i, name, leaf);
 		if (params)

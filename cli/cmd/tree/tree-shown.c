@@ -9,18 +9,19 @@
 
 #include <fsdp/analysis.h>
 
-#include "cmd/tree/tree.h"
+#include "cmd/tree/tree-shown.h"
 #include "part/units.h"
 #include "run/answer.h"
 
-struct text tree_name(const struct tree *tree, struct name_buffer *buffer, uint32_t index)
+struct text module_tree_name(
+	const struct module_tree *tree, struct name_buffer *buffer, uint32_t index)
 {
 	struct fsdp_module module = module_at(tree, index);
 	return name_text(buffer, tree->run->checkpoint,
 		tree->run->common->raw ? module.raw_name : module.name);
 }
 
-enum mark tree_mark(const struct tree *tree, const struct shown *shown)
+enum mark module_tree_mark(const struct module_tree *tree, const struct shown *shown)
 {
 	if (shown->marked == FSDP_NONE)
 		return tree->likely != NULL &&
@@ -35,7 +36,7 @@ enum mark tree_mark(const struct tree *tree, const struct shown *shown)
 
 /* A unit may belong to a wrapper (activation checkpointing inside of FSDP): its mark goes
  * to the module that stands for both. */
-static bool mark_modules(struct tree *tree)
+static bool mark_modules(struct module_tree *tree)
 {
 	tree->marks = malloc((tree->module_count + 1) * sizeof *tree->marks);
 	if (tree->marks == NULL)
@@ -53,15 +54,14 @@ static bool mark_modules(struct tree *tree)
 }
 
 /* With more than names to go by, a module is selected if one of its own tensors is. */
-static bool takes_some_tensor(struct tree *tree, const struct fsdp_module *module)
+static bool takes_some_tensor(struct module_tree *tree, const struct fsdp_module *module)
 {
 	const struct fsdp_checkpoint *checkpoint = tree->run->checkpoint;
 
 	for (uint32_t i = 0; i < module->tensor_count; i++) {
 		uint32_t index = fsdp_module_tensor(checkpoint, module, i);
 		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, index);
-		struct text name =
-			tensor_shown_name(tree->run, &tree->buffers.name, &tensor);
+		struct text name = tensor_shown_name(tree->run, &tree->name, &tensor);
 		if (selection_takes_tensor(
 			    tree->selection, checkpoint, index, span_of_text(name)))
 			return true;
@@ -69,22 +69,22 @@ static bool takes_some_tensor(struct tree *tree, const struct fsdp_module *modul
 	return false;
 }
 
-static bool is_selected(struct tree *tree, uint32_t index)
+static bool is_selected(struct module_tree *tree, uint32_t index)
 {
 	struct fsdp_module module = module_at(tree, index);
 
-	if (tree->options->sharded_only && tree->marks[index] == FSDP_NONE)
+	if (tree->wanted.sharded_only && tree->marks[index] == FSDP_NONE)
 		return false;
 	if (selection_is_all(tree->selection))
 		return true;
 	if (!selection_is_by_name(tree->selection))
 		return takes_some_tensor(tree, &module);
 	return selection_takes_module(tree->selection,
-		span_of_text(tree_name(tree, &tree->buffers.name, index)));
+		span_of_text(module_tree_name(tree, &tree->name, index)));
 }
 
 /* Upwards: what is selected keeps all that is above it. */
-static bool keep_selected(struct tree *tree)
+static bool keep_selected(struct module_tree *tree)
 {
 	bool some = false;
 
@@ -105,7 +105,7 @@ static bool keep_selected(struct tree *tree)
 }
 
 /* Where a visit hangs, and whether it hangs at all. */
-static uint32_t place_module(struct tree *tree, uint32_t index)
+static uint32_t place_module(struct module_tree *tree, uint32_t index)
 {
 	struct fsdp_module module = module_at(tree, index);
 	int64_t limit = tree->run->select->depth;
@@ -131,7 +131,7 @@ static uint32_t place_module(struct tree *tree, uint32_t index)
 	return (uint32_t)tree->shown_count++;
 }
 
-static bool choose_shown(struct tree *tree)
+static bool choose_shown(struct module_tree *tree)
 {
 	tree->places = malloc((tree->module_count + 1) * sizeof *tree->places);
 	tree->shown = malloc((tree->module_count + 1) * sizeof *tree->shown);
@@ -153,7 +153,7 @@ static bool choose_shown(struct tree *tree)
 /* ---- sizes ---- */
 
 /* The library looks at all visits, shown or not. */
-static bool sum_rank_bytes(struct tree *tree)
+static bool sum_rank_bytes(struct module_tree *tree)
 {
 	struct fsdp_shares *shares;
 
@@ -165,9 +165,9 @@ static bool sum_rank_bytes(struct tree *tree)
 	return true;
 }
 
-static bool sum_sizes(struct tree *tree)
+static bool sum_sizes(struct module_tree *tree)
 {
-	if (!tree->options->sizes && tree->name_sizes == NULL)
+	if (!tree->wanted.sums && !tree->wanted.rank_bytes)
 		return true;
 	tree->sums = malloc((tree->shown_count + 1) * sizeof *tree->sums);
 	if (tree->sums == NULL)
@@ -177,10 +177,10 @@ static bool sum_sizes(struct tree *tree)
 		tree->sums[i] =
 			(struct sums){ module.parameters, module.bytes, FSDP_UNKNOWN };
 	}
-	return !tree->options->sizes || sum_rank_bytes(tree);
+	return !tree->wanted.rank_bytes || sum_rank_bytes(tree);
 }
 
-struct sums tree_sums(const struct tree *tree, size_t index)
+struct sums module_tree_sums(const struct module_tree *tree, size_t index)
 {
 	struct fsdp_module module;
 
@@ -192,14 +192,26 @@ struct sums tree_sums(const struct tree *tree, size_t index)
 
 /* ---- both ---- */
 
-bool tree_choose(struct tree *tree, bool may_fold)
+bool module_tree_choose(struct module_tree *tree)
 {
 	struct fsdp_plan_facts plan;
 
+	tree->module_count = fsdp_module_count(tree->run->checkpoint);
 	/* A plan knows all units. */
 	if (!fsdp_checkpoint_plan(tree->run->checkpoint, &plan) &&
 		!fsdp_likely_new(tree->run->checkpoint, &tree->likely, NULL))
 		return false;
 	return mark_modules(tree) && keep_selected(tree) && choose_shown(tree) &&
-	       (!may_fold || tree_fold_begin(tree)) && sum_sizes(tree);
+	       sum_sizes(tree) && !tree->name.failed;
+}
+
+void module_tree_done(struct module_tree *tree)
+{
+	free(tree->kept);
+	free(tree->marks);
+	free(tree->places);
+	free(tree->shown);
+	free(tree->sums);
+	fsdp_likely_free(tree->likely);
+	name_buffer_done(&tree->name);
 }

@@ -29,8 +29,8 @@ bool tree_as_torch(struct tree *tree)
 		return refuse(run, "leave out --style=torch",
 			"PyTorch's own form shows all modules, so there is nothing to select");
 	run_begin(run, STATUS_GOOD);
-	for (uint32_t i = 0; i < tree->module_count; i++) {
-		struct fsdp_module module = module_at(tree, i);
+	for (uint32_t i = 0; i < fsdp_module_count(run->checkpoint); i++) {
+		struct fsdp_module module = fsdp_module(run->checkpoint, i);
 		if (limit >= 0 && module.depth > (uint64_t)limit)
 			continue;
 		out_line_begin(run->out, NULL);

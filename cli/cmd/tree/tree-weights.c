@@ -28,12 +28,12 @@ static bool shows_tensors(const struct tree *tree, const struct shown *shown)
 static uint64_t own_weight(const struct tree *tree, size_t index, uint64_t total)
 {
 	const struct fsdp_checkpoint *checkpoint = tree->run->checkpoint;
-	const struct shown *shown = &tree->shown[index];
-	struct fsdp_module module = module_at(tree, shown->module);
+	const struct shown *shown = &tree->modules.shown[index];
+	struct fsdp_module module = module_at(&tree->modules, shown->module);
 	uint64_t below = 0;
 
-	for (size_t i = index + 1; i < shown->end; i = tree->shown[i].end)
-		below += tree_sums(tree, i).bytes;
+	for (size_t i = index + 1; i < shown->end; i = tree->modules.shown[i].end)
+		below += module_tree_sums(&tree->modules, i).bytes;
 	for (uint32_t i = 0; shows_tensors(tree, shown) && i < module.tensor_count; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(
 			checkpoint, fsdp_module_tensor(checkpoint, &module, i));
@@ -45,7 +45,7 @@ static uint64_t own_weight(const struct tree *tree, size_t index, uint64_t total
 static void emit_tensors(struct tree *tree, const struct shown *shown)
 {
 	const struct fsdp_checkpoint *checkpoint = tree->run->checkpoint;
-	struct fsdp_module module = module_at(tree, shown->module);
+	struct fsdp_module module = module_at(&tree->modules, shown->module);
 
 	for (uint32_t i = 0; shows_tensors(tree, shown) && i < module.tensor_count; i++) {
 		struct fsdp_tensor tensor = fsdp_tensor(
@@ -66,13 +66,13 @@ static void emit_tensors(struct tree *tree, const struct shown *shown)
 
 void tree_weigh(struct tree *tree)
 {
-	for (size_t i = 0; i < tree->shown_count; i++) {
-		const struct shown *shown = &tree->shown[i];
-		struct fsdp_module module = module_at(tree, shown->module);
+	for (size_t i = 0; i < tree->modules.shown_count; i++) {
+		const struct shown *shown = &tree->modules.shown[i];
+		struct fsdp_module module = module_at(&tree->modules, shown->module);
 		struct weighed part = { .depth = shown->depth,
 			.kind = text_of(module_shown_class(tree->run, &module)),
-			.total = tree_sums(tree, i).bytes,
-			.is_marked = tree_mark(tree, shown) != MARK_NONE,
+			.total = module_tree_sums(&tree->modules, i).bytes,
+			.is_marked = module_tree_mark(&tree->modules, shown) != MARK_NONE,
 			.all_levels = tree->run->select->depth >= 0 };
 
 		part.own = own_weight(tree, i, part.total);

@@ -110,39 +110,47 @@ static void emit_rows(struct tree *tree)
 	tree_walk(tree, &table, tree->options->params);
 }
 
+/* False: out of memory. */
+static bool choose(struct tree *tree)
+{
+	bool may_fold = tree->options->fold || folds_for_people(tree);
+
+	tree->modules.run = tree->run;
+	tree->modules.selection = tree->selection;
+	tree->modules.wanted.sharded_only = tree->options->sharded_only;
+	tree->modules.wanted.sums = may_fold;
+	tree->modules.wanted.rank_bytes = tree->options->sizes;
+	return module_tree_choose(&tree->modules) && (!may_fold || tree_fold_begin(tree));
+}
+
 static bool show_tree(struct tree *tree)
 {
-	int status = tree->shown_count == 0 && !selection_is_all(tree->selection)
+	int status = tree->modules.shown_count == 0 && !selection_is_all(tree->selection)
 			     ? STATUS_BAD
 			     : STATUS_GOOD;
 
-	if (tree->options->sharded_only && tree->shown_count == 0) {
+	if (tree->options->sharded_only && tree->modules.shown_count == 0) {
 		run_note(tree->run, "no module is fully sharded");
 		status = STATUS_BAD;
-	} else if (tree->shown_count == 0 && !selection_is_all(tree->selection)) {
+	} else if (tree->modules.shown_count == 0 && !selection_is_all(tree->selection)) {
 		tell_nothing(tree->run, NAMEABLE_MODULES);
-	} else if (tree->shown_count == 0) {
+	} else if (tree->modules.shown_count == 0) {
 		run_note(tree->run, "there are no modules");
 	}
 	run_begin(tree->run, answer_selection_status(tree->run, tree->selection, status));
 	emit_rows(tree);
 	out_fields(tree->run->out, &tree_record, (struct subject){ &tree->row, tree });
 	plan_document_write(tree->run, &tree->buffers);
-	if (tree->shown_count > 0)
+	if (tree->modules.shown_count > 0)
 		tell_origin(tree);
 	return !tree->join.first.failed && !tree->join.braces.failed;
 }
 
 static void tree_done(struct tree *tree)
 {
-	free(tree->kept);
-	free(tree->marks);
-	free(tree->places);
-	free(tree->shown);
-	free(tree->sums);
+	module_tree_done(&tree->modules);
 	free(tree->hashes);
 	free(tree->name_sizes);
-	fsdp_likely_free(tree->likely);
 	row_buffers_done(&tree->buffers);
 	join_done(&tree->join);
 	selection_free(tree->selection);
@@ -150,10 +158,7 @@ static void tree_done(struct tree *tree)
 
 static bool run_tree(struct run *run, struct fsdp_error **ret_error)
 {
-	struct tree tree = { .run = run,
-		.options = run->options,
-		.module_count = fsdp_module_count(run->checkpoint),
-		.mixer = mixer_new() };
+	struct tree tree = { .run = run, .options = run->options, .mixer = mixer_new() };
 	bool good;
 
 	(void)ret_error; /* nothing here reads */
@@ -166,9 +171,7 @@ static bool run_tree(struct run *run, struct fsdp_error **ret_error)
 	if (strcmp(tree.options->style, "torch") == 0)
 		good = tree_as_torch(&tree);
 	else
-		good = tree_choose(
-			       &tree, tree.options->fold || folds_for_people(&tree)) &&
-		       show_tree(&tree);
+		good = choose(&tree) && show_tree(&tree);
 	good = good && !row_buffers_failed(&tree.buffers);
 	tree_done(&tree);
 	return good;

@@ -2,8 +2,7 @@
 #ifndef TREE_H
 #define TREE_H
 
-#include <fsdp/analysis.h>
-
+#include "cmd/tree/tree-shown.h"
 #include "part/fold.h"
 #include "part/mixer.h"
 #include "part/tensor-row.h"
@@ -18,70 +17,23 @@ struct tree_options {
 	const char *style, *units_from;
 };
 
-/* A visit that is shown. Indices are of this list. */
-struct shown {
-	uint32_t module;
-	uint32_t parent; /* FSDP_NONE: none */
-	uint32_t depth;
-	uint32_t end;     /* behind the last one below it */
-	uint32_t jump;    /* where the walk goes on instead of here, or 0 */
-	uint32_t emitted; /* its index in the output, or FSDP_NONE */
-	uint32_t marked;  /* the visit that is fully sharded: it or a wrapper around it */
-};
-
-struct sums {
-	uint64_t parameters, bytes, rank_bytes;
-};
-
 struct tree {
 	struct row_context row; /* what records are handed */
 	struct run *run;
 	const struct tree_options *options;
 	struct selection *selection;
-	size_t module_count;
-
-	bool *kept;       /* by module: selected, or something below it is */
-	uint32_t *marks;  /* by module: as in struct shown */
-	uint32_t *places; /* by module: index of a shown visit, NOT_SHOWN or CUT_OFF */
-	struct shown *shown;
-	size_t shown_count;
-	uint32_t deepest;
-	struct sums *sums; /* by shown visit; only for --sizes and --fold */
-	uint64_t *hashes;  /* by shown visit; only for --fold */
+	struct module_tree modules;
+	uint64_t *hashes; /* by shown visit; only for --fold */
 	struct mixer mixer;
 	size_t *name_sizes; /* by depth: how much of a shown name is the ancestor's; --fold */
 
 	struct row_buffers buffers;
 	struct join join;
-	bool summed; /* what was folded away is in the sums of its representative */
-	struct fsdp_likely *likely;
+	bool summed;       /* what was folded away is in the sums of its representative */
 	bool folding;      /* the rows that are emitted now are joined … */
 	bool numbers_only; /* … where they differ in a number, not in a word */
 	bool inferred_units, inferred_classes;
 };
-
-enum { NOT_SHOWN = -1, CUT_OFF = -2 };
-
-enum mark { MARK_NONE, MARK_SHARDED, MARK_INFERRED, MARK_LIKELY };
-
-/* The mark of a visit that is shown. */
-enum mark tree_mark(const struct tree *tree, const struct shown *shown);
-
-static inline struct fsdp_module module_at(const struct tree *tree, uint32_t index)
-{
-	return fsdp_module(tree->run->checkpoint, index);
-}
-
-/* Its whole name. */
-struct text tree_name(
-	const struct tree *tree, struct name_buffer *buffer, uint32_t module);
-
-/* Chooses the visits and adds up their sizes. may_fold: some walk will join siblings.
- * False: out of memory. */
-bool tree_choose(struct tree *tree, bool may_fold);
-
-/* What is shown of a visit: the sums of those that were folded into it, too. */
-struct sums tree_sums(const struct tree *tree, size_t index);
 
 /* Makes ready to fold. False: out of memory. */
 bool tree_fold_begin(struct tree *tree);

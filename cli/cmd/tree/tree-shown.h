@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TREE_SHOWN_H
+#define TREE_SHOWN_H
+
+#include <fsdp/analysis.h>
+
+#include "front/select.h"
+#include "part/tensor-row.h"
+
+/*
+ * The visits of modules that are shown, in pre-order, each with the index of the one it
+ * hangs below: wrappers are folded into the module that they wrap, and what was not
+ * selected is left out.
+ */
+
+/* A visit that is shown. Indices are of this list. */
+struct shown {
+	uint32_t module;
+	uint32_t parent; /* FSDP_NONE: none */
+	uint32_t depth;
+	uint32_t end;     /* behind the last one below it */
+	uint32_t jump;    /* where the walk goes on instead of here, or 0 */
+	uint32_t emitted; /* its index in the output, or FSDP_NONE */
+	uint32_t marked;  /* the visit that is fully sharded: it or a wrapper around it */
+};
+
+struct sums {
+	uint64_t parameters, bytes;
+	uint64_t
+		rank_bytes; /* the most that one rank holds; FSDP_UNKNOWN: not asked for */
+};
+
+enum { NOT_SHOWN = -1, CUT_OFF = -2 };
+
+enum mark { MARK_NONE, MARK_SHARDED, MARK_INFERRED, MARK_LIKELY };
+
+/* The caller fills the first three, and all else is zero. */
+struct module_tree {
+	const struct run *run;
+	struct selection *selection; /* the caller's, and it outlives the tree */
+	struct {
+		bool sharded_only; /* only modules that are, and those above them */
+		bool sums;         /* that may be changed */
+		bool rank_bytes;
+	} wanted;
+
+	size_t module_count;
+	bool *kept;       /* by module: selected, or something below it is */
+	uint32_t *marks;  /* by module: as in struct shown */
+	uint32_t *places; /* by module: index of a shown visit, NOT_SHOWN or CUT_OFF */
+	struct shown *shown;
+	size_t shown_count;
+	uint32_t deepest;
+	struct sums *sums; /* by shown visit; NULL: neither of them was wanted */
+	struct fsdp_likely *likely;
+	struct name_buffer name;
+};
+
+/* Chooses the visits and adds up their sizes. False: out of memory; it is to be freed in
+ * any case. */
+bool module_tree_choose(struct module_tree *tree);
+void module_tree_done(struct module_tree *tree);
+
+static inline struct fsdp_module module_at(const struct module_tree *tree, uint32_t index)
+{
+	return fsdp_module(tree->run->checkpoint, index);
+}
+
+/* The mark of a visit that is shown. */
+enum mark module_tree_mark(const struct module_tree *tree, const struct shown *shown);
+
+/* The whole name of a module, of whichever visit. */
+struct text module_tree_name(
+	const struct module_tree *tree, struct name_buffer *buffer, uint32_t module);
+
+/* What is shown of a visit: the sums of those that were folded into it, too. */
+struct sums module_tree_sums(const struct module_tree *tree, size_t index);
+
+#endif
