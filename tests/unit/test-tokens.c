@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "cmd/show/element-text.h"
+#include "part/element-text.h"
 #include "part/value-text.h"
 
 static struct fsdp_span span(const char *text)

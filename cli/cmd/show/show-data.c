@@ -4,7 +4,7 @@
  * values.
  */
 #include "run/answer.h"
-#include "cmd/show/element-text.h"
+#include "part/element-text.h"
 #include "cmd/show/show.h"
 #include "part/units.h"
 

@@ -9,7 +9,7 @@
 #include <fsdp/elements.h>
 
 #include "run/answer.h"
-#include "cmd/show/element-text.h"
+#include "part/element-text.h"
 #include "cmd/show/show.h"
 #include "part/places.h"
 

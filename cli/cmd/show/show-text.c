@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "run/answer.h"
-#include "cmd/show/element-text.h"
+#include "part/element-text.h"
 #include "cmd/show/picture.h"
 #include "cmd/show/show.h"
 #include "part/units.h"

@@ -2,15 +2,14 @@
 #ifndef TREE_H
 #define TREE_H
 
-#include "cmd/tree/tree-shown.h"
+#include "part/shown-modules.h"
 #include "part/fold.h"
 #include "part/mixer.h"
 #include "part/tensor-row.h"
 
 /*
- * What `tree` shows: visits of modules in pre-order, each with the index of the one it
- * hangs below. tree-shown.c chooses them, tree-fold.c joins siblings, tree-rows.c
- * describes each, tree-torch.c writes PyTorch's own form.
+ * What `tree` shows: the visits that part/shown-modules.c chooses. tree-fold.c joins
+ * siblings, tree-rows.c describes each, tree-torch.c writes PyTorch's own form.
  */
 struct tree_options {
 	bool sizes, fold, no_fold, full, sharded_only, params;

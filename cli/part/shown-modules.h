@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TREE_SHOWN_H
-#define TREE_SHOWN_H
+#ifndef SHOWN_MODULES_H
+#define SHOWN_MODULES_H
 
 #include <fsdp/analysis.h>
 

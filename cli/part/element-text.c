@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/show/element-text.h"
+#include "part/element-text.h"
 #include "part/value-text.h"
 
 enum special {

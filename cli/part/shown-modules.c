@@ -9,7 +9,7 @@
 
 #include <fsdp/analysis.h>
 
-#include "cmd/tree/tree-shown.h"
+#include "part/shown-modules.h"
 #include "part/units.h"
 #include "run/answer.h"
 
