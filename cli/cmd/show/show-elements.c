@@ -6,21 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <fsdp/elements.h>
-
 #include "run/answer.h"
+#include "part/element-bytes.h"
 #include "part/element-text.h"
 #include "cmd/show/show.h"
 #include "part/places.h"
 
 enum { VALUES_MAX = 1 << 20 }; /* elements that are read of a tensor */
-
-static bool stores_elements(const struct fsdp_tensor *tensor)
-{
-	/* Sparse and meta tensors have no elements of their own in any file. */
-	return fsdp_dtype(tensor->dtype)->storage_bytes > 0 && tensor->layout == NULL &&
-	       (tensor->flags & FSDP_TENSOR_NO_DATA) == 0;
-}
 
 /* The rest of the answer stands. */
 static void tell_unread(struct show *show, const struct fsdp_tensor *tensor,
@@ -36,58 +28,22 @@ static void tell_unread(struct show *show, const struct fsdp_tensor *tensor,
 	free(message);
 }
 
-/* Several elements a byte become one each, the first from the lowest bits: from the end
- * on, for they lie where they come from. */
-static void unpack_elements(unsigned char *elements, uint64_t count, unsigned bits)
-{
-	unsigned mask = (1u << bits) - 1;
-
-	for (uint64_t i = count; i-- > 0;) {
-		uint64_t bit = i * bits;
-		elements[i] = (unsigned char)(elements[bit / 8] >> bit % 8 & mask);
-	}
-}
-
-/* One range, behind what was read before. */
-static bool copy_range(struct show *show, struct item *item,
-	const struct element_range *range, struct fsdp_error **ret_error)
-{
-	const struct fsdp_dtype *dtype = fsdp_dtype(item->tensor.dtype);
-	uint64_t in_byte = dtype->item_bits < 8 ? 8 / dtype->item_bits : 1;
-	uint64_t skipped = range->start % in_byte, count = range->end - range->start + 1;
-	const struct fsdp_elements_options options = {
-		.size = sizeof options,
-		.first = range->start - skipped,
-		.count = count + skipped,
-	};
-	unsigned char *to = item->elements + item->element_count * dtype->storage_bytes;
-	struct fsdp_elements *elements = NULL;
-	struct fsdp_span bytes = { NULL, 1 };
-	bool good = fsdp_elements_open(
-		show->run->locator, item->index, &options, &elements, ret_error);
-	size_t size = 0;
-
-	while (good && bytes.size > 0) {
-		good = fsdp_elements_next(elements, &bytes, ret_error);
-		if (good && bytes.size > 0)
-			memcpy(to + size, bytes.data, bytes.size);
-		size += bytes.size;
-	}
-	fsdp_elements_close(elements);
-	if (good && dtype->item_bits < 8) {
-		unpack_elements(to, count + skipped, dtype->item_bits);
-		memmove(to, to + skipped, count);
-	}
-	item->element_count += count;
-	return good;
-}
-
+/* One range behind the other. */
 static bool copy_elements(
 	struct show *show, struct item *item, struct fsdp_error **ret_error)
 {
-	for (size_t i = 0; i < item->range_count; i++)
-		if (!copy_range(show, item, &item->ranges[i], ret_error))
+	size_t size = fsdp_dtype(item->tensor.dtype)->storage_bytes;
+
+	for (size_t i = 0; i < item->range_count; i++) {
+		const struct element_range *range = &item->ranges[i];
+		uint64_t count = range->end - range->start + 1;
+
+		if (!elements_copy(show->run->locator, item->index, &item->tensor,
+			    range->start, count,
+			    item->elements + item->element_count * size, ret_error))
 			return false;
+		item->element_count += count;
+	}
 	return true;
 }
 
@@ -139,7 +95,7 @@ static bool read_elements(
 	uint64_t wanted = 0;
 	bool cut;
 
-	if (!stores_elements(tensor))
+	if (!elements_are_stored(tensor))
 		return true;
 	if (show->run->locator == NULL &&
 		!fsdp_locator_new(show->run->checkpoint, &show->run->locator, ret_error))
@@ -152,9 +108,7 @@ static bool read_elements(
 			VALUES_MAX);
 	for (size_t i = 0; i < item->range_count; i++)
 		wanted += item->ranges[i].end - item->ranges[i].start + 1;
-	/* Those before the first in its byte come with it. */
-	item->elements =
-		malloc((wanted + 8) * fsdp_dtype(tensor->dtype)->storage_bytes + 1);
+	item->elements = malloc(elements_room(tensor, wanted));
 	if (item->elements == NULL)
 		return false;
 	if (copy_elements(show, item, &error)) {
