@@ -32,6 +32,14 @@ enum mark module_tree_mark(const struct module_tree *tree, const struct shown *s
 							    : MARK_SHARDED;
 }
 
+const char *module_mark_text(enum mark mark)
+{
+	static const char *const texts[] = { NULL, "FULLY SHARDED",
+		"FULLY SHARDED (inferred)", "FULLY SHARDED (likely: repeated block)" };
+
+	return texts[mark];
+}
+
 /* ---- which visits are shown ---- */
 
 /* A unit may belong to a wrapper (activation checkpointing inside of FSDP): its mark goes
@@ -75,7 +83,7 @@ static bool is_selected(struct module_tree *tree, uint32_t index)
 
 	if (tree->wanted.sharded_only && tree->marks[index] == FSDP_NONE)
 		return false;
-	if (selection_is_all(tree->selection))
+	if (tree->selection == NULL || selection_is_all(tree->selection))
 		return true;
 	if (!selection_is_by_name(tree->selection))
 		return takes_some_tensor(tree, &module);
@@ -108,7 +116,7 @@ static bool keep_selected(struct module_tree *tree)
 static uint32_t place_module(struct module_tree *tree, uint32_t index)
 {
 	struct fsdp_module module = module_at(tree, index);
-	int64_t limit = tree->run->select->depth;
+	int64_t limit = tree->wanted.depth;
 	uint32_t parent = (uint32_t)NOT_SHOWN, depth = 0;
 	struct shown *shown;
 

@@ -34,14 +34,15 @@ enum { NOT_SHOWN = -1, CUT_OFF = -2 };
 
 enum mark { MARK_NONE, MARK_SHARDED, MARK_INFERRED, MARK_LIKELY };
 
-/* The caller fills the first three, and all else is zero. */
+/* The caller fills the first three, and all else is zero. No selection: all modules. */
 struct module_tree {
 	const struct run *run;
-	struct selection *selection; /* the caller's, and it outlives the tree */
+	struct selection *selection; /* the caller's, and it outlives the tree, or NULL */
 	struct {
 		bool sharded_only; /* only modules that are, and those above them */
 		bool sums;         /* that may be changed */
 		bool rank_bytes;
+		int64_t depth; /* levels; below 0: all */
 	} wanted;
 
 	size_t module_count;
@@ -68,6 +69,9 @@ static inline struct fsdp_module module_at(const struct module_tree *tree, uint3
 
 /* The mark of a visit that is shown. */
 enum mark module_tree_mark(const struct module_tree *tree, const struct shown *shown);
+
+/* "FULLY SHARDED", with what makes it a guess; NULL: it has no mark. */
+const char *module_mark_text(enum mark mark);
 
 /* The whole name of a module, of whichever visit. */
 struct text module_tree_name(

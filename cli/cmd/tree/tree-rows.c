@@ -9,9 +9,6 @@
 #include "part/units.h"
 #include "run/answer.h"
 
-static const char *const MARKS[] = { NULL, "FULLY SHARDED", "FULLY SHARDED (inferred)",
-	"FULLY SHARDED (likely: repeated block)" };
-
 /* A row of the tree. Its context is the row_context of the tree. */
 struct shown_module {
 	struct fsdp_module module;
@@ -178,7 +175,7 @@ static void emit_module(struct tree *tree, const struct record_table *table, siz
 		.name = leaf,
 		.class_name = text_of(module_shown_class(tree->run, &module)),
 		.class_guessed = module.class_inferred,
-		.mark = MARKS[row.mark],
+		.mark = module_mark_text(row.mark),
 		.lead = tree->options->sizes ? lead : NULL,
 	};
 

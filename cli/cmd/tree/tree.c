@@ -119,6 +119,7 @@ static bool choose(struct tree *tree)
 	tree->modules.selection = tree->selection;
 	tree->modules.wanted.sharded_only = tree->options->sharded_only;
 	tree->modules.wanted.sums = may_fold;
+	tree->modules.wanted.depth = tree->run->select->depth;
 	tree->modules.wanted.rank_bytes = tree->options->sizes;
 	return module_tree_choose(&tree->modules) && (!may_fold || tree_fold_begin(tree));
 }
