@@ -34,6 +34,7 @@ libpopt-dev        module:popt
 libpcre2-dev       module:libpcre2-8
 libutf8proc-dev    module:libutf8proc
 libssl-dev         module:libcrypto
+libncurses-dev     module:ncurses
 '
 needs_test='
 g++                command:c++
@@ -48,6 +49,7 @@ python3-pip        python:pip
 python3-setuptools python:setuptools
 python3-wheel      python:wheel
 bsdutils           command:script
+tmux               command:tmux
 git                command:git
 '
 needs_fuzz='

@@ -73,6 +73,7 @@ struct command {
 	enum command_inputs inputs;
 	bool shows_plan;     /* says itself which plan is used: no note about it */
 	bool looks_beside;   /* at the files that are loaded with the tensors */
+	bool fills_terminal; /* which is asked for before anything is opened */
 	bool answers_each;   /* several checkpoints one after the other, and a folder of
 				them (run->below) */
 	size_t options_size; /* of the struct that `options` point into */

@@ -54,7 +54,6 @@ struct synonym {
 #define DATA "--data"
 static const struct synonym synonyms[] = {
 	{ "analyze", "info", NULL, NULL },
-	{ "browse", "browse", NULL, "tree" },
 	{ "cat", "export", NULL, "show --values=8" },
 	{ "check", "audit", DATA, NULL },
 	{ "checksum", "hash", NULL, "audit --data" },

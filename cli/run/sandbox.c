@@ -212,14 +212,16 @@ static void allow_form(struct program *program, const struct form *form)
 		MADV_DONTNEED, MADV_FREE, MADV_HUGEPAGE, 102, 103 \
 	}
 
-/* TCGETS of ppc64 has the size of a struct of the kernel's in it. */
+/* On ppc64 these have the size of a struct of the kernel's in them. */
 #ifdef __powerpc64__
 #define IS_TERMINAL 0x402c7413
+#define SET_TERMINAL 0x802c7414
 #else
 #define IS_TERMINAL TCGETS
+#define SET_TERMINAL TCSETS
 #endif
 
-static void allow_forms(struct program *program, bool writes)
+static void allow_forms(struct program *program, const struct sandbox *sandbox)
 {
 	const uint32_t self = (uint32_t)getpid();
 	const struct form forms[] = {
@@ -244,9 +246,15 @@ static void allow_forms(struct program *program, bool writes)
 	const struct form making = { SYS_openat, 2, WRITING,
 		{ O_RDONLY, O_RDWR | O_CREAT }, 2 };
 
+	/* How keys are read, and back again; 2.42 sets that by TCSETS2. */
+	const struct form setting = { SYS_ioctl, 1, UINT32_MAX,
+		{ IS_TERMINAL, TIOCGWINSZ, 0x802c542a, SET_TERMINAL, 0x402c542b }, 5 };
+
 	/* Of two rows for one call the first counts. */
-	if (writes)
+	if (sandbox->writes)
 		allow_form(program, &making);
+	if (sandbox->sets_terminal)
+		allow_form(program, &setting);
 	for (size_t i = 0; i < COUNT(forms); i++)
 		allow_form(program, &forms[i]);
 }
@@ -264,15 +272,15 @@ static_assert(2 * (COUNT(needed) + COUNT(needed_to_write)) + 128 <= LONGEST,
 	"room for every instruction");
 
 /* Also in all other threads; those of one that cannot be locked leave all unlocked. */
-static bool lock_calls(bool writes)
+static bool lock_calls(const struct sandbox *sandbox)
 {
 	struct program program = { .size = 0 };
 
 	check_machine(&program);
 	allow_calls(&program, needed, COUNT(needed));
-	if (writes)
+	if (sandbox->writes)
 		allow_calls(&program, needed_to_write, COUNT(needed_to_write));
-	allow_forms(&program, writes);
+	allow_forms(&program, sandbox);
 	from_on(&program, YOUNG, PRETEND_ABSENT);
 	end_with(&program, DENY);
 
@@ -450,7 +458,7 @@ unsigned sandbox_enter(struct sandbox *sandbox)
 		close(sandbox->rules);
 	}
 	sandbox->rules = -1;
-	return locked | (lock_calls(sandbox->writes) ? SANDBOX_CALLS : 0);
+	return locked | (lock_calls(sandbox) ? SANDBOX_CALLS : 0);
 }
 
 #else
