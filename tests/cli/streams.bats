@@ -46,10 +46,40 @@ errors() {
 	[ "$(grep -ci pipe err)" -eq 0 ]
 }
 
-@test "a full disk is status 2 and a message" {
-	run bash -c '"$FSDP_INSPECT" ls --json "$1" >/dev/full' - "$sample"
-	[ "$status" -eq 2 ]
-	[[ $output == fsdp-inspect:* ]]
+@test "a full disk is status 2 and a message, for every output" {
+	[ -c /dev/full ] || skip "no /dev/full"
+	traces=testdata/traces
+	torn=testdata/broken/dcp-chunk-gap
+	# Of each output the first words of a command that writes something with it.
+	while read -r format words; do
+		seen="$seen $format"
+		run bash -c "\"\$FSDP_INSPECT\" $words -o $format >/dev/full"
+		[ "$status" -eq 2 ] || { echo "$format to stdout: $status"; false; }
+		[[ $output == *"fsdp-inspect: standard output: "* ]] || { echo "$format: $output"; false; }
+		run bash -c "\"\$FSDP_INSPECT\" $words -o $format=/dev/full"
+		[ "$status" -eq 2 ] || { echo "$format to a file: $status"; false; }
+		[[ $output == *"/dev/full: "* ]] || { echo "$format: $output"; false; }
+	done <<-EOF
+		text ls $sample
+		json ls $sample
+		jsonl ls $sample
+		csv ls $sample
+		tsv ls $sample
+		name ls $sample
+		sarif audit $dcp
+		junit audit $dcp
+		github audit --fail-on=none $torn
+		html report $dcp
+		folded tree $dcp
+		ncdu tree $dcp
+		dot tree $dcp
+		chrome replay $traces/gpu_generated/new_args_rank0.pt.trace.json.gz
+		svg replay $traces/gpu_generated/new_args_rank0.pt.trace.json.gz
+		plan tree --units-from=$traces/printed_models/fsdp1_checkpoint_logging.log
+	EOF
+	for format in $(inspect commands --json | jq -r '[.data.commands[].outputs[]] | unique[]'); do
+		[[ " $seen " == *" $format "* ]] || { echo "$format is not tried"; false; }
+	done
 }
 
 @test "a closed stdout is status 2, not a crash" {
