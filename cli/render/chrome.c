@@ -137,8 +137,7 @@ static void end(struct out *out, const struct out_footer *footer)
 
 static int finish(struct out *out)
 {
-	writer_flush(&chrome_of(out)->stream);
-	return chrome_of(out)->stream.error;
+	return WRITERS_FINISH(&chrome_of(out)->stream);
 }
 
 static void free_chrome(struct out *out)

@@ -119,10 +119,8 @@ static void end(struct out *out, const struct out_footer *footer)
 static int finish(struct out *out)
 {
 	struct dot *dot = dot_of(out);
-	writer_flush(&dot->stream);
-	if (dot->stream.error != 0)
-		return dot->stream.error;
-	return dot->text.error != 0 ? dot->text.error : dot->error;
+	int error = WRITERS_FINISH(&dot->stream, &dot->text);
+	return error != 0 ? error : dot->error;
 }
 
 static void free_dot(struct out *out)

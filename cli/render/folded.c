@@ -85,10 +85,8 @@ static void end(struct out *out, const struct out_footer *footer)
 static int finish(struct out *out)
 {
 	struct folded *folded = folded_of(out);
-	writer_flush(&folded->stream);
-	if (folded->stream.error != 0)
-		return folded->stream.error;
-	return folded->stack.error != 0 ? folded->stack.error : folded->error;
+	int error = WRITERS_FINISH(&folded->stream, &folded->stack);
+	return error != 0 ? error : folded->error;
 }
 
 static void free_folded(struct out *out)

@@ -84,6 +84,12 @@ extern const struct out_functions tsv_functions;
 void text_put_value(
 	struct writer *to, const struct looks *looks, const struct value *value);
 
+/* What heads a column for people. */
+static inline const char *column_label(const struct column *column)
+{
+	return column->label != NULL ? column->label : column->name;
+}
+
 void columns_for_machine(const struct table *table, struct columns *ret_columns);
 /* Those of text, unless the table is not for people: all. */
 void columns_for_rows(const struct table *table, struct columns *ret_columns);

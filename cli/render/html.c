@@ -189,11 +189,6 @@ static void verbatim(struct out *out, struct text lines)
 
 /* ---- tables ---- */
 
-static const char *label_of(const struct column *column)
-{
-	return column->label != NULL ? column->label : column->name;
-}
-
 static bool is_number(const struct column *column)
 {
 	return column->right || (column->type >= FIELD_COUNT && column->type <= FIELD_NS);
@@ -220,7 +215,7 @@ static void table_head(struct html *html)
 		put_heading(to, "Module", false);
 	for (size_t i = 0; i < html->columns.count; i++) {
 		const struct column *column = &table->columns[html->columns.items[i]];
-		put_heading(to, label_of(column), is_number(column));
+		put_heading(to, column_label(column), is_number(column));
 	}
 	put(to, "</tr></thead><tbody>\n");
 }
@@ -552,12 +547,8 @@ static void end(struct out *out, const struct out_footer *footer)
 static int finish(struct out *out)
 {
 	struct html *html = html_of(out);
-	writer_flush(&html->stream);
-	if (html->stream.error != 0)
-		return html->stream.error;
-	if (html->parts.error != 0)
-		return html->parts.error;
-	return html->raw.error != 0 ? html->raw.error : html->error;
+	int error = WRITERS_FINISH(&html->stream, &html->parts, &html->raw);
+	return error != 0 ? error : html->error;
 }
 
 static void free_html(struct out *out)

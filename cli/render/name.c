@@ -92,9 +92,7 @@ static void end(struct out *out, const struct out_footer *footer)
 
 static int finish(struct out *out)
 {
-	struct name *name = name_of(out);
-	writer_flush(&name->stream);
-	return name->stream.error;
+	return WRITERS_FINISH(&name_of(out)->stream);
 }
 
 static void free_name(struct out *out)

@@ -86,8 +86,7 @@ static void end(struct out *out, const struct out_footer *footer)
 static int finish(struct out *out)
 {
 	struct ncdu *ncdu = ncdu_of(out);
-	writer_flush(&ncdu->stream);
-	return ncdu->stream.error != 0 ? ncdu->stream.error : ncdu->name.error;
+	return WRITERS_FINISH(&ncdu->stream, &ncdu->name);
 }
 
 static void free_ncdu(struct out *out)

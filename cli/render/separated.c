@@ -169,10 +169,7 @@ static void table_end(struct out *out)
 static int finish(struct out *out)
 {
 	struct separated *separated = separated_of(out);
-	writer_flush(&separated->stream);
-	if (separated->stream.error != 0)
-		return separated->stream.error;
-	return separated->raw.error != 0 ? separated->raw.error : separated->cell.error;
+	return WRITERS_FINISH(&separated->stream, &separated->raw, &separated->cell);
 }
 
 static void end(struct out *out, const struct out_footer *footer)

@@ -223,7 +223,7 @@ static int finish(struct out *out)
 	struct svg *svg = svg_of(out);
 	if (svg->error != 0)
 		return svg->error;
-	return svg->stream.error != 0 ? svg->stream.error : svg->name.error;
+	return WRITERS_FINISH(&svg->stream, &svg->name);
 }
 
 static void free_svg(struct out *out)

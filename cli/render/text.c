@@ -317,14 +317,9 @@ static void verbatim(struct out *out, struct text lines)
 
 /* ---- tables ---- */
 
-static const char *label_of(const struct column *column)
-{
-	return column->label != NULL ? column->label : column->name;
-}
-
 static void put_heading(struct writer *to, const struct column *column)
 {
-	for (const char *c = label_of(column); *c != '\0'; c++) {
+	for (const char *c = column_label(column); *c != '\0'; c++) {
 		bool lower = *c >= 'a' && *c <= 'z';
 		writer_char(to, lower ? (char)(*c - 'a' + 'A') : *c);
 	}
@@ -391,7 +386,7 @@ static void table_begin(struct out *out, const struct table *table)
 	for (size_t i = 0; i < text->columns.count; i++) {
 		const struct column *column = &table->columns[text->columns.items[i]];
 		text->grid.columns[i].right = is_right(column);
-		text->grid.columns[i].label = label_of(column);
+		text->grid.columns[i].label = column_label(column);
 	}
 	if (!table->no_header)
 		put_header(text, table);
@@ -535,14 +530,9 @@ static const struct looks *looks_of(const struct out *out)
 static int finish(struct out *out)
 {
 	struct text_out *text = text_out_of(out);
-	writer_flush(&text->stream);
-	if (text->stream.error != 0)
-		return text->stream.error;
-	if (text->grid.kept.error != 0)
-		return text->grid.kept.error;
-	if (text->line.error != 0)
-		return text->line.error;
-	return text->raw.error != 0 ? text->raw.error : text->error;
+	int error =
+		WRITERS_FINISH(&text->stream, &text->grid.kept, &text->line, &text->raw);
+	return error != 0 ? error : text->error;
 }
 
 static void free_text(struct out *out)
