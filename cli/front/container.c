@@ -40,7 +40,7 @@ static size_t front_of(
 	return stored_size - planned;
 }
 
-/* What is in front of this parameter, if that can be told. */
+/* What is in front of this parameter, if that is known. */
 static bool look_at(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_tensor *tensor, char **ret_prefix, size_t *ret_size)
 {

@@ -255,7 +255,7 @@ static enum usage_result add_folder(
 			return USAGE_MEMORY;
 	}
 	inputs->is_folder |= inputs->paths.count != first;
-	/* Without any it is opened as it is, and the reason told. */
+	/* Without any it is opened as it is, which reports the reason. */
 	if (inputs->paths.count == first && !texts_add(&inputs->paths, path))
 		return USAGE_MEMORY;
 	qsort(inputs->paths.items + first, inputs->paths.count - first,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Knows the envelope, as one document (json) or as one object a line (jsonl), and where
- * commas and newlines stand; knows nothing of what the members mean.
+ * commas and newlines stand; independent of what the members mean.
  *
  * Levels of a document: 1 the envelope, 2 `data`, 3 what is in data. Each member of data
  * and each element of an array in it begins a line, so that two results can be compared

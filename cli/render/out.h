@@ -171,7 +171,7 @@ void out_verbatim(struct out *out, struct text text);
  * rows; in `name` the first column that is a name. `indent` is of the text form.
  * main: this table is the command's main array (jsonl, csv, tsv and name take only it).
  * text_only, machine_only: the other kind of output leaves the whole table out.
- * rows_only: for outputs that know nothing but rows (csv, tsv, name), beside items that
+ * rows_only: for outputs that have only rows (csv, tsv, name), beside items that
  * tell the same to all others.
  * Text needs the widths: it keeps rows back until table_end, at most 1,000, then goes on
  * with the widths of those.
@@ -188,7 +188,7 @@ struct table {
 	bool tree;                /* its rows are nodes: out_node */
 	const char *const *heads; /* of a tree: what text writes above the values in front
 				     of its nodes; the last is NULL */
-	unsigned view;            /* which of those that columns speak of: 0 to 31 */
+	unsigned view;            /* which the bit of machine_only and text_only: 0 to 31 */
 	unsigned indent;          /* spaces */
 	bool no_header;
 	uint64_t heat; /* cells of bytes are shaded by how near they are to it; 0: not */

@@ -3,7 +3,7 @@
 #
 # A task prolog (TaskProlog=, srun --task-prolog): stops a task before it takes the GPUs if the
 # checkpoint that it is to load, RESUME_FROM, is bad. Headers only: milliseconds, on one node.
-# What slurmstepd reads from a prolog is its stdout, so all is told on stderr.
+# What slurmstepd reads from a prolog is its stdout, so all messages go to stderr.
 
 [ -n "${RESUME_FROM-}" ] && [ "${SLURM_PROCID-0}" = 0 ] || exit 0
 fsdp-inspect audit -q "$RESUME_FROM" >&2

@@ -41,7 +41,7 @@ class Draft:
         if folder:
             os.makedirs(folder, exist_ok=True)
         self._draft = os.path.join(folder, f".{name}.{os.getpid()}-{secrets.token_hex(4)}.part")
-        # Not tempfile: that would keep the file from everybody but its owner.
+        # Not tempfile: that would keep the file from all users but its owner.
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
         self._fd = os.open(self._draft, flags, 0o666)
 

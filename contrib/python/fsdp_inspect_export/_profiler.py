@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records what SimpleProfiler of torch.distributed.fsdp._debug_utils is told.
+"""Records what SimpleProfiler of torch.distributed.fsdp._debug_utils receives.
 
 Knows that class: profile, reset, dump_and_reset, and the clock it reads. Refuses to add
 anything up: SimpleProfiler itself still does all the work, and the recording has the very
