@@ -242,14 +242,11 @@ static bool is_for_machines(const struct printer *printer, const struct column *
 }
 
 /* In a line of JSON Lines `type` and `of` say what the line is; those of the element are
- * called otherwise. */
-static const char *key_of(const struct column *field, bool in_line)
+ * left out (json.c). */
+static bool is_left_out(const struct column *field, bool in_line)
 {
-	if (in_line && strcmp(field->name, "type") == 0)
-		return "value_type";
-	if (in_line && strcmp(field->name, "of") == 0)
-		return "value_of";
-	return field->name;
+	return in_line && field->name != NULL &&
+	       (strcmp(field->name, "type") == 0 || strcmp(field->name, "of") == 0);
 }
 
 /* The names of fields that are never left out. Of an object that may be missing none is
@@ -262,13 +259,12 @@ static void put_required(
 		if (field->type == FIELD_FIELDS && field->has == NULL)
 			put_required(printer, field->of, printer->in_line, comma);
 		if (!is_for_machines(printer, field) || is_inline(field) ||
-			(!field->always && !field->null))
+			is_left_out(field, in_line) || (!field->always && !field->null))
 			continue;
 		if (*comma)
 			writer_text(&printer->writer, ", ");
 		*comma = true;
-		spell_string(&printer->writer, key_of(field, in_line),
-			strlen(key_of(field, in_line)));
+		spell_string(&printer->writer, field->name, strlen(field->name));
 	}
 }
 
@@ -283,13 +279,13 @@ static void put_properties(
 
 	for (size_t i = 0; i < record->count; i++) {
 		const struct column *field = &record->fields[i];
-		if (!is_for_machines(printer, field))
+		if (!is_for_machines(printer, field) || is_left_out(field, in_line))
 			continue;
 		if (is_inline(field)) {
 			put_properties(printer, field->of, printer->in_line);
 			continue;
 		}
-		put_field(printer, key_of(field, in_line), field);
+		put_field(printer, field->name, field);
 		if (field->type == FIELD_NAME && strcmp(field->name, "name") == 0)
 			put_field(printer, "name_b64", &base64);
 	}

@@ -298,15 +298,13 @@ static bool at_items(const struct json *json)
 	return json->of != NULL && json->depth == json->of_depth;
 }
 
-/* A record has a `type` and an `of` of its own; an element that has one too (a value: its
- * type in Python) says which it means. */
-static struct text item_key(struct text key)
+/* A line has a `type` and an `of` of its own. An element that has one too (a value: its
+ * type in Python) has it under another name as well (`value_type`), which is the one that
+ * a line shows. */
+static bool is_of_line(struct text key)
 {
-	if (key.data != NULL && key.size == 4 && memcmp(key.data, "type", 4) == 0)
-		return text_of("value_type");
-	if (key.data != NULL && key.size == 2 && memcmp(key.data, "of", 2) == 0)
-		return text_of("value_of");
-	return key;
+	return (key.size == 4 && memcmp(key.data, "type", 4) == 0) ||
+	       (key.size == 2 && memcmp(key.data, "of", 2) == 0);
 }
 
 static void item_begin(struct json *json)
@@ -373,8 +371,9 @@ static void field(struct out *out, struct text key, const struct value *value, b
 	if (item) {
 		item_begin(json);
 		key = text_of("value");
-	} else if (json->of != NULL && json->depth == json->of_depth + 1) {
-		key = item_key(key);
+	} else if (json->of != NULL && json->depth == json->of_depth + 1 &&
+		   is_of_line(key)) {
+		return;
 	}
 	member(json, key, own_line(json, key, named));
 	bool valid = spell_value(json->to, value);
@@ -395,11 +394,8 @@ static void spell_keys(struct json *json, const struct table *table)
 	json->keys.size = 0;
 	for (size_t i = 0; i < json->columns.count; i++) {
 		const char *name = table->columns[json->columns.items[i]].name;
-		struct text key = text_of(name);
-		if (json->row_is_item)
-			key = item_key(key);
 		writer_char(&json->keys, ',');
-		spell_string(&json->keys, key.data, key.size);
+		spell_string(&json->keys, name, strlen(name));
 		writer_char(&json->keys, ':');
 		json->key_ends[i] = json->keys.size;
 		json->is_name[i] = strcmp(name, "name") == 0;
@@ -410,6 +406,16 @@ static void spell_keys(struct json *json, const struct table *table)
 	}
 }
 
+static void drop_columns_of_line(const struct table *table, struct columns *columns)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < columns->count; i++)
+		if (!is_of_line(text_of(table->columns[columns->items[i]].name)))
+			columns->items[kept++] = columns->items[i];
+	columns->count = kept;
+}
+
 static void table_begin(struct out *out, const struct table *table)
 {
 	struct json *json = json_of(out);
@@ -418,6 +424,8 @@ static void table_begin(struct out *out, const struct table *table)
 		return;
 	columns_for_machine(table, &json->columns);
 	json->row_is_item = json->lines && table->main;
+	if (json->row_is_item)
+		drop_columns_of_line(table, &json->columns);
 	spell_keys(json, table);
 	if (json->row_is_item)
 		items_begin(out, text_of(table->key));

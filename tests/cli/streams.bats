@@ -203,3 +203,16 @@ named_for_a_terminal() {
 		[[ $output == *"the compressed data breaks off before anything could be unpacked"* ]]
 	done
 }
+
+@test "elements have the same fields in json and in jsonl" {
+	trace=testdata/traces/gpu_generated/new_args_rank0.pt.trace.json.gz
+	for words in "info $dcp" "tree $dcp" "ls $dcp" "ls -l $dcp" "ls --values $dcp" "ls --by=rank $dcp" \
+		"show $dcp step" "audit $dcp" "hash $dcp" "replay $trace" "rules" "commands"; do
+		"$FSDP_INSPECT" $words -q -o json=doc -o jsonl=lines || [ $? -ne 2 ]
+		of=$(jq -r 'select(.type == "item").of' lines | head -1)
+		jq -c --arg of "$of" '.data[$of][] | del(.type)' doc > elements
+		jq -c --arg of "$of" 'select(.type == "item" and .of == $of) | del(.type, .of)' lines > items
+		[ -s items ] || { echo "$words: no items"; false; }
+		cmp elements items || { echo "$words"; false; }
+	done
+}

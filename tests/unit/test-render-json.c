@@ -242,16 +242,17 @@ static void nested_items_are_items_too(void **state)
 /* A value: its fields by themselves, or as a row. */
 static void emit_values(struct out *out)
 {
-	static const struct column of_value[] = { { .name = "name" },
-		{ .name = "type" } };
+	static const struct column of_value[] = { { .name = "name" }, { .name = "type" },
+		{ .name = "value_type" } };
 	const struct table table = {
-		.key = "values", .columns = of_value, .column_count = 2, .main = true
+		.key = "values", .columns = of_value, .column_count = 3, .main = true
 	};
-	const struct value row[] = { NAME("b"), value_word("str") };
+	const struct value row[] = { NAME("b"), value_word("str"), value_word("str") };
 	out_items_begin(out, "items");
 	out_object_begin(out, NULL);
 	out_field(out, "type", value_word("int"));
 	out_field(out, "of", value_word("x"));
+	out_field(out, "value_type", value_word("int"));
 	out_object_begin(out, "inner");
 	out_field(out, "type", value_word("dict"));
 	out_object_end(out);
@@ -270,7 +271,7 @@ static void records_keep_their_own_type(void **state)
 	begin_and_end(capture.out, emit_values);
 	assert_captured(&capture,
 		LINES_HEADER "{\"type\":\"item\",\"of\":\"items\",\"value_type\":\"int\","
-			     "\"value_of\":\"x\",\"inner\":{\"type\":\"dict\"}}\n"
+			     "\"inner\":{\"type\":\"dict\"}}\n"
 			     "{\"type\":\"item\",\"of\":\"values\",\"name\":\"b\","
 			     "\"value_type\":\"str\"}\n"
 			     "{\"type\":\"end\",\"items\":2,\"findings\":0,\"errors\":0,"

@@ -8,6 +8,7 @@
 static const struct record leaf = OBJECT_RECORD(NONE, "leaf", "A leaf.",
 	{ "name", .type = FIELD_NAME, .always = true },
 	{ "type", .type = FIELD_WORD, .null = true },
+	{ "value_type", .type = FIELD_WORD, .null = true },
 	{ "hidden", .type = FIELD_COUNT, .text_only = EVERY_VIEW });
 static const struct record pair = RECORD_OF(
 	RECORD_TUPLE, NONE, { NULL, .type = FIELD_INTEGER }, { NULL, .type = FIELD_ANY });
@@ -93,13 +94,14 @@ static void each_type_has_its_schema(void **state)
 		"\"sizes\":{\"type\":\"object\",\"additionalProperties\":{\"type\":\"object\",\"required\":[\"size\"],\"properties\":{\"size\":{\"type\":\"integer\",\"minimum\":0},\"odd\":{\"type\":\"boolean\"}}}},"
 		"\"note\":{\"type\":\"string\"},\"more\":{\"type\":\"string\"}}}");
 	assert_has(text,
-		"\"leaf\":{\"description\":\"A leaf.\",\"type\":\"object\",\"required\":[\"name\",\"type\"],\"properties\":{"
+		"\"leaf\":{\"description\":\"A leaf.\",\"type\":\"object\",\"required\":[\"name\",\"type\",\"value_type\"],\"properties\":{"
 		"\"name\":{\"type\":\"string\"},\"name_b64\":{\"description\":");
 	assert_null(strstr(text, "hidden"));
 	free(text);
 }
 
-/* An element that has a type of its own says so under another key. */
+/* An element that has a type of its own has it under a second key, which is the one of
+ * lines. */
 static void a_line_says_what_it_is(void **state)
 {
 	char *text = schema_of(&answer, false);

@@ -80,7 +80,11 @@ static const struct record type_of_rank_record = RECORD_OF(RECORD_OBJECT, RANK,
 
 #define TYPE struct shown_type
 static const struct record type_record = OBJECT_RECORD(TYPE, "type", "Calls of one type.",
-	{ "type", TEXT_AT(TYPE, name), .always = true, .about = "Its name." },
+	{ "type", TEXT_AT(TYPE, name), .always = true,
+		.about =
+			"Its name; the same as `value_type`, which JSON Lines have alone." },
+	{ "value_type", TEXT_AT(TYPE, name), .always = true,
+		.about = "Its name, under the name that JSON and JSON Lines share." },
 	RUN_ROW(TYPE, run),
 	{ "count", COUNT_AT(TYPE, times.count), .always = true,
 		.about = "Number of calls." },
