@@ -21,6 +21,16 @@ static void each_option(FILE *stream, const struct command *command, put_option 
 		put(stream, command, row);
 }
 
+/* Options may stand before the command, whose outputs are not known then. */
+static void each_common_option(FILE *stream, put_option *put)
+{
+	const struct command none = { .name = "", .shapes = ~0U };
+
+	for (const struct option *row = common_options; row->name != NULL; row++)
+		if (!row->hidden)
+			put(stream, &none, row);
+}
+
 /* ---- columns ---- */
 
 struct offered {
@@ -255,10 +265,7 @@ static void put_bash(FILE *stream, const struct command *const *commands)
 		stream);
 	for (size_t i = 0; commands[i] != NULL; i++)
 		each_option(stream, commands[i], bash_values);
-	/* Options may stand before the command. */
-	for (const struct option *row = common_options; row->name != NULL; row++)
-		if (!row->hidden)
-			bash_values(stream, &(struct command){ .name = "" }, row);
+	each_common_option(stream, bash_values);
 	fputs("\t*) return 1 ;;\n\tesac\n}\n"
 	      "_fsdp_inspect_options() {\n"
 	      "\tcase $1 in\n",
@@ -269,9 +276,7 @@ static void put_bash(FILE *stream, const struct command *const *commands)
 		fputs("' ;;\n", stream);
 	}
 	fputs("\t*) words='", stream);
-	for (const struct option *row = common_options; row->name != NULL; row++)
-		if (!row->hidden)
-			bash_option(stream, NULL, row);
+	each_common_option(stream, bash_option);
 	fputs("' ;;\n\tesac\n}\n"
 	      "_fsdp_inspect_arguments() {\n"
 	      "\tcase $1 in\n",
@@ -384,10 +389,13 @@ static void put_zsh(FILE *stream, const struct command *const *commands)
 	      "\t\tif (($+commands[(r)$words[i]:*])); then command=$words[i]; break; fi\n"
 	      "\tdone\n"
 	      "\tif [[ -z $command ]]; then\n"
-	      "\t\t_describe command commands\n"
+	      "\t\t_arguments -s",
+		stream);
+	each_common_option(stream, zsh_option);
+	fputs(" \\\n\t\t'1:command:{_describe command commands}'\n"
 	      "\t\treturn\n"
 	      "\tfi\n"
-	      "\twords=($words[i] ${words[2,i-1]} ${words[i+1,-1]})\n"
+	      "\twords=(\"$words[i]\" \"${(@)words[2,i-1]}\" \"${(@)words[i+1,-1]}\")\n"
 	      "\t((CURRENT--))\n"
 	      "\tcase $command in\n",
 		stream);
@@ -423,8 +431,7 @@ static void put_zsh(FILE *stream, const struct command *const *commands)
 static void fish_option(
 	FILE *stream, const struct command *command, const struct option *row)
 {
-	fprintf(stream,
-		"complete -c fsdp-inspect -n '__fish_seen_subcommand_from %s' -l %s",
+	fprintf(stream, "complete -c fsdp-inspect -n '__fsdp_inspect_in \"%s\"' -l %s",
 		command->name, row->name);
 	if (row->letter != '\0')
 		fprintf(stream, " -s %c", row->letter);
@@ -449,27 +456,50 @@ static void fish_option(
 static void put_fish(FILE *stream, const struct command *const *commands)
 {
 	fputs("# fsdp-inspect completion for fish: fsdp-inspect completion fish | source\n"
-	      "function __fsdp_inspect_names\n"
-	      "\tset -l what ls\n"
-	      "\ttest $argv[1] = UNITS; and set what tree --sharded-only\n"
-	      "\tfor word in (commandline -opc)[3..-1]\n"
-	      "\t\tif not string match -q -- \"-*\" $word; and test -e $word\n"
-	      "\t\t\ttimeout 0.2 fsdp-inspect $what -qq -o name -- $word 2>/dev/null\n"
+	      "set -g __fsdp_inspect_commands",
+		stream);
+	put_command_names(stream, commands);
+	fputs("\n"
+	      "function __fsdp_inspect_in\n"
+	      "\tset -l command\n"
+	      "\tfor word in (commandline -opc)[2..-1]\n"
+	      "\t\tif contains -- $word $__fsdp_inspect_commands\n"
+	      "\t\t\tset command $word\n"
+	      "\t\t\tbreak\n"
+	      "\t\tend\n"
+	      "\tend\n"
+	      "\ttest \"$command\" = \"$argv[1]\"\n"
+	      "end\n"
+	      "function __fsdp_inspect_checkpoint\n"
+	      "\tset -l command\n"
+	      "\tfor word in (commandline -opc)[2..-1]\n"
+	      "\t\tif test -z \"$command\"\n"
+	      "\t\t\tcontains -- $word $__fsdp_inspect_commands; and set command $word\n"
+	      "\t\telse if not string match -q -- \"-*\" $word; and test -e $word\n"
+	      "\t\t\tprintf \"%s\\n\" $word\n"
 	      "\t\t\treturn\n"
 	      "\t\tend\n"
 	      "\tend\n"
+	      "\treturn 1\n"
 	      "end\n"
-	      "complete -c fsdp-inspect -n \"__fish_seen_subcommand_from show\" -a \"(__fsdp_inspect_names NAMES)\"\n",
+	      "function __fsdp_inspect_names\n"
+	      "\tset -l what ls\n"
+	      "\ttest $argv[1] = UNITS; and set what tree --sharded-only\n"
+	      "\tset -l checkpoint (__fsdp_inspect_checkpoint)\n"
+	      "\tand timeout 0.2 fsdp-inspect $what -qq -o name -- $checkpoint 2>/dev/null\n"
+	      "end\n"
+	      "complete -c fsdp-inspect -n '__fsdp_inspect_in show; and __fsdp_inspect_checkpoint >/dev/null' -f -a '(__fsdp_inspect_names NAMES)'\n",
 		stream);
+	each_common_option(stream, fish_option);
 	for (size_t i = 0; commands[i] != NULL; i++) {
 		fprintf(stream,
-			"complete -c fsdp-inspect -n __fish_use_subcommand -f -a %s -d '",
+			"complete -c fsdp-inspect -n '__fsdp_inspect_in \"\"' -f -a %s -d '",
 			commands[i]->name);
 		put_quoted(stream, commands[i]->summary);
 		fputs("'\n", stream);
 		if (!takes_checkpoint(commands[i]->inputs)) {
 			fprintf(stream,
-				"complete -c fsdp-inspect -n '__fish_seen_subcommand_from %s' -f -a '",
+				"complete -c fsdp-inspect -n '__fsdp_inspect_in \"%s\"' -f -a '",
 				commands[i]->name);
 			put_arguments(stream, commands, commands[i]);
 			fputs("'\n", stream);
