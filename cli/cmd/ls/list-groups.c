@@ -8,6 +8,7 @@
 
 #include "cmd/ls/ls.h"
 #include "part/groups.h"
+#include "part/heat-map.h"
 #include "run/answer.h"
 
 /* Tensors are counted by what they are, pieces by where they are. */
@@ -155,6 +156,27 @@ static int by_number(const void *a, const void *b)
 	return *left < *right ? -1 : *left > *right;
 }
 
+static struct value map_key(void *context, uint32_t key)
+{
+	struct value shown;
+
+	(void)listing_key(context, 0, key, &shown);
+	return shown;
+}
+
+/* Instead of the table. False: out of memory. */
+static bool draw_map(struct listing *listing, const uint32_t *rows, size_t count)
+{
+	return heat_map_draw(&(struct heat_map){ .out = listing->run->out,
+		.crossed = listing->crossed,
+		.rows = rows,
+		.row_count = count,
+		.first = BY_WORDS[listing->by[0]],
+		.second = BY_WORDS[listing->by[1]],
+		.name = map_key,
+		.context = listing });
+}
+
 /* What has no key is a row for people; programs have keys alone, in their order unless
  * another was asked for, and the total. */
 static bool emit_both(struct listing *listing, uint32_t *rows, size_t count)
@@ -167,7 +189,7 @@ static bool emit_both(struct listing *listing, uint32_t *rows, size_t count)
 	if (heat || (select->sort.count == 0 && !select->largest && !select->reverse))
 		qsort(rows, count, sizeof *rows, by_number);
 	if (heat)
-		good = listing_heat(listing, rows, count);
+		good = draw_map(listing, rows, count);
 	emit_groups(listing, rows, count, true);
 	return good;
 }

@@ -124,9 +124,6 @@ struct fsdp_group listing_group(
  * of the same. */
 struct value listing_key(
 	struct listing *listing, size_t which, uint32_t key, struct value *ret_shown);
-/* A map for people, instead of the table, of rows in their order. False: out of memory.
- */
-bool listing_heat(struct listing *listing, const uint32_t *rows, size_t count);
 
 /* The answer of each kind: its first field is the list. */
 extern const struct record tensor_list_record, piece_list_record, group_list_record,

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/ls/ls.h"
+#include "part/heat-map.h"
 #include "render/human.h"
 #include "run/answer.h"
 
@@ -19,9 +19,7 @@ static const char *const BLOCKS[] = { "\xc2\xb7", "\xe2\x96\x81", "\xe2\x96\x82"
 static const char *const DIGITS[] = { ".", "1", "2", "3", "4", "5", "6", "7", "8" };
 
 struct heat {
-	struct listing *listing;
-	const uint32_t *rows;
-	size_t row_count;
+	const struct heat_map *map;
 	uint32_t *seconds; /* ascending */
 	size_t second_count;
 	size_t joined;    /* so many of them are one column */
@@ -39,17 +37,19 @@ static int by_number(const void *a, const void *b)
 
 static struct fsdp_group group_at(const struct heat *heat, size_t i, uint32_t *ret_second)
 {
-	return listing_group(heat->listing, heat->rows[i], ret_second);
+	const struct heat_map *map = heat->map;
+
+	return fsdp_crossed_group(map->crossed, map->rows[i], ret_second);
 }
 
 static void find_seconds(struct heat *heat)
 {
 	size_t kept = 0;
 
-	for (size_t i = 0; i < heat->row_count; i++)
+	for (size_t i = 0; i < heat->map->row_count; i++)
 		(void)group_at(heat, i, &heat->seconds[i]);
-	qsort(heat->seconds, heat->row_count, sizeof *heat->seconds, by_number);
-	for (size_t i = 0; i < heat->row_count; i++)
+	qsort(heat->seconds, heat->map->row_count, sizeof *heat->seconds, by_number);
+	for (size_t i = 0; i < heat->map->row_count; i++)
 		if (kept == 0 || heat->seconds[kept - 1] != heat->seconds[i])
 			heat->seconds[kept++] = heat->seconds[i];
 	heat->second_count = kept;
@@ -68,7 +68,7 @@ static size_t fill_line(struct heat *heat, size_t first, uint32_t *ret_key)
 
 	*ret_key = group_at(heat, first, &second).key;
 	memset(heat->cells, 0, column_count(heat) * sizeof *heat->cells);
-	for (; i < heat->row_count; i++) {
+	for (; i < heat->map->row_count; i++) {
 		struct fsdp_group group = group_at(heat, i, &second);
 		const uint32_t *found;
 		if (group.key != *ret_key)
@@ -87,11 +87,11 @@ static size_t measure(struct heat *heat)
 {
 	size_t widest = 0;
 
-	for (size_t i = 0; i < heat->row_count;) {
+	for (size_t i = 0; i < heat->map->row_count;) {
 		struct value shown;
 		uint32_t key;
 		i = fill_line(heat, i, &key);
-		(void)listing_key(heat->listing, 0, key, &shown);
+		shown = heat->map->name(heat->map->context, key);
 		if (shown.type >= VALUE_TEXT && shown.text.size > widest)
 			widest = shown.text.size;
 		for (size_t j = 0; j < column_count(heat); j++)
@@ -114,12 +114,11 @@ static const char *cell(const struct heat *heat, uint64_t bytes)
 
 static void draw_line(struct heat *heat, uint32_t key)
 {
-	struct out *out = heat->listing->run->out;
+	struct out *out = heat->map->out;
+	struct value shown = heat->map->name(heat->map->context, key);
 	char size[HUMAN_ROOM];
 	uint64_t bytes = 0;
-	struct value shown;
 
-	(void)listing_key(heat->listing, 0, key, &shown);
 	out_line_begin(out, NULL);
 	for (size_t j = 0; j < column_count(heat); j++) {
 		out_line_text(out, "%s", cell(heat, heat->cells[j]));
@@ -132,18 +131,18 @@ static void draw_line(struct heat *heat, uint32_t key)
 
 static void draw_legend(const struct heat *heat)
 {
-	const struct listing *listing = heat->listing;
+	const struct heat_map *map = heat->map;
 	char size[HUMAN_ROOM];
 
-	out_line(listing->run->out, NULL,
+	out_line(map->out, NULL,
 		"%s is %s; each column is %zu of %zu by %s, each line one by %s",
 		cell(heat, heat->highest), human_bytes(heat->highest, size), heat->joined,
-		heat->second_count, BY_WORDS[listing->by[1]], BY_WORDS[listing->by[0]]);
+		heat->second_count, map->second, map->first);
 }
 
 static void draw(struct heat *heat)
 {
-	const struct looks *looks = out_looks(heat->listing->run->out);
+	const struct looks *looks = out_looks(heat->map->out);
 	size_t width = looks->width > 0 ? (size_t)looks->width : USUAL_WIDTH, widest,
 	       room;
 
@@ -157,24 +156,24 @@ static void draw(struct heat *heat)
 		heat->highest = 0;
 		(void)measure(heat);
 	}
-	for (size_t i = 0; i < heat->row_count;) {
+	for (size_t i = 0; i < heat->map->row_count;) {
 		uint32_t key;
 		i = fill_line(heat, i, &key);
 		draw_line(heat, key);
 	}
-	if (heat->row_count > 0)
+	if (heat->map->row_count > 0)
 		draw_legend(heat);
 }
 
-bool listing_heat(struct listing *listing, const uint32_t *rows, size_t count)
+bool heat_map_draw(const struct heat_map *map)
 {
-	struct heat heat = { .listing = listing, .rows = rows, .row_count = count };
+	struct heat heat = { .map = map };
 	bool good;
 
-	if (out_looks(listing->run->out) == NULL)
+	if (out_looks(map->out) == NULL)
 		return true;
-	heat.seconds = malloc((count + 1) * sizeof *heat.seconds);
-	heat.cells = malloc((count + 1) * sizeof *heat.cells);
+	heat.seconds = malloc((map->row_count + 1) * sizeof *heat.seconds);
+	heat.cells = malloc((map->row_count + 1) * sizeof *heat.cells);
 	good = heat.seconds != NULL && heat.cells != NULL;
 	if (good) {
 		find_seconds(&heat);
