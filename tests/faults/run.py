@@ -95,6 +95,7 @@ COMMANDS = [
     ["ls", "-g", "*", "-e", ".", "-s", "-bytes", ZIP],
     ["ls", "-o", "json=out.json", ZIP],
     ["show", ZIP, "base"],
+    ["show", "-o", "text", "-o", "json=/dev/null", "testdata/demo/step-1234", "blocks.0"],
     ["show", "--json", "--values=2", DCP, "list.1"],
     ["show", "--values=100", CUT, "model.mlp1.down.weight"],
     ["audit", "--checks", "testdata/broken/dcp-chunk-gap/checkpoint"],

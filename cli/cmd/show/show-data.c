@@ -175,12 +175,17 @@ static const struct record stats_record = OBJECT_RECORD(STATS, "element_stats",
 
 static bool is_value(struct subject of)
 {
-	return ((const struct item *)of.object)->is_value;
+	return ((const struct item *)of.object)->is == ITEM_VALUE;
 }
 
 static bool is_tensor(struct subject of)
 {
-	return !is_value(of);
+	return ((const struct item *)of.object)->is == ITEM_TENSOR;
+}
+
+static bool is_module(struct subject of)
+{
+	return ((const struct item *)of.object)->is == ITEM_MODULE;
 }
 
 #define KIND_ABOUT "What the name stands for."
@@ -221,7 +226,8 @@ static const struct record value_item_record =
 		{ NULL, FIELDS_AT(ITEM, value, entry_record) });
 static const struct record item_record = RECORD_OF(RECORD_ONE_OF, ITEM,
 	{ NULL, OBJECT(tensor_item_record), .has = is_tensor },
-	{ NULL, OBJECT(value_item_record), .has = is_value });
+	{ NULL, OBJECT(value_item_record), .has = is_value },
+	{ NULL, OBJECT(module_item_record), .has = is_module });
 
 static const void *find_item(struct subject of, size_t i, void *room)
 {

@@ -131,7 +131,7 @@ bool show_read_elements(struct show *show, struct fsdp_error **ret_error)
 	bool good = true;
 
 	for (size_t i = 0; i < show->asked_count && show->slices.count > 0 && good; i++)
-		if (!show->items[i].is_value)
+		if (show->items[i].is == ITEM_TENSOR)
 			good = read_elements(show, &show->items[i], ret_error);
 	return good;
 }

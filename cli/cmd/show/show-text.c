@@ -477,8 +477,15 @@ static void tell_value(struct show *show, const struct fsdp_value *value)
 
 void tell_item(struct show *show, const struct item *item)
 {
-	if (item->is_value)
-		tell_value(show, &item->value);
-	else
+	switch (item->is) {
+	case ITEM_TENSOR:
 		tell_tensor(show, item);
+		break;
+	case ITEM_VALUE:
+		tell_value(show, &item->value);
+		break;
+	case ITEM_MODULE:
+		tell_module_item(show, item);
+		break;
+	}
 }

@@ -74,13 +74,15 @@ static void tell_missing(struct show *show, const char *word)
 		: similar.count > 0 && list.data != NULL
 			? list.data
 			: "fsdp-inspect ls lists the names",
-		"no tensor or value %s", word);
+		"no tensor, value or module %s", word);
 	name_buffer_done(&list);
 	show->status = status_worse(show->status, STATUS_BAD);
 }
 
-static bool add_item(struct show *show, uint32_t index, bool is_value)
+static bool add_item(struct show *show, uint32_t index, enum item_kind is)
 {
+	static const char *const kinds[] = { "tensor", "value", "module" };
+
 	if (show->item_count == show->item_room) {
 		size_t room = 2 * show->item_room + 8;
 		struct item *items = realloc(show->items, room * sizeof *items);
@@ -89,13 +91,12 @@ static bool add_item(struct show *show, uint32_t index, bool is_value)
 		show->items = items;
 		show->item_room = room;
 	}
-	show->items[show->item_count] = (struct item){ .index = index,
-		.is_value = is_value,
-		.kind = is_value ? "value" : "tensor" };
-	if (is_value)
+	show->items[show->item_count] =
+		(struct item){ .index = index, .is = is, .kind = kinds[is] };
+	if (is == ITEM_VALUE)
 		show->items[show->item_count].value =
 			fsdp_value(show->run->checkpoint, index);
-	else
+	else if (is == ITEM_TENSOR)
 		show->items[show->item_count].tensor = tensor_at(show, index);
 	show->item_count++;
 	return true;
@@ -108,7 +109,7 @@ static bool add_tensors(struct show *show, uint32_t first)
 	uint32_t name = tensor_at(show, first).name;
 
 	for (uint32_t i = first; i < count && tensor_at(show, i).name == name; i++)
-		if (!add_item(show, i, false))
+		if (!add_item(show, i, ITEM_TENSOR))
 			return false;
 	return true;
 }
@@ -120,7 +121,7 @@ static bool add_values(struct show *show, uint32_t first)
 
 	for (uint32_t i = first;
 		i < count && fsdp_value(show->run->checkpoint, i).name == name; i++)
-		if (!add_item(show, i, true))
+		if (!add_item(show, i, ITEM_VALUE))
 			return false;
 	return true;
 }
@@ -177,6 +178,8 @@ static bool find_items(struct show *show)
 			good = add_tensors(show, index);
 		else if (find_value(show, fsdp_name_find(run->checkpoint, word), &index))
 			good = add_values(show, index);
+		else if (show_find_module(show, run->words[i], &index))
+			good = add_item(show, index, ITEM_MODULE);
 		else
 			good = find_tied(show, run->words[i]);
 		if (!good)
@@ -198,14 +201,14 @@ static bool find_matches(struct show *show)
 		struct fsdp_tensor tensor = tensor_at(show, i);
 		struct text name = tensor_shown_name(run, &show->buffers.name, &tensor);
 		if (selection_takes_name(show->selection, span_of_text(name)) &&
-			!add_item(show, i, false))
+			!add_item(show, i, ITEM_TENSOR))
 			return false;
 	}
 	for (uint32_t i = 0; i < values; i++) {
 		struct fsdp_value value = fsdp_value(run->checkpoint, i);
 		struct text name = entry_shown_name(run, &show->buffers.name, &value);
 		if (selection_takes_name(show->selection, span_of_text(name)) &&
-			!add_item(show, i, true))
+			!add_item(show, i, ITEM_VALUE))
 			return false;
 	}
 	if (show->item_count == found) {
@@ -226,7 +229,7 @@ static bool add_components(struct show *show)
 		uint32_t first = show->items[i].tensor.first_component;
 		show->items[i].component_count = show->items[i].tensor.component_count;
 		for (uint32_t k = 0; k < show->items[i].component_count; k++)
-			if (!add_item(show, first + k, false))
+			if (!add_item(show, first + k, ITEM_TENSOR))
 				return false;
 	}
 	/* Only now: items move while there come more. */
@@ -301,15 +304,25 @@ static bool find_states(struct show *show, struct fsdp_error **ret_error)
 	if (tensors == NULL)
 		return false;
 	for (size_t i = 0; i < show->asked_count; i++)
-		if (!show->items[i].is_value)
+		if (show->items[i].is == ITEM_TENSOR)
 			tensors[count++] = show->items[i].index;
 	good = fsdp_states_new(
 		show->run->checkpoint, tensors, count, &show->states, ret_error);
 	free(tensors);
 	for (size_t i = 0; i < show->asked_count && good; i++)
-		if (!show->items[i].is_value)
+		if (show->items[i].is == ITEM_TENSOR)
 			show->items[i].states = fsdp_states_of(show->states,
 				show->items[i].index, &show->items[i].state_count);
+	return good;
+}
+
+static bool add_up_modules(struct show *show, struct fsdp_error **ret_error)
+{
+	bool good = true;
+
+	for (size_t i = 0; i < show->asked_count && good; i++)
+		if (show->items[i].is == ITEM_MODULE)
+			good = show_add_up_module(show, &show->items[i], ret_error);
 	return good;
 }
 
@@ -326,8 +339,10 @@ static void show_done(struct show *show)
 {
 	places_free(show->places, show->place_count);
 	free(show->pieces);
-	for (size_t i = 0; show->items != NULL && i < show->item_count; i++)
+	for (size_t i = 0; show->items != NULL && i < show->item_count; i++) {
 		free(show->items[i].elements);
+		fsdp_crossed_free(show->items[i].groups);
+	}
 	free(show->items);
 	fsdp_states_free(show->states);
 	row_buffers_done(&show->buffers);
@@ -348,8 +363,9 @@ static bool run_show(struct run *run, struct fsdp_error **ret_error)
 		return true;
 	show.row = (struct row_context){ .run = run, .buffers = &show.buffers };
 	good = find_items(&show) && find_matches(&show) && add_components(&show) &&
-	       find_states(&show, ret_error) && locate(&show, ret_error) &&
-	       list_pieces(&show, ret_error) && show_read_elements(&show, ret_error);
+	       find_states(&show, ret_error) && add_up_modules(&show, ret_error) &&
+	       locate(&show, ret_error) && list_pieces(&show, ret_error) &&
+	       show_read_elements(&show, ret_error);
 	if (good) {
 		run_begin(run, show.status);
 		show_items(&show);
@@ -368,9 +384,9 @@ static bool wants_values(const void *options)
 const struct command command_show = {
 	.name = "show",
 	.group = GROUP_LOOK,
-	.summary = "everything about these tensors or values",
+	.summary = "everything about these tensors, values or modules",
 	.synopsis = "[--values=N|SLICES] [-g PATTERN] [--rank=LIST] CHECKPOINT [NAME...]",
-	.examples = { "show step-1000/ lm_head.weight",
+	.examples = { "show step-1000/ lm_head.weight", "show step-1000/ layers.31",
 		"show --values 0:8,-4: model.pt fc.bias" },
 	.exit_1 = "a name is absent",
 	.options = OPTIONS,

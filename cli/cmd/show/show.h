@@ -21,11 +21,13 @@ struct element_stats {
 	double min, max, mean; /* of those that are finite */
 };
 
+enum item_kind { ITEM_TENSOR, ITEM_VALUE, ITEM_MODULE };
+
 /* One thing that was asked for, or a component of it. */
 struct item {
 	uint32_t index;
-	bool is_value;
-	const char *kind; /* "tensor", "value" */
+	enum item_kind is;
+	const char *kind; /* its word */
 	struct fsdp_value value;
 	struct fsdp_tensor tensor;
 	const struct piece_facts *pieces; /* those that are selected */
@@ -41,6 +43,10 @@ struct item {
 	size_t range_count;
 	struct element_stats stats;
 	bool has_stats; /* they are numbers, and there are some */
+
+	struct fsdp_module module;
+	struct fsdp_crossed *groups; /* of a module: what ranks hold of those below it */
+	size_t group_count, tensor_count;
 };
 
 struct show {
@@ -88,5 +94,15 @@ const void *each_alias(struct subject of, size_t i, void *room);
 bool show_read_elements(struct show *show, struct fsdp_error **ret_error);
 
 void tell_item(struct show *show, const struct item *item);
+
+/* The module of this name, which the plan or the checkpoint may have given it. */
+bool show_find_module(struct show *show, const char *word, uint32_t *ret_module);
+
+/* Fills what an item holds of its module. False: out of memory, or *ret_error. */
+bool show_add_up_module(
+	struct show *show, struct item *item, struct fsdp_error **ret_error);
+
+extern const struct record module_item_record;
+void tell_module_item(struct show *show, const struct item *item);
 
 #endif
