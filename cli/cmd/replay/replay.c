@@ -10,6 +10,7 @@
 #include "cmd/replay/checks.h"
 #include "front/rank-pattern.h"
 #include "cmd/replay/replay.h"
+#include "part/time-lanes.h"
 
 static const char *const BY_WORDS[] = { "type", "rank", "step", "collective", "unit",
 	"region", NULL };
@@ -340,7 +341,7 @@ static bool run_replay(struct run *run, struct fsdp_error **ret_error)
 	}
 	run_begin(run, status_of(&replay));
 	if (run->status != STATUS_FAILED) {
-		good = replay_emit_spans(&replay);
+		good = time_lanes_emit(run->out, replay.recordings);
 		replay_emit_stacks(&replay);
 		good = replay_show_text(&replay) && good;
 		replay_tell_comparison(&replay);

@@ -103,9 +103,7 @@ void replay_tell_nothing(struct replay *replay);
 
 /* ---- pictures ---- */
 
-/* Lanes of each rank, on one clock, and stacks of types, if some output draws them. False:
- * out of memory. */
-bool replay_emit_spans(struct replay *replay);
+/* Stacks of types, if some output draws them. */
 void replay_emit_stacks(struct replay *replay);
 
 /* ---- times ---- */
