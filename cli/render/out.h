@@ -188,8 +188,8 @@ struct table {
 	bool tree;                /* its rows are nodes: out_node */
 	const char *const *heads; /* of a tree: what text writes above the values in front
 				     of its nodes; the last is NULL */
-	unsigned view;            /* which the bit of machine_only and text_only: 0 to 31 */
-	unsigned indent;          /* spaces */
+	unsigned view;   /* which the bit of machine_only and text_only: 0 to 31 */
+	unsigned indent; /* spaces */
 	bool no_header;
 	uint64_t heat; /* cells of bytes are shaded by how near they are to it; 0: not */
 	uint64_t
