@@ -330,13 +330,14 @@ static size_t parse_ranks(struct fsdp_span text, int64_t *ranks)
 	return count;
 }
 
+/* Of a list only, whose items were counted for the room in `ranks`. */
 static size_t list_ranks(const struct fsdp_inert *list, int64_t *ranks)
 {
 	struct fsdp_inert_walk walk = { .of = *list };
 	struct fsdp_inert value;
 	struct fsdp_span key;
 	size_t count = 0;
-	while (fsdp_inert_next(&walk, &key, &value))
+	while (fsdp_inert_is_list(list) && fsdp_inert_next(&walk, &key, &value))
 		if (!fsdp_inert_integer(&value, &ranks[count]) || ranks[count] < 0 ||
 			ranks[count++] > INT32_MAX)
 			return 0;
