@@ -8,6 +8,7 @@
  */
 #include <stdlib.h>
 
+#include "base/mix.h"
 #include "base/num.h"
 #include "trace/memory.h"
 
@@ -278,12 +279,12 @@ struct live {
 struct alive {
 	struct live *slots;
 	size_t room, used;
-	uint64_t seed;
+	struct fsdp_hasher hasher;
 };
 
 static struct live *slot_of(const struct alive *alive, uint64_t addr)
 {
-	size_t at = (size_t)((addr ^ alive->seed) * UINT64_C(0x9e3779b97f4a7c15) >> 20);
+	size_t at = (size_t)fsdp_hash(&alive->hasher, addr);
 	for (;; at++) {
 		struct live *slot = &alive->slots[at & (alive->room - 1)];
 		if (!slot->used || slot->addr == addr)
@@ -295,7 +296,7 @@ static bool grow(struct alive *alive)
 {
 	struct alive larger = { .room = alive->room != 0 ? 2 * alive->room : 1024,
 		.used = alive->used,
-		.seed = alive->seed };
+		.hasher = alive->hasher };
 	larger.slots = calloc(larger.room, sizeof *larger.slots);
 	if (larger.slots == NULL)
 		return false;
@@ -403,7 +404,7 @@ static void hold_old(
 
 static bool find_holders(struct count *count)
 {
-	struct alive alive = { .seed = (uint64_t)(uintptr_t)count * 0x9e3779b97f4a7c15 };
+	struct alive alive = { .hasher = fsdp_hasher_new() };
 	struct holding holding;
 	struct held later = { 0 };
 	bool good = holding_init(&holding, count->rows) &&
