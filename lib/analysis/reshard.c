@@ -359,7 +359,7 @@ static void cells_near(const struct fsdp_reshard *reshard,
 		ret_range[1] = reshard->cells;
 }
 
-/* Boxes are what the file says: one that cannot be is of nobody. */
+/* A box is what the file says: one that cannot be belongs to no rank. */
 static bool is_sane(const struct fsdp_piece *piece)
 {
 	for (uint32_t i = 0; piece->offsets != NULL && i < piece->dims; i++)

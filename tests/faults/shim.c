@@ -43,7 +43,7 @@ extern void __libc_free(void *block);
 static struct {
 	unsigned long fail_alloc, fail_read, shrink, short_read, interrupt;
 	bool fail_on; /* all later ones too */
-	int report;   /* 0: nobody asked */
+	int report;   /* 0: not asked for */
 } set;
 
 struct code {

@@ -590,7 +590,7 @@ static void gaps_and_overlaps_are_told(void **state)
 	sample.cuts[3].offsets[0] = 1;
 	check_fails(&sample, FSDP_ERROR_DAMAGED,
 		"two different pieces hold element [1, 3], or one behind it");
-	/* Nobody has asked for those. */
+	/* None of those was asked for. */
 	sample.input.count = 6;
 	check(&sample);
 	sample_done(&sample);

@@ -220,7 +220,7 @@ static void depth_has_a_limit(void **state)
 	}
 }
 
-static void skips_what_nobody_wants(void **state)
+static void skips_what_is_not_wanted(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < STEPS; i++) {
@@ -878,7 +878,7 @@ int main(void)
 		cmocka_unit_test(offsets_count_from_the_start_of_the_stream),
 		cmocka_unit_test(refuses_what_is_not_json),
 		cmocka_unit_test(depth_has_a_limit),
-		cmocka_unit_test(skips_what_nobody_wants),
+		cmocka_unit_test(skips_what_is_not_wanted),
 		cmocka_unit_test(passes_objects_that_look_alike),
 		cmocka_unit_test(leaves_alone_what_is_not_plain),
 		cmocka_unit_test(passes_objects_that_do_not_look_alike),

@@ -32,7 +32,7 @@ static void check_tensor(const struct fsdp_checkpoint *checkpoint, const char *n
 	assert_memory_equal(piece.storage.data, storage, 1);
 }
 
-/* Nobody finds bytes for it, and that is said. */
+/* No file has bytes for it, which is a finding. */
 static void check_no_bytes(const struct fsdp_checkpoint *checkpoint)
 {
 	struct fsdp_locator *locator;

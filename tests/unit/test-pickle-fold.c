@@ -404,7 +404,7 @@ static void a_dict_that_is_declined_stays(void **state)
 	family_done(&family);
 }
 
-/* Nobody is asked again and again about a dict that grows. */
+/* No fold is asked again and again about a dict that grows. */
 static void large_dicts_are_not_asked_about(void **state)
 {
 	(void)state;

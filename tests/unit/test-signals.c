@@ -87,7 +87,7 @@ static void write_into_full_pipe(void)
 		;
 }
 
-/* The line of progress goes to where nobody reads: its handler waits. */
+/* The line of progress goes to a pipe that is not read: its handler waits. */
 static void draw_into_full_pipe(void)
 {
 	static const struct common_options always = { .progress = "always" };

@@ -32,7 +32,7 @@ static const struct option OPTIONS[] = {
 	{ "map", 0, OPTION_TEXT, "NAME|FILE", AT(map),
 		.help = "with --merged: names of another framework (help maps)" },
 	{ "size", 0, OPTION_LIST, "NAME=N", AT(sizes),
-		.help = "a number that the map speaks of: num_attention_heads=32" },
+		.help = "a number that the map uses: num_attention_heads=32" },
 	{ "ignore", 0, OPTION_LIST, "GLOB", AT(ignore),
 		.help = "names that --expect and --merged leave out" },
 	{ "for", 0, OPTION_WORDS, "LOADER,...", AT(loading.loaders), loader_words,

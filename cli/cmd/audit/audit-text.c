@@ -9,7 +9,7 @@
 #include "run/collected.h"
 #include "run/findings.h"
 
-/* -q hides notes, -qq warnings too. What was not evaluated is told by the verdict. */
+/* -q hides notes, -qq warnings too. The verdict names what was not evaluated. */
 static enum severity least(const struct run *run)
 {
 	int quiet = run->common->quiet - run->common->verbose;

@@ -21,7 +21,7 @@ static int compare(const void *a, const void *b)
 		((const struct known_print *)b)->text);
 }
 
-/* What was not evaluated is told by each audit anew. */
+/* What was not evaluated is reported by each audit anew. */
 static bool is_print(struct fsdp_document_value finding, struct text *ret_text)
 {
 	struct text rule = text_of_span(fsdp_document_get(finding, "rule").text);

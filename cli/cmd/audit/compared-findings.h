@@ -6,7 +6,7 @@
 
 #include "front/command.h"
 
-/* How a comparison with what was expected is told: one finding for each tensor, of which so
+/* Findings of a comparison with what was expected: one finding for each tensor, of which so
  * many are kept for a rule; more are counted. */
 enum { COMPARED_KEPT = 1000 };
 

@@ -31,7 +31,7 @@ static const struct option OPTIONS[] = {
 	{ "map", 0, OPTION_TEXT, "NAME|FILE", AT(map),
 		.help = "compare names of different frameworks, as this map has them (help maps)" },
 	{ "size", 0, OPTION_LIST, "NAME=N", AT(sizes),
-		.help = "a number that the map speaks of: num_attention_heads=32" },
+		.help = "a number that the map uses: num_attention_heads=32" },
 	{ NULL },
 };
 

@@ -38,7 +38,7 @@ static const struct option OPTIONS[] = {
 	{ "map", 0, OPTION_TEXT, "NAME|FILE", AT(map),
 		.help = "what tensors are called elsewhere, and how they are cut or joined (help maps)" },
 	{ "size", 0, OPTION_LIST, "NAME=N", AT(sizes),
-		.help = "a number that the map speaks of: num_attention_heads=32" },
+		.help = "a number that the map uses: num_attention_heads=32" },
 	{ "weights", 0, OPTION_WORD, "WHICH", AT(weights), WEIGHT_WORDS,
 		.initial = "master",
 		.help = "of DeepSpeed: the optimizer's float32 weights, or the model's own" },

@@ -240,7 +240,7 @@ static void line_entered(const struct flight *flight)
 		time != NULL ? ", since " : "", time != NULL ? time : "");
 }
 
-/* Whoever waits in another collective. */
+/* Ranks that wait in another collective. */
 static void line_waiting(const struct flight *flight)
 {
 	const struct fsdp_flight *says = flight->says;

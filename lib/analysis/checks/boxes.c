@@ -45,7 +45,7 @@ struct coverage {
 	const struct box *pair[2]; /* that hold the same elements */
 	uint64_t pairs;
 	bool *told;          /* by tensor: its reader said so */
-	bool gaps_explained; /* files are absent, and that was said */
+	bool gaps_explained; /* files are absent, and a finding says so */
 };
 
 /* ---- boxes ---- */

@@ -281,7 +281,7 @@ const uint32_t *fsdp_complete_layer_kinds(struct fsdp_complete *complete, uint32
 	return NULL;
 }
 
-/* How many layers it may speak of; 0: it is about something else. */
+/* How many layers it may be about; 0: it is about something else. */
 static uint32_t length_of(const struct fsdp_setting *setting)
 {
 	const struct fsdp_token *value = &setting->value;

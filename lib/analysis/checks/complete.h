@@ -93,7 +93,7 @@ struct fsdp_complete {
 	size_t stack_count;
 	uint32_t tensor_count;
 	uint32_t *folded;        /* of each tensor, in `names`; FSDP_NONE: left out */
-	unsigned char *told;     /* of each tensor: a finding speaks of its shape */
+	unsigned char *told;     /* of each tensor: a finding is about its shape */
 	struct fsdp_table gone;  /* folded names that a finding says are missing */
 	struct fsdp_table there; /* folded name → tensor */
 	struct fsdp_table pattern_of; /* name of a stack → pattern */
@@ -220,7 +220,7 @@ uint32_t fsdp_complete_flat_ranks(uint64_t numel, uint64_t due);
 /* The path of the file that a tensor's first piece is in. */
 struct fsdp_span fsdp_complete_file(const struct fsdp_complete *complete, uint32_t index);
 
-/* Raises a finding about the shape of a tensor, which is told from then on. `severity` is
+/* Raises a finding about the shape of a tensor, which counts as reported from then on. `severity` is
  * as in a place. */
 void fsdp_complete_tell(struct fsdp_complete *complete, uint32_t index,
 	enum fsdp_rule_index rule, int severity, const char *format, ...)

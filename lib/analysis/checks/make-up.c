@@ -179,7 +179,7 @@ static void judge_shards(struct made_up *looking, const struct fsdp_tensor *tens
 		if (piece.sizes[0] > longest)
 			longest = piece.sizes[0];
 	}
-	/* Gaps and overlaps are told by themselves. */
+	/* Gaps and overlaps have findings of their own. */
 	for (uint32_t i = 0; sum == tensor->shape[0] && i < tensor->piece_count; i++) {
 		struct fsdp_piece piece =
 			fsdp_piece(looking->checkpoint, tensor->first_piece + i);

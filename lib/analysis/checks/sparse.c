@@ -85,7 +85,7 @@ static void tell(struct sparse *sparse, uint32_t tensor, const struct numbers *n
 		numbers->before, why);
 }
 
-/* Only the first fault of a part is told. */
+/* Only the first fault of a part is reported. */
 static bool read_numbers(struct sparse *sparse, uint32_t tensor, uint32_t part,
 	struct numbers *numbers, struct fsdp_error **ret_error)
 {

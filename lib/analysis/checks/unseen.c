@@ -8,7 +8,7 @@
 
 #include "analysis/checks/checking.h"
 
-/* A storage is told if it has so many bytes and as many times what is used. */
+/* A storage is reported if it has so many bytes and as many times what is used. */
 enum { LEAST_BYTES = 1 << 20, LEAST_TIMES = 2 };
 static const uint64_t MUCH_BYTES = UINT64_C(1) << 30;
 

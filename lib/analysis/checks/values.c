@@ -354,7 +354,7 @@ static uint32_t only_one(struct values_check *check, bool (*is)(struct fsdp_span
 	return found;
 }
 
-/* Ones of other shapes are told without their values. */
+/* Ones of other shapes are reported without their values. */
 static void judge_tie(struct values_check *check)
 {
 	if (!says_tied(check))

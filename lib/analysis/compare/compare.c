@@ -74,7 +74,7 @@ void fsdp_compare_free(struct fsdp_compare *compare)
 
 enum { FAILURES = 1000 };
 
-/* The pairs that are told of. */
+/* The pairs that are reported. */
 static bool list_failures(struct fsdp_compare *compare, struct fsdp_error **ret_error)
 {
 	struct fsdp_compare_facts *facts = &compare->facts;

@@ -44,7 +44,7 @@ static bool is_unread(struct fsdp_loading *loading)
 
 /* ---- files ---- */
 
-/* Whether one is asked for: all that is stored, where nothing was said. */
+/* Whether one is asked for: all that is stored, where no model is given. */
 static bool is_asked(struct fsdp_loading *loading,
 	const struct fsdp_checkpoint *checkpoint, const struct fsdp_piece *piece)
 {

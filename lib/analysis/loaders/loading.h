@@ -137,7 +137,7 @@ bool fsdp_load_is_bad_index(struct fsdp_loading *loading);
 const struct fsdp_load_tensor *fsdp_load_find_stored(struct fsdp_loading *loading,
 	const struct fsdp_checkpoint *checkpoint, struct fsdp_span name);
 
-/* Whether the expected model has it; true if nothing was said of a model. */
+/* Whether the expected model has it; true if no model is given. */
 bool fsdp_load_is_expected(struct fsdp_loading *loading, struct fsdp_span name);
 
 /* Tensors of the model in a set, in order of names. False: out of memory. */

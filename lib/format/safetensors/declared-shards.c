@@ -17,7 +17,7 @@ struct declared_shard {
 	bool has_offsets, again; /* `again`: something of it comes twice */
 	struct fsdp_span fqn;
 	struct fsdp_table owners; /* the tensor of each raw name */
-	struct fsdp_bits placed;  /* tensors of which something was said */
+	struct fsdp_bits placed;  /* tensors that have an entry */
 };
 
 static bool shard_next(struct declared_shard *shard, struct fsdp_error **ret_error)

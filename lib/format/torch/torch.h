@@ -132,7 +132,7 @@ struct fsdp_torch {
 	bool odd_getattr; /* called as ordinary writers never do */
 	bool said_shared;
 
-	bool values_cut; /* for they unfold to too much, and that was said */
+	bool values_cut; /* because they unfold to too much, which is a finding */
 	bool copies;     /* the stream goes when it is read: texts that stay are copied */
 
 	/* Room in which one value after the other is spelled (walk.c). */
