@@ -25,6 +25,7 @@ static const struct fsdp_check *const checks[] = {
 	&fsdp_check_optimizer,
 	&fsdp_check_optim_groups,
 	&fsdp_check_unstated,
+	&fsdp_check_folder_step,
 };
 enum { CHECK_COUNT = sizeof checks / sizeof checks[0] };
 
@@ -131,6 +132,15 @@ static void end_results(struct fsdp_audit *audit,
 
 /* ---- the object ---- */
 
+/* Callers that were compiled before it was there do not set it. */
+static const char *path_of(const struct fsdp_audit_options *options)
+{
+	return options->size >= offsetof(struct fsdp_audit_options, path) +
+					sizeof options->path
+		       ? options->path
+		       : NULL;
+}
+
 static bool is_due(const struct fsdp_check *check, enum fsdp_level level)
 {
 	for (size_t i = 0; i < check->rule_count; i++)
@@ -148,6 +158,7 @@ static bool run_checks(struct fsdp_audit *audit, const struct fsdp_checkpoint *c
 			.checkpoint = checkpoint,
 			.verify = options->verify,
 			.level = options->level,
+			.path = path_of(options),
 			.limits = &audit->limits,
 			.findings = &audit->findings,
 			.arena = &arena,

@@ -46,14 +46,14 @@ class Pickler(pickle.Pickler):
         return ("storage", FLOAT, obj.key, "cpu", obj.numel) if isinstance(obj, Storage) else None
 
 
-def torch_zip(path, tensors, storages, method=zipfile.ZIP_STORED):
+def torch_zip(path, tensors, storages, method=zipfile.ZIP_STORED, order="little"):
     stream = io.BytesIO()
     Pickler(stream, 2).dump(tensors)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("model/data.pkl", stream.getvalue())
-        archive.writestr("model/byteorder", "little")
+        archive.writestr("model/byteorder", order)
         for key, numel in storages.items():
-            archive.writestr(f"model/data/{key}", struct.pack("<f", 1.5) * numel, method)
+            archive.writestr(f"model/data/{key}", struct.pack("<f" if order == "little" else ">f", 1.5) * numel, method)
         archive.writestr("model/version", "3\n")
     return path
 
@@ -204,6 +204,30 @@ def groups_lack(folder, wrong):
     return optimizer(folder, [[0]] if wrong else [[0, 1, 2]])
 
 
+def called(folder, name):
+    os.mkdir(os.path.join(folder, name))
+    model = {"weight": Tensor(Storage("0", 6), (2, 3), (3, 1))}
+    torch_zip(os.path.join(folder, name, "model.pt"), {"model": model, "step": 500, "epoch": 3}, {"0": 6})
+    return [os.path.join(folder, name)]
+
+
+def other_step(folder, wrong):
+    return called(folder, "step-600" if wrong else "checkpoint-500")
+
+
+def next_step(folder, wrong):
+    return called(folder, "iter_0000501" if wrong else "epoch_7")
+
+
+def no_step(folder, wrong):
+    return called(folder, "step-600" if wrong else "checkpoint-3")  # which is the epoch
+
+
+def byte_order(folder, wrong):
+    model = {"weight": Tensor(Storage("0", 6), (2, 3), (3, 1))}
+    return [torch_zip(os.path.join(folder, "model.pt"), model, {"0": 6}, order="big" if wrong else "little")]
+
+
 def sums(folder, wrong):
     path = safetensors(os.path.join(folder, "model.safetensors"))
     with open(path, "rb") as f:
@@ -215,10 +239,11 @@ def sums(folder, wrong):
 
 # rule, severity, and what makes a sample and its near miss
 ROWS = [
-    ("FI1008", "error", relatives_alone), ("FI1023", "error", shards), ("FI1032", "error", local_parts),
+    ("FI1008", "error", relatives_alone), ("FI1010", "warning", other_step), ("FI1010", "note", next_step), ("FI1010", "warning", no_step),
+    ("FI1023", "error", shards), ("FI1032", "error", local_parts),
     ("FI1033", "error", relatives), ("FI1043", "error", storages), ("FI1044", "error", views),
     ("FI1047", "error", legacy), ("FI2005", "error", sums), ("FI3046", "warning", compressed), ("FI3067", "warning", names), ("FI3067", "error", zip_names),
-    ("FI5005", "error", groups_gap), ("FI5005", "error", groups_lack), ("FI5005", "error", groups_twice),
+    ("FI4010", "note", byte_order), ("FI5005", "error", groups_gap), ("FI5005", "error", groups_lack), ("FI5005", "error", groups_twice),
     ("FI5008", "error", moments), ("FI6003", "error", merged_shapes), ("FI6004", "error", merged_values),
 ]
 

@@ -18,6 +18,7 @@ struct fsdp_checking {
 	const struct fsdp_checkpoint *checkpoint;
 	const struct fsdp_verify *verify; /* NULL: no bytes were looked at */
 	enum fsdp_level level;
+	const char *path; /* fsdp_audit_options.path, or NULL */
 	const struct fsdp_limits *limits;
 	struct fsdp_findings *findings; /* raise them with fsdp_find */
 	struct fsdp_arena *arena;       /* emptied after each check */
@@ -45,6 +46,7 @@ void fsdp_check_skip(struct fsdp_checking *checking, enum fsdp_rule_index rule,
 
 extern const struct fsdp_check fsdp_check_boxes;
 extern const struct fsdp_check fsdp_check_complete;
+extern const struct fsdp_check fsdp_check_folder_step;
 extern const struct fsdp_check fsdp_check_optimizer;
 extern const struct fsdp_check fsdp_check_optim_groups;
 extern const struct fsdp_check fsdp_check_make_up;

@@ -207,6 +207,12 @@ static bool check_byteorder(struct torch_zip *file, struct fsdp_error **ret_erro
 		fsdp_find(&file->reading->model->findings, FSDP_RULE_TORCH_RECORD,
 			FSDP_PLACE(.file = file->file, .member = file->byteorder->name),
 			"the byte order is neither little nor big");
+	else if (file->big_endian)
+		fsdp_find(&file->reading->model->findings, FSDP_RULE_ODD_TENSOR_STATE,
+			FSDP_PLACE(.file = file->file, .member = file->byteorder->name,
+				.severity = FSDP_NOTE + 1,
+				.next = "nothing is to be done for torch.load, which swaps them; other readers may not"),
+			"the bytes of each element stand in the order of a big-endian machine");
 	return true;
 }
 

@@ -30,6 +30,10 @@ struct fsdp_audit_options {
 
 	const struct fsdp_limit_setting *limits; /* as in struct fsdp_options */
 	size_t limit_count;
+
+	/* What was opened, as it was typed: the step in its name, or in that of the folder
+	 * above, is compared with the one that is stored. NULL: it is not. */
+	const char *path;
 };
 
 /**

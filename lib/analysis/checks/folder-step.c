@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The step in the name of a folder against the one that its files state. A folder may be
+ * called after something else that is counted, so a name that agrees with any counter of
+ * the files is sound.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <fsdp/analysis.h>
+#include <fsdp/checkpoint.h>
+
+#include "analysis/checks/checking.h"
+
+/* Of the path's last component, or of the one above if that says none; -1: neither. */
+static int64_t step_of_path(const char *path, struct fsdp_span *ret_name)
+{
+	struct fsdp_span rest = fsdp_span_text(path);
+	struct fsdp_step_name step = { .step = -1 };
+
+	for (size_t i = 0; i < 2 && rest.size > 0 && step.step < 0; i++) {
+		while (rest.size > 0 && rest.data[rest.size - 1] == '/')
+			rest.size--;
+		*ret_name = fsdp_span_last(rest, '/');
+		rest.size -= ret_name->size;
+		fsdp_step_name(*ret_name, &step);
+	}
+	return step.step;
+}
+
+/* Whether any counter of the files has this number. */
+static bool is_counted(struct fsdp_checking *checking, int64_t number)
+{
+	static const char *const WORDS[] = { "step", "iter", "epoch", "update", "batch" };
+
+	for (uint32_t i = 0; i < fsdp_value_count(checking->checkpoint); i++) {
+		struct fsdp_value value = fsdp_value(checking->checkpoint, i);
+		struct fsdp_span last;
+
+		if (value.token_count != 1 || value.tokens->kind != FSDP_TOKEN_INTEGER ||
+			value.tokens->integer != number)
+			continue;
+		last = fsdp_span_last(fsdp_scratch_name(&checking->name,
+					      checking->checkpoint, value.name),
+			'.');
+		for (size_t k = 0; k < FSDP_COUNT(WORDS); k++)
+			if (memmem(last.data, last.size, WORDS[k], strlen(WORDS[k])) !=
+				NULL)
+				return true;
+	}
+	return false;
+}
+
+static bool find_kind(const struct fsdp_checkpoint *checkpoint,
+	struct fsdp_kind *ret_kind, struct fsdp_error **ret_error)
+{
+	struct fsdp_overview *overview = NULL;
+	bool good = fsdp_overview_new(checkpoint, &overview, ret_error) &&
+		    fsdp_kind_find(checkpoint, fsdp_overview_facts(overview), ret_kind,
+			    ret_error);
+
+	fsdp_overview_free(overview);
+	return good;
+}
+
+static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
+{
+	struct fsdp_span name = { 0 };
+	struct fsdp_kind kind;
+	int64_t step;
+
+	if (checking->path == NULL)
+		return true;
+	step = step_of_path(checking->path, &name);
+	if (step < 0)
+		return true;
+	if (!find_kind(checking->checkpoint, &kind, ret_error))
+		return false;
+	if (!kind.has_step || kind.step < 0 || is_counted(checking, step))
+		return true;
+	fsdp_find(checking->findings, FSDP_RULE_STEP_DISAGREES,
+		FSDP_PLACE(.severity = llabs(kind.step - step) == 1 ? FSDP_NOTE + 1 : 0,
+			.next = "see which save it is before you resume from it"),
+		"the step is %" PRId64 ", and the name %.*s says %" PRId64, kind.step,
+		FSDP_TEXT_MOST(name, 100), step);
+	return true;
+}
+
+const struct fsdp_check fsdp_check_folder_step = {
+	FSDP_CHECK_RULES(FSDP_RULE_STEP_DISAGREES),
+	.run = run,
+};
