@@ -158,8 +158,7 @@ static bool knows_no_model(struct fsdp_loading *loading)
 
 static bool is_misshaped(struct fsdp_loading *loading)
 {
-	return (is_folder_of_weights(loading) || loading->options->expected != NULL) &&
-	       fsdp_load_is_misshaped(loading);
+	return is_folder_of_weights(loading) && fsdp_load_is_misshaped(loading);
 }
 
 static bool leaves_out(struct fsdp_loading *loading)
@@ -176,10 +175,8 @@ static bool misses(struct fsdp_loading *loading)
 /* load_state is strict. */
 static bool is_other_model(struct fsdp_loading *loading)
 {
-	if (!is_state(loading) || is_fsdp(loading) ||
-		loading->options->expected == NULL || !fsdp_load_compare(loading))
-		return false;
-	return loading->missing + loading->unexpected > 0;
+	return is_state(loading) && !is_fsdp(loading) &&
+	       loading->options->expected != NULL && fsdp_load_is_other_model(loading);
 }
 
 static bool is_fsdp_with_expectation(struct fsdp_loading *loading)

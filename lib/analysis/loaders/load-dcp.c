@@ -186,20 +186,6 @@ static bool has_unknown_items(struct fsdp_loading *loading)
 
 /* ---- names, in the order of the state dict ---- */
 
-enum first { FINE, MISSING, MISSHAPED };
-
-static size_t write_size(char *text, size_t size, const int64_t *shape, uint32_t dims)
-{
-	size_t at = (size_t)snprintf(text, size, "torch.Size([");
-
-	for (uint32_t i = 0; i < dims && at < size; i++)
-		at += (size_t)snprintf(text + at, size - at, i == 0 ? "%lld" : ", %lld",
-			(long long)shape[i]);
-	if (at < size)
-		at += (size_t)snprintf(text + at, size - at, "])");
-	return at;
-}
-
 static int by_number(const void *a, const void *b)
 {
 	const uint32_t *left = a, *right = b;
@@ -227,47 +213,55 @@ static bool has_value(struct fsdp_loading *loading,
 					  sizeof *loading->values, by_number) != NULL;
 }
 
-static enum first find_first(struct fsdp_loading *loading)
+enum fsdp_load_first fsdp_load_find_first(struct fsdp_loading *loading,
+	const struct fsdp_checkpoint *checkpoint, struct fsdp_load_tensor *ret_wanted,
+	const struct fsdp_load_tensor **ret_stored)
 {
 	const struct fsdp_loads_options *options = loading->options;
-	const struct fsdp_checkpoint *checkpoint = opened(loading);
-	char saved[200], current[200];
 
 	for (size_t i = 0; checkpoint != NULL && i < options->expected_count; i++) {
 		const struct fsdp_load_expected *wanted = &options->expected[i];
-		fsdp_load_say(loading, 0, "%.*s", FSDP_TEXT_MOST(wanted->name, 512));
-		const struct fsdp_load_tensor *tensor =
+		const struct fsdp_load_tensor *stored =
 			fsdp_load_find_stored(loading, checkpoint, wanted->name);
-		if (tensor == NULL) {
-			if (has_value(loading, checkpoint, wanted->name))
-				continue;
-			fsdp_load_name(loading, wanted->name);
-			return MISSING;
-		}
-		if (wanted->shape == NULL ||
-			(wanted->dims == tensor->dims &&
-				(tensor->dims == 0 ||
-					memcmp(wanted->shape, tensor->shape,
-						tensor->dims * sizeof *tensor->shape) ==
-						0)))
+		*ret_wanted = (struct fsdp_load_tensor){
+			.name = wanted->name,
+			.shape = wanted->shape,
+			.dims = wanted->dims,
+		};
+		*ret_stored = stored;
+		if (stored != NULL ? fsdp_load_same_shape(stored, ret_wanted)
+				   : has_value(loading, checkpoint, wanted->name))
 			continue;
-		write_size(saved, sizeof saved, tensor->shape, tensor->dims);
-		write_size(current, sizeof current, wanted->shape, wanted->dims);
-		fsdp_load_say(loading, 1, "%s and current: %s", saved, current);
+		fsdp_load_say(loading, 0, "%.*s", FSDP_TEXT_MOST(wanted->name, 512));
 		fsdp_load_name(loading, wanted->name);
-		return MISSHAPED;
+		return stored == NULL ? FSDP_LOAD_MISSING : FSDP_LOAD_MISSHAPED;
 	}
-	return FINE;
+	return FSDP_LOAD_FINE;
 }
 
 static bool misses_key(struct fsdp_loading *loading)
 {
-	return find_first(loading) == MISSING;
+	struct fsdp_load_tensor wanted;
+	const struct fsdp_load_tensor *stored;
+
+	return fsdp_load_find_first(loading, opened(loading), &wanted, &stored) ==
+	       FSDP_LOAD_MISSING;
 }
 
 static bool has_other_shape(struct fsdp_loading *loading)
 {
-	return find_first(loading) == MISSHAPED;
+	struct fsdp_load_tensor wanted;
+	const struct fsdp_load_tensor *stored;
+	char saved[200], current[200];
+
+	if (fsdp_load_find_first(loading, opened(loading), &wanted, &stored) !=
+		FSDP_LOAD_MISSHAPED)
+		return false;
+	fsdp_load_write_numbers(saved, sizeof saved, stored);
+	fsdp_load_write_numbers(current, sizeof current, &wanted);
+	fsdp_load_say(loading, 1, "torch.Size([%s]) and current: torch.Size([%s])", saved,
+		current);
+	return true;
 }
 
 /* "loader_rank_1.cursor" of the last rank that saved, as the first rank beyond it asks for

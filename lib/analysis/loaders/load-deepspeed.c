@@ -176,9 +176,26 @@ static bool is_unread(struct fsdp_loading *loading)
 	return checkpoint == NULL || fsdp_checkpoint_error_count(checkpoint) > 0;
 }
 
-static bool has_expectation(struct fsdp_loading *loading)
+/* Files of one rank's part of each parameter do not have the names of the module. */
+static bool is_unjudged(struct fsdp_loading *loading)
 {
-	return loading->options->expected != NULL;
+	return loading->options->expected != NULL && stage_of(loading) > 2;
+}
+
+/* load_checkpoint is strict. */
+static bool is_other_model(struct fsdp_loading *loading)
+{
+	char *weights;
+
+	if (loading->options->expected == NULL)
+		return false;
+	weights = fsdp_arena_take(loading->arena, TAG_BYTES, 1);
+	if (weights == NULL) {
+		loading->failed = true;
+		return false;
+	}
+	loading->weights = tag_of(loading, weights);
+	return fsdp_load_is_other_model(loading);
 }
 
 static const struct fsdp_load_rule rules[] = {
@@ -211,8 +228,11 @@ static const struct fsdp_load_rule rules[] = {
 	{ "deepspeed-unread", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
 		"the folder cannot be read completely", NULL, is_unread },
 	{ "deepspeed-expected", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
-		"--expect is not supported for files of DeepSpeed", NULL,
-		has_expectation },
+		"--expect is not supported for files of ZeRO 3", NULL, is_unjudged,
+		true },
+	{ "deepspeed-other-model", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.RuntimeError",
+		"Error(s) in loading state_dict", "build the model that was saved",
+		is_other_model },
 	{ NULL },
 };
 

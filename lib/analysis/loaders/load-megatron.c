@@ -108,10 +108,44 @@ static bool is_unread(struct fsdp_loading *loading)
 	return checkpoint == NULL || fsdp_checkpoint_error_count(checkpoint) > 0;
 }
 
-/* Names in Megatron's form are not those that a list of a model has. */
-static bool has_expectation(struct fsdp_loading *loading)
+/* The list of a model whose names are not those that Megatron stores. */
+static bool is_other_form(struct fsdp_loading *loading)
 {
-	return loading->options->expected != NULL;
+	const struct fsdp_loads_options *options = loading->options;
+	const struct fsdp_checkpoint *checkpoint = fsdp_load_open(loading, "");
+
+	if (options->expected == NULL || checkpoint == NULL)
+		return false;
+	for (size_t i = 0; i < options->expected_count; i++)
+		if (fsdp_load_find_stored(
+			    loading, checkpoint, options->expected[i].name) != NULL)
+			return false;
+	return true;
+}
+
+static bool misses_key(struct fsdp_loading *loading)
+{
+	struct fsdp_load_tensor wanted;
+	const struct fsdp_load_tensor *stored;
+
+	return fsdp_load_find_first(loading, fsdp_load_open(loading, ""), &wanted,
+		       &stored) == FSDP_LOAD_MISSING;
+}
+
+static bool has_other_shape(struct fsdp_loading *loading)
+{
+	struct fsdp_load_tensor wanted;
+	const struct fsdp_load_tensor *stored;
+	char found[200], due[200];
+
+	if (fsdp_load_find_first(loading, fsdp_load_open(loading, ""), &wanted,
+		    &stored) != FSDP_LOAD_MISSHAPED)
+		return false;
+	fsdp_load_write_numbers(found, sizeof found, stored);
+	fsdp_load_write_numbers(due, sizeof due, &wanted);
+	fsdp_load_say(loading, 1, "torch.Size([%s])", found);
+	fsdp_load_say(loading, 2, "(%s%s)", due, wanted.dims == 1 ? "," : "");
+	return true;
 }
 
 static const struct fsdp_load_rule rules[] = {
@@ -139,8 +173,15 @@ static const struct fsdp_load_rule rules[] = {
 	{ "megatron-unread", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
 		"the folder cannot be read completely", NULL, is_unread },
 	{ "megatron-expected", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
-		"--expect is not supported for names of Megatron", NULL,
-		has_expectation },
+		"none of the names of --expect is one that Megatron stores", NULL,
+		is_other_form, true },
+	{ "megatron-missing", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
+		"KeyError: \"{0} from model not in state dict\"",
+		"build the model that was saved, or pass strict=\"return_all\"",
+		misses_key },
+	{ "megatron-shape", NULL, NULL, FSDP_LOAD_REFUSES, FEW,
+		"CheckpointingException: Global shape mismatch for loaded ({1}) and expected ({2}) tensor for key {0}",
+		"build the model with the sizes that are stored", has_other_shape },
 	{ NULL },
 };
 

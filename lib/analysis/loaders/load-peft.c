@@ -296,6 +296,117 @@ static bool has_layers_without(struct fsdp_loading *loading)
 	return some.value.kind == FSDP_TOKEN_LIST && some.value.count > 0;
 }
 
+/* ---- the base, if --expect has its names ---- */
+
+/* "base_model.model.x.q_proj.lora_A.weight": the base's "x.q_proj.weight", or NULL. */
+static const struct fsdp_load_tensor *base_of(
+	struct fsdp_loading *loading, struct fsdp_span name)
+{
+	char text[PARTS];
+	const unsigned char *at = memmem(name.data, name.size, ".lora_", 6);
+	size_t prefix = sizeof PREFIX - 1, size;
+
+	if (at == NULL || !is_live(name) || name.size > PARTS)
+		return NULL;
+	size = (size_t)(at - name.data) - prefix;
+	memcpy(text, name.data + prefix, size);
+	memcpy(text + size, ".weight", 7);
+	return fsdp_load_find_expected(loading, fsdp_span(text, size + 7));
+}
+
+/* A module that is adapted is not in the base. */
+static bool is_other_base(struct fsdp_loading *loading)
+{
+	const struct fsdp_checkpoint *checkpoint = adapter(loading);
+	char buffer[PARTS];
+
+	for (uint32_t i = 0; checkpoint != NULL && loading->options->expected != NULL &&
+			     i < fsdp_tensor_count(checkpoint);
+		i++) {
+		struct fsdp_span name = name_at(checkpoint, i, buffer);
+		if (!has_word(name, ".lora_") || base_of(loading, name) != NULL)
+			continue;
+		fsdp_load_say(loading, 0, "%.*s", FSDP_TEXT_MOST(name, 512));
+		return true;
+	}
+	return false;
+}
+
+static bool has_other_sizes(struct fsdp_loading *loading)
+{
+	const struct fsdp_checkpoint *checkpoint = adapter(loading);
+	char buffer[PARTS];
+
+	for (uint32_t i = 0; checkpoint != NULL && i < fsdp_tensor_count(checkpoint);
+		i++) {
+		struct fsdp_tensor tensor = fsdp_tensor(checkpoint, i);
+		struct fsdp_span name = name_at(checkpoint, i, buffer);
+		bool is_a = has_word(name, ".lora_A."), is_b = has_word(name, ".lora_B.");
+		const struct fsdp_load_tensor *base =
+			is_a || is_b ? base_of(loading, name) : NULL;
+		if (base == NULL || base->shape == NULL || base->dims != 2 ||
+			tensor.dims != 2 ||
+			tensor.shape[is_a ? 1 : 0] == base->shape[is_a ? 1 : 0])
+			continue;
+		fsdp_load_say(loading, 0, "%.*s", FSDP_TEXT_MOST(name, 512));
+		fsdp_load_say(loading, 1, "%lld", (long long)tensor.shape[is_a ? 1 : 0]);
+		fsdp_load_say(loading, 2, "%lld", (long long)base->shape[is_a ? 1 : 0]);
+		return true;
+	}
+	return false;
+}
+
+/* "x.q_proj.weight", of which "q_proj" or "x.q_proj" is a target. */
+static bool is_to_adapt(const struct fsdp_survey_document *config, uint32_t at,
+	uint32_t end, const struct fsdp_load_expected *wanted)
+{
+	struct fsdp_span module = wanted->name, target;
+
+	if (!fsdp_span_ends(module, FSDP_SPAN(".weight")) || wanted->dims != 2)
+		return false;
+	module.size -= 7;
+	for (size_t i = 0; i < TARGETS_MOST && next_target(config, &at, end, &target);
+		i++)
+		if (fsdp_span_ends(module, target) &&
+			(module.size == target.size ||
+				module.data[module.size - target.size - 1] == '.'))
+			return true;
+	return false;
+}
+
+/* The base has a target for which nothing is stored. */
+static bool lacks_target(struct fsdp_loading *loading)
+{
+	const struct fsdp_loads_options *options = loading->options;
+	const struct fsdp_checkpoint *checkpoint = adapter(loading);
+	struct fsdp_setting layers =
+		fsdp_load_setting(loading, CONFIG, "layers_to_transform");
+	struct fsdp_survey_document config;
+	char name[PARTS];
+	uint32_t at, end;
+
+	if (checkpoint == NULL || options->expected == NULL ||
+		layers.value.kind == FSDP_TOKEN_LIST ||
+		layers.value.kind == FSDP_TOKEN_INTEGER ||
+		!find_targets(loading, &config, &at, &end))
+		return false;
+	for (size_t i = 0; i < options->expected_count; i++) {
+		const struct fsdp_load_expected *wanted = &options->expected[i];
+		if (!is_to_adapt(&config, at, end, wanted) ||
+			wanted->name.size > PARTS / 2)
+			continue;
+		int size = snprintf(name, sizeof name, PREFIX "%.*s.lora_A.weight",
+			FSDP_TEXT(fsdp_span(wanted->name.data, wanted->name.size - 7)));
+		if (fsdp_tensor_find(checkpoint, fsdp_span(name, (size_t)size)) !=
+			FSDP_NONE)
+			continue;
+		if (loading->all_names == 0)
+			say_live(loading, fsdp_span(name, (size_t)size));
+		fsdp_load_name(loading, wanted->name);
+	}
+	return loading->all_names > 0;
+}
+
 static const struct fsdp_load_rule rules[] = {
 	{ "peft-no-config", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.ValueError",
 		"Can't find 'adapter_config.json' at '{path}'",
@@ -322,6 +433,9 @@ static const struct fsdp_load_rule rules[] = {
 	{ "peft-rank", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.RuntimeError",
 		"Error(s) in loading state_dict for PeftModelForCausalLM: size mismatch for {0}: the rank is {1}, the configuration says {2}",
 		"set r to {1} in adapter_config.json", is_other_rank },
+	{ "peft-base-sizes", NULL, NULL, FSDP_LOAD_REFUSES, "builtins.RuntimeError",
+		"Error(s) in loading state_dict for PeftModelForCausalLM: size mismatch for {0}: the adapter has {1}, the base {2}",
+		"load it into the base that it was trained on", has_other_sizes },
 	{ "peft-no-tensors", NULL, NULL, FSDP_LOAD_DIFFERS, NULL,
 		"UserWarning: Found missing adapter keys while loading the checkpoint: all of them; the adapter does nothing",
 		NULL, has_no_tensors },
@@ -341,6 +455,12 @@ static const struct fsdp_load_rule rules[] = {
 	{ "peft-other-set-unread", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
 		"{1} is loaded and {0} is ignored; use --data to see whether they differ",
 		NULL, fsdp_load_sets_unread },
+	{ "peft-base-targets", NULL, NULL, FSDP_LOAD_DIFFERS, NULL,
+		"UserWarning: Found missing adapter keys while loading the checkpoint: ['{0}', ...]; they begin anew and change nothing",
+		"load it into the base that it was trained on", lacks_target },
+	{ "peft-base-other", NULL, NULL, FSDP_LOAD_NOT_JUDGED, NULL,
+		"{0} is of a module that --expect does not have; it takes the names of the base",
+		NULL, is_other_base },
 	{ NULL },
 };
 

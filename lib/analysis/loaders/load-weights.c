@@ -284,13 +284,20 @@ const struct fsdp_load_tensor *fsdp_load_find_stored(struct fsdp_loading *loadin
 	return loading->knows_stored ? find_tensor(&loading->stored, name) : NULL;
 }
 
-bool fsdp_load_is_expected(struct fsdp_loading *loading, struct fsdp_span name)
+const struct fsdp_load_tensor *fsdp_load_find_expected(
+	struct fsdp_loading *loading, struct fsdp_span name)
 {
 	if (loading->options->expected == NULL)
-		return true;
+		return NULL;
 	if (!loading->knows_model)
 		loading->knows_model = list_expected(loading);
-	return !loading->knows_model || find_tensor(&loading->model, name) != NULL;
+	return loading->knows_model ? find_tensor(&loading->model, name) : NULL;
+}
+
+bool fsdp_load_is_expected(struct fsdp_loading *loading, struct fsdp_span name)
+{
+	return loading->options->expected == NULL ||
+	       fsdp_load_find_expected(loading, name) != NULL || !loading->knows_model;
 }
 
 /* The tensor of the model that a stored one becomes, or NULL. */
@@ -399,6 +406,12 @@ bool fsdp_load_misses(struct fsdp_loading *loading)
 	return true;
 }
 
+bool fsdp_load_is_other_model(struct fsdp_loading *loading)
+{
+	return fsdp_load_is_misshaped(loading) || fsdp_load_misses(loading) ||
+	       loading->unexpected > 0;
+}
+
 bool fsdp_load_misses_unsaid(struct fsdp_loading *loading)
 {
 	return fsdp_load_misses(loading) && loading->unexpected == 0;
@@ -416,15 +429,15 @@ bool fsdp_load_leaves_out(struct fsdp_loading *loading)
 	return true;
 }
 
-static void write_shape(char *text, size_t size, const struct fsdp_load_tensor *tensor)
+void fsdp_load_write_numbers(
+	char *text, size_t size, const struct fsdp_load_tensor *tensor)
 {
-	size_t at = (size_t)snprintf(text, size, "[");
+	size_t at = 0;
 
+	*text = '\0';
 	for (uint32_t i = 0; i < tensor->dims && at < size; i++)
 		at += (size_t)snprintf(text + at, size - at, i == 0 ? "%lld" : ", %lld",
 			(long long)tensor->shape[i]);
-	if (at < size)
-		snprintf(text + at, size - at, "]");
 }
 
 /* Word 0: the class of the model; 1: the tensor; 2: the line about it. */
@@ -434,14 +447,14 @@ bool fsdp_load_is_misshaped(struct fsdp_loading *loading)
 
 	if (!fsdp_load_compare(loading) || loading->misshaped == 0)
 		return false;
-	write_shape(stored, sizeof stored, loading->first_misshaped);
-	write_shape(wanted, sizeof wanted, loading->first_wanted);
+	fsdp_load_write_numbers(stored, sizeof stored, loading->first_misshaped);
+	fsdp_load_write_numbers(wanted, sizeof wanted, loading->first_wanted);
 	fsdp_load_say(loading, 0, "%s",
 		loading->architecture != NULL ? loading->architecture : "Module");
 	fsdp_load_say(
 		loading, 1, "%.*s", FSDP_TEXT_MOST(loading->first_misshaped->name, 256));
-	fsdp_load_say(loading, 2, "torch.Size(%s), the model has torch.Size(%s)", stored,
-		wanted);
+	fsdp_load_say(loading, 2, "torch.Size([%s]), the model has torch.Size([%s])",
+		stored, wanted);
 	fsdp_load_name(loading, loading->first_misshaped->name);
 	return true;
 }

@@ -137,6 +137,14 @@ bool fsdp_load_is_bad_index(struct fsdp_loading *loading);
 const struct fsdp_load_tensor *fsdp_load_find_stored(struct fsdp_loading *loading,
 	const struct fsdp_checkpoint *checkpoint, struct fsdp_span name);
 
+/* Its sizes as Python lists them, without brackets: "2, 8". */
+void fsdp_load_write_numbers(
+	char *text, size_t size, const struct fsdp_load_tensor *tensor);
+
+/* What the expected model has under this name; NULL: nothing, or no model is given. */
+const struct fsdp_load_tensor *fsdp_load_find_expected(
+	struct fsdp_loading *loading, struct fsdp_span name);
+
 /* Whether the expected model has it; true if no model is given. */
 bool fsdp_load_is_expected(struct fsdp_loading *loading, struct fsdp_span name);
 
@@ -153,6 +161,8 @@ bool fsdp_load_compare(struct fsdp_loading *loading);
 /* Rules that several loaders share. */
 bool fsdp_load_misses(struct fsdp_loading *loading);
 bool fsdp_load_misses_unsaid(struct fsdp_loading *loading);
+/* What load_state_dict(strict=True) refuses: other names or other shapes. */
+bool fsdp_load_is_other_model(struct fsdp_loading *loading);
 bool fsdp_load_leaves_out(struct fsdp_loading *loading);
 bool fsdp_load_is_misshaped(struct fsdp_loading *loading);
 bool fsdp_load_is_nested(struct fsdp_loading *loading);
@@ -185,6 +195,14 @@ bool fsdp_load_ties_differ(struct fsdp_loading *loading);
 
 /* A file of data that is named and absent, as word 0; `below` is "" or "folder/". */
 bool fsdp_load_lacks_distcp(struct fsdp_loading *loading, const char *below);
+
+enum fsdp_load_first { FSDP_LOAD_FINE, FSDP_LOAD_MISSING, FSDP_LOAD_MISSHAPED };
+
+/* The first expected tensor, in their order, that is not stored so. Word 0 and the name of
+ * the rule are its own. *ret_stored is NULL if it is missing. */
+enum fsdp_load_first fsdp_load_find_first(struct fsdp_loading *loading,
+	const struct fsdp_checkpoint *checkpoint, struct fsdp_load_tensor *ret_wanted,
+	const struct fsdp_load_tensor **ret_stored);
 
 /* ---- load-deepspeed.c ---- */
 
