@@ -358,6 +358,12 @@ static int by_name(const void *a, const void *b)
 	return fsdp_span_compare(left->name, right->name);
 }
 
+static void sort_model(struct fsdp_loading *loading)
+{
+	qsort(loading->model.items, loading->model.count, sizeof *loading->model.items,
+		by_name);
+}
+
 /* Of tied weights one is enough, whichever it is. */
 static void mark_tied(struct fsdp_loading *loading, const char *embedding)
 {
@@ -376,10 +382,15 @@ bool fsdp_load_model_of_config(struct fsdp_loading *loading)
 	size_t most;
 
 	/* What quantises makes other modules of them. */
-	if (found == NULL ||
-		fsdp_load_setting(loading, CONFIG, "quantization_config").value.kind ==
-			FSDP_TOKEN_DICT)
+	if (fsdp_load_setting(loading, CONFIG, "quantization_config").value.kind ==
+		FSDP_TOKEN_DICT)
 		return false;
+	if (found == NULL) {
+		if (!fsdp_load_model_of_class(loading, class_of(loading, NULL)))
+			return false;
+		sort_model(loading);
+		return true;
+	}
 	of = found->read(loading);
 	loading->base_prefix = found->base_prefix;
 	loading->architecture = class_of(loading, found->class_name);
@@ -393,8 +404,7 @@ bool fsdp_load_model_of_config(struct fsdp_loading *loading)
 		return false;
 	}
 	found->add(loading, &of);
-	qsort(loading->model.items, loading->model.count, sizeof *loading->model.items,
-		by_name);
+	sort_model(loading);
 	if (of.is_tied)
 		mark_tied(loading, found->embedding);
 	return !loading->failed;

@@ -219,6 +219,11 @@ bool fsdp_load_lacks_optimizer(struct fsdp_loading *loading);
  * is of no type that is known. */
 bool fsdp_load_model_of_config(struct fsdp_loading *loading);
 
+/* ---- load-classes.c ---- */
+
+/* The same for a class that is no decoder alone, not yet in order; NULL: it is not known. */
+bool fsdp_load_model_of_class(struct fsdp_loading *loading, const char *name);
+
 /* ---- load-experts.c ---- */
 
 /* The experts of a layer, which are loaded as two tensors: gates and ups cannot be joined,
