@@ -26,6 +26,7 @@ static const struct fsdp_check *const checks[] = {
 	&fsdp_check_optim_groups,
 	&fsdp_check_unstated,
 	&fsdp_check_folder_step,
+	&fsdp_check_no_meta,
 };
 enum { CHECK_COUNT = sizeof checks / sizeof checks[0] };
 

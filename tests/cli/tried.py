@@ -204,6 +204,12 @@ def groups_lack(folder, wrong):
     return optimizer(folder, [[0]] if wrong else [[0, 1, 2]])
 
 
+def no_meta(folder, wrong):
+    path = os.path.join(copy("lightning/model-parallel-w2", folder), "checkpoint")
+    os.remove(os.path.join(path, "meta.pt" if wrong else "__1_0.distcp"))
+    return [path]
+
+
 def called(folder, name):
     os.mkdir(os.path.join(folder, name))
     model = {"weight": Tensor(Storage("0", 6), (2, 3), (3, 1))}
@@ -239,7 +245,7 @@ def sums(folder, wrong):
 
 # rule, severity, and what makes a sample and its near miss
 ROWS = [
-    ("FI1008", "error", relatives_alone), ("FI1010", "warning", other_step), ("FI1010", "note", next_step), ("FI1010", "warning", no_step),
+    ("FI1003", "error", no_meta), ("FI1008", "error", relatives_alone), ("FI1010", "warning", other_step), ("FI1010", "note", next_step), ("FI1010", "warning", no_step),
     ("FI1023", "error", shards), ("FI1032", "error", local_parts),
     ("FI1033", "error", relatives), ("FI1043", "error", storages), ("FI1044", "error", views),
     ("FI1047", "error", legacy), ("FI2005", "error", sums), ("FI3046", "warning", compressed), ("FI3067", "warning", names), ("FI3067", "error", zip_names),

@@ -47,6 +47,7 @@ void fsdp_check_skip(struct fsdp_checking *checking, enum fsdp_rule_index rule,
 extern const struct fsdp_check fsdp_check_boxes;
 extern const struct fsdp_check fsdp_check_complete;
 extern const struct fsdp_check fsdp_check_folder_step;
+extern const struct fsdp_check fsdp_check_no_meta;
 extern const struct fsdp_check fsdp_check_optimizer;
 extern const struct fsdp_check fsdp_check_optim_groups;
 extern const struct fsdp_check fsdp_check_make_up;
