@@ -5,8 +5,7 @@
  */
 #include <stdlib.h>
 
-#include <utf8proc.h>
-
+#include "render/character.h"
 #include "render/eight.h"
 #include "render/escape.h"
 
@@ -75,13 +74,7 @@ bool escape_needed(uint32_t character)
 		return false;
 	if (character < 0xa0 || character > 0x10ffff)
 		return true;
-	const utf8proc_property_t *property =
-		utf8proc_get_property((utf8proc_int32_t)character);
-	int category = property->category;
-	return property->ignorable || category == UTF8PROC_CATEGORY_CC ||
-	       category == UTF8PROC_CATEGORY_CF || category == UTF8PROC_CATEGORY_CS ||
-	       category == UTF8PROC_CATEGORY_CN || category == UTF8PROC_CATEGORY_ZL ||
-	       category == UTF8PROC_CATEGORY_ZP;
+	return character_is_hidden(character);
 }
 
 static void put_byte(struct writer *writer, unsigned char byte)

@@ -2,8 +2,8 @@
 /*
  * Counts the columns that characters take. Takes escaped text only, which is valid UTF-8.
  */
-#include <utf8proc.h>
-
+#include "render/character.h"
+#include "render/escape.h"
 #include "render/width.h"
 
 static size_t step(const char *data, size_t size, size_t *ret_width)
@@ -12,16 +12,14 @@ static size_t step(const char *data, size_t size, size_t *ret_width)
 		*ret_width = 1;
 		return 1;
 	}
-	utf8proc_int32_t character;
-	utf8proc_ssize_t length = utf8proc_iterate(
-		(const utf8proc_uint8_t *)data, (utf8proc_ssize_t)size, &character);
-	if (length <= 0) {
+	uint32_t character;
+	size_t length = character_take(data, size, &character);
+	if (character == CHARACTER_NONE) {
 		*ret_width = 1;
 		return 1;
 	}
-	int width = utf8proc_charwidth(character);
-	*ret_width = width > 0 ? (size_t)width : 0;
-	return (size_t)length;
+	*ret_width = character_columns(character);
+	return length;
 }
 
 size_t width_of(const char *data, size_t size)

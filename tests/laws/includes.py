@@ -107,7 +107,7 @@ OUTSIDE = [
     (r"openssl/.*", "libcrypto", {"lib/sweep/sha256.c", "cli/run/fingerprint.c"}),
     (r"popt\.h", "popt", {"cli/front/option.c"}),
     (r"pcre2.*\.h", "PCRE2", {"cli/front/select.c"}),
-    (r"utf8proc\.h", "utf8proc", {"cli/render/width.c", "cli/render/escape.c"}),
+    (r"utf8proc\.h", "utf8proc", {"cli/render/gen-characters.c"}),
     (r"seccomp\.h|linux/(seccomp|landlock|filter|bpf.*|audit)\.h", "the sandbox", {"cli/run/sandbox.c"}),
     (r"pthread\.h|threads\.h", "threads", {"lib/base/pool.c", "lib/store/ahead.c", "cli/cmd/browse/first-elements.c"}),
     (r"curses\.h|term\.h", "ncurses", {"cli/run/terminal.c"}),

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "capture.h"
 
+#include <utf8proc.h>
+
+#include "render/character.h"
 #include "render/escape.h"
 #include "render/human.h"
 #include "render/width.h"
@@ -30,6 +33,26 @@ static const char *escaped(const char *data, size_t size, enum escape_style styl
 
 #define ESCAPED(literal) escaped(literal, sizeof(literal) - 1, ESCAPE_TEXT)
 #define ESCAPED_TSV(literal) escaped(literal, sizeof(literal) - 1, ESCAPE_TSV)
+
+static void characters_are_those_of_utf8proc(void **state)
+{
+	(void)state;
+	for (uint32_t i = 0; i <= 0x10ffff; i++) {
+		int width = utf8proc_charwidth((utf8proc_int32_t)i);
+		const utf8proc_property_t *property =
+			utf8proc_get_property((utf8proc_int32_t)i);
+		int category = property->category;
+
+		assert_int_equal(character_columns(i), width > 0 ? width : 0);
+		assert_int_equal(character_is_hidden(i),
+			property->ignorable || category == UTF8PROC_CATEGORY_CC ||
+				category == UTF8PROC_CATEGORY_CF ||
+				category == UTF8PROC_CATEGORY_CS ||
+				category == UTF8PROC_CATEGORY_CN ||
+				category == UTF8PROC_CATEGORY_ZL ||
+				category == UTF8PROC_CATEGORY_ZP);
+	}
+}
 
 static void ordinary_names_stay_as_they_are(void **state)
 {
@@ -254,6 +277,7 @@ static void large_numbers_are_short(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(characters_are_those_of_utf8proc),
 		cmocka_unit_test(ordinary_names_stay_as_they_are),
 		cmocka_unit_test(controls_and_tricks_are_spelled),
 		cmocka_unit_test(a_backslash_is_doubled_only_beside_an_escape),

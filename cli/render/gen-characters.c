@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Run while the program is built: writes the table of character.c, from the properties that
+ * utf8proc has. Its own tables are forty times as large, for all that Unicode says of each
+ * character; two things are asked here.
+ */
+#include <stdbool.h>
+#include <stdio.h>
+
+#include <utf8proc.h>
+
+/* Controls, what formats or hides, separators of lines, and what is not assigned. */
+static bool is_hidden(utf8proc_int32_t character)
+{
+	const utf8proc_property_t *property = utf8proc_get_property(character);
+
+	switch (property->category) {
+	case UTF8PROC_CATEGORY_CC:
+	case UTF8PROC_CATEGORY_CF:
+	case UTF8PROC_CATEGORY_CS:
+	case UTF8PROC_CATEGORY_CN:
+	case UTF8PROC_CATEGORY_ZL:
+	case UTF8PROC_CATEGORY_ZP:
+		return true;
+	default:
+		return property->ignorable;
+	}
+}
+
+int main(void)
+{
+	int before = -1;
+
+	printf("#include \"render/character.h\"\n\nconst uint32_t character_ranges[] = {\n");
+	for (utf8proc_int32_t character = 0; character <= 0x10ffff; character++) {
+		int width = utf8proc_charwidth(character);
+		int kind = (is_hidden(character) ? 4 : 0) | (width > 0 ? width & 3 : 0);
+
+		if (kind != before)
+			printf("\t0x%x,\n", (unsigned)character << 3 | (unsigned)kind);
+		before = kind;
+	}
+	printf("};\nconst size_t character_range_count =\n"
+	       "\tsizeof character_ranges / sizeof *character_ranges;\n");
+	return 0;
+}
