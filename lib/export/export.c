@@ -10,7 +10,7 @@
 const char *fsdp_export_why_name(enum fsdp_export_why why)
 {
 	static const char *const names[] = { "", "role", "selected", "tied",
-		"unsupported", "incomplete" };
+		"unsupported", "incomplete", "unmapped" };
 	return (unsigned)why < FSDP_COUNT(names) ? names[why] : "";
 }
 

@@ -19,6 +19,7 @@ static struct fsdp_mapped *list_items(
 			.dims = item->dims,
 			.numel = item->numel,
 		};
+		fsdp_mapped_find_rank(plan->checkpoint, &list[i]);
 	}
 	return list;
 }
@@ -50,6 +51,29 @@ static void take_mapped(struct fsdp_export_item *item, const struct fsdp_mapped 
 	item->block_count = mapped->block_count;
 }
 
+/* Of another rank one that has the same name may stand for it. */
+static bool is_written(const struct fsdp_export *plan, const uint32_t *of_tensor,
+	const uint32_t *moved, uint32_t tensor)
+{
+	uint32_t name = fsdp_tensor(plan->checkpoint, tensor).name;
+	for (uint32_t i = tensor + 1;
+		i-- > 0 && fsdp_tensor(plan->checkpoint, i).name == name;)
+		if (plan->why[i] == FSDP_EXPORT_TAKEN && moved[of_tensor[i]] != FSDP_NONE)
+			return true;
+	return false;
+}
+
+static void note_unmapped(
+	struct fsdp_export *plan, const uint32_t *of_tensor, const uint32_t *moved)
+{
+	for (uint32_t i = 0; i < fsdp_tensor_count(plan->checkpoint); i++)
+		if ((plan->why[i] == FSDP_EXPORT_TAKEN &&
+			    !is_written(plan, of_tensor, moved, i)) ||
+			(plan->why[i] == FSDP_EXPORT_TIED && plan->kept != NULL &&
+				plan->kept[i] == FSDP_NONE))
+			plan->why[i] = FSDP_EXPORT_UNMAPPED;
+}
+
 static bool take_all(struct fsdp_export *plan, const struct fsdp_mapped *made,
 	size_t count, const uint32_t *of_tensor, uint32_t *moved,
 	struct fsdp_error **ret_error)
@@ -65,6 +89,7 @@ static bool take_all(struct fsdp_export *plan, const struct fsdp_mapped *made,
 	for (size_t i = 0; i < fsdp_tensor_count(plan->checkpoint); i++)
 		if (plan->kept != NULL && plan->kept[i] != FSDP_NONE)
 			plan->kept[i] = moved[plan->kept[i]];
+	note_unmapped(plan, of_tensor, moved);
 	/* Which name a tie has on the other side, no row says. */
 	plan->tie_count = 0;
 	plan->items = items;

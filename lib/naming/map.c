@@ -195,6 +195,30 @@ static bool find_setting(const struct fsdp_checkpoint *checkpoint, struct fsdp_s
 	return false;
 }
 
+/* Of Meta's params.json, which are values. */
+static bool find_params(const struct fsdp_checkpoint *checkpoint, struct fsdp_span name,
+	uint64_t *ret_value)
+{
+	size_t count = checkpoint != NULL ? fsdp_value_count(checkpoint) : 0;
+	static const char above[] = "params.";
+	char key[NAME_MOST];
+	size_t size = sizeof above - 1;
+	for (size_t i = 0; i < count; i++) {
+		struct fsdp_value value = fsdp_value(checkpoint, (uint32_t)i);
+		size_t all = fsdp_name_write(checkpoint, value.name, key, sizeof key);
+		if (all != size + name.size || all > sizeof key ||
+			memcmp(key, above, size) != 0 ||
+			!fsdp_span_equal(fsdp_span(key + size, name.size), name) ||
+			value.token_count != 1 ||
+			value.tokens[0].kind != FSDP_TOKEN_INTEGER ||
+			value.tokens[0].integer <= 0)
+			continue;
+		*ret_value = (uint64_t)value.tokens[0].integer;
+		return true;
+	}
+	return false;
+}
+
 static bool find_given(
 	const struct fsdp_map_sizes *sizes, struct fsdp_span name, uint64_t *ret_value)
 {
@@ -204,7 +228,8 @@ static bool find_given(
 			return true;
 		}
 	for (size_t i = 0; i < FSDP_COUNT(sizes->checkpoints); i++)
-		if (find_setting(sizes->checkpoints[i], name, ret_value))
+		if (find_setting(sizes->checkpoints[i], name, ret_value) ||
+			find_params(sizes->checkpoints[i], name, ret_value))
 			return true;
 	return false;
 }
@@ -304,6 +329,7 @@ static bool read_names(struct fsdp_document_value row, size_t index,
 		rule->to[rule->names++] = name.text;
 	}
 	return rule->names != 0 ||
+	       fsdp_document_get(row, "to").kind == FSDP_DOCUMENT_LIST ||
 	       fail_map(ret_error, index, "it has no name to give, or too many");
 }
 
@@ -331,6 +357,37 @@ static bool read_parts(const struct fsdp_map_table *table,
 	return true;
 }
 
+static bool read_ranks(struct fsdp_document_value row, size_t index,
+	struct fsdp_map_rule *rule, struct fsdp_error **ret_error)
+{
+	struct fsdp_document_value ranks = fsdp_document_get(row, "ranks");
+	if (ranks.kind == FSDP_DOCUMENT_ABSENT)
+		return true;
+	if (rule->names > 1 || rule->parts > 1 || rule->transpose)
+		return fail_map(ret_error, index, "\"ranks\" is of one part alone");
+	if (ranks.kind == FSDP_DOCUMENT_INTEGER &&
+		(ranks.integer == 0 || ranks.integer == 1)) {
+		rule->ranks = ranks.integer == 0 ? FSDP_MAP_ROWS : FSDP_MAP_COLUMNS;
+		return true;
+	}
+	if (ranks.kind != FSDP_DOCUMENT_TEXT)
+		return fail_map(ret_error, index,
+			"\"ranks\" is 0, 1, \"same\" or the name of a size");
+	rule->ranks = fsdp_span_is(ranks.text, "same") ? FSDP_MAP_SAME : FSDP_MAP_WIDTH;
+	return true;
+}
+
+/* Only for the slices of ranks: else it need not be known. */
+bool fsdp_map_width(const struct fsdp_map_table *table, size_t row,
+	const struct fsdp_map_sizes *sizes, struct fsdp_map_rule *rule,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_document_value ranks =
+		fsdp_document_get(fsdp_document_item(table->rows, row), "ranks");
+	return rule->ranks != FSDP_MAP_WIDTH ||
+	       read_number(table, sizes, ranks, row, &rule->width, ret_error);
+}
+
 static bool read_rule(const struct fsdp_map_table *table,
 	const struct fsdp_map_sizes *sizes, size_t index, struct fsdp_map_rule *rule,
 	struct fsdp_error **ret_error)
@@ -353,7 +410,8 @@ static bool read_rule(const struct fsdp_map_table *table,
 		!read_optional(
 			table, sizes, row, "stack", index, &rule->stack, ret_error) ||
 		!read_optional(
-			table, sizes, row, "rotary", index, &rule->rotary, ret_error))
+			table, sizes, row, "rotary", index, &rule->rotary, ret_error) ||
+		!read_ranks(row, index, rule, ret_error))
 		return false;
 	return rule->rotary == 0 ||
 	       (rule->parts == 1 && rule->groups == 1 && !rule->transpose) ||

@@ -29,17 +29,28 @@ struct fsdp_captures {
 	struct fsdp_span digits[FSDP_MAP_CAPTURES];
 };
 
+/* How what ranks of tensor parallelism have under one name belongs together. */
+enum fsdp_map_ranks {
+	FSDP_MAP_UNTOLD,
+	FSDP_MAP_SAME,    /* each has all of it */
+	FSDP_MAP_ROWS,    /* the first dimension is cut */
+	FSDP_MAP_COLUMNS, /* the second is */
+	FSDP_MAP_WIDTH,   /* the second, unless it has all columns: then the first */
+};
+
 /* A row, its numbers worked out. */
 struct fsdp_map_rule {
 	struct fsdp_span from;
 	struct fsdp_span to[FSDP_MAP_PARTS];
-	size_t names;
+	size_t names;                   /* 0: the tensor is left out */
 	uint64_t share[FSDP_MAP_PARTS]; /* of the rows of a group */
 	size_t parts;                   /* as many as names, or all of them have one */
 	uint64_t shares, groups;
 	uint64_t stack;  /* so many are stacked in the first dimension; 0: each index */
 	uint64_t rotary; /* heads whose rows lie in pairs; 0: rows stay in order */
 	bool transpose;
+	enum fsdp_map_ranks ranks;
+	uint64_t width; /* columns of the whole */
 };
 
 /* A map that was built in, as it was embedded. */
@@ -66,6 +77,11 @@ size_t fsdp_map_find_back(const struct fsdp_map_table *table, struct fsdp_span n
 /* Fails if a size is not known. */
 bool fsdp_map_rule(const struct fsdp_map_table *table, size_t row,
 	const struct fsdp_map_sizes *sizes, struct fsdp_map_rule *ret_rule,
+	struct fsdp_error **ret_error);
+
+/* What `ranks` needs besides, if the row has it; fails if that size is not known. */
+bool fsdp_map_width(const struct fsdp_map_table *table, size_t row,
+	const struct fsdp_map_sizes *sizes, struct fsdp_map_rule *rule,
 	struct fsdp_error **ret_error);
 
 /* Whether a pattern has {i} (0) or {j} (1). */

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "naming/join-ranks.h"
 #include "naming/map.h"
 
 enum { STACK_MOST = 4096 };
@@ -24,6 +25,7 @@ struct mapping {
 	struct fsdp_arena *arena;
 	struct fsdp_mapped *made;
 	size_t made_count, made_room;
+	uint32_t ranks; /* that have slices of their own; 0: none has */
 	bool unfit; /* the last failure is that a tensor does not have the form of the row */
 };
 
@@ -251,6 +253,7 @@ static bool cut_all(struct mapping *mapping, const struct fsdp_map_rule *rule,
 		if (to == NULL)
 			return false;
 		*to = *from;
+		to->cut = from->own ? rule->ranks : FSDP_MAP_UNTOLD;
 		if (!fsdp_map_name(
 			    mapping->arena, rule->to[i], captures, &to->name, ret_error))
 			return false;
@@ -269,6 +272,8 @@ static bool unstack(struct mapping *mapping, const struct fsdp_map_rule *rule,
 	const struct fsdp_mapped *from, uint64_t first, bool is_slice,
 	struct fsdp_captures captures, struct fsdp_error **ret_error)
 {
+	if (rule->names == 0)
+		return true;
 	size_t which = fsdp_map_lacking(rule->to[0], &captures);
 	if (which == FSDP_MAP_CAPTURES)
 		return cut_all(
@@ -327,6 +332,60 @@ static bool keep(struct mapping *mapping, const struct fsdp_mapped *item, size_t
 	return kept != NULL;
 }
 
+static bool fail_untold(struct mapping *mapping, const struct fsdp_mapped *item,
+	struct fsdp_error **ret_error)
+{
+	mapping->unfit = true;
+	fsdp_fail(ret_error, FSDP_ERROR_USAGE, FSDP_UNKNOWN,
+		"the map does not say how ranks share %.*s",
+		FSDP_TEXT_MOST(item->name, 200));
+	return fsdp_error_add_hint(ret_error, "\"ranks\" in fsdp-inspect-map(5)");
+}
+
+static bool fail_width(struct mapping *mapping, const struct fsdp_mapped *item,
+	uint64_t width, struct fsdp_error **ret_error)
+{
+	mapping->unfit = true;
+	return fsdp_fail(ret_error, FSDP_ERROR_DAMAGED, FSDP_UNKNOWN,
+		"%.*s has %llu columns in each of %u ranks and needs %llu in all: files of ranks are missing",
+		FSDP_TEXT_MOST(item->name, 200),
+		FSDP_LLU(item->dims == 2 ? item->shape[1] : 0), mapping->ranks,
+		FSDP_LLU(width));
+}
+
+/* Which dimension is cut of a tensor whose columns are known. */
+static bool find_cut(struct mapping *mapping, const struct fsdp_mapped *item,
+	struct fsdp_map_rule *rule, struct fsdp_error **ret_error)
+{
+	uint64_t columns = item->dims == 2 ? (uint64_t)item->shape[1] : 0;
+	if (rule->ranks != FSDP_MAP_WIDTH)
+		return true;
+	rule->ranks = columns == rule->width ? FSDP_MAP_ROWS : FSDP_MAP_COLUMNS;
+	return columns == rule->width ||
+	       (columns != 0 && rule->width % columns == 0 &&
+		       rule->width / columns == mapping->ranks) ||
+	       fail_width(mapping, item, rule->width, ret_error);
+}
+
+/* What a row says of the whole, turned into what it says of the slice of a rank. */
+static bool suit_slice(struct mapping *mapping, const struct fsdp_mapped *item,
+	size_t row, struct fsdp_map_rule *rule, struct fsdp_error **ret_error)
+{
+	if (!item->own || rule->names == 0)
+		return true;
+	if (rule->ranks == FSDP_MAP_UNTOLD)
+		return mapping->ranks == 1 || fail_untold(mapping, item, ret_error);
+	if (!fsdp_map_width(mapping->table, row, mapping->sizes, rule, ret_error) ||
+		!find_cut(mapping, item, rule, ret_error))
+		return false;
+	if (rule->ranks == FSDP_MAP_SAME)
+		return true;
+	if (rule->rotary % mapping->ranks != 0)
+		return fail_shape(mapping, item->name, ret_error);
+	rule->rotary /= mapping->ranks;
+	return true;
+}
+
 static bool map_forward(struct mapping *mapping, struct fsdp_error **ret_error)
 {
 	for (size_t i = 0; i < mapping->count; i++) {
@@ -341,7 +400,8 @@ static bool map_forward(struct mapping *mapping, struct fsdp_error **ret_error)
 		} else if (!fsdp_map_rule(mapping->table, row, mapping->sizes, &rule,
 				   ret_error)) {
 			return false;
-		} else if (unstack(mapping, &rule, item, 0, false, captures, ret_error)) {
+		} else if (suit_slice(mapping, item, row, &rule, ret_error) &&
+			   unstack(mapping, &rule, item, 0, false, captures, ret_error)) {
 			continue;
 		}
 		if (!keep(mapping, item, made, ret_error))
@@ -700,8 +760,14 @@ bool fsdp_mapping_apply(const struct fsdp_map *map, const struct fsdp_map_sizes 
 		.strict = strict,
 		.arena = arena,
 	};
+	for (size_t i = 0; i < count; i++)
+		if (list[i].own && list[i].rank >= mapping.ranks)
+			mapping.ranks = list[i].rank + 1;
 	bool good = mapping.table->back ? map_back(&mapping, &error)
-					: map_forward(&mapping, &error);
+					: map_forward(&mapping, &error) &&
+						  fsdp_mapping_join_ranks(mapping.made,
+							  &mapping.made_count,
+							  mapping.ranks, arena, &error);
 	if (!good && ret_error != NULL && *ret_error == NULL)
 		*ret_error = error;
 	else

@@ -32,6 +32,8 @@ struct fsdp_block {
 	size_t count;
 };
 
+enum { FSDP_MAP_RANKS = 65536 };
+
 /* A tensor that goes in, or comes out. */
 struct fsdp_mapped {
 	struct fsdp_span name;
@@ -42,7 +44,22 @@ struct fsdp_mapped {
 	uint64_t numel;
 	const struct fsdp_block *blocks; /* NULL: it is the tensor as it is stored */
 	size_t block_count;
+
+	bool own;      /* goes in: each rank has a slice of its own under this name */
+	uint32_t rank; /* whose slice it is */
+	unsigned cut;  /* between the two: enum fsdp_map_ranks */
 };
+
+/* Whether it is the slice of a rank, and of which. */
+static inline void fsdp_mapped_find_rank(
+	const struct fsdp_checkpoint *checkpoint, struct fsdp_mapped *mapped)
+{
+	struct fsdp_tensor tensor = fsdp_tensor(checkpoint, mapped->tensor);
+	mapped->own = (tensor.flags & FSDP_TENSOR_RANKS_OWN) && tensor.piece_count != 0;
+	if (mapped->own)
+		mapped->rank = fsdp_piece(checkpoint, tensor.first_piece).rank;
+	mapped->own = mapped->own && mapped->rank < FSDP_MAP_RANKS;
+}
 
 /* Where sizes that a map speaks of are looked for, in this order. */
 struct fsdp_map_sizes {
@@ -54,7 +71,8 @@ struct fsdp_map_sizes {
 /*
  * Maps a list of tensors, which belong to one checkpoint and are as they are stored. What
  * comes out is in the order of what it is made of. With `strict` a tensor that the map has
- * no row for is a failure; else it stays as it is. All is taken from the arena.
+ * no row for is a failure; else it stays as it is. Slices that ranks have of their own are
+ * joined, where the row says how. All is taken from the arena.
  */
 bool fsdp_mapping_apply(const struct fsdp_map *map, const struct fsdp_map_sizes *sizes,
 	const struct fsdp_mapped *list, size_t count, bool strict,

@@ -238,15 +238,57 @@ def dcp(torch, path, tensors):
     return path
 
 
+RANKS = 2
+CUT = {"tok_embeddings": 1, "output": 0, "wq": 0, "wk": 0, "wv": 0, "wo": 1, "w1": 0, "w2": 1, "w3": 0}
+
+
+def ranks_of(torch, folder, whole, **cut):
+    """The files of model-parallel ranks, cut as the layers of Meta's code do."""
+    os.makedirs(folder)
+    cut = {**CUT, **cut}
+    for rank in range(RANKS):
+        slices = {"rope.freqs": torch.arange(HEAD // 2, dtype=torch.float32)}
+        for name, array in whole.items():
+            dim = cut.get(name.split(".")[-2])
+            part = array if dim is None else numpy.split(array, RANKS, axis=dim)[rank]
+            slices[name] = torch.from_numpy(numpy.ascontiguousarray(part))
+        torch.save(slices, os.path.join(folder, f"consolidated.{rank:02}.pth"))
+    with open(os.path.join(folder, "params.json"), "w", encoding="utf-8") as out:
+        json.dump({"dim": HIDDEN, "n_heads": HEADS, "n_kv_heads": GROUPS, "n_layers": LAYERS, "vocab_size": VOCABULARY}, out)
+    return folder
+
+
+def in_ranks(tap, args, hf):
+    """Meta's own way to store a model that is larger than one GPU."""
+    torch, missing = oraclelib.find_torch()
+    if torch is None:
+        return tap.skip("Llama of model-parallel ranks", missing)
+    hf = {n: a[:VOCABULARY // RANKS * RANKS] if len(a) == VOCABULARY else a for n, a in hf.items()}
+    for version, dim in (("2", 1), ("3", 0)):
+        problems = []
+        with tempfile.TemporaryDirectory() as work:
+            folder = ranks_of(torch, os.path.join(work, "meta"), meta(hf), tok_embeddings=dim)
+            becomes(args, problems, folder, "hf-llama", hf, work, sizes=[])
+            one = write(os.path.join(work, "hf.safetensors"), hf)
+            run = oraclelib.run(args, "diff", "-q", "--values", "--map=hf-llama", one, folder)
+            oraclelib.same(problems, "diff", (run.status, run.out), (0, b""))
+            os.remove(os.path.join(folder, "consolidated.01.pth"))
+            for some, words in ("**", b"cannot be cut as the map says"), ("layers.*.attention.wo.weight", b"files of ranks are missing"):
+                run = oraclelib.run(args, "export", "-q", "--map=hf-llama", "-g", some, "-o", os.path.join(work, "half"), folder)
+                if run.status != 2 or run.crash or words not in run.err:
+                    problems.append(f"one of two ranks: status {run.status}: {run.tail}")
+        tap.none(f"Llama {version} of {RANKS} model-parallel ranks", problems)
+
+
 def is_equal(args, problems, a, b, target, *options):
     run = oraclelib.run(args, "diff", "-q", "--values", f"--map={target}", *SIZES, *options, a, b)
     if run.crash or run.status != 0 or run.out:
         problems.append(f"{run.words}: status {run.status}: {run.out[:300]} {run.tail}")
 
 
-def becomes(args, problems, path, target, expected, work):
+def becomes(args, problems, path, target, expected, work, sizes=SIZES):
     folder = os.path.join(work, "out")
-    run = oraclelib.run(args, "export", "-q", "--force", f"--map={target}", *SIZES, "-o", folder, path)
+    run = oraclelib.run(args, "export", "-q", "--force", f"--map={target}", *sizes, "-o", folder, path)
     if run.crash or run.status != 0:
         problems.append(f"{run.words}: status {run.status}: {run.tail}")
         return
@@ -329,6 +371,7 @@ def main():
     judge(tap, args, "gpt2", gpt, {
         "Megatron": ("megatron", megatron_gpt(gpt), True),
         "Megatron with stacked layers": ("megatron", megatron_gpt(gpt, stacked=True), False)})
+    in_ranks(tap, args, hf)
     between(tap, args, "llama", hf, meta(hf), megatron(hf, stacked=True))
     between(tap, args, "mixtral", mixed, meta_mixture(mixed, True), megatron(mixed, MIXTRAL))
     tap.done()

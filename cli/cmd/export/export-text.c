@@ -60,6 +60,7 @@ static void tell_left(struct exporting *exporting)
 	put_left(exporting, FSDP_EXPORT_SELECTED, "not selected", &some);
 	put_left(exporting, FSDP_EXPORT_UNSUPPORTED, "that the form cannot hold", &some);
 	put_left(exporting, FSDP_EXPORT_INCOMPLETE, "incomplete", &some);
+	put_left(exporting, FSDP_EXPORT_UNMAPPED, "that the map leaves out", &some);
 	if (values > 0)
 		out_line_text(out, "%s%zu value%s", some ? ", " : "", values,
 			values == 1 ? "" : "s");

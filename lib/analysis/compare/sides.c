@@ -112,6 +112,7 @@ static bool list_tensors(const struct fsdp_naming *naming, struct fsdp_mapped **
 			.dims = tensor.dims,
 			.numel = tensor.numel,
 		};
+		fsdp_mapped_find_rank(naming->checkpoint, &list[i]);
 	}
 	*ret_list = list;
 	return true;

@@ -37,10 +37,11 @@ enum fsdp_export_why {
 	FSDP_EXPORT_TIED,        /* another name of one that is written */
 	FSDP_EXPORT_UNSUPPORTED, /* the form has no word for it */
 	FSDP_EXPORT_INCOMPLETE,  /* some of its elements are nowhere */
+	FSDP_EXPORT_UNMAPPED,    /* the map leaves it out */
 	FSDP_EXPORT_WHY_COUNT
 };
 
-/** "role", "selected", "tied", "unsupported", "incomplete"; "" of what is taken. */
+/** "role", "selected", "tied", "unsupported", "incomplete", "unmapped"; "" of what is taken. */
 FSDP_API const char *fsdp_export_why_name(enum fsdp_export_why why);
 
 /** All zero but `size` means defaults. The struct and what it points to are looked at
