@@ -188,21 +188,25 @@ bool option_takes_value(const struct option *row)
 
 bool option_is_path(const struct option *row)
 {
-	return row->kind == OPTION_TEXT &&
+	return (row->kind == OPTION_TEXT || row->kind == OPTION_LIST) &&
 	       (strcmp(row->argument, "FILE") == 0 ||
 		       strcmp(row->argument, "NAME|FILE") == 0 ||
 		       strcmp(row->argument, "FOLDER") == 0 ||
 		       strcmp(row->argument, "CHECKPOINT") == 0);
 }
 
-const char *option_path(const struct option *row, const void *values)
+const char *option_path(const struct option *row, const void *values, size_t index)
 {
+	const void *at = (const char *)values + row->offset;
+	const struct texts *paths = at;
 	const char *path;
 
 	if (!option_is_path(row))
 		return NULL;
-	memcpy(&path, (const char *)values + row->offset, sizeof path);
-	return path;
+	if (row->kind == OPTION_LIST)
+		return index < paths->count ? paths->items[index] : NULL;
+	memcpy(&path, at, sizeof path);
+	return index == 0 ? path : NULL;
 }
 
 const struct option *option_find(const struct option *rows, const char *name, char letter)

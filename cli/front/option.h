@@ -110,8 +110,9 @@ bool option_takes_value(const struct option *row);
 /* Whether its value is the path of something that is read. */
 bool option_is_path(const struct option *row);
 
-/* That path; NULL if its value is none, or was not given. */
-const char *option_path(const struct option *row, const void *values);
+/* That path, or of an option that repeats the one with this index; NULL past the last, and
+ * where the value is no path. */
+const char *option_path(const struct option *row, const void *values, size_t index);
 
 /* Rows and the struct they fill. */
 struct option_group {

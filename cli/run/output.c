@@ -186,12 +186,11 @@ void outputs_keep(void *context, const char *path)
 static void keep_options(
 	struct outputs *outputs, const struct option *rows, const void *values)
 {
-	for (; rows != NULL && rows->name != NULL; rows++) {
-		const char *path = option_path(rows, values);
+	const char *path;
 
-		if (path != NULL)
+	for (; rows != NULL && rows->name != NULL; rows++)
+		for (size_t i = 0; (path = option_path(rows, values, i)) != NULL; i++)
 			outputs_keep(outputs, path);
-	}
 }
 
 /* The folder that a file will be put into, and its name there. */

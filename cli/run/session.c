@@ -543,12 +543,11 @@ static void session_done(struct session *session)
 static void allow_files(
 	struct sandbox *sandbox, const struct option *rows, const void *values)
 {
-	for (; rows != NULL && rows->name != NULL; rows++) {
-		const char *path = option_path(rows, values);
+	const char *path;
 
-		if (path != NULL)
+	for (; rows != NULL && rows->name != NULL; rows++)
+		for (size_t i = 0; (path = option_path(rows, values, i)) != NULL; i++)
 			sandbox_allow(sandbox, path);
-	}
 }
 
 /* The folder that the command writes into, which is made here; NULL: there is none. It is
