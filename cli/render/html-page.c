@@ -11,7 +11,7 @@ static const char *const head[] = {
 	"<html lang=\"en\">",
 	"<head>",
 	"<meta charset=\"utf-8\">",
-	"<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'sha256-j+7lD2vEb7o264SnUAiE3SrcX/I6XKmz/lE6mD/kIY4=' 'sha256-hLphYW5nJ9Vdg2EarKdZ4Ty81IfN6Fi++2zSny3F1iA='; base-uri 'none'; form-action 'none'\">",
+	"<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'sha256-TbsPUpAqAlzrF5zDVmSAsmJfL4QVnokq2NNV8rX7vF8=' 'sha256-hLphYW5nJ9Vdg2EarKdZ4Ty81IfN6Fi++2zSny3F1iA='; base-uri 'none'; form-action 'none'\">",
 	"<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">",
 };
 
@@ -27,6 +27,10 @@ static const char *const style[] = {
 	"table { border-collapse: collapse } th, td { text-align: left; padding: .15rem .7rem .15rem 0; border-bottom: 1px solid var(--line); vertical-align: top }",
 	"th { color: var(--dim) } td.n, th.n, span.n { text-align: right; font-variant-numeric: tabular-nums } span.n { display: inline-block; min-width: 5.5rem }",
 	".parts details, .parts p { margin: 0 0 0 1.1rem } summary { cursor: pointer } meter { width: 7rem; vertical-align: middle } .kind { color: var(--dim) }",
+	"caption { text-align: left; color: var(--dim); padding: .3rem 0 } a { color: var(--accent) }",
+	".zoom { display: none; margin: .6rem 0 } .zoom:target, .zoom:last-child { display: block } .zoom:target ~ .zoom:last-child { display: none }",
+	".icicle { display: block; width: 100%; min-width: 40rem } .icicle text { font: 12px ui-monospace, monospace; fill: #1c2126; pointer-events: none } .icicle a:focus-visible rect { stroke: var(--ink); stroke-width: 2 }",
+	".t0 { fill: #b9d3f5 } .t1 { fill: #bfe3d0 } .t2 { fill: #f3dfb5 } .t3 { fill: #e3d2f0 } .u { stroke: var(--accent); stroke-width: 1.5 }",
 	".h1, .h2 { background: #3b7dd818 } .h3, .h4 { background: #3b7dd830 } .h5, .h6 { background: #3b7dd84d } .h7 { background: #3b7dd866 } .h8 { background: #3b7dd880 }",
 	".error { color: #cf222e } .warning { color: #9a6700 } .note { color: var(--dim) }",
 	"@media (prefers-color-scheme: dark) { .error { color: #ff8f87 } .warning { color: #e3b341 } }",

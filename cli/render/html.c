@@ -9,6 +9,7 @@
 
 #include "render/escape.h"
 #include "render/functions.h"
+#include "render/html-icicle.h"
 #include "render/html-page.h"
 #include "render/human.h"
 #include "render/markup.h"
@@ -28,7 +29,8 @@ struct html {
 	struct out base;
 	struct looks looks;
 	struct writer stream;
-	struct writer parts; /* the tree of weighed parts */
+	struct writer parts;  /* the tree of weighed parts */
+	struct icicle icicle; /* … and their picture */
 	struct writer raw;
 	const char *open; /* the block that is open: "dl", "p", NULL */
 	bool in_fact;     /* its <dd> is open */
@@ -36,7 +38,7 @@ struct html {
 	struct columns columns;
 	const struct table *table;
 	bool hidden;
-	uint64_t rows;
+	uint64_t rows, tables; /* the latter of the page so far */
 	/* weighed parts */
 	uint64_t whole, drawn, small;
 	uint32_t levels;
@@ -207,7 +209,15 @@ static void table_head(struct html *html)
 	struct writer *to = &html->stream;
 	put(to, "<div class=\"wide\" role=\"region\" tabindex=\"0\" aria-label=\"");
 	put_text(to, text_of(table->key != NULL ? table->key : "table"));
-	put(to, "\"><table>\n<thead><tr>");
+	put(to, ", table ");
+	writer_count(to, ++html->tables);
+	put(to, "\"><table>\n");
+	if (table->key != NULL && strcmp(table->key, "table") != 0) {
+		put(to, "<caption>");
+		put_text(to, text_of(table->key));
+		put(to, "</caption>\n");
+	}
+	put(to, "<thead><tr>");
 	for (size_t i = 0; table->tree && table->heads != NULL && table->heads[i] != NULL;
 		i++)
 		put_heading(to, table->heads[i], true);
@@ -368,6 +378,7 @@ static void weighed(struct out *out, const struct weighed *part)
 		return;
 	}
 	html->drawn++;
+	icicle_add(&html->icicle, part);
 	close_parts(html, part->depth);
 	if (part->is_leaf) {
 		put(to, "<p>");
@@ -387,7 +398,9 @@ static void put_parts(struct html *html)
 	if (!html->any_parts || html->whole == 0)
 		return;
 	close_parts(html, 0);
-	put(to, "<section aria-labelledby=\"parts\"><h2 id=\"parts\">Modules by bytes</h2>\n<p>Open a module to see what is in it.");
+	put(to, "<section aria-labelledby=\"parts\"><h2 id=\"parts\">Modules by bytes</h2>\n");
+	icicle_put(&html->icicle, to);
+	put(to, "<p>Select a bar to zoom in. The tree has the numbers: open a module to see what is in it.");
 	if (html->small > 0) {
 		put(to, " ");
 		writer_count(to, html->small);
@@ -451,7 +464,7 @@ static void put_findings(struct html *html, const struct out_footer *footer)
 	size_t shown = 0;
 	if (footer->finding_count == 0)
 		return;
-	put(to, "<section aria-labelledby=\"findings\"><h2 id=\"findings\">Findings</h2>\n<div class=\"wide\" role=\"region\" tabindex=\"0\" aria-label=\"findings\"><table><thead><tr><th scope=\"col\">Severity</th><th scope=\"col\">Rule</th><th scope=\"col\">What was noticed</th><th scope=\"col\">What to do</th></tr></thead><tbody>\n");
+	put(to, "<section aria-labelledby=\"findings\"><h2 id=\"findings\">Findings</h2>\n<div class=\"wide\" role=\"region\" tabindex=\"0\" aria-label=\"table of findings\"><table><thead><tr><th scope=\"col\">Severity</th><th scope=\"col\">Rule</th><th scope=\"col\">What was noticed</th><th scope=\"col\">What to do</th></tr></thead><tbody>\n");
 	for (int severity = SEVERITY_ERROR; severity >= SEVERITY_NOTE; severity--)
 		for (size_t i = 0; i < footer->finding_count && shown < FINDINGS_MOST;
 			i++)
@@ -547,7 +560,11 @@ static void end(struct out *out, const struct out_footer *footer)
 static int finish(struct out *out)
 {
 	struct html *html = html_of(out);
-	int error = WRITERS_FINISH(&html->stream, &html->parts, &html->raw);
+	int error = WRITERS_FINISH(
+		&html->stream, &html->parts, &html->raw, &html->icicle.names);
+
+	if (error == 0 && html->icicle.failed)
+		error = ENOMEM;
 	return error != 0 ? error : html->error;
 }
 
@@ -557,6 +574,7 @@ static void free_html(struct out *out)
 	writer_done(&html->stream);
 	writer_done(&html->parts);
 	writer_done(&html->raw);
+	icicle_done(&html->icicle);
 	out_free(html->svg);
 	if (html->svg_stream != NULL)
 		fclose(html->svg_stream);
@@ -575,6 +593,7 @@ static struct out *new_html(FILE *stream, const struct looks *looks)
 	bool ok = writer_init(&html->stream, stream);
 	ok = writer_init(&html->parts, NULL) && ok;
 	ok = writer_init(&html->raw, NULL) && ok;
+	ok = icicle_init(&html->icicle) && ok;
 	if (html->svg_stream != NULL)
 		html->svg = svg_functions.new(html->svg_stream, looks);
 	if (ok && html->svg != NULL)

@@ -161,11 +161,15 @@ class Page(html.parser.HTMLParser):
     void = {"meta", "br", "rect"}
     def __init__(self):
         super().__init__()
-        self.open, self.styles, self.ids = [], [], []
+        self.open, self.styles, self.ids, self.leads = [], [], [], []
     def handle_starttag(self, tag, attributes):
         names = dict(attributes)
-        assert tag not in ("script", "link", "img", "iframe", "object", "a", "base"), tag
-        assert not any(n.startswith("on") or n in ("src", "href", "style") for n in names), names
+        assert tag not in ("script", "link", "img", "iframe", "object", "base"), tag
+        assert not any(n.startswith("on") or n in ("src", "style") for n in names), names
+        # Links lead to another place of the page.
+        if "href" in names:
+            assert tag == "a" and names["href"].startswith("#"), names
+            self.leads.append(names["href"][1:])
         self.ids += [names["id"]] if "id" in names else []
         if tag not in self.void:
             self.open.append(tag)
@@ -181,6 +185,7 @@ page = Page()
 page.feed(text)
 page.close()
 assert not page.open and len(page.ids) == len(set(page.ids))
+assert set(page.leads) <= set(page.ids), set(page.leads) - set(page.ids)
 policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)[1]
 assert policy.startswith("default-src 'none';")
 for style in page.styles:
@@ -207,6 +212,31 @@ PYTHON
 	grep -q '<svg' replay.html
 	"$bin" replay -q -o html=again.html $(traces)
 	cmp again.html replay.html
+}
+
+@test "html: bars of modules zoom without a script" {
+	"$bin" report -q -o html=report.html "$data/demo/step-1234"
+	python3 - report.html <<'PYTHON'
+import re, sys
+text = open(sys.argv[1], encoding="utf-8").read()
+pictures = re.findall(r'<figure class="zoom" id="(z\d+)">(.*?)</figure>', text, re.S)
+assert [name for name, _ in pictures][-1] == "z0"
+links = {name: set(re.findall(r'href="#(z\d+)"', body)) for name, body in pictures}
+seen, todo = {"z0"}, ["z0"]
+while todo:
+    for name in links[todo.pop()] - seen:
+        seen.add(name)
+        todo.append(name)
+assert seen == set(links), links
+assert all("z0" in links[name] for name in links if name != "z0")
+for name, body in pictures:
+    bars = [[int(n) for n in bar] for bar in re.findall(r'x="(\d+)" y="(\d+)" width="(\d+)"', body)]
+    assert bars[0][0] == 0 and bars[0][2] >= 999, bars[0]
+    for row in {y for _, y, _ in bars}:
+        of_row = sorted(bar for bar in bars if bar[1] == row)
+        assert all(a[0] + a[2] <= b[0] for a, b in zip(of_row, of_row[1:])), of_row
+        assert of_row[-1][0] + of_row[-1][2] <= 1000
+PYTHON
 }
 
 @test "html: a model of many tensors stays a page" {
