@@ -95,6 +95,7 @@ COMMANDS = [
     ["ls", "-g", "*", "-e", ".", "-s", "-bytes", ZIP],
     ["ls", "-o", "json=out.json", ZIP],
     ["show", ZIP, "base"],
+    ["report", "--trace=testdata/traces/gpu_generated/new_args_rank0.pt.trace.json.gz", "testdata/demo/step-1234"],
     ["show", "-o", "text", "-o", "json=/dev/null", "testdata/demo/step-1234", "blocks.0"],
     ["show", "--json", "--values=2", DCP, "list.1"],
     ["show", "--values=100", CUT, "model.mlp1.down.weight"],
@@ -279,7 +280,7 @@ def wrong(run, clean, statuses=(2,), counted=True, judged=()):
 
 # Commands that judge what they read -> the statuses with which they tell it in their answer. One of several candidates may
 # be bad, and what a loader would do is no status of reshard.
-JUDGING = {"audit": (1, 3), "latest": (0, 1, 3), "reshard": (0, 1)}
+JUDGING = {"audit": (1, 3), "latest": (0, 1, 3), "report": (0, 3), "reshard": (0, 1)}
 
 
 def thinned(count, every):

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tells in one page what a checkpoint is: its sizes, how it is sharded, what each rank
- * holds of each layer, and its modules by bytes.
+ * Shows on one page what a checkpoint is: whether it is good, its sizes, how it is sharded,
+ * what each rank holds of each layer, its modules by bytes, and the times of its run.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,43 +10,26 @@
 
 #include <fsdp/analysis.h>
 
-#include "part/tensor-row.h"
+#include "cmd/report/report.h"
+#include "part/groups.h"
 #include "part/units.h"
-#include "run/answer.h"
 
 enum { RANKS_SHOWN = COLUMNS_MAX - 2, NAME_ROOM = 24 };
 
-struct report {
-	struct row_context row;
-	struct run *run;
-	struct row_buffers buffers;
-	size_t tensor_count;
+static const struct option OPTIONS[] = {
+	{ "trace", 0, OPTION_LIST, "FILE", offsetof(struct report_options, traces),
+		.help = "a trace of the run, or a folder of them; one for each rank" },
+	{ NULL },
 };
 
 /* ---- sums ---- */
 
 static struct value group_name(struct report *report, enum fsdp_sums_by by, uint32_t key)
 {
-	const struct fsdp_checkpoint *checkpoint = report->run->checkpoint;
+	struct value name = group_key(report->run->checkpoint, by, key,
+		&report->buffers.module, report->run->common->raw);
 
-	if (key == FSDP_NONE)
-		return value_word("(other)");
-	switch (by) {
-	case FSDP_BY_DTYPE:
-		return value_word(fsdp_dtype(key)->name);
-	case FSDP_BY_ROLE:
-		return value_word(fsdp_role_name((enum fsdp_role)key));
-	case FSDP_BY_LAYER:
-		return value_name(name_text(&report->buffers.module, checkpoint,
-			fsdp_module(checkpoint, key).name));
-	case FSDP_BY_RANK:
-	case FSDP_BY_FILE:
-	case FSDP_BY_MODULE:
-	case FSDP_BY_UNIT:
-	case FSDP_BY_PREFIX:
-		break;
-	}
-	return value_id(key);
+	return name.type == VALUE_NULL ? value_word("(other)") : name;
 }
 
 static bool show_sums(struct report *report, const char *title, enum fsdp_sums_by by)
@@ -159,13 +142,14 @@ static bool show_heat(struct report *report)
 	heat.rank_count = ranks < RANKS_SHOWN ? ranks : RANKS_SHOWN;
 	if (heat.rank_count > 0) {
 		name_columns(&heat);
-		out_line(out, NULL, "%s", "");
-		out_line(out, NULL, "bytes by layer and rank%s",
-			ranks > RANKS_SHOWN ? ", of the first ranks" : "");
-		out_table_begin(out, &(struct table){ .key = "bytes by layer and rank",
-					     .columns = heat.columns,
-					     .column_count = heat.rank_count + 1,
-					     .heat = most_bytes(crossed) });
+		out_table_begin(out,
+			&(struct table){
+				.key = ranks > RANKS_SHOWN
+					       ? "bytes by layer and rank, the first ranks"
+					       : "bytes by layer and rank",
+				.columns = heat.columns,
+				.column_count = heat.rank_count + 1,
+				.heat = most_bytes(crossed) });
 		put_cells(report, &heat, crossed);
 		out_table_end(out);
 	}
@@ -275,6 +259,7 @@ static void tell_what(struct report *report)
 	struct fsdp_plan_facts plan;
 	size_t modules = fsdp_module_count(checkpoint);
 
+	report_tell_verdict(report);
 	out_line(out, "format", "%s", format.title);
 	if (world != FSDP_NONE)
 		out_line(out, "ranks", "%" PRIu32, world);
@@ -294,11 +279,22 @@ static void tell_what(struct report *report)
 		out_line_name(out, text_of(plan.path));
 		out_line_end(out);
 	}
-	out_line_begin(out, "judged by");
-	out_line_shell(out, text_of("fsdp-inspect"));
-	out_line_text(out, " audit ");
-	out_line_shell(out, text_of(report->run->path));
-	out_line_end(out);
+}
+
+/* Whatever fails here is out of memory: all was read before. */
+static bool show_all(struct report *report)
+{
+	bool good;
+
+	tell_what(report);
+	report_show_loaders(report);
+	good = show_sums(report, "role", FSDP_BY_ROLE) &&
+	       show_sums(report, "dtype", FSDP_BY_DTYPE) &&
+	       show_sums(report, "rank", FSDP_BY_RANK) && show_shardings(report) &&
+	       show_heat(report) && report_show_times(report);
+	if (good && out_weighs(report->run->out))
+		weigh_modules(report);
+	return good && !row_buffers_failed(&report->buffers);
 }
 
 static bool run_report(struct run *run, struct fsdp_error **ret_error)
@@ -307,27 +303,33 @@ static bool run_report(struct run *run, struct fsdp_error **ret_error)
 		.tensor_count = fsdp_tensor_count(run->checkpoint) };
 	bool good;
 
-	(void)ret_error; /* nothing here reads */
 	report.row = (struct row_context){ .run = run, .buffers = &report.buffers };
-	run_begin(run, STATUS_GOOD);
-	tell_what(&report);
-	good = show_sums(&report, "role", FSDP_BY_ROLE) &&
-	       show_sums(&report, "dtype", FSDP_BY_DTYPE) &&
-	       show_sums(&report, "rank", FSDP_BY_RANK) && show_shardings(&report) &&
-	       show_heat(&report);
-	if (good && out_weighs(run->out))
-		weigh_modules(&report);
-	good = good && !row_buffers_failed(&report.buffers);
-	row_buffers_done(&report.buffers);
+	good = report_judge(&report, ret_error) && report_read_traces(&report, ret_error);
+	if (good) {
+		run_begin(run, report.is_partial ? STATUS_PARTIAL : STATUS_GOOD);
+		good = show_all(&report);
+	}
+	report_done(&report);
 	return good;
+}
+
+static bool wants_values(const void *options)
+{
+	(void)options;
+	return true;
 }
 
 const struct command command_report = {
 	.name = "report",
 	.group = GROUP_LOOK,
 	.summary = "one page with all of it",
-	.synopsis = "[-o html=FILE] CHECKPOINT",
-	.examples = { "report -o html=step-1000.html step-1000/" },
+	.synopsis = "[--trace=FILE]... [-o html=FILE] CHECKPOINT",
+	.examples = { "report -o html=step-1000.html step-1000/",
+		"report --trace=traces/ -o html=run.html step-1000/" },
+	.options = OPTIONS,
+	.options_size = sizeof(struct report_options),
+	.wants_values = wants_values,
+	.looks_beside = true,
 	.shapes = SHAPE_PAGE,
 	.output = "html",
 	.inputs = INPUTS_ONE,
