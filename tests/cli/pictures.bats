@@ -203,6 +203,8 @@ PYTHON
 	"$bin" audit -q -o html=audit.html "$data/broken/dcp-chunk-gap/checkpoint" || true
 	"$bin" replay -q -o html=replay.html $(traces)
 	"$bin" report -q -o html=report.html "$data/demo/step-1234"
+	"$bin" report -q -o html=hostile-report.html hostile.fsdp-plan.json || true
+	"$bin" diff -q -o html=diff.html "$data/demo/step-1234" "$data/dcp/fsdp2-w4-small/checkpoint" || true
 	run -2 "$bin" info -q -o html=none.html nowhere
 	for page in *.html; do
 		self_contained "$page" || { echo "$page"; false; }
@@ -212,6 +214,55 @@ PYTHON
 	grep -q '<svg' replay.html
 	"$bin" replay -q -o html=again.html $(traces)
 	cmp again.html replay.html
+}
+
+# The text of a page, a block to a line.
+words_of() {
+	python3 -c '
+import re, sys, html
+text = re.sub(r"<style>.*?</style>", "", open(sys.argv[1], encoding="utf-8").read(), flags=re.S)
+print(html.unescape(re.sub(r"<[^>]*>", " ", text)))' "$1" | tr -s ' '
+}
+
+@test "html: a report judges as audit does, and asks the loaders" {
+	for model in "$data/demo/step-1234" "$data/broken/dcp-chunk-gap/checkpoint" "$data/hf/llama-sharded"; do
+		verdict=$("$bin" audit -q --json "$model" | jq -r '.data.verdict') || true
+		"$bin" report -qq -o html=report.html "$model"
+		words_of report.html > words
+		grep -q "verdict $verdict: " words || { echo "$model is $verdict"; grep verdict words; false; }
+		"$bin" audit -q --json --for=all "$model" | jq -r '.data.loaders[] | "\(.loader) .*\(.verdict)"' > loaders || true
+		while read -r line; do
+			grep -qE "^ *$line" words || { echo "$model: no $line"; false; }
+		done < loaders
+		# Each finding once.
+		"$bin" audit -q --json "$model" | jq '[.findings[] | select(.rule != "FI9006")] | length' > count || true
+		[ "$(grep '<td><strong class="' report.html | grep -vc FI9006)" = "$(cat count)" ]
+	done
+}
+
+@test "html: a report shows the times of a run" {
+	"$bin" report -q --trace="$data/traces/gpu_generated" -o html=folder.html "$data/demo/step-1234"
+	self_contained folder.html
+	files=()
+	for file in "$data"/traces/gpu_generated/*.json.gz; do files+=(--trace="$file"); done
+	"$bin" report -q "${files[@]}" -o html=files.html "$data/demo/step-1234"
+	diff <(words_of folder.html | tail -n +20) <(words_of files.html | tail -n +20)
+	words_of folder.html > words
+	for rank in 0 1 2 3; do
+		grep -q "^ rank $rank" words
+	done
+	set -- $(traces)
+	"$bin" report -q --trace="$1" -o html=one.html "$data/demo/step-1234"
+	"$bin" replay -q --by=unit --json "$1" | jq -r '.data.units[].unit // empty' | sort -u > units
+	[ -s units ]
+	while read -r unit; do
+		words_of one.html | grep -q "^ *$unit " || { echo "no $unit"; false; }
+	done < units
+	run -2 "$bin" report -q --trace=nowhere -o html=none.html "$data/demo/step-1234"
+	echo '{"a": ' > broken.json
+	run -3 "$bin" report -q --trace="$1" --trace=broken.json -o html=part.html "$data/demo/step-1234"
+	[[ $output == *broken.json* ]]
+	words_of part.html | grep -q broken.json
 }
 
 @test "html: bars of modules zoom without a script" {
@@ -242,11 +293,18 @@ PYTHON
 @test "html: a model of many tensors stays a page" {
 	python3 -c '
 import json
-names = (f"model.layers.{i}.mlp.experts.{k}.w{j}.weight" for i in range(100) for k in range(100) for j in range(10))
+names = [f"model.layers.{i}.mlp.experts.{k}.w{j}.weight" for i in range(100) for k in range(100) for j in range(10)]
 head = {n: {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]} for n in names}
 head["big.weight"] = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
 head = json.dumps(head).encode()
-open("many.safetensors", "wb").write(len(head).to_bytes(8, "little") + head + bytes(8))'
+open("many.safetensors", "wb").write(len(head).to_bytes(8, "little") + head + bytes(8))
+head = {n: {"dtype": "U8", "shape": [2], "data_offsets": [2 * i, 2 * i + 2]} for i, n in enumerate(names)}
+head = json.dumps(head).encode()
+open("even.safetensors", "wb").write(len(head).to_bytes(8, "little") + head + bytes(200000))'
+	"$bin" report -q even.safetensors > even.html
+	[ "$(stat -c %s even.html)" -lt 2000000 ]
+	self_contained even.html
+	[ "$(grep -c 'class="zoom"' even.html)" -gt 10 ]
 	"$bin" tree -q -o html=many.html many.safetensors
 	"$bin" report -q many.safetensors > many-report.html
 	[ "$(stat -c %s many-report.html)" -lt 2000000 ]
