@@ -100,23 +100,44 @@ static const char *threat_of(struct fsdp_span head, bool *ret_native)
 	return NULL;
 }
 
-static void judge_unreferenced(struct fsdp_verify *verify,
-	const struct fsdp_verify_file *file, size_t index, bool storage)
+/* Reports what could not be read; damage is in the checkpoint's own findings. Takes the
+ * error. */
+static bool excuse_reading(struct fsdp_verify *verify,
+	const struct fsdp_verify_file *file, struct fsdp_error *error,
+	struct fsdp_error **ret_error)
+{
+	const char *rule = fsdp_error_rule(error);
+	bool changed = rule != NULL && strcmp(rule, "FI2004") == 0;
+	enum fsdp_error_code code = fsdp_error_code(error);
+	if (!changed && (code == FSDP_ERROR_DAMAGED || code == FSDP_ERROR_UNSUPPORTED)) {
+		fsdp_error_free(error);
+		return true;
+	}
+	return fsdp_verify_excuse(verify, file, &error, ret_error);
+}
+
+static bool judge_unreferenced(struct fsdp_verify *verify,
+	const struct fsdp_verify_file *file, size_t index, bool storage,
+	struct fsdp_error **ret_error)
 {
 	const struct fsdp_zip_member *member = fsdp_zip_member(&file->zip, index);
 	unsigned char head[SNIFFED];
 	size_t size = (size_t)fsdp_min(member->size, sizeof head);
 	bool native = false;
 	const char *threat = NULL;
-	if (file->offsets[index] != FSDP_UNKNOWN &&
-		fsdp_zip_read_part(&file->zip.source, file->offsets[index],
-			member->stored_size, member->method, 0, head, size, NULL))
-		threat = threat_of(fsdp_span(head, size), &native);
+	struct fsdp_error *error = NULL;
+	if (file->offsets[index] != FSDP_UNKNOWN) {
+		if (fsdp_zip_read_part(&file->zip.source, file->offsets[index],
+			    member->stored_size, member->method, 0, head, size, &error))
+			threat = threat_of(fsdp_span(head, size), &native);
+		else if (!excuse_reading(verify, file, error, ret_error))
+			return false;
+	}
 	if (native && !storage) {
 		fsdp_find(&verify->findings, FSDP_RULE_NATIVE_CODE,
 			FSDP_IN(file, .member = member->name, .offset = member->header),
 			"this member is %s (%llu bytes)", threat, FSDP_LLU(member->size));
-		return;
+		return true;
 	}
 	fsdp_find(&verify->findings, FSDP_RULE_MEMBER_UNREFERENCED,
 		FSDP_IN(file, .member = member->name, .offset = member->header,
@@ -125,6 +146,7 @@ static void judge_unreferenced(struct fsdp_verify *verify,
 		"no tensor refers to these %llu bytes%s%s", FSDP_LLU(member->size),
 		threat != NULL ? ", which are " : "", threat != NULL ? threat : "");
 	verify->scope.unreferenced += member->stored_size;
+	return true;
 }
 
 static const struct fsdp_zip_member *by_header(const struct fsdp_zip *zip, size_t i)
@@ -133,7 +155,8 @@ static const struct fsdp_zip_member *by_header(const struct fsdp_zip *zip, size_
 }
 
 /* Both in the order of the file. */
-static void judge_members(struct fsdp_verify *verify, const struct fsdp_verify_file *file)
+static bool judge_members(struct fsdp_verify *verify, const struct fsdp_verify_file *file,
+	struct fsdp_error **ret_error)
 {
 	const struct fsdp_model *model = &verify->checkpoint->model;
 	struct fsdp_span records = fsdp_model_file(model, file->id)->records;
@@ -153,11 +176,13 @@ static void judge_members(struct fsdp_verify *verify, const struct fsdp_verify_f
 			continue;
 		struct fsdp_span name = fsdp_span(member->name.data + root.size,
 			below ? member->name.size - root.size : 0);
-		if (!below || !is_known(name))
-			judge_unreferenced(verify, file,
+		if ((!below || !is_known(name)) &&
+			!judge_unreferenced(verify, file,
 				zip->by_header != NULL ? zip->by_header[i] : i,
-				fsdp_span_begins(name, FSDP_SPAN("data/")));
+				fsdp_span_begins(name, FSDP_SPAN("data/")), ret_error))
+			return false;
 	}
+	return true;
 }
 
 /* ---- computed offsets ---- */
@@ -175,16 +200,19 @@ static const struct fsdp_zip_member *find_record(
 	return NULL;
 }
 
+/* 0: the record cannot be read. */
 static uint64_t alignment_of(struct fsdp_verify *verify,
-	const struct fsdp_verify_file *file, struct fsdp_span root)
+	const struct fsdp_verify_file *file, struct fsdp_span root,
+	struct fsdp_error **ret_error)
 {
 	const struct fsdp_zip_member *record =
 		find_record(file, root, ".storage_alignment");
 	struct fsdp_span text;
 	uint64_t alignment = 0;
-	if (record == NULL ||
-		!fsdp_zip_read(&file->zip, record, 16, &verify->item, &text, NULL))
+	if (record == NULL)
 		return ALIGNMENT;
+	if (!fsdp_zip_read(&file->zip, record, 16, &verify->item, &text, ret_error))
+		return 0;
 	for (size_t i = 0; i < text.size && i < 9; i++)
 		if (text.data[i] >= '0' && text.data[i] <= '9')
 			alignment = alignment * 10 + (text.data[i] - '0');
@@ -227,15 +255,21 @@ static uint64_t number_of(struct fsdp_span key)
 }
 
 /* Loaders that compute where records lie start from the real place of the first. */
-static void judge_offsets(struct fsdp_verify *verify, const struct fsdp_verify_file *file,
-	struct fsdp_span records)
+static bool judge_offsets(struct fsdp_verify *verify, const struct fsdp_verify_file *file,
+	struct fsdp_span records, struct fsdp_error **ret_error)
 {
 	struct fsdp_span root = fsdp_span(records.data, records.size - 5);
 	const struct fsdp_zip *zip = &file->zip;
 	uint64_t header = FSDP_UNKNOWN, number = 0;
 	if (find_record(file, root, ".format_version") == NULL)
-		return;
-	uint64_t alignment = alignment_of(verify, file, root);
+		return true;
+	struct fsdp_error *error = NULL;
+	uint64_t alignment = alignment_of(verify, file, root, &error);
+	if (alignment == 0) {
+		alignment = ALIGNMENT;
+		if (!excuse_reading(verify, file, error, ret_error))
+			return false;
+	}
 	for (size_t i = 0; i < zip->members.count; i++) {
 		const struct fsdp_zip_member *member = by_header(zip, i);
 		size_t index = zip->by_header != NULL ? zip->by_header[i] : i;
@@ -243,7 +277,7 @@ static void judge_offsets(struct fsdp_verify *verify, const struct fsdp_verify_f
 		if (!fsdp_span_begins(member->name, records))
 			continue;
 		if (real == FSDP_UNKNOWN)
-			return;
+			return true;
 		if (header == FSDP_UNKNOWN)
 			header = member->header;
 		uint64_t computed = number == 0 ? real
@@ -252,17 +286,18 @@ static void judge_offsets(struct fsdp_verify *verify, const struct fsdp_verify_f
 		uint64_t key = number_of(fsdp_span(member->name.data + records.size,
 			member->name.size - records.size));
 		if (key != FSDP_UNKNOWN && key > number)
-			return; /* one is missing, which is a finding already */
+			return true; /* one is missing, which is a finding already */
 		if (computed != real || key != number) {
 			fsdp_find(&verify->findings, FSDP_RULE_OFFSETS_NOT_COMPUTABLE,
 				FSDP_IN(file, .member = member->name, .offset = real),
 				"the record lies at byte %llu, but loaders that compute offsets look for record %llu at byte %llu",
 				FSDP_LLU(real), FSDP_LLU(number), FSDP_LLU(computed));
-			return;
+			return true;
 		}
 		header = next_header(header, real, member->size);
 		number++;
 	}
+	return true;
 }
 
 /* ---- the whole ---- */
@@ -278,12 +313,7 @@ bool fsdp_verify_zip(struct fsdp_verify *verify, struct fsdp_verify_file *file,
 	if (!fsdp_zip_open(&file->source, &verify->batch, &checkpoint->limits, file->path,
 		    &verify->notes, &file->zip, &error)) {
 		file->kind = FSDP_BYTES_RAW;
-		if (fsdp_error_code(error) == FSDP_ERROR_DAMAGED ||
-			fsdp_error_code(error) == FSDP_ERROR_UNSUPPORTED) {
-			fsdp_error_free(error);
-			return true;
-		}
-		return fsdp_verify_excuse(verify, file, &error, ret_error);
+		return excuse_reading(verify, file, error, ret_error);
 	}
 	file->offsets =
 		FSDP_TAKE(&verify->batch, file->offsets, file->zip.members.count + 1);
@@ -301,7 +331,6 @@ bool fsdp_verify_zip(struct fsdp_verify *verify, struct fsdp_verify_file *file,
 	if (record == NULL || record->records.size < 5 || file->extent_count == 0 ||
 		strcmp(checkpoint->model.format.family, "torchscript") == 0)
 		return true;
-	judge_members(verify, file);
-	judge_offsets(verify, file, record->records);
-	return true;
+	return judge_members(verify, file, ret_error) &&
+	       judge_offsets(verify, file, record->records, ret_error);
 }

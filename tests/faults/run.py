@@ -57,6 +57,7 @@ COMMANDS = [
     ["hash", DCP],
     ["hash", "--logical", CUT],
     ["hash", "--logical", "--json", ZIP],
+    ["hash", "--logical", "--part=1/2", "-o", "jsonl=out.jsonl", CUT],
     ["stats", CUT],
     ["stats", "--by=module", "--json", TENSORS],
     ["ls", "testdata/megatron/legacy-gated-tp2"],
@@ -109,11 +110,11 @@ COMMANDS = [
     ["diff", "--stat", "testdata/cross/model-a-changed/model.pt", "testdata/wrong/missing-keys/model.safetensors"],
     ["diff", "--json", "--layout", DCP, DCP],
     ["diff", "--map=hf-llama", "--rename=norm=decoder.final_layernorm", "testdata/cross/model-a-changed/model.pt", "testdata/cross/model-a-changed/model.pt"],
-    ["diff", "--values", "-j1", "testdata/wrong/norms-concatenated/model.safetensors", "testdata/cross/model-a-changed/model.pt"],
+    ["diff", "--values", "testdata/wrong/norms-concatenated/model.safetensors", "testdata/cross/model-a-changed/model.pt"],
     ["reshard", "--json", "--world=3", DCP],
     ["reshard", "--mesh=2x2", "--tp=2", "--fit=1K", "testdata/demo/step-1234"],
     ["export", "-o", "out", "testdata/demo/step-1234"],
-    ["export", "-j1", "--max-shard-size=500", "--cast=bfloat16", "--rename=blocks=b", "-o", "out",
+    ["export", "--max-shard-size=500", "--cast=bfloat16", "--rename=blocks=b", "-o", "out",
      "testdata/demo/step-1234"],
     ["export", "--to=npy", "-o", "x.npy", ZIP, "base"],
     ["browse", DCP],
@@ -242,7 +243,17 @@ def well_told(run, clean):
 
 
 def tells_failure(content):
-    """A whole envelope that says that there is no answer."""
+    """A whole envelope that says that there is no answer, or not all of it: a document, or lines from header to end."""
+    try:
+        lines = [json.loads(line) for line in content.splitlines()]
+        if len(lines) > 1:
+            kinds = [line["type"] for line in lines]
+            whole = kinds[0] == "header" and kinds.index("end") == len(kinds) - 1 and content.endswith(b"\n")
+            counts = (kinds.count("item"), kinds.count("finding"), kinds.count("error"))
+            return whole and lines[-1]["ok"] is False and counts == tuple(
+                lines[-1][key] for key in ("items", "findings", "errors"))
+    except (ValueError, LookupError, TypeError):
+        pass
     try:
         return json.loads(content)["ok"] is False
     except (ValueError, LookupError, TypeError):
@@ -290,10 +301,25 @@ def thinned(count, every):
     return sorted({1 + i * (count - 1) // (MOST - 1) for i in range(MOST)})
 
 
-def ended_before(run, fault):
+# Commands that read elements or files with several threads. With one they make the same calls in each run; with several
+# the count of them varies, as a thread may find what it read before. Whichever read fails after the opening, it is told.
+JOBS = "-j4"
+
+
+def is_parallel(words):
+    return words[0] in ("hash", "stats", "export") or "--data" in words or "--values" in words
+
+
+def with_jobs(words):
+    """The command as it is, or with one thread and with several."""
+    return [[words[0], jobs] + words[1:] for jobs in ("-j1", JOBS)] if is_parallel(words) else [words]
+
+
+def ended_before(run, fault, parallel):
     """It made fewer calls than that: a thread that finds what another one left makes none of its own."""
     (kind, n), = fault.items()
-    return kind == "fail_alloc" and run.counts["allocs"] < int(str(n).rstrip("+"))
+    counted = "allocs" if kind == "fail_alloc" else "reads" if parallel else None
+    return counted is not None and run.counts[counted] < int(str(n).rstrip("+"))
 
 
 class Suite:
@@ -306,30 +332,42 @@ class Suite:
         def one(fault):
             fault = dict(fault)
             statuses, met = fault.pop("statuses", (2,)), fault.pop("met", None)
+            silent = fault.pop("silent", True)
             run = Run(self.shim, command, **fault)
             judged = JUDGING.get(command[1], ()) if 3 in statuses else ()  # what it reads, that is
             what = wrong(run, clean, statuses, judged=judged)
-            if what is None and met and run.counts and not run.counts[met] and not ended_before(run, fault):
-                what = "the fault was not met"
             told = run.answer() != clean.answer() or run.err != clean.err
+            if what is None and met and run.counts and not run.counts[met]:
+                what = None if ended_before(run, fault, JOBS in command) else "the fault was not met"
+            elif what is None and not silent and not told:
+                what = "the fault was not told"
             return told, what and f"{' '.join(f'{k}={v}' for k, v in fault.items())}: {what}"
 
         results = list(self.pool.map(one, faults))
         complaints = [what for _, what in results if what]
         return complaints, sum(told for told, _ in results), len(results)
 
-    def kinds(self, clean):
+    def opening_reads(self, command):
+        """As many reads as opening what the command names makes: a sign that is sought and not found may be any of them."""
+        paths = {path for word in command[1:] for path in re.findall(r"testdata/.*", word)}
+        times = sum(word.count("testdata/") for word in command[1:])
+        return times * max(Run(self.shim, [command[0], "ls", path]).counts["reads"] for path in paths)
+
+    def kinds(self, command, clean):
         """(name, faults, must one of them be told)."""
         allocs = thinned(clean.counts["allocs"], self.every)
         reads = thinned(clean.counts["reads"], self.every)
+        opening = self.opening_reads(command) if is_parallel(command[1:]) else clean.counts["reads"]
         yield "an allocation fails", [{"fail_alloc": n, "met": "alloc_faults"} for n in allocs], True
         yield "all allocations fail from one on", [
             {"fail_alloc": f"{n}+", "met": "alloc_faults"} for n in allocs], True
         if clean.counts["reads"]:
             yield "a read fails", [
-                {"fail_read": n, "met": "read_faults", "statuses": (2, 3)} for n in reads], True
+                {"fail_read": n, "met": "read_faults", "statuses": (2, 3), "silent": n <= opening}
+                for n in reads], True
             yield "a file shrinks meanwhile", [
-                {"shrink": n, "met": "read_faults", "statuses": (2, 3)} for n in reads], True
+                {"shrink": n, "met": "read_faults", "statuses": (2, 3), "silent": n <= opening}
+                for n in reads], True
             yield "reads are short", [{"short_read": n, "met": "read_faults", "statuses": ()} for n in (1, 2)], False
             yield "reads are interrupted", [{"eintr": 1, "met": "read_faults", "statuses": ()}], False
         size = max([len(clean.out)] + [len(content) for content in clean.files.values()])
@@ -345,7 +383,7 @@ class Suite:
             return
         what = wrong(clean, clean)
         yield "holds nothing at exit", [what] if what else []
-        for name, faults, must in self.kinds(clean):
+        for name, faults, must in self.kinds(command, clean):
             complaints, told, count = self.tries(command, clean, faults)
             if must and not told and not complaints:
                 complaints = [f"none of {count} faults was ever told"]
@@ -362,7 +400,7 @@ def report(number, name, complaints):
 
 def all_commands(suite, binary):
     number = failed = 0
-    for words in COMMANDS:
+    for words in [tried for words in COMMANDS for tried in with_jobs(words)]:
         for name, complaints in suite.command([binary] + words):
             number += 1
             failed += bool(complaints)

@@ -21,7 +21,7 @@ struct sparse {
 	struct fsdp_checking *checking;
 	struct fsdp_locator *locator;
 	uint64_t left; /* bytes that may be read */
-	bool skipped;
+	bool skipped, unreadable;
 };
 
 /* What the numbers of one part must be: `run` of them belong to one limit, and limits
@@ -107,7 +107,7 @@ static bool read_numbers(struct sparse *sparse, uint32_t tensor, uint32_t part,
 	return good;
 }
 
-/* What cannot be read, other rules tell. */
+/* What is damaged, other rules tell. */
 static bool judge_part(struct sparse *sparse, uint32_t tensor, uint32_t part,
 	struct numbers *numbers, struct fsdp_error **ret_error)
 {
@@ -127,6 +127,7 @@ static bool judge_part(struct sparse *sparse, uint32_t tensor, uint32_t part,
 	if (read_numbers(sparse, tensor, part, numbers, &error))
 		return true;
 	memory = fsdp_error_code(error) == FSDP_ERROR_MEMORY;
+	sparse->unreadable = true;
 	if (memory)
 		*ret_error = error;
 	else
@@ -222,8 +223,9 @@ static bool run(struct fsdp_checking *checking, struct fsdp_error **ret_error)
 		if (fsdp_tensor(checkpoint, i).layout != NULL)
 			good = judge(&sparse, i, ret_error);
 	fsdp_locator_free(sparse.locator);
-	if (sparse.skipped)
-		fsdp_check_skip(checking, FSDP_RULE_STRUCTURED_TENSOR, FSDP_REASON_LIMIT);
+	if (sparse.skipped || sparse.unreadable)
+		fsdp_check_skip(checking, FSDP_RULE_STRUCTURED_TENSOR,
+			sparse.unreadable ? FSDP_REASON_UNREADABLE : FSDP_REASON_LIMIT);
 	return good;
 }
 
