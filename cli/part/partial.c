@@ -177,6 +177,16 @@ uint64_t joined_count(struct fsdp_document_value row, const char *key)
 		       : 0;
 }
 
+uint32_t joined_shape(struct fsdp_document_value row, int64_t lengths[FSDP_DIMS_MAX])
+{
+	struct fsdp_document_value shape = fsdp_document_get(row, "shape");
+	uint32_t dims = 0;
+
+	for (; dims < shape.count && dims < FSDP_DIMS_MAX; dims++)
+		lengths[dims] = fsdp_document_item(shape, dims).integer;
+	return dims;
+}
+
 double joined_number(struct fsdp_document_value row, const char *key)
 {
 	struct fsdp_document_value value = fsdp_document_get(row, key);

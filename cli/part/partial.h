@@ -56,6 +56,9 @@ struct joined_parts {
 const char *joined_code(struct fsdp_document_value row);
 struct fsdp_span joined_text(struct fsdp_document_value row, const char *key);
 uint64_t joined_count(struct fsdp_document_value row, const char *key);
+
+/* Fills the lengths of `shape`, and gives how many there are. */
+uint32_t joined_shape(struct fsdp_document_value row, int64_t lengths[FSDP_DIMS_MAX]);
 double joined_number(struct fsdp_document_value row, const char *key);
 
 #endif

@@ -150,6 +150,18 @@ void fsdp_arena_init_lean(struct fsdp_arena *arena, struct fsdp_budget *budget)
 	arena->largest = HUGE_PAGE / 2;
 }
 
+bool fsdp_arena_init_chosen(struct fsdp_arena *arena, struct fsdp_budget *budget,
+	const struct fsdp_limit_setting *settings, size_t count,
+	struct fsdp_error **ret_error)
+{
+	struct fsdp_limits limits;
+	if (!fsdp_limits_choose(&limits, settings, count, ret_error))
+		return false;
+	budget->ceiling = fsdp_limit(&limits, FSDP_LIMIT_MEMORY);
+	fsdp_arena_init_lean(arena, budget);
+	return true;
+}
+
 static struct fsdp_arena_block *add_block(struct fsdp_arena *arena, size_t size)
 {
 	if (!fsdp_budget_spend(arena->budget, size))

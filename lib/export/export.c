@@ -51,14 +51,9 @@ static bool check_count(const struct fsdp_export *plan, struct fsdp_error **ret_
 static bool make(struct fsdp_export *plan, const struct fsdp_export_options *options,
 	struct fsdp_error **ret_error)
 {
-	struct fsdp_limits limits;
-	fsdp_limits_init(&limits);
-	if (!fsdp_limits_choose(
-		    &limits, options->limits, options->limit_count, ret_error))
-		return false;
-	plan->budget.ceiling = fsdp_limit(&limits, FSDP_LIMIT_MEMORY);
-	fsdp_arena_init_lean(&plan->arena, &plan->budget);
-	return fsdp_export_choose(plan, options, ret_error) &&
+	return fsdp_arena_init_chosen(&plan->arena, &plan->budget, options->limits,
+		       options->limit_count, ret_error) &&
+	       fsdp_export_choose(plan, options, ret_error) &&
 	       fsdp_export_name(plan, options, ret_error) &&
 	       (options->keep_ties || options->index_only ||
 		       fsdp_export_tie(plan, ret_error)) &&

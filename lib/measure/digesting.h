@@ -22,11 +22,11 @@ struct fsdp_digests {
 	size_t count;
 };
 
-/* All zero but for its options, of which no more is read than the caller knows. */
-struct fsdp_digests *fsdp_digests_begin(const struct fsdp_checkpoint *checkpoint,
-	const struct fsdp_digests_options *options, struct fsdp_error **ret_error);
-
-/* Memory that ended is no property of what was read. False, with the error, if it did. */
-bool fsdp_digests_check(struct fsdp_digests *digests, struct fsdp_error **ret_error);
+/* Digests that `make` fills: it is given them all zero but for the options, of which no
+ * more is read than the caller knows. */
+bool fsdp_digests_make(const struct fsdp_checkpoint *checkpoint,
+	const struct fsdp_digests_options *options,
+	bool (*make)(struct fsdp_digests *digests, struct fsdp_error **ret_error),
+	struct fsdp_digests **ret_digests, struct fsdp_error **ret_error);
 
 #endif

@@ -9,23 +9,9 @@
 #include "measure/digesting.h"
 #include "sweep/sha256.h"
 
-struct fsdp_digests *fsdp_digests_begin(const struct fsdp_checkpoint *checkpoint,
-	const struct fsdp_digests_options *options, struct fsdp_error **ret_error)
-{
-	struct fsdp_digests *digests = calloc(1, sizeof *digests);
-	if (digests == NULL) {
-		fsdp_fail_memory(ret_error);
-		return NULL;
-	}
-	memcpy(&digests->options, options,
-		fsdp_min(options->size, sizeof digests->options));
-	digests->checkpoint = checkpoint;
-	digests->budget.ceiling = UINT64_MAX;
-	fsdp_arena_init(&digests->arena, &digests->budget);
-	return digests;
-}
-
-bool fsdp_digests_check(struct fsdp_digests *digests, struct fsdp_error **ret_error)
+/* Memory that ended is no property of what was read. */
+static bool check_memory(
+	const struct fsdp_digests *digests, struct fsdp_error **ret_error)
 {
 	for (size_t i = 0; i < digests->count; i++) {
 		const struct fsdp_error *error = digests->list[i].error;
@@ -43,6 +29,27 @@ void fsdp_digests_free(struct fsdp_digests *digests)
 		fsdp_error_free(digests->list[i].error);
 	fsdp_arena_done(&digests->arena);
 	free(digests);
+}
+
+bool fsdp_digests_make(const struct fsdp_checkpoint *checkpoint,
+	const struct fsdp_digests_options *options,
+	bool (*make)(struct fsdp_digests *digests, struct fsdp_error **ret_error),
+	struct fsdp_digests **ret_digests, struct fsdp_error **ret_error)
+{
+	struct fsdp_digests *digests = calloc(1, sizeof *digests);
+	if (digests == NULL)
+		return fsdp_fail_memory(ret_error);
+	memcpy(&digests->options, options,
+		fsdp_min(options->size, sizeof digests->options));
+	digests->checkpoint = checkpoint;
+	digests->budget.ceiling = UINT64_MAX;
+	fsdp_arena_init(&digests->arena, &digests->budget);
+	if (!make(digests, ret_error) || !check_memory(digests, ret_error)) {
+		fsdp_digests_free(digests);
+		return false;
+	}
+	*ret_digests = digests;
+	return true;
 }
 
 size_t fsdp_digest_count(const struct fsdp_digests *digests)

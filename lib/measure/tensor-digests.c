@@ -85,21 +85,12 @@ static bool make(struct fsdp_digests *digests, struct fsdp_error **ret_error)
 		.progress = digests->options.progress,
 		.progress_context = digests->options.progress_context,
 	};
-	return fsdp_walk(digests->checkpoint, &walk, ret_error) &&
-	       fsdp_digests_check(digests, ret_error);
+	return fsdp_walk(digests->checkpoint, &walk, ret_error);
 }
 
 bool fsdp_digests_of_tensors(const struct fsdp_checkpoint *checkpoint,
 	const struct fsdp_digests_options *options, struct fsdp_digests **ret_digests,
 	struct fsdp_error **ret_error)
 {
-	struct fsdp_digests *digests = fsdp_digests_begin(checkpoint, options, ret_error);
-	if (digests == NULL)
-		return false;
-	if (!make(digests, ret_error)) {
-		fsdp_digests_free(digests);
-		return false;
-	}
-	*ret_digests = digests;
-	return true;
+	return fsdp_digests_make(checkpoint, options, make, ret_digests, ret_error);
 }

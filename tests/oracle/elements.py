@@ -9,8 +9,6 @@ import subprocess
 
 import oraclelib
 
-# Not read yet, or not as a tensor of its own.
-NO_TENSOR = ("layout", "sha256_of")
 UNSUPPORTED = 3  # status of the helper
 NOT_READ = ("dcp-safetensors",)
 
@@ -36,21 +34,11 @@ def assembled(*command):
 
 def problems_of(tensors, found):
     for tensor in tensors:
-        if "sha256" not in tensor or any(key in tensor for key in NO_TENSOR):
+        if "sha256" not in tensor or any(key in tensor for key in oraclelib.NO_TENSOR):
             continue
         digest, why = found.get(tensor["fqn"], (None, "there is no such tensor"))
         if digest != tensor["sha256"]:
             yield f"{tensor['fqn']}: {why or 'other bytes'}"
-
-
-def whole_parameters(truth, plan):
-    """Of every original parameter, under its name: those that only the plan knows too."""
-    tensors = list(truth["tensors"])
-    if plan:
-        known = {t["fqn"] for t in tensors}
-        live = truth.get("live_full_state_sha256") or {}
-        tensors += [{"fqn": name, "sha256": digest} for name, digest in live.items() if name not in known]
-    return tensors
 
 
 def judge(tap, args, case, truth, path, *plan):
@@ -61,7 +49,7 @@ def judge(tap, args, case, truth, path, *plan):
     elif found is None:
         tap.ok(False, name, [why])
     else:
-        tap.none(name, list(problems_of(whole_parameters(truth, plan), found)))
+        tap.none(name, list(problems_of(oraclelib.whole_parameters(truth, plan), found)))
 
 
 def main():

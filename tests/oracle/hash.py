@@ -11,8 +11,6 @@ import tempfile
 
 import oraclelib
 
-# What has no bytes of its own, or is told under other names.
-NO_TENSOR = ("layout", "sha256_of")
 NOT_READ = ("dcp-safetensors",)
 JOBS = ("1", "2", "7")
 
@@ -30,7 +28,7 @@ def digest_of(tensors, kind="logical"):
 def problems_of(tensors, data):
     found = {t["name"]: t for t in data["tensors"]}
     for t in tensors:
-        if "sha256" not in t or any(key in t for key in NO_TENSOR):
+        if "sha256" not in t or any(key in t for key in oraclelib.NO_TENSOR):
             continue
         one = found.get(t["fqn"])
         if one is None or one.get("sha256") != t["sha256"]:
@@ -38,16 +36,6 @@ def problems_of(tensors, data):
     if "digest" in data and all(ascii(t["name"]) == repr(t["name"]) for t in data["tensors"]) \
             and data["digest"] != digest_of(data["tensors"]):
         yield "the digest of the list is not what the manual says"
-
-
-def whole_parameters(truth, plan):
-    """Of a flattened parameter the original ones, which only the plan knows."""
-    tensors = list(truth["tensors"])
-    if plan:
-        known = {t["fqn"] for t in tensors}
-        live = truth.get("live_full_state_sha256") or {}
-        tensors += [{"fqn": name, "sha256": digest} for name, digest in live.items() if name not in known]
-    return tensors
 
 
 def judge_truth(tap, args, case, truth, path, *plan):
@@ -59,7 +47,7 @@ def judge_truth(tap, args, case, truth, path, *plan):
     if truth.get("kind") in NOT_READ:
         tap.skip(name, "not read yet")
         return
-    problems = list(problems_of(whole_parameters(truth, plan), runs[0].json()["data"]))
+    problems = list(problems_of(oraclelib.whole_parameters(truth, plan), runs[0].json()["data"]))
     if any(r.out != runs[0].out for r in runs):
         problems.append("another answer on other numbers of threads")
     tap.none(name, problems)

@@ -366,6 +366,20 @@ def clean_module(name):
     return clean(name + ".")[:-1] if name else name
 
 
+# Keys of a truth that has no bytes of its own, or lists them under other names.
+NO_TENSOR = ("layout", "sha256_of")
+
+
+def whole_parameters(truth, plan):
+    """Tensors of a truth; with a plan the original parameters of a flattened one too, which only the plan knows."""
+    tensors = list(truth["tensors"])
+    if plan:
+        known = {t["fqn"] for t in tensors}
+        live = truth.get("live_full_state_sha256") or {}
+        tensors += [{"fqn": name, "sha256": digest} for name, digest in live.items() if name not in known]
+    return tensors
+
+
 def product(numbers):
     out = 1
     for n in numbers:

@@ -80,14 +80,12 @@ static void fill_joined(struct hashing *hashing, size_t index, struct hash_row *
 {
 	bool files = hashing->kind == HASH_STORED;
 	struct fsdp_document_value from = hashing->joined->rows[index];
-	struct fsdp_document_value shape = fsdp_document_get(from, "shape");
 	struct fsdp_span dtype = joined_text(from, "dtype");
 
 	row->name = text_of_span(joined_text(from, files ? "path" : "name"));
 	row->dtype = files ? NULL : dtype.data != NULL ? (const char *)dtype.data : "";
 	row->bytes = joined_count(from, "bytes");
-	for (; row->dims < shape.count && row->dims < FSDP_DIMS_MAX; row->dims++)
-		row->room[row->dims] = fsdp_document_item(shape, row->dims).integer;
+	row->dims = joined_shape(from, row->room);
 	row->shape = row->room;
 	row->known = hex_bytes(text_of_span(joined_text(from, "sha256")), row->sha256);
 	row->part.number = UINT32_MAX;
@@ -165,11 +163,7 @@ static bool read_bytes(struct hashing *hashing, struct fsdp_error **ret_error)
 		.takes_file = takes_file,
 		.takes_context = hashing,
 		.listed = hashing->manifest,
-		.part = run->common->part_number,
-		.parts = run->common->part_count,
-		.jobs = jobs_wanted(run->common),
-		.progress = reading_progress,
-		.progress_context = &progress,
+		READING_SHARE(run->common, &progress),
 	};
 	bool good;
 

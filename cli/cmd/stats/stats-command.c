@@ -61,13 +61,11 @@ static void fill_joined(struct counting *counting, uint32_t number)
 {
 	struct stats_row *row = &counting->row;
 	struct fsdp_document_value from = counting->joined->rows[number];
-	struct fsdp_document_value shape = fsdp_document_get(from, "shape");
 	struct fsdp_span dtype = joined_text(from, "dtype");
 
 	row->name = text_of_span(joined_text(from, "name"));
 	row->dtype = dtype.data != NULL ? (const char *)dtype.data : "";
-	for (; row->dims < shape.count && row->dims < FSDP_DIMS_MAX; row->dims++)
-		row->room[row->dims] = fsdp_document_item(shape, row->dims).integer;
+	row->dims = joined_shape(from, row->room);
 	row->shape = row->room;
 	row->numel = joined_count(from, "numel");
 	row->bytes = joined_count(from, "bytes");
@@ -202,11 +200,7 @@ static bool read_numbers(struct counting *counting, struct fsdp_error **ret_erro
 		.size = sizeof options,
 		.tensors = counting->tensors,
 		.tensor_count = counting->tensor_count,
-		.part = run->common->part_number,
-		.parts = run->common->part_count,
-		.jobs = jobs_wanted(run->common),
-		.progress = reading_progress,
-		.progress_context = &progress,
+		READING_SHARE(run->common, &progress),
 	};
 	bool good;
 

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "analysis/compare/comparing.h"
-#include "base/limits.h"
 
 /* ---- making one ---- */
 
@@ -23,14 +22,9 @@ void fsdp_compare_count(struct fsdp_compare *compare)
 static bool make(struct fsdp_compare *compare, const struct fsdp_compare_options *options,
 	struct fsdp_error **ret_error)
 {
-	struct fsdp_limits limits;
-	fsdp_limits_init(&limits);
-	if (!fsdp_limits_choose(
-		    &limits, options->limits, options->limit_count, ret_error))
-		return false;
-	compare->budget.ceiling = fsdp_limit(&limits, FSDP_LIMIT_MEMORY);
-	fsdp_arena_init_lean(&compare->arena, &compare->budget);
-	if (!fsdp_compare_take(compare, options, ret_error) ||
+	if (!fsdp_arena_init_chosen(&compare->arena, &compare->budget, options->limits,
+		    options->limit_count, ret_error) ||
+		!fsdp_compare_take(compare, options, ret_error) ||
 		!fsdp_compare_match(compare, ret_error))
 		return false;
 	fsdp_compare_list(compare);
