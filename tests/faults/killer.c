@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Preloaded into a command: stops it for good before its n-th call that changes a file,
- * and tells so, that it may be killed there. How many such calls there were is told at the
- * end. FSDP_STOP_AT: n, 0 for never; FSDP_STOP_FD: where it is told.
+ * and tells so, that it may be killed there. The number of such calls is written at the
+ * end. FSDP_STOP_AT: n, 0 for never; FSDP_STOP_FD: where it is written.
  */
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whole commands under failing calls. For each command and each n, the n-th allocation
 (alone, and with all later ones) or read fails, the file shrinks, reads come in bits or
-interrupted, output has no room. What must hold each time: the fault is told in one
+interrupted, output has no room. What must hold each time: the fault is reported in one
 message with status 2, or it made no difference; nothing crashed, nothing is still held.
 Prints TAP.
 
@@ -302,7 +302,7 @@ def thinned(count, every):
 
 
 # Commands that read elements or files with several threads. With one they make the same calls in each run; with several
-# the count of them varies, as a thread may find what it read before. Whichever read fails after the opening, it is told.
+# the count of them varies, as a thread may find what it read before. Each read that fails after the opening must be reported.
 JOBS = "-j4"
 
 

@@ -129,7 +129,7 @@ def wrong_values(tap, args, case):
 # ---- numbers
 
 def numbers(tap, args):
-    """What is said of elements, compared with numpy, over dtypes that it has."""
+    """What it reports of elements, compared with numpy, over dtypes that it has."""
     try:
         import numpy
     except ImportError:
@@ -188,7 +188,7 @@ def check_numbers(numpy, problems, told, a, b):
 
 # ---- itself
 
-# What nobody can read the elements of.
+# Formats whose elements neither side reads.
 UNREADABLE = (b"torch itself cannot read it back",)
 
 def itself(tap, args, case, truth):

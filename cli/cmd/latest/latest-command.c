@@ -70,7 +70,7 @@ static bool choose(struct latest *latest, struct fsdp_error **ret_error)
 	return good;
 }
 
-/* ---- what is told beside it ---- */
+/* ---- messages beside it ---- */
 
 static void tell_failure(struct run *run, const struct run_candidate *candidate)
 {

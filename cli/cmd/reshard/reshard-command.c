@@ -45,7 +45,7 @@ static bool read_mesh(const char *text, struct ways *will)
 	       b <= FSDP_RESHARD_WORLD_MOST;
 }
 
-/* The world is told, or follows from the mesh. False: refuse() was called. */
+/* The world is given, or follows from the mesh. False: refuse() was called. */
 static bool read_world(struct resharding *resharding)
 {
 	const struct reshard_options *options = resharding->options;
@@ -139,7 +139,7 @@ static bool is_random(struct text name)
 }
 
 /* Megatron makes the rows of these a multiple of that many for each rank of tensor
- * parallelism, unless it is told another number. */
+ * parallelism, unless it is given another number. */
 enum { VOCABULARY_MULTIPLE = 128 };
 
 static bool is_padded_vocabulary(const struct resharding *resharding, struct text name,
