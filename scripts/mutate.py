@@ -260,8 +260,9 @@ STAGES = [
 
 
 # What is to notice that a row of a table is gone: those who know what is found. Others take long and know no more.
-JUDGES = ["affected", "applies", "audit", "complete-config", "complete-packed", "complete-stacks", "complete-words", "hf-settings", "make-up", "optimizer",
-          "replicas", "shares", "sparse", "states", "sums", "unseen", "verify", "verify-data", "verify-values", "waste", "wrapped"]
+JUDGES = ["affected", "applies", "audit", "compare", "complete-config", "complete-packed", "complete-stacks", "complete-words", "hf-settings", "kind", "loaders",
+          "make-up", "optimizer", "overview", "replicas", "reshard", "shares", "sparse", "stands-for", "states", "sums", "unseen", "verify", "verify-data",
+          "verify-values", "waste", "wrapped"]
 ROW_STAGES = [
     Stage("plain", ["unit"], 60, only=JUDGES,
           targets=["cli/fsdp-inspect", "tests/oracle/oracle-audit-dump", *(f"tests/unit/test-{name}" for name in JUDGES)]),

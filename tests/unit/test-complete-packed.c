@@ -48,6 +48,13 @@ static const struct member WORDS[] = { { "weight_packed", "int32", "8x4" },
 	{ NULL, NULL, NULL } };
 static const struct member BNB8[] = { { "weight", "int8", "8x4" },
 	{ "SCB", "float32", "8" }, { NULL, NULL, NULL } };
+static const struct member BYTES[] = { { "weight_packed", "uint8", "8x16" },
+	{ "weight_scale", "float8_e4m3fn", "8x2" },
+	{ "weight_global_scale", "float32", "1" },
+	{ "input_global_scale", "float32", "1" }, { NULL, NULL, NULL } };
+static const struct member INT8[] = { { "weight", "int8", "8x4" },
+	{ "weight_scale", "float32", "8x1" }, { "weight_zero_point", "int8", "8x1" },
+	{ "input_scale", "float32", "1" }, { NULL, NULL, NULL } };
 static const struct member MLX[] = { { "weight", "uint32", "8x8" },
 	{ "scales", "bfloat16", "8x2" }, { "biases", "bfloat16", "8x2" },
 	{ NULL, NULL, NULL } };
@@ -103,6 +110,16 @@ static const struct {
 	{ WORDS, "{}", "weight_scale", "7x2", "FI1093 error b.weight_scale\n" },
 	{ BNB8, "{}", NULL, NULL, "" },
 	{ BNB8, "{}", "SCB", "7", "FI1093 error b.SCB\n" },
+	{ BYTES, "{}", NULL, NULL, "" },
+	{ BYTES, "{}", "weight_scale", NULL, "FI1092 error b.weight_scale\n" },
+	{ BYTES, "{}", "weight_global_scale", NULL,
+		"FI1092 error b.weight_global_scale\n" },
+	{ BYTES, "{}", "input_global_scale", NULL,
+		"FI1092 warning b.input_global_scale\n" },
+	{ INT8, "{}", NULL, NULL, "" },
+	{ INT8, "{}", "weight_scale", NULL, "FI1092 error b.weight_scale\n" },
+	{ INT8, "{}", "weight_zero_point", NULL, "FI1092 error b.weight_zero_point\n" },
+	{ INT8, "{}", "input_scale", NULL, "FI1092 error b.input_scale\n" },
 	{ MLX, WITH_MLX, NULL, NULL, "" },
 	{ MLX, WITH_MLX, "biases", NULL, "FI1092 error b.biases\n" },
 	{ MLX, WITH_MLX, "scales", "8x4", "FI1093 error b.scales\n" },

@@ -2,6 +2,7 @@
 /* Names that are not stored, and what they stand for. */
 #include <fsdp/analysis.h>
 
+#include "audit-by-hand.h"
 #include "open-bytes.h"
 
 static struct fsdp_tie look(const struct fsdp_checkpoint *checkpoint, const char *name)
@@ -56,11 +57,38 @@ static void a_head_is_no_embedding_by_itself(void **unused)
 	fsdp_checkpoint_free(checkpoint);
 }
 
+/* Whatever a program calls the head and the embedding. */
+static void each_head_is_tied_to_each_embedding(void **unused)
+{
+	static const char *const HEADS[] = { "lm_head.weight", "embed_out.weight",
+		"output_layer.weight", "output.weight" };
+	static const char *const EMBEDDINGS[] = { "model.embed_tokens.weight",
+		"transformer.wte.weight", "embedding.word_embeddings.weight",
+		"tok_embeddings.weight", "shared.weight", "gpt_neox.embed_in.weight" };
+
+	(void)unused;
+	for (size_t i = 0; i < sizeof HEADS / sizeof *HEADS; i++)
+		for (size_t k = 0; k < sizeof EMBEDDINGS / sizeof *EMBEDDINGS; k++) {
+			struct fsdp_checkpoint *checkpoint;
+
+			begin_by_hand((void **)&checkpoint);
+			put(checkpoint, EMBEDDINGS[k], "float32", "48x16");
+			put(checkpoint, "model.norm.weight", "float32", "16");
+			configure(checkpoint, "config.json",
+				"{\"tie_word_embeddings\": true}");
+			freeze_by_hand(checkpoint);
+			assert_is(checkpoint, look(checkpoint, HEADS[i]).tensor,
+				EMBEDDINGS[k]);
+			end_by_hand((void **)&checkpoint);
+		}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_file_declares_names),
 		cmocka_unit_test(a_head_is_no_embedding_by_itself),
+		cmocka_unit_test(each_head_is_tied_to_each_embedding),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
